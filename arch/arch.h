@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What an instruction set has to say: one table of operations per ISA.
+ *
+ * Everything here is pure: it reads bytes and writes into a caller's buffer
+ * for an address that the caller states; it makes no system call, and so
+ * every ISA is built and tested on every host.
+ *
+ * To port probectl to another ISA, write one `struct arch` (docs/porting.md).
+ */
+#ifndef ARCH_ARCH_H
+#define ARCH_ARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- Argument specifications ------------------------------------------ */
+
+/*
+ * One argument of a probe, as the assembler printed it in the note:
+ * `N@OP` (SystemTap's "User Space Probe Implementation"; <sys/sdt.h>).
+ */
+enum arch_arg_kind {
+	ARCH_ARG_UNKNOWN,   /* not understood; shown with its spec, read as null */
+	ARCH_ARG_IMMEDIATE, /* the value is `disp` */
+	ARCH_ARG_REGISTER,  /* `base`, from bit `shift`, `width` bytes wide */
+	ARCH_ARG_FP_REGISTER, /* `base` counts the vector registers; low `width` bytes */
+	ARCH_ARG_MEMORY	    /* [base + index * scale + disp (+ symbol)] */
+};
+
+#define ARCH_REG_NONE (-1)
+/* The program counter as a base (`sym(%rip)`): only the symbol or `disp` counts then. */
+#define ARCH_REG_PC (-2)
+
+struct arch_arg {
+	enum arch_arg_kind kind;
+	uint32_t size;	 /* bytes of the value: 1, 2, 4, 8, or more for an aggregate */
+	bool is_signed;	 /* a negative size in the note */
+	bool is_float;	 /* an `f` behind the size */
+	bool has_size;	 /* false where the note states none: size is then the operand's */
+	int8_t base;	 /* a register number of this ISA, or ARCH_REG_NONE, ARCH_REG_PC */
+	int8_t index;	 /* likewise, or ARCH_REG_NONE */
+	uint8_t scale;	 /* 1, 2, 4 or 8 */
+	uint8_t width;	 /* bytes that the register operand names: 1, 2, 4, 8, 16 */
+	uint8_t shift;	 /* 8 for %ah, %bh, %ch, %dh; else 0 */
+	int64_t disp;	 /* displacement, absolute address or immediate */
+	const char *symbol; /* into the note's string, not terminated; NULL if none */
+	size_t symbol_length;
+	const char *spec;   /* this argument's own text, into the note's string */
+	size_t spec_length;
+};
+
+/* Probes have at most 12 arguments in <sys/sdt.h>; libstapsdt and usdt.h allow more. */
+enum { ARCH_ARGS_MAX = 32 };
+
+/* ---- Relocation of instructions --------------------------------------- */
+
+enum {
+	ARCH_INSN_MAX = 15,	   /* bytes of the longest instruction of any ISA */
+	ARCH_MOVED_INSNS_MAX = 8,  /* instructions one patch can displace */
+	ARCH_MOVED_BYTES_MAX = 160 /* bytes their copies may take */
+};
+
+enum arch_move_status {
+	ARCH_MOVE_OK,
+	ARCH_MOVE_UNDECODABLE, /* bytes that are no instruction */
+	ARCH_MOVE_TRUNCATED,   /* the bytes end before `need` is covered */
+	ARCH_MOVE_CALL_INSIDE, /* a call ends before the last moved byte: its return address */
+	ARCH_MOVE_FLOW_INSIDE, /* an unconditional jump or return ends the code before `need` */
+	ARCH_MOVE_UNSUPPORTED, /* an instruction that cannot run elsewhere (loop, xbegin ...) */
+	ARCH_MOVE_OUT_OF_REACH /* a target or operand is too far from the copy */
+};
+
+/* The instructions of [from, from + length) as copied to `to`. */
+struct arch_moved {
+	uint8_t length;	   /* original bytes displaced, >= need */
+	uint8_t count;	   /* instructions */
+	uint8_t from_offset[ARCH_MOVED_INSNS_MAX]; /* of each, from `from` */
+	uint8_t to_offset[ARCH_MOVED_INSNS_MAX];   /* of each copy, from `to` */
+	bool falls_through; /* false: the last one never reaches from + length */
+	uint16_t code_length;
+	uint8_t code[ARCH_MOVED_BYTES_MAX]; /* copies; does not hold the jump back */
+};
+
+/* A control transfer found by the decoder. */
+enum arch_flow {
+	ARCH_FLOW_NONE,	      /* falls through */
+	ARCH_FLOW_BRANCH,     /* direct, conditional */
+	ARCH_FLOW_JUMP,	      /* direct, unconditional */
+	ARCH_FLOW_CALL,	      /* direct */
+	ARCH_FLOW_INDIRECT_JUMP,
+	ARCH_FLOW_INDIRECT_CALL,
+	ARCH_FLOW_RETURN,
+	ARCH_FLOW_STOP	      /* ud2, hlt, int3: does not go on */
+};
+
+struct arch_insn {
+	uint8_t length;
+	enum arch_flow flow;
+	uint64_t target; /* of a direct transfer */
+};
+
+/* ---- Stubs -------------------------------------------------------------- */
+
+/*
+ * How the threads of the target can be told apart without a system call.
+ * Everything is relative to the thread pointer (fs on x86-64).
+ */
+struct arch_thread {
+	bool has_tp;	       /* the thread pointer is set wherever this stub runs */
+	bool has_rseq;	       /* restartable sequences are registered by libc */
+	int32_t rseq_offset;   /* of struct rseq, from the thread pointer */
+	uint32_t rseq_signature; /* the four bytes before an abort handler */
+	bool has_tid;
+	int32_t tid_offset;    /* of the thread's u32 id, from the thread pointer */
+};
+
+enum arch_stub_kind {
+	ARCH_STUB_COUNT, /* adds one to the probe's per-CPU counter */
+	ARCH_STUB_RECORD /* that, and writes a record into the per-CPU ring */
+};
+
+/* An argument to be recorded. */
+struct arch_capture {
+	struct arch_arg arg;	/* symbols resolved: symbol NULL, disp the run-time address */
+	bool is_string;		/* follow the pointer to a NUL-terminated string */
+	uint16_t bytes_max;	/* of a string or an aggregate; the rest is cut */
+};
+
+/*
+ * A stub acts on a hit and goes on to `next`: another session's stub for the
+ * same site, or the site's tail (moved instructions and the jump back).
+ * docs/ring.md gives the layout of what it writes.
+ */
+struct arch_stub {
+	enum arch_stub_kind kind;
+	struct arch_thread thread;
+	uint64_t next;		/* where to go afterwards */
+	uint64_t guard;		/* u32, zero in a forked child that must not count */
+	uint64_t slots;		/* counters of CPU 0: CPU c's are at slots + (c << slots_shift) */
+	uint8_t slots_shift;
+	uint32_t cpus;		/* CPUs with slots and rings; one more set serves the rest */
+	uint32_t slot_offset;	/* of this probe's struct probe_slot, within a CPU's slots */
+	uint64_t rings;		/* ring of CPU 0 */
+	uint8_t rings_shift;	/* log2 of the distance between rings */
+	uint32_t ring_bytes;	/* of a ring's data, a power of two */
+	uint32_t site;		/* written into the record */
+	const struct arch_capture *captures; /* borrowed */
+	uint8_t capture_count;
+	uint64_t safe_start, safe_end; /* read-only data of the probe's module: no check needed */
+	bool may_call_kernel;	/* a system call may check pointers; else strings are not read */
+};
+
+/* Why a stub could not be generated. */
+enum arch_stub_status {
+	ARCH_STUB_OK,
+	ARCH_STUB_NO_ROOM,	/* the buffer is too small */
+	ARCH_STUB_OUT_OF_REACH, /* `next` is too far from `at` */
+	ARCH_STUB_UNSUPPORTED	/* this ISA cannot do what is asked */
+};
+
+/* General registers as the kernel's struct user_regs_struct holds them, for one thread. */
+struct arch {
+	const char *name;	/* "x86-64" */
+	uint16_t elf_machine;	/* EM_* of <elf.h> */
+
+	/* -- argument specs: every ISA has these -- */
+
+	/*
+	 * Parses a note's argument string into at most ARCH_ARGS_MAX arguments.
+	 * Never fails: what is not understood is ARCH_ARG_UNKNOWN.
+	 * Returns the number of arguments.
+	 */
+	size_t (*parse_args)(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
+	/* The assembler's name of a register, e.g. "%rax", or NULL. */
+	const char *(*register_name)(int reg, unsigned int width);
+
+	/* -- patching: NULL where the ISA is only parsed -- */
+
+	/* The longest patch, in bytes. */
+	uint8_t jump_length;
+	/*
+	 * Decodes one instruction at `address`. Returns false where the bytes
+	 * are none. `bytes` may hold less than a whole instruction.
+	 */
+	bool (*decode)(const uint8_t *bytes, size_t length, uint64_t address,
+		struct arch_insn *ret);
+	/* Bytes of the nop at the start of `bytes` (after `90`, what follows); 0 where none. */
+	size_t (*nop_length)(const uint8_t *bytes, size_t length);
+	/*
+	 * Moves the instructions from address `from` that cover at least `need`
+	 * bytes to address `to`.
+	 */
+	enum arch_move_status (*move)(const uint8_t *bytes, size_t length, uint64_t from,
+		uint64_t to, size_t need, struct arch_moved *ret);
+	/* Emits a direct jump at `at`; returns its length, or 0 when out of reach. */
+	size_t (*jump)(uint64_t at, uint64_t to, uint8_t *out);
+	/* Emits a jump that reaches any address; returns its length. */
+	size_t (*far_jump)(uint64_t at, uint64_t to, uint8_t *out);
+	/* Emits a stub for address `at`; its length goes to `length_ret`. */
+	enum arch_stub_status (*stub)(const struct arch_stub *stub, uint64_t at, uint8_t *out,
+		size_t room, size_t *length_ret);
+};
+
+extern const struct arch arch_x86_64;
+extern const struct arch arch_aarch64;
+
+/* The table for an ELF machine number, or NULL. */
+const struct arch *arch_of_machine(uint16_t elf_machine);
+
+#endif
