@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a user types to name probes.
+ *
+ *   PATTERN [ '(' CAPTURE { ',' CAPTURE } ')' ]
+ *
+ * PATTERN is one of
+ *   provider:name          globs (fnmatch(3)) on both sides; `name` alone is `*:name`
+ *   path:provider:name     path is a glob on the module's path; one without a
+ *                          slash is compared with the file name only
+ *   /regex/                extended regular expression on "provider:name"
+ *   sdt_provider:name      perf
+ *   usdt:path:provider:name, usdt:path:name   bpftrace
+ *   u:path:name, u:path:provider:name         bcc
+ * `-` in a probe's name is the same as `__` (DTrace).
+ *
+ * CAPTURE is `argN` (N counts from 0) or `str(argN)`, the NUL-terminated
+ * string that argument N points to. Without a list, all arguments are taken.
+ */
+#ifndef PROBE_PATTERN_H
+#define PROBE_PATTERN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct probe_pattern;
+
+/* One wanted argument. */
+struct probe_capture {
+	unsigned char arg; /* counted from 0, below 32 */
+	bool is_string;
+};
+
+/*
+ * Parses a pattern; the text is copied.
+ * Errors: PROBE_ERROR_USAGE, with the column of the mistake.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_pattern_parse(const char *text,
+	struct probe_pattern **ret);
+void probe_pattern_free(struct probe_pattern *pattern);
+
+/* The text as it was given; owned by the pattern. */
+const char *probe_pattern_text(const struct probe_pattern *pattern);
+
+/* Does a probe of the module at `path` match? */
+bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path,
+	const char *provider, const char *name);
+
+/* The list in parentheses; NULL where all arguments are wanted. Owned by the pattern. */
+const struct probe_capture *probe_pattern_captures(const struct probe_pattern *pattern,
+	size_t *count_ret);
+
+/*
+ * The error for a pattern that matched nothing: names up to three of the
+ * nearest "provider:name" (by edit distance) among `names`.
+ */
+struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern,
+	const char *where, const char *const *names, size_t name_count)
+	__attribute__((returns_nonnull, warn_unused_result));
+
+#ifdef __cplusplus
+}
+#endif
+#endif

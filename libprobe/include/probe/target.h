@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Targets and sessions: switching probes of a process on and off, and reading
+ * what their hits leave behind.
+ *
+ * No function here keeps the process traced (ptrace) after it returns, but for
+ * probe_target_spawn(), whose child is held until probe_target_release().
+ */
+#ifndef PROBE_TARGET_H
+#define PROBE_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "error.h"
+#include "list.h"
+#include "pattern.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct probe_target;
+struct probe_session;
+
+/* ---- Targets -------------------------------------------------------------- */
+
+/*
+ * Opens a running process. `exe` may be NULL; else the process must run that
+ * program (same device and inode).
+ * Errors: PROBE_ERROR_NOT_FOUND (no such process), PROBE_ERROR_STATE (another
+ * program, a zombie), PROBE_ERROR_PERMISSION (names the cause),
+ * PROBE_ERROR_UNSUPPORTED (ISA, 32-bit, emulated).
+ */
+PROBE_MUST_CHECK struct probe_error *probe_target_open(pid_t pid, const char *exe,
+	struct probe_target **ret);
+
+/*
+ * Starts a program and holds it before any code of it, of its shared libraries
+ * or of their constructors has run. argv[0] is looked up in PATH. The caller's
+ * standard files, environment and signal dispositions are inherited.
+ * Errors: PROBE_ERROR_SYSTEM with err as execve(2) set it.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_target_spawn(char *const argv[],
+	struct probe_target **ret);
+
+/* Lets a spawned program go. The child is the caller's to wait for. */
+PROBE_MUST_CHECK struct probe_error *probe_target_release(struct probe_target *target);
+
+/* Closes; a spawned program that is still held is killed. NULL is allowed. */
+void probe_target_close(struct probe_target *target);
+
+pid_t probe_target_pid(const struct probe_target *target);
+/* False once the process has exited (or, for a child, is a zombie). */
+bool probe_target_alive(const struct probe_target *target);
+
+/* ---- What to switch -------------------------------------------------------- */
+
+/* A site that was not patched, and why. Strings are owned by the report. */
+struct probe_refusal {
+	const char *provider, *name, *path;
+	uint64_t pc;
+	const char *reason;
+};
+
+/* What an operation did. Initialise with {0}; give back with probe_report_deinit(). */
+struct probe_report {
+	size_t probes; /* distinct provider:name per module that were switched */
+	size_t sites;  /* their sites */
+	size_t plans[PROBE_PLAN_COUNT]; /* sites per plan; toggled, patched ... */
+	struct probe_refusal *refusals;
+	size_t refusal_count;
+	uint64_t stop_ns; /* how long the process was stopped, longest thread */
+	void *storage;
+};
+void probe_report_deinit(struct probe_report *report);
+
+/* Which probes, and how. */
+struct probe_request {
+	const struct probe_pattern *const *patterns; /* borrowed */
+	size_t pattern_count;
+	bool keep_going; /* refused sites are reported, the rest is done */
+	bool force;	 /* set the state: enable makes a count of 0 1, disable makes it 0 */
+	bool atomic;	 /* counters without a site are changed with all threads stopped too */
+	/*
+	 * Pairs: patterns[2k] is the start, patterns[2k + 1] the end. Enabling
+	 * raises the ends first, disabling lowers the starts first.
+	 */
+	bool pairs;
+	/* Plans in the order in which they are tried; NULL is the default order. */
+	const enum probe_plan *plans;
+	size_t plan_count;
+};
+
+/* ---- Persistent sessions ---------------------------------------------------- */
+
+/*
+ * Adds one to the reference count of every probe that matches. Sites with an
+ * instrumented counterpart of their own (OCaml) are toggled, the others count
+ * their hits until they are disabled (probe_target_status()).
+ *
+ * All or nothing unless request->keep_going. Errors: PROBE_ERROR_NOT_FOUND
+ * (a pattern matches nothing), PROBE_ERROR_REFUSED (names the first site; the
+ * rest is in the report), PROBE_ERROR_STATE (overflow), and those of control.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_target_enable(struct probe_target *target,
+	const struct probe_request *request, struct probe_report *report);
+
+/*
+ * Takes one from every probe that matches; at 0 the sites and semaphores are as
+ * they were. PROBE_ERROR_STATE names a probe that is off.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_target_disable(struct probe_target *target,
+	const struct probe_request *request, struct probe_report *report);
+
+/* The state of one probe (all its sites in one module). Strings live as long as the target. */
+struct probe_status {
+	const char *provider, *name, *path;
+	size_t sites;	  /* in the module */
+	size_t patched;	  /* of them */
+	uint32_t refcount;
+	bool enabled;
+	size_t plans[PROBE_PLAN_COUNT];
+	uint64_t hits;	  /* counted by the persistent session */
+};
+
+/*
+ * The state of every probe of the target. *ret is an array to be freed with
+ * free(). Does not stop the process.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_target_status(struct probe_target *target,
+	struct probe_status **ret, size_t *count_ret);
+
+/* ---- Attached sessions ------------------------------------------------------ */
+
+enum probe_session_kind {
+	PROBE_SESSION_COUNT, /* hits are counted in the target, nothing else leaves it */
+	PROBE_SESSION_RECORD /* every hit leaves a record, too */
+};
+
+struct probe_session_options {
+	enum probe_session_kind kind;
+	size_t ring_bytes;    /* per CPU, rounded up to a power of two; 0 is the default */
+	uint16_t string_bytes; /* longest string captured; 0 is the default (256) */
+	/* Also look for text behind every pointer-sized argument (see PROBE_VALUE_TEXT). */
+	bool guess_strings;
+	/* Libraries that the program opens later are probed before their constructors run. */
+	bool follow_libraries;
+	/* Hits of forked children are reported as well. */
+	bool follow_children;
+};
+
+enum probe_value_kind {
+	PROBE_VALUE_NULL, /* could not be read */
+	PROBE_VALUE_SIGNED,
+	PROBE_VALUE_UNSIGNED,
+	PROBE_VALUE_FLOAT,
+	PROBE_VALUE_STRING, /* asked for by str(argN) */
+	PROBE_VALUE_TEXT,   /* a number (u) that points to text (bytes, length) */
+	PROBE_VALUE_BYTES   /* an aggregate */
+};
+
+struct probe_value {
+	enum probe_value_kind kind;
+	bool truncated;		/* of a string or bytes: there was more */
+	union {
+		int64_t i;
+		uint64_t u;
+		double f;
+	};
+	const char *bytes;	/* not terminated; valid during the call that hands it over */
+	size_t length;
+};
+
+/* A probe of a session. */
+struct probe_session_probe {
+	const char *provider, *name, *path;
+	uint64_t hits; /* as of the last probe_session_poll() or _stop() */
+	uint64_t lost; /* hits that left no record: no room in the ring */
+};
+
+struct probe_hit {
+	uint64_t time_ns; /* CLOCK_REALTIME */
+	pid_t pid, tid;
+	int cpu;
+	size_t probe;	  /* index of probe_session_probes() */
+	uint64_t pc;	  /* run-time address of the site */
+	const struct probe_value *args;
+	size_t arg_count;
+};
+
+/*
+ * Switches probes on for this controller. The session ends with
+ * probe_session_stop(), or is removed by the next controller once this process
+ * is dead. Errors as probe_target_enable().
+ *
+ * A pattern may match nothing with options->follow_libraries: see
+ * probe_session_unmatched().
+ */
+PROBE_MUST_CHECK struct probe_error *probe_session_start(struct probe_target *target,
+	const struct probe_request *request, const struct probe_session_options *options,
+	struct probe_report *report, struct probe_session **ret);
+
+/* Patterns that have matched no probe so far: the index of the first, or pattern_count. */
+size_t probe_session_unmatched(const struct probe_session *session);
+
+/*
+ * Hands over the records that are there, oldest first, and updates the counts.
+ * Never blocks. *more_ret (may be NULL) is true when records came, so that it
+ * is worth polling again soon. `visit` returns false to stop early; what was
+ * not visited comes next time. A target that has exited still has its records.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_session_poll(struct probe_session *session,
+	bool (*visit)(const struct probe_hit *hit, void *data), void *data, bool *more_ret);
+
+/* A descriptor that becomes readable when the target waits for this controller
+ * (a library was opened: call probe_session_poll() at once); -1 where there is none. */
+int probe_session_fd(const struct probe_session *session);
+
+/* The session's probes; the array grows when libraries are opened. Owned by the session. */
+const struct probe_session_probe *probe_session_probes(const struct probe_session *session,
+	size_t *count_ret);
+
+/*
+ * Switches the probes off; records that are still in the rings can be polled
+ * afterwards. The target's text and semaphores are then as they were before the
+ * session. A target that is gone is no error.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_session_stop(struct probe_session *session);
+void probe_session_free(struct probe_session *session);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
