@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: MIT
+# Builds probectl and libprobe. `make help` names the targets and variables.
+#
+# Sources are found by wildcard, and nothing is run while this file is being
+# read: `make deps all` must work where neither a compiler nor pkg-config is
+# installed yet.
+
+VERSION = 0.1.0
+SOVERSION = 0
+
+BUILD ?= build
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR ?= $(PREFIX)/share/man
+COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
+PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
+
+INSTALL ?= install
+PKG_CONFIG ?= pkg-config
+CFLAGS ?= -O2 -g
+CXXFLAGS ?= -O2 -g
+# A list for -fsanitize=; empty for a plain build.
+SANITIZE ?=
+# What `make check` runs, and for how long each test may run.
+KINDS ?= unit golden integration
+TEST_SECONDS ?= 300
+FUZZ_SECONDS ?= 20
+
+ifeq ($(V),1)
+Q :=
+say = @:
+else
+Q := @
+say = @printf '  %-7s %s\n'
+endif
+
+# ---- Flags ---------------------------------------------------------------
+
+# Expands to the output of a shell command, which runs once, when first needed.
+once = $(eval $(1) := $$(shell $(2)))$($(1))
+
+PKG_CFLAGS = $(call once,PKG_CFLAGS,$(PKG_CONFIG) --cflags libelf libdw capstone jansson)
+PKG_LIBS = $(call once,PKG_LIBS,$(PKG_CONFIG) --libs libelf jansson || echo -lelf -ljansson)
+CMOCKA_CFLAGS = $(call once,CMOCKA_CFLAGS,$(PKG_CONFIG) --cflags cmocka)
+CMOCKA_LIBS = $(call once,CMOCKA_LIBS,$(PKG_CONFIG) --libs cmocka || echo -lcmocka)
+
+# The fortified functions hide from the sanitizers what they look for.
+ifeq ($(SANITIZE),)
+HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+else
+HARDEN := -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined
+SANITIZE_LD := -fsanitize=$(SANITIZE)
+endif
+
+OUR_CPPFLAGS := -Ilibprobe/include -I. -D_GNU_SOURCE -DPROBE_VERSION='"$(VERSION)"'
+OUR_CFLAGS := -std=gnu11 -Wall -Wextra -Werror=implicit -fPIC $(HARDEN)
+# The user's flags come last, so that they win.
+COMPILE = $(CC) $(OUR_CPPFLAGS) $(PKG_CFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS) -MMD -MP -c
+LINK = $(CC) $(OUR_CFLAGS) $(CFLAGS) $(SANITIZE_LD) -Wl,--as-needed $(LDFLAGS)
+LIBS = $(PKG_LIBS) -ldl -lpthread $(LDLIBS)
+
+# ---- Sources -------------------------------------------------------------
+
+LIB_SRC := $(sort $(wildcard libprobe/*.c libprobe/tracer/*.c libprobe/sink/*.c \
+	elf/*.c arch/*.c arch/*/*.c))
+CLI_SRC := $(sort $(wildcard cli/*.c))
+UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c tests/golden/test_*.c))
+HELPER_SRC := $(sort $(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
+FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+TARGET_SRC := $(sort $(wildcard tests/targets/*.c tests/targets/*.S tests/targets/*.cc))
+
+objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
+LIB_OBJ := $(call objects,$(LIB_SRC))
+CLI_OBJ := $(call objects,$(CLI_SRC))
+# Unit tests may call what is in cli/, but for its main().
+CLI_TESTED_OBJ := $(filter-out $(BUILD)/obj/cli/main.o,$(CLI_OBJ))
+HELPER_OBJ := $(call objects,$(HELPER_SRC))
+ALL_OBJ := $(call objects,$(LIB_SRC) $(CLI_SRC) $(UNIT_SRC) $(HELPER_SRC) $(FUZZ_SRC))
+
+UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
+FUZZ_BIN := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
+# tests/targets/libNAME.c is a library that the other targets may use.
+TARGET_LIB := $(addsuffix .so,$(addprefix $(BUILD)/,$(basename $(filter tests/targets/lib%,$(TARGET_SRC)))))
+TARGET_BIN := $(addprefix $(BUILD)/,$(basename $(filter-out tests/targets/lib%,$(TARGET_SRC))))
+
+LIB_A := $(BUILD)/libprobe.a
+LIB_SO := $(BUILD)/libprobe.so
+PROBECTL := $(if $(CLI_SRC),$(BUILD)/probectl)
+
+# Packages first, where both are asked for in one command.
+FIRST := $(filter deps,$(MAKECMDGOALS))
+
+.PHONY: all deps demo check bench lint fmt asan ubsan tsan fuzz coverage
+.PHONY: install uninstall clean help targets unit-tests fuzzers FORCE
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+all: $(LIB_A) $(LIB_SO) $(PROBECTL)
+
+# ---- Building ------------------------------------------------------------
+
+# Changes when what everything is built from, or with, changes.
+$(BUILD)/settings: FORCE | $(FIRST)
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(CC) $(CXX) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) \
+		$(CFLAGS) $(LDFLAGS))' '$(LIB_SRC) $(CLI_SRC)' >$@.new
+	@cmp -s $@.new $@ && rm -f $@.new || mv -f $@.new $@
+
+$(ALL_OBJ): $(BUILD)/obj/%.o: %.c $(BUILD)/settings | $(FIRST)
+	$(say) CC $<
+	@mkdir -p $(@D)
+	$(Q)$(COMPILE) $(if $(filter tests/%,$<),$(CMOCKA_CFLAGS)) $< -o $@
+
+define archive
+$(say) AR $@
+@rm -f $@
+$(Q)$(AR) rcs $@ $(filter %.o,$^)
+endef
+
+$(LIB_A): $(LIB_OBJ) $(BUILD)/settings
+	$(archive)
+$(BUILD)/libcli.a: $(CLI_TESTED_OBJ) $(BUILD)/settings
+	$(archive)
+$(BUILD)/libhelpers.a: $(HELPER_OBJ) $(BUILD)/settings
+	$(archive)
+
+# The map is what hides internal names; nothing outside replaces our own calls.
+$(LIB_SO): $(LIB_OBJ) libprobe/libprobe.map $(BUILD)/settings
+	$(say) LD $@
+	$(Q)$(LINK) -shared -Wl,-soname,libprobe.so.$(SOVERSION) -Wl,-Bsymbolic-functions \
+		-Wl,--version-script=libprobe/libprobe.map -o $@ $(LIB_OBJ) $(LIBS)
+	@ln -sf libprobe.so $@.$(SOVERSION)
+
+# Static: one file to load less at the start of every command.
+$(BUILD)/probectl: $(CLI_OBJ) $(LIB_A)
+	$(say) LD $@
+	$(Q)$(LINK) -o $@ $(CLI_OBJ) $(LIB_A) $(LIBS)
+
+TEST_LIBS := $(BUILD)/libhelpers.a $(BUILD)/libcli.a $(LIB_A)
+
+unit-tests: $(UNIT_BIN)
+$(UNIT_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(TEST_LIBS)
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $< $(TEST_LIBS) $(CMOCKA_LIBS) $(LIBS)
+
+fuzzers: $(FUZZ_BIN)
+$(FUZZ_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(TEST_LIBS)
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(LINK) -fsanitize=fuzzer -o $@ $< $(TEST_LIBS) $(LIBS)
+
+-include $(ALL_OBJ:.o=.d)
+
+# Targets are what a user's compiler would make of them: only simple flags, and
+# those of a line "flags: ..." among the first five, or of a file NAME.flags.
+# In both, $$OUT is the folder of the built targets.
+TARGET_FLAGS = OUT=$(abspath $(@D)); eval "set -- $$(sed -n '1,5s/.*flags: *\(.*\)$$/\1/p' $< | \
+	sed 's,\*/ *$$,,') $$(cat $(basename $<).flags 2>/dev/null)"
+
+targets: $(TARGET_LIB) $(TARGET_BIN)
+define target_rules
+$(BUILD)/tests/targets/lib%.so: tests/targets/lib%.$(1) | $(FIRST)
+	$$(say) TARGET $$@
+	@mkdir -p $$(@D)
+	$(Q)$$(TARGET_FLAGS); $(2) -O2 -g -shared -fPIC -o $$@ $$< "$$$$@"
+$(BUILD)/tests/targets/%: tests/targets/%.$(1) | $(TARGET_LIB) $(FIRST)
+	$$(say) TARGET $$@
+	@mkdir -p $$(@D)
+	$(Q)$$(TARGET_FLAGS); $(2) -O2 -g -o $$@ $$< "$$$$@"
+endef
+$(eval $(call target_rules,c,$(CC)))
+$(eval $(call target_rules,S,$(CC)))
+$(eval $(call target_rules,cc,$(CXX)))
+$(TARGET_LIB) $(TARGET_BIN): $(wildcard tests/targets/*.h tests/targets/*.flags)
+
+# ---- Packages ------------------------------------------------------------
+
+DEPS_BUILD := gcc libc6-dev make pkg-config binutils \
+	libelf-dev libdw-dev libcapstone-dev libjansson-dev
+DEPS_DEMO := python3.11-minimal
+DEPS_CHECK := libcmocka-dev systemtap-sdt-dev g++ clang lld mold musl-tools \
+	procps jq gdb elfutils python3.11 \
+	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap
+DEPS_LINT := clang-format cppcheck mandoc shellcheck git
+DEPS_FUZZ := clang libclang-rt-14-dev llvm
+DEPS_COVERAGE := gcovr
+
+# What a goal beside `deps` needs; `make deps` alone installs everything.
+needs_demo := DEMO
+needs_check := DEMO CHECK
+needs_asan := CHECK
+needs_ubsan := CHECK
+needs_tsan := CHECK
+needs_bench := DEMO CHECK
+needs_lint := CHECK LINT
+needs_fmt := LINT
+needs_fuzz := CHECK FUZZ
+needs_coverage := CHECK COVERAGE
+OTHER_GOALS := $(filter-out deps,$(MAKECMDGOALS))
+PURPOSES := BUILD $(if $(OTHER_GOALS),$(foreach g,$(OTHER_GOALS),$(needs_$(g))), \
+	DEMO CHECK LINT FUZZ COVERAGE)
+
+deps:
+	$(Q)sh .ci/deps $(sort $(foreach p,$(PURPOSES),$(DEPS_$(p))))
+
+# ---- Running -------------------------------------------------------------
+
+demo: all
+	$(Q)BUILD='$(abspath $(BUILD))' bash tests/demo.sh
+
+check: all unit-tests targets
+	$(Q)bash tests/run.sh -b '$(BUILD)' -t $(TEST_SECONDS) $(KINDS)
+
+lint: all
+	$(Q)CC='$(CC)' bash tests/run.sh -b '$(BUILD)' -t 900 lint
+
+fmt: | $(FIRST)
+	$(Q)git ls-files '*.c' '*.h' | xargs clang-format -i
+
+bench: all targets
+	$(Q)BUILD='$(abspath $(BUILD))' bash tests/bench/run.sh
+
+# The sanitizers build into folders of their own. `make asan KINDS=integration`
+# runs the integration tests with a sanitized probectl.
+SANITIZED_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS),unit golden)
+asan: | $(FIRST)
+	$(Q)$(MAKE) check BUILD=$(BUILD)/asan SANITIZE=address KINDS='$(SANITIZED_KINDS)'
+ubsan: | $(FIRST)
+	$(Q)$(MAKE) check BUILD=$(BUILD)/ubsan SANITIZE=undefined KINDS='$(SANITIZED_KINDS)'
+tsan: | $(FIRST)
+	$(Q)$(MAKE) check BUILD=$(BUILD)/tsan SANITIZE=thread KINDS='$(SANITIZED_KINDS)'
+
+fuzz: | $(FIRST)
+	$(Q)$(MAKE) fuzzers BUILD=$(BUILD)/fuzz CC=clang SANITIZE=fuzzer-no-link,address,undefined
+	$(Q)bash tests/fuzz/run.sh $(BUILD)/fuzz $(FUZZ_SECONDS)
+
+# As root throughout: the counters are written into the build folder.
+coverage: | $(FIRST)
+	$(Q)PROBE_TEST_AS=self $(MAKE) check BUILD=$(BUILD)/coverage CFLAGS='-O0 -g --coverage'
+	$(Q)gcovr --root . --object-directory $(BUILD)/coverage --exclude 'tests/.*' --sort-percentage
+
+# ---- Installing ----------------------------------------------------------
+
+HEADERS := $(wildcard libprobe/include/probe/*.h)
+MAN := $(wildcard docs/man/*.[1-8])
+COMPLETION := $(wildcard docs/completion/probectl.bash)
+man_dir = $(MANDIR)/man$(subst .,,$(suffix $(1)))
+D = $(DESTDIR)
+
+$(BUILD)/probe.pc: Makefile | $(FIRST)
+	@mkdir -p $(@D)
+	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$(INCLUDEDIR)' '' \
+		'Name: probe' 'Description: Switches static probes of running programs' \
+		'Version: $(VERSION)' 'Requires.private: libelf jansson' \
+		'Libs: -L$${libdir} -lprobe' 'Libs.private: -ldl -lpthread' \
+		'Cflags: -I$${includedir}' >$@
+
+install: all
+	$(Q)$(MAKE) -B -s $(BUILD)/probe.pc
+	$(INSTALL) -d '$(D)$(BINDIR)' '$(D)$(LIBDIR)' '$(D)$(INCLUDEDIR)/probe' '$(D)$(PKGCONFIGDIR)'
+	$(if $(PROBECTL),$(INSTALL) -m 755 $(PROBECTL) '$(D)$(BINDIR)/probectl')
+	$(INSTALL) -m 644 $(LIB_A) '$(D)$(LIBDIR)/libprobe.a'
+	$(INSTALL) -m 755 $(LIB_SO) '$(D)$(LIBDIR)/libprobe.so.$(VERSION)'
+	ln -sf libprobe.so.$(VERSION) '$(D)$(LIBDIR)/libprobe.so.$(SOVERSION)'
+	ln -sf libprobe.so.$(SOVERSION) '$(D)$(LIBDIR)/libprobe.so'
+	$(INSTALL) -m 644 $(HEADERS) '$(D)$(INCLUDEDIR)/probe'
+	$(INSTALL) -m 644 $(BUILD)/probe.pc '$(D)$(PKGCONFIGDIR)/probe.pc'
+	$(foreach m,$(MAN),$(INSTALL) -D -m 644 $(m) '$(D)$(call man_dir,$(m))/$(notdir $(m))' &&) :
+	$(if $(COMPLETION),$(INSTALL) -D -m 644 $(COMPLETION) '$(D)$(COMPLETIONDIR)/probectl')
+
+uninstall:
+	rm -f '$(D)$(BINDIR)/probectl' '$(D)$(LIBDIR)/libprobe.a' '$(D)$(LIBDIR)/libprobe.so' \
+		'$(D)$(LIBDIR)/libprobe.so.$(SOVERSION)' '$(D)$(LIBDIR)/libprobe.so.$(VERSION)' \
+		'$(D)$(PKGCONFIGDIR)/probe.pc' '$(D)$(COMPLETIONDIR)/probectl'
+	rm -f $(foreach h,$(HEADERS),'$(D)$(INCLUDEDIR)/probe/$(notdir $(h))')
+	$(if $(MAN),rm -f $(foreach m,$(MAN),'$(D)$(call man_dir,$(m))/$(notdir $(m))'))
+	rmdir '$(D)$(INCLUDEDIR)/probe' 2>/dev/null || :
+
+clean:
+	rm -rf '$(BUILD)'
+
+define HELP
+Targets:
+  all        libprobe.a, libprobe.so and probectl, in $(BUILD)/ (the default)
+  deps       install the Debian packages that are missing (apt-get, sudo unless root):
+             alone those of every target; beside other targets only theirs,
+             as in `make deps demo` or `make deps check`
+  demo       trace the functions that a small Python program calls
+  check      unit, golden and integration tests; the last line counts them
+  bench      costs per hit, pauses and start-up times, beside other tracers
+  lint       style, static analysis, layering, exported names, man pages, scripts
+  fmt        format the sources with clang-format
+  asan ubsan tsan   unit tests under a sanitizer (KINDS=integration for those)
+  fuzz       each fuzzer for FUZZ_SECONDS (now $(FUZZ_SECONDS))
+  coverage   the tests' line coverage
+  install uninstall   below $$(DESTDIR)$$(PREFIX), now $(DESTDIR)$(PREFIX)
+  clean      remove $(BUILD)/
+Variables:
+  V=1 shows the commands; BUILD=DIR builds elsewhere; CC, CFLAGS, CPPFLAGS, LDFLAGS,
+  LDLIBS are added to; SANITIZE=LIST is for -fsanitize=; TEST_SECONDS is a test's limit
+endef
+
+help:
+	$(info $(HELP))
+	@:
