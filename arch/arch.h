@@ -149,8 +149,10 @@ struct arch_stub {
 	const struct arch_capture *captures; /* borrowed */
 	uint8_t capture_count;
 	uint64_t safe_start, safe_end; /* read-only data of the probe's module: no check needed */
-	bool may_call_kernel;	/* a system call may check pointers; else strings are not read */
+	bool may_call_kernel;	/* a system call may check pointers; else they are not followed */
 };
+
+enum { ARCH_STUB_ALIGN = 32, ARCH_STUB_MAX = 8192 };
 
 /* Why a stub could not be generated. */
 enum arch_stub_status {
@@ -160,7 +162,6 @@ enum arch_stub_status {
 	ARCH_STUB_UNSUPPORTED	/* this ISA cannot do what is asked */
 };
 
-/* General registers as the kernel's struct user_regs_struct holds them, for one thread. */
 struct arch {
 	const char *name;	/* "x86-64" */
 	uint16_t elf_machine;	/* EM_* of <elf.h> */
@@ -198,7 +199,17 @@ struct arch {
 	size_t (*jump)(uint64_t at, uint64_t to, uint8_t *out);
 	/* Emits a jump that reaches any address; returns its length. */
 	size_t (*far_jump)(uint64_t at, uint64_t to, uint8_t *out);
-	/* Emits a stub for address `at`; its length goes to `length_ret`. */
+	/* Can this argument be captured at all? */
+	bool (*capturable)(const struct arch_arg *arg);
+	/*
+	 * Must a capture's pointer be checked at each hit? Then the record has
+	 * the word that says which captures could be read.
+	 */
+	bool (*capture_checked)(const struct arch_capture *capture);
+	/*
+	 * Emits a stub for address `at`, a multiple of ARCH_STUB_ALIGN, which is
+	 * also where it is entered; its length goes to `length_ret`.
+	 */
 	enum arch_stub_status (*stub)(const struct arch_stub *stub, uint64_t at, uint8_t *out,
 		size_t room, size_t *length_ret);
 };
