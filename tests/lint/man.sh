@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Man pages are mdoc, clean, and there is one for each command of probectl.
+. tests/lint/lib.sh
+need mandoc
+pages=$(find docs/man -name '*.[1-8]' | sort)
+[ -n "$pages" ] || {
+	echo "docs/man holds no page yet"
+	exit 77
+}
+rc=0
+# shellcheck disable=SC2086 # a list of paths
+mandoc -Tlint -W warning $pages || rc=1
+for page in $pages; do
+	grep -q '^\.Dd ' "$page" || {
+		echo "$page: not an mdoc page"
+		rc=1
+	}
+done
+if [ -x "$BUILD/probectl" ] && [ -r docs/completion/probectl.bash ]; then
+	for command in $("$BUILD/probectl" help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p'); do
+		[ "$command" = help ] || [ -e "docs/man/probectl-$command.1" ] || {
+			echo "docs/man/probectl-$command.1 is missing"
+			rc=1
+		}
+	done
+fi
+exit $rc

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Scripts pass shellcheck.
+. tests/lint/lib.sh
+need shellcheck
+# SC1091: sourced files are checked by themselves.
+{
+	sources '*.sh' '*.bash'
+	ls .ci/run .ci/deps
+} | xargs -r shellcheck -x -e SC1091

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Every source names its licence; no trailing space, no line without an end;
+# nothing is left to be done later.
+. tests/lint/lib.sh
+rc=0
+
+files=$(sources '*.c' '*.h' '*.S' '*.cc' '*.sh' '*.bash' '*.py' Makefile run deps '*.map')
+for file in $files; do
+	head -n 3 "$file" | grep -q 'SPDX-License-Identifier: MIT' || {
+		echo "$file: no SPDX-License-Identifier in its first three lines"
+		rc=1
+	}
+done
+
+texts="$files $(sources '*.md' '*.[1-8]')"
+# shellcheck disable=SC2086 # a list of paths
+grep -nE '[[:space:]]+$' $texts && rc=1
+for file in $texts; do
+	[ -z "$(tail -c 1 "$file")" ] || {
+		echo "$file: its last line has no end"
+		rc=1
+	}
+done
+# shellcheck disable=SC2086
+grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $texts | grep -v '^tests/lint/' && rc=1
+exit $rc

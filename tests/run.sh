@@ -1,0 +1,230 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Runs tests and counts them.
+# usage: tests/run.sh [-b BUILD] [-t SECONDS] KIND|TEST...
+#
+# A KIND is one of
+#   unit         BUILD/tests/unit/test_*: cmocka programs, run as they are
+#   golden       tests/golden/*.sh and BUILD/tests/golden/test_*
+#   integration  tests/integration/*.sh (but lib*.sh, which they source)
+#   lint         tests/lint/*.sh
+# a TEST is a path below tests/, as in tests/integration/list.sh.
+#
+# A test passes with status 0 and is skipped with 77; its last line then says
+# why. A cmocka program that skips some of its cases counts as passed, and as
+# one skip more. Scripts run in the root of the sources with
+#   BUILD      the build folder, absolute
+#   PROBECTL   the program
+#   TARGETS    the folder of the built tests/targets
+#   SCRATCH    an empty folder of their own, removed afterwards (also HOME, TMPDIR)
+#   RUN_AS_USER  a command prefix that gives up root; empty for an ordinary user
+#
+# When all this runs as root, integration tests run as an ordinary user. One
+# with a line `# runs-as: both` runs a second time as root, and one with
+# `# runs-as: root` only so. PROBE_TEST_AS=self lets everything run as it is.
+# Logs are left in BUILD/check/. The last line is `N passed, N failed, N skipped`.
+set -u
+export LC_ALL=C.UTF-8
+cd "$(dirname "$0")/.." || exit 1
+
+build=build
+seconds=300
+while getopts b:t: option; do
+	case $option in
+	b) build=$OPTARG ;;
+	t) seconds=$OPTARG ;;
+	*) exit 2 ;;
+	esac
+done
+shift $((OPTIND - 1))
+
+build=$(realpath -m "$build")
+logs=$build/check
+scratch_root=$(mktemp -d "${TMPDIR:-/tmp}/probectl-check.XXXXXX")
+trap 'rm -rf "$scratch_root"' EXIT
+trap 'exit 130' INT TERM
+chmod 711 "$scratch_root"
+mkdir -p "$logs"
+
+# ---- Giving up root --------------------------------------------------------
+
+drop_root=(setpriv --reuid=nobody --regid=nogroup --clear-groups --inh-caps=-all)
+source_dir=$PWD
+user_source_dir=$PWD
+user_build=$build
+
+# A clone in root's own folder cannot be read by an ordinary user: copy it.
+share_with_user()
+{
+	# shellcheck disable=SC2016 # expanded by that shell
+	"${drop_root[@]}" sh -c 'cd "$1" && [ -r tests/run.sh ] && { [ ! -e "$2" ] || [ -x "$2" ]; }' \
+		sh "$source_dir" "$build/libprobe.so" 2>/dev/null && return
+	user_source_dir=$scratch_root/source
+	user_build=$scratch_root/build
+	mkdir -p "$user_source_dir" "$user_build"
+	find . -mindepth 1 -maxdepth 1 ! -name .git ! -name build -exec cp -r -t "$user_source_dir" {} +
+	find "$build" -maxdepth 1 -type f -exec cp -t "$user_build" {} +
+	cp -r "$build/tests" "$user_build" 2>/dev/null
+	chmod -R a+rX "$user_source_dir" "$user_build"
+}
+
+export RUN_AS_USER=
+if [ "$(id -u)" = 0 ]; then
+	RUN_AS_USER="${drop_root[*]}"
+fi
+
+# ---- One test --------------------------------------------------------------
+
+passed=0
+failed=0
+skips=()
+failures=()
+
+# report RESULT NAME LOG MILLISECONDS STATUS
+report()
+{
+	local reason cases
+	case $1 in
+	ok)
+		printf 'ok    %s (%d.%d s)\n' "$2" $(($4 / 1000)) $(($4 / 100 % 10))
+		passed=$((passed + 1))
+		cases=$(sed -n 's/^\[  SKIPPED \] [0-9]* test(s).*//; s/^\[  SKIPPED \] //p' "$3" |
+			sort -u | grep -v '^$' | paste -sd' ')
+		[ -z "$cases" ] || skips+=("$2: cases $cases")
+		;;
+	skip)
+		reason=$(grep -v '^[[:space:]]*$' "$3" | tail -n 1)
+		printf 'skip  %s: %s\n' "$2" "${reason:-no reason given}"
+		skips+=("$2: ${reason:-no reason given}")
+		;;
+	*)
+		printf 'FAIL  %s (%s, log: %s)\n' "$2" "$5" "$3"
+		failed=$((failed + 1))
+		failures+=("$3")
+		;;
+	esac
+}
+
+# run_one NAME ROOT|USER|SELF COMMAND...
+run_one()
+{
+	local name=$1 as=$2 log start ms status scratch
+	local -a prefix=() environment
+	shift 2
+
+	log=$logs/${name//[^a-zA-Z0-9_.-]/-}.log
+	scratch=$(mktemp -d "$scratch_root/test.XXXXXX")
+	environment=("BUILD=$build" "PROBECTL=$build/probectl" "TARGETS=$build/tests/targets"
+		"SCRATCH=$scratch" "TMPDIR=$scratch")
+	cd "$source_dir" || exit 1
+	if [ "$as" = USER ]; then
+		chown nobody:nogroup "$scratch"
+		prefix=("${drop_root[@]}")
+		environment=("BUILD=$user_build" "PROBECTL=$user_build/probectl"
+			"TARGETS=$user_build/tests/targets" "SCRATCH=$scratch" "TMPDIR=$scratch"
+			"HOME=$scratch" "RUN_AS_USER=")
+		cd "$user_source_dir" || exit 1
+	fi
+
+	start=$(date +%s%3N)
+	timeout -k 10 "$seconds" env "${environment[@]}" "${prefix[@]}" "$@" \
+		</dev/null >"$log" 2>&1
+	status=$?
+	ms=$(($(date +%s%3N) - start))
+	cd "$source_dir" || exit 1
+	rm -rf "$scratch"
+
+	case $status in
+	0) report ok "$name" "$log" "$ms" ;;
+	77) report skip "$name" "$log" ;;
+	124 | 137) report fail "$name" "$log" "$ms" "status $status after $((ms / 1000)) s" ;;
+	*) report fail "$name" "$log" "$ms" "status $status" ;;
+	esac
+}
+
+# run_integration NAME SCRIPT
+run_integration()
+{
+	local wish
+
+	wish=$(sed -n 's/^# runs-as: *//p' "$2" | head -n 1)
+	if [ "${PROBE_TEST_AS-}" = self ]; then
+		run_one "$1" SELF bash "$2"
+	elif [ -n "$RUN_AS_USER" ]; then
+		[ "$wish" = root ] || run_one "$1" USER bash "$2"
+		[ -z "$wish" ] || run_one "$1 (as root)" ROOT bash "$2"
+	elif [ "$wish" = root ]; then
+		echo "needs root" >"$logs/${1//\//-}.log"
+		report skip "$1" "$logs/${1//\//-}.log"
+	else
+		run_one "$1" SELF bash "$2"
+	fi
+}
+
+# run_path PATH: one test, by its place below tests/ of the sources or of BUILD
+run_path()
+{
+	local name=${1#"$build"/}
+	name=${name#tests/}
+	name=${name%.sh}
+
+	case $1 in
+	tests/integration/*) run_integration "$name" "$1" ;;
+	*.sh) run_one "$name" SELF bash "$1" ;;
+	*.c) run_one "${name%.c}" SELF "$build/${1%.c}" ;;
+	*) run_one "$name" SELF "$1" ;;
+	esac
+}
+
+# tests_of KIND: the paths of its tests
+tests_of()
+{
+	local path
+
+	# The sources, not what is built: a folder may hold programs of deleted tests.
+	for path in tests/"$1"/test_*.c tests/"$1"/*.sh; do
+		[ -e "$path" ] || continue
+		case $path in
+		tests/*/lib*.sh) ;;
+		*) echo "$path" ;;
+		esac
+	done
+}
+
+# ---- All of them -----------------------------------------------------------
+
+tests=()
+for argument in "$@"; do
+	case $argument in
+	unit | golden | integration | lint)
+		while read -r path; do
+			tests+=("$path")
+		done < <(tests_of "$argument")
+		;;
+	tests/*) tests+=("$argument") ;;
+	*)
+		echo "tests/run.sh: '$argument' is neither a kind of tests nor a path below tests/" >&2
+		exit 2
+		;;
+	esac
+done
+
+case ${tests[*]-} in
+*tests/integration/*) [ -z "$RUN_AS_USER" ] || share_with_user ;;
+esac
+
+for path in "${tests[@]}"; do
+	run_path "$path"
+done
+
+for log in "${failures[@]}"; do
+	printf '\n---- the end of %s ----\n' "$log"
+	tail -n 40 "$log"
+done
+if [ ${#skips[@]} -gt 0 ]; then
+	printf '\nskipped:\n'
+	printf '  %s\n' "${skips[@]}"
+fi
+echo "$passed passed, $failed failed, ${#skips[@]} skipped"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
