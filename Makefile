@@ -81,9 +81,12 @@ ALL_OBJ := $(call objects,$(LIB_SRC) $(CLI_SRC) $(UNIT_SRC) $(HELPER_SRC) $(FUZZ
 
 UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
 FUZZ_BIN := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
-# tests/targets/libNAME.c is a library that the other targets may use.
-TARGET_LIB := $(addsuffix .so,$(addprefix $(BUILD)/,$(basename $(filter tests/targets/lib%,$(TARGET_SRC)))))
-TARGET_BIN := $(addprefix $(BUILD)/,$(basename $(filter-out tests/targets/lib%,$(TARGET_SRC))))
+# tests/targets/libNAME.c is a library that the other targets may use, and
+# NAME_sites.S is a part of NAME.c.
+TARGET_PARTS := $(foreach s,$(TARGET_SRC),$(wildcard $(basename $(s))_sites.S))
+TARGET_MAIN := $(basename $(filter-out $(TARGET_PARTS),$(TARGET_SRC)))
+TARGET_LIB := $(patsubst %,$(BUILD)/%.so,$(filter tests/targets/lib%,$(TARGET_MAIN)))
+TARGET_BIN := $(addprefix $(BUILD)/,$(filter-out tests/targets/lib%,$(TARGET_MAIN)))
 
 LIB_A := $(BUILD)/libprobe.a
 LIB_SO := $(BUILD)/libprobe.so
@@ -165,16 +168,18 @@ define target_rules
 $(BUILD)/tests/targets/lib%.so: tests/targets/lib%.$(1) | $(FIRST)
 	$$(say) TARGET $$@
 	@mkdir -p $$(@D)
-	$(Q)$$(TARGET_FLAGS); $(2) -O2 -g -shared -fPIC -o $$@ $$< "$$$$@"
+	$(Q)$$(TARGET_FLAGS); $(2) -O2 -g -shared -fPIC -o $$@ $$< \
+		$$(wildcard $$(basename $$<)_sites.S) "$$$$@"
 $(BUILD)/tests/targets/%: tests/targets/%.$(1) | $(TARGET_LIB) $(FIRST)
 	$$(say) TARGET $$@
 	@mkdir -p $$(@D)
-	$(Q)$$(TARGET_FLAGS); $(2) -O2 -g -o $$@ $$< "$$$$@"
+	$(Q)$$(TARGET_FLAGS); $(2) -O2 -g -o $$@ $$< \
+		$$(wildcard $$(basename $$<)_sites.S) "$$$$@"
 endef
 $(eval $(call target_rules,c,$(CC)))
 $(eval $(call target_rules,S,$(CC)))
 $(eval $(call target_rules,cc,$(CXX)))
-$(TARGET_LIB) $(TARGET_BIN): $(wildcard tests/targets/*.h tests/targets/*.flags)
+$(TARGET_LIB) $(TARGET_BIN): $(wildcard tests/targets/*.h tests/targets/*.flags) $(TARGET_PARTS)
 
 # ---- Packages ------------------------------------------------------------
 
