@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Output formats for hits, losses and counts: text for people, JSON (one object
+ * a line) for programs.
+ *
+ * A sink collects output in memory and writes it to a file descriptor. It never
+ * waits for a slow reader: what a pipe or a terminal does not take at once stays
+ * in memory, and probe_sink_full() says when the caller had better stop adding.
+ * So a stopped pager can stop neither the caller's event loop nor a target that
+ * waits for it.
+ *
+ * What fails while writing is remembered and reported once, by
+ * probe_sink_flush(); output added after that is discarded.
+ */
+#ifndef PROBE_SINK_H
+#define PROBE_SINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+#include "target.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct probe_sink;
+
+enum probe_sink_format {
+	PROBE_SINK_TEXT, /* columns */
+	PROBE_SINK_JSON	 /* one object a line; docs: probectl-trace(1) */
+};
+
+/* One row of a table of counts. Strings are borrowed for the call. */
+struct probe_sink_count {
+	const char *provider, *name;
+	uint64_t hits;
+};
+
+/*
+ * Makes a sink for a descriptor, which stays the caller's. `name` is used in
+ * messages ("standard output", a path) and is copied.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_sink_create(
+	enum probe_sink_format format, int fd, const char *name, struct probe_sink **ret);
+/* Discards what was not flushed. NULL is allowed. */
+void probe_sink_free(struct probe_sink *sink);
+
+/* ---- Adding output ---------------------------------------------------------- */
+
+/* Before the first hit; `header` asks for a line that names the columns, if the format has one. */
+void probe_sink_begin(struct probe_sink *sink, bool header);
+
+/* One hit. `comm` is the thread's name, or NULL; it, names and strings may hold any byte. */
+void probe_sink_hit(struct probe_sink *sink, const struct probe_hit *hit,
+	const struct probe_session_probe *probe, const char *comm);
+
+/* `lost` hits of a probe left no record since this was last said. */
+void probe_sink_lost(
+	struct probe_sink *sink, const struct probe_session_probe *probe, uint64_t lost);
+
+/*
+ * A table of counts. `omitted` is how many probes without hits the caller left
+ * out; formats for programs ignore it.
+ */
+void probe_sink_counts(struct probe_sink *sink, const struct probe_sink_count *counts, size_t count,
+	size_t omitted);
+
+/* After everything else. */
+void probe_sink_end(struct probe_sink *sink);
+
+/* ---- Writing ------------------------------------------------------------------ */
+
+/* So much is waiting that it should be flushed before more is added. */
+bool probe_sink_full(const struct probe_sink *sink);
+
+/*
+ * Writes what the descriptor takes without waiting for a reader. What remains
+ * (probe_sink_pending(), in bytes) goes out with a later call, when poll(2)
+ * says POLLOUT.
+ *
+ * Errors, once: PROBE_ERROR_SYSTEM with err EPIPE (SIGPIPE must be ignored),
+ * ENOSPC, EIO ...; PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_sink_flush(struct probe_sink *sink);
+size_t probe_sink_pending(const struct probe_sink *sink);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

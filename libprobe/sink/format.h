@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What an output format has to say: one table of operations per format, each
+ * appending to the sink's buffer. All are there in every table but where it is
+ * said that NULL is allowed.
+ */
+#ifndef SINK_FORMAT_H
+#define SINK_FORMAT_H
+
+#include "probe/sink.h"
+#include "libprobe/sink/buffer.h"
+
+/* The wall-clock second that was formatted last: hits come many to a second. */
+struct clock_cache {
+	int64_t second; /* since the epoch; -1 while nothing is cached */
+	char text[16];	/* HH:MM:SS */
+};
+
+struct format_context {
+	struct buffer out;
+	struct clock_cache clock;
+};
+
+struct format {
+	/* NULL where there is nothing to say at the start. */
+	void (*begin)(struct format_context *context, bool header);
+	void (*hit)(struct format_context *context, const struct probe_hit *hit,
+		const struct probe_session_probe *probe, const char *comm);
+	void (*lost)(struct format_context *context, const struct probe_session_probe *probe,
+		uint64_t lost);
+	void (*counts)(struct format_context *context, const struct probe_sink_count *counts,
+		size_t count, size_t omitted);
+	/* NULL where there is nothing to say at the end. */
+	void (*end)(struct format_context *context);
+};
+
+extern const struct format format_text;
+extern const struct format format_json;
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * JSON, one object a line (RFC 8259; DESIGN's names are a contract).
+ *
+ *	{"ts":N,"pid":N,"tid":N,"cpu":N,"comm":"...","provider":"...","name":"...",
+ *	 "pc":"0x...","args":[...]}
+ *	{"lost":N,"provider":"...","name":"..."}
+ *	{"provider":"...","name":"...","hits":N}
+ *
+ * Arguments are numbers; strings where a string was asked for, and for
+ * aggregates the hexadecimal digits of their bytes; null where one could not be
+ * read, or is a float that JSON cannot say (NaN, infinities). Where strings
+ * or aggregates were cut, "truncated" lists the arguments by number.
+ *
+ * Written by hand, not with jansson: building a tree for each hit costs about
+ * JANSSON_RATIO times as much (tests/unit/test_sink.c --rate measures it), and a
+ * target may hit millions of times a second. The layout is fixed; the only
+ * piece that needs care is the escaping of strings (buffer_json_escaped()).
+ */
+#include <math.h>
+#include <string.h>
+
+#include "libprobe/sink/format.h"
+
+static void json_string(struct buffer *out, const char *text, size_t length)
+{
+	buffer_char(out, '"');
+	buffer_json_escaped(out, text, length);
+	buffer_char(out, '"');
+}
+
+/* `key` with all its punctuation, e.g. ",\"name\":". */
+static void json_string_field(struct buffer *out, const char *key, const char *text)
+{
+	buffer_string(out, key);
+	json_string(out, text, strlen(text));
+}
+
+static void json_unsigned_field(struct buffer *out, const char *key, uint64_t value)
+{
+	buffer_string(out, key);
+	buffer_unsigned(out, value);
+}
+
+static void json_signed_field(struct buffer *out, const char *key, int64_t value)
+{
+	buffer_string(out, key);
+	buffer_signed(out, value);
+}
+
+static void json_value(struct buffer *out, const struct probe_value *value)
+{
+	switch (value->kind) {
+	case PROBE_VALUE_NULL:
+		buffer_string(out, "null");
+		break;
+	case PROBE_VALUE_SIGNED:
+		buffer_signed(out, value->i);
+		break;
+	case PROBE_VALUE_UNSIGNED:
+		buffer_unsigned(out, value->u);
+		break;
+	case PROBE_VALUE_FLOAT:
+		if (isfinite(value->f))
+			buffer_float(out, value->f);
+		else
+			buffer_string(out, "null");
+		break;
+	case PROBE_VALUE_STRING:
+	case PROBE_VALUE_TEXT:
+		json_string(out, value->bytes, value->length);
+		break;
+	case PROBE_VALUE_BYTES:
+		buffer_char(out, '"');
+		buffer_hex_bytes(out, value->bytes, value->length);
+		buffer_char(out, '"');
+		break;
+	}
+}
+
+static void json_truncated(struct buffer *out, const struct probe_hit *hit)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < hit->arg_count; i++) {
+		if (!hit->args[i].truncated)
+			continue;
+		json_unsigned_field(out, any ? "," : ",\"truncated\":[", i);
+		any = true;
+	}
+	if (any)
+		buffer_char(out, ']');
+}
+
+static void json_hit(struct format_context *context, const struct probe_hit *hit,
+	const struct probe_session_probe *probe, const char *comm)
+{
+	struct buffer *out = &context->out;
+
+	json_unsigned_field(out, "{\"ts\":", hit->time_ns);
+	json_signed_field(out, ",\"pid\":", hit->pid);
+	json_signed_field(out, ",\"tid\":", hit->tid);
+	json_signed_field(out, ",\"cpu\":", hit->cpu);
+	if (comm)
+		json_string_field(out, ",\"comm\":", comm);
+	json_string_field(out, ",\"provider\":", probe->provider);
+	json_string_field(out, ",\"name\":", probe->name);
+	buffer_string(out, ",\"pc\":\"");
+	buffer_hex(out, hit->pc);
+	buffer_string(out, "\",\"args\":[");
+	for (size_t i = 0; i < hit->arg_count; i++) {
+		if (i)
+			buffer_char(out, ',');
+		json_value(out, &hit->args[i]);
+	}
+	buffer_char(out, ']');
+	json_truncated(out, hit);
+	buffer_string(out, "}\n");
+}
+
+static void json_lost(
+	struct format_context *context, const struct probe_session_probe *probe, uint64_t lost)
+{
+	struct buffer *out = &context->out;
+
+	json_unsigned_field(out, "{\"lost\":", lost);
+	json_string_field(out, ",\"provider\":", probe->provider);
+	json_string_field(out, ",\"name\":", probe->name);
+	buffer_string(out, "}\n");
+}
+
+static void json_counts(struct format_context *context, const struct probe_sink_count *counts,
+	size_t count, size_t omitted)
+{
+	struct buffer *out = &context->out;
+
+	(void)omitted;
+	for (size_t i = 0; i < count; i++) {
+		json_string_field(out, "{\"provider\":", counts[i].provider);
+		json_string_field(out, ",\"name\":", counts[i].name);
+		json_unsigned_field(out, ",\"hits\":", counts[i].hits);
+		buffer_string(out, "}\n");
+	}
+}
+
+const struct format format_json = {
+	.hit = json_hit,
+	.lost = json_lost,
+	.counts = json_counts,
+};

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A sink: a format's output on its way to a file descriptor.
+ *
+ * Writing must not wait for a reader (probe/sink.h says why), yet the
+ * descriptor's O_NONBLOCK is not ours to set: standard output shares its file
+ * description with the shell and with the traced program. So poll(2) is asked
+ * before each write, and what is then written is small enough never to block:
+ * POLLOUT on a pipe means room for PIPE_BUF bytes (pipe(7)). Regular files
+ * always have room, and take all at once.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libprobe/sink/format.h"
+
+enum {
+	SINK_FULL_BYTES = 256 << 10,
+	SINK_IDLE_ROOM = 1 << 20 /* a larger buffer is given back when it is empty */
+};
+
+struct probe_sink {
+	const struct format *format;
+	struct format_context context;
+	int fd;
+	char *name;
+	bool regular; /* never blocks */
+	bool failed;  /* output is discarded from now on */
+};
+
+static const struct format *format_of(enum probe_sink_format format)
+{
+	switch (format) {
+	case PROBE_SINK_TEXT:
+		return &format_text;
+	case PROBE_SINK_JSON:
+		return &format_json;
+	}
+	return NULL;
+}
+
+struct probe_error *probe_sink_create(
+	enum probe_sink_format format, int fd, const char *name, struct probe_sink **ret)
+{
+	struct probe_sink *sink;
+	struct stat st;
+
+	if (!format_of(format))
+		return probe_error_new(PROBE_ERROR_USAGE, "no output format %d", (int)format);
+	if (fstat(fd, &st) < 0)
+		return probe_error_system(errno, "%s", name);
+	sink = calloc(1, sizeof(*sink));
+	if (!sink)
+		return probe_error_no_memory();
+	sink->format = format_of(format);
+	sink->context.clock.second = -1;
+	sink->fd = fd;
+	sink->regular = S_ISREG(st.st_mode);
+	sink->name = strdup(name);
+	if (!sink->name || !buffer_init(&sink->context.out)) {
+		probe_sink_free(sink);
+		return probe_error_no_memory();
+	}
+	*ret = sink;
+	return NULL;
+}
+
+void probe_sink_free(struct probe_sink *sink)
+{
+	if (!sink)
+		return;
+	buffer_deinit(&sink->context.out);
+	free(sink->name);
+	free(sink);
+}
+
+void probe_sink_begin(struct probe_sink *sink, bool header)
+{
+	if (sink->format->begin)
+		sink->format->begin(&sink->context, header);
+}
+
+void probe_sink_hit(struct probe_sink *sink, const struct probe_hit *hit,
+	const struct probe_session_probe *probe, const char *comm)
+{
+	if (!sink->failed)
+		sink->format->hit(&sink->context, hit, probe, comm);
+}
+
+void probe_sink_lost(
+	struct probe_sink *sink, const struct probe_session_probe *probe, uint64_t lost)
+{
+	if (!sink->failed)
+		sink->format->lost(&sink->context, probe, lost);
+}
+
+void probe_sink_counts(struct probe_sink *sink, const struct probe_sink_count *counts, size_t count,
+	size_t omitted)
+{
+	if (!sink->failed)
+		sink->format->counts(&sink->context, counts, count, omitted);
+}
+
+void probe_sink_end(struct probe_sink *sink)
+{
+	if (!sink->failed && sink->format->end)
+		sink->format->end(&sink->context);
+}
+
+size_t probe_sink_pending(const struct probe_sink *sink)
+{
+	return sink->context.out.length - sink->context.out.start;
+}
+
+bool probe_sink_full(const struct probe_sink *sink)
+{
+	return probe_sink_pending(sink) >= SINK_FULL_BYTES;
+}
+
+/* Nothing is left: begin at the front again. */
+static void sink_rewind(struct probe_sink *sink)
+{
+	struct buffer *out = &sink->context.out;
+
+	out->start = out->length = 0;
+	if (out->room > SINK_IDLE_ROOM) {
+		free(out->data);
+		out->data = NULL;
+		out->room = 0;
+	}
+}
+
+static struct probe_error *sink_fail(struct probe_sink *sink, struct probe_error *error)
+{
+	sink->failed = true;
+	sink_rewind(sink);
+	return error;
+}
+
+/* Would a write of PIPE_BUF bytes go through, or fail, at once? */
+static bool sink_ready(const struct probe_sink *sink)
+{
+	struct pollfd pfd = {.fd = sink->fd, .events = POLLOUT};
+
+	return sink->regular || poll(&pfd, 1, 0) > 0;
+}
+
+struct probe_error *probe_sink_flush(struct probe_sink *sink)
+{
+	struct buffer *out = &sink->context.out;
+
+	if (!sink->failed && out->no_memory)
+		return sink_fail(sink, probe_error_no_memory());
+	while (out->start < out->length && sink_ready(sink)) {
+		size_t length = out->length - out->start;
+		ssize_t written;
+
+		if (!sink->regular && length > PIPE_BUF)
+			length = PIPE_BUF;
+		written = write(sink->fd, out->data + out->start, length);
+		if (written >= 0) {
+			out->start += (size_t)written;
+			continue;
+		}
+		if (errno == EINTR)
+			continue;
+		if (errno == EAGAIN)
+			return NULL;
+		return sink_fail(sink, probe_error_system(errno, "cannot write to %s", sink->name));
+	}
+	if (out->start == out->length)
+		sink_rewind(sink);
+	return NULL;
+}
