@@ -46,9 +46,11 @@ PKG_LIBS = $(call once,PKG_LIBS,$(PKG_CONFIG) --libs libelf jansson || echo -lel
 CMOCKA_CFLAGS = $(call once,CMOCKA_CFLAGS,$(PKG_CONFIG) --cflags cmocka)
 CMOCKA_LIBS = $(call once,CMOCKA_LIBS,$(PKG_CONFIG) --libs cmocka || echo -lcmocka)
 
-# The fortified functions hide from the sanitizers what they look for.
+# The fortified functions need an optimising compiler, and hide from the
+# sanitizers what they look for.
 ifeq ($(SANITIZE),)
-HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+OPTIMISED := $(filter-out -O0,$(filter -O%,$(CFLAGS)))
+HARDEN := -fstack-protector-strong $(if $(OPTIMISED),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 else
 HARDEN := -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined
 SANITIZE_LD := -fsanitize=$(SANITIZE)

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Runs every fuzzer for some seconds, on its seeds in tests/fuzz/corpus/NAME
+# and with tests/fuzz/NAME.dict, where those exist. What it finds worth keeping
+# goes into BUILD/corpus/NAME, and an input that crashes it into BUILD.
+# usage: tests/fuzz/run.sh BUILD SECONDS
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=${1:?usage: tests/fuzz/run.sh BUILD SECONDS}
+seconds=${2:?usage: tests/fuzz/run.sh BUILD SECONDS}
+
+passed=0
+failed=0
+for source in tests/fuzz/fuzz_*.c; do
+	[ -e "$source" ] || continue
+	name=$(basename "$source" .c)
+	corpus=$build/corpus/$name
+	log=$build/$name.log
+	options=(-max_total_time="$seconds" -artifact_prefix="$build/$name-" -rss_limit_mb=1024
+		-timeout=10 -print_final_stats=1)
+	[ -e "tests/fuzz/$name.dict" ] && options+=(-dict="tests/fuzz/$name.dict")
+	folders=("$corpus")
+	[ -d "tests/fuzz/corpus/$name" ] && folders+=("tests/fuzz/corpus/$name")
+
+	mkdir -p "$corpus"
+	if "$build/tests/fuzz/$name" "${options[@]}" "${folders[@]}" </dev/null >"$log" 2>&1; then
+		runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+		printf 'ok    %s (%s inputs in %s s)\n' "$name" "$runs" "$seconds"
+		passed=$((passed + 1))
+	else
+		printf 'FAIL  %s (log: %s)\n' "$name" "$log"
+		tail -n 30 "$log"
+		failed=$((failed + 1))
+	fi
+done
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
