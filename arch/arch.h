@@ -79,6 +79,11 @@ struct arch_moved {
 	uint8_t from_offset[ARCH_MOVED_INSNS_MAX]; /* of each, from `from` */
 	uint8_t to_offset[ARCH_MOVED_INSNS_MAX];   /* of each copy, from `to` */
 	bool falls_through; /* false: the last one never reaches from + length */
+	/*
+	 * The last one is a call: its copy pushes the original return address and
+	 * jumps, which faults on return where the target has a shadow stack.
+	 */
+	bool is_call;
 	uint16_t code_length;
 	uint8_t code[ARCH_MOVED_BYTES_MAX]; /* copies; does not hold the jump back */
 };
@@ -181,6 +186,11 @@ struct arch {
 
 	/* The longest patch, in bytes. */
 	uint8_t jump_length;
+	/*
+	 * Can decode() and move() work here? They need a library that may be
+	 * missing; without it they find every byte undecodable. NULL: always.
+	 */
+	bool (*can_decode)(void);
 	/*
 	 * Decodes one instruction at `address`. Returns false where the bytes
 	 * are none. `bytes` may hold less than a whole instruction.

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Moving x86-64 instructions to another address.
+ *
+ * A 5-byte jump over a 1-byte nop covers the instructions behind it. Their
+ * copies run in the stub and must do there exactly what they did here, seen
+ * from registers, flags, memory and the stack:
+ *
+ *	from:	nop			to:	nop
+ *		mov  x(%rip),%rax		mov  x(%rip),%rax	new displacement
+ *		call f				push $ret; movl $ret>>32,4(%rsp)
+ *	ret:	...				jmp  f
+ *
+ * - An operand relative to %rip gets the displacement that names the same
+ *   address. The library tells where it is; the ModRM byte must say the same.
+ * - A direct branch becomes its rel32 form with the same target.
+ * - A call pushes the original return address, because unwinders, exceptions
+ *   and conservative stack scanners look it up. A call instruction in the stub
+ *   cannot do that, so the address is pushed without touching any register or
+ *   flag, and the rest is a jump. The callee comes back to the original code,
+ *   which is why only the last moved instruction can be a call. Two prices:
+ *   the CPU's return predictor misses once, and with a shadow stack (CET) the
+ *   return would fault, so a target that runs with one must not get a moved
+ *   call (arch_moved.is_call).
+ *   An indirect call reads its operand after the push here and before it in
+ *   the original: an operand based on %rsp is corrected by 8, and one that
+ *   overlaps the slot below %rsp is refused.
+ * - What knows its own address in other ways is refused: syscall puts it into
+ *   %rcx, an interrupt reports it to a handler, xbegin rolls back to it.
+ *   (An x87 instruction leaves its address in the FPU's state; only handlers
+ *   of unmasked x87 exceptions look at that.)
+ * - loop, jrcxz and their kin have no rel32 form, and are rare: refused.
+ * - Nothing may lead into the moved bytes, which the patch overwrites: a
+ *   target within them is refused, their first byte excepted, where the patch
+ *   is entered again.
+ */
+#include <string.h>
+
+#include "arch/x86/disasm.h"
+#include "arch/x86/insn.h"
+
+/* The longest copy is a call: push (5), movl (8), jump (one byte longer than at most 15 + 4). */
+enum { COPY_MAX = 5 + 8 + ARCH_INSN_MAX + 4 };
+
+/* One instruction on its way. */
+struct move {
+	const uint8_t *bytes; /* its own */
+	uint64_t from;	      /* its address */
+	struct arch_insn insn;
+	struct x86_64_prefixes prefixes;
+	uint64_t to; /* of its copy */
+	uint8_t code[COPY_MAX];
+	size_t code_length;
+	bool has_target; /* a branch target, or an operand relative to %rip */
+	uint64_t target;
+};
+
+static void emit(struct move *move, const void *bytes, size_t length)
+{
+	memcpy(move->code + move->code_length, bytes, length);
+	move->code_length += length;
+}
+
+static void emit_byte(struct move *move, uint8_t byte)
+{
+	emit(move, &byte, 1);
+}
+
+/*
+ * The 32-bit displacement, `tail` bytes before the end of its instruction,
+ * that names move->target; it is written at code + at.
+ */
+static enum arch_move_status set_displacement(struct move *move, size_t at, size_t tail)
+{
+	uint64_t next = move->to + at + 4 + tail;
+	int64_t distance = (int64_t)(move->target - next);
+	int32_t displacement = (int32_t)distance;
+
+	if (displacement != distance)
+		return ARCH_MOVE_OUT_OF_REACH;
+	memcpy(move->code + at, &displacement, sizeof(displacement));
+	return ARCH_MOVE_OK;
+}
+
+/* A displacement behind what has been emitted, as the end of its instruction. */
+static enum arch_move_status emit_target(struct move *move, uint64_t target)
+{
+	size_t at = move->code_length;
+
+	move->has_target = true;
+	move->target = target;
+	emit(move, &(uint32_t){0}, 4);
+	return set_displacement(move, at, 0);
+}
+
+/* What a call pushes: the address behind the original. Changes no register, no flag. */
+static void emit_push_return(struct move *move)
+{
+	static const uint8_t store_high[] = {0xc7, 0x44, 0x24, 0x04}; /* movl $imm,4(%rsp) */
+	uint64_t address = move->from + move->insn.length;
+	uint32_t low = (uint32_t)address, high = (uint32_t)(address >> 32);
+
+	emit_byte(move, 0x68); /* push, sign-extended */
+	emit(move, &low, sizeof(low));
+	if ((uint64_t)(int64_t)(int32_t)low != address) {
+		emit(move, store_high, sizeof(store_high));
+		emit(move, &high, sizeof(high));
+	}
+}
+
+/* Copies what does not branch: only an operand relative to %rip changes. */
+static enum arch_move_status move_plain(struct move *move)
+{
+	uint8_t length = move->insn.length;
+	struct disasm_insn insn;
+	int32_t displacement;
+	bool relative;
+	size_t at;
+
+	if (!disasm_insn(move->bytes, length, &insn) || insn.length != length)
+		return ARCH_MOVE_UNDECODABLE;
+	if (insn.modrm_offset >= length)
+		return ARCH_MOVE_UNSUPPORTED;
+	/* mod 0, rm 5 is %rip with any encoding: legacy, VEX, EVEX. */
+	relative = insn.modrm_offset && (move->bytes[insn.modrm_offset] & 0xc7) == 0x05;
+	if (insn.reads_pc32 || insn.reads_pc != relative)
+		return ARCH_MOVE_UNSUPPORTED;
+	emit(move, move->bytes, length);
+	if (!relative)
+		return ARCH_MOVE_OK;
+
+	at = insn.modrm_offset + 1u;
+	if (at + 4 > length)
+		return ARCH_MOVE_UNSUPPORTED;
+	memcpy(&displacement, move->bytes + at, sizeof(displacement));
+	if (displacement != insn.disp)
+		return ARCH_MOVE_UNSUPPORTED;
+	move->has_target = true;
+	move->target = move->from + length + (uint64_t)(int64_t)displacement;
+	return set_displacement(move, at, length - at - 4);
+}
+
+/* Of the prefixes of a direct branch only bnd and the hints of jcc mean something. */
+static enum arch_move_status move_branch(struct move *move)
+{
+	const uint8_t *opcode = move->bytes + move->prefixes.length;
+	uint8_t condition = opcode[0] == 0x0f ? opcode[1] : opcode[0];
+
+	/* loop, loope, loopne, jrcxz; xbegin */
+	if ((opcode[0] & 0xfc) == 0xe0 || opcode[0] == 0xc7 || move->prefixes.repeat == 0xf3)
+		return ARCH_MOVE_UNSUPPORTED;
+	if (move->prefixes.repeat)
+		emit_byte(move, move->prefixes.repeat);
+	if (move->prefixes.segment == 0x2e || move->prefixes.segment == 0x3e)
+		emit_byte(move, move->prefixes.segment);
+	emit_byte(move, 0x0f);
+	emit_byte(move, 0x80 | (condition & 0x0f));
+	return emit_target(move, move->insn.target);
+}
+
+/* Also the second half of a direct call. */
+static enum arch_move_status move_jump(struct move *move)
+{
+	if (move->prefixes.repeat == 0xf3)
+		return ARCH_MOVE_UNSUPPORTED;
+	if (move->prefixes.repeat)
+		emit_byte(move, move->prefixes.repeat);
+	emit_byte(move, 0xe9);
+	return emit_target(move, move->insn.target);
+}
+
+/* A memory operand disp(%rsp,...): ModRM, SIB and displacement, 8 higher. */
+static enum arch_move_status emit_stack_operand(struct move *move, const uint8_t *modrm)
+{
+	uint8_t mod = modrm[0] >> 6, sib = modrm[1];
+	int32_t displacement = 0;
+
+	if (mod == 1)
+		displacement = (int8_t)modrm[2];
+	else if (mod == 2)
+		memcpy(&displacement, modrm + 2, sizeof(displacement));
+	/* It would read what the push has just written, or the addition overflow. */
+	if ((displacement > -16 && displacement < 0) || displacement > INT32_MAX - 8)
+		return ARCH_MOVE_UNSUPPORTED;
+	displacement += 8;
+	emit_byte(move, 0x80 | 4 << 3 | 4); /* mod 2: disp32; /4: jmp; rm 4: SIB */
+	emit_byte(move, sib);
+	emit(move, &displacement, sizeof(displacement));
+	return ARCH_MOVE_OK;
+}
+
+/* push; then the operand as it was, with the opcode extension of jmp. */
+static enum arch_move_status move_indirect_call(struct move *move)
+{
+	const struct x86_64_prefixes *prefixes = &move->prefixes;
+	const uint8_t *modrm = move->bytes + prefixes->length + 1;
+	uint8_t mod = modrm[0] >> 6, rm = modrm[0] & 7;
+	size_t operand = move->insn.length - prefixes->length - 1;
+	bool base_is_12 = prefixes->rex & X86_64_REX_B; /* rm 4, or base 4, is then %r12 */
+	static const uint8_t displacement_size[] = {0, 1, 4, 0};
+	int32_t displacement;
+	size_t at;
+
+	if ((modrm[0] >> 3 & 7) != 2 || prefixes->operand_size || prefixes->address_size ||
+		prefixes->lock || prefixes->repeat == 0xf3)
+		return ARCH_MOVE_UNSUPPORTED;
+	emit_push_return(move);
+	emit(move, move->bytes, prefixes->length);
+	emit_byte(move, 0xff);
+	if (mod == 3 && (operand != 1 || (rm == 4 && !base_is_12)))
+		return ARCH_MOVE_UNSUPPORTED;
+	if (mod != 3 && rm == 4 && (modrm[1] & 7) == 4 && !base_is_12) {
+		if (operand != 2u + displacement_size[mod])
+			return ARCH_MOVE_UNSUPPORTED;
+		return emit_stack_operand(move, modrm);
+	}
+	at = move->code_length + 1;
+	emit_byte(move, (modrm[0] & 0xc7) | 4 << 3);
+	emit(move, modrm + 1, operand - 1);
+	if (mod != 0 || rm != 5)
+		return ARCH_MOVE_OK;
+	if (operand != 5)
+		return ARCH_MOVE_UNSUPPORTED;
+	memcpy(&displacement, modrm + 1, sizeof(displacement));
+	move->has_target = true;
+	move->target = move->from + move->insn.length + (uint64_t)(int64_t)displacement;
+	return set_displacement(move, at, 0);
+}
+
+/* Instructions other than branches that know where they are. */
+static bool knows_its_address(const struct move *move)
+{
+	const uint8_t *opcode = move->bytes + move->prefixes.length;
+	size_t left = move->insn.length - move->prefixes.length;
+
+	switch (opcode[0]) {
+	case 0xcc:
+	case 0xcd:
+	case 0xf1: /* int3, int, int1 */
+		return true;
+	case 0x0f:
+		return left > 1 && (opcode[1] == 0x05 || opcode[1] == 0x34); /* syscall, sysenter */
+	default:
+		return false;
+	}
+}
+
+static enum arch_move_status move_by_flow(struct move *move)
+{
+	switch (move->insn.flow) {
+	case ARCH_FLOW_BRANCH:
+		return move_branch(move);
+	case ARCH_FLOW_JUMP:
+		return move_jump(move);
+	case ARCH_FLOW_CALL:
+		emit_push_return(move);
+		return move_jump(move);
+	case ARCH_FLOW_INDIRECT_CALL:
+		return move_indirect_call(move);
+	case ARCH_FLOW_INDIRECT_JUMP:
+		/* /5 is a far jump; 66 makes a 16-bit target on AMD. */
+		if ((move->bytes[move->prefixes.length + 1] >> 3 & 7) != 4 ||
+			move->prefixes.operand_size)
+			return ARCH_MOVE_UNSUPPORTED;
+		return move_plain(move);
+	case ARCH_FLOW_NONE:
+	case ARCH_FLOW_RETURN:
+	case ARCH_FLOW_STOP:
+		break;
+	}
+	return knows_its_address(move) ? ARCH_MOVE_UNSUPPORTED : move_plain(move);
+}
+
+/* Why an instruction was not decoded: are more bytes what it lacks? */
+static enum arch_move_status undecodable(const uint8_t *bytes, size_t length)
+{
+	uint8_t padded[ARCH_INSN_MAX] = {0};
+
+	if (!length)
+		return ARCH_MOVE_TRUNCATED;
+	if (length >= sizeof(padded))
+		return ARCH_MOVE_UNDECODABLE;
+	memcpy(padded, bytes, length);
+	return disasm_length(padded, sizeof(padded)) > length ? ARCH_MOVE_TRUNCATED
+							      : ARCH_MOVE_UNDECODABLE;
+}
+
+/* Does an instruction that ends before `need` is covered let the next one run there? */
+static enum arch_move_status check_inside(enum arch_flow flow)
+{
+	switch (flow) {
+	case ARCH_FLOW_NONE:
+	case ARCH_FLOW_BRANCH:
+		return ARCH_MOVE_OK;
+	case ARCH_FLOW_CALL:
+	case ARCH_FLOW_INDIRECT_CALL:
+		return ARCH_MOVE_CALL_INSIDE;
+	default:
+		return ARCH_MOVE_FLOW_INSIDE;
+	}
+}
+
+/* Moves the instruction at offset ret->length and adds it to *ret. */
+static enum arch_move_status move_next(
+	const uint8_t *bytes, size_t length, size_t need, struct move *move, struct arch_moved *ret)
+{
+	enum arch_move_status status;
+
+	move->bytes = bytes + ret->length;
+	length -= ret->length;
+	if (!x86_64_decode(move->bytes, length, move->from, &move->insn))
+		return undecodable(move->bytes, length);
+	if (ret->count == ARCH_MOVED_INSNS_MAX)
+		return ARCH_MOVE_UNSUPPORTED;
+	if (ret->length + move->insn.length < need) {
+		status = check_inside(move->insn.flow);
+		if (status != ARCH_MOVE_OK)
+			return status;
+	}
+	move->prefixes = x86_64_prefixes(move->bytes, move->insn.length);
+	status = move_by_flow(move);
+	if (status != ARCH_MOVE_OK)
+		return status;
+	if (move->code_length > sizeof(ret->code) - ret->code_length)
+		return ARCH_MOVE_UNSUPPORTED;
+
+	ret->from_offset[ret->count] = ret->length;
+	ret->to_offset[ret->count] = (uint8_t)ret->code_length;
+	ret->count++;
+	ret->falls_through = check_inside(move->insn.flow) == ARCH_MOVE_OK;
+	ret->is_call = check_inside(move->insn.flow) == ARCH_MOVE_CALL_INSIDE;
+	memcpy(ret->code + ret->code_length, move->code, move->code_length);
+	ret->code_length += move->code_length;
+	ret->length += move->insn.length;
+	return ARCH_MOVE_OK;
+}
+
+enum arch_move_status x86_64_move(const uint8_t *bytes, size_t length, uint64_t from, uint64_t to,
+	size_t need, struct arch_moved *ret)
+{
+	uint64_t targets[ARCH_MOVED_INSNS_MAX];
+	size_t target_count = 0;
+
+	*ret = (struct arch_moved){.falls_through = true};
+	while (ret->length < need) {
+		struct move move = {.from = from + ret->length, .to = to + ret->code_length};
+		enum arch_move_status status = move_next(bytes, length, need, &move, ret);
+
+		if (status != ARCH_MOVE_OK)
+			return status;
+		if (move.has_target)
+			targets[target_count++] = move.target;
+	}
+	for (size_t i = 0; i < target_count; i++) {
+		if (targets[i] - from > 0 && targets[i] - from < ret->length)
+			return ARCH_MOVE_UNSUPPORTED;
+	}
+	return ARCH_MOVE_OK;
+}
