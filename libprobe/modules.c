@@ -317,7 +317,8 @@ static void module_deinit(struct module *module)
 {
 	if (module->notes_read)
 		sdt_notes_deinit(&module->notes);
-	object_close(module->object);
+	if (module->object)
+		object_close(module->object);
 	if (module->fd >= 0)
 		close(module->fd);
 	free(module->reason);

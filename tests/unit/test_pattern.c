@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "probe/pattern.h"
+
+static const char jvm[] = "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so";
+
+static struct probe_pattern *parse(const char *text)
+{
+	struct probe_pattern *pattern;
+	struct probe_error *error = probe_pattern_parse(text, &pattern);
+
+	if (error)
+		fail_msg("%s", error->message);
+	assert_string_equal(probe_pattern_text(pattern), text);
+	return pattern;
+}
+
+static bool matches(const char *text, const char *path, const char *provider, const char *name)
+{
+	struct probe_pattern *pattern = parse(text);
+	bool result = probe_pattern_matches(pattern, path, provider, name);
+
+	probe_pattern_free(pattern);
+	return result;
+}
+
+/* Does `text` match hotspot:class__loaded of libjvm? */
+static bool matches_jvm(const char *text)
+{
+	return matches(text, jvm, "hotspot", "class__loaded");
+}
+
+static void fails(const char *text, const char *message)
+{
+	struct probe_pattern *pattern;
+	struct probe_error *error = probe_pattern_parse(text, &pattern);
+
+	assert_non_null(error);
+	assert_null(pattern);
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	assert_string_equal(error->message, message);
+	probe_error_free(error);
+}
+
+static void test_globs(void **state)
+{
+	(void)state;
+	assert_true(matches_jvm("hotspot:class__loaded"));
+	assert_true(matches_jvm("hotspot:class__*"));
+	assert_true(matches_jvm("hot*:cl?ss__[a-z]oaded"));
+	assert_true(matches_jvm("class__loaded"));
+	assert_true(matches_jvm("*"));
+	assert_true(matches_jvm("*:*"));
+	assert_true(matches_jvm(":class__loaded"));
+	assert_true(matches_jvm("hotspot:"));
+	assert_true(matches_jvm("hotspot:class[[:punct:]]_loaded"));
+	assert_true(matches_jvm("hotspot:class__loaded "));
+	assert_false(matches_jvm("hotspot:class__unloaded"));
+	assert_false(matches_jvm("hotspot"));
+	assert_false(matches_jvm("hotspot:class"));
+	assert_false(matches_jvm("HOTSPOT:class__loaded"));
+	assert_false(matches_jvm("hotspot_jni:*"));
+}
+
+static void test_dashes(void **state)
+{
+	(void)state;
+	assert_true(matches_jvm("hotspot:class-loaded"));
+	assert_true(matches_jvm("class-*"));
+	assert_true(matches_jvm("class\\-loaded"));
+	assert_true(matches("a:b-c", "/x", "a", "b-c"));
+	assert_true(matches("a:b__c", "/x", "a", "b-c"));
+	assert_true(matches("a:b[a-c]c", "/x", "a", "bbc"));
+	assert_false(matches("a:b[a-c]c", "/x", "a", "b_c"));
+	assert_false(matches("a:b-c", "/x", "a", "b_c"));
+	assert_true(matches("/^hotspot:class-loaded$/", jvm, "hotspot", "class__loaded"));
+	assert_true(matches("/^a:b__c$/", "/x", "a", "b-c"));
+}
+
+static void test_paths(void **state)
+{
+	(void)state;
+	assert_true(matches_jvm("libjvm.so:hotspot:class__loaded"));
+	assert_true(matches_jvm("libjvm*:hotspot:*"));
+	assert_true(matches_jvm("*/server/*:hotspot:*"));
+	assert_true(matches_jvm("/usr/lib/jvm/*/libjvm.so:hotspot:*"));
+	assert_true(matches_jvm("/usr/lib/jvm/*/libjvm.so:*"));
+	assert_true(matches_jvm("server/libjvm.so:hotspot:*"));
+	assert_true(matches_jvm("./server/libjvm.so:hotspot:*"));
+	assert_false(matches_jvm("libjvm:hotspot:*"));
+	assert_false(matches_jvm("/libjvm.so:hotspot:*"));
+	assert_false(matches_jvm("erver/libjvm.so:hotspot:*"));
+	assert_true(matches("/opt/a:b/x:prov:name", "/opt/a:b/x", "prov", "name"));
+}
+
+static void test_symbolic_link(void **state)
+{
+	char directory[] = "/tmp/test_pattern.XXXXXX";
+	char file[64], link[64], text[128];
+
+	(void)state;
+	assert_non_null(mkdtemp(directory));
+	snprintf(file, sizeof(file), "%s/python3.11", directory);
+	snprintf(link, sizeof(link), "%s/python3", directory);
+	snprintf(text, sizeof(text), "%s:python:line", link);
+	fclose(fopen(file, "w"));
+	assert_int_equal(symlink("python3.11", link), 0);
+	assert_true(matches(text, file, "python", "line"));
+	assert_true(matches(text, link, "python", "line"));
+	assert_false(matches(text, "/usr/bin/python3.11", "python", "line"));
+	unlink(link);
+	unlink(file);
+	rmdir(directory);
+}
+
+static void test_other_tools(void **state)
+{
+	(void)state;
+	assert_true(matches_jvm("sdt_hotspot:class__loaded"));
+	assert_true(matches_jvm("%sdt_hotspot:class__loaded"));
+	assert_true(matches("sdt_x:y", "/x", "sdt_x", "y"));
+	assert_false(matches_jvm("sdt_:class__loaded"));
+	assert_true(matches_jvm("usdt:/usr/lib/jvm/*/libjvm.so:hotspot:class__loaded"));
+	assert_true(matches_jvm("usdt:/usr/lib/jvm/*/libjvm.so:class__loaded"));
+	assert_true(matches_jvm("usdt:*:class__loaded"));
+	assert_true(matches_jvm("usdt::class__loaded"));
+	assert_true(matches_jvm("usdt::hotspot:class__loaded"));
+	assert_true(matches_jvm("u:jvm:class__loaded"));
+	assert_true(matches_jvm("u:libjvm:hotspot:class__loaded"));
+	assert_false(matches_jvm("u:jv:class__loaded"));
+	assert_true(matches("u:c:setjmp", "/lib/libc.so.6", "libc", "setjmp"));
+	assert_true(matches("usdt:libc:setjmp", "/lib/libc-2.31.so", "libc", "setjmp"));
+	assert_false(matches("u:c:setjmp", "/lib/libc-client.so", "libc", "setjmp"));
+	/* A provider of that name. */
+	assert_true(matches("u:name", "/x", "u", "name"));
+	assert_true(matches("usdt:name", "/x", "usdt", "name"));
+}
+
+static void test_regular_expressions(void **state)
+{
+	(void)state;
+	assert_true(matches_jvm("/class__(un)?loaded/"));
+	assert_true(matches_jvm("/^hotspot:class/"));
+	assert_true(matches_jvm("/hotspot:.*(loaded|gc)$/"));
+	assert_false(matches_jvm("/^class/"));
+	assert_true(matches("/a/b:c/", "/x", "p/a/b", "c"));
+}
+
+static void check_captures(const char *text, size_t count, const struct probe_capture *expected)
+{
+	struct probe_pattern *pattern = parse(text);
+	size_t found;
+	const struct probe_capture *captures = probe_pattern_captures(pattern, &found);
+
+	assert_non_null(captures);
+	assert_int_equal(found, count);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(captures[i].arg, expected[i].arg);
+		assert_int_equal(captures[i].is_string, expected[i].is_string);
+	}
+	probe_pattern_free(pattern);
+}
+
+static void test_captures(void **state)
+{
+	const struct probe_capture one[] = {{.arg = 3}};
+	const struct probe_capture two[] = {{.arg = 31}, {.arg = 0, .is_string = true}};
+	struct probe_pattern *pattern = parse("hotspot:*");
+	size_t count;
+
+	(void)state;
+	assert_null(probe_pattern_captures(pattern, &count));
+	assert_int_equal(count, 0);
+	probe_pattern_free(pattern);
+	check_captures("a:b(arg3)", 1, one);
+	check_captures("a:b ( arg31 , str( arg0 ) )", 2, two);
+	check_captures("/(a|b)/(arg31,str(arg0))", 2, two);
+	check_captures("usdt:/x:a:b(arg31,str(arg0))", 2, two);
+	assert_true(matches("a:b(arg0)", "/x", "a", "b"));
+	assert_true(matches("/^(a:b)$/(arg0)", "/x", "a", "b"));
+	assert_false(matches("/^(a:b)$/(arg0)", "/x", "a", "bc"));
+}
+
+static void test_mistakes(void **state)
+{
+	(void)state;
+	fails("", "bad probe '', column 1: expected provider:name");
+	fails("(arg0)", "bad probe '(arg0)', column 1: expected provider:name");
+	fails("a:b()", "bad probe 'a:b()', column 5: expected arg0 to arg31, or str(argN)");
+	fails("a:b(arg32)",
+		"bad probe 'a:b(arg32)', column 5: expected arg0 to arg31, or str(argN)");
+	fails("a:b(arg99999999999)",
+		"bad probe 'a:b(arg99999999999)', column 5: expected arg0 to arg31, or str(argN)");
+	fails("a:b(str(x))", "bad probe 'a:b(str(x))', column 9: expected arg0 to arg31");
+	fails("a:b(str arg0)", "bad probe 'a:b(str arg0)', column 9: expected '(' behind str");
+	fails("a:b(arg0 arg1)", "bad probe 'a:b(arg0 arg1)', column 10: expected ',' or ')'");
+	fails("a:b(arg0,)",
+		"bad probe 'a:b(arg0,)', column 10: expected arg0 to arg31, or str(argN)");
+	fails("a:[b", "bad probe 'a:[b', column 3: this bracket is not closed");
+	fails("/a", "bad probe '/a', column 3: expected ':' and a probe behind the path, or '/' at "
+		    "the end of a regular expression");
+	fails("./a", "bad probe './a', column 4: expected ':' and a probe behind the path");
+	fails("/(/", "bad probe '/(/', column 2: Unmatched ( or \\(");
+	probe_pattern_free(NULL);
+}
+
+static void test_too_many_captures(void **state)
+{
+	char text[256] = "a:b(arg0";
+
+	(void)state;
+	for (int i = 0; i < 32; i++)
+		strcat(text, ",arg0");
+	strcat(text, ")");
+	struct probe_pattern *pattern;
+	struct probe_error *error = probe_pattern_parse(text, &pattern);
+
+	assert_non_null(error);
+	assert_non_null(strstr(error->message, "column 165: there are more than 32 arguments"));
+	probe_error_free(error);
+}
+
+static void check_nearest(
+	const char *text, const char *const *names, size_t count, const char *message)
+{
+	struct probe_pattern *pattern = parse(text);
+	struct probe_error *error = probe_pattern_no_match(pattern, "libx.so", names, count);
+
+	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);
+	assert_string_equal(error->message, message);
+	probe_error_free(error);
+	probe_pattern_free(pattern);
+}
+
+static void test_nearest(void **state)
+{
+	static const char *const names[] = {"hotspot:gc__begin", "hotspot:gc__end",
+		"hotspot:gc__end", "hotspot:class__loaded", "hotspot:class__unloaded",
+		"postgresql:query__start"};
+
+	(void)state;
+	check_nearest("hotspot:gc__ende", names, 6,
+		"no probe matches 'hotspot:gc__ende' in libx.so; the nearest: hotspot:gc__end, "
+		"hotspot:gc__begin, hotspot:class__loaded");
+	check_nearest("query-strat", names, 6,
+		"no probe matches 'query-strat' in libx.so; the nearest: postgresql:query__start");
+	check_nearest("class", names, 6,
+		"no probe matches 'class' in libx.so; the nearest: hotspot:class__loaded, "
+		"hotspot:class__unloaded");
+	check_nearest("usdt:/x/libx.so:hotspot:gc__bgin(arg0)", names, 1,
+		"no probe matches 'usdt:/x/libx.so:hotspot:gc__bgin(arg0)' in libx.so; the "
+		"nearest: hotspot:gc__begin");
+	check_nearest("zzz", names, 6,
+		"no probe matches 'zzz' in libx.so, and none has a name like it (see 'probectl "
+		"list')");
+	check_nearest("zzz", NULL, 0, "no probe matches 'zzz': there are no probes in libx.so");
+}
+
+static void test_nearest_of_long_names(void **state)
+{
+	char typed[600], name[600];
+	const char *names[] = {name};
+
+	(void)state;
+	memset(typed, '-', sizeof(typed));
+	memset(name, '_', sizeof(name));
+	typed[599] = name[599] = '\0';
+	typed[0] = 'x';
+	struct probe_pattern *pattern = parse(typed);
+	struct probe_error *error = probe_pattern_no_match(pattern, "x", names, 1);
+
+	assert_non_null(strstr(error->message, "nearest"));
+	probe_error_free(error);
+	probe_pattern_free(pattern);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_globs),
+		cmocka_unit_test(test_dashes),
+		cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_symbolic_link),
+		cmocka_unit_test(test_other_tools),
+		cmocka_unit_test(test_regular_expressions),
+		cmocka_unit_test(test_captures),
+		cmocka_unit_test(test_mistakes),
+		cmocka_unit_test(test_too_many_captures),
+		cmocka_unit_test(test_nearest),
+		cmocka_unit_test(test_nearest_of_long_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
