@@ -23,7 +23,7 @@
  */
 enum arch_arg_kind {
 	ARCH_ARG_UNKNOWN,   /* not understood; shown with its spec, read as null */
-	ARCH_ARG_IMMEDIATE, /* the value is `disp` */
+	ARCH_ARG_IMMEDIATE, /* the value is `disp` (+ the symbol's address) */
 	ARCH_ARG_REGISTER,  /* `base`, from bit `shift`, `width` bytes wide */
 	ARCH_ARG_FP_REGISTER, /* `base` counts the vector registers; low `width` bytes */
 	ARCH_ARG_MEMORY	    /* [base + index * scale + disp (+ symbol)] */
@@ -35,14 +35,14 @@ enum arch_arg_kind {
 
 struct arch_arg {
 	enum arch_arg_kind kind;
-	uint32_t size;	 /* bytes of the value: 1, 2, 4, 8, or more for an aggregate */
+	uint32_t size;	 /* bytes of the value: 1, 2, 4, 8; any other number: an aggregate */
 	bool is_signed;	 /* a negative size in the note */
 	bool is_float;	 /* an `f` behind the size */
 	bool has_size;	 /* false where the note states none: size is then the operand's */
 	int8_t base;	 /* a register number of this ISA, or ARCH_REG_NONE, ARCH_REG_PC */
 	int8_t index;	 /* likewise, or ARCH_REG_NONE */
 	uint8_t scale;	 /* 1, 2, 4 or 8 */
-	uint8_t width;	 /* bytes that the register operand names: 1, 2, 4, 8, 16 */
+	uint8_t width;	 /* bytes that the register operand names: 1, 2, 4, 8, 16, 32, 64 */
 	uint8_t shift;	 /* 8 for %ah, %bh, %ch, %dh; else 0 */
 	int64_t disp;	 /* displacement, absolute address or immediate */
 	const char *symbol; /* into the note's string, not terminated; NULL if none */

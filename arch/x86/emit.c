@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "arch/x86/emit.h"
+
+void emit_u8(struct emit *e, uint8_t byte)
+{
+	if (e->length < e->room)
+		e->out[e->length] = byte;
+	else
+		e->overflow = true;
+	e->length++;
+}
+
+void emit_u32(struct emit *e, uint32_t value)
+{
+	for (int i = 0; i < 4; i++)
+		emit_u8(e, value >> (8 * i));
+}
+
+void emit_u64(struct emit *e, uint64_t value)
+{
+	for (int i = 0; i < 8; i++)
+		emit_u8(e, value >> (8 * i));
+}
+
+void emit_bytes(struct emit *e, const void *bytes, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		emit_u8(e, ((const uint8_t *)bytes)[i]);
+}
+
+static void emit_opcode(struct emit *e, unsigned int op)
+{
+	if (op > 0xff)
+		emit_u8(e, op >> 8);
+	emit_u8(e, op);
+}
+
+static void emit_rex(struct emit *e, bool wide, int reg, int index, int rm, bool force)
+{
+	uint8_t rex = 0x40 | (wide ? 8 : 0) | ((reg & 8) ? 4 : 0) |
+		      ((index > 0 && (index & 8)) ? 2 : 0) | ((rm > 0 && (rm & 8)) ? 1 : 0);
+
+	if (rex != 0x40 || force)
+		emit_u8(e, rex);
+}
+
+static uint8_t scale_bits(unsigned int scale)
+{
+	return scale == 8 ? 3 : scale == 4 ? 2 : scale == 2 ? 1 : 0;
+}
+
+/* ModRM, SIB and displacement. */
+static void emit_operand(struct emit *e, int reg, struct emit_mem m)
+{
+	bool sib = m.index != REG_NONE || m.base == REG_NONE || (m.base & 7) == RSP;
+	int mod = 2;
+
+	if (m.base == REG_NONE)
+		mod = 0; /* with SIB base 101: disp32 and no base */
+	else if (m.disp == 0 && (m.base & 7) != RBP)
+		mod = 0;
+	else if (m.disp >= -128 && m.disp <= 127)
+		mod = 1;
+	emit_u8(e, mod << 6 | (reg & 7) << 3 | (sib ? 4 : (m.base & 7)));
+	if (sib)
+		emit_u8(e, scale_bits(m.scale) << 6 |
+				   (m.index == REG_NONE ? 4 : (m.index & 7)) << 3 |
+				   (m.base == REG_NONE ? 5 : (m.base & 7)));
+	if (m.base == REG_NONE || mod == 2)
+		emit_u32(e, m.disp);
+	else if (mod == 1)
+		emit_u8(e, m.disp);
+}
+
+void emit_mem(struct emit *e, bool wide, enum emit_op op, int reg, struct emit_mem m)
+{
+	if (m.fs)
+		emit_u8(e, 0x64);
+	emit_rex(e, wide, reg, m.index, m.base, false);
+	emit_opcode(e, op);
+	emit_operand(e, reg, m);
+}
+
+void emit_reg(struct emit *e, bool wide, enum emit_op op, int reg, int rm)
+{
+	/* Without REX, byte registers 4 to 7 would be %ah to %bh. */
+	emit_rex(e, wide, reg, REG_NONE, rm, op == OP_MOVZX8 || op == OP_MOVSX8);
+	emit_opcode(e, op);
+	emit_u8(e, 0xc0 | (reg & 7) << 3 | (rm & 7));
+}
+
+void emit_imm(struct emit *e, bool wide, int digit, int reg, int32_t imm)
+{
+	bool small = imm >= -128 && imm <= 127;
+
+	emit_rex(e, wide, 0, REG_NONE, reg, false);
+	emit_u8(e, small ? 0x83 : 0x81);
+	emit_u8(e, 0xc0 | digit << 3 | (reg & 7));
+	if (small)
+		emit_u8(e, imm);
+	else
+		emit_u32(e, imm);
+}
+
+void emit_shift(struct emit *e, bool wide, bool left, int reg, uint8_t count)
+{
+	emit_rex(e, wide, 0, REG_NONE, reg, false);
+	emit_u8(e, 0xc1);
+	emit_u8(e, 0xc0 | (left ? 4 : 5) << 3 | (reg & 7));
+	emit_u8(e, count);
+}
+
+void emit_const(struct emit *e, int reg, uint64_t value)
+{
+	if (value <= UINT32_MAX) { /* movl $imm32: the upper half becomes zero */
+		emit_rex(e, false, 0, REG_NONE, reg, false);
+		emit_u8(e, 0xb8 | (reg & 7));
+		emit_u32(e, value);
+	} else if ((int64_t)value == (int32_t)value) {
+		emit_rex(e, true, 0, REG_NONE, reg, false);
+		emit_u8(e, 0xc7);
+		emit_u8(e, 0xc0 | (reg & 7));
+		emit_u32(e, value);
+	} else {
+		emit_rex(e, true, 0, REG_NONE, reg, false);
+		emit_u8(e, 0xb8 | (reg & 7));
+		emit_u64(e, value);
+	}
+}
+
+void emit_push(struct emit *e, int reg)
+{
+	emit_rex(e, false, 0, REG_NONE, reg, false);
+	emit_u8(e, 0x50 | (reg & 7));
+}
+
+void emit_pop(struct emit *e, int reg)
+{
+	emit_rex(e, false, 0, REG_NONE, reg, false);
+	emit_u8(e, 0x58 | (reg & 7));
+}
+
+void emit_inc(struct emit *e, bool lock, struct emit_mem m)
+{
+	if (lock)
+		emit_u8(e, 0xf0);
+	emit_rex(e, true, 0, m.index, m.base, false);
+	emit_u8(e, 0xff);
+	emit_operand(e, 0, m);
+}
+
+void emit_store_imm(struct emit *e, bool wide, struct emit_mem m, int32_t imm)
+{
+	if (m.fs)
+		emit_u8(e, 0x64);
+	emit_rex(e, wide, 0, m.index, m.base, false);
+	emit_u8(e, 0xc7);
+	emit_operand(e, 0, m);
+	emit_u32(e, imm);
+}
+
+int emit_label(struct emit *e)
+{
+	if (e->label_count == EMIT_LABELS) {
+		e->overflow = true;
+		return 0;
+	}
+	e->labels[e->label_count] = SIZE_MAX;
+	return e->label_count++;
+}
+
+void emit_place(struct emit *e, int label)
+{
+	e->labels[label] = e->length;
+}
+
+static void emit_rel32(struct emit *e, int label)
+{
+	if (e->fixup_count == EMIT_FIXUPS) {
+		e->overflow = true;
+		return;
+	}
+	e->fixups[e->fixup_count].at = e->length;
+	e->fixups[e->fixup_count++].label = label;
+	emit_u32(e, 0);
+}
+
+void emit_jump_label(struct emit *e, int cc, int label)
+{
+	if (cc < 0) {
+		emit_u8(e, 0xe9);
+	} else {
+		emit_u8(e, 0x0f);
+		emit_u8(e, 0x80 | cc);
+	}
+	emit_rel32(e, label);
+}
+
+void emit_lea_label(struct emit *e, int reg, int label)
+{
+	emit_rex(e, true, reg, REG_NONE, 0, false);
+	emit_u8(e, OP_LEA);
+	emit_u8(e, (reg & 7) << 3 | 5);
+	emit_rel32(e, label);
+}
+
+bool emit_jump(struct emit *e, uint64_t to)
+{
+	int64_t distance = (int64_t)(to - (e->at + e->length + 5));
+
+	emit_u8(e, 0xe9);
+	emit_u32(e, distance);
+	return distance == (int32_t)distance;
+}
+
+void emit_align(struct emit *e, size_t alignment)
+{
+	while (e->length % alignment)
+		emit_u8(e, 0xcc); /* never executed */
+}
+
+bool emit_finish(struct emit *e)
+{
+	if (e->overflow)
+		return false;
+	for (int i = 0; i < e->fixup_count; i++) {
+		size_t at = e->fixups[i].at, to = e->labels[e->fixups[i].label];
+		int32_t distance = (int32_t)((int64_t)to - (int64_t)(at + 4));
+
+		if (to == SIZE_MAX)
+			return false;
+		memcpy(e->out + at, &distance, sizeof(distance));
+	}
+	return true;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A small x86-64 encoder: just the instruction forms that stubs use.
+ *
+ * Source: Intel 64 and IA-32 Architectures Software Developer's Manual,
+ * volume 2, chapter 2 (prefixes, ModRM, SIB) and appendix B.
+ */
+#ifndef ARCH_X86_EMIT_H
+#define ARCH_X86_EMIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	RAX,
+	RCX,
+	RDX,
+	RBX,
+	RSP,
+	RBP,
+	RSI,
+	RDI,
+	R8,
+	R9,
+	R10,
+	R11,
+	R12,
+	R13,
+	R14,
+	R15,
+	REG_NONE = -1
+};
+
+/* Condition codes as in the low four bits of 0f 8x. */
+enum { CC_B = 2, CC_AE = 3, CC_E = 4, CC_NE = 5, CC_BE = 6, CC_A = 7 };
+
+enum { EMIT_LABELS = 160, EMIT_FIXUPS = 320 };
+
+/* Code being written to `out` for execution at `at`. */
+struct emit {
+	uint8_t *out;
+	size_t room, length;
+	uint64_t at;
+	bool overflow; /* the buffer, or a table below, was too small */
+	int label_count, fixup_count;
+	size_t labels[EMIT_LABELS];
+	struct {
+		size_t at; /* of the rel32 */
+		int label;
+	} fixups[EMIT_FIXUPS];
+};
+
+/* A memory operand. `fs` adds the thread pointer; base and index may be REG_NONE. */
+struct emit_mem {
+	int base, index;
+	unsigned int scale;
+	int32_t disp;
+	bool fs;
+};
+
+/* Instructions: operand width in the name of the mnemonic's suffix. */
+enum emit_op {
+	OP_MOV_LOAD = 0x8b,  /* reg <- mem */
+	OP_MOV_STORE = 0x89, /* mem <- reg */
+	OP_MOV_STORE8 = 0x88,
+	OP_LEA = 0x8d,
+	OP_CMP = 0x3b,	  /* reg with mem */
+	OP_ADD_TO = 0x01, /* mem += reg */
+	OP_ADD = 0x03,	  /* reg += mem */
+	OP_SUB = 0x2b,	  /* reg -= mem */
+	OP_OR = 0x0b,
+	OP_AND = 0x23,
+	OP_XOR = 0x33,
+	OP_TEST = 0x85,
+	OP_XCHG = 0x87,
+	OP_MOVZX8 = 0x0fb6,
+	OP_MOVZX16 = 0x0fb7,
+	OP_MOVSX8 = 0x0fbe,
+	OP_MOVSX16 = 0x0fbf,
+	OP_MOVSX32 = 0x63
+};
+
+void emit_u8(struct emit *e, uint8_t byte);
+void emit_u32(struct emit *e, uint32_t value);
+void emit_u64(struct emit *e, uint64_t value);
+void emit_bytes(struct emit *e, const void *bytes, size_t length);
+
+/* op reg, mem; `wide` is REX.W. */
+void emit_mem(struct emit *e, bool wide, enum emit_op op, int reg, struct emit_mem mem);
+/* op reg, rm between registers. */
+void emit_reg(struct emit *e, bool wide, enum emit_op op, int reg, int rm);
+/* Group 1 (add, or, adc, sbb, and, sub, xor, cmp by `digit`) with an immediate. */
+void emit_imm(struct emit *e, bool wide, int digit, int reg, int32_t imm);
+/* shl or shr by a constant. */
+void emit_shift(struct emit *e, bool wide, bool left, int reg, uint8_t count);
+/* Loads a constant by the shortest form. */
+void emit_const(struct emit *e, int reg, uint64_t value);
+void emit_push(struct emit *e, int reg);
+void emit_pop(struct emit *e, int reg);
+/* incq mem, with `lock` where asked for. */
+void emit_inc(struct emit *e, bool lock, struct emit_mem mem);
+/* movq or movl $imm, mem. */
+void emit_store_imm(struct emit *e, bool wide, struct emit_mem mem, int32_t imm);
+
+/* Labels: a new one, its place, a jump to it (cc < 0: unconditional), its address. */
+int emit_label(struct emit *e);
+void emit_place(struct emit *e, int label);
+void emit_jump_label(struct emit *e, int cc, int label);
+void emit_lea_label(struct emit *e, int reg, int label);
+/* A jump to an address; false where it is out of reach. */
+bool emit_jump(struct emit *e, uint64_t to);
+void emit_align(struct emit *e, size_t alignment);
+/* Resolves the labels; false if anything went wrong. */
+bool emit_finish(struct emit *e);
+
+/* Operands. */
+static inline struct emit_mem mem_at(int base, int32_t disp)
+{
+	return (struct emit_mem){.base = base, .index = REG_NONE, .scale = 1, .disp = disp};
+}
+
+static inline struct emit_mem mem_fs(int32_t disp)
+{
+	return (struct emit_mem){
+		.base = REG_NONE, .index = REG_NONE, .scale = 1, .disp = disp, .fs = true};
+}
+
+#endif

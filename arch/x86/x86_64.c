@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#include <elf.h>
+
+#include "arch/arch.h"
+#include "arch/x86/args.h"
+#include "arch/x86/insn.h"
+#include "arch/x86/stub.h"
+
+const struct arch arch_x86_64 = {
+	.name = "x86-64",
+	.elf_machine = EM_X86_64,
+	.parse_args = x86_64_parse_args,
+	.register_name = x86_64_register_name,
+	.jump_length = 5,
+	.decode = x86_64_decode,
+	.nop_length = x86_64_nop_length,
+	.move = x86_64_move,
+	.jump = x86_64_jump,
+	.far_jump = x86_64_far_jump,
+	.capturable = x86_64_capturable,
+	.capture_checked = x86_64_capture_checked,
+	.stub = x86_64_stub,
+};
