@@ -32,10 +32,17 @@ struct object_range {
 	uint64_t start, end;
 };
 
+/*
+ * The address of an exception table that there is, or may be, but that cannot
+ * be found; object_landing_pads() then returns false.
+ */
+#define OBJECT_LSDA_UNKNOWN UINT64_MAX
+
 /* A function, or one part of it (a compiler's cold part is a part of its own). */
 struct object_function {
 	struct object_range range;
-	uint64_t lsda;	  /* address of its language-specific data (.gcc_except_table), 0 if none */
+	uint64_t lsda;	  /* address of its language-specific data (.gcc_except_table), 0 if none,
+			   * OBJECT_LSDA_UNKNOWN */
 	bool from_cfi;	  /* bounds from .eh_frame; else from a symbol */
 };
 
@@ -70,6 +77,13 @@ bool object_offset_of(const struct object *object, uint64_t address, uint64_t *r
 
 /* Reads bytes at a link-time address from the file; returns how many there were (<= size). */
 size_t object_read(const struct object *object, uint64_t address, void *buffer, size_t size);
+
+/*
+ * The whole file, mapped read-only and private at the first use; owned by the
+ * object. NULL where it cannot be mapped. Cutting the file short while it is
+ * mapped makes a read raise SIGBUS: use object_read() for a few bytes.
+ */
+const uint8_t *object_map(struct object *object, size_t *size_ret);
 
 /* The GNU build id in hexadecimal; "" where there is none. Owned by the object. */
 const char *object_build_id(struct object *object);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A cursor over bytes of an ELF file that cannot leave them.
+ *
+ * Failure sticks: a read behind the end gives 0 and sets `failed`, so that a
+ * parser reads a whole structure and looks at `failed` once.
+ */
+#ifndef ELF_BYTES_H
+#define ELF_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct bytes {
+	const uint8_t *data; /* borrowed */
+	size_t size;
+	size_t at;	  /* <= size */
+	uint64_t address; /* link-time address of data[0], where one is needed */
+	bool big_endian;
+	bool wide; /* addresses have 8 bytes, else 4 */
+	bool failed;
+};
+
+uint8_t bytes_u8(struct bytes *bytes);
+/* An unsigned integer of 1, 2, 4 or 8 bytes. */
+uint64_t bytes_unsigned(struct bytes *bytes, size_t width);
+int64_t bytes_signed(struct bytes *bytes, size_t width);
+uint64_t bytes_address(struct bytes *bytes);
+/* LEB128 (DWARF 5, section 7.6); bits above 64 are a failure. */
+uint64_t bytes_uleb(struct bytes *bytes);
+int64_t bytes_sleb(struct bytes *bytes);
+/* A NUL-terminated string, NULL where the NUL is missing. */
+const char *bytes_string(struct bytes *bytes);
+void bytes_skip(struct bytes *bytes, uint64_t count);
+
+static inline size_t bytes_left(const struct bytes *bytes)
+{
+	return bytes->size - bytes->at;
+}
+
+/* The link-time address of the next byte. */
+static inline uint64_t bytes_here(const struct bytes *bytes)
+{
+	return bytes->address + bytes->at;
+}
+
+#endif

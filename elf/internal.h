@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of elf/ share, and nobody else sees. */
+#ifndef ELF_INTERNAL_H
+#define ELF_INTERNAL_H
+
+#include <gelf.h>
+#include <libelf.h>
+#include <stdlib.h>
+
+#include "elf/bytes.h"
+#include "elf/object.h"
+
+struct symbols;
+struct cfi;
+
+struct object {
+	int fd;
+	bool owns_fd;
+	bool wide; /* ELFCLASS64 */
+	bool big_endian;
+	uint16_t machine, type;
+	char *path;
+	uint64_t file_size;
+	Elf *elf;
+	uint64_t section_table;		 /* its offset; 0 where the file has no section headers */
+	struct object_segment *segments; /* PT_LOAD */
+	size_t segment_count;
+	uint64_t eh_frame_hdr;	    /* address of PT_GNU_EH_FRAME */
+	uint64_t eh_frame_hdr_size; /* 0 where there is none */
+
+	/* Made when first asked for. */
+	char *build_id;
+	struct symbols *symbols;
+	struct cfi *cfi;
+	uint8_t *map;
+};
+
+/* Reads bytes at a file offset; returns how many there were. */
+size_t object_read_file(const struct object *object, uint64_t offset, void *buffer, size_t size);
+
+/* An empty reader in the object's byte order and class. */
+struct bytes object_bytes(
+	const struct object *object, const void *data, size_t size, uint64_t address);
+
+/* The section of that name; false where there is none. */
+bool object_section(const struct object *object, const char *name, GElf_Shdr *ret);
+
+/* symbols.c, functions.c: give back what they keep in the object. NULL is allowed. */
+void symbols_free(struct symbols *symbols);
+void cfi_free(struct cfi *cfi);
+
+/* symbols.c: the function symbol with a size that covers an address. */
+bool symbols_function_at(struct object *object, uint64_t address, struct object_range *ret);
+
+static inline void internal_free(void *pointer)
+{
+	free(*(void **)pointer);
+}
+#define AUTO_FREE __attribute__((cleanup(internal_free)))
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Source lines, by libdwfl.
+ *
+ * libdw and what it depends on (decompressors) take longer to load than a list
+ * of probes takes to print, so it is loaded here, when the first line is asked
+ * for, and its types alone come from its headers.
+ *
+ * A separate debug file is looked for by build id only. libdw's standard way
+ * would also try names and check sums, which reads whole files, and ask
+ * debuginfod servers, which is not for a tracer to do unasked.
+ */
+#include <dlfcn.h>
+#include <elfutils/libdwfl.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "elf/internal.h"
+#include "elf/lines.h"
+
+struct libdw {
+	void *handle;
+	typeof(dwfl_begin) *begin;
+	typeof(dwfl_end) *end;
+	typeof(dwfl_report_offline) *report_offline;
+	typeof(dwfl_report_end) *report_end;
+	typeof(dwfl_module_getelf) *module_getelf;
+	typeof(dwfl_module_getsrc) *module_getsrc;
+	typeof(dwfl_lineinfo) *lineinfo;
+	typeof(dwfl_build_id_find_debuginfo) *find_debuginfo;
+	typeof(dwfl_offline_section_address) *section_address;
+};
+
+struct lines {
+	struct libdw libdw;
+	Dwfl_Callbacks callbacks; /* referred to by dwfl */
+	Dwfl *dwfl;
+	Dwfl_Module *module; /* NULL where libdw cannot read the file */
+	GElf_Addr bias;	     /* libdw's addresses minus the file's */
+};
+
+static struct probe_error *libdw_load(struct libdw *libdw)
+{
+	/* POSIX: the value of dlsym() is stored through a void ** for lack of a cast. */
+	const struct {
+		const char *name;
+		void **function;
+	} names[] = {
+		{"dwfl_begin", (void **)&libdw->begin},
+		{"dwfl_end", (void **)&libdw->end},
+		{"dwfl_report_offline", (void **)&libdw->report_offline},
+		{"dwfl_report_end", (void **)&libdw->report_end},
+		{"dwfl_module_getelf", (void **)&libdw->module_getelf},
+		{"dwfl_module_getsrc", (void **)&libdw->module_getsrc},
+		{"dwfl_lineinfo", (void **)&libdw->lineinfo},
+		{"dwfl_build_id_find_debuginfo", (void **)&libdw->find_debuginfo},
+		{"dwfl_offline_section_address", (void **)&libdw->section_address},
+	};
+
+	/* It stays loaded: the next module's lines need it again. */
+	libdw->handle = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+	if (!libdw->handle)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"source lines need libdw (elfutils), which cannot be loaded: %s",
+			dlerror());
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		*names[i].function = dlsym(libdw->handle, names[i].name);
+		if (!*names[i].function)
+			return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+				"source lines need a newer libdw (elfutils), with %s()",
+				names[i].name);
+	}
+	return NULL;
+}
+
+/* Shows the file to libdw. Failures leave module NULL: there are no lines then. */
+static void lines_report(struct lines *lines, const struct object *object)
+{
+	/* libdwfl keeps the descriptor and closes it. */
+	int fd = fcntl(object->fd, F_DUPFD_CLOEXEC, 0);
+
+	if (fd < 0)
+		return;
+	lines->module = lines->libdw.report_offline(lines->dwfl, object->path, object->path, fd);
+	if (!lines->module)
+		close(fd);
+	lines->libdw.report_end(lines->dwfl, NULL, NULL);
+	if (lines->module && !lines->libdw.module_getelf(lines->module, &lines->bias))
+		lines->module = NULL;
+}
+
+struct probe_error *lines_open(struct object *object, struct lines **ret)
+{
+	struct lines *lines = calloc(1, sizeof(*lines));
+	struct probe_error *error;
+
+	if (!lines)
+		return probe_error_no_memory();
+	error = libdw_load(&lines->libdw);
+	if (error) {
+		lines_close(lines);
+		return error;
+	}
+	lines->callbacks = (Dwfl_Callbacks){
+		.find_debuginfo = lines->libdw.find_debuginfo,
+		.section_address = lines->libdw.section_address,
+	};
+	lines->dwfl = lines->libdw.begin(&lines->callbacks);
+	if (!lines->dwfl) {
+		lines_close(lines);
+		return probe_error_no_memory();
+	}
+	lines_report(lines, object);
+	*ret = lines;
+	return NULL;
+}
+
+void lines_close(struct lines *lines)
+{
+	if (!lines)
+		return;
+	if (lines->dwfl)
+		lines->libdw.end(lines->dwfl);
+	if (lines->libdw.handle)
+		dlclose(lines->libdw.handle);
+	free(lines);
+}
+
+bool lines_find(struct lines *lines, uint64_t address, const char **file_ret, int *line_ret)
+{
+	Dwfl_Line *line = NULL;
+	const char *file;
+	int number = 0;
+
+	if (lines->module)
+		line = lines->libdw.module_getsrc(lines->module, address + lines->bias);
+	if (!line)
+		return false;
+	file = lines->libdw.lineinfo(line, NULL, &number, NULL, NULL, NULL);
+	/* Line 0 is code that belongs to no line (DWARF 5, 6.2.2). */
+	if (!file || number <= 0)
+		return false;
+	*file_ret = file;
+	*line_ret = number;
+	return true;
+}

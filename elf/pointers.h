@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Encoded pointers of exception frames (DW_EH_PE_*).
+ *
+ * A byte says how a pointer is written: the low four bits its format, the next
+ * three what is to be added, the top bit whether it names the place that holds
+ * the pointer. Source: Linux Standard Base Core 5.0, "DWARF Exception Header
+ * Encoding"; libgcc, unwind-pe.h.
+ */
+#ifndef ELF_POINTERS_H
+#define ELF_POINTERS_H
+
+#include "elf/bytes.h"
+
+enum {
+	EH_ABSPTR = 0x00, /* formats */
+	EH_ULEB128 = 0x01,
+	EH_UDATA2 = 0x02,
+	EH_UDATA4 = 0x03,
+	EH_UDATA8 = 0x04,
+	EH_SIGNED = 0x08,
+	EH_SLEB128 = 0x09,
+	EH_SDATA2 = 0x0a,
+	EH_SDATA4 = 0x0b,
+	EH_SDATA8 = 0x0c,
+	EH_FORMAT = 0x0f,
+	EH_PCREL = 0x10, /* what is added */
+	EH_TEXTREL = 0x20,
+	EH_DATAREL = 0x30,
+	EH_FUNCREL = 0x40,
+	EH_ALIGNED = 0x50,
+	EH_BASE = 0x70,
+	EH_INDIRECT = 0x80,
+	EH_OMIT = 0xff
+};
+
+/* What relative pointers count from. */
+struct eh_bases {
+	bool has_data, has_function;
+	uint64_t data, function;
+};
+
+/* Bytes of the format, 0 where they vary (LEB128) or the format is unknown. */
+size_t eh_pointer_size(uint8_t encoding, bool wide);
+
+/*
+ * Reads a pointer. An encoding that is unknown, or relative to something that
+ * is not known, fails the reader. *raw_ret (may be NULL) is the value before
+ * anything was added: 0 there means "none". EH_INDIRECT is the caller's to
+ * follow; EH_OMIT is the caller's to check.
+ */
+uint64_t eh_pointer(
+	struct bytes *bytes, uint8_t encoding, const struct eh_bases *bases, uint64_t *raw_ret);
+
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Symbols: by name from a hash table per symbol table, by address from one
+ * sorted table of functions. Each is built at the first look-up that needs it;
+ * .symtab (megabytes in a big library) is not read while .dynsym answers.
+ *
+ * In an object file of the compiler (ET_REL) values are offsets into sections,
+ * which do not tell functions apart: there is no look-up by address.
+ */
+#include <elf.h>
+#include <string.h>
+
+#include "elf/internal.h"
+
+/* One symbol table of the file. All data is libelf's and lives as long as object->elf. */
+struct table {
+	bool loaded;
+	Elf_Data *data; /* NULL where there is none, or a malformed one */
+	size_t count;
+	const char *names;
+	size_t names_size; /* up to and including the last NUL: any name below is terminated */
+	uint32_t *buckets; /* index of a symbol, 0 (the null symbol) where free; or NULL */
+	size_t bucket_mask;
+};
+
+struct function {
+	struct object_range range;
+	uint64_t reach; /* the greatest end of this and all functions before */
+	const char *name;
+	bool sized; /* the symbol states its size; else it reaches to the next one */
+	bool global;
+};
+
+struct symbols {
+	struct table dynamic, full;
+	struct function *functions; /* by start */
+	size_t function_count;
+	bool functions_built;
+};
+
+static void table_load(const struct object *object, struct table *table, uint32_t type)
+{
+	Elf_Scn *section = NULL, *names;
+	GElf_Shdr header;
+	Elf_Data *data;
+
+	table->loaded = true;
+	do {
+		section = object->section_table ? elf_nextscn(object->elf, section) : NULL;
+		if (!section || !gelf_getshdr(section, &header))
+			return;
+	} while (header.sh_type != type);
+	names = elf_getscn(object->elf, header.sh_link);
+	data = names ? elf_getdata(names, NULL) : NULL;
+	if (data && data->d_buf && data->d_size) {
+		const char *last = memrchr(data->d_buf, 0, data->d_size);
+
+		table->names = data->d_buf;
+		table->names_size = last ? (size_t)(last - table->names) + 1 : 0;
+	}
+	data = elf_getdata(section, NULL);
+	if (!data || !data->d_buf || data->d_type != ELF_T_SYM || !table->names_size)
+		return;
+	table->count = data->d_size / gelf_fsize(object->elf, ELF_T_SYM, 1, EV_CURRENT);
+	if (table->count > UINT32_MAX / 2)
+		table->count = UINT32_MAX / 2;
+	table->data = data;
+}
+
+static struct symbols *symbols_of(struct object *object)
+{
+	if (!object->symbols)
+		object->symbols = calloc(1, sizeof(*object->symbols));
+	return object->symbols;
+}
+
+/* Symbol `index`, if it is defined and has a name. */
+static bool table_symbol(
+	const struct table *table, size_t index, GElf_Sym *ret, const char **name_ret)
+{
+	if (!gelf_getsym(table->data, (int)index, ret) || ret->st_shndx == SHN_UNDEF ||
+		!ret->st_name || ret->st_name >= table->names_size)
+		return false;
+	*name_ret = table->names + ret->st_name;
+	return true;
+}
+
+/* ---- By name ---------------------------------------------------------------- */
+
+/* FNV-1a */
+static size_t hash(const char *name, size_t length)
+{
+	uint64_t value = 0xcbf29ce484222325;
+
+	for (size_t i = 0; i < length; i++)
+		value = (value ^ (uint8_t)name[i]) * 0x100000001b3;
+	return (size_t)(value ^ value >> 32);
+}
+
+/* The bucket that holds the name, or the free one where it belongs. */
+static uint32_t *table_bucket(const struct table *table, const char *name, size_t length)
+{
+	size_t at = hash(name, length) & table->bucket_mask;
+
+	for (;; at = (at + 1) & table->bucket_mask) {
+		const char *found;
+		GElf_Sym symbol;
+
+		/* At most half of the buckets are taken, so this ends. */
+		if (!table->buckets[at])
+			return &table->buckets[at];
+		if (table_symbol(table, table->buckets[at], &symbol, &found) &&
+			!strncmp(found, name, length) && !found[length])
+			return &table->buckets[at];
+	}
+}
+
+/* A global symbol goes before a local one of the same name, else the first one counts. */
+static void table_insert(struct table *table, size_t index)
+{
+	GElf_Sym symbol, held;
+	const char *name, *held_name;
+	uint32_t *bucket;
+
+	if (!table_symbol(table, index, &symbol, &name))
+		return;
+	if (GELF_ST_TYPE(symbol.st_info) == STT_SECTION || GELF_ST_TYPE(symbol.st_info) == STT_FILE)
+		return;
+	bucket = table_bucket(table, name, strlen(name));
+	if (*bucket && (GELF_ST_BIND(symbol.st_info) == STB_LOCAL ||
+			       (table_symbol(table, *bucket, &held, &held_name) &&
+				       GELF_ST_BIND(held.st_info) != STB_LOCAL)))
+		return;
+	*bucket = (uint32_t)index;
+}
+
+static bool table_index(struct table *table)
+{
+	size_t buckets = 16;
+
+	if (table->buckets)
+		return true;
+	while (buckets < table->count * 2)
+		buckets *= 2;
+	table->buckets = calloc(buckets, sizeof(*table->buckets));
+	if (!table->buckets)
+		return false;
+	table->bucket_mask = buckets - 1;
+	for (size_t i = 1; i < table->count; i++)
+		table_insert(table, i);
+	return true;
+}
+
+static bool table_find(const struct object *object, struct table *table, uint32_t type,
+	const char *name, size_t length, GElf_Sym *ret)
+{
+	const char *found;
+	uint32_t index;
+
+	if (!table->loaded)
+		table_load(object, table, type);
+	if (!table->data || !table_index(table))
+		return false;
+	index = *table_bucket(table, name, length);
+	return index && table_symbol(table, index, ret, &found);
+}
+
+bool object_symbol(struct object *object, const char *name, size_t name_length, uint64_t *value_ret,
+	uint64_t *size_ret)
+{
+	struct symbols *symbols = symbols_of(object);
+	GElf_Sym symbol;
+
+	if (!symbols || !name_length || memchr(name, 0, name_length))
+		return false;
+	if (!table_find(object, &symbols->dynamic, SHT_DYNSYM, name, name_length, &symbol) &&
+		!table_find(object, &symbols->full, SHT_SYMTAB, name, name_length, &symbol))
+		return false;
+	*value_ret = symbol.st_value;
+	*size_ret = symbol.st_size;
+	return true;
+}
+
+/* ---- By address ------------------------------------------------------------- */
+
+/* By start; of several at one place the last one is shown: the global, the one with a size. */
+static int compare_functions(const void *a, const void *b)
+{
+	const struct function *x = a, *y = b;
+
+	if (x->range.start != y->range.start)
+		return x->range.start < y->range.start ? -1 : 1;
+	if (x->sized != y->sized)
+		return x->sized ? 1 : -1;
+	if (x->global != y->global)
+		return x->global ? 1 : -1;
+	/* Any order will do, but always the same one. */
+	return strcmp(y->name, x->name);
+}
+
+static void add_functions(struct object *object, const struct table *table)
+{
+	struct symbols *symbols = object->symbols;
+
+	for (size_t i = 1; i < table->count; i++) {
+		unsigned char type;
+		struct function *function;
+		const char *name;
+		GElf_Sym symbol;
+
+		if (!table_symbol(table, i, &symbol, &name))
+			continue;
+		type = GELF_ST_TYPE(symbol.st_info);
+		if (type != STT_FUNC && type != STT_GNU_IFUNC)
+			continue;
+		/* Bit 0 says Thumb (ELF for the Arm Architecture). */
+		if (object->machine == EM_ARM)
+			symbol.st_value &= ~1ull;
+		function = &symbols->functions[symbols->function_count++];
+		*function = (struct function){.name = name,
+			.sized = symbol.st_size,
+			.global = GELF_ST_BIND(symbol.st_info) != STB_LOCAL,
+			.range = {symbol.st_value, symbol.st_value + symbol.st_size}};
+		if (function->range.end < function->range.start)
+			function->range.end = UINT64_MAX;
+	}
+}
+
+/* Gives functions without a size (assembly) what is left up to the next, within their segment. */
+static void finish_functions(struct object *object)
+{
+	struct symbols *symbols = object->symbols;
+	uint64_t next = UINT64_MAX, reach = 0;
+
+	for (size_t i = symbols->function_count; i-- > 0;) {
+		struct function *function = &symbols->functions[i];
+
+		if (!function->sized) {
+			const struct object_segment *segment =
+				object_segment_of(object, function->range.start);
+			uint64_t end = segment ? segment->address + segment->file_size : 0;
+
+			function->range.end = end < next ? end : next;
+		}
+		if (!i || symbols->functions[i - 1].range.start != function->range.start)
+			next = function->range.start;
+	}
+	for (size_t i = 0; i < symbols->function_count; i++) {
+		if (symbols->functions[i].range.end > reach)
+			reach = symbols->functions[i].range.end;
+		symbols->functions[i].reach = reach;
+	}
+}
+
+static void build_functions(struct object *object)
+{
+	struct symbols *symbols = object->symbols;
+
+	symbols->functions_built = true;
+	if (object->type == ET_REL)
+		return;
+	if (!symbols->dynamic.loaded)
+		table_load(object, &symbols->dynamic, SHT_DYNSYM);
+	if (!symbols->full.loaded)
+		table_load(object, &symbols->full, SHT_SYMTAB);
+	symbols->functions = calloc(
+		symbols->dynamic.count + symbols->full.count + 1, sizeof(*symbols->functions));
+	if (!symbols->functions)
+		return;
+	add_functions(object, &symbols->dynamic);
+	add_functions(object, &symbols->full);
+	qsort(symbols->functions, symbols->function_count, sizeof(*symbols->functions),
+		compare_functions);
+	finish_functions(object);
+}
+
+static const struct function *function_at(struct object *object, uint64_t address, bool sized)
+{
+	struct symbols *symbols = symbols_of(object);
+	size_t low = 0, high;
+
+	if (!symbols)
+		return NULL;
+	if (!symbols->functions_built)
+		build_functions(object);
+	high = symbols->function_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (symbols->functions[middle].range.start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	/* The innermost: functions nest where assembly has entries within entries. */
+	while (low-- > 0 && symbols->functions[low].reach > address) {
+		const struct function *function = &symbols->functions[low];
+
+		if (function->range.end > address && (function->sized || !sized))
+			return function;
+	}
+	return NULL;
+}
+
+const char *object_symbol_at(struct object *object, uint64_t address, uint64_t *start_ret)
+{
+	const struct function *function = function_at(object, address, false);
+
+	if (!function)
+		return NULL;
+	*start_ret = function->range.start;
+	return function->name;
+}
+
+bool symbols_function_at(struct object *object, uint64_t address, struct object_range *ret)
+{
+	const struct function *function = function_at(object, address, true);
+
+	if (!function)
+		return false;
+	*ret = function->range;
+	return true;
+}
+
+void symbols_free(struct symbols *symbols)
+{
+	if (!symbols)
+		return;
+	free(symbols->dynamic.buckets);
+	free(symbols->full.buckets);
+	free(symbols->functions);
+	free(symbols);
+}
