@@ -92,7 +92,7 @@ TARGET_BIN := $(addprefix $(BUILD)/,$(filter-out tests/targets/lib%,$(TARGET_MAI
 
 LIB_A := $(BUILD)/libprobe.a
 LIB_SO := $(BUILD)/libprobe.so
-PROBECTL := $(if $(CLI_SRC),$(BUILD)/probectl)
+PROBECTL := $(if $(filter cli/main.c,$(CLI_SRC)),$(BUILD)/probectl)
 
 # Packages first, where both are asked for in one command.
 FIRST := $(filter deps,$(MAKECMDGOALS))

@@ -26,6 +26,8 @@
 # Logs are left in BUILD/check/. The last line is `N passed, N failed, N skipped`.
 set -u
 export LC_ALL=C.UTF-8
+# Tests that call make must not inherit the variables of the make that runs us.
+unset MAKEFLAGS MFLAGS MAKELEVEL
 cd "$(dirname "$0")/.." || exit 1
 
 build=build

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Bash completion for probectl: commands, options, process ids, probes, files.
+#
+# Commands and options come from probectl's own help, probes from `probectl
+# list` on the process or the program that the line names. Bash splits words at
+# colons (COMP_WORDBREAKS), so the words are taken from the line itself.
+
+# Commands, one a line.
+_probectl_commands()
+{
+	"$1" help 2>/dev/null | sed -n 's/^  \([a-z]\{1,\}\)\( .*\)\{0,1\}$/\1/p'
+}
+
+# Options of a command, one a line.
+_probectl_options()
+{
+	"$1" help "$2" 2>/dev/null | grep -oE '(^|[[:space:],[|])--?[a-zA-Z][a-z-]*' |
+		grep -oE -- '--?[a-zA-Z][a-z-]*' | sort -u
+}
+
+# The user's own processes.
+_probectl_pids()
+{
+	local folder
+
+	for folder in /proc/[0-9]*; do
+		[ -O "$folder" ] && echo "${folder#/proc/}"
+	done
+}
+
+# Probes of what the line names: a pid, or the program behind `--`.
+_probectl_probes()
+{
+	local probectl=$1 pid=$2 program=$3
+
+	if [ -n "$pid" ]; then
+		"$probectl" list -p "$pid" 2>/dev/null
+	elif [ -n "$program" ] && program=$(type -P -- "$program"); then
+		"$probectl" list "$program" 2>/dev/null
+	fi | grep -oE '^[[:alnum:]_.]+:[[:alnum:]_.-]+' | sort -u
+}
+
+# Those lines of stdin that begin with $1 become the answer. (compgen -W would
+# expand them as the shell does, and names come from files that anyone wrote.)
+_probectl_answer()
+{
+	local line
+
+	while read -r line; do
+		[[ $line == "$1"* ]] && COMPREPLY+=("$line")
+	done
+}
+
+_probectl()
+{
+	local line=${COMP_LINE:0:COMP_POINT} probectl=$1 cur prev command='' pid='' program=''
+	local after_dashes='' i
+	local -a words tail
+
+	# The words before the one that is being typed; quoting is not looked at.
+	read -ra words <<<"$line"
+	cur=
+	case $line in
+	*[[:space:]]) ;;
+	*)
+		cur=${words[-1]}
+		unset 'words[-1]'
+		;;
+	esac
+	prev=${words[-1]-}
+	read -ra tail <<<"${COMP_LINE:COMP_POINT}"
+
+	for ((i = 1; i < ${#words[@]}; i++)); do
+		case ${words[i]} in
+		--)
+			after_dashes=$i
+			program=${words[i + 1]-}
+			break
+			;;
+		-p) pid=${words[i + 1]-} ;;
+		-*) ;;
+		*) [ -n "$command" ] || command=${words[i]} ;;
+		esac
+	done
+	# A program may also stand behind the cursor.
+	for ((i = 0; i + 1 < ${#tail[@]}; i++)); do
+		[ "${tail[i]}" = -- ] && program=${tail[i + 1]}
+		[ "${tail[i]}" = -p ] && pid=${tail[i + 1]}
+	done
+
+	COMPREPLY=()
+	if [ -n "$after_dashes" ]; then
+		if [ ${#words[@]} -eq $((after_dashes + 1)) ]; then
+			mapfile -t COMPREPLY < <(compgen -c -- "$cur" | sort -u)
+		else
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			compopt -o filenames 2>/dev/null
+		fi
+		return
+	fi
+	if [ -z "$command" ]; then
+		_probectl_answer "$cur" < <(
+			_probectl_commands "$probectl"
+			printf '%s\n' --help --version
+		)
+		return
+	fi
+
+	case $prev in
+	-p)
+		_probectl_answer "$cur" < <(_probectl_pids)
+		return
+		;;
+	-o | --exe)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		compopt -o filenames 2>/dev/null
+		return
+		;;
+	-n | -d | -i | -s)
+		return
+		;;
+	esac
+	case $cur in
+	-*)
+		_probectl_answer "$cur" < <(_probectl_options "$probectl" "$command")
+		return
+		;;
+	esac
+
+	case $command in
+	help)
+		_probectl_answer "$cur" < <(_probectl_commands "$probectl")
+		;;
+	*)
+		if [ "$command" = list ] && [ -z "$pid" ]; then
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			compopt -o filenames 2>/dev/null
+			return
+		fi
+		_probectl_answer "$cur" < <(_probectl_probes "$probectl" "$pid" "$program")
+		# What bash takes for the word begins behind the last colon.
+		case $COMP_WORDBREAKS,$cur in
+		*:*,*:*) COMPREPLY=("${COMPREPLY[@]#"${cur%:*}:"}") ;;
+		esac
+		;;
+	esac
+}
+
+complete -F _probectl probectl

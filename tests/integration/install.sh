@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# `make install` into a staging folder: a program can be built against what is
+# there, with pkg-config, shared and static; `make uninstall` leaves nothing.
+set -eu
+command -v pkg-config >/dev/null || {
+	echo "pkg-config is not installed"
+	exit 77
+}
+
+stage=$SCRATCH/stage
+make_staged()
+{
+	make -j2 BUILD="$SCRATCH/build" CFLAGS=-O0 DESTDIR="$stage" PREFIX=/opt/probe "$@"
+}
+make_staged install
+root=$stage/opt/probe
+
+for file in lib/libprobe.a lib/libprobe.so lib/libprobe.so.0 lib/pkgconfig/probe.pc \
+	include/probe/error.h; do
+	[ -e "$root/$file" ] || {
+		echo "$file was not installed"
+		exit 1
+	}
+done
+for header in libprobe/include/probe/*.h; do
+	cmp "$header" "$root/include/probe/${header##*/}"
+done
+for page in docs/man/*.[1-8]; do
+	[ ! -e "$page" ] || cmp "$page" "$root/share/man/man${page##*.}/${page##*/}"
+done
+if [ -e "$SCRATCH/build/probectl" ]; then
+	"$root/bin/probectl" --version
+fi
+
+cat >"$SCRATCH/user.c" <<'C'
+#include <probe/error.h>
+#include <stdio.h>
+
+int main(void)
+{
+	struct probe_error *error = probe_error_new(PROBE_ERROR_STATE, "%s", "hello");
+	puts(error->message);
+	probe_error_free(error);
+	return 0;
+}
+C
+export PKG_CONFIG_PATH=$root/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=
+read -ra flags <<<"$(pkg-config --define-variable=prefix="$root" \
+	--define-variable=libdir="$root/lib" --define-variable=includedir="$root/include" \
+	--cflags --libs probe)"
+cc "$SCRATCH/user.c" -o "$SCRATCH/shared" "${flags[@]}"
+[ "$(LD_LIBRARY_PATH=$root/lib "$SCRATCH/shared")" = hello ]
+readelf -d "$SCRATCH/shared" | grep -q 'NEEDED.*libprobe\.so\.0'
+
+read -ra flags <<<"$(pkg-config --static --define-variable=prefix="$root" \
+	--define-variable=libdir="$root/lib" --define-variable=includedir="$root/include" \
+	--cflags --libs probe)"
+cc "$SCRATCH/user.c" -o "$SCRATCH/static" -Wl,-Bstatic -L"$root/lib" -lprobe -Wl,-Bdynamic \
+	"${flags[@]}"
+[ "$("$SCRATCH/static")" = hello ]
+
+make_staged uninstall
+left=$(find "$stage" ! -type d)
+[ -z "$left" ] || {
+	echo "left behind: $left"
+	exit 1
+}
