@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Loops around sites that compilers do not make by themselves.
+ *
+ *	uint64_t loop_X(uint64_t hits, const char *text)
+ *
+ * Each passes its site `hits` times with three arguments: the hits still to
+ * come, the hits so far, and `hits` itself.
+ */
+#include "note.h"
+
+	.text
+
+/* usdt.h: a one-byte nop, and behind it one of ten bytes. */
+	.globl	loop_nop10
+	.type	loop_nop10, @function
+loop_nop10:
+	.cfi_startproc
+	mov	%rdi, %rcx
+	xor	%eax, %eax
+	test	%rcx, %rcx
+	jz	2f
+	.balign 16
+1:
+	PROBE_NOP loop, nop10, "8@%rcx 8@%rax 8@%rdi"
+	.byte	0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0
+	add	$1, %rax
+	sub	$1, %rcx
+	jnz	1b
+2:
+	ret
+	.cfi_endproc
+	.size	loop_nop10, . - loop_nop10
+
+/* A five-byte nop at the site: what the kernel's uprobes optimise since 6.18. */
+	.globl	loop_nop5
+	.type	loop_nop5, @function
+loop_nop5:
+	.cfi_startproc
+	mov	%rdi, %rcx
+	xor	%eax, %eax
+	test	%rcx, %rcx
+	jz	2f
+	.balign 16
+1:
+	.byte	0x0f, 0x1f, 0x44, 0, 0
+	PROBE_NOTE 1b, loop, nop5, "8@%rcx 8@%rax 8@%rdi"
+	add	$1, %rax
+	sub	$1, %rcx
+	jnz	1b
+2:
+	ret
+	.cfi_endproc
+	.size	loop_nop5, . - loop_nop5
+
+/*
+ * A site that can only be punned: the loop is entered behind the nop, so the
+ * instructions there cannot move. With `e9` for the nop, the bytes 48 89 c2 48
+ * that follow make a jump by 0x48c28948, 1.1 GiB up: free in any small program,
+ * position-independent or not.
+ */
+	.globl	loop_pun
+	.type	loop_pun, @function
+loop_pun:
+	.cfi_startproc
+	mov	%rdi, %rcx
+	xor	%eax, %eax
+	add	$1, %rcx
+	jmp	2f
+	.balign 16
+1:
+	PROBE_NOP loop, pun, "8@%rcx 8@%rax 8@%rdi"
+2:
+	.byte	0x48, 0x89, 0xc2	/* mov %rax, %rdx */
+	.byte	0x48, 0xff, 0xc0	/* inc %rax */
+	sub	$1, %rcx
+	jnz	1b
+	mov	%rdx, %rax
+	ret
+	.cfi_endproc
+	.size	loop_pun, . - loop_pun
+
+	.section .note.GNU-stack, "", @progbits

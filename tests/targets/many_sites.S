@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Ten thousand probes, many:p0 … many:p9999, a site each, in one function:
+ *
+ *	uint64_t many_pass(void)	passes all; returns how many there are
+ */
+	/* note.h's macros are not written for .altmacro, which numbering needs. */
+	.altmacro
+.macro MANY_SITE number
+890:	nop
+	lea	1(%rax), %rax
+	.pushsection .note.stapsdt, "", "note"
+	.balign 4
+	.long 892f - 891f, 894f - 893f, 3
+891:	.asciz "stapsdt"
+892:	.balign 4
+893:	.quad 890b, 0, 0
+	.asciz "many"
+	.asciz "p\number"
+	.asciz "8@%rax"
+894:	.balign 4
+	.popsection
+.endm
+
+	.text
+	.globl	many_pass
+	.type	many_pass, @function
+many_pass:
+	.cfi_startproc
+	xor	%eax, %eax
+	.set	number, 0
+	.rept	10000
+	MANY_SITE %number
+	.set	number, number + 1
+	.endr
+	ret
+	.cfi_endproc
+	.size	many_pass, . - many_pass
+
+	.section .note.GNU-stack, "", @progbits

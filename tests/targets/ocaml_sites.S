@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sites as OCaml makes them: a one-byte nop, then `3d imm32`, a comparison with
+ * %eax whose operand is the displacement of a handler. One byte, e8 for 3d, at
+ * the site + 1, makes it a call of that handler; the handler keeps every
+ * register. The semaphore is two u16: SystemTap's count at +0, OCaml's at +2;
+ * the provider `ocaml` alone counts at +0 itself.
+ *
+ *	provider	probe	   functions
+ *	ocaml		plain	   ocaml_plain
+ *	ocaml.1		dotted	   ocaml_dotted
+ *	ocaml_1		first	   ocaml_first (two sites)
+ *	ocaml_2		second	   ocaml_second
+ *	ocaml_2		only	   none: the note's site is 0, it names a semaphore
+ */
+#include "note.h"
+
+	.text
+
+.macro OCAML_SITE provider, name, handler, semaphore
+880:	nop
+	.byte	0x3d
+	.long	\handler - . - 4
+	PROBE_NOTE 880b, \provider, \name, "8@%rdi", \semaphore
+.endm
+
+.macro OCAML_FUNCTION function, provider, name, handler, semaphore
+	.globl	\function
+	.type	\function, @function
+\function:
+	.cfi_startproc
+	OCAML_SITE \provider, \name, \handler, \semaphore
+	ret
+	.cfi_endproc
+	.size	\function, . - \function
+.endm
+
+/* The handler counts, and keeps all it touches, the flags too. */
+.macro OCAML_HANDLER handler, index
+	.type	\handler, @function
+\handler:
+	.cfi_startproc
+	pushfq
+	.cfi_adjust_cfa_offset 8
+	incq	ocaml_hits+8*\index(%rip)
+	popfq
+	.cfi_adjust_cfa_offset -8
+	ret
+	.cfi_endproc
+	.size	\handler, . - \handler
+.endm
+
+	OCAML_HANDLER handle_plain, 0
+	OCAML_HANDLER handle_dotted, 1
+	OCAML_HANDLER handle_first, 2
+	OCAML_HANDLER handle_second, 3
+
+	OCAML_FUNCTION ocaml_plain, ocaml, plain, handle_plain, ocaml_semaphores
+	OCAML_FUNCTION ocaml_dotted, ocaml.1, dotted, handle_dotted, ocaml_semaphores+4
+	OCAML_FUNCTION ocaml_second, ocaml_2, second, handle_second, ocaml_semaphores+12
+
+	.globl	ocaml_first
+	.type	ocaml_first, @function
+ocaml_first:
+	.cfi_startproc
+	OCAML_SITE ocaml_1, first, handle_first, ocaml_semaphores+8
+	lea	1(%rdi), %rax
+	OCAML_SITE ocaml_1, first, handle_first, ocaml_semaphores+8
+	ret
+	.cfi_endproc
+	.size	ocaml_first, . - ocaml_first
+
+	PROBE_NOTE 0, ocaml_2, only, "", ocaml_semaphores+16
+
+	.section .probes, "aw", @progbits
+	.globl	ocaml_semaphores
+	.type	ocaml_semaphores, @object
+	.balign	4
+ocaml_semaphores:
+	.zero	20
+	.size	ocaml_semaphores, 20
+
+	.bss
+	.globl	ocaml_hits
+	.type	ocaml_hits, @object
+	.balign	8
+ocaml_hits:
+	.zero	32
+	.size	ocaml_hits, 32
+
+	.section .note.GNU-stack, "", @progbits

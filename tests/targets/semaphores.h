@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One probe name, demo:event, many times: several sites, and several semaphores,
+ * in the program and in a library.
+ *
+ * Each source file that uses SEMAPHORES_DEFINE has a semaphore of its own: the symbol is
+ * local, as in programs that are linked from archives of their own.
+ */
+#ifndef TESTS_SEMAPHORES_H
+#define TESTS_SEMAPHORES_H
+
+#define _SDT_HAS_SEMAPHORES 1
+#include <sys/sdt.h>
+
+/* Two sites behind one test. Returns whether the semaphore said that it is on. */
+#define SEMAPHORES_DEFINE(FUNCTION, WHERE)                                                         \
+	__attribute__((                                                                            \
+		section(".probes"), used)) static volatile unsigned short demo_event_semaphore;    \
+	int FUNCTION(int value)                                                                    \
+	{                                                                                          \
+		if (!demo_event_semaphore)                                                         \
+			return 0;                                                                  \
+		if (value & 1)                                                                     \
+			STAP_PROBE2(demo, event, value, WHERE);                                    \
+		else                                                                               \
+			STAP_PROBE2(demo, event, -value, WHERE);                                   \
+		return 1;                                                                          \
+	}                                                                                          \
+	unsigned int FUNCTION##_semaphore(void)                                                    \
+	{                                                                                          \
+		return demo_event_semaphore;                                                       \
+	}
+
+int semaphores_a(int value);
+int semaphores_b(int value);
+int semaphores_lib(int value);
+unsigned int semaphores_a_semaphore(void);
+unsigned int semaphores_b_semaphore(void);
+unsigned int semaphores_lib_semaphore(void);
+
+#endif

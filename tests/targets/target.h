@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the test targets share: clocks, permission to be traced, and waiting
+ * for the test script.
+ *
+ * A script drives a target through its standard input: a target that is ready
+ * prints one line, and goes on when it is given one.
+ */
+#ifndef TESTS_TARGET_H
+#define TESTS_TARGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+static inline uint64_t target_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Yama's ptrace_scope 1 lets only ancestors trace; the test is none. */
+static inline void target_allow_tracing(void)
+{
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+}
+
+/*
+ * Reads one line, without its newline, byte by byte: what follows stays in the
+ * pipe, and no stdio buffer is inherited by children. False at the end of file.
+ */
+static inline bool target_read_line(char *line, size_t size)
+{
+	size_t used = 0;
+	char byte;
+
+	while (read(STDIN_FILENO, &byte, 1) == 1) {
+		if (byte == '\n') {
+			line[used] = '\0';
+			return true;
+		}
+		if (used + 1 < size)
+			line[used++] = byte;
+	}
+	line[used] = '\0';
+	return used > 0;
+}
+
+/* Says that it is ready, and waits for a line or the end of the input. */
+static inline void target_wait(void)
+{
+	char line[64];
+
+	printf("ready %d\n", (int)getpid());
+	fflush(stdout);
+	(void)target_read_line(line, sizeof(line));
+}
+
+#endif
