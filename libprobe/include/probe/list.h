@@ -15,12 +15,12 @@ extern "C" {
 
 /* How hits of a site are, or would be, diverted (docs/architecture.md, "Plans"). */
 enum probe_plan {
-	PROBE_PLAN_NONE,      /* not decided, or only a semaphore */
-	PROBE_PLAN_TOGGLE,    /* OCaml: one byte makes a compare a call */
-	PROBE_PLAN_LONG_NOP,  /* a jump over a nop that is long enough */
-	PROBE_PLAN_RELOCATE,  /* a jump; the instructions below it run in the stub */
-	PROBE_PLAN_PUN,	      /* one byte makes what follows a jump */
-	PROBE_PLAN_REFUSED    /* none is safe: see reason */
+	PROBE_PLAN_NONE,     /* not decided, or only a semaphore */
+	PROBE_PLAN_TOGGLE,   /* OCaml: one byte makes a compare a call */
+	PROBE_PLAN_LONG_NOP, /* a jump over a nop that is long enough */
+	PROBE_PLAN_RELOCATE, /* a jump; the instructions below it run in the stub */
+	PROBE_PLAN_PUN,	     /* one byte makes what follows a jump */
+	PROBE_PLAN_REFUSED   /* none is safe: see reason */
 };
 #define PROBE_PLAN_COUNT 6
 
@@ -42,13 +42,15 @@ struct probe_site {
 	const char *path;     /* of the module, as the process or the user names it */
 	const char *build_id; /* hexadecimal, or "" */
 	const char *args_spec;
-	uint64_t pc;	      /* link-time address, corrected for prelink */
-	uint64_t base;	      /* of .stapsdt.base, as in the note */
-	uint64_t semaphore;   /* link-time address, or 0 */
+	uint64_t pc;	    /* link-time address, corrected for prelink */
+	uint64_t base;	    /* of .stapsdt.base, as in the note */
+	uint64_t semaphore; /* link-time address, or 0 */
 
 	/* For a process only: */
-	uint64_t bias;	      /* run-time minus link-time address */
-	bool enabled;	      /* the reference count is above 0 */
+	int pid;	  /* 0 for a file */
+	uint64_t bias;	  /* run-time minus link-time address */
+	bool state_known; /* false where the process's memory may not be read */
+	bool enabled;	  /* the reference count is above 0 */
 	uint32_t refcount;
 	enum probe_plan plan; /* of an enabled site, else PROBE_PLAN_NONE */
 };
@@ -70,8 +72,7 @@ void probe_list_free(struct probe_list *list);
  * Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION, PROBE_ERROR_FORMAT
  * (no ELF file), PROBE_ERROR_SYSTEM. Malformed notes are defects instead.
  */
-PROBE_MUST_CHECK struct probe_error *probe_list_add_file(struct probe_list *list,
-	const char *path);
+PROBE_MUST_CHECK struct probe_error *probe_list_add_file(struct probe_list *list, const char *path);
 
 /*
  * Adds the sites of every module mapped by a process, with their state.
@@ -91,9 +92,9 @@ PROBE_MUST_CHECK struct probe_error *probe_list_args(struct probe_list *list,
 struct probe_site_detail {
 	const char *function; /* NULL if unknown */
 	uint64_t function_offset;
-	const char *file;     /* NULL without debug information */
+	const char *file; /* NULL without debug information */
 	int line;
-	uint8_t bytes[16];    /* the file's bytes at the site */
+	uint8_t bytes[16]; /* the file's bytes at the site */
 	size_t byte_count;
 	enum probe_plan plan; /* what enabling would choose; PROBE_PLAN_REFUSED with reason */
 	const char *reason;   /* NULL unless refused */

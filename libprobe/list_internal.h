@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* What a list holds; for libprobe/list*.c only. */
+#ifndef LIBPROBE_LIST_INTERNAL_H
+#define LIBPROBE_LIST_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "elf/lines.h"
+#include "elf/object.h"
+#include "elf/sdt.h"
+#include "libprobe/modules.h"
+#include "probe/list.h"
+
+/* A file, or a module of a process, that has probes. */
+struct list_file {
+	char *path;
+	char *build_id;
+	uint16_t machine;
+	struct sdt_notes notes; /* owns the strings of its sites */
+	uint64_t bias;
+	uint64_t start, end; /* where a process has mapped it */
+	/* For details: kept for modules, which may have no path; else opened when needed. */
+	struct object *object;
+	int fd; /* behind a module's object, or -1 */
+	bool object_tried;
+	struct lines *lines;
+	bool lines_tried;
+};
+
+/* What belongs to one site; beside probe_list.sites, at the same index. */
+struct list_site {
+	size_t file;		/* index */
+	struct probe_arg *args; /* one allocation, with the text of the specs; NULL: not parsed */
+	size_t arg_count;
+};
+
+struct probe_list {
+	struct list_file *files;
+	size_t file_count, file_room;
+	struct probe_site *sites;
+	struct list_site *more;
+	size_t site_count, site_room;
+	struct probe_defect *defects; /* their paths and texts are owned */
+	size_t defect_count, defect_room;
+};
+
+/*
+ * Fills the state of the sites of one process, all those from `first` on:
+ * enabled, refcount, plan, state_known. Stops nothing.
+ */
+PROBE_MUST_CHECK struct probe_error *list_read_state(
+	struct probe_list *list, int pid, size_t first);
+
+/* Makes room for one more item of an array; false without memory. */
+bool list_grow(void **items, size_t *room, size_t count, size_t item_bytes);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The state of a process's probes, as a list shows it.
+ *
+ * A probe with a semaphore is on while that is above 0, whoever raised it. The
+ * semaphores of a module lie together in its section .probes, so they are read
+ * as one range where that is small, with process_vm_readv(2): the process is
+ * not stopped, and 16 bits that are aligned cannot be seen half written.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "libprobe/list_internal.h"
+
+enum {
+	SEMAPHORE_BYTES = 2,
+	/* 8,192 semaphores; libjvm, the largest known, has some 500. */
+	RANGE_BYTES_MAX = 16 * 1024
+};
+
+/* The run-time addresses [start, end) of a module's semaphores; start is 0 if none. */
+struct range {
+	uint64_t start, end;
+};
+
+static bool has_semaphore(const struct list_file *file, const struct probe_site *site)
+{
+	uint64_t address = site->bias + site->semaphore;
+
+	/* The note's word: it must lie in the module. */
+	return site->semaphore != 0 && address >= file->start && address < file->end &&
+	       file->end - address >= SEMAPHORE_BYTES;
+}
+
+/* Reads memory of a process; false if any of it cannot be read (errno says why). */
+static bool read_memory(int pid, uint64_t address, void *buffer, size_t length)
+{
+	struct iovec local = {buffer, length}, remote = {(void *)(uintptr_t)address, length};
+	ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	if (got >= 0 && (size_t)got < length)
+		errno = EFAULT;
+	return got >= 0 && (size_t)got == length;
+}
+
+static void set_refcount(struct probe_site *site, uint16_t value)
+{
+	site->refcount = value;
+	site->enabled = value > 0;
+}
+
+/* One system call for all semaphores of a module; false where it must be one for each. */
+static bool read_range(
+	struct probe_list *list, int pid, size_t first, size_t end, struct range range)
+{
+	const struct list_file *file = &list->files[list->more[first].file];
+	char bytes[RANGE_BYTES_MAX];
+
+	if (range.end - range.start > sizeof(bytes) ||
+		!read_memory(pid, range.start, bytes, range.end - range.start))
+		return false;
+	for (size_t i = first; i < end; i++) {
+		struct probe_site *site = &list->sites[i];
+		uint16_t value;
+
+		if (!has_semaphore(file, site))
+			continue;
+		memcpy(&value, bytes + (site->bias + site->semaphore - range.start), sizeof(value));
+		set_refcount(site, value);
+	}
+	return true;
+}
+
+static struct range semaphore_range(const struct probe_list *list, size_t first, size_t end)
+{
+	const struct list_file *file = &list->files[list->more[first].file];
+	struct range range = {0};
+
+	for (size_t i = first; i < end; i++) {
+		const struct probe_site *site = &list->sites[i];
+		uint64_t address = site->bias + site->semaphore;
+
+		if (!has_semaphore(file, site))
+			continue;
+		if (range.start == 0 || address < range.start)
+			range.start = address;
+		if (address + SEMAPHORE_BYTES > range.end)
+			range.end = address + SEMAPHORE_BYTES;
+	}
+	return range;
+}
+
+/* The sites [first, end) are of one module. */
+static void read_semaphores(struct probe_list *list, int pid, size_t first, size_t end)
+{
+	const struct list_file *file = &list->files[list->more[first].file];
+	struct range range = semaphore_range(list, first, end);
+	bool done = range.start == 0 || read_range(list, pid, first, end, range);
+
+	for (size_t i = first; i < end; i++) {
+		struct probe_site *site = &list->sites[i];
+		uint16_t value;
+
+		site->state_known = true;
+		if (done || !has_semaphore(file, site))
+			continue;
+		if (read_memory(pid, site->bias + site->semaphore, &value, sizeof(value)))
+			set_refcount(site, value);
+		else
+			site->state_known = false;
+	}
+}
+
+struct probe_error *list_read_state(struct probe_list *list, int pid, size_t first)
+{
+	size_t end;
+
+	for (; first < list->site_count; first = end) {
+		end = first + 1;
+		while (end < list->site_count && list->more[end].file == list->more[first].file)
+			end++;
+		read_semaphores(list, pid, first, end);
+	}
+	return NULL;
+}
