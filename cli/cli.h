@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* What the commands of probectl share. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "probe/error.h"
+
+enum exit_status {
+	STATUS_DONE = 0,
+	STATUS_FAILED = 1,
+	STATUS_USAGE = 2,
+	STATUS_CANNOT_RUN = 126, /* a program that is there cannot be started */
+	STATUS_NO_PROGRAM = 127,
+	STATUS_SIGNAL = 128 /* + the signal that ended the program */
+};
+
+/*
+ * A command. argv[0] is its name. Returns the exit status, or an error that
+ * main() reports: PROBE_ERROR_USAGE then means STATUS_USAGE, others STATUS_FAILED.
+ */
+typedef struct probe_error *command_fn(int argc, char **argv, int *status_ret);
+
+struct command {
+	const char *name;
+	const char *help; /* one line */
+	command_fn *run;
+};
+
+command_fn cmd_list;
+
+/* Prints "probectl: MESSAGE" on standard error. Frees the error; returns its exit status. */
+int report_error(struct probe_error *error);
+
+/* Prints "probectl: warning: ..." on standard error. */
+void report_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
