@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operands of aarch64, as gcc and clang print them for the constraint "nor"
+ * of <sys/sdt.h>:
+ *
+ *	operand  = register | [ "#" ] sum | "[" register [ "," offset ] "]"
+ *	offset   = [ "#" ] sum | register [ "," extend [ [ "#" ] number ] ]
+ *	extend   = "lsl" | "sxtx" | "uxtx"
+ *
+ * gcc prints no `#` before numbers (older versions did), clang addresses
+ * nearly everything through one register. Names have no sigil, so a symbol
+ * that looks like a register cannot be told from one: what looks like a
+ * register and is none is UNKNOWN.
+ *
+ * Sources: Arm ARM (DDI 0487), C1.2.5 "Register names" and C1.3.3 "Load/store
+ * addressing modes"; gcc, aarch64_print_address_internal().
+ */
+#include "arch/spec.h"
+#include "arch/aarch64/args.h"
+
+enum {
+	REGISTER_COUNT = 32,
+	STACK_POINTER = 31,
+	SHIFT_MAX = 3 /* arch_arg's scale is at most 8 */
+};
+
+/* clang-format off */
+#define REGISTERS(p, last) \
+	p "0",  p "1",  p "2",  p "3",  p "4",  p "5",  p "6",  p "7", \
+	p "8",  p "9",  p "10", p "11", p "12", p "13", p "14", p "15", \
+	p "16", p "17", p "18", p "19", p "20", p "21", p "22", p "23", \
+	p "24", p "25", p "26", p "27", p "28", p "29", p "30", last
+
+/* Indexed by log2 of the width; widths 4 and 8 are the general registers. */
+static const char register_names[5][REGISTER_COUNT][4] = {
+	{REGISTERS("b", "b31")},
+	{REGISTERS("h", "h31")},
+	{REGISTERS("w", "wsp")},
+	{REGISTERS("x", "sp")},
+	{REGISTERS("q", "q31")},
+};
+
+/* What begins a register's name; a number follows. */
+static const struct {
+	char letter[2];
+	uint8_t width;
+	enum arch_arg_kind kind;
+} numbered[] = {
+	{"x", 8, ARCH_ARG_REGISTER},
+	{"w", 4, ARCH_ARG_REGISTER},
+	{"b", 1, ARCH_ARG_FP_REGISTER},
+	{"h", 2, ARCH_ARG_FP_REGISTER},
+	{"s", 4, ARCH_ARG_FP_REGISTER},
+	{"d", 8, ARCH_ARG_FP_REGISTER},
+	{"q", 16, ARCH_ARG_FP_REGISTER},
+	{"v", 16, ARCH_ARG_FP_REGISTER},
+};
+
+static const struct {
+	const char *name;
+	int8_t number; /* ARCH_REG_NONE: the zero register */
+	uint8_t width;
+} named[] = {
+	{"sp", STACK_POINTER, 8},
+	{"wsp", STACK_POINTER, 4},
+	{"xzr", ARCH_REG_NONE, 8},
+	{"wzr", ARCH_REG_NONE, 4},
+	{"fp", 29, 8},
+	{"lr", 30, 8},
+	{"ip0", 16, 8},
+	{"ip1", 17, 8},
+};
+/* clang-format on */
+
+struct reg {
+	enum arch_arg_kind kind; /* ARCH_ARG_REGISTER or ARCH_ARG_FP_REGISTER */
+	int8_t number;		 /* or ARCH_REG_NONE: the zero register */
+	uint8_t width;
+};
+
+const char *aarch64_register_name(int reg, unsigned int width)
+{
+	if (reg == ARCH_REG_PC && width == 8)
+		return "pc";
+	if (!width || width > 16 || (width & (width - 1)))
+		return NULL;
+	if (reg < 0 || reg >= REGISTER_COUNT)
+		return NULL;
+	return register_names[__builtin_ctz(width)][reg];
+}
+
+static bool find_register(const char *name, size_t length, struct reg *ret)
+{
+	size_t i;
+	int number;
+
+	for (i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
+		if (!spec_word_is(name, length, named[i].name))
+			continue;
+		*ret = (struct reg){ARCH_ARG_REGISTER, named[i].number, named[i].width};
+		return true;
+	}
+	for (i = 0; i < sizeof(numbered) / sizeof(numbered[0]); i++) {
+		if (!length || !spec_word_is(name, 1, numbered[i].letter))
+			continue;
+		/* 31 is the stack pointer or zero, and has a name instead. */
+		number = spec_word_number(name, length, 1,
+			numbered[i].kind == ARCH_ARG_REGISTER ? STACK_POINTER : REGISTER_COUNT);
+		if (number < 0)
+			return false;
+		*ret = (struct reg){numbered[i].kind, (int8_t)number, numbered[i].width};
+		return true;
+	}
+	return false;
+}
+
+/* A letter and digits, as all registers and their elements (v0.2d, z7, p3, x31). */
+static bool looks_like_register(const char *word, size_t length)
+{
+	size_t i = 1;
+
+	while (i < length && word[i] >= '0' && word[i] <= '9')
+		i++;
+	return i > 1 && (i == length || word[i] == '.');
+}
+
+/* Takes a general register of 64 bits; the zero register is ARCH_REG_NONE. */
+static bool take_address_register(struct spec_text *text, int8_t *number_ret)
+{
+	const char *name;
+	size_t length = spec_word(text, &name);
+	struct reg reg;
+
+	if (!find_register(name, length, &reg) || reg.kind != ARCH_ARG_REGISTER || reg.width != 8)
+		return false;
+	*number_ret = reg.number;
+	return true;
+}
+
+/* Takes `lsl 3` behind an index register. */
+static bool take_extend(struct spec_text *text, struct arch_arg *arg)
+{
+	const char *name;
+	size_t length = spec_word(text, &name);
+	uint64_t shift = 0;
+	bool is_lsl = spec_word_is(name, length, "lsl");
+
+	if (!is_lsl && !spec_word_is(name, length, "sxtx") && !spec_word_is(name, length, "uxtx"))
+		return false;
+	if (is_lsl || spec_peek(text) != ']') {
+		spec_take(text, '#');
+		if (!spec_number(text, &shift) || shift > SHIFT_MAX)
+			return false;
+	}
+	if (arg->index != ARCH_REG_NONE)
+		arg->scale = (uint8_t)(1 << shift);
+	return true;
+}
+
+/* What follows the comma in `[x0, ...]`. */
+static bool take_offset(struct spec_text *text, struct arch_arg *arg)
+{
+	struct spec_text ahead = *text;
+	const char *name;
+	size_t length = spec_word(&ahead, &name);
+	struct spec_sum sum;
+	struct reg reg;
+
+	if (find_register(name, length, &reg)) {
+		if (!take_address_register(text, &arg->index) || arg->index == STACK_POINTER)
+			return false;
+		return !spec_take(text, ',') || take_extend(text, arg);
+	}
+	spec_take(text, '#');
+	if (!spec_sum(text, &sum) || sum.symbol)
+		return false;
+	arg->disp = sum.value;
+	return true;
+}
+
+/* What follows the bracket in `[x0]`. */
+static bool take_memory(struct spec_text *text, struct arch_arg *arg)
+{
+	if (!take_address_register(text, &arg->base) || arg->base == ARCH_REG_NONE)
+		return false;
+	if (spec_take(text, ',') && !take_offset(text, arg))
+		return false;
+	arg->kind = ARCH_ARG_MEMORY;
+	return spec_take(text, ']');
+}
+
+static bool take_immediate(struct spec_text *text, struct arch_arg *arg)
+{
+	struct spec_sum sum;
+
+	spec_take(text, '#');
+	if (!spec_sum(text, &sum))
+		return false;
+	if (sum.symbol && looks_like_register(sum.symbol, sum.symbol_length))
+		return false;
+	if (sum.symbol && sum.symbol_length > 2 && spec_word_is(sum.symbol, 2, ".l"))
+		return false;
+	arg->kind = ARCH_ARG_IMMEDIATE;
+	arg->disp = sum.value;
+	arg->symbol = sum.symbol;
+	arg->symbol_length = sum.symbol_length;
+	return true;
+}
+
+static bool take_operand(struct spec_text *text, struct arch_arg *arg)
+{
+	struct spec_text ahead = *text;
+	const char *name;
+	size_t length;
+	struct reg reg;
+
+	if (spec_take(text, '['))
+		return take_memory(text, arg);
+	length = spec_word(&ahead, &name);
+	if (!find_register(name, length, &reg))
+		return take_immediate(text, arg);
+	*text = ahead;
+	if (reg.number == ARCH_REG_NONE) {
+		arg->kind = ARCH_ARG_IMMEDIATE;
+		if (!arg->has_size)
+			arg->size = reg.width;
+		return true;
+	}
+	arg->kind = reg.kind;
+	arg->base = reg.number;
+	arg->width = reg.width;
+	return true;
+}
+
+size_t aarch64_parse_args(const char *args, struct arch_arg ret[ARCH_ARGS_MAX])
+{
+	return spec_parse_args(args, take_operand, ret);
+}

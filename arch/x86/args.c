@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operands of x86-64 in AT&T syntax, as gcc and clang print them for the
+ * constraint "nor" of <sys/sdt.h>, and as people write them in assembly:
+ *
+ *	operand   = "$" sum | register | [ sum ] [ address ]
+ *	address   = "(" [ register ] [ "," [ register ] [ "," scale ] ] ")"
+ *	          | "(" [ register ] "," scale ")"
+ *	register  = "%" name
+ *
+ * `sum` is spec_sum()'s. Beside the plain forms compilers print a constant
+ * before the symbol (gcc, PIC: `8+sym(%rip)`) or behind it (`sym+8(%rip)`,
+ * `sym-8(%rip)`), a zero before the base that needs a displacement byte
+ * (`0(%rbp)`, `0(%r13,%rax,4)`), bare numbers for objects at fixed addresses
+ * (`4660`, `-16`), `$sym` for addresses in code that is not PIC, and
+ * `%fs:(%rax)` for thread-local variables, which is not represented.
+ *
+ * In Intel syntax (-masm=intel) a bare word may be a register and a bare
+ * number is an immediate. A note is in one syntax throughout, so one argument
+ * that is clearly Intel's makes the bare numbers beside it UNKNOWN: read as
+ * addresses, they would make a hit fault.
+ *
+ * Sources: GNU as manual, "80386 Dependent Features: Memory References";
+ * Intel SDM volume 2, tables 2-2 and 3-1 (encoding of registers); gcc,
+ * ix86_print_operand_address() and output_pic_addr_const().
+ */
+#include "arch/spec.h"
+#include "arch/x86/args.h"
+
+enum {
+	GENERAL_COUNT = 16,
+	LEGACY_COUNT = 8, /* those that have a name, not a number */
+	HIGH_BYTE_COUNT = 4,
+	VECTOR_COUNT = 32,
+	STACK_POINTER = 4,
+	NAME_MAX_LENGTH = 5 /* of a register, without its % */
+};
+
+/* clang-format off */
+static const char general_names[GENERAL_COUNT][4][6] = {
+	{"%al",   "%ax",   "%eax",  "%rax"},
+	{"%cl",   "%cx",   "%ecx",  "%rcx"},
+	{"%dl",   "%dx",   "%edx",  "%rdx"},
+	{"%bl",   "%bx",   "%ebx",  "%rbx"},
+	{"%spl",  "%sp",   "%esp",  "%rsp"},
+	{"%bpl",  "%bp",   "%ebp",  "%rbp"},
+	{"%sil",  "%si",   "%esi",  "%rsi"},
+	{"%dil",  "%di",   "%edi",  "%rdi"},
+	{"%r8b",  "%r8w",  "%r8d",  "%r8"},
+	{"%r9b",  "%r9w",  "%r9d",  "%r9"},
+	{"%r10b", "%r10w", "%r10d", "%r10"},
+	{"%r11b", "%r11w", "%r11d", "%r11"},
+	{"%r12b", "%r12w", "%r12d", "%r12"},
+	{"%r13b", "%r13w", "%r13d", "%r13"},
+	{"%r14b", "%r14w", "%r14d", "%r14"},
+	{"%r15b", "%r15w", "%r15d", "%r15"},
+};
+
+/* Bits 8 to 15 of rax, rcx, rdx, rbx, in this order. */
+static const char high_byte_names[HIGH_BYTE_COUNT][3] = {"ah", "ch", "dh", "bh"};
+
+#define VECTOR(n) {"%xmm" #n, "%ymm" #n, "%zmm" #n}
+static const char vector_names[VECTOR_COUNT][3][7] = {
+	VECTOR(0),  VECTOR(1),  VECTOR(2),  VECTOR(3),
+	VECTOR(4),  VECTOR(5),  VECTOR(6),  VECTOR(7),
+	VECTOR(8),  VECTOR(9),  VECTOR(10), VECTOR(11),
+	VECTOR(12), VECTOR(13), VECTOR(14), VECTOR(15),
+	VECTOR(16), VECTOR(17), VECTOR(18), VECTOR(19),
+	VECTOR(20), VECTOR(21), VECTOR(22), VECTOR(23),
+	VECTOR(24), VECTOR(25), VECTOR(26), VECTOR(27),
+	VECTOR(28), VECTOR(29), VECTOR(30), VECTOR(31),
+};
+/* clang-format on */
+
+struct reg {
+	enum arch_arg_kind kind; /* ARCH_ARG_REGISTER or ARCH_ARG_FP_REGISTER */
+	int8_t number;
+	uint8_t width;
+	uint8_t shift;
+};
+
+const char *x86_64_register_name(int reg, unsigned int width)
+{
+	unsigned int log2;
+
+	if (reg == ARCH_REG_PC && width == 8)
+		return "%rip";
+	if (!width || width > 64 || (width & (width - 1)))
+		return NULL;
+	log2 = (unsigned int)__builtin_ctz(width);
+	if (width <= 8)
+		return reg >= 0 && reg < GENERAL_COUNT ? general_names[reg][log2] : NULL;
+	return reg >= 0 && reg < VECTOR_COUNT ? vector_names[reg][log2 - 4] : NULL;
+}
+
+/* r8 to r15, with the suffix of their width. */
+static bool find_numbered(const char *name, size_t length, struct reg *ret)
+{
+	uint8_t width = 8;
+	int number;
+
+	if (!spec_word_is(name, 1, "r"))
+		return false;
+	if (spec_word_is(name + length - 1, 1, "d"))
+		width = 4;
+	else if (spec_word_is(name + length - 1, 1, "w"))
+		width = 2;
+	else if (spec_word_is(name + length - 1, 1, "b"))
+		width = 1;
+	number = spec_word_number(name, width == 8 ? length : length - 1, 1, GENERAL_COUNT);
+	if (number < LEGACY_COUNT)
+		return false;
+	*ret = (struct reg){ARCH_ARG_REGISTER, (int8_t)number, width, 0};
+	return true;
+}
+
+static bool find_legacy(const char *name, size_t length, struct reg *ret)
+{
+	int i, log2;
+
+	for (i = 0; i < LEGACY_COUNT; i++) {
+		for (log2 = 0; log2 < 4; log2++) {
+			if (!spec_word_is(name, length, general_names[i][log2] + 1))
+				continue;
+			*ret = (struct reg){ARCH_ARG_REGISTER, (int8_t)i, (uint8_t)(1 << log2), 0};
+			return true;
+		}
+	}
+	for (i = 0; i < HIGH_BYTE_COUNT; i++) {
+		if (spec_word_is(name, length, high_byte_names[i])) {
+			*ret = (struct reg){ARCH_ARG_REGISTER, (int8_t)i, 1, 8};
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool find_vector(const char *name, size_t length, struct reg *ret)
+{
+	int number = spec_word_number(name, length, 3, VECTOR_COUNT);
+	uint8_t width;
+
+	if (number < 0)
+		return false;
+	if (spec_word_is(name, 3, "xmm"))
+		width = 16;
+	else if (spec_word_is(name, 3, "ymm"))
+		width = 32;
+	else if (spec_word_is(name, 3, "zmm"))
+		width = 64;
+	else
+		return false;
+	*ret = (struct reg){ARCH_ARG_FP_REGISTER, (int8_t)number, width, 0};
+	return true;
+}
+
+/* A register by its name without the %. */
+static bool find_register(const char *name, size_t length, struct reg *ret)
+{
+	if (length < 2 || length > NAME_MAX_LENGTH)
+		return false;
+	return find_numbered(name, length, ret) || find_legacy(name, length, ret) ||
+	       find_vector(name, length, ret);
+}
+
+/*
+ * A base or index register. A base may be ARCH_REG_PC; an index may be
+ * ARCH_REG_NONE, for %riz, the assembler's name for "no index".
+ */
+static bool take_address_register(struct spec_text *text, bool is_index, int8_t *number_ret)
+{
+	const char *name;
+	size_t length;
+	struct reg reg;
+
+	if (!spec_take(text, '%'))
+		return false;
+	length = spec_word(text, &name);
+	if (spec_word_is(name, length, is_index ? "riz" : "rip")) {
+		*number_ret = is_index ? ARCH_REG_NONE : ARCH_REG_PC;
+		return true;
+	}
+	if (!find_register(name, length, &reg) || reg.kind != ARCH_ARG_REGISTER || reg.width != 8)
+		return false;
+	*number_ret = reg.number;
+	return !is_index || reg.number != STACK_POINTER;
+}
+
+static bool take_scale(struct spec_text *text, uint8_t *ret)
+{
+	uint64_t scale;
+
+	if (!spec_number(text, &scale))
+		return false;
+	*ret = (uint8_t)scale;
+	return scale == 1 || scale == 2 || scale == 4 || scale == 8;
+}
+
+/* What stands in the parentheses, and the closing one. */
+static bool take_address(struct spec_text *text, struct arch_arg *arg)
+{
+	if (spec_peek(text) == '%' && !take_address_register(text, false, &arg->base))
+		return false;
+	if (spec_take(text, ',')) {
+		if (spec_peek(text) != '%') {
+			/* `sym(,1)`: no index; the scale is an ornament. */
+			if (!take_scale(text, &arg->scale))
+				return false;
+		} else if (!take_address_register(text, true, &arg->index) ||
+			   (spec_take(text, ',') && !take_scale(text, &arg->scale))) {
+			return false;
+		}
+		if (arg->index == ARCH_REG_NONE)
+			arg->scale = 1;
+	} else if (arg->base == ARCH_REG_NONE) {
+		return false; /* `()` */
+	}
+	return spec_take(text, ')');
+}
+
+/* Does the address come next? It begins as an expression in parentheses does. */
+static bool is_address(const struct spec_text *text)
+{
+	struct spec_text ahead = *text;
+	char c;
+
+	if (!spec_take(&ahead, '('))
+		return false;
+	c = spec_peek(&ahead);
+	return c == '%' || c == ',' || c == ')';
+}
+
+static bool take_memory(struct spec_text *text, struct arch_arg *arg)
+{
+	struct spec_sum sum = {0};
+	struct reg reg;
+
+	if (!is_address(text) && !spec_sum(text, &sum))
+		return false;
+	if (is_address(text)) {
+		spec_take(text, '(');
+		if (!take_address(text, arg))
+			return false;
+	} else if (sum.symbol && find_register(sum.symbol, sum.symbol_length, &reg)) {
+		return false; /* Intel syntax */
+	}
+	if (arg->base == ARCH_REG_PC && (arg->index != ARCH_REG_NONE || !sum.symbol))
+		return false;
+	arg->kind = ARCH_ARG_MEMORY;
+	arg->disp = sum.value;
+	arg->symbol = sum.symbol;
+	arg->symbol_length = sum.symbol_length;
+	return true;
+}
+
+static bool take_immediate(struct spec_text *text, struct arch_arg *arg)
+{
+	struct spec_sum sum;
+
+	if (!spec_sum(text, &sum))
+		return false;
+	arg->kind = ARCH_ARG_IMMEDIATE;
+	arg->disp = sum.value;
+	arg->symbol = sum.symbol;
+	arg->symbol_length = sum.symbol_length;
+	return true;
+}
+
+static bool take_operand(struct spec_text *text, struct arch_arg *arg)
+{
+	const char *name;
+	size_t length;
+	struct reg reg;
+
+	if (spec_take(text, '$'))
+		return take_immediate(text, arg);
+	if (!spec_take(text, '%'))
+		return take_memory(text, arg);
+	length = spec_word(text, &name);
+	if (!find_register(name, length, &reg))
+		return false;
+	arg->kind = reg.kind;
+	arg->base = reg.number;
+	arg->width = reg.width;
+	arg->shift = reg.shift;
+	return true;
+}
+
+/* Is this argument, which was not understood, in Intel syntax? */
+static bool is_intel(const struct arch_arg *arg)
+{
+	struct spec_text text = {arg->spec, arg->spec + arg->spec_length};
+	const char *at, *name;
+	size_t length;
+	struct reg reg;
+
+	for (at = text.at; at < text.end; at++) {
+		if (*at == '[')
+			return true;
+		if (*at == '@')
+			text.at = at + 1;
+	}
+	length = spec_word(&text, &name);
+	return find_register(name, length, &reg);
+}
+
+size_t x86_64_parse_args(const char *args, struct arch_arg ret[ARCH_ARGS_MAX])
+{
+	size_t count = spec_parse_args(args, take_operand, ret);
+	bool intel = false;
+	size_t i;
+
+	for (i = 0; i < count && !intel; i++)
+		intel = ret[i].kind == ARCH_ARG_UNKNOWN && is_intel(&ret[i]);
+	for (i = 0; i < count && intel; i++) {
+		if (ret[i].kind == ARCH_ARG_MEMORY && ret[i].base == ARCH_REG_NONE &&
+			ret[i].index == ARCH_REG_NONE && !ret[i].symbol) {
+			ret[i].kind = ARCH_ARG_UNKNOWN;
+			ret[i].disp = 0;
+		}
+	}
+	return count;
+}
