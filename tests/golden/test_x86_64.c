@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Golden pairs: x86_64/NAME.before.s is code at a site, NAME.after.s what the
+ * instructions under a 5-byte jump must become in the stub, without the jump
+ * back. Both are assembled when the test runs, with these symbols:
+ *
+ *	site		the address of `before`; `after` is 1 MiB higher
+ *	function, data	1 and 2 MiB above the site, the same in both
+ *
+ * A short branch needs a label of its own file: an assembler leaves eight bits
+ * to no linker. A line `# at: SITE STUB` in `before` names other addresses.
+ */
+#include <glob.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "arch/x86/insn.h"
+
+struct place {
+	uint64_t site, stub;
+};
+
+/* The path of a file beside this one; tests run in the root of the sources. */
+static void beside(const char *name, char ret[static 512])
+{
+	const char *slash = strrchr(__FILE__, '/');
+
+	snprintf(ret, 512, "%.*s/%s", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".",
+		name);
+}
+
+static void read_place(const char *path, struct place *ret)
+{
+	char line[256];
+	FILE *file = fopen(path, "r");
+
+	assert_non_null(file);
+	*ret = (struct place){.site = 0x401000, .stub = 0x501000};
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "# at: %lx %lx", &ret->site, &ret->stub) == 2)
+			break;
+	}
+	fclose(file);
+}
+
+/* Assembles a file for an address; returns the number of bytes. */
+static size_t assemble(const char *path, uint64_t at, uint64_t site, uint8_t *ret, size_t room)
+{
+	char folder[] = "/tmp/golden.XXXXXX", command[2048], binary[64];
+	size_t length;
+	FILE *file;
+
+	assert_non_null(mkdtemp(folder));
+	snprintf(command, sizeof(command),
+		"as --64 -o %s/o '%s' && "
+		"ld -Ttext %#lx -e 0 --defsym site=%#lx --defsym function=%#lx --defsym data=%#lx "
+		"--oformat binary -o %s/binary %s/o",
+		folder, path, at, site, site + 0x100000, site + 0x200000, folder, folder);
+	if (system(command))
+		fail_msg("cannot assemble %s", path);
+	snprintf(binary, sizeof(binary), "%s/binary", folder);
+	file = fopen(binary, "r");
+	assert_non_null(file);
+	length = fread(ret, 1, room, file);
+	fclose(file);
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	assert_int_equal(system(command), 0);
+	return length;
+}
+
+static void print_bytes(const char *what, const uint8_t *bytes, size_t length)
+{
+	print_error("%s", what);
+	for (size_t i = 0; i < length; i++)
+		print_error(" %02x", bytes[i]);
+	print_error("\n");
+}
+
+/* `path` ends in .before.s. */
+static void check_pair(const char *path)
+{
+	uint8_t before[ARCH_MOVED_BYTES_MAX], after[ARCH_MOVED_BYTES_MAX];
+	size_t before_length, after_length;
+	struct arch_moved moved;
+	char after_path[1024];
+	struct place place;
+
+	read_place(path, &place);
+	snprintf(after_path, sizeof(after_path), "%.*s.after.s",
+		(int)(strlen(path) - strlen(".before.s")), path);
+	before_length = assemble(path, place.site, place.site, before, sizeof(before));
+	after_length = assemble(after_path, place.stub, place.site, after, sizeof(after));
+	if (x86_64_move(before, before_length, place.site, place.stub, X86_64_JUMP_LENGTH,
+		    &moved) != ARCH_MOVE_OK)
+		fail_msg("%s: cannot be moved", path);
+	if (moved.code_length == after_length && !memcmp(moved.code, after, after_length))
+		return;
+	print_bytes("before:  ", before, before_length);
+	print_bytes("expected:", after, after_length);
+	print_bytes("moved:   ", moved.code, moved.code_length);
+	fail_msg("%s: other code", path);
+}
+
+static void test_pairs(void **state)
+{
+	char pattern[512];
+	glob_t pairs;
+
+	(void)state;
+	beside("x86_64/*.before.s", pattern);
+	assert_int_equal(glob(pattern, 0, NULL, &pairs), 0);
+	for (size_t i = 0; i < pairs.gl_pathc; i++)
+		check_pair(pairs.gl_pathv[i]);
+	globfree(&pairs);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pairs),
+	};
+
+	if (!x86_64_can_decode()) {
+		print_message("skipped: the disassembler library is not installed\n");
+		return 77;
+	}
+	if (system("echo '{disp32} jmp 0' | as --64 -o /dev/null 2>/dev/null && ld -v "
+		   ">/dev/null")) {
+		print_message("skipped: no assembler for x86-64\n");
+		return 77;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

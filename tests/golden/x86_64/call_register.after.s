@@ -1,0 +1,5 @@
+	nop
+	nop
+	.byte	0x68
+	.long	site + 5
+	notrack jmp *%rax

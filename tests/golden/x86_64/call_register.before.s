@@ -1,0 +1,4 @@
+# notrack stays.
+	nop
+	nop
+	notrack call *%rax

@@ -1,0 +1,3 @@
+# A call through the GOT.
+	call	*data(%rip)
+	nop

@@ -1,0 +1,3 @@
+	nop
+	test	%eax, %eax
+	{disp32} je	site + 0x40

@@ -1,0 +1,4 @@
+	nop
+	nop
+	nop
+	{disp32} jmp	site + 0x30

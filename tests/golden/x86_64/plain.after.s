@@ -1,0 +1,3 @@
+	nop
+	push	%rbp
+	mov	%rsp, %rbp

@@ -1,0 +1,2 @@
+	nop
+	add	$8, %rsp

@@ -1,0 +1,2 @@
+	nop
+	lea	data(%rip), %rdi

@@ -1,0 +1,3 @@
+# The same addresses, named from elsewhere; an immediate stands behind the displacement.
+	nop
+	lea	data(%rip), %rdi

@@ -1,0 +1,2 @@
+	nop
+	vaddsd	data(%rip), %xmm1, %xmm2

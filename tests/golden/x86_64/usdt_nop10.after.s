@@ -1,0 +1,2 @@
+	nop
+	nopw	%cs:0(%rax,%rax,1)
