@@ -79,9 +79,13 @@ static struct probe_error *object_read_segments(struct object *object, const GEl
 
 static struct probe_error *object_read_headers(struct object *object)
 {
+	char magic[SELFMAG];
 	GElf_Ehdr header;
 	struct stat st;
 
+	/* Most files of a directory are scripts and data: libelf would ask three times. */
+	if (pread(object->fd, magic, SELFMAG, 0) != SELFMAG || memcmp(magic, ELFMAG, SELFMAG))
+		return object_bad(object, "not an ELF file");
 	if (fstat(object->fd, &st))
 		return probe_error_system(errno, "%s", object->path);
 	if (!S_ISREG(st.st_mode))
