@@ -7,4 +7,4 @@ need shellcheck
 {
 	sources '*.sh' '*.bash'
 	ls .ci/run .ci/deps
-} | xargs -r shellcheck -x -e SC1091
+} | xargs -r shellcheck -x -S warning -e SC1091

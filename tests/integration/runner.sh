@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# tests/run.sh: what it counts, prints and returns, on tests made for this.
+set -u
+unset RUN_AS_USER
+mkdir -p "$SCRATCH/tests/integration" "$SCRATCH/tests/golden"
+cp tests/run.sh "$SCRATCH/tests/run.sh"
+cd "$SCRATCH" || exit 1
+
+# a_test PATH COMMANDS
+a_test()
+{
+	printf '%s\n' "$2" >"tests/$1"
+}
+
+# expect STATUS LAST_LINE ARGUMENTS...: leaves the output in ./output
+expect()
+{
+	local status=$1 last=$2 got
+
+	shift 2
+	bash tests/run.sh "$@" >output 2>&1
+	got=$?
+	if [ "$got" != "$status" ] || [ "$(tail -n 1 output)" != "$last" ]; then
+		echo "tests/run.sh $*: status $got, wanted $status and '$last', output:"
+		cat output
+		exit 1
+	fi
+}
+
+# prints LINE: the output holds it
+prints()
+{
+	grep -qxE "$1" output || {
+		echo "no line '$1' in:"
+		cat output
+		exit 1
+	}
+}
+
+expect 1 '0 passed, 0 failed, 0 skipped' unit golden integration
+expect 2 "tests/run.sh: 'nonsense' is neither a kind of tests nor a path below tests/" nonsense
+
+a_test integration/skips.sh 'echo out; echo; echo "no such thing here"; echo; exit 77'
+expect 1 '0 passed, 0 failed, 1 skipped' integration
+prints 'skip  integration/skips: no such thing here'
+prints '  integration/skips: no such thing here'
+
+# shellcheck disable=SC2016 # expanded by the test
+a_test integration/good.sh '[ -d "$SCRATCH" ] && [ -n "$PROBECTL" ] && [ -n "$TARGETS" ] &&
+	[ -w "$TMPDIR" ] && ! read -r line'
+a_test integration/lib.sh 'exit 1'
+expect 0 '1 passed, 0 failed, 1 skipped' integration
+prints 'ok    integration/good .*'
+
+a_test golden/cases.sh 'echo "[  SKIPPED ] one"; echo "[  SKIPPED ] 1 test(s), listed below:"
+	echo "[  SKIPPED ] one"'
+expect 0 '1 passed, 0 failed, 1 skipped' golden
+prints '  golden/cases: cases one'
+
+a_test integration/bad.sh 'echo the reason; exit 3'
+a_test integration/slow.sh 'sleep 60'
+expect 1 '1 passed, 2 failed, 1 skipped' -t 1 integration
+prints 'FAIL  integration/bad \(status 3, log: .*\)'
+prints 'FAIL  integration/slow \(status 124 after 1 s, log: .*\)'
+prints 'the reason'
+
+expect 0 '1 passed, 0 failed, 0 skipped' tests/integration/good.sh
