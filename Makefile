@@ -189,7 +189,7 @@ DEPS_BUILD := gcc libc6-dev make pkg-config binutils \
 	libelf-dev libdw-dev libcapstone-dev libjansson-dev
 DEPS_DEMO := python3.11-minimal
 DEPS_CHECK := libcmocka-dev systemtap-sdt-dev g++ clang lld mold musl-tools \
-	procps jq gdb elfutils python3.11 \
+	procps jq gdb elfutils python3 python3.11 \
 	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git
 DEPS_FUZZ := clang libclang-rt-14-dev llvm
