@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "libprobe/sink/buffer.h"
+#include "probe/utf8.h"
 
 enum { BUFFER_FIRST_ROOM = 64 << 10 };
 
@@ -152,39 +153,6 @@ void buffer_float(struct buffer *buffer, double value)
 	buffer_string(buffer, text);
 }
 
-/*
- * Length of the well-formed UTF-8 character at the start of text (Unicode 15,
- * table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF), or 0.
- */
-static size_t utf8_character(const unsigned char *text, size_t length)
-{
-	unsigned char low = 0x80, high = 0xbf;
-	size_t need;
-
-	if (text[0] < 0x80)
-		return 1;
-	if (text[0] < 0xc2 || text[0] > 0xf4)
-		return 0;
-	need = text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
-	if (length < need)
-		return 0;
-	if (text[0] == 0xe0)
-		low = 0xa0;
-	else if (text[0] == 0xed)
-		high = 0x9f;
-	else if (text[0] == 0xf0)
-		low = 0x90;
-	else if (text[0] == 0xf4)
-		high = 0x8f;
-	if (text[1] < low || text[1] > high)
-		return 0;
-	for (size_t i = 2; i < need; i++) {
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	return need;
-}
-
 /* The letter behind the backslash for a control character, or 0. */
 static char escape_letter(unsigned char c)
 {
@@ -247,7 +215,7 @@ void buffer_c_escaped(struct buffer *buffer, const char *text, size_t length, ch
 			continue;
 		}
 		c = (unsigned char)*text;
-		step = utf8_character((const unsigned char *)text, length);
+		step = probe_utf8_character(text, length);
 		/* C2 80 to C2 9F are the C1 controls, which terminals obey. */
 		if (step >= 2 && !(c == 0xc2 && (unsigned char)text[1] < 0xa0)) {
 			buffer_bytes(buffer, text, step);
@@ -270,7 +238,7 @@ static size_t json_escape(struct buffer *buffer, const char *text, size_t length
 {
 	unsigned char c = (unsigned char)*text;
 	char letter = escape_letter(c);
-	size_t step = utf8_character((const unsigned char *)text, length);
+	size_t step = probe_utf8_character(text, length);
 
 	if (c == '"' || c == '\\') {
 		buffer_char(buffer, '\\');

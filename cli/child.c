@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/wait.h>
+
+#include "cli/child.h"
+#include "cli/cli.h"
+
+void signals_block(sigset_t *ret)
+{
+	static const int wanted[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+	struct sigaction action;
+
+	sigemptyset(ret);
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		/* A blocked signal is kept even where it is ignored: leave those out. */
+		if (!sigaction(wanted[i], NULL, &action) && action.sa_handler != SIG_IGN)
+			sigaddset(ret, wanted[i]);
+	}
+	/* Where our parent ignored it, our children would vanish before we waited. */
+	signal(SIGCHLD, SIG_DFL);
+	sigaddset(ret, SIGCHLD);
+	sigprocmask(SIG_BLOCK, ret, NULL);
+}
+
+void child_signal(pid_t pid, int signal)
+{
+	if (signal == SIGTERM || signal == SIGHUP)
+		kill(pid, signal);
+}
+
+/* True once the program has ended; its exit status goes to *ret then. */
+static bool child_ended(pid_t pid, int *ret)
+{
+	int wait_status;
+	pid_t got;
+
+	do {
+		got = waitpid(pid, &wait_status, WNOHANG);
+	} while (got < 0 && errno == EINTR);
+	if (got < 0)
+		*ret = STATUS_FAILED; /* somebody else waited for it */
+	else if (got && WIFEXITED(wait_status))
+		*ret = WEXITSTATUS(wait_status);
+	else if (got && WIFSIGNALED(wait_status))
+		*ret = STATUS_SIGNAL + WTERMSIG(wait_status);
+	else
+		return false;
+	return true;
+}
+
+int child_wait(pid_t pid, const sigset_t *signals)
+{
+	int status;
+
+	while (!child_ended(pid, &status)) {
+		int signal = sigwaitinfo(signals, NULL);
+
+		if (signal > 0)
+			child_signal(pid, signal);
+	}
+	return status;
+}
+
+int child_spawn_status(const struct probe_error *error)
+{
+	switch (error->code == PROBE_ERROR_SYSTEM ? error->err : 0) {
+	case ENOENT:
+	case ENOTDIR:
+		return STATUS_NO_PROGRAM;
+	case EACCES:
+	case ENOEXEC:
+	case EPERM:
+	case EISDIR:
+	case ELOOP:
+	case ETXTBSY:
+	case ELIBBAD:
+		return STATUS_CANNOT_RUN;
+	default:
+		return STATUS_FAILED;
+	}
+}

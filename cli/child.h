@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The program that `run` and `trace -- PROGRAM` start: the signals that it and
+ * we are sent, its end, and what that means for our own exit status.
+ */
+#ifndef CLI_CHILD_H
+#define CLI_CHILD_H
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include "probe/error.h"
+
+/*
+ * Blocks SIGINT, SIGQUIT, SIGTERM, SIGHUP and SIGCHLD, to be taken one by one
+ * from signalfd(2) or sigwaitinfo(2); those that are ignored (nohup, a job in
+ * the background of a script) stay so. *ret is what was blocked. To be called
+ * once a program has been started, for it would inherit this.
+ */
+void signals_block(sigset_t *ret);
+
+/*
+ * Hands a signal that we got on to the program, where it has not got it itself:
+ * what the terminal sends (SIGINT, SIGQUIT) goes to both of us anyway.
+ */
+void child_signal(pid_t pid, int signal);
+
+/*
+ * Waits until the program has ended, handing signals on; `signals` is what
+ * signals_block() gave. Returns its exit status as a shell would show it.
+ */
+int child_wait(pid_t pid, const sigset_t *signals);
+
+/* Our exit status where the program could not be started. */
+int child_spawn_status(const struct probe_error *error);
+
+#endif

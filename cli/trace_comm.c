@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/trace_comm.h"
+
+enum {
+	COMM_ENTRIES = 4096, /* a power of two; threads that share one take turns */
+	COMM_BYTES = 16,     /* TASK_COMM_LEN of the kernel, with its NUL */
+	COMM_MAX_AGE_NS = 1000000000
+};
+
+struct comm_entry {
+	pid_t pid, tid; /* 0: empty */
+	uint64_t read_ns;
+	char comm[COMM_BYTES];
+};
+
+struct comm_cache {
+	struct comm_entry entries[COMM_ENTRIES];
+};
+
+struct comm_cache *comm_cache_create(void)
+{
+	return calloc(1, sizeof(struct comm_cache));
+}
+
+void comm_cache_free(struct comm_cache *cache)
+{
+	free(cache);
+}
+
+static bool comm_read(const char *path, char ret[COMM_BYTES])
+{
+	char text[COMM_BYTES + 1];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length;
+
+	if (fd < 0)
+		return false;
+	length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (length <= 0)
+		return false;
+	/* One newline is the kernel's; the name itself may hold others. */
+	if (text[length - 1] == '\n')
+		length--;
+	if (length >= COMM_BYTES)
+		length = COMM_BYTES - 1;
+	memcpy(ret, text, (size_t)length);
+	ret[length] = '\0';
+	return true;
+}
+
+static void comm_refresh(struct comm_entry *entry, pid_t pid, pid_t tid)
+{
+	char path[64];
+
+	if (entry->pid != pid || entry->tid != tid)
+		entry->comm[0] = '\0';
+	entry->pid = pid;
+	entry->tid = tid;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
+	if (comm_read(path, entry->comm) || entry->comm[0])
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	comm_read(path, entry->comm);
+}
+
+const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns)
+{
+	struct comm_entry *entry = &cache->entries[(unsigned int)tid % COMM_ENTRIES];
+
+	if (entry->pid != pid || entry->tid != tid || time_ns >= entry->read_ns + COMM_MAX_AGE_NS) {
+		comm_refresh(entry, pid, tid);
+		entry->read_ns = time_ns;
+	}
+	return entry->comm[0] ? entry->comm : NULL;
+}

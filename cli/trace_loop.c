@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The loop of `probectl trace`.
+ *
+ * Targets do not wake us when they hit a probe: that would cost them a system
+ * call a hit. So we look at their rings again and again, and sleep in between:
+ * FIRST_SLEEP_NS at first, twice as long each time nothing came, up to
+ * LAST_SLEEP_NS. A hit is thus shown within some 20 ms, and an idle trace costs 50
+ * wake-ups a second. We look again at once only after a round that brought
+ * BUSY_HITS or more, when the rings might run over.
+ *
+ * The sleep is one ppoll(2) on everything else that may happen: signals (blocked,
+ * and read from a signalfd, so that none can interrupt the switching off), the
+ * end of a target, a target that waits for us in dlopen(3), an output that can
+ * take more or whose reader went away. Output never blocks (probe/sink.h).
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/child.h"
+#include "cli/trace.h"
+
+enum {
+	NSEC_PER_SEC = 1000000000,
+	FIRST_SLEEP_NS = 500 * 1000,
+	LAST_SLEEP_NS = 20 * 1000 * 1000,
+	BUSY_HITS = 1000,
+	FLUSH_NS = NSEC_PER_SEC, /* how long output to a file may lie in memory */
+	LOSSES_NS = NSEC_PER_SEC /* how often losses are told */
+};
+
+/* When what is due next, on CLOCK_MONOTONIC; UINT64_MAX: never. */
+struct timers {
+	uint64_t end, table, flush, losses;
+};
+
+/* One round of polling: who is being polled, and what it brought. */
+struct round {
+	struct trace *trace;
+	size_t target;
+	size_t hits;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
+}
+
+/* ---- Output ----------------------------------------------------------------- */
+
+static void output_flush(struct trace *trace)
+{
+	struct probe_error *error = probe_sink_flush(trace->sink);
+
+	if (!error)
+		return;
+	trace->gone = trace->over = true;
+	/* The reader has seen enough (`| head`): no failure. */
+	if (error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE)
+		probe_error_free(error);
+	else
+		trace_fail(trace, error);
+}
+
+/* Prints one hit; false when no more should be handed over now. */
+static bool print_hit(size_t target, const struct probe_hit *hit, void *data)
+{
+	struct trace *trace = data;
+	const struct probe_session_probe *probes;
+	size_t count;
+
+	if (trace->gone || (trace->settings.hits_max && trace->hits >= trace->settings.hits_max))
+		return false;
+	probes = probe_session_probes(trace->targets[target].session, &count);
+	if (hit->probe >= count)
+		return true;
+	probe_sink_hit(trace->sink, hit, &probes[hit->probe],
+		comm_cache_get(trace->comms, hit->pid, hit->tid, hit->time_ns));
+	if (++trace->hits == trace->settings.hits_max)
+		trace->over = true;
+	return !trace->over;
+}
+
+/* ---- Polling ---------------------------------------------------------------- */
+
+static bool visit_hit(const struct probe_hit *hit, void *data)
+{
+	struct round *round = data;
+	struct trace *trace = round->trace;
+
+	round->hits++;
+	if (trace->merge) {
+		if (!merge_add(trace->merge, round->target, hit)) {
+			trace_fail(trace, probe_error_no_memory());
+			trace->over = trace->gone = true;
+			return false;
+		}
+		return !merge_full(trace->merge);
+	}
+	if (!print_hit(round->target, hit, trace))
+		return false;
+	if (!probe_sink_full(trace->sink))
+		return true;
+	output_flush(trace);
+	return !trace->gone && !probe_sink_full(trace->sink);
+}
+
+/* Switches one target's probes off, and lets it be. */
+static void target_stop(struct trace *trace, struct trace_target *target)
+{
+	if (!target->on)
+		return;
+	target->on = false;
+	trace_fail(trace, probe_session_stop(target->session));
+}
+
+static void target_poll(struct round *round)
+{
+	struct trace *trace = round->trace;
+	struct trace_target *target = &trace->targets[round->target];
+	size_t before = round->hits;
+	bool more = false;
+	struct probe_error *error = probe_session_poll(target->session, visit_hit, round, &more);
+
+	target->wanted = false;
+	if (error) {
+		trace_fail(trace, error);
+		target->broken = true;
+		target_stop(trace, target);
+		return;
+	}
+	/* Set before this poll, and so the poll has seen all there will ever be. */
+	if (target->exited && !more && round->hits == before)
+		target_stop(trace, target);
+}
+
+/* Looks at every session once; returns how many hits that brought. */
+static size_t poll_all(struct trace *trace)
+{
+	struct round round = {.trace = trace};
+	bool any = false;
+
+	for (size_t i = 0; i < trace->target_count; i++) {
+		struct trace_target *target = &trace->targets[i];
+
+		/* Hits stay in the rings while the output takes none. */
+		if (!target->on || (probe_sink_full(trace->sink) && !target->wanted))
+			continue;
+		round.target = i;
+		target_poll(&round);
+	}
+	if (trace->merge)
+		merge_drain(trace->merge, print_hit, trace);
+	for (size_t i = 0; i < trace->target_count; i++)
+		any |= trace->targets[i].on;
+	if (!any)
+		trace->over = true;
+	if (trace->settings.count && trace->settings.hits_max &&
+		trace_total(trace) >= trace->settings.hits_max)
+		trace->over = true;
+	return round.hits;
+}
+
+/* ---- Waiting ---------------------------------------------------------------- */
+
+static void read_signals(struct trace *trace)
+{
+	struct signalfd_siginfo info;
+
+	while (read(trace->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		int signal = (int)info.ssi_signo;
+
+		if (signal == SIGCHLD)
+			continue;
+		/* Ctrl-\ is for the program: a JVM prints its threads. */
+		if (signal == SIGQUIT && trace->child)
+			continue;
+		if (trace->child)
+			child_signal(trace->child, signal);
+		trace->over = true;
+	}
+}
+
+/* Sleeps until something happens, or timeout_ns have passed. */
+static void wait_for_events(struct trace *trace, struct pollfd *fds, uint64_t timeout_ns)
+{
+	struct timespec timeout = {
+		.tv_sec = (time_t)(timeout_ns / NSEC_PER_SEC),
+		.tv_nsec = (long)(timeout_ns % NSEC_PER_SEC),
+	};
+	struct pollfd *output = &fds[1];
+
+	fds[0] = (struct pollfd){.fd = trace->signal_fd, .events = POLLIN};
+	*output = (struct pollfd){.fd = trace->to_file || trace->gone ? -1 : trace->output_fd};
+	if (probe_sink_pending(trace->sink))
+		output->events = POLLOUT;
+	for (size_t i = 0; i < trace->target_count; i++) {
+		const struct trace_target *target = &trace->targets[i];
+		struct pollfd *its = &fds[2 + 2 * i];
+
+		its[0] = its[1] = (struct pollfd){.fd = -1, .events = POLLIN};
+		if (!target->on)
+			continue;
+		its[0].fd = target->exited ? -1 : target->pidfd;
+		its[1].fd = probe_session_fd(target->session);
+	}
+	if (ppoll(fds, 2 + 2 * trace->target_count, &timeout, NULL) <= 0)
+		return;
+	if (fds[0].revents)
+		read_signals(trace);
+	/* The error is told even where nothing is to be written: `| head` has left. */
+	if (output->revents & (POLLERR | POLLHUP | POLLNVAL))
+		trace->gone = trace->over = true;
+	for (size_t i = 0; i < trace->target_count; i++) {
+		trace->targets[i].exited |= fds[2 + 2 * i].revents != 0;
+		trace->targets[i].wanted |= fds[3 + 2 * i].revents != 0;
+	}
+}
+
+/* For kernels without pidfd_open(2), 5.2 and older. */
+static void look_for_exits(struct trace *trace)
+{
+	for (size_t i = 0; i < trace->target_count; i++) {
+		struct trace_target *target = &trace->targets[i];
+
+		if (target->on && target->pidfd < 0)
+			target->exited |= !probe_target_alive(target->target);
+	}
+}
+
+/* ---- The loop --------------------------------------------------------------- */
+
+static void timers_start(const struct trace *trace, struct timers *timers)
+{
+	const struct trace_settings *settings = &trace->settings;
+	uint64_t now = now_ns();
+
+	*timers = (struct timers){
+		.end = settings->duration_ns ? now + settings->duration_ns : UINT64_MAX,
+		.table = settings->interval_ns ? now + settings->interval_ns : UINT64_MAX,
+		.flush = now + FLUSH_NS,
+		.losses = now + LOSSES_NS,
+	};
+}
+
+/* Does what is due. */
+static void timers_run(struct trace *trace, struct timers *timers)
+{
+	uint64_t now = now_ns();
+
+	if (now >= timers->losses) {
+		trace_report_losses(trace);
+		timers->losses = now + LOSSES_NS;
+	}
+	if (now >= timers->table && now < timers->end) {
+		trace_report_counts(trace);
+		do {
+			timers->table += trace->settings.interval_ns;
+		} while (timers->table <= now);
+	}
+	if (now >= timers->end)
+		trace->over = true;
+	if (!trace->to_file || now >= timers->flush || probe_sink_full(trace->sink)) {
+		output_flush(trace);
+		timers->flush = now + FLUSH_NS;
+	}
+}
+
+static uint64_t timers_sleep(const struct timers *timers, uint64_t sleep_ns)
+{
+	uint64_t now = now_ns();
+	uint64_t next = timers->end < timers->table ? timers->end : timers->table;
+
+	if (next <= now)
+		return 0;
+	return next - now < sleep_ns ? next - now : sleep_ns;
+}
+
+/* Prints what is still in memory, waiting for the reader; a signal ends the wait. */
+static void output_finish(struct trace *trace, struct pollfd *fds)
+{
+	trace->over = false;
+	output_flush(trace);
+	while (!trace->over && probe_sink_pending(trace->sink)) {
+		wait_for_events(trace, fds, NSEC_PER_SEC);
+		output_flush(trace);
+	}
+	trace->gone |= probe_sink_pending(trace->sink) != 0;
+	trace->over = true;
+}
+
+/* Prints the hits that were still in the rings when the probes were switched off. */
+static void drain(struct trace *trace, struct pollfd *fds)
+{
+	struct round round = {.trace = trace};
+	size_t before;
+
+	do {
+		before = round.hits;
+		for (round.target = 0; round.target < trace->target_count; round.target++) {
+			if (!trace->targets[round.target].broken)
+				target_poll(&round);
+		}
+		if (trace->merge)
+			merge_drain(trace->merge, print_hit, trace);
+		if (probe_sink_full(trace->sink))
+			output_finish(trace, fds);
+	} while (round.hits != before && !trace->gone &&
+		 !(trace->settings.hits_max && trace->hits >= trace->settings.hits_max));
+}
+
+void trace_fail(struct trace *trace, struct probe_error *error)
+{
+	if (!error)
+		return;
+	fprintf(stderr, "probectl: %s\n", error->message);
+	probe_error_free(error);
+	trace->failed = true;
+}
+
+void trace_stop(struct trace *trace)
+{
+	for (size_t i = 0; i < trace->target_count; i++)
+		target_stop(trace, &trace->targets[i]);
+}
+
+static void trace_loop(struct trace *trace, struct pollfd *fds)
+{
+	uint64_t sleep_ns = FIRST_SLEEP_NS;
+	struct timers timers;
+
+	timers_start(trace, &timers);
+	while (!trace->over) {
+		size_t hits;
+
+		look_for_exits(trace);
+		hits = poll_all(trace);
+		timers_run(trace, &timers);
+		if (trace->over)
+			break;
+		if (hits)
+			sleep_ns = FIRST_SLEEP_NS;
+		wait_for_events(
+			trace, fds, hits >= BUSY_HITS ? 0 : timers_sleep(&timers, sleep_ns));
+		if (sleep_ns < LAST_SLEEP_NS && !hits)
+			sleep_ns = 2 * sleep_ns < LAST_SLEEP_NS ? 2 * sleep_ns : LAST_SLEEP_NS;
+	}
+}
+
+void trace_run(struct trace *trace)
+{
+	struct pollfd *fds = calloc(2 + 2 * trace->target_count, sizeof(*fds));
+
+	if (!fds) {
+		trace_fail(trace, probe_error_no_memory());
+		trace_stop(trace);
+		return;
+	}
+	trace_loop(trace, fds);
+	trace_stop(trace);
+	if (!trace->gone)
+		drain(trace, fds);
+	trace_report_losses(trace);
+	if (trace->settings.count)
+		trace_report_counts(trace);
+	probe_sink_end(trace->sink);
+	if (!trace->gone)
+		output_finish(trace, fds);
+	free(fds);
+}
