@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Clocks: the controller's own, and the conversion of time stamps of records. */
+#ifndef LIBPROBE_CLOCK_H
+#define LIBPROBE_CLOCK_H
+
+#include <stdint.h>
+
+uint64_t clock_monotonic_ns(void);
+
+/* The time stamp counter that stubs read. */
+uint64_t clock_stamp(void);
+
+/*
+ * Converts time stamps to CLOCK_REALTIME by two pairs of both clocks, of which
+ * the newer is moved on by clock_sync(). Initialise with clock_init().
+ */
+struct clock {
+	uint64_t first_stamp, last_stamp;
+	uint64_t first_ns, last_ns;
+};
+
+void clock_init(struct clock *clock);
+/* Reads both clocks again. Call it after the stamps to be converted were taken. */
+void clock_sync(struct clock *clock);
+uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp);
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The life of a stop: seize, interrupt, wait, (work), detach.
+ *
+ * PTRACE_SEIZE attaches without stopping and without a signal, so it is done
+ * for all threads first; only PTRACE_INTERRUPT begins the pause. A list of
+ * threads is only complete if it was read while all that it names were
+ * stopped, so the list is read until nothing new appears.
+ *
+ * A thread may stop for another reason first: a signal on its way. It is
+ * passed on at once, and the thread stops again for our interrupt before it
+ * runs the first instruction of its handler.
+ *
+ * While the target is stopped, the controller runs on the processor on which
+ * the target's thread ran last: handing a processor over costs a third of
+ * waking another one.
+ *
+ * Sources: ptrace(2); kernel/ptrace.c and kernel/signal.c of Linux.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libprobe/clock.h"
+#include "libprobe/control.h"
+#include "libprobe/procfs.h"
+
+enum {
+	STOP_TIMEOUT_MS = 2000,
+	SPIN_NS = 200000, /* a thread on a processor stops within this */
+	SLEEP_NS = 100000
+};
+
+#define EVENT_OF(status) ((unsigned int)(status) >> 16)
+
+struct probe_error *control_permission_error(pid_t pid)
+{
+	long tracer = procfs_status_number(pid, "TracerPid:");
+	long uid = procfs_status_number(pid, "Uid:");
+	long scope = procfs_file_number("/proc/sys/kernel/yama/ptrace_scope");
+	char name[32];
+
+	if (tracer > 0) {
+		procfs_comm(tracer, name, sizeof(name));
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"process %d is being traced by process %ld (%s): end that first", pid,
+			tracer, name);
+	}
+	if (uid >= 0 && geteuid() != 0 && (uid_t)uid != geteuid())
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"process %d belongs to user %ld: run probectl as that user or as root", pid,
+			uid);
+	if (geteuid() != 0 && scope > 0)
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"process %d may not be traced: kernel.yama.ptrace_scope is %ld: set it to "
+			"0 "
+			"or run probectl as root",
+			pid, scope);
+	return probe_error_new(PROBE_ERROR_PERMISSION,
+		"process %d may not be traced: it is not dumpable, has more capabilities or is in "
+		"another user namespace: run probectl as root",
+		pid);
+}
+
+/* ---- Waiting ------------------------------------------------------------- */
+
+enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_TIMEOUT };
+
+/* Waits until a traced thread stops. Sleeps little: the target is standing still. */
+static enum wait_result wait_stop(pid_t tid, uint64_t deadline_ns, int *status_ret)
+{
+	uint64_t spin_until = clock_monotonic_ns() + SPIN_NS;
+
+	for (;;) {
+		pid_t pid = waitpid(tid, status_ret, __WALL | WNOHANG);
+		uint64_t now;
+
+		if (pid == tid)
+			return WIFSTOPPED(*status_ret) ? WAIT_STOPPED : WAIT_GONE;
+		if (pid < 0 && errno != EINTR)
+			return WAIT_GONE;
+		now = clock_monotonic_ns();
+		if (now > deadline_ns)
+			return WAIT_TIMEOUT;
+		if (now < spin_until)
+			sched_yield();
+		else
+			nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+	}
+}
+
+/* Waits for the stop that PTRACE_INTERRUPT asked for; passes signals on. */
+static enum wait_result wait_interrupt(pid_t tid, uint64_t deadline_ns)
+{
+	for (;;) {
+		int status;
+		enum wait_result result = wait_stop(tid, deadline_ns, &status);
+
+		if (result != WAIT_STOPPED || EVENT_OF(status) == PTRACE_EVENT_STOP)
+			return result;
+		if (ptrace(PTRACE_CONT, tid, NULL, EVENT_OF(status) ? 0 : (long)WSTOPSIG(status)) <
+			0)
+			return WAIT_GONE;
+	}
+}
+
+/* ---- Stopping --------------------------------------------------------------- */
+
+static bool has_thread(const struct control *control, pid_t tid)
+{
+	for (size_t i = 0; i < control->count; i++)
+		if (control->threads[i].tid == tid)
+			return true;
+	return false;
+}
+
+static struct probe_error *add_thread(struct control *control, pid_t tid)
+{
+	struct control_thread *threads =
+		reallocarray(control->threads, control->count + 1, sizeof(*threads));
+
+	if (!threads)
+		return probe_error_no_memory();
+	control->threads = threads;
+	threads[control->count++] = (struct control_thread){.tid = tid};
+	return NULL;
+}
+
+static void drop_thread(struct control *control, size_t i)
+{
+	control->threads[i] = control->threads[--control->count];
+}
+
+/* Attaches to a thread. A thread that is gone or dead is none: *attached_ret is false. */
+static struct probe_error *seize(struct control *control, pid_t tid, bool *attached_ret)
+{
+	*attached_ret = false;
+	if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD) < 0) {
+		int err = errno;
+		char state = procfs_thread_state(control->pid, tid);
+
+		if (err == ESRCH || !state || strchr("ZXx", state))
+			return NULL;
+		if (err == EPERM)
+			return control_permission_error(control->pid);
+		return probe_error_system(
+			err, "cannot trace thread %d of process %d", tid, control->pid);
+	}
+	*attached_ret = true;
+	return add_thread(control, tid);
+}
+
+/* Attaches to every thread that is not attached yet. */
+static struct probe_error *seize_new(struct control *control, size_t *new_ret)
+{
+	struct probe_error *error = NULL;
+	struct dirent *entry;
+	char path[48];
+	DIR *dir;
+
+	*new_ret = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", control->pid);
+	dir = opendir(path);
+	if (!dir)
+		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
+						 "there is no process %d", control->pid)
+				       : probe_error_system(errno, "%s", path);
+	while (!error && (entry = readdir(dir))) {
+		pid_t tid = atoi(entry->d_name);
+		bool attached;
+
+		if (tid <= 0 || has_thread(control, tid))
+			continue;
+		error = seize(control, tid, &attached);
+		*new_ret += attached;
+	}
+	closedir(dir);
+	return error;
+}
+
+/* The processor that a thread ran on last, or -1: field 39 of stat (proc_pid_stat(5)). */
+static void run_beside(struct control *control, pid_t tid)
+{
+	int cpu = procfs_thread_cpu(control->pid, tid);
+	cpu_set_t *old, here;
+
+	control->cpu = -1;
+	control->affinity = NULL;
+	old = malloc(sizeof(*old));
+	if (cpu < 0 || cpu >= CPU_SETSIZE || !old || sched_getaffinity(0, sizeof(*old), old) < 0 ||
+		!CPU_ISSET(cpu, old)) {
+		free(old);
+		return;
+	}
+	CPU_ZERO(&here);
+	CPU_SET(cpu, &here);
+	if (sched_setaffinity(0, sizeof(here), &here) < 0) {
+		free(old);
+		return;
+	}
+	control->cpu = cpu;
+	control->affinity = old;
+}
+
+/* Leaves the target's processor to the target, at once where there is another one. */
+static void run_anywhere(struct control *control)
+{
+	cpu_set_t other;
+
+	if (!control->affinity)
+		return;
+	other = *(cpu_set_t *)control->affinity;
+	CPU_CLR(control->cpu, &other);
+	if (CPU_COUNT(&other))
+		sched_setaffinity(0, sizeof(other), &other);
+	sched_setaffinity(0, sizeof(other), control->affinity);
+	free(control->affinity);
+	control->affinity = NULL;
+}
+
+/* Detaches from all; those that never stopped are let go when this process ends. */
+static void release(struct control *control)
+{
+	for (size_t i = 0; i < control->count; i++) {
+		struct control_thread *thread = &control->threads[i];
+
+		if (thread->regs_changed)
+			ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs);
+		ptrace(PTRACE_DETACH, thread->tid, NULL, NULL);
+	}
+	run_anywhere(control);
+	free(control->threads);
+	control->threads = NULL;
+	control->count = 0;
+}
+
+/* Interrupts the threads from index `from` on, waits for them and reads their registers. */
+static struct probe_error *interrupt(struct control *control, size_t from)
+{
+	uint64_t deadline = clock_monotonic_ns() + STOP_TIMEOUT_MS * UINT64_C(1000000);
+
+	for (size_t i = from; i < control->count; i++)
+		ptrace(PTRACE_INTERRUPT, control->threads[i].tid, NULL, NULL);
+	for (size_t i = from; i < control->count;) {
+		struct control_thread *thread = &control->threads[i];
+
+		switch (wait_interrupt(thread->tid, deadline)) {
+		case WAIT_GONE:
+			drop_thread(control, i);
+			continue;
+		case WAIT_TIMEOUT:
+			return probe_error_new(PROBE_ERROR_STATE,
+				"thread %d of process %d does not stop (state %c): try again later",
+				thread->tid, control->pid,
+				procfs_thread_state(control->pid, thread->tid));
+		case WAIT_STOPPED:
+			break;
+		}
+		if (ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->regs) < 0) {
+			drop_thread(control, i);
+			continue;
+		}
+		i++;
+	}
+	return NULL;
+}
+
+struct probe_error *control_stop(pid_t pid, struct control *ret)
+{
+	struct probe_error *error;
+	size_t added, stopped = 0;
+
+	*ret = (struct control){.pid = pid, .cpu = -1};
+	error = seize_new(ret, &added);
+	if (!error && ret->count)
+		run_beside(ret, ret->threads[0].tid);
+	ret->stopped_ns = clock_monotonic_ns();
+	while (!error && added) {
+		error = interrupt(ret, stopped);
+		stopped = ret->count;
+		if (!error)
+			error = seize_new(ret, &added);
+	}
+	if (!error && !ret->count)
+		error = probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
+	if (error)
+		release(ret);
+	return error;
+}
+
+uint64_t control_resume(struct control *control)
+{
+	uint64_t start = control->stopped_ns;
+
+	release(control);
+	return clock_monotonic_ns() - start;
+}
+
+/* ---- Borrowing one thread ---------------------------------------------------- */
+
+/* Stops one thread; *stopped_ret is false where it is gone. */
+static struct probe_error *stop_one(struct control *control, pid_t tid, bool *stopped_ret)
+{
+	struct probe_error *error = seize(control, tid, stopped_ret);
+
+	if (error || !*stopped_ret)
+		return error;
+	run_beside(control, tid);
+	control->stopped_ns = clock_monotonic_ns();
+	error = interrupt(control, 0);
+	*stopped_ret = control->count == 1;
+	return error;
+}
+
+struct probe_error *control_borrow(pid_t pid, const struct maps *maps, struct control *ret)
+{
+	struct probe_error *error = NULL;
+	struct dirent *entry;
+	bool found = false;
+	char path[48];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	*ret = (struct control){.pid = pid, .cpu = -1};
+	if (!dir)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", pid);
+	while (!error && !found && (entry = readdir(dir))) {
+		pid_t tid = atoi(entry->d_name);
+
+		if (tid <= 0)
+			continue;
+		error = stop_one(ret, tid, &found);
+		if (!error && found && !control_has_room(&ret->threads[0], maps)) {
+			release(ret);
+			found = false;
+		}
+	}
+	closedir(dir);
+	if (!error && !found)
+		error = probe_error_new(PROBE_ERROR_STATE,
+			"process %d has no thread with room on its stack: try again", pid);
+	if (error)
+		release(ret);
+	return error;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stopping the threads of a process, running system calls in one of them, and
+ * letting them go as if nothing had happened.
+ */
+#ifndef LIBPROBE_CONTROL_H
+#define LIBPROBE_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include "libprobe/maps.h"
+#include "libprobe/modules.h"
+#include "probe/error.h"
+
+/* A stopped thread. */
+struct control_thread {
+	pid_t tid;
+	struct user_regs_struct regs; /* as it was stopped */
+	bool regs_changed;	      /* regs are to be written back before it goes on */
+};
+
+/* Some or all threads of a process, stopped under ptrace(2) by the calling thread. */
+struct control {
+	pid_t pid;
+	struct control_thread *threads;
+	size_t count;
+	int cpu;	     /* where the controller ran on during the stop, or -1 */
+	void *affinity;	     /* the affinity that it had before */
+	uint64_t stopped_ns; /* CLOCK_MONOTONIC when the first thread was asked to stop */
+};
+
+/* Machine code that the target has anyway, and that remote system calls need. */
+struct control_gadgets {
+	uint64_t syscall_ret; /* `syscall; ret` */
+	uint64_t sigreturn;   /* `mov $15,%eax; syscall`, a signal handler's return */
+};
+
+/* A system call to run in the target. */
+struct control_call {
+	long number;
+	uint64_t args[6];
+	int64_t result; /* set: the value, or -errno */
+};
+
+/*
+ * Stops every thread of a process, also those being created meanwhile.
+ *
+ * Errors: PROBE_ERROR_NOT_FOUND (it is gone), PROBE_ERROR_PERMISSION (names
+ * the cause), PROBE_ERROR_STATE (a thread does not stop, e.g. waits in vfork).
+ * After an error nothing is stopped.
+ */
+PROBE_MUST_CHECK struct probe_error *control_stop(pid_t pid, struct control *ret);
+
+/* Stops only one thread, one in which control_run() is possible; `maps` are the target's. */
+PROBE_MUST_CHECK struct probe_error *control_borrow(
+	pid_t pid, const struct maps *maps, struct control *ret);
+
+/* Can control_run() use this thread: is there certainly free stack below it? */
+bool control_has_room(const struct control_thread *thread, const struct maps *maps);
+
+/*
+ * Lets all threads go, each where and as it was stopped (or as regs say where
+ * regs_changed is set). Returns how long the first of them was stopped, in ns.
+ */
+uint64_t control_resume(struct control *control);
+
+/* Finds the gadgets in the target's modules. PROBE_ERROR_UNSUPPORTED where it has none. */
+PROBE_MUST_CHECK struct probe_error *control_find_gadgets(
+	const struct modules *modules, struct control_gadgets *ret);
+
+/*
+ * Runs system calls in one of the stopped threads, in order; stops at the first
+ * that fails when stop_at_error. Each call's result is set.
+ *
+ * If this process is killed at any instant, the thread finishes the system call
+ * it is in and then restores itself by rt_sigreturn(2) from a frame on its own
+ * stack. Otherwise the registers are put back through ptrace, so that an
+ * interrupted system call restarts as it would have.
+ *
+ * Errors: PROBE_ERROR_STATE (no thread has room on its stack; the process is
+ * being killed), PROBE_ERROR_SYSTEM.
+ */
+PROBE_MUST_CHECK struct probe_error *control_run(struct control *control, const struct maps *maps,
+	const struct control_gadgets *gadgets, struct control_call *calls, size_t count,
+	bool stop_at_error);
+
+/* The error for a target that may not be traced: says which rule forbids it. */
+struct probe_error *control_permission_error(pid_t pid)
+	__attribute__((returns_nonnull, warn_unused_result));
+
+#endif

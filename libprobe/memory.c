@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "libprobe/control.h"
+#include "libprobe/memory.h"
+
+size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size)
+{
+	struct iovec local = {buffer, size}, remote = {(void *)address, size};
+	ssize_t length = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	return length < 0 ? 0 : length;
+}
+
+struct probe_error *memory_read_all(pid_t pid, uint64_t address, void *buffer, size_t size)
+{
+	struct iovec local = {buffer, size}, remote = {(void *)address, size};
+	ssize_t length = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	if (length < 0 && errno == ESRCH)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
+	if (length < 0 && errno == EPERM)
+		return control_permission_error(pid);
+	if (length < 0 || (size_t)length != size)
+		return probe_error_new(PROBE_ERROR_FORMAT,
+			"process %d has no %zu readable bytes at %#jx", pid, size,
+			(uintmax_t)address);
+	return NULL;
+}
+
+struct probe_error *memory_write_data(pid_t pid, uint64_t address, const void *buffer, size_t size)
+{
+	struct iovec local = {(void *)buffer, size}, remote = {(void *)address, size};
+	ssize_t length = process_vm_writev(pid, &local, 1, &remote, 1, 0);
+
+	if (length < 0 && errno == ESRCH)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
+	if (length < 0 && errno == EPERM)
+		return control_permission_error(pid);
+	if (length < 0 || (size_t)length != size)
+		return probe_error_new(PROBE_ERROR_FORMAT,
+			"process %d has no %zu writable bytes at %#jx", pid, size,
+			(uintmax_t)address);
+	return NULL;
+}
+
+struct probe_error *memory_write_code(int fd, uint64_t address, const void *buffer, size_t size)
+{
+	ssize_t length = pwrite(fd, buffer, size, address);
+
+	if (length < 0 && (errno == EIO || errno == EPERM))
+		return probe_error_system(errno,
+			"cannot write code of the process at %#jx (the boot parameter "
+			"proc_mem.force_override forbids it, or there is none)",
+			(uintmax_t)address);
+	if (length < 0 || (size_t)length != size)
+		return probe_error_system(length < 0 ? errno : EIO,
+			"cannot write code of the process at %#jx", (uintmax_t)address);
+	return NULL;
+}
+
+struct probe_error *memory_open(pid_t pid, int *fd_ret)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	*fd_ret = open(path, O_RDWR | O_CLOEXEC);
+	if (*fd_ret >= 0)
+		return NULL;
+	if (errno == EACCES || errno == EPERM)
+		return control_permission_error(pid);
+	if (errno == ENOENT)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", pid);
+	return probe_error_system(errno, "%s", path);
+}

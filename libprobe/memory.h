@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading and writing a target's memory. Addresses are the target's. */
+#ifndef LIBPROBE_MEMORY_H
+#define LIBPROBE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "probe/error.h"
+
+/* Reads memory (process_vm_readv(2)); returns how many bytes there were. */
+size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);
+/* The same, where all of it is needed. */
+PROBE_MUST_CHECK struct probe_error *memory_read_all(
+	pid_t pid, uint64_t address, void *buffer, size_t size);
+
+/* Writes memory that the target itself could write (process_vm_writev(2)). */
+PROBE_MUST_CHECK struct probe_error *memory_write_data(
+	pid_t pid, uint64_t address, const void *buffer, size_t size);
+
+/*
+ * Writes any memory, also code, through /proc/PID/mem: a private page becomes
+ * the target's own copy, the file is never changed. `fd` is from memory_open().
+ * A write within one page is done as a whole or not at all.
+ */
+PROBE_MUST_CHECK struct probe_error *memory_write_code(
+	int fd, uint64_t address, const void *buffer, size_t size);
+PROBE_MUST_CHECK struct probe_error *memory_open(pid_t pid, int *fd_ret);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* Single facts from /proc (proc(5)). */
+#ifndef LIBPROBE_PROCFS_H
+#define LIBPROBE_PROCFS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The number behind a key of /proc/PID/status, or -1. */
+long procfs_status_number(pid_t pid, const char *key);
+/* The same in hexadecimal (signal masks); 0 where there is none. */
+uint64_t procfs_status_mask(pid_t pid, const char *key);
+/* The number in a file, or -1. */
+long procfs_file_number(const char *path);
+/* The command name; "?" where the process is gone. */
+void procfs_comm(pid_t pid, char *buffer, size_t size);
+/* The state letter of a thread, or 0 where it is gone. */
+char procfs_thread_state(pid_t pid, pid_t tid);
+/* The processor that a thread ran on last, or -1. */
+int procfs_thread_cpu(pid_t pid, pid_t tid);
+/* When a process started, in clock ticks since boot; 0 where it is gone. */
+uint64_t procfs_start_time(pid_t pid);
+
+#endif
