@@ -210,7 +210,9 @@ static enum arch_move_status move_indirect_call(struct move *move)
 	if (mod == 3 && (operand != 1 || (rm == 4 && !base_is_12)))
 		return ARCH_MOVE_UNSUPPORTED;
 	if (mod != 3 && rm == 4 && (modrm[1] & 7) == 4 && !base_is_12) {
-		if (operand != 2u + displacement_size[mod])
+		/* Prefixes may have filled the instruction up; the operand needs 6 bytes. */
+		if (operand != 2u + displacement_size[mod] ||
+			prefixes->length + 1 + 6 > ARCH_INSN_MAX)
 			return ARCH_MOVE_UNSUPPORTED;
 		return emit_stack_operand(move, modrm);
 	}

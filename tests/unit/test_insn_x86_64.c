@@ -247,6 +247,8 @@ static const struct move_case move_cases[] = {
 	{"call *-16(%rsp)", BYTES("\x90\xff\x54\x24\xf0"), ARCH_MOVE_OK},
 	{"call *-8(%r12)", BYTES("\x41\xff\x54\x24\xf8"), ARCH_MOVE_OK},
 	{"call *max(%rsp)", BYTES("\xff\x94\x24\xff\xff\xff\x7f"), ARCH_MOVE_UNSUPPORTED},
+	{"call *(%rsp), 8 prefixes", BYTES("\x2e\x2e\x2e\x2e\x2e\x2e\x2e\x2e\xff\x14\x24"), ARCH_MOVE_OK},
+	{"call *(%rsp), 9 prefixes", BYTES("\x2e\x2e\x2e\x2e\x2e\x2e\x2e\x2e\x2e\xff\x14\x24"), ARCH_MOVE_UNSUPPORTED},
 	{"call *(%esp)", BYTES("\x90\x67\xff\x14\x24"), ARCH_MOVE_UNSUPPORTED},
 };
 /* clang-format on */
