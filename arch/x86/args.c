@@ -246,6 +246,10 @@ static bool take_memory(struct spec_text *text, struct arch_arg *arg)
 	}
 	if (arg->base == ARCH_REG_PC && (arg->index != ARCH_REG_NONE || !sum.symbol))
 		return false;
+	/* Only an absolute address has more than the 32 bits of a displacement. */
+	if ((arg->base != ARCH_REG_NONE || arg->index != ARCH_REG_NONE) &&
+		sum.value != (int32_t)sum.value)
+		return false;
 	arg->kind = ARCH_ARG_MEMORY;
 	arg->disp = sum.value;
 	arg->symbol = sum.symbol;
