@@ -20,12 +20,10 @@
  * 1, 2, 4 and 8 is that of an aggregate.
  *
  * UNKNOWN on purpose: segment overrides (%fs:0, of thread-local variables);
- * 32-bit base or index registers, whose sum wraps at 4 GiB; N(%rip), since a
- * note has no next instruction to count from; sym@GOTPCREL and its like;
- * displacements from a register or symbol
- * beyond 32 bits; differences of symbols; %st, %mm0, %k0, segment and control
- * registers; and
- * Intel syntax.
+ * 32-bit base or index registers, whose sum wraps at 4 GiB; displacements
+ * beyond 32 bits beside a register; N(%rip), since a note has no next
+ * instruction to count from; sym@GOTPCREL and its like; differences of
+ * symbols; %st, %mm0, %k0, segment and control registers; and Intel syntax.
  */
 #ifndef ARCH_X86_ARGS_H
 #define ARCH_X86_ARGS_H
