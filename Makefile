@@ -181,7 +181,8 @@ endef
 $(eval $(call target_rules,c,$(CC)))
 $(eval $(call target_rules,S,$(CC)))
 $(eval $(call target_rules,cc,$(CXX)))
-$(TARGET_LIB) $(TARGET_BIN): $(wildcard tests/targets/*.h tests/targets/*.flags) $(TARGET_PARTS)
+# Targets include each other's sources, and are quick to build.
+$(TARGET_LIB) $(TARGET_BIN): $(TARGET_SRC) $(wildcard tests/targets/*.h tests/targets/*.flags)
 
 # ---- Packages ------------------------------------------------------------
 
