@@ -27,6 +27,11 @@ struct command {
 };
 
 command_fn cmd_list;
+command_fn cmd_status;
+command_fn cmd_enable;
+command_fn cmd_disable;
+command_fn cmd_run;
+command_fn cmd_trace;
 
 /* Prints "probectl: MESSAGE" on standard error. Frees the error; returns its exit status. */
 int report_error(struct probe_error *error);

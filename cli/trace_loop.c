@@ -16,13 +16,13 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/child.h"
+#include "cli/cli.h"
 #include "cli/trace.h"
 
 enum {
@@ -321,8 +321,7 @@ void trace_fail(struct trace *trace, struct probe_error *error)
 {
 	if (!error)
 		return;
-	fprintf(stderr, "probectl: %s\n", error->message);
-	probe_error_free(error);
+	report_error(error);
 	trace->failed = true;
 }
 

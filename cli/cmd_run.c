@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* probectl run: starts a program with probes on, and lets it go. */
+#include <signal.h>
+#include <stdio.h>
+
+#include "cli/child.h"
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/request.h"
+#include "probe/target.h"
+
+struct run_options {
+	struct common_options common;
+	struct request_options request;
+	bool verbose;
+};
+
+/* Enables the probes of a program that is held, and lets it go. */
+static struct probe_error *run_release(
+	struct probe_target *target, const struct run_options *options)
+{
+	struct probe_report report = {0};
+	struct probe_error *error = probe_target_enable(target, &options->request.request, &report);
+
+	report_refusals(&report);
+	if (!error && options->verbose)
+		fprintf(stderr, "probectl: %zu probes, %zu sites enabled in %d\n", report.probes,
+			report.sites, (int)probe_target_pid(target));
+	probe_report_deinit(&report);
+	return error ? error : probe_target_release(target);
+}
+
+static struct probe_error *run_program(const struct run_options *options, int *status_ret)
+{
+	struct probe_target *target;
+	struct probe_error *error = probe_target_spawn(options->common.program, &target);
+	sigset_t signals;
+	pid_t pid;
+
+	if (error) {
+		int status = child_spawn_status(error);
+
+		report_error(error);
+		*status_ret = status;
+		return NULL;
+	}
+	pid = probe_target_pid(target);
+	error = run_release(target, options);
+	/* Kills it where it was not released. */
+	probe_target_close(target);
+	signals_block(&signals);
+	*status_ret = child_wait(pid, &signals);
+	return error;
+}
+
+static struct probe_error *run_checked(struct run_options *options, int *status_ret)
+{
+	struct probe_error *error;
+
+	if (options->common.pids.count)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"run starts a program; `probectl enable -p PID` is for running ones");
+	if (!options->common.program || !options->common.program[0])
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"run: which program? Give it behind --, as in `run -e PROBE -- ls -l`");
+	error = request_init(&options->request, &options->common);
+	return error ? error : run_program(options, status_ret);
+}
+
+struct probe_error *cmd_run(int argc, char **argv, int *status_ret)
+{
+	struct run_options options = {0};
+	const struct option_row rows[] = {
+		OPTIONS_PROBE(&options.common),
+		OPTIONS_KEEP_GOING(&options.request),
+		OPTIONS_PLAN(&options.request),
+		{.letter = 'v',
+			.name = "verbose",
+			.kind = OPTION_FLAG,
+			.target = &options.verbose,
+			.help = "say on standard error what was enabled"},
+	};
+	const struct command_line line = {
+		.synopsis = "run -e PROBE... [OPTIONS] -- PROGRAM [ARGS...]",
+		.help = "Starts a program with probes on before any of its code runs, and lets\n"
+			"it go. The exit status is the program's.\n",
+		.rows = rows,
+		.row_count = sizeof(rows) / sizeof(rows[0]),
+	};
+	bool helped = false;
+	struct probe_error *error = options_parse(&line, argc, argv, &options.common, &helped);
+
+	if (!error && !helped)
+		error = run_checked(&options, status_ret);
+	options_deinit(&options.common);
+	return error;
+}

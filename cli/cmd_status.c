@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/* probectl status: which probes of a process are on. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/print.h"
+#include "probe/target.h"
+
+struct status_options {
+	struct common_options common;
+	bool json, all;
+};
+
+/* The probes of one process. */
+struct process_status {
+	pid_t pid;
+	struct probe_status *probes; /* strings are the target's */
+	size_t count;
+};
+
+/* ---- Choosing --------------------------------------------------------------- */
+
+static bool matches_any(const struct pattern_list *patterns, const struct probe_status *probe)
+{
+	for (size_t i = 0; i < patterns->count; i++) {
+		if (probe_pattern_matches(
+			    patterns->items[i], probe->path, probe->provider, probe->name))
+			return true;
+	}
+	return false;
+}
+
+/* A probe that is asked for by name is shown even where it is off. */
+static bool is_shown(const struct status_options *options, const struct probe_status *probe)
+{
+	if (options->common.patterns.count)
+		return matches_any(&options->common.patterns, probe);
+	return options->all || probe->enabled;
+}
+
+static struct probe_error *no_match(
+	const struct probe_pattern *pattern, const struct process_status *process)
+{
+	char where[32], **names = calloc(process->count + 1, sizeof(*names));
+	struct probe_error *error;
+	size_t count = 0;
+
+	if (!names)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < process->count; i++) {
+		const struct probe_status *probe = &process->probes[i];
+
+		if (asprintf(&names[count], "%s:%s", probe->provider, probe->name) >= 0)
+			count++;
+	}
+	snprintf(where, sizeof(where), "process %d", (int)process->pid);
+	error = probe_pattern_no_match(pattern, where, (const char *const *)names, count);
+	while (count)
+		free(names[--count]);
+	free(names);
+	return error;
+}
+
+/* Every PROBE must match something. */
+static struct probe_error *check_patterns(
+	const struct pattern_list *patterns, const struct process_status *process)
+{
+	for (size_t i = 0; i < patterns->count; i++) {
+		bool found = false;
+
+		for (size_t k = 0; k < process->count && !found; k++) {
+			const struct probe_status *probe = &process->probes[k];
+
+			found = probe_pattern_matches(
+				patterns->items[i], probe->path, probe->provider, probe->name);
+		}
+		if (!found)
+			return no_match(patterns->items[i], process);
+	}
+	return NULL;
+}
+
+/* ---- Printing --------------------------------------------------------------- */
+
+static json_t *plans_json(const struct probe_status *probe)
+{
+	json_t *plans = json_object();
+
+	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++) {
+		if (probe->plans[plan])
+			json_object_set_new(plans, probe_plan_name(plan),
+				json_integer((json_int_t)probe->plans[plan]));
+	}
+	return plans;
+}
+
+static struct probe_error *print_probe_json(
+	const struct process_status *process, const struct probe_status *probe)
+{
+	return print_json(json_pack("{si so so so sI sI sI sb so sI}", "pid", (int)process->pid,
+		"provider", json_text(probe->provider), "name", json_text(probe->name), "path",
+		json_text(probe->path), "sites", (json_int_t)probe->sites, "patched",
+		(json_int_t)probe->patched, "refcount", (json_int_t)probe->refcount, "enabled",
+		(int)probe->enabled, "plan", plans_json(probe), "hits", (json_int_t)probe->hits));
+}
+
+/* "relocate", or where there are several "3 relocate, 2 pun"; "-" where nothing is patched. */
+static void plans_text(const struct probe_status *probe, char *text, size_t size)
+{
+	size_t kinds = 0, used = 0;
+
+	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++)
+		kinds += probe->plans[plan] != 0;
+	snprintf(text, size, "-");
+	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++) {
+		int length = 0;
+
+		if (!probe->plans[plan] || used >= size)
+			continue;
+		if (kinds == 1)
+			length = snprintf(text, size, "%s", probe_plan_name(plan));
+		else
+			length = snprintf(text + used, size - used, "%s%zu %s", used ? ", " : "",
+				probe->plans[plan], probe_plan_name(plan));
+		used += (size_t)length;
+	}
+}
+
+static void table_add_probe(
+	struct table *table, const struct process_status *process, const struct probe_status *probe)
+{
+	char pid[16], count[16], sites[48], hits[24], plans[128], *name;
+
+	if (asprintf(&name, "%s:%s", probe->provider, probe->name) < 0)
+		name = NULL;
+	snprintf(pid, sizeof(pid), "%d", (int)process->pid);
+	snprintf(count, sizeof(count), "%" PRIu32, probe->refcount);
+	snprintf(sites, sizeof(sites), "%zu/%zu", probe->patched, probe->sites);
+	snprintf(hits, sizeof(hits), "%" PRIu64, probe->hits);
+	plans_text(probe, plans, sizeof(plans));
+	table_add(table,
+		(const char *const[]){pid, name ? name : probe->name, probe->enabled ? "on" : "off",
+			count, sites, plans, hits, probe->path});
+	free(name);
+}
+
+static struct probe_error *print_process(const struct status_options *options,
+	const struct process_status *process, struct table *table, size_t *shown)
+{
+	for (size_t i = 0; i < process->count; i++) {
+		const struct probe_status *probe = &process->probes[i];
+		struct probe_error *error;
+
+		if (!is_shown(options, probe))
+			continue;
+		++*shown;
+		if (!options->json) {
+			table_add_probe(table, process, probe);
+			continue;
+		}
+		error = print_probe_json(process, probe);
+		if (error)
+			return error;
+	}
+	return NULL;
+}
+
+/* ---- The command ------------------------------------------------------------ */
+
+static struct probe_error *status_process(
+	const struct status_options *options, pid_t pid, struct table *table, size_t *shown)
+{
+	struct process_status process = {.pid = pid};
+	struct probe_target *target;
+	struct probe_error *error = probe_target_open(pid, NULL, &target);
+
+	if (error)
+		return error;
+	error = probe_target_status(target, &process.probes, &process.count);
+	if (!error)
+		error = check_patterns(&options->common.patterns, &process);
+	if (!error)
+		error = print_process(options, &process, table, shown);
+	free(process.probes);
+	probe_target_close(target);
+	return error;
+}
+
+static struct probe_error *status_all(const struct status_options *options, int *status_ret)
+{
+	static const struct table_column columns[] = {
+		{.title = "PID", .is_number = true},
+		{.title = "PROBE"},
+		{.title = "STATE"},
+		{.title = "COUNT", .is_number = true},
+		{.title = "PATCHED", .is_number = true},
+		{.title = "PLAN"},
+		{.title = "HITS", .is_number = true},
+		{.title = "MODULE", .shrinks = true},
+	};
+	const struct pid_list *pids = &options->common.pids;
+	struct table *table = table_create(columns, sizeof(columns) / sizeof(columns[0]));
+	struct probe_error *error;
+	size_t shown = 0;
+
+	/* Every process, even if one fails; they are independent of each other. */
+	for (size_t i = 0; i < pids->count; i++) {
+		error = status_process(options, pids->items[i], table, &shown);
+		if (error && pids->count > 1)
+			error = probe_error_prefix(error, "process %d", (int)pids->items[i]);
+		if (error)
+			*status_ret = report_error(error);
+	}
+	error = options->json ? NULL : table_print(table);
+	table_free(table);
+	if (!error && !shown && *status_ret == STATUS_DONE)
+		fprintf(stderr, "probectl: no probes are enabled%s\n",
+			options->all ? ", and there are none" : " (-a shows all there are)");
+	return error;
+}
+
+static struct probe_error *status_checked(struct status_options *options, int *status_ret)
+{
+	struct common_options *common = &options->common;
+
+	if (common->program)
+		return probe_error_new(PROBE_ERROR_USAGE, "status takes no program");
+	if (!common->pids.count)
+		return probe_error_new(PROBE_ERROR_USAGE, "status: which process? Give -p PID");
+	for (size_t i = 0; i < common->operand_count; i++) {
+		struct probe_error *error =
+			options_add_pattern(&common->patterns, common->operands[i]);
+
+		if (error)
+			return error;
+	}
+	return status_all(options, status_ret);
+}
+
+struct probe_error *cmd_status(int argc, char **argv, int *status_ret)
+{
+	struct status_options options = {0};
+	const struct option_row rows[] = {
+		OPTIONS_PID(&options.common),
+		OPTIONS_PROBE(&options.common),
+		{.letter = 'a',
+			.name = "all",
+			.kind = OPTION_FLAG,
+			.target = &options.all,
+			.help = "show the probes that are off, too"},
+		{.name = "json",
+			.kind = OPTION_FLAG,
+			.target = &options.json,
+			.help = "print one JSON object a line"},
+	};
+	const struct command_line line = {
+		.synopsis = "status [-a] [--json] -p PID[,PID...] [PROBE...]",
+		.help = "Shows the probes of processes that are on, or those that PROBEs name.\n"
+			"Does not stop the processes.\n",
+		.rows = rows,
+		.row_count = sizeof(rows) / sizeof(rows[0]),
+	};
+	bool helped = false;
+	struct probe_error *error = options_parse(&line, argc, argv, &options.common, &helped);
+
+	if (!error && !helped)
+		error = status_checked(&options, status_ret);
+	options_deinit(&options.common);
+	return error;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * probectl enable, probectl disable: one adds one to the reference counters of
+ * probes, the other takes one away.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/request.h"
+#include "probe/target.h"
+
+/* What differs between the two. */
+struct direction {
+	const char *past; /* "enabled" */
+	struct probe_error *(*switch_probes)(struct probe_target *target,
+		const struct probe_request *request, struct probe_report *report);
+	struct command_line line;
+};
+
+struct switch_options {
+	struct common_options common;
+	struct request_options request;
+	struct string_list pairs;
+	const char *exe;
+	bool force, atomic, quiet;
+	unsigned int verbose;
+};
+
+/* ---- Reporting -------------------------------------------------------------- */
+
+static void report_plans(const struct probe_report *report)
+{
+	const char *before = "; plans:";
+
+	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++) {
+		if (!report->plans[plan])
+			continue;
+		printf("%s %zu %s", before, report->plans[plan], probe_plan_name(plan));
+		before = ",";
+	}
+	printf("; stopped for %.1f us", (double)report->stop_ns / 1000);
+}
+
+/* The one line that says what was done. */
+static void report_done(const struct direction *direction, const struct switch_options *options,
+	pid_t pid, const struct probe_report *report)
+{
+	if (options->quiet)
+		return;
+	printf("%zu probe%s, %zu site%s %s in %d", report->probes, report->probes == 1 ? "" : "s",
+		report->sites, report->sites == 1 ? "" : "s", direction->past, (int)pid);
+	if (report->refusal_count)
+		printf("; %zu refused", report->refusal_count);
+	if (options->verbose)
+		report_plans(report);
+	putchar('\n');
+}
+
+/* ---- Doing ------------------------------------------------------------------ */
+
+static struct probe_error *switch_process(
+	const struct direction *direction, const struct switch_options *options, pid_t pid)
+{
+	struct probe_report report = {0};
+	struct probe_target *target;
+	struct probe_error *error = probe_target_open(pid, options->exe, &target);
+
+	if (error)
+		return error;
+	error = direction->switch_probes(target, &options->request.request, &report);
+	report_refusals(&report);
+	if (!error)
+		report_done(direction, options, pid, &report);
+	probe_report_deinit(&report);
+	probe_target_close(target);
+	return error;
+}
+
+/* Every process, even if one fails; they are independent of each other. */
+static int switch_all(const struct direction *direction, const struct switch_options *options)
+{
+	const struct pid_list *pids = &options->common.pids;
+	int status = STATUS_DONE;
+
+	for (size_t i = 0; i < pids->count; i++) {
+		struct probe_error *error = switch_process(direction, options, pids->items[i]);
+		int failed;
+
+		if (!error)
+			continue;
+		if (pids->count > 1)
+			error = probe_error_prefix(error, "process %d", (int)pids->items[i]);
+		failed = report_error(error);
+		if (status != STATUS_FAILED)
+			status = failed;
+	}
+	return status;
+}
+
+/* ---- The command line ------------------------------------------------------- */
+
+/* "START,END" becomes two PROBEs, one behind the other. */
+static struct probe_error *pair_add(struct pattern_list *patterns, const char *text)
+{
+	const char *comma = strchr(text, ',');
+	struct probe_error *error;
+	char *start;
+
+	if (!comma || comma == text || !comma[1] || strchr(comma + 1, ','))
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "--pair %s: give two PROBEs, --pair START,END", text);
+	start = strndup(text, (size_t)(comma - text));
+	if (!start)
+		return probe_error_no_memory();
+	error = options_add_pattern(patterns, start);
+	free(start);
+	return error ? error : options_add_pattern(patterns, comma + 1);
+}
+
+static struct probe_error *switch_request(struct switch_options *options)
+{
+	struct common_options *common = &options->common;
+	struct probe_error *error;
+
+	if (options->pairs.count && (common->patterns.count || common->operand_count))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--pair names its PROBEs itself; switch others with a second command");
+	for (size_t i = 0; i < options->pairs.count; i++) {
+		error = pair_add(&common->patterns, options->pairs.items[i]);
+		if (error)
+			return error;
+	}
+	error = request_init(&options->request, common);
+	if (error)
+		return error;
+	options->request.request.force = options->force;
+	options->request.request.atomic = options->atomic;
+	options->request.request.pairs = options->pairs.count != 0;
+	return NULL;
+}
+
+static struct probe_error *switch_checked(const struct direction *direction,
+	struct switch_options *options, const char *command, int *status_ret)
+{
+	struct probe_error *error;
+
+	if (options->common.program)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%s takes no program; `probectl run` starts one", command);
+	if (!options->common.pids.count)
+		return request_no_pid(command);
+	error = switch_request(options);
+	if (!error)
+		*status_ret = switch_all(direction, options);
+	return error;
+}
+
+static struct probe_error *switch_command(
+	const struct direction *direction, int argc, char **argv, int *status_ret)
+{
+	struct switch_options options = {0};
+	const struct option_row rows[] = {
+		OPTIONS_PID(&options.common),
+		OPTIONS_PROBE(&options.common),
+		{.name = "pair",
+			.kind = OPTION_STRINGS,
+			.value = "START,END",
+			.target = &options.pairs,
+			.help = "two PROBEs, of which the end is never on less long than the "
+				"start"},
+		{.name = "force",
+			.kind = OPTION_FLAG,
+			.target = &options.force,
+			.help = "set the state, whatever the reference count"},
+		{.name = "exe",
+			.kind = OPTION_STRING,
+			.value = "PATH",
+			.target = &options.exe,
+			.help = "refuse processes that run another program"},
+		{.name = "atomic",
+			.kind = OPTION_FLAG,
+			.target = &options.atomic,
+			.help = "change counters with all threads stopped, too"},
+		OPTIONS_KEEP_GOING(&options.request),
+		OPTIONS_PLAN(&options.request),
+		{.letter = 'v',
+			.name = "verbose",
+			.kind = OPTION_COUNTER,
+			.target = &options.verbose,
+			.help = "say how sites were patched, and how long the process stood still"},
+		{.letter = 'q',
+			.name = "quiet",
+			.kind = OPTION_FLAG,
+			.target = &options.quiet,
+			.help = "print nothing but errors"},
+	};
+	struct command_line line = direction->line;
+	struct probe_error *error;
+	bool helped = false;
+
+	line.rows = rows;
+	line.row_count = sizeof(rows) / sizeof(rows[0]);
+	error = options_parse(&line, argc, argv, &options.common, &helped);
+	if (!error && !helped)
+		error = switch_checked(direction, &options, argv[0], status_ret);
+	free(options.pairs.items);
+	options_deinit(&options.common);
+	return error;
+}
+
+struct probe_error *cmd_enable(int argc, char **argv, int *status_ret)
+{
+	static const struct direction enable = {
+		.past = "enabled",
+		.switch_probes = probe_target_enable,
+		.line =
+			{
+				.synopsis = "enable -p PID[,PID...] [OPTIONS] PROBE...",
+				.help = "Switches probes of running processes on, until `probectl "
+					"disable`.\n"
+					"Each probe counts how often it was enabled.\n",
+			},
+	};
+
+	return switch_command(&enable, argc, argv, status_ret);
+}
+
+struct probe_error *cmd_disable(int argc, char **argv, int *status_ret)
+{
+	static const struct direction disable = {
+		.past = "disabled",
+		.switch_probes = probe_target_disable,
+		.line =
+			{
+				.synopsis = "disable -p PID[,PID...] [OPTIONS] PROBE...",
+				.help = "Takes back one `probectl enable` of each probe. Those "
+					"that nobody\n"
+					"else has enabled are off then, and the code is as it "
+					"was.\n",
+			},
+	};
+
+	return switch_command(&disable, argc, argv, status_ret);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/print.h"
+#include "cli/request.h"
+
+/* The plan of a name of `length` bytes, or PROBE_PLAN_NONE. */
+static enum probe_plan plan_named(const char *name, size_t length)
+{
+	static const enum probe_plan plans[] = {
+		PROBE_PLAN_TOGGLE, PROBE_PLAN_LONG_NOP, PROBE_PLAN_RELOCATE, PROBE_PLAN_PUN};
+
+	for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
+		const char *known = probe_plan_name(plans[i]);
+
+		if (strlen(known) == length && !memcmp(known, name, length))
+			return plans[i];
+	}
+	return PROBE_PLAN_NONE;
+}
+
+static struct probe_error *plans_parse(struct request_options *options)
+{
+	struct probe_request *request = &options->request;
+	const char *at = options->plan_text;
+
+	for (;;) {
+		size_t length = strcspn(at, ",");
+		enum probe_plan plan = plan_named(at, length);
+
+		if (plan == PROBE_PLAN_NONE)
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"--plan: no plan is called '%.*s'; there are toggle, nop, "
+				"relocate, pun",
+				(int)(length < INT16_MAX ? length : INT16_MAX), at);
+		for (size_t i = 0; i < request->plan_count; i++) {
+			if (options->plans[i] == plan)
+				return probe_error_new(PROBE_ERROR_USAGE, "--plan names %s twice",
+					probe_plan_name(plan));
+		}
+		options->plans[request->plan_count++] = plan;
+		if (!at[length])
+			break;
+		at += length + 1;
+	}
+	request->plans = options->plans;
+	return NULL;
+}
+
+struct probe_error *request_init(struct request_options *options, struct common_options *common)
+{
+	struct probe_error *error;
+
+	for (size_t i = 0; i < common->operand_count; i++) {
+		error = options_add_pattern(&common->patterns, common->operands[i]);
+		if (error)
+			return error;
+	}
+	if (!common->patterns.count)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"no PROBE is given; `probectl list` shows what there is");
+	options->request = (struct probe_request){
+		.patterns = (const struct probe_pattern *const *)common->patterns.items,
+		.pattern_count = common->patterns.count,
+		.keep_going = options->keep_going,
+	};
+	return options->plan_text ? plans_parse(options) : NULL;
+}
+
+/* Names are the target's, and may hold anything. */
+static void report_refusal(const struct probe_refusal *refusal)
+{
+	fputs("probectl: refused ", stderr);
+	print_printable(stderr, refusal->provider);
+	putc(':', stderr);
+	print_printable(stderr, refusal->name);
+	fprintf(stderr, " at 0x%" PRIx64 " in ", refusal->pc);
+	print_printable(stderr, refusal->path);
+	fprintf(stderr, ": %s\n", refusal->reason);
+}
+
+void report_refusals(const struct probe_report *report)
+{
+	for (size_t i = 0; i < report->refusal_count; i++)
+		report_refusal(&report->refusals[i]);
+}
+
+struct probe_error *request_no_pid(const char *command)
+{
+	return probe_error_new(PROBE_ERROR_USAGE, "%s: which process? Give -p PID", command);
+}

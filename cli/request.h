@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* What enable, disable, run and trace share: what is to be switched, and what came of it. */
+#ifndef CLI_REQUEST_H
+#define CLI_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cli/options.h"
+#include "probe/target.h"
+
+/* Initialise with {0}; nothing is to be given back. */
+struct request_options {
+	bool keep_going;
+	const char *plan_text; /* the value of --plan, or NULL */
+
+	enum probe_plan plans[PROBE_PLAN_COUNT];
+	struct probe_request request; /* once request_init() has returned */
+};
+
+#define OPTIONS_KEEP_GOING(options)                                                                \
+	{                                                                                          \
+		.name = "keep-going", .kind = OPTION_FLAG, .target = &(options)->keep_going,       \
+		.help = "leave out the sites that cannot be patched, and do the rest"              \
+	}
+#define OPTIONS_PLAN(options)                                                                      \
+	{                                                                                          \
+		.name = "plan", .kind = OPTION_STRING, .value = "LIST",                            \
+		.target = &(options)->plan_text,                                                   \
+		.help = "the ways of patching, in order: toggle,nop,relocate,pun"                  \
+	}
+
+/*
+ * Makes options->request of the PROBEs of a command line, given with -e or as
+ * operands; `common` keeps them. Errors: PROBE_ERROR_USAGE (there are none; one
+ * is malformed; --plan names what is no plan), PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *request_init(
+	struct request_options *options, struct common_options *common);
+
+/* Names the refused sites on stderr, one a line, with the reason. */
+void report_refusals(const struct probe_report *report);
+
+/* The error for a command line that names no process; `command` is for the message. */
+PROBE_MUST_CHECK struct probe_error *request_no_pid(const char *command);
+
+#endif

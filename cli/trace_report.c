@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* What a trace tells of its probes as a whole: losses, tables of counts, the summary. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/print.h"
+#include "cli/trace.h"
+
+/* Beyond so many rows, probes without hits are only counted. */
+enum { SILENT_ROWS_MAX = 50 };
+
+/* One probe, summed up over modules and targets. Names are the sessions'. */
+struct row {
+	const char *provider, *name;
+	uint64_t hits, lost;
+};
+
+struct rows {
+	struct row *rows;
+	size_t count;
+};
+
+static int row_compare_names(const void *a, const void *b)
+{
+	const struct row *left = a, *right = b;
+	int order = strcmp(left->provider, right->provider);
+
+	return order ? order : strcmp(left->name, right->name);
+}
+
+/* Most hits first; the same number by name. */
+static int row_compare_hits(const void *a, const void *b)
+{
+	const struct row *left = a, *right = b;
+
+	if (left->hits != right->hits)
+		return left->hits > right->hits ? -1 : 1;
+	return row_compare_names(a, b);
+}
+
+/* Makes one row of neighbours with the same name. */
+static void rows_merge(struct rows *rows)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		struct row *row = &rows->rows[i];
+
+		if (kept && !row_compare_names(&rows->rows[kept - 1], row)) {
+			rows->rows[kept - 1].hits += row->hits;
+			rows->rows[kept - 1].lost += row->lost;
+		} else {
+			rows->rows[kept++] = *row;
+		}
+	}
+	rows->count = kept;
+}
+
+/* Rows of all probes of all sessions, by hits. False without memory. */
+static bool rows_init(struct rows *rows, const struct trace *trace)
+{
+	size_t total = 0, count;
+
+	for (size_t i = 0; i < trace->target_count; i++) {
+		probe_session_probes(trace->targets[i].session, &count);
+		total += count;
+	}
+	*rows = (struct rows){.rows = calloc(total + 1, sizeof(struct row))};
+	if (!rows->rows)
+		return false;
+	for (size_t i = 0; i < trace->target_count; i++) {
+		const struct probe_session_probe *probes =
+			probe_session_probes(trace->targets[i].session, &count);
+
+		for (size_t k = 0; k < count; k++)
+			rows->rows[rows->count++] = (struct row){
+				probes[k].provider, probes[k].name, probes[k].hits, probes[k].lost};
+	}
+	qsort(rows->rows, rows->count, sizeof(*rows->rows), row_compare_names);
+	rows_merge(rows);
+	qsort(rows->rows, rows->count, sizeof(*rows->rows), row_compare_hits);
+	return true;
+}
+
+/* How many rows to show; the rest have no hits, and are too many. */
+static size_t rows_shown(const struct rows *rows, bool all)
+{
+	size_t hit = 0;
+
+	while (hit < rows->count && rows->rows[hit].hits)
+		hit++;
+	return all || rows->count - hit <= SILENT_ROWS_MAX ? rows->count : hit;
+}
+
+/* ---- Losses ----------------------------------------------------------------- */
+
+static bool said_grow(struct trace_target *target, size_t count)
+{
+	uint64_t *said;
+
+	if (count <= target->said_count)
+		return true;
+	said = realloc(target->said, count * sizeof(*said));
+	if (!said)
+		return false;
+	memset(said + target->said_count, 0, (count - target->said_count) * sizeof(*said));
+	target->said = said;
+	target->said_count = count;
+	return true;
+}
+
+void trace_report_losses(struct trace *trace)
+{
+	for (size_t i = 0; i < trace->target_count; i++) {
+		struct trace_target *target = &trace->targets[i];
+		const struct probe_session_probe *probes;
+		size_t count;
+
+		probes = probe_session_probes(target->session, &count);
+		if (!said_grow(target, count))
+			continue; /* the summary has them all */
+		for (size_t k = 0; k < count; k++) {
+			if (probes[k].lost <= target->said[k])
+				continue;
+			probe_sink_lost(trace->sink, &probes[k], probes[k].lost - target->said[k]);
+			target->said[k] = probes[k].lost;
+		}
+	}
+}
+
+/* ---- Counts ----------------------------------------------------------------- */
+
+uint64_t trace_total(const struct trace *trace)
+{
+	uint64_t total = 0;
+	size_t count;
+
+	for (size_t i = 0; i < trace->target_count; i++) {
+		const struct probe_session_probe *probes =
+			probe_session_probes(trace->targets[i].session, &count);
+
+		for (size_t k = 0; k < count; k++)
+			total += probes[k].hits;
+	}
+	return total;
+}
+
+void trace_report_counts(struct trace *trace)
+{
+	struct probe_sink_count *counts;
+	struct rows rows;
+	size_t shown;
+
+	if (!rows_init(&rows, trace)) {
+		trace_fail(trace, probe_error_no_memory());
+		return;
+	}
+	/* A program does not count lines: it gets every probe. */
+	shown = rows_shown(&rows, trace->settings.all || trace->settings.json);
+	counts = calloc(shown + 1, sizeof(*counts));
+	if (counts) {
+		for (size_t i = 0; i < shown; i++)
+			counts[i] = (struct probe_sink_count){
+				rows.rows[i].provider, rows.rows[i].name, rows.rows[i].hits};
+		probe_sink_counts(trace->sink, counts, shown, rows.count - shown);
+	} else {
+		trace_fail(trace, probe_error_no_memory());
+	}
+	free(counts);
+	free(rows.rows);
+}
+
+/* ---- The summary ------------------------------------------------------------ */
+
+void trace_report_summary(const struct trace *trace)
+{
+	struct rows rows;
+	uint64_t lost = 0;
+	size_t shown;
+
+	if (!rows_init(&rows, trace))
+		return;
+	shown = rows_shown(&rows, trace->settings.all);
+	for (size_t i = 0; i < shown; i++) {
+		const struct row *row = &rows.rows[i];
+
+		lost += row->lost;
+		fputs("probectl: ", stderr);
+		print_printable(stderr, row->provider);
+		putc(':', stderr);
+		print_printable(stderr, row->name);
+		fprintf(stderr, ": %" PRIu64 " hits, %" PRIu64 " lost\n", row->hits, row->lost);
+	}
+	if (shown < rows.count)
+		fprintf(stderr, "probectl: %zu probes were not hit (-a names them)\n",
+			rows.count - shown);
+	if (lost)
+		fprintf(stderr, "probectl: hits were lost for want of room in the rings; larger "
+				"ones (-b) or fewer probes help, and -c counts without loss\n");
+	free(rows.rows);
+}
