@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/windows.h"
+
 /* ---- Argument specifications ------------------------------------------ */
 
 /*
@@ -104,6 +106,19 @@ struct arch_insn {
 	uint8_t length;
 	enum arch_flow flow;
 	uint64_t target; /* of a direct transfer */
+};
+
+/* ---- Searching code ---------------------------------------------------- */
+
+/* What is looked for in the code of a module, and whom to tell. */
+struct arch_scan {
+	const struct arch_windows *windows;
+	bool position_dependent; /* addresses may also be plain 32-bit constants */
+	void *data;
+	/* Something may lead into the window of windows->sites[site]. */
+	void (*reference)(void *data, size_t site);
+	/* The code takes an address: perhaps that of a jump table. */
+	void (*constant)(void *data, uint64_t address);
 };
 
 /* ---- Stubs -------------------------------------------------------------- */
@@ -197,6 +212,15 @@ struct arch {
 	 */
 	bool (*decode)(const uint8_t *bytes, size_t length, uint64_t address,
 		struct arch_insn *ret);
+	/*
+	 * Reports everything in `bytes`, decoded at any offset, that could be a
+	 * branch into a window: a superset of what is there. Short branches are
+	 * left out: they are found by short_branch() around a site.
+	 */
+	void (*scan)(const uint8_t *bytes, size_t length, uint64_t address,
+		const struct arch_scan *scan);
+	/* Would these two bytes be a branch of short reach, and where to? */
+	bool (*short_branch)(const uint8_t *bytes, uint64_t address, uint64_t *target_ret);
 	/* Bytes of the nop at the start of `bytes` (after `90`, what follows); 0 where none. */
 	size_t (*nop_length)(const uint8_t *bytes, size_t length);
 	/*

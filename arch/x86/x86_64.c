@@ -4,6 +4,7 @@
 #include "arch/arch.h"
 #include "arch/x86/args.h"
 #include "arch/x86/insn.h"
+#include "arch/x86/scan.h"
 #include "arch/x86/stub.h"
 
 const struct arch arch_x86_64 = {
@@ -13,6 +14,8 @@ const struct arch arch_x86_64 = {
 	.register_name = x86_64_register_name,
 	.jump_length = 5,
 	.decode = x86_64_decode,
+	.scan = x86_64_scan,
+	.short_branch = x86_64_short_branch,
 	.nop_length = x86_64_nop_length,
 	.move = x86_64_move,
 	.jump = x86_64_jump,

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "arch/windows.h"
+
+void arch_windows_init(
+	struct arch_windows *windows, const uint64_t *sites, size_t count, uint8_t jump_length)
+{
+	*windows =
+		(struct arch_windows){.sites = sites, .count = count, .jump_length = jump_length};
+	for (size_t i = 0; i < count; i++)
+		for (uint8_t k = 1; k < jump_length; k++) {
+			uint64_t bit = (sites[i] + k) >> 2 & ((1 << WINDOWS_FILTER_BITS) - 1);
+
+			windows->filter[bit / 64] |= UINT64_C(1) << (bit % 64);
+		}
+}
+
+size_t arch_windows_search(const struct arch_windows *windows, uint64_t address)
+{
+	size_t low = 0, high = windows->count;
+
+	while (low < high) { /* the first site that is not below the address */
+		size_t middle = low + (high - low) / 2;
+
+		if (windows->sites[middle] < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low > 0 && address - windows->sites[low - 1] < windows->jump_length)
+		return low - 1;
+	return SIZE_MAX;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Addresses that nothing may jump to: for each site, those inside the jump
+ * that is to be written there ([site + 1, site + jump_length)).
+ */
+#ifndef ARCH_WINDOWS_H
+#define ARCH_WINDOWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WINDOWS_FILTER_BITS = 16 };
+
+struct arch_windows {
+	const uint64_t *sites; /* sorted, distinct; borrowed */
+	size_t count;
+	uint8_t jump_length;
+	/* One bit per 4-byte granule modulo 2^16: clear where no window is. */
+	uint64_t filter[(1 << WINDOWS_FILTER_BITS) / 64];
+};
+
+void arch_windows_init(
+	struct arch_windows *windows, const uint64_t *sites, size_t count, uint8_t jump_length);
+
+/* The index of the site whose window holds an address, or SIZE_MAX. */
+size_t arch_windows_search(const struct arch_windows *windows, uint64_t address);
+
+static inline size_t arch_windows_find(const struct arch_windows *windows, uint64_t address)
+{
+	uint64_t bit = address >> 2 & ((1 << WINDOWS_FILTER_BITS) - 1);
+
+	if (!(windows->filter[bit / 64] >> (bit % 64) & 1))
+		return SIZE_MAX;
+	return arch_windows_search(windows, address);
+}
+
+#endif
