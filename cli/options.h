@@ -28,11 +28,17 @@ enum option_kind {
 	OPTION_FLAG,	 /* bool: set to true */
 	OPTION_COUNTER,	 /* unsigned int: one more each time */
 	OPTION_STRING,	 /* const char *: as it is; owned by argv */
+	OPTION_STRINGS,	 /* struct string_list: as they are; may be repeated */
 	OPTION_NUMBER,	 /* uint64_t: decimal */
 	OPTION_DURATION, /* uint64_t: nanoseconds; "2", "1.5s", "500ms", "3m" */
 	OPTION_SIZE,	 /* uint64_t: bytes; "4096", "64k", "1M", "2G" */
 	OPTION_PIDS,	 /* struct pid_list: "1" or "1,2"; may be repeated */
 	OPTION_PATTERN	 /* struct pattern_list: a PROBE; may be repeated */
+};
+
+struct string_list {
+	const char **items; /* each owned by argv; the array is freed by whoever has the list */
+	size_t count;
 };
 
 struct pid_list {

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* probectl: finds the command in a table, runs it, and reports its error. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static const struct command commands[] = {
+	{"list", "show the probes of files, of running processes or of the system", cmd_list},
+	{"status", "show which probes of processes are on", cmd_status},
+	{"enable", "switch probes of processes on, to stay on", cmd_enable},
+	{"disable", "switch them off again", cmd_disable},
+	{"run", "start a program with probes on", cmd_run},
+	{"trace", "print or count the hits of probes", cmd_trace},
+};
+
+enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
+
+static void print_help(void)
+{
+	printf("usage: probectl COMMAND [OPTIONS] [-p PID | -- PROGRAM ARGS...] [PROBE...]\n"
+	       "\n"
+	       "Switches static probes of running programs on and off, and shows their hits.\n"
+	       "\n"
+	       "Commands:\n");
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		printf("  %-10s %s\n", commands[i].name, commands[i].help);
+	printf("  %-10s explain a command\n"
+	       "\n"
+	       "PROBE is provider:name with globs, path:provider:name or /regex/; see "
+	       "probectl(1).\n"
+	       "'probectl COMMAND --help' lists the options of a command.\n",
+		"help");
+}
+
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < COMMAND_COUNT; i++) {
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	}
+	return NULL;
+}
+
+static struct probe_error *unknown_command(const char *name)
+{
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"there is no command '%s' ('probectl --help' lists the commands)", name);
+}
+
+static struct probe_error *help(int argc, char **argv, int *status_ret)
+{
+	const struct command *command;
+	char option[] = "--help";
+	char *words[] = {argv[1], option, NULL};
+
+	if (argc < 2) {
+		print_help();
+		return NULL;
+	}
+	command = find_command(argv[1]);
+	return command ? command->run(2, words, status_ret) : unknown_command(argv[1]);
+}
+
+static struct probe_error *run(int argc, char **argv, int *status_ret)
+{
+	const struct command *command;
+
+	if (argc < 1)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"a command is missing ('probectl --help' lists the commands)");
+	if (strcmp(argv[0], "--version") == 0) {
+		printf("probectl %s\n", PROBE_VERSION);
+		return NULL;
+	}
+	if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) {
+		print_help();
+		return NULL;
+	}
+	if (strcmp(argv[0], "help") == 0)
+		return help(argc, argv, status_ret);
+	command = find_command(argv[0]);
+	return command ? command->run(argc, argv, status_ret) : unknown_command(argv[0]);
+}
+
+int report_error(struct probe_error *error)
+{
+	int status = error->code == PROBE_ERROR_USAGE ? STATUS_USAGE : STATUS_FAILED;
+
+	fflush(stdout);
+	fprintf(stderr, "probectl: %s\n", error->message);
+	probe_error_free(error);
+	return status;
+}
+
+void report_warning(const char *format, ...)
+{
+	va_list ap;
+
+	fputs("probectl: warning: ", stderr);
+	va_start(ap, format);
+	vfprintf(stderr, format, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+/* Output that could not be written must not look like success; a reader that left is no error. */
+static int finish_output(int status)
+{
+	errno = 0;
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	if (errno == EPIPE)
+		return status;
+	return report_error(probe_error_system(errno ? errno : EIO, "cannot write the output"));
+}
+
+int main(int argc, char **argv)
+{
+	int status = STATUS_DONE;
+	struct probe_error *error = run(argc - 1, argv + 1, &status);
+
+	if (error)
+		status = report_error(error);
+	return finish_output(status);
+}

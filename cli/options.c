@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Parsing command lines by table. Not getopt_long(3): that loses where `--`
+ * was, and everything behind it is a program to run and its arguments.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/options.h"
+
+/* ---- Values ----------------------------------------------------------------- */
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* Takes digits; false where there are none, or too many. */
+static bool take_digits(const char **at, uint64_t *ret)
+{
+	uint64_t value = 0;
+
+	if (!is_digit(**at))
+		return false;
+	for (; is_digit(**at); ++*at) {
+		if (__builtin_mul_overflow(value, 10, &value) ||
+			__builtin_add_overflow(value, (uint64_t)(**at - '0'), &value))
+			return false;
+	}
+	*ret = value;
+	return true;
+}
+
+struct probe_error *parse_number(const char *text, uint64_t *ret)
+{
+	const char *at = text;
+
+	if (!take_digits(&at, ret) || *at)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "'%s' is not a number (expected e.g. 100)", text);
+	return NULL;
+}
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+/* The factor of the unit that `text` is, or 0. */
+static uint64_t find_unit(const struct unit *units, size_t count, const char *text)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(units[i].name, text) == 0)
+			return units[i].factor;
+	}
+	return 0;
+}
+
+/* A fraction of a unit, ".5" of one second being 500,000,000; takes at most nine digits. */
+static bool take_fraction(const char **at, uint64_t factor, uint64_t *ret)
+{
+	uint64_t value = 0, scale = 1;
+	int digits = 0;
+
+	++*at;
+	for (; is_digit(**at); ++*at) {
+		if (++digits > 9)
+			return false;
+		value = value * 10 + (uint64_t)(**at - '0');
+		scale *= 10;
+	}
+	/* Below 10^9 times an hour's 3.6 * 10^12: it takes 72 bits. */
+	*ret = (uint64_t)((unsigned __int128)value * factor / scale);
+	return digits > 0;
+}
+
+/* A number with an optional fraction and a unit. Returns false for anything else. */
+static bool take_quantity(const char *text, const struct unit *units, size_t count, uint64_t *ret)
+{
+	uint64_t whole = 0, fraction = 0, factor;
+	const char *at = text, *unit;
+
+	if (!take_digits(&at, &whole))
+		return false;
+	unit = at;
+	if (*unit == '.')
+		unit += 1 + strspn(unit + 1, "0123456789");
+	factor = find_unit(units, count, unit);
+	if (factor == 0 || (*at == '.' && !take_fraction(&at, factor, &fraction)))
+		return false;
+	return !__builtin_mul_overflow(whole, factor, ret) &&
+	       !__builtin_add_overflow(*ret, fraction, ret);
+}
+
+struct probe_error *parse_duration(const char *text, uint64_t *ns_ret)
+{
+	static const struct unit units[] = {
+		{"", 1000000000},
+		{"ns", 1},
+		{"us", 1000},
+		{"ms", 1000000},
+		{"s", 1000000000},
+		{"m", 60 * UINT64_C(1000000000)},
+		{"h", 3600 * UINT64_C(1000000000)},
+	};
+
+	if (!take_quantity(text, units, sizeof(units) / sizeof(units[0]), ns_ret))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"'%s' is not a duration (expected e.g. 2, 1.5s, 500ms, 3m)", text);
+	return NULL;
+}
+
+struct probe_error *parse_size(const char *text, uint64_t *bytes_ret)
+{
+	static const struct unit units[] = {
+		{"", 1},
+		{"k", 1 << 10},
+		{"K", 1 << 10},
+		{"m", 1 << 20},
+		{"M", 1 << 20},
+		{"g", 1 << 30},
+		{"G", 1 << 30},
+	};
+
+	if (!take_quantity(text, units, sizeof(units) / sizeof(units[0]), bytes_ret))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"'%s' is not a size (expected bytes, or e.g. 64k, 1M, 2G)", text);
+	return NULL;
+}
+
+static struct probe_error *add_string(struct string_list *strings, const char *text)
+{
+	const char **items = reallocarray(strings->items, strings->count + 1, sizeof(*items));
+
+	if (!items)
+		return probe_error_no_memory();
+	strings->items = items;
+	items[strings->count++] = text;
+	return NULL;
+}
+
+static struct probe_error *add_pid(struct pid_list *pids, pid_t pid)
+{
+	pid_t *items;
+
+	for (size_t i = 0; i < pids->count; i++) {
+		if (pids->items[i] == pid)
+			return NULL;
+	}
+	items = reallocarray(pids->items, pids->count + 1, sizeof(*items));
+	if (!items)
+		return probe_error_no_memory();
+	pids->items = items;
+	items[pids->count++] = pid;
+	return NULL;
+}
+
+static struct probe_error *parse_pids(const char *text, struct pid_list *pids)
+{
+	const char *at = text;
+
+	for (;;) {
+		struct probe_error *error;
+		uint64_t pid;
+
+		if (!take_digits(&at, &pid) || pid == 0 || pid > INT32_MAX || (*at && *at != ','))
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"'%s' is not a process id (expected e.g. 123 or 123,456)", text);
+		error = add_pid(pids, (pid_t)pid);
+		if (error || !*at)
+			return error;
+		at++;
+	}
+}
+
+struct probe_error *options_add_pattern(struct pattern_list *patterns, const char *text)
+{
+	struct probe_pattern **items, *pattern;
+	struct probe_error *error = probe_pattern_parse(text, &pattern);
+
+	if (error)
+		return error;
+	items = reallocarray(patterns->items, patterns->count + 1, sizeof(struct probe_pattern *));
+	if (!items) {
+		probe_pattern_free(pattern);
+		return probe_error_no_memory();
+	}
+	patterns->items = items;
+	items[patterns->count++] = pattern;
+	return NULL;
+}
+
+/* ---- Help ----------------------------------------------------------------------- */
+
+/* The value's name in the help; NULL: the option takes none. */
+static const char *value_name(const struct option_row *row)
+{
+	static const char *const names[] = {
+		[OPTION_FLAG] = NULL,
+		[OPTION_COUNTER] = NULL,
+		[OPTION_STRING] = "TEXT",
+		[OPTION_STRINGS] = "TEXT",
+		[OPTION_NUMBER] = "N",
+		[OPTION_DURATION] = "TIME",
+		[OPTION_SIZE] = "SIZE",
+		[OPTION_PIDS] = "PID",
+		[OPTION_PATTERN] = "PROBE",
+	};
+
+	return row->value ? row->value : names[row->kind];
+}
+
+static void print_row(const struct option_row *row)
+{
+	const char *value = value_name(row);
+	char left[64];
+	int length = 0;
+
+	if (row->letter)
+		length = snprintf(left, sizeof(left), "-%c%s", row->letter, row->name ? ", " : "");
+	else
+		length = snprintf(left, sizeof(left), "    ");
+	if (row->name)
+		length += snprintf(left + length, sizeof(left) - (size_t)length, "--%s", row->name);
+	if (value)
+		snprintf(left + length, sizeof(left) - (size_t)length, " %s", value);
+	printf("  %-24s  %s\n", left, row->help);
+}
+
+static void print_help(const struct command_line *line)
+{
+	printf("usage: probectl %s\n\n%s\nOptions:\n", line->synopsis, line->help);
+	for (size_t i = 0; i < line->row_count; i++)
+		print_row(&line->rows[i]);
+	print_row(&(struct option_row){
+		.letter = 'h', .name = "help", .kind = OPTION_FLAG, .help = "print this"});
+}
+
+/* ---- Options ---------------------------------------------------------------------- */
+
+struct parser {
+	const struct command_line *line;
+	const char *command;
+	int argc;
+	char **argv;
+	int at; /* the next argument */
+	struct common_options *common;
+	bool helped;
+};
+
+static struct probe_error *usage_error(
+	const struct parser *parser, const char *what, const char *option)
+{
+	return probe_error_new(PROBE_ERROR_USAGE, "%s '%s' (see 'probectl %s --help')", what,
+		option, parser->command);
+}
+
+static struct probe_error *set_option(const struct option_row *row, const char *value)
+{
+	switch (row->kind) {
+	case OPTION_FLAG:
+		*(bool *)row->target = true;
+		return NULL;
+	case OPTION_COUNTER:
+		++*(unsigned int *)row->target;
+		return NULL;
+	case OPTION_STRING:
+		*(const char **)row->target = value;
+		return NULL;
+	case OPTION_STRINGS:
+		return add_string(row->target, value);
+	case OPTION_NUMBER:
+		return parse_number(value, row->target);
+	case OPTION_DURATION:
+		return parse_duration(value, row->target);
+	case OPTION_SIZE:
+		return parse_size(value, row->target);
+	case OPTION_PIDS:
+		return parse_pids(value, row->target);
+	case OPTION_PATTERN:
+		return options_add_pattern(row->target, value);
+	}
+	return NULL;
+}
+
+/*
+ * Applies an option named `shown`; `attached` is a value in the same argument,
+ * or NULL: then the next argument is taken, if the option has a value.
+ */
+static struct probe_error *apply(struct parser *parser, const struct option_row *row,
+	const char *shown, const char *attached)
+{
+	struct probe_error *error;
+
+	if (value_name(row) && !attached) {
+		if (parser->at == parser->argc)
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"option '%s' needs a value: %s %s (see 'probectl %s --help')",
+				shown, shown, value_name(row), parser->command);
+		attached = parser->argv[parser->at++];
+	}
+	error = set_option(row, attached);
+	/* A PROBE's own message says all. */
+	return row->kind == OPTION_PATTERN ? error : probe_error_prefix(error, "%s", shown);
+}
+
+static struct probe_error *parse_long(struct parser *parser, char *argument)
+{
+	const char *name = argument + 2, *equals = strchr(name, '=');
+	size_t length = equals ? (size_t)(equals - name) : strlen(name);
+
+	if (strcmp(argument, "--help") == 0) {
+		parser->helped = true;
+		return NULL;
+	}
+	for (size_t i = 0; i < parser->line->row_count; i++) {
+		const struct option_row *row = &parser->line->rows[i];
+		char shown[64];
+
+		if (!row->name || strncmp(row->name, name, length) != 0 || row->name[length])
+			continue;
+		snprintf(shown, sizeof(shown), "--%s", row->name);
+		if (equals && !value_name(row))
+			return usage_error(parser, "this option takes no value:", argument);
+		return apply(parser, row, shown, equals ? equals + 1 : NULL);
+	}
+	return usage_error(parser, "unknown option", argument);
+}
+
+static const struct option_row *find_letter(const struct command_line *line, char letter)
+{
+	for (size_t i = 0; i < line->row_count; i++) {
+		if (line->rows[i].letter == letter)
+			return &line->rows[i];
+	}
+	return NULL;
+}
+
+/* One argument of letters: `-vv`, `-p1`, `-vp 1`. */
+static struct probe_error *parse_letters(struct parser *parser, const char *argument)
+{
+	for (const char *at = argument + 1; *at; at++) {
+		const struct option_row *row = find_letter(parser->line, *at);
+		char shown[3] = {'-', *at, '\0'};
+		struct probe_error *error;
+		bool takes_rest;
+
+		if (!row && *at == 'h') {
+			parser->helped = true;
+			return NULL;
+		}
+		if (!row)
+			return usage_error(parser, "unknown option", shown);
+		takes_rest = value_name(row) && at[1];
+		error = apply(parser, row, shown, takes_rest ? at + 1 : NULL);
+		if (error || takes_rest)
+			return error;
+	}
+	return NULL;
+}
+
+struct probe_error *options_parse(const struct command_line *line, int argc, char **argv,
+	struct common_options *common, bool *helped_ret)
+{
+	struct parser parser = {line, argv[0], argc, argv, 1, common, false};
+
+	common->operands = argv + 1;
+	*helped_ret = false;
+	while (parser.at < argc && !parser.helped) {
+		char *argument = argv[parser.at++];
+		struct probe_error *error = NULL;
+
+		if (strcmp(argument, "--") == 0) {
+			common->program = argv + parser.at;
+			break;
+		}
+		if (strncmp(argument, "--", 2) == 0)
+			error = parse_long(&parser, argument);
+		else if (argument[0] == '-' && argument[1])
+			error = parse_letters(&parser, argument);
+		else
+			common->operands[common->operand_count++] = argument;
+		if (error)
+			return error;
+	}
+	if (parser.helped) {
+		print_help(line);
+		*helped_ret = true;
+	}
+	return NULL;
+}
+
+void options_deinit(struct common_options *common)
+{
+	for (size_t i = 0; i < common->patterns.count; i++)
+		probe_pattern_free(common->patterns.items[i]);
+	free(common->patterns.items);
+	free(common->pids.items);
+	*common = (struct common_options){0};
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Output that all commands share: safe text, tables, JSON. */
+#ifndef CLI_PRINT_H
+#define CLI_PRINT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "probe/error.h"
+
+/* ---- Text --------------------------------------------------------------------- */
+
+/*
+ * A copy that is safe on a terminal: control characters and bytes that are no
+ * UTF-8 are escaped as in C ("\n", "\377"). To be freed; NULL without memory.
+ */
+char *printable(const char *text);
+
+/* Writes the same to a stream. */
+void print_printable(FILE *stream, const char *text);
+
+/* ---- Tables -------------------------------------------------------------------- */
+
+struct table_column {
+	const char *title;
+	bool is_number; /* aligned to the right */
+	bool shrinks;	/* is cut, with an ellipsis, where the terminal is too narrow */
+};
+
+struct table;
+
+/* `columns` must outlive the table. Without memory, table_print() says so. */
+struct table *table_create(const struct table_column *columns, size_t count);
+/* One cell for each column; copied, made printable. NULL is "". */
+void table_add(struct table *table, const char *const *cells);
+/* A line below the last row, indented, in columns of its own; the table's are unaffected. */
+void table_add_line(struct table *table, const char *const *cells, size_t count);
+/* Prints on standard output: titles in the first line, if there is a row. */
+PROBE_MUST_CHECK struct probe_error *table_print(struct table *table);
+void table_free(struct table *table);
+
+/* ---- JSON ------------------------------------------------------------------------ */
+
+/* Whatever bytes the text has, the JSON is valid; null for NULL. */
+json_t *json_text(const char *text);
+/* An address: "0x1f". */
+json_t *json_hex(uint64_t value);
+/* Prints one object as a line on standard output, and gives it back. NULL: out of memory. */
+PROBE_MUST_CHECK struct probe_error *print_json(json_t *object);
+
+#endif
