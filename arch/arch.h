@@ -71,12 +71,19 @@ enum arch_move_status {
 	ARCH_MOVE_CALL_INSIDE, /* a call ends before the last moved byte: its return address */
 	ARCH_MOVE_FLOW_INSIDE, /* an unconditional jump or return ends the code before `need` */
 	ARCH_MOVE_UNSUPPORTED, /* an instruction that cannot run elsewhere (loop, xbegin ...) */
-	ARCH_MOVE_OUT_OF_REACH /* a target or operand is too far from the copy */
+	ARCH_MOVE_OUT_OF_REACH, /* a target or operand is too far from the copy */
+	/*
+	 * Done, as with ARCH_MOVE_OK, but the code ends before `need` and only
+	 * padding (nops, int3) follows it up to there. Safe if no function and no
+	 * branch target begins within that padding, which is for the caller to know.
+	 */
+	ARCH_MOVE_PADDING
 };
 
 /* The instructions of [from, from + length) as copied to `to`. */
 struct arch_moved {
 	uint8_t length;	   /* original bytes displaced, >= need */
+	uint8_t padding;   /* of them, at the end: ARCH_MOVE_PADDING, else 0 */
 	uint8_t count;	   /* instructions */
 	uint8_t from_offset[ARCH_MOVED_INSNS_MAX]; /* of each, from `from` */
 	uint8_t to_offset[ARCH_MOVED_INSNS_MAX];   /* of each copy, from `to` */
@@ -174,6 +181,12 @@ struct arch_stub {
 
 enum { ARCH_STUB_ALIGN = 32, ARCH_STUB_MAX = 8192 };
 
+/* An emitted stub. */
+struct arch_stub_code {
+	size_t length;
+	size_t next_jump; /* offset of the jump() to `next`, which may be redirected later */
+};
+
 /* Why a stub could not be generated. */
 enum arch_stub_status {
 	ARCH_STUB_OK,
@@ -242,10 +255,10 @@ struct arch {
 	bool (*capture_checked)(const struct arch_capture *capture);
 	/*
 	 * Emits a stub for address `at`, a multiple of ARCH_STUB_ALIGN, which is
-	 * also where it is entered; its length goes to `length_ret`.
+	 * also where it is entered.
 	 */
 	enum arch_stub_status (*stub)(const struct arch_stub *stub, uint64_t at, uint8_t *out,
-		size_t room, size_t *length_ret);
+		size_t room, struct arch_stub_code *ret);
 };
 
 extern const struct arch arch_x86_64;

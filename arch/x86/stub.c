@@ -74,6 +74,7 @@ struct plan {
 	uint32_t fixed_bytes;	     /* of a record, before strings and aggregates */
 	uint32_t max_bytes;
 	int check; /* label of the subroutine that checks a page */
+	int next;  /* label of the jump out */
 };
 
 bool x86_64_capturable(const struct arch_arg *arg)
@@ -638,14 +639,16 @@ static void emit_guard(struct emit *e, const struct arch_stub *s, int out)
 	emit_jump_label(e, CC_E, out);
 }
 
-static bool emit_out(struct emit *e, const struct arch_stub *s, const struct frame *f, int out)
+static bool emit_out(
+	struct emit *e, const struct arch_stub *s, const struct frame *f, int out, int next)
 {
 	emit_place(e, out);
 	emit_leave(e, f);
+	emit_place(e, next);
 	return emit_jump(e, s->next);
 }
 
-static bool emit_count(struct emit *e, const struct arch_stub *s)
+static bool emit_count(struct emit *e, const struct arch_stub *s, int next)
 {
 	struct frame f = {.temps = 0};
 	struct sequence q = {0};
@@ -666,7 +669,7 @@ static bool emit_count(struct emit *e, const struct arch_stub *s)
 	} else {
 		emit_shared_inc(e, s, offsetof(struct probe_slot, hits));
 	}
-	reached = emit_out(e, s, &f, out);
+	reached = emit_out(e, s, &f, out, next);
 	if (s->thread.has_rseq) {
 		emit_place(e, slow);
 		emit_sequence_leave(e, s);
@@ -779,7 +782,7 @@ static bool emit_record_stub(struct emit *e, const struct plan *p)
 	} else {
 		emit_jump_label(e, -1, slow);
 	}
-	reached = emit_out(e, s, &p->frame, out);
+	reached = emit_out(e, s, &p->frame, out, p->next);
 
 	emit_place(e, slow);
 	if (s->thread.has_rseq)
@@ -803,23 +806,25 @@ static bool emit_record_stub(struct emit *e, const struct plan *p)
 	return reached;
 }
 
-enum arch_stub_status x86_64_stub(
-	const struct arch_stub *stub, uint64_t at, uint8_t *out, size_t room, size_t *length_ret)
+enum arch_stub_status x86_64_stub(const struct arch_stub *stub, uint64_t at, uint8_t *out,
+	size_t room, struct arch_stub_code *ret)
 {
 	struct emit e = {.out = out, .room = room, .at = at};
+	int next = emit_label(&e);
 	struct plan p;
 	bool reached;
 
 	if (stub->kind == ARCH_STUB_COUNT) {
-		reached = emit_count(&e, stub);
+		reached = emit_count(&e, stub, next);
 	} else {
 		if (!plan_record(&p, stub))
 			return ARCH_STUB_UNSUPPORTED;
 		p.check = emit_label(&e);
+		p.next = next;
 		reached = emit_record_stub(&e, &p);
 	}
 	if (!emit_finish(&e))
 		return ARCH_STUB_NO_ROOM;
-	*length_ret = e.length;
+	*ret = (struct arch_stub_code){.length = e.length, .next_jump = e.labels[next]};
 	return reached ? ARCH_STUB_OK : ARCH_STUB_OUT_OF_REACH;
 }

@@ -7,7 +7,7 @@
 
 bool x86_64_capturable(const struct arch_arg *arg);
 bool x86_64_capture_checked(const struct arch_capture *capture);
-enum arch_stub_status x86_64_stub(
-	const struct arch_stub *stub, uint64_t at, uint8_t *out, size_t room, size_t *length_ret);
+enum arch_stub_status x86_64_stub(const struct arch_stub *stub, uint64_t at, uint8_t *out,
+	size_t room, struct arch_stub_code *ret);
 
 #endif
