@@ -92,7 +92,7 @@ TARGET_BIN := $(addprefix $(BUILD)/,$(filter-out tests/targets/lib%,$(TARGET_MAI
 
 LIB_A := $(BUILD)/libprobe.a
 LIB_SO := $(BUILD)/libprobe.so
-PROBECTL := $(if $(filter cli/main.c,$(CLI_SRC)),$(BUILD)/probectl)
+PROBECTL := $(BUILD)/probectl
 
 # Packages first, where both are asked for in one command.
 FIRST := $(filter deps,$(MAKECMDGOALS))
@@ -139,7 +139,7 @@ $(LIB_SO): $(LIB_OBJ) libprobe/libprobe.map $(BUILD)/settings
 	@ln -sf libprobe.so $@.$(SOVERSION)
 
 # Static: one file to load less at the start of every command.
-$(BUILD)/probectl: $(CLI_OBJ) $(LIB_A)
+$(PROBECTL): $(CLI_OBJ) $(LIB_A)
 	$(say) LD $@
 	$(Q)$(LINK) -o $@ $(CLI_OBJ) $(LIB_A) $(LIBS)
 
@@ -269,7 +269,7 @@ $(BUILD)/probe.pc: Makefile | $(FIRST)
 install: all
 	$(Q)$(MAKE) -B -s $(BUILD)/probe.pc
 	$(INSTALL) -d '$(D)$(BINDIR)' '$(D)$(LIBDIR)' '$(D)$(INCLUDEDIR)/probe' '$(D)$(PKGCONFIGDIR)'
-	$(if $(PROBECTL),$(INSTALL) -m 755 $(PROBECTL) '$(D)$(BINDIR)/probectl')
+	$(INSTALL) -m 755 $(PROBECTL) '$(D)$(BINDIR)/probectl'
 	$(INSTALL) -m 644 $(LIB_A) '$(D)$(LIBDIR)/libprobe.a'
 	$(INSTALL) -m 755 $(LIB_SO) '$(D)$(LIBDIR)/libprobe.so.$(VERSION)'
 	ln -sf libprobe.so.$(VERSION) '$(D)$(LIBDIR)/libprobe.so.$(SOVERSION)'

@@ -78,7 +78,7 @@ _probectl()
 			program=${words[i + 1]-}
 			break
 			;;
-		-p) pid=${words[i + 1]-} ;;
+		-p | --pid) pid=${words[i + 1]-} ;;
 		-*) ;;
 		*) [ -n "$command" ] || command=${words[i]} ;;
 		esac
@@ -86,7 +86,9 @@ _probectl()
 	# A program may also stand behind the cursor.
 	for ((i = 0; i + 1 < ${#tail[@]}; i++)); do
 		[ "${tail[i]}" = -- ] && program=${tail[i + 1]}
-		[ "${tail[i]}" = -p ] && pid=${tail[i + 1]}
+		case ${tail[i]} in
+		-p | --pid) pid=${tail[i + 1]} ;;
+		esac
 	done
 
 	COMPREPLY=()
@@ -108,16 +110,17 @@ _probectl()
 	fi
 
 	case $prev in
-	-p)
-		_probectl_answer "$cur" < <(_probectl_pids)
+	-p | --pid)
+		# Several are separated by commas.
+		_probectl_answer "$cur" < <(_probectl_pids | sed "s/^/${cur%"${cur##*,}"}/")
 		return
 		;;
-	-o | --exe)
+	-o | --output | --exe)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		compopt -o filenames 2>/dev/null
 		return
 		;;
-	-n | -d | -i | -s)
+	-n | --hits | -d | --duration | -i | --interval | -s | --strings | -b | --buffer | --plan)
 		return
 		;;
 	esac
@@ -134,9 +137,10 @@ _probectl()
 		;;
 	*)
 		if [ "$command" = list ] && [ -z "$pid" ]; then
+			# Files, and behind a file its probes.
 			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-			compopt -o filenames 2>/dev/null
-			return
+			[ ${#COMPREPLY[@]} = 0 ] || compopt -o filenames 2>/dev/null
+			[ -f "$prev" ] && program=$prev
 		fi
 		_probectl_answer "$cur" < <(_probectl_probes "$probectl" "$pid" "$program")
 		# What bash takes for the word begins behind the last colon.

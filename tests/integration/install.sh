@@ -29,9 +29,8 @@ done
 for page in docs/man/*.[1-8]; do
 	[ ! -e "$page" ] || cmp "$page" "$root/share/man/man${page##*.}/${page##*/}"
 done
-if [ -e "$SCRATCH/build/probectl" ]; then
-	"$root/bin/probectl" --version
-fi
+"$root/bin/probectl" --version
+cmp docs/completion/probectl.bash "$root/share/bash-completion/completions/probectl"
 
 cat >"$SCRATCH/user.c" <<'C'
 #include <probe/error.h>

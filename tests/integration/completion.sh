@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Bash completion: what it offers for lines as a user types them.
+set -u
+[ -x /usr/bin/python3.11 ] || {
+	echo "python3.11 is not installed"
+	exit 77
+}
+PATH=${PROBECTL%/*}:$PATH
+# shellcheck source=docs/completion/probectl.bash
+. docs/completion/probectl.bash
+
+# offers LINE: what bash would offer at its end, sorted, in one line
+offers()
+{
+	COMP_LINE=$1
+	COMP_POINT=${#1}
+	COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
+	_probectl probectl
+	printf '%s\n' "${COMPREPLY[@]}" | sort | paste -sd' '
+}
+
+# expect LINE WANTED: the offer is exactly that
+expect()
+{
+	local got
+
+	got=$(offers "$1")
+	[ "$got" = "$2" ] || {
+		echo "'$1': got '$got', wanted '$2'"
+		exit 1
+	}
+}
+
+# holds LINE WORD: the offer has that word
+holds()
+{
+	case " $(offers "$1") " in
+	*" $2 "*) ;;
+	*)
+		echo "'$1': got '$(offers "$1")', without '$2'"
+		exit 1
+		;;
+	esac
+}
+
+expect 'probectl tr' 'trace'
+expect 'probectl st' 'status'
+holds 'probectl ' 'enable'
+holds 'probectl help ' 'list'
+holds 'probectl trace --j' '--json'
+expect 'probectl list docs/comp' 'docs/completion'
+holds 'probectl trace -e x -- pytho' 'python3.11'
+holds 'probectl trace -p ' "$$"
+holds 'probectl trace -p 1,' "1,$$"
+expect 'probectl trace -n ' ''
+holds 'probectl list /usr/bin/python3.11 python:gc' 'gc__start'
+
+# Behind a colon bash replaces only what follows it.
+program=/usr/bin/python3.11
+line="probectl trace -e python:function__en"
+COMP_LINE="$line -- $program x.py"
+COMP_POINT=${#line}
+COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
+_probectl probectl
+[ "${COMPREPLY[*]}" = function__entry ] || {
+	echo "'$COMP_LINE': got '${COMPREPLY[*]}'"
+	exit 1
+}
