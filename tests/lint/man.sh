@@ -17,7 +17,7 @@ for page in $pages; do
 		rc=1
 	}
 done
-if [ -x "$BUILD/probectl" ] && [ -r docs/completion/probectl.bash ]; then
+if [ -x "$BUILD/probectl" ]; then
 	for command in $("$BUILD/probectl" help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p'); do
 		[ "$command" = help ] || [ -e "docs/man/probectl-$command.1" ] || {
 			echo "docs/man/probectl-$command.1 is missing"
