@@ -71,19 +71,19 @@ enum arch_move_status {
 	ARCH_MOVE_CALL_INSIDE, /* a call ends before the last moved byte: its return address */
 	ARCH_MOVE_FLOW_INSIDE, /* an unconditional jump or return ends the code before `need` */
 	ARCH_MOVE_UNSUPPORTED, /* an instruction that cannot run elsewhere (loop, xbegin ...) */
-	ARCH_MOVE_OUT_OF_REACH, /* a target or operand is too far from the copy */
-	/*
-	 * Done, as with ARCH_MOVE_OK, but the code ends before `need` and only
-	 * padding (nops, int3) follows it up to there. Safe if no function and no
-	 * branch target begins within that padding, which is for the caller to know.
-	 */
-	ARCH_MOVE_PADDING
+	ARCH_MOVE_OUT_OF_REACH /* a target or operand is too far from the copy */
 };
 
 /* The instructions of [from, from + length) as copied to `to`. */
 struct arch_moved {
 	uint8_t length;	   /* original bytes displaced, >= need */
-	uint8_t padding;   /* of them, at the end: ARCH_MOVE_PADDING, else 0 */
+	/*
+	 * Above 0 only with ARCH_MOVE_FLOW_INSIDE, and then all is as with
+	 * ARCH_MOVE_OK, but that the last `padding` of the displaced bytes are nops
+	 * and int3 behind the code's end. Whoever knows that no function and no
+	 * branch target begins within them can use the copy all the same.
+	 */
+	uint8_t padding;
 	uint8_t count;	   /* instructions */
 	uint8_t from_offset[ARCH_MOVED_INSNS_MAX]; /* of each, from `from` */
 	uint8_t to_offset[ARCH_MOVED_INSNS_MAX];   /* of each copy, from `to` */

@@ -30,6 +30,8 @@
  *   (An x87 instruction leaves its address in the FPU's state; only handlers
  *   of unmasked x87 exceptions look at that.)
  * - loop, jrcxz and their kin have no rel32 form, and are rare: refused.
+ * - A jump or return that ends before the patch does, with only padding up to
+ *   there, can be moved if nobody enters that padding (arch_moved.padding).
  * - Nothing may lead into the moved bytes, which the patch overwrites: a
  *   target within them is refused, their first byte excepted, where the patch
  *   is entered again.
@@ -302,21 +304,44 @@ static enum arch_move_status check_inside(enum arch_flow flow)
 	}
 }
 
+/*
+ * Nops and int3 at the start of `bytes` that reach `need`: how long they are,
+ * or 0. What follows the end of a function, or aligns the next loop.
+ */
+static size_t padding_length(const uint8_t *bytes, size_t length, size_t need)
+{
+	size_t at = 0, size;
+
+	while (at < need && need <= ARCH_INSN_MAX) {
+		if (at < length && bytes[at] == 0xcc)
+			size = 1;
+		else
+			size = x86_64_nop_length(bytes + at, length - at);
+		if (!size)
+			return 0;
+		at += size;
+	}
+	return at;
+}
+
 /* Moves the instruction at offset ret->length and adds it to *ret. */
 static enum arch_move_status move_next(
 	const uint8_t *bytes, size_t length, size_t need, struct move *move, struct arch_moved *ret)
 {
 	enum arch_move_status status;
+	size_t end, padding = 0;
 
 	move->bytes = bytes + ret->length;
-	length -= ret->length;
-	if (!x86_64_decode(move->bytes, length, move->from, &move->insn))
-		return undecodable(move->bytes, length);
+	if (!x86_64_decode(move->bytes, length - ret->length, move->from, &move->insn))
+		return undecodable(move->bytes, length - ret->length);
 	if (ret->count == ARCH_MOVED_INSNS_MAX)
 		return ARCH_MOVE_UNSUPPORTED;
-	if (ret->length + move->insn.length < need) {
+	end = (size_t)ret->length + move->insn.length;
+	if (end < need) {
 		status = check_inside(move->insn.flow);
-		if (status != ARCH_MOVE_OK)
+		if (status == ARCH_MOVE_FLOW_INSIDE)
+			padding = padding_length(bytes + end, length - end, need - end);
+		if (status != ARCH_MOVE_OK && !padding)
 			return status;
 	}
 	move->prefixes = x86_64_prefixes(move->bytes, move->insn.length);
@@ -333,7 +358,8 @@ static enum arch_move_status move_next(
 	ret->is_call = check_inside(move->insn.flow) == ARCH_MOVE_CALL_INSIDE;
 	memcpy(ret->code + ret->code_length, move->code, move->code_length);
 	ret->code_length += move->code_length;
-	ret->length += move->insn.length;
+	ret->length = (uint8_t)(end + padding);
+	ret->padding = (uint8_t)padding;
 	return ARCH_MOVE_OK;
 }
 
@@ -357,5 +383,5 @@ enum arch_move_status x86_64_move(const uint8_t *bytes, size_t length, uint64_t 
 		if (targets[i] - from > 0 && targets[i] - from < ret->length)
 			return ARCH_MOVE_UNSUPPORTED;
 	}
-	return ARCH_MOVE_OK;
+	return ret->padding ? ARCH_MOVE_FLOW_INSIDE : ARCH_MOVE_OK;
 }

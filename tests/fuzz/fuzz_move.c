@@ -81,7 +81,7 @@ static void check_moved(const struct arch_moved *moved, const uint8_t *data, siz
 		check_copy(moved, i, &insn, to);
 		at += insn.length;
 	}
-	check(at == moved->length, "the originals do not end at length");
+	check(at + moved->padding == moved->length, "the originals do not end at length");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -90,6 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct arch_moved moved;
 	uint8_t *bytes;
 	size_t need, nop;
+	enum arch_move_status status;
 
 	if (size < 2)
 		return 0;
@@ -105,7 +106,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	nop = x86_64_nop_length(bytes, size);
 	check(nop <= size && nop <= ARCH_INSN_MAX, "a nop is out of bounds");
-	if (x86_64_move(bytes, size, from, to, need, &moved) == ARCH_MOVE_OK)
+	status = x86_64_move(bytes, size, from, to, need, &moved);
+	if (status == ARCH_MOVE_FLOW_INSIDE && moved.padding)
+		check(!moved.falls_through, "code before padding goes on");
+	else if (status == ARCH_MOVE_OK)
+		check(!moved.padding, "padding in code that goes on");
+	if (status == ARCH_MOVE_OK || (status == ARCH_MOVE_FLOW_INSIDE && moved.padding))
 		check_moved(&moved, bytes, size, need, from, to);
 	free(bytes);
 	return 0;

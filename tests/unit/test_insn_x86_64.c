@@ -202,11 +202,17 @@ static const struct move_case move_cases[] = {
 	{"call ends at need", BYTES("\x90\x90\x90\xff\xd0"), ARCH_MOVE_OK},
 	{"call ends before need", BYTES("\x90\x90\xff\xd0\x90"), ARCH_MOVE_CALL_INSIDE},
 	{"ret ends at need", BYTES("\x90\x90\x90\x90\xc3"), ARCH_MOVE_OK},
-	{"ret ends before need", BYTES("\x90\x90\x90\xc3\x90"), ARCH_MOVE_FLOW_INSIDE},
-	{"jmp ends before need", BYTES("\x90\xeb\x10\x90\x90\x90"), ARCH_MOVE_FLOW_INSIDE},
-	{"indirect jmp before need", BYTES("\x90\xff\xe0\x90\x90\x90"), ARCH_MOVE_FLOW_INSIDE},
-	{"ud2 before need", BYTES("\x90\x0f\x0b\x90\x90"), ARCH_MOVE_FLOW_INSIDE},
+	{"ret ends before need", BYTES("\x90\x90\x90\xc3\x50"), ARCH_MOVE_FLOW_INSIDE},
+	{"jmp ends before need", BYTES("\x90\xeb\x10\x90\x50\x90"), ARCH_MOVE_FLOW_INSIDE},
+	{"indirect jmp before need", BYTES("\x90\xff\xe0\x50\x90\x90"), ARCH_MOVE_FLOW_INSIDE},
+	{"ud2 before need", BYTES("\x90\x0f\x0b\x50\x90"), ARCH_MOVE_FLOW_INSIDE},
 	{"ud2 last", BYTES("\x90\x90\x90\x0f\x0b"), ARCH_MOVE_OK},
+
+	{"ret before long nop, cut off", BYTES("\x90\xc3\x66\x0f\x1f\x44\0"), ARCH_MOVE_FLOW_INSIDE},
+	{"ret before too little padding", BYTES("\x90\xc3\x66\x90\x48\x89\xc8"), ARCH_MOVE_FLOW_INSIDE},
+	{"ret at the end of the bytes", BYTES("\x90\xc3"), ARCH_MOVE_FLOW_INSIDE},
+	{"jmp into the padding", BYTES("\x90\xeb\x01\x90\x90\x90"), ARCH_MOVE_UNSUPPORTED},
+	{"call before padding", BYTES("\x90\xff\xd0\x90\x90"), ARCH_MOVE_CALL_INSIDE},
 
 	{"nothing", BYTES(""), ARCH_MOVE_TRUNCATED},
 	{"four bytes", BYTES("\x90\x90\x90\x90"), ARCH_MOVE_TRUNCATED},
@@ -253,6 +259,16 @@ static const struct move_case move_cases[] = {
 };
 /* clang-format on */
 
+/* clang-format off */
+static const struct move_case padding_cases[] = {
+	{"ret before int3", BYTES("\x90\xc3\xcc\xcc\xcc"), ARCH_MOVE_FLOW_INSIDE},
+	{"ret before nops", BYTES("\x90\xc3\x90\x66\x90\x90"), ARCH_MOVE_FLOW_INSIDE},
+	{"ret before long nop", BYTES("\x90\xc3\x66\x0f\x1f\x44\0\0"), ARCH_MOVE_FLOW_INSIDE},
+	{"jmp before padding", BYTES("\x90\xeb\x10\x0f\x1f\0"), ARCH_MOVE_FLOW_INSIDE},
+	{"jmp behind the padding", BYTES("\x90\xeb\x03\x0f\x1f\0"), ARCH_MOVE_FLOW_INSIDE},
+};
+/* clang-format on */
+
 static void test_move_status(void **state)
 {
 	struct arch_moved moved;
@@ -265,6 +281,8 @@ static void test_move_status(void **state)
 
 		if (status != c->status)
 			fail_msg("%s: %d, not %d", c->name, status, c->status);
+		if (moved.padding)
+			fail_msg("%s: padding", c->name);
 	}
 }
 
@@ -320,6 +338,7 @@ static void test_move_offsets(void **state)
 	assert_int_equal(moved.code_length, 17);
 	assert_false(moved.falls_through);
 	assert_true(moved.is_call);
+	assert_int_equal(moved.padding, 0);
 
 	assert_int_equal(x86_64_move(bytes, sizeof(bytes), AT, TO, 3, &moved), ARCH_MOVE_OK);
 	assert_int_equal(moved.count, 2);
@@ -330,6 +349,30 @@ static void test_move_offsets(void **state)
 	assert_int_equal(moved.count, 0);
 	assert_int_equal(moved.code_length, 0);
 	assert_true(moved.falls_through);
+}
+
+/* The padding is displaced, but not copied. */
+static void test_move_padding(void **state)
+{
+	struct arch_moved moved;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(padding_cases) / sizeof(padding_cases[0]); i++) {
+		const struct move_case *c = &padding_cases[i];
+
+		if (x86_64_move(c->bytes, c->length, AT, TO, X86_64_JUMP_LENGTH, &moved) !=
+				c->status ||
+			!moved.padding)
+			fail_msg("%s: no padding", c->name);
+	}
+	assert_int_equal(x86_64_move(BYTES("\x90\xc3\x66\x2e\x0f\x1f\x84\0\0\0\0\0\x55"), AT, TO,
+				 X86_64_JUMP_LENGTH, &moved),
+		ARCH_MOVE_FLOW_INSIDE);
+	assert_int_equal(moved.length, 12);
+	assert_int_equal(moved.padding, 10);
+	assert_int_equal(moved.count, 2);
+	assert_int_equal(moved.code_length, 2);
+	assert_false(moved.falls_through);
 }
 
 /* Nine instructions are more than one patch displaces. */
@@ -372,6 +415,7 @@ int main(void)
 		cmocka_unit_test(test_move_status),
 		cmocka_unit_test(test_move_reach),
 		cmocka_unit_test(test_move_offsets),
+		cmocka_unit_test(test_move_padding),
 		cmocka_unit_test(test_move_many),
 	};
 

@@ -189,6 +189,8 @@ CASE("call stack index", "lea callee(%rip), %rax; mov %rax, 24(%rsp); mov $2, %e
 CASE("ret last", "lea 1f(%rip), %rax; push %rax", "nop; xor %ebx, %ebx; pop %r9; push %r9; ret; ud2; 1: inc %rdx")
 CASE("ret imm last", "push %rdx; lea 1f(%rip), %rax; push %rax", "nop; nop; ret $8; ud2; 1: inc %rdx")
 CASE("rep ret", "lea 1f(%rip), %rax; push %rax", "mov %rax, %rdx; rep ret; ud2; 1: inc %rdx")
+CASE("jmp before padding", "", "nop; jmp 1f; nopl 0(%rax); 1: inc %rdx")
+CASE("ret before padding", "lea 1f(%rip), %rax; push %rax", "nop; ret; nopw 0(%rax,%rax,1); ud2; 1: inc %rdx")
 CASE("push pop", "", "nop; push %rax; push %r9; pop %rdx; pop %rcx")
 CASE("push rip, push imm", "", "push numbers(%rip); push $-7; pop %rax; pop %rdx")
 CASE("push rsp, sub rsp", "", "nop; push %rsp; sub $24, %rsp; lea 8(%rsp), %rax")
@@ -274,7 +276,7 @@ static void run(uint8_t *arena, const struct case_entry *entry, uint64_t seed, s
 	memcpy(ret->stack, arena + STACK_OFFSET, PAGE);
 }
 
-/* Moves the code at the site and puts a jump there; false when it cannot be moved. */
+/* Moves the code at the site and puts a jump there. */
 static enum arch_move_status patch(uint8_t *arena, const struct case_entry *entry)
 {
 	uint8_t *site = arena + entry->site, *stub = arena + STUB_OFFSET;
@@ -284,7 +286,7 @@ static enum arch_move_status patch(uint8_t *arena, const struct case_entry *entr
 	enum arch_move_status status;
 
 	status = x86_64_move(site, code_bytes - entry->site, from, to, X86_64_JUMP_LENGTH, &moved);
-	if (status != ARCH_MOVE_OK)
+	if (status != ARCH_MOVE_OK && !(status == ARCH_MOVE_FLOW_INSIDE && moved.padding))
 		return status;
 	protect(stub, PAGE, PROT_READ | PROT_WRITE);
 	memset(stub, 0xcc, PAGE);
