@@ -380,8 +380,10 @@ enum arch_move_status x86_64_move(const uint8_t *bytes, size_t length, uint64_t 
 			targets[target_count++] = move.target;
 	}
 	for (size_t i = 0; i < target_count; i++) {
-		if (targets[i] - from > 0 && targets[i] - from < ret->length)
+		if (targets[i] - from > 0 && targets[i] - from < ret->length) {
+			ret->padding = 0;
 			return ARCH_MOVE_UNSUPPORTED;
+		}
 	}
 	return ret->padding ? ARCH_MOVE_FLOW_INSIDE : ARCH_MOVE_OK;
 }
