@@ -6,19 +6,18 @@
  * sometimes even in an argument's type, when a compiler knows a constant. So
  * the line shows the types, and -v shows each site's operands.
  */
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/listing.h"
+#include "cli/out.h"
 #include "cli/print.h"
 
-enum { TYPE_ROOM = 16, ALTERNATIVES_MAX = 4, ARGS_MAX = 32 };
+enum { ALTERNATIVES_MAX = 4, ARGS_MAX = 32 };
 
 /* The different types that one argument has at the sites of a probe. */
 struct arg_types {
-	char types[ALTERNATIVES_MAX][TYPE_ROOM];
+	const struct probe_arg *types[ALTERNATIVES_MAX];
 	size_t count;
 };
 
@@ -30,61 +29,35 @@ struct group {
 
 /* ---- The cells -------------------------------------------------------------------- */
 
-/* A string being written into a fixed room; what does not fit is cut. */
-struct text {
-	char *at;
-	size_t room;
-};
-
-static void append(struct text *text, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static void append(struct text *text, const char *format, ...)
-{
-	va_list ap;
-	int length;
-
-	va_start(ap, format);
-	length = vsnprintf(text->at, text->room, format, ap);
-	va_end(ap);
-	if (length < 0)
-		return;
-	if ((size_t)length >= text->room)
-		length = text->room > 0 ? (int)text->room - 1 : 0;
-	text->at += length;
-	text->room -= (size_t)length;
-}
-
-static void name_type(const struct probe_arg *arg, char ret[TYPE_ROOM])
-{
-	if (arg->size > 8)
-		snprintf(ret, TYPE_ROOM, "%" PRIu32 "B", arg->size);
-	else
-		snprintf(ret, TYPE_ROOM, "%c%" PRIu32,
-			arg->is_float	 ? 'f'
-			: arg->is_signed ? 's'
-					 : 'u',
-			arg->size * 8);
-}
-
 static void add_type(struct arg_types *types, const struct probe_arg *arg)
 {
-	char name[TYPE_ROOM];
-
-	name_type(arg, name);
 	for (size_t i = 0; i < types->count; i++) {
-		if (strcmp(types->types[i], name) == 0)
+		const struct probe_arg *other = types->types[i];
+
+		if (other->size == arg->size && other->is_signed == arg->is_signed &&
+			other->is_float == arg->is_float)
 			return;
 	}
 	if (types->count < ALTERNATIVES_MAX)
-		memcpy(types->types[types->count++], name, TYPE_ROOM);
+		types->types[types->count++] = arg;
+}
+
+/* u32, s64, f64; an aggregate's bytes: 16B */
+static void name_type(struct out *out, const struct probe_arg *arg)
+{
+	if (arg->size > 8) {
+		out_unsigned(out, arg->size);
+		out_char(out, 'B');
+		return;
+	}
+	out_char(out, arg->is_float ? 'f' : arg->is_signed ? 's' : 'u');
+	out_unsigned(out, arg->size * 8);
 }
 
 /* "u64 s32|u64": the types of each argument, over all sites. */
-static struct probe_error *describe_args(const struct group *group, char *text, size_t room)
+static struct probe_error *describe_args(const struct group *group, struct out *out)
 {
-	struct arg_types types[ARGS_MAX] = {0};
-	struct text out = {text, room};
+	struct arg_types types[ARGS_MAX];
 	size_t most = 0;
 
 	for (size_t i = 0; i < group->count; i++) {
@@ -95,18 +68,20 @@ static struct probe_error *describe_args(const struct group *group, char *text, 
 		error = probe_list_args(group->items[i].list, group->items[i].site, &args, &count);
 		if (error)
 			return error;
+		for (; most < count && most < ARGS_MAX; most++)
+			types[most].count = 0;
 		for (size_t k = 0; k < count && k < ARGS_MAX; k++)
 			add_type(&types[k], &args[k]);
-		if (count > most)
-			most = count < ARGS_MAX ? count : ARGS_MAX;
 	}
-	text[0] = '\0';
 	for (size_t k = 0; k < most; k++) {
-		for (size_t i = 0; i < types[k].count; i++)
-			append(&out, "%s%s", i > 0 ? "|" : k > 0 ? " " : "", types[k].types[i]);
+		for (size_t i = 0; i < types[k].count; i++) {
+			if (i > 0 || k > 0)
+				out_char(out, i > 0 ? '|' : ' ');
+			name_type(out, types[k].types[i]);
+		}
 	}
 	if (most == 0)
-		append(&out, "-");
+		out_char(out, '-');
 	return NULL;
 }
 
@@ -120,7 +95,7 @@ static const char *describe_semaphores(const struct group *group)
 }
 
 /* "on 2": some site is on, and the highest count of its semaphores; "?": not known. */
-static void describe_state(const struct group *group, char *text, size_t room)
+static void describe_state(const struct group *group, struct out *out)
 {
 	uint32_t highest = 0;
 	bool known = true, enabled = false;
@@ -133,53 +108,104 @@ static void describe_state(const struct group *group, char *text, size_t room)
 		if (site->refcount > highest)
 			highest = site->refcount;
 	}
+	out_text(out, enabled ? "on " : known ? "off" : "?");
 	if (enabled)
-		snprintf(text, room, "on %" PRIu32, highest);
-	else
-		snprintf(text, room, "%s", known ? "off" : "?");
+		out_unsigned(out, highest);
 }
 
 /* ---- Sites: -v and -vv -------------------------------------------------------------- */
 
-static void describe_plan(const struct probe_site_detail *detail, char *text, size_t room)
-{
-	struct text out = {text, room};
+enum site_cell {
+	SITE_ADDRESS,
+	SITE_FUNCTION,
+	SITE_LINE,
+	SITE_BYTES,
+	SITE_PLAN,
+	SITE_ARGS,
+	SITE_CELLS
+};
 
-	text[0] = '\0';
-	if (detail->plan == PROBE_PLAN_NONE)
-		return;
-	append(&out, "%s", probe_plan_name(detail->plan));
-	if (detail->reason)
-		append(&out, ": %s", detail->reason);
+/* Where a process has mapped it, or in the file. */
+static void describe_address(const struct probe_site *site, struct out *out)
+{
+	out_hex(out, site->pc ? site->bias + site->pc : 0);
 }
 
-static struct probe_error *add_site(
-	struct table *table, const struct listing *listing, const struct listed_site *item)
+static void describe_function(const struct probe_site_detail *detail, struct out *out)
 {
-	const struct probe_site *site = item->site;
-	char address[24], function[512] = "", line[512] = "", bytes[64] = "", plan[512] = "";
+	if (!detail->function)
+		return;
+	out_text(out, detail->function);
+	out_char(out, '+');
+	out_hex(out, detail->function_offset);
+}
+
+static void describe_line(const struct probe_site_detail *detail, struct out *out)
+{
+	if (!detail->file)
+		return;
+	out_text(out, detail->file);
+	out_char(out, ':');
+	out_unsigned(out, (uint64_t)detail->line);
+}
+
+static void describe_bytes(const struct probe_site_detail *detail, struct out *out)
+{
+	for (size_t i = 0; i < detail->byte_count; i++) {
+		if (i > 0)
+			out_char(out, ' ');
+		out_hex_byte(out, detail->bytes[i]);
+	}
+}
+
+/* That of a site which is on, else the one that it would get. */
+static void describe_plan(
+	const struct probe_site *site, const struct probe_site_detail *detail, struct out *out)
+{
+	enum probe_plan plan = site->plan != PROBE_PLAN_NONE ? site->plan : detail->plan;
+
+	if (plan == PROBE_PLAN_NONE)
+		return;
+	out_text(out, probe_plan_name(plan));
+	if (plan == PROBE_PLAN_REFUSED && detail->reason) {
+		out_text(out, ": ");
+		out_text(out, detail->reason);
+	}
+}
+
+static struct probe_error *add_site(struct table *table, const struct listing *listing,
+	const struct listed_site *item, struct out *out)
+{
+	size_t starts[SITE_CELLS];
+	const char *cells[SITE_CELLS];
 	struct probe_site_detail detail;
 	struct probe_error *error;
 
-	error = probe_list_detail(item->list, site, listing->details > 1, &detail);
+	error = probe_list_detail(item->list, item->site, listing->details > 1, &detail);
 	if (error)
 		return error;
-	snprintf(address, sizeof(address), "0x%" PRIx64,
-		site->pc ? site->bias + site->pc : site->pc);
-	if (detail.function)
-		snprintf(function, sizeof(function), "%s+0x%" PRIx64, detail.function,
-			detail.function_offset);
-	if (detail.file)
-		snprintf(line, sizeof(line), "%s:%d", detail.file, detail.line);
-	if (listing->details > 1) {
-		struct text out = {bytes, sizeof(bytes)};
-
-		for (size_t i = 0; i < detail.byte_count; i++)
-			append(&out, "%s%02x", i > 0 ? " " : "", detail.bytes[i]);
-		describe_plan(&detail, plan, sizeof(plan));
+	out->length = 0;
+	for (int cell = 0; cell < SITE_CELLS; cell++) {
+		starts[cell] = out->length;
+		if (cell == SITE_ADDRESS)
+			describe_address(item->site, out);
+		else if (cell == SITE_FUNCTION)
+			describe_function(&detail, out);
+		else if (cell == SITE_LINE)
+			describe_line(&detail, out);
+		else if (cell == SITE_BYTES && listing->details > 1)
+			describe_bytes(&detail, out);
+		else if (cell == SITE_PLAN && listing->details > 1)
+			describe_plan(item->site, &detail, out);
+		else if (cell == SITE_ARGS)
+			out_text(out, item->site->args_spec);
+		out_char(out, '\0');
 	}
-	table_add_line(
-		table, (const char *[]){address, function, line, bytes, plan, site->args_spec}, 6);
+	if (out->no_memory)
+		return probe_error_no_memory();
+	for (int cell = 0; cell < SITE_CELLS; cell++)
+		cells[cell] = out->data + starts[cell];
+	table_add_line(table, cells, SITE_CELLS);
 	return NULL;
 }
 
@@ -206,41 +232,76 @@ static bool same_probe(const struct listed_site *a, const struct listed_site *b)
 	       strcmp(a->site->provider, b->site->provider) == 0;
 }
 
-/* The columns that are always there come last in this order; PID and STATE may be left out. */
-static struct probe_error *add_group(
-	struct table *table, const struct listing *listing, const struct group *group)
+/* The cells in the order of make_table()'s columns: PID and STATE may be left out. */
+enum { COLUMNS_MAX = 7 };
+
+struct cells {
+	struct out *out;
+	size_t starts[COLUMNS_MAX];
+	size_t count;
+};
+
+static void end_cell(struct cells *cells, size_t start)
+{
+	out_char(cells->out, '\0');
+	cells->starts[cells->count++] = start;
+}
+
+static void add_probe_cells(
+	struct cells *cells, const struct listing *listing, const struct group *group)
 {
 	const struct probe_site *site = group->items[0].site;
-	char args[512], sites[24], state[24], pid[16];
-	const char *cells[7];
-	size_t count = 0;
-	struct probe_error *error = describe_args(group, args, sizeof(args));
-	char *probe;
+	struct out *out = cells->out;
+	size_t start = out->length;
 
+	if (listing->show_pid) {
+		out_unsigned(out, (uint64_t)site->pid);
+		end_cell(cells, start);
+		start = out->length;
+	}
+	out_text(out, site->provider);
+	out_char(out, ':');
+	out_text(out, site->name);
+	end_cell(cells, start);
+	start = out->length;
+	out_unsigned(out, group->count);
+	end_cell(cells, start);
+	start = out->length;
+	if (listing->is_process) {
+		describe_state(group, out);
+		end_cell(cells, start);
+	}
+}
+
+static struct probe_error *add_group(struct table *table, const struct listing *listing,
+	const struct group *group, struct out *out)
+{
+	struct cells cells = {.out = out};
+	const char *texts[COLUMNS_MAX];
+	struct probe_error *error;
+	size_t start;
+
+	out->length = 0;
+	add_probe_cells(&cells, listing, group);
+	start = out->length;
+	error = describe_args(group, out);
 	if (error)
 		return error;
-	if (asprintf(&probe, "%s:%s", site->provider, site->name) < 0)
+	end_cell(&cells, start);
+	if (out->no_memory)
 		return probe_error_no_memory();
-	snprintf(sites, sizeof(sites), "%zu", group->count);
-	snprintf(pid, sizeof(pid), "%d", site->pid);
-	describe_state(group, state, sizeof(state));
-	if (listing->show_pid)
-		cells[count++] = pid;
-	cells[count++] = probe;
-	cells[count++] = sites;
-	if (listing->is_process)
-		cells[count++] = state;
-	cells[count++] = args;
-	cells[count++] = describe_semaphores(group);
-	cells[count++] = site->path;
-	table_add(table, cells);
-	free(probe);
+	for (size_t i = 0; i < cells.count; i++)
+		texts[i] = out->data + cells.starts[i];
+	texts[cells.count++] = describe_semaphores(group);
+	texts[cells.count] = group->items[0].site->path;
+	table_add(table, texts);
 	for (size_t i = 0; i < group->count && listing->details > 0 && !error; i++)
-		error = add_site(table, listing, &group->items[i]);
+		error = add_site(table, listing, &group->items[i], out);
 	return error;
 }
 
-static struct table *make_table(const struct listing *listing, struct table_column columns[7])
+static struct table *make_table(
+	const struct listing *listing, struct table_column columns[COLUMNS_MAX])
 {
 	size_t count = 0;
 
@@ -258,9 +319,10 @@ static struct table *make_table(const struct listing *listing, struct table_colu
 
 struct probe_error *listing_print_text(struct listing *listing)
 {
-	struct table_column columns[7];
+	struct table_column columns[COLUMNS_MAX];
 	struct table *table = make_table(listing, columns);
 	struct probe_error *error = NULL;
+	struct out out = {0};
 	struct group group;
 
 	if (listing->count > 0)
@@ -270,10 +332,11 @@ struct probe_error *listing_print_text(struct listing *listing)
 		while (i + group.count < listing->count &&
 			same_probe(group.items, group.items + group.count))
 			group.count++;
-		error = add_group(table, listing, &group);
+		error = add_group(table, listing, &group, &out);
 	}
 	if (!error)
 		error = table_print(table);
+	out_deinit(&out);
 	table_free(table);
 	return error;
 }
