@@ -106,14 +106,17 @@ all: $(LIB_A) $(LIB_SO) $(PROBECTL)
 
 # ---- Building ------------------------------------------------------------
 
-# Changes when what everything is built from, or with, changes.
-$(BUILD)/settings: FORCE | $(FIRST)
+# Files that change when what everything is built with, or is built from, does.
+SETTINGS := $(BUILD)/settings
+SOURCES := $(BUILD)/sources
+$(SETTINGS): content = $(CC) $(CXX) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS) $(LDFLAGS)
+$(SOURCES): content = $(LIB_SRC) $(CLI_SRC) $(HELPER_SRC)
+$(SETTINGS) $(SOURCES): FORCE | $(FIRST)
 	@mkdir -p $(@D)
-	@printf '%s\n' '$(subst ','\'',$(CC) $(CXX) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) \
-		$(CFLAGS) $(LDFLAGS))' '$(LIB_SRC) $(CLI_SRC)' >$@.new
+	@printf '%s\n' '$(subst ','\'',$(content))' >$@.new
 	@cmp -s $@.new $@ && rm -f $@.new || mv -f $@.new $@
 
-$(ALL_OBJ): $(BUILD)/obj/%.o: %.c $(BUILD)/settings | $(FIRST)
+$(ALL_OBJ): $(BUILD)/obj/%.o: %.c $(SETTINGS) | $(FIRST)
 	$(say) CC $<
 	@mkdir -p $(@D)
 	$(Q)$(COMPILE) $(if $(filter tests/%,$<),$(CMOCKA_CFLAGS)) $< -o $@
@@ -124,22 +127,22 @@ $(say) AR $@
 $(Q)$(AR) rcs $@ $(filter %.o,$^)
 endef
 
-$(LIB_A): $(LIB_OBJ) $(BUILD)/settings
+$(LIB_A): $(LIB_OBJ) $(SOURCES)
 	$(archive)
-$(BUILD)/libcli.a: $(CLI_TESTED_OBJ) $(BUILD)/settings
+$(BUILD)/libcli.a: $(CLI_TESTED_OBJ) $(SOURCES)
 	$(archive)
-$(BUILD)/libhelpers.a: $(HELPER_OBJ) $(BUILD)/settings
+$(BUILD)/libhelpers.a: $(HELPER_OBJ) $(SOURCES)
 	$(archive)
 
 # The map is what hides internal names; nothing outside replaces our own calls.
-$(LIB_SO): $(LIB_OBJ) libprobe/libprobe.map $(BUILD)/settings
+$(LIB_SO): $(LIB_OBJ) libprobe/libprobe.map $(SOURCES)
 	$(say) LD $@
 	$(Q)$(LINK) -shared -Wl,-soname,libprobe.so.$(SOVERSION) -Wl,-Bsymbolic-functions \
 		-Wl,--version-script=libprobe/libprobe.map -o $@ $(LIB_OBJ) $(LIBS)
 	@ln -sf libprobe.so $@.$(SOVERSION)
 
 # Static: one file to load less at the start of every command.
-$(PROBECTL): $(CLI_OBJ) $(LIB_A)
+$(PROBECTL): $(CLI_OBJ) $(LIB_A) $(SOURCES)
 	$(say) LD $@
 	$(Q)$(LINK) -o $@ $(CLI_OBJ) $(LIB_A) $(LIBS)
 
@@ -182,7 +185,8 @@ $(eval $(call target_rules,c,$(CC)))
 $(eval $(call target_rules,S,$(CC)))
 $(eval $(call target_rules,cc,$(CXX)))
 # Targets include each other's sources, and are quick to build.
-$(TARGET_LIB) $(TARGET_BIN): $(TARGET_SRC) $(wildcard tests/targets/*.h tests/targets/*.flags)
+$(TARGET_LIB) $(TARGET_BIN): $(SETTINGS) $(TARGET_SRC) \
+	$(wildcard tests/targets/*.h tests/targets/*.flags)
 
 # ---- Packages ------------------------------------------------------------
 
@@ -262,7 +266,7 @@ $(BUILD)/probe.pc: Makefile | $(FIRST)
 	@mkdir -p $(@D)
 	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$(INCLUDEDIR)' '' \
 		'Name: probe' 'Description: Switches static probes of running programs' \
-		'Version: $(VERSION)' 'Requires.private: libelf jansson' \
+		'Version: $(VERSION)' 'Requires.private: libelf' \
 		'Libs: -L$${libdir} -lprobe' 'Libs.private: -ldl -lpthread' \
 		'Cflags: -I$${includedir}' >$@
 
