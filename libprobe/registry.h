@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What controllers keep in a target: who has patched what.
+ *
+ * The registry is an image of plain arrays in memory of the target that is
+ * readable and executable but not writable there (it shares an arena with the
+ * stubs); controllers write it through /proc/PID/mem. It is private memory, so
+ * a forked child has a registry that is right for the child.
+ *
+ * A new image is written beside the old one, and then one 8-byte word, in the
+ * home page, is changed to point to it. Whatever a controller does between,
+ * and whenever it is killed, one whole image is current. An image is written
+ * before what it announces is done, and after what it no longer has is undone:
+ * the registry always holds at least what is there.
+ */
+#ifndef LIBPROBE_REGISTRY_H
+#define LIBPROBE_REGISTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "libprobe/maps.h"
+#include "probe/error.h"
+
+/* Code memory that controllers mapped; the first one is home. */
+struct reg_arena {
+	uint64_t start, size;
+};
+
+enum reg_session_flags {
+	REG_SESSION_PERSISTENT = 1, /* belongs to nobody: stays until disabled */
+	REG_SESSION_RETIRED = 2,    /* switched off; a thread may still be in its stubs */
+	REG_SESSION_RECORDS = 4	    /* its stubs write records */
+};
+
+/* Counters and rings of one enabling, in a mapping of its own. */
+struct reg_session {
+	uint32_t id;
+	uint32_t flags;
+	int32_t owner; /* pid of the controller, as it sees itself; 0 if persistent */
+	uint32_t cpus;
+	uint64_t owner_start; /* its start time, in clock ticks since boot */
+	uint64_t data, data_size;
+	uint64_t slots; /* addresses in the target, within data */
+	uint64_t rings;
+	uint32_t slot_count, slot_capacity;
+	uint8_t slots_shift, rings_shift;
+	uint8_t pad[2];
+	uint32_t ring_bytes;
+};
+
+/*
+ * A probe of a session. A probe is known by the run-time address of its first
+ * site or, where it has none, of its semaphore: its key.
+ */
+struct reg_probe {
+	uint64_t key;
+	uint32_t session;
+	uint32_t refcount;
+	uint32_t slot;
+	uint32_t pad;
+};
+
+/* A patched site. */
+struct reg_site {
+	uint64_t pc;	   /* of the note, run-time */
+	uint64_t key;	   /* of its probe */
+	uint64_t patch;	   /* address of the changed bytes */
+	uint64_t tail;	   /* code that goes on behind the site; 0 for a toggle */
+	uint64_t entry;	   /* address of the jump that leads to the first stub */
+	uint64_t pun;	   /* first page mapped for a pun, or 0 */
+	uint32_t pun_size; /* bytes mapped there */
+	uint32_t tail_size;
+	uint8_t plan;	/* enum probe_plan */
+	uint8_t length; /* of the changed bytes */
+	uint8_t original[8], patched[8];
+	uint8_t pad[6];
+};
+
+/* A stub of a session at a site. Those of one site are linked, newest first. */
+struct reg_stub {
+	uint64_t pc; /* of the site */
+	uint64_t start;
+	uint32_t size;
+	uint32_t next_jump; /* offset of the jump to the next stub or to the tail */
+	uint32_t session;
+	uint32_t pad;
+};
+
+/* What a session added to a semaphore. */
+struct reg_semaphore {
+	uint64_t address;
+	uint64_t key; /* of the probe */
+	uint32_t session;
+	uint32_t added;
+};
+
+#define REGISTRY_ARRAYS(X)                                                                         \
+	X(arena, arenas)                                                                           \
+	X(session, sessions)                                                                       \
+	X(probe, probes)                                                                           \
+	X(site, sites)                                                                             \
+	X(stub, stubs)                                                                             \
+	X(semaphore, semaphores)
+
+/* The registry as a controller holds it. */
+struct registry {
+	uint64_t home;	/* address of the home page; 0: the target has none */
+	uint64_t image; /* address of the current image, and its size */
+	uint64_t image_size;
+	uint64_t guard; /* address of the word that a forked child finds zero */
+	uint64_t generation;
+	uint32_t next_session;
+#define X(type, name)                                                                              \
+	struct reg_##type *name;                                                                   \
+	size_t type##_count;
+	REGISTRY_ARRAYS(X)
+#undef X
+};
+
+/* The first bytes of a session's data, so that its mapping leads to the registry. */
+struct data_header {
+	uint64_t magic;
+	uint64_t home;
+	uint32_t session;
+	uint32_t pad;
+};
+
+enum { REGISTRY_PAGE = 4096 };
+#define DATA_MAGIC UINT64_C(0x31617461646f7270) /* "prodata1" */
+#define DATA_NAME "probectl"			/* of the memfd: shown in /proc/PID/maps */
+
+/*
+ * Loads the registry of a process; one without has home 0 and nothing else.
+ * Errors: PROBE_ERROR_FORMAT (there is one, but it makes no sense).
+ */
+PROBE_MUST_CHECK struct probe_error *registry_load(
+	pid_t pid, const struct maps *maps, struct registry *ret);
+void registry_deinit(struct registry *registry);
+
+/* Bytes that the image will take. */
+size_t registry_image_size(const struct registry *registry);
+
+/*
+ * Writes the registry as a new image at an address (of free code memory, see
+ * code_alloc()) and makes it the current one. `mem` is from memory_open().
+ */
+PROBE_MUST_CHECK struct probe_error *registry_store(
+	struct registry *registry, int mem, uint64_t image);
+
+/* Has another controller changed the registry since it was loaded? */
+bool registry_is_stale(const struct registry *registry, pid_t pid);
+
+/* Appends an element, set to zero; NULL without memory. Pointers into the array end. */
+#define X(type, name)                                                                              \
+	struct reg_##type *registry_add_##type(struct registry *registry);                         \
+	/* Removes the element at an index; the order of the others stays. */                      \
+	void registry_remove_##type(struct registry *registry, size_t index);
+REGISTRY_ARRAYS(X)
+#undef X
+
+struct reg_session *registry_session(const struct registry *registry, uint32_t id);
+struct reg_site *registry_site(const struct registry *registry, uint64_t pc);
+struct reg_probe *registry_probe(const struct registry *registry, uint64_t key, uint32_t session);
+
+/* Reference count of a probe: of the persistent sessions, or of all. */
+uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only);
+
+/*
+ * Finds room for `size` bytes, aligned, in the arenas whose every byte is
+ * within reach (2 GiB) of all of [reach_start, reach_end); 0 where there is
+ * none. What is in use is what the arrays name, the current image and `taken`
+ * (extents handed out but not yet in an array; the new one is appended).
+ */
+struct code_extent {
+	uint64_t start, size;
+};
+struct code_taken {
+	struct code_extent *items;
+	size_t count;
+};
+uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, size_t size,
+	size_t alignment, uint64_t reach_start, uint64_t reach_end);
+
+/* Could a stub at any place of [start, end) jump to and from [reach_start, reach_end)? */
+bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t reach_end);
+
+#endif
