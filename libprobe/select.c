@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/select.h"
+
+/* Orders notes by provider and name, and keeps the file's order among equals. */
+static int compare_notes(const void *a, const void *b)
+{
+	const struct sdt_note *x = *(const struct sdt_note *const *)a;
+	const struct sdt_note *y = *(const struct sdt_note *const *)b;
+	int order = strcmp(x->provider, y->provider);
+
+	if (!order)
+		order = strcmp(x->name, y->name);
+	return order ? order : x < y ? -1 : x > y;
+}
+
+static struct probe_error *add_site(struct selection *selection, const struct module *module,
+	const struct sdt_note *note, size_t probe)
+{
+	struct select_site *sites;
+
+	/* Room for twice as many whenever a power of two is full. */
+	if ((selection->site_count & (selection->site_count - 1)) == 0) {
+		size_t room = selection->site_count ? selection->site_count * 2 : 1;
+
+		sites = reallocarray(selection->sites, room, sizeof(*sites));
+		if (!sites)
+			return probe_error_no_memory();
+		selection->sites = sites;
+	}
+	selection->sites[selection->site_count++] = (struct select_site){
+		.note = note,
+		.pc = note->pc ? note->pc + module->bias : 0,
+		.semaphore = note->semaphore ? note->semaphore + module->bias : 0,
+		.probe = probe,
+	};
+	return NULL;
+}
+
+/* Adds a probe with its notes, which stand together in `notes`. */
+static struct probe_error *add_probe(struct selection *selection, struct module *module,
+	const struct sdt_note *const *notes, size_t count, size_t pattern)
+{
+	struct select_probe *probes =
+		reallocarray(selection->probes, selection->probe_count + 1, sizeof(*probes));
+	struct probe_error *error = NULL;
+	struct select_probe *probe;
+
+	if (!probes)
+		return probe_error_no_memory();
+	selection->probes = probes;
+	probe = &probes[selection->probe_count];
+	*probe = (struct select_probe){
+		.module = module,
+		.provider = notes[0]->provider,
+		.name = notes[0]->name,
+		.first_site = selection->site_count,
+		.site_count = count,
+		.pattern = pattern,
+	};
+	for (size_t i = 0; i < count && !error; i++) {
+		const struct select_site *site;
+
+		error = add_site(selection, module, notes[i], selection->probe_count);
+		site = &selection->sites[selection->site_count - 1];
+		if (!error && !probe->key)
+			probe->key = site->pc ? site->pc : site->semaphore;
+	}
+	selection->probe_count++;
+	return error;
+}
+
+static struct probe_error *select_module(struct module *module,
+	const struct probe_pattern *const *patterns, size_t pattern_count, struct selection *ret)
+{
+	struct probe_error *error = module_read_notes(module);
+	const struct sdt_note **notes;
+	size_t count = module->notes.count;
+
+	if (error || !count)
+		return error;
+	notes = calloc(count, sizeof(*notes));
+	if (!notes)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		notes[i] = &module->notes.notes[i];
+	qsort(notes, count, sizeof(*notes), compare_notes);
+	for (size_t i = 0, end; i < count && !error; i = end) {
+		size_t first = pattern_count;
+
+		for (end = i + 1; end < count && strcmp(notes[i]->name, notes[end]->name) == 0 &&
+				  strcmp(notes[i]->provider, notes[end]->provider) == 0;)
+			end++;
+		for (size_t k = 0; k < pattern_count; k++) {
+			if (!probe_pattern_matches(
+				    patterns[k], module->path, notes[i]->provider, notes[i]->name))
+				continue;
+			ret->matched[k] = true;
+			if (first == pattern_count)
+				first = k;
+		}
+		if (first < pattern_count || pattern_count == 0)
+			error = add_probe(ret, module, notes + i, end - i, first);
+	}
+	free(notes);
+	return error;
+}
+
+struct probe_error *select_probes(struct modules *modules,
+	const struct probe_pattern *const *patterns, size_t count, struct selection *ret)
+{
+	struct probe_error *error = NULL;
+
+	*ret = (struct selection){.pattern_count = count};
+	ret->matched = calloc(count + 1, sizeof(*ret->matched));
+	if (!ret->matched)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < modules->count && !error; i++)
+		error = select_module(&modules->items[i], patterns, count, ret);
+	if (error)
+		selection_deinit(ret);
+	return error;
+}
+
+void selection_deinit(struct selection *selection)
+{
+	free(selection->probes);
+	free(selection->sites);
+	free(selection->matched);
+	*selection = (struct selection){0};
+}
+
+struct probe_error *select_unmatched(struct modules *modules, const struct selection *selection,
+	const struct probe_pattern *const *patterns, pid_t pid)
+{
+	struct selection all;
+	struct probe_error *error;
+	char **names, where[48];
+	size_t first = 0;
+
+	while (first < selection->pattern_count && selection->matched[first])
+		first++;
+	if (first == selection->pattern_count)
+		return NULL;
+	error = select_probes(modules, NULL, 0, &all);
+	if (error)
+		return error;
+	names = calloc(all.probe_count + 1, sizeof(*names));
+	for (size_t i = 0; names && i < all.probe_count; i++)
+		if (asprintf(&names[i], "%s:%s", all.probes[i].provider, all.probes[i].name) < 0)
+			names[i] = NULL;
+	snprintf(where, sizeof(where), "process %d", pid);
+	error = names ? probe_pattern_no_match(
+				patterns[first], where, (const char *const *)names, all.probe_count)
+		      : probe_error_no_memory();
+	for (size_t i = 0; names && i < all.probe_count; i++)
+		free(names[i]);
+	free(names);
+	selection_deinit(&all);
+	return error;
+}

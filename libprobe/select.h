@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* The probes and sites of a process that a request names. */
+#ifndef LIBPROBE_SELECT_H
+#define LIBPROBE_SELECT_H
+
+#include "arch/arch.h"
+#include "libprobe/modules.h"
+#include "libprobe/plan.h"
+#include "probe/target.h"
+
+/* One site. Addresses are run-time; 0 where the note names none. */
+struct select_site {
+	const struct sdt_note *note; /* owned by the module */
+	uint64_t pc;
+	uint64_t semaphore;
+	size_t probe;	  /* index of its probe */
+	struct plan plan; /* see plan_sites(); addresses link-time */
+	enum probe_plan chosen;
+	const char *reason; /* why it is refused */
+};
+
+/* One probe: the sites of one provider:name in one module, in the file's order. */
+struct select_probe {
+	struct module *module;
+	const char *provider, *name;
+	size_t first_site, site_count;
+	size_t pattern; /* index of the first pattern that matches */
+	uint64_t key;	/* see struct reg_probe */
+};
+
+/* Sites are sorted by probe. Initialise with {0}. */
+struct selection {
+	struct select_probe *probes;
+	size_t probe_count;
+	struct select_site *sites;
+	size_t site_count;
+	bool *matched; /* per pattern */
+	size_t pattern_count;
+};
+
+/*
+ * Selects by patterns; no patterns (count 0) selects everything. Reads the
+ * notes of all modules. Errors: those of sdt_read(), PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *select_probes(struct modules *modules,
+	const struct probe_pattern *const *patterns, size_t count, struct selection *ret);
+void selection_deinit(struct selection *selection);
+
+/* The error for the first pattern that matched nothing; NULL if all did. */
+PROBE_MUST_CHECK struct probe_error *select_unmatched(struct modules *modules,
+	const struct selection *selection, const struct probe_pattern *const *patterns, pid_t pid);
+
+#endif
