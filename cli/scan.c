@@ -148,7 +148,7 @@ static void add_entry(struct names *names, const char *directory, int fd, dev_t 
 		names_add(names, st.st_dev, st.st_ino, directory, entry->d_name);
 }
 
-/* Adds either the files themselves, or what the symbolic links lead to. */
+/* Adds either the files themselves, or what the symbolic links in it lead to. */
 static void add_directory(struct names *names, const char *path, bool links)
 {
 	DIR *directory = opendir(path);
@@ -166,6 +166,7 @@ static void add_directory(struct names *names, const char *path, bool links)
 	closedir(directory);
 }
 
+/* Files are named by where they really are: /lib and /usr/lib may be one. */
 static void find_names(struct names *names)
 {
 	glob_t found = {0};
@@ -173,8 +174,13 @@ static void find_names(struct names *names)
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
 		(void)glob(patterns[i], GLOB_ONLYDIR | (i > 0 ? GLOB_APPEND : 0), NULL, &found);
 	for (int links = 0; links < 2; links++) {
-		for (size_t i = 0; i < found.gl_pathc; i++)
-			add_directory(names, found.gl_pathv[i], links);
+		for (size_t i = 0; i < found.gl_pathc; i++) {
+			char *path = realpath(found.gl_pathv[i], NULL);
+
+			if (path)
+				add_directory(names, path, links);
+			free(path);
+		}
 	}
 	globfree(&found);
 }

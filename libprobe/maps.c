@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "libprobe/maps.h"
@@ -28,25 +27,51 @@ enum { TEXT_BYTES_START = 64 * 1024 };
 
 /* ---- The text ------------------------------------------------------------- */
 
+/* The real user of a process, from the line "Uid:" of its status; false if unknown. */
+static bool read_uid(pid_t pid, unsigned long *ret)
+{
+	char path[64], text[1024], *line, *end;
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	got = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (got <= 0)
+		return false;
+	text[got] = '\0';
+	line = strstr(text, "\nUid:");
+	if (!line)
+		return false;
+	*ret = strtoul(line + 5, &end, 10);
+	return end != line + 5;
+}
+
 /*
  * Opening the file takes PTRACE_MODE_READ (ptrace(2)), which Yama does not
- * restrict: what is left is another user, or a process that is not dumpable.
+ * restrict: what is left is another user, a process that is not dumpable, or
+ * one with more capabilities than ours.
  */
 static struct probe_error *permission_error(pid_t pid)
 {
-	char path[64];
-	struct stat st;
+	unsigned long uid;
 
-	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-	if (stat(path, &st) == 0 && st.st_uid != geteuid() && st.st_uid != 0)
+	if (geteuid() == 0 || !read_uid(pid, &uid))
 		return probe_error_new(PROBE_ERROR_PERMISSION,
-			"cannot read the mappings of process %d: it belongs to user %u; "
-			"run as that user or as root",
-			(int)pid, (unsigned int)st.st_uid);
-	/* A process that is not dumpable has its /proc entries owned by root (proc(5)). */
+			"cannot read the mappings of process %d: it has capabilities that this "
+			"one lacks, or a security module forbids it",
+			(int)pid);
+	if (uid != geteuid())
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"cannot read the mappings of process %d: it belongs to user %lu; run as "
+			"that user or as root",
+			(int)pid, uid);
 	return probe_error_new(PROBE_ERROR_PERMISSION,
-		"cannot read the mappings of process %d: it belongs to root, or is not dumpable "
-		"(a set-user-ID program, or one with capabilities); run as root",
+		"cannot read the mappings of process %d: it is not dumpable (a set-user-ID "
+		"program, or one with capabilities); run as root",
 		(int)pid);
 }
 
