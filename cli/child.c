@@ -14,8 +14,14 @@ void signals_block(sigset_t *ret)
 
 	sigemptyset(ret);
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-		/* A blocked signal is kept even where it is ignored: leave those out. */
-		if (!sigaction(wanted[i], NULL, &action) && action.sa_handler != SIG_IGN)
+		bool ignored = !sigaction(wanted[i], NULL, &action) && action.sa_handler == SIG_IGN;
+
+		/*
+		 * A blocked signal arrives even where it is ignored. nohup(1) means
+		 * SIGHUP; but a shell ignores SIGINT for whatever it runs with `&`,
+		 * and `kill -INT` is how a script ends a trace.
+		 */
+		if (!ignored || wanted[i] == SIGINT)
 			sigaddset(ret, wanted[i]);
 	}
 	/* Where our parent ignored it, our children would vanish before we waited. */

@@ -13,9 +13,9 @@
 
 /*
  * Blocks SIGINT, SIGQUIT, SIGTERM, SIGHUP and SIGCHLD, to be taken one by one
- * from signalfd(2) or sigwaitinfo(2); those that are ignored (nohup, a job in
- * the background of a script) stay so. *ret is what was blocked. To be called
- * once a program has been started, for it would inherit this.
+ * from signalfd(2) or sigwaitinfo(2); those that are ignored, but SIGINT, stay so
+ * (nohup). *ret is what was blocked. To be called once a program has been
+ * started, for it would inherit this.
  */
 void signals_block(sigset_t *ret);
 
