@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/print.h"
 
 static const struct command commands[] = {
 	{"list", "show the probes of files, of running processes or of the system", cmd_list},
@@ -90,7 +92,10 @@ int report_error(struct probe_error *error)
 	int status = error->code == PROBE_ERROR_USAGE ? STATUS_USAGE : STATUS_FAILED;
 
 	fflush(stdout);
-	fprintf(stderr, "probectl: %s\n", error->message);
+	/* Names in it may come from a file or a target, and hold any byte. */
+	fputs("probectl: ", stderr);
+	print_printable(stderr, error->message);
+	fputc('\n', stderr);
 	probe_error_free(error);
 	return status;
 }
@@ -98,12 +103,17 @@ int report_error(struct probe_error *error)
 void report_warning(const char *format, ...)
 {
 	va_list ap;
+	char *text;
+	int length;
 
-	fputs("probectl: warning: ", stderr);
 	va_start(ap, format);
-	vfprintf(stderr, format, ap);
+	length = vasprintf(&text, format, ap);
 	va_end(ap);
+	fputs("probectl: warning: ", stderr);
+	print_printable(stderr, length < 0 ? format : text);
 	fputc('\n', stderr);
+	if (length >= 0)
+		free(text);
 }
 
 /* Output that could not be written must not look like success; a reader that left is no error. */
