@@ -145,14 +145,32 @@ struct arch_thread {
 
 enum arch_stub_kind {
 	ARCH_STUB_COUNT, /* adds one to the probe's per-CPU counter */
-	ARCH_STUB_RECORD /* that, and writes a record into the per-CPU ring */
+	ARCH_STUB_RECORD /* writes a record into the per-CPU ring; no room: counts it as lost */
 };
 
-/* An argument to be recorded. */
+/*
+ * An argument to be recorded. A scalar (1, 2, 4 or 8 bytes) is recorded as a
+ * u64, extended as the size's sign says; a MEMORY operand of any other size,
+ * and 16 bytes of a vector register, as bytes.
+ */
 struct arch_capture {
-	struct arch_arg arg;	/* symbols resolved: symbol NULL, disp the run-time address */
+	/*
+	 * Symbols are resolved: `symbol` NULL, their run-time address added to
+	 * `disp`. What still has a symbol cannot be captured.
+	 */
+	struct arch_arg arg;
+	/*
+	 * For MEMORY: base is NONE or PC, index NONE, and [disp, disp + size) lies
+	 * in a readable segment of a loaded module that stays loaded while its
+	 * probes can be hit. Such an operand is read without a check. Set by
+	 * whoever resolved the symbol; false for a bare number, which is checked as
+	 * any pointer is.
+	 */
+	bool is_static;
+	/* A memory operand in static storage of the site's own module: it is always there. */
+	bool is_static;
 	bool is_string;		/* follow the pointer to a NUL-terminated string */
-	uint16_t bytes_max;	/* of a string or an aggregate; the rest is cut */
+	uint16_t bytes_max;	/* of a string or an aggregate in memory; the rest is cut */
 };
 
 /*

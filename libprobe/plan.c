@@ -247,7 +247,7 @@ static const char *check_landing_pads(const struct search *s, const struct plan 
 
 /* ---- Single sites ------------------------------------------------------------------- */
 
-static const char *move_reason(enum arch_move_status status)
+static const char *move_reason(enum arch_move_status status, const struct arch_moved *moved)
 {
 	switch (status) {
 	case ARCH_MOVE_OK:
@@ -259,7 +259,8 @@ static const char *move_reason(enum arch_move_status status)
 	case ARCH_MOVE_CALL_INSIDE:
 		return "a call returns behind the nop";
 	case ARCH_MOVE_FLOW_INSIDE:
-		return "a jump or return stands right behind the nop";
+		/* Padding behind it may go: the search tells whether anything leads there. */
+		return moved->padding ? NULL : "a jump or return stands right behind the nop";
 	case ARCH_MOVE_UNSUPPORTED:
 		return "an instruction behind the nop cannot run elsewhere";
 	case ARCH_MOVE_OUT_OF_REACH:
@@ -308,7 +309,7 @@ static struct probe_error *prove(struct search *s, size_t count)
 	}
 	qsort(s->plans, count, sizeof(*s->plans), compare_plans);
 	for (size_t i = 0; i < count; i++) {
-		struct arch_moved moved;
+		struct arch_moved moved = {0};
 		struct plan *p = s->plans[i];
 
 		if (distinct && sites[distinct - 1] == p->pc) {
@@ -316,8 +317,10 @@ static struct probe_error *prove(struct search *s, size_t count)
 			continue;
 		}
 		/* Where the copy will be does not matter yet: next to the original. */
-		p->cannot_move = move_reason(s->arch->move(p->bytes, p->byte_count, p->pc,
-			p->pc + (1 << 20), s->arch->jump_length, &moved));
+		p->cannot_move =
+			move_reason(s->arch->move(p->bytes, p->byte_count, p->pc, p->pc + (1 << 20),
+					    s->arch->jump_length, &moved),
+				&moved);
 		sites[distinct] = p->pc;
 		s->plans[distinct++] = p;
 	}
@@ -366,6 +369,9 @@ struct probe_error *plan_sites(struct object *object, const struct sdt_note *con
 		if (ret[i].one_byte_nop && !ret[i].nop_length && !ret[i].ocaml)
 			s->plans[candidates++] = &ret[i];
 	}
+	if (!error && relocation && candidates && s->arch->can_decode && !s->arch->can_decode())
+		error = probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"the disassembler library libcapstone.so.4 is missing: install it");
 	if (!error && relocation && candidates)
 		error = prove(s, candidates);
 	free(s->plans);

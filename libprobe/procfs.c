@@ -56,6 +56,17 @@ uint64_t procfs_status_mask(pid_t pid, const char *key)
 	return value ? strtoull(value, NULL, 16) : 0;
 }
 
+bool procfs_status_has(pid_t pid, const char *key, const char *word)
+{
+	char buffer[4096];
+	const char *value = status_value(pid, key, buffer, sizeof(buffer));
+
+	if (!value)
+		return false;
+	buffer[value - buffer + strcspn(value, "\n")] = '\0';
+	return strstr(value, word) != NULL;
+}
+
 long procfs_file_number(const char *path)
 {
 	char buffer[64];

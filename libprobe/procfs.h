@@ -12,6 +12,8 @@
 long procfs_status_number(pid_t pid, const char *key);
 /* The same in hexadecimal (signal masks); 0 where there is none. */
 uint64_t procfs_status_mask(pid_t pid, const char *key);
+/* Does the line of a key hold a word? */
+bool procfs_status_has(pid_t pid, const char *key, const char *word);
 /* The number in a file, or -1. */
 long procfs_file_number(const char *path);
 /* The command name; "?" where the process is gone. */

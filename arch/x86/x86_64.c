@@ -13,6 +13,7 @@ const struct arch arch_x86_64 = {
 	.parse_args = x86_64_parse_args,
 	.register_name = x86_64_register_name,
 	.jump_length = 5,
+	.can_decode = x86_64_can_decode,
 	.decode = x86_64_decode,
 	.scan = x86_64_scan,
 	.short_branch = x86_64_short_branch,

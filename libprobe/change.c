@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory that a target is given, all of it where the kernel has nothing:
+ *
+ *   arena    near each cluster of modules; readable and executable, private
+ *            +-----------+---------------------------+---------------------+
+ *            | home page | images of the registry    | stubs and tails     |
+ *            +-----------+---------------------------+---------------------+
+ *            (home page in the first arena only)
+ *   guard    one page, private, wiped on fork: a child finds it zero
+ *   pun      one page each, readable and executable, private
+ *   data     one mapping per session, shared with its controller: header,
+ *            counters, rings (arch/layout.h)
+ *
+ * No page is writable and executable. Code is written through /proc/PID/mem.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libprobe/change.h"
+#include "libprobe/memory.h"
+#include "libprobe/procfs.h"
+#include "libprobe/space.h"
+#include "libprobe/target_internal.h"
+#include "libprobe/threads.h"
+
+enum {
+	LOCK_TRIES = 500,
+	LOCK_WAIT_NS = 10000000,
+	ARENA_BYTES = 256 << 10,
+	MAP_TRIES = 4,
+	NAME_OFFSET = 256 /* of the memfd's name in the home page */
+};
+
+/* ---- Begin and end -------------------------------------------------------------- */
+
+/*
+ * Controllers exclude each other by a lock on a file of /proc/PID, which lasts
+ * no longer than they do.
+ */
+static struct probe_error *lock_target(pid_t pid, int *fd_ret)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	*fd_ret = open(path, O_RDONLY | O_CLOEXEC);
+	if (*fd_ret < 0)
+		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
+						 "there is no process %d", pid)
+				       : probe_error_system(errno, "%s", path);
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (flock(*fd_ret, LOCK_EX | LOCK_NB) == 0)
+			return NULL;
+		nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT_NS}, NULL);
+	}
+	close(*fd_ret);
+	*fd_ret = -1;
+	return probe_error_new(PROBE_ERROR_STATE,
+		"another probectl is changing the probes of process %d: try again", pid);
+}
+
+/* Is this a process whose code we can patch? */
+static struct probe_error *check_target(struct change *c)
+{
+	long seccomp = procfs_status_number(c->pid, "Seccomp:");
+	const struct module *program = NULL;
+
+	for (size_t i = 0; i < c->modules.count && !program; i++)
+		if (c->modules.items[i].object)
+			program = &c->modules.items[i];
+	if (!program)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d: none of its program files can be read", c->pid);
+	c->arch = arch_of_machine(object_machine(program->object));
+	if (!c->arch || !c->arch->stub || !object_is_64bit(program->object))
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d runs code of a machine type whose probes can be listed, "
+			"not enabled (%s)",
+			c->pid, object_is_64bit(program->object) ? "not x86-64" : "32-bit");
+	if (seccomp > 0)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d runs under seccomp (mode %ld), which might kill it for the "
+			"system calls that mapping memory takes",
+			c->pid, seccomp);
+	if (procfs_status_has(c->pid, "x86_Thread_features:", "shstk"))
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d has a shadow stack: moved calls would fault", c->pid);
+	return NULL;
+}
+
+struct probe_error *change_begin(struct probe_target *target, struct change *ret)
+{
+	struct probe_error *error;
+
+	*ret = (struct change){.target = target, .pid = target->pid, .lock = -1, .mem = -1};
+	error = lock_target(ret->pid, &ret->lock);
+	if (!error && procfs_start_time(ret->pid) != target->start_time)
+		error = probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", target->pid);
+	if (!error)
+		error = memory_open(ret->pid, &ret->mem);
+	if (!error)
+		error = maps_read(ret->pid, &ret->maps);
+	if (!error)
+		error = modules_read(ret->pid, &ret->modules);
+	if (!error)
+		error = check_target(ret);
+	if (!error)
+		error = registry_load(ret->pid, &ret->maps, &ret->registry);
+	if (!error)
+		threads_model(target, &ret->modules, &ret->thread);
+	if (error)
+		change_end(ret);
+	return error;
+}
+
+void change_end(struct change *change)
+{
+	change_resume(change);
+	registry_deinit(&change->registry);
+	modules_deinit(&change->modules);
+	maps_deinit(&change->maps);
+	free(change->taken.items);
+	if (change->mem >= 0)
+		close(change->mem);
+	if (change->lock >= 0)
+		close(change->lock);
+	*change = (struct change){.lock = -1, .mem = -1};
+}
+
+/* ---- Stopping and running --------------------------------------------------------- */
+
+struct probe_error *change_stop(struct change *change)
+{
+	struct probe_error *error;
+
+	if (change->target->held) {
+		change->control = change->target->control;
+		return NULL;
+	}
+	error = control_stop(change->pid, &change->control);
+	change->stopped = !error;
+	return error;
+}
+
+void change_resume(struct change *change)
+{
+	uint64_t ns;
+
+	if (!change->stopped)
+		return;
+	change->stopped = false;
+	ns = control_resume(&change->control);
+	if (ns > change->stop_ns)
+		change->stop_ns = ns;
+}
+
+static struct probe_error *run_stopped(
+	struct change *c, const char *what, struct control_call *calls, size_t count)
+{
+	struct probe_error *error =
+		control_run(&c->control, &c->maps, &c->gadgets, calls, count, true);
+
+	for (size_t i = 0; i < count && !error; i++)
+		if (calls[i].result < 0 && calls[i].result >= -4095)
+			return probe_error_system(
+				-calls[i].result, "process %d: cannot %s", c->pid, what);
+	return error;
+}
+
+struct probe_error *change_run(
+	struct change *change, const char *what, struct control_call *calls, size_t count)
+{
+	struct probe_error *error = NULL;
+	bool borrow = !change->stopped && !change->target->held;
+
+	if (!change->gadgets.syscall_ret)
+		error = control_find_gadgets(&change->modules, &change->gadgets);
+	if (!error && borrow)
+		error = control_borrow(change->pid, &change->maps, &change->control);
+	else if (!error && change->target->held)
+		change->control = change->target->control;
+	if (error)
+		return error;
+	error = run_stopped(change, what, calls, count);
+	if (borrow) {
+		uint64_t ns = control_resume(&change->control);
+
+		if (ns > change->stop_ns)
+			change->stop_ns = ns;
+	}
+	return error;
+}
+
+/* ---- Memory ------------------------------------------------------------------------- */
+
+static struct control_call call_mmap(
+	uint64_t address, uint64_t size, int prot, int flags, int64_t fd)
+{
+	return (struct control_call){SYS_mmap, {address, size, prot, flags, (uint64_t)fd, 0}, 0};
+}
+
+static struct probe_error *reread_maps(struct change *change)
+{
+	maps_deinit(&change->maps);
+	return maps_read(change->pid, &change->maps);
+}
+
+/* Maps code memory at an address; -EEXIST and the like are told in *result_ret. */
+static struct probe_error *map_code_at(
+	struct change *change, uint64_t address, uint64_t size, int64_t *result_ret)
+{
+	struct control_call call = call_mmap(address, size, PROT_READ | PROT_EXEC,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1);
+	struct probe_error *error = change_run(change, "map memory for code", &call, 1);
+
+	*result_ret = call.result;
+	if (!error && (uint64_t)call.result != address) {
+		/* A kernel before 4.17 takes the address for a wish. */
+		struct control_call undo = {SYS_munmap, {(uint64_t)call.result, size}, 0};
+
+		*result_ret = -EEXIST;
+		return change_run(change, "unmap memory", &undo, 1);
+	}
+	if (error && call.result == -EEXIST) {
+		probe_error_free(error);
+		return NULL;
+	}
+	return error;
+}
+
+/* The guard: a page of its own that a fork wipes (madvise(2)). */
+static struct probe_error *map_guard(struct change *change)
+{
+	static const uint32_t one = 1;
+	struct control_call map =
+		call_mmap(0, SPACE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	struct probe_error *error = change_run(change, "map memory", &map, 1);
+	struct control_call advise = {SYS_madvise, {map.result, SPACE_PAGE, MADV_WIPEONFORK}, 0};
+
+	if (!error)
+		error = change_run(change, "have memory wiped on fork", &advise, 1);
+	if (!error)
+		error = memory_write_data(change->pid, map.result, &one, sizeof(one));
+	if (!error)
+		change->registry.guard = map.result;
+	return error;
+}
+
+static struct probe_error *map_arena(
+	struct change *change, uint64_t size, uint64_t reach_start, uint64_t reach_end)
+{
+	struct registry *r = &change->registry;
+	bool first = r->home == 0;
+	struct reg_arena *arena;
+	struct probe_error *error = NULL;
+	int64_t result = -EEXIST;
+	uint64_t address = 0;
+
+	for (int i = 0; i < MAP_TRIES && !error && result == -EEXIST; i++) {
+		if (i)
+			error = reread_maps(change);
+		address = error ? 0 : space_find(&change->maps, size, reach_start, reach_end);
+		if (!error && !address)
+			return probe_error_new(PROBE_ERROR_REFUSED,
+				"process %d has no free address space within 2 GiB of the module",
+				change->pid);
+		if (!error)
+			error = map_code_at(change, address, size, &result);
+	}
+	if (error)
+		return error;
+	if (result < 0)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d maps memory faster than a place for ours is found: try again",
+			change->pid);
+	arena = registry_add_arena(r);
+	if (!arena)
+		return probe_error_no_memory();
+	*arena = (struct reg_arena){address, size};
+	if (first) {
+		r->home = address;
+		error = memory_write_code(
+			change->mem, address + NAME_OFFSET, DATA_NAME, sizeof(DATA_NAME));
+	}
+	return error ? error : reread_maps(change);
+}
+
+struct probe_error *change_alloc_code(
+	struct change *change, size_t size, uint64_t reach_start, uint64_t reach_end, uint64_t *ret)
+{
+	struct registry *r = &change->registry;
+	struct probe_error *error;
+	uint64_t arena = ARENA_BYTES;
+
+	*ret = code_alloc(r, &change->taken, size, ARCH_STUB_ALIGN, reach_start, reach_end);
+	if (*ret)
+		return NULL;
+	while (arena < size * 2 + ARENA_BYTES / 2)
+		arena *= 2;
+	error = map_arena(change, arena, reach_start, reach_end);
+	if (error)
+		return error;
+	*ret = code_alloc(r, &change->taken, size, ARCH_STUB_ALIGN, reach_start, reach_end);
+	return *ret ? NULL : probe_error_no_memory();
+}
+
+struct probe_error *change_map_pun(struct change *change, uint64_t page)
+{
+	struct probe_error *error;
+	int64_t result;
+
+	error = map_code_at(change, page, SPACE_PAGE, &result);
+	if (!error && result < 0)
+		error = probe_error_new(PROBE_ERROR_STATE,
+			"process %d has mapped the page %#jx meanwhile: try again", change->pid,
+			(uintmax_t)page);
+	return error;
+}
+
+/* Opens a descriptor of the target and gives the file its size. */
+static struct probe_error *open_shared(pid_t pid, int64_t fd, size_t size, int *fd_ret)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%jd", pid, (intmax_t)fd);
+	*fd_ret = open(path, O_RDWR | O_CLOEXEC);
+	if (*fd_ret < 0)
+		return probe_error_system(errno, "%s", path);
+	if (ftruncate(*fd_ret, size) == 0)
+		return NULL;
+	close(*fd_ret);
+	*fd_ret = -1;
+	return probe_error_system(errno, "%zu bytes of shared memory", size);
+}
+
+struct probe_error *change_map_data(
+	struct change *change, size_t size, uint64_t *address_ret, int *fd_ret)
+{
+	struct registry *r = &change->registry;
+	struct control_call create = {SYS_memfd_create, {r->home + NAME_OFFSET, MFD_CLOEXEC}, 0};
+	struct probe_error *error = NULL;
+	struct control_call calls[2];
+
+	*fd_ret = -1;
+	if (!r->guard)
+		error = map_guard(change);
+	if (!error)
+		error = change_run(change, "create shared memory", &create, 1);
+	if (error)
+		return error;
+	error = open_shared(change->pid, create.result, size, fd_ret);
+	calls[0] = call_mmap(
+		0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, create.result);
+	calls[1] = (struct control_call){SYS_close, {create.result}, 0};
+	if (error) {
+		probe_error_free(change_run(change, "close a file", &calls[1], 1));
+		return error;
+	}
+	error = change_run(change, "map shared memory", calls, 2);
+	if (error && calls[0].result < 0)
+		probe_error_free(change_run(change, "close a file", &calls[1], 1));
+	*address_ret = calls[0].result;
+	if (error) {
+		close(*fd_ret);
+		*fd_ret = -1;
+	}
+	return error;
+}
+
+struct probe_error *change_store(struct change *change)
+{
+	struct registry *r = &change->registry;
+	uint64_t image;
+	struct probe_error *error;
+
+	/* Anywhere: images are data. */
+	error = change_alloc_code(change, registry_image_size(r), r->home, r->home + 1, &image);
+	if (!error)
+		error = registry_store(r, change->mem, image);
+	change->taken.count -= !error; /* the registry itself knows where its image is */
+	return error;
+}
+
+/* ---- Giving back ---------------------------------------------------------------------- */
+
+/* Everything, when no session is left: what we mapped, and so what we are known by. */
+static struct probe_error *unmap_all(struct change *change)
+{
+	struct registry *r = &change->registry;
+	struct control_call *calls = calloc(r->arena_count + 1, sizeof(*calls));
+	struct probe_error *error;
+	size_t count = 0;
+
+	if (!calls)
+		return probe_error_no_memory();
+	if (r->guard)
+		calls[count++] = (struct control_call){SYS_munmap, {r->guard, SPACE_PAGE}, 0};
+	for (size_t i = 0; i < r->arena_count; i++)
+		calls[count++] = (struct control_call){
+			SYS_munmap, {r->arenas[i].start, r->arenas[i].size}, 0};
+	error = change_run(change, "unmap memory", calls, count);
+	free(calls);
+	if (!error)
+		registry_deinit(r);
+	return error;
+}
+
+struct probe_error *change_collect(struct change *change)
+{
+	struct registry *r = &change->registry;
+	struct probe_error *error = NULL;
+	bool stored = true;
+
+	for (size_t i = r->session_count; i-- > 0 && !error;) {
+		struct control_call call = {
+			SYS_munmap, {r->sessions[i].data, r->sessions[i].data_size}, 0};
+
+		if (!(r->sessions[i].flags & REG_SESSION_RETIRED))
+			continue;
+		/* The last mapping leads to the registry: it goes together with it. */
+		error = change_run(change, "unmap memory", &call, 1);
+		registry_remove_session(r, i);
+		stored = false;
+	}
+	if (!error && r->home && !r->session_count)
+		return unmap_all(change);
+	if (!error && !stored)
+		error = change_store(change);
+	return error;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One change of a target: its state is read, something is prepared, committed
+ * with all threads stopped, and what is no longer needed is given back.
+ *
+ *   change_begin()    lock; maps, modules, registry
+ *   change_map_*()    memory in the target, one thread borrowed
+ *   change_stop()     everything stands still
+ *   change_resume()
+ *   change_end()
+ */
+#ifndef LIBPROBE_CHANGE_H
+#define LIBPROBE_CHANGE_H
+
+#include "arch/arch.h"
+#include "libprobe/control.h"
+#include "libprobe/maps.h"
+#include "libprobe/modules.h"
+#include "libprobe/registry.h"
+#include "probe/target.h"
+
+struct change {
+	struct probe_target *target;
+	pid_t pid;
+	int lock, mem;
+	struct maps maps;
+	struct modules modules;
+	struct registry registry;
+	struct code_taken taken; /* code memory handed out by this change */
+	const struct arch *arch;
+	struct arch_thread thread; /* how threads are told apart; not in the loader */
+	struct control_gadgets gadgets;
+	struct control control; /* while stopped or borrowed */
+	bool stopped;
+	uint64_t stop_ns; /* the longest stop so far */
+	bool atomic;	  /* stop for counters, too */
+};
+
+/*
+ * Locks the target against other controllers and reads its state. Errors leave
+ * nothing to end: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION,
+ * PROBE_ERROR_UNSUPPORTED, PROBE_ERROR_STATE (another controller is busy).
+ */
+PROBE_MUST_CHECK struct probe_error *change_begin(struct probe_target *target, struct change *ret);
+void change_end(struct change *change);
+
+/* Stops all threads (a held target stands still already), and lets them go again. */
+PROBE_MUST_CHECK struct probe_error *change_stop(struct change *change);
+void change_resume(struct change *change);
+
+/*
+ * Runs system calls in the target, borrowing one thread unless it is stopped.
+ * A call that fails ends it: PROBE_ERROR_SYSTEM, named by `what`.
+ */
+PROBE_MUST_CHECK struct probe_error *change_run(
+	struct change *change, const char *what, struct control_call *calls, size_t count);
+
+/* Where in code memory `size` bytes may go (see code_alloc()); maps an arena if need be. */
+PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, size_t size,
+	uint64_t reach_start, uint64_t reach_end, uint64_t *ret);
+
+/* Maps the page of a pun's target, which the plan has found free. */
+PROBE_MUST_CHECK struct probe_error *change_map_pun(struct change *change, uint64_t page);
+
+/*
+ * Maps `size` bytes shared between the target and this process; the first page
+ * begins with a struct data_header. *fd_ret is this process's descriptor.
+ */
+PROBE_MUST_CHECK struct probe_error *change_map_data(
+	struct change *change, size_t size, uint64_t *address_ret, int *fd_ret);
+
+/* Writes the registry as it now is in this process. */
+PROBE_MUST_CHECK struct probe_error *change_store(struct change *change);
+
+/* Unmaps what no session uses any more; at the end, everything. */
+PROBE_MUST_CHECK struct probe_error *change_collect(struct change *change);
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+#include <ctype.h>
+#include <string.h>
+
+#include "libprobe/layout.h"
+
+enum { STRING_BYTES_DEFAULT = 256, STRING_BYTES_MAX = 8192, AGGREGATE_BYTES_MAX = 256 };
+
+/* Puts addresses where the argument names symbols; false where it cannot be read. */
+static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *module)
+{
+	uint64_t value, size;
+
+	*is_static_ret = false;
+	if (arg->symbol) {
+		if (!object_symbol(module->object, arg->symbol, arg->symbol_length, &value, &size))
+			return false;
+		arg->disp += value + module->bias;
+		arg->symbol = NULL;
+		/* Beside a register, the address is only where something may begin. */
+		*is_static_ret = arg->kind == ARCH_ARG_MEMORY && arg->base < 0 && arg->index < 0;
+	} else if (arg->base == ARCH_REG_PC) {
+		return false; /* relative to an instruction that nobody names */
+	}
+	if (arg->base == ARCH_REG_PC)
+		arg->base = ARCH_REG_NONE;
+	return true;
+}
+
+static int add_capture(struct layout *l, const struct arch *arch, const struct arch_arg *arg,
+	bool is_static, bool is_string, const struct probe_session_options *options)
+{
+	struct arch_capture capture = {.arg = *arg, .is_static = is_static, .is_string = is_string};
+	size_t bytes = options->string_bytes ? options->string_bytes : STRING_BYTES_DEFAULT;
+
+	if (l->capture_count == ARCH_ARGS_MAX || (is_string && (arg->size > 8 || arg->is_float)))
+		return -1;
+	capture.bytes_max = is_string ? (bytes < STRING_BYTES_MAX ? bytes : STRING_BYTES_MAX)
+				      : AGGREGATE_BYTES_MAX;
+	if (!arch->capturable(&capture.arg))
+		return -1;
+	l->checked = l->checked || arch->capture_checked(&capture);
+	l->captures[l->capture_count] = capture;
+	return l->capture_count++;
+}
+
+static bool may_point(const struct arch_arg *arg)
+{
+	return arg->size == 8 && !arg->is_float &&
+	       (arg->kind == ARCH_ARG_REGISTER || arg->kind == ARCH_ARG_MEMORY);
+}
+
+static void add_arg(struct layout *l, const struct arch *arch, struct module *module,
+	const struct arch_arg *spec, bool is_string, const struct probe_session_options *options)
+{
+	struct layout_arg *arg = &l->args[l->arg_count++];
+	struct arch_arg resolved = *spec;
+	bool is_static;
+
+	*arg = (struct layout_arg){.value = -1,
+		.string = -1,
+		.is_signed = spec->is_signed,
+		.is_float = spec->is_float,
+		.size = spec->size <= 8 ? spec->size : 0};
+	if (spec->kind == ARCH_ARG_UNKNOWN || !resolve(&resolved, &is_static, module))
+		return;
+	if (is_string) {
+		arg->string = add_capture(l, arch, &resolved, is_static, true, options);
+		return;
+	}
+	arg->value = add_capture(l, arch, &resolved, is_static, false, options);
+	if (options->guess_strings && may_point(spec)) {
+		arg->is_guess = true;
+		arg->string = add_capture(l, arch, &resolved, is_static, true, options);
+	}
+}
+
+void layout_init(struct layout *layout, const struct arch *arch, struct module *module,
+	const char *args, const struct probe_capture *wanted, size_t wanted_count,
+	const struct probe_session_options *options)
+{
+	struct arch_arg specs[ARCH_ARGS_MAX];
+	size_t count = arch->parse_args(args, specs);
+
+	*layout = (struct layout){0};
+	if (!wanted) {
+		for (size_t i = 0; i < count; i++)
+			add_arg(layout, arch, module, &specs[i], false, options);
+		return;
+	}
+	for (size_t i = 0; i < wanted_count && layout->arg_count < ARCH_ARGS_MAX; i++) {
+		static const struct arch_arg absent = {.kind = ARCH_ARG_UNKNOWN};
+
+		add_arg(layout, arch, module,
+			wanted[i].arg < count ? &specs[wanted[i].arg] : &absent,
+			wanted[i].is_string, options);
+	}
+}
+
+/* ---- Reading back ----------------------------------------------------------------- */
+
+/* Where the bytes of a capture are, once they have been walked over. */
+struct span {
+	const uint8_t *bytes;
+	size_t length;
+	bool truncated, is_null;
+};
+
+static bool has_bytes(const struct arch_capture *c)
+{
+	uint32_t size = c->arg.size;
+
+	return c->is_string || !(size == 1 || size == 2 || size == 4 || size == 8);
+}
+
+static uint64_t word_at(const uint8_t *at)
+{
+	uint64_t word;
+
+	memcpy(&word, at, sizeof(word));
+	return word;
+}
+
+/* All bytes are text that a person would read: UTF-8 is left to the output. */
+static bool is_text(const struct span *span)
+{
+	if (!span->length)
+		return false;
+	for (size_t i = 0; i < span->length; i++)
+		if (span->bytes[i] < 0x80 && !isprint(span->bytes[i]) && !isspace(span->bytes[i]))
+			return false;
+	return true;
+}
+
+static struct probe_value span_value(const struct span *span, enum probe_value_kind kind)
+{
+	if (span->is_null)
+		return (struct probe_value){.kind = PROBE_VALUE_NULL};
+	return (struct probe_value){.kind = kind,
+		.truncated = span->truncated,
+		.bytes = (const char *)span->bytes,
+		.length = span->length};
+}
+
+/* A number as it was loaded, already extended to 64 bits. */
+static struct probe_value number_value(const struct layout_arg *arg, uint64_t word)
+{
+	struct probe_value value = {.kind = PROBE_VALUE_UNSIGNED, .u = word};
+
+	if (arg->is_float) {
+		float single;
+
+		value.kind = PROBE_VALUE_FLOAT;
+		if (arg->size == 4) {
+			memcpy(&single, &word, sizeof(single));
+			value.f = single;
+		} else {
+			memcpy(&value.f, &word, sizeof(value.f));
+		}
+	} else if (arg->is_signed) {
+		value.kind = PROBE_VALUE_SIGNED;
+	}
+	return value;
+}
+
+size_t layout_read(const struct layout *layout, const uint8_t *record, size_t size,
+	struct probe_value values[ARCH_ARGS_MAX])
+{
+	const uint8_t *words = record + sizeof(struct ring_record);
+	size_t at = sizeof(struct ring_record) + 8 * (layout->capture_count + layout->checked);
+	uint64_t valid = ~UINT64_C(0);
+	struct span spans[ARCH_ARGS_MAX] = {0};
+
+	if (at > size)
+		return 0;
+	if (layout->checked)
+		valid = word_at(words + 8 * layout->capture_count);
+	for (size_t i = 0; i < layout->capture_count; i++) {
+		const struct arch_capture *c = &layout->captures[i];
+		uint64_t word = word_at(words + 8 * i);
+		size_t length = (uint32_t)word;
+
+		if (!has_bytes(c))
+			continue;
+		/* The target can write what it likes here. */
+		if (length > (size_t)c->bytes_max + 8 || at + ((length + 7) & ~(size_t)7) > size)
+			return 0;
+		spans[i] = (struct span){.bytes = record + at,
+			.length = length,
+			.truncated = word >> RING_STRING_TRUNCATED_BIT & 1,
+			.is_null = word >> RING_STRING_NULL_BIT & 1};
+		at += (length + 7) & ~(size_t)7;
+	}
+	for (size_t i = 0; i < layout->arg_count; i++) {
+		const struct layout_arg *arg = &layout->args[i];
+		const struct span *string = arg->string >= 0 ? &spans[arg->string] : NULL;
+
+		values[i] = (struct probe_value){.kind = PROBE_VALUE_NULL};
+		if (arg->value >= 0 && valid >> arg->value & 1)
+			values[i] = has_bytes(&layout->captures[arg->value])
+					    ? span_value(&spans[arg->value], PROBE_VALUE_BYTES)
+					    : number_value(arg, word_at(words + 8 * arg->value));
+		if (string && !arg->is_guess) {
+			values[i] = span_value(string, PROBE_VALUE_STRING);
+		} else if (string && !string->is_null && is_text(string)) {
+			uint64_t pointer = values[i].u;
+
+			values[i] = span_value(string, PROBE_VALUE_TEXT);
+			values[i].u = pointer;
+		}
+	}
+	return at;
+}

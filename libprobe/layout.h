@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* What the record of a site holds: how arguments are captured, and read back. */
+#ifndef LIBPROBE_LAYOUT_H
+#define LIBPROBE_LAYOUT_H
+
+#include "arch/arch.h"
+#include "arch/layout.h"
+#include "libprobe/modules.h"
+#include "probe/pattern.h"
+#include "probe/target.h"
+
+/* One argument as it is shown. Captures are indices, or -1. */
+struct layout_arg {
+	int8_t value, string;
+	bool is_signed, is_float;
+	bool is_guess; /* the string is only shown where it is text */
+	uint8_t size;
+};
+
+struct layout {
+	struct layout_arg args[ARCH_ARGS_MAX];
+	uint8_t arg_count;
+	struct arch_capture captures[ARCH_ARGS_MAX];
+	uint8_t capture_count;
+	bool checked; /* records hold the word that says which captures could be read */
+};
+
+/*
+ * Decides what to capture of a site's arguments: those in `wanted`, or all.
+ * Symbols are looked up in the module. What cannot be captured is shown as null.
+ */
+void layout_init(struct layout *layout, const struct arch *arch, struct module *module,
+	const char *args, const struct probe_capture *wanted, size_t wanted_count,
+	const struct probe_session_options *options);
+
+/*
+ * Reads a record's arguments; `size` bytes are there, from the fixed header on.
+ * Returns the length of the whole record, or 0 where it makes no sense. Bytes
+ * of strings point into the record.
+ */
+size_t layout_read(const struct layout *layout, const uint8_t *record, size_t size,
+	struct probe_value values[ARCH_ARGS_MAX]);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LIBPROBE_TARGET_INTERNAL_H
+#define LIBPROBE_TARGET_INTERNAL_H
+
+#include "libprobe/control.h"
+#include "probe/target.h"
+
+/* What a held program told about its threads by the system calls of its loader. */
+struct spawn_facts {
+	bool known;		 /* the loader has set the thread pointer up */
+	bool has_rseq;
+	int32_t rseq_offset;
+	uint32_t rseq_signature;
+};
+
+struct probe_target {
+	pid_t pid;
+	uint64_t start_time;	 /* tells this process from a later one with its pid */
+	bool spawned, held;
+	struct control control;	 /* while held: its only thread, stopped */
+	struct spawn_facts facts;
+	char **strings;		 /* what probe_target_status() handed out */
+	size_t string_count;
+};
+
+/* A copy that lives as long as the target; NULL without memory. */
+const char *target_string(struct probe_target *target, const char *text);
+
+#endif
