@@ -167,8 +167,6 @@ struct arch_capture {
 	 * any pointer is.
 	 */
 	bool is_static;
-	/* A memory operand in static storage of the site's own module: it is always there. */
-	bool is_static;
 	bool is_string;		/* follow the pointer to a NUL-terminated string */
 	uint16_t bytes_max;	/* of a string or an aggregate in memory; the rest is cut */
 };

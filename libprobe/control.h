@@ -33,10 +33,14 @@ struct control {
 	uint64_t stopped_ns; /* CLOCK_MONOTONIC when the first thread was asked to stop */
 };
 
+enum { CONTROL_SIGRETURNS_MAX = 16 };
+
 /* Machine code that the target has anyway, and that remote system calls need. */
 struct control_gadgets {
 	uint64_t syscall_ret; /* `syscall; ret` */
-	uint64_t sigreturn;   /* `mov $15,%eax; syscall`, a signal handler's return */
+	/* `mov $15,%eax; syscall`, where signal handlers return to; there may be several */
+	uint64_t sigreturns[CONTROL_SIGRETURNS_MAX];
+	size_t sigreturn_count;
 };
 
 /* A system call to run in the target. */

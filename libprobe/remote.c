@@ -170,7 +170,7 @@ static struct probe_error *prepare(struct control *control, struct control_threa
 	/* At a function's entry %rsp is 8 below a multiple of 16. */
 	p->frame_address = ((p->xstate_address - sizeof(p->frame)) & ~UINT64_C(15)) - 8;
 	memset(&p->frame, 0, sizeof(p->frame));
-	p->frame.return_address = gadgets->sigreturn;
+	p->frame.return_address = gadgets->sigreturns[0];
 	p->frame.uc.flags = UC_FLAGS;
 	p->frame.uc.stack_flags = ALTSTACK_INVALID;
 	p->frame.uc.mask = p->mask;
@@ -258,8 +258,10 @@ struct probe_error *control_run(struct control *control, const struct maps *maps
 
 /* ---- Gadgets ---------------------------------------------------------------- */
 
-/* The run-time address of some code in a module's executable segments, or 0. */
-static uint64_t find_code(struct module *module, const void *code, size_t length)
+/* Calls `found` with the run-time address of every place that holds some code. */
+static void find_code(struct module *module, const void *code, size_t length,
+	void (*found)(struct control_gadgets *gadgets, uint64_t address),
+	struct control_gadgets *gadgets)
 {
 	const struct object_segment *segments;
 	size_t count, size;
@@ -268,15 +270,40 @@ static uint64_t find_code(struct module *module, const void *code, size_t length
 	segments = object_segments(module->object, &count);
 	for (size_t i = 0; file && i < count; i++) {
 		const struct object_segment *s = &segments[i];
-		const uint8_t *found;
+		const uint8_t *at, *end;
 
 		if (!s->executable || s->offset > size || s->file_size > size - s->offset)
 			continue;
-		found = memmem(file + s->offset, s->file_size, code, length);
-		if (found)
-			return (uint64_t)(found - (file + s->offset)) + s->address + module->bias;
+		at = file + s->offset;
+		end = at + s->file_size;
+		while ((at = memmem(at, end - at, code, length))) {
+			found(gadgets,
+				(uint64_t)(at - file) - s->offset + s->address + module->bias);
+			at++;
+		}
 	}
-	return 0;
+}
+
+static void found_syscall(struct control_gadgets *gadgets, uint64_t address)
+{
+	gadgets->syscall_ret = address;
+}
+
+static void found_sigreturn(struct control_gadgets *gadgets, uint64_t address)
+{
+	if (gadgets->sigreturn_count < CONTROL_SIGRETURNS_MAX)
+		gadgets->sigreturns[gadgets->sigreturn_count++] = address;
+}
+
+static bool is_libc(const struct module *module)
+{
+	static const char *const names[] = {"libc.", "libc-", "libpthread", "ld-"};
+	const char *slash = strrchr(module->path, '/');
+
+	for (size_t i = 0; slash && i < sizeof(names) / sizeof(*names); i++)
+		if (strncmp(slash + 1, names[i], strlen(names[i])) == 0)
+			return true;
+	return false;
 }
 
 struct probe_error *control_find_gadgets(const struct modules *modules, struct control_gadgets *ret)
@@ -286,20 +313,22 @@ struct probe_error *control_find_gadgets(const struct modules *modules, struct c
 	static const uint8_t sigreturn_mov32[] = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
 
 	*ret = (struct control_gadgets){0};
-	for (size_t i = 0; i < modules->count; i++) {
-		struct module *m = &modules->items[i];
+	/* First libc alone: a program's own code may be large, and rarely has them. */
+	for (size_t i = 0; i < 2 * modules->count; i++) {
+		struct module *m = &modules->items[i % modules->count];
+		bool second = i >= modules->count;
 
-		if (!m->object)
+		if (!m->object || is_libc(m) == second)
 			continue;
+		if (second && ret->syscall_ret && ret->sigreturn_count)
+			break;
 		if (!ret->syscall_ret)
-			ret->syscall_ret = find_code(m, syscall_ret, sizeof(syscall_ret));
-		if (!ret->sigreturn)
-			ret->sigreturn = find_code(m, sigreturn_mov64, sizeof(sigreturn_mov64));
-		if (!ret->sigreturn)
-			ret->sigreturn = find_code(m, sigreturn_mov32, sizeof(sigreturn_mov32));
-		if (ret->syscall_ret && ret->sigreturn)
-			return NULL;
+			find_code(m, syscall_ret, sizeof(syscall_ret), found_syscall, ret);
+		find_code(m, sigreturn_mov64, sizeof(sigreturn_mov64), found_sigreturn, ret);
+		find_code(m, sigreturn_mov32, sizeof(sigreturn_mov32), found_sigreturn, ret);
 	}
+	if (ret->syscall_ret && ret->sigreturn_count)
+		return NULL;
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 		"the process has no `syscall; ret` or no rt_sigreturn in its code: "
 		"nothing can be run in it safely");
