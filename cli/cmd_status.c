@@ -211,8 +211,6 @@ static struct probe_error *status_all(const struct status_options *options, int 
 	/* Every process, even if one fails; they are independent of each other. */
 	for (size_t i = 0; i < pids->count; i++) {
 		error = status_process(options, pids->items[i], table, &shown);
-		if (error && pids->count > 1)
-			error = probe_error_prefix(error, "process %d", (int)pids->items[i]);
 		if (error)
 			*status_ret = report_error(error);
 	}

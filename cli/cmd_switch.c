@@ -61,22 +61,34 @@ static void report_done(const struct direction *direction, const struct switch_o
 
 /* ---- Doing ------------------------------------------------------------------ */
 
-static struct probe_error *switch_process(
+static struct probe_error *switch_target(const struct direction *direction,
+	const struct switch_options *options, struct probe_target *target,
+	struct probe_report *report)
+{
+	struct probe_error *error =
+		direction->switch_probes(target, &options->request.request, report);
+
+	report_refusals(report);
+	if (!error)
+		report_done(direction, options, probe_target_pid(target), report);
+	else if (options->common.pids.count > 1)
+		error = probe_error_prefix(error, "process %d", (int)probe_target_pid(target));
+	return error;
+}
+
+/* Returns the exit status; reports what fails. */
+static int switch_process(
 	const struct direction *direction, const struct switch_options *options, pid_t pid)
 {
 	struct probe_report report = {0};
-	struct probe_target *target;
+	struct probe_target *target = NULL;
 	struct probe_error *error = probe_target_open(pid, options->exe, &target);
 
-	if (error)
-		return error;
-	error = direction->switch_probes(target, &options->request.request, &report);
-	report_refusals(&report);
 	if (!error)
-		report_done(direction, options, pid, &report);
+		error = switch_target(direction, options, target, &report);
 	probe_report_deinit(&report);
 	probe_target_close(target);
-	return error;
+	return error ? report_error(error) : STATUS_DONE;
 }
 
 /* Every process, even if one fails; they are independent of each other. */
@@ -86,16 +98,10 @@ static int switch_all(const struct direction *direction, const struct switch_opt
 	int status = STATUS_DONE;
 
 	for (size_t i = 0; i < pids->count; i++) {
-		struct probe_error *error = switch_process(direction, options, pids->items[i]);
-		int failed;
+		int its = switch_process(direction, options, pids->items[i]);
 
-		if (!error)
-			continue;
-		if (pids->count > 1)
-			error = probe_error_prefix(error, "process %d", (int)pids->items[i]);
-		failed = report_error(error);
-		if (status != STATUS_FAILED)
-			status = failed;
+		if (its != STATUS_DONE && status != STATUS_FAILED)
+			status = its;
 	}
 	return status;
 }

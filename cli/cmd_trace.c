@@ -125,6 +125,10 @@ static struct probe_session_options session_options(const struct trace_options *
 	};
 }
 
+/*
+ * Names a PROBE of each target that has matched nothing so far, which only is
+ * no error where libraries that come later are followed.
+ */
 static void report_unmatched(const struct trace *trace, const struct trace_options *options)
 {
 	const struct probe_request *request = &options->request.request;
@@ -134,10 +138,11 @@ static void report_unmatched(const struct trace *trace, const struct trace_optio
 		size_t unmatched = probe_session_unmatched(target->session);
 
 		if (unmatched < request->pattern_count)
-			report_warning("%s matches no probe of process %d yet; waiting for a "
-				       "library that has it (--no-follow: fail instead)",
+			report_warning("%s %s no probe of process %d%s",
 				probe_pattern_text(request->patterns[unmatched]),
-				(int)probe_target_pid(target->target));
+				trace->over ? "matched" : "matches",
+				(int)probe_target_pid(target->target),
+				trace->over ? "" : "; waiting for a library that has it");
 	}
 }
 
@@ -172,7 +177,9 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 						 (int)probe_target_pid(target->target));
 		target->on = true;
 	}
-	report_unmatched(trace, options);
+	/* A program that has just been started opens its libraries yet. */
+	if (!trace->child)
+		report_unmatched(trace, options);
 	report_started(trace, &sum);
 	return NULL;
 }
@@ -284,6 +291,7 @@ static struct probe_error *trace_command(const struct trace_options *options, in
 		trace_run(&trace);
 		if (!trace.settings.quiet && !trace.settings.count)
 			trace_report_summary(&trace);
+		report_unmatched(&trace, options);
 		*status_ret = trace_status(&trace);
 	}
 	trace_deinit(&trace, options);

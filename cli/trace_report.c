@@ -191,7 +191,8 @@ void trace_report_summary(const struct trace *trace)
 		print_printable(stderr, row->provider);
 		putc(':', stderr);
 		print_printable(stderr, row->name);
-		fprintf(stderr, ": %" PRIu64 " hits, %" PRIu64 " lost\n", row->hits, row->lost);
+		fprintf(stderr, ": %" PRIu64 " hit%s, %" PRIu64 " lost\n", row->hits,
+			row->hits == 1 ? "" : "s", row->lost);
 	}
 	if (shown < rows.count)
 		fprintf(stderr, "probectl: %zu probes were not hit (-a names them)\n",
