@@ -386,7 +386,7 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 			.help = "no summary on standard error"},
 	};
 	const struct command_line line = {
-		.synopsis = "trace [OPTIONS] (-p PID[,PID...] | -- PROGRAM [ARGS...]) PROBE...",
+		.synopsis = "trace [OPTIONS] PROBE... (-p PID[,PID...] | -- PROGRAM [ARGS...])",
 		.help = "Prints a line for each hit, until Ctrl-C, the end of the process, -n or "
 			"-d.\n"
 			"The process is then as it was. With a PROGRAM, PROBEs come before the "
