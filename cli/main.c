@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* probectl: finds the command in a table, runs it, and reports its error. */
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/print.h"
@@ -116,15 +119,29 @@ void report_warning(const char *format, ...)
 		free(text);
 }
 
-/* Output that could not be written must not look like success; a reader that left is no error. */
+/* Has the reader of a pipe gone? Not an error: it has seen what it wanted to see. */
+static bool reader_left(void)
+{
+	struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+	return poll(&output, 1, 0) == 1 && (output.revents & POLLERR);
+}
+
+/* Output that could not be written must not look like success. */
 static int finish_output(int status)
 {
-	errno = 0;
-	if (fflush(stdout) == 0 && !ferror(stdout))
+	int err = 0;
+
+	if (fflush(stdout) != 0)
+		err = errno;
+	else if (!ferror(stdout))
 		return status;
-	if (errno == EPIPE)
+	if (err == EPIPE || reader_left())
 		return status;
-	return report_error(probe_error_system(errno ? errno : EIO, "cannot write the output"));
+	/* Of an earlier failure, nobody has kept the reason. */
+	return report_error(
+		err ? probe_error_system(err, "cannot write the output")
+		    : probe_error_new(PROBE_ERROR_SYSTEM, "cannot write all of the output"));
 }
 
 int main(int argc, char **argv)

@@ -236,6 +236,17 @@ static struct probe_error *check_brackets(
 	return NULL;
 }
 
+/* No name holds a parenthesis: it is of a list of arguments that does not end the text. */
+static struct probe_error *check_parentheses(
+	const struct parser *parser, const char *from, const char *end)
+{
+	for (; from < end; from++) {
+		if (*from == '(' || *from == ')')
+			return mistake(parser, from, "the arguments, as in (arg0), must come last");
+	}
+	return NULL;
+}
+
 static bool is_glob(const char *text)
 {
 	return strpbrk(text, "*?[\\") != NULL;
@@ -307,6 +318,8 @@ static struct probe_error *parse_globs(const struct parser *parser, const char *
 	const char *name_colon = last_colon(start, end), *colon;
 	struct probe_error *error = check_brackets(parser, from, end);
 
+	if (!error)
+		error = check_parentheses(parser, name_colon ? name_colon + 1 : start, end);
 	if (error)
 		return error;
 	pattern->is_library = start != from;

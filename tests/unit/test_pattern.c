@@ -100,6 +100,7 @@ static void test_paths(void **state)
 	assert_false(matches_jvm("libjvm:hotspot:*"));
 	assert_false(matches_jvm("/libjvm.so:hotspot:*"));
 	assert_false(matches_jvm("erver/libjvm.so:hotspot:*"));
+	assert_true(matches("/opt/a (b)/x:prov:name", "/opt/a (b)/x", "prov", "name"));
 	assert_true(matches("/opt/a:b/x:prov:name", "/opt/a:b/x", "prov", "name"));
 }
 
@@ -206,6 +207,11 @@ static void test_mistakes(void **state)
 	fails("a:b(arg0 arg1)", "bad probe 'a:b(arg0 arg1)', column 10: expected ',' or ')'");
 	fails("a:b(arg0,)",
 		"bad probe 'a:b(arg0,)', column 10: expected arg0 to arg31, or str(argN)");
+	fails("a:b(arg0",
+		"bad probe 'a:b(arg0', column 4: the arguments, as in (arg0), must come last");
+	fails("a:b(arg0)c",
+		"bad probe 'a:b(arg0)c', column 4: the arguments, as in (arg0), must come last");
+	fails("a:b)", "bad probe 'a:b)', column 4: the arguments, as in (arg0), must come last");
 	fails("a:[b", "bad probe 'a:[b', column 3: this bracket is not closed");
 	fails("/a", "bad probe '/a', column 3: expected ':' and a probe behind the path, or '/' at "
 		    "the end of a regular expression");

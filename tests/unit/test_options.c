@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line, and what output is put together with. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/options.h"
+#include "cli/out.h"
+#include "probe/utf8.h"
+
+struct values {
+	struct common_options common;
+	bool flag;
+	unsigned int verbose;
+	const char *text;
+	uint64_t number, time, size;
+};
+
+static struct probe_error *parse(struct values *values, char **argv)
+{
+	const struct option_row rows[] = {
+		OPTIONS_PID(&values->common),
+		OPTIONS_PROBE(&values->common),
+		{.letter = 'f', .name = "flag", .kind = OPTION_FLAG, .target = &values->flag},
+		{.letter = 'v', .kind = OPTION_COUNTER, .target = &values->verbose},
+		{.letter = 'o', .name = "out", .kind = OPTION_STRING, .target = &values->text},
+		{.letter = 'n', .kind = OPTION_NUMBER, .target = &values->number},
+		{.name = "time", .kind = OPTION_DURATION, .target = &values->time},
+		{.name = "size", .kind = OPTION_SIZE, .target = &values->size},
+	};
+	const struct command_line line = {"x", "", rows, sizeof(rows) / sizeof(rows[0])};
+	int argc = 0;
+	bool helped;
+
+	while (argv[argc])
+		argc++;
+	*values = (struct values){0};
+	return options_parse(&line, argc, argv, &values->common, &helped);
+}
+
+#define ARGV(...)                                                                                  \
+	(char *[])                                                                                 \
+	{                                                                                          \
+		"x", __VA_ARGS__, NULL                                                             \
+	}
+
+static void succeeds(struct values *values, char **argv)
+{
+	struct probe_error *error = parse(values, argv);
+
+	if (error)
+		fail_msg("%s", error->message);
+}
+
+static void fails(char **argv, const char *message)
+{
+	struct values values;
+	struct probe_error *error = parse(&values, argv);
+
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	assert_string_equal(error->message, message);
+	probe_error_free(error);
+	options_deinit(&values.common);
+}
+
+static void test_options(void **state)
+{
+	struct values v;
+
+	(void)state;
+	succeeds(&v, ARGV("a", "-fvv", "-o", "-", "b", "-n5", "--time=1.5", "--size", "64k", "-"));
+	assert_true(v.flag);
+	assert_int_equal(v.verbose, 2);
+	assert_string_equal(v.text, "-");
+	assert_int_equal(v.number, 5);
+	assert_int_equal(v.time, 1500000000);
+	assert_int_equal(v.size, 65536);
+	assert_int_equal(v.common.operand_count, 3);
+	assert_string_equal(v.common.operands[0], "a");
+	assert_string_equal(v.common.operands[1], "b");
+	assert_string_equal(v.common.operands[2], "-");
+	assert_null(v.common.program);
+	options_deinit(&v.common);
+}
+
+static void test_program(void **state)
+{
+	struct values v;
+
+	(void)state;
+	succeeds(&v, ARGV("-p", "7,8,7", "a", "-p9", "-e", "b:c", "--probe=d", "--", "prog", "-f"));
+	assert_int_equal(v.common.pids.count, 3);
+	assert_int_equal(v.common.pids.items[0], 7);
+	assert_int_equal(v.common.pids.items[2], 9);
+	assert_int_equal(v.common.patterns.count, 2);
+	assert_string_equal(probe_pattern_text(v.common.patterns.items[1]), "d");
+	assert_int_equal(v.common.operand_count, 1);
+	assert_string_equal(v.common.program[0], "prog");
+	assert_string_equal(v.common.program[1], "-f");
+	assert_null(v.common.program[2]);
+	assert_false(v.flag);
+	options_deinit(&v.common);
+	succeeds(&v, ARGV("--"));
+	assert_non_null(v.common.program);
+	assert_null(v.common.program[0]);
+	options_deinit(&v.common);
+}
+
+static void test_usage_errors(void **state)
+{
+	(void)state;
+	fails(ARGV("-q"), "unknown option '-q' (see 'probectl x --help')");
+	fails(ARGV("-fq"), "unknown option '-q' (see 'probectl x --help')");
+	fails(ARGV("--fla"), "unknown option '--fla' (see 'probectl x --help')");
+	fails(ARGV("--flag=1"), "this option takes no value: '--flag=1' (see 'probectl x --help')");
+	fails(ARGV("-p"), "option '-p' needs a value: -p PID (see 'probectl x --help')");
+	fails(ARGV("--time"),
+		"option '--time' needs a value: --time TIME (see 'probectl x --help')");
+	fails(ARGV("-p", "1,"), "-p: '1,' is not a process id (expected e.g. 123 or 123,456)");
+	fails(ARGV("-p0"), "-p: '0' is not a process id (expected e.g. 123 or 123,456)");
+	fails(ARGV("-p", "-1"), "-p: '-1' is not a process id (expected e.g. 123 or 123,456)");
+	fails(ARGV("-p", "2147483648"),
+		"-p: '2147483648' is not a process id (expected e.g. 123 or 123,456)");
+	fails(ARGV("-n", "5x"), "-n: '5x' is not a number (expected e.g. 100)");
+	fails(ARGV("-n", "18446744073709551616"),
+		"-n: '18446744073709551616' is not a number (expected e.g. 100)");
+	fails(ARGV("-e", ""), "bad probe '', column 1: expected provider:name");
+}
+
+static void check_duration(const char *text, uint64_t expected)
+{
+	uint64_t ns = 0;
+	struct probe_error *error = parse_duration(text, &ns);
+
+	assert_null(error);
+	assert_int_equal(ns, expected);
+}
+
+static void test_durations(void **state)
+{
+	static const char *const wrong[] = {"", "s", "1x", "-1", "1.", "1.s", ".5", "1.5.5", "1 s",
+		"1.1234567891", "18446744074", "99999999999999999999", "1e3"};
+
+	(void)state;
+	check_duration("2", 2000000000);
+	check_duration("0.25", 250000000);
+	check_duration("1.5s", 1500000000);
+	check_duration("500ms", 500000000);
+	check_duration("10us", 10000);
+	check_duration("7ns", 7);
+	check_duration("3m", UINT64_C(180000000000));
+	check_duration("1.5h", UINT64_C(5400000000000));
+	check_duration("0.999999999h", UINT64_C(3599999996400));
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		uint64_t ns;
+		struct probe_error *error = parse_duration(wrong[i], &ns);
+
+		assert_non_null(error);
+		assert_int_equal(error->code, PROBE_ERROR_USAGE);
+		probe_error_free(error);
+	}
+}
+
+static void test_sizes(void **state)
+{
+	static const char *const wrong[] = {"", "k", "1kk", "1T", "-1", "17179869184G"};
+	uint64_t bytes;
+
+	(void)state;
+	assert_null(parse_size("4096", &bytes));
+	assert_int_equal(bytes, 4096);
+	assert_null(parse_size("1.5M", &bytes));
+	assert_int_equal(bytes, 1536 * 1024);
+	assert_null(parse_size("2G", &bytes));
+	assert_int_equal(bytes, UINT64_C(2147483648));
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct probe_error *error = parse_size(wrong[i], &bytes);
+
+		assert_non_null(error);
+		probe_error_free(error);
+	}
+}
+
+/* ---- Output ------------------------------------------------------------------- */
+
+static void check_out(struct out *out, const char *expected)
+{
+	assert_int_equal(out->length, strlen(expected));
+	assert_memory_equal(out->data, expected, out->length);
+	out_deinit(out);
+}
+
+static void test_out(void **state)
+{
+	struct out out = {0};
+
+	(void)state;
+	out_unsigned(&out, 0);
+	out_char(&out, ' ');
+	out_unsigned(&out, UINT64_MAX);
+	out_char(&out, ' ');
+	out_hex(&out, 0);
+	out_blanks(&out, 2);
+	out_hex(&out, UINT64_C(0xfedcba9876543210));
+	out_hex_byte(&out, 0x0f);
+	out_bytes(&out, "", 0);
+	check_out(&out, "0 18446744073709551615 0x0  0xfedcba98765432100f");
+}
+
+static void test_printable(void **state)
+{
+	struct out out = {0};
+
+	(void)state;
+	/* A newline, an escape sequence, a C1 control, an umlaut, a stray byte. */
+	assert_int_equal(out_printable(&out, "a\"\\\n\033[1m\xc2\x9b\xc3\xa4\xff\xc3"), 29);
+	check_out(&out, "a\"\\\\n\\033[1m\\302\\233\xc3\xa4\\377\\303");
+}
+
+static void test_json(void **state)
+{
+	struct out out = {0};
+
+	(void)state;
+	out_json(&out, NULL);
+	out_json(&out, "");
+	out_json(&out, "a\"b\\c\nd\x7f\xc3\xa4\xff\xed\xa0\x80");
+	check_out(&out, "null\"\"\"a\\\"b\\\\c\\u000ad\\u007f\xc3\xa4\xef\xbf\xbd"
+			"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
+}
+
+static void test_utf8(void **state)
+{
+	size_t length;
+	char *clean;
+
+	(void)state;
+	assert_int_equal(probe_utf8_character("", 0), 0);
+	assert_int_equal(probe_utf8_character("a", 1), 1);
+	assert_int_equal(probe_utf8_character("\xc3\xa4", 2), 2);
+	assert_int_equal(probe_utf8_character("\xc3\xa4", 1), 0);
+	assert_int_equal(probe_utf8_character("\xe2\x82\xac", 3), 3);
+	assert_int_equal(probe_utf8_character("\xf4\x8f\xbf\xbf", 4), 4);
+	assert_int_equal(probe_utf8_character("\xf4\x90\x80\x80", 4), 0);
+	assert_int_equal(probe_utf8_character("\xc0\x80", 2), 0);
+	assert_int_equal(probe_utf8_character("\xe0\x9f\xbf", 3), 0);
+	assert_int_equal(probe_utf8_character("\xf0\x8f\xbf\xbf", 4), 0);
+	assert_int_equal(probe_utf8_character("\xed\xa0\x80", 3), 0);
+	assert_int_equal(probe_utf8_character("\x80", 1), 0);
+	clean = probe_utf8_clean("a\0\xff\xc3\xa4\xe2\x82", 7, &length);
+	assert_int_equal(length, 1 + 1 + 3 + 2 + 3 + 3);
+	assert_memory_equal(clean, "a\0\xef\xbf\xbd\xc3\xa4\xef\xbf\xbd\xef\xbf\xbd", length + 1);
+	free(clean);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_program),
+		cmocka_unit_test(test_usage_errors),
+		cmocka_unit_test(test_durations),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_out),
+		cmocka_unit_test(test_printable),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_utf8),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
