@@ -52,6 +52,7 @@ static void file_deinit(struct list_file *file)
 	if (file->fd >= 0)
 		close(file->fd);
 	sdt_notes_deinit(&file->notes);
+	free(file->plans);
 	free(file->build_id);
 	free(file->path);
 }
@@ -134,8 +135,9 @@ static bool reserve_sites(struct probe_list *list, size_t count)
 
 static void add_sites(struct probe_list *list, size_t file_index, int pid)
 {
-	const struct list_file *file = &list->files[file_index];
+	struct list_file *file = &list->files[file_index];
 
+	file->first_site = list->site_count;
 	for (size_t i = 0; i < file->notes.count; i++) {
 		const struct sdt_note *note = &file->notes.notes[i];
 

@@ -13,6 +13,7 @@
 #include "arch/arch.h"
 #include "arch/spec.h"
 #include "libprobe/list_internal.h"
+#include "libprobe/plan.h"
 
 const char *probe_plan_name(enum probe_plan plan)
 {
@@ -117,13 +118,53 @@ static void open_lines(struct list_file *file)
 	probe_error_free(lines_open(file->object, &file->lines));
 }
 
-/* Fills plan and reason. Without an analysis of the code, nothing is decided. */
-static struct probe_error *detail_plan(
-	const struct list_file *file, const struct probe_site *site, struct probe_site_detail *ret)
+/* Plans all sites of a file at once, as the proofs search its whole code. */
+static struct probe_error *make_plans(struct list_file *file)
 {
-	(void)file;
-	(void)site;
-	ret->plan = PROBE_PLAN_NONE;
+	const struct sdt_note **notes;
+	struct probe_error *error;
+	size_t count = 0;
+
+	file->plans_tried = true;
+	notes = calloc(file->notes.count, sizeof(*notes));
+	file->plans = calloc(file->notes.count, sizeof(*file->plans));
+	if (!notes || !file->plans) {
+		free(notes);
+		return probe_error_no_memory();
+	}
+	for (size_t i = 0; i < file->notes.count; i++) {
+		if (file->notes.notes[i].pc != 0)
+			notes[count++] = &file->notes.notes[i];
+	}
+	error = plan_sites(file->object, notes, count, true, file->plans);
+	free(notes);
+	if (error) {
+		free(file->plans);
+		file->plans = NULL;
+	}
+	/* An ISA whose code nobody can patch has no plans, and can be listed. */
+	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
+		probe_error_free(error);
+		return NULL;
+	}
+	return error;
+}
+
+/* Fills plan and reason of the note `index`, which has an address. */
+static struct probe_error *detail_plan(
+	struct list_file *file, size_t index, struct probe_site_detail *ret)
+{
+	struct probe_error *error = file->plans_tried ? NULL : make_plans(file);
+	size_t planned = 0;
+
+	if (error || !file->plans)
+		return error;
+	for (size_t i = 0; i < index; i++)
+		planned += file->notes.notes[i].pc != 0;
+	ret->plan = plan_choose(&file->plans[planned], plan_default_order,
+		sizeof(plan_default_order) / sizeof(plan_default_order[0]), &ret->reason);
+	if (ret->plan != PROBE_PLAN_REFUSED)
+		ret->reason = NULL;
 	return NULL;
 }
 
@@ -149,5 +190,7 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 		ret->file = NULL;
 		ret->line = 0;
 	}
-	return with_plan ? detail_plan(file, site, ret) : NULL;
+	if (!with_plan)
+		return NULL;
+	return detail_plan(file, (size_t)(site - list->sites) - file->first_site, ret);
 }

@@ -11,6 +11,7 @@
 #include "elf/object.h"
 #include "elf/sdt.h"
 #include "libprobe/modules.h"
+#include "libprobe/plan.h"
 #include "probe/list.h"
 
 /* A file, or a module of a process, that has probes. */
@@ -27,6 +28,9 @@ struct list_file {
 	bool object_tried;
 	struct lines *lines;
 	bool lines_tried;
+	size_t first_site;  /* index of the site of its first note */
+	struct plan *plans; /* of the notes with an address, in their order; made when needed */
+	bool plans_tried;
 };
 
 /* What belongs to one site; beside probe_list.sites, at the same index. */

@@ -217,6 +217,11 @@ static void test_detail(void **state)
 	assert_int_equal(detail.plan, PROBE_PLAN_NONE);
 	if (detail.file)
 		assert_non_null(strstr(detail.file, "test_list.c"));
+#ifdef __x86_64__
+	succeed(probe_list_detail(list, find(list, "guarded", 1), true, &detail));
+	assert_int_not_equal(detail.plan, PROBE_PLAN_NONE);
+	assert_true((detail.plan == PROBE_PLAN_REFUSED) == (detail.reason != NULL));
+#endif
 	probe_list_free(list);
 }
 
