@@ -32,6 +32,32 @@ struct probe_error *memory_read_all(pid_t pid, uint64_t address, void *buffer, s
 	return NULL;
 }
 
+struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pieces, size_t count)
+{
+	enum { AT_ONCE = 512 }; /* below IOV_MAX */
+	struct iovec local[AT_ONCE], remote[AT_ONCE];
+
+	while (count) {
+		size_t n = count < AT_ONCE ? count : AT_ONCE, size = 0;
+		ssize_t length;
+
+		for (size_t i = 0; i < n; i++) {
+			local[i] = (struct iovec){pieces[i].buffer, pieces[i].size};
+			remote[i] = (struct iovec){(void *)pieces[i].address, pieces[i].size};
+			size += pieces[i].size;
+		}
+		length = process_vm_readv(pid, local, n, remote, n, 0);
+		if (length < 0 && errno == ESRCH)
+			return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
+		if (length < 0 || (size_t)length != size)
+			return probe_error_new(PROBE_ERROR_FORMAT,
+				"process %d: the memory of a site cannot be read", pid);
+		pieces += n;
+		count -= n;
+	}
+	return NULL;
+}
+
 struct probe_error *memory_write_data(pid_t pid, uint64_t address, const void *buffer, size_t size)
 {
 	struct iovec local = {(void *)buffer, size}, remote = {(void *)address, size};

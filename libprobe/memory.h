@@ -16,6 +16,15 @@ size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);
 PROBE_MUST_CHECK struct probe_error *memory_read_all(
 	pid_t pid, uint64_t address, void *buffer, size_t size);
 
+/* Many places at once, each to a buffer of its own, with as few system calls as possible. */
+struct memory_piece {
+	uint64_t address;
+	void *buffer;
+	size_t size;
+};
+PROBE_MUST_CHECK struct probe_error *memory_read_pieces(
+	pid_t pid, const struct memory_piece *pieces, size_t count);
+
 /* Writes memory that the target itself could write (process_vm_writev(2)). */
 PROBE_MUST_CHECK struct probe_error *memory_write_data(
 	pid_t pid, uint64_t address, const void *buffer, size_t size);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Adding a session to a target, and removing what nobody wants any more.
+ *
+ *   attach_plan()    how each site is to be patched; who is refused
+ *   attach_build()   memory, stubs and tails, written but not yet reachable
+ *   attach_commit()  all threads stopped: bytes verified, sites patched,
+ *                    semaphores raised
+ */
+#ifndef LIBPROBE_ATTACH_H
+#define LIBPROBE_ATTACH_H
+
+#include "libprobe/change.h"
+#include "libprobe/layout.h"
+#include "libprobe/select.h"
+
+/* What is being done to one site. */
+struct attach_site {
+	bool wanted; /* it gets a stub, or is toggled */
+	bool is_new; /* nobody has patched it yet: `reg` describes how it will be */
+	struct reg_site reg;
+	uint64_t stub; /* 0 for a toggle */
+	struct arch_stub_code code;
+	struct arch_moved moved;
+	bool patched; /* by this commit */
+};
+
+struct attach {
+	struct change *change;
+	struct selection *selection;
+	const struct probe_request *request;
+	struct attach_site *sites;    /* as many as the selection has */
+	const struct layout *layouts; /* likewise; NULL: the stubs only count */
+	uint32_t first_site;	      /* what the records of selection->sites[0] call their site */
+	uint32_t session;
+	bool persistent;
+	int fd; /* of the session's data, or -1 */
+	uint64_t data_size;
+	uint64_t *pun_pages; /* mapped by this change */
+	size_t pun_page_count;
+};
+
+/*
+ * Plans every site of the selection. Refused sites are put into the report;
+ * unless request->keep_going they are an error (PROBE_ERROR_REFUSED).
+ */
+PROBE_MUST_CHECK struct probe_error *attach_plan(
+	struct attach *attach, struct probe_report *report);
+
+/* Creates the session in the registry and its data; ring_bytes 0: counters only. */
+PROBE_MUST_CHECK struct probe_error *attach_session(struct attach *attach, size_t ring_bytes);
+
+PROBE_MUST_CHECK struct probe_error *attach_build(struct attach *attach);
+PROBE_MUST_CHECK struct probe_error *attach_commit(struct attach *attach);
+void attach_deinit(struct attach *attach);
+
+/* Adds what was done to a report. */
+void attach_report(const struct attach *attach, struct probe_report *report);
+
+/*
+ * Ends everything that has a reference count of 0: sites without a stub get
+ * their bytes back, others are linked anew, semaphores are lowered, memory is
+ * given back as soon as no thread can be in it.
+ */
+PROBE_MUST_CHECK struct probe_error *detach_unreferenced(struct change *change);
+
+/* Sets the reference counts of sessions whose controllers are dead to 0; returns how many. */
+size_t detach_find_stale(struct change *change);
+
+/* Changes semaphores of a probe of a session by +1 or -1 (persistent counters). */
+PROBE_MUST_CHECK struct probe_error *semaphores_change(
+	struct change *change, uint64_t key, uint32_t session, int by);
+
+/* The distinct semaphores of a probe, as OCaml's protocol or SystemTap's has them. */
+size_t semaphores_of(
+	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
+
+/* Adds one to, or takes from, the 16-bit counter at an address of the target. */
+PROBE_MUST_CHECK struct probe_error *semaphore_add(struct change *change, uint64_t address, int by);
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LIBPROBE_REPORT_H
+#define LIBPROBE_REPORT_H
+
+#include "libprobe/select.h"
+#include "probe/target.h"
+
+/* Adds a refused site, with copies of its strings; `report` may be NULL. */
+PROBE_MUST_CHECK struct probe_error *report_refusal(struct probe_report *report,
+	const struct select_probe *probe, const struct select_site *site);
+
+#endif
