@@ -7,8 +7,6 @@ void emit_u8(struct emit *e, uint8_t byte)
 {
 	if (e->length < e->room)
 		e->out[e->length] = byte;
-	else
-		e->overflow = true;
 	e->length++;
 }
 
@@ -130,6 +128,47 @@ void emit_const(struct emit *e, int reg, uint64_t value)
 	}
 }
 
+/*
+ * How far `address` is from the end of an instruction of `length` bytes. What
+ * is near the limit counts as out of reach, so that the second writing, whose
+ * code is at other addresses, decides as the first did.
+ */
+static bool emit_reaches(const struct emit *e, size_t length, uint64_t address, int64_t *ret)
+{
+	enum { MARGIN = 1 << 20 };
+
+	*ret = (int64_t)(address - (e->at + e->length + length));
+	return *ret > INT32_MIN + MARGIN && *ret < INT32_MAX - MARGIN;
+}
+
+void emit_lea_to(struct emit *e, int reg, uint64_t address)
+{
+	int64_t distance;
+
+	if (!emit_reaches(e, 7, address, &distance)) {
+		emit_const(e, reg, address);
+		return;
+	}
+	emit_rex(e, true, reg, REG_NONE, 0, false);
+	emit_u8(e, OP_LEA);
+	emit_u8(e, (reg & 7) << 3 | 5);
+	emit_u32(e, distance);
+}
+
+void emit_test_u32(struct emit *e, uint64_t address, int scratch)
+{
+	int64_t distance;
+
+	if (!emit_reaches(e, 7, address, &distance)) {
+		emit_const(e, scratch, address);
+		emit_imm_mem(e, false, 7, mem_at(scratch, 0), 0);
+		return;
+	}
+	emit_bytes(e, "\x83\x3d", 2); /* cmpl $0, distance(%rip) */
+	emit_u32(e, distance);
+	emit_u8(e, 0);
+}
+
 void emit_push(struct emit *e, int reg)
 {
 	emit_rex(e, false, 0, REG_NONE, reg, false);
@@ -161,6 +200,19 @@ void emit_store_imm(struct emit *e, bool wide, struct emit_mem m, int32_t imm)
 	emit_u32(e, imm);
 }
 
+void emit_imm_mem(struct emit *e, bool wide, int digit, struct emit_mem m, int32_t imm)
+{
+	bool small = imm >= -128 && imm <= 127;
+
+	emit_rex(e, wide, 0, m.index, m.base, false);
+	emit_u8(e, small ? 0x83 : 0x81);
+	emit_operand(e, digit, m);
+	if (small)
+		emit_u8(e, imm);
+	else
+		emit_u32(e, imm);
+}
+
 int emit_label(struct emit *e)
 {
 	if (e->label_count == EMIT_LABELS) {
@@ -176,26 +228,44 @@ void emit_place(struct emit *e, int label)
 	e->labels[label] = e->length;
 }
 
-static void emit_rel32(struct emit *e, int label)
+/* The displacement to a label, in the size that emit_again() chose. */
+static void emit_relative(struct emit *e, int label, bool is_fixed)
 {
-	if (e->fixup_count == EMIT_FIXUPS) {
+	int k = e->fixup_count;
+
+	if (k == EMIT_FIXUPS) {
 		e->overflow = true;
 		return;
 	}
-	e->fixups[e->fixup_count].at = e->length;
-	e->fixups[e->fixup_count++].label = label;
-	emit_u32(e, 0);
+	e->fixups[k].at = e->length;
+	e->fixups[k].label = label;
+	e->fixups[k].is_fixed = is_fixed;
+	e->fixup_count++;
+	if (e->fixups[k].is_short)
+		emit_u8(e, 0);
+	else
+		emit_u32(e, 0);
 }
 
 void emit_jump_label(struct emit *e, int cc, int label)
 {
-	if (cc < 0) {
+	bool is_short = e->fixup_count < EMIT_FIXUPS && e->fixups[e->fixup_count].is_short;
+
+	if (is_short) {
+		emit_u8(e, cc < 0 ? 0xeb : 0x70 | cc);
+	} else if (cc < 0) {
 		emit_u8(e, 0xe9);
 	} else {
 		emit_u8(e, 0x0f);
 		emit_u8(e, 0x80 | cc);
 	}
-	emit_rel32(e, label);
+	emit_relative(e, label, false);
+}
+
+void emit_call_label(struct emit *e, int label)
+{
+	emit_u8(e, 0xe8);
+	emit_relative(e, label, true);
 }
 
 void emit_lea_label(struct emit *e, int reg, int label)
@@ -203,7 +273,7 @@ void emit_lea_label(struct emit *e, int reg, int label)
 	emit_rex(e, true, reg, REG_NONE, 0, false);
 	emit_u8(e, OP_LEA);
 	emit_u8(e, (reg & 7) << 3 | 5);
-	emit_rel32(e, label);
+	emit_relative(e, label, true);
 }
 
 bool emit_jump(struct emit *e, uint64_t to)
@@ -221,17 +291,41 @@ void emit_align(struct emit *e, size_t alignment)
 		emit_u8(e, 0xcc); /* never executed */
 }
 
+static int64_t fixup_distance(const struct emit *e, int k)
+{
+	size_t end = e->fixups[k].at + (e->fixups[k].is_short ? 1 : 4);
+
+	return (int64_t)e->labels[e->fixups[k].label] - (int64_t)end;
+}
+
+void emit_again(struct emit *e)
+{
+	/* Short jumps only bring everything closer together. */
+	for (int k = 0; !e->overflow && k < e->fixup_count; k++) {
+		int64_t distance = fixup_distance(e, k);
+
+		e->fixups[k].is_short = !e->fixups[k].is_fixed && distance == (int8_t)distance;
+	}
+	e->length = 0;
+	e->label_count = e->fixup_count = 0;
+}
+
 bool emit_finish(struct emit *e)
 {
-	if (e->overflow)
+	if (e->overflow || e->length > e->room)
 		return false;
-	for (int i = 0; i < e->fixup_count; i++) {
-		size_t at = e->fixups[i].at, to = e->labels[e->fixups[i].label];
-		int32_t distance = (int32_t)((int64_t)to - (int64_t)(at + 4));
+	for (int k = 0; k < e->fixup_count; k++) {
+		int64_t distance = fixup_distance(e, k);
+		int32_t rel32 = distance;
 
-		if (to == SIZE_MAX)
+		if (e->labels[e->fixups[k].label] == SIZE_MAX)
 			return false;
-		memcpy(e->out + at, &distance, sizeof(distance));
+		if (!e->fixups[k].is_short)
+			memcpy(e->out + e->fixups[k].at, &rel32, sizeof(rel32));
+		else if (distance == (int8_t)distance)
+			e->out[e->fixups[k].at] = distance;
+		else
+			return false;
 	}
 	return true;
 }

@@ -35,19 +35,25 @@ enum {
 /* Condition codes as in the low four bits of 0f 8x. */
 enum { CC_B = 2, CC_AE = 3, CC_E = 4, CC_NE = 5, CC_BE = 6, CC_A = 7 };
 
-enum { EMIT_LABELS = 160, EMIT_FIXUPS = 320 };
+enum { EMIT_LABELS = 256, EMIT_FIXUPS = 512 };
 
-/* Code being written to `out` for execution at `at`. */
+/*
+ * Code being written to `out` for execution at `at`. It is written twice: the
+ * first time with long jumps, the second time, after emit_again(), with short
+ * ones where the first showed that they reach.
+ */
 struct emit {
 	uint8_t *out;
 	size_t room, length;
 	uint64_t at;
-	bool overflow; /* the buffer, or a table below, was too small */
+	bool overflow; /* a table below was too small */
 	int label_count, fixup_count;
 	size_t labels[EMIT_LABELS];
 	struct {
-		size_t at; /* of the rel32 */
+		size_t at; /* of the rel8 or rel32 */
 		int label;
+		bool is_fixed; /* never short */
+		bool is_short;
 	} fixups[EMIT_FIXUPS];
 };
 
@@ -78,7 +84,9 @@ enum emit_op {
 	OP_MOVZX16 = 0x0fb7,
 	OP_MOVSX8 = 0x0fbe,
 	OP_MOVSX16 = 0x0fbf,
-	OP_MOVSX32 = 0x63
+	OP_MOVSX32 = 0x63,
+	OP_BSF = 0x0fbc,
+	OP_LSL = 0x0f03
 };
 
 void emit_u8(struct emit *e, uint8_t byte);
@@ -94,23 +102,32 @@ void emit_reg(struct emit *e, bool wide, enum emit_op op, int reg, int rm);
 void emit_imm(struct emit *e, bool wide, int digit, int reg, int32_t imm);
 /* shl or shr by a constant. */
 void emit_shift(struct emit *e, bool wide, bool left, int reg, uint8_t count);
-/* Loads a constant by the shortest form. */
+/* Loads a constant by the shortest form; leaves the flags alone. */
 void emit_const(struct emit *e, int reg, uint64_t value);
+/* Loads an address, relative to the program counter where that reaches. */
+void emit_lea_to(struct emit *e, int reg, uint64_t address);
+/* Compares the u32 at `address` with 0; may change `scratch`. */
+void emit_test_u32(struct emit *e, uint64_t address, int scratch);
 void emit_push(struct emit *e, int reg);
 void emit_pop(struct emit *e, int reg);
 /* incq mem, with `lock` where asked for. */
 void emit_inc(struct emit *e, bool lock, struct emit_mem mem);
 /* movq or movl $imm, mem. */
 void emit_store_imm(struct emit *e, bool wide, struct emit_mem mem, int32_t imm);
+/* Group 1 with an immediate and a memory operand. */
+void emit_imm_mem(struct emit *e, bool wide, int digit, struct emit_mem mem, int32_t imm);
 
-/* Labels: a new one, its place, a jump to it (cc < 0: unconditional), its address. */
+/* Labels: a new one, its place, a jump or call to it (cc < 0: always), its address. */
 int emit_label(struct emit *e);
 void emit_place(struct emit *e, int label);
 void emit_jump_label(struct emit *e, int cc, int label);
+void emit_call_label(struct emit *e, int label);
 void emit_lea_label(struct emit *e, int reg, int label);
 /* A jump to an address; false where it is out of reach. */
 bool emit_jump(struct emit *e, uint64_t to);
 void emit_align(struct emit *e, size_t alignment);
+/* Starts over. What is emitted next must be the same as before. */
+void emit_again(struct emit *e);
 /* Resolves the labels; false if anything went wrong. */
 bool emit_finish(struct emit *e);
 
@@ -118,6 +135,11 @@ bool emit_finish(struct emit *e);
 static inline struct emit_mem mem_at(int base, int32_t disp)
 {
 	return (struct emit_mem){.base = base, .index = REG_NONE, .scale = 1, .disp = disp};
+}
+
+static inline struct emit_mem mem_indexed(int base, int index, int32_t disp)
+{
+	return (struct emit_mem){.base = base, .index = index, .scale = 1, .disp = disp};
 }
 
 static inline struct emit_mem mem_fs(int32_t disp)

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stubs of x86-64, executed here: what they write, and that they leave no
+ * trace. Every test runs them with rseq and without, with the rings near the
+ * code and far from it. Threads and signals are in test_stub_threads.c.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "arch/x86/stub.h"
+#include "tests/unit/stub_harness.h"
+#include "tests/unit/stub_host.h"
+
+enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, R15 };
+
+enum { PAGE = 4096, STACK_BYTES = 4 * PAGE, PAGES = 6 };
+enum { FLAGS_ALWAYS = 0x202, FLAGS_ARITHMETIC = 0x8d5, FLAG_DIRECTION = 0x400 };
+
+#define TRUNCATED (UINT64_C(1) << RING_STRING_TRUNCATED_BIT)
+#define UNREADABLE (UINT64_C(1) << RING_STRING_NULL_BIT)
+#define NON_CANONICAL UINT64_C(0x8000000000000000)
+
+/* One of the ways in which a stub is made, and memory to point at. */
+struct variant {
+	struct stub_host host;
+	bool has_rseq;
+	uint8_t *stack; /* gpr[RSP] points to its middle */
+	uint8_t *pages; /* pages 0 to 2 and 4 can be read; 3 and 5 cannot */
+	struct stub_state state;
+};
+
+static void set_up_state(struct variant *v)
+{
+	for (int i = 0; i < 16; i++) {
+		v->state.gpr[i] = UINT64_C(0xf1e2d3c4b5a69780) + i * UINT64_C(0x0102030405060708);
+		memset(v->state.xmm[i], 0x10 + i, 16);
+		v->state.xmm[i][0] = 0xf0 + i;
+	}
+	v->state.gpr[RSP] = (uintptr_t)v->stack + STACK_BYTES / 2 + 64;
+	v->state.flags = FLAGS_ALWAYS;
+	for (int i = 0; i < STACK_BYTES; i++)
+		v->stack[i] = i * 7 + (i >> 8);
+}
+
+static void variant_init(struct variant *v, bool near, bool has_rseq)
+{
+	stub_host_init(&v->host, near);
+	v->has_rseq = has_rseq;
+	v->stack =
+		mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	v->pages = mmap(
+		NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(v->stack, MAP_FAILED);
+	assert_ptr_not_equal(v->pages, MAP_FAILED);
+	assert_int_equal(mprotect(v->pages + 3 * PAGE, PAGE, PROT_NONE), 0);
+	assert_int_equal(mprotect(v->pages + 5 * PAGE, PAGE, PROT_NONE), 0);
+	set_up_state(v);
+}
+
+static void variant_deinit(struct variant *v)
+{
+	stub_host_deinit(&v->host);
+	munmap(v->stack, STACK_BYTES);
+	munmap(v->pages, PAGES * PAGE);
+}
+
+static void in_every_variant(void (*check)(struct variant *v))
+{
+	for (int i = 0; i < 4; i++) {
+		struct variant v;
+
+		variant_init(&v, i & 1, i & 2);
+		if (!v.has_rseq || v.host.thread.has_rseq)
+			check(&v);
+		else
+			print_message("no rseq in this C library: left out\n");
+		variant_deinit(&v);
+	}
+}
+
+static struct arch_stub new_stub(struct variant *v, enum arch_stub_kind kind)
+{
+	struct arch_stub stub = stub_host_stub(&v->host, v->has_rseq);
+
+	stub.kind = kind;
+	stub.next = (uintptr_t)stub_harness_next;
+	return stub;
+}
+
+/* A hit; checks that it changed nothing that the program can see. */
+static void hit(struct variant *v, const void *entry)
+{
+	static const size_t below = 128, above = STACK_BYTES / 4;
+	size_t at = v->state.gpr[RSP] - (uintptr_t)v->stack;
+	uint8_t before[128 + STACK_BYTES / 4];
+	struct stub_state out;
+
+	memcpy(before, v->stack + at - below, below + above);
+	stub_harness_run(&v->state, &out, entry);
+	for (int i = 0; i < 16; i++)
+		assert_int_equal(out.gpr[i], v->state.gpr[i]);
+	assert_int_equal(out.flags, v->state.flags);
+	assert_memory_equal(out.xmm, v->state.xmm, sizeof(out.xmm));
+	assert_memory_equal(v->stack + at - below, before, below + above);
+}
+
+/* ---- Counting, and what a hit leaves alone ------------------------------------------ */
+
+static void all_flags(struct variant *v, const void *entry)
+{
+	static const int bits[] = {0x001, 0x004, 0x010, 0x040, 0x080, 0x400, 0x800};
+
+	for (int set = 0; set < 128; set++) {
+		v->state.flags = FLAGS_ALWAYS;
+		for (int i = 0; i < 7; i++)
+			if (set >> i & 1)
+				v->state.flags |= bits[i];
+		hit(v, entry);
+	}
+	v->state.flags = FLAGS_ALWAYS;
+}
+
+static void check_count(struct variant *v)
+{
+	struct arch_stub stub = new_stub(v, ARCH_STUB_COUNT);
+	const void *entry = stub_host_emit(&v->host, &stub);
+
+	all_flags(v, entry);
+	assert_int_equal(stub_host_hits(&v->host), 128);
+	assert_int_equal(stub_host_lost(&v->host), 0);
+	*v->host.guard = 0;
+	all_flags(v, entry);
+	assert_int_equal(stub_host_hits(&v->host), 128);
+}
+
+static void count(void **state)
+{
+	(void)state;
+	in_every_variant(check_count);
+}
+
+/* ---- Values ------------------------------------------------------------------------------ */
+
+/* An argument whose value is computed from the state. */
+struct value {
+	const char *spec;
+	int reg;	/* of the state; -1: `fixed` alone */
+	int shift;	/* the value's place in the register */
+	uint64_t fixed; /* added, for immediates */
+};
+
+/* clang-format off */
+static const struct value values[] = {
+	{"8@%rax", RAX, 0, 0}, {"-8@%rcx", RCX, 0, 0}, {"8@%rdx", RDX, 0, 0},
+	{"8@%rbx", RBX, 0, 0}, {"8@%rsp", RSP, 0, 0}, {"8@%rbp", RBP, 0, 0},
+	{"8@%rsi", RSI, 0, 0}, {"8@%rdi", RDI, 0, 0}, {"8@%r8", R8, 0, 0},
+	{"8@%r9", R9, 0, 0}, {"8@%r10", R10, 0, 0}, {"8@%r11", R11, 0, 0},
+	{"8@%r12", R12, 0, 0}, {"8@%r13", R13, 0, 0}, {"8@%r14", R14, 0, 0},
+	{"8@%r15", R15, 0, 0},
+	{"4@%eax", RAX, 0, 0}, {"-4@%ecx", RCX, 0, 0}, {"-4@%ebx", RBX, 0, 0},
+	{"4@%r12d", R12, 0, 0}, {"-4@%r13d", R13, 0, 0}, {"-4@%r9d", R9, 0, 0},
+	{"2@%ax", RAX, 0, 0}, {"-2@%si", RSI, 0, 0}, {"2@%r14w", R14, 0, 0},
+	{"-2@%bp", RBP, 0, 0}, {"-2@%r10w", R10, 0, 0},
+	{"1@%al", RAX, 0, 0}, {"-1@%al", RAX, 0, 0}, {"1@%bl", RBX, 0, 0},
+	{"-1@%bl", RBX, 0, 0}, {"1@%spl", RSP, 0, 0}, {"1@%bpl", RBP, 0, 0},
+	{"-1@%sil", RSI, 0, 0}, {"1@%dil", RDI, 0, 0}, {"-1@%r8b", R8, 0, 0},
+	{"1@%r15b", R15, 0, 0}, {"-1@%r12b", R12, 0, 0},
+	{"1@%ah", RAX, 8, 0}, {"-1@%ah", RAX, 8, 0}, {"1@%bh", RBX, 8, 0},
+	{"-1@%ch", RCX, 8, 0}, {"1@%dh", RDX, 8, 0}, {"-1@%bh", RBX, 8, 0},
+	{"4@%rax", RAX, 0, 0}, {"-4@%rbp", RBP, 0, 0}, {"4f@%ebx", RBX, 0, 0},
+	{"8f@%r11", R11, 0, 0},
+	{"8@$0", -1, 0, 0}, {"4@$5", -1, 0, 5}, {"-4@$-5", -1, 0, -5},
+	{"4@$-5", -1, 0, 0xfffffffb}, {"-1@$255", -1, 0, -1}, {"1@$-1", -1, 0, 255},
+	{"2@$65536", -1, 0, 0}, {"-8@$-9223372036854775808", -1, 0, INT64_MIN},
+	{"8@$18446744073709551615", -1, 0, UINT64_MAX},
+	{"8@$0x123456789abcdef0", -1, 0, 0x123456789abcdef0},
+	{"8@$2147483648", -1, 0, 0x80000000}, {"8@$4294967295", -1, 0, 0xffffffff},
+};
+/* clang-format on */
+
+static uint64_t extended(uint64_t value, const struct arch_arg *arg)
+{
+	unsigned int bytes = arg->size < arg->width ? arg->size : arg->width;
+	int unused = 64 - 8 * (int)bytes;
+
+	if (arg->is_signed && !arg->is_float)
+		return (uint64_t)((int64_t)(value << unused) >> unused);
+	return value << unused >> unused;
+}
+
+static uint64_t expected(
+	const struct value *value, const struct arch_arg *arg, const struct stub_state *state)
+{
+	if (value->reg < 0)
+		return value->fixed;
+	return extended(state->gpr[value->reg] >> value->shift, arg);
+}
+
+static struct arch_capture capture(const char *spec)
+{
+	struct arch_arg args[ARCH_ARGS_MAX];
+
+	assert_int_equal(arch_x86_64.parse_args(spec, args), 1);
+	return (struct arch_capture){.arg = args[0], .bytes_max = 64};
+}
+
+/* Makes a stub for the captures, hits it and returns its record's words. */
+static const uint64_t *record(
+	struct variant *v, const struct arch_capture *captures, size_t count, size_t *bytes_ret)
+{
+	struct arch_stub stub = new_stub(v, ARCH_STUB_RECORD);
+	const struct ring_record *r;
+
+	stub_host_reset(&v->host);
+	stub.captures = captures;
+	stub.capture_count = count;
+	hit(v, stub_host_emit(&v->host, &stub));
+	r = stub_host_only_record(&v->host, bytes_ret);
+	assert_non_null(r);
+	assert_int_equal(stub_host_lost(&v->host), 0);
+	assert_int_equal(stub_host_hits(&v->host), 0);
+	assert_int_equal(r->tid, gettid());
+	assert_int_equal(r->site, (uint32_t)HOST_SITE);
+	assert_true(r->time > 0);
+	assert_true(*bytes_ret >= sizeof(*r) + 8 * count);
+	return (const uint64_t *)(r + 1);
+}
+
+static void check_values(struct variant *v)
+{
+	enum { ALL = sizeof(values) / sizeof(values[0]) };
+	struct arch_capture captures[ARCH_ARGS_MAX];
+	size_t bytes;
+
+	for (size_t first = 0; first < ALL; first += ARCH_ARGS_MAX) {
+		size_t n = ALL - first < ARCH_ARGS_MAX ? ALL - first : ARCH_ARGS_MAX;
+		const uint64_t *words;
+
+		for (size_t i = 0; i < n; i++) {
+			captures[i] = capture(values[first + i].spec);
+			assert_true(x86_64_capturable(&captures[i].arg));
+			assert_false(x86_64_capture_checked(&captures[i]));
+		}
+		words = record(v, captures, n, &bytes);
+		assert_int_equal(bytes, sizeof(struct ring_record) + 8 * n);
+		for (size_t i = 0; i < n; i++) {
+			uint64_t want = expected(&values[first + i], &captures[i].arg, &v->state);
+
+			if (words[i] != want)
+				fail_msg("%s: %#lx, not %#lx", values[first + i].spec, words[i],
+					want);
+		}
+	}
+}
+
+static void values_of_registers_and_immediates(void **state)
+{
+	(void)state;
+	in_every_variant(check_values);
+}
+
+static void check_vectors(struct variant *v)
+{
+	struct arch_capture captures[] = {capture("4f@%xmm0"), capture("8f@%xmm3"),
+		capture("16@%xmm7"), capture("-8f@%xmm12"), capture("4f@%xmm15"),
+		capture("16@%xmm9"), capture("8@%r9")};
+	const uint64_t *words;
+	size_t bytes;
+	uint64_t want = 0;
+
+	words = record(v, captures, 7, &bytes);
+	assert_int_equal(bytes, sizeof(struct ring_record) + 7 * 8 + 32);
+	memcpy(&want, v->state.xmm[0], 4);
+	assert_int_equal(words[0], want);
+	assert_memory_equal(&words[1], v->state.xmm[3], 8);
+	assert_int_equal(words[2], 16);
+	assert_memory_equal(&words[3], v->state.xmm[12], 8);
+	memcpy(&want, v->state.xmm[15], 4);
+	assert_int_equal(words[4], want);
+	assert_int_equal(words[5], 16);
+	assert_int_equal(words[6], v->state.gpr[R9]);
+	assert_memory_equal(&words[7], v->state.xmm[7], 16);
+	assert_memory_equal(&words[9], v->state.xmm[9], 16);
+}
+
+static void values_of_vector_registers(void **state)
+{
+	(void)state;
+	in_every_variant(check_vectors);
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+/* Where a memory operand points to, and so what is to be read. */
+struct memory_case {
+	const char *spec;
+	int base, index;   /* registers set for it, or -1 */
+	int64_t base_add;  /* the base holds the address + this */
+	uint64_t index_is; /* the index's value */
+};
+
+/* clang-format off */
+static const struct memory_case memories[] = {
+	{"8@(%rax)", RAX, -1, 0, 0}, {"-4@8(%rcx)", RCX, -1, -8, 0},
+	{"4@-16(%rdx)", RDX, -1, 16, 0}, {"2@4096(%rbx)", RBX, -1, -4096, 0},
+	{"-2@(%rbp)", RBP, -1, 0, 0}, {"1@-1(%rsi)", RSI, -1, 1, 0},
+	{"-1@127(%rdi)", RDI, -1, -127, 0}, {"8@128(%r8)", R8, -1, -128, 0},
+	{"8@(%r9)", R9, -1, 0, 0}, {"4@(%r10)", R10, -1, 0, 0},
+	{"4@4(%r11)", R11, -1, -4, 0}, {"8@(%r12)", R12, -1, 0, 0},
+	{"-8@(%r13)", R13, -1, 0, 0}, {"8@2147483647(%r14)", R14, -1, -2147483647, 0},
+	{"8@-2147483648(%r15)", R15, -1, 2147483648, 0},
+	{"4@(%rax,%rcx,4)", RAX, RCX, -4 * 3, 3}, {"8@8(%rcx,%rax,8)", RCX, RAX, -8 - 8 * 5, 5},
+	{"8@(%r12,%r13)", R12, R13, -100, 100}, {"1@(%rbx,%rdx,2)", RBX, RDX, 2, UINT64_MAX},
+	{"8f@(%r8,%r9,1)", R8, R9, -7, 7}, {"4@16(%rbp,%r10,4)", RBP, R10, -16 - 40, 10},
+	{"8@(%rdi,%rdi)", RDI, -1, 0, 0},
+};
+/* clang-format on */
+
+static void check_memory_case(struct variant *v, const struct memory_case *m)
+{
+	struct arch_capture captures[2] = {capture(m->spec), capture("8@%rdx")};
+	uint64_t address = (uintptr_t)v->pages + 2 * PAGE + 24, value = 0;
+	const uint64_t *words;
+	size_t bytes;
+
+	if (m->base == RDI && strstr(m->spec, "%rdi,%rdi"))
+		v->state.gpr[RDI] = address / 2;
+	else
+		v->state.gpr[m->base] = address + m->base_add;
+	if (m->index >= 0)
+		v->state.gpr[m->index] = m->index_is;
+	memset(v->pages, 0x5a, 3 * PAGE);
+	memcpy((void *)(uintptr_t)address, "\x81\x92\xa3\xb4\xc5\xd6\xe7\xf8", 8);
+	assert_true(x86_64_capture_checked(&captures[0]));
+	words = record(v, captures, 2, &bytes);
+	assert_int_equal(bytes, sizeof(struct ring_record) + 24);
+	memcpy(&value, (void *)(uintptr_t)address, 8);
+	captures[0].arg.width = 8;
+	assert_int_equal(words[0], extended(value, &captures[0].arg));
+	assert_int_equal(words[1], v->state.gpr[RDX]);
+	assert_int_equal(words[2], 3); /* both could be read */
+	set_up_state(v);
+}
+
+static void check_memory(struct variant *v)
+{
+	for (size_t i = 0; i < sizeof(memories) / sizeof(memories[0]); i++)
+		check_memory_case(v, &memories[i]);
+}
+
+static void memory_by_pointer(void **state)
+{
+	(void)state;
+	in_every_variant(check_memory);
+}
+
+/* The stack and static storage are read without a check, and without a mask. */
+static void check_safe_memory(struct variant *v)
+{
+	static const int64_t constant = INT64_C(-0x1122334455667788);
+	struct arch_capture captures[] = {capture("8@(%rsp)"), capture("-4@-8(%rsp)"),
+		capture("1@200(%rsp)"), capture("8@constant(%rip)"), capture("-4@constant+4(%rip)"),
+		capture("2@constant")};
+	const uint8_t *sp = (const uint8_t *)(uintptr_t)v->state.gpr[RSP];
+	const uint64_t *words;
+	int32_t below, above;
+	size_t bytes;
+
+	memcpy(&below, sp - 8, 4);
+	memcpy(&above, (const uint8_t *)&constant + 4, 4);
+	for (int i = 3; i < 6; i++) {
+		assert_false(x86_64_capturable(&captures[i].arg));
+		captures[i].arg.disp += (intptr_t)&constant;
+		captures[i].arg.symbol = NULL;
+		captures[i].is_static = true;
+	}
+	for (int i = 0; i < 6; i++)
+		assert_false(x86_64_capture_checked(&captures[i]));
+	words = record(v, captures, 6, &bytes);
+	assert_int_equal(bytes, sizeof(struct ring_record) + 6 * 8);
+	assert_memory_equal(&words[0], sp, 8);
+	assert_int_equal(words[1], (int64_t)below);
+	assert_int_equal(words[2], sp[200]);
+	assert_int_equal(words[3], constant);
+	assert_int_equal(words[4], (int64_t)above);
+	assert_int_equal(words[5], (uint16_t)constant);
+}
+
+static void memory_without_check(void **state)
+{
+	(void)state;
+	in_every_variant(check_safe_memory);
+}
+
+static void check_bad_pointers(struct variant *v)
+{
+	struct arch_capture captures[] = {capture("8@(%rax)"), capture("4@(%rbp)"),
+		capture("-8@8(%rcx)"), capture("8@(%rdx)"), capture("4@(%rsi)"), capture("8@4660"),
+		capture("4@(%r8)"), capture("1@(%r9,%r10,8)"), capture("8@2147483647(%rsp)"),
+		capture("8@(%r11)"), capture("24@(%r11)"), capture("8@-8(%rax)"),
+		capture("8@(%r13)"), capture("8@%rax")};
+	enum { N = sizeof(captures) / sizeof(captures[0]) };
+	uint64_t bad = (uintptr_t)v->pages + 3 * PAGE, want = 0;
+	const uint64_t *words;
+	size_t bytes;
+
+	v->state.gpr[RAX] = 0;
+	v->state.gpr[RBP] = 1;
+	v->state.gpr[RCX] = bad - 8;
+	v->state.gpr[RDX] = NON_CANONICAL;
+	v->state.gpr[RSI] = UINT64_MAX;
+	v->state.gpr[R8] = PAGE - 1;
+	v->state.gpr[R9] = bad;
+	v->state.gpr[R10] = 3;
+	v->state.gpr[R11] = bad - 4; /* begins in a page that can be read */
+	v->state.gpr[R13] = bad - 8; /* the only good one */
+	memcpy((void *)(uintptr_t)(bad - 8), "\1\2\3\4\5\6\7\1", 8);
+	words = record(v, captures, N, &bytes);
+	assert_int_equal(bytes, sizeof(struct ring_record) + 8 * (N + 1));
+	for (int i = 0; i < N - 2; i++)
+		assert_int_equal(words[i], i == 10 ? UNREADABLE : 0);
+	assert_int_equal(words[N - 2], 0x0107060504030201);
+	assert_int_equal(words[N - 1], v->state.gpr[RAX]);
+	want = UINT64_C(3) << (N - 2);
+	assert_int_equal(words[N], want);
+	set_up_state(v);
+}
+
+static void bad_pointers(void **state)
+{
+	(void)state;
+	in_every_variant(check_bad_pointers);
+}
+
+/* Without the kernel's help nothing but the stack is read through a pointer. */
+static void check_no_kernel(struct variant *v)
+{
+	struct arch_capture captures[] = {
+		capture("8@(%rbx)"), capture("8@-16(%rbp)"), capture("8@%rbx"), capture("8@%rbp")};
+	struct arch_stub stub = new_stub(v, ARCH_STUB_RECORD);
+	const struct ring_record *r;
+	const uint64_t *words;
+	size_t bytes;
+
+	captures[2].is_string = captures[3].is_string = true;
+	strcpy((char *)v->pages, "heap");
+	v->state.gpr[RBX] = (uintptr_t)v->pages;
+	v->state.gpr[RBP] = v->state.gpr[RSP] + 32;
+	strcpy((char *)(uintptr_t)v->state.gpr[RBP], "stack");
+	stub_host_reset(&v->host);
+	stub.captures = captures;
+	stub.capture_count = 4;
+	stub.may_call_kernel = false;
+	hit(v, stub_host_emit(&v->host, &stub));
+	r = stub_host_only_record(&v->host, &bytes);
+	assert_non_null(r);
+	words = (const uint64_t *)(r + 1);
+	assert_int_equal(words[0], 0);
+	assert_memory_equal(&words[1], (void *)(uintptr_t)(v->state.gpr[RBP] - 16), 8);
+	assert_int_equal(words[2], UNREADABLE);
+	assert_int_equal(words[3], 5);
+	assert_int_equal(words[4], 0xe);
+	assert_memory_equal(&words[5], "stack", 5);
+	set_up_state(v);
+}
+
+static void pointers_without_system_calls(void **state)
+{
+	(void)state;
+	in_every_variant(check_no_kernel);
+}
+
+/* ---- What cannot be done -----------------------------------------------------------------------
+ */
+
+static void what_cannot_be_captured(void **state)
+{
+	static const char *const specs[] = {"3@%eax", "16@%r8", "8@$sym", "8@$sym+4", "8@sym(%rip)",
+		"8@sym+8(%rax)", "16@%xmm31", "32@%ymm7", "2@%xmm0", "10f@%xmm0", "8@%fs:0", "3@$5",
+		"5000@(%rax)"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+		struct arch_capture c = capture(specs[i]);
+
+		if (arch_x86_64.capturable(&c.arg))
+			fail_msg("%s", specs[i]);
+	}
+}
+
+static void refusals(void **state)
+{
+	struct arch_capture captures[2] = {capture("8@sym(%rip)"), capture("16@%xmm1")};
+	struct arch_stub_code code;
+	static uint8_t out[ARCH_STUB_MAX];
+	struct variant v;
+	struct arch_stub stub;
+
+	(void)state;
+	variant_init(&v, false, false);
+	stub = new_stub(&v, ARCH_STUB_RECORD);
+	stub.captures = captures;
+	stub.capture_count = 1;
+	assert_int_equal(
+		arch_x86_64.stub(&stub, stub.next, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
+	captures[1].is_string = true;
+	stub.captures = captures + 1;
+	assert_int_equal(
+		arch_x86_64.stub(&stub, stub.next, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
+	stub.capture_count = 0;
+	assert_int_equal(arch_x86_64.stub(&stub, stub.next, out, 64, &code), ARCH_STUB_NO_ROOM);
+	assert_int_equal(
+		arch_x86_64.stub(&stub, stub.next + (UINT64_C(1) << 32), out, sizeof(out), &code),
+		ARCH_STUB_OUT_OF_REACH);
+	stub.ring_bytes = 48000;
+	assert_int_equal(
+		arch_x86_64.stub(&stub, stub.next, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
+	variant_deinit(&v);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(count),
+		cmocka_unit_test(values_of_registers_and_immediates),
+		cmocka_unit_test(values_of_vector_registers),
+		cmocka_unit_test(memory_by_pointer),
+		cmocka_unit_test(memory_without_check),
+		cmocka_unit_test(bad_pointers),
+		cmocka_unit_test(pointers_without_system_calls),
+		cmocka_unit_test(what_cannot_be_captured),
+		cmocka_unit_test(refusals),
+	};
+
+#ifndef __x86_64__
+	return 77; /* these stubs only run on x86-64 */
+#endif
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
