@@ -155,27 +155,38 @@ void table_free(struct table *table)
 
 /* ---- Printing ----------------------------------------------------------------------- */
 
-/* Makes the columns that may shrink narrower, until a line fits the terminal. */
+/* How much narrower a column may become. */
+static size_t slack(const struct table *table, size_t column)
+{
+	size_t width = table->widths[column];
+
+	return table->columns[column].shrinks && width > SHRUNK_WIDTH ? width - SHRUNK_WIDTH : 0;
+}
+
+/*
+ * Makes the columns that may shrink narrower, until a line fits the terminal.
+ * Where it would not fit even so, nothing is cut: lines wrap in any case.
+ */
 static void fit_terminal(struct table *table)
 {
 	struct winsize size;
-	size_t total = 0;
+	size_t total = 0, most = 0, excess;
 
 	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 ||
 		size.ws_col == 0)
 		return;
-	for (size_t i = 0; i < table->column_count; i++)
+	for (size_t i = 0; i < table->column_count; i++) {
 		total += table->widths[i] + (i > 0 ? GAP : 0);
-	for (size_t i = 0; i < table->column_count && total > size.ws_col; i++) {
-		size_t *width = &table->widths[i];
-		size_t excess = total - size.ws_col;
+		most += slack(table, i);
+	}
+	if (total <= size.ws_col || total - size.ws_col > most)
+		return;
+	excess = total - size.ws_col;
+	for (size_t i = 0; i < table->column_count && excess > 0; i++) {
+		size_t cut = slack(table, i) < excess ? slack(table, i) : excess;
 
-		if (!table->columns[i].shrinks || *width <= SHRUNK_WIDTH)
-			continue;
-		if (excess > *width - SHRUNK_WIDTH)
-			excess = *width - SHRUNK_WIDTH;
-		*width -= excess;
-		total -= excess;
+		table->widths[i] -= cut;
+		excess -= cut;
 	}
 }
 

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* Patterns: any text is parsed, matched against names made of it, and compared. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/pattern.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const char *names[] = {"provider:name", "a:b__c", NULL};
+	struct probe_pattern *pattern;
+	struct probe_error *error;
+	size_t count;
+	char *text;
+
+	/* Regular expressions and globs of the user's own may take long; that is no fault. */
+	if (size > 64 || memchr(data, '*', size) || memchr(data, '{', size) ||
+		memchr(data, '+', size))
+		return 0;
+	text = malloc(size + 1);
+	if (!text)
+		return 0;
+	memcpy(text, data, size);
+	text[size] = '\0';
+	names[2] = text;
+	error = probe_pattern_parse(text, &pattern);
+	if (!error) {
+		(void)probe_pattern_matches(pattern, text, text, text);
+		(void)probe_pattern_matches(pattern, "/usr/lib/libx.so.1", "provider", "a-b__c");
+		if (probe_pattern_captures(pattern, &count) && (count == 0 || count > 32))
+			abort();
+		error = probe_pattern_no_match(pattern, "here", names, 3);
+		probe_pattern_free(pattern);
+	}
+	probe_error_free(error);
+	free(text);
+	return 0;
+}
