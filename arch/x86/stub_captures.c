@@ -369,13 +369,13 @@ static void emit_measure_subroutine(struct emit *e, const struct plan *p)
 	emit_reg(e, true, OP_SUB, RAX, R8);
 	emit_u8(e, 0xc3);
 
-	emit_place(e, cut);
-	emit_mem(e, true, OP_LEA, RSI, mem_at(R9, -1));
 	emit_place(e, fault); /* what came before it, if anything, is shown */
 	emit_reg(e, true, OP_CMP, RSI, R8);
 	emit_jump_label(e, CC_BE, null);
-	emit_const(e, RAX, UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
-	emit_reg(e, true, OP_ADD, RAX, RSI);
+	emit_mem(e, true, OP_LEA, R9, mem_at(RSI, 1));
+	emit_place(e, cut);
+	emit_const(e, RAX, (UINT64_C(1) << RING_STRING_TRUNCATED_BIT) - 1);
+	emit_reg(e, true, OP_ADD, RAX, R9);
 	emit_reg(e, true, OP_SUB, RAX, R8);
 	emit_u8(e, 0xc3);
 	emit_place(e, null);

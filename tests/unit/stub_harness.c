@@ -83,4 +83,15 @@ __asm__(
 );
 /* clang-format on */
 
+#else
+
+const char stub_harness_next[1];
+
+/* Never called: the tests leave before. */
+void stub_harness_run(const struct stub_state *in, struct stub_state *out, const void *entry)
+{
+	(void)entry;
+	*out = *in;
+}
+
 #endif

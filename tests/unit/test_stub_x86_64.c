@@ -8,107 +8,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "arch/x86/stub.h"
-#include "tests/unit/stub_harness.h"
-#include "tests/unit/stub_host.h"
-
-enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, R15 };
-
-enum { PAGE = 4096, STACK_BYTES = 4 * PAGE, PAGES = 6 };
-enum { FLAGS_ALWAYS = 0x202, FLAGS_ARITHMETIC = 0x8d5, FLAG_DIRECTION = 0x400 };
-
-#define TRUNCATED (UINT64_C(1) << RING_STRING_TRUNCATED_BIT)
-#define UNREADABLE (UINT64_C(1) << RING_STRING_NULL_BIT)
-#define NON_CANONICAL UINT64_C(0x8000000000000000)
-
-/* One of the ways in which a stub is made, and memory to point at. */
-struct variant {
-	struct stub_host host;
-	bool has_rseq;
-	uint8_t *stack; /* gpr[RSP] points to its middle */
-	uint8_t *pages; /* pages 0 to 2 and 4 can be read; 3 and 5 cannot */
-	struct stub_state state;
-};
-
-static void set_up_state(struct variant *v)
-{
-	for (int i = 0; i < 16; i++) {
-		v->state.gpr[i] = UINT64_C(0xf1e2d3c4b5a69780) + i * UINT64_C(0x0102030405060708);
-		memset(v->state.xmm[i], 0x10 + i, 16);
-		v->state.xmm[i][0] = 0xf0 + i;
-	}
-	v->state.gpr[RSP] = (uintptr_t)v->stack + STACK_BYTES / 2 + 64;
-	v->state.flags = FLAGS_ALWAYS;
-	for (int i = 0; i < STACK_BYTES; i++)
-		v->stack[i] = i * 7 + (i >> 8);
-}
-
-static void variant_init(struct variant *v, bool near, bool has_rseq)
-{
-	stub_host_init(&v->host, near);
-	v->has_rseq = has_rseq;
-	v->stack =
-		mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	v->pages = mmap(
-		NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(v->stack, MAP_FAILED);
-	assert_ptr_not_equal(v->pages, MAP_FAILED);
-	assert_int_equal(mprotect(v->pages + 3 * PAGE, PAGE, PROT_NONE), 0);
-	assert_int_equal(mprotect(v->pages + 5 * PAGE, PAGE, PROT_NONE), 0);
-	set_up_state(v);
-}
-
-static void variant_deinit(struct variant *v)
-{
-	stub_host_deinit(&v->host);
-	munmap(v->stack, STACK_BYTES);
-	munmap(v->pages, PAGES * PAGE);
-}
-
-static void in_every_variant(void (*check)(struct variant *v))
-{
-	for (int i = 0; i < 4; i++) {
-		struct variant v;
-
-		variant_init(&v, i & 1, i & 2);
-		if (!v.has_rseq || v.host.thread.has_rseq)
-			check(&v);
-		else
-			print_message("no rseq in this C library: left out\n");
-		variant_deinit(&v);
-	}
-}
-
-static struct arch_stub new_stub(struct variant *v, enum arch_stub_kind kind)
-{
-	struct arch_stub stub = stub_host_stub(&v->host, v->has_rseq);
-
-	stub.kind = kind;
-	stub.next = (uintptr_t)stub_harness_next;
-	return stub;
-}
-
-/* A hit; checks that it changed nothing that the program can see. */
-static void hit(struct variant *v, const void *entry)
-{
-	static const size_t below = 128, above = STACK_BYTES / 4;
-	size_t at = v->state.gpr[RSP] - (uintptr_t)v->stack;
-	uint8_t before[128 + STACK_BYTES / 4];
-	struct stub_state out;
-
-	memcpy(before, v->stack + at - below, below + above);
-	stub_harness_run(&v->state, &out, entry);
-	for (int i = 0; i < 16; i++)
-		assert_int_equal(out.gpr[i], v->state.gpr[i]);
-	assert_int_equal(out.flags, v->state.flags);
-	assert_memory_equal(out.xmm, v->state.xmm, sizeof(out.xmm));
-	assert_memory_equal(v->stack + at - below, before, below + above);
-}
+#include "tests/unit/stub_variant.h"
 
 /* ---- Counting, and what a hit leaves alone ------------------------------------------ */
 
@@ -121,14 +26,14 @@ static void all_flags(struct variant *v, const void *entry)
 		for (int i = 0; i < 7; i++)
 			if (set >> i & 1)
 				v->state.flags |= bits[i];
-		hit(v, entry);
+		variant_hit(v, entry);
 	}
 	v->state.flags = FLAGS_ALWAYS;
 }
 
 static void check_count(struct variant *v)
 {
-	struct arch_stub stub = new_stub(v, ARCH_STUB_COUNT);
+	struct arch_stub stub = variant_stub(v, ARCH_STUB_COUNT);
 	const void *entry = stub_host_emit(&v->host, &stub);
 
 	all_flags(v, entry);
@@ -142,7 +47,7 @@ static void check_count(struct variant *v)
 static void count(void **state)
 {
 	(void)state;
-	in_every_variant(check_count);
+	variant_each(check_count);
 }
 
 /* ---- Values ------------------------------------------------------------------------------ */
@@ -202,36 +107,6 @@ static uint64_t expected(
 	return extended(state->gpr[value->reg] >> value->shift, arg);
 }
 
-static struct arch_capture capture(const char *spec)
-{
-	struct arch_arg args[ARCH_ARGS_MAX];
-
-	assert_int_equal(arch_x86_64.parse_args(spec, args), 1);
-	return (struct arch_capture){.arg = args[0], .bytes_max = 64};
-}
-
-/* Makes a stub for the captures, hits it and returns its record's words. */
-static const uint64_t *record(
-	struct variant *v, const struct arch_capture *captures, size_t count, size_t *bytes_ret)
-{
-	struct arch_stub stub = new_stub(v, ARCH_STUB_RECORD);
-	const struct ring_record *r;
-
-	stub_host_reset(&v->host);
-	stub.captures = captures;
-	stub.capture_count = count;
-	hit(v, stub_host_emit(&v->host, &stub));
-	r = stub_host_only_record(&v->host, bytes_ret);
-	assert_non_null(r);
-	assert_int_equal(stub_host_lost(&v->host), 0);
-	assert_int_equal(stub_host_hits(&v->host), 0);
-	assert_int_equal(r->tid, gettid());
-	assert_int_equal(r->site, (uint32_t)HOST_SITE);
-	assert_true(r->time > 0);
-	assert_true(*bytes_ret >= sizeof(*r) + 8 * count);
-	return (const uint64_t *)(r + 1);
-}
-
 static void check_values(struct variant *v)
 {
 	enum { ALL = sizeof(values) / sizeof(values[0]) };
@@ -243,11 +118,11 @@ static void check_values(struct variant *v)
 		const uint64_t *words;
 
 		for (size_t i = 0; i < n; i++) {
-			captures[i] = capture(values[first + i].spec);
+			captures[i] = variant_capture(values[first + i].spec);
 			assert_true(x86_64_capturable(&captures[i].arg));
 			assert_false(x86_64_capture_checked(&captures[i]));
 		}
-		words = record(v, captures, n, &bytes);
+		words = variant_record(v, captures, n, &bytes);
 		assert_int_equal(bytes, sizeof(struct ring_record) + 8 * n);
 		for (size_t i = 0; i < n; i++) {
 			uint64_t want = expected(&values[first + i], &captures[i].arg, &v->state);
@@ -262,19 +137,20 @@ static void check_values(struct variant *v)
 static void values_of_registers_and_immediates(void **state)
 {
 	(void)state;
-	in_every_variant(check_values);
+	variant_each(check_values);
 }
 
 static void check_vectors(struct variant *v)
 {
-	struct arch_capture captures[] = {capture("4f@%xmm0"), capture("8f@%xmm3"),
-		capture("16@%xmm7"), capture("-8f@%xmm12"), capture("4f@%xmm15"),
-		capture("16@%xmm9"), capture("8@%r9")};
+	struct arch_capture captures[] = {variant_capture("4f@%xmm0"), variant_capture("8f@%xmm3"),
+		variant_capture("16@%xmm7"), variant_capture("-8f@%xmm12"),
+		variant_capture("4f@%xmm15"), variant_capture("16@%xmm9"),
+		variant_capture("8@%r9")};
 	const uint64_t *words;
 	size_t bytes;
 	uint64_t want = 0;
 
-	words = record(v, captures, 7, &bytes);
+	words = variant_record(v, captures, 7, &bytes);
 	assert_int_equal(bytes, sizeof(struct ring_record) + 7 * 8 + 32);
 	memcpy(&want, v->state.xmm[0], 4);
 	assert_int_equal(words[0], want);
@@ -292,7 +168,7 @@ static void check_vectors(struct variant *v)
 static void values_of_vector_registers(void **state)
 {
 	(void)state;
-	in_every_variant(check_vectors);
+	variant_each(check_vectors);
 }
 
 /* ---- Memory --------------------------------------------------------------------------------- */
@@ -324,7 +200,7 @@ static const struct memory_case memories[] = {
 
 static void check_memory_case(struct variant *v, const struct memory_case *m)
 {
-	struct arch_capture captures[2] = {capture(m->spec), capture("8@%rdx")};
+	struct arch_capture captures[2] = {variant_capture(m->spec), variant_capture("8@%rdx")};
 	uint64_t address = (uintptr_t)v->pages + 2 * PAGE + 24, value = 0;
 	const uint64_t *words;
 	size_t bytes;
@@ -338,14 +214,14 @@ static void check_memory_case(struct variant *v, const struct memory_case *m)
 	memset(v->pages, 0x5a, 3 * PAGE);
 	memcpy((void *)(uintptr_t)address, "\x81\x92\xa3\xb4\xc5\xd6\xe7\xf8", 8);
 	assert_true(x86_64_capture_checked(&captures[0]));
-	words = record(v, captures, 2, &bytes);
+	words = variant_record(v, captures, 2, &bytes);
 	assert_int_equal(bytes, sizeof(struct ring_record) + 24);
 	memcpy(&value, (void *)(uintptr_t)address, 8);
 	captures[0].arg.width = 8;
 	assert_int_equal(words[0], extended(value, &captures[0].arg));
 	assert_int_equal(words[1], v->state.gpr[RDX]);
 	assert_int_equal(words[2], 3); /* both could be read */
-	set_up_state(v);
+	variant_set_up_state(v);
 }
 
 static void check_memory(struct variant *v)
@@ -357,16 +233,17 @@ static void check_memory(struct variant *v)
 static void memory_by_pointer(void **state)
 {
 	(void)state;
-	in_every_variant(check_memory);
+	variant_each(check_memory);
 }
 
 /* The stack and static storage are read without a check, and without a mask. */
 static void check_safe_memory(struct variant *v)
 {
 	static const int64_t constant = INT64_C(-0x1122334455667788);
-	struct arch_capture captures[] = {capture("8@(%rsp)"), capture("-4@-8(%rsp)"),
-		capture("1@200(%rsp)"), capture("8@constant(%rip)"), capture("-4@constant+4(%rip)"),
-		capture("2@constant")};
+	struct arch_capture captures[] = {variant_capture("8@(%rsp)"),
+		variant_capture("-4@-8(%rsp)"), variant_capture("1@200(%rsp)"),
+		variant_capture("8@constant(%rip)"), variant_capture("-4@constant+4(%rip)"),
+		variant_capture("2@constant")};
 	const uint8_t *sp = (const uint8_t *)(uintptr_t)v->state.gpr[RSP];
 	const uint64_t *words;
 	int32_t below, above;
@@ -382,7 +259,7 @@ static void check_safe_memory(struct variant *v)
 	}
 	for (int i = 0; i < 6; i++)
 		assert_false(x86_64_capture_checked(&captures[i]));
-	words = record(v, captures, 6, &bytes);
+	words = variant_record(v, captures, 6, &bytes);
 	assert_int_equal(bytes, sizeof(struct ring_record) + 6 * 8);
 	assert_memory_equal(&words[0], sp, 8);
 	assert_int_equal(words[1], (int64_t)below);
@@ -395,16 +272,18 @@ static void check_safe_memory(struct variant *v)
 static void memory_without_check(void **state)
 {
 	(void)state;
-	in_every_variant(check_safe_memory);
+	variant_each(check_safe_memory);
 }
 
 static void check_bad_pointers(struct variant *v)
 {
-	struct arch_capture captures[] = {capture("8@(%rax)"), capture("4@(%rbp)"),
-		capture("-8@8(%rcx)"), capture("8@(%rdx)"), capture("4@(%rsi)"), capture("8@4660"),
-		capture("4@(%r8)"), capture("1@(%r9,%r10,8)"), capture("8@2147483647(%rsp)"),
-		capture("8@(%r11)"), capture("24@(%r11)"), capture("8@-8(%rax)"),
-		capture("8@(%r13)"), capture("8@%rax")};
+	struct arch_capture captures[] = {variant_capture("8@(%rax)"), variant_capture("4@(%rbp)"),
+		variant_capture("-8@8(%rcx)"), variant_capture("8@(%rdx)"),
+		variant_capture("4@(%rsi)"), variant_capture("8@4660"), variant_capture("4@(%r8)"),
+		variant_capture("1@(%r9,%r10,8)"), variant_capture("8@2147483647(%rsp)"),
+		variant_capture("8@(%r11)"), variant_capture("24@(%r11)"),
+		variant_capture("8@-8(%rax)"), variant_capture("8@(%r13)"),
+		variant_capture("8@%rax")};
 	enum { N = sizeof(captures) / sizeof(captures[0]) };
 	uint64_t bad = (uintptr_t)v->pages + 3 * PAGE, want = 0;
 	const uint64_t *words;
@@ -421,7 +300,7 @@ static void check_bad_pointers(struct variant *v)
 	v->state.gpr[R11] = bad - 4; /* begins in a page that can be read */
 	v->state.gpr[R13] = bad - 8; /* the only good one */
 	memcpy((void *)(uintptr_t)(bad - 8), "\1\2\3\4\5\6\7\1", 8);
-	words = record(v, captures, N, &bytes);
+	words = variant_record(v, captures, N, &bytes);
 	assert_int_equal(bytes, sizeof(struct ring_record) + 8 * (N + 1));
 	for (int i = 0; i < N - 2; i++)
 		assert_int_equal(words[i], i == 10 ? UNREADABLE : 0);
@@ -429,21 +308,22 @@ static void check_bad_pointers(struct variant *v)
 	assert_int_equal(words[N - 1], v->state.gpr[RAX]);
 	want = UINT64_C(3) << (N - 2);
 	assert_int_equal(words[N], want);
-	set_up_state(v);
+	variant_set_up_state(v);
 }
 
 static void bad_pointers(void **state)
 {
 	(void)state;
-	in_every_variant(check_bad_pointers);
+	variant_each(check_bad_pointers);
 }
 
 /* Without the kernel's help nothing but the stack is read through a pointer. */
 static void check_no_kernel(struct variant *v)
 {
-	struct arch_capture captures[] = {
-		capture("8@(%rbx)"), capture("8@-16(%rbp)"), capture("8@%rbx"), capture("8@%rbp")};
-	struct arch_stub stub = new_stub(v, ARCH_STUB_RECORD);
+	struct arch_capture captures[] = {variant_capture("8@(%rbx)"),
+		variant_capture("8@-16(%rbp)"), variant_capture("8@%rbx"),
+		variant_capture("8@%rbp")};
+	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
 	const struct ring_record *r;
 	const uint64_t *words;
 	size_t bytes;
@@ -457,7 +337,7 @@ static void check_no_kernel(struct variant *v)
 	stub.captures = captures;
 	stub.capture_count = 4;
 	stub.may_call_kernel = false;
-	hit(v, stub_host_emit(&v->host, &stub));
+	variant_hit(v, stub_host_emit(&v->host, &stub));
 	r = stub_host_only_record(&v->host, &bytes);
 	assert_non_null(r);
 	words = (const uint64_t *)(r + 1);
@@ -467,13 +347,13 @@ static void check_no_kernel(struct variant *v)
 	assert_int_equal(words[3], 5);
 	assert_int_equal(words[4], 0xe);
 	assert_memory_equal(&words[5], "stack", 5);
-	set_up_state(v);
+	variant_set_up_state(v);
 }
 
 static void pointers_without_system_calls(void **state)
 {
 	(void)state;
-	in_every_variant(check_no_kernel);
+	variant_each(check_no_kernel);
 }
 
 /* ---- What cannot be done -----------------------------------------------------------------------
@@ -487,7 +367,7 @@ static void what_cannot_be_captured(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
-		struct arch_capture c = capture(specs[i]);
+		struct arch_capture c = variant_capture(specs[i]);
 
 		if (arch_x86_64.capturable(&c.arg))
 			fail_msg("%s", specs[i]);
@@ -496,7 +376,8 @@ static void what_cannot_be_captured(void **state)
 
 static void refusals(void **state)
 {
-	struct arch_capture captures[2] = {capture("8@sym(%rip)"), capture("16@%xmm1")};
+	struct arch_capture captures[2] = {
+		variant_capture("8@sym(%rip)"), variant_capture("16@%xmm1")};
 	struct arch_stub_code code;
 	static uint8_t out[ARCH_STUB_MAX];
 	struct variant v;
@@ -504,7 +385,7 @@ static void refusals(void **state)
 
 	(void)state;
 	variant_init(&v, false, false);
-	stub = new_stub(&v, ARCH_STUB_RECORD);
+	stub = variant_stub(&v, ARCH_STUB_RECORD);
 	stub.captures = captures;
 	stub.capture_count = 1;
 	assert_int_equal(
