@@ -227,7 +227,7 @@ struct probe_error *attach_session(struct attach *attach, size_t ring_bytes)
 		.owner_start = procfs_start_time(getpid()),
 		.cpus = sysconf(_SC_NPROCESSORS_CONF),
 	};
-	struct data_header header = {.magic = DATA_MAGIC, .session = session.id};
+	struct data_header header = {.magic = DATA_MAGIC, .session = session.id, .guard = 1};
 	struct probe_error *error;
 	struct reg_session *added;
 

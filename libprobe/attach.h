@@ -34,7 +34,8 @@ struct attach {
 	uint32_t first_site;	      /* what the records of selection->sites[0] call their site */
 	uint32_t session;
 	bool persistent;
-	int fd; /* of the session's data, or -1 */
+	bool follow_children; /* forked children count as well */
+	int fd;		      /* of the session's data, or -1 */
 	uint64_t data_size;
 	uint64_t *pun_pages; /* mapped by this change */
 	size_t pun_page_count;
@@ -53,6 +54,13 @@ PROBE_MUST_CHECK struct probe_error *attach_session(struct attach *attach, size_
 PROBE_MUST_CHECK struct probe_error *attach_build(struct attach *attach);
 PROBE_MUST_CHECK struct probe_error *attach_commit(struct attach *attach);
 void attach_deinit(struct attach *attach);
+
+/*
+ * All of it: plans, creates the session, builds, commits, and reports; undoes
+ * everything where one of them fails.
+ */
+PROBE_MUST_CHECK struct probe_error *attach_all(
+	struct attach *attach, size_t ring_bytes, struct probe_report *report);
 
 /* Adds what was done to a report. */
 void attach_report(const struct attach *attach, struct probe_report *report);

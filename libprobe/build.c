@@ -65,7 +65,8 @@ static struct arch_stub describe(const struct attach *a, size_t i)
 	struct arch_stub stub = {
 		.kind = a->layouts ? ARCH_STUB_RECORD : ARCH_STUB_COUNT,
 		.thread = c->thread,
-		.guard = c->registry.guard,
+		.guard = a->follow_children ? session->data + offsetof(struct data_header, guard)
+					    : c->registry.guard,
 		.slots = session->slots,
 		.slots_shift = session->slots_shift,
 		.cpus = session->cpus,

@@ -334,7 +334,8 @@ static struct probe_error *drop_ended(struct change *change, const struct ending
 
 		for (size_t k = 0; k < r->probe_count && !used; k++)
 			used = r->probes[k].session == session->id;
-		if (!used)
+		/* An attached session without a probe waits for a library to come. */
+		if (!used && session->flags & REG_SESSION_PERSISTENT)
 			session->flags |= REG_SESSION_RETIRED;
 	}
 	return error;

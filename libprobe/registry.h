@@ -125,7 +125,7 @@ struct data_header {
 	uint64_t magic;
 	uint64_t home;
 	uint32_t session;
-	uint32_t pad;
+	uint32_t guard; /* 1: the guard of stubs that forked children run as well */
 };
 
 enum { REGISTRY_PAGE = 4096 };

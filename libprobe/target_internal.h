@@ -7,7 +7,7 @@
 
 /* What a held program told about its threads by the system calls of its loader. */
 struct spawn_facts {
-	bool known;		 /* the loader has set the thread pointer up */
+	bool known; /* the loader has set the thread pointer up */
 	bool has_rseq;
 	int32_t rseq_offset;
 	uint32_t rseq_signature;
@@ -15,11 +15,11 @@ struct spawn_facts {
 
 struct probe_target {
 	pid_t pid;
-	uint64_t start_time;	 /* tells this process from a later one with its pid */
+	uint64_t start_time; /* tells this process from a later one with its pid */
 	bool spawned, held;
-	struct control control;	 /* while held: its only thread, stopped */
+	struct control control; /* while held: its only thread, stopped */
 	struct spawn_facts facts;
-	char **strings;		 /* what probe_target_status() handed out */
+	char **strings; /* what probe_target_status() handed out */
 	size_t string_count;
 };
 

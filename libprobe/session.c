@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/* Attached sessions: they belong to this process and end with it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/attach.h"
+#include "libprobe/clock.h"
+#include "libprobe/ring.h"
+#include "libprobe/session_internal.h"
+#include "libprobe/target_internal.h"
+
+enum { RING_BYTES_DEFAULT = 4 << 20, RING_BYTES_MIN = 1 << 17, RING_BYTES_MAX = 1 << 30 };
+
+static size_t record_bytes(const struct layout *l)
+{
+	size_t bytes = sizeof(struct ring_record) + 8 * (l->capture_count + l->checked);
+
+	for (size_t i = 0; i < l->capture_count; i++)
+		bytes += (l->captures[i].bytes_max + 15) & ~7u;
+	return bytes;
+}
+
+/* Decides what to record of each site; the layouts are the session's from now on. */
+static struct probe_error *make_layouts(
+	struct probe_session *s, struct change *c, const struct selection *selection)
+{
+	struct session_site *sites =
+		reallocarray(s->sites, s->site_count + selection->site_count + 1, sizeof(*sites));
+
+	if (!sites)
+		return probe_error_no_memory();
+	s->sites = sites;
+	for (size_t i = 0; i < selection->site_count; i++) {
+		struct session_site *site = &sites[s->site_count + i];
+		const struct select_probe *probe = &selection->probes[selection->sites[i].probe];
+		size_t wanted_count;
+		const struct probe_capture *wanted =
+			probe_pattern_captures(s->patterns[probe->pattern], &wanted_count);
+
+		*site = (struct session_site){.pc = selection->sites[i].pc,
+			.probe = s->probe_count + selection->sites[i].probe};
+		layout_init(&site->layout, c->arch, probe->module, selection->sites[i].note->args,
+			wanted, wanted_count, &s->options);
+		if (record_bytes(&site->layout) > s->record_max)
+			s->record_max = record_bytes(&site->layout);
+	}
+	if (s->record_max > RING_RECORD_MAX)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"a record could take %zu bytes: take fewer strings or a smaller -s",
+			s->record_max);
+	return NULL;
+}
+
+/* The probes of the selection become the session's. */
+static struct probe_error *take_probes(
+	struct probe_session *s, const struct change *c, const struct selection *selection)
+{
+	size_t total = s->probe_count + selection->probe_count + 1;
+	struct probe_session_probe *probes = reallocarray(s->probes, total, sizeof(*probes));
+	uint64_t *consumed;
+	uint32_t *slots;
+
+	if (!probes)
+		return probe_error_no_memory();
+	s->probes = probes;
+	consumed = reallocarray(s->consumed, total, sizeof(*consumed));
+	if (!consumed)
+		return probe_error_no_memory();
+	s->consumed = consumed;
+	slots = reallocarray(s->slots, total, sizeof(*slots));
+	if (!slots)
+		return probe_error_no_memory();
+	s->slots = slots;
+	for (size_t i = 0; i < selection->probe_count; i++) {
+		const struct select_probe *p = &selection->probes[i];
+		const struct reg_probe *counted = registry_probe(&c->registry, p->key, s->id);
+
+		probes[s->probe_count] = (struct probe_session_probe){
+			.provider = target_string(s->target, p->provider),
+			.name = target_string(s->target, p->name),
+			.path = target_string(s->target, p->module->path)};
+		if (!probes[s->probe_count].provider || !probes[s->probe_count].name ||
+			!probes[s->probe_count].path || !counted)
+			return probe_error_no_memory();
+		consumed[s->probe_count] = 0;
+		slots[s->probe_count++] = counted->slot;
+	}
+	s->site_count += selection->site_count;
+	return NULL;
+}
+
+static struct probe_error *copy_request(struct probe_session *s,
+	const struct probe_request *request, const struct probe_session_options *options)
+{
+	size_t ring = options->ring_bytes ? options->ring_bytes : RING_BYTES_DEFAULT;
+
+	s->options = *options;
+	if (ring > RING_BYTES_MAX)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "a ring may have at most %d MiB", RING_BYTES_MAX >> 20);
+	s->options.ring_bytes = ring < RING_BYTES_MIN ? RING_BYTES_MIN : ring;
+	s->patterns = calloc(request->pattern_count + 1, sizeof(*s->patterns));
+	s->matched = calloc(request->pattern_count + 1, sizeof(*s->matched));
+	if (!s->patterns || !s->matched)
+		return probe_error_no_memory();
+	memcpy(s->patterns, request->patterns, request->pattern_count * sizeof(*s->patterns));
+	s->request = *request;
+	s->request.patterns = s->patterns;
+	return NULL;
+}
+
+/* With the target's state read and locked. */
+static struct probe_error *start(
+	struct probe_session *s, struct change *c, struct probe_report *report)
+{
+	struct selection selection = {0};
+	bool records = s->options.kind == PROBE_SESSION_RECORD;
+	struct attach attach = {
+		.change = c, .selection = &selection, .request = &s->request, .fd = -1};
+	struct probe_error *error;
+	struct layout *layouts = NULL;
+
+	error = detach_find_stale(c) ? detach_unreferenced(c) : NULL;
+	if (!error)
+		error = select_probes(
+			&c->modules, s->patterns, s->request.pattern_count, &selection);
+	if (!error && !s->options.follow_libraries)
+		error = select_unmatched(&c->modules, &selection, s->patterns, c->pid);
+	if (!error)
+		error = make_layouts(s, c, &selection);
+	if (!error && records) {
+		layouts = calloc(selection.site_count + 1, sizeof(*layouts));
+		error = layouts ? NULL : probe_error_no_memory();
+		for (size_t i = 0; i < selection.site_count && !error; i++)
+			layouts[i] = s->sites[s->site_count + i].layout;
+		attach.layouts = layouts;
+	}
+	attach.follow_children = s->options.follow_children;
+	if (!error)
+		error = attach_all(&attach, records ? s->options.ring_bytes : 0, report);
+	s->id = attach.session;
+	if (!error)
+		error = rings_open(attach.fd, registry_session(&c->registry, s->id), &s->rings);
+	if (!error)
+		error = take_probes(s, c, &selection);
+	if (!error)
+		memcpy(s->matched, selection.matched, s->request.pattern_count);
+	free(layouts);
+	attach_deinit(&attach);
+	selection_deinit(&selection);
+	return error;
+}
+
+struct probe_error *probe_session_start(struct probe_target *target,
+	const struct probe_request *request, const struct probe_session_options *options,
+	struct probe_report *report, struct probe_session **ret)
+{
+	struct probe_session *s = calloc(1, sizeof(*s));
+	struct probe_error *error;
+	struct change c;
+
+	if (!s)
+		return probe_error_no_memory();
+	s->target = target;
+	clock_init(&s->clock);
+	error = copy_request(s, request, options);
+	if (!error)
+		error = change_begin(target, &c);
+	if (!error) {
+		error = start(s, &c, report);
+		change_end(&c);
+	}
+	if (error) {
+		probe_session_free(s);
+		return error;
+	}
+	*ret = s;
+	return NULL;
+}
+
+size_t probe_session_unmatched(const struct probe_session *session)
+{
+	size_t i = 0;
+
+	while (i < session->request.pattern_count && session->matched[i])
+		i++;
+	return i;
+}
+
+/* ---- Reading ------------------------------------------------------------------------ */
+
+static void update_counts(struct probe_session *s)
+{
+	for (size_t i = 0; i < s->probe_count; i++) {
+		struct probe_session_probe *probe = &s->probes[i];
+
+		probe->lost = rings_lost(&s->rings, s->slots[i]);
+		probe->hits = s->options.kind == PROBE_SESSION_COUNT
+				      ? rings_hits(&s->rings, s->slots[i])
+				      : s->consumed[i] + probe->lost;
+	}
+}
+
+/* Hands one record over; false where `visit` wants no more. */
+static bool hand_over(struct probe_session *s, const struct ring_record *record, struct ring *ring,
+	size_t size, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
+{
+	struct probe_value values[ARCH_ARGS_MAX];
+	const struct session_site *site;
+	struct probe_hit hit;
+	bool go_on;
+	size_t length;
+
+	if (record->site >= s->site_count) {
+		rings_consume(ring, 0);
+		return true;
+	}
+	site = &s->sites[record->site];
+	length = layout_read(&site->layout, (const uint8_t *)record, size, values);
+	if (length == 0) {
+		rings_consume(ring, 0);
+		return true;
+	}
+	hit = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock, record->time),
+		.pid = s->target->pid,
+		.tid = record->tid ? (pid_t)record->tid : s->target->pid,
+		.cpu = (int)((ring - s->rings.rings) % s->rings.layout.cpus),
+		.probe = site->probe,
+		.pc = site->pc,
+		.args = values,
+		.arg_count = site->layout.arg_count};
+	go_on = visit(&hit, data);
+	s->consumed[site->probe]++;
+	rings_consume(ring, length);
+	return go_on;
+}
+
+struct probe_error *probe_session_poll(struct probe_session *session,
+	bool (*visit)(const struct probe_hit *hit, void *data), void *data, bool *more_ret)
+{
+	uint64_t until = session->stopped ? UINT64_MAX : clock_stamp();
+	const struct ring_record *record;
+	struct ring *ring;
+	bool any = false;
+	size_t size;
+
+	rings_begin(&session->rings);
+	clock_sync(&session->clock);
+	while ((record = rings_next(&session->rings, session->record_max, until, &ring, &size))) {
+		any = true;
+		if (!hand_over(session, record, ring, size, visit, data))
+			break;
+	}
+	rings_end(&session->rings);
+	update_counts(session);
+	if (more_ret)
+		*more_ret = any;
+	return NULL;
+}
+
+int probe_session_fd(const struct probe_session *session)
+{
+	(void)session;
+	return -1;
+}
+
+const struct probe_session_probe *probe_session_probes(
+	const struct probe_session *session, size_t *count_ret)
+{
+	*count_ret = session->probe_count;
+	return session->probes;
+}
+
+/* ---- Stopping ------------------------------------------------------------------------- */
+
+static struct probe_error *stop(struct probe_session *s, struct change *c)
+{
+	struct reg_session *session = registry_session(&c->registry, s->id);
+
+	if (!session)
+		return NULL; /* the program has become another one, or somebody repaired it */
+	session->flags |= REG_SESSION_RETIRED;
+	for (size_t i = 0; i < c->registry.probe_count; i++)
+		if (c->registry.probes[i].session == s->id)
+			c->registry.probes[i].refcount = 0;
+	return detach_unreferenced(c);
+}
+
+struct probe_error *probe_session_stop(struct probe_session *session)
+{
+	struct probe_error *error;
+	struct change c;
+
+	if (session->stopped)
+		return NULL;
+	error = change_begin(session->target, &c);
+	if (!error) {
+		error = stop(session, &c);
+		change_end(&c);
+	}
+	if (error && !probe_target_alive(session->target)) {
+		probe_error_free(error);
+		error = NULL;
+	}
+	session->stopped = !error;
+	update_counts(session);
+	return error;
+}
+
+void probe_session_free(struct probe_session *session)
+{
+	if (!session)
+		return;
+	rings_close(&session->rings);
+	free(session->sites);
+	free(session->probes);
+	free(session->slots);
+	free(session->consumed);
+	free(session->patterns);
+	free(session->matched);
+	free(session);
+}
