@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stubs of x86-64 hit by many threads, under a storm of signals whose handlers
+ * are hits themselves: nothing is lost but what is counted as lost, no record is
+ * torn, and each ring is in the order of time.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/stub_host.h"
+
+enum {
+	COUNT_THREADS = 16,
+	COUNT_HITS = 1000000,
+	RECORD_THREADS = 4,
+	RECORD_HITS = 100000,
+	STORM_INTERVAL_NS = 200000,
+	MAGIC = 0x5eed
+};
+
+/* What the threads of a test share. Signal handlers find it by `current`. */
+struct crowd {
+	struct stub_host host;
+	stub_host_site *site;
+	uint32_t hits; /* of each thread */
+	bool storm;
+	atomic_ulong signal_hits;
+	atomic_bool done;
+};
+
+/* The crowd that this thread belongs to, for its signal handler. */
+static __thread struct crowd *current;
+
+/* A hit whose arguments can be checked against each other. */
+static void hit(struct crowd *crowd, uint64_t number)
+{
+	static const char *const strings[] = {
+		"", "a", "of some length", "four", "sixteen letters!"};
+
+	crowd->site(number, number ^ MAGIC, (uintptr_t)strings[number % 5]);
+}
+
+static void on_signal(int signal)
+{
+	int saved = errno;
+
+	(void)signal;
+	hit(current, atomic_fetch_add(&current->signal_hits, 1));
+	errno = saved;
+}
+
+static timer_t start_storm(void)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGALRM};
+	struct itimerspec every = {{0, STORM_INTERVAL_NS}, {0, STORM_INTERVAL_NS}};
+	timer_t timer = NULL;
+
+	event._sigev_un._tid = gettid();
+	assert_int_equal(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+	assert_int_equal(timer_settime(timer, 0, &every, NULL), 0);
+	return timer;
+}
+
+static void *hitting(void *data)
+{
+	struct crowd *crowd = data;
+	timer_t timer = NULL;
+
+	current = crowd;
+	if (crowd->storm)
+		timer = start_storm();
+	for (uint32_t i = 0; i < crowd->hits; i++)
+		hit(crowd, i);
+	if (crowd->storm)
+		timer_delete(timer);
+	return NULL;
+}
+
+static void run_threads(struct crowd *crowd, int count)
+{
+	struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
+	pthread_t threads[COUNT_THREADS];
+
+	assert_int_equal(sigaction(SIGALRM, &act, &before), 0);
+	for (int i = 0; i < count; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, hitting, crowd), 0);
+	for (int i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+}
+
+/* ---- Counting ---------------------------------------------------------------------------- */
+
+static void check_counts(bool has_rseq, bool storm)
+{
+	struct crowd crowd = {.hits = COUNT_HITS, .storm = storm};
+	struct arch_stub stub;
+
+	stub_host_init(&crowd.host, has_rseq);
+	if (has_rseq && !crowd.host.thread.has_rseq) {
+		stub_host_deinit(&crowd.host);
+		print_message("no rseq in this C library: left out\n");
+		return;
+	}
+	stub = stub_host_stub(&crowd.host, has_rseq);
+	crowd.site = stub_host_emit_site(&crowd.host, &stub);
+	run_threads(&crowd, COUNT_THREADS);
+	assert_int_equal(stub_host_hits(&crowd.host),
+		(uint64_t)COUNT_THREADS * COUNT_HITS + crowd.signal_hits);
+	assert_int_equal(stub_host_lost(&crowd.host), 0);
+	assert_true(!storm || crowd.signal_hits > 0);
+	stub_host_deinit(&crowd.host);
+}
+
+static void counts_are_exact(void **state)
+{
+	(void)state;
+	check_counts(true, false);
+	check_counts(true, true);
+}
+
+static void counts_without_rseq_are_exact(void **state)
+{
+	(void)state;
+	check_counts(false, false);
+	check_counts(false, true);
+}
+
+/* ---- Recording --------------------------------------------------------------------------- */
+
+/* The arguments of hit(). */
+struct hit_record {
+	struct ring_record header;
+	uint64_t number, number_masked, string;
+	char text[];
+};
+
+struct reader {
+	struct crowd *crowd;
+	uint64_t records, broken, unordered;
+	uint64_t last_time[256]; /* of each ring */
+};
+
+/* Consumes one record; returns its length. */
+static size_t consume(struct reader *reader, uint32_t ring, const struct hit_record *r)
+{
+	static const uint8_t lengths[] = {0, 1, 14, 4, 16};
+	uint32_t length = lengths[r->number % 5];
+
+	if ((r->number ^ MAGIC) != r->number_masked || r->string != length ||
+		r->header.site != (uint32_t)HOST_SITE || r->header.tid < 2)
+		reader->broken++;
+	else if (length == 16 && memcmp(r->text, "sixteen letters!", 16))
+		reader->broken++;
+	if (r->header.time <= reader->last_time[ring])
+		reader->unordered++;
+	reader->last_time[ring] = r->header.time;
+	reader->records++;
+	return sizeof(*r) + ((length + 7) & ~7u);
+}
+
+static void drain(struct reader *reader)
+{
+	struct stub_host *host = &reader->crowd->host;
+
+	for (uint32_t i = 0; i < stub_host_ring_count(host); i++) {
+		struct ring_header *ring = stub_host_ring(host, i);
+		const uint8_t *data = (const uint8_t *)(ring + 1);
+		uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), at = ring->tail;
+
+		while (at < head)
+			at += consume(reader, i,
+				(const struct hit_record *)(data + (at & (HOST_RING_BYTES - 1))));
+		if (at != head)
+			reader->broken++;
+		__atomic_store_n(&ring->tail, at, __ATOMIC_RELEASE);
+	}
+}
+
+static void *reading(void *data)
+{
+	struct reader *reader = data;
+	struct timespec pause = {0, 100000};
+
+	while (!atomic_load(&reader->crowd->done)) {
+		drain(reader);
+		nanosleep(&pause, NULL);
+	}
+	drain(reader);
+	return NULL;
+}
+
+static void check_records(bool has_rseq, bool storm)
+{
+	struct crowd crowd = {.hits = RECORD_HITS, .storm = storm};
+	struct reader reader = {.crowd = &crowd};
+	struct arch_capture captures[3];
+	struct arch_stub stub;
+	pthread_t thread;
+
+	stub_host_init(&crowd.host, !has_rseq);
+	if ((has_rseq && !crowd.host.thread.has_rseq) || stub_host_ring_count(&crowd.host) > 256) {
+		stub_host_deinit(&crowd.host);
+		print_message("no rseq in this C library, or too many CPUs: left out\n");
+		return;
+	}
+	stub = stub_host_stub(&crowd.host, has_rseq);
+	stub.kind = ARCH_STUB_RECORD;
+	for (int i = 0; i < 3; i++) {
+		static const char *const specs[] = {"8@%rdi", "8@%rsi", "8@%rdx"};
+		struct arch_arg args[ARCH_ARGS_MAX];
+
+		arch_x86_64.parse_args(specs[i], args);
+		captures[i] = (struct arch_capture){.arg = args[0]};
+	}
+	captures[2].is_string = true;
+	captures[2].bytes_max = 100;
+	stub.captures = captures;
+	stub.capture_count = 3;
+	crowd.site = stub_host_emit_site(&crowd.host, &stub);
+
+	assert_int_equal(pthread_create(&thread, NULL, reading, &reader), 0);
+	run_threads(&crowd, RECORD_THREADS);
+	atomic_store(&crowd.done, true);
+	pthread_join(thread, NULL);
+	assert_int_equal(reader.broken, 0);
+	assert_int_equal(reader.unordered, 0);
+	assert_int_equal(reader.records + stub_host_lost(&crowd.host),
+		(uint64_t)RECORD_THREADS * RECORD_HITS + crowd.signal_hits);
+	assert_true(reader.records > 0);
+	assert_true(!storm || crowd.signal_hits > 0);
+	stub_host_deinit(&crowd.host);
+}
+
+static void records_are_whole_and_in_order(void **state)
+{
+	(void)state;
+	check_records(true, false);
+	check_records(true, true);
+}
+
+static void records_without_rseq_too(void **state)
+{
+	(void)state;
+	check_records(false, false);
+	check_records(false, true);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counts_are_exact),
+		cmocka_unit_test(counts_without_rseq_are_exact),
+		cmocka_unit_test(records_are_whole_and_in_order),
+		cmocka_unit_test(records_without_rseq_too),
+	};
+
+#ifndef __x86_64__
+	return 77; /* these stubs only run on x86-64 */
+#endif
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
