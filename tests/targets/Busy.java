@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.RandomAccessFile;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -13,7 +15,7 @@ import java.util.Map;
  * Busy work [ROUNDS]  computes with threads, monitors, exceptions, garbage and
  *                     collections, and prints the same lines every time
  * Busy gap            one thread spins on System.nanoTime() and keeps the largest
- *                     step; the commands on standard input are `reset`, `print`
+ *                     step, less what it waited for a CPU; the commands on standard input are `reset`, `print`
  *                     (answers "gap NS") and `quit`
  * Busy stay           does the work for ever, prints "ready", and answers `ping`
  *                     with "pong N"
@@ -86,18 +88,42 @@ public final class Busy {
 		return result + " class " + Class.forName("java.util.zip.CRC32").getName();
 	}
 
+	/** How long this thread could have run but had no CPU: see gap.c. */
+	private static long waited(RandomAccessFile schedstat, byte[] text) throws IOException {
+		schedstat.seek(0);
+		int length = schedstat.read(text);
+		int at = 0;
+		while (at < length && text[at] != ' ')
+			at++;
+		long value = 0;
+		for (at++; at < length && text[at] != ' '; at++)
+			value = 10 * value + text[at] - '0';
+		return value;
+	}
+
 	private static void spin() {
-		long last = System.nanoTime();
-		while (!stopping) {
-			long now = System.nanoTime();
-			if (reset) {
-				largest = 0;
-				reset = false;
-				now = System.nanoTime();
-			} else if (now - last > largest) {
-				largest = now - last;
+		byte[] text = new byte[96];
+		try (RandomAccessFile schedstat = new RandomAccessFile("/proc/thread-self/schedstat", "r")) {
+			long waited = waited(schedstat, text);
+			long last = System.nanoTime();
+			while (!stopping) {
+				long now = System.nanoTime();
+				if (reset) {
+					largest = 0;
+					waited = waited(schedstat, text);
+					reset = false;
+					now = System.nanoTime();
+				} else if (now - last > 20000 && now - last > largest) {
+					long sum = waited(schedstat, text);
+					largest = Math.max(largest, now - last - (sum - waited));
+					waited = sum;
+					now = System.nanoTime();
+				}
+				last = now;
 			}
-			last = now;
+		} catch (IOException error) {
+			System.out.println("failed " + error);
+			System.exit(1);
 		}
 	}
 

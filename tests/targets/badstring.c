@@ -15,7 +15,7 @@
 
 enum { PAGE = 4096, LONG_BYTES = 300, CUT_BYTES = 64 };
 
-static char *pages; /* two: the first readable, the second not mapped */
+static char *pages; /* two: the first readable, the second not */
 static char long_text[LONG_BYTES + 1];
 static char *volatile writable_text;
 
@@ -28,11 +28,11 @@ static const char *pointer_of(unsigned int number)
 		return NULL;
 	case 2:
 		return (const char *)1;
-	case 3: /* not mapped */
-		return pages + PAGE;
+	case 3: /* not mapped; a hole among the mappings might be filled by the tracer */
+		return (const char *)0x10000;
 	case 4: /* ends with the page, terminated */
 		return strcpy(pages + PAGE - 6, "edge!");
-	case 5: /* runs into the page that is not there */
+	case 5: /* runs into the page that nobody may read */
 		return memcpy(pages + PAGE - 6, "broken", 6);
 	case 6:
 		return long_text;
@@ -80,7 +80,7 @@ int main(int argc, char **argv)
 	target_allow_tracing();
 	writable_text = strdup("on the heap");
 	pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (pages == MAP_FAILED || munmap(pages + PAGE, PAGE) != 0)
+	if (pages == MAP_FAILED || mprotect(pages + PAGE, PAGE, PROT_NONE) != 0)
 		return 1;
 	target_wait();
 	for (unsigned int i = 0; i < CASES; i++) {

@@ -3,10 +3,11 @@
  * Hits one probe in a loop, a known number of times, and says what an iteration
  * cost. The measure of all counts and of every figure of `make bench`.
  *
- *	loop [-s SITE] [-n HITS] [-t THREADS] [-r ROUNDS] [-b] [-a]
+ *	loop [-s SITE] [-n HITS] [-t THREADS] [-r ROUNDS] [-z MS] [-b] [-a]
  *
  * prints "HITS NS": all hits of all threads and rounds, and the nanoseconds of
  * one iteration, the median of the rounds (of the slowest thread in each).
+ * -z sleeps between rounds, so that a tracer can empty its buffers.
  * -b and -a print "ready PID" and wait for a line, before and after.
  *
  * SITE is what stands in the loop:
@@ -183,7 +184,8 @@ static int double_compare(const void *a, const void *b)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: loop [-s SITE] [-n HITS] [-t THREADS] [-r ROUNDS] [-b] [-a]\n");
+	fprintf(stderr,
+		"usage: loop [-s SITE] [-n HITS] [-t THREADS] [-r ROUNDS] [-z MS] [-b] [-a]\n");
 	return 2;
 }
 
@@ -192,12 +194,12 @@ int main(int argc, char **argv)
 	const struct variant *variant = NULL;
 	const char *site = "nop";
 	uint64_t hits = 1000000, done = 0;
-	unsigned long threads = 1, rounds = 1;
+	unsigned long threads = 1, rounds = 1, pause_ms = 0;
 	bool wait_before = false, wait_after = false;
 	double ns[ROUNDS_MAX];
 	int option;
 
-	while ((option = getopt(argc, argv, "s:n:t:r:ba")) != -1) {
+	while ((option = getopt(argc, argv, "s:n:t:r:z:ba")) != -1) {
 		switch (option) {
 		case 's':
 			site = optarg;
@@ -210,6 +212,9 @@ int main(int argc, char **argv)
 			break;
 		case 'r':
 			rounds = strtoul(optarg, NULL, 0);
+			break;
+		case 'z':
+			pause_ms = strtoul(optarg, NULL, 0);
 			break;
 		case 'b':
 			wait_before = true;
@@ -230,8 +235,10 @@ int main(int argc, char **argv)
 	target_allow_tracing();
 	if (wait_before)
 		target_wait();
-	for (unsigned long i = 0; i < rounds; i++)
+	for (unsigned long i = 0; i < rounds; i++) {
 		ns[i] = round_run(variant, hits, (unsigned int)threads, &done);
+		usleep((useconds_t)pause_ms * 1000);
+	}
 	qsort(ns, rounds, sizeof(ns[0]), double_compare);
 	printf("%llu %.2f\n", (unsigned long long)done, ns[rounds / 2]);
 	fflush(stdout);

@@ -1,0 +1,278 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What a hit costs the program, above the bare loop (tests/targets/loop.c), with
+# probectl and with the tools beside it, on one and on two threads.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/integration/lib.sh
+. tests/bench/lib.sh
+
+loop=$TARGETS/loop
+rounds=9
+[ "$quick" = 0 ] || rounds=3
+# A record is written at full speed, but into buffers that are emptied between
+# the rounds: what is lost is cheaper than what is kept.
+record_hits=20000
+record_rounds=25
+
+# bare THREADS: the loop without a probe
+bare()
+{
+	"$loop" -s bare -n 20000000 -r "$rounds" -t "$1" | cut -d' ' -f2
+}
+bare1=$(bare 1)
+bare2=$(bare 2)
+
+# plain SITE THREADS HITS: without any tracer
+plain()
+{
+	"$loop" -s "$1" -n "$3" -r "$rounds" -t "$2" | cut -d' ' -f2
+}
+
+# pair NAME FUNCTION ARGS…: a row with one and two threads; FUNCTION ARGS THREADS
+# prints the nanoseconds of an iteration
+pair()
+{
+	local name=$1 one two
+	shift
+	one=$("$@" 1)
+	two=$("$@" 2)
+	if [ -z "$one" ]; then
+		missing "$name" "$(head -c 200 "$SCRATCH/why" 2>/dev/null | head -1)"
+		return
+	fi
+	row "$name" "$(above "$one" "$bare1")" "$(above "$two" "$bare2")" "$(cat "$SCRATCH/note" 2>/dev/null)"
+	rm -f "$SCRATCH/note" "$SCRATCH/why"
+}
+
+# under SITE HITS ROUNDS THREADS ATTACH…: the loop under a tracer that ATTACH (a
+# command line; PID is replaced) starts, ended with SIGINT. Prints nothing where
+# the tracer does not patch the site.
+under()
+{
+	local site=$1 hits=$2 count=$3 threads=$4 line pid tracer
+	local -a command
+	shift 4
+	coproc LOOP { exec "$loop" -s "$site" -n "$hits" -r "$count" -t "$threads" -z 10 -b -a; }
+	pid=$LOOP_PID
+	read -r -u "${LOOP[0]}" line
+	command=("${@//PID/$pid}")
+	env --default-signal=INT "${command[@]}" >"$SCRATCH/tracer.out" 2>"$SCRATCH/tracer.err" </dev/null &
+	tracer=$!
+	if "$python" tests/integration/state.py wait "$pid" "loop:$site" 15; then
+		sleep 0.2
+		echo >&"${LOOP[1]}"
+		read -r -u "${LOOP[0]}" line
+		echo "${line#* }"
+	else
+		head -1 "$SCRATCH/tracer.err" >"$SCRATCH/why"
+		echo >&"${LOOP[1]}"
+		read -r -u "${LOOP[0]}" line
+	fi
+	kill -INT "$tracer" 2>/dev/null
+	wait "$tracer" 2>/dev/null
+	read -r -u "${LOOP[0]}" line
+	echo >&"${LOOP[1]}"
+	wait "$pid" 2>/dev/null
+}
+
+# ---- probectl ----------------------------------------------------------------
+
+count_ns()
+{
+	under "$1" 10000000 "$rounds" "$2" "$PROBECTL" trace --count -p PID "loop:$1"
+}
+
+record_ns()
+{
+	under "$1" "$record_hits" "$record_rounds" "$3" "$PROBECTL" trace --json -o "$SCRATCH/hits" \
+		-p PID "loop:$1$2"
+	# Kept and lost, so that nobody takes the price of a loss for that of a record.
+	"$python" - "$SCRATCH/hits" >"$SCRATCH/note" <<'PYTHON'
+import json, sys
+kept = lost = 0
+for line in open(sys.argv[1], encoding="utf-8"):
+    item = json.loads(line)
+    if "lost" in item:
+        lost += item["lost"]
+    elif "args" in item:
+        kept += 1
+print(f"{100 * kept / max(1, kept + lost):.0f}% kept")
+PYTHON
+	rm -f "$SCRATCH/hits"
+}
+
+heading "ns a hit, above the bare loop of $bare1 ns ($bare2 with two)" "1 thread" "2, each"
+if [ -x "$PROBECTL" ]; then
+	pair "probectl, count: nop, moved code" count_ns nop
+	pair "probectl, count: nop, punned" count_ns pun
+	pair "probectl, count: nop and nop10 (usdt.h)" count_ns nop10
+	pair "probectl, count: nop5" count_ns nop5
+	pair "probectl, record of 3 integers: nop, moved code" record_ns nop ""
+	pair "probectl, record of 3 integers: nop, punned" record_ns pun ""
+	pair "probectl, record of 3 integers: nop and nop10" record_ns nop10 ""
+	pair "probectl, record with a string" record_ns string "(arg0,arg1,str(arg2))"
+else
+	missing "probectl" "$PROBECTL is not built"
+fi
+
+# ---- Limits --------------------------------------------------------------------
+
+limit_ns()
+{
+	"$loop" -s "$1" -n 10000000 -r "$rounds" -t "$2" | cut -d' ' -f2
+}
+pair "limit: the probe, switched off" limit_ns nop
+pair "limit: a counter compiled in" limit_ns counter
+pair "limit: a recorder compiled in (time, tid, 3 integers)" limit_ns inline
+
+# ---- Kernel uprobes ---------------------------------------------------------------
+
+slow_hits=200000
+[ "$quick" = 0 ] || slow_hits=50000
+
+bpftrace_ns()
+{
+	under "$1" "$slow_hits" 3 "$3" bpftrace -p PID -e "usdt:$loop:loop:$1 { $2 }"
+}
+if ! command -v bpftrace >/dev/null; then
+	missing "bpftrace" "it is not installed"
+elif ! is_root; then
+	missing "bpftrace" "it needs root"
+else
+	pair "bpftrace, count()" bpftrace_ns nop "@ = count();"
+	pair "bpftrace, hist()" bpftrace_ns nop "@ = hist(arg1);"
+	pair "bpftrace, printf() of 3 integers" bpftrace_ns nop 'printf("%d %d %d\\n", arg0, arg1, arg2);'
+fi
+
+# uprobe_event SITE: makes the event probectl_bench:SITE with three arguments
+uprobe_event()
+{
+	local offset registers
+	offset=$("$python" tests/integration/state.py sites "$loop" | awk -v p="loop:$1" '$1 == p { print $3 }')
+	case $1 in
+	nop) registers="left=%cx:u64 done=%dx:u64 hits=%ax:u64" ;;
+	*) registers="left=%cx:u64 done=%ax:u64 hits=%di:u64" ;;
+	esac
+	echo "p:probectl_bench/$1 $loop:$offset $registers" >>"$tracing/uprobe_events"
+}
+uprobe_remove()
+{
+	echo 0 >"$tracing/events/probectl_bench/enable"
+	echo "-:probectl_bench/$1" >>"$tracing/uprobe_events"
+} 2>/dev/null
+
+tracefs_ns()
+{
+	uprobe_event "$1" || return
+	echo 1 >"$tracing/events/probectl_bench/$1/enable"
+	"$loop" -s "$1" -n "$slow_hits" -r 3 -t "$2" | cut -d' ' -f2
+	uprobe_remove "$1"
+	echo >"$tracing/trace"
+}
+perf_ns()
+{
+	uprobe_event nop || return
+	(cd "$SCRATCH" && perf record -q -o perf.data -e probectl_bench:nop \
+		"$loop" -s nop -n "$slow_hits" -r 3 -t "$1" 2>"$SCRATCH/why") | cut -d' ' -f2
+	uprobe_remove nop
+	rm -f "$SCRATCH/perf.data"
+}
+if [ -z "$tracing" ]; then
+	missing "uprobe events (tracefs, perf)" "$why_no_uprobes"
+else
+	on_exit "uprobe_remove nop; uprobe_remove nop5"
+	pair "tracefs uprobe event, 3 integers, nop" tracefs_ns nop
+	pair "tracefs uprobe event, 3 integers, nop5" tracefs_ns nop5
+	if command -v perf >/dev/null; then
+		pair "perf record, 3 integers, nop" perf_ns
+	else
+		missing "perf record" "it is not installed"
+	fi
+fi
+
+# ---- Tracers in the process ----------------------------------------------------------
+
+# As root the daemon would use the machine's own folders: give up root for it.
+as_user()
+{
+	# shellcheck disable=SC2086 # a command prefix of several words
+	env HOME="$lttng_home" LTTNG_HOME="$lttng_home" $RUN_AS_USER "$@"
+}
+lttng_start()
+{
+	lttng_home=$(mktemp -d /tmp/probectl-lttng.XXXXXX)
+	lttng_loop=$lttng_home/lttng_loop
+	on_exit lttng_stop
+	cp "$tools/lttng_loop" "$lttng_loop"
+	[ -z "$RUN_AS_USER" ] || chown -R nobody:nogroup "$lttng_home"
+	as_user lttng-sessiond --daemonize --no-kernel --pidfile="$lttng_home/pid" \
+		>"$SCRATCH/why" 2>&1 || return
+	as_user lttng create bench --output="$lttng_home/trace" &&
+		as_user lttng enable-channel -u bench --subbuf-size=4M --num-subbuf=4 &&
+		as_user lttng enable-event -u 'bench_lttng:*' -c bench &&
+		as_user lttng start
+} >"$SCRATCH/why" 2>&1
+lttng_stop()
+{
+	[ -n "${lttng_home-}" ] || return
+	as_user lttng destroy bench
+	kill "$(cat "$lttng_home/pid")"
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		[ -e "$lttng_home/pid" ] || break
+		sleep 0.2
+	done
+	rm -rf "$lttng_home"
+	lttng_home=
+} >/dev/null 2>&1
+lttng_ns()
+{
+	as_user "$lttng_loop" "$1" "$record_hits" "$record_rounds" "$2" 2>"$SCRATCH/why"
+}
+[ -z "$RUN_AS_USER" ] && is_root &&
+	RUN_AS_USER="setpriv --reuid=nobody --regid=nogroup --clear-groups --inh-caps=-all"
+if ! command -v lttng-sessiond >/dev/null || [ ! -x "$tools/lttng_loop" ]; then
+	missing "LTTng-UST" "lttng-tools or liblttng-ust-dev is not installed"
+elif ! lttng_start; then
+	missing "LTTng-UST" "$(tail -1 "$SCRATCH/why")"
+else
+	pair "LTTng-UST tracepoint (compiled in), 3 integers" lttng_ns nop
+	pair "LTTng-UST tracepoint (compiled in), a string" lttng_ns string
+	lttng_stop
+fi
+
+uftrace_ns()
+{
+	local base traced
+	base=$(cd "$SCRATCH" && "$tools/called" 1000000)
+	traced=$(cd "$SCRATCH" && uftrace record --no-libcall --no-event -d uftrace.data "$tools/called_pg" 1000000 2>"$SCRATCH/why")
+	rm -rf "$SCRATCH/uftrace.data"
+	[ -z "$traced" ] || awk -v t="$traced" -v b="$base" -v bare="$bare1" 'BEGIN { print t - b + bare }'
+}
+if command -v uftrace >/dev/null; then
+	row "uftrace, a function's entry and exit" "$(above "$(uftrace_ns)" "$bare1")" -
+else
+	missing "uftrace" "it is not installed"
+fi
+
+# ---- gdb ------------------------------------------------------------------------------
+
+# dprintf takes no probe, so: a breakpoint that prints and goes on.
+gdb_ns()
+{
+	cat >"$SCRATCH/gdb.script" <<'GDB'
+break -probe-stap loop:nop
+commands
+silent
+printf "%ld %ld %ld\n", $_probe_arg0, $_probe_arg1, $_probe_arg2
+continue
+end
+run
+GDB
+	gdb -q -nx -batch -iex 'set debuginfod enabled off' -x "$SCRATCH/gdb.script" \
+		--args "$loop" -s nop -n 300 -r 3 2>"$SCRATCH/why" | awk '$1 == 900 && NF == 2 { print $2 }'
+}
+if command -v gdb >/dev/null; then
+	row "gdb, a breakpoint that prints 3 integers" "$(above "$(gdb_ns)" "$bare1")" -
+else
+	missing "gdb" "it is not installed"
+fi

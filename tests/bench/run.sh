@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# `make bench`: one table, in one run, of what probectl costs beside the other
+# tools on this machine.
+# usage: tests/bench/run.sh [--quick] [PART…]
+#
+# The parts are hits, pause, first, list and postgres, a script of each name
+# beside this one. What cannot run on this machine, or without root, says why.
+# BUILD is the build folder. Nothing is left behind: events, daemons, servers and
+# files are removed, also after Ctrl-C.
+set -u
+export LC_ALL=C.UTF-8
+cd "$(dirname "$0")/../.." || exit 1
+BUILD=$(realpath -m "${BUILD:-build}")
+export BUILD
+
+parts=()
+for argument; do
+	case $argument in
+	--quick) export BENCH_QUICK=1 ;;
+	hits | pause | first | list | postgres) parts+=("$argument") ;;
+	*)
+		echo "usage: tests/bench/run.sh [--quick] [hits|pause|first|list|postgres …]" >&2
+		exit 2
+		;;
+	esac
+done
+[ ${#parts[@]} -gt 0 ] || parts=(hits pause first list postgres)
+
+# The measuring programs; the compiler may be there without LTTng.
+tools=$BUILD/bench
+mkdir -p "$tools"
+flags=(-O2 -std=gnu11 -D_GNU_SOURCE -Itests/bench)
+cc=${CC:-gcc}
+"$cc" "${flags[@]}" -o "$tools/stopwatch" tests/bench/stopwatch.c || exit 1
+"$cc" "${flags[@]}" -o "$tools/called" tests/bench/called.c || exit 1
+"$cc" "${flags[@]}" -pg -o "$tools/called_pg" tests/bench/called.c || exit 1
+"$cc" "${flags[@]}" -pthread -o "$tools/lttng_loop" tests/bench/lttng_loop.c -llttng-ust -ldl \
+	2>/dev/null || rm -f "$tools/lttng_loop"
+
+printf '%s, Linux %s, %s CPUs of %s, load %s\n' "$(date +%F)" "$(uname -r)" "$(nproc)" \
+	"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)" "$(cut -d' ' -f1 /proc/loadavg)"
+[ "$(id -u)" = 0 ] || echo "not root: kernel uprobes (bpftrace, perf, tracefs) are left out"
+
+trap 'exit 130' INT TERM
+status=0
+for part in "${parts[@]}"; do
+	bash "tests/bench/$part.sh" || status=1
+done
+exit "$status"

@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# N hits are N counts; N records and losses are N; on every plan, with one thread
+# and with sixteen, attached and started.
+. tests/integration/lib.sh
+need_attach
+
+# hits_of FILE PROBE: the sum of a table of counts in JSON
+hits_of()
+{
+	"$python" - "$1" "$2" <<'PYTHON'
+import json, sys
+total = 0
+for line in open(sys.argv[1], encoding="utf-8"):
+    item = json.loads(line)
+    if "hits" in item and f"{item['provider']}:{item['name']}" == sys.argv[2]:
+        total += item["hits"]
+print(total)
+PYTHON
+}
+
+# records_of FILE: "RECORDS LOST", and whether the second argument counts up
+records_of()
+{
+	"$python" - "$1" <<'PYTHON'
+import json, sys
+kept = lost = disordered = 0
+last = {}
+for line in open(sys.argv[1], encoding="utf-8"):
+    item = json.loads(line)
+    if "lost" in item:
+        lost += item["lost"]
+    elif "args" in item:
+        kept += 1
+        left, done = item["args"][:2]
+        if item["tid"] in last and done <= last[item["tid"]]:
+            disordered += 1
+        last[item["tid"]] = done
+if disordered:
+    print(f"{disordered} hits of a thread are out of order", file=sys.stderr)
+print(kept, lost)
+PYTHON
+}
+
+# attached SITE HITS THREADS OPTIONS…
+attached()
+{
+	local site=$1 hits=$2 threads=$3
+	shift 3
+	start "$TARGETS/loop" -s "$site" -n "$hits" -t "$threads" -b -a
+	save_state "$target_pid"
+	trace_start count --count --json "$@" -p "$target_pid" "loop:$site"
+	wait_on "$target_pid" "loop:$site"
+	ask go
+	same "$site: the program's own count" "${answer%% *}" "$((hits * threads))"
+	trace_stop count
+	same "$site × $threads, $*" "$(hits_of "$SCRATCH/count.out" "loop:$site")" "$((hits * threads))"
+	hear
+	same_state "$target_pid"
+	tell bye
+	end_target
+}
+
+attached nop 1000000 1
+attached nop10 1000000 1
+attached nop5 1000000 1
+attached pun 1000000 1
+attached nop 1000000 1 --plan pun
+attached nop 1000000 1 --plan relocate
+attached nop10 1000000 1 --plan nop
+attached nop 1000000 16
+attached pun 1000000 16
+
+# Started: counted from the first hit to the last.
+for site in nop pun nop10; do
+	"$PROBECTL" trace --count --json -o "$SCRATCH/started.out" "loop:$site" -- \
+		"$TARGETS/loop" -s "$site" -n 100000 -t 4 >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
+		fail "trace -c -- loop -s $site: status $?: $(head -3 "$SCRATCH/err")"
+	same "started, $site" "$(hits_of "$SCRATCH/started.out" "loop:$site")" 400000
+done
+
+# Records: all of them, or their number among the lost.
+for threads in 1 4; do
+	"$PROBECTL" trace --json -o "$SCRATCH/records.out" loop:nop -- \
+		"$TARGETS/loop" -s nop -n 300000 -t "$threads" >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
+		fail "trace -- loop: status $?: $(head -3 "$SCRATCH/err")"
+	read -r kept lost < <(records_of "$SCRATCH/records.out" 2>"$SCRATCH/order")
+	same "records and losses, $threads threads" "$((kept + lost))" "$((300000 * threads))"
+	[ "$kept" -gt 0 ] || fail "no record was kept"
+	[ ! -s "$SCRATCH/order" ] || fail "$(cat "$SCRATCH/order")"
+done
+
+# A ring that is far too small loses nearly all, and says so.
+"$PROBECTL" trace --json -b 4k -o "$SCRATCH/small.out" loop:nop -- \
+	"$TARGETS/loop" -s nop -n 300000 >"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "a small ring: status $?"
+read -r kept lost < <(records_of "$SCRATCH/small.out" 2>/dev/null)
+same "records and losses in a small ring" "$((kept + lost))" 300000
+
+# So slow that nothing may be lost.
+"$PROBECTL" trace --json -o "$SCRATCH/slow.out" loop:nop -- \
+	"$TARGETS/loop" -s nop -n 1000 -r 20 -z 10 >"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "slowly: status $?"
+same "records of a slow program" "$(records_of "$SCRATCH/slow.out")" "20000 0"
+
+# -n ends after so many hits, -d after so long.
+start "$TARGETS/loop" -s nop -n 1000000 -r 100 -z 10 -b -a
+save_state "$target_pid"
+tell go
+"$PROBECTL" trace --json -n 25 -p "$target_pid" loop:nop >"$SCRATCH/n.out" 2>"$SCRATCH/err" ||
+	fail "trace -n: status $?"
+same "-n 25" "$(grep -c '"args"' "$SCRATCH/n.out")" 25
+begin=$(date +%s%3N)
+"$PROBECTL" trace --count -d 0.5 -p "$target_pid" loop:nop >"$SCRATCH/d.out" 2>"$SCRATCH/err" ||
+	fail "trace -d: status $?"
+took=$(($(date +%s%3N) - begin))
+[ "$took" -ge 450 ] && [ "$took" -lt 2500 ] || fail "-d 0.5 took $took ms"
+same_state "$target_pid"
+kill -TERM "$target_pid"
+
+# Ten thousand probes at once.
+start "$TARGETS/many" 3
+save_state "$target_pid"
+trace_start many --count --json -p "$target_pid" 'many:*'
+wait_on "$target_pid" many:p9999
+ask go
+same "ten thousand probes" "$answer" "passed 30000"
+trace_stop many
+same "hits of ten thousand probes" "$("$python" -c '
+import json, sys
+hits = [json.loads(line)["hits"] for line in open(sys.argv[1]) if "hits" in line]
+print(len(hits), min(hits), max(hits))' "$SCRATCH/many.out")" "10000 3 3"
+hear
+same_state "$target_pid"
+tell bye
+end_target
+finish

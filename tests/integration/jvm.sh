@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# A JVM with every probe of libjvm on: no site is refused without a reason, and
+# the program's output is as without.
+. tests/integration/lib.sh
+java_class
+need jq
+
+libjvm=$(readlink -f "$(dirname "$(readlink -f "$(command -v java)")")/../lib/server/libjvm.so")
+sites=$("$python" tests/integration/state.py sites "$libjvm" | wc -l)
+[ "$sites" -gt 100 ] || skip "this JVM has no probes: $libjvm"
+flags=(-XX:+ExtendedDTraceProbes -Xshare:auto -cp "$SCRATCH")
+java "${flags[@]}" Busy work 2 >"$SCRATCH/plain" 2>"$SCRATCH/plain.err" || die "java: $(cat "$SCRATCH/plain.err")"
+
+# refusals FILE: each has to give a reason
+refusals()
+{
+	local line
+	while read -r line; do
+		case $line in
+		*refused*:*) echo "note: $line" ;;
+		esac
+	done <"$1"
+	if grep -q refused "$1" && ! grep -q 'refused.* in .*: .' "$1"; then
+		fail "refused without a reason: $(grep refused "$1" | head -3)"
+	fi
+}
+
+# Counted, from the start.
+"$PROBECTL" trace --count --json -o "$SCRATCH/count.out" --keep-going 'hotspot*:*' -- \
+	java "${flags[@]}" Busy work 2 >"$SCRATCH/traced" 2>"$SCRATCH/err" ||
+	fail "trace --count -- java: status $?: $(head -3 "$SCRATCH/err")"
+diff "$SCRATCH/plain" "$SCRATCH/traced" || fail "the output differs"
+refusals "$SCRATCH/err"
+for name in class__loaded thread__start method__entry object__alloc; do
+	hits=$(jq -s "map(select(.name == \"$name\").hits // 0) | add" "$SCRATCH/count.out")
+	[ "${hits:-0}" -gt 0 ] || fail "$name was never hit"
+done
+
+# Recorded, but for the two that are hit for every method.
+"$PROBECTL" trace --json -o "$SCRATCH/record.out" --keep-going 'hotspot:class__*' 'hotspot:thread__*' \
+	'hotspot:gc__*' 'hotspot:monitor__*' 'hotspot:vmops__*' -- \
+	java "${flags[@]}" Busy work 2 >"$SCRATCH/traced" 2>"$SCRATCH/err" ||
+	fail "trace -- java: status $?: $(head -3 "$SCRATCH/err")"
+diff "$SCRATCH/plain" "$SCRATCH/traced" || fail "the recorded output differs"
+
+# run: on and let go.
+"$PROBECTL" run -v --keep-going -e 'hotspot*:*' -- java "${flags[@]}" Busy work 2 >"$SCRATCH/traced" \
+	2>"$SCRATCH/err" || fail "run -- java: status $?: $(head -3 "$SCRATCH/err")"
+diff "$SCRATCH/plain" "$SCRATCH/traced" || fail "the output under run differs"
+refusals "$SCRATCH/err"
+
+# Attached, on and off, while it works; then it is as it was.
+need_attach
+start "$(command -v java)" "${flags[@]}" Busy stay
+sleep 1
+save_state "$target_pid"
+for ((i = 0; i < 5; i++)); do
+	"$PROBECTL" enable -v --keep-going -p "$target_pid" 'hotspot*:*' >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+		fail "enable: status $?: $(head -3 "$SCRATCH/err")"
+	[ "$i" -gt 0 ] || cat "$SCRATCH/out"
+	ask ping
+	"$PROBECTL" disable --keep-going -p "$target_pid" 'hotspot*:*' >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+		fail "disable: status $?: $(head -3 "$SCRATCH/err")"
+	ask ping
+done
+trace_start attached --count --keep-going -p "$target_pid" 'hotspot*:*'
+wait_on "$target_pid" hotspot:gc__begin
+sleep 1
+trace_stop attached
+same_state "$target_pid"
+before=${answer#pong }
+sleep 1
+ask ping
+[ "${answer#pong }" -gt "$before" ] || fail "the program does not work any more: $before, then $answer"
+tell quit
+end_target
+finish

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+#
+# What the integration tests share; sourced. tests/run.sh sets BUILD, PROBECTL,
+# TARGETS, SCRATCH and RUN_AS_USER; a test may also be run by hand.
+
+set -u
+export LC_ALL=C.UTF-8
+BUILD=${BUILD:-$PWD/build}
+PROBECTL=${PROBECTL:-$BUILD/probectl}
+TARGETS=${TARGETS:-$BUILD/tests/targets}
+RUN_AS_USER=${RUN_AS_USER-}
+if [ -z "${SCRATCH-}" ]; then
+	SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/probectl-test.XXXXXX")
+	own_scratch=$SCRATCH
+fi
+integration=$(dirname "${BASH_SOURCE[0]}")
+python=/usr/bin/python3
+failures=0
+
+# ---- Results -----------------------------------------------------------------
+
+# skip REASON: ends the test, which could not run
+skip()
+{
+	echo "$1"
+	exit 77
+}
+
+# fail MESSAGE: notes a failure and goes on
+fail()
+{
+	echo "FAIL: $1"
+	failures=$((failures + 1))
+}
+
+# die MESSAGE: the rest makes no sense any more
+die()
+{
+	echo "FAIL: $1"
+	exit 1
+}
+
+# same WHAT GOT WANTED
+same()
+{
+	[ "$2" = "$3" ] || fail "$1: got '$2', wanted '$3'"
+}
+
+# The last line of every test.
+finish()
+{
+	[ "$failures" = 0 ] || exit 1
+	exit 0
+}
+
+# need PROGRAM…: skips where one is missing
+need()
+{
+	local program
+	for program; do
+		command -v "$program" >/dev/null || skip "$program is not installed"
+	done
+}
+
+# Who is neither root nor an ancestor of the target may be kept out by Yama.
+need_attach()
+{
+	local scope
+	scope=$(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0)
+	[ "$scope" = 0 ] || [ "$(id -u)" = 0 ] ||
+		skip "kernel.yama.ptrace_scope is $scope: attaching to other programs needs root"
+}
+
+at_exit=()
+# on_exit COMMAND: commands run in reverse order
+on_exit()
+{
+	at_exit=("$1" "${at_exit[@]}")
+}
+
+clean_up()
+{
+	local command
+	for command in "${at_exit[@]}"; do
+		eval "$command"
+	done
+	[ -z "${own_scratch-}" ] || rm -rf "$own_scratch"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+# ---- A target that is driven by lines ------------------------------------------
+
+# start PROGRAM ARGS…: starts it and waits for its first line. Sets target_pid.
+start()
+{
+	[ -x "$1" ] || [ -n "$(command -v "$1")" ] || skip "$1 is not built"
+	coproc TARGET { exec "$@" 2>"$SCRATCH/target.err"; }
+	target_pid=$TARGET_PID
+	exec {target_out}<&"${TARGET[0]}" {target_in}>&"${TARGET[1]}"
+	on_exit "kill -KILL $target_pid 2>/dev/null"
+	hear
+}
+
+# hear: the next line of the target goes to $answer
+hear()
+{
+	answer=
+	IFS= read -r -t 60 -u "$target_out" answer ||
+		die "the target said nothing: $(cat "$SCRATCH/target.err")"
+}
+
+# tell LINE, ask LINE: the second also waits for the answer
+tell()
+{
+	echo "$1" >&"$target_in" || fail "the target takes no more lines"
+}
+ask()
+{
+	tell "$1"
+	hear
+}
+
+# end_target [STATUS]: closes its input, and expects this exit status
+end_target()
+{
+	local status
+	exec {target_in}>&- {target_out}<&-
+	# The shell's own ends of the pipes keep the target waiting.
+	eval "exec ${TARGET[1]-9}>&- ${TARGET[0]-9}<&-" 2>/dev/null
+	wait "$target_pid"
+	status=$?
+	same "the target's exit status" "$status" "${1:-0}"
+	[ ! -s "$SCRATCH/target.err" ] || fail "the target complained: $(head -5 "$SCRATCH/target.err")"
+}
+
+# ---- As it was -----------------------------------------------------------------
+
+# save_state PID, same_state PID: text and semaphores, byte for byte
+save_state()
+{
+	"$python" "$integration/state.py" save "$1" "$SCRATCH/state.$1" ||
+		die "cannot read the memory of $1"
+}
+same_state()
+{
+	local differences
+	check_alive "$1"
+	differences=$("$python" "$integration/state.py" compare "$1" "$SCRATCH/state.$1" 2>&1) ||
+		fail "process $1 is not as it was: $differences"
+}
+
+# text_hash PID: one sum over all executable mappings of files
+text_hash()
+{
+	"$python" "$integration/state.py" hash "$1"
+}
+
+check_alive()
+{
+	local state
+	state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null)
+	case $state in
+	'' | Z | X) fail "process $1 is dead (${state:-gone})" ;;
+	T | t) fail "process $1 is stopped ($state)" ;;
+	esac
+	[ "$(sed -n 's/^TracerPid:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)" = 0 ] ||
+		fail "process $1 is still traced"
+}
+
+# ---- probectl in the background ---------------------------------------------------
+
+# trace_start NAME ARGS…: `probectl trace ARGS`, its output in $SCRATCH/NAME.out
+trace_start()
+{
+	local name=$1
+	shift
+	# A shell that is not interactive lets its background jobs ignore SIGINT.
+	env --default-signal=INT "$PROBECTL" trace "$@" >"$SCRATCH/$name.out" 2>"$SCRATCH/$name.err" </dev/null &
+	tracer_pid=$!
+	on_exit "kill -KILL $tracer_pid 2>/dev/null"
+}
+
+# wait_on PID PROBE: until a site is patched
+wait_on()
+{
+	"$python" "$integration/state.py" wait "$1" "$2" 10 ||
+		fail "no site of $2 is patched in $1: $(cat "$SCRATCH"/*.err 2>/dev/null | head -5)"
+}
+
+# trace_stop NAME: Ctrl-C, and the exit status has to be 0
+trace_stop()
+{
+	local status
+	kill -INT "$tracer_pid" 2>/dev/null
+	wait "$tracer_pid"
+	status=$?
+	[ "$status" = 0 ] ||
+		fail "trace ended with status $status: $(head -5 "$SCRATCH/$1.err")"
+}
+
+# ---- PostgreSQL -------------------------------------------------------------------
+
+pg_bin=/usr/lib/postgresql/15/bin
+
+# A private server: only a socket in its own folder, no TCP. Sets pg_dir, pg_pid
+# and PGHOST, PGUSER, PGDATABASE. As root it runs under RUN_AS_USER.
+pg_start()
+{
+	local log
+
+	[ -x "$pg_bin/postgres" ] || skip "$pg_bin/postgres is not installed"
+	[ "$(id -u)" != 0 ] || [ -n "$RUN_AS_USER" ] || RUN_AS_USER="setpriv --reuid=nobody
+		--regid=nogroup --clear-groups --inh-caps=-all"
+	# A socket's path may have 107 bytes, which a deep scratch folder exceeds.
+	pg_dir=$(mktemp -d /tmp/probectl-pg.XXXXXX)
+	on_exit "rm -rf '$pg_dir'"
+	on_exit pg_stop
+	[ -z "$RUN_AS_USER" ] || chown nobody:nogroup "$pg_dir"
+	log=$pg_dir/log
+	pg_as_user "$pg_bin/initdb" -D "$pg_dir/data" -U probe --auth=trust -N >"$log.initdb" 2>&1 ||
+		die "initdb: $(tail -3 "$log.initdb")"
+	pg_as_user "$pg_bin/pg_ctl" -D "$pg_dir/data" -w -t 60 -l "$log" -o "-k $pg_dir -h ''
+		-c fsync=off -c shared_buffers=64MB -c max_connections=30 -c autovacuum=off
+		${PG_OPTIONS-}" start >/dev/null 2>&1 ||
+		die "PostgreSQL does not start: $(tail -3 "$log")"
+	pg_pid=$(head -1 "$pg_dir/data/postmaster.pid")
+	export PGHOST=$pg_dir PGUSER=probe PGDATABASE=postgres
+}
+
+pg_as_user()
+{
+	# shellcheck disable=SC2086 # a command prefix of several words
+	(cd / && HOME=$pg_dir exec $RUN_AS_USER "$@")
+}
+
+pg_stop()
+{
+	[ -z "${pg_pid-}" ] || pg_as_user "$pg_bin/pg_ctl" -D "$pg_dir/data" -m immediate -w stop \
+		>/dev/null 2>&1
+	pg_pid=
+}
+
+# pg_backends: the pids of the server's client backends
+pg_backends()
+{
+	"$pg_bin/psql" -XAtc "select pid from pg_stat_activity
+		where backend_type = 'client backend' and pid <> pg_backend_pid()"
+}
+
+pg_bench_init()
+{
+	pg_as_user env PGHOST="$PGHOST" PGUSER="$PGUSER" PGDATABASE="$PGDATABASE" \
+		"$pg_bin/pgbench" -q -i -s "${1:-1}" >/dev/null 2>&1 || die "pgbench -i failed"
+}
+
+# ---- Programs of other languages ---------------------------------------------------
+
+# java_class: compiles Busy.java into $SCRATCH
+java_class()
+{
+	need java javac
+	javac -d "$SCRATCH" tests/targets/Busy.java || die "javac failed"
+}

@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# After disable, Ctrl-C, and after the controller's sudden death, text and
+# semaphores are as they were, or the next command makes them so; reference
+# counts do what DESIGN says.
+. tests/integration/lib.sh
+need_attach
+
+# ctl ARGS…: has to succeed; refuse TEXT ARGS…: has to fail, and say TEXT
+ctl()
+{
+	"$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+		fail "probectl $*: status $?: $(cat "$SCRATCH/err")"
+}
+refuse()
+{
+	local text=$1
+	shift
+	"$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" && fail "probectl $* succeeded"
+	[ "$(wc -l <"$SCRATCH/err")" = 1 ] || fail "probectl $*: not one line: $(cat "$SCRATCH/err")"
+	grep -q "^probectl: .*$text" "$SCRATCH/err" ||
+		fail "probectl $*: '$(cat "$SCRATCH/err")' does not say '$text'"
+}
+
+# refcount PROBE: as status says it
+refcount()
+{
+	"$PROBECTL" status --json -p "$target_pid" "$1" 2>/dev/null |
+		jq -r '"\(.refcount) \(.enabled) \(.patched)/\(.sites)"' | sort -u | paste -sd,
+}
+
+start "$TARGETS/semaphores"
+save_state "$target_pid"
+pid=$target_pid
+
+# ---- Every semaphore of every site ---------------------------------------------
+ask print
+same "semaphores at first" "$answer" "0 0 0 0"
+ctl enable -p "$pid" demo:event
+ask print
+same "semaphores of demo:event" "$answer" "1 1 1 0"
+ask hit
+same "tests that saw it" "$answer" 60
+ctl enable -p "$pid" demo:event
+ask print
+same "enabled twice" "$answer" "2 2 2 0"
+same "refcount" "$(refcount demo:event)" "2 true 4/4,2 true 2/2"
+ctl disable -p "$pid" demo:event
+ask print
+same "disabled once" "$answer" "1 1 1 0"
+ctl disable -p "$pid" demo:event
+ask print
+same "disabled twice" "$answer" "0 0 0 0"
+same_state "$pid"
+refuse "demo:event" disable -p "$pid" demo:event
+same_state "$pid"
+
+# ---- --force sets, and --exe checks ---------------------------------------------
+ctl enable -p "$pid" demo:event
+ctl enable -p "$pid" demo:event
+ctl disable --force -p "$pid" demo:event
+ask print
+same "disabled by force" "$answer" "0 0 0 0"
+same_state "$pid"
+refuse "" enable --exe /bin/true -p "$pid" demo:event
+ctl enable --exe "$TARGETS/semaphores" -p "$pid" demo:event
+ctl disable -p "$pid" demo:event
+ctl enable --atomic -p "$pid" demo:other
+ask print
+same "--atomic" "$answer" "0 0 0 1"
+ctl disable --atomic -p "$pid" demo:other
+same_state "$pid"
+refuse "demo:other" enable -p "$pid" demo:othre
+same_state "$pid"
+
+# ---- Two controllers ------------------------------------------------------------
+trace_start first --count --json -p "$pid" demo:event
+first=$tracer_pid
+wait_on "$pid" demo:event
+ctl enable -p "$pid" demo:event
+ask print
+same "two controllers" "$answer" "2 2 2 0"
+trace_start second --json -p "$pid" demo:event
+sleep 0.5
+ask print
+same "three controllers" "$answer" "3 3 3 0"
+ask hit
+same "tests that saw three controllers" "$answer" 60
+sleep 0.3
+trace_stop second
+same "records of the second" "$(grep -c '"args"' "$SCRATCH/second.out")" 60
+tracer_pid=$first
+trace_stop first
+same "counts of the first" "$(jq -s 'map(.hits // 0) | add' "$SCRATCH/first.out")" 60
+ask print
+same "only the persistent one" "$answer" "1 1 1 0"
+ctl disable -p "$pid" demo:event
+same_state "$pid"
+
+# ---- A controller that dies ---------------------------------------------------------
+for ((i = 0; i < 8; i++)); do
+	trace_start dead --json -p "$pid" 'demo:*'
+	# At another instant each time: while it starts, and when it is on.
+	sleep "0.0$((i * 8 % 10))$i"
+	kill -KILL "$tracer_pid"
+	wait "$tracer_pid" 2>/dev/null
+	check_alive "$pid"
+	ask hit
+done
+# The next command heals what they left.
+ctl enable -p "$pid" demo:other
+ctl disable -p "$pid" demo:other
+ask print
+same "semaphores after dead controllers" "$answer" "0 0 0 0"
+same_state "$pid"
+ask hit
+same "tests after dead controllers" "$answer" 0
+
+# ---- A target that dies -------------------------------------------------------------
+trace_start gone --json -p "$pid" 'demo:*'
+wait_on "$pid" demo:event
+tell quit
+end_target
+wait "$tracer_pid"
+same "trace of a program that ended" "$?" 0
+
+start "$TARGETS/gap"
+trace_start killed --count -p "$target_pid" gap:hit
+wait_on "$target_pid" gap:hit
+kill -KILL "$target_pid"
+wait "$tracer_pid"
+same "trace of a program that was killed" "$?" 0
+
+# ---- The wrong bytes, the wrong process ------------------------------------------------
+refuse "" enable -p 999999999 demo:event
+refuse "" enable -p "$$" nobody:nothing
+finish

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# run and trace -- PROGRAM: probes are on before any code that could pass them,
+# the exit status is the program's, and children do as they would have.
+. tests/integration/lib.sh
+need jq
+
+ctor=$TARGETS/ctor
+plugin=$TARGETS/libctor_plugin.so
+[ -x "$ctor" ] || skip "the test targets are not built"
+
+# args_of FILE: "NAME(ARG)" of every hit, in order
+args_of()
+{
+	jq -r 'select(.args) | "\(.name)(\(.args[0]))"' "$1" | paste -sd' '
+}
+
+# Constructors of the library (2) and of the program (1), then main's.
+"$PROBECTL" trace --json -o "$SCRATCH/ctor.out" 'ctor:*' -- "$ctor" >"$SCRATCH/stdout" \
+	2>"$SCRATCH/err" || fail "trace -- ctor: status $?: $(head -3 "$SCRATCH/err")"
+same "constructors" "$(args_of "$SCRATCH/ctor.out")" "construct(2) construct(1) main(4) call(5)"
+same "output" "$(cat "$SCRATCH/stdout")" "done 1"
+
+# The plugin's, which is opened later, three times.
+"$PROBECTL" trace --json -o "$SCRATCH/ctor.out" 'ctor:*' -- "$ctor" "$plugin" 3 >"$SCRATCH/stdout" \
+	2>"$SCRATCH/err" || fail "trace -- ctor PLUGIN: status $?: $(head -3 "$SCRATCH/err")"
+same "constructors of a plugin" "$(args_of "$SCRATCH/ctor.out")" "construct(2) construct(1) main(4) call(5) construct(3) plugin(6) construct(3) plugin(6) construct(3) plugin(6)"
+same "output with a plugin" "$(cat "$SCRATCH/stdout")" "done 4"
+
+# A probe that only the plugin has.
+"$PROBECTL" trace --json -o "$SCRATCH/ctor.out" ctor:plugin -- "$ctor" "$plugin" >"$SCRATCH/stdout" \
+	2>"$SCRATCH/err" || fail "trace ctor:plugin: status $?: $(head -3 "$SCRATCH/err")"
+same "the plugin's own probe" "$(args_of "$SCRATCH/ctor.out")" "plugin(6)"
+
+# run alone enables and lets go: OCaml's handlers then count.
+same "run of toggles" "$(printf 'hit\nprint\nquit\n' |
+	"$PROBECTL" run -e 'ocaml*:*' -- "$TARGETS/ocaml" 2>"$SCRATCH/err" | sed -n 's/ semaphores.*//; s/^hits //p')" \
+	"10 10 20 10"
+
+# Exit status: the program's own, by a signal, and when it cannot be started.
+status_of()
+{
+	"$PROBECTL" "$@" >/dev/null 2>"$SCRATCH/err" </dev/null
+	echo $?
+}
+for command in run trace; do
+	same "$command: status 0" "$(status_of $command -e 'ctor:main' -- "$ctor")" 0
+	same "$command: status 1" "$(status_of $command -e 'ctor:main' -- "$ctor" /no/plugin)" 1
+	same "$command: not found" "$(status_of $command -e 'ctor:main' -- /no/such/program)" 127
+	same "$command: not executable" "$(status_of $command -e 'ctor:main' -- /etc/passwd)" 126
+	same "$command: a probe that is not there" "$(status_of $command -e 'ctor:nothing' --no-follow -- "$ctor" 2>&1)" \
+		"$([ $command = trace ] && echo 1 || echo 2)"
+done
+same "wrong usage" "$(status_of trace)" 2
+same "an unknown command" "$(status_of frobnicate)" 2
+
+# A program that ends by a signal.
+cat >"$SCRATCH/die.sh" <<'SH'
+exec "$1" -b </dev/null & wait $!
+SH
+"$PROBECTL" trace --count loop:nop -- "$TARGETS/loop" -s nop -n 100000000000 >/dev/null 2>"$SCRATCH/err" &
+tracer=$!
+sleep 0.7
+child=$(pgrep -P "$tracer" | head -1)
+[ -n "$child" ] && kill -TERM "$child"
+wait "$tracer"
+same "a program that was terminated" "$?" 143
+
+# Arguments, environment, standard files and the working folder are inherited.
+same "what is inherited" "$(cd "$SCRATCH" && echo input | A_B=c "$PROBECTL" run -e 'libc:*' -- \
+	/bin/sh -c 'cat; echo "$A_B $1 $(pwd)"' sh 'two words' 2>/dev/null)" "input
+c two words $(cd "$SCRATCH" && pwd -P)"
+
+# Children: without --follow only the program, with it all of them.
+"$PROBECTL" trace --count --json -o "$SCRATCH/fork.out" --no-follow fork:hit -- "$TARGETS/fork" 3 500 \
+	</dev/null >"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "fork: status $?: $(head -3 "$SCRATCH/err")"
+same "children do as they would" "$(grep parent "$SCRATCH/stdout")" "parent 1500 children 3500"
+same "hits of the parent alone" "$(jq -s 'map(.hits // 0) | add' "$SCRATCH/fork.out")" 1500
+"$PROBECTL" trace --json -o "$SCRATCH/fork.out" --follow fork:hit -- "$TARGETS/fork" 3 500 \
+	</dev/null >"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "fork --follow: status $?: $(head -3 "$SCRATCH/err")"
+same "followed children do as they would" "$(grep parent "$SCRATCH/stdout")" "parent 1500 children 3500"
+same "hits of forked children" "$(jq -s '[.[] | select(.args and .args[0] < 3)] | length' "$SCRATCH/fork.out")" 4500
+finish

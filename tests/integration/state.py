@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Looks into a process for the tests: is it as it was?
+
+usage: state.py save PID FILE       keeps the text and the semaphores
+       state.py compare PID FILE    says what differs; status 1 if anything does
+       state.py wait PID PROBE [S]  waits until a site of PROBE is patched
+       state.py hash PID            prints a sum of the text
+       state.py semaphores PID      prints "PATH PROVIDER:NAME ADDRESS VALUE"
+       state.py sites PATH          prints "PROVIDER:NAME ADDRESS OFFSET"
+
+The text is every executable mapping of a file, byte for byte. The semaphores
+are those that the stapsdt notes of the mapped files name. It reads the notes by
+itself, so that a mistake of the tool under test cannot hide itself.
+"""
+import hashlib
+import pickle
+import struct
+import sys
+import time
+
+
+def maps(pid):
+    """The file mappings: (start, end, permissions, offset, path)."""
+    found = []
+    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            fields = line.rstrip("\n").split(None, 5)
+            if len(fields) == 6 and fields[5].startswith("/"):
+                start, end = (int(part, 16) for part in fields[0].split("-"))
+                found.append((start, end, fields[1], int(fields[2], 16), fields[5]))
+    return found
+
+
+class Elf:
+    """What the tests need of a 64-bit little-endian ELF file."""
+
+    def __init__(self, path):
+        with open(path, "rb") as file:
+            self.data = file.read()
+        if self.data[:6] != b"\x7fELF\x02\x01":
+            raise ValueError("no 64-bit little-endian ELF file")
+        (self.type,) = struct.unpack_from("<H", self.data, 16)
+        phoff, shoff = struct.unpack_from("<QQ", self.data, 32)
+        phentsize, phnum, shentsize, shnum, shstrndx = struct.unpack_from("<5H", self.data, 54)
+        self.loads = []
+        for i in range(phnum):
+            kind, _, offset, vaddr, _, filesz = struct.unpack_from(
+                "<IIQQQQ", self.data, phoff + i * phentsize)
+            if kind == 1:
+                self.loads.append((vaddr, offset, filesz))
+        self.sections = []
+        for i in range(shnum if shoff else 0):
+            name, kind, _, addr, offset, size = struct.unpack_from(
+                "<IIQQQQ", self.data, shoff + i * shentsize)
+            self.sections.append((name, kind, addr, offset, size))
+        strings = self.sections[shstrndx][3] if self.sections else 0
+        self.sections = [
+            (self.data[strings + s[0]:self.data.index(b"\0", strings + s[0])].decode(), *s[1:])
+            for s in self.sections]
+
+    def notes(self):
+        """(provider, name, args, pc, semaphore), link-time addresses."""
+        base_now = next((s[2] for s in self.sections if s[0] == ".stapsdt.base"), 0)
+        for name, kind, _, offset, size in self.sections:
+            if kind != 7 or name != ".note.stapsdt":
+                continue
+            at, end = offset, offset + size
+            while at + 12 <= end:
+                namesz, descsz, _ = struct.unpack_from("<III", self.data, at)
+                body = at + 12 + (namesz + 3 & ~3)
+                pc, base, semaphore = struct.unpack_from("<QQQ", self.data, body)
+                texts = self.data[body + 24:body + descsz].split(b"\0")
+                delta = base_now - base if base_now and base else 0
+                yield (*(text.decode() for text in texts[:3]),
+                       pc + delta if pc else 0, semaphore + delta if semaphore else 0)
+                at = body + (descsz + 3 & ~3)
+
+    def offset_of(self, address):
+        for vaddr, offset, filesz in self.loads:
+            if vaddr <= address < vaddr + filesz:
+                return address - vaddr + offset
+        return None
+
+
+def modules(pid):
+    """(path, bias, Elf) of every mapped ELF file with notes."""
+    seen = set()
+    for start, _, _, offset, path in maps(pid):
+        if path in seen or offset:
+            continue
+        seen.add(path)
+        try:
+            elf = Elf(f"/proc/{pid}/root{path}")
+        except (OSError, ValueError, struct.error):
+            continue
+        if any(True for _ in elf.notes()):
+            first = min(elf.loads)[0] & ~0xfff
+            yield path, start - first if elf.type == 3 else 0, elf
+
+
+def semaphores(pid):
+    found = {}
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for path, bias, elf in modules(pid):
+            for provider, name, _, _, semaphore in elf.notes():
+                if not semaphore:
+                    continue
+                memory.seek(semaphore + bias)
+                # OCaml's semaphores are two u16; the other is then compared as well.
+                size = 4 if provider.startswith("ocaml") else 2
+                value = int.from_bytes(memory.read(size), "little")
+                found[(path, f"{provider}:{name}", semaphore + bias)] = value
+    return found
+
+
+def text(pid):
+    found = []
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for start, end, permissions, _, path in maps(pid):
+            if "x" in permissions:
+                memory.seek(start)
+                found.append((start, path, memory.read(end - start)))
+    return found
+
+
+def compare(pid, before):
+    """Prints the differences; returns how many there are."""
+    wrong = 0
+    now = {(start, path) for start, _, _, _, path in maps(pid)}
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for start, path, old in before["text"]:
+            if (start, path) not in now:
+                continue  # the program closed that library
+            memory.seek(start)
+            new = memory.read(len(old))
+            if new == old:
+                continue
+            places = [i for i in range(len(old)) if i >= len(new) or old[i] != new[i]]
+            wrong += 1
+            print(f"{path}: {len(places)} bytes of text differ, the first at "
+                  f"{start + places[0]:#x}: was {old[places[0]:places[0] + 8].hex()}, "
+                  f"is {new[places[0]:places[0] + 8].hex()}")
+        current = semaphores(pid)
+        for key, value in before["semaphores"].items():
+            if key in current and current[key] != value:
+                wrong += 1
+                print(f"{key[0]}: the semaphore of {key[1]} at {key[2]:#x} was {value}, "
+                      f"is {current[key]}")
+    return wrong
+
+
+def wait(pid, probe, seconds):
+    sites = []
+    for _, bias, elf in modules(pid):
+        for provider, name, _, pc, _ in elf.notes():
+            offset = elf.offset_of(pc)
+            if probe == f"{provider}:{name}" and offset is not None:
+                sites.append((pc + bias, elf.data[offset:offset + 6]))
+    end = time.monotonic() + seconds
+    while sites and time.monotonic() < end:
+        with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+            for address, original in sites:
+                memory.seek(address)
+                if memory.read(6) != original:
+                    return True
+        time.sleep(0.005)
+    return False
+
+
+def main(arguments):
+    command = arguments[1] if len(arguments) > 2 else ""
+    if command == "save":
+        state = {"text": text(arguments[2]), "semaphores": semaphores(arguments[2])}
+        with open(arguments[3], "wb") as file:
+            pickle.dump(state, file)
+        return 0
+    if command == "compare":
+        with open(arguments[3], "rb") as file:
+            return 1 if compare(arguments[2], pickle.load(file)) else 0
+    if command == "wait":
+        seconds = float(arguments[4]) if len(arguments) > 4 else 10
+        return 0 if wait(arguments[2], arguments[3], seconds) else 1
+    if command == "hash":
+        total = hashlib.sha256()
+        for start, path, content in text(arguments[2]):
+            total.update(f"{path} {start} {len(content)}\n".encode() + content)
+        print(total.hexdigest())
+        return 0
+    if command == "semaphores":
+        for (path, probe, address), value in semaphores(arguments[2]).items():
+            print(path, probe, hex(address), value)
+        return 0
+    if command == "sites":
+        elf = Elf(arguments[2])
+        for provider, name, _, pc, _ in elf.notes():
+            print(f"{provider}:{name}", hex(pc), hex(elf.offset_of(pc) or 0))
+        return 0
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
