@@ -23,7 +23,10 @@ struct arch_windows {
 void arch_windows_init(
 	struct arch_windows *windows, const uint64_t *sites, size_t count, uint8_t jump_length);
 
-/* The index of the site whose window holds an address, or SIZE_MAX. */
+/*
+ * The index of the site whose window holds an address, or SIZE_MAX. Where two
+ * windows overlap it is the higher site; the other is right before it.
+ */
 size_t arch_windows_search(const struct arch_windows *windows, uint64_t address);
 
 static inline size_t arch_windows_find(const struct arch_windows *windows, uint64_t address)
