@@ -163,7 +163,7 @@ static size_t consume(struct reader *reader, uint32_t ring, const struct hit_rec
 		reader->broken++;
 	else if (length == 16 && memcmp(r->text, "sixteen letters!", 16))
 		reader->broken++;
-	if (r->header.time <= reader->last_time[ring])
+	if (r->header.time < reader->last_time[ring])
 		reader->unordered++;
 	reader->last_time[ring] = r->header.time;
 	reader->records++;
