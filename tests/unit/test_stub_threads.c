@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -257,6 +258,62 @@ static void records_without_rseq_too(void **state)
 	check_records(false, true);
 }
 
+/* ---- Threads that are not registered ---------------------------------------------- */
+
+/* Unregisters this thread, as if it had been started by something else than libc. */
+static bool leave_rseq(const struct arch_thread *thread)
+{
+	enum { UNREGISTER = 1 };
+	char *area = (char *)__builtin_thread_pointer() + thread->rseq_offset;
+
+	/* the size it was registered with: glibc has changed it */
+	for (uint32_t bytes = 32; bytes <= 256; bytes++)
+		if (!syscall(SYS_rseq, area, bytes, UNREGISTER, thread->rseq_signature))
+			return true;
+	return false;
+}
+
+static void *hitting_unregistered(void *data)
+{
+	struct crowd *crowd = data;
+
+	atomic_store(&crowd->done, leave_rseq(&crowd->host.thread));
+	return hitting(data);
+}
+
+static void check_unregistered(enum arch_stub_kind kind)
+{
+	struct crowd crowd = {.hits = 3};
+	struct arch_stub stub;
+	pthread_t thread;
+	uint64_t bytes = 0;
+
+	stub_host_init(&crowd.host, false);
+	stub = stub_host_stub(&crowd.host, crowd.host.thread.has_rseq);
+	stub.kind = kind;
+	crowd.site = stub_host_emit_site(&crowd.host, &stub);
+	assert_int_equal(pthread_create(&thread, NULL, hitting_unregistered, &crowd), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(atomic_load(&crowd.done), crowd.host.thread.has_rseq);
+	for (uint32_t cpu = 0; cpu < crowd.host.cpus; cpu++) {
+		assert_int_equal(stub_host_ring(&crowd.host, cpu)->head, 0);
+		bytes += stub_host_ring(&crowd.host, crowd.host.cpus + cpu)->head;
+	}
+	if (kind == ARCH_STUB_COUNT)
+		assert_int_equal(stub_host_hits(&crowd.host), 3);
+	else
+		assert_int_equal(bytes, 3 * sizeof(struct ring_record));
+	assert_int_equal(stub_host_lost(&crowd.host), 0);
+	stub_host_deinit(&crowd.host);
+}
+
+static void unregistered_threads_use_the_shared_sets(void **state)
+{
+	(void)state;
+	check_unregistered(ARCH_STUB_COUNT);
+	check_unregistered(ARCH_STUB_RECORD);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -264,6 +321,7 @@ int main(void)
 		cmocka_unit_test(counts_without_rseq_are_exact),
 		cmocka_unit_test(records_are_whole_and_in_order),
 		cmocka_unit_test(records_without_rseq_too),
+		cmocka_unit_test(unregistered_threads_use_the_shared_sets),
 	};
 
 #ifndef __x86_64__

@@ -356,6 +356,47 @@ static void pointers_without_system_calls(void **state)
 	variant_each(check_no_kernel);
 }
 
+/* Where the C library does not tell its place, the kernel is asked; else it is unknown. */
+static void check_thread_id(struct variant *v)
+{
+	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	size_t bytes;
+
+	stub.thread.has_tid = false;
+	for (int i = 0; i < 2; i++) {
+		stub_host_reset(&v->host);
+		stub.may_call_kernel = i == 0;
+		variant_hit(v, stub_host_emit(&v->host, &stub));
+		assert_int_equal(stub_host_only_record(&v->host, &bytes)->tid, i ? 0 : gettid());
+		assert_int_equal(bytes, sizeof(struct ring_record));
+	}
+}
+
+static void thread_id_without_the_library(void **state)
+{
+	(void)state;
+	variant_each(check_thread_id);
+}
+
+/* A child that does not count: nothing is written. */
+static void check_guard(struct variant *v)
+{
+	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	size_t bytes;
+
+	stub_host_reset(&v->host);
+	*v->host.guard = 0;
+	all_flags(v, stub_host_emit(&v->host, &stub));
+	assert_null(stub_host_only_record(&v->host, &bytes));
+	assert_int_equal(stub_host_lost(&v->host), 0);
+}
+
+static void no_records_behind_the_guard(void **state)
+{
+	(void)state;
+	variant_each(check_guard);
+}
+
 /* ---- What cannot be done -----------------------------------------------------------------------
  */
 
@@ -415,6 +456,8 @@ int main(void)
 		cmocka_unit_test(memory_without_check),
 		cmocka_unit_test(bad_pointers),
 		cmocka_unit_test(pointers_without_system_calls),
+		cmocka_unit_test(thread_id_without_the_library),
+		cmocka_unit_test(no_records_behind_the_guard),
 		cmocka_unit_test(what_cannot_be_captured),
 		cmocka_unit_test(refusals),
 	};
