@@ -27,7 +27,7 @@ called()
 }
 same "functions entered" "$(called function__entry)" " 1 main, 1 open, 10 price, 1 total"
 same "exceptions" "$(called exception__thrown)" " 1 RuntimeException"
-same "losses" "$(jq -s 'map(.lost // 0) | add' "$SCRATCH/php.out")" 0
+same "losses" "$(jq -s 'map(.lost // 0) | add // 0' "$SCRATCH/php.out")" 0
 
 same "with all probes counted" "$("$PROBECTL" trace --count -o "$SCRATCH/all.out" 'php:*' -- \
 	php8.2 -n "$SCRATCH/calls.php" 2>"$SCRATCH/err")" "$plain"

@@ -62,7 +62,7 @@ seen()
 {
 	jq -r 'select(.args) | .args[0]' "$SCRATCH/query.out" | grep -c "$1"
 }
-same "lost" "$(jq -s 'map(.lost // 0) | add' "$SCRATCH/query.out")" 0
+same "lost" "$(jq -s 'map(.lost // 0) | add // 0' "$SCRATCH/query.out")" 0
 same "first statements" "$(seen '^select abalance from pgbench_accounts where aid = [0-9]*;$')" \
 	"$((2 * transactions))"
 same "second statements" "$(seen "^select 'second', [0-9]*;$")" "$((2 * transactions))"
@@ -89,7 +89,7 @@ for ((i = 0; i < 50; i++)); do
 done
 trace_stop all
 for name in query__start query__done query__parse__start query__execute__done; do
-	same "$name" "$(jq -s "map(select(.name == \"$name\").hits // 0) | add" "$SCRATCH/all.out")" 50
+	same "$name" "$(jq -s "map(select(.name == \"$name\").hits // 0) | add // 0" "$SCRATCH/all.out")" 50
 done
 same_state "$backend"
 same_state "$pg_pid"

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Python: file, function and line of exactly the calls that were made, beside the
 # log that the interpreter's own profiler writes.
+#
+# Python 3.11 only passes function__entry while python:line is on, too: the test
+# for the latter's semaphore is what makes its main loop look.
 . tests/integration/lib.sh
 interpreter=/usr/bin/python3.11
 [ -x "$interpreter" ] || skip "$interpreter is not installed"
@@ -68,22 +71,19 @@ PYTHON
 
 plain=$("$interpreter" -I -S "$SCRATCH/calls.py" "$SCRATCH/log")
 traced=$("$PROBECTL" trace --json -o "$SCRATCH/python.out" \
-	'python:function__entry(str(arg0),str(arg1),arg2)' -- "$interpreter" -I -S "$SCRATCH/calls.py" 2>"$SCRATCH/err") ||
+	'python:function__entry(str(arg0),str(arg1),arg2)' python:line -b 16M -- "$interpreter" -I -S "$SCRATCH/calls.py" 2>"$SCRATCH/err") ||
 	fail "trace -- python: status $?: $(head -3 "$SCRATCH/err")"
 same "the program's output" "$traced" "$plain"
-same "losses" "$(jq -s 'map(.lost // 0) | add' "$SCRATCH/python.out")" 0
+same "losses" "$(jq -s 'map(.lost // 0) | add // 0' "$SCRATCH/python.out")" 0
 
 # The profiler sees what work() calls, itself included; before and behind it are
 # the module and the interpreter's own start.
-jq -r --arg file "$SCRATCH/calls.py" 'select(.args and .args[0] == $file) |
+jq -r --arg file "$SCRATCH/calls.py" 'select(.name == "function__entry" and .args[0] == $file) |
 	"\(.args[0]) \(.args[1]) \(.args[2])"' "$SCRATCH/python.out" |
-	grep -v ' <module> ' >"$SCRATCH/hits"
-# A generator is entered once per value, at the line where it stopped: both see
-# that, but the profiler calls the last line number of the frame, the probe its
-# own; lines of <genexpr> and generators are compared as the tools give them.
+	sed -n '/ work /,$p' >"$SCRATCH/hits"
 diff "$SCRATCH/log" "$SCRATCH/hits" >"$SCRATCH/diff" ||
 	fail "calls differ (< profiler, > probe): $(head -20 "$SCRATCH/diff")"
-[ "$(wc -l <"$SCRATCH/hits")" -gt 90 ] || fail "only $(wc -l <"$SCRATCH/hits") calls"
+[ "$(wc -l <"$SCRATCH/hits")" -ge 86 ] || fail "only $(wc -l <"$SCRATCH/hits") calls"
 
 # All of Python's probes, in the text form, and the same output.
 same "with all probes on" "$("$PROBECTL" trace -o "$SCRATCH/all.out" 'python:*' -- \
@@ -106,7 +106,7 @@ for line in sys.stdin:
 PYTHON
 start "$interpreter" -I "$SCRATCH/serve.py"
 save_state "$target_pid"
-trace_start serve --json -p "$target_pid" 'python:function__entry(str(arg1),arg2)'
+trace_start serve --json -p "$target_pid" 'python:function__entry(str(arg1),arg2)' python:line
 wait_on "$target_pid" python:function__entry
 for word in abc def ghi; do
 	ask $word
@@ -114,7 +114,7 @@ for word in abc def ghi; do
 done
 sleep 0.2
 trace_stop serve
-same "calls of answer()" "$(jq -c 'select(.args and .args[0] == "answer") | .args[1]' "$SCRATCH/serve.out" | paste -sd,)" "5,5,5"
+same "calls of answer()" "$(jq -c 'select(.name == "function__entry" and .args[0] == "answer") | .args[1]' "$SCRATCH/serve.out" | paste -sd,)" "5,5,5"
 same_state "$target_pid"
 ask again
 same "the server answers" "$answer" "niaga"

@@ -17,7 +17,9 @@ refuse()
 	local text=$1
 	shift
 	"$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" && fail "probectl $* succeeded"
-	[ "$(wc -l <"$SCRATCH/err")" = 1 ] || fail "probectl $*: not one line: $(cat "$SCRATCH/err")"
+	# One line, behind those that name refused sites.
+	[ "$(grep -vc '^probectl: refused ' "$SCRATCH/err")" = 1 ] ||
+		fail "probectl $*: not one line: $(cat "$SCRATCH/err")"
 	grep -q "^probectl: .*$text" "$SCRATCH/err" ||
 		fail "probectl $*: '$(cat "$SCRATCH/err")' does not say '$text'"
 }
@@ -35,22 +37,22 @@ pid=$target_pid
 
 # ---- Every semaphore of every site ---------------------------------------------
 ask print
-same "semaphores at first" "$answer" "0 0 0 0"
+same "semaphores at first" "$answer" "0 0 0 0 0"
 ctl enable -p "$pid" demo:event
 ask print
-same "semaphores of demo:event" "$answer" "1 1 1 0"
+same "semaphores of demo:event" "$answer" "1 1 1 0 0"
 ask hit
 same "tests that saw it" "$answer" 60
 ctl enable -p "$pid" demo:event
 ask print
-same "enabled twice" "$answer" "2 2 2 0"
-same "refcount" "$(refcount demo:event)" "2 true 4/4,2 true 2/2"
+same "enabled twice" "$answer" "2 2 2 0 0"
+same "refcount" "$(refcount demo:event)" "2 true 2/2,2 true 4/4"
 ctl disable -p "$pid" demo:event
 ask print
-same "disabled once" "$answer" "1 1 1 0"
+same "disabled once" "$answer" "1 1 1 0 0"
 ctl disable -p "$pid" demo:event
 ask print
-same "disabled twice" "$answer" "0 0 0 0"
+same "disabled twice" "$answer" "0 0 0 0 0"
 same_state "$pid"
 refuse "demo:event" disable -p "$pid" demo:event
 same_state "$pid"
@@ -60,17 +62,30 @@ ctl enable -p "$pid" demo:event
 ctl enable -p "$pid" demo:event
 ctl disable --force -p "$pid" demo:event
 ask print
-same "disabled by force" "$answer" "0 0 0 0"
+same "disabled by force" "$answer" "0 0 0 0 0"
 same_state "$pid"
 refuse "" enable --exe /bin/true -p "$pid" demo:event
 ctl enable --exe "$TARGETS/semaphores" -p "$pid" demo:event
 ctl disable -p "$pid" demo:event
 ctl enable --atomic -p "$pid" demo:other
 ask print
-same "--atomic" "$answer" "0 0 0 1"
+same "--atomic" "$answer" "0 0 0 1 0"
 ctl disable --atomic -p "$pid" demo:other
 same_state "$pid"
 refuse "demo:other" enable -p "$pid" demo:othre
+same_state "$pid"
+
+# ---- All or nothing --------------------------------------------------------------
+refuse "stuck:site" enable -p "$pid" 'demo:*' stuck:site
+ask print
+same "all or nothing" "$answer" "0 0 0 0 0"
+same_state "$pid"
+"$PROBECTL" enable --keep-going -p "$pid" 'demo:*' stuck:site >"$SCRATCH/out" 2>"$SCRATCH/err"
+grep -q 'stuck:site.*: .*branch' "$SCRATCH/err" ||
+	fail "the refused site is not named with its reason: $(cat "$SCRATCH/err")"
+ask print
+same "--keep-going" "$answer" "1 1 1 1 0"
+ctl disable -p "$pid" 'demo:*'
 same_state "$pid"
 
 # ---- Two controllers ------------------------------------------------------------
@@ -79,11 +94,11 @@ first=$tracer_pid
 wait_on "$pid" demo:event
 ctl enable -p "$pid" demo:event
 ask print
-same "two controllers" "$answer" "2 2 2 0"
+same "two controllers" "$answer" "2 2 2 0 0"
 trace_start second --json -p "$pid" demo:event
 sleep 0.5
 ask print
-same "three controllers" "$answer" "3 3 3 0"
+same "three controllers" "$answer" "3 3 3 0 0"
 ask hit
 same "tests that saw three controllers" "$answer" 60
 sleep 0.3
@@ -91,9 +106,9 @@ trace_stop second
 same "records of the second" "$(grep -c '"args"' "$SCRATCH/second.out")" 60
 tracer_pid=$first
 trace_stop first
-same "counts of the first" "$(jq -s 'map(.hits // 0) | add' "$SCRATCH/first.out")" 60
+same "counts of the first" "$(jq -s 'map(.hits // 0) | add // 0' "$SCRATCH/first.out")" 60
 ask print
-same "only the persistent one" "$answer" "1 1 1 0"
+same "only the persistent one" "$answer" "1 1 1 0 0"
 ctl disable -p "$pid" demo:event
 same_state "$pid"
 
@@ -111,7 +126,7 @@ done
 ctl enable -p "$pid" demo:other
 ctl disable -p "$pid" demo:other
 ask print
-same "semaphores after dead controllers" "$answer" "0 0 0 0"
+same "semaphores after dead controllers" "$answer" "0 0 0 0 0"
 same_state "$pid"
 ask hit
 same "tests after dead controllers" "$answer" 0

@@ -2,6 +2,11 @@
 # SPDX-License-Identifier: MIT
 # Ruby: class, method, file and line of exactly the methods that were entered,
 # beside the log of Ruby's own TracePoint.
+#
+# Since 2.5 Ruby passes method__entry only while some TracePoint is enabled
+# (doc/dtrace_probes.rdoc, https://bugs.ruby-lang.org/issues/14582), so there is
+# one in every run. The line it tells is that of the method's first expression, and
+# TracePoint's that of its `def`: here they are the same.
 . tests/integration/lib.sh
 need ruby jq
 library=$(ldconfig -p | sed -n 's/.*libruby-3\.1\.so\.3\.1 .*=> //p' | head -1)
@@ -9,54 +14,31 @@ library=$(ldconfig -p | sed -n 's/.*libruby-3\.1\.so\.3\.1 .*=> //p' | head -1)
 
 cat >"$SCRATCH/calls.rb" <<'RUBY'
 class Shop
-  def initialize(size)
-    @size = size
-  end
-
-  def total
-    (1..@size).sum { |i| price(i) }
-  end
-
-  def price(item)
-    item * 3
-  end
-
-  def self.open(size)
-    new(size)
-  end
+  def initialize(size); @size = size; end
+  def total; (1..@size).sum { |i| price(i) }; end
+  def price(item) = item * 3
+  def self.open(size) = new(size)
 end
 
 module Deep
-  def self.recurse(depth)
-    depth.zero? ? 0 : recurse(depth - 1) + 1
-  end
+  def self.recurse(depth) = depth > 0 ? recurse(depth - 1) + 1 : 0
 end
 
-def failing
-  raise ArgumentError, "expected"
-end
+def failing; raise ArgumentError, "expected"; end
 
-def work
-  result = Shop.open(20).total + Deep.recurse(25)
-  begin
-    failing
-  rescue ArgumentError
-    result += 1
-  end
-  result
-end
+def survive; failing; rescue ArgumentError; 1; end
+def work; Shop.open(20).total + Deep.recurse(25) + survive; end
 
-if ARGV[0]
-  log = File.open(ARGV[0], "w")
-  trace = TracePoint.new(:call) do |point|
-    owner = point.defined_class
-    owner = owner.inspect[/#<Class:(.*)>/, 1] if owner.singleton_class?
-    log.puts "#{owner} #{point.method_id} #{point.path} #{point.lineno}"
-  end
-  trace.enable
+log = File.open(ARGV[0] || File::NULL, "w")
+trace = TracePoint.new(:call) do |point|
+  next if point.path != __FILE__
+  owner = point.defined_class
+  owner = owner.inspect[/#<Class:(.*)>/, 1] if owner.singleton_class?
+  log.puts "#{owner} #{point.method_id} #{point.path} #{point.lineno}"
 end
+trace.enable
 result = work
-trace&.disable
+trace.disable
 puts result
 RUBY
 
@@ -65,12 +47,12 @@ traced=$("$PROBECTL" trace --json -o "$SCRATCH/ruby.out" \
 	'ruby:method__entry(str(arg0),str(arg1),str(arg2),arg3)' -- ruby --disable-all "$SCRATCH/calls.rb" 2>"$SCRATCH/err") ||
 	fail "trace -- ruby: status $?: $(head -3 "$SCRATCH/err")"
 same "the program's output" "$traced" "$plain"
-same "losses" "$(jq -s 'map(.lost // 0) | add' "$SCRATCH/ruby.out")" 0
+same "losses" "$(jq -s 'map(.lost // 0) | add // 0' "$SCRATCH/ruby.out")" 0
 jq -r --arg file "$SCRATCH/calls.rb" 'select(.args and .args[2] == $file) |
 	"\(.args[0]) \(.args[1]) \(.args[2]) \(.args[3])"' "$SCRATCH/ruby.out" >"$SCRATCH/hits"
 diff "$SCRATCH/log" "$SCRATCH/hits" >"$SCRATCH/diff" ||
 	fail "calls differ (< TracePoint, > probe): $(head -20 "$SCRATCH/diff")"
-[ "$(wc -l <"$SCRATCH/hits")" -ge 51 ] || fail "only $(wc -l <"$SCRATCH/hits") calls"
+[ "$(wc -l <"$SCRATCH/hits")" -ge 52 ] || fail "only $(wc -l <"$SCRATCH/hits") calls"
 
 # All probes; the output is the same.
 same "with all probes counted" "$("$PROBECTL" trace --count -o "$SCRATCH/all.out" 'ruby:*' -- \
@@ -80,10 +62,9 @@ same "with all probes recorded" "$("$PROBECTL" trace -o "$SCRATCH/all.out" 'ruby
 
 need_attach
 cat >"$SCRATCH/serve.rb" <<'RUBY'
-def answer(line)
-  line.chomp.reverse
-end
+def answer(line) = line.chomp.reverse
 $stdout.sync = true
+TracePoint.new(:call) {}.enable
 puts "ready"
 while (line = $stdin.gets)
   puts answer(line)

@@ -2,13 +2,14 @@
 /*
  * Probes behind semaphores. Commands on standard input, an answer a line:
  *
- *	print	"A B LIB OTHER": the semaphores' values
+ *	print	"A B LIB OTHER STUCK": the semaphores' values
  *	hit	passes all tests twice (odd and even value), 10 times:
  *		"ENTERED": how many of the 70 saw their semaphore on
  *	quit
  *
  * demo:event has two sites each in two files of the program and in a library,
- * with a semaphore per file; demo:other has one of its own.
+ * with a semaphore per file; demo:other has one of its own, and so has stuck:site,
+ * which nobody can patch.
  */
 #include <string.h>
 
@@ -24,6 +25,7 @@ static int other(int value)
 	if (!demo_other_semaphore)
 		return 0;
 	STAP_PROBE1(demo, other, value);
+	SEMAPHORES_ROOM;
 	return 1;
 }
 
@@ -38,6 +40,7 @@ static int hit(void)
 			entered += semaphores_lib(2 * i + odd);
 		}
 		entered += other(i);
+		(void)semaphores_stuck(i);
 	}
 	return entered;
 }
@@ -51,8 +54,9 @@ int main(void)
 	fflush(stdout);
 	while (target_read_line(line, sizeof(line)) && strcmp(line, "quit") != 0) {
 		if (strcmp(line, "print") == 0)
-			printf("%u %u %u %u\n", semaphores_a_semaphore(), semaphores_b_semaphore(),
-				semaphores_lib_semaphore(), (unsigned int)demo_other_semaphore);
+			printf("%u %u %u %u %u\n", semaphores_a_semaphore(),
+				semaphores_b_semaphore(), semaphores_lib_semaphore(),
+				(unsigned int)demo_other_semaphore, semaphores_stuck_semaphore());
 		else
 			printf("%d\n", hit());
 		fflush(stdout);

@@ -12,6 +12,9 @@
 #define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
 
+/* Room for a jump behind a site, which no branch enters. */
+#define SEMAPHORES_ROOM __asm__ volatile("lea 0(%%rsp), %%rsp\n\tlea 0(%%rsp), %%rsp" ::: "memory")
+
 /* Two sites behind one test. Returns whether the semaphore said that it is on. */
 #define SEMAPHORES_DEFINE(FUNCTION, WHERE)                                                         \
 	__attribute__((                                                                            \
@@ -20,10 +23,13 @@
 	{                                                                                          \
 		if (!demo_event_semaphore)                                                         \
 			return 0;                                                                  \
-		if (value & 1)                                                                     \
+		if (value & 1) {                                                                   \
 			STAP_PROBE2(demo, event, value, WHERE);                                    \
-		else                                                                               \
+			SEMAPHORES_ROOM;                                                           \
+		} else {                                                                           \
 			STAP_PROBE2(demo, event, -value, WHERE);                                   \
+			SEMAPHORES_ROOM;                                                           \
+		}                                                                                  \
 		return 1;                                                                          \
 	}                                                                                          \
 	unsigned int FUNCTION##_semaphore(void)                                                    \
@@ -34,8 +40,10 @@
 int semaphores_a(int value);
 int semaphores_b(int value);
 int semaphores_lib(int value);
+int semaphores_stuck(int value);
 unsigned int semaphores_a_semaphore(void);
 unsigned int semaphores_b_semaphore(void);
 unsigned int semaphores_lib_semaphore(void);
+unsigned int semaphores_stuck_semaphore(void);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The second file of semaphores.c: the same as SEMAPHORES_DEFINE(semaphores_b, 2)
- * makes, with a semaphore of its own, because its symbol is local.
+ * makes, with a semaphore of its own, because its symbol is local. And the probe
+ * stuck:site, which has to be refused: a branch enters the instruction behind the
+ * nop, and as a jump its bytes name an address inside the program.
  */
 #include "note.h"
 
@@ -16,12 +18,12 @@ semaphores_b:
 	test	$1, %dil
 	je	1f
 	PROBE_NOP demo, event, "-4@%edi -4@$2", demo_event_semaphore
-	mov	$1, %eax
+	lea	1(%rax), %rax
 	ret
 1:
 	neg	%edi
 	PROBE_NOP demo, event, "-4@%edi -4@$2", demo_event_semaphore
-	mov	$1, %eax
+	lea	1(%rax), %rax
 2:
 	ret
 	.cfi_endproc
@@ -36,7 +38,34 @@ semaphores_b_semaphore:
 	.cfi_endproc
 	.size	semaphores_b_semaphore, . - semaphores_b_semaphore
 
+	.globl	semaphores_stuck
+	.type	semaphores_stuck, @function
+semaphores_stuck:
+	.cfi_startproc
+	test	%edi, %edi
+	jz	1f
+	PROBE_NOP stuck, site, "-4@%edi", stuck_site_semaphore
+1:
+	mov	$1, %eax
+	ret
+	.cfi_endproc
+	.size	semaphores_stuck, . - semaphores_stuck
+
+	.globl	semaphores_stuck_semaphore
+	.type	semaphores_stuck_semaphore, @function
+semaphores_stuck_semaphore:
+	.cfi_startproc
+	movzwl	stuck_site_semaphore(%rip), %eax
+	ret
+	.cfi_endproc
+	.size	semaphores_stuck_semaphore, . - semaphores_stuck_semaphore
+
 	.section .probes, "aw", @progbits
+	.type	stuck_site_semaphore, @object
+	.balign	2
+stuck_site_semaphore:
+	.zero	2
+	.size	stuck_site_semaphore, 2
 	.type	demo_event_semaphore, @object
 	.balign	2
 demo_event_semaphore:
