@@ -11,15 +11,13 @@
  * passed on at once, and the thread stops again for our interrupt before it
  * runs the first instruction of its handler.
  *
- * While the target is stopped, the controller runs on the processor on which
- * the target's thread ran last: handing a processor over costs a third of
- * waking another one.
+ * Waiting sleeps: a processor that is handed over serves the target at once.
  *
  * Sources: ptrace(2); kernel/ptrace.c and kernel/signal.c of Linux.
  */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,8 +34,7 @@
 
 enum {
 	STOP_TIMEOUT_MS = 2000,
-	SPIN_NS = 200000, /* a thread on a processor stops within this */
-	SLEEP_NS = 100000
+	SLEEP_NS = 1000000 /* in case SIGCHLD is ignored or taken by another thread */
 };
 
 #define EVENT_OF(status) ((unsigned int)(status) >> 16)
@@ -75,27 +72,37 @@ struct probe_error *control_permission_error(pid_t pid)
 
 enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_TIMEOUT };
 
-/* Waits until a traced thread stops. Sleeps little: the target is standing still. */
+/*
+ * Waits until a traced thread stops. The kernel tells its tracer by SIGCHLD,
+ * and sleeping for that hands the processor over to the thread at once;
+ * waitpid(2) alone has no time limit. Signals taken here are raised again
+ * afterwards, so that the caller misses no child of its own.
+ */
 static enum wait_result wait_stop(pid_t tid, uint64_t deadline_ns, int *status_ret)
 {
-	uint64_t spin_until = clock_monotonic_ns() + SPIN_NS;
+	static const struct timespec slice = {.tv_nsec = SLEEP_NS};
+	enum wait_result result = WAIT_TIMEOUT;
+	bool taken = false;
+	sigset_t child, old;
 
-	for (;;) {
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &child, &old);
+	do {
 		pid_t pid = waitpid(tid, status_ret, __WALL | WNOHANG);
-		uint64_t now;
 
 		if (pid == tid)
-			return WIFSTOPPED(*status_ret) ? WAIT_STOPPED : WAIT_GONE;
-		if (pid < 0 && errno != EINTR)
-			return WAIT_GONE;
-		now = clock_monotonic_ns();
-		if (now > deadline_ns)
-			return WAIT_TIMEOUT;
-		if (now < spin_until)
-			sched_yield();
-		else
-			nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
-	}
+			result = WIFSTOPPED(*status_ret) ? WAIT_STOPPED : WAIT_GONE;
+		else if (pid < 0 && errno != EINTR)
+			result = WAIT_GONE;
+		if (result != WAIT_TIMEOUT)
+			break;
+		taken = sigtimedwait(&child, NULL, &slice) == SIGCHLD || taken;
+	} while (clock_monotonic_ns() < deadline_ns);
+	if (taken)
+		kill(getpid(), SIGCHLD);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return result;
 }
 
 /* Waits for the stop that PTRACE_INTERRUPT asked for; passes signals on. */
@@ -187,46 +194,6 @@ static struct probe_error *seize_new(struct control *control, size_t *new_ret)
 	return error;
 }
 
-/* The processor that a thread ran on last, or -1: field 39 of stat (proc_pid_stat(5)). */
-static void run_beside(struct control *control, pid_t tid)
-{
-	int cpu = procfs_thread_cpu(control->pid, tid);
-	cpu_set_t *old, here;
-
-	control->cpu = -1;
-	control->affinity = NULL;
-	old = malloc(sizeof(*old));
-	if (cpu < 0 || cpu >= CPU_SETSIZE || !old || sched_getaffinity(0, sizeof(*old), old) < 0 ||
-		!CPU_ISSET(cpu, old)) {
-		free(old);
-		return;
-	}
-	CPU_ZERO(&here);
-	CPU_SET(cpu, &here);
-	if (sched_setaffinity(0, sizeof(here), &here) < 0) {
-		free(old);
-		return;
-	}
-	control->cpu = cpu;
-	control->affinity = old;
-}
-
-/* Leaves the target's processor to the target, at once where there is another one. */
-static void run_anywhere(struct control *control)
-{
-	cpu_set_t other;
-
-	if (!control->affinity)
-		return;
-	other = *(cpu_set_t *)control->affinity;
-	CPU_CLR(control->cpu, &other);
-	if (CPU_COUNT(&other))
-		sched_setaffinity(0, sizeof(other), &other);
-	sched_setaffinity(0, sizeof(other), control->affinity);
-	free(control->affinity);
-	control->affinity = NULL;
-}
-
 /* Detaches from all; those that never stopped are let go when this process ends. */
 static void release(struct control *control)
 {
@@ -237,7 +204,6 @@ static void release(struct control *control)
 			ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs);
 		ptrace(PTRACE_DETACH, thread->tid, NULL, NULL);
 	}
-	run_anywhere(control);
 	free(control->threads);
 	control->threads = NULL;
 	control->count = 0;
@@ -279,10 +245,8 @@ struct probe_error *control_stop(pid_t pid, struct control *ret)
 	struct probe_error *error;
 	size_t added, stopped = 0;
 
-	*ret = (struct control){.pid = pid, .cpu = -1};
+	*ret = (struct control){.pid = pid};
 	error = seize_new(ret, &added);
-	if (!error && ret->count)
-		run_beside(ret, ret->threads[0].tid);
 	ret->stopped_ns = clock_monotonic_ns();
 	while (!error && added) {
 		error = interrupt(ret, stopped);
@@ -314,7 +278,6 @@ static struct probe_error *stop_one(struct control *control, pid_t tid, bool *st
 
 	if (error || !*stopped_ret)
 		return error;
-	run_beside(control, tid);
 	control->stopped_ns = clock_monotonic_ns();
 	error = interrupt(control, 0);
 	*stopped_ret = control->count == 1;
@@ -331,7 +294,7 @@ struct probe_error *control_borrow(pid_t pid, const struct maps *maps, struct co
 
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	dir = opendir(path);
-	*ret = (struct control){.pid = pid, .cpu = -1};
+	*ret = (struct control){.pid = pid};
 	if (!dir)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", pid);
 	while (!error && !found && (entry = readdir(dir))) {

@@ -28,8 +28,6 @@ struct control {
 	pid_t pid;
 	struct control_thread *threads;
 	size_t count;
-	int cpu;	     /* where the controller ran on during the stop, or -1 */
-	void *affinity;	     /* the affinity that it had before */
 	uint64_t stopped_ns; /* CLOCK_MONOTONIC when the first thread was asked to stop */
 };
 

@@ -112,16 +112,6 @@ char procfs_thread_state(pid_t pid, pid_t tid)
 	return field ? *field : 0;
 }
 
-int procfs_thread_cpu(pid_t pid, pid_t tid)
-{
-	char path[64], buffer[1024];
-	const char *field;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-	field = stat_field(path, 39, buffer, sizeof(buffer));
-	return field ? atoi(field) : -1;
-}
-
 uint64_t procfs_start_time(pid_t pid)
 {
 	char path[48], buffer[1024];

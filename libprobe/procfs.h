@@ -20,8 +20,6 @@ long procfs_file_number(const char *path);
 void procfs_comm(pid_t pid, char *buffer, size_t size);
 /* The state letter of a thread, or 0 where it is gone. */
 char procfs_thread_state(pid_t pid, pid_t tid);
-/* The processor that a thread ran on last, or -1. */
-int procfs_thread_cpu(pid_t pid, pid_t tid);
 /* When a process started, in clock ticks since boot; 0 where it is gone. */
 uint64_t procfs_start_time(pid_t pid);
 

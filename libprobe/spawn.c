@@ -148,7 +148,6 @@ static struct probe_error *run_to_hold(struct probe_target *target, const char *
 	if (!control->threads)
 		return probe_error_no_memory();
 	control->pid = target->pid;
-	control->cpu = -1;
 	control->count = 1;
 	control->threads[0] = (struct control_thread){.tid = target->pid, .regs = regs};
 	target->held = true;
