@@ -8,6 +8,10 @@
  * before each write, and what is then written is small enough never to block:
  * POLLOUT on a pipe means room for PIPE_BUF bytes (pipe(7)). Regular files
  * always have room, and take all at once.
+ *
+ * The traced program often writes to the same pipe or terminal. What one call
+ * of write(2) hands over is not mixed with it, so each ends at the end of a
+ * line; only a line longer than PIPE_BUF goes in pieces.
  */
 #include <errno.h>
 #include <limits.h>
@@ -150,6 +154,19 @@ static bool sink_ready(const struct probe_sink *sink)
 	return sink->regular || poll(&pfd, 1, 0) > 0;
 }
 
+/* How much of what is waiting the next write takes. */
+static size_t next_length(const struct probe_sink *sink)
+{
+	const struct buffer *out = &sink->context.out;
+	size_t length = out->length - out->start;
+	const char *line_end;
+
+	if (sink->regular || length <= PIPE_BUF)
+		return length; /* all of it: lines are added whole */
+	line_end = memrchr(out->data + out->start, '\n', PIPE_BUF);
+	return line_end ? (size_t)(line_end + 1 - (out->data + out->start)) : PIPE_BUF;
+}
+
 struct probe_error *probe_sink_flush(struct probe_sink *sink)
 {
 	struct buffer *out = &sink->context.out;
@@ -157,12 +174,8 @@ struct probe_error *probe_sink_flush(struct probe_sink *sink)
 	if (!sink->failed && out->no_memory)
 		return sink_fail(sink, probe_error_no_memory());
 	while (out->start < out->length && sink_ready(sink)) {
-		size_t length = out->length - out->start;
-		ssize_t written;
+		ssize_t written = write(sink->fd, out->data + out->start, next_length(sink));
 
-		if (!sink->regular && length > PIPE_BUF)
-			length = PIPE_BUF;
-		written = write(sink->fd, out->data + out->start, length);
 		if (written >= 0) {
 			out->start += (size_t)written;
 			continue;
