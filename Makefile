@@ -41,8 +41,8 @@ endif
 # Expands to the output of a shell command, which runs once, when first needed.
 once = $(eval $(1) := $$(shell $(2)))$($(1))
 
-PKG_CFLAGS = $(call once,PKG_CFLAGS,$(PKG_CONFIG) --cflags libelf libdw capstone jansson)
-PKG_LIBS = $(call once,PKG_LIBS,$(PKG_CONFIG) --libs libelf jansson || echo -lelf -ljansson)
+PKG_CFLAGS = $(call once,PKG_CFLAGS,$(PKG_CONFIG) --cflags libelf libdw capstone)
+PKG_LIBS = $(call once,PKG_LIBS,$(PKG_CONFIG) --libs libelf || echo -lelf)
 CMOCKA_CFLAGS = $(call once,CMOCKA_CFLAGS,$(PKG_CONFIG) --cflags cmocka)
 CMOCKA_LIBS = $(call once,CMOCKA_LIBS,$(PKG_CONFIG) --libs cmocka || echo -lcmocka)
 
@@ -191,7 +191,7 @@ $(TARGET_LIB) $(TARGET_BIN): $(SETTINGS) $(TARGET_SRC) \
 # ---- Packages ------------------------------------------------------------
 
 DEPS_BUILD := gcc libc6-dev make pkg-config binutils \
-	libelf-dev libdw-dev libcapstone-dev libjansson-dev
+	libelf-dev libdw-dev libcapstone-dev
 DEPS_DEMO := python3.11-minimal
 DEPS_CHECK := libcmocka-dev systemtap-sdt-dev g++ clang lld mold musl-tools \
 	procps jq gdb elfutils python3 python3.11 \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* probectl status: which probes of a process are on. */
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/out.h"
 #include "cli/print.h"
 #include "probe/target.h"
 
@@ -87,26 +87,30 @@ static struct probe_error *check_patterns(
 
 /* ---- Printing --------------------------------------------------------------- */
 
-static json_t *plans_json(const struct probe_status *probe)
+static void add_probe_json(
+	struct out *out, const struct process_status *process, const struct probe_status *probe)
 {
-	json_t *plans = json_object();
+	bool any = false;
 
+	out_number_field(out, "{\"pid\":", (uint64_t)process->pid);
+	out_text_field(out, ",\"provider\":", probe->provider);
+	out_text_field(out, ",\"name\":", probe->name);
+	out_text_field(out, ",\"path\":", probe->path);
+	out_number_field(out, ",\"sites\":", probe->sites);
+	out_number_field(out, ",\"patched\":", probe->patched);
+	out_number_field(out, ",\"refcount\":", probe->refcount);
+	out_boolean_field(out, ",\"enabled\":", probe->enabled);
+	out_text(out, ",\"plan\":{");
 	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++) {
-		if (probe->plans[plan])
-			json_object_set_new(plans, probe_plan_name(plan),
-				json_integer((json_int_t)probe->plans[plan]));
+		if (!probe->plans[plan])
+			continue;
+		out_text(out, any ? "," : "");
+		out_json(out, probe_plan_name(plan));
+		out_number_field(out, ":", probe->plans[plan]);
+		any = true;
 	}
-	return plans;
-}
-
-static struct probe_error *print_probe_json(
-	const struct process_status *process, const struct probe_status *probe)
-{
-	return print_json(json_pack("{si so so so sI sI sI sb so sI}", "pid", (int)process->pid,
-		"provider", json_text(probe->provider), "name", json_text(probe->name), "path",
-		json_text(probe->path), "sites", (json_int_t)probe->sites, "patched",
-		(json_int_t)probe->patched, "refcount", (json_int_t)probe->refcount, "enabled",
-		(int)probe->enabled, "plan", plans_json(probe), "hits", (json_int_t)probe->hits));
+	out_number_field(out, "},\"hits\":", probe->hits);
+	out_text(out, "}\n");
 }
 
 /* "relocate", or where there are several "3 relocate, 2 pun"; "-" where nothing is patched. */
@@ -152,22 +156,23 @@ static void table_add_probe(
 static struct probe_error *print_process(const struct status_options *options,
 	const struct process_status *process, struct table *table, size_t *shown)
 {
+	struct probe_error *error;
+	struct out out = {0};
+
 	for (size_t i = 0; i < process->count; i++) {
 		const struct probe_status *probe = &process->probes[i];
-		struct probe_error *error;
 
 		if (!is_shown(options, probe))
 			continue;
 		++*shown;
-		if (!options->json) {
+		if (options->json)
+			add_probe_json(&out, process, probe);
+		else
 			table_add_probe(table, process, probe);
-			continue;
-		}
-		error = print_probe_json(process, probe);
-		if (error)
-			return error;
 	}
-	return NULL;
+	error = out_flush(&out, stdout);
+	out_deinit(&out);
+	return error;
 }
 
 /* ---- The command ------------------------------------------------------------ */

@@ -203,6 +203,32 @@ void out_json(struct out *out, const char *text)
 	out_char(out, '"');
 }
 
+void out_text_field(struct out *out, const char *key, const char *value)
+{
+	out_text(out, key);
+	out_json(out, value);
+}
+
+void out_hex_field(struct out *out, const char *key, uint64_t value)
+{
+	out_text(out, key);
+	out_char(out, '"');
+	out_hex(out, value);
+	out_char(out, '"');
+}
+
+void out_number_field(struct out *out, const char *key, uint64_t value)
+{
+	out_text(out, key);
+	out_unsigned(out, value);
+}
+
+void out_boolean_field(struct out *out, const char *key, bool value)
+{
+	out_text(out, key);
+	out_text(out, value ? "true" : "false");
+}
+
 struct probe_error *out_flush(struct out *out, FILE *stream)
 {
 	bool no_memory = out->no_memory;

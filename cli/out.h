@@ -43,6 +43,12 @@ size_t out_printable(struct out *out, const char *text);
 /* A JSON string with its quotes; bytes that are no UTF-8 become U+FFFD. NULL: null. */
 void out_json(struct out *out, const char *text);
 
+/* One field of a JSON object. `key` has all its punctuation: ",\"name\":". */
+void out_text_field(struct out *out, const char *key, const char *value);
+void out_hex_field(struct out *out, const char *key, uint64_t value);
+void out_number_field(struct out *out, const char *key, uint64_t value);
+void out_boolean_field(struct out *out, const char *key, bool value);
+
 /* Writes all to a stream and empties the buffer. What the stream says is its owner's to check. */
 PROBE_MUST_CHECK struct probe_error *out_flush(struct out *out, FILE *stream);
 

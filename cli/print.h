@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Output that all commands share: safe text, tables, JSON. */
+/* Output that all commands share: safe text and tables; JSON is in out.h. */
 #ifndef CLI_PRINT_H
 #define CLI_PRINT_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,14 +40,5 @@ void table_add_line(struct table *table, const char *const *cells, size_t count)
 /* Prints on standard output: titles in the first line, if there is a row. */
 PROBE_MUST_CHECK struct probe_error *table_print(struct table *table);
 void table_free(struct table *table);
-
-/* ---- JSON ------------------------------------------------------------------------ */
-
-/* Whatever bytes the text has, the JSON is valid; null for NULL. */
-json_t *json_text(const char *text);
-/* An address: "0x1f". */
-json_t *json_hex(uint64_t value);
-/* Prints one object as a line on standard output, and gives it back. NULL: out of memory. */
-PROBE_MUST_CHECK struct probe_error *print_json(json_t *object);
 
 #endif
