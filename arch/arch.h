@@ -145,6 +145,7 @@ struct arch_thread {
 
 enum arch_stub_kind {
 	ARCH_STUB_COUNT, /* adds one to the probe's per-CPU counter */
+	ARCH_STUB_GATE,	 /* waits for the controller: needs only guard, gate and next */
 	ARCH_STUB_RECORD /* writes a record into the per-CPU ring; no room: counts it as lost */
 };
 
@@ -189,6 +190,8 @@ struct arch_stub {
 	uint8_t rings_shift;	/* log2 of the distance between rings */
 	uint32_t ring_bytes;	/* of a ring's data, a power of two */
 	uint32_t site;		/* written into the record */
+	uint64_t gate;		/* of a struct probe_gate */
+	uint64_t gate_unless;	/* u32: nobody is held while it is not 0; or 0 */
 	const struct arch_capture *captures; /* borrowed */
 	uint8_t capture_count;
 	uint64_t safe_start, safe_end; /* read-only data of the probe's module: no check needed */

@@ -55,6 +55,21 @@ struct ring_record {
 };
 _Static_assert(sizeof(struct ring_record) == 16, "stubs rely on the layout");
 
+/*
+ * A gate holds a thread where the controller has to do something before it
+ * goes on: behind the loading of a library. A thread takes the next number
+ * (`arrived`), wakes whoever waits for that word, and waits until `released`
+ * has reached its number (futex(2), not private). A gate that nobody serves in
+ * time disarms itself.
+ */
+struct probe_gate {
+	uint32_t armed;
+	uint32_t arrived;
+	uint32_t released;
+	uint32_t unused;
+};
+enum { GATE_TIMEOUT_S = 2 };
+
 enum {
 	RING_RECORD_MAX = 65536, /* of all captures of one record, in bytes */
 	/* The u64 of a string: its length, and these. */

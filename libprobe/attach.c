@@ -188,6 +188,7 @@ static void lay_out(struct reg_session *session, size_t probes, size_t ring_byte
 	uint64_t sets = session->cpus + 1;
 
 	session->slot_capacity = probes;
+	/* CPUs share no cache line. */
 	session->slots_shift = log2_up(probes * SLOT_BYTES < 64 ? 64 : probes * SLOT_BYTES);
 	session->data_size = SPACE_PAGE + (sets << session->slots_shift);
 	session->data_size = (session->data_size + SPACE_PAGE - 1) & ~(uint64_t)(SPACE_PAGE - 1);
@@ -231,7 +232,7 @@ struct probe_error *attach_session(struct attach *attach, size_t ring_bytes)
 	struct probe_error *error;
 	struct reg_session *added;
 
-	lay_out(&session, attach->selection->probe_count + 1, ring_bytes);
+	lay_out(&session, attach->selection->probe_count + attach->spare_probes, ring_bytes);
 	error = make_home(attach);
 	if (!error)
 		error = change_map_data(c, session.data_size, &session.data, &attach->fd);

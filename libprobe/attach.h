@@ -32,9 +32,12 @@ struct attach {
 	struct attach_site *sites;    /* as many as the selection has */
 	const struct layout *layouts; /* likewise; NULL: the stubs only count */
 	uint32_t first_site;	      /* what the records of selection->sites[0] call their site */
-	uint32_t session;
+	uint32_t session;	      /* 0 until it is created; else one that is there already */
+	bool is_gate;		      /* the stubs wait for the controller (struct probe_gate) */
+	uint64_t gate_unless;
 	bool persistent;
-	bool follow_children; /* forked children count as well */
+	size_t spare_probes;	/* room for probes of libraries to come */
+	bool follow_children;	/* forked children count as well */
 	int fd;		      /* of the session's data, or -1 */
 	uint64_t data_size;
 	uint64_t *pun_pages; /* mapped by this change */
@@ -56,8 +59,8 @@ PROBE_MUST_CHECK struct probe_error *attach_commit(struct attach *attach);
 void attach_deinit(struct attach *attach);
 
 /*
- * All of it: plans, creates the session, builds, commits, and reports; undoes
- * everything where one of them fails.
+ * All of it: plans, creates the session unless there is one, builds, commits,
+ * and reports; undoes everything where one of them fails.
  */
 PROBE_MUST_CHECK struct probe_error *attach_all(
 	struct attach *attach, size_t ring_bytes, struct probe_report *report);

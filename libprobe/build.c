@@ -63,7 +63,9 @@ static struct arch_stub describe(const struct attach *a, size_t i)
 	const struct reg_session *session = registry_session(&c->registry, a->session);
 	const struct reg_probe *counted = registry_probe(&c->registry, probe->key, a->session);
 	struct arch_stub stub = {
-		.kind = a->layouts ? ARCH_STUB_RECORD : ARCH_STUB_COUNT,
+		.kind = a->is_gate   ? ARCH_STUB_GATE
+			: a->layouts ? ARCH_STUB_RECORD
+				     : ARCH_STUB_COUNT,
 		.thread = c->thread,
 		.guard = a->follow_children ? session->data + offsetof(struct data_header, guard)
 					    : c->registry.guard,
@@ -75,6 +77,8 @@ static struct arch_stub describe(const struct attach *a, size_t i)
 		.rings_shift = session->rings_shift,
 		.ring_bytes = session->ring_bytes,
 		.site = a->first_site + i,
+		.gate = session->data + DATA_GATE_OFFSET,
+		.gate_unless = a->gate_unless,
 		.may_call_kernel = true,
 	};
 

@@ -33,6 +33,8 @@ enum { SHORT_REACH = 130, TABLE_ENTRIES_MAX = 16384, OCAML_CMP = 0x3d, OCAML_CAL
 const enum probe_plan plan_default_order[4] = {
 	PROBE_PLAN_TOGGLE, PROBE_PLAN_LONG_NOP, PROBE_PLAN_RELOCATE, PROBE_PLAN_PUN};
 
+const char plan_entry_provider[] = "probectl";
+
 static const char table_unreadable[] = "its exception table cannot be read";
 static const char entered[] = "something in the module may jump behind the nop";
 static const char entered_short[] = "a branch enters the instructions behind the nop";
@@ -366,6 +368,8 @@ struct probe_error *plan_sites(struct object *object, const struct sdt_note *con
 			continue;
 		ret[i].byte_count = object_read(object, ret[i].pc, ret[i].bytes, PLAN_BYTES);
 		plan_bytes(s->arch, plan_is_ocaml(notes[i]->provider), &ret[i]);
+		if (notes[i]->provider == plan_entry_provider)
+			ret[i].one_byte_nop = true;
 		if (ret[i].one_byte_nop && !ret[i].nop_length && !ret[i].ocaml)
 			s->plans[candidates++] = &ret[i];
 	}

@@ -48,6 +48,12 @@ enum probe_plan plan_choose(const struct plan *plan, const enum probe_plan *orde
 /* The order in which plans are tried unless the user says otherwise. */
 extern const enum probe_plan plan_default_order[4];
 
+/*
+ * The provider of notes that we make ourselves for the entry of a function, where
+ * there is no nop: the same proof allows its first instructions to be moved.
+ */
+extern const char plan_entry_provider[];
+
 /* OCaml's protocol: its providers' sites are toggled, and count at semaphore + 2. */
 bool plan_is_ocaml(const char *provider);
 

@@ -128,7 +128,7 @@ struct data_header {
 	uint32_t guard; /* 1: the guard of stubs that forked children run as well */
 };
 
-enum { REGISTRY_PAGE = 4096 };
+enum { REGISTRY_PAGE = 4096, DATA_GATE_OFFSET = 64 /* of a struct probe_gate in the data */ };
 #define DATA_MAGIC UINT64_C(0x31617461646f7270) /* "prodata1" */
 #define DATA_NAME "probectl"			/* of the memfd: shown in /proc/PID/maps */
 

@@ -9,7 +9,8 @@
 #include "libprobe/session_internal.h"
 #include "libprobe/target_internal.h"
 
-enum { RING_BYTES_DEFAULT = 4 << 20, RING_BYTES_MIN = 1 << 17, RING_BYTES_MAX = 1 << 30 };
+enum { RING_BYTES_DEFAULT = 4 << 20, RING_BYTES_MIN = 1 << 17, RING_BYTES_MAX = 1 << 30,
+	SPARE_PROBES = 4096 /* counters for those of libraries to come */ };
 
 static size_t record_bytes(const struct layout *l)
 {
@@ -109,16 +110,73 @@ static struct probe_error *copy_request(struct probe_session *s,
 	return NULL;
 }
 
+/* Forgets the probes that the session has already. */
+static void keep_new(
+	const struct probe_session *s, const struct change *c, struct selection *selection)
+{
+	size_t sites = 0, probes = 0;
+
+	for (size_t i = 0; i < selection->probe_count; i++) {
+		struct select_probe probe = selection->probes[i];
+
+		if (registry_probe(&c->registry, probe.key, s->id))
+			continue;
+		memmove(selection->sites + sites, selection->sites + probe.first_site,
+			probe.site_count * sizeof(*selection->sites));
+		for (size_t k = 0; k < probe.site_count; k++)
+			selection->sites[sites + k].probe = probes;
+		probe.first_site = sites;
+		sites += probe.site_count;
+		selection->probes[probes++] = probe;
+	}
+	selection->site_count = sites;
+	selection->probe_count = probes;
+}
+
+/* Attaches a selection: to a new session, or to the one that is there. */
+static struct probe_error *attach_selection(struct probe_session *s, struct change *c,
+	struct selection *selection, struct probe_report *report)
+{
+	bool records = s->options.kind == PROBE_SESSION_RECORD;
+	struct attach attach = {.change = c,
+		.selection = selection,
+		.request = &s->request,
+		.session = s->id,
+		.first_site = s->site_count,
+		.spare_probes = s->options.follow_libraries ? SPARE_PROBES : 1,
+		.follow_children = s->options.follow_children,
+		.fd = -1};
+	struct layout *layouts = NULL;
+	struct probe_error *error = make_layouts(s, c, selection);
+
+	if (!error && records) {
+		layouts = calloc(selection->site_count + 1, sizeof(*layouts));
+		error = layouts ? NULL : probe_error_no_memory();
+		for (size_t i = 0; i < selection->site_count && !error; i++)
+			layouts[i] = s->sites[s->site_count + i].layout;
+		attach.layouts = layouts;
+	}
+	if (!error)
+		error = attach_all(&attach, records ? s->options.ring_bytes : 0, report);
+	if (!error && attach.fd >= 0)
+		error = rings_open(
+			attach.fd, registry_session(&c->registry, attach.session), &s->rings);
+	s->id = attach.session;
+	if (!error)
+		error = take_probes(s, c, selection);
+	for (size_t i = 0; i < s->request.pattern_count && !error; i++)
+		s->matched[i] = s->matched[i] || selection->matched[i];
+	free(layouts);
+	attach_deinit(&attach);
+	return error;
+}
+
 /* With the target's state read and locked. */
 static struct probe_error *start(
 	struct probe_session *s, struct change *c, struct probe_report *report)
 {
 	struct selection selection = {0};
-	bool records = s->options.kind == PROBE_SESSION_RECORD;
-	struct attach attach = {
-		.change = c, .selection = &selection, .request = &s->request, .fd = -1};
 	struct probe_error *error;
-	struct layout *layouts = NULL;
 
 	error = detach_find_stale(c) ? detach_unreferenced(c) : NULL;
 	if (!error)
@@ -127,28 +185,57 @@ static struct probe_error *start(
 	if (!error && !s->options.follow_libraries)
 		error = select_unmatched(&c->modules, &selection, s->patterns, c->pid);
 	if (!error)
-		error = make_layouts(s, c, &selection);
-	if (!error && records) {
-		layouts = calloc(selection.site_count + 1, sizeof(*layouts));
-		error = layouts ? NULL : probe_error_no_memory();
-		for (size_t i = 0; i < selection.site_count && !error; i++)
-			layouts[i] = s->sites[s->site_count + i].layout;
-		attach.layouts = layouts;
-	}
-	attach.follow_children = s->options.follow_children;
-	if (!error)
-		error = attach_all(&attach, records ? s->options.ring_bytes : 0, report);
-	s->id = attach.session;
-	if (!error)
-		error = rings_open(attach.fd, registry_session(&c->registry, s->id), &s->rings);
-	if (!error)
-		error = take_probes(s, c, &selection);
-	if (!error)
-		memcpy(s->matched, selection.matched, s->request.pattern_count);
-	free(layouts);
-	attach_deinit(&attach);
+		error = attach_selection(s, c, &selection, report);
 	selection_deinit(&selection);
 	return error;
+}
+
+/*
+ * Probes what the target has opened since. One pass per call: more may have
+ * come meanwhile, but its thread then waits at the gate.
+ */
+static struct probe_error *follow(struct probe_session *s)
+{
+	struct selection selection = {0};
+	struct probe_error *error;
+	struct change c;
+
+	error = change_begin(s->target, &c);
+	if (error)
+		return error;
+	/* What is refused is told in the session's report: nobody could say --keep-going. */
+	s->request.keep_going = true;
+	error = select_probes(&c.modules, s->patterns, s->request.pattern_count, &selection);
+	if (!error) {
+		keep_new(s, &c, &selection);
+		if (selection.probe_count)
+			error = attach_selection(s, &c, &selection, &s->report);
+	}
+	selection_deinit(&selection);
+	change_end(&c);
+	return error;
+}
+
+/* A static program has no loader, and opens no libraries. */
+static struct probe_error *start_following(struct probe_session *s)
+{
+	struct probe_error *error;
+	struct change c;
+
+	error = change_begin(s->target, &c);
+	if (error)
+		return error;
+	error = gate_attach(&c, s->id, &s->request);
+	change_end(&c);
+	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
+		probe_error_free(error);
+		return NULL;
+	}
+	if (!error)
+		error = gate_open(
+			&s->gate, (struct probe_gate *)(s->rings.base + DATA_GATE_OFFSET));
+	/* A library may have come before the gate was there. */
+	return error ? error : follow(s);
 }
 
 struct probe_error *probe_session_start(struct probe_target *target,
@@ -170,12 +257,22 @@ struct probe_error *probe_session_start(struct probe_target *target,
 		error = start(s, &c, report);
 		change_end(&c);
 	}
+	if (!error && options->follow_libraries) {
+		error = start_following(s);
+		if (error)
+			probe_error_free(probe_session_stop(s));
+	}
 	if (error) {
 		probe_session_free(s);
 		return error;
 	}
 	*ret = s;
 	return NULL;
+}
+
+const struct probe_report *probe_session_report(const struct probe_session *session)
+{
+	return &session->report;
 }
 
 size_t probe_session_unmatched(const struct probe_session *session)
@@ -240,6 +337,7 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 {
 	uint64_t until = session->stopped ? UINT64_MAX : clock_stamp();
 	const struct ring_record *record;
+	struct probe_error *error = NULL;
 	struct ring *ring;
 	bool any = false;
 	size_t size;
@@ -255,13 +353,16 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 	update_counts(session);
 	if (more_ret)
 		*more_ret = any;
-	return NULL;
+	if (!session->stopped && gate_take(&session->gate)) {
+		error = follow(session);
+		gate_release(&session->gate);
+	}
+	return error;
 }
 
 int probe_session_fd(const struct probe_session *session)
 {
-	(void)session;
-	return -1;
+	return session->gate.shared ? session->gate.event : -1;
 }
 
 const struct probe_session_probe *probe_session_probes(
@@ -293,6 +394,7 @@ struct probe_error *probe_session_stop(struct probe_session *session)
 
 	if (session->stopped)
 		return NULL;
+	gate_close(&session->gate);
 	error = change_begin(session->target, &c);
 	if (!error) {
 		error = stop(session, &c);
@@ -311,6 +413,8 @@ void probe_session_free(struct probe_session *session)
 {
 	if (!session)
 		return;
+	gate_close(&session->gate);
+	probe_report_deinit(&session->report);
 	rings_close(&session->rings);
 	free(session->sites);
 	free(session->probes);

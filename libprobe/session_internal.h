@@ -3,6 +3,7 @@
 #define LIBPROBE_SESSION_INTERNAL_H
 
 #include "libprobe/clock.h"
+#include "libprobe/gate.h"
 #include "libprobe/layout.h"
 #include "libprobe/ring.h"
 #include "probe/target.h"
@@ -22,6 +23,8 @@ struct probe_session {
 	bool *matched;
 	uint32_t id;
 	bool stopped;
+	struct gate gate;
+	struct probe_report report; /* of libraries that were opened later */
 	struct clock clock;
 	struct rings rings;
 	struct session_site *sites;

@@ -217,17 +217,20 @@ struct probe_error *attach_all(
 	struct attach *attach, size_t ring_bytes, struct probe_report *report)
 {
 	struct probe_error *error = attach_plan(attach, report);
+	bool added;
 
 	if (error)
 		return error;
-	error = attach_session(attach, ring_bytes);
+	added = attach->session == 0;
+	if (added)
+		error = attach_session(attach, ring_bytes);
 	if (!error)
 		error = attach_build(attach);
 	if (!error)
 		error = attach_commit(attach);
-	if (error)
+	if (error && added)
 		abandon(attach->change, attach->session);
-	else
+	if (!error)
 		attach_report(attach, report);
 	return error;
 }

@@ -33,7 +33,7 @@ enum {
 };
 
 /* Condition codes as in the low four bits of 0f 8x. */
-enum { CC_B = 2, CC_AE = 3, CC_E = 4, CC_NE = 5, CC_BE = 6, CC_A = 7 };
+enum { CC_B = 2, CC_AE = 3, CC_E = 4, CC_NE = 5, CC_BE = 6, CC_A = 7, CC_NS = 9 };
 
 enum { EMIT_LABELS = 256, EMIT_FIXUPS = 512 };
 

@@ -44,6 +44,10 @@
 enum {
 	RED_ZONE = 128,
 	SYS_GETTID = 186,
+	SYS_FUTEX = 202,
+	FUTEX_OP_WAIT = 0, /* shared: the controller waits for the same words */
+	FUTEX_OP_WAKE = 1,
+	MINUS_ETIMEDOUT = -110,
 	RSEQ_CPU_ID = 4, /* offsets in struct rseq */
 	RSEQ_CS = 8,
 	RING_BYTES_MAX = 1 << 30, /* as an immediate operand */
@@ -435,6 +439,73 @@ static bool emit_record_stub(struct emit *e, struct plan *p, size_t *next_jump)
 
 /* ---- Whole stubs ------------------------------------------------------------------- */
 
+/* ---- Gates -------------------------------------------------------------------- */
+
+/* futex(uaddr, op, value, timeout): %rdi and %edx are set; changes %rax, %rcx, %r11. */
+static void emit_futex(struct emit *e, uint32_t op)
+{
+	emit_const(e, RSI, op);
+	emit_const(e, RAX, SYS_FUTEX);
+	emit_bytes(e, "\x0f\x05", 2); /* syscall */
+}
+
+/* See struct probe_gate. */
+static bool emit_gate(struct emit *e, const struct arch_stub *s, size_t *next_jump)
+{
+	enum { SECONDS, NANOSECONDS, NUMBER, TEMPS };
+	struct frame f = {.temps = TEMPS};
+	int out = emit_label(e), wait = emit_label(e);
+
+	frame_layout(&f, true, true);
+	emit_enter(e, &f);
+	emit_test_u32(e, s->guard, RCX);
+	emit_jump_label(e, CC_E, out);
+	if (s->gate_unless) {
+		emit_const(e, RCX, s->gate_unless);
+		emit_imm_mem(e, false, IMM_CMP, mem_at(RCX, 0), 0);
+		emit_jump_label(e, CC_NE, out);
+	}
+	emit_const(e, R8, s->gate);
+	emit_imm_mem(e, false, IMM_CMP, mem_at(R8, offsetof(struct probe_gate, armed)), 0);
+	emit_jump_label(e, CC_E, out);
+	emit_const(e, RAX, 1);
+	emit_bytes(e, "\xf0\x41\x0f\xc1\x40", 5); /* lock xadd %eax,arrived(%r8) */
+	emit_u8(e, offsetof(struct probe_gate, arrived));
+	emit_mem(e, false, OP_LEA, RAX, mem_at(RAX, 1));
+	emit_mem(e, false, OP_MOV_STORE, RAX, temp_at(NUMBER));
+	emit_store_imm(e, true, temp_at(SECONDS), GATE_TIMEOUT_S);
+	emit_store_imm(e, true, temp_at(NANOSECONDS), 0);
+	emit_mem(e, true, OP_LEA, RDI, mem_at(R8, offsetof(struct probe_gate, arrived)));
+	emit_const(e, RDX, INT32_MAX);
+	emit_futex(e, FUTEX_OP_WAKE);
+
+	emit_place(e, wait);
+	emit_mem(e, false, OP_MOV_LOAD, RDX, mem_at(R8, offsetof(struct probe_gate, released)));
+	emit_reg(e, false, OP_MOV_LOAD, RAX, RDX);
+	emit_mem(e, false, OP_SUB, RAX, temp_at(NUMBER));
+	emit_jump_label(e, CC_NS, out); /* released - number >= 0, also where both wrapped */
+	emit_mem(e, true, OP_LEA, RDI, mem_at(R8, offsetof(struct probe_gate, released)));
+	emit_mem(e, true, OP_LEA, R10, temp_at(SECONDS));
+	emit_futex(e, FUTEX_OP_WAIT);
+	emit_imm(e, true, IMM_CMP, RAX, MINUS_ETIMEDOUT);
+	emit_jump_label(e, CC_NE, wait);
+	emit_store_imm(e, false, mem_at(R8, offsetof(struct probe_gate, armed)), 0);
+	return emit_out(e, s, &f, out, next_jump);
+}
+
+static bool emit_stub(struct emit *e, const struct arch_stub *s, struct plan *p, size_t *next_jump)
+{
+	switch (s->kind) {
+	case ARCH_STUB_COUNT:
+		return emit_count(e, s, next_jump);
+	case ARCH_STUB_GATE:
+		return emit_gate(e, s, next_jump);
+	case ARCH_STUB_RECORD:
+		return emit_record_stub(e, p, next_jump);
+	}
+	return false;
+}
+
 enum arch_stub_status x86_64_stub(const struct arch_stub *stub, uint64_t at, uint8_t *out,
 	size_t room, struct arch_stub_code *ret)
 {
@@ -447,8 +518,7 @@ enum arch_stub_status x86_64_stub(const struct arch_stub *stub, uint64_t at, uin
 	for (int pass = 0; pass < 2; pass++) {
 		if (pass)
 			emit_again(&e);
-		reached = stub->kind == ARCH_STUB_COUNT ? emit_count(&e, stub, &ret->next_jump)
-							: emit_record_stub(&e, &p, &ret->next_jump);
+		reached = emit_stub(&e, stub, &p, &ret->next_jump);
 	}
 	if (!emit_finish(&e))
 		return ARCH_STUB_NO_ROOM;

@@ -207,6 +207,12 @@ PROBE_MUST_CHECK struct probe_error *probe_session_start(struct probe_target *ta
 size_t probe_session_unmatched(const struct probe_session *session);
 
 /*
+ * What was done to libraries that the target opened since the session began;
+ * refused sites there are no error. Owned by the session.
+ */
+const struct probe_report *probe_session_report(const struct probe_session *session);
+
+/*
  * Hands over the records that are there, oldest first, and updates the counts.
  * Never blocks. *more_ret (may be NULL) is true when records came, so that it
  * is worth polling again soon. `visit` returns false to stop early; what was
