@@ -11,7 +11,7 @@ rounds=15
 gap=$TARGETS/gap
 "$gap" >"$SCRATCH/gap.out" &
 pid=$!
-on_exit "kill -KILL $pid 2>/dev/null"
+on_exit "end_process $pid"
 sleep 0.2
 
 # first NAME TEXT COMMAND…: TEXT is what only a hit prints

@@ -84,7 +84,7 @@ count_ns()
 
 record_ns()
 {
-	under "$1" "$record_hits" "$record_rounds" "$3" "$PROBECTL" trace --json -o "$SCRATCH/hits" \
+	under "$1" "$record_hits" "$record_rounds" "$3" "$PROBECTL" trace --json -b 4M -o "$SCRATCH/hits" \
 		-p PID "loop:$1$2"
 	# Kept and lost, so that nobody takes the price of a loss for that of a record.
 	"$python" - "$SCRATCH/hits" >"$SCRATCH/note" <<'PYTHON'

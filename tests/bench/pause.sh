@@ -17,7 +17,7 @@ gap_start()
 {
 	coproc GAP { exec "$TARGETS/gap"; }
 	gap_pid=$GAP_PID
-	on_exit "kill -KILL $gap_pid 2>/dev/null"
+	on_exit "end_process $gap_pid"
 	read -r -u "${GAP[0]}" _
 }
 
@@ -82,7 +82,7 @@ pauses()
 	row "$1" "$(median <"$SCRATCH/gaps")" "$(sort -g "$SCRATCH/gaps" | tail -1)" "$figure"
 }
 
-heading "longest pause of one thread, one probe, us" median worst "its own word"
+heading "longest pause of one thread, one probe, us" median worst "own word"
 gap_start
 pauses "nobody touches it" idle
 if [ -x "$PROBECTL" ]; then
@@ -115,7 +115,7 @@ wait "$gap_pid" 2>/dev/null
 
 # ---- A JVM, all probes -------------------------------------------------------------
 
-heading "longest pause of a JVM, all sites of libjvm, us" median worst "its own word"
+heading "longest pause of a JVM, all sites of libjvm, us" median worst "own word"
 command -v javac >/dev/null || {
 	missing "a JVM" "javac is not installed"
 	exit 0
@@ -123,7 +123,7 @@ command -v javac >/dev/null || {
 javac -d "$SCRATCH" tests/targets/Busy.java || exit 1
 coproc JVM { exec java -XX:+UseSerialGC -cp "$SCRATCH" Busy gap; }
 jvm_pid=$JVM_PID
-on_exit "kill -KILL $jvm_pid 2>/dev/null"
+on_exit "end_process $jvm_pid"
 read -r -u "${JVM[0]}" _
 sleep 2
 

@@ -22,7 +22,7 @@ pg_bench_init 5
 
 # It reports every second on standard error, until it is killed.
 coproc PGBENCH { exec "$pg_bin/pgbench" -n -S -M prepared -c 1 -P 1 -T 3600 2>&1; }
-on_exit "kill $PGBENCH_PID 2>/dev/null"
+on_exit "end_process $PGBENCH_PID"
 
 # tps: the mean of a window that begins behind the second that runs now
 tps()

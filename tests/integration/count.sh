@@ -132,4 +132,44 @@ hear
 same_state "$target_pid"
 tell bye
 end_target
+
+# Sites closer than a jump is long: each counts, alone, together, one by one.
+names=$("$python" tests/integration/state.py sites "$TARGETS/adjacent" | cut -d' ' -f1)
+adjacent()
+{
+	local name
+	start "$TARGETS/adjacent" 1000
+	save_state "$target_pid"
+	trace_start adjacent --count --json --keep-going -p "$target_pid" "$@"
+	wait_on "$target_pid" adjacent:five_second
+	ask go
+	same "adjacent, $*" "$answer" "passed 1000 wrong 0"
+	trace_stop adjacent
+	for name in $names; do
+		# What is refused says so; what is not is counted.
+		grep -q "refused $name " "$SCRATCH/adjacent.err" && continue
+		case $name in *:three_second) continue ;; esac # nothing passes it
+		same "adjacent, $*: $name" "$(hits_of "$SCRATCH/adjacent.out" "$name")" 1000
+	done
+	hear
+	same_state "$target_pid"
+	tell bye
+	end_target
+}
+adjacent 'adjacent:*'
+for name in $names; do
+	start "$TARGETS/adjacent" 1000
+	save_state "$target_pid"
+	trace_start one --count --json -p "$target_pid" "$name"
+	sleep 0.05
+	"$PROBECTL" enable --keep-going -p "$target_pid" 'adjacent:*' >/dev/null 2>"$SCRATCH/err"
+	ask go
+	same "adjacent, $name and the others" "$answer" "passed 1000 wrong 0"
+	"$PROBECTL" disable --keep-going -p "$target_pid" 'adjacent:*' >/dev/null 2>"$SCRATCH/err"
+	trace_stop one
+	hear
+	same_state "$target_pid"
+	tell bye
+	end_target
+done
 finish

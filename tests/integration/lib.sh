@@ -79,6 +79,13 @@ on_exit()
 	at_exit=("$1" "${at_exit[@]}")
 }
 
+# end_process PID: without the shell's own remark on it
+end_process()
+{
+	kill -KILL "$1"
+	wait "$1"
+} 2>/dev/null
+
 clean_up()
 {
 	local command
@@ -99,7 +106,7 @@ start()
 	coproc TARGET { exec "$@" 2>"$SCRATCH/target.err"; }
 	target_pid=$TARGET_PID
 	exec {target_out}<&"${TARGET[0]}" {target_in}>&"${TARGET[1]}"
-	on_exit "kill -KILL $target_pid 2>/dev/null"
+	on_exit "end_process $target_pid"
 	hear
 }
 
@@ -179,7 +186,7 @@ trace_start()
 	# A shell that is not interactive lets its background jobs ignore SIGINT.
 	env --default-signal=INT "$PROBECTL" trace "$@" >"$SCRATCH/$name.out" 2>"$SCRATCH/$name.err" </dev/null &
 	tracer_pid=$!
-	on_exit "kill -KILL $tracer_pid 2>/dev/null"
+	on_exit "end_process $tracer_pid"
 }
 
 # wait_on PID PROBE: until a site is patched

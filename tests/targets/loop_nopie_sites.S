@@ -1,2 +1,3 @@
 /* SPDX-License-Identifier: MIT */
+#define LOOP_NOPIE 1
 #include "loop_sites.S"

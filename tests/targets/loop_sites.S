@@ -55,10 +55,16 @@ loop_nop5:
 
 /*
  * A site that can only be punned: the loop is entered behind the nop, so the
- * instructions there cannot move. With `e9` for the nop, the bytes 48 89 c2 48
- * that follow make a jump by 0x48c28948, 1.1 GiB up: free in any small program,
- * position-independent or not.
+ * instructions there cannot move. With `e9` for the nop, the bytes 48 89 c2 90
+ * that follow make a jump by 0x90c28948, 1.7 GiB down: always free below a
+ * position-independent program. Above it the heap would begin somewhere. Below one
+ * that is not there is nothing, so its bytes name an address 1.1 GiB up.
  */
+#ifdef LOOP_NOPIE
+#define PUN_LAST 0x3e	/* a prefix, %ds, which means nothing to inc */
+#else
+#define PUN_LAST 0x90
+#endif
 	.globl	loop_pun
 	.type	loop_pun, @function
 loop_pun:
@@ -72,7 +78,7 @@ loop_pun:
 	PROBE_NOP loop, pun, "8@%rcx 8@%rax 8@%rdi"
 2:
 	.byte	0x48, 0x89, 0xc2	/* mov %rax, %rdx */
-	.byte	0x48, 0xff, 0xc0	/* inc %rax */
+	.byte	PUN_LAST, 0x48, 0xff, 0xc0	/* inc %rax */
 	sub	$1, %rcx
 	jnz	1b
 	mov	%rdx, %rax

@@ -7,6 +7,7 @@
 	/* note.h's macros are not written for .altmacro, which numbering needs. */
 	.altmacro
 .macro MANY_SITE number
+	.balign 8	/* no jump over a site crosses a page */
 890:	nop
 	lea	1(%rax), %rax
 	.pushsection .note.stapsdt, "", "note"
