@@ -306,10 +306,41 @@ static struct probe_error *add_probes(struct attach *a)
 	return NULL;
 }
 
+/* Announces the semaphores of every probe of the selection. */
+static struct probe_error *announce_semaphores(struct attach *a)
+{
+	struct selection *s = a->selection;
+	uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
+	struct probe_error *error = addresses ? NULL : probe_error_no_memory();
+
+	for (size_t i = 0; i < s->probe_count && !error; i++) {
+		size_t count = semaphores_of(s, &s->probes[i], addresses);
+
+		for (size_t k = 0; k < count && !error; k++) {
+			struct reg_semaphore *added = registry_add_semaphore(&a->change->registry);
+
+			if (!added) {
+				error = probe_error_no_memory();
+				break;
+			}
+			*added = (struct reg_semaphore){.address = addresses[k],
+				.key = s->probes[i].key,
+				.session = a->session,
+				.added = 1,
+				.pending = 1};
+			error = memory_read_all(a->change->pid, added->address, &added->before,
+				sizeof(added->before));
+		}
+	}
+	free(addresses);
+	return error;
+}
+
 /* Announces in the registry what is about to be done. */
 static struct probe_error *announce(struct attach *a)
 {
 	struct registry *r = &a->change->registry;
+	struct probe_error *error;
 
 	for (size_t i = 0; i < a->selection->site_count; i++) {
 		const struct attach_site *as = &a->sites[i];
@@ -335,8 +366,9 @@ static struct probe_error *announce(struct attach *a)
 			.next_jump = as->code.next_jump,
 			.session = a->session};
 	}
+	error = announce_semaphores(a);
 	a->change->taken.count = 0; /* the arrays name it all now */
-	return NULL;
+	return error;
 }
 
 struct probe_error *attach_build(struct attach *attach)

@@ -28,6 +28,7 @@
 #include "libprobe/change.h"
 #include "libprobe/memory.h"
 #include "libprobe/procfs.h"
+#include "libprobe/site.h"
 #include "libprobe/space.h"
 #include "libprobe/target_internal.h"
 #include "libprobe/threads.h"
@@ -114,6 +115,8 @@ struct probe_error *change_begin(struct probe_target *target, struct change *ret
 		error = check_target(ret);
 	if (!error)
 		error = registry_load(ret->pid, &ret->maps, &ret->registry);
+	if (!error)
+		site_forget_closed(ret);
 	if (!error)
 		threads_model(target, &ret->modules, &ret->thread);
 	if (error)

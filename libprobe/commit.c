@@ -229,31 +229,20 @@ static void unpatch(struct attach *a)
 	}
 }
 
-/* Raises the semaphores of every probe of the session. */
+/* Raises the semaphores that attach_build() has announced. */
 static struct probe_error *raise_semaphores(struct attach *a)
 {
-	struct selection *s = a->selection;
-	uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
+	struct registry *r = &a->change->registry;
 	struct probe_error *error = NULL;
 
-	if (!addresses)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < s->probe_count && !error; i++) {
-		size_t count = semaphores_of(s, &s->probes[i], addresses);
+	for (size_t i = 0; i < r->semaphore_count && !error; i++) {
+		struct reg_semaphore *s = &r->semaphores[i];
 
-		for (size_t k = 0; k < count && !error; k++) {
-			struct reg_semaphore *added = registry_add_semaphore(&a->change->registry);
-
-			if (!added)
-				error = probe_error_no_memory();
-			else
-				error = semaphore_add(a->change, addresses[k], 1);
-			if (!error)
-				*added = (struct reg_semaphore){
-					addresses[k], s->probes[i].key, a->session, 1};
-		}
+		if (s->session != a->session || !s->pending)
+			continue;
+		error = semaphore_add(a->change, s->address, 1);
+		s->pending = error != NULL;
 	}
-	free(addresses);
 	return error;
 }
 

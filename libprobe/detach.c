@@ -18,6 +18,7 @@
 #include "libprobe/frames.h"
 #include "libprobe/memory.h"
 #include "libprobe/procfs.h"
+#include "libprobe/site.h"
 #include "libprobe/space.h"
 
 enum { QUIET_TRIES = 50, QUIET_WAIT_NS = 1000000 };
@@ -164,32 +165,10 @@ static void ending_deinit(struct ending *e)
 
 /* ---- Undoing ---------------------------------------------------------------------------- */
 
-/* Are the bytes of a site ones that a controller wrote? */
-static bool is_ours(const struct registry *r, const struct reg_site *site, const uint8_t *bytes)
-{
-	int32_t distance;
-	uint64_t target;
-
-	if (memcmp(bytes, site->patched, site->length) == 0)
-		return true;
-	if (site->length != 5 || bytes[0] != site->patched[0])
-		return false;
-	/* A jump to a stub that a controller linked before it died. */
-	memcpy(&distance, bytes + 1, sizeof(distance));
-	target = site->patch + site->length + (int64_t)distance;
-	for (size_t i = 0; i < r->arena_count; i++)
-		if (target - r->arenas[i].start < r->arenas[i].size)
-			return true;
-	return false;
-}
-
+/* A site that is gone (its library was closed) or not ours any more is left alone. */
 static struct probe_error *restore_site(struct change *change, const struct reg_site *site)
 {
-	uint8_t bytes[8];
-
-	/* A site that is gone (its library was closed) or not ours any more is left alone. */
-	if (memory_read(change->pid, site->patch, bytes, site->length) != site->length ||
-		!is_ours(&change->registry, site, bytes))
+	if (site_state(change, site) != SITE_PATCHED)
 		return NULL;
 	return memory_write_code(change->mem, site->patch, site->original, site->length);
 }

@@ -95,6 +95,9 @@ struct reg_semaphore {
 	uint64_t key; /* of the probe */
 	uint32_t session;
 	uint32_t added;
+	uint16_t before;  /* its value when that was announced */
+	uint16_t pending; /* announced, and not yet confirmed */
+	uint32_t pad;
 };
 
 #define REGISTRY_ARRAYS(X)                                                                         \

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* What is at the sites that the registry says are patched. */
+#ifndef LIBPROBE_SITE_H
+#define LIBPROBE_SITE_H
+
+#include "libprobe/change.h"
+
+enum site_state {
+	SITE_PATCHED,  /* by a controller: a jump of ours, perhaps under a debugger's breakpoint */
+	SITE_ORIGINAL, /* never patched, restored, or its library was opened anew */
+	SITE_FOREIGN   /* gone, or changed by somebody else */
+};
+
+enum site_state site_state(const struct change *change, const struct reg_site *site);
+
+/*
+ * Takes out of the registry (in this process) what was in libraries that are
+ * closed, or opened anew: nothing is written where they were.
+ */
+void site_forget_closed(struct change *change);
+
+#endif
