@@ -24,11 +24,11 @@
  * `N@OP` (SystemTap's "User Space Probe Implementation"; <sys/sdt.h>).
  */
 enum arch_arg_kind {
-	ARCH_ARG_UNKNOWN,   /* not understood; shown with its spec, read as null */
-	ARCH_ARG_IMMEDIATE, /* the value is `disp` (+ the symbol's address) */
-	ARCH_ARG_REGISTER,  /* `base`, from bit `shift`, `width` bytes wide */
+	ARCH_ARG_UNKNOWN,     /* not understood; shown with its spec, read as null */
+	ARCH_ARG_IMMEDIATE,   /* the value is `disp` (+ the symbol's address) */
+	ARCH_ARG_REGISTER,    /* `base`, from bit `shift`, `width` bytes wide */
 	ARCH_ARG_FP_REGISTER, /* `base` counts the vector registers; low `width` bytes */
-	ARCH_ARG_MEMORY	    /* [base + index * scale + disp (+ symbol)] */
+	ARCH_ARG_MEMORY	      /* [base + index * scale + disp (+ symbol)] */
 };
 
 #define ARCH_REG_NONE (-1)
@@ -37,19 +37,19 @@ enum arch_arg_kind {
 
 struct arch_arg {
 	enum arch_arg_kind kind;
-	uint32_t size;	 /* bytes of the value: 1, 2, 4, 8; any other number: an aggregate */
-	bool is_signed;	 /* a negative size in the note */
-	bool is_float;	 /* an `f` behind the size */
-	bool has_size;	 /* false where the note states none: size is then the operand's */
-	int8_t base;	 /* a register number of this ISA, or ARCH_REG_NONE, ARCH_REG_PC */
-	int8_t index;	 /* likewise, or ARCH_REG_NONE */
-	uint8_t scale;	 /* 1, 2, 4 or 8 */
-	uint8_t width;	 /* bytes that the register operand names: 1, 2, 4, 8, 16, 32, 64 */
-	uint8_t shift;	 /* 8 for %ah, %bh, %ch, %dh; else 0 */
-	int64_t disp;	 /* displacement, absolute address or immediate */
+	uint32_t size;	    /* bytes of the value: 1, 2, 4, 8; any other number: an aggregate */
+	bool is_signed;	    /* a negative size in the note */
+	bool is_float;	    /* an `f` behind the size */
+	bool has_size;	    /* false where the note states none: size is then the operand's */
+	int8_t base;	    /* a register number of this ISA, or ARCH_REG_NONE, ARCH_REG_PC */
+	int8_t index;	    /* likewise, or ARCH_REG_NONE */
+	uint8_t scale;	    /* 1, 2, 4 or 8 */
+	uint8_t width;	    /* bytes that the register operand names: 1, 2, 4, 8, 16, 32, 64 */
+	uint8_t shift;	    /* 8 for %ah, %bh, %ch, %dh; else 0 */
+	int64_t disp;	    /* displacement, absolute address or immediate */
 	const char *symbol; /* into the note's string, not terminated; NULL if none */
 	size_t symbol_length;
-	const char *spec;   /* this argument's own text, into the note's string */
+	const char *spec; /* this argument's own text, into the note's string */
 	size_t spec_length;
 };
 
@@ -76,7 +76,7 @@ enum arch_move_status {
 
 /* The instructions of [from, from + length) as copied to `to`. */
 struct arch_moved {
-	uint8_t length;	   /* original bytes displaced, >= need */
+	uint8_t length; /* original bytes displaced, >= need */
 	/*
 	 * Above 0 only with ARCH_MOVE_FLOW_INSIDE, and then all is as with
 	 * ARCH_MOVE_OK, but that the last `padding` of the displaced bytes are nops
@@ -84,7 +84,7 @@ struct arch_moved {
 	 * branch target begins within them can use the copy all the same.
 	 */
 	uint8_t padding;
-	uint8_t count;	   /* instructions */
+	uint8_t count;				   /* instructions */
 	uint8_t from_offset[ARCH_MOVED_INSNS_MAX]; /* of each, from `from` */
 	uint8_t to_offset[ARCH_MOVED_INSNS_MAX];   /* of each copy, from `to` */
 	bool falls_through; /* false: the last one never reaches from + length */
@@ -99,14 +99,14 @@ struct arch_moved {
 
 /* A control transfer found by the decoder. */
 enum arch_flow {
-	ARCH_FLOW_NONE,	      /* falls through */
-	ARCH_FLOW_BRANCH,     /* direct, conditional */
-	ARCH_FLOW_JUMP,	      /* direct, unconditional */
-	ARCH_FLOW_CALL,	      /* direct */
+	ARCH_FLOW_NONE,	  /* falls through */
+	ARCH_FLOW_BRANCH, /* direct, conditional */
+	ARCH_FLOW_JUMP,	  /* direct, unconditional */
+	ARCH_FLOW_CALL,	  /* direct */
 	ARCH_FLOW_INDIRECT_JUMP,
 	ARCH_FLOW_INDIRECT_CALL,
 	ARCH_FLOW_RETURN,
-	ARCH_FLOW_STOP	      /* ud2, hlt, int3: does not go on */
+	ARCH_FLOW_STOP /* ud2, hlt, int3: does not go on */
 };
 
 struct arch_insn {
@@ -135,12 +135,12 @@ struct arch_scan {
  * Everything is relative to the thread pointer (fs on x86-64).
  */
 struct arch_thread {
-	bool has_tp;	       /* the thread pointer is set wherever this stub runs */
-	bool has_rseq;	       /* restartable sequences are registered by libc */
-	int32_t rseq_offset;   /* of struct rseq, from the thread pointer */
+	bool has_tp;		 /* the thread pointer is set wherever this stub runs */
+	bool has_rseq;		 /* restartable sequences are registered by libc */
+	int32_t rseq_offset;	 /* of struct rseq, from the thread pointer */
 	uint32_t rseq_signature; /* the four bytes before an abort handler */
 	bool has_tid;
-	int32_t tid_offset;    /* of the thread's u32 id, from the thread pointer */
+	int32_t tid_offset; /* of the thread's u32 id, from the thread pointer */
 };
 
 enum arch_stub_kind {
@@ -168,8 +168,8 @@ struct arch_capture {
 	 * any pointer is.
 	 */
 	bool is_static;
-	bool is_string;		/* follow the pointer to a NUL-terminated string */
-	uint16_t bytes_max;	/* of a string or an aggregate in memory; the rest is cut */
+	bool is_string;	    /* follow the pointer to a NUL-terminated string */
+	uint16_t bytes_max; /* of a string or an aggregate in memory; the rest is cut */
 };
 
 /*
@@ -180,22 +180,22 @@ struct arch_capture {
 struct arch_stub {
 	enum arch_stub_kind kind;
 	struct arch_thread thread;
-	uint64_t next;		/* where to go afterwards */
-	uint64_t guard;		/* u32, zero in a forked child that must not count */
-	uint64_t slots;		/* counters of CPU 0: CPU c's are at slots + (c << slots_shift) */
+	uint64_t next;	/* where to go afterwards */
+	uint64_t guard; /* u32, zero in a forked child that must not count */
+	uint64_t slots; /* counters of CPU 0: CPU c's are at slots + (c << slots_shift) */
 	uint8_t slots_shift;
-	uint32_t cpus;		/* CPUs with slots and rings; one more set serves the rest */
-	uint32_t slot_offset;	/* of this probe's struct probe_slot, within a CPU's slots */
-	uint64_t rings;		/* ring of CPU 0 */
-	uint8_t rings_shift;	/* log2 of the distance between rings */
-	uint32_t ring_bytes;	/* of a ring's data, a power of two */
-	uint32_t site;		/* written into the record */
-	uint64_t gate;		/* of a struct probe_gate */
-	uint64_t gate_unless;	/* u32: nobody is held while it is not 0; or 0 */
+	uint32_t cpus;	      /* CPUs with slots and rings; one more set serves the rest */
+	uint32_t slot_offset; /* of this probe's struct probe_slot, within a CPU's slots */
+	uint64_t rings;	      /* ring of CPU 0 */
+	uint8_t rings_shift;  /* log2 of the distance between rings */
+	uint32_t ring_bytes;  /* of a ring's data, a power of two */
+	uint32_t site;	      /* written into the record */
+	uint64_t gate;	      /* of a struct probe_gate */
+	uint64_t gate_unless; /* u32: nobody is held while it is not 0; or 0 */
 	const struct arch_capture *captures; /* borrowed */
 	uint8_t capture_count;
 	uint64_t safe_start, safe_end; /* read-only data of the probe's module: no check needed */
-	bool may_call_kernel;	/* a system call may check pointers; else they are not followed */
+	bool may_call_kernel; /* a system call may check pointers; else they are not followed */
 };
 
 enum { ARCH_STUB_ALIGN = 32, ARCH_STUB_MAX = 8192 };
@@ -215,8 +215,8 @@ enum arch_stub_status {
 };
 
 struct arch {
-	const char *name;	/* "x86-64" */
-	uint16_t elf_machine;	/* EM_* of <elf.h> */
+	const char *name;     /* "x86-64" */
+	uint16_t elf_machine; /* EM_* of <elf.h> */
 
 	/* -- argument specs: every ISA has these -- */
 
@@ -242,8 +242,8 @@ struct arch {
 	 * Decodes one instruction at `address`. Returns false where the bytes
 	 * are none. `bytes` may hold less than a whole instruction.
 	 */
-	bool (*decode)(const uint8_t *bytes, size_t length, uint64_t address,
-		struct arch_insn *ret);
+	bool (*decode)(
+		const uint8_t *bytes, size_t length, uint64_t address, struct arch_insn *ret);
 	/*
 	 * Reports everything in `bytes`, decoded at any offset, that could be a
 	 * branch into a window: a superset of what is there. Short branches are
