@@ -41,9 +41,9 @@ struct object_range {
 /* A function, or one part of it (a compiler's cold part is a part of its own). */
 struct object_function {
 	struct object_range range;
-	uint64_t lsda;	  /* address of its language-specific data (.gcc_except_table), 0 if none,
-			   * OBJECT_LSDA_UNKNOWN */
-	bool from_cfi;	  /* bounds from .eh_frame; else from a symbol */
+	uint64_t lsda; /* address of its language-specific data (.gcc_except_table), 0 if none,
+			* OBJECT_LSDA_UNKNOWN */
+	bool from_cfi; /* bounds from .eh_frame; else from a symbol */
 };
 
 /*
@@ -54,8 +54,7 @@ struct object_function {
  * Errors: PROBE_ERROR_FORMAT (no ELF file, or a malformed one),
  * PROBE_ERROR_SYSTEM.
  */
-PROBE_MUST_CHECK struct probe_error *object_open_fd(int fd, const char *path,
-	struct object **ret);
+PROBE_MUST_CHECK struct probe_error *object_open_fd(int fd, const char *path, struct object **ret);
 /* The same for a path; the object owns the descriptor. */
 PROBE_MUST_CHECK struct probe_error *object_open(const char *path, struct object **ret);
 void object_close(struct object *object);
@@ -89,8 +88,8 @@ const uint8_t *object_map(struct object *object, size_t *size_ret);
 const char *object_build_id(struct object *object);
 
 /* The value and size of a defined symbol (.dynsym, then .symtab); false where there is none. */
-bool object_symbol(struct object *object, const char *name, size_t name_length,
-	uint64_t *value_ret, uint64_t *size_ret);
+bool object_symbol(struct object *object, const char *name, size_t name_length, uint64_t *value_ret,
+	uint64_t *size_ret);
 
 /* The name of the function symbol that covers an address, or NULL; owned by the object. */
 const char *object_symbol_at(struct object *object, uint64_t address, uint64_t *start_ret);
