@@ -14,16 +14,16 @@
 struct sdt_note {
 	const char *provider; /* these three point into the list's own copy */
 	const char *name;
-	const char *args;     /* the argument string; "" where there is none */
-	uint64_t pc;	      /* may be 0 (OCaml: only a semaphore) */
-	uint64_t base;	      /* as in the note: the link-time address of .stapsdt.base, or 0 */
-	uint64_t semaphore;   /* 0 where there is none */
-	uint64_t offset;      /* of the note, from the start of the file */
+	const char *args;   /* the argument string; "" where there is none */
+	uint64_t pc;	    /* may be 0 (OCaml: only a semaphore) */
+	uint64_t base;	    /* as in the note: the link-time address of .stapsdt.base, or 0 */
+	uint64_t semaphore; /* 0 where there is none */
+	uint64_t offset;    /* of the note, from the start of the file */
 };
 
 /* A note that could not be read. */
 struct sdt_defect {
-	uint64_t offset; /* from the start of the file */
+	uint64_t offset;  /* from the start of the file */
 	const char *what; /* static text, e.g. "the probe name is not terminated" */
 };
 
