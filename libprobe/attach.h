@@ -36,8 +36,8 @@ struct attach {
 	bool is_gate;		      /* the stubs wait for the controller (struct probe_gate) */
 	uint64_t gate_unless;
 	bool persistent;
-	size_t spare_probes;	/* room for probes of libraries to come */
-	bool follow_children;	/* forked children count as well */
+	size_t spare_probes;  /* room for probes of libraries to come */
+	bool follow_children; /* forked children count as well */
 	int fd;		      /* of the session's data, or -1 */
 	uint64_t data_size;
 	uint64_t *pun_pages; /* mapped by this change */
