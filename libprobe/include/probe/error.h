@@ -31,8 +31,8 @@ enum probe_error_code {
 
 struct probe_error {
 	enum probe_error_code code;
-	int err;	/* errno, or 0 */
-	char *message;	/* owned by the error; never NULL */
+	int err;       /* errno, or 0 */
+	char *message; /* owned by the error; never NULL */
 };
 
 #define PROBE_MUST_CHECK __attribute__((warn_unused_result))
