@@ -41,8 +41,8 @@ struct probe_capture {
  * Parses a pattern; the text is copied.
  * Errors: PROBE_ERROR_USAGE, with the column of the mistake.
  */
-PROBE_MUST_CHECK struct probe_error *probe_pattern_parse(const char *text,
-	struct probe_pattern **ret);
+PROBE_MUST_CHECK struct probe_error *probe_pattern_parse(
+	const char *text, struct probe_pattern **ret);
 void probe_pattern_free(struct probe_pattern *pattern);
 
 /* The text as it was given; owned by the pattern. */
@@ -53,15 +53,15 @@ bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path
 	const char *provider, const char *name);
 
 /* The list in parentheses; NULL where all arguments are wanted. Owned by the pattern. */
-const struct probe_capture *probe_pattern_captures(const struct probe_pattern *pattern,
-	size_t *count_ret);
+const struct probe_capture *probe_pattern_captures(
+	const struct probe_pattern *pattern, size_t *count_ret);
 
 /*
  * The error for a pattern that matched nothing: names up to three of the
  * nearest "provider:name" (by edit distance) among `names`.
  */
-struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern,
-	const char *where, const char *const *names, size_t name_count)
+struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern, const char *where,
+	const char *const *names, size_t name_count)
 	__attribute__((returns_nonnull, warn_unused_result));
 
 #ifdef __cplusplus
