@@ -34,8 +34,8 @@ struct probe_session;
  * program, a zombie), PROBE_ERROR_PERMISSION (names the cause),
  * PROBE_ERROR_UNSUPPORTED (ISA, 32-bit, emulated).
  */
-PROBE_MUST_CHECK struct probe_error *probe_target_open(pid_t pid, const char *exe,
-	struct probe_target **ret);
+PROBE_MUST_CHECK struct probe_error *probe_target_open(
+	pid_t pid, const char *exe, struct probe_target **ret);
 
 /*
  * Starts a program and holds it before any code of it, of its shared libraries
@@ -43,8 +43,8 @@ PROBE_MUST_CHECK struct probe_error *probe_target_open(pid_t pid, const char *ex
  * standard files, environment and signal dispositions are inherited.
  * Errors: PROBE_ERROR_SYSTEM with err as execve(2) set it.
  */
-PROBE_MUST_CHECK struct probe_error *probe_target_spawn(char *const argv[],
-	struct probe_target **ret);
+PROBE_MUST_CHECK struct probe_error *probe_target_spawn(
+	char *const argv[], struct probe_target **ret);
 
 /* Lets a spawned program go. The child is the caller's to wait for. */
 PROBE_MUST_CHECK struct probe_error *probe_target_release(struct probe_target *target);
@@ -67,8 +67,8 @@ struct probe_refusal {
 
 /* What an operation did. Initialise with {0}; give back with probe_report_deinit(). */
 struct probe_report {
-	size_t probes; /* distinct provider:name per module that were switched */
-	size_t sites;  /* their sites */
+	size_t probes;			/* distinct provider:name per module that were switched */
+	size_t sites;			/* their sites */
 	size_t plans[PROBE_PLAN_COUNT]; /* sites per plan; toggled, patched ... */
 	struct probe_refusal *refusals;
 	size_t refusal_count;
@@ -118,20 +118,20 @@ PROBE_MUST_CHECK struct probe_error *probe_target_disable(struct probe_target *t
 /* The state of one probe (all its sites in one module). Strings live as long as the target. */
 struct probe_status {
 	const char *provider, *name, *path;
-	size_t sites;	  /* in the module */
-	size_t patched;	  /* of them */
+	size_t sites;	/* in the module */
+	size_t patched; /* of them */
 	uint32_t refcount;
 	bool enabled;
 	size_t plans[PROBE_PLAN_COUNT];
-	uint64_t hits;	  /* counted by the persistent session */
+	uint64_t hits; /* counted by the persistent session */
 };
 
 /*
  * The state of every probe of the target. *ret is an array to be freed with
  * free(). Does not stop the process.
  */
-PROBE_MUST_CHECK struct probe_error *probe_target_status(struct probe_target *target,
-	struct probe_status **ret, size_t *count_ret);
+PROBE_MUST_CHECK struct probe_error *probe_target_status(
+	struct probe_target *target, struct probe_status **ret, size_t *count_ret);
 
 /* ---- Attached sessions ------------------------------------------------------ */
 
@@ -142,7 +142,7 @@ enum probe_session_kind {
 
 struct probe_session_options {
 	enum probe_session_kind kind;
-	size_t ring_bytes;    /* per CPU, rounded up to a power of two; 0 is the default */
+	size_t ring_bytes;     /* per CPU, rounded up to a power of two; 0 is the default */
 	uint16_t string_bytes; /* longest string captured; 0 is the default (256) */
 	/* Also look for text behind every pointer-sized argument (see PROBE_VALUE_TEXT). */
 	bool guess_strings;
@@ -164,13 +164,13 @@ enum probe_value_kind {
 
 struct probe_value {
 	enum probe_value_kind kind;
-	bool truncated;		/* of a string or bytes: there was more */
+	bool truncated; /* of a string or bytes: there was more */
 	union {
 		int64_t i;
 		uint64_t u;
 		double f;
 	};
-	const char *bytes;	/* not terminated; valid during the call that hands it over */
+	const char *bytes; /* not terminated; valid during the call that hands it over */
 	size_t length;
 };
 
@@ -185,8 +185,8 @@ struct probe_hit {
 	uint64_t time_ns; /* CLOCK_REALTIME */
 	pid_t pid, tid;
 	int cpu;
-	size_t probe;	  /* index of probe_session_probes() */
-	uint64_t pc;	  /* run-time address of the site */
+	size_t probe; /* index of probe_session_probes() */
+	uint64_t pc;  /* run-time address of the site */
 	const struct probe_value *args;
 	size_t arg_count;
 };
@@ -226,8 +226,8 @@ PROBE_MUST_CHECK struct probe_error *probe_session_poll(struct probe_session *se
 int probe_session_fd(const struct probe_session *session);
 
 /* The session's probes; the array grows when libraries are opened. Owned by the session. */
-const struct probe_session_probe *probe_session_probes(const struct probe_session *session,
-	size_t *count_ret);
+const struct probe_session_probe *probe_session_probes(
+	const struct probe_session *session, size_t *count_ret);
 
 /*
  * Switches the probes off; records that are still in the rings can be polled
