@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* probectl run: starts a program with probes on, and lets it go. */
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "cli/child.h"
 #include "cli/cli.h"
@@ -15,9 +17,16 @@ struct run_options {
 	bool verbose;
 };
 
-/* Enables the probes of a program that is held, and lets it go. */
-static struct probe_error *run_release(
-	struct probe_target *target, const struct run_options *options)
+static bool no_hit(const struct probe_hit *hit, void *data)
+{
+	(void)hit;
+	(void)data;
+	return true;
+}
+
+/* Enables what the session has found, for good, and ends the session. */
+static struct probe_error *run_enable(struct probe_target *target, struct probe_session *session,
+	const struct run_options *options)
 {
 	struct probe_report report = {0};
 	struct probe_error *error = probe_target_enable(target, &options->request.request, &report);
@@ -27,7 +36,70 @@ static struct probe_error *run_release(
 		fprintf(stderr, "probectl: %zu probes, %zu sites enabled in %d\n", report.probes,
 			report.sites, (int)probe_target_pid(target));
 	probe_report_deinit(&report);
-	return error ? error : probe_target_release(target);
+	return error ? error : probe_session_stop(session);
+}
+
+/* Waits for libraries that the program opens until every PROBE has matched, or it ends. */
+static struct probe_error *run_follow(struct probe_target *target, struct probe_session *session,
+	size_t patterns, const sigset_t *signals)
+{
+	static const struct timespec moment = {.tv_nsec = 50000000}, now = {0};
+	struct probe_error *error = NULL;
+
+	while (!error && probe_session_unmatched(session) < patterns &&
+		probe_target_alive(target)) {
+		struct pollfd waiting = {.fd = probe_session_fd(session), .events = POLLIN};
+		int signal;
+
+		ppoll(&waiting, 1, &moment, NULL);
+		error = probe_session_poll(session, no_hit, NULL, NULL);
+		signal = sigtimedwait(signals, NULL, &now);
+		if (signal > 0 && signal != SIGCHLD)
+			child_signal(probe_target_pid(target), signal);
+	}
+	return error;
+}
+
+/*
+ * Enables the probes of a program that is held, and lets it go. While some
+ * PROBE matches nothing yet, an attached session follows the program: what it
+ * finds is on from there, and is enabled for good when all have matched.
+ */
+static struct probe_error *run_release(
+	struct probe_target *target, const struct run_options *options, sigset_t *signals)
+{
+	static const struct probe_session_options following = {
+		.kind = PROBE_SESSION_COUNT, .follow_libraries = true};
+	const struct probe_request *request = &options->request.request;
+	struct probe_session *session;
+	struct probe_report report = {0};
+	struct probe_error *error;
+	size_t unmatched;
+
+	error = probe_session_start(target, request, &following, &report, &session);
+	if (error)
+		report_refusals(&report);
+	probe_report_deinit(&report);
+	if (error)
+		return error;
+	unmatched = probe_session_unmatched(session);
+	if (unmatched == request->pattern_count)
+		error = run_enable(target, session, options);
+	if (!error)
+		error = probe_target_release(target);
+	signals_block(signals);
+	if (!error && unmatched < request->pattern_count) {
+		error = run_follow(target, session, request->pattern_count, signals);
+		unmatched = probe_session_unmatched(session);
+		if (!error && unmatched < request->pattern_count)
+			fprintf(stderr, "probectl: warning: %s matched no probe of process %d\n",
+				probe_pattern_text(request->patterns[unmatched]),
+				(int)probe_target_pid(target));
+		else if (!error)
+			error = run_enable(target, session, options);
+	}
+	probe_session_free(session);
+	return error;
 }
 
 static struct probe_error *run_program(const struct run_options *options, int *status_ret)
@@ -35,6 +107,7 @@ static struct probe_error *run_program(const struct run_options *options, int *s
 	struct probe_target *target;
 	struct probe_error *error = probe_target_spawn(options->common.program, &target);
 	sigset_t signals;
+	bool started;
 	pid_t pid;
 
 	if (error) {
@@ -45,10 +118,17 @@ static struct probe_error *run_program(const struct run_options *options, int *s
 		return NULL;
 	}
 	pid = probe_target_pid(target);
-	error = run_release(target, options);
+	sigemptyset(&signals);
+	error = run_release(target, options, &signals);
+	started = sigismember(&signals, SIGCHLD);
+	if (error && started) { /* the program goes on without */
+		report_error(error);
+		error = NULL;
+	}
 	/* Kills it where it was not released. */
 	probe_target_close(target);
-	signals_block(&signals);
+	if (!started)
+		signals_block(&signals);
 	*status_ret = child_wait(pid, &signals);
 	return error;
 }
