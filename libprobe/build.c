@@ -290,9 +290,13 @@ static struct probe_error *add_probes(struct attach *a)
 	struct registry *r = &a->change->registry;
 
 	for (size_t i = 0; i < a->selection->probe_count; i++) {
-		struct reg_probe *probe = registry_add_probe(r);
 		struct reg_session *session = registry_session(r, a->session);
+		struct reg_probe *probe;
 
+		/* An attached session shows it, without a hit. */
+		if (a->selection->probes[i].refused && a->persistent)
+			continue;
+		probe = registry_add_probe(r);
 		if (!probe)
 			return probe_error_no_memory();
 		if (session->slot_count == session->slot_capacity)
@@ -314,7 +318,8 @@ static struct probe_error *announce_semaphores(struct attach *a)
 	struct probe_error *error = addresses ? NULL : probe_error_no_memory();
 
 	for (size_t i = 0; i < s->probe_count && !error; i++) {
-		size_t count = semaphores_of(s, &s->probes[i], addresses);
+		size_t count =
+			s->probes[i].refused ? 0 : semaphores_of(s, &s->probes[i], addresses);
 
 		for (size_t k = 0; k < count && !error; k++) {
 			struct reg_semaphore *added = registry_add_semaphore(&a->change->registry);

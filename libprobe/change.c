@@ -420,7 +420,6 @@ struct probe_error *change_collect(struct change *change)
 {
 	struct registry *r = &change->registry;
 	struct probe_error *error = NULL;
-	bool stored = true;
 
 	for (size_t i = r->session_count; i-- > 0 && !error;) {
 		struct control_call call = {
@@ -431,11 +430,10 @@ struct probe_error *change_collect(struct change *change)
 		/* The last mapping leads to the registry: it goes together with it. */
 		error = change_run(change, "unmap memory", &call, 1);
 		registry_remove_session(r, i);
-		stored = false;
 	}
 	if (!error && r->home && !r->session_count)
 		return unmap_all(change);
-	if (!error && !stored)
+	if (!error && r->home)
 		error = change_store(change);
 	return error;
 }

@@ -142,10 +142,20 @@ static struct probe_value span_value(const struct span *span, enum probe_value_k
 		.length = span->length};
 }
 
-/* A number as it was loaded, already extended to 64 bits. */
+/* Integers of less than 64 bits in a vector register come as they are. */
+static uint64_t extend(const struct layout_arg *arg, uint64_t word)
+{
+	unsigned int bits = arg->size * 8;
+
+	if (bits == 0 || bits >= 64)
+		return word;
+	word &= (UINT64_C(1) << bits) - 1;
+	return arg->is_signed && word >> (bits - 1) ? word | ~UINT64_C(0) << bits : word;
+}
+
 static struct probe_value number_value(const struct layout_arg *arg, uint64_t word)
 {
-	struct probe_value value = {.kind = PROBE_VALUE_UNSIGNED, .u = word};
+	struct probe_value value = {.kind = PROBE_VALUE_UNSIGNED, .u = extend(arg, word)};
 
 	if (arg->is_float) {
 		float single;

@@ -183,14 +183,13 @@ static bool function_enters(
 }
 
 /*
- * Looks for short branches into a window, first at every offset. Candidates
- * inside the site's own function are believed only if it really has one.
+ * Looks for short branches into a window, first at every offset. A candidate is
+ * believed only if the function it is in, decoded, really has one.
  */
 static const char *check_short_branches(const struct search *s, const struct plan *plan)
 {
 	const struct object_segment *segment = object_segment_of(s->object, plan->pc);
-	struct object_function function;
-	bool known = false, candidate = false;
+	struct object_function function = {0};
 	uint64_t start, end;
 	const uint8_t *bytes;
 	size_t size;
@@ -209,14 +208,13 @@ static const char *check_short_branches(const struct search *s, const struct pla
 		if (!s->arch->short_branch(bytes + (at - segment->address), at, &target) ||
 			target <= plan->pc || target >= plan->pc + s->arch->jump_length)
 			continue;
-		if (!known && !object_function_at(s->object, plan->pc, &function))
+		if (at >= function.range.start && at < function.range.end)
+			continue; /* looked at already */
+		if (!object_function_at(s->object, at, &function) ||
+			function_enters(s, plan, &function.range))
 			return entered_short;
-		known = true;
-		if (at < function.range.start || at >= function.range.end)
-			return entered_short;
-		candidate = true;
 	}
-	return candidate && function_enters(s, plan, &function.range) ? entered_short : NULL;
+	return NULL;
 }
 
 /* ---- Exceptions ------------------------------------------------------------------ */
@@ -399,7 +397,7 @@ enum probe_plan plan_choose(const struct plan *plan, const enum probe_plan *orde
 			possible = plan->ocaml;
 			break;
 		case PROBE_PLAN_LONG_NOP:
-			possible = plan->nop_length > 0 && !plan->ocaml;
+			possible = plan->nop_length > 0;
 			break;
 		case PROBE_PLAN_RELOCATE:
 			possible = plan->one_byte_nop && !plan->nop_length && !plan->ocaml &&

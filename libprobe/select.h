@@ -26,6 +26,7 @@ struct select_probe {
 	size_t first_site, site_count;
 	size_t pattern; /* index of the first pattern that matches */
 	uint64_t key;	/* see struct reg_probe */
+	bool refused;	/* none of its sites can be patched */
 };
 
 /* Sites are sorted by probe. Initialise with {0}. */
