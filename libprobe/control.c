@@ -72,6 +72,33 @@ struct probe_error *control_permission_error(pid_t pid)
 
 enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_TIMEOUT };
 
+/* A process that this one started: whoever did that waits for its exit status. */
+static bool is_own_child(pid_t tid)
+{
+	return procfs_status_number(tid, "PPid:") == getpid() &&
+	       procfs_status_number(tid, "Tgid:") == tid;
+}
+
+pid_t control_wait(pid_t tid, int *status_ret, int flags)
+{
+	siginfo_t info = {0};
+	int rc;
+
+	do {
+		rc = waitid(P_PID, tid, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL | flags);
+	} while (rc < 0 && errno == EINTR);
+	if (rc < 0)
+		return -1;
+	if (info.si_pid != tid)
+		return 0;
+	if (info.si_code == CLD_STOPPED || info.si_code == CLD_TRAPPED)
+		return waitpid(tid, status_ret, __WALL | WNOHANG);
+	/* Another's child, or a thread, is a zombie until its tracer has seen it. */
+	if (!is_own_child(tid))
+		waitpid(tid, status_ret, __WALL | WNOHANG);
+	return -1;
+}
+
 /*
  * Waits until a traced thread stops. The kernel tells its tracer by SIGCHLD,
  * and sleeping for that hands the processor over to the thread at once;
@@ -89,12 +116,10 @@ static enum wait_result wait_stop(pid_t tid, uint64_t deadline_ns, int *status_r
 	sigaddset(&child, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &child, &old);
 	do {
-		pid_t pid = waitpid(tid, status_ret, __WALL | WNOHANG);
+		pid_t pid = control_wait(tid, status_ret, WNOHANG);
 
-		if (pid == tid)
-			result = WIFSTOPPED(*status_ret) ? WAIT_STOPPED : WAIT_GONE;
-		else if (pid < 0 && errno != EINTR)
-			result = WAIT_GONE;
+		if (pid)
+			result = pid == tid ? WAIT_STOPPED : WAIT_GONE;
 		if (result != WAIT_TIMEOUT)
 			break;
 		taken = sigtimedwait(&child, NULL, &slice) == SIGCHLD || taken;

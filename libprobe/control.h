@@ -61,6 +61,13 @@ PROBE_MUST_CHECK struct probe_error *control_stop(pid_t pid, struct control *ret
 PROBE_MUST_CHECK struct probe_error *control_borrow(
 	pid_t pid, const struct maps *maps, struct control *ret);
 
+/*
+ * waitpid(2) for the stops of a traced thread: `tid` when it has stopped, 0 with
+ * WNOHANG when it has not, -1 when it is gone. The exit status of a child of
+ * this process is left to whoever started it.
+ */
+pid_t control_wait(pid_t tid, int *status_ret, int flags);
+
 /* Can control_run() use this thread: is there certainly free stack below it? */
 bool control_has_room(const struct control_thread *thread, const struct maps *maps);
 

@@ -101,5 +101,7 @@ struct probe_error *memory_open(pid_t pid, int *fd_ret)
 		return control_permission_error(pid);
 	if (errno == ENOENT)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", pid);
+	if (errno == ESRCH) /* it is exiting, and has given its memory back */
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
 	return probe_error_system(errno, "%s", path);
 }

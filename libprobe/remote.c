@@ -190,7 +190,7 @@ static bool to_syscall_stop(pid_t tid)
 		int status;
 
 		if (ptrace(PTRACE_SYSCALL, tid, NULL, NULL) < 0 ||
-			waitpid(tid, &status, __WALL) != tid || !WIFSTOPPED(status))
+			control_wait(tid, &status, 0) != tid)
 			return false;
 		if (WSTOPSIG(status) == (SIGTRAP | 0x80))
 			return true;

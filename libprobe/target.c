@@ -67,12 +67,15 @@ pid_t probe_target_pid(const struct probe_target *target)
 
 bool probe_target_alive(const struct probe_target *target)
 {
-	char state;
+	pid_t pid = target->pid;
 
-	if (procfs_start_time(target->pid) != target->start_time)
+	if (procfs_start_time(pid) != target->start_time)
 		return false;
-	state = procfs_thread_state(target->pid, target->pid);
-	return !(state == 'Z' || state == 'X') || procfs_status_number(target->pid, "Threads:") > 1;
+	/* Who is exiting gives the memory back before becoming a zombie. */
+	if (procfs_status_number(pid, "VmSize:") >= 0)
+		return true;
+	/* The main thread may end before the others do. */
+	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") > 1;
 }
 
 const char *target_string(struct probe_target *target, const char *text)

@@ -74,6 +74,15 @@ print(sys.stdin.read() + os.environ["A_B"], sys.argv[1], os.getcwd())' 'two word
 c two words $(cd "$SCRATCH" && pwd -P)"
 fi
 
+# A trace that ends just as the program does leaves it its exit status.
+if [ -x /usr/bin/python3.11 ]; then
+	for _ in {1..40}; do
+		"$PROBECTL" trace -q -n 2 -o /dev/null python:function__return -- \
+			/usr/bin/python3.11 -I -S -c 'raise SystemExit(7)' >"$SCRATCH/err" 2>&1
+		same "the exit status of a short program" "$? $(cat "$SCRATCH/err")" "7 "
+	done
+fi
+
 # Children: without --follow only the program, with it all of them.
 "$PROBECTL" trace --count --json -o "$SCRATCH/fork.out" --no-follow fork:hit -- "$TARGETS/fork" 3 500 \
 	</dev/null >"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "fork: status $?: $(head -3 "$SCRATCH/err")"
