@@ -7,7 +7,13 @@
 
 #define HOME_MAGIC UINT64_C(0x31656d6f68627270) /* "prbhome1" */
 #define IMAGE_MAGIC UINT64_C(0x31676d6962727021)
-enum { IMAGE_VERSION = 1, ELEMENTS_MAX = 1 << 22 };
+/* Images of another layout are not read: the sizes of the elements are part of the version. */
+enum {
+	IMAGE_VERSION = 1
+#define X(type, name) +(int)sizeof(struct reg_##type) * 256
+		REGISTRY_ARRAYS(X)
+#undef X
+};
 
 /* The home page. `image` is the one word that is ever changed. */
 struct home_page {
