@@ -24,9 +24,9 @@ static bool no_hit(const struct probe_hit *hit, void *data)
 	return true;
 }
 
-/* Enables what the session has found, for good, and ends the session. */
-static struct probe_error *run_enable(struct probe_target *target, struct probe_session *session,
-	const struct run_options *options)
+/* Enables the probes for good. */
+static struct probe_error *run_enable(
+	struct probe_target *target, const struct run_options *options)
 {
 	struct probe_report report = {0};
 	struct probe_error *error = probe_target_enable(target, &options->request.request, &report);
@@ -36,7 +36,7 @@ static struct probe_error *run_enable(struct probe_target *target, struct probe_
 		fprintf(stderr, "probectl: %zu probes, %zu sites enabled in %d\n", report.probes,
 			report.sites, (int)probe_target_pid(target));
 	probe_report_deinit(&report);
-	return error ? error : probe_session_stop(session);
+	return error;
 }
 
 /* Waits for libraries that the program opens until every PROBE has matched, or it ends. */
@@ -61,11 +61,11 @@ static struct probe_error *run_follow(struct probe_target *target, struct probe_
 }
 
 /*
- * Enables the probes of a program that is held, and lets it go. While some
- * PROBE matches nothing yet, an attached session follows the program: what it
- * finds is on from there, and is enabled for good when all have matched.
+ * Some PROBE matches nothing yet: an attached session follows the program.
+ * What it finds is on from there, and is enabled for good when all have
+ * matched. The program is released here.
  */
-static struct probe_error *run_release(
+static struct probe_error *run_later(
 	struct probe_target *target, const struct run_options *options, sigset_t *signals)
 {
 	static const struct probe_session_options following = {
@@ -82,24 +82,35 @@ static struct probe_error *run_release(
 	probe_report_deinit(&report);
 	if (error)
 		return error;
-	unmatched = probe_session_unmatched(session);
-	if (unmatched == request->pattern_count)
-		error = run_enable(target, session, options);
-	if (!error)
-		error = probe_target_release(target);
+	error = probe_target_release(target);
 	signals_block(signals);
-	if (!error && unmatched < request->pattern_count) {
+	if (!error)
 		error = run_follow(target, session, request->pattern_count, signals);
-		unmatched = probe_session_unmatched(session);
-		if (!error && unmatched < request->pattern_count)
-			fprintf(stderr, "probectl: warning: %s matched no probe of process %d\n",
-				probe_pattern_text(request->patterns[unmatched]),
-				(int)probe_target_pid(target));
-		else if (!error)
-			error = run_enable(target, session, options);
-	}
+	unmatched = probe_session_unmatched(session);
+	if (!error && unmatched < request->pattern_count)
+		fprintf(stderr, "probectl: warning: %s matched no probe of process %d\n",
+			probe_pattern_text(request->patterns[unmatched]),
+			(int)probe_target_pid(target));
+	else if (!error)
+		error = run_enable(target, options);
+	if (!error)
+		error = probe_session_stop(session);
 	probe_session_free(session);
 	return error;
+}
+
+/* Enables the probes of a program that is held, and lets it go. */
+static struct probe_error *run_release(
+	struct probe_target *target, const struct run_options *options, sigset_t *signals)
+{
+	struct probe_error *error = run_enable(target, options);
+
+	if (!error)
+		return probe_target_release(target);
+	if (error->code != PROBE_ERROR_NOT_FOUND)
+		return error;
+	probe_error_free(error);
+	return run_later(target, options, signals);
 }
 
 static struct probe_error *run_program(const struct run_options *options, int *status_ret)

@@ -235,6 +235,11 @@ static void look_up(struct attach *a, size_t i)
 		return;
 	a->sites[i].reg = *known;
 	site->chosen = known->plan;
+	if (a->persistent && known->plan != PROBE_PLAN_TOGGLE &&
+		plan_is_ocaml(site->note->provider)) {
+		site->chosen = PROBE_PLAN_REFUSED;
+		site->reason = "it is being traced: its own handler cannot be switched on now";
+	}
 	if (known->plan == PROBE_PLAN_TOGGLE) {
 		site->chosen = PROBE_PLAN_REFUSED;
 		site->reason = "its own handler is switched on: disable it first";
