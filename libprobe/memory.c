@@ -78,6 +78,8 @@ struct probe_error *memory_write_code(int fd, uint64_t address, const void *buff
 {
 	ssize_t length = pwrite(fd, buffer, size, address);
 
+	if (length == 0) /* there is no memory behind it any more */
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "the process has ended");
 	if (length < 0 && (errno == EIO || errno == EPERM))
 		return probe_error_system(errno,
 			"cannot write code of the process at %#jx (the boot parameter "

@@ -9,7 +9,7 @@ need jq
 libjvm=$(readlink -f "$(dirname "$(readlink -f "$(command -v java)")")/../lib/server/libjvm.so")
 sites=$("$python" tests/integration/state.py sites "$libjvm" | wc -l)
 [ "$sites" -gt 100 ] || skip "this JVM has no probes: $libjvm"
-flags=(-XX:+ExtendedDTraceProbes -Xshare:auto -cp "$SCRATCH")
+flags=(-XX:+ExtendedDTraceProbes -XX:-OmitStackTraceInFastThrow -Xshare:auto -cp "$SCRATCH")
 java "${flags[@]}" Busy work 2 >"$SCRATCH/plain" 2>"$SCRATCH/plain.err" || die "java: $(cat "$SCRATCH/plain.err")"
 
 # refusals FILE: each has to give a reason
