@@ -11,7 +11,7 @@
 enum {
 	IMAGE_VERSION = 1
 #define X(type, name) +(int)sizeof(struct reg_##type) * 256
-		REGISTRY_ARRAYS(X)
+	REGISTRY_ARRAYS(X)
 #undef X
 };
 
@@ -83,8 +83,18 @@ static struct probe_error *malformed(pid_t pid, const char *what)
 		what);
 }
 
-/* The home page that some session's data leads to, or 0. */
-static uint64_t find_home(pid_t pid, const struct maps *maps)
+static bool read_home(pid_t pid, uint64_t address, struct home_page *ret)
+{
+	return memory_read(pid, address, ret, sizeof(*ret)) == sizeof(*ret) &&
+	       ret->magic == HOME_MAGIC;
+}
+
+/*
+ * The home page that some session's data leads to, or 0. Data may lead to a page
+ * that has not become a home: its controller was killed before it stored the
+ * first image, and so before it patched anything.
+ */
+static uint64_t find_home(pid_t pid, const struct maps *maps, struct home_page *ret)
 {
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct mapping *m = &maps->items[i];
@@ -97,7 +107,7 @@ static uint64_t find_home(pid_t pid, const struct maps *maps)
 			header.magic != DATA_MAGIC)
 			continue;
 		home = maps_find(maps, header.home);
-		if (home && home->executable && !home->writable)
+		if (home && home->executable && !home->writable && read_home(pid, header.home, ret))
 			return header.home;
 	}
 	return 0;
@@ -160,12 +170,9 @@ struct probe_error *registry_load(pid_t pid, const struct maps *maps, struct reg
 	struct home_page home;
 
 	*ret = (struct registry){.next_session = 1};
-	ret->home = find_home(pid, maps);
+	ret->home = find_home(pid, maps, &home);
 	if (!ret->home)
 		return NULL;
-	if (memory_read(pid, ret->home, &home, sizeof(home)) != sizeof(home) ||
-		home.magic != HOME_MAGIC)
-		return malformed(pid, "no home page");
 	ret->image = home.image;
 	error = load_image(pid, ret);
 	if (error)
@@ -178,8 +185,7 @@ bool registry_is_stale(const struct registry *registry, pid_t pid)
 	struct home_page home;
 
 	return registry->home &&
-	       (memory_read(pid, registry->home, &home, sizeof(home)) != sizeof(home) ||
-		       home.magic != HOME_MAGIC || home.image != registry->image);
+	       (!read_home(pid, registry->home, &home) || home.image != registry->image);
 }
 
 /* ---- Storing --------------------------------------------------------------------- */
