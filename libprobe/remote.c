@@ -258,11 +258,30 @@ struct probe_error *control_run(struct control *control, const struct maps *maps
 
 /* ---- Gadgets ---------------------------------------------------------------- */
 
-/* Calls `found` with the run-time address of every place that holds some code. */
-static void find_code(struct module *module, const void *code, size_t length,
-	void (*found)(struct control_gadgets *gadgets, uint64_t address),
-	struct control_gadgets *gadgets)
+/* `syscall` at `at`, between `start` and `end`: what it is good for. */
+static void judge_syscall(struct control_gadgets *gadgets, const uint8_t *start, const uint8_t *at,
+	const uint8_t *end, uint64_t address)
 {
+	static const uint8_t mov64[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0}; /* mov $15,%rax */
+	static const uint8_t mov32[] = {0xb8, 0x0f, 0, 0, 0};		  /* mov $15,%eax */
+	size_t length = 0;
+
+	if (end - at > 2 && at[2] == 0xc3 && !gadgets->syscall_ret)
+		gadgets->syscall_ret = address;
+	if (at - start >= (ptrdiff_t)sizeof(mov64) &&
+		memcmp(at - sizeof(mov64), mov64, sizeof(mov64)) == 0)
+		length = sizeof(mov64);
+	else if (at - start >= (ptrdiff_t)sizeof(mov32) &&
+		 memcmp(at - sizeof(mov32), mov32, sizeof(mov32)) == 0)
+		length = sizeof(mov32);
+	if (length && gadgets->sigreturn_count < CONTROL_SIGRETURNS_MAX)
+		gadgets->sigreturns[gadgets->sigreturn_count++] = address - length;
+}
+
+/* Looks at every `syscall` instruction of a module. */
+static void search_module(struct module *module, struct control_gadgets *gadgets)
+{
+	static const uint8_t syscall_code[] = {0x0f, 0x05};
 	const struct object_segment *segments;
 	size_t count, size;
 	const uint8_t *file = object_map(module->object, &size);
@@ -270,29 +289,18 @@ static void find_code(struct module *module, const void *code, size_t length,
 	segments = object_segments(module->object, &count);
 	for (size_t i = 0; file && i < count; i++) {
 		const struct object_segment *s = &segments[i];
-		const uint8_t *at, *end;
+		const uint8_t *start, *at, *end;
 
 		if (!s->executable || s->offset > size || s->file_size > size - s->offset)
 			continue;
-		at = file + s->offset;
-		end = at + s->file_size;
-		while ((at = memmem(at, end - at, code, length))) {
-			found(gadgets,
-				(uint64_t)(at - file) - s->offset + s->address + module->bias);
+		start = at = file + s->offset;
+		end = start + s->file_size;
+		while ((at = memmem(at, end - at, syscall_code, sizeof(syscall_code)))) {
+			judge_syscall(gadgets, start, at, end,
+				(uint64_t)(at - start) + s->address + module->bias);
 			at++;
 		}
 	}
-}
-
-static void found_syscall(struct control_gadgets *gadgets, uint64_t address)
-{
-	gadgets->syscall_ret = address;
-}
-
-static void found_sigreturn(struct control_gadgets *gadgets, uint64_t address)
-{
-	if (gadgets->sigreturn_count < CONTROL_SIGRETURNS_MAX)
-		gadgets->sigreturns[gadgets->sigreturn_count++] = address;
 }
 
 static bool is_libc(const struct module *module)
@@ -308,10 +316,6 @@ static bool is_libc(const struct module *module)
 
 struct probe_error *control_find_gadgets(const struct modules *modules, struct control_gadgets *ret)
 {
-	static const uint8_t syscall_ret[] = {0x0f, 0x05, 0xc3};
-	static const uint8_t sigreturn_mov64[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
-	static const uint8_t sigreturn_mov32[] = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
-
 	*ret = (struct control_gadgets){0};
 	/* First libc alone: a program's own code may be large, and rarely has them. */
 	for (size_t i = 0; i < 2 * modules->count; i++) {
@@ -322,10 +326,7 @@ struct probe_error *control_find_gadgets(const struct modules *modules, struct c
 			continue;
 		if (second && ret->syscall_ret && ret->sigreturn_count)
 			break;
-		if (!ret->syscall_ret)
-			find_code(m, syscall_ret, sizeof(syscall_ret), found_syscall, ret);
-		find_code(m, sigreturn_mov64, sizeof(sigreturn_mov64), found_sigreturn, ret);
-		find_code(m, sigreturn_mov32, sizeof(sigreturn_mov32), found_sigreturn, ret);
+		search_module(m, ret);
 	}
 	if (ret->syscall_ret && ret->sigreturn_count)
 		return NULL;
