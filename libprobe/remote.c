@@ -281,7 +281,6 @@ static void judge_syscall(struct control_gadgets *gadgets, const uint8_t *start,
 /* Looks at every `syscall` instruction of a module. */
 static void search_module(struct module *module, struct control_gadgets *gadgets)
 {
-	static const uint8_t syscall_code[] = {0x0f, 0x05};
 	const struct object_segment *segments;
 	size_t count, size;
 	const uint8_t *file = object_map(module->object, &size);
@@ -291,15 +290,16 @@ static void search_module(struct module *module, struct control_gadgets *gadgets
 		const struct object_segment *s = &segments[i];
 		const uint8_t *start, *at, *end;
 
-		if (!s->executable || s->offset > size || s->file_size > size - s->offset)
+		if (!s->executable || s->file_size < 2 || s->offset > size ||
+			s->file_size > size - s->offset)
 			continue;
-		start = at = file + s->offset;
+		start = file + s->offset;
 		end = start + s->file_size;
-		while ((at = memmem(at, end - at, syscall_code, sizeof(syscall_code)))) {
-			judge_syscall(gadgets, start, at, end,
-				(uint64_t)(at - start) + s->address + module->bias);
-			at++;
-		}
+		/* 05 is the rarer one of the two bytes of `syscall`. */
+		for (at = start + 1; (at = memchr(at, 0x05, end - at)); at++)
+			if (at[-1] == 0x0f)
+				judge_syscall(gadgets, start, at - 1, end,
+					(uint64_t)(at - 1 - start) + s->address + module->bias);
 	}
 }
 
