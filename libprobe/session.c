@@ -9,8 +9,12 @@
 #include "libprobe/session_internal.h"
 #include "libprobe/target_internal.h"
 
-enum { RING_BYTES_DEFAULT = 4 << 20, RING_BYTES_MIN = 1 << 17, RING_BYTES_MAX = 1 << 30,
-	SPARE_PROBES = 4096 /* counters for those of libraries to come */ };
+enum {
+	RING_BYTES_DEFAULT = 4 << 20,
+	RING_BYTES_MIN = 1 << 17,
+	RING_BYTES_MAX = 1 << 30,
+	SPARE_PROBES = 4096 /* counters for those of libraries to come */
+};
 
 static size_t record_bytes(const struct layout *l)
 {
@@ -305,6 +309,7 @@ static bool hand_over(struct probe_session *s, const struct ring_record *record,
 	struct probe_value values[ARCH_ARGS_MAX];
 	const struct session_site *site;
 	struct probe_hit hit;
+	pid_t tid;
 	bool go_on;
 	size_t length;
 
@@ -318,9 +323,11 @@ static bool hand_over(struct probe_session *s, const struct ring_record *record,
 		rings_consume(ring, 0);
 		return true;
 	}
+	tid = record->tid ? (pid_t)record->tid : s->target->pid;
 	hit = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock, record->time),
-		.pid = s->target->pid,
-		.tid = record->tid ? (pid_t)record->tid : s->target->pid,
+		.pid = s->options.follow_children ? children_process_of(&s->processes, tid)
+						  : s->target->pid,
+		.tid = tid,
 		.cpu = (int)((ring - s->rings.rings) % s->rings.layout.cpus),
 		.probe = site->probe,
 		.pc = site->pc,
@@ -374,32 +381,63 @@ const struct probe_session_probe *probe_session_probes(
 
 /* ---- Stopping ------------------------------------------------------------------------- */
 
-static struct probe_error *stop(struct probe_session *s, struct change *c)
+/* Ends a session in one process: the target, or a child that has a copy of its registry. */
+static struct probe_error *stop_in(const struct probe_session *s, struct probe_target *target)
 {
-	struct reg_session *session = registry_session(&c->registry, s->id);
+	struct reg_session *session;
+	struct probe_error *error;
+	struct change c;
 
-	if (!session)
-		return NULL; /* the program has become another one, or somebody repaired it */
-	session->flags |= REG_SESSION_RETIRED;
-	for (size_t i = 0; i < c->registry.probe_count; i++)
-		if (c->registry.probes[i].session == s->id)
-			c->registry.probes[i].refcount = 0;
-	return detach_unreferenced(c);
+	error = change_begin(target, &c);
+	if (error)
+		return error;
+	session = registry_session(&c.registry, s->id);
+	/* The program may have become another one, or somebody has repaired it. */
+	if (session && session->data == s->rings.layout.data) {
+		session->flags |= REG_SESSION_RETIRED;
+		for (size_t i = 0; i < c.registry.probe_count; i++)
+			if (c.registry.probes[i].session == s->id)
+				c.registry.probes[i].refcount = 0;
+		error = detach_unreferenced(&c);
+	}
+	change_end(&c);
+	return error;
+}
+
+/*
+ * Children forked meanwhile are patched as their parent was. One that cannot be
+ * cleaned now is by the next command for it: its session's owner is then dead.
+ */
+static void stop_in_children(const struct probe_session *s, pid_t pid)
+{
+	pid_t *children = children_of(pid);
+
+	for (size_t i = 0; children && children[i]; i++) {
+		struct probe_target *child;
+		struct probe_error *error = probe_target_open(children[i], NULL, &child);
+
+		if (!error) {
+			error = stop_in(s, child);
+			probe_target_close(child);
+		}
+		probe_error_free(error);
+		stop_in_children(s, children[i]);
+	}
+	free(children);
 }
 
 struct probe_error *probe_session_stop(struct probe_session *session)
 {
 	struct probe_error *error;
-	struct change c;
 
 	if (session->stopped)
 		return NULL;
 	gate_close(&session->gate);
-	error = change_begin(session->target, &c);
-	if (!error) {
-		error = stop(session, &c);
-		change_end(&c);
-	}
+	error = stop_in(session, session->target);
+	/* From here on, children that were forked with the code run none of it. */
+	if (session->rings.base)
+		((struct data_header *)session->rings.base)->guard = 0;
+	stop_in_children(session, session->target->pid);
 	if (error && !probe_target_alive(session->target)) {
 		probe_error_free(error);
 		error = NULL;

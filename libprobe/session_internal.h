@@ -2,6 +2,7 @@
 #ifndef LIBPROBE_SESSION_INTERNAL_H
 #define LIBPROBE_SESSION_INTERNAL_H
 
+#include "libprobe/children.h"
 #include "libprobe/clock.h"
 #include "libprobe/gate.h"
 #include "libprobe/layout.h"
@@ -27,6 +28,7 @@ struct probe_session {
 	struct probe_report report; /* of libraries that were opened later */
 	struct clock clock;
 	struct rings rings;
+	struct children_cache processes; /* of threads, with follow_children */
 	struct session_site *sites;
 	size_t site_count;
 	struct probe_session_probe *probes;
