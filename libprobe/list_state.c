@@ -6,6 +6,9 @@
  * semaphores of a module lie together in its section .probes, so they are read
  * as one range where that is small, with process_vm_readv(2): the process is
  * not stopped, and 16 bits that are aligned cannot be seen half written.
+ *
+ * What controllers have switched on is in the registry that they keep in the
+ * process; it is all that there is for a probe without a semaphore.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,6 +16,8 @@
 #include <sys/uio.h>
 
 #include "libprobe/list_internal.h"
+#include "libprobe/maps.h"
+#include "libprobe/registry.h"
 
 enum {
 	SEMAPHORE_BYTES = 2,
@@ -45,7 +50,7 @@ static bool read_memory(int pid, uint64_t address, void *buffer, size_t length)
 	return got >= 0 && (size_t)got == length;
 }
 
-static void set_refcount(struct probe_site *site, uint16_t value)
+static void set_refcount(struct probe_site *site, uint32_t value)
 {
 	site->refcount = value;
 	site->enabled = value > 0;
@@ -113,15 +118,83 @@ static void read_semaphores(struct probe_list *list, int pid, size_t first, size
 	}
 }
 
+/* ---- The registry ----------------------------------------------------------------- */
+
+/* What the registry knows a site's probe by (struct reg_probe). */
+static uint64_t probe_key(const struct probe_list *list, size_t first, size_t i)
+{
+	const struct probe_site *site = &list->sites[i];
+
+	for (size_t k = first; k <= i; k++) {
+		const struct probe_site *other = &list->sites[k];
+		uint64_t address = other->pc ? other->pc : other->semaphore;
+
+		if (address && strcmp(other->name, site->name) == 0 &&
+			strcmp(other->provider, site->provider) == 0)
+			return address + other->bias;
+	}
+	return 0;
+}
+
+/* The sites [first, end) are of one module. */
+static void add_references(
+	struct probe_list *list, const struct registry *registry, size_t first, size_t end)
+{
+	for (size_t i = first; i < end; i++) {
+		struct probe_site *site = &list->sites[i];
+		const struct reg_site *patched =
+			site->pc ? registry_site(registry, site->pc + site->bias) : NULL;
+		uint64_t key = probe_key(list, first, i);
+		uint32_t count = key ? registry_refcount(registry, key, false) : 0;
+
+		if (count > site->refcount)
+			set_refcount(site, count);
+		if (patched && patched->plan < PROBE_PLAN_COUNT)
+			site->plan = patched->plan;
+	}
+}
+
+/* Without a registry that can be read, nothing is known of probes without a semaphore. */
+static struct probe_error *read_registry(
+	struct probe_list *list, int pid, size_t first, struct registry *ret)
+{
+	struct maps maps = {0};
+	struct probe_error *error = maps_read(pid, &maps);
+
+	if (!error)
+		error = registry_load(pid, &maps, ret);
+	maps_deinit(&maps);
+	if (!error || error->code != PROBE_ERROR_FORMAT)
+		return error;
+	probe_error_free(error);
+	for (size_t i = first; i < list->site_count; i++)
+		if (list->sites[i].semaphore == 0)
+			list->sites[i].state_known = false;
+	return NULL;
+}
+
+/* Where the sites of a module end, of which `start` is one. */
+static size_t module_end(const struct probe_list *list, size_t start)
+{
+	size_t end = start + 1;
+
+	while (end < list->site_count && list->more[end].file == list->more[start].file)
+		end++;
+	return end;
+}
+
 struct probe_error *list_read_state(struct probe_list *list, int pid, size_t first)
 {
-	size_t end;
+	struct registry registry = {0};
+	struct probe_error *error;
 
-	for (; first < list->site_count; first = end) {
-		end = first + 1;
-		while (end < list->site_count && list->more[end].file == list->more[first].file)
-			end++;
-		read_semaphores(list, pid, first, end);
-	}
-	return NULL;
+	if (first == list->site_count)
+		return NULL;
+	for (size_t i = first; i < list->site_count; i = module_end(list, i))
+		read_semaphores(list, pid, i, module_end(list, i));
+	error = read_registry(list, pid, first, &registry);
+	for (size_t i = first; i < list->site_count && registry.home; i = module_end(list, i))
+		add_references(list, &registry, i, module_end(list, i));
+	registry_deinit(&registry);
+	return error;
 }

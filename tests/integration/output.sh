@@ -69,6 +69,9 @@ same "sites in the process" "$(valid process "$out")" 1
 valid status "$out" >/dev/null
 same "the probe that is on" "$(jq -c 'select(.enabled) | [.name, .sites, .patched, .refcount]' "$out")" \
 	'["text",1,1,1]'
+# It has no semaphore: what list knows of it is in the registry.
+"$PROBECTL" list --json -p "$target_pid" badstring:text >"$out" || fail "list -p: status $?"
+same "its state in the list" "$(jq -c '[.enabled, .refcount, .plan != null]' "$out")" '[true,1,true]'
 trace_start hits --json -s 300 -p "$target_pid" badstring:text
 # state.py does not find the path of this one: wait for what trace says.
 for _ in {1..100}; do
