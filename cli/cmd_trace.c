@@ -50,9 +50,9 @@ static struct probe_error *check_options(const struct trace_options *options)
 	if (settings->count && (options->string_bytes || options->ring_bytes))
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "-c records nothing; -s and -b mean nothing to it");
-	if (options->string_bytes > UINT16_MAX)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "-s: at most %d bytes of a string", UINT16_MAX);
+	if (options->string_bytes > PROBE_STRING_BYTES_MAX)
+		return probe_error_new(PROBE_ERROR_USAGE, "-s: at most %d bytes of a string",
+			PROBE_STRING_BYTES_MAX);
 	if (options->follow && options->no_follow)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "--follow and --no-follow are each other's opposite");

@@ -4,7 +4,7 @@
 
 #include "libprobe/layout.h"
 
-enum { STRING_BYTES_DEFAULT = 256, STRING_BYTES_MAX = 8192, AGGREGATE_BYTES_MAX = 256 };
+enum { STRING_BYTES_DEFAULT = 256, AGGREGATE_BYTES_MAX = 256 };
 
 /* Puts addresses where the argument names symbols; false where it cannot be read. */
 static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *module)
@@ -35,8 +35,9 @@ static int add_capture(struct layout *l, const struct arch *arch, const struct a
 
 	if (l->capture_count == ARCH_ARGS_MAX || (is_string && (arg->size > 8 || arg->is_float)))
 		return -1;
-	capture.bytes_max = is_string ? (bytes < STRING_BYTES_MAX ? bytes : STRING_BYTES_MAX)
-				      : AGGREGATE_BYTES_MAX;
+	capture.bytes_max =
+		is_string ? (bytes < PROBE_STRING_BYTES_MAX ? bytes : PROBE_STRING_BYTES_MAX)
+			  : AGGREGATE_BYTES_MAX;
 	if (!arch->capturable(&capture.arg))
 		return -1;
 	l->checked = l->checked || arch->capture_checked(&capture);

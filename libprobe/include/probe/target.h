@@ -140,10 +140,12 @@ enum probe_session_kind {
 	PROBE_SESSION_RECORD /* every hit leaves a record, too */
 };
 
+enum { PROBE_STRING_BYTES_MAX = 8192 };
+
 struct probe_session_options {
 	enum probe_session_kind kind;
 	size_t ring_bytes;     /* per CPU, rounded up to a power of two; 0 is the default */
-	uint16_t string_bytes; /* longest string captured; 0 is the default (256) */
+	uint16_t string_bytes; /* longest string captured, up to the maximum; 0: 256 */
 	/* Also look for text behind every pointer-sized argument (see PROBE_VALUE_TEXT). */
 	bool guess_strings;
 	/* Libraries that the program opens later are probed before their constructors run. */
