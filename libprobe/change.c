@@ -28,6 +28,7 @@
 #include "libprobe/change.h"
 #include "libprobe/memory.h"
 #include "libprobe/procfs.h"
+#include "libprobe/seccomp.h"
 #include "libprobe/site.h"
 #include "libprobe/space.h"
 #include "libprobe/target_internal.h"
@@ -86,11 +87,12 @@ static struct probe_error *check_target(struct change *c)
 			"process %d runs code of a machine type whose probes can be listed, "
 			"not enabled (%s)",
 			c->pid, object_is_64bit(program->object) ? "not x86-64" : "32-bit");
-	if (seccomp > 0)
+	if (seccomp == SECCOMP_MODE_STRICT)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"process %d runs under seccomp (mode %ld), which might kill it for the "
-			"system calls that mapping memory takes",
-			c->pid, seccomp);
+			"process %d runs under strict seccomp, which would kill it for what "
+			"probectl has it do",
+			c->pid);
+	c->filtered = seccomp == SECCOMP_MODE_FILTER;
 	if (procfs_status_has(c->pid, "x86_Thread_features:", "shstk"))
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"process %d has a shadow stack: moved calls would fault", c->pid);
@@ -192,7 +194,11 @@ struct probe_error *change_run(
 		change->control = change->target->control;
 	if (error)
 		return error;
-	error = run_stopped(change, what, calls, count);
+	if (change->filtered && !change->filter_allows)
+		error = seccomp_check(change->pid, change->control.threads[0].tid);
+	change->filter_allows = !error;
+	if (!error)
+		error = run_stopped(change, what, calls, count);
 	if (borrow) {
 		uint64_t ns = control_resume(&change->control);
 

@@ -32,8 +32,10 @@ struct change {
 	struct control_gadgets gadgets;
 	struct control control; /* while stopped or borrowed */
 	bool stopped;
-	uint64_t stop_ns; /* the longest stop so far */
-	bool atomic;	  /* stop for counters, too */
+	bool filtered;	    /* its threads have seccomp filters ... */
+	bool filter_allows; /* ... and that of the thread that was borrowed allows our calls */
+	uint64_t stop_ns;   /* the longest stop so far */
+	bool atomic;	    /* stop for counters, too */
 };
 
 /*

@@ -11,6 +11,7 @@
 #include "libprobe/attach.h"
 #include "libprobe/frames.h"
 #include "libprobe/memory.h"
+#include "libprobe/seccomp.h"
 #include "libprobe/space.h"
 
 enum { INTERRUPTED_TRIES = 20, INTERRUPTED_WAIT_NS = 2000000 };
@@ -246,6 +247,16 @@ static struct probe_error *raise_semaphores(struct attach *a)
 	return error;
 }
 
+/* Stubs run in every thread, and each may have a filter of its own. */
+static struct probe_error *check_filters(const struct change *c)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; c->filtered && i < c->control.count && !error; i++)
+		error = seccomp_check(c->pid, c->control.threads[i].tid);
+	return error;
+}
+
 /* One stop. *again_ret: nothing was done, as a signal handler is in the way. */
 static struct probe_error *commit_once(struct attach *a, bool *again_ret)
 {
@@ -258,6 +269,8 @@ static struct probe_error *commit_once(struct attach *a, bool *again_ret)
 		error = probe_error_new(PROBE_ERROR_STATE,
 			"process %d: its probes were changed by somebody else meanwhile: try again",
 			c->pid);
+	if (!error)
+		error = check_filters(c);
 	if (!error)
 		error = verify(a);
 	if (!error)
