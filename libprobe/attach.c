@@ -30,8 +30,8 @@ static void lay_out(struct reg_session *session, size_t probes, size_t ring_byte
 	uint64_t sets = session->cpus + 1;
 
 	session->slot_capacity = probes;
-	/* CPUs share no cache line. */
-	session->slots_shift = log2_up(probes * SLOT_BYTES < 64 ? 64 : probes * SLOT_BYTES);
+	/* CPUs share no pair of cache lines: some processors fetch two at once. */
+	session->slots_shift = log2_up(probes * SLOT_BYTES < 128 ? 128 : probes * SLOT_BYTES);
 	session->data_size = SPACE_PAGE + (sets << session->slots_shift);
 	session->data_size = (session->data_size + SPACE_PAGE - 1) & ~(uint64_t)(SPACE_PAGE - 1);
 	if (!ring_bytes)
