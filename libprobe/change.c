@@ -323,6 +323,7 @@ struct probe_error *change_alloc_code(
 
 struct probe_error *change_map_pun(struct change *change, uint64_t page)
 {
+	struct reg_arena *arena;
 	struct probe_error *error;
 	int64_t result;
 
@@ -331,7 +332,14 @@ struct probe_error *change_map_pun(struct change *change, uint64_t page)
 		error = probe_error_new(PROBE_ERROR_STATE,
 			"process %d has mapped the page %#jx meanwhile: try again", change->pid,
 			(uintmax_t)page);
-	return error;
+	if (error)
+		return error;
+	/* It goes with its site or, if the site's library is closed, with the last session. */
+	arena = registry_add_arena(&change->registry);
+	if (!arena)
+		return probe_error_no_memory();
+	*arena = (struct reg_arena){page, SPACE_PAGE};
+	return NULL;
 }
 
 /* Opens a descriptor of the target and gives the file its size. */

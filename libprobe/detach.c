@@ -284,9 +284,15 @@ static struct probe_error *find_busy(struct change *change, struct ending *e)
 
 static struct probe_error *unmap_pun(struct change *change, const struct reg_site *site)
 {
+	struct registry *r = &change->registry;
 	struct control_call call = {SYS_munmap, {site->pun, site->pun_size}, 0};
 
-	return site->pun ? change_run(change, "unmap memory", &call, 1) : NULL;
+	if (!site->pun)
+		return NULL;
+	for (size_t i = r->arena_count; i-- > 0;)
+		if (r->arenas[i].start == site->pun)
+			registry_remove_arena(r, i);
+	return change_run(change, "unmap memory", &call, 1);
 }
 
 /* Drops what has ended; what a thread is still in stays, without its probe. */

@@ -353,7 +353,9 @@ uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, s
 	for (size_t i = 0; extents && i < registry->arena_count && !found; i++) {
 		const struct reg_arena *arena = &registry->arenas[i];
 
-		if (code_reaches(arena->start, arena->start + arena->size, reach_start, reach_end))
+		/* A single page is a pun's: it holds one jump. */
+		if (arena->size > REGISTRY_PAGE &&
+			code_reaches(arena->start, arena->start + arena->size, reach_start, reach_end))
 			found = find_gap(arena, extents, count, size, alignment);
 	}
 	free(extents);

@@ -24,7 +24,7 @@
 #include "libprobe/maps.h"
 #include "probe/error.h"
 
-/* Code memory that controllers mapped; the first one is home. */
+/* Code memory that controllers mapped: the first one is home, single pages are puns'. */
 struct reg_arena {
 	uint64_t start, size;
 };
