@@ -28,7 +28,13 @@
 
 #include "libprobe/plan.h"
 
-enum { SHORT_REACH = 130, TABLE_ENTRIES_MAX = 16384, OCAML_CMP = 0x3d, OCAML_CALL = 0xe8 };
+enum {
+	SHORT_REACH = 130,
+	GAP_MAX = 4096,
+	TABLE_ENTRIES_MAX = 16384,
+	OCAML_CMP = 0x3d,
+	OCAML_CALL = 0xe8
+};
 
 const enum probe_plan plan_default_order[4] = {
 	PROBE_PLAN_TOGGLE, PROBE_PLAN_LONG_NOP, PROBE_PLAN_RELOCATE, PROBE_PLAN_PUN};
@@ -183,13 +189,40 @@ static bool function_enters(
 }
 
 /*
+ * The code around an address that can be decoded from its start: the function
+ * there or, where no table tells of one (start-up code of the C runtime), what
+ * lies between the functions before and behind it.
+ */
+static bool decodable_range(const struct search *s, uint64_t address, struct object_range *ret)
+{
+	const struct object_segment *segment = object_segment_of(s->object, address);
+	struct object_function function;
+	uint64_t at;
+
+	if (object_function_at(s->object, address, &function)) {
+		*ret = function.range;
+		return true;
+	}
+	for (at = address; at > segment->address && address - at < GAP_MAX; at--)
+		if (object_function_at(s->object, at - 1, &function))
+			break;
+	ret->start = at;
+	for (at = address; at < segment->address + segment->file_size && at - address < GAP_MAX;
+		at++)
+		if (object_function_at(s->object, at, &function))
+			break;
+	ret->end = at;
+	return ret->end - address < GAP_MAX && address - ret->start < GAP_MAX;
+}
+
+/*
  * Looks for short branches into a window, first at every offset. A candidate is
  * believed only if the function it is in, decoded, really has one.
  */
 static const char *check_short_branches(const struct search *s, const struct plan *plan)
 {
 	const struct object_segment *segment = object_segment_of(s->object, plan->pc);
-	struct object_function function = {0};
+	struct object_range range = {0};
 	uint64_t start, end;
 	const uint8_t *bytes;
 	size_t size;
@@ -208,10 +241,9 @@ static const char *check_short_branches(const struct search *s, const struct pla
 		if (!s->arch->short_branch(bytes + (at - segment->address), at, &target) ||
 			target <= plan->pc || target >= plan->pc + s->arch->jump_length)
 			continue;
-		if (at >= function.range.start && at < function.range.end)
+		if (at >= range.start && at < range.end)
 			continue; /* looked at already */
-		if (!object_function_at(s->object, at, &function) ||
-			function_enters(s, plan, &function.range))
+		if (!decodable_range(s, at, &range) || function_enters(s, plan, &range))
 			return entered_short;
 	}
 	return NULL;
