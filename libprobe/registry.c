@@ -355,7 +355,8 @@ uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, s
 
 		/* A single page is a pun's: it holds one jump. */
 		if (arena->size > REGISTRY_PAGE &&
-			code_reaches(arena->start, arena->start + arena->size, reach_start, reach_end))
+			code_reaches(
+				arena->start, arena->start + arena->size, reach_start, reach_end))
 			found = find_gap(arena, extents, count, size, alignment);
 	}
 	free(extents);

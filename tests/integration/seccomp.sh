@@ -4,7 +4,7 @@
 #
 # A target under a seccomp filter is only touched if the filter allows what that
 # takes, and only root can know.
-. "$(dirname "$0")/lib.sh"
+. tests/integration/lib.sh
 need_attach
 
 start "$TARGETS/seccomp" 0
