@@ -13,7 +13,7 @@
 
 #define LOWEST UINT64_C(0x10000) /* vm.mmap_min_addr is at most this */
 #define HIGHEST UINT64_C(0x7fffffff0000)
-#define HEAP_BERTH (UINT64_C(256) << 20)
+#define HEAP_BERTH (UINT64_C(64) << 20)
 #define STACK_BERTH (UINT64_C(64) << 20)
 #define STEP_ASIDE (UINT64_C(64) << 10) /* from neighbours, so that overruns still fault */
 
