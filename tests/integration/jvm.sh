@@ -12,20 +12,6 @@ sites=$("$python" tests/integration/state.py sites "$libjvm" | wc -l)
 flags=(-XX:+ExtendedDTraceProbes -XX:-OmitStackTraceInFastThrow -Xshare:auto -cp "$SCRATCH")
 java "${flags[@]}" Busy work 2 >"$SCRATCH/plain" 2>"$SCRATCH/plain.err" || die "java: $(cat "$SCRATCH/plain.err")"
 
-# refusals FILE: each has to give a reason
-refusals()
-{
-	local line
-	while read -r line; do
-		case $line in
-		*refused*:*) echo "note: $line" ;;
-		esac
-	done <"$1"
-	if grep -q refused "$1" && ! grep -q 'refused.* in .*: .' "$1"; then
-		fail "refused without a reason: $(grep refused "$1" | head -3)"
-	fi
-}
-
 # Counted, from the start.
 "$PROBECTL" trace --count --json -o "$SCRATCH/count.out" --keep-going 'hotspot*:*' -- \
 	java "${flags[@]}" Busy work 2 >"$SCRATCH/traced" 2>"$SCRATCH/err" ||

@@ -207,6 +207,20 @@ trace_stop()
 		fail "trace ended with status $status: $(head -5 "$SCRATCH/$1.err")"
 }
 
+# refusals FILE: each has to give a reason
+refusals()
+{
+	local line
+	while read -r line; do
+		case $line in
+		*refused*:*) echo "note: $line" ;;
+		esac
+	done <"$1"
+	if grep -q refused "$1" && ! grep -q 'refused.* in .*: .' "$1"; then
+		fail "refused without a reason: $(grep refused "$1" | head -3)"
+	fi
+}
+
 # ---- PostgreSQL -------------------------------------------------------------------
 
 pg_bin=/usr/lib/postgresql/15/bin

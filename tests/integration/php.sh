@@ -17,8 +17,9 @@ export USE_ZEND_DTRACE=1
 plain=$(php8.2 -n "$SCRATCH/calls.php")
 traced=$("$PROBECTL" trace --json -o "$SCRATCH/php.out" \
 	'php:function__entry(str(arg0),str(arg1),arg2)' 'php:function__return(str(arg0))' \
-	'php:exception__thrown(str(arg0))' 'php:request__*' -- php8.2 -n "$SCRATCH/calls.php" 2>"$SCRATCH/err") ||
-	fail "trace -- php8.2: status $?: $(head -3 "$SCRATCH/err")"
+	'php:exception__thrown(str(arg0))' 'php:request__*' --keep-going -- php8.2 -n "$SCRATCH/calls.php" \
+	2>"$SCRATCH/err") || fail "trace -- php8.2: status $?: $(head -3 "$SCRATCH/err")"
+refusals "$SCRATCH/err"
 same "the program's output" "$traced" "$plain"
 called()
 {
@@ -26,12 +27,16 @@ called()
 		sort | uniq -c | tr -s ' ' | paste -sd,
 }
 same "functions entered" "$(called function__entry)" " 1 main, 1 open, 10 price, 1 total"
-same "exceptions" "$(called exception__thrown)" " 1 RuntimeException"
+# Its two sites are three bytes apart. The one hit here can only be punned, and that
+# refuses the other; where the pun is not possible, it is refused itself.
+if ! grep 'refused php:exception__thrown' "$SCRATCH/err" | grep -qv 'bytes are also those of another'; then
+	same "exceptions" "$(called exception__thrown)" " 1 RuntimeException"
+fi
 same "losses" "$(jq -s 'map(.lost // 0) | add // 0' "$SCRATCH/php.out")" 0
 
-same "with all probes counted" "$("$PROBECTL" trace --count -o "$SCRATCH/all.out" 'php:*' -- \
+same "with all probes counted" "$("$PROBECTL" trace --count -o "$SCRATCH/all.out" --keep-going 'php:*' -- \
 	php8.2 -n "$SCRATCH/calls.php" 2>"$SCRATCH/err")" "$plain"
-same "with all probes recorded" "$("$PROBECTL" trace -o "$SCRATCH/all.out" 'php:*' -- \
+same "with all probes recorded" "$("$PROBECTL" trace -o "$SCRATCH/all.out" --keep-going 'php:*' -- \
 	php8.2 -n "$SCRATCH/calls.php" 2>"$SCRATCH/err")" "$plain"
 
 need_attach
