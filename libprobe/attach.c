@@ -57,7 +57,8 @@ static struct probe_error *make_home(struct attach *a)
 	error = change_alloc_code(a->change, s->site_count * ROUGH_STUB_BYTES + SPACE_PAGE,
 		near->start, near->end, &unused);
 	a->change->taken.count = 0;
-	return error;
+	/* Whoever finds the data of a controller that dies soon finds a registry, too. */
+	return error ? error : change_store(a->change);
 }
 
 struct probe_error *attach_session(struct attach *attach, size_t ring_bytes)
@@ -100,9 +101,11 @@ void attach_deinit(struct attach *attach)
 	if (attach->fd >= 0)
 		close(attach->fd);
 	free(attach->sites);
+	free(attach->order);
 	free(attach->pun_pages);
 	attach->fd = -1;
 	attach->sites = NULL;
+	attach->order = NULL;
 	attach->pun_pages = NULL;
 }
 
@@ -121,4 +124,89 @@ void attach_report(const struct attach *attach, struct probe_report *report)
 	report->plans[PROBE_PLAN_REFUSED] = report->refusal_count;
 	if (attach->change->stop_ns > report->stop_ns)
 		report->stop_ns = attach->change->stop_ns;
+}
+
+struct module *attach_module(const struct attach *attach, size_t site)
+{
+	return attach->selection->probes[attach->selection->sites[site].probe].module;
+}
+
+size_t attach_module_end(const struct attach *attach, size_t from)
+{
+	const struct module *module = attach_module(attach, attach->order[from]);
+
+	while (from < attach->order_count && attach_module(attach, attach->order[from]) == module)
+		from++;
+	return from;
+}
+
+/* ---- All of it ------------------------------------------------------------------------ */
+
+struct probe_error *attach_heal(struct change *change)
+{
+	bool stale = detach_find_stale(change) > 0;
+
+	return stale || detach_has_leftovers(&change->registry) ? detach_unreferenced(change)
+								: NULL;
+}
+
+/*
+ * Undoes what was begun for a session, which may have existed before. What
+ * cannot be undone now is stale when this process ends, and found later.
+ */
+static void abandon(const struct attach *a, bool added)
+{
+	struct registry *r = &a->change->registry;
+	struct reg_session *session = registry_session(r, a->session);
+
+	if (!session)
+		return;
+	if (added)
+		session->flags |= REG_SESSION_RETIRED;
+	for (size_t i = 0; i < a->selection->probe_count; i++) {
+		struct reg_probe *probe =
+			registry_probe(r, a->selection->probes[i].key, a->session);
+
+		if (probe)
+			probe->refcount = 0;
+	}
+	probe_error_free(detach_unreferenced(a->change));
+}
+
+/* Would a session have anything to do? */
+static bool is_empty(const struct selection *s)
+{
+	for (size_t i = 0; i < s->probe_count; i++)
+		if (!s->probes[i].refused)
+			return false;
+	return true;
+}
+
+struct probe_error *attach_all(
+	struct attach *attach, size_t ring_bytes, struct probe_report *report)
+{
+	struct probe_error *error = NULL;
+	bool added = attach->session == 0;
+
+	if (detach_has_leftovers(&attach->change->registry))
+		error = detach_unreferenced(attach->change);
+	if (!error)
+		error = attach_plan(attach, report);
+	if (error)
+		return error;
+	if (attach->persistent && is_empty(attach->selection)) {
+		attach_report(attach, report);
+		return NULL;
+	}
+	if (added)
+		error = attach_session(attach, ring_bytes);
+	if (!error)
+		error = attach_build(attach);
+	if (!error)
+		error = attach_commit(attach);
+	if (error)
+		abandon(attach, added);
+	else
+		attach_report(attach, report);
+	return error;
 }

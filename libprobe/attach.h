@@ -13,23 +13,32 @@
 #include "libprobe/change.h"
 #include "libprobe/layout.h"
 #include "libprobe/select.h"
+#include "libprobe/semaphores.h"
 
 /* What is being done to one site. */
 struct attach_site {
 	bool wanted; /* it gets a stub, or is toggled */
 	bool is_new; /* nobody has patched it yet: `reg` describes how it will be */
+	/*
+	 * Notes may name the same address: index of the first of its sites, which
+	 * alone is planned and patched. The others' stubs are linked before its own.
+	 */
+	size_t first;
 	struct reg_site reg;
-	uint64_t stub; /* 0 for a toggle */
+	uint64_t stub;	/* 0 for a toggle */
+	uint64_t head;	/* of a `first`: the stub that its jump leads to */
+	uint32_t order; /* of the stub; see reg_stub. Of a `first`: of head */
 	struct arch_stub_code code;
 	struct arch_moved moved;
-	bool patched; /* by this commit */
 };
 
 struct attach {
 	struct change *change;
 	struct selection *selection;
 	const struct probe_request *request;
-	struct attach_site *sites;    /* as many as the selection has */
+	struct attach_site *sites; /* as many as the selection has */
+	size_t *order;		   /* indices of those with an address, by address */
+	size_t order_count;
 	const struct layout *layouts; /* likewise; NULL: the stubs only count */
 	uint32_t first_site;	      /* what the records of selection->sites[0] call their site */
 	uint32_t session;	      /* 0 until it is created; else one that is there already */
@@ -43,6 +52,10 @@ struct attach {
 	uint64_t *pun_pages; /* mapped by this change */
 	size_t pun_page_count;
 };
+
+/* The module of a site, by index; and where, in order[], the next module's sites begin. */
+struct module *attach_module(const struct attach *attach, size_t site);
+size_t attach_module_end(const struct attach *attach, size_t from);
 
 /*
  * Plans every site of the selection. Refused sites are put into the report;
@@ -75,18 +88,13 @@ void attach_report(const struct attach *attach, struct probe_report *report);
  */
 PROBE_MUST_CHECK struct probe_error *detach_unreferenced(struct change *change);
 
+/* Ends what controllers left behind that are dead, as detach_unreferenced() does. */
+PROBE_MUST_CHECK struct probe_error *attach_heal(struct change *change);
+
+/* Is there code in the target that nothing leads to any more, and a thread was in? */
+bool detach_has_leftovers(const struct registry *registry);
+
 /* Sets the reference counts of sessions whose controllers are dead to 0; returns how many. */
 size_t detach_find_stale(struct change *change);
-
-/* Changes semaphores of a probe of a session by +1 or -1 (persistent counters). */
-PROBE_MUST_CHECK struct probe_error *semaphores_change(
-	struct change *change, uint64_t key, uint32_t session, int by);
-
-/* The distinct semaphores of a probe, as OCaml's protocol or SystemTap's has them. */
-size_t semaphores_of(
-	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
-
-/* Adds one to, or takes from, the 16-bit counter at an address of the target. */
-PROBE_MUST_CHECK struct probe_error *semaphore_add(struct change *change, uint64_t address, int by);
 
 #endif

@@ -11,29 +11,42 @@
  * stub. A site whose nop is long enough needs no tail: the last stub jumps
  * behind the nop.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "libprobe/attach.h"
 #include "libprobe/memory.h"
 #include "libprobe/space.h"
 #include "libprobe/threads.h"
 
+enum {
+	PUNS_AT_ONCE = 64, /* one thread stands still while their pages are mapped */
+	JUMP_OPCODE = 0xe9,
+	OCAML_CALL = 0xe8
+};
+
 /* The code of one module's sites, in one piece. */
 struct piece {
-	struct module *module;
 	uint64_t start; /* in the target */
 	uint8_t *bytes;
 	size_t size, used;
 };
 
-/* The stub that the site's jump leads to now, or its tail. */
-static uint64_t first_code(const struct registry *r, const struct reg_site *site)
+/* Where the stub of a site goes on: the one that its jump leads to now, or its tail. */
+static uint64_t next_code(const struct attach *a, const struct attach_site *first, uint32_t *order)
 {
-	for (size_t i = r->stub_count; i-- > 0;)
-		if (r->stubs[i].pc == site->pc)
-			return r->stubs[i].start;
-	return site->tail;
+	const struct reg_stub *stubs;
+	size_t count;
+
+	*order = first->order;
+	if (first->head)
+		return first->head;
+	stubs = registry_stubs(&a->change->registry, first->reg.pc, &count);
+	*order = count ? stubs[count - 1].order : 0;
+	return count ? stubs[count - 1].start : first->reg.tail;
 }
 
 /* The read-only data of a module, where a string needs no check. */
@@ -169,13 +182,14 @@ static struct probe_error *describe_patch(struct attach *a, size_t i, struct pie
 	int32_t distance;
 
 	*reg = (struct reg_site){.pc = site->pc,
-		.key = a->selection->probes[site->probe].key,
 		.plan = site->chosen,
-		.length = a->change->arch->jump_length};
+		.length = a->change->arch->jump_length,
+		.covers = a->change->arch->jump_length};
 	switch (site->chosen) {
 	case PROBE_PLAN_RELOCATE:
 		reg->patch = site->pc;
 		error = build_tail(a, i, p);
+		reg->covers = a->sites[i].moved.length;
 		break;
 	case PROBE_PLAN_LONG_NOP:
 		reg->patch = site->pc + plan->nop_offset;
@@ -191,7 +205,9 @@ static struct probe_error *describe_patch(struct attach *a, size_t i, struct pie
 		reg->length = 1;
 		break;
 	default: /* a toggle */
+		reg->key = a->selection->probes[site->probe].key;
 		reg->patch = site->pc + 1;
+		reg->patched[0] = OCAML_CALL;
 		reg->length = 1;
 		break;
 	}
@@ -205,12 +221,14 @@ static struct probe_error *describe_patch(struct attach *a, size_t i, struct pie
 static struct probe_error *build_stub(struct attach *a, size_t i, struct piece *p)
 {
 	const struct arch *arch = a->change->arch;
-	struct attach_site *as = &a->sites[i];
+	struct attach_site *as = &a->sites[i], *first = &a->sites[as->first];
 	struct arch_stub stub = describe(a, i);
 	enum arch_stub_status status;
 	uint64_t jump;
 
-	stub.next = as->is_new ? as->reg.tail : first_code(&a->change->registry, &as->reg);
+	as->reg = first->reg;
+	stub.next = next_code(a, first, &as->order);
+	first->order = ++as->order;
 	do { /* the jump out may be written anew later: not across two pages */
 		align_piece(p);
 		as->stub = p->start + p->used;
@@ -224,29 +242,38 @@ static struct probe_error *build_stub(struct attach *a, size_t i, struct piece *
 		p->bytes[p->used++] = 0xcc;
 	} while (p->used < p->size);
 	p->used += as->code.length;
-	if (as->is_new && as->reg.plan == PROBE_PLAN_PUN)
-		as->reg.patched[0] = 0xe9;
-	else if (as->is_new && !arch->jump(as->reg.patch, as->stub, as->reg.patched))
+	first->head = as->stub;
+	if (first->is_new && first->reg.plan == PROBE_PLAN_PUN)
+		first->reg.patched[0] = JUMP_OPCODE;
+	else if (first->is_new && !arch->jump(first->reg.patch, first->head, first->reg.patched))
 		return stub_error(a, i, ARCH_STUB_OUT_OF_REACH);
 	return NULL;
 }
 
-/* Builds and writes the code of one module's sites. */
-static struct probe_error *build_module(struct attach *a, struct module *module)
+/* The bytes that the code of order[first..end) may take, at most. */
+static struct probe_error *measure_module(
+	const struct attach *a, size_t first, size_t end, size_t *ret)
 {
-	struct selection *s = a->selection;
-	struct piece p = {.module = module};
 	struct probe_error *error = NULL;
 
-	for (size_t i = 0; i < s->site_count && !error; i++) {
-		size_t size = 0;
+	*ret = 0;
+	for (size_t i = first; i < end && !error; i++) {
+		size_t site = a->order[i], size = 0;
 
-		if (s->probes[s->sites[i].probe].module != module || !a->sites[i].wanted ||
-			s->sites[i].chosen == PROBE_PLAN_TOGGLE)
-			continue;
-		error = measure(a, i, &size);
-		p.size += size;
+		if (a->sites[site].wanted && a->selection->sites[site].chosen != PROBE_PLAN_TOGGLE)
+			error = measure(a, site, &size);
+		*ret += size;
 	}
+	return error;
+}
+
+/* Builds and writes the code of order[first..end), the sites of one module. */
+static struct probe_error *build_module(struct attach *a, size_t first, size_t end)
+{
+	const struct module *module = attach_module(a, a->order[first]);
+	struct piece p = {0};
+	struct probe_error *error = measure_module(a, first, end, &p.size);
+
 	if (!error && p.size)
 		error = change_alloc_code(a->change, p.size, module->start, module->end, &p.start);
 	if (error)
@@ -254,15 +281,16 @@ static struct probe_error *build_module(struct attach *a, struct module *module)
 	p.bytes = malloc(p.size + 1);
 	if (!p.bytes)
 		return probe_error_no_memory();
-	for (size_t i = 0; i < s->site_count && !error; i++) {
-		if (s->probes[s->sites[i].probe].module != module || !a->sites[i].wanted)
+	for (size_t i = first; i < end && !error; i++) {
+		size_t site = a->order[i];
+		struct attach_site *as = &a->sites[site];
+
+		if (!as->wanted)
 			continue;
-		if (a->sites[i].is_new)
-			error = describe_patch(a, i, &p);
-		if (!error && s->sites[i].chosen == PROBE_PLAN_TOGGLE)
-			a->sites[i].reg.patched[0] = 0xe8;
-		else if (!error)
-			error = build_stub(a, i, &p);
+		if (as->is_new && as->first == site)
+			error = describe_patch(a, site, &p);
+		if (!error && a->selection->sites[site].chosen != PROBE_PLAN_TOGGLE)
+			error = build_stub(a, site, &p);
 	}
 	if (!error && p.used)
 		error = memory_write_code(a->change->mem, p.start, p.bytes, p.used);
@@ -270,19 +298,113 @@ static struct probe_error *build_module(struct attach *a, struct module *module)
 	return error;
 }
 
-/* Maps the page of a punned site and writes the jump to its stub there. */
-static struct probe_error *build_pun(struct attach *a, size_t i)
-{
-	const struct arch *arch = a->change->arch;
-	const struct attach_site *as = &a->sites[i];
-	struct probe_error *error = change_map_pun(a->change, as->reg.pun);
-	uint8_t jump[16];
+/* ---- Puns --------------------------------------------------------------------------- */
 
-	if (error)
-		return error;
-	return memory_write_code(
-		a->change->mem, as->reg.entry, jump, arch->far_jump(as->reg.entry, as->stub, jump));
+/* The next punned site that is to get its page, from *at on; NULL: that was all. */
+static const struct attach_site *next_pun(const struct attach *a, size_t *at)
+{
+	while (*at < a->selection->site_count) {
+		const struct attach_site *as = &a->sites[(*at)++];
+
+		if (as->wanted && as->is_new && as->head && as->reg.pun)
+			return as;
+	}
+	return NULL;
 }
+
+/* Gives pages back, where mapping the rest of them failed. */
+static void unmap_pages(struct change *change, const struct control_call *maps, size_t count)
+{
+	struct control_call calls[PUNS_AT_ONCE];
+	size_t mapped = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (maps[i].result > 0)
+			calls[mapped++] = (struct control_call){
+				SYS_munmap, {(uint64_t)maps[i].result, SPACE_PAGE}, 0};
+	if (mapped)
+		probe_error_free(change_run(change, "unmap memory", calls, mapped));
+}
+
+/*
+ * A pun's page is an arena: it goes with its site or, if the site's library is
+ * closed, with the last session.
+ */
+static struct probe_error *announce_pages(
+	struct change *change, const uint64_t *pages, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct reg_arena *arena = registry_add_arena(&change->registry);
+
+		if (!arena)
+			return probe_error_no_memory();
+		*arena = (struct reg_arena){pages[i], SPACE_PAGE};
+	}
+	return NULL;
+}
+
+/* Maps pages for code at addresses that were free when the maps were read. */
+static struct probe_error *map_pages(struct change *change, const uint64_t *pages, size_t count)
+{
+	struct control_call calls[PUNS_AT_ONCE];
+	struct probe_error *error;
+	size_t done = 0;
+
+	for (size_t i = 0; i < count; i++)
+		calls[i] = (struct control_call){SYS_mmap,
+			{pages[i], SPACE_PAGE, PROT_READ | PROT_EXEC,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0},
+			0};
+	error = change_run(change, "map memory for code", calls, count);
+	/* A kernel before 4.17 takes the address for a wish. */
+	while (done < count && calls[done].result == (int64_t)pages[done])
+		done++;
+	if (done == count)
+		return error ? error : announce_pages(change, pages, count);
+	unmap_pages(change, calls, count);
+	if (error && calls[done].result != -EEXIST)
+		return error;
+	probe_error_free(error);
+	return probe_error_new(PROBE_ERROR_STATE,
+		"process %d has mapped the page %#jx meanwhile: try again", change->pid,
+		(uintmax_t)pages[done]);
+}
+
+/* Maps the pages of punned sites, many with one stop of one thread. */
+static struct probe_error *map_puns(const struct attach *a)
+{
+	uint64_t pages[PUNS_AT_ONCE];
+	const struct attach_site *as;
+	struct probe_error *error = NULL;
+	size_t count = 0, at = 0;
+
+	while (!error && (as = next_pun(a, &at))) {
+		pages[count++] = as->reg.pun;
+		if (count < PUNS_AT_ONCE)
+			continue;
+		error = map_pages(a->change, pages, count);
+		count = 0;
+	}
+	return error || !count ? error : map_pages(a->change, pages, count);
+}
+
+/* Writes the jumps to the stubs into the pages of punned sites. */
+static struct probe_error *build_puns(const struct attach *a)
+{
+	struct probe_error *error = map_puns(a);
+	const struct attach_site *as;
+	size_t at = 0;
+
+	while (!error && (as = next_pun(a, &at))) {
+		uint8_t jump[16];
+		size_t length = a->change->arch->far_jump(as->reg.entry, as->head, jump);
+
+		error = memory_write_code(a->change->mem, as->reg.entry, jump, length);
+	}
+	return error;
+}
+
+/* ---- The registry -------------------------------------------------------------------- */
 
 /* Gives each probe of the selection a counter. */
 static struct probe_error *add_probes(struct attach *a)
@@ -307,45 +429,14 @@ static struct probe_error *add_probes(struct attach *a)
 			.refcount = 1,
 			.slot = session->slot_count++};
 	}
+	registry_sort(r);
 	return NULL;
-}
-
-/* Announces the semaphores of every probe of the selection. */
-static struct probe_error *announce_semaphores(struct attach *a)
-{
-	struct selection *s = a->selection;
-	uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
-	struct probe_error *error = addresses ? NULL : probe_error_no_memory();
-
-	for (size_t i = 0; i < s->probe_count && !error; i++) {
-		size_t count =
-			s->probes[i].refused ? 0 : semaphores_of(s, &s->probes[i], addresses);
-
-		for (size_t k = 0; k < count && !error; k++) {
-			struct reg_semaphore *added = registry_add_semaphore(&a->change->registry);
-
-			if (!added) {
-				error = probe_error_no_memory();
-				break;
-			}
-			*added = (struct reg_semaphore){.address = addresses[k],
-				.key = s->probes[i].key,
-				.session = a->session,
-				.added = 1,
-				.pending = 1};
-			error = memory_read_all(a->change->pid, added->address, &added->before,
-				sizeof(added->before));
-		}
-	}
-	free(addresses);
-	return error;
 }
 
 /* Announces in the registry what is about to be done. */
 static struct probe_error *announce(struct attach *a)
 {
 	struct registry *r = &a->change->registry;
-	struct probe_error *error;
 
 	for (size_t i = 0; i < a->selection->site_count; i++) {
 		const struct attach_site *as = &a->sites[i];
@@ -354,7 +445,7 @@ static struct probe_error *announce(struct attach *a)
 
 		if (!as->wanted)
 			continue;
-		if (as->is_new) {
+		if (as->is_new && as->first == i) {
 			site = registry_add_site(r);
 			if (!site)
 				return probe_error_no_memory();
@@ -366,14 +457,16 @@ static struct probe_error *announce(struct attach *a)
 		if (!stub)
 			return probe_error_no_memory();
 		*stub = (struct reg_stub){.pc = as->reg.pc,
+			.key = a->selection->probes[a->selection->sites[i].probe].key,
 			.start = as->stub,
 			.size = as->code.length,
 			.next_jump = as->code.next_jump,
-			.session = a->session};
+			.session = a->session,
+			.order = as->order};
 	}
-	error = announce_semaphores(a);
+	registry_sort(r);
 	a->change->taken.count = 0; /* the arrays name it all now */
-	return error;
+	return NULL;
 }
 
 struct probe_error *attach_build(struct attach *attach)
@@ -381,11 +474,12 @@ struct probe_error *attach_build(struct attach *attach)
 	struct change *c = attach->change;
 	struct probe_error *error = add_probes(attach);
 
-	for (size_t i = 0; i < c->modules.count && !error; i++)
-		error = build_module(attach, &c->modules.items[i]);
-	for (size_t i = 0; i < attach->selection->site_count && !error; i++)
-		if (attach->sites[i].wanted && attach->sites[i].is_new && attach->sites[i].reg.pun)
-			error = build_pun(attach, i);
+	for (size_t i = 0, end; i < attach->order_count && !error; i = end) {
+		end = attach_module_end(attach, i);
+		error = build_module(attach, i, end);
+	}
+	if (!error)
+		error = build_puns(attach);
 	if (!error)
 		error = announce(attach);
 	if (!error)

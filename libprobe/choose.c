@@ -4,8 +4,11 @@
  * the process has mapped, and what other sites have taken.
  *
  * Sites may stand closer together than a jump is long. The bytes that a patch
- * writes, and those that a pun only reads (the displacement is made of them),
- * must not meet the bytes that another patch writes.
+ * writes, those that a pun only reads (the displacement is made of them), and
+ * those that are moved (nothing runs there any more) must not meet the bytes
+ * that another patch writes.
+ *
+ * Notes that name the very same address share its patch: see attach_site.first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +17,7 @@
 #include "libprobe/report.h"
 #include "libprobe/space.h"
 
-enum { FAR_JUMP_BYTES = 14, JUMP_BYTES = 5 };
+enum { FAR_JUMP_BYTES = 14, JUMP_BYTES = 5, CLAIM_MAX = UINT8_MAX };
 
 static const char crosses[] = "the jump would cross a page, and could not be written in one step";
 static const char overlaps[] = "its bytes are also those of another site that is patched";
@@ -35,11 +38,10 @@ struct claims {
 	size_t count, room;
 };
 
-static struct claim claim_of(uint64_t patch, unsigned int length)
+/* `covers` bytes from the patch on are replaced or relied on; `length` of them are written. */
+static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
 {
-	/* A patch of one byte, a pun or a toggle, relies on the four bytes behind it. */
-	return (struct claim){
-		patch, patch + (length < JUMP_BYTES ? JUMP_BYTES : length), patch + length};
+	return (struct claim){patch, patch + (covers < length ? length : covers), patch + length};
 }
 
 /* The first claim that starts at or above an address. */
@@ -60,7 +62,7 @@ static size_t claims_from(const struct claims *claims, uint64_t address)
 
 static bool claims_meet(const struct claims *claims, struct claim c)
 {
-	for (size_t i = claims_from(claims, c.start - JUMP_BYTES);
+	for (size_t i = claims_from(claims, c.start - CLAIM_MAX);
 		i < claims->count && claims->items[i].start < c.end; i++) {
 		const struct claim *other = &claims->items[i];
 
@@ -106,45 +108,55 @@ static uint64_t pun_target(const struct select_site *site)
 	return site->pc + 5 + (int64_t)distance;
 }
 
-static bool has_pun_page(const struct attach *a, uint64_t page)
+/* Where a page is among the taken ones, which are sorted, or would be. */
+static size_t pun_page_index(const struct attach *a, uint64_t page)
 {
-	for (size_t i = 0; i < a->pun_page_count; i++)
-		if (a->pun_pages[i] == page)
-			return true;
-	return false;
+	size_t low = 0, high = a->pun_page_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (a->pun_pages[middle] < page)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 /* Is the pun's page free? Notes it as taken. Puns do not share pages. */
 static const char *take_pun_page(struct attach *a, const struct select_site *site)
 {
 	uint64_t target = pun_target(site), page = target & ~(uint64_t)(SPACE_PAGE - 1);
-	uint64_t *pages;
+	size_t at = pun_page_index(a, page);
+	uint64_t *pages = a->pun_pages;
 
 	if (site->plan.byte_count < 5)
 		return "the code ends behind the nop";
-	if (crosses_page(target, FAR_JUMP_BYTES) || has_pun_page(a, page) ||
+	if (crosses_page(target, FAR_JUMP_BYTES) || (at < a->pun_page_count && pages[at] == page) ||
 		!space_is_free(&a->change->maps, page, page + SPACE_PAGE))
 		return pun_taken;
-	pages = reallocarray(a->pun_pages, a->pun_page_count + 1, sizeof(*pages));
+	pages = reallocarray(pages, a->pun_page_count + 1, sizeof(*pages));
 	if (!pages)
 		return "out of memory";
 	a->pun_pages = pages;
-	pages[a->pun_page_count++] = page;
+	memmove(pages + at + 1, pages + at, (a->pun_page_count++ - at) * sizeof(*pages));
+	pages[at] = page;
 	return NULL;
 }
 
-/* What a plan would write at a site. */
+/* What a plan would write at a site. A patch of one byte relies on the four behind it. */
 static struct claim plan_claim(const struct select_site *site, enum probe_plan plan)
 {
 	switch (plan) {
 	case PROBE_PLAN_TOGGLE:
-		return claim_of(site->pc + 1, 1);
+		return claim_of(site->pc + 1, 1, JUMP_BYTES);
 	case PROBE_PLAN_PUN:
-		return claim_of(site->pc, 1);
+		return claim_of(site->pc, 1, JUMP_BYTES);
 	case PROBE_PLAN_LONG_NOP:
-		return claim_of(site->pc + site->plan.nop_offset, JUMP_BYTES);
+		return claim_of(site->pc + site->plan.nop_offset, JUMP_BYTES, JUMP_BYTES);
 	default:
-		return claim_of(site->pc, JUMP_BYTES);
+		return claim_of(site->pc, JUMP_BYTES, site->plan.moved_length);
 	}
 }
 
@@ -191,35 +203,70 @@ static struct probe_error *choose(struct attach *a, struct claims *claims, struc
 	return NULL;
 }
 
-/* Plans the unpatched sites of one module. */
+/* A site at the same address as one that is planned. A toggle serves only one probe. */
+static void share(const struct selection *s, size_t first, struct select_site *site)
+{
+	site->chosen = s->sites[first].chosen;
+	site->reason = s->sites[first].reason;
+	if (site->chosen != PROBE_PLAN_TOGGLE || site->probe == s->sites[first].probe)
+		return;
+	site->chosen = PROBE_PLAN_REFUSED;
+	site->reason = "another note names this address";
+}
+
+/*
+ * Plans the unpatched sites among order[first..end), which are of one module,
+ * by ascending address.
+ */
 static struct probe_error *plan_module(
-	struct attach *a, struct claims *claims, struct module *module)
+	struct attach *a, struct claims *claims, size_t first, size_t end)
 {
 	struct selection *s = a->selection;
-	const struct sdt_note **notes = calloc(s->site_count, sizeof(*notes));
-	size_t *index = calloc(s->site_count, sizeof(*index));
-	struct plan *plans = calloc(s->site_count, sizeof(*plans));
+	const struct sdt_note **notes = calloc(end - first, sizeof(*notes));
+	struct plan *plans = calloc(end - first, sizeof(*plans));
 	struct probe_error *error = NULL;
 	size_t count = 0;
 
-	if (!notes || !index || !plans)
+	if (!notes || !plans)
 		error = probe_error_no_memory();
-	for (size_t i = 0; !error && i < s->site_count; i++) {
-		if (s->probes[s->sites[i].probe].module != module || !a->sites[i].wanted ||
-			!a->sites[i].is_new)
-			continue;
-		notes[count] = s->sites[i].note;
-		index[count++] = i;
-	}
+	for (size_t i = first; !error && i < end; i++)
+		if (a->sites[a->order[i]].is_new && a->sites[a->order[i]].first == a->order[i])
+			notes[count++] = s->sites[a->order[i]].note;
 	if (!error && count)
-		error = plan_sites(module->object, notes, count, true, plans);
-	for (size_t i = 0; !error && i < count; i++) {
-		s->sites[index[i]].plan = plans[i];
-		error = choose(a, claims, &s->sites[index[i]]);
+		error = plan_sites(
+			attach_module(a, a->order[first])->object, notes, count, true, plans);
+	count = 0;
+	for (size_t i = first; !error && i < end; i++) {
+		struct attach_site *as = &a->sites[a->order[i]];
+		struct select_site *site = &s->sites[a->order[i]];
+
+		if (as->is_new && as->first == a->order[i]) {
+			site->plan = plans[count++];
+			error = choose(a, claims, site);
+		} else if (as->is_new) {
+			share(s, as->first, site);
+		}
 	}
 	free(notes);
-	free(index);
 	free(plans);
+	return error;
+}
+
+static struct probe_error *plan_modules(struct attach *a)
+{
+	const struct registry *r = &a->change->registry;
+	struct probe_error *error = NULL;
+	struct claims claims = {0};
+
+	for (size_t i = 0; i < r->site_count && !error; i++)
+		if (!claims_add(&claims,
+			    claim_of(r->sites[i].patch, r->sites[i].length, r->sites[i].covers)))
+			error = probe_error_no_memory();
+	for (size_t i = 0, end; i < a->order_count && !error; i = end) {
+		end = attach_module_end(a, i);
+		error = plan_module(a, &claims, i, end);
+	}
+	free(claims.items);
 	return error;
 }
 
@@ -246,6 +293,37 @@ static void look_up(struct attach *a, size_t i)
 	}
 }
 
+static int compare_sites(const void *a, const void *b, void *data)
+{
+	const struct select_site *sites = data;
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+
+	if (sites[x].pc != sites[y].pc)
+		return sites[x].pc < sites[y].pc ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+/* Puts the sites into the order of their addresses, and finds those that share one. */
+static struct probe_error *order_sites(struct attach *a)
+{
+	const struct selection *s = a->selection;
+
+	a->order = calloc(s->site_count + 1, sizeof(*a->order));
+	if (!a->order)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < s->site_count; i++)
+		if (a->sites[i].wanted)
+			a->order[a->order_count++] = i;
+	qsort_r(a->order, a->order_count, sizeof(*a->order), compare_sites, s->sites);
+	for (size_t i = 0; i < a->order_count; i++) {
+		size_t site = a->order[i], before = i ? a->order[i - 1] : site;
+		bool shares = i && s->sites[before].pc == s->sites[site].pc;
+
+		a->sites[site].first = shares ? a->sites[before].first : site;
+	}
+	return NULL;
+}
+
 /* A probe all of whose sites are refused is not switched on. */
 static void mark_refused(struct attach *a)
 {
@@ -266,10 +344,7 @@ static void mark_refused(struct attach *a)
 struct probe_error *attach_plan(struct attach *attach, struct probe_report *report)
 {
 	struct selection *s = attach->selection;
-	struct modules *modules = &attach->change->modules;
-	const struct registry *r = &attach->change->registry;
 	struct probe_error *error = NULL;
-	struct claims claims = {0};
 	size_t refused = SIZE_MAX, refusals = 0;
 
 	attach->sites = calloc(s->site_count + 1, sizeof(*attach->sites));
@@ -277,12 +352,9 @@ struct probe_error *attach_plan(struct attach *attach, struct probe_report *repo
 		return probe_error_no_memory();
 	for (size_t i = 0; i < s->site_count; i++)
 		look_up(attach, i);
-	for (size_t i = 0; i < r->site_count && !error; i++)
-		if (!claims_add(&claims, claim_of(r->sites[i].patch, r->sites[i].length)))
-			error = probe_error_no_memory();
-	for (size_t i = 0; i < modules->count && !error; i++)
-		error = plan_module(attach, &claims, &modules->items[i]);
-	free(claims.items);
+	error = order_sites(attach);
+	if (!error)
+		error = plan_modules(attach);
 	for (size_t i = 0; i < s->site_count && !error; i++) {
 		const struct select_probe *probe = &s->probes[s->sites[i].probe];
 

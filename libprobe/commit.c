@@ -1,20 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The part of attaching that happens while the target stands still: as little
- * as possible. The bytes of all sites are compared once more, with one system
- * call; pages that will be written are made the target's own before.
+ * as possible. What is written is known before, in what memory, and the buffers
+ * are there. Pages that will be written are made the target's own before.
+ *
+ * The registry that tells what has been done is written before, too: under the
+ * stop, one word makes it the current one, between patching the sites and
+ * raising the semaphores. Killed before that word, a controller leaves patched
+ * sites that the registry has announced; killed behind it, semaphores that it
+ * says are raised, and that are lowered to 0 at the least.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "libprobe/attach.h"
+#include "libprobe/edits.h"
 #include "libprobe/frames.h"
 #include "libprobe/memory.h"
 #include "libprobe/seccomp.h"
-#include "libprobe/space.h"
 
-enum { INTERRUPTED_TRIES = 20, INTERRUPTED_WAIT_NS = 2000000 };
+enum {
+	INTERRUPTED_TRIES = 20,
+	INTERRUPTED_WAIT_NS = 2000000,
+	TEXT_GAP = 16 /* bytes of code between two sites that are written together */
+};
+
+/* What is prepared before the stop. */
+struct commit {
+	/* Two for each site that is patched: the bytes that must be there, and the patch. */
+	struct edits text;
+	size_t *sites; /* their indices, by address */
+	size_t site_count;
+	struct semaphores semaphores;
+	struct frames frames;
+	uint64_t image, image_size; /* of the registry to come */
+};
+
+/* ---- Preparing ---------------------------------------------------------------------- */
 
 /* What has to be at a site for its patch to be right. */
 struct expected {
@@ -47,58 +70,143 @@ static struct expected expect(const struct attach *a, size_t i)
 	return (struct expected){as->reg.pc, plan->bytes, length};
 }
 
-/* Compares the bytes of all sites with what their plans were made for. */
-static struct probe_error *verify(const struct attach *a)
+/* The bytes to be written for a site. */
+static struct probe_error *describe_edit(const struct attach *a, size_t i, struct edit *edit)
 {
-	size_t count = a->selection->site_count, pieces = 0;
-	struct memory_piece *items = calloc(count + 1, sizeof(*items));
-	uint8_t *buffer = malloc(count * PLAN_BYTES + 1);
+	const struct arch *arch = a->change->arch;
+	const struct attach_site *as = &a->sites[i];
+
+	edit->is_write = true;
+	if (as->is_new) {
+		memcpy(edit->bytes, as->reg.patched, as->reg.length);
+		edit->length = as->reg.length;
+		return NULL;
+	}
+	/* The jump that leads to the first stub is redirected to the new one. */
+	edit->length = as->reg.pun ? arch->far_jump(as->reg.entry, as->head, edit->bytes)
+				   : arch->jump(as->reg.entry, as->head, edit->bytes);
+	return edit->length ? NULL
+			    : probe_error_new(PROBE_ERROR_REFUSED,
+				      "no stub can be placed near %#jx", (uintmax_t)as->reg.pc);
+}
+
+static struct probe_error *prepare_text(const struct attach *a, struct commit *c)
+{
 	struct probe_error *error = NULL;
 
-	if (!items || !buffer)
-		error = probe_error_no_memory();
-	for (size_t i = 0; i < count && !error; i++) {
-		struct expected e = expect(a, i);
+	c->sites = calloc(a->order_count + 1, sizeof(*c->sites));
+	if (!c->sites)
+		return probe_error_no_memory();
+	for (size_t k = 0; k < a->order_count && !error; k++) {
+		size_t i = a->order[k];
+		const struct attach_site *as = &a->sites[i];
+		struct expected expected = expect(a, i);
+		struct edit *edit;
 
-		if (a->sites[i].wanted)
-			items[pieces++] =
-				(struct memory_piece){e.address, buffer + i * PLAN_BYTES, e.length};
+		/* A toggle has no stub. */
+		if (as->first != i || !(as->head || (as->wanted && as->is_new)))
+			continue;
+		c->sites[c->site_count++] = i;
+		if (!edits_add(&c->text, expected.address, expected.length) ||
+			!(edit = edits_add(
+				  &c->text, as->is_new ? as->reg.patch : as->reg.entry, 0)))
+			return probe_error_no_memory();
+		error = describe_edit(a, i, edit);
 	}
-	if (!error)
-		error = memory_read_pieces(a->change->pid, items, pieces);
-	for (size_t i = 0; i < count && !error; i++) {
+	return error ? error : edits_prepare(&c->text, TEXT_GAP);
+}
+
+/* The semaphores of every probe of the selection, in the registry and to be raised. */
+static struct probe_error *prepare_semaphores(const struct attach *a, struct commit *c)
+{
+	const struct selection *s = a->selection;
+	uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
+	bool ok = addresses != NULL;
+
+	for (size_t i = 0; i < s->probe_count && ok; i++) {
+		size_t count =
+			s->probes[i].refused ? 0 : semaphores_of(s, &s->probes[i], addresses);
+
+		for (size_t k = 0; k < count && ok; k++) {
+			struct reg_semaphore *added = registry_add_semaphore(&a->change->registry);
+
+			ok = added && semaphores_add(&c->semaphores, addresses[k], 1);
+			if (added)
+				*added = (struct reg_semaphore){.key = s->probes[i].key,
+					.address = addresses[k],
+					.session = a->session,
+					.added = ok};
+		}
+	}
+	registry_sort(&a->change->registry);
+	free(addresses);
+	return ok ? semaphores_prepare(&c->semaphores) : probe_error_no_memory();
+}
+
+/* They were not raised: what is undone now must not lower them. */
+static void forget_semaphores(const struct attach *a)
+{
+	for (size_t i = 0; i < a->selection->probe_count; i++) {
+		size_t count;
+		struct reg_semaphore *semaphores = registry_semaphores(
+			&a->change->registry, a->selection->probes[i].key, &count);
+
+		for (size_t k = 0; k < count; k++)
+			if (semaphores[k].session == a->session)
+				semaphores[k].added = 0;
+	}
+}
+
+/* The registry as it is to be afterwards. */
+static struct probe_error *prepare_image(const struct attach *a, struct commit *c)
+{
+	struct registry *r = &a->change->registry;
+	struct reg_session *session = registry_session(r, a->session);
+	struct probe_error *error;
+
+	for (size_t k = 0; k < c->site_count; k++) {
+		const struct attach_site *as = &a->sites[c->sites[k]];
+		const struct edit *edit = &c->text.items[2 * k + 1];
+		struct reg_site *site = registry_site(r, as->reg.pc);
+
+		/* What is there then is what a later removal has to find. */
+		if (!as->is_new && site && !site->pun)
+			memcpy(site->patched, edit->bytes, site->length);
+	}
+	if (a->persistent && session) {
+		session->flags |= REG_SESSION_PERSISTENT;
+		session->owner = 0;
+	}
+	c->image_size = registry_image_size(r);
+	/* Anywhere: images are data. */
+	error = change_alloc_code(a->change, c->image_size, r->home, r->home + 1, &c->image);
+	return error ? error : registry_write(r, a->change->mem, c->image);
+}
+
+/* ---- Verifying ------------------------------------------------------------------------ */
+
+/* Compares the bytes of all sites with what their plans were made for. */
+static struct probe_error *verify(const struct attach *a, struct commit *c)
+{
+	struct probe_error *error = edits_read(&c->text, a->change->pid);
+
+	for (size_t k = 0; k < c->site_count && !error; k++) {
+		size_t i = c->sites[k];
 		struct expected e = expect(a, i);
+		const uint8_t *found = edits_found(&c->text, 2 * k);
 		const struct select_probe *probe =
 			&a->selection->probes[a->selection->sites[i].probe];
 
-		if (a->sites[i].wanted && memcmp(buffer + i * PLAN_BYTES, e.bytes, e.length) != 0)
+		if (!found)
+			error = probe_error_new(PROBE_ERROR_REFUSED,
+				"%s:%s: there is no memory at %#jx", probe->provider, probe->name,
+				(uintmax_t)e.address);
+		else if (memcmp(found, e.bytes, e.length) != 0)
 			error = probe_error_new(PROBE_ERROR_REFUSED,
 				"%s:%s: the memory at %#jx does not hold what %s holds: another "
 				"tool may have patched it",
 				probe->provider, probe->name, (uintmax_t)e.address,
 				probe->module->path);
-	}
-	free(items);
-	free(buffer);
-	return error;
-}
-
-/*
- * Makes the pages that are about to be written private copies, by writing
- * bytes that are there already: that takes longer than the patching itself.
- */
-static struct probe_error *pretouch(const struct attach *a)
-{
-	struct probe_error *error = NULL;
-	uint64_t last = 0;
-
-	for (size_t i = 0; i < a->selection->site_count && !error; i++) {
-		const struct reg_site *reg = &a->sites[i].reg;
-
-		if (!a->sites[i].wanted || !a->sites[i].is_new || reg->patch / SPACE_PAGE == last)
-			continue;
-		error = memory_write_code(a->change->mem, reg->patch, reg->original, 1);
-		last = reg->patch / SPACE_PAGE;
 	}
 	return error;
 }
@@ -120,130 +228,69 @@ static bool move_thread(const struct attach_site *as, struct control_thread *thr
 	return false;
 }
 
-static int compare_addresses(const void *a, const void *b)
+/* The site whose patch, once written, has pc behind its first byte; NULL: none. */
+static const struct attach_site *window_of(
+	const struct attach *a, const struct commit *c, uint64_t pc)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	size_t low = 0, high = c->site_count;
 
-	return x < y ? -1 : x > y;
-}
-
-/* Is any of the sorted addresses in (start, end)? */
-static bool any_inside(const uint64_t *pcs, size_t count, uint64_t start, uint64_t end)
-{
-	size_t low = 0, high = count;
-
+	/* The last site whose patch begins below pc; patches do not meet. */
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (pcs[middle] <= start)
+		if (a->sites[c->sites[middle]].reg.patch < pc)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < count && pcs[low] < end;
+	if (low) {
+		const struct attach_site *as = &a->sites[c->sites[low - 1]];
+
+		return as->is_new && pc < as->reg.patch + as->reg.length ? as : NULL;
+	}
+	return NULL;
 }
 
 /*
  * Threads that stand between the first and the last byte of a jump to come are
  * moved; *again_ret is set if a signal handler will return to such a place.
  */
-static struct probe_error *clear_windows(struct attach *a, bool *again_ret)
+static struct probe_error *clear_windows(const struct attach *a, struct commit *c, bool *again_ret)
 {
 	struct control *control = &a->change->control;
-	struct frames frames;
-	struct probe_error *error;
+	struct frames *frames = &c->frames;
+	struct probe_error *error = frames_read(frames, control);
 
-	*again_ret = false;
-	error = frames_read(control, &a->change->maps, &a->change->gadgets, &frames);
-	if (error)
-		return error;
-	qsort(frames.pcs, frames.count, sizeof(*frames.pcs), compare_addresses);
-	for (size_t i = 0; i < a->selection->site_count && !*again_ret; i++) {
-		const struct attach_site *as = &a->sites[i];
-		uint64_t end = as->reg.patch + as->reg.length;
-		bool moved = false;
+	for (size_t i = control->count; !error && i < frames->count && !*again_ret; i++)
+		*again_ret = window_of(a, c, frames->pcs[i]) != NULL;
+	for (size_t i = 0; !error && i < control->count && !*again_ret; i++) {
+		const struct attach_site *as = window_of(a, c, frames->pcs[i]);
 
-		if (!as->wanted || !as->is_new || as->reg.length == 1 ||
-			!any_inside(frames.pcs, frames.count, as->reg.patch, end))
-			continue;
-		for (size_t k = 0; k < control->count; k++) {
-			struct control_thread *thread = &control->threads[k];
-
-			if (thread->regs.rip > as->reg.patch && thread->regs.rip < end)
-				moved = move_thread(as, thread);
-		}
-		*again_ret = !moved;
-	}
-	frames_deinit(&frames);
-	return NULL;
-}
-
-/* ---- Writing -------------------------------------------------------------------------- */
-
-/* The jump that leads to a site's first stub, redirected to a new one. */
-static struct probe_error *link_stub(struct attach *a, const struct attach_site *as)
-{
-	uint8_t jump[16];
-	size_t length = as->reg.pun ? a->change->arch->far_jump(as->reg.entry, as->stub, jump)
-				    : a->change->arch->jump(as->reg.entry, as->stub, jump);
-
-	if (!length)
-		return probe_error_new(PROBE_ERROR_REFUSED, "no stub can be placed near %#jx",
-			(uintmax_t)as->reg.pc);
-	return memory_write_code(a->change->mem, as->reg.entry, jump, length);
-}
-
-static struct probe_error *patch(struct attach *a)
-{
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < a->selection->site_count && !error; i++) {
-		struct attach_site *as = &a->sites[i];
-		struct reg_site *site;
-
-		if (!as->wanted)
-			continue;
-		if (as->is_new) {
-			error = memory_write_code(
-				a->change->mem, as->reg.patch, as->reg.patched, as->reg.length);
-		} else {
-			error = link_stub(a, as);
-			site = registry_site(&a->change->registry, as->reg.pc);
-			/* What is there now is what a later removal has to find. */
-			if (!error && site && !site->pun)
-				a->change->arch->jump(site->entry, as->stub, site->patched);
-		}
-		as->patched = !error;
+		*again_ret = as && !move_thread(as, &control->threads[i]);
 	}
 	return error;
 }
 
-static void unpatch(struct attach *a)
+/* ---- The stop -------------------------------------------------------------------------- */
+
+/* Everything has been looked at. An error leaves all as it was. */
+static struct probe_error *write_all(struct attach *a, struct commit *c)
 {
-	for (size_t i = 0; i < a->selection->site_count; i++) {
-		struct attach_site *as = &a->sites[i];
+	struct change *change = a->change;
+	uint64_t old = change->registry.image, old_size = change->registry.image_size;
+	struct probe_error *error = edits_write(&c->text, change->mem);
 
-		if (as->patched && as->is_new)
-			probe_error_free(memory_write_code(
-				a->change->mem, as->reg.patch, as->reg.original, as->reg.length));
-		as->patched = false;
+	if (error)
+		return error;
+	error = registry_publish(&change->registry, change->mem, c->image, c->image_size);
+	if (!error) {
+		error = semaphores_write(&c->semaphores, change->mem);
+		if (error)
+			probe_error_free(
+				registry_publish(&change->registry, change->mem, old, old_size));
 	}
-}
-
-/* Raises the semaphores that attach_build() has announced. */
-static struct probe_error *raise_semaphores(struct attach *a)
-{
-	struct registry *r = &a->change->registry;
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < r->semaphore_count && !error; i++) {
-		struct reg_semaphore *s = &r->semaphores[i];
-
-		if (s->session != a->session || !s->pending)
-			continue;
-		error = semaphore_add(a->change, s->address, 1);
-		s->pending = error != NULL;
-	}
+	if (error)
+		edits_revert(&c->text, change->mem);
 	return error;
 }
 
@@ -258,59 +305,75 @@ static struct probe_error *check_filters(const struct change *c)
 }
 
 /* One stop. *again_ret: nothing was done, as a signal handler is in the way. */
-static struct probe_error *commit_once(struct attach *a, bool *again_ret)
+static struct probe_error *commit_once(struct attach *a, struct commit *c, bool *again_ret)
 {
-	struct change *c = a->change;
-	struct probe_error *error = change_stop(c);
+	struct change *change = a->change;
+	struct probe_error *error = change_stop(change);
 
+	*again_ret = false;
 	if (error)
 		return error;
-	if (registry_is_stale(&c->registry, c->pid))
+	if (registry_is_stale(&change->registry, change->pid))
 		error = probe_error_new(PROBE_ERROR_STATE,
 			"process %d: its probes were changed by somebody else meanwhile: try again",
-			c->pid);
+			change->pid);
 	if (!error)
-		error = check_filters(c);
+		error = check_filters(change);
 	if (!error)
-		error = verify(a);
+		error = verify(a, c);
 	if (!error)
-		error = clear_windows(a, again_ret);
+		error = semaphores_read(&c->semaphores, change->pid);
+	if (!error)
+		error = clear_windows(a, c, again_ret);
 	if (!error && !*again_ret)
-		error = patch(a);
-	if (!error && !*again_ret)
-		error = raise_semaphores(a);
-	if (error)
-		unpatch(a);
-	change_resume(c);
+		error = write_all(a, c);
+	change_resume(change);
 	return error;
+}
+
+static struct probe_error *commit_tries(struct attach *a, struct commit *c)
+{
+	for (int i = 0; i < INTERRUPTED_TRIES; i++) {
+		bool again;
+		struct probe_error *error = commit_once(a, c, &again);
+
+		if (error || !again)
+			return error;
+		nanosleep(&(struct timespec){.tv_nsec = INTERRUPTED_WAIT_NS}, NULL);
+	}
+	return probe_error_new(PROBE_ERROR_STATE,
+		"process %d: a signal handler stays where a site is to be patched: try again",
+		a->change->pid);
 }
 
 struct probe_error *attach_commit(struct attach *attach)
 {
-	struct probe_error *error = verify(attach);
-	struct reg_session *session;
-	bool again = false;
+	struct change *change = attach->change;
+	struct commit c = {0};
+	struct probe_error *error = NULL;
 
+	if (!change->gadgets.sigreturn_count)
+		error = control_find_gadgets(&change->modules, &change->gadgets);
 	if (!error)
-		error = pretouch(attach);
-	for (int i = 0; i < INTERRUPTED_TRIES && !error; i++) {
-		again = false;
-		error = commit_once(attach, &again);
-		if (!again)
-			break;
-		nanosleep(&(struct timespec){.tv_nsec = INTERRUPTED_WAIT_NS}, NULL);
-	}
-	if (!error && again)
-		error = probe_error_new(PROBE_ERROR_STATE,
-			"process %d: a signal handler stays where a site is to be patched: try "
-			"again",
-			attach->change->pid);
+		error = prepare_text(attach, &c);
+	if (!error)
+		error = verify(attach, &c);
+	if (!error)
+		error = edits_pretouch(&c.text, change->mem);
+	if (!error)
+		error = prepare_semaphores(attach, &c);
+	if (!error)
+		error = prepare_image(attach, &c);
+	if (!error)
+		error = frames_open(change->pid, &change->maps, &change->gadgets, &c.frames);
+	if (!error)
+		error = commit_tries(attach, &c);
 	if (error)
-		return error;
-	session = registry_session(&attach->change->registry, attach->session);
-	if (attach->persistent && session) {
-		session->flags |= REG_SESSION_PERSISTENT;
-		session->owner = 0;
-	}
-	return change_store(attach->change);
+		forget_semaphores(attach);
+	change->taken.count = 0; /* the registry itself knows where its image is */
+	edits_deinit(&c.text);
+	semaphores_deinit(&c.semaphores);
+	frames_close(&c.frames);
+	free(c.sites);
+	return error;
 }

@@ -4,10 +4,15 @@
  * the registry before anything is undone, so that whoever comes next can
  * finish it if this controller does not.
  *
- * Bytes of a site are put back while all threads stand still. Stubs and tails
- * may still have a thread in them, or be what a signal handler returns to:
- * then the target goes on for a moment and is looked at again. Memory is only
- * unmapped when no thread is, or will come, there.
+ * Bytes of a site are put back while all threads stand still. What is written
+ * is known before, also the registry behind it, which one word makes the
+ * current one next to lowering the semaphores: they are not lowered twice.
+ *
+ * Stubs and tails may still have a thread in them, or be what a signal handler
+ * returns to: then the target goes on for a moment and is looked at again.
+ * Memory is only unmapped when no thread is, or will come, there. Where a thread
+ * stays, they become leftovers: in the registry without an address, so that
+ * their memory stays in use and their site can be patched anew.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,68 +20,18 @@
 #include <time.h>
 
 #include "libprobe/attach.h"
+#include "libprobe/edits.h"
 #include "libprobe/frames.h"
-#include "libprobe/memory.h"
 #include "libprobe/procfs.h"
 #include "libprobe/site.h"
 #include "libprobe/space.h"
 
-enum { QUIET_TRIES = 50, QUIET_WAIT_NS = 1000000 };
-
-/* ---- Semaphores --------------------------------------------------------------------- */
-
-struct probe_error *semaphore_add(struct change *change, uint64_t address, int by)
-{
-	struct probe_error *error;
-	uint16_t value;
-
-	error = memory_read_all(change->pid, address, &value, sizeof(value));
-	if (error)
-		return probe_error_prefix(error, "semaphore");
-	if (by > 0 && value == UINT16_MAX)
-		return probe_error_new(PROBE_ERROR_STATE,
-			"the semaphore at %#jx is at its largest value already",
-			(uintmax_t)address);
-	/* Another tool may have lowered it behind our back: never below 0. */
-	value = by < 0 && value < -by ? 0 : value + by;
-	return memory_write_code(change->mem, address, &value, sizeof(value));
-}
-
-size_t semaphores_of(
-	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses)
-{
-	bool second = plan_is_ocaml(probe->provider) && strcmp(probe->provider, "ocaml") != 0;
-	size_t count = 0;
-
-	for (size_t i = 0; i < probe->site_count; i++) {
-		uint64_t address = selection->sites[probe->first_site + i].semaphore;
-		bool known = address == 0;
-
-		address += second ? 2 : 0;
-		for (size_t k = 0; k < count && !known; k++)
-			known = addresses[k] == address;
-		if (!known)
-			addresses[count++] = address;
-	}
-	return count;
-}
-
-struct probe_error *semaphores_change(struct change *change, uint64_t key, uint32_t session, int by)
-{
-	struct registry *r = &change->registry;
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < r->semaphore_count && !error; i++) {
-		struct reg_semaphore *s = &r->semaphores[i];
-
-		if (s->key != key || s->session != session)
-			continue;
-		error = semaphore_add(change, s->address, by);
-		if (!error)
-			s->added += by;
-	}
-	return error;
-}
+enum {
+	QUIET_TRIES = 50,
+	QUIET_WAIT_NS = 1000000,
+	TEXT_GAP = 16, /* bytes of code between two sites that are written together */
+	UNMAPS_AT_ONCE = 64
+};
 
 /* ---- What is to end ------------------------------------------------------------------- */
 
@@ -113,45 +68,62 @@ static bool is_wanted(const struct registry *r, uint64_t key, uint32_t session)
 	return probe && probe->refcount > 0;
 }
 
-static uint64_t site_key(const struct registry *r, uint64_t pc)
-{
-	const struct reg_site *site = registry_site(r, pc);
-
-	return site ? site->key : 0;
-}
-
-/* The arrays of what ends, as indices into the registry's: true is to go. */
+/* What ends, as flags beside the registry's arrays, and what that takes. */
 struct ending {
-	bool *sites, *stubs;
+	bool *sites, *stubs, *semaphores;
 	bool *busy_sites, *busy_stubs; /* a thread is there */
 	bool any, any_busy;
+	bool any_live; /* more than leftovers, where a thread may stay for long */
+	struct edits text;
+	/* Beside text.items: the site whose bytes have to be a controller's; SIZE_MAX: none. */
+	size_t *checks;
+	size_t check_room;
+	struct semaphores lowered;
+	struct frames frames;
+	uint64_t image, image_size; /* of the registry to come */
 };
 
-static bool ending_init(struct ending *e, const struct registry *r)
+static bool is_leftover(const struct reg_site *site)
+{
+	return site->pc == 0;
+}
+
+static bool find_ending(struct ending *e, const struct registry *r)
 {
 	*e = (struct ending){
 		.sites = calloc(r->site_count + 1, sizeof(bool)),
 		.stubs = calloc(r->stub_count + 1, sizeof(bool)),
+		.semaphores = calloc(r->semaphore_count + 1, sizeof(bool)),
 		.busy_sites = calloc(r->site_count + 1, sizeof(bool)),
 		.busy_stubs = calloc(r->stub_count + 1, sizeof(bool)),
 	};
-	if (!e->sites || !e->stubs || !e->busy_sites || !e->busy_stubs)
+	if (!e->sites || !e->stubs || !e->semaphores || !e->busy_sites || !e->busy_stubs)
 		return false;
-	for (size_t i = 0; i < r->stub_count; i++)
-		e->stubs[i] = !is_wanted(r, site_key(r, r->stubs[i].pc), r->stubs[i].session);
-	for (size_t i = 0; i < r->site_count; i++) {
-		const struct reg_site *site = &r->sites[i];
-		bool kept = false;
-
-		for (size_t k = 0; k < r->stub_count && !kept; k++)
-			kept = r->stubs[k].pc == site->pc && !e->stubs[k];
-		if (site->plan == PROBE_PLAN_TOGGLE)
-			kept = registry_refcount(r, site->key, false) > 0;
-		e->sites[i] = !kept;
-		e->any = e->any || !kept;
-	}
-	for (size_t i = 0; i < r->stub_count; i++)
+	for (size_t i = 0; i < r->stub_count; i++) {
+		e->stubs[i] =
+			r->stubs[i].pc == 0 || !is_wanted(r, r->stubs[i].key, r->stubs[i].session);
 		e->any = e->any || e->stubs[i];
+		e->any_live = e->any_live || (e->stubs[i] && r->stubs[i].pc);
+	}
+	for (size_t i = 0; i < r->site_count; i++) {
+		size_t count;
+		const struct reg_stub *stubs = registry_stubs(r, r->sites[i].pc, &count);
+		bool kept = r->sites[i].plan == PROBE_PLAN_TOGGLE &&
+			    registry_refcount(r, r->sites[i].key, false) > 0;
+
+		for (size_t k = 0; k < count && !kept; k++)
+			kept = !e->stubs[stubs + k - r->stubs];
+		e->sites[i] = !kept || is_leftover(&r->sites[i]);
+		e->any = e->any || e->sites[i];
+	}
+	for (size_t i = 0; i < r->semaphore_count; i++) {
+		e->semaphores[i] = !is_wanted(r, r->semaphores[i].key, r->semaphores[i].session);
+		e->any = e->any || e->semaphores[i];
+	}
+	for (size_t i = 0; i < r->probe_count; i++)
+		e->any = e->any || r->probes[i].refcount == 0;
+	for (size_t i = 0; i < r->session_count; i++)
+		e->any = e->any || r->sessions[i].flags & REG_SESSION_RETIRED;
 	return true;
 }
 
@@ -159,169 +131,307 @@ static void ending_deinit(struct ending *e)
 {
 	free(e->sites);
 	free(e->stubs);
+	free(e->semaphores);
 	free(e->busy_sites);
 	free(e->busy_stubs);
+	free(e->checks);
+	edits_deinit(&e->text);
+	semaphores_deinit(&e->lowered);
+	frames_close(&e->frames);
 }
 
-/* ---- Undoing ---------------------------------------------------------------------------- */
+/* ---- Preparing -------------------------------------------------------------------------- */
 
-/* A site that is gone (its library was closed) or not ours any more is left alone. */
-static struct probe_error *restore_site(struct change *change, const struct reg_site *site)
+/* A place to be written; for `site` see struct ending. NULL without memory. */
+static struct edit *add_edit(struct ending *e, uint64_t address, size_t length, size_t site)
 {
-	if (site_state(change, site) != SITE_PATCHED)
+	struct edit *edit;
+
+	if (e->text.count == e->check_room) {
+		size_t room = e->check_room ? 2 * e->check_room : 64;
+		size_t *checks = reallocarray(e->checks, room, sizeof(*checks));
+
+		if (!checks)
+			return NULL;
+		e->checks = checks;
+		e->check_room = room;
+	}
+	edit = edits_add(&e->text, address, length);
+	if (!edit)
 		return NULL;
-	return memory_write_code(change->mem, site->patch, site->original, site->length);
+	e->checks[e->text.count - 1] = site;
+	edit->is_write = true;
+	return edit;
 }
 
-/* Leads a jump to another stub, or to the tail. */
-static struct probe_error *redirect(
-	struct change *change, const struct reg_site *site, bool is_entry, uint64_t at, uint64_t to)
+static struct probe_error *restore_site(struct ending *e, const struct registry *r, size_t i)
 {
-	uint8_t jump[16];
-	size_t length = is_entry && site->pun ? change->arch->far_jump(at, to, jump)
-					      : change->arch->jump(at, to, jump);
+	const struct reg_site *site = &r->sites[i];
+	struct edit *edit = add_edit(e, site->patch, site->length, i);
 
-	if (!length)
+	if (!edit)
+		return probe_error_no_memory();
+	memcpy(edit->bytes, site->original, site->length);
+	return NULL;
+}
+
+/* Leads a jump to another stub, or to the tail: that of the site itself, or a stub's. */
+static struct probe_error *redirect(struct ending *e, const struct change *change, size_t i,
+	bool is_entry, uint64_t at, uint64_t to)
+{
+	struct reg_site *site = &change->registry.sites[i];
+	bool is_text = is_entry && !site->pun;
+	struct edit *edit = add_edit(e, at, 0, is_text ? i : SIZE_MAX);
+
+	if (!edit)
+		return probe_error_no_memory();
+	edit->length = is_entry && site->pun ? change->arch->far_jump(at, to, edit->bytes)
+					     : change->arch->jump(at, to, edit->bytes);
+	if (!edit->length)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"the stubs of the site at %#jx are too far apart", (uintmax_t)site->pc);
-	return memory_write_code(change->mem, at, jump, length);
+	if (is_text)
+		memcpy(site->patched, edit->bytes, site->length);
+	return NULL;
 }
 
 /*
  * Takes the ending stubs of a site out of its chain, which runs from the
  * newest stub (last in the registry) to the tail.
  */
-static struct probe_error *relink_site(
-	struct change *change, struct reg_site *site, const struct ending *e)
+static struct probe_error *relink_site(struct ending *e, const struct change *change, size_t i)
 {
-	struct registry *r = &change->registry;
+	const struct registry *r = &change->registry;
+	const struct reg_site *site = &r->sites[i];
 	struct probe_error *error = NULL;
 	uint64_t at = site->entry;
 	bool is_entry = true, skipped = false;
+	size_t count;
+	const struct reg_stub *stubs = registry_stubs(r, site->pc, &count);
 
-	for (size_t i = r->stub_count; i-- > 0 && !error;) {
-		const struct reg_stub *stub = &r->stubs[i];
+	while (count-- > 0 && !error) {
+		const struct reg_stub *stub = &stubs[count];
 
-		if (stub->pc != site->pc)
-			continue;
-		if (e->stubs[i]) {
+		if (e->stubs[stub - r->stubs]) {
 			skipped = true;
 			continue;
 		}
 		if (skipped)
-			error = redirect(change, site, is_entry, at, stub->start);
-		if (skipped && is_entry && !site->pun)
-			change->arch->jump(site->entry, stub->start, site->patched);
+			error = redirect(e, change, i, is_entry, at, stub->start);
 		at = stub->start + stub->next_jump;
 		is_entry = skipped = false;
 	}
 	if (!error && skipped)
-		error = redirect(change, site, is_entry, at, site->tail);
+		error = redirect(e, change, i, is_entry, at, site->tail);
 	return error;
 }
 
-static struct probe_error *undo_sites(struct change *change, const struct ending *e)
+static struct probe_error *prepare_text(struct ending *e, const struct change *change)
 {
-	struct registry *r = &change->registry;
+	const struct registry *r = &change->registry;
 	struct probe_error *error = NULL;
 
-	for (size_t i = 0; i < r->site_count && !error; i++)
-		error = e->sites[i] ? restore_site(change, &r->sites[i])
-				    : relink_site(change, &r->sites[i], e);
-	return error;
-}
-
-static struct probe_error *lower_semaphores(struct change *change)
-{
-	struct registry *r = &change->registry;
-	struct probe_error *error = NULL;
-
-	for (size_t i = r->semaphore_count; i-- > 0 && !error;) {
-		struct reg_semaphore *s = &r->semaphores[i];
-		uint16_t unused;
-
-		if (is_wanted(r, s->key, s->session))
+	for (size_t i = 0; i < r->site_count && !error; i++) {
+		if (is_leftover(&r->sites[i]))
 			continue;
-		if (memory_read(change->pid, s->address, &unused, sizeof(unused)) == sizeof(unused))
-			error = semaphore_add(change, s->address, -(int)s->added);
-		registry_remove_semaphore(r, i);
+		error = e->sites[i] ? restore_site(e, r, i) : relink_site(e, change, i);
 	}
+	return error ? error : edits_prepare(&e->text, TEXT_GAP);
+}
+
+/* The semaphores that are lowered are not in the registry to come. */
+static struct probe_error *prepare_semaphores(struct ending *e, struct registry *r)
+{
+	for (size_t i = 0; i < r->semaphore_count; i++)
+		if (e->semaphores[i] && r->semaphores[i].added &&
+			!semaphores_add(&e->lowered, r->semaphores[i].address,
+				-(int)r->semaphores[i].added))
+			return probe_error_no_memory();
+	registry_drop_semaphore(r, e->semaphores);
+	return semaphores_prepare(&e->lowered);
+}
+
+static struct probe_error *prepare(struct ending *e, struct change *change)
+{
+	struct registry *r = &change->registry;
+	struct probe_error *error = NULL;
+
+	if (!change->gadgets.sigreturn_count)
+		error = control_find_gadgets(&change->modules, &change->gadgets);
+	if (!error)
+		error = prepare_text(e, change);
+	if (!error)
+		error = prepare_semaphores(e, r);
+	e->image_size = registry_image_size(r);
+	/* Anywhere: images are data. */
+	if (!error)
+		error = change_alloc_code(change, e->image_size, r->home, r->home + 1, &e->image);
+	if (!error)
+		error = registry_write(r, change->mem, e->image);
+	if (!error)
+		error = frames_open(change->pid, &change->maps, &change->gadgets, &e->frames);
 	return error;
 }
 
-/* Looks at where every thread is, while all are stopped. */
-static struct probe_error *find_busy(struct change *change, struct ending *e)
+/* ---- The stop --------------------------------------------------------------------------- */
+
+/* A site that is gone (its library was closed) or not ours any more is left alone. */
+static void check_sites(struct ending *e, const struct registry *r)
+{
+	for (size_t i = 0; i < e->text.count; i++) {
+		size_t site = e->checks[i];
+
+		if (site == SIZE_MAX)
+			continue;
+		e->text.items[i].is_write =
+			site_state(r, &r->sites[site], edits_found(&e->text, i)) == SITE_PATCHED;
+	}
+}
+
+static struct probe_error *undo(struct ending *e, struct change *change)
 {
 	struct registry *r = &change->registry;
-	struct frames frames;
-	struct probe_error *error;
+	struct probe_error *error = edits_read(&e->text, change->pid);
 
-	error = frames_read(&change->control, &change->maps, &change->gadgets, &frames);
+	if (!error)
+		error = semaphores_read(&e->lowered, change->pid);
 	if (error)
 		return error;
+	check_sites(e, r);
+	error = edits_write(&e->text, change->mem);
+	if (!error)
+		error = semaphores_write(&e->lowered, change->mem);
+	if (!error)
+		error = registry_publish(r, change->mem, e->image, e->image_size);
+	return error;
+}
+
+static struct probe_error *undo_stopped(struct ending *e, struct change *change, bool first)
+{
+	struct probe_error *error = change_stop(change);
+
+	if (error)
+		return error;
+	if (first)
+		error = undo(e, change);
+	if (!error)
+		error = frames_read(&e->frames, &change->control);
+	change_resume(change);
+	return error;
+}
+
+/*
+ * Finds what a thread was in when all were stopped. Nobody comes there since
+ * the sites have been undone, so that this is true from then on.
+ */
+static void find_busy(struct ending *e, const struct registry *r)
+{
+	const struct frames *f = &e->frames;
+
+	frames_sort(&e->frames);
 	e->any_busy = false;
 	for (size_t i = 0; i < r->stub_count; i++) {
 		const struct reg_stub *s = &r->stubs[i];
 
-		e->busy_stubs[i] =
-			e->stubs[i] && frames_within(&frames, 0, s->start, s->start + s->size);
+		e->busy_stubs[i] = e->stubs[i] && frames_within(f, s->start, s->start + s->size);
 		e->any_busy = e->any_busy || e->busy_stubs[i];
 	}
 	for (size_t i = 0; i < r->site_count; i++) {
 		const struct reg_site *s = &r->sites[i];
 
-		e->busy_sites[i] = e->sites[i] &&
-				   (frames_within(&frames, 0, s->tail, s->tail + s->tail_size) ||
-					   (s->pun && frames_within(&frames, 0, s->pun,
-							      s->pun + s->pun_size)));
+		e->busy_sites[i] =
+			e->sites[i] && (frames_within(f, s->tail, s->tail + s->tail_size) ||
+					       frames_within(f, s->pun, s->pun + s->pun_size));
 		e->any_busy = e->any_busy || e->busy_sites[i];
 	}
-	frames_deinit(&frames);
-	return NULL;
 }
 
 /* ---- The registry afterwards --------------------------------------------------------------- */
 
-static struct probe_error *unmap_pun(struct change *change, const struct reg_site *site)
+/* Takes away what has ended; what a thread is still in becomes a leftover. */
+static void drop_ended(const struct ending *e, struct registry *r)
 {
-	struct registry *r = &change->registry;
-	struct control_call call = {SYS_munmap, {site->pun, site->pun_size}, 0};
-
-	if (!site->pun)
-		return NULL;
-	for (size_t i = r->arena_count; i-- > 0;)
-		if (r->arenas[i].start == site->pun)
-			registry_remove_arena(r, i);
-	return change_run(change, "unmap memory", &call, 1);
+	for (size_t i = 0; i < r->stub_count; i++) {
+		if (e->busy_stubs[i])
+			r->stubs[i].pc = r->stubs[i].key = 0;
+		e->stubs[i] = e->stubs[i] && !e->busy_stubs[i];
+	}
+	for (size_t i = 0; i < r->site_count; i++) {
+		if (e->busy_sites[i])
+			r->sites[i].pc = r->sites[i].key = 0;
+		e->sites[i] = e->sites[i] && !e->busy_sites[i];
+	}
+	registry_drop_stub(r, e->stubs);
+	registry_drop_site(r, e->sites);
+	registry_sort(r);
 }
 
-/* Drops what has ended; what a thread is still in stays, without its probe. */
-static struct probe_error *drop_ended(struct change *change, const struct ending *e)
+/* Drops probes without references, and retires persistent sessions without probes. */
+static void drop_probes(struct registry *r)
 {
-	struct registry *r = &change->registry;
-	struct probe_error *error = NULL;
+	size_t kept = 0;
 
-	for (size_t i = r->stub_count; i-- > 0;)
-		if (e->stubs[i] && !e->busy_stubs[i])
-			registry_remove_stub(r, i);
-	for (size_t i = r->site_count; i-- > 0 && !error;) {
-		if (!e->sites[i] || e->busy_sites[i])
-			continue;
-		error = unmap_pun(change, &r->sites[i]);
-		registry_remove_site(r, i);
-	}
-	for (size_t i = r->probe_count; i-- > 0;)
-		if (r->probes[i].refcount == 0)
-			registry_remove_probe(r, i);
 	for (size_t i = 0; i < r->session_count; i++) {
 		struct reg_session *session = &r->sessions[i];
 		bool used = false;
 
 		for (size_t k = 0; k < r->probe_count && !used; k++)
-			used = r->probes[k].session == session->id;
+			used = r->probes[k].session == session->id && r->probes[k].refcount;
 		/* An attached session without a probe waits for a library to come. */
 		if (!used && session->flags & REG_SESSION_PERSISTENT)
 			session->flags |= REG_SESSION_RETIRED;
+	}
+	for (size_t i = 0; i < r->probe_count; i++)
+		if (r->probes[i].refcount)
+			r->probes[kept++] = r->probes[i];
+	r->probe_count = kept;
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The pages of puns whose sites have ended, sorted; they are arenas no more. */
+static uint64_t *take_puns(const struct ending *e, struct registry *r, size_t *count_ret)
+{
+	uint64_t *pages = calloc(r->site_count + 1, sizeof(*pages));
+	bool *flags = calloc(r->arena_count + 1, sizeof(*flags));
+	size_t count = 0;
+
+	for (size_t i = 0; pages && flags && i < r->site_count; i++)
+		if (e->sites[i] && !e->busy_sites[i] && r->sites[i].pun)
+			pages[count++] = r->sites[i].pun;
+	if (count) {
+		qsort(pages, count, sizeof(*pages), compare_addresses);
+		for (size_t i = 0; i < r->arena_count; i++)
+			flags[i] = bsearch(&r->arenas[i].start, pages, count, sizeof(*pages),
+					   compare_addresses) != NULL;
+		registry_drop_arena(r, flags);
+	}
+	if (!flags) {
+		free(pages);
+		pages = NULL;
+	}
+	free(flags);
+	*count_ret = count;
+	return pages;
+}
+
+/* Nobody can come to the pages any more, and the registry has forgotten them. */
+static struct probe_error *unmap_pages(struct change *change, const uint64_t *pages, size_t count)
+{
+	struct control_call calls[UNMAPS_AT_ONCE];
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < count && !error;) {
+		size_t n = 0;
+
+		for (; n < UNMAPS_AT_ONCE && i < count; n++, i++)
+			calls[n] = (struct control_call){SYS_munmap, {pages[i], SPACE_PAGE}, 0};
+		error = change_run(change, "unmap memory", calls, n);
 	}
 	return error;
 }
@@ -342,45 +452,60 @@ static struct probe_error *collect(struct change *change)
 	return change_collect(change);
 }
 
-static struct probe_error *undo_stopped(struct change *change, struct ending *e, bool first)
+/* With the sites undone: gives back what no thread is in. */
+static struct probe_error *give_back(struct ending *e, struct change *change)
 {
-	struct probe_error *error = change_stop(change);
+	size_t count;
+	uint64_t *pages = take_puns(e, &change->registry, &count);
+	struct probe_error *error = NULL;
 
-	if (error)
-		return error;
-	if (first)
-		error = undo_sites(change, e);
-	if (!error && first)
-		error = lower_semaphores(change);
+	if (!pages)
+		return probe_error_no_memory();
+	drop_ended(e, &change->registry);
+	drop_probes(&change->registry);
+	if (count)
+		error = change_store(change);
 	if (!error)
-		error = find_busy(change, e);
-	change_resume(change);
-	return error;
+		error = unmap_pages(change, pages, count);
+	free(pages);
+	return error ? error : collect(change);
+}
+
+bool detach_has_leftovers(const struct registry *registry)
+{
+	size_t stubs, sites;
+
+	registry_stubs(registry, 0, &stubs);
+	registry_sites(registry, 0, 1, &sites);
+	return stubs + sites > 0;
 }
 
 struct probe_error *detach_unreferenced(struct change *change)
 {
 	struct ending e;
-	struct probe_error *error;
+	struct probe_error *error = NULL;
 
-	if (!ending_init(&e, &change->registry)) {
+	if (!find_ending(&e, &change->registry)) {
 		ending_deinit(&e);
 		return probe_error_no_memory();
 	}
 	/* The intention first: whoever finds it can finish it. */
-	error = change->registry.home ? change_store(change) : NULL;
-	if (!error && !change->gadgets.sigreturn_count)
-		error = control_find_gadgets(&change->modules, &change->gadgets);
-	for (int i = 0; i < QUIET_TRIES && !error; i++) {
-		error = undo_stopped(change, &e, i == 0);
-		if (!e.any_busy)
-			break;
-		nanosleep(&(struct timespec){.tv_nsec = QUIET_WAIT_NS}, NULL);
+	if (change->registry.home)
+		error = change_store(change);
+	if (!error && e.any) {
+		error = prepare(&e, change);
+		for (int i = 0; i < (e.any_live ? QUIET_TRIES : 1) && !error; i++) {
+			error = undo_stopped(&e, change, i == 0);
+			if (!error)
+				find_busy(&e, &change->registry);
+			if (!e.any_busy)
+				break;
+			nanosleep(&(struct timespec){.tv_nsec = QUIET_WAIT_NS}, NULL);
+		}
+		change->taken.count = 0; /* the registry itself knows where its image is */
+		if (!error)
+			error = give_back(&e, change);
 	}
-	if (!error)
-		error = drop_ended(change, &e);
-	if (!error)
-		error = collect(change);
 	ending_deinit(&e);
 	return error;
 }

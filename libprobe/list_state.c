@@ -18,6 +18,7 @@
 #include "libprobe/list_internal.h"
 #include "libprobe/maps.h"
 #include "libprobe/registry.h"
+#include "libprobe/semaphores.h"
 
 enum {
 	SEMAPHORE_BYTES = 2,
@@ -30,9 +31,14 @@ struct range {
 	uint64_t start, end;
 };
 
+static uint64_t semaphore_address(const struct probe_site *site)
+{
+	return site->bias + site->semaphore + semaphore_offset(site->provider);
+}
+
 static bool has_semaphore(const struct list_file *file, const struct probe_site *site)
 {
-	uint64_t address = site->bias + site->semaphore;
+	uint64_t address = semaphore_address(site);
 
 	/* The note's word: it must lie in the module. */
 	return site->semaphore != 0 && address >= file->start && address < file->end &&
@@ -72,7 +78,7 @@ static bool read_range(
 
 		if (!has_semaphore(file, site))
 			continue;
-		memcpy(&value, bytes + (site->bias + site->semaphore - range.start), sizeof(value));
+		memcpy(&value, bytes + (semaphore_address(site) - range.start), sizeof(value));
 		set_refcount(site, value);
 	}
 	return true;
@@ -85,7 +91,7 @@ static struct range semaphore_range(const struct probe_list *list, size_t first,
 
 	for (size_t i = first; i < end; i++) {
 		const struct probe_site *site = &list->sites[i];
-		uint64_t address = site->bias + site->semaphore;
+		uint64_t address = semaphore_address(site);
 
 		if (!has_semaphore(file, site))
 			continue;
@@ -111,7 +117,7 @@ static void read_semaphores(struct probe_list *list, int pid, size_t first, size
 		site->state_known = true;
 		if (done || !has_semaphore(file, site))
 			continue;
-		if (read_memory(pid, site->bias + site->semaphore, &value, sizeof(value)))
+		if (read_memory(pid, semaphore_address(site), &value, sizeof(value)))
 			set_refcount(site, value);
 		else
 			site->state_known = false;
@@ -120,32 +126,18 @@ static void read_semaphores(struct probe_list *list, int pid, size_t first, size
 
 /* ---- The registry ----------------------------------------------------------------- */
 
-/* What the registry knows a site's probe by (struct reg_probe). */
-static uint64_t probe_key(const struct probe_list *list, size_t first, size_t i)
-{
-	const struct probe_site *site = &list->sites[i];
-
-	for (size_t k = first; k <= i; k++) {
-		const struct probe_site *other = &list->sites[k];
-		uint64_t address = other->pc ? other->pc : other->semaphore;
-
-		if (address && strcmp(other->name, site->name) == 0 &&
-			strcmp(other->provider, site->provider) == 0)
-			return address + other->bias;
-	}
-	return 0;
-}
-
 /* The sites [first, end) are of one module. */
 static void add_references(
 	struct probe_list *list, const struct registry *registry, size_t first, size_t end)
 {
+	const struct list_file *file = &list->files[list->more[first].file];
+
 	for (size_t i = first; i < end; i++) {
 		struct probe_site *site = &list->sites[i];
 		const struct reg_site *patched =
 			site->pc ? registry_site(registry, site->pc + site->bias) : NULL;
-		uint64_t key = probe_key(list, first, i);
-		uint32_t count = key ? registry_refcount(registry, key, false) : 0;
+		uint64_t key = select_key(&file->notes, site->bias, site->provider, site->name);
+		uint32_t count = registry_refcount(registry, key, false);
 
 		if (count > site->refcount)
 			set_refcount(site, count);
@@ -164,7 +156,7 @@ static struct probe_error *read_registry(
 	if (!error)
 		error = registry_load(pid, &maps, ret);
 	maps_deinit(&maps);
-	if (!error || error->code != PROBE_ERROR_FORMAT)
+	if (!error || (error->code != PROBE_ERROR_FORMAT && error->code != PROBE_ERROR_PERMISSION))
 		return error;
 	probe_error_free(error);
 	for (size_t i = first; i < list->site_count; i++)

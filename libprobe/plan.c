@@ -353,6 +353,7 @@ static struct probe_error *prove(struct search *s, size_t count)
 			move_reason(s->arch->move(p->bytes, p->byte_count, p->pc, p->pc + (1 << 20),
 					    s->arch->jump_length, &moved),
 				&moved);
+		p->moved_length = moved.length;
 		sites[distinct] = p->pc;
 		s->plans[distinct++] = p;
 	}

@@ -23,6 +23,7 @@ struct plan {
 	uint8_t nop_offset; /* of a nop that holds a jump; nop_length 0: there is none */
 	uint8_t nop_length;
 	bool one_byte_nop;	 /* at pc: relocation and pun are to be considered */
+	uint8_t moved_length;	 /* bytes that relocation displaces; 0 unless they may move */
 	const char *cannot_move; /* why the bytes behind it must stay; NULL: they may move */
 };
 

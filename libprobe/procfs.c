@@ -48,14 +48,6 @@ long procfs_status_number(pid_t pid, const char *key)
 	return value ? strtol(value, NULL, 10) : -1;
 }
 
-uint64_t procfs_status_mask(pid_t pid, const char *key)
-{
-	char buffer[4096];
-	const char *value = status_value(pid, key, buffer, sizeof(buffer));
-
-	return value ? strtoull(value, NULL, 16) : 0;
-}
-
 bool procfs_status_has(pid_t pid, const char *key, const char *word)
 {
 	char buffer[4096];

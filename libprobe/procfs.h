@@ -10,8 +10,6 @@
 
 /* The number behind a key of /proc/PID/status, or -1. */
 long procfs_status_number(pid_t pid, const char *key);
-/* The same in hexadecimal (signal masks); 0 where there is none. */
-uint64_t procfs_status_mask(pid_t pid, const char *key);
 /* Does the line of a key hold a word? */
 bool procfs_status_has(pid_t pid, const char *key, const char *word);
 /* The number in a file, or -1. */

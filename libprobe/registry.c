@@ -2,8 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/layout.h"
 #include "libprobe/memory.h"
 #include "libprobe/registry.h"
+#include "probe/list.h"
 
 #define HOME_MAGIC UINT64_C(0x31656d6f68627270) /* "prbhome1" */
 #define IMAGE_MAGIC UINT64_C(0x31676d6962727021)
@@ -14,6 +16,9 @@ enum {
 	REGISTRY_ARRAYS(X)
 #undef X
 };
+/* Bounds beyond which a session makes no sense. */
+enum { CPUS_MAX = 1 << 16, SHIFT_MAX = 40 };
+#define DATA_MAX (UINT64_C(1) << 46)
 
 /* The home page. `image` is the one word that is ever changed. */
 struct home_page {
@@ -33,12 +38,26 @@ struct image_header {
 #undef X
 };
 
+/* ---- Arrays ----------------------------------------------------------------------- */
+
+/* Arrays have room for the next power of two of their elements. */
+static size_t room_for(size_t count)
+{
+	size_t room = 1;
+
+	while (room < count)
+		room *= 2;
+	return room;
+}
+
 #define X(type, name)                                                                              \
 	struct reg_##type *registry_add_##type(struct registry *registry)                          \
 	{                                                                                          \
-		struct reg_##type *items =                                                         \
-			reallocarray(registry->name, registry->type##_count + 1, sizeof(*items));  \
+		size_t count = registry->type##_count;                                             \
+		struct reg_##type *items = registry->name;                                         \
                                                                                                    \
+		if (!items || room_for(count) == count)                                            \
+			items = reallocarray(items, room_for(count + 1), sizeof(*items));          \
 		if (!items)                                                                        \
 			return NULL;                                                               \
 		registry->name = items;                                                            \
@@ -52,16 +71,87 @@ struct image_header {
                                                                                                    \
 		memmove(items + index, items + index + 1,                                          \
 			(--registry->type##_count - index) * sizeof(*items));                      \
+	}                                                                                          \
+                                                                                                   \
+	void registry_drop_##type(struct registry *registry, const bool *flags)                    \
+	{                                                                                          \
+		size_t kept = 0;                                                                   \
+                                                                                                   \
+		for (size_t i = 0; i < registry->type##_count; i++)                                \
+			if (!flags[i])                                                             \
+				registry->name[kept++] = registry->name[i];                        \
+		registry->type##_count = kept;                                                     \
 	}
 REGISTRY_ARRAYS(X)
 #undef X
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int compare_two(uint64_t a1, uint64_t a2, uint64_t b1, uint64_t b2)
+{
+	return a1 == b1 ? compare(a2, b2) : compare(a1, b1);
+}
+
+static int compare_sites(const void *a, const void *b)
+{
+	const struct reg_site *x = a, *y = b;
+
+	return compare(x->pc, y->pc);
+}
+
+static int compare_probes(const void *a, const void *b)
+{
+	const struct reg_probe *x = a, *y = b;
+
+	return compare_two(x->key, x->session, y->key, y->session);
+}
+
+static int compare_stubs(const void *a, const void *b)
+{
+	const struct reg_stub *x = a, *y = b;
+
+	return compare_two(x->pc, x->order, y->pc, y->order);
+}
+
+static int compare_semaphores(const void *a, const void *b)
+{
+	const struct reg_semaphore *x = a, *y = b;
+	int order = compare_two(x->key, x->session, y->key, y->session);
+
+	return order ? order : compare(x->address, y->address);
+}
+
+/* Most often an array is sorted already. */
+static void sort(void *items, size_t count, size_t size, int (*order)(const void *, const void *))
+{
+	const char *at = items;
+
+	for (size_t i = 1; i < count; i++, at += size) {
+		if (order(at, at + size) <= 0)
+			continue;
+		qsort(items, count, size, order);
+		return;
+	}
+}
+
+void registry_sort(struct registry *registry)
+{
+	sort(registry->sites, registry->site_count, sizeof(*registry->sites), compare_sites);
+	sort(registry->probes, registry->probe_count, sizeof(*registry->probes), compare_probes);
+	sort(registry->stubs, registry->stub_count, sizeof(*registry->stubs), compare_stubs);
+	sort(registry->semaphores, registry->semaphore_count, sizeof(*registry->semaphores),
+		compare_semaphores);
+}
 
 void registry_deinit(struct registry *registry)
 {
 #define X(type, name) free(registry->name);
 	REGISTRY_ARRAYS(X)
 #undef X
-	*registry = (struct registry){0};
+	*registry = (struct registry){.next_session = 1};
 }
 
 size_t registry_image_size(const struct registry *registry)
@@ -94,23 +184,28 @@ static bool read_home(pid_t pid, uint64_t address, struct home_page *ret)
  * that has not become a home: its controller was killed before it stored the
  * first image, and so before it patched anything.
  */
-static uint64_t find_home(pid_t pid, const struct maps *maps, struct home_page *ret)
+static struct probe_error *find_home(
+	pid_t pid, const struct maps *maps, struct home_page *home_ret, uint64_t *ret)
 {
-	for (size_t i = 0; i < maps->count; i++) {
+	*ret = 0;
+	for (size_t i = 0; i < maps->count && !*ret; i++) {
 		const struct mapping *m = &maps->items[i];
 		const struct mapping *home;
 		struct data_header header;
+		struct probe_error *error;
 
 		if (!m->is_shared || strcmp(m->path, "/memfd:" DATA_NAME) != 0)
 			continue;
-		if (memory_read(pid, m->start, &header, sizeof(header)) != sizeof(header) ||
-			header.magic != DATA_MAGIC)
-			continue;
-		home = maps_find(maps, header.home);
-		if (home && home->executable && !home->writable && read_home(pid, header.home, ret))
-			return header.home;
+		error = memory_read_all(pid, m->start, &header, sizeof(header));
+		if (error && error->code == PROBE_ERROR_PERMISSION)
+			return error;
+		home = error || header.magic != DATA_MAGIC ? NULL : maps_find(maps, header.home);
+		if (home && home->executable && !home->writable &&
+			read_home(pid, header.home, home_ret))
+			*ret = header.home;
+		probe_error_free(error);
 	}
-	return 0;
+	return NULL;
 }
 
 /* Takes the arrays out of an image's bytes. */
@@ -123,7 +218,7 @@ static struct probe_error *parse_image(
 #define X(type, name)                                                                              \
 	if (header->type##_count > (size - at) / sizeof(*ret->name))                               \
 		return malformed(pid, "too many " #name);                                          \
-	ret->name = malloc(header->type##_count * sizeof(*ret->name) + 1);                         \
+	ret->name = reallocarray(NULL, room_for(header->type##_count), sizeof(*ret->name));        \
 	if (!ret->name)                                                                            \
 		return probe_error_no_memory();                                                    \
 	memcpy(ret->name, bytes + at, header->type##_count * sizeof(*ret->name));                  \
@@ -134,6 +229,64 @@ static struct probe_error *parse_image(
 	ret->generation = header->generation;
 	ret->guard = header->guard;
 	ret->next_session = header->next_session;
+	return NULL;
+}
+
+/* Is [start, start + size) a part of [outer, outer + outer_size)? */
+static bool within(uint64_t start, uint64_t size, uint64_t outer, uint64_t outer_size)
+{
+	return start >= outer && size <= outer_size && start - outer <= outer_size - size;
+}
+
+static bool session_makes_sense(const struct reg_session *s)
+{
+	uint64_t rings = (uint64_t)2 * s->cpus;
+
+	if (!s->id || !s->cpus || s->cpus > CPUS_MAX || s->slots_shift > SHIFT_MAX ||
+		s->data_size > DATA_MAX || s->data > UINT64_MAX - s->data_size ||
+		s->slot_count > s->slot_capacity ||
+		(uint64_t)s->slot_capacity * sizeof(struct probe_slot) >
+			UINT64_C(1) << s->slots_shift ||
+		!within(s->slots, (s->cpus + UINT64_C(1)) << s->slots_shift, s->data, s->data_size))
+		return false;
+	if (!s->ring_bytes)
+		return true;
+	return s->rings_shift <= SHIFT_MAX && (s->ring_bytes & (s->ring_bytes - 1)) == 0 &&
+	       s->ring_bytes + sizeof(struct ring_header) + RING_RECORD_MAX <=
+		       UINT64_C(1) << s->rings_shift &&
+	       within(s->rings, rings << s->rings_shift, s->data, s->data_size);
+}
+
+/* What is written into the target, and where, is never taken on trust. */
+static struct probe_error *check_registry(pid_t pid, const struct registry *r)
+{
+	for (size_t i = 0; i < r->arena_count; i++)
+		if (r->arenas[i].start % REGISTRY_PAGE || r->arenas[i].size % REGISTRY_PAGE ||
+			r->arenas[i].start > UINT64_MAX - r->arenas[i].size)
+			return malformed(pid, "an arena");
+	for (size_t i = 0; i < r->session_count; i++)
+		if (!session_makes_sense(&r->sessions[i]))
+			return malformed(pid, "a session");
+	for (size_t i = 0; i < r->probe_count; i++) {
+		const struct reg_session *s = registry_session(r, r->probes[i].session);
+
+		if (!s || r->probes[i].slot >= s->slot_count)
+			return malformed(pid, "a probe");
+	}
+	for (size_t i = 0; i < r->site_count; i++) {
+		const struct reg_site *site = &r->sites[i];
+
+		if (!site->length || site->length > sizeof(site->original) ||
+			site->plan >= PROBE_PLAN_COUNT || site->pun % REGISTRY_PAGE ||
+			site->pun_size % REGISTRY_PAGE)
+			return malformed(pid, "a site");
+	}
+	for (size_t i = 0; i < r->stub_count; i++)
+		if (r->stubs[i].next_jump >= r->stubs[i].size)
+			return malformed(pid, "a stub");
+	for (size_t i = 0; i < r->semaphore_count; i++)
+		if (r->semaphores[i].added > UINT16_MAX)
+			return malformed(pid, "a semaphore");
 	return NULL;
 }
 
@@ -159,8 +312,11 @@ static struct probe_error *load_image(pid_t pid, struct registry *ret)
 		memcpy(bytes, &header, sizeof(header)); /* what was checked is what is used */
 		error = parse_image(pid, bytes, header.size, ret);
 	}
-	ret->image_size = header.size;
 	free(bytes);
+	ret->image_size = header.size;
+	if (!error)
+		error = check_registry(pid, ret);
+	registry_sort(ret);
 	return error;
 }
 
@@ -170,9 +326,9 @@ struct probe_error *registry_load(pid_t pid, const struct maps *maps, struct reg
 	struct home_page home;
 
 	*ret = (struct registry){.next_session = 1};
-	ret->home = find_home(pid, maps, &home);
-	if (!ret->home)
-		return NULL;
+	error = find_home(pid, maps, &home, &ret->home);
+	if (error || !ret->home)
+		return error;
 	ret->image = home.image;
 	error = load_image(pid, ret);
 	if (error)
@@ -190,21 +346,19 @@ bool registry_is_stale(const struct registry *registry, pid_t pid)
 
 /* ---- Storing --------------------------------------------------------------------- */
 
-struct probe_error *registry_store(struct registry *registry, int mem, uint64_t image)
+struct probe_error *registry_write(struct registry *registry, int mem, uint64_t image)
 {
-	struct home_page home = {.magic = HOME_MAGIC, .image = image};
 	struct image_header header = {.magic = IMAGE_MAGIC,
 		.version = IMAGE_VERSION,
 		.next_session = registry->next_session,
-		.generation = registry->generation + 1,
+		.generation = ++registry->generation,
 		.guard = registry->guard,
 		.size = registry_image_size(registry)};
 	struct probe_error *error;
-	uint8_t *bytes = malloc(header.size), *at;
+	uint8_t *bytes = malloc(header.size), *at = bytes + sizeof(header);
 
 	if (!bytes)
 		return probe_error_no_memory();
-	at = bytes + sizeof(header);
 #define X(type, name)                                                                              \
 	header.type##_count = registry->type##_count;                                              \
 	if (registry->type##_count) {                                                              \
@@ -216,17 +370,33 @@ struct probe_error *registry_store(struct registry *registry, int mem, uint64_t 
 	memcpy(bytes, &header, sizeof(header));
 	error = memory_write_code(mem, image, bytes, header.size);
 	free(bytes);
-	if (!error && !registry->image)
+	return error;
+}
+
+struct probe_error *registry_publish(
+	struct registry *registry, int mem, uint64_t image, uint64_t size)
+{
+	struct home_page home = {.magic = HOME_MAGIC, .image = image};
+	struct probe_error *error;
+
+	if (!registry->image)
 		error = memory_write_code(mem, registry->home, &home, sizeof(home));
-	else if (!error)
+	else
 		error = memory_write_code(mem, registry->home + offsetof(struct home_page, image),
 			&image, sizeof(image));
 	if (error)
 		return error;
-	registry->generation++;
 	registry->image = image;
-	registry->image_size = header.size;
+	registry->image_size = size;
 	return NULL;
+}
+
+struct probe_error *registry_store(struct registry *registry, int mem, uint64_t image)
+{
+	struct probe_error *error = registry_write(registry, mem, image);
+
+	return error ? error
+		     : registry_publish(registry, mem, image, registry_image_size(registry));
 }
 
 /* ---- Looking up ------------------------------------------------------------------- */
@@ -239,35 +409,120 @@ struct reg_session *registry_session(const struct registry *registry, uint32_t i
 	return NULL;
 }
 
+/*
+ * The elements of a sorted array whose first member, a 64-bit number, is in
+ * [start, end]: the index of the first, and how many there are.
+ */
+static size_t find_range(const void *items, size_t count, size_t size, uint64_t start, uint64_t end,
+	size_t *count_ret)
+{
+	size_t low = 0, high = count, last;
+	uint64_t at;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		memcpy(&at, (const char *)items + middle * size, sizeof(at));
+		if (at < start)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (last = low; last < count; last++) {
+		memcpy(&at, (const char *)items + last * size, sizeof(at));
+		if (at > end)
+			break;
+	}
+	*count_ret = last - low;
+	return low;
+}
+
+/* What find_range() finds an element by is its first member. */
+_Static_assert(offsetof(struct reg_site, pc) == 0, "sites are found by pc");
+_Static_assert(offsetof(struct reg_stub, pc) == 0, "stubs are found by pc");
+_Static_assert(offsetof(struct reg_probe, key) == 0, "probes are found by key");
+_Static_assert(offsetof(struct reg_semaphore, key) == 0, "semaphores are found by key");
+
+struct reg_site *registry_sites(
+	const struct registry *registry, uint64_t start, uint64_t end, size_t *count_ret)
+{
+	size_t first = find_range(registry->sites, registry->site_count, sizeof(*registry->sites),
+		start, end - 1, count_ret);
+
+	return *count_ret ? &registry->sites[first] : NULL;
+}
+
 struct reg_site *registry_site(const struct registry *registry, uint64_t pc)
 {
-	for (size_t i = 0; i < registry->site_count; i++)
-		if (registry->sites[i].pc == pc)
-			return &registry->sites[i];
-	return NULL;
+	size_t count;
+
+	return registry_sites(registry, pc, pc + 1, &count);
+}
+
+struct reg_probe *registry_probes(const struct registry *registry, uint64_t key, size_t *count_ret)
+{
+	size_t first = find_range(registry->probes, registry->probe_count,
+		sizeof(*registry->probes), key, key, count_ret);
+
+	return *count_ret ? &registry->probes[first] : NULL;
+}
+
+struct reg_stub *registry_stubs(const struct registry *registry, uint64_t pc, size_t *count_ret)
+{
+	size_t first = find_range(
+		registry->stubs, registry->stub_count, sizeof(*registry->stubs), pc, pc, count_ret);
+
+	return *count_ret ? &registry->stubs[first] : NULL;
+}
+
+struct reg_semaphore *registry_semaphores(
+	const struct registry *registry, uint64_t key, size_t *count_ret)
+{
+	size_t first = find_range(registry->semaphores, registry->semaphore_count,
+		sizeof(*registry->semaphores), key, key, count_ret);
+
+	return *count_ret ? &registry->semaphores[first] : NULL;
 }
 
 struct reg_probe *registry_probe(const struct registry *registry, uint64_t key, uint32_t session)
 {
-	for (size_t i = 0; i < registry->probe_count; i++)
-		if (registry->probes[i].key == key && registry->probes[i].session == session)
-			return &registry->probes[i];
+	size_t count;
+	struct reg_probe *probes = registry_probes(registry, key, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (probes[i].session == session)
+			return &probes[i];
 	return NULL;
+}
+
+static bool is_persistent(const struct registry *registry, uint32_t id)
+{
+	const struct reg_session *session = registry_session(registry, id);
+
+	return session && session->flags & REG_SESSION_PERSISTENT;
 }
 
 uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only)
 {
-	uint32_t count = 0;
+	size_t count;
+	const struct reg_probe *probes = registry_probes(registry, key, &count);
+	uint32_t sum = 0;
 
-	for (size_t i = 0; i < registry->probe_count; i++) {
-		const struct reg_probe *probe = &registry->probes[i];
-		const struct reg_session *session = registry_session(registry, probe->session);
+	for (size_t i = 0; i < count; i++)
+		if (!persistent_only || is_persistent(registry, probes[i].session))
+			sum += probes[i].refcount;
+	return sum;
+}
 
-		if (probe->key == key && session &&
-			(!persistent_only || session->flags & REG_SESSION_PERSISTENT))
-			count += probe->refcount;
-	}
-	return count;
+struct reg_probe *registry_persistent(const struct registry *registry, uint64_t key)
+{
+	size_t count;
+	struct reg_probe *probes = registry_probes(registry, key, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (is_persistent(registry, probes[i].session))
+			return &probes[i];
+	return NULL;
 }
 
 /* ---- Code memory ------------------------------------------------------------------- */

@@ -51,12 +51,9 @@ struct reg_session {
 	uint32_t ring_bytes;
 };
 
-/*
- * A probe of a session. A probe is known by the run-time address of its first
- * site or, where it has none, of its semaphore: its key.
- */
+/* A probe of a session. */
 struct reg_probe {
-	uint64_t key;
+	uint64_t key; /* see select_key() */
 	uint32_t session;
 	uint32_t refcount;
 	uint32_t slot;
@@ -66,7 +63,7 @@ struct reg_probe {
 /* A patched site. */
 struct reg_site {
 	uint64_t pc;	   /* of the note, run-time */
-	uint64_t key;	   /* of its probe */
+	uint64_t key;	   /* of a toggled site's probe, else 0 */
 	uint64_t patch;	   /* address of the changed bytes */
 	uint64_t tail;	   /* code that goes on behind the site; 0 for a toggle */
 	uint64_t entry;	   /* address of the jump that leads to the first stub */
@@ -75,29 +72,28 @@ struct reg_site {
 	uint32_t tail_size;
 	uint8_t plan;	/* enum probe_plan */
 	uint8_t length; /* of the changed bytes */
+	uint8_t covers; /* bytes from pc on that the patch replaces or relies on */
 	uint8_t original[8], patched[8];
-	uint8_t pad[6];
+	uint8_t pad[5];
 };
 
 /* A stub of a session at a site. Those of one site are linked, newest first. */
 struct reg_stub {
-	uint64_t pc; /* of the site */
+	uint64_t pc;  /* of the site */
+	uint64_t key; /* of its probe */
 	uint64_t start;
 	uint32_t size;
 	uint32_t next_jump; /* offset of the jump to the next stub or to the tail */
 	uint32_t session;
-	uint32_t pad;
+	uint32_t order; /* among those of the site: the highest is entered first */
 };
 
 /* What a session added to a semaphore. */
 struct reg_semaphore {
-	uint64_t address;
 	uint64_t key; /* of the probe */
+	uint64_t address;
 	uint32_t session;
 	uint32_t added;
-	uint16_t before;  /* its value when that was announced */
-	uint16_t pending; /* announced, and not yet confirmed */
-	uint32_t pad;
 };
 
 #define REGISTRY_ARRAYS(X)                                                                         \
@@ -108,7 +104,11 @@ struct reg_semaphore {
 	X(stub, stubs)                                                                             \
 	X(semaphore, semaphores)
 
-/* The registry as a controller holds it. */
+/*
+ * The registry as a controller holds it. Sites are sorted by pc; probes and
+ * semaphores by key and session; stubs by pc and order, so that those of a site
+ * stand together, the newest last.
+ */
 struct registry {
 	uint64_t home;	/* address of the home page; 0: the target has none */
 	uint64_t image; /* address of the current image, and its size */
@@ -137,7 +137,8 @@ enum { REGISTRY_PAGE = 4096, DATA_GATE_OFFSET = 64 /* of a struct probe_gate in 
 
 /*
  * Loads the registry of a process; one without has home 0 and nothing else.
- * Errors: PROBE_ERROR_FORMAT (there is one, but it makes no sense).
+ * Errors: PROBE_ERROR_FORMAT (there is one, but it makes no sense),
+ * PROBE_ERROR_PERMISSION (there may be one, but memory may not be read).
  */
 PROBE_MUST_CHECK struct probe_error *registry_load(
 	pid_t pid, const struct maps *maps, struct registry *ret);
@@ -148,28 +149,54 @@ size_t registry_image_size(const struct registry *registry);
 
 /*
  * Writes the registry as a new image at an address (of free code memory, see
- * code_alloc()) and makes it the current one. `mem` is from memory_open().
+ * code_alloc()). It is not the current one yet. `mem` is from memory_open().
  */
+PROBE_MUST_CHECK struct probe_error *registry_write(
+	struct registry *registry, int mem, uint64_t image);
+
+/* Makes an image of `size` bytes the current one: one word is written. */
+PROBE_MUST_CHECK struct probe_error *registry_publish(
+	struct registry *registry, int mem, uint64_t image, uint64_t size);
+
+/* Both. */
 PROBE_MUST_CHECK struct probe_error *registry_store(
 	struct registry *registry, int mem, uint64_t image);
 
 /* Has another controller changed the registry since it was loaded? */
 bool registry_is_stale(const struct registry *registry, pid_t pid);
 
-/* Appends an element, set to zero; NULL without memory. Pointers into the array end. */
+/*
+ * Appends an element, set to zero; NULL without memory. Pointers into the array
+ * end, and registry_sort() is due before anything is looked up.
+ */
 #define X(type, name)                                                                              \
 	struct reg_##type *registry_add_##type(struct registry *registry);                         \
 	/* Removes the element at an index; the order of the others stays. */                      \
-	void registry_remove_##type(struct registry *registry, size_t index);
+	void registry_remove_##type(struct registry *registry, size_t index);                      \
+	/* Removes those whose flag is set. */                                                     \
+	void registry_drop_##type(struct registry *registry, const bool *flags);
 REGISTRY_ARRAYS(X)
 #undef X
+void registry_sort(struct registry *registry);
 
 struct reg_session *registry_session(const struct registry *registry, uint32_t id);
 struct reg_site *registry_site(const struct registry *registry, uint64_t pc);
+/* The sites whose pc is in [start, end): the first, and how many there are. */
+struct reg_site *registry_sites(
+	const struct registry *registry, uint64_t start, uint64_t end, size_t *count_ret);
 struct reg_probe *registry_probe(const struct registry *registry, uint64_t key, uint32_t session);
+
+/* What belongs to a probe or a site stands together: the first, and how many there are. */
+struct reg_probe *registry_probes(const struct registry *registry, uint64_t key, size_t *count_ret);
+struct reg_stub *registry_stubs(const struct registry *registry, uint64_t pc, size_t *count_ret);
+struct reg_semaphore *registry_semaphores(
+	const struct registry *registry, uint64_t key, size_t *count_ret);
 
 /* Reference count of a probe: of the persistent sessions, or of all. */
 uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only);
+
+/* The probe of a persistent session, or NULL. */
+struct reg_probe *registry_persistent(const struct registry *registry, uint64_t key);
 
 /*
  * Finds room for `size` bytes, aligned, in the arenas whose every byte is

@@ -17,6 +17,27 @@ static int compare_notes(const void *a, const void *b)
 	return order ? order : x < y ? -1 : x > y;
 }
 
+/* FNV-1a, of a text and its terminating 0. */
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	do {
+		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+	} while (*text++);
+	return hash;
+}
+
+uint64_t select_key(
+	const struct sdt_notes *notes, uint64_t bias, const char *provider, const char *name)
+{
+	uint64_t where = bias;
+
+	if (notes->count && notes->notes[0].pc)
+		where += notes->notes[0].pc;
+	else if (notes->count)
+		where += notes->notes[0].semaphore;
+	return hash_text(hash_text(where ^ UINT64_C(0xcbf29ce484222325), provider), name);
+}
+
 static struct probe_error *add_site(struct selection *selection, const struct module *module,
 	const struct sdt_note *note, size_t probe)
 {
@@ -44,32 +65,28 @@ static struct probe_error *add_site(struct selection *selection, const struct mo
 static struct probe_error *add_probe(struct selection *selection, struct module *module,
 	const struct sdt_note *const *notes, size_t count, size_t pattern)
 {
-	struct select_probe *probes =
-		reallocarray(selection->probes, selection->probe_count + 1, sizeof(*probes));
+	size_t probe_count = selection->probe_count;
 	struct probe_error *error = NULL;
-	struct select_probe *probe;
 
-	if (!probes)
-		return probe_error_no_memory();
-	selection->probes = probes;
-	probe = &probes[selection->probe_count];
-	*probe = (struct select_probe){
+	if ((probe_count & (probe_count - 1)) == 0) {
+		struct select_probe *probes = reallocarray(
+			selection->probes, probe_count ? probe_count * 2 : 1, sizeof(*probes));
+
+		if (!probes)
+			return probe_error_no_memory();
+		selection->probes = probes;
+	}
+	selection->probes[selection->probe_count++] = (struct select_probe){
 		.module = module,
 		.provider = notes[0]->provider,
 		.name = notes[0]->name,
 		.first_site = selection->site_count,
 		.site_count = count,
 		.pattern = pattern,
+		.key = select_key(&module->notes, module->bias, notes[0]->provider, notes[0]->name),
 	};
-	for (size_t i = 0; i < count && !error; i++) {
-		const struct select_site *site;
-
-		error = add_site(selection, module, notes[i], selection->probe_count);
-		site = &selection->sites[selection->site_count - 1];
-		if (!error && !probe->key)
-			probe->key = site->pc ? site->pc : site->semaphore;
-	}
-	selection->probe_count++;
+	for (size_t i = 0; i < count && !error; i++)
+		error = add_site(selection, module, notes[i], probe_count);
 	return error;
 }
 

@@ -25,7 +25,7 @@ struct select_probe {
 	const char *provider, *name;
 	size_t first_site, site_count;
 	size_t pattern; /* index of the first pattern that matches */
-	uint64_t key;	/* see struct reg_probe */
+	uint64_t key;	/* see select_key() */
 	bool refused;	/* none of its sites can be patched */
 };
 
@@ -46,6 +46,13 @@ struct selection {
 PROBE_MUST_CHECK struct probe_error *select_probes(struct modules *modules,
 	const struct probe_pattern *const *patterns, size_t count, struct selection *ret);
 void selection_deinit(struct selection *selection);
+
+/*
+ * What a probe is known by in the registry: a hash of its name and of where the
+ * first of its module's notes lies, so that it is the same for every controller.
+ */
+uint64_t select_key(
+	const struct sdt_notes *notes, uint64_t bias, const char *provider, const char *name);
 
 /* The error for the first pattern that matched nothing; NULL if all did. */
 PROBE_MUST_CHECK struct probe_error *select_unmatched(struct modules *modules,

@@ -11,7 +11,9 @@ enum site_state {
 	SITE_FOREIGN   /* gone, or changed by somebody else */
 };
 
-enum site_state site_state(const struct change *change, const struct reg_site *site);
+/* `bytes` are what is there, site->length of them; NULL where there is no memory. */
+enum site_state site_state(
+	const struct registry *registry, const struct reg_site *site, const uint8_t *bytes);
 
 /*
  * Takes out of the registry (in this process) what was in libraries that are

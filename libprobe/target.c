@@ -80,44 +80,26 @@ bool probe_target_alive(const struct probe_target *target)
 
 const char *target_string(struct probe_target *target, const char *text)
 {
-	char **strings = reallocarray(target->strings, target->string_count + 1, sizeof(*strings));
-	char *copy = strings ? strdup(text) : NULL;
+	size_t count = target->string_count;
+	char *copy = strdup(text);
 
-	if (strings)
+	/* Room for twice as many whenever a power of two is full. */
+	if (copy && (count & (count - 1)) == 0) {
+		char **strings =
+			reallocarray(target->strings, count ? count * 2 : 1, sizeof(*strings));
+
+		if (!strings) {
+			free(copy);
+			return NULL;
+		}
 		target->strings = strings;
+	}
 	if (copy)
-		strings[target->string_count++] = copy;
+		target->strings[target->string_count++] = copy;
 	return copy;
 }
 
 /* ---- Enabling ---------------------------------------------------------------------- */
-
-/* A probe that is on already: its persistent counters are changed by one. */
-static struct probe_error *add_reference(struct change *c, struct reg_probe *probe, bool force)
-{
-	struct probe_error *error;
-
-	if (force)
-		return NULL;
-	if (probe->refcount == UINT16_MAX)
-		return probe_error_new(
-			PROBE_ERROR_STATE, "its reference count is at its largest value already");
-	error = semaphores_change(c, probe->key, probe->session, 1);
-	if (!error)
-		probe->refcount++;
-	return error;
-}
-
-static struct reg_probe *persistent_probe(const struct registry *r, uint64_t key)
-{
-	for (size_t i = 0; i < r->probe_count; i++) {
-		const struct reg_session *session = registry_session(r, r->probes[i].session);
-
-		if (r->probes[i].key == key && session && session->flags & REG_SESSION_PERSISTENT)
-			return &r->probes[i];
-	}
-	return NULL;
-}
 
 static const char *probe_label(const struct select_probe *probe, char buffer[256])
 {
@@ -125,41 +107,100 @@ static const char *probe_label(const struct select_probe *probe, char buffer[256
 	return buffer;
 }
 
-/*
- * Takes the probes that are on already out of the selection, and counts them
- * up; with all threads stopped where asked for.
- */
-static struct probe_error *enable_known(struct change *c, struct selection *s,
-	const struct probe_request *request, struct probe_report *report)
+/* Probes that are on already, by their keys. */
+struct known {
+	uint64_t *keys;
+	size_t count;
+	size_t sites;
+};
+
+/* All that a probe's session added to semaphores changes by one. */
+static struct probe_error *change_semaphores(
+	struct change *c, struct semaphores *semaphores, const struct reg_probe *probe, int by)
 {
-	struct probe_error *error = request->atomic ? change_stop(c) : NULL;
+	size_t count;
+	struct reg_semaphore *items = registry_semaphores(&c->registry, probe->key, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		if (items[i].session != probe->session)
+			continue;
+		if (!semaphores_add(semaphores, items[i].address, by))
+			return probe_error_no_memory();
+		items[i].added += by;
+	}
+	return NULL;
+}
+
+/* Takes the probes that are on already out of the selection. */
+static struct probe_error *split_known(struct change *c, struct selection *s, struct known *known)
+{
 	size_t kept_sites = 0, kept_probes = 0;
-	char label[256];
 
-	for (size_t i = 0; i < s->probe_count && !error; i++) {
+	known->keys = calloc(s->probe_count + 1, sizeof(*known->keys));
+	if (!known->keys)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < s->probe_count; i++) {
 		struct select_probe probe = s->probes[i];
-		struct reg_probe *known = persistent_probe(&c->registry, probe.key);
+		const struct reg_probe *persistent = registry_persistent(&c->registry, probe.key);
+		char label[256];
 
-		if (known) {
-			error = probe_error_prefix(add_reference(c, known, request->force), "%s",
+		if (persistent && persistent->refcount >= UINT16_MAX)
+			return probe_error_new(PROBE_ERROR_STATE,
+				"%s: its reference count is at its largest value already",
 				probe_label(&probe, label));
-			report->probes++;
-			report->sites += probe.site_count;
+		if (persistent) {
+			known->keys[known->count++] = probe.key;
+			known->sites += probe.site_count;
 			continue;
 		}
 		memmove(s->sites + kept_sites, s->sites + probe.first_site,
 			probe.site_count * sizeof(*s->sites));
-		probe.first_site = kept_sites;
 		for (size_t k = 0; k < probe.site_count; k++)
 			s->sites[kept_sites + k].probe = kept_probes;
+		probe.first_site = kept_sites;
 		kept_sites += probe.site_count;
 		s->probes[kept_probes++] = probe;
 	}
-	if (!error) {
-		s->site_count = kept_sites;
-		s->probe_count = kept_probes;
-	}
+	s->site_count = kept_sites;
+	s->probe_count = kept_probes;
+	return NULL;
+}
+
+/* Writes semaphores; with all threads stopped where that is asked for. */
+static struct probe_error *write_semaphores(
+	struct change *c, struct semaphores *semaphores, bool atomic)
+{
+	struct probe_error *error = atomic ? change_stop(c) : NULL;
+
+	if (!error && atomic)
+		error = semaphores_read(semaphores, c->pid);
+	if (!error)
+		error = semaphores_write(semaphores, c->mem);
 	change_resume(c);
+	return error;
+}
+
+/* Counts up what is on already. The registry says so first: it holds at least what is there. */
+static struct probe_error *enable_known(struct change *c, const struct known *known, bool atomic)
+{
+	struct semaphores semaphores = {0};
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < known->count && !error; i++) {
+		struct reg_probe *probe = registry_persistent(&c->registry, known->keys[i]);
+
+		error = change_semaphores(c, &semaphores, probe, 1);
+		probe->refcount++;
+	}
+	if (!error)
+		error = semaphores_prepare(&semaphores);
+	if (!error)
+		error = semaphores_read(&semaphores, c->pid);
+	if (!error)
+		error = change_store(c);
+	if (!error)
+		error = write_semaphores(c, &semaphores, atomic);
+	semaphores_deinit(&semaphores);
 	return error;
 }
 
@@ -197,51 +238,11 @@ static struct probe_error *order_pairs(struct selection *s)
 	return NULL;
 }
 
-/* Undoes a session whose enabling failed. What cannot be undone now is stale and found later. */
-static void abandon(struct change *c, uint32_t session)
-{
-	struct reg_session *s = registry_session(&c->registry, session);
-
-	if (!s)
-		return;
-	s->flags |= REG_SESSION_RETIRED;
-	for (size_t i = 0; i < c->registry.probe_count; i++)
-		if (c->registry.probes[i].session == session)
-			c->registry.probes[i].refcount = 0;
-	probe_error_free(detach_unreferenced(c));
-}
-
-static struct probe_error *heal(struct change *c)
-{
-	return detach_find_stale(c) ? detach_unreferenced(c) : NULL;
-}
-
-struct probe_error *attach_all(
-	struct attach *attach, size_t ring_bytes, struct probe_report *report)
-{
-	struct probe_error *error = attach_plan(attach, report);
-	bool added;
-
-	if (error)
-		return error;
-	added = attach->session == 0;
-	if (added)
-		error = attach_session(attach, ring_bytes);
-	if (!error)
-		error = attach_build(attach);
-	if (!error)
-		error = attach_commit(attach);
-	if (error && added)
-		abandon(attach->change, attach->session);
-	if (!error)
-		attach_report(attach, report);
-	return error;
-}
-
 struct probe_error *probe_target_enable(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report)
 {
 	struct selection selection = {0};
+	struct known known = {0};
 	struct probe_error *error;
 	struct change c;
 	struct attach attach = {.change = &c,
@@ -253,7 +254,7 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 	error = change_begin(target, &c);
 	if (error)
 		return error;
-	error = heal(&c);
+	error = attach_heal(&c);
 	if (!error)
 		error = select_probes(
 			&c.modules, request->patterns, request->pattern_count, &selection);
@@ -261,15 +262,17 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 		error = select_unmatched(&c.modules, &selection, request->patterns, c.pid);
 	if (!error && request->pairs)
 		error = order_pairs(&selection);
-	if (!error && c.registry.home) {
-		error = enable_known(&c, &selection, request, report);
-		if (!error)
-			error = change_store(&c);
-	}
+	if (!error)
+		error = split_known(&c, &selection, &known);
 	if (!error && selection.probe_count)
 		error = attach_all(&attach, 0, report);
+	if (!error && known.count && !request->force)
+		error = enable_known(&c, &known, request->atomic);
+	report->probes += known.count;
+	report->sites += known.sites;
 	if (c.stop_ns > report->stop_ns)
 		report->stop_ns = c.stop_ns;
+	free(known.keys);
 	attach_deinit(&attach);
 	selection_deinit(&selection);
 	change_end(&c);
@@ -278,42 +281,30 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 
 /* ---- Disabling ----------------------------------------------------------------------- */
 
-/* A probe that only other tools hold: --force ends that, else it is off for us. */
+/* A probe that only other tools hold: --force ends that. */
 static struct probe_error *force_off(
-	struct change *c, const struct selection *s, const struct select_probe *probe)
+	struct semaphores *semaphores, const struct selection *s, const struct select_probe *probe)
 {
 	uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
-	struct probe_error *error = NULL;
 	size_t count = addresses ? semaphores_of(s, probe, addresses) : 0;
-	static const uint16_t zero;
+	bool ok = addresses != NULL;
 
-	for (size_t i = 0; i < count && !error; i++)
-		error = memory_write_code(c->mem, addresses[i], &zero, sizeof(zero));
+	for (size_t i = 0; i < count && ok; i++)
+		ok = semaphores_add(semaphores, addresses[i], 0);
 	free(addresses);
-	return error;
+	return ok ? NULL : probe_error_no_memory();
 }
 
+/* Takes one reference off a probe; at 0, detach_unreferenced() does the rest. */
 static struct probe_error *drop_reference(
-	struct change *c, const struct selection *s, const struct select_probe *probe, bool force)
+	struct change *c, struct semaphores *semaphores, struct reg_probe *known, bool force)
 {
-	struct reg_probe *known = persistent_probe(&c->registry, probe->key);
-	struct probe_error *error;
-	char label[256];
-
-	if (!known && force)
-		return force_off(c, s, probe);
-	if (!known)
-		return probe_error_new(PROBE_ERROR_STATE,
-			"%s is not enabled in process %d (--force sets it to off all the same)",
-			probe_label(probe, label), c->pid);
 	if (force || known->refcount <= 1) {
-		known->refcount = 0; /* detach_unreferenced() does the rest */
+		known->refcount = 0;
 		return NULL;
 	}
-	error = semaphores_change(c, known->key, known->session, -1);
-	if (!error)
-		known->refcount--;
-	return error;
+	known->refcount--;
+	return change_semaphores(c, semaphores, known, -1);
 }
 
 /* All or nothing: looks whether every probe can be lowered before any is. */
@@ -322,7 +313,7 @@ static struct probe_error *check_enabled(const struct change *c, const struct se
 	char label[256];
 
 	for (size_t i = 0; i < s->probe_count; i++)
-		if (!persistent_probe(&c->registry, s->probes[i].key))
+		if (!registry_persistent(&c->registry, s->probes[i].key))
 			return probe_error_new(PROBE_ERROR_STATE,
 				"%s is not enabled in process %d (--force sets it to off all the "
 				"same, --keep-going does the rest)",
@@ -330,23 +321,33 @@ static struct probe_error *check_enabled(const struct change *c, const struct se
 	return NULL;
 }
 
+/* Semaphores are lowered first, as the registry holds at least what is there. */
 static struct probe_error *lower_all(struct change *c, const struct selection *s,
 	const struct probe_request *request, struct probe_report *report)
 {
-	struct probe_error *error = request->atomic ? change_stop(c) : NULL;
+	struct semaphores semaphores = {0};
+	struct probe_error *error = NULL;
 
-	/* Of pairs the starts go first: see order_pairs(). */
-	for (size_t i = s->probe_count; i-- > 0 && !error;) {
+	for (size_t i = 0; i < s->probe_count && !error; i++) {
 		const struct select_probe *probe = &s->probes[i];
+		struct reg_probe *known = registry_persistent(&c->registry, probe->key);
 
-		if (request->keep_going && !request->force &&
-			!persistent_probe(&c->registry, probe->key))
-			continue;
-		error = drop_reference(c, s, probe, request->force);
+		if (known)
+			error = drop_reference(c, &semaphores, known, request->force);
+		else if (request->force)
+			error = force_off(&semaphores, s, probe);
+		else
+			continue; /* see check_enabled() */
 		report->probes++;
 		report->sites += probe->site_count;
 	}
-	change_resume(c);
+	if (!error)
+		error = semaphores_prepare(&semaphores);
+	if (!error)
+		error = semaphores_read(&semaphores, c->pid);
+	if (!error && semaphores.count)
+		error = write_semaphores(c, &semaphores, request->atomic);
+	semaphores_deinit(&semaphores);
 	return error;
 }
 
@@ -380,36 +381,100 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 
 /* ---- Status --------------------------------------------------------------------------- */
 
-/* The hits of a probe of a session: the sum over the sets of counters. */
-static uint64_t read_hits(pid_t pid, const struct reg_session *session, uint32_t slot)
+/* What is read of a target for the state of all its probes, with few system calls. */
+struct snapshot {
+	struct edits semaphores; /* in the order of the probes */
+	uint8_t **counters;	 /* of each persistent session: all its sets; NULL: unreadable */
+};
+
+static void snapshot_deinit(struct snapshot *snapshot, const struct registry *r)
 {
+	for (size_t i = 0; snapshot->counters && i < r->session_count; i++)
+		free(snapshot->counters[i]);
+	free(snapshot->counters);
+	edits_deinit(&snapshot->semaphores);
+}
+
+static struct probe_error *read_all_semaphores(
+	struct edits *edits, pid_t pid, const struct selection *s)
+{
+	uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
+	bool ok = addresses != NULL;
+	struct probe_error *error;
+
+	for (size_t i = 0; i < s->probe_count && ok; i++) {
+		size_t count = semaphores_of(s, &s->probes[i], addresses);
+
+		for (size_t k = 0; k < count && ok; k++)
+			ok = edits_add(edits, addresses[k], sizeof(uint16_t)) != NULL;
+	}
+	error = ok ? edits_prepare(edits, 0) : probe_error_no_memory();
+	if (!error)
+		error = edits_read(edits, pid);
+	free(addresses);
+	return error;
+}
+
+static struct probe_error *snapshot_read(
+	struct snapshot *snapshot, pid_t pid, const struct registry *r, const struct selection *s)
+{
+	struct probe_error *error = read_all_semaphores(&snapshot->semaphores, pid, s);
+
+	snapshot->counters = calloc(r->session_count + 1, sizeof(*snapshot->counters));
+	if (!error && !snapshot->counters)
+		error = probe_error_no_memory();
+	for (size_t i = 0; i < r->session_count && !error; i++) {
+		const struct reg_session *session = &r->sessions[i];
+		size_t size = (session->cpus + (size_t)1) << session->slots_shift;
+
+		if (!(session->flags & REG_SESSION_PERSISTENT))
+			continue;
+		snapshot->counters[i] = malloc(size);
+		if (snapshot->counters[i] &&
+			memory_read(pid, session->slots, snapshot->counters[i], size) == size)
+			continue;
+		free(snapshot->counters[i]);
+		snapshot->counters[i] = NULL;
+	}
+	return error;
+}
+
+/* The hits of a probe of the persistent sessions: the sum over the sets of counters. */
+static uint64_t sum_hits(
+	const struct snapshot *snapshot, const struct registry *r, const struct reg_probe *probe)
+{
+	const struct reg_session *session = registry_session(r, probe->session);
+	const uint8_t *counters = snapshot->counters[session - r->sessions];
 	uint64_t hits = 0;
 
-	for (uint32_t set = 0; set <= session->cpus; set++) {
-		struct probe_slot counters = {0};
+	for (uint32_t set = 0; counters && set <= session->cpus; set++) {
+		struct probe_slot slot;
 
-		if (memory_read(pid,
-			    session->slots + ((uint64_t)set << session->slots_shift) +
-				    slot * sizeof(counters),
-			    &counters, sizeof(counters)) == sizeof(counters))
-			hits += counters.hits;
+		memcpy(&slot,
+			counters + ((size_t)set << session->slots_shift) +
+				probe->slot * sizeof(slot),
+			sizeof(slot));
+		hits += slot.hits;
 	}
 	return hits;
 }
 
-/* The highest of a probe's semaphores: above 0 also where another tool raised it. */
-static uint32_t semaphore_count(
-	pid_t pid, const struct selection *s, const struct select_probe *probe)
+/*
+ * The highest of the next `count` semaphores: above 0 also where another tool
+ * raised it.
+ */
+static uint32_t highest_semaphore(const struct edits *edits, size_t *at, size_t count)
 {
-	uint64_t addresses[64];
 	uint32_t highest = 0;
-	size_t count = probe->site_count <= 64 ? semaphores_of(s, probe, addresses) : 0;
 
 	for (size_t i = 0; i < count; i++) {
+		const uint8_t *found = edits_found(edits, (*at)++);
 		uint16_t value;
 
-		if (memory_read(pid, addresses[i], &value, sizeof(value)) == sizeof(value) &&
-			value > highest)
+		if (!found)
+			continue;
+		memcpy(&value, found, sizeof(value));
+		if (value > highest)
 			highest = value;
 	}
 	return highest;
@@ -418,17 +483,12 @@ static uint32_t semaphore_count(
 static struct probe_error *probe_state(struct probe_target *target, const struct registry *r,
 	const struct selection *s, const struct select_probe *probe, struct probe_status *ret)
 {
-	uint32_t ours = registry_refcount(r, probe->key, false);
-	uint32_t raised = semaphore_count(target->pid, s, probe);
-
 	*ret = (struct probe_status){.provider = target_string(target, probe->provider),
 		.name = target_string(target, probe->name),
 		.path = target_string(target, probe->module->path),
-		.sites = probe->site_count,
-		.refcount = ours > raised ? ours : raised};
+		.sites = probe->site_count};
 	if (!ret->provider || !ret->name || !ret->path)
 		return probe_error_no_memory();
-	ret->enabled = ret->refcount > 0;
 	for (size_t i = 0; i < probe->site_count; i++) {
 		uint64_t pc = s->sites[probe->first_site + i].pc;
 		const struct reg_site *site = pc ? registry_site(r, pc) : NULL;
@@ -438,14 +498,33 @@ static struct probe_error *probe_state(struct probe_target *target, const struct
 		ret->patched++;
 		ret->plans[site->plan < PROBE_PLAN_COUNT ? site->plan : PROBE_PLAN_NONE]++;
 	}
-	for (size_t i = 0; i < r->probe_count; i++) {
-		const struct reg_session *session = registry_session(r, r->probes[i].session);
-
-		if (r->probes[i].key == probe->key && session &&
-			session->flags & REG_SESSION_PERSISTENT)
-			ret->hits += read_hits(target->pid, session, r->probes[i].slot);
-	}
 	return NULL;
+}
+
+static struct probe_error *probe_states(struct probe_target *target, const struct registry *r,
+	const struct selection *s, struct probe_status *states)
+{
+	uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
+	struct snapshot snapshot = {0};
+	struct probe_error *error =
+		addresses ? snapshot_read(&snapshot, target->pid, r, s) : probe_error_no_memory();
+	size_t at = 0;
+
+	for (size_t i = 0; i < s->probe_count && !error; i++) {
+		const struct select_probe *probe = &s->probes[i];
+		uint32_t ours = registry_refcount(r, probe->key, false);
+		uint32_t raised = highest_semaphore(
+			&snapshot.semaphores, &at, semaphores_of(s, probe, addresses));
+		const struct reg_probe *known = registry_persistent(r, probe->key);
+
+		error = probe_state(target, r, s, probe, &states[i]);
+		states[i].refcount = ours > raised ? ours : raised;
+		states[i].enabled = states[i].refcount > 0;
+		states[i].hits = known ? sum_hits(&snapshot, r, known) : 0;
+	}
+	snapshot_deinit(&snapshot, r);
+	free(addresses);
+	return error;
 }
 
 struct probe_error *probe_target_status(
@@ -469,9 +548,8 @@ struct probe_error *probe_target_status(
 		states = calloc(selection.probe_count + 1, sizeof(*states));
 		error = states ? NULL : probe_error_no_memory();
 	}
-	for (size_t i = 0; i < selection.probe_count && !error; i++)
-		error = probe_state(
-			target, &registry, &selection, &selection.probes[i], &states[i]);
+	if (!error)
+		error = probe_states(target, &registry, &selection, states);
 	if (error) {
 		free(states);
 	} else {
