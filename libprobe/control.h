@@ -28,6 +28,7 @@ struct control {
 	pid_t pid;
 	struct control_thread *threads;
 	size_t count;
+	void *attributes;    /* how this process was scheduled before the stop; owned */
 	uint64_t stopped_ns; /* CLOCK_MONOTONIC when the first thread was asked to stop */
 };
 
