@@ -102,42 +102,56 @@ pid_t control_wait(pid_t tid, int *status_ret, int flags)
 }
 
 /*
- * Waits until a traced thread stops. The kernel tells its tracer by SIGCHLD,
- * and sleeping for that hands the processor over to the thread at once;
- * waitpid(2) alone has no time limit. Signals taken here are raised again
- * afterwards, so that the caller misses no child of its own.
+ * The kernel tells a tracer by SIGCHLD, and sleeping for that hands the
+ * processor over to the thread at once; waitpid(2) alone has no time limit.
+ * Signals taken here are raised again afterwards, so that the caller misses no
+ * child of its own.
  */
-static enum wait_result wait_stop(pid_t tid, uint64_t deadline_ns, int *status_ret)
+struct child_signals {
+	sigset_t child, old;
+	bool taken;
+};
+
+static void child_signals_take(struct child_signals *signals)
+{
+	signals->taken = false;
+	sigemptyset(&signals->child);
+	sigaddset(&signals->child, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &signals->child, &signals->old);
+}
+
+static void child_signals_give(struct child_signals *signals)
+{
+	if (signals->taken)
+		kill(getpid(), SIGCHLD);
+	pthread_sigmask(SIG_SETMASK, &signals->old, NULL);
+}
+
+/* Waits until a traced thread stops. */
+static enum wait_result wait_stop(
+	pid_t tid, uint64_t deadline_ns, struct child_signals *signals, int *status_ret)
 {
 	static const struct timespec slice = {.tv_nsec = SLEEP_NS};
-	enum wait_result result = WAIT_TIMEOUT;
-	bool taken = false;
-	sigset_t child, old;
 
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
-	pthread_sigmask(SIG_BLOCK, &child, &old);
-	do {
+	for (;;) {
 		pid_t pid = control_wait(tid, status_ret, WNOHANG);
 
 		if (pid)
-			result = pid == tid ? WAIT_STOPPED : WAIT_GONE;
-		if (result != WAIT_TIMEOUT)
-			break;
-		taken = sigtimedwait(&child, NULL, &slice) == SIGCHLD || taken;
-	} while (clock_monotonic_ns() < deadline_ns);
-	if (taken)
-		kill(getpid(), SIGCHLD);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return result;
+			return pid == tid ? WAIT_STOPPED : WAIT_GONE;
+		if (sigtimedwait(&signals->child, NULL, &slice) == SIGCHLD)
+			signals->taken = true;
+		else if (clock_monotonic_ns() >= deadline_ns)
+			return WAIT_TIMEOUT;
+	}
 }
 
 /* Waits for the stop that PTRACE_INTERRUPT asked for; passes signals on. */
-static enum wait_result wait_interrupt(pid_t tid, uint64_t deadline_ns)
+static enum wait_result wait_interrupt(
+	pid_t tid, uint64_t deadline_ns, struct child_signals *signals)
 {
 	for (;;) {
 		int status;
-		enum wait_result result = wait_stop(tid, deadline_ns, &status);
+		enum wait_result result = wait_stop(tid, deadline_ns, signals, &status);
 
 		if (result != WAIT_STOPPED || EVENT_OF(status) == PTRACE_EVENT_STOP)
 			return result;
@@ -198,22 +212,35 @@ static void urgent_end(struct control *control)
 
 /* ---- Stopping --------------------------------------------------------------- */
 
-static bool has_thread(const struct control *control, pid_t tid)
+/*
+ * Is it one of the first `known` threads? The kernel lists them in the same order
+ * every time, so that the next one is most often where *hint says; it is moved on.
+ */
+static bool has_thread(const struct control *control, size_t known, pid_t tid, size_t *hint)
 {
-	for (size_t i = 0; i < control->count; i++)
-		if (control->threads[i].tid == tid)
+	for (size_t i = 0; i < known; i++) {
+		size_t at = (*hint + i) % known;
+
+		if (control->threads[at].tid == tid) {
+			*hint = at + 1;
 			return true;
+		}
+	}
 	return false;
 }
 
 static struct probe_error *add_thread(struct control *control, pid_t tid)
 {
-	struct control_thread *threads =
-		reallocarray(control->threads, control->count + 1, sizeof(*threads));
+	struct control_thread *threads = control->threads;
 
-	if (!threads)
-		return probe_error_no_memory();
-	control->threads = threads;
+	/* Room for twice as many whenever a power of two is full. */
+	if (!threads || (control->count & (control->count - 1)) == 0) {
+		threads = reallocarray(
+			threads, control->count ? 2 * control->count : 1, sizeof(*threads));
+		if (!threads)
+			return probe_error_no_memory();
+		control->threads = threads;
+	}
 	threads[control->count++] = (struct control_thread){.tid = tid};
 	return NULL;
 }
@@ -245,6 +272,7 @@ static struct probe_error *seize(struct control *control, pid_t tid, bool *attac
 /* Attaches to every thread that is not attached yet. */
 static struct probe_error *seize_new(struct control *control, size_t *new_ret)
 {
+	size_t known = control->count, hint = 0;
 	struct probe_error *error = NULL;
 	struct dirent *entry;
 	char path[48];
@@ -261,7 +289,7 @@ static struct probe_error *seize_new(struct control *control, size_t *new_ret)
 		pid_t tid = atoi(entry->d_name);
 		bool attached;
 
-		if (tid <= 0 || has_thread(control, tid))
+		if (tid <= 0 || has_thread(control, known, tid, &hint))
 			continue;
 		error = seize(control, tid, &attached);
 		*new_ret += attached;
@@ -290,31 +318,29 @@ static void release(struct control *control)
 static struct probe_error *interrupt(struct control *control, size_t from)
 {
 	uint64_t deadline = clock_monotonic_ns() + STOP_TIMEOUT_MS * UINT64_C(1000000);
+	struct probe_error *error = NULL;
+	struct child_signals signals;
 
+	child_signals_take(&signals);
 	for (size_t i = from; i < control->count; i++)
 		ptrace(PTRACE_INTERRUPT, control->threads[i].tid, NULL, NULL);
-	for (size_t i = from; i < control->count;) {
+	for (size_t i = from; i < control->count && !error;) {
 		struct control_thread *thread = &control->threads[i];
+		enum wait_result result = wait_interrupt(thread->tid, deadline, &signals);
 
-		switch (wait_interrupt(thread->tid, deadline)) {
-		case WAIT_GONE:
-			drop_thread(control, i);
-			continue;
-		case WAIT_TIMEOUT:
-			return probe_error_new(PROBE_ERROR_STATE,
+		if (result == WAIT_TIMEOUT)
+			error = probe_error_new(PROBE_ERROR_STATE,
 				"thread %d of process %d does not stop (state %c): try again later",
 				thread->tid, control->pid,
 				procfs_thread_state(control->pid, thread->tid));
-		case WAIT_STOPPED:
-			break;
-		}
-		if (ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->regs) < 0) {
+		else if (result == WAIT_GONE ||
+			 ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->regs) < 0)
 			drop_thread(control, i);
-			continue;
-		}
-		i++;
+		else
+			i++;
 	}
-	return NULL;
+	child_signals_give(&signals);
+	return error;
 }
 
 struct probe_error *control_stop(pid_t pid, struct control *ret)
