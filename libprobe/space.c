@@ -47,29 +47,46 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
+/* What is sought, and the nearest place so far. */
+struct quest {
+	uint64_t size, reach_start, reach_end;
+	uint64_t best; /* or 0 */
+};
+
+static void consider(struct quest *q, uint64_t at, uint64_t low, uint64_t high)
+{
+	if (at < low || at > high || high - at < q->size ||
+		!code_reaches(at, at + q->size, q->reach_start, q->reach_end) ||
+		(q->best && distance(at, q->reach_start) >= distance(q->best, q->reach_start)))
+		return;
+	q->best = at;
+}
+
 uint64_t space_find(
 	const struct maps *maps, uint64_t size, uint64_t reach_start, uint64_t reach_end)
 {
-	uint64_t best = 0;
+	struct quest q = {.size = (size + SPACE_PAGE - 1) & ~(uint64_t)(SPACE_PAGE - 1),
+		.reach_start = reach_start,
+		.reach_end = reach_end};
+	uint64_t low = LOWEST;
 
-	size = (size + SPACE_PAGE - 1) & ~(uint64_t)(SPACE_PAGE - 1);
-	/* The nearest place is right below or right above some mapping. */
-	for (size_t i = 0; i < maps->count; i++) {
-		uint64_t low, high, candidates[2];
+	if (q.size < size || q.size > HIGHEST - LOWEST)
+		return 0;
+	/* The nearest place is at an end of some gap. */
+	for (size_t i = 0; i <= maps->count; i++) {
+		uint64_t high = HIGHEST, next = HIGHEST;
 
-		occupied(&maps->items[i], &low, &high);
-		candidates[0] = low > size + STEP_ASIDE ? low - size - STEP_ASIDE : 0;
-		candidates[1] = (high + STEP_ASIDE + SPACE_PAGE - 1) & ~(uint64_t)(SPACE_PAGE - 1);
-		for (int k = 0; k < 2; k++) {
-			uint64_t at = candidates[k] & ~(uint64_t)(SPACE_PAGE - 1);
-
-			if (!at || !code_reaches(at, at + size, reach_start, reach_end) ||
-				(best &&
-					distance(at, reach_start) >= distance(best, reach_start)) ||
-				!space_is_free(maps, at, at + size))
-				continue;
-			best = at;
+		if (i < maps->count)
+			occupied(&maps->items[i], &high, &next);
+		if (high > HIGHEST)
+			high = HIGHEST;
+		if (low < high && high - low >= q.size) {
+			consider(&q, low + STEP_ASIDE, low, high);
+			if (high - low >= q.size + STEP_ASIDE)
+				consider(&q, high - STEP_ASIDE - q.size, low, high);
 		}
+		if (next > low)
+			low = (next + SPACE_PAGE - 1) & ~(uint64_t)(SPACE_PAGE - 1);
 	}
-	return best;
+	return q.best;
 }
