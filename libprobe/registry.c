@@ -355,10 +355,11 @@ struct probe_error *registry_write(struct registry *registry, int mem, uint64_t 
 		.guard = registry->guard,
 		.size = registry_image_size(registry)};
 	struct probe_error *error;
-	uint8_t *bytes = malloc(header.size), *at = bytes + sizeof(header);
+	uint8_t *bytes = malloc(header.size), *at;
 
 	if (!bytes)
 		return probe_error_no_memory();
+	at = bytes + sizeof(header);
 #define X(type, name)                                                                              \
 	header.type##_count = registry->type##_count;                                              \
 	if (registry->type##_count) {                                                              \

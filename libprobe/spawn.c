@@ -230,8 +230,11 @@ void probe_target_close(struct probe_target *target)
 		kill(target->pid, SIGKILL);
 		control_resume(&target->control);
 	}
-	for (size_t i = 0; i < target->string_count; i++)
-		free(target->strings[i]);
-	free(target->strings);
+	while (target->texts) {
+		struct target_text *text = target->texts;
+
+		target->texts = text->next;
+		free(text);
+	}
 	free(target);
 }

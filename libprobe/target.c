@@ -80,23 +80,15 @@ bool probe_target_alive(const struct probe_target *target)
 
 const char *target_string(struct probe_target *target, const char *text)
 {
-	size_t count = target->string_count;
-	char *copy = strdup(text);
+	size_t size = strlen(text) + 1;
+	struct target_text *copy = malloc(sizeof(*copy) + size);
 
-	/* Room for twice as many whenever a power of two is full. */
-	if (copy && (count & (count - 1)) == 0) {
-		char **strings =
-			reallocarray(target->strings, count ? count * 2 : 1, sizeof(*strings));
-
-		if (!strings) {
-			free(copy);
-			return NULL;
-		}
-		target->strings = strings;
-	}
-	if (copy)
-		target->strings[target->string_count++] = copy;
-	return copy;
+	if (!copy)
+		return NULL;
+	memcpy(copy->text, text, size);
+	copy->next = target->texts;
+	target->texts = copy;
+	return copy->text;
 }
 
 /* ---- Enabling ---------------------------------------------------------------------- */

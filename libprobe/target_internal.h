@@ -13,14 +13,19 @@ struct spawn_facts {
 	uint32_t rseq_signature;
 };
 
+/* A copy of some text, in the list of its target. */
+struct target_text {
+	struct target_text *next;
+	char text[];
+};
+
 struct probe_target {
 	pid_t pid;
 	uint64_t start_time; /* tells this process from a later one with its pid */
 	bool spawned, held;
 	struct control control; /* while held: its only thread, stopped */
 	struct spawn_facts facts;
-	char **strings; /* what probe_target_status() handed out */
-	size_t string_count;
+	struct target_text *texts; /* what target_string() handed out */
 };
 
 /* A copy that lives as long as the target; NULL without memory. */
