@@ -12,6 +12,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <time.h>
 
 #include "libprobe/attach.h"
@@ -213,7 +214,11 @@ static struct probe_error *verify(const struct attach *a, struct commit *c)
 
 /* ---- Threads ------------------------------------------------------------------------ */
 
-/* Sends a thread that is inside bytes about to change to their copy. */
+/*
+ * Sends a thread that is inside bytes about to change to their copy. At once,
+ * not when it is let go: should we die in between, the kernel lets it go where
+ * its registers say, and the copy is as good as the original.
+ */
 static bool move_thread(const struct attach_site *as, struct control_thread *thread)
 {
 	uint64_t offset = thread->regs.rip - as->reg.pc;
@@ -222,8 +227,7 @@ static bool move_thread(const struct attach_site *as, struct control_thread *thr
 		if (as->moved.from_offset[k] != offset)
 			continue;
 		thread->regs.rip = as->reg.tail + as->moved.to_offset[k];
-		thread->regs_changed = true;
-		return true;
+		return ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs) == 0;
 	}
 	return false;
 }

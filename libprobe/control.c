@@ -35,6 +35,7 @@
 
 enum {
 	STOP_TIMEOUT_MS = 2000,
+	BORROW_TRIES = 4,  /* threads looked at for one that does not sleep */
 	SLICE_NS = 100000, /* the shortest that the scheduler takes */
 	SLEEP_NS = 1000000 /* in case SIGCHLD is ignored or taken by another thread */
 };
@@ -389,10 +390,22 @@ static struct probe_error *stop_one(struct control *control, pid_t tid, bool *st
 	return error;
 }
 
+/* Is a stopped thread the one to borrow? *second_ret is one that would do, too. */
+static bool is_fit(
+	const struct control_thread *thread, const struct maps *maps, pid_t *second_ret, int *tries)
+{
+	if (!control_has_room(thread, maps))
+		return false;
+	*second_ret = *second_ret ? *second_ret : thread->tid;
+	return !control_would_interrupt(thread) || --*tries <= 0;
+}
+
 struct probe_error *control_borrow(pid_t pid, const struct maps *maps, struct control *ret)
 {
 	struct probe_error *error = NULL;
+	int tries = BORROW_TRIES;
 	struct dirent *entry;
+	pid_t second = 0;
 	bool found = false;
 	char path[48];
 	DIR *dir;
@@ -408,12 +421,16 @@ struct probe_error *control_borrow(pid_t pid, const struct maps *maps, struct co
 		if (tid <= 0)
 			continue;
 		error = stop_one(ret, tid, &found);
-		if (!error && found && !control_has_room(&ret->threads[0], maps)) {
+		if (!error && found && !is_fit(&ret->threads[0], maps, &second, &tries)) {
 			release(ret);
 			found = false;
 		}
 	}
 	closedir(dir);
+	if (!error && !found && second)
+		error = stop_one(ret, second, &found);
+	if (!error && found)
+		found = control_has_room(&ret->threads[0], maps);
 	if (!error && !found)
 		error = probe_error_new(PROBE_ERROR_STATE,
 			"process %d has no thread with room on its stack: try again", pid);

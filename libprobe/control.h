@@ -73,6 +73,12 @@ pid_t control_wait(pid_t tid, int *status_ret, int flags);
 bool control_has_room(const struct control_thread *thread, const struct maps *maps);
 
 /*
+ * Is it in a system call that, if we died while it runs one of ours, would end
+ * with EINTR instead of going on (the restart-block kind: nanosleep, poll, futex)?
+ */
+bool control_would_interrupt(const struct control_thread *thread);
+
+/*
  * Lets all threads go, each where and as it was stopped (or as regs say where
  * regs_changed is set). Returns how long the first of them was stopped, in ns.
  */

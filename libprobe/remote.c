@@ -183,18 +183,24 @@ static struct probe_error *prepare(struct control *control, struct control_threa
 	return error;
 }
 
-/* Lets the thread run to the next entry or exit of a system call. */
+/*
+ * Lets the thread run to the next entry or exit of a system call. Of signals
+ * only SIGSTOP cannot be blocked: it is passed on, and the process stays
+ * stopped when we let go.
+ */
 static bool to_syscall_stop(pid_t tid)
 {
+	long deliver = 0;
+
 	for (;;) {
 		int status;
 
-		if (ptrace(PTRACE_SYSCALL, tid, NULL, NULL) < 0 ||
+		if (ptrace(PTRACE_SYSCALL, tid, NULL, deliver) < 0 ||
 			control_wait(tid, &status, 0) != tid)
 			return false;
 		if (WSTOPSIG(status) == (SIGTRAP | 0x80))
 			return true;
-		/* A stop signal for the whole process: it takes effect when we let go. */
+		deliver = status >> 16 ? 0 : WSTOPSIG(status);
 	}
 }
 
@@ -223,40 +229,36 @@ static struct probe_error *run_call(struct control *control, struct control_thre
 	return NULL;
 }
 
-struct probe_error *control_run(struct control *control, const struct maps *maps,
-	const struct control_gadgets *gadgets, struct control_call *calls, size_t count,
-	bool stop_at_error)
+/*
+ * A thread that was stopped in a restartable sequence must not go on in it: the
+ * kernel would see to that, but forgets the sequence as soon as it sees the
+ * thread elsewhere, in the call that we make. So it is sent to the sequence's
+ * abort handler, as the kernel would have done (kernel/rseq.c, rseq_ip_fixup()).
+ */
+static void leave_sequence(const struct control *control, struct control_thread *thread)
 {
-	struct control_thread *thread = NULL;
-	struct probe_error *error;
-	struct prepared *p;
+	struct __ptrace_rseq_configuration rseq;
+	struct {
+		uint32_t version, flags;
+		uint64_t start, length, abort;
+	} sequence;
+	uint64_t current = 0;
 
-	for (size_t i = 0; i < control->count && !thread; i++)
-		if (control_has_room(&control->threads[i], maps))
-			thread = &control->threads[i];
-	if (!thread)
-		return probe_error_new(PROBE_ERROR_STATE,
-			"process %d has no thread with room on its stack: try again", control->pid);
-	p = malloc(sizeof(*p));
-	if (!p)
-		return probe_error_no_memory();
-	error = prepare(control, thread, gadgets, p);
-	if (error) {
-		free(p);
-		return error;
-	}
-	for (size_t i = 0; i < count && !error; i++) {
-		error = run_call(control, thread, gadgets, p, &calls[i]);
-		if (stop_at_error && calls[i].result < 0 && calls[i].result >= -4095)
-			break;
-	}
-	ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(p->mask), &p->mask);
-	ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs);
-	free(p);
-	return error;
+	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, thread->tid, sizeof(rseq), &rseq) !=
+			sizeof(rseq) ||
+		!rseq.rseq_abi_pointer)
+		return;
+	/* struct rseq: cpu_id_start, cpu_id, rseq_cs */
+	if (memory_read(control->pid, rseq.rseq_abi_pointer + 8, &current, sizeof(current)) !=
+			sizeof(current) ||
+		!current ||
+		memory_read(control->pid, current, &sequence, sizeof(sequence)) !=
+			sizeof(sequence) ||
+		thread->regs.rip - sequence.start >= sequence.length)
+		return;
+	thread->regs.rip = sequence.abort;
+	thread->regs_changed = true;
 }
-
-/* ---- Gadgets ---------------------------------------------------------------- */
 
 /* `syscall` at `at`, between `start` and `end`: what it is good for. */
 static void judge_syscall(struct control_gadgets *gadgets, const uint8_t *start, const uint8_t *at,
@@ -277,6 +279,86 @@ static void judge_syscall(struct control_gadgets *gadgets, const uint8_t *start,
 	if (length && gadgets->sigreturn_count < CONTROL_SIGRETURNS_MAX)
 		gadgets->sigreturns[gadgets->sigreturn_count++] = address - length;
 }
+
+/* Is the code that we rely on still there? execve(2) may have taken it away. */
+static bool has_gadgets(const struct control *control, const struct control_gadgets *gadgets)
+{
+	struct control_gadgets found = {0};
+	uint8_t code[3], handler[9];
+
+	if (memory_read(control->pid, gadgets->syscall_ret, code, sizeof(code)) != sizeof(code) ||
+		memory_read(control->pid, gadgets->sigreturns[0], handler, sizeof(handler)) !=
+			sizeof(handler))
+		return false;
+	judge_syscall(&found, code, code, code + sizeof(code), gadgets->syscall_ret);
+	for (size_t i = 5; i <= 7; i += 2) /* behind either form of `mov` */
+		if (handler[i] == 0x0f && handler[i + 1] == 0x05)
+			judge_syscall(&found, handler, handler + i, handler + sizeof(handler),
+				gadgets->sigreturns[0] + i);
+	return found.syscall_ret && found.sigreturn_count;
+}
+
+/*
+ * A thread with room; if possible none that sleeps in a call that could only
+ * end early, with EINTR, if we die.
+ */
+static struct control_thread *choose_thread(struct control *control, const struct maps *maps)
+{
+	struct control_thread *found = NULL;
+
+	for (size_t i = 0; i < control->count; i++) {
+		struct control_thread *thread = &control->threads[i];
+
+		if (!control_has_room(thread, maps))
+			continue;
+		found = thread;
+		if (!control_would_interrupt(thread))
+			break;
+	}
+	return found;
+}
+
+bool control_would_interrupt(const struct control_thread *thread)
+{
+	return (int64_t)thread->regs.orig_rax >= 0 &&
+	       (int64_t)thread->regs.rax == -516; /* ERESTART_RESTARTBLOCK */
+}
+
+struct probe_error *control_run(struct control *control, const struct maps *maps,
+	const struct control_gadgets *gadgets, struct control_call *calls, size_t count,
+	bool stop_at_error)
+{
+	struct control_thread *thread = choose_thread(control, maps);
+	struct probe_error *error;
+	struct prepared *p;
+
+	if (!has_gadgets(control, gadgets))
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d has become another program meanwhile: try again", control->pid);
+	if (!thread)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d has no thread with room on its stack: try again", control->pid);
+	p = malloc(sizeof(*p));
+	if (!p)
+		return probe_error_no_memory();
+	leave_sequence(control, thread);
+	error = prepare(control, thread, gadgets, p);
+	if (error) {
+		free(p);
+		return error;
+	}
+	for (size_t i = 0; i < count && !error; i++) {
+		error = run_call(control, thread, gadgets, p, &calls[i]);
+		if (stop_at_error && calls[i].result < 0 && calls[i].result >= -4095)
+			break;
+	}
+	ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(p->mask), &p->mask);
+	ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs);
+	free(p);
+	return error;
+}
+
+/* ---- Gadgets ---------------------------------------------------------------- */
 
 /* Looks at every `syscall` instruction of a module. */
 static void search_module(struct module *module, struct control_gadgets *gadgets)
