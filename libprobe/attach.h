@@ -94,7 +94,11 @@ PROBE_MUST_CHECK struct probe_error *attach_heal(struct change *change);
 /* Is there code in the target that nothing leads to any more, and a thread was in? */
 bool detach_has_leftovers(const struct registry *registry);
 
-/* Sets the reference counts of sessions whose controllers are dead to 0; returns how many. */
+/*
+ * Sets the reference counts of sessions whose controllers are dead to 0, and
+ * looks for other work that was not finished; above 0: detach_unreferenced() is
+ * due.
+ */
 size_t detach_find_stale(struct change *change);
 
 #endif

@@ -35,11 +35,6 @@ enum {
 
 /* ---- What is to end ------------------------------------------------------------------- */
 
-static bool is_dead(const struct reg_session *session)
-{
-	return session->owner && procfs_start_time(session->owner) != session->owner_start;
-}
-
 size_t detach_find_stale(struct change *change)
 {
 	struct registry *r = &change->registry;
@@ -49,7 +44,7 @@ size_t detach_find_stale(struct change *change)
 		struct reg_session *session = &r->sessions[i];
 
 		if (session->flags & (REG_SESSION_PERSISTENT | REG_SESSION_RETIRED) ||
-			!is_dead(session))
+			!registry_is_dead(session))
 			continue;
 		session->flags |= REG_SESSION_RETIRED;
 		for (size_t k = 0; k < r->probe_count; k++)
@@ -57,7 +52,12 @@ size_t detach_find_stale(struct change *change)
 				r->probes[k].refcount = 0;
 		count++;
 	}
-	return count;
+	/* What another controller has begun to end, and did not finish. */
+	for (size_t i = 0; i < r->probe_count && !count; i++)
+		count += r->probes[i].refcount == 0;
+	for (size_t i = 0; i < r->session_count && !count; i++)
+		count += (r->sessions[i].flags & REG_SESSION_RETIRED) != 0;
+	return count ? count : semaphores_short(r, change->pid);
 }
 
 /* Does a session still count a probe? Stubs of sites are kept by their probes. */
@@ -88,8 +88,10 @@ static bool is_leftover(const struct reg_site *site)
 	return site->pc == 0;
 }
 
-static bool find_ending(struct ending *e, const struct registry *r)
+static bool find_ending(struct ending *e, const struct change *change)
 {
+	const struct registry *r = &change->registry;
+
 	*e = (struct ending){
 		.sites = calloc(r->site_count + 1, sizeof(bool)),
 		.stubs = calloc(r->stub_count + 1, sizeof(bool)),
@@ -124,6 +126,7 @@ static bool find_ending(struct ending *e, const struct registry *r)
 		e->any = e->any || r->probes[i].refcount == 0;
 	for (size_t i = 0; i < r->session_count; i++)
 		e->any = e->any || r->sessions[i].flags & REG_SESSION_RETIRED;
+	e->any = e->any || semaphores_short(r, change->pid);
 	return true;
 }
 
@@ -242,13 +245,19 @@ static struct probe_error *prepare_text(struct ending *e, const struct change *c
 /* The semaphores that are lowered are not in the registry to come. */
 static struct probe_error *prepare_semaphores(struct ending *e, struct registry *r)
 {
+	struct probe_error *error;
+
 	for (size_t i = 0; i < r->semaphore_count; i++)
 		if (e->semaphores[i] && r->semaphores[i].added &&
 			!semaphores_add(&e->lowered, r->semaphores[i].address,
 				-(int)r->semaphores[i].added))
 			return probe_error_no_memory();
 	registry_drop_semaphore(r, e->semaphores);
-	return semaphores_prepare(&e->lowered);
+	if (!semaphores_add_all(&e->lowered, r))
+		return probe_error_no_memory();
+	error = semaphores_prepare(&e->lowered);
+	semaphores_keep(&e->lowered, r);
+	return error;
 }
 
 static struct probe_error *prepare(struct ending *e, struct change *change)
@@ -485,7 +494,7 @@ struct probe_error *detach_unreferenced(struct change *change)
 	struct ending e;
 	struct probe_error *error = NULL;
 
-	if (!find_ending(&e, &change->registry)) {
+	if (!find_ending(&e, change)) {
 		ending_deinit(&e);
 		return probe_error_no_memory();
 	}

@@ -4,6 +4,7 @@
 
 #include "arch/layout.h"
 #include "libprobe/memory.h"
+#include "libprobe/procfs.h"
 #include "libprobe/registry.h"
 #include "probe/list.h"
 
@@ -501,6 +502,11 @@ static bool is_persistent(const struct registry *registry, uint32_t id)
 	const struct reg_session *session = registry_session(registry, id);
 
 	return session && session->flags & REG_SESSION_PERSISTENT;
+}
+
+bool registry_is_dead(const struct reg_session *session)
+{
+	return session->owner && procfs_start_time(session->owner) != session->owner_start;
 }
 
 uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only)

@@ -192,6 +192,9 @@ struct reg_stub *registry_stubs(const struct registry *registry, uint64_t pc, si
 struct reg_semaphore *registry_semaphores(
 	const struct registry *registry, uint64_t key, size_t *count_ret);
 
+/* Is a session's controller dead? A persistent session needs none. */
+bool registry_is_dead(const struct reg_session *session);
+
 /* Reference count of a probe: of the persistent sessions, or of all. */
 uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only);
 

@@ -47,7 +47,7 @@ size_t semaphores_of(
 
 /* ---- Changes ------------------------------------------------------------------------- */
 
-bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by)
+static bool add_change(struct semaphores *semaphores, struct semaphore_change change)
 {
 	struct semaphore_change *items = semaphores->items;
 	size_t count = semaphores->count;
@@ -59,9 +59,24 @@ bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by)
 			return false;
 		semaphores->items = items;
 	}
-	items[semaphores->count++] =
-		(struct semaphore_change){.address = address, .by = by, .is_set = by == 0};
+	items[semaphores->count++] = change;
 	return true;
+}
+
+bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by)
+{
+	return add_change(semaphores,
+		(struct semaphore_change){.address = address, .by = by, .is_set = by == 0});
+}
+
+bool semaphores_add_all(struct semaphores *semaphores, const struct registry *registry)
+{
+	bool ok = true;
+
+	for (size_t i = 0; i < registry->semaphore_count && ok; i++)
+		ok = add_change(semaphores,
+			(struct semaphore_change){.address = registry->semaphores[i].address});
+	return ok;
 }
 
 void semaphores_deinit(struct semaphores *semaphores)
@@ -76,6 +91,14 @@ static int compare_changes(const void *a, const void *b)
 	const struct semaphore_change *x = a, *y = b;
 
 	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* The change of a semaphore, where they are sorted and merged; NULL: there is none. */
+static struct semaphore_change *find_change(const struct semaphores *s, uint64_t address)
+{
+	const struct semaphore_change key = {.address = address};
+
+	return s->count ? bsearch(&key, s->items, s->count, sizeof(key), compare_changes) : NULL;
 }
 
 /* Changes of one semaphore become one. */
@@ -110,6 +133,26 @@ struct probe_error *semaphores_prepare(struct semaphores *semaphores)
 	return edits_prepare(&semaphores->edits, 0);
 }
 
+void semaphores_keep(struct semaphores *semaphores, const struct registry *registry)
+{
+	for (size_t i = 0; i < registry->semaphore_count; i++) {
+		const struct reg_semaphore *s = &registry->semaphores[i];
+		struct semaphore_change *change = find_change(semaphores, s->address);
+		const struct reg_probe *probe = registry_probe(registry, s->key, s->session);
+
+		if (change && probe && probe->refcount && s->added + change->least <= UINT16_MAX)
+			change->least += s->added;
+	}
+}
+
+/* What a change makes of a value. */
+static int32_t changed(const struct semaphore_change *change, uint16_t now)
+{
+	int32_t then = change->is_set ? 0 : now + change->by;
+
+	return !change->is_set && then < change->least ? change->least : then < 0 ? 0 : then;
+}
+
 struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid)
 {
 	struct probe_error *error = edits_read(&semaphores->edits, pid);
@@ -117,7 +160,8 @@ struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid)
 	for (size_t i = 0; i < semaphores->count && !error; i++) {
 		const struct semaphore_change *change = &semaphores->items[i];
 		const uint8_t *found = edits_found(&semaphores->edits, i);
-		uint16_t now, then;
+		uint16_t now, value;
+		int32_t then;
 
 		if (!found && change->by > 0)
 			return probe_error_new(PROBE_ERROR_FORMAT,
@@ -126,12 +170,15 @@ struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid)
 		if (!found)
 			continue;
 		memcpy(&now, found, sizeof(now));
-		if (change->by > UINT16_MAX - now)
+		then = changed(change, now);
+		if (then > UINT16_MAX)
 			return probe_error_new(PROBE_ERROR_STATE,
 				"the semaphore at %#jx is at its largest value already",
 				(uintmax_t)change->address);
-		then = change->is_set || -change->by > now ? 0 : now + change->by;
-		memcpy(semaphores->edits.items[i].bytes, &then, sizeof(then));
+		value = then;
+		memcpy(semaphores->edits.items[i].bytes, &value, sizeof(value));
+		/* Others may write what we leave alone. */
+		semaphores->edits.items[i].is_write = value != now;
 	}
 	return error;
 }
@@ -139,4 +186,24 @@ struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid)
 struct probe_error *semaphores_write(struct semaphores *semaphores, int mem)
 {
 	return edits_write(&semaphores->edits, mem);
+}
+
+size_t semaphores_short(const struct registry *registry, pid_t pid)
+{
+	struct semaphores all = {0};
+	struct probe_error *error = NULL;
+	size_t count = 0;
+
+	if (!semaphores_add_all(&all, registry))
+		error = probe_error_no_memory();
+	if (!error)
+		error = semaphores_prepare(&all);
+	semaphores_keep(&all, registry);
+	if (!error)
+		error = semaphores_read(&all, pid);
+	for (size_t i = 0; i < all.edits.count && !error; i++)
+		count += edits_found(&all.edits, i) && all.edits.items[i].is_write;
+	probe_error_free(error);
+	semaphores_deinit(&all);
+	return count;
 }

@@ -7,6 +7,7 @@
 #define LIBPROBE_SEMAPHORES_H
 
 #include "libprobe/edits.h"
+#include "libprobe/registry.h"
 #include "libprobe/select.h"
 
 /* Where OCaml's protocol (plan_is_ocaml()) or SystemTap's counts: beside the note's address. */
@@ -21,7 +22,8 @@ struct semaphores {
 	struct semaphore_change {
 		uint64_t address;
 		int32_t by;
-		bool is_set; /* to 0, whatever it is */
+		bool is_set;	/* to 0, whatever it is */
+		uint16_t least; /* what it is at the least afterwards, see semaphores_keep() */
 	} * items;
 	size_t count;
 	struct edits edits;
@@ -32,13 +34,27 @@ bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by);
 
 /* The last step before threads are stopped: sorts, makes room. */
 PROBE_MUST_CHECK struct probe_error *semaphores_prepare(struct semaphores *semaphores);
+
+/*
+ * Of semaphores that are prepared: none is to be less than what a registry says
+ * its sessions have added. That makes good what a controller has not done that
+ * was killed between the registry and the semaphores, in either order.
+ */
+void semaphores_keep(struct semaphores *semaphores, const struct registry *registry);
+
+/* Adds all semaphores of a registry, to be looked at by semaphores_keep(). */
+bool semaphores_add_all(struct semaphores *semaphores, const struct registry *registry);
+
+/* How many semaphores are less than what the registry says; 0 where that cannot be known. */
+size_t semaphores_short(const struct registry *registry, pid_t pid);
+
 void semaphores_deinit(struct semaphores *semaphores);
 
 /*
  * Reads them and computes their new values. None becomes less than 0, as
- * others may have lowered it; one to be lowered that is not there any more is
- * left out. Errors: PROBE_ERROR_STATE (one would overflow), PROBE_ERROR_FORMAT
- * (one to be raised cannot be read), those of edits_read().
+ * others may have lowered it, or than semaphores_keep() says; one to be lowered that is not there
+ * any more is left out. Errors: PROBE_ERROR_STATE (one would overflow), PROBE_ERROR_FORMAT (one to
+ * be raised cannot be read), those of edits_read().
  */
 PROBE_MUST_CHECK struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid);
 

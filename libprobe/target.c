@@ -335,6 +335,7 @@ static struct probe_error *lower_all(struct change *c, const struct selection *s
 	}
 	if (!error)
 		error = semaphores_prepare(&semaphores);
+	semaphores_keep(&semaphores, &c->registry);
 	if (!error)
 		error = semaphores_read(&semaphores, c->pid);
 	if (!error && semaphores.count)
