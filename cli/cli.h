@@ -30,6 +30,7 @@ command_fn cmd_list;
 command_fn cmd_status;
 command_fn cmd_enable;
 command_fn cmd_disable;
+command_fn cmd_repair;
 command_fn cmd_run;
 command_fn cmd_trace;
 

@@ -177,6 +177,20 @@ static struct probe_error *print_process(const struct status_options *options,
 
 /* ---- The command ------------------------------------------------------------ */
 
+/* What dead controllers left does no harm, but every hit pays for it. */
+static struct probe_error *warn_of_stale(struct probe_target *target)
+{
+	size_t sessions;
+	struct probe_error *error = probe_target_stale(target, &sessions);
+
+	if (!error && sessions)
+		report_warning("process %d has %zu session%s of dead controllers: `probectl "
+			       "repair -p %d` removes what is left of them",
+			probe_target_pid(target), sessions, sessions == 1 ? "" : "s",
+			probe_target_pid(target));
+	return error;
+}
+
 static struct probe_error *status_process(
 	const struct status_options *options, pid_t pid, struct table *table, size_t *shown)
 {
@@ -191,6 +205,8 @@ static struct probe_error *status_process(
 		error = check_patterns(&options->common.patterns, &process);
 	if (!error)
 		error = print_process(options, &process, table, shown);
+	if (!error)
+		error = warn_of_stale(target);
 	free(process.probes);
 	probe_target_close(target);
 	return error;

@@ -144,6 +144,20 @@ static bool read_sites(const struct change *change, struct edits *edits)
 	return !error;
 }
 
+size_t site_count_patched(const struct change *change)
+{
+	const struct registry *r = &change->registry;
+	struct edits edits = {0};
+	size_t count = 0;
+
+	if (r->site_count && read_sites(change, &edits))
+		for (size_t i = 0; i < r->site_count; i++)
+			count += r->sites[i].pc && site_state(r, &r->sites[i],
+							   edits_found(&edits, i)) == SITE_PATCHED;
+	edits_deinit(&edits);
+	return count;
+}
+
 void site_forget_closed(struct change *change)
 {
 	struct registry *r = &change->registry;

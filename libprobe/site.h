@@ -15,6 +15,9 @@ enum site_state {
 enum site_state site_state(
 	const struct registry *registry, const struct reg_site *site, const uint8_t *bytes);
 
+/* How many sites of the registry are patched. */
+size_t site_count_patched(const struct change *change);
+
 /*
  * Takes out of the registry (in this process) what was in libraries that are
  * closed, or opened anew: nothing is written where they were.

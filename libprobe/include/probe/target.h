@@ -133,6 +133,30 @@ struct probe_status {
 PROBE_MUST_CHECK struct probe_error *probe_target_status(
 	struct probe_target *target, struct probe_status **ret, size_t *count_ret);
 
+/* ---- Repair ------------------------------------------------------------------ */
+
+/* What was left by controllers that died, and has been removed. Initialise with {0}. */
+struct probe_repair {
+	size_t sessions;
+	size_t sites;	   /* patched ones, that are as they were now */
+	size_t semaphores; /* of those sessions, or that were not what the others had added */
+	size_t waiting;	   /* sessions that are off, and whose code a thread is still in */
+};
+
+/*
+ * Removes what controllers left that died while they changed or traced the
+ * target: their sessions, and what they had half done. Every other function
+ * that changes a target does so first, too. Also in its children that were
+ * forked meanwhile. Adds to *ret.
+ * Errors are those of control; what was done before is in *ret.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_target_repair(
+	struct probe_target *target, struct probe_repair *ret);
+
+/* How many sessions of dead controllers the target has. Does not stop it. */
+PROBE_MUST_CHECK struct probe_error *probe_target_stale(
+	struct probe_target *target, size_t *sessions_ret);
+
 /* ---- Attached sessions ------------------------------------------------------ */
 
 enum probe_session_kind {

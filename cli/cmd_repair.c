@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* probectl repair: removes what controllers left that died. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/out.h"
+#include "probe/target.h"
+
+struct repair_options {
+	struct common_options common;
+	bool json;
+};
+
+/* ---- Printing --------------------------------------------------------------- */
+
+static void add_count(struct out *out, size_t count, const char *what)
+{
+	if (!count)
+		return;
+	out_text(out, out->data[out->length - 1] == ':' ? " " : ", ");
+	out_unsigned(out, count);
+	out_char(out, ' ');
+	out_text(out, what);
+	if (count != 1)
+		out_char(out, 's');
+}
+
+static bool is_nothing(const struct probe_repair *repair)
+{
+	static const struct probe_repair none;
+
+	return memcmp(repair, &none, sizeof(none)) == 0;
+}
+
+static void add_text(struct out *out, pid_t pid, const struct probe_repair *repair)
+{
+	struct probe_repair done = *repair;
+
+	out_text(out, "process ");
+	out_unsigned(out, (uint64_t)pid);
+	done.waiting = 0;
+	if (is_nothing(&done)) {
+		out_text(out, ": nothing to repair");
+	} else {
+		out_text(out, ": removed:");
+		add_count(out, done.sessions, "session");
+		add_count(out, done.sites, "site");
+		add_count(out, done.semaphores, "semaphore");
+	}
+	if (repair->waiting)
+		out_text(out, "; a thread is still in the code of a session that is off: repair "
+			      "again later");
+	out_char(out, '\n');
+}
+
+static void add_json(struct out *out, pid_t pid, const struct probe_repair *repair)
+{
+	out_text(out, "{\"pid\":");
+	out_unsigned(out, (uint64_t)pid);
+	out_text(out, ",\"sessions\":");
+	out_unsigned(out, repair->sessions);
+	out_text(out, ",\"sites\":");
+	out_unsigned(out, repair->sites);
+	out_text(out, ",\"semaphores\":");
+	out_unsigned(out, repair->semaphores);
+	out_text(out, ",\"waiting\":");
+	out_unsigned(out, repair->waiting);
+	out_text(out, "}\n");
+}
+
+static struct probe_error *print(
+	const struct repair_options *options, pid_t pid, const struct probe_repair *repair)
+{
+	struct probe_error *error;
+	struct out out = {0};
+
+	if (options->json)
+		add_json(&out, pid, repair);
+	else
+		add_text(&out, pid, repair);
+	error = out_flush(&out, stdout);
+	out_deinit(&out);
+	return error;
+}
+
+/* ---- The command ------------------------------------------------------------ */
+
+static struct probe_error *repair_process(const struct repair_options *options, pid_t pid)
+{
+	struct probe_repair repair = {0};
+	struct probe_target *target;
+	struct probe_error *error = probe_target_open(pid, NULL, &target);
+
+	if (error)
+		return error;
+	error = probe_target_repair(target, &repair);
+	if (!error)
+		error = print(options, pid, &repair);
+	else if (options->common.pids.count > 1)
+		error = probe_error_prefix(error, "process %d", (int)pid);
+	probe_target_close(target);
+	return error;
+}
+
+static struct probe_error *repair_checked(struct repair_options *options, int *status_ret)
+{
+	const struct common_options *common = &options->common;
+
+	if (common->program || common->operand_count)
+		return probe_error_new(PROBE_ERROR_USAGE, "repair takes processes only: -p PID");
+	if (!common->pids.count)
+		return probe_error_new(PROBE_ERROR_USAGE, "repair: which process? Give -p PID");
+	/* Every process, even if one fails; they are independent of each other. */
+	for (size_t i = 0; i < common->pids.count; i++) {
+		struct probe_error *error = repair_process(options, common->pids.items[i]);
+
+		if (error)
+			*status_ret = report_error(error);
+	}
+	return NULL;
+}
+
+struct probe_error *cmd_repair(int argc, char **argv, int *status_ret)
+{
+	struct repair_options options = {0};
+	const struct option_row rows[] = {
+		OPTIONS_PID(&options.common),
+		{.name = "json",
+			.kind = OPTION_FLAG,
+			.target = &options.json,
+			.help = "print one JSON object a line"},
+	};
+	const struct command_line line = {
+		.synopsis = "repair [--json] -p PID[,PID...]",
+		.help = "Removes what controllers left in processes that were killed: sessions "
+			"that\n"
+			"nobody reads any more, and probes switched half on or half off. Any other "
+			"command\n"
+			"that changes a process does the same first.\n",
+		.rows = rows,
+		.row_count = sizeof(rows) / sizeof(rows[0]),
+	};
+	bool helped = false;
+	struct probe_error *error = options_parse(&line, argc, argv, &options.common, &helped);
+
+	if (!error && !helped)
+		error = repair_checked(&options, status_ret);
+	options_deinit(&options.common);
+	return error;
+}

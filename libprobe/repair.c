@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Removing what controllers left that died: every change does so before it
+ * begins; here it is done for its own sake, and told.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/attach.h"
+#include "libprobe/children.h"
+#include "libprobe/site.h"
+#include "libprobe/target_internal.h"
+
+static size_t count_retired(const struct registry *registry)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < registry->session_count; i++)
+		count += (registry->sessions[i].flags & REG_SESSION_RETIRED) != 0;
+	return count;
+}
+
+static struct probe_error *repair(struct change *c, struct probe_repair *ret)
+{
+	size_t patched = site_count_patched(c), semaphores, low, left;
+	struct probe_error *error;
+
+	if (!detach_find_stale(c) && !detach_has_leftovers(&c->registry))
+		return NULL;
+	low = semaphores_short(&c->registry, c->pid);
+	ret->sessions += count_retired(&c->registry);
+	semaphores = c->registry.semaphore_count;
+	error = detach_unreferenced(c);
+	/* Those of the sessions, and of the others that were too low. */
+	ret->semaphores += semaphores - c->registry.semaphore_count + low;
+	ret->sites += patched - site_count_patched(c);
+	left = count_retired(&c->registry);
+	ret->sessions -= left;
+	ret->waiting += left;
+	return error;
+}
+
+/* Has a process data of ours? Reads its maps only. */
+static bool is_touched(pid_t pid)
+{
+	struct maps maps = {0};
+	struct probe_error *error = maps_read(pid, &maps);
+	bool found = false;
+
+	for (size_t i = 0; !error && i < maps.count && !found; i++)
+		found = strcmp(maps.items[i].path, "/memfd:" DATA_NAME) == 0;
+	probe_error_free(error);
+	maps_deinit(&maps);
+	return found;
+}
+
+/* Children were forked with the code and the registry that their parent had then. */
+static struct probe_error *repair_children(pid_t pid, struct probe_repair *ret)
+{
+	pid_t *children = children_of(pid);
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; children && children[i] && !error; i++) {
+		struct probe_target *child;
+
+		if (!is_touched(children[i]))
+			continue;
+		error = probe_target_open(children[i], NULL, &child);
+		if (error)
+			break;
+		error = probe_target_repair(child, ret);
+		probe_target_close(child);
+		error = probe_error_prefix(error, "child %d", (int)children[i]);
+	}
+	free(children);
+	return error;
+}
+
+struct probe_error *probe_target_repair(struct probe_target *target, struct probe_repair *ret)
+{
+	struct probe_error *error;
+	struct change c;
+
+	error = change_begin(target, &c);
+	if (error)
+		return error;
+	error = repair(&c, ret);
+	change_end(&c);
+	return error ? error : repair_children(target->pid, ret);
+}
+
+struct probe_error *probe_target_stale(struct probe_target *target, size_t *sessions_ret)
+{
+	struct registry registry = {0};
+	struct maps maps = {0};
+	struct probe_error *error = maps_read(target->pid, &maps);
+
+	*sessions_ret = 0;
+	if (!error)
+		error = registry_load(target->pid, &maps, &registry);
+	for (size_t i = 0; i < registry.session_count; i++)
+		*sessions_ret += registry_is_dead(&registry.sessions[i]) ||
+				 registry.sessions[i].flags & REG_SESSION_RETIRED;
+	registry_deinit(&registry);
+	maps_deinit(&maps);
+	return error;
+}
