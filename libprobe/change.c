@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "libprobe/change.h"
+#include "libprobe/clock.h"
 #include "libprobe/memory.h"
 #include "libprobe/procfs.h"
 #include "libprobe/seccomp.h"
@@ -35,6 +36,7 @@
 #include "libprobe/threads.h"
 
 enum {
+	MOMENT_NS = 200000,
 	LOCK_TRIES = 500,
 	LOCK_WAIT_NS = 10000000,
 	ARENA_BYTES = 256 << 10,
@@ -142,6 +144,28 @@ void change_end(struct change *change)
 
 /* ---- Stopping and running --------------------------------------------------------- */
 
+/*
+ * A target that is stopped again before it has come to run stands still for as
+ * long as both stops together: it is given a moment between them.
+ */
+static void let_run(const struct change *change)
+{
+	uint64_t since = clock_monotonic_ns() - change->resumed_ns;
+
+	if (change->resumed_ns && since < MOMENT_NS)
+		nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS - since}, NULL);
+}
+
+/* Lets the stopped threads go, and notes how long they stood. */
+static void resume(struct change *change)
+{
+	uint64_t ns = control_resume(&change->control);
+
+	if (ns > change->stop_ns)
+		change->stop_ns = ns;
+	change->resumed_ns = clock_monotonic_ns();
+}
+
 struct probe_error *change_stop(struct change *change)
 {
 	struct probe_error *error;
@@ -150,6 +174,7 @@ struct probe_error *change_stop(struct change *change)
 		change->control = change->target->control;
 		return NULL;
 	}
+	let_run(change);
 	error = control_stop(change->pid, &change->control);
 	change->stopped = !error;
 	return error;
@@ -157,14 +182,10 @@ struct probe_error *change_stop(struct change *change)
 
 void change_resume(struct change *change)
 {
-	uint64_t ns;
-
 	if (!change->stopped)
 		return;
 	change->stopped = false;
-	ns = control_resume(&change->control);
-	if (ns > change->stop_ns)
-		change->stop_ns = ns;
+	resume(change);
 }
 
 static struct probe_error *run_stopped(
@@ -189,6 +210,8 @@ struct probe_error *change_run(
 	if (!change->gadgets.syscall_ret)
 		error = control_find_gadgets(&change->modules, &change->gadgets);
 	if (!error && borrow)
+		let_run(change);
+	if (!error && borrow)
 		error = control_borrow(change->pid, &change->maps, &change->control);
 	else if (!error && change->target->held)
 		change->control = change->target->control;
@@ -199,12 +222,8 @@ struct probe_error *change_run(
 	change->filter_allows = !error;
 	if (!error)
 		error = run_stopped(change, what, calls, count);
-	if (borrow) {
-		uint64_t ns = control_resume(&change->control);
-
-		if (ns > change->stop_ns)
-			change->stop_ns = ns;
-	}
+	if (borrow)
+		resume(change);
 	return error;
 }
 
@@ -363,8 +382,8 @@ struct probe_error *change_map_data(
 {
 	struct registry *r = &change->registry;
 	struct control_call create = {SYS_memfd_create, {r->home + NAME_OFFSET, MFD_CLOEXEC}, 0};
-	struct probe_error *error = NULL;
-	struct control_call calls[2];
+	struct control_call map, finish;
+	struct probe_error *error = NULL, *unfinished;
 
 	*fd_ret = -1;
 	if (!r->guard)
@@ -373,19 +392,19 @@ struct probe_error *change_map_data(
 		error = change_run(change, "create shared memory", &create, 1);
 	if (error)
 		return error;
+	map = call_mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, create.result);
+	finish = (struct control_call){SYS_close, {create.result}, 0};
 	error = open_shared(change->pid, create.result, size, fd_ret);
-	calls[0] = call_mmap(
-		0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, create.result);
-	calls[1] = (struct control_call){SYS_close, {create.result}, 0};
-	if (error) {
-		probe_error_free(change_run(change, "close a file", &calls[1], 1));
-		return error;
-	}
-	error = change_run(change, "map shared memory", calls, 2);
-	if (error && calls[0].result < 0)
-		probe_error_free(change_run(change, "close a file", &calls[1], 1));
-	*address_ret = calls[0].result;
-	if (error) {
+	if (!error)
+		error = change_run(change, "map shared memory", &map, 1);
+	*address_ret = map.result;
+	/* The mappings keep it: the target is not to have one descriptor more. */
+	unfinished = change_run(change, "close a file", &finish, 1);
+	if (error)
+		probe_error_free(unfinished);
+	else
+		error = unfinished;
+	if (error && *fd_ret >= 0) {
 		close(*fd_ret);
 		*fd_ret = -1;
 	}

@@ -32,10 +32,11 @@ struct change {
 	struct control_gadgets gadgets;
 	struct control control; /* while stopped or borrowed */
 	bool stopped;
-	bool filtered;	    /* its threads have seccomp filters ... */
-	bool filter_allows; /* ... and that of the thread that was borrowed allows our calls */
-	uint64_t stop_ns;   /* the longest stop so far */
-	bool atomic;	    /* stop for counters, too */
+	bool filtered;	     /* its threads have seccomp filters ... */
+	bool filter_allows;  /* ... and that of the thread that was borrowed allows our calls */
+	uint64_t resumed_ns; /* when it was let go last (CLOCK_MONOTONIC), or 0 */
+	uint64_t stop_ns;    /* the longest stop so far */
+	bool atomic;	     /* stop for counters, too */
 };
 
 /*

@@ -56,6 +56,7 @@ stop_us()
 idle() { sleep 0.05; }
 probectl_enable() { "$PROBECTL" enable -v -p "$gap_pid" gap:hit; }
 probectl_disable() { "$PROBECTL" disable -v -p "$gap_pid" gap:hit; }
+bare_attach() { "$BUILD/bench/attach" "$gap_pid"; }
 bpftrace_attach() { for_a_while bpftrace -p "$gap_pid" -e "usdt:$TARGETS/gap:gap:hit { @ = count(); }"; }
 gdb_attach() { gdb -q -nx -batch -iex 'set debuginfod enabled off' -ex 'break -probe-stap gap:hit' -p "$gap_pid"; }
 perf_attach()
@@ -85,6 +86,7 @@ pauses()
 heading "longest pause of one thread, one probe, us" median worst "own word"
 gap_start
 pauses "nobody touches it" idle
+pauses "limit: attach and detach alone (ptrace)" bare_attach
 if [ -x "$PROBECTL" ]; then
 	# The first mapping of the region is the longest; the median hides it, worst shows it.
 	pauses "probectl enable" probectl_enable probectl_disable

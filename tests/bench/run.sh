@@ -34,6 +34,7 @@ mkdir -p "$tools"
 flags=(-O2 -std=gnu11 -D_GNU_SOURCE -Itests/bench)
 cc=${CC:-gcc}
 "$cc" "${flags[@]}" -o "$tools/stopwatch" tests/bench/stopwatch.c || exit 1
+"$cc" "${flags[@]}" -o "$tools/attach" tests/bench/attach.c || exit 1
 "$cc" "${flags[@]}" -o "$tools/called" tests/bench/called.c || exit 1
 "$cc" "${flags[@]}" -pg -o "$tools/called_pg" tests/bench/called.c || exit 1
 "$cc" "${flags[@]}" -pthread -o "$tools/lttng_loop" tests/bench/lttng_loop.c -llttng-ust -ldl \
