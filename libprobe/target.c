@@ -274,15 +274,21 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 /* ---- Disabling ----------------------------------------------------------------------- */
 
 /* A probe that only other tools hold: --force ends that. */
-static struct probe_error *force_off(
-	struct semaphores *semaphores, const struct selection *s, const struct select_probe *probe)
+static struct probe_error *force_off(pid_t pid, struct semaphores *semaphores,
+	const struct selection *s, const struct select_probe *probe, bool *was_on_ret)
 {
 	uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
 	size_t count = addresses ? semaphores_of(s, probe, addresses) : 0;
 	bool ok = addresses != NULL;
 
-	for (size_t i = 0; i < count && ok; i++)
+	*was_on_ret = false;
+	for (size_t i = 0; i < count && ok; i++) {
+		uint16_t value = 0;
+
+		if (memory_read(pid, addresses[i], &value, sizeof(value)) == sizeof(value) && value)
+			*was_on_ret = true;
 		ok = semaphores_add(semaphores, addresses[i], 0);
+	}
 	free(addresses);
 	return ok ? NULL : probe_error_no_memory();
 }
@@ -323,15 +329,14 @@ static struct probe_error *lower_all(struct change *c, const struct selection *s
 	for (size_t i = 0; i < s->probe_count && !error; i++) {
 		const struct select_probe *probe = &s->probes[i];
 		struct reg_probe *known = registry_persistent(&c->registry, probe->key);
+		bool was_on = known != NULL;
 
 		if (known)
 			error = drop_reference(c, &semaphores, known, request->force);
-		else if (request->force)
-			error = force_off(&semaphores, s, probe);
-		else
-			continue; /* see check_enabled() */
-		report->probes++;
-		report->sites += probe->site_count;
+		else if (request->force) /* else see check_enabled() */
+			error = force_off(c->pid, &semaphores, s, probe, &was_on);
+		report->probes += was_on;
+		report->sites += was_on ? probe->site_count : 0;
 	}
 	if (!error)
 		error = semaphores_prepare(&semaphores);
