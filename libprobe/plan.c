@@ -13,6 +13,9 @@
  *     tables, relocations, exported symbols) or constant   every segment
  *   - a 32-bit distance from a table to it (jump tables    every table whose
  *     of position-independent code)                        address the code takes
+ *   - a distance from a label of its function (GCC's       no function both takes
+ *     labels as values), kept anywhere                     such an address and has
+ *                                                          an indirect jump
  *   - a landing pad of an exception table                  the function's table
  *   - a call that returns to it                            arch->move()
  *
@@ -56,6 +59,12 @@ bool plan_is_ocaml(const char *provider)
 	return false;
 }
 
+/* The function that a site is in. */
+struct around {
+	struct object_range range;
+	enum { JUMPS_UNKNOWN, JUMPS_NOT, JUMPS_INDIRECTLY } jumps; /* see has_indirect_jump() */
+};
+
 /* The search through one object. */
 struct search {
 	struct object *object;
@@ -63,7 +72,8 @@ struct search {
 	const uint8_t *file;
 	size_t file_size;
 	struct arch_windows windows;
-	struct plan **plans; /* of the windows, in their order */
+	struct plan **plans;	  /* of the windows, in their order */
+	struct around *functions; /* that they are in */
 };
 
 /* The file's bytes of a segment, as far as the file has them. */
@@ -86,7 +96,73 @@ static void on_reference(void *data, size_t site)
 		s->plans[site]->cannot_move = entered;
 }
 
-/* A possible jump table: distances from its own start to code. */
+/* Something leads to an address, which windows that overlap may share. */
+static void refer(struct search *s, uint64_t target)
+{
+	size_t found = arch_windows_find(&s->windows, target);
+
+	for (; found != SIZE_MAX && target - s->windows.sites[found] < s->windows.jump_length;
+		found--)
+		on_reference(s, found);
+}
+
+/* Has a function, decoded, a jump to where a register or a word says? */
+static bool has_indirect_jump(const struct search *s, struct object_range range)
+{
+	const struct object_segment *segment = object_segment_of(s->object, range.start);
+	const uint8_t *bytes;
+	size_t size, at = 0;
+
+	bytes = segment ? segment_bytes(s, segment, &size) : NULL;
+	if (!bytes || range.start - segment->address >= size)
+		return true;
+	bytes += range.start - segment->address;
+	size -= range.start - segment->address;
+	if (range.end - range.start < size)
+		size = range.end - range.start;
+	while (at < size) {
+		struct arch_insn insn;
+
+		if (!s->arch->decode(bytes + at, size - at, range.start + at, &insn) ||
+			insn.flow == ARCH_FLOW_INDIRECT_JUMP)
+			return true;
+		at += insn.length;
+	}
+	return false;
+}
+
+/*
+ * A label's address is taken within a function. It may be all that is wanted
+ * (__builtin_setjmp), but the code may also compute others from it, to jump to
+ * one. Functions are in the order of their sites.
+ */
+static void refer_label(struct search *s, uint64_t label)
+{
+	size_t low = 0, high = s->windows.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (s->functions[middle].range.end <= label)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < s->windows.count && s->functions[low].range.start < label; low++) {
+		struct around *around = &s->functions[low];
+
+		if (around->jumps == JUMPS_UNKNOWN)
+			around->jumps =
+				has_indirect_jump(s, around->range) ? JUMPS_INDIRECTLY : JUMPS_NOT;
+		if (around->jumps == JUMPS_INDIRECTLY)
+			on_reference(s, low);
+	}
+}
+
+/*
+ * The code takes an address: of a label, or of a jump table, which holds
+ * distances from its own start to code. Tables may be in the text.
+ */
 static void on_constant(void *data, uint64_t base)
 {
 	struct search *s = data;
@@ -94,8 +170,10 @@ static void on_constant(void *data, uint64_t base)
 	const uint8_t *bytes;
 	size_t size;
 
-	if (!segment || segment->executable)
+	if (!segment)
 		return;
+	if (segment->executable)
+		refer_label(s, base);
 	bytes = segment_bytes(s, segment, &size);
 	if (!bytes || base - segment->address >= size)
 		return;
@@ -103,16 +181,11 @@ static void on_constant(void *data, uint64_t base)
 	size -= base - segment->address;
 	for (size_t i = 0; i < TABLE_ENTRIES_MAX && (i + 1) * 4 <= size; i++) {
 		const struct object_segment *to;
-		uint64_t target;
 		int32_t distance;
-		size_t found;
 
 		memcpy(&distance, bytes + i * 4, sizeof(distance));
-		target = base + (int64_t)distance;
-		found = arch_windows_find(&s->windows, target);
-		if (found != SIZE_MAX)
-			on_reference(s, found);
-		to = object_segment_of(s->object, target);
+		refer(s, base + (int64_t)distance);
+		to = object_segment_of(s->object, base + (int64_t)distance);
 		if (!to || !to->executable)
 			return;
 	}
@@ -123,12 +196,9 @@ static void search_words(struct search *s, const uint8_t *bytes, size_t size)
 {
 	for (size_t i = 0; i + 8 <= size; i += 8) {
 		uint64_t word;
-		size_t found;
 
 		memcpy(&word, bytes + i, sizeof(word));
-		found = arch_windows_find(&s->windows, word);
-		if (found != SIZE_MAX)
-			on_reference(s, found);
+		refer(s, word);
 	}
 }
 
@@ -325,21 +395,21 @@ static int compare_plans(const void *a, const void *b)
 	return x->pc < y->pc ? -1 : x->pc > y->pc;
 }
 
-/* Decides cannot_move for every plan in s->plans. */
-static struct probe_error *prove(struct search *s, size_t count)
+/* The function that a site is in; where nothing tells, what is around it. */
+static struct object_range function_of(const struct search *s, uint64_t pc)
 {
-	uint64_t *sites = calloc(count, sizeof(*sites));
+	struct object_function function;
+
+	if (object_function_at(s->object, pc, &function))
+		return function.range;
+	return (struct object_range){pc > GAP_MAX ? pc - GAP_MAX : 0, pc + GAP_MAX};
+}
+
+/* What the bytes at each site say; drops those whose address another has. Returns the rest. */
+static size_t begin_proofs(struct search *s, size_t count, uint64_t *sites)
+{
 	size_t distinct = 0;
 
-	if (!sites)
-		return probe_error_no_memory();
-	s->file = object_map(s->object, &s->file_size);
-	if (!s->file) {
-		free(sites);
-		return probe_error_new(
-			PROBE_ERROR_SYSTEM, "%s: cannot be mapped", object_path(s->object));
-	}
-	qsort(s->plans, count, sizeof(*s->plans), compare_plans);
 	for (size_t i = 0; i < count; i++) {
 		struct arch_moved moved = {0};
 		struct plan *p = s->plans[i];
@@ -355,8 +425,28 @@ static struct probe_error *prove(struct search *s, size_t count)
 				&moved);
 		p->moved_length = moved.length;
 		sites[distinct] = p->pc;
+		s->functions[distinct].range = function_of(s, p->pc);
 		s->plans[distinct++] = p;
 	}
+	return distinct;
+}
+
+/* Decides cannot_move for every plan in s->plans. */
+static struct probe_error *prove(struct search *s, size_t count)
+{
+	uint64_t *sites = calloc(count, sizeof(*sites));
+	size_t distinct;
+
+	s->functions = calloc(count, sizeof(*s->functions));
+	s->file = object_map(s->object, &s->file_size);
+	if (!sites || !s->functions || !s->file) {
+		free(sites);
+		return s->file ? probe_error_no_memory()
+			       : probe_error_new(PROBE_ERROR_SYSTEM, "%s: cannot be mapped",
+					 object_path(s->object));
+	}
+	qsort(s->plans, count, sizeof(*s->plans), compare_plans);
+	distinct = begin_proofs(s, count, sites);
 	arch_windows_init(&s->windows, sites, distinct, s->arch->jump_length);
 	search_object(s);
 	for (size_t i = 0; i < distinct; i++) {
@@ -409,6 +499,7 @@ struct probe_error *plan_sites(struct object *object, const struct sdt_note *con
 			"the disassembler library libcapstone.so.4 is missing: install it");
 	if (!error && relocation && candidates)
 		error = prove(s, candidates);
+	free(s->functions);
 	free(s->plans);
 	free(s);
 	return error;

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The proof that instructions may be moved: assembled functions with every way
+ * of getting behind a site's nop, each refused for its reason, and with what
+ * only looks like one. All are linked as different linkers lay files out.
+ */
+#include "elf_image.h"
+
+#include "elf/sdt.h"
+#include "libprobe/plan.h"
+
+/* ---- Functions ---------------------------------------------------------------------- */
+
+static const char entered[] = "something in the module may jump behind the nop";
+static const char entered_short[] = "a branch enters the instructions behind the nop";
+static const char landing_pad[] = "an exception lands behind the nop";
+static const char call_returns[] = "a call returns behind the nop";
+static const char jumps[] = "a jump or return stands right behind the nop";
+static const char undecodable[] = "the bytes behind the nop cannot be decoded";
+static const char unsupported[] = "an instruction behind the nop cannot run elsewhere";
+
+/* SITE, and the labels in the bytes behind it: four one-byte instructions, then more. */
+#define BYTES "in1: cwtl\nin2: cwtl\nin3: cwtl\nin4: cwtl\n lea 1(%rax), %rax\n"
+
+static const struct function {
+	const char *name, *body, *reason; /* NULL: they may be moved */
+} functions[] = {
+	/* ---- What is safe ---- */
+	{"plain", "SITE\n lea 1(%rax), %rax\n lea 1(%rax), %rax\n ret\n", NULL},
+	{"loop_to_site",
+		"1: SITE\n lea 1(%rax), %rax\n lea 1(%rax), %rax\n dec %rdi\n jnz 1b\n ret\n",
+		NULL},
+	{"branch_behind_window",
+		" jz 1f\n SITE\n lea 1(%rax), %rax\n1: lea 1(%rax), %rax\n jmp 1b\n", NULL},
+	{"call_is_last", "SITE\n call 1f\n lea 1(%rax), %rax\n1: ret\n", NULL},
+	{"long_call_is_last", "SITE\n cwtl\n call *0x1000(%rax)\n ret\n", NULL},
+	{"return_is_last", "SITE\n lea 1(%rax), %rax\n ret\n", NULL},
+	{"return_and_padding", "SITE\n ret\n nopw 0(%rax,%rax)\n nop\n", NULL},
+	{"site_in_data",
+		"1: SITE\n lea 1(%rax), %rax\n ret\n .section .data.rel.ro, \"aw\"\n"
+		" .balign 8\n .quad 1b\n .previous\n",
+		NULL},
+	{"relative_operand", "SITE\n mov plain(%rip), %eax\n ret\n", NULL},
+	/* A displacement that has a short jump's bytes in it, which nothing runs. */
+	{"looks_like_a_branch", "SITE\n" BYTES " mov $0x0000f4eb, %eax\n ret\n", NULL},
+	{"jump_table_beside",
+		" lea 8f(%rip), %rcx\n movslq (%rcx,%rdi,4), %rax\n add %rcx, %rax\n jmp *%rax\n"
+		"9: SITE\n lea 1(%rax), %rax\n lea 1(%rax), %rax\n7: ret\n"
+		" .section .rodata\n .balign 4\n8: .long 9b - 8b, 7b - 8b\n .previous\n",
+		NULL},
+
+	/* ---- Direct branches ---- */
+	{"short_forwards", " jz in2\n SITE\n" BYTES " ret\n", entered_short},
+	{"short_backwards", "SITE\n" BYTES " dec %rdi\n jnz in3\n ret\n", entered_short},
+	{"short_jump", " jmp in1\n SITE\n" BYTES " ret\n", entered_short},
+	{"short_jump_to_last", " jmp in4\n SITE\n" BYTES " ret\n", entered_short},
+	{"loop", "SITE\n" BYTES " loop in1\n ret\n", entered_short},
+	{"jrcxz", " jrcxz in4\n SITE\n" BYTES " ret\n", entered_short},
+	{"from_another_function",
+		"SITE\n" BYTES " ret\n .cfi_endproc\nother: .cfi_startproc\n jmp in2\n",
+		entered_short},
+	{"from_unknown_code",
+		"SITE\n" BYTES " ret\n .cfi_endproc\n jmp in2\n .cfi_startproc\n nop\n",
+		entered_short},
+	{"long_branch", " .byte 0x0f, 0x84\n .long in2 - . - 4\n SITE\n" BYTES " ret\n", entered},
+	{"long_jump", " .byte 0xe9\n .long in3 - . - 4\n SITE\n" BYTES " ret\n", entered},
+	{"far_away",
+		"SITE\n" BYTES " ret\n .cfi_endproc\n .section .text.unlikely, \"ax\"\n"
+		" .zero 1000, 0xcc\n jmp in2\n .previous\n .cfi_startproc\n nop\n",
+		entered},
+	{"called", "SITE\n" BYTES " call in4\n ret\n", entered},
+	{"xbegin", " xbegin in2\n SITE\n" BYTES " ret\n", entered},
+
+	/* ---- Indirect branches ---- */
+	{"jump_table_relative",
+		" lea 8f(%rip), %rcx\n movslq (%rcx,%rdi,4), %rax\n add %rcx, %rax\n jmp *%rax\n"
+		"9: SITE\n" BYTES " ret\n"
+		" .section .rodata\n .balign 4\n8: .long 9b - 8b, in2 - 8b\n .previous\n",
+		entered},
+	{"jump_table_in_text",
+		" lea 8f(%rip), %rcx\n movslq (%rcx,%rdi,4), %rax\n add %rcx, %rax\n jmp *%rax\n"
+		" .balign 4\n8: .long 9f - 8b, in2 - 8b\n"
+		"9: SITE\n" BYTES " ret\n",
+		entered},
+	{"jump_table_absolute",
+		" lea 8f(%rip), %rcx\n jmp *(%rcx,%rdi,8)\n9: SITE\n" BYTES " ret\n"
+		" .section .data.rel.ro, \"aw\"\n .balign 8\n8: .quad 9b, in3\n .previous\n",
+		entered},
+	{"address_in_data",
+		"SITE\n" BYTES
+		" ret\n .section .data, \"aw\"\n .balign 8\n .quad in1\n .previous\n",
+		entered},
+	{"address_in_code", " lea in4(%rip), %rax\n jmp *%rax\n SITE\n" BYTES " ret\n", entered},
+	{"exported", " .globl exported_in\n SITE\n cwtl\nexported_in:" BYTES " ret\n", entered},
+	/* Computed goto by distances from a label (GCC's manual, "Labels as Values"). */
+	{"computed_goto_relative",
+		" lea 9f(%rip), %rcx\n lea 8f(%rip), %rdx\n movslq (%rdx,%rdi,4), %rax\n"
+		" add %rcx, %rax\n jmp *%rax\n9: SITE\n" BYTES " ret\n"
+		" .section .rodata\n .balign 4\n8: .long 0, in2 - 9b\n .previous\n",
+		entered},
+
+	/* What __builtin_setjmp does: nothing is computed from the label. */
+	{"label_alone",
+		" lea 9f(%rip), %rcx\n mov %rcx, 8(%rdi)\n call plain\n9: SITE\n" BYTES " ret\n",
+		NULL},
+
+	/* ---- Exceptions ---- */
+	{"landing_pad",
+		" .cfi_personality 0x1b, personality\n .cfi_lsda 0x1b, 8f\n7: call plain\n6: ret\n"
+		" SITE\n" BYTES " ret\n .section .gcc_except_table, \"a\"\n"
+		"8: .byte 0xff, 0xff, 1\n .uleb128 5f - 4f\n4: .uleb128 7b - 1b\n .uleb128 6b - "
+		"7b\n"
+		" .uleb128 in2 - 1b\n .uleb128 0\n5:\n .previous\n",
+		landing_pad},
+	{"landing_pad_elsewhere",
+		" .cfi_personality 0x1b, personality\n .cfi_lsda 0x1b, 8f\n7: call plain\n6: ret\n"
+		"3: SITE\n" BYTES " ret\n .section .gcc_except_table, \"a\"\n"
+		"8: .byte 0xff, 0xff, 1\n .uleb128 5f - 4f\n4: .uleb128 7b - 1b\n .uleb128 6b - "
+		"7b\n"
+		" .uleb128 3b - 1b\n .uleb128 0\n5:\n .previous\n",
+		NULL},
+
+	/* ---- What stands there ---- */
+	{"call_inside", "SITE\n call *%rax\n lea 1(%rax), %rax\n ret\n", call_returns},
+	{"jump_inside", "SITE\n jmp 1f\n lea 1(%rax), %rax\n1: ret\n", jumps},
+	{"return_inside", "SITE\n ret\n lea 1(%rax), %rax\n ret\n", jumps},
+	{"bad_bytes", "SITE\n .byte 0x06, 0x06, 0x06, 0x06\n ret\n", undecodable},
+	{"loop_inside", "SITE\n cwtl\n cwtl\n1: loop 1b\n ret\n", unsupported},
+};
+
+enum { FUNCTIONS = sizeof(functions) / sizeof(*functions) };
+
+static const char head[] =
+	".macro NOTE name\n"
+	" .pushsection .note.stapsdt, \"\", \"note\"\n .balign 4\n"
+	" .long 892f - 891f, 894f - 893f, 3\n891: .asciz \"stapsdt\"\n892: .balign 4\n"
+	"893: .quad site_\\name, 0, 0\n .asciz \"plan\"\n .asciz \"\\name\"\n .byte 0\n"
+	"894: .balign 4\n .popsection\n.endm\n"
+	" .text\npersonality: .cfi_startproc\n ret\n .cfi_endproc\n";
+
+/* Labels of a function get its name, as those of others are in the same file. */
+static void put_body(FILE *file, const struct function *f)
+{
+	static const char *const labels[] = {"in1", "in2", "in3", "in4"};
+
+	for (const char *at = f->body; *at;) {
+		size_t k;
+
+		for (k = 0; k < 4; k++)
+			if (strncmp(at, labels[k], 3) == 0 && (at == f->body || at[-1] != '_'))
+				break;
+		if (strncmp(at, "SITE", 4) == 0) {
+			fprintf(file, "site_%s: nop", f->name);
+			at += 4;
+		} else if (k < 4) {
+			fprintf(file, "%s_%s", f->name, labels[k]);
+			at += 3;
+		} else {
+			fputc(*at++, file);
+		}
+	}
+}
+
+static void write_source(const char *path)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fputs(head, file);
+	for (size_t i = 0; i < FUNCTIONS; i++) {
+		fprintf(file,
+			" .balign 16, 0xcc\n .type %s, @function\n%s:\n"
+			" .cfi_startproc\n1:\n",
+			functions[i].name, functions[i].name);
+		put_body(file, &functions[i]);
+		fprintf(file,
+			" .cfi_endproc\n .size %s, . - %s\n NOTE %s\n"
+			" .zero 300, 0xcc\n",
+			functions[i].name, functions[i].name, functions[i].name);
+	}
+	fputs(" .globl _start\n_start: ret\n .section .note.GNU-stack, \"\", @progbits\n", file);
+	assert_int_equal(fclose(file), 0);
+}
+
+/* ---- Plans --------------------------------------------------------------------------- */
+
+static const struct sdt_note **notes_of(const struct sdt_notes *notes)
+{
+	const struct sdt_note **ret = calloc(notes->count, sizeof(*ret));
+
+	assert_non_null(ret);
+	for (size_t i = 0; i < notes->count; i++)
+		ret[i] = &notes->notes[i];
+	return ret;
+}
+
+static void check_plans(const char *path, const char *how)
+{
+	struct plan plans[FUNCTIONS];
+	const struct sdt_note **list;
+	struct sdt_notes notes;
+	struct object *object;
+	size_t wrong = 0;
+
+	assert_no_error(object_open(path, &object));
+	assert_no_error(sdt_read(object, &notes));
+	assert_int_equal(notes.count, FUNCTIONS);
+	list = notes_of(&notes);
+	assert_no_error(plan_sites(object, list, notes.count, true, plans));
+	for (size_t i = 0; i < FUNCTIONS; i++) {
+		const char *got = plans[i].cannot_move, *wanted = functions[i].reason;
+
+		assert_string_equal(notes.notes[i].name, functions[i].name);
+		assert_int_equal(plans[i].pc, notes.notes[i].pc);
+		assert_true(plans[i].one_byte_nop);
+		/* A static program exports nothing. */
+		if (strcmp(functions[i].name, "exported") == 0 && strstr(how, "-static"))
+			wanted = NULL;
+		if (got == wanted || (got && wanted && strcmp(got, wanted) == 0))
+			continue;
+		print_message("%s, %s: got \"%s\", wanted \"%s\"\n", how, functions[i].name,
+			got ? got : "movable", wanted ? wanted : "movable");
+		wrong++;
+	}
+	assert_int_equal(wrong, 0);
+	free(list);
+	sdt_notes_deinit(&notes);
+	object_close(object);
+}
+
+static void test_proofs(void **state)
+{
+	static const char *const ways[] = {
+		"-shared",
+		"-shared -Wl,-z,noseparate-code",
+		"-shared -fuse-ld=gold",
+		"-shared -fuse-ld=lld",
+		"-shared -fuse-ld=mold",
+		"-static -no-pie -Wl,--eh-frame-hdr",
+		"-static-pie -Wl,--eh-frame-hdr",
+	};
+	char dir[] = "/tmp/probectl-test-XXXXXX", source[256], path[256];
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(source, sizeof(source), "%s/plan.s", dir);
+	snprintf(path, sizeof(path), "%s/plan", dir);
+	write_source(source);
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		if (run("cc -nostdlib %s -o %s %s%s", ways[i], path, source,
+			    i ? " 2> /dev/null" : ""))
+			check_plans(path, ways[i]);
+		else if (i == 0)
+			fail_msg("cannot be assembled");
+		else
+			print_message("skipped: cannot link with %s\n", ways[i]);
+	}
+	assert_true(run("rm -r %s", dir));
+}
+
+/* Assembles a text and plans all its sites. */
+static size_t plans_of(const char *body, struct plan *plans, size_t room)
+{
+	char dir[] = "/tmp/probectl-test-XXXXXX", source[256], path[256];
+	char *text = NULL;
+	const struct sdt_note **list;
+	struct sdt_notes notes;
+	struct object *object;
+	size_t count;
+
+	assert_non_null(mkdtemp(dir));
+	assert_true(asprintf(&text, "%s%s .section .note.GNU-stack, \"\", @progbits\n", head,
+			    body) > 0);
+	write_file(dir, "plan.s", text, source);
+	snprintf(path, sizeof(path), "%s/plan", dir);
+	assert_true(run("cc -nostdlib -shared -o %s %s", path, source));
+	assert_no_error(object_open(path, &object));
+	assert_no_error(sdt_read(object, &notes));
+	count = notes.count;
+	assert_true(count <= room);
+	list = notes_of(&notes);
+	assert_no_error(plan_sites(object, list, count, true, plans));
+	assert_true(run("rm -r %s", dir));
+	free(text);
+	free(list);
+	sdt_notes_deinit(&notes);
+	object_close(object);
+	return count;
+}
+
+/* An address in the windows of two sites keeps both from being moved. */
+static void test_windows_that_overlap(void **state)
+{
+	struct plan plans[2];
+
+	(void)state;
+	assert_int_equal(
+		plans_of("f: .cfi_startproc\nsite_a: nop\n cwtl\nsite_b: nop\n cwtl\n2: cwtl\n"
+			 " cwtl\n cwtl\n ret\n .cfi_endproc\n NOTE a\n NOTE b\n"
+			 " .data\n .balign 8\n .quad 2b\n",
+			plans, 2),
+		2);
+	assert_string_equal(plans[0].cannot_move, entered);
+	assert_string_equal(plans[1].cannot_move, entered);
+	assert_int_equal(
+		plans_of("f: .cfi_startproc\n lea 8f(%rip), %rcx\nsite_a: nop\n cwtl\n"
+			 "site_b: nop\n cwtl\n2: cwtl\n cwtl\n cwtl\n ret\n .cfi_endproc\n"
+			 " NOTE a\n NOTE b\n .section .rodata\n .balign 4\n8: .long 2b - 8b\n",
+			plans, 2),
+		2);
+	assert_string_equal(plans[0].cannot_move, entered);
+	assert_string_equal(plans[1].cannot_move, entered);
+}
+
+static void test_one_address_twice(void **state)
+{
+	struct plan plans[2];
+
+	(void)state;
+	plans_of("site_a:\nsite_b: nop\n lea 1(%rax), %rax\n ret\n NOTE a\n NOTE b\n", plans, 2);
+	assert_null(plans[0].cannot_move);
+	assert_string_equal(plans[1].cannot_move, "two notes name this address");
+}
+
+static enum probe_plan choose(const struct plan *plan, enum probe_plan only, const char **reason)
+{
+	return plan_choose(plan, &only, 1, reason);
+}
+
+static void test_other_plans(void **state)
+{
+	const char *reason;
+	struct plan plans[5];
+
+	(void)state;
+	assert_int_equal(plans_of("f:\nsite_long: .byte 0x0f, 0x1f, 0x44, 0, 0\n ret\n"
+				  "site_behind: nop\n nopw %cs:0x200(%rax,%rax)\n ret\n"
+				  "site_none: ret\n ret\n ret\n ret\n ret\n"
+				  "site_safe: nop\n lea 1(%rax), %rax\n ret\n"
+				  " .data\nsite_data: nop\n ret\n .text\n"
+				  " NOTE long\n NOTE behind\n NOTE none\n NOTE safe\n NOTE data\n",
+				 plans, 5),
+		5);
+	assert_int_equal(plans[0].nop_length, 5);
+	assert_int_equal(plans[0].nop_offset, 0);
+	assert_false(plans[0].one_byte_nop);
+	assert_int_equal(
+		plan_choose(&plans[0], plan_default_order, 4, &reason), PROBE_PLAN_LONG_NOP);
+	assert_int_equal(choose(&plans[0], PROBE_PLAN_PUN, &reason), PROBE_PLAN_REFUSED);
+	assert_string_equal(reason, "none of the plans asked for is possible there");
+
+	assert_int_equal(plans[1].nop_offset, 1);
+	assert_true(plans[1].nop_length >= 8);
+	assert_int_equal(
+		plan_choose(&plans[1], plan_default_order, 4, &reason), PROBE_PLAN_LONG_NOP);
+	assert_int_equal(choose(&plans[1], PROBE_PLAN_RELOCATE, &reason), PROBE_PLAN_REFUSED);
+	assert_int_equal(choose(&plans[1], PROBE_PLAN_PUN, &reason), PROBE_PLAN_PUN);
+
+	assert_int_equal(
+		plan_choose(&plans[2], plan_default_order, 4, &reason), PROBE_PLAN_REFUSED);
+	assert_string_equal(reason, "the bytes there are not the nop that the note promises");
+
+	assert_int_equal(
+		plan_choose(&plans[3], plan_default_order, 4, &reason), PROBE_PLAN_RELOCATE);
+	assert_int_equal(plans[3].moved_length, 5);
+	assert_int_equal(choose(&plans[3], PROBE_PLAN_PUN, &reason), PROBE_PLAN_PUN);
+	assert_int_equal(choose(&plans[3], PROBE_PLAN_LONG_NOP, &reason), PROBE_PLAN_REFUSED);
+	assert_int_equal(choose(&plans[3], PROBE_PLAN_TOGGLE, &reason), PROBE_PLAN_REFUSED);
+	assert_int_equal(
+		plan_choose(&plans[3], plan_default_order, 0, &reason), PROBE_PLAN_REFUSED);
+
+	assert_int_equal(plans[4].byte_count, 0);
+	assert_int_equal(
+		plan_choose(&plans[4], plan_default_order, 4, &reason), PROBE_PLAN_REFUSED);
+	assert_string_equal(reason, "its address is not in the code of the file");
+}
+
+/* OCaml's providers: a cmp behind the nop, which is made a call. */
+static void test_toggle(void **state)
+{
+	static const uint8_t code[] = {0x90, 0x3d, 1, 2, 3, 4, 0xc3};
+	struct plan plan = {.byte_count = sizeof(code), .one_byte_nop = true, .ocaml = true};
+	const char *reason;
+
+	(void)state;
+	memcpy(plan.bytes, code, sizeof(code));
+	assert_int_equal(plan_choose(&plan, plan_default_order, 4, &reason), PROBE_PLAN_TOGGLE);
+	assert_int_equal(choose(&plan, PROBE_PLAN_RELOCATE, &reason), PROBE_PLAN_REFUSED);
+	assert_int_equal(choose(&plan, PROBE_PLAN_PUN, &reason), PROBE_PLAN_REFUSED);
+	assert_true(plan_is_ocaml("ocaml") && plan_is_ocaml("ocaml.1"));
+	assert_true(plan_is_ocaml("ocaml_1") && plan_is_ocaml("ocaml_2"));
+	assert_false(plan_is_ocaml("ocaml_3") || plan_is_ocaml("ocam") || plan_is_ocaml(""));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_proofs),
+		cmocka_unit_test(test_windows_that_overlap),
+		cmocka_unit_test(test_one_address_twice),
+		cmocka_unit_test(test_other_plans),
+		cmocka_unit_test(test_toggle),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
