@@ -6,6 +6,21 @@
 
 enum { STRING_BYTES_DEFAULT = 256, AGGREGATE_BYTES_MAX = 256 };
 
+/* Are these bytes mapped as long as the module is? The note may name any address. */
+static bool is_mapped(const struct object *object, uint64_t address, uint64_t size)
+{
+	const struct object_segment *segments;
+	size_t count;
+
+	segments = object_segments(object, &count);
+	for (size_t i = 0; i < count; i++)
+		if (segments[i].readable && address >= segments[i].address &&
+			size <= segments[i].size &&
+			address - segments[i].address <= segments[i].size - size)
+			return true;
+	return false;
+}
+
 /* Puts addresses where the argument names symbols; false where it cannot be read. */
 static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *module)
 {
@@ -15,10 +30,12 @@ static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *mo
 	if (arg->symbol) {
 		if (!object_symbol(module->object, arg->symbol, arg->symbol_length, &value, &size))
 			return false;
-		arg->disp += value + module->bias;
+		value += arg->disp;
+		arg->disp = value + module->bias;
 		arg->symbol = NULL;
 		/* Beside a register, the address is only where something may begin. */
-		*is_static_ret = arg->kind == ARCH_ARG_MEMORY && arg->base < 0 && arg->index < 0;
+		*is_static_ret = arg->kind == ARCH_ARG_MEMORY && arg->base < 0 && arg->index < 0 &&
+				 is_mapped(module->object, value, arg->size);
 	} else if (arg->base == ARCH_REG_PC) {
 		return false; /* relative to an instruction that nobody names */
 	}
