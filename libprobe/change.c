@@ -264,24 +264,6 @@ static struct probe_error *map_code_at(
 	return error;
 }
 
-/* The guard: a page of its own that a fork wipes (madvise(2)). */
-static struct probe_error *map_guard(struct change *change)
-{
-	static const uint32_t one = 1;
-	struct control_call map =
-		call_mmap(0, SPACE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	struct probe_error *error = change_run(change, "map memory", &map, 1);
-	struct control_call advise = {SYS_madvise, {map.result, SPACE_PAGE, MADV_WIPEONFORK}, 0};
-
-	if (!error)
-		error = change_run(change, "have memory wiped on fork", &advise, 1);
-	if (!error)
-		error = memory_write_data(change->pid, map.result, &one, sizeof(one));
-	if (!error)
-		change->registry.guard = map.result;
-	return error;
-}
-
 static struct probe_error *map_arena(
 	struct change *change, uint64_t size, uint64_t reach_start, uint64_t reach_end)
 {
@@ -377,33 +359,44 @@ static struct probe_error *open_shared(pid_t pid, int64_t fd, size_t size, int *
 	return probe_error_system(errno, "%zu bytes of shared memory", size);
 }
 
+/*
+ * The first session also needs the guard: a page of its own that a fork wipes
+ * (madvise(2)). Its calls go together with those for the data: fewer stops.
+ */
 struct probe_error *change_map_data(
 	struct change *change, size_t size, uint64_t *address_ret, int *fd_ret)
 {
+	static const uint32_t one = 1;
 	struct registry *r = &change->registry;
-	struct control_call create = {SYS_memfd_create, {r->home + NAME_OFFSET, MFD_CLOEXEC}, 0};
-	struct control_call map, finish;
-	struct probe_error *error = NULL, *unfinished;
+	bool guard = r->guard == 0;
+	struct control_call first[2], second[3], *create = first, *map = second;
+	struct probe_error *error;
 
 	*fd_ret = -1;
-	if (!r->guard)
-		error = map_guard(change);
-	if (!error)
-		error = change_run(change, "create shared memory", &create, 1);
+	if (guard)
+		*create++ = call_mmap(
+			0, SPACE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	*create = (struct control_call){SYS_memfd_create, {r->home + NAME_OFFSET, MFD_CLOEXEC}, 0};
+	error = change_run(change, "create shared memory", first, create - first + 1);
 	if (error)
 		return error;
-	map = call_mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, create.result);
-	finish = (struct control_call){SYS_close, {create.result}, 0};
-	error = open_shared(change->pid, create.result, size, fd_ret);
-	if (!error)
-		error = change_run(change, "map shared memory", &map, 1);
-	*address_ret = map.result;
+	if (guard) {
+		r->guard = first[0].result;
+		*map++ = (struct control_call){
+			SYS_madvise, {r->guard, SPACE_PAGE, MADV_WIPEONFORK}, 0};
+	}
+	map[0] = call_mmap(
+		0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, create->result);
 	/* The mappings keep it: the target is not to have one descriptor more. */
-	unfinished = change_run(change, "close a file", &finish, 1);
-	if (error)
-		probe_error_free(unfinished);
-	else
-		error = unfinished;
+	map[1] = (struct control_call){SYS_close, {create->result}, 0};
+	error = open_shared(change->pid, create->result, size, fd_ret);
+	if (!error)
+		error = change_run(change, "map shared memory", second, map - second + 2);
+	if (error) /* it was not reached */
+		probe_error_free(change_run(change, "close a file", &map[1], 1));
+	*address_ret = map[0].result;
+	if (!error && guard)
+		error = memory_write_data(change->pid, r->guard, &one, sizeof(one));
 	if (error && *fd_ret >= 0) {
 		close(*fd_ret);
 		*fd_ret = -1;
