@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/unit/victim.h"
+
+enum { PATIENCE_MS = 20000 };
+
+void assert_done(struct probe_error *error)
+{
+	if (error)
+		fail_msg("%s", error->message);
+}
+
+void sleep_ms(unsigned int ms)
+{
+	nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
+}
+
+int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void await(const _Atomic uint64_t *word, uint64_t value)
+{
+	for (int i = 0; i < PATIENCE_MS; i++) {
+		if (atomic_load(word) >= value)
+			return;
+		sleep_ms(1);
+	}
+	fail_msg("nothing came");
+}
+
+void victim_start(struct victim *victim, void (*body)(struct shared *shared))
+{
+	struct shared *s =
+		mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(s, MAP_FAILED);
+	assert_int_equal(pipe(s->pipe), 0);
+	*victim = (struct victim){.shared = s, .pid = fork()};
+	assert_true(victim->pid >= 0);
+	if (victim->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+		body(s);
+		_exit(0);
+	}
+	await(&s->ready, 1);
+	assert_done(maps_read(victim->pid, &victim->maps));
+	assert_done(modules_read(victim->pid, &victim->modules));
+	assert_done(control_find_gadgets(&victim->modules, &victim->gadgets));
+}
+
+static void victim_deinit(struct victim *victim)
+{
+	uint64_t failure = atomic_load(&victim->shared->failure);
+
+	close(victim->shared->pipe[0]);
+	close(victim->shared->pipe[1]);
+	munmap(victim->shared, sizeof(*victim->shared));
+	maps_deinit(&victim->maps);
+	modules_deinit(&victim->modules);
+	if (failure)
+		fail_msg("the victim found something wrong: %llu", (unsigned long long)failure);
+}
+
+void victim_end(struct victim *victim)
+{
+	int status = 0;
+
+	assert_int_equal(kill(victim->pid, SIGKILL), 0);
+	assert_int_equal(waitpid(victim->pid, &status, 0), victim->pid);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGKILL);
+	victim_deinit(victim);
+}
+
+void victim_join(struct victim *victim)
+{
+	int status = 0;
+
+	assert_int_equal(waitpid(victim->pid, &status, 0), victim->pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	victim_deinit(victim);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* Forked processes for the tests of what is done to other processes. */
+#ifndef TESTS_VICTIM_H
+#define TESTS_VICTIM_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <cmocka.h>
+
+#include "libprobe/control.h"
+
+/* What a victim and the test share; zeroed for each victim. */
+struct shared {
+	_Atomic uint64_t ready;	   /* set by the victim when it is where it shall be */
+	_Atomic uint64_t progress; /* counts while it runs */
+	_Atomic uint64_t failure;  /* what it found wrong; 0: nothing */
+	_Atomic int64_t result;
+	_Atomic int64_t elapsed_ns;
+	int pipe[2]; /* from the test to the victim */
+};
+
+struct victim {
+	pid_t pid;
+	struct shared *shared;
+	struct maps maps;
+	struct modules modules;
+	struct control_gadgets gadgets;
+};
+
+/* Forks a process that runs `body` and exits; waits until it says that it is ready. */
+void victim_start(struct victim *victim, void (*body)(struct shared *shared));
+/* Kills it; it must still have been alive. */
+void victim_end(struct victim *victim);
+/* Waits for it to exit by itself, with status 0 and no failure noted. */
+void victim_join(struct victim *victim);
+
+/* Fails the test where there is an error. */
+void assert_done(struct probe_error *error);
+
+/* Waits until a word has (at least) a value; fails after some seconds. */
+void await(const _Atomic uint64_t *word, uint64_t value);
+void sleep_ms(unsigned int ms);
+/* Of CLOCK_MONOTONIC. */
+int64_t now_ns(void);
+
+#endif
