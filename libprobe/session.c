@@ -438,8 +438,8 @@ struct probe_error *probe_session_stop(struct probe_session *session)
 	if (session->rings.base)
 		((struct data_header *)session->rings.base)->guard = 0;
 	stop_in_children(session, session->target->pid);
-	if (error && (error->code == PROBE_ERROR_NOT_FOUND ||
-			     !probe_target_alive(session->target))) {
+	if (error &&
+		(error->code == PROBE_ERROR_NOT_FOUND || !probe_target_alive(session->target))) {
 		probe_error_free(error);
 		error = NULL;
 	}
