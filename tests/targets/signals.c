@@ -24,7 +24,7 @@
 
 #include "target.h"
 
-enum { SLEEP_MS = 150, LATE_MS = 1000 };
+enum { SLEEP_MS = 150, LATE_MS = 10000 };
 
 static volatile sig_atomic_t handler_hits;
 static volatile bool stopping;
@@ -55,13 +55,14 @@ static void storm(double seconds)
 	printf("main %llu handler %lld\n", (unsigned long long)hits, (long long)handler_hits);
 }
 
-static void check(const char *what, bool good, uint64_t begin)
+/* A call that is to last at least so long, and however busy the machine is, not for ever. */
+static void check(const char *what, bool good, uint64_t begin, uint64_t least_ms)
 {
 	uint64_t ms = (target_now_ns() - begin) / 1000000;
 	int error = errno;
 
 	__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
-	if (good && ms >= SLEEP_MS && ms < SLEEP_MS + LATE_MS)
+	if (good && ms >= least_ms && ms < SLEEP_MS + LATE_MS)
 		return;
 	__atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
 	fprintf(stderr, "signals: %s: %s after %llu ms: %s\n", what, good ? "done" : "wrong result",
@@ -75,7 +76,7 @@ static void *sleeper(void *data)
 		struct timespec request = {0, SLEEP_MS * 1000000};
 		uint64_t begin = target_now_ns();
 
-		check("nanosleep", syscall(SYS_nanosleep, &request, NULL) == 0, begin);
+		check("nanosleep", syscall(SYS_nanosleep, &request, NULL) == 0, begin, SLEEP_MS);
 	}
 	return NULL;
 }
@@ -87,7 +88,7 @@ static void *poller(void *data)
 		struct pollfd never = {.fd = -1};
 		uint64_t begin = target_now_ns();
 
-		check("poll", poll(&never, 1, SLEEP_MS) == 0, begin);
+		check("poll", poll(&never, 1, SLEEP_MS) == 0, begin, SLEEP_MS);
 	}
 	return NULL;
 }
@@ -102,7 +103,7 @@ static void *reader(void *data)
 
 		if (byte == 'q')
 			return NULL;
-		check("read", good, begin);
+		check("read", good, begin, 0); /* it may begin when the byte is nearly there */
 	}
 }
 
@@ -116,7 +117,7 @@ static void *futex_waiter(void *data)
 		uint64_t begin = target_now_ns();
 		long result = syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &timeout, NULL, 0);
 
-		check("futex", result == -1 && errno == ETIMEDOUT, begin);
+		check("futex", result == -1 && errno == ETIMEDOUT, begin, SLEEP_MS);
 	}
 	return NULL;
 }
