@@ -267,6 +267,20 @@ static struct probe_error *measure_module(
 	return error;
 }
 
+/*
+ * Memory for a piece of code. An arena that is mapped for it is announced at once:
+ * a controller that is killed leaves nothing that nobody knows of.
+ */
+static struct probe_error *allocate_piece(
+	struct change *change, const struct module *module, struct piece *p)
+{
+	size_t arenas = change->registry.arena_count;
+	struct probe_error *error =
+		change_alloc_code(change, p->size, module->start, module->end, &p->start);
+
+	return error || change->registry.arena_count == arenas ? error : change_store(change);
+}
+
 /* Builds and writes the code of order[first..end), the sites of one module. */
 static struct probe_error *build_module(struct attach *a, size_t first, size_t end)
 {
@@ -275,7 +289,7 @@ static struct probe_error *build_module(struct attach *a, size_t first, size_t e
 	struct probe_error *error = measure_module(a, first, end, &p.size);
 
 	if (!error && p.size)
-		error = change_alloc_code(a->change, p.size, module->start, module->end, &p.start);
+		error = allocate_piece(a->change, module, &p);
 	if (error)
 		return error;
 	p.bytes = malloc(p.size + 1);
@@ -340,7 +354,7 @@ static struct probe_error *announce_pages(
 			return probe_error_no_memory();
 		*arena = (struct reg_arena){pages[i], SPACE_PAGE};
 	}
-	return NULL;
+	return change_store(change);
 }
 
 /* Maps pages for code at addresses that were free when the maps were read. */

@@ -420,7 +420,10 @@ struct probe_error *change_store(struct change *change)
 
 /* ---- Giving back ---------------------------------------------------------------------- */
 
-/* Everything, when no session is left: what we mapped, and so what we are known by. */
+/*
+ * Everything, when no session is left. The home goes first: a registry that is
+ * found names nothing that is gone, and might be the target's own by then.
+ */
 static struct probe_error *unmap_all(struct change *change)
 {
 	struct registry *r = &change->registry;
@@ -430,11 +433,11 @@ static struct probe_error *unmap_all(struct change *change)
 
 	if (!calls)
 		return probe_error_no_memory();
-	if (r->guard)
-		calls[count++] = (struct control_call){SYS_munmap, {r->guard, SPACE_PAGE}, 0};
 	for (size_t i = 0; i < r->arena_count; i++)
 		calls[count++] = (struct control_call){
 			SYS_munmap, {r->arenas[i].start, r->arenas[i].size}, 0};
+	if (r->guard)
+		calls[count++] = (struct control_call){SYS_munmap, {r->guard, SPACE_PAGE}, 0};
 	error = change_run(change, "unmap memory", calls, count);
 	free(calls);
 	if (!error)
@@ -445,21 +448,24 @@ static struct probe_error *unmap_all(struct change *change)
 struct probe_error *change_collect(struct change *change)
 {
 	struct registry *r = &change->registry;
+	struct control_call *calls = calloc(r->session_count + 1, sizeof(*calls));
 	struct probe_error *error = NULL;
+	size_t count = 0;
 
-	for (size_t i = r->session_count; i-- > 0 && !error;) {
-		struct control_call call = {
-			SYS_munmap, {r->sessions[i].data, r->sessions[i].data_size}, 0};
-
+	if (!calls)
+		return probe_error_no_memory();
+	for (size_t i = r->session_count; i-- > 0;) {
 		if (!(r->sessions[i].flags & REG_SESSION_RETIRED))
 			continue;
-		/* The last mapping leads to the registry: it goes together with it. */
-		error = change_run(change, "unmap memory", &call, 1);
+		calls[count++] = (struct control_call){
+			SYS_munmap, {r->sessions[i].data, r->sessions[i].data_size}, 0};
 		registry_remove_session(r, i);
 	}
-	if (!error && r->home && !r->session_count)
-		return unmap_all(change);
-	if (!error && r->home)
+	/* If we die, they are orphans (libprobe/orphans.h): nobody unmaps them twice. */
+	if (r->home && (count || r->session_count))
 		error = change_store(change);
-	return error;
+	if (!error && count)
+		error = change_run(change, "unmap memory", calls, count);
+	free(calls);
+	return error || !r->home || r->session_count ? error : unmap_all(change);
 }

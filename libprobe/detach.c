@@ -22,6 +22,7 @@
 #include "libprobe/attach.h"
 #include "libprobe/edits.h"
 #include "libprobe/frames.h"
+#include "libprobe/orphans.h"
 #include "libprobe/procfs.h"
 #include "libprobe/site.h"
 #include "libprobe/space.h"
@@ -477,6 +478,8 @@ static struct probe_error *give_back(struct ending *e, struct change *change)
 	if (!error)
 		error = unmap_pages(change, pages, count);
 	free(pages);
+	if (!error)
+		error = orphans_unmap(change);
 	return error ? error : collect(change);
 }
 

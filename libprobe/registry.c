@@ -180,33 +180,49 @@ static bool read_home(pid_t pid, uint64_t address, struct home_page *ret)
 	       ret->magic == HOME_MAGIC;
 }
 
+/* The home page that a session's data leads to, or 0. */
+static struct probe_error *follow_data(pid_t pid, const struct maps *maps, const struct mapping *m,
+	struct home_page *home_ret, uint64_t *ret)
+{
+	struct probe_error *error;
+	struct data_header header;
+	const struct mapping *home;
+
+	if (!m->is_shared || strcmp(m->path, "/memfd:" DATA_NAME) != 0)
+		return NULL;
+	error = memory_read_all(pid, m->start, &header, sizeof(header));
+	if (error && error->code == PROBE_ERROR_PERMISSION)
+		return error;
+	home = error || header.magic != DATA_MAGIC ? NULL : maps_find(maps, header.home);
+	probe_error_free(error);
+	if (home && home->executable && !home->writable && read_home(pid, header.home, home_ret))
+		*ret = header.home;
+	return NULL;
+}
+
+/* Could code memory of ours begin there? */
+static bool may_be_home(const struct mapping *m)
+{
+	return m->executable && !m->writable && !m->is_shared && !*m->path;
+}
+
 /*
- * The home page that some session's data leads to, or 0. Data may lead to a page
- * that has not become a home: its controller was killed before it stored the
- * first image, and so before it patched anything.
+ * The home page, or 0. Data may lead to a page that has not become a home, and a
+ * home may have no data: their controller was killed between the one and the
+ * other, and so before it patched anything.
  */
 static struct probe_error *find_home(
 	pid_t pid, const struct maps *maps, struct home_page *home_ret, uint64_t *ret)
 {
-	*ret = 0;
-	for (size_t i = 0; i < maps->count && !*ret; i++) {
-		const struct mapping *m = &maps->items[i];
-		const struct mapping *home;
-		struct data_header header;
-		struct probe_error *error;
+	struct probe_error *error = NULL;
 
-		if (!m->is_shared || strcmp(m->path, "/memfd:" DATA_NAME) != 0)
-			continue;
-		error = memory_read_all(pid, m->start, &header, sizeof(header));
-		if (error && error->code == PROBE_ERROR_PERMISSION)
-			return error;
-		home = error || header.magic != DATA_MAGIC ? NULL : maps_find(maps, header.home);
-		if (home && home->executable && !home->writable &&
-			read_home(pid, header.home, home_ret))
-			*ret = header.home;
-		probe_error_free(error);
-	}
-	return NULL;
+	*ret = 0;
+	for (size_t i = 0; i < maps->count && !*ret && !error; i++)
+		error = follow_data(pid, maps, &maps->items[i], home_ret, ret);
+	for (size_t i = 0; i < maps->count && !*ret && !error; i++)
+		if (may_be_home(&maps->items[i]) && read_home(pid, maps->items[i].start, home_ret))
+			*ret = maps->items[i].start;
+	return error;
 }
 
 /* Takes the arrays out of an image's bytes. */

@@ -260,7 +260,8 @@ static void test_home_in_writable_memory(void **state)
 	registry_deinit(&r);
 }
 
-static void test_data_without_magic(void **state)
+/* A controller was killed before its data led to the home, or unmapped it all but that. */
+static void test_home_without_data(void **state)
 {
 	struct host *h = *state;
 	struct registry r;
@@ -268,7 +269,25 @@ static void test_data_without_magic(void **state)
 	store(h);
 	((struct data_header *)h->data)->magic ^= 1;
 	no_error(load(&r));
-	assert_int_equal(r.home, 0);
+	assert_int_equal(r.home, h->arena);
+	assert_int_equal(r.session_count, 1);
+	registry_deinit(&r);
+}
+
+/* Data that leads to what is no home is not followed. */
+static void test_data_that_leads_astray(void **state)
+{
+	struct host *h = *state;
+	struct registry r;
+
+	store(h);
+	((struct data_header *)h->data)->home = h->arena + REGISTRY_PAGE;
+	no_error(load(&r));
+	assert_int_equal(r.home, h->arena);
+	registry_deinit(&r);
+	((struct data_header *)h->data)->home = 1;
+	no_error(load(&r));
+	assert_int_equal(r.home, h->arena);
 	registry_deinit(&r);
 }
 
@@ -564,7 +583,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unfinished_home, host_setup, host_teardown),
 		cmocka_unit_test_setup_teardown(
 			test_home_in_writable_memory, host_setup, host_teardown),
-		cmocka_unit_test_setup_teardown(test_data_without_magic, host_setup, host_teardown),
+		cmocka_unit_test_setup_teardown(test_home_without_data, host_setup, host_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_data_that_leads_astray, host_setup, host_teardown),
 		cmocka_unit_test_setup_teardown(test_damaged_header, host_setup, host_teardown),
 		cmocka_unit_test_setup_teardown(test_damaged_sessions, host_setup, host_teardown),
 		cmocka_unit_test_setup_teardown(test_damaged_elements, host_setup, host_teardown),
