@@ -22,8 +22,9 @@ struct object {
 	char *path;
 	uint64_t file_size;
 	Elf *elf;
-	uint64_t section_table;		 /* its offset; 0 where the file has no section headers */
-	struct object_segment *segments; /* PT_LOAD */
+	uint64_t section_table; /* its offset; 0 where the file has no section headers */
+	struct object_range program_headers; /* offsets */
+	struct object_segment *segments;     /* PT_LOAD */
 	size_t segment_count;
 	uint64_t eh_frame_hdr;	    /* address of PT_GNU_EH_FRAME */
 	uint64_t eh_frame_hdr_size; /* 0 where there is none */

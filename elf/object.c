@@ -102,6 +102,9 @@ static struct probe_error *object_read_headers(struct object *object)
 	object->wide = header.e_ident[EI_CLASS] == ELFCLASS64;
 	object->big_endian = header.e_ident[EI_DATA] == ELFDATA2MSB;
 	object->section_table = header.e_shoff;
+	object->program_headers.start = header.e_phoff;
+	object->program_headers.end =
+		header.e_phoff + (uint64_t)header.e_phnum * header.e_phentsize;
 	return object_read_segments(object, &header);
 }
 
@@ -188,6 +191,11 @@ const struct object_segment *object_segments(const struct object *object, size_t
 {
 	*count_ret = object->segment_count;
 	return object->segments;
+}
+
+struct object_range object_program_headers(const struct object *object)
+{
+	return object->program_headers;
 }
 
 const struct object_segment *object_segment_of(const struct object *object, uint64_t address)

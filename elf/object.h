@@ -27,7 +27,7 @@ struct object_segment {
 	bool readable, writable, executable;
 };
 
-/* A half-open range of link-time addresses. */
+/* A half-open range of link-time addresses, or of offsets in the file. */
 struct object_range {
 	uint64_t start, end;
 };
@@ -67,6 +67,9 @@ bool object_is_big_endian(const struct object *object);
 
 /* The segments, in the file's order; owned by the object. */
 const struct object_segment *object_segments(const struct object *object, size_t *count_ret);
+
+/* Where the table of program headers is, in bytes of the file. */
+struct object_range object_program_headers(const struct object *object);
 
 /* The segment that maps an address from the file, or NULL. */
 const struct object_segment *object_segment_of(const struct object *object, uint64_t address);

@@ -322,27 +322,6 @@ struct probe_error *change_alloc_code(
 	return *ret ? NULL : probe_error_no_memory();
 }
 
-struct probe_error *change_map_pun(struct change *change, uint64_t page)
-{
-	struct reg_arena *arena;
-	struct probe_error *error;
-	int64_t result;
-
-	error = map_code_at(change, page, SPACE_PAGE, &result);
-	if (!error && result < 0)
-		error = probe_error_new(PROBE_ERROR_STATE,
-			"process %d has mapped the page %#jx meanwhile: try again", change->pid,
-			(uintmax_t)page);
-	if (error)
-		return error;
-	/* It goes with its site or, if the site's library is closed, with the last session. */
-	arena = registry_add_arena(&change->registry);
-	if (!arena)
-		return probe_error_no_memory();
-	*arena = (struct reg_arena){page, SPACE_PAGE};
-	return NULL;
-}
-
 /* Opens a descriptor of the target and gives the file its size. */
 static struct probe_error *open_shared(pid_t pid, int64_t fd, size_t size, int *fd_ret)
 {

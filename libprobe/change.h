@@ -62,9 +62,6 @@ PROBE_MUST_CHECK struct probe_error *change_run(
 PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, size_t size,
 	uint64_t reach_start, uint64_t reach_end, uint64_t *ret);
 
-/* Maps the page of a pun's target, which the plan has found free. */
-PROBE_MUST_CHECK struct probe_error *change_map_pun(struct change *change, uint64_t page);
-
 /*
  * Maps `size` bytes shared between the target and this process; the first page
  * begins with a struct data_header. *fd_ret is this process's descriptor.

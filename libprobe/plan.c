@@ -10,7 +10,8 @@
  *   - a direct branch with a 32-bit displacement to it    arch->scan(), anywhere
  *   - a direct branch with an 8-bit displacement           within 130 bytes
  *   - its address, as a 64-bit word (computed goto, jump   every aligned word of
- *     tables, relocations, exported symbols) or constant   every segment
+ *     tables, relocations, exported symbols) or constant   every segment, but for
+ *                                                          program headers (sizes)
  *   - a 32-bit distance from a table to it (jump tables    every table whose
  *     of position-independent code)                        address the code takes
  *   - a distance from a label of its function (GCC's       no function both takes
@@ -191,12 +192,17 @@ static void on_constant(void *data, uint64_t base)
 	}
 }
 
-/* Every aligned word of a segment that is an address in a window. */
+/* Every aligned word of the file that is an address in a window. */
 static void search_words(struct search *s, const uint8_t *bytes, size_t size)
 {
+	struct object_range headers = object_program_headers(s->object);
+	uint64_t offset = (uint64_t)(bytes - s->file);
+
 	for (size_t i = 0; i + 8 <= size; i += 8) {
 		uint64_t word;
 
+		if (offset + i >= headers.start && offset + i < headers.end)
+			continue;
 		memcpy(&word, bytes + i, sizeof(word));
 		refer(s, word);
 	}
