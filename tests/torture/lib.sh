@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+#
+# What tests/torture/run.sh and the short test share; sourced behind
+# tests/integration/lib.sh.
+# shellcheck disable=SC2154 # which sets answer, pg_dir, pg_bin
+
+torture=tests/torture
+
+torture_build()
+{
+	mkdir -p "$SCRATCH/bin"
+	${CC:-cc} -O2 -g -Wall -Wextra -D_GNU_SOURCE -std=gnu11 -I. -o "$SCRATCH/bin/killer" \
+		"$torture/killer.c" || die "killer.c"
+	${CC:-cc} -O2 -g -Wall -Wextra -D_GNU_SOURCE -std=gnu11 -I. -o "$SCRATCH/bin/victim" \
+		"$torture/victim.c" "$torture/victim_mix.c" -pthread || die "victim.c"
+}
+
+# leftovers PID: what there is of ours: mappings by name, executable memory
+# without a file, the guard, and descriptors
+leftovers()
+{
+	local named anonymous guards descriptors
+	named=$(grep -c 'memfd:probectl' "/proc/$1/maps")
+	anonymous=$(grep -cE ' r-xp 00000000 00:00 0 *$' "/proc/$1/maps")
+	guards=$(grep -c '^VmFlags:.* wf' "/proc/$1/smaps")
+	descriptors=$(find "/proc/$1/fd" -lname '*memfd:probectl*' 2>/dev/null | wc -l)
+	echo "named $named anonymous $anonymous guards $guards descriptors $descriptors"
+}
+
+# ---- Programs --------------------------------------------------------------------
+#
+# program_start NAME sets target_pid, probes (the PROBEs) and extra (options of
+# enable and trace); program_check sets rounds, and says what was wrong.
+
+program_start()
+{
+	extra=()
+	checks=ping
+	case $1 in
+	compute | signals | altstack | churn | fork | spawn | exec | coroutine)
+		probes=('victim:*')
+		start nice "$SCRATCH/bin/victim" "$1"
+		;;
+	threads) # 64 of them, computing
+		probes=('victim:*')
+		start nice "$SCRATCH/bin/victim" compute 64
+		;;
+	sleep)
+		probes=('victim:*')
+		start nice "$SCRATCH/bin/victim" sleep 8
+		;;
+	python)
+		probes=('python:*')
+		start nice /usr/bin/python3 "$torture/busy.py"
+		;;
+	ruby)
+		probes=('ruby:*')
+		start nice ruby --disable-all -rio/wait "$torture/busy.rb"
+		;;
+	java)
+		probes=('hotspot*:*')
+		extra=(--keep-going)
+		[ -e "$SCRATCH/Busy.class" ] || java_class
+		start nice java -XX:+ExtendedDTraceProbes -XX:ActiveProcessorCount=2 -Xmx256m \
+			-cp "$SCRATCH" Busy stay
+		sleep 2
+		;;
+	postgres)
+		probes=('postgresql:*')
+		extra=(--keep-going)
+		checks=pgbench
+		torture_postgres
+		;;
+	*) die "there is no program '$1'" ;;
+	esac
+}
+
+# A backend that answers for ever; a wrong answer divides by zero.
+torture_postgres()
+{
+	[ -n "${pg_pid-}" ] || {
+		pg_start
+		pg_bench_init 1
+	}
+	cat >"$pg_dir/check.sql" <<'SQL'
+select 1 / (sum(aid) = 5050)::int from pgbench_accounts where aid <= 100;
+begin;
+update pgbench_accounts set abalance = abalance + 1 where aid = 1;
+rollback;
+SQL
+	chmod a+r "$pg_dir/check.sql"
+	pg_as_user env PGHOST="$PGHOST" PGUSER="$PGUSER" PGDATABASE="$PGDATABASE" nice \
+		"$pg_bin/pgbench" -n -c 2 -T 100000 -f "$pg_dir/check.sql" >"$SCRATCH/pgbench.out" 2>&1 &
+	pgbench_pid=$!
+	on_exit "kill $pgbench_pid 2>/dev/null"
+	sleep 2
+	target_pid=$(pg_backends | head -1)
+	[ -n "$target_pid" ] || die "pgbench has no backend: $(tail -3 "$SCRATCH/pgbench.out")"
+}
+
+program_check()
+{
+	case $checks in
+	ping)
+		ask ping
+		case $answer in
+		pong*) rounds=${answer#pong } ;;
+		*' wrong 0 '*) rounds=$(cut -d' ' -f2 <<<"$answer") ;;
+		*) fail "the target computes: $answer $(head -3 "$SCRATCH/target.err")" ;;
+		esac
+		;;
+	pgbench)
+		kill -0 "$pgbench_pid" 2>/dev/null || fail "pgbench ended: $(tail -3 "$SCRATCH/pgbench.out")"
+		rounds=$("$pg_bin/psql" -XAtc "select xact_commit + xact_rollback from pg_stat_database
+			where datname = 'postgres'")
+		;;
+	esac
+}
+
+program_end()
+{
+	case $checks in
+	ping)
+		tell quit
+		end_target 0
+		;;
+	pgbench)
+		kill "$pgbench_pid"
+		wait "$pgbench_pid" 2>/dev/null
+		! grep -i -E 'error|aborted' "$SCRATCH/pgbench.out" ||
+			fail "pgbench: $(grep -i -E 'error|aborted' "$SCRATCH/pgbench.out" | head -3)"
+		;;
+	esac
+}
+
+# as_before: off, and nothing of ours is left. For `exec`, text moves.
+as_before()
+{
+	"$PROBECTL" disable --force --keep-going -p "$target_pid" "${probes[@]}" \
+		>"$SCRATCH/out" 2>"$SCRATCH/err" || fail "disable: $(head -3 "$SCRATCH/err")"
+	"$PROBECTL" repair -p "$target_pid" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+		fail "repair: $(head -3 "$SCRATCH/err")"
+	same "probes that are on" "$("$PROBECTL" status --json -p "$target_pid" 2>/dev/null | wc -l)" 0
+	check_alive "$target_pid"
+	same "what is left" "$(leftovers "$target_pid")" "$before"
+	[ "$program" = exec ] || same_state "$target_pid"
+}
+
+# torture_kill PROGRAM KILLS SEED: prints the row of the log
+torture_kill()
+{
+	local program=$1 result first_rounds
+	program_start "$program"
+	before=$(leftovers "$target_pid")
+	[ "$program" = exec ] || save_state "$target_pid"
+	program_check
+	first_rounds=$rounds
+	local p=(-p "$target_pid")
+	result=$("$SCRATCH/bin/killer" "${p[@]}" -n "$2" -s "$3" -h 10 -- \
+		"$PROBECTL" enable "${extra[@]}" "${p[@]}" "${probes[@]}" -- \
+		"$PROBECTL" disable --force --keep-going "${p[@]}" "${probes[@]}" -- \
+		"$PROBECTL" trace -c -d 0.003 "${extra[@]}" "${p[@]}" "${probes[@]}" -- \
+		"$PROBECTL" trace -o /dev/null -d 0.003 "${extra[@]}" "${p[@]}" "${probes[@]}" -- \
+		"$PROBECTL" disable --force --keep-going "${p[@]}" "${probes[@]}" -- \
+		"$PROBECTL" repair "${p[@]}" 2>&1) || fail "$program: $result"
+	as_before
+	program_check
+	[ "$rounds" -gt "$first_rounds" ] || fail "$program stands still: $first_rounds, $rounds"
+	echo "kill $program: $result; $answer"
+	program_end
+}
+
+# torture_cycle PROGRAM CYCLES: two controllers at once, each enabling, disabling, tracing
+torture_cycle()
+{
+	local program=$1 each=$(($2 / 2)) result1 result2 second
+	program_start "$program"
+	before=$(leftovers "$target_pid")
+	[ "$program" = exec ] || save_state "$target_pid"
+	program_check
+	local p=(-p "$target_pid")
+	local round=("$PROBECTL" enable "${extra[@]}" "${p[@]}" "${probes[@]}" --
+		"$PROBECTL" disable "${extra[@]}" "${p[@]}" "${probes[@]}" --
+		"$PROBECTL" trace -c -d 0.001 "${extra[@]}" "${p[@]}" "${probes[@]}" --
+		"$PROBECTL" enable "${extra[@]}" "${p[@]}" "${probes[@]}" --
+		"$PROBECTL" disable "${extra[@]}" "${p[@]}" "${probes[@]}" --
+		"$PROBECTL" trace -o /dev/null -d 0.001 "${extra[@]}" "${p[@]}" "${probes[@]}")
+	# Of every six commands, each pair of on and off is a cycle: there are four.
+	"$SCRATCH/bin/killer" "${p[@]}" -k -n $((each * 6 / 4)) -- "${round[@]}" \
+		>"$SCRATCH/second" 2>&1 &
+	second=$!
+	result1=$("$SCRATCH/bin/killer" "${p[@]}" -k -n $((each * 6 / 4)) -- "${round[@]}" 2>&1) ||
+		fail "$program: $result1"
+	wait "$second" || fail "$program, second controller: $(cat "$SCRATCH/second")"
+	result2=$(tail -1 "$SCRATCH/second")
+	as_before
+	program_check
+	echo "cycle $program: $(tail -1 <<<"$result1"); $result2; $answer"
+	program_end
+}

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Kills controllers at random instants, and switches probes without pause, on
+# programs that check their own results. Prints a row for each.
+#
+# usage: tests/torture/run.sh [-k KILLS] [-c CYCLES] [-s SEED] [PROGRAM...]
+#
+# KILLS and CYCLES are for each program (default 100; 0: none). PROGRAMs are
+#   compute signals altstack churn threads fork spawn exec coroutine sleep
+#   python ruby java postgres		(default: all of them)
+# The environment is that of an integration test: BUILD, PROBECTL.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/integration/lib.sh
+. tests/torture/lib.sh
+
+kills=100
+cycles=100
+seed=1
+while getopts k:c:s: option; do
+	case $option in
+	k) kills=$OPTARG ;;
+	c) cycles=$OPTARG ;;
+	s) seed=$OPTARG ;;
+	*) exit 2 ;;
+	esac
+done
+shift $((OPTIND - 1))
+[ $# -gt 0 ] || set -- compute signals altstack churn threads fork spawn exec coroutine sleep \
+	python ruby java postgres
+need_attach
+torture_build
+
+# In a shell of its own: a program that is not installed is skipped.
+apart()
+{
+	own_scratch=
+	at_exit=()
+	trap clean_up EXIT
+}
+
+for name; do
+	[ "$kills" = 0 ] || (apart; torture_kill "$name" "$kills" "$seed"; finish) ||
+		[ $? = 77 ] || failures=$((failures + 1))
+	[ "$cycles" = 0 ] || (apart; torture_cycle "$name" "$cycles"; finish) ||
+		[ $? = 77 ] || failures=$((failures + 1))
+done
+finish
