@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/expr.h"
 #include "arch/windows.h"
 
 /* ---- Argument specifications ------------------------------------------ */
@@ -144,9 +145,11 @@ struct arch_thread {
 };
 
 enum arch_stub_kind {
-	ARCH_STUB_COUNT, /* adds one to the probe's per-CPU counter */
-	ARCH_STUB_GATE,	 /* waits for the controller: needs only guard, gate and next */
-	ARCH_STUB_RECORD /* writes a record into the per-CPU ring; no room: counts it as lost */
+	ARCH_STUB_COUNT,  /* adds one to the probe's per-CPU counter */
+	ARCH_STUB_GATE,	  /* waits for the controller: needs only guard, gate and next */
+	ARCH_STUB_RECORD, /* writes a record into the per-CPU ring; no room: counts it as lost */
+	ARCH_STUB_GATHER, /* adds to a cell: the probe's, or that of a key */
+	ARCH_STUB_BEGIN	  /* notes the time, for the GATHER of the end */
 };
 
 /*
@@ -172,6 +175,45 @@ struct arch_capture {
 	uint16_t bytes_max; /* of a string or an aggregate in memory; the rest is cut */
 };
 
+/* Parts of a cell (struct probe_cell) that a hit changes, beside its count. */
+enum arch_gather_parts {
+	ARCH_GATHER_SUM = 1,
+	ARCH_GATHER_EXTREMES = 2,
+	ARCH_GATHER_LAST = 4,
+	ARCH_GATHER_BUCKETS = 8 /* in place of the count */
+};
+
+/* A part of a key: a number, or a string. */
+struct arch_key {
+	const struct arch_expr *number; /* NULL: it is a string */
+	uint8_t string;			/* its capture */
+};
+enum { ARCH_KEYS_MAX = 4 };
+
+/* What an ARCH_STUB_GATHER does. */
+struct arch_gather {
+	unsigned int parts;
+	const struct arch_expr *value; /* NULL: the time since the begin, else 0 */
+	bool is_signed;		       /* the value is */
+	uint32_t cell;		       /* offset, in each set, of the cell or of the table */
+	/* A table (arch/layout.h): */
+	struct arch_key keys[ARCH_KEYS_MAX];
+	uint8_t key_count;    /* 0: no table */
+	uint32_t owner;	      /* in its entries */
+	uint32_t entries;     /* a power of two */
+	uint32_t entry_bytes; /* a multiple of 8 */
+	uint32_t entry_cell;  /* offset of the cell in an entry */
+};
+
+/* Pairs of begin and end. */
+struct arch_flights {
+	uint64_t table;	  /* of struct probe_flight; 0: the stub has no part in a pair */
+	uint32_t entries; /* a power of two */
+	uint32_t depth;	  /* times in an entry */
+	uint32_t pair;
+	const struct arch_expr *match; /* what says which begin; NULL: the thread */
+};
+
 /*
  * A stub acts on a hit and goes on to `next`: another session's stub for the
  * same site, or the site's tail (moved instructions and the jump back).
@@ -194,7 +236,17 @@ struct arch_stub {
 	uint64_t gate_unless; /* u32: nobody is held while it is not 0; or 0 */
 	const struct arch_capture *captures; /* borrowed */
 	uint8_t capture_count;
-	uint64_t safe_start, safe_end; /* read-only data of the probe's module: no check needed */
+	uint8_t recorded; /* of them, the first so many are; the others are for expressions */
+	bool overwrite;	  /* the ring is a flight recorder: the oldest records go */
+	struct arch_gather gather;
+	struct arch_flights flights;
+	const struct arch_expr *filter; /* hits for which it is 0 are none; NULL: all are */
+	uint32_t every;			/* only every so many-th hit, on each CPU; 0 or 1: all */
+	uint32_t rate;			/* only so many in each rate_ticks; 0: all */
+	uint64_t rate_ticks;		/* of the time stamp counter */
+	uint64_t rate_word;		/* u64, its own to the session: window << 32 | hits */
+	uint32_t pid;			/* of the target, in its namespace; 0: ask the kernel */
+	uint64_t safe_start, safe_end;	/* read-only data of the probe's module: no check needed */
 	bool may_call_kernel; /* a system call may check pointers; else they are not followed */
 };
 

@@ -100,6 +100,7 @@ static struct arch_stub describe(const struct attach *a, size_t i)
 	if (a->layouts) {
 		stub.captures = a->layouts[i].captures;
 		stub.capture_count = a->layouts[i].capture_count;
+		stub.recorded = a->layouts[i].recorded;
 		safe_range(probe->module, &stub);
 	}
 	return stub;

@@ -45,10 +45,9 @@ static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *mo
 }
 
 static int add_capture(struct layout *l, const struct arch *arch, const struct arch_arg *arg,
-	bool is_static, bool is_string, const struct probe_session_options *options)
+	bool is_static, bool is_string, size_t bytes)
 {
 	struct arch_capture capture = {.arg = *arg, .is_static = is_static, .is_string = is_string};
-	size_t bytes = options->string_bytes ? options->string_bytes : STRING_BYTES_DEFAULT;
 
 	if (l->capture_count == ARCH_ARGS_MAX || (is_string && (arg->size > 8 || arg->is_float)))
 		return -1;
@@ -57,7 +56,6 @@ static int add_capture(struct layout *l, const struct arch *arch, const struct a
 			  : AGGREGATE_BYTES_MAX;
 	if (!arch->capturable(&capture.arg))
 		return -1;
-	l->checked = l->checked || arch->capture_checked(&capture);
 	l->captures[l->capture_count] = capture;
 	return l->capture_count++;
 }
@@ -68,11 +66,12 @@ static bool may_point(const struct arch_arg *arg)
 	       (arg->kind == ARCH_ARG_REGISTER || arg->kind == ARCH_ARG_MEMORY);
 }
 
-static void add_arg(struct layout *l, const struct arch *arch, struct module *module,
-	const struct arch_arg *spec, bool is_string, const struct probe_session_options *options)
+static void add_arg(struct layout *l, const struct layout_site *site, const struct arch_arg *spec,
+	bool is_string, const struct probe_session_options *options)
 {
 	struct layout_arg *arg = &l->args[l->arg_count++];
 	struct arch_arg resolved = *spec;
+	size_t bytes = options->string_bytes ? options->string_bytes : STRING_BYTES_DEFAULT;
 	bool is_static;
 
 	*arg = (struct layout_arg){.value = -1,
@@ -80,39 +79,69 @@ static void add_arg(struct layout *l, const struct arch *arch, struct module *mo
 		.is_signed = spec->is_signed,
 		.is_float = spec->is_float,
 		.size = spec->size <= 8 ? spec->size : 0};
-	if (spec->kind == ARCH_ARG_UNKNOWN || !resolve(&resolved, &is_static, module))
+	if (spec->kind == ARCH_ARG_UNKNOWN || !resolve(&resolved, &is_static, site->module))
 		return;
 	if (is_string) {
-		arg->string = add_capture(l, arch, &resolved, is_static, true, options);
+		arg->string = add_capture(l, site->arch, &resolved, is_static, true, bytes);
 		return;
 	}
-	arg->value = add_capture(l, arch, &resolved, is_static, false, options);
+	arg->value = add_capture(l, site->arch, &resolved, is_static, false, bytes);
 	if (options->guess_strings && may_point(spec)) {
 		arg->is_guess = true;
-		arg->string = add_capture(l, arch, &resolved, is_static, true, options);
+		arg->string = add_capture(l, site->arch, &resolved, is_static, true, bytes);
 	}
 }
 
-void layout_init(struct layout *layout, const struct arch *arch, struct module *module,
-	const char *args, const struct probe_capture *wanted, size_t wanted_count,
+void layout_site_init(
+	struct layout_site *site, const struct arch *arch, struct module *module, const char *args)
+{
+	site->arch = arch;
+	site->module = module;
+	site->count = arch->parse_args(args, site->specs);
+}
+
+void layout_init(struct layout *layout, const struct layout_site *site,
+	const struct probe_capture *wanted, size_t wanted_count,
 	const struct probe_session_options *options)
 {
-	struct arch_arg specs[ARCH_ARGS_MAX];
-	size_t count = arch->parse_args(args, specs);
+	static const struct arch_arg absent = {.kind = ARCH_ARG_UNKNOWN};
 
 	*layout = (struct layout){0};
-	if (!wanted) {
-		for (size_t i = 0; i < count; i++)
-			add_arg(layout, arch, module, &specs[i], false, options);
-		return;
-	}
-	for (size_t i = 0; i < wanted_count && layout->arg_count < ARCH_ARGS_MAX; i++) {
-		static const struct arch_arg absent = {.kind = ARCH_ARG_UNKNOWN};
-
-		add_arg(layout, arch, module,
-			wanted[i].arg < count ? &specs[wanted[i].arg] : &absent,
+	for (size_t i = 0; !wanted && i < site->count; i++)
+		add_arg(layout, site, &site->specs[i], false, options);
+	for (size_t i = 0; i < wanted_count && layout->arg_count < ARCH_ARGS_MAX; i++)
+		add_arg(layout, site,
+			wanted[i].arg < site->count ? &site->specs[wanted[i].arg] : &absent,
 			wanted[i].is_string, options);
+	layout->recorded = layout->capture_count;
+	for (size_t i = 0; i < layout->recorded; i++)
+		layout->checked |= site->arch->capture_checked(&layout->captures[i]);
+}
+
+static bool same_operand(const struct arch_arg *a, const struct arch_arg *b)
+{
+	return a->spec == b->spec && a->spec_length == b->spec_length;
+}
+
+int layout_capture(struct layout *layout, const struct layout_site *site, unsigned int arg,
+	bool is_string, uint16_t bytes)
+{
+	struct arch_arg resolved;
+	bool is_static;
+
+	if (arg >= site->count || site->specs[arg].kind == ARCH_ARG_UNKNOWN)
+		return -1;
+	for (int i = 0; i < layout->capture_count; i++) {
+		const struct arch_capture *c = &layout->captures[i];
+
+		if (same_operand(&c->arg, &site->specs[arg]) && c->is_string == is_string &&
+			(!is_string || c->bytes_max >= bytes))
+			return i;
 	}
+	resolved = site->specs[arg];
+	if (!resolve(&resolved, &is_static, site->module))
+		return -1;
+	return add_capture(layout, site->arch, &resolved, is_static, is_string, bytes);
 }
 
 /* ---- Reading back ----------------------------------------------------------------- */
@@ -195,15 +224,15 @@ size_t layout_read(const struct layout *layout, const uint8_t *record, size_t si
 	struct probe_value values[ARCH_ARGS_MAX])
 {
 	const uint8_t *words = record + sizeof(struct ring_record);
-	size_t at = sizeof(struct ring_record) + 8 * (layout->capture_count + layout->checked);
+	size_t at = sizeof(struct ring_record) + 8 * (layout->recorded + layout->checked);
 	uint64_t valid = ~UINT64_C(0);
 	struct span spans[ARCH_ARGS_MAX] = {0};
 
 	if (at > size)
 		return 0;
 	if (layout->checked)
-		valid = word_at(words + 8 * layout->capture_count);
-	for (size_t i = 0; i < layout->capture_count; i++) {
+		valid = word_at(words + 8 * layout->recorded);
+	for (size_t i = 0; i < layout->recorded; i++) {
 		const struct arch_capture *c = &layout->captures[i];
 		uint64_t word = word_at(words + 8 * i);
 		size_t length = (uint32_t)word;

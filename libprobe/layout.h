@@ -22,16 +22,35 @@ struct layout {
 	uint8_t arg_count;
 	struct arch_capture captures[ARCH_ARGS_MAX];
 	uint8_t capture_count;
-	bool checked; /* records hold the word that says which captures could be read */
+	uint8_t recorded; /* captures; the others are for expressions */
+	bool checked;	  /* records hold the word that says which captures could be read */
 };
+
+/* A site's arguments as its note has them, parsed. */
+struct layout_site {
+	const struct arch *arch;
+	struct module *module;
+	struct arch_arg specs[ARCH_ARGS_MAX];
+	size_t count;
+};
+void layout_site_init(
+	struct layout_site *site, const struct arch *arch, struct module *module, const char *args);
 
 /*
  * Decides what to capture of a site's arguments: those in `wanted`, or all.
  * Symbols are looked up in the module. What cannot be captured is shown as null.
  */
-void layout_init(struct layout *layout, const struct arch *arch, struct module *module,
-	const char *args, const struct probe_capture *wanted, size_t wanted_count,
+void layout_init(struct layout *layout, const struct layout_site *site,
+	const struct probe_capture *wanted, size_t wanted_count,
 	const struct probe_session_options *options);
+
+/*
+ * A capture of an argument for an expression: one that is there already, else a
+ * new one, which is not recorded. Strings are read up to `bytes`. Its index, or
+ * -1 where it cannot be captured. All that is recorded must be there before.
+ */
+int layout_capture(struct layout *layout, const struct layout_site *site, unsigned int arg,
+	bool is_string, uint16_t bytes);
 
 /*
  * Reads a record's arguments; `size` bytes are there, from the fixed header on.

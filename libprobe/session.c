@@ -18,9 +18,9 @@ enum {
 
 static size_t record_bytes(const struct layout *l)
 {
-	size_t bytes = sizeof(struct ring_record) + 8 * (l->capture_count + l->checked);
+	size_t bytes = sizeof(struct ring_record) + 8 * (l->recorded + l->checked);
 
-	for (size_t i = 0; i < l->capture_count; i++)
+	for (size_t i = 0; i < l->recorded; i++)
 		bytes += (l->captures[i].bytes_max + 15) & ~7u;
 	return bytes;
 }
@@ -37,15 +37,16 @@ static struct probe_error *make_layouts(
 	s->sites = sites;
 	for (size_t i = 0; i < selection->site_count; i++) {
 		struct session_site *site = &sites[s->site_count + i];
+		struct layout_site args;
 		const struct select_probe *probe = &selection->probes[selection->sites[i].probe];
 		size_t wanted_count;
 		const struct probe_capture *wanted =
 			probe_pattern_captures(s->patterns[probe->pattern], &wanted_count);
 
+		layout_site_init(&args, c->arch, probe->module, selection->sites[i].note->args);
 		*site = (struct session_site){.pc = selection->sites[i].pc,
 			.probe = s->probe_count + selection->sites[i].probe};
-		layout_init(&site->layout, c->arch, probe->module, selection->sites[i].note->args,
-			wanted, wanted_count, &s->options);
+		layout_init(&site->layout, &args, wanted, wanted_count, &s->options);
 		if (record_bytes(&site->layout) > s->record_max)
 			s->record_max = record_bytes(&site->layout);
 	}

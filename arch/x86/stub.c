@@ -502,6 +502,9 @@ static bool emit_stub(struct emit *e, const struct arch_stub *s, struct plan *p,
 		return emit_gate(e, s, next_jump);
 	case ARCH_STUB_RECORD:
 		return emit_record_stub(e, p, next_jump);
+	case ARCH_STUB_GATHER:
+	case ARCH_STUB_BEGIN:
+		break;
 	}
 	return false;
 }

@@ -28,11 +28,13 @@ static struct layout layout_of(const char *args, const struct probe_capture *wan
 {
 	struct module module = {.bias = 0x10000};
 	struct probe_error *error = object_open("/proc/self/exe", &module.object);
+	struct layout_site site;
 	struct layout layout;
 
 	if (error)
 		fail_msg("%s", error->message);
-	layout_init(&layout, arch_of_machine(EM_X86_64), &module, args, wanted, count, options);
+	layout_site_init(&site, arch_of_machine(EM_X86_64), &module, args);
+	layout_init(&layout, &site, wanted, count, options);
 	object_close(module.object);
 	return layout;
 }

@@ -86,7 +86,7 @@ static int host_setup(void **state)
 		.slots = h->data + REGISTRY_PAGE,
 		.slot_count = 10,
 		.slot_capacity = 16,
-		.slots_shift = 8};
+		.slots_shift = 9};
 	*state = h;
 	return 0;
 }
@@ -350,7 +350,7 @@ static void test_damaged_sessions(void **state)
 	BAD(cpus, UINT32_MAX);
 	BAD(cpus, 4096); /* its slots do not fit into its data */
 	BAD(slots_shift, 255);
-	BAD(slots_shift, 7); /* 16 slots need 256 bytes */
+	BAD(slots_shift, 8); /* 16 slots need 512 bytes */
 	BAD(slot_count, 17);
 	BAD(slot_capacity, UINT32_MAX);
 	BAD(slots, h->data - 8);

@@ -160,16 +160,43 @@ PROBE_MUST_CHECK struct probe_error *probe_target_stale(
 /* ---- Attached sessions ------------------------------------------------------ */
 
 enum probe_session_kind {
-	PROBE_SESSION_COUNT, /* hits are counted in the target, nothing else leaves it */
-	PROBE_SESSION_RECORD /* every hit leaves a record, too */
+	PROBE_SESSION_COUNT,  /* hits are counted in the target, nothing else leaves it */
+	PROBE_SESSION_RECORD, /* every hit leaves a record, too */
+	PROBE_SESSION_GATHER  /* hits are added up in the target: probe_session_rows() */
 };
 
-enum { PROBE_STRING_BYTES_MAX = 8192 };
+enum { PROBE_STRING_BYTES_MAX = 8192, PROBE_KEYS_MAX = 4 };
 
+/* Which probes of a session begin something, and which end it. */
+enum probe_pairing {
+	PROBE_PAIRING_NONE,
+	PROBE_PAIRING_LISTED, /* patterns[2k] begins, patterns[2k + 1] ends */
+	PROBE_PAIRING_NAMES   /* as their names say: X__start and X__done (probe_pairs_of()) */
+};
+
+/* What is added up of each hit (struct probe_row). The number of hits always is. */
+struct probe_gather {
+	bool sum, extremes, last, histogram;
+	/* Expressions (probectl-trace(1), FILTERS). With pairs, the value is the time. */
+	const char *value;		  /* NULL: none, or the time */
+	const char *keys[PROBE_KEYS_MAX]; /* one row for each value of these; strings: str(argN) */
+	size_t key_count;
+	size_t keys_max; /* how many different keys there may be on a CPU; 0: 4096 */
+	enum probe_pairing pairing;
+	const char *match;     /* ends belong to begins with the same value; NULL: same thread */
+	const char *match_end; /* of the end, where it is another expression; else NULL */
+};
+
+/* The strings are borrowed until the session is freed. */
 struct probe_session_options {
 	enum probe_session_kind kind;
-	size_t ring_bytes;     /* per CPU, rounded up to a power of two; 0 is the default */
-	uint16_t string_bytes; /* longest string captured, up to the maximum; 0: 256 */
+	struct probe_gather gather; /* of a PROBE_SESSION_GATHER */
+	const char *filter;	    /* only hits for which this is not 0; NULL: all */
+	uint32_t sample_every;	    /* only every so many-th hit on each CPU; 0: all */
+	uint32_t sample_rate;	    /* only so many hits a second; 0: all */
+	bool overwrite;		    /* of records: the oldest go where there is no room */
+	size_t ring_bytes;	    /* per CPU, rounded up to a power of two; 0 is the default */
+	uint16_t string_bytes;	    /* longest string captured, up to the maximum; 0: 256 */
 	/* Also look for text behind every pointer-sized argument (see PROBE_VALUE_TEXT). */
 	bool guess_strings;
 	/* Libraries that the program opens later are probed before their constructors run. */
@@ -203,9 +230,32 @@ struct probe_value {
 /* A probe of a session. */
 struct probe_session_probe {
 	const char *provider, *name, *path;
-	uint64_t hits; /* as of the last probe_session_poll() or _stop() */
-	uint64_t lost; /* hits that left no record: no room in the ring */
+	uint64_t hits;	    /* as of the last probe_session_poll() or _stop() */
+	uint64_t lost;	    /* hits that left no record: no room in the ring, or for their key */
+	uint64_t unmatched; /* ends that had no begin */
 };
+
+/*
+ * What was gathered of one probe, or of one key of it: all sites, all CPUs. Of a
+ * pair, it belongs to the end. Times are in nanoseconds.
+ */
+struct probe_row {
+	size_t probe; /* index of probe_session_probes() */
+	size_t begin; /* of a pair: the index of the (first) probe that begins it; else SIZE_MAX */
+	const struct probe_value *keys; /* as many as the session's options have */
+	uint64_t count;
+	bool has_value; /* there is a value or a time, and the following mean something */
+	bool is_signed;
+	double sum;
+	struct probe_value min, max; /* PROBE_VALUE_NULL where there is none */
+	struct probe_value last;
+	uint64_t last_time_ns; /* CLOCK_REALTIME */
+	/* PROBE_BUCKETS counts, or NULL. probe_bucket_range() gives their bounds. */
+	const uint64_t *buckets;
+	double unit;	    /* nanoseconds per unit of the buckets' bounds; 1 of plain values */
+	uint64_t in_flight; /* of a pair (without keys): begun, and not yet ended */
+};
+#define PROBE_BUCKETS 1921
 
 struct probe_hit {
 	uint64_t time_ns; /* CLOCK_REALTIME */
@@ -250,6 +300,23 @@ PROBE_MUST_CHECK struct probe_error *probe_session_poll(struct probe_session *se
 /* A descriptor that becomes readable when the target waits for this controller
  * (a library was opened: call probe_session_poll() at once); -1 where there is none. */
 int probe_session_fd(const struct probe_session *session);
+
+/*
+ * The rows of a PROBE_SESSION_GATHER as they are now, in no order; *ret is one
+ * block with all that they point to, to be freed with free(). Never blocks.
+ * Errors: PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_session_rows(
+	struct probe_session *session, struct probe_row **ret, size_t *count_ret);
+
+/* The values that bucket `index` counts: from *low_ret up to and with *high_ret. */
+void probe_bucket_range(size_t index, int64_t *low_ret, uint64_t *high_ret);
+
+/*
+ * The value below or at which `percent` of a row's hits are, at most 1.6 % off,
+ * within min and max; NAN without hits or buckets.
+ */
+double probe_row_percentile(const struct probe_row *row, double percent);
 
 /* The session's probes; the array grows when libraries are opened. Owned by the session. */
 const struct probe_session_probe *probe_session_probes(

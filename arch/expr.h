@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Expressions over a hit, that stubs evaluate: filters, keys and values.
+ *
+ * A tree whose types were decided by whoever parsed it (libprobe/expr.c), as C
+ * does (C11, 6.3.1 and 6.5). A value is always held in 64 bits: one of a signed
+ * type of 32 bits extended with its sign, one of an unsigned type with zeros, so
+ * that converting either to 64 bits is no work.
+ */
+#ifndef ARCH_EXPR_H
+#define ARCH_EXPR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum arch_expr_kind {
+	/* leaves */
+	ARCH_EXPR_CONST,   /* `value` */
+	ARCH_EXPR_CAPTURE, /* the scalar capture `capture`, as it is recorded */
+	ARCH_EXPR_TID,	   /* as the target's own pid namespace has it */
+	ARCH_EXPR_PID,
+	ARCH_EXPR_CPU,
+	/* of the string capture `capture` and `text`: 0 or 1 */
+	ARCH_EXPR_STRING_IS,
+	ARCH_EXPR_STRING_BEGINS,
+	/* of `left` */
+	ARCH_EXPR_NEGATE,
+	ARCH_EXPR_COMPLEMENT,
+	ARCH_EXPR_NOT,	   /* 0 or 1 */
+	ARCH_EXPR_CONVERT, /* to the node's type */
+	/* of `left` and `right` */
+	ARCH_EXPR_ADD,
+	ARCH_EXPR_SUB,
+	ARCH_EXPR_MUL,
+	ARCH_EXPR_DIV, /* by 0: the hit is rejected; the smallest number by -1 is itself */
+	ARCH_EXPR_MOD,
+	ARCH_EXPR_SHL, /* by the right operand modulo the left one's width */
+	ARCH_EXPR_SHR,
+	ARCH_EXPR_AND,
+	ARCH_EXPR_OR,
+	ARCH_EXPR_XOR,
+	/* 0 or 1, of operands of the node's type */
+	ARCH_EXPR_LT,
+	ARCH_EXPR_LE,
+	ARCH_EXPR_GT,
+	ARCH_EXPR_GE,
+	ARCH_EXPR_EQ,
+	ARCH_EXPR_NE,
+	/* 0 or 1; the right operand is only looked at where the left does not decide */
+	ARCH_EXPR_BOTH,
+	ARCH_EXPR_EITHER
+};
+
+enum {
+	ARCH_EXPR_NODES_MAX = 64,
+	ARCH_EXPR_DEPTH_MAX = 16, /* of operators within each other */
+	ARCH_EXPR_TEXT_MAX = 255  /* bytes of a literal */
+};
+
+/*
+ * `wide` and `is_signed` are the type in which the node is computed, to which
+ * its operands have been converted (of a shift: the left one). What is 0 or 1
+ * has the type int.
+ */
+struct arch_expr_node {
+	enum arch_expr_kind kind;
+	bool wide; /* 64 bits, not 32 */
+	bool is_signed;
+	uint8_t left, right; /* indices of nodes; lower than the node's own */
+	uint8_t capture;     /* index into the stub's captures */
+	uint8_t text_length;
+	uint64_t value;
+	const char *text; /* not terminated; borrowed */
+};
+
+/*
+ * The last node is the whole. An argument that cannot be read makes the hit one
+ * that is rejected, whatever the rest of the expression says of it.
+ */
+struct arch_expr {
+	const struct arch_expr_node *nodes; /* borrowed */
+	uint8_t count;
+};
+
+#endif
