@@ -54,6 +54,13 @@ static bool is_touched(pid_t pid)
 	return found;
 }
 
+/* A child that has ended meanwhile is in order. */
+static struct probe_error *forget(struct probe_error *error)
+{
+	probe_error_free(error);
+	return NULL;
+}
+
 /* Children were forked with the code and the registry that their parent had then. */
 static struct probe_error *repair_children(pid_t pid, struct probe_repair *ret)
 {
@@ -66,10 +73,14 @@ static struct probe_error *repair_children(pid_t pid, struct probe_repair *ret)
 		if (!is_touched(children[i]))
 			continue;
 		error = probe_target_open(children[i], NULL, &child);
-		if (error)
-			break;
-		error = probe_target_repair(child, ret);
-		probe_target_close(child);
+		if (!error) {
+			error = probe_target_repair(child, ret);
+			if (error && !probe_target_alive(child))
+				error = forget(error);
+			probe_target_close(child);
+		}
+		if (error && error->code == PROBE_ERROR_NOT_FOUND)
+			error = forget(error);
 		error = probe_error_prefix(error, "child %d", (int)children[i]);
 	}
 	free(children);
