@@ -171,6 +171,7 @@ enum { PROBE_STRING_BYTES_MAX = 8192, PROBE_KEYS_MAX = 4 };
 enum probe_pairing {
 	PROBE_PAIRING_NONE,
 	PROBE_PAIRING_LISTED, /* patterns[2k] begins, patterns[2k + 1] ends */
+	PROBE_PAIRING_ONE,    /* patterns[0] begins, each of the others ends it */
 	PROBE_PAIRING_NAMES   /* as their names say: X__start and X__done (probe_pairs_of()) */
 };
 
@@ -309,7 +310,11 @@ int probe_session_fd(const struct probe_session *session);
 PROBE_MUST_CHECK struct probe_error *probe_session_rows(
 	struct probe_session *session, struct probe_row **ret, size_t *count_ret);
 
-/* The values that bucket `index` counts: from *low_ret up to and with *high_ret. */
+/*
+ * The values that bucket `index` counts: from *low_ret up to and with *high_ret.
+ * The last one is that of negative values, INT64_MIN to -1; the bounds of the
+ * others are to be read as unsigned.
+ */
 void probe_bucket_range(size_t index, int64_t *low_ret, uint64_t *high_ret);
 
 /*
