@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Files in memory that a target has made for us, seen from the controller. */
+#ifndef LIBPROBE_SHARED_H
+#define LIBPROBE_SHARED_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "probe/error.h"
+
+/* The flags of memfd_create(2) that shared_open() relies on. */
+enum { SHARED_MEMFD_FLAGS = 3 /* MFD_CLOEXEC | MFD_ALLOW_SEALING */ };
+
+/*
+ * Opens the empty memfd that is the target's descriptor `fd`, and gives it its
+ * size, which nobody can change from then on. Any other file is left as it is.
+ *
+ * Errors: PROBE_ERROR_STATE (the target has put another file in its place, or
+ * touched it), PROBE_ERROR_SYSTEM.
+ */
+PROBE_MUST_CHECK struct probe_error *shared_open(pid_t pid, int64_t fd, size_t size, int *fd_ret);
+
+#endif
