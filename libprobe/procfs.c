@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "libprobe/procfs.h"
@@ -24,39 +26,48 @@ static size_t read_file(const char *path, char *buffer, size_t size)
 	return length;
 }
 
-/* What follows a key of the status file, or NULL. */
-static const char *status_value(pid_t pid, const char *key, char *buffer, size_t size)
+/*
+ * What follows a key of the status file, up to the end of its line; NULL where
+ * there is none. To be given back with free(). Line by line: those of a process
+ * in many groups are long, and what we look for comes behind them.
+ */
+static char *status_value(pid_t pid, const char *key)
 {
-	char path[48];
-	const char *line;
+	size_t room = 0, length = strlen(key);
+	char path[48], *line = NULL;
+	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	read_file(path, buffer, size);
-	for (line = buffer; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (strncmp(line, key, strlen(key)) == 0)
-			return line + strlen(key);
+	file = fopen(path, "re");
+	while (file && getline(&line, &room, file) > 0) {
+		if (strncmp(line, key, length) != 0)
+			continue;
+		fclose(file);
+		memmove(line, line + length, strlen(line + length) + 1);
+		return line;
 	}
+	if (file)
+		fclose(file);
+	free(line);
 	return NULL;
 }
 
 long procfs_status_number(pid_t pid, const char *key)
 {
-	char buffer[4096];
-	const char *value = status_value(pid, key, buffer, sizeof(buffer));
+	char *value = status_value(pid, key);
+	long number = value ? strtol(value, NULL, 10) : -1;
 
-	return value ? strtol(value, NULL, 10) : -1;
+	free(value);
+	return number;
 }
 
 bool procfs_status_has(pid_t pid, const char *key, const char *word)
 {
-	char buffer[4096];
-	const char *value = status_value(pid, key, buffer, sizeof(buffer));
+	char *value = status_value(pid, key);
+	bool has = value && strstr(value, word);
 
-	if (!value)
-		return false;
-	buffer[value - buffer + strcspn(value, "\n")] = '\0';
-	return strstr(value, word) != NULL;
+	free(value);
+	return has;
 }
 
 long procfs_file_number(const char *path)
@@ -112,4 +123,19 @@ uint64_t procfs_start_time(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	field = stat_field(path, 22, buffer, sizeof(buffer));
 	return field ? strtoull(field, NULL, 10) : 0;
+}
+
+int procfs_open_regular(int path_fd, int flags)
+{
+	char path[48];
+	struct stat st;
+
+	if (fstat(path_fd, &st) < 0)
+		return -1;
+	if (!S_ISREG(st.st_mode)) {
+		errno = EINVAL;
+		return -1;
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
+	return open(path, flags | O_CLOEXEC);
 }

@@ -18,6 +18,12 @@ long procfs_file_number(const char *path);
 void procfs_comm(pid_t pid, char *buffer, size_t size);
 /* The state letter of a thread, or 0 where it is gone. */
 char procfs_thread_state(pid_t pid, pid_t tid);
+/*
+ * Opens the regular file that a descriptor made with O_PATH names; -1 and errno
+ * where it is none (EINVAL). So nothing but a regular file is ever opened: to
+ * open a device can be to use it.
+ */
+int procfs_open_regular(int path_fd, int flags);
 /* When a process started, in clock ticks since boot; 0 where it is gone. */
 uint64_t procfs_start_time(pid_t pid);
 

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* Facts of processes whose names and groups make them hard to read. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "libprobe/procfs.h"
+
+/* A child that has prepared itself and waits. */
+static pid_t child(void (*prepare)(const char *), const char *argument)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prepare(argument);
+		_exit(write(ready[1], "", 1) == 1 ? pause() : 1);
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+static void end_child(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void set_name(const char *name)
+{
+	prctl(PR_SET_NAME, name);
+}
+
+static void test_names(void **state)
+{
+	static const char *const names[] = {"plain", ") R 1 (", "a) Z 1 2 3", "((((", "))))",
+		"\nTgid:\t1", "Threads:\t99", "", "\xff\n\\"};
+	uint64_t own = procfs_start_time(getpid());
+
+	(void)state;
+	assert_true(own > 0);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		pid_t pid = child(set_name, names[i]);
+		uint64_t start = procfs_start_time(pid);
+
+		assert_in_range(start, own, own + 100 * 3600);
+		assert_true(strchr("SRD", procfs_thread_state(pid, pid)));
+		assert_int_equal(procfs_status_number(pid, "Tgid:"), pid);
+		assert_int_equal(procfs_status_number(pid, "PPid:"), getpid());
+		assert_int_equal(procfs_status_number(pid, "Threads:"), 1);
+		end_child(pid);
+	}
+}
+
+/* So many groups that what follows their line is far behind the first page. */
+static void set_groups(const char *unused)
+{
+	gid_t groups[4000];
+
+	(void)unused;
+	for (size_t i = 0; i < 4000; i++)
+		groups[i] = 2000000000 + i;
+	if (setgroups(4000, groups))
+		_exit(1);
+}
+
+static void test_groups(void **state)
+{
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	pid = child(set_groups, NULL);
+	assert_int_equal(procfs_status_number(pid, "Threads:"), 1);
+	assert_int_equal(procfs_status_number(pid, "Seccomp:"), 0);
+	assert_true(procfs_status_has(pid, "Groups:", "2000003999"));
+	assert_false(procfs_status_has(pid, "Uid:", "2000003999"));
+	end_child(pid);
+}
+
+static void test_nothing_there(void **state)
+{
+	char name[32];
+
+	(void)state;
+	assert_int_equal(procfs_status_number(1 << 23, "Tgid:"), -1);
+	assert_int_equal(procfs_status_number(getpid(), "NoSuchKey:"), -1);
+	assert_false(procfs_status_has(1 << 23, "Tgid:", ""));
+	assert_int_equal(procfs_start_time(1 << 23), 0);
+	assert_int_equal(procfs_thread_state(1 << 23, 1 << 23), 0);
+	procfs_comm(1 << 23, name, sizeof(name));
+	assert_string_equal(name, "?");
+}
+
+static void test_open_regular(void **state)
+{
+	int path_fd = open("/dev/null", O_PATH | O_CLOEXEC), fd;
+
+	(void)state;
+	assert_true(path_fd >= 0);
+	errno = 0;
+	assert_int_equal(procfs_open_regular(path_fd, O_RDONLY), -1);
+	assert_int_equal(errno, EINVAL);
+	close(path_fd);
+	path_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+	fd = procfs_open_regular(path_fd, O_RDONLY);
+	assert_true(fd >= 0);
+	close(fd);
+	close(path_fd);
+	assert_int_equal(procfs_open_regular(path_fd, O_RDONLY), -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_nothing_there),
+		cmocka_unit_test(test_open_regular),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
