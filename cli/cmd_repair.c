@@ -48,6 +48,8 @@ static void add_text(struct out *out, pid_t pid, const struct probe_repair *repa
 		add_count(out, done.sessions, "session");
 		add_count(out, done.sites, "site");
 		add_count(out, done.semaphores, "semaphore");
+		add_count(out, done.mappings, "mapping");
+		add_count(out, done.descriptors, "descriptor");
 	}
 	if (repair->waiting)
 		out_text(out, "; a thread is still in the code of a session that is off: repair "
@@ -65,6 +67,8 @@ static void add_json(struct out *out, pid_t pid, const struct probe_repair *repa
 	out_unsigned(out, repair->sites);
 	out_text(out, ",\"semaphores\":");
 	out_unsigned(out, repair->semaphores);
+	out_number_field(out, ",\"mappings\":", repair->mappings);
+	out_number_field(out, ",\"descriptors\":", repair->descriptors);
 	out_text(out, ",\"waiting\":");
 	out_unsigned(out, repair->waiting);
 	out_text(out, "}\n");

@@ -177,18 +177,40 @@ static struct probe_error *print_process(const struct status_options *options,
 
 /* ---- The command ------------------------------------------------------------ */
 
+static void add_count(struct out *out, size_t count, const char *what)
+{
+	if (!count)
+		return;
+	if (out->length)
+		out_text(out, ", ");
+	out_unsigned(out, count);
+	out_char(out, ' ');
+	out_text(out, what);
+	if (count != 1)
+		out_char(out, 's');
+}
+
 /* What dead controllers left does no harm, but every hit pays for it. */
 static struct probe_error *warn_of_stale(struct probe_target *target)
 {
-	size_t sessions;
-	struct probe_error *error = probe_target_stale(target, &sessions);
+	struct probe_stale stale;
+	struct out out = {0};
+	struct probe_error *error = probe_target_stale(target, &stale);
 
-	if (!error && sessions)
-		report_warning("process %d has %zu session%s of dead controllers: `probectl "
-			       "repair -p %d` removes what is left of them",
-			probe_target_pid(target), sessions, sessions == 1 ? "" : "s",
+	if (error)
+		return error;
+	add_count(&out, stale.sessions, "session");
+	add_count(&out, stale.probes, "probe");
+	add_count(&out, stale.semaphores, "semaphore");
+	add_count(&out, stale.mappings, "mapping");
+	add_count(&out, stale.descriptors, "descriptor");
+	if (out.length)
+		report_warning("process %d has what dead controllers left (%.*s): `probectl "
+			       "repair -p %d` removes it",
+			probe_target_pid(target), (int)out.length, out.data,
 			probe_target_pid(target));
-	return error;
+	out_deinit(&out);
+	return NULL;
 }
 
 static struct probe_error *status_process(

@@ -6,6 +6,7 @@
 
 #include "libprobe/attach.h"
 #include "libprobe/memory.h"
+#include "libprobe/orphans.h"
 #include "libprobe/procfs.h"
 #include "libprobe/report.h"
 #include "libprobe/space.h"
@@ -144,10 +145,13 @@ size_t attach_module_end(const struct attach *attach, size_t from)
 
 struct probe_error *attach_heal(struct change *change)
 {
-	bool stale = detach_find_stale(change) > 0;
+	struct orphans orphans;
+	struct probe_error *error = orphans_remove(change, &orphans);
+	bool stale = !error && detach_find_stale(change) > 0;
 
-	return stale || detach_has_leftovers(&change->registry) ? detach_unreferenced(change)
-								: NULL;
+	return !error && (stale || detach_has_leftovers(&change->registry))
+		       ? detach_unreferenced(change)
+		       : error;
 }
 
 /*
@@ -158,10 +162,10 @@ static void abandon(const struct attach *a, bool added)
 {
 	struct registry *r = &a->change->registry;
 	struct reg_session *session = registry_session(r, a->session);
+	struct orphans orphans;
+	struct probe_error *error;
 
-	if (!session)
-		return;
-	if (added)
+	if (added && session)
 		session->flags |= REG_SESSION_RETIRED;
 	for (size_t i = 0; i < a->selection->probe_count; i++) {
 		struct reg_probe *probe =
@@ -170,7 +174,11 @@ static void abandon(const struct attach *a, bool added)
 		if (probe)
 			probe->refcount = 0;
 	}
-	probe_error_free(detach_unreferenced(a->change));
+	if (session)
+		probe_error_free(detach_unreferenced(a->change));
+	/* What the registry was not told of yet. */
+	error = change_reread(a->change);
+	probe_error_free(error ? error : orphans_remove(a->change, &orphans));
 }
 
 /* Would a session have anything to do? */

@@ -328,17 +328,18 @@ static const struct attach_site *next_pun(const struct attach *a, size_t *at)
 }
 
 /* Gives pages back, where mapping the rest of them failed. */
-static void unmap_pages(struct change *change, const struct control_call *maps, size_t count)
+static void unmap_pages(
+	struct change *change, const struct control_call *maps, size_t count, int64_t fd)
 {
-	struct control_call calls[PUNS_AT_ONCE];
+	struct control_call calls[PUNS_AT_ONCE + 1];
 	size_t mapped = 0;
 
 	for (size_t i = 0; i < count; i++)
 		if (maps[i].result > 0)
-			calls[mapped++] = (struct control_call){
-				SYS_munmap, {(uint64_t)maps[i].result, SPACE_PAGE}, 0};
-	if (mapped)
-		probe_error_free(change_run(change, "unmap memory", calls, mapped));
+			calls[mapped++] = (struct control_call){.number = SYS_munmap,
+				.args = {(uint64_t)maps[i].result, SPACE_PAGE}};
+	calls[mapped++] = change_call_close(fd);
+	probe_error_free(change_run(change, "unmap memory", calls, mapped));
 }
 
 /*
@@ -361,22 +362,24 @@ static struct probe_error *announce_pages(
 /* Maps pages for code at addresses that were free when the maps were read. */
 static struct probe_error *map_pages(struct change *change, const uint64_t *pages, size_t count)
 {
-	struct control_call calls[PUNS_AT_ONCE];
+	struct control_call calls[PUNS_AT_ONCE + 1];
 	struct probe_error *error;
 	size_t done = 0;
+	int64_t fd;
 
+	/* One page for all: each writes its own copy. */
+	error = change_code_file(change, SPACE_PAGE, &fd);
+	if (error)
+		return error;
 	for (size_t i = 0; i < count; i++)
-		calls[i] = (struct control_call){SYS_mmap,
-			{pages[i], SPACE_PAGE, PROT_READ | PROT_EXEC,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0},
-			0};
-	error = change_run(change, "map memory for code", calls, count);
-	/* A kernel before 4.17 takes the address for a wish. */
+		calls[i] = change_call_map_code(pages[i], SPACE_PAGE, fd);
+	calls[count] = change_call_close(fd);
+	error = change_run(change, "map memory for code", calls, count + 1);
 	while (done < count && calls[done].result == (int64_t)pages[done])
 		done++;
 	if (done == count)
 		return error ? error : announce_pages(change, pages, count);
-	unmap_pages(change, calls, count);
+	unmap_pages(change, calls, count, fd);
 	if (error && calls[done].result != -EEXIST)
 		return error;
 	probe_error_free(error);

@@ -6,11 +6,17 @@
  *            +-----------+---------------------------+---------------------+
  *            | home page | images of the registry    | stubs and tails     |
  *            +-----------+---------------------------+---------------------+
- *            (home page in the first arena only)
- *   guard    one page, private, wiped on fork: a child finds it zero
+ *            (home page in the first arena only; its last page is the guard:
+ *            anonymous, readable and writable, wiped on fork, so that a child
+ *            finds it zero)
  *   pun      one page each, readable and executable, private
  *   data     one mapping per session, shared with its controller: header,
  *            counters, rings (arch/layout.h)
+ *
+ * All of it but the guard is mapped from files in memory that bear our name, the
+ * code privately: so whatever a controller leaves that is killed before the
+ * registry tells of it can be told from the target's own (libprobe/orphans.h),
+ * also a descriptor that is still open.
  *
  * No page is writable and executable. Code is written through /proc/PID/mem.
  */
@@ -30,19 +36,13 @@
 #include "libprobe/memory.h"
 #include "libprobe/procfs.h"
 #include "libprobe/seccomp.h"
+#include "libprobe/shared.h"
 #include "libprobe/site.h"
 #include "libprobe/space.h"
 #include "libprobe/target_internal.h"
 #include "libprobe/threads.h"
 
-enum {
-	MOMENT_NS = 200000,
-	LOCK_TRIES = 500,
-	LOCK_WAIT_NS = 10000000,
-	ARENA_BYTES = 256 << 10,
-	MAP_TRIES = 4,
-	NAME_OFFSET = 256 /* of the memfd's name in the home page */
-};
+enum { MOMENT_NS = 200000, LOCK_TRIES = 500, LOCK_WAIT_NS = 10000000, MAP_TRIES = 4 };
 
 /* ---- Begin and end -------------------------------------------------------------- */
 
@@ -69,6 +69,20 @@ static struct probe_error *lock_target(pid_t pid, int *fd_ret)
 	*fd_ret = -1;
 	return probe_error_new(PROBE_ERROR_STATE,
 		"another probectl is changing the probes of process %d: try again", pid);
+}
+
+bool change_is_busy(pid_t pid)
+{
+	char path[48];
+	bool busy;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	busy = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0;
+	if (fd >= 0)
+		close(fd);
+	return busy;
 }
 
 /* Is this a process whose code we can patch? */
@@ -232,7 +246,8 @@ struct probe_error *change_run(
 static struct control_call call_mmap(
 	uint64_t address, uint64_t size, int prot, int flags, int64_t fd)
 {
-	return (struct control_call){SYS_mmap, {address, size, prot, flags, (uint64_t)fd, 0}, 0};
+	return (struct control_call){
+		.number = SYS_mmap, .args = {address, size, prot, flags, (uint64_t)fd, 0}};
 }
 
 static struct probe_error *reread_maps(struct change *change)
@@ -241,64 +256,158 @@ static struct probe_error *reread_maps(struct change *change)
 	return maps_read(change->pid, &change->maps);
 }
 
-/* Maps code memory at an address; -EEXIST and the like are told in *result_ret. */
-static struct probe_error *map_code_at(
-	struct change *change, uint64_t address, uint64_t size, int64_t *result_ret)
+struct probe_error *change_reread(struct change *change)
 {
-	struct control_call call = call_mmap(address, size, PROT_READ | PROT_EXEC,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1);
-	struct probe_error *error = change_run(change, "map memory for code", &call, 1);
+	struct probe_error *error = reread_maps(change);
 
-	*result_ret = call.result;
-	if (!error && (uint64_t)call.result != address) {
-		/* A kernel before 4.17 takes the address for a wish. */
-		struct control_call undo = {SYS_munmap, {(uint64_t)call.result, size}, 0};
+	registry_deinit(&change->registry);
+	change->taken.count = 0;
+	return error ? error : registry_load(change->pid, &change->maps, &change->registry);
+}
 
-		*result_ret = -EEXIST;
-		return change_run(change, "unmap memory", &undo, 1);
+struct control_call change_call_close(int64_t fd)
+{
+	return (struct control_call){.number = SYS_close, .args = {(uint64_t)fd}};
+}
+
+/* Closes a descriptor of the target that a run of calls was to close, and did not. */
+static void close_file(struct change *change, int64_t fd)
+{
+	struct control_call call = change_call_close(fd);
+
+	probe_error_free(change_run(change, "close a file", &call, 1));
+}
+
+/* A file in memory: the target's descriptor, and our own. */
+static struct probe_error *create_file(
+	struct change *change, size_t size, int64_t *fd_ret, int *ours_ret)
+{
+	struct control_call call = {
+		.number = SYS_memfd_create, .args = {0, SHARED_MEMFD_FLAGS}, .text = DATA_NAME};
+	struct probe_error *error = change_run(change, "create shared memory", &call, 1);
+
+	*ours_ret = -1;
+	if (error)
+		return error;
+	*fd_ret = call.result;
+	error = shared_open(change->pid, *fd_ret, size, ours_ret);
+	if (error)
+		close_file(change, *fd_ret);
+	return error;
+}
+
+/* ---- Code memory ---------------------------------------------------------------------- */
+
+struct control_call change_call_map_code(uint64_t address, uint64_t size, int64_t fd)
+{
+	struct control_call call = call_mmap(
+		address, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd);
+
+	/* A kernel before 4.17 takes the address for a wish. */
+	call.wanted = address;
+	return call;
+}
+
+struct probe_error *change_code_file(struct change *change, size_t size, int64_t *fd_ret)
+{
+	int ours;
+	struct probe_error *error = create_file(change, size, fd_ret, &ours);
+
+	if (!error)
+		close(ours);
+	return error;
+}
+
+/*
+ * Maps an arena at an address, with the guard in its last page if it is the
+ * first one; *taken_ret: there is something already.
+ */
+static struct probe_error *map_arena_at(
+	struct change *change, uint64_t address, uint64_t size, int64_t fd, bool *taken_ret)
+{
+	uint64_t guard = address + size - SPACE_PAGE;
+	struct control_call calls[4], *call = calls;
+	struct probe_error *error;
+
+	*call++ = change_call_map_code(address, size, fd);
+	if (!change->registry.home) {
+		*call = call_mmap(guard, SPACE_PAGE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
+		call++->wanted = guard;
+		*call++ = (struct control_call){
+			.number = SYS_madvise, .args = {guard, SPACE_PAGE, MADV_WIPEONFORK}};
 	}
-	if (error && call.result == -EEXIST) {
+	*call++ = change_call_close(fd);
+	error = change_run(change, "map memory for code", calls, call - calls);
+	*taken_ret = calls[0].result == -EEXIST;
+	if (error && *taken_ret) {
 		probe_error_free(error);
 		return NULL;
 	}
+	if (calls[0].result > 0 && (error || (uint64_t)calls[0].result != address)) {
+		struct control_call undo = {
+			.number = SYS_munmap, .args = {(uint64_t)calls[0].result, size}};
+		struct probe_error *second = change_run(change, "unmap memory", &undo, 1);
+
+		*taken_ret = !error;
+		if (!error)
+			return second;
+		probe_error_free(second);
+	}
+	return error;
+}
+
+/* Finds a place for an arena and maps it there; closes the descriptor. */
+static struct probe_error *place_arena(struct change *change, struct reg_arena *arena, int64_t fd,
+	uint64_t reach_start, uint64_t reach_end)
+{
+	struct probe_error *error = NULL;
+	bool taken = true;
+
+	for (int i = 0; i < MAP_TRIES && !error && taken; i++) {
+		if (i)
+			error = reread_maps(change);
+		if (error)
+			break;
+		arena->start = space_find(&change->maps, arena->size, reach_start, reach_end);
+		if (!arena->start)
+			error = probe_error_new(PROBE_ERROR_REFUSED,
+				"process %d has no free address space within 2 GiB of the module",
+				change->pid);
+		else
+			error = map_arena_at(change, arena->start, arena->size, fd, &taken);
+	}
+	if (!error && taken)
+		error = probe_error_new(PROBE_ERROR_STATE,
+			"process %d maps memory faster than a place for ours is found: try again",
+			change->pid);
+	if (error)
+		close_file(change, fd);
 	return error;
 }
 
 static struct probe_error *map_arena(
 	struct change *change, uint64_t size, uint64_t reach_start, uint64_t reach_end)
 {
+	static const uint32_t one = 1;
 	struct registry *r = &change->registry;
-	bool first = r->home == 0;
-	struct reg_arena *arena;
-	struct probe_error *error = NULL;
-	int64_t result = -EEXIST;
-	uint64_t address = 0;
+	struct reg_arena arena = {.size = size}, *added;
+	struct probe_error *error;
+	int64_t fd;
 
-	for (int i = 0; i < MAP_TRIES && !error && result == -EEXIST; i++) {
-		if (i)
-			error = reread_maps(change);
-		address = error ? 0 : space_find(&change->maps, size, reach_start, reach_end);
-		if (!error && !address)
-			return probe_error_new(PROBE_ERROR_REFUSED,
-				"process %d has no free address space within 2 GiB of the module",
-				change->pid);
-		if (!error)
-			error = map_code_at(change, address, size, &result);
-	}
+	error = change_code_file(change, size, &fd);
+	if (!error)
+		error = place_arena(change, &arena, fd, reach_start, reach_end);
 	if (error)
 		return error;
-	if (result < 0)
-		return probe_error_new(PROBE_ERROR_STATE,
-			"process %d maps memory faster than a place for ours is found: try again",
-			change->pid);
-	arena = registry_add_arena(r);
-	if (!arena)
+	added = registry_add_arena(r);
+	if (!added)
 		return probe_error_no_memory();
-	*arena = (struct reg_arena){address, size};
-	if (first) {
-		r->home = address;
-		error = memory_write_code(
-			change->mem, address + NAME_OFFSET, DATA_NAME, sizeof(DATA_NAME));
+	*added = arena;
+	if (!r->home) {
+		r->home = arena.start;
+		r->guard = arena.start + arena.size - SPACE_PAGE;
+		error = memory_write_data(change->pid, r->guard, &one, sizeof(one));
 	}
 	return error ? error : reread_maps(change);
 }
@@ -322,64 +431,26 @@ struct probe_error *change_alloc_code(
 	return *ret ? NULL : probe_error_no_memory();
 }
 
-/* Opens a descriptor of the target and gives the file its size. */
-static struct probe_error *open_shared(pid_t pid, int64_t fd, size_t size, int *fd_ret)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/fd/%jd", pid, (intmax_t)fd);
-	*fd_ret = open(path, O_RDWR | O_CLOEXEC);
-	if (*fd_ret < 0)
-		return probe_error_system(errno, "%s", path);
-	if (ftruncate(*fd_ret, size) == 0)
-		return NULL;
-	close(*fd_ret);
-	*fd_ret = -1;
-	return probe_error_system(errno, "%zu bytes of shared memory", size);
-}
-
-/*
- * The first session also needs the guard: a page of its own that a fork wipes
- * (madvise(2)). Its calls go together with those for the data: fewer stops.
- */
 struct probe_error *change_map_data(
 	struct change *change, size_t size, uint64_t *address_ret, int *fd_ret)
 {
-	static const uint32_t one = 1;
-	struct registry *r = &change->registry;
-	bool guard = r->guard == 0;
-	struct control_call first[2], second[3], *create = first, *map = second;
+	struct control_call calls[2];
 	struct probe_error *error;
+	int64_t fd;
 
-	*fd_ret = -1;
-	if (guard)
-		*create++ = call_mmap(
-			0, SPACE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	*create = (struct control_call){SYS_memfd_create, {r->home + NAME_OFFSET, MFD_CLOEXEC}, 0};
-	error = change_run(change, "create shared memory", first, create - first + 1);
+	error = create_file(change, size, &fd, fd_ret);
 	if (error)
 		return error;
-	if (guard) {
-		r->guard = first[0].result;
-		*map++ = (struct control_call){
-			SYS_madvise, {r->guard, SPACE_PAGE, MADV_WIPEONFORK}, 0};
-	}
-	map[0] = call_mmap(
-		0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, create->result);
+	calls[0] = call_mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd);
 	/* The mappings keep it: the target is not to have one descriptor more. */
-	map[1] = (struct control_call){SYS_close, {create->result}, 0};
-	error = open_shared(change->pid, create->result, size, fd_ret);
+	calls[1] = change_call_close(fd);
+	error = change_run(change, "map shared memory", calls, 2);
+	*address_ret = calls[0].result;
 	if (!error)
-		error = change_run(change, "map shared memory", second, map - second + 2);
-	if (error) /* it was not reached */
-		probe_error_free(change_run(change, "close a file", &map[1], 1));
-	*address_ret = map[0].result;
-	if (!error && guard)
-		error = memory_write_data(change->pid, r->guard, &one, sizeof(one));
-	if (error && *fd_ret >= 0) {
-		close(*fd_ret);
-		*fd_ret = -1;
-	}
+		return NULL;
+	close_file(change, fd);
+	close(*fd_ret);
+	*fd_ret = -1;
 	return error;
 }
 
@@ -400,8 +471,9 @@ struct probe_error *change_store(struct change *change)
 /* ---- Giving back ---------------------------------------------------------------------- */
 
 /*
- * Everything, when no session is left. The home goes first: a registry that is
- * found names nothing that is gone, and might be the target's own by then.
+ * Everything, when no session is left. The home, with the guard, goes first: a
+ * registry that is found names nothing that is gone, and might be the target's
+ * own by then. If we die, the rest are orphans.
  */
 static struct probe_error *unmap_all(struct change *change)
 {
@@ -414,9 +486,7 @@ static struct probe_error *unmap_all(struct change *change)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < r->arena_count; i++)
 		calls[count++] = (struct control_call){
-			SYS_munmap, {r->arenas[i].start, r->arenas[i].size}, 0};
-	if (r->guard)
-		calls[count++] = (struct control_call){SYS_munmap, {r->guard, SPACE_PAGE}, 0};
+			.number = SYS_munmap, .args = {r->arenas[i].start, r->arenas[i].size}};
 	error = change_run(change, "unmap memory", calls, count);
 	free(calls);
 	if (!error)
@@ -436,8 +506,8 @@ struct probe_error *change_collect(struct change *change)
 	for (size_t i = r->session_count; i-- > 0;) {
 		if (!(r->sessions[i].flags & REG_SESSION_RETIRED))
 			continue;
-		calls[count++] = (struct control_call){
-			SYS_munmap, {r->sessions[i].data, r->sessions[i].data_size}, 0};
+		calls[count++] = (struct control_call){.number = SYS_munmap,
+			.args = {r->sessions[i].data, r->sessions[i].data_size}};
 		registry_remove_session(r, i);
 	}
 	/* If we die, they are orphans (libprobe/orphans.h): nobody unmaps them twice. */

@@ -39,6 +39,8 @@ struct change {
 	bool atomic;	     /* stop for counters, too */
 };
 
+enum { ARENA_BYTES = 256 << 10 }; /* arenas are this large, or a multiple of it */
+
 /*
  * Locks the target against other controllers and reads its state. Errors leave
  * nothing to end: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION,
@@ -46,6 +48,12 @@ struct change {
  */
 PROBE_MUST_CHECK struct probe_error *change_begin(struct probe_target *target, struct change *ret);
 void change_end(struct change *change);
+
+/* Reads maps and registry again, as they are in the target. */
+PROBE_MUST_CHECK struct probe_error *change_reread(struct change *change);
+
+/* Is a controller changing that process just now? */
+bool change_is_busy(pid_t pid);
 
 /* Stops all threads (a held target stands still already), and lets them go again. */
 PROBE_MUST_CHECK struct probe_error *change_stop(struct change *change);
@@ -61,6 +69,14 @@ PROBE_MUST_CHECK struct probe_error *change_run(
 /* Where in code memory `size` bytes may go (see code_alloc()); maps an arena if need be. */
 PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, size_t size,
 	uint64_t reach_start, uint64_t reach_end, uint64_t *ret);
+
+/* A file of `size` bytes to map code from: the target's descriptor, to be closed again. */
+PROBE_MUST_CHECK struct probe_error *change_code_file(
+	struct change *change, size_t size, int64_t *fd_ret);
+
+/* Calls for change_run(): map code where nothing is, at any other place is no success; close. */
+struct control_call change_call_map_code(uint64_t address, uint64_t size, int64_t fd);
+struct control_call change_call_close(int64_t fd);
 
 /*
  * Maps `size` bytes shared between the target and this process; the first page

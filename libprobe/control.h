@@ -42,11 +42,17 @@ struct control_gadgets {
 	size_t sigreturn_count;
 };
 
+enum { CONTROL_TEXT_MAX = 128 };
+
 /* A system call to run in the target. */
 struct control_call {
 	long number;
 	uint64_t args[6];
 	int64_t result; /* set: the value, or -errno */
+	/* Not NULL: the first argument is the address of this text (with its NUL, at most
+	 * CONTROL_TEXT_MAX bytes), on the stack. Calls that run together have one text. */
+	const char *text;
+	uint64_t wanted; /* not 0: any other result ends the run, too */
 };
 
 /*
@@ -90,7 +96,8 @@ PROBE_MUST_CHECK struct probe_error *control_find_gadgets(
 
 /*
  * Runs system calls in one of the stopped threads, in order; stops at the first
- * that fails when stop_at_error. Each call's result is set.
+ * that fails, or has not the result that is wanted, when stop_at_error. The result
+ * of each call that was reached is set.
  *
  * If this process is killed at any instant, the thread finishes the system call
  * it is in and then restores itself by rt_sigreturn(2) from a frame on its own

@@ -22,7 +22,6 @@
 #include "libprobe/attach.h"
 #include "libprobe/edits.h"
 #include "libprobe/frames.h"
-#include "libprobe/orphans.h"
 #include "libprobe/procfs.h"
 #include "libprobe/site.h"
 #include "libprobe/space.h"
@@ -440,7 +439,8 @@ static struct probe_error *unmap_pages(struct change *change, const uint64_t *pa
 		size_t n = 0;
 
 		for (; n < UNMAPS_AT_ONCE && i < count; n++, i++)
-			calls[n] = (struct control_call){SYS_munmap, {pages[i], SPACE_PAGE}, 0};
+			calls[n] = (struct control_call){
+				.number = SYS_munmap, .args = {pages[i], SPACE_PAGE}};
 		error = change_run(change, "unmap memory", calls, n);
 	}
 	return error;
@@ -478,8 +478,6 @@ static struct probe_error *give_back(struct ending *e, struct change *change)
 	if (!error)
 		error = unmap_pages(change, pages, count);
 	free(pages);
-	if (!error)
-		error = orphans_unmap(change);
 	return error ? error : collect(change);
 }
 

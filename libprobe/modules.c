@@ -32,6 +32,7 @@
 
 #include "libprobe/maps.h"
 #include "libprobe/modules.h"
+#include "libprobe/registry.h"
 
 /*
  * Enough for the ELF header, the program headers and, as linkers lay files
@@ -339,6 +340,8 @@ static bool is_candidate(const struct mapping *mapping)
 	const char *path = mapping->path;
 
 	if (!mapping->executable || mapping->inode == 0 || path[0] != '/')
+		return false;
+	if (registry_is_code(mapping))
 		return false;
 	if (strncmp(path, "/dev/", 5) == 0)
 		return strncmp(path, "/dev/shm/", 9) == 0;

@@ -4,11 +4,23 @@
 
 #include "libprobe/change.h"
 
+/* What controllers left that were killed before the registry told of it. */
+struct orphans {
+	size_t mappings, descriptors;
+};
+
 /*
- * Unmaps data of sessions that never came to be: their controllers were killed
- * before the registry named them. Nothing else knows of it. Errors: those of
+ * Counts the orphans of a process whose registry and maps these are. While a
+ * change of it is under way, its memory may look like one: see change_is_busy().
+ */
+void orphans_count(
+	pid_t pid, const struct maps *maps, const struct registry *registry, struct orphans *ret);
+
+/*
+ * Unmaps and closes them; *ret is set. To be called before a change has mapped or
+ * unmapped anything, or with maps that were read again. Errors: those of
  * change_run().
  */
-PROBE_MUST_CHECK struct probe_error *orphans_unmap(struct change *change);
+PROBE_MUST_CHECK struct probe_error *orphans_remove(struct change *change, struct orphans *ret);
 
 #endif

@@ -200,10 +200,10 @@ static struct probe_error *follow_data(pid_t pid, const struct maps *maps, const
 	return NULL;
 }
 
-/* Could code memory of ours begin there? */
-static bool may_be_home(const struct mapping *m)
+bool registry_is_code(const struct mapping *m)
 {
-	return m->executable && !m->writable && !m->is_shared && !*m->path;
+	return m->executable && !m->writable && !m->is_shared &&
+	       strcmp(m->path, "/memfd:" DATA_NAME) == 0;
 }
 
 /*
@@ -220,7 +220,8 @@ static struct probe_error *find_home(
 	for (size_t i = 0; i < maps->count && !*ret && !error; i++)
 		error = follow_data(pid, maps, &maps->items[i], home_ret, ret);
 	for (size_t i = 0; i < maps->count && !*ret && !error; i++)
-		if (may_be_home(&maps->items[i]) && read_home(pid, maps->items[i].start, home_ret))
+		if (registry_is_code(&maps->items[i]) &&
+			read_home(pid, maps->items[i].start, home_ret))
 			*ret = maps->items[i].start;
 	return error;
 }
@@ -569,13 +570,15 @@ static int compare_extents(const void *a, const void *b)
 static struct code_extent *extents_in_use(
 	const struct registry *registry, const struct code_taken *taken, size_t *count_ret)
 {
-	size_t count = 0, most = registry->site_count + registry->stub_count + taken->count + 2;
+	size_t count = 0, most = registry->site_count + registry->stub_count + taken->count + 3;
 	struct code_extent *extents = calloc(most, sizeof(*extents));
 
 	if (!extents)
 		return NULL;
 	if (registry->home)
 		extents[count++] = (struct code_extent){registry->home, REGISTRY_PAGE};
+	if (registry->guard)
+		extents[count++] = (struct code_extent){registry->guard, REGISTRY_PAGE};
 	if (registry->image)
 		extents[count++] = (struct code_extent){registry->image, registry->image_size};
 	for (size_t i = 0; i < registry->site_count; i++)

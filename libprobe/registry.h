@@ -133,7 +133,10 @@ struct data_header {
 
 enum { REGISTRY_PAGE = 4096, DATA_GATE_OFFSET = 64 /* of a struct probe_gate in the data */ };
 #define DATA_MAGIC UINT64_C(0x31617461646f7270) /* "prodata1" */
-#define DATA_NAME "probectl"			/* of the memfd: shown in /proc/PID/maps */
+#define DATA_NAME "probectl"			/* of the memfds: shown in /proc/PID/maps */
+
+/* Code memory, of whatever use: it is known by its name, as data is. */
+bool registry_is_code(const struct mapping *mapping);
 
 /*
  * Loads the registry of a process; one without has home 0 and nothing else.

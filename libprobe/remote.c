@@ -9,7 +9,7 @@
  *                         +---------------------------+
  *                         | floating-point state      |  XSAVE area, 64-aligned
  *                         +---------------------------+
- *                         | siginfo (unused)          |
+ *                         | siginfo: a text, if any   |
  *                         | struct ucontext           |  the thread as it was
  *   rsp of the call ----> | address of rt_sigreturn   |
  *                         +---------------------------+
@@ -29,6 +29,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <elf.h>
@@ -60,7 +61,10 @@ struct sigframe {
 		struct sigcontext context;
 		uint64_t mask;
 	} uc;
-	uint8_t siginfo[128];
+	union {
+		uint8_t siginfo[128];
+		char text[CONTROL_TEXT_MAX]; /* nobody reads the siginfo */
+	};
 };
 _Static_assert(sizeof(struct sigcontext) == 256, "as the kernel lays it out");
 
@@ -154,9 +158,9 @@ static struct probe_error *gone(const struct control *control)
 	return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
 }
 
-/* Writes the frame below the thread's stack. */
+/* Writes the frame below the thread's stack, with a text or NULL. */
 static struct probe_error *prepare(struct control *control, struct control_thread *thread,
-	const struct control_gadgets *gadgets, struct prepared *p)
+	const struct control_gadgets *gadgets, const char *text, struct prepared *p)
 {
 	struct iovec xstate = {p->xstate, XSTATE_MAX};
 	struct probe_error *error;
@@ -174,6 +178,8 @@ static struct probe_error *prepare(struct control *control, struct control_threa
 	p->frame.uc.flags = UC_FLAGS;
 	p->frame.uc.stack_flags = ALTSTACK_INVALID;
 	p->frame.uc.mask = p->mask;
+	if (text)
+		strncpy(p->frame.text, text, sizeof(p->frame.text) - 1);
 	fill_context(p, &thread->regs);
 	fill_xstate(p);
 	error = memory_write_data(control->pid, p->xstate_address, p->xstate, p->xstate_size + 4);
@@ -214,7 +220,7 @@ static struct probe_error *run_call(struct control *control, struct control_thre
 	regs.rsp = p->frame_address;
 	regs.rax = call->number;
 	regs.orig_rax = -1;
-	regs.rdi = call->args[0];
+	regs.rdi = call->text ? p->frame_address + offsetof(struct sigframe, text) : call->args[0];
 	regs.rsi = call->args[1];
 	regs.rdx = call->args[2];
 	regs.r10 = call->args[3];
@@ -324,12 +330,20 @@ bool control_would_interrupt(const struct control_thread *thread)
 	       (int64_t)thread->regs.rax == -516; /* ERESTART_RESTARTBLOCK */
 }
 
+static bool is_success(const struct control_call *call)
+{
+	if (call->wanted)
+		return (uint64_t)call->result == call->wanted;
+	return call->result >= 0 || call->result < -4095;
+}
+
 struct probe_error *control_run(struct control *control, const struct maps *maps,
 	const struct control_gadgets *gadgets, struct control_call *calls, size_t count,
 	bool stop_at_error)
 {
 	struct control_thread *thread = choose_thread(control, maps);
 	struct probe_error *error;
+	const char *text = NULL;
 	struct prepared *p;
 
 	if (!has_gadgets(control, gadgets))
@@ -342,14 +356,16 @@ struct probe_error *control_run(struct control *control, const struct maps *maps
 	if (!p)
 		return probe_error_no_memory();
 	leave_sequence(control, thread);
-	error = prepare(control, thread, gadgets, p);
+	for (size_t i = 0; i < count && !text; i++)
+		text = calls[i].text;
+	error = prepare(control, thread, gadgets, text, p);
 	if (error) {
 		free(p);
 		return error;
 	}
 	for (size_t i = 0; i < count && !error; i++) {
 		error = run_call(control, thread, gadgets, p, &calls[i]);
-		if (stop_at_error && calls[i].result < 0 && calls[i].result >= -4095)
+		if (stop_at_error && !is_success(&calls[i]))
 			break;
 	}
 	ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(p->mask), &p->mask);

@@ -8,6 +8,7 @@
 
 #include "libprobe/attach.h"
 #include "libprobe/children.h"
+#include "libprobe/orphans.h"
 #include "libprobe/site.h"
 #include "libprobe/target_internal.h"
 
@@ -23,8 +24,13 @@ static size_t count_retired(const struct registry *registry)
 static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 {
 	size_t patched = site_count_patched(c), semaphores, low, left;
-	struct probe_error *error;
+	struct orphans orphans;
+	struct probe_error *error = orphans_remove(c, &orphans);
 
+	ret->mappings += orphans.mappings;
+	ret->descriptors += orphans.descriptors;
+	if (error)
+		return error;
 	if (!detach_find_stale(c) && !detach_has_leftovers(&c->registry))
 		return NULL;
 	low = semaphores_short(&c->registry, c->pid);
@@ -40,18 +46,22 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	return error;
 }
 
-/* Has a process data of ours? Reads its maps only. */
+/* Has a process anything of ours? Stops nothing. */
 static bool is_touched(pid_t pid)
 {
+	static const struct registry none;
 	struct maps maps = {0};
 	struct probe_error *error = maps_read(pid, &maps);
+	struct orphans orphans = {0};
 	bool found = false;
 
 	for (size_t i = 0; !error && i < maps.count && !found; i++)
 		found = strcmp(maps.items[i].path, "/memfd:" DATA_NAME) == 0;
+	if (!error && !found)
+		orphans_count(pid, &maps, &none, &orphans);
 	probe_error_free(error);
 	maps_deinit(&maps);
-	return found;
+	return found || orphans.descriptors;
 }
 
 /* A child that has ended meanwhile is in order. */
@@ -100,18 +110,42 @@ struct probe_error *probe_target_repair(struct probe_target *target, struct prob
 	return error ? error : repair_children(target->pid, ret);
 }
 
-struct probe_error *probe_target_stale(struct probe_target *target, size_t *sessions_ret)
+/* ---- What there is to repair ---------------------------------------------------------- */
+
+static void count_sessions(const struct registry *r, struct probe_stale *ret)
 {
+	for (size_t i = 0; i < r->session_count; i++) {
+		const struct reg_session *session = &r->sessions[i];
+		bool stale = registry_is_dead(session) || session->flags & REG_SESSION_RETIRED;
+
+		ret->sessions += stale;
+		for (size_t k = 0; k < r->probe_count && !stale; k++)
+			ret->probes +=
+				r->probes[k].session == session->id && r->probes[k].refcount == 0;
+	}
+}
+
+struct probe_error *probe_target_stale(struct probe_target *target, struct probe_stale *ret)
+{
+	bool busy = change_is_busy(target->pid);
 	struct registry registry = {0};
+	struct orphans orphans = {0};
 	struct maps maps = {0};
 	struct probe_error *error = maps_read(target->pid, &maps);
 
-	*sessions_ret = 0;
+	*ret = (struct probe_stale){0};
 	if (!error)
 		error = registry_load(target->pid, &maps, &registry);
-	for (size_t i = 0; i < registry.session_count; i++)
-		*sessions_ret += registry_is_dead(&registry.sessions[i]) ||
-				 registry.sessions[i].flags & REG_SESSION_RETIRED;
+	if (!error) {
+		count_sessions(&registry, ret);
+		ret->semaphores = semaphores_short(&registry, target->pid);
+		orphans_count(target->pid, &maps, &registry, &orphans);
+	}
+	/* Neither before nor behind is it known to be somebody's work of this moment. */
+	if (!busy && !change_is_busy(target->pid)) {
+		ret->mappings = orphans.mappings;
+		ret->descriptors = orphans.descriptors;
+	}
 	registry_deinit(&registry);
 	maps_deinit(&maps);
 	return error;

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 
 #include "libprobe/seccomp.h"
+#include "libprobe/shared.h"
 
 #ifndef PTRACE_SECCOMP_GET_FILTER
 #define PTRACE_SECCOMP_GET_FILTER 0x420c
@@ -169,11 +170,14 @@ struct needed {
 };
 
 static const struct needed calls[] = {
-	{"mmap", SYS_mmap, {0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS}},
+	{"mmap", SYS_mmap,
+		{4096, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, 3}},
+	{"mmap", SYS_mmap,
+		{4096, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED}},
 	{"mmap", SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, 3}},
 	{"munmap", SYS_munmap, {4096, 4096}},
 	{"madvise", SYS_madvise, {4096, 4096, MADV_WIPEONFORK}},
-	{"memfd_create", SYS_memfd_create, {4096, MFD_CLOEXEC}},
+	{"memfd_create", SYS_memfd_create, {4096, SHARED_MEMFD_FLAGS}},
 	{"close", SYS_close, {3}},
 	{"rt_sigreturn", SYS_rt_sigreturn, {0}},
 	{"rt_sigprocmask", SYS_rt_sigprocmask, {UINT32_MAX, 4096, 0, 8}},

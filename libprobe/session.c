@@ -183,7 +183,7 @@ static struct probe_error *start(
 	struct selection selection = {0};
 	struct probe_error *error;
 
-	error = detach_find_stale(c) ? detach_unreferenced(c) : NULL;
+	error = attach_heal(c);
 	if (!error)
 		error = select_probes(
 			&c->modules, s->patterns, s->request.pattern_count, &selection);

@@ -8,6 +8,7 @@
 
 #include "libprobe/attach.h"
 #include "libprobe/memory.h"
+#include "libprobe/orphans.h"
 #include "libprobe/procfs.h"
 #include "libprobe/target_internal.h"
 
@@ -353,14 +354,18 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report)
 {
 	struct selection selection = {0};
+	struct orphans orphans;
 	struct probe_error *error;
 	struct change c;
 
 	error = change_begin(target, &c);
 	if (error)
 		return error;
+	error = orphans_remove(&c, &orphans);
 	detach_find_stale(&c); /* what is stale ends together with the rest */
-	error = select_probes(&c.modules, request->patterns, request->pattern_count, &selection);
+	if (!error)
+		error = select_probes(
+			&c.modules, request->patterns, request->pattern_count, &selection);
 	if (!error)
 		error = select_unmatched(&c.modules, &selection, request->patterns, c.pid);
 	if (!error && request->pairs)

@@ -70,8 +70,10 @@ static int host_setup(void **state)
 	assert_int_equal(ftruncate(fd, DATA_BYTES), 0);
 	header = map(DATA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
 	close(fd);
-	h->arena =
-		(uintptr_t)map(ARENA_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	fd = memfd_create(DATA_NAME, MFD_CLOEXEC);
+	assert_int_equal(ftruncate(fd, ARENA_BYTES), 0);
+	h->arena = (uintptr_t)map(ARENA_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd);
+	close(fd);
 	h->data = (uintptr_t)header;
 	*header = (struct data_header){.magic = DATA_MAGIC, .home = h->arena, .session = 1};
 	no_error(memory_open(getpid(), &h->mem));

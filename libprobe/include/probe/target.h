@@ -141,6 +141,8 @@ struct probe_repair {
 	size_t sites;	   /* patched ones, that are as they were now */
 	size_t semaphores; /* of those sessions, or that were not what the others had added */
 	size_t waiting;	   /* sessions that are off, and whose code a thread is still in */
+	/* Made for a session that never came to be, or was all but gone. */
+	size_t mappings, descriptors;
 };
 
 /*
@@ -153,9 +155,20 @@ struct probe_repair {
 PROBE_MUST_CHECK struct probe_error *probe_target_repair(
 	struct probe_target *target, struct probe_repair *ret);
 
-/* How many sessions of dead controllers the target has. Does not stop it. */
+/* What there is to repair. */
+struct probe_stale {
+	size_t sessions;   /* of dead controllers, or that were about to end */
+	size_t probes;	   /* of other sessions, that were about to be switched off */
+	size_t semaphores; /* less than what sessions have added */
+	size_t mappings, descriptors; /* as in struct probe_repair */
+};
+
+/*
+ * Tells what dead controllers left. Does not stop the target. Mappings and
+ * descriptors are not told while another controller is changing it.
+ */
 PROBE_MUST_CHECK struct probe_error *probe_target_stale(
-	struct probe_target *target, size_t *sessions_ret);
+	struct probe_target *target, struct probe_stale *ret);
 
 /* ---- Attached sessions ------------------------------------------------------ */
 
