@@ -14,6 +14,8 @@ torture_build()
 		"$torture/killer.c" || die "killer.c"
 	${CC:-cc} -O2 -g -Wall -Wextra -D_GNU_SOURCE -std=gnu11 -I. -o "$SCRATCH/bin/victim" \
 		"$torture/victim.c" "$torture/victim_mix.c" -pthread || die "victim.c"
+	${CC:-cc} -O2 -g -Wall -Wextra -D_GNU_SOURCE -std=gnu11 -shared -fPIC \
+		-o "$SCRATCH/bin/steps.so" "$torture/steps.c" -ldl || die "steps.c"
 }
 
 # leftovers PID: what there is of ours: mappings by name, executable memory
@@ -40,29 +42,29 @@ program_start()
 	case $1 in
 	compute | signals | altstack | churn | fork | spawn | exec | coroutine)
 		probes=('victim:*')
-		start nice "$SCRATCH/bin/victim" "$1"
+		start nice -n 5 "$SCRATCH/bin/victim" "$1"
 		;;
 	threads) # 64 of them, computing
 		probes=('victim:*')
-		start nice "$SCRATCH/bin/victim" compute 64
+		start nice -n 5 "$SCRATCH/bin/victim" compute 64
 		;;
 	sleep)
 		probes=('victim:*')
-		start nice "$SCRATCH/bin/victim" sleep 8
+		start nice -n 5 "$SCRATCH/bin/victim" sleep 8
 		;;
 	python)
 		probes=('python:*')
-		start nice /usr/bin/python3 "$torture/busy.py"
+		start nice -n 5 /usr/bin/python3 "$torture/busy.py"
 		;;
 	ruby)
 		probes=('ruby:*')
-		start nice ruby --disable-all -rio/wait "$torture/busy.rb"
+		start nice -n 5 ruby --disable-all -rio/wait "$torture/busy.rb"
 		;;
 	java)
 		probes=('hotspot*:*')
 		extra=(--keep-going)
 		[ -e "$SCRATCH/Busy.class" ] || java_class
-		start nice java -XX:+ExtendedDTraceProbes -XX:ActiveProcessorCount=2 -Xmx256m \
+		start nice -n 5 java -XX:+ExtendedDTraceProbes -XX:ActiveProcessorCount=2 -Xmx256m \
 			-cp "$SCRATCH" Busy stay
 		sleep 2
 		;;
@@ -90,7 +92,7 @@ update pgbench_accounts set abalance = abalance + 1 where aid = 1;
 rollback;
 SQL
 	chmod a+r "$pg_dir/check.sql"
-	pg_as_user env PGHOST="$PGHOST" PGUSER="$PGUSER" PGDATABASE="$PGDATABASE" nice \
+	pg_as_user env PGHOST="$PGHOST" PGUSER="$PGUSER" PGDATABASE="$PGDATABASE" nice -n 5 \
 		"$pg_bin/pgbench" -n -c 2 -T 100000 -f "$pg_dir/check.sql" >"$SCRATCH/pgbench.out" 2>&1 &
 	pgbench_pid=$!
 	on_exit "kill $pgbench_pid 2>/dev/null"
@@ -197,5 +199,110 @@ torture_cycle()
 	as_before
 	program_check
 	echo "cycle $program: $(tail -1 <<<"$result1"); $result2; $answer"
+	program_end
+}
+
+# ---- Step by step --------------------------------------------------------------------
+
+# dying N ARGS...: probectl, killed right before its Nth step; its status
+dying()
+{
+	local at=$1 rc
+	shift
+	# The sanitizers' runtime need not come first.
+	ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=$SCRATCH/bin/steps.so PROBECTL_DIE_AT=$at \
+		PROBECTL_DIED=$SCRATCH/died "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	rc=$?
+	return "$rc"
+} 2>/dev/null
+
+# alive_and_well WHEN: the target runs, and computes right
+alive_and_well()
+{
+	local try
+	# It may be on its way out of its last stop.
+	for try in 1 2 3 4 5 6 7 8 9 10; do
+		grep -q -E '^State:[[:space:]]*[RSD]' "/proc/$target_pid/status" && break
+		sleep 0.0"$try"
+	done
+	check_alive "$target_pid"
+	program_check
+	[ "$failures" = 0 ] || die "$1"
+}
+
+# heals WHEN: status says whether anything was left, repair mends it and says what
+heals()
+{
+	local warned repaired
+	"$PROBECTL" status --json -p "$target_pid" >"$SCRATCH/status" 2>"$SCRATCH/err" ||
+		die "$1: status: $(cat "$SCRATCH/err")"
+	warned=$(grep -o 'what dead controllers left ([^)]*)' "$SCRATCH/err")
+	repaired=$("$PROBECTL" repair -p "$target_pid" 2>&1) || die "$1: $repaired"
+	case $repaired in
+	*'nothing to repair') [ -z "$warned" ] || die "$1: status: $warned; repair: $repaired" ;;
+	*removed:*) [ -n "$warned" ] || die "$1: status: nothing; repair: $repaired" ;;
+	*) die "$1: repair: $repaired" ;;
+	esac
+	same "$1: repaired twice" "$("$PROBECTL" repair -p "$target_pid" 2>&1)" \
+		"process $target_pid: nothing to repair"
+	"$PROBECTL" status --json -p "$target_pid" >"$SCRATCH/status" 2>"$SCRATCH/err"
+	same "$1: what status says then" "$(grep -v 'no probes' "$SCRATCH/err")" ""
+	[ -z "$warned" ] || healed=$((healed + 1))
+	case $repaired in
+	*session*site*) stale_at=$n ;; # for the tests of repair itself
+	esac
+}
+
+# whole WHEN: all probes are on, or none
+whole()
+{
+	local on
+	on=$(wc -l <"$SCRATCH/status")
+	[ "$on" = 0 ] || [ "$on" = "$all_on" ] || die "$1: $on of $all_on probes are on"
+}
+
+# torture_steps PROGRAM STRIDE [FIRST]: enable, disable, trace and repair, each killed before
+# its step FIRST, FIRST + STRIDE ... until it ends by itself; prints the row of the log
+torture_steps()
+{
+	local program=$1 stride=$2 n rc command first=${3-1} kills=0 healed=0 stale_at=1 when
+	local -a line
+	program_start "$program"
+	before=$(leftovers "$target_pid")
+	save_state "$target_pid"
+	local p=(-p "$target_pid")
+	"$PROBECTL" enable "${extra[@]}" "${p[@]}" "${probes[@]}" >/dev/null || die "enable"
+	all_on=$("$PROBECTL" status --json "${p[@]}" | wc -l)
+	for command in enable disable 'trace -o /dev/null -d 0.001' 'trace -c -d 0.001' repair; do
+		read -r -a line <<<"$command"
+		case $command in
+		disable) line+=(--force --keep-going "${p[@]}" "${probes[@]}") ;;
+		repair) line+=("${p[@]}") ;;
+		*) line+=("${extra[@]}" "${p[@]}" "${probes[@]}") ;;
+		esac
+		for ((n = first; ; n += stride)); do
+			when="$program: $command, step $n"
+			"$PROBECTL" disable --force --keep-going "${p[@]}" "${probes[@]}" \
+				>/dev/null 2>"$SCRATCH/err" || die "$when: disable: $(cat "$SCRATCH/err")"
+			case $command in
+			disable) "$PROBECTL" enable "${extra[@]}" "${p[@]}" "${probes[@]}" >/dev/null ;;
+			repair) dying "$stale_at" trace -c -d 0.001 "${extra[@]}" "${p[@]}" "${probes[@]}" ;;
+			esac
+			dying "$n" "${line[@]}"
+			rc=$?
+			[ "$rc" = 137 ] || break
+			when="$when ($(cat "$SCRATCH/died"))"
+			kills=$((kills + 1))
+			alive_and_well "$when"
+			heals "$when"
+			whole "$when"
+			as_before
+			[ "$failures" = 0 ] || die "$when"
+		done
+		same "$when: status" "$rc" 0
+		[ "$n" -gt 10 ] || die "$when: it was to be killed"
+	done
+	program_check
+	echo "steps $program: killed $kills, left something $healed; $answer"
 	program_end
 }
