@@ -69,6 +69,9 @@ static uint64_t sum_slots(const struct rings *rings, uint32_t slot, size_t field
 {
 	uint64_t sum = 0;
 
+	/* The number came by way of the target's registry. */
+	if (slot >= rings->layout.slot_capacity)
+		return 0;
 	for (uint32_t set = 0; set <= rings->layout.cpus; set++) {
 		const uint8_t *at = in_process(
 			rings, rings->layout.slots + ((uint64_t)set << rings->layout.slots_shift) +
@@ -89,6 +92,21 @@ uint64_t rings_lost(const struct rings *rings, uint32_t slot)
 	return sum_slots(rings, slot, offsetof(struct probe_slot, lost));
 }
 
+uint64_t rings_damaged(const struct rings *rings)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < rings->count; i++)
+		sum += rings->rings[i].damaged;
+	return sum;
+}
+
+static void discard(struct ring *ring)
+{
+	ring->damaged += ring->tail != ring->head;
+	ring->tail = ring->head;
+}
+
 /* Pairs with the target's read of tail before it writes over what was there. */
 static void tell_tail(struct ring *ring)
 {
@@ -107,7 +125,7 @@ void rings_begin(struct rings *rings)
 			(const _Atomic uint64_t *)&ring->header->head, memory_order_acquire);
 		/* No stub goes further than the ring is long. */
 		if (ring->head - ring->tail > rings->layout.ring_bytes)
-			ring->tail = ring->head;
+			discard(ring);
 	}
 }
 
@@ -150,11 +168,17 @@ const struct ring_record *rings_next(
 void rings_consume(struct ring *ring, size_t length)
 {
 	if (length == 0 || length > ring->head - ring->tail)
-		ring->tail = ring->head;
+		discard(ring);
 	else
 		ring->tail += length;
 	if (ring->tail - ring->told >= TELL_BYTES)
 		tell_tail(ring);
+}
+
+void rings_discard(struct rings *rings)
+{
+	for (size_t i = 0; i < rings->count; i++)
+		discard(&rings->rings[i]);
 }
 
 void rings_end(struct rings *rings)

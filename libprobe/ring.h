@@ -15,9 +15,10 @@
 struct ring {
 	struct ring_header *header; /* shared with the target, which may write anything */
 	const uint8_t *data;
-	uint64_t tail; /* next to be read; told to the target now and then */
-	uint64_t told; /* what header->tail is */
-	uint64_t head; /* as of this round */
+	uint64_t tail;	  /* next to be read; told to the target now and then */
+	uint64_t told;	  /* what header->tail is */
+	uint64_t head;	  /* as of this round */
+	uint64_t damaged; /* how often what was there made no sense, and was thrown away */
 };
 
 struct rings {
@@ -38,6 +39,12 @@ void rings_close(struct rings *rings);
 uint64_t rings_hits(const struct rings *rings, uint32_t slot);
 uint64_t rings_lost(const struct rings *rings, uint32_t slot);
 
+/*
+ * How often a ring's contents made no sense and were thrown away: nobody knows how
+ * many hits that were. The target wrote there, or two threads at once (docs/ring.md).
+ */
+uint64_t rings_damaged(const struct rings *rings);
+
 /* Begins a round: what is published now will be read in it. */
 void rings_begin(struct rings *rings);
 
@@ -51,6 +58,12 @@ const struct ring_record *rings_next(
 
 /* Takes `length` bytes off a ring; 0: they make no sense, all that is there goes. */
 void rings_consume(struct ring *ring, size_t length);
+
+/*
+ * Throws away what is left, once no stub runs any more and nothing is found to
+ * read: it is no whole record, or was never stamped.
+ */
+void rings_discard(struct rings *rings);
 
 /* Ends a round: tells the target what is free. */
 void rings_end(struct rings *rings);

@@ -34,6 +34,7 @@ static int setup(void **state)
 		.cpus = CPUS,
 		.data = UINT64_C(0x7f0000000000),
 		.data_size = 2 * PAGE + ((uint64_t)2 * CPUS << RINGS_SHIFT),
+		.slot_capacity = 16,
 		.slots_shift = SLOTS_SHIFT,
 		.rings_shift = RINGS_SHIFT,
 		.ring_bytes = RING_BYTES};
@@ -280,6 +281,7 @@ static void test_hostile_heads(void **state)
 	rings_begin(&h->rings);
 	expect(h, 9, 32);
 	rings_end(&h->rings);
+	assert_int_equal(rings_damaged(&h->rings), sizeof(heads) / sizeof(*heads));
 }
 
 static void test_hostile_tail(void **state)
@@ -320,7 +322,27 @@ static void test_senseless_lengths(void **state)
 		expect_none(h, UINT64_MAX);
 		rings_end(&h->rings);
 		assert_int_equal(header_of(h, 0)->tail, header_of(h, 0)->head);
+		assert_int_equal(rings_damaged(&h->rings), i + 1);
 	}
+}
+
+/* At the end, what is no record is told; what was read is not. */
+static void test_discard(void **state)
+{
+	struct host *h = *state;
+
+	produce(h, 0, 1, 1, 32);
+	produce(h, 1, UINT64_MAX, 2, 32); /* nobody stamps so late */
+	rings_begin(&h->rings);
+	expect(h, 1, 32);
+	expect_none(h, UINT64_MAX);
+	assert_int_equal(rings_damaged(&h->rings), 0);
+	rings_discard(&h->rings);
+	rings_end(&h->rings);
+	assert_int_equal(rings_damaged(&h->rings), 1);
+	rings_discard(&h->rings);
+	assert_int_equal(rings_damaged(&h->rings), 1);
+	assert_int_equal(header_of(h, 1)->tail, 32);
 }
 
 /* What the target changes while a record is being looked at is not seen. */
@@ -358,6 +380,9 @@ static void test_counters(void **state)
 	assert_int_equal(rings_hits(&h->rings, 15), 600);
 	assert_int_equal(rings_lost(&h->rings, 15), 21);
 	assert_int_equal(rings_hits(&h->rings, 1), 0);
+	/* No more than were laid out, whatever the registry says. */
+	assert_int_equal(rings_hits(&h->rings, 16), 0);
+	assert_int_equal(rings_lost(&h->rings, UINT32_MAX), 0);
 }
 
 static void test_counters_alone(void **state)
@@ -401,6 +426,7 @@ int main(void)
 		TEST(test_hostile_tail),
 		TEST(test_partial_record),
 		TEST(test_senseless_lengths),
+		TEST(test_discard),
 		TEST(test_private_copy),
 		TEST(test_counters),
 		cmocka_unit_test(test_counters_alone),
