@@ -6,12 +6,11 @@
  *	hostile fill BYTE       the same byte, everywhere, again and again
  *	hostile cut             keeps the memory's descriptor, and cuts the file short
  *	hostile swap FILE       puts another file in the place of the descriptor
- *	hostile registry SEED   makes the patched code writable, and scribbles there
+ *	hostile registry SEED   scribbles over what controllers keep for each other
  *
  * One thread does so as soon and as often as it can; the main thread passes
- * hostile:tick, which scribbling code must not lead elsewhere: with `registry`
- * it does not. Prints "ready PID"; a line makes the thread stop, and is
- * answered by "did N", how often it found something to do. Another line ends.
+ * hostile:tick. Prints "ready PID"; a line makes both stop, and is answered by
+ * "did N", how often it found something to do. Another line ends.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -20,19 +19,18 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/sdt.h>
 
 #include "target.h"
 
-enum { PAGE = 4096, HOME_BYTES = 16, SHARED_BYTES_MAX = 8 << 20 };
+enum { FILLED_BYTES_MAX = 8 << 20 };
 
 static const char shared_name[] = "/memfd:probectl";
 
 struct hostile {
 	const char *mode, *argument;
 	uint64_t random;
-	int victim;
+	int victim, mem; /* descriptors: `mem` is this process's memory */
 	_Atomic bool over;
 	_Atomic unsigned long did;
 };
@@ -47,64 +45,70 @@ static uint64_t next_random(struct hostile *h)
 
 /* ---- What is mapped ------------------------------------------------------------------- */
 
+/*
+ * By way of the kernel, which also writes where memory is read-only, and does
+ * not mind what has been unmapped meanwhile.
+ */
+static void put(struct hostile *h, uint64_t at, const void *bytes, size_t size)
+{
+	h->did += pwrite(h->mem, bytes, size, (off_t)at) > 0;
+}
+
 /* Random words at random places, small and large ones: rings look at both. */
-static void scribble(struct hostile *h, uint8_t *at, size_t size)
+static void scribble(struct hostile *h, uint64_t at, size_t size)
 {
 	for (int i = 0; i < 4096; i++) {
 		uint64_t word = next_random(h) >> (next_random(h) & 63);
 		uint64_t place = next_random(h) >> (next_random(h) & 63);
 
-		memcpy(at + (place % (size - 7)), &word, sizeof(word));
+		put(h, at + place % (size - 7), &word, sizeof(word));
 	}
 }
 
-static void write_shared(struct hostile *h, uint8_t *at, size_t size)
+static void fill(struct hostile *h, uint64_t at, size_t size)
 {
-	if (!strcmp(h->mode, "fill"))
-		memset(at, atoi(h->argument), size < SHARED_BYTES_MAX ? size : SHARED_BYTES_MAX);
-	else
-		scribble(h, at, size);
-	h->did++;
+	uint8_t bytes[65536];
+
+	memset(bytes, atoi(h->argument), sizeof(bytes));
+	for (size_t done = 0; done < size && done < FILLED_BYTES_MAX; done += sizeof(bytes))
+		put(h, at + done, bytes, size - done < sizeof(bytes) ? size - done : sizeof(bytes));
 }
 
-/* The registry is code memory of ours, anonymous and executable: only its data is written. */
-static void write_registry(struct hostile *h, uint8_t *at)
+/* The registry: behind its magic number, version and size; now and then these, too. */
+static void write_registry(struct hostile *h, uint64_t at)
 {
-	uint64_t image;
+	uint64_t home[2];
 
-	memcpy(&image, at + 8, sizeof(image));
-	if (memcmp(at, "prbhome1", 8) || image < (uintptr_t)at ||
-		image - (uintptr_t)at > (1 << 18) - 4096)
+	if (pread(h->mem, home, sizeof(home), (off_t)at) != sizeof(home) ||
+		memcmp(home, "prbhome1", 8) != 0)
 		return;
-	if (mprotect(at, 1 << 18, PROT_READ | PROT_WRITE | PROT_EXEC))
-		return;
-	/* Behind the header's magic, version and size; now and then these, too. */
 	for (int i = 0; i < 8; i++) {
 		uint64_t word = next_random(h) >> (next_random(h) & 63);
 		uint64_t place = next_random(h) % 512;
 
 		if (place >= 40 || next_random(h) % 16 == 0)
-			memcpy((uint8_t *)(uintptr_t)image + place, &word, sizeof(word));
+			put(h, home[1] + place, &word, sizeof(word));
 	}
-	mprotect(at, 1 << 18, PROT_READ | PROT_EXEC);
-	h->did++;
 }
 
 static void visit_maps(struct hostile *h)
 {
 	FILE *file = fopen("/proc/self/maps", "re");
-	bool registry = !strcmp(h->mode, "registry");
 	char line[512], permissions[8];
 	uint64_t start, end;
 
 	while (file && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &start, &end, permissions) != 3)
 			continue;
-		if (!registry && strstr(line, shared_name))
-			write_shared(h, (uint8_t *)(uintptr_t)start, end - start);
-		else if (registry && !strcmp(permissions, "r-xp") && !strchr(line, '/') &&
-			 !strchr(line, '[') && end - start >= 1 << 18)
-			write_registry(h, (uint8_t *)(uintptr_t)start);
+		if (!strcmp(h->mode, "registry")) {
+			if (!strcmp(permissions, "r-xp"))
+				write_registry(h, start);
+		} else if (strstr(line, shared_name) && !strcmp(permissions, "rw-s")) {
+			if (!strcmp(h->mode, "fill"))
+				fill(h, start, end - start);
+			else
+				scribble(h, start, end - start);
+		}
 	}
 	if (file)
 		fclose(file);
@@ -165,6 +169,7 @@ int main(int argc, char **argv)
 	struct hostile h = {.victim = -1};
 	unsigned long ticks = 0;
 	pthread_t thread;
+	char line[64];
 
 	if (argc < 2)
 		return 2;
@@ -176,6 +181,9 @@ int main(int argc, char **argv)
 		if (h.victim < 0)
 			return 2;
 	}
+	h.mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	if (h.mem < 0)
+		return 2;
 	target_allow_tracing();
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
@@ -183,6 +191,7 @@ int main(int argc, char **argv)
 		return 1;
 	while (ticks % 1024 || !line_is_there())
 		STAP_PROBE2(hostile, tick, ticks++, argv[0]);
+	(void)target_read_line(line, sizeof(line));
 	h.over = true;
 	pthread_join(thread, NULL);
 	printf("did %lu\n", (unsigned long)h.did);
