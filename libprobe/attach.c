@@ -12,37 +12,9 @@
 #include "libprobe/space.h"
 #include "libprobe/threads.h"
 
-enum { SLOT_BYTES = sizeof(struct probe_slot), ROUGH_STUB_BYTES = 512 };
+enum { ROUGH_STUB_BYTES = 512 };
 
 /* ---- The session -------------------------------------------------------------------- */
-
-static uint8_t log2_up(uint64_t value)
-{
-	uint8_t bits = 0;
-
-	while ((UINT64_C(1) << bits) < value)
-		bits++;
-	return bits;
-}
-
-/* The layout of a session's data; see arch/layout.h. */
-static void lay_out(struct reg_session *session, size_t probes, size_t ring_bytes)
-{
-	uint64_t sets = session->cpus + 1;
-
-	session->slot_capacity = probes;
-	/* CPUs share no pair of cache lines: some processors fetch two at once. */
-	session->slots_shift = log2_up(probes * SLOT_BYTES < 128 ? 128 : probes * SLOT_BYTES);
-	session->data_size = SPACE_PAGE + (sets << session->slots_shift);
-	session->data_size = (session->data_size + SPACE_PAGE - 1) & ~(uint64_t)(SPACE_PAGE - 1);
-	if (!ring_bytes)
-		return;
-	session->ring_bytes = UINT32_C(1) << log2_up(ring_bytes);
-	session->rings_shift =
-		log2_up(session->ring_bytes + sizeof(struct ring_header) + RING_RECORD_MAX);
-	session->rings = session->data_size; /* an offset, until the address is known */
-	session->data_size += (uint64_t)2 * session->cpus << session->rings_shift;
-}
 
 /* Home has to be somewhere before there is data: near the first site. */
 static struct probe_error *make_home(struct attach *a)
@@ -62,12 +34,11 @@ static struct probe_error *make_home(struct attach *a)
 	return error ? error : change_store(a->change);
 }
 
-struct probe_error *attach_session(struct attach *attach, size_t ring_bytes)
+struct probe_error *attach_session(struct attach *attach)
 {
 	struct change *c = attach->change;
 	struct reg_session session = {
 		.id = c->registry.next_session++,
-		.flags = ring_bytes ? REG_SESSION_RECORDS : 0,
 		.owner = getpid(), /* also of a persistent one, until it is committed */
 		.owner_start = procfs_start_time(getpid()),
 		.cpus = sysconf(_SC_NPROCESSORS_CONF),
@@ -76,15 +47,15 @@ struct probe_error *attach_session(struct attach *attach, size_t ring_bytes)
 	struct probe_error *error;
 	struct reg_session *added;
 
-	lay_out(&session, attach->selection->probe_count + attach->spare_probes, ring_bytes);
-	error = make_home(attach);
+	error = data_lay_out(&session, attach->selection->probe_count + attach->spare_probes,
+		&attach->needs);
+	if (!error)
+		error = make_home(attach);
 	if (!error)
 		error = change_map_data(c, session.data_size, &session.data, &attach->fd);
 	if (error)
 		return error;
-	session.slots = session.data + SPACE_PAGE;
-	if (session.rings)
-		session.rings += session.data;
+	data_place(&session);
 	header.home = c->registry.home;
 	if (pwrite(attach->fd, &header, sizeof(header), 0) != sizeof(header))
 		return probe_error_new(PROBE_ERROR_SYSTEM, "cannot write shared memory");
@@ -190,8 +161,7 @@ static bool is_empty(const struct selection *s)
 	return true;
 }
 
-struct probe_error *attach_all(
-	struct attach *attach, size_t ring_bytes, struct probe_report *report)
+struct probe_error *attach_all(struct attach *attach, struct probe_report *report)
 {
 	struct probe_error *error = NULL;
 	bool added = attach->session == 0;
@@ -207,7 +177,7 @@ struct probe_error *attach_all(
 		return NULL;
 	}
 	if (added)
-		error = attach_session(attach, ring_bytes);
+		error = attach_session(attach);
 	if (!error)
 		error = attach_build(attach);
 	if (!error)

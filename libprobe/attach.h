@@ -11,6 +11,7 @@
 #define LIBPROBE_ATTACH_H
 
 #include "libprobe/change.h"
+#include "libprobe/data.h"
 #include "libprobe/layout.h"
 #include "libprobe/select.h"
 #include "libprobe/semaphores.h"
@@ -45,9 +46,10 @@ struct attach {
 	bool is_gate;		      /* the stubs wait for the controller (struct probe_gate) */
 	uint64_t gate_unless;
 	bool persistent;
-	size_t spare_probes;  /* room for probes of libraries to come */
-	bool follow_children; /* forked children count as well */
-	int fd;		      /* of the session's data, or -1 */
+	struct data_needs needs; /* of a new session, beside counters */
+	size_t spare_probes;	 /* room for probes of libraries to come */
+	bool follow_children;	 /* forked children count as well */
+	int fd;			 /* of the session's data, or -1 */
 	uint64_t data_size;
 	uint64_t *pun_pages; /* mapped by this change */
 	size_t pun_page_count;
@@ -64,8 +66,8 @@ size_t attach_module_end(const struct attach *attach, size_t from);
 PROBE_MUST_CHECK struct probe_error *attach_plan(
 	struct attach *attach, struct probe_report *report);
 
-/* Creates the session in the registry and its data; ring_bytes 0: counters only. */
-PROBE_MUST_CHECK struct probe_error *attach_session(struct attach *attach, size_t ring_bytes);
+/* Creates the session in the registry and its data. */
+PROBE_MUST_CHECK struct probe_error *attach_session(struct attach *attach);
 
 PROBE_MUST_CHECK struct probe_error *attach_build(struct attach *attach);
 PROBE_MUST_CHECK struct probe_error *attach_commit(struct attach *attach);
@@ -75,8 +77,7 @@ void attach_deinit(struct attach *attach);
  * All of it: plans, creates the session unless there is one, builds, commits,
  * and reports; undoes everything where one of them fails.
  */
-PROBE_MUST_CHECK struct probe_error *attach_all(
-	struct attach *attach, size_t ring_bytes, struct probe_report *report);
+PROBE_MUST_CHECK struct probe_error *attach_all(struct attach *attach, struct probe_report *report);
 
 /* Adds what was done to a report. */
 void attach_report(const struct attach *attach, struct probe_report *report);

@@ -66,7 +66,7 @@ struct probe_error *gate_attach(
 	site.pc = probe.key = note.pc + loader->bias;
 	if (object_symbol(loader->object, state_variable, strlen(state_variable), &variable, &size))
 		attach.gate_unless = variable + loader->bias + offsetof(struct r_debug, r_state);
-	error = attach_all(&attach, 0, &report);
+	error = attach_all(&attach, &report);
 	probe_report_deinit(&report);
 	attach_deinit(&attach);
 	return error;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arch/layout.h"
+#include "libprobe/data.h"
 #include "libprobe/memory.h"
 #include "libprobe/procfs.h"
 #include "libprobe/registry.h"
@@ -17,9 +17,6 @@ enum {
 	REGISTRY_ARRAYS(X)
 #undef X
 };
-/* Bounds beyond which a session makes no sense. */
-enum { CPUS_MAX = 1 << 16, SHIFT_MAX = 40 };
-#define DATA_MAX (UINT64_C(1) << 46)
 
 /* The home page. `image` is the one word that is ever changed. */
 struct home_page {
@@ -250,31 +247,6 @@ static struct probe_error *parse_image(
 	return NULL;
 }
 
-/* Is [start, start + size) a part of [outer, outer + outer_size)? */
-static bool within(uint64_t start, uint64_t size, uint64_t outer, uint64_t outer_size)
-{
-	return start >= outer && size <= outer_size && start - outer <= outer_size - size;
-}
-
-static bool session_makes_sense(const struct reg_session *s)
-{
-	uint64_t rings = (uint64_t)2 * s->cpus;
-
-	if (!s->id || !s->cpus || s->cpus > CPUS_MAX || s->slots_shift > SHIFT_MAX ||
-		s->data_size > DATA_MAX || s->data > UINT64_MAX - s->data_size ||
-		s->slot_count > s->slot_capacity ||
-		(uint64_t)s->slot_capacity * sizeof(struct probe_slot) >
-			UINT64_C(1) << s->slots_shift ||
-		!within(s->slots, (s->cpus + UINT64_C(1)) << s->slots_shift, s->data, s->data_size))
-		return false;
-	if (!s->ring_bytes)
-		return true;
-	return s->rings_shift <= SHIFT_MAX && (s->ring_bytes & (s->ring_bytes - 1)) == 0 &&
-	       s->ring_bytes + sizeof(struct ring_header) + RING_RECORD_MAX <=
-		       UINT64_C(1) << s->rings_shift &&
-	       within(s->rings, rings << s->rings_shift, s->data, s->data_size);
-}
-
 /* What is written into the target, and where, is never taken on trust. */
 static struct probe_error *check_registry(pid_t pid, const struct registry *r)
 {
@@ -283,7 +255,7 @@ static struct probe_error *check_registry(pid_t pid, const struct registry *r)
 			r->arenas[i].start > UINT64_MAX - r->arenas[i].size)
 			return malformed(pid, "an arena");
 	for (size_t i = 0; i < r->session_count; i++)
-		if (!session_makes_sense(&r->sessions[i]))
+		if (!data_makes_sense(&r->sessions[i]))
 			return malformed(pid, "a session");
 	for (size_t i = 0; i < r->probe_count; i++) {
 		const struct reg_session *s = registry_session(r, r->probes[i].session);

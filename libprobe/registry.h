@@ -32,10 +32,12 @@ struct reg_arena {
 enum reg_session_flags {
 	REG_SESSION_PERSISTENT = 1, /* belongs to nobody: stays until disabled */
 	REG_SESSION_RETIRED = 2,    /* switched off; a thread may still be in its stubs */
-	REG_SESSION_RECORDS = 4	    /* its stubs write records */
+	REG_SESSION_RECORDS = 4,    /* its stubs write records */
+	REG_SESSION_OVERWRITES = 8, /* ... over the oldest ones */
+	REG_SESSION_BUCKETS = 16    /* its cells have buckets */
 };
 
-/* Counters and rings of one enabling, in a mapping of its own. */
+/* Counters, cells and rings of one enabling, in a mapping of its own: see data.h. */
 struct reg_session {
 	uint32_t id;
 	uint32_t flags;
@@ -49,6 +51,12 @@ struct reg_session {
 	uint8_t slots_shift, rings_shift;
 	uint8_t pad[2];
 	uint32_t ring_bytes;
+	uint32_t cells;	     /* offset in a set: of a cell per slot, or of a table of cells */
+	uint32_t cell_bytes; /* of each, or of an entry; 0: there are none */
+	uint32_t entries;    /* of the table; 0: there is none */
+	uint32_t entry_cell; /* offset of the cell in an entry */
+	uint64_t flights;    /* struct probe_flight; 0: there are none */
+	uint32_t flight_entries, flight_depth;
 };
 
 /* A probe of a session. */
@@ -131,7 +139,12 @@ struct data_header {
 	uint32_t guard; /* 1: the guard of stubs that forked children run as well */
 };
 
-enum { REGISTRY_PAGE = 4096, DATA_GATE_OFFSET = 64 /* of a struct probe_gate in the data */ };
+enum {
+	REGISTRY_PAGE = 4096,
+	/* In the first page of the data: */
+	DATA_GATE_OFFSET = 64, /* struct probe_gate */
+	DATA_RATE_OFFSET = 128 /* u64: see arch_stub.rate_word */
+};
 #define DATA_MAGIC UINT64_C(0x31617461646f7270) /* "prodata1" */
 #define DATA_NAME "probectl"			/* of the memfds: shown in /proc/PID/maps */
 

@@ -148,6 +148,7 @@ static struct probe_error *attach_selection(struct probe_session *s, struct chan
 		.request = &s->request,
 		.session = s->id,
 		.first_site = s->site_count,
+		.needs.ring_bytes = records ? s->options.ring_bytes : 0,
 		.spare_probes = s->options.follow_libraries ? SPARE_PROBES : 1,
 		.follow_children = s->options.follow_children,
 		.fd = -1};
@@ -162,7 +163,7 @@ static struct probe_error *attach_selection(struct probe_session *s, struct chan
 		attach.layouts = layouts;
 	}
 	if (!error)
-		error = attach_all(&attach, records ? s->options.ring_bytes : 0, report);
+		error = attach_all(&attach, report);
 	if (!error && attach.fd >= 0)
 		error = rings_open(
 			attach.fd, registry_session(&c->registry, attach.session), &s->rings);

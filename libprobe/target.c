@@ -258,7 +258,7 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 	if (!error)
 		error = split_known(&c, &selection, &known);
 	if (!error && selection.probe_count)
-		error = attach_all(&attach, 0, report);
+		error = attach_all(&attach, report);
 	if (!error && known.count && !request->force)
 		error = enable_known(&c, &known, request->atomic);
 	report->probes += known.count;

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* Where everything is in a session's data: in no other's place, and checked when read back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "arch/layout.h"
+#include "libprobe/data.h"
+
+#define DATA UINT64_C(0x7f0000000000)
+
+static struct reg_session lay_out(size_t probes, struct data_needs needs)
+{
+	struct reg_session s = {.id = 1, .cpus = 3};
+	struct probe_error *error = data_lay_out(&s, probes, &needs);
+
+	if (error)
+		fail_msg("%s", error->message);
+	s.data = DATA;
+	data_place(&s);
+	assert_true(data_makes_sense(&s));
+	assert_int_equal(s.data_size % 4096, 0);
+	assert_int_equal(s.slots, DATA + 4096);
+	return s;
+}
+
+static uint64_t sets_end(const struct reg_session *s)
+{
+	return s->slots + ((s->cpus + UINT64_C(1)) << s->slots_shift);
+}
+
+static void test_counters(void **state)
+{
+	struct reg_session s = lay_out(1, (struct data_needs){0});
+
+	(void)state;
+	assert_int_equal(s.slots_shift, 7);
+	assert_int_equal(s.data_size, 2 * 4096);
+	assert_false(data_has_table(&s));
+	assert_int_equal(s.cell_bytes | s.flights | s.rings | s.flags, 0);
+}
+
+static void test_rings(void **state)
+{
+	struct reg_session s =
+		lay_out(5, (struct data_needs){.ring_bytes = 100000, .overwrite = true});
+
+	(void)state;
+	assert_int_equal(s.ring_bytes, 1 << 17);
+	assert_int_equal(s.rings_shift, 18);
+	assert_int_equal(s.flags, REG_SESSION_RECORDS | REG_SESSION_OVERWRITES);
+	assert_true(s.rings >= sets_end(&s));
+	assert_int_equal(DATA + s.data_size, s.rings + (6 << 18));
+}
+
+static void test_cells(void **state)
+{
+	struct reg_session s = lay_out(5, (struct data_needs){.cells = true});
+
+	(void)state;
+	assert_int_equal(s.cells, 192); /* behind five slots of 32 bytes, in a line of its own */
+	assert_int_equal(s.cell_bytes, 64);
+	assert_int_equal(s.slots_shift, 9); /* 192 + 5 * 64 */
+	s = lay_out(5, (struct data_needs){.cells = true, .buckets = true});
+	assert_int_equal(s.flags, REG_SESSION_BUCKETS);
+	assert_int_equal(s.cell_bytes, 15424); /* 48 + 8 * 1921, and padding */
+	assert_true(s.cells + 5 * s.cell_bytes <= 1u << s.slots_shift);
+	assert_false(data_has_table(&s));
+}
+
+static void test_table(void **state)
+{
+	struct data_needs needs = {.cells = true, .key_count = 1, .keys_max = 4096};
+	struct reg_session s = lay_out(2, needs);
+
+	(void)state;
+	assert_true(data_has_table(&s));
+	assert_int_equal(s.entries, 8192);
+	assert_int_equal(s.entry_cell, 24);
+	assert_int_equal(s.cell_bytes, 128); /* 24 + 48, and padding */
+	assert_true(s.cells + s.entries * s.cell_bytes <= 1u << s.slots_shift);
+	needs.keys_max = 3;
+	needs.key_count = 3;
+	needs.string_count = 2;
+	needs.string_bytes = 61;
+	s = lay_out(2, needs);
+	assert_int_equal(s.entries, 8);
+	assert_int_equal(s.entry_cell, 16 + 24 + 2 * 72);
+	assert_true(s.cell_bytes >= s.entry_cell + sizeof(struct probe_cell));
+}
+
+static void test_flights(void **state)
+{
+	struct data_needs needs = {.cells = true, .pairs = 2, .threads = 10, .ring_bytes = 4096};
+	struct reg_session s = lay_out(4, needs);
+
+	(void)state;
+	assert_int_equal(s.flight_entries, 1024);
+	assert_int_equal(s.flight_depth, 1000);
+	assert_int_equal(data_flight_bytes(1000), 8064);
+	assert_true(s.flights >= sets_end(&s) && s.flights % 64 == 0);
+	assert_true(s.rings >= s.flights + 1024 * 8064);
+	needs.threads = 1000;
+	assert_int_equal(lay_out(4, needs).flight_entries, 8192);
+	needs.by_key = true;
+	s = lay_out(4, needs);
+	assert_int_equal(s.flight_depth, 8);
+	assert_int_equal(s.flight_entries, 16384);
+}
+
+static void refused(size_t probes, struct data_needs needs, const char *part)
+{
+	struct reg_session s = {.id = 1, .cpus = 64};
+	struct probe_error *error = data_lay_out(&s, probes, &needs);
+
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	if (!strstr(error->message, part))
+		fail_msg("%s", error->message);
+	probe_error_free(error);
+}
+
+static void test_absurd(void **state)
+{
+	(void)state;
+	refused(1,
+		(struct data_needs){
+			.cells = true, .key_count = 1, .buckets = true, .keys_max = 1 << 20},
+		"MiB of the target's address space on 64 CPUs: take fewer");
+	refused(1, (struct data_needs){.cells = true, .key_count = 1, .keys_max = SIZE_MAX / 2},
+		"keys");
+	refused(SIZE_MAX / 2, (struct data_needs){.cells = true}, "probes");
+	refused(1, (struct data_needs){.ring_bytes = 1 << 30}, "MiB");
+}
+
+/* What a registry may say that was damaged, or written by the target. */
+static void test_nonsense(void **state)
+{
+	struct data_needs needs = {
+		.cells = true, .key_count = 1, .keys_max = 100, .pairs = 1, .ring_bytes = 1 << 17};
+	const struct reg_session good = lay_out(4, needs);
+	struct reg_session s;
+
+	(void)state;
+#define BAD(field, value)                                                                          \
+	do {                                                                                       \
+		s = good;                                                                          \
+		s.field = (value);                                                                 \
+		if (data_makes_sense(&s))                                                          \
+			fail_msg("%s = %s was believed", #field, #value);                          \
+	} while (0)
+	BAD(cells, 4);
+	BAD(cells, 64);		    /* within the slots */
+	BAD(cells, UINT32_MAX - 7); /* behind the set */
+	BAD(cell_bytes, 0);
+	BAD(cell_bytes, 64); /* the cell goes on behind it */
+	BAD(cell_bytes, UINT32_MAX - 7);
+	BAD(entries, 100);
+	BAD(entries, 1 << 20);
+	BAD(entry_cell, 8);
+	BAD(entry_cell, 20);
+	BAD(entry_cell, UINT32_MAX - 7);
+	BAD(flags, good.flags | REG_SESSION_BUCKETS);
+	BAD(flights, 8);
+	BAD(flights, DATA + good.data_size - 8);
+	BAD(flight_entries, 0);
+	BAD(flight_entries, 3);
+	BAD(flight_entries, UINT32_C(1) << 31);
+	BAD(flight_depth, 0);
+	BAD(flight_depth, UINT32_MAX);
+	BAD(ring_bytes, 3000);
+	BAD(rings, UINT64_MAX);
+#undef BAD
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_rings),
+		cmocka_unit_test(test_cells),
+		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_flights),
+		cmocka_unit_test(test_absurd),
+		cmocka_unit_test(test_nonsense),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
