@@ -46,6 +46,7 @@ static void add_text(struct out *out, pid_t pid, const struct probe_repair *repa
 	} else {
 		out_text(out, ": removed:");
 		add_count(out, done.sessions, "session");
+		add_count(out, done.probes, "probe");
 		add_count(out, done.sites, "site");
 		add_count(out, done.semaphores, "semaphore");
 		add_count(out, done.mappings, "mapping");
@@ -63,6 +64,7 @@ static void add_json(struct out *out, pid_t pid, const struct probe_repair *repa
 	out_unsigned(out, (uint64_t)pid);
 	out_text(out, ",\"sessions\":");
 	out_unsigned(out, repair->sessions);
+	out_number_field(out, ",\"probes\":", repair->probes);
 	out_text(out, ",\"sites\":");
 	out_unsigned(out, repair->sites);
 	out_text(out, ",\"semaphores\":");

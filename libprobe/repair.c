@@ -21,9 +21,35 @@ static size_t count_retired(const struct registry *registry)
 	return count;
 }
 
+/* What is to end of a session: all of it, or some probes. */
+static void count_session(
+	const struct registry *r, const struct reg_session *session, struct probe_stale *ret)
+{
+	size_t wanted = 0, ending = 0;
+
+	for (size_t i = 0; i < r->probe_count; i++) {
+		if (r->probes[i].session != session->id)
+			continue;
+		wanted += r->probes[i].refcount > 0;
+		ending += r->probes[i].refcount == 0;
+	}
+	if (registry_is_dead(session) || session->flags & REG_SESSION_RETIRED ||
+		(session->flags & REG_SESSION_PERSISTENT && !wanted))
+		ret->sessions++;
+	else
+		ret->probes += ending;
+}
+
+static void count_sessions(const struct registry *r, struct probe_stale *ret)
+{
+	for (size_t i = 0; i < r->session_count; i++)
+		count_session(r, &r->sessions[i], ret);
+}
+
 static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 {
 	size_t patched = site_count_patched(c), semaphores, low, left;
+	struct probe_stale stale = {0};
 	struct orphans orphans;
 	struct probe_error *error = orphans_remove(c, &orphans);
 
@@ -34,14 +60,15 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	if (!detach_find_stale(c) && !detach_has_leftovers(&c->registry))
 		return NULL;
 	low = semaphores_short(&c->registry, c->pid);
-	ret->sessions += count_retired(&c->registry);
+	count_sessions(&c->registry, &stale);
 	semaphores = c->registry.semaphore_count;
 	error = detach_unreferenced(c);
 	/* Those of the sessions, and of the others that were too low. */
 	ret->semaphores += semaphores - c->registry.semaphore_count + low;
 	ret->sites += patched - site_count_patched(c);
 	left = count_retired(&c->registry);
-	ret->sessions -= left;
+	ret->sessions += stale.sessions - left;
+	ret->probes += stale.probes;
 	ret->waiting += left;
 	return error;
 }
@@ -111,19 +138,6 @@ struct probe_error *probe_target_repair(struct probe_target *target, struct prob
 }
 
 /* ---- What there is to repair ---------------------------------------------------------- */
-
-static void count_sessions(const struct registry *r, struct probe_stale *ret)
-{
-	for (size_t i = 0; i < r->session_count; i++) {
-		const struct reg_session *session = &r->sessions[i];
-		bool stale = registry_is_dead(session) || session->flags & REG_SESSION_RETIRED;
-
-		ret->sessions += stale;
-		for (size_t k = 0; k < r->probe_count && !stale; k++)
-			ret->probes +=
-				r->probes[k].session == session->id && r->probes[k].refcount == 0;
-	}
-}
 
 struct probe_error *probe_target_stale(struct probe_target *target, struct probe_stale *ret)
 {

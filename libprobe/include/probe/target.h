@@ -138,6 +138,7 @@ PROBE_MUST_CHECK struct probe_error *probe_target_status(
 /* What was left by controllers that died, and has been removed. Initialise with {0}. */
 struct probe_repair {
 	size_t sessions;
+	size_t probes;	   /* of other sessions, that were about to be switched off */
 	size_t sites;	   /* patched ones, that are as they were now */
 	size_t semaphores; /* of those sessions, or that were not what the others had added */
 	size_t waiting;	   /* sessions that are off, and whose code a thread is still in */
@@ -310,6 +311,12 @@ const struct probe_report *probe_session_report(const struct probe_session *sess
  */
 PROBE_MUST_CHECK struct probe_error *probe_session_poll(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data, bool *more_ret);
+
+/*
+ * How often records made no sense and were thrown away, so that hits are missing
+ * whose number nobody knows: something in the target wrote over the shared memory.
+ */
+uint64_t probe_session_damaged(const struct probe_session *session);
 
 /* A descriptor that becomes readable when the target waits for this controller
  * (a library was opened: call probe_session_poll() at once); -1 where there is none. */
