@@ -39,6 +39,7 @@ program_start()
 {
 	extra=()
 	checks=ping
+	answer=
 	case $1 in
 	compute | signals | altstack | churn | fork | spawn | exec | coroutine)
 		probes=('victim:*')
