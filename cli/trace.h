@@ -76,6 +76,9 @@ void trace_fail(struct trace *trace, struct probe_error *error);
 /* Tells the losses that were not told yet. */
 void trace_report_losses(struct trace *trace);
 
+/* Names the targets whose rings held what made no sense. */
+void trace_report_damage(const struct trace *trace);
+
 /* The sum of all probes' hits. */
 uint64_t trace_total(const struct trace *trace);
 

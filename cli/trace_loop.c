@@ -368,6 +368,7 @@ void trace_run(struct trace *trace)
 	if (!trace->gone)
 		drain(trace, fds);
 	trace_report_losses(trace);
+	trace_report_damage(trace);
 	if (trace->settings.count)
 		trace_report_counts(trace);
 	probe_sink_end(trace->sink);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cli.h"
 #include "cli/print.h"
 #include "cli/trace.h"
 
@@ -127,6 +128,21 @@ void trace_report_losses(struct trace *trace)
 			probe_sink_lost(trace->sink, &probes[k], probes[k].lost - target->said[k]);
 			target->said[k] = probes[k].lost;
 		}
+	}
+}
+
+void trace_report_damage(const struct trace *trace)
+{
+	for (size_t i = 0; i < trace->target_count; i++) {
+		const struct trace_target *target = &trace->targets[i];
+		uint64_t damaged = probe_session_damaged(target->session);
+
+		if (damaged)
+			report_warning("process %d has written over its rings: hits are missing, "
+				       "and some of those shown may be wrong (noticed %" PRIu64
+				       " time%s)",
+				(int)probe_target_pid(target->target), damaged,
+				damaged == 1 ? "" : "s");
 	}
 }
 

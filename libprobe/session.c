@@ -358,6 +358,8 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 		if (!hand_over(session, record, ring, size, visit, data))
 			break;
 	}
+	if (session->stopped && !record)
+		rings_discard(&session->rings);
 	rings_end(&session->rings);
 	update_counts(session);
 	if (more_ret)
@@ -367,6 +369,11 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 		gate_release(&session->gate);
 	}
 	return error;
+}
+
+uint64_t probe_session_damaged(const struct probe_session *session)
+{
+	return rings_damaged(&session->rings);
 }
 
 int probe_session_fd(const struct probe_session *session)

@@ -318,6 +318,12 @@ PROBE_MUST_CHECK struct probe_error *probe_session_poll(struct probe_session *se
  */
 uint64_t probe_session_damaged(const struct probe_session *session);
 
+/*
+ * How often records made no sense and were thrown away, so that hits are missing
+ * whose number nobody knows: something in the target wrote over the shared memory.
+ */
+uint64_t probe_session_damaged(const struct probe_session *session);
+
 /* A descriptor that becomes readable when the target waits for this controller
  * (a library was opened: call probe_session_poll() at once); -1 where there is none. */
 int probe_session_fd(const struct probe_session *session);
