@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* Begins and ends: by the names that real programs have, and by patterns. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "libprobe/pairs.h"
+
+enum { PROBES_MAX = 32 };
+
+static struct select_probe probes[PROBES_MAX];
+static struct pair_part parts[PROBES_MAX];
+static struct selection selection = {.probes = probes};
+static struct module modules[2] = {{.path = "/a"}, {.path = "/b"}};
+
+/* Probes "provider:name", of one module; NULL begins the next module. */
+static void select_these(const char *const *names)
+{
+	static char providers[PROBES_MAX][32];
+	struct module *module = modules;
+
+	selection.probe_count = 0;
+	for (; *names || names[1]; names++) {
+		struct select_probe *p = &probes[selection.probe_count];
+		const char *colon = *names ? strchr(*names, ':') : NULL;
+
+		if (!*names) {
+			module++;
+			continue;
+		}
+		snprintf(providers[selection.probe_count], sizeof(*providers), "%.*s",
+			(int)(colon - *names), *names);
+		*p = (struct select_probe){.module = module,
+			.provider = providers[selection.probe_count++],
+			.name = colon + 1};
+	}
+}
+#define SELECT(...) select_these((const char *const[]){__VA_ARGS__, NULL, NULL})
+
+/* "b0 e0 - ...": the role of each probe, and its pair. */
+static const char *by_names(void)
+{
+	static char text[PROBES_MAX * 4];
+	struct probe_error *error;
+	uint32_t pairs = 0;
+	size_t at = 0;
+
+	error = pairs_assign(&selection, NULL, PROBE_PAIRING_NAMES, parts, &pairs);
+	if (error) {
+		snprintf(
+			text, sizeof(text), "%s", error->code == PROBE_ERROR_NOT_FOUND ? "!" : "?");
+		probe_error_free(error);
+		return text;
+	}
+	for (size_t i = 0; i < selection.probe_count; i++)
+		at += (size_t)(parts[i].role == PAIR_NONE
+				       ? snprintf(text + at, sizeof(text) - at, "- ")
+				       : snprintf(text + at, sizeof(text) - at, "%c%u ",
+						 parts[i].role == PAIR_BEGIN ? 'b' : 'e',
+						 parts[i].pair));
+	text[at ? at - 1 : 0] = '\0';
+	return text;
+}
+
+static void test_postgres(void **state)
+{
+	(void)state;
+	SELECT("p:query__done", "p:query__parse__done", "p:query__parse__start", "p:query__start",
+		"p:statement__status", "p:transaction__abort", "p:transaction__commit",
+		"p:transaction__start", "p:buffer__checkpoint__sync__start", "p:lwlock__acquire",
+		"p:lwlock__release");
+	assert_string_equal(by_names(), "e1 e0 b0 b1 - e2 e2 b2 - - -");
+}
+
+static void test_hotspot(void **state)
+{
+	(void)state;
+	SELECT("h:class__initialization__clinit", "h:class__initialization__end",
+		"h:class__initialization__required", "h:class__initialization__super__failed",
+		"h:gc__begin", "h:gc__end", "h:mem__pool__gc__begin", "h:mem__pool__gc__end",
+		"h:method__entry", "h:method__return", "h:monitor__contended__enter",
+		"h:monitor__contended__entered", "h:monitor__contended__exit", "h:monitor__wait",
+		"h:monitor__waited", "h:vmops__begin", "h:vmops__end", "h:vmops__request");
+	assert_string_equal(by_names(), "- e6 b6 e6 b0 e0 b1 e1 b3 e3 b4 e4 - b5 e5 b2 e2 -");
+}
+
+static void test_spellings(void **state)
+{
+	(void)state;
+	/* Dashes; one underscore; the whole name; not a part of a word. */
+	SELECT("a:gc-start", "a:gc__done", "a:tx_begin", "a:tx_end", "a:begin", "a:end",
+		"a:restart", "a:redone");
+	assert_string_equal(by_names(), "b0 e0 b1 e1 b2 e2 - -");
+	/* An end has one begin, and the first rule that has an end counts alone. */
+	SELECT("a:x__begin", "a:x__end", "a:x__start", "a:y__enter", "a:y__exit");
+	assert_string_equal(by_names(), "- e0 b0 b1 e1");
+}
+
+static void test_borders(void **state)
+{
+	(void)state;
+	/* Neither across providers nor across modules. */
+	SELECT("a:x__start", "b:x__done", NULL, "b:x__start");
+	assert_string_equal(by_names(), "!");
+	SELECT("a:x__done", "a:x__start", NULL, "a:x__done", "a:x__start");
+	assert_string_equal(by_names(), "e0 b0 e1 b1");
+	selection.probe_count = 0;
+	assert_string_equal(by_names(), "");
+}
+
+/* ---- Patterns --------------------------------------------------------------------------- */
+
+/* The error's text of pairing by patterns, or NULL. */
+static const char *by_patterns(enum probe_pairing pairing, const char *const *texts, size_t count)
+{
+	static char message[256];
+	struct probe_pattern *patterns[8];
+	struct probe_error *error;
+	uint32_t pairs = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		error = probe_pattern_parse(texts[i], &patterns[i]);
+		assert_null(error);
+	}
+	for (size_t i = 0; i < selection.probe_count; i++)
+		for (probes[i].pattern = 0; !probe_pattern_matches(patterns[probes[i].pattern],
+			     "/a", probes[i].provider, probes[i].name);)
+			probes[i].pattern++;
+	selection.pattern_count = count;
+	error = pairs_assign(
+		&selection, (const struct probe_pattern *const *)patterns, pairing, parts, &pairs);
+	for (size_t i = 0; i < count; i++)
+		probe_pattern_free(patterns[i]);
+	if (!error)
+		return NULL;
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	snprintf(message, sizeof(message), "%s", error->message);
+	probe_error_free(error);
+	return message;
+}
+#define TEXTS(...) (const char *const[]){__VA_ARGS__}, sizeof((const char *[]){__VA_ARGS__}) / 8
+
+static void is_part(size_t probe, enum pair_role role, uint32_t pair)
+{
+	assert_int_equal(parts[probe].role, role);
+	assert_int_equal(parts[probe].pair, pair);
+}
+
+static void test_listed(void **state)
+{
+	(void)state;
+	SELECT("a:in", "a:out", "a:up", "a:down");
+	assert_null(by_patterns(PROBE_PAIRING_LISTED, TEXTS("a:in", "a:out", "a:up", "a:down")));
+	is_part(0, PAIR_BEGIN, 0);
+	is_part(1, PAIR_END, 0);
+	is_part(2, PAIR_BEGIN, 1);
+	is_part(3, PAIR_END, 1);
+	assert_string_equal(by_patterns(PROBE_PAIRING_LISTED, TEXTS("a:in", "a:out", "a:*")),
+		"3 probes do not make pairs: each begin needs its end");
+	assert_string_equal(by_patterns(PROBE_PAIRING_LISTED, TEXTS("a:in", "a:*")),
+		"a:in is meant by 'a:in' and by 'a:*': it can begin or end one pair only");
+}
+
+static void test_one(void **state)
+{
+	(void)state;
+	SELECT("a:in", "a:out", "a:up");
+	assert_null(by_patterns(PROBE_PAIRING_ONE, TEXTS("a:in", "a:out", "a:u*", "a:up")));
+	is_part(0, PAIR_BEGIN, 0);
+	is_part(1, PAIR_END, 0);
+	is_part(2, PAIR_END, 0);
+	assert_non_null(by_patterns(PROBE_PAIRING_ONE, TEXTS("a:*")));
+	assert_non_null(by_patterns(PROBE_PAIRING_ONE, TEXTS("a:in", "a:*")));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_postgres),
+		cmocka_unit_test(test_hotspot),
+		cmocka_unit_test(test_spellings),
+		cmocka_unit_test(test_borders),
+		cmocka_unit_test(test_listed),
+		cmocka_unit_test(test_one),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
