@@ -72,6 +72,11 @@ static void emit_operand(struct emit *e, int reg, struct emit_mem m)
 		emit_u8(e, m.disp);
 }
 
+void emit_lock(struct emit *e)
+{
+	emit_u8(e, 0xf0);
+}
+
 void emit_mem(struct emit *e, bool wide, enum emit_op op, int reg, struct emit_mem m)
 {
 	if (m.fs)
@@ -100,6 +105,44 @@ void emit_imm(struct emit *e, bool wide, int digit, int reg, int32_t imm)
 		emit_u8(e, imm);
 	else
 		emit_u32(e, imm);
+}
+
+void emit_one(struct emit *e, bool wide, int digit, int reg)
+{
+	emit_rex(e, wide, 0, REG_NONE, reg, false);
+	emit_u8(e, 0xf7);
+	emit_u8(e, 0xc0 | digit << 3 | (reg & 7));
+}
+
+void emit_shift_cl(struct emit *e, bool wide, int digit, int reg)
+{
+	emit_rex(e, wide, 0, REG_NONE, reg, false);
+	emit_u8(e, 0xd3);
+	emit_u8(e, 0xc0 | digit << 3 | (reg & 7));
+}
+
+void emit_multiply(struct emit *e, int reg, int from, int32_t factor)
+{
+	emit_rex(e, true, reg, REG_NONE, from, false);
+	emit_u8(e, 0x69);
+	emit_u8(e, 0xc0 | (reg & 7) << 3 | (from & 7));
+	emit_u32(e, factor);
+}
+
+void emit_flip(struct emit *e, int reg, uint8_t bit)
+{
+	emit_rex(e, true, 0, REG_NONE, reg, false);
+	emit_bytes(e, "\x0f\xba", 2); /* btc $bit, reg */
+	emit_u8(e, 0xf8 | (reg & 7));
+	emit_u8(e, bit);
+}
+
+void emit_cmp_byte(struct emit *e, struct emit_mem m, uint8_t imm)
+{
+	emit_rex(e, false, 0, m.index, m.base, false);
+	emit_u8(e, 0x80);
+	emit_operand(e, IMM_CMP, m);
+	emit_u8(e, imm);
 }
 
 void emit_shift(struct emit *e, bool wide, bool left, int reg, uint8_t count)
@@ -181,13 +224,22 @@ void emit_pop(struct emit *e, int reg)
 	emit_u8(e, 0x58 | (reg & 7));
 }
 
-void emit_inc(struct emit *e, bool lock, struct emit_mem m)
+/* Group 5: inc (0) or dec (1). */
+static void emit_step(struct emit *e, bool wide, int digit, struct emit_mem m)
 {
-	if (lock)
-		emit_u8(e, 0xf0);
-	emit_rex(e, true, 0, m.index, m.base, false);
+	emit_rex(e, wide, 0, m.index, m.base, false);
 	emit_u8(e, 0xff);
-	emit_operand(e, 0, m);
+	emit_operand(e, digit, m);
+}
+
+void emit_inc(struct emit *e, bool wide, struct emit_mem m)
+{
+	emit_step(e, wide, 0, m);
+}
+
+void emit_dec(struct emit *e, bool wide, struct emit_mem m)
+{
+	emit_step(e, wide, 1, m);
 }
 
 void emit_store_imm(struct emit *e, bool wide, struct emit_mem m, int32_t imm)

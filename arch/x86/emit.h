@@ -32,10 +32,23 @@ enum {
 	REG_NONE = -1
 };
 
-/* Condition codes as in the low four bits of 0f 8x. */
-enum { CC_B = 2, CC_AE = 3, CC_E = 4, CC_NE = 5, CC_BE = 6, CC_A = 7, CC_NS = 9 };
+/* Condition codes as in the low four bits of 0f 8x; a code with its last bit flipped is the
+ * opposite. */
+enum {
+	CC_B = 2,
+	CC_AE = 3,
+	CC_E = 4,
+	CC_NE = 5,
+	CC_BE = 6,
+	CC_A = 7,
+	CC_NS = 9,
+	CC_L = 12,
+	CC_GE = 13,
+	CC_LE = 14,
+	CC_G = 15
+};
 
-enum { EMIT_LABELS = 256, EMIT_FIXUPS = 512 };
+enum { EMIT_LABELS = 1024, EMIT_FIXUPS = 2048 };
 
 /*
  * Code being written to `out` for execution at `at`. It is written twice: the
@@ -72,6 +85,7 @@ enum emit_op {
 	OP_MOV_STORE8 = 0x88,
 	OP_LEA = 0x8d,
 	OP_CMP = 0x3b,	  /* reg with mem */
+	OP_CMP8 = 0x3a,	  /* the low byte */
 	OP_ADD_TO = 0x01, /* mem += reg */
 	OP_ADD = 0x03,	  /* reg += mem */
 	OP_SUB = 0x2b,	  /* reg -= mem */
@@ -86,20 +100,41 @@ enum emit_op {
 	OP_MOVSX16 = 0x0fbf,
 	OP_MOVSX32 = 0x63,
 	OP_BSF = 0x0fbc,
+	OP_BSR = 0x0fbd,
+	OP_IMUL = 0x0faf,
+	OP_CMPXCHG = 0x0fb1, /* mem with %rax; where equal, mem <- reg */
+	OP_XADD = 0x0fc1,    /* mem += reg, reg <- what mem was */
 	OP_LSL = 0x0f03
 };
+
+/* /digits of opcode group 1 (with an immediate), 2 (shifts), 3 and 5 (of one operand). */
+enum { IMM_ADD = 0, IMM_OR = 1, IMM_AND = 4, IMM_SUB = 5, IMM_XOR = 6, IMM_CMP = 7 };
+enum { SHIFT_LEFT = 4, SHIFT_RIGHT = 5, SHIFT_RIGHT_SIGNED = 7 };
+enum { ONE_NOT = 2, ONE_NEG = 3, ONE_DIV = 6, ONE_IDIV = 7 };
 
 void emit_u8(struct emit *e, uint8_t byte);
 void emit_u32(struct emit *e, uint32_t value);
 void emit_u64(struct emit *e, uint64_t value);
 void emit_bytes(struct emit *e, const void *bytes, size_t length);
 
+/* The next instruction, which changes memory, is locked. */
+void emit_lock(struct emit *e);
 /* op reg, mem; `wide` is REX.W. */
 void emit_mem(struct emit *e, bool wide, enum emit_op op, int reg, struct emit_mem mem);
 /* op reg, rm between registers. */
 void emit_reg(struct emit *e, bool wide, enum emit_op op, int reg, int rm);
 /* Group 1 (add, or, adc, sbb, and, sub, xor, cmp by `digit`) with an immediate. */
 void emit_imm(struct emit *e, bool wide, int digit, int reg, int32_t imm);
+/* not, neg, div or idiv of a register. */
+void emit_one(struct emit *e, bool wide, int digit, int reg);
+/* A shift by %cl. */
+void emit_shift_cl(struct emit *e, bool wide, int digit, int reg);
+/* reg = from * factor. */
+void emit_multiply(struct emit *e, int reg, int from, int32_t factor);
+/* Flips a bit of a register. */
+void emit_flip(struct emit *e, int reg, uint8_t bit);
+/* cmpb $imm, mem. */
+void emit_cmp_byte(struct emit *e, struct emit_mem mem, uint8_t imm);
 /* shl or shr by a constant. */
 void emit_shift(struct emit *e, bool wide, bool left, int reg, uint8_t count);
 /* Loads a constant by the shortest form; leaves the flags alone. */
@@ -110,8 +145,9 @@ void emit_lea_to(struct emit *e, int reg, uint64_t address);
 void emit_test_u32(struct emit *e, uint64_t address, int scratch);
 void emit_push(struct emit *e, int reg);
 void emit_pop(struct emit *e, int reg);
-/* incq mem, with `lock` where asked for. */
-void emit_inc(struct emit *e, bool lock, struct emit_mem mem);
+/* inc or dec of a word in memory. */
+void emit_inc(struct emit *e, bool wide, struct emit_mem mem);
+void emit_dec(struct emit *e, bool wide, struct emit_mem mem);
 /* movq or movl $imm, mem. */
 void emit_store_imm(struct emit *e, bool wide, struct emit_mem mem, int32_t imm);
 /* Group 1 with an immediate and a memory operand. */

@@ -8,60 +8,47 @@
  *   lea -128(%rsp),%rsp       step over the red zone (System V ABI, 3.2.2)
  *   push %rax; lahf; seto %al; push %rax ...    flags: popf costs 6 ns more
  *   [guard == 0: a forked child that does not count: leave]
+ *   [a filter that needs no more than this: false: leave]
+ *   push ...                  the other registers
  *   [pointers: may they be followed? measure the strings]
- *   retry:
- *   %fs:rseq_cs = descriptor   from here on a preemption, a migration or a
- *   start:                     signal makes the kernel resume at `abort`
- *     cpu = %fs:cpu_id; none: go to `slow`
- *     write the record behind head; no room: go to `full`
- *     add size, head           the last instruction of the sequence publishes it
- *   end:
- *   %fs:rseq_cs = 0            nothing may point into memory that we unmap
+ *   [a filter that needs them]
+ *   [sampling                 stub_sample.c]
+ *   the action                stub_record.c, stub_gather.c, stub_flights.c, stub_gate.c
  *   out:
+ *   pop ...
+ *   small_out:
  *   pop ...; add $0x7f,%al; sahf; pop %rax; lea 128(%rsp),%rsp
  *   jmp next
  *
- *   slow:                      a thread without rseq: a locked increment, or
- *                              a ring whose lock is free
- *   full, lost:                the hit is counted as lost
- *   signature, abort: jmp retry
- *   subroutines               stub_captures.c
- *   descriptor (struct rseq_cs)
+ *   what the action rarely does
+ *   what restartable sequences need    stub_sequence.c
+ *   subroutines               stub_captures.c, stub_table.c
  *
- * The time is read inside the sequence, or with the lock held, so the records
- * of one ring are in the order of time. A sequence starts from scratch after an
- * abort: it changes nothing that it reads but the ring's unpublished part.
- *
- * Sources: include/uapi/linux/rseq.h and kernel/rseq.c of Linux; Intel SDM
- * volume 2, LAHF, SETcc, RDTSC, LSL.
+ * Sources: Intel SDM volume 2, LAHF, SETcc.
  */
+#include "arch/x86/stub.h"
 #include "arch/arch.h"
 #include "arch/layout.h"
 #include "arch/x86/emit.h"
-#include "arch/x86/stub.h"
 #include "arch/x86/stub_plan.h"
 
 enum {
 	RED_ZONE = 128,
+	SYS_GETPID = 39,
 	SYS_GETTID = 186,
-	SYS_FUTEX = 202,
-	FUTEX_OP_WAIT = 0, /* shared: the controller waits for the same words */
-	FUTEX_OP_WAKE = 1,
-	MINUS_ETIMEDOUT = -110,
-	RSEQ_CPU_ID = 4, /* offsets in struct rseq */
-	RSEQ_CS = 8,
 	RING_BYTES_MAX = 1 << 30, /* as an immediate operand */
-	/* GDT_ENTRY_CPUNODE * 8 + 3: a segment whose limit is node << 12 | cpu */
-	CPU_SEGMENT = 0x7b
+	TABLE_BYTES_MAX = 1 << 30
 };
 
 /* ---- Frame -------------------------------------------------------------- */
 
-static void frame_layout(struct frame *f, bool record, bool full)
+/* Frames of fewer registers, without temporaries, are the beginning of larger ones. */
+static void frame_layout(struct frame *f, int registers, int temps)
 {
 	static const int regs[] = {RCX, RDX, RDI, RSI, R8, R9, R10, R11};
 
-	f->order_count = !record ? 1 : full ? 8 : 3;
+	f->order_count = registers;
+	f->temps = temps;
 	for (int i = 0; i < 16; i++)
 		f->saved[i] = -1;
 	for (int i = 0; i < f->order_count; i++)
@@ -72,254 +59,88 @@ static void frame_layout(struct frame *f, bool record, bool full)
 		f->saved[f->order[i]] = 8 * (f->temps + f->order_count - 1 - i);
 }
 
-static void emit_enter(struct emit *e, const struct frame *f)
+static void emit_enter(struct emit *e, const struct frame *small)
 {
 	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, -RED_ZONE));
 	emit_push(e, RAX);
 	emit_bytes(e, "\x9f\x0f\x90\xc0", 4); /* lahf; seto %al */
 	emit_push(e, RAX);
-	for (int i = 0; i < f->order_count; i++)
+	for (int i = 0; i < small->order_count; i++)
+		emit_push(e, small->order[i]);
+}
+
+static void emit_grow(struct emit *e, const struct frame *small, const struct frame *f)
+{
+	for (int i = small->order_count; i < f->order_count; i++)
 		emit_push(e, f->order[i]);
 	if (f->temps)
 		emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, -8 * f->temps));
 }
 
-static void emit_leave(struct emit *e, const struct frame *f)
+static void emit_shrink(struct emit *e, const struct frame *small, const struct frame *f)
 {
 	if (f->temps)
 		emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, 8 * f->temps));
-	for (int i = f->order_count - 1; i >= 0; i--)
+	for (int i = f->order_count - 1; i >= small->order_count; i--)
 		emit_pop(e, f->order[i]);
+}
+
+static void emit_leave(struct emit *e, const struct frame *small)
+{
+	for (int i = small->order_count - 1; i >= 0; i--)
+		emit_pop(e, small->order[i]);
 	emit_pop(e, RAX);
 	emit_bytes(e, "\x04\x7f\x9e", 3); /* add $0x7f,%al (sets OF as it was); sahf */
 	emit_pop(e, RAX);
 	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, RED_ZONE));
 }
 
-/* Goes on to the next stub; false where that is out of reach. */
-static bool emit_out(struct emit *e, const struct arch_stub *s, const struct frame *f, int out,
-	size_t *next_jump)
+/* ---- Planning -------------------------------------------------------------- */
+
+static int take_temps(struct plan *p, int count)
 {
-	emit_place(e, out);
-	emit_leave(e, f);
-	*next_jump = e->length;
-	return emit_jump(e, s->next);
+	int first = p->frame.temps;
+
+	p->frame.temps += count;
+	return first;
 }
 
-/* ---- Restartable sequences ---------------------------------------------------- */
-
-struct sequence {
-	int retry, start, end, abort, descriptor;
-};
-
-static void emit_sequence_enter(
-	struct emit *e, const struct arch_stub *s, struct sequence *q, int scratch)
+/* All expressions of a stub. */
+static int expressions(const struct arch_stub *s, const struct arch_expr *ret[8])
 {
-	*q = (struct sequence){
-		emit_label(e), emit_label(e), emit_label(e), emit_label(e), emit_label(e)};
-	emit_place(e, q->retry);
-	emit_lea_label(e, scratch, q->descriptor);
-	emit_mem(e, true, OP_MOV_STORE, scratch, mem_fs(s->thread.rseq_offset + RSEQ_CS));
-	emit_place(e, q->start);
+	int count = 0;
+
+	ret[count++] = s->filter;
+	ret[count++] = s->gather.value;
+	ret[count++] = s->flights.match;
+	for (int k = 0; k < s->gather.key_count; k++)
+		ret[count++] = s->gather.keys[k].number;
+	return count;
 }
 
-/* Outside a sequence the thread must not point to its descriptor. */
-static void emit_sequence_leave(struct emit *e, const struct arch_stub *s)
+static bool plan_expressions(struct plan *p)
 {
-	if (s->thread.has_rseq)
-		emit_store_imm(e, true, mem_fs(s->thread.rseq_offset + RSEQ_CS), 0);
-}
+	const struct arch_expr *all[8];
+	int count = expressions(p->stub, all), temps = 0;
 
-/*
- * The kernel wants the signature in the four bytes before the abort handler, to
- * be sure that it is one.
- */
-static void emit_sequence_abort(struct emit *e, const struct arch_stub *s, const struct sequence *q)
-{
-	emit_u32(e, s->thread.rseq_signature);
-	emit_place(e, q->abort);
-	emit_jump_label(e, -1, q->retry);
-}
-
-/* struct rseq_cs. At the end of the stub: no short jump may cross the padding. */
-static void emit_sequence_descriptor(struct emit *e, const struct sequence *q)
-{
-	emit_align(e, 32);
-	emit_place(e, q->descriptor);
-	emit_u32(e, 0); /* version */
-	emit_u32(e, 0); /* flags */
-	emit_u64(e, e->at + e->labels[q->start]);
-	emit_u64(e, e->labels[q->end] - e->labels[q->start]);
-	emit_u64(e, e->at + e->labels[q->abort]);
-}
-
-/*
- * reg = sets_of_cpu_0 + (cpu << shift), if the CPU has sets of its own; else a
- * jump to `slow`: threads that are not registered have a negative number.
- * Changes %rax, which is sets_of_cpu_0 afterwards.
- */
-static void emit_cpu_set(
-	struct emit *e, const struct arch_stub *s, int reg, uint8_t shift, uint64_t sets, int slow)
-{
-	emit_mem(e, false, OP_MOV_LOAD, reg, mem_fs(s->thread.rseq_offset + RSEQ_CPU_ID));
-	emit_lea_to(e, RAX, sets);
-	emit_imm(e, false, IMM_CMP, reg, s->cpus);
-	emit_jump_label(e, CC_AE, slow);
-	emit_shift(e, true, true, reg, shift);
-}
-
-/* A locked increment in the set that all CPUs share; uses %rax. */
-static void emit_shared_inc(struct emit *e, const struct arch_stub *s, size_t field)
-{
-	emit_lea_to(
-		e, RAX, s->slots + ((uint64_t)s->cpus << s->slots_shift) + s->slot_offset + field);
-	emit_inc(e, true, mem_at(RAX, 0));
-}
-
-/* ---- Counting -------------------------------------------------------------------- */
-
-static bool emit_count(struct emit *e, const struct arch_stub *s, size_t *next_jump)
-{
-	struct frame f = {.temps = 0};
-	struct sequence q = {0};
-	int out = emit_label(e), slow = emit_label(e);
-	bool reached;
-
-	frame_layout(&f, false, false);
-	emit_enter(e, &f);
-	emit_test_u32(e, s->guard, RCX);
-	emit_jump_label(e, CC_E, out);
-	if (s->thread.has_rseq) {
-		emit_sequence_enter(e, s, &q, RCX);
-		emit_cpu_set(e, s, RCX, s->slots_shift, s->slots + s->slot_offset, slow);
-		emit_inc(e, false, mem_indexed(RAX, RCX, offsetof(struct probe_slot, hits)));
-		emit_place(e, q.end);
-		emit_sequence_leave(e, s);
-	} else {
-		emit_shared_inc(e, s, offsetof(struct probe_slot, hits));
+	for (int i = 0; i < count; i++) {
+		if (!all[i])
+			continue;
+		if (!expr_is_possible(p, all[i]))
+			return false;
+		if (expr_temps(all[i]) > temps)
+			temps = expr_temps(all[i]);
+		p->kernel_tid |= expr_has(all[i], ARCH_EXPR_TID) && !p->stub->thread.has_tid;
+		p->kernel_pid |= expr_has(all[i], ARCH_EXPR_PID) && !p->stub->pid;
 	}
-	reached = emit_out(e, s, &f, out, next_jump);
-	if (s->thread.has_rseq) {
-		emit_place(e, slow);
-		emit_sequence_leave(e, s);
-		emit_shared_inc(e, s, offsetof(struct probe_slot, hits));
-		emit_jump_label(e, -1, out);
-		emit_sequence_abort(e, s, &q);
-		emit_sequence_descriptor(e, &q);
-	}
-	return reached;
+	p->expr_temp = take_temps(p, temps);
+	return true;
 }
 
-/* ---- Recording ------------------------------------------------------------------- */
-
-/* %rax = the time. */
-static void emit_time(struct emit *e)
-{
-	emit_bytes(e, "\x0f\x31", 2); /* rdtsc: edx:eax */
-	emit_shift(e, true, true, RDX, 32);
-	emit_reg(e, true, OP_OR, RAX, RDX);
-}
-
-/*
- * Writes a record into the ring at REG_RING and publishes it; no room: jumps to
- * `full`. The last instruction is the one that publishes. Before it, nothing
- * is changed that a second try, or another hit, would miss.
- *
- * The store to `head` pairs with the consumer's acquiring load of it, and the
- * load of `tail` with its releasing store: on x86, plain moves are enough.
- */
-static void emit_record(struct emit *e, const struct plan *p, int full)
-{
-	const struct arch_stub *s = p->stub;
-	struct emit_mem head = mem_at(REG_RING, offsetof(struct ring_header, head));
-
-	emit_mem(e, true, OP_MOV_LOAD, REG_RECORD, head);
-	emit_mem(e, true, OP_LEA, RAX, mem_at(REG_RECORD, p->max_bytes));
-	emit_mem(e, true, OP_SUB, RAX, mem_at(REG_RING, offsetof(struct ring_header, tail)));
-	emit_imm(e, true, IMM_CMP, RAX, s->ring_bytes);
-	emit_jump_label(e, CC_A, full);
-	emit_imm(e, false, IMM_AND, REG_RECORD, s->ring_bytes - 1);
-	emit_mem(e, true, OP_LEA, REG_RECORD,
-		mem_indexed(REG_RING, REG_RECORD, sizeof(struct ring_header)));
-	emit_time(e);
-	emit_mem(
-		e, true, OP_MOV_STORE, RAX, mem_at(REG_RECORD, offsetof(struct ring_record, time)));
-	if (s->thread.has_tid)
-		emit_mem(e, false, OP_MOV_LOAD, RAX, mem_fs(s->thread.tid_offset));
-	else if (p->kernel_tid)
-		emit_mem(e, false, OP_MOV_LOAD, RAX, temp_at(p->tid_temp));
-	else
-		emit_const(e, RAX, 0);
-	emit_mem(
-		e, false, OP_MOV_STORE, RAX, mem_at(REG_RECORD, offsetof(struct ring_record, tid)));
-	emit_store_imm(e, false, mem_at(REG_RECORD, offsetof(struct ring_record, site)), s->site);
-	for (int i = 0; i < s->capture_count; i++)
-		emit_capture(e, p, i);
-	if (p->checked) {
-		emit_mem(e, false, OP_MOV_LOAD, RAX, temp_at(p->mask_temp));
-		emit_mem(e, true, OP_MOV_STORE, RAX,
-			mem_at(REG_RECORD, sizeof(struct ring_record) + 8 * s->capture_count));
-	}
-	if (!p->pairs) {
-		emit_imm_mem(e, true, IMM_ADD, head, p->fixed_bytes);
-		return;
-	}
-	emit_mem(e, true, OP_LEA, REG_OUT, mem_at(REG_RECORD, p->fixed_bytes));
-	emit_copy_pairs(e, p);
-	emit_reg(e, true, OP_SUB, REG_OUT, REG_RECORD);
-	emit_mem(e, true, OP_ADD_TO, REG_OUT, head);
-}
-
-/*
- * REG_RING = a ring of the sets [cpus, 2 * cpus), locked; none free: a jump to
- * `lost`. The search starts at the CPU's own number, which lsl reads from a
- * segment that Linux keeps for its vDSO (arch/x86/include/asm/segment.h); where
- * there is no such segment, the number is left as it was, and is only a hint.
- */
-static void emit_lock_ring(struct emit *e, const struct arch_stub *s, int lost)
-{
-	int in_range = emit_label(e), next = emit_label(e), got = emit_label(e);
-	int wrapped = emit_label(e);
-
-	emit_const(e, RCX, CPU_SEGMENT);
-	emit_reg(e, false, OP_LSL, RCX, RCX);
-	emit_imm(e, false, IMM_AND, RCX, 0xfff);
-	emit_imm(e, false, IMM_CMP, RCX, s->cpus);
-	emit_jump_label(e, CC_B, in_range);
-	emit_const(e, RCX, 0);
-	emit_place(e, in_range);
-	emit_const(e, RDX, s->cpus);
-	emit_place(e, next);
-	emit_mem(e, true, OP_LEA, REG_RING, mem_at(RCX, s->cpus));
-	emit_shift(e, true, true, REG_RING, s->rings_shift);
-	emit_lea_to(e, RAX, s->rings);
-	emit_reg(e, true, OP_ADD, REG_RING, RAX);
-	emit_const(e, RAX, 1);
-	emit_mem(e, false, OP_XCHG, RAX, mem_at(REG_RING, offsetof(struct ring_header, lock)));
-	emit_reg(e, false, OP_TEST, RAX, RAX);
-	emit_jump_label(e, CC_E, got);
-	emit_mem(e, false, OP_LEA, RCX, mem_at(RCX, 1));
-	emit_imm(e, false, IMM_CMP, RCX, s->cpus);
-	emit_jump_label(e, CC_B, wrapped);
-	emit_const(e, RCX, 0);
-	emit_place(e, wrapped);
-	emit_imm(e, false, IMM_SUB, RDX, 1);
-	emit_jump_label(e, CC_NE, next);
-	emit_jump_label(e, -1, lost);
-	emit_place(e, got);
-	/* The time must not be read ahead, while another thread had the lock. */
-	emit_bytes(e, "\x0f\xae\xe8", 3); /* lfence */
-}
-
-static void emit_unlock_ring(struct emit *e)
-{
-	emit_store_imm(e, false, mem_at(REG_RING, offsetof(struct ring_header, lock)), 0);
-}
-
+/* Pairs first, then what is read through pointers, then copies of vector registers. */
 static bool plan_captures(struct plan *p)
 {
 	const struct arch_stub *s = p->stub;
-	int temps;
 
 	for (int i = 0; i < s->capture_count; i++) {
 		const struct arch_capture *c = &s->captures[i];
@@ -327,186 +148,304 @@ static bool plan_captures(struct plan *p)
 		if (!capture_is_possible(c))
 			return false;
 		p->checked |= x86_64_capture_checked(c);
+		p->records_mask |= i < s->recorded && x86_64_capture_checked(c);
 		p->strings |= c->is_string;
-		if (capture_is_variable(c)) {
-			p->temp[i] = 2 * p->pairs++;
+		if (!capture_is_variable(c))
+			continue;
+		p->temp[i] = take_temps(p, 2);
+		p->pairs++;
+		if (i < s->recorded) {
+			p->recorded_pairs++;
 			p->max_bytes += (capture_bytes(c) + 7) & ~7u;
 		}
 	}
-	temps = 2 * p->pairs;
 	for (int i = 0; i < s->capture_count; i++) {
 		const struct arch_capture *c = &s->captures[i];
 
-		if (!capture_is_variable(c) && x86_64_capture_checked(c)) {
-			p->temp[i] = temps++;
-		} else if (capture_is_variable(c) && c->arg.kind == ARCH_ARG_FP_REGISTER) {
-			p->spill[i] = temps;
-			temps += XMM_BYTES / 8;
-		}
+		if (!capture_is_variable(c) && x86_64_capture_checked(c))
+			p->temp[i] = take_temps(p, 1);
+		else if (capture_is_variable(c) && c->arg.kind == ARCH_ARG_FP_REGISTER)
+			p->spill[i] = take_temps(p, XMM_BYTES / 8);
 	}
-	p->frame.temps = temps;
 	return true;
 }
 
-static bool plan_record(struct plan *p, const struct arch_stub *s)
+static bool plan_record(struct plan *p)
 {
-	*p = (struct plan){.stub = s};
-	if (s->capture_count > ARCH_ARGS_MAX || !plan_captures(p))
-		return false;
-	p->fixed_bytes = sizeof(struct ring_record) + 8 * (s->capture_count + p->checked);
+	const struct arch_stub *s = p->stub;
+	uint32_t room = RING_RECORD_MAX - (s->overwrite ? 8 : 0);
+
+	p->fixed_bytes = sizeof(struct ring_record) + 8 * (s->recorded + p->records_mask);
 	p->max_bytes += p->fixed_bytes;
-	p->kernel_tid = !s->thread.has_tid && s->may_call_kernel;
-	if (p->checked)
-		p->mask_temp = p->frame.temps++;
-	if (p->kernel_tid)
-		p->tid_temp = p->frame.temps++;
-	frame_layout(&p->frame, true, p->frame.temps > 0);
-	return p->max_bytes <= RING_RECORD_MAX && p->max_bytes <= s->ring_bytes &&
+	p->kernel_tid |= !s->thread.has_tid && s->may_call_kernel;
+	return p->max_bytes <= room && p->max_bytes <= s->ring_bytes &&
 	       s->ring_bytes <= RING_BYTES_MAX && !(s->ring_bytes & (s->ring_bytes - 1));
 }
 
-/* What has to be known before the sequence. */
-static void emit_prepare(struct emit *e, const struct plan *p)
+static bool is_power_of_two(uint32_t n)
+{
+	return n && !(n & (n - 1));
+}
+
+static bool plan_gather(struct plan *p)
+{
+	const struct arch_gather *g = &p->stub->gather;
+
+	p->value_temp = take_temps(p, 1);
+	p->time_temp = take_temps(p, 1);
+	if (!g->key_count)
+		return true;
+	p->tag_temp = take_temps(p, 1);
+	if (g->key_count > ARCH_KEYS_MAX || !is_power_of_two(g->entries) ||
+		g->entries > TABLE_BYTES_MAX || g->entry_bytes > TABLE_BYTES_MAX)
+		return false;
+	for (int k = 0; k < g->key_count; k++) {
+		uint8_t string = g->keys[k].string;
+
+		if (!g->keys[k].number &&
+			(string >= p->stub->capture_count || !p->stub->captures[string].is_string))
+			return false;
+		p->key_temp[k] = g->keys[k].number ? take_temps(p, 1) : p->temp[string] + 1;
+	}
+	return true;
+}
+
+static bool plan_flights(struct plan *p)
+{
+	const struct arch_flights *f = &p->stub->flights;
+
+	p->kernel_tid |= !f->match && !p->stub->thread.has_tp;
+	return is_power_of_two(f->entries) && f->depth > 0 && f->depth < 1 << 20;
+}
+
+/* A filter that is asked before anything else is saved or found out. */
+static bool is_early(const struct plan *p)
+{
+	const struct arch_expr *filter = p->stub->filter;
+	uint32_t used = expr_captures(filter);
+
+	if (!filter || expr_temps(filter) || p->kernel_tid || p->kernel_pid)
+		return false;
+	for (int i = 0; i < p->stub->capture_count; i++)
+		if (used >> i & 1 && (p->stub->captures[i].is_string ||
+					     x86_64_capture_checked(&p->stub->captures[i])))
+			return false;
+	return true;
+}
+
+/* How many registers the whole stub needs; see frame_layout(). */
+static int registers_of(const struct plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	if (s->kind == ARCH_STUB_COUNT && !p->frame.temps && !s->rate)
+		return s->filter || s->every > 1 ? 2 : 1;
+	return s->kind == ARCH_STUB_RECORD && !p->frame.temps && !s->rate && !s->overwrite ? 3 : 8;
+}
+
+static bool plan_stub(struct plan *p, const struct arch_stub *s)
+{
+	int registers;
+
+	*p = (struct plan){.stub = s};
+	if (s->capture_count > ARCH_ARGS_MAX || s->recorded > s->capture_count ||
+		s->every > INT32_MAX || s->rate > INT32_MAX)
+		return false;
+	if (!plan_captures(p) || !plan_expressions(p))
+		return false;
+	if (s->kind == ARCH_STUB_RECORD && !plan_record(p))
+		return false;
+	if (s->kind == ARCH_STUB_GATHER && !plan_gather(p))
+		return false;
+	if (s->flights.table && !plan_flights(p))
+		return false;
+	if (s->kind == ARCH_STUB_GATE)
+		take_temps(p, GATE_TEMPS);
+	if ((p->kernel_tid || p->kernel_pid) && !s->may_call_kernel)
+		return false;
+	if (p->checked)
+		p->mask_temp = take_temps(p, 1);
+	if (p->kernel_tid)
+		p->tid_temp = take_temps(p, 1);
+	if (p->kernel_pid)
+		p->pid_temp = take_temps(p, 1);
+	p->is_early = is_early(p);
+	registers = registers_of(p);
+	frame_layout(&p->frame, registers, p->frame.temps);
+	frame_layout(&p->small, registers < 2 ? registers : 2, 0);
+	return true;
+}
+
+/* ---- What comes before the action ---------------------------------------------- */
+
+static void emit_id(struct emit *e, uint32_t call, int temp)
+{
+	emit_const(e, RAX, call);
+	emit_bytes(e, "\x0f\x05", 2); /* syscall */
+	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(temp));
+}
+
+static void emit_prepare(struct emit *e, const struct plan *p, uint32_t captures)
+{
+	for (int i = 0; i < p->stub->capture_count; i++)
+		if (captures >> i & 1)
+			emit_prepare_capture(e, p, i);
+}
+
+/* What has to be known before the action; first what the filter asks for. */
+static void emit_preparations(struct emit *e, const struct plan *p)
 {
 	const struct arch_stub *s = p->stub;
 	uint64_t all = (UINT64_C(1) << s->capture_count) - 1;
+	uint32_t first = s->filter && !p->is_early ? expr_captures(s->filter) : 0;
 
-	if (p->kernel_tid) {
-		emit_const(e, RAX, SYS_GETTID);
-		emit_bytes(e, "\x0f\x05", 2); /* syscall */
-		emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->tid_temp));
-	}
+	if (p->kernel_tid)
+		emit_id(e, SYS_GETTID, p->tid_temp);
+	if (p->kernel_pid)
+		emit_id(e, SYS_GETPID, p->pid_temp);
 	if (p->checked)
 		emit_store_imm(e, false, temp_at(p->mask_temp), (int32_t)(uint32_t)all);
-	for (int i = 0; i < s->capture_count; i++)
-		emit_prepare_capture(e, p, i);
+	emit_prepare(e, p, first);
+	if (s->filter && !p->is_early)
+		emit_filter(e, p, &p->frame, s->filter, p->out);
+	emit_prepare(e, p, (uint32_t)all & ~first);
 }
 
-/* The way of threads without rseq, and of hits that find no room. */
-static void emit_record_slow(struct emit *e, const struct plan *p, int slow, int full, int out)
+/* ---- Counting -------------------------------------------------------------------- */
+
+static void emit_count(struct emit *e, struct plan *p)
 {
 	const struct arch_stub *s = p->stub;
-	int lost = emit_label(e), locked_full = emit_label(e);
+	const struct sequence *q;
 
-	emit_place(e, slow);
-	emit_sequence_leave(e, s);
-	emit_lock_ring(e, s, lost);
-	emit_record(e, p, locked_full);
-	emit_unlock_ring(e);
-	emit_jump_label(e, -1, out);
-	emit_place(e, locked_full);
-	emit_unlock_ring(e);
-	emit_jump_label(e, -1, lost);
-	emit_place(e, full);
-	emit_sequence_leave(e, s);
-	emit_place(e, lost);
-	emit_shared_inc(e, s, offsetof(struct probe_slot, lost));
-	emit_jump_label(e, -1, out);
-}
-
-static bool emit_record_stub(struct emit *e, struct plan *p, size_t *next_jump)
-{
-	const struct arch_stub *s = p->stub;
-	struct sequence q = {0};
-	int out = emit_label(e), full = emit_label(e), slow = emit_label(e);
-	bool reached;
-
-	p->check = emit_label(e);
-	p->measure = emit_label(e);
-	emit_enter(e, &p->frame);
-	emit_test_u32(e, s->guard, RCX);
-	emit_jump_label(e, CC_E, out);
-	emit_prepare(e, p);
-	if (s->thread.has_rseq) {
-		emit_sequence_enter(e, s, &q, REG_RING);
-		emit_cpu_set(e, s, REG_RING, s->rings_shift, s->rings, slow);
-		emit_reg(e, true, OP_ADD, REG_RING, RAX);
-		emit_record(e, p, full);
-		emit_place(e, q.end);
-		emit_sequence_leave(e, s);
-	} else {
-		emit_jump_label(e, -1, slow);
+	if (!s->thread.has_rseq) {
+		emit_shared_inc(e, p, offsetof(struct probe_slot, hits));
+		return;
 	}
-	reached = emit_out(e, s, &p->frame, out, next_jump);
-	emit_record_slow(e, p, slow, full, out);
-	if (s->thread.has_rseq)
-		emit_sequence_abort(e, s, &q);
-	emit_capture_subroutines(e, p);
-	if (s->thread.has_rseq)
-		emit_sequence_descriptor(e, &q);
-	return reached;
+	q = emit_sequence_begin(e, p, RCX);
+	emit_cpu_set(e, p, RCX, s->slots_shift, s->slots + s->slot_offset, p->slow);
+	emit_inc(e, true, mem_indexed(RAX, RCX, offsetof(struct probe_slot, hits)));
+	emit_sequence_end(e, p, q);
+}
+
+static void emit_count_slow(struct emit *e, const struct plan *p)
+{
+	if (!p->stub->thread.has_rseq)
+		return;
+	emit_place(e, p->slow);
+	emit_sequence_leave(e, p);
+	emit_shared_inc(e, p, offsetof(struct probe_slot, hits));
+	emit_jump_label(e, -1, p->out);
+}
+
+/* A begin whose thread has begun too often. */
+static void emit_begin_slow(struct emit *e, const struct plan *p)
+{
+	emit_place(e, p->full);
+	emit_sequence_leave(e, p);
+	emit_jump_label(e, -1, p->lost);
 }
 
 /* ---- Whole stubs ------------------------------------------------------------------- */
 
-/* ---- Gates -------------------------------------------------------------------- */
-
-/* futex(uaddr, op, value, timeout): %rdi and %edx are set; changes %rax, %rcx, %r11. */
-static void emit_futex(struct emit *e, uint32_t op)
+static void emit_action(struct emit *e, struct plan *p)
 {
-	emit_const(e, RSI, op);
-	emit_const(e, RAX, SYS_FUTEX);
-	emit_bytes(e, "\x0f\x05", 2); /* syscall */
-}
-
-/* See struct probe_gate. */
-static bool emit_gate(struct emit *e, const struct arch_stub *s, size_t *next_jump)
-{
-	enum { SECONDS, NANOSECONDS, NUMBER, TEMPS };
-	struct frame f = {.temps = TEMPS};
-	int out = emit_label(e), wait = emit_label(e);
-
-	frame_layout(&f, true, true);
-	emit_enter(e, &f);
-	emit_test_u32(e, s->guard, RCX);
-	emit_jump_label(e, CC_E, out);
-	if (s->gate_unless) {
-		emit_const(e, RCX, s->gate_unless);
-		emit_imm_mem(e, false, IMM_CMP, mem_at(RCX, 0), 0);
-		emit_jump_label(e, CC_NE, out);
-	}
-	emit_const(e, R8, s->gate);
-	emit_imm_mem(e, false, IMM_CMP, mem_at(R8, offsetof(struct probe_gate, armed)), 0);
-	emit_jump_label(e, CC_E, out);
-	emit_const(e, RAX, 1);
-	emit_bytes(e, "\xf0\x41\x0f\xc1\x40", 5); /* lock xadd %eax,arrived(%r8) */
-	emit_u8(e, offsetof(struct probe_gate, arrived));
-	emit_mem(e, false, OP_LEA, RAX, mem_at(RAX, 1));
-	emit_mem(e, false, OP_MOV_STORE, RAX, temp_at(NUMBER));
-	emit_store_imm(e, true, temp_at(SECONDS), GATE_TIMEOUT_S);
-	emit_store_imm(e, true, temp_at(NANOSECONDS), 0);
-	emit_mem(e, true, OP_LEA, RDI, mem_at(R8, offsetof(struct probe_gate, arrived)));
-	emit_const(e, RDX, INT32_MAX);
-	emit_futex(e, FUTEX_OP_WAKE);
-
-	emit_place(e, wait);
-	emit_mem(e, false, OP_MOV_LOAD, RDX, mem_at(R8, offsetof(struct probe_gate, released)));
-	emit_reg(e, false, OP_MOV_LOAD, RAX, RDX);
-	emit_mem(e, false, OP_SUB, RAX, temp_at(NUMBER));
-	emit_jump_label(e, CC_NS, out); /* released - number >= 0, also where both wrapped */
-	emit_mem(e, true, OP_LEA, RDI, mem_at(R8, offsetof(struct probe_gate, released)));
-	emit_mem(e, true, OP_LEA, R10, temp_at(SECONDS));
-	emit_futex(e, FUTEX_OP_WAIT);
-	emit_imm(e, true, IMM_CMP, RAX, MINUS_ETIMEDOUT);
-	emit_jump_label(e, CC_NE, wait);
-	emit_store_imm(e, false, mem_at(R8, offsetof(struct probe_gate, armed)), 0);
-	return emit_out(e, s, &f, out, next_jump);
-}
-
-static bool emit_stub(struct emit *e, const struct arch_stub *s, struct plan *p, size_t *next_jump)
-{
-	switch (s->kind) {
+	switch (p->stub->kind) {
 	case ARCH_STUB_COUNT:
-		return emit_count(e, s, next_jump);
+		emit_count(e, p);
+		break;
 	case ARCH_STUB_GATE:
-		return emit_gate(e, s, next_jump);
+		emit_gate(e, p);
+		break;
 	case ARCH_STUB_RECORD:
-		return emit_record_stub(e, p, next_jump);
+		emit_record(e, p);
+		break;
 	case ARCH_STUB_GATHER:
+		emit_gather(e, p);
+		break;
 	case ARCH_STUB_BEGIN:
+		emit_begin(e, p);
 		break;
 	}
-	return false;
+}
+
+/* Hits that nothing is kept of but that they were. */
+static void emit_failures(struct emit *e, const struct plan *p)
+{
+	emit_place(e, p->unmatched);
+	if (p->stub->flights.table) {
+		emit_sequence_leave(e, p);
+		emit_shared_inc(e, p, offsetof(struct probe_slot, unmatched));
+		emit_jump_label(e, -1, p->out);
+	}
+	emit_place(e, p->lost);
+	if (p->stub->kind != ARCH_STUB_COUNT && p->stub->kind != ARCH_STUB_GATE) {
+		emit_shared_inc(e, p, offsetof(struct probe_slot, lost));
+		emit_jump_label(e, -1, p->out);
+	}
+}
+
+static void emit_slow_parts(struct emit *e, struct plan *p)
+{
+	switch (p->stub->kind) {
+	case ARCH_STUB_COUNT:
+		emit_count_slow(e, p);
+		break;
+	case ARCH_STUB_GATE:
+		break;
+	case ARCH_STUB_RECORD:
+		emit_record_slow(e, p);
+		break;
+	case ARCH_STUB_GATHER:
+		emit_gather_slow(e, p);
+		break;
+	case ARCH_STUB_BEGIN:
+		emit_begin_slow(e, p);
+		break;
+	}
+	emit_sample_slow(e, p);
+	emit_failures(e, p);
+	emit_sequence_aborts(e, p);
+	emit_capture_subroutines(e, p);
+	if (p->stub->gather.key_count)
+		emit_hash_subroutine(e, p);
+	emit_sequence_descriptors(e, p);
+}
+
+static void make_labels(struct emit *e, struct plan *p)
+{
+	int *const labels[] = {&p->check, &p->measure, &p->hash, &p->out, &p->small_out, &p->slow,
+		&p->full, &p->lost, &p->unmatched, &p->slow_sample, &p->sampled, &p->slow_update};
+
+	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)
+		*labels[i] = emit_label(e);
+	p->sequence_count = 0;
+}
+
+/* False where the next stub is out of reach. */
+static bool emit_stub(struct emit *e, struct plan *p, size_t *next_jump)
+{
+	const struct arch_stub *s = p->stub;
+	bool reached;
+
+	make_labels(e, p);
+	emit_enter(e, &p->small);
+	emit_test_u32(e, s->guard, RCX);
+	emit_jump_label(e, CC_E, p->small_out);
+	if (p->is_early)
+		emit_filter(e, p, &p->small, s->filter, p->small_out);
+	emit_grow(e, &p->small, &p->frame);
+	emit_preparations(e, p);
+	emit_sample(e, p);
+	emit_action(e, p);
+	emit_place(e, p->out);
+	emit_shrink(e, &p->small, &p->frame);
+	emit_place(e, p->small_out);
+	emit_leave(e, &p->small);
+	*next_jump = e->length;
+	reached = emit_jump(e, s->next);
+	emit_slow_parts(e, p);
+	return reached;
 }
 
 enum arch_stub_status x86_64_stub(const struct arch_stub *stub, uint64_t at, uint8_t *out,
@@ -516,12 +455,12 @@ enum arch_stub_status x86_64_stub(const struct arch_stub *stub, uint64_t at, uin
 	struct plan p;
 	bool reached = false;
 
-	if (stub->kind == ARCH_STUB_RECORD && !plan_record(&p, stub))
+	if (!plan_stub(&p, stub))
 		return ARCH_STUB_UNSUPPORTED;
 	for (int pass = 0; pass < 2; pass++) {
 		if (pass)
 			emit_again(&e);
-		reached = emit_stub(&e, stub, &p, &ret->next_jump);
+		reached = emit_stub(&e, &p, &ret->next_jump);
 	}
 	if (!emit_finish(&e))
 		return ARCH_STUB_NO_ROOM;

@@ -470,6 +470,14 @@ void emit_prepare_capture(struct emit *e, const struct plan *p, int i)
 
 /* ---- Within the sequence ----------------------------------------------------------------- */
 
+void emit_captured(struct emit *e, const struct plan *p, const struct frame *frame, int i)
+{
+	if (x86_64_capture_checked(&p->stub->captures[i]))
+		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, temp_at(p->temp[i]));
+	else
+		emit_value(e, frame, &p->stub->captures[i].arg);
+}
+
 void emit_capture(struct emit *e, const struct plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
@@ -478,8 +486,6 @@ void emit_capture(struct emit *e, const struct plan *p, int i)
 
 	if (capture_is_variable(c)) {
 		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, temp_at(p->temp[i] + 1));
-	} else if (x86_64_capture_checked(c)) {
-		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, temp_at(p->temp[i]));
 	} else if (c->arg.kind == ARCH_ARG_IMMEDIATE) {
 		value = (int64_t)immediate_value(&c->arg);
 		if (value == (int32_t)value) {
@@ -488,17 +494,17 @@ void emit_capture(struct emit *e, const struct plan *p, int i)
 		}
 		emit_const(e, REG_VALUE, value);
 	} else {
-		emit_value(e, &p->frame, &c->arg);
+		emit_captured(e, p, &p->frame, i);
 	}
 	emit_mem(e, true, OP_MOV_STORE, REG_VALUE, word);
 }
 
 /*
- * Copies [%rsi, %rsi + %rdx) to REG_OUT; changes %rax, %r9, %r10. Never reads a
- * byte beyond: eight at a time and the last eight again, overlapping; of fewer
- * than eight the first and last four; of fewer than four one by one.
+ * Never reads a byte beyond: eight at a time and the last eight again,
+ * overlapping; of fewer than eight the first and last four; of fewer than four
+ * one by one.
  */
-static void emit_copy(struct emit *e)
+void emit_copy(struct emit *e)
 {
 	int words = emit_label(e), few = emit_label(e), bytes = emit_label(e);
 	int done = emit_label(e);
@@ -540,19 +546,19 @@ void emit_copy_pairs(struct emit *e, const struct plan *p)
 {
 	int next = emit_label(e);
 
-	if (p->pairs > 1)
+	if (p->recorded_pairs > 1)
 		emit_mem(e, true, OP_LEA, R11, temp_at(0));
 	emit_place(e, next);
-	emit_mem(e, true, OP_MOV_LOAD, RSI, p->pairs > 1 ? mem_at(R11, 0) : temp_at(0));
+	emit_mem(e, true, OP_MOV_LOAD, RSI, p->recorded_pairs > 1 ? mem_at(R11, 0) : temp_at(0));
 	/* without the flag bits */
-	emit_mem(e, false, OP_MOV_LOAD, RDX, p->pairs > 1 ? mem_at(R11, 8) : temp_at(1));
+	emit_mem(e, false, OP_MOV_LOAD, RDX, p->recorded_pairs > 1 ? mem_at(R11, 8) : temp_at(1));
 	emit_copy(e);
 	emit_imm(e, true, IMM_ADD, RDX, 7);
 	emit_imm(e, true, IMM_AND, RDX, -8);
 	emit_reg(e, true, OP_ADD, REG_OUT, RDX);
-	if (p->pairs > 1) {
+	if (p->recorded_pairs > 1) {
 		emit_imm(e, true, IMM_ADD, R11, 16);
-		emit_mem(e, true, OP_LEA, RAX, temp_at(2 * p->pairs));
+		emit_mem(e, true, OP_LEA, RAX, temp_at(2 * p->recorded_pairs));
 		emit_reg(e, true, OP_CMP, R11, RAX);
 		emit_jump_label(e, CC_B, next);
 	}

@@ -11,11 +11,8 @@
 
 enum { PAGE_BYTES = 4096, XMM_BYTES = 16 };
 
-/* /digits of opcode group 1. */
-enum { IMM_ADD = 0, IMM_AND = 4, IMM_SUB = 5, IMM_CMP = 7 };
-
 /*
- * Registers of a record stub. All are saved; RSI and R8 to R11 only where
+ * Registers of a stub that records. All are saved; RSI and R8 to R11 only where
  * pointers are followed or the kernel is called.
  */
 enum {
@@ -36,38 +33,92 @@ enum {
  */
 struct frame {
 	int saved[16]; /* offset from %rsp of a register's value at the site, or -1 */
-	int order[16]; /* the registers pushed behind the flags */
+	int order[8];  /* the registers pushed behind the flags */
 	int order_count;
 	int temps;
 	int size;
 };
 
+/* A restartable sequence of the stub. Labels. */
+struct sequence {
+	int retry, start, end, abort, descriptor;
+};
+
+enum { SEQUENCES_MAX = 8 };
+
 /*
- * What a record stub does. What may fault or enter the kernel happens before
- * the sequence starts, and its results are kept in temporaries: for a checked
- * scalar its value; for everything that is recorded as bytes, a pair of its
- * pointer and the word for the record (its length and the flag bits). The pairs
- * come first, in the order of the captures.
+ * What a stub does. What may fault or enter the kernel happens before a
+ * sequence starts, and its results are kept in temporaries: for a checked
+ * scalar its value; for everything that is bytes, a pair of its pointer and the
+ * word for the record (its length and the flag bits). The pairs come first, in
+ * the order of the captures.
  */
 struct plan {
 	const struct arch_stub *stub;
-	struct frame frame;
-	bool checked;	 /* a capture has a bit in the mask of readable ones */
-	bool strings;	 /* some capture is one */
-	bool kernel_tid; /* the thread id comes from gettid(2) */
-	int pairs;
+	struct frame small; /* while a filter is asked that needs little */
+	struct frame frame; /* from then on */
+	bool is_early;	    /* the filter is such a one */
+	bool checked;	    /* a capture has a bit in the mask of readable ones */
+	bool records_mask;  /* and the record has the mask */
+	bool strings;	    /* some capture is one */
+	bool kernel_tid;    /* the thread's or the process's id comes from the kernel */
+	bool kernel_pid;
+	int pairs, recorded_pairs;
 	int temp[ARCH_ARGS_MAX];  /* of each capture */
 	int spill[ARCH_ARGS_MAX]; /* copy of a vector register */
-	int tid_temp, mask_temp;
-	uint32_t fixed_bytes; /* of a record, before strings and aggregates */
+	int tid_temp, pid_temp, mask_temp;
+	int expr_temp;		     /* the first of those that expressions need */
+	int value_temp, time_temp;   /* of what is gathered, and when its end was */
+	int tag_temp;		     /* of the key */
+	int key_temp[ARCH_KEYS_MAX]; /* numbers, and strings' words */
+	uint32_t fixed_bytes;	     /* of a record, before strings and aggregates */
 	uint32_t max_bytes;
-	int check, measure; /* labels of subroutines */
+
+	/* Labels. */
+	int check, measure, hash; /* subroutines */
+	int out, small_out;	  /* the way back, from either frame */
+	int slow, full;		  /* a thread without rseq; no room */
+	int lost, unmatched;	  /* count the hit so */
+	int slow_sample, sampled; /* the same while sampling; go on with a hit that is taken */
+	int slow_update;
+	struct sequence sequences[SEQUENCES_MAX];
+	int sequence_count;
 };
 
 static inline struct emit_mem temp_at(int temp)
 {
 	return mem_at(RSP, 8 * temp);
 }
+
+/* ---- Restartable sequences (stub_sequence.c) ------------------------------------ */
+
+/* Begins one, changing `scratch`; what is live then must also be at a restart. */
+const struct sequence *emit_sequence_begin(struct emit *e, struct plan *plan, int scratch);
+/* Behind the instruction that has published what was done. */
+void emit_sequence_end(struct emit *e, const struct plan *plan, const struct sequence *sequence);
+/* Outside a sequence, which was left by a jump. */
+void emit_sequence_leave(struct emit *e, const struct plan *plan);
+/* At the end of the stub. */
+void emit_sequence_aborts(struct emit *e, const struct plan *plan);
+void emit_sequence_descriptors(struct emit *e, const struct plan *plan);
+
+/*
+ * reg = sets_of_cpu_0 + (cpu << shift), if the CPU has sets of its own; else a
+ * jump to `slow`: threads that are not registered have a negative number.
+ * Changes %rax, which is sets_of_cpu_0 afterwards: reg lacks it.
+ */
+void emit_cpu_set(
+	struct emit *e, const struct plan *plan, int reg, uint8_t shift, uint64_t sets, int slow);
+/* reg = the address of a byte of the set that all CPUs share. */
+void emit_shared_set(struct emit *e, const struct plan *plan, int reg, uint32_t offset);
+/* A locked increment of a field of struct probe_slot there; changes %rax. */
+void emit_shared_inc(struct emit *e, const struct plan *plan, size_t field);
+/* %rax = the number of the CPU, a hint; changes %rdx. */
+void emit_cpu_hint(struct emit *e);
+/* %rax = the time; changes %rdx. */
+void emit_time(struct emit *e);
+
+/* ---- Captures (stub_captures.c) --------------------------------------------------- */
 
 /* Is the capture recorded as bytes behind the record's words? */
 bool capture_is_variable(const struct arch_capture *capture);
@@ -76,13 +127,68 @@ uint32_t capture_bytes(const struct arch_capture *capture);
 /* Can it be captured as is asked for? */
 bool capture_is_possible(const struct arch_capture *capture);
 
-/* Before the sequence: finds out capture `i`, where it is not simply read later. */
+/* Before a sequence: finds out capture `i`, where it is not simply read later. */
 void emit_prepare_capture(struct emit *e, const struct plan *plan, int i);
+/* REG_VALUE = a scalar capture that has been prepared; changes REG_SCRATCH. */
+void emit_captured(struct emit *e, const struct plan *plan, const struct frame *frame, int capture);
 /* Within the sequence: writes the word of capture `i` into the record. */
 void emit_capture(struct emit *e, const struct plan *plan, int i);
-/* Within the sequence: copies the bytes of all pairs to REG_OUT, which moves on. */
+/* Copies [%rsi, %rsi + %rdx) to REG_OUT; changes %rax, %r9, %r10. */
+void emit_copy(struct emit *e);
+/* Within the sequence: copies the bytes of all recorded pairs to REG_OUT, which moves on. */
 void emit_copy_pairs(struct emit *e, const struct plan *plan);
 /* The subroutines that the above call. */
 void emit_capture_subroutines(struct emit *e, const struct plan *plan);
+
+/* ---- Expressions (stub_expr.c) ------------------------------------------------------ */
+
+/* A bit for each capture that an expression uses; NULL uses none. */
+uint32_t expr_captures(const struct arch_expr *expr);
+/* How many temporaries it needs. */
+int expr_temps(const struct arch_expr *expr);
+bool expr_has(const struct arch_expr *expr, enum arch_expr_kind kind);
+/* Can it be evaluated at all? */
+bool expr_is_possible(const struct plan *plan, const struct arch_expr *expr);
+/*
+ * REG_VALUE = the expression; changes %rcx, %rdx. Where it cannot be computed,
+ * a jump to `bad`.
+ */
+void emit_expr(struct emit *e, const struct plan *plan, const struct frame *frame,
+	const struct arch_expr *expr, int bad);
+/* A jump to `reject` unless it is true; the same registers. */
+void emit_filter(struct emit *e, const struct plan *plan, const struct frame *frame,
+	const struct arch_expr *expr, int reject);
+
+/* ---- Actions ---------------------------------------------------------------------- */
+
+/*
+ * Each has a part that falls through to the way out, and one, behind it, that
+ * the first jumps to.
+ */
+void emit_sample(struct emit *e, struct plan *plan); /* stub_sample.c */
+void emit_sample_slow(struct emit *e, const struct plan *plan);
+void emit_record(struct emit *e, struct plan *plan); /* stub_record.c */
+void emit_record_slow(struct emit *e, const struct plan *plan);
+void emit_gather(struct emit *e, struct plan *plan); /* stub_gather.c */
+void emit_gather_slow(struct emit *e, const struct plan *plan);
+void emit_begin(struct emit *e, struct plan *plan); /* stub_flights.c */
+/* The value becomes the time since the begin. */
+void emit_end(struct emit *e, struct plan *plan);
+/* Waits at the gate; the whole action. */
+void emit_gate(struct emit *e, const struct plan *plan); /* stub_gate.c */
+enum { GATE_TEMPS = 3 };
+
+/* ---- Tables of keys (stub_table.c) --------------------------------------------------- */
+
+/* Before a sequence: the words of the key and its tag, in temporaries. Bad ones: to p->lost. */
+void emit_key(struct emit *e, const struct plan *plan);
+void emit_hash_subroutine(struct emit *e, const struct plan *plan);
+/*
+ * %rdi = the cell of the key in the table at %rdi, where one is made if need be.
+ * Changes all but %rbx, %rbp and %r12 to %r15. No room: a jump to `full`.
+ * `again` is where the sequence restarts once an entry has been made; negative:
+ * many threads share the table.
+ */
+void emit_lookup(struct emit *e, const struct plan *plan, int again, int full);
 
 #endif

@@ -99,7 +99,7 @@ const uint64_t *variant_record(
 
 	stub_host_reset(&v->host);
 	stub.captures = captures;
-	stub.capture_count = count;
+	stub.capture_count = stub.recorded = count;
 	variant_hit(v, stub_host_emit(&v->host, &stub));
 	r = stub_host_only_record(&v->host, bytes_ret);
 	assert_non_null(r);

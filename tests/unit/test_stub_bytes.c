@@ -142,7 +142,7 @@ static void check_safe_range(struct variant *v)
 	stub.safe_end = (uintptr_t)v->pages + PAGE + 100;
 	stub.may_call_kernel = false;
 	stub.captures = captures;
-	stub.capture_count = 4;
+	stub.capture_count = stub.recorded = 4;
 	memset(v->pages, 'z', PAGE + 150);
 	strcpy((char *)v->pages, "first");
 	strcpy((char *)v->pages + PAGE - 4, "crossing");
@@ -307,7 +307,7 @@ static void check_full(struct variant *v)
 
 	stub_host_reset(&v->host);
 	stub.captures = captures;
-	stub.capture_count = 1;
+	stub.capture_count = stub.recorded = 1;
 	entry = stub_host_emit(&v->host, &stub);
 	set_rings(v, HOST_RING_BYTES - BYTES + 8, 0, 0);
 	for (int i = 0; i < 3; i++)
@@ -351,7 +351,7 @@ static void check_slop(struct variant *v)
 	captures[1].bytes_max = 3000;
 	v->state.gpr[R14] = string_before(v->pages + 3 * PAGE, 2999);
 	stub.captures = captures;
-	stub.capture_count = 2;
+	stub.capture_count = stub.recorded = 2;
 	set_rings(v, at, at, 0);
 	variant_hit(v, stub_host_emit(&v->host, &stub));
 	r = stub_host_only_record(&v->host, &bytes);

@@ -228,7 +228,7 @@ static void check_records(bool has_rseq, bool storm)
 	captures[2].is_string = true;
 	captures[2].bytes_max = 100;
 	stub.captures = captures;
-	stub.capture_count = 3;
+	stub.capture_count = stub.recorded = 3;
 	crowd.site = stub_host_emit_site(&crowd.host, &stub);
 
 	assert_int_equal(pthread_create(&thread, NULL, reading, &reader), 0);

@@ -335,7 +335,7 @@ static void check_no_kernel(struct variant *v)
 	strcpy((char *)(uintptr_t)v->state.gpr[RBP], "stack");
 	stub_host_reset(&v->host);
 	stub.captures = captures;
-	stub.capture_count = 4;
+	stub.capture_count = stub.recorded = 4;
 	stub.may_call_kernel = false;
 	variant_hit(v, stub_host_emit(&v->host, &stub));
 	r = stub_host_only_record(&v->host, &bytes);
@@ -428,14 +428,14 @@ static void refusals(void **state)
 	variant_init(&v, false, false);
 	stub = variant_stub(&v, ARCH_STUB_RECORD);
 	stub.captures = captures;
-	stub.capture_count = 1;
+	stub.capture_count = stub.recorded = 1;
 	assert_int_equal(
 		arch_x86_64.stub(&stub, stub.next, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
 	captures[1].is_string = true;
 	stub.captures = captures + 1;
 	assert_int_equal(
 		arch_x86_64.stub(&stub, stub.next, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
-	stub.capture_count = 0;
+	stub.capture_count = stub.recorded = 0;
 	assert_int_equal(arch_x86_64.stub(&stub, stub.next, out, 64, &code), ARCH_STUB_NO_ROOM);
 	assert_int_equal(
 		arch_x86_64.stub(&stub, stub.next + (UINT64_C(1) << 32), out, sizeof(out), &code),

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Gathering: a hit's value is added to a cell (struct probe_cell).
+ *
+ * A restartable sequence publishes with one store, so a cell takes two of them:
+ * one for the sum, and before it, what may be done twice without harm (the
+ * extremes, the last value); one for the count or the value's bucket. Each is
+ * exact by itself, on whatever CPU it happens.
+ */
+#include "arch/layout.h"
+#include "arch/x86/stub_plan.h"
+
+#define FIELD(name) mem_at(RDI, offsetof(struct probe_cell, name))
+
+/* Are there parts that do not count? */
+static bool has_values(const struct plan *p)
+{
+	return p->stub->gather.parts & ~(unsigned int)ARCH_GATHER_BUCKETS;
+}
+
+/* ---- With the CPU's own cell at %rdi --------------------------------------------- */
+
+/* A word keeps the largest of %rdx, of all that come. */
+static void emit_keep_largest(struct emit *e, struct emit_mem word, bool shared)
+{
+	int done = emit_label(e), again = emit_label(e);
+
+	if (!shared) {
+		emit_mem(e, true, OP_CMP, RDX, word);
+		emit_jump_label(e, CC_BE, done);
+		emit_mem(e, true, OP_MOV_STORE, RDX, word);
+	} else {
+		emit_mem(e, true, OP_MOV_LOAD, RAX, word);
+		emit_place(e, again);
+		emit_reg(e, true, OP_CMP, RDX, RAX);
+		emit_jump_label(e, CC_BE, done);
+		emit_lock(e);
+		emit_mem(e, true, OP_CMPXCHG, RDX, word);
+		emit_jump_label(e, CC_NE, again);
+	}
+	emit_place(e, done);
+}
+
+/* Everything but the count; the sum comes last. */
+static void emit_values(struct emit *e, const struct plan *p, bool shared)
+{
+	const struct arch_gather *g = &p->stub->gather;
+
+	emit_mem(e, true, OP_MOV_LOAD, RCX, temp_at(p->value_temp));
+	if (g->parts & ARCH_GATHER_EXTREMES) {
+		emit_reg(e, true, OP_MOV_LOAD, RDX, RCX);
+		if (g->is_signed)
+			emit_flip(e, RDX, 63);
+		emit_keep_largest(e, FIELD(most), shared);
+		emit_one(e, true, ONE_NOT, RDX);
+		emit_keep_largest(e, FIELD(least), shared);
+	}
+	if (g->parts & ARCH_GATHER_LAST) {
+		emit_mem(e, true, OP_MOV_STORE, RCX, FIELD(last));
+		emit_time(e);
+		emit_mem(e, true, OP_MOV_STORE, RAX, FIELD(last_time));
+	}
+	if (g->parts & ARCH_GATHER_SUM) {
+		if (shared)
+			emit_lock(e);
+		emit_mem(e, true, OP_ADD_TO, RCX, FIELD(sum));
+	}
+}
+
+/* Counts the hit: in the bucket of its value (see CELL_SUB_BITS), or as such. */
+static void emit_count_value(struct emit *e, const struct plan *p, bool shared)
+{
+	const struct arch_gather *g = &p->stub->gather;
+	struct emit_mem word = FIELD(count);
+	int found = emit_label(e), plain = emit_label(e);
+
+	if (g->parts & ARCH_GATHER_BUCKETS) {
+		word = (struct emit_mem){.base = RDI,
+			.index = RCX,
+			.scale = 8,
+			.disp = offsetof(struct probe_cell, buckets)};
+		emit_mem(e, true, OP_MOV_LOAD, RAX, temp_at(p->value_temp));
+		if (g->is_signed) {
+			emit_reg(e, true, OP_TEST, RAX, RAX);
+			emit_jump_label(e, CC_NS, plain);
+			emit_const(e, RCX, CELL_NEGATIVE);
+			emit_jump_label(e, -1, found);
+			emit_place(e, plain);
+		}
+		emit_reg(e, true, OP_MOV_LOAD, RDX, RAX);
+		emit_imm(e, true, IMM_OR, RDX, 1 << CELL_SUB_BITS);
+		emit_reg(e, true, OP_BSR, RCX, RDX);
+		emit_imm(e, false, IMM_SUB, RCX, CELL_SUB_BITS);
+		emit_shift_cl(e, true, SHIFT_RIGHT, RAX);
+		emit_shift(e, false, true, RCX, CELL_SUB_BITS);
+		emit_reg(e, true, OP_ADD, RCX, RAX);
+	}
+	emit_place(e, found);
+	if (shared)
+		emit_lock(e);
+	emit_inc(e, true, word);
+}
+
+/* ---- Where the cell is -------------------------------------------------------------- */
+
+static const struct sequence *emit_own_cell(struct emit *e, struct plan *p, int slow)
+{
+	const struct arch_stub *s = p->stub;
+	const struct sequence *q = emit_sequence_begin(e, p, RDI);
+
+	emit_cpu_set(e, p, RDI, s->slots_shift, s->slots + s->gather.cell, slow);
+	emit_reg(e, true, OP_ADD, RDI, RAX);
+	if (s->gather.key_count)
+		emit_lookup(e, p, q->retry, p->full);
+	return q;
+}
+
+static void emit_shared_cell(struct emit *e, const struct plan *p)
+{
+	emit_shared_set(e, p, RDI, p->stub->gather.cell);
+	if (p->stub->gather.key_count)
+		emit_lookup(e, p, -1, p->lost);
+}
+
+/* ---- The action ------------------------------------------------------------------------ */
+
+void emit_gather(struct emit *e, struct plan *p)
+{
+	const struct arch_gather *g = &p->stub->gather;
+	const struct sequence *q;
+
+	if (g->value) {
+		emit_expr(e, p, &p->frame, g->value, p->lost);
+		emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->value_temp));
+	} else if (p->stub->flights.table) {
+		emit_end(e, p);
+	}
+	if (g->key_count)
+		emit_key(e, p);
+	if (!p->stub->thread.has_rseq) {
+		emit_jump_label(e, -1, p->slow);
+		return;
+	}
+	if (has_values(p)) {
+		q = emit_own_cell(e, p, p->slow);
+		emit_values(e, p, false);
+		emit_sequence_end(e, p, q);
+	}
+	q = emit_own_cell(e, p, p->slow_update);
+	emit_count_value(e, p, false);
+	emit_sequence_end(e, p, q);
+}
+
+void emit_gather_slow(struct emit *e, const struct plan *p)
+{
+	emit_place(e, p->slow);
+	if (has_values(p)) {
+		emit_sequence_leave(e, p);
+		emit_shared_cell(e, p);
+		emit_values(e, p, true);
+	}
+	emit_place(e, p->slow_update);
+	emit_sequence_leave(e, p);
+	emit_shared_cell(e, p);
+	emit_count_value(e, p, true);
+	emit_jump_label(e, -1, p->out);
+	emit_place(e, p->full);
+	emit_sequence_leave(e, p);
+	emit_jump_label(e, -1, p->lost);
+}

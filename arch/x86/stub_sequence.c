@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Restartable sequences, and the memory of the CPU that they run on.
+ *
+ *   retry:
+ *   %fs:rseq_cs = descriptor   from here on a preemption, a migration or a
+ *   start:                     signal makes the kernel resume at `abort`
+ *     cpu = %fs:cpu_id; none: go to `slow`
+ *     ...
+ *     a store                  the last instruction of the sequence publishes it
+ *   end:
+ *   %fs:rseq_cs = 0            nothing may point into memory that we unmap
+ *
+ *   signature, abort: jmp retry
+ *   descriptor (struct rseq_cs)
+ *
+ * A sequence starts from scratch after an abort: it changes nothing that it
+ * reads but what is not published yet, or what may be changed twice.
+ *
+ * Sources: include/uapi/linux/rseq.h and kernel/rseq.c of Linux; Intel SDM
+ * volume 2, RDTSC, LSL.
+ */
+#include "arch/layout.h"
+#include "arch/x86/stub_plan.h"
+
+enum {
+	RSEQ_CPU_ID = 4, /* offsets in struct rseq */
+	RSEQ_CS = 8,
+	/* GDT_ENTRY_CPUNODE * 8 + 3: a segment whose limit is node << 12 | cpu */
+	CPU_SEGMENT = 0x7b
+};
+
+const struct sequence *emit_sequence_begin(struct emit *e, struct plan *plan, int scratch)
+{
+	struct sequence *q = &plan->sequences[plan->sequence_count++];
+
+	*q = (struct sequence){
+		emit_label(e), emit_label(e), emit_label(e), emit_label(e), emit_label(e)};
+	emit_place(e, q->retry);
+	emit_lea_label(e, scratch, q->descriptor);
+	emit_mem(e, true, OP_MOV_STORE, scratch, mem_fs(plan->stub->thread.rseq_offset + RSEQ_CS));
+	emit_place(e, q->start);
+	return q;
+}
+
+void emit_sequence_end(struct emit *e, const struct plan *plan, const struct sequence *q)
+{
+	emit_place(e, q->end);
+	emit_sequence_leave(e, plan);
+}
+
+void emit_sequence_leave(struct emit *e, const struct plan *plan)
+{
+	if (plan->stub->thread.has_rseq)
+		emit_store_imm(e, true, mem_fs(plan->stub->thread.rseq_offset + RSEQ_CS), 0);
+}
+
+/*
+ * The kernel wants the signature in the four bytes before the abort handler, to
+ * be sure that it is one.
+ */
+void emit_sequence_aborts(struct emit *e, const struct plan *plan)
+{
+	for (int i = 0; i < plan->sequence_count; i++) {
+		emit_u32(e, plan->stub->thread.rseq_signature);
+		emit_place(e, plan->sequences[i].abort);
+		emit_jump_label(e, -1, plan->sequences[i].retry);
+	}
+}
+
+/* struct rseq_cs. At the end of the stub: no short jump may cross the padding. */
+void emit_sequence_descriptors(struct emit *e, const struct plan *plan)
+{
+	for (int i = 0; i < plan->sequence_count; i++) {
+		const struct sequence *q = &plan->sequences[i];
+
+		emit_align(e, 32);
+		emit_place(e, q->descriptor);
+		emit_u32(e, 0); /* version */
+		emit_u32(e, 0); /* flags */
+		emit_u64(e, e->at + e->labels[q->start]);
+		emit_u64(e, e->labels[q->end] - e->labels[q->start]);
+		emit_u64(e, e->at + e->labels[q->abort]);
+	}
+}
+
+void emit_cpu_set(
+	struct emit *e, const struct plan *plan, int reg, uint8_t shift, uint64_t sets, int slow)
+{
+	emit_mem(e, false, OP_MOV_LOAD, reg, mem_fs(plan->stub->thread.rseq_offset + RSEQ_CPU_ID));
+	emit_lea_to(e, RAX, sets);
+	emit_imm(e, false, IMM_CMP, reg, plan->stub->cpus);
+	emit_jump_label(e, CC_AE, slow);
+	emit_shift(e, true, true, reg, shift);
+}
+
+void emit_shared_set(struct emit *e, const struct plan *plan, int reg, uint32_t offset)
+{
+	const struct arch_stub *s = plan->stub;
+
+	emit_lea_to(e, reg, s->slots + ((uint64_t)s->cpus << s->slots_shift) + offset);
+}
+
+void emit_shared_inc(struct emit *e, const struct plan *plan, size_t field)
+{
+	emit_shared_set(e, plan, RAX, plan->stub->slot_offset + field);
+	emit_lock(e);
+	emit_inc(e, true, mem_at(RAX, 0));
+}
+
+/*
+ * lsl reads the number from a segment that Linux keeps for its vDSO
+ * (arch/x86/include/asm/segment.h); where there is no such segment, it leaves
+ * the register as it was.
+ */
+void emit_cpu_hint(struct emit *e)
+{
+	emit_const(e, RDX, CPU_SEGMENT);
+	emit_reg(e, false, OP_LSL, RDX, RDX);
+	emit_imm(e, false, IMM_AND, RDX, 0xfff);
+	emit_reg(e, false, OP_MOV_LOAD, RAX, RDX);
+}
+
+void emit_time(struct emit *e)
+{
+	emit_bytes(e, "\x0f\x31", 2); /* rdtsc: edx:eax */
+	emit_shift(e, true, true, RDX, 32);
+	emit_reg(e, true, OP_OR, RAX, RDX);
+}
