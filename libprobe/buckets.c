@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "arch/layout.h"
+#include "libprobe/tracer/value.h"
 #include "probe/target.h"
 
 _Static_assert(PROBE_BUCKETS == CELL_BUCKETS, "rows are cells, read");
@@ -25,23 +26,6 @@ void probe_bucket_range(size_t index, int64_t *low_ret, uint64_t *high_ret)
 	*high_ret = low + ((UINT64_C(1) << shift) - 1);
 }
 
-static bool as_double(const struct probe_value *value, double *ret)
-{
-	switch (value->kind) {
-	case PROBE_VALUE_SIGNED:
-		*ret = (double)value->i;
-		return true;
-	case PROBE_VALUE_UNSIGNED:
-		*ret = (double)value->u;
-		return true;
-	case PROBE_VALUE_FLOAT:
-		*ret = value->f;
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* The middle of a bucket, in the row's unit, as far as the row's extremes allow. */
 static double bucket_middle(const struct probe_row *row, size_t index)
 {
@@ -51,12 +35,12 @@ static double bucket_middle(const struct probe_row *row, size_t index)
 
 	probe_bucket_range(index, &low, &high);
 	if (index == CELL_NEGATIVE)
-		middle = as_double(&row->min, &least) && least < 0 ? least / 2 : -1;
+		middle = value_number(&row->min, &least) && least < 0 ? least / 2 : -1;
 	else
 		middle = ((double)(uint64_t)low + (double)high) / 2 * row->unit;
-	if (as_double(&row->min, &least) && middle < least)
+	if (value_number(&row->min, &least) && middle < least)
 		middle = least;
-	if (as_double(&row->max, &most) && middle > most)
+	if (value_number(&row->max, &most) && middle > most)
 		middle = most;
 	return middle;
 }

@@ -30,6 +30,8 @@ struct format {
 		uint64_t lost);
 	void (*counts)(struct format_context *context, const struct probe_sink_count *counts,
 		size_t count, size_t omitted);
+	void (*table)(struct format_context *context, const struct probe_table *table,
+		const struct probe_view *view);
 	/* NULL where there is nothing to say at the end. */
 	void (*end)(struct format_context *context);
 };

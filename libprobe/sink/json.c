@@ -20,7 +20,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "libprobe/sink/format.h"
+#include "libprobe/sink/json.h"
 
 static void json_string(struct buffer *out, const char *text, size_t length)
 {
@@ -30,25 +30,25 @@ static void json_string(struct buffer *out, const char *text, size_t length)
 }
 
 /* `key` with all its punctuation, e.g. ",\"name\":". */
-static void json_string_field(struct buffer *out, const char *key, const char *text)
+void json_string_field(struct buffer *out, const char *key, const char *text)
 {
 	buffer_string(out, key);
 	json_string(out, text, strlen(text));
 }
 
-static void json_unsigned_field(struct buffer *out, const char *key, uint64_t value)
+void json_unsigned_field(struct buffer *out, const char *key, uint64_t value)
 {
 	buffer_string(out, key);
 	buffer_unsigned(out, value);
 }
 
-static void json_signed_field(struct buffer *out, const char *key, int64_t value)
+void json_signed_field(struct buffer *out, const char *key, int64_t value)
 {
 	buffer_string(out, key);
 	buffer_signed(out, value);
 }
 
-static void json_value(struct buffer *out, const struct probe_value *value)
+void json_value(struct buffer *out, const struct probe_value *value)
 {
 	switch (value->kind) {
 	case PROBE_VALUE_NULL:
@@ -147,4 +147,5 @@ const struct format format_json = {
 	.hit = json_hit,
 	.lost = json_lost,
 	.counts = json_counts,
+	.table = json_table,
 };

@@ -110,6 +110,13 @@ void probe_sink_counts(struct probe_sink *sink, const struct probe_sink_count *c
 		sink->format->counts(&sink->context, counts, count, omitted);
 }
 
+void probe_sink_table(
+	struct probe_sink *sink, const struct probe_table *table, const struct probe_view *view)
+{
+	if (!sink->failed)
+		sink->format->table(&sink->context, table, view);
+}
+
 void probe_sink_end(struct probe_sink *sink)
 {
 	if (!sink->failed && sink->format->end)

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "libprobe/sink/format.h"
+#include "libprobe/sink/text.h"
 
 enum {
 	PID_WIDTH = 7,	    /* the kernel's largest pid_max is 4194304 */
@@ -52,7 +52,7 @@ static void number_column(struct buffer *out, int64_t number, size_t width)
 	column_end(out, before, width);
 }
 
-static void probe_name(struct buffer *out, const char *provider, const char *name)
+void text_probe(struct buffer *out, const char *provider, const char *name)
 {
 	buffer_c_escaped(out, provider, strlen(provider), 0);
 	buffer_char(out, ':');
@@ -73,13 +73,13 @@ static void text_begin(struct format_context *context, bool header)
 	buffer_string(out, "ARGUMENTS\n");
 }
 
-/* Local time with microseconds. localtime_r() runs once a second at most. */
-static void time_column(struct format_context *context, uint64_t time_ns)
+/* localtime_r() runs once a second at most. */
+void text_time(struct format_context *context, uint64_t time_ns)
 {
 	struct clock_cache *clock = &context->clock;
 	time_t second = (time_t)(time_ns / NSEC_PER_SEC);
 	uint64_t micro = time_ns % NSEC_PER_SEC / 1000;
-	char digits[] = ".000000  ";
+	char digits[] = ".000000";
 	struct tm tm;
 
 	if (clock->second != second) {
@@ -103,7 +103,7 @@ static void text_string(struct buffer *out, const struct probe_value *value)
 		buffer_string(out, "...");
 }
 
-static void text_value(struct buffer *out, const struct probe_value *value)
+void text_value(struct buffer *out, const struct probe_value *value)
 {
 	switch (value->kind) {
 	case PROBE_VALUE_NULL:
@@ -139,12 +139,13 @@ static void text_hit(struct format_context *context, const struct probe_hit *hit
 	struct buffer *out = &context->out;
 	size_t before;
 
-	time_column(context, hit->time_ns);
+	text_time(context, hit->time_ns);
+	buffer_string(out, "  ");
 	number_column(out, hit->pid, PID_WIDTH);
 	number_column(out, hit->tid, PID_WIDTH);
 	text_column(out, comm ? comm : "?", COMMAND_WIDTH);
 	before = column_start(out);
-	probe_name(out, probe->provider, probe->name);
+	text_probe(out, probe->provider, probe->name);
 	if (hit->arg_count)
 		column_end(out, before, PROBE_WIDTH);
 	for (size_t i = 0; i < hit->arg_count; i++) {
@@ -163,7 +164,7 @@ static void text_lost(
 	buffer_string(out, "# lost ");
 	buffer_unsigned(out, lost);
 	buffer_string(out, lost == 1 ? " hit of " : " hits of ");
-	probe_name(out, probe->provider, probe->name);
+	text_probe(out, probe->provider, probe->name);
 	buffer_char(out, '\n');
 }
 
@@ -206,7 +207,7 @@ static void text_counts(struct format_context *context, const struct probe_sink_
 	for (size_t i = 0; i < count; i++) {
 		size_t before = column_start(out);
 
-		probe_name(out, counts[i].provider, counts[i].name);
+		text_probe(out, counts[i].provider, counts[i].name);
 		column_end(out, before, width);
 		hits_column(out, counts[i].hits);
 		buffer_char(out, '\n');
@@ -224,4 +225,5 @@ const struct format format_text = {
 	.hit = text_hit,
 	.lost = text_lost,
 	.counts = text_counts,
+	.table = text_table,
 };

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "error.h"
+#include "table.h"
 #include "target.h"
 
 #ifdef __cplusplus
@@ -67,6 +68,10 @@ void probe_sink_lost(
  */
 void probe_sink_counts(struct probe_sink *sink, const struct probe_sink_count *counts, size_t count,
 	size_t omitted);
+
+/* A table of what was gathered, in its order. */
+void probe_sink_table(struct probe_sink *sink, const struct probe_table *table,
+	const struct probe_view *view);
 
 /* After everything else. */
 void probe_sink_end(struct probe_sink *sink);
