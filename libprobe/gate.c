@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "libprobe/gate.h"
@@ -79,14 +80,18 @@ static _Atomic uint32_t *shared_word(uint32_t *word)
 	return (_Atomic uint32_t *)word;
 }
 
-static long futex(uint32_t *word, int op, uint32_t value)
+static long futex(uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
 {
-	return syscall(SYS_futex, word, op, value, NULL, NULL, 0);
+	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
 }
 
-/* Tells the descriptor whenever a thread has taken a number. */
+/*
+ * Tells the descriptor whenever a thread has taken a number. Looks up now and
+ * then: a target that writes the word as it likes can make any wake-up miss.
+ */
 static void *wait_for_threads(void *data)
 {
+	static const struct timespec a_while = {.tv_nsec = 100 * 1000 * 1000};
 	struct gate *gate = data;
 	uint32_t seen = 0;
 
@@ -101,7 +106,7 @@ static void *wait_for_threads(void *data)
 				return NULL;
 			continue;
 		}
-		futex(&gate->shared->arrived, FUTEX_WAIT, seen);
+		futex(&gate->shared->arrived, FUTEX_WAIT, seen, &a_while);
 	}
 	return NULL;
 }
@@ -142,7 +147,7 @@ bool gate_take(struct gate *gate)
 void gate_release(struct gate *gate)
 {
 	atomic_store(shared_word(&gate->shared->released), gate->taken);
-	futex(&gate->shared->released, FUTEX_WAKE, INT_MAX);
+	futex(&gate->shared->released, FUTEX_WAKE, INT_MAX, NULL);
 }
 
 void gate_close(struct gate *gate)
@@ -154,7 +159,7 @@ void gate_close(struct gate *gate)
 		atomic_store((_Atomic bool *)&gate->ending, true);
 		/* The waiter may be about to wait: the word must differ from what it saw. */
 		atomic_fetch_add(shared_word(&gate->shared->arrived), 1);
-		futex(&gate->shared->arrived, FUTEX_WAKE, INT_MAX);
+		futex(&gate->shared->arrived, FUTEX_WAKE, INT_MAX, NULL);
 		pthread_join(gate->waiter, NULL);
 	}
 	gate_take(gate);
