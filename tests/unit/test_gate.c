@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* The controller's side of a gate whose words the target writes as it likes. */
+#include <linux/futex.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "libprobe/gate.h"
+
+static struct probe_gate *shared_gate(void)
+{
+	void *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(at, MAP_FAILED);
+	return at;
+}
+
+static void open_gate(struct gate *gate, struct probe_gate *shared)
+{
+	struct probe_error *error = gate_open(gate, shared);
+
+	if (error)
+		fail_msg("%s", error->message);
+	assert_int_equal(shared->armed, 1);
+}
+
+static bool is_wanted(const struct gate *gate)
+{
+	struct pollfd pfd = {.fd = gate->event, .events = POLLIN};
+
+	return poll(&pfd, 1, 10000) == 1;
+}
+
+static void test_one_thread(void **state)
+{
+	struct probe_gate *shared = shared_gate();
+	struct gate gate;
+
+	(void)state;
+	open_gate(&gate, shared);
+	assert_false(gate_take(&gate));
+	atomic_store((_Atomic uint32_t *)&shared->arrived, 1);
+	syscall(SYS_futex, &shared->arrived, FUTEX_WAKE, 1, NULL, NULL, 0);
+	assert_true(is_wanted(&gate));
+	assert_true(gate_take(&gate));
+	gate_release(&gate);
+	assert_int_equal(shared->released, 1);
+	assert_false(gate_take(&gate));
+	gate_close(&gate);
+	assert_int_equal(shared->armed, 0);
+	munmap(shared, 4096);
+}
+
+/*
+ * A target that writes the word back between our change of it and the waiter's
+ * wait makes the wake-up miss. Here it goes to another page.
+ */
+static void test_close_unheard(void **state)
+{
+	struct probe_gate *shared = shared_gate(), *elsewhere = shared_gate();
+	struct gate gate;
+
+	(void)state;
+	open_gate(&gate, shared);
+	/* The waiter has seen this, and waits for the next. */
+	atomic_store((_Atomic uint32_t *)&shared->arrived, 1);
+	syscall(SYS_futex, &shared->arrived, FUTEX_WAKE, 1, NULL, NULL, 0);
+	assert_true(is_wanted(&gate));
+	usleep(10000);
+	gate.shared = elsewhere;
+	alarm(60);
+	gate_close(&gate);
+	alarm(0);
+	munmap(shared, 4096);
+	munmap(elsewhere, 4096);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one_thread),
+		cmocka_unit_test(test_close_unheard),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
