@@ -59,8 +59,8 @@ static void percentile_fields(struct buffer *out, const struct probe_row *row)
 	};
 
 	for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++)
-		number_field(
-			out, percentiles[i].key, probe_row_percentile(row, percentiles[i].percent));
+		number_field(out, percentiles[i].key,
+			rounded(probe_row_percentile(row, percentiles[i].percent)));
 }
 
 /* A bound in the unit of the row; the high one belongs to the bucket. */

@@ -447,7 +447,7 @@ static void text_of_latency_has_units(void **state)
 		"[131us, 262us)            2 "
 		"|@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|\n"
 		"count 4  sum 600us  min 100us  avg 150us  max 200us\n"
-		"p50 100us  p90 200us  p95 200us  p99 200us  p99.9 200us  p99.99 200us\n"
+		"p50 100us  p90 199us  p95 199us  p99 199us  p99.9 199us  p99.99 199us\n"
 		"in flight 1  ends without a begin 2\n"
 		"\n");
 	probe_table_free(table);
