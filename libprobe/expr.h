@@ -47,4 +47,7 @@ bool expr_is_string(const struct expr *expr, unsigned int *arg_ret);
 PROBE_MUST_CHECK struct probe_error *expr_bind(const struct expr *expr, struct layout *layout,
 	const struct layout_site *site, struct arch_expr_node *nodes, uint8_t *count_ret);
 
+/* Is the value of a bound tree, of which this is the last node, of a signed type? */
+bool expr_is_signed(const struct arch_expr_node *last);
+
 #endif
