@@ -10,11 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/nearest.h"
 #include "probe/pattern.h"
 
 enum {
 	NEAREST_MAX = 3,
-	COMPARED_MAX = 128 /* characters of a name; longer ones are cut */
+	COMPARED_MAX = NEAREST_COMPARED_MAX /* characters of a name; longer ones are cut */
 };
 
 struct candidate {
@@ -58,7 +59,7 @@ static unsigned int least(unsigned int a, unsigned int b, unsigned int c)
 }
 
 /* Wagner and Fischer's algorithm, with one row of the matrix. */
-static unsigned int edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
+unsigned int nearest_distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
 	unsigned int row[COMPARED_MAX + 1];
 
@@ -92,7 +93,7 @@ static unsigned int distance_of(
 	if (typed_length >= 3 && memmem(name, length, typed, typed_length))
 		return 1;
 	longer = length > typed_length ? length : typed_length;
-	distance = edit_distance(typed, typed_length, name, length);
+	distance = nearest_distance(typed, typed_length, name, length);
 	return distance * 3 > longer * 2 ? UINT32_MAX : distance;
 }
 

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* Tracers as users name them, and the sessions that they need. */
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/nearest.h"
+#include "libprobe/tracer/tracer.h"
+
+/* ---- Parsing ---------------------------------------------------------------------- */
+
+static const struct tracer_kind *find_kind(const char *name)
+{
+	for (size_t i = 0; tracer_builtin[i]; i++) {
+		if (strcmp(tracer_builtin[i]->name, name) == 0)
+			return tracer_builtin[i];
+	}
+	return NULL;
+}
+
+/* The one that was meant, perhaps; NULL where none is alike. */
+static const char *find_nearest(const char *name)
+{
+	size_t length = strnlen(name, NEAREST_COMPARED_MAX);
+	unsigned int least = UINT_MAX;
+	const char *nearest = NULL;
+
+	for (size_t i = 0; tracer_builtin[i]; i++) {
+		const char *known = tracer_builtin[i]->name;
+		size_t its_length = strlen(known);
+		size_t longer = its_length > length ? its_length : length;
+		unsigned int distance = nearest_distance(name, length, known, its_length);
+
+		if (length >= 2 && (strstr(known, name) || strstr(name, known)))
+			distance = 1;
+		if (distance < least && distance * 3 <= longer * 2) {
+			least = distance;
+			nearest = known;
+		}
+	}
+	return nearest;
+}
+
+static struct probe_error *no_tracer(const char *name)
+{
+	const char *nearest = find_nearest(name);
+
+	if (nearest)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"there is no tracer '%s'; the nearest is '%s'", name, nearest);
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"there is no tracer '%s'; probectl-trace(1) names them, and a tracer of your own "
+		"is the path of a shared object (./%s.so)",
+		name, name);
+}
+
+/* A path, and not a name: it has a slash, or ends as shared objects do. */
+static bool is_path(const char *name)
+{
+	size_t length = strlen(name);
+
+	return strchr(name, '/') || (length > 3 && !strcmp(name + length - 3, ".so"));
+}
+
+static struct probe_error *check_operand(const struct probe_tracer_spec *spec)
+{
+	const struct tracer_kind *kind = spec->kind;
+
+	if (kind == &tracer_loaded)
+		return NULL;
+	if (kind->needs_value && (!spec->operand || !*spec->operand))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer '%s' needs a value: -t %s,arg0, or any other expression",
+			kind->name, kind->name);
+	if (!kind->needs_value && spec->operand)
+		return probe_error_new(PROBE_ERROR_USAGE, "tracer '%s' takes no value ('%s')%s",
+			kind->name, spec->operand,
+			kind->has_pairs		? "; what it measures is time"
+			: kind == &tracer_count ? "; -t sum,EXPR adds up, -k EXPR counts by value"
+						: "");
+	return NULL;
+}
+
+struct probe_error *probe_tracer_parse(const char *text, struct probe_tracer_spec **ret)
+{
+	struct probe_tracer_spec *spec = calloc(1, sizeof(*spec));
+	struct probe_error *error = NULL;
+	char *comma;
+
+	if (!spec)
+		return probe_error_no_memory();
+	spec->text = strdup(text);
+	if (!spec->text) {
+		probe_tracer_free(spec);
+		return probe_error_no_memory();
+	}
+	spec->name = spec->text;
+	comma = strchr(spec->text, ',');
+	if (comma) {
+		*comma = '\0';
+		spec->operand = comma + 1;
+	}
+	spec->kind = is_path(spec->name) ? &tracer_loaded : find_kind(spec->name);
+	error = spec->kind ? check_operand(spec) : no_tracer(spec->name);
+	if (error) {
+		probe_tracer_free(spec);
+		return error;
+	}
+	*ret = spec;
+	return NULL;
+}
+
+void probe_tracer_free(struct probe_tracer_spec *spec)
+{
+	if (!spec)
+		return;
+	free(spec->text);
+	free(spec);
+}
+
+const char *probe_tracer_name(const struct probe_tracer_spec *spec)
+{
+	return spec->name;
+}
+
+enum probe_tracer_output probe_tracer_output(const struct probe_tracer_spec *spec)
+{
+	return spec->kind->output;
+}
+
+bool probe_tracer_pairs(const struct probe_tracer_spec *spec)
+{
+	return spec->kind->has_pairs;
+}
+
+bool probe_tracer_info(size_t index, struct probe_tracer_info *ret)
+{
+	size_t count = 0;
+	const struct tracer_kind *kind;
+
+	while (tracer_builtin[count])
+		count++;
+	if (index > count)
+		return false;
+	kind = index < count ? tracer_builtin[index] : &tracer_loaded;
+	*ret = (struct probe_tracer_info){kind->usage, kind->help};
+	return true;
+}
+
+/* ---- Sessions --------------------------------------------------------------------- */
+
+/* Begins and ends: as the user says, or as the tracer takes its operands. */
+static struct probe_error *configure_pairs(
+	const struct probe_tracer_spec *spec, size_t pattern_count, struct probe_gather *gather)
+{
+	if (gather->pairing == PROBE_PAIRING_NONE)
+		gather->pairing = spec->kind->pairing;
+	if (gather->pairing == PROBE_PAIRING_NAMES)
+		return NULL;
+	if (pattern_count < 2)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer '%s' takes the time from one PROBE to another: name both, the "
+			"begin first, or add --pairs auto, which finds pairs by their names "
+			"(X__start and X__done)",
+			spec->name);
+	if (gather->pairing == PROBE_PAIRING_LISTED && pattern_count % 2)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%zu PROBEs are no pairs: a begin and its end, the next begin and its "
+			"end; --pairs auto finds them by their names",
+			pattern_count);
+	return NULL;
+}
+
+static struct probe_error *check_gather(
+	const struct probe_tracer_spec *spec, const struct probe_gather *gather)
+{
+	bool loaded = spec->kind == &tracer_loaded;
+
+	if (gather->key_count && spec->kind->output != PROBE_TRACER_ROWS)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"-k makes a row for each key; tracer '%s' has no rows", spec->name);
+	if (gather->pairing != PROBE_PAIRING_NONE && !spec->kind->has_pairs && !loaded)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--pairs is for the tracers latency and transaction, and for your own; "
+			"'%s' looks at each hit by itself",
+			spec->name);
+	if (gather->match && !spec->kind->has_pairs)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--match says which end belongs to which begin; tracer '%s' has no pairs",
+			spec->name);
+	return NULL;
+}
+
+struct probe_error *probe_tracer_configure(const struct probe_tracer_spec *spec,
+	size_t pattern_count, struct probe_session_options *options)
+{
+	const struct tracer_kind *kind = spec->kind;
+	struct probe_gather *gather = &options->gather;
+	struct probe_error *error = check_gather(spec, gather);
+
+	if (!error && kind->has_pairs)
+		error = configure_pairs(spec, pattern_count, gather);
+	if (error)
+		return error;
+	options->overwrite = kind->output == PROBE_TRACER_FLIGHT;
+	if (kind->output != PROBE_TRACER_ROWS) {
+		options->kind = PROBE_SESSION_RECORD;
+		return NULL;
+	}
+	gather->sum = kind->gather.sum;
+	gather->extremes = kind->gather.extremes;
+	gather->last = kind->gather.last;
+	gather->histogram = kind->gather.histogram;
+	gather->value = kind->needs_value ? spec->operand : NULL;
+	/* Counts alone need no cells. */
+	options->kind = gather->key_count || kind->has_pairs || gather->value ? PROBE_SESSION_GATHER
+									      : PROBE_SESSION_COUNT;
+	return NULL;
+}
+
+void probe_tracer_view(const struct probe_tracer_spec *spec,
+	const struct probe_session_options *options, struct probe_view *ret)
+{
+	*ret = spec->kind->view;
+	ret->tracer = spec->name;
+	ret->value = options->gather.value;
+	ret->key_names = options->gather.keys;
+}

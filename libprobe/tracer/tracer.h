@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The built-in tracers: one table each, in a file of its own. Both halves of what
+ * erl_tracer's operations do, deciding and acting, are compiled into the stubs of
+ * a session; a table says what these have to gather, and what is shown of it.
+ *
+ * To add one, write its file, and name it in builtin.c.
+ */
+#ifndef TRACER_TRACER_H
+#define TRACER_TRACER_H
+
+#include "probe/tracer.h"
+
+struct tracer_kind {
+	const char *name;
+	const char *usage; /* what is typed behind -t */
+	const char *help;
+	enum probe_tracer_output output;
+	bool needs_value; /* an expression behind the name */
+	bool has_pairs;
+	/* How operands pair where the user does not say; with has_pairs. */
+	enum probe_pairing pairing;
+	struct probe_gather gather; /* its flags: what is added up */
+	struct probe_view view;	    /* its columns, order, chart and times */
+};
+
+/* A parsed -t. */
+struct probe_tracer_spec {
+	const struct tracer_kind *kind;
+	char *text;	     /* what the others point into */
+	const char *name;    /* of a loaded one, its path */
+	const char *operand; /* behind the first comma, or NULL */
+};
+
+extern const struct tracer_kind tracer_count, tracer_sum, tracer_min, tracer_max, tracer_avg,
+	tracer_hist, tracer_latency, tracer_transaction, tracer_point, tracer_observe,
+	tracer_counter, tracer_print, tracer_json, tracer_ring, tracer_loaded;
+
+/* All that have a name, in the order in which they are listed; ends with NULL. */
+extern const struct tracer_kind *const tracer_builtin[];
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* What a user types behind -t: parsed, and made a session's options. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "probe/tracer.h"
+
+static void wrong(const char *text, const char *message)
+{
+	struct probe_tracer_spec *spec = NULL;
+	struct probe_error *error = probe_tracer_parse(text, &spec);
+
+	assert_non_null(error);
+	assert_null(spec);
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	assert_string_equal(error->message, message);
+	probe_error_free(error);
+}
+
+static struct probe_tracer_spec *parse(const char *text)
+{
+	struct probe_tracer_spec *spec = NULL;
+
+	assert_null(probe_tracer_parse(text, &spec));
+	return spec;
+}
+
+static void errors_name_the_next_step(void **state)
+{
+	(void)state;
+	wrong("latencie", "there is no tracer 'latencie'; the nearest is 'latency'");
+	wrong("histogram,arg0", "there is no tracer 'histogram'; the nearest is 'hist'");
+	wrong("Count", "there is no tracer 'Count'; the nearest is 'count'");
+	wrong("xyzzy123",
+		"there is no tracer 'xyzzy123'; probectl-trace(1) names them, and a tracer of "
+		"your own is the path of a shared object (./xyzzy123.so)");
+	wrong("", "there is no tracer ''; probectl-trace(1) names them, and a tracer of your own "
+		  "is the path of a shared object (./.so)");
+	wrong("sum", "tracer 'sum' needs a value: -t sum,arg0, or any other expression");
+	wrong("hist,", "tracer 'hist' needs a value: -t hist,arg0, or any other expression");
+	wrong("latency,arg0", "tracer 'latency' takes no value ('arg0'); what it measures is time");
+	wrong("count,arg0",
+		"tracer 'count' takes no value ('arg0'); -t sum,EXPR adds up, -k EXPR counts by "
+		"value");
+	wrong("print,x", "tracer 'print' takes no value ('x')");
+}
+
+static void every_listed_tracer_parses(void **state)
+{
+	struct probe_tracer_info info;
+	size_t count = 0;
+
+	(void)state;
+	for (; probe_tracer_info(count, &info); count++) {
+		char text[64];
+		struct probe_tracer_spec *spec;
+
+		/* Without what is optional. */
+		snprintf(text, sizeof(text), "%.*s", (int)strcspn(info.usage, "["), info.usage);
+		spec = parse(text);
+		assert_true(strlen(info.help) > 10);
+		assert_null(strstr(info.usage, "stack"));
+		probe_tracer_free(spec);
+	}
+	assert_int_equal(count, 15);
+}
+
+static void sessions_gather_what_is_shown(void **state)
+{
+	struct probe_session_options options = {0};
+	struct probe_tracer_spec *spec = parse("sum,starts_with(str(arg0), \"a,b\") + arg1");
+	struct probe_view view;
+
+	(void)state;
+	assert_null(probe_tracer_configure(spec, 1, &options));
+	assert_int_equal(options.kind, PROBE_SESSION_GATHER);
+	assert_string_equal(options.gather.value, "starts_with(str(arg0), \"a,b\") + arg1");
+	assert_true(options.gather.sum && !options.gather.histogram && !options.gather.last);
+	probe_tracer_view(spec, &options, &view);
+	assert_int_equal(view.columns, PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM);
+	assert_int_equal(view.order, PROBE_ORDER_SUM);
+	probe_tracer_free(spec);
+
+	/* Counts need no cells, but with keys they do. */
+	spec = parse("count");
+	options = (struct probe_session_options){0};
+	assert_null(probe_tracer_configure(spec, 1, &options));
+	assert_int_equal(options.kind, PROBE_SESSION_COUNT);
+	options.gather.keys[options.gather.key_count++] = "arg0";
+	assert_null(probe_tracer_configure(spec, 1, &options));
+	assert_int_equal(options.kind, PROBE_SESSION_GATHER);
+	probe_tracer_free(spec);
+
+	spec = parse("ring");
+	options = (struct probe_session_options){0};
+	assert_null(probe_tracer_configure(spec, 1, &options));
+	assert_int_equal(options.kind, PROBE_SESSION_RECORD);
+	assert_true(options.overwrite);
+	probe_tracer_free(spec);
+}
+
+static void does_not_go_together(const char *text, size_t patterns,
+	struct probe_session_options options, const char *message)
+{
+	struct probe_tracer_spec *spec = parse(text);
+	struct probe_error *error = probe_tracer_configure(spec, patterns, &options);
+
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	assert_string_equal(error->message, message);
+	probe_error_free(error);
+	probe_tracer_free(spec);
+}
+
+static void pairs_need_their_operands(void **state)
+{
+	struct probe_session_options options = {0};
+	struct probe_tracer_spec *spec = parse("latency");
+
+	(void)state;
+	assert_null(probe_tracer_configure(spec, 4, &options));
+	assert_int_equal(options.gather.pairing, PROBE_PAIRING_LISTED);
+	options = (struct probe_session_options){.gather = {.pairing = PROBE_PAIRING_NAMES}};
+	assert_null(probe_tracer_configure(spec, 1, &options));
+	assert_int_equal(options.gather.pairing, PROBE_PAIRING_NAMES);
+	probe_tracer_free(spec);
+
+	spec = parse("transaction");
+	options = (struct probe_session_options){0};
+	assert_null(probe_tracer_configure(spec, 3, &options));
+	assert_int_equal(options.gather.pairing, PROBE_PAIRING_ONE);
+	probe_tracer_free(spec);
+
+	options = (struct probe_session_options){0};
+	does_not_go_together("latency", 1, options,
+		"tracer 'latency' takes the time from one PROBE to another: name both, the begin "
+		"first, or add --pairs auto, which finds pairs by their names (X__start and "
+		"X__done)");
+	does_not_go_together("latency", 3, options,
+		"3 PROBEs are no pairs: a begin and its end, the next begin and its end; --pairs "
+		"auto finds them by their names");
+	options.gather.pairing = PROBE_PAIRING_NAMES;
+	does_not_go_together("sum,arg0", 2, options,
+		"--pairs is for the tracers latency and transaction, and for your own; 'sum' looks "
+		"at each hit by itself");
+	options = (struct probe_session_options){.gather = {.match = "arg0"}};
+	does_not_go_together("count", 2, options,
+		"--match says which end belongs to which begin; tracer 'count' has no pairs");
+	options = (struct probe_session_options){.gather = {.keys = {"arg0"}, .key_count = 1}};
+	does_not_go_together(
+		"print", 1, options, "-k makes a row for each key; tracer 'print' has no rows");
+}
+
+static void a_path_is_a_tracer_of_ones_own(void **state)
+{
+	struct probe_tracer_spec *spec = parse("./mine.so,a=b,c=d");
+	struct probe_session_options options = {.gather = {.pairing = PROBE_PAIRING_NAMES}};
+
+	(void)state;
+	assert_string_equal(probe_tracer_name(spec), "./mine.so");
+	assert_int_equal(probe_tracer_output(spec), PROBE_TRACER_LOADED);
+	assert_null(probe_tracer_configure(spec, 1, &options));
+	assert_int_equal(options.kind, PROBE_SESSION_RECORD);
+	probe_tracer_free(spec);
+	spec = parse("mine.so");
+	assert_int_equal(probe_tracer_output(spec), PROBE_TRACER_LOADED);
+	probe_tracer_free(spec);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(errors_name_the_next_step),
+		cmocka_unit_test(every_listed_tracer_parses),
+		cmocka_unit_test(sessions_gather_what_is_shown),
+		cmocka_unit_test(pairs_need_their_operands),
+		cmocka_unit_test(a_path_is_a_tracer_of_ones_own),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
