@@ -40,10 +40,16 @@ struct attach {
 	struct attach_site *sites; /* as many as the selection has */
 	size_t *order;		   /* indices of those with an address, by address */
 	size_t order_count;
-	const struct layout *layouts; /* likewise; NULL: the stubs only count */
-	uint32_t first_site;	      /* what the records of selection->sites[0] call their site */
-	uint32_t session;	      /* 0 until it is created; else one that is there already */
-	bool is_gate;		      /* the stubs wait for the controller (struct probe_gate) */
+	/*
+	 * Says what the stub of selection->sites[site] does; NULL: it counts. `slot` is
+	 * its probe's.
+	 */
+	void (*describe)(const void *data, const struct reg_session *session, uint32_t slot,
+		size_t site, struct arch_stub *stub);
+	const void *describe_data;
+	uint32_t first_site; /* what the records of selection->sites[0] call their site */
+	uint32_t session;    /* 0 until it is created; else one that is there already */
+	bool is_gate;	     /* the stubs wait for the controller (struct probe_gate) */
 	uint64_t gate_unless;
 	bool persistent;
 	struct data_needs needs; /* of a new session, beside counters */

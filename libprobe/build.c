@@ -76,9 +76,7 @@ static struct arch_stub describe(const struct attach *a, size_t i)
 	const struct reg_session *session = registry_session(&c->registry, a->session);
 	const struct reg_probe *counted = registry_probe(&c->registry, probe->key, a->session);
 	struct arch_stub stub = {
-		.kind = a->is_gate   ? ARCH_STUB_GATE
-			: a->layouts ? ARCH_STUB_RECORD
-				     : ARCH_STUB_COUNT,
+		.kind = a->is_gate ? ARCH_STUB_GATE : ARCH_STUB_COUNT,
 		.thread = c->thread,
 		.guard = a->follow_children ? session->data + offsetof(struct data_header, guard)
 					    : c->registry.guard,
@@ -97,10 +95,8 @@ static struct arch_stub describe(const struct attach *a, size_t i)
 
 	if (threads_is_loader(probe->module))
 		stub.thread = (struct arch_thread){0};
-	if (a->layouts) {
-		stub.captures = a->layouts[i].captures;
-		stub.capture_count = a->layouts[i].capture_count;
-		stub.recorded = a->layouts[i].recorded;
+	if (a->describe) {
+		a->describe(a->describe_data, session, counted->slot, i, &stub);
 		safe_range(probe->module, &stub);
 	}
 	return stub;
@@ -113,10 +109,10 @@ static struct probe_error *stub_error(
 
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 		"%s:%s: no code can be generated for it: %s", probe->provider, probe->name,
-		status == ARCH_STUB_NO_ROOM ? "it would be too long"
-		: status == ARCH_STUB_OUT_OF_REACH
-			? "there is no place near enough"
-			: "its arguments take too much room in the ring (see -b)");
+		status == ARCH_STUB_NO_ROOM	   ? "it would be too long"
+		: status == ARCH_STUB_OUT_OF_REACH ? "there is no place near enough"
+		: a->needs.ring_bytes ? "its arguments take too much room in the ring (see -b)"
+				      : "this processor cannot do what is asked of it");
 }
 
 /* How many bytes the code of a site may take, at most, with alignment. */

@@ -11,6 +11,8 @@
 
 #include "libprobe/clock.h"
 
+enum { CALIBRATION_NS = 500000 };
+
 #if defined(__x86_64__)
 #include <x86intrin.h>
 uint64_t clock_stamp(void)
@@ -42,13 +44,13 @@ uint64_t clock_monotonic_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Both clocks at one instant: of several readings the one least disturbed. */
-static void clock_pair(uint64_t *stamp_ret, uint64_t *ns_ret)
+/* A clock and the counter at one instant: of several readings the one least disturbed. */
+static void clock_pair(clockid_t id, uint64_t *stamp_ret, uint64_t *ns_ret)
 {
 	uint64_t best = UINT64_MAX;
 
 	for (int i = 0; i < 5; i++) {
-		uint64_t before = clock_stamp(), ns = clock_ns(CLOCK_REALTIME);
+		uint64_t before = clock_stamp(), ns = clock_ns(id);
 		uint64_t width = clock_stamp() - before;
 
 		if (width < best) {
@@ -61,14 +63,38 @@ static void clock_pair(uint64_t *stamp_ret, uint64_t *ns_ret)
 
 void clock_init(struct clock *clock)
 {
-	clock_pair(&clock->first_stamp, &clock->first_ns);
+	clock_pair(CLOCK_REALTIME, &clock->first_stamp, &clock->first_ns);
+	clock_pair(CLOCK_MONOTONIC, &clock->first_steady_stamp, &clock->first_steady_ns);
 	clock->last_stamp = clock->first_stamp;
 	clock->last_ns = clock->first_ns;
+	clock->last_steady_stamp = clock->first_steady_stamp;
+	clock->last_steady_ns = clock->first_steady_ns;
 }
 
 void clock_sync(struct clock *clock)
 {
-	clock_pair(&clock->last_stamp, &clock->last_ns);
+	clock_pair(CLOCK_REALTIME, &clock->last_stamp, &clock->last_ns);
+	clock_pair(CLOCK_MONOTONIC, &clock->last_steady_stamp, &clock->last_steady_ns);
+}
+
+double clock_tick_ns(const struct clock *clock)
+{
+	double stamps = (double)(clock->last_steady_stamp - clock->first_steady_stamp);
+	double ns = (double)(clock->last_steady_ns - clock->first_steady_ns);
+
+	/* Two readings too close to each other say nothing. */
+	return stamps > 0 && ns >= CALIBRATION_NS ? ns / stamps : 1e9 / (double)clock_ticks_per_s();
+}
+
+uint64_t clock_ticks_per_s(void)
+{
+	uint64_t first_stamp, first_ns, last_stamp, last_ns;
+
+	clock_pair(CLOCK_MONOTONIC, &first_stamp, &first_ns);
+	nanosleep(&(struct timespec){.tv_nsec = CALIBRATION_NS}, NULL);
+	clock_pair(CLOCK_MONOTONIC, &last_stamp, &last_ns);
+	return (uint64_t)((double)(last_stamp - first_stamp) /
+			  ((double)(last_ns - first_ns) / 1e9));
 }
 
 uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp)

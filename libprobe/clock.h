@@ -17,11 +17,20 @@ uint64_t clock_stamp(void);
 struct clock {
 	uint64_t first_stamp, last_stamp;
 	uint64_t first_ns, last_ns;
+	/* The same of CLOCK_MONOTONIC, which nobody sets: how long a tick is. */
+	uint64_t first_steady_stamp, last_steady_stamp;
+	uint64_t first_steady_ns, last_steady_ns;
 };
 
 void clock_init(struct clock *clock);
 /* Reads both clocks again. Call it after the stamps to be converted were taken. */
 void clock_sync(struct clock *clock);
 uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp);
+
+/* Nanoseconds between two stamps that differ by 1: the mean from clock_init() to clock_sync(). */
+double clock_tick_ns(const struct clock *clock);
+
+/* How many stamps there are in a second, off by a thousandth at most. Takes half a millisecond. */
+uint64_t clock_ticks_per_s(void);
 
 #endif

@@ -61,6 +61,18 @@ long procfs_status_number(pid_t pid, const char *key)
 	return number;
 }
 
+long procfs_status_last_number(pid_t pid, const char *key)
+{
+	char *value = status_value(pid, key), *rest = NULL;
+	long number = -1;
+
+	for (char *word = value ? strtok_r(value, " \t\n", &rest) : NULL; word;
+		word = strtok_r(NULL, " \t\n", &rest))
+		number = strtol(word, NULL, 10);
+	free(value);
+	return number;
+}
+
 bool procfs_status_has(pid_t pid, const char *key, const char *word)
 {
 	char *value = status_value(pid, key);

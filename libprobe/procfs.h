@@ -10,6 +10,8 @@
 
 /* The number behind a key of /proc/PID/status, or -1. */
 long procfs_status_number(pid_t pid, const char *key);
+/* The last of the numbers behind a key, or -1: of NSpid, the one in the process's namespace. */
+long procfs_status_last_number(pid_t pid, const char *key);
 /* Does the line of a key hold a word? */
 bool procfs_status_has(pid_t pid, const char *key, const char *word);
 /* The number in a file, or -1. */

@@ -150,6 +150,27 @@ void selection_deinit(struct selection *selection)
 	*selection = (struct selection){0};
 }
 
+void selection_keep(struct selection *selection, const bool *keep)
+{
+	size_t sites = 0, probes = 0;
+
+	for (size_t i = 0; i < selection->probe_count; i++) {
+		struct select_probe probe = selection->probes[i];
+
+		if (!keep[i])
+			continue;
+		memmove(selection->sites + sites, selection->sites + probe.first_site,
+			probe.site_count * sizeof(*selection->sites));
+		for (size_t k = 0; k < probe.site_count; k++)
+			selection->sites[sites + k].probe = probes;
+		probe.first_site = sites;
+		sites += probe.site_count;
+		selection->probes[probes++] = probe;
+	}
+	selection->site_count = sites;
+	selection->probe_count = probes;
+}
+
 struct probe_error *select_unmatched(struct modules *modules, const struct selection *selection,
 	const struct probe_pattern *const *patterns, pid_t pid)
 {

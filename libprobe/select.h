@@ -47,6 +47,9 @@ PROBE_MUST_CHECK struct probe_error *select_probes(struct modules *modules,
 	const struct probe_pattern *const *patterns, size_t count, struct selection *ret);
 void selection_deinit(struct selection *selection);
 
+/* Drops the probes whose flag is not set, with their sites. */
+void selection_keep(struct selection *selection, const bool *keep);
+
 /*
  * What a probe is known by in the registry: a hash of its name and of where the
  * first of its module's notes lies, so that it is the same for every controller.

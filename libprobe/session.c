@@ -2,9 +2,11 @@
 /* Attached sessions: they belong to this process and end with it. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "libprobe/attach.h"
 #include "libprobe/clock.h"
+#include "libprobe/procfs.h"
 #include "libprobe/ring.h"
 #include "libprobe/session_internal.h"
 #include "libprobe/target_internal.h"
@@ -15,47 +17,6 @@ enum {
 	RING_BYTES_MAX = 1 << 30,
 	SPARE_PROBES = 4096 /* counters for those of libraries to come */
 };
-
-static size_t record_bytes(const struct layout *l)
-{
-	size_t bytes = sizeof(struct ring_record) + 8 * (l->recorded + l->checked);
-
-	for (size_t i = 0; i < l->recorded; i++)
-		bytes += (l->captures[i].bytes_max + 15) & ~7u;
-	return bytes;
-}
-
-/* Decides what to record of each site; the layouts are the session's from now on. */
-static struct probe_error *make_layouts(
-	struct probe_session *s, struct change *c, const struct selection *selection)
-{
-	struct session_site *sites =
-		reallocarray(s->sites, s->site_count + selection->site_count + 1, sizeof(*sites));
-
-	if (!sites)
-		return probe_error_no_memory();
-	s->sites = sites;
-	for (size_t i = 0; i < selection->site_count; i++) {
-		struct session_site *site = &sites[s->site_count + i];
-		struct layout_site args;
-		const struct select_probe *probe = &selection->probes[selection->sites[i].probe];
-		size_t wanted_count;
-		const struct probe_capture *wanted =
-			probe_pattern_captures(s->patterns[probe->pattern], &wanted_count);
-
-		layout_site_init(&args, c->arch, probe->module, selection->sites[i].note->args);
-		*site = (struct session_site){.pc = selection->sites[i].pc,
-			.probe = s->probe_count + selection->sites[i].probe};
-		layout_init(&site->layout, &args, wanted, wanted_count, &s->options);
-		if (record_bytes(&site->layout) > s->record_max)
-			s->record_max = record_bytes(&site->layout);
-	}
-	if (s->record_max > RING_RECORD_MAX)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"a record could take %zu bytes: take fewer strings or a smaller -s",
-			s->record_max);
-	return NULL;
-}
 
 /* The probes of the selection become the session's. */
 static struct probe_error *take_probes(
@@ -95,12 +56,29 @@ static struct probe_error *take_probes(
 	return NULL;
 }
 
+/* A process's id as it sees it itself; 0: not known. */
+static uint32_t own_pid(pid_t pid)
+{
+	long own = procfs_status_last_number(pid, "NSpid:");
+
+	return own > 0 ? (uint32_t)own : 0;
+}
+
 static struct probe_error *copy_request(struct probe_session *s,
 	const struct probe_request *request, const struct probe_session_options *options)
 {
 	size_t ring = options->ring_bytes ? options->ring_bytes : RING_BYTES_DEFAULT;
 
+	struct probe_error *error;
+
 	s->options = *options;
+	error = asked_init(&s->asked, options);
+	if (error)
+		return error;
+	if (!options->follow_children)
+		s->target_pid = own_pid(s->target->pid);
+	if (options->sample_rate)
+		s->rate_ticks = clock_ticks_per_s();
 	if (ring > RING_BYTES_MAX)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "a ring may have at most %d MiB", RING_BYTES_MAX >> 20);
@@ -116,63 +94,54 @@ static struct probe_error *copy_request(struct probe_session *s,
 }
 
 /* Forgets the probes that the session has already. */
-static void keep_new(
+static struct probe_error *keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection)
 {
-	size_t sites = 0, probes = 0;
+	bool *keep = calloc(selection->probe_count + 1, sizeof(*keep));
 
-	for (size_t i = 0; i < selection->probe_count; i++) {
-		struct select_probe probe = selection->probes[i];
-
-		if (registry_probe(&c->registry, probe.key, s->id))
-			continue;
-		memmove(selection->sites + sites, selection->sites + probe.first_site,
-			probe.site_count * sizeof(*selection->sites));
-		for (size_t k = 0; k < probe.site_count; k++)
-			selection->sites[sites + k].probe = probes;
-		probe.first_site = sites;
-		sites += probe.site_count;
-		selection->probes[probes++] = probe;
-	}
-	selection->site_count = sites;
-	selection->probe_count = probes;
+	if (!keep)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < selection->probe_count; i++)
+		keep[i] = !registry_probe(&c->registry, selection->probes[i].key, s->id);
+	selection_keep(selection, keep);
+	free(keep);
+	return NULL;
 }
 
 /* Attaches a selection: to a new session, or to the one that is there. */
 static struct probe_error *attach_selection(struct probe_session *s, struct change *c,
 	struct selection *selection, struct probe_report *report)
 {
-	bool records = s->options.kind == PROBE_SESSION_RECORD;
 	struct attach attach = {.change = c,
 		.selection = selection,
 		.request = &s->request,
+		.describe = session_describe,
+		.describe_data = s,
 		.session = s->id,
 		.first_site = s->site_count,
-		.needs.ring_bytes = records ? s->options.ring_bytes : 0,
 		.spare_probes = s->options.follow_libraries ? SPARE_PROBES : 1,
 		.follow_children = s->options.follow_children,
 		.fd = -1};
-	struct layout *layouts = NULL;
-	struct probe_error *error = make_layouts(s, c, selection);
+	struct probe_error *error = session_prepare(s, c, selection, report);
 
-	if (!error && records) {
-		layouts = calloc(selection->site_count + 1, sizeof(*layouts));
-		error = layouts ? NULL : probe_error_no_memory();
-		for (size_t i = 0; i < selection->site_count && !error; i++)
-			layouts[i] = s->sites[s->site_count + i].layout;
-		attach.layouts = layouts;
-	}
-	if (!error)
-		error = attach_all(&attach, report);
+	if (error)
+		return error;
+	attach.needs = session_needs(s);
+	error = attach_all(&attach, report);
 	if (!error && attach.fd >= 0)
 		error = rings_open(
 			attach.fd, registry_session(&c->registry, attach.session), &s->rings);
+	if (!error && attach.fd >= 0) {
+		s->data = attach.fd;
+		attach.fd = -1;
+	}
 	s->id = attach.session;
 	if (!error)
 		error = take_probes(s, c, selection);
+	else
+		session_unprepare(s, selection);
 	for (size_t i = 0; i < s->request.pattern_count && !error; i++)
 		s->matched[i] = s->matched[i] || selection->matched[i];
-	free(layouts);
 	attach_deinit(&attach);
 	return error;
 }
@@ -213,8 +182,8 @@ static struct probe_error *follow(struct probe_session *s)
 	s->request.keep_going = true;
 	error = select_probes(&c.modules, s->patterns, s->request.pattern_count, &selection);
 	if (!error) {
-		keep_new(s, &c, &selection);
-		if (selection.probe_count)
+		error = keep_new(s, &c, &selection);
+		if (!error && selection.probe_count)
 			error = attach_selection(s, &c, &selection, &s->report);
 	}
 	selection_deinit(&selection);
@@ -255,6 +224,7 @@ struct probe_error *probe_session_start(struct probe_target *target,
 	if (!s)
 		return probe_error_no_memory();
 	s->target = target;
+	s->data = -1;
 	clock_init(&s->clock);
 	error = copy_request(s, request, options);
 	if (!error)
@@ -464,7 +434,13 @@ void probe_session_free(struct probe_session *session)
 	gate_close(&session->gate);
 	probe_report_deinit(&session->report);
 	rings_close(&session->rings);
+	if (session->data >= 0)
+		close(session->data);
+	for (size_t i = 0; i < session->site_count; i++)
+		free(session->sites[i].bound);
+	asked_deinit(&session->asked);
 	free(session->sites);
+	free(session->parts);
 	free(session->probes);
 	free(session->slots);
 	free(session->consumed);

@@ -2,7 +2,9 @@
 #ifndef LIBPROBE_SESSION_INTERNAL_H
 #define LIBPROBE_SESSION_INTERNAL_H
 
+#include "libprobe/bind.h"
 #include "libprobe/children.h"
+#include "libprobe/attach.h"
 #include "libprobe/clock.h"
 #include "libprobe/gate.h"
 #include "libprobe/layout.h"
@@ -14,6 +16,13 @@ struct session_site {
 	uint64_t pc;
 	size_t probe; /* index of the session's probe */
 	struct layout layout;
+	struct bound *bound; /* owned */
+};
+
+/* What a session knows of a probe, beside what it shows. */
+struct session_part {
+	struct pair_part part;
+	struct bound_types types;
 };
 
 struct probe_session {
@@ -29,13 +38,38 @@ struct probe_session {
 	struct clock clock;
 	struct rings rings;
 	struct children_cache processes; /* of threads, with follow_children */
+	int data;			 /* descriptor of the session's data, or -1 */
+	struct asked asked;
+	uint32_t pairs;	     /* numbers of pairs that are taken */
+	uint64_t rate_ticks; /* in a second, where options.sample_rate asks for them */
+	uint32_t target_pid; /* in the target's namespace; 0: not known, or of several processes */
 	struct session_site *sites;
 	size_t site_count;
 	struct probe_session_probe *probes;
-	uint32_t *slots;    /* of each probe */
-	uint64_t *consumed; /* records handed over, of each probe */
+	struct session_part *parts; /* of each probe */
+	uint32_t *slots;	    /* likewise */
+	uint64_t *consumed;	    /* records handed over, of each probe */
 	size_t probe_count;
 	size_t record_max; /* bytes of the largest record of any site */
 };
+
+/* ---- What its stubs do (session_stubs.c) ------------------------------------------------ */
+
+/*
+ * Decides what each site of a selection is to do; probes that have no part in it
+ * are dropped from the selection, and reported. Errors: those of pairs_assign()
+ * and bind_site(), PROBE_ERROR_USAGE (records that are too long).
+ */
+PROBE_MUST_CHECK struct probe_error *session_prepare(struct probe_session *session,
+	const struct change *change, struct selection *selection, struct probe_report *report);
+/* Undoes it, where the selection is not attached after all. */
+void session_unprepare(struct probe_session *session, const struct selection *selection);
+
+/* The memory that the session needs. */
+struct data_needs session_needs(const struct probe_session *session);
+
+/* See struct attach. `data` is the session, whose sites the selection's come behind. */
+void session_describe(const void *data, const struct reg_session *reg, uint32_t slot, size_t site,
+	struct arch_stub *stub);
 
 #endif
