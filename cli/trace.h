@@ -35,6 +35,7 @@ struct trace_target {
 	bool on;	/* the session has been started and not stopped */
 	bool exited;	/* the process is gone; what is in its rings is still to be read */
 	bool broken;	/* its rings could not be read; said once */
+	bool stuck;	/* its probes could not be switched off: hits may go on without end */
 	bool wanted;	/* it waits for us: probe_session_fd() is readable */
 	int pidfd;	/* readable when the process exits; -1 where there is none */
 	uint64_t *said; /* losses that were told, for each probe */

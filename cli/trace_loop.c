@@ -116,10 +116,16 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 /* Switches one target's probes off, and lets it be. */
 static void target_stop(struct trace *trace, struct trace_target *target)
 {
+	struct probe_error *error;
+
 	if (!target->on)
 		return;
 	target->on = false;
-	trace_fail(trace, probe_session_stop(target->session));
+	error = probe_session_stop(target->session);
+	target->stuck = error != NULL;
+	trace_fail(trace,
+		probe_error_prefix(error, "process %d keeps its probes, until `probectl repair`",
+			(int)probe_target_pid(target->target)));
 }
 
 static void target_poll(struct round *round)
@@ -297,18 +303,25 @@ static void output_finish(struct trace *trace, struct pollfd *fds)
 	trace->over = true;
 }
 
-/* Prints the hits that were still in the rings when the probes were switched off. */
+/*
+ * Prints the hits that were still in the rings when the probes were switched off.
+ * Where they could not be, there is no end of them: one look has to do.
+ */
 static void drain(struct trace *trace, struct pollfd *fds)
 {
 	struct round round = {.trace = trace};
+	bool again = false;
 	size_t before;
 
 	do {
 		before = round.hits;
 		for (round.target = 0; round.target < trace->target_count; round.target++) {
-			if (!trace->targets[round.target].broken)
+			const struct trace_target *target = &trace->targets[round.target];
+
+			if (!target->broken && !(target->stuck && again))
 				target_poll(&round);
 		}
+		again = true;
 		if (trace->merge)
 			merge_drain(trace->merge, print_hit, trace);
 		if (probe_sink_full(trace->sink))

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: both
+# A target that writes over what it shares with probectl, keeps or replaces the
+# descriptor: probectl neither crashes nor hangs, takes its probes away, and does
+# nothing to other files. `make asan KINDS=integration` runs it with a controller
+# that notices each byte it should not have read.
+. tests/integration/lib.sh
+need_attach
+
+rounds=${HOSTILE_ROUNDS:-2} # with other random numbers each
+
+# misled COMMAND…: at most an error; never a signal, a timeout, a sanitizer's report
+misled()
+{
+	local status
+	timeout -s KILL 60 "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
+	status=$?
+	[ "$status" -le 1 ] || fail "$what: $*: status $status: $(tail -3 "$SCRATCH/err")"
+	if grep -q 'Sanitizer\|runtime error' "$SCRATCH/err"; then
+		fail "$what: $*: $(grep -m 3 'Sanitizer\|runtime error' "$SCRATCH/err")"
+	fi
+}
+
+# stopped: the misbehaving is over; it did something, or it shows nothing
+stopped()
+{
+	ask stop
+	[ "${answer#did }" -gt 0 ] || fail "$what: the target found nothing to do"
+	hear
+}
+
+# ---- The shared memory: rings, counters, headers ------------------------------------
+
+for ((seed = 1; seed <= rounds; seed++)); do
+	for how in scribble fill; do
+		what="$how $seed"
+		start "$TARGETS/hostile" "$how" "$seed"
+		save_state "$target_pid"
+		misled trace --json -d 0.5 -p "$target_pid" hostile:tick
+		misled trace -s 64 -d 0.3 -p "$target_pid" 'hostile:tick(str(arg1))'
+		misled trace -c -i 0.1 -d 0.3 -p "$target_pid" hostile:tick
+		misled trace --follow --json -d 0.3 -p "$target_pid" hostile:tick
+		misled enable -p "$target_pid" hostile:tick
+		misled status --json -p "$target_pid"
+		misled disable -p "$target_pid" hostile:tick
+		stopped
+		same_state "$target_pid"
+		tell bye
+		end_target 0
+	done
+done
+
+# What is printed of it is still JSON.
+start "$TARGETS/hostile" scribble 7
+trace_start json --json -d 0.5 -p "$target_pid" hostile:tick
+wait "$tracer_pid"
+"$python" -c '
+import json, sys
+for line in open(sys.argv[1], encoding="utf-8"):
+    json.loads(line)' "$SCRATCH/json.out" || fail "no JSON any more"
+stopped
+tell bye
+end_target 0
+
+# ---- The descriptor --------------------------------------------------------------------
+
+what="cut short"
+start "$TARGETS/hostile" cut
+save_state "$target_pid"
+misled trace --json -d 0.5 -p "$target_pid" hostile:tick
+misled trace -c -d 0.5 -p "$target_pid" hostile:tick
+stopped
+same_state "$target_pid"
+tell bye
+end_target 0
+
+# A file that probectl may write and the target may not, if this runs as root.
+what="another file"
+echo precious >"$SCRATCH/precious"
+cp "$SCRATCH/precious" "$SCRATCH/copy"
+chmod 644 "$SCRATCH/precious"
+start "$TARGETS/hostile" swap "$SCRATCH/precious"
+save_state "$target_pid"
+for ((i = 0; i < 20; i++)); do
+	misled trace -c -d 0.01 -p "$target_pid" hostile:tick
+	cmp "$SCRATCH/precious" "$SCRATCH/copy" || die "another file was written"
+done
+stopped
+same_state "$target_pid"
+tell bye
+end_target 0
+
+# ---- What controllers keep for each other ------------------------------------------------
+
+# The target's own text is at its own mercy here, and so is its life.
+for ((seed = 1; seed <= rounds; seed++)); do
+	what="registry $seed"
+	coproc VICTIM { exec "$TARGETS/hostile" registry "$seed" 2>/dev/null; }
+	victim=$VICTIM_PID
+	on_exit "end_process $victim"
+	read -r -t 60 -u "${VICTIM[0]}" _ || die "the target said nothing"
+	for ((i = 0; i < 5 && failures == 0; i++)); do
+		misled trace --json -d 0.05 -p "$victim" hostile:tick
+		misled enable -p "$victim" hostile:tick
+		misled status --json -p "$victim"
+		misled list --json -p "$victim"
+		misled repair -p "$victim"
+		misled disable --force -p "$victim" hostile:tick
+		kill -0 "$victim" 2>/dev/null || break
+	done
+	end_process "$victim"
+done
+finish
