@@ -315,7 +315,7 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data, bool *more_ret)
 {
 	uint64_t until = session->stopped ? UINT64_MAX : clock_stamp();
-	const struct ring_record *record;
+	const struct ring_record *record = NULL;
 	struct probe_error *error = NULL;
 	struct ring *ring;
 	bool any = false;
@@ -323,12 +323,13 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 
 	rings_begin(&session->rings);
 	clock_sync(&session->clock);
-	while ((record = rings_next(&session->rings, session->record_max, until, &ring, &size))) {
+	while (visit &&
+		(record = rings_next(&session->rings, session->record_max, until, &ring, &size))) {
 		any = true;
 		if (!hand_over(session, record, ring, size, visit, data))
 			break;
 	}
-	if (session->stopped && !record)
+	if (session->stopped && visit && !record)
 		rings_discard(&session->rings);
 	rings_end(&session->rings);
 	update_counts(session);
