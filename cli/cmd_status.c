@@ -190,7 +190,7 @@ static void add_count(struct out *out, size_t count, const char *what)
 		out_char(out, 's');
 }
 
-/* What dead controllers left does no harm, but every hit pays for it. */
+/* What was left, as a rule by a dead controller, does no harm, but hits may pay for it. */
 static struct probe_error *warn_of_stale(struct probe_target *target)
 {
 	struct probe_stale stale;
@@ -205,8 +205,8 @@ static struct probe_error *warn_of_stale(struct probe_target *target)
 	add_count(&out, stale.mappings, "mapping");
 	add_count(&out, stale.descriptors, "descriptor");
 	if (out.length)
-		report_warning("process %d has what dead controllers left (%.*s): `probectl "
-			       "repair -p %d` removes it",
+		report_warning("process %d has leftovers (%.*s): `probectl repair -p %d` removes "
+			       "them",
 			probe_target_pid(target), (int)out.length, out.data,
 			probe_target_pid(target));
 	out_deinit(&out);

@@ -30,6 +30,7 @@ static const char pun_taken[] =
 struct claim {
 	uint64_t start, end;
 	uint64_t written_end;
+	bool is_left; /* there is no patch any more, but a thread will come back to its end */
 };
 
 /* Sorted by start. */
@@ -41,7 +42,8 @@ struct claims {
 /* `covers` bytes from the patch on are replaced or relied on; `length` of them are written. */
 static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
 {
-	return (struct claim){patch, patch + (covers < length ? length : covers), patch + length};
+	return (struct claim){
+		patch, patch + (covers < length ? length : covers), patch + length, false};
 }
 
 /* The first claim that starts at or above an address. */
@@ -66,6 +68,9 @@ static bool claims_meet(const struct claims *claims, struct claim c)
 		i < claims->count && claims->items[i].start < c.end; i++) {
 		const struct claim *other = &claims->items[i];
 
+		/* The same patch again ends where the thread will come to. */
+		if (other->is_left && other->start == c.start && other->end == c.end)
+			continue;
 		if ((other->start < c.written_end && c.start < other->end) ||
 			(other->start < c.end && c.start < other->written_end))
 			return true;
@@ -258,10 +263,14 @@ static struct probe_error *plan_modules(struct attach *a)
 	struct probe_error *error = NULL;
 	struct claims claims = {0};
 
-	for (size_t i = 0; i < r->site_count && !error; i++)
-		if (!claims_add(&claims,
-			    claim_of(r->sites[i].patch, r->sites[i].length, r->sites[i].covers)))
+	for (size_t i = 0; i < r->site_count && !error; i++) {
+		const struct reg_site *site = &r->sites[i];
+		struct claim claim = claim_of(site->patch, site->length, site->covers);
+
+		claim.is_left = site->pc == 0;
+		if (!claims_add(&claims, claim))
 			error = probe_error_no_memory();
+	}
 	for (size_t i = 0, end; i < a->order_count && !error; i = end) {
 		end = attach_module_end(a, i);
 		error = plan_module(a, &claims, i, end);

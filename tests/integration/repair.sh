@@ -27,7 +27,7 @@ same "semaphores under two controllers" "$answer" "1 1 1 2 0"
 kill -KILL "$tracer_pid"
 wait "$tracer_pid" 2>/dev/null
 "$PROBECTL" status -p "$pid" >/dev/null 2>"$SCRATCH/err"
-grep -q "what dead controllers left (1 session)" "$SCRATCH/err" || fail "status does not warn: $(cat "$SCRATCH/err")"
+grep -q "has leftovers (1 session)" "$SCRATCH/err" || fail "status does not warn: $(cat "$SCRATCH/err")"
 same "a dead controller" "$(repaired | cut -d' ' -f1,2,4,5)" "$pid 1 4 0"
 ask print
 same "semaphores of the one that is left" "$answer" "0 0 0 1 0"
