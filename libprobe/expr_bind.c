@@ -56,16 +56,19 @@ static struct probe_error *check_arg(const struct binding *b, const struct expr_
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
 	bool is_string = node->kind != ARCH_EXPR_CAPTURE;
+	size_t count = b->site->count;
 
-	if (node->arg >= b->site->count)
+	if (node->arg >= count)
 		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
-			"there is no arg%u, the probe has %zu arguments", node->arg,
-			b->site->count);
+			count == 0   ? "there is no arg%u, the probe has no arguments"
+			: count == 1 ? "there is no arg%u, the probe has 1 argument"
+				     : "there is no arg%u, the probe has %zu arguments",
+			node->arg, count);
 	if (spec->kind == ARCH_ARG_UNKNOWN)
 		return expr_error(b->expr, PROBE_ERROR_UNSUPPORTED, node->at,
 			"arg%u cannot be read: '%.*s' is not understood", node->arg,
 			(int)spec->spec_length, spec->spec);
-	if (spec->is_float || !is_scalar(spec))
+	if (spec->is_float || !is_scalar(spec) || (is_string && spec->kind == ARCH_ARG_FP_REGISTER))
 		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
 			"arg%u is no %s: it is declared as '%.*s'", node->arg,
 			is_string ? "string" : "integer", (int)spec->spec_length, spec->spec);

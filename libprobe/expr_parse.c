@@ -61,9 +61,9 @@ static struct probe_error *parse_level(struct parser *p, unsigned int level);
 /* Columns are of characters, not of bytes: UTF-8 may stand in texts. */
 static size_t column(const char *text, const char *at)
 {
-	size_t count = 1;
+	size_t count = 0;
 
-	for (; text < at; text++)
+	for (; text <= at; text++)
 		count += ((unsigned char)*text & 0xc0) != 0x80;
 	return count;
 }
@@ -158,8 +158,10 @@ static struct probe_error *add_unary(struct parser *p, enum arch_expr_kind kind,
 
 	if (operand->is_string)
 		return not_compared(p, operand);
-	if (operand->kind == ARCH_EXPR_CONST)
+	if (operand->kind == ARCH_EXPR_CONST) {
+		operand->at = where;
 		return fold(p, kind, where, operand, operand);
+	}
 	return add(p, &(struct expr_node){.kind = kind,
 			      .left = p->expr->count - 1,
 			      .depth = operand->depth + 1,
@@ -265,7 +267,7 @@ static struct probe_error *parse_str(struct parser *p, const char *where)
 }
 
 /* A text, with which the last node, a string, is compared. */
-static struct probe_error *parse_text(struct parser *p, enum arch_expr_kind kind, const char *where)
+static struct probe_error *parse_text(struct parser *p, enum arch_expr_kind kind)
 {
 	struct expr_node *string = last(p);
 
@@ -274,12 +276,11 @@ static struct probe_error *parse_text(struct parser *p, enum arch_expr_kind kind
 		return mistake(p, p->at, "expected a text in double quotes");
 	string->kind = kind;
 	string->is_string = false;
-	string->at = where;
 	return expr_text(p->expr, &p->at, string);
 }
 
 /* Behind the word starts_with. */
-static struct probe_error *parse_starts_with(struct parser *p, const char *where)
+static struct probe_error *parse_starts_with(struct parser *p)
 {
 	struct probe_error *error;
 	const char *str;
@@ -295,7 +296,7 @@ static struct probe_error *parse_starts_with(struct parser *p, const char *where
 		return error;
 	if (!take(p, ','))
 		return mistake(p, p->at, "expected ',' and a text in double quotes");
-	error = parse_text(p, ARCH_EXPR_STRING_BEGINS, where);
+	error = parse_text(p, ARCH_EXPR_STRING_BEGINS);
 	if (error)
 		return error;
 	if (!take(p, ')'))
@@ -318,7 +319,7 @@ static struct probe_error *parse_name(struct parser *p)
 	else if (take_word(p, "str"))
 		return parse_str(p, node.at);
 	else if (take_word(p, "starts_with"))
-		return parse_starts_with(p, node.at);
+		return parse_starts_with(p);
 	else
 		return expr_error(p->expr, PROBE_ERROR_USAGE, p->at,
 			"there is no '%.*s': expected arg0 to arg31, tid, pid, cpu, str() or "
@@ -434,7 +435,7 @@ static struct probe_error *parse_comparison(
 
 	if (op->kind != ARCH_EXPR_EQ && op->kind != ARCH_EXPR_NE)
 		return mistake(p, where, "expected '==' or '!=' behind a string");
-	error = parse_text(p, ARCH_EXPR_STRING_IS, where);
+	error = parse_text(p, ARCH_EXPR_STRING_IS);
 	if (error || op->kind == ARCH_EXPR_EQ)
 		return error;
 	return add_unary(p, ARCH_EXPR_NOT, where);
