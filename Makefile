@@ -27,6 +27,11 @@ SANITIZE ?=
 KINDS ?= unit golden integration
 TEST_SECONDS ?= 300
 FUZZ_SECONDS ?= 20
+# What `make torture` does to each of PROGRAMS; see tests/torture/run.sh.
+KILLS ?= 1000
+CYCLES ?= 10000
+STRIDE ?= 1
+PROGRAMS ?=
 
 ifeq ($(V),1)
 Q :=
@@ -97,7 +102,7 @@ PROBECTL := $(BUILD)/probectl
 # Packages first, where both are asked for in one command.
 FIRST := $(filter deps,$(MAKECMDGOALS))
 
-.PHONY: all deps demo check bench lint fmt asan ubsan tsan fuzz coverage
+.PHONY: all deps demo check torture bench lint fmt asan ubsan tsan fuzz coverage
 .PHONY: install uninstall clean help targets unit-tests fuzzers FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -206,6 +211,7 @@ needs_check := DEMO CHECK
 needs_asan := CHECK
 needs_ubsan := CHECK
 needs_tsan := CHECK
+needs_torture := DEMO CHECK
 needs_bench := DEMO CHECK
 needs_lint := CHECK LINT
 needs_fmt := LINT
@@ -231,6 +237,10 @@ lint: all
 
 fmt: | $(FIRST)
 	$(Q)git ls-files '*.c' '*.h' | xargs clang-format -i
+
+torture: all targets
+	$(Q)BUILD='$(abspath $(BUILD))' bash tests/torture/run.sh -k '$(KILLS)' -c '$(CYCLES)' \
+		-n '$(STRIDE)' $(PROGRAMS)
 
 bench: all targets
 	$(Q)BUILD='$(abspath $(BUILD))' bash tests/bench/run.sh
@@ -302,6 +312,8 @@ Targets:
              as in `make deps demo` or `make deps check`
   demo       trace the functions that a small Python program calls
   check      unit, golden and integration tests; the last line counts them
+  torture    KILLS random kills (now $(KILLS)), CYCLES of on and off (now $(CYCLES)), and a kill
+             at each STRIDEth step (now $(STRIDE); 0: none), for each of PROGRAMS; takes hours
   bench      costs per hit, pauses and start-up times, beside other tracers
   lint       style, static analysis, layering, exported names, man pages, scripts
   fmt        format the sources with clang-format
