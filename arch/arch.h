@@ -157,7 +157,23 @@ enum arch_stub_kind {
  * u64, extended as the size's sign says; a MEMORY operand of any other size,
  * and 16 bytes of a vector register, as bytes.
  */
+enum arch_capture_stack {
+	ARCH_STACK_NOT,
+	/*
+	 * The bytes from the stack pointer on, bytes_max of them or up to the end of
+	 * what can be read, for a debugger's rules to unwind.
+	 */
+	ARCH_STACK_BYTES,
+	/*
+	 * Return addresses, u64, innermost first, that the chain of frame pointers
+	 * leads to; up to bytes_max / 8.
+	 */
+	ARCH_STACK_FRAMES
+};
+
 struct arch_capture {
+	/* Of the stack: then only bytes_max counts beside it. Recorded as a string is. */
+	enum arch_capture_stack stack;
 	/*
 	 * Symbols are resolved: `symbol` NULL, their run-time address added to
 	 * `disp`. What still has a symbol cannot be captured.
@@ -185,10 +201,10 @@ enum arch_gather_parts {
 
 /* A part of a key: a number, or a string. */
 struct arch_key {
-	const struct arch_expr *number; /* NULL: it is a string */
+	const struct arch_expr *number; /* NULL: it is a string, or a stack */
 	uint8_t string;			/* its capture */
 };
-enum { ARCH_KEYS_MAX = 4 };
+enum { ARCH_KEYS_MAX = 4, ARCH_FRAMES_MAX = 64, ARCH_STACK_MAX = 32768 };
 
 /* What an ARCH_STUB_GATHER does. */
 struct arch_gather {

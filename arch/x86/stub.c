@@ -150,6 +150,7 @@ static bool plan_captures(struct plan *p)
 		p->checked |= x86_64_capture_checked(c);
 		p->records_mask |= i < s->recorded && x86_64_capture_checked(c);
 		p->strings |= c->is_string;
+		p->stacks |= c->stack != ARCH_STACK_NOT;
 		if (!capture_is_variable(c))
 			continue;
 		p->temp[i] = take_temps(p, 2);
@@ -162,7 +163,9 @@ static bool plan_captures(struct plan *p)
 	for (int i = 0; i < s->capture_count; i++) {
 		const struct arch_capture *c = &s->captures[i];
 
-		if (!capture_is_variable(c) && x86_64_capture_checked(c))
+		if (c->stack)
+			p->spill[i] = take_temps(p, stack_temps(c));
+		else if (!capture_is_variable(c) && x86_64_capture_checked(c))
 			p->temp[i] = take_temps(p, 1);
 		else if (capture_is_variable(c) && c->arg.kind == ARCH_ARG_FP_REGISTER)
 			p->spill[i] = take_temps(p, XMM_BYTES / 8);
@@ -202,8 +205,8 @@ static bool plan_gather(struct plan *p)
 	for (int k = 0; k < g->key_count; k++) {
 		uint8_t string = g->keys[k].string;
 
-		if (!g->keys[k].number &&
-			(string >= p->stub->capture_count || !p->stub->captures[string].is_string))
+		if (!g->keys[k].number && (string >= p->stub->capture_count ||
+						  !capture_is_variable(&p->stub->captures[string])))
 			return false;
 		p->key_temp[k] = g->keys[k].number ? take_temps(p, 1) : p->temp[string] + 1;
 	}
@@ -227,7 +230,7 @@ static bool is_early(const struct plan *p)
 	if (!filter || expr_temps(filter) || p->kernel_tid || p->kernel_pid)
 		return false;
 	for (int i = 0; i < p->stub->capture_count; i++)
-		if (used >> i & 1 && (p->stub->captures[i].is_string ||
+		if (used >> i & 1 && (capture_is_variable(&p->stub->captures[i]) ||
 					     x86_64_capture_checked(&p->stub->captures[i])))
 			return false;
 	return true;

@@ -56,7 +56,7 @@ bool x86_64_capturable(const struct arch_arg *arg)
 
 bool capture_is_variable(const struct arch_capture *c)
 {
-	if (c->is_string)
+	if (c->is_string || c->stack)
 		return true;
 	return c->arg.kind == ARCH_ARG_MEMORY
 		       ? !is_scalar_size(c->arg.size)
@@ -65,6 +65,11 @@ bool capture_is_variable(const struct arch_capture *c)
 
 bool capture_is_possible(const struct arch_capture *c)
 {
+	if (c->stack == ARCH_STACK_BYTES)
+		return c->bytes_max > 0 && c->bytes_max <= ARCH_STACK_MAX && c->bytes_max % 8 == 0;
+	if (c->stack == ARCH_STACK_FRAMES)
+		return c->bytes_max > 0 && c->bytes_max <= 8 * ARCH_FRAMES_MAX &&
+		       c->bytes_max % 8 == 0;
 	if (!x86_64_capturable(&c->arg))
 		return false;
 	if (c->is_string)
@@ -74,6 +79,8 @@ bool capture_is_possible(const struct arch_capture *c)
 
 uint32_t capture_bytes(const struct arch_capture *c)
 {
+	if (c->stack)
+		return c->bytes_max;
 	if (c->arg.kind == ARCH_ARG_FP_REGISTER)
 		return XMM_BYTES;
 	return !c->is_string && c->arg.size < c->bytes_max ? c->arg.size : c->bytes_max;
@@ -93,13 +100,12 @@ static bool memory_is_safe(const struct arch_capture *c)
 
 bool x86_64_capture_checked(const struct arch_capture *c)
 {
-	return c->arg.kind == ARCH_ARG_MEMORY && !memory_is_safe(c);
+	return !c->stack && c->arg.kind == ARCH_ARG_MEMORY && !memory_is_safe(c);
 }
 
 /* ---- Values --------------------------------------------------------------------- */
 
-/* dst = the register's value at the site. */
-static void emit_original(struct emit *e, const struct frame *f, int reg, int dst)
+void emit_original(struct emit *e, const struct frame *f, int reg, int dst)
 {
 	if (reg == RSP)
 		emit_mem(e, true, OP_LEA, dst, mem_at(RSP, f->size));
@@ -387,13 +393,13 @@ void emit_capture_subroutines(struct emit *e, const struct plan *p)
 {
 	if (p->strings)
 		emit_measure_subroutine(e, p);
-	if (p->strings || p->checked)
+	if (p->strings || p->checked || p->stacks)
 		emit_check_subroutine(e, p);
 }
 
 /* ---- Before the sequence -------------------------------------------------------------- */
 
-static void emit_store_pair(struct emit *e, int temp, int pointer)
+void emit_store_pair(struct emit *e, int temp, int pointer)
 {
 	emit_mem(e, true, OP_MOV_STORE, pointer, temp_at(temp));
 	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(temp + 1));
@@ -438,6 +444,10 @@ void emit_prepare_capture(struct emit *e, const struct plan *p, int i)
 
 	if (!checked && !variable)
 		return;
+	if (c->stack) {
+		emit_prepare_stack(e, p, i);
+		return;
+	}
 	if (c->arg.kind == ARCH_ARG_FP_REGISTER) {
 		emit_prepare_vector(e, p, i);
 		return;

@@ -55,17 +55,17 @@ enum { SEQUENCES_MAX = 8 };
  */
 struct plan {
 	const struct arch_stub *stub;
-	struct frame small; /* while a filter is asked that needs little */
-	struct frame frame; /* from then on */
-	bool is_early;	    /* the filter is such a one */
-	bool checked;	    /* a capture has a bit in the mask of readable ones */
-	bool records_mask;  /* and the record has the mask */
-	bool strings;	    /* some capture is one */
-	bool kernel_tid;    /* the thread's or the process's id comes from the kernel */
+	struct frame small;   /* while a filter is asked that needs little */
+	struct frame frame;   /* from then on */
+	bool is_early;	      /* the filter is such a one */
+	bool checked;	      /* a capture has a bit in the mask of readable ones */
+	bool records_mask;    /* and the record has the mask */
+	bool strings, stacks; /* some capture is one */
+	bool kernel_tid;      /* the thread's or the process's id comes from the kernel */
 	bool kernel_pid;
 	int pairs, recorded_pairs;
 	int temp[ARCH_ARGS_MAX];  /* of each capture */
-	int spill[ARCH_ARGS_MAX]; /* copy of a vector register */
+	int spill[ARCH_ARGS_MAX]; /* copy of a vector register; return addresses */
 	int tid_temp, pid_temp, mask_temp;
 	int expr_temp;		     /* the first of those that expressions need */
 	int value_temp, time_temp;   /* of what is gathered, and when its end was */
@@ -127,6 +127,14 @@ uint32_t capture_bytes(const struct arch_capture *capture);
 /* Can it be captured as is asked for? */
 bool capture_is_possible(const struct arch_capture *capture);
 
+/* dst = the register's value at the site. */
+void emit_original(struct emit *e, const struct frame *frame, int reg, int dst);
+/* Keeps a pointer and the word in %rax. */
+void emit_store_pair(struct emit *e, int temp, int pointer);
+/* Before a sequence: finds out capture `i`, of the stack (stub_stack.c). */
+void emit_prepare_stack(struct emit *e, const struct plan *plan, int i);
+/* The temporaries, beside its pair, that it needs. */
+int stack_temps(const struct arch_capture *capture);
 /* Before a sequence: finds out capture `i`, where it is not simply read later. */
 void emit_prepare_capture(struct emit *e, const struct plan *plan, int i);
 /* REG_VALUE = a scalar capture that has been prepared; changes REG_SCRATCH. */
