@@ -36,6 +36,13 @@ struct format {
 	void (*end)(struct format_context *context);
 };
 
+/* The same as probe_sink_create(), for any format. */
+PROBE_MUST_CHECK struct probe_error *sink_create(
+	const struct format *format, int fd, const char *name, struct probe_sink **ret);
+struct format_context *sink_context(struct probe_sink *sink);
+
+/* Says nothing by itself: what goes to a loaded tracer (libprobe/tracer/host.c). */
+extern const struct format format_silent;
 extern const struct format format_text;
 extern const struct format format_json;
 

@@ -48,20 +48,18 @@ static const struct format *format_of(enum probe_sink_format format)
 	return NULL;
 }
 
-struct probe_error *probe_sink_create(
-	enum probe_sink_format format, int fd, const char *name, struct probe_sink **ret)
+struct probe_error *sink_create(
+	const struct format *format, int fd, const char *name, struct probe_sink **ret)
 {
 	struct probe_sink *sink;
 	struct stat st;
 
-	if (!format_of(format))
-		return probe_error_new(PROBE_ERROR_USAGE, "no output format %d", (int)format);
 	if (fstat(fd, &st) < 0)
 		return probe_error_system(errno, "%s", name);
 	sink = calloc(1, sizeof(*sink));
 	if (!sink)
 		return probe_error_no_memory();
-	sink->format = format_of(format);
+	sink->format = format;
 	sink->context.clock.second = -1;
 	sink->fd = fd;
 	sink->regular = S_ISREG(st.st_mode);
@@ -72,6 +70,19 @@ struct probe_error *probe_sink_create(
 	}
 	*ret = sink;
 	return NULL;
+}
+
+struct probe_error *probe_sink_create(
+	enum probe_sink_format format, int fd, const char *name, struct probe_sink **ret)
+{
+	if (!format_of(format))
+		return probe_error_new(PROBE_ERROR_USAGE, "no output format %d", (int)format);
+	return sink_create(format_of(format), fd, name, ret);
+}
+
+struct format_context *sink_context(struct probe_sink *sink)
+{
+	return &sink->context;
 }
 
 void probe_sink_free(struct probe_sink *sink)

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "error.h"
+#include "sink.h"
 #include "table.h"
 #include "target.h"
 
@@ -163,6 +164,53 @@ struct probe_tracer_info {
 	const char *help;  /* what it does */
 };
 bool probe_tracer_info(size_t index, struct probe_tracer_info *ret);
+
+/* ---- Loaded tracers --------------------------------------------------------------- */
+
+/*
+ * The process in which a loaded tracer runs. Hits are handed over through a pipe
+ * that never blocks: what is waiting, and when to stop adding, is said by its
+ * sink (probe_sink_full(), _pending(), _flush()).
+ */
+struct probe_tracer_host;
+
+/*
+ * Starts it, loads the tracer, and asks it for its status. What it prints goes
+ * to `output`. To be called before there is anything that it must not inherit.
+ * Errors: PROBE_ERROR_STATE (it cannot be loaded, lacks an operation, does not
+ * want to, crashed, did not answer), PROBE_ERROR_USAGE, PROBE_ERROR_SYSTEM.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_tracer_host_start(
+	const struct probe_tracer_spec *spec, int output, struct probe_tracer_host **ret);
+
+/* Owned by the host. */
+struct probe_sink *probe_tracer_host_sink(const struct probe_tracer_host *host);
+/* The pipe that the sink writes to, and the one that is readable when there are replies. */
+int probe_tracer_host_input(const struct probe_tracer_host *host);
+int probe_tracer_host_fd(const struct probe_tracer_host *host);
+
+/* PROBE_TAG_POINT: what the user says that hits are (tag=), else points. */
+void probe_tracer_host_hit(struct probe_tracer_host *host, enum probe_tracer_tag tag,
+	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm,
+	bool filtered);
+/* Somebody looks at it: PROBE_TAG_STATUS. */
+void probe_tracer_host_look(struct probe_tracer_host *host);
+
+/*
+ * Takes replies, and asks now and then whether it lives; never blocks. `removed`
+ * is told each probe that the tracer was taken off. Errors: PROBE_ERROR_STATE,
+ * once (it crashed, ended, did not answer: it is gone then), PROBE_ERROR_SYSTEM
+ * with EPIPE (nobody reads what it prints).
+ */
+PROBE_MUST_CHECK struct probe_error *probe_tracer_host_poll(struct probe_tracer_host *host,
+	void (*removed)(const char *provider, const char *name, void *data), void *data);
+/* Was it taken off all probes? */
+bool probe_tracer_host_off(const struct probe_tracer_host *host);
+
+/* A last look, and its end; waits for it, but not longer than its timeout. */
+PROBE_MUST_CHECK struct probe_error *probe_tracer_host_finish(struct probe_tracer_host *host);
+/* Kills it, if it is still there. NULL is allowed. */
+void probe_tracer_host_free(struct probe_tracer_host *host);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* A format without words: whoever has the sink writes into its buffer. */
+#include "libprobe/sink/format.h"
+
+static void silent_hit(struct format_context *context, const struct probe_hit *hit,
+	const struct probe_session_probe *probe, const char *comm)
+{
+	(void)context, (void)hit, (void)probe, (void)comm;
+}
+
+static void silent_lost(
+	struct format_context *context, const struct probe_session_probe *probe, uint64_t lost)
+{
+	(void)context, (void)probe, (void)lost;
+}
+
+static void silent_counts(struct format_context *context, const struct probe_sink_count *counts,
+	size_t count, size_t omitted)
+{
+	(void)context, (void)counts, (void)count, (void)omitted;
+}
+
+static void silent_table(struct format_context *context, const struct probe_table *table,
+	const struct probe_view *view)
+{
+	(void)context, (void)table, (void)view;
+}
+
+const struct format format_silent = {
+	.hit = silent_hit,
+	.lost = silent_lost,
+	.counts = silent_counts,
+	.table = silent_table,
+};

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The controller's side of a loaded tracer.
+ *
+ *	controller                                  tracer's process (guest.c)
+ *	rings -> hits -> sink -- pipe: messages --> enabled, trace ...
+ *	         removed probes <-- pipe: replies --
+ *
+ * The controller never waits for it but at the start and at the end, and then for
+ * a bounded time: hits that it is too slow for stay in the rings, and are counted
+ * as lost there. It is asked once a second whether it lives; one that does not
+ * answer for long is killed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libprobe/sink/format.h"
+#include "libprobe/tracer/guest.h"
+#include "libprobe/tracer/tracer.h"
+#include "libprobe/tracer/wire.h"
+
+enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000, PIPE_BYTES = 1 << 20, TIMEOUT_S = 10 };
+
+struct probe_tracer_host {
+	char *path, *options;
+	enum probe_tracer_tag tag; /* of hits that are no pair's */
+	uint64_t timeout_ns;	   /* 0: never */
+	pid_t pid;
+	int input, replies, output;
+	struct probe_sink *sink;
+	bool ready, done, off;
+	unsigned int unanswered;
+	uint64_t asked_ns; /* when, the first of the unanswered */
+	uint64_t heard_ns;
+	char reply[1024];
+	size_t reply_length;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
+}
+
+/* ---- Options ---------------------------------------------------------------------- */
+
+static struct probe_error *take_tag(struct probe_tracer_host *host, const char *tag)
+{
+	if (!strcmp(tag, "observe"))
+		host->tag = PROBE_TAG_OBSERVE;
+	else if (!strcmp(tag, "count"))
+		host->tag = PROBE_TAG_COUNT;
+	else if (!strcmp(tag, "point"))
+		host->tag = PROBE_TAG_POINT;
+	else
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer %s: no tag is called '%s'; there are point, observe, count",
+			host->path, tag);
+	return NULL;
+}
+
+static struct probe_error *take_timeout(struct probe_tracer_host *host, const char *text)
+{
+	char *end;
+	unsigned long seconds = strtoul(text, &end, 10);
+
+	if (end == text || *end || seconds > 86400)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer %s: '%s' is no number of seconds (timeout=10; 0: for ever)",
+			host->path, text);
+	host->timeout_ns = seconds * (uint64_t)NSEC_PER_SEC;
+	return NULL;
+}
+
+/* Takes our own options (tag=, timeout=) out of the user's; the rest is the tracer's. */
+static struct probe_error *host_options(struct probe_tracer_host *host, const char *text)
+{
+	char *copy = strdup(text), *rest = copy, *word;
+	struct probe_error *error = NULL;
+
+	host->options = calloc(1, strlen(text) + 1);
+	if (!copy || !host->options)
+		error = probe_error_no_memory();
+	while (!error && *text && (word = strsep(&rest, ","))) {
+		if (!strncmp(word, "tag=", 4)) {
+			error = take_tag(host, word + 4);
+		} else if (!strncmp(word, "timeout=", 8)) {
+			error = take_timeout(host, word + 8);
+		} else {
+			if (*host->options)
+				strcat(host->options, ",");
+			strcat(host->options, word);
+		}
+	}
+	free(copy);
+	return error;
+}
+
+/* ---- Its end ---------------------------------------------------------------------- */
+
+/* Waits for the process, which has closed its replies or was killed. */
+static struct probe_error *reap(struct probe_tracer_host *host)
+{
+	int status = 0;
+	pid_t got;
+
+	do {
+		got = waitpid(host->pid, &status, 0);
+	} while (got < 0 && errno == EINTR);
+	host->pid = 0;
+	if (host->done)
+		return NULL;
+	if (got > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE)
+		return probe_error_system(EPIPE, "tracer %s", host->path);
+	if (got > 0 && WIFSIGNALED(status))
+		return probe_error_new(PROBE_ERROR_STATE, "tracer %s was ended by signal %d (%s)",
+			host->path, WTERMSIG(status), strsignal(WTERMSIG(status)));
+	return probe_error_new(PROBE_ERROR_STATE, "tracer %s ended by itself, with status %d",
+		host->path, got > 0 ? WEXITSTATUS(status) : 0);
+}
+
+static struct probe_error *give_up(struct probe_tracer_host *host)
+{
+	kill(host->pid, SIGKILL);
+	host->done = true; /* no other message */
+	probe_error_free(reap(host));
+	return probe_error_new(PROBE_ERROR_STATE,
+		"tracer %s did not answer for %llu s, and was ended (its option timeout=SECONDS "
+		"allows more; 0: for ever)",
+		host->path, (unsigned long long)(host->timeout_ns / NSEC_PER_SEC));
+}
+
+/* ---- Replies ---------------------------------------------------------------------- */
+
+static struct probe_error *take_reply(struct probe_tracer_host *host,
+	const struct wire_header *header, const char *text,
+	void (*removed)(const char *provider, const char *name, void *data), void *data)
+{
+	size_t length = header->length - sizeof(*header), provider;
+
+	switch ((enum wire_type)header->type) {
+	case WIRE_READY:
+		host->ready = true;
+		return NULL;
+	case WIRE_ERROR:
+		return probe_error_new(
+			PROBE_ERROR_STATE, "tracer %s: %.*s", host->path, (int)length, text);
+	case WIRE_PONG:
+		if (host->unanswered && --host->unanswered)
+			host->asked_ns = now_ns();
+		return NULL;
+	case WIRE_REMOVE:
+		provider = strnlen(text, length);
+		if (!length)
+			host->off = true;
+		else if (removed && provider < length && !text[length - 1])
+			removed(text, text + provider + 1, data);
+		return NULL;
+	case WIRE_DONE:
+		host->done = true;
+		return NULL;
+	default:
+		return probe_error_new(PROBE_ERROR_FORMAT,
+			"tracer %s wrote over what it answers with", host->path);
+	}
+}
+
+/* Takes the whole replies that have come. */
+static struct probe_error *take_replies(struct probe_tracer_host *host,
+	void (*removed)(const char *provider, const char *name, void *data), void *data)
+{
+	struct wire_header header;
+	struct probe_error *error = NULL;
+	size_t at = 0;
+
+	while (!error && host->reply_length - at >= sizeof(header)) {
+		memcpy(&header, host->reply + at, sizeof(header));
+		if (header.length < sizeof(header) || header.length > sizeof(host->reply))
+			return probe_error_new(PROBE_ERROR_FORMAT,
+				"tracer %s wrote over what it answers with", host->path);
+		if (host->reply_length - at < header.length)
+			break;
+		error = take_reply(host, &header, host->reply + at + sizeof(header), removed, data);
+		at += header.length;
+	}
+	memmove(host->reply, host->reply + at, host->reply_length - at);
+	host->reply_length -= at;
+	return error;
+}
+
+/* Reads what has been answered; *end_ret: there will be no more. */
+static struct probe_error *read_replies(struct probe_tracer_host *host,
+	void (*removed)(const char *provider, const char *name, void *data), void *data,
+	bool *end_ret)
+{
+	struct probe_error *error = NULL;
+
+	*end_ret = false;
+	while (!error) {
+		ssize_t got = read(host->replies, host->reply + host->reply_length,
+			sizeof(host->reply) - host->reply_length);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 && errno == EAGAIN)
+			return NULL;
+		if (got <= 0) {
+			*end_ret = true;
+			return NULL;
+		}
+		host->heard_ns = now_ns();
+		host->reply_length += (size_t)got;
+		error = take_replies(host, removed, data);
+	}
+	return error;
+}
+
+/* Somebody stopped reading what the tracer prints: that is not its fault. */
+static bool output_is_blocked(const struct probe_tracer_host *host)
+{
+	struct pollfd output = {.fd = host->output, .events = POLLOUT};
+
+	return poll(&output, 1, 0) == 0;
+}
+
+static bool is_late(struct probe_tracer_host *host)
+{
+	uint64_t now = now_ns();
+
+	if (!host->unanswered || !host->timeout_ns || now - host->asked_ns < host->timeout_ns)
+		return false;
+	if (!output_is_blocked(host))
+		return true;
+	host->asked_ns = now;
+	return false;
+}
+
+/* ---- Start ------------------------------------------------------------------------ */
+
+static void host_ask(struct probe_tracer_host *host, enum wire_type type)
+{
+	if (!host->unanswered++)
+		host->asked_ns = now_ns();
+	wire_put(&sink_context(host->sink)->out, type);
+}
+
+static struct probe_error *fork_guest(struct probe_tracer_host *host)
+{
+	int input[2], replies[2] = {-1, -1};
+
+	if (pipe2(input, O_CLOEXEC) < 0)
+		return probe_error_system(errno, "cannot start tracer %s", host->path);
+	host->input = input[1];
+	if (pipe2(replies, O_CLOEXEC) < 0) {
+		close(input[0]);
+		return probe_error_system(errno, "cannot start tracer %s", host->path);
+	}
+	host->replies = replies[0];
+	fcntl(host->input, F_SETPIPE_SZ, PIPE_BYTES);
+	fcntl(host->replies, F_SETFL, O_NONBLOCK);
+	fflush(NULL);
+	host->pid = fork();
+	if (host->pid == 0)
+		guest_run(host->path, host->options, input[0], replies[1], host->output);
+	close(input[0]);
+	close(replies[1]);
+	if (host->pid < 0) {
+		host->pid = 0;
+		return probe_error_system(errno, "cannot start tracer %s", host->path);
+	}
+	return NULL;
+}
+
+/* Waits for the next replies, but not for ever. */
+static struct probe_error *wait_for_replies(struct probe_tracer_host *host)
+{
+	struct pollfd fds[] = {{.fd = host->replies, .events = POLLIN},
+		{.fd = probe_sink_pending(host->sink) ? host->input : -1, .events = POLLOUT}};
+	struct probe_error *error;
+	bool ended;
+
+	poll(fds, 2, 100);
+	error = read_replies(host, NULL, NULL, &ended);
+	if (!error && ended)
+		return reap(host);
+	if (!error && !host->done && is_late(host))
+		return give_up(host);
+	return error;
+}
+
+static struct probe_error *wait_until_ready(struct probe_tracer_host *host)
+{
+	struct probe_error *error = NULL;
+
+	host->unanswered = 1;
+	host->asked_ns = now_ns();
+	while (!error && !host->ready)
+		error = wait_for_replies(host);
+	host->unanswered = 0;
+	return error;
+}
+
+static char *loadable_path(const char *name)
+{
+	char *path = NULL;
+
+	/* Without a slash, dlopen(3) would look among the system's libraries. */
+	if (asprintf(&path, "%s%s", strchr(name, '/') ? "" : "./", name) < 0)
+		return NULL;
+	return path;
+}
+
+struct probe_error *probe_tracer_host_start(
+	const struct probe_tracer_spec *spec, int output, struct probe_tracer_host **ret)
+{
+	struct probe_tracer_host *host = calloc(1, sizeof(*host));
+	struct probe_error *error;
+
+	if (!host)
+		return probe_error_no_memory();
+	host->input = host->replies = -1;
+	host->output = output;
+	host->timeout_ns = TIMEOUT_S * (uint64_t)NSEC_PER_SEC;
+	host->path = loadable_path(spec->name);
+	error = host->path ? NULL : probe_error_no_memory();
+	if (!error)
+		error = host_options(host, spec->operand ? spec->operand : "");
+	if (!error)
+		error = fork_guest(host);
+	if (!error)
+		error = sink_create(&format_silent, host->input, host->path, &host->sink);
+	if (!error)
+		error = wait_until_ready(host);
+	if (error) {
+		probe_tracer_host_free(host);
+		return error;
+	}
+	*ret = host;
+	return NULL;
+}
+
+/* ---- Use -------------------------------------------------------------------------- */
+
+struct probe_sink *probe_tracer_host_sink(const struct probe_tracer_host *host)
+{
+	return host->sink;
+}
+
+int probe_tracer_host_input(const struct probe_tracer_host *host)
+{
+	return host->input;
+}
+
+int probe_tracer_host_fd(const struct probe_tracer_host *host)
+{
+	return host->replies;
+}
+
+bool probe_tracer_host_off(const struct probe_tracer_host *host)
+{
+	return host->off;
+}
+
+void probe_tracer_host_hit(struct probe_tracer_host *host, enum probe_tracer_tag tag,
+	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm,
+	bool filtered)
+{
+	wire_put_hit(&sink_context(host->sink)->out, tag == PROBE_TAG_POINT ? host->tag : tag, hit,
+		probe, comm, filtered);
+}
+
+void probe_tracer_host_look(struct probe_tracer_host *host)
+{
+	host_ask(host, WIRE_LOOK);
+}
+
+struct probe_error *probe_tracer_host_poll(struct probe_tracer_host *host,
+	void (*removed)(const char *provider, const char *name, void *data), void *data)
+{
+	struct probe_error *error;
+	bool ended;
+
+	if (!host->pid)
+		return NULL;
+	error = read_replies(host, removed, data, &ended);
+	if (error)
+		return error;
+	if (ended)
+		return reap(host);
+	if (is_late(host))
+		return give_up(host);
+	if (!host->unanswered && now_ns() - host->heard_ns >= NSEC_PER_SEC)
+		host_ask(host, WIRE_PING);
+	return NULL;
+}
+
+struct probe_error *probe_tracer_host_finish(struct probe_tracer_host *host)
+{
+	struct probe_error *error = NULL;
+
+	if (!host->pid)
+		return NULL;
+	host_ask(host, WIRE_END);
+	host->asked_ns = now_ns();
+	while (!error && host->pid && !host->done) {
+		error = probe_sink_flush(host->sink);
+		/* Why nobody reads it is in the replies, or in how the process ended. */
+		if (error && error->err == EPIPE) {
+			probe_error_free(error);
+			error = NULL;
+		}
+		if (!error)
+			error = wait_for_replies(host);
+	}
+	return error || !host->pid ? error : reap(host);
+}
+
+void probe_tracer_host_free(struct probe_tracer_host *host)
+{
+	if (!host)
+		return;
+	if (host->pid) {
+		kill(host->pid, SIGKILL);
+		probe_error_free(reap(host));
+	}
+	if (host->input >= 0)
+		close(host->input);
+	if (host->replies >= 0)
+		close(host->replies);
+	probe_sink_free(host->sink);
+	free(host->path);
+	free(host->options);
+	free(host);
+}
