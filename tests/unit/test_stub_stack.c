@@ -97,6 +97,7 @@ static void on_small_stack(unsigned int low, unsigned int high)
 	for (int i = 0; i < LOCAL_BYTES; i++)
 		local[i] = (uint8_t)(i * 7);
 	s->site(local[5], 0, 0);
+	local[0] = 1; /* alive till here */
 }
 
 static void bytes_end_with_the_stack(void **state)
