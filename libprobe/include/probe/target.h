@@ -242,9 +242,13 @@ struct probe_value {
 	size_t length;
 };
 
+/* What a probe is to its pair, in a session of any kind (gather.pairing). */
+enum probe_role { PROBE_ROLE_NONE, PROBE_ROLE_BEGIN, PROBE_ROLE_END };
+
 /* A probe of a session. */
 struct probe_session_probe {
 	const char *provider, *name, *path;
+	enum probe_role role;
 	uint64_t hits;	    /* as of the last probe_session_poll() or _stop() */
 	uint64_t lost;	    /* hits that left no record: no room in the ring, or for their key */
 	uint64_t unmatched; /* ends that had no begin */
