@@ -65,8 +65,8 @@ static struct probe_error *parse_gather(struct asked *asked, const struct probe_
 		error = parse("the match of the end", g->match_end, &asked->match_end);
 	for (size_t i = 0; i < g->key_count && !error; i++) {
 		error = parse("the key", g->keys[i], &asked->keys[i]);
-		if (!error && expr_is_string(asked->keys[i], &arg))
-			asked->string_count++;
+		asked->key_string[i] = !error && expr_is_string(asked->keys[i], &arg);
+		asked->string_count += asked->key_string[i];
 		asked->key_count++;
 	}
 	return error;
@@ -154,8 +154,7 @@ static struct probe_error *bind_keys(struct binder *b, struct bound_types *types
 	unsigned int arg;
 
 	for (size_t i = 0; i < b->asked->key_count && !error; i++) {
-		types->key_string[i] = expr_is_string(b->asked->keys[i], &arg);
-		if (types->key_string[i]) {
+		if (expr_is_string(b->asked->keys[i], &arg)) {
 			error = bind_string(b, arg, &b->bound->key_strings[i]);
 			continue;
 		}

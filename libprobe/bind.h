@@ -11,7 +11,8 @@ struct asked {
 	struct expr *filter, *value, *match, *match_end;
 	struct expr *keys[PROBE_KEYS_MAX];
 	size_t key_count;
-	uint8_t string_count; /* of the keys */
+	bool key_string[PROBE_KEYS_MAX]; /* is it str(argN)? */
+	uint8_t string_count;
 	uint16_t string_bytes;
 };
 
@@ -27,7 +28,6 @@ void asked_deinit(struct asked *asked);
 struct bound_types {
 	bool value_signed;
 	bool key_signed[PROBE_KEYS_MAX];
-	bool key_string[PROBE_KEYS_MAX];
 };
 
 /* The expressions as a site's stub has them; `count` 0 where there is none. */

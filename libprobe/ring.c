@@ -92,6 +92,11 @@ uint64_t rings_lost(const struct rings *rings, uint32_t slot)
 	return sum_slots(rings, slot, offsetof(struct probe_slot, lost));
 }
 
+uint64_t rings_unmatched(const struct rings *rings, uint32_t slot)
+{
+	return sum_slots(rings, slot, offsetof(struct probe_slot, unmatched));
+}
+
 uint64_t rings_damaged(const struct rings *rings)
 {
 	uint64_t sum = 0;

@@ -6,6 +6,7 @@
 
 #include "libprobe/attach.h"
 #include "libprobe/clock.h"
+#include "libprobe/gather.h"
 #include "libprobe/procfs.h"
 #include "libprobe/ring.h"
 #include "libprobe/session_internal.h"
@@ -15,7 +16,8 @@ enum {
 	RING_BYTES_DEFAULT = 4 << 20,
 	RING_BYTES_MIN = 1 << 17,
 	RING_BYTES_MAX = 1 << 30,
-	SPARE_PROBES = 4096 /* counters for those of libraries to come */
+	SPARE_PROBES = 4096, /* counters for those of libraries to come */
+	COUNTING_SHARE = 50
 };
 
 /* The probes of the selection become the session's. */
@@ -134,6 +136,8 @@ static struct probe_error *attach_selection(struct probe_session *s, struct chan
 	if (!error && attach.fd >= 0) {
 		s->data = attach.fd;
 		attach.fd = -1;
+		s->view = (struct view){
+			.base = s->rings.base, .fd = s->data, .layout = s->rings.layout};
 	}
 	s->id = attach.session;
 	if (!error)
@@ -262,16 +266,35 @@ size_t probe_session_unmatched(const struct probe_session *session)
 
 /* ---- Reading ------------------------------------------------------------------------ */
 
+/*
+ * Adding up what was gathered can take long: then it is done the less often. It
+ * is never more than a small part of the time.
+ */
+static void count_gathered(struct probe_session *s)
+{
+	uint64_t before = clock_monotonic_ns(), after;
+
+	if (before < s->count_again_ns && !s->stopped)
+		return;
+	gather_count(s);
+	after = clock_monotonic_ns();
+	s->count_again_ns = after + COUNTING_SHARE * (after - before);
+}
+
 static void update_counts(struct probe_session *s)
 {
 	for (size_t i = 0; i < s->probe_count; i++) {
 		struct probe_session_probe *probe = &s->probes[i];
 
 		probe->lost = rings_lost(&s->rings, s->slots[i]);
-		probe->hits = s->options.kind == PROBE_SESSION_COUNT
-				      ? rings_hits(&s->rings, s->slots[i])
-				      : s->consumed[i] + probe->lost;
+		probe->unmatched = rings_unmatched(&s->rings, s->slots[i]);
+		if (s->options.kind == PROBE_SESSION_COUNT)
+			probe->hits = rings_hits(&s->rings, s->slots[i]);
+		else if (s->options.kind == PROBE_SESSION_RECORD)
+			probe->hits = s->consumed[i] + probe->lost;
 	}
+	if (s->options.kind == PROBE_SESSION_GATHER)
+		count_gathered(s);
 }
 
 /* Hands one record over; false where `visit` wants no more. */

@@ -9,6 +9,7 @@
 #include "libprobe/gate.h"
 #include "libprobe/layout.h"
 #include "libprobe/ring.h"
+#include "libprobe/view.h"
 #include "probe/target.h"
 
 /* A site as records name it, by its index. */
@@ -39,6 +40,8 @@ struct probe_session {
 	struct rings rings;
 	struct children_cache processes; /* of threads, with follow_children */
 	int data;			 /* descriptor of the session's data, or -1 */
+	struct view view;
+	uint64_t count_again_ns; /* hits are not added up before (CLOCK_MONOTONIC) */
 	struct asked asked;
 	uint32_t pairs;	     /* numbers of pairs that are taken */
 	uint64_t rate_ticks; /* in a second, where options.sample_rate asks for them */

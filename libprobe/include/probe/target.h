@@ -272,7 +272,8 @@ struct probe_row {
 	/* PROBE_BUCKETS counts, or NULL. probe_bucket_range() gives their bounds. */
 	const uint64_t *buckets;
 	double unit;	    /* nanoseconds per unit of the buckets' bounds; 1 of plain values */
-	uint64_t in_flight; /* of a pair (without keys): begun, and not yet ended */
+	/* Of a pair (without keys): begun, and not yet ended; each end of the pair has it. */
+	uint64_t in_flight;
 };
 #define PROBE_BUCKETS 1921
 
