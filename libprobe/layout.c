@@ -44,12 +44,20 @@ static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *mo
 	return true;
 }
 
+/* Does it hold a pointer? Those in vector registers, of a few bytes, or with a fraction do not. */
+static bool may_be_string(const struct arch_arg *arg)
+{
+	bool is_whole = arg->size == 1 || arg->size == 2 || arg->size == 4 || arg->size == 8;
+
+	return is_whole && !arg->is_float && arg->kind != ARCH_ARG_FP_REGISTER;
+}
+
 static int add_capture(struct layout *l, const struct arch *arch, const struct arch_arg *arg,
 	bool is_static, bool is_string, size_t bytes)
 {
 	struct arch_capture capture = {.arg = *arg, .is_static = is_static, .is_string = is_string};
 
-	if (l->capture_count == ARCH_ARGS_MAX || (is_string && (arg->size > 8 || arg->is_float)))
+	if (l->capture_count == ARCH_ARGS_MAX || (is_string && !may_be_string(arg)))
 		return -1;
 	capture.bytes_max =
 		is_string ? (bytes < PROBE_STRING_BYTES_MAX ? bytes : PROBE_STRING_BYTES_MAX)

@@ -300,6 +300,10 @@ static void test_wanted(void **state)
 	l = layout_of("8f@%xmm0 16@(%rdi)", (const struct probe_capture[]){{0, true}, {1, true}}, 2,
 		&plain);
 	assert_int_equal(l.capture_count, 0);
+	/* No stub follows what a vector register holds, or three bytes. */
+	l = layout_of("8@%xmm0 3@(%rdi)", (const struct probe_capture[]){{0, true}, {1, true}}, 2,
+		&plain);
+	assert_int_equal(l.capture_count, 0);
 }
 
 static void test_many(void **state)
