@@ -61,9 +61,9 @@ static struct probe_error *parse_level(struct parser *p, unsigned int level);
 /* Columns are of characters, not of bytes: UTF-8 may stand in texts. */
 static size_t column(const char *text, const char *at)
 {
-	size_t count = 0;
+	size_t count = 1;
 
-	for (; text <= at; text++)
+	while (text++ < at)
 		count += ((unsigned char)*text & 0xc0) != 0x80;
 	return count;
 }
