@@ -6,11 +6,12 @@
  *	 "outcome":"done","hits":N,"count":N,"sum":N,"min":N,"max":N,"avg":N,"rate":N,
  *	 "p50":N,"p90":N,"p95":N,"p99":N,"p999":N,"p9999":N,"last":N,"last_ts":N,
  *	 "change":N,"buckets":[[LOW,HIGH,COUNT],...],"in_flight":N,"unmatched":N,
- *	 "ts":N,"interval":N}
+ *	 "tracer":"sum,arg0","ts":N,"interval":N}
  *
  * What a tracer does not gather is missing; what there was nothing of is null.
  * Times are nanoseconds. HIGH belongs to the bucket. "interval" (nanoseconds,
- * with "ts" at its end) stands in rows that are not over all.
+ * with "ts" at its end) stands in rows that are not over all, "tracer" where there
+ * are several.
  */
 #include <math.h>
 #include <string.h>
@@ -201,6 +202,8 @@ static void json_row(struct buffer *out, const struct probe_table_row *row, size
 		json_unsigned_field(out, ",\"in_flight\":", row->row.in_flight);
 		json_unsigned_field(out, ",\"unmatched\":", row->unmatched);
 	}
+	if (view->title)
+		json_string_field(out, ",\"tracer\":", view->title);
 	if (view->is_interval) {
 		json_unsigned_field(out, ",\"ts\":", view->time_ns);
 		json_unsigned_field(out, ",\"interval\":", view->elapsed_ns);

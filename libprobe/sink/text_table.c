@@ -340,12 +340,19 @@ static void heading(struct format_context *context, const struct probe_view *vie
 {
 	struct buffer *out = &context->out;
 
-	if (!view->time_ns)
+	if (!view->time_ns && !view->title)
 		return;
-	buffer_string(out, "# ");
-	text_time(context, view->time_ns);
-	buffer_string(out, view->is_interval ? ", the last " : ", all of ");
-	text_duration(out, (double)view->elapsed_ns);
+	buffer_string(out, "#");
+	if (view->title) {
+		buffer_char(out, ' ');
+		buffer_c_escaped(out, view->title, strlen(view->title), 0);
+	}
+	if (view->time_ns) {
+		buffer_string(out, view->title ? ", " : " ");
+		text_time(context, view->time_ns);
+		buffer_string(out, view->is_interval ? ", the last " : ", all of ");
+		text_duration(out, (double)view->elapsed_ns);
+	}
 	buffer_char(out, '\n');
 }
 

@@ -98,6 +98,7 @@ enum probe_column {
 /* How the rows of a tracer are shown. */
 struct probe_view {
 	const char *tracer;
+	const char *title;    /* says which of several tracers' table it is; or NULL */
 	unsigned int columns; /* of enum probe_column */
 	enum probe_order order;
 	bool chart;	   /* text: without keys, a chart for each row in place of a line */

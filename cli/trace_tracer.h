@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tracers of `probectl trace`: what -t and the options beside it ask for, and
+ * what is printed of what they gather.
+ */
+#ifndef CLI_TRACE_TRACER_H
+#define CLI_TRACE_TRACER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/options.h"
+#include "probe/table.h"
+#include "probe/target.h"
+#include "probe/tracer.h"
+
+/* Initialise with {.top = TRACER_TOP}; to be given back with tracer_options_deinit(). */
+struct tracer_options {
+	bool count;		    /* -c */
+	struct string_list tracers; /* -t */
+	struct string_list keys;    /* -k */
+	const char *filter, *pairs, *match;
+	uint64_t every, rate, keys_max, top;
+	char *match_begin, *match_end; /* the parts of `match`, once tracers_init() has returned */
+};
+
+enum { TRACER_TOP = 20 };
+
+/* clang-format off */
+#define OPTIONS_TRACER(options)                                                                    \
+	{.letter = 't', .name = "tracer", .kind = OPTION_STRINGS, .value = "TRACER[,ARG]",         \
+		.target = &(options)->tracers,                                                     \
+		.help = "what becomes of hits; 'help' lists the tracers"},                         \
+	{.letter = 'c', .name = "count", .kind = OPTION_FLAG, .target = &(options)->count,         \
+		.help = "the same as -t count"},                                                   \
+	{.letter = 'k', .name = "key", .kind = OPTION_STRINGS, .value = "EXPR",                    \
+		.target = &(options)->keys,                                                        \
+		.help = "a row for each value of arg0, tid, str(arg1) ...; up to four"},           \
+	{.letter = 'f', .name = "filter", .kind = OPTION_STRING, .value = "EXPR",                  \
+		.target = &(options)->filter,                                                      \
+		.help = "only hits for which this is true: 'arg0 > 100 && cpu != 3'"},             \
+	{.name = "every", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->every,        \
+		.help = "only one hit in N"},                                                      \
+	{.name = "rate", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->rate,          \
+		.help = "at most N hits a second"},                                                \
+	{.name = "pairs", .kind = OPTION_STRING, .value = "auto|listed",                           \
+		.target = &(options)->pairs,                                                       \
+		.help = "begins and ends by their names, or in the order given"},                  \
+	{.name = "match", .kind = OPTION_STRING, .value = "EXPR[:EXPR]",                           \
+		.target = &(options)->match,                                                       \
+		.help = "ends belong to begins with the same value, not to the thread"},           \
+	{.name = "top", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->top,            \
+		.help = "rows of a table, 20 unless told; 0: all"},                                \
+	{.name = "keys", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->keys_max,      \
+		.help = "room for so many keys on each CPU"}
+/* clang-format on */
+
+/* One -t: it has a session in each target. */
+struct trace_tracer {
+	struct probe_tracer_spec *spec;
+	enum probe_tracer_output output;
+	struct probe_session_options options;
+	struct probe_tracer_host *host; /* of a loaded one */
+	struct probe_sink *sink;	/* where its hits go: the trace's, or the host's */
+	bool gone;			/* it crashed, or wants no more hits */
+
+	struct probe_table *last; /* at the last interval */
+	uint64_t started_ns, last_ns; /* CLOCK_MONOTONIC */
+	char *title;		  /* what was typed, where there are several; else NULL */
+};
+
+/*
+ * Makes the tracers that a command line asks for; without any, hits are printed.
+ * `base` is what all their sessions have in common. *ret is to be given back with
+ * tracers_free(), also after an error. Errors: PROBE_ERROR_USAGE, _MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *tracers_init(struct tracer_options *options,
+	const struct probe_session_options *base, size_t pattern_count, bool has_intervals,
+	struct trace_tracer **ret, size_t *count_ret);
+void tracers_free(struct trace_tracer *tracers, size_t count);
+void tracer_options_deinit(struct tracer_options *options);
+
+/* Does -t ask for the list of tracers? Then it is printed. */
+bool tracers_help(const struct tracer_options *options);
+
+/*
+ * Splits EXPR[:EXPR] at the first colon that is not within a literal or brackets;
+ * without one *end_ret is NULL. Both are to be freed.
+ */
+PROBE_MUST_CHECK struct probe_error *match_split(
+	const char *text, char **begin_ret, char **end_ret);
+
+#endif

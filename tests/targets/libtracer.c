@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* flags: -Ilibprobe/include */
+/*
+ * A loaded tracer for the tests, which says what it is asked, and misbehaves as
+ * its option says: crash, block, exit, refuse, off (at the start); with a number
+ * behind it, at that hit. Without, it prints a line for each hit.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <probe/tracer.h>
+
+struct state {
+	char what[16];
+	uint64_t at, hits, asked;
+};
+
+static struct state state;
+
+static const char *create(const char *options, void **state_ret)
+{
+	sscanf(options, "%15[a-z]=%" SCNu64, state.what, &state.at);
+	if (!strcmp(state.what, "refuse"))
+		return "it does not want to";
+	if (!strcmp(state.what, "early"))
+		abort();
+	*state_ret = &state;
+	printf("created '%s'\n", options);
+	return NULL;
+}
+
+static void destroy(void *data)
+{
+	printf("destroyed after %" PRIu64 " hits\n", ((struct state *)data)->hits);
+}
+
+static enum probe_tracer_verdict enabled(
+	enum probe_tracer_tag tag, void *data, const struct probe_tracee *tracee)
+{
+	struct state *its = data;
+
+	if (tag == PROBE_TAG_STATUS) {
+		printf("status %" PRIu64 "\n", ++its->asked);
+		return strcmp(its->what, "off") ? PROBE_TRACER_TRACE : PROBE_TRACER_REMOVE;
+	}
+	if (!tracee->pid || !tracee->tid)
+		abort();
+	return strcmp(its->what, "discard") ? PROBE_TRACER_TRACE : PROBE_TRACER_DISCARD;
+}
+
+static void misbehave(const struct state *its)
+{
+	if (!strcmp(its->what, "crash"))
+		*(volatile int *)0 = 1;
+	if (!strcmp(its->what, "block"))
+		for (;;)
+			pause();
+	if (!strcmp(its->what, "exit"))
+		_exit(3);
+}
+
+static enum probe_tracer_verdict trace(enum probe_tracer_tag tag, void *data,
+	const struct probe_tracee *tracee, const struct probe_tracer_term *term,
+	const struct probe_tracer_options *options)
+{
+	struct state *its = data;
+
+	(void)tracee;
+	if (tag == PROBE_TAG_STATUS)
+		return PROBE_TRACER_TRACE;
+	if (++its->hits == its->at)
+		misbehave(its);
+	if (!strcmp(its->what, "remove") && its->hits == its->at)
+		return PROBE_TRACER_REMOVE;
+	if (strcmp(its->what, "quiet")) {
+		printf("tag %d %s:%s", (int)tag, term->provider, term->name);
+		for (size_t i = 0; i < term->arg_count; i++) {
+			const struct probe_value *value = &term->args[i];
+
+			if (value->kind == PROBE_VALUE_STRING)
+				printf(" \"%.*s\"", (int)value->length, value->bytes);
+			else
+				printf(" %" PRId64, value->i);
+		}
+		printf("%s\n", options->filtered ? " filtered" : "");
+	}
+	return PROBE_TRACER_TRACE;
+}
+
+const struct probe_tracer_ops probe_tracer = {
+	.abi = PROBE_TRACER_ABI,
+	.size = sizeof(struct probe_tracer_ops),
+	.create = create,
+	.destroy = destroy,
+	.enabled = enabled,
+	.trace = trace,
+};

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+/* flags: -Ilibprobe/include */
+/* A tracer that was built for another version of its header. */
+#include <probe/tracer.h>
+
+const struct probe_tracer_ops probe_tracer = {
+	.abi = PROBE_TRACER_ABI + 1,
+	.size = sizeof(struct probe_tracer_ops),
+};
