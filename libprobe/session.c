@@ -8,6 +8,7 @@
 #include "libprobe/clock.h"
 #include "libprobe/gather.h"
 #include "libprobe/procfs.h"
+#include "libprobe/recorder.h"
 #include "libprobe/ring.h"
 #include "libprobe/session_internal.h"
 #include "libprobe/target_internal.h"
@@ -19,6 +20,13 @@ enum {
 	SPARE_PROBES = 4096, /* counters for those of libraries to come */
 	COUNTING_SHARE = 50
 };
+
+static enum probe_role role_of(const struct session_part *part)
+{
+	return part->part.role == PAIR_BEGIN ? PROBE_ROLE_BEGIN
+	       : part->part.role == PAIR_END ? PROBE_ROLE_END
+					     : PROBE_ROLE_NONE;
+}
 
 /* The probes of the selection become the session's. */
 static struct probe_error *take_probes(
@@ -47,7 +55,8 @@ static struct probe_error *take_probes(
 		probes[s->probe_count] = (struct probe_session_probe){
 			.provider = target_string(s->target, p->provider),
 			.name = target_string(s->target, p->name),
-			.path = target_string(s->target, p->module->path)};
+			.path = target_string(s->target, p->module->path),
+			.role = role_of(&s->parts[s->probe_count])};
 		if (!probes[s->probe_count].provider || !probes[s->probe_count].name ||
 			!probes[s->probe_count].path || !counted)
 			return probe_error_no_memory();
@@ -297,64 +306,111 @@ static void update_counts(struct probe_session *s)
 		count_gathered(s);
 }
 
+/*
+ * Reads a record, of which `size` bytes were copied from a ring; returns its
+ * length, or 0 where it makes no sense. The hit's values are in values[].
+ */
+static size_t read_hit(struct probe_session *s, const struct ring_record *record, size_t size,
+	size_t ring, struct probe_value values[ARCH_ARGS_MAX], struct probe_hit *ret)
+{
+	const struct session_site *site;
+	pid_t tid = record->tid ? (pid_t)record->tid : s->target->pid;
+	size_t length;
+
+	if (record->site >= s->site_count)
+		return 0;
+	site = &s->sites[record->site];
+	length = layout_read(&site->layout, (const uint8_t *)record, size, values);
+	if (length == 0)
+		return 0;
+	*ret = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock, record->time),
+		.pid = s->options.follow_children ? children_process_of(&s->processes, tid)
+						  : s->target->pid,
+		.tid = tid,
+		.cpu = (int)(ring % s->rings.layout.cpus),
+		.probe = site->probe,
+		.pc = site->pc,
+		.args = values,
+		.arg_count = site->layout.arg_count};
+	return length;
+}
+
 /* Hands one record over; false where `visit` wants no more. */
 static bool hand_over(struct probe_session *s, const struct ring_record *record, struct ring *ring,
 	size_t size, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
 {
 	struct probe_value values[ARCH_ARGS_MAX];
-	const struct session_site *site;
 	struct probe_hit hit;
-	pid_t tid;
-	bool go_on;
-	size_t length;
+	size_t length = read_hit(s, record, size, ring - s->rings.rings, values, &hit);
+	bool go_on = true;
 
-	if (record->site >= s->site_count) {
-		rings_consume(ring, 0);
-		return true;
+	if (length) {
+		go_on = visit(&hit, data);
+		s->consumed[hit.probe]++;
 	}
-	site = &s->sites[record->site];
-	length = layout_read(&site->layout, (const uint8_t *)record, size, values);
-	if (length == 0) {
-		rings_consume(ring, 0);
-		return true;
-	}
-	tid = record->tid ? (pid_t)record->tid : s->target->pid;
-	hit = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock, record->time),
-		.pid = s->options.follow_children ? children_process_of(&s->processes, tid)
-						  : s->target->pid,
-		.tid = tid,
-		.cpu = (int)((ring - s->rings.rings) % s->rings.layout.cpus),
-		.probe = site->probe,
-		.pc = site->pc,
-		.args = values,
-		.arg_count = site->layout.arg_count};
-	go_on = visit(&hit, data);
-	s->consumed[site->probe]++;
 	rings_consume(ring, length);
 	return go_on;
+}
+
+struct probe_error *probe_session_snapshot(struct probe_session *session,
+	bool (*visit)(const struct probe_hit *hit, void *data), void *data)
+{
+	struct probe_value values[ARCH_ARGS_MAX];
+	struct recording recording;
+	struct probe_error *error;
+	struct probe_hit hit;
+
+	if (!session->options.overwrite)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"only a session that overwrites its rings can be copied");
+	error = recording_read(&session->view, session->record_max, &recording);
+	if (error)
+		return error;
+	clock_sync(&session->clock);
+	for (size_t i = 0; i < recording.count; i++) {
+		const struct recorded *r = &recording.records[i];
+		const struct ring_record *record =
+			(const struct ring_record *)(recording.bytes + r->offset);
+
+		/* Its length is known by two ways. */
+		if (read_hit(session, record, r->size, r->ring, values, &hit) == r->size &&
+			!visit(&hit, data))
+			break;
+	}
+	recording_deinit(&recording);
+	return NULL;
+}
+
+/* Hands over what is in the rings, as far as it is safe to say what came first. */
+static bool read_rings(
+	struct probe_session *s, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
+{
+	uint64_t until = s->stopped ? UINT64_MAX : clock_stamp();
+	const struct ring_record *record = NULL;
+	struct ring *ring;
+	bool any = false;
+	size_t size;
+
+	rings_begin(&s->rings);
+	clock_sync(&s->clock);
+	while (visit && (record = rings_next(&s->rings, s->record_max, until, &ring, &size))) {
+		any = true;
+		if (!hand_over(s, record, ring, size, visit, data))
+			break;
+	}
+	if (s->stopped && visit && !record)
+		rings_discard(&s->rings);
+	rings_end(&s->rings);
+	return any;
 }
 
 struct probe_error *probe_session_poll(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data, bool *more_ret)
 {
-	uint64_t until = session->stopped ? UINT64_MAX : clock_stamp();
-	const struct ring_record *record = NULL;
 	struct probe_error *error = NULL;
-	struct ring *ring;
-	bool any = false;
-	size_t size;
+	/* What may be written over at any time is read all at once. */
+	bool any = !session->options.overwrite && read_rings(session, visit, data);
 
-	rings_begin(&session->rings);
-	clock_sync(&session->clock);
-	while (visit &&
-		(record = rings_next(&session->rings, session->record_max, until, &ring, &size))) {
-		any = true;
-		if (!hand_over(session, record, ring, size, visit, data))
-			break;
-	}
-	if (session->stopped && visit && !record)
-		rings_discard(&session->rings);
-	rings_end(&session->rings);
 	update_counts(session);
 	if (more_ret)
 		*more_ret = any;

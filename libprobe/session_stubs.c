@@ -38,13 +38,16 @@ static struct probe_error *drop_single(
 	return error;
 }
 
-/* Finds the pairs of a selection; *ret says it of what is left of its probes. */
+/*
+ * Finds the pairs of a selection; *ret says it of what is left of its probes. What
+ * is gathered of pairs is nothing for a probe without a partner; others can do
+ * with one. Partners may also be in a library that is opened later.
+ */
 static struct probe_error *find_pairs(struct probe_session *s, struct selection *selection,
 	struct probe_report *report, struct pair_part **ret)
 {
-	enum probe_pairing pairing = s->options.kind == PROBE_SESSION_GATHER
-					     ? s->options.gather.pairing
-					     : PROBE_PAIRING_NONE;
+	enum probe_pairing pairing = s->options.gather.pairing;
+	bool gathers = s->options.kind == PROBE_SESSION_GATHER;
 	struct pair_part *parts = calloc(selection->probe_count + 1, sizeof(*parts));
 	struct probe_error *error;
 
@@ -52,13 +55,14 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 		return probe_error_no_memory();
 	*ret = parts;
 	error = pairs_assign(selection, s->patterns, pairing, parts, &s->pairs);
-	/* The partners may be in a library that is opened later. */
-	if (error && error->code == PROBE_ERROR_NOT_FOUND && s->options.follow_libraries) {
+	if (error && error->code == PROBE_ERROR_NOT_FOUND &&
+		(!gathers || s->options.follow_libraries)) {
 		probe_error_free(error);
 		error = NULL;
 	}
-	return error || pairing != PROBE_PAIRING_NAMES ? error
-						       : drop_single(selection, parts, report);
+	if (error || !gathers || pairing != PROBE_PAIRING_NAMES)
+		return error;
+	return drop_single(selection, parts, report);
 }
 
 /* ---- Sites ------------------------------------------------------------------------------ */

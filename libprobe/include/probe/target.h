@@ -325,6 +325,15 @@ PROBE_MUST_CHECK struct probe_error *probe_session_poll(struct probe_session *se
  */
 uint64_t probe_session_damaged(const struct probe_session *session);
 
+/*
+ * Hands over the records that are in the rings of a session that overwrites them
+ * (options->overwrite), oldest first. They stay there; probe_session_poll() hands
+ * over nothing of such a session. Also once the target has died.
+ * Errors: PROBE_ERROR_USAGE (another session), PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_session_snapshot(struct probe_session *session,
+	bool (*visit)(const struct probe_hit *hit, void *data), void *data);
+
 /* A descriptor that becomes readable when the target waits for this controller
  * (a library was opened: call probe_session_poll() at once); -1 where there is none. */
 int probe_session_fd(const struct probe_session *session);

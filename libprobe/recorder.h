@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading rings that are overwritten: flight recorders (arch/layout.h). */
+#ifndef LIBPROBE_RECORDER_H
+#define LIBPROBE_RECORDER_H
+
+#include "libprobe/view.h"
+#include "probe/error.h"
+
+/* One record: where its copy is, and which ring it was in. */
+struct recorded {
+	uint64_t time;
+	size_t offset, size; /* in recording.bytes */
+	uint32_t ring;
+};
+
+struct recording {
+	struct recorded *records; /* the oldest first */
+	size_t count;
+	uint8_t *bytes;
+};
+
+/*
+ * Copies the records that are in the rings now, while the target may be writing.
+ * `record_max` is the length of the longest that it writes. What they hold is
+ * for the caller to check. Errors: PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *recording_read(
+	struct view *view, size_t record_max, struct recording *ret);
+void recording_deinit(struct recording *recording);
+
+#endif
