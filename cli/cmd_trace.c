@@ -13,6 +13,7 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/trace.h"
 
@@ -31,12 +32,15 @@ static struct probe_error *check_target(const struct trace_options *options)
 {
 	const struct common_options *common = &options->common;
 
-	if (common->program && common->pids.count)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "trace: give either -p PID or -- PROGRAM, not both");
-	if (!common->pids.count && (!common->program || !common->program[0]))
+	if (common->program && processes_given(common))
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"trace: which process? Give -p PID, or -- PROGRAM to start one");
+			"trace: give either processes (-p, --name, --children) or -- PROGRAM, not "
+			"both");
+	if (!processes_given(common) && (!common->program || !common->program[0]))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"trace: which process? Give -p PID, --name NAME or --children PID, or -- "
+			"PROGRAM "
+			"to start one");
 	return NULL;
 }
 
@@ -61,12 +65,32 @@ static struct probe_error *check_options(const struct trace_options *options)
 
 /* ---- Targets ---------------------------------------------------------------- */
 
+/*
+ * One of several processes cannot be traced. The others can: what is wrong with
+ * this one is said, unless it was found by its name or its parent and has ended
+ * since. NULL if the trace goes on; a process that is alone is all there is.
+ */
+static struct probe_error *leave_out(struct trace *trace, const struct trace_options *options,
+	struct probe_error *error, bool given)
+{
+	if (options->common.pids.count < 2 || error->code == PROBE_ERROR_MEMORY)
+		return error;
+	if (given) {
+		trace_fail(trace, error);
+		return NULL;
+	}
+	if (error->code != PROBE_ERROR_NOT_FOUND)
+		report_warning("%s", error->message);
+	probe_error_free(error);
+	return NULL;
+}
+
 /* Watches for the process's end; kernels before 5.3 cannot, and are polled. */
-static struct probe_error *add_target(struct trace *trace, struct probe_target *target)
+static struct probe_error *add_target(struct trace *trace, struct probe_target *target, bool given)
 {
 	struct trace_target *its = &trace->targets[trace->target_count++];
 
-	*its = (struct trace_target){.target = target};
+	*its = (struct trace_target){.target = target, .given = given};
 	its->pidfd = pidfd_open(probe_target_pid(target), 0);
 	if (its->pidfd < 0 && errno != ENOSYS && errno != ESRCH)
 		return probe_error_system(
@@ -84,10 +108,11 @@ static struct probe_error *open_targets(struct trace *trace, const struct trace_
 	if (!trace->targets)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < pids->count; i++) {
+		bool given = i < options->common.pids_given;
+
 		error = probe_target_open(pids->items[i], NULL, &target);
-		if (error)
-			return error;
-		error = add_target(trace, target);
+		error = error ? leave_out(trace, options, error, given)
+			      : add_target(trace, target, given);
 		if (error)
 			return error;
 	}
@@ -106,7 +131,7 @@ static struct probe_error *spawn_target(
 		return error;
 	}
 	trace->child = probe_target_pid(target);
-	return add_target(trace, target);
+	return add_target(trace, target, true);
 }
 
 /* ---- Sessions --------------------------------------------------------------- */
@@ -148,35 +173,68 @@ static void report_unmatched(const struct trace *trace, const struct trace_optio
 
 static void report_started(const struct trace *trace, const struct probe_report *sum)
 {
+	char processes[48] = "";
+
 	if (trace->settings.quiet || trace->child)
 		return;
-	fprintf(stderr, "probectl: tracing %zu probe%s, %zu site%s; Ctrl-C ends\n", sum->probes,
-		sum->probes == 1 ? "" : "s", sum->sites, sum->sites == 1 ? "" : "s");
+	if (trace->target_count > 1)
+		snprintf(processes, sizeof(processes), " in %zu processes", trace->target_count);
+	fprintf(stderr, "probectl: tracing %zu probe%s, %zu site%s%s; Ctrl-C ends\n", sum->probes,
+		sum->probes == 1 ? "" : "s", sum->sites, sum->sites == 1 ? "" : "s", processes);
+}
+
+static void target_close(struct trace_target *target)
+{
+	probe_session_free(target->session);
+	probe_target_close(target->target);
+	free(target->said);
+	if (target->pidfd >= 0)
+		close(target->pidfd);
+}
+
+static struct probe_error *start_session(
+	struct trace_target *target, const struct trace_options *options, struct probe_report *sum)
+{
+	struct probe_session_options its = session_options(options);
+	struct probe_report report = {0};
+	struct probe_error *error = probe_session_start(
+		target->target, &options->request.request, &its, &report, &target->session);
+
+	report_refusals(&report);
+	sum->probes += report.probes;
+	sum->sites += report.sites;
+	probe_report_deinit(&report);
+	target->on = !error;
+	return error;
 }
 
 static struct probe_error *start_sessions(struct trace *trace, const struct trace_options *options)
 {
-	struct probe_session_options its = session_options(options);
+	size_t asked = options->common.pids.count, kept = 0;
 	struct probe_report sum = {0};
-	struct probe_error *error;
+	struct probe_error *error = NULL;
 
 	for (size_t i = 0; i < trace->target_count; i++) {
 		struct trace_target *target = &trace->targets[i];
-		struct probe_report report = {0};
+		struct probe_error *its = error ? NULL : start_session(target, options, &sum);
 
-		error = probe_session_start(
-			target->target, &options->request.request, &its, &report, &target->session);
-		report_refusals(&report);
-		sum.probes += report.probes;
-		sum.sites += report.sites;
-		probe_report_deinit(&report);
-		if (error)
-			return trace->target_count == 1
-				       ? error
-				       : probe_error_prefix(error, "process %d",
-						 (int)probe_target_pid(target->target));
-		target->on = true;
+		if (its && asked > 1)
+			its = probe_error_prefix(
+				its, "process %d", (int)probe_target_pid(target->target));
+		if (its)
+			error = leave_out(trace, options, its, target->given);
+		/* Those that are on have to be switched off, whatever happens to the rest. */
+		if (target->on)
+			trace->targets[kept++] = *target;
+		else
+			target_close(target);
 	}
+	trace->target_count = kept;
+	if (!error && !kept)
+		error = probe_error_new(
+			PROBE_ERROR_NOT_FOUND, "none of the %zu processes can be traced", asked);
+	if (error)
+		return error;
 	/* A program that has just been started opens its libraries yet. */
 	if (!trace->child)
 		report_unmatched(trace, options);
@@ -237,13 +295,8 @@ static struct probe_error *take_signals(struct trace *trace)
 
 static void trace_deinit(struct trace *trace, const struct trace_options *options)
 {
-	for (size_t i = 0; i < trace->target_count; i++) {
-		probe_session_free(trace->targets[i].session);
-		probe_target_close(trace->targets[i].target);
-		free(trace->targets[i].said);
-		if (trace->targets[i].pidfd >= 0)
-			close(trace->targets[i].pidfd);
-	}
+	for (size_t i = 0; i < trace->target_count; i++)
+		target_close(&trace->targets[i]);
 	free(trace->targets);
 	probe_sink_free(trace->sink);
 	comm_cache_free(trace->comms);
@@ -304,6 +357,8 @@ static struct probe_error *trace_checked(struct trace_options *options, int *sta
 
 	if (!error)
 		error = request_init(&options->request, &options->common);
+	if (!error)
+		error = processes_find(&options->common);
 	if (error)
 		return error;
 	error = trace_command(options, status_ret);
@@ -319,6 +374,7 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 	struct trace_options options = {0};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.common),
+		OPTIONS_PROCESSES(&options.common),
 		OPTIONS_PROBE(&options.common),
 		{.letter = 'c',
 			.name = "count",
@@ -386,7 +442,9 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 			.help = "no summary on standard error"},
 	};
 	const struct command_line line = {
-		.synopsis = "trace [OPTIONS] PROBE... (-p PID[,PID...] | -- PROGRAM [ARGS...])",
+		.synopsis = "trace [OPTIONS] PROBE... (-p PID[,PID...] | --name NAME | --children "
+			    "PID | "
+			    "-- PROGRAM [ARGS...])",
 		.help = "Prints a line for each hit, until Ctrl-C, the end of the process, -n or "
 			"-d.\n"
 			"The process is then as it was. With a PROGRAM, PROBEs come before the "

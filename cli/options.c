@@ -141,7 +141,7 @@ static struct probe_error *add_string(struct string_list *strings, const char *t
 	return NULL;
 }
 
-static struct probe_error *add_pid(struct pid_list *pids, pid_t pid)
+struct probe_error *options_add_pid(struct pid_list *pids, pid_t pid)
 {
 	pid_t *items;
 
@@ -168,7 +168,7 @@ static struct probe_error *parse_pids(const char *text, struct pid_list *pids)
 		if (!take_digits(&at, &pid) || pid == 0 || pid > INT32_MAX || (*at && *at != ','))
 			return probe_error_new(PROBE_ERROR_USAGE,
 				"'%s' is not a process id (expected e.g. 123 or 123,456)", text);
-		error = add_pid(pids, (pid_t)pid);
+		error = options_add_pid(pids, (pid_t)pid);
 		if (error || !*at)
 			return error;
 		at++;
@@ -398,5 +398,7 @@ void options_deinit(struct common_options *common)
 		probe_pattern_free(common->patterns.items[i]);
 	free(common->patterns.items);
 	free(common->pids.items);
+	free(common->names.items);
+	free(common->parents.items);
 	*common = (struct common_options){0};
 }

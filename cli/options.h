@@ -63,6 +63,9 @@ struct option_row {
 /* What nearly every command takes. Initialise with {0}. */
 struct common_options {
 	struct pid_list pids;
+	size_t pids_given;	  /* how many of them are from -p: see cli/processes.h */
+	struct string_list names; /* --name and --children, where a command has them */
+	struct pid_list parents;
 	struct pattern_list patterns;
 	char **operands; /* into argv: what is neither option nor value, up to `--` */
 	size_t operand_count;
@@ -97,6 +100,9 @@ struct command_line {
  */
 PROBE_MUST_CHECK struct probe_error *options_parse(const struct command_line *line, int argc,
 	char **argv, struct common_options *common, bool *helped_ret);
+
+/* Appends a process, once. Errors: PROBE_ERROR_MEMORY. */
+PROBE_MUST_CHECK struct probe_error *options_add_pid(struct pid_list *pids, pid_t pid);
 
 /* Parses one operand as a PROBE. */
 PROBE_MUST_CHECK struct probe_error *options_add_pattern(

@@ -30,6 +30,7 @@ struct trace_settings {
 };
 
 struct trace_target {
+	bool given; /* by -p: it must be there */
 	struct probe_target *target;
 	struct probe_session *session;
 	bool on;	/* the session has been started and not stopped */
@@ -46,6 +47,8 @@ struct trace {
 	struct trace_settings settings;
 	struct trace_target *targets;
 	size_t target_count;
+	size_t first; /* whose rings are read first: they take turns, for a round has room
+		       * for so many hits only */
 
 	struct probe_sink *sink;
 	int output_fd;

@@ -84,9 +84,11 @@ static bool print_hit(size_t target, const struct probe_hit *hit, void *data)
 		return true;
 	probe_sink_hit(trace->sink, hit, &probes[hit->probe],
 		comm_cache_get(trace->comms, hit->pid, hit->tid, hit->time_ns));
-	if (++trace->hits == trace->settings.hits_max)
-		trace->over = true;
-	return !trace->over;
+	/* Not "is it over": what is read after the end is printed as well. */
+	if (++trace->hits != trace->settings.hits_max)
+		return true;
+	trace->over = true;
+	return false;
 }
 
 /* ---- Polling ---------------------------------------------------------------- */
@@ -155,14 +157,16 @@ static size_t poll_all(struct trace *trace)
 	bool any = false;
 
 	for (size_t i = 0; i < trace->target_count; i++) {
-		struct trace_target *target = &trace->targets[i];
+		size_t at = (trace->first + i) % trace->target_count;
+		struct trace_target *target = &trace->targets[at];
 
 		/* Hits stay in the rings while the output takes none. */
 		if (!target->on || (probe_sink_full(trace->sink) && !target->wanted))
 			continue;
-		round.target = i;
+		round.target = at;
 		target_poll(&round);
 	}
+	trace->first++;
 	if (trace->merge)
 		merge_drain(trace->merge, print_hit, trace);
 	for (size_t i = 0; i < trace->target_count; i++)

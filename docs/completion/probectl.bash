@@ -29,6 +29,16 @@ _probectl_pids()
 	done
 }
 
+# The command names of the user's own processes.
+_probectl_names()
+{
+	local folder
+
+	for folder in /proc/[0-9]*; do
+		[ -O "$folder" ] && cat "$folder/comm" 2>/dev/null
+	done | sort -u
+}
+
 # Probes of what the line names: a pid, or the program behind `--`.
 _probectl_probes()
 {
@@ -110,9 +120,13 @@ _probectl()
 	fi
 
 	case $prev in
-	-p | --pid)
+	-p | --pid | --children)
 		# Several are separated by commas.
 		_probectl_answer "$cur" < <(_probectl_pids | sed "s/^/${cur%"${cur##*,}"}/")
+		return
+		;;
+	--name)
+		_probectl_answer "$cur" < <(_probectl_names)
 		return
 		;;
 	-o | --output | --exe)

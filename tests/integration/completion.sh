@@ -53,6 +53,8 @@ expect 'probectl list docs/comp' 'docs/completion'
 holds 'probectl trace -e x -- pytho' 'python3.11'
 holds 'probectl trace -p ' "$$"
 holds 'probectl trace -p 1,' "1,$$"
+holds 'probectl trace --children ' "$$"
+holds 'probectl trace --name ba' 'bash'
 expect 'probectl trace -n ' ''
 holds 'probectl list /usr/bin/python3.11 python:gc' 'gc__start'
 

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: both
+# Two hundred processes traced by one command, by pid, by name and as children of
+# one; some of them cannot be, and the others are all the same.
+. tests/integration/lib.sh
+need_attach
+
+children=200
+hits=500
+
+# herd: starts it; sets kids
+herd()
+{
+	start "$TARGETS/herd" "$children" "$hits"
+	mapfile -t kids < <(pgrep -P "$target_pid")
+	same "children" "${#kids[@]}" "$children"
+	rm -f "$SCRATCH"/many.*
+	# The parent and a few of the others will do.
+	save_state "$target_pid"
+	for kid in "${kids[0]}" "${kids[77]}" "${kids[-1]}"; do
+		save_state "$kid"
+	done
+}
+
+# all_on WHAT: waits until trace has said that it traces, and how many
+all_on()
+{
+	local i
+	for ((i = 0; i < 600; i++)); do
+		grep -q 'Ctrl-C ends' "$SCRATCH/many.err" 2>/dev/null && break
+		kill -0 "$tracer_pid" 2>/dev/null || die "$1: trace ended: $(cat "$SCRATCH/many.err")"
+		sleep 0.1
+	done
+	same "$1" "$(sed -n 's/.*sites* in \([0-9]*\) processes.*/\1/p' "$SCRATCH/many.err")" "$2"
+}
+
+# tally: "HITS PROCESSES DISORDERED", over all lines
+tally()
+{
+	"$python" - "$SCRATCH/many.out" <<'PYTHON'
+import collections, json, sys
+seen = collections.defaultdict(list)
+lost = 0
+for line in open(sys.argv[1], encoding="utf-8"):
+    item = json.loads(line)
+    if "lost" in item:
+        lost += item["lost"]
+    elif "args" in item:
+        seen[item["pid"]].append(item["args"])
+disordered = sum(
+    any(number != hits[0][0] or i < hits[k - 1][1] for k, (number, i) in enumerate(hits) if k)
+    for hits in seen.values())
+print(sum(map(len, seen.values())) + lost, len(seen), disordered)
+PYTHON
+}
+
+all_off()
+{
+	hear_ready=$answer
+	for kid in "$@"; do
+		same_state "$kid"
+	done
+	if grep -l probectl "${kids[@]/#//proc/}" 2>/dev/null; then
+		fail "mappings are left"
+	fi
+	tell bye
+	end_target 0
+	same "what the herd did" "$hear_ready" "hits $((hits * (children - gone)))"
+}
+
+# All of them, as children.
+gone=0
+herd
+trace_start many --json --children "$target_pid" herd:hit
+all_on "--children" "$children"
+ask go
+trace_stop many
+same "--children: hits, processes, disordered" "$(tally)" "$((children * hits)) $children 0"
+all_off "$target_pid" "${kids[0]}" "${kids[77]}" "${kids[-1]}"
+
+# By name; counted in the processes, and summed up.
+herd
+trace_start many --count --json --name herd-child herd:hit
+all_on "--name" "$children"
+ask go
+trace_stop many
+same "--name: hits" "$(jq -r '.hits' "$SCRATCH/many.out")" "$((children * hits))"
+all_off "${kids[0]}" "${kids[77]}" "${kids[-1]}"
+
+# By pid: some have ended, one has no such probe, one is no process at all. Each is
+# named, the status is 1, and the others are traced.
+gone=2
+herd
+kill -KILL "${kids[3]}" "${kids[100]}"
+sleep 1000 &
+other=$!
+on_exit "end_process $other"
+list=$(IFS=, && echo "${kids[*]}")
+trace_start many --json -p "$list" -p "$other" herd:hit
+all_on "-p" "$((children - gone))"
+ask go
+kill -INT "$tracer_pid"
+wait "$tracer_pid"
+same "-p: status" $? 1
+same "-p: hits, processes, disordered" "$(tally)" "$(((children - gone) * hits)) $((children - gone)) 0"
+for kid in "${kids[3]}" "${kids[100]}" "$other"; do
+	grep -q "process ${kid}[ :]" "$SCRATCH/many.err" || fail "nothing is said of process $kid"
+done
+# Some end while they are traced: the trace goes on.
+all_off "${kids[0]}" "${kids[77]}" "${kids[-1]}"
+
+gone=2
+herd
+trace_start many --json --children "$target_pid" herd:hit
+all_on "--children, of which two end" "$children"
+kill -KILL "${kids[5]}" "${kids[150]}"
+ask go
+trace_stop many
+same "hits of those that stayed" "$(tally)" "$(((children - gone) * hits)) $((children - gone)) 0"
+all_off "${kids[0]}" "${kids[77]}" "${kids[-1]}"
+
+# What means nobody is an error.
+wrong()
+{
+	local wanted=$1 status
+	shift
+	"$PROBECTL" trace "$@" >/dev/null 2>"$SCRATCH/err"
+	status=$?
+	same "trace $*: status" "$status" "$wanted_status"
+	grep -qF "$wanted" "$SCRATCH/err" || fail "trace $*: $(cat "$SCRATCH/err")"
+}
+wanted_status=1
+wrong "no process is called 'no-such-name'" --name no-such-name herd:hit
+wrong "process $other has no children" --children "$other" herd:hit
+wrong "none of the 2 processes can be traced" -p "$other,4194304" herd:hit
+wanted_status=2
+wrong "not both" --name herd herd:hit -- true
+wrong "which process" herd:hit
+finish
