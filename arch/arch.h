@@ -268,6 +268,12 @@ struct arch_stub {
 
 enum { ARCH_STUB_ALIGN = 32, ARCH_STUB_MAX = 8192 };
 
+/* A register that unwinding begins with: its number here, and the one DWARF has for it. */
+struct arch_unwind_register {
+	int8_t reg;
+	uint8_t dwarf;
+};
+
 /* An emitted stub. */
 struct arch_stub_code {
 	size_t length;
@@ -296,6 +302,12 @@ struct arch {
 	size_t (*parse_args)(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
 	/* The assembler's name of a register, e.g. "%rax", or NULL. */
 	const char *(*register_name)(int reg, unsigned int width);
+
+	/* -- unwinding: NULL where stacks cannot be captured -- */
+
+	/* The stack pointer first, then the frame pointer, then what callees save. */
+	const struct arch_unwind_register *unwind_registers;
+	uint8_t unwind_count;
 
 	/* -- patching: NULL where the ISA is only parsed -- */
 

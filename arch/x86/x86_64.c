@@ -3,12 +3,26 @@
 
 #include "arch/arch.h"
 #include "arch/x86/args.h"
+#include "arch/x86/emit.h"
 #include "arch/x86/insn.h"
 #include "arch/x86/scan.h"
 #include "arch/x86/stub.h"
 
+/* "System V ABI, AMD64 Architecture Processor Supplement", figure 3.36. */
+static const struct arch_unwind_register unwind_registers[] = {
+	{RSP, 7},
+	{RBP, 6},
+	{RBX, 3},
+	{R12, 12},
+	{R13, 13},
+	{R14, 14},
+	{R15, 15},
+};
+
 const struct arch arch_x86_64 = {
 	.name = "x86-64",
+	.unwind_registers = unwind_registers,
+	.unwind_count = sizeof(unwind_registers) / sizeof(unwind_registers[0]),
 	.elf_machine = EM_X86_64,
 	.parse_args = x86_64_parse_args,
 	.register_name = x86_64_register_name,
