@@ -345,6 +345,8 @@ struct arch {
 	size_t (*jump)(uint64_t at, uint64_t to, uint8_t *out);
 	/* Emits a jump that reaches any address; returns its length. */
 	size_t (*far_jump)(uint64_t at, uint64_t to, uint8_t *out);
+	/* Where one of both, read back from `at` (16 bytes), leads; 0 where it is neither. */
+	uint64_t (*jump_target)(uint64_t at, const uint8_t *bytes);
 	/* Can this argument be captured at all? */
 	bool (*capturable)(const struct arch_arg *arg);
 	/*

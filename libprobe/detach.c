@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "libprobe/attach.h"
+#include "libprobe/busy.h"
 #include "libprobe/edits.h"
 #include "libprobe/frames.h"
 #include "libprobe/procfs.h"
@@ -71,8 +72,8 @@ static bool is_wanted(const struct registry *r, uint64_t key, uint32_t session)
 /* What ends, as flags beside the registry's arrays, and what that takes. */
 struct ending {
 	bool *sites, *stubs, *semaphores;
-	bool *busy_sites, *busy_stubs; /* a thread is there */
-	bool any, any_busy;
+	struct busy busy;
+	bool any;
 	bool any_live; /* more than leftovers, where a thread may stay for long */
 	struct edits text;
 	/* Beside text.items: the site whose bytes have to be a controller's; SIZE_MAX: none. */
@@ -96,10 +97,8 @@ static bool find_ending(struct ending *e, const struct change *change)
 		.sites = calloc(r->site_count + 1, sizeof(bool)),
 		.stubs = calloc(r->stub_count + 1, sizeof(bool)),
 		.semaphores = calloc(r->semaphore_count + 1, sizeof(bool)),
-		.busy_sites = calloc(r->site_count + 1, sizeof(bool)),
-		.busy_stubs = calloc(r->stub_count + 1, sizeof(bool)),
 	};
-	if (!e->sites || !e->stubs || !e->semaphores || !e->busy_sites || !e->busy_stubs)
+	if (!busy_init(&e->busy, r) || !e->sites || !e->stubs || !e->semaphores)
 		return false;
 	for (size_t i = 0; i < r->stub_count; i++) {
 		e->stubs[i] =
@@ -135,8 +134,7 @@ static void ending_deinit(struct ending *e)
 	free(e->sites);
 	free(e->stubs);
 	free(e->semaphores);
-	free(e->busy_sites);
-	free(e->busy_stubs);
+	busy_deinit(&e->busy);
 	free(e->checks);
 	edits_deinit(&e->text);
 	semaphores_deinit(&e->lowered);
@@ -329,30 +327,11 @@ static struct probe_error *undo_stopped(struct ending *e, struct change *change,
 	return error;
 }
 
-/*
- * Finds what a thread was in when all were stopped. Nobody comes there since
- * the sites have been undone, so that this is true from then on.
- */
-static void find_busy(struct ending *e, const struct registry *r)
+/* What a thread was in, or will come to, when all were stopped. */
+static void find_busy(struct ending *e, const struct change *change)
 {
-	const struct frames *f = &e->frames;
-
 	frames_sort(&e->frames);
-	e->any_busy = false;
-	for (size_t i = 0; i < r->stub_count; i++) {
-		const struct reg_stub *s = &r->stubs[i];
-
-		e->busy_stubs[i] = e->stubs[i] && frames_within(f, s->start, s->start + s->size);
-		e->any_busy = e->any_busy || e->busy_stubs[i];
-	}
-	for (size_t i = 0; i < r->site_count; i++) {
-		const struct reg_site *s = &r->sites[i];
-
-		e->busy_sites[i] =
-			e->sites[i] && (frames_within(f, s->tail, s->tail + s->tail_size) ||
-					       frames_within(f, s->pun, s->pun + s->pun_size));
-		e->any_busy = e->any_busy || e->busy_sites[i];
-	}
+	busy_find(&e->busy, change, &e->frames, e->sites, e->stubs);
 }
 
 /* ---- The registry afterwards --------------------------------------------------------------- */
@@ -361,14 +340,14 @@ static void find_busy(struct ending *e, const struct registry *r)
 static void drop_ended(const struct ending *e, struct registry *r)
 {
 	for (size_t i = 0; i < r->stub_count; i++) {
-		if (e->busy_stubs[i])
+		if (e->busy.stubs[i])
 			r->stubs[i].pc = r->stubs[i].key = 0;
-		e->stubs[i] = e->stubs[i] && !e->busy_stubs[i];
+		e->stubs[i] = e->stubs[i] && !e->busy.stubs[i];
 	}
 	for (size_t i = 0; i < r->site_count; i++) {
-		if (e->busy_sites[i])
+		if (e->busy.sites[i])
 			r->sites[i].pc = r->sites[i].key = 0;
-		e->sites[i] = e->sites[i] && !e->busy_sites[i];
+		e->sites[i] = e->sites[i] && !e->busy.sites[i];
 	}
 	registry_drop_stub(r, e->stubs);
 	registry_drop_site(r, e->sites);
@@ -411,7 +390,7 @@ static uint64_t *take_puns(const struct ending *e, struct registry *r, size_t *c
 	size_t count = 0;
 
 	for (size_t i = 0; pages && flags && i < r->site_count; i++)
-		if (e->sites[i] && !e->busy_sites[i] && r->sites[i].pun)
+		if (e->sites[i] && !e->busy.sites[i] && r->sites[i].pun)
 			pages[count++] = r->sites[i].pun;
 	if (count) {
 		qsort(pages, count, sizeof(*pages), compare_addresses);
@@ -507,8 +486,8 @@ struct probe_error *detach_unreferenced(struct change *change)
 		for (int i = 0; i < (e.any_live ? QUIET_TRIES : 1) && !error; i++) {
 			error = undo_stopped(&e, change, i == 0);
 			if (!error)
-				find_busy(&e, &change->registry);
-			if (!e.any_busy)
+				find_busy(&e, change);
+			if (!e.busy.any)
 				break;
 			nanosleep(&(struct timespec){.tv_nsec = QUIET_WAIT_NS}, NULL);
 		}

@@ -235,13 +235,28 @@ size_t x86_64_jump(uint64_t at, uint64_t to, uint8_t *out)
 	return X86_64_JUMP_LENGTH;
 }
 
-/* jmp *0(%rip); .quad to */
+/* jmp *0(%rip), with the address behind it */
+static const uint8_t far_jump[] = {0xff, 0x25, 0, 0, 0, 0};
+
 size_t x86_64_far_jump(uint64_t at, uint64_t to, uint8_t *out)
 {
-	static const uint8_t jump[] = {0xff, 0x25, 0, 0, 0, 0};
-
 	(void)at;
-	memcpy(out, jump, sizeof(jump));
-	memcpy(out + sizeof(jump), &to, sizeof(to));
+	memcpy(out, far_jump, sizeof(far_jump));
+	memcpy(out + sizeof(far_jump), &to, sizeof(to));
 	return X86_64_FAR_JUMP_LENGTH;
+}
+
+uint64_t x86_64_jump_target(uint64_t at, const uint8_t *bytes)
+{
+	int32_t displacement;
+	uint64_t to;
+
+	if (bytes[0] == 0xe9) {
+		memcpy(&displacement, bytes + 1, sizeof(displacement));
+		return at + X86_64_JUMP_LENGTH + (int64_t)displacement;
+	}
+	if (memcmp(bytes, far_jump, sizeof(far_jump)) != 0)
+		return 0;
+	memcpy(&to, bytes + sizeof(far_jump), sizeof(to));
+	return to;
 }

@@ -42,5 +42,6 @@ enum arch_move_status x86_64_move(const uint8_t *bytes, size_t length, uint64_t 
 	size_t need, struct arch_moved *ret);
 size_t x86_64_jump(uint64_t at, uint64_t to, uint8_t *out);
 size_t x86_64_far_jump(uint64_t at, uint64_t to, uint8_t *out);
+uint64_t x86_64_jump_target(uint64_t at, const uint8_t *bytes);
 
 #endif

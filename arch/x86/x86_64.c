@@ -35,6 +35,7 @@ const struct arch arch_x86_64 = {
 	.move = x86_64_move,
 	.jump = x86_64_jump,
 	.far_jump = x86_64_far_jump,
+	.jump_target = x86_64_jump_target,
 	.capturable = x86_64_capturable,
 	.capture_checked = x86_64_capture_checked,
 	.stub = x86_64_stub,

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# A thread that will return into moved instructions keeps them, whatever is switched meanwhile.
+# A thread that will return into moved instructions, or into a stub, keeps them and
+# what they lead to, whatever is switched meanwhile.
 . tests/integration/lib.sh
 need_attach
 need jq
@@ -48,6 +49,40 @@ ask on
 same "twice touched" "$answer" 2
 run repair -p "$pid"
 same "what is mapped at the end" "$(ours)" 0
+same_state "$pid"
+tell q
+end_target
+
+# In a stub, of the older session or of the newer one, or behind both.
+start "$TARGETS/caught"
+pid=$target_pid
+save_state "$pid"
+for plan in relocate pun; do
+	for round in 1 2 3; do
+		"$PROBECTL" enable --plan "$plan" -p "$pid" caught:mix >"$SCRATCH/out" 2>&1 || {
+			[ "$plan" = pun ] || fail "enable: $(cat "$SCRATCH/out")"
+			break # no pun is possible
+		}
+		trace_start caught -o /dev/null -p "$pid" caught:mix
+		wait_refcount=0
+		until [ "$wait_refcount" = 2 ]; do
+			wait_refcount=$("$PROBECTL" status --json -p "$pid" | jq .refcount)
+		done
+		ask go
+		same "round $round" "$answer" caught
+		trace_stop caught
+		run disable -p "$pid" caught:mix
+		same_state "$pid"
+		for again in 1 2 3; do
+			run enable -p "$pid" caught:mix
+			run disable -p "$pid" caught:mix
+		done
+		ask on
+		[[ $answer == free*'wrong 0' ]] || fail "$plan, round $round, it goes on: $answer"
+		run repair -p "$pid"
+		same "$plan, round $round: what is mapped at the end" "$(ours)" 0
+	done
+done
 same_state "$pid"
 tell q
 end_target

@@ -402,6 +402,13 @@ static void test_jump(void **state)
 
 	assert_int_equal(x86_64_far_jump(AT, 0x0102030405060708, out), X86_64_FAR_JUMP_LENGTH);
 	assert_memory_equal(out, far, sizeof(far));
+
+	assert_int_equal(x86_64_jump_target(AT, far), 0x0102030405060708);
+	assert_int_equal(x86_64_jump_target(AT, expected), AT + 0x1000);
+	x86_64_jump(AT, AT - 0x1000, out);
+	assert_int_equal(x86_64_jump_target(AT, out), AT - 0x1000);
+	out[0] = 0x90;
+	assert_int_equal(x86_64_jump_target(AT, out), 0);
 }
 
 int main(void)

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A thread that is in a stub goes on to where the stub's last jump leads, a
+ * thread in the page of a pun to a stub:
+ *
+ *   pun  -->  stub  -->  older stub  -->  tail  -->  the program
+ *
+ * So what lies behind a place where a thread is must stay as long as that place.
+ * Where jumps lead is read from the code itself: a stub whose site was patched
+ * anew meanwhile belongs to nothing else any more.
+ */
+#include <stdlib.h>
+
+#include "libprobe/busy.h"
+#include "libprobe/memory.h"
+
+enum { JUMP_BYTES_MAX = 16 };
+
+/* Where threads will come. */
+struct leads {
+	uint64_t *items;
+	size_t count;
+	bool anywhere; /* what is not known is taken for certain */
+};
+
+bool busy_init(struct busy *busy, const struct registry *registry)
+{
+	*busy = (struct busy){.sites = calloc(registry->site_count + 1, sizeof(bool)),
+		.stubs = calloc(registry->stub_count + 1, sizeof(bool))};
+	return busy->sites && busy->stubs;
+}
+
+void busy_deinit(struct busy *busy)
+{
+	free(busy->sites);
+	free(busy->stubs);
+	*busy = (struct busy){0};
+}
+
+static bool is_there(
+	const struct frames *frames, const struct leads *leads, uint64_t start, uint64_t size)
+{
+	if (!size)
+		return false;
+	for (size_t i = 0; i < leads->count; i++)
+		if (leads->items[i] - start < size)
+			return true;
+	return leads->anywhere || frames_within(frames, start, start + size);
+}
+
+/* A thread will take the jump at an address. */
+static void follow(struct leads *leads, const struct change *change, uint64_t at)
+{
+	uint8_t bytes[JUMP_BYTES_MAX] = {0};
+	uint64_t *items = reallocarray(leads->items, leads->count + 1, sizeof(*items));
+
+	if (items)
+		leads->items = items;
+	if (items && memory_read(change->pid, at, bytes, sizeof(bytes)) > 0)
+		items[leads->count] = change->arch->jump_target(at, bytes);
+	else
+		leads->anywhere = true;
+	if (!leads->anywhere && items[leads->count])
+		leads->count++;
+	else
+		leads->anywhere = true;
+}
+
+static bool find_stub(struct leads *leads, const struct change *change, const struct frames *frames,
+	const struct reg_stub *stub)
+{
+	if (!is_there(frames, leads, stub->start, stub->size))
+		return false;
+	follow(leads, change, stub->start + stub->next_jump);
+	return true;
+}
+
+static bool find_site(struct leads *leads, const struct change *change, const struct frames *frames,
+	const struct reg_site *site)
+{
+	bool pun = is_there(frames, leads, site->pun, site->pun_size);
+
+	if (pun)
+		follow(leads, change, site->entry);
+	return pun || is_there(frames, leads, site->tail, site->tail_size);
+}
+
+/* One look at all of them; true if one was found that was not known to be busy. */
+static bool look(struct busy *busy, struct leads *leads, const struct change *change,
+	const struct frames *frames, const bool *sites, const bool *stubs)
+{
+	const struct registry *r = &change->registry;
+	bool found = false;
+
+	for (size_t i = 0; i < r->stub_count; i++) {
+		if (!stubs[i] || busy->stubs[i])
+			continue;
+		busy->stubs[i] = find_stub(leads, change, frames, &r->stubs[i]);
+		found = found || busy->stubs[i];
+	}
+	for (size_t i = 0; i < r->site_count; i++) {
+		if (!sites[i] || busy->sites[i])
+			continue;
+		busy->sites[i] = find_site(leads, change, frames, &r->sites[i]);
+		found = found || busy->sites[i];
+	}
+	return found;
+}
+
+void busy_find(struct busy *busy, const struct change *change, const struct frames *frames,
+	const bool *sites, const bool *stubs)
+{
+	const struct registry *r = &change->registry;
+	struct leads leads = {0};
+
+	for (size_t i = 0; i < r->stub_count; i++)
+		busy->stubs[i] = false;
+	for (size_t i = 0; i < r->site_count; i++)
+		busy->sites[i] = false;
+	busy->any = false;
+	while (look(busy, &leads, change, frames, sites, stubs))
+		busy->any = true;
+	free(leads.items);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LIBPROBE_BUSY_H
+#define LIBPROBE_BUSY_H
+
+#include "libprobe/change.h"
+#include "libprobe/frames.h"
+
+/* Beside the registry's arrays: where a thread is, or will come. */
+struct busy {
+	bool *sites; /* their tail or pun */
+	bool *stubs;
+	bool any;
+};
+
+/* False without memory. */
+bool busy_init(struct busy *busy, const struct registry *registry);
+void busy_deinit(struct busy *busy);
+
+/*
+ * Finds which of the ending sites and stubs a thread is in, or will come to from
+ * one that it is in: a stub leads to an older one or to the tail. `frames` were
+ * read, and are sorted. As nobody comes to what has been undone, this stays true
+ * of what is not busy.
+ */
+void busy_find(struct busy *busy, const struct change *change, const struct frames *frames,
+	const bool *sites, const bool *stubs);
+
+#endif
