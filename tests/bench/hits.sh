@@ -5,74 +5,17 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
 . tests/bench/lib.sh
+. tests/bench/loop.sh
 
-loop=$TARGETS/loop
-rounds=9
-[ "$quick" = 0 ] || rounds=3
 # A record is written at full speed, but into buffers that are emptied between
 # the rounds: what is lost is cheaper than what is kept.
 record_hits=20000
 record_rounds=25
 
-# bare THREADS: the loop without a probe
-bare()
-{
-	"$loop" -s bare -n 20000000 -r "$rounds" -t "$1" | cut -d' ' -f2
-}
-bare1=$(bare 1)
-bare2=$(bare 2)
-
 # plain SITE THREADS HITS: without any tracer
 plain()
 {
 	"$loop" -s "$1" -n "$3" -r "$rounds" -t "$2" | cut -d' ' -f2
-}
-
-# pair NAME FUNCTION ARGS…: a row with one and two threads; FUNCTION ARGS THREADS
-# prints the nanoseconds of an iteration
-pair()
-{
-	local name=$1 one two
-	shift
-	one=$("$@" 1)
-	two=$("$@" 2)
-	if [ -z "$one" ]; then
-		missing "$name" "$(head -c 200 "$SCRATCH/why" 2>/dev/null | head -1)"
-		return
-	fi
-	row "$name" "$(above "$one" "$bare1")" "$(above "$two" "$bare2")" "$(cat "$SCRATCH/note" 2>/dev/null)"
-	rm -f "$SCRATCH/note" "$SCRATCH/why"
-}
-
-# under SITE HITS ROUNDS THREADS ATTACH…: the loop under a tracer that ATTACH (a
-# command line; PID is replaced) starts, ended with SIGINT. Prints nothing where
-# the tracer does not patch the site.
-under()
-{
-	local site=$1 hits=$2 count=$3 threads=$4 line pid tracer
-	local -a command
-	shift 4
-	coproc LOOP { exec "$loop" -s "$site" -n "$hits" -r "$count" -t "$threads" -z 10 -b -a; }
-	pid=$LOOP_PID
-	read -r -u "${LOOP[0]}" line
-	command=("${@//PID/$pid}")
-	env --default-signal=INT "${command[@]}" >"$SCRATCH/tracer.out" 2>"$SCRATCH/tracer.err" </dev/null &
-	tracer=$!
-	if "$python" tests/integration/state.py wait "$pid" "loop:$site" 15; then
-		sleep 0.2
-		echo >&"${LOOP[1]}"
-		read -r -u "${LOOP[0]}" line
-		echo "${line#* }"
-	else
-		head -1 "$SCRATCH/tracer.err" >"$SCRATCH/why"
-		echo >&"${LOOP[1]}"
-		read -r -u "${LOOP[0]}" line
-	fi
-	kill -INT "$tracer" 2>/dev/null
-	wait "$tracer" 2>/dev/null
-	read -r -u "${LOOP[0]}" line
-	echo >&"${LOOP[1]}"
-	wait "$pid" 2>/dev/null
 }
 
 # ---- probectl ----------------------------------------------------------------

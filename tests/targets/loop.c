@@ -15,6 +15,7 @@
  *	nop	a probe of <sys/sdt.h> with three integers
  *	string	the same, and the last argument points to text
  *	nop10, nop5, pun	see loop_sites.S
+ *	pair	two probes, pair__begin and pair__end
  *	inline	no probe, but a recorder compiled in: time, thread and three
  *		integers in a record of 40 bytes; the limit of what a tracer can do
  *	counter	no probe, but a counter in memory: the limit of counting
@@ -78,6 +79,18 @@ __attribute__((noinline)) static uint64_t loop_string(uint64_t hits, const char 
 	return i;
 }
 
+__attribute__((noinline)) static uint64_t loop_pair(uint64_t hits, const char *text)
+{
+	uint64_t i;
+
+	(void)text;
+	for (i = 0; i < hits; i++) {
+		STAP_PROBE2(loop, pair__begin, hits - i, i);
+		STAP_PROBE2(loop, pair__end, hits - i, i);
+	}
+	return i;
+}
+
 __attribute__((noinline)) static uint64_t loop_inline(uint64_t hits, const char *text)
 {
 	struct ring *ring = &thread_ring;
@@ -121,6 +134,7 @@ static const struct variant {
 	{ "nop10", loop_nop10 },
 	{ "nop5", loop_nop5 },
 	{ "pun", loop_pun },
+	{ "pair", loop_pair },
 	{ "inline", loop_inline },
 	{ "counter", loop_counter },
 };
