@@ -33,11 +33,17 @@ static struct probe_error *check_options(const struct probe_session_options *o)
 
 	if (o->overwrite && o->kind != PROBE_SESSION_RECORD)
 		return usage("only a session that records has rings to overwrite");
+	if ((o->stack == PROBE_STACK_COPY && o->kind != PROBE_SESSION_RECORD) ||
+		(o->stack == PROBE_STACK_FRAMES && o->kind != PROBE_SESSION_GATHER))
+		return usage("copies of stacks are recorded, return addresses are gathered");
 	if (o->kind != PROBE_SESSION_GATHER)
 		return NULL;
 	if (g->key_count > PROBE_KEYS_MAX)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "a key has at most %d parts", PROBE_KEYS_MAX);
+	if (o->stack == PROBE_STACK_FRAMES && (pairs || g->key_count))
+		return usage("hits are counted by their stacks, and so by no other key, and not in "
+			     "pairs");
 	if (pairs && g->value)
 		return usage("what is gathered of pairs is their time, and no other value");
 	if (pairs && (o->sample_every > 1 || o->sample_rate))
@@ -72,6 +78,16 @@ static struct probe_error *parse_gather(struct asked *asked, const struct probe_
 	return error;
 }
 
+/* A row for each stack: its return addresses, and the site. */
+static void ask_for_stacks(struct asked *asked)
+{
+	asked->stack = true;
+	asked->key_count = BIND_STACK_KEYS;
+	asked->key_string[BIND_STACK_FRAMES] = true;
+	asked->string_count = 1;
+	asked->string_bytes = 8 * ARCH_FRAMES_MAX;
+}
+
 struct probe_error *asked_init(struct asked *asked, const struct probe_session_options *options)
 {
 	struct probe_error *error = check_options(options);
@@ -82,6 +98,8 @@ struct probe_error *asked_init(struct asked *asked, const struct probe_session_o
 		error = parse("the filter", options->filter, &asked->filter);
 	if (!error && options->kind == PROBE_SESSION_GATHER)
 		error = parse_gather(asked, &options->gather);
+	if (!error && options->stack == PROBE_STACK_FRAMES)
+		ask_for_stacks(asked);
 	if (error)
 		asked_deinit(asked);
 	return error;
@@ -148,6 +166,22 @@ static struct probe_error *bind_string(struct binder *b, unsigned int arg, uint8
 	return NULL;
 }
 
+static struct probe_error *bind_stack(struct binder *b)
+{
+	int capture = layout_capture_stack(
+		b->layout, b->site->arch, ARCH_STACK_FRAMES, b->asked->string_bytes);
+	struct arch_expr_node *node = b->bound->nodes + b->used++;
+
+	if (capture < 0)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"call stacks cannot be taken on this machine (%s)", b->site->arch->name);
+	b->bound->key_strings[BIND_STACK_FRAMES] = (uint8_t)capture;
+	*node = (struct arch_expr_node){
+		.kind = ARCH_EXPR_CONST, .wide = true, .value = b->site->pc};
+	b->bound->key_numbers[BIND_STACK_SITE] = (struct arch_expr){node, 1};
+	return NULL;
+}
+
 static struct probe_error *bind_keys(struct binder *b, struct bound_types *types)
 {
 	struct probe_error *error = NULL;
@@ -170,7 +204,9 @@ static struct probe_error *bind_all(
 	const struct asked *asked = b->asked;
 	struct probe_error *error = NULL;
 
-	if (role != PAIR_BEGIN)
+	if (asked->stack)
+		error = bind_stack(b);
+	else if (role != PAIR_BEGIN)
 		error = bind_keys(b, types);
 	if (!error && role == PAIR_NONE) {
 		error = bind_expr(b, asked->value, &b->bound->value);

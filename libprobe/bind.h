@@ -6,11 +6,15 @@
 #include "libprobe/expr.h"
 #include "libprobe/pairs.h"
 
+/* The keys of a session with PROBE_STACK_FRAMES: return addresses, and the site's address. */
+enum { BIND_STACK_FRAMES, BIND_STACK_SITE, BIND_STACK_KEYS };
+
 /* A session's expressions. NULL: there is none. */
 struct asked {
 	struct expr *filter, *value, *match, *match_end;
 	struct expr *keys[PROBE_KEYS_MAX];
 	size_t key_count;
+	bool stack; /* the keys are none of those above, but return addresses and a site */
 	bool key_string[PROBE_KEYS_MAX]; /* is it str(argN)? */
 	uint8_t string_count;
 	uint16_t string_bytes;

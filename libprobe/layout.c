@@ -4,7 +4,12 @@
 
 #include "libprobe/layout.h"
 
-enum { STRING_BYTES_DEFAULT = 256, AGGREGATE_BYTES_MAX = 256 };
+enum {
+	STRING_BYTES_DEFAULT = 256,
+	AGGREGATE_BYTES_MAX = 256,
+	STACK_BYTES_DEFAULT = 8192,
+	STACK_BYTES_MIN = 64
+};
 
 /* Are these bytes mapped as long as the module is? The note may name any address. */
 static bool is_mapped(const struct object *object, uint64_t address, uint64_t size)
@@ -106,6 +111,34 @@ void layout_site_init(
 	site->arch = arch;
 	site->module = module;
 	site->count = arch->parse_args(args, site->specs);
+	site->pc = 0;
+}
+
+int layout_capture_stack(struct layout *layout, const struct arch *arch,
+	enum arch_capture_stack kind, uint16_t bytes)
+{
+	if (!arch->unwind_registers || layout->capture_count == ARCH_ARGS_MAX)
+		return -1;
+	layout->captures[layout->capture_count] =
+		(struct arch_capture){.stack = kind, .bytes_max = bytes};
+	return layout->capture_count++;
+}
+
+/* The registers, and behind them the stack. They come first, so that there is room for them. */
+static void add_stack(struct layout *l, const struct arch *arch, size_t bytes)
+{
+	for (size_t i = 0; i < arch->unwind_count; i++)
+		l->captures[l->capture_count++] = (struct arch_capture){
+			.arg = {.kind = ARCH_ARG_REGISTER,
+				.size = 8,
+				.base = arch->unwind_registers[i].reg,
+				.index = ARCH_REG_NONE,
+				.width = 8}};
+	if (bytes < STACK_BYTES_MIN)
+		bytes = bytes ? STACK_BYTES_MIN : STACK_BYTES_DEFAULT;
+	if (bytes > ARCH_STACK_MAX)
+		bytes = ARCH_STACK_MAX;
+	l->stack = (uint8_t)(1 + layout_capture_stack(l, arch, ARCH_STACK_BYTES, bytes & ~7u));
 }
 
 void layout_init(struct layout *layout, const struct layout_site *site,
@@ -115,6 +148,8 @@ void layout_init(struct layout *layout, const struct layout_site *site,
 	static const struct arch_arg absent = {.kind = ARCH_ARG_UNKNOWN};
 
 	*layout = (struct layout){0};
+	if (options->stack == PROBE_STACK_COPY)
+		add_stack(layout, site->arch, options->stack_bytes);
 	for (size_t i = 0; !wanted && i < site->count; i++)
 		add_arg(layout, site, &site->specs[i], false, options);
 	for (size_t i = 0; i < wanted_count && layout->arg_count < ARCH_ARGS_MAX; i++)
@@ -226,6 +261,21 @@ static struct probe_value number_value(const struct layout_arg *arg, uint64_t wo
 		value.kind = PROBE_VALUE_SIGNED;
 	}
 	return value;
+}
+
+bool layout_read_stack(
+	const struct layout *layout, const uint8_t *record, struct layout_stack *ret)
+{
+	const uint8_t *words = record + sizeof(struct ring_record);
+	size_t at = sizeof(struct ring_record) + 8 * (layout->recorded + layout->checked);
+
+	if (!layout->stack)
+		return false;
+	/* Of all that is bytes, it is the first. */
+	*ret = (struct layout_stack){.registers = (const uint64_t *)(const void *)words,
+		.bytes = record + at,
+		.length = (uint32_t)word_at(words + 8 * (layout->stack - 1))};
+	return true;
 }
 
 size_t layout_read(const struct layout *layout, const uint8_t *record, size_t size,

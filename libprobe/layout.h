@@ -24,6 +24,14 @@ struct layout {
 	uint8_t capture_count;
 	uint8_t recorded; /* captures; the others are for expressions */
 	bool checked;	  /* records hold the word that says which captures could be read */
+	uint8_t stack; /* behind the capture that is a copy of the stack; 0: there is none */
+};
+
+/* A copy of the stack in a record. */
+struct layout_stack {
+	const uint64_t *registers; /* those of arch->unwind_registers */
+	const uint8_t *bytes;	   /* from the stack pointer on */
+	size_t length;
 };
 
 /* A site's arguments as its note has them, parsed. */
@@ -32,6 +40,7 @@ struct layout_site {
 	struct module *module;
 	struct arch_arg specs[ARCH_ARGS_MAX];
 	size_t count;
+	uint64_t pc; /* in the target; for the keys of stacks */
 };
 void layout_site_init(
 	struct layout_site *site, const struct arch *arch, struct module *module, const char *args);
@@ -53,11 +62,22 @@ int layout_capture(struct layout *layout, const struct layout_site *site, unsign
 	bool is_string, uint16_t bytes);
 
 /*
+ * A capture of the stack, of so many bytes, for a key. Its index, or -1 where
+ * there can be none.
+ */
+int layout_capture_stack(struct layout *layout, const struct arch *arch,
+	enum arch_capture_stack kind, uint16_t bytes);
+
+/*
  * Reads a record's arguments; `size` bytes are there, from the fixed header on.
  * Returns the length of the whole record, or 0 where it makes no sense. Bytes
  * of strings point into the record.
  */
 size_t layout_read(const struct layout *layout, const uint8_t *record, size_t size,
 	struct probe_value values[ARCH_ARGS_MAX]);
+
+/* The stack in a record that layout_read() found whole; false where there is none. */
+bool layout_read_stack(
+	const struct layout *layout, const uint8_t *record, struct layout_stack *ret);
 
 #endif

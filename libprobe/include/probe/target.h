@@ -202,9 +202,28 @@ struct probe_gather {
 	const char *match_end; /* of the end, where it is another expression; else NULL */
 };
 
+/* How the call stack of each hit is taken (struct probe_stack). */
+enum probe_stack_kind {
+	PROBE_STACK_NONE,
+	/*
+	 * Of a PROBE_SESSION_RECORD: a copy of the stack's top, which is unwound when
+	 * the record is read, by the call frame information of the files. Code needs no
+	 * frame pointers, files no debug information; needs libdw (elfutils).
+	 */
+	PROBE_STACK_COPY,
+	/*
+	 * Of a PROBE_SESSION_GATHER without keys: hits are counted by the return
+	 * addresses that the chain of frame pointers leads to (probe_session_stack()).
+	 * For programs that were compiled with them all (-fno-omit-frame-pointer).
+	 */
+	PROBE_STACK_FRAMES
+};
+
 /* The strings are borrowed until the session is freed. */
 struct probe_session_options {
 	enum probe_session_kind kind;
+	enum probe_stack_kind stack;
+	uint16_t stack_bytes; /* of a copy, up to 32768; 0: 8192 */
 	struct probe_gather gather; /* of a PROBE_SESSION_GATHER */
 	const char *filter;	    /* only hits for which this is not 0; NULL: all */
 	uint32_t sample_every;	    /* only every so many-th hit on each CPU; 0: all */
@@ -277,6 +296,28 @@ struct probe_row {
 };
 #define PROBE_BUCKETS 1921
 
+/* A function that was being run. Owned by the session; no two of it are the same frame. */
+struct probe_frame {
+	uint64_t ip;	    /* run-time address: of the site, or where a call returns to */
+	const char *module; /* path of the file, or NULL: none, as of code that a JIT made */
+	const char *symbol; /* or NULL */
+	uint64_t offset;    /* of the ip, in the symbol; without one, in the file (link time) */
+};
+
+enum probe_stack_end {
+	PROBE_STACK_WHOLE,
+	PROBE_STACK_TRUNCATED, /* it goes on: the copy ended, or there are too many frames */
+	PROBE_STACK_LOST /* nobody knows how to go on: code without any rules, or a broken stack */
+};
+enum { PROBE_FRAMES_MAX = 127 };
+
+/* The innermost frame comes first; it is that of the site. */
+struct probe_stack {
+	const struct probe_frame *const *frames;
+	size_t count;
+	enum probe_stack_end end;
+};
+
 struct probe_hit {
 	uint64_t time_ns; /* CLOCK_REALTIME */
 	pid_t pid, tid;
@@ -285,6 +326,7 @@ struct probe_hit {
 	uint64_t pc;  /* run-time address of the site */
 	const struct probe_value *args;
 	size_t arg_count;
+	const struct probe_stack *stack; /* with PROBE_STACK_COPY; else NULL */
 };
 
 /*
@@ -345,6 +387,13 @@ int probe_session_fd(const struct probe_session *session);
  */
 PROBE_MUST_CHECK struct probe_error *probe_session_rows(
 	struct probe_session *session, struct probe_row **ret, size_t *count_ret);
+
+/*
+ * The stack of a row, with PROBE_STACK_FRAMES; *ret is valid until the next call
+ * for the session. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_USAGE (it has none).
+ */
+PROBE_MUST_CHECK struct probe_error *probe_session_stack(
+	struct probe_session *session, const struct probe_row *row, struct probe_stack *ret);
 
 /*
  * The values that bucket `index` counts: from *low_ret up to and with *high_ret.

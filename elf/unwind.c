@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Unwinding by .eh_frame.
+ *
+ * libdw could unwind a whole stack by itself (dwfl_getthread_frames()), but it
+ * interprets the call frame instructions of every frame of every stack anew, at
+ * some microseconds each, while the stacks of one probe go through the same few
+ * hundred addresses again and again. So libdw is asked once for each address, and
+ * what it says is kept, in a form that takes some ten nanoseconds to apply.
+ *
+ * libdw is loaded when the first stack is to be unwound: see lines.c.
+ */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/internal.h"
+#include "elf/unwind.h"
+#include "elf/unwind_rules.h"
+
+struct libdw_cfi {
+	void *handle;
+	typeof(dwarf_getcfi_elf) *getcfi_elf;
+	typeof(dwarf_cfi_end) *cfi_end;
+	typeof(dwarf_cfi_addrframe) *cfi_addrframe;
+	typeof(dwarf_frame_info) *frame_info;
+	typeof(dwarf_frame_cfa) *frame_cfa;
+	typeof(dwarf_frame_register) *frame_register;
+};
+
+enum {
+	BUCKETS_FIRST = 64,
+	KNOWN_MAX = 1 << 16 /* addresses; then it begins anew: who has more is no program */
+};
+
+struct unwind {
+	struct libdw_cfi libdw;
+	Dwarf_CFI *cfi; /* NULL where the file has none */
+	/* By address, open addressing; at most half of the buckets are taken. */
+	struct unwind_rules **buckets;
+	size_t bucket_count, known;
+};
+
+static struct probe_error *libdw_load(struct libdw_cfi *libdw)
+{
+	/* POSIX: the value of dlsym() is stored through a void ** for lack of a cast. */
+	const struct {
+		const char *name;
+		void **function;
+	} names[] = {
+		{"dwarf_getcfi_elf", (void **)&libdw->getcfi_elf},
+		{"dwarf_cfi_end", (void **)&libdw->cfi_end},
+		{"dwarf_cfi_addrframe", (void **)&libdw->cfi_addrframe},
+		{"dwarf_frame_info", (void **)&libdw->frame_info},
+		{"dwarf_frame_cfa", (void **)&libdw->frame_cfa},
+		{"dwarf_frame_register", (void **)&libdw->frame_register},
+	};
+
+	/* It stays loaded: the next module needs it again. */
+	libdw->handle = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+	if (!libdw->handle)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"unwinding stacks needs libdw (elfutils), which cannot be loaded: %s",
+			dlerror());
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		*names[i].function = dlsym(libdw->handle, names[i].name);
+		if (!*names[i].function)
+			return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+				"unwinding stacks needs a newer libdw (elfutils), with %s()",
+				names[i].name);
+	}
+	return NULL;
+}
+
+struct probe_error *unwind_open(struct object *object, struct unwind **ret)
+{
+	struct unwind *unwind = calloc(1, sizeof(*unwind));
+	struct probe_error *error;
+
+	if (!unwind)
+		return probe_error_no_memory();
+	error = libdw_load(&unwind->libdw);
+	if (error) {
+		unwind_close(unwind);
+		return error;
+	}
+	unwind->cfi = unwind->libdw.getcfi_elf(object->elf);
+	*ret = unwind;
+	return NULL;
+}
+
+/* ---- What is known already -------------------------------------------------------- */
+
+static void rules_free(struct unwind_rules *rules)
+{
+	if (!rules)
+		return;
+	unwind_rule_deinit(&rules->cfa);
+	for (size_t i = 0; i < UNWIND_REGISTERS; i++)
+		unwind_rule_deinit(&rules->registers[i]);
+	free(rules);
+}
+
+static void forget(struct unwind *unwind)
+{
+	for (size_t i = 0; i < unwind->bucket_count; i++)
+		rules_free(unwind->buckets[i]);
+	free(unwind->buckets);
+	unwind->buckets = NULL;
+	unwind->bucket_count = unwind->known = 0;
+}
+
+void unwind_close(struct unwind *unwind)
+{
+	if (!unwind)
+		return;
+	forget(unwind);
+	if (unwind->cfi)
+		unwind->libdw.cfi_end(unwind->cfi);
+	if (unwind->libdw.handle)
+		dlclose(unwind->libdw.handle);
+	free(unwind);
+}
+
+static struct unwind_rules **bucket_of(
+	struct unwind_rules **buckets, size_t count, uint64_t address)
+{
+	size_t at = (size_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (count - 1);
+
+	while (buckets[at] && buckets[at]->address != address)
+		at = (at + 1) & (count - 1);
+	return &buckets[at];
+}
+
+/* Room for one more; false without memory. */
+static bool make_room(struct unwind *unwind)
+{
+	size_t count = unwind->bucket_count ? 2 * unwind->bucket_count : BUCKETS_FIRST;
+	struct unwind_rules **buckets;
+
+	if (unwind->known >= KNOWN_MAX) {
+		forget(unwind);
+		count = BUCKETS_FIRST;
+	}
+	if (2 * (unwind->known + 1) <= unwind->bucket_count)
+		return true;
+	buckets = calloc(count, sizeof(struct unwind_rules *));
+	if (!buckets)
+		return false;
+	for (size_t i = 0; i < unwind->bucket_count; i++)
+		if (unwind->buckets[i])
+			*bucket_of(buckets, count, unwind->buckets[i]->address) =
+				unwind->buckets[i];
+	free(unwind->buckets);
+	unwind->buckets = buckets;
+	unwind->bucket_count = count;
+	return true;
+}
+
+/* ---- Asking libdw ----------------------------------------------------------------- */
+
+static bool read_rules(const struct libdw_cfi *libdw, Dwarf_Frame *frame, struct unwind_rules *ret)
+{
+	int return_address = libdw->frame_info(frame, NULL, NULL, &ret->is_signal);
+	Dwarf_Op own[3], *ops;
+	size_t count;
+
+	if (return_address < 0 || return_address >= UNWIND_REGISTERS)
+		return false;
+	ret->return_address = (uint8_t)return_address;
+	if (libdw->frame_cfa(frame, &ops, &count) || !unwind_rule_init_cfa(&ret->cfa, ops, count))
+		return false;
+	for (int i = 0; i < UNWIND_REGISTERS; i++) {
+		/* Those that the machine does not have are nobody's. */
+		if (libdw->frame_register(frame, i, own, &ops, &count)) {
+			ops = own;
+			count = 0;
+		}
+		if (!unwind_rule_init(&ret->registers[i], ops, count))
+			return false;
+	}
+	return true;
+}
+
+static struct unwind_rules *ask(const struct unwind *unwind, uint64_t address)
+{
+	struct unwind_rules *rules = calloc(1, sizeof(*rules));
+	Dwarf_Frame *frame = NULL;
+
+	if (!rules)
+		return NULL;
+	rules->address = address;
+	rules->none = !unwind->cfi ||
+		      unwind->libdw.cfi_addrframe(unwind->cfi, address, &frame) != 0 ||
+		      !read_rules(&unwind->libdw, frame, rules);
+	free(frame);
+	return rules;
+}
+
+static const struct unwind_rules *find_rules(struct unwind *unwind, uint64_t address)
+{
+	struct unwind_rules **bucket;
+
+	if (!make_room(unwind))
+		return NULL;
+	bucket = bucket_of(unwind->buckets, unwind->bucket_count, address);
+	if (!*bucket) {
+		*bucket = ask(unwind, address);
+		unwind->known += *bucket != NULL;
+	}
+	return *bucket;
+}
+
+/* ---- Steps ------------------------------------------------------------------------ */
+
+static void compute_register(const struct unwind_rules *rules, size_t reg,
+	const struct unwind_registers *from, uint64_t cfa, const struct unwind_memory *memory,
+	struct unwind_registers *to)
+{
+	const struct unwind_rule *rule = &rules->registers[reg];
+	bool is_known;
+
+	if (rule->how == UNWIND_SAME) {
+		to->values[reg] = from->values[reg];
+		to->known |= from->known & UINT64_C(1) << reg;
+		return;
+	}
+	is_known = unwind_rule_compute(rule, from, cfa, memory, &to->values[reg]);
+	to->known |= (uint64_t)is_known << reg;
+}
+
+enum unwind_status unwind_step(struct unwind *unwind, uint64_t address,
+	const struct unwind_memory *memory, struct unwind_registers *registers, bool *is_signal_ret)
+{
+	const struct unwind_rules *rules = find_rules(unwind, address);
+	struct unwind_registers from = *registers, to = {0};
+	uint64_t cfa;
+
+	if (!rules || rules->none)
+		return UNWIND_NO_RULES;
+	if (rules->registers[rules->return_address].how == UNWIND_UNDEFINED)
+		return UNWIND_OUTERMOST;
+	/* Where the column is no register of its own, the pc is what expressions find there. */
+	if (!(from.known >> rules->return_address & 1)) {
+		from.values[rules->return_address] = from.pc;
+		from.known |= UINT64_C(1) << rules->return_address;
+	}
+	if (!unwind_rule_compute(&rules->cfa, &from, 0, memory, &cfa))
+		return UNWIND_FAILED;
+	for (size_t i = 0; i < UNWIND_REGISTERS; i++)
+		compute_register(rules, i, &from, cfa, memory, &to);
+	if (!(to.known >> rules->return_address & 1))
+		return UNWIND_FAILED;
+	to.pc = to.values[rules->return_address];
+	*registers = to;
+	*is_signal_ret = rules->is_signal;
+	return to.pc ? UNWIND_CALLER : UNWIND_OUTERMOST;
+}
