@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A trace in progress: the sessions of `probectl trace`, their output, and what
- * ends them. cmd_trace.c sets it up, trace_loop.c runs it, trace_report.c tells
- * losses and counts.
+ * ends them. cmd_trace.c reads the command line, trace_setup.c sets it up,
+ * trace_loop.c runs it, trace_output.c takes the hits, trace_tables.c prints what
+ * was gathered, trace_report.c tells losses.
  */
 #ifndef CLI_TRACE_H
 #define CLI_TRACE_H
@@ -15,37 +16,46 @@
 
 #include "cli/trace_comm.h"
 #include "cli/trace_merge.h"
+#include "cli/trace_tracer.h"
 #include "probe/sink.h"
 #include "probe/target.h"
 
 /* What the user asked for. Zero means no limit. */
 struct trace_settings {
-	bool count; /* tables of counts, no lines for hits */
-	bool all;   /* tables hold the probes without hits, however many */
+	bool all; /* tables hold the probes without hits, however many */
 	bool quiet;
 	bool json;
 	uint64_t interval_ns; /* between tables */
 	uint64_t duration_ns;
 	uint64_t hits_max;
+	size_t top; /* rows of a table of text; 0: all */
 };
 
 struct trace_target {
-	bool given; /* by -p: it must be there */
-	struct probe_target *target;
+	bool given;		     /* by -p: it must be there */
+	struct probe_target *target; /* one of the trace's processes */
+	struct trace_tracer *tracer;
 	struct probe_session *session;
-	bool on;	/* the session has been started and not stopped */
-	bool exited;	/* the process is gone; what is in its rings is still to be read */
-	bool broken;	/* its rings could not be read; said once */
-	bool stuck;	/* its probes could not be switched off: hits may go on without end */
-	bool wanted;	/* it waits for us: probe_session_fd() is readable */
-	int pidfd;	/* readable when the process exits; -1 where there is none */
+	bool on;       /* the session has been started and not stopped */
+	bool exited;   /* the process is gone; what is in its rings is still to be read */
+	bool broken;   /* its rings could not be read; said once */
+	bool stuck;    /* its probes could not be switched off: hits may go on without end */
+	bool wanted;   /* it waits for us: probe_session_fd() is readable */
+	int pidfd;     /* readable when the process exits; -1 where there is none */
+	bool unwanted; /* its tracer wants no more of its hits */
+	bool *removed; /* the same of single probes */
+	size_t removed_count;
 	uint64_t *said; /* losses that were told, for each probe */
 	size_t said_count;
 };
 
 struct trace {
 	struct trace_settings settings;
-	struct trace_target *targets;
+	struct trace_tracer *tracers;
+	size_t tracer_count;
+	struct probe_target **processes;
+	size_t process_count;
+	struct trace_target *targets; /* one for each process and tracer */
 	size_t target_count;
 	size_t first; /* whose rings are read first: they take turns, for a round has room
 		       * for so many hits only */
@@ -61,7 +71,8 @@ struct trace {
 	int signal_fd;
 	pid_t child; /* the program that we started, or 0 */
 
-	uint64_t hits; /* lines printed; with settings.count, hits counted */
+	uint64_t hits; /* handed over, to the output or a loaded tracer */
+	bool flight;   /* somebody asks for what the flight recorders hold */
 	bool over;     /* something ended the trace */
 	bool failed;   /* an error was reported: exit status 1 */
 };
@@ -83,13 +94,45 @@ void trace_report_losses(struct trace *trace);
 /* Names the targets whose rings held what made no sense. */
 void trace_report_damage(const struct trace *trace);
 
-/* The sum of all probes' hits. */
+/* The hits of all probes that are only gathered. */
 uint64_t trace_total(const struct trace *trace);
 
-/* The table of counts so far. */
-void trace_report_counts(struct trace *trace);
+/* Has a tracer hits to print, or rows to gather? */
+bool trace_has_output(const struct trace *trace, enum probe_tracer_output output);
 
 /* After a trace of hits: hits and losses of each probe, on stderr. */
 void trace_report_summary(const struct trace *trace);
+
+/* ---- trace_tables.c --------------------------------------------------------- */
+
+/* Time begins: all sessions have been started. */
+void trace_tables_start(struct trace *trace);
+
+/*
+ * What each tracer has gathered: all, or what is new since the last interval.
+ * Loaded tracers are looked at.
+ */
+void trace_tables(struct trace *trace, bool is_interval);
+
+/* ---- trace_output.c --------------------------------------------------------- */
+
+/* Writes what can be written without waiting. */
+void output_flush(struct trace *trace);
+/* No more hits of this target should be taken now. */
+bool output_full(const struct trace_target *target);
+/* Takes one hit; false when no more should be handed over. `data` is the trace. */
+bool output_hit(size_t target, const struct probe_hit *hit, void *data);
+
+/* Loaded tracers: started, asked, ended. */
+PROBE_MUST_CHECK struct probe_error *hosts_start(struct trace *trace);
+void hosts_poll(struct trace *trace);
+void hosts_finish(struct trace *trace);
+
+/* ---- trace_setup.c ---------------------------------------------------------- */
+
+struct trace_options;
+
+/* Runs a trace from its begin to its end. */
+PROBE_MUST_CHECK struct probe_error *trace_command(struct trace_options *options, int *status_ret);
 
 #endif

@@ -14,7 +14,6 @@
  * end of a target, a target that waits for us in dlopen(3), an output that can
  * take more or whose reader went away. Output never blocks (probe/sink.h).
  */
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
@@ -54,43 +53,6 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
 }
 
-/* ---- Output ----------------------------------------------------------------- */
-
-static void output_flush(struct trace *trace)
-{
-	struct probe_error *error = probe_sink_flush(trace->sink);
-
-	if (!error)
-		return;
-	trace->gone = trace->over = true;
-	/* The reader has seen enough (`| head`): no failure. */
-	if (error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE)
-		probe_error_free(error);
-	else
-		trace_fail(trace, error);
-}
-
-/* Prints one hit; false when no more should be handed over now. */
-static bool print_hit(size_t target, const struct probe_hit *hit, void *data)
-{
-	struct trace *trace = data;
-	const struct probe_session_probe *probes;
-	size_t count;
-
-	if (trace->gone || (trace->settings.hits_max && trace->hits >= trace->settings.hits_max))
-		return false;
-	probes = probe_session_probes(trace->targets[target].session, &count);
-	if (hit->probe >= count)
-		return true;
-	probe_sink_hit(trace->sink, hit, &probes[hit->probe],
-		comm_cache_get(trace->comms, hit->pid, hit->tid, hit->time_ns));
-	/* Not "is it over": what is read after the end is printed as well. */
-	if (++trace->hits != trace->settings.hits_max)
-		return true;
-	trace->over = true;
-	return false;
-}
-
 /* ---- Polling ---------------------------------------------------------------- */
 
 static bool visit_hit(const struct probe_hit *hit, void *data)
@@ -107,12 +69,12 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 		}
 		return !merge_full(trace->merge);
 	}
-	if (!print_hit(round->target, hit, trace))
+	if (!output_hit(round->target, hit, trace))
 		return false;
-	if (!probe_sink_full(trace->sink))
+	if (!output_full(&trace->targets[round->target]))
 		return true;
 	output_flush(trace);
-	return !trace->gone && !probe_sink_full(trace->sink);
+	return !trace->gone && !output_full(&trace->targets[round->target]);
 }
 
 /* Switches one target's probes off, and lets it be. */
@@ -136,7 +98,12 @@ static void target_poll(struct round *round)
 	struct trace_target *target = &trace->targets[round->target];
 	size_t before = round->hits;
 	bool more = false;
-	struct probe_error *error = probe_session_poll(target->session, visit_hit, round, &more);
+	struct probe_error *error;
+
+	/* What a flight recorder holds stays there until somebody asks. */
+	error = probe_session_poll(target->session,
+		target->tracer->output == PROBE_TRACER_FLIGHT && !trace->flight ? NULL : visit_hit,
+		round, &more);
 
 	target->wanted = false;
 	if (error) {
@@ -161,19 +128,27 @@ static size_t poll_all(struct trace *trace)
 		struct trace_target *target = &trace->targets[at];
 
 		/* Hits stay in the rings while the output takes none. */
-		if (!target->on || (probe_sink_full(trace->sink) && !target->wanted))
+		if (!target->on || (output_full(target) && !target->wanted))
 			continue;
 		round.target = at;
 		target_poll(&round);
 	}
 	trace->first++;
 	if (trace->merge)
-		merge_drain(trace->merge, print_hit, trace);
-	for (size_t i = 0; i < trace->target_count; i++)
-		any |= trace->targets[i].on;
+		merge_drain(trace->merge, output_hit, trace);
+	/* All that was asked for has been printed. */
+	if (!round.hits)
+		trace->flight = false;
+	for (size_t i = 0; i < trace->target_count; i++) {
+		struct trace_target *target = &trace->targets[i];
+
+		if (target->unwanted || target->tracer->gone)
+			target_stop(trace, target);
+		any |= target->on;
+	}
 	if (!any)
 		trace->over = true;
-	if (trace->settings.count && trace->settings.hits_max &&
+	if (trace_has_output(trace, PROBE_TRACER_ROWS) && trace->settings.hits_max &&
 		trace_total(trace) >= trace->settings.hits_max)
 		trace->over = true;
 	return round.hits;
@@ -190,6 +165,10 @@ static void read_signals(struct trace *trace)
 
 		if (signal == SIGCHLD)
 			continue;
+		if (signal == SIGUSR1) {
+			trace->flight = true;
+			continue;
+		}
 		/* Ctrl-\ is for the program: a JVM prints its threads. */
 		if (signal == SIGQUIT && trace->child)
 			continue;
@@ -199,6 +178,23 @@ static void read_signals(struct trace *trace)
 	}
 }
 
+static size_t fds_needed(const struct trace *trace)
+{
+	return 2 + 2 * trace->target_count + 2 * trace->tracer_count;
+}
+
+/* What a loaded tracer answers, and its pipe while there is something for it. */
+static void wait_for_host(const struct trace_tracer *tracer, struct pollfd fds[2])
+{
+	fds[0] = fds[1] = (struct pollfd){.fd = -1};
+	if (!tracer->host || tracer->gone)
+		return;
+	fds[0] = (struct pollfd){.fd = probe_tracer_host_fd(tracer->host), .events = POLLIN};
+	if (probe_sink_pending(tracer->sink))
+		fds[1] = (struct pollfd){
+			.fd = probe_tracer_host_input(tracer->host), .events = POLLOUT};
+}
+
 /* Sleeps until something happens, or timeout_ns have passed. */
 static void wait_for_events(struct trace *trace, struct pollfd *fds, uint64_t timeout_ns)
 {
@@ -206,7 +202,7 @@ static void wait_for_events(struct trace *trace, struct pollfd *fds, uint64_t ti
 		.tv_sec = (time_t)(timeout_ns / NSEC_PER_SEC),
 		.tv_nsec = (long)(timeout_ns % NSEC_PER_SEC),
 	};
-	struct pollfd *output = &fds[1];
+	struct pollfd *output = &fds[1], *hosts = &fds[2 + 2 * trace->target_count];
 
 	fds[0] = (struct pollfd){.fd = trace->signal_fd, .events = POLLIN};
 	*output = (struct pollfd){.fd = trace->to_file || trace->gone ? -1 : trace->output_fd};
@@ -222,7 +218,9 @@ static void wait_for_events(struct trace *trace, struct pollfd *fds, uint64_t ti
 		its[0].fd = target->exited ? -1 : target->pidfd;
 		its[1].fd = probe_session_fd(target->session);
 	}
-	if (ppoll(fds, 2 + 2 * trace->target_count, &timeout, NULL) <= 0)
+	for (size_t i = 0; i < trace->tracer_count; i++)
+		wait_for_host(&trace->tracers[i], &hosts[2 * i]);
+	if (ppoll(fds, fds_needed(trace), &timeout, NULL) <= 0)
 		return;
 	if (fds[0].revents)
 		read_signals(trace);
@@ -271,7 +269,7 @@ static void timers_run(struct trace *trace, struct timers *timers)
 		timers->losses = now + LOSSES_NS;
 	}
 	if (now >= timers->table && now < timers->end) {
-		trace_report_counts(trace);
+		trace_tables(trace, true);
 		do {
 			timers->table += trace->settings.interval_ns;
 		} while (timers->table <= now);
@@ -307,6 +305,21 @@ static void output_finish(struct trace *trace, struct pollfd *fds)
 	trace->over = true;
 }
 
+/* Makes room in the sinks that are full; a tracer that takes nothing is given up. */
+static void drain_sinks(struct trace *trace, struct pollfd *fds)
+{
+	if (probe_sink_full(trace->sink))
+		output_finish(trace, fds);
+	for (size_t i = 0; i < trace->tracer_count; i++) {
+		struct trace_tracer *tracer = &trace->tracers[i];
+
+		while (tracer->host && !tracer->gone && probe_sink_full(tracer->sink)) {
+			hosts_poll(trace);
+			wait_for_events(trace, fds, NSEC_PER_SEC / 10);
+		}
+	}
+}
+
 /*
  * Prints the hits that were still in the rings when the probes were switched off.
  * Where they could not be, there is no end of them: one look has to do.
@@ -327,9 +340,8 @@ static void drain(struct trace *trace, struct pollfd *fds)
 		}
 		again = true;
 		if (trace->merge)
-			merge_drain(trace->merge, print_hit, trace);
-		if (probe_sink_full(trace->sink))
-			output_finish(trace, fds);
+			merge_drain(trace->merge, output_hit, trace);
+		drain_sinks(trace, fds);
 	} while (round.hits != before && !trace->gone &&
 		 !(trace->settings.hits_max && trace->hits >= trace->settings.hits_max));
 }
@@ -359,6 +371,7 @@ static void trace_loop(struct trace *trace, struct pollfd *fds)
 
 		look_for_exits(trace);
 		hits = poll_all(trace);
+		hosts_poll(trace);
 		timers_run(trace, &timers);
 		if (trace->over)
 			break;
@@ -373,23 +386,25 @@ static void trace_loop(struct trace *trace, struct pollfd *fds)
 
 void trace_run(struct trace *trace)
 {
-	struct pollfd *fds = calloc(2 + 2 * trace->target_count, sizeof(*fds));
+	struct pollfd *fds = calloc(fds_needed(trace), sizeof(*fds));
 
 	if (!fds) {
 		trace_fail(trace, probe_error_no_memory());
 		trace_stop(trace);
 		return;
 	}
+	trace_tables_start(trace);
 	trace_loop(trace, fds);
 	trace_stop(trace);
+	trace->flight = true;
 	if (!trace->gone)
 		drain(trace, fds);
 	trace_report_losses(trace);
 	trace_report_damage(trace);
-	if (trace->settings.count)
-		trace_report_counts(trace);
+	trace_tables(trace, false);
 	probe_sink_end(trace->sink);
 	if (!trace->gone)
 		output_finish(trace, fds);
+	hosts_finish(trace);
 	free(fds);
 }

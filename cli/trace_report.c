@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a trace tells of its probes as a whole: losses, tables of counts, the summary. */
+/* What a trace tells of its probes as a whole: losses, and the summary. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,13 @@ static void rows_merge(struct rows *rows)
 	rows->count = kept;
 }
 
-/* Rows of all probes of all sessions, by hits. False without memory. */
+/* Of tracers that print hits, not of those that gather. */
+static bool is_told(const struct trace_target *target)
+{
+	return target->tracer->output != PROBE_TRACER_ROWS;
+}
+
+/* Rows of all probes whose hits are told one by one, by hits. False without memory. */
 static bool rows_init(struct rows *rows, const struct trace *trace)
 {
 	size_t total = 0, count;
@@ -75,7 +81,7 @@ static bool rows_init(struct rows *rows, const struct trace *trace)
 		const struct probe_session_probe *probes =
 			probe_session_probes(trace->targets[i].session, &count);
 
-		for (size_t k = 0; k < count; k++)
+		for (size_t k = 0; is_told(&trace->targets[i]) && k < count; k++)
 			rows->rows[rows->count++] = (struct row){
 				probes[k].provider, probes[k].name, probes[k].hits, probes[k].lost};
 	}
@@ -157,35 +163,19 @@ uint64_t trace_total(const struct trace *trace)
 		const struct probe_session_probe *probes =
 			probe_session_probes(trace->targets[i].session, &count);
 
-		for (size_t k = 0; k < count; k++)
+		for (size_t k = 0; !is_told(&trace->targets[i]) && k < count; k++)
 			total += probes[k].hits;
 	}
 	return total;
 }
 
-void trace_report_counts(struct trace *trace)
+bool trace_has_output(const struct trace *trace, enum probe_tracer_output output)
 {
-	struct probe_sink_count *counts;
-	struct rows rows;
-	size_t shown;
-
-	if (!rows_init(&rows, trace)) {
-		trace_fail(trace, probe_error_no_memory());
-		return;
+	for (size_t i = 0; i < trace->tracer_count; i++) {
+		if (trace->tracers[i].output == output)
+			return true;
 	}
-	/* A program does not count lines: it gets every probe. */
-	shown = rows_shown(&rows, trace->settings.all || trace->settings.json);
-	counts = calloc(shown + 1, sizeof(*counts));
-	if (counts) {
-		for (size_t i = 0; i < shown; i++)
-			counts[i] = (struct probe_sink_count){
-				rows.rows[i].provider, rows.rows[i].name, rows.rows[i].hits};
-		probe_sink_counts(trace->sink, counts, shown, rows.count - shown);
-	} else {
-		trace_fail(trace, probe_error_no_memory());
-	}
-	free(counts);
-	free(rows.rows);
+	return false;
 }
 
 /* ---- The summary ------------------------------------------------------------ */

@@ -65,9 +65,9 @@ struct trace_tracer {
 	struct probe_sink *sink;	/* where its hits go: the trace's, or the host's */
 	bool gone;			/* it crashed, or wants no more hits */
 
-	struct probe_table *last; /* at the last interval */
+	struct probe_table *last;     /* at the last interval */
 	uint64_t started_ns, last_ns; /* CLOCK_MONOTONIC */
-	char *title;		  /* what was typed, where there are several; else NULL */
+	char *title;		      /* what was typed, where there are several; else NULL */
 };
 
 /*
