@@ -285,17 +285,16 @@ eu_readelf_all()
 		xargs -0 eu-readelf -n
 }
 
-# A sanitizer or a profiler measures something else.
+# Times are noted and decide nothing (make bench has them); a sanitizer or a
+# profiler takes memory of its own.
 if [ -n "$jvm_17" ] && ! grep -qE '__(asan|tsan|ubsan|gcov)_' "$PROBECTL"; then
 	ours=$(best 30 "$PROBECTL" list --json "$jvm_17")
 	theirs=$(best 30 readelf -n "$jvm_17")
-	echo "list --json of libjvm: $ours us; readelf -n: $theirs us"
-	[ "$ours" -le "$theirs" ] || fail "list takes $ours us, readelf -n $theirs us"
+	echo "note: list --json of libjvm: $ours us; readelf -n: $theirs us"
 	if command -v eu-readelf >/dev/null; then
 		ours=$(best 3 "$PROBECTL" list)
 		theirs=$(best 3 eu_readelf_all)
-		echo "list of the system: $ours us; eu-readelf -n: $theirs us"
-		[ "$ours" -le "$theirs" ] || fail "list takes $ours us, eu-readelf -n $theirs us"
+		echo "note: list of the system: $ours us; eu-readelf -n: $theirs us"
 	fi
 	# What was resident at most, once it waits for a reader with all lists in memory.
 	mkfifo "$SCRATCH/fifo"
