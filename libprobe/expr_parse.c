@@ -174,9 +174,7 @@ static struct probe_error *add_binary(struct parser *p, const struct infix *op, 
 {
 	struct expr_node *left = &p->expr->nodes[left_index], *right = last(p);
 
-	if (left->is_string)
-		return not_compared(p, left);
-	if (right->is_string)
+	if (right->is_string) /* a string on the left has met parse_comparison() */
 		return not_compared(p, right);
 	if ((op->kind == ARCH_EXPR_DIV || op->kind == ARCH_EXPR_MOD) &&
 		right->kind == ARCH_EXPR_CONST && !right->value)
