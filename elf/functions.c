@@ -21,6 +21,10 @@
  * The table is read whole at the first look-up (8 bytes for a function), the
  * entries one by one. What is read is believed only as far as the entry found
  * covers the address asked for.
+ *
+ * A static program has no such table: crtbegin.o hands .eh_frame itself to the
+ * unwinder, which sorts it when it is first needed. So is done here, if the file
+ * has section headers.
  */
 #include <elf.h>
 #include <string.h>
@@ -36,9 +40,15 @@ struct cie {
 	uint8_t pointer, lsda; /* encodings; lsda EH_OMIT where there is none */
 };
 
+/* What a search table would say of a function. */
+struct known_fde {
+	uint64_t start, fde;
+};
+
 struct cfi {
-	uint8_t *table; /* NULL where there is none that can be searched */
-	size_t count;	/* its entries */
+	struct known_fde *sorted; /* instead of a table, where the file has none */
+	uint8_t *table;		  /* NULL where there is none that can be searched */
+	size_t count;		  /* entries of one or the other */
 	size_t entry_size;
 	uint8_t encoding;
 	uint64_t address; /* of the table */
@@ -90,20 +100,11 @@ static void cfi_load(struct object *object, struct cfi *cfi)
 	cfi->count = (size_t)size / cfi->entry_size;
 }
 
-static struct cfi *cfi_of(struct object *object)
-{
-	if (!object->cfi) {
-		object->cfi = calloc(1, sizeof(*object->cfi));
-		if (object->cfi && object->eh_frame_hdr_size)
-			cfi_load(object, object->cfi);
-	}
-	return object->cfi;
-}
-
 void cfi_free(struct cfi *cfi)
 {
 	if (!cfi)
 		return;
+	free(cfi->sorted);
 	free(cfi->table);
 	free(cfi);
 }
@@ -113,9 +114,15 @@ static uint64_t cfi_entry(
 	const struct object *object, const struct cfi *cfi, size_t index, uint64_t *fde_ret)
 {
 	size_t at = index * cfi->entry_size;
-	struct bytes bytes =
-		object_bytes(object, cfi->table + at, cfi->entry_size, cfi->address + at);
-	uint64_t start = eh_pointer(&bytes, cfi->encoding, &cfi->bases, NULL);
+	struct bytes bytes;
+	uint64_t start;
+
+	if (cfi->sorted) {
+		*fde_ret = cfi->sorted[index].fde;
+		return cfi->sorted[index].start;
+	}
+	bytes = object_bytes(object, cfi->table + at, cfi->entry_size, cfi->address + at);
+	start = eh_pointer(&bytes, cfi->encoding, &cfi->bases, NULL);
 
 	*fde_ret = eh_pointer(&bytes, cfi->encoding, &cfi->bases, NULL);
 	return start;
@@ -276,17 +283,101 @@ static bool read_fde(struct object *object, uint64_t address, struct object_func
 	return true;
 }
 
+/* ---- Files without a search table ----------------------------------------------- */
+
+static int compare_starts(const void *left, const void *right)
+{
+	const struct known_fde *a = left, *b = right;
+
+	return a->start < b->start ? -1 : a->start > b->start;
+}
+
+/* Adds the FDEs of .eh_frame. False where one cannot be read: it might be any function's. */
+static bool add_fdes(struct object *object, struct cfi *cfi, struct bytes *frames)
+{
+	size_t room = 0;
+
+	while (bytes_left(frames) >= 4) {
+		uint64_t address = bytes_here(frames), length = bytes_unsigned(frames, 4);
+		struct object_function function;
+		size_t start;
+
+		if (length == 0xffffffff)
+			length = bytes_unsigned(frames, 8);
+		if (!length) /* the terminator */
+			break;
+		start = frames->at;
+		if (bytes_unsigned(frames, 4) != 0) { /* no CIE */
+			if (!read_fde(object, address, &function))
+				return false;
+			if (cfi->count == room) {
+				struct known_fde *more = reallocarray(
+					cfi->sorted, room ? 2 * room : 256, sizeof(*more));
+
+				if (!more)
+					return false;
+				cfi->sorted = more;
+				room = room ? 2 * room : 256;
+			}
+			/* Of what the linker left out, the start is 0. */
+			if (function.range.start)
+				cfi->sorted[cfi->count++] =
+					(struct known_fde){function.range.start, address};
+		}
+		frames->at = start;
+		bytes_skip(frames, length);
+	}
+	return !frames->failed && cfi->sorted;
+}
+
+static void cfi_sort(struct object *object, struct cfi *cfi)
+{
+	AUTO_FREE uint8_t *data = NULL;
+	struct bytes frames;
+	GElf_Shdr section;
+
+	if (object->type == ET_REL || object->machine == EM_ARM || object->eh_frame_hdr_size ||
+		!object_section(object, ".eh_frame", &section) ||
+		section.sh_size > object->file_size)
+		return;
+	data = malloc((size_t)section.sh_size + 1);
+	if (!data || object_read(object, section.sh_addr, data, (size_t)section.sh_size) !=
+			     section.sh_size)
+		return;
+	frames = object_bytes(object, data, (size_t)section.sh_size, section.sh_addr);
+	if (add_fdes(object, cfi, &frames)) {
+		qsort(cfi->sorted, cfi->count, sizeof(*cfi->sorted), compare_starts);
+		return;
+	}
+	free(cfi->sorted);
+	cfi->sorted = NULL;
+	cfi->count = 0;
+}
+
+static struct cfi *cfi_of(struct object *object)
+{
+	if (object->cfi)
+		return object->cfi;
+	object->cfi = calloc(1, sizeof(*object->cfi));
+	if (object->cfi && object->eh_frame_hdr_size)
+		cfi_load(object, object->cfi);
+	else if (object->cfi)
+		cfi_sort(object, object->cfi);
+	return object->cfi;
+}
+
 /*
  * What may be said of the exception table of a function that no FDE describes.
  * With a search table, the unwinder stops at such a function, and nothing lands
- * in it. Without one, frames may be registered by other means: crtbegin.o of a
- * static program registers .eh_frame itself, and 32-bit ARM has .ARM.exidx.
+ * in it. Without one, frames may be registered by other means: by crtbegin.o, where
+ * there are no section headers that would lead to them, and 32-bit ARM has
+ * .ARM.exidx.
  */
 static uint64_t lsda_without_fde(struct object *object)
 {
 	GElf_Shdr section;
 
-	if (object->cfi && object->cfi->table)
+	if (object->cfi && (object->cfi->table || object->cfi->sorted))
 		return 0;
 	if (object->machine == EM_ARM || !object->section_table ||
 		object_section(object, ".eh_frame", &section))
@@ -299,7 +390,7 @@ bool object_function_at(struct object *object, uint64_t address, struct object_f
 	struct cfi *cfi = cfi_of(object);
 	uint64_t fde;
 
-	if (cfi && cfi->table && cfi_search(object, cfi, address, &fde)) {
+	if (cfi && cfi->count && cfi_search(object, cfi, address, &fde)) {
 		struct object_function found;
 
 		if (!read_fde(object, fde, &found)) {

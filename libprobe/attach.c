@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "libprobe/attach.h"
+#include "libprobe/clock.h"
 #include "libprobe/memory.h"
 #include "libprobe/orphans.h"
 #include "libprobe/procfs.h"
@@ -41,6 +42,7 @@ struct probe_error *attach_session(struct attach *attach)
 		.id = c->registry.next_session++,
 		.owner = getpid(), /* also of a persistent one, until it is committed */
 		.owner_start = procfs_start_time(getpid()),
+		.stamp = clock_monotonic_ns(),
 		.cpus = sysconf(_SC_NPROCESSORS_CONF),
 	};
 	struct data_header header = {.magic = DATA_MAGIC, .session = session.id, .guard = 1};

@@ -50,6 +50,7 @@ struct attach {
 	uint32_t first_site; /* what the records of selection->sites[0] call their site */
 	uint32_t session;    /* 0 until it is created; else one that is there already */
 	bool is_gate;	     /* the stubs wait for the controller (struct probe_gate) */
+	uint64_t gate_offset; /* of that struct in the session's data */
 	uint64_t gate_unless;
 	bool persistent;
 	struct data_needs needs; /* of a new session, beside counters */

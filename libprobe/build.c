@@ -88,7 +88,7 @@ static struct arch_stub describe(const struct attach *a, size_t i)
 		.rings_shift = session->rings_shift,
 		.ring_bytes = session->ring_bytes,
 		.site = a->first_site + i,
-		.gate = session->data + DATA_GATE_OFFSET,
+		.gate = session->data + a->gate_offset,
 		.gate_unless = a->gate_unless,
 		.may_call_kernel = true,
 	};

@@ -115,6 +115,36 @@ static struct probe_error *check_target(struct change *c)
 	return NULL;
 }
 
+/*
+ * What was read of a process, and is about to be written, is right only for the
+ * program that it was (execve(2)).
+ */
+static struct probe_error *check_program(const struct change *change)
+{
+	return memory_is_there(change->mem)
+		       ? NULL
+		       : probe_error_new(PROBE_ERROR_NOT_FOUND,
+				 "process %d has become another program meanwhile, or has ended",
+				 change->pid);
+}
+
+/* A target is one program: the first that was looked at. */
+static struct probe_error *open_memory(struct change *change)
+{
+	struct probe_target *target = change->target;
+	struct probe_error *error = NULL;
+
+	if (target->mem < 0)
+		error = memory_open(change->pid, &target->mem);
+	if (error)
+		return error;
+	change->mem = fcntl(target->mem, F_DUPFD_CLOEXEC, 0);
+	if (change->mem < 0)
+		return probe_error_system(
+			errno, "cannot open the memory of process %d", change->pid);
+	return check_program(change);
+}
+
 struct probe_error *change_begin(struct probe_target *target, struct change *ret)
 {
 	struct probe_error *error;
@@ -124,7 +154,7 @@ struct probe_error *change_begin(struct probe_target *target, struct change *ret
 	if (!error && procfs_start_time(ret->pid) != target->start_time)
 		error = probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", target->pid);
 	if (!error)
-		error = memory_open(ret->pid, &ret->mem);
+		error = open_memory(ret);
 	if (!error)
 		error = maps_read(ret->pid, &ret->maps);
 	if (!error)
@@ -191,6 +221,10 @@ struct probe_error *change_stop(struct change *change)
 	let_run(change);
 	error = control_stop(change->pid, &change->control);
 	change->stopped = !error;
+	if (!error)
+		error = check_program(change);
+	if (error)
+		change_resume(change);
 	return error;
 }
 
@@ -231,9 +265,11 @@ struct probe_error *change_run(
 		change->control = change->target->control;
 	if (error)
 		return error;
-	if (change->filtered && !change->filter_allows)
+	error = check_program(change);
+	if (!error && change->filtered && !change->filter_allows) {
 		error = seccomp_check(change->pid, change->control.threads[0].tid);
-	change->filter_allows = !error;
+		change->filter_allows = !error;
+	}
 	if (!error)
 		error = run_stopped(change, what, calls, count);
 	if (borrow)
@@ -407,7 +443,7 @@ static struct probe_error *map_arena(
 	if (!r->home) {
 		r->home = arena.start;
 		r->guard = arena.start + arena.size - SPACE_PAGE;
-		error = memory_write_data(change->pid, r->guard, &one, sizeof(one));
+		error = memory_write_code(change->mem, r->guard, &one, sizeof(one));
 	}
 	return error ? error : reread_maps(change);
 }

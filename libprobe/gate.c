@@ -19,7 +19,6 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,24 +27,34 @@
 #include "libprobe/threads.h"
 
 static const char state_function[] = "_dl_debug_state", state_variable[] = "_r_debug";
+static const char exec_function[] = "execve";
 
 /* ---- In the target ----------------------------------------------------------------- */
 
-static struct module *find_loader(struct change *change)
+/*
+ * The module of a function, and its address there. execve() is libc's, which also
+ * has the environment: others may wrap it.
+ */
+static struct module *find_function(struct change *change, const char *name, uint64_t *ret)
 {
-	for (size_t i = 0; i < change->modules.count; i++)
-		if (threads_is_loader(&change->modules.items[i]))
-			return &change->modules.items[i];
+	for (size_t i = 0; i < change->modules.count; i++) {
+		struct module *m = &change->modules.items[i];
+		uint64_t size, value;
+
+		if (!m->object || (name == exec_function &&
+					  !object_symbol(m->object, "__environ", 9, &value, &size)))
+			continue;
+		if (object_symbol(m->object, name, strlen(name), ret, &size))
+			return m;
+	}
 	return NULL;
 }
 
-struct probe_error *gate_attach(
-	struct change *change, uint32_t session, const struct probe_request *request)
+struct probe_error *gate_attach(struct change *change, uint32_t session,
+	const struct probe_request *request, enum gate_place place, bool children)
 {
-	struct module *loader = find_loader(change);
 	struct sdt_note note = {.provider = plan_entry_provider, .name = "gate", .args = ""};
-	struct select_probe probe = {
-		.module = loader, .provider = note.provider, .name = note.name, .site_count = 1};
+	struct select_probe probe = {.provider = note.provider, .name = note.name, .site_count = 1};
 	struct select_site site = {.note = &note};
 	struct selection selection = {
 		.probes = &probe, .probe_count = 1, .sites = &site, .site_count = 1};
@@ -54,19 +63,24 @@ struct probe_error *gate_attach(
 		.request = request,
 		.session = session,
 		.is_gate = true,
+		.follow_children = children,
+		.gate_offset = place == GATE_EXEC ? DATA_EXEC_GATE_OFFSET : DATA_GATE_OFFSET,
 		.fd = -1};
 	struct probe_report report = {0};
 	struct probe_error *error;
 	uint64_t size, variable;
 
-	if (!loader || !object_symbol(loader->object, state_function, strlen(state_function),
-			       &note.pc, &size))
+	probe.module = find_function(
+		change, place == GATE_EXEC ? exec_function : state_function, &note.pc);
+	if (!probe.module)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"process %d has no dynamic loader whose libraries could be followed",
 			change->pid);
-	site.pc = probe.key = note.pc + loader->bias;
-	if (object_symbol(loader->object, state_variable, strlen(state_variable), &variable, &size))
-		attach.gate_unless = variable + loader->bias + offsetof(struct r_debug, r_state);
+	site.pc = probe.key = note.pc + probe.module->bias;
+	if (place == GATE_LIBRARIES && object_symbol(probe.module->object, state_variable,
+					       strlen(state_variable), &variable, &size))
+		attach.gate_unless =
+			variable + probe.module->bias + offsetof(struct r_debug, r_state);
 	error = attach_all(&attach, &report);
 	probe_report_deinit(&report);
 	attach_deinit(&attach);
@@ -111,15 +125,12 @@ static void *wait_for_threads(void *data)
 	return NULL;
 }
 
-struct probe_error *gate_open(struct gate *gate, struct probe_gate *shared)
+struct probe_error *gate_open(struct gate *gate, struct probe_gate *shared, int event)
 {
 	sigset_t all, old;
 	int err;
 
-	*gate = (struct gate){.shared = shared};
-	gate->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (gate->event < 0)
-		return probe_error_system(errno, "cannot make an event descriptor");
+	*gate = (struct gate){.shared = shared, .event = event};
 	/* Signals are for the caller's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -144,6 +155,20 @@ bool gate_take(struct gate *gate)
 	return gate->taken != atomic_load(shared_word(&gate->shared->released));
 }
 
+uint32_t gate_waiting(const struct gate *gate)
+{
+	return gate->taken - atomic_load(shared_word(&gate->shared->released));
+}
+
+void gate_arm(struct gate *gate, bool armed)
+{
+	if (!gate->shared)
+		return;
+	atomic_store(shared_word(&gate->shared->armed), armed);
+	if (!armed && gate_take(gate))
+		gate_release(gate);
+}
+
 void gate_release(struct gate *gate)
 {
 	atomic_store(shared_word(&gate->shared->released), gate->taken);
@@ -164,7 +189,5 @@ void gate_close(struct gate *gate)
 	}
 	gate_take(gate);
 	gate_release(gate);
-	close(gate->event);
 	gate->shared = NULL;
-	gate->event = -1;
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Following the libraries that a target opens: a stub at the function that its
- * loader calls for debuggers, whenever its list of libraries has changed and
- * before their constructors run, holds the thread until this process has
- * probed what is new.
+ * Following what a target does: a stub holds its thread until this process has
+ * done what has to be done first.
+ *
+ * - Libraries that are opened: at the function that the loader calls for
+ *   debuggers, whenever its list of libraries has changed and before their
+ *   constructors run.
+ * - Programs that are started: at libc's execve(), see libprobe/launch.h.
  */
 #ifndef LIBPROBE_GATE_H
 #define LIBPROBE_GATE_H
@@ -16,27 +19,41 @@
 
 struct gate {
 	struct probe_gate *shared; /* in the session's data; NULL: there is no gate */
-	int event;		   /* readable when a thread waits, or -1 */
+	int event;		   /* readable when a thread waits; borrowed */
 	pthread_t waiter;	   /* turns the futex into that descriptor */
 	bool waiting, ending;
 	uint32_t taken; /* the last number that gate_take() has seen */
 };
 
-/*
- * Puts the gate's stub into a session, with the target's state read and
- * locked. Errors: PROBE_ERROR_UNSUPPORTED (the loader has no such function, as
- * in a static program), and those of attaching.
- */
-PROBE_MUST_CHECK struct probe_error *gate_attach(
-	struct change *change, uint32_t session, const struct probe_request *request);
+enum gate_place {
+	GATE_LIBRARIES, /* in the loader */
+	GATE_EXEC	/* in libc */
+};
 
-/* Begins to wait at the gate in this process's mapping of the session's data. */
-PROBE_MUST_CHECK struct probe_error *gate_open(struct gate *gate, struct probe_gate *shared);
+/*
+ * Puts a gate's stub into a session, with the target's state read and locked.
+ * With `children`, forked children are held there as well.
+ * Errors: PROBE_ERROR_UNSUPPORTED (there is no such function, as in a static
+ * program), PROBE_ERROR_REFUSED, and those of attaching.
+ */
+PROBE_MUST_CHECK struct probe_error *gate_attach(struct change *change, uint32_t session,
+	const struct probe_request *request, enum gate_place place, bool children);
+
+/*
+ * Begins to wait at the gate in this process's mapping of the session's data.
+ * `event` is an eventfd(2), which does not block; gates may share it.
+ */
+PROBE_MUST_CHECK struct probe_error *gate_open(
+	struct gate *gate, struct probe_gate *shared, int event);
 
 /* Is a thread waiting? Takes the descriptor's readiness away. */
 bool gate_take(struct gate *gate);
+/* How many threads wait that gate_take() has seen. */
+uint32_t gate_waiting(const struct gate *gate);
 /* Lets the threads go that gate_take() has seen. */
 void gate_release(struct gate *gate);
+/* While a gate is shut off, nobody is held, and who was is let go. */
+void gate_arm(struct gate *gate, bool armed);
 /* Lets everyone go from now on, and ends the waiter. */
 void gate_close(struct gate *gate);
 

@@ -107,3 +107,11 @@ struct probe_error *memory_open(pid_t pid, int *fd_ret)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
 	return probe_error_system(errno, "%s", path);
 }
+
+bool memory_is_there(int fd)
+{
+	char byte;
+
+	/* Whether anything is mapped at 0 does not matter: that would be an error, or a byte. */
+	return pread(fd, &byte, 1, 0) != 0;
+}

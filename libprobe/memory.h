@@ -38,4 +38,10 @@ PROBE_MUST_CHECK struct probe_error *memory_write_code(
 	int fd, uint64_t address, const void *buffer, size_t size);
 PROBE_MUST_CHECK struct probe_error *memory_open(pid_t pid, int *fd_ret);
 
+/*
+ * Is the memory that a descriptor stands for still that of a process? After
+ * execve(2), or the end of the process, it is not.
+ */
+bool memory_is_there(int fd);
+
 #endif

@@ -44,6 +44,7 @@ struct reg_session {
 	int32_t owner; /* pid of the controller, as it sees itself; 0 if persistent */
 	uint32_t cpus;
 	uint64_t owner_start; /* its start time, in clock ticks since boot */
+	uint64_t stamp; /* tells it from every other session, also those of other programs */
 	uint64_t data, data_size;
 	uint64_t slots; /* addresses in the target, within data */
 	uint64_t rings;
@@ -142,8 +143,9 @@ struct data_header {
 enum {
 	REGISTRY_PAGE = 4096,
 	/* In the first page of the data: */
-	DATA_GATE_OFFSET = 64, /* struct probe_gate */
-	DATA_RATE_OFFSET = 128 /* u64: see arch_stub.rate_word */
+	DATA_GATE_OFFSET = 64,	/* struct probe_gate: where libraries are opened */
+	DATA_RATE_OFFSET = 128, /* u64: see arch_stub.rate_word */
+	DATA_EXEC_GATE_OFFSET = 192 /* struct probe_gate: at execve() */
 };
 #define DATA_MAGIC UINT64_C(0x31617461646f7270) /* "prodata1" */
 #define DATA_NAME "probectl"			/* of the memfds: shown in /proc/PID/maps */

@@ -56,6 +56,18 @@ struct probe_error *rings_open(int fd, const struct reg_session *session, struct
 	return NULL;
 }
 
+void rings_discharge(struct rings *rings)
+{
+	uint64_t offset = rings->layout.rings - rings->layout.data;
+
+	if (!rings->count)
+		return;
+	rings->count = 0;
+	/* Both are multiples of the page size. */
+	madvise(rings->base + offset, (uint64_t)2 * rings->layout.cpus << rings->layout.rings_shift,
+		MADV_REMOVE);
+}
+
 void rings_close(struct rings *rings)
 {
 	if (rings->base)

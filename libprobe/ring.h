@@ -35,6 +35,12 @@ PROBE_MUST_CHECK struct probe_error *rings_open(
 	int fd, const struct reg_session *session, struct rings *ret);
 void rings_close(struct rings *rings);
 
+/*
+ * Gives back the memory of the rings, not that of the counters: nobody writes records
+ * there any more, and all have been read.
+ */
+void rings_discharge(struct rings *rings);
+
 /* Sums of a probe's counters. */
 uint64_t rings_hits(const struct rings *rings, uint32_t slot);
 uint64_t rings_lost(const struct rings *rings, uint32_t slot);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Attached sessions: they belong to this process and end with it. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "libprobe/attach.h"
 #include "libprobe/clock.h"
 #include "libprobe/gather.h"
+#include "libprobe/memory.h"
 #include "libprobe/procfs.h"
 #include "libprobe/recorder.h"
 #include "libprobe/ring.h"
@@ -179,6 +182,18 @@ static struct probe_error *start(
 }
 
 /*
+ * A process that becomes another program, or ends, while its libraries are being
+ * probed: what the session has counted and recorded up to then is there.
+ */
+static struct probe_error *unless_replaced(const struct probe_session *s, struct probe_error *error)
+{
+	if (s->target->mem < 0 || memory_is_there(s->target->mem))
+		return error;
+	probe_error_free(error);
+	return NULL;
+}
+
+/*
  * Probes what the target has opened since. One pass per call: more may have
  * come meanwhile, but its thread then waits at the gate.
  */
@@ -188,9 +203,14 @@ static struct probe_error *follow(struct probe_session *s)
 	struct probe_error *error;
 	struct change c;
 
+	/*
+	 * A child of vfork(2) that waits at the gate would keep its parent from being
+	 * stopped. Programs that start now are found a little later.
+	 */
+	gate_arm(&s->exec_gate, false);
 	error = change_begin(s->target, &c);
 	if (error)
-		return error;
+		return unless_replaced(s, error);
 	/* What is refused is told in the session's report: nobody could say --keep-going. */
 	s->request.keep_going = true;
 	error = select_probes(&c.modules, s->patterns, s->request.pattern_count, &selection);
@@ -201,29 +221,47 @@ static struct probe_error *follow(struct probe_session *s)
 	}
 	selection_deinit(&selection);
 	change_end(&c);
-	return error;
+	gate_arm(&s->exec_gate, true);
+	return error ? unless_replaced(s, error) : NULL;
 }
 
-/* A static program has no loader, and opens no libraries. */
-static struct probe_error *start_following(struct probe_session *s)
+/* What has no such place (a static program) does not go through it. */
+static struct probe_error *start_gate(
+	struct probe_session *s, struct gate *gate, enum gate_place place, size_t offset)
 {
 	struct probe_error *error;
 	struct change c;
 
 	error = change_begin(s->target, &c);
 	if (error)
-		return error;
-	error = gate_attach(&c, s->id, &s->request);
+		return unless_replaced(s, error);
+	error = gate_attach(
+		&c, s->id, &s->request, place, place == GATE_EXEC && s->options.follow_children);
 	change_end(&c);
-	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
+	if (error &&
+		(error->code == PROBE_ERROR_UNSUPPORTED || error->code == PROBE_ERROR_REFUSED)) {
 		probe_error_free(error);
 		return NULL;
 	}
-	if (!error)
-		error = gate_open(
-			&s->gate, (struct probe_gate *)(s->rings.base + DATA_GATE_OFFSET));
+	return error ? unless_replaced(s, error)
+		     : gate_open(gate, (struct probe_gate *)(s->rings.base + offset), s->event);
+}
+
+static struct probe_error *start_following(struct probe_session *s)
+{
+	struct probe_error *error = NULL;
+
+	s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->event < 0)
+		return probe_error_system(errno, "cannot make an event descriptor");
+	if (s->options.follow_libraries)
+		error = start_gate(s, &s->gate, GATE_LIBRARIES, DATA_GATE_OFFSET);
+	if (!error && s->options.follow_programs)
+		error = start_gate(s, &s->exec_gate, GATE_EXEC, DATA_EXEC_GATE_OFFSET);
+	if (error || !s->options.follow_libraries)
+		return error;
 	/* A library may have come before the gate was there. */
-	return error ? error : follow(s);
+	return follow(s);
 }
 
 struct probe_error *probe_session_start(struct probe_target *target,
@@ -238,6 +276,7 @@ struct probe_error *probe_session_start(struct probe_target *target,
 		return probe_error_no_memory();
 	s->target = target;
 	s->data = -1;
+	s->event = -1;
 	clock_init(&s->clock);
 	error = copy_request(s, request, options);
 	if (!error)
@@ -246,7 +285,7 @@ struct probe_error *probe_session_start(struct probe_target *target,
 		error = start(s, &c, report);
 		change_end(&c);
 	}
-	if (!error && options->follow_libraries) {
+	if (!error && (options->follow_libraries || options->follow_programs)) {
 		error = start_following(s);
 		if (error)
 			probe_error_free(probe_session_stop(s));
@@ -262,6 +301,11 @@ struct probe_error *probe_session_start(struct probe_target *target,
 const struct probe_report *probe_session_report(const struct probe_session *session)
 {
 	return &session->report;
+}
+
+bool probe_session_matched(const struct probe_session *session, size_t pattern)
+{
+	return pattern < session->request.pattern_count && session->matched[pattern];
 }
 
 size_t probe_session_unmatched(const struct probe_session *session)
@@ -412,8 +456,14 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 	bool any = !session->options.overwrite && read_rings(session, visit, data);
 
 	update_counts(session);
+	if (session->stopped && !any && !session->options.overwrite)
+		rings_discharge(&session->rings);
 	if (more_ret)
 		*more_ret = any;
+	if (!session->stopped && gate_take(&session->exec_gate))
+		launch_catch(&session->launches, session->target->pid,
+			session->options.follow_children, &session->exec_gate,
+			session->rings.layout.data + DATA_EXEC_GATE_OFFSET);
 	if (!session->stopped && gate_take(&session->gate)) {
 		error = follow(session);
 		gate_release(&session->gate);
@@ -428,7 +478,12 @@ uint64_t probe_session_damaged(const struct probe_session *session)
 
 int probe_session_fd(const struct probe_session *session)
 {
-	return session->gate.shared ? session->gate.event : -1;
+	return session->gate.shared || session->exec_gate.shared ? session->event : -1;
+}
+
+struct probe_target *probe_session_launched(struct probe_session *session)
+{
+	return launch_take(&session->launches);
 }
 
 const struct probe_session_probe *probe_session_probes(
@@ -452,7 +507,7 @@ static struct probe_error *stop_in(const struct probe_session *s, struct probe_t
 		return error;
 	session = registry_session(&c.registry, s->id);
 	/* The program may have become another one, or somebody has repaired it. */
-	if (session && session->data == s->rings.layout.data) {
+	if (session && session->stamp == s->rings.layout.stamp) {
 		session->flags |= REG_SESSION_RETIRED;
 		for (size_t i = 0; i < c.registry.probe_count; i++)
 			if (c.registry.probes[i].session == s->id)
@@ -485,13 +540,22 @@ static void stop_in_children(const struct probe_session *s, pid_t pid)
 	free(children);
 }
 
+static void close_gates(struct probe_session *s)
+{
+	gate_close(&s->exec_gate);
+	gate_close(&s->gate);
+	if (s->event >= 0)
+		close(s->event);
+	s->event = -1;
+}
+
 struct probe_error *probe_session_stop(struct probe_session *session)
 {
 	struct probe_error *error;
 
 	if (session->stopped)
 		return NULL;
-	gate_close(&session->gate);
+	close_gates(session);
 	error = stop_in(session, session->target);
 	/* From here on, children that were forked with the code run none of it. */
 	if (session->rings.base)
@@ -511,7 +575,8 @@ void probe_session_free(struct probe_session *session)
 {
 	if (!session)
 		return;
-	gate_close(&session->gate);
+	close_gates(session);
+	launches_deinit(&session->launches);
 	probe_report_deinit(&session->report);
 	rings_close(&session->rings);
 	if (session->data >= 0)

@@ -7,6 +7,7 @@
 #include "libprobe/attach.h"
 #include "libprobe/clock.h"
 #include "libprobe/gate.h"
+#include "libprobe/launch.h"
 #include "libprobe/layout.h"
 #include "libprobe/ring.h"
 #include "libprobe/view.h"
@@ -34,7 +35,9 @@ struct probe_session {
 	bool *matched;
 	uint32_t id;
 	bool stopped;
-	struct gate gate;
+	int event; /* an eventfd(2) that both gates raise, or -1 */
+	struct gate gate, exec_gate;
+	struct launches launches;
 	struct probe_report report; /* of libraries that were opened later */
 	struct clock clock;
 	struct rings rings;

@@ -55,7 +55,7 @@ static bool next_stop(pid_t pid, int *status_ret)
 
 	for (;;) {
 		if (ptrace(PTRACE_SYSCALL, pid, NULL, (long)deliver) < 0 ||
-			waitpid(pid, status_ret, __WALL) != pid || !WIFSTOPPED(*status_ret))
+			control_wait(pid, status_ret, 0) != pid)
 			return false;
 		if (WSTOPSIG(*status_ret) == (SIGTRAP | 0x80) || *status_ret >> 16)
 			return true;
@@ -87,7 +87,7 @@ static bool has_glibc_loader(pid_t pid)
 		struct module *m = &modules.items[i];
 		uint64_t value, size;
 
-		found = threads_is_loader(m) &&
+		found = threads_is_loader(m) && object_is_64bit(m->object) &&
 			object_symbol(m->object, "_dl_allocate_tls", 16, &value, &size);
 	}
 	probe_error_free(error);
@@ -123,21 +123,12 @@ static bool follow_loader(struct probe_target *target, struct user_regs_struct *
 	return false;
 }
 
-/* From the seized child to a held program. */
-static struct probe_error *run_to_hold(struct probe_target *target, const char *name, int failed)
+struct probe_error *spawn_hold(struct probe_target *target, const char *name)
 {
 	struct control *control = &target->control;
 	struct user_regs_struct regs;
-	int status, err = 0;
+	int status;
 
-	/* Up to the event of execve, and then to its return. */
-	do {
-		if (!next_stop(target->pid, &status)) {
-			if (read(failed, &err, sizeof(err)) != sizeof(err))
-				err = ECHILD;
-			return probe_error_system(err, "%s", name);
-		}
-	} while (status >> 16 != PTRACE_EVENT_EXEC);
 	if (!next_stop(target->pid, &status) ||
 		ptrace(PTRACE_GETREGS, target->pid, NULL, &regs) < 0)
 		return probe_error_new(PROBE_ERROR_STATE, "%s has ended at once", name);
@@ -153,6 +144,22 @@ static struct probe_error *run_to_hold(struct probe_target *target, const char *
 	target->held = true;
 	target->start_time = procfs_start_time(target->pid);
 	return NULL;
+}
+
+/* From the seized child to a held program. */
+static struct probe_error *run_to_hold(struct probe_target *target, const char *name, int failed)
+{
+	int status, err = 0;
+
+	/* Up to the event of execve. */
+	do {
+		if (!next_stop(target->pid, &status)) {
+			if (read(failed, &err, sizeof(err)) != sizeof(err))
+				err = ECHILD;
+			return probe_error_system(err, "%s", name);
+		}
+	} while (status >> 16 != PTRACE_EVENT_EXEC);
+	return spawn_hold(target, name);
 }
 
 static struct probe_error *start_child(
@@ -194,6 +201,7 @@ struct probe_error *probe_target_spawn(char *const argv[], struct probe_target *
 
 	if (!target)
 		return probe_error_no_memory();
+	target->mem = -1;
 	if (pipe2(go, O_CLOEXEC) < 0 || pipe2(failed, O_CLOEXEC) < 0)
 		error = probe_error_system(errno, "cannot make a pipe");
 	if (!error)
@@ -227,9 +235,12 @@ void probe_target_close(struct probe_target *target)
 	if (!target)
 		return;
 	if (target->held) {
-		kill(target->pid, SIGKILL);
+		if (target->spawned)
+			kill(target->pid, SIGKILL);
 		control_resume(&target->control);
 	}
+	if (target->mem >= 0)
+		close(target->mem);
 	while (target->texts) {
 		struct target_text *text = target->texts;
 

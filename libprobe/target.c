@@ -55,6 +55,7 @@ struct probe_error *probe_target_open(pid_t pid, const char *exe, struct probe_t
 	target = calloc(1, sizeof(*target));
 	if (!target)
 		return probe_error_no_memory();
+	target->mem = -1;
 	target->pid = pid;
 	target->start_time = start;
 	*ret = target;

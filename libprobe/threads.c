@@ -80,6 +80,7 @@ void threads_model(struct probe_target *target, struct modules *modules, struct 
 		ret->has_tp &&
 		read_variable(target->pid, modules, "__rseq_size", &size, sizeof(size)) && size &&
 		read_variable(target->pid, modules, "__rseq_offset", &offset, sizeof(offset)) &&
-		offset > -OFFSET_MAX && offset < OFFSET_MAX;
+		/* A loader at work sets the size first; 0 is where the thread's id would be. */
+		offset && offset > -OFFSET_MAX && offset < OFFSET_MAX;
 	ret->rseq_offset = offset;
 }

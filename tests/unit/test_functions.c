@@ -476,6 +476,11 @@ static void assembled(void **state)
 			check_assembled(path);
 		else
 			print_message("skipped: cannot link with %s\n", linkers[i]);
+		/* As static programs are: without a search table. */
+		if (run("cc -static -nostdlib -Wl,--no-eh-frame-hdr -e described -fuse-ld=%s "
+			"-o %s %s 2> /dev/null",
+			    linkers[i], path, source))
+			check_assembled(path);
 	}
 	assert_true(run("rm -r %s", dir));
 }

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,7 +27,8 @@ static struct probe_gate *shared_gate(void)
 
 static void open_gate(struct gate *gate, struct probe_gate *shared)
 {
-	struct probe_error *error = gate_open(gate, shared);
+	struct probe_error *error =
+		gate_open(gate, shared, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 
 	if (error)
 		fail_msg("%s", error->message);
@@ -56,6 +58,7 @@ static void test_one_thread(void **state)
 	assert_int_equal(shared->released, 1);
 	assert_false(gate_take(&gate));
 	gate_close(&gate);
+	close(gate.event);
 	assert_int_equal(shared->armed, 0);
 	munmap(shared, 4096);
 }
@@ -79,6 +82,7 @@ static void test_close_unheard(void **state)
 	gate.shared = elsewhere;
 	alarm(60);
 	gate_close(&gate);
+	close(gate.event);
 	alarm(0);
 	munmap(shared, 4096);
 	munmap(elsewhere, 4096);

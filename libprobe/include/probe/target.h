@@ -49,7 +49,7 @@ PROBE_MUST_CHECK struct probe_error *probe_target_spawn(
 /* Lets a spawned program go. The child is the caller's to wait for. */
 PROBE_MUST_CHECK struct probe_error *probe_target_release(struct probe_target *target);
 
-/* Closes; a spawned program that is still held is killed. NULL is allowed. */
+/* Closes; a program that probe_target_spawn() holds still is killed. NULL is allowed. */
 void probe_target_close(struct probe_target *target);
 
 pid_t probe_target_pid(const struct probe_target *target);
@@ -235,6 +235,11 @@ struct probe_session_options {
 	bool guess_strings;
 	/* Libraries that the program opens later are probed before their constructors run. */
 	bool follow_libraries;
+	/*
+	 * Programs that the process (with follow_children also its children) starts are
+	 * held: whoever asks for this calls probe_session_launched() after each poll.
+	 */
+	bool follow_programs;
 	/* Hits of forked children are reported as well. */
 	bool follow_children;
 };
@@ -343,6 +348,8 @@ PROBE_MUST_CHECK struct probe_error *probe_session_start(struct probe_target *ta
 
 /* Patterns that have matched no probe so far: the index of the first, or pattern_count. */
 size_t probe_session_unmatched(const struct probe_session *session);
+/* Has the pattern of this index matched a probe? */
+bool probe_session_matched(const struct probe_session *session, size_t pattern);
 
 /*
  * What was done to libraries that the target opened since the session began;
@@ -376,8 +383,11 @@ uint64_t probe_session_damaged(const struct probe_session *session);
 PROBE_MUST_CHECK struct probe_error *probe_session_snapshot(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data);
 
-/* A descriptor that becomes readable when the target waits for this controller
- * (a library was opened: call probe_session_poll() at once); -1 where there is none. */
+/*
+ * A descriptor that becomes readable when the target waits for this controller (a
+ * library was opened, a program is started: call probe_session_poll() at once);
+ * -1 where there is none.
+ */
 int probe_session_fd(const struct probe_session *session);
 
 /*
@@ -407,6 +417,15 @@ void probe_bucket_range(size_t index, int64_t *low_ret, uint64_t *high_ret);
  * within min and max; NAN without hits or buckets.
  */
 double probe_row_percentile(const struct probe_row *row, double percent);
+
+/*
+ * A program that a process of the session (with follow_children also a child) has
+ * just started by execve(2), held before any code of it has run: for a session
+ * of its own, and probe_target_release(). The caller's to close, which lets it go,
+ * too. NULL: there is none. Only with follow_programs, and where libc has been asked
+ * to start it; a struct probe_watch finds the others later.
+ */
+struct probe_target *probe_session_launched(struct probe_session *session);
 
 /* The session's probes; the array grows when libraries are opened. Owned by the session. */
 const struct probe_session_probe *probe_session_probes(
