@@ -72,6 +72,16 @@ static struct probe_error *libdw_load(struct libdw_cfi *libdw)
 	return NULL;
 }
 
+struct probe_error *unwind_check(void)
+{
+	struct libdw_cfi libdw = {0};
+	struct probe_error *error = libdw_load(&libdw);
+
+	if (libdw.handle)
+		dlclose(libdw.handle);
+	return error;
+}
+
 struct probe_error *unwind_open(struct object *object, struct unwind **ret)
 {
 	struct unwind *unwind = calloc(1, sizeof(*unwind));

@@ -34,6 +34,9 @@ enum unwind_status {
 
 struct unwind;
 
+/* Is libdw there? Errors: PROBE_ERROR_UNSUPPORTED, which says what is missing. */
+PROBE_MUST_CHECK struct probe_error *unwind_check(void);
+
 /*
  * Prepares for one object, which must stay open as long. Succeeds also where the
  * file has no call frame information: there are no rules then.

@@ -89,6 +89,7 @@ static struct probe_error *copy_request(struct probe_session *s,
 	error = asked_init(&s->asked, options);
 	if (error)
 		return error;
+	s->options.gather.key_count = s->asked.key_count;
 	if (!options->follow_children)
 		s->target_pid = own_pid(s->target->pid);
 	if (options->sample_rate)
@@ -171,6 +172,8 @@ static struct probe_error *start(
 
 	error = attach_heal(c);
 	if (!error)
+		error = session_stack_start(s, c->arch);
+	if (!error)
 		error = select_probes(
 			&c->modules, s->patterns, s->request.pattern_count, &selection);
 	if (!error && !s->options.follow_libraries)
@@ -211,6 +214,7 @@ static struct probe_error *follow(struct probe_session *s)
 	error = change_begin(s->target, &c);
 	if (error)
 		return unless_replaced(s, error);
+	session_stack_refresh(s);
 	/* What is refused is told in the session's report: nobody could say --keep-going. */
 	s->request.keep_going = true;
 	error = select_probes(&c.modules, s->patterns, s->request.pattern_count, &selection);
@@ -375,7 +379,8 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 		.probe = site->probe,
 		.pc = site->pc,
 		.args = values,
-		.arg_count = site->layout.arg_count};
+		.arg_count = site->layout.arg_count,
+		.stack = session_stack_read(s, site, record)};
 	return length;
 }
 
@@ -584,6 +589,7 @@ void probe_session_free(struct probe_session *session)
 	for (size_t i = 0; i < session->site_count; i++)
 		free(session->sites[i].bound);
 	asked_deinit(&session->asked);
+	unwinder_free(session->unwinder);
 	free(session->sites);
 	free(session->parts);
 	free(session->probes);

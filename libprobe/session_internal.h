@@ -10,6 +10,7 @@
 #include "libprobe/launch.h"
 #include "libprobe/layout.h"
 #include "libprobe/ring.h"
+#include "libprobe/unwinder.h"
 #include "libprobe/view.h"
 #include "probe/target.h"
 
@@ -57,6 +58,8 @@ struct probe_session {
 	uint64_t *consumed;	    /* records handed over, of each probe */
 	size_t probe_count;
 	size_t record_max; /* bytes of the largest record of any site */
+	struct unwinder *unwinder; /* with options.stack */
+	struct probe_stack stack;  /* of the hit that is being handed over */
 };
 
 /* ---- What its stubs do (session_stubs.c) ------------------------------------------------ */
@@ -73,6 +76,17 @@ void session_unprepare(struct probe_session *session, const struct selection *se
 
 /* The memory that the session needs. */
 struct data_needs session_needs(const struct probe_session *session);
+
+/* ---- Call stacks (session_stack.c) ------------------------------------------------------ */
+
+/* With options.stack: prepares for them. Errors: those of unwinder_create(). */
+PROBE_MUST_CHECK struct probe_error *session_stack_start(
+	struct probe_session *session, const struct arch *arch);
+/* There may be other modules now. */
+void session_stack_refresh(struct probe_session *session);
+/* The stack in a record of a site, which layout_read() found whole; NULL where there is none. */
+const struct probe_stack *session_stack_read(struct probe_session *session,
+	const struct session_site *site, const struct ring_record *record);
 
 /* See struct attach. `data` is the session, whose sites the selection's come behind. */
 void session_describe(const void *data, const struct reg_session *reg, uint32_t slot, size_t site,

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Call stacks of one process: from what its stubs took to frames with names. */
+#ifndef LIBPROBE_UNWINDER_H
+#define LIBPROBE_UNWINDER_H
+
+#include <sys/types.h>
+
+#include "arch/arch.h"
+#include "probe/target.h"
+
+struct unwinder;
+
+/*
+ * Prepares for a process whose modules are read now. `copies`: for unwinder_copy().
+ * Errors: PROBE_ERROR_UNSUPPORTED (stacks of this machine cannot be unwound; libdw
+ * is needed for copies, and missing), those of modules_read().
+ */
+PROBE_MUST_CHECK struct probe_error *unwinder_create(
+	const struct arch *arch, pid_t pid, bool copies, struct unwinder **ret);
+/* NULL is allowed. */
+void unwinder_free(struct unwinder *unwinder);
+
+/* Reads the process's modules again. Where that fails, those that are known stay. */
+void unwinder_refresh(struct unwinder *unwinder);
+
+/* A thread at a site. Everything but `pc` comes from the target, and may be anything. */
+struct unwinder_thread {
+	uint64_t pc;
+	const uint64_t *registers; /* those of arch->unwind_registers */
+	const uint8_t *bytes;	   /* from the stack pointer on */
+	size_t length;
+};
+
+/* Unwinds. *ret is valid until the next call. Errors: PROBE_ERROR_MEMORY. */
+PROBE_MUST_CHECK struct probe_error *unwinder_copy(
+	struct unwinder *unwinder, const struct unwinder_thread *thread, struct probe_stack *ret);
+
+/* The same of return addresses (u64), the innermost first. */
+PROBE_MUST_CHECK struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc,
+	const void *returns, size_t count, struct probe_stack *ret);
+
+#endif
