@@ -123,6 +123,9 @@ bool output_full(const struct trace_target *target);
 /* Takes one hit; false when no more should be handed over. `data` is the trace. */
 bool output_hit(size_t target, const struct probe_hit *hit, void *data);
 
+/* Prints all that the flight recorders hold, oldest first; it stays there. */
+void flight_print(struct trace *trace);
+
 /* Loaded tracers: started, asked, ended. */
 PROBE_MUST_CHECK struct probe_error *hosts_start(struct trace *trace);
 void hosts_poll(struct trace *trace);

@@ -98,12 +98,7 @@ static void target_poll(struct round *round)
 	struct trace_target *target = &trace->targets[round->target];
 	size_t before = round->hits;
 	bool more = false;
-	struct probe_error *error;
-
-	/* What a flight recorder holds stays there until somebody asks. */
-	error = probe_session_poll(target->session,
-		target->tracer->output == PROBE_TRACER_FLIGHT && !trace->flight ? NULL : visit_hit,
-		round, &more);
+	struct probe_error *error = probe_session_poll(target->session, visit_hit, round, &more);
 
 	target->wanted = false;
 	if (error) {
@@ -136,9 +131,9 @@ static size_t poll_all(struct trace *trace)
 	trace->first++;
 	if (trace->merge)
 		merge_drain(trace->merge, output_hit, trace);
-	/* All that was asked for has been printed. */
-	if (!round.hits)
-		trace->flight = false;
+	if (trace->flight)
+		flight_print(trace);
+	trace->flight = false;
 	for (size_t i = 0; i < trace->target_count; i++) {
 		struct trace_target *target = &trace->targets[i];
 
@@ -396,9 +391,9 @@ void trace_run(struct trace *trace)
 	trace_tables_start(trace);
 	trace_loop(trace, fds);
 	trace_stop(trace);
-	trace->flight = true;
 	if (!trace->gone)
 		drain(trace, fds);
+	flight_print(trace);
 	trace_report_losses(trace);
 	trace_report_damage(trace);
 	trace_tables(trace, false);

@@ -89,6 +89,41 @@ bool output_hit(size_t target, const struct probe_hit *hit, void *data)
 	return false;
 }
 
+/* ---- Flight recorders ------------------------------------------------------- */
+
+struct flight {
+	struct trace *trace;
+	size_t target;
+};
+
+/* A recorder is read all at once, for its records may be written over at any time. */
+static bool visit_flight(const struct probe_hit *hit, void *data)
+{
+	const struct flight *flight = data;
+	struct trace *trace = flight->trace;
+
+	if (!trace->merge)
+		return output_hit(flight->target, hit, trace);
+	if (merge_add(trace->merge, flight->target, hit))
+		return true;
+	trace_fail(trace, probe_error_no_memory());
+	return false;
+}
+
+void flight_print(struct trace *trace)
+{
+	for (size_t i = 0; i < trace->target_count && !trace->gone; i++) {
+		struct trace_target *target = &trace->targets[i];
+		struct flight flight = {trace, i};
+
+		if (target->tracer->output == PROBE_TRACER_FLIGHT && !target->broken)
+			trace_fail(trace,
+				probe_session_snapshot(target->session, visit_flight, &flight));
+	}
+	if (trace->merge)
+		merge_drain(trace->merge, output_hit, trace);
+}
+
 /* ---- Loaded tracers --------------------------------------------------------- */
 
 struct removal {

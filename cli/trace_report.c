@@ -59,10 +59,11 @@ static void rows_merge(struct rows *rows)
 	rows->count = kept;
 }
 
-/* Of tracers that print hits, not of those that gather. */
+/* Of tracers that take each hit, not of those that gather or keep the last ones. */
 static bool is_told(const struct trace_target *target)
 {
-	return target->tracer->output != PROBE_TRACER_ROWS;
+	return target->tracer->output != PROBE_TRACER_ROWS &&
+	       target->tracer->output != PROBE_TRACER_FLIGHT;
 }
 
 /* Rows of all probes whose hits are told one by one, by hits. False without memory. */
@@ -163,7 +164,8 @@ uint64_t trace_total(const struct trace *trace)
 		const struct probe_session_probe *probes =
 			probe_session_probes(trace->targets[i].session, &count);
 
-		for (size_t k = 0; !is_told(&trace->targets[i]) && k < count; k++)
+		for (size_t k = 0;
+			trace->targets[i].tracer->output == PROBE_TRACER_ROWS && k < count; k++)
 			total += probes[k].hits;
 	}
 	return total;

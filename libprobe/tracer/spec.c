@@ -34,7 +34,7 @@ static const char *find_nearest(const char *name)
 
 		if (length >= 2 && (strstr(known, name) || strstr(name, known)))
 			distance = 1;
-		if (distance < least && distance * 3 <= longer * 2) {
+		if (distance < least && distance * 2 <= longer) {
 			least = distance;
 			nearest = known;
 		}
