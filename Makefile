@@ -29,7 +29,8 @@ TEST_SECONDS ?= 300
 FUZZ_SECONDS ?= 20
 # What `make torture` does to each of PROGRAMS; see tests/torture/run.sh.
 KILLS ?= 1000
-CYCLES ?= 10000
+CYCLES ?= 1000
+CALLS ?= 20000
 STRIDE ?= 1
 PROGRAMS ?=
 
@@ -240,7 +241,7 @@ fmt: | $(FIRST)
 
 torture: all targets
 	$(Q)BUILD='$(abspath $(BUILD))' bash tests/torture/run.sh -k '$(KILLS)' -c '$(CYCLES)' \
-		-n '$(STRIDE)' $(PROGRAMS)
+		-l '$(CALLS)' -n '$(STRIDE)' $(PROGRAMS)
 
 bench: all targets
 	$(Q)BUILD='$(abspath $(BUILD))' bash tests/bench/run.sh
@@ -312,8 +313,9 @@ Targets:
              as in `make deps demo` or `make deps check`
   demo       trace the functions that a small Python program calls
   check      unit, golden and integration tests; the last line counts them
-  torture    KILLS random kills (now $(KILLS)), CYCLES of on and off (now $(CYCLES)), and a kill
-             at each STRIDEth step (now $(STRIDE); 0: none), for each of PROGRAMS; takes hours
+  torture    for each of PROGRAMS: KILLS random kills (now $(KILLS)), a kill at each STRIDEth
+             step (now $(STRIDE); 0: none), on and off CYCLES times by commands (now $(CYCLES))
+             and CALLS times by the library (now $(CALLS)); takes hours
   bench      costs per hit, pauses and start-up times, beside other tracers
   lint       style, static analysis, layering, exported names, man pages, scripts
   fmt        format the sources with clang-format

@@ -6,6 +6,8 @@
 # shellcheck disable=SC2154 # which sets answer, pg_dir, pg_bin
 
 torture=tests/torture
+# So that targets, which never rest, leave the machine to others.
+read -r -a nicely <<<"${TORTURE_NICE-nice -n 5}"
 
 torture_build()
 {
@@ -43,29 +45,29 @@ program_start()
 	case $1 in
 	compute | signals | altstack | churn | fork | spawn | exec | coroutine)
 		probes=('victim:*')
-		start nice -n 5 "$SCRATCH/bin/victim" "$1"
+		start "${nicely[@]}" "$SCRATCH/bin/victim" "$1"
 		;;
 	threads) # 64 of them, computing
 		probes=('victim:*')
-		start nice -n 5 "$SCRATCH/bin/victim" compute 64
+		start "${nicely[@]}" "$SCRATCH/bin/victim" compute 64
 		;;
 	sleep)
 		probes=('victim:*')
-		start nice -n 5 "$SCRATCH/bin/victim" sleep 8
+		start "${nicely[@]}" "$SCRATCH/bin/victim" sleep 8
 		;;
 	python)
 		probes=('python:*')
-		start nice -n 5 /usr/bin/python3 "$torture/busy.py"
+		start "${nicely[@]}" /usr/bin/python3 "$torture/busy.py"
 		;;
 	ruby)
 		probes=('ruby:*')
-		start nice -n 5 ruby --disable-all -rio/wait "$torture/busy.rb"
+		start "${nicely[@]}" ruby --disable-all -rio/wait "$torture/busy.rb"
 		;;
 	java)
 		probes=('hotspot*:*')
 		extra=(--keep-going)
 		[ -e "$SCRATCH/Busy.class" ] || java_class
-		start nice -n 5 java -XX:+ExtendedDTraceProbes -XX:ActiveProcessorCount=2 -Xmx256m \
+		start "${nicely[@]}" java -XX:+ExtendedDTraceProbes -XX:ActiveProcessorCount=2 -Xmx256m \
 			-cp "$SCRATCH" Busy stay
 		sleep 2
 		;;
@@ -93,7 +95,7 @@ update pgbench_accounts set abalance = abalance + 1 where aid = 1;
 rollback;
 SQL
 	chmod a+r "$pg_dir/check.sql"
-	pg_as_user env PGHOST="$PGHOST" PGUSER="$PGUSER" PGDATABASE="$PGDATABASE" nice -n 5 \
+	pg_as_user env PGHOST="$PGHOST" PGUSER="$PGUSER" PGDATABASE="$PGDATABASE" "${nicely[@]}" \
 		"$pg_bin/pgbench" -n -c 2 -T 100000 -f "$pg_dir/check.sql" >"$SCRATCH/pgbench.out" 2>&1 &
 	pgbench_pid=$!
 	on_exit "kill $pgbench_pid 2>/dev/null"
@@ -170,6 +172,25 @@ torture_kill()
 	program_check
 	[ "$rounds" -gt "$first_rounds" ] || fail "$program stands still: $first_rounds, $rounds"
 	echo "kill $program: $result; $answer"
+	program_end
+}
+
+# torture_library PROGRAM CYCLES: on and off through the library, which is faster
+torture_library()
+{
+	local program=$1 result
+	[ -e "$SCRATCH/bin/cycler" ] || ${CC:-cc} -O2 -g -Wall -Wextra -D_GNU_SOURCE -std=gnu11 \
+		-Ilibprobe/include -o "$SCRATCH/bin/cycler" "$torture/cycler.c" "$BUILD/libprobe.a" \
+		-lelf -ldl -lpthread || die "cycler.c"
+	program_start "$program"
+	before=$(leftovers "$target_pid")
+	[ "$program" = exec ] || save_state "$target_pid"
+	program_check
+	result=$("$SCRATCH/bin/cycler" "$target_pid" "$2" "${probes[@]}" 2>&1) ||
+		fail "$program: $result"
+	as_before
+	program_check
+	echo "library $program: $(tail -1 <<<"$result"); $answer"
 	program_end
 }
 

@@ -4,9 +4,10 @@
 # Kills controllers at random instants, and switches probes without pause, on
 # programs that check their own results. Prints a row for each.
 #
-# usage: tests/torture/run.sh [-k KILLS] [-c CYCLES] [-n STRIDE] [-s SEED] [PROGRAM...]
+# usage: tests/torture/run.sh [-k KILLS] [-c CYCLES] [-l CYCLES] [-n STRIDE] [-s SEED] [PROGRAM...]
 #
-# KILLS and CYCLES are for each program (default 100; 0: none). With a STRIDE the
+# KILLS and CYCLES are for each program (default 100; 0: none). Those of -c are commands
+# of two controllers at once, those of -l calls of the library (default 1000). With a STRIDE the
 # commands are also killed at every STRIDEth of their steps (see steps.c; 0: not).
 # PROGRAMs are
 #   compute signals altstack churn threads fork spawn exec coroutine sleep
@@ -18,12 +19,14 @@ cd "$(dirname "$0")/../.." || exit 1
 
 kills=100
 cycles=100
+calls=1000
 stride=0
 seed=1
-while getopts k:c:n:s: option; do
+while getopts k:c:l:n:s: option; do
 	case $option in
 	k) kills=$OPTARG ;;
 	c) cycles=$OPTARG ;;
+	l) calls=$OPTARG ;;
 	n) stride=$OPTARG ;;
 	s) seed=$OPTARG ;;
 	*) exit 2 ;;
@@ -47,6 +50,8 @@ for name; do
 	[ "$kills" = 0 ] || (apart; torture_kill "$name" "$kills" "$seed"; finish) ||
 		[ $? = 77 ] || failures=$((failures + 1))
 	[ "$stride" = 0 ] || (apart; torture_steps "$name" "$stride"; finish) ||
+		[ $? = 77 ] || failures=$((failures + 1))
+	[ "$calls" = 0 ] || (apart; torture_library "$name" "$calls"; finish) ||
 		[ $? = 77 ] || failures=$((failures + 1))
 	[ "$cycles" = 0 ] || (apart; torture_cycle "$name" "$cycles"; finish) ||
 		[ $? = 77 ] || failures=$((failures + 1))

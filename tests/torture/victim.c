@@ -41,6 +41,8 @@ enum {
 	SLEEP_MS = 20,
 	LATE_MS = 500,
 	ROUNDS_TO_EXEC = 20,
+	ROUNDS_TO_REST = 50,
+	REST_US = 20000,
 	STACK_BYTES = 256 << 10
 };
 
@@ -291,12 +293,16 @@ static const struct mode {
 };
 /* clang-format on */
 
+/* Rests now and then: all of them together are not to take whole processors. */
 static void *thread_on(void *data)
 {
 	const struct mode *mode = data;
 
-	while (!stopping)
+	for (unsigned long i = 1; !stopping; i++) {
 		mode->on();
+		if (i % ROUNDS_TO_REST == 0)
+			usleep(REST_US);
+	}
 	return NULL;
 }
 
