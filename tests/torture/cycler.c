@@ -7,13 +7,22 @@
  *
  * Prints "cycles N failed F sites S longest U us": how many sites the last one
  * switched, and the longest stop. Status 1, with a message, when the target ends.
+ * SIGTERM ends it early.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "probe/target.h"
 
 enum { PROBES_MAX = 16 };
+
+static volatile sig_atomic_t stopping;
+
+static void on_term(int number)
+{
+	stopping = number;
+}
 
 struct cycler {
 	pid_t pid;
@@ -79,9 +88,10 @@ int main(int argc, char **argv)
 		return 2;
 	c.request.patterns = c.patterns;
 	c.request.keep_going = true;
-	while (done < count && cycle(&c))
+	signal(SIGTERM, on_term);
+	while (done < count && !stopping && cycle(&c))
 		done++;
 	printf("cycles %lu failed %lu sites %zu longest %lu us\n", done, c.failed, c.sites,
 		(unsigned long)(c.longest_ns / 1000));
-	return done < count;
+	return done < count && !stopping;
 }

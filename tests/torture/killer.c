@@ -10,7 +10,7 @@
  *			kills; it must succeed (0: there is no healer)
  *	  -k		kill nobody: all commands run to their ends, in order (cycles)
  *
- * Prints "started N killed K finished F failed X healed H"; "failed" are
+ * SIGTERM ends it early. Prints "started N killed K finished F failed X healed H"; "failed" are
  * commands that ended by themselves with a status other than 0. Status 1, with a
  * message, as soon as the target is harmed or the healer fails.
  *
@@ -31,6 +31,13 @@
 #include <unistd.h>
 
 extern char **environ;
+
+static volatile sig_atomic_t stopping;
+
+static void on_term(int number)
+{
+	stopping = number;
+}
 
 enum { COMMANDS_MAX = 32, SETTLE_TRIES = 200, LOG_BYTES = 2000 };
 
@@ -254,11 +261,12 @@ int main(int argc, char **argv)
 	count = k.command_count - (heal_every != 0);
 	if (!k.pid || count < 1)
 		return 2;
+	signal(SIGTERM, on_term);
 	k.log = fileno(tmpfile());
 	fcntl(k.log, F_SETFL, O_APPEND);
 	for (int i = 0; i < count && !longest && !spare; i++)
 		measure(&k, &k.commands[i]);
-	for (unsigned long i = 0; spare ? i < kills : k.killed < kills; i++) {
+	for (unsigned long i = 0; !stopping && (spare ? i < kills : k.killed < kills); i++) {
 		struct command *command =
 			&k.commands[spare ? i % (unsigned long)count : random_below(&k, count)];
 
