@@ -32,6 +32,8 @@ struct format {
 		size_t count, size_t omitted);
 	void (*table)(struct format_context *context, const struct probe_table *table,
 		const struct probe_view *view);
+	void (*stacks)(struct format_context *context, const struct probe_stacks_row *rows,
+		size_t count, const struct probe_view *view);
 	/* NULL where there is nothing to say at the end. */
 	void (*end)(struct format_context *context);
 };

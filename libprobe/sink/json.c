@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "libprobe/sink/json.h"
+#include "libprobe/sink/stacks.h"
 
 static void json_string(struct buffer *out, const char *text, size_t length)
 {
@@ -148,4 +149,5 @@ const struct format format_json = {
 	.lost = json_lost,
 	.counts = json_counts,
 	.table = json_table,
+	.stacks = json_stacks,
 };

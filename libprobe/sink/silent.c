@@ -26,9 +26,16 @@ static void silent_table(struct format_context *context, const struct probe_tabl
 	(void)context, (void)table, (void)view;
 }
 
+static void silent_stacks(struct format_context *context, const struct probe_stacks_row *rows,
+	size_t count, const struct probe_view *view)
+{
+	(void)context, (void)rows, (void)count, (void)view;
+}
+
 const struct format format_silent = {
 	.hit = silent_hit,
 	.lost = silent_lost,
 	.counts = silent_counts,
 	.table = silent_table,
+	.stacks = silent_stacks,
 };

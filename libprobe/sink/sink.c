@@ -128,6 +128,13 @@ void probe_sink_table(
 		sink->format->table(&sink->context, table, view);
 }
 
+void probe_sink_stacks(struct probe_sink *sink, const struct probe_stacks_row *rows, size_t count,
+	const struct probe_view *view)
+{
+	if (!sink->failed)
+		sink->format->stacks(&sink->context, rows, count, view);
+}
+
 void probe_sink_end(struct probe_sink *sink)
 {
 	if (!sink->failed && sink->format->end)

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "libprobe/sink/stacks.h"
 #include "libprobe/sink/text.h"
 
 enum {
@@ -226,4 +227,5 @@ const struct format format_text = {
 	.lost = text_lost,
 	.counts = text_counts,
 	.table = text_table,
+	.stacks = text_stacks,
 };

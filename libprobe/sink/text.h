@@ -16,6 +16,9 @@ void text_duration(struct buffer *out, double ns);
 /* A number of what is counted or measured: an integer, or with at most two decimals. */
 void text_number(struct buffer *out, double value);
 
+/* What stands above a table, where there are several. */
+void text_heading(struct format_context *context, const struct probe_view *view);
+
 /* A line for each row, or a chart. */
 void text_table(struct format_context *context, const struct probe_table *table,
 	const struct probe_view *view);

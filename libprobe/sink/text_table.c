@@ -336,7 +336,7 @@ static void count_line(
 	buffer_string(out, count == 1 ? one : many);
 }
 
-static void heading(struct format_context *context, const struct probe_view *view)
+void text_heading(struct format_context *context, const struct probe_view *view)
 {
 	struct buffer *out = &context->out;
 
@@ -437,7 +437,7 @@ void text_table(struct format_context *context, const struct probe_table *table,
 
 	rows = probe_table_rows(table, &count);
 	shown = shown_rows(rows, count, view);
-	heading(context, view);
+	text_heading(context, view);
 	if (charts)
 		text_charts(context, table, view, &shown);
 	else

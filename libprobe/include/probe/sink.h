@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "error.h"
+#include "stacks.h"
 #include "table.h"
 #include "target.h"
 
@@ -71,6 +72,10 @@ void probe_sink_counts(struct probe_sink *sink, const struct probe_sink_count *c
 
 /* A table of what was gathered, in its order. */
 void probe_sink_table(struct probe_sink *sink, const struct probe_table *table,
+	const struct probe_view *view);
+
+/* Call stacks, as probe_stacks_rows() gives them. */
+void probe_sink_stacks(struct probe_sink *sink, const struct probe_stacks_row *rows, size_t count,
 	const struct probe_view *view);
 
 /* After everything else. */

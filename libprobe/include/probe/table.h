@@ -102,6 +102,7 @@ struct probe_view {
 	unsigned int columns; /* of enum probe_column */
 	enum probe_order order;
 	bool chart;	   /* text: without keys, a chart for each row in place of a line */
+	bool folded;	   /* text: stacks as lines for flame graphs, not as a tree */
 	bool times;	   /* values are nanoseconds */
 	const char *value; /* what the values are: an expression, or NULL */
 	const char *const *key_names; /* as many as the table has keys */
