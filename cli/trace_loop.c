@@ -61,7 +61,8 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 	struct trace *trace = round->trace;
 
 	round->hits++;
-	if (trace->merge) {
+	/* Counts are in no order. */
+	if (trace->merge && !trace->targets[round->target].tracer->stacks) {
 		if (!merge_add(trace->merge, round->target, hit)) {
 			trace_fail(trace, probe_error_no_memory());
 			trace->over = trace->gone = true;

@@ -62,7 +62,10 @@ static void dispatch(struct trace *trace, const struct trace_target *target,
 	const struct trace_tracer *tracer = target->tracer;
 	const char *comm = comm_cache_get(trace->comms, hit->pid, hit->tid, hit->time_ns);
 
-	if (tracer->host)
+	if (tracer->stacks) {
+		if (hit->stack)
+			trace_fail(trace, probe_stacks_add(tracer->stacks, probe, comm, hit->stack, 1));
+	} else if (tracer->host)
 		probe_tracer_host_hit(tracer->host, tags[probe->role], hit, probe, comm,
 			tracer->options.filter != NULL);
 	else

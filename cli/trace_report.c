@@ -127,7 +127,7 @@ void trace_report_losses(struct trace *trace)
 		size_t count;
 
 		probes = probe_session_probes(target->session, &count);
-		if (!said_grow(target, count))
+		if (target->tracer->folded || !said_grow(target, count))
 			continue; /* the summary has them all */
 		for (size_t k = 0; k < count; k++) {
 			if (probes[k].lost <= target->said[k])

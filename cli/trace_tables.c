@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Tables of what the tracers of a trace have gathered: at each interval, and at the end. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "cli/cli.h"
 #include "cli/trace.h"
 
 static uint64_t clock_ns(clockid_t clock)
@@ -48,7 +50,7 @@ static struct probe_view view_of(
 	view.elapsed_ns = clock_ns(CLOCK_MONOTONIC) - from;
 	view.is_interval = is_interval;
 	/* One table alone needs no heading. */
-	if (is_interval || tracer->last)
+	if (is_interval || tracer->last || tracer->had_interval)
 		view.time_ns = clock_ns(CLOCK_REALTIME);
 	return view;
 }
@@ -101,6 +103,69 @@ static struct probe_error *print_tracer(
 	return error;
 }
 
+/* ---- Stacks ----------------------------------------------------------------- */
+
+/* What is gathered by stack in the targets is read anew each time. */
+static struct probe_error *gather_stacks(struct trace *trace, const struct trace_tracer *tracer)
+{
+	struct probe_error *error = NULL;
+
+	if (tracer->options.stack != PROBE_STACK_FRAMES)
+		return NULL;
+	probe_stacks_clear(tracer->stacks);
+	for (size_t i = 0; i < trace->target_count && !error; i++) {
+		const struct trace_target *target = &trace->targets[i];
+		pid_t pid = probe_target_pid(target->target);
+
+		if (target->tracer == tracer && !target->broken)
+			error = probe_stacks_add_session(tracer->stacks, target->session,
+				comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME)));
+	}
+	return error;
+}
+
+/* What the stacks do not show. */
+static void warn_of_stacks(const struct trace_tracer *tracer, const struct probe_stacks_row *rows,
+	size_t count)
+{
+	uint64_t cut = 0, left_out = probe_stacks_left_out(tracer->stacks);
+
+	for (size_t i = 0; i < count; i++)
+		cut += rows[i].stack.end == PROBE_STACK_TRUNCATED ? rows[i].count : 0;
+	if (cut && tracer->options.stack == PROBE_STACK_COPY)
+		report_warning("the stacks of %" PRIu64 " hit%s are longer than what was copied; -t "
+			       "stack,bytes=N copies more",
+			cut, cut == 1 ? "" : "s");
+	else if (cut)
+		report_warning("the stacks of %" PRIu64 " hit%s have more frames than are counted by",
+			cut, cut == 1 ? "" : "s");
+	if (left_out)
+		report_warning("%" PRIu64 " hit%s had stacks that there was no room for", left_out,
+			left_out == 1 ? "" : "s");
+}
+
+static struct probe_error *print_stacks(
+	struct trace *trace, struct trace_tracer *tracer, bool is_interval)
+{
+	struct probe_error *error = gather_stacks(trace, tracer);
+	struct probe_view view = view_of(trace, tracer, is_interval);
+	struct probe_stacks_row *rows;
+	size_t count;
+
+	if (!error)
+		error = probe_stacks_rows(tracer->stacks, is_interval, &rows, &count);
+	if (error)
+		return error;
+	probe_sink_stacks(trace->sink, rows, count, &view);
+	if (!is_interval)
+		warn_of_stacks(tracer, rows, count);
+	free(rows);
+	probe_stacks_mark(tracer->stacks);
+	tracer->had_interval |= is_interval;
+	tracer->last_ns = clock_ns(CLOCK_MONOTONIC);
+	return NULL;
+}
+
 void trace_tables(struct trace *trace, bool is_interval)
 {
 	for (size_t i = 0; i < trace->tracer_count; i++) {
@@ -108,6 +173,8 @@ void trace_tables(struct trace *trace, bool is_interval)
 
 		if (tracer->output == PROBE_TRACER_ROWS)
 			trace_fail(trace, print_tracer(trace, tracer, is_interval));
+		else if (tracer->output == PROBE_TRACER_STACKS)
+			trace_fail(trace, print_stacks(trace, tracer, is_interval));
 		else if (tracer->host && is_interval && !tracer->gone)
 			probe_tracer_host_look(tracer->host);
 	}

@@ -125,6 +125,16 @@ static void leave_others_options(struct trace_tracer *tracer)
 	}
 }
 
+static struct probe_error *stacks_init(struct trace_tracer *tracer)
+{
+	struct probe_view view;
+
+	probe_tracer_view(tracer->spec, &tracer->options, &view);
+	tracer->folded = view.folded;
+	tracer->stacks = probe_stacks_create();
+	return tracer->stacks ? NULL : probe_error_no_memory();
+}
+
 static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *text,
 	const struct probe_session_options *base, size_t pattern_count, bool alone,
 	bool has_intervals)
@@ -142,6 +152,8 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 			return probe_error_no_memory();
 	}
 	error = probe_tracer_configure(tracer->spec, pattern_count, &tracer->options);
+	if (!error && tracer->output == PROBE_TRACER_STACKS)
+		error = stacks_init(tracer);
 	/* Extremes of an interval are read off its buckets. */
 	if (!error && has_intervals && tracer->options.gather.extremes &&
 		tracer->options.kind == PROBE_SESSION_GATHER)
@@ -186,6 +198,7 @@ void tracers_free(struct trace_tracer *tracers, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		probe_tracer_host_free(tracers[i].host);
 		probe_table_free(tracers[i].last);
+		probe_stacks_free(tracers[i].stacks);
 		probe_tracer_free(tracers[i].spec);
 		free(tracers[i].title);
 	}

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "cli/options.h"
+#include "probe/stacks.h"
 #include "probe/table.h"
 #include "probe/target.h"
 #include "probe/tracer.h"
@@ -66,6 +67,9 @@ struct trace_tracer {
 	bool gone;			/* it crashed, or wants no more hits */
 
 	struct probe_table *last;     /* at the last interval */
+	struct probe_stacks *stacks;  /* of one that counts by call stack */
+	bool folded;		      /* its output is for other programs: only what they know */
+	bool had_interval;
 	uint64_t started_ns, last_ns; /* CLOCK_MONOTONIC */
 	char *title;		      /* what was typed, where there are several; else NULL */
 };

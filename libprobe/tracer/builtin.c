@@ -17,6 +17,7 @@ const struct tracer_kind *const tracer_builtin[] = {
 	&tracer_print,
 	&tracer_json,
 	&tracer_ring,
+	&tracer_stack,
 	NULL,
 };
 

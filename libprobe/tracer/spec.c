@@ -66,9 +66,12 @@ static bool is_path(const char *name)
 static struct probe_error *check_operand(const struct probe_tracer_spec *spec)
 {
 	const struct tracer_kind *kind = spec->kind;
+	struct tracer_stack_options stack;
 
 	if (kind == &tracer_loaded)
 		return NULL;
+	if (kind == &tracer_stack)
+		return tracer_stack_parse(spec->operand, &stack);
 	if (kind->needs_value && (!spec->operand || !*spec->operand))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"tracer '%s' needs a value: -t %s,arg0, or any other expression",
@@ -204,6 +207,8 @@ struct probe_error *probe_tracer_configure(const struct probe_tracer_spec *spec,
 	if (error)
 		return error;
 	options->overwrite = kind->output == PROBE_TRACER_FLIGHT;
+	if (kind == &tracer_stack)
+		return tracer_stack_configure(spec->operand, options);
 	if (kind->output != PROBE_TRACER_ROWS) {
 		options->kind = PROBE_SESSION_RECORD;
 		return NULL;
@@ -222,8 +227,13 @@ struct probe_error *probe_tracer_configure(const struct probe_tracer_spec *spec,
 void probe_tracer_view(const struct probe_tracer_spec *spec,
 	const struct probe_session_options *options, struct probe_view *ret)
 {
+	struct tracer_stack_options stack = {0};
+
+	if (spec->kind == &tracer_stack)
+		probe_error_free(tracer_stack_parse(spec->operand, &stack));
 	*ret = spec->kind->view;
 	ret->tracer = spec->name;
+	ret->folded = stack.folded;
 	ret->value = options->gather.value;
 	ret->key_names = options->gather.keys;
 }

@@ -34,7 +34,18 @@ struct probe_tracer_spec {
 
 extern const struct tracer_kind tracer_count, tracer_sum, tracer_min, tracer_max, tracer_avg,
 	tracer_hist, tracer_latency, tracer_transaction, tracer_point, tracer_observe,
-	tracer_counter, tracer_print, tracer_json, tracer_ring, tracer_loaded;
+	tracer_counter, tracer_print, tracer_json, tracer_ring, tracer_stack, tracer_loaded;
+
+/* What stands behind the name `stack` (stack.c). Errors: PROBE_ERROR_USAGE. */
+struct tracer_stack_options {
+	bool frames, folded;
+	uint16_t bytes; /* of the copies; 0: not said */
+};
+PROBE_MUST_CHECK struct probe_error *tracer_stack_parse(
+	const char *operand, struct tracer_stack_options *ret);
+/* Sets the session's options accordingly. */
+PROBE_MUST_CHECK struct probe_error *tracer_stack_configure(
+	const char *operand, struct probe_session_options *options);
 
 /* All that have a name, in the order in which they are listed; ends with NULL. */
 extern const struct tracer_kind *const tracer_builtin[];

@@ -128,6 +128,7 @@ enum probe_tracer_output {
 	PROBE_TRACER_HITS,	/* each hit, as text */
 	PROBE_TRACER_HITS_JSON, /* each hit, as JSON */
 	PROBE_TRACER_FLIGHT,	/* the last hits, when asked for */
+	PROBE_TRACER_STACKS,	/* counts by call stack (probe/stacks.h) */
 	PROBE_TRACER_LOADED	/* what a shared object makes of hits: probe_tracer_host_start() */
 };
 

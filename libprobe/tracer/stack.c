@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stack: hits by call stack. Stacks are copied into records and unwound by the
+ * controller; with `frames`, stubs follow the frame pointers, and count by what they
+ * find.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arch/arch.h"
+#include "libprobe/tracer/tracer.h"
+
+enum {
+	BYTES_MIN = 512,
+	RING_BYTES = 16 << 20 /* a record is some hundred times as long as others are */
+};
+
+const struct tracer_kind tracer_stack = {
+	.name = "stack",
+	.usage = "stack[,frames|,bytes=N][,folded]",
+	.help = "how often each call stack led to a probe: a tree, or lines for flame graphs",
+	.output = PROBE_TRACER_STACKS,
+	.view = {.columns = PROBE_COLUMN_COUNT, .order = PROBE_ORDER_COUNT},
+};
+
+static struct probe_error *parse_bytes(const char *text, size_t length, uint16_t *ret)
+{
+	char *end;
+	unsigned long bytes;
+
+	errno = 0;
+	bytes = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || end != text + length || errno || bytes < BYTES_MIN ||
+		bytes > ARCH_STACK_MAX)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"-t stack,bytes=%.*s: between %d and %d bytes of each stack can be copied",
+			(int)length, text, BYTES_MIN, ARCH_STACK_MAX);
+	*ret = (uint16_t)bytes;
+	return NULL;
+}
+
+static bool is_word(const char *text, size_t length, const char *word)
+{
+	return length == strlen(word) && !memcmp(text, word, length);
+}
+
+static struct probe_error *parse_word(
+	const char *text, size_t length, struct tracer_stack_options *ret)
+{
+	static const char bytes[] = "bytes=";
+	size_t prefix = sizeof(bytes) - 1;
+
+	if (is_word(text, length, "frames"))
+		ret->frames = true;
+	else if (is_word(text, length, "folded"))
+		ret->folded = true;
+	else if (length > prefix && !memcmp(text, bytes, prefix))
+		return parse_bytes(text + prefix, length - prefix, &ret->bytes);
+	else
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer 'stack' knows no '%.*s'; it knows frames, bytes=N and folded",
+			(int)length, text);
+	return NULL;
+}
+
+struct probe_error *tracer_stack_parse(const char *operand, struct tracer_stack_options *ret)
+{
+	struct probe_error *error = NULL;
+
+	*ret = (struct tracer_stack_options){0};
+	while (operand && !error) {
+		size_t length = strcspn(operand, ",");
+
+		error = parse_word(operand, length, ret);
+		operand = operand[length] ? operand + length + 1 : NULL;
+	}
+	if (!error && ret->frames && ret->bytes)
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"-t stack: either frames, which copies no bytes, or bytes=N");
+	return error;
+}
+
+struct probe_error *tracer_stack_configure(
+	const char *operand, struct probe_session_options *options)
+{
+	struct tracer_stack_options its;
+	struct probe_error *error = tracer_stack_parse(operand, &its);
+
+	if (error)
+		return error;
+	options->kind = its.frames ? PROBE_SESSION_GATHER : PROBE_SESSION_RECORD;
+	options->stack = its.frames ? PROBE_STACK_FRAMES : PROBE_STACK_COPY;
+	options->stack_bytes = its.bytes;
+	if (!its.frames && !options->ring_bytes)
+		options->ring_bytes = RING_BYTES;
+	return NULL;
+}
