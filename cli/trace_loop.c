@@ -144,8 +144,7 @@ static size_t poll_all(struct trace *trace)
 	}
 	if (!any)
 		trace->over = true;
-	if (trace_has_output(trace, PROBE_TRACER_ROWS) && trace->settings.hits_max &&
-		trace_total(trace) >= trace->settings.hits_max)
+	if (trace->settings.hits_max && trace_total(trace) >= trace->settings.hits_max)
 		trace->over = true;
 	return round.hits;
 }

@@ -165,7 +165,8 @@ uint64_t trace_total(const struct trace *trace)
 			probe_session_probes(trace->targets[i].session, &count);
 
 		for (size_t k = 0;
-			trace->targets[i].tracer->output == PROBE_TRACER_ROWS && k < count; k++)
+			trace->targets[i].tracer->options.kind != PROBE_SESSION_RECORD && k < count;
+			k++)
 			total += probes[k].hits;
 	}
 	return total;

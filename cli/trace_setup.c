@@ -248,7 +248,7 @@ static bool has_lines(const struct trace *trace)
 static bool has_records(const struct trace *trace)
 {
 	for (size_t i = 0; i < trace->tracer_count; i++) {
-		if (trace->tracers[i].output != PROBE_TRACER_ROWS)
+		if (trace->tracers[i].options.kind == PROBE_SESSION_RECORD)
 			return true;
 	}
 	return false;
@@ -257,7 +257,8 @@ static bool has_records(const struct trace *trace)
 static struct probe_error *check_tracers(
 	const struct trace *trace, const struct trace_options *options)
 {
-	bool rows = trace_has_output(trace, PROBE_TRACER_ROWS);
+	bool rows = trace_has_output(trace, PROBE_TRACER_ROWS) ||
+		    trace_has_output(trace, PROBE_TRACER_STACKS);
 
 	if (options->settings.interval_ns && !rows && !trace_has_output(trace, PROBE_TRACER_LOADED))
 		return probe_error_new(PROBE_ERROR_USAGE,
