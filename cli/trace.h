@@ -19,6 +19,7 @@
 #include "cli/trace_tracer.h"
 #include "probe/sink.h"
 #include "probe/target.h"
+#include "probe/watch.h"
 
 /* What the user asked for. Zero means no limit. */
 struct trace_settings {
@@ -41,6 +42,7 @@ struct trace_target {
 	bool broken;   /* its rings could not be read; said once */
 	bool stuck;    /* its probes could not be switched off: hits may go on without end */
 	bool wanted;   /* it waits for us: probe_session_fd() is readable */
+	bool later;    /* of no process that was named: of what one has become meanwhile */
 	int pidfd;     /* readable when the process exits; -1 where there is none */
 	bool unwanted; /* its tracer wants no more of its hits */
 	bool *removed; /* the same of single probes */
@@ -55,8 +57,17 @@ struct trace {
 	size_t tracer_count;
 	struct probe_target **processes;
 	size_t process_count;
-	struct trace_target *targets; /* one for each process and tracer */
+	/*
+	 * One for each process and tracer, tracer by tracer. Those that were named come
+	 * first; what they become is added behind.
+	 */
+	struct trace_target *targets;
 	size_t target_count;
+	const struct probe_request *request;
+	bool follow; /* programs that are started are held, and traced from their begin */
+	struct probe_watch *watch;
+	struct pollfd *fds; /* for the loop's sleep */
+	size_t fd_count;
 	size_t first; /* whose rings are read first: they take turns, for a round has room
 		       * for so many hits only */
 
@@ -131,9 +142,27 @@ PROBE_MUST_CHECK struct probe_error *hosts_start(struct trace *trace);
 void hosts_poll(struct trace *trace);
 void hosts_finish(struct trace *trace);
 
+/* ---- trace_exec.c ----------------------------------------------------------- */
+
+/* Starts sessions in processes that have become other programs. */
+void trace_follow_exec(struct trace *trace);
+
 /* ---- trace_setup.c ---------------------------------------------------------- */
 
 struct trace_options;
+
+/*
+ * Takes a process over, to be closed with the trace: each tracer has a target, and
+ * will have a session, of its own. For `given` and `later` see struct trace_target.
+ */
+PROBE_MUST_CHECK struct probe_error *trace_add_process(
+	struct trace *trace, struct probe_target *process, bool given, bool later);
+
+/* Gives back what a target has, but for its process. */
+void trace_target_close(struct trace_target *target);
+
+/* Names a PROBE of each process that was named that has matched nothing so far. */
+void trace_report_unmatched(const struct trace *trace);
 
 /* Runs a trace from its begin to its end. */
 PROBE_MUST_CHECK struct probe_error *trace_command(struct trace_options *options, int *status_ret);

@@ -81,3 +81,10 @@ const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint6
 	}
 	return entry->comm[0] ? entry->comm : NULL;
 }
+
+void comm_cache_forget(struct comm_cache *cache, pid_t pid)
+{
+	for (size_t i = 0; i < COMM_ENTRIES; i++)
+		if (cache->entries[i].pid == pid)
+			cache->entries[i] = (struct comm_entry){0};
+}

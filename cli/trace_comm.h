@@ -21,4 +21,7 @@ void comm_cache_free(struct comm_cache *cache);
  */
 const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns);
 
+/* Forgets the names of a process that has become another program. */
+void comm_cache_forget(struct comm_cache *cache, pid_t pid);
+
 #endif

@@ -109,8 +109,11 @@ static void target_poll(struct round *round)
 		return;
 	}
 	/* Set before this poll, and so the poll has seen all there will ever be. */
-	if (target->exited && !more && round->hits == before)
-		target_stop(trace, target);
+	if (!target->exited || more || round->hits != before)
+		return;
+	target_stop(trace, target);
+	/* Finds nothing, and lets the rings' memory go. */
+	trace_fail(trace, probe_session_poll(target->session, visit_hit, round, NULL));
 }
 
 /* Looks at every session once; returns how many hits that brought. */
@@ -190,15 +193,38 @@ static void wait_for_host(const struct trace_tracer *tracer, struct pollfd fds[2
 			.fd = probe_tracer_host_input(tracer->host), .events = POLLOUT};
 }
 
-/* Sleeps until something happens, or timeout_ns have passed. */
-static void wait_for_events(struct trace *trace, struct pollfd *fds, uint64_t timeout_ns)
+/* Targets are added while it runs. NULL without memory. */
+static struct pollfd *poll_fds(struct trace *trace)
 {
+	size_t count = fds_needed(trace);
+	struct pollfd *fds = trace->fds;
+
+	if (count <= trace->fd_count)
+		return fds;
+	fds = reallocarray(fds, 2 * count, sizeof(*fds));
+	if (!fds)
+		return NULL;
+	trace->fds = fds;
+	trace->fd_count = 2 * count;
+	return fds;
+}
+
+/* Sleeps until something happens, or timeout_ns have passed. */
+static void wait_for_events(struct trace *trace, uint64_t timeout_ns)
+{
+	struct pollfd *fds = poll_fds(trace), *output, *hosts;
 	struct timespec timeout = {
 		.tv_sec = (time_t)(timeout_ns / NSEC_PER_SEC),
 		.tv_nsec = (long)(timeout_ns % NSEC_PER_SEC),
 	};
-	struct pollfd *output = &fds[1], *hosts = &fds[2 + 2 * trace->target_count];
 
+	if (!fds) {
+		trace_fail(trace, probe_error_no_memory());
+		trace->over = trace->gone = true;
+		return;
+	}
+	output = &fds[1];
+	hosts = &fds[2 + 2 * trace->target_count];
 	fds[0] = (struct pollfd){.fd = trace->signal_fd, .events = POLLIN};
 	*output = (struct pollfd){.fd = trace->to_file || trace->gone ? -1 : trace->output_fd};
 	if (probe_sink_pending(trace->sink))
@@ -288,12 +314,12 @@ static uint64_t timers_sleep(const struct timers *timers, uint64_t sleep_ns)
 }
 
 /* Prints what is still in memory, waiting for the reader; a signal ends the wait. */
-static void output_finish(struct trace *trace, struct pollfd *fds)
+static void output_finish(struct trace *trace)
 {
 	trace->over = false;
 	output_flush(trace);
 	while (!trace->over && probe_sink_pending(trace->sink)) {
-		wait_for_events(trace, fds, NSEC_PER_SEC);
+		wait_for_events(trace, NSEC_PER_SEC);
 		output_flush(trace);
 	}
 	trace->gone |= probe_sink_pending(trace->sink) != 0;
@@ -301,16 +327,16 @@ static void output_finish(struct trace *trace, struct pollfd *fds)
 }
 
 /* Makes room in the sinks that are full; a tracer that takes nothing is given up. */
-static void drain_sinks(struct trace *trace, struct pollfd *fds)
+static void drain_sinks(struct trace *trace)
 {
 	if (probe_sink_full(trace->sink))
-		output_finish(trace, fds);
+		output_finish(trace);
 	for (size_t i = 0; i < trace->tracer_count; i++) {
 		struct trace_tracer *tracer = &trace->tracers[i];
 
 		while (tracer->host && !tracer->gone && probe_sink_full(tracer->sink)) {
 			hosts_poll(trace);
-			wait_for_events(trace, fds, NSEC_PER_SEC / 10);
+			wait_for_events(trace, NSEC_PER_SEC / 10);
 		}
 	}
 }
@@ -319,7 +345,7 @@ static void drain_sinks(struct trace *trace, struct pollfd *fds)
  * Prints the hits that were still in the rings when the probes were switched off.
  * Where they could not be, there is no end of them: one look has to do.
  */
-static void drain(struct trace *trace, struct pollfd *fds)
+static void drain(struct trace *trace)
 {
 	struct round round = {.trace = trace};
 	bool again = false;
@@ -336,7 +362,7 @@ static void drain(struct trace *trace, struct pollfd *fds)
 		again = true;
 		if (trace->merge)
 			merge_drain(trace->merge, output_hit, trace);
-		drain_sinks(trace, fds);
+		drain_sinks(trace);
 	} while (round.hits != before && !trace->gone &&
 		 !(trace->settings.hits_max && trace->hits >= trace->settings.hits_max));
 }
@@ -355,7 +381,7 @@ void trace_stop(struct trace *trace)
 		target_stop(trace, &trace->targets[i]);
 }
 
-static void trace_loop(struct trace *trace, struct pollfd *fds)
+static void trace_loop(struct trace *trace)
 {
 	uint64_t sleep_ns = FIRST_SLEEP_NS;
 	struct timers timers;
@@ -365,6 +391,7 @@ static void trace_loop(struct trace *trace, struct pollfd *fds)
 		size_t hits;
 
 		look_for_exits(trace);
+		trace_follow_exec(trace);
 		hits = poll_all(trace);
 		hosts_poll(trace);
 		timers_run(trace, &timers);
@@ -372,8 +399,7 @@ static void trace_loop(struct trace *trace, struct pollfd *fds)
 			break;
 		if (hits)
 			sleep_ns = FIRST_SLEEP_NS;
-		wait_for_events(
-			trace, fds, hits >= BUSY_HITS ? 0 : timers_sleep(&timers, sleep_ns));
+		wait_for_events(trace, hits >= BUSY_HITS ? 0 : timers_sleep(&timers, sleep_ns));
 		if (sleep_ns < LAST_SLEEP_NS && !hits)
 			sleep_ns = 2 * sleep_ns < LAST_SLEEP_NS ? 2 * sleep_ns : LAST_SLEEP_NS;
 	}
@@ -381,25 +407,17 @@ static void trace_loop(struct trace *trace, struct pollfd *fds)
 
 void trace_run(struct trace *trace)
 {
-	struct pollfd *fds = calloc(fds_needed(trace), sizeof(*fds));
-
-	if (!fds) {
-		trace_fail(trace, probe_error_no_memory());
-		trace_stop(trace);
-		return;
-	}
 	trace_tables_start(trace);
-	trace_loop(trace, fds);
+	trace_loop(trace);
 	trace_stop(trace);
 	if (!trace->gone)
-		drain(trace, fds);
+		drain(trace);
 	flight_print(trace);
 	trace_report_losses(trace);
 	trace_report_damage(trace);
 	trace_tables(trace, false);
 	probe_sink_end(trace->sink);
 	if (!trace->gone)
-		output_finish(trace, fds);
+		output_finish(trace);
 	hosts_finish(trace);
-	free(fds);
 }

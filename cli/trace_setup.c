@@ -47,18 +47,29 @@ static struct probe_error *watch(struct trace_target *target)
 	return NULL;
 }
 
-/* Takes a process over: each tracer has a target, and will have a session, of its own. */
-static struct probe_error *add_process(
-	struct trace *trace, struct probe_target *process, bool given)
+struct probe_error *trace_add_process(
+	struct trace *trace, struct probe_target *process, bool given, bool later)
 {
+	struct probe_target **processes =
+		reallocarray(trace->processes, trace->process_count + 1, sizeof(*processes));
+	struct trace_target *targets = reallocarray(
+		trace->targets, trace->target_count + trace->tracer_count, sizeof(*targets));
 	struct probe_error *error = NULL;
 
-	trace->processes[trace->process_count++] = process;
+	trace->processes = processes ? processes : trace->processes;
+	trace->targets = targets ? targets : trace->targets;
+	if (!processes || !targets) {
+		probe_target_close(process);
+		return probe_error_no_memory();
+	}
+	processes[trace->process_count++] = process;
 	for (size_t i = 0; i < trace->tracer_count && !error; i++) {
-		struct trace_target *target = &trace->targets[trace->target_count++];
+		struct trace_target *target = &targets[trace->target_count++];
 
-		*target = (struct trace_target){
-			.target = process, .tracer = &trace->tracers[i], .given = given};
+		*target = (struct trace_target){.target = process,
+			.tracer = &trace->tracers[i],
+			.given = given,
+			.later = later};
 		error = watch(target);
 	}
 	return error;
@@ -70,16 +81,12 @@ static struct probe_error *open_processes(struct trace *trace, const struct trac
 	struct probe_target *process;
 	struct probe_error *error;
 
-	trace->processes = calloc(pids->count + 1, sizeof(*trace->processes));
-	trace->targets = calloc((pids->count + 1) * trace->tracer_count, sizeof(*trace->targets));
-	if (!trace->processes || !trace->targets)
-		return probe_error_no_memory();
 	for (size_t i = 0; i < pids->count; i++) {
 		bool given = i < options->common.pids_given;
 
 		error = probe_target_open(pids->items[i], NULL, &process);
 		error = error ? leave_out(trace, options, error, given)
-			      : add_process(trace, process, given);
+			      : trace_add_process(trace, process, given, false);
 		if (error)
 			return error;
 	}
@@ -98,43 +105,57 @@ static struct probe_error *spawn_process(
 		return error;
 	}
 	trace->child = probe_target_pid(process);
-	return add_process(trace, process, true);
+	return trace_add_process(trace, process, true, false);
 }
 
 /* ---- Sessions --------------------------------------------------------------- */
 
+static bool trace_follows(const struct trace_options *options)
+{
+	return options->follow || (options->common.program && !options->no_follow);
+}
+
 /* What the sessions of all tracers have in common. */
 static struct probe_session_options session_options(const struct trace_options *options)
 {
-	bool program = options->common.program != NULL;
-
 	return (struct probe_session_options){
 		.ring_bytes = options->ring_bytes,
 		.string_bytes = (uint16_t)options->string_bytes,
 		.guess_strings = options->string_bytes != 0,
-		.follow_libraries = options->follow || (program && !options->no_follow),
-		.follow_children = options->follow,
+		.follow_libraries = trace_follows(options),
+		.follow_children = trace_follows(options),
 	};
 }
 
 /*
- * Names a PROBE of each target that has matched nothing so far, which only is
- * no error where libraries that come later are followed.
+ * Has a pattern matched in a named process, or in anything that was started? It is
+ * not told whose child that was.
  */
-static void report_unmatched(const struct trace *trace, const struct trace_options *options)
+static bool has_matched(const struct trace *trace, size_t target, size_t pattern)
 {
-	const struct probe_request *request = &options->request.request;
+	for (size_t i = 0; i < trace->target_count; i++)
+		if ((i == target || trace->targets[i].later) &&
+			probe_session_matched(trace->targets[i].session, pattern))
+			return true;
+	return false;
+}
 
-	for (size_t i = 0; i < trace->target_count; i++) {
+void trace_report_unmatched(const struct trace *trace)
+{
+	const struct probe_request *request = trace->request;
+
+	for (size_t i = 0; i < trace->target_count && !trace->targets[i].later; i++) {
 		const struct trace_target *target = &trace->targets[i];
-		size_t unmatched = probe_session_unmatched(target->session);
+		size_t pattern = 0;
 
 		/* All tracers have the same PROBEs. */
 		if (target->tracer != trace->tracers)
 			continue;
-		if (unmatched < request->pattern_count)
+		while (pattern < request->pattern_count && has_matched(trace, i, pattern))
+			pattern++;
+		if (pattern < request->pattern_count)
 			report_warning("%s %s no probe of process %d%s",
-				probe_pattern_text(request->patterns[unmatched]),
+				probe_pattern_text(request->patterns[pattern]),
 				trace->over ? "matched" : "matches",
 				(int)probe_target_pid(target->target),
 				trace->over ? "" : "; waiting for a library that has it");
@@ -154,7 +175,7 @@ static void report_started(const struct trace *trace, const struct probe_report 
 		sum->probes == 1 ? "" : "s", sum->sites, sum->sites == 1 ? "" : "s", processes);
 }
 
-static void target_close(struct trace_target *target)
+void trace_target_close(struct trace_target *target)
 {
 	probe_session_free(target->session);
 	free(target->said);
@@ -163,21 +184,29 @@ static void target_close(struct trace_target *target)
 		close(target->pidfd);
 }
 
-static struct probe_error *start_session(
-	struct trace_target *target, const struct trace_options *options, struct probe_report *sum)
+static struct probe_error *start_session(struct trace *trace, struct trace_target *target,
+	const struct trace_options *options, struct probe_report *sum)
 {
+	struct probe_session_options its = target->tracer->options;
 	struct probe_report report = {0};
-	struct probe_error *error = probe_session_start(target->target, &options->request.request,
-		&target->tracer->options, &report, &target->session);
+	bool first = target->tracer == options->first;
+	struct probe_error *error;
 
+	/* One session of each process is enough for that. */
+	its.follow_programs = first && trace->follow;
+	error = probe_session_start(
+		target->target, trace->request, &its, &report, &target->session);
 	/* All tracers have the same sites. */
-	if (target->tracer == options->first) {
+	if (first) {
 		report_refusals(&report);
 		sum->probes += report.probes;
 		sum->sites += report.sites;
 	}
 	probe_report_deinit(&report);
 	target->on = !error;
+	/* Who has ended meanwhile has left its hits, and becomes nothing else. */
+	if (!error && first)
+		probe_error_free(probe_watch_add(trace->watch, target->target));
 	return error;
 }
 
@@ -185,11 +214,14 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 {
 	size_t asked = options->common.pids.count, kept = 0;
 	struct probe_report sum = {0};
-	struct probe_error *error = NULL;
+	struct probe_error *error = probe_watch_create(trace->follow, &trace->watch);
 
+	if (error)
+		return error;
 	for (size_t i = 0; i < trace->target_count; i++) {
 		struct trace_target *target = &trace->targets[i];
-		struct probe_error *its = error ? NULL : start_session(target, options, &sum);
+		struct probe_error *its =
+			error ? NULL : start_session(trace, target, options, &sum);
 
 		if (its && asked > 1)
 			its = probe_error_prefix(
@@ -200,7 +232,7 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 		if (target->on)
 			trace->targets[kept++] = *target;
 		else
-			target_close(target);
+			trace_target_close(target);
 	}
 	trace->target_count = kept;
 	if (!error && !kept)
@@ -210,7 +242,7 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 		return error;
 	/* A program that has just been started opens its libraries yet. */
 	if (!trace->child)
-		report_unmatched(trace, options);
+		trace_report_unmatched(trace);
 	report_started(trace, &sum);
 	return NULL;
 }
@@ -327,10 +359,12 @@ static struct probe_error *take_signals(struct trace *trace)
 static void trace_deinit(struct trace *trace, const struct trace_options *options)
 {
 	for (size_t i = 0; i < trace->target_count; i++)
-		target_close(&trace->targets[i]);
+		trace_target_close(&trace->targets[i]);
 	for (size_t i = 0; i < trace->process_count; i++)
 		probe_target_close(trace->processes[i]);
 	free(trace->targets);
+	free(trace->fds);
+	probe_watch_free(trace->watch);
 	free(trace->processes);
 	tracers_free(trace->tracers, trace->tracer_count);
 	probe_sink_free(trace->sink);
@@ -367,7 +401,10 @@ static int trace_status(const struct trace *trace)
 
 struct probe_error *trace_command(struct trace_options *options, int *status_ret)
 {
-	struct trace trace = {.settings = options->settings, .signal_fd = -1};
+	struct trace trace = {.settings = options->settings,
+		.request = &options->request.request,
+		.follow = trace_follows(options),
+		.signal_fd = -1};
 	struct probe_error *error = trace_prepare(&trace, options);
 
 	if (!error && options->common.program)
@@ -379,7 +416,7 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 		trace_run(&trace);
 		if (!trace.settings.quiet)
 			trace_report_summary(&trace);
-		report_unmatched(&trace, options);
+		trace_report_unmatched(&trace);
 		*status_ret = trace_status(&trace);
 	}
 	trace_deinit(&trace, options);

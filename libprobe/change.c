@@ -33,6 +33,7 @@
 
 #include "libprobe/change.h"
 #include "libprobe/clock.h"
+#include "libprobe/emulator.h"
 #include "libprobe/memory.h"
 #include "libprobe/procfs.h"
 #include "libprobe/seccomp.h"
@@ -90,7 +91,14 @@ static struct probe_error *check_target(struct change *c)
 {
 	long seccomp = procfs_status_number(c->pid, "Seccomp:");
 	const struct module *program = NULL;
+	char buffer[64];
+	const char *emulator = emulator_of(c->pid, &c->modules, buffer);
 
+	if (emulator)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d is executed by %s, which runs translated copies of its code: "
+			"probes in it would never be hit",
+			c->pid, emulator);
 	for (size_t i = 0; i < c->modules.count && !program; i++)
 		if (c->modules.items[i].object)
 			program = &c->modules.items[i];

@@ -13,7 +13,8 @@
  *   PATH                           where the process was only chroot(2)ed: the
  *                                  kernel prints paths as the reader sees them
  *
- * and the last two count only if device and inode are the mapping's. btrfs and
+ * and the last two count only if device and inode are the mapping's, and no
+ * symbolic link is followed (libprobe/beneath.h). btrfs and
  * overlayfs print another device in maps than stat(2) gives; there the inode
  * and the first bytes in memory must agree.
  *
@@ -30,6 +31,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "libprobe/beneath.h"
 #include "libprobe/maps.h"
 #include "libprobe/modules.h"
 #include "libprobe/registry.h"
@@ -105,19 +107,21 @@ static bool same_header(const struct lookup *lookup, const struct mapping *mappi
 	return have >= 0 && have <= got && memcmp(in_file, in_memory, (size_t)have) == 0;
 }
 
+static bool is_mapped_inode(const struct stat *st, const void *mapping)
+{
+	return same_inode(st, mapping);
+}
+
 /* Opens a path if the mapped file is there; else -1, and *err_ret is 0 for another file. */
 static int open_verified(
-	const struct lookup *lookup, const struct mapping *mapping, const char *path, int *err_ret)
+	const struct lookup *lookup, const struct mapping *mapping, const char *root, int *err_ret)
 {
+	int fd = beneath_open(root, mapping->path, is_mapped_inode, mapping, err_ret);
 	struct stat st;
-	int fd = open(path, OPEN_FLAGS);
 
-	*err_ret = errno;
 	if (fd < 0)
 		return -1;
-	*err_ret = 0;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && same_inode(&st, mapping) &&
-		(same_device(&st, mapping) || same_header(lookup, mapping, fd)))
+	if (fstat(fd, &st) == 0 && (same_device(&st, mapping) || same_header(lookup, mapping, fd)))
 		return fd;
 	close(fd);
 	return -1;
@@ -165,7 +169,7 @@ static char *open_failure(const struct mapping *mapping, int err)
 /* The mapped file, or -1 with a reason (NULL without memory). */
 static int open_mapping(struct lookup *lookup, const struct mapping *mapping, char **reason_ret)
 {
-	char *path;
+	char root[48];
 	int fd, err;
 
 	*reason_ret = NULL;
@@ -179,14 +183,12 @@ static int open_mapping(struct lookup *lookup, const struct mapping *mapping, ch
 		if (fd >= 0)
 			return fd;
 	}
-	if (asprintf(&path, "/proc/%d/root%s", (int)lookup->pid, mapping->path) < 0)
-		return -1;
-	fd = open_verified(lookup, mapping, path, &err);
-	free(path);
+	snprintf(root, sizeof(root), "/proc/%d/root", (int)lookup->pid);
+	fd = open_verified(lookup, mapping, root, &err);
 	if (fd < 0) {
 		int err_here;
 
-		fd = open_verified(lookup, mapping, mapping->path, &err_here);
+		fd = open_verified(lookup, mapping, "/", &err_here);
 	}
 	if (fd < 0)
 		*reason_ret = open_failure(mapping, err);

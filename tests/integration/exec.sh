@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: both
+#
+# Processes that become another program: what is started through libc is traced
+# from its first hit, everything else from when that was noticed, which is said.
+. tests/integration/lib.sh
+need jq
+
+loop=$TARGETS/loop
+launch=$TARGETS/launch
+[ -x "$launch" ] || skip "the test targets are not built"
+
+# counted FILE: hits of loop:nop
+counted()
+{
+	jq -s 'map(select(.hits).hits) | add // 0' "$1"
+}
+
+# launched WAY ARGS…: every hit is counted, and nothing is said
+launched()
+{
+	local way=$1
+	shift
+	"$PROBECTL" trace --count --json -o "$SCRATCH/out" "$@" loop:nop -- \
+		"$launch" "$way" "$program" -s nop -n 1000 >"$SCRATCH/stdout" 2>"$SCRATCH/err"
+	same "$way: status" "$?" 0
+	same "$way: the program" "$(cut -d' ' -f1 "$SCRATCH/stdout")" 1000
+	same "$way: messages" "$(cat "$SCRATCH/err")" ""
+	same "$way: hits" "$(counted "$SCRATCH/out")" 1000
+}
+
+program=$loop
+for way in exec thread late fork vfork spawn; do
+	launched $way
+done
+PATH=/nonexistent:$SCRATCH:$TARGETS:$PATH program=loop launched path
+
+# A script, whose interpreter is the program; and a shell that starts several.
+printf '#!%s exec\n' "$launch" >"$SCRATCH/script"
+chmod 755 "$SCRATCH/script"
+printf '#!/bin/sh\n"$@"; "$@" & wait; exec "$@"\n' >"$SCRATCH/thrice"
+chmod 755 "$SCRATCH/thrice"
+"$PROBECTL" trace --json -o "$SCRATCH/out" loop:nop -- "$SCRATCH/thrice" "$loop" -s nop -n 100 \
+	>"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "a shell: status $?: $(head -3 "$SCRATCH/err")"
+same "hits of three programs" "$(grep -c '"args"' "$SCRATCH/out")" 300
+same "their pids" "$(jq -r 'select(.args).pid' "$SCRATCH/out" | sort -u | wc -l)" 3
+same "each hit has the thread's own" "$(jq -r 'select(.args and .pid != .tid) | .pid' "$SCRATCH/out")" ""
+[ "$(jq -r 'select(.args).ts' "$SCRATCH/out")" = "$(jq -r 'select(.args).ts' "$SCRATCH/out" | sort -n)" ] ||
+	fail "hits of several programs are out of order"
+
+# Exit statuses are those of the last program.
+for status in 0 3; do
+	"$PROBECTL" trace -q loop:nop -- "$launch" exec /bin/sh -c "exit $status" >/dev/null 2>"$SCRATCH/err"
+	same "the status of what was started" "$?" "$status"
+done
+"$PROBECTL" trace -q loop:nop -- "$launch" exec /bin/sh -c 'kill -TERM $$' >/dev/null 2>"$SCRATCH/err"
+same "the signal of what was started" "$?" 143
+"$PROBECTL" trace -q loop:nop -- "$launch" exec /nonexistent >/dev/null 2>"$SCRATCH/err"
+same "what does not exist" "$?" 127
+
+# With --no-follow, children's programs are not traced, and its own is.
+"$PROBECTL" trace --count --json --no-follow -o "$SCRATCH/out" 'libc:*' -- \
+	"$launch" fork "$loop" -s nop -n 1000 >"$SCRATCH/stdout" 2>"$SCRATCH/err"
+same "--no-follow: hits of a child" "$(jq -r 'select(.name == "nop")' "$SCRATCH/out")" ""
+
+# ---- What is noticed later --------------------------------------------------------
+
+# noticed NAME LAUNCH WAY OPTIONS…: the process becomes `world`, and is traced then
+noticed()
+{
+	local name=$1 program=$2 way=$3
+	shift 3
+	start "$program" "$way" "$TARGETS/world"
+	trace_start "$name" --json "$@" -p "$target_pid" '/^(launch:go|world:hit)$/'
+	wait_on "$target_pid" launch:go
+	ask go
+	wait_on "$target_pid" world:hit
+	ask "hit 5"
+	trace_stop "$name"
+	same "$name: hits of what it was" "$(grep -c '"name":"go"' "$SCRATCH/$name.out")" 1
+	same "$name: hits" "$(grep -c '"args":\[.,1\]' "$SCRATCH/$name.out")" 5
+	check_alive "$target_pid"
+	! grep -q memfd:probectl "/proc/$target_pid/maps" || fail "$name: something is left"
+	ask "hit 5"
+	same "$name: the target" "$answer" "hits 5"
+	tell quit
+	end_target 0
+}
+need_attach
+missed='has become another program; hits of its first .* ms are not reported'
+for program in launch launch_static; do
+	noticed $program "$TARGETS/$program" wait --follow
+	! grep -q 'not reported' "$SCRATCH/$program.err" ||
+		fail "$program: said to have missed hits: $(cat "$SCRATCH/$program.err")"
+done
+noticed raw "$launch" raw --follow
+grep -q "$missed" "$SCRATCH/raw.err" || fail "what was missed is not said: $(cat "$SCRATCH/raw.err")"
+noticed alone "$launch" wait
+grep -q "$missed" "$SCRATCH/alone.err" ||
+	fail "what was missed is not said: $(cat "$SCRATCH/alone.err")"
+
+# ---- What must not change -----------------------------------------------------------
+
+# Under a tracer without privileges the kernel would not let the file change the user.
+if [ "$(id -u)" = 0 ]; then
+	cp "$TARGETS/whoami" "$SCRATCH/other"
+	chown daemon "$SCRATCH/other"
+	chmod 4755 "$SCRATCH" "$SCRATCH/other"
+	chmod 755 "$SCRATCH"
+	wanted=$(id -u daemon)
+	drop="setpriv --reuid=nobody --regid=nogroup --clear-groups --inh-caps=-all"
+	# shellcheck disable=SC2086 # a command prefix of several words
+	if [ "$($drop "$launch" exec "$SCRATCH/other")" != "$wanted" ]; then
+		echo "note: $SCRATCH is mounted nosuid: files that change the user are not tested"
+	else
+		for way in exec spawn; do
+			# shellcheck disable=SC2086
+			same "$way: who a setuid program is" "$($drop "$PROBECTL" trace -q loop:nop -- \
+				"$launch" $way "$SCRATCH/other" 2>"$SCRATCH/err")" "$wanted"
+			same "$way: root traces it" "$("$PROBECTL" trace -q loop:nop -- \
+				"$launch" $way "$SCRATCH/other" 2>"$SCRATCH/err")" "$wanted"
+		done
+	fi
+fi
+
+# A controller that is killed while programs are started: nobody waits for it for long
+# (GATE_TIMEOUT_S).
+for ((i = 0; i < 6; i++)); do
+	"$PROBECTL" trace -q --count -o /dev/null loop:nop -- /bin/sh -c 'for i in 1 2 3 4 5 6 7 8 9; do "$@"; done
+		echo finished' sh "$launch" spawn "$loop" -n 10 >"$SCRATCH/stdout" 2>"$SCRATCH/err" &
+	tracer=$!
+	sleep "0.$((i * 2))3"
+	kill -KILL $tracer 2>/dev/null
+	wait $tracer 2>/dev/null
+	for ((k = 0; k < 600; k++)); do
+		grep -q finished "$SCRATCH/stdout" && break
+		# Killed before the program was let go, it has taken that along.
+		pgrep -f "$launch spawn $loop -n 10" >/dev/null || [ $k -lt 5 ] || break
+		sleep 0.1
+	done
+	lines=$(grep -vc finished "$SCRATCH/stdout")
+	[ "$lines" = 0 ] || [ "$lines" = 9 ] ||
+		fail "killed: only $lines programs ran"
+done
+finish
