@@ -221,6 +221,24 @@ static const struct unwind_rules *find_rules(struct unwind *unwind, uint64_t add
 	return *bucket;
 }
 
+bool unwind_return_offset(struct unwind *unwind, uint64_t address, uint8_t sp, int32_t *ret)
+{
+	const struct unwind_rules *rules = find_rules(unwind, address);
+	const struct unwind_rule *where;
+	int64_t offset;
+
+	if (!rules || rules->none || rules->cfa.how != UNWIND_REGISTER || rules->cfa.reg != sp)
+		return false;
+	where = &rules->registers[rules->return_address];
+	if (where->how != UNWIND_AT_CFA)
+		return false;
+	offset = (int64_t)((uint64_t)rules->cfa.offset + (uint64_t)where->offset);
+	if (offset < 0 || offset > INT32_MAX)
+		return false;
+	*ret = (int32_t)offset;
+	return true;
+}
+
 /* ---- Steps ------------------------------------------------------------------------ */
 
 static void compute_register(const struct unwind_rules *rules, size_t reg,

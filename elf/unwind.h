@@ -47,6 +47,13 @@ PROBE_MUST_CHECK struct probe_error *unwind_open(struct object *object, struct u
 void unwind_close(struct unwind *unwind);
 
 /*
+ * Where a function has its return address, as a distance from register `sp`; false
+ * where it is found by another register, or not known. *ret is above or at 0.
+ */
+bool unwind_return_offset(
+	struct unwind *unwind, uint64_t address, uint8_t sp, int32_t *ret);
+
+/*
  * One step. `address` is where in the file the rules are looked up: that of the
  * pc, or of the byte before where the pc is a return address, for the call may
  * be the last instruction of its function. Registers are changed only with

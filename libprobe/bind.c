@@ -170,15 +170,25 @@ static struct probe_error *bind_stack(struct binder *b)
 {
 	int capture = layout_capture_stack(
 		b->layout, b->site->arch, ARCH_STACK_FRAMES, b->asked->string_bytes);
-	struct arch_expr_node *node = b->bound->nodes + b->used++;
+	struct arch_expr_node *nodes = b->bound->nodes + b->used;
+	int caller = b->site->return_offset < 0
+			     ? -1
+			     : layout_capture_word(
+				       b->layout, b->site->arch, b->site->return_offset);
 
 	if (capture < 0)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"call stacks cannot be taken on this machine (%s)", b->site->arch->name);
 	b->bound->key_strings[BIND_STACK_FRAMES] = (uint8_t)capture;
-	*node = (struct arch_expr_node){
+	nodes[0] = (struct arch_expr_node){
 		.kind = ARCH_EXPR_CONST, .wide = true, .value = b->site->pc};
-	b->bound->key_numbers[BIND_STACK_SITE] = (struct arch_expr){node, 1};
+	nodes[1] = (struct arch_expr_node){.kind = ARCH_EXPR_CONST, .wide = true};
+	if (caller >= 0)
+		nodes[1] = (struct arch_expr_node){
+			.kind = ARCH_EXPR_CAPTURE, .wide = true, .capture = (uint8_t)caller};
+	b->used += 2;
+	b->bound->key_numbers[BIND_STACK_SITE] = (struct arch_expr){&nodes[0], 1};
+	b->bound->key_numbers[BIND_STACK_CALLER] = (struct arch_expr){&nodes[1], 1};
 	return NULL;
 }
 

@@ -6,8 +6,12 @@
 #include "libprobe/expr.h"
 #include "libprobe/pairs.h"
 
-/* The keys of a session with PROBE_STACK_FRAMES: return addresses, and the site's address. */
-enum { BIND_STACK_FRAMES, BIND_STACK_SITE, BIND_STACK_KEYS };
+/*
+ * The keys of a session with PROBE_STACK_FRAMES: return addresses; the site's
+ * address; and where the site's function has no frame, so that its own return
+ * address is not among them, that one, else 0.
+ */
+enum { BIND_STACK_FRAMES, BIND_STACK_SITE, BIND_STACK_CALLER, BIND_STACK_KEYS };
 
 /* A session's expressions. NULL: there is none. */
 struct asked {

@@ -112,6 +112,7 @@ void layout_site_init(
 	site->module = module;
 	site->count = arch->parse_args(args, site->specs);
 	site->pc = 0;
+	site->return_offset = -1;
 }
 
 int layout_capture_stack(struct layout *layout, const struct arch *arch,
@@ -121,6 +122,20 @@ int layout_capture_stack(struct layout *layout, const struct arch *arch,
 		return -1;
 	layout->captures[layout->capture_count] =
 		(struct arch_capture){.stack = kind, .bytes_max = bytes};
+	return layout->capture_count++;
+}
+
+int layout_capture_word(struct layout *layout, const struct arch *arch, int32_t offset)
+{
+	struct arch_capture capture = {.arg = {.kind = ARCH_ARG_MEMORY,
+					       .size = 8,
+					       .base = arch->unwind_registers[0].reg,
+					       .index = ARCH_REG_NONE,
+					       .disp = offset}};
+
+	if (layout->capture_count == ARCH_ARGS_MAX)
+		return -1;
+	layout->captures[layout->capture_count] = capture;
 	return layout->capture_count++;
 }
 

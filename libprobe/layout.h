@@ -40,7 +40,9 @@ struct layout_site {
 	struct module *module;
 	struct arch_arg specs[ARCH_ARGS_MAX];
 	size_t count;
-	uint64_t pc; /* in the target; for the keys of stacks */
+	/* For the keys of stacks: */
+	uint64_t pc;	       /* in the target */
+	int32_t return_offset; /* of the return address, from the stack pointer; or -1 */
 };
 void layout_site_init(
 	struct layout_site *site, const struct arch *arch, struct module *module, const char *args);
@@ -67,6 +69,9 @@ int layout_capture(struct layout *layout, const struct layout_site *site, unsign
  */
 int layout_capture_stack(struct layout *layout, const struct arch *arch,
 	enum arch_capture_stack kind, uint16_t bytes);
+
+/* A capture of 8 bytes of the stack, so far from the stack pointer. Likewise. */
+int layout_capture_word(struct layout *layout, const struct arch *arch, int32_t offset);
 
 /*
  * Reads a record's arguments; `size` bytes are there, from the fixed header on.

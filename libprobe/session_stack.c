@@ -19,6 +19,11 @@ void session_stack_refresh(struct probe_session *session)
 		unwinder_refresh(session->unwinder);
 }
 
+int32_t session_stack_return_offset(const struct probe_session *session, uint64_t pc)
+{
+	return session->asked.stack ? unwinder_return_offset(session->unwinder, pc) : -1;
+}
+
 const struct probe_stack *session_stack_read(struct probe_session *session,
 	const struct session_site *site, const struct ring_record *record)
 {
@@ -39,12 +44,13 @@ const struct probe_stack *session_stack_read(struct probe_session *session,
 struct probe_error *probe_session_stack(
 	struct probe_session *session, const struct probe_row *row, struct probe_stack *ret)
 {
-	const struct probe_value *returns, *site;
+	const struct probe_value *returns, *site, *caller;
 
 	if (!session->unwinder || !session->asked.stack)
 		return probe_error_new(PROBE_ERROR_USAGE, "rows of this session have no stacks");
 	returns = &row->keys[BIND_STACK_FRAMES];
 	site = &row->keys[BIND_STACK_SITE];
-	return unwinder_frames(session->unwinder, site->u, returns->bytes,
+	caller = &row->keys[BIND_STACK_CALLER];
+	return unwinder_frames(session->unwinder, site->u, caller->u, returns->bytes,
 		returns->kind == PROBE_VALUE_STRING ? returns->length / 8 : 0, ret);
 }

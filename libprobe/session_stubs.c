@@ -91,6 +91,7 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ch
 	site->probe = s->probe_count + selected->probe;
 	layout_site_init(&args, c->arch, probe->module, selected->note->args);
 	args.pc = selected->pc;
+	args.return_offset = session_stack_return_offset(s, selected->pc);
 	if (s->options.kind == PROBE_SESSION_RECORD) {
 		wanted = probe_pattern_captures(s->patterns[probe->pattern], &wanted_count);
 		layout_init(&site->layout, &args, wanted, wanted_count, &s->options);

@@ -366,6 +366,18 @@ static struct unwind *rules_of(struct unwinder *u, const struct module *module)
 	return *rules;
 }
 
+int32_t unwinder_return_offset(struct unwinder *u, uint64_t pc)
+{
+	struct module *module = modules_find(&u->modules, pc);
+	struct unwind *rules = module ? rules_of(u, module) : NULL;
+	int32_t offset;
+
+	if (rules && unwind_return_offset(rules, pc - module->bias,
+			     u->arch->unwind_registers[SP].dwarf, &offset))
+		return offset;
+	return -1;
+}
+
 static enum unwind_status step(struct walk *walk, bool is_return)
 {
 	const struct unwind_memory memory = {read_word, walk};
@@ -433,8 +445,8 @@ struct probe_error *unwinder_copy(
 
 /* ---- Return addresses ----------------------------------------------------------------- */
 
-struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc, const void *returns,
-	size_t count, struct probe_stack *ret)
+struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc, uint64_t caller,
+	const void *returns, size_t count, struct probe_stack *ret)
 {
 	enum probe_stack_end end = PROBE_STACK_WHOLE;
 	struct probe_error *error = NULL;
@@ -443,6 +455,8 @@ struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc, cons
 	unwinder->count = 0;
 	find_code(unwinder, pc);
 	add_frame(unwinder, pc, false, &error);
+	if (caller && !error && find_code(unwinder, caller))
+		add_frame(unwinder, caller, true, &error);
 	if (count >= ARCH_FRAMES_MAX)
 		end = PROBE_STACK_TRUNCATED;
 	for (size_t i = 0; i < count && unwinder->count < PROBE_FRAMES_MAX && !error; i++) {

@@ -23,6 +23,13 @@ void unwinder_free(struct unwinder *unwinder);
 /* Reads the process's modules again. Where that fails, those that are known stay. */
 void unwinder_refresh(struct unwinder *unwinder);
 
+/*
+ * The distance from the stack pointer to the return address, at a site where the
+ * function has no frame of its own that the frame pointer leads to; -1 where it
+ * has, or that is not known.
+ */
+int32_t unwinder_return_offset(struct unwinder *unwinder, uint64_t pc);
+
 /* A thread at a site. Everything but `pc` comes from the target, and may be anything. */
 struct unwinder_thread {
 	uint64_t pc;
@@ -35,8 +42,11 @@ struct unwinder_thread {
 PROBE_MUST_CHECK struct probe_error *unwinder_copy(
 	struct unwinder *unwinder, const struct unwinder_thread *thread, struct probe_stack *ret);
 
-/* The same of return addresses (u64), the innermost first. */
+/*
+ * The same of return addresses (u64), the innermost first. `caller` is that of the
+ * site's function, where it is not among them; else 0.
+ */
 PROBE_MUST_CHECK struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc,
-	const void *returns, size_t count, struct probe_stack *ret);
+	uint64_t caller, const void *returns, size_t count, struct probe_stack *ret);
 
 #endif
