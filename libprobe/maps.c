@@ -22,8 +22,9 @@
 #include <unistd.h>
 
 #include "libprobe/maps.h"
+#include "libprobe/procfs.h"
 
-enum { TEXT_BYTES_START = 64 * 1024 };
+enum { TEXT_BYTES_START = 64 * 1024, EXEC_TRIES = 10 };
 
 /* ---- The text ------------------------------------------------------------- */
 
@@ -300,19 +301,35 @@ struct probe_error *maps_parse(const char *text, size_t length, struct maps *ret
 	return parse_text(copy, length, ret);
 }
 
-struct probe_error *maps_read(pid_t pid, struct maps *ret)
+static int read_text(pid_t pid, char **text_ret, size_t *length_ret)
 {
-	char path[64], *text = NULL, *terminated;
-	size_t length = 0;
+	char path[64];
 	int fd, err;
 
-	*ret = (struct maps){0};
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return system_error(pid, errno);
-	err = read_whole(fd, &text, &length);
+		return errno;
+	err = read_whole(fd, text_ret, length_ret);
 	close(fd);
+	return err;
+}
+
+struct probe_error *maps_read(pid_t pid, struct maps *ret)
+{
+	char *text = NULL, *terminated;
+	size_t length = 0;
+	int err = read_text(pid, &text, &length);
+
+	*ret = (struct maps){0};
+	/* The file belongs to the memory of the program that execve(2) has just replaced. */
+	for (int i = 0; i < EXEC_TRIES && !err && length == 0; i++) {
+		if (procfs_status_number(pid, "VmSize:") < 0)
+			break;
+		free(text);
+		text = NULL;
+		err = read_text(pid, &text, &length);
+	}
 	if (err)
 		return system_error(pid, err);
 	if (length == 0) {

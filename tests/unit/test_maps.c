@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -157,6 +160,33 @@ static void test_self(void **state)
 	maps_deinit(&maps);
 }
 
+/* The memory that a file of /proc belongs to may be gone before it is read. */
+static void test_execve(void **state)
+{
+	static char again[] = "exec sh -c \"$1\" sh \"$1\"";
+	char *argv[] = {"sh", "-c", again, "sh", again, NULL};
+	pid_t pid = fork();
+	int status;
+
+	(void)state;
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		execv("/bin/sh", argv);
+		_exit(127);
+	}
+	for (int i = 0; i < 5000; i++) {
+		struct maps maps;
+		struct probe_error *error = maps_read(pid, &maps);
+
+		if (error)
+			fail_msg("look %d: %s", i, error->message);
+		maps_deinit(&maps);
+	}
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -165,6 +195,7 @@ int main(void)
 		cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_self),
+		cmocka_unit_test(test_execve),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
