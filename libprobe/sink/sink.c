@@ -7,17 +7,22 @@
  * description with the shell and with the traced program. So poll(2) is asked
  * before each write, and what is then written is small enough never to block:
  * POLLOUT on a pipe means room for PIPE_BUF bytes (pipe(7)). Regular files
- * always have room, and take all at once.
+ * always have room, and take all at once. A terminal that says POLLOUT may have
+ * room for one byte only, so it is opened a second time, for us alone and without
+ * blocking; sockets can be told with each call.
  *
  * The traced program often writes to the same pipe or terminal. What one call
  * of write(2) hands over is not mixed with it, so each ends at the end of a
  * line; only a line longer than PIPE_BUF goes in pieces.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,8 +38,10 @@ struct probe_sink {
 	struct format_context context;
 	int fd;
 	char *name;
+	int own;      /* a file description of our own for the same terminal, or -1 */
 	bool regular; /* never blocks */
-	bool failed;  /* output is discarded from now on */
+	bool socket;
+	bool failed; /* output is discarded from now on */
 };
 
 static const struct format *format_of(enum probe_sink_format format)
@@ -46,6 +53,17 @@ static const struct format *format_of(enum probe_sink_format format)
 		return &format_json;
 	}
 	return NULL;
+}
+
+/* Where it may not be opened (it is another user's), it is written as it is. */
+static void open_terminal(struct probe_sink *sink)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", sink->fd);
+	sink->own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (sink->own >= 0)
+		sink->fd = sink->own;
 }
 
 struct probe_error *sink_create(
@@ -62,7 +80,11 @@ struct probe_error *sink_create(
 	sink->format = format;
 	sink->context.clock.second = -1;
 	sink->fd = fd;
+	sink->own = -1;
 	sink->regular = S_ISREG(st.st_mode);
+	sink->socket = S_ISSOCK(st.st_mode);
+	if (isatty(fd))
+		open_terminal(sink);
 	sink->name = strdup(name);
 	if (!sink->name || !buffer_init(&sink->context.out)) {
 		probe_sink_free(sink);
@@ -90,6 +112,8 @@ void probe_sink_free(struct probe_sink *sink)
 	if (!sink)
 		return;
 	buffer_deinit(&sink->context.out);
+	if (sink->own >= 0)
+		close(sink->own);
 	free(sink->name);
 	free(sink);
 }
@@ -199,7 +223,10 @@ struct probe_error *probe_sink_flush(struct probe_sink *sink)
 	if (!sink->failed && out->no_memory)
 		return sink_fail(sink, probe_error_no_memory());
 	while (out->start < out->length && sink_ready(sink)) {
-		ssize_t written = write(sink->fd, out->data + out->start, next_length(sink));
+		const char *from = out->data + out->start;
+		ssize_t written = sink->socket ? send(sink->fd, from, next_length(sink),
+							 MSG_DONTWAIT | MSG_NOSIGNAL)
+					       : write(sink->fd, from, next_length(sink));
 
 		if (written >= 0) {
 			out->start += (size_t)written;
