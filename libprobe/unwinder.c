@@ -245,6 +245,16 @@ static bool make_room(struct unwinder *u)
 	return true;
 }
 
+/* Where the function begins: files without symbols know that, too. */
+static uint64_t function_at(struct module *module, uint64_t link)
+{
+	struct object_function function;
+
+	if (!module || !module->object || !object_function_at(module->object, link, &function))
+		return 0;
+	return function.range.start;
+}
+
 /* A call may be the last instruction of its function: what it returns to is the next one. */
 static struct named *make_frame(struct unwinder *u, uint64_t ip, bool is_return)
 {
@@ -268,7 +278,8 @@ static struct named *make_frame(struct unwinder *u, uint64_t ip, bool is_return)
 	named->frame = (struct probe_frame){.ip = ip,
 		.module = module ? named->text : NULL,
 		.symbol = symbol ? named->text + path_size : NULL,
-		.offset = symbol ? link - start : link};
+		.offset = symbol ? link - start : link,
+		.function = symbol ? start : function_at(module, link - is_return)};
 	return named;
 }
 

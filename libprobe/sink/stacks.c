@@ -28,6 +28,12 @@ static int compare_texts(const char *a, const char *b)
 	return strcmp(a, b);
 }
 
+/* Of a frame without a symbol: of its function, if that is known. */
+static uint64_t place_of(const struct probe_frame *frame)
+{
+	return frame->function ? frame->function : frame->offset;
+}
+
 static int compare_frames(const struct probe_frame *a, const struct probe_frame *b)
 {
 	int order;
@@ -37,8 +43,8 @@ static int compare_frames(const struct probe_frame *a, const struct probe_frame 
 	order = compare_texts(a->symbol, b->symbol);
 	if (!order)
 		order = compare_texts(a->module, b->module);
-	if (!order && !a->symbol && a->offset != b->offset)
-		order = a->offset < b->offset ? -1 : 1;
+	if (!order && !a->symbol && place_of(a) != place_of(b))
+		order = place_of(a) < place_of(b) ? -1 : 1;
 	return order;
 }
 
@@ -93,7 +99,7 @@ void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t
 		slash = strrchr(frame->module, '/');
 		stacks_text(out, slash ? slash + 1 : frame->module);
 		buffer_char(out, '+');
-		buffer_hex(out, frame->offset);
+		buffer_hex(out, place_of(frame));
 	} else {
 		buffer_hex(out, frame->ip);
 	}

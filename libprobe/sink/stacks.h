@@ -20,7 +20,7 @@ int stacks_compare_at(
 /* The order of whole stacks, the outermost frame first. */
 int stacks_compare(const struct probe_stacks_row *a, const struct probe_stacks_row *b);
 
-/* A frame's name: its function, else module+0xOFFSET, else the address. No ';', no control bytes.
+/* A frame's name: its function, else module+0xSTART, else the address. No ';', no control bytes.
  */
 void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth);
 /* Text without what ends a frame or a line. */

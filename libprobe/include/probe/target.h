@@ -307,6 +307,7 @@ struct probe_frame {
 	const char *module; /* path of the file, or NULL: none, as of code that a JIT made */
 	const char *symbol; /* or NULL */
 	uint64_t offset;    /* of the ip, in the symbol; without one, in the file (link time) */
+	uint64_t function;  /* where the function begins (link time); 0: not known */
 };
 
 enum probe_stack_end {
