@@ -310,8 +310,9 @@ static void string_test(struct context *c, const struct arch_expr_node *n, bool 
 	int pair = c->plan->temp[n->capture], end = emit_label(c->e);
 	int differ = when ? end : label;
 
-	/* The length is the lower half of the word. */
-	emit_imm_mem(c->e, false, IMM_CMP, temp_at(pair + 1), n->text_length);
+	/* The length is the lower half of the word; one that was cut has more above. */
+	emit_imm_mem(
+		c->e, n->kind == ARCH_EXPR_STRING_IS, IMM_CMP, temp_at(pair + 1), n->text_length);
 	emit_jump_label(c->e, n->kind == ARCH_EXPR_STRING_IS ? CC_NE : CC_B, differ);
 	emit_mem(c->e, true, OP_MOV_LOAD, RAX, temp_at(pair));
 	compare_bytes(c, n->text, n->text_length, differ);

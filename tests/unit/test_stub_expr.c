@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -305,6 +306,29 @@ static void strings(void **state)
 		}
 }
 
+/* What may go on where it cannot be read is not what it seems to be so far. */
+static void cut_string(void **state)
+{
+	struct fixture *f = *state;
+	char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct subject s;
+
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	assert_int_equal(mprotect(pages + 4096, 4096, PROT_NONE), 0);
+	memcpy(pages + 4096 - 6, "SELECT", 6);
+	subject_init(&s, f, "8@%rdi", "str(arg0) == \"SELECT\"", true);
+	s.filter((uintptr_t)pages + 4096 - 6, 0, 0);
+	assert_int_equal(stub_host_hits(&f->host), 0);
+	s.filter((uintptr_t) "SELECT", 0, 0);
+	assert_int_equal(stub_host_hits(&f->host), 1);
+	expr_case_deinit(&s.expr);
+	subject_init(&s, f, "8@%rdi", "starts_with(str(arg0), \"SELECT\")", true);
+	s.filter((uintptr_t)pages + 4096 - 6, 0, 0);
+	assert_int_equal(stub_host_hits(&f->host), 2);
+	expr_case_deinit(&s.expr);
+	munmap(pages, 8192);
+}
+
 /* ---- What stands behind pointers ---------------------------------------------------- */
 
 static void pointers(void **state)
@@ -335,6 +359,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(operators, setup, teardown),
 		cmocka_unit_test_setup_teardown(random_expressions, setup, teardown),
 		cmocka_unit_test_setup_teardown(strings, setup, teardown),
+		cmocka_unit_test_setup_teardown(cut_string, setup, teardown),
 		cmocka_unit_test_setup_teardown(pointers, setup, teardown),
 	};
 
