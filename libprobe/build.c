@@ -476,7 +476,8 @@ static struct probe_error *announce(struct attach *a)
 			.size = as->code.length,
 			.next_jump = as->code.next_jump,
 			.session = a->session,
-			.order = as->order};
+			.order = as->order,
+			.site = a->first_site + i};
 	}
 	registry_sort(r);
 	a->change->taken.count = 0; /* the arrays name it all now */

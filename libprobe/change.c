@@ -552,6 +552,7 @@ struct probe_error *change_collect(struct change *change)
 			continue;
 		calls[count++] = (struct control_call){.number = SYS_munmap,
 			.args = {r->sessions[i].data, r->sessions[i].data_size}};
+		registry_forget_texts(r, r->sessions[i].id);
 		registry_remove_session(r, i);
 	}
 	/* If we die, they are orphans (libprobe/orphans.h): nobody unmaps them twice. */

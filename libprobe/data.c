@@ -139,6 +139,22 @@ struct probe_error *data_lay_out(
 	return NULL;
 }
 
+bool data_fits(const struct reg_session *session, const struct data_needs *needs)
+{
+	const uint32_t kinds = REG_SESSION_RECORDS | REG_SESSION_OVERWRITES | REG_SESSION_BUCKETS;
+	struct reg_session other = {.cpus = session->cpus};
+	struct probe_error *error = data_lay_out(&other, 1, needs);
+	bool fits = !error && (other.flags & kinds) == (session->flags & kinds) &&
+		    other.cell_bytes == session->cell_bytes &&
+		    other.entry_cell == session->entry_cell &&
+		    data_has_table(&other) == data_has_table(session) &&
+		    !other.flights == !session->flights &&
+		    (!other.flights || other.flight_depth == session->flight_depth);
+
+	probe_error_free(error);
+	return fits;
+}
+
 void data_place(struct reg_session *session)
 {
 	session->slots += session->data;

@@ -44,6 +44,9 @@ PROBE_MUST_CHECK struct probe_error *data_lay_out(
 /* The offsets become addresses in the target, of data that is mapped at session->data. */
 void data_place(struct reg_session *session);
 
+/* Is a session's memory laid out for what is needed? Sizes may be others, but not of cells. */
+bool data_fits(const struct reg_session *session, const struct data_needs *needs);
+
 /* Is all of it where it can be? Registries are read from memory of the target. */
 bool data_makes_sense(const struct reg_session *session);
 

@@ -403,10 +403,14 @@ struct probe_error *probe_session_rows(
 	struct probe_session *session, struct probe_row **ret, size_t *count_ret)
 {
 	bool gathers = session->options.kind == PROBE_SESSION_GATHER;
-	uint64_t *in_flight = count_flights(session);
+	struct probe_error *error = session_check_there(session);
 	struct probe_row *rows = NULL;
 	struct merger m = {0};
+	uint64_t *in_flight;
 
+	if (error)
+		return error;
+	in_flight = count_flights(session);
 	if (!gathers) {
 		*count_ret = 0;
 		rows = malloc(1);
@@ -415,6 +419,7 @@ struct probe_error *probe_session_rows(
 		/* Behind all that was read. */
 		clock_sync(&session->clock);
 		set_hits(&m);
+		session_count_lost(session);
 		rows = pack(&m, clock_tick_ns(&session->clock), in_flight, count_ret);
 	}
 	merger_deinit(&m);

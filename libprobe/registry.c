@@ -390,6 +390,49 @@ struct probe_error *registry_store(struct registry *registry, int mem, uint64_t 
 		     : registry_publish(registry, mem, image, registry_image_size(registry));
 }
 
+/* ---- Texts ----------------------------------------------------------------------- */
+
+void registry_forget_texts(struct registry *registry, uint32_t session)
+{
+	for (size_t i = registry->text_count; i-- > 0;)
+		if (registry->texts[i].session == session)
+			registry_remove_text(registry, i);
+}
+
+bool registry_set_text(struct registry *registry, uint32_t session, const char *text)
+{
+	size_t size = strlen(text), part = sizeof(registry->texts->bytes);
+
+	registry_forget_texts(registry, session);
+	/* Also of an empty text there is a part. */
+	for (size_t at = 0; at < size || !at; at += part) {
+		struct reg_text *added = registry_add_text(registry);
+
+		if (!added)
+			return false;
+		added->session = session;
+		added->index = (uint32_t)(at / part);
+		memcpy(added->bytes, text + at, size - at < part ? size - at : part);
+	}
+	return true;
+}
+
+char *registry_text(const struct registry *registry, uint32_t session)
+{
+	size_t part = sizeof(registry->texts->bytes), count = 0;
+	char *text;
+
+	for (size_t i = 0; i < registry->text_count; i++)
+		count += registry->texts[i].session == session;
+	text = count ? calloc(count, part + 1) : NULL;
+	/* Parts that say that they belong elsewhere are the target's, not ours. */
+	for (size_t i = 0; text && i < registry->text_count; i++)
+		if (registry->texts[i].session == session && registry->texts[i].index < count)
+			memcpy(text + registry->texts[i].index * part, registry->texts[i].bytes,
+				part);
+	return text;
+}
+
 /* ---- Looking up ------------------------------------------------------------------- */
 
 struct reg_session *registry_session(const struct registry *registry, uint32_t id)

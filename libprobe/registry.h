@@ -44,7 +44,7 @@ struct reg_session {
 	int32_t owner; /* pid of the controller, as it sees itself; 0 if persistent */
 	uint32_t cpus;
 	uint64_t owner_start; /* its start time, in clock ticks since boot */
-	uint64_t stamp; /* tells it from every other session, also those of other programs */
+	uint64_t stamp;	      /* tells it from every other session, also those of other programs */
 	uint64_t data, data_size;
 	uint64_t slots; /* addresses in the target, within data */
 	uint64_t rings;
@@ -66,7 +66,7 @@ struct reg_probe {
 	uint32_t session;
 	uint32_t refcount;
 	uint32_t slot;
-	uint32_t pad;
+	uint32_t part; /* of a persistent session: what it is to its pair (session_part_word()) */
 };
 
 /* A patched site. */
@@ -95,6 +95,15 @@ struct reg_stub {
 	uint32_t next_jump; /* offset of the jump to the next stub or to the tail */
 	uint32_t session;
 	uint32_t order; /* among those of the site: the highest is entered first */
+	uint32_t site;	/* what its records call it */
+	uint32_t pad;
+};
+
+/* A part of what a persistent session's controller wants to be remembered: a text. */
+struct reg_text {
+	uint32_t session;
+	uint32_t index; /* of the part */
+	char bytes[56]; /* the last part ends with zeros */
 };
 
 /* What a session added to a semaphore. */
@@ -111,7 +120,8 @@ struct reg_semaphore {
 	X(probe, probes)                                                                           \
 	X(site, sites)                                                                             \
 	X(stub, stubs)                                                                             \
-	X(semaphore, semaphores)
+	X(semaphore, semaphores)                                                                   \
+	X(text, texts)
 
 /*
  * The registry as a controller holds it. Sites are sorted by pc; probes and
@@ -143,9 +153,15 @@ struct data_header {
 enum {
 	REGISTRY_PAGE = 4096,
 	/* In the first page of the data: */
-	DATA_GATE_OFFSET = 64,	/* struct probe_gate: where libraries are opened */
-	DATA_RATE_OFFSET = 128, /* u64: see arch_stub.rate_word */
-	DATA_EXEC_GATE_OFFSET = 192 /* struct probe_gate: at execve() */
+	DATA_GATE_OFFSET = 64,	     /* struct probe_gate: where libraries are opened */
+	DATA_RATE_OFFSET = 128,	     /* u64: see arch_stub.rate_word */
+	DATA_EXEC_GATE_OFFSET = 192, /* struct probe_gate: at execve() */
+	DATA_CLOCK_OFFSET = 256	     /* struct data_clock */
+};
+/* Of a persistent session: all clocks at one instant near its start. Zero: not known. */
+struct data_clock {
+	uint64_t stamp, realtime_ns;
+	uint64_t steady_stamp, steady_ns;
 };
 #define DATA_MAGIC UINT64_C(0x31617461646f7270) /* "prodata1" */
 #define DATA_NAME "probectl"			/* of the memfds: shown in /proc/PID/maps */
@@ -196,6 +212,12 @@ bool registry_is_stale(const struct registry *registry, pid_t pid);
 REGISTRY_ARRAYS(X)
 #undef X
 void registry_sort(struct registry *registry);
+
+/* Keeps a text with a session, in place of what was kept; false without memory. */
+bool registry_set_text(struct registry *registry, uint32_t session, const char *text);
+/* A copy of it, to be freed; NULL: there is none, or no memory. */
+char *registry_text(const struct registry *registry, uint32_t session);
+void registry_forget_texts(struct registry *registry, uint32_t session);
 
 struct reg_session *registry_session(const struct registry *registry, uint32_t id);
 struct reg_site *registry_site(const struct registry *registry, uint64_t pc);

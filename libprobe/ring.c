@@ -77,38 +77,6 @@ void rings_close(struct rings *rings)
 	*rings = (struct rings){0};
 }
 
-static uint64_t sum_slots(const struct rings *rings, uint32_t slot, size_t field)
-{
-	uint64_t sum = 0;
-
-	/* The number came by way of the target's registry. */
-	if (slot >= rings->layout.slot_capacity)
-		return 0;
-	for (uint32_t set = 0; set <= rings->layout.cpus; set++) {
-		const uint8_t *at = in_process(
-			rings, rings->layout.slots + ((uint64_t)set << rings->layout.slots_shift) +
-				       slot * sizeof(struct probe_slot) + field);
-
-		sum += atomic_load_explicit((const _Atomic uint64_t *)at, memory_order_relaxed);
-	}
-	return sum;
-}
-
-uint64_t rings_hits(const struct rings *rings, uint32_t slot)
-{
-	return sum_slots(rings, slot, offsetof(struct probe_slot, hits));
-}
-
-uint64_t rings_lost(const struct rings *rings, uint32_t slot)
-{
-	return sum_slots(rings, slot, offsetof(struct probe_slot, lost));
-}
-
-uint64_t rings_unmatched(const struct rings *rings, uint32_t slot)
-{
-	return sum_slots(rings, slot, offsetof(struct probe_slot, unmatched));
-}
-
 uint64_t rings_damaged(const struct rings *rings)
 {
 	uint64_t sum = 0;

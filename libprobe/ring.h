@@ -41,11 +41,6 @@ void rings_close(struct rings *rings);
  */
 void rings_discharge(struct rings *rings);
 
-/* Sums of a probe's counters. */
-uint64_t rings_hits(const struct rings *rings, uint32_t slot);
-uint64_t rings_lost(const struct rings *rings, uint32_t slot);
-uint64_t rings_unmatched(const struct rings *rings, uint32_t slot);
-
 /*
  * How often a ring's contents made no sense and were thrown away: nobody knows how
  * many hits that were. The target wrote there, or two threads at once (docs/ring.md).

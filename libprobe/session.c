@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "libprobe/attach.h"
@@ -31,9 +32,8 @@ static enum probe_role role_of(const struct session_part *part)
 					     : PROBE_ROLE_NONE;
 }
 
-/* The probes of the selection become the session's. */
-static struct probe_error *take_probes(
-	struct probe_session *s, const struct change *c, const struct selection *selection)
+struct probe_error *session_take_probes(
+	struct probe_session *s, const struct registry *registry, const struct selection *selection)
 {
 	size_t total = s->probe_count + selection->probe_count + 1;
 	struct probe_session_probe *probes = reallocarray(s->probes, total, sizeof(*probes));
@@ -53,7 +53,7 @@ static struct probe_error *take_probes(
 	s->slots = slots;
 	for (size_t i = 0; i < selection->probe_count; i++) {
 		const struct select_probe *p = &selection->probes[i];
-		const struct reg_probe *counted = registry_probe(&c->registry, p->key, s->id);
+		const struct reg_probe *counted = registry_probe(registry, p->key, s->id);
 
 		probes[s->probe_count] = (struct probe_session_probe){
 			.provider = target_string(s->target, p->provider),
@@ -78,11 +78,10 @@ static uint32_t own_pid(pid_t pid)
 	return own > 0 ? (uint32_t)own : 0;
 }
 
-static struct probe_error *copy_request(struct probe_session *s,
-	const struct probe_request *request, const struct probe_session_options *options)
+struct probe_error *session_init(struct probe_session *s, const struct probe_request *request,
+	const struct probe_session_options *options)
 {
 	size_t ring = options->ring_bytes ? options->ring_bytes : RING_BYTES_DEFAULT;
-
 	struct probe_error *error;
 
 	s->options = *options;
@@ -154,7 +153,7 @@ static struct probe_error *attach_selection(struct probe_session *s, struct chan
 	}
 	s->id = attach.session;
 	if (!error)
-		error = take_probes(s, c, selection);
+		error = session_take_probes(s, &c->registry, selection);
 	else
 		session_unprepare(s, selection);
 	for (size_t i = 0; i < s->request.pattern_count && !error; i++)
@@ -282,7 +281,7 @@ struct probe_error *probe_session_start(struct probe_target *target,
 	s->data = -1;
 	s->event = -1;
 	clock_init(&s->clock);
-	error = copy_request(s, request, options);
+	error = session_init(s, request, options);
 	if (!error)
 		error = change_begin(target, &c);
 	if (!error) {
@@ -338,20 +337,43 @@ static void count_gathered(struct probe_session *s)
 	s->count_again_ns = after + COUNTING_SHARE * (after - before);
 }
 
+static uint64_t sum_of(const struct probe_session *s, size_t probe, size_t field)
+{
+	return view_sum_slots(&s->view, s->slots[probe], field);
+}
+
+void session_count_lost(struct probe_session *s)
+{
+	for (size_t i = 0; i < s->probe_count; i++) {
+		s->probes[i].lost = sum_of(s, i, offsetof(struct probe_slot, lost));
+		s->probes[i].unmatched = sum_of(s, i, offsetof(struct probe_slot, unmatched));
+	}
+}
+
 static void update_counts(struct probe_session *s)
 {
+	session_count_lost(s);
 	for (size_t i = 0; i < s->probe_count; i++) {
 		struct probe_session_probe *probe = &s->probes[i];
 
-		probe->lost = rings_lost(&s->rings, s->slots[i]);
-		probe->unmatched = rings_unmatched(&s->rings, s->slots[i]);
 		if (s->options.kind == PROBE_SESSION_COUNT)
-			probe->hits = rings_hits(&s->rings, s->slots[i]);
+			probe->hits = sum_of(s, i, offsetof(struct probe_slot, hits));
 		else if (s->options.kind == PROBE_SESSION_RECORD)
 			probe->hits = s->consumed[i] + probe->lost;
 	}
 	if (s->options.kind == PROBE_SESSION_GATHER)
 		count_gathered(s);
+}
+
+/* Sites have the numbers that their session gave them, which may not be ours. */
+static const struct session_site *find_site(const struct probe_session *s, uint32_t number)
+{
+	if (number < s->site_count && s->sites[number].number == number)
+		return &s->sites[number];
+	for (size_t i = 0; s->opened && i < s->site_count; i++)
+		if (s->sites[i].number == number)
+			return &s->sites[i];
+	return NULL;
 }
 
 /*
@@ -361,13 +383,12 @@ static void update_counts(struct probe_session *s)
 static size_t read_hit(struct probe_session *s, const struct ring_record *record, size_t size,
 	size_t ring, struct probe_value values[ARCH_ARGS_MAX], struct probe_hit *ret)
 {
-	const struct session_site *site;
+	const struct session_site *site = find_site(s, record->site);
 	pid_t tid = record->tid ? (pid_t)record->tid : s->target->pid;
 	size_t length;
 
-	if (record->site >= s->site_count)
+	if (!site)
 		return 0;
-	site = &s->sites[record->site];
 	length = layout_read(&site->layout, (const uint8_t *)record, size, values);
 	if (length == 0)
 		return 0;
@@ -401,6 +422,14 @@ static bool hand_over(struct probe_session *s, const struct ring_record *record,
 	return go_on;
 }
 
+struct probe_error *session_check_there(const struct probe_session *s)
+{
+	if (s->view.base || probe_target_alive(s->target))
+		return NULL;
+	return probe_error_new(PROBE_ERROR_NOT_FOUND,
+		"process %d has ended, and what it has gathered with it", s->target->pid);
+}
+
 struct probe_error *probe_session_snapshot(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data)
 {
@@ -412,6 +441,9 @@ struct probe_error *probe_session_snapshot(struct probe_session *session,
 	if (!session->options.overwrite)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"only a session that overwrites its rings can be copied");
+	error = session_check_there(session);
+	if (error)
+		return error;
 	error = recording_read(&session->view, session->record_max, &recording);
 	if (error)
 		return error;
@@ -584,6 +616,8 @@ void probe_session_free(struct probe_session *session)
 	launches_deinit(&session->launches);
 	probe_report_deinit(&session->report);
 	rings_close(&session->rings);
+	if (session->opened && session->view.base)
+		munmap((void *)session->view.base, session->view.layout.data_size);
 	if (session->data >= 0)
 		close(session->data);
 	for (size_t i = 0; i < session->site_count; i++)

@@ -17,7 +17,8 @@
 /* A site as records name it, by its index. */
 struct session_site {
 	uint64_t pc;
-	size_t probe; /* index of the session's probe */
+	size_t probe;	 /* index of the session's probe */
+	uint32_t number; /* in records: its index, but in a session that was opened */
 	struct layout layout;
 	struct bound *bound; /* owned */
 };
@@ -47,6 +48,7 @@ struct probe_session {
 	struct view view;
 	uint64_t count_again_ns; /* hits are not added up before (CLOCK_MONOTONIC) */
 	struct asked asked;
+	bool opened;	     /* for reading: another process has started it */
 	uint32_t pairs;	     /* numbers of pairs that are taken */
 	uint64_t rate_ticks; /* in a second, where options.sample_rate asks for them */
 	uint32_t target_pid; /* in the target's namespace; 0: not known, or of several processes */
@@ -71,8 +73,19 @@ struct probe_session {
  */
 PROBE_MUST_CHECK struct probe_error *session_prepare(struct probe_session *session,
 	const struct change *change, struct selection *selection, struct probe_report *report);
+/*
+ * The same for reading a session that is in the registry, of a selection that
+ * holds its probes alone.
+ */
+PROBE_MUST_CHECK struct probe_error *session_resume(struct probe_session *session,
+	const struct arch *arch, const struct selection *selection,
+	const struct registry *registry);
 /* Undoes it, where the selection is not attached after all. */
 void session_unprepare(struct probe_session *session, const struct selection *selection);
+
+/* What reg_probe.part says of a probe, and back. */
+uint32_t session_part_word(const struct pair_part *part);
+struct pair_part session_part_of(uint32_t word);
 
 /* The memory that the session needs. */
 struct data_needs session_needs(const struct probe_session *session);
@@ -93,5 +106,21 @@ const struct probe_stack *session_stack_read(struct probe_session *session,
 /* See struct attach. `data` is the session, whose sites the selection's come behind. */
 void session_describe(const void *data, const struct reg_session *reg, uint32_t slot, size_t site,
 	struct arch_stub *stub);
+
+/* ---- Its parts (session.c) -------------------------------------------------------------- */
+
+/* Takes the options over, and parses what is in them. */
+PROBE_MUST_CHECK struct probe_error *session_init(struct probe_session *session,
+	const struct probe_request *request, const struct probe_session_options *options);
+
+/* Sets what all probes have lost, and the ends without a begin. */
+void session_count_lost(struct probe_session *session);
+
+/* Is there something to be read? PROBE_ERROR_NOT_FOUND: not any more. */
+PROBE_MUST_CHECK struct probe_error *session_check_there(const struct probe_session *session);
+
+/* The probes of a selection that is in the registry become the session's. */
+PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *session,
+	const struct registry *registry, const struct selection *selection);
 
 #endif

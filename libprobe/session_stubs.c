@@ -8,6 +8,8 @@
 #include "libprobe/session_internal.h"
 #include "libprobe/target_internal.h"
 
+enum { PAIRS_MAX = 1 << 20 };
+
 /* ---- Pairs ------------------------------------------------------------------------------ */
 
 static const char no_partner[] =
@@ -76,7 +78,7 @@ static size_t record_bytes(const struct layout *l)
 	return bytes;
 }
 
-static struct probe_error *prepare_site(struct probe_session *s, const struct change *c,
+static struct probe_error *prepare_site(struct probe_session *s, const struct arch *arch,
 	const struct selection *selection, size_t index)
 {
 	const struct select_site *selected = &selection->sites[index];
@@ -89,7 +91,8 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ch
 
 	site->pc = selected->pc;
 	site->probe = s->probe_count + selected->probe;
-	layout_site_init(&args, c->arch, probe->module, selected->note->args);
+	site->number = (uint32_t)(s->site_count + index);
+	layout_site_init(&args, arch, probe->module, selected->note->args);
 	args.pc = selected->pc;
 	args.return_offset = session_stack_return_offset(s, selected->pc);
 	if (s->options.kind == PROBE_SESSION_RECORD) {
@@ -104,6 +107,18 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ch
 			s->record_max);
 	return bind_site(&s->asked, part->part.role, probe, &args, &site->layout, &part->types,
 		&site->bound);
+}
+
+static struct probe_error *prepare_sites(
+	struct probe_session *s, const struct arch *arch, const struct selection *selection)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < selection->site_count && !error; i++)
+		error = prepare_site(s, arch, selection, i);
+	if (error)
+		session_unprepare(s, selection);
+	return error;
 }
 
 /* Room for what a selection adds, set to zero. */
@@ -139,11 +154,59 @@ struct probe_error *session_prepare(struct probe_session *session, const struct 
 	free(pairs);
 	if (error)
 		return error;
-	for (size_t i = 0; i < selection->site_count && !error; i++)
-		error = prepare_site(session, change, selection, i);
+	return prepare_sites(session, change->arch, selection);
+}
+
+/* What records call a site; no number that is given out where it has no stub. */
+static uint32_t site_number(
+	const struct registry *registry, uint32_t session, uint64_t pc, uint64_t key)
+{
+	size_t count;
+	const struct reg_stub *stubs = registry_stubs(registry, pc, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (stubs[i].session == session && stubs[i].key == key)
+			return stubs[i].site;
+	return UINT32_MAX;
+}
+
+struct probe_error *session_resume(struct probe_session *session, const struct arch *arch,
+	const struct selection *selection, const struct registry *registry)
+{
+	struct probe_error *error = make_room(session, selection);
+
 	if (error)
-		session_unprepare(session, selection);
+		return error;
+	for (size_t i = 0; i < selection->probe_count; i++) {
+		struct pair_part part = session_part_of(
+			registry_probe(registry, selection->probes[i].key, session->id)->part);
+
+		session->parts[session->probe_count + i].part = part;
+		if (part.role != PAIR_NONE && part.pair >= session->pairs)
+			session->pairs = part.pair + 1;
+	}
+	error = prepare_sites(session, arch, selection);
+	for (size_t i = 0; i < selection->site_count && !error; i++)
+		session->sites[session->site_count + i].number = site_number(registry, session->id,
+			selection->sites[i].pc, selection->probes[selection->sites[i].probe].key);
 	return error;
+}
+
+enum { PART_ROLE_BITS = 2 };
+
+uint32_t session_part_word(const struct pair_part *part)
+{
+	return part->pair << PART_ROLE_BITS | part->role;
+}
+
+/* The word may be the target's: pairs are no more than probes can be. */
+struct pair_part session_part_of(uint32_t word)
+{
+	struct pair_part part = {word & ((1u << PART_ROLE_BITS) - 1), word >> PART_ROLE_BITS};
+
+	if (part.role > PAIR_END || part.pair >= PAIRS_MAX)
+		part = (struct pair_part){PAIR_NONE, 0};
+	return part;
 }
 
 void session_unprepare(struct probe_session *session, const struct selection *selection)

@@ -419,6 +419,33 @@ static struct probe_error *read_all_semaphores(
 	return error;
 }
 
+/* The slots of all sets, one behind the other; *ret stays NULL where they cannot be read. */
+static struct probe_error *read_counters(
+	uint8_t **ret, pid_t pid, const struct reg_session *session)
+{
+	size_t bytes = session->slot_count * sizeof(struct probe_slot), sets = session->cpus + 1;
+	struct memory_piece *pieces = calloc(sets, sizeof(*pieces));
+	struct probe_error *error;
+
+	*ret = calloc(sets, bytes + 1);
+	if (!*ret || !pieces) {
+		free(pieces);
+		return probe_error_no_memory();
+	}
+	for (size_t i = 0; i < sets; i++)
+		pieces[i] = (struct memory_piece){
+			session->slots + ((uint64_t)i << session->slots_shift), *ret + i * bytes,
+			bytes};
+	error = memory_read_pieces(pid, pieces, bytes ? sets : 0);
+	free(pieces);
+	if (!error)
+		return NULL;
+	free(*ret);
+	*ret = NULL;
+	probe_error_free(error);
+	return NULL;
+}
+
 static struct probe_error *snapshot_read(
 	struct snapshot *snapshot, pid_t pid, const struct registry *r, const struct selection *s)
 {
@@ -427,19 +454,9 @@ static struct probe_error *snapshot_read(
 	snapshot->counters = calloc(r->session_count + 1, sizeof(*snapshot->counters));
 	if (!error && !snapshot->counters)
 		error = probe_error_no_memory();
-	for (size_t i = 0; i < r->session_count && !error; i++) {
-		const struct reg_session *session = &r->sessions[i];
-		size_t size = (session->cpus + (size_t)1) << session->slots_shift;
-
-		if (!(session->flags & REG_SESSION_PERSISTENT))
-			continue;
-		snapshot->counters[i] = malloc(size);
-		if (snapshot->counters[i] &&
-			memory_read(pid, session->slots, snapshot->counters[i], size) == size)
-			continue;
-		free(snapshot->counters[i]);
-		snapshot->counters[i] = NULL;
-	}
+	for (size_t i = 0; i < r->session_count; i++)
+		if (!error && r->sessions[i].flags & REG_SESSION_PERSISTENT)
+			error = read_counters(&snapshot->counters[i], pid, &r->sessions[i]);
 	return error;
 }
 
@@ -455,8 +472,7 @@ static uint64_t sum_hits(
 		struct probe_slot slot;
 
 		memcpy(&slot,
-			counters + ((size_t)set << session->slots_shift) +
-				probe->slot * sizeof(slot),
+			counters + ((size_t)set * session->slot_count + probe->slot) * sizeof(slot),
 			sizeof(slot));
 		hits += slot.hits;
 	}

@@ -64,6 +64,18 @@ static uint64_t set_offset(const struct view *view, uint32_t set)
 	return view->layout.slots - view->layout.data + ((uint64_t)set << view->layout.slots_shift);
 }
 
+uint64_t view_sum_slots(const struct view *view, uint32_t slot, size_t field)
+{
+	uint64_t sum = 0, word;
+
+	for (uint32_t set = 0; set <= view->layout.cpus && slot < view->layout.slot_capacity; set++)
+		if (view_read(view,
+			    set_offset(view, set) + slot * sizeof(struct probe_slot) + field, &word,
+			    sizeof(word)))
+			sum += word;
+	return sum;
+}
+
 static uint64_t word_at(const uint8_t *bytes, size_t index)
 {
 	uint64_t word;

@@ -28,6 +28,9 @@ struct view {
  */
 bool view_read(const struct view *view, uint64_t offset, void *to, size_t size);
 
+/* The sum of one field of a probe's slot over all sets. */
+uint64_t view_sum_slots(const struct view *view, uint32_t slot, size_t field);
+
 /* Is everything in [offset, offset + size) still as it was made, zero? */
 bool view_is_empty(struct view *view, uint64_t offset, size_t size);
 

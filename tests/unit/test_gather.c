@@ -424,7 +424,7 @@ static void test_sparse(void **state)
 	assert_int_equal(h->count, 1);
 	assert_int_equal(h->rows[0].keys[0].u, 77);
 	assert_int_equal(h->rows[0].buckets[bucket_of(40)], 1);
-	assert_true(after.st_blocks - before.st_blocks < 64); /* the entry's own pages */
+	assert_true(after.st_blocks - before.st_blocks < 128); /* its own pages, and counters */
 	host_free(h);
 }
 

@@ -466,6 +466,187 @@ static void test_recorder(void **state)
 	no_error(probe_session_stop(l->session));
 }
 
+/* ---- Sessions that stay ----------------------------------------------------------------- */
+
+static struct probe_error *open_kept(struct live *l, uint32_t id, const char *pattern,
+	const struct probe_session_options *options)
+{
+	struct probe_pattern *parsed;
+	struct probe_error *error;
+	struct probe_request request = {
+		.patterns = (const struct probe_pattern *const *)&parsed, .pattern_count = 1};
+
+	no_error(probe_pattern_parse(pattern, &parsed));
+	error = probe_session_open(l->target, id, &request, options, &l->session);
+	probe_pattern_free(parsed);
+	return error;
+}
+
+/* Leaves a session there with a text, and nothing here; its id. */
+static uint32_t keep(struct live *l, const char *pattern,
+	const struct probe_session_options *options, const char *text)
+{
+	struct probe_report report = {0};
+	struct probe_kept *kept;
+	uint32_t id;
+	size_t count;
+
+	no_error(begin(l, pattern, options, &report));
+	probe_report_deinit(&report);
+	no_error(probe_session_leave(l->session, text));
+	no_error(probe_session_stop(l->session)); /* it is not ours any more */
+	end_session(l);
+	no_error(probe_target_kept(l->target, &kept, &count));
+	assert_true(count >= 1);
+	assert_string_equal(kept[count - 1].text, text);
+	id = kept[count - 1].id;
+	free(kept);
+	return id;
+}
+
+static void is_gone(struct live *l, uint32_t id, const struct probe_session_options *options)
+{
+	struct probe_error *error = open_kept(l, id, "live:*", options);
+
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);
+	probe_error_free(error);
+	error = probe_target_end(l->target, id);
+	assert_non_null(error);
+	probe_error_free(error);
+}
+
+static void test_kept(void **state)
+{
+	static const struct probe_session_options options = {.kind = PROBE_SESSION_GATHER,
+							  .gather = {.value = "arg0",
+								  .sum = true,
+								  .histogram = true,
+								  .keys = {"str(arg2)"},
+								  .key_count = 1}},
+						  others = {.kind = PROBE_SESSION_GATHER,
+							  .gather = {.value = "arg0", .sum = true}};
+	struct live *l = *state;
+	struct probe_error *error;
+	struct probe_kept *kept;
+	uint64_t sum = 0;
+	char text[1000];
+	uint32_t id;
+	size_t count;
+
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	id = keep(l, "live:value", &options, text);
+	order(l, 'v');
+	no_error(open_kept(l, id, "live:*", &options)); /* of others it takes no notice */
+	no_error(probe_session_rows(l->session, &l->rows, &l->count));
+	assert_int_equal(l->count, 3);
+	for (size_t i = 0; i < l->count; i++) {
+		assert_true(l->rows[i].is_signed && l->rows[i].buckets);
+		sum += l->rows[i].count;
+	}
+	assert_int_equal(sum, THREADS * HITS);
+	no_error(probe_session_poll(l->session, NULL, NULL, NULL));
+	assert_int_equal(probe_named(l, "value")->hits, THREADS * HITS);
+	end_session(l);
+	error = open_kept(l, id, "live:*", &others);
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_STATE);
+	probe_error_free(error);
+	no_error(probe_target_end(l->target, id));
+	no_error(probe_target_kept(l->target, &kept, &count));
+	assert_int_equal(count, 0);
+	free(kept);
+	is_gone(l, id, &options);
+}
+
+static void test_kept_pairs(void **state)
+{
+	static const struct probe_session_options options = {.kind = PROBE_SESSION_GATHER,
+		.gather = {.pairing = PROBE_PAIRING_NAMES, .sum = true, .extremes = true}};
+	struct live *l = *state;
+	uint32_t id = keep(l, "live:op*", &options, "latency"), other;
+	struct probe_request request;
+	struct probe_pattern *pattern;
+	struct probe_report report = {0};
+
+	order(l, 'r');
+	other = keep(l, "live:op*", &options, ""); /* two at once: their numbers are their own */
+	order(l, 'r');
+	no_error(open_kept(l, id, "live:*", &options));
+	no_error(probe_session_rows(l->session, &l->rows, &l->count));
+	assert_int_equal(l->count, 1);
+	assert_int_equal(l->rows->count, 2 * THREADS * ROUNDS * DEPTH + 1);
+	assert_int_equal(l->rows->in_flight, 1);
+	assert_true(l->rows->begin != SIZE_MAX && l->rows->min.u <= l->rows->max.u);
+	end_session(l);
+	no_error(open_kept(l, other, "live:*", &options));
+	no_error(probe_session_rows(l->session, &l->rows, &l->count));
+	assert_int_equal(l->rows->count, THREADS * ROUNDS * DEPTH);
+	assert_int_equal(probe_named(l, "op__done")->unmatched, 1);
+	end_session(l);
+	/* Each is one reference. */
+	no_error(probe_pattern_parse("live:op*", &pattern));
+	request = (struct probe_request){
+		.patterns = (const struct probe_pattern *const *)&pattern, .pattern_count = 1};
+	no_error(probe_target_disable(l->target, &request, &report));
+	no_error(probe_target_disable(l->target, &request, &report));
+	probe_report_deinit(&report);
+	probe_pattern_free(pattern);
+	is_gone(l, id, &options);
+	is_gone(l, other, &options);
+}
+
+static void test_kept_stacks(void **state)
+{
+	static const struct probe_session_options options = {
+		.kind = PROBE_SESSION_GATHER, .stack = PROBE_STACK_FRAMES};
+	struct live *l = *state;
+	struct probe_stack stack;
+	uint32_t id = keep(l, "live:value", &options, "stack");
+	uint64_t sum = 0;
+
+	order(l, 'v');
+	no_error(open_kept(l, id, "*", &options));
+	no_error(probe_session_rows(l->session, &l->rows, &l->count));
+	for (size_t i = 0; i < l->count; i++) {
+		no_error(probe_session_stack(l->session, &l->rows[i], &stack));
+		assert_true(stack.count > 0);
+		sum += l->rows[i].count;
+	}
+	assert_int_equal(sum, THREADS * HITS);
+	end_session(l);
+	no_error(probe_target_end(l->target, id));
+}
+
+static void test_kept_recorder(void **state)
+{
+	static const struct probe_session_options options = {.kind = PROBE_SESSION_RECORD,
+							  .overwrite = true,
+							  .ring_bytes = 1},
+						  plain = {.kind = PROBE_SESSION_RECORD};
+	struct live *l = *state;
+	struct flight flight = {0};
+	struct probe_report report = {0};
+	struct probe_error *error;
+	uint32_t id = keep(l, "live:value", &options, "ring");
+
+	order(l, 'o');
+	no_error(open_kept(l, id, "*", &options));
+	no_error(probe_session_snapshot(l->session, follow_flight, &flight));
+	assert_true(flight.count > 1000 && flight.count < HITS);
+	assert_int_equal(flight.last, value_of(HITS - 1));
+	end_session(l);
+	no_error(probe_target_end(l->target, id));
+	no_error(begin(l, "live:value", &plain, &report));
+	probe_report_deinit(&report);
+	error = probe_session_leave(l->session, "");
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	probe_error_free(error);
+	no_error(probe_session_stop(l->session));
+}
+
 /* ---- Mistakes --------------------------------------------------------------------------- */
 
 static void refused(struct live *l, const char *pattern,
@@ -519,6 +700,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_recursion, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_requests, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_recorder, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept_pairs, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept_stacks, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept_recorder, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_mistakes, setup, teardown),
 	};
 

@@ -171,6 +171,29 @@ struct probe_stale {
 PROBE_MUST_CHECK struct probe_error *probe_target_stale(
 	struct probe_target *target, struct probe_stale *ret);
 
+/* ---- Kept sessions ---------------------------------------------------------- */
+
+/* A persistent session of the target. */
+struct probe_kept {
+	uint32_t id;
+	size_t probes;	  /* that it still has */
+	const char *text; /* as it was left with; NULL: it was made by probe_target_enable() */
+};
+
+/*
+ * The persistent sessions of the target. *ret is one block, to be freed with
+ * free(). Texts come out of the target's memory: they may be anything. Does not
+ * stop the process.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_target_kept(
+	struct probe_target *target, struct probe_kept **ret, size_t *count_ret);
+
+/*
+ * Ends one of them, as disabling all of its probes does; with its memory goes what
+ * it has gathered. PROBE_ERROR_NOT_FOUND: there is no such session.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_target_end(struct probe_target *target, uint32_t id);
+
 /* ---- Attached sessions ------------------------------------------------------ */
 
 enum probe_session_kind {
@@ -385,6 +408,26 @@ PROBE_MUST_CHECK struct probe_error *probe_session_snapshot(struct probe_session
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data);
 
 /*
+ * Leaves a session in the target: it is persistent from now on, and ends with
+ * probe_target_end(), or when its probes are disabled. `text` is kept with it, for
+ * whoever opens it. The handle can still be read and freed; stopping does nothing.
+ * Not for sessions that follow libraries or programs, or whose records nobody overwrites
+ * (PROBE_ERROR_USAGE). Other errors as probe_session_start(); it then is as it was.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_session_leave(
+	struct probe_session *session, const char *text);
+
+/*
+ * Opens a persistent session for reading: its rows, counts and snapshot. The
+ * request and the options have to be those that it was started with. Errors:
+ * PROBE_ERROR_NOT_FOUND (no such session), PROBE_ERROR_STATE (it is of another
+ * kind), those of reading the target's files.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_session_open(struct probe_target *target, uint32_t id,
+	const struct probe_request *request, const struct probe_session_options *options,
+	struct probe_session **ret);
+
+/*
  * A descriptor that becomes readable when the target waits for this controller (a
  * library was opened, a program is started: call probe_session_poll() at once);
  * -1 where there is none.
@@ -392,9 +435,10 @@ PROBE_MUST_CHECK struct probe_error *probe_session_snapshot(struct probe_session
 int probe_session_fd(const struct probe_session *session);
 
 /*
- * The rows of a PROBE_SESSION_GATHER as they are now, in no order; *ret is one
- * block with all that they point to, to be freed with free(). Never blocks.
- * Errors: PROBE_ERROR_MEMORY.
+ * The rows of a PROBE_SESSION_GATHER as they are now, in no order; the counts of
+ * its probes are then of the same time. *ret is one block with all that they
+ * point to, to be freed with free(). Never blocks. Errors: PROBE_ERROR_MEMORY;
+ * PROBE_ERROR_NOT_FOUND (of a session that was opened: the process has ended).
  */
 PROBE_MUST_CHECK struct probe_error *probe_session_rows(
 	struct probe_session *session, struct probe_row **ret, size_t *count_ret);
