@@ -116,15 +116,24 @@ size_t attach_module_end(const struct attach *attach, size_t from)
 
 /* ---- All of it ------------------------------------------------------------------------ */
 
+/* What is unmapped is free for what comes: a pun may need that very page. */
+static struct probe_error *detach_and_look(struct change *change)
+{
+	struct probe_error *error = detach_unreferenced(change);
+
+	return error ? error : change_reread_maps(change);
+}
+
 struct probe_error *attach_heal(struct change *change)
 {
 	struct orphans orphans;
 	struct probe_error *error = orphans_remove(change, &orphans);
-	bool stale = !error && detach_find_stale(change) > 0;
 
-	return !error && (stale || detach_has_leftovers(&change->registry))
-		       ? detach_unreferenced(change)
-		       : error;
+	if (!error && orphans.mappings)
+		error = change_reread_maps(change);
+	if (!error && (detach_find_stale(change) || detach_has_leftovers(&change->registry)))
+		error = detach_and_look(change);
+	return error;
 }
 
 /*
@@ -169,7 +178,7 @@ struct probe_error *attach_all(struct attach *attach, struct probe_report *repor
 	bool added = attach->session == 0;
 
 	if (detach_has_leftovers(&attach->change->registry))
-		error = detach_unreferenced(attach->change);
+		error = detach_and_look(attach->change);
 	if (!error)
 		error = attach_plan(attach, report);
 	if (error)

@@ -294,7 +294,7 @@ static struct control_call call_mmap(
 		.number = SYS_mmap, .args = {address, size, prot, flags, (uint64_t)fd, 0}};
 }
 
-static struct probe_error *reread_maps(struct change *change)
+struct probe_error *change_reread_maps(struct change *change)
 {
 	maps_deinit(&change->maps);
 	return maps_read(change->pid, &change->maps);
@@ -302,7 +302,7 @@ static struct probe_error *reread_maps(struct change *change)
 
 struct probe_error *change_reread(struct change *change)
 {
-	struct probe_error *error = reread_maps(change);
+	struct probe_error *error = change_reread_maps(change);
 
 	registry_deinit(&change->registry);
 	change->taken.count = 0;
@@ -410,7 +410,7 @@ static struct probe_error *place_arena(struct change *change, struct reg_arena *
 
 	for (int i = 0; i < MAP_TRIES && !error && taken; i++) {
 		if (i)
-			error = reread_maps(change);
+			error = change_reread_maps(change);
 		if (error)
 			break;
 		arena->start = space_find(&change->maps, arena->size, reach_start, reach_end);
@@ -453,7 +453,7 @@ static struct probe_error *map_arena(
 		r->guard = arena.start + arena.size - SPACE_PAGE;
 		error = memory_write_code(change->mem, r->guard, &one, sizeof(one));
 	}
-	return error ? error : reread_maps(change);
+	return error ? error : change_reread_maps(change);
 }
 
 struct probe_error *change_alloc_code(

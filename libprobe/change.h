@@ -49,7 +49,8 @@ enum { ARENA_BYTES = 256 << 10 }; /* arenas are this large, or a multiple of it 
 PROBE_MUST_CHECK struct probe_error *change_begin(struct probe_target *target, struct change *ret);
 void change_end(struct change *change);
 
-/* Reads maps and registry again, as they are in the target. */
+/* Reads maps, or maps and registry, again, as they are in the target. */
+PROBE_MUST_CHECK struct probe_error *change_reread_maps(struct change *change);
 PROBE_MUST_CHECK struct probe_error *change_reread(struct change *change);
 
 /* Is a controller changing that process just now? */

@@ -39,7 +39,7 @@ static void on_term(int number)
 	stopping = number;
 }
 
-enum { COMMANDS_MAX = 32, SETTLE_TRIES = 200, LOG_BYTES = 2000 };
+enum { COMMANDS_MAX = 32, SETTLE_TRIES = 200, LOG_BYTES = 2000, FAILURES_SHOWN = 3 };
 
 struct command {
 	char **argv;
@@ -149,6 +149,15 @@ static void check_target(const struct killer *k, const char *when)
 
 /* ---- Killing ------------------------------------------------------------------ */
 
+/* It ended by itself, with an error; the first few are shown. */
+static void note_failed(struct killer *k, const struct command *command, int status)
+{
+	if (k->failed++ >= FAILURES_SHOWN)
+		return;
+	fprintf(stderr, "killer: %s: status %#x\n", command->argv[1], status);
+	print_log(k);
+}
+
 static int run(struct killer *k, const struct command *command)
 {
 	pid_t pid = start(k, command);
@@ -180,7 +189,7 @@ static void run_and_kill(struct killer *k, const struct command *command, uint64
 	else
 		k->finished++;
 	if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
-		k->failed++;
+		note_failed(k, command, status);
 }
 
 /* Lets a command run to its end, which should be a good one. */
@@ -191,10 +200,7 @@ static void spare_run(struct killer *k, const struct command *command)
 	k->finished++;
 	if (status == 0)
 		return;
-	if (k->failed++ == 0) {
-		fprintf(stderr, "killer: %s: status %#x\n", command->argv[1], status);
-		print_log(k);
-	}
+	note_failed(k, command, status);
 }
 
 static void heal(struct killer *k, const struct command *healer)

@@ -47,6 +47,10 @@ program_start()
 		probes=('victim:*')
 		start "${nicely[@]}" "$SCRATCH/bin/victim" "$1"
 		;;
+	four) # threads
+		probes=('victim:*')
+		start "${nicely[@]}" "$SCRATCH/bin/victim" compute 4
+		;;
 	threads) # 64 of them, computing
 		probes=('victim:*')
 		start "${nicely[@]}" "$SCRATCH/bin/victim" compute 64
@@ -332,8 +336,16 @@ torture_steps()
 			when="$when ($(cat "$SCRATCH/died"))"
 			kills=$((kills + 1))
 			alive_and_well "$when"
-			heals "$when"
-			whole "$when"
+			# What is left is in nobody's way, whether it is repaired first or not.
+			if ((kills % 3)); then
+				heals "$when"
+				whole "$when"
+			else
+				"$PROBECTL" enable --force "${extra[@]}" "${p[@]}" "${probes[@]}" \
+					>/dev/null 2>"$SCRATCH/err" || die "$when: enable: $(cat "$SCRATCH/err")"
+				same "$when: probes that are on" \
+					"$("$PROBECTL" status --json "${p[@]}" | wc -l)" "$all_on"
+			fi
 			as_before
 			[ "$failures" = 0 ] || die "$when"
 		done

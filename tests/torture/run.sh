@@ -10,7 +10,7 @@
 # of two controllers at once, those of -l calls of the library (default 1000). With a STRIDE the
 # commands are also killed at every STRIDEth of their steps (see steps.c; 0: not).
 # PROGRAMs are
-#   compute signals altstack churn threads fork spawn exec coroutine sleep
+#   compute four signals altstack churn threads fork spawn exec coroutine sleep
 #   python ruby java postgres		(default: all of them)
 # The environment is that of an integration test: BUILD, PROBECTL.
 cd "$(dirname "$0")/../.." || exit 1
@@ -33,7 +33,7 @@ while getopts k:c:l:n:s: option; do
 	esac
 done
 shift $((OPTIND - 1))
-[ $# -gt 0 ] || set -- compute signals altstack churn threads fork spawn exec coroutine sleep \
+[ $# -gt 0 ] || set -- compute four signals altstack churn threads fork spawn exec coroutine sleep \
 	python ruby java postgres
 need_attach
 torture_build
