@@ -20,7 +20,7 @@ apart()
 	) || failures=$((failures + 1))
 }
 
-apart torture_steps compute 29 "${SEED:-3}"
+apart torture_steps compute 41 "${SEED:-3}"
 apart torture_kill compute 20 "${SEED:-1}"
 apart torture_kill sleep 10 "${SEED:-1}"
 apart torture_kill fork 10 "${SEED:-1}"
