@@ -57,11 +57,12 @@ static struct probe_view view_of(
 
 /* What is new since the last time; before the first interval, all is. */
 static struct probe_error *print_interval(
-	struct trace *trace, struct trace_tracer *tracer, struct probe_table *table)
+	struct trace *trace, struct trace_tracer *tracer, struct probe_table *table, bool is_last)
 {
 	struct probe_view view = view_of(trace, tracer, true);
 	struct probe_table *none = NULL, *since;
 	struct probe_error *error;
+	size_t count;
 
 	if (!tracer->last) {
 		none = probe_table_create(tracer->options.gather.key_count);
@@ -72,8 +73,11 @@ static struct probe_error *print_interval(
 	probe_table_free(none);
 	if (error)
 		return error;
+	probe_table_rows(since, &count);
 	probe_table_sort(since, view.order);
-	probe_sink_table(trace->sink, since, &view);
+	/* What came behind the last interval is one, too, so that they add up. */
+	if (count || !is_last)
+		probe_sink_table(trace->sink, since, &view);
 	probe_table_free(since);
 	return NULL;
 }
@@ -88,8 +92,10 @@ static struct probe_error *print_tracer(
 	if (error)
 		return error;
 	if (is_interval) {
-		error = print_interval(trace, tracer, table);
+		error = print_interval(trace, tracer, table, false);
 	} else {
+		if (tracer->last)
+			error = print_interval(trace, tracer, table, true);
 		view = view_of(trace, tracer, false);
 		probe_table_sort(table, view.order);
 		probe_sink_table(trace->sink, table, &view);
@@ -125,19 +131,21 @@ static struct probe_error *gather_stacks(struct trace *trace, const struct trace
 }
 
 /* What the stacks do not show. */
-static void warn_of_stacks(const struct trace_tracer *tracer, const struct probe_stacks_row *rows,
-	size_t count)
+static void warn_of_stacks(
+	const struct trace_tracer *tracer, const struct probe_stacks_row *rows, size_t count)
 {
 	uint64_t cut = 0, left_out = probe_stacks_left_out(tracer->stacks);
 
 	for (size_t i = 0; i < count; i++)
 		cut += rows[i].stack.end == PROBE_STACK_TRUNCATED ? rows[i].count : 0;
 	if (cut && tracer->options.stack == PROBE_STACK_COPY)
-		report_warning("the stacks of %" PRIu64 " hit%s are longer than what was copied; -t "
+		report_warning("the stacks of %" PRIu64
+			       " hit%s are longer than what was copied; -t "
 			       "stack,bytes=N copies more",
 			cut, cut == 1 ? "" : "s");
 	else if (cut)
-		report_warning("the stacks of %" PRIu64 " hit%s have more frames than are counted by",
+		report_warning("the stacks of %" PRIu64
+			       " hit%s have more frames than are counted by",
 			cut, cut == 1 ? "" : "s");
 	if (left_out)
 		report_warning("%" PRIu64 " hit%s had stacks that there was no room for", left_out,

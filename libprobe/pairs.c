@@ -18,7 +18,7 @@
 
 #include "libprobe/pairs.h"
 
-enum { WORDS_MAX = 12 };
+enum { WORDS_MAX = 16 };
 
 /* Of the rules for one begin, the first counts whose ends there are. */
 struct rule {
@@ -29,9 +29,9 @@ struct rule {
 /* clang-format off */
 static const struct rule rules[] = {
 	{"start",    {"done", "end", "finish", "finished", "complete", "completed", "stop",
-		      "stopped", "commit", "abort", "rollback"}},
+		      "stopped", "commit", "abort", "rollback", "fail", "failed", "error"}},
 	{"begin",    {"end", "done", "finish", "finished", "complete", "completed",
-		      "commit", "abort", "rollback"}},
+		      "commit", "abort", "rollback", "fail", "failed", "error"}},
 	{"entry",    {"return", "exit"}},
 	{"entry",    {"acquired"}}, /* glibc's mutex_entry */
 	{"enter",    {"entered"}},  /* OpenJDK's monitor__contended__enter */

@@ -186,7 +186,7 @@ static void percentiles(struct line *line)
 	static const struct {
 		const char *name;
 		double percent;
-	} shown[] = {{"P50", 50}, {"P90", 90}, {"P99", 99}, {"P99.9", 99.9}};
+	} shown[] = {{"P50", 50}, {"P90", 90}, {"P99", 99}};
 
 	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
 		double value = NAN;
@@ -406,6 +406,19 @@ static void text_charts(struct format_context *context, const struct probe_table
 	}
 }
 
+/* A pair with several ends says what is in flight with each of them. */
+static bool is_first_end(const struct probe_table_row *rows, size_t index)
+{
+	const struct probe_table_row *row = &rows[index];
+
+	for (size_t i = 0; i < index && row->begin_name; i++) {
+		if (rows[i].begin_name && !strcmp(rows[i].begin_name, row->begin_name) &&
+			!strcmp(rows[i].begin_provider, row->begin_provider))
+			return false;
+	}
+	return true;
+}
+
 /* With charts each pair has its own; keys have none. */
 static void pair_line(struct buffer *out, const struct probe_table *table)
 {
@@ -414,8 +427,8 @@ static void pair_line(struct buffer *out, const struct probe_table *table)
 	size_t count;
 
 	rows = probe_table_rows(table, &count);
-	for (size_t i = 0; i < count; i++)
-		in_flight += rows[i].row.in_flight;
+	for (size_t i = 0; i < count && !probe_table_keys(table); i++)
+		in_flight += is_first_end(rows, i) ? rows[i].row.in_flight : 0;
 	if (!probe_table_keys(table)) {
 		buffer_string(out, "in flight ");
 		buffer_unsigned(out, in_flight);

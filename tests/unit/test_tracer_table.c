@@ -454,6 +454,27 @@ static void text_of_latency_has_units(void **state)
 	free(buckets);
 }
 
+static void what_is_in_flight_is_counted_once(void **state)
+{
+	const struct probe_row rows[] = {
+		{.probe = 1, .begin = 0, .count = 4, .has_value = true, .in_flight = 3},
+		{.probe = 2, .begin = 0, .count = 2, .has_value = true, .in_flight = 3},
+	};
+	const struct probe_view view = {.tracer = "transaction",
+		.columns = PROBE_COLUMN_OUTCOME | PROBE_COLUMN_COUNT | PROBE_COLUMN_PAIRS,
+		.times = true};
+	struct probe_table *table = table_of(0, rows, 2);
+
+	(void)state;
+	probe_table_sort(table, PROBE_ORDER_COUNT);
+	assert_string_equal(show(table, PROBE_SINK_TEXT, &view),
+		"PROBE                               OUTCOME  COUNT\n"
+		"db:query__start -> db:query__done   done         4\n"
+		"db:query__start -> db:query__abort  aborted      2\n"
+		"in flight 3  ends without a begin 2\n");
+	probe_table_free(table);
+}
+
 static void json_of_latency_has_every_figure(void **state)
 {
 	uint64_t *buckets = buckets_of(2);
@@ -536,6 +557,7 @@ int main(void)
 		cmocka_unit_test(text_of_keys_holds_the_first_rows),
 		cmocka_unit_test(text_of_a_histogram_is_a_chart),
 		cmocka_unit_test(text_of_latency_has_units),
+		cmocka_unit_test(what_is_in_flight_is_counted_once),
 		cmocka_unit_test(json_of_latency_has_every_figure),
 		cmocka_unit_test(silent_rows_are_counted_where_they_are_many),
 		cmocka_unit_test(names_say_what_aborts),

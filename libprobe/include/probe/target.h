@@ -386,8 +386,7 @@ const struct probe_report *probe_session_report(const struct probe_session *sess
  * Never blocks. *more_ret (may be NULL) is true when records came, so that it
  * is worth polling again soon. `visit` returns false to stop early; what was
  * not visited comes next time. A target that has exited still has its records.
- * Without `visit` (NULL) records stay where they are: those of a flight recorder
- * are only looked at when somebody asks.
+ * Without `visit` (NULL) records stay where they are.
  */
 PROBE_MUST_CHECK struct probe_error *probe_session_poll(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data, bool *more_ret);
