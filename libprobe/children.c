@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Source: proc_pid_task(5), the file `children` of each thread (CONFIG_PROC_CHILDREN). */
+/*
+ * Sources: proc_pid_task(5), the file `children` of each thread (CONFIG_PROC_CHILDREN);
+ * proc_pid_status(5), NSpid; pid_namespaces(7).
+ */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "libprobe/children.h"
+#include "libprobe/clock.h"
 #include "libprobe/procfs.h"
+
+enum { SCAN_NS = 10000000, SCAN_SHARE = 20 /* times as long as the last one took */ };
 
 /* Appends the numbers of a file; returns the array, or NULL without memory. */
 static pid_t *append_children(const char *path, pid_t *pids, size_t *count)
@@ -50,15 +58,91 @@ pid_t *children_of(pid_t pid)
 	return pids;
 }
 
-pid_t children_process_of(struct children_cache *cache, pid_t tid)
+/* ---- Threads ---------------------------------------------------------------------- */
+
+static void remember(struct children_cache *cache, pid_t tid, pid_t pid, pid_t outer)
 {
 	unsigned int slot = (unsigned int)tid % CHILDREN_CACHE;
+
+	cache->tids[slot] = tid;
+	cache->pids[slot] = pid;
+	cache->outer[slot] = outer;
+}
+
+/* Remembers all threads of a process by what they are called in its namespace. */
+static void scan_process(struct children_cache *cache, pid_t pid)
+{
+	struct dirent *entry;
+	char path[48];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		pid_t outer = atoi(entry->d_name);
+		long inner = outer > 0 ? procfs_status_last_number(outer, "NSpid:") : -1;
+
+		if (inner > 0)
+			remember(cache, (pid_t)inner, pid, outer);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+static void scan(struct children_cache *cache, pid_t pid)
+{
+	pid_t *pids = cache->children ? children_of(pid) : NULL;
+
+	scan_process(cache, pid);
+	for (size_t i = 0; pids && pids[i]; i++)
+		scan(cache, pids[i]);
+	free(pids);
+}
+
+void children_cache_init(struct children_cache *cache, pid_t root, bool children)
+{
+	char path[48], ours[64] = "", theirs[64] = "";
+	ssize_t length;
+
+	*cache = (struct children_cache){.root = root, .children = children};
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", root);
+	length = readlink(path, theirs, sizeof(theirs) - 1);
+	cache->foreign = length > 0 && readlink("/proc/self/ns/pid", ours, sizeof(ours) - 1) > 0 &&
+			 strcmp(ours, theirs) != 0;
+}
+
+/* Looks for a thread that is not known; not more often than costs little. */
+static void find(struct children_cache *cache, pid_t tid)
+{
+	uint64_t begin = clock_monotonic_ns(), end;
 	long pid;
 
-	if (cache->tids[slot] == tid)
-		return cache->pids[slot];
-	pid = procfs_status_number(tid, "Tgid:");
-	cache->tids[slot] = tid;
-	cache->pids[slot] = pid > 0 ? (pid_t)pid : tid;
-	return cache->pids[slot];
+	if (!cache->foreign) {
+		pid = procfs_status_number(tid, "Tgid:");
+		remember(cache, tid, pid > 0 ? (pid_t)pid : tid, tid);
+		return;
+	}
+	if (begin < cache->next_scan_ns)
+		return;
+	scan(cache, cache->root);
+	end = clock_monotonic_ns();
+	cache->next_scan_ns = end + SCAN_NS + SCAN_SHARE * (end - begin);
+}
+
+void children_thread(struct children_cache *cache, pid_t tid, pid_t *pid_ret, pid_t *tid_ret)
+{
+	unsigned int slot = (unsigned int)tid % CHILDREN_CACHE;
+
+	*pid_ret = cache->root;
+	*tid_ret = tid ? tid : cache->root;
+	if (!tid || (!cache->children && !cache->foreign))
+		return;
+	if (cache->tids[slot] != tid)
+		find(cache, tid);
+	if (cache->tids[slot] == tid) {
+		*pid_ret = cache->pids[slot];
+		*tid_ret = cache->outer[slot];
+	} else if (cache->children) {
+		*pid_ret = tid;
+	}
 }

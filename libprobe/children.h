@@ -3,6 +3,7 @@
 #ifndef LIBPROBE_CHILDREN_H
 #define LIBPROBE_CHILDREN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -12,13 +13,22 @@
 pid_t *children_of(pid_t pid);
 
 /*
- * The process of a thread id, by a small cache; a thread that is gone is taken
+ * Whose thread a record names, by a small cache. Records hold the id that the
+ * thread has in the target's own pid namespace; this finds the one that we know it
+ * by. Of a thread that is gone, the id is all there is: with `children` it is taken
  * for a process of its own.
  */
 enum { CHILDREN_CACHE = 1024 };
 struct children_cache {
+	pid_t root;    /* the target */
+	bool children; /* hits may be those of its children, too */
+	bool foreign;  /* the target is in another namespace than we are */
+	uint64_t next_scan_ns;
 	pid_t tids[CHILDREN_CACHE], pids[CHILDREN_CACHE];
+	pid_t outer[CHILDREN_CACHE]; /* ids as we know them */
 };
-pid_t children_process_of(struct children_cache *cache, pid_t tid);
+void children_cache_init(struct children_cache *cache, pid_t root, bool children);
+/* `tid` is a record's; 0: unknown. */
+void children_thread(struct children_cache *cache, pid_t tid, pid_t *pid_ret, pid_t *tid_ret);
 
 #endif

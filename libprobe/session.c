@@ -85,6 +85,7 @@ struct probe_error *session_init(struct probe_session *s, const struct probe_req
 	struct probe_error *error;
 
 	s->options = *options;
+	children_cache_init(&s->processes, s->target->pid, options->follow_children);
 	error = asked_init(&s->asked, options);
 	if (error)
 		return error;
@@ -384,7 +385,6 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 	size_t ring, struct probe_value values[ARCH_ARGS_MAX], struct probe_hit *ret)
 {
 	const struct session_site *site = find_site(s, record->site);
-	pid_t tid = record->tid ? (pid_t)record->tid : s->target->pid;
 	size_t length;
 
 	if (!site)
@@ -393,15 +393,13 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 	if (length == 0)
 		return 0;
 	*ret = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock, record->time),
-		.pid = s->options.follow_children ? children_process_of(&s->processes, tid)
-						  : s->target->pid,
-		.tid = tid,
 		.cpu = (int)(ring % s->rings.layout.cpus),
 		.probe = site->probe,
 		.pc = site->pc,
 		.args = values,
 		.arg_count = site->layout.arg_count,
 		.stack = session_stack_read(s, site, record)};
+	children_thread(&s->processes, (pid_t)record->tid, &ret->pid, &ret->tid);
 	return length;
 }
 

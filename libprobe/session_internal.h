@@ -43,7 +43,7 @@ struct probe_session {
 	struct probe_report report; /* of libraries that were opened later */
 	struct clock clock;
 	struct rings rings;
-	struct children_cache processes; /* of threads, with follow_children */
+	struct children_cache processes; /* of threads */
 	int data;			 /* descriptor of the session's data, or -1 */
 	struct view view;
 	uint64_t count_again_ns; /* hits are not added up before (CLOCK_MONOTONIC) */
