@@ -55,7 +55,7 @@ static struct probe_error *parse_word(
 		ret->frames = true;
 	else if (is_word(text, length, "folded"))
 		ret->folded = true;
-	else if (length > prefix && !memcmp(text, bytes, prefix))
+	else if (length >= prefix && !memcmp(text, bytes, prefix))
 		return parse_bytes(text + prefix, length - prefix, &ret->bytes);
 	else
 		return probe_error_new(PROBE_ERROR_USAGE,

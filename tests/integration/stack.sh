@@ -1,0 +1,242 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Call stacks: a known tree of calls, with and without frame pointers; a recursion,
+# a signal, frames beyond what is copied; C++ exceptions; PostgreSQL, where gdb has
+# to see the same.
+. tests/integration/lib.sh
+need_attach
+
+rounds=50
+
+# stacks_of FILE PROBE: the stacks in JSON of one probe, as "COUNT END inner,...,main",
+# sorted; frames outside of main, and those of the C library, are left out
+stacks_of()
+{
+	"$python" - "$1" "$2" <<'PYTHON'
+import json, sys
+sums = {}
+for line in open(sys.argv[1], encoding="utf-8"):
+    item = json.loads(line)
+    if "frames" not in item or f"{item['provider']}:{item['name']}" != sys.argv[2]:
+        continue
+    names = []
+    for frame in item["frames"]:
+        if "libc.so" not in frame["module"]:
+            names.append(frame["symbol"])
+        if frame["symbol"] == "main":
+            break
+    key = item["end"] + " " + ",".join(map(str, names))
+    sums[key] = sums.get(key, 0) + item["count"]
+print("\n".join(sorted(f"{count} {key}" for key, count in sums.items())))
+PYTHON
+}
+
+# trace_stacks NAME TARGET ARGS…: all stacks of a run, as JSON in $SCRATCH/NAME.json
+trace_stacks()
+{
+	local name=$1 target=$2
+	shift 2
+	printf '\n\n' | "$PROBECTL" trace --json -o "$SCRATCH/$name.json" "$@" -- \
+		"$TARGETS/$target" "$rounds" >"$SCRATCH/$name.stdout" 2>"$SCRATCH/$name.err" ||
+		fail "$name: status $?: $(head -3 "$SCRATCH/$name.err")"
+	same "$name: the program" "$(grep -c '^hits ' "$SCRATCH/$name.stdout")" 1
+}
+
+# ---- A known tree -------------------------------------------------------------------
+
+calls="$((2 * rounds)) whole leaf,middle,right,calls,main
+$rounds whole leaf,left,calls,main"
+recursion="1 whole bottom,recurse,recurse,recurse,recurse,recurse,main"
+
+# By the files' rules, in code without frame pointers and with them.
+for target in stacks stacks_frames; do
+	trace_stacks "$target" "$target" -t stack 'stacks:*'
+	out=$SCRATCH/$target.json
+	same "$target: calls" "$(stacks_of "$out" stacks:call)" "$calls"
+	same "$target: a recursion" "$(stacks_of "$out" stacks:recursion)" "$recursion"
+	same "$target: a signal" "$(stacks_of "$out" stacks:signal)" \
+		"1 whole on_signal,on_illegal,interrupted,main"
+	# 20,000 bytes lie between the copy's end and the caller.
+	same "$target: a big frame" "$(stacks_of "$out" stacks:big)" "1 truncated behind_big,big"
+	deep=$(stacks_of "$out" stacks:deep)
+	same "$target: no more than 127 frames" "$(tr ',' '\n' <<<"$deep" | grep -c .)" 127
+	case $deep in
+	'1 truncated bottom,deep,deep,'*) ;;
+	*) fail "$target: too many frames: ${deep:0:80}" ;;
+	esac
+	grep -q 'warning: the stacks of 2 hits are longer' "$SCRATCH/$target.err" ||
+		fail "$target: cut stacks are not told: $(cat "$SCRATCH/$target.err")"
+done
+trace_stacks all stacks -t stack,bytes=32768 stacks:big
+same "a big frame in a big copy" "$(stacks_of "$SCRATCH/all.json" stacks:big)" \
+	"1 whole behind_big,big,main"
+
+# By frame pointers.
+trace_stacks frames stacks_frames -t stack,frames 'stacks:*'
+out=$SCRATCH/frames.json
+same "frame pointers: calls" "$(stacks_of "$out" stacks:call)" "$calls"
+same "frame pointers: a recursion" "$(stacks_of "$out" stacks:recursion)" "$recursion"
+same "frame pointers: a big frame" "$(stacks_of "$out" stacks:big)" "1 whole behind_big,big,main"
+case $(stacks_of "$out" stacks:deep) in
+'1 truncated bottom,deep,deep,'*) ;;
+*) fail "frame pointers: too many frames: $(stacks_of "$out" stacks:deep)" ;;
+esac
+
+# ---- What is printed ----------------------------------------------------------------
+
+# Lines for flame graphs, and nothing else.
+printf '\n\n' | "$PROBECTL" trace -t stack,folded -o "$SCRATCH/folded" stacks:call -- \
+	"$TARGETS/stacks" "$rounds" >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
+	fail "folded: $(head -3 "$SCRATCH/err")"
+same "folded lines" "$(sed 's/^stacks;.*;main;/main;/' "$SCRATCH/folded")" \
+	"main;calls;left;leaf $rounds
+main;calls;right;middle;leaf $((2 * rounds))"
+
+# A tree, callers above.
+printf '\n\n' | "$PROBECTL" trace -t stack -o "$SCRATCH/tree" stacks:call -- \
+	"$TARGETS/stacks" "$rounds" >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
+	fail "tree: $(head -3 "$SCRATCH/err")"
+same "the tree" "$(sed -n '1,2p; / main$/,$p' "$SCRATCH/tree")" \
+	"stacks:call: 150 hits, 3 stacks
+        HITS        %  FRAME
+         150  100.0 %  main
+         150  100.0 %  calls
+         100   66.7 %  - right
+         100   66.7 %    middle
+         100   66.7 %    leaf
+          50   33.3 %  - left
+          50   33.3 %    leaf"
+printf '\n\n' | "$PROBECTL" trace -t stack --top 1 -o "$SCRATCH/top" stacks:call -- \
+	"$TARGETS/stacks" "$rounds" >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
+	fail "top: $(head -3 "$SCRATCH/err")"
+same "what --top leaves out" "$(tail -1 "$SCRATCH/top")" "... 2 more stacks (--top), 100 hits"
+
+# usage WANTED ARGS…
+usage()
+{
+	local wanted=$1 message status
+	shift
+	message=$("$PROBECTL" trace "$@" -p $$ stacks:call 2>&1 >/dev/null)
+	status=$?
+	same "$*: status" "$status" 2
+	case $message in
+	*"$wanted"*) ;;
+	*) fail "$*: '$message' lacks '$wanted'" ;;
+	esac
+}
+usage "knows no 'bytess'" -t stack,bytess
+usage 'between 512 and 32768 bytes' -t stack,bytes=40000
+usage 'between 512 and 32768 bytes' -t stack,bytes=
+usage 'either frames' -t stack,frames,bytes=4096
+usage "tracer 'stack' has no rows" -t stack -k tid
+usage "tracer 'stack' has no rows" -t stack,frames -k tid
+usage 'records nothing; -b' -t stack,frames -b 1M
+
+# What is new at each interval adds up to the whole; the target is as it was.
+for how in stack stack,frames; do
+	start "$TARGETS/stacks_frames" 20000
+	save_state "$target_pid"
+	trace_start "$how" --json -t "$how" -i 0.05 -p "$target_pid" stacks:call
+	wait_on "$target_pid" stacks:call
+	ask go
+	sleep 0.3
+	trace_stop "$how"
+	same_state "$target_pid"
+	tell bye
+	end_target 0
+	same "$how: intervals, and all" "$("$python" - "$SCRATCH/$how.out" <<'PYTHON'
+import json, sys
+intervals = whole = lost = 0
+for line in open(sys.argv[1], encoding="utf-8"):
+    item = json.loads(line)
+    lost += item.get("lost", 0)
+    if "interval" in item:
+        intervals += item["count"]
+    elif "frames" in item:
+        whole += item["count"]
+# What came after the last interval is in no interval.
+print(intervals <= whole and intervals > 0, whole + lost)
+PYTHON
+	)" "True 60000"
+done
+
+# ---- C++ exceptions -----------------------------------------------------------------
+
+throw_stacks()
+{
+	printf '\n\n' | "$PROBECTL" trace --json -t stack -o "$SCRATCH/throw.json" libstdcxx:throw -- \
+		"$TARGETS/throw" 300 >"$SCRATCH/stdout" 2>"$SCRATCH/err"
+}
+if throw_stacks; then
+	same "throws" "$("$python" - "$SCRATCH/throw.json" <<'PYTHON'
+import json, sys
+count, chains = 0, set()
+for line in open(sys.argv[1], encoding="utf-8"):
+    item = json.loads(line)
+    if "frames" not in item:
+        continue
+    # The compiler has parts and variants of functions: f.cold, f.isra.0.
+    names = [str(frame["symbol"]).split(".")[0] for frame in item["frames"]]
+    chain = [name for name in names[:names.index("main") + 1] if not name.startswith("_ZN")]
+    chains.add(" ".join(chain))
+    count += item["count"]
+    assert item["end"] == "whole", item
+print(count, *sorted(chains), sep="|")
+PYTHON
+	)" "200|__cxa_throw _ZL7throweri _ZL6aroundi _ZL7catcheri main"
+else
+	fail "throws: $(head -3 "$SCRATCH/err")"
+fi
+
+# ---- PostgreSQL: the same as gdb ----------------------------------------------------
+
+if ! command -v gdb >/dev/null; then
+	finish
+fi
+pg_start
+
+# Every query is run with the same plan, from the same place.
+coproc PSQL { exec "$pg_bin/psql" -XAtq; }
+# shellcheck disable=SC2153 # set by coproc
+psql_pid=$PSQL_PID
+exec {psql_out}<&"${PSQL[0]}" {psql_in}>&"${PSQL[1]}"
+on_exit "end_process $psql_pid"
+query()
+{
+	echo "$1" >&"$psql_in"
+	IFS= read -r -t 60 -u "$psql_out" answer || die "psql says nothing to '$1'"
+}
+query 'select pg_backend_pid();'
+backend=$answer
+query 'select 1;'
+
+trace_start pg --json -t stack -p "$backend" postgresql:query__start
+wait_on "$backend" postgresql:query__start
+query 'select 1;'
+trace_stop pg
+"$python" -c 'import json, sys
+[print(frame["ip"]) for line in open(sys.argv[1]) for frame in json.loads(line)["frames"]]' \
+	"$SCRATCH/pg.out" >"$SCRATCH/ours"
+
+gdb -nx -batch -p "$backend" -ex 'set pagination off' -ex 'set backtrace past-main on' \
+	-ex 'break -probe-stap postgresql:query__start' -ex 'continue' -ex 'bt' -ex 'detach' \
+	>"$SCRATCH/gdb.out" 2>&1 </dev/null &
+gdb_pid=$!
+for ((i = 0; i < 300; i++)); do
+	grep -q '^Continuing' "$SCRATCH/gdb.out" && break
+	kill -0 "$gdb_pid" 2>/dev/null || break
+	sleep 0.1
+done
+query 'select 1;'
+wait "$gdb_pid"
+# The first frame stands at the breakpoint: behind it are those that calls return to.
+sed -n 's/^#[0-9]* *\(0x[0-9a-f]*\) in .*/\1/p' "$SCRATCH/gdb.out" |
+	"$python" -c 'import sys
+[print(hex(int(line, 16))) for line in sys.stdin]' >"$SCRATCH/theirs"
+if [ ! -s "$SCRATCH/theirs" ]; then
+	echo "note: gdb shows no stack: $(tail -3 "$SCRATCH/gdb.out")"
+else
+	same "frames of a query, as gdb has them" "$(cat "$SCRATCH/ours")" "$(cat "$SCRATCH/theirs")"
+fi
+check_alive "$backend"
+finish
