@@ -91,13 +91,6 @@ static bool is_touched(pid_t pid)
 	return found || orphans.descriptors;
 }
 
-/* A child that has ended meanwhile is in order. */
-static struct probe_error *forget(struct probe_error *error)
-{
-	probe_error_free(error);
-	return NULL;
-}
-
 /* Children were forked with the code and the registry that their parent had then. */
 static struct probe_error *repair_children(pid_t pid, struct probe_repair *ret)
 {
@@ -112,12 +105,13 @@ static struct probe_error *repair_children(pid_t pid, struct probe_repair *ret)
 		error = probe_target_open(children[i], NULL, &child);
 		if (!error) {
 			error = probe_target_repair(child, ret);
-			if (error && !probe_target_alive(child))
-				error = forget(error);
 			probe_target_close(child);
 		}
-		if (error && error->code == PROBE_ERROR_NOT_FOUND)
-			error = forget(error);
+		/* One that has ended or become another program meanwhile is in order. */
+		if (error && !is_touched(children[i])) {
+			probe_error_free(error);
+			error = NULL;
+		}
 		error = probe_error_prefix(error, "child %d", (int)children[i]);
 	}
 	free(children);
