@@ -127,8 +127,8 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 		.synopsis = "trace [OPTIONS] PROBE... (-p PID[,PID...] | --name NAME | --children "
 			    "PID | "
 			    "-- PROGRAM [ARGS...])",
-		.help = "Prints a line for each hit, until Ctrl-C, the end of the process, -n or "
-			"-d.\n"
+		.help = "Prints a line for each hit, or what a tracer (-t) makes of them, until\n"
+			"Ctrl-C, the end of the process, -n or -d.\n"
 			"The process is then as it was. With a PROGRAM, PROBEs come before the "
 			"--,\n"
 			"and the exit status is the program's.\n",

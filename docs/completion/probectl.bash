@@ -134,7 +134,17 @@ _probectl()
 		compopt -o filenames 2>/dev/null
 		return
 		;;
-	-n | --hits | -d | --duration | -i | --interval | -s | --strings | -b | --buffer | --plan)
+	-t | --tracer)
+		_probectl_answer "$cur" < <("$probectl" "$command" -t help 2>/dev/null |
+			sed -n 's/^  \([a-z]*\)\([,[ ].*\)$/\1/p')
+		return
+		;;
+	--pairs)
+		_probectl_answer "$cur" < <(printf '%s\n' auto listed)
+		return
+		;;
+	-k | --key | -f | --filter | --match | --every | --rate | --top | --keys | \
+		-n | --hits | -d | --duration | -i | --interval | -s | --strings | -b | --buffer | --plan)
 		return
 		;;
 	esac
