@@ -1,0 +1,294 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: both
+# More hits than anybody reads: each is a record or counted as lost, in the order of
+# its thread; the target never waits; probectl's memory does not grow; whatever takes
+# the output, or does not.
+# shellcheck disable=SC2317 # functions that are called by name
+. tests/integration/lib.sh
+need_attach
+
+hits=400000
+
+# tally FILE: "HITS LOST DISORDERED"; the probe's second argument counts up
+tally()
+{
+	"$python" - "$1" <<'PYTHON'
+import json, sys
+kept = lost = disordered = 0
+last = {}
+for line in open(sys.argv[1], encoding="utf-8"):
+    item = json.loads(line)
+    if "lost" in item:
+        lost += item["lost"]
+    elif "args" in item:
+        kept += 1
+        done = item["args"][1]
+        disordered += done <= last.get(item["tid"], -1)
+        last[item["tid"]] = done
+print(kept, lost, disordered)
+PYTHON
+}
+
+# busy THREADS: a target that waits for "go", and hits $hits times in each thread
+busy()
+{
+	start "$TARGETS/loop" -s nop -n "$hits" -t "$1" -b -a
+	save_state "$target_pid"
+}
+
+# finished THREADS: it has done its work, whatever the controller does
+finished()
+{
+	hear
+	same "$what: the program's own count" "${answer%% *}" "$((hits * $1))"
+}
+
+unharmed()
+{
+	hear
+	same_state "$target_pid"
+	tell bye
+	end_target 0
+}
+
+# field PID NAME: of its status, in KiB
+field()
+{
+	sed -n "s/^$2:[[:space:]]*\([0-9]*\).*/\1/p" "/proc/$1/status"
+}
+
+# no_larger PID: what probectl keeps for itself; the rings are the session's
+no_larger()
+{
+	local kib
+	kib=$(field "$1" RssAnon)
+	[ "${kib:-0}" -lt 65536 ] || fail "$what: probectl takes $kib KiB"
+}
+
+# ---- Losses, by the size of the ring ------------------------------------------------
+
+for threads in 1 2; do
+	for size in 128k 2M; do
+		what="-b $size, $threads threads"
+		busy "$threads"
+		trace_start load --json -b "$size" -p "$target_pid" loop:nop
+		wait_on "$target_pid" loop:nop
+		tell go
+		finished "$threads"
+		no_larger "$tracer_pid"
+		trace_stop load
+		read -r kept lost disordered < <(tally "$SCRATCH/load.out")
+		same "$what: records and losses" "$((kept + lost))" "$((hits * threads))"
+		same "$what: out of order" "$disordered" 0
+		[ "$kept" -gt 0 ] || fail "$what: no record was kept"
+		echo "note: $what: $lost of $((hits * threads)) lost"
+		unharmed
+	done
+done
+
+# ---- A controller that stands still -------------------------------------------------
+
+# The target does all its work meanwhile. What a ring held is read afterwards, and
+# all others are losses: nothing is unaccounted for.
+what="a stopped controller"
+busy 2
+trace_start load --json -b 128k -p "$target_pid" loop:nop
+wait_on "$target_pid" loop:nop
+kill -STOP "$tracer_pid"
+tell go
+finished 2
+kill -CONT "$tracer_pid"
+trace_stop load
+read -r kept lost disordered < <(tally "$SCRATCH/load.out")
+same "$what: records and losses" "$((kept + lost)) $disordered" "$((hits * 2)) 0"
+[ "$lost" -gt $((hits / 2)) ] || fail "$what: only $lost were lost: did it stand still?"
+unharmed
+
+# ---- A reader that stands still, and goes on ----------------------------------------
+
+what="a slow pipe"
+mkfifo "$SCRATCH/pipe"
+busy 1
+exec {pipe}<>"$SCRATCH/pipe"
+trace_start load --json -o "$SCRATCH/pipe" -b 128k -p "$target_pid" loop:nop
+wait_on "$target_pid" loop:nop
+tell go
+finished 1
+no_larger "$tracer_pid"
+# The end, too, comes without a reader; the lines wait for one.
+kill -INT "$tracer_pid"
+unharmed
+cat "$SCRATCH/pipe" >"$SCRATCH/load.out" {pipe}>&- &
+reader=$!
+wait "$tracer_pid"
+same "$what: status" $? 0
+exec {pipe}>&-
+wait "$reader"
+read -r kept lost disordered < <(tally "$SCRATCH/load.out")
+same "$what: records and losses" "$((kept + lost)) $disordered" "$hits 0"
+
+what="a pipe that nobody reads"
+busy 1
+exec {pipe}<>"$SCRATCH/pipe"
+trace_start load --json -o "$SCRATCH/pipe" -b 128k -p "$target_pid" loop:nop
+wait_on "$target_pid" loop:nop
+tell go
+finished 1
+# Once for the end of the trace, once more to give up the output.
+kill -INT "$tracer_pid"
+unharmed
+for ((i = 0; i < 100; i++)); do
+	kill -INT "$tracer_pid" 2>/dev/null || break
+	sleep 0.1
+done
+wait "$tracer_pid"
+[ $? -le 1 ] || fail "$what: status $?"
+exec {pipe}>&-
+
+# ---- A terminal that is not read, or goes away ----------------------------------------
+
+# on_terminal HOW: trace on a terminal that nobody reads; once $SCRATCH/did is there,
+# the terminal is closed, or signals are sent. Prints how it ended.
+on_terminal()
+{
+	"$python" - "$PROBECTL" "$target_pid" "$1" "$SCRATCH/did" <<'PYTHON'
+import os, pty, signal, subprocess, sys, time
+probectl, pid, how, did = sys.argv[1:]
+master, slave = pty.openpty()
+tracer = subprocess.Popen([probectl, "trace", "-b", "128k", "-p", pid, "loop:nop"],
+                          stdin=slave, stdout=slave, stderr=subprocess.DEVNULL,
+                          start_new_session=True,
+                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+os.close(slave)
+while not os.path.exists(did):
+    time.sleep(0.05)
+if how == "close":
+    os.close(master)
+for _ in range(600):
+    if tracer.poll() is not None:
+        break
+    if how != "close":
+        tracer.send_signal(getattr(signal, how))
+    time.sleep(0.1)
+else:
+    print("does not end")
+    tracer.kill()
+print("status", tracer.wait())
+PYTHON
+}
+
+for how in SIGINT SIGTERM close; do
+	what="a terminal, $how"
+	rm -f "$SCRATCH/did"
+	busy 1
+	on_terminal "$how" >"$SCRATCH/terminal" &
+	terminal=$!
+	wait_on "$target_pid" loop:nop
+	tell go
+	finished 1
+	: >"$SCRATCH/did"
+	wait "$terminal"
+	case $(cat "$SCRATCH/terminal") in
+	'status 0' | 'status 1') ;;
+	*) fail "$what: $(cat "$SCRATCH/terminal")" ;;
+	esac
+	unharmed
+done
+
+# ---- Outputs that fail -----------------------------------------------------------------
+
+# traced COMMAND…: runs it beside a busy target, from before its first hit; its status
+# goes to $status
+traced()
+{
+	local tracer
+	busy 1
+	"$@" &
+	tracer=$!
+	wait_on "$target_pid" loop:nop
+	tell go
+	finished 1
+	wait "$tracer"
+	status=$?
+	unharmed
+}
+
+# traces ARGS…: to standard output
+traces()
+{
+	"$PROBECTL" trace -p "$target_pid" loop:nop "$@" 2>"$SCRATCH/err"
+}
+
+# fails WORDS ARGS…: status 1, and says why; the target is as it was
+fails()
+{
+	local words=$1
+	shift
+	traced traces "$@"
+	same "$what, $*: status" "$status" 1
+	grep -q "$words" "$SCRATCH/err" || fail "$what, $*: $(cat "$SCRATCH/err")"
+}
+
+what="a full disk"
+fails "No space left on device" --json -o /dev/full
+fails "No space left on device" -o /dev/full
+fails "No space left on device" --json >/dev/full
+what="no standard output"
+busy 1
+traces >&-
+same "$what: status" $? 1
+grep -q "standard output" "$SCRATCH/err" || fail "$what: $(cat "$SCRATCH/err")"
+tell go
+finished 1
+unharmed
+
+# A file system that becomes full on the way.
+on_small_disk()
+{
+	# shellcheck disable=SC2016 # expanded by that shell
+	unshare -m sh -c 'mount -t tmpfs -o size=64k none "$1" &&
+		exec "$2" trace --json -p "$3" loop:nop -o "$1/file"' \
+		sh "$SCRATCH/disk" "$PROBECTL" "$target_pid" 2>"$SCRATCH/err"
+}
+if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
+	what="a disk that becomes full"
+	mkdir "$SCRATCH/disk"
+	traced on_small_disk
+	same "$what: status" "$status" 1
+	grep -q "No space left on device" "$SCRATCH/err" || fail "$what: $(cat "$SCRATCH/err")"
+else
+	echo "note: no file system of our own: only /dev/full is full"
+fi
+
+# Readers that have seen enough.
+into_head()
+{
+	local lines=$1
+	shift
+	traces "$@" | head -n "$lines" >"$SCRATCH/out"
+	echo "${PIPESTATUS[*]}" >"$SCRATCH/statuses"
+}
+for format in --json -q; do
+	what="head, $format"
+	traced into_head 3 "$format"
+	same "$what: status" "$(cat "$SCRATCH/statuses")" "0 0"
+	same "$what: lines" "$(wc -l <"$SCRATCH/out")" 3
+done
+what="count, closed"
+traced into_head 1 -c -i 0.05
+same "$what: status" "$(cat "$SCRATCH/statuses")" "0 0"
+
+# The other commands' output.
+for command in list status; do
+	"$PROBECTL" "$command" -p $$ >/dev/full 2>"$SCRATCH/err"
+	status=$?
+	[ "$status" -le 1 ] || fail "$command >/dev/full: status $status"
+done
+"$PROBECTL" list --json "$TARGETS/many" >/dev/full 2>"$SCRATCH/err"
+same "list >/dev/full: status" "$?" 1
+grep -q "cannot write" "$SCRATCH/err" || fail "list >/dev/full: $(cat "$SCRATCH/err")"
+"$PROBECTL" list --json "$TARGETS/many" 2>"$SCRATCH/err" | head -n 1 >/dev/null
+status=${PIPESTATUS[0]}
+[ "$status" = 0 ] || [ "$status" = 141 ] || fail "list | head: $(cat "$SCRATCH/err")"
+finish
