@@ -201,7 +201,7 @@ DEPS_BUILD := gcc libc6-dev make pkg-config binutils \
 DEPS_DEMO := python3.11-minimal
 # Programs of 32 bits, and those that probectl refuses: gcc-multilib, valgrind, qemu-user.
 DEPS_CHECK := libcmocka-dev systemtap-sdt-dev g++ clang lld mold musl-tools \
-	gcc-multilib valgrind qemu-user \
+	gcc-multilib valgrind qemu-user strace \
 	procps jq gdb elfutils python3 python3.11 \
 	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git

@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What happens to processes: they are stopped, crash, block signals, fork, are traced
+# by somebody else, and close libraries.
+. tests/integration/lib.sh
+need_attach
+need jq
+
+ctl()
+{
+	"$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+		fail "probectl $*: status $?: $(cat "$SCRATCH/err")"
+}
+
+state()
+{
+	sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status"
+}
+
+# ---- Stopped ---------------------------------------------------------------------------
+
+start "$TARGETS/life"
+save_state "$target_pid"
+kill -STOP "$target_pid"
+for ((i = 0; i < 100; i++)); do
+	[ "$(state "$target_pid")" = T ] && break
+	sleep 0.05
+done
+ctl enable -p "$target_pid" life:hit
+same "stopped, after enable" "$(state "$target_pid")" T
+ctl enable -p "$target_pid" life:hit
+ctl disable -p "$target_pid" life:hit
+same "stopped, after disable" "$(state "$target_pid")" T
+"$PROBECTL" trace -d 0.1 -p "$target_pid" life:hit >/dev/null 2>"$SCRATCH/err" || fail "trace: $(cat "$SCRATCH/err")"
+same "stopped, after a trace" "$(state "$target_pid")" T
+kill -CONT "$target_pid"
+ask "hit 4"
+same "hits counted since" "$("$PROBECTL" status --json -p "$target_pid" | jq .hits)" 4
+ctl disable -p "$target_pid" life:hit
+same_state "$target_pid"
+
+# Stopped and resumed all the time, under a trace that begins and ends.
+(while kill -STOP "$target_pid" && sleep 0.01 && kill -CONT "$target_pid"; do sleep 0.01; done) 2>/dev/null &
+stopper=$!
+on_exit "kill $stopper 2>/dev/null"
+for ((i = 0; i < 10; i++)); do
+	"$PROBECTL" trace -q -d 0.02 -p "$target_pid" life:hit >/dev/null 2>"$SCRATCH/err" ||
+		fail "trace $i of a target that stops and goes: $(cat "$SCRATCH/err")"
+done
+kill "$stopper"
+wait "$stopper" 2>/dev/null
+kill -CONT "$target_pid"
+ask "hit 1"
+same_state "$target_pid"
+
+# ---- Signals blocked --------------------------------------------------------------------
+
+ask block
+blocked=$(grep SigBlk "/proc/$target_pid/status")
+trace_start blocked --json -p "$target_pid" life:hit
+wait_on "$target_pid" life:hit
+ask "hit 3"
+trace_stop blocked
+same "hits with all signals blocked" "$(grep -c '"args"' "$SCRATCH/blocked.out")" 3
+same_state "$target_pid"
+same "all are blocked still" "$(grep SigBlk "/proc/$target_pid/status")" "$blocked"
+
+# ---- Children ----------------------------------------------------------------------------
+
+# Without --follow a child's hits are not reported; it is cleaned with its parent.
+for follow in "" --follow; do
+	rm -f "$SCRATCH/fork.err"
+	# shellcheck disable=SC2086 # one word or none
+	trace_start fork --json $follow -p "$target_pid" life:hit
+	wait_on "$target_pid" life:hit
+	ask fork
+	child=${answer#child }
+	ask "hit 5"
+	[ "$("$PROBECTL" status --json -p "$child" | jq .patched)" = 1 ] || fail "the child has no copy"
+	trace_stop fork
+	same "hits of a child, ${follow:-alone}" "$(jq -r "select(.args).pid" "$SCRATCH/fork.out" | grep -c "^$child\$")" \
+		"$([ -n "$follow" ] && echo 5 || echo 0)"
+	same "the child, after the trace" "$("$PROBECTL" status --json -p "$child" | jq -s length)" 0
+	cmp -s <("$python" "$integration/state.py" hash "$child") \
+		<("$python" "$integration/state.py" hash "$target_pid") || fail "the child's text is not its parent's"
+	ask back
+	same "the child's status" "$answer" "status 0"
+	same_state "$target_pid"
+done
+
+# A controller that is killed leaves them in both; repair mends both.
+trace_start dead --json -p "$target_pid" life:hit
+wait_on "$target_pid" life:hit
+ask fork
+child=${answer#child }
+kill -KILL "$tracer_pid"
+wait "$tracer_pid" 2>/dev/null
+ask "hit 5"
+ctl repair -p "$target_pid"
+same "the child, after repair" "$("$PROBECTL" status --json -p "$child" | jq -s length)" 0
+ask "hit 5"
+ask back
+same "the child's status after repair" "$answer" "status 0"
+same_state "$target_pid"
+tell quit
+end_target 0
+
+# ---- A library that is closed --------------------------------------------------------------
+
+plugin=$TARGETS/libctor_plugin.so
+for kind in trace enable; do
+	start "$TARGETS/life"
+	ask "open $plugin"
+	same "the library" "$answer" opened
+	if [ $kind = trace ]; then
+		trace_start closed --json --follow -p "$target_pid" 'ctor:*'
+		wait_on "$target_pid" ctor:plugin
+	else
+		ctl enable -p "$target_pid" 'ctor:*'
+	fi
+	ask close
+	[ "${answer#closed }" -gt 4096 ] || fail "nothing was mapped in its place: $answer"
+	ask check
+	same "$kind: what is mapped in its place" "$answer" intact
+	# Another change, and the end.
+	ctl enable -p "$target_pid" life:hit
+	ctl disable -p "$target_pid" life:hit
+	if [ $kind = trace ]; then
+		trace_stop closed
+	else
+		"$PROBECTL" repair -p "$target_pid" >/dev/null 2>"$SCRATCH/err" || fail "repair: $(cat "$SCRATCH/err")"
+	fi
+	ask check
+	same "$kind: what is mapped there in the end" "$answer" intact
+	check_alive "$target_pid"
+	tell quit
+	end_target 0
+done
+
+# ---- Another tracer --------------------------------------------------------------------------
+
+if command -v strace >/dev/null; then
+	start "$TARGETS/life"
+	save_state "$target_pid"
+	maps=$(cat "/proc/$target_pid/maps")
+	strace -o "$SCRATCH/strace.out" -p "$target_pid" 2>"$SCRATCH/strace.err" &
+	strace=$!
+	for ((i = 0; i < 200; i++)); do
+		grep -q "^TracerPid:[[:space:]]*$strace\$" "/proc/$target_pid/status" && break
+		sleep 0.05
+	done
+	for command in enable trace; do
+		"$PROBECTL" $command -p "$target_pid" life:hit >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
+		same "$command under strace" "$?" 1
+		grep -q "traced by process $strace (strace)" "$SCRATCH/err" ||
+			fail "$command: the tracer is not named: $(cat "$SCRATCH/err")"
+	done
+	ask "hit 1"
+	same "mappings under strace" "$(cat "/proc/$target_pid/maps")" "$maps"
+	kill "$strace"
+	wait "$strace" 2>/dev/null
+	same_state "$target_pid"
+	tell quit
+	end_target 0
+else
+	echo "note: strace is not installed"
+fi
+
+# ---- A crash ---------------------------------------------------------------------------------
+
+start "$TARGETS/life"
+trace_start crash --json -p "$target_pid" life:hit
+wait_on "$target_pid" life:hit
+tell crash
+wait "$tracer_pid"
+same "trace of a program that crashes" "$?" 0
+same "hits before a crash" "$(grep -c '"args"' "$SCRATCH/crash.out")" 3
+echo crash | "$PROBECTL" trace --json -o "$SCRATCH/crash.out" life:hit -- "$TARGETS/life" \
+	>"$SCRATCH/stdout" 2>"$SCRATCH/err"
+same "the status of a program that crashes" "$?" 139
+same "hits before its crash" "$(grep -c '"args"' "$SCRATCH/crash.out")" 3
+finish
