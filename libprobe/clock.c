@@ -88,7 +88,7 @@ double clock_tick_ns(const struct clock *clock)
 
 uint64_t clock_ticks_per_s(void)
 {
-	uint64_t first_stamp, first_ns, last_stamp, last_ns;
+	uint64_t first_stamp = 0, first_ns = 0, last_stamp = 0, last_ns = 0;
 
 	clock_pair(CLOCK_MONOTONIC, &first_stamp, &first_ns);
 	nanosleep(&(struct timespec){.tv_nsec = CALIBRATION_NS}, NULL);
