@@ -43,7 +43,13 @@
 #include "libprobe/target_internal.h"
 #include "libprobe/threads.h"
 
-enum { MOMENT_NS = 200000, LOCK_TRIES = 500, LOCK_WAIT_NS = 10000000, MAP_TRIES = 4 };
+enum {
+	MOMENT_NS = 200000,
+	EXEC_TRIES = 10,
+	LOCK_TRIES = 500,
+	LOCK_WAIT_NS = 10000000,
+	MAP_TRIES = 4
+};
 
 /* ---- Begin and end -------------------------------------------------------------- */
 
@@ -86,11 +92,36 @@ bool change_is_busy(pid_t pid)
 	return busy;
 }
 
+static const struct module *first_program(const struct modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (modules->items[i].object)
+			return &modules->items[i];
+	return NULL;
+}
+
+/* In the middle of execve(2) a process has nothing mapped but a stack: it is given a moment. */
+static struct probe_error *read_modules(struct change *c)
+{
+	struct probe_error *error = NULL;
+
+	for (int i = 0; i < EXEC_TRIES && !error && !first_program(&c->modules); i++) {
+		if (i)
+			nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS}, NULL);
+		modules_deinit(&c->modules);
+		maps_deinit(&c->maps);
+		error = maps_read(c->pid, &c->maps);
+		if (!error)
+			error = modules_read(c->pid, &c->modules);
+	}
+	return error;
+}
+
 /* Is this a process whose code we can patch? */
 static struct probe_error *check_target(struct change *c)
 {
 	long seccomp = procfs_status_number(c->pid, "Seccomp:");
-	const struct module *program = NULL;
+	const struct module *program = first_program(&c->modules);
 	char buffer[64];
 	const char *emulator = emulator_of(c->pid, &c->modules, buffer);
 
@@ -99,9 +130,6 @@ static struct probe_error *check_target(struct change *c)
 			"process %d is executed by %s, which runs translated copies of its code: "
 			"probes in it would never be hit",
 			c->pid, emulator);
-	for (size_t i = 0; i < c->modules.count && !program; i++)
-		if (c->modules.items[i].object)
-			program = &c->modules.items[i];
 	if (!program)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"process %d: none of its program files can be read", c->pid);
@@ -164,9 +192,7 @@ struct probe_error *change_begin(struct probe_target *target, struct change *ret
 	if (!error)
 		error = open_memory(ret);
 	if (!error)
-		error = maps_read(ret->pid, &ret->maps);
-	if (!error)
-		error = modules_read(ret->pid, &ret->modules);
+		error = read_modules(ret);
 	if (!error)
 		error = check_target(ret);
 	if (!error)
