@@ -22,7 +22,7 @@ all_on()
 {
 	local i
 	for ((i = 0; i < 600; i++)); do
-		grep -q 'Ctrl-C ends' "$SCRATCH/$1.err" && return
+		grep -qs 'Ctrl-C ends' "$SCRATCH/$1.err" && return
 		sleep 0.05
 	done
 	fail "the trace does not begin: $(head -3 "$SCRATCH/$1.err")"
