@@ -44,6 +44,7 @@ if [ -x "$PROBECTL" ]; then
 	pair "latency, begin and end together" tracer_ns pair -t latency
 	pair "latency, matched by arg1" tracer_ns pair -t latency --match arg1
 	pair "ring (flight recorder), 3 integers" tracer_ns nop -t ring
+	pair "stack by frame pointers" tracer_ns nop -t stack,frames
 	pair "two sessions on one probe: count and hist" two_ns
 else
 	missing "probectl" "$PROBECTL is not built"
