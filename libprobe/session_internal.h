@@ -113,14 +113,26 @@ void session_describe(const void *data, const struct reg_session *reg, uint32_t 
 PROBE_MUST_CHECK struct probe_error *session_init(struct probe_session *session,
 	const struct probe_request *request, const struct probe_session_options *options);
 
+/* The probes of a selection that is in the registry become the session's. */
+PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *session,
+	const struct registry *registry, const struct selection *selection);
+
+/* ---- Reading (session_read.c) ------------------------------------------------------------ */
+
 /* Sets what all probes have lost, and the ends without a begin. */
 void session_count_lost(struct probe_session *session);
 
 /* Is there something to be read? PROBE_ERROR_NOT_FOUND: not any more. */
 PROBE_MUST_CHECK struct probe_error *session_check_there(const struct probe_session *session);
 
-/* The probes of a selection that is in the registry become the session's. */
-PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *session,
-	const struct registry *registry, const struct selection *selection);
+/* Sets all counts of all probes. */
+void session_update_counts(struct probe_session *session);
+
+/*
+ * Hands over what is in the rings, as far as it is safe to say what came first;
+ * nothing of rings that are overwritten. Was there anything?
+ */
+bool session_read_rings(struct probe_session *session,
+	bool (*visit)(const struct probe_hit *hit, void *data), void *data);
 
 #endif
