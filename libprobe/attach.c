@@ -49,8 +49,8 @@ struct probe_error *attach_session(struct attach *attach)
 	struct probe_error *error;
 	struct reg_session *added;
 
-	error = data_lay_out(&session, attach->selection->probe_count + attach->spare_probes,
-		&attach->needs);
+	error = data_lay_out(
+		&session, attach->selection->probe_count + attach->spare_probes, &attach->needs);
 	if (!error)
 		error = make_home(attach);
 	if (!error)
