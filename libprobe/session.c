@@ -159,6 +159,15 @@ static struct probe_error *attach_selection(struct probe_session *s, struct chan
 	return error;
 }
 
+/* Without patterns, nothing: the session only follows. */
+static struct probe_error *select_asked(
+	const struct probe_session *s, struct modules *modules, struct selection *ret)
+{
+	return s->request.pattern_count
+		       ? select_probes(modules, s->patterns, s->request.pattern_count, ret)
+		       : NULL;
+}
+
 /* With the target's state read and locked. */
 static struct probe_error *start(
 	struct probe_session *s, struct change *c, struct probe_report *report)
@@ -170,8 +179,7 @@ static struct probe_error *start(
 	if (!error)
 		error = session_stack_start(s, c->arch);
 	if (!error)
-		error = select_probes(
-			&c->modules, s->patterns, s->request.pattern_count, &selection);
+		error = select_asked(s, &c->modules, &selection);
 	if (!error && !s->options.follow_libraries)
 		error = select_unmatched(&c->modules, &selection, s->patterns, c->pid);
 	if (!error)
@@ -213,7 +221,7 @@ static struct probe_error *follow(struct probe_session *s)
 	session_stack_refresh(s);
 	/* What is refused is told in the session's report: nobody could say --keep-going. */
 	s->request.keep_going = true;
-	error = select_probes(&c.modules, s->patterns, s->request.pattern_count, &selection);
+	error = select_asked(s, &c.modules, &selection);
 	if (!error) {
 		error = keep_new(s, &c, &selection);
 		if (!error && selection.probe_count)

@@ -100,6 +100,41 @@ noticed alone "$launch" wait
 grep -q "$missed" "$SCRATCH/alone.err" ||
 	fail "what was missed is not said: $(cat "$SCRATCH/alone.err")"
 
+# ---- run ------------------------------------------------------------------------------
+
+# ran WAY WANTED OPTIONS…: whether world:hit is on in what `launch WAY` starts
+ran()
+{
+	local way=$1 wanted=$2 pid
+	shift 2
+	start "$PROBECTL" run -e '/^(launch:go|world:hit)$/' "$@" -- "$launch" "$way" "$TARGETS/world"
+	if [ "$way" = raw ]; then
+		ask go
+		sleep 0.2
+	fi
+	pid=${answer#ready }
+	for ((i = 0; i < 100; i++)); do
+		[ "$("$PROBECTL" status --json -p "$pid" 2>/dev/null | jq .enabled)" != "$wanted" ] || break
+		[ "$way" = raw ] || break
+		sleep 0.1
+	done
+	same "run $way $*: enabled" "$("$PROBECTL" status --json -p "$pid" 2>/dev/null | jq .enabled)" "$wanted"
+	ask "hit 5"
+	[ -z "$wanted" ] ||
+		same "run $way: counted" "$("$PROBECTL" status --json -p "$pid" 2>/dev/null | jq .hits)" 5
+	tell quit
+	[ "$way" != raw ] || grep -q 'has become another program; its probes were off' "$SCRATCH/target.err" ||
+		fail "run raw: nothing is said"
+	[ "$way" != raw ] || : >"$SCRATCH/target.err"
+	end_target 0
+}
+ran exec true
+ran spawn true
+ran fork true
+ran raw true
+ran exec "" --no-follow
+ran spawn "" --no-follow
+
 # ---- What must not change -----------------------------------------------------------
 
 # Under a tracer without privileges the kernel would not let the file change the user.

@@ -364,7 +364,7 @@ struct probe_hit {
  * is dead. Errors as probe_target_enable().
  *
  * A pattern may match nothing with options->follow_libraries: see
- * probe_session_unmatched().
+ * probe_session_unmatched(). A session without patterns only follows.
  */
 PROBE_MUST_CHECK struct probe_error *probe_session_start(struct probe_target *target,
 	const struct probe_request *request, const struct probe_session_options *options,

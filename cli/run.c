@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Probes are enabled for good in each program as soon as it has all of them. Until
+ * then an attached session switches on what there is, and waits for libraries
+ * that have the rest. A session also holds the programs that are started, and one
+ * without PROBEs does only that.
+ */
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/child.h"
+#include "cli/cli.h"
+#include "cli/request.h"
+#include "cli/run.h"
+
+enum { MOMENT_NS = 20000000, NSEC_PER_MSEC = 1000000 };
+
+struct run_program {
+	struct probe_target *target;
+	struct probe_session *session; /* NULL: nothing is to be followed */
+	bool waiting;		       /* for libraries: not all PROBEs have matched */
+};
+
+static bool no_hit(const struct probe_hit *hit, void *data)
+{
+	(void)hit;
+	(void)data;
+	return true;
+}
+
+/* Enables the probes for good; *waiting_ret where some PROBE matches nothing yet. */
+static struct probe_error *enable(struct run *run, struct probe_target *target, bool *waiting_ret)
+{
+	struct probe_report report = {0};
+	struct probe_error *error = probe_target_enable(target, run->request, &report);
+
+	report_refusals(&report);
+	if (!error && run->verbose)
+		fprintf(stderr, "probectl: %zu probes, %zu sites enabled in %d\n", report.probes,
+			report.sites, (int)probe_target_pid(target));
+	probe_report_deinit(&report);
+	*waiting_ret = error && error->code == PROBE_ERROR_NOT_FOUND && run->follow;
+	run->matched |= !error;
+	if (!*waiting_ret)
+		return error;
+	probe_error_free(error);
+	return NULL;
+}
+
+static struct probe_error *start_session(struct run *run, struct run_program *program)
+{
+	const struct probe_session_options options = {.kind = PROBE_SESSION_COUNT,
+		.follow_libraries = program->waiting,
+		.follow_programs = true,
+		.follow_children = true};
+	struct probe_request request = *run->request;
+	struct probe_report report = {0};
+	struct probe_error *error;
+
+	if (!run->follow)
+		return NULL;
+	if (!program->waiting)
+		request.pattern_count = 0;
+	error = probe_session_start(
+		program->target, &request, &options, &report, &program->session);
+	if (error)
+		report_refusals(&report);
+	probe_report_deinit(&report);
+	return error;
+}
+
+static void close_program(struct run *run, size_t i)
+{
+	struct run_program *program = &run->programs[i];
+	struct probe_error *error = program->session ? probe_session_stop(program->session) : NULL;
+
+	if (error)
+		report_error(error);
+	probe_session_free(program->session);
+	probe_target_close(program->target);
+	memmove(program, program + 1, (--run->count - i) * sizeof(*program));
+}
+
+/* Takes a program over, held or not, and lets it go. */
+static struct probe_error *add(struct run *run, struct probe_target *target, bool held)
+{
+	struct run_program *programs =
+		reallocarray(run->programs, run->count + 1, sizeof(*programs));
+	struct run_program *program;
+	struct probe_error *error;
+
+	if (!programs) {
+		probe_target_close(target);
+		return probe_error_no_memory();
+	}
+	run->programs = programs;
+	program = &programs[run->count++];
+	*program = (struct run_program){.target = target};
+	error = enable(run, target, &program->waiting);
+	if (!error)
+		error = start_session(run, program);
+	if (!error && run->watch)
+		probe_error_free(probe_watch_add(run->watch, target));
+	if (!error && held)
+		error = probe_target_release(target);
+	if (error)
+		close_program(run, run->count - 1);
+	return error;
+}
+
+/* What is started later is no failure of the run. */
+static void add_later(struct run *run, struct probe_target *target, bool held)
+{
+	struct probe_error *error = add(run, target, held);
+
+	if (error && error->code != PROBE_ERROR_NOT_FOUND)
+		report_warning("a program that was started has no probes on: %s", error->message);
+	probe_error_free(error);
+}
+
+static void look_for_programs(struct run *run)
+{
+	struct probe_watch_event event;
+	struct probe_target *target;
+
+	for (size_t i = 0; i < run->count; i++)
+		while (run->programs[i].session &&
+			(target = probe_session_launched(run->programs[i].session)))
+			add_later(run, target, true);
+	while (run->watch) {
+		struct probe_error *error = probe_watch_next(run->watch, &event);
+
+		if (!error && !event.target)
+			return;
+		if (error) {
+			probe_error_free(error);
+			continue;
+		}
+		report_warning("process %d has become another program; its probes were off for "
+			       "%ju ms",
+			(int)probe_target_pid(event.target),
+			(uintmax_t)(event.unseen_ns / NSEC_PER_MSEC + 1));
+		add_later(run, event.target, false);
+	}
+}
+
+/* Has all that a program waited for come? Then it is enabled for good. */
+static struct probe_error *look_for_libraries(struct run *run, struct run_program *program)
+{
+	struct probe_error *error = probe_session_poll(program->session, no_hit, NULL, NULL);
+
+	if (error || !program->waiting ||
+		probe_session_unmatched(program->session) < run->request->pattern_count)
+		return error;
+	error = enable(run, program->target, &program->waiting);
+	if (error || program->waiting)
+		return error;
+	error = probe_session_stop(program->session);
+	probe_session_free(program->session);
+	program->session = NULL;
+	return error ? error : start_session(run, program);
+}
+
+static void look(struct run *run)
+{
+	for (size_t i = run->count; i-- > 0;) {
+		struct run_program *program = &run->programs[i];
+		struct probe_error *error =
+			program->session ? look_for_libraries(run, program) : NULL;
+
+		if (error && probe_target_alive(program->target)) {
+			report_error(error);
+			error = NULL;
+			close_program(run, i);
+		} else if (!probe_target_alive(program->target) && i > 0) {
+			close_program(run, i);
+		}
+		probe_error_free(error);
+	}
+	look_for_programs(run);
+}
+
+/* Until something happens, or a moment has passed. */
+static void wait_for_events(struct run *run, pid_t pid)
+{
+	static const struct timespec moment = {.tv_nsec = MOMENT_NS}, now = {0};
+	struct pollfd *fds = calloc(run->count + 1, sizeof(*fds));
+	int signal;
+
+	for (size_t i = 0; fds && i < run->count; i++)
+		fds[i] = (struct pollfd){.fd = run->programs[i].session
+						       ? probe_session_fd(run->programs[i].session)
+						       : -1,
+			.events = POLLIN};
+	ppoll(fds, fds ? run->count : 0, &moment, NULL);
+	free(fds);
+	signal = sigtimedwait(&run->signals, NULL, &now);
+	if (signal > 0 && signal != SIGCHLD)
+		child_signal(pid, signal);
+}
+
+struct probe_error *run_start(struct run *run, struct probe_target *target)
+{
+	pid_t pid = probe_target_pid(target);
+	struct probe_target *alive = NULL;
+	struct probe_error *error = run->follow ? probe_watch_create(true, &run->watch) : NULL;
+
+	if (error)
+		probe_target_close(target);
+	else
+		error = add(run, target, true);
+	if (error) {
+		probe_watch_free(run->watch);
+		free(run->programs);
+		return error;
+	}
+	signals_block(&run->signals);
+	probe_error_free(probe_target_open(pid, NULL, &alive));
+	while (run->follow && alive && probe_target_alive(alive)) {
+		wait_for_events(run, pid);
+		look(run);
+	}
+	if (!run->matched && run->count && run->programs[0].waiting &&
+		probe_session_unmatched(run->programs[0].session) < run->request->pattern_count)
+		report_warning("%s matched no probe of process %d",
+			probe_pattern_text(run->request->patterns[probe_session_unmatched(
+				run->programs[0].session)]),
+			(int)pid);
+	while (run->count)
+		close_program(run, run->count - 1);
+	probe_target_close(alive);
+	probe_watch_free(run->watch);
+	free(run->programs);
+	return NULL;
+}
