@@ -64,7 +64,8 @@ static void dispatch(struct trace *trace, const struct trace_target *target,
 
 	if (tracer->stacks) {
 		if (hit->stack)
-			trace_fail(trace, probe_stacks_add(tracer->stacks, probe, comm, hit->stack, 1));
+			trace_fail(trace,
+				probe_stacks_add(tracer->stacks, probe, comm, hit->stack, 1));
 	} else if (tracer->host)
 		probe_tracer_host_hit(tracer->host, tags[probe->role], hit, probe, comm,
 			tracer->options.filter != NULL);

@@ -66,9 +66,9 @@ struct trace_tracer {
 	struct probe_sink *sink;	/* where its hits go: the trace's, or the host's */
 	bool gone;			/* it crashed, or wants no more hits */
 
-	struct probe_table *last;     /* at the last interval */
-	struct probe_stacks *stacks;  /* of one that counts by call stack */
-	bool folded;		      /* its output is for other programs: only what they know */
+	struct probe_table *last;    /* at the last interval */
+	struct probe_stacks *stacks; /* of one that counts by call stack */
+	bool folded;		     /* its output is for other programs: only what they know */
 	bool had_interval;
 	uint64_t started_ns, last_ns; /* CLOCK_MONOTONIC */
 	char *title;		      /* what was typed, where there are several; else NULL */

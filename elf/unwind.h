@@ -50,8 +50,7 @@ void unwind_close(struct unwind *unwind);
  * Where a function has its return address, as a distance from register `sp`; false
  * where it is found by another register, or not known. *ret is above or at 0.
  */
-bool unwind_return_offset(
-	struct unwind *unwind, uint64_t address, uint8_t sp, int32_t *ret);
+bool unwind_return_offset(struct unwind *unwind, uint64_t address, uint8_t sp, int32_t *ret);
 
 /*
  * One step. `address` is where in the file the rules are looked up: that of the

@@ -171,10 +171,9 @@ static struct probe_error *bind_stack(struct binder *b)
 	int capture = layout_capture_stack(
 		b->layout, b->site->arch, ARCH_STACK_FRAMES, b->asked->string_bytes);
 	struct arch_expr_node *nodes = b->bound->nodes + b->used;
-	int caller = b->site->return_offset < 0
-			     ? -1
-			     : layout_capture_word(
-				       b->layout, b->site->arch, b->site->return_offset);
+	int caller = b->site->return_offset < 0 ? -1
+						: layout_capture_word(b->layout, b->site->arch,
+							  b->site->return_offset);
 
 	if (capture < 0)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,

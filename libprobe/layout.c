@@ -143,12 +143,12 @@ int layout_capture_word(struct layout *layout, const struct arch *arch, int32_t 
 static void add_stack(struct layout *l, const struct arch *arch, size_t bytes)
 {
 	for (size_t i = 0; i < arch->unwind_count; i++)
-		l->captures[l->capture_count++] = (struct arch_capture){
-			.arg = {.kind = ARCH_ARG_REGISTER,
-				.size = 8,
-				.base = arch->unwind_registers[i].reg,
-				.index = ARCH_REG_NONE,
-				.width = 8}};
+		l->captures[l->capture_count++] =
+			(struct arch_capture){.arg = {.kind = ARCH_ARG_REGISTER,
+						      .size = 8,
+						      .base = arch->unwind_registers[i].reg,
+						      .index = ARCH_REG_NONE,
+						      .width = 8}};
 	if (bytes < STACK_BYTES_MIN)
 		bytes = bytes ? STACK_BYTES_MIN : STACK_BYTES_DEFAULT;
 	if (bytes > ARCH_STACK_MAX)
@@ -278,8 +278,7 @@ static struct probe_value number_value(const struct layout_arg *arg, uint64_t wo
 	return value;
 }
 
-bool layout_read_stack(
-	const struct layout *layout, const uint8_t *record, struct layout_stack *ret)
+bool layout_read_stack(const struct layout *layout, const uint8_t *record, struct layout_stack *ret)
 {
 	const uint8_t *words = record + sizeof(struct ring_record);
 	size_t at = sizeof(struct ring_record) + 8 * (layout->recorded + layout->checked);

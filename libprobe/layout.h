@@ -24,7 +24,7 @@ struct layout {
 	uint8_t capture_count;
 	uint8_t recorded; /* captures; the others are for expressions */
 	bool checked;	  /* records hold the word that says which captures could be read */
-	uint8_t stack; /* behind the capture that is a copy of the stack; 0: there is none */
+	uint8_t stack;	  /* behind the capture that is a copy of the stack; 0: there is none */
 };
 
 /* A copy of the stack in a record. */

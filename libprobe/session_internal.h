@@ -59,7 +59,7 @@ struct probe_session {
 	uint32_t *slots;	    /* likewise */
 	uint64_t *consumed;	    /* records handed over, of each probe */
 	size_t probe_count;
-	size_t record_max; /* bytes of the largest record of any site */
+	size_t record_max;	   /* bytes of the largest record of any site */
 	struct unwinder *unwinder; /* with options.stack */
 	struct probe_stack stack;  /* of the hit that is being handed over */
 };

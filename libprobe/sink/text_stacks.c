@@ -164,13 +164,14 @@ static void print_tree(struct buffer *out, const struct probe_stacks_row *rows, 
 	const struct probe_view *view)
 {
 	const struct probe_stacks_row **left = calloc(2 * count + 1, sizeof(*left));
-	const struct probe_stacks_row **its = left + count;
+	const struct probe_stacks_row **its;
 	bool any = false;
 
 	if (!left) {
 		out->no_memory = true;
 		return;
 	}
+	its = left + count;
 	for (size_t i = 0; i < count; i++)
 		left[i] = &rows[i];
 	while (count) {

@@ -71,8 +71,8 @@ void probe_sink_counts(struct probe_sink *sink, const struct probe_sink_count *c
 	size_t omitted);
 
 /* A table of what was gathered, in its order. */
-void probe_sink_table(struct probe_sink *sink, const struct probe_table *table,
-	const struct probe_view *view);
+void probe_sink_table(
+	struct probe_sink *sink, const struct probe_table *table, const struct probe_view *view);
 
 /* Call stacks, as probe_stacks_rows() gives them. */
 void probe_sink_stacks(struct probe_sink *sink, const struct probe_stacks_row *rows, size_t count,

@@ -158,9 +158,9 @@ PROBE_MUST_CHECK struct probe_error *probe_target_repair(
 
 /* What there is to repair. */
 struct probe_stale {
-	size_t sessions;   /* of dead controllers, or that were about to end */
-	size_t probes;	   /* of other sessions, that were about to be switched off */
-	size_t semaphores; /* less than what sessions have added */
+	size_t sessions;	      /* of dead controllers, or that were about to end */
+	size_t probes;		      /* of other sessions, that were about to be switched off */
+	size_t semaphores;	      /* less than what sessions have added */
 	size_t mappings, descriptors; /* as in struct probe_repair */
 };
 
@@ -246,7 +246,7 @@ enum probe_stack_kind {
 struct probe_session_options {
 	enum probe_session_kind kind;
 	enum probe_stack_kind stack;
-	uint16_t stack_bytes; /* of a copy, up to 32768; 0: 8192 */
+	uint16_t stack_bytes;	    /* of a copy, up to 32768; 0: 8192 */
 	struct probe_gather gather; /* of a PROBE_SESSION_GATHER */
 	const char *filter;	    /* only hits for which this is not 0; NULL: all */
 	uint32_t sample_every;	    /* only every so many-th hit on each CPU; 0: all */
@@ -318,7 +318,7 @@ struct probe_row {
 	uint64_t last_time_ns; /* CLOCK_REALTIME */
 	/* PROBE_BUCKETS counts, or NULL. probe_bucket_range() gives their bounds. */
 	const uint64_t *buckets;
-	double unit;	    /* nanoseconds per unit of the buckets' bounds; 1 of plain values */
+	double unit; /* nanoseconds per unit of the buckets' bounds; 1 of plain values */
 	/* Of a pair (without keys): begun, and not yet ended; each end of the pair has it. */
 	uint64_t in_flight;
 };
