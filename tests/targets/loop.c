@@ -81,11 +81,13 @@ __attribute__((noinline)) static uint64_t loop_string(uint64_t hits, const char 
 
 __attribute__((noinline)) static uint64_t loop_pair(uint64_t hits, const char *text)
 {
-	uint64_t i;
+	uint64_t i, between = 0;
 
 	(void)text;
 	for (i = 0; i < hits; i++) {
 		STAP_PROBE2(loop, pair__begin, hits - i, i);
+		/* Two sites closer than a jump is long cannot both be patched. */
+		__asm__ volatile("lea 1(%0), %0\n\tlea 1(%0), %0" : "+r"(between));
 		STAP_PROBE2(loop, pair__end, hits - i, i);
 	}
 	return i;
