@@ -83,11 +83,16 @@ static void call_stacks(void **state)
 	assert_int_equal(options.ring_bytes, 0);
 	probe_tracer_free(spec);
 
-	wrong("stack,", "tracer 'stack' knows no ''");
-	wrong("stack,bytes=511", "between 512 and 32768 bytes");
-	wrong("stack,bytes=4k", "between 512 and 32768 bytes");
-	wrong("stack,bytes=99999999999999999999999", "between 512 and 32768 bytes");
-	wrong("stack,frames,bytes=4096", "either frames");
+	wrong("stack,", "tracer 'stack' knows no ''; it knows frames, bytes=N and folded");
+	wrong("stack,bytes=511",
+		"-t stack,bytes=511: between 512 and 32768 bytes of each stack can be copied");
+	wrong("stack,bytes=4k,folded",
+		"-t stack,bytes=4k: between 512 and 32768 bytes of each stack can be copied");
+	wrong("stack,bytes=99999999999999999999",
+		"-t stack,bytes=99999999999999999999: between 512 and 32768 bytes of each stack "
+		"can be copied");
+	wrong("stack,frames,bytes=4096",
+		"-t stack: either frames, which copies no bytes, or bytes=N");
 }
 
 static void every_listed_tracer_parses(void **state)
