@@ -200,9 +200,10 @@ DEPS_BUILD := gcc libc6-dev make pkg-config binutils \
 	libelf-dev libdw-dev libcapstone-dev
 DEPS_DEMO := python3.11-minimal
 # Programs of 32 bits, and those that probectl refuses: gcc-multilib, valgrind, qemu-user.
+# The judge of records: babeltrace2.
 DEPS_CHECK := libcmocka-dev systemtap-sdt-dev g++ clang lld mold musl-tools \
 	gcc-multilib valgrind qemu-user strace \
-	procps jq gdb elfutils python3 python3.11 \
+	procps jq gdb elfutils babeltrace2 python3 python3.11 \
 	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git
 DEPS_FUZZ := clang libclang-rt-14-dev llvm

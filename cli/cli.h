@@ -33,6 +33,7 @@ command_fn cmd_disable;
 command_fn cmd_repair;
 command_fn cmd_run;
 command_fn cmd_trace;
+command_fn cmd_record;
 
 /* Prints "probectl: MESSAGE" on standard error. Frees the error; returns its exit status. */
 int report_error(struct probe_error *error);

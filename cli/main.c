@@ -20,6 +20,8 @@ static const struct command commands[] = {
 	{"repair", "remove what controllers left that died", cmd_repair},
 	{"run", "start a program with probes on", cmd_run},
 	{"trace", "print or count the hits of probes", cmd_trace},
+	{"record", "write the hits of probes to disk, for babeltrace2 and Trace Compass",
+		cmd_record},
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };

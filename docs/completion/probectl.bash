@@ -144,7 +144,8 @@ _probectl()
 		return
 		;;
 	-k | --key | -f | --filter | --match | --every | --rate | --top | --keys | \
-		-n | --hits | -d | --duration | -i | --interval | -s | --strings | -b | --buffer | --plan)
+		-n | --hits | -d | --duration | -i | --interval | -s | --strings | -b | --buffer | --plan | \
+		--rotate)
 		return
 		;;
 	esac

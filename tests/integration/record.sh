@@ -1,0 +1,153 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Records, as babeltrace2 reads them: every hit with its values, in order of time,
+# whatever ends the record.
+. tests/integration/lib.sh
+need babeltrace2 prlimit
+need_attach
+
+# record_start NAME ARGS…: `probectl record -o $SCRATCH/NAME ARGS` in the background
+record_start()
+{
+	local name=$1
+	shift
+	env --default-signal=INT "$PROBECTL" record -o "$SCRATCH/$name" "$@" \
+		>"$SCRATCH/$name.out" 2>"$SCRATCH/$name.err" </dev/null &
+	recorder=$!
+	on_exit "end_process $recorder"
+}
+
+# record_end NAME SIGNAL STATUS
+record_end()
+{
+	local status
+	kill "-$2" "$recorder" 2>/dev/null
+	wait "$recorder" 2>/dev/null
+	status=$?
+	[ "$status" = "$3" ] ||
+		fail "$1 ended with $status, not $3: $(head -5 "$SCRATCH/$1.err")"
+}
+
+# read_record NAME: what babeltrace2 prints goes to NAME.txt; it has to say nothing
+read_record()
+{
+	babeltrace2 --clock-seconds "$SCRATCH/$1" >"$SCRATCH/$1.txt" 2>"$SCRATCH/$1.bt" ||
+		fail "babeltrace2 does not read $1"
+	[ ! -s "$SCRATCH/$1.bt" ] || fail "babeltrace2 on $1: $(head -3 "$SCRATCH/$1.bt")"
+}
+
+# events NAME: how many there are
+events()
+{
+	grep -c ' hits:work: ' "$SCRATCH/$1.txt"
+}
+
+# Each thread's hits are there once, in their order, with their values.
+check_hits()
+{
+	sed -n 's/^.*tid = \([0-9]*\), comm = "hits".*{ arg0 = \([0-9]*\), arg1 = \([0-9]*\), arg2 = \([0-9]*\) }$/\2 \3 \4/p' \
+		"$SCRATCH/$1.txt" |
+		awk -v want="$2" '
+			$2 != next_of[$1] + 0 || $3 != 3 * $2 { bad++ }
+			{ next_of[$1] = $2 + 1; n++ }
+			END { if (bad || n != want) { print n + 0, "hits,", bad + 0, "wrong"; exit 1 } }' ||
+		fail "$1: not the values of $2 hits"
+	LC_ALL=C sort -c -k1,1 "$SCRATCH/$1.txt" || fail "$1: not in order of time"
+}
+
+start "$TARGETS/hits" 2
+save_state "$target_pid"
+
+# Ctrl-C, SIGTERM: nothing is missing, and the process is as it was.
+for signal in INT TERM; do
+	record_start "$signal" 'hits:work' -p "$target_pid"
+	wait_on "$target_pid" hits:work
+	ask 5000
+	record_end "$signal" "$signal" 0
+	read_record "$signal"
+	same "hits until SIG$signal" "$(events "$signal")" 10000
+	check_hits "$signal" 10000
+	grep -q '10000 hits recorded' "$SCRATCH/$signal.err" || fail "the hits are not counted"
+	same_state "$target_pid"
+done
+grep -q '^\[[0-9.]*\]' "$SCRATCH/INT.txt" || fail "no times"
+
+# What is there is not written over.
+"$PROBECTL" record -o "$SCRATCH/INT" hits:work -p "$target_pid" 2>"$SCRATCH/again.err"
+same "status for a folder that is not empty" "$?" 1
+grep -q 'not empty' "$SCRATCH/again.err" || fail "not said: $(cat "$SCRATCH/again.err")"
+"$PROBECTL" record -o /dev/full hits:work -p "$target_pid" 2>"$SCRATCH/full.err"
+same "status for what is no folder" "$?" 1
+same "lines for it" "$(wc -l <"$SCRATCH/full.err")" 1
+
+# The controller is killed: packets are whole, and are described.
+record_start killed 'hits:work' -p "$target_pid"
+wait_on "$target_pid" hits:work
+ask 20000
+for ((i = 0; i < 600; i++)); do
+	[ "$(cat "$SCRATCH"/killed/stream* 2>/dev/null | wc -c)" -gt 1000000 ] && break
+	sleep 0.1
+done
+record_end killed KILL 137
+read_record killed
+[ "$(events killed)" -gt 10000 ] || fail "only $(events killed) of 40000 hits are left"
+"$PROBECTL" repair -p "$target_pid" >/dev/null || fail "repair failed"
+same_state "$target_pid"
+
+# Parts: together they hold everything.
+record_start parts --rotate 64k 'hits:work' -p "$target_pid"
+wait_on "$target_pid" hits:work
+ask 20000
+record_end parts INT 0
+[ -e "$SCRATCH/parts/000002/metadata" ] || fail "there is one part only"
+read_record parts
+same "hits of all parts" "$(events parts)" 40000
+check_hits parts 40000
+
+# More than a ring holds, while nobody reads: what is lost is told, and adds up.
+record_start lost -b 128k 'hits:work' -p "$target_pid"
+wait_on "$target_pid" hits:work
+kill -STOP "$recorder"
+ask 50000
+kill -CONT "$recorder"
+record_end lost INT 0
+babeltrace2 "$SCRATCH/lost" >"$SCRATCH/lost.txt" 2>"$SCRATCH/lost.bt" ||
+	fail "babeltrace2 does not read lost"
+lost=$(sed -n 's/.*racer discarded \([0-9]*\) events.*/\1/p' "$SCRATCH/lost.bt" |
+	awk '{ n += $1 } END { print n + 0 }')
+[ "$lost" -gt 0 ] || fail "nothing is lost: $(head -3 "$SCRATCH/lost.bt")"
+same "hits and losses" "$(($(events lost) + lost))" 100000
+grep -q "$lost hits were lost" "$SCRATCH/lost.err" || fail "losses are not told"
+
+# No room: one line, and what is there can be read.
+record_start room 'hits:work' -p "$target_pid"
+wait_on "$target_pid" hits:work
+# Only now: the rings are a file, too.
+prlimit --pid "$recorder" --fsize=100000 || die "prlimit failed"
+ask 50000
+wait "$recorder"
+same "status without room" "$?" 1
+same "errors without room" "$(grep -c 'cannot write the record: File too large' "$SCRATCH/room.err")" 1
+read_record room
+[ "$(events room)" -gt 0 ] || fail "nothing is left of what had room"
+same_state "$target_pid"
+
+# The target is killed.
+record_start crash 'hits:work' -p "$target_pid"
+wait_on "$target_pid" hits:work
+ask 5000
+end_process "$target_pid"
+wait "$recorder"
+same "status after a crash of the target" "$?" 0
+read_record crash
+same "hits before the crash" "$(events crash)" 10000
+
+# Arguments of all sizes and kinds; the exit status is the program's.
+"$PROBECTL" record -q -o "$SCRATCH/args" 'args:*' -- "$TARGETS/args" || fail "args failed"
+read_record args
+grep -q ' args:rax: .*arg0 = 9833440829064126592, arg1 = -8613303244645425024, arg2 = 2419105920, arg3 = -1875861376, arg4 = 41088, arg5 = -24448, arg6 = 128, arg7 = -128 }' \
+	"$SCRATCH/args.txt" || fail "args:rax: $(grep args:rax: "$SCRATCH/args.txt")"
+"$PROBECTL" record -q -o "$SCRATCH/status" 'args:*' -- sh -c 'exit 3' 2>/dev/null
+same "status of the program" "$?" 3
+finish
