@@ -31,6 +31,7 @@ command_fn cmd_status;
 command_fn cmd_enable;
 command_fn cmd_disable;
 command_fn cmd_repair;
+command_fn cmd_read;
 command_fn cmd_run;
 command_fn cmd_trace;
 command_fn cmd_record;

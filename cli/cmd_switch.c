@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/kept.h"
 #include "cli/options.h"
 #include "cli/request.h"
 #include "probe/target.h"
@@ -15,14 +16,15 @@
 /* What differs between the two. */
 struct direction {
 	const char *past; /* "enabled" */
+	bool has_tracers;
 	struct probe_error *(*switch_probes)(struct probe_target *target,
 		const struct probe_request *request, struct probe_report *report);
 	struct command_line line;
 };
 
 struct switch_options {
-	struct common_options common;
-	struct request_options request;
+	struct kept_options kept;    /* processes and PROBEs; with -t, all of it */
+	struct trace_tracer *tracer; /* of enable -t; else NULL */
 	struct string_list pairs;
 	const char *exe;
 	bool force, atomic, quiet;
@@ -66,12 +68,14 @@ static struct probe_error *switch_target(const struct direction *direction,
 	struct probe_report *report)
 {
 	struct probe_error *error =
-		direction->switch_probes(target, &options->request.request, report);
+		options->tracer
+			? kept_start(target, &options->kept, options->tracer, report)
+			: direction->switch_probes(target, &options->kept.request.request, report);
 
 	report_refusals(report);
 	if (!error)
 		report_done(direction, options, probe_target_pid(target), report);
-	else if (options->common.pids.count > 1)
+	else if (options->kept.common.pids.count > 1)
 		error = probe_error_prefix(error, "process %d", (int)probe_target_pid(target));
 	return error;
 }
@@ -94,7 +98,7 @@ static int switch_process(
 /* Every process, even if one fails; they are independent of each other. */
 static int switch_all(const struct direction *direction, const struct switch_options *options)
 {
-	const struct pid_list *pids = &options->common.pids;
+	const struct pid_list *pids = &options->kept.common.pids;
 	int status = STATUS_DONE;
 
 	for (size_t i = 0; i < pids->count; i++) {
@@ -128,7 +132,7 @@ static struct probe_error *pair_add(struct pattern_list *patterns, const char *t
 
 static struct probe_error *switch_request(struct switch_options *options)
 {
-	struct common_options *common = &options->common;
+	struct common_options *common = &options->kept.common;
 	struct probe_error *error;
 
 	if (options->pairs.count && (common->patterns.count || common->operand_count))
@@ -139,12 +143,33 @@ static struct probe_error *switch_request(struct switch_options *options)
 		if (error)
 			return error;
 	}
-	error = request_init(&options->request, common);
+	error = request_init(&options->kept.request, common);
 	if (error)
 		return error;
-	options->request.request.force = options->force;
-	options->request.request.atomic = options->atomic;
-	options->request.request.pairs = options->pairs.count != 0;
+	options->kept.request.request.force = options->force;
+	options->kept.request.request.atomic = options->atomic;
+	options->kept.request.request.pairs = options->pairs.count != 0;
+	return NULL;
+}
+
+/* enable -t: a session with a tracer is left behind. */
+static struct probe_error *switch_tracer(struct switch_options *options)
+{
+	const struct tracer_options *tracer = &options->kept.tracer;
+
+	if (kept_is_wanted(&options->kept)) {
+		if (options->force || options->atomic || options->pairs.count)
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"--force, --atomic and --pair are about reference counts; a "
+				"tracer's "
+				"session has none");
+		return kept_tracer(&options->kept, &options->tracer);
+	}
+	if (tracer->keys.count || tracer->filter || tracer->pairs || tracer->match ||
+		tracer->every || tracer->rate || tracer->keys_max || options->kept.ring_bytes ||
+		options->kept.string_bytes)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"-k, -f and the like are a tracer's: which? Give -t TRACER, too");
 	return NULL;
 }
 
@@ -153,12 +178,14 @@ static struct probe_error *switch_checked(const struct direction *direction,
 {
 	struct probe_error *error;
 
-	if (options->common.program)
+	if (options->kept.common.program)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"%s takes no program; `probectl run` starts one", command);
-	if (!options->common.pids.count)
+	if (!options->kept.common.pids.count)
 		return request_no_pid(command);
 	error = switch_request(options);
+	if (!error)
+		error = switch_tracer(options);
 	if (!error)
 		*status_ret = switch_all(direction, options);
 	return error;
@@ -169,8 +196,8 @@ static struct probe_error *switch_command(
 {
 	struct switch_options options = {0};
 	const struct option_row rows[] = {
-		OPTIONS_PID(&options.common),
-		OPTIONS_PROBE(&options.common),
+		OPTIONS_PID(&options.kept.common),
+		OPTIONS_PROBE(&options.kept.common),
 		{.name = "pair",
 			.kind = OPTION_STRINGS,
 			.value = "START,END",
@@ -190,8 +217,8 @@ static struct probe_error *switch_command(
 			.kind = OPTION_FLAG,
 			.target = &options.atomic,
 			.help = "change counters with all threads stopped, too"},
-		OPTIONS_KEEP_GOING(&options.request),
-		OPTIONS_PLAN(&options.request),
+		OPTIONS_KEEP_GOING(&options.kept.request),
+		OPTIONS_PLAN(&options.kept.request),
 		{.letter = 'v',
 			.name = "verbose",
 			.kind = OPTION_COUNTER,
@@ -202,18 +229,24 @@ static struct probe_error *switch_command(
 			.kind = OPTION_FLAG,
 			.target = &options.quiet,
 			.help = "print nothing but errors"},
+		/* Of enable; disable has all the others. */
+		OPTIONS_KEPT(&options.kept),
 	};
 	struct command_line line = direction->line;
 	struct probe_error *error;
 	bool helped = false;
 
 	line.rows = rows;
-	line.row_count = sizeof(rows) / sizeof(rows[0]);
-	error = options_parse(&line, argc, argv, &options.common, &helped);
+	line.row_count =
+		sizeof(rows) / sizeof(rows[0]) - (direction->has_tracers ? 0 : OPTIONS_KEPT_ROWS);
+	error = options_parse(&line, argc, argv, &options.kept.common, &helped);
+	if (!error && !helped && tracers_help(&options.kept.tracer))
+		helped = true;
 	if (!error && !helped)
 		error = switch_checked(direction, &options, argv[0], status_ret);
 	free(options.pairs.items);
-	options_deinit(&options.common);
+	tracers_free(options.tracer, options.tracer ? 1 : 0);
+	kept_deinit(&options.kept);
 	return error;
 }
 
@@ -221,13 +254,17 @@ struct probe_error *cmd_enable(int argc, char **argv, int *status_ret)
 {
 	static const struct direction enable = {
 		.past = "enabled",
+		.has_tracers = true,
 		.switch_probes = probe_target_enable,
 		.line =
 			{
 				.synopsis = "enable -p PID[,PID...] [OPTIONS] PROBE...",
 				.help = "Switches probes of running processes on, until `probectl "
 					"disable`.\n"
-					"Each probe counts how often it was enabled.\n",
+					"Each probe counts how often it was enabled. With -t a "
+					"session "
+					"with that\n"
+					"tracer is left behind, which `probectl read` prints.\n",
 			},
 	};
 

@@ -17,6 +17,7 @@ static const struct command commands[] = {
 	{"status", "show which probes of processes are on", cmd_status},
 	{"enable", "switch probes of processes on, to stay on", cmd_enable},
 	{"disable", "switch them off again", cmd_disable},
+	{"read", "print what sessions gathered that `enable -t` left", cmd_read},
 	{"repair", "remove what controllers left that died", cmd_repair},
 	{"run", "start a program with probes on", cmd_run},
 	{"trace", "print or count the hits of probes", cmd_trace},

@@ -556,12 +556,13 @@ uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool p
 struct reg_probe *registry_persistent(const struct registry *registry, uint64_t key)
 {
 	size_t count;
-	struct reg_probe *probes = registry_probes(registry, key, &count);
+	struct reg_probe *probes = registry_probes(registry, key, &count), *found = NULL;
 
-	for (size_t i = 0; i < count; i++)
-		if (is_persistent(registry, probes[i].session))
-			return &probes[i];
-	return NULL;
+	for (size_t i = 0; i < count; i++) {
+		if (is_persistent(registry, probes[i].session) && (!found || !found->refcount))
+			found = &probes[i];
+	}
+	return found;
 }
 
 /* ---- Code memory ------------------------------------------------------------------- */

@@ -238,7 +238,7 @@ bool registry_is_dead(const struct reg_session *session);
 /* Reference count of a probe: of the persistent sessions, or of all. */
 uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only);
 
-/* The probe of a persistent session, or NULL. */
+/* The probe of a persistent session, one that has references if there is any; or NULL. */
 struct reg_probe *registry_persistent(const struct registry *registry, uint64_t key);
 
 /*

@@ -299,10 +299,13 @@ static struct probe_error *force_off(pid_t pid, struct semaphores *semaphores,
 static struct probe_error *drop_reference(
 	struct change *c, struct semaphores *semaphores, struct reg_probe *known, bool force)
 {
-	if (force || known->refcount <= 1) {
+	if (force || known->refcount <= 1)
 		known->refcount = 0;
+	/* Several persistent sessions may have it: --force ends it in all of them. */
+	while (force && (known = registry_persistent(&c->registry, known->key))->refcount)
+		known->refcount = 0;
+	if (!known->refcount)
 		return NULL;
-	}
 	known->refcount--;
 	return change_semaphores(c, semaphores, known, -1);
 }

@@ -465,6 +465,14 @@ static void test_refcounts(void **state)
 	assert_int_equal(registry_refcount(&r, 7, false), 0);
 	assert_int_equal(registry_persistent(&r, 5)->session, 2);
 	assert_null(registry_persistent(&r, 6));
+	/* Of several, one that has references left. */
+	*registry_add_session(&r) = (struct reg_session){.id = 3, .flags = REG_SESSION_PERSISTENT};
+	*registry_add_probe(&r) = (struct reg_probe){.key = 5, .session = 3, .refcount = 1};
+	registry_sort(&r);
+	registry_persistent(&r, 5)->refcount = 0;
+	assert_true(registry_persistent(&r, 5)->refcount > 0);
+	registry_persistent(&r, 5)->refcount = 0;
+	assert_int_equal(registry_persistent(&r, 5)->refcount, 0);
 	registry_deinit(&r);
 }
 

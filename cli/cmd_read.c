@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * probectl read: prints what the sessions have gathered that `enable -t` left in
+ * processes. Reading changes nothing in them, unless --reset says to begin anew.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/kept.h"
+#include "cli/processes.h"
+#include "probe/sink.h"
+
+struct read_options {
+	struct common_options common;
+	struct string_list wanted; /* -t */
+	bool reset, json, all;
+	uint64_t top;
+};
+
+/* One process that is being read. */
+struct reader {
+	const struct read_options *options;
+	struct probe_target *target;
+	struct probe_sink *sink;
+	size_t sessions; /* that were read, of all processes */
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---- Output ------------------------------------------------------------------------- */
+
+/* Waits for a slow reader: nothing else is to be done. */
+static struct probe_error *flush_all(struct probe_sink *sink)
+{
+	struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+	struct probe_error *error = probe_sink_flush(sink);
+
+	while (!error && probe_sink_pending(sink)) {
+		poll(&output, 1, -1);
+		error = probe_sink_flush(sink);
+	}
+	if (error && error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE) {
+		probe_error_free(error);
+		error = NULL;
+	}
+	return error;
+}
+
+struct printing {
+	struct probe_sink *sink;
+	struct probe_session *session;
+};
+
+static bool print_hit(const struct probe_hit *hit, void *data)
+{
+	const struct printing *printing = data;
+	const struct probe_session_probe *probes;
+	size_t count;
+
+	probes = probe_session_probes(printing->session, &count);
+	if (hit->probe < count)
+		probe_sink_hit(printing->sink, hit, &probes[hit->probe], NULL);
+	return true;
+}
+
+static struct probe_error *print_rows(const struct reader *reader,
+	const struct trace_tracer *tracer, struct probe_session *session,
+	const struct kept_options *kept, const char *title)
+{
+	struct probe_table *table = probe_table_create(tracer->options.gather.key_count);
+	struct probe_error *error = NULL;
+	struct probe_view view;
+
+	if (!table)
+		return probe_error_no_memory();
+	if (tracer->options.kind == PROBE_SESSION_COUNT)
+		error = probe_session_poll(session, NULL, NULL, NULL);
+	if (!error)
+		error = probe_table_add(table, session, &tracer->options);
+	if (!error) {
+		probe_tracer_view(tracer->spec, &tracer->options, &view);
+		view.title = title;
+		view.top = reader->options->top;
+		view.all = reader->options->all;
+		view.time_ns = now_ns();
+		view.elapsed_ns = view.time_ns - kept->since_ns;
+		probe_table_sort(table, view.order);
+		probe_sink_table(reader->sink, table, &view);
+	}
+	probe_table_free(table);
+	return error;
+}
+
+/* ---- Sessions ----------------------------------------------------------------------- */
+
+/* "PID, session ID: sum,arg0 -k tid PROBE"; to be freed. */
+static char *session_title(const struct reader *reader, const struct probe_kept *session)
+{
+	char *words = kept_title(session->text), *title = NULL;
+
+	if (words && asprintf(&title, "process %d, session %u: %s",
+			     (int)probe_target_pid(reader->target), session->id, words) < 0)
+		title = NULL;
+	free(words);
+	return title;
+}
+
+static struct probe_error *print_session(const struct reader *reader, struct probe_session *session,
+	const struct trace_tracer *tracer, const struct kept_options *kept, const char *title)
+{
+	struct printing printing = {reader->sink, session};
+
+	if (tracer->output == PROBE_TRACER_FLIGHT)
+		return probe_session_snapshot(session, print_hit, &printing);
+	return print_rows(reader, tracer, session, kept, title);
+}
+
+/* The same session once more; what comes between its end and its begin is not counted. */
+static struct probe_error *begin_anew(const struct reader *reader, const struct probe_kept *session,
+	struct kept_options *kept, const struct trace_tracer *tracer)
+{
+	struct probe_error *error = probe_target_end(reader->target, session->id);
+
+	return error ? error : kept_start(reader->target, kept, tracer, &(struct probe_report){0});
+}
+
+static struct probe_error *read_tracer(struct reader *reader, const struct probe_kept *session,
+	struct kept_options *kept, const struct trace_tracer *tracer)
+{
+	char *title = session_title(reader, session);
+	struct probe_session *opened = NULL;
+	struct probe_error *error;
+
+	if (!title)
+		return probe_error_no_memory();
+	error = probe_session_open(
+		reader->target, session->id, &kept->request.request, &tracer->options, &opened);
+	if (!error)
+		error = print_session(reader, opened, tracer, kept, title);
+	probe_session_free(opened);
+	free(title);
+	if (!error && reader->options->reset)
+		error = begin_anew(reader, session, kept, tracer);
+	return error;
+}
+
+/* Is it one that the user means, by its number or its tracer's name? */
+static bool is_wanted(const struct read_options *options, const struct probe_kept *session,
+	const struct trace_tracer *tracer)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%u", session->id);
+	for (size_t i = 0; i < options->wanted.count; i++) {
+		if (!strcmp(options->wanted.items[i], number) ||
+			!strcmp(options->wanted.items[i], probe_tracer_name(tracer->spec)))
+			return true;
+	}
+	return !options->wanted.count;
+}
+
+static struct probe_error *read_session(struct reader *reader, const struct probe_kept *session)
+{
+	struct kept_options kept = {0};
+	struct trace_tracer *tracer = NULL;
+	char **words = NULL;
+	struct probe_error *error = kept_parse(session->text, &kept, &words);
+
+	if (!error)
+		error = kept_tracer(&kept, &tracer);
+	if (!error && is_wanted(reader->options, session, tracer)) {
+		reader->sessions++;
+		error = read_tracer(reader, session, &kept, tracer);
+	}
+	tracers_free(tracer, tracer ? 1 : 0);
+	kept_deinit(&kept);
+	if (words)
+		free(words[0]);
+	free(words);
+	return probe_error_prefix(error, "process %d, session %u",
+		(int)probe_target_pid(reader->target), session->id);
+}
+
+static struct probe_error *read_sessions(struct reader *reader)
+{
+	struct probe_kept *sessions;
+	struct probe_error *error;
+	size_t count;
+
+	error = probe_target_kept(reader->target, &sessions, &count);
+	if (error)
+		return error;
+	for (size_t i = 0; i < count && !error; i++) {
+		/* What `enable` without a tracer counts is in `status`. */
+		if (sessions[i].text)
+			error = read_session(reader, &sessions[i]);
+	}
+	free(sessions);
+	return error;
+}
+
+static struct probe_error *read_process(struct reader *reader, pid_t pid)
+{
+	struct probe_error *error = probe_target_open(pid, NULL, &reader->target);
+
+	if (error)
+		return error;
+	error = read_sessions(reader);
+	probe_target_close(reader->target);
+	return error;
+}
+
+static struct probe_error *read_all(const struct read_options *options, int *status_ret)
+{
+	struct reader reader = {.options = options};
+	struct probe_error *error;
+
+	error = probe_sink_create(options->json ? PROBE_SINK_JSON : PROBE_SINK_TEXT, STDOUT_FILENO,
+		"the standard output", &reader.sink);
+	if (error)
+		return error;
+	/* Every process, even if one fails; they are independent of each other. */
+	for (size_t i = 0; i < options->common.pids.count; i++) {
+		error = read_process(&reader, options->common.pids.items[i]);
+		if (error)
+			*status_ret = report_error(error);
+	}
+	error = flush_all(reader.sink);
+	probe_sink_free(reader.sink);
+	if (!error && !reader.sessions && *status_ret == STATUS_DONE)
+		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"there is no such session; `probectl enable -t TRACER` leaves one");
+	return error;
+}
+
+/* ---- The command line ----------------------------------------------------------------- */
+
+static struct probe_error *read_checked(struct read_options *options, int *status_ret)
+{
+	struct probe_error *error;
+
+	if (options->common.program || options->common.operand_count)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"read takes no %s; -t TRACER or -t SESSION says which session",
+			options->common.program ? "program" : "PROBE");
+	if (!processes_given(&options->common))
+		return request_no_pid("read");
+	error = processes_find(&options->common);
+	if (error)
+		return error;
+	signal(SIGPIPE, SIG_IGN);
+	return read_all(options, status_ret);
+}
+
+struct probe_error *cmd_read(int argc, char **argv, int *status_ret)
+{
+	struct read_options options = {.top = TRACER_TOP};
+	const struct option_row rows[] = {
+		OPTIONS_PID(&options.common),
+		OPTIONS_PROCESSES(&options.common),
+		{.letter = 't',
+			.name = "tracer",
+			.kind = OPTION_STRINGS,
+			.value = "TRACER|N",
+			.target = &options.wanted,
+			.help = "only sessions with that tracer, or that number"},
+		{.name = "reset",
+			.kind = OPTION_FLAG,
+			.target = &options.reset,
+			.help = "begin anew afterwards"},
+		{.name = "top",
+			.kind = OPTION_NUMBER,
+			.value = "N",
+			.target = &options.top,
+			.help = "rows of a table, 20 unless told; 0: all"},
+		{.letter = 'a',
+			.name = "all",
+			.kind = OPTION_FLAG,
+			.target = &options.all,
+			.help = "name every probe without hits, however many there are"},
+		{.name = "json",
+			.kind = OPTION_FLAG,
+			.target = &options.json,
+			.help = "print one JSON object a line"},
+	};
+	const struct command_line line = {
+		.synopsis = "read [OPTIONS] -p PID[,PID...]",
+		.help = "Prints what the sessions have gathered that `probectl enable -t` left.\n",
+		.rows = rows,
+		.row_count = sizeof(rows) / sizeof(rows[0]),
+	};
+	bool helped = false;
+	struct probe_error *error = options_parse(&line, argc, argv, &options.common, &helped);
+
+	if (!error && !helped)
+		error = read_checked(&options, status_ret);
+	free(options.wanted.items);
+	options_deinit(&options.common);
+	return error;
+}

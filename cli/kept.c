@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The words of a kept session: the options that make it, one a line, with `\n` and
+ * `\\` for the two characters that would be mistaken; the first line is the time at
+ * which it began.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/kept.h"
+#include "cli/out.h"
+
+enum { WORDS_MAX = 4096 };
+
+bool kept_is_wanted(const struct kept_options *options)
+{
+	return options->tracer.tracers.count || options->tracer.count;
+}
+
+struct probe_error *kept_tracer(struct kept_options *options, struct trace_tracer **ret)
+{
+	const struct probe_session_options base = {
+		.ring_bytes = options->ring_bytes,
+		.string_bytes = (uint16_t)options->string_bytes,
+	};
+	struct probe_error *error;
+	size_t count = options->tracer.tracers.count + options->tracer.count;
+
+	if (count != 1)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "give one tracer; each is a session of its own");
+	if (options->string_bytes > PROBE_STRING_BYTES_MAX)
+		return probe_error_new(PROBE_ERROR_USAGE, "-s: at most %d bytes of a string",
+			PROBE_STRING_BYTES_MAX);
+	error = tracers_init(&options->tracer, &base, options->request.request.pattern_count, false,
+		ret, &count);
+	if (!error && (*ret)->output != PROBE_TRACER_ROWS && (*ret)->output != PROBE_TRACER_FLIGHT)
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"tracer '%s' needs somebody who takes its hits: use `probectl trace`",
+			probe_tracer_name((*ret)->spec));
+	if (error) {
+		tracers_free(*ret, count);
+		*ret = NULL;
+	}
+	return error;
+}
+
+/* ---- Writing ---------------------------------------------------------------------- */
+
+static void add_word(struct out *out, const char *word)
+{
+	out_char(out, '\n');
+	for (; *word; word++) {
+		if (*word == '\\')
+			out_text(out, "\\\\");
+		else if (*word == '\n')
+			out_text(out, "\\n");
+		else
+			out_char(out, *word);
+	}
+}
+
+static void add_option(struct out *out, const char *name, const char *value)
+{
+	if (!value)
+		return;
+	add_word(out, name);
+	add_word(out, value);
+}
+
+static void add_number(struct out *out, const char *name, uint64_t value)
+{
+	if (!value)
+		return;
+	add_word(out, name);
+	out_char(out, '\n');
+	out_unsigned(out, value);
+}
+
+char *kept_text(const struct kept_options *options)
+{
+	const struct tracer_options *tracer = &options->tracer;
+	const struct pattern_list *patterns = &options->common.patterns;
+	struct out out = {0};
+
+	out_unsigned(&out, options->since_ns);
+	add_option(&out, "-t", tracer->count ? "count" : tracer->tracers.items[0]);
+	for (size_t i = 0; i < tracer->keys.count; i++)
+		add_option(&out, "-k", tracer->keys.items[i]);
+	add_option(&out, "-f", tracer->filter);
+	add_option(&out, "--pairs", tracer->pairs);
+	add_option(&out, "--match", tracer->match);
+	add_number(&out, "--every", tracer->every);
+	add_number(&out, "--rate", tracer->rate);
+	add_number(&out, "--keys", tracer->keys_max);
+	add_number(&out, "-s", options->string_bytes);
+	add_number(&out, "-b", options->ring_bytes);
+	for (size_t i = 0; i < patterns->count; i++)
+		add_option(&out, "-e", probe_pattern_text(patterns->items[i]));
+	out_bytes(&out, "", 1);
+	if (!out.no_memory)
+		return out.data;
+	out_deinit(&out);
+	return NULL;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+struct probe_error *kept_start(struct probe_target *target, const struct kept_options *options,
+	const struct trace_tracer *tracer, struct probe_report *report)
+{
+	struct kept_options begun = *options;
+	struct probe_session *session = NULL;
+	struct probe_error *error, *stopped;
+	char *text;
+
+	begun.since_ns = now_ns();
+	text = kept_text(&begun);
+	if (!text)
+		return probe_error_no_memory();
+	error = probe_session_start(
+		target, &options->request.request, &tracer->options, report, &session);
+	if (!error) {
+		error = probe_session_leave(session, text);
+		stopped = error ? probe_session_stop(session) : NULL;
+		probe_error_free(stopped);
+	}
+	probe_session_free(session);
+	free(text);
+	return error;
+}
+
+/* ---- Reading ---------------------------------------------------------------------- */
+
+/* Cuts a text into its words, in place; NULL where there are too many, or no memory. */
+static char **cut(char *text, int *count_ret)
+{
+	char **words = calloc(WORDS_MAX + 1, sizeof(*words)), *to = text;
+	int count = 0;
+
+	if (!words)
+		return NULL;
+	words[count++] = text;
+	for (const char *from = text; *from; from++) {
+		if (*from == '\n' && count == WORDS_MAX) {
+			free(words);
+			return NULL;
+		}
+		if (*from == '\n') {
+			*to++ = '\0';
+			words[count++] = to;
+		} else if (*from == '\\' && from[1]) {
+			from++;
+			*to++ = *from == 'n' ? '\n' : *from;
+		} else {
+			*to++ = *from;
+		}
+	}
+	*to = '\0';
+	*count_ret = count;
+	return words;
+}
+
+static struct probe_error *malformed(void)
+{
+	return probe_error_new(PROBE_ERROR_FORMAT,
+		"the words that the session was left with make no sense; another version of "
+		"probectl may have left it");
+}
+
+/* The table is that of `enable`, as far as it says what a session is. */
+static struct probe_error *parse_words(int count, char **words, struct kept_options *ret)
+{
+	const struct option_row rows[] = {
+		OPTIONS_PROBE(&ret->common),
+		OPTIONS_KEPT(ret),
+	};
+	const struct command_line line = {
+		.synopsis = "read",
+		.help = "",
+		.rows = rows,
+		.row_count = sizeof(rows) / sizeof(rows[0]),
+	};
+	struct probe_error *error = parse_number(words[0], &ret->since_ns);
+	bool helped = false;
+
+	for (int i = 0; i < count && !error; i++) {
+		/* It would print. */
+		if (!strcmp(words[i], "--help") || !strcmp(words[i], "-h"))
+			error = malformed();
+	}
+	if (!error)
+		error = options_parse(&line, count, words, &ret->common, &helped);
+	if (!error && (helped || ret->common.program || !kept_is_wanted(ret)))
+		error = malformed();
+	if (!error)
+		error = request_init(&ret->request, &ret->common);
+	return error;
+}
+
+struct probe_error *kept_parse(const char *text, struct kept_options *ret, char ***words_ret)
+{
+	struct probe_error *error;
+	char *copy = strdup(text), **words;
+	int count;
+
+	if (!copy)
+		return probe_error_no_memory();
+	words = cut(copy, &count);
+	if (!words) {
+		free(copy);
+		return malformed();
+	}
+	error = parse_words(count, words, ret);
+	/* The first word's memory is that of all; it is a number, and not needed any more. */
+	words[0] = copy;
+	if (error && error->code == PROBE_ERROR_USAGE) {
+		probe_error_free(error);
+		error = malformed();
+	}
+	*words_ret = words;
+	return error;
+}
+
+void kept_deinit(struct kept_options *options)
+{
+	tracer_options_deinit(&options->tracer);
+	options_deinit(&options->common);
+}
+
+char *kept_title(const char *text)
+{
+	struct out out = {0};
+	const char *from = strchr(text, '\n');
+	char *copy = strdup(from ? from + 1 : ""), **words = NULL;
+	int count = 0;
+
+	if (copy)
+		words = cut(copy, &count);
+	for (int i = 0; i < count; i++) {
+		/* PROBEs need no -e, and the tracer is what comes first. */
+		if (!strcmp(words[i], "-e") || (i == 0 && !strcmp(words[i], "-t")))
+			continue;
+		if (out.length)
+			out_char(&out, ' ');
+		out_text(&out, words[i]);
+	}
+	out_bytes(&out, "", 1);
+	free(words);
+	free(copy);
+	if (!out.no_memory)
+		return out.data;
+	out_deinit(&out);
+	return NULL;
+}

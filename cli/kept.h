@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sessions that stay in a process: `enable -t TRACER` leaves one there with the
+ * words that it was made of, from which `read` and others make its tracer again.
+ */
+#ifndef CLI_KEPT_H
+#define CLI_KEPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/options.h"
+#include "cli/request.h"
+#include "cli/trace_tracer.h"
+
+/* What says all of such a session. Initialise with {0}. */
+struct kept_options {
+	struct common_options common;
+	struct request_options request;
+	struct tracer_options tracer;
+	uint64_t ring_bytes, string_bytes;
+	uint64_t since_ns; /* CLOCK_REALTIME, when it began */
+};
+
+#define OPTIONS_KEPT(options)                                                                      \
+	OPTIONS_TRACER(&(options)->tracer),                                                        \
+		{.letter = 's',                                                                    \
+			.name = "strings",                                                         \
+			.kind = OPTION_NUMBER,                                                     \
+			.value = "N",                                                              \
+			.target = &(options)->string_bytes,                                        \
+			.help = "with -t: up to N bytes of each string"},                          \
+	{                                                                                          \
+		.letter = 'b', .name = "buffer", .kind = OPTION_SIZE,                              \
+		.target = &(options)->ring_bytes,                                                  \
+		.help = "with -t ring: size of the ring of each CPU"                               \
+	}
+
+enum {
+	OPTIONS_KEPT_ROWS = sizeof((struct option_row[]){OPTIONS_KEPT((struct kept_options *)0)}) /
+			    sizeof(struct option_row)
+};
+
+/* Is a tracer asked for? */
+bool kept_is_wanted(const struct kept_options *options);
+
+/*
+ * Makes the tracer and the request, once the command line has been parsed. *ret is
+ * one tracer, to be given back with tracers_free(ret, 1).
+ */
+PROBE_MUST_CHECK struct probe_error *kept_tracer(
+	struct kept_options *options, struct trace_tracer **ret);
+
+/*
+ * Starts a session as the options say, and leaves it in the target. Errors as
+ * probe_session_start() and probe_session_leave().
+ */
+PROBE_MUST_CHECK struct probe_error *kept_start(struct probe_target *target,
+	const struct kept_options *options, const struct trace_tracer *tracer,
+	struct probe_report *report);
+
+/* The words of a session, to be freed; NULL without memory. */
+char *kept_text(const struct kept_options *options);
+
+/*
+ * Parses words that come out of a process, and may be anything. *words_ret is what
+ * `ret` points into; both are to be given back by kept_deinit() and free().
+ */
+PROBE_MUST_CHECK struct probe_error *kept_parse(
+	const char *text, struct kept_options *ret, char ***words_ret);
+void kept_deinit(struct kept_options *options);
+
+/* The words as a user would type them, without when the session began; to be freed. */
+char *kept_title(const char *text);
+
+#endif

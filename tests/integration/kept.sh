@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Sessions that `enable -t` leaves in a process, without a controller: what `read`
+# prints is what the program did; --reset begins anew; `disable` ends them, and the
+# process is as it was.
+. tests/integration/lib.sh
+need_attach
+need jq
+
+threads=4 requests=3000
+total=$((threads * requests))
+
+# printed ARGS…: what `read` prints of the target
+printed()
+{
+	"$PROBECTL" read --json -p "$target_pid" "$@" 2>"$SCRATCH/err" || fail "read $*: $(head -3 "$SCRATCH/err")"
+}
+left()
+{
+	"$PROBECTL" enable -q -p "$target_pid" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+		fail "enable $*: $(head -3 "$SCRATCH/err")"
+}
+
+start "$TARGETS/pairs" "$threads" "$requests"
+save_state "$target_pid"
+left -t count pairs:step__done
+left -t sum,arg2 -k 'str(arg3)' -f 'arg2 != 0' pairs:request__start
+left -t latency pairs:request__start pairs:request__done
+left -t transaction pairs:request__start pairs:request__done pairs:request__fail
+left -t ring -b 128k 'pairs:request__fail(arg0)'
+same "the state before" "$("$PROBECTL" status --json -p "$target_pid" | jq -s 'map(select(.name == "request__start"))[0].refcount')" 3
+ask go
+said=$answer
+same "counts" "$(printed -t count | jq .hits)" "$(jq .steps <<<"$said")"
+same "sums" "$(printed -t sum | jq -s 'map(.sum) | add')" "$(jq .sizes <<<"$said")"
+same "keys" "$(printed -t 2 | jq -r '.keys[0]' | sort | paste -sd,)" 'delete,insert,select,update,vacuum "all"'
+same "ends" "$(printed -t latency | jq .count)" "$(jq .done <<<"$said")"
+same "transactions" "$(printed -t transaction | jq -s 'map(.count) | add')" "$total"
+same "the flight recorder's last" "$(printed -t ring | jq -s 'map(.args[0]) | max')" $((total - 1))
+same "read twice" "$(printed -t count | jq .hits)" "$(jq .steps <<<"$said")"
+"$PROBECTL" read -p "$target_pid" >"$SCRATCH/text" || fail "read as text: status $?"
+grep -q "^# process $target_pid, session 2: sum,arg2 -k str(arg3) -f arg2 != 0 pairs:request__start, " "$SCRATCH/text" ||
+	fail "the headings: $(grep '^#' "$SCRATCH/text")"
+
+# Begun anew: nothing yet, and then what comes.
+same "what --reset prints" "$(printed -t count --reset | jq .hits)" "$(jq .steps <<<"$said")"
+same "after --reset" "$(printed -t count | jq .hits)" 0
+same "of others" "$(printed -t latency | jq .count)" "$(jq .done <<<"$said")"
+
+# Other commands' probes are not concerned.
+"$PROBECTL" disable -q -p "$target_pid" pairs:step__done || fail "disable: status $?"
+"$PROBECTL" read -p "$target_pid" -t count >/dev/null 2>"$SCRATCH/err"
+same "read without a session" "$?" 1
+grep -q 'there is no such session' "$SCRATCH/err" || fail "its message: $(cat "$SCRATCH/err")"
+same "ends, still" "$(printed -t latency | jq .count)" "$(jq .done <<<"$said")"
+for ((i = 0; i < 3; i++)); do
+	"$PROBECTL" disable -q -p "$target_pid" pairs:request__start || fail "disable: status $?"
+done
+"$PROBECTL" disable -q --force -p "$target_pid" 'pairs:*' || fail "disable --force: status $?"
+hear
+same_state "$target_pid"
+tell bye
+end_target
+
+# What has no sense without a controller says so, and touches nothing.
+start "$TARGETS/pairs" 1 1
+save_state "$target_pid"
+for tracer in print json "$TARGETS/libtracer.so" nosuch; do
+	"$PROBECTL" enable -t "$tracer" -p "$target_pid" pairs:request__start >/dev/null 2>"$SCRATCH/err"
+	same "enable -t $tracer" "$?" 2
+done
+"$PROBECTL" enable -k arg0 -p "$target_pid" pairs:request__start >/dev/null 2>"$SCRATCH/err"
+same "enable -k without -t" "$?" 2
+same_state "$target_pid"
+end_process "$target_pid"
+finish
