@@ -9,8 +9,7 @@ struct probe_error *session_stack_start(struct probe_session *session, const str
 
 	if (kind == PROBE_STACK_NONE || session->unwinder)
 		return NULL;
-	return unwinder_create(
-		arch, session->target->pid, kind == PROBE_STACK_COPY, &session->unwinder);
+	return unwinder_create(arch, session->target->pid, &session->unwinder);
 }
 
 void session_stack_refresh(struct probe_session *session)

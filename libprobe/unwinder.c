@@ -154,11 +154,10 @@ void unwinder_refresh(struct unwinder *unwinder)
 	probe_error_free(refresh(unwinder));
 }
 
-struct probe_error *unwinder_create(
-	const struct arch *arch, pid_t pid, bool copies, struct unwinder **ret)
+struct probe_error *unwinder_create(const struct arch *arch, pid_t pid, struct unwinder **ret)
 {
 	struct unwinder *u;
-	struct probe_error *error = copies ? unwind_check() : NULL;
+	struct probe_error *error = unwind_check();
 
 	if (error)
 		return error;

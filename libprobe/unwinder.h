@@ -11,12 +11,11 @@
 struct unwinder;
 
 /*
- * Prepares for a process whose modules are read now. `copies`: for unwinder_copy().
- * Errors: PROBE_ERROR_UNSUPPORTED (stacks of this machine cannot be unwound; libdw
- * is needed for copies, and missing), those of modules_read().
+ * Prepares for a process whose modules are read now. Errors: PROBE_ERROR_UNSUPPORTED
+ * (stacks of this machine cannot be unwound; libdw is missing), those of modules_read().
  */
 PROBE_MUST_CHECK struct probe_error *unwinder_create(
-	const struct arch *arch, pid_t pid, bool copies, struct unwinder **ret);
+	const struct arch *arch, pid_t pid, struct unwinder **ret);
 /* NULL is allowed. */
 void unwinder_free(struct unwinder *unwinder);
 

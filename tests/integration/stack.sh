@@ -132,6 +132,19 @@ usage "tracer 'stack' has no rows" -t stack -k tid
 usage "tracer 'stack' has no rows" -t stack,frames -k tid
 usage 'records nothing; -b' -t stack,frames -b 1M
 
+# Without libdw nothing is begun, for callers would be missing in silence.
+mkdir "$SCRATCH/no_libdw"
+: >"$SCRATCH/no_libdw/libdw.so.1"
+for how in stack stack,frames; do
+	message=$(LD_LIBRARY_PATH=$SCRATCH/no_libdw "$PROBECTL" trace -t "$how" stacks:call -- \
+		"$TARGETS/stacks" "$rounds" 2>&1 >/dev/null </dev/null)
+	same "$how without libdw: status" "$?" 1
+	case $message in
+	'probectl: unwinding stacks needs libdw (elfutils), which cannot be loaded:'*) ;;
+	*) fail "$how without libdw: '$message'" ;;
+	esac
+done
+
 # What is new at each interval adds up to the whole; the target is as it was.
 for how in stack stack,frames; do
 	start "$TARGETS/stacks_frames" 20000
