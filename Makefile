@@ -200,7 +200,7 @@ DEPS_BUILD := gcc libc6-dev make pkg-config binutils \
 	libelf-dev libdw-dev libcapstone-dev
 DEPS_DEMO := python3.11-minimal
 # Programs of 32 bits, and those that probectl refuses: gcc-multilib, valgrind, qemu-user.
-# The judge of records: babeltrace2.
+# Reads records: babeltrace2.
 DEPS_CHECK := libcmocka-dev systemtap-sdt-dev g++ clang lld mold musl-tools \
 	gcc-multilib valgrind qemu-user strace \
 	procps jq gdb elfutils babeltrace2 python3 python3.11 \

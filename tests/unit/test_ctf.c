@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* The writer of the Common Trace Format: packets byte by byte, and their descriptions. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "libprobe/session_internal.h"
+#include "libprobe/sink/ctf.h"
+
+enum { PACKET = CTF_PACKET_BYTES, FILE_BYTES = 1 << 18, CPU = 3, PC = 0x1000 };
+
+static struct probe_session_probe probe = {.provider = "p", .name = "n", .path = "/bin/p"};
+static struct session_site site = {.pc = PC,
+	.layout = {.arg_count = 3,
+		.args = {{.size = 2, .is_signed = true}, {.size = 8}, {.size = 8}}}};
+static const struct probe_session session = {
+	.probes = &probe, .probe_count = 1, .sites = &site, .site_count = 1};
+
+struct record {
+	char path[64];
+	struct probe_ctf *ctf;
+	uint8_t bytes[FILE_BYTES];
+	size_t length;
+};
+
+static void record_open(struct record *record)
+{
+	strcpy(record->path, "/tmp/probectl-ctf.XXXXXX");
+	assert_non_null(mkdtemp(record->path));
+	assert_null(probe_ctf_create(record->path, NULL, &record->ctf));
+}
+
+static void record_read(struct record *record, const char *name)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", record->path, name);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	record->length = fread(record->bytes, 1, sizeof(record->bytes) - 1, file);
+	record->bytes[record->length] = '\0';
+	fclose(file);
+}
+
+static void record_remove(struct record *record)
+{
+	DIR *folder = opendir(record->path);
+	struct dirent *entry;
+
+	probe_ctf_free(record->ctf);
+	assert_non_null(folder);
+	while ((entry = readdir(folder)))
+		unlinkat(dirfd(folder), entry->d_name, 0);
+	closedir(folder);
+	assert_int_equal(rmdir(record->path), 0);
+}
+
+static uint64_t number(const uint8_t *at, size_t size)
+{
+	uint64_t value = 0;
+
+	memcpy(&value, at, size);
+	return value;
+}
+
+static struct probe_hit hit_of(const struct probe_value args[3])
+{
+	return (struct probe_hit){.time_ns = (uint64_t)(time(NULL) + 10) * 1000000000,
+		.pid = 11,
+		.tid = 12,
+		.cpu = CPU,
+		.pc = PC,
+		.args = args,
+		.arg_count = 3};
+}
+
+static void test_packet(void **state)
+{
+	const struct probe_value args[3] = {{.kind = PROBE_VALUE_SIGNED, .i = -2},
+		{.kind = PROBE_VALUE_STRING, .bytes = "text", .length = 4, .truncated = true},
+		{.kind = PROBE_VALUE_NULL}};
+	/* Behind id and time: pid, tid, comm; -2; "text", cut; unreadable. */
+	static const uint8_t event[] = {
+		11, 0, 0, 0, 12, 0, 0, 0, 'c', 0, 0xfe, 0xff, 't', 'e', 'x', 't', 0, 1, 0};
+	struct probe_hit hit = hit_of(args);
+	struct record record;
+	const uint8_t *at = record.bytes;
+	uint64_t first;
+
+	(void)state;
+	record_open(&record);
+	assert_null(probe_ctf_hit(record.ctf, &session, &hit, "c"));
+	/* The clock was set back. */
+	hit.time_ns -= 5;
+	assert_null(probe_ctf_hit(record.ctf, &session, &hit, "c"));
+	assert_null(probe_ctf_discarded(record.ctf, &session, 7));
+	assert_null(probe_ctf_flush(record.ctf));
+
+	record_read(&record, "stream_0_cpu3");
+	assert_int_equal(record.length, 2 * PACKET);
+	assert_int_equal(number(at, 4), 0xc1fc1fc1);
+	assert_int_equal(number(at + 20, 4), 0);
+	first = number(at + 24, 8);
+	assert_int_equal(number(at + 32, 8), first);
+	assert_int_equal(number(at + 40, 8), 8 * (CTF_HEADER_BYTES + 2 * (12 + sizeof(event))));
+	assert_int_equal(number(at + 48, 8), 8 * PACKET);
+	assert_int_equal(number(at + 56, 8), 0);
+	assert_int_equal(number(at + 64, 8), 0);
+	assert_int_equal(number(at + 72, 4), CPU);
+	at += CTF_HEADER_BYTES;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(number(at, 4), 0);
+		assert_int_equal(number(at + 4, 8), first);
+		assert_memory_equal(at + 12, event, sizeof(event));
+		at += 12 + sizeof(event);
+	}
+	/* The losses are those since the packet before. */
+	at = record.bytes + PACKET;
+	assert_int_equal(number(at + 40, 8), 8 * CTF_HEADER_BYTES);
+	assert_int_equal(number(at + 56, 8), 1);
+	assert_int_equal(number(at + 64, 8), 7);
+
+	record_read(&record, "metadata");
+	assert_non_null(strstr((char *)record.bytes, "/* CTF 1.8 */"));
+	assert_non_null(strstr((char *)record.bytes,
+		"event {\n\tname = \"p:n\";\n\tid = 0;\n\tstream_id = 0;\n"
+		"\tmodel.emf.uri = \"/bin/p\";\n\tfields := struct {\n"
+		"\t\tint16_t arg0;\n"
+		"\t\tstring { encoding = UTF8; } arg1;\n"
+		"\t\tuint8_t arg1_truncated;\n"
+		"\t\tenum : uint8_t { unreadable = 0 } arg2;\n"
+		"\t};\n};\n"));
+	record_remove(&record);
+}
+
+/* However large events are, the file is whole packets of whole pages. */
+static void test_large(void **state)
+{
+	static char text[9000];
+	struct probe_value args[3] = {{.kind = PROBE_VALUE_SIGNED}, {.kind = PROBE_VALUE_UNSIGNED},
+		{.kind = PROBE_VALUE_BYTES, .bytes = text, .length = 1}};
+	struct probe_hit hit = hit_of(args);
+	struct record record;
+	size_t at = 0, content = 0;
+
+	(void)state;
+	record_open(&record);
+	for (size_t i = 0; i < 40; i++) {
+		args[2].length = i % 4 == 3 ? sizeof(text) : i * 50;
+		content += 12 + 8 + 1 + 2 + 8 + 4 + args[2].length;
+		assert_null(probe_ctf_hit(record.ctf, &session, &hit, NULL));
+	}
+	assert_null(probe_ctf_flush(record.ctf));
+	record_read(&record, "stream_0_cpu3");
+	while (at < record.length) {
+		size_t size = number(record.bytes + at + 48, 8) / 8;
+
+		assert_int_equal(number(record.bytes + at, 4), 0xc1fc1fc1);
+		assert_true(size && size % PACKET == 0);
+		content -= number(record.bytes + at + 40, 8) / 8 - CTF_HEADER_BYTES;
+		at += size;
+	}
+	assert_int_equal(at, record.length);
+	assert_int_equal(content, 0);
+	record_remove(&record);
+}
+
+static void test_folder(void **state)
+{
+	struct probe_ctf *again;
+	struct probe_error *error;
+	struct record record;
+
+	(void)state;
+	record_open(&record);
+	error = probe_ctf_create(record.path, NULL, &again);
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_STATE);
+	probe_error_free(error);
+	record_remove(&record);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_packet),
+		cmocka_unit_test(test_large),
+		cmocka_unit_test(test_folder),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
