@@ -27,7 +27,8 @@ void probe_watch_free(struct probe_watch *watch);
 
 /*
  * Watches a process from here on, as the program that it was when its probes were
- * switched on, or else is now. Nothing of the target is kept. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION.
+ * switched on, or else is now. Nothing of the target is kept. Errors: PROBE_ERROR_NOT_FOUND,
+ * PROBE_ERROR_PERMISSION.
  */
 PROBE_MUST_CHECK struct probe_error *probe_watch_add(
 	struct probe_watch *watch, const struct probe_target *target);
