@@ -177,6 +177,9 @@ struct probe_error *attach_all(struct attach *attach, struct probe_report *repor
 	struct probe_error *error = NULL;
 	bool added = attach->session == 0;
 
+	if (!added && !registry_session(&attach->change->registry, attach->session))
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d: the session was ended by somebody else", attach->change->pid);
 	if (detach_has_leftovers(&attach->change->registry))
 		error = detach_and_look(attach->change);
 	if (!error)
