@@ -40,7 +40,7 @@ static bool is_negative(const struct probe_value *value)
 
 static int compare_numbers(const struct probe_value *a, const struct probe_value *b)
 {
-	double left, right;
+	double left = 0, right = 0;
 
 	if (a->kind != PROBE_VALUE_FLOAT && b->kind != PROBE_VALUE_FLOAT) {
 		if (is_negative(a) != is_negative(b))
