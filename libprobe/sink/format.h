@@ -28,8 +28,6 @@ struct format {
 		const struct probe_session_probe *probe, const char *comm);
 	void (*lost)(struct format_context *context, const struct probe_session_probe *probe,
 		uint64_t lost);
-	void (*counts)(struct format_context *context, const struct probe_sink_count *counts,
-		size_t count, size_t omitted);
 	void (*table)(struct format_context *context, const struct probe_table *table,
 		const struct probe_view *view);
 	void (*stacks)(struct format_context *context, const struct probe_stacks_row *rows,

@@ -5,7 +5,7 @@
  *	{"ts":N,"pid":N,"tid":N,"cpu":N,"comm":"...","provider":"...","name":"...",
  *	 "pc":"0x...","args":[...]}
  *	{"lost":N,"provider":"...","name":"..."}
- *	{"provider":"...","name":"...","hits":N}
+ *	rows of tables: json_table.c
  *
  * Arguments are numbers; strings where a string was asked for, and for
  * aggregates the hexadecimal digits of their bytes; null where one could not be
@@ -130,24 +130,9 @@ static void json_lost(
 	buffer_string(out, "}\n");
 }
 
-static void json_counts(struct format_context *context, const struct probe_sink_count *counts,
-	size_t count, size_t omitted)
-{
-	struct buffer *out = &context->out;
-
-	(void)omitted;
-	for (size_t i = 0; i < count; i++) {
-		json_string_field(out, "{\"provider\":", counts[i].provider);
-		json_string_field(out, ",\"name\":", counts[i].name);
-		json_unsigned_field(out, ",\"hits\":", counts[i].hits);
-		buffer_string(out, "}\n");
-	}
-}
-
 const struct format format_json = {
 	.hit = json_hit,
 	.lost = json_lost,
-	.counts = json_counts,
 	.table = json_table,
 	.stacks = json_stacks,
 };

@@ -14,12 +14,6 @@ static void silent_lost(
 	(void)context, (void)probe, (void)lost;
 }
 
-static void silent_counts(struct format_context *context, const struct probe_sink_count *counts,
-	size_t count, size_t omitted)
-{
-	(void)context, (void)counts, (void)count, (void)omitted;
-}
-
 static void silent_table(struct format_context *context, const struct probe_table *table,
 	const struct probe_view *view)
 {
@@ -35,7 +29,6 @@ static void silent_stacks(struct format_context *context, const struct probe_sta
 const struct format format_silent = {
 	.hit = silent_hit,
 	.lost = silent_lost,
-	.counts = silent_counts,
 	.table = silent_table,
 	.stacks = silent_stacks,
 };

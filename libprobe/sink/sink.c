@@ -138,13 +138,6 @@ void probe_sink_lost(
 		sink->format->lost(&sink->context, probe, lost);
 }
 
-void probe_sink_counts(struct probe_sink *sink, const struct probe_sink_count *counts, size_t count,
-	size_t omitted)
-{
-	if (!sink->failed)
-		sink->format->counts(&sink->context, counts, count, omitted);
-}
-
 void probe_sink_table(
 	struct probe_sink *sink, const struct probe_table *table, const struct probe_view *view)
 {

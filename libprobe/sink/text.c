@@ -21,7 +21,6 @@ enum {
 	PID_WIDTH = 7,	    /* the kernel's largest pid_max is 4194304 */
 	COMMAND_WIDTH = 15, /* TASK_COMM_LEN without its NUL */
 	PROBE_WIDTH = 24,
-	HITS_WIDTH = 12,
 	NSEC_PER_SEC = 1000000000
 };
 
@@ -169,63 +168,10 @@ static void text_lost(
 	buffer_char(out, '\n');
 }
 
-static size_t widest_probe(const struct probe_sink_count *counts, size_t count)
-{
-	size_t widest = sizeof("PROBE") - 1;
-
-	for (size_t i = 0; i < count; i++) {
-		size_t width = strlen(counts[i].provider) + 1 + strlen(counts[i].name);
-
-		if (width > widest)
-			widest = width;
-	}
-	return widest;
-}
-
-/* Hits are on the right, so that their digits stand below each other. */
-static void hits_column(struct buffer *out, uint64_t hits)
-{
-	char digits[20];
-	size_t at = sizeof(digits);
-
-	do {
-		digits[--at] = (char)('0' + hits % 10);
-		hits /= 10;
-	} while (hits);
-	buffer_pad(out, sizeof(digits) - at, HITS_WIDTH);
-	buffer_bytes(out, digits + at, sizeof(digits) - at);
-}
-
-static void text_counts(struct format_context *context, const struct probe_sink_count *counts,
-	size_t count, size_t omitted)
-{
-	struct buffer *out = &context->out;
-	size_t width = widest_probe(counts, count);
-
-	text_column(out, "PROBE", width);
-	buffer_pad(out, sizeof("HITS") - 1, HITS_WIDTH);
-	buffer_string(out, "HITS\n");
-	for (size_t i = 0; i < count; i++) {
-		size_t before = column_start(out);
-
-		text_probe(out, counts[i].provider, counts[i].name);
-		column_end(out, before, width);
-		hits_column(out, counts[i].hits);
-		buffer_char(out, '\n');
-	}
-	if (omitted) {
-		buffer_string(out, "... ");
-		buffer_unsigned(out, omitted);
-		buffer_string(
-			out, omitted == 1 ? " probe was not hit\n" : " probes were not hit\n");
-	}
-}
-
 const struct format format_text = {
 	.begin = text_begin,
 	.hit = text_hit,
 	.lost = text_lost,
-	.counts = text_counts,
 	.table = text_table,
 	.stacks = text_stacks,
 };

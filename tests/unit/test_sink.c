@@ -260,28 +260,6 @@ static void losses_are_said(void **state)
 		"{\"lost\":12,\"provider\":\"postgresql\",\"name\":\"query__start\"}\n");
 }
 
-static void counts_are_a_table(void **state)
-{
-	static const struct probe_sink_count counts[] = {
-		{"postgresql", "query__start", 16000000},
-		{"p", "q\"", 0},
-	};
-	struct output output;
-
-	(void)state;
-	output_open(&output, PROBE_SINK_TEXT);
-	probe_sink_counts(output.sink, counts, 2, 69);
-	assert_string_equal(output_close(&output), "PROBE                            HITS\n"
-						   "postgresql:query__start      16000000\n"
-						   "p:q\"                                0\n"
-						   "... 69 probes were not hit\n");
-	output_open(&output, PROBE_SINK_JSON);
-	probe_sink_counts(output.sink, counts, 2, 69);
-	assert_string_equal(output_close(&output),
-		"{\"provider\":\"postgresql\",\"name\":\"query__start\",\"hits\":16000000}\n"
-		"{\"provider\":\"p\",\"name\":\"q\\\"\",\"hits\":0}\n");
-}
-
 static void a_full_disk_is_reported_once(void **state)
 {
 	struct probe_hit hit = hit_with(every_kind, KINDS);
@@ -421,7 +399,6 @@ int main(void)
 		cmocka_unit_test(json_has_no_word_for_nan_and_infinity),
 		cmocka_unit_test(floats_read_back_as_they_were),
 		cmocka_unit_test(losses_are_said),
-		cmocka_unit_test(counts_are_a_table),
 		cmocka_unit_test(a_full_disk_is_reported_once),
 		cmocka_unit_test(a_reader_that_went_away_is_epipe),
 		cmocka_unit_test(a_reader_that_stops_is_not_waited_for),

@@ -34,7 +34,7 @@ static const struct probe_session_probe probes[] = {
 	{.provider = "db", .name = "query__start"},
 	{.provider = "db", .name = "query__done", .unmatched = 2},
 	{.provider = "db", .name = "query__abort"},
-	{.provider = "app", .name = "idle"},
+	{.provider = "a\"p", .name = "idle"},
 };
 enum { PROBES = sizeof(probes) / sizeof(probes[0]) };
 

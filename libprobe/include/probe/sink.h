@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Output formats for hits, losses and counts: text for people, JSON (one object
+ * Output formats for hits, losses and tables: text for people, JSON (one object
  * a line) for programs.
  *
  * A sink collects output in memory and writes it to a file descriptor. It never
@@ -35,12 +35,6 @@ enum probe_sink_format {
 	PROBE_SINK_JSON	 /* one object a line; docs: probectl-trace(1) */
 };
 
-/* One row of a table of counts. Strings are borrowed for the call. */
-struct probe_sink_count {
-	const char *provider, *name;
-	uint64_t hits;
-};
-
 /*
  * Makes a sink for a descriptor, which stays the caller's. `name` is used in
  * messages ("standard output", a path) and is copied.
@@ -62,13 +56,6 @@ void probe_sink_hit(struct probe_sink *sink, const struct probe_hit *hit,
 /* `lost` hits of a probe left no record since this was last said. */
 void probe_sink_lost(
 	struct probe_sink *sink, const struct probe_session_probe *probe, uint64_t lost);
-
-/*
- * A table of counts. `omitted` is how many probes without hits the caller left
- * out; formats for programs ignore it.
- */
-void probe_sink_counts(struct probe_sink *sink, const struct probe_sink_count *counts, size_t count,
-	size_t omitted);
 
 /* A table of what was gathered, in its order. */
 void probe_sink_table(
