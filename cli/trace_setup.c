@@ -168,7 +168,7 @@ static void report_started(const struct trace *trace, const struct probe_report 
 
 	if (trace->settings.quiet || trace->child)
 		return;
-	if (trace->target_count > trace->tracer_count)
+	if (trace->tracer_count && trace->target_count > trace->tracer_count)
 		snprintf(processes, sizeof(processes), " in %zu processes",
 			trace->target_count / trace->tracer_count);
 	fprintf(stderr, "probectl: tracing %zu probe%s, %zu site%s%s; Ctrl-C ends\n", sum->probes,
