@@ -297,6 +297,10 @@ struct probe_error *change_run(
 		error = control_borrow(change->pid, &change->maps, &change->control);
 	else if (!error && change->target->held)
 		change->control = change->target->control;
+	if (error && !memory_is_there(change->mem)) { /* that is why, whatever it met */
+		probe_error_free(error);
+		return check_program(change);
+	}
 	if (error)
 		return error;
 	error = check_program(change);
