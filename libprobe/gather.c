@@ -415,7 +415,7 @@ struct probe_error *probe_session_rows(
 		*count_ret = 0;
 		rows = malloc(1);
 	} else if (in_flight && merger_init(&m, session) && add_empty_rows(&m) &&
-		view_cells(&session->view, &m.keys, merge_cell, &m)) {
+		   view_cells(&session->view, &m.keys, merge_cell, &m)) {
 		/* Behind all that was read. */
 		clock_sync(&session->clock);
 		set_hits(&m);

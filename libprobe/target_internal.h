@@ -22,7 +22,7 @@ struct target_text {
 struct probe_target {
 	pid_t pid;
 	uint64_t start_time; /* tells this process from a later one with its pid */
-	int mem; /* of the program that it was when it was first changed, or -1 */
+	int mem;	     /* of the program that it was when it was first changed, or -1 */
 	bool spawned, held;
 	struct control control; /* while held: its only thread, stopped */
 	struct spawn_facts facts;
