@@ -11,12 +11,13 @@ so=$BUILD/libprobe.so
 
 nm -D --defined-only "$so" | awk '$2 != "A" {sub(/@.*/, "", $3); print $3}' | sort -u \
 	>"$SCRATCH/exported"
-# Declarations of functions, as the compiler sees them: no comments, no attributes.
+# Declarations of functions, as the compiler sees them: no comments, no attributes,
+# no types of what pointers to functions return.
 for header in libprobe/include/probe/*.h; do
 	echo "#include \"$header\""
 done | gcc -std=gnu11 -D_GNU_SOURCE '-D__attribute__(x)=' -I. -Ilibprobe/include -E -x c - |
 	awk '/^# [0-9]/ {ours = ($3 ~ /libprobe\/include\/probe/); next} ours' | tr '\n' ' ' |
-	grep -oE '\bprobe_[a-z0-9_]+ ?\(' | tr -d ' (' | sort -u >"$SCRATCH/declared"
+	grep -oE '\bprobe_[a-z0-9_]+ ?\([^*]' | sed 's/ *(.*//' | sort -u >"$SCRATCH/declared"
 
 rc=0
 for name in $(comm -23 "$SCRATCH/exported" "$SCRATCH/declared"); do
