@@ -153,6 +153,19 @@ void buffer_float(struct buffer *buffer, double value)
 	buffer_string(buffer, text);
 }
 
+bool buffer_whole(struct buffer *buffer, double value)
+{
+	const double limit = 9223372036854775808.0; /* 2^63 */
+
+	if (value >= 0 && value < 2 * limit && value == (double)(uint64_t)value)
+		buffer_unsigned(buffer, (uint64_t)value);
+	else if (value >= -limit && value < 0 && value == (double)(int64_t)value)
+		buffer_signed(buffer, (int64_t)value);
+	else
+		return false;
+	return true;
+}
+
 /* The letter behind the backslash for a control character, or 0. */
 static char escape_letter(unsigned char c)
 {

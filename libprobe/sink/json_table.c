@@ -25,11 +25,7 @@ static void number_field(struct buffer *out, const char *key, double value)
 	buffer_string(out, key);
 	if (!isfinite(value))
 		buffer_string(out, "null");
-	else if (value >= 0 && value < 0x1p64 && value == (double)(uint64_t)value)
-		buffer_unsigned(out, (uint64_t)value);
-	else if (value < 0 && value >= -0x1p63 && value == (double)(int64_t)value)
-		buffer_signed(out, (int64_t)value);
-	else
+	else if (!buffer_whole(out, value))
 		buffer_float(out, value);
 }
 

@@ -40,10 +40,8 @@ void text_number(struct buffer *out, double value)
 {
 	if (!isfinite(value))
 		buffer_char(out, '-');
-	else if (value >= 0 && value < 0x1p64 && value == (double)(uint64_t)value)
-		buffer_unsigned(out, (uint64_t)value);
-	else if (value < 0 && value > -0x1p63 && value == (double)(int64_t)value)
-		buffer_signed(out, (int64_t)value);
+	else if (buffer_whole(out, value))
+		return;
 	else if (fabs(value) >= 0x1p63)
 		buffer_float(out, value);
 	else

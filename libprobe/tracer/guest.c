@@ -55,7 +55,8 @@ static void reply(const struct guest *guest, enum wire_type type, const void *te
 		_exit(EXIT_FAILURE);
 }
 
-static _Noreturn void refuse(const struct guest *guest, const char *format, const char *detail)
+static __attribute__((noreturn)) void refuse(
+	const struct guest *guest, const char *format, const char *detail)
 {
 	char text[900];
 	int length = snprintf(text, sizeof(text), format, detail);
