@@ -155,16 +155,16 @@ static const struct probe_tracer_ops *load(const struct guest *guest)
 	if (!object)
 		refuse(guest, "cannot load it: %s", dlerror());
 	ops = dlsym(object, "probe_tracer");
-	if (!ops)
+	if (!ops) {
 		refuse(guest, "it defines no 'probe_tracer' (struct probe_tracer_ops)%s", "");
-	if (ops->abi != PROBE_TRACER_ABI || ops->size < sizeof(*ops)) {
+	} else if (ops->abi != PROBE_TRACER_ABI || ops->size < sizeof(*ops)) {
 		snprintf(number, sizeof(number), "%u", (unsigned int)ops->abi);
 		refuse(guest, "it was built for version %s of probe/tracer.h: build it again",
 			number);
-	}
-	if (!ops->enabled || !ops->trace)
+	} else if (!ops->enabled || !ops->trace) {
 		refuse(guest, "it lacks the operation '%s', which every tracer must have",
 			ops->enabled ? "trace" : "enabled");
+	}
 	return ops;
 }
 
