@@ -166,14 +166,21 @@ text_hash()
 
 check_alive()
 {
-	local state
-	state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null)
-	case $state in
-	'' | Z | X) fail "process $1 is dead (${state:-gone})" ;;
-	T | t) fail "process $1 is stopped ($state)" ;;
-	esac
-	[ "$(sed -n 's/^TracerPid:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)" = 0 ] ||
-		fail "process $1 is still traced"
+	local state tracer try
+	# A thread that was let go is still shown as stopped until it gets a processor.
+	for ((try = 0; try < 100; try++)); do
+		state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null)
+		tracer=$(sed -n 's/^TracerPid:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
+		case $state in
+		'' | Z | X)
+			fail "process $1 is dead (${state:-gone})"
+			return
+			;;
+		esac
+		[[ $state == [Tt] || $tracer != 0 ]] || return 0
+		sleep 0.1
+	done
+	fail "process $1 is stopped ($state), tracer $tracer"
 }
 
 # ---- probectl in the background ---------------------------------------------------
