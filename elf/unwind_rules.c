@@ -70,7 +70,7 @@ static bool make_of_cfa(struct unwind_rule *rule, const Dwarf_Op *ops, size_t co
 
 static bool make_expression(struct unwind_rule *rule, const Dwarf_Op *ops, size_t count)
 {
-	if (count > OPS_MAX)
+	if (!count || count > OPS_MAX)
 		return false;
 	rule->ops = malloc(count * sizeof(*rule->ops));
 	if (!rule->ops)
