@@ -52,8 +52,7 @@ start_patchable()
 		start "$TARGETS/loop" -s "$site" -n "$hits" -t "$threads" -b -a
 		"$PROBECTL" enable "$@" -p "$target_pid" "loop:$site" >/dev/null 2>&1 &&
 			"$PROBECTL" disable -p "$target_pid" "loop:$site" >/dev/null && return
-		tell bye
-		end_target
+		end_process "$target_pid"
 	done
 	die "$site cannot be patched, $*"
 }
@@ -176,8 +175,11 @@ adjacent 'adjacent:*'
 for name in $names; do
 	start "$TARGETS/adjacent" 1000
 	save_state "$target_pid"
-	trace_start one --count --json -p "$target_pid" "$name"
-	sleep 0.05
+	trace_start one --count --json --keep-going -p "$target_pid" "$name"
+	for ((i = 0; i < 300; i++)); do
+		grep -q tracing "$SCRATCH/one.err" && break
+		sleep 0.1
+	done
 	"$PROBECTL" enable --keep-going -p "$target_pid" 'adjacent:*' >/dev/null 2>"$SCRATCH/err"
 	ask go
 	same "adjacent, $name and the others" "$answer" "passed 1000 wrong 0"

@@ -180,6 +180,10 @@ torture_kill()
 		"$PROBECTL" disable --force --keep-going "${p[@]}" "${probes[@]}" -- \
 		"$PROBECTL" trace -c -d 0.003 "${extra[@]}" "${p[@]}" "${probes[@]}" -- \
 		"$PROBECTL" trace -o /dev/null -d 0.003 "${extra[@]}" "${p[@]}" "${probes[@]}" -- \
+		"$PROBECTL" trace -t hist,tid -k cpu -d 0.003 "${extra[@]}" "${p[@]}" "${probes[@]}" -- \
+		"$PROBECTL" trace -t ring -f 'cpu < 64' -d 0.003 "${extra[@]}" "${p[@]}" "${probes[@]}" -- \
+		"$PROBECTL" trace -t stack,frames -d 0.003 "${extra[@]}" "${p[@]}" "${probes[@]}" -- \
+		"$PROBECTL" enable -t count -k tid "${extra[@]}" "${p[@]}" "${probes[@]}" -- \
 		"$PROBECTL" disable --force --keep-going "${p[@]}" "${probes[@]}" -- \
 		"$PROBECTL" repair "${p[@]}" 2>&1) || fail "$program: $result"
 	as_before
@@ -217,17 +221,20 @@ torture_cycle()
 	[ "$program" = exec ] || save_state "$target_pid"
 	program_check
 	local p=(-p "$target_pid")
+	# shellcheck disable=SC2054 # "hist,tid" is one word
 	local round=("$PROBECTL" enable "${extra[@]}" "${p[@]}" "${probes[@]}" --
 		"$PROBECTL" disable "${extra[@]}" "${p[@]}" "${probes[@]}" --
 		"$PROBECTL" trace -c -d 0.001 "${extra[@]}" "${p[@]}" "${probes[@]}" --
 		"$PROBECTL" enable "${extra[@]}" "${p[@]}" "${probes[@]}" --
 		"$PROBECTL" disable "${extra[@]}" "${p[@]}" "${probes[@]}" --
-		"$PROBECTL" trace -o /dev/null -d 0.001 "${extra[@]}" "${p[@]}" "${probes[@]}")
-	# Of every six commands, each pair of on and off is a cycle: there are four.
-	"$SCRATCH/bin/killer" "${p[@]}" -k -n $((each * 6 / 4)) -- "${round[@]}" \
+		"$PROBECTL" trace -o /dev/null -d 0.001 "${extra[@]}" "${p[@]}" "${probes[@]}" --
+		"$PROBECTL" trace -t hist,tid -k cpu -d 0.001 "${extra[@]}" "${p[@]}" "${probes[@]}" --
+		"$PROBECTL" trace -t ring -d 0.001 "${extra[@]}" "${p[@]}" "${probes[@]}")
+	# Of every eight commands, each pair of on and off is a cycle: there are six.
+	"$SCRATCH/bin/killer" "${p[@]}" -k -n $((each * 8 / 6)) -- "${round[@]}" \
 		>"$SCRATCH/second" 2>&1 &
 	second=$!
-	result1=$("$SCRATCH/bin/killer" "${p[@]}" -k -n $((each * 6 / 4)) -- "${round[@]}" 2>&1) ||
+	result1=$("$SCRATCH/bin/killer" "${p[@]}" -k -n $((each * 8 / 6)) -- "${round[@]}" 2>&1) ||
 		fail "$program: $result1"
 	wait "$second" || fail "$program, second controller: $(cat "$SCRATCH/second")"
 	result2=$(tail -1 "$SCRATCH/second")
