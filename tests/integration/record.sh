@@ -53,7 +53,7 @@ check_hits()
 			{ next_of[$1] = $2 + 1; n++ }
 			END { if (bad || n != want) { print n + 0, "hits,", bad + 0, "wrong"; exit 1 } }' ||
 		fail "$1: not the values of $2 hits"
-	LC_ALL=C sort -c -k1,1 "$SCRATCH/$1.txt" || fail "$1: not in order of time"
+	LC_ALL=C sort -c -s -k1,1 "$SCRATCH/$1.txt" || fail "$1: not in order of time"
 }
 
 start "$TARGETS/hits" 2
