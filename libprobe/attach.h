@@ -47,9 +47,9 @@ struct attach {
 	void (*describe)(const void *data, const struct reg_session *session, uint32_t slot,
 		size_t site, struct arch_stub *stub);
 	const void *describe_data;
-	uint32_t first_site; /* what the records of selection->sites[0] call their site */
-	uint32_t session;    /* 0 until it is created; else one that is there already */
-	bool is_gate;	     /* the stubs wait for the controller (struct probe_gate) */
+	uint32_t first_site;  /* what the records of selection->sites[0] call their site */
+	uint32_t session;     /* 0 until it is created; else one that is there already */
+	bool is_gate;	      /* the stubs wait for the controller (struct probe_gate) */
 	uint64_t gate_offset; /* of that struct in the session's data */
 	uint64_t gate_unless;
 	bool persistent;
