@@ -17,18 +17,6 @@ tracer_ns()
 	under "$site" 5000000 "$rounds" "${*: -1}" "$PROBECTL" trace "${options[@]}" -p PID "${probes[@]}"
 }
 
-# two_ns THREADS: one controller counts while another has a histogram
-two_ns()
-{
-	# shellcheck disable=SC2016 # expanded by the inner shell
-	under nop 5000000 "$rounds" "$1" bash -c '
-		"$0" trace -t count -p "$1" loop:nop & first=$!
-		sleep 0.3
-		env --default-signal=INT "$0" trace -t hist,arg1 -p "$1" loop:nop & second=$!
-		trap "kill -INT $first $second; wait" INT
-		wait' "$PROBECTL" PID
-}
-
 heading "ns a hit, above the bare loop of $bare1 ns ($bare2 with two)" "1 thread" "2, each"
 if [ -x "$PROBECTL" ]; then
 	pair "count" tracer_ns nop -t count
@@ -45,7 +33,7 @@ if [ -x "$PROBECTL" ]; then
 	pair "latency, matched by arg1" tracer_ns pair -t latency --match arg1
 	pair "ring (flight recorder), 3 integers" tracer_ns nop -t ring
 	pair "stack by frame pointers" tracer_ns nop -t stack,frames
-	pair "two sessions on one probe: count and hist" two_ns
+	pair "two sessions on one probe: count and hist" tracer_ns nop -t count -t hist,arg1
 else
 	missing "probectl" "$PROBECTL is not built"
 fi
