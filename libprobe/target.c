@@ -128,36 +128,31 @@ static struct probe_error *change_semaphores(
 /* Takes the probes that are on already out of the selection. */
 static struct probe_error *split_known(struct change *c, struct selection *s, struct known *known)
 {
-	size_t kept_sites = 0, kept_probes = 0;
+	bool *keep = calloc(s->probe_count + 1, sizeof(*keep));
+	struct probe_error *error = NULL;
 
 	known->keys = calloc(s->probe_count + 1, sizeof(*known->keys));
-	if (!known->keys)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < s->probe_count; i++) {
-		struct select_probe probe = s->probes[i];
-		const struct reg_probe *persistent = registry_persistent(&c->registry, probe.key);
+	if (!keep || !known->keys)
+		error = probe_error_no_memory();
+	for (size_t i = 0; i < s->probe_count && !error; i++) {
+		const struct select_probe *probe = &s->probes[i];
+		const struct reg_probe *persistent = registry_persistent(&c->registry, probe->key);
 		char label[256];
 
-		if (persistent && persistent->refcount >= UINT16_MAX)
-			return probe_error_new(PROBE_ERROR_STATE,
-				"%s: its reference count is at its largest value already",
-				probe_label(&probe, label));
-		if (persistent) {
-			known->keys[known->count++] = probe.key;
-			known->sites += probe.site_count;
+		keep[i] = !persistent;
+		if (keep[i])
 			continue;
-		}
-		memmove(s->sites + kept_sites, s->sites + probe.first_site,
-			probe.site_count * sizeof(*s->sites));
-		for (size_t k = 0; k < probe.site_count; k++)
-			s->sites[kept_sites + k].probe = kept_probes;
-		probe.first_site = kept_sites;
-		kept_sites += probe.site_count;
-		s->probes[kept_probes++] = probe;
+		if (persistent->refcount >= UINT16_MAX)
+			error = probe_error_new(PROBE_ERROR_STATE,
+				"%s: its reference count is at its largest value already",
+				probe_label(probe, label));
+		known->keys[known->count++] = probe->key;
+		known->sites += probe->site_count;
 	}
-	s->site_count = kept_sites;
-	s->probe_count = kept_probes;
-	return NULL;
+	if (!error)
+		selection_keep(s, keep);
+	free(keep);
+	return error;
 }
 
 /* Writes semaphores; with all threads stopped where that is asked for. */
