@@ -228,6 +228,27 @@ refusals()
 	fi
 }
 
+# records_of FILE: "HITS LOST DISORDERED" of JSON records; the second argument counts up in
+# each thread
+records_of()
+{
+	"$python" - "$1" <<'PYTHON'
+import json, sys
+kept = lost = disordered = 0
+last = {}
+for line in open(sys.argv[1], encoding="utf-8"):
+    item = json.loads(line)
+    if "lost" in item:
+        lost += item["lost"]
+    elif "args" in item:
+        kept += 1
+        done = item["args"][1]
+        disordered += done <= last.get(item["tid"], -1)
+        last[item["tid"]] = done
+print(kept, lost, disordered)
+PYTHON
+}
+
 # ---- PostgreSQL -------------------------------------------------------------------
 
 pg_bin=/usr/lib/postgresql/15/bin

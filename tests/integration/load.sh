@@ -10,26 +10,6 @@ need_attach
 
 hits=400000
 
-# tally FILE: "HITS LOST DISORDERED"; the probe's second argument counts up
-tally()
-{
-	"$python" - "$1" <<'PYTHON'
-import json, sys
-kept = lost = disordered = 0
-last = {}
-for line in open(sys.argv[1], encoding="utf-8"):
-    item = json.loads(line)
-    if "lost" in item:
-        lost += item["lost"]
-    elif "args" in item:
-        kept += 1
-        done = item["args"][1]
-        disordered += done <= last.get(item["tid"], -1)
-        last[item["tid"]] = done
-print(kept, lost, disordered)
-PYTHON
-}
-
 # busy THREADS: a target that waits for "go", and hits $hits times in each thread
 busy()
 {
@@ -78,7 +58,7 @@ for threads in 1 2; do
 		finished "$threads"
 		no_larger "$tracer_pid"
 		trace_stop load
-		read -r kept lost disordered < <(tally "$SCRATCH/load.out")
+		read -r kept lost disordered < <(records_of "$SCRATCH/load.out")
 		same "$what: records and losses" "$((kept + lost))" "$((hits * threads))"
 		same "$what: out of order" "$disordered" 0
 		[ "$kept" -gt 0 ] || fail "$what: no record was kept"
@@ -100,7 +80,7 @@ tell go
 finished 2
 kill -CONT "$tracer_pid"
 trace_stop load
-read -r kept lost disordered < <(tally "$SCRATCH/load.out")
+read -r kept lost disordered < <(records_of "$SCRATCH/load.out")
 same "$what: records and losses" "$((kept + lost)) $disordered" "$((hits * 2)) 0"
 [ "$lost" -gt $((hits / 2)) ] || fail "$what: only $lost were lost: did it stand still?"
 unharmed
@@ -125,7 +105,7 @@ wait "$tracer_pid"
 same "$what: status" $? 0
 exec {pipe}>&-
 wait "$reader"
-read -r kept lost disordered < <(tally "$SCRATCH/load.out")
+read -r kept lost disordered < <(records_of "$SCRATCH/load.out")
 same "$what: records and losses" "$((kept + lost)) $disordered" "$hits 0"
 
 what="a pipe that nobody reads"
