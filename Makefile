@@ -47,7 +47,7 @@ endif
 # Expands to the output of a shell command, which runs once, when first needed.
 once = $(eval $(1) := $$(shell $(2)))$($(1))
 
-PKG_CFLAGS = $(call once,PKG_CFLAGS,$(PKG_CONFIG) --cflags libelf libdw capstone)
+PKG_CFLAGS = $(call once,PKG_CFLAGS,$(PKG_CONFIG) --cflags libelf libdw capstone babeltrace2)
 PKG_LIBS = $(call once,PKG_LIBS,$(PKG_CONFIG) --libs libelf || echo -lelf)
 CMOCKA_CFLAGS = $(call once,CMOCKA_CFLAGS,$(PKG_CONFIG) --cflags cmocka)
 CMOCKA_LIBS = $(call once,CMOCKA_LIBS,$(PKG_CONFIG) --libs cmocka || echo -lcmocka)
@@ -71,8 +71,14 @@ LIBS = $(PKG_LIBS) -ldl -lpthread $(LDLIBS)
 
 # ---- Sources -------------------------------------------------------------
 
-LIB_SRC := $(sort $(wildcard libprobe/*.c libprobe/tracer/*.c libprobe/sink/*.c \
-	elf/*.c arch/*.c arch/*/*.c))
+# Libraries for the programs that are traced, which need nothing but the C library:
+# libprobe/NAME/*.c and NAME.map become libprobe_NAME.
+SMALL := events pmtrace
+SMALL_events := User events of programs, by the names of IEEE 1003.1 (posix_trace_event)
+SMALL_pmtrace := The functions of libpcp_trace (pmtrace), as probes
+SMALL_SRC := $(sort $(wildcard $(SMALL:%=libprobe/%/*.c)))
+LIB_SRC := $(sort $(filter-out $(SMALL_SRC),$(wildcard libprobe/*.c libprobe/*/*.c \
+	elf/*.c arch/*.c arch/*/*.c)))
 CLI_SRC := $(sort $(wildcard cli/*.c))
 UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c tests/golden/test_*.c))
 HELPER_SRC := $(sort $(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
@@ -85,7 +91,7 @@ CLI_OBJ := $(call objects,$(CLI_SRC))
 # Unit tests may call what is in cli/, but for its main().
 CLI_TESTED_OBJ := $(filter-out $(BUILD)/obj/cli/main.o,$(CLI_OBJ))
 HELPER_OBJ := $(call objects,$(HELPER_SRC))
-ALL_OBJ := $(call objects,$(LIB_SRC) $(CLI_SRC) $(UNIT_SRC) $(HELPER_SRC) $(FUZZ_SRC))
+ALL_OBJ := $(call objects,$(LIB_SRC) $(SMALL_SRC) $(CLI_SRC) $(UNIT_SRC) $(HELPER_SRC) $(FUZZ_SRC))
 
 UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
 FUZZ_BIN := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
@@ -99,16 +105,18 @@ TARGET_BIN := $(addprefix $(BUILD)/,$(filter-out tests/targets/lib%,$(TARGET_MAI
 LIB_A := $(BUILD)/libprobe.a
 LIB_SO := $(BUILD)/libprobe.so
 PROBECTL := $(BUILD)/probectl
+SMALL_A := $(SMALL:%=$(BUILD)/libprobe_%.a)
+SMALL_SO := $(SMALL:%=$(BUILD)/libprobe_%.so)
 
 # Packages first, where both are asked for in one command.
 FIRST := $(filter deps,$(MAKECMDGOALS))
 
-.PHONY: all deps demo check torture bench lint fmt asan ubsan tsan fuzz coverage
+.PHONY: all deps demo check torture bench lint fmt asan ubsan tsan fuzz coverage man
 .PHONY: install uninstall clean help targets unit-tests fuzzers FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-all: $(LIB_A) $(LIB_SO) $(PROBECTL)
+all: $(LIB_A) $(LIB_SO) $(SMALL_A) $(SMALL_SO) $(PROBECTL)
 
 # ---- Building ------------------------------------------------------------
 
@@ -116,7 +124,7 @@ all: $(LIB_A) $(LIB_SO) $(PROBECTL)
 SETTINGS := $(BUILD)/settings
 SOURCES := $(BUILD)/sources
 $(SETTINGS): content = $(CC) $(CXX) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS) $(LDFLAGS)
-$(SOURCES): content = $(LIB_SRC) $(CLI_SRC) $(HELPER_SRC)
+$(SOURCES): content = $(LIB_SRC) $(SMALL_SRC) $(CLI_SRC) $(HELPER_SRC)
 $(SETTINGS) $(SOURCES): FORCE | $(FIRST)
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(content))' >$@.new
@@ -140,19 +148,36 @@ $(BUILD)/libcli.a: $(CLI_TESTED_OBJ) $(SOURCES)
 $(BUILD)/libhelpers.a: $(HELPER_OBJ) $(SOURCES)
 	$(archive)
 
-# The map is what hides internal names; nothing outside replaces our own calls.
+# The map is what hides internal names; nothing outside replaces our own calls. It is never
+# unloaded: stubs may call it (probe/self.h).
 $(LIB_SO): $(LIB_OBJ) libprobe/libprobe.map $(SOURCES)
 	$(say) LD $@
 	$(Q)$(LINK) -shared -Wl,-soname,libprobe.so.$(SOVERSION) -Wl,-Bsymbolic-functions \
+		-Wl,-z,nodelete \
 		-Wl,--version-script=libprobe/libprobe.map -o $@ $(LIB_OBJ) $(LIBS)
 	@ln -sf libprobe.so $@.$(SOVERSION)
+
+# They stay loaded, too: identifiers, probes and what is in progress outlive a dlclose(3).
+define small_library
+$(BUILD)/libprobe_$(1).a: $(filter $(BUILD)/obj/libprobe/$(1)/%,$(call objects,$(SMALL_SRC))) \
+	$(SOURCES)
+	$$(archive)
+$(BUILD)/libprobe_$(1).so: $(BUILD)/libprobe_$(1).a libprobe/$(1)/$(1).map
+	$$(say) LD $$@
+	$(Q)$$(LINK) -shared -Wl,-soname,libprobe_$(1).so.$(SOVERSION) -Wl,-Bsymbolic-functions \
+		-Wl,-z,nodelete \
+		-Wl,--version-script=libprobe/$(1)/$(1).map -o $$@ \
+		-Wl,--whole-archive $$< -Wl,--no-whole-archive -lpthread $$(LDLIBS)
+	@ln -sf libprobe_$(1).so $$@.$(SOVERSION)
+endef
+$(foreach s,$(SMALL),$(eval $(call small_library,$(s))))
 
 # Static: one file to load less at the start of every command.
 $(PROBECTL): $(CLI_OBJ) $(LIB_A) $(SOURCES)
 	$(say) LD $@
 	$(Q)$(LINK) -o $@ $(CLI_OBJ) $(LIB_A) $(LIBS)
 
-TEST_LIBS := $(BUILD)/libhelpers.a $(BUILD)/libcli.a $(LIB_A)
+TEST_LIBS := $(BUILD)/libhelpers.a $(BUILD)/libcli.a $(SMALL_A) $(LIB_A)
 
 unit-tests: $(UNIT_BIN)
 $(UNIT_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(TEST_LIBS)
@@ -191,19 +216,22 @@ $(eval $(call target_rules,c,$(CC)))
 $(eval $(call target_rules,S,$(CC)))
 $(eval $(call target_rules,cc,$(CXX)))
 # Targets include each other's sources, and are quick to build.
-$(TARGET_LIB) $(TARGET_BIN): $(SETTINGS) $(TARGET_SRC) \
+$(TARGET_LIB) $(TARGET_BIN): $(SETTINGS) $(TARGET_SRC) $(SMALL_SRC) \
 	$(wildcard tests/targets/*.h tests/targets/*.flags)
 
 # ---- Packages ------------------------------------------------------------
 
-DEPS_BUILD := gcc libc6-dev make pkg-config binutils \
-	libelf-dev libdw-dev libcapstone-dev
+# python3 makes the manual pages of the library.
+DEPS_BUILD := gcc libc6-dev make pkg-config binutils python3-minimal libelf-dev libdw-dev \
+	libcapstone-dev libbabeltrace2-dev libjson-c-dev libpcp-mmv1-dev libpcp3-dev systemtap-sdt-dev
 DEPS_DEMO := python3.11-minimal
 # Programs of 32 bits, and those that probectl refuses: gcc-multilib, valgrind, qemu-user.
-# Reads records: babeltrace2.
-DEPS_CHECK := libcmocka-dev systemtap-sdt-dev g++ clang lld mold musl-tools \
+# Reads records: babeltrace2; metrics: pcp; what pmtrace is compared with: libpcp-trace2-dev;
+# looks at the page of a report: chromium; is a terminal: tmux.
+DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
 	gcc-multilib valgrind qemu-user strace \
-	procps jq gdb elfutils babeltrace2 python3 python3.11 \
+	procps jq tmux gdb elfutils babeltrace2 pcp libpcp-trace2-dev chromium chromium-driver \
+	python3 python3.11 \
 	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git
 DEPS_FUZZ := clang libclang-rt-14-dev llvm
@@ -236,7 +264,7 @@ demo: all
 check: all unit-tests targets
 	$(Q)bash tests/run.sh -b '$(BUILD)' -t $(TEST_SECONDS) $(KINDS)
 
-lint: all
+lint: all man
 	$(Q)CC='$(CC)' bash tests/run.sh -b '$(BUILD)' -t 900 lint
 
 fmt: | $(FIRST)
@@ -253,7 +281,7 @@ bench: all targets
 # runs the integration tests with a sanitized probectl.
 SANITIZED_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS),unit golden)
 # ThreadSanitizer knows neither stacks and code that we make ourselves nor fences.
-NOT_TSAN := control frames kept recorder stub_gather stub_threads
+NOT_TSAN := control counterparts frames kept recorder stub_gather stub_pairs stub_sample stub_threads self self_calls
 TSAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS), \
 	$(filter-out $(NOT_TSAN:%=tests/unit/test_%.c),$(UNIT_SRC)))
 asan: | $(FIRST)
@@ -288,25 +316,46 @@ $(BUILD)/probe.pc: Makefile | $(FIRST)
 		'Libs: -L$${libdir} -lprobe' 'Libs.private: -ldl -lpthread' \
 		'Cflags: -I$${includedir}' >$@
 
-install: all
-	$(Q)$(MAKE) -B -s $(BUILD)/probe.pc
+$(SMALL:%=$(BUILD)/probe_%.pc): Makefile | $(FIRST)
+	@mkdir -p $(@D)
+	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$(INCLUDEDIR)' '' \
+		'Name: $(basename $(@F))' 'Description: $(SMALL_$(subst probe_,,$(basename $(@F))))' \
+		'Version: $(VERSION)' 'Libs: -L$${libdir} -l$(basename $(@F))' \
+		'Libs.private: -lpthread' 'Cflags: -I$${includedir}' >$@
+
+# The pages of the library's functions are made of what its headers say.
+man: $(BUILD)/man3
+$(BUILD)/man3: docs/man/headers.py $(HEADERS) | $(FIRST)
+	$(Q)python3 docs/man/headers.py $@ $(HEADERS)
+
+install: all man
+	$(Q)$(MAKE) -B -s $(BUILD)/probe.pc $(SMALL:%=$(BUILD)/probe_%.pc)
 	$(INSTALL) -d '$(D)$(BINDIR)' '$(D)$(LIBDIR)' '$(D)$(INCLUDEDIR)/probe' '$(D)$(PKGCONFIGDIR)'
 	$(INSTALL) -m 755 $(PROBECTL) '$(D)$(BINDIR)/probectl'
 	$(INSTALL) -m 644 $(LIB_A) '$(D)$(LIBDIR)/libprobe.a'
 	$(INSTALL) -m 755 $(LIB_SO) '$(D)$(LIBDIR)/libprobe.so.$(VERSION)'
 	ln -sf libprobe.so.$(VERSION) '$(D)$(LIBDIR)/libprobe.so.$(SOVERSION)'
 	ln -sf libprobe.so.$(SOVERSION) '$(D)$(LIBDIR)/libprobe.so'
+	$(foreach s,$(SMALL:%=probe_%),$(INSTALL) -m 644 $(BUILD)/lib$(s).a '$(D)$(LIBDIR)/lib$(s).a' && \
+		$(INSTALL) -m 755 $(BUILD)/lib$(s).so '$(D)$(LIBDIR)/lib$(s).so.$(VERSION)' && \
+		ln -sf lib$(s).so.$(VERSION) '$(D)$(LIBDIR)/lib$(s).so.$(SOVERSION)' && \
+		ln -sf lib$(s).so.$(SOVERSION) '$(D)$(LIBDIR)/lib$(s).so' && \
+		$(INSTALL) -m 644 $(BUILD)/$(s).pc '$(D)$(PKGCONFIGDIR)/$(s).pc' &&) :
 	$(INSTALL) -m 644 $(HEADERS) '$(D)$(INCLUDEDIR)/probe'
 	$(INSTALL) -m 644 $(BUILD)/probe.pc '$(D)$(PKGCONFIGDIR)/probe.pc'
 	$(foreach m,$(MAN),$(INSTALL) -D -m 644 $(m) '$(D)$(call man_dir,$(m))/$(notdir $(m))' &&) :
+	$(INSTALL) -d '$(D)$(MANDIR)/man3' && cp -P $(BUILD)/man3/*.3 '$(D)$(MANDIR)/man3'
 	$(if $(COMPLETION),$(INSTALL) -D -m 644 $(COMPLETION) '$(D)$(COMPLETIONDIR)/probectl')
 
-uninstall:
+uninstall: man
 	rm -f '$(D)$(BINDIR)/probectl' '$(D)$(LIBDIR)/libprobe.a' '$(D)$(LIBDIR)/libprobe.so' \
 		'$(D)$(LIBDIR)/libprobe.so.$(SOVERSION)' '$(D)$(LIBDIR)/libprobe.so.$(VERSION)' \
 		'$(D)$(PKGCONFIGDIR)/probe.pc' '$(D)$(COMPLETIONDIR)/probectl'
+	rm -f $(foreach s,$(SMALL:%=probe_%),$(foreach e,a so so.$(SOVERSION) so.$(VERSION), \
+		'$(D)$(LIBDIR)/lib$(s).$(e)') '$(D)$(PKGCONFIGDIR)/$(s).pc')
 	rm -f $(foreach h,$(HEADERS),'$(D)$(INCLUDEDIR)/probe/$(notdir $(h))')
 	$(if $(MAN),rm -f $(foreach m,$(MAN),'$(D)$(call man_dir,$(m))/$(notdir $(m))'))
+	cd $(BUILD)/man3 && for page in *.3; do rm -f '$(D)$(MANDIR)/man3'/"$$page"; done
 	rmdir '$(D)$(INCLUDEDIR)/probe' 2>/dev/null || :
 
 clean:
@@ -329,6 +378,7 @@ Targets:
   asan ubsan tsan   unit tests under a sanitizer (KINDS=integration for those)
   fuzz       each fuzzer for FUZZ_SECONDS (now $(FUZZ_SECONDS))
   coverage   the tests' line coverage
+  man        the manual pages of the library, in $(BUILD)/man3
   install uninstall   below $$(DESTDIR)$$(PREFIX), now $(DESTDIR)$(PREFIX)
   clean      remove $(BUILD)/
 Variables:

@@ -149,7 +149,8 @@ enum arch_stub_kind {
 	ARCH_STUB_GATE,	  /* waits for the controller: needs only guard, gate and next */
 	ARCH_STUB_RECORD, /* writes a record into the per-CPU ring; no room: counts it as lost */
 	ARCH_STUB_GATHER, /* adds to a cell: the probe's, or that of a key */
-	ARCH_STUB_BEGIN	  /* notes the time, for the GATHER of the end */
+	ARCH_STUB_BEGIN,  /* notes the time, for the GATHER of the end */
+	ARCH_STUB_CALL	  /* calls a function of the target itself: see arch_stub.call */
 };
 
 /*
@@ -187,7 +188,13 @@ struct arch_capture {
 	 * any pointer is.
 	 */
 	bool is_static;
-	bool is_string;	    /* follow the pointer to a NUL-terminated string */
+	bool is_string; /* follow the pointer to a NUL-terminated string */
+	/*
+	 * Follow the pointer to so many bytes as another argument says, none where
+	 * that is negative. Like `arg`, without a symbol, and static or not.
+	 */
+	bool has_length, length_is_static;
+	struct arch_arg length;
 	uint16_t bytes_max; /* of a string or an aggregate in memory; the rest is cut */
 };
 
@@ -240,7 +247,14 @@ struct arch_stub {
 	struct arch_thread thread;
 	uint64_t next;	/* where to go afterwards */
 	uint64_t guard; /* u32, zero in a forked child that must not count */
-	uint64_t slots; /* counters of CPU 0: CPU c's are at slots + (c << slots_shift) */
+	uint64_t own;	/* u32, zero in a forked child, whose records say so; 0: none do */
+	/*
+	 * Switches, u32 that a controller changes at any time; 0: there is none. A hit leaves
+	 * nothing while `on` is zero or `off` is not.
+	 */
+	uint64_t on, off;
+	bool on_until_full; /* a hit that finds no room sets `on` to zero */
+	uint64_t slots;	    /* counters of CPU 0: CPU c's are at slots + (c << slots_shift) */
 	uint8_t slots_shift;
 	uint32_t cpus;	      /* CPUs with slots and rings; one more set serves the rest */
 	uint32_t slot_offset; /* of this probe's struct probe_slot, within a CPU's slots */
@@ -262,7 +276,19 @@ struct arch_stub {
 	uint64_t rate_ticks;		/* of the time stamp counter */
 	uint64_t rate_word;		/* u64, its own to the session: window << 32 | hits */
 	uint32_t pid;			/* of the target, in its namespace; 0: ask the kernel */
-	uint64_t safe_start, safe_end;	/* read-only data of the probe's module: no check needed */
+	/*
+	 * Of an ARCH_STUB_CALL: a function (const uint64_t *frame, uint64_t call_data),
+	 * which may change what any function may change, but for vector and
+	 * floating-point state; and the site's own address, for unwinders. The frame is
+	 *
+	 *	u64 word	for each capture, as in a record
+	 *	u64 readable	a bit for each capture that could be read
+	 *	u64 pointer	for each capture: to its bytes, where it has any
+	 *
+	 * The slot counts calls in `hits`, and those that have returned in `seen`.
+	 */
+	uint64_t call, call_data, pc;
+	uint64_t safe_start, safe_end; /* read-only data of the probe's module: no check needed */
 	bool may_call_kernel; /* a system call may check pointers; else they are not followed */
 };
 
@@ -286,6 +312,11 @@ enum arch_stub_status {
 	ARCH_STUB_NO_ROOM,	/* the buffer is too small */
 	ARCH_STUB_OUT_OF_REACH, /* `next` is too far from `at` */
 	ARCH_STUB_UNSUPPORTED	/* this ISA cannot do what is asked */
+};
+
+/* A piece of code. */
+struct arch_extent {
+	uint64_t start, size;
 };
 
 struct arch {
@@ -360,6 +391,13 @@ struct arch {
 	 */
 	enum arch_stub_status (*stub)(const struct arch_stub *stub, uint64_t at, uint8_t *out,
 		size_t room, struct arch_stub_code *ret);
+	/*
+	 * How to unwind from the functions that stubs call (ARCH_STUB_CALL) to their
+	 * sites: an .eh_frame section for stubs at these places, with the end mark.
+	 * Returns its length, also where there is no room for all of it.
+	 */
+	size_t (*call_unwind)(
+		const struct arch_extent *stubs, size_t count, uint8_t *out, size_t room);
 };
 
 extern const struct arch arch_x86_64;

@@ -28,11 +28,16 @@
 
 /* Counters of one probe on one CPU. */
 struct probe_slot {
-	uint64_t hits;
+	union {
+		uint64_t hits;
+		/* In set `cpus` of a session that records: not zero while it is switched off. */
+		uint64_t off;
+	};
 	/* These two are counted in set `cpus` only. */
 	uint64_t lost; /* hits that found no room: in the ring, for their key, for their begin */
 	uint64_t unmatched; /* ends without a begin */
-	uint64_t seen;	    /* since the last one that sampling took */
+	/* Since the last one that sampling took; of a stub that calls: that have returned. */
+	uint64_t seen;
 };
 _Static_assert(sizeof(struct probe_slot) == 32, "stubs rely on the layout");
 
@@ -122,10 +127,13 @@ _Static_assert(offsetof(struct ring_header, tail) == 64, "head and tail share no
  */
 struct ring_record {
 	uint64_t time; /* time stamp counter */
-	uint32_t tid;
+	uint32_t tid;  /* with RING_TID_CHILD */
 	uint32_t site;
 };
 _Static_assert(sizeof(struct ring_record) == 16, "stubs rely on the layout");
+
+/* Added to the thread id of a process that was forked, where stubs can tell (arch_stub.own). */
+#define RING_TID_CHILD UINT32_C(0x80000000)
 
 /*
  * A gate holds a thread where the controller has to do something before it

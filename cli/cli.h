@@ -35,6 +35,9 @@ command_fn cmd_read;
 command_fn cmd_run;
 command_fn cmd_trace;
 command_fn cmd_record;
+command_fn cmd_export;
+command_fn cmd_report;
+command_fn cmd_top;
 
 /* Prints "probectl: MESSAGE" on standard error. Frees the error; returns its exit status. */
 int report_error(struct probe_error *error);

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/clock.h"
 #include "cli/kept.h"
 #include "cli/processes.h"
 #include "probe/sink.h"
@@ -31,14 +31,6 @@ struct reader {
 	struct probe_sink *sink;
 	size_t sessions; /* that were read, of all processes */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* ---- Output ------------------------------------------------------------------------- */
 
@@ -95,7 +87,7 @@ static struct probe_error *print_rows(const struct reader *reader,
 		view.title = title;
 		view.top = reader->options->top;
 		view.all = reader->options->all;
-		view.time_ns = now_ns();
+		view.time_ns = clock_ns(CLOCK_REALTIME);
 		view.elapsed_ns = view.time_ns - kept->since_ns;
 		probe_table_sort(table, view.order);
 		probe_sink_table(reader->sink, table, &view);

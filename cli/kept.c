@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "cli/clock.h"
 #include "cli/kept.h"
 #include "cli/out.h"
 
@@ -107,14 +107,6 @@ char *kept_text(const struct kept_options *options)
 	return NULL;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 struct probe_error *kept_start(struct probe_target *target, const struct kept_options *options,
 	const struct trace_tracer *tracer, struct probe_report *report)
 {
@@ -123,7 +115,7 @@ struct probe_error *kept_start(struct probe_target *target, const struct kept_op
 	struct probe_error *error, *stopped;
 	char *text;
 
-	begun.since_ns = now_ns();
+	begun.since_ns = clock_ns(CLOCK_REALTIME);
 	text = kept_text(&begun);
 	if (!text)
 		return probe_error_no_memory();

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "probe/version.h"
 #include "cli/print.h"
 
 static const struct command commands[] = {
@@ -21,8 +22,12 @@ static const struct command commands[] = {
 	{"repair", "remove what controllers left that died", cmd_repair},
 	{"run", "start a program with probes on", cmd_run},
 	{"trace", "print or count the hits of probes", cmd_trace},
+	{"top", "show live how often probes are hit, and how long pairs take", cmd_top},
 	{"record", "write the hits of probes to disk, for babeltrace2 and Trace Compass",
 		cmd_record},
+	{"export", "turn records into what other tools read: JSON, CSV, flame graphs, Perfetto",
+		cmd_export},
+	{"report", "sum up a record: rates, latencies, losses; also as a page", cmd_report},
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
@@ -81,7 +86,7 @@ static struct probe_error *run(int argc, char **argv, int *status_ret)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"a command is missing ('probectl --help' lists the commands)");
 	if (strcmp(argv[0], "--version") == 0) {
-		printf("probectl %s\n", PROBE_VERSION);
+		printf("probectl %s\n", probe_version());
 		return NULL;
 	}
 	if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) {

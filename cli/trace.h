@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A trace in progress: the sessions of `probectl trace`, their output, and what
- * ends them. cmd_trace.c reads the command line, trace_setup.c sets it up,
- * trace_loop.c runs it, trace_output.c takes the hits, trace_tables.c prints what
- * was gathered, trace_report.c tells losses.
+ * A trace in progress: the sessions of `probectl trace` or `record`, where their hits
+ * go, and what ends them. cmd_trace.c and cmd_record.c read the command line,
+ * trace_setup.c sets it up, trace_loop.c runs it, trace_output.c takes the hits,
+ * trace_tables.c prints what was gathered, trace_export.c makes metrics of it,
+ * trace_report.c tells losses.
  */
 #ifndef CLI_TRACE_H
 #define CLI_TRACE_H
@@ -17,6 +18,7 @@
 #include "cli/trace_comm.h"
 #include "cli/trace_merge.h"
 #include "cli/trace_tracer.h"
+#include "probe/ctf.h"
 #include "probe/sink.h"
 #include "probe/target.h"
 #include "probe/watch.h"
@@ -71,21 +73,24 @@ struct trace {
 	size_t first; /* whose rings are read first: they take turns, for a round has room
 		       * for so many hits only */
 
-	struct probe_sink *sink;
+	struct probe_sink *sink;  /* of a record: nothing is printed there */
+	struct probe_ctf *record; /* takes the hits of `probectl record`; else NULL */
+	const char *directory;	  /* of the record; else NULL */
 	int output_fd;
 	bool to_file; /* a regular file, which is always ready to be written */
 	bool gone;    /* nobody reads the output any more, or it cannot be written */
 
 	struct comm_cache *comms;
-	struct merge *merge; /* NULL with one target */
+	struct merge *merge; /* NULL with one target, and where there is no common order */
 	sigset_t signals;
 	int signal_fd;
 	pid_t child; /* the program that we started, or 0 */
 
-	uint64_t hits; /* handed over, to the output or a loaded tracer */
-	bool flight;   /* somebody asks for what the flight recorders hold */
-	bool over;     /* something ended the trace */
-	bool failed;   /* an error was reported: exit status 1 */
+	uint64_t hits;	  /* handed over, to the output or a loaded tracer */
+	bool flight;	  /* somebody asks for what the flight recorders hold */
+	bool over;	  /* something ended the trace */
+	bool interrupted; /* a signal did */
+	bool failed;	  /* an error was reported: exit status 1 */
 };
 
 /* Runs until the trace is over, switches the probes off, and prints what is left. */
@@ -114,6 +119,9 @@ bool trace_has_output(const struct trace *trace, enum probe_tracer_output output
 /* After a trace of hits: hits and losses of each probe, on stderr. */
 void trace_report_summary(const struct trace *trace);
 
+/* After a record: how many hits there are in it, and were lost. */
+void trace_report_record(const struct trace *trace);
+
 /* ---- trace_tables.c --------------------------------------------------------- */
 
 /* Time begins: all sessions have been started. */
@@ -125,14 +133,30 @@ void trace_tables_start(struct trace *trace);
  */
 void trace_tables(struct trace *trace, bool is_interval);
 
+/* ---- trace_export.c --------------------------------------------------------- */
+
+/* Prepares the metrics of tracers that export them (-t pcp). */
+PROBE_MUST_CHECK struct probe_error *exports_open(struct trace *trace);
+/* How often they are to be renewed; 0: there are none. */
+uint64_t exports_interval_ns(const struct trace *trace);
+/* Tells where they are, once all sessions have been started. */
+void exports_report(const struct trace *trace);
+void exports_update(struct trace *trace);
+
 /* ---- trace_output.c --------------------------------------------------------- */
 
-/* Writes what can be written without waiting. */
+/* Begins the record of `probectl record`. */
+PROBE_MUST_CHECK struct probe_error *output_record(
+	struct trace *trace, const struct probe_ctf_options *parts);
+/* Writes what can be written without waiting; of a record, everything. */
 void output_flush(struct trace *trace);
 /* No more hits of this target should be taken now. */
 bool output_full(const struct trace_target *target);
 /* Takes one hit; false when no more should be handed over. `data` is the trace. */
 bool output_hit(size_t target, const struct probe_hit *hit, void *data);
+/* So many hits of a probe were lost since this was last said. */
+void output_lost(struct trace *trace, const struct trace_target *target,
+	const struct probe_session_probe *probe, uint64_t lost);
 
 /* Prints all that the flight recorders hold, oldest first; it stays there. */
 void flight_print(struct trace *trace);
@@ -150,6 +174,9 @@ void trace_follow_exec(struct trace *trace);
 /* ---- trace_setup.c ---------------------------------------------------------- */
 
 struct trace_options;
+
+/* Puts the hits of all targets into one order, where they have to be, and are not. */
+PROBE_MUST_CHECK struct probe_error *trace_merge_targets(struct trace *trace);
 
 /*
  * Takes a process over, to be closed with the trace: each tracer has a target, and

@@ -56,8 +56,14 @@ static bool comm_read(const char *path, char ret[COMM_BYTES])
 	return true;
 }
 
-static void comm_refresh(struct comm_entry *entry, pid_t pid, pid_t tid)
+static struct comm_entry *entry_of(struct comm_cache *cache, pid_t tid)
 {
+	return &cache->entries[(unsigned int)tid % COMM_ENTRIES];
+}
+
+static void comm_refresh(struct comm_cache *cache, struct comm_entry *entry, pid_t pid, pid_t tid)
+{
+	const struct comm_entry *process = entry_of(cache, pid);
 	char path[64];
 
 	if (entry->pid != pid || entry->tid != tid)
@@ -68,18 +74,24 @@ static void comm_refresh(struct comm_entry *entry, pid_t pid, pid_t tid)
 	if (comm_read(path, entry->comm) || entry->comm[0])
 		return;
 	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	comm_read(path, entry->comm);
+	if (!comm_read(path, entry->comm) && process->pid == pid && process->tid == pid)
+		memcpy(entry->comm, process->comm, sizeof(entry->comm));
 }
 
 const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns)
 {
-	struct comm_entry *entry = &cache->entries[(unsigned int)tid % COMM_ENTRIES];
+	struct comm_entry *entry = entry_of(cache, tid);
 
 	if (entry->pid != pid || entry->tid != tid || time_ns >= entry->read_ns + COMM_MAX_AGE_NS) {
-		comm_refresh(entry, pid, tid);
+		comm_refresh(cache, entry, pid, tid);
 		entry->read_ns = time_ns;
 	}
 	return entry->comm[0] ? entry->comm : NULL;
+}
+
+void comm_cache_add(struct comm_cache *cache, pid_t pid)
+{
+	comm_cache_get(cache, pid, pid, 0);
 }
 
 void comm_cache_forget(struct comm_cache *cache, pid_t pid)

@@ -16,10 +16,13 @@ void comm_cache_free(struct comm_cache *cache);
  * The name of a thread that hit a probe at time_ns. Read when the thread is first
  * seen, and again when it is seen a second or more later, for threads rename
  * themselves and numbers are used again; a thread that is gone keeps its last
- * name, or has its process's. Owned by the cache, valid until the next call; NULL
- * where nothing is known.
+ * name, or has its process's, as far as that is known. Owned by the cache, valid until the next
+ * call; NULL where nothing is known.
  */
 const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns);
+
+/* Remembers the name of a process that may be gone when its first hit is read. */
+void comm_cache_add(struct comm_cache *cache, pid_t pid);
 
 /* Forgets the names of a process that has become another program. */
 void comm_cache_forget(struct comm_cache *cache, pid_t pid);

@@ -88,21 +88,18 @@ static struct probe_error *start_session(
 static struct probe_error *start_sessions(
 	struct trace *trace, size_t from, const struct probe_watch_event *event)
 {
-	struct probe_error *error = NULL;
+	struct probe_error *error = trace_merge_targets(trace);
+	pid_t pid = probe_target_pid(event->target);
 	size_t sites = 0;
 
-	comm_cache_forget(trace->comms, probe_target_pid(event->target));
-	if (!trace->merge)
-		trace->merge = merge_create();
-	if (!trace->merge)
-		return probe_error_no_memory();
+	comm_cache_forget(trace->comms, pid);
+	comm_cache_add(trace->comms, pid);
 	for (size_t i = from; i < trace->target_count && !error; i++)
 		error = start_session(trace, &trace->targets[i], &sites);
 	if (!error && sites && event->unseen_ns)
 		report_warning("process %d has become another program; hits of its first %ju ms "
 			       "are not reported",
-			(int)probe_target_pid(event->target),
-			(uintmax_t)(event->unseen_ns / NSEC_PER_MSEC + 1));
+			(int)pid, (uintmax_t)(event->unseen_ns / NSEC_PER_MSEC + 1));
 	return error;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loop of `probectl trace`.
+ * The loop of `probectl trace` and `probectl record`.
  *
  * Targets do not wake us when they hit a probe: that would cost them a system
  * call a hit. So we look at their rings again and again, and sleep in between:
@@ -17,15 +17,14 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/child.h"
 #include "cli/cli.h"
+#include "cli/clock.h"
 #include "cli/trace.h"
 
 enum {
-	NSEC_PER_SEC = 1000000000,
 	FIRST_SLEEP_NS = 500 * 1000,
 	LAST_SLEEP_NS = 20 * 1000 * 1000,
 	BUSY_HITS = 1000,
@@ -35,7 +34,7 @@ enum {
 
 /* When what is due next, on CLOCK_MONOTONIC; UINT64_MAX: never. */
 struct timers {
-	uint64_t end, table, flush, losses;
+	uint64_t end, table, export, flush, losses;
 };
 
 /* One round of polling: who is being polled, and what it brought. */
@@ -44,14 +43,6 @@ struct round {
 	size_t target;
 	size_t hits;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
-}
 
 /* ---- Polling ---------------------------------------------------------------- */
 
@@ -72,7 +63,7 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 	}
 	if (!output_hit(round->target, hit, trace))
 		return false;
-	if (!output_full(&trace->targets[round->target]))
+	if (trace->record || !output_full(&trace->targets[round->target]))
 		return true;
 	output_flush(trace);
 	return !trace->gone && !output_full(&trace->targets[round->target]);
@@ -135,6 +126,9 @@ static size_t poll_all(struct trace *trace)
 	trace->first++;
 	if (trace->merge)
 		merge_drain(trace->merge, output_hit, trace);
+	/* Readers of a record are told between which hits they were lost. */
+	if (trace->record)
+		trace_report_losses(trace);
 	if (trace->flight)
 		flight_print(trace);
 	trace->flight = false;
@@ -172,7 +166,7 @@ static void read_signals(struct trace *trace)
 			continue;
 		if (trace->child)
 			child_signal(trace->child, signal);
-		trace->over = true;
+		trace->over = trace->interrupted = true;
 	}
 }
 
@@ -270,11 +264,13 @@ static void look_for_exits(struct trace *trace)
 static void timers_start(const struct trace *trace, struct timers *timers)
 {
 	const struct trace_settings *settings = &trace->settings;
-	uint64_t now = now_ns();
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
+	/* Metrics are there at once. */
 	*timers = (struct timers){
 		.end = settings->duration_ns ? now + settings->duration_ns : UINT64_MAX,
 		.table = settings->interval_ns ? now + settings->interval_ns : UINT64_MAX,
+		.export = exports_interval_ns(trace) ? now : UINT64_MAX,
 		.flush = now + FLUSH_NS,
 		.losses = now + LOSSES_NS,
 	};
@@ -283,7 +279,7 @@ static void timers_start(const struct trace *trace, struct timers *timers)
 /* Does what is due. */
 static void timers_run(struct trace *trace, struct timers *timers)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
 	if (now >= timers->losses) {
 		trace_report_losses(trace);
@@ -295,6 +291,12 @@ static void timers_run(struct trace *trace, struct timers *timers)
 			timers->table += trace->settings.interval_ns;
 		} while (timers->table <= now);
 	}
+	if (now >= timers->export) {
+		exports_update(trace);
+		do {
+			timers->export += exports_interval_ns(trace);
+		} while (timers->export <= now);
+	}
 	if (now >= timers->end)
 		trace->over = true;
 	if (!trace->to_file || now >= timers->flush || probe_sink_full(trace->sink)) {
@@ -305,9 +307,11 @@ static void timers_run(struct trace *trace, struct timers *timers)
 
 static uint64_t timers_sleep(const struct timers *timers, uint64_t sleep_ns)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	uint64_t next = timers->end < timers->table ? timers->end : timers->table;
 
+	if (timers->export < next)
+		next = timers->export;
 	if (next <= now)
 		return 0;
 	return next - now < sleep_ns ? next - now : sleep_ns;
@@ -323,6 +327,23 @@ static void output_finish(struct trace *trace)
 		output_flush(trace);
 	}
 	trace->gone |= probe_sink_pending(trace->sink) != 0;
+	trace->over = true;
+}
+
+/*
+ * Metrics are read by others, now and then: what came last stays for two more
+ * intervals, unless the user wants us to end.
+ */
+static void linger(struct trace *trace)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC), end = now + 2 * exports_interval_ns(trace);
+
+	exports_update(trace);
+	trace->over = trace->interrupted;
+	while (!trace->over && now < end) {
+		wait_for_events(trace, end - now);
+		now = clock_ns(CLOCK_MONOTONIC);
+	}
 	trace->over = true;
 }
 
@@ -420,4 +441,6 @@ void trace_run(struct trace *trace)
 	if (!trace->gone)
 		output_finish(trace);
 	hosts_finish(trace);
+	if (exports_interval_ns(trace))
+		linger(trace);
 }

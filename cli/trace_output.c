@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the hits of a trace go: lines into the one output, or messages to loaded
- * tracers, each in a process of its own. Neither is ever waited for.
+ * Where the hits of a trace go: lines into the one output, messages to loaded
+ * tracers, each in a process of its own, or a record. The first two are never waited
+ * for; a record is written to disk at once.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,7 +31,8 @@ static void flush_host(struct trace_tracer *tracer)
 
 void output_flush(struct trace *trace)
 {
-	struct probe_error *error = probe_sink_flush(trace->sink);
+	struct probe_error *error =
+		trace->record ? probe_ctf_flush(trace->record) : probe_sink_flush(trace->sink);
 
 	if (error)
 		output_fail(trace, error);
@@ -61,8 +63,13 @@ static void dispatch(struct trace *trace, const struct trace_target *target,
 	};
 	const struct trace_tracer *tracer = target->tracer;
 	const char *comm = comm_cache_get(trace->comms, hit->pid, hit->tid, hit->time_ns);
+	struct probe_error *error;
 
-	if (tracer->stacks) {
+	if (trace->record) {
+		error = probe_ctf_hit(trace->record, target->session, hit, comm);
+		if (error)
+			output_fail(trace, error);
+	} else if (tracer->stacks) {
 		if (hit->stack)
 			trace_fail(trace,
 				probe_stacks_add(tracer->stacks, probe, comm, hit->stack, 1));
@@ -86,11 +93,32 @@ bool output_hit(size_t target, const struct probe_hit *hit, void *data)
 	if (hit->probe >= count || its->tracer->gone || is_removed(its, hit->probe))
 		return true;
 	dispatch(trace, its, hit, &probes[hit->probe]);
+	if (trace->gone)
+		return false;
 	/* Not "is it over": what is read after the end is printed as well. */
 	if (++trace->hits != trace->settings.hits_max)
 		return true;
 	trace->over = true;
 	return false;
+}
+
+void output_lost(struct trace *trace, const struct trace_target *target,
+	const struct probe_session_probe *probe, uint64_t lost)
+{
+	struct probe_error *error;
+
+	if (!trace->record) {
+		probe_sink_lost(trace->sink, probe, lost);
+		return;
+	}
+	error = probe_ctf_discarded(trace->record, target->session, lost);
+	if (error)
+		output_fail(trace, error);
+}
+
+struct probe_error *output_record(struct trace *trace, const struct probe_ctf_options *parts)
+{
+	return trace->directory ? probe_ctf_create(trace->directory, parts, &trace->record) : NULL;
 }
 
 /* ---- Flight recorders ------------------------------------------------------- */

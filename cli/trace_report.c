@@ -63,6 +63,7 @@ static void rows_merge(struct rows *rows)
 static bool is_told(const struct trace_target *target)
 {
 	return target->tracer->output != PROBE_TRACER_ROWS &&
+	       target->tracer->output != PROBE_TRACER_PCP &&
 	       target->tracer->output != PROBE_TRACER_FLIGHT;
 }
 
@@ -132,7 +133,7 @@ void trace_report_losses(struct trace *trace)
 		for (size_t k = 0; k < count; k++) {
 			if (probes[k].lost <= target->said[k])
 				continue;
-			probe_sink_lost(trace->sink, &probes[k], probes[k].lost - target->said[k]);
+			output_lost(trace, target, &probes[k], probes[k].lost - target->said[k]);
 			target->said[k] = probes[k].lost;
 		}
 	}
@@ -210,4 +211,21 @@ void trace_report_summary(const struct trace *trace)
 		fprintf(stderr, "probectl: hits were lost for want of room in the rings; larger "
 				"ones (-b) or fewer probes help, and -c counts without loss\n");
 	free(rows.rows);
+}
+
+void trace_report_record(const struct trace *trace)
+{
+	uint64_t lost = 0;
+
+	for (size_t i = 0; i < trace->target_count; i++)
+		for (size_t k = 0; k < trace->targets[i].said_count; k++)
+			lost += trace->targets[i].said[k];
+	if (lost)
+		report_warning("%" PRIu64 " hits were lost: the rings were full; larger ones (-b) "
+			       "or fewer probes help",
+			lost);
+	/* What was in memory when writing failed is not there. */
+	if (!trace->settings.quiet && !trace->gone)
+		fprintf(stderr, "probectl: %" PRIu64 " hits recorded in %s\n", trace->hits,
+			trace->directory);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -47,6 +48,17 @@ static struct probe_error *watch(struct trace_target *target)
 	return NULL;
 }
 
+/* Each process takes four. A program that we have started keeps the limit that we had. */
+static void allow_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 struct probe_error *trace_add_process(
 	struct trace *trace, struct probe_target *process, bool given, bool later)
 {
@@ -62,6 +74,7 @@ struct probe_error *trace_add_process(
 		probe_target_close(process);
 		return probe_error_no_memory();
 	}
+	allow_descriptors();
 	processes[trace->process_count++] = process;
 	for (size_t i = 0; i < trace->tracer_count && !error; i++) {
 		struct trace_target *target = &targets[trace->target_count++];
@@ -171,8 +184,9 @@ static void report_started(const struct trace *trace, const struct probe_report 
 	if (trace->tracer_count && trace->target_count > trace->tracer_count)
 		snprintf(processes, sizeof(processes), " in %zu processes",
 			trace->target_count / trace->tracer_count);
-	fprintf(stderr, "probectl: tracing %zu probe%s, %zu site%s%s; Ctrl-C ends\n", sum->probes,
-		sum->probes == 1 ? "" : "s", sum->sites, sum->sites == 1 ? "" : "s", processes);
+	fprintf(stderr, "probectl: %s %zu probe%s, %zu site%s%s; Ctrl-C ends\n",
+		trace->record ? "recording" : "tracing", sum->probes, sum->probes == 1 ? "" : "s",
+		sum->sites, sum->sites == 1 ? "" : "s", processes);
 }
 
 void trace_target_close(struct trace_target *target)
@@ -204,6 +218,8 @@ static struct probe_error *start_session(struct trace *trace, struct trace_targe
 	}
 	probe_report_deinit(&report);
 	target->on = !error;
+	if (!error && first)
+		comm_cache_add(trace->comms, probe_target_pid(target->target));
 	/* Who has ended meanwhile has left its hits, and becomes nothing else. */
 	if (!error && first)
 		probe_error_free(probe_watch_add(trace->watch, target->target));
@@ -238,12 +254,16 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 	if (!error && !kept)
 		error = probe_error_new(
 			PROBE_ERROR_NOT_FOUND, "none of the %zu processes can be traced", asked);
+	/* Only now: where nothing can be recorded, there is no folder either. */
+	if (!error)
+		error = output_record(trace, &options->parts);
 	if (error)
 		return error;
 	/* A program that has just been started opens its libraries yet. */
 	if (!trace->child)
 		trace_report_unmatched(trace);
 	report_started(trace, &sum);
+	exports_report(trace);
 	return NULL;
 }
 
@@ -265,14 +285,14 @@ static struct probe_error *open_output(struct trace *trace, const struct trace_o
 	error = probe_sink_create(format, trace->output_fd, name, &trace->sink);
 	if (error)
 		return error;
-	trace->to_file = !fstat(trace->output_fd, &st) && S_ISREG(st.st_mode);
+	trace->to_file = trace->directory || (!fstat(trace->output_fd, &st) && S_ISREG(st.st_mode));
 	return NULL;
 }
 
 static bool has_lines(const struct trace *trace)
 {
-	return trace_has_output(trace, PROBE_TRACER_HITS) ||
-	       trace_has_output(trace, PROBE_TRACER_FLIGHT);
+	return !trace->record && (trace_has_output(trace, PROBE_TRACER_HITS) ||
+					 trace_has_output(trace, PROBE_TRACER_FLIGHT));
 }
 
 /* ---- Tracers ---------------------------------------------------------------- */
@@ -290,7 +310,8 @@ static struct probe_error *check_tracers(
 	const struct trace *trace, const struct trace_options *options)
 {
 	bool rows = trace_has_output(trace, PROBE_TRACER_ROWS) ||
-		    trace_has_output(trace, PROBE_TRACER_STACKS);
+		    trace_has_output(trace, PROBE_TRACER_STACKS) ||
+		    trace_has_output(trace, PROBE_TRACER_PCP);
 
 	if (options->settings.interval_ns && !rows && !trace_has_output(trace, PROBE_TRACER_LOADED))
 		return probe_error_new(PROBE_ERROR_USAGE,
@@ -321,6 +342,15 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 	return error ? error : check_tracers(trace, options);
 }
 
+struct probe_error *trace_merge_targets(struct trace *trace)
+{
+	/* A record keeps each session in streams of its own; its readers merge them. */
+	if (trace->merge || trace->directory)
+		return NULL;
+	trace->merge = merge_create();
+	return trace->merge ? NULL : probe_error_no_memory();
+}
+
 static struct probe_error *trace_prepare(struct trace *trace, struct trace_options *options)
 {
 	struct probe_error *error = make_tracers(trace, options);
@@ -330,15 +360,15 @@ static struct probe_error *trace_prepare(struct trace *trace, struct trace_optio
 	if (!error)
 		error = hosts_start(trace);
 	if (!error)
+		error = exports_open(trace);
+	if (!error)
 		error = open_processes(trace, options);
 	if (error)
 		return error;
 	trace->comms = comm_cache_create();
-	if (trace->target_count > 1)
-		trace->merge = merge_create();
-	if (!trace->comms || (trace->target_count > 1 && !trace->merge))
+	if (!trace->comms)
 		return probe_error_no_memory();
-	return NULL;
+	return trace->target_count > 1 ? trace_merge_targets(trace) : NULL;
 }
 
 /* From here on no signal ends us at once. The program has been started before. */
@@ -350,6 +380,7 @@ static struct probe_error *take_signals(struct trace *trace)
 		sigprocmask(SIG_BLOCK, &trace->signals, NULL);
 	}
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	trace->signal_fd = signalfd(-1, &trace->signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (trace->signal_fd < 0)
 		return probe_error_system(errno, "cannot wait for signals");
@@ -368,6 +399,7 @@ static void trace_deinit(struct trace *trace, const struct trace_options *option
 	free(trace->processes);
 	tracers_free(trace->tracers, trace->tracer_count);
 	probe_sink_free(trace->sink);
+	probe_ctf_free(trace->record);
 	comm_cache_free(trace->comms);
 	merge_free(trace->merge);
 	if (trace->signal_fd >= 0)
@@ -404,6 +436,7 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 	struct trace trace = {.settings = options->settings,
 		.request = &options->request.request,
 		.follow = trace_follows(options),
+		.directory = options->directory,
 		.signal_fd = -1};
 	struct probe_error *error = trace_prepare(&trace, options);
 
@@ -414,7 +447,9 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 	if (!error) {
 		probe_sink_begin(trace.sink, isatty(trace.output_fd) && has_lines(&trace));
 		trace_run(&trace);
-		if (!trace.settings.quiet)
+		if (trace.record)
+			trace_report_record(&trace);
+		else if (!trace.settings.quiet)
 			trace_report_summary(&trace);
 		trace_report_unmatched(&trace);
 		*status_ret = trace_status(&trace);

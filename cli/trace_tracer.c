@@ -116,7 +116,7 @@ static void leave_others_options(struct trace_tracer *tracer)
 {
 	struct probe_gather *gather = &tracer->options.gather;
 
-	if (tracer->output != PROBE_TRACER_ROWS)
+	if (tracer->output != PROBE_TRACER_ROWS && tracer->output != PROBE_TRACER_PCP)
 		gather->key_count = 0;
 	if (!probe_tracer_pairs(tracer->spec)) {
 		gather->match = gather->match_end = NULL;
@@ -155,8 +155,8 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 	if (!error && tracer->output == PROBE_TRACER_STACKS)
 		error = stacks_init(tracer);
 	/* Extremes of an interval are read off its buckets. */
-	if (!error && has_intervals && tracer->options.gather.extremes &&
-		tracer->options.kind == PROBE_SESSION_GATHER)
+	if (!error && (has_intervals || tracer->output == PROBE_TRACER_PCP) &&
+		tracer->options.gather.extremes && tracer->options.kind == PROBE_SESSION_GATHER)
 		tracer->options.gather.histogram = true;
 	return error;
 }
@@ -198,6 +198,7 @@ void tracers_free(struct trace_tracer *tracers, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		probe_tracer_host_free(tracers[i].host);
 		probe_table_free(tracers[i].last);
+		probe_pcp_close(tracers[i].pcp);
 		probe_stacks_free(tracers[i].stacks);
 		probe_tracer_free(tracers[i].spec);
 		free(tracers[i].title);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "cli/options.h"
+#include "probe/pcp.h"
 #include "probe/stacks.h"
 #include "probe/table.h"
 #include "probe/target.h"
@@ -29,6 +30,16 @@ struct tracer_options {
 enum { TRACER_TOP = 20 };
 
 /* clang-format off */
+/* Which hits are of interest. */
+#define OPTIONS_FILTER(options)                                                                    \
+	{.letter = 'f', .name = "filter", .kind = OPTION_STRING, .value = "EXPR",                  \
+		.target = &(options)->filter,                                                      \
+		.help = "only hits for which this is true: 'arg0 > 100 && cpu != 3'"},             \
+	{.name = "every", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->every,        \
+		.help = "only one hit in N"},                                                      \
+	{.name = "rate", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->rate,          \
+		.help = "at most N hits a second"}
+
 #define OPTIONS_TRACER(options)                                                                    \
 	{.letter = 't', .name = "tracer", .kind = OPTION_STRINGS, .value = "TRACER[,ARG]",         \
 		.target = &(options)->tracers,                                                     \
@@ -38,13 +49,7 @@ enum { TRACER_TOP = 20 };
 	{.letter = 'k', .name = "key", .kind = OPTION_STRINGS, .value = "EXPR",                    \
 		.target = &(options)->keys,                                                        \
 		.help = "a row for each value of arg0, tid, str(arg1) ...; up to four"},           \
-	{.letter = 'f', .name = "filter", .kind = OPTION_STRING, .value = "EXPR",                  \
-		.target = &(options)->filter,                                                      \
-		.help = "only hits for which this is true: 'arg0 > 100 && cpu != 3'"},             \
-	{.name = "every", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->every,        \
-		.help = "only one hit in N"},                                                      \
-	{.name = "rate", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->rate,          \
-		.help = "at most N hits a second"},                                                \
+	OPTIONS_FILTER(options),                                                                   \
 	{.name = "pairs", .kind = OPTION_STRING, .value = "auto|listed",                           \
 		.target = &(options)->pairs,                                                       \
 		.help = "begins and ends by their names, or in the order given"},                  \
@@ -67,6 +72,8 @@ struct trace_tracer {
 	bool gone;			/* it crashed, or wants no more hits */
 
 	struct probe_table *last;    /* at the last interval */
+	struct probe_pcp *pcp;	     /* of one whose rows are metrics */
+	bool told;		     /* ... that they are not all there, or why they are not */
 	struct probe_stacks *stacks; /* of one that counts by call stack */
 	bool folded;		     /* its output is for other programs: only what they know */
 	bool had_interval;

@@ -35,12 +35,38 @@ static struct probe_error *make_home(struct attach *a)
 	return error ? error : change_store(a->change);
 }
 
+/*
+ * In a process that was forked with our code, the guard is 0, and so nothing of what
+ * it inherited counts. What is attached now gets a guard of its own: the next word of
+ * the same page.
+ */
+static struct probe_error *renew_guard(struct change *c)
+{
+	static const uint32_t one = 1;
+	struct registry *r = &c->registry;
+	uint32_t guard;
+	struct probe_error *error;
+
+	if (!r->home)
+		return NULL;
+	error = memory_read_all(c->pid, r->guard, &guard, sizeof(guard));
+	if (error || guard)
+		return error;
+	r->guard += sizeof(uint64_t);
+	if (r->guard % SPACE_PAGE == 0)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d inherited probes over too many generations: disable them first",
+			c->pid);
+	return memory_write_code(c->mem, r->guard, &one, sizeof(one));
+}
+
 struct probe_error *attach_session(struct attach *attach)
 {
 	struct change *c = attach->change;
 	struct reg_session session = {
 		.id = c->registry.next_session++,
-		.owner = getpid(), /* also of a persistent one, until it is committed */
+		.flags = attach->caller ? REG_SESSION_CALLS : 0,
+		.owner = getpid(), /* also of one that will have none, until it is committed */
 		.owner_start = procfs_start_time(getpid()),
 		.stamp = clock_monotonic_ns(),
 		.cpus = sysconf(_SC_NPROCESSORS_CONF),
@@ -54,7 +80,8 @@ struct probe_error *attach_session(struct attach *attach)
 	if (!error)
 		error = make_home(attach);
 	if (!error)
-		error = change_map_data(c, session.data_size, &session.data, &attach->fd);
+		error = change_map_data(
+			c, session.data_size, attach->caller != 0, &session.data, &attach->fd);
 	if (error)
 		return error;
 	data_place(&session);
@@ -190,7 +217,8 @@ struct probe_error *attach_all(struct attach *attach, struct probe_report *repor
 		attach_report(attach, report);
 		return NULL;
 	}
-	if (added)
+	error = renew_guard(attach->change);
+	if (!error && added)
 		error = attach_session(attach);
 	if (!error)
 		error = attach_build(attach);

@@ -41,18 +41,22 @@ struct attach {
 	size_t *order;		   /* indices of those with an address, by address */
 	size_t order_count;
 	/*
-	 * Says what the stub of selection->sites[site] does; NULL: it counts. `slot` is
-	 * its probe's.
+	 * Says what the stub of a site does; NULL: it counts. `slot` is its probe's,
+	 * `number` what its records call the site.
 	 */
 	void (*describe)(const void *data, const struct reg_session *session, uint32_t slot,
-		size_t site, struct arch_stub *stub);
+		uint32_t number, struct arch_stub *stub);
 	const void *describe_data;
-	uint32_t first_site;  /* what the records of selection->sites[0] call their site */
+	uint32_t first_site; /* the number of selection->sites[0], the others follow; but: */
+	/* Of probes that the session has had before: the numbers of their sites, their counters. */
+	const uint32_t *numbers, *slots;
 	uint32_t session;     /* 0 until it is created; else one that is there already */
 	bool is_gate;	      /* the stubs wait for the controller (struct probe_gate) */
 	uint64_t gate_offset; /* of that struct in the session's data */
 	uint64_t gate_unless;
 	bool persistent;
+	/* Not 0: the stubs call functions of the target (REG_SESSION_CALLS); of whom. */
+	uint64_t caller;
 	struct data_needs needs; /* of a new session, beside counters */
 	size_t spare_probes;	 /* room for probes of libraries to come */
 	bool follow_children;	 /* forked children count as well */

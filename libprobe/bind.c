@@ -33,6 +33,10 @@ static struct probe_error *check_options(const struct probe_session_options *o)
 
 	if (o->overwrite && o->kind != PROBE_SESSION_RECORD)
 		return usage("only a session that records has rings to overwrite");
+	if (o->switched && o->kind != PROBE_SESSION_RECORD)
+		return usage("only a session that records has switches");
+	if (o->until_full && (!o->switched || o->overwrite))
+		return usage("only a session with a switch and rings that get full ends with them");
 	if ((o->stack == PROBE_STACK_COPY && o->kind != PROBE_SESSION_RECORD) ||
 		(o->stack == PROBE_STACK_FRAMES && o->kind != PROBE_SESSION_GATHER))
 		return usage("copies of stacks are recorded, return addresses are gathered");

@@ -67,6 +67,12 @@ static void safe_range(const struct module *module, struct arch_stub *stub)
 	}
 }
 
+/* What records call a site. */
+static uint32_t site_number(const struct attach *a, size_t i)
+{
+	return a->numbers ? a->numbers[i] : a->first_site + (uint32_t)i;
+}
+
 /* What the stub of a site is to do. */
 static struct arch_stub describe(const struct attach *a, size_t i)
 {
@@ -80,6 +86,7 @@ static struct arch_stub describe(const struct attach *a, size_t i)
 		.thread = c->thread,
 		.guard = a->follow_children ? session->data + offsetof(struct data_header, guard)
 					    : c->registry.guard,
+		.own = a->follow_children ? c->registry.guard : 0,
 		.slots = session->slots,
 		.slots_shift = session->slots_shift,
 		.cpus = session->cpus,
@@ -87,7 +94,7 @@ static struct arch_stub describe(const struct attach *a, size_t i)
 		.rings = session->rings,
 		.rings_shift = session->rings_shift,
 		.ring_bytes = session->ring_bytes,
-		.site = a->first_site + i,
+		.site = site_number(a, i),
 		.gate = session->data + a->gate_offset,
 		.gate_unless = a->gate_unless,
 		.may_call_kernel = true,
@@ -96,7 +103,7 @@ static struct arch_stub describe(const struct attach *a, size_t i)
 	if (threads_is_loader(probe->module))
 		stub.thread = (struct arch_thread){0};
 	if (a->describe) {
-		a->describe(a->describe_data, session, counted->slot, i, &stub);
+		a->describe(a->describe_data, session, counted->slot, stub.site, &stub);
 		safe_range(probe->module, &stub);
 	}
 	return stub;
@@ -420,7 +427,7 @@ static struct probe_error *build_puns(const struct attach *a)
 
 /* ---- The registry -------------------------------------------------------------------- */
 
-/* Gives each probe of the selection a counter. */
+/* Gives each probe of the selection a counter: a new one, or the one that it had. */
 static struct probe_error *add_probes(struct attach *a)
 {
 	struct registry *r = &a->change->registry;
@@ -435,13 +442,13 @@ static struct probe_error *add_probes(struct attach *a)
 		probe = registry_add_probe(r);
 		if (!probe)
 			return probe_error_no_memory();
-		if (session->slot_count == session->slot_capacity)
+		if (!a->slots && session->slot_count == session->slot_capacity)
 			return probe_error_new(
 				PROBE_ERROR_STATE, "the session has no counter left");
 		*probe = (struct reg_probe){.key = a->selection->probes[i].key,
 			.session = a->session,
 			.refcount = 1,
-			.slot = session->slot_count++};
+			.slot = a->slots ? a->slots[i] : session->slot_count++};
 	}
 	registry_sort(r);
 	return NULL;
@@ -477,7 +484,7 @@ static struct probe_error *announce(struct attach *a)
 			.next_jump = as->code.next_jump,
 			.session = a->session,
 			.order = as->order,
-			.site = a->first_site + i};
+			.site = site_number(a, i)};
 	}
 	registry_sort(r);
 	a->change->taken.count = 0; /* the arrays name it all now */

@@ -8,13 +8,17 @@
  * So what lies behind a place where a thread is must stay as long as that place.
  * Where jumps lead is read from the code itself: a stub whose site was patched
  * anew meanwhile belongs to nothing else any more.
+ *
+ * A thread that a stub has sent into a function of the program can be anywhere, but
+ * the stub has counted it, and does so again when it comes back.
  */
 #include <stdlib.h>
 
+#include "arch/layout.h"
 #include "libprobe/busy.h"
 #include "libprobe/memory.h"
 
-enum { JUMP_BYTES_MAX = 16 };
+enum { JUMP_BYTES_MAX = 16, SLOTS_AT_ONCE = 64 };
 
 /* Where threads will come. */
 struct leads {
@@ -26,14 +30,16 @@ struct leads {
 bool busy_init(struct busy *busy, const struct registry *registry)
 {
 	*busy = (struct busy){.sites = calloc(registry->site_count + 1, sizeof(bool)),
-		.stubs = calloc(registry->stub_count + 1, sizeof(bool))};
-	return busy->sites && busy->stubs;
+		.stubs = calloc(registry->stub_count + 1, sizeof(bool)),
+		.calling = calloc(registry->session_count + 1, sizeof(bool))};
+	return busy->sites && busy->stubs && busy->calling;
 }
 
 void busy_deinit(struct busy *busy)
 {
 	free(busy->sites);
 	free(busy->stubs);
+	free(busy->calling);
 	*busy = (struct busy){0};
 }
 
@@ -66,10 +72,43 @@ static void follow(struct leads *leads, const struct change *change, uint64_t at
 		leads->anywhere = true;
 }
 
-static bool find_stub(struct leads *leads, const struct change *change, const struct frames *frames,
-	const struct reg_stub *stub)
+/* Calls of all its probes, on all CPUs, that have not returned; what is not known is one. */
+static bool is_calling(const struct change *change, const struct reg_session *session)
 {
-	if (!is_there(frames, leads, stub->start, stub->size))
+	uint64_t calls = 0;
+
+	for (uint32_t set = 0; set <= session->cpus; set++)
+		for (uint32_t i = 0; i < session->slot_count; i += SLOTS_AT_ONCE) {
+			struct probe_slot slots[SLOTS_AT_ONCE];
+			uint64_t at = session->slots + ((uint64_t)set << session->slots_shift);
+			uint32_t left = session->slot_count - i;
+			uint32_t count = left < SLOTS_AT_ONCE ? left : SLOTS_AT_ONCE;
+
+			if (memory_read(change->pid, at + i * sizeof(*slots), slots,
+				    count * sizeof(*slots)) != count * sizeof(*slots))
+				return true;
+			for (uint32_t k = 0; k < count; k++)
+				calls += slots[k].hits - slots[k].seen;
+		}
+	return calls != 0;
+}
+
+void busy_look_at_calls(struct busy *busy, const struct change *change)
+{
+	const struct registry *r = &change->registry;
+
+	for (size_t i = 0; i < r->session_count; i++)
+		busy->calling[i] = r->sessions[i].flags & REG_SESSION_CALLS &&
+				   is_calling(change, &r->sessions[i]);
+}
+
+static bool find_stub(const struct busy *busy, struct leads *leads, const struct change *change,
+	const struct frames *frames, const struct reg_stub *stub)
+{
+	const struct reg_session *session = registry_session(&change->registry, stub->session);
+	bool called = session && busy->calling[session - change->registry.sessions];
+
+	if (!called && !is_there(frames, leads, stub->start, stub->size))
 		return false;
 	follow(leads, change, stub->start + stub->next_jump);
 	return true;
@@ -95,7 +134,7 @@ static bool look(struct busy *busy, struct leads *leads, const struct change *ch
 	for (size_t i = 0; i < r->stub_count; i++) {
 		if (!stubs[i] || busy->stubs[i])
 			continue;
-		busy->stubs[i] = find_stub(leads, change, frames, &r->stubs[i]);
+		busy->stubs[i] = find_stub(busy, leads, change, frames, &r->stubs[i]);
 		found = found || busy->stubs[i];
 	}
 	for (size_t i = 0; i < r->site_count; i++) {

@@ -9,12 +9,19 @@
 struct busy {
 	bool *sites; /* their tail or pun */
 	bool *stubs;
+	bool *calling; /* sessions: functions that their stubs called have not returned */
 	bool any;
 };
 
 /* False without memory. */
 bool busy_init(struct busy *busy, const struct registry *registry);
 void busy_deinit(struct busy *busy);
+
+/*
+ * While all threads are stopped: finds out whose functions have been called and did not
+ * return. Their threads are anywhere, and will come back to the stubs.
+ */
+void busy_look_at_calls(struct busy *busy, const struct change *change);
 
 /*
  * Finds which of the ending sites and stubs a thread is in, or will come to from

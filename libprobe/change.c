@@ -506,8 +506,9 @@ struct probe_error *change_alloc_code(
 }
 
 struct probe_error *change_map_data(
-	struct change *change, size_t size, uint64_t *address_ret, int *fd_ret)
+	struct change *change, size_t size, bool is_private, uint64_t *address_ret, int *fd_ret)
 {
+	int sharing = is_private ? MAP_PRIVATE : MAP_SHARED;
 	struct control_call calls[2];
 	struct probe_error *error;
 	int64_t fd;
@@ -515,7 +516,7 @@ struct probe_error *change_map_data(
 	error = create_file(change, size, &fd, fd_ret);
 	if (error)
 		return error;
-	calls[0] = call_mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd);
+	calls[0] = call_mmap(0, size, PROT_READ | PROT_WRITE, sharing | MAP_NORESERVE, fd);
 	/* The mappings keep it: the target is not to have one descriptor more. */
 	calls[1] = change_call_close(fd);
 	error = change_run(change, "map shared memory", calls, 2);

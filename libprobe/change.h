@@ -81,10 +81,11 @@ struct control_call change_call_close(int64_t fd);
 
 /*
  * Maps `size` bytes shared between the target and this process; the first page
- * begins with a struct data_header. *fd_ret is this process's descriptor.
+ * begins with a struct data_header. *fd_ret is this process's descriptor. Private
+ * ones are what was written to the descriptor before the target first touches them.
  */
 PROBE_MUST_CHECK struct probe_error *change_map_data(
-	struct change *change, size_t size, uint64_t *address_ret, int *fd_ret);
+	struct change *change, size_t size, bool is_private, uint64_t *address_ret, int *fd_ret);
 
 /* Writes the registry as it now is in this process. */
 PROBE_MUST_CHECK struct probe_error *change_store(struct change *change);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/layout.h"
 #include "libprobe/children.h"
 #include "libprobe/clock.h"
 #include "libprobe/procfs.h"
@@ -111,38 +112,46 @@ void children_cache_init(struct children_cache *cache, pid_t root, bool children
 			 strcmp(ours, theirs) != 0;
 }
 
-/* Looks for a thread that is not known; not more often than costs little. */
-static void find(struct children_cache *cache, pid_t tid)
+void children_learn(struct children_cache *cache)
 {
 	uint64_t begin = clock_monotonic_ns(), end;
-	long pid;
 
-	if (!cache->foreign) {
-		pid = procfs_status_number(tid, "Tgid:");
-		remember(cache, tid, pid > 0 ? (pid_t)pid : tid, tid);
-		return;
-	}
-	if (begin < cache->next_scan_ns)
+	if ((!cache->children && !cache->foreign) || begin < cache->next_scan_ns)
 		return;
 	scan(cache, cache->root);
 	end = clock_monotonic_ns();
 	cache->next_scan_ns = end + SCAN_NS + SCAN_SHARE * (end - begin);
 }
 
-void children_thread(struct children_cache *cache, pid_t tid, pid_t *pid_ret, pid_t *tid_ret)
+/* Looks for a thread that is not known. */
+static void find(struct children_cache *cache, pid_t tid)
 {
+	long pid;
+
+	if (cache->foreign) {
+		children_learn(cache);
+		return;
+	}
+	pid = procfs_status_number(tid, "Tgid:");
+	remember(cache, tid, pid > 0 ? (pid_t)pid : tid, tid);
+}
+
+void children_thread(struct children_cache *cache, uint32_t word, pid_t *pid_ret, pid_t *tid_ret)
+{
+	bool is_child = word & RING_TID_CHILD;
+	pid_t tid = (pid_t)(word & ~RING_TID_CHILD);
 	unsigned int slot = (unsigned int)tid % CHILDREN_CACHE;
 
 	*pid_ret = cache->root;
 	*tid_ret = tid ? tid : cache->root;
-	if (!tid || (!cache->children && !cache->foreign))
+	if (!tid || (!is_child && !cache->foreign))
 		return;
 	if (cache->tids[slot] != tid)
 		find(cache, tid);
 	if (cache->tids[slot] == tid) {
 		*pid_ret = cache->pids[slot];
 		*tid_ret = cache->outer[slot];
-	} else if (cache->children) {
+	} else if (is_child) {
 		*pid_ret = tid;
 	}
 }

@@ -15,8 +15,8 @@ pid_t *children_of(pid_t pid);
 /*
  * Whose thread a record names, by a small cache. Records hold the id that the
  * thread has in the target's own pid namespace; this finds the one that we know it
- * by. Of a thread that is gone, the id is all there is: with `children` it is taken
- * for a process of its own.
+ * by. Of a child's thread that is gone, the id is all there is: it is taken for a
+ * process of its own.
  */
 enum { CHILDREN_CACHE = 1024 };
 struct children_cache {
@@ -28,7 +28,12 @@ struct children_cache {
 	pid_t outer[CHILDREN_CACHE]; /* ids as we know them */
 };
 void children_cache_init(struct children_cache *cache, pid_t root, bool children);
-/* `tid` is a record's; 0: unknown. */
-void children_thread(struct children_cache *cache, pid_t tid, pid_t *pid_ret, pid_t *tid_ret);
+/*
+ * Remembers the threads that there are, for records that are read once they are gone.
+ * Does so no more often than costs little.
+ */
+void children_learn(struct children_cache *cache);
+/* `word` is a record's: an id (0: unknown), and whether it is a child's. */
+void children_thread(struct children_cache *cache, uint32_t word, pid_t *pid_ret, pid_t *tid_ret);
 
 #endif

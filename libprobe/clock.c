@@ -65,6 +65,7 @@ void clock_init(struct clock *clock)
 {
 	clock_pair(CLOCK_REALTIME, &clock->first_stamp, &clock->first_ns);
 	clock_pair(CLOCK_MONOTONIC, &clock->first_steady_stamp, &clock->first_steady_ns);
+	clock->stamp_ns = 0;
 	clock->last_stamp = clock->first_stamp;
 	clock->last_ns = clock->first_ns;
 	clock->last_steady_stamp = clock->first_steady_stamp;
@@ -73,7 +74,12 @@ void clock_init(struct clock *clock)
 
 void clock_sync(struct clock *clock)
 {
+	double stamps, ns;
+
 	clock_pair(CLOCK_REALTIME, &clock->last_stamp, &clock->last_ns);
+	stamps = (double)(clock->last_stamp - clock->first_stamp);
+	ns = (double)(int64_t)(clock->last_ns - clock->first_ns);
+	clock->stamp_ns = stamps > 0 ? ns / stamps : 0;
 	clock_pair(CLOCK_MONOTONIC, &clock->last_steady_stamp, &clock->last_steady_ns);
 }
 
@@ -99,12 +105,9 @@ uint64_t clock_ticks_per_s(void)
 
 uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp)
 {
-	double stamps = (double)(clock->last_stamp - clock->first_stamp);
-	double ns = (double)(int64_t)(clock->last_ns - clock->first_ns);
-
-	if (stamps <= 0)
+	if (clock->stamp_ns == 0)
 		return clock->first_ns;
 	/* From the newer pair backwards: records are at most as old as one poll. */
 	return clock->last_ns +
-	       (int64_t)((double)(int64_t)(stamp - clock->last_stamp) * (ns / stamps));
+	       (int64_t)((double)(int64_t)(stamp - clock->last_stamp) * clock->stamp_ns);
 }

@@ -174,9 +174,11 @@ static struct probe_error *prepare_image(const struct attach *a, struct commit *
 		if (!as->is_new && site && !site->pun)
 			memcpy(site->patched, edit->bytes, site->length);
 	}
-	if (a->persistent && session) {
+	if (session && a->persistent)
 		session->flags |= REG_SESSION_PERSISTENT;
+	if (session && (a->persistent || a->caller)) {
 		session->owner = 0;
+		session->owner_start = a->caller;
 	}
 	c->image_size = registry_image_size(r);
 	/* Anywhere: images are data. */

@@ -203,7 +203,7 @@ static void urgent_begin(struct control *control)
 		syscall(SYS_sched_setattr, 0, &old, 0);
 }
 
-static void urgent_end(struct control *control)
+void control_calm(struct control *control)
 {
 	if (control->attributes)
 		syscall(SYS_sched_setattr, 0, control->attributes, 0);
@@ -309,7 +309,7 @@ static void release(struct control *control)
 			ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs);
 		ptrace(PTRACE_DETACH, thread->tid, NULL, NULL);
 	}
-	urgent_end(control);
+	control_calm(control);
 	free(control->threads);
 	control->threads = NULL;
 	control->count = 0;

@@ -64,6 +64,12 @@ struct control_call {
  */
 PROBE_MUST_CHECK struct probe_error *control_stop(pid_t pid, struct control *ret);
 
+/*
+ * This process goes first as long as threads stand still. Ends that, for a stop that
+ * lasts; resuming does, too.
+ */
+void control_calm(struct control *control);
+
 /* Stops only one thread, one in which control_run() is possible; `maps` are the target's. */
 PROBE_MUST_CHECK struct probe_error *control_borrow(
 	pid_t pid, const struct maps *maps, struct control *ret);

@@ -21,6 +21,7 @@
 
 #include "libprobe/attach.h"
 #include "libprobe/busy.h"
+#include "libprobe/target_internal.h"
 #include "libprobe/edits.h"
 #include "libprobe/frames.h"
 #include "libprobe/procfs.h"
@@ -323,6 +324,8 @@ static struct probe_error *undo_stopped(struct ending *e, struct change *change,
 		error = undo(e, change);
 	if (!error)
 		error = frames_read(&e->frames, &change->control);
+	if (!error)
+		busy_look_at_calls(&e->busy, change);
 	change_resume(change);
 	return error;
 }
@@ -483,11 +486,14 @@ struct probe_error *detach_unreferenced(struct change *change)
 		error = change_store(change);
 	if (!error && e.any) {
 		error = prepare(&e, change);
-		for (int i = 0; i < (e.any_live ? QUIET_TRIES : 1) && !error; i++) {
+		/* While it is held nobody gets out of a stub: probe_target_release() goes on. */
+		bool wait = e.any_live && !change->target->held;
+
+		for (int i = 0; i < (wait ? QUIET_TRIES : 1) && !error; i++) {
 			error = undo_stopped(&e, change, i == 0);
 			if (!error)
 				find_busy(&e, change);
-			if (!e.busy.any)
+			if (!e.busy.any || !wait)
 				break;
 			nanosleep(&(struct timespec){.tv_nsec = QUIET_WAIT_NS}, NULL);
 		}

@@ -267,7 +267,7 @@ static void fill_row(const struct probe_session *s, const struct merged *from, d
 		row->in_flight = in_flight[part->part.pair];
 	if (!row->has_value)
 		return;
-	row->sum = (double)from->sum * scale.unit;
+	row->sum = (long double)from->sum * scale.unit;
 	set_extremes(row, from, &scale);
 	if (g->last && from->last_time)
 		row->last = value_of(&scale, from->last);

@@ -73,16 +73,49 @@ static int add_capture(struct layout *l, const struct arch *arch, const struct a
 	return l->capture_count++;
 }
 
+/* So many bytes behind `arg` as `length` says. */
+static int add_sized(struct layout *l, const struct layout_site *site, const struct arch_arg *arg,
+	bool is_static, const struct arch_arg *length, size_t bytes)
+{
+	struct arch_capture *capture;
+	struct arch_arg resolved = *length;
+	bool length_is_static;
+	int index;
+
+	if (length->kind == ARCH_ARG_UNKNOWN || !may_be_string(length) ||
+		!resolve(&resolved, &length_is_static, site->module) ||
+		!site->arch->capturable(&resolved))
+		return -1;
+	/* All else is as for a string. */
+	index = add_capture(l, site->arch, arg, is_static, true, bytes);
+	if (index < 0)
+		return -1;
+	capture = &l->captures[index];
+	capture->is_string = false;
+	capture->has_length = true;
+	capture->length = resolved;
+	capture->length_is_static = length_is_static;
+	return index;
+}
+
 static bool may_point(const struct arch_arg *arg)
 {
 	return arg->size == 8 && !arg->is_float &&
 	       (arg->kind == ARCH_ARG_REGISTER || arg->kind == ARCH_ARG_MEMORY);
 }
 
-static void add_arg(struct layout *l, const struct layout_site *site, const struct arch_arg *spec,
-	bool is_string, const struct probe_session_options *options)
+static const struct arch_arg *spec_of(const struct layout_site *site, unsigned int arg)
+{
+	static const struct arch_arg absent = {.kind = ARCH_ARG_UNKNOWN};
+
+	return arg < site->count ? &site->specs[arg] : &absent;
+}
+
+static void add_arg(struct layout *l, const struct layout_site *site,
+	const struct probe_capture *wanted, const struct probe_session_options *options)
 {
 	struct layout_arg *arg = &l->args[l->arg_count++];
+	const struct arch_arg *spec = spec_of(site, wanted->arg);
 	struct arch_arg resolved = *spec;
 	size_t bytes = options->string_bytes ? options->string_bytes : STRING_BYTES_DEFAULT;
 	bool is_static;
@@ -94,7 +127,13 @@ static void add_arg(struct layout *l, const struct layout_site *site, const stru
 		.size = spec->size <= 8 ? spec->size : 0};
 	if (spec->kind == ARCH_ARG_UNKNOWN || !resolve(&resolved, &is_static, site->module))
 		return;
-	if (is_string) {
+	if (wanted->has_length) {
+		arg->is_bytes = !wanted->is_string;
+		arg->string = add_sized(
+			l, site, &resolved, is_static, spec_of(site, wanted->length), bytes);
+		return;
+	}
+	if (wanted->is_string) {
 		arg->string = add_capture(l, site->arch, &resolved, is_static, true, bytes);
 		return;
 	}
@@ -160,17 +199,13 @@ void layout_init(struct layout *layout, const struct layout_site *site,
 	const struct probe_capture *wanted, size_t wanted_count,
 	const struct probe_session_options *options)
 {
-	static const struct arch_arg absent = {.kind = ARCH_ARG_UNKNOWN};
-
 	*layout = (struct layout){0};
 	if (options->stack == PROBE_STACK_COPY)
 		add_stack(layout, site->arch, options->stack_bytes);
 	for (size_t i = 0; !wanted && i < site->count; i++)
-		add_arg(layout, site, &site->specs[i], false, options);
+		add_arg(layout, site, &(struct probe_capture){.arg = (unsigned char)i}, options);
 	for (size_t i = 0; i < wanted_count && layout->arg_count < ARCH_ARGS_MAX; i++)
-		add_arg(layout, site,
-			wanted[i].arg < site->count ? &site->specs[wanted[i].arg] : &absent,
-			wanted[i].is_string, options);
+		add_arg(layout, site, &wanted[i], options);
 	layout->recorded = layout->capture_count;
 	for (size_t i = 0; i < layout->recorded; i++)
 		layout->checked |= site->arch->capture_checked(&layout->captures[i]);
@@ -193,7 +228,7 @@ int layout_capture(struct layout *layout, const struct layout_site *site, unsign
 		const struct arch_capture *c = &layout->captures[i];
 
 		if (same_operand(&c->arg, &site->specs[arg]) && c->is_string == is_string &&
-			(!is_string || c->bytes_max >= bytes))
+			!c->has_length && (!is_string || c->bytes_max >= bytes))
 			return i;
 	}
 	resolved = site->specs[arg];
@@ -215,7 +250,17 @@ static bool has_bytes(const struct arch_capture *c)
 {
 	uint32_t size = c->arg.size;
 
-	return c->is_string || !(size == 1 || size == 2 || size == 4 || size == 8);
+	return c->is_string || c->has_length || !(size == 1 || size == 2 || size == 4 || size == 8);
+}
+
+size_t layout_bytes(const struct layout *layout)
+{
+	size_t bytes = sizeof(struct ring_record) + 8 * (layout->recorded + layout->checked);
+
+	for (size_t i = 0; i < layout->recorded; i++)
+		if (has_bytes(&layout->captures[i]))
+			bytes += (layout->captures[i].bytes_max + 15) & ~7u;
+	return bytes;
 }
 
 static uint64_t word_at(const uint8_t *at)
@@ -237,14 +282,27 @@ static bool is_text(const struct span *span)
 	return true;
 }
 
-static struct probe_value span_value(const struct span *span, enum probe_value_kind kind)
+static void span_value(const struct span *span, enum probe_value_kind kind, struct probe_value *ret)
 {
-	if (span->is_null)
-		return (struct probe_value){.kind = PROBE_VALUE_NULL};
-	return (struct probe_value){.kind = kind,
-		.truncated = span->truncated,
-		.bytes = (const char *)span->bytes,
-		.length = span->length};
+	ret->kind = span->is_null ? PROBE_VALUE_NULL : kind;
+	ret->truncated = span->truncated;
+	ret->bytes = (const char *)span->bytes;
+	ret->length = span->length;
+}
+
+/* What was asked for as a string, or as bytes. */
+static void string_value(const struct arch_capture *capture, const struct layout_arg *arg,
+	const struct span *span, struct probe_value *ret)
+{
+	const void *end = NULL;
+
+	span_value(span, arg->is_bytes ? PROBE_VALUE_BYTES : PROBE_VALUE_STRING, ret);
+	if (capture->has_length && !arg->is_bytes && !span->is_null)
+		end = memchr(span->bytes, '\0', span->length);
+	if (!end)
+		return;
+	ret->length = (size_t)((const uint8_t *)end - span->bytes);
+	ret->truncated = false;
 }
 
 /* Integers of less than 64 bits in a vector register come as they are. */
@@ -258,24 +316,21 @@ static uint64_t extend(const struct layout_arg *arg, uint64_t word)
 	return arg->is_signed && word >> (bits - 1) ? word | ~UINT64_C(0) << bits : word;
 }
 
-static struct probe_value number_value(const struct layout_arg *arg, uint64_t word)
+static void number_value(const struct layout_arg *arg, uint64_t word, struct probe_value *ret)
 {
-	struct probe_value value = {.kind = PROBE_VALUE_UNSIGNED, .u = extend(arg, word)};
+	float single;
 
-	if (arg->is_float) {
-		float single;
-
-		value.kind = PROBE_VALUE_FLOAT;
-		if (arg->size == 4) {
-			memcpy(&single, &word, sizeof(single));
-			value.f = single;
-		} else {
-			memcpy(&value.f, &word, sizeof(value.f));
-		}
-	} else if (arg->is_signed) {
-		value.kind = PROBE_VALUE_SIGNED;
+	ret->kind = arg->is_signed ? PROBE_VALUE_SIGNED : PROBE_VALUE_UNSIGNED;
+	ret->u = extend(arg, word);
+	if (!arg->is_float)
+		return;
+	ret->kind = PROBE_VALUE_FLOAT;
+	if (arg->size == 4) {
+		memcpy(&single, &word, sizeof(single));
+		ret->f = single;
+	} else {
+		memcpy(&ret->f, &word, sizeof(ret->f));
 	}
-	return value;
 }
 
 bool layout_read_stack(const struct layout *layout, const uint8_t *record, struct layout_stack *ret)
@@ -292,13 +347,56 @@ bool layout_read_stack(const struct layout *layout, const uint8_t *record, struc
 	return true;
 }
 
+/* A variable capture's word says how long it is. */
+static struct span span_of(const uint8_t *bytes, uint64_t word)
+{
+	return (struct span){.bytes = bytes,
+		.length = (uint32_t)word,
+		.truncated = word >> RING_STRING_TRUNCATED_BIT & 1,
+		.is_null = word >> RING_STRING_NULL_BIT & 1};
+}
+
+/* `words` are u64, of each capture; a bit of `valid` says whether it could be read. */
+static void read_values(const struct layout *layout, const uint8_t *words, uint64_t valid,
+	const struct span *spans, struct probe_value *values)
+{
+	for (size_t i = 0; i < layout->arg_count; i++) {
+		const struct layout_arg *arg = &layout->args[i];
+		const struct span *string = arg->string >= 0 ? &spans[arg->string] : NULL;
+
+		values[i] = (struct probe_value){.kind = PROBE_VALUE_NULL};
+		if (arg->value >= 0 && valid >> arg->value & 1) {
+			if (has_bytes(&layout->captures[arg->value]))
+				span_value(&spans[arg->value], PROBE_VALUE_BYTES, &values[i]);
+			else
+				number_value(arg, word_at(words + 8 * arg->value), &values[i]);
+		}
+		if (string && !arg->is_guess)
+			string_value(&layout->captures[arg->string], arg, string, &values[i]);
+		else if (string && !string->is_null && is_text(string))
+			span_value(string, PROBE_VALUE_TEXT, &values[i]);
+	}
+}
+
+void layout_read_frame(const struct layout *layout, const uint64_t *frame,
+	struct probe_value values[ARCH_ARGS_MAX])
+{
+	const uint64_t *pointers = frame + layout->recorded + 1;
+	struct span spans[ARCH_ARGS_MAX];
+
+	for (size_t i = 0; i < layout->recorded; i++)
+		if (has_bytes(&layout->captures[i]))
+			spans[i] = span_of((const uint8_t *)(uintptr_t)pointers[i], frame[i]);
+	read_values(layout, (const uint8_t *)frame, frame[layout->recorded], spans, values);
+}
+
 size_t layout_read(const struct layout *layout, const uint8_t *record, size_t size,
 	struct probe_value values[ARCH_ARGS_MAX])
 {
 	const uint8_t *words = record + sizeof(struct ring_record);
 	size_t at = sizeof(struct ring_record) + 8 * (layout->recorded + layout->checked);
 	uint64_t valid = ~UINT64_C(0);
-	struct span spans[ARCH_ARGS_MAX] = {0};
+	struct span spans[ARCH_ARGS_MAX]; /* of those that have bytes */
 
 	if (at > size)
 		return 0;
@@ -314,29 +412,9 @@ size_t layout_read(const struct layout *layout, const uint8_t *record, size_t si
 		/* The target can write what it likes here. */
 		if (length > (size_t)c->bytes_max + 8 || at + ((length + 7) & ~(size_t)7) > size)
 			return 0;
-		spans[i] = (struct span){.bytes = record + at,
-			.length = length,
-			.truncated = word >> RING_STRING_TRUNCATED_BIT & 1,
-			.is_null = word >> RING_STRING_NULL_BIT & 1};
+		spans[i] = span_of(record + at, word);
 		at += (length + 7) & ~(size_t)7;
 	}
-	for (size_t i = 0; i < layout->arg_count; i++) {
-		const struct layout_arg *arg = &layout->args[i];
-		const struct span *string = arg->string >= 0 ? &spans[arg->string] : NULL;
-
-		values[i] = (struct probe_value){.kind = PROBE_VALUE_NULL};
-		if (arg->value >= 0 && valid >> arg->value & 1)
-			values[i] = has_bytes(&layout->captures[arg->value])
-					    ? span_value(&spans[arg->value], PROBE_VALUE_BYTES)
-					    : number_value(arg, word_at(words + 8 * arg->value));
-		if (string && !arg->is_guess) {
-			values[i] = span_value(string, PROBE_VALUE_STRING);
-		} else if (string && !string->is_null && is_text(string)) {
-			uint64_t pointer = values[i].u;
-
-			values[i] = span_value(string, PROBE_VALUE_TEXT);
-			values[i].u = pointer;
-		}
-	}
+	read_values(layout, words, valid, spans, values);
 	return at;
 }

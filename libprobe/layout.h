@@ -14,6 +14,7 @@ struct layout_arg {
 	int8_t value, string;
 	bool is_signed, is_float;
 	bool is_guess; /* the string is only shown where it is text */
+	bool is_bytes; /* the string is bytes of a stated length, NUL or not */
 	uint8_t size;
 };
 
@@ -73,12 +74,22 @@ int layout_capture_stack(struct layout *layout, const struct arch *arch,
 /* A capture of 8 bytes of the stack, so far from the stack pointer. Likewise. */
 int layout_capture_word(struct layout *layout, const struct arch *arch, int32_t offset);
 
+/* The length of the longest record that there may be. */
+size_t layout_bytes(const struct layout *layout);
+
 /*
  * Reads a record's arguments; `size` bytes are there, from the fixed header on.
  * Returns the length of the whole record, or 0 where it makes no sense. Bytes
  * of strings point into the record.
  */
 size_t layout_read(const struct layout *layout, const uint8_t *record, size_t size,
+	struct probe_value values[ARCH_ARGS_MAX]);
+
+/*
+ * Reads the arguments in what a stub hands over to a function (arch_stub.call). Bytes
+ * are where the program has them.
+ */
+void layout_read_frame(const struct layout *layout, const uint64_t *frame,
 	struct probe_value values[ARCH_ARGS_MAX]);
 
 /* The stack in a record that layout_read() found whole; false where there is none. */

@@ -82,6 +82,35 @@ const struct probe_site *probe_list_sites(const struct probe_list *list, size_t 
 	return list->sites;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+struct probe_error *probe_list_names(const struct probe_list *list, char ***ret, size_t *count_ret)
+{
+	size_t bytes = (list->site_count + 1) * sizeof(**ret), count = 0;
+	char **names, *text;
+
+	for (size_t i = 0; i < list->site_count; i++)
+		bytes += strlen(list->sites[i].provider) + strlen(list->sites[i].name) + 2;
+	names = malloc(bytes);
+	if (!names)
+		return probe_error_no_memory();
+	text = (char *)(names + list->site_count + 1);
+	for (size_t i = 0; i < list->site_count; i++) {
+		names[i] = text;
+		text += sprintf(text, "%s:%s", list->sites[i].provider, list->sites[i].name) + 1;
+	}
+	qsort(names, list->site_count, sizeof(*names), compare_names);
+	for (size_t i = 0; i < list->site_count; i++)
+		if (!count || strcmp(names[count - 1], names[i]) != 0)
+			names[count++] = names[i];
+	*ret = names;
+	*count_ret = count;
+	return NULL;
+}
+
 const struct probe_defect *probe_list_defects(const struct probe_list *list, size_t *count_ret)
 {
 	*count_ret = list->defect_count;

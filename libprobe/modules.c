@@ -12,8 +12,11 @@
  *   /proc/PID/root/PATH            the process's own view of the path
  *   PATH                           where the process was only chroot(2)ed: the
  *                                  kernel prints paths as the reader sees them
+ *   /proc/PID/fd/N                 memory files (memfd_create(2)), which have no
+ *                                  path: probes made at run time (user events,
+ *                                  libstapsdt) keep theirs open for that
  *
- * and the last two count only if device and inode are the mapping's, and no
+ * and the last three count only if device and inode are the mapping's, and no
  * symbolic link is followed (libprobe/beneath.h). btrfs and
  * overlayfs print another device in maps than stat(2) gives; there the inode
  * and the first bytes in memory must agree.
@@ -33,6 +36,7 @@
 
 #include "libprobe/beneath.h"
 #include "libprobe/maps.h"
+#include "libprobe/memfds.h"
 #include "libprobe/modules.h"
 #include "libprobe/registry.h"
 
@@ -53,6 +57,7 @@ struct lookup {
 	bool no_map_files; /* not allowed to use them */
 	int exe;	   /* /proc/PID/exe, or -1 */
 	struct stat exe_st;
+	struct memfds memfds;
 	struct modules modules; /* also the rejected ones: neither object nor reason */
 	size_t room;
 };
@@ -105,6 +110,11 @@ static bool same_header(const struct lookup *lookup, const struct mapping *mappi
 		return true;
 	have = pread(fd, in_file, sizeof(in_file), 0);
 	return have >= 0 && have <= got && memcmp(in_file, in_memory, (size_t)have) == 0;
+}
+
+static bool is_memfd(const struct mapping *mapping)
+{
+	return strncmp(mapping->path, "/memfd:", 7) == 0;
 }
 
 static bool is_mapped_inode(const struct stat *st, const void *mapping)
@@ -183,6 +193,8 @@ static int open_mapping(struct lookup *lookup, const struct mapping *mapping, ch
 		if (fd >= 0)
 			return fd;
 	}
+	if (is_memfd(mapping))
+		return memfds_open(&lookup->memfds, lookup->pid, mapping);
 	snprintf(root, sizeof(root), "/proc/%d/root", (int)lookup->pid);
 	fd = open_verified(lookup, mapping, root, &err);
 	if (fd < 0) {
@@ -361,18 +373,12 @@ static bool has_elf_magic(int fd)
 static struct probe_error *module_open(
 	struct lookup *lookup, const struct mapping *mapping, struct module *module)
 {
-	bool is_memfd = strncmp(mapping->path, "/memfd:", 7) == 0;
 	struct probe_error *error;
 
 	module->fd = open_mapping(lookup, mapping, &module->reason);
-	if (module->fd < 0) {
-		/* As a rule a memfd holds code made at run time, so this is no loss to report. */
-		if (is_memfd) {
-			free(module->reason);
-			module->reason = NULL;
-		}
-		return module->reason || is_memfd ? NULL : probe_error_no_memory();
-	}
+	/* As a rule a memfd holds code made at run time, so one that is closed is no loss. */
+	if (module->fd < 0)
+		return module->reason || is_memfd(mapping) ? NULL : probe_error_no_memory();
 	if (!has_elf_magic(module->fd))
 		return NULL;
 	error = object_open_fd(module->fd, module->path, &module->object);
@@ -472,6 +478,7 @@ struct probe_error *modules_read(pid_t pid, struct modules *ret)
 	}
 	if (lookup.exe >= 0)
 		close(lookup.exe);
+	memfds_deinit(&lookup.memfds);
 	maps_deinit(&lookup.maps);
 	if (error) {
 		modules_deinit(&lookup.modules);

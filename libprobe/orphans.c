@@ -6,7 +6,7 @@
  * target's own is ever taken for one:
  *
  *   code         private and executable, in no arena of the registry
- *   data         shared; its header is empty or leads to this process's home, and
+ *   data         not executable; its header is empty or leads to this process's home, and
  *                no session of the registry has it
  *   descriptor   of either: the target itself never keeps one
  *   home         with a registry that has no session left
@@ -57,7 +57,7 @@ static bool is_orphan(pid_t pid, const struct mapping *m, const struct registry 
 
 	if (registry_is_code(m))
 		return !has_code(r, m->start);
-	return m->is_shared && m->offset == 0 && strcmp(m->path, "/memfd:" DATA_NAME) == 0 &&
+	return !m->executable && m->offset == 0 && strcmp(m->path, "/memfd:" DATA_NAME) == 0 &&
 	       !has_data(r, m->start) &&
 	       memory_read(pid, m->start, &header, sizeof(header)) == sizeof(header) &&
 	       leads_here(&header, r);

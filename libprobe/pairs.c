@@ -56,8 +56,8 @@ static size_t provider_end(const struct selection *s, size_t from)
 	return from;
 }
 
-/* A name with every `-` made `__`, as DTrace has it. */
-static char *plain_name(const char *name)
+/* As DTrace has it. */
+char *pair_plain_name(const char *name)
 {
 	char *copy = malloc(2 * strlen(name) + 1), *to = copy;
 
@@ -83,7 +83,7 @@ static char **plain_names(const struct selection *s)
 	char **names = calloc(s->probe_count + 1, sizeof(*names));
 
 	for (size_t i = 0; names && i < s->probe_count; i++) {
-		names[i] = plain_name(s->probes[i].name);
+		names[i] = pair_plain_name(s->probes[i].name);
 		if (names[i])
 			continue;
 		free_names(names, i);
@@ -159,6 +159,38 @@ static struct probe_error *pair_names(
 			"X__entry and X__return ...): %s:%s has no partner",
 			s->probes[0].provider, s->probes[0].name);
 	return NULL;
+}
+
+/* ---- Names by themselves ----------------------------------------------------------------- */
+
+/* The way to divide at a stem of this length; a new one if there is room, else NULL. */
+static struct pair_word *word_at(struct pair_word *words, size_t *count, size_t stem)
+{
+	for (size_t i = 0; i < *count; i++) {
+		if (words[i].stem == stem)
+			return &words[i];
+	}
+	if (*count == PAIR_WORDS_MAX)
+		return NULL;
+	words[*count] = (struct pair_word){.stem = stem};
+	return &words[(*count)++];
+}
+
+size_t pair_words(const char *name, struct pair_word ret[PAIR_WORDS_MAX])
+{
+	struct pair_word *word;
+	size_t count = 0, stem;
+
+	for (size_t r = 0; r < sizeof(rules) / sizeof(*rules); r++) {
+		if (ends_in(name, rules[r].begin, &stem) && (word = word_at(ret, &count, stem)))
+			word->begins |= 1U << r;
+		for (size_t k = 0; k < WORDS_MAX && rules[r].ends[k]; k++) {
+			if (ends_in(name, rules[r].ends[k], &stem) &&
+				(word = word_at(ret, &count, stem)))
+				word->ends |= 1U << r;
+		}
+	}
+	return count;
 }
 
 /* ---- By patterns ------------------------------------------------------------------------ */

@@ -26,4 +26,23 @@ PROBE_MUST_CHECK struct probe_error *pairs_assign(const struct selection *select
 	const struct probe_pattern *const *patterns, enum probe_pairing pairing,
 	struct pair_part *parts, uint32_t *pairs);
 
+/* ---- Names by themselves, where not all of them are known ------------------------- */
+
+/*
+ * A name divided before a last word that begins or ends something. A begin and an end
+ * of one provider and one stem (the `stem` first bytes) are a pair if they have a rule
+ * (a bit) in common.
+ */
+struct pair_word {
+	size_t stem;
+	uint32_t begins, ends;
+};
+enum { PAIR_WORDS_MAX = 4 };
+
+/* A name with every `-` made `__`, to be freed; NULL without memory. */
+char *pair_plain_name(const char *name);
+
+/* The ways to divide a plain name; how many there are, none where it has no such word. */
+size_t pair_words(const char *plain_name, struct pair_word ret[PAIR_WORDS_MAX]);
+
 #endif

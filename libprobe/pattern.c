@@ -33,6 +33,9 @@ enum { CAPTURES_MAX = 32, CAPTURE_ARGS = 32 };
 
 struct probe_pattern {
 	char *text;
+	/* Not NULL: whoever asks it knows; there is nothing else but the text. */
+	bool (*predicate)(const char *path, const char *provider, const char *name, void *data);
+	void *data;
 	bool is_regex;
 	regex_t regex;	 /* if is_regex, else the globs: */
 	char *path;	 /* NULL: any module */
@@ -133,19 +136,29 @@ static struct probe_error *parse_capture(const struct parser *parser, const char
 {
 	struct probe_pattern *pattern = parser->pattern;
 	struct probe_capture capture = {0};
+	bool has_parenthesis;
 
 	if (pattern->capture_count == CAPTURES_MAX)
 		return mistake(parser, *at, "there are more than 32 arguments");
-	if (take_word(at, "str")) {
-		capture.is_string = true;
-		if (!take_word(at, "("))
-			return mistake(parser, *at, "expected '(' behind str");
-	}
+	capture.is_string = take_word(at, "str");
+	capture.has_length = !capture.is_string && take_word(at, "bytes");
+	has_parenthesis = capture.is_string || capture.has_length;
+	if (has_parenthesis && !take_word(at, "("))
+		return mistake(parser, *at,
+			capture.is_string ? "expected '(' behind str"
+					  : "expected '(' behind bytes");
 	if (!take_arg(at, &capture.arg))
 		return mistake(parser, *at,
-			capture.is_string ? "expected arg0 to arg31"
-					  : "expected arg0 to arg31, or str(argN)");
-	if (capture.is_string && !take_word(at, ")"))
+			has_parenthesis ? "expected arg0 to arg31"
+					: "expected arg0 to arg31, str(argN) or bytes(argN,argM)");
+	if (has_parenthesis && take_word(at, ",")) {
+		capture.has_length = true;
+		if (!take_arg(at, &capture.length))
+			return mistake(parser, *at, "expected arg0 to arg31, the length");
+	} else if (capture.has_length) {
+		return mistake(parser, *at, "expected ',' and the argument that is the length");
+	}
+	if (has_parenthesis && !take_word(at, ")"))
 		return mistake(parser, *at, "expected ')'");
 	pattern->captures[pattern->capture_count++] = capture;
 	return NULL;
@@ -366,25 +379,48 @@ static struct probe_error *parse(const struct parser *parser)
 	return error;
 }
 
-struct probe_error *probe_pattern_parse(const char *text, struct probe_pattern **ret)
+/* One with a copy of the text, and nothing else; NULL without memory. */
+static struct probe_pattern *create(const char *text)
 {
 	struct probe_pattern *pattern = calloc(1, sizeof(*pattern));
+
+	if (!pattern)
+		return NULL;
+	pattern->text = strdup(text);
+	if (pattern->text)
+		return pattern;
+	free(pattern);
+	return NULL;
+}
+
+struct probe_error *probe_pattern_parse(const char *text, struct probe_pattern **ret)
+{
+	struct probe_pattern *pattern = create(text);
 	struct probe_error *error;
 
 	*ret = NULL;
 	if (!pattern)
 		return probe_error_no_memory();
-	pattern->text = strdup(text);
-	if (!pattern->text) {
-		free(pattern);
-		return probe_error_no_memory();
-	}
 	error = parse(&(struct parser){pattern->text, pattern});
 	if (error) {
 		probe_pattern_free(pattern);
 		return error;
 	}
 	*ret = pattern;
+	return NULL;
+}
+
+struct probe_error *probe_pattern_predicate(const char *text,
+	bool (*predicate)(const char *path, const char *provider, const char *name, void *data),
+	void *data, struct probe_pattern **ret)
+{
+	struct probe_pattern *pattern = create(text);
+
+	*ret = pattern;
+	if (!pattern)
+		return probe_error_no_memory();
+	pattern->predicate = predicate;
+	pattern->data = data;
 	return NULL;
 }
 
@@ -525,6 +561,8 @@ static bool matches_regex(const regex_t *regex, const char *provider, const char
 bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path,
 	const char *provider, const char *name)
 {
+	if (pattern->predicate)
+		return pattern->predicate(path, provider, name, pattern->data);
 	if (pattern->is_regex)
 		return matches_regex(&pattern->regex, provider, name);
 	if (fnmatch(pattern->provider, provider, 0) != 0 &&

@@ -38,6 +38,8 @@ static struct probe_error *check_leaving(const struct probe_session *s, const ch
 	if (s->options.follow_libraries || s->options.follow_programs)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"libraries and programs can only be followed as long as somebody is there");
+	if (s->options.switched)
+		return probe_error_new(PROBE_ERROR_USAGE, "nobody would be there to switch it");
 	if (s->options.kind == PROBE_SESSION_RECORD && !s->options.overwrite)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"nobody would read the records: only a ring that is overwritten can stay");

@@ -110,18 +110,28 @@ static void drop_overwritten(struct reader *r, size_t first, const uint64_t *pla
 		to->count--;
 }
 
-/* Reads one ring from its head backwards; false without memory. */
-static bool read_ring(struct reader *r)
+/* What is between `since` and the oldest record that is left, at `oldest`, was written over. */
+static void note_gap(struct recording *to, size_t first, uint64_t since, uint64_t oldest)
+{
+	if (oldest <= since)
+		return;
+	to->overwritten = true;
+	if (to->count > first && to->records[to->count - 1].time > to->whole_from)
+		to->whole_from = to->records[to->count - 1].time;
+}
+
+/* Reads one ring from its head backwards, to *since; false without memory. */
+static bool read_ring(struct reader *r, uint64_t *since)
 {
 	uint64_t ring_bytes = r->view->layout.ring_bytes, head, place, end;
-	size_t first = r->recording->count, room = 0;
+	size_t first = r->recording->count, room = 0, kept;
 	uint64_t *places = NULL;
 	bool ok = true, memory = true;
 
 	if (!read_word(r, r->start, &head) || head % WORD)
 		return true;
 	atomic_thread_fence(memory_order_acquire); /* pairs with the store of head */
-	for (end = head; ok && memory; end = place) {
+	for (end = head; ok && memory && end > *since; end = place) {
 		size_t count = r->recording->count - first;
 
 		if (!read_word(r, place_offset(r, end), &place) || place >= end ||
@@ -140,6 +150,9 @@ static bool read_ring(struct reader *r)
 	}
 	if (memory && places)
 		drop_overwritten(r, first, places);
+	kept = r->recording->count - first;
+	note_gap(r->recording, first, *since, kept ? places[kept - 1] : head);
+	*since = head;
 	free(places);
 	return memory;
 }
@@ -156,18 +169,24 @@ static int compare_records(const void *a, const void *b)
 	return x->offset > y->offset ? -1 : x->offset < y->offset;
 }
 
-struct probe_error *recording_read(struct view *view, size_t record_max, struct recording *ret)
+struct probe_error *recording_read(
+	struct view *view, size_t record_max, uint64_t *since, struct recording *ret)
 {
 	const struct reg_session *l = &view->layout;
 	struct reader reader = {.view = view, .recording = ret, .record_max = record_max};
 	bool memory = true;
 
 	*ret = (struct recording){0};
+	view_begin_round(view);
 	for (uint32_t i = 0; i < 2 * l->cpus && l->ring_bytes && memory; i++) {
+		uint64_t from = since ? since[i] : 0;
+
 		reader.ring = i;
 		reader.start = l->rings - l->data + ((uint64_t)i << l->rings_shift);
 		if (!view_is_empty(view, reader.start, sizeof(struct ring_header)))
-			memory = read_ring(&reader);
+			memory = read_ring(&reader, &from);
+		if (since && memory)
+			since[i] = from;
 	}
 	if (!memory) {
 		recording_deinit(ret);

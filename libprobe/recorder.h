@@ -17,15 +17,26 @@ struct recording {
 	struct recorded *records; /* the oldest first */
 	size_t count;
 	uint8_t *bytes;
+	/*
+	 * Records that had not been read were written over; before this time (of the
+	 * processor's counter) others may be missing.
+	 */
+	bool overwritten;
+	uint64_t whole_from;
 };
 
 /*
  * Copies the records that are in the rings now, while the target may be writing.
  * `record_max` is the length of the longest that it writes. What they hold is
- * for the caller to check. Errors: PROBE_ERROR_MEMORY.
+ * for the caller to check.
+ *
+ * `since` may be NULL; else it has a word for each ring, 0 at first, that says up to
+ * where the ring has been read: each record is then copied once.
+ *
+ * Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *recording_read(
-	struct view *view, size_t record_max, struct recording *ret);
+	struct view *view, size_t record_max, uint64_t *since, struct recording *ret);
 void recording_deinit(struct recording *recording);
 
 #endif

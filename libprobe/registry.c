@@ -185,7 +185,7 @@ static struct probe_error *follow_data(pid_t pid, const struct maps *maps, const
 	struct data_header header;
 	const struct mapping *home;
 
-	if (!m->is_shared || strcmp(m->path, "/memfd:" DATA_NAME) != 0)
+	if (m->executable || strcmp(m->path, "/memfd:" DATA_NAME) != 0)
 		return NULL;
 	error = memory_read_all(pid, m->start, &header, sizeof(header));
 	if (error && error->code == PROBE_ERROR_PERMISSION)
@@ -594,7 +594,8 @@ static struct code_extent *extents_in_use(
 	if (registry->home)
 		extents[count++] = (struct code_extent){registry->home, REGISTRY_PAGE};
 	if (registry->guard)
-		extents[count++] = (struct code_extent){registry->guard, REGISTRY_PAGE};
+		extents[count++] = (struct code_extent){
+			registry->guard & ~(uint64_t)(REGISTRY_PAGE - 1), REGISTRY_PAGE};
 	if (registry->image)
 		extents[count++] = (struct code_extent){registry->image, registry->image_size};
 	for (size_t i = 0; i < registry->site_count; i++)

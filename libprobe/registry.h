@@ -34,7 +34,13 @@ enum reg_session_flags {
 	REG_SESSION_RETIRED = 2,    /* switched off; a thread may still be in its stubs */
 	REG_SESSION_RECORDS = 4,    /* its stubs write records */
 	REG_SESSION_OVERWRITES = 8, /* ... over the oldest ones */
-	REG_SESSION_BUCKETS = 16    /* its cells have buckets */
+	REG_SESSION_BUCKETS = 16,   /* its cells have buckets */
+	/*
+	 * Its stubs call functions of the process itself, to which it belongs: it has no
+	 * owner, and lasts until the process ends it. A forked child has both as well, and
+	 * so its data is private.
+	 */
+	REG_SESSION_CALLS = 32
 };
 
 /* Counters, cells and rings of one enabling, in a mapping of its own: see data.h. */
@@ -43,8 +49,9 @@ struct reg_session {
 	uint32_t flags;
 	int32_t owner; /* pid of the controller, as it sees itself; 0 if persistent */
 	uint32_t cpus;
-	uint64_t owner_start; /* its start time, in clock ticks since boot */
-	uint64_t stamp;	      /* tells it from every other session, also those of other programs */
+	/* Its start time, in clock ticks since boot; without one, who in the process is called. */
+	uint64_t owner_start;
+	uint64_t stamp; /* tells it from every other session, also those of other programs */
 	uint64_t data, data_size;
 	uint64_t slots; /* addresses in the target, within data */
 	uint64_t rings;
@@ -132,7 +139,7 @@ struct registry {
 	uint64_t home;	/* address of the home page; 0: the target has none */
 	uint64_t image; /* address of the current image, and its size */
 	uint64_t image_size;
-	uint64_t guard; /* address of the word that a forked child finds zero */
+	uint64_t guard; /* address of a word, in a page that a forked child finds zero */
 	uint64_t generation;
 	uint32_t next_session;
 #define X(type, name)                                                                              \
@@ -156,7 +163,8 @@ enum {
 	DATA_GATE_OFFSET = 64,	     /* struct probe_gate: where libraries are opened */
 	DATA_RATE_OFFSET = 128,	     /* u64: see arch_stub.rate_word */
 	DATA_EXEC_GATE_OFFSET = 192, /* struct probe_gate: at execve() */
-	DATA_CLOCK_OFFSET = 256	     /* struct data_clock */
+	DATA_CLOCK_OFFSET = 256,     /* struct data_clock */
+	DATA_SWITCH_OFFSET = 320     /* u32: see arch_stub.on */
 };
 /* Of a persistent session: all clocks at one instant near its start. Zero: not known. */
 struct data_clock {

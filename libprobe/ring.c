@@ -160,6 +160,14 @@ void rings_consume(struct ring *ring, size_t length)
 		tell_tail(ring);
 }
 
+void rings_clear(struct rings *rings)
+{
+	rings_begin(rings);
+	for (size_t i = 0; i < rings->count; i++)
+		rings->rings[i].tail = rings->rings[i].head;
+	rings_end(rings);
+}
+
 void rings_discard(struct rings *rings)
 {
 	for (size_t i = 0; i < rings->count; i++)

@@ -67,6 +67,9 @@ void rings_consume(struct ring *ring, size_t length);
  */
 void rings_discard(struct rings *rings);
 
+/* Throws away what is there; by itself, not in a round. */
+void rings_clear(struct rings *rings);
+
 /* Ends a round: tells the target what is free. */
 void rings_end(struct rings *rings);
 

@@ -59,6 +59,7 @@ struct probe_error *session_take_probes(
 		if (!probes[s->probe_count].provider || !probes[s->probe_count].name ||
 			!probes[s->probe_count].path || !counted)
 			return probe_error_no_memory();
+		s->parts[s->probe_count].key = p->key;
 		consumed[s->probe_count] = 0;
 		slots[s->probe_count++] = counted->slot;
 	}
@@ -98,10 +99,21 @@ struct probe_error *session_init(struct probe_session *s, const struct probe_req
 	s->matched = calloc(request->pattern_count + 1, sizeof(*s->matched));
 	if (!s->patterns || !s->matched)
 		return probe_error_no_memory();
-	memcpy(s->patterns, request->patterns, request->pattern_count * sizeof(*s->patterns));
+	if (request->pattern_count)
+		memcpy(s->patterns, request->patterns,
+			request->pattern_count * sizeof(*s->patterns));
 	s->request = *request;
 	s->request.patterns = s->patterns;
 	return NULL;
+}
+
+/* Those that were switched off are not in the registry. */
+static bool is_off(const struct probe_session *s, uint64_t key)
+{
+	for (size_t i = 0; i < s->probe_count; i++)
+		if (s->parts[i].off && s->parts[i].key == key)
+			return true;
+	return false;
 }
 
 /* Forgets the probes that the session has already. */
@@ -113,7 +125,8 @@ static struct probe_error *keep_new(
 	if (!keep)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < selection->probe_count; i++)
-		keep[i] = !registry_probe(&c->registry, selection->probes[i].key, s->id);
+		keep[i] = !registry_probe(&c->registry, selection->probes[i].key, s->id) &&
+			  !is_off(s, selection->probes[i].key);
 	selection_keep(selection, keep);
 	free(keep);
 	return NULL;

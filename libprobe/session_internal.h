@@ -9,6 +9,7 @@
 #include "libprobe/gate.h"
 #include "libprobe/launch.h"
 #include "libprobe/layout.h"
+#include "libprobe/recorder.h"
 #include "libprobe/ring.h"
 #include "libprobe/unwinder.h"
 #include "libprobe/view.h"
@@ -27,6 +28,8 @@ struct session_site {
 struct session_part {
 	struct pair_part part;
 	struct bound_types types;
+	uint64_t key; /* see select_key() */
+	bool off;     /* by probe_session_select() */
 };
 
 struct probe_session {
@@ -103,9 +106,9 @@ int32_t session_stack_return_offset(const struct probe_session *session, uint64_
 const struct probe_stack *session_stack_read(struct probe_session *session,
 	const struct session_site *site, const struct ring_record *record);
 
-/* See struct attach. `data` is the session, whose sites the selection's come behind. */
-void session_describe(const void *data, const struct reg_session *reg, uint32_t slot, size_t site,
-	struct arch_stub *stub);
+/* See struct attach. `data` is the session. */
+void session_describe(const void *data, const struct reg_session *reg, uint32_t slot,
+	uint32_t number, struct arch_stub *stub);
 
 /* ---- Its parts (session.c) -------------------------------------------------------------- */
 
@@ -124,6 +127,19 @@ void session_count_lost(struct probe_session *session);
 
 /* Is there something to be read? PROBE_ERROR_NOT_FOUND: not any more. */
 PROBE_MUST_CHECK struct probe_error *session_check_there(const struct probe_session *session);
+
+/*
+ * Copies what is in the rings of a session that overwrites them; see recording_read().
+ * *ret is to be given back with recording_deinit(). Errors: as probe_session_snapshot().
+ */
+PROBE_MUST_CHECK struct probe_error *session_take_recording(
+	struct probe_session *session, uint64_t *since, struct recording *ret);
+/*
+ * Hands over what was copied, from the record of index `from` on, until `visit` returns
+ * false. Returns the index to go on with.
+ */
+size_t session_visit_recording(struct probe_session *session, const struct recording *recording,
+	size_t from, bool (*visit)(const struct probe_hit *hit, void *data), void *data);
 
 /* Sets all counts of all probes. */
 void session_update_counts(struct probe_session *session);

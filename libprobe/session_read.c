@@ -77,21 +77,25 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 	size_t ring, struct probe_value values[ARCH_ARGS_MAX], struct probe_hit *ret)
 {
 	const struct session_site *site = find_site(s, record->site);
+	uint64_t stamp = record->time;
 	size_t length;
 
 	if (!site)
 		return 0;
+	/* The clock has been read since: what is later was not written by a stub. */
+	if (stamp > s->clock.last_stamp)
+		stamp = s->clock.last_stamp;
 	length = layout_read(&site->layout, (const uint8_t *)record, size, values);
 	if (length == 0)
 		return 0;
-	*ret = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock, record->time),
+	*ret = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock, stamp),
 		.cpu = (int)(ring % s->rings.layout.cpus),
 		.probe = site->probe,
 		.pc = site->pc,
 		.args = values,
 		.arg_count = site->layout.arg_count,
 		.stack = session_stack_read(s, site, record)};
-	children_thread(&s->processes, (pid_t)record->tid, &ret->pid, &ret->tid);
+	children_thread(&s->processes, record->tid, &ret->pid, &ret->tid);
 	return length;
 }
 
@@ -120,34 +124,50 @@ struct probe_error *session_check_there(const struct probe_session *s)
 		"process %d has ended, and what it has gathered with it", s->target->pid);
 }
 
+struct probe_error *session_take_recording(
+	struct probe_session *s, uint64_t *since, struct recording *ret)
+{
+	struct probe_error *error;
+
+	if (!s->options.overwrite)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"only a session that overwrites its rings can be copied");
+	error = session_check_there(s);
+	if (!error)
+		error = recording_read(&s->view, s->record_max, since, ret);
+	if (!error)
+		clock_sync(&s->clock);
+	return error;
+}
+
+size_t session_visit_recording(struct probe_session *s, const struct recording *recording,
+	size_t from, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
+{
+	struct probe_value values[ARCH_ARGS_MAX];
+	struct probe_hit hit;
+	bool go_on = true;
+
+	for (; from < recording->count && go_on; from++) {
+		const struct recorded *r = &recording->records[from];
+		const struct ring_record *record =
+			(const struct ring_record *)(recording->bytes + r->offset);
+
+		/* Its length is known by two ways. */
+		if (read_hit(s, record, r->size, r->ring, values, &hit) == r->size)
+			go_on = visit(&hit, data);
+	}
+	return from;
+}
+
 struct probe_error *probe_session_snapshot(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data)
 {
-	struct probe_value values[ARCH_ARGS_MAX];
-	struct recording recording;
-	struct probe_error *error;
-	struct probe_hit hit;
+	struct recording recording = {0};
+	struct probe_error *error = session_take_recording(session, NULL, &recording);
 
-	if (!session->options.overwrite)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"only a session that overwrites its rings can be copied");
-	error = session_check_there(session);
 	if (error)
 		return error;
-	error = recording_read(&session->view, session->record_max, &recording);
-	if (error)
-		return error;
-	clock_sync(&session->clock);
-	for (size_t i = 0; i < recording.count; i++) {
-		const struct recorded *r = &recording.records[i];
-		const struct ring_record *record =
-			(const struct ring_record *)(recording.bytes + r->offset);
-
-		/* Its length is known by two ways. */
-		if (read_hit(session, record, r->size, r->ring, values, &hit) == r->size &&
-			!visit(&hit, data))
-			break;
-	}
+	session_visit_recording(session, &recording, 0, visit, data);
 	recording_deinit(&recording);
 	return NULL;
 }
@@ -162,6 +182,8 @@ bool session_read_rings(
 	size_t size;
 
 	/* What may be written over at any time is read all at once. */
+	if (!visit || s->options.overwrite)
+		children_learn(&s->processes);
 	if (s->options.overwrite)
 		return false;
 	rings_begin(&s->rings);

@@ -69,15 +69,6 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 
 /* ---- Sites ------------------------------------------------------------------------------ */
 
-static size_t record_bytes(const struct layout *l)
-{
-	size_t bytes = sizeof(struct ring_record) + 8 * (l->recorded + l->checked);
-
-	for (size_t i = 0; i < l->recorded; i++)
-		bytes += (l->captures[i].bytes_max + 15) & ~7u;
-	return bytes;
-}
-
 static struct probe_error *prepare_site(struct probe_session *s, const struct arch *arch,
 	const struct selection *selection, size_t index)
 {
@@ -98,8 +89,8 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	if (s->options.kind == PROBE_SESSION_RECORD) {
 		wanted = probe_pattern_captures(s->patterns[probe->pattern], &wanted_count);
 		layout_init(&site->layout, &args, wanted, wanted_count, &s->options);
-		if (record_bytes(&site->layout) > s->record_max)
-			s->record_max = record_bytes(&site->layout);
+		if (layout_bytes(&site->layout) > s->record_max)
+			s->record_max = layout_bytes(&site->layout);
 	}
 	if (s->record_max > RING_RECORD_MAX)
 		return probe_error_new(PROBE_ERROR_USAGE,
@@ -250,6 +241,17 @@ static const struct arch_expr *if_any(const struct arch_expr *expr)
 	return expr->count ? expr : NULL;
 }
 
+static void describe_switches(
+	const struct probe_session *s, const struct reg_session *reg, struct arch_stub *stub)
+{
+	if (!s->options.switched)
+		return;
+	stub->on = reg->data + DATA_SWITCH_OFFSET;
+	stub->off = reg->slots + ((uint64_t)reg->cpus << reg->slots_shift) + stub->slot_offset +
+		    offsetof(struct probe_slot, off);
+	stub->on_until_full = s->options.until_full;
+}
+
 static unsigned int parts_of(const struct probe_gather *g)
 {
 	return (g->sum ? ARCH_GATHER_SUM : 0) | (g->extremes ? ARCH_GATHER_EXTREMES : 0) |
@@ -292,11 +294,11 @@ static void describe_gather(const struct probe_session *s, const struct reg_sess
 	g->entry_cell = reg->entry_cell;
 }
 
-void session_describe(const void *data, const struct reg_session *reg, uint32_t slot, size_t site,
-	struct arch_stub *stub)
+void session_describe(const void *data, const struct reg_session *reg, uint32_t slot,
+	uint32_t number, struct arch_stub *stub)
 {
 	const struct probe_session *s = data;
-	const struct session_site *described = &s->sites[s->site_count + site];
+	const struct session_site *described = &s->sites[number];
 	const struct session_part *part = &s->parts[described->probe];
 
 	stub->captures = described->layout.captures;
@@ -311,6 +313,7 @@ void session_describe(const void *data, const struct reg_session *reg, uint32_t 
 	if (s->options.kind == PROBE_SESSION_RECORD) {
 		stub->kind = ARCH_STUB_RECORD;
 		stub->overwrite = s->options.overwrite;
+		describe_switches(s, reg, stub);
 	} else if (s->options.kind == PROBE_SESSION_GATHER) {
 		stub->kind = part->part.role == PAIR_BEGIN ? ARCH_STUB_BEGIN : ARCH_STUB_GATHER;
 		describe_flights(reg, part, described->bound, stub);

@@ -220,32 +220,3 @@ struct probe_error *probe_target_spawn(char *const argv[], struct probe_target *
 	*ret = target;
 	return NULL;
 }
-
-struct probe_error *probe_target_release(struct probe_target *target)
-{
-	if (!target->held)
-		return probe_error_new(PROBE_ERROR_STATE, "process %d is not held", target->pid);
-	target->held = false;
-	control_resume(&target->control);
-	return NULL;
-}
-
-void probe_target_close(struct probe_target *target)
-{
-	if (!target)
-		return;
-	if (target->held) {
-		if (target->spawned)
-			kill(target->pid, SIGKILL);
-		control_resume(&target->control);
-	}
-	if (target->mem >= 0)
-		close(target->mem);
-	while (target->texts) {
-		struct target_text *text = target->texts;
-
-		target->texts = text->next;
-		free(text);
-	}
-	free(target);
-}

@@ -375,6 +375,7 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 		error = lower_all(&c, &selection, request, report);
 	if (!error && c.registry.home)
 		error = detach_unreferenced(&c);
+	target->dropped = true;
 	report->stop_ns = c.stop_ns;
 	selection_deinit(&selection);
 	change_end(&c);

@@ -24,7 +24,9 @@ struct probe_target {
 	uint64_t start_time; /* tells this process from a later one with its pid */
 	int mem;	     /* of the program that it was when it was first changed, or -1 */
 	bool spawned, held;
-	struct control control; /* while held: its only thread, stopped */
+	bool attached;		/* it is held, and was running before: probe_target_attach() */
+	bool dropped;		/* and probes were switched off since */
+	struct control control; /* while held: all its threads, stopped */
 	struct spawn_facts facts;
 	struct target_text *texts; /* what target_string() handed out */
 };

@@ -61,15 +61,16 @@ static bool read_variable(
 
 void threads_model(struct probe_target *target, struct modules *modules, struct arch_thread *ret)
 {
+	bool starting = target->held && !target->attached;
 	int64_t offset = 0;
 	uint32_t size = 0;
 
 	*ret = (struct arch_thread){0};
-	if (target->held && !target->facts.known)
+	if (starting && !target->facts.known)
 		return;
 	ret->has_tid = read_tid_offset(modules, &ret->tid_offset);
 	ret->has_tp = ret->has_tid;
-	if (target->held) {
+	if (starting) {
 		ret->has_rseq = target->facts.has_rseq;
 		ret->rseq_offset = target->facts.rseq_offset;
 		ret->rseq_signature = target->facts.rseq_signature;

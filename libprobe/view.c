@@ -31,6 +31,7 @@ static bool learn(struct view *view, uint64_t offset)
 {
 	off_t start, end;
 
+	view->hole_start = offset;
 	start = view->fd < 0 ? -1 : lseek(view->fd, (off_t)offset, SEEK_DATA);
 	if (start < 0)
 		return false;
@@ -38,6 +39,11 @@ static bool learn(struct view *view, uint64_t offset)
 	view->known_start = (uint64_t)start;
 	view->known_end = end < 0 ? view->layout.data_size : (uint64_t)end;
 	return true;
+}
+
+void view_begin_round(struct view *view)
+{
+	view->hole_start = UINT64_MAX;
 }
 
 /*
@@ -50,6 +56,8 @@ bool view_is_empty(struct view *view, uint64_t offset, size_t size)
 		return false;
 	if (offset >= view->known_start && offset < view->known_end)
 		return false;
+	if (offset >= view->hole_start && offset + size <= view->known_start)
+		return true;
 	if (!learn(view, offset)) { /* there is no more: ENXIO */
 		view->known_start = view->known_end = UINT64_MAX;
 		return true;
@@ -170,6 +178,7 @@ bool view_cells(struct view *view, const struct view_keys *keys,
 	uint32_t count = data_has_table(l) ? l->entries : l->slot_capacity;
 	bool go_on = walk.entry != NULL;
 
+	view_begin_round(view);
 	for (uint32_t set = 0; set <= l->cpus && l->cell_bytes; set++) {
 		uint64_t first = set_offset(view, set) + l->cells;
 
@@ -194,6 +203,7 @@ void view_flights(struct view *view, uint64_t *ret, uint32_t pairs,
 	const struct reg_session *l = &view->layout;
 	size_t bytes = data_flight_bytes(l->flight_depth);
 
+	view_begin_round(view);
 	for (uint32_t i = 0; l->flights && i < l->flight_entries; i++) {
 		uint64_t offset = l->flights - l->data + (uint64_t)i * bytes;
 		struct probe_flight flight;

@@ -20,6 +20,7 @@ struct view {
 	pid_t pid;	     /* whose memory is read where there is no mapping */
 	struct reg_session layout;
 	uint64_t known_start, known_end; /* offsets between which there are contents */
+	uint64_t hole_start; /* from there to known_start there were none, in this round */
 };
 
 /*
@@ -31,7 +32,11 @@ bool view_read(const struct view *view, uint64_t offset, void *to, size_t size);
 /* The sum of one field of a probe's slot over all sets. */
 uint64_t view_sum_slots(const struct view *view, uint32_t slot, size_t field);
 
-/* Is everything in [offset, offset + size) still as it was made, zero? */
+/*
+ * Is everything in [offset, offset + size) still as it was made, zero? Where that
+ * was found in this round, nobody is asked again.
+ */
+void view_begin_round(struct view *view);
 bool view_is_empty(struct view *view, uint64_t offset, size_t size);
 
 /* ---- What is gathered ------------------------------------------------------------------ */

@@ -8,12 +8,14 @@
  *   lea -128(%rsp),%rsp       step over the red zone (System V ABI, 3.2.2)
  *   push %rax; lahf; seto %al; push %rax ...    flags: popf costs 6 ns more
  *   [guard == 0: a forked child that does not count: leave]
+ *   [switched off: leave]
  *   [a filter that needs no more than this: false: leave]
  *   push ...                  the other registers
  *   [pointers: may they be followed? measure the strings]
  *   [a filter that needs them]
  *   [sampling                 stub_sample.c]
- *   the action                stub_record.c, stub_gather.c, stub_flights.c, stub_gate.c
+ *   the action                stub_record.c, stub_gather.c, stub_flights.c, stub_gate.c,
+ *                             stub_call.c
  *   out:
  *   pop ...
  *   small_out:
@@ -150,6 +152,7 @@ static bool plan_captures(struct plan *p)
 		p->checked |= x86_64_capture_checked(c);
 		p->records_mask |= i < s->recorded && x86_64_capture_checked(c);
 		p->strings |= c->is_string;
+		p->extents |= c->has_length;
 		p->stacks |= c->stack != ARCH_STACK_NOT;
 		if (!capture_is_variable(c))
 			continue;
@@ -264,6 +267,8 @@ static bool plan_stub(struct plan *p, const struct arch_stub *s)
 		return false;
 	if (s->kind == ARCH_STUB_GATE)
 		take_temps(p, GATE_TEMPS);
+	if (s->kind == ARCH_STUB_CALL)
+		p->call_temp = take_temps(p, call_temps(s));
 	if ((p->kernel_tid || p->kernel_pid) && !s->may_call_kernel)
 		return false;
 	if (p->checked)
@@ -318,17 +323,7 @@ static void emit_preparations(struct emit *e, const struct plan *p)
 
 static void emit_count(struct emit *e, struct plan *p)
 {
-	const struct arch_stub *s = p->stub;
-	const struct sequence *q;
-
-	if (!s->thread.has_rseq) {
-		emit_shared_inc(e, p, offsetof(struct probe_slot, hits));
-		return;
-	}
-	q = emit_sequence_begin(e, p, RCX);
-	emit_cpu_set(e, p, RCX, s->slots_shift, s->slots + s->slot_offset, p->slow);
-	emit_inc(e, true, mem_indexed(RAX, RCX, offsetof(struct probe_slot, hits)));
-	emit_sequence_end(e, p, q);
+	emit_cpu_inc(e, p, offsetof(struct probe_slot, hits), p->slow);
 }
 
 static void emit_count_slow(struct emit *e, const struct plan *p)
@@ -369,6 +364,9 @@ static void emit_action(struct emit *e, struct plan *p)
 	case ARCH_STUB_BEGIN:
 		emit_begin(e, p);
 		break;
+	case ARCH_STUB_CALL:
+		emit_call(e, p);
+		break;
 	}
 }
 
@@ -382,8 +380,13 @@ static void emit_failures(struct emit *e, const struct plan *p)
 		emit_jump_label(e, -1, p->out);
 	}
 	emit_place(e, p->lost);
-	if (p->stub->kind != ARCH_STUB_COUNT && p->stub->kind != ARCH_STUB_GATE) {
+	if (p->stub->kind != ARCH_STUB_COUNT && p->stub->kind != ARCH_STUB_GATE &&
+		p->stub->kind != ARCH_STUB_CALL) {
 		emit_shared_inc(e, p, offsetof(struct probe_slot, lost));
+		if (p->stub->on_until_full) {
+			emit_lea_to(e, RAX, p->stub->on);
+			emit_store_imm(e, false, mem_at(RAX, 0), 0);
+		}
 		emit_jump_label(e, -1, p->out);
 	}
 }
@@ -405,6 +408,9 @@ static void emit_slow_parts(struct emit *e, struct plan *p)
 	case ARCH_STUB_BEGIN:
 		emit_begin_slow(e, p);
 		break;
+	case ARCH_STUB_CALL:
+		emit_call_slow(e, p);
+		break;
 	}
 	emit_sample_slow(e, p);
 	emit_failures(e, p);
@@ -417,12 +423,25 @@ static void emit_slow_parts(struct emit *e, struct plan *p)
 
 static void make_labels(struct emit *e, struct plan *p)
 {
-	int *const labels[] = {&p->check, &p->measure, &p->hash, &p->out, &p->small_out, &p->slow,
-		&p->full, &p->lost, &p->unmatched, &p->slow_sample, &p->sampled, &p->slow_update};
+	int *const labels[] = {&p->check, &p->measure, &p->extent, &p->hash, &p->out, &p->small_out,
+		&p->slow, &p->full, &p->lost, &p->unmatched, &p->slow_sample, &p->sampled,
+		&p->slow_update, &p->entered, &p->slow_leave};
 
 	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)
 		*labels[i] = emit_label(e);
 	p->sequence_count = 0;
+}
+
+static void emit_switches(struct emit *e, const struct plan *p)
+{
+	if (p->stub->on) {
+		emit_test_u32(e, p->stub->on, RCX);
+		emit_jump_label(e, CC_E, p->small_out);
+	}
+	if (p->stub->off) {
+		emit_test_u32(e, p->stub->off, RCX);
+		emit_jump_label(e, CC_NE, p->small_out);
+	}
 }
 
 /* False where the next stub is out of reach. */
@@ -435,6 +454,7 @@ static bool emit_stub(struct emit *e, struct plan *p, size_t *next_jump)
 	emit_enter(e, &p->small);
 	emit_test_u32(e, s->guard, RCX);
 	emit_jump_label(e, CC_E, p->small_out);
+	emit_switches(e, p);
 	if (p->is_early)
 		emit_filter(e, p, &p->small, s->filter, p->small_out);
 	emit_grow(e, &p->small, &p->frame);

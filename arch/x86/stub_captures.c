@@ -14,11 +14,6 @@
  * The page of the site's stack pointer needs no question. Neither does what
  * lies within two pages above it where the base is %rbp: with a frame pointer,
  * that is the frame.
- *
- * Strings are searched for their end in aligned words, which never cross a
- * page: a byte of w is zero where (w - 0x01..01) & ~w & 0x80..80 has a bit, and
- * the lowest such bit is always right (Lamport, "Multiple byte processing with
- * full-word instructions", CACM 18:8, 1975).
  */
 #include "arch/arch.h"
 #include "arch/layout.h"
@@ -56,11 +51,17 @@ bool x86_64_capturable(const struct arch_arg *arg)
 
 bool capture_is_variable(const struct arch_capture *c)
 {
-	if (c->is_string || c->stack)
+	if (c->is_string || c->has_length || c->stack)
 		return true;
 	return c->arg.kind == ARCH_ARG_MEMORY
 		       ? !is_scalar_size(c->arg.size)
 		       : c->arg.kind == ARCH_ARG_FP_REGISTER && c->arg.size == XMM_BYTES;
+}
+
+/* Pointers and lengths are in general registers, constants or memory. */
+static bool is_whole(const struct arch_arg *arg)
+{
+	return arg->kind != ARCH_ARG_FP_REGISTER && is_scalar_size(arg->size);
 }
 
 bool capture_is_possible(const struct arch_capture *c)
@@ -72,9 +73,9 @@ bool capture_is_possible(const struct arch_capture *c)
 		       c->bytes_max % 8 == 0;
 	if (!x86_64_capturable(&c->arg))
 		return false;
-	if (c->is_string)
-		return c->arg.kind != ARCH_ARG_FP_REGISTER && is_scalar_size(c->arg.size);
-	return true;
+	if (c->has_length && (!x86_64_capturable(&c->length) || !is_whole(&c->length)))
+		return false;
+	return !(c->is_string || c->has_length) || is_whole(&c->arg);
 }
 
 uint32_t capture_bytes(const struct arch_capture *c)
@@ -83,24 +84,32 @@ uint32_t capture_bytes(const struct arch_capture *c)
 		return c->bytes_max;
 	if (c->arg.kind == ARCH_ARG_FP_REGISTER)
 		return XMM_BYTES;
-	return !c->is_string && c->arg.size < c->bytes_max ? c->arg.size : c->bytes_max;
+	if (c->is_string || c->has_length)
+		return c->bytes_max;
+	return c->arg.size < c->bytes_max ? c->arg.size : c->bytes_max;
 }
 
 /* Static storage and the stack frame are mapped as long as the code there runs. */
-static bool memory_is_safe(const struct arch_capture *c)
+static bool memory_is_safe(const struct arch_arg *arg, bool is_static)
 {
-	const struct arch_arg *arg = &c->arg;
-
 	if (arg->index != ARCH_REG_NONE)
 		return false;
 	if (arg->base == RSP)
 		return arg->disp >= -128 && arg->disp <= PAGE_BYTES;
-	return c->is_static && arg->base < 0;
+	return is_static && arg->base < 0;
+}
+
+static bool is_checked(const struct arch_arg *arg, bool is_static)
+{
+	return arg->kind == ARCH_ARG_MEMORY && !memory_is_safe(arg, is_static);
 }
 
 bool x86_64_capture_checked(const struct arch_capture *c)
 {
-	return !c->stack && c->arg.kind == ARCH_ARG_MEMORY && !memory_is_safe(c);
+	if (c->stack)
+		return false;
+	return is_checked(&c->arg, c->is_static) ||
+	       (c->has_length && is_checked(&c->length, c->length_is_static));
 }
 
 /* ---- Values --------------------------------------------------------------------- */
@@ -274,13 +283,12 @@ static void emit_check_subroutine(struct emit *e, const struct plan *p)
 
 /* %r8 = a memory operand's address; not readable: a jump to `bad`. */
 static void emit_pointer(
-	struct emit *e, const struct plan *p, const struct arch_capture *c, int bad)
+	struct emit *e, const struct plan *p, const struct arch_arg *arg, bool is_static, int bad)
 {
-	const struct arch_arg *arg = &c->arg;
 	int good;
 
 	emit_address(e, &p->frame, arg, R8);
-	if (!x86_64_capture_checked(c))
+	if (!is_checked(arg, is_static))
 		return;
 	good = emit_label(e);
 	if (arg->base == RBP) {
@@ -304,96 +312,60 @@ static void emit_pointer(
 	emit_place(e, good);
 }
 
-/* ---- Strings ------------------------------------------------------------------------ */
+/* ---- Bytes of a stated length -------------------------------------------------------- */
 
-/*
- * The subroutine that measures the string at %r8, of which fewer than %r9
- * bytes are wanted: %rax = its length and the flag bits, as in the record.
- *
- *	rsi	the word looked at, aligned
- *	rdx	words below it can be read
- *	r9	the first byte that is of no interest
- *	rdi r10	the constants of the search
- */
-static void emit_measure_subroutine(struct emit *e, const struct plan *p)
+/* REG_VALUE = a scalar, also one in memory that has to be asked for; changes %r8. */
+static void emit_checked_value(
+	struct emit *e, const struct plan *p, const struct arch_arg *arg, bool is_static, int bad)
 {
-	const struct arch_stub *s = p->stub;
-	int page = emit_label(e), known = emit_label(e), word = emit_label(e);
-	int test = emit_label(e), found = emit_label(e), cut = emit_label(e);
-	int fault = emit_label(e), null = emit_label(e);
-
-	emit_place(e, p->measure);
-	emit_reg(e, true, OP_ADD, R9, R8);
-	emit_reg(e, true, OP_MOV_LOAD, RSI, R8);
-	emit_imm(e, true, IMM_AND, RSI, -8);
-	if (s->safe_end > s->safe_start) {
-		emit_lea_to(e, RAX, s->safe_start);
-		emit_lea_to(e, RDX, s->safe_end);
-		emit_reg(e, true, OP_CMP, R8, RAX);
-		emit_jump_label(e, CC_B, page);
-		emit_reg(e, true, OP_CMP, R8, RDX);
-		emit_jump_label(e, CC_B, known);
+	if (!is_checked(arg, is_static)) {
+		emit_value(e, &p->frame, arg);
+		return;
 	}
-	emit_place(e, page);
-	emit_call_label(e, p->check);
-	emit_jump_label(e, CC_NE, fault);
-	emit_mem(e, true, OP_LEA, RDX, mem_at(RSI, PAGE_BYTES));
-	emit_imm(e, true, IMM_AND, RDX, -PAGE_BYTES);
+	emit_pointer(e, p, arg, is_static, bad);
+	emit_load(e, mem_at(R8, 0), arg->size, is_sign_extended(arg));
+}
 
-	emit_place(e, known);
-	emit_const(e, RDI, UINT64_C(0) - UINT64_C(0x0101010101010101));
-	emit_const(e, R10, UINT64_C(0x8080808080808080));
-	emit_place(e, word);
-	emit_mem(e, true, OP_MOV_LOAD, RAX, mem_at(RSI, 0));
-	emit_reg(e, true, OP_CMP, RSI, R8);
-	emit_jump_label(e, CC_AE, test);
-	/* the first word: the bytes before the string count as not zero */
-	emit_mem(e, false, OP_LEA, RCX,
-		(struct emit_mem){.base = REG_NONE, .index = R8, .scale = 8});
-	emit_const(e, R11, UINT64_MAX);
-	emit_bytes(e, "\x49\xd3\xe3\x49\xf7\xd3", 6); /* shl %cl,%r11; not %r11 */
-	emit_reg(e, true, OP_OR, RAX, R11);
-	emit_place(e, test);
-	emit_mem(e, true, OP_LEA, R11, mem_indexed(RAX, RDI, 0));
-	emit_bytes(e, "\x48\xf7\xd0", 3); /* not %rax */
-	emit_reg(e, true, OP_AND, RAX, R11);
-	emit_reg(e, true, OP_AND, RAX, R10);
-	emit_jump_label(e, CC_NE, found);
-	emit_imm(e, true, IMM_ADD, RSI, 8);
-	emit_reg(e, true, OP_CMP, RSI, R9);
-	emit_jump_label(e, CC_AE, cut);
-	emit_reg(e, true, OP_CMP, RSI, RDX);
-	emit_jump_label(e, CC_B, word);
-	emit_jump_label(e, -1, page);
+/* Keeps the pair of the bytes; an operand that cannot be read: a jump to `bad`. */
+static void emit_prepare_bytes(
+	struct emit *e, const struct plan *p, const struct arch_capture *c, int temp, int bad)
+{
+	int positive = emit_label(e), all = emit_label(e), kept = emit_label(e);
 
-	emit_place(e, found); /* by its bit 7: shifted, the byte's number */
-	emit_reg(e, true, OP_BSF, RAX, RAX);
-	emit_shift(e, false, false, RAX, 3);
-	emit_reg(e, true, OP_ADD, RAX, RSI);
-	emit_reg(e, true, OP_CMP, RAX, R9);
-	emit_jump_label(e, CC_AE, cut);
-	emit_reg(e, true, OP_SUB, RAX, R8);
-	emit_u8(e, 0xc3);
-
-	emit_place(e, fault); /* what came before it, if anything, is shown */
-	emit_reg(e, true, OP_CMP, RSI, R8);
-	emit_jump_label(e, CC_BE, null);
-	emit_mem(e, true, OP_LEA, R9, mem_at(RSI, 1));
-	emit_place(e, cut);
-	emit_const(e, RAX, (UINT64_C(1) << RING_STRING_TRUNCATED_BIT) - 1);
-	emit_reg(e, true, OP_ADD, RAX, R9);
-	emit_reg(e, true, OP_SUB, RAX, R8);
-	emit_u8(e, 0xc3);
-	emit_place(e, null);
-	emit_const(e, RAX, UINT64_C(1) << RING_STRING_NULL_BIT);
-	emit_u8(e, 0xc3);
+	emit_checked_value(e, p, &c->length, c->length_is_static, bad);
+	if (is_sign_extended(&c->length)) {
+		emit_imm(e, true, IMM_CMP, RAX, 0);
+		emit_jump_label(e, CC_GE, positive);
+		emit_const(e, RAX, 0);
+	}
+	emit_place(e, positive);
+	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(temp));
+	emit_checked_value(e, p, &c->arg, c->is_static, bad);
+	emit_reg(e, true, OP_MOV_LOAD, R8, RAX);
+	/* bytes_max of them at most */
+	emit_const(e, R9, c->bytes_max);
+	emit_mem(e, true, OP_CMP, R9, temp_at(temp));
+	emit_jump_label(e, CC_BE, all);
+	emit_mem(e, true, OP_MOV_LOAD, R9, temp_at(temp));
+	emit_place(e, all);
+	emit_reg(e, true, OP_ADD, R9, R8);
+	emit_call_label(e, p->extent);
+	emit_const(e, R9, c->bytes_max);
+	emit_mem(e, true, OP_CMP, R9, temp_at(temp));
+	emit_jump_label(e, CC_AE, kept);
+	emit_const(e, R9, UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
+	emit_reg(e, true, OP_OR, RAX, R9);
+	emit_place(e, kept);
+	emit_store_pair(e, temp, R8);
 }
 
 void emit_capture_subroutines(struct emit *e, const struct plan *p)
 {
 	if (p->strings)
 		emit_measure_subroutine(e, p);
-	if (p->strings || p->checked || p->stacks)
+	if (p->extents)
+		emit_extent_subroutine(e, p);
+	if (p->strings || p->extents || p->checked || p->stacks)
 		emit_check_subroutine(e, p);
 }
 
@@ -452,17 +424,21 @@ void emit_prepare_capture(struct emit *e, const struct plan *p, int i)
 		emit_prepare_vector(e, p, i);
 		return;
 	}
-	if (c->arg.kind != ARCH_ARG_MEMORY) {
+	if (c->arg.kind != ARCH_ARG_MEMORY && !c->has_length) {
 		emit_value(e, &p->frame, &c->arg);
 		emit_keep(e, p, i);
 		return;
 	}
 	bad = emit_label(e);
 	done = emit_label(e);
-	emit_pointer(e, p, c, bad);
-	if (c->is_string || !variable)
-		emit_load(e, mem_at(R8, 0), c->arg.size, is_sign_extended(&c->arg));
-	emit_keep(e, p, i);
+	if (c->has_length) {
+		emit_prepare_bytes(e, p, c, p->temp[i], bad);
+	} else {
+		emit_pointer(e, p, &c->arg, c->is_static, bad);
+		if (c->is_string || !variable)
+			emit_load(e, mem_at(R8, 0), c->arg.size, is_sign_extended(&c->arg));
+		emit_keep(e, p, i);
+	}
 	if (checked)
 		emit_jump_label(e, -1, done);
 	emit_place(e, bad);

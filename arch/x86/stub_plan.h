@@ -61,6 +61,7 @@ struct plan {
 	bool checked;	      /* a capture has a bit in the mask of readable ones */
 	bool records_mask;    /* and the record has the mask */
 	bool strings, stacks; /* some capture is one */
+	bool extents;	      /* or has a length */
 	bool kernel_tid;      /* the thread's or the process's id comes from the kernel */
 	bool kernel_pid;
 	int pairs, recorded_pairs;
@@ -68,6 +69,7 @@ struct plan {
 	int spill[ARCH_ARGS_MAX]; /* copy of a vector register; return addresses */
 	int tid_temp, pid_temp, mask_temp;
 	int expr_temp;		     /* the first of those that expressions need */
+	int call_temp;		     /* the first of the frame of a function that is called */
 	int value_temp, time_temp;   /* of what is gathered, and when its end was */
 	int tag_temp;		     /* of the key */
 	int key_temp[ARCH_KEYS_MAX]; /* numbers, and strings' words */
@@ -75,12 +77,13 @@ struct plan {
 	uint32_t max_bytes;
 
 	/* Labels. */
-	int check, measure, hash; /* subroutines */
-	int out, small_out;	  /* the way back, from either frame */
-	int slow, full;		  /* a thread without rseq; no room */
-	int lost, unmatched;	  /* count the hit so */
+	int check, measure, extent, hash; /* subroutines */
+	int out, small_out;		  /* the way back, from either frame */
+	int slow, full;			  /* a thread without rseq; no room */
+	int lost, unmatched;		  /* count the hit so */
 	int slow_sample, sampled; /* the same while sampling; go on with a hit that is taken */
 	int slow_update;
+	int entered, slow_leave; /* counted as called; the same as slow, behind the call */
 	struct sequence sequences[SEQUENCES_MAX];
 	int sequence_count;
 };
@@ -113,6 +116,11 @@ void emit_cpu_set(
 void emit_shared_set(struct emit *e, const struct plan *plan, int reg, uint32_t offset);
 /* A locked increment of a field of struct probe_slot there; changes %rax. */
 void emit_shared_inc(struct emit *e, const struct plan *plan, size_t field);
+/*
+ * An increment of a field of struct probe_slot of this CPU; changes %rax and %rcx. A
+ * thread without a CPU goes to `slow`, which has to leave the sequence.
+ */
+void emit_cpu_inc(struct emit *e, struct plan *plan, size_t field, int slow);
 /* %rax = the number of the CPU, a hint; changes %rdx. */
 void emit_cpu_hint(struct emit *e);
 /* %rax = the time; changes %rdx. */
@@ -145,6 +153,9 @@ void emit_capture(struct emit *e, const struct plan *plan, int i);
 void emit_copy(struct emit *e);
 /* Within the sequence: copies the bytes of all recorded pairs to REG_OUT, which moves on. */
 void emit_copy_pairs(struct emit *e, const struct plan *plan);
+/* What is behind a pointer (stub_strings.c): up to a NUL, or so many bytes. */
+void emit_measure_subroutine(struct emit *e, const struct plan *plan);
+void emit_extent_subroutine(struct emit *e, const struct plan *plan);
 /* The subroutines that the above call. */
 void emit_capture_subroutines(struct emit *e, const struct plan *plan);
 
@@ -182,6 +193,10 @@ void emit_gather_slow(struct emit *e, const struct plan *plan);
 void emit_begin(struct emit *e, struct plan *plan); /* stub_flights.c */
 /* The value becomes the time since the begin. */
 void emit_end(struct emit *e, struct plan *plan);
+void emit_call(struct emit *e, struct plan *plan); /* stub_call.c */
+void emit_call_slow(struct emit *e, const struct plan *plan);
+/* The temporaries that it needs. */
+int call_temps(const struct arch_stub *stub);
 /* Waits at the gate; the whole action. */
 void emit_gate(struct emit *e, const struct plan *plan); /* stub_gate.c */
 enum { GATE_TEMPS = 3 };

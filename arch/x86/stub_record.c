@@ -30,6 +30,29 @@ static void emit_publish_over(struct emit *e, const struct plan *p)
 	emit_mem(e, true, OP_MOV_STORE, RAX, head);
 }
 
+/* The thread's id, marked in a forked child. Changes %rax, %rdx. */
+static void emit_tid(struct emit *e, const struct plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	if (s->thread.has_tid)
+		emit_mem(e, false, OP_MOV_LOAD, RAX, mem_fs(s->thread.tid_offset));
+	else if (p->kernel_tid)
+		emit_mem(e, false, OP_MOV_LOAD, RAX, temp_at(p->tid_temp));
+	else
+		emit_const(e, RAX, 0);
+	if (s->own) {
+		int own = emit_label(e);
+
+		emit_test_u32(e, s->own, RDX);
+		emit_jump_label(e, CC_NE, own);
+		emit_imm(e, false, IMM_OR, RAX, (int32_t)RING_TID_CHILD);
+		emit_place(e, own);
+	}
+	emit_mem(
+		e, false, OP_MOV_STORE, RAX, mem_at(REG_RECORD, offsetof(struct ring_record, tid)));
+}
+
 /*
  * Writes a record into the ring at REG_RING and publishes it; no room: jumps to
  * `full`. The last instruction is the one that publishes. Before it, nothing
@@ -58,14 +81,7 @@ static void emit_ring_record(struct emit *e, const struct plan *p, int full)
 	emit_time(e);
 	emit_mem(
 		e, true, OP_MOV_STORE, RAX, mem_at(REG_RECORD, offsetof(struct ring_record, time)));
-	if (s->thread.has_tid)
-		emit_mem(e, false, OP_MOV_LOAD, RAX, mem_fs(s->thread.tid_offset));
-	else if (p->kernel_tid)
-		emit_mem(e, false, OP_MOV_LOAD, RAX, temp_at(p->tid_temp));
-	else
-		emit_const(e, RAX, 0);
-	emit_mem(
-		e, false, OP_MOV_STORE, RAX, mem_at(REG_RECORD, offsetof(struct ring_record, tid)));
+	emit_tid(e, p);
 	emit_store_imm(e, false, mem_at(REG_RECORD, offsetof(struct ring_record, site)), s->site);
 	for (int i = 0; i < s->recorded; i++)
 		emit_capture(e, p, i);

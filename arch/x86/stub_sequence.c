@@ -108,6 +108,21 @@ void emit_shared_inc(struct emit *e, const struct plan *plan, size_t field)
 	emit_inc(e, true, mem_at(RAX, 0));
 }
 
+void emit_cpu_inc(struct emit *e, struct plan *plan, size_t field, int slow)
+{
+	const struct arch_stub *s = plan->stub;
+	const struct sequence *q;
+
+	if (!s->thread.has_rseq) {
+		emit_shared_inc(e, plan, field);
+		return;
+	}
+	q = emit_sequence_begin(e, plan, RCX);
+	emit_cpu_set(e, plan, RCX, s->slots_shift, s->slots + s->slot_offset, slow);
+	emit_inc(e, true, mem_indexed(RAX, RCX, (int32_t)field));
+	emit_sequence_end(e, plan, q);
+}
+
 /*
  * lsl reads the number from a segment that Linux keeps for its vDSO
  * (arch/x86/include/asm/segment.h); where there is no such segment, it leaves

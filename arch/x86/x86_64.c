@@ -39,4 +39,5 @@ const struct arch arch_x86_64 = {
 	.capturable = x86_64_capturable,
 	.capture_checked = x86_64_capture_checked,
 	.stub = x86_64_stub,
+	.call_unwind = x86_64_call_unwind,
 };

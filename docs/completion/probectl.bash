@@ -129,7 +129,7 @@ _probectl()
 		_probectl_answer "$cur" < <(_probectl_names)
 		return
 		;;
-	-o | --output | --exe)
+	-o | --output | --exe | --html)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		compopt -o filenames 2>/dev/null
 		return
@@ -139,13 +139,25 @@ _probectl()
 			sed -n 's/^  \([a-z]*\)\([,[ ].*\)$/\1/p')
 		return
 		;;
+	-F | --format)
+		_probectl_answer "$cur" < <(printf '%s\n' json csv folded trace-event)
+		return
+		;;
 	--pairs)
 		_probectl_answer "$cur" < <(printf '%s\n' auto listed)
 		return
 		;;
+	--full)
+		_probectl_answer "$cur" < <(printf '%s\n' flush loop stop)
+		return
+		;;
+	--sort)
+		_probectl_answer "$cur" < <(printf '%s\n' rate total p50 p99 name)
+		return
+		;;
 	-k | --key | -f | --filter | --match | --every | --rate | --top | --keys | \
 		-n | --hits | -d | --duration | -i | --interval | -s | --strings | -b | --buffer | --plan | \
-		--rotate)
+		--rotate | --counter)
 		return
 		;;
 	esac
@@ -159,6 +171,10 @@ _probectl()
 	case $command in
 	help)
 		_probectl_answer "$cur" < <(_probectl_commands "$probectl")
+		;;
+	export | report)
+		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+		compopt -o filenames 2>/dev/null
 		;;
 	*)
 		if [ "$command" = list ] && [ -z "$pid" ]; then

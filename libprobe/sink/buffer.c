@@ -153,13 +153,13 @@ void buffer_float(struct buffer *buffer, double value)
 	buffer_string(buffer, text);
 }
 
-bool buffer_whole(struct buffer *buffer, double value)
+bool buffer_whole(struct buffer *buffer, long double value)
 {
-	const double limit = 9223372036854775808.0; /* 2^63 */
+	const long double limit = 9223372036854775808.0L; /* 2^63 */
 
-	if (value >= 0 && value < 2 * limit && value == (double)(uint64_t)value)
+	if (value >= 0 && value < 2 * limit && value == (long double)(uint64_t)value)
 		buffer_unsigned(buffer, (uint64_t)value);
-	else if (value >= -limit && value < 0 && value == (double)(int64_t)value)
+	else if (value >= -limit && value < 0 && value == (long double)(int64_t)value)
 		buffer_signed(buffer, (int64_t)value);
 	else
 		return false;

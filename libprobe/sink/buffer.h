@@ -43,7 +43,7 @@ void buffer_hex_bytes(struct buffer *buffer, const void *bytes, size_t length);
 /* The shortest of %.15g, %.16g and %.17g that reads back as the same number. */
 void buffer_float(struct buffer *buffer, double value);
 /* The same where it is whole and 64 bits hold it; else nothing, and false. */
-bool buffer_whole(struct buffer *buffer, double value);
+bool buffer_whole(struct buffer *buffer, long double value);
 
 /*
  * Text that may hold any byte, made safe for a terminal: C escapes for what is

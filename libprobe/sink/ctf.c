@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A record: its folder, its streams, and the classes of its events.
+ * A record: its parts, its events and their classes.
  *
- * Metadata is replaced (rename(2)) before the first packet is written that needs
- * what is new in it. So a reader finds a description of every event, whenever we
- * are killed.
- *
- * Time stamps count from the start of the record. What the session's clock says
+ * Time stamps count from an hour before the record's begin. What the session's clock says
  * is interpolated anew at each poll, and may go back by some nanoseconds from one
  * to the next, or by more if somebody sets the system's clock; within a stream it
  * must not.
+ *
+ * Parts follow each other in time. The hits of several sessions do not quite come in
+ * order, for each is read up to an instant of its own: hits that are older than the
+ * part that has just begun go into the one before, which is kept until all of them
+ * have come.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,8 +28,12 @@
 enum {
 	CACHE_ENTRIES = 1024, /* a power of two */
 	NSEC_PER_SEC = 1000000000,
-	CLOCK_MARGIN_S = 1, /* hits before the record's begin, by the clock's error */
-	PART_NAME_BYTES = 24
+	/* Hits may be older than the record: their sessions are, and clocks have errors. */
+	CLOCK_MARGIN_S = 3600,
+	LATE_FLUSHES = 2, /* until nothing is late any more: there is one a second */
+	PART_NAME_BYTES = 24,
+	EVENT_ROOM = 32, /* of an event without name and arguments */
+	ARG_ROOM = 16	 /* of an argument without bytes */
 };
 
 /* What the last hits of a site were like. */
@@ -41,21 +45,17 @@ struct ctf_site {
 
 struct probe_ctf {
 	struct probe_ctf_options options;
-	char *path; /* of the part that is being written, for messages */
-	int root, folder;
-	unsigned int part;
-	uint8_t uuid[CTF_UUID_BYTES];
-	uint64_t base_ns, next_part_ns;
-	uint64_t written; /* in this part */
-	struct ctf_stream *streams;
-	size_t stream_count;
-	size_t last; /* stream of the last hit */
+	char *path; /* for messages */
+	int root;
+	struct ctf_part part, before; /* the second, while it is open, for what is late */
+	unsigned int part_count;
+	unsigned int flushes;	    /* since the part began */
+	uint64_t begin_ns, next_ns; /* the part's begin, by its first hit; the next one's */
+	int last_cpu;		    /* of the last hit */
+	struct ctf_description description;
 	struct ctf_class *classes;
 	size_t class_count;
-	struct buffer descriptions;
-	size_t described; /* bytes of them that are in the metadata */
 	struct ctf_site *sites;
-	uint8_t *event;
 	bool failed;
 };
 
@@ -67,100 +67,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
 }
 
-/* ---- Folders and metadata ------------------------------------------------------ */
-
-static struct probe_error *write_all(int fd, const char *data, size_t length)
-{
-	while (length) {
-		ssize_t n = write(fd, data, length);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return probe_error_system(n ? errno : ENOSPC, "cannot write the metadata");
-		data += n;
-		length -= (size_t)n;
-	}
-	return NULL;
-}
-
-static struct probe_error *write_metadata(struct probe_ctf *ctf)
-{
-	static const char draft[] = ".metadata.new";
-	struct probe_error *error;
-	struct buffer text;
-	int fd;
-
-	if (ctf->descriptions.no_memory || !buffer_init(&text))
-		return probe_error_no_memory();
-	ctf_describe_trace(&text, ctf->uuid, ctf->base_ns / NSEC_PER_SEC);
-	buffer_bytes(&text, ctf->descriptions.data, ctf->descriptions.length);
-	fd = openat(ctf->folder, draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (text.no_memory)
-		error = probe_error_no_memory();
-	else if (fd < 0)
-		error = probe_error_system(errno, "cannot create the metadata");
-	else
-		error = write_all(fd, text.data, text.length);
-	if (fd >= 0 && close(fd) != 0 && !error)
-		error = probe_error_system(errno, "cannot write the metadata");
-	if (!error && renameat(ctf->folder, draft, ctf->folder, "metadata") != 0)
-		error = probe_error_system(errno, "cannot name the metadata");
-	if (error && fd >= 0)
-		unlinkat(ctf->folder, draft, 0);
-	if (!error)
-		ctf->described = ctf->descriptions.length;
-	buffer_deinit(&text);
-	return error;
-}
-
-static void part_close(struct probe_ctf *ctf)
-{
-	for (size_t i = 0; i < ctf->stream_count; i++) {
-		struct ctf_stream *stream = &ctf->streams[i];
-
-		if (stream->fd >= 0)
-			close(stream->fd);
-		stream->fd = -1;
-		stream->begun = false;
-		stream->discarded = stream->sequence = 0;
-		stream->written = 0;
-	}
-	if (ctf->folder >= 0 && ctf->folder != ctf->root)
-		close(ctf->folder);
-	ctf->folder = -1;
-}
-
-static bool rotates(const struct probe_ctf *ctf)
-{
-	return ctf->options.rotate_bytes || ctf->options.rotate_ns;
-}
-
-/* Begins a part: the whole record, where it is not divided. */
-static struct probe_error *part_open(struct probe_ctf *ctf)
-{
-	char name[PART_NAME_BYTES];
-
-	ctf->written = 0;
-	if (ctf->options.rotate_ns)
-		ctf->next_part_ns = now_ns() + ctf->options.rotate_ns;
-	if (getrandom(ctf->uuid, sizeof(ctf->uuid), 0) != sizeof(ctf->uuid))
-		return probe_error_system(errno, "cannot make a number for the record");
-	/* RFC 9562, 5.4: version 4 of the variant that it defines. */
-	ctf->uuid[6] = (uint8_t)((ctf->uuid[6] & 0x0f) | 0x40);
-	ctf->uuid[8] = (uint8_t)((ctf->uuid[8] & 0x3f) | 0x80);
-	if (!rotates(ctf)) {
-		ctf->folder = ctf->root;
-		return write_metadata(ctf);
-	}
-	snprintf(name, sizeof(name), "%06u", ++ctf->part);
-	if (mkdirat(ctf->root, name, 0777) != 0)
-		return probe_error_system(errno, "cannot create the folder %s", name);
-	ctf->folder = openat(ctf->root, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (ctf->folder < 0)
-		return probe_error_system(errno, "cannot open the folder %s", name);
-	return write_metadata(ctf);
-}
+/* ---- Parts ------------------------------------------------------------------------- */
 
 /* A folder that holds nothing yet. */
 static struct probe_error *root_open(const char *path, int *ret)
@@ -184,6 +91,57 @@ static struct probe_error *root_open(const char *path, int *ret)
 	return *ret < 0 ? probe_error_system(errno, "cannot open the folder") : NULL;
 }
 
+static bool rotates(const struct probe_ctf *ctf)
+{
+	return ctf->options.rotate_bytes || ctf->options.rotate_ns;
+}
+
+static struct probe_error *begin_part(struct probe_ctf *ctf)
+{
+	char name[PART_NAME_BYTES] = ".";
+
+	ctf->flushes = 0;
+	if (ctf->options.rotate_ns)
+		ctf->next_ns = now_ns() + ctf->options.rotate_ns;
+	if (rotates(ctf))
+		snprintf(name, sizeof(name), "%06u", ++ctf->part_count);
+	return ctf_part_open(&ctf->part, ctf->root, name, &ctf->description);
+}
+
+/* Nothing more is added where something could not be written. */
+static struct probe_error *checked(struct probe_ctf *ctf, struct probe_error *error)
+{
+	ctf->failed |= error != NULL;
+	return probe_error_prefix(error, "%s", ctf->path);
+}
+
+static struct probe_error *end_part(struct ctf_part *part)
+{
+	struct probe_error *error = ctf_part_flush(part);
+
+	ctf_part_close(part);
+	return error;
+}
+
+/* The part that a hit belongs to, which may be a new one. */
+static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_part **ret)
+{
+	struct probe_error *error;
+
+	*ret = time_ns < ctf->begin_ns && ctf->before.folder >= 0 ? &ctf->before : &ctf->part;
+	if (*ret == &ctf->before ||
+		(!(ctf->options.rotate_bytes && ctf->part.written >= ctf->options.rotate_bytes) &&
+			!(ctf->options.rotate_ns && time_ns >= ctf->next_ns)))
+		return NULL;
+	error = end_part(&ctf->before);
+	ctf->before = ctf->part;
+	ctf->part = (struct ctf_part){.folder = -1};
+	ctf->begin_ns = time_ns;
+	return error ? error : begin_part(ctf);
+}
+
+/* ---- The record -------------------------------------------------------------------- */
+
 struct probe_error *probe_ctf_create(
 	const char *directory, const struct probe_ctf_options *options, struct probe_ctf **ret)
 {
@@ -192,20 +150,19 @@ struct probe_error *probe_ctf_create(
 
 	if (!ctf)
 		return probe_error_no_memory();
-	ctf->root = ctf->folder = -1;
+	ctf->root = ctf->part.folder = ctf->before.folder = -1;
 	if (options)
 		ctf->options = *options;
-	ctf->base_ns = (now_ns() / NSEC_PER_SEC - CLOCK_MARGIN_S) * NSEC_PER_SEC;
+	ctf->description.base_s = now_ns() / NSEC_PER_SEC - CLOCK_MARGIN_S;
 	ctf->path = strdup(directory);
 	ctf->sites = calloc(CACHE_ENTRIES, sizeof(*ctf->sites));
-	ctf->event = malloc(CTF_EVENT_BYTES_MAX);
-	if (!ctf->path || !ctf->sites || !ctf->event || !buffer_init(&ctf->descriptions)) {
+	if (!ctf->path || !ctf->sites || !buffer_init(&ctf->description.classes)) {
 		probe_ctf_free(ctf);
 		return probe_error_no_memory();
 	}
 	error = root_open(directory, &ctf->root);
 	if (!error)
-		error = part_open(ctf);
+		error = begin_part(ctf);
 	if (error) {
 		probe_ctf_free(ctf);
 		return probe_error_prefix(error, "%s", directory);
@@ -218,84 +175,22 @@ void probe_ctf_free(struct probe_ctf *ctf)
 {
 	if (!ctf)
 		return;
-	part_close(ctf);
-	for (size_t i = 0; i < ctf->stream_count; i++)
-		free(ctf->streams[i].buffer);
+	ctf_part_close(&ctf->part);
+	ctf_part_close(&ctf->before);
 	if (ctf->root >= 0)
 		close(ctf->root);
-	if (ctf->descriptions.c_locale)
-		buffer_deinit(&ctf->descriptions);
-	free(ctf->streams);
+	if (ctf->description.classes.c_locale)
+		buffer_deinit(&ctf->description.classes);
 	free(ctf->classes);
 	free(ctf->sites);
-	free(ctf->event);
 	free(ctf->path);
 	free(ctf);
 }
 
-/* ---- Streams ---------------------------------------------------------------------- */
-
-static struct probe_error *stream_open(struct probe_ctf *ctf, size_t index)
+static void stream_time(const struct probe_ctf *ctf, struct ctf_stream *stream, uint64_t time_ns)
 {
-	struct ctf_stream *stream = &ctf->streams[index];
-	char name[64];
-
-	/* Sessions have their numbers in the order of their first hits. */
-	snprintf(name, sizeof(name), "stream_%zu_cpu%d", index, stream->cpu);
-	stream->fd = openat(ctf->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	return stream->fd < 0 ? probe_error_system(errno, "cannot create %s", name) : NULL;
-}
-
-/* Writes the closed packets of a stream, behind the description of what is in them. */
-static struct probe_error *stream_write(struct probe_ctf *ctf, size_t index)
-{
-	struct ctf_stream *stream = &ctf->streams[index];
-	off_t before = stream->written;
-	struct probe_error *error = NULL;
-
-	if (!stream->packet)
-		return NULL;
-	if (ctf->described != ctf->descriptions.length || ctf->descriptions.no_memory)
-		error = write_metadata(ctf);
-	if (!error && stream->fd < 0)
-		error = stream_open(ctf, index);
-	if (!error)
-		error = ctf_stream_write(stream);
-	ctf->written += (uint64_t)(stream->written - before);
-	ctf->failed = error != NULL;
-	return probe_error_prefix(error, "%s", ctf->path);
-}
-
-static struct probe_error *find_stream(
-	struct probe_ctf *ctf, const struct probe_session *session, int cpu)
-{
-	struct ctf_stream *streams;
-	size_t i = ctf->last;
-
-	if (i < ctf->stream_count && ctf->streams[i].session == session &&
-		ctf->streams[i].cpu == cpu)
-		return NULL;
-	for (i = 0; i < ctf->stream_count; i++)
-		if (ctf->streams[i].session == session && ctf->streams[i].cpu == cpu)
-			break;
-	ctf->last = i;
-	if (i < ctf->stream_count)
-		return NULL;
-	streams = reallocarray(ctf->streams, i + 1, sizeof(*streams));
-	if (!streams)
-		return probe_error_no_memory();
-	ctf->streams = streams;
-	streams[i] = (struct ctf_stream){
-		.session = session, .cpu = cpu, .fd = -1, .buffer = malloc(CTF_BATCH_BYTES)};
-	if (!streams[i].buffer)
-		return probe_error_no_memory();
-	ctf->stream_count++;
-	return NULL;
-}
-
-static void stream_time(struct probe_ctf *ctf, struct ctf_stream *stream, uint64_t time_ns)
-{
-	uint64_t since = time_ns > ctf->base_ns ? time_ns - ctf->base_ns : 0;
+	uint64_t base_ns = ctf->description.base_s * NSEC_PER_SEC;
+	uint64_t since = time_ns > base_ns ? time_ns - base_ns : 0;
 
 	if (since > stream->last_ns)
 		stream->last_ns = since;
@@ -361,8 +256,8 @@ static struct probe_error *find_class(
 	ctf->classes = classes;
 	memcpy(&classes[i], class, sizeof(*class));
 	ctf->class_count++;
-	ctf_describe_class(
-		&ctf->descriptions, class, (uint32_t)i, &class->session->probes[class->probe]);
+	ctf_describe_class(&ctf->description.classes, class, (uint32_t)i,
+		&class->session->probes[class->probe]);
 	return NULL;
 }
 
@@ -406,12 +301,24 @@ static uint8_t *put(uint8_t *at, const void *bytes, size_t length)
 	return at + length;
 }
 
-/* CTF's strings end at the first NUL, which one that was changed meanwhile may hold. */
+/* The first bytes of a number; EVENT_ROOM has room for all. */
+static uint8_t *put_number(uint8_t *at, uint64_t number, size_t size)
+{
+	memcpy(at, &number, sizeof(number));
+	return at + size;
+}
+
 static uint8_t *put_string(uint8_t *at, const char *bytes, size_t length)
 {
-	at = put(at, bytes, strnlen(bytes, length));
+	at = put(at, bytes, length);
 	*at = '\0';
 	return at + 1;
+}
+
+/* CTF's strings end at the first NUL, which one that was changed meanwhile may hold. */
+static uint8_t *put_text(uint8_t *at, const struct probe_value *value)
+{
+	return put_string(at, value->bytes, strnlen(value->bytes, value->length));
 }
 
 static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t code)
@@ -426,17 +333,18 @@ static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t co
 		break;
 	case CTF_SIGNED:
 	case CTF_UNSIGNED:
-		at = put(at, &value->u, size);
+		at = put_number(at, value->u, size);
 		break;
 	case CTF_FLOAT:
-		at = size == sizeof(single) ? put(at, &single, size) : put(at, &value->f, size);
+		at = size == sizeof(single) ? put(at, &single, sizeof(single))
+					    : put(at, &value->f, sizeof(value->f));
 		break;
 	case CTF_TEXT:
-		at = put(at, &value->u, size);
-		at = put_string(at, value->bytes, value->length);
+		at = put_number(at, value->u, size);
+		at = put_text(at, value);
 		break;
 	case CTF_STRING:
-		at = put_string(at, value->bytes, value->length);
+		at = put_text(at, value);
 		break;
 	case CTF_BYTES:
 		at = put(at, &length, sizeof(length));
@@ -448,26 +356,20 @@ static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t co
 	return at;
 }
 
-/* Bytes that an event may take at most. */
+/* Bytes that an event may take at most, and some that are written over by the next. */
 static size_t event_room(const struct probe_hit *hit, size_t comm_length)
 {
-	size_t room = 32 + comm_length;
+	size_t room = EVENT_ROOM + comm_length;
 
 	for (size_t i = 0; i < hit->arg_count; i++)
-		room += 16 + (hit->args[i].kind >= PROBE_VALUE_STRING ? hit->args[i].length : 0);
+		room += ARG_ROOM +
+			(hit->args[i].kind >= PROBE_VALUE_STRING ? hit->args[i].length : 0);
 	return room;
 }
 
-/* Adds an event to the stream of ctf->last, which is written as often as it is full. */
-static struct probe_error *add_event(struct probe_ctf *ctf, const struct probe_hit *hit,
+static uint8_t *put_event(uint8_t *at, const struct ctf_stream *stream, const struct probe_hit *hit,
 	const struct ctf_site *site, const char *comm, size_t comm_length)
 {
-	struct ctf_stream *stream = &ctf->streams[ctf->last];
-	struct probe_error *error;
-	uint8_t *at = ctf->event;
-	size_t length;
-
-	stream_time(ctf, stream, hit->time_ns);
 	at = put(at, &site->id, sizeof(site->id));
 	at = put(at, &stream->last_ns, sizeof(stream->last_ns));
 	at = put(at, &hit->pid, sizeof(int32_t));
@@ -475,84 +377,89 @@ static struct probe_error *add_event(struct probe_ctf *ctf, const struct probe_h
 	at = put_string(at, comm, comm_length);
 	for (size_t i = 0; i < hit->arg_count; i++)
 		at = put_arg(at, &hit->args[i], site->class.codes[i]);
-	length = (size_t)(at - ctf->event);
-	if (ctf_stream_add(stream, ctf->uuid, ctf->event, length))
-		return NULL;
-	error = stream_write(ctf, ctf->last);
-	if (!error && !ctf_stream_add(stream, ctf->uuid, ctf->event, length))
-		error = probe_error_new(
-			PROBE_ERROR_FORMAT, "an event of %zu bytes fits into no packet", length);
-	return error;
+	return at;
 }
 
-/* Begins a new part, where it is time for one. */
-static struct probe_error *rotate(struct probe_ctf *ctf, uint64_t time_ns)
+/* Adds an event to a stream, which is written as often as it is full. */
+static struct probe_error *add_event(struct probe_ctf *ctf, struct ctf_part *part,
+	struct ctf_stream *stream, const struct probe_hit *hit, const struct ctf_site *site,
+	const char *comm)
 {
+	size_t comm_length = strlen(comm), room = event_room(hit, comm_length);
 	struct probe_error *error;
+	uint8_t *at;
 
-	if (!(ctf->options.rotate_bytes && ctf->written >= ctf->options.rotate_bytes) &&
-		!(ctf->options.rotate_ns && time_ns >= ctf->next_part_ns))
-		return NULL;
-	error = probe_ctf_flush(ctf);
-	if (error)
-		return error;
-	part_close(ctf);
-	error = part_open(ctf);
-	ctf->failed = error != NULL;
-	return probe_error_prefix(error, "%s", ctf->path);
+	if (room > CTF_EVENT_BYTES_MAX)
+		return probe_error_new(PROBE_ERROR_FORMAT, "a hit is larger than any can be");
+	stream_time(ctf, stream, hit->time_ns);
+	at = ctf_stream_room(stream, part->uuid, room);
+	if (!at) {
+		error = ctf_part_write(part, stream);
+		if (error)
+			return error;
+		/* There is room: it is empty. */
+		at = ctf_stream_room(stream, part->uuid, room);
+	}
+	stream->length =
+		(size_t)(put_event(at, stream, hit, site, comm, comm_length) - stream->buffer);
+	return NULL;
 }
 
 struct probe_error *probe_ctf_hit(struct probe_ctf *ctf, const struct probe_session *session,
 	const struct probe_hit *hit, const char *comm)
 {
-	size_t comm_length = comm ? strlen(comm) : 0;
 	const struct ctf_site *site;
+	struct ctf_stream *stream;
 	struct probe_error *error;
+	struct ctf_part *part;
 
 	if (ctf->failed)
 		return NULL;
-	if (hit->arg_count > ARCH_ARGS_MAX || event_room(hit, comm_length) > CTF_EVENT_BYTES_MAX)
+	if (hit->arg_count > ARCH_ARGS_MAX)
 		return probe_error_new(PROBE_ERROR_FORMAT, "a hit is larger than any can be");
-	error = rotate(ctf, hit->time_ns);
+	error = part_of(ctf, hit->time_ns, &part);
 	if (!error)
-		error = find_stream(ctf, session, hit->cpu);
+		error = ctf_part_stream(part, session, hit->cpu, &stream);
 	if (!error)
 		error = class_of(ctf, session, hit, &site);
 	if (!error)
-		error = add_event(ctf, hit, site, comm ? comm : "", comm_length);
-	return error;
+		error = add_event(ctf, part, stream, hit, site, comm ? comm : "");
+	ctf->last_cpu = hit->cpu;
+	return error ? checked(ctf, error) : NULL;
 }
 
 struct probe_error *probe_ctf_discarded(
 	struct probe_ctf *ctf, const struct probe_session *session, uint64_t count)
 {
-	struct probe_error *error = NULL;
+	struct ctf_part *part = &ctf->part;
 	struct ctf_stream *stream;
+	struct probe_error *error;
 
 	if (ctf->failed || !count)
 		return NULL;
 	/* Nobody knows on which CPU they were: it is told where the last hit was. */
-	if (ctf->last >= ctf->stream_count || ctf->streams[ctf->last].session != session)
-		error = find_stream(ctf, session, 0);
+	error = ctf_part_stream(part, session, ctf->last_cpu, &stream);
 	if (error)
-		return error;
-	stream = &ctf->streams[ctf->last];
+		return checked(ctf, error);
 	stream_time(ctf, stream, now_ns());
-	if (ctf_stream_discard(stream, ctf->uuid, count))
+	if (ctf_stream_discard(stream, part->uuid, count))
 		return NULL;
-	error = stream_write(ctf, ctf->last);
-	if (!error && !ctf_stream_discard(stream, ctf->uuid, count))
+	error = ctf_part_write(part, stream);
+	if (!error && !ctf_stream_discard(stream, part->uuid, count))
 		error = probe_error_new(PROBE_ERROR_FORMAT, "a loss fits into no packet");
-	return error;
+	return error ? checked(ctf, error) : NULL;
 }
 
 struct probe_error *probe_ctf_flush(struct probe_ctf *ctf)
 {
-	struct probe_error *error = NULL;
+	struct probe_error *error;
 
-	for (size_t i = 0; i < ctf->stream_count && !error && !ctf->failed; i++) {
-		ctf_stream_close(&ctf->streams[i], ctf->uuid);
-		error = stream_write(ctf, i);
-	}
-	return error;
+	if (ctf->failed)
+		return NULL;
+	error = ctf_part_flush(&ctf->before);
+	if (!error)
+		error = ctf_part_flush(&ctf->part);
+	if (++ctf->flushes == LATE_FLUSHES)
+		ctf_part_close(&ctf->before);
+	return error ? checked(ctf, error) : NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of the CTF writer: stream files (ctf_stream.c), the description of
- * what is in them (ctf_metadata.c), and the record as a whole (ctf.c).
+ * The CTF writer: packets (ctf_stream.c), the description of what is in them
+ * (ctf_metadata.c), a folder of both (ctf_part.c), and the record as a whole (ctf.c).
  *
  * A packet, little-endian, everything aligned to bytes:
  *
@@ -35,7 +35,8 @@ enum {
 	CTF_BATCH_BYTES = 1 << 18, /* packets that are written at once */
 	CTF_HEADER_BYTES = 76,
 	CTF_UUID_BYTES = 16,
-	CTF_EVENT_BYTES_MAX = CTF_BATCH_BYTES - CTF_PACKET_BYTES
+	CTF_EVENT_BYTES_MAX = CTF_BATCH_BYTES - CTF_PACKET_BYTES,
+	CTF_RECENT = 64 /* CPUs whose last stream is remembered */
 };
 
 /* ---- Streams ------------------------------------------------------------------- */
@@ -43,7 +44,7 @@ enum {
 struct ctf_stream {
 	const struct probe_session *session;
 	int cpu;
-	int fd;		 /* -1: nothing has been written */
+	bool created;	 /* its file is there */
 	uint8_t *buffer; /* CTF_BATCH_BYTES */
 	size_t packet;	 /* where the packet begins that is being filled, or the next will */
 	size_t length;	 /* end of what was added; of no meaning unless is_open */
@@ -54,11 +55,14 @@ struct ctf_stream {
 	off_t written;
 };
 
-/* Takes an event; false where it has to be written first. last_ns is its time. */
-bool ctf_stream_add(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES],
-	const uint8_t *event, size_t length);
+/*
+ * Where an event of up to `room` bytes may be put, at last_ns; NULL where the stream has
+ * to be written first. What is put there is then added to `length`.
+ */
+uint8_t *ctf_stream_room(
+	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], size_t room);
 
-/* Counts lost events. False as above. */
+/* Counts lost events. False where the stream has to be written first. */
 bool ctf_stream_discard(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], uint64_t count);
 
@@ -66,10 +70,10 @@ bool ctf_stream_discard(
 void ctf_stream_close(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES]);
 
 /*
- * Writes all closed packets. On an error the file ends with the last whole one.
- * `written` tells the file's size.
+ * Writes all closed packets to the stream's file, open for appending. On an error
+ * it ends with the last whole one. `written` tells the file's size.
  */
-PROBE_MUST_CHECK struct probe_error *ctf_stream_write(struct ctf_stream *stream);
+PROBE_MUST_CHECK struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd);
 
 /* ---- Descriptions ------------------------------------------------------------------ */
 
@@ -100,5 +104,44 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES], 
 /* One class; its id is its number. */
 void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint32_t id,
 	const struct probe_session_probe *probe);
+
+/* What metadata is made of. */
+struct ctf_description {
+	uint64_t base_s;       /* the clock's 0 */
+	struct buffer classes; /* all that were met so far, described */
+};
+
+/* ---- Parts ------------------------------------------------------------------------- */
+
+struct ctf_part {
+	int folder; /* -1: not open */
+	const struct ctf_description *description;
+	uint8_t uuid[CTF_UUID_BYTES];
+	size_t described; /* bytes of the classes' description that are in the metadata */
+	struct ctf_stream *streams;
+	size_t stream_count;
+	size_t recent[CTF_RECENT]; /* the stream of the last hit on a CPU */
+	uint64_t written;	   /* bytes, of all streams */
+};
+
+/*
+ * Makes a folder in another, or (".") takes that one, with metadata. The description,
+ * which grows, is borrowed. To be closed also after an error.
+ */
+PROBE_MUST_CHECK struct probe_error *ctf_part_open(struct ctf_part *part, int root,
+	const char *name, const struct ctf_description *description);
+/* What was not written is discarded. One that is not open may be closed, and flushed. */
+void ctf_part_close(struct ctf_part *part);
+
+/* The stream of a session and a CPU, valid until the next one is asked for. */
+PROBE_MUST_CHECK struct probe_error *ctf_part_stream(struct ctf_part *part,
+	const struct probe_session *session, int cpu, struct ctf_stream **ret);
+
+/* Writes the closed packets of a stream, behind the description of what is in them. */
+PROBE_MUST_CHECK struct probe_error *ctf_part_write(
+	struct ctf_part *part, struct ctf_stream *stream);
+
+/* Closes and writes the packets of all streams. */
+PROBE_MUST_CHECK struct probe_error *ctf_part_flush(struct ctf_part *part);
 
 #endif

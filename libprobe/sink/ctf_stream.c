@@ -60,16 +60,13 @@ static bool packet_open(struct ctf_stream *stream, size_t length)
 	return true;
 }
 
-bool ctf_stream_add(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES],
-	const uint8_t *event, size_t length)
+uint8_t *ctf_stream_room(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], size_t room)
 {
-	if (stream->is_open && stream->length + length > stream->packet + CTF_PACKET_BYTES)
+	if (stream->is_open && stream->length + room > stream->packet + CTF_PACKET_BYTES)
 		ctf_stream_close(stream, uuid);
-	if (!stream->is_open && !packet_open(stream, length))
-		return false;
-	memcpy(stream->buffer + stream->length, event, length);
-	stream->length += length;
-	return true;
+	if (!stream->is_open && !packet_open(stream, room))
+		return NULL;
+	return stream->buffer + stream->length;
 }
 
 bool ctf_stream_discard(
@@ -105,13 +102,13 @@ static size_t whole_packets(const struct ctf_stream *stream, size_t written)
 	return at;
 }
 
-struct probe_error *ctf_stream_write(struct ctf_stream *stream)
+struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
 {
 	size_t done = 0, whole;
 	int err = 0;
 
 	while (done < stream->packet && !err) {
-		ssize_t n = write(stream->fd, stream->buffer + done, stream->packet - done);
+		ssize_t n = write(fd, stream->buffer + done, stream->packet - done);
 
 		if (n > 0)
 			done += (size_t)n;
@@ -126,8 +123,8 @@ struct probe_error *ctf_stream_write(struct ctf_stream *stream)
 	stream->packet = 0;
 	if (!err)
 		return NULL;
-	if (whole < done && ftruncate(stream->fd, stream->written) != 0)
+	if (whole < done && ftruncate(fd, stream->written) != 0)
 		return probe_error_system(err, "cannot write the record (and its last packet stays "
 					       "incomplete)");
-	return probe_error_system(err, "cannot write the record");
+	return probe_error_system(err, "cannot write more of the record, which is whole so far");
 }

@@ -20,13 +20,13 @@
 #include "libprobe/tracer/value.h"
 
 /* Whole numbers stay so as far as 64 bits reach. */
-static void number_field(struct buffer *out, const char *key, double value)
+void json_number_field(struct buffer *out, const char *key, long double value)
 {
 	buffer_string(out, key);
 	if (!isfinite(value))
 		buffer_string(out, "null");
 	else if (!buffer_whole(out, value))
-		buffer_float(out, value);
+		buffer_float(out, (double)value);
 }
 
 static void value_field(struct buffer *out, const char *key, const struct probe_value *value)
@@ -56,7 +56,7 @@ static void percentile_fields(struct buffer *out, const struct probe_row *row)
 	};
 
 	for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++)
-		number_field(out, percentiles[i].key,
+		json_number_field(out, percentiles[i].key,
 			rounded(probe_row_percentile(row, percentiles[i].percent)));
 }
 
@@ -136,7 +136,7 @@ static void keys_field(struct buffer *out, const struct probe_value *keys, size_
 
 static double average(const struct probe_row *row)
 {
-	return row->count ? row->sum / (double)row->count : NAN;
+	return row->count ? (double)(row->sum / row->count) : NAN;
 }
 
 static double per_second(double amount, uint64_t elapsed_ns)
@@ -159,15 +159,16 @@ static void figures(
 	unsigned int columns = view->columns;
 
 	if (columns & PROBE_COLUMN_SUM)
-		number_field(out, ",\"sum\":", its->sum);
+		json_number_field(out, ",\"sum\":", its->sum);
 	if (columns & PROBE_COLUMN_MIN)
 		value_field(out, ",\"min\":", &its->min);
 	if (columns & PROBE_COLUMN_MAX)
 		value_field(out, ",\"max\":", &its->max);
 	if (columns & PROBE_COLUMN_AVERAGE)
-		number_field(out, ",\"avg\":", average(its));
+		json_number_field(out, ",\"avg\":", average(its));
 	if (columns & PROBE_COLUMN_RATE)
-		number_field(out, ",\"rate\":", per_second((double)its->count, view->elapsed_ns));
+		json_number_field(
+			out, ",\"rate\":", per_second((double)its->count, view->elapsed_ns));
 	if (columns & PROBE_COLUMN_PERCENTILES)
 		percentile_fields(out, its);
 	if (columns & PROBE_COLUMN_LAST)
@@ -175,15 +176,15 @@ static void figures(
 	if (columns & PROBE_COLUMN_TIME && its->last_time_ns)
 		json_unsigned_field(out, ",\"last_ts\":", its->last_time_ns);
 	if (columns & PROBE_COLUMN_CHANGE)
-		number_field(out, ",\"change\":", change(row, view->elapsed_ns));
+		json_number_field(out, ",\"change\":", change(row, view->elapsed_ns));
 	if (columns & PROBE_COLUMN_BUCKETS)
 		buckets_field(out, its);
 }
 
-static void json_row(struct buffer *out, const struct probe_table_row *row, size_t key_count,
+void json_row_fields(struct buffer *out, const struct probe_table_row *row, size_t key_count,
 	const struct probe_view *view)
 {
-	json_string_field(out, "{\"provider\":", row->provider);
+	json_string_field(out, "\"provider\":", row->provider);
 	json_string_field(out, ",\"name\":", row->name);
 	begin_field(out, row);
 	keys_field(out, row->row.keys, key_count);
@@ -204,7 +205,6 @@ static void json_row(struct buffer *out, const struct probe_table_row *row, size
 		json_unsigned_field(out, ",\"ts\":", view->time_ns);
 		json_unsigned_field(out, ",\"interval\":", view->elapsed_ns);
 	}
-	buffer_string(out, "}\n");
 }
 
 void json_table(struct format_context *context, const struct probe_table *table,
@@ -214,6 +214,9 @@ void json_table(struct format_context *context, const struct probe_table *table,
 	size_t count;
 
 	rows = probe_table_rows(table, &count);
-	for (size_t i = 0; i < count; i++)
-		json_row(&context->out, &rows[i], probe_table_keys(table), view);
+	for (size_t i = 0; i < count; i++) {
+		buffer_char(&context->out, '{');
+		json_row_fields(&context->out, &rows[i], probe_table_keys(table), view);
+		buffer_string(&context->out, "}\n");
+	}
 }

@@ -14,7 +14,7 @@ void text_time(struct format_context *context, uint64_t time_ns);
 /* A time with three significant digits and its unit: "812ns", "1.23ms". */
 void text_duration(struct buffer *out, double ns);
 /* A number of what is counted or measured: an integer, or with at most two decimals. */
-void text_number(struct buffer *out, double value);
+void text_number(struct buffer *out, long double value);
 
 /* What stands above a table, where there are several. */
 void text_heading(struct format_context *context, const struct probe_view *view);

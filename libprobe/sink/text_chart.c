@@ -134,12 +134,12 @@ static void bar_line(struct buffer *out, const struct bars *bars, unsigned int b
 
 /* ---- Figures ---------------------------------------------------------------------- */
 
-static void figure(struct buffer *out, const char *name, double value, bool times)
+static void figure(struct buffer *out, const char *name, long double value, bool times)
 {
 	buffer_string(out, name);
 	buffer_char(out, ' ');
 	if (times)
-		text_duration(out, value);
+		text_duration(out, (double)value);
 	else
 		text_number(out, value);
 }
@@ -179,7 +179,7 @@ static void figures(struct buffer *out, const struct probe_row *row, const struc
 	if (row->count) {
 		figure(out, "  sum", row->sum, view->times);
 		extreme(out, "  min", &row->min, view->times);
-		figure(out, "  avg", row->sum / (double)row->count, view->times);
+		figure(out, "  avg", row->sum / row->count, view->times);
 		extreme(out, "  max", &row->max, view->times);
 		buffer_char(out, '\n');
 		for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {

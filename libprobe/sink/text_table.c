@@ -6,102 +6,19 @@
  *	PROBE                            COUNT         AVG  str(arg0)
  *	postgresql:query__done           28081     1.23ms  "select 1"
  *	... 17 more rows
- *
- * Cells are put one behind the other into a buffer of their own first, since the
- * widest decides how wide a column is.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/sink/grid.h"
 #include "libprobe/sink/text.h"
 #include "libprobe/tracer/value.h"
-#include "probe/utf8.h"
 
 enum {
 	SILENT_ROWS_MAX = 50, /* beyond so many, rows without hits are only counted */
-	HITS_WIDTH = 12,
-	GRID_COLUMNS_MAX = 24
+	HITS_WIDTH = 12
 };
-
-struct grid_cell {
-	size_t offset, length; /* bytes, in the grid's text */
-	size_t width;	       /* characters */
-};
-
-struct grid {
-	struct buffer text;
-	struct grid_cell *cells;
-	size_t cell_count, cell_room;
-	size_t column_count; /* known after the first line */
-	size_t widths[GRID_COLUMNS_MAX];
-	bool right[GRID_COLUMNS_MAX]; /* aligned so */
-	size_t start;		      /* of the cell that is being written */
-	bool no_memory;
-};
-
-/* ---- The grid --------------------------------------------------------------------- */
-
-static size_t characters(const char *text, size_t length)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < length; count++) {
-		size_t bytes = probe_utf8_character(text + i, length - i);
-
-		i += bytes ? bytes : 1;
-	}
-	return count;
-}
-
-/* What was written since the last cell is a cell, of column `column`. */
-static void cell_end(struct grid *grid, size_t column, bool right)
-{
-	struct grid_cell cell = {.offset = grid->start, .length = grid->text.length - grid->start};
-
-	if (grid->cell_count == grid->cell_room) {
-		size_t room = grid->cell_room ? 2 * grid->cell_room : 256;
-		struct grid_cell *cells = reallocarray(grid->cells, room, sizeof(*cells));
-
-		if (!cells) {
-			grid->no_memory = true;
-			return;
-		}
-		grid->cells = cells;
-		grid->cell_room = room;
-	}
-	grid->start = grid->text.length;
-	if (cell.length)
-		cell.width = characters(grid->text.data + cell.offset, cell.length);
-	if (column < GRID_COLUMNS_MAX) {
-		grid->right[column] = right;
-		if (cell.width > grid->widths[column])
-			grid->widths[column] = cell.width;
-		if (column >= grid->column_count)
-			grid->column_count = column + 1;
-	}
-	grid->cells[grid->cell_count++] = cell;
-}
-
-static void grid_print(const struct grid *grid, struct buffer *out)
-{
-	for (size_t i = 0; i < grid->cell_count; i++) {
-		const struct grid_cell *cell = &grid->cells[i];
-		size_t column = i % grid->column_count;
-		bool is_last = column + 1 == grid->column_count;
-
-		if (column)
-			buffer_string(out, "  ");
-		if (grid->right[column])
-			buffer_pad(out, cell->width, grid->widths[column]);
-		if (cell->length)
-			buffer_bytes(out, grid->text.data + cell->offset, cell->length);
-		if (is_last)
-			buffer_char(out, '\n');
-		else if (!grid->right[column])
-			buffer_pad(out, cell->width, grid->widths[column]);
-	}
-}
 
 /* ---- Cells ------------------------------------------------------------------------ */
 
@@ -115,7 +32,7 @@ struct line {
 
 static void next(struct line *line, bool right)
 {
-	cell_end(line->grid, line->column++, right);
+	grid_cell(line->grid, line->column++, right);
 }
 
 static void title(struct line *line, const char *text, bool right)
@@ -124,14 +41,14 @@ static void title(struct line *line, const char *text, bool right)
 	next(line, right);
 }
 
-static void amount(struct line *line, const char *name, double value)
+static void amount(struct line *line, const char *name, long double value)
 {
 	struct buffer *text = &line->grid->text;
 
 	if (!line->row)
 		buffer_string(text, name);
 	else if (line->view->times)
-		text_duration(text, value);
+		text_duration(text, (double)value);
 	else
 		text_number(text, value);
 	next(line, true);
@@ -237,7 +154,7 @@ static void figure_cells(struct line *line, struct format_context *context)
 	if (columns & PROBE_COLUMN_MIN)
 		exact(line, "MIN", &row->min);
 	if (columns & PROBE_COLUMN_AVERAGE)
-		amount(line, "AVG", row->count ? row->sum / (double)row->count : NAN);
+		amount(line, "AVG", row->count ? row->sum / row->count : NAN);
 	if (columns & PROBE_COLUMN_PERCENTILES)
 		percentiles(line);
 	if (columns & PROBE_COLUMN_MAX)
@@ -361,14 +278,14 @@ static void text_grid(struct format_context *context, const struct probe_table *
 {
 	size_t key_count = probe_table_keys(table), count, done = 0;
 	const struct probe_table_row *rows = probe_table_rows(table, &count);
-	struct grid grid = {0};
+	struct grid grid;
 
-	/* Short numbers under each other in one table after the other. */
-	grid.widths[1] = view->columns == PROBE_COLUMN_COUNT ? HITS_WIDTH : 0;
-	if (!buffer_init(&grid.text)) {
+	if (!grid_init(&grid)) {
 		context->out.no_memory = true;
 		return;
 	}
+	/* Short numbers under each other in one table after the other. */
+	grid.widths[1] = view->columns == PROBE_COLUMN_COUNT ? HITS_WIDTH : 0;
 	add_line(&grid, context, NULL, key_count, view);
 	for (size_t i = 0; i < count; i++) {
 		bool silent = is_silent(&rows[i]);
@@ -376,12 +293,8 @@ static void text_grid(struct format_context *context, const struct probe_table *
 		if (silent ? shown->show_silent : done++ < shown->rows)
 			add_line(&grid, context, &rows[i], key_count, view);
 	}
-	if (grid.no_memory || grid.text.no_memory)
-		context->out.no_memory = true;
-	else
-		grid_print(&grid, &context->out);
-	buffer_deinit(&grid.text);
-	free(grid.cells);
+	grid_print(&grid, &context->out);
+	grid_deinit(&grid);
 }
 
 static void text_charts(struct format_context *context, const struct probe_table *table,

@@ -18,6 +18,7 @@ const struct tracer_kind *const tracer_builtin[] = {
 	&tracer_json,
 	&tracer_ring,
 	&tracer_stack,
+	&tracer_pcp,
 	NULL,
 };
 

@@ -10,7 +10,7 @@
 
 /* ---- Parsing ---------------------------------------------------------------------- */
 
-static const struct tracer_kind *find_kind(const char *name)
+const struct tracer_kind *tracer_find(const char *name)
 {
 	for (size_t i = 0; tracer_builtin[i]; i++) {
 		if (strcmp(tracer_builtin[i]->name, name) == 0)
@@ -104,8 +104,12 @@ struct probe_error *probe_tracer_parse(const char *text, struct probe_tracer_spe
 		*comma = '\0';
 		spec->operand = comma + 1;
 	}
-	spec->kind = is_path(spec->name) ? &tracer_loaded : find_kind(spec->name);
-	error = spec->kind ? check_operand(spec) : no_tracer(spec->name);
+	spec->kind = is_path(spec->name) ? &tracer_loaded : tracer_find(spec->name);
+	spec->exported = spec->kind == &tracer_pcp;
+	if (spec->exported)
+		error = tracer_pcp_parse(spec);
+	if (!error)
+		error = spec->kind ? check_operand(spec) : no_tracer(spec->name);
 	if (error) {
 		probe_tracer_free(spec);
 		return error;
@@ -129,7 +133,7 @@ const char *probe_tracer_name(const struct probe_tracer_spec *spec)
 
 enum probe_tracer_output probe_tracer_output(const struct probe_tracer_spec *spec)
 {
-	return spec->kind->output;
+	return spec->exported ? PROBE_TRACER_PCP : spec->kind->output;
 }
 
 bool probe_tracer_pairs(const struct probe_tracer_spec *spec)
@@ -186,8 +190,8 @@ static struct probe_error *check_gather(
 	if (gather->pairing != PROBE_PAIRING_NONE && !spec->kind->has_pairs && !loaded)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--pairs is for the tracers latency and transaction, and for your own; "
-			"'%s' looks at each hit by itself",
-			spec->name);
+			"'%s' looks at each hit by itself%s",
+			spec->name, spec->exported ? " (-t pcp,latency)" : "");
 	if (gather->match && !spec->kind->has_pairs)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--match says which end belongs to which begin; tracer '%s' has no pairs",

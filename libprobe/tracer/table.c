@@ -258,7 +258,7 @@ static double weight(const struct probe_table_row *row, enum probe_order order)
 	case PROBE_ORDER_COUNT:
 		return (double)row->row.count;
 	case PROBE_ORDER_SUM:
-		return row->row.sum;
+		return (double)row->row.sum;
 	case PROBE_ORDER_MIN:
 		value_number(&row->row.min, &value);
 		break;
@@ -267,7 +267,7 @@ static double weight(const struct probe_table_row *row, enum probe_order order)
 		break;
 	case PROBE_ORDER_AVERAGE:
 		if (row->row.count)
-			value = row->row.sum / (double)row->row.count;
+			value = (double)(row->row.sum / row->row.count);
 		break;
 	case PROBE_ORDER_LAST:
 		value_number(&row->row.last, &value);

@@ -27,14 +27,22 @@ struct tracer_kind {
 /* A parsed -t. */
 struct probe_tracer_spec {
 	const struct tracer_kind *kind;
-	char *text;	     /* what the others point into */
-	const char *name;    /* of a loaded one, its path */
-	const char *operand; /* behind the first comma, or NULL */
+	char *text;    /* what the others point into */
+	char *name;    /* of a loaded one, its path */
+	char *operand; /* behind the first comma, or NULL */
+	bool exported; /* its rows are metrics (pcp.c) */
 };
 
 extern const struct tracer_kind tracer_count, tracer_sum, tracer_min, tracer_max, tracer_avg,
 	tracer_hist, tracer_latency, tracer_transaction, tracer_point, tracer_observe,
-	tracer_counter, tracer_print, tracer_json, tracer_ring, tracer_stack, tracer_loaded;
+	tracer_counter, tracer_print, tracer_json, tracer_ring, tracer_stack, tracer_pcp,
+	tracer_loaded;
+
+/* The tracer of a name, or NULL. */
+const struct tracer_kind *tracer_find(const char *name);
+
+/* Makes a spec of `pcp` that of what stands behind it. Errors: PROBE_ERROR_USAGE. */
+PROBE_MUST_CHECK struct probe_error *tracer_pcp_parse(struct probe_tracer_spec *spec);
 
 /* What stands behind the name `stack` (stack.c). Errors: PROBE_ERROR_USAGE. */
 struct tracer_stack_options {

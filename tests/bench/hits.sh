@@ -6,6 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
 . tests/bench/lib.sh
 . tests/bench/loop.sh
+. tests/bench/lttng.sh
 
 # A record is written at full speed, but into buffers that are emptied between
 # the rounds: what is lost is cheaper than what is kept.
@@ -135,47 +136,11 @@ fi
 
 # ---- Tracers in the process ----------------------------------------------------------
 
-# As root the daemon would use the machine's own folders: give up root for it.
-as_user()
-{
-	# shellcheck disable=SC2086 # a command prefix of several words
-	env HOME="$lttng_home" LTTNG_HOME="$lttng_home" $RUN_AS_USER "$@"
-}
-lttng_start()
-{
-	lttng_home=$(mktemp -d /tmp/probectl-lttng.XXXXXX)
-	lttng_loop=$lttng_home/lttng_loop
-	on_exit lttng_stop
-	cp "$tools/lttng_loop" "$lttng_loop"
-	[ -z "$RUN_AS_USER" ] || chown -R nobody:nogroup "$lttng_home"
-	as_user lttng-sessiond --daemonize --no-kernel --pidfile="$lttng_home/pid" \
-		>"$SCRATCH/why" 2>&1 || return
-	as_user lttng create bench --output="$lttng_home/trace" &&
-		as_user lttng enable-channel -u bench --subbuf-size=4M --num-subbuf=4 &&
-		as_user lttng enable-event -u 'bench_lttng:*' -c bench &&
-		as_user lttng start
-} >"$SCRATCH/why" 2>&1
-lttng_stop()
-{
-	[ -n "${lttng_home-}" ] || return
-	as_user lttng destroy bench
-	kill "$(cat "$lttng_home/pid")"
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		[ -e "$lttng_home/pid" ] || break
-		sleep 0.2
-	done
-	rm -rf "$lttng_home"
-	lttng_home=
-} >/dev/null 2>&1
 lttng_ns()
 {
-	as_user "$lttng_loop" "$1" "$record_hits" "$record_rounds" "$2" 2>"$SCRATCH/why"
+	as_user "$lttng_loop" "$1" "$record_hits" "$record_rounds" "$2" 2>"$SCRATCH/why" | cut -d' ' -f2
 }
-[ -z "$RUN_AS_USER" ] && is_root &&
-	RUN_AS_USER="setpriv --reuid=nobody --regid=nogroup --clear-groups --inh-caps=-all"
-if ! command -v lttng-sessiond >/dev/null || [ ! -x "$tools/lttng_loop" ]; then
-	missing "LTTng-UST" "lttng-tools or liblttng-ust-dev is not installed"
-elif ! lttng_start; then
+if ! lttng_start || ! lttng_session 4M; then
 	missing "LTTng-UST" "$(tail -1 "$SCRATCH/why")"
 else
 	pair "LTTng-UST tracepoint (compiled in), 3 integers" lttng_ns nop

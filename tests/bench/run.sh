@@ -5,10 +5,10 @@
 # tools on this machine.
 # usage: tests/bench/run.sh [--quick] [PART…]
 #
-# The parts are hits, tracers, pause, first, list and postgres, a script of each name
-# beside this one. What cannot run on this machine, or without root, says why.
-# BUILD is the build folder. Nothing is left behind: events, daemons, servers and
-# files are removed, also after Ctrl-C.
+# The parts are hits, tracers, self, events, record, pause, first, list and postgres, a
+# script of each name beside this one. What cannot run on this machine, or without root,
+# says why. BUILD is the build folder. Nothing is left behind: events, daemons, servers
+# and files are removed, also after Ctrl-C.
 set -u
 export LC_ALL=C.UTF-8
 cd "$(dirname "$0")/../.." || exit 1
@@ -19,14 +19,14 @@ parts=()
 for argument; do
 	case $argument in
 	--quick) export BENCH_QUICK=1 ;;
-	hits | tracers | pause | first | list | postgres) parts+=("$argument") ;;
+	hits | tracers | self | events | record | pause | first | list | postgres) parts+=("$argument") ;;
 	*)
-		echo "usage: tests/bench/run.sh [--quick] [hits|tracers|pause|first|list|postgres …]" >&2
+		echo "usage: tests/bench/run.sh [--quick] [hits|tracers|self|events|record|pause|first|list|postgres …]" >&2
 		exit 2
 		;;
 	esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(hits tracers pause first list postgres)
+[ ${#parts[@]} -gt 0 ] || parts=(hits tracers self events record pause first list postgres)
 
 # The measuring programs; the compiler may be there without LTTng.
 tools=$BUILD/bench
@@ -37,6 +37,10 @@ cc=${CC:-gcc}
 "$cc" "${flags[@]}" -o "$tools/attach" tests/bench/attach.c || exit 1
 "$cc" "${flags[@]}" -o "$tools/called" tests/bench/called.c || exit 1
 "$cc" "${flags[@]}" -pg -o "$tools/called_pg" tests/bench/called.c || exit 1
+"$cc" "${flags[@]}" -Ilibprobe/include -o "$tools/events" tests/bench/events.c \
+	-L"$BUILD" -lprobe_events -lprobe_pmtrace || exit 1
+"$cc" "${flags[@]}" -Ilibprobe/include -o "$tools/self" tests/bench/self.c "$BUILD/libprobe.a" \
+	-lelf -ldl -lpthread || exit 1
 "$cc" "${flags[@]}" -pthread -o "$tools/lttng_loop" tests/bench/lttng_loop.c -llttng-ust -ldl \
 	2>/dev/null || rm -f "$tools/lttng_loop"
 

@@ -178,4 +178,19 @@ for ((i = 0; i < 6; i++)); do
 	[ "$lines" = 0 ] || [ "$lines" = 9 ] ||
 		fail "killed: only $lines programs ran"
 done
+# ---- Whose hits they are, also of threads and processes that are gone ----------------------
+
+"$PROBECTL" trace -q --json -o "$SCRATCH/out" 'pairs:*' -- "$TARGETS/pairs" 4 500 \
+	</dev/null >"$SCRATCH/stdout" || fail "pairs failed"
+pid=$(sed -n '1s/ready //p' "$SCRATCH/stdout")
+same "pids of threads" "$(jq -r 'select(.args) | .pid' "$SCRATCH/out" | sort -u)" "$pid"
+same "names of threads" "$(jq -r 'select(.args) | .comm' "$SCRATCH/out" | sort -u)" pairs
+[ "$(jq -r 'select(.args) | .tid' "$SCRATCH/out" | sort -u | wc -l)" = 5 ] || fail "there are not five threads"
+
+"$PROBECTL" trace -q --json -o "$SCRATCH/out" fork:hit -- "$TARGETS/fork" 3 50 \
+	</dev/null >"$SCRATCH/stdout" || fail "fork failed"
+pid=$(sed -n '1s/ready //p' "$SCRATCH/stdout")
+same "the parent's" "$(jq -r 'select(.args and .args[0] == 0) | .pid' "$SCRATCH/out" | sort -u)" "$pid"
+same "none of the children's is its" \
+	"$(jq -r "select(.args and .args[0] != 0 and .pid == $pid) | .pid" "$SCRATCH/out")" ""
 finish

@@ -17,7 +17,7 @@ make_staged install
 root=$stage/opt/probe
 
 for file in lib/libprobe.a lib/libprobe.so lib/libprobe.so.0 lib/pkgconfig/probe.pc \
-	include/probe/error.h; do
+	lib/libprobe_events.a lib/libprobe_events.so.0 lib/libprobe_pmtrace.so.0 include/probe/error.h; do
 	[ -e "$root/$file" ] || {
 		echo "$file was not installed"
 		exit 1
@@ -28,6 +28,13 @@ for header in libprobe/include/probe/*.h; do
 done
 for page in docs/man/*.[1-8]; do
 	[ ! -e "$page" ] || cmp "$page" "$root/share/man/man${page##*.}/${page##*/}"
+done
+# One for each function, also those that share one.
+for page in probe_target_enable probe_tracer_free probe_target.h libprobe; do
+	[ -s "$root/share/man/man3/$page.3" ] || {
+		echo "there is no manual page $page"
+		exit 1
+	}
 done
 "$root/bin/probectl" --version
 cmp docs/completion/probectl.bash "$root/share/bash-completion/completions/probectl"
@@ -58,6 +65,27 @@ read -ra flags <<<"$(pkg-config --static --define-variable=prefix="$root" \
 cc "$SCRATCH/user.c" -o "$SCRATCH/static" -Wl,-Bstatic -L"$root/lib" -lprobe -Wl,-Bdynamic \
 	"${flags[@]}"
 [ "$("$SCRATCH/static")" = hello ]
+
+# The libraries for programs that are traced need nothing but the C library.
+cat >"$SCRATCH/event.c" <<'C'
+#include <probe/posix_trace.h>
+#include <stdio.h>
+
+int main(void)
+{
+	trace_event_id_t id;
+
+	if (posix_trace_eventid_open("installed", &id) == 0)
+		posix_trace_event(id, "hello", 5);
+	return puts("hello") < 0;
+}
+C
+read -ra flags <<<"$(pkg-config --define-variable=prefix="$root" \
+	--define-variable=libdir="$root/lib" --define-variable=includedir="$root/include" \
+	--cflags --libs probe_events)"
+cc "$SCRATCH/event.c" -o "$SCRATCH/event" "${flags[@]}"
+[ "$(LD_LIBRARY_PATH=$root/lib "$SCRATCH/event")" = hello ]
+readelf -d "$SCRATCH/event" | grep -q 'NEEDED.*libprobe_events\.so\.0'
 
 make_staged uninstall
 left=$(find "$stage" ! -type d)

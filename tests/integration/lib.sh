@@ -196,10 +196,28 @@ trace_start()
 	on_exit "end_process $tracer_pid"
 }
 
+# record_start NAME ARGS…: `probectl record -o $SCRATCH/NAME ARGS` in the background
+record_start()
+{
+	local name=$1
+	shift
+	env --default-signal=INT "$PROBECTL" record -o "$SCRATCH/$name" "$@" \
+		>"$SCRATCH/$name.out" 2>"$SCRATCH/$name.err" </dev/null &
+	recorder=$!
+	on_exit "end_process $recorder"
+}
+
+# record_stop NAME: Ctrl-C, and the exit status has to be 0
+record_stop()
+{
+	kill -INT "$recorder" 2>/dev/null
+	wait "$recorder" || fail "record: $(head -5 "$SCRATCH/$1.err")"
+}
+
 # wait_on PID PROBE: until a site is patched
 wait_on()
 {
-	"$python" "$integration/state.py" wait "$1" "$2" 10 ||
+	"$python" "$integration/state.py" wait "$1" "$2" 60 ||
 		fail "no site of $2 is patched in $1: $(cat "$SCRATCH"/*.err 2>/dev/null | head -5)"
 }
 

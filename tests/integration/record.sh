@@ -7,17 +7,6 @@
 need babeltrace2 prlimit
 need_attach
 
-# record_start NAME ARGS…: `probectl record -o $SCRATCH/NAME ARGS` in the background
-record_start()
-{
-	local name=$1
-	shift
-	env --default-signal=INT "$PROBECTL" record -o "$SCRATCH/$name" "$@" \
-		>"$SCRATCH/$name.out" 2>"$SCRATCH/$name.err" </dev/null &
-	recorder=$!
-	on_exit "end_process $recorder"
-}
-
 # record_end NAME SIGNAL STATUS
 record_end()
 {
@@ -105,6 +94,41 @@ read_record parts
 same "hits of all parts" "$(events parts)" 40000
 check_hits parts 40000
 
+# After so long a new part is begun, by the first hit that comes.
+record_start times --rotate 200ms 'hits:work' -p "$target_pid"
+wait_on "$target_pid" hits:work
+ask 1000
+sleep 0.3
+ask 1000
+record_end times INT 0
+[ -e "$SCRATCH/times/000002/metadata" ] || fail "one part for more than 200 ms"
+read_record times
+same "hits of all times" "$(events times)" 4000
+
+# Some of the hits.
+record_start some -f 'arg1 < 10' 'hits:work' -p "$target_pid"
+wait_on "$target_pid" hits:work
+ask 5000
+record_end some INT 0
+read_record some
+check_hits some 20
+record_start ten -n 10 'hits:work' -p "$target_pid"
+wait_on "$target_pid" hits:work
+ask 5000
+wait "$recorder"
+same "status after 10 hits" "$?" 0
+read_record ten
+same "hits of -n 10" "$(events ten)" 10
+same_state "$target_pid"
+
+# What a process becomes, and what it starts: each has its name, also when it is gone.
+for way in exec spawn; do
+	"$PROBECTL" record -q -o "$SCRATCH/$way" loop:nop -- \
+		"$TARGETS/launch" "$way" "$TARGETS/loop" -s nop -n 1000 >/dev/null || fail "$way failed"
+	read_record "$way"
+	same "$way: hits" "$(grep -c 'comm = "loop" }, { arg0 = .*, arg2 = 1000 }$' "$SCRATCH/$way.txt")" 1000
+done
+
 # More than a ring holds, while nobody reads: what is lost is told, and adds up.
 record_start lost -b 128k 'hits:work' -p "$target_pid"
 wait_on "$target_pid" hits:work
@@ -128,10 +152,32 @@ prlimit --pid "$recorder" --fsize=100000 || die "prlimit failed"
 ask 50000
 wait "$recorder"
 same "status without room" "$?" 1
-same "errors without room" "$(grep -c 'cannot write the record: File too large' "$SCRATCH/room.err")" 1
+same "errors without room" "$(grep -c 'which is whole so far: File too large' "$SCRATCH/room.err")" 1
 read_record room
 [ "$(events room)" -gt 0 ] || fail "nothing is left of what had room"
 same_state "$target_pid"
+
+# A full disk, of our own.
+mkdir "$SCRATCH/disk"
+ways=(unshare -rm)
+[ "$(id -u)" != 0 ] || ways=(unshare -m)
+if "${ways[@]}" true 2>/dev/null; then
+	# shellcheck disable=SC2016 # for the inner shell
+	"${ways[@]}" sh -c 'mount -t tmpfs -o size=256k none "$1" || exit
+		"$2" record -o "$1/record" loop:nop -- "$3" -s nop -n 100000 >/dev/null 2>"$4.err"
+		echo $? >"$4.status"
+		babeltrace2 "$1/record" >"$4.txt" 2>"$4.bt" || echo "babeltrace2: $?" >>"$4.bt"' \
+		sh "$SCRATCH/disk" "$PROBECTL" "$TARGETS/loop" "$SCRATCH/full" || fail "no full disk"
+	same "status on a full disk" "$(cat "$SCRATCH/full.status")" 1
+	same "lines about it" "$(wc -l <"$SCRATCH/full.err")" 1
+	grep -q 'which is whole so far: No space left on device' "$SCRATCH/full.err" ||
+		fail "not said: $(cat "$SCRATCH/full.err")"
+	[ ! -s "$SCRATCH/full.bt" ] || fail "babeltrace2 on a full disk: $(head -3 "$SCRATCH/full.bt")"
+	full=$(grep -c ' loop:nop: ' "$SCRATCH/full.txt")
+	[ "$full" -gt 1000 ] || fail "only $full hits of a full disk are left"
+else
+	echo "note: no disk of our own: none is full"
+fi
 
 # The target is killed.
 record_start crash 'hits:work' -p "$target_pid"
@@ -150,4 +196,34 @@ grep -q ' args:rax: .*arg0 = 9833440829064126592, arg1 = -8613303244645425024, a
 	"$SCRATCH/args.txt" || fail "args:rax: $(grep args:rax: "$SCRATCH/args.txt")"
 "$PROBECTL" record -q -o "$SCRATCH/status" 'args:*' -- sh -c 'exit 3' 2>/dev/null
 same "status of the program" "$?" 3
+
+# A target that writes what it likes where its hits should be: no hit is in the future.
+end_process "$target_pid"
+start "$TARGETS/hostile" scribble 1
+"$PROBECTL" record -q -d 0.5 -o "$SCRATCH/hostile" -p "$target_pid" hostile:tick 2>/dev/null
+same "status with a hostile target" "$?" 0
+now=$(date +%s)
+babeltrace2 --clock-seconds "$SCRATCH/hostile" >"$SCRATCH/hostile.txt" 2>/dev/null ||
+	fail "babeltrace2 does not read what a hostile target left"
+[ "$(sed -n '$s/^\[\([0-9]*\).*/\1/p' "$SCRATCH/hostile.txt")" -le "$now" ] ||
+	fail "a hit in the future: $(tail -1 "$SCRATCH/hostile.txt")"
+ask stop
+
+# Many processes, with streams of their own, and fewer descriptors than those would take.
+end_process "$target_pid"
+start "$TARGETS/herd" 100 200
+ulimit -n 512
+record_start herd --children "$target_pid" herd:hit
+for ((i = 0; i < 600; i++)); do
+	grep -q 'Ctrl-C ends' "$SCRATCH/herd.err" && break
+	sleep 0.1
+done
+ask go
+record_end herd INT 0
+read_record herd
+same "hits of many" "$(grep -c ' herd:hit: ' "$SCRATCH/herd.txt")" 20000
+same "their processes" "$(sed -n 's/.* pid = \([0-9]*\),.*/\1/p' "$SCRATCH/herd.txt" | sort -u | wc -l)" 100
+grep -q '20000 hits recorded' "$SCRATCH/herd.err" || fail "not said: $(cat "$SCRATCH/herd.err")"
+tell bye
+end_target 0
 finish

@@ -14,6 +14,7 @@ are those that the stapsdt notes of the mapped files name. It reads the notes by
 itself, so that a mistake of the tool under test cannot hide itself.
 """
 import hashlib
+import os
 import pickle
 import struct
 import sys
@@ -21,14 +22,14 @@ import time
 
 
 def maps(pid):
-    """The file mappings: (start, end, permissions, offset, path)."""
+    """The file mappings: (start, end, permissions, offset, inode, path)."""
     found = []
     with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             fields = line.rstrip("\n").split(None, 5)
             if len(fields) == 6 and fields[5].startswith("/"):
                 start, end = (int(part, 16) for part in fields[0].split("-"))
-                found.append((start, end, fields[1], int(fields[2], 16), fields[5]))
+                found.append((start, end, fields[1], int(fields[2], 16), fields[4], fields[5]))
     return found
 
 
@@ -83,15 +84,25 @@ class Elf:
         return None
 
 
+def file_of(pid, path, inode):
+    """Where a mapped file can be opened: one of memfd_create(2) has no path."""
+    if path.startswith("/memfd:"):
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            name = f"/proc/{pid}/fd/{number}"
+            if os.readlink(name) == path and str(os.stat(name).st_ino) == inode:
+                return name
+    return f"/proc/{pid}/root{path}"
+
+
 def modules(pid):
     """(path, bias, Elf) of every mapped ELF file with notes."""
     seen = set()
-    for start, _, _, offset, path in maps(pid):
-        if path in seen or offset:
+    for start, _, _, offset, inode, path in maps(pid):
+        if (path, inode) in seen or offset:
             continue
-        seen.add(path)
+        seen.add((path, inode))
         try:
-            elf = Elf(f"/proc/{pid}/root{path}")
+            elf = Elf(file_of(pid, path, inode))
         except (OSError, ValueError, struct.error):
             continue
         if any(True for _ in elf.notes()):
@@ -117,7 +128,7 @@ def semaphores(pid):
 def text(pid):
     found = []
     with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-        for start, end, permissions, _, path in maps(pid):
+        for start, end, permissions, _, _, path in maps(pid):
             if "x" in permissions:
                 memory.seek(start)
                 found.append((start, path, memory.read(end - start)))
@@ -127,7 +138,7 @@ def text(pid):
 def compare(pid, before):
     """Prints the differences; returns how many there are."""
     wrong = 0
-    now = {(start, path) for start, _, _, _, path in maps(pid)}
+    now = {(start, path) for start, _, _, _, _, path in maps(pid)}
     with open(f"/proc/{pid}/mem", "rb", 0) as memory:
         for start, path, old in before["text"]:
             if (start, path) not in now:

@@ -7,7 +7,7 @@
 # the warnings, the sanitizers (`make asan`) and the fuzzers.
 . tests/lint/lib.sh
 need clang gcc pkg-config
-read -ra flags <<<"$(pkg-config --cflags libelf libdw capstone cmocka)"
+read -ra flags <<<"$(pkg-config --cflags libelf libdw capstone babeltrace2 cmocka)"
 flags+=(-std=gnu11 -D_GNU_SOURCE -DPROBE_VERSION='""' -Ilibprobe/include -I.
 	-O2 -Wall -Wextra -Werror)
 rc=0

@@ -5,7 +5,7 @@
 # found nor the cleanup attribute. That is for the sanitizers (`make asan`).
 . tests/lint/lib.sh
 need clang pkg-config
-read -ra flags <<<"$(pkg-config --cflags libelf libdw capstone)"
+read -ra flags <<<"$(pkg-config --cflags libelf libdw capstone babeltrace2)"
 flags+=(-std=gnu11 -D_GNU_SOURCE '-DPROBE_VERSION=""' -Ilibprobe/include -I. -O2
 	--analyze --analyzer-output text -Xclang -analyzer-werror)
 for checker in core.NullDereference core.NonNullParamChecker core.CallAndMessage \

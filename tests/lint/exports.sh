@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# libprobe.so exports the functions that the public headers declare, no other.
+# libprobe.so exports the functions that the public headers declare, no other; nor do the
+# libraries for programs that are traced.
 . tests/lint/lib.sh
 need nm gcc
 so=$BUILD/libprobe.so
@@ -9,23 +10,50 @@ so=$BUILD/libprobe.so
 	exit 77
 }
 
-nm -D --defined-only "$so" | awk '$2 != "A" {sub(/@.*/, "", $3); print $3}' | sort -u \
-	>"$SCRATCH/exported"
-# Declarations of functions, as the compiler sees them: no comments, no attributes,
-# no types of what pointers to functions return.
-for header in libprobe/include/probe/*.h; do
-	echo "#include \"$header\""
-done | gcc -std=gnu11 -D_GNU_SOURCE '-D__attribute__(x)=' -I. -Ilibprobe/include -E -x c - |
-	awk '/^# [0-9]/ {ours = ($3 ~ /libprobe\/include\/probe/); next} ours' | tr '\n' ' ' |
-	grep -oE '\bprobe_[a-z0-9_]+ ?\([^*]' | sed 's/ *(.*//' | sort -u >"$SCRATCH/declared"
+# exports SO: the names, sorted
+exports()
+{
+	nm -D --defined-only "$1" | awk '$2 != "A" {sub(/@.*/, "", $3); print $3}' | sort -u
+}
+# declarations PATTERN HEADER…: names of functions, as the compiler sees them: no comments,
+# no attributes, no types of what pointers to functions return
+declarations()
+{
+	local pattern=$1 header
+	shift
+	for header; do
+		echo "#include \"$header\""
+	done | gcc -std=gnu11 -D_GNU_SOURCE '-D__attribute__(x)=' -I. -Ilibprobe/include -E -x c - |
+		awk '/^# [0-9]/ {ours = ($3 ~ /libprobe\/include\/probe/); next} ours' | tr '\n' ' ' |
+		grep -oE "\\b$pattern ?\\([^*]" | sed 's/ *(.*//' | sort -u
+}
 
 rc=0
-for name in $(comm -23 "$SCRATCH/exported" "$SCRATCH/declared"); do
-	echo "$so: exports $name, which no public header declares"
-	rc=1
-done
-for name in $(comm -13 "$SCRATCH/exported" "$SCRATCH/declared"); do
-	echo "libprobe/include/probe: declares $name, which $so does not export"
-	rc=1
+# compare SO: what $SCRATCH/exported and $SCRATCH/declared do not share
+compare()
+{
+	local name
+	for name in $(comm -23 "$SCRATCH/exported" "$SCRATCH/declared"); do
+		echo "$1: exports $name, which no public header declares"
+		rc=1
+	done
+	for name in $(comm -13 "$SCRATCH/exported" "$SCRATCH/declared"); do
+		echo "libprobe/include/probe: declares $name, which $1 does not export"
+		rc=1
+	done
+}
+
+exports "$so" >"$SCRATCH/exported"
+declarations 'probe_[a-z0-9_]+' libprobe/include/probe/*.h >"$SCRATCH/declared"
+compare "$so"
+for pair in events:posix_trace pmtrace:pmtrace; do
+	so=$BUILD/libprobe_${pair%:*}.so
+	exports "$so" >"$SCRATCH/exported"
+	declarations "${pair#*:}[a-z0-9_]+" "libprobe/include/probe/${pair#*:}.h" >"$SCRATCH/declared"
+	[ -s "$SCRATCH/declared" ] || {
+		echo "${pair#*:}.h declares nothing"
+		rc=1
+	}
+	compare "$so"
 done
 exit $rc

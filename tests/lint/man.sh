@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Man pages are mdoc, clean, and there is one for each command of probectl.
+# Man pages are mdoc, clean, and there is one for each command of probectl, and for
+# each function of the library.
 . tests/lint/lib.sh
 need mandoc
 pages=$(find docs/man -name '*.[1-8]' | sort)
@@ -8,6 +9,8 @@ pages=$(find docs/man -name '*.[1-8]' | sort)
 	echo "docs/man holds no page yet"
 	exit 77
 }
+python3 docs/man/headers.py "$SCRATCH/man3" libprobe/include/probe/*.h
+pages="$pages $(find "$SCRATCH/man3" -type f | sort)"
 rc=0
 # shellcheck disable=SC2086 # a list of paths
 mandoc -Tlint -W warning $pages || rc=1

@@ -3,11 +3,12 @@
  * Hits one probe in a loop, a known number of times, and says what an iteration
  * cost. The measure of all counts and of every figure of `make bench`.
  *
- *	loop [-s SITE] [-n HITS] [-t THREADS] [-r ROUNDS] [-z MS] [-b] [-a]
+ *	loop [-s SITE] [-n HITS] [-t THREADS] [-r ROUNDS] [-z MS] [-p RATE] [-b] [-a]
  *
  * prints "HITS NS": all hits of all threads and rounds, and the nanoseconds of
  * one iteration, the median of the rounds (of the slowest thread in each).
- * -z sleeps between rounds, so that a tracer can empty its buffers.
+ * -z sleeps between rounds, so that a tracer can empty its buffers. -p makes each
+ * thread hit RATE times a second (pace.h); a NS of 10^9 / RATE says that it did.
  * -b and -a print "ready PID" and wait for a line, before and after.
  *
  * SITE is what stands in the loop:
@@ -27,6 +28,7 @@
 #include <sys/syscall.h>
 #include <x86intrin.h>
 
+#include "pace.h"
 #include "target.h"
 
 enum { ROUNDS_MAX = 101, THREADS_MAX = 256, RING_RECORDS = 4096 };
@@ -144,7 +146,7 @@ static const struct variant {
 
 struct work {
 	const struct variant *variant;
-	uint64_t hits;
+	uint64_t hits, rate;
 	pthread_barrier_t *start;
 	uint64_t done;
 	double ns;
@@ -152,19 +154,20 @@ struct work {
 
 static void *work_run(void *data)
 {
+	static const char text[] = "the quick brown fox jumps";
 	struct work *work = data;
 	uint64_t begin;
 
 	pthread_barrier_wait(work->start);
 	begin = target_now_ns();
-	work->done = work->variant->run(work->hits, "the quick brown fox jumps");
+	work->done = work->rate ? pace(work->variant->run, text, work->hits, work->rate)
+				: work->variant->run(work->hits, text);
 	work->ns = (double)(target_now_ns() - begin) / (double)(work->hits ? work->hits : 1);
 	return NULL;
 }
 
 /* Runs one round; returns the slowest thread's ns for an iteration. */
-static double round_run(
-	const struct variant *variant, uint64_t hits, unsigned int threads, uint64_t *done)
+static double round_run(const struct work *what, unsigned int threads, uint64_t *done)
 {
 	struct work works[THREADS_MAX];
 	pthread_t ids[THREADS_MAX];
@@ -173,7 +176,8 @@ static double round_run(
 
 	pthread_barrier_init(&start, NULL, threads);
 	for (unsigned int i = 0; i < threads; i++) {
-		works[i] = (struct work){variant, hits, &start, 0, 0};
+		works[i] = *what;
+		works[i].start = &start;
 		if (i > 0 && pthread_create(&ids[i], NULL, work_run, &works[i]) != 0) {
 			perror("loop: pthread_create");
 			exit(1);
@@ -201,27 +205,28 @@ static int double_compare(const void *a, const void *b)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: loop [-s SITE] [-n HITS] [-t THREADS] [-r ROUNDS] [-z MS] [-b] [-a]\n");
+		"usage: loop [-s SITE] [-n HITS] [-t THREADS] [-r ROUNDS] [-z MS] [-p RATE] "
+		"[-b] [-a]\n");
 	return 2;
 }
 
 int main(int argc, char **argv)
 {
-	const struct variant *variant = NULL;
+	struct work what = {.hits = 1000000};
 	const char *site = "nop";
-	uint64_t hits = 1000000, done = 0;
+	uint64_t done = 0;
 	unsigned long threads = 1, rounds = 1, pause_ms = 0;
 	bool wait_before = false, wait_after = false;
 	double ns[ROUNDS_MAX];
 	int option;
 
-	while ((option = getopt(argc, argv, "s:n:t:r:z:ba")) != -1) {
+	while ((option = getopt(argc, argv, "s:n:t:r:z:p:ba")) != -1) {
 		switch (option) {
 		case 's':
 			site = optarg;
 			break;
 		case 'n':
-			hits = strtoull(optarg, NULL, 0);
+			what.hits = strtoull(optarg, NULL, 0);
 			break;
 		case 't':
 			threads = strtoul(optarg, NULL, 0);
@@ -231,6 +236,9 @@ int main(int argc, char **argv)
 			break;
 		case 'z':
 			pause_ms = strtoul(optarg, NULL, 0);
+			break;
+		case 'p':
+			what.rate = strtoull(optarg, NULL, 0);
 			break;
 		case 'b':
 			wait_before = true;
@@ -244,15 +252,15 @@ int main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++)
 		if (strcmp(variants[i].name, site) == 0)
-			variant = &variants[i];
-	if (!variant || !threads || threads > THREADS_MAX || !rounds || rounds > ROUNDS_MAX)
+			what.variant = &variants[i];
+	if (!what.variant || !threads || threads > THREADS_MAX || !rounds || rounds > ROUNDS_MAX)
 		return usage();
 
 	target_allow_tracing();
 	if (wait_before)
 		target_wait();
 	for (unsigned long i = 0; i < rounds; i++) {
-		ns[i] = round_run(variant, hits, (unsigned int)threads, &done);
+		ns[i] = round_run(&what, (unsigned int)threads, &done);
 		usleep((useconds_t)pause_ms * 1000);
 	}
 	qsort(ns, rounds, sizeof(ns[0]), double_compare);

@@ -90,6 +90,20 @@ static void in_threads(void *(*work)(void *), int count)
 		pthread_join(threads[i], NULL);
 }
 
+/* A forked child hits as often as its parent. */
+static void start_in_child(void)
+{
+	pid_t child;
+
+	start(1);
+	child = fork();
+	if (child == 0) {
+		start(2);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+}
+
 static void obey(char command)
 {
 	switch (command) {
@@ -105,6 +119,12 @@ static void obey(char command)
 		in_threads(start_requests, 1);
 		in_threads(end_requests, 1);
 		done(REQUESTS + 1);
+		break;
+	case 'f':
+		start_in_child();
+		break;
+	case '1':
+		start(1);
 		break;
 	default: /* one thread, in order */
 		hit_values(NULL);

@@ -50,6 +50,8 @@ int live_teardown(void **state);
  *	o	live:value, HITS times in order, in one thread
  *	r	live:op__start and op__done, DEPTH deep, ROUNDS times in each thread; then
  *		an end without a begin, and a begin without an end
+ *	1	live:op__start, once, with argument 1
+ *	f	the same, and once more in a forked child, with argument 2
  *	q	REQUESTS begins in one thread; all but LEFT end in another, and one more
  */
 void live_order(struct live *l, char command);

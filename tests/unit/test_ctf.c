@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The writer of the Common Trace Format: packets byte by byte, and their descriptions. */
-#include <dirent.h>
-#include <fcntl.h>
+#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,11 +32,11 @@ struct record {
 	size_t length;
 };
 
-static void record_open(struct record *record)
+static void record_open(struct record *record, const struct probe_ctf_options *options)
 {
 	strcpy(record->path, "/tmp/probectl-ctf.XXXXXX");
 	assert_non_null(mkdtemp(record->path));
-	assert_null(probe_ctf_create(record->path, NULL, &record->ctf));
+	assert_null(probe_ctf_create(record->path, options, &record->ctf));
 }
 
 static void record_read(struct record *record, const char *name)
@@ -53,17 +52,16 @@ static void record_read(struct record *record, const char *name)
 	fclose(file);
 }
 
+static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+	(void)st, (void)kind, (void)at;
+	return remove(path);
+}
+
 static void record_remove(struct record *record)
 {
-	DIR *folder = opendir(record->path);
-	struct dirent *entry;
-
 	probe_ctf_free(record->ctf);
-	assert_non_null(folder);
-	while ((entry = readdir(folder)))
-		unlinkat(dirfd(folder), entry->d_name, 0);
-	closedir(folder);
-	assert_int_equal(rmdir(record->path), 0);
+	assert_int_equal(nftw(record->path, remove_entry, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
 static uint64_t number(const uint8_t *at, size_t size)
@@ -99,7 +97,7 @@ static void test_packet(void **state)
 	uint64_t first;
 
 	(void)state;
-	record_open(&record);
+	record_open(&record, NULL);
 	assert_null(probe_ctf_hit(record.ctf, &session, &hit, "c"));
 	/* The clock was set back. */
 	hit.time_ns -= 5;
@@ -155,7 +153,7 @@ static void test_large(void **state)
 	size_t at = 0, content = 0;
 
 	(void)state;
-	record_open(&record);
+	record_open(&record, NULL);
 	for (size_t i = 0; i < 40; i++) {
 		args[2].length = i % 4 == 3 ? sizeof(text) : i * 50;
 		content += 12 + 8 + 1 + 2 + 8 + 4 + args[2].length;
@@ -183,11 +181,59 @@ static void test_folder(void **state)
 	struct record record;
 
 	(void)state;
-	record_open(&record);
+	record_open(&record, NULL);
 	error = probe_ctf_create(record.path, NULL, &again);
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_STATE);
 	probe_error_free(error);
+	record_remove(&record);
+}
+
+/* The time of the only event in a stream; 0: there is no such stream. */
+static uint64_t only_event(struct record *record, const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", record->path, name);
+	if (access(path, F_OK) != 0)
+		return 0;
+	record_read(record, name);
+	assert_int_equal(record->length, PACKET);
+	assert_int_equal(number(record->bytes + 40, 8), 8 * (CTF_HEADER_BYTES + 12 + 9));
+	return number(record->bytes + CTF_HEADER_BYTES + 4, 8);
+}
+
+/* What another session hit before a part began is in the part before. */
+static void test_parts(void **state)
+{
+	static const struct probe_ctf_options options = {.rotate_bytes = 1};
+	const struct probe_session other = session;
+	struct probe_hit hit = hit_of(NULL);
+	struct record record;
+	uint64_t first;
+
+	(void)state;
+	hit.arg_count = 0;
+	record_open(&record, &options);
+	assert_null(probe_ctf_hit(record.ctf, &session, &hit, NULL));
+	assert_null(probe_ctf_flush(record.ctf));
+	hit.time_ns += 200;
+	assert_null(probe_ctf_hit(record.ctf, &session, &hit, NULL));
+	hit.time_ns -= 100;
+	assert_null(probe_ctf_hit(record.ctf, &other, &hit, NULL));
+	assert_null(probe_ctf_flush(record.ctf));
+	assert_null(probe_ctf_flush(record.ctf));
+	/* So late that nobody waits for it any more. */
+	assert_null(probe_ctf_hit(record.ctf, &other, &hit, NULL));
+	assert_null(probe_ctf_flush(record.ctf));
+
+	first = only_event(&record, "000001/stream_0_cpu3");
+	assert_true(first > 0);
+	assert_int_equal(only_event(&record, "000001/stream_1_cpu3"), first + 100);
+	assert_int_equal(only_event(&record, "000002/stream_0_cpu3"), first + 200);
+	assert_int_equal(only_event(&record, "000003/stream_0_cpu3"), first + 100);
+	assert_int_equal(only_event(&record, "000003/stream_1_cpu3"), 0);
+	assert_int_equal(only_event(&record, "000004/metadata"), 0);
 	record_remove(&record);
 }
 
@@ -197,6 +243,7 @@ int main(void)
 		cmocka_unit_test(test_packet),
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_folder),
+		cmocka_unit_test(test_parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -190,7 +190,7 @@ static void test_cells(void **state)
 	assert_int_equal(row->count, 2);
 	assert_int_equal(row->min.kind, PROBE_VALUE_UNSIGNED);
 	assert_true(row->min.u == UINT64_MAX && row->max.u == UINT64_MAX);
-	assert_true(row->sum == 2 * (double)UINT64_MAX);
+	assert_true(row->sum == 2 * (long double)UINT64_MAX);
 	/* One that was not hit has a row, without values. */
 	row = row_of(h, 0);
 	assert_int_equal(row->count, 0);
@@ -474,7 +474,7 @@ static void test_pairs(void **state)
 	tick = row->unit;
 	assert_true(tick > 0.01 && tick < 1000);
 	assert_true(row->has_value && !row->is_signed);
-	assert_true(fabs(row->sum - 4e6 * tick) < 1);
+	assert_true(fabsl(row->sum - 4e6L * tick) < 1);
 	assert_int_equal(row->min.u, (uint64_t)(1e6 * tick + 0.5));
 	assert_int_equal(row->max.u, (uint64_t)(3e6 * tick + 0.5));
 	assert_true(fabs(probe_row_percentile(row, 50) - 1e6 * tick) <= 0.016 * 1e6 * tick);

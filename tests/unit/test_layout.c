@@ -190,7 +190,7 @@ static void test_symbols_beyond(void **state)
 
 /* ---- Strings and aggregates ----------------------------------------------------------- */
 
-static const struct probe_capture string_and_number[] = {{0, true}, {1, false}};
+static const struct probe_capture string_and_number[] = {{.arg = 0, .is_string = true}, {.arg = 1}};
 
 static void test_strings(void **state)
 {
@@ -280,12 +280,54 @@ static void test_guesses(void **state)
 	assert_int_equal(v[0].kind, PROBE_VALUE_UNSIGNED);
 }
 
+/* So many bytes as another argument says: as they are, or as text up to a NUL. */
+static void test_stated_lengths(void **state)
+{
+	static const struct probe_capture wanted[] = {{.arg = 0, .has_length = true, .length = 1},
+		{.arg = 0, .is_string = true, .has_length = true, .length = 1}, {.arg = 0}};
+	struct layout l = layout_of("8@%rdi -4@%esi", wanted, 3, &plain);
+	struct probe_value v[ARCH_ARGS_MAX];
+	struct module module = {0};
+	struct layout_site site;
+
+	(void)state;
+	assert_int_equal(l.capture_count, 3);
+	assert_int_equal(l.captures[0].bytes_max, 256);
+	assert_int_equal(read_words(&l, WORDS(6, 6, 77), "ab\0cd\xff\0\0ab\0cd\xff\0\0", 16, v),
+		RECORD + 24 + 16);
+	assert_int_equal(v[0].kind, PROBE_VALUE_BYTES);
+	assert_int_equal(v[0].length, 6);
+	assert_memory_equal(v[0].bytes, "ab\0cd\xff", 6);
+	assert_int_equal(v[1].kind, PROBE_VALUE_STRING);
+	assert_int_equal(v[1].length, 2);
+	assert_int_equal(v[2].u, 77);
+	/* Cut, and a NUL is before the cut. */
+	read_words(&l, WORDS(4 | TRUNCATED, 4 | TRUNCATED, 0), "abcd\0\0\0\0ab\0d\0\0\0\0", 16, v);
+	assert_true(v[0].truncated);
+	assert_int_equal(v[0].length, 4);
+	assert_false(v[1].truncated);
+	read_words(&l, WORDS(ABSENT, ABSENT, 0), NULL, 0, v);
+	assert_int_equal(v[0].kind, PROBE_VALUE_NULL);
+	assert_int_equal(v[1].kind, PROBE_VALUE_NULL);
+	/* An expression that wants the pointer itself does not get the bytes. */
+	layout_site_init(&site, arch_of_machine(EM_X86_64), &module, "8@%rdi -4@%esi");
+	layout_init(&l, &site, wanted, 1, &plain);
+	assert_int_equal(layout_capture(&l, &site, 0, false, 0), 1);
+	/* Lengths that are none. */
+	assert_int_equal(layout_of("8@%rdi", wanted, 1, &plain).capture_count, 0);
+	assert_int_equal(layout_of("8@%rdi 8f@%xmm0", wanted, 1, &plain).capture_count, 0);
+	assert_int_equal(layout_of("8@%rdi 16@(%rdi)", wanted, 1, &plain).capture_count, 0);
+}
+
 /* ---- Which arguments -------------------------------------------------------------------- */
+
+static const struct probe_capture both_strings[] = {
+	{.arg = 0, .is_string = true}, {.arg = 1, .is_string = true}};
 
 static void test_wanted(void **state)
 {
 	static const struct probe_capture wanted[] = {
-		{1, false}, {0, false}, {7, false}, {7, true}};
+		{.arg = 1}, {.arg = 0}, {.arg = 7}, {.arg = 7, .is_string = true}};
 	struct layout l = layout_of("8@%rdi 8@%rsi", wanted, 4, &plain);
 	struct probe_value v[ARCH_ARGS_MAX];
 
@@ -297,12 +339,10 @@ static void test_wanted(void **state)
 	assert_int_equal(v[2].kind, PROBE_VALUE_NULL);
 	assert_int_equal(v[3].kind, PROBE_VALUE_NULL);
 	/* A string behind a float or an aggregate makes no sense. */
-	l = layout_of("8f@%xmm0 16@(%rdi)", (const struct probe_capture[]){{0, true}, {1, true}}, 2,
-		&plain);
+	l = layout_of("8f@%xmm0 16@(%rdi)", both_strings, 2, &plain);
 	assert_int_equal(l.capture_count, 0);
 	/* No stub follows what a vector register holds, or three bytes. */
-	l = layout_of("8@%xmm0 3@(%rdi)", (const struct probe_capture[]){{0, true}, {1, true}}, 2,
-		&plain);
+	l = layout_of("8@%xmm0 3@(%rdi)", both_strings, 2, &plain);
 	assert_int_equal(l.capture_count, 0);
 }
 
@@ -334,8 +374,11 @@ static void test_many(void **state)
 /* Whatever the target writes: no read outside, and spans stay within the record. */
 static void test_random(void **state)
 {
-	static const struct probe_capture wanted[] = {{0, true}, {1, false}, {2, true}, {3, false}};
-	struct layout l = layout_of("8@%rdi 24@(%rsi) 8@(%rax) 4f@%xmm1", wanted, 4, &plain);
+	static const struct probe_capture wanted[] = {{.arg = 0, .is_string = true}, {.arg = 1},
+		{.arg = 2, .is_string = true}, {.arg = 3},
+		{.arg = 0, .is_string = true, .has_length = true, .length = 2},
+		{.arg = 0, .has_length = true, .length = 2}};
+	struct layout l = layout_of("8@%rdi 24@(%rsi) 8@(%rax) 4f@%xmm1", wanted, 6, &plain);
 	unsigned int seed = 3;
 
 	(void)state;
@@ -370,6 +413,7 @@ int main(void)
 		cmocka_unit_test(test_strings),
 		cmocka_unit_test(test_hostile_lengths),
 		cmocka_unit_test(test_aggregates),
+		cmocka_unit_test(test_stated_lengths),
 		cmocka_unit_test(test_guesses),
 		cmocka_unit_test(test_wanted),
 		cmocka_unit_test(test_many),

@@ -168,6 +168,8 @@ static void check_captures(const char *text, size_t count, const struct probe_ca
 	for (size_t i = 0; i < count; i++) {
 		assert_int_equal(captures[i].arg, expected[i].arg);
 		assert_int_equal(captures[i].is_string, expected[i].is_string);
+		assert_int_equal(captures[i].has_length, expected[i].has_length);
+		assert_int_equal(captures[i].length, expected[i].length);
 	}
 	probe_pattern_free(pattern);
 }
@@ -176,6 +178,9 @@ static void test_captures(void **state)
 {
 	const struct probe_capture one[] = {{.arg = 3}};
 	const struct probe_capture two[] = {{.arg = 31}, {.arg = 0, .is_string = true}};
+	const struct probe_capture sized[] = {
+		{.arg = 2, .is_string = true, .has_length = true, .length = 3},
+		{.arg = 0, .has_length = true, .length = 31}};
 	struct probe_pattern *pattern = parse("hotspot:*");
 	size_t count;
 
@@ -187,6 +192,8 @@ static void test_captures(void **state)
 	check_captures("a:b ( arg31 , str( arg0 ) )", 2, two);
 	check_captures("/(a|b)/(arg31,str(arg0))", 2, two);
 	check_captures("usdt:/x:a:b(arg31,str(arg0))", 2, two);
+	check_captures("a:b(str(arg2,arg3),bytes(arg0,arg31))", 2, sized);
+	check_captures("a:b( str ( arg2 , arg3 ) , bytes( arg0,arg31 ) )", 2, sized);
 	assert_true(matches("a:b(arg0)", "/x", "a", "b"));
 	assert_true(matches("/^(a:b)$/(arg0)", "/x", "a", "b"));
 	assert_false(matches("/^(a:b)$/(arg0)", "/x", "a", "bc"));
@@ -197,16 +204,25 @@ static void test_mistakes(void **state)
 	(void)state;
 	fails("", "bad probe '', column 1: expected provider:name");
 	fails("(arg0)", "bad probe '(arg0)', column 1: expected provider:name");
-	fails("a:b()", "bad probe 'a:b()', column 5: expected arg0 to arg31, or str(argN)");
-	fails("a:b(arg32)",
-		"bad probe 'a:b(arg32)', column 5: expected arg0 to arg31, or str(argN)");
-	fails("a:b(arg99999999999)",
-		"bad probe 'a:b(arg99999999999)', column 5: expected arg0 to arg31, or str(argN)");
+	fails("a:b()", "bad probe 'a:b()', column 5: expected arg0 to arg31, str(argN) or "
+		       "bytes(argN,argM)");
+	fails("a:b(arg32)", "bad probe 'a:b(arg32)', column 5: expected arg0 to arg31, str(argN) "
+			    "or bytes(argN,argM)");
+	fails("a:b(arg99999999999)", "bad probe 'a:b(arg99999999999)', column 5: expected arg0 to "
+				     "arg31, str(argN) or bytes(argN,argM)");
 	fails("a:b(str(x))", "bad probe 'a:b(str(x))', column 9: expected arg0 to arg31");
 	fails("a:b(str arg0)", "bad probe 'a:b(str arg0)', column 9: expected '(' behind str");
+	fails("a:b(bytes arg0)",
+		"bad probe 'a:b(bytes arg0)', column 11: expected '(' behind bytes");
+	fails("a:b(bytes(arg0))", "bad probe 'a:b(bytes(arg0))', column 15: expected ',' and the "
+				  "argument that is the length");
+	fails("a:b(bytes(arg0,8))",
+		"bad probe 'a:b(bytes(arg0,8))', column 16: expected arg0 to arg31, the length");
+	fails("a:b(str(arg0,arg1,arg2))",
+		"bad probe 'a:b(str(arg0,arg1,arg2))', column 18: expected ')'");
 	fails("a:b(arg0 arg1)", "bad probe 'a:b(arg0 arg1)', column 10: expected ',' or ')'");
-	fails("a:b(arg0,)",
-		"bad probe 'a:b(arg0,)', column 10: expected arg0 to arg31, or str(argN)");
+	fails("a:b(arg0,)", "bad probe 'a:b(arg0,)', column 10: expected arg0 to arg31, str(argN) "
+			    "or bytes(argN,argM)");
 	fails("a:b(arg0",
 		"bad probe 'a:b(arg0', column 4: the arguments, as in (arg0), must come last");
 	fails("a:b(arg0)c",

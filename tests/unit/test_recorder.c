@@ -90,7 +90,7 @@ static size_t read_all(struct host *h)
 
 	recording_deinit(&h->recording);
 	h->view.known_start = h->view.known_end = 0;
-	error = recording_read(&h->view, RECORD_MAX, &h->recording);
+	error = recording_read(&h->view, RECORD_MAX, NULL, &h->recording);
 	if (error)
 		fail_msg("%s", error->message);
 	return h->recording.count;

@@ -4,10 +4,8 @@
  * are hits themselves: nothing is lost but what is counted as lost, no record is
  * torn, and each ring is in the order of time.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/stub_crowd.h"
 #include "tests/unit/stub_host.h"
 
 enum {
@@ -26,86 +25,32 @@ enum {
 	COUNT_HITS = 1000000,
 	RECORD_THREADS = 4,
 	RECORD_HITS = 100000,
-	STORM_INTERVAL_NS = 200000,
 	MAGIC = 0x5eed
 };
 
-/* What the threads of a test share. Signal handlers find it by `current`. */
+/* What the threads of a test share. */
 struct crowd {
 	struct stub_host host;
 	stub_host_site *site;
-	uint32_t hits; /* of each thread */
-	bool storm;
-	atomic_ulong signal_hits;
+	uint64_t signal_hits;
 	atomic_bool done;
 };
 
-/* The crowd that this thread belongs to, for its signal handler. */
-static __thread struct crowd *current;
-
 /* A hit whose arguments can be checked against each other. */
-static void hit(struct crowd *crowd, uint64_t number)
+static void hit(void *data, uint64_t number)
 {
+	struct crowd *crowd = data;
 	static const char *const strings[] = {
 		"", "a", "of some length", "four", "sixteen letters!"};
 
 	crowd->site(number, number ^ MAGIC, (uintptr_t)strings[number % 5]);
 }
 
-static void on_signal(int signal)
-{
-	int saved = errno;
-
-	(void)signal;
-	hit(current, atomic_fetch_add(&current->signal_hits, 1));
-	errno = saved;
-}
-
-static timer_t start_storm(void)
-{
-	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGALRM};
-	struct itimerspec every = {{0, STORM_INTERVAL_NS}, {0, STORM_INTERVAL_NS}};
-	timer_t timer = NULL;
-
-	event._sigev_un._tid = gettid();
-	assert_int_equal(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
-	assert_int_equal(timer_settime(timer, 0, &every, NULL), 0);
-	return timer;
-}
-
-static void *hitting(void *data)
-{
-	struct crowd *crowd = data;
-	timer_t timer = NULL;
-
-	current = crowd;
-	if (crowd->storm)
-		timer = start_storm();
-	for (uint32_t i = 0; i < crowd->hits; i++)
-		hit(crowd, i);
-	if (crowd->storm)
-		timer_delete(timer);
-	return NULL;
-}
-
-static void run_threads(struct crowd *crowd, int count)
-{
-	struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
-	pthread_t threads[COUNT_THREADS];
-
-	assert_int_equal(sigaction(SIGALRM, &act, &before), 0);
-	for (int i = 0; i < count; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, hitting, crowd), 0);
-	for (int i = 0; i < count; i++)
-		pthread_join(threads[i], NULL);
-	assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
-}
-
 /* ---- Counting ---------------------------------------------------------------------------- */
 
 static void check_counts(bool has_rseq, bool storm)
 {
-	struct crowd crowd = {.hits = COUNT_HITS, .storm = storm};
+	struct crowd crowd = {0};
 	struct arch_stub stub;
 
 	stub_host_init(&crowd.host, has_rseq);
@@ -116,7 +61,7 @@ static void check_counts(bool has_rseq, bool storm)
 	}
 	stub = stub_host_stub(&crowd.host, has_rseq);
 	crowd.site = stub_host_emit_site(&crowd.host, &stub);
-	run_threads(&crowd, COUNT_THREADS);
+	crowd.signal_hits = crowd_run(hit, &crowd, COUNT_THREADS, COUNT_HITS, storm);
 	assert_int_equal(stub_host_hits(&crowd.host),
 		(uint64_t)COUNT_THREADS * COUNT_HITS + crowd.signal_hits);
 	assert_int_equal(stub_host_lost(&crowd.host), 0);
@@ -204,7 +149,7 @@ static void *reading(void *data)
 
 static void check_records(bool has_rseq, bool storm)
 {
-	struct crowd crowd = {.hits = RECORD_HITS, .storm = storm};
+	struct crowd crowd = {0};
 	struct reader reader = {.crowd = &crowd};
 	struct arch_capture captures[3];
 	struct arch_stub stub;
@@ -232,7 +177,7 @@ static void check_records(bool has_rseq, bool storm)
 	crowd.site = stub_host_emit_site(&crowd.host, &stub);
 
 	assert_int_equal(pthread_create(&thread, NULL, reading, &reader), 0);
-	run_threads(&crowd, RECORD_THREADS);
+	crowd.signal_hits = crowd_run(hit, &crowd, RECORD_THREADS, RECORD_HITS, storm);
 	atomic_store(&crowd.done, true);
 	pthread_join(thread, NULL);
 	assert_int_equal(reader.broken, 0);
@@ -278,12 +223,14 @@ static void *hitting_unregistered(void *data)
 	struct crowd *crowd = data;
 
 	atomic_store(&crowd->done, leave_rseq(&crowd->host.thread));
-	return hitting(data);
+	for (uint64_t i = 0; i < 3; i++)
+		hit(crowd, i);
+	return NULL;
 }
 
 static void check_unregistered(enum arch_stub_kind kind)
 {
-	struct crowd crowd = {.hits = 3};
+	struct crowd crowd = {0};
 	struct arch_stub stub;
 	pthread_t thread;
 	uint64_t bytes = 0;

@@ -372,6 +372,28 @@ static void check_thread_id(struct variant *v)
 	}
 }
 
+/* Where children are followed, a record says whether it is one's. */
+static void check_child(struct variant *v)
+{
+	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	uint32_t *own = (uint32_t *)v->pages;
+	size_t bytes;
+
+	stub.own = (uintptr_t)own;
+	for (*own = 0; *own < 2; ++*own) {
+		stub_host_reset(&v->host);
+		variant_hit(v, stub_host_emit(&v->host, &stub));
+		assert_int_equal(stub_host_only_record(&v->host, &bytes)->tid,
+			(uint32_t)gettid() | (*own ? 0 : RING_TID_CHILD));
+	}
+}
+
+static void children_are_told(void **state)
+{
+	(void)state;
+	variant_each(check_child);
+}
+
 static void thread_id_without_the_library(void **state)
 {
 	(void)state;
@@ -457,6 +479,7 @@ int main(void)
 		cmocka_unit_test(bad_pointers),
 		cmocka_unit_test(pointers_without_system_calls),
 		cmocka_unit_test(thread_id_without_the_library),
+		cmocka_unit_test(children_are_told),
 		cmocka_unit_test(no_records_behind_the_guard),
 		cmocka_unit_test(what_cannot_be_captured),
 		cmocka_unit_test(refusals),

@@ -111,7 +111,7 @@ static void every_listed_tracer_parses(void **state)
 		assert_true(strlen(info.help) > 10);
 		probe_tracer_free(spec);
 	}
-	assert_int_equal(count, 16);
+	assert_int_equal(count, 17);
 }
 
 static void sessions_gather_what_is_shown(void **state)
@@ -200,6 +200,39 @@ static void pairs_need_their_operands(void **state)
 		"print", 1, options, "-k makes a row for each key; tracer 'print' has no rows");
 }
 
+static void metrics_are_made_of_another_tracers_rows(void **state)
+{
+	struct probe_tracer_spec *spec = parse("pcp");
+	struct probe_session_options options = {0};
+	struct probe_view view;
+
+	(void)state;
+	assert_int_equal(probe_tracer_output(spec), PROBE_TRACER_PCP);
+	assert_string_equal(probe_tracer_name(spec), "count");
+	assert_null(probe_tracer_configure(spec, 1, &options));
+	assert_int_equal(options.kind, PROBE_SESSION_COUNT);
+	probe_tracer_free(spec);
+
+	spec = parse("pcp,observe,min(arg0, arg1)");
+	assert_int_equal(probe_tracer_output(spec), PROBE_TRACER_PCP);
+	assert_null(probe_tracer_configure(spec, 1, &options));
+	assert_int_equal(options.kind, PROBE_SESSION_GATHER);
+	probe_tracer_view(spec, &options, &view);
+	assert_string_equal(view.tracer, "observe");
+	assert_string_equal(view.value, "min(arg0, arg1)");
+	probe_tracer_free(spec);
+
+	spec = parse("pcp,latency");
+	assert_true(probe_tracer_pairs(spec));
+	probe_tracer_free(spec);
+
+	wrong("pcp,latencie", "there is no tracer 'latencie'; the nearest is 'latency'");
+	wrong("pcp,sum", "tracer 'sum' needs a value: -t sum,arg0, or any other expression");
+	wrong("pcp,print",
+		"-t pcp,print: metrics are made of what is gathered: -t pcp,latency, or any other "
+		"tracer that makes tables");
+}
+
 static void a_path_is_a_tracer_of_ones_own(void **state)
 {
 	struct probe_tracer_spec *spec = parse("./mine.so,a=b,c=d");
@@ -224,6 +257,7 @@ int main(void)
 		cmocka_unit_test(every_listed_tracer_parses),
 		cmocka_unit_test(sessions_gather_what_is_shown),
 		cmocka_unit_test(pairs_need_their_operands),
+		cmocka_unit_test(metrics_are_made_of_another_tracers_rows),
 		cmocka_unit_test(a_path_is_a_tracer_of_ones_own),
 	};
 

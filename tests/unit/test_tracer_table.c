@@ -313,6 +313,39 @@ static void text_of_counts(void **state)
 	probe_table_free(table);
 }
 
+/* More digits than a double has. */
+static void sums_keep_all_their_digits(void **state)
+{
+	const struct probe_row rows[] = {
+		{.probe = 0,
+			.begin = SIZE_MAX,
+			.count = 1,
+			.sum = (long double)(UINT64_MAX - 1),
+			.has_value = true},
+		{.probe = 1,
+			.begin = SIZE_MAX,
+			.count = 1,
+			.sum = -9007199254740993.0L,
+			.has_value = true},
+	};
+	const struct probe_view view = {
+		.tracer = "sum", .columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM};
+	struct probe_table *table = table_of(0, rows, 2);
+
+	(void)state;
+	probe_table_sort(table, PROBE_ORDER_SUM);
+	assert_string_equal(show(table, PROBE_SINK_TEXT, &view),
+		"PROBE            COUNT                   SUM\n"
+		"db:query__start      1  18446744073709551614\n"
+		"db:query__done       1     -9007199254740993\n");
+	assert_string_equal(show(table, PROBE_SINK_JSON, &view),
+		"{\"provider\":\"db\",\"name\":\"query__start\",\"count\":1,\"sum\":"
+		"18446744073709551614}\n"
+		"{\"provider\":\"db\",\"name\":\"query__done\",\"count\":1,\"sum\":-"
+		"9007199254740993}\n");
+	probe_table_free(table);
+}
+
 static void text_of_keys_holds_the_first_rows(void **state)
 {
 	const struct probe_value keys[][2] = {
@@ -554,6 +587,7 @@ int main(void)
 		cmocka_unit_test(signed_and_unsigned_keys_are_compared_as_numbers),
 		cmocka_unit_test(differences_are_what_is_new),
 		cmocka_unit_test(text_of_counts),
+		cmocka_unit_test(sums_keep_all_their_digits),
 		cmocka_unit_test(text_of_keys_holds_the_first_rows),
 		cmocka_unit_test(text_of_a_histogram_is_a_chart),
 		cmocka_unit_test(text_of_latency_has_units),

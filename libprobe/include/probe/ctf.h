@@ -34,13 +34,14 @@ struct probe_ctf_options {
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_create(
 	const char *directory, const struct probe_ctf_options *options, struct probe_ctf **ret);
-/* Discards what was not flushed. NULL is allowed. */
+/* Frees a record, and discards what was not flushed. NULL is allowed. */
 void probe_ctf_free(struct probe_ctf *ctf);
 
 /*
  * Adds a hit that probe_session_poll() hands over. `comm` is the thread's name, or
  * NULL. Hits of one session and CPU come in order of time; where the system's clock
- * was set back meanwhile, they have the time of the latest one.
+ * was set back meanwhile, they have the time of the latest one. Sessions are told
+ * apart by their addresses: none that had a hit is freed before the record.
  *
  * Errors: PROBE_ERROR_SYSTEM (ENOSPC, EFBIG, EIO ...: what was written stays
  * readable, and nothing more is added), PROBE_ERROR_MEMORY.
@@ -48,7 +49,7 @@ void probe_ctf_free(struct probe_ctf *ctf);
 PROBE_MUST_CHECK struct probe_error *probe_ctf_hit(struct probe_ctf *ctf,
 	const struct probe_session *session, const struct probe_hit *hit, const char *comm);
 
-/* So many hits of a session left no record since this was last said. Errors as above. */
+/* Adds that so many hits of a session left no record since this was last said. Errors as above. */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_discarded(
 	struct probe_ctf *ctf, const struct probe_session *session, uint64_t count);
 

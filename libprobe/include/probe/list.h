@@ -24,7 +24,7 @@ enum probe_plan {
 };
 #define PROBE_PLAN_COUNT 6
 
-/* "toggle", "nop", "relocate", "pun", "refused"; "none" for PROBE_PLAN_NONE. */
+/* The name of a plan: "toggle", "nop", "relocate", "pun", "refused"; "none" for PROBE_PLAN_NONE. */
 const char *probe_plan_name(enum probe_plan plan);
 
 /* An argument of a probe as its note describes it. */
@@ -64,7 +64,9 @@ struct probe_defect {
 
 struct probe_list;
 
+/* Makes an empty list. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *probe_list_create(struct probe_list **ret);
+/* Frees a list, and all that it has given out. NULL is allowed. */
 void probe_list_free(struct probe_list *list);
 
 /*
@@ -80,9 +82,19 @@ PROBE_MUST_CHECK struct probe_error *probe_list_add_file(struct probe_list *list
  */
 PROBE_MUST_CHECK struct probe_error *probe_list_add_process(struct probe_list *list, int pid);
 
-/* In the order in which they were added; owned by the list, valid until the next add. */
+/*
+ * Gives the sites, and what was wrong with files, in the order in which they were
+ * added; owned by the list, valid until the next add.
+ */
 const struct probe_site *probe_list_sites(const struct probe_list *list, size_t *count_ret);
 const struct probe_defect *probe_list_defects(const struct probe_list *list, size_t *count_ret);
+
+/*
+ * Gives the names of the probes, "provider:name", sorted as strcmp(3) does and without
+ * duplicates. *ret is one block, to be freed with free(). Errors: PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_list_names(
+	const struct probe_list *list, char ***ret, size_t *count_ret);
 
 /* Parses a site's arguments. *ret points into the list, valid until it is freed. */
 PROBE_MUST_CHECK struct probe_error *probe_list_args(struct probe_list *list,
@@ -100,7 +112,10 @@ struct probe_site_detail {
 	const char *reason;   /* NULL unless refused */
 };
 
-/* `with_plan`: also analyse the code around the site. */
+/*
+ * Looks up what there is to say about a site; `with_plan`: also analyses the code
+ * around it. Errors: PROBE_ERROR_MEMORY; what is not known is left empty.
+ */
 PROBE_MUST_CHECK struct probe_error *probe_list_detail(struct probe_list *list,
 	const struct probe_site *site, bool with_plan, struct probe_site_detail *ret);
 

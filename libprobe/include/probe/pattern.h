@@ -14,8 +14,12 @@
  *   u:path:name, u:path:provider:name         bcc
  * `-` in a probe's name is the same as `__` (DTrace).
  *
- * CAPTURE is `argN` (N counts from 0) or `str(argN)`, the NUL-terminated
- * string that argument N points to. Without a list, all arguments are taken.
+ * CAPTURE is one of
+ *   argN                   the argument; N counts from 0
+ *   str(argN)              the NUL-terminated string that it points to
+ *   str(argN,argM)         the same, of argM bytes at most: it need not be terminated
+ *   bytes(argN,argM)       the argM bytes that it points to
+ * Without a list, all arguments are taken.
  */
 #ifndef PROBE_PATTERN_H
 #define PROBE_PATTERN_H
@@ -35,6 +39,8 @@ struct probe_pattern;
 struct probe_capture {
 	unsigned char arg; /* counted from 0, below 32 */
 	bool is_string;
+	bool has_length;      /* str(argN,argM) or, if it is no string, bytes(argN,argM) */
+	unsigned char length; /* that other argument */
 };
 
 /*
@@ -43,12 +49,23 @@ struct probe_capture {
  */
 PROBE_MUST_CHECK struct probe_error *probe_pattern_parse(
 	const char *text, struct probe_pattern **ret);
+
+/*
+ * Makes a pattern that asks a function. `text` is what messages call it, and is copied. The
+ * function tells whether a probe of the module at `path` is meant; it is called whenever probes are
+ * selected: also for libraries that are opened later. Errors: PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_pattern_predicate(const char *text,
+	bool (*predicate)(const char *path, const char *provider, const char *name, void *data),
+	void *data, struct probe_pattern **ret);
+
+/* Frees a pattern. NULL is allowed. */
 void probe_pattern_free(struct probe_pattern *pattern);
 
 /* The text as it was given; owned by the pattern. */
 const char *probe_pattern_text(const struct probe_pattern *pattern);
 
-/* Does a probe of the module at `path` match? */
+/* Tells whether a probe of the module at `path` matches. */
 bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path,
 	const char *provider, const char *name);
 
@@ -57,7 +74,7 @@ const struct probe_capture *probe_pattern_captures(
 	const struct probe_pattern *pattern, size_t *count_ret);
 
 /*
- * The error for a pattern that matched nothing: names up to three of the
+ * Makes the error for a pattern that matched nothing: names up to three of the
  * nearest "provider:name" (by edit distance) among `names`.
  */
 struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern, const char *where,

@@ -41,36 +41,44 @@ enum probe_sink_format {
  */
 PROBE_MUST_CHECK struct probe_error *probe_sink_create(
 	enum probe_sink_format format, int fd, const char *name, struct probe_sink **ret);
-/* Discards what was not flushed. NULL is allowed. */
+/* Frees a sink, and discards what was not flushed. NULL is allowed. */
 void probe_sink_free(struct probe_sink *sink);
 
 /* ---- Adding output ---------------------------------------------------------- */
 
-/* Before the first hit; `header` asks for a line that names the columns, if the format has one. */
+/* Begins the output, before the first hit; `header` asks for a line that names the columns, if the
+ * format has one. */
 void probe_sink_begin(struct probe_sink *sink, bool header);
 
-/* One hit. `comm` is the thread's name, or NULL; it, names and strings may hold any byte. */
+/* Adds one hit. `comm` is the thread's name, or NULL; it, names and strings may hold any byte. */
 void probe_sink_hit(struct probe_sink *sink, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm);
 
-/* `lost` hits of a probe left no record since this was last said. */
+/* Adds that `lost` hits of a probe left no record since this was last said. */
 void probe_sink_lost(
 	struct probe_sink *sink, const struct probe_session_probe *probe, uint64_t lost);
 
-/* A table of what was gathered, in its order. */
+/* Adds a table of what was gathered, in its order. */
 void probe_sink_table(
 	struct probe_sink *sink, const struct probe_table *table, const struct probe_view *view);
 
-/* Call stacks, as probe_stacks_rows() gives them. */
+/* Adds call stacks, as probe_stacks_rows() gives them. */
 void probe_sink_stacks(struct probe_sink *sink, const struct probe_stacks_row *rows, size_t count,
 	const struct probe_view *view);
 
-/* After everything else. */
+/* Ends the output, after everything else. */
 void probe_sink_end(struct probe_sink *sink);
+
+/*
+ * A time as tables have it, with three significant digits and its unit: "812ns",
+ * "1.23ms"; "-" where there is none (NAN). The decimal point is that of the locale.
+ */
+enum { PROBE_DURATION_BYTES = 32 };
+void probe_duration_text(char text[PROBE_DURATION_BYTES], double ns);
 
 /* ---- Writing ------------------------------------------------------------------ */
 
-/* So much is waiting that it should be flushed before more is added. */
+/* Tells whether so much is waiting that it should be flushed before more is added. */
 bool probe_sink_full(const struct probe_sink *sink);
 
 /*

@@ -24,9 +24,10 @@ struct probe_stacks_row {
 	uint64_t count;
 };
 
-/* NULL without memory. To be freed before the sessions whose stacks were added. */
+/* Makes an empty collection; NULL without memory. To be freed before the sessions whose stacks were
+ * added. */
 struct probe_stacks *probe_stacks_create(void);
-/* NULL is allowed. */
+/* Frees them. NULL is allowed. */
 void probe_stacks_free(struct probe_stacks *stacks);
 
 /*

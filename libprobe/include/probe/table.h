@@ -29,9 +29,9 @@ struct probe_table_row {
 
 struct probe_table;
 
-/* An empty one for rows with so many keys; NULL without memory. */
+/* Makes an empty table for rows with so many keys; NULL without memory. */
 struct probe_table *probe_table_create(size_t key_count);
-/* NULL is allowed. */
+/* Frees a table. NULL is allowed. */
 void probe_table_free(struct probe_table *table);
 
 /*
@@ -65,14 +65,16 @@ enum probe_order {
 	PROBE_ORDER_AVERAGE,
 	PROBE_ORDER_LAST
 };
+/* Sorts the rows. */
 void probe_table_sort(struct probe_table *table, enum probe_order order);
 
 /* The rows; owned by the table, until it changes. */
 const struct probe_table_row *probe_table_rows(const struct probe_table *table, size_t *count_ret);
 
+/* How many keys its rows have. */
 size_t probe_table_keys(const struct probe_table *table);
 
-/* Sums over all probes; with keys, rows have no such numbers. */
+/* Losses and unmatched ends, summed over all probes; with keys, rows have no such numbers. */
 uint64_t probe_table_lost(const struct probe_table *table);
 uint64_t probe_table_unmatched(const struct probe_table *table);
 
@@ -113,7 +115,7 @@ struct probe_view {
 	bool is_interval;	      /* only what is new since the last table */
 };
 
-/* An end whose name says that what began came to nothing: abort, rollback, error, fail. */
+/* Tells an end whose name says that what began came to nothing: abort, rollback, error, fail. */
 bool probe_name_aborts(const char *name);
 
 #ifdef __cplusplus

@@ -4,7 +4,8 @@
  * what their hits leave behind.
  *
  * No function here keeps the process traced (ptrace) after it returns, but for
- * probe_target_spawn(), whose child is held until probe_target_release().
+ * probe_target_spawn() and probe_target_attach(): it is held until
+ * probe_target_release(). What is done meanwhile is to be done by the same thread.
  */
 #ifndef PROBE_TARGET_H
 #define PROBE_TARGET_H
@@ -46,14 +47,27 @@ PROBE_MUST_CHECK struct probe_error *probe_target_open(
 PROBE_MUST_CHECK struct probe_error *probe_target_spawn(
 	char *const argv[], struct probe_target **ret);
 
-/* Lets a spawned program go. The child is the caller's to wait for. */
+/*
+ * Stops a running process, so that all that is done until probe_target_release() is
+ * one change to it: it sees none of it, or all. Should this process die, it goes on.
+ * Errors: PROBE_ERROR_STATE (it is held already), and those of control.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_target_attach(struct probe_target *target);
+
+/*
+ * Lets a held process go. A child that was spawned is the caller's to wait for.
+ * Errors: PROBE_ERROR_STATE (it is not held); of one that was attached to, those of
+ * probe_target_repair(): it runs, and some memory of ours is left in it.
+ */
 PROBE_MUST_CHECK struct probe_error *probe_target_release(struct probe_target *target);
 
-/* Closes; a program that probe_target_spawn() holds still is killed. NULL is allowed. */
+/* Closes a target; a held one is let go, or killed if probe_target_spawn() holds it still. NULL is
+ * allowed. */
 void probe_target_close(struct probe_target *target);
 
+/* Its process. */
 pid_t probe_target_pid(const struct probe_target *target);
-/* False once the process has exited (or, for a child, is a zombie). */
+/* Tells whether it is there: false once the process has exited (or, for a child, is a zombie). */
 bool probe_target_alive(const struct probe_target *target);
 
 /* ---- What to switch -------------------------------------------------------- */
@@ -75,6 +89,7 @@ struct probe_report {
 	uint64_t stop_ns; /* how long the process was stopped, longest thread */
 	void *storage;
 };
+/* Frees what a report holds. */
 void probe_report_deinit(struct probe_report *report);
 
 /* Which probes, and how. */
@@ -127,7 +142,7 @@ struct probe_status {
 };
 
 /*
- * The state of every probe of the target. *ret is an array to be freed with
+ * Reads the state of every probe of the target. *ret is an array to be freed with
  * free(). Does not stop the process.
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_status(
@@ -189,7 +204,7 @@ PROBE_MUST_CHECK struct probe_error *probe_target_kept(
 	struct probe_target *target, struct probe_kept **ret, size_t *count_ret);
 
 /*
- * Ends one of them, as disabling all of its probes does; with its memory goes what
+ * Ends a persistent session, as disabling all of its probes does; with its memory goes what
  * it has gathered. PROBE_ERROR_NOT_FOUND: there is no such session.
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_end(struct probe_target *target, uint32_t id);
@@ -252,8 +267,14 @@ struct probe_session_options {
 	uint32_t sample_every;	    /* only every so many-th hit on each CPU; 0: all */
 	uint32_t sample_rate;	    /* only so many hits a second; 0: all */
 	bool overwrite;		    /* of records: the oldest go where there is no room */
-	size_t ring_bytes;	    /* per CPU, rounded up to a power of two; 0 is the default */
-	uint16_t string_bytes;	    /* longest string captured, up to the maximum; 0: 256 */
+	/*
+	 * Of records: hits leave none but while the session is switched on, which it is not at
+	 * first (probe_session_switch()). With until_full, a hit that finds no room switches it
+	 * off: of all later ones, on any CPU, nothing is left.
+	 */
+	bool switched, until_full;
+	size_t ring_bytes;     /* per CPU, rounded up to a power of two; 0 is the default */
+	uint16_t string_bytes; /* longest string captured, up to the maximum; 0: 256 */
 	/* Also look for text behind every pointer-sized argument (see PROBE_VALUE_TEXT). */
 	bool guess_strings;
 	/* Libraries that the program opens later are probed before their constructors run. */
@@ -272,9 +293,9 @@ enum probe_value_kind {
 	PROBE_VALUE_SIGNED,
 	PROBE_VALUE_UNSIGNED,
 	PROBE_VALUE_FLOAT,
-	PROBE_VALUE_STRING, /* asked for by str(argN) */
+	PROBE_VALUE_STRING, /* asked for by str() */
 	PROBE_VALUE_TEXT,   /* a number (u) that points to text (bytes, length) */
-	PROBE_VALUE_BYTES   /* an aggregate */
+	PROBE_VALUE_BYTES   /* an aggregate, or asked for by bytes() */
 };
 
 struct probe_value {
@@ -312,7 +333,8 @@ struct probe_row {
 	uint64_t count;
 	bool has_value; /* there is a value or a time, and the following mean something */
 	bool is_signed;
-	double sum;
+	/* Exact up to 2^64, where a number of type double is not; with a unit, rounded. */
+	long double sum;
 	struct probe_value min, max; /* PROBE_VALUE_NULL where there is none */
 	struct probe_value last;
 	uint64_t last_time_ns; /* CLOCK_REALTIME */
@@ -370,9 +392,9 @@ PROBE_MUST_CHECK struct probe_error *probe_session_start(struct probe_target *ta
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_report *report, struct probe_session **ret);
 
-/* Patterns that have matched no probe so far: the index of the first, or pattern_count. */
+/* The index of the first pattern that has matched no probe so far, or their number. */
 size_t probe_session_unmatched(const struct probe_session *session);
-/* Has the pattern of this index matched a probe? */
+/* Tells whether the pattern of this index has matched a probe. */
 bool probe_session_matched(const struct probe_session *session, size_t pattern);
 
 /*
@@ -390,6 +412,15 @@ const struct probe_report *probe_session_report(const struct probe_session *sess
  */
 PROBE_MUST_CHECK struct probe_error *probe_session_poll(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data, bool *more_ret);
+
+/*
+ * Switches a session with options->switched on or off, at once and without stopping
+ * the target: it is one store. A hit that is just being recorded may still come.
+ */
+void probe_session_switch(struct probe_session *session, bool on);
+bool probe_session_is_on(const struct probe_session *session);
+/* The same for one probe of such a session, by its index; at first all are on. */
+void probe_session_switch_probe(struct probe_session *session, size_t probe, bool on);
 
 /*
  * How often records made no sense and were thrown away, so that hits are missing
@@ -410,8 +441,9 @@ PROBE_MUST_CHECK struct probe_error *probe_session_snapshot(struct probe_session
  * Leaves a session in the target: it is persistent from now on, and ends with
  * probe_target_end(), or when its probes are disabled. `text` is kept with it, for
  * whoever opens it. The handle can still be read and freed; stopping does nothing.
- * Not for sessions that follow libraries or programs, or whose records nobody overwrites
- * (PROBE_ERROR_USAGE). Other errors as probe_session_start(); it then is as it was.
+ * Not for sessions that follow libraries or programs, have switches, or whose records
+ * nobody overwrites (PROBE_ERROR_USAGE). Other errors as probe_session_start(); it then is as it
+ * was.
  */
 PROBE_MUST_CHECK struct probe_error *probe_session_leave(
 	struct probe_session *session, const char *text);
@@ -476,11 +508,28 @@ const struct probe_session_probe *probe_session_probes(
 	const struct probe_session *session, size_t *count_ret);
 
 /*
+ * Takes single probes out of the target, or puts them back; on[] has a state for
+ * each of probe_session_probes(). What is off costs nothing: its sites are as they
+ * were. Its counts stay, and go on later. A pair (gather.pairing) is on only as a
+ * whole: if all of its probes are to be; what has begun is forgotten when it is
+ * switched on again. One change, whatever the number of probes; *report tells what
+ * was switched on, and after an error probe_session_is_selected() what is.
+ * Errors: PROBE_ERROR_STATE (the session has ended, the library is gone or
+ * another one), those of probe_session_start().
+ */
+PROBE_MUST_CHECK struct probe_error *probe_session_select(
+	struct probe_session *session, const bool *on, struct probe_report *report);
+
+/* Is the probe of this index switched on? */
+bool probe_session_is_selected(const struct probe_session *session, size_t probe);
+
+/*
  * Switches the probes off; records that are still in the rings can be polled
  * afterwards. The target's text and semaphores are then as they were before the
  * session. A target that is gone is no error.
  */
 PROBE_MUST_CHECK struct probe_error *probe_session_stop(struct probe_session *session);
+/* Frees a session; one that was not stopped is removed by the next controller. NULL is allowed. */
 void probe_session_free(struct probe_session *session);
 
 #ifdef __cplusplus

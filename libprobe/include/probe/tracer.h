@@ -128,23 +128,27 @@ enum probe_tracer_output {
 	PROBE_TRACER_HITS,	/* each hit, as text */
 	PROBE_TRACER_HITS_JSON, /* each hit, as JSON */
 	PROBE_TRACER_FLIGHT,	/* the last hits, when asked for */
+	PROBE_TRACER_PCP,	/* rows, as metrics (probe/pcp.h) */
 	PROBE_TRACER_STACKS,	/* counts by call stack (probe/stacks.h) */
 	PROBE_TRACER_LOADED	/* what a shared object makes of hits: probe_tracer_host_start() */
 };
 
 /*
- * Parses what a user types: NAME[,EXPR], or PATH.so[,OPTIONS]. The text is copied.
+ * Parses what a user types: NAME[,EXPR], pcp[,NAME[,EXPR]], or PATH.so[,OPTIONS]. The
+ * text is copied.
  * Errors: PROBE_ERROR_USAGE (no such tracer, and which is the nearest; no value
  * where one is needed, or one where none is).
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_parse(
 	const char *text, struct probe_tracer_spec **ret);
+/* Frees a specification. NULL is allowed. */
 void probe_tracer_free(struct probe_tracer_spec *spec);
 
-/* The name, or the path of the shared object; owned by the spec. */
+/* The name (of what is exported), or the path of the shared object; owned by the spec. */
 const char *probe_tracer_name(const struct probe_tracer_spec *spec);
+/* What comes out of it. */
 enum probe_tracer_output probe_tracer_output(const struct probe_tracer_spec *spec);
-/* Is it about pairs of probes? */
+/* Tells whether it is about pairs of probes. */
 bool probe_tracer_pairs(const struct probe_tracer_spec *spec);
 
 /*
@@ -184,17 +188,17 @@ struct probe_tracer_host;
 PROBE_MUST_CHECK struct probe_error *probe_tracer_host_start(
 	const struct probe_tracer_spec *spec, int output, struct probe_tracer_host **ret);
 
-/* Owned by the host. */
+/* Where hits are handed over; owned by the host. */
 struct probe_sink *probe_tracer_host_sink(const struct probe_tracer_host *host);
 /* The pipe that the sink writes to, and the one that is readable when there are replies. */
 int probe_tracer_host_input(const struct probe_tracer_host *host);
 int probe_tracer_host_fd(const struct probe_tracer_host *host);
 
-/* PROBE_TAG_POINT: what the user says that hits are (tag=), else points. */
+/* Hands a hit over. PROBE_TAG_POINT: what the user says that hits are (tag=), else points. */
 void probe_tracer_host_hit(struct probe_tracer_host *host, enum probe_tracer_tag tag,
 	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm,
 	bool filtered);
-/* Somebody looks at it: PROBE_TAG_STATUS. */
+/* Tells it that somebody looks: PROBE_TAG_STATUS. */
 void probe_tracer_host_look(struct probe_tracer_host *host);
 
 /*
@@ -205,7 +209,7 @@ void probe_tracer_host_look(struct probe_tracer_host *host);
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_host_poll(struct probe_tracer_host *host,
 	void (*removed)(const char *provider, const char *name, void *data), void *data);
-/* Was it taken off all probes? */
+/* Tells whether it was taken off all probes. */
 bool probe_tracer_host_off(const struct probe_tracer_host *host);
 
 /* A last look, and its end; waits for it, but not longer than its timeout. */

@@ -20,9 +20,9 @@ extern "C" {
 
 struct probe_watch;
 
-/* With `children`, also the children of the processes, and theirs, are watched. */
+/* Begins to watch. With `children`, also the children of the processes, and theirs, are watched. */
 PROBE_MUST_CHECK struct probe_error *probe_watch_create(bool children, struct probe_watch **ret);
-/* NULL is allowed. */
+/* Ends watching. NULL is allowed. */
 void probe_watch_free(struct probe_watch *watch);
 
 /*

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* probectl export: records, or hits on standard input, in the formats of other tools. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/records.h"
+#include "probe/export.h"
+
+struct export_options {
+	struct common_options common;
+	const char *format_name, *output;
+	struct string_list counters; /* as they were typed */
+	enum probe_export_format format;
+	struct probe_export_options options;
+	struct probe_pattern **patterns; /* of the counters */
+	unsigned int *counter_args;
+	bool *matched; /* of common.patterns: there was such a hit */
+};
+
+/* ---- Exporting ------------------------------------------------------------------------ */
+
+/* Is this event asked for? All are where no PROBE is given; losses always are. */
+static bool is_wanted(struct export_options *options, const struct probe_event *event)
+{
+	const struct pattern_list *patterns = &options->common.patterns;
+	bool wanted = patterns->count == 0 || event->kind == PROBE_EVENT_LOST;
+
+	for (size_t i = 0; i < patterns->count && event->kind == PROBE_EVENT_HIT; i++) {
+		if (!probe_pattern_matches(patterns->items[i], "", event->provider, event->name))
+			continue;
+		options->matched[i] = true;
+		wanted = true;
+	}
+	return wanted;
+}
+
+static struct probe_error *check_matched(const struct export_options *options)
+{
+	for (size_t i = 0; i < options->common.patterns.count; i++) {
+		if (!options->matched[i])
+			return probe_error_new(PROBE_ERROR_NOT_FOUND,
+				"'%s' matches no hit that was recorded",
+				probe_pattern_text(options->common.patterns.items[i]));
+	}
+	return NULL;
+}
+
+/* How many arguments the widest hit has: RFC 4180 wants as many columns in each line. */
+static struct probe_error *find_columns(
+	struct export_options *options, const char *folder, size_t *ret)
+{
+	struct probe_reader *reader;
+	struct probe_event event;
+	struct probe_error *error = probe_reader_open(folder, &reader);
+	bool there = true;
+
+	if (error)
+		return error;
+	while (!error && there) {
+		error = probe_reader_next(reader, &event, &there);
+		if (!error && there && is_wanted(options, &event) && event.arg_count > *ret)
+			*ret = event.arg_count;
+	}
+	probe_reader_close(reader);
+	/* What cannot be read is said when it is exported: before it there may be much. */
+	probe_error_free(error);
+	return NULL;
+}
+
+static struct probe_error *export_all(struct export_options *options, struct probe_reader *reader,
+	struct probe_export *export, uint64_t *lost_ret)
+{
+	struct probe_error *error = NULL, *damage = NULL;
+	struct probe_event event;
+	bool there = true;
+
+	while (!error) {
+		damage = probe_reader_next(reader, &event, &there);
+		if (damage || !there)
+			break;
+		*lost_ret += event.lost;
+		if (is_wanted(options, &event))
+			error = probe_export_event(export, &event);
+	}
+	if (!error)
+		error = probe_export_finish(export);
+	if (!error)
+		return damage;
+	probe_error_free(damage);
+	return error;
+}
+
+static struct probe_error *open_output(const char *path, int *ret)
+{
+	*ret = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : STDOUT_FILENO;
+	return *ret < 0 ? probe_error_system(errno, "cannot create %s", path) : NULL;
+}
+
+static struct probe_error *export_to(
+	struct export_options *options, struct probe_reader *reader, int fd)
+{
+	const char *name = options->output ? options->output : "the standard output";
+	struct probe_export *export;
+	struct probe_error *error =
+		probe_export_create(options->format, &options->options, fd, name, &export);
+	uint64_t lost = 0;
+
+	if (error)
+		return error;
+	error = export_all(options, reader, export, &lost);
+	probe_export_free(export);
+	if (lost)
+		report_warning("%ju hits were lost when this was recorded", (uintmax_t)lost);
+	/* Whoever read it has seen enough. */
+	if (error && error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE) {
+		probe_error_free(error);
+		return NULL;
+	}
+	return error ? error : check_matched(options);
+}
+
+static struct probe_error *export_command(struct export_options *options)
+{
+	const char *operand = options->common.operands[0];
+	struct probe_reader *reader;
+	struct probe_error *error = records_open(operand, &reader);
+	int fd = -1;
+
+	if (error)
+		return error;
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	if (options->format == PROBE_EXPORT_CSV && strcmp(operand, "-") != 0)
+		error = find_columns(options, operand, &options->options.columns);
+	if (!error)
+		error = open_output(options->output, &fd);
+	if (!error)
+		error = export_to(options, reader, fd);
+	if (options->output && fd >= 0 && close(fd) != 0 && !error)
+		error = probe_error_system(errno, "cannot write %s", options->output);
+	probe_reader_close(reader);
+	return error;
+}
+
+/* ---- The command line ----------------------------------------------------------------- */
+
+/* PROBE(argN), which the shell wants in quotes. */
+static struct probe_error *parse_counter(
+	const char *text, struct probe_pattern **pattern_ret, unsigned int *arg_ret)
+{
+	size_t length = strlen(text);
+	const char *open = strrchr(text, '(');
+	struct probe_error *error;
+	uint64_t number = 0;
+	char *piece;
+
+	if (!open || open == text || strncmp(open, "(arg", 4) != 0 || text[length - 1] != ')')
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--counter: '%s' is not PROBE(argN), such as 'postgresql:*(arg0)'", text);
+	piece = strndup(open + 4, (size_t)(text + length - 1 - (open + 4)));
+	if (!piece)
+		return probe_error_no_memory();
+	error = parse_number(piece, &number);
+	free(piece);
+	if (error || number > UINT16_MAX) {
+		probe_error_free(error);
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "--counter: '%s' names no argument", text);
+	}
+	*arg_ret = (unsigned int)number;
+	piece = strndup(text, (size_t)(open - text));
+	if (!piece)
+		return probe_error_no_memory();
+	error = probe_pattern_parse(piece, pattern_ret);
+	free(piece);
+	return probe_error_prefix(error, "--counter");
+}
+
+static struct probe_error *parse_counters(struct export_options *options)
+{
+	size_t count = options->counters.count;
+	struct probe_error *error = NULL;
+
+	options->patterns = calloc(count + 1, sizeof(struct probe_pattern *));
+	options->counter_args = calloc(count + 1, sizeof(*options->counter_args));
+	if (!options->patterns || !options->counter_args)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < count && !error; i++)
+		error = parse_counter(options->counters.items[i], &options->patterns[i],
+			&options->counter_args[i]);
+	options->options.counters = (const struct probe_pattern *const *)options->patterns;
+	options->options.counter_args = options->counter_args;
+	options->options.counter_count = count;
+	return error;
+}
+
+/* Options that the format has no use for. */
+static struct probe_error *check_format(const struct export_options *options)
+{
+	bool trace_event = options->format == PROBE_EXPORT_TRACE_EVENT;
+	bool folded = options->format == PROBE_EXPORT_FOLDED;
+
+	if (options->counters.count && !trace_event)
+		return probe_error_new(PROBE_ERROR_USAGE, "--counter is for --format=trace-event");
+	if (options->options.hits && !folded)
+		return probe_error_new(PROBE_ERROR_USAGE, "--count is for --format=folded");
+	if ((options->options.key || options->options.match) && !trace_event && !folded)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--key and --match are for --format=trace-event and --format=folded");
+	return NULL;
+}
+
+static struct probe_error *check_options(struct export_options *options)
+{
+	const struct common_options *common = &options->common;
+	struct probe_error *error;
+
+	if (!options->format_name)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"export: as what? Give --format=json, csv, folded or trace-event");
+	if (!probe_export_format(options->format_name, &options->format))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--format: there is no '%s'; there are json, csv, folded and trace-event",
+			options->format_name);
+	if (common->program || common->operand_count < 1)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"export: give one record, a folder of `probectl record -o`, or - for what "
+			"`probectl trace --json` prints");
+	error = check_format(options);
+	for (size_t i = 1; i < common->operand_count && !error; i++)
+		error = options_add_pattern(&options->common.patterns, common->operands[i]);
+	options->matched = calloc(options->common.patterns.count + 1, sizeof(*options->matched));
+	if (!error && !options->matched)
+		return probe_error_no_memory();
+	return error ? error : parse_counters(options);
+}
+
+static void export_options_deinit(struct export_options *options)
+{
+	for (size_t i = 0; options->patterns && i < options->counters.count; i++)
+		probe_pattern_free(options->patterns[i]);
+	free(options->patterns);
+	free(options->counter_args);
+	free(options->matched);
+	free(options->counters.items);
+	options_deinit(&options->common);
+}
+
+struct probe_error *cmd_export(int argc, char **argv, int *status_ret)
+{
+	struct export_options options = {0};
+	const struct option_row rows[] = {
+		OPTIONS_PROBE(&options.common),
+		{.letter = 'F',
+			.name = "format",
+			.kind = OPTION_STRING,
+			.value = "FORMAT",
+			.target = &options.format_name,
+			.help = "json (ndjson), csv, folded (flamegraph) or trace-event (perfetto, "
+				"chrome)"},
+		{.letter = 'o',
+			.name = "output",
+			.kind = OPTION_STRING,
+			.value = "FILE",
+			.target = &options.output,
+			.help = "write there, not to standard output"},
+		{.letter = 'k',
+			.name = "key",
+			.kind = OPTION_STRING,
+			.value = "ARG",
+			.target = &options.options.key,
+			.help = "name slices and frames by arg0 or str(arg1), as functions are"},
+		{.name = "match",
+			.kind = OPTION_STRING,
+			.value = "ARG[:ARG]",
+			.target = &options.options.match,
+			.help = "an end belongs to the begin with the same arg0, on any thread"},
+		{.name = "counter",
+			.kind = OPTION_STRINGS,
+			.value = "PROBE(ARG)",
+			.target = &options.counters,
+			.help = "trace-event: the argument's values over time; may be repeated"},
+		{.name = "count",
+			.kind = OPTION_FLAG,
+			.target = &options.options.hits,
+			.help = "folded: count hits; else pairs have their own time in "
+				"nanoseconds"},
+	};
+	const struct command_line line = {
+		.synopsis = "export --format=FORMAT [OPTIONS] DIR|- [PROBE...]",
+		.help = "Writes a record of `probectl record`, or (-) the hits that `probectl "
+			"trace "
+			"--json`\n"
+			"prints, in the format of another tool; with PROBEs, only their hits.\n",
+		.rows = rows,
+		.row_count = sizeof(rows) / sizeof(rows[0]),
+	};
+	bool helped = false;
+	struct probe_error *error = options_parse(&line, argc, argv, &options.common, &helped);
+
+	(void)status_ret;
+	if (!error && !helped)
+		error = check_options(&options);
+	if (!error && !helped)
+		error = export_command(&options);
+	export_options_deinit(&options);
+	return error;
+}

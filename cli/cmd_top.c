@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* probectl top: the command line. */
+#include <langinfo.h>
+#include <locale.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/processes.h"
+#include "cli/request.h"
+#include "cli/top.h"
+
+enum { NSEC_PER_MSEC = 1000000, INTERVAL_MIN_MS = 10, TABLE_ROWS = 20 };
+
+enum top_order top_order_named(const char *name)
+{
+	static const char *const names[TOP_ORDER_COUNT] = {[TOP_ORDER_RATE] = "rate",
+		[TOP_ORDER_TOTAL] = "total",
+		[TOP_ORDER_P50] = "p50",
+		[TOP_ORDER_P99] = "p99",
+		[TOP_ORDER_NAME] = "name"};
+	int order = 0;
+
+	while (order < TOP_ORDER_COUNT && strcmp(names[order], name) != 0)
+		order++;
+	return (enum top_order)order;
+}
+
+static struct probe_error *check(const struct top_options *options)
+{
+	const struct common_options *common = &options->common;
+
+	if (common->program)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"top starts no program, which would write over its table: start it "
+			"elsewhere, and give -p PID or --name NAME");
+	if (!processes_given(common))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"top: which process? Give -p PID, --name NAME or --children PID");
+	if (top_order_named(options->sort) == TOP_ORDER_COUNT)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--sort '%s': there are rate, total, p50, p99 and name", options->sort);
+	if (options->interval_ns < INTERVAL_MIN_MS * NSEC_PER_MSEC)
+		return probe_error_new(PROBE_ERROR_USAGE, "-i: at least %d ms", INTERVAL_MIN_MS);
+	return NULL;
+}
+
+static struct probe_error *run(struct top_options *options)
+{
+	struct request_options request = {.keep_going = true};
+	struct common_options *common = &options->common;
+	struct probe_error *error = check(options);
+
+	if (!error && !common->patterns.count && !common->operand_count)
+		error = options_add_pattern(&common->patterns, "*:*");
+	if (!error)
+		error = request_init(&request, common);
+	if (!error)
+		error = processes_find(common);
+	if (error)
+		return error;
+	options->request = request.request;
+	/* Only what a character is, and how wide: numbers stay as they are. */
+	setlocale(LC_CTYPE, "");
+	options->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+	return top_run(options);
+}
+
+struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
+{
+	struct top_options options = {
+		.interval_ns = 1000 * NSEC_PER_MSEC, .sort = "rate", .top = TABLE_ROWS};
+	const struct option_row rows[] = {
+		OPTIONS_PID(&options.common),
+		OPTIONS_PROCESSES(&options.common),
+		OPTIONS_PROBE(&options.common),
+		{.letter = 'i',
+			.name = "interval",
+			.kind = OPTION_DURATION,
+			.value = "SECONDS",
+			.target = &options.interval_ns,
+			.help = "look that often; 1 unless told"},
+		{.letter = 'd',
+			.name = "duration",
+			.kind = OPTION_DURATION,
+			.value = "SECONDS",
+			.target = &options.duration_ns,
+			.help = "end after so long"},
+		{.name = "sort",
+			.kind = OPTION_STRING,
+			.value = "ORDER",
+			.target = &options.sort,
+			.help = "begin ordered by rate, total, p50, p99 or name"},
+		{.name = "top",
+			.kind = OPTION_NUMBER,
+			.target = &options.top,
+			.help = "so many rows of a table without a screen, 20 unless told; 0: all"},
+	};
+	const struct command_line line = {
+		.synopsis = "top [OPTIONS] (-p PID[,PID...] | --name NAME | --children PID) "
+			    "[PROBE...]",
+		.help = "Shows how often the probes of processes are hit, all of them unless\n"
+			"PROBEs are given, and how long pairs of them take, on a screen that is\n"
+			"renewed; `?` explains its keys. The processes are then as they were.\n"
+			"Without a terminal, prints a table at each interval.\n",
+		.rows = rows,
+		.row_count = sizeof(rows) / sizeof(rows[0]),
+	};
+	bool helped = false;
+	struct probe_error *error = options_parse(&line, argc, argv, &options.common, &helped);
+
+	(void)status_ret;
+	if (!error && !helped)
+		error = run(&options);
+	options_deinit(&options.common);
+	return error;
+}

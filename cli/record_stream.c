@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A record of what is in the rings, when somebody asks for it: a stream with a log
+ * (probe/stream.h). Nothing is read before that, so that this costs no processor
+ * time however much the process hits, and rings need not be larger than what is
+ * wanted of them.
+ *
+ *	loop	a flight recorder: written at the end, and on SIGUSR1
+ *	stop	ends when a ring is full
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "cli/child.h"
+#include "cli/cli.h"
+#include "cli/clock.h"
+#include "cli/record_stream.h"
+#include "cli/trace_comm.h"
+#include "probe/stream.h"
+
+enum { LOOK_NS = 20 * 1000 * 1000, STRING_BYTES = 256, ARGS_MAX = 32, NUMBER_BYTES = 8 };
+
+struct recorder {
+	struct trace_options *options;
+	struct probe_target *target;
+	struct probe_stream *stream;
+	struct comm_cache *comms;
+	struct probe_stream_status status;
+	sigset_t signals;
+	int signal_fd, pidfd; /* or -1 */
+	pid_t child;	      /* the program that we started, or 0 */
+	bool overrun;	      /* at any time */
+	bool asked;	      /* to write what there is */
+	bool over, failed;
+};
+
+static void fail(struct recorder *r, struct probe_error *error)
+{
+	if (!error)
+		return;
+	report_error(error);
+	r->failed = r->over = true;
+}
+
+/* ---- Before -------------------------------------------------------------------------- */
+
+static struct probe_error *check_options(const struct trace_options *options)
+{
+	const struct tracer_options *tracer = &options->tracer;
+
+	if (options->parts.rotate_bytes || options->parts.rotate_ns)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--full=loop and stop write once, and not in parts: leave --rotate out");
+	if (tracer->every || tracer->rate || options->settings.hits_max)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--full=loop and stop do not go with --every, --rate and -n");
+	if (options->common.pids.count > 1)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--full=loop and stop record one process at a time, not %zu",
+			options->common.pids.count);
+	return NULL;
+}
+
+static struct probe_error *open_target(struct recorder *r, int *status_ret)
+{
+	const struct common_options *common = &r->options->common;
+	struct probe_error *error;
+
+	if (!common->program) {
+		error = probe_target_open(common->pids.items[0], NULL, &r->target);
+	} else {
+		error = probe_target_spawn(common->program, &r->target);
+		if (error)
+			*status_ret = child_spawn_status(error);
+	}
+	if (error)
+		return error;
+	if (common->program)
+		r->child = probe_target_pid(r->target);
+	/* Kernels before 5.3 have none: then we look. */
+	r->pidfd = pidfd_open(probe_target_pid(r->target), 0);
+	return NULL;
+}
+
+/* From here on no signal ends us at once. The program has been started before. */
+static struct probe_error *take_signals(struct recorder *r)
+{
+	signals_block(&r->signals);
+	sigaddset(&r->signals, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &r->signals, NULL);
+	signal(SIGXFSZ, SIG_IGN);
+	r->signal_fd = signalfd(-1, &r->signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	return r->signal_fd < 0 ? probe_error_system(errno, "cannot wait for signals") : NULL;
+}
+
+static const char *comm_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
+{
+	return comm_cache_get(data, pid, tid, time_ns);
+}
+
+static struct probe_error *start(struct recorder *r)
+{
+	const struct trace_options *o = r->options;
+	bool follow = o->follow || (o->common.program && !o->no_follow);
+	uint16_t string = o->string_bytes ? (uint16_t)o->string_bytes : STRING_BYTES;
+	const struct probe_stream_options its = {
+		.name = "record",
+		.stream_bytes = o->ring_bytes,
+		.data_bytes = ARGS_MAX * (NUMBER_BYTES + (size_t)string),
+		.string_bytes = string,
+		.policy = o->full == RECORD_LOOP ? PROBE_STREAM_LOOP : PROBE_STREAM_UNTIL_FULL,
+		.inherit = follow,
+		.follow_libraries = follow,
+		.guess_strings = o->string_bytes != 0,
+		.filter = o->tracer.filter,
+		.log = o->directory,
+		.log_policy = PROBE_STREAM_LOG_APPEND,
+		.comm = comm_of,
+		.comm_data = r->comms,
+	};
+	struct probe_report report = {0};
+	struct probe_error *error =
+		probe_stream_create(r->target, &o->request.request, &its, &report, &r->stream);
+
+	report_refusals(&report);
+	if (!error)
+		error = probe_stream_start(r->stream);
+	if (!error && !o->settings.quiet && !r->child)
+		fprintf(stderr, "probectl: recording %zu probe%s, %zu site%s; Ctrl-C ends%s\n",
+			report.probes, report.probes == 1 ? "" : "s", report.sites,
+			report.sites == 1 ? "" : "s",
+			o->full == RECORD_LOOP ? ", SIGUSR1 writes what there is" : "");
+	probe_report_deinit(&report);
+	if (!error)
+		comm_cache_add(r->comms, probe_target_pid(r->target));
+	if (!error && r->child)
+		error = probe_target_release(r->target);
+	return error;
+}
+
+/* ---- Meanwhile ----------------------------------------------------------------------- */
+
+static void read_signals(struct recorder *r)
+{
+	struct signalfd_siginfo info;
+
+	while (read(r->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		int number = (int)info.ssi_signo;
+
+		if (number == SIGUSR1) {
+			r->asked = true;
+			continue;
+		}
+		/* Ctrl-\ is for the program: a JVM prints its threads. */
+		if (number == SIGCHLD || (number == SIGQUIT && r->child))
+			continue;
+		if (r->child)
+			child_signal(r->child, number);
+		r->over = true;
+	}
+}
+
+static void wait_a_while(struct recorder *r)
+{
+	struct pollfd fds[] = {
+		{.fd = r->signal_fd, .events = POLLIN},
+		{.fd = r->pidfd, .events = POLLIN},
+		{.fd = probe_stream_fd(r->stream), .events = POLLIN},
+	};
+	struct timespec timeout = {.tv_nsec = LOOK_NS};
+
+	if (ppoll(fds, sizeof(fds) / sizeof(*fds), &timeout, NULL) > 0 && fds[0].revents)
+		read_signals(r);
+}
+
+static void look(struct recorder *r)
+{
+	fail(r, probe_stream_poll(r->stream, NULL));
+	if (r->asked)
+		fail(r, probe_stream_flush(r->stream));
+	r->asked = false;
+	fail(r, probe_stream_get_status(r->stream, &r->status));
+	r->overrun |= r->status.overrun;
+	r->over |= r->options->full == RECORD_STOP && r->status.full;
+}
+
+static void run(struct recorder *r)
+{
+	uint64_t end = UINT64_MAX;
+
+	if (r->options->settings.duration_ns)
+		end = clock_ns(CLOCK_MONOTONIC) + r->options->settings.duration_ns;
+	while (!r->over) {
+		bool alive = probe_target_alive(r->target);
+
+		look(r);
+		r->over |= !alive || clock_ns(CLOCK_MONOTONIC) >= end;
+		if (!r->over)
+			wait_a_while(r);
+	}
+}
+
+/* ---- Afterwards ---------------------------------------------------------------------- */
+
+static void report_unmatched(const struct recorder *r)
+{
+	const struct probe_request *request = &r->options->request.request;
+	size_t i = probe_session_unmatched(probe_stream_session(r->stream));
+
+	if (i < request->pattern_count)
+		report_warning("%s matched no probe of process %d",
+			probe_pattern_text(request->patterns[i]), (int)probe_target_pid(r->target));
+}
+
+/* Writes what there is, and lets the process be. */
+static void finish(struct recorder *r)
+{
+	struct probe_error *error;
+
+	report_unmatched(r);
+	fail(r, probe_stream_stop(r->stream));
+	if (!r->failed)
+		fail(r, probe_stream_flush(r->stream));
+	fail(r, probe_stream_get_status(r->stream, &r->status));
+	r->overrun |= r->status.overrun;
+	error = probe_stream_shutdown(r->stream);
+	r->stream = NULL;
+	/* A log that has failed fails again. */
+	if (r->failed)
+		probe_error_free(error);
+	else
+		fail(r, error);
+}
+
+static void report(const struct recorder *r)
+{
+	const struct trace_options *o = r->options;
+
+	if (o->settings.quiet || r->failed)
+		return;
+	if (r->overrun)
+		fprintf(stderr, "probectl: %s (see -b)\n",
+			o->full == RECORD_LOOP
+				? "older hits were written over"
+				: "later hits were not recorded: the rings were full");
+	fprintf(stderr, "probectl: %" PRIu64 " hits recorded in %s\n", r->status.flushed,
+		o->directory);
+}
+
+static void deinit(struct recorder *r)
+{
+	if (r->stream)
+		probe_error_free(probe_stream_shutdown(r->stream));
+	probe_target_close(r->target);
+	comm_cache_free(r->comms);
+	if (r->signal_fd >= 0)
+		close(r->signal_fd);
+	if (r->pidfd >= 0)
+		close(r->pidfd);
+}
+
+struct probe_error *record_stream(struct trace_options *options, int *status_ret)
+{
+	struct recorder r = {.options = options, .signal_fd = -1, .pidfd = -1};
+	struct probe_error *error = check_options(options);
+
+	if (error)
+		return error;
+	r.comms = comm_cache_create();
+	error = r.comms ? open_target(&r, status_ret) : probe_error_no_memory();
+	if (!error)
+		error = take_signals(&r);
+	if (!error)
+		error = start(&r);
+	if (!error) {
+		run(&r);
+		finish(&r);
+		report(&r);
+		if (r.child)
+			*status_ret = child_wait(r.child, &r.signals);
+		if (r.failed)
+			*status_ret = STATUS_FAILED;
+	}
+	deinit(&r);
+	return error;
+}

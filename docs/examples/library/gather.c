@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gather PID TRACER PROBE...: what a built-in tracer gathers in two seconds, a table for
+ * each of them, and one of all. Without arguments: which tracers there are.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include <probe/pattern.h>
+#include <probe/sink.h>
+#include <probe/table.h>
+#include <probe/target.h>
+#include <probe/tracer.h>
+
+#include "example.h"
+
+enum { PROBES_MAX = 16, SECONDS = 2 };
+
+static void print_tracers(void)
+{
+	struct probe_tracer_info info;
+
+	for (size_t i = 0; probe_tracer_info(i, &info); i++)
+		printf("%s: %s\n", info.usage, info.help);
+}
+
+/* The same without the table's own format: each row, its percentiles and largest bucket. */
+static void print_rows(const struct probe_table *table)
+{
+	size_t count;
+	const struct probe_table_row *rows = probe_table_rows(table, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct probe_row *row = &rows[i].row;
+		size_t largest = 0;
+		uint64_t high;
+		int64_t low;
+
+		printf("%s:%s%s %llu", rows[i].provider, rows[i].name,
+			probe_name_aborts(rows[i].name) ? " (came to nothing)" : "",
+			(unsigned long long)row->count);
+		for (size_t b = 0; row->buckets && b < PROBE_BUCKETS; b++)
+			if (row->buckets[b] > row->buckets[largest])
+				largest = b;
+		if (row->buckets) {
+			probe_bucket_range(largest, &low, &high);
+			printf(", half of them up to %.0f ns, most between %.0f and %.0f",
+				probe_row_percentile(row, 50), (double)low * row->unit,
+				(double)high * row->unit);
+		}
+		printf("\n");
+	}
+	printf("%zu keys, %llu lost, %llu ends without a begin\n", probe_table_keys(table),
+		(unsigned long long)probe_table_lost(table),
+		(unsigned long long)probe_table_unmatched(table));
+}
+
+static void print_table(struct probe_sink *sink, struct probe_table *table,
+	const struct probe_tracer_spec *spec, const struct probe_session_options *options,
+	int seconds)
+{
+	struct probe_view view;
+
+	probe_tracer_view(spec, options, &view);
+	view.elapsed_ns = (uint64_t)seconds * 1000000000;
+	probe_table_sort(table, view.order);
+	probe_sink_table(sink, table, &view);
+	check(probe_sink_flush(sink));
+}
+
+/* All that the session has gathered so far: probe_table_add() does the same in one step. */
+static struct probe_table *read_table(
+	struct probe_session *session, const struct probe_session_options *options)
+{
+	struct probe_table *table = there(probe_table_create(options->gather.key_count));
+	const struct probe_session_probe *probes;
+	size_t count, probe_count;
+	struct probe_row *rows;
+
+	check(probe_session_rows(session, &rows, &count));
+	probes = probe_session_probes(session, &probe_count);
+	check(probe_table_add_rows(table, rows, count, probes, probe_count));
+	free(rows);
+	return table;
+}
+
+int main(int argc, char **argv)
+{
+	struct probe_session_options options = {0};
+	struct probe_pattern *patterns[PROBES_MAX];
+	struct probe_request request = {.patterns = (const struct probe_pattern **)patterns};
+	struct probe_table *table, *last, *since;
+	struct probe_report report = {0};
+	struct probe_tracer_spec *spec;
+	struct probe_session *session;
+	struct probe_target *target;
+	struct probe_sink *sink;
+
+	if (argc < 4 || argc > 3 + PROBES_MAX) {
+		print_tracers();
+		return argc > 1 ? 2 : 0;
+	}
+	for (; request.pattern_count < (size_t)argc - 3; request.pattern_count++)
+		check(probe_pattern_parse(
+			argv[3 + request.pattern_count], &patterns[request.pattern_count]));
+	check(probe_tracer_parse(argv[2], &spec));
+	if (probe_tracer_output(spec) != PROBE_TRACER_ROWS) {
+		fprintf(stderr, "%s gathers no rows\n", probe_tracer_name(spec));
+		return 2;
+	}
+	if (probe_tracer_pairs(spec))
+		printf("%s times pairs\n", probe_tracer_name(spec));
+	check(probe_tracer_configure(spec, request.pattern_count, &options));
+	check(probe_target_open(atoi(argv[1]), NULL, &target));
+	check(probe_sink_create(PROBE_SINK_TEXT, STDOUT_FILENO, "standard output", &sink));
+	fflush(stdout);
+	check(probe_session_start(target, &request, &options, &report, &session));
+	probe_report_deinit(&report);
+	last = there(probe_table_create(options.gather.key_count));
+	for (int i = 0; i < SECONDS; i++) {
+		sleep(1);
+		table = there(probe_table_create(options.gather.key_count));
+		check(probe_table_add(table, session, &options));
+		check(probe_table_since(table, last, &since));
+		print_table(sink, since, spec, &options, 1);
+		probe_table_free(since);
+		probe_table_free(last);
+		last = table;
+	}
+	check(probe_session_stop(session));
+	table = read_table(session, &options);
+	print_table(sink, table, spec, &options, SECONDS);
+	print_rows(table);
+	probe_table_free(table);
+	probe_table_free(last);
+	probe_sink_free(sink);
+	probe_session_free(session);
+	probe_target_close(target);
+	probe_tracer_free(spec);
+	while (request.pattern_count)
+		probe_pattern_free(patterns[--request.pattern_count]);
+	return 0;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hits PID PROBE COUNT [json]: prints COUNT hits as probectl does, and the text of their
+ * first argument once more, if it is a string, so that any terminal can show it.
+ */
+#include <poll.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <probe/pattern.h>
+#include <probe/sink.h>
+#include <probe/target.h>
+#include <probe/utf8.h>
+
+#include "example.h"
+
+struct printing {
+	struct probe_session *session;
+	struct probe_sink *sink;
+	long left;
+};
+
+static bool visit(const struct probe_hit *hit, void *data)
+{
+	struct printing *p = data;
+	size_t count;
+	const struct probe_session_probe *probes = probe_session_probes(p->session, &count);
+
+	if (!p->left || probe_sink_full(p->sink))
+		return false;
+	probe_sink_hit(p->sink, hit, &probes[hit->probe], NULL);
+	if (hit->arg_count && hit->args[0].kind == PROBE_VALUE_STRING) {
+		char *text = there(probe_utf8_clean(hit->args[0].bytes, hit->args[0].length, NULL));
+
+		fprintf(stderr, "%s (%zu bytes make its first character)\n", text,
+			probe_utf8_character(text, strlen(text)));
+		free(text);
+	}
+	p->left--;
+	return true;
+}
+
+/* Until there were so many hits, or the process has ended. */
+static void print_hits(struct printing *p, const struct probe_target *target)
+{
+	bool more = true;
+
+	while (p->left && (more || probe_target_alive(target))) {
+		/* Readable when the process waits for us, as for a library that it opens. */
+		struct pollfd wake = {.fd = probe_session_fd(p->session), .events = POLLIN};
+
+		poll(&wake, 1, more ? 0 : 10);
+		check(probe_session_poll(p->session, visit, p, &more));
+		check(probe_sink_flush(p->sink));
+	}
+}
+
+static void print_losses(const struct printing *p)
+{
+	size_t count;
+	const struct probe_session_probe *probes = probe_session_probes(p->session, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (probes[i].lost)
+			probe_sink_lost(p->sink, &probes[i], probes[i].lost);
+	if (probe_session_damaged(p->session))
+		fprintf(stderr, "the process wrote over its records\n");
+}
+
+/* PROBE may say which arguments are wanted: name(arg0,str(arg1)). */
+static void print_wanted(const struct probe_pattern *pattern)
+{
+	size_t count;
+	const struct probe_capture *captures = probe_pattern_captures(pattern, &count);
+
+	for (size_t i = 0; captures && i < count; i++)
+		fprintf(stderr, "argument %u%s\n", captures[i].arg,
+			captures[i].is_string ? " as text" : "");
+}
+
+int main(int argc, char **argv)
+{
+	const struct probe_session_options options = {
+		.kind = PROBE_SESSION_RECORD, .string_bytes = 64, .follow_libraries = true};
+	struct printing p = {.left = argc > 3 ? atol(argv[3]) : 0};
+	enum probe_sink_format format = argc > 4 ? PROBE_SINK_JSON : PROBE_SINK_TEXT;
+	struct probe_report report = {0};
+	struct probe_pattern *pattern;
+	struct probe_target *target;
+
+	if (argc < 4)
+		return 2;
+	check(probe_pattern_parse(argv[2], &pattern));
+	print_wanted(pattern);
+	check(probe_target_open(atoi(argv[1]), NULL, &target));
+	check(probe_sink_create(format, STDOUT_FILENO, "standard output", &p.sink));
+	{
+		const struct probe_pattern *const patterns[] = {pattern};
+		const struct probe_request request = {.patterns = patterns, .pattern_count = 1};
+
+		check(probe_session_start(target, &request, &options, &report, &p.session));
+		probe_report_deinit(&report);
+		/* A library that is opened later may have it. */
+		if (probe_session_unmatched(p.session) == 0 || !probe_session_matched(p.session, 0))
+			fprintf(stderr, "%s matches nothing so far\n", probe_pattern_text(pattern));
+		probe_sink_begin(p.sink, true);
+		print_hits(&p, target);
+		check(probe_session_stop(p.session));
+		fprintf(stderr, "%zu sites in libraries that were opened\n",
+			probe_session_report(p.session)->sites);
+	}
+	print_losses(&p);
+	probe_sink_end(p.sink);
+	while (probe_sink_pending(p.sink))
+		check(probe_sink_flush(p.sink));
+	probe_sink_free(p.sink);
+	probe_session_free(p.session);
+	probe_target_close(target);
+	probe_pattern_free(pattern);
+	return 0;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record DIR PROBE PROGRAM [ARG...]: writes all hits of a program to DIR in the Common
+ * Trace Format.
+ */
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <probe/ctf.h>
+#include <probe/pattern.h>
+#include <probe/target.h>
+
+#include "example.h"
+
+struct writing {
+	struct probe_session *session;
+	struct probe_ctf *ctf;
+};
+
+static bool visit(const struct probe_hit *hit, void *data)
+{
+	struct writing *w = data;
+
+	check(probe_ctf_hit(w->ctf, w->session, hit, NULL));
+	return true;
+}
+
+static void write_losses(const struct writing *w)
+{
+	size_t count;
+	const struct probe_session_probe *probes = probe_session_probes(w->session, &count);
+	uint64_t lost = 0;
+
+	for (size_t i = 0; i < count; i++)
+		lost += probes[i].lost;
+	if (lost)
+		check(probe_ctf_discarded(w->ctf, w->session, lost));
+}
+
+int main(int argc, char **argv)
+{
+	const struct probe_session_options options = {.kind = PROBE_SESSION_RECORD};
+	struct probe_report report = {0};
+	struct probe_pattern *pattern;
+	struct probe_target *target;
+	struct writing w;
+	bool more = true;
+
+	if (argc < 4)
+		return 2;
+	check(probe_ctf_create(argv[1], NULL, &w.ctf));
+	check(probe_pattern_parse(argv[2], &pattern));
+	check(probe_target_spawn(argv + 3, &target));
+	{
+		const struct probe_pattern *const patterns[] = {pattern};
+		const struct probe_request request = {.patterns = patterns, .pattern_count = 1};
+
+		check(probe_session_start(target, &request, &options, &report, &w.session));
+		probe_report_deinit(&report);
+	}
+	check(probe_target_release(target));
+	while (more || waitpid(probe_target_pid(target), NULL, WNOHANG) == 0) {
+		check(probe_session_poll(w.session, visit, &w, &more));
+		usleep(1000);
+	}
+	check(probe_session_stop(w.session));
+	check(probe_session_poll(w.session, visit, &w, NULL));
+	write_losses(&w);
+	check(probe_ctf_flush(w.ctf));
+	probe_ctf_free(w.ctf);
+	probe_session_free(w.session);
+	probe_target_close(target);
+	probe_pattern_free(pattern);
+	return 0;
+}

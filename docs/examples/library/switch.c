@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * switch PID START END: enables a pair of probes, ends first; one more reference for the
+ * end; and takes all of it back. Then the same for all probes whose names are short.
+ */
+#include <stdbool.h>
+#include <string.h>
+
+#include <probe/pattern.h>
+#include <probe/target.h>
+
+#include "example.h"
+
+static void print_report(const char *what, struct probe_report *report)
+{
+	printf("%s: %zu probes, %zu sites\n", what, report->probes, report->sites);
+	for (size_t i = 0; i < report->refusal_count; i++)
+		printf("not %s:%s: %s\n", report->refusals[i].provider, report->refusals[i].name,
+			report->refusals[i].reason);
+	probe_report_deinit(report);
+}
+
+static void enable(
+	struct probe_target *target, const struct probe_request *request, const char *what)
+{
+	struct probe_report report = {0};
+
+	check(probe_target_enable(target, request, &report));
+	print_report(what, &report);
+}
+
+static void disable(
+	struct probe_target *target, const struct probe_request *request, const char *what)
+{
+	struct probe_report report = {0};
+
+	check(probe_target_disable(target, request, &report));
+	print_report(what, &report);
+}
+
+static bool is_short(const char *path, const char *provider, const char *name, void *data)
+{
+	(void)path;
+	(void)provider;
+	return strlen(name) <= *(const size_t *)data;
+}
+
+int main(int argc, char **argv)
+{
+	struct probe_pattern *pair[2], *all;
+	struct probe_target *target;
+	size_t length = 9;
+
+	if (argc < 4)
+		return 2;
+	check(probe_target_open(atoi(argv[1]), NULL, &target));
+	for (int i = 0; i < 2; i++)
+		check(probe_pattern_parse(argv[2 + i], &pair[i]));
+	{
+		const struct probe_pattern *const both[] = {pair[0], pair[1]};
+		const struct probe_pattern *const end[] = {pair[1]};
+		const struct probe_request of_pair = {.patterns = both,
+						   .pattern_count = 2,
+						   .pairs = true,
+						   .atomic = true},
+					   of_end = {.patterns = end, .pattern_count = 1},
+					   by_force = {.patterns = both,
+						   .pattern_count = 2,
+						   .force = true};
+
+		enable(target, &of_pair, "the pair is on");
+		enable(target, &of_end, "the end is on twice");
+		disable(target, &of_pair, "the start is off");
+		disable(target, &by_force, "both are off, however often they were on");
+	}
+	check(probe_pattern_predicate("short names", is_short, &length, &all));
+	{
+		const struct probe_pattern *const patterns[] = {all};
+		const struct probe_request request = {
+			.patterns = patterns, .pattern_count = 1, .keep_going = true};
+
+		enable(target, &request, probe_pattern_text(all));
+		disable(target, &request, probe_pattern_text(all));
+	}
+	probe_pattern_free(all);
+	probe_pattern_free(pair[0]);
+	probe_pattern_free(pair[1]);
+	probe_target_close(target);
+	return 0;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * User events: trace points that a program names when it runs, as in <trace.h> of
+ * IEEE Std 1003.1-2017, B.2.11 and posix_trace_event(3).
+ *
+ * Each name becomes a probe of the process, posix_trace:NAME, with two arguments:
+ * a pointer to the data and its length. `probectl` and every other tool that knows
+ * stapsdt notes switch it on; until then posix_trace_event() does nothing.
+ *
+ * Linked with -lprobe_events, which needs nothing but the C library.
+ */
+#ifndef PROBE_POSIX_TRACE_H
+#define PROBE_POSIX_TRACE_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An event type. Two are the same type exactly if they are equal. */
+typedef unsigned int trace_event_id_t;
+
+/* The standard asks for 30 and 32 at least. Each event costs two pages and a descriptor. */
+#ifndef TRACE_EVENT_NAME_MAX
+#define TRACE_EVENT_NAME_MAX 64 /* bytes, without the NUL */
+#endif
+#ifndef TRACE_USER_EVENT_MAX
+#define TRACE_USER_EVENT_MAX 128 /* events of one process, without the unnamed one */
+#endif
+
+/*
+ * What there is no identifier of its own for. It is the probe
+ * posix_trace:posix_trace_unnamed_userevent.
+ */
+#define POSIX_TRACE_UNNAMED_USEREVENT ((trace_event_id_t)1)
+
+/*
+ * The event type of a name: the same one for the same name, in any thread, and in
+ * forked children. Where TRACE_USER_EVENT_MAX names are taken, it is
+ * POSIX_TRACE_UNNAMED_USEREVENT.
+ *
+ * May be called by any thread at any time, but not in a signal handler. Returns 0, or
+ * an error number, and then leaves *event_id alone.
+ *
+ * Errors: ENAMETOOLONG (the name has more than TRACE_EVENT_NAME_MAX bytes), EINVAL (it
+ * is empty), and those of memfd_create(2), fcntl(2), ftruncate(2), pwrite(2) and mmap(2),
+ * such as EMFILE and ENOMEM: the probe cannot be made now. ENOTSUP: not on this
+ * instruction set.
+ */
+int posix_trace_eventid_open(
+	const char *__restrict event_name, trace_event_id_t *__restrict event_id);
+
+/*
+ * Passes the probe of an event type, with data_len bytes of data, which may be NULL if
+ * there are none. How much of the data is kept, whoever traces says; a record knows
+ * whether that was all. No effect while nobody traces, and for identifiers that were
+ * never returned.
+ *
+ * May be called in a signal handler.
+ */
+void posix_trace_event(trace_event_id_t event_id, const void *__restrict data_ptr, size_t data_len);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Connecting functions to probes. Functions of one pattern share a hook; a hook without
+ * functions is detached at once. Where a thread is still in one of its stubs then (a
+ * function takes itself away), it waits among those that are left, and is looked at again
+ * by whoever connects or takes away something later.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/self/hook.h"
+#include "libprobe/self/self.h"
+
+enum { HOOKS_MIN = 8 };
+
+/* Of this process; with the lock. */
+static struct {
+	struct hook **hooks;
+	size_t count, room;
+	struct hook **left; /* detached, and yet to be freed */
+	size_t left_count, left_room;
+} all;
+
+/* ---- The hooks -------------------------------------------------------------------------- */
+
+static bool make_room(struct hook ***items, size_t count, size_t *room)
+{
+	size_t wanted = *room ? 2 * *room : HOOKS_MIN;
+	struct hook **more;
+
+	if (count < *room)
+		return true;
+	more = reallocarray(*items, wanted, sizeof(**items));
+	if (!more)
+		return false;
+	*items = more;
+	*room = wanted;
+	return true;
+}
+
+static struct hook *find_hook(const char *text)
+{
+	for (size_t i = 0; i < all.count; i++)
+		if (!strcmp(all.hooks[i]->text, text))
+			return all.hooks[i];
+	return NULL;
+}
+
+static void forget_hook(const struct hook *hook)
+{
+	size_t i = 0;
+
+	while (all.hooks[i] != hook)
+		i++;
+	all.hooks[i] = all.hooks[--all.count];
+}
+
+/* Gives back what no thread is in any more. What cannot be told now can be later. */
+static void collect(void)
+{
+	/* The list is right at any time: copies look at it (hook_has_session()). */
+	for (size_t i = all.left_count; i-- > 0;) {
+		struct hook *hook = all.left[i];
+		bool gone;
+
+		probe_error_free(hook_detach(hook, &gone));
+		if (!gone)
+			continue;
+		all.left[i] = all.left[--all.left_count];
+		hook_free(hook);
+	}
+}
+
+static struct probe_error *add_hook(const char *pattern, struct hook **ret)
+{
+	struct probe_report report = {0};
+	struct probe_error *error;
+	struct hook *hook;
+
+	/* Also where it goes in the end: there has to be room then. */
+	if (!make_room(&all.hooks, all.count, &all.room) ||
+		!make_room(&all.left, all.count + all.left_count, &all.left_room))
+		return probe_error_no_memory();
+	error = hook_create(pattern, &hook);
+	if (error)
+		return error;
+	error = hook_attach(hook, false, &report);
+	probe_report_deinit(&report);
+	if (error) {
+		hook_free(hook);
+		return error;
+	}
+	all.hooks[all.count++] = hook;
+	*ret = hook;
+	return NULL;
+}
+
+/* One without functions. Where that fails, it is left, too. */
+static struct probe_error *end_hook(struct hook *hook)
+{
+	bool gone;
+	struct probe_error *error = hook_detach(hook, &gone);
+
+	forget_hook(hook);
+	if (gone)
+		hook_free(hook);
+	else
+		all.left[all.left_count++] = hook;
+	return error;
+}
+
+bool hook_has_session(uint32_t id)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < all.count; i++)
+		found = found || all.hooks[i]->counters.session == id;
+	for (size_t i = 0; i < all.left_count; i++)
+		found = found || all.left[i]->counters.session == id;
+	return found;
+}
+
+void self_after_fork(void)
+{
+	for (size_t i = 0; i < all.count; i++)
+		hook_after_fork(all.hooks[i]);
+	for (size_t i = 0; i < all.left_count; i++)
+		hook_after_fork(all.left[i]);
+}
+
+/* ---- The functions ------------------------------------------------------------------------ */
+
+static struct probe_error *add(const char *pattern, function_call *function, void *data)
+{
+	struct hook *hook = find_hook(pattern);
+	struct probe_error *error;
+
+	collect();
+	if (hook && functions_find(&hook->functions, function, data))
+		return probe_error_new(PROBE_ERROR_STATE,
+			"%s: the function is connected already, with the same data", pattern);
+	if (!hook) {
+		error = add_hook(pattern, &hook);
+		if (error)
+			return error;
+	}
+	if (functions_add(&hook->functions, function, data))
+		return NULL;
+	if (!hook->functions.count)
+		probe_error_free(end_hook(hook));
+	return probe_error_no_memory();
+}
+
+struct probe_error *probe_self_register(const char *pattern, function_call *function, void *data)
+{
+	struct probe_error *error;
+
+	self_lock();
+	error = add(pattern, function, data);
+	self_unlock();
+	return error;
+}
+
+struct probe_error *probe_self_unregister(const char *pattern, function_call *function, void *data)
+{
+	struct function *found = NULL;
+	struct probe_error *error = NULL;
+	struct hook *hook;
+
+	self_lock();
+	hook = find_hook(pattern);
+	if (hook)
+		found = functions_find(&hook->functions, function, data);
+	if (found)
+		function_stop(found);
+	self_unlock();
+	if (!found)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"%s: the function is not connected with this data", pattern);
+	/* Its place keeps the hook. Who is in the function may wait for the lock. */
+	function_wait(found);
+	self_lock();
+	functions_remove(&hook->functions, found);
+	collect();
+	if (!hook->functions.count)
+		error = end_hook(hook);
+	self_unlock();
+	return error;
+}
+
+struct probe_error *probe_self_update(struct probe_report *report)
+{
+	struct probe_error *error = NULL;
+
+	self_lock();
+	collect();
+	for (size_t i = 0; i < all.count && !error; i++)
+		error = hook_attach(all.hooks[i], true, report);
+	self_unlock();
+	return error;
+}

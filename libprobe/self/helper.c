@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Nobody traces himself: ptrace(2) wants another process. So a copy of this one becomes
+ * its controller, by the same code that probectl runs:
+ *
+ *	caller          clone(2) --> forker       fork() ---> copy
+ *	  |  waits                     | waits                  | stops all threads of the
+ *	  |                            |                        | process, patches, lets go
+ *	  |  <-------------------------------- pipe: the reply  |
+ *	  |                            | <---------------- ends |
+ *	  |  <------------------- ends |
+ *
+ * The copy calls malloc and the rest of libc, in a process that may have threads, and one
+ * of these may hold a lock at that moment. Only libc's own fork() gives a copy in which
+ * its locks are free, and those of whoever asked for it with pthread_atfork(3). But then
+ * the copy's end would be told with SIGCHLD and by wait(2), which are the program's own.
+ * So it is the child of another child, the forker, which is none that wait(2) without
+ * __WCLONE knows of and that ends without a signal. The forker is in this process's memory, as
+ * a child of vfork(2) is, with the caller's thread pointer, on a stack of its own, so
+ * its call of fork() is as good as the caller's. Until that call is over the caller waits
+ * with all signals blocked, and touches nothing that belongs to its thread (not even
+ * errno). Afterwards the forker calls nothing of libc any more.
+ *
+ * Restartable sequences (rseq(2)) are the one thing that a thread pointer does not lend:
+ * the kernel knows only the caller's. It is taken back meanwhile, so that stubs which
+ * the forker meets on its way through libc see a thread without a CPU of its own.
+ *
+ * No library is opened in the copy: the loader's locks are not among those that fork()
+ * sets free. What it may need is opened before.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "arch/arch.h"
+#include "libprobe/clock.h"
+#include "libprobe/procfs.h"
+#include "libprobe/self/helper.h"
+#include "libprobe/self/reply.h"
+
+__thread bool helper_is_quiet __attribute__((tls_model("initial-exec")));
+
+#if defined(__x86_64__)
+
+enum {
+	COPY_SECONDS = 20, /* until the copy ends itself, and the caller gives it up */
+	TRIES = 2,
+	STACK_BYTES = 8 << 20, /* of the forker, and so of the copy; what is used counts */
+	GUARD_BYTES = 4096,
+	RSEQ_BYTES_MIN = 32,
+	LOOK_NS = 50000000, /* so often it is seen whether the forker lives */
+	RSEQ_UNREGISTER = 1,
+	YAMA_DESCENDANTS = 1 /* of ptrace_scope */
+};
+#define RSEQ_SIGNATURE 0x53053053 /* <sys/rseq.h>, RSEQ_SIG of x86 */
+
+/* Where glibc, since 2.35, has the area that it registers for each thread. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+
+/* What the three share; it is shared memory, also with the copy. */
+struct channel {
+	_Atomic uint32_t forked;  /* futex: the copy's pid, or -errno; 0: not yet */
+	_Atomic uint32_t allowed; /* futex: 1 when the copy may begin */
+};
+
+struct helper {
+	const struct helper_work *work;
+	struct probe_target *target;
+	struct channel *channel;
+	int pipe[2];
+	pid_t forker, copy;
+	char *stack;
+};
+
+/* A system call that leaves errno alone. */
+static long raw_call(long number, long a, long b, long c, long d)
+{
+	register long r10 __asm__("r10") = d;
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
+static void wait_until_set(_Atomic uint32_t *word)
+{
+	while (!atomic_load(word))
+		raw_call(SYS_futex, (long)word, FUTEX_WAIT, 0, 0);
+}
+
+static void set(_Atomic uint32_t *word, uint32_t value)
+{
+	atomic_store(word, value);
+	raw_call(SYS_futex, (long)word, FUTEX_WAKE, INT_MAX, 0);
+}
+
+/* ---- The copy --------------------------------------------------------------------------- */
+
+/* The program's descriptors are open twice as long as the copy lives: a pipe's end, say. */
+static void close_others(int kept)
+{
+	if (kept > STDERR_FILENO + 1)
+		syscall(SYS_close_range, STDERR_FILENO + 1, kept - 1, 0);
+	syscall(SYS_close_range, kept < STDERR_FILENO ? STDERR_FILENO + 1 : kept + 1, ~0U, 0);
+}
+
+/* None of the program's handlers runs here; and it ends, whatever happens. */
+static void set_signals(void)
+{
+	sigset_t set;
+
+	signal(SIGCHLD, SIG_DFL);
+	signal(SIGALRM, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	alarm(COPY_SECONDS);
+}
+
+static void copy_main(struct helper *h)
+{
+	struct probe_report report = {0};
+	struct probe_error *error;
+
+	set_signals();
+	close_others(h->pipe[1]);
+	wait_until_set(&h->channel->allowed);
+	error = h->work->act(h->target, h->work->data, &report, h->work->result);
+	reply_send(h->pipe[1], error, &report, h->work->result, h->work->result_bytes);
+	/* Nothing of the program's runs at its end, nor the sanitizers' checks. */
+	raw_call(SYS_exit_group, 0, 0, 0, 0);
+}
+
+/* ---- The forker --------------------------------------------------------------------------- */
+
+static int forker_main(void *data)
+{
+	struct helper *h = data;
+	struct channel *channel = h->channel;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		copy_main(h);
+	set(&channel->forked, pid > 0 ? (uint32_t)pid : (uint32_t)-errno);
+	/* From here on, `h` and the thread are the caller's. */
+	if (pid > 0)
+		raw_call(SYS_wait4, pid, 0, __WALL, 0);
+	raw_call(SYS_exit, 0, 0, 0, 0);
+	return 0;
+}
+
+/* Takes the caller's area back from the kernel; its address where that was done, else 0. */
+static long rseq_take_back(long bytes)
+{
+	long area;
+
+	if (!&__rseq_offset || !&__rseq_size || !__rseq_size)
+		return 0;
+	area = (long)((char *)__builtin_thread_pointer() + __rseq_offset);
+	return raw_call(SYS_rseq, area, bytes, RSEQ_UNREGISTER, RSEQ_SIGNATURE) == 0 ? area : 0;
+}
+
+/* What the forker says, the copy's pid or -errno; it may die before it says anything. */
+static int32_t wait_for_fork(struct helper *h)
+{
+	static const struct timespec moment = {.tv_nsec = LOOK_NS};
+	_Atomic uint32_t *forked = &h->channel->forked;
+	int32_t said;
+
+	while (!atomic_load(forked)) {
+		raw_call(SYS_futex, (long)forked, FUTEX_WAIT, 0, (long)&moment);
+		if (raw_call(SYS_wait4, h->forker, 0, WNOHANG | __WCLONE, 0) != h->forker)
+			continue;
+		h->forker = 0;
+		break;
+	}
+	said = (int32_t)atomic_load(forked);
+	return said ? said : -ECHILD;
+}
+
+static struct probe_error *start_copy(struct helper *h)
+{
+	long bytes = &__rseq_size && __rseq_size > RSEQ_BYTES_MIN ? __rseq_size : RSEQ_BYTES_MIN;
+	sigset_t all, old;
+	int32_t forked;
+	long area;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	area = rseq_take_back(bytes);
+	helper_is_quiet = true;
+	h->forker = clone(forker_main, h->stack + STACK_BYTES,
+		CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SYSVSEM, h);
+	forked = h->forker < 0 ? -errno : wait_for_fork(h);
+	helper_is_quiet = false;
+	if (area)
+		raw_call(SYS_rseq, area, bytes, 0, RSEQ_SIGNATURE);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	h->copy = forked > 0 ? forked : 0;
+	return forked > 0 ? NULL
+			  : probe_error_system(-forked, "cannot copy this process, which is how "
+							"its probes are changed");
+}
+
+/* ---- The caller ----------------------------------------------------------------------------- */
+
+/* Only ancestors may trace where Yama says so, and who is named. */
+static void allow(const struct helper *h)
+{
+	bool restricted =
+		procfs_file_number("/proc/sys/kernel/yama/ptrace_scope") == YAMA_DESCENDANTS;
+
+	if (restricted)
+		prctl(PR_SET_PTRACER, (unsigned long)h->copy, 0, 0, 0);
+	set(&h->channel->allowed, 1);
+}
+
+/* Reads all that the copy has to say, and until it ends; *late_ret: it did not. */
+static struct probe_error *listen_to(const struct helper *h, struct reply *reply, bool *late_ret)
+{
+	uint64_t end = clock_monotonic_ns() + COPY_SECONDS * UINT64_C(1000000000);
+	struct probe_error *error = NULL;
+	bool more = true;
+
+	while (more && !*late_ret) {
+		struct pollfd fd = {.fd = h->pipe[0], .events = POLLIN};
+		uint64_t now = clock_monotonic_ns();
+		int ready = now < end ? poll(&fd, 1, (int)((end - now) / 1000000) + 1) : 0;
+
+		*late_ret = now >= end;
+		if (ready > 0)
+			more = reply_read(reply, h->pipe[0], &error);
+	}
+	return error;
+}
+
+/* Behind this, the forker is gone, and its stack free. */
+static void end_copy(const struct helper *h, bool late)
+{
+	/* Its end of the pipe is open, so it is there; and nobody else can have its number. */
+	if (late && h->copy)
+		kill(h->copy, SIGKILL);
+	while (h->forker > 0 && waitpid(h->forker, NULL, __WCLONE) < 0 && errno == EINTR)
+		;
+}
+
+static void close_end(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static struct probe_error *prepare(struct helper *h)
+{
+	if (pipe2(h->pipe, O_CLOEXEC) < 0)
+		return probe_error_system(errno, "cannot make a pipe");
+	h->channel = mmap(NULL, sizeof(*h->channel), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	h->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	if (h->channel == MAP_FAILED || h->stack == MAP_FAILED ||
+		mprotect(h->stack, GUARD_BYTES, PROT_NONE) < 0)
+		return probe_error_system(errno, "cannot map memory for a copy of this process");
+	return probe_target_open(getpid(), NULL, &h->target);
+}
+
+static void clean_up(struct helper *h)
+{
+	close_end(&h->pipe[0]);
+	close_end(&h->pipe[1]);
+	if (h->channel != MAP_FAILED)
+		munmap(h->channel, sizeof(*h->channel));
+	if (h->stack != MAP_FAILED)
+		munmap(h->stack, STACK_BYTES);
+	probe_target_close(h->target);
+}
+
+/* One try; *done_ret: the copy has told how it went. */
+static struct probe_error *try(const struct helper_work *work, bool *done_ret)
+{
+	struct helper h = {
+		.work = work, .channel = MAP_FAILED, .stack = MAP_FAILED, .pipe = {-1, -1}};
+	struct probe_error *error = prepare(&h), *answer = NULL;
+	struct reply reply = {0};
+	bool late = false;
+
+	*done_ret = true;
+	if (!error)
+		error = start_copy(&h);
+	if (!error) {
+		close_end(&h.pipe[1]);
+		allow(&h);
+		error = listen_to(&h, &reply, &late);
+	}
+	end_copy(&h, late || error);
+	if (!error) {
+		*done_ret =
+			reply_take(&reply, &answer, work->report, work->result, work->result_bytes);
+		error = answer;
+	}
+	if (!*done_ret)
+		error = probe_error_new(PROBE_ERROR_STATE,
+			"the copy of this process that was to change its probes %s: try again",
+			late ? "was not done in time" : "has died");
+	reply_deinit(&reply);
+	clean_up(&h);
+	return error;
+}
+
+struct probe_error *helper_run(struct helper_work *work)
+{
+	struct probe_error *error = NULL;
+	bool done = false;
+
+	/* Opened by its first use: not in the copy. */
+	if (arch_x86_64.can_decode)
+		arch_x86_64.can_decode();
+	for (int i = 0; i < TRIES && !done; i++) {
+		probe_error_free(error);
+		error = try(work, &done);
+		work->died = work->died || !done;
+	}
+	return error;
+}
+
+#else
+
+struct probe_error *helper_run(struct helper_work *work)
+{
+	(void)work;
+	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+		"probes of programs for this processor can be listed, not enabled");
+}
+
+#endif

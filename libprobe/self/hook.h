@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A pattern that functions are connected to, and the session in this process's registry
+ * whose stubs call them.
+ */
+#ifndef LIBPROBE_SELF_HOOK_H
+#define LIBPROBE_SELF_HOOK_H
+
+#include "libprobe/layout.h"
+#include "libprobe/self/functions.h"
+#include "libprobe/self/unwind.h"
+
+/* A site as stubs name it, by its address: it stays until no thread is in the stub. */
+struct hook_site {
+	struct hook *hook;
+	uint64_t pc, key; /* see select_key() */
+	char *provider, *name, *path;
+	struct layout layout;
+};
+
+/* Sites that were patched together. */
+struct hook_sites {
+	struct hook_sites *next;
+	struct hook_site *items;
+	size_t count;
+	const struct arch *arch;
+	struct unwind *unwind;
+};
+
+/* Where the counters of its calls are: see struct reg_session. */
+struct hook_counters {
+	uint32_t session; /* 0: there is none */
+	uint32_t cpus;
+	uint32_t slot_count;
+	uint8_t slots_shift;
+	uint64_t slots;
+};
+
+struct hook {
+	char *text;
+	struct probe_pattern *pattern;
+	struct functions functions;
+	struct hook_sites *sites;
+	struct hook_counters counters;
+	/* Stubs may lead here that nobody knows of: it is never given back. */
+	bool is_kept;
+	struct hook *next_kept;
+};
+
+/* Nothing is patched yet. Errors: PROBE_ERROR_USAGE (the pattern), PROBE_ERROR_MEMORY. */
+PROBE_MUST_CHECK struct probe_error *hook_create(const char *text, struct hook **ret);
+/* Nothing may be patched any more, but by a copy that died. */
+void hook_free(struct hook *hook);
+
+/*
+ * Patches the sites that its pattern matches, and that are not patched yet. Errors:
+ * PROBE_ERROR_NOT_FOUND (none matches, and it has none yet), those of probe/self.h.
+ */
+PROBE_MUST_CHECK struct probe_error *hook_attach(
+	struct hook *hook, bool keep_going, struct probe_report *report);
+
+/*
+ * Undoes it. *gone_ret: no thread is, or will come, where it was; else a later call
+ * has to look again.
+ */
+PROBE_MUST_CHECK struct probe_error *hook_detach(struct hook *hook, bool *gone_ret);
+
+/* With the lock: does a hook of this process have that session (connect.c)? */
+bool hook_has_session(uint32_t id);
+
+/* In a child that was just forked. */
+void hook_after_fork(struct hook *hook);
+
+#endif

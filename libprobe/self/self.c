@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* Listing, enabling and disabling the probes of this process. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/self/self.h"
+#include "probe/self.h"
+
+/* ---- The lock --------------------------------------------------------------------------- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The copy is made by who has the lock. */
+static void before_fork(void)
+{
+	if (!helper_is_quiet)
+		pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+	if (!helper_is_quiet)
+		pthread_mutex_unlock(&lock);
+}
+
+static void after_fork_in_child(void)
+{
+	if (helper_is_quiet)
+		return;
+	self_after_fork();
+	pthread_mutex_unlock(&lock);
+}
+
+static void set_up(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+void self_lock(void)
+{
+	pthread_once(&once, set_up);
+	pthread_mutex_lock(&lock);
+}
+
+void self_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- Switching -------------------------------------------------------------------------- */
+
+struct probe_error *probe_self_list(struct probe_list *list)
+{
+	return probe_list_add_process(list, getpid());
+}
+
+static struct probe_error *enable(
+	struct probe_target *target, void *request, struct probe_report *report, void *result)
+{
+	(void)result;
+	return probe_target_enable(target, request, report);
+}
+
+static struct probe_error *disable(
+	struct probe_target *target, void *request, struct probe_report *report, void *result)
+{
+	(void)result;
+	return probe_target_disable(target, request, report);
+}
+
+static struct probe_error *change(struct probe_error *(*act)(struct probe_target *target,
+					  void *data, struct probe_report *report, void *result),
+	const struct probe_request *request, struct probe_report *report)
+{
+	struct helper_work work = {.act = act, .data = (void *)request, .report = report};
+	struct probe_error *error;
+
+	self_lock();
+	error = helper_run(&work);
+	self_unlock();
+	return error;
+}
+
+struct probe_error *probe_self_enable(
+	const struct probe_request *request, struct probe_report *report)
+{
+	return change(enable, request, report);
+}
+
+struct probe_error *probe_self_disable(
+	const struct probe_request *request, struct probe_report *report)
+{
+	return change(disable, request, report);
+}
+
+/* ---- Status ----------------------------------------------------------------------------- */
+
+/* Copies a string to *at, which moves on. */
+static const char *copy_string(char **at, const char *text)
+{
+	char *copy = *at;
+
+	*at = stpcpy(copy, text) + 1;
+	return copy;
+}
+
+/* The states with their strings, in one block. */
+static struct probe_status *pack(const struct probe_status *states, size_t count)
+{
+	size_t bytes = (count + 1) * sizeof(*states);
+	struct probe_status *ret;
+	char *at;
+
+	for (size_t i = 0; i < count; i++)
+		bytes += strlen(states[i].provider) + strlen(states[i].name) +
+			 strlen(states[i].path) + 3;
+	ret = malloc(bytes);
+	if (!ret)
+		return NULL;
+	at = (char *)(ret + count + 1);
+	for (size_t i = 0; i < count; i++) {
+		ret[i] = states[i];
+		ret[i].provider = copy_string(&at, states[i].provider);
+		ret[i].name = copy_string(&at, states[i].name);
+		ret[i].path = copy_string(&at, states[i].path);
+	}
+	return ret;
+}
+
+struct probe_error *probe_self_status(struct probe_status **ret, size_t *count_ret)
+{
+	struct probe_target *self;
+	struct probe_status *states = NULL;
+	struct probe_error *error = probe_target_open(getpid(), NULL, &self);
+
+	if (error)
+		return error;
+	error = probe_target_status(self, &states, count_ret);
+	if (!error) {
+		*ret = pack(states, *count_ret);
+		free(states);
+		if (!*ret)
+			error = probe_error_no_memory();
+	}
+	probe_target_close(self);
+	return error;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* A summary of events: what each of them adds to. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/summary/summary.h"
+
+enum { PROBE_TABLE = 2 * SUMMARY_PROBES_MAX }; /* a power of two */
+_Static_assert(SUMMARY_PROBES_MAX < UINT16_MAX, "numbers of probes are in the table");
+
+static struct probe_error *parse_match(struct probe_summary *summary, const char *text)
+{
+	const char *colon = strchr(text, ':');
+	struct probe_error *error;
+
+	summary->matches = true;
+	error = key_parse(text, colon ? (size_t)(colon - text) : strlen(text), &summary->match);
+	summary->match_end = summary->match;
+	if (!error && colon)
+		error = key_parse(colon + 1, strlen(colon + 1), &summary->match_end);
+	return error;
+}
+
+static struct probe_error *parse_options(
+	struct probe_summary *summary, const struct probe_summary_options *options)
+{
+	struct probe_error *error = NULL;
+
+	if (options->key_count > SUMMARY_KEYS_MAX)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "at most %d keys can be given", SUMMARY_KEYS_MAX);
+	summary->key_count = options->key_count;
+	for (size_t i = 0; i < options->key_count && !error; i++)
+		error = key_parse(options->keys[i], strlen(options->keys[i]), &summary->keys[i]);
+	if (!error && options->match)
+		error = parse_match(summary, options->match);
+	return error;
+}
+
+struct probe_error *probe_summary_create(
+	const struct probe_summary_options *options, struct probe_summary **ret)
+{
+	struct probe_summary *summary = calloc(1, sizeof(*summary));
+	struct probe_error *error;
+
+	if (!summary)
+		return probe_error_no_memory();
+	summary->probes = calloc(SUMMARY_PROBES_MAX, sizeof(struct summary_probe *));
+	summary->probe_table = calloc(PROBE_TABLE, sizeof(*summary->probe_table));
+	error = summary->probes && summary->probe_table ? NULL : probe_error_no_memory();
+	if (!error && options)
+		error = parse_options(summary, options);
+	if (error) {
+		probe_summary_free(summary);
+		return error;
+	}
+	*ret = summary;
+	return NULL;
+}
+
+static void free_probe(struct summary_probe *probe)
+{
+	for (size_t i = 0; i < SUMMARY_KEYS_MAX; i++)
+		top_free(probe->tops[i]);
+	free(probe->provider);
+	free(probe->name);
+	free(probe->plain);
+	free(probe);
+}
+
+void probe_summary_free(struct probe_summary *summary)
+{
+	if (!summary)
+		return;
+	flights_deinit(summary);
+	for (size_t i = 0; i < summary->probe_count; i++)
+		free_probe(summary->probes[i]);
+	free(summary->probes);
+	free(summary->probe_table);
+	free(summary->threads);
+	free(summary);
+}
+
+/* ---- Probes ------------------------------------------------------------------------ */
+
+static struct probe_error *add_probe(
+	struct probe_summary *summary, const struct probe_event *event, uint64_t hash)
+{
+	struct summary_probe *probe = calloc(1, sizeof(*probe));
+
+	if (!probe)
+		return probe_error_no_memory();
+	probe->provider = strdup(event->provider);
+	probe->name = strdup(event->name);
+	probe->plain = pair_plain_name(event->name);
+	probe->hash = hash;
+	if (!probe->provider || !probe->name || !probe->plain) {
+		free_probe(probe);
+		return probe_error_no_memory();
+	}
+	summary->probes[summary->probe_count++] = probe;
+	return flights_probe(summary, summary->probe_count - 1);
+}
+
+/* The number of the event's probe; SIZE_MAX: there is no room for it. */
+static struct probe_error *find_probe(
+	struct probe_summary *summary, const struct probe_event *event, size_t *ret)
+{
+	uint64_t hash = summary_hash(event->provider, strlen(event->provider),
+		summary_hash(event->name, strlen(event->name), 0));
+
+	size_t at = hash & (PROBE_TABLE - 1);
+
+	for (; summary->probe_table[at]; at = (at + 1) & (PROBE_TABLE - 1)) {
+		size_t index = summary->probe_table[at] - 1U;
+		const struct summary_probe *probe = summary->probes[index];
+
+		if (probe->hash == hash && strcmp(probe->name, event->name) == 0 &&
+			strcmp(probe->provider, event->provider) == 0) {
+			*ret = index;
+			return NULL;
+		}
+	}
+	*ret = SIZE_MAX;
+	if (summary->probe_count == SUMMARY_PROBES_MAX)
+		return NULL;
+	*ret = summary->probe_count;
+	summary->probe_table[at] = (uint16_t)(summary->probe_count + 1);
+	return add_probe(summary, event, hash);
+}
+
+/* ---- Keys ---------------------------------------------------------------------------- */
+
+static struct probe_error *add_key(struct probe_summary *summary, struct summary_probe *probe,
+	size_t index, const struct probe_value *value)
+{
+	struct top **top = &probe->tops[index];
+
+	if (!*top)
+		*top = top_create(summary->key_count ? SUMMARY_SLOTS : SUMMARY_AUTO_SLOTS);
+	return *top && top_add(*top, value) ? NULL : probe_error_no_memory();
+}
+
+/* Without keys that were asked for: strings, and integers while they are few. */
+static struct probe_error *guess_keys(
+	struct probe_summary *summary, struct summary_probe *probe, const struct probe_event *event)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < event->arg_count && i < SUMMARY_AUTO_ARGS && !error; i++) {
+		struct probe_value value = event->args[i];
+
+		if (value.kind == PROBE_VALUE_TEXT)
+			value.kind = PROBE_VALUE_STRING;
+		if (probe->no_top[i] || value.kind == PROBE_VALUE_NULL ||
+			value.kind == PROBE_VALUE_FLOAT || value.kind == PROBE_VALUE_BYTES)
+			continue;
+		if (!probe->tops[i] && summary->auto_keys++ >= SUMMARY_AUTO_KEYS_MAX) {
+			probe->no_top[i] = true;
+			continue;
+		}
+		error = add_key(summary, probe, i, &value);
+		if (error || value.kind == PROBE_VALUE_STRING ||
+			probe->tops[i]->used <= SUMMARY_AUTO_NUMBERS)
+			continue;
+		/* Numbers without end: addresses, identifiers. */
+		top_free(probe->tops[i]);
+		probe->tops[i] = NULL;
+		probe->no_top[i] = true;
+		summary->auto_keys--;
+	}
+	return error;
+}
+
+static struct probe_error *add_keys(
+	struct probe_summary *summary, struct summary_probe *probe, const struct probe_event *event)
+{
+	struct probe_error *error = NULL;
+	struct probe_value value;
+
+	if (!summary->key_count)
+		return guess_keys(summary, probe, event);
+	for (size_t i = 0; i < summary->key_count && !error; i++) {
+		if (key_value(&summary->keys[i], event, &value))
+			error = add_key(summary, probe, i, &value);
+	}
+	return error;
+}
+
+/* ---- Events ---------------------------------------------------------------------------- */
+
+static void add_time(struct probe_summary *summary, uint64_t time_ns)
+{
+	if (!summary->events || time_ns < summary->begin_ns)
+		summary->begin_ns = time_ns;
+	if (!summary->events || time_ns > summary->end_ns)
+		summary->end_ns = time_ns;
+	summary->events++;
+}
+
+struct probe_error *probe_summary_add(
+	struct probe_summary *summary, const struct probe_event *event)
+{
+	/* Not every record says when hits were lost. */
+	uint64_t time_ns = event->time_ns ? event->time_ns : summary->end_ns;
+	struct summary_probe *probe;
+	struct probe_error *error;
+	size_t bin, index;
+
+	/* The clock of no machine says more. */
+	time_ns = time_ns > INT64_MAX ? INT64_MAX : time_ns;
+	bin = summary_bin(summary, time_ns);
+	add_time(summary, time_ns);
+	if (event->kind == PROBE_EVENT_LOST) {
+		/* Half of what 64 bits hold, so that hits can be added to it. */
+		uint64_t room = UINT64_MAX / 2 - summary->lost;
+		uint64_t lost = event->lost < room ? event->lost : room;
+
+		summary->lost += lost;
+		summary->lost_bins[bin] += lost;
+		flights_forget(summary);
+		return NULL;
+	}
+	summary->hits++;
+	error = threads_hit(summary, event);
+	if (!error)
+		error = find_probe(summary, event, &index);
+	if (error)
+		return error;
+	if (index == SIZE_MAX) {
+		summary->other_hits++;
+		summary->other_bins[bin]++;
+		return NULL;
+	}
+	probe = summary->probes[index];
+	probe->hits++;
+	probe->bins[bin]++;
+	error = flights_hit(summary, index, event, bin);
+	return error ? error : add_keys(summary, probe, event);
+}
+
+struct probe_error *probe_summary_render(const struct probe_summary *summary,
+	enum probe_summary_format format, const struct probe_summary_view *view, char **ret,
+	size_t *length_ret)
+{
+	struct buffer out;
+
+	if (!buffer_init(&out))
+		return probe_error_no_memory();
+	switch (format) {
+	case PROBE_SUMMARY_TEXT:
+		summary_text(&out, summary, view);
+		break;
+	case PROBE_SUMMARY_JSON:
+		summary_json(&out, summary, view);
+		break;
+	case PROBE_SUMMARY_HTML:
+		summary_html(&out, summary, view);
+		break;
+	}
+	buffer_char(&out, '\0');
+	if (out.no_memory) {
+		buffer_deinit(&out);
+		return probe_error_no_memory();
+	}
+	*ret = out.data;
+	*length_ret = out.length - 1;
+	out.data = NULL;
+	buffer_deinit(&out);
+	return NULL;
+}

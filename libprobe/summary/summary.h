@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the parts of a summary share: time (bins.c), keys (keys.c), pairs
+ * (flights.c), threads (threads.c), the whole (summary.c), and what writes it
+ * (text.c, json.c, html*.c).
+ *
+ * Everything has a limit, since a record may hold anything: the sums stay exact
+ * beyond it, what cannot be told apart any more is counted together.
+ */
+#ifndef SUMMARY_SUMMARY_H
+#define SUMMARY_SUMMARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libprobe/pairs.h"
+#include "libprobe/sink/buffer.h"
+#include "probe/summary.h"
+
+enum {
+	SUMMARY_BINS = 128,	   /* of time */
+	SUMMARY_HEAT_ROWS = 128,   /* of latency: two for each power of two */
+	SUMMARY_PROBES_MAX = 2048, /* told apart */
+	SUMMARY_PAIRS_MAX = 256,
+	SUMMARY_THREADS_MAX = 16384,
+	SUMMARY_FLIGHTS_MAX = 65536,  /* threads, or values, that have begun something */
+	SUMMARY_BEGINS_MAX = 1 << 20, /* in all of them */
+	SUMMARY_AUTO_ARGS = 8,	      /* of which keys are looked for */
+	SUMMARY_AUTO_KEYS_MAX = 256,  /* tables of them */
+	SUMMARY_AUTO_SLOTS = 512,     /* values in each */
+	SUMMARY_AUTO_NUMBERS = 128,   /* ... more numbers are of no interest */
+	SUMMARY_SLOTS = 1024,	      /* values of a key that was asked for */
+	SUMMARY_KEY_BYTES_MAX = 256,  /* of a string */
+	SUMMARY_KEYS_MAX = 8,	      /* that can be asked for */
+	SUMMARY_COMM_BYTES = 32
+};
+
+/* A mix of all bytes. */
+uint64_t summary_hash(const void *bytes, size_t length, uint64_t seed);
+
+/* ---- Keys (keys.c) --------------------------------------------------------------- */
+
+enum key_kind { KEY_ARG, KEY_STRING, KEY_TID, KEY_PID, KEY_CPU, KEY_COMM };
+
+struct key {
+	enum key_kind kind;
+	unsigned int arg;
+};
+
+PROBE_MUST_CHECK struct probe_error *key_parse(const char *text, size_t length, struct key *ret);
+/* False where the event has no such value; bytes are the event's. */
+bool key_value(const struct key *key, const struct probe_event *event, struct probe_value *ret);
+void key_print(struct buffer *out, const struct key *key);
+
+/*
+ * The most frequent values, by space-saving (Metwally, Agrawal, El Abbadi 2005):
+ * a new value takes the place of the least frequent one, and its count, as an
+ * error. What came more than total / slot_count times is surely there.
+ */
+struct top_slot {
+	struct probe_value value; /* its bytes are the slot's */
+	uint64_t hash;
+	uint64_t count; /* at least the truth */
+	uint64_t error; /* at most so much more than it */
+};
+
+struct top {
+	struct top_slot *slots;
+	size_t slot_count, used;
+	uint32_t *table; /* by hash: the slot's number + 1, or 0 */
+	size_t table_mask;
+	size_t cursor;	  /* where the search for the least one goes on */
+	uint64_t least;	  /* no slot has less */
+	uint64_t total;	  /* of all values */
+	bool approximate; /* something was replaced */
+};
+
+struct top *top_create(size_t slot_count);
+void top_free(struct top *top);
+/* False without memory. */
+bool top_add(struct top *top, const struct probe_value *value);
+/* The slots, most frequent first: an array to be freed. NULL without memory. */
+const struct top_slot **top_sorted(const struct top *top);
+/*
+ * Those whose count is mostly theirs: how many of the sorted slots are worth
+ * showing, at most `limit` (0: all). *rest_ret is how many hits the others have;
+ * none of those has more than *most_ret.
+ */
+size_t top_shown(const struct top *top, const struct top_slot *const *sorted, size_t limit,
+	uint64_t *rest_ret, uint64_t *most_ret);
+
+/* ---- Probes, pairs, threads --------------------------------------------------------- */
+
+struct summary_probe {
+	char *provider, *name;
+	char *plain; /* the name, for pair_words() */
+	struct pair_word words[PAIR_WORDS_MAX];
+	size_t word_count;
+	uint64_t hash;
+	uint64_t hits;
+	uint64_t bins[SUMMARY_BINS];
+	enum probe_role role;
+	bool may_begin;
+	int rule;			    /* by which it begins */
+	size_t pair;			    /* of an end */
+	uint64_t in_flight;		    /* of a begin */
+	uint64_t untimed;		    /* begins that there was no room for */
+	uint64_t set_aside;		    /* begins before a loss */
+	struct top *tops[SUMMARY_KEYS_MAX]; /* by key; by argument, where none was asked for */
+	bool no_top[SUMMARY_KEYS_MAX];	    /* there is none on purpose */
+};
+_Static_assert((int)SUMMARY_AUTO_ARGS <= (int)SUMMARY_KEYS_MAX, "one table for each");
+
+/* An end, with the begin that it ends. */
+struct summary_pair {
+	size_t begin, end; /* probes */
+	uint64_t count, unmatched;
+	uint64_t least, most; /* nanoseconds */
+	long double sum;
+	uint64_t (*heat)[SUMMARY_BINS]; /* SUMMARY_HEAT_ROWS of them */
+	uint64_t buckets[PROBE_BUCKETS];
+};
+
+struct summary_thread {
+	pid_t pid, tid;
+	uint64_t hits;
+	char comm[SUMMARY_COMM_BYTES]; /* the last one; "" is not known */
+};
+
+/* What a thread, or a value, has begun and not ended. */
+struct flight {
+	uint64_t word; /* the thread; the value or its hash */
+	uint64_t kind; /* of value; with the length of a string */
+	size_t begin;  /* the probe; SIZE_MAX: free */
+	uint64_t *times;
+	uint32_t depth, room;
+	uint64_t excess; /* more begins, without a time */
+};
+
+struct probe_summary {
+	struct key keys[SUMMARY_KEYS_MAX];
+	size_t key_count;
+	bool matches;
+	struct key match, match_end;
+
+	uint64_t begin_ns, end_ns; /* of the events; both 0 where there are none */
+	uint64_t events;	   /* hits and losses */
+	uint64_t hits, lost;
+
+	int64_t base_ns; /* where the first bin begins */
+	uint64_t width_ns;
+	size_t bin_count; /* 0: no events */
+	uint64_t lost_bins[SUMMARY_BINS];
+
+	struct summary_probe **probes;
+	size_t probe_count;
+	uint16_t *probe_table; /* by hash: the probe's number + 1, or 0 */
+	uint64_t other_hits;   /* of probes beyond the limit */
+	uint64_t other_bins[SUMMARY_BINS];
+
+	struct summary_pair **pairs;
+	size_t pair_count;
+	bool more_pairs; /* than there is room for */
+
+	struct flight *flights;
+	size_t flight_room, flight_count;
+	size_t begins; /* times in them */
+
+	struct summary_thread *threads; /* by hash; tid 0 is free */
+	size_t thread_room, thread_count, last_thread;
+	uint64_t other_thread_hits;
+
+	size_t auto_keys; /* tables that were made for all probes */
+};
+
+/* ---- Time (bins.c) ------------------------------------------------------------------ */
+
+/* The bin of a time up to INT64_MAX, for which there is room then. */
+size_t summary_bin(struct probe_summary *summary, uint64_t time_ns);
+
+/* As they are shown: a last bin that is hardly begun belongs to the one before. */
+struct summary_span {
+	double begin_ns, end_ns; /* since the first event */
+	uint64_t count;
+};
+/* The spans of some bins; how many there are, at most SUMMARY_BINS. */
+size_t summary_spans(
+	const struct probe_summary *summary, const uint64_t *bins, struct summary_span *ret);
+/* Hits a second in each of so many equal parts of the time. */
+void summary_fold(
+	const struct probe_summary *summary, const uint64_t *bins, double *ret, size_t parts);
+double summary_seconds(const struct probe_summary *summary);
+
+/* ---- Pairs (flights.c) -------------------------------------------------------------- */
+
+/* Says what a new probe is to those that are there. */
+PROBE_MUST_CHECK struct probe_error *flights_probe(struct probe_summary *summary, size_t probe);
+PROBE_MUST_CHECK struct probe_error *flights_hit(
+	struct probe_summary *summary, size_t probe, const struct probe_event *event, size_t bin);
+/* Ends may be missing from now on: nothing that was begun is timed. */
+void flights_forget(struct probe_summary *summary);
+void flights_deinit(struct probe_summary *summary);
+
+/* The bounds of a row of heat, in nanoseconds: [low, high). */
+double heat_low(size_t row);
+
+/* A pair as a row of a table; borrows from the pair. */
+void pair_row(const struct summary_pair *pair, const struct probe_summary *summary,
+	struct probe_row *ret);
+
+/* ---- Threads (threads.c) -------------------------------------------------------------- */
+
+PROBE_MUST_CHECK struct probe_error *threads_hit(
+	struct probe_summary *summary, const struct probe_event *event);
+
+struct summary_process {
+	pid_t pid;
+	uint64_t hits;
+	size_t threads;
+	const char *comm; /* of its first thread, if that was hit, else of any */
+};
+/* Arrays, most hits first, to be freed; NULL without memory. */
+struct summary_process *threads_processes(const struct probe_summary *summary, size_t *count_ret);
+const struct summary_thread **threads_sorted(const struct probe_summary *summary);
+
+/* ---- What is shown (chosen.c) ----------------------------------------------------------- */
+
+/* Probes, most hits first; pairs, most time first. Arrays to be freed, or NULL. */
+const struct summary_probe **summary_probes(const struct probe_summary *summary);
+const struct summary_pair **summary_pairs(const struct probe_summary *summary);
+
+/* A table of keys that is worth showing. */
+struct summary_top {
+	const struct summary_probe *probe;
+	struct key key;
+	const struct top *top;
+};
+/* An array to be freed, the most telling first; NULL without memory. */
+struct summary_top *summary_tops(const struct probe_summary *summary, size_t *count_ret);
+/* How many values of each are shown; 0: all. */
+size_t summary_key_limit(
+	const struct probe_summary *summary, const struct probe_summary_view *view);
+
+/* ---- Writing it ----------------------------------------------------------------------- */
+
+void summary_text(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view);
+void summary_json(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view);
+void summary_html(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view);
+
+/* Local: "2026-11-22 02:30:11.123 +0100". */
+void summary_time(struct buffer *out, uint64_t time_ns);
+/* As text_duration() says it, but "12.5min", "28.1h". */
+void summary_duration(struct buffer *out, double ns);
+/* So many hits as a rate over the whole time: "12.5", "1234", "<0.01". */
+void summary_rate(struct buffer *out, const struct probe_summary *summary, uint64_t hits);
+/* Shares of hits: "12.3%". */
+void summary_share(struct buffer *out, uint64_t part, uint64_t whole);
+
+#endif

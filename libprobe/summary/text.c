@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A summary as text.
+ *
+ *	hits.ctf: 2026-11-22 02:30:11.123 +0000, 5.01s
+ *	1234567 hits, 246000 a second, 0 lost; 2 probes, 1 process, 4 threads
+ *
+ *	PROBE                        HITS  SHARE  RATE/s  OVER TIME, 125ms EACH
+ *	postgresql:query__start    617284  50.0%  123000  ▃▄▄▅▇█▇▅▄▄▄▃
+ *	...
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/sink/grid.h"
+#include "libprobe/sink/text.h"
+#include "libprobe/summary/numbers.h"
+#include "libprobe/summary/summary.h"
+
+enum { SPARK_WIDTH = 40, TOP_KEYS = 6 };
+
+/* A table whose lines are written one after the other. */
+struct lines {
+	struct grid grid;
+	struct buffer *out; /* where it goes */
+	size_t column;
+};
+
+static bool lines_begin(struct lines *lines, struct buffer *out)
+{
+	*lines = (struct lines){.out = out};
+	if (grid_init(&lines->grid))
+		return true;
+	out->no_memory = true;
+	return false;
+}
+
+static void lines_end(struct lines *lines)
+{
+	grid_print(&lines->grid, lines->out);
+	grid_deinit(&lines->grid);
+}
+
+static void next(struct lines *lines, bool right, bool is_last)
+{
+	grid_cell(&lines->grid, lines->column++, right);
+	if (is_last)
+		lines->column = 0;
+}
+
+static void title(struct lines *lines, const char *text, bool right, bool is_last)
+{
+	buffer_string(&lines->grid.text, text);
+	next(lines, right, is_last);
+}
+
+static void number(struct lines *lines, uint64_t value)
+{
+	buffer_unsigned(&lines->grid.text, value);
+	next(lines, true, false);
+}
+
+static void counted(struct buffer *out, uint64_t count, const char *one, const char *many)
+{
+	buffer_unsigned(out, count);
+	buffer_string(out, count == 1 ? one : many);
+}
+
+/* Which rows are shown. */
+static size_t limit(size_t count, const struct probe_summary_view *view)
+{
+	return view->top && view->top < count ? view->top : count;
+}
+
+static void more(struct buffer *out, size_t count, size_t shown, const char *one, const char *many)
+{
+	if (count <= shown)
+		return;
+	buffer_string(out, "... ");
+	counted(out, count - shown, one, many);
+}
+
+/* ---- Header ------------------------------------------------------------------------- */
+
+static void header(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	size_t processes = 0;
+
+	free(threads_processes(summary, &processes));
+	buffer_c_escaped(out, view->title, strlen(view->title), 0);
+	buffer_string(out, ": ");
+	if (!summary->events) {
+		buffer_string(out, "no hits\n");
+		return;
+	}
+	summary_time(out, summary->begin_ns);
+	buffer_string(out, ", ");
+	summary_duration(out, (double)(summary->end_ns - summary->begin_ns));
+	buffer_char(out, '\n');
+	counted(out, summary->hits, " hit, ", " hits, ");
+	summary_rate(out, summary, summary->hits);
+	buffer_string(out, " a second, ");
+	buffer_unsigned(out, summary->lost);
+	buffer_string(out, " lost");
+	if (summary->lost) {
+		buffer_string(out, " (");
+		summary_share(out, summary->lost, summary->lost + summary->hits);
+		buffer_char(out, ')');
+	}
+	buffer_string(out, "; ");
+	counted(out, summary->probe_count, " probe, ", " probes, ");
+	counted(out, processes, " process, ", " processes, ");
+	counted(out, summary->thread_count, " thread\n", " threads\n");
+}
+
+/* ---- Probes --------------------------------------------------------------------------- */
+
+/* Each part's rate, beside that of the part with most. */
+static void spark(struct buffer *out, const struct probe_summary *summary, const uint64_t *bins,
+	const struct probe_summary_view *view)
+{
+	static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+	static const char *const marks[] = {" ", ".", ":", "-", "=", "+", "*", "#", "@"};
+	double parts[SPARK_WIDTH], most = 0;
+	size_t width = SPARK_WIDTH;
+
+	summary_fold(summary, bins, parts, SPARK_WIDTH);
+	for (size_t i = 0; i < SPARK_WIDTH; i++)
+		most = parts[i] > most ? parts[i] : most;
+	while (width && !(parts[width - 1] > 0))
+		width--;
+	for (size_t i = 0; i < width; i++) {
+		/* What is there at all is seen. */
+		size_t height = (size_t)(parts[i] / most * 8 + 1 - 1e-9);
+
+		buffer_string(out, (view->ascii ? marks : blocks)[height < 8 ? height : 8]);
+	}
+}
+
+static void probe_line(struct lines *lines, const struct probe_summary *summary, uint64_t hits,
+	const uint64_t *bins, const struct probe_summary_view *view)
+{
+	next(lines, false, false);
+	number(lines, hits);
+	summary_share(&lines->grid.text, hits, summary->hits);
+	next(lines, true, false);
+	summary_rate(&lines->grid.text, summary, hits);
+	next(lines, true, false);
+	spark(&lines->grid.text, summary, bins, view);
+	next(lines, false, true);
+}
+
+static void probes(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	const struct summary_probe **sorted = summary_probes(summary);
+	size_t shown = limit(summary->probe_count, view);
+	struct lines lines;
+
+	if (!sorted || !lines_begin(&lines, out)) {
+		out->no_memory = true;
+		free(sorted);
+		return;
+	}
+	title(&lines, "PROBE", false, false);
+	title(&lines, "HITS", true, false);
+	title(&lines, "SHARE", true, false);
+	title(&lines, "RATE/s", true, false);
+	buffer_string(&lines.grid.text, "OVER TIME, ");
+	summary_duration(&lines.grid.text, summary_seconds(summary) * 1e9 / SPARK_WIDTH);
+	title(&lines, " EACH", false, true);
+	for (size_t i = 0; i < shown; i++) {
+		text_probe(&lines.grid.text, sorted[i]->provider, sorted[i]->name);
+		probe_line(&lines, summary, sorted[i]->hits, sorted[i]->bins, view);
+	}
+	if (summary->other_hits) {
+		buffer_string(&lines.grid.text, "(others)");
+		probe_line(&lines, summary, summary->other_hits, summary->other_bins, view);
+	}
+	if (summary->lost) {
+		buffer_string(&lines.grid.text, "(lost)");
+		next(&lines, false, false);
+		number(&lines, summary->lost);
+		next(&lines, true, false);
+		summary_rate(&lines.grid.text, summary, summary->lost);
+		next(&lines, true, false);
+		spark(&lines.grid.text, summary, summary->lost_bins, view);
+		next(&lines, false, true);
+	}
+	lines_end(&lines);
+	more(out, summary->probe_count, shown, " more probe (--top)\n", " more probes (--top)\n");
+	free(sorted);
+}
+
+/* ---- Pairs ------------------------------------------------------------------------------ */
+
+static void pair_line(
+	struct lines *lines, const struct probe_summary *summary, const struct summary_pair *pair)
+{
+	static const double percents[] = {50, 90, 99, 99.9};
+	const struct summary_probe *begin = summary->probes[pair->begin];
+	const struct summary_probe *end = summary->probes[pair->end];
+	struct buffer *text = &lines->grid.text;
+	struct probe_row row;
+
+	pair_row(pair, summary, &row);
+	text_probe(text, begin->provider, begin->name);
+	buffer_string(text, " -> ");
+	text_probe(text, end->provider, end->name);
+	next(lines, false, false);
+	number(lines, pair->count);
+	summary_duration(text, pair->count ? pair->sum : NAN);
+	next(lines, true, false);
+	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++) {
+		summary_duration(text, probe_row_percentile(&row, percents[i]));
+		next(lines, true, false);
+	}
+	summary_duration(text, pair->count ? (double)pair->most : NAN);
+	next(lines, true, false);
+	number(lines, row.in_flight);
+	buffer_unsigned(text, pair->unmatched);
+	next(lines, true, true);
+}
+
+/* What was not timed, if there is any. */
+static void not_timed(struct buffer *out, const struct probe_summary *summary)
+{
+	uint64_t aside = 0, untimed = 0;
+
+	for (size_t i = 0; i < summary->probe_count; i++) {
+		if (summary->probes[i]->role == PROBE_ROLE_BEGIN) {
+			aside += summary->probes[i]->set_aside;
+			untimed += summary->probes[i]->untimed;
+		}
+	}
+	if (aside)
+		counted(out, aside, " begin is", " begins are");
+	if (aside)
+		buffer_string(out, " not timed: hits were lost before the end\n");
+	if (untimed)
+		counted(out, untimed, " begin is", " begins are");
+	if (untimed)
+		buffer_string(out, " not timed: no value to match by, or too many at once\n");
+	if (summary->more_pairs)
+		buffer_string(out, "there are more pairs than are told apart\n");
+}
+
+static void pairs(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	static const char *const titles[] = {
+		"COUNT", "TOTAL", "P50", "P90", "P99", "P99.9", "MAX", "IN FLIGHT"};
+	const struct summary_pair **sorted = summary_pairs(summary);
+	size_t shown = limit(summary->pair_count, view);
+	struct lines lines;
+
+	if (!sorted || !lines_begin(&lines, out)) {
+		out->no_memory = true;
+		free(sorted);
+		return;
+	}
+	title(&lines, "PAIR", false, false);
+	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
+		title(&lines, titles[i], true, false);
+	title(&lines, "NO BEGIN", true, true);
+	for (size_t i = 0; i < shown; i++)
+		pair_line(&lines, summary, sorted[i]);
+	if (shown) {
+		buffer_char(out, '\n');
+		lines_end(&lines);
+	} else {
+		grid_deinit(&lines.grid);
+	}
+	more(out, summary->pair_count, shown, " more pair (--top)\n", " more pairs (--top)\n");
+	not_timed(out, summary);
+	free(sorted);
+}
+
+/* ---- Keys --------------------------------------------------------------------------------- */
+
+static void key_line(struct lines *lines, const struct top *top, const struct top_slot *slot)
+{
+	struct buffer *text = &lines->grid.text;
+
+	if (slot->error)
+		buffer_char(text, '~');
+	number(lines, slot->count);
+	summary_share(text, slot->count, top->total);
+	next(lines, true, false);
+	text_value(text, &slot->value);
+	next(lines, false, true);
+}
+
+static void keys_of(struct buffer *out, const struct probe_summary *summary,
+	const struct summary_top *its, const struct probe_summary_view *view)
+{
+	const struct top_slot **sorted = top_sorted(its->top);
+	uint64_t rest, most;
+	struct lines lines;
+	size_t shown;
+
+	if (!sorted || !lines_begin(&lines, out)) {
+		out->no_memory = true;
+		free(sorted);
+		return;
+	}
+	shown = top_shown(its->top, sorted, summary_key_limit(summary, view), &rest, &most);
+	buffer_char(out, '\n');
+	text_probe(out, its->probe->provider, its->probe->name);
+	buffer_string(out, " by ");
+	key_print(out, &its->key);
+	buffer_char(out, '\n');
+	title(&lines, "HITS", true, false);
+	title(&lines, "SHARE", true, false);
+	title(&lines, "VALUE", false, true);
+	for (size_t i = 0; i < shown; i++)
+		key_line(&lines, its->top, sorted[i]);
+	lines_end(&lines);
+	if (rest) {
+		counted(out, rest, " hit has another value", " hits have other values");
+		buffer_string(out, ", each at most ");
+		counted(out, most, " time\n", " times\n");
+	}
+	free(sorted);
+}
+
+static void keys(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	struct summary_top *tops;
+	size_t count;
+
+	tops = summary_tops(summary, &count);
+	if (!tops) {
+		out->no_memory = true;
+		return;
+	}
+	for (size_t i = 0; i < count && (summary->key_count || i < TOP_KEYS); i++)
+		keys_of(out, summary, &tops[i], view);
+	if (!summary->key_count && count > TOP_KEYS) {
+		buffer_char(out, '\n');
+		more(out, count, TOP_KEYS, " more argument has few values (-k)\n",
+			" more arguments have few values (-k)\n");
+	}
+	free(tops);
+}
+
+/* ---- Threads -------------------------------------------------------------------------------- */
+
+/* Where there is more than one: the threads tell the rest. */
+static void processes(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	struct summary_process *sorted;
+	struct lines lines;
+	size_t count = 0;
+
+	sorted = threads_processes(summary, &count);
+	if (!sorted || (count > 1 && !lines_begin(&lines, out))) {
+		out->no_memory = true;
+		count = 0;
+	}
+	if (count > 1) {
+		size_t shown = limit(count, view);
+
+		buffer_char(out, '\n');
+		title(&lines, "PID", true, false);
+		title(&lines, "THREADS", true, false);
+		title(&lines, "HITS", true, false);
+		title(&lines, "SHARE", true, false);
+		title(&lines, "COMMAND", false, true);
+		for (size_t i = 0; i < shown; i++) {
+			struct buffer *text = &lines.grid.text;
+
+			buffer_signed(text, sorted[i].pid);
+			next(&lines, true, false);
+			number(&lines, sorted[i].threads);
+			number(&lines, sorted[i].hits);
+			summary_share(text, sorted[i].hits, summary->hits);
+			next(&lines, true, false);
+			buffer_c_escaped(text, sorted[i].comm, strlen(sorted[i].comm), 0);
+			next(&lines, false, true);
+		}
+		lines_end(&lines);
+		more(out, count, shown, " more process (--top)\n", " more processes (--top)\n");
+	}
+	free(sorted);
+}
+
+static void threads(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	const struct summary_thread **sorted = threads_sorted(summary);
+	size_t shown = limit(summary->thread_count, view);
+	struct lines lines;
+
+	if (!sorted || !lines_begin(&lines, out)) {
+		out->no_memory = true;
+		free(sorted);
+		return;
+	}
+	buffer_char(out, '\n');
+	title(&lines, "PID", true, false);
+	title(&lines, "TID", true, false);
+	title(&lines, "HITS", true, false);
+	title(&lines, "SHARE", true, false);
+	title(&lines, "COMMAND", false, true);
+	for (size_t i = 0; i < shown; i++) {
+		struct buffer *text = &lines.grid.text;
+
+		buffer_signed(text, sorted[i]->pid);
+		next(&lines, true, false);
+		buffer_signed(text, sorted[i]->tid);
+		next(&lines, true, false);
+		number(&lines, sorted[i]->hits);
+		summary_share(text, sorted[i]->hits, summary->hits);
+		next(&lines, true, false);
+		buffer_c_escaped(text, sorted[i]->comm, strlen(sorted[i]->comm), 0);
+		next(&lines, false, true);
+	}
+	lines_end(&lines);
+	more(out, summary->thread_count, shown, " more thread (--top)\n",
+		" more threads (--top)\n");
+	if (summary->other_thread_hits)
+		counted(out, summary->other_thread_hits, " hit is of threads beyond these\n",
+			" hits are of threads beyond these\n");
+	free(sorted);
+}
+
+void summary_text(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	header(out, summary, view);
+	if (!summary->events)
+		return;
+	buffer_char(out, '\n');
+	probes(out, summary, view);
+	pairs(out, summary, view);
+	keys(out, summary, view);
+	processes(out, summary, view);
+	threads(out, summary, view);
+}

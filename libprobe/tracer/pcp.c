@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pcp: what another tracer gathers, as metrics of Performance Co-Pilot (probe/pcp.h)
+ * in place of a table. Its sessions are the other's.
+ */
+#include <string.h>
+
+#include "libprobe/tracer/tracer.h"
+
+const struct tracer_kind tracer_pcp = {
+	.name = "pcp",
+	.usage = "pcp[,TRACER]",
+	.help = "what another tracer gathers (count unless told), as metrics of Performance "
+		"Co-Pilot",
+	.output = PROBE_TRACER_PCP,
+};
+
+struct probe_error *tracer_pcp_parse(struct probe_tracer_spec *spec)
+{
+	static char count[] = "count";
+	char *comma;
+
+	spec->name = spec->operand ? spec->operand : count;
+	comma = strchr(spec->name, ',');
+	spec->operand = comma ? comma + 1 : NULL;
+	if (comma)
+		*comma = '\0';
+	spec->kind = tracer_find(spec->name);
+	if (!spec->kind || spec->kind->output == PROBE_TRACER_ROWS)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"-t pcp,%s: metrics are made of what is gathered: -t pcp,latency, or any other "
+		"tracer that makes tables",
+		spec->name);
+}

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What a hit costs a program that has connected a function to its own probe, beside a
+# count and beside calling the function itself.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/integration/lib.sh
+. tests/bench/lib.sh
+
+hits=5000000 rounds=9
+[ "$quick" = 0 ] || hits=1000000 rounds=3
+
+heading "a program's own probe: ns a hit, above the bare loop" "1 thread" "2, each"
+if [ -x "$tools/self" ]; then
+	"$tools/self" "$hits" "$rounds" 2>"$SCRATCH/why" | while IFS=$'\t' read -r name one two; do
+		row "$name" "$one" "$two"
+	done
+	[ ! -s "$SCRATCH/why" ] || missing "the rest" "$(head -1 "$SCRATCH/why")"
+else
+	missing "connected functions" "tests/bench/self.c was not built"
+fi

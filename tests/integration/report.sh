@@ -1,0 +1,199 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Reports: their numbers are those of the program itself and of babeltrace2, in text,
+# JSON and HTML.
+. tests/integration/lib.sh
+need babeltrace2 jq
+need_attach
+
+# report NAME: as text and JSON, into NAME.txt and NAME.json
+report()
+{
+	local name=$1
+	shift
+	"$PROBECTL" report "$@" "$SCRATCH/$name" >"$SCRATCH/$name.txt" 2>"$SCRATCH/$name.err" ||
+		fail "report $name: $(head -3 "$SCRATCH/$name.err")"
+	[ ! -s "$SCRATCH/$name.err" ] || fail "report $name said: $(head -3 "$SCRATCH/$name.err")"
+	"$PROBECTL" report --json "$@" "$SCRATCH/$name" >"$SCRATCH/$name.json" ||
+		fail "report --json $name"
+}
+
+# of NAME FILTER: what jq finds in its objects
+of()
+{
+	jq -r "$2" "$SCRATCH/$1.json" || fail "jq on $1.json"
+}
+
+# same_counts NAME: hits of each probe, in the text, in JSON and as babeltrace2 prints them
+same_counts()
+{
+	babeltrace2 "$SCRATCH/$1" 2>/dev/null | sed 's/^\[[^]]*\] ([^)]*) [^ ]* \([^ ]*\): {.*/\1/' |
+		sort | uniq -c | awk '{ print $2, $1 }' | sort >"$SCRATCH/$1.counts"
+	[ -s "$SCRATCH/$1.counts" ] || fail "babeltrace2 prints nothing of $1"
+	of "$1" 'select(.type == "probe") | "\(.provider):\(.name) \(.hits)"' | sort |
+		cmp -s - "$SCRATCH/$1.counts" || fail "$1: counts in JSON are not babeltrace2's"
+	while read -r probe hits; do
+		grep -qE "^$probe +$hits " "$SCRATCH/$1.txt" || fail "$1: no $hits of $probe in the text"
+	done <"$SCRATCH/$1.counts"
+}
+
+# ---- A program that knows what it did -----------------------------------------------
+
+start "$TARGETS/pairs" 3 2000
+save_state "$target_pid"
+record_start pairs 'pairs:*' -p "$target_pid"
+wait_on "$target_pid" pairs:step__start
+ask ''
+truth=$answer
+record_stop pairs
+same_state "$target_pid"
+report pairs --top 0
+same_counts pairs
+
+# true_of NAME: what the program says
+true_of()
+{
+	jq -r ".$1" <<<"$truth"
+}
+# pair_count END: how many were timed
+pair_count()
+{
+	of "$1" "select(.type == \"pair\" and .name == \"$2\") | .count"
+}
+same "requests" "$(pair_count pairs request__done)" "$(true_of 'done')"
+same "failed requests" "$(pair_count pairs request__fail)" "$(true_of failed)"
+same "steps" "$(pair_count pairs step__done)" "$(true_of steps)"
+same "ends without a begin, begins without an end" \
+	"$(of pairs 'select(.type == "pair" and .name == "request__done") | "\(.unmatched) \(.in_flight)"')" "3 3"
+# Between what the program measured within the probes and around them.
+sum=$(of pairs 'select(.type == "pair" and (.name | startswith("request"))) | .sum' |
+	awk '{ sum += $1 } END { print sum }')
+[ "$sum" -ge "$(true_of inner)" ] && [ "$sum" -le "$(true_of outer)" ] ||
+	fail "requests took $sum, not $(true_of inner) to $(true_of outer)"
+same "all buckets of requests" \
+	"$(of pairs 'select(.type == "pair" and .name == "request__done") | [.buckets[][2]] | add')" "$(true_of 'done')"
+same "all heat of requests" \
+	"$(of pairs 'select(.type == "pair" and .name == "request__done") | [.heat[][2][]] | add')" "$(true_of 'done')"
+same "all bins" "$(of pairs 'select(.type == "probe") | .hits - ([.bins[]] | add)' | sort -u)" 0
+same "threads" "$(of pairs 'select(.type == "thread") | .hits' | awk '{ n += $1 } END { print n }')" \
+	"$(of pairs 'select(.type == "record") | .hits')"
+grep -q ' 0 lost; 7 probes, 1 process, 4 threads' "$SCRATCH/pairs.txt" ||
+	fail "the first lines: $(head -2 "$SCRATCH/pairs.txt")"
+
+# Jobs begin in one thread and end in another.
+report pairs --match arg0 -k arg1
+same "jobs" "$(pair_count pairs job__done)" "$(true_of jobs)"
+# A request that is not served has no kind: its begin has, and there are three of those.
+same "kinds" "$(of pairs 'select(.type == "key" and .name == "request__start") | .count' |
+	awk '{ n += $1 } END { print NR, n }')" \
+	"$(jq -r '"\(.kinds | length) \((.kinds | add) + 3)"' <<<"$truth")"
+
+# The page has the same numbers.
+"$PROBECTL" report --html "$SCRATCH/page.html" "$SCRATCH/pairs" || fail "no page"
+for count in "$(true_of 'done')" "$(true_of failed)" "$(true_of steps)"; do
+	grep -q "<data value=\"$count\">" "$SCRATCH/page.html" || fail "the page has no $count"
+done
+"$PROBECTL" report --html - "$SCRATCH/pairs" | cmp -s - "$SCRATCH/page.html" ||
+	fail "the page is another one on standard output"
+
+# ---- Hits as JSON ----------------------------------------------------------------------
+
+"$PROBECTL" trace -q --json -o "$SCRATCH/args.json" 'args:*' -- "$TARGETS/args" >/dev/null ||
+	fail "trace --json"
+hits=$(wc -l <"$SCRATCH/args.json")
+"$PROBECTL" report --json - <"$SCRATCH/args.json" >"$SCRATCH/args.report" || fail "report -"
+same "hits as JSON" "$(jq -r 'select(.type == "record") | .hits' "$SCRATCH/args.report")" "$hits"
+# What comes before a line that makes no sense is told.
+{
+	head -3 "$SCRATCH/args.json"
+	echo '{"ts":'
+} | "$PROBECTL" report - >"$SCRATCH/cut.txt" 2>"$SCRATCH/cut.err"
+same "status of a damaged record" "${PIPESTATUS[1]}" 1
+same "lines about it" "$(wc -l <"$SCRATCH/cut.err")" 1
+grep -q '^3 hits, ' "$SCRATCH/cut.txt" || fail "what could be read: $(cat "$SCRATCH/cut.txt")"
+echo nonsense | "$PROBECTL" report - >"$SCRATCH/cut.txt" 2>/dev/null
+same "status of nonsense" "${PIPESTATUS[1]}" 1
+[ ! -s "$SCRATCH/cut.txt" ] || fail "nonsense: $(cat "$SCRATCH/cut.txt")"
+end_target
+
+# ---- Losses ----------------------------------------------------------------------------
+
+start "$TARGETS/hits" 2
+record_start lost -b 128k 'hits:work' -p "$target_pid"
+wait_on "$target_pid" hits:work
+kill -STOP "$recorder"
+ask 50000
+kill -CONT "$recorder"
+record_stop lost
+lost=$(sed -n 's/.* \([0-9]*\) hits were lost.*/\1/p' "$SCRATCH/lost.err" | head -1)
+report lost
+same "lost" "$(of lost 'select(.type == "record") | .lost')" "$lost"
+same "lost over time" "$(of lost 'select(.type == "record") | [.lost_bins[]] | add')" "$lost"
+same "hits and losses" "$(of lost 'select(.type == "record") | .lost + .hits')" 100000
+grep -q "^(lost)  *$lost " "$SCRATCH/lost.txt" || fail "losses are not among the probes"
+end_target
+
+# ---- What can go wrong -------------------------------------------------------------------
+
+# fails STATUS WORDS ARGS…: one line, with these words
+fails()
+{
+	local status=$1 words=$2 got
+	shift 2
+	"$PROBECTL" report "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
+	got=$?
+	same "status of report $*" "$got" "$status"
+	same "lines of report $*" "$(wc -l <"$SCRATCH/err")" 1
+	grep -q -- "$words" "$SCRATCH/err" || fail "report $*: $(cat "$SCRATCH/err")"
+}
+fails 2 'which DIR'
+fails 2 'one DIR' a b
+fails 2 'give one' --json --html x "$SCRATCH/pairs"
+fails 2 'not a key' -k arg99 "$SCRATCH/pairs"
+fails 2 'not a key' --match arg0:name "$SCRATCH/pairs"
+fails 1 "$SCRATCH/nothing" "$SCRATCH/nothing"
+fails 1 "$TARGETS" "$TARGETS"
+fails 1 'cannot create' --html "$SCRATCH/no/page.html" "$SCRATCH/pairs"
+fails 1 'cannot write .*No space' --html /dev/full "$SCRATCH/pairs"
+"$PROBECTL" report "$SCRATCH/pairs" >/dev/full 2>"$SCRATCH/err"
+same "status of a full disk" "$?" 1
+grep -q 'cannot write' "$SCRATCH/err" || fail "a full disk: $(cat "$SCRATCH/err")"
+"$PROBECTL" report --json "$SCRATCH/pairs" 2>"$SCRATCH/err" | true
+[ ! -s "$SCRATCH/err" ] || fail "a closed pipe: $(cat "$SCRATCH/err")"
+# Where a terminal knows no more than ASCII.
+LC_ALL=C "$PROBECTL" report "$SCRATCH/pairs" | LC_ALL=C grep -q '[^ -~]' &&
+	fail "there is more than ASCII"
+
+# ---- PostgreSQL ----------------------------------------------------------------------------
+
+pg_start
+pg_bench_init
+pg_as_user env PGHOST="$PGHOST" PGUSER="$PGUSER" PGDATABASE="$PGDATABASE" \
+	"$pg_bin/pgbench" -n -c 1 -T 4 >"$SCRATCH/bench" 2>&1 &
+bench=$!
+# Its first connection is only to look at the tables.
+backend=
+for ((i = 0; i < 100; i++)); do
+	sleep 0.1
+	before=$backend
+	backend=$(pg_backends | head -1)
+	[ -z "$backend" ] || [ "$backend" != "$before" ] || break
+done
+record_start pg -s 64 'postgresql:query__start' 'postgresql:query__done' 'postgresql:transaction__*' \
+	'postgresql:lwlock__wait*' 'postgresql:query__parse*' 'postgresql:query__execute*' \
+	-p "${backend:-0}"
+wait "$bench" || fail "pgbench: $(tail -2 "$SCRATCH/bench")"
+wait "$recorder" || fail "record: $(head -3 "$SCRATCH/pg.err")"
+report pg
+same_counts pg
+[ "$(pair_count pg query__done)" -gt 100 ] || fail "few queries: $(pair_count pg query__done)"
+# One thread: what began has ended, but for what the record begins or ends within.
+for end in query__done query__parse__done query__execute__done; do
+	begins=$(of pg "select(.type == \"probe\" and .name == \"${end%done}start\") | .hits")
+	timed=$(pair_count pg "$end")
+	[ $((begins - timed)) -ge 0 ] && [ $((begins - timed)) -le 1 ] ||
+		fail "$begins of $end began, and $timed were timed"
+done
+grep -q 'by str(arg0)' "$SCRATCH/pg.txt" || fail "no queries by their text"
+finish

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A process with user events that does what it is told, a line each, and answers
+ * with one:
+ *
+ *	open NAME	posix_trace_eventid_open()	"id ID" or "error NUMBER"
+ *	pass N TEXT	the last event opened, N times, with the text's bytes	"passed N"
+ *	unnamed N	the unnamed event, N times	"passed N"
+ *	bytes N LENGTH	the last event, N times, with so many bytes 0, 1, 2 ...	"passed N"
+ *	storm T N	T threads pass it N times each	"passed T*N"
+ *	new N TEXT	opens the event new.TEXT and passes it N times	"passed N"
+ *	fork		a child waits; what follows is for it	"child PID"
+ *	back		the child ends; the parent goes on	"status STATUS"
+ *	shut		closes all descriptors above 2	"shut"
+ */
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "probe/posix_trace.h"
+#include "tests/targets/target.h"
+
+static trace_event_id_t event;
+
+static int open_event(const char *name)
+{
+	int err = posix_trace_eventid_open(name, &event);
+
+	if (err)
+		printf("error %d\n", err);
+	return err;
+}
+
+static void pass(trace_event_id_t id, int count, const void *data, size_t length)
+{
+	for (int i = 0; i < count; i++)
+		posix_trace_event(id, data, length);
+	printf("passed %d\n", count);
+}
+
+static void pass_bytes(int count, size_t length)
+{
+	unsigned char *bytes = malloc(length + 1);
+
+	for (size_t i = 0; bytes && i < length; i++)
+		bytes[i] = (unsigned char)i;
+	pass(event, count, bytes, length);
+	free(bytes);
+}
+
+static void *storm_thread(void *data)
+{
+	for (int i = 0; i < *(int *)data; i++)
+		posix_trace_event(event, &i, sizeof(i));
+	return NULL;
+}
+
+static void storm(int threads, int count)
+{
+	pthread_t ids[64];
+
+	for (int i = 0; i < threads; i++)
+		if (pthread_create(&ids[i], NULL, storm_thread, &count))
+			abort();
+	for (int i = 0; i < threads; i++)
+		pthread_join(ids[i], NULL);
+	printf("passed %d\n", threads * count);
+}
+
+static void obey(char *line)
+{
+	char *word = strsep(&line, " "), *rest = line ? line : "";
+	int count = atoi(rest);
+	char *text = strchr(rest, ' '), name[128];
+
+	text = text ? text + 1 : "";
+	if (!strcmp(word, "open")) {
+		if (!open_event(rest))
+			printf("id %u\n", event);
+	} else if (!strcmp(word, "pass")) {
+		pass(event, count, text, strlen(text));
+	} else if (!strcmp(word, "unnamed")) {
+		pass(POSIX_TRACE_UNNAMED_USEREVENT, count, "?", 1);
+	} else if (!strcmp(word, "bytes")) {
+		pass_bytes(count, strtoul(text, NULL, 10));
+	} else if (!strcmp(word, "storm")) {
+		storm(count, atoi(text));
+	} else if (!strcmp(word, "new")) {
+		snprintf(name, sizeof(name), "new.%s", text);
+		if (!open_event(name))
+			pass(event, count, text, strlen(text));
+	} else if (!strcmp(word, "shut")) {
+		closefrom(3);
+		puts("shut");
+	}
+}
+
+/* In the child until it is told to go back; the parent waits meanwhile. */
+static void fork_and_wait(void)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		target_allow_tracing();
+		printf("child %d\n", (int)getpid());
+		return;
+	}
+	waitpid(child, &status, 0);
+	printf("status %d\n", status);
+}
+
+int main(void)
+{
+	char line[512];
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	target_allow_tracing();
+	printf("ready %d\n", (int)getpid());
+	while (target_read_line(line, sizeof(line))) {
+		if (!strcmp(line, "fork"))
+			fork_and_wait();
+		else if (!strcmp(line, "back"))
+			_exit(0);
+		else
+			obey(line);
+	}
+	return 0;
+}

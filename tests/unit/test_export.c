@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A record of known hits in each format, against the files of tests/golden/export.
+ * Where a format is changed on purpose, UPDATE_GOLDEN=1 writes them anew; what has
+ * changed in them is to be looked at.
+ */
+#include <fcntl.h>
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "libprobe/session_internal.h"
+#include "probe/ctf.h"
+#include "probe/export.h"
+#include "probe/reader.h"
+
+enum { ARGS_MAX = 5, OUTPUT_BYTES = 1 << 16, PID = 101, THREAD = 102 };
+/* 2100-01-01: records begin when they are made, and have no time before. */
+static const uint64_t base_ns = 4102444800000000000;
+
+enum {
+	QUERY_START,
+	QUERY_DONE,
+	STEP_START,
+	STEP_DONE,
+	JOB_START,
+	JOB_DONE,
+	LOAD,
+	CHECKPOINT_START,
+	IDLE,
+	PROBES
+};
+
+static struct probe_session_probe probes[PROBES] = {
+	[QUERY_START] = {.provider = "db", .name = "query__start", .path = "/bin/db"},
+	[QUERY_DONE] = {.provider = "db", .name = "query__done", .path = "/bin/db"},
+	[STEP_START] = {.provider = "db", .name = "step-start", .path = "/bin/db"},
+	[STEP_DONE] = {.provider = "db", .name = "step-done", .path = "/bin/db"},
+	[JOB_START] = {.provider = "db", .name = "job__start", .path = "/bin/db"},
+	[JOB_DONE] = {.provider = "db", .name = "job__done", .path = "/bin/db"},
+	[LOAD] = {.provider = "db", .name = "load", .path = "/bin/db"},
+	[CHECKPOINT_START] = {.provider = "db", .name = "checkpoint__start", .path = "/bin/db"},
+	[IDLE] = {.provider = "db", .name = "idle", .path = "/bin/db"},
+};
+
+#define U64                                                                                        \
+	{                                                                                          \
+		.size = 8                                                                          \
+	}
+static struct session_site sites[PROBES] = {
+	[QUERY_START] = {.layout = {.arg_count = 2, .args = {U64, U64}}},
+	[QUERY_DONE] = {.layout = {.arg_count = 2, .args = {U64, {.size = 4, .is_signed = true}}}},
+	[STEP_START] = {.layout = {.arg_count = 1, .args = {U64}}},
+	[STEP_DONE] = {.layout = {.arg_count = 1, .args = {U64}}},
+	[JOB_START] = {.layout = {.arg_count = 1, .args = {U64}}},
+	[JOB_DONE] = {.layout = {.arg_count = 1, .args = {U64}}},
+	[LOAD] = {.layout = {.arg_count = 5,
+			  .args = {{.size = 8, .is_float = true}, U64, U64, U64, U64}}},
+};
+static const struct probe_session session = {
+	.probes = probes, .probe_count = PROBES, .sites = sites, .site_count = PROBES};
+
+#define NUMBER(n)                                                                                  \
+	{                                                                                          \
+		.kind = PROBE_VALUE_UNSIGNED, .u = (n)                                             \
+	}
+#define STRING(s)                                                                                  \
+	{                                                                                          \
+		.kind = PROBE_VALUE_STRING, .bytes = (s), .length = sizeof(s) - 1                  \
+	}
+
+static const struct hit {
+	uint64_t ns;
+	size_t probe;
+	pid_t tid;
+	struct probe_value args[ARGS_MAX];
+} hits[] = {
+	{0, CHECKPOINT_START, PID, {{0}}},
+	{1000, QUERY_START, PID, {NUMBER(1), STRING("SELECT \"a\", 'b;c'\nFROM t")}},
+	{1500, STEP_START, PID, {NUMBER(1)}},
+	{1600, IDLE, PID, {{0}}},
+	{2500, STEP_DONE, PID, {NUMBER(1)}},
+	{2600, LOAD, PID,
+		{{.kind = PROBE_VALUE_FLOAT, .f = 0.25}, NUMBER(UINT64_MAX),
+			{.kind = PROBE_VALUE_NULL},
+			{.kind = PROBE_VALUE_BYTES, .bytes = "\x01\xff", .length = 2},
+			{.kind = PROBE_VALUE_TEXT,
+				.u = 4096,
+				.bytes = "cut, \xff",
+				.length = 6,
+				.truncated = true}}},
+	{3000, JOB_START, PID, {NUMBER(7)}},
+	{4000, QUERY_DONE, PID, {NUMBER(1), {.kind = PROBE_VALUE_SIGNED, .i = -1}}},
+	{4100, QUERY_START, THREAD, {NUMBER(2), STRING("BEGIN")}},
+	{4200, JOB_DONE, THREAD, {NUMBER(7)}},
+	{4300, STEP_DONE, THREAD, {NUMBER(9)}},
+	{4321, QUERY_DONE, THREAD, {NUMBER(2), {.kind = PROBE_VALUE_SIGNED, .i = 0}}},
+	{1000005000, QUERY_START, PID, {NUMBER(3), STRING("")}},
+};
+
+static char folder[64];
+
+static int record_make(void **state)
+{
+	struct probe_error *error;
+	struct probe_ctf *ctf;
+
+	(void)state;
+	strcpy(folder, "/tmp/probectl-export.XXXXXX");
+	if (!mkdtemp(folder))
+		return -1;
+	error = probe_ctf_create(folder, NULL, &ctf);
+	for (size_t i = 0; i < sizeof(hits) / sizeof(hits[0]) && !error; i++) {
+		const struct hit *hit = &hits[i];
+		const struct probe_hit its = {.time_ns = base_ns + hit->ns,
+			.pid = PID,
+			.tid = hit->tid,
+			.cpu = 0,
+			.probe = hit->probe,
+			.pc = 0x1000 + hit->probe,
+			.args = hit->args,
+			.arg_count = sites[hit->probe].layout.arg_count};
+
+		sites[hit->probe].pc = its.pc;
+		sites[hit->probe].probe = hit->probe;
+		error = probe_ctf_hit(ctf, &session, &its, hit->tid == PID ? "db" : "db;worker");
+	}
+	if (!error)
+		error = probe_ctf_discarded(ctf, &session, 5);
+	if (!error)
+		error = probe_ctf_flush(ctf);
+	probe_ctf_free(ctf);
+	probe_error_free(error);
+	return error ? -1 : 0;
+}
+
+static int record_remove(void **state)
+{
+	DIR *directory = opendir(folder);
+	struct dirent *entry;
+
+	(void)state;
+	while (directory && (entry = readdir(directory)))
+		unlinkat(dirfd(directory), entry->d_name, 0);
+	if (directory)
+		closedir(directory);
+	return rmdir(folder);
+}
+
+static size_t read_all(FILE *file, char *ret)
+{
+	size_t length = fread(ret, 1, OUTPUT_BYTES - 1, file);
+
+	ret[length] = '\0';
+	return length;
+}
+
+/* What a format makes of the record; or, where `json` is not NULL, of its JSON. */
+static size_t export_record(enum probe_export_format format,
+	const struct probe_export_options *options, FILE *json, char *ret)
+{
+	FILE *file = tmpfile();
+	struct probe_export *export;
+	struct probe_reader *reader;
+	struct probe_event event;
+	bool there = true;
+	size_t length;
+
+	assert_non_null(file);
+	if (json)
+		assert_null(probe_reader_open_json(fileno(json), "the JSON", &reader));
+	else
+		assert_null(probe_reader_open(folder, &reader));
+	assert_null(probe_export_create(format, options, fileno(file), "the file", &export));
+	for (;;) {
+		assert_null(probe_reader_next(reader, &event, &there));
+		if (!there)
+			break;
+		assert_null(probe_export_event(export, &event));
+	}
+	assert_null(probe_export_finish(export));
+	probe_export_free(export);
+	probe_reader_close(reader);
+	rewind(file);
+	length = read_all(file, ret);
+	fclose(file);
+	return length;
+}
+
+static void compare(const char *name, const char *output, size_t length)
+{
+	static char golden[OUTPUT_BYTES];
+	bool update = getenv("UPDATE_GOLDEN") != NULL;
+	size_t golden_length = 0;
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "tests/golden/export/%s", name);
+	file = fopen(path, update ? "we" : "re");
+	assert_non_null(file);
+	if (update)
+		assert_int_equal(fwrite(output, 1, length, file), length);
+	else
+		golden_length = read_all(file, golden);
+	fclose(file);
+	if (!update && (golden_length != length || memcmp(golden, output, length) != 0))
+		fail_msg("not what is in %s:\n%s", path, output);
+}
+
+static void check(const char *name, enum probe_export_format format,
+	const struct probe_export_options *options)
+{
+	static char output[OUTPUT_BYTES];
+
+	compare(name, output, export_record(format, options, NULL, output));
+}
+
+static void test_json(void **state)
+{
+	(void)state;
+	check("hits.json", PROBE_EXPORT_JSON, &(struct probe_export_options){0});
+}
+
+static void test_csv(void **state)
+{
+	(void)state;
+	check("hits.csv", PROBE_EXPORT_CSV, &(struct probe_export_options){0});
+	/* The same, whether the columns are known or not. */
+	check("hits.csv", PROBE_EXPORT_CSV, &(struct probe_export_options){.columns = 5});
+}
+
+static void test_folded(void **state)
+{
+	(void)state;
+	check("hits.folded", PROBE_EXPORT_FOLDED, &(struct probe_export_options){0});
+	check("count.folded", PROBE_EXPORT_FOLDED, &(struct probe_export_options){.hits = true});
+	check("key.folded", PROBE_EXPORT_FOLDED,
+		&(struct probe_export_options){.key = "str(arg1)"});
+}
+
+static void test_trace_event(void **state)
+{
+	const unsigned int args[] = {0};
+	struct probe_pattern *pattern;
+
+	(void)state;
+	assert_null(probe_pattern_parse("db:load", &pattern));
+	check("hits.trace-event", PROBE_EXPORT_TRACE_EVENT, &(struct probe_export_options){0});
+	check("match.trace-event", PROBE_EXPORT_TRACE_EVENT,
+		&(struct probe_export_options){.match = "arg0",
+			.key = "arg1",
+			.counters = (const struct probe_pattern *const *)&pattern,
+			.counter_args = args,
+			.counter_count = 1});
+	probe_pattern_free(pattern);
+}
+
+/* From JSON the same comes out, but for what it does not tell. */
+static void test_from_json(void **state)
+{
+	static char direct[OUTPUT_BYTES], again[OUTPUT_BYTES];
+	const struct probe_export_options none = {0};
+	FILE *json = tmpfile();
+	size_t length;
+
+	(void)state;
+	assert_non_null(json);
+	length = export_record(PROBE_EXPORT_JSON, &none, NULL, direct);
+	assert_int_equal(fwrite(direct, 1, length, json), length);
+	rewind(json);
+	assert_int_equal(export_record(PROBE_EXPORT_JSON, &none, json, again), length);
+	assert_string_equal(direct, again);
+	rewind(json);
+	export_record(PROBE_EXPORT_FOLDED, &none, NULL, direct);
+	export_record(PROBE_EXPORT_FOLDED, &none, json, again);
+	assert_string_equal(direct, again);
+	fclose(json);
+}
+
+static void check_usage(const struct probe_export_options *options, const char *message)
+{
+	struct probe_export *export;
+	struct probe_error *error = probe_export_create(
+		PROBE_EXPORT_FOLDED, options, STDOUT_FILENO, "the output", &export);
+
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	assert_string_equal(error->message, message);
+	probe_error_free(error);
+}
+
+static void test_options(void **state)
+{
+	enum probe_export_format format;
+
+	(void)state;
+	assert_true(probe_export_format("perfetto", &format));
+	assert_int_equal(format, PROBE_EXPORT_TRACE_EVENT);
+	assert_true(probe_export_format("ndjson", &format));
+	assert_int_equal(format, PROBE_EXPORT_JSON);
+	assert_false(probe_export_format("xml", &format));
+	check_usage(&(struct probe_export_options){.key = "arg"},
+		"the key: 'arg' is neither argN nor str(argN)");
+	check_usage(&(struct probe_export_options){.key = "str(arg1"},
+		"the key: 'str(arg1' is neither argN nor str(argN)");
+	check_usage(&(struct probe_export_options){.match = "arg0:1"},
+		"what is matched: 'arg0:1' is neither argN nor argN:argN (of begin and end)");
+}
+
+static void test_no_pairs(void **state)
+{
+	struct probe_export *export;
+	struct probe_error *error;
+
+	(void)state;
+	assert_null(probe_export_create(PROBE_EXPORT_FOLDED, &(struct probe_export_options){0},
+		STDOUT_FILENO, "the output", &export));
+	error = probe_export_finish(export);
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);
+	probe_error_free(error);
+	probe_export_free(export);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_folded),
+		cmocka_unit_test(test_trace_event),
+		cmocka_unit_test(test_from_json),
+		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_no_pairs),
+	};
+
+	return cmocka_run_group_tests(tests, record_make, record_remove);
+}

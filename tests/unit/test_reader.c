@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading records: what the writer wrote comes back, and damage is an error at most. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "libprobe/session_internal.h"
+#include "probe/ctf.h"
+#include "probe/reader.h"
+
+enum { PC = 0x1000, ARGS = 9, CPU = 3 };
+
+static struct probe_session_probe probe = {.provider = "p", .name = "n:m", .path = "/bin/p"};
+static struct session_site site = {.pc = PC,
+	.layout = {.arg_count = ARGS,
+		.args = {{.size = 1, .is_signed = true}, {.size = 8}, {.size = 4, .is_float = true},
+			{.size = 8, .is_float = true}, {.size = 8}, {.size = 8}, {.size = 8},
+			{.size = 8}, {.size = 2}}}};
+static const struct probe_session session = {
+	.probes = &probe, .probe_count = 1, .sites = &site, .site_count = 1};
+
+static const struct probe_value values[ARGS] = {
+	{.kind = PROBE_VALUE_SIGNED, .i = -2},
+	{.kind = PROBE_VALUE_UNSIGNED, .u = UINT64_MAX},
+	{.kind = PROBE_VALUE_FLOAT, .f = 0.5},
+	{.kind = PROBE_VALUE_FLOAT, .f = 0.1},
+	{.kind = PROBE_VALUE_NULL},
+	{.kind = PROBE_VALUE_STRING, .bytes = "text", .length = 4, .truncated = true},
+	{.kind = PROBE_VALUE_TEXT, .u = 77, .bytes = "behind", .length = 6},
+	{.kind = PROBE_VALUE_BYTES, .bytes = "\0\xff", .length = 2, .truncated = true},
+	{.kind = PROBE_VALUE_UNSIGNED, .u = 65535},
+};
+
+static uint64_t base_ns;
+static char folder[64];
+
+static int folder_make(void **state)
+{
+	(void)state;
+	base_ns = (uint64_t)(time(NULL) + 10) * 1000000000;
+	strcpy(folder, "/tmp/probectl-reader.XXXXXX");
+	return mkdtemp(folder) ? 0 : -1;
+}
+
+static void remove_all(const char *path)
+{
+	DIR *directory = opendir(path);
+	struct dirent *entry;
+	char name[512];
+
+	assert_non_null(directory);
+	while ((entry = readdir(directory))) {
+		snprintf(name, sizeof(name), "%s/%s", path, entry->d_name);
+		if (entry->d_name[0] != '.' && unlink(name) != 0)
+			remove_all(name);
+	}
+	closedir(directory);
+	assert_int_equal(rmdir(path), 0);
+}
+
+static int folder_remove(void **state)
+{
+	(void)state;
+	remove_all(folder);
+	return 0;
+}
+
+static struct probe_ctf *writer(const char *path, uint64_t rotate_bytes)
+{
+	const struct probe_ctf_options options = {.rotate_bytes = rotate_bytes};
+	struct probe_ctf *ctf;
+
+	assert_null(probe_ctf_create(path, &options, &ctf));
+	return ctf;
+}
+
+static void write_hit(struct probe_ctf *ctf, uint64_t n, const char *comm)
+{
+	const struct probe_hit hit = {.time_ns = base_ns + n,
+		.pid = 11,
+		.tid = (pid_t)(12 + n),
+		.cpu = CPU,
+		.pc = PC,
+		.args = values,
+		.arg_count = ARGS};
+
+	assert_null(probe_ctf_hit(ctf, &session, &hit, comm));
+}
+
+static void check_value(const struct probe_value *got, const struct probe_value *want)
+{
+	assert_int_equal(got->kind, want->kind);
+	assert_int_equal(got->truncated, want->truncated);
+	assert_int_equal(got->length, want->length);
+	if (want->kind == PROBE_VALUE_FLOAT)
+		assert_true(got->f == want->f);
+	else
+		assert_int_equal(got->u, want->u);
+	if (want->length)
+		assert_memory_equal(got->bytes, want->bytes, want->length);
+}
+
+static void check_hit(const struct probe_event *event, uint64_t n)
+{
+	assert_int_equal(event->kind, PROBE_EVENT_HIT);
+	assert_int_equal(event->time_ns, base_ns + n);
+	assert_int_equal(event->pid, 11);
+	assert_int_equal(event->tid, 12 + n);
+	assert_int_equal(event->cpu, CPU);
+	assert_string_equal(event->provider, "p");
+	assert_string_equal(event->name, "n:m");
+	assert_int_equal(event->arg_count, ARGS);
+	for (size_t i = 0; i < ARGS; i++)
+		check_value(&event->args[i], &values[i]);
+}
+
+static bool next(struct probe_reader *reader, struct probe_event *ret)
+{
+	bool there;
+
+	assert_null(probe_reader_next(reader, ret, &there));
+	return there;
+}
+
+static void test_values(void **state)
+{
+	struct probe_ctf *ctf = writer(folder, 0);
+	struct probe_reader *reader;
+	struct probe_event event;
+
+	(void)state;
+	write_hit(ctf, 0, "thread");
+	write_hit(ctf, 1, NULL);
+	assert_null(probe_ctf_flush(ctf));
+	probe_ctf_free(ctf);
+	assert_null(probe_reader_open(folder, &reader));
+	assert_true(next(reader, &event));
+	check_hit(&event, 0);
+	assert_string_equal(event.comm, "thread");
+	assert_true(next(reader, &event));
+	check_hit(&event, 1);
+	assert_null(event.comm);
+	assert_false(next(reader, &event));
+	assert_false(next(reader, &event));
+	probe_reader_close(reader);
+}
+
+static void test_lost(void **state)
+{
+	struct probe_ctf *ctf = writer(folder, 0);
+	struct probe_reader *reader;
+	struct probe_event event;
+	uint64_t hits = 0, lost = 0;
+
+	(void)state;
+	write_hit(ctf, 0, NULL);
+	assert_null(probe_ctf_discarded(ctf, &session, 7));
+	write_hit(ctf, 1, NULL);
+	assert_null(probe_ctf_flush(ctf));
+	probe_ctf_free(ctf);
+	assert_null(probe_reader_open(folder, &reader));
+	while (next(reader, &event)) {
+		hits += event.kind == PROBE_EVENT_HIT;
+		lost += event.lost;
+		if (event.kind == PROBE_EVENT_LOST)
+			assert_null(event.provider);
+	}
+	assert_int_equal(hits, 2);
+	assert_int_equal(lost, 7);
+	probe_reader_close(reader);
+}
+
+/* More parts than a process may open files; the last one is empty. */
+static void test_parts(void **state)
+{
+	enum { HITS = 1100 };
+	struct probe_ctf *ctf = writer(folder, 1);
+	struct probe_reader *reader;
+	struct probe_event event;
+	char path[128];
+
+	(void)state;
+	for (uint64_t n = 0; n < HITS; n++) {
+		write_hit(ctf, n, "thread");
+		assert_null(probe_ctf_flush(ctf));
+	}
+	probe_ctf_free(ctf);
+	snprintf(path, sizeof(path), "%s/%06d", folder, HITS);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_null(probe_reader_open(folder, &reader));
+	for (uint64_t n = 0; n < HITS; n++) {
+		assert_true(next(reader, &event));
+		check_hit(&event, n);
+	}
+	assert_false(next(reader, &event));
+	probe_reader_close(reader);
+}
+
+static void check_refused(const char *path, enum probe_error_code code, const char *text)
+{
+	struct probe_reader *reader;
+	struct probe_error *error = probe_reader_open(path, &reader);
+
+	assert_non_null(error);
+	assert_int_equal(error->code, code);
+	if (!strstr(error->message, text))
+		fail_msg("'%s' is not in: %s", text, error->message);
+	probe_error_free(error);
+}
+
+static void test_refused(void **state)
+{
+	char path[128];
+	FILE *file;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/nothing", folder);
+	check_refused(path, PROBE_ERROR_NOT_FOUND, "there is no such folder");
+	check_refused(folder, PROBE_ERROR_NOT_FOUND, "there is no record in it");
+	snprintf(path, sizeof(path), "%s/metadata", folder);
+	file = fopen(path, "we");
+	assert_non_null(file);
+	fputs("/* CTF 1.8 */ trace {", file);
+	fclose(file);
+	check_refused(folder, PROBE_ERROR_FORMAT, "cannot be read (libbabeltrace2: ");
+}
+
+/* ---- Damage ----------------------------------------------------------------------------- */
+
+/* Writes what a file of the record is to hold. */
+static void put_file(const char *name, const uint8_t *bytes, size_t length)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "we");
+	assert_non_null(file);
+	assert_int_equal(fwrite(bytes, 1, length, file), length);
+	fclose(file);
+}
+
+static size_t get_file(const char *name, uint8_t *ret, size_t room)
+{
+	char path[128];
+	size_t length;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	length = fread(ret, 1, room, file);
+	assert_true(length > 0 && length < room);
+	fclose(file);
+	return length;
+}
+
+/* Reads what can be read; how many events those were. Errors are of the format. */
+static uint64_t read_damaged(void)
+{
+	struct probe_reader *reader;
+	struct probe_event event;
+	bool there = true;
+	uint64_t count = 0;
+	struct probe_error *error = probe_reader_open(folder, &reader);
+
+	if (!error) {
+		while (!(error = probe_reader_next(reader, &event, &there)) && there)
+			count++;
+		probe_reader_close(reader);
+	}
+	if (error)
+		assert_int_equal(error->code, PROBE_ERROR_FORMAT);
+	probe_error_free(error);
+	return count;
+}
+
+/*
+ * Cut off anywhere, or with any bit of the packet's header flipped: some of those make
+ * libbabeltrace2 abort.
+ */
+static void test_damaged(void **state)
+{
+	enum { ROOM = 1 << 16, HITS = 20, STEPS = 25, HEADER_BITS = 76 * 8 };
+	static const char stream[] = "stream_0_cpu3";
+	static uint8_t metadata[ROOM], packets[ROOM];
+	struct probe_ctf *ctf = writer(folder, 0);
+	size_t metadata_length, length;
+
+	(void)state;
+	for (uint64_t n = 0; n < HITS; n++)
+		write_hit(ctf, n, "thread");
+	assert_null(probe_ctf_flush(ctf));
+	probe_ctf_free(ctf);
+	metadata_length = get_file("metadata", metadata, sizeof(metadata));
+	length = get_file(stream, packets, sizeof(packets));
+	assert_int_equal(read_damaged(), HITS);
+	for (size_t i = 0; i < STEPS; i++) {
+		put_file(stream, packets, length * i / STEPS);
+		assert_in_range(read_damaged(), 0, HITS);
+	}
+	put_file(stream, packets, length);
+	for (size_t i = 0; i < STEPS; i++) {
+		put_file("metadata", metadata, metadata_length * i / STEPS);
+		assert_in_range(read_damaged(), 0, HITS);
+	}
+	put_file("metadata", metadata, metadata_length);
+	for (size_t bit = 0; bit < HEADER_BITS; bit += 7) {
+		packets[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		put_file(stream, packets, length);
+		read_damaged();
+		packets[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+}
+
+/* ---- JSON ----------------------------------------------------------------------------- */
+
+/* A reader of a text; *fd_ret is to be closed behind it. */
+static struct probe_reader *text_reader(const char *text, int *fd_ret)
+{
+	struct probe_reader *reader;
+	int fds[2];
+
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(write(fds[1], text, strlen(text)), strlen(text));
+	close(fds[1]);
+	*fd_ret = fds[0];
+	assert_null(probe_reader_open_json(fds[0], "text", &reader));
+	return reader;
+}
+
+static void test_json(void **state)
+{
+	struct probe_reader *reader;
+	struct probe_event event;
+	int fd;
+
+	(void)state;
+	reader = text_reader("{\"ts\":1795313982144730531,\"pid\":1,\"tid\":2,\"cpu\":3,\"comm\":"
+			     "\"c\",\"provider\":\"p\",\"name\":\"n\",\"pc\":\"0x1f\",\"args\":[-2,"
+			     "18446744073709551615,0.5,null,\"a\\u0000b\"],\"truncated\":[4,9]}\n"
+			     "\n{\"lost\":7,\"provider\":\"p\",\"name\":\"n\"}\n{\"lost\":8}",
+		&fd);
+	assert_true(next(reader, &event));
+	assert_int_equal(event.kind, PROBE_EVENT_HIT);
+	assert_int_equal(event.time_ns, 1795313982144730531);
+	assert_int_equal(event.pid, 1);
+	assert_int_equal(event.tid, 2);
+	assert_int_equal(event.cpu, 3);
+	assert_int_equal(event.pc, 0x1f);
+	assert_string_equal(event.comm, "c");
+	assert_int_equal(event.arg_count, 5);
+	check_value(&event.args[0], &(struct probe_value){.kind = PROBE_VALUE_SIGNED, .i = -2});
+	check_value(&event.args[1],
+		&(struct probe_value){.kind = PROBE_VALUE_UNSIGNED, .u = UINT64_MAX});
+	check_value(&event.args[2], &(struct probe_value){.kind = PROBE_VALUE_FLOAT, .f = 0.5});
+	check_value(&event.args[3], &(struct probe_value){.kind = PROBE_VALUE_NULL});
+	check_value(&event.args[4], &(struct probe_value){.kind = PROBE_VALUE_STRING,
+					    .truncated = true,
+					    .bytes = "a\0b",
+					    .length = 3});
+	assert_true(next(reader, &event));
+	assert_int_equal(event.kind, PROBE_EVENT_LOST);
+	assert_int_equal(event.lost, 7);
+	assert_string_equal(event.name, "n");
+	assert_true(next(reader, &event));
+	assert_int_equal(event.lost, 8);
+	assert_null(event.name);
+	assert_false(next(reader, &event));
+	probe_reader_close(reader);
+	close(fd);
+}
+
+static void test_json_refused(void **state)
+{
+	static const struct {
+		const char *text, *message;
+	} cases[] = {
+		{"\n{", "text, line 2: the object does not end"},
+		{"1 2\n", "text, line 1: this is no JSON object (does the program write "},
+		{"{\"a\":}\n", "text, line 1: "},
+		{"{\"hits\":1}\n", "text, line 1: this is no hit, as `probectl trace --json` "},
+		{"[[[[[[[[[[[[[[[[", "text, line 1: nesting too deep"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct probe_reader *reader;
+		struct probe_event event;
+		struct probe_error *error;
+		bool there;
+		int fd;
+
+		reader = text_reader(cases[i].text, &fd);
+		error = probe_reader_next(reader, &event, &there);
+		assert_non_null(error);
+		assert_int_equal(error->code, PROBE_ERROR_FORMAT);
+		if (strncmp(error->message, cases[i].message, strlen(cases[i].message)) != 0)
+			fail_msg("not '%s': %s", cases[i].message, error->message);
+		probe_error_free(error);
+		probe_reader_close(reader);
+		close(fd);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_values, folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_lost, folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_parts, folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_refused, folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_damaged, folder_make, folder_remove),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_json_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT */
+/* Listing, enabling and disabling one's own probes, with threads, and after fork(2). */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sdt.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/self_text.h"
+
+enum { THREADS = 4, HITS = 1000, ROUNDS = 10 };
+
+/* What is behind a site has to be moved: a jump is longer than its nop. */
+static volatile unsigned int behind;
+
+__attribute__((noinline)) static void hit(long i)
+{
+	__asm__ volatile("" : : "r"(i));
+	STAP_PROBE1(testself, hit, i);
+	behind++;
+}
+
+__attribute__((noinline)) static void other(long i)
+{
+	__asm__ volatile("" : : "r"(i));
+	STAP_PROBE2(testself, other, i, "text");
+	behind++;
+}
+
+/* ---- Counts --------------------------------------------------------------------------- */
+
+static void test_counts(void **state)
+{
+	(void)state;
+	assert_false(self_status("testself", "hit").enabled);
+	self_enable("testself:hit");
+	self_enable("testself:*");
+	assert_int_equal(self_status("testself", "hit").refcount, 2);
+	assert_int_equal(self_status("testself", "other").refcount, 1);
+	for (long i = 0; i < HITS; i++)
+		hit(i);
+	other(1);
+	assert_int_equal(self_status("testself", "hit").hits, HITS);
+	assert_int_equal(self_status("testself", "other").hits, 1);
+	self_disable("testself:*");
+	assert_int_equal(self_status("testself", "hit").refcount, 1);
+	assert_false(self_status("testself", "other").enabled);
+	hit(1);
+	assert_int_equal(self_status("testself", "hit").hits, HITS + 1);
+	self_disable("testself:hit");
+	self_text_same();
+	self_nothing_left();
+}
+
+static void test_list(void **state)
+{
+	const struct probe_site *sites;
+	struct probe_list *list;
+	size_t count, found = 0;
+
+	(void)state;
+	self_enable("testself:hit");
+	self_ok(probe_list_create(&list));
+	self_ok(probe_self_list(list));
+	sites = probe_list_sites(list, &count);
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(sites[i].provider, "testself") && !strcmp(sites[i].name, "hit"))
+			found += sites[i].enabled && sites[i].pid == getpid();
+	probe_list_free(list);
+	assert_int_equal(found, 1);
+	self_disable("testself:hit");
+}
+
+static void test_errors(void **state)
+{
+	struct probe_report report = {0};
+
+	(void)state;
+	self_fails(probe_self_disable(self_request("testself:hit"), &report), PROBE_ERROR_STATE,
+		"testself:hit is not enabled in process");
+	self_fails(probe_self_enable(self_request("testself:hut"), &report), PROBE_ERROR_NOT_FOUND,
+		"testself:hit");
+	probe_report_deinit(&report);
+	self_text_same();
+	self_nothing_left();
+}
+
+/* Sites that cannot be patched come back with their names: nothing fits where no plan may. */
+static void test_report(void **state)
+{
+	struct probe_request request = *self_request("testself:*");
+	struct probe_report report = {0};
+	const enum probe_plan pun = PROBE_PLAN_LONG_NOP;
+
+	(void)state;
+	request.plans = &pun;
+	request.plan_count = 1;
+	request.keep_going = true;
+	self_ok(probe_self_enable(&request, &report));
+	assert_int_equal(report.sites, 0);
+	assert_int_equal(report.refusal_count, 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_string_equal(report.refusals[i].provider, "testself");
+		assert_non_null(strstr(report.refusals[i].path, "test_self"));
+		assert_true(report.refusals[i].reason[0]);
+	}
+	probe_report_deinit(&report);
+	self_nothing_left();
+}
+
+/* ---- The program does not notice -------------------------------------------------------- */
+
+static atomic_int children_seen;
+
+static void on_child(int signal)
+{
+	(void)signal;
+	children_seen++;
+}
+
+static void test_no_child(void **state)
+{
+	struct sigaction action = {.sa_handler = on_child}, old;
+
+	(void)state;
+	sigaction(SIGCHLD, &action, &old);
+	self_enable("testself:hit");
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+	self_disable("testself:hit");
+	assert_int_equal(children_seen, 0);
+	/* Also where the program ignores them. */
+	signal(SIGCHLD, SIG_IGN);
+	self_enable("testself:hit");
+	self_disable("testself:hit");
+	sigaction(SIGCHLD, &old, NULL);
+	self_text_same();
+}
+
+static void *send_signals(void *data)
+{
+	const atomic_bool *stop = data;
+
+	while (!*stop) {
+		kill(getpid(), SIGUSR1);
+		usleep(200);
+	}
+	return NULL;
+}
+
+/* Signals with handlers, all the time, and nobody asks for system calls to be restarted. */
+static void test_signals(void **state)
+{
+	struct sigaction action = {.sa_handler = on_child};
+	atomic_bool stop = false;
+	pthread_t sender;
+
+	(void)state;
+	sigaction(SIGUSR1, &action, NULL);
+	children_seen = 0;
+	assert_int_equal(pthread_create(&sender, NULL, send_signals, &stop), 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		self_enable("testself:hit");
+		self_disable("testself:hit");
+	}
+	stop = true;
+	pthread_join(sender, NULL);
+	signal(SIGUSR1, SIG_DFL);
+	assert_true(children_seen > 0);
+	self_text_same();
+	self_nothing_left();
+}
+
+/* ---- Threads ----------------------------------------------------------------------------- */
+
+static atomic_bool done;
+static atomic_long passed;
+
+/* They hold the locks of malloc most of the time. */
+static void *work(void *data)
+{
+	unsigned int seed = (unsigned int)(uintptr_t)data;
+
+	while (!done) {
+		void *block = malloc(1000 + rand_r(&seed) % 200000);
+
+		hit(1);
+		free(block);
+		passed++;
+	}
+	return NULL;
+}
+
+static void *switch_other(void *data)
+{
+	(void)data;
+	for (int i = 0; i < ROUNDS; i++) {
+		self_enable("testself:other");
+		self_disable("testself:other");
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	pthread_t threads[THREADS], switcher;
+
+	(void)state;
+	done = false;
+	for (uintptr_t i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)i), 0);
+	assert_int_equal(pthread_create(&switcher, NULL, switch_other, NULL), 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		self_enable("testself:hit");
+		self_disable("testself:hit");
+	}
+	pthread_join(switcher, NULL);
+	done = true;
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	assert_true(passed > 0);
+	self_text_same();
+	self_nothing_left();
+}
+
+/* Who is on from the start to the end of many hits has counted all of them. */
+static void test_exact(void **state)
+{
+	pthread_t threads[THREADS];
+
+	(void)state;
+	self_enable("testself:hit");
+	done = false;
+	passed = 0;
+	for (uintptr_t i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)i), 0);
+	/* The helpers' copies and the forker pass by. */
+	for (int i = 0; i < ROUNDS; i++) {
+		self_enable("testself:other");
+		self_disable("testself:other");
+	}
+	done = true;
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(self_status("testself", "hit").hits, passed);
+	self_disable("testself:hit");
+	self_nothing_left();
+}
+
+/* ---- Forks ------------------------------------------------------------------------------- */
+
+/* cmocka's own failures would go on as the parent. */
+static void child_check(bool good)
+{
+	if (!good)
+		_exit(1);
+}
+
+static void test_child_enables_itself(void **state)
+{
+	pid_t child;
+
+	(void)state;
+	self_enable("testself:other");
+	child = fork();
+	if (child == 0) {
+		self_enable("testself:hit");
+		hit(1);
+		hit(2);
+		child_check(self_status("testself", "hit").hits == 2);
+		/* What the parent had on is on here as well, and ends here alone. */
+		self_disable("testself:other");
+		child_check(!self_status("testself", "other").enabled);
+		self_disable("testself:hit");
+		self_text_same();
+		self_nothing_left();
+		_exit(0);
+	}
+	self_join(child);
+	assert_false(self_status("testself", "hit").enabled);
+	assert_true(self_status("testself", "other").enabled);
+	self_disable("testself:other");
+	self_text_same();
+}
+
+static void test_parent_enables_child(void **state)
+{
+	struct probe_report report = {0};
+	struct probe_target *target;
+	int go[2];
+	char byte;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	child = fork();
+	if (child == 0) {
+		child_check(read(go[0], &byte, 1) == 1);
+		hit(1);
+		child_check(self_status("testself", "hit").hits == 1);
+		self_disable("testself:hit");
+		self_text_same();
+		_exit(0);
+	}
+	self_ok(probe_target_open(child, NULL, &target));
+	self_ok(probe_target_enable(target, self_request("testself:hit"), &report));
+	assert_false(self_status("testself", "hit").enabled);
+	probe_report_deinit(&report);
+	probe_target_close(target);
+	hit(1);
+	assert_int_equal(write(go[1], "x", 1), 1);
+	self_join(child);
+	close(go[0]);
+	close(go[1]);
+	self_text_same();
+	self_nothing_left();
+}
+
+/* Its parent, whose copy it is, has ended. */
+static void test_orphan_enables_itself(void **state)
+{
+	int result[2];
+	char byte = 0;
+	pid_t child;
+
+	(void)state;
+	self_enable("testself:other");
+	assert_int_equal(pipe(result), 0);
+	child = fork();
+	if (child == 0) {
+		pid_t parent = getpid();
+
+		if (fork())
+			_exit(0);
+		while (getppid() == parent)
+			usleep(1000);
+		self_enable("testself:hit");
+		hit(1);
+		child_check(self_status("testself", "hit").hits == 1);
+		self_disable("testself:*");
+		self_text_same();
+		self_nothing_left();
+		child_check(write(result[1], "g", 1) == 1);
+		_exit(0);
+	}
+	close(result[1]);
+	self_join(child);
+	assert_int_equal(read(result[0], &byte, 1), 1);
+	assert_int_equal(byte, 'g');
+	close(result[0]);
+	self_disable("testself:other");
+	self_text_same();
+}
+
+/* A thread that changes probes all the time, and children that do so in between. */
+static void test_fork_while_changing(void **state)
+{
+	pthread_t switcher;
+
+	(void)state;
+	assert_int_equal(pthread_create(&switcher, NULL, switch_other, NULL), 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			self_enable("testself:hit");
+			hit(1);
+			child_check(self_status("testself", "hit").hits == 1);
+			_exit(0);
+		}
+		self_join(child);
+	}
+	pthread_join(switcher, NULL);
+	self_text_same();
+	self_nothing_left();
+}
+
+/* ---- What goes wrong ---------------------------------------------------------------------- */
+
+static atomic_bool dies_in_fork;
+
+static void before_fork(void)
+{
+	/* The process that forks is not the program, but shares its memory. */
+	if (dies_in_fork)
+		syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
+}
+
+static void test_forker_dies(void **state)
+{
+	struct probe_report report = {0};
+
+	(void)state;
+	assert_int_equal(pthread_atfork(before_fork, NULL, NULL), 0);
+	dies_in_fork = true;
+	self_fails(probe_self_enable(self_request("testself:hit"), &report), PROBE_ERROR_SYSTEM,
+		"cannot copy this process");
+	dies_in_fork = false;
+	probe_report_deinit(&report);
+	self_enable("testself:hit");
+	self_disable("testself:hit");
+	self_text_same();
+	self_nothing_left();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_list),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_report),
+		cmocka_unit_test(test_no_child),
+		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_exact),
+		cmocka_unit_test(test_child_enables_itself),
+		cmocka_unit_test(test_parent_enables_child),
+		cmocka_unit_test(test_orphan_enables_itself),
+		cmocka_unit_test(test_fork_while_changing),
+		cmocka_unit_test(test_forker_dies),
+	};
+
+	self_text_save();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* Begins and ends of events: which belong together, what is within what, who gives way. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "probe/spans.h"
+
+static struct probe_spans *spans;
+static size_t unended_count, unended_points;
+static uint64_t first_unended; /* when it began */
+
+static void unended(void *data, struct probe_span *span)
+{
+	(void)data;
+	if (!unended_count++)
+		first_unended = span->begin.time_ns;
+	unended_points += !span->pair->ended;
+}
+
+static void create(int match, int match_end)
+{
+	const struct probe_spans_options options = {
+		.match = match, .match_end = match_end, .unended = unended};
+
+	unended_count = unended_points = 0;
+	assert_null(probe_spans_create(&options, &spans));
+}
+
+/* Adds a hit; what it is. */
+static enum probe_span_kind add(
+	uint64_t time_ns, const char *name, pid_t tid, uint64_t arg, struct probe_span **ret)
+{
+	const struct probe_value args[] = {{.kind = PROBE_VALUE_UNSIGNED, .u = arg}};
+	const struct probe_event event = {.kind = PROBE_EVENT_HIT,
+		.time_ns = time_ns,
+		.provider = "p",
+		.name = name,
+		.tid = tid,
+		.args = args,
+		.arg_count = 1};
+	enum probe_span_kind kind;
+
+	assert_null(probe_spans_add(spans, &event, &kind, ret));
+	return kind;
+}
+
+static void test_threads(void **state)
+{
+	struct probe_span *span, *outer;
+
+	(void)state;
+	create(-1, -1);
+	assert_int_equal(add(10, "query__start", 1, 5, &outer), PROBE_SPAN_BEGIN);
+	assert_null(outer->parent);
+	assert_int_equal(add(20, "query-start", 2, 6, &span), PROBE_SPAN_BEGIN);
+	assert_null(span->parent);
+	assert_int_equal(add(30, "step__begin", 1, 0, &span), PROBE_SPAN_BEGIN);
+	assert_ptr_equal(span->parent, outer);
+	/* A point is within the newest; an end of another thread or pair is no end. */
+	assert_int_equal(add(35, "point", 1, 0, &span), PROBE_SPAN_POINT);
+	assert_string_equal(span->begin.name, "step__begin");
+	assert_int_equal(add(36, "step__end", 3, 0, &span), PROBE_SPAN_UNMATCHED);
+	assert_int_equal(add(37, "other__end", 1, 0, &span), PROBE_SPAN_UNMATCHED);
+	assert_int_equal(add(40, "step__end", 1, 0, &span), PROBE_SPAN_END);
+	assert_string_equal(span->pair->name, "step");
+	assert_int_equal(span->begin.time_ns, 30);
+	assert_int_equal(add(50, "query__done", 1, 0, &span), PROBE_SPAN_END);
+	assert_int_equal(span->begin.args[0].u, 5);
+	assert_int_equal(span->inner_ns, 10);
+	assert_false(span->crossed);
+	assert_int_equal(add(60, "query__fail", 2, 0, &span), PROBE_SPAN_END);
+	assert_int_equal(span->begin.args[0].u, 6);
+	probe_spans_finish(spans);
+	assert_int_equal(unended_count, 0);
+	probe_spans_free(spans);
+}
+
+/* Of two words, the longer names the pair: class__initialization and its super__failed. */
+static void test_words(void **state)
+{
+	struct probe_span *span;
+
+	(void)state;
+	create(-1, -1);
+	add(1, "init__required", 1, 0, &span);
+	assert_int_equal(add(2, "init__super__failed", 1, 0, &span), PROBE_SPAN_END);
+	assert_string_equal(span->pair->name, "init");
+	add(3, "start", 1, 0, &span);
+	assert_int_equal(add(4, "done", 1, 0, &span), PROBE_SPAN_END);
+	assert_string_equal(span->pair->name, "");
+	/* entry and acquired are of another rule than entry and return, start and return of none.
+	 */
+	add(5, "f__start", 1, 0, &span);
+	assert_int_equal(add(6, "f__return", 1, 0, &span), PROBE_SPAN_UNMATCHED);
+	probe_spans_free(spans);
+}
+
+static void test_crossed(void **state)
+{
+	struct probe_span *span, *job;
+
+	(void)state;
+	create(-1, -1);
+	add(10, "query__start", 1, 0, &span);
+	add(20, "job__start", 1, 0, &job);
+	add(30, "step__start", 1, 0, &span);
+	add(35, "step__done", 1, 0, &span);
+	assert_int_equal(add(40, "query__done", 1, 0, &span), PROBE_SPAN_END);
+	/* The job never ended so far: the step was the query's. */
+	assert_int_equal(span->inner_ns, 5);
+	assert_true(job->crossed);
+	/* What comes then is not within it. */
+	add(50, "query__start", 1, 0, &span);
+	assert_null(span->parent);
+	assert_int_equal(add(60, "job__done", 1, 0, &span), PROBE_SPAN_END);
+	assert_true(span->crossed);
+	/* Nor is this within the job, which has a place of its own. */
+	assert_int_equal(add(70, "query__done", 1, 0, &span), PROBE_SPAN_END);
+	assert_false(span->crossed);
+	probe_spans_free(spans);
+}
+
+static void test_match(void **state)
+{
+	struct probe_span *span;
+
+	(void)state;
+	create(0, 0);
+	add(10, "job__start", 1, 7, &span);
+	add(11, "job__start", 1, 8, &span);
+	assert_int_equal(add(20, "job__done", 2, 7, &span), PROBE_SPAN_END);
+	assert_int_equal(span->begin.time_ns, 10);
+	assert_int_equal(add(21, "job__done", 2, 9, &span), PROBE_SPAN_UNMATCHED);
+	assert_int_equal(add(22, "job__done", 1, 8, &span), PROBE_SPAN_END);
+	assert_int_equal(span->begin.time_ns, 11);
+	probe_spans_free(spans);
+	/* There is no such argument. */
+	create(1, 0);
+	assert_int_equal(add(10, "job__start", 1, 7, &span), PROBE_SPAN_POINT);
+	assert_int_equal(add(11, "job__done", 1, 7, &span), PROBE_SPAN_UNMATCHED);
+	probe_spans_free(spans);
+}
+
+static void test_bounds(void **state)
+{
+	struct probe_span *span;
+
+	(void)state;
+	create(-1, -1);
+	for (uint64_t i = 0; i < PROBE_SPANS_OWNER_MAX + 10; i++)
+		add(100 + i, "query__start", 1, 0, &span);
+	assert_int_equal(unended_count, 10);
+	assert_int_equal(first_unended, 100);
+	assert_int_equal(unended_points, 10);
+	for (uint64_t i = 0; i < PROBE_SPANS_OWNER_MAX; i++)
+		assert_int_equal(add(1000 + i, "query__done", 1, 0, &span), PROBE_SPAN_END);
+	assert_int_equal(add(2000, "query__done", 1, 0, &span), PROBE_SPAN_UNMATCHED);
+	probe_spans_free(spans);
+	create(0, 0);
+	for (uint64_t i = 0; i < PROBE_SPANS_MAX + 5; i++)
+		add(100 + i, "query__start", 1, i, &span);
+	assert_int_equal(unended_count, 5);
+	assert_int_equal(first_unended, 100);
+	assert_int_equal(add(1 << 20, "query__done", 1, 4, &span), PROBE_SPAN_UNMATCHED);
+	assert_int_equal(add(1 << 20, "query__done", 1, 5, &span), PROBE_SPAN_END);
+	probe_spans_finish(spans);
+	assert_int_equal(unended_count, PROBE_SPANS_MAX + 4);
+	assert_int_equal(unended_points, 5);
+	probe_spans_free(spans);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_crossed),
+		cmocka_unit_test(test_match),
+		cmocka_unit_test(test_bounds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

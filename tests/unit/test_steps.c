@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A target in steps: attached to, changed more than once, released; and what names its
+ * probes: lists without duplicates, predicates, pairs, force.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "libprobe/procfs.h"
+#include "tests/unit/live.h"
+
+typedef struct probe_error *change(struct probe_target *target, const struct probe_request *request,
+	struct probe_report *report);
+
+static struct probe_error *change_patterns(struct live *l, change *how,
+	struct probe_pattern *const *patterns, size_t count, bool force, bool pairs)
+{
+	struct probe_request request = {
+		.patterns = (const struct probe_pattern *const *)patterns,
+		.pattern_count = count,
+		.force = force,
+		.pairs = pairs,
+	};
+	struct probe_report report = {0};
+	struct probe_error *error = how(l->target, &request, &report);
+
+	probe_report_deinit(&report);
+	return error;
+}
+
+static struct probe_error *change_one(struct live *l, change *how, const char *text)
+{
+	struct probe_pattern *pattern;
+	struct probe_error *error;
+
+	live_ok(probe_pattern_parse(text, &pattern));
+	error = change_patterns(l, how, &pattern, 1, false, false);
+	probe_pattern_free(pattern);
+	return error;
+}
+
+static void is_error(struct probe_error *error, enum probe_error_code code, const char *message)
+{
+	assert_non_null(error);
+	assert_string_equal(error->message, message);
+	assert_int_equal(error->code, code);
+	probe_error_free(error);
+}
+
+/* "start=1 done=0 value=2": the reference counts of the target's own probes. */
+static const char *states(struct live *l, char text[128])
+{
+	struct probe_status *all;
+	size_t count, length = 0;
+
+	text[0] = '\0';
+	live_ok(probe_target_status(l->target, &all, &count));
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(all[i].provider, "live") == 0) {
+			assert_int_equal(all[i].enabled, all[i].refcount > 0);
+			length += (size_t)snprintf(text + length, 128 - length, "%s%s=%u",
+				length ? " " : "", all[i].name, all[i].refcount);
+		}
+	free(all);
+	return text;
+}
+
+static bool has_our_memory(pid_t pid)
+{
+	char path[48], line[512];
+	bool found = false;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	maps = fopen(path, "r");
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		found |= strstr(line, "/memfd:probectl") != NULL;
+	fclose(maps);
+	return found;
+}
+
+/* ---- Steps ---------------------------------------------------------------------------- */
+
+static void steps(void **state)
+{
+	struct live *l = *state;
+	char text[128], message[128];
+
+	snprintf(message, sizeof(message), "process %d is not held", l->pid);
+	is_error(probe_target_release(l->target), PROBE_ERROR_STATE, message);
+	live_ok(probe_target_attach(l->target));
+	snprintf(message, sizeof(message), "process %d is attached to already", l->pid);
+	is_error(probe_target_attach(l->target), PROBE_ERROR_STATE, message);
+	assert_int_equal(procfs_thread_state(l->pid, l->pid), 't');
+
+	assert_string_equal(states(l, text), "op__done=0 op__start=0 value=0");
+	live_ok(change_one(l, probe_target_enable, "live:*"));
+	assert_string_equal(states(l, text), "op__done=1 op__start=1 value=1");
+	live_ok(change_one(l, probe_target_enable, "live:value"));
+	live_ok(change_one(l, probe_target_disable, "live:op__start"));
+	assert_string_equal(states(l, text), "op__done=1 op__start=0 value=2");
+	snprintf(message, sizeof(message),
+		"live:op__start is not enabled in process %d (--force sets it to off all the "
+		"same, --keep-going does the rest)",
+		l->pid);
+	is_error(change_one(l, probe_target_disable, "live:op__start"), PROBE_ERROR_STATE, message);
+	assert_int_equal(procfs_thread_state(l->pid, l->pid), 't');
+	live_ok(probe_target_release(l->target));
+	assert_int_not_equal(procfs_thread_state(l->pid, l->pid), 't');
+
+	live_order(l, 'v');
+	assert_string_equal(states(l, text), "op__done=1 op__start=0 value=2");
+	live_ok(probe_target_attach(l->target));
+	live_ok(change_one(l, probe_target_disable, "live:value"));
+	live_ok(change_one(l, probe_target_disable, "live:value"));
+	live_ok(change_one(l, probe_target_disable, "live:op__done"));
+	assert_string_equal(states(l, text), "op__done=0 op__start=0 value=0");
+	live_ok(probe_target_release(l->target));
+	assert_false(has_our_memory(l->pid));
+}
+
+/* Closing lets it go as well. */
+static void closed_while_attached(void **state)
+{
+	struct live *l = *state;
+
+	live_ok(probe_target_attach(l->target));
+	live_ok(change_one(l, probe_target_enable, "live:value"));
+	probe_target_close(l->target);
+	live_ok(probe_target_open(l->pid, NULL, &l->target));
+	live_order(l, 'v');
+	live_ok(change_one(l, probe_target_disable, "live:value"));
+	assert_false(has_our_memory(l->pid));
+}
+
+/* Threads are stopped wherever they are, also in stubs: nothing of ours stays behind. */
+static void steps_under_load(void **state)
+{
+	enum { TIMES = 100 };
+	struct live *l = *state;
+	char text[128], reply;
+
+	for (int i = 0; i < TIMES; i++) {
+		assert_int_equal(write(l->commands, "v", 1), 1);
+		live_ok(probe_target_attach(l->target));
+		live_ok(change_one(l, probe_target_enable, "live:*"));
+		live_ok(probe_target_release(l->target));
+		live_ok(probe_target_attach(l->target));
+		live_ok(change_one(l, probe_target_disable, "live:*"));
+		live_ok(probe_target_release(l->target));
+		assert_string_equal(states(l, text), "op__done=0 op__start=0 value=0");
+		assert_int_equal(read(l->replies, &reply, 1), 1);
+	}
+	assert_false(has_our_memory(l->pid));
+}
+
+/* ---- Names ------------------------------------------------------------------------------ */
+
+static void names(void **state)
+{
+	struct probe_list *list;
+	char **items;
+	size_t count;
+
+	(void)state;
+	live_ok(probe_list_create(&list));
+	live_ok(probe_list_names(list, &items, &count));
+	assert_int_equal(count, 0);
+	free(items);
+	/* Twice: no name is there twice all the same. */
+	live_ok(probe_list_add_file(list, "/proc/self/exe"));
+	live_ok(probe_list_add_file(list, "/proc/self/exe"));
+	live_ok(probe_list_names(list, &items, &count));
+	assert_int_equal(count, 3);
+	assert_string_equal(items[0], "live:op__done");
+	assert_string_equal(items[1], "live:op__start");
+	assert_string_equal(items[2], "live:value");
+	free(items);
+	probe_list_free(list);
+}
+
+static bool ends_with(const char *path, const char *provider, const char *name, void *data)
+{
+	size_t length = strlen(name), tail = strlen(data);
+
+	assert_non_null(path);
+	return strcmp(provider, "live") == 0 && length >= tail &&
+	       strcmp(name + length - tail, data) == 0;
+}
+
+static void predicates(void **state)
+{
+	struct live *l = *state;
+	struct probe_pattern *pattern;
+	struct probe_error *error;
+	char text[128];
+
+	live_ok(probe_pattern_predicate("ends of things", ends_with, "done", &pattern));
+	assert_string_equal(probe_pattern_text(pattern), "ends of things");
+	live_ok(change_patterns(l, probe_target_enable, &pattern, 1, false, false));
+	assert_string_equal(states(l, text), "op__done=1 op__start=0 value=0");
+	live_ok(change_patterns(l, probe_target_disable, &pattern, 1, false, false));
+	probe_pattern_free(pattern);
+	live_ok(probe_pattern_predicate("nothing at all", ends_with, "nothing", &pattern));
+	error = change_patterns(l, probe_target_enable, &pattern, 1, false, false);
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);
+	assert_non_null(strstr(error->message, "nothing at all"));
+	probe_error_free(error);
+	probe_pattern_free(pattern);
+}
+
+static void pairs_and_force(void **state)
+{
+	struct live *l = *state;
+	struct probe_pattern *pair[2];
+	char text[128];
+
+	live_ok(probe_pattern_parse("live:op__start", &pair[0]));
+	live_ok(probe_pattern_parse("/op__done$/", &pair[1]));
+	live_ok(change_patterns(l, probe_target_enable, pair, 2, false, true));
+	live_ok(change_patterns(l, probe_target_enable, pair, 2, false, true));
+	assert_string_equal(states(l, text), "op__done=2 op__start=2 value=0");
+	live_ok(change_patterns(l, probe_target_enable, pair, 2, true, true));
+	assert_string_equal(states(l, text), "op__done=2 op__start=2 value=0");
+	live_ok(change_patterns(l, probe_target_disable, pair, 1, true, false));
+	assert_string_equal(states(l, text), "op__done=2 op__start=0 value=0");
+	live_ok(change_patterns(l, probe_target_disable, pair, 2, true, true));
+	assert_string_equal(states(l, text), "op__done=0 op__start=0 value=0");
+	probe_pattern_free(pair[0]);
+	probe_pattern_free(pair[1]);
+}
+
+/* A test that failed may have left it held. */
+static int teardown(void **state)
+{
+	probe_error_free(probe_target_release(((struct live *)*state)->target));
+	return live_teardown(state);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(steps, live_setup, teardown),
+		cmocka_unit_test_setup_teardown(closed_while_attached, live_setup, teardown),
+		cmocka_unit_test_setup_teardown(steps_under_load, live_setup, teardown),
+		cmocka_unit_test(names),
+		cmocka_unit_test_setup_teardown(predicates, live_setup, teardown),
+		cmocka_unit_test_setup_teardown(pairs_and_force, live_setup, teardown),
+	};
+
+#ifndef __x86_64__
+	return 77; /* probes are switched on x86-64 only */
+#endif
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
