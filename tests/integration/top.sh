@@ -86,7 +86,8 @@ grep -q "no probe" "$SCRATCH/err" || fail "a process without probes: $(cat "$SCR
 
 # ---- A terminal ---------------------------------------------------------------------------
 
-# A shell in a terminal of 100 columns; a socket's path may have 107 bytes.
+# A shell in a terminal of 100 columns; a socket's path may have 107 bytes. What tmux runs
+# is run by $SHELL, and without that by the user's own, which may be one that runs nothing.
 tmux_dir=$(mktemp -d /tmp/probectl-tmux.XXXXXX)
 on_exit "rm -rf '$tmux_dir'"
 terminal()
@@ -94,7 +95,7 @@ terminal()
 	tmux -S "$tmux_dir/socket" "$@"
 }
 on_exit 'terminal kill-server 2>/dev/null'
-env -u TMUX tmux -S "$tmux_dir/socket" -f /dev/null new-session -d -x 100 -y 20 \
+env -u TMUX SHELL=/bin/sh tmux -S "$tmux_dir/socket" -f /dev/null new-session -d -x 100 -y 20 \
 	"env LC_ALL=C.UTF-8 PS1='\$ ' bash --norc --noprofile" || die "tmux does not start"
 
 keys()
@@ -214,7 +215,7 @@ sees ' off 7'
 same "probes that are on" "$("$PROBECTL" status --json -p "$target_pid" | wc -l)" 0
 same_state "$target_pid"
 keys A
-sees 'done; the process stood still'
+sees '^ pairs:job__done'
 same "probes that are on again" "$("$PROBECTL" status --json -p "$target_pid" | wc -l)" 7
 
 # Time: intervals, a pause.
