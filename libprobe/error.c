@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "probe/error.h"
+#include "libprobe/error_internal.h"
 
 static struct probe_error no_memory = {
 	.code = PROBE_ERROR_MEMORY,
@@ -28,16 +29,34 @@ static struct probe_error *error_make(enum probe_error_code code, int err, char 
 	return error;
 }
 
-struct probe_error *probe_error_new(enum probe_error_code code, const char *format, ...)
+__attribute__((format(printf, 3, 0))) static struct probe_error *error_format(
+	enum probe_error_code code, int err, const char *format, va_list ap)
 {
 	char *message;
+
+	return error_make(code, err, vasprintf(&message, format, ap) < 0 ? NULL : message);
+}
+
+struct probe_error *probe_error_new(enum probe_error_code code, const char *format, ...)
+{
+	struct probe_error *error;
 	va_list ap;
-	int length;
 
 	va_start(ap, format);
-	length = vasprintf(&message, format, ap);
+	error = error_format(code, 0, format, ap);
 	va_end(ap);
-	return error_make(code, 0, length < 0 ? NULL : message);
+	return error;
+}
+
+struct probe_error *error_numbered(enum probe_error_code code, int err, const char *format, ...)
+{
+	struct probe_error *error;
+	va_list ap;
+
+	va_start(ap, format);
+	error = error_format(code, err, format, ap);
+	va_end(ap);
+	return error;
 }
 
 struct probe_error *probe_error_system(int err, const char *format, ...)

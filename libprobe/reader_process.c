@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "libprobe/error_internal.h"
 #include "libprobe/reader_internal.h"
 #include "libprobe/sink/buffer.h"
 
@@ -359,15 +360,11 @@ static struct probe_error *take_error(struct process_reader *reader, struct fram
 {
 	const struct frame_error *sent = (const struct frame_error *)frame;
 	const char *message = (const char *)(sent + 1);
-	struct probe_error *error;
 
 	if (frame->length <= sizeof(*sent) || !memchr(message, '\0', frame->length - sizeof(*sent)))
 		return gave_up(reader);
 	reader->over = true;
-	error = probe_error_new(sent->code, "%s", message);
-	if (error->code == sent->code)
-		error->err = sent->err;
-	return error;
+	return error_numbered(sent->code, sent->err, "%s", message);
 }
 
 static struct probe_error *process_next(void *source, struct probe_event *ret, bool *there_ret)

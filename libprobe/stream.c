@@ -40,12 +40,12 @@ struct probe_error *stream_enter(
 
 	pthread_mutex_lock(&stream->lock);
 	if (stream->closing)
-		error = stream_error(PROBE_ERROR_STATE, EINVAL, "the stream is being closed");
+		error = error_numbered(PROBE_ERROR_STATE, EINVAL, "the stream is being closed");
 	else if (kind == STREAM_ACTIVE && !stream->session)
-		error = stream_error(PROBE_ERROR_STATE, EINVAL,
+		error = error_numbered(PROBE_ERROR_STATE, EINVAL,
 			"only of a stream that traces something %s", what);
 	else if (kind == STREAM_RECORDED && stream->session)
-		error = stream_error(
+		error = error_numbered(
 			PROBE_ERROR_STATE, EINVAL, "only a stream that has been recorded %s", what);
 	if (error)
 		pthread_mutex_unlock(&stream->lock);
@@ -119,13 +119,13 @@ void stream_free(struct probe_stream *stream)
 
 static struct probe_error *invalid(const char *message)
 {
-	return stream_error(PROBE_ERROR_USAGE, EINVAL, "%s", message);
+	return error_numbered(PROBE_ERROR_USAGE, EINVAL, "%s", message);
 }
 
 static struct probe_error *check_options(const struct probe_stream_options *o)
 {
 	if (o->name && strlen(o->name) > PROBE_STREAM_NAME_MAX)
-		return stream_error(PROBE_ERROR_USAGE, ENAMETOOLONG,
+		return error_numbered(PROBE_ERROR_USAGE, ENAMETOOLONG,
 			"the name of a stream has at most %d bytes", PROBE_STREAM_NAME_MAX);
 	if ((unsigned int)o->policy > PROBE_STREAM_FLUSH)
 		return invalid("nobody knows this policy of a stream");

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of streams: types, queue, reading, log, and the stream itself. */
+/*
+ * The parts of streams: types, queue, reading, log, and the stream itself. The numbers of
+ * their errors are those that the standard states.
+ */
 #ifndef LIBPROBE_STREAM_H
 #define LIBPROBE_STREAM_H
 
 #include <pthread.h>
 
+#include "libprobe/error_internal.h"
 #include "libprobe/recorder.h"
 #include "probe/reader.h"
 #include "probe/stream.h"
-
-/* An error whose number is the one that the standard states. */
-struct probe_error *stream_error(enum probe_error_code code, int err, const char *format, ...)
-	__attribute__((format(printf, 3, 4), returns_nonnull, warn_unused_result));
 
 /* ---- Types and sets (stream_types.c) ---------------------------------------------------- */
 

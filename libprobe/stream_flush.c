@@ -23,7 +23,7 @@ static struct probe_error *enter_with_log(struct probe_stream *stream)
 	if (error || stream->log)
 		return error;
 	stream_leave(stream);
-	return stream_error(
+	return error_numbered(
 		PROBE_ERROR_STATE, EINVAL, "the stream has no log that it could be flushed to");
 }
 
@@ -102,7 +102,7 @@ struct probe_error *probe_stream_flush(struct probe_stream *stream)
 		sched_yield();
 		pthread_mutex_lock(&stream->lock);
 		if (stream->closing) {
-			error = stream_error(
+			error = error_numbered(
 				PROBE_ERROR_STATE, EINVAL, "the stream is being closed");
 			break;
 		}

@@ -101,7 +101,7 @@ struct probe_error *stream_index_write(const char *folder, const struct stream_i
 
 static struct probe_error *malformed(void)
 {
-	return stream_error(
+	return error_numbered(
 		PROBE_ERROR_FORMAT, EINVAL, "%s is not what a stream writes", stream_index_name);
 }
 

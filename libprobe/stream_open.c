@@ -165,11 +165,11 @@ static struct probe_error *time_left(const struct next *next, uint64_t *ret)
 	if (next->wait != WAIT_UNTIL)
 		return NULL;
 	if (!next->until || next->until->tv_nsec < 0 || next->until->tv_nsec >= NSEC_PER_SEC)
-		return stream_error(PROBE_ERROR_USAGE, EINVAL, "this is no time to wait until");
+		return error_numbered(PROBE_ERROR_USAGE, EINVAL, "this is no time to wait until");
 	clock_gettime(CLOCK_REALTIME, &now);
 	if (now.tv_sec > next->until->tv_sec ||
 		(now.tv_sec == next->until->tv_sec && now.tv_nsec >= next->until->tv_nsec))
-		return stream_error(
+		return error_numbered(
 			PROBE_ERROR_STATE, ETIMEDOUT, "there was no event until this time");
 	if (next->until->tv_sec - now.tv_sec > 1)
 		return NULL;
@@ -196,10 +196,8 @@ static struct probe_error *sleep_a_while(struct probe_stream *stream, uint64_t s
 	err = errno;
 	pthread_mutex_lock(&stream->lock);
 	if (stream->closing)
-		return stream_error(PROBE_ERROR_STATE, EINVAL, "the stream has been shut down");
-	return ready < 0 ? stream_error(PROBE_ERROR_SYSTEM, err, "waiting for an event: %s",
-				   strerror(err))
-			 : NULL;
+		return error_numbered(PROBE_ERROR_STATE, EINVAL, "the stream has been shut down");
+	return ready < 0 ? probe_error_system(err, "waiting for an event") : NULL;
 }
 
 /* With the lock. */
@@ -241,7 +239,7 @@ static struct probe_error *enter_and_next(
 		return error;
 	next->sleep_ns = FIRST_SLEEP_NS;
 	if (stream->log)
-		error = stream_error(PROBE_ERROR_STATE, EINVAL,
+		error = error_numbered(PROBE_ERROR_STATE, EINVAL,
 			"the events of a stream with a log are in its log");
 	else
 		error = next_event(stream, next, there_ret);

@@ -10,26 +10,6 @@
 _Static_assert(PROBE_STREAM_TYPES_END % 64 == 0, "sets consist of whole words");
 _Static_assert(PROBE_STREAM_TYPES_END <= STREAM_HASH_SLOTS / 2, "there are always free slots");
 
-struct probe_error *stream_error(enum probe_error_code code, int err, const char *format, ...)
-{
-	struct probe_error *error;
-	char *message;
-	va_list ap;
-	int length;
-
-	va_start(ap, format);
-	length = vasprintf(&message, format, ap);
-	va_end(ap);
-	if (length < 0)
-		return probe_error_no_memory();
-	error = probe_error_new(code, "%s", message);
-	free(message);
-	/* One that tells of no memory is static. */
-	if (error->code == code)
-		error->err = err;
-	return error;
-}
-
 /* ---- Names -------------------------------------------------------------------------------- */
 
 const char stream_own_provider[] = "posix_trace";
@@ -168,9 +148,9 @@ struct probe_error *probe_stream_type_open(
 	struct probe_error *error;
 
 	if (!name || !*name)
-		return stream_error(PROBE_ERROR_USAGE, EINVAL, "a type of events needs a name");
+		return error_numbered(PROBE_ERROR_USAGE, EINVAL, "a type of events needs a name");
 	if (strlen(name) > PROBE_STREAM_TYPE_NAME_MAX)
-		return stream_error(PROBE_ERROR_USAGE, ENAMETOOLONG,
+		return error_numbered(PROBE_ERROR_USAGE, ENAMETOOLONG,
 			"the name of a type of events has at most %d bytes, not %zu",
 			PROBE_STREAM_TYPE_NAME_MAX, strlen(name));
 	error = stream_enter(stream, STREAM_ACTIVE, "types can be opened");
@@ -191,7 +171,7 @@ struct probe_error *probe_stream_type_name(
 	if (stream_types_has(stream->index.types, type))
 		*ret = stream->index.types->types[type].text;
 	else
-		error = stream_error(
+		error = error_numbered(
 			PROBE_ERROR_USAGE, EINVAL, "the stream has no type of events %u", type);
 	stream_leave(stream);
 	return error;
@@ -255,7 +235,7 @@ struct probe_error *probe_stream_set_fill(struct probe_stream_set *set, enum pro
 		memset(set, 0xff, sizeof(*set));
 		return NULL;
 	}
-	return stream_error(
+	return error_numbered(
 		PROBE_ERROR_USAGE, EINVAL, "nobody knows how to fill a set with %d", (int)what);
 }
 
@@ -263,7 +243,7 @@ static struct probe_error *check_type(uint32_t type)
 {
 	if (type < PROBE_STREAM_TYPES_END)
 		return NULL;
-	return stream_error(PROBE_ERROR_USAGE, EINVAL, "no type of events can be %u", type);
+	return error_numbered(PROBE_ERROR_USAGE, EINVAL, "no type of events can be %u", type);
 }
 
 struct probe_error *probe_stream_set_add(struct probe_stream_set *set, uint32_t type)
@@ -309,7 +289,7 @@ struct probe_error *probe_stream_set_read(
 {
 	if (value->kind != PROBE_VALUE_BYTES || value->truncated ||
 		value->length > sizeof(ret->words))
-		return stream_error(PROBE_ERROR_USAGE, EINVAL, "the value is no set of types");
+		return error_numbered(PROBE_ERROR_USAGE, EINVAL, "the value is no set of types");
 	probe_stream_set_empty(ret);
 	if (value->length)
 		memcpy(ret->words, value->bytes, value->length);

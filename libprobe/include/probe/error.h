@@ -10,8 +10,6 @@
 #ifndef PROBE_ERROR_H
 #define PROBE_ERROR_H
 
-#include <stdarg.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif
