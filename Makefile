@@ -79,7 +79,7 @@ SMALL_pmtrace := The functions of libpcp_trace (pmtrace), as probes
 SMALL_SRC := $(sort $(wildcard $(SMALL:%=libprobe/%/*.c)))
 LIB_SRC := $(sort $(filter-out $(SMALL_SRC),$(wildcard libprobe/*.c libprobe/*/*.c \
 	elf/*.c arch/*.c arch/*/*.c)))
-CLI_SRC := $(sort $(wildcard cli/*.c))
+CLI_SRC := $(sort $(wildcard cli/*.c cli/*/*.c))
 UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c tests/golden/test_*.c))
 HELPER_SRC := $(sort $(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))

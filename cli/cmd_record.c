@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/processes.h"
-#include "cli/trace_options.h"
+#include "cli/trace/options.h"
 
 /* A number is bytes, as with k, M and G; s, ms, m and h make it a time. */
 static struct probe_error *parse_rotate(const char *text, struct probe_ctf_options *ret)

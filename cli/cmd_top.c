@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "cli/processes.h"
 #include "cli/request.h"
-#include "cli/top.h"
+#include "cli/top/top.h"
 
 enum { NSEC_PER_MSEC = 1000000, INTERVAL_MIN_MS = 10, TABLE_ROWS = 20 };
 

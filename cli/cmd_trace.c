@@ -2,7 +2,7 @@
 /* probectl trace: the command line. */
 #include "cli/cli.h"
 #include "cli/processes.h"
-#include "cli/trace_options.h"
+#include "cli/trace/options.h"
 
 struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 {

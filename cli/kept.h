@@ -12,7 +12,7 @@
 
 #include "cli/options.h"
 #include "cli/request.h"
-#include "cli/trace_tracer.h"
+#include "cli/trace/tracer.h"
 
 /* What says all of such a session. Initialise with {0}. */
 struct kept_options {

@@ -20,7 +20,7 @@
 #include "cli/cli.h"
 #include "cli/clock.h"
 #include "cli/record_stream.h"
-#include "cli/trace_comm.h"
+#include "cli/trace/comm.h"
 #include "probe/stream.h"
 
 enum { LOOK_NS = 20 * 1000 * 1000, STRING_BYTES = 256, ARGS_MAX = 32, NUMBER_BYTES = 8 };

@@ -3,7 +3,7 @@
 #ifndef CLI_RECORD_STREAM_H
 #define CLI_RECORD_STREAM_H
 
-#include "cli/trace_options.h"
+#include "cli/trace/options.h"
 
 /*
  * Runs such a record from its begin to its end. Errors: PROBE_ERROR_USAGE (options that

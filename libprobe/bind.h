@@ -3,7 +3,7 @@
 #ifndef LIBPROBE_BIND_H
 #define LIBPROBE_BIND_H
 
-#include "libprobe/expr.h"
+#include "libprobe/expr/expr.h"
 #include "libprobe/pairs.h"
 
 /*

@@ -7,7 +7,7 @@
 #define TESTS_EXPR_INTERPRETER_H
 
 #include "arch/expr.h"
-#include "libprobe/expr.h"
+#include "libprobe/expr/expr.h"
 
 struct expr_string {
 	const char *bytes;

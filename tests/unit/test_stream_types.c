@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/stream.h"
+#include "libprobe/stream/stream.h"
 #include "tests/unit/stream_live.h"
 
 /* ---- Sets --------------------------------------------------------------------------------------

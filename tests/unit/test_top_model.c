@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cli/top.h"
+#include "cli/top/top.h"
 
 /* ---- The model -------------------------------------------------------------------------- */
 

@@ -17,8 +17,8 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/trace_comm.h"
-#include "cli/trace_merge.h"
+#include "cli/trace/comm.h"
+#include "cli/trace/merge.h"
 
 enum { MANY = 10000, NSEC_PER_SEC = 1000000000 };
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "cli/trace_tracer.h"
+#include "cli/trace/tracer.h"
 #include "libprobe/tracer/wire.h"
 
 /* ---- --match ---------------------------------------------------------------------- */

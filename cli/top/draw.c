@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The rows of `probectl top`, and what stands around them, as lines of text.
+ *
+ *	probectl top  postgres (8121)  every 1s                      14:03:22
+ *	71 probes, 9 hit  123,456 hits/s  filter: lock
+ *	 PROBE                        HITS/s      TOTAL    P50    P99  OPEN
+ *	 postgresql:query__start          31       1871
+ *	 postgresql:query__done           31       1871  212us  1.1ms     1
+ *	-postgresql:sort__start                       3
+ *	!postgresql:mark__dirty
+ *	postgresql:query__done in /usr/lib/...: ends postgresql:query__start
+ *	? help  q quit  space on/off  / filter  r t m 9 n order
+ *
+ * A low screen keeps what matters most: a row, then the last line, the titles,
+ * the first line, the line about the probe, the second one. On a narrow one
+ * columns are left out; the name stays.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/top/top.h"
+#include "probe/sink.h"
+
+/* ---- Frames ------------------------------------------------------------------------ */
+
+void frame_clear(struct top_frame *frame)
+{
+	frame->text.length = 0;
+	frame->count = 0;
+}
+
+void frame_deinit(struct top_frame *frame)
+{
+	out_deinit(&frame->text);
+	free(frame->lines);
+	*frame = (struct top_frame){0};
+}
+
+static void line_begin(struct top_frame *frame, enum top_look look)
+{
+	if (frame->count == frame->room) {
+		size_t room = frame->room ? 2 * frame->room : 64;
+		struct top_line *lines = reallocarray(frame->lines, room, sizeof(*lines));
+
+		if (!lines) {
+			frame->text.no_memory = true;
+			return;
+		}
+		frame->lines = lines;
+		frame->room = room;
+	}
+	frame->lines[frame->count] = (struct top_line){.offset = frame->text.length, .look = look};
+}
+
+/* What was written since is a line; one that stands out does so in its whole width. */
+static void line_end(struct top_frame *frame, size_t taken, size_t width)
+{
+	struct top_line *line = &frame->lines[frame->count];
+
+	if (frame->count == frame->room)
+		return;
+	if (line->look == TOP_LOOK_REVERSE && taken < width)
+		out_blanks(&frame->text, width - taken);
+	while (line->look != TOP_LOOK_REVERSE && frame->text.length > line->offset &&
+		frame->text.data[frame->text.length - 1] == ' ')
+		frame->text.length--;
+	line->length = frame->text.length - line->offset;
+	frame->count++;
+}
+
+static void line_of_text(
+	struct top_frame *frame, const struct top_view *view, enum top_look look, const char *text)
+{
+	line_begin(frame, look);
+	line_end(frame, cell_text(&frame->text, text, view->width, view->utf8), view->width);
+}
+
+/* ---- Columns ----------------------------------------------------------------------- */
+
+enum { GAP = 2, NAME_MIN = 14, NAME_MAX = 512 };
+
+enum column {
+	COLUMN_RATE,
+	COLUMN_TOTAL,
+	COLUMN_P50,
+	COLUMN_P99,
+	COLUMN_AVERAGE,
+	COLUMN_OPEN,
+	COLUMNS
+};
+
+static const struct {
+	const char *title;
+	unsigned int width;
+	unsigned int order; /* by which it is left out where there is no room: 0 is the first */
+} columns[COLUMNS] = {
+	[COLUMN_RATE] = {"HITS/s", 9, 5},
+	[COLUMN_TOTAL] = {"TOTAL", 11, 2},
+	[COLUMN_P50] = {"P50", 7, 4},
+	[COLUMN_P99] = {"P99", 7, 3},
+	[COLUMN_AVERAGE] = {"AVG", 7, 1},
+	[COLUMN_OPEN] = {"OPEN", 5, 0},
+};
+
+/* Which columns there are, and how wide the name is. */
+struct shape {
+	bool has[COLUMNS];
+	size_t name;
+};
+
+static size_t figures_width(const struct shape *shape)
+{
+	size_t width = 0;
+
+	for (size_t i = 0; i < COLUMNS; i++)
+		width += shape->has[i] ? columns[i].width + GAP : 0;
+	return width;
+}
+
+/* The widest name of all rows, so that columns stay where they are. */
+static size_t widest_name(const struct top_model *model, bool utf8)
+{
+	size_t widest = strlen("PROBE");
+
+	for (size_t i = 0; i < model->count; i++) {
+		size_t width = cell_width(model->rows[i].provider, utf8) + 1 +
+			       cell_width(model->rows[i].name, utf8);
+
+		if (width > widest)
+			widest = width;
+	}
+	return widest < NAME_MAX ? widest : NAME_MAX;
+}
+
+static struct shape find_shape(const struct top_model *model, size_t width, bool utf8)
+{
+	size_t name = widest_name(model, utf8) + 1; /* with the mark before it */
+	size_t least = width * 2 / 5 > NAME_MIN ? width * 2 / 5 : NAME_MIN;
+	struct shape shape;
+
+	if (least > name)
+		least = name;
+	for (size_t i = 0; i < COLUMNS; i++)
+		shape.has[i] = i <= COLUMN_TOTAL || model->has_times;
+	for (unsigned int order = 0; order < COLUMNS; order++) {
+		if (least + figures_width(&shape) <= width)
+			break;
+		for (size_t i = 0; i < COLUMNS; i++)
+			if (columns[i].order == order)
+				shape.has[i] = false;
+	}
+	shape.name = width - figures_width(&shape);
+	if (shape.name > name)
+		shape.name = name;
+	return shape;
+}
+
+/* ---- Rows -------------------------------------------------------------------------- */
+
+static void titles(struct top_frame *frame, const struct top_model *model,
+	const struct top_view *view, const struct shape *shape)
+{
+	static const enum column ordered[TOP_ORDER_COUNT] = {[TOP_ORDER_RATE] = COLUMN_RATE,
+		[TOP_ORDER_TOTAL] = COLUMN_TOTAL,
+		[TOP_ORDER_P50] = COLUMN_P50,
+		[TOP_ORDER_P99] = COLUMN_P99,
+		[TOP_ORDER_NAME] = COLUMNS};
+	struct out *out = &frame->text;
+	char text[16];
+	size_t taken;
+
+	line_begin(frame, TOP_LOOK_BOLD);
+	snprintf(text, sizeof(text), " PROBE%s", ordered[model->order] == COLUMNS ? "*" : "");
+	taken = cell_text(out, text, shape->name, view->utf8);
+	for (size_t i = 0; i < COLUMNS; i++) {
+		if (!shape->has[i])
+			continue;
+		out_blanks(out, shape->name - taken + GAP);
+		taken = shape->name;
+		/* A star stands at what rows are ordered by. */
+		snprintf(text, sizeof(text), "%s%s", columns[i].title,
+			ordered[model->order] == i ? "*" : "");
+		out_blanks(out, columns[i].width - strlen(text));
+		out_text(out, text);
+	}
+	line_end(frame, 0, 0);
+}
+
+static void figure(struct out *out, const struct top_model *model, const struct top_row *row,
+	enum column column)
+{
+	const struct top_times *times = model_times(model, row);
+	size_t width = columns[column].width;
+
+	if (column >= COLUMN_P50 && !row->ends) {
+		out_blanks(out, width);
+		return;
+	}
+	switch (column) {
+	case COLUMN_RATE:
+		cell_rate(out, model_rate(model, row), width);
+		return;
+	case COLUMN_TOTAL:
+		cell_count(out, row->total, width);
+		return;
+	case COLUMN_P50:
+		cell_time(out, times->p50, width);
+		return;
+	case COLUMN_P99:
+		cell_time(out, times->p99, width);
+		return;
+	case COLUMN_AVERAGE:
+		cell_time(out, times->average, width);
+		return;
+	case COLUMN_OPEN:
+		cell_count(out, row->in_flight, width);
+		return;
+	case COLUMNS:
+		return;
+	}
+}
+
+/* What is wrong with a row, or that it is off: one character before its name. */
+static char mark_of(const struct top_row *row)
+{
+	return row->refused ? '!' : row->on ? ' ' : '-';
+}
+
+static void row_line(struct top_frame *frame, const struct top_model *model,
+	const struct top_view *view, const struct shape *shape, const struct top_row *row)
+{
+	bool under_cursor = (size_t)(row - model->rows) == model->selected;
+	struct out *out = &frame->text;
+	char *name = NULL;
+	size_t taken = 1;
+
+	line_begin(frame, under_cursor ? TOP_LOOK_REVERSE
+			  : !row->on   ? TOP_LOOK_FAINT
+				       : TOP_LOOK_PLAIN);
+	out_char(out, mark_of(row));
+	if (asprintf(&name, "%s:%s", row->provider, row->name) < 0)
+		out->no_memory = true;
+	else
+		taken += cell_text(out, name, shape->name - 1, view->utf8);
+	free(name);
+	out_blanks(out, shape->name - taken);
+	for (size_t i = 0; i < COLUMNS; i++) {
+		if (!shape->has[i])
+			continue;
+		out_blanks(out, GAP);
+		figure(out, model, row, (enum column)i);
+	}
+	line_end(frame, shape->name + figures_width(shape), view->width);
+}
+
+/* ---- Around them ------------------------------------------------------------------- */
+
+static void interval_text(char text[32], uint64_t ns)
+{
+	snprintf(text, 32, "every %gs", (double)ns / 1e9);
+}
+
+static void head_line(
+	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
+{
+	size_t right = strlen(view->clock), taken;
+	char *text = NULL, interval[32];
+
+	interval_text(interval, view->interval_ns);
+	if (asprintf(&text, "probectl top  %s  %s%s%s", view->title, interval,
+		    model->since_start ? "  since the start" : "",
+		    view->paused ? "  paused" : "") < 0) {
+		frame->text.no_memory = true;
+		return;
+	}
+	line_begin(frame, view->paused ? TOP_LOOK_REVERSE : TOP_LOOK_BOLD);
+	/* The clock is the first to go. */
+	if (cell_width(text, view->utf8) + GAP + right > view->width)
+		right = 0;
+	taken = cell_text(&frame->text, text, view->width, view->utf8);
+	if (right) {
+		out_blanks(&frame->text, view->width - taken - right);
+		out_text(&frame->text, view->clock);
+		taken = view->width;
+	}
+	line_end(frame, taken, view->width);
+	free(text);
+}
+
+static void summary_line(
+	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
+{
+	size_t hit = 0, off = 0, refused = 0;
+	struct out text = {0};
+	uint64_t lost = 0;
+
+	for (size_t i = 0; i < model->count; i++) {
+		const struct top_row *row = &model->rows[i];
+
+		hit += row->new_hits > 0;
+		off += !row->on && !row->refused;
+		refused += row->refused;
+		lost += row->lost;
+	}
+	out_unsigned(&text, (uint64_t)model_rate_all(model));
+	out_text(&text, " hits/s  ");
+	out_unsigned(&text, hit);
+	out_text(&text, " of ");
+	out_unsigned(&text, model->count);
+	out_text(&text, " probes hit");
+	for (size_t i = 0; i < 3; i++) {
+		static const char *const names[] = {"  not timed ", "  off ", "  sites refused "};
+		uint64_t count = i == 0 ? lost : i == 1 ? off : refused;
+
+		if (!count)
+			continue;
+		out_text(&text, names[i]);
+		out_unsigned(&text, count);
+	}
+	if (model->filter[0]) {
+		out_text(&text, "  filter: ");
+		out_text(&text, model->filter);
+	}
+	out_char(&text, '\0');
+	line_of_text(frame, view, TOP_LOOK_PLAIN, text.no_memory ? "" : text.data);
+	out_deinit(&text);
+}
+
+/* All about the probe under the cursor that has no room in its row. */
+static void detail_line(
+	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
+{
+	const struct top_row *row;
+	struct out text = {0};
+
+	if (model_cursor(model) == SIZE_MAX) {
+		line_of_text(frame, view, TOP_LOOK_FAINT, "");
+		return;
+	}
+	row = &model->rows[model->selected];
+	if (row->refused) {
+		out_unsigned(&text, row->refused);
+		out_text(&text, row->refused == 1 ? " site refused: " : " sites refused: ");
+		out_text(&text, row->reason ? row->reason : "");
+	} else if (!row->on) {
+		out_text(&text, "off (space switches it on)");
+	}
+	if (row->ends) {
+		out_text(&text, text.length ? "; ends " : "ends ");
+		out_text(&text, row->begin);
+	}
+	if (row->unmatched) {
+		out_text(&text, ", without a begin ");
+		out_unsigned(&text, row->unmatched);
+	}
+	if (row->lost) {
+		out_text(&text, text.length ? ", not timed " : "not timed ");
+		out_unsigned(&text, row->lost);
+	}
+	if (row->path) {
+		out_text(&text, text.length ? "; in " : "in ");
+		out_text(&text, row->path);
+	}
+	out_char(&text, '\0');
+	line_of_text(frame, view, TOP_LOOK_FAINT, text.no_memory ? "" : text.data);
+	out_deinit(&text);
+}
+
+static void last_line(
+	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
+{
+	static const char keys[] =
+		"? help  q quit  space on/off  / filter  order: r t m 9 n  p pause";
+	char text[TOP_FILTER_BYTES + 32];
+
+	if (view->editing) {
+		snprintf(text, sizeof(text), "filter: %s_", model->filter);
+		line_of_text(frame, view, TOP_LOOK_REVERSE, text);
+	} else if (view->message) {
+		line_of_text(frame, view, TOP_LOOK_REVERSE, view->message);
+	} else {
+		line_of_text(frame, view, TOP_LOOK_FAINT, keys);
+	}
+}
+
+/* ---- Help -------------------------------------------------------------------------- */
+
+static const char *const help[] = {
+	"q Ctrl-C        quit; all probes are switched off",
+	"up down         move the cursor, as page up, page down, home, end do",
+	"space           switch the probe under the cursor off, or on again",
+	"A O             all probes that are shown: on, off",
+	"/               filter: a text, globs (*lock*), or /a regular expression/",
+	"escape          forget the cursor, then the filter",
+	"r t m 9 n       order: rate, total, median, 99th percentile, name",
+	"R               the other way round",
+	"c               rates and times: of the last interval, of all the time",
+	"+ -             a longer interval, a shorter one",
+	"p               pause: nothing moves, hits are counted on",
+	"Ctrl-L          draw the screen anew",
+	"",
+	"P50, P99, AVG: how long it took from the probe that begins something to",
+	"this one, which ends it (X__start, X__done). OPEN: begun, not yet ended.",
+	"Before a name: - off, ! a site is refused (the line below says why).",
+};
+
+enum { HELP_LINES = sizeof(help) / sizeof(help[0]) };
+
+static void draw_help(struct top_frame *frame, const struct top_view *view)
+{
+	for (size_t i = 0; i < HELP_LINES && frame->count + 1 < view->height; i++)
+		line_of_text(frame, view, TOP_LOOK_PLAIN, help[i]);
+	while (frame->count + 1 < view->height)
+		line_of_text(frame, view, TOP_LOOK_PLAIN, "");
+	line_of_text(frame, view, TOP_LOOK_REVERSE, "any key goes back");
+}
+
+/* ---- All of it --------------------------------------------------------------------- */
+
+/* Which lines there are beside the rows. */
+struct plan {
+	bool last, titles, head, detail, summary;
+	size_t rows;
+};
+
+static struct plan plan_lines(size_t height)
+{
+	struct plan plan = {.last = height >= 2,
+		.titles = height >= 3,
+		.head = height >= 5,
+		.detail = height >= 7,
+		.summary = height >= 8};
+
+	plan.rows = height - plan.last - plan.titles - plan.head - plan.detail - plan.summary;
+	return plan;
+}
+
+size_t draw_rows(const struct top_view *view)
+{
+	return plan_lines(view->height).rows;
+}
+
+/* The cursor stays in sight, and no line stays empty that a row could have. */
+static void scroll(const struct top_model *model, struct top_view *view, size_t rows)
+{
+	size_t cursor = model_cursor(model);
+	size_t most = model->shown_count > rows ? model->shown_count - rows : 0;
+
+	if (cursor == SIZE_MAX)
+		view->first = 0;
+	else if (cursor < view->first)
+		view->first = cursor;
+	else if (cursor >= view->first + rows)
+		view->first = cursor - rows + 1;
+	if (view->first > most)
+		view->first = most;
+}
+
+static void draw_all_rows(struct top_frame *frame, const struct top_model *model,
+	struct top_view *view, const struct plan *plan)
+{
+	struct shape shape = find_shape(model, view->width, view->utf8);
+	size_t end;
+
+	scroll(model, view, plan->rows);
+	end = view->first + plan->rows;
+	if (plan->titles)
+		titles(frame, model, view, &shape);
+	for (size_t i = view->first; i < end; i++) {
+		if (i < model->shown_count)
+			row_line(frame, model, view, &shape, &model->rows[model->shown[i]]);
+		else
+			line_of_text(frame, view, TOP_LOOK_PLAIN,
+				i == 0 && model->count ? " (no probe passes the filter)" : "");
+	}
+}
+
+void draw_screen(struct top_frame *frame, const struct top_model *model, struct top_view *view)
+{
+	struct plan plan = plan_lines(view->height);
+
+	frame_clear(frame);
+	if (view->help) {
+		draw_help(frame, view);
+		return;
+	}
+	if (view->editing && view->height == 1) {
+		last_line(frame, model, view);
+		return;
+	}
+	if (plan.head)
+		head_line(frame, model, view);
+	if (plan.summary)
+		summary_line(frame, model, view);
+	draw_all_rows(frame, model, view, &plan);
+	if (plan.detail)
+		detail_line(frame, model, view);
+	if (plan.last)
+		last_line(frame, model, view);
+}
+
+void draw_table(struct top_frame *frame, const struct top_model *model, const struct top_view *view,
+	size_t top)
+{
+	uint64_t ns = model->since_start ? model->elapsed_ns : model->interval_ns;
+	char *text = NULL, time[PROBE_DURATION_BYTES];
+	struct top_view wide = *view;
+	struct shape shape;
+	size_t done = 0;
+
+	if (!wide.width)
+		wide.width = NAME_MAX + 128;
+	shape = find_shape(model, wide.width, view->utf8);
+	frame_clear(frame);
+	probe_duration_text(time, (double)ns);
+	if (asprintf(&text, "# %s, %s, %s %s", view->clock, view->title,
+		    model->since_start ? "all of" : "the last", time) < 0)
+		frame->text.no_memory = true;
+	else
+		line_of_text(frame, &wide, TOP_LOOK_PLAIN, text);
+	free(text);
+	titles(frame, model, &wide, &shape);
+	for (size_t i = 0; i < model->shown_count && (!top || done < top); i++) {
+		const struct top_row *row = &model->rows[model->shown[i]];
+
+		if (model->since_start ? !row->total : !row->new_hits)
+			continue;
+		row_line(frame, model, &wide, &shape, row);
+		done++;
+	}
+}

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The loop of `probectl top`: it sleeps in ppoll(2) until a key, a signal, the end of
+ * a process or the next look is due.
+ *
+ * Signals are blocked and read from a signalfd, as trace does it, so that nothing
+ * interrupts a change of a target, and the terminal is given back on the way out
+ * whatever ends the loop. Ctrl-Z gives it back, too, and stops us as it would have.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/child.h"
+#include "cli/cli.h"
+#include "cli/request.h"
+#include "cli/top/loop.h"
+#include "probe/sink.h"
+
+enum {
+	NSEC_PER_MSEC = 1000000,
+	NSEC_PER_SEC = 1000000000,
+	ESCAPE_NS = 50 * NSEC_PER_MSEC, /* a sequence of a key comes in less */
+	MESSAGE_S = 5,			/* how long a message stays, at least */
+	PIECE_BYTES = 4096		/* PIPE_BUF: room for it is what POLLOUT promises */
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
+}
+
+static void set_clock(char text[16])
+{
+	time_t now = time(NULL);
+	struct tm tm;
+
+	strftime(text, 16, "%H:%M:%S", localtime_r(&now, &tm));
+}
+
+/* The first error ends the loop. */
+static void loop_fail(struct top_loop *loop, struct probe_error *error)
+{
+	if (!error)
+		return;
+	if (loop->error)
+		probe_error_free(error);
+	else
+		loop->error = error;
+	loop->over = true;
+}
+
+void loop_say(struct top_loop *loop, char *message)
+{
+	free(loop->message);
+	loop->message = message;
+	loop->message_ns = message ? now_ns() + (uint64_t)MESSAGE_S * NSEC_PER_SEC : UINT64_MAX;
+}
+
+/* ---- What is shown ----------------------------------------------------------------- */
+
+static void draw(struct top_loop *loop)
+{
+	struct top_view *view = &loop->view;
+
+	if (!loop->screen)
+		return;
+	loop->stale = screen_pending(loop->screen);
+	if (loop->stale)
+		return;
+	screen_size(loop->screen, &view->width, &view->height);
+	view->message = loop->message;
+	draw_screen(&loop->frame, &loop->model, view);
+	if (loop->frame.text.no_memory)
+		loop_fail(loop, probe_error_no_memory());
+	else
+		screen_draw(loop->screen, &loop->frame);
+}
+
+/* ---- Signals ----------------------------------------------------------------------- */
+
+static void take_screen(struct top_loop *loop)
+{
+	loop_fail(loop, screen_enter(loop->screen));
+	draw(loop);
+}
+
+/* Stops as Ctrl-Z would have; goes on when somebody continues us. */
+static void suspend(struct top_loop *loop)
+{
+	sigset_t stop;
+
+	if (loop->screen)
+		screen_leave(loop->screen);
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTSTP);
+	raise(SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &stop, NULL);
+	sigprocmask(SIG_BLOCK, &stop, NULL);
+	if (loop->screen)
+		take_screen(loop);
+}
+
+static void read_signals(struct top_loop *loop)
+{
+	struct signalfd_siginfo info;
+
+	while (read(loop->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		switch (info.ssi_signo) {
+		case SIGCHLD:
+			break;
+		case SIGTSTP:
+			suspend(loop);
+			break;
+		case SIGCONT: /* after SIGSTOP, which nobody is told: the shell was here */
+			if (loop->screen)
+				take_screen(loop);
+			break;
+		case SIGWINCH:
+			if (!loop->screen)
+				break;
+			screen_forget(loop->screen);
+			draw(loop);
+			break;
+		default:
+			loop->over = loop->interrupted = true;
+		}
+	}
+}
+
+/* What trace takes, and what a screen needs; SIGTSTP stays ignored where it is. */
+static struct probe_error *take_signals(struct top_loop *loop)
+{
+	struct sigaction action;
+
+	signals_block(&loop->signals);
+	sigaddset(&loop->signals, SIGWINCH);
+	sigaddset(&loop->signals, SIGCONT);
+	if (sigaction(SIGTSTP, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+		sigaddset(&loop->signals, SIGTSTP);
+	sigprocmask(SIG_BLOCK, &loop->signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	loop->signal_fd = signalfd(-1, &loop->signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (loop->signal_fd < 0)
+		return probe_error_system(errno, "cannot wait for signals");
+	return NULL;
+}
+
+/* ---- Lines ------------------------------------------------------------------------- */
+
+/* A screen marks their rows. */
+static void print_refusals(const struct top_model *model)
+{
+	for (size_t i = 0; i < model->count; i++) {
+		const struct top_row *row = &model->rows[i];
+
+		if (row->refused)
+			report_warning("%s:%s: %zu site%s refused: %s", row->provider, row->name,
+				row->refused, row->refused == 1 ? "" : "s", row->reason);
+	}
+}
+
+/* Writes lines to standard output; a signal ends the wait for a slow reader. */
+static void write_lines(struct top_loop *loop, const char *bytes, size_t count)
+{
+	struct pollfd fds[] = {{.fd = STDOUT_FILENO, .events = POLLOUT},
+		{.fd = loop->signal_fd, .events = POLLIN}};
+
+	while (count && !loop->gone) {
+		ssize_t done;
+
+		if (ppoll(fds, 2, NULL, NULL) < 0)
+			continue;
+		/* Changes of a target send us SIGCHLD. */
+		if (fds[1].revents)
+			read_signals(loop);
+		if (!fds[0].revents && loop->interrupted)
+			return;
+		if (!fds[0].revents)
+			continue;
+		done = write(STDOUT_FILENO, bytes, count < PIECE_BYTES ? count : PIECE_BYTES);
+		if (done < 0 && errno != EINTR && errno != EAGAIN) {
+			loop->gone = loop->over = true;
+			/* Who reads no more has seen what he wanted to see. */
+			if (errno != EPIPE)
+				loop_fail(
+					loop, probe_error_system(errno, "cannot write the output"));
+		}
+		bytes += done > 0 ? done : 0;
+		count -= done > 0 ? (size_t)done : 0;
+	}
+}
+
+static void print_table(struct top_loop *loop, size_t top)
+{
+	struct out out = {0};
+
+	draw_table(&loop->frame, &loop->model, &loop->view, top);
+	for (size_t i = 0; i < loop->frame.count; i++) {
+		const struct top_line *line = &loop->frame.lines[i];
+
+		out_bytes(&out, loop->frame.text.data + line->offset, line->length);
+		out_char(&out, '\n');
+	}
+	if (out.no_memory || loop->frame.text.no_memory)
+		loop_fail(loop, probe_error_no_memory());
+	else
+		write_lines(loop, out.data, out.length);
+	out_deinit(&out);
+}
+
+/* ---- Looking ----------------------------------------------------------------------- */
+
+static void look(struct top_loop *loop)
+{
+	char *ended = source_look_for_ends(loop->source);
+
+	if (!loop->view.paused || ended) {
+		loop_fail(loop, source_read(loop->source, &loop->model));
+		model_arrange(&loop->model);
+		set_clock(loop->clock);
+	}
+	if (!ended)
+		return;
+	if (!loop->screen)
+		fprintf(stderr, "probectl: %s\n", ended);
+	loop_say(loop, ended);
+	loop->over |= !source_is_alive(loop->source);
+}
+
+static void look_if_due(struct top_loop *loop)
+{
+	uint64_t now = now_ns(), interval = loop->view.interval_ns;
+
+	if (now >= loop->end_ns)
+		loop->over = true;
+	if (now < loop->next_ns)
+		return;
+	if (now >= loop->message_ns)
+		loop_say(loop, NULL);
+	/* After a pause (Ctrl-Z), the missed ones are not made up for. */
+	loop->next_ns = loop->next_ns + interval > now ? loop->next_ns + interval : now + interval;
+	look(loop);
+	if (loop->screen)
+		draw(loop);
+	else if (!loop->over || source_is_alive(loop->source))
+		print_table(loop, loop->options->top);
+}
+
+/* ---- Waiting ----------------------------------------------------------------------- */
+
+static void take_keys(struct top_loop *loop, bool all)
+{
+	struct top_key key;
+
+	while (keys_next(&loop->keys, all, &key) && !loop->over)
+		loop_key(loop, &key);
+	loop->escape_ns = loop->keys.count ? now_ns() + ESCAPE_NS : UINT64_MAX;
+}
+
+static void read_keys(struct top_loop *loop)
+{
+	char bytes[sizeof(loop->keys.bytes)];
+	struct probe_error *error;
+	size_t count = 0, taken = 0;
+
+	error = screen_read(loop->screen, bytes, sizeof(bytes), &count);
+	if (error) {
+		/* The terminal was closed; the shell's SIGHUP says the same. */
+		probe_error_free(error);
+		loop->over = loop->gone = true;
+		return;
+	}
+	while (taken < count) {
+		taken += keys_add(&loop->keys, bytes + taken, count - taken);
+		take_keys(loop, false);
+	}
+	draw(loop);
+}
+
+static uint64_t until_next(const struct top_loop *loop)
+{
+	uint64_t next = loop->next_ns, now = now_ns();
+
+	if (loop->end_ns < next)
+		next = loop->end_ns;
+	if (loop->escape_ns < next)
+		next = loop->escape_ns;
+	return next > now ? next - now : 0;
+}
+
+/* Writes what the terminal takes; what could not be drawn before is then. */
+static void flush(struct top_loop *loop)
+{
+	struct probe_error *error = screen_flush(loop->screen);
+
+	if (!error && loop->stale && !screen_pending(loop->screen)) {
+		draw(loop);
+		error = screen_flush(loop->screen);
+	}
+	if (!error)
+		return;
+	probe_error_free(error);
+	loop->over = loop->gone = true;
+}
+
+/* Sleeps until something happens. */
+static void wait_for_events(struct top_loop *loop)
+{
+	uint64_t ns = until_next(loop);
+	struct timespec timeout = {(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
+	size_t count, used = 2;
+	const int *pidfds = source_pidfds(loop->source, &count);
+	struct pollfd *fds = loop->fds;
+
+	fds[0] = (struct pollfd){.fd = loop->signal_fd, .events = POLLIN};
+	/* Of a pipe, only whether anybody reads it. */
+	fds[1] = (struct pollfd){.fd = STDOUT_FILENO};
+	if (loop->screen)
+		fds[1] = (struct pollfd){.fd = screen_fd(loop->screen),
+			.events = (short)(POLLIN | (screen_pending(loop->screen) ? POLLOUT : 0))};
+	for (size_t i = 0; i < count; i++)
+		fds[used++] = (struct pollfd){.fd = pidfds[i], .events = POLLIN};
+	if (ppoll(fds, used, &timeout, NULL) <= 0)
+		return;
+	if (fds[0].revents)
+		read_signals(loop);
+	if (loop->screen && fds[1].revents & (POLLIN | POLLERR | POLLHUP))
+		read_keys(loop);
+	else if (!loop->screen && fds[1].revents & (POLLERR | POLLNVAL))
+		loop->over = loop->gone = true;
+	for (size_t i = 2; i < used; i++)
+		if (fds[i].revents)
+			loop->next_ns = 0;
+}
+
+static void run(struct top_loop *loop)
+{
+	uint64_t now = now_ns();
+
+	loop->next_ns = now + loop->view.interval_ns;
+	loop->end_ns = loop->options->duration_ns ? now + loop->options->duration_ns : UINT64_MAX;
+	loop->escape_ns = UINT64_MAX;
+	set_clock(loop->clock);
+	model_arrange(&loop->model);
+	draw(loop);
+	while (!loop->over) {
+		if (loop->screen)
+			flush(loop);
+		wait_for_events(loop);
+		if (now_ns() >= loop->escape_ns) {
+			take_keys(loop, true);
+			draw(loop);
+		}
+		look_if_due(loop);
+	}
+}
+
+/* ---- Begin and end ----------------------------------------------------------------- */
+
+static struct probe_error *begin(struct top_loop *loop)
+{
+	const struct common_options *common = &loop->options->common;
+	struct probe_error *error = take_signals(loop);
+	char stop[PROBE_DURATION_BYTES], *message;
+
+	loop->fds = calloc(common->pids.count + 2, sizeof(*loop->fds));
+	if (!error && !loop->fds)
+		error = probe_error_no_memory();
+	if (!error)
+		error = source_start(common, &loop->options->request, &loop->model, &loop->source);
+	if (!error) {
+		loop->view.title = source_title(loop->source);
+		loop->view.clock = loop->clock;
+		loop->view.interval_ns = loop->options->interval_ns;
+		loop->model.order = top_order_named(loop->options->sort);
+	}
+	if (error)
+		return error;
+	if (!loop->model.has_times &&
+		(loop->model.order == TOP_ORDER_P50 || loop->model.order == TOP_ORDER_P99))
+		report_warning("no two of the probes are a pair by their names: there are no times "
+			       "to sort by");
+	probe_duration_text(stop, (double)source_stop_ns(loop->source));
+	if (asprintf(&message, "%zu probes are on; the process stood still for %s",
+		    loop->model.count, stop) < 0)
+		message = NULL;
+	loop_say(loop, message);
+	if (screen_possible())
+		return screen_open(&loop->screen);
+	print_refusals(&loop->model);
+	return NULL;
+}
+
+/* All that was hit, once the screen is gone: it would take the table with it. */
+static void print_end(struct top_loop *loop)
+{
+	bool ended = !source_is_alive(loop->source);
+
+	if (loop->error || loop->gone || (loop->screen && !ended))
+		return;
+	/* Who waits for a reader that takes nothing may interrupt us once more. */
+	loop->interrupted = false;
+	loop_fail(loop, source_read(loop->source, &loop->model));
+	loop->model.since_start = true;
+	if (!loop->error) {
+		model_arrange(&loop->model);
+		loop->model.selected = SIZE_MAX;
+		set_clock(loop->clock);
+		print_table(loop, loop->screen ? draw_rows(&loop->view) : loop->options->top);
+	}
+	if (loop->screen && loop->message)
+		fprintf(stderr, "probectl: %s\n", loop->message);
+}
+
+struct probe_error *top_run(const struct top_options *options)
+{
+	struct top_loop loop = {.options = options, .signal_fd = -1};
+	struct probe_error *error, *stopped = NULL;
+
+	model_init(&loop.model);
+	loop.view.utf8 = options->utf8;
+	loop_fail(&loop, begin(&loop));
+	if (!loop.error)
+		run(&loop);
+	if (loop.screen)
+		screen_leave(loop.screen);
+	if (loop.source)
+		stopped = source_stop(loop.source);
+	if (loop.source && loop.view.title)
+		print_end(&loop);
+	screen_close(loop.screen);
+	error = loop.error ? loop.error : stopped;
+	if (loop.error && stopped)
+		report_error(stopped);
+	source_free(loop.source);
+	model_deinit(&loop.model);
+	frame_deinit(&loop.frame);
+	free(loop.message);
+	free(loop.fds);
+	if (loop.signal_fd >= 0)
+		close(loop.signal_fd);
+	return error;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* The rows of `probectl top`, without a process or a terminal. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/top/top.h"
+
+enum { NSEC_PER_SEC = 1000000000 };
+
+void model_init(struct top_model *model)
+{
+	*model = (struct top_model){.selected = SIZE_MAX};
+}
+
+void model_deinit(struct top_model *model)
+{
+	for (size_t i = 0; i < model->count; i++) {
+		free(model->rows[i].provider);
+		free(model->rows[i].name);
+		free(model->rows[i].path);
+		free(model->rows[i].reason);
+		free(model->rows[i].begin);
+	}
+	free(model->rows);
+	free(model->shown);
+	probe_pattern_free(model->pattern);
+	model_init(model);
+}
+
+/* ---- Rows -------------------------------------------------------------------------- */
+
+static int compare_names(const struct top_row *row, const char *provider, const char *name)
+{
+	int order = strcmp(row->provider, provider);
+
+	return order ? order : strcmp(row->name, name);
+}
+
+/* Where the row is, or belongs. */
+static size_t place_of(const struct top_model *model, const char *provider, const char *name)
+{
+	size_t low = 0, high = model->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare_names(&model->rows[middle], provider, name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct top_row *model_find(const struct top_model *model, const char *provider, const char *name)
+{
+	size_t at = place_of(model, provider, name);
+
+	if (at == model->count || compare_names(&model->rows[at], provider, name))
+		return NULL;
+	return &model->rows[at];
+}
+
+static bool make_room(struct top_model *model)
+{
+	struct top_row *rows = reallocarray(model->rows, model->count + 1, sizeof(*rows));
+	size_t *shown;
+
+	if (!rows)
+		return false;
+	model->rows = rows;
+	shown = reallocarray(model->shown, model->count + 1, sizeof(*shown));
+	if (!shown)
+		return false;
+	model->shown = shown;
+	return true;
+}
+
+struct top_row *model_row(struct top_model *model, const char *provider, const char *name)
+{
+	static const struct top_times none = {NAN, NAN, NAN};
+	struct top_row *found = model_find(model, provider, name);
+	struct top_row row = {.recent = none, .all = none};
+	size_t at;
+
+	if (found || !make_room(model))
+		return found;
+	row.provider = strdup(provider);
+	row.name = strdup(name);
+	if (!row.provider || !row.name) {
+		free(row.provider);
+		free(row.name);
+		return NULL;
+	}
+	at = place_of(model, provider, name);
+	memmove(&model->rows[at + 1], &model->rows[at], (model->count - at) * sizeof(row));
+	model->rows[at] = row;
+	model->count++;
+	if (model->selected != SIZE_MAX && model->selected >= at)
+		model->selected++;
+	return &model->rows[at];
+}
+
+/* ---- Figures ----------------------------------------------------------------------- */
+
+static double per_second(const struct top_model *model, double count)
+{
+	uint64_t ns = model->since_start ? model->elapsed_ns : model->interval_ns;
+
+	return ns ? count * NSEC_PER_SEC / (double)ns : 0;
+}
+
+static uint64_t hits_of(const struct top_model *model, const struct top_row *row)
+{
+	return model->since_start ? row->total : row->new_hits;
+}
+
+double model_rate(const struct top_model *model, const struct top_row *row)
+{
+	return per_second(model, (double)hits_of(model, row));
+}
+
+double model_rate_all(const struct top_model *model)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < model->count; i++)
+		sum += (double)hits_of(model, &model->rows[i]);
+	return per_second(model, sum);
+}
+
+const struct top_times *model_times(const struct top_model *model, const struct top_row *row)
+{
+	return model->since_start ? &row->all : &row->recent;
+}
+
+/* ---- Order ------------------------------------------------------------------------- */
+
+/* What rows are ordered by; where there is nothing, less than anything. */
+static double figure(const struct top_model *model, const struct top_row *row)
+{
+	double value = -1;
+
+	switch (model->order) {
+	case TOP_ORDER_RATE:
+		return (double)hits_of(model, row);
+	case TOP_ORDER_TOTAL:
+		return (double)row->total;
+	case TOP_ORDER_P50:
+		value = model_times(model, row)->p50;
+		break;
+	case TOP_ORDER_P99:
+		value = model_times(model, row)->p99;
+		break;
+	case TOP_ORDER_NAME:
+	case TOP_ORDER_COUNT:
+		break;
+	}
+	return isnan(value) ? -1 : value;
+}
+
+/* Greatest first; then, as the rows themselves, by name. */
+static int compare_shown(const void *a, const void *b, void *data)
+{
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+	const struct top_model *model = data;
+	double left = figure(model, &model->rows[x]), right = figure(model, &model->rows[y]);
+	int order = left > right ? -1 : left < right ? 1 : x < y ? -1 : 1;
+
+	return model->reversed ? -order : order;
+}
+
+/* ---- The filter -------------------------------------------------------------------- */
+
+static bool passes(const struct top_model *model, const struct top_row *row)
+{
+	char *label;
+	bool found;
+
+	if (model->pattern)
+		return probe_pattern_matches(
+			model->pattern, row->path ? row->path : "", row->provider, row->name);
+	if (!model->filter[0])
+		return true;
+	if (asprintf(&label, "%s:%s", row->provider, row->name) < 0)
+		return true;
+	found = strcasestr(label, model->filter) != NULL;
+	free(label);
+	return found;
+}
+
+/* A text, or more than that: globs, or a regular expression that has its end? */
+static bool is_pattern(const char *text)
+{
+	size_t length = strlen(text);
+
+	return strpbrk(text, "*?[") || (length > 2 && text[0] == '/' && text[length - 1] == '/');
+}
+
+bool model_set_filter(struct top_model *model, const char *text)
+{
+	struct probe_error *error = NULL;
+
+	probe_pattern_free(model->pattern);
+	model->pattern = NULL;
+	snprintf(model->filter, sizeof(model->filter), "%s", text);
+	if (is_pattern(text))
+		error = probe_pattern_parse(text, &model->pattern);
+	model_arrange(model);
+	if (!error)
+		return true;
+	probe_error_free(error);
+	return false;
+}
+
+void model_arrange(struct top_model *model)
+{
+	model->shown_count = 0;
+	for (size_t i = 0; i < model->count; i++)
+		if (passes(model, &model->rows[i]))
+			model->shown[model->shown_count++] = i;
+	if (model->shown_count)
+		qsort_r(model->shown, model->shown_count, sizeof(*model->shown), compare_shown,
+			model);
+}
+
+/* ---- The cursor -------------------------------------------------------------------- */
+
+size_t model_cursor(const struct top_model *model)
+{
+	for (size_t i = 0; model->selected != SIZE_MAX && i < model->shown_count; i++)
+		if (model->shown[i] == model->selected)
+			return i;
+	return SIZE_MAX;
+}
+
+void model_move(struct top_model *model, long by)
+{
+	size_t at = model_cursor(model), last = model->shown_count - 1;
+
+	if (!model->shown_count)
+		return;
+	if (at == SIZE_MAX)
+		at = by > 1 && (size_t)by > last ? last : 0;
+	else if (by < 0)
+		at = (size_t)-by > at ? 0 : at - (size_t)-by;
+	else
+		at = (size_t)by > last - at ? last : at + (size_t)by;
+	model->selected = model->shown[at];
+}

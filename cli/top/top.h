@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The live table of `probectl top`.
+ *
+ *   cmd_top.c  the command line
+ *   loop.c     signals and time: who calls the others
+ *   commands.c what the keys do
+ *   source.c   the processes and their sessions: what was hit, switching
+ *   model.c    the rows, in which order, which of them, where the cursor is
+ *   draw.c     rows and what stands around them, as lines of some width
+ *   cells.c    text and numbers of a given width
+ *   keys.c     what a terminal sends, as keys
+ *   screen.c   the terminal
+ *
+ * Model, layout, text and keys know neither processes nor terminals. What a screen
+ * needs (a dozen escape sequences that all terminals of today know, ECMA-48 and
+ * xterm's alternate screen) is no work for curses, which would be loaded, and would
+ * read a terminal description, for every command.
+ */
+#ifndef CLI_TOP_H
+#define CLI_TOP_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/options.h"
+#include "cli/out.h"
+#include "probe/pattern.h"
+#include "probe/target.h"
+
+/* ---- The model (model.c) ----------------------------------------------------------- */
+
+enum top_order {
+	TOP_ORDER_RATE,
+	TOP_ORDER_TOTAL,
+	TOP_ORDER_P50,
+	TOP_ORDER_P99,
+	TOP_ORDER_NAME,
+	TOP_ORDER_COUNT
+};
+
+/* How long something took that a probe ends. Nanoseconds; NAN: nothing ended. */
+struct top_times {
+	double p50, p99, average;
+};
+
+/* A probe: all of its sites, in all modules and processes. */
+struct top_row {
+	char *provider, *name, *path; /* owned; the path is that of the first module */
+	uint64_t total;		      /* hits */
+	uint64_t new_hits;	      /* of them, in the last interval */
+	bool on;
+	size_t refused; /* sites */
+	char *reason;	/* of the first of them; owned; NULL: none */
+
+	bool ends;		 /* it ends something, and the following mean something */
+	char *begin;		 /* "provider:name" of what begins it; owned */
+	struct top_times recent; /* in the last interval */
+	struct top_times all;
+	uint64_t in_flight, unmatched, lost;
+};
+
+enum { TOP_FILTER_BYTES = 128 };
+
+struct top_model {
+	struct top_row *rows; /* by provider and name */
+	size_t count;
+	size_t *shown; /* indices of those that pass the filter, in order; has room for all */
+	size_t shown_count;
+	bool has_times;	      /* there are pairs */
+	uint64_t interval_ns; /* that new_hits came in */
+	uint64_t elapsed_ns;  /* that total came in */
+	bool since_start;     /* show rates and times of all that time */
+	enum top_order order;
+	bool reversed;
+	char filter[TOP_FILTER_BYTES]; /* as it is typed */
+	struct probe_pattern *pattern; /* what it means, where it is more than a text */
+	size_t selected;	       /* the row under the cursor; SIZE_MAX: none */
+};
+
+void model_init(struct top_model *model);
+void model_deinit(struct top_model *model);
+
+/* The row of a probe, which is added where there is none (indices change); NULL without memory. */
+struct top_row *model_row(struct top_model *model, const char *provider, const char *name);
+
+/* The same, without adding one. */
+struct top_row *model_find(const struct top_model *model, const char *provider, const char *name);
+
+/* Figures, order or filter have changed: finds anew what is shown. */
+void model_arrange(struct top_model *model);
+
+/*
+ * Sets the filter. A text is looked for anywhere in "provider:name", in letters of
+ * either case; what has a glob character, or stands between slashes, is a PROBE.
+ * False where it is none: then it is a text.
+ */
+bool model_set_filter(struct top_model *model, const char *text);
+
+/* Moves the cursor by so many rows, as far as there are any. */
+void model_move(struct top_model *model, long by);
+/* The place of the cursor in shown[]; SIZE_MAX: none. */
+size_t model_cursor(const struct top_model *model);
+
+/* Hits a second, of a row and of all. */
+double model_rate(const struct top_model *model, const struct top_row *row);
+double model_rate_all(const struct top_model *model);
+const struct top_times *model_times(const struct top_model *model, const struct top_row *row);
+
+/* ---- Text (cells.c) ---------------------------------------------------------------- */
+
+/*
+ * Any text in at most `width` columns, made safe for a terminal; what is too long
+ * loses its middle, since names differ at their ends. Without utf8, it is ASCII.
+ * Returns the columns it takes. The locale has to be what utf8 says.
+ */
+size_t cell_text(struct out *out, const char *text, size_t width, bool utf8);
+/* The columns that it would take. */
+size_t cell_width(const char *text, bool utf8);
+
+/* Right-aligned in `width` columns. A NAN is a dash, 0 of a rate nothing. */
+void cell_rate(struct out *out, double rate, size_t width);
+void cell_count(struct out *out, uint64_t count, size_t width);
+void cell_time(struct out *out, double ns, size_t width);
+
+/* ---- Lines (draw.c) ---------------------------------------------------------------- */
+
+enum top_look { TOP_LOOK_PLAIN, TOP_LOOK_BOLD, TOP_LOOK_REVERSE, TOP_LOOK_FAINT };
+
+struct top_line {
+	size_t offset, length; /* in the frame's text */
+	enum top_look look;
+};
+
+/* What is on the screen. Initialise with {0}. */
+struct top_frame {
+	struct out text;
+	struct top_line *lines;
+	size_t count, room;
+};
+
+void frame_clear(struct top_frame *frame);
+void frame_deinit(struct top_frame *frame);
+
+/* What stands around the rows. */
+struct top_view {
+	size_t width, height;
+	bool utf8;
+	const char *title;   /* "postgres (8121)" */
+	const char *clock;   /* "14:03:22" */
+	const char *message; /* or NULL */
+	uint64_t interval_ns;
+	bool paused, help;
+	bool editing; /* the filter */
+	size_t first; /* in: the first of shown[] that was visible; out: that is */
+};
+
+/* Lays a screen out: exactly `height` lines, none wider than `width`. */
+void draw_screen(struct top_frame *frame, const struct top_model *model, struct top_view *view);
+
+/*
+ * A table without a screen: up to `top` rows that were hit (0: all), as wide as
+ * view->width says, or if that is 0 as it takes.
+ */
+void draw_table(struct top_frame *frame, const struct top_model *model, const struct top_view *view,
+	size_t top);
+
+/* The rows that draw_screen() has room for. */
+size_t draw_rows(const struct top_view *view);
+
+/* ---- Keys (keys.c) ----------------------------------------------------------------- */
+
+enum top_key_kind {
+	TOP_KEY_TEXT, /* a character */
+	TOP_KEY_UP,
+	TOP_KEY_DOWN,
+	TOP_KEY_PAGE_UP,
+	TOP_KEY_PAGE_DOWN,
+	TOP_KEY_HOME,
+	TOP_KEY_END,
+	TOP_KEY_ENTER,
+	TOP_KEY_ESCAPE,
+	TOP_KEY_ERASE,
+	TOP_KEY_CLEAR, /* Ctrl-U */
+	TOP_KEY_REDRAW /* Ctrl-L */
+};
+
+struct top_key {
+	enum top_key_kind kind;
+	char text[5]; /* of TOP_KEY_TEXT: one character of UTF-8 */
+};
+
+/* Initialise with {0}. */
+struct top_keys {
+	char bytes[64];
+	size_t count;
+};
+
+/* Takes as many bytes as there is room for; returns how many. */
+size_t keys_add(struct top_keys *keys, const char *bytes, size_t count);
+
+/*
+ * The next key; false where there is none yet. With `all`, nothing more will come
+ * soon: an escape is the key, not the begin of another one. What is unknown is dropped.
+ */
+bool keys_next(struct top_keys *keys, bool all, struct top_key *ret);
+
+/* ---- The terminal (screen.c) ------------------------------------------------------- */
+
+struct top_screen;
+
+/* Can standard output be a screen? */
+bool screen_possible(void);
+
+/*
+ * Takes the terminal of standard output: raw keys, the alternate screen. Crashes
+ * of this process give it back. Errors: PROBE_ERROR_SYSTEM.
+ */
+PROBE_MUST_CHECK struct probe_error *screen_open(struct top_screen **ret);
+/* Gives it back; NULL is allowed. */
+void screen_close(struct top_screen *screen);
+
+/* The same for a while, and taken again (also where it is still ours): all is drawn anew. */
+void screen_leave(struct top_screen *screen);
+PROBE_MUST_CHECK struct probe_error *screen_enter(struct top_screen *screen);
+
+int screen_fd(const struct top_screen *screen);
+/* Columns and rows as they are now, at least 1. */
+void screen_size(const struct top_screen *screen, size_t *width_ret, size_t *height_ret);
+/* The next frame is drawn whole: something else may have written there. */
+void screen_forget(struct top_screen *screen);
+
+/* Writes what has changed; never blocks. Nothing is drawn while screen_pending(). */
+void screen_draw(struct top_screen *screen, const struct top_frame *frame);
+bool screen_pending(const struct top_screen *screen);
+/* Goes on writing. Errors: PROBE_ERROR_SYSTEM (the terminal is gone). */
+PROBE_MUST_CHECK struct probe_error *screen_flush(struct top_screen *screen);
+
+/* Reads keys; 0: there are none. Errors: PROBE_ERROR_SYSTEM (the terminal is gone). */
+PROBE_MUST_CHECK struct probe_error *screen_read(
+	struct top_screen *screen, char *bytes, size_t size, size_t *count_ret);
+
+/* ---- Processes (source.c) ---------------------------------------------------------- */
+
+struct top_source;
+
+/* Opens the processes and switches the probes on; refused sites are put into the model. */
+PROBE_MUST_CHECK struct probe_error *source_start(const struct common_options *common,
+	const struct probe_request *request, struct top_model *model, struct top_source **ret);
+
+/* Reads all there is into the model. */
+PROBE_MUST_CHECK struct probe_error *source_read(
+	struct top_source *source, struct top_model *model);
+
+/* Makes the probes what the rows' `on` says, and the rows what they are then. */
+PROBE_MUST_CHECK struct probe_error *source_switch(
+	struct top_source *source, struct top_model *model);
+
+/* Descriptors that become readable when a process has ended; owned by the data. */
+const int *source_pidfds(const struct top_source *source, size_t *count_ret);
+
+/* Which processes have ended, or become other programs: a text to be freed; NULL: none. */
+char *source_look_for_ends(struct top_source *source);
+/* Is any process left? */
+bool source_is_alive(const struct top_source *source);
+
+/* How long a process stood still for the last change, at the most. */
+uint64_t source_stop_ns(const struct top_source *source);
+
+/* What the probes belong to: "postgres (8121)". */
+const char *source_title(const struct top_source *source);
+
+/* Switches all probes off; to be called whatever happened before. */
+PROBE_MUST_CHECK struct probe_error *source_stop(struct top_source *source);
+/* NULL is allowed. */
+void source_free(struct top_source *source);
+
+/* ---- The loop (loop.c) ------------------------------------------------------------- */
+
+struct top_options {
+	struct common_options common;
+	struct probe_request request;
+	const char *sort;
+	bool utf8; /* the locale's characters */
+	uint64_t interval_ns, duration_ns, top;
+};
+
+enum top_order top_order_named(const char *name); /* TOP_ORDER_COUNT: none is called so */
+
+PROBE_MUST_CHECK struct probe_error *top_run(const struct top_options *options);
+
+#endif

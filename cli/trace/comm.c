@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/trace/comm.h"
+
+enum {
+	COMM_ENTRIES = 4096, /* a power of two; threads that share one take turns */
+	COMM_BYTES = 16,     /* TASK_COMM_LEN of the kernel, with its NUL */
+	COMM_MAX_AGE_NS = 1000000000
+};
+
+struct comm_entry {
+	pid_t pid, tid; /* 0: empty */
+	uint64_t read_ns;
+	char comm[COMM_BYTES];
+};
+
+struct comm_cache {
+	struct comm_entry entries[COMM_ENTRIES];
+};
+
+struct comm_cache *comm_cache_create(void)
+{
+	return calloc(1, sizeof(struct comm_cache));
+}
+
+void comm_cache_free(struct comm_cache *cache)
+{
+	free(cache);
+}
+
+static bool comm_read(const char *path, char ret[COMM_BYTES])
+{
+	char text[COMM_BYTES + 1];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length;
+
+	if (fd < 0)
+		return false;
+	length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (length <= 0)
+		return false;
+	/* One newline is the kernel's; the name itself may hold others. */
+	if (text[length - 1] == '\n')
+		length--;
+	if (length >= COMM_BYTES)
+		length = COMM_BYTES - 1;
+	memcpy(ret, text, (size_t)length);
+	ret[length] = '\0';
+	return true;
+}
+
+static struct comm_entry *entry_of(struct comm_cache *cache, pid_t tid)
+{
+	return &cache->entries[(unsigned int)tid % COMM_ENTRIES];
+}
+
+static void comm_refresh(struct comm_cache *cache, struct comm_entry *entry, pid_t pid, pid_t tid)
+{
+	const struct comm_entry *process = entry_of(cache, pid);
+	char path[64];
+
+	if (entry->pid != pid || entry->tid != tid)
+		entry->comm[0] = '\0';
+	entry->pid = pid;
+	entry->tid = tid;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
+	if (comm_read(path, entry->comm) || entry->comm[0])
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	if (!comm_read(path, entry->comm) && process->pid == pid && process->tid == pid)
+		memcpy(entry->comm, process->comm, sizeof(entry->comm));
+}
+
+const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns)
+{
+	struct comm_entry *entry = entry_of(cache, tid);
+
+	if (entry->pid != pid || entry->tid != tid || time_ns >= entry->read_ns + COMM_MAX_AGE_NS) {
+		comm_refresh(cache, entry, pid, tid);
+		entry->read_ns = time_ns;
+	}
+	return entry->comm[0] ? entry->comm : NULL;
+}
+
+void comm_cache_add(struct comm_cache *cache, pid_t pid)
+{
+	comm_cache_get(cache, pid, pid, 0);
+}
+
+void comm_cache_forget(struct comm_cache *cache, pid_t pid)
+{
+	for (size_t i = 0; i < COMM_ENTRIES; i++)
+		if (cache->entries[i].pid == pid)
+			cache->entries[i] = (struct comm_entry){0};
+}

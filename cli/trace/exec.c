@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Programs that the processes of a trace become.
+ *
+ * A process that execve(2)s is another program from then on, with sessions of its
+ * own. The old ones stay: their records are still to be read, and children that
+ * were forked before may go on with them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/request.h"
+#include "cli/trace/trace.h"
+
+enum { NSEC_PER_MSEC = 1000000 };
+
+/* The targets of a process that is later than those that were named, from index `from` on. */
+static void drop_process(struct trace *trace, size_t from)
+{
+	struct probe_target *process = trace->targets[from].target;
+	size_t count = 0;
+
+	while (from + count < trace->target_count && trace->targets[from + count].target == process)
+		trace_target_close(&trace->targets[from + count++]);
+	trace->target_count -= count;
+	memmove(&trace->targets[from], &trace->targets[from + count],
+		(trace->target_count - from) * sizeof(*trace->targets));
+	for (size_t i = 0; i < trace->process_count; i++) {
+		if (trace->processes[i] != process)
+			continue;
+		trace->processes[i] = trace->processes[--trace->process_count];
+		break;
+	}
+	probe_target_close(process);
+}
+
+/* Is this the first target of a process that came and went without a probe? */
+static bool is_done(const struct trace *trace, size_t i)
+{
+	const struct probe_target *process = trace->targets[i].target;
+	size_t count;
+
+	if (!trace->targets[i].later || (i > 0 && trace->targets[i - 1].target == process))
+		return false;
+	for (; i < trace->target_count && trace->targets[i].target == process; i++) {
+		if (trace->targets[i].on)
+			return false;
+		probe_session_probes(trace->targets[i].session, &count);
+		if (count)
+			return false;
+	}
+	return true;
+}
+
+/* A build runs thousands of programs. */
+static void drop_done(struct trace *trace)
+{
+	for (size_t i = trace->target_count; i-- > 0;)
+		if (is_done(trace, i))
+			drop_process(trace, i);
+	if (trace->first >= trace->target_count)
+		trace->first = 0;
+}
+
+/* A session of one tracer in what has just been added; nobody could say --keep-going. */
+static struct probe_error *start_session(
+	struct trace *trace, struct trace_target *target, size_t *sites_ret)
+{
+	bool first = target->tracer == trace->tracers;
+	struct probe_session_options options = target->tracer->options;
+	struct probe_request request = *trace->request;
+	struct probe_report report = {0};
+	struct probe_error *error;
+
+	request.keep_going = true;
+	options.follow_libraries = true; /* it may not have opened all that it needs */
+	options.follow_programs = first && trace->follow;
+	error = probe_session_start(target->target, &request, &options, &report, &target->session);
+	target->on = !error;
+	if (first)
+		report_refusals(&report);
+	*sites_ret += report.sites;
+	probe_report_deinit(&report);
+	return error;
+}
+
+static struct probe_error *start_sessions(
+	struct trace *trace, size_t from, const struct probe_watch_event *event)
+{
+	struct probe_error *error = trace_merge_targets(trace);
+	pid_t pid = probe_target_pid(event->target);
+	size_t sites = 0;
+
+	comm_cache_forget(trace->comms, pid);
+	comm_cache_add(trace->comms, pid);
+	for (size_t i = from; i < trace->target_count && !error; i++)
+		error = start_session(trace, &trace->targets[i], &sites);
+	if (!error && sites && event->unseen_ns)
+		report_warning("process %d has become another program; hits of its first %ju ms "
+			       "are not reported",
+			(int)pid, (uintmax_t)(event->unseen_ns / NSEC_PER_MSEC + 1));
+	return error;
+}
+
+/* A process that cannot be traced any more is no failure of the trace. */
+static void report_untraced(struct probe_error *error, const struct probe_target *target)
+{
+	if (!target || probe_target_alive(target))
+		report_warning("a program that was started is not traced: %s", error->message);
+	probe_error_free(error);
+}
+
+/* Traces a process as what it has become; false where it is not traced. */
+static bool follow_event(struct trace *trace, const struct probe_watch_event *event)
+{
+	size_t from = trace->target_count;
+	struct probe_error *error = trace_add_process(trace, event->target, false, true);
+
+	if (!error)
+		error = start_sessions(trace, from, event);
+	if (!error)
+		return true;
+	if (trace->target_count == from) {
+		trace_fail(trace, error);
+		trace->over = true;
+		return false;
+	}
+	report_untraced(error, event->target);
+	for (size_t i = from; i < trace->target_count; i++)
+		if (trace->targets[i].on)
+			trace_fail(trace, probe_session_stop(trace->targets[i].session));
+	drop_process(trace, from);
+	return false;
+}
+
+/* One that is held: its sessions see everything. */
+static void follow_held(struct trace *trace, struct probe_target *target)
+{
+	struct probe_watch_event event = {.target = target};
+
+	probe_error_free(probe_watch_add(trace->watch, target));
+	if (follow_event(trace, &event))
+		trace_fail(trace, probe_target_release(target));
+}
+
+void trace_follow_exec(struct trace *trace)
+{
+	struct probe_watch_event event;
+	struct probe_target *target;
+
+	drop_done(trace);
+	for (size_t i = 0; i < trace->target_count; i++)
+		while (trace->targets[i].on &&
+			(target = probe_session_launched(trace->targets[i].session)))
+			follow_held(trace, target);
+	for (;;) {
+		struct probe_error *error = probe_watch_next(trace->watch, &event);
+
+		if (!error && !event.target)
+			return;
+		if (error)
+			report_untraced(error, event.target);
+		else
+			follow_event(trace, &event);
+	}
+}

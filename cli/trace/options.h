@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* The command lines of `probectl trace` and `probectl record`, parsed. */
+#ifndef CLI_TRACE_OPTIONS_H
+#define CLI_TRACE_OPTIONS_H
+
+#include "cli/options.h"
+#include "cli/request.h"
+#include "cli/trace/trace.h"
+#include "probe/ctf.h"
+
+/* What a record does when the rings are full. */
+enum record_full {
+	RECORD_FLUSH, /* they are written all the time, and should never be */
+	RECORD_LOOP,  /* the oldest hits go; the newest are written at the end */
+	RECORD_STOP   /* that is the end */
+};
+
+/* Initialise with {.tracer = {.top = TRACER_TOP}}. */
+struct trace_options {
+	struct common_options common;
+	struct request_options request;
+	struct tracer_options tracer;
+	struct trace_settings settings;
+	const char *output;		/* a file; NULL: the standard output */
+	const char *directory;		/* of a record, which then takes the hits; else NULL */
+	struct probe_ctf_options parts; /* of a record */
+	enum record_full full;		/* likewise */
+	uint64_t ring_bytes, string_bytes;
+	bool follow, no_follow;
+
+	const struct trace_tracer *first; /* once there are tracers: for what all would say */
+};
+
+/* clang-format off */
+/* Until when, and how hits are taken. */
+#define OPTIONS_TRACE(options)                                                                     \
+	{.letter = 'n', .name = "hits", .kind = OPTION_NUMBER, .value = "COUNT",                   \
+		.target = &(options)->settings.hits_max,                                           \
+		.help = "end after so many hits"},                                                 \
+	{.letter = 'd', .name = "duration", .kind = OPTION_DURATION, .value = "SECONDS",           \
+		.target = &(options)->settings.duration_ns,                                        \
+		.help = "end after so long"},                                                      \
+	{.letter = 's', .name = "strings", .kind = OPTION_NUMBER, .value = "N",                    \
+		.target = &(options)->string_bytes,                                                \
+		.help = "also up to N bytes of text behind every pointer"},                        \
+	{.letter = 'b', .name = "buffer", .kind = OPTION_SIZE, .target = &(options)->ring_bytes,   \
+		.help = "size of the ring of each CPU, where hits wait for us"},                   \
+	{.name = "follow", .kind = OPTION_FLAG, .target = &(options)->follow,                      \
+		.help = "also libraries that are opened later, and forked children"},              \
+	{.name = "no-follow", .kind = OPTION_FLAG, .target = &(options)->no_follow,                \
+		.help = "with a PROGRAM: only what it has when it starts"},                        \
+	OPTIONS_KEEP_GOING(&(options)->request),                                                   \
+	OPTIONS_PLAN(&(options)->request),                                                         \
+	{.letter = 'q', .name = "quiet", .kind = OPTION_FLAG,                                      \
+		.target = &(options)->settings.quiet,                                              \
+		.help = "no summary on standard error"}
+/* clang-format on */
+
+#define SYNOPSIS_PROCESSES "(-p PID[,PID...] | --name NAME | --children PID | -- PROGRAM [ARGS...])"
+
+/*
+ * Checks what was parsed, and runs the trace from its begin to its end. `command`
+ * is its name, for messages. Errors: PROBE_ERROR_USAGE, and whatever keeps it from
+ * starting.
+ */
+PROBE_MUST_CHECK struct probe_error *trace_options_run(
+	const char *command, struct trace_options *options, int *status_ret);
+void trace_options_deinit(struct trace_options *options);
+
+#endif

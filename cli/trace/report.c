@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/* What a trace tells of its probes as a whole: losses, and the summary. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/print.h"
+#include "cli/trace/trace.h"
+
+/* Beyond so many rows, probes without hits are only counted. */
+enum { SILENT_ROWS_MAX = 50 };
+
+/* One probe, summed up over modules and targets. Names are the sessions'. */
+struct row {
+	const char *provider, *name;
+	uint64_t hits, lost;
+};
+
+struct rows {
+	struct row *rows;
+	size_t count;
+};
+
+static int row_compare_names(const void *a, const void *b)
+{
+	const struct row *left = a, *right = b;
+	int order = strcmp(left->provider, right->provider);
+
+	return order ? order : strcmp(left->name, right->name);
+}
+
+/* Most hits first; the same number by name. */
+static int row_compare_hits(const void *a, const void *b)
+{
+	const struct row *left = a, *right = b;
+
+	if (left->hits != right->hits)
+		return left->hits > right->hits ? -1 : 1;
+	return row_compare_names(a, b);
+}
+
+/* Makes one row of neighbours with the same name. */
+static void rows_merge(struct rows *rows)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		struct row *row = &rows->rows[i];
+
+		if (kept && !row_compare_names(&rows->rows[kept - 1], row)) {
+			rows->rows[kept - 1].hits += row->hits;
+			rows->rows[kept - 1].lost += row->lost;
+		} else {
+			rows->rows[kept++] = *row;
+		}
+	}
+	rows->count = kept;
+}
+
+/* Of tracers that take each hit, not of those that gather or keep the last ones. */
+static bool is_told(const struct trace_target *target)
+{
+	return target->tracer->output != PROBE_TRACER_ROWS &&
+	       target->tracer->output != PROBE_TRACER_PCP &&
+	       target->tracer->output != PROBE_TRACER_FLIGHT;
+}
+
+/* Rows of all probes whose hits are told one by one, by hits. False without memory. */
+static bool rows_init(struct rows *rows, const struct trace *trace)
+{
+	size_t total = 0, count;
+
+	for (size_t i = 0; i < trace->target_count; i++) {
+		probe_session_probes(trace->targets[i].session, &count);
+		total += count;
+	}
+	*rows = (struct rows){.rows = calloc(total + 1, sizeof(struct row))};
+	if (!rows->rows)
+		return false;
+	for (size_t i = 0; i < trace->target_count; i++) {
+		const struct probe_session_probe *probes =
+			probe_session_probes(trace->targets[i].session, &count);
+
+		for (size_t k = 0; is_told(&trace->targets[i]) && k < count; k++)
+			rows->rows[rows->count++] = (struct row){
+				probes[k].provider, probes[k].name, probes[k].hits, probes[k].lost};
+	}
+	qsort(rows->rows, rows->count, sizeof(*rows->rows), row_compare_names);
+	rows_merge(rows);
+	qsort(rows->rows, rows->count, sizeof(*rows->rows), row_compare_hits);
+	return true;
+}
+
+/* How many rows to show; the rest have no hits, and are too many. */
+static size_t rows_shown(const struct rows *rows, bool all)
+{
+	size_t hit = 0;
+
+	while (hit < rows->count && rows->rows[hit].hits)
+		hit++;
+	return all || rows->count - hit <= SILENT_ROWS_MAX ? rows->count : hit;
+}
+
+/* ---- Losses ----------------------------------------------------------------- */
+
+static bool said_grow(struct trace_target *target, size_t count)
+{
+	uint64_t *said;
+
+	if (count <= target->said_count)
+		return true;
+	said = realloc(target->said, count * sizeof(*said));
+	if (!said)
+		return false;
+	memset(said + target->said_count, 0, (count - target->said_count) * sizeof(*said));
+	target->said = said;
+	target->said_count = count;
+	return true;
+}
+
+void trace_report_losses(struct trace *trace)
+{
+	for (size_t i = 0; i < trace->target_count; i++) {
+		struct trace_target *target = &trace->targets[i];
+		const struct probe_session_probe *probes;
+		size_t count;
+
+		probes = probe_session_probes(target->session, &count);
+		if (target->tracer->folded || !said_grow(target, count))
+			continue; /* the summary has them all */
+		for (size_t k = 0; k < count; k++) {
+			if (probes[k].lost <= target->said[k])
+				continue;
+			output_lost(trace, target, &probes[k], probes[k].lost - target->said[k]);
+			target->said[k] = probes[k].lost;
+		}
+	}
+}
+
+void trace_report_damage(const struct trace *trace)
+{
+	for (size_t i = 0; i < trace->target_count; i++) {
+		const struct trace_target *target = &trace->targets[i];
+		uint64_t damaged = probe_session_damaged(target->session);
+
+		if (damaged)
+			report_warning("process %d has written over its rings: hits are missing, "
+				       "and some of those shown may be wrong (noticed %" PRIu64
+				       " time%s)",
+				(int)probe_target_pid(target->target), damaged,
+				damaged == 1 ? "" : "s");
+	}
+}
+
+/* ---- Counts ----------------------------------------------------------------- */
+
+uint64_t trace_total(const struct trace *trace)
+{
+	uint64_t total = 0;
+	size_t count;
+
+	for (size_t i = 0; i < trace->target_count; i++) {
+		const struct probe_session_probe *probes =
+			probe_session_probes(trace->targets[i].session, &count);
+
+		for (size_t k = 0;
+			trace->targets[i].tracer->options.kind != PROBE_SESSION_RECORD && k < count;
+			k++)
+			total += probes[k].hits;
+	}
+	return total;
+}
+
+bool trace_has_output(const struct trace *trace, enum probe_tracer_output output)
+{
+	for (size_t i = 0; i < trace->tracer_count; i++) {
+		if (trace->tracers[i].output == output)
+			return true;
+	}
+	return false;
+}
+
+/* ---- The summary ------------------------------------------------------------ */
+
+void trace_report_summary(const struct trace *trace)
+{
+	struct rows rows;
+	uint64_t lost = 0;
+	size_t shown;
+
+	if (!rows_init(&rows, trace))
+		return;
+	shown = rows_shown(&rows, trace->settings.all);
+	for (size_t i = 0; i < shown; i++) {
+		const struct row *row = &rows.rows[i];
+
+		lost += row->lost;
+		fputs("probectl: ", stderr);
+		print_printable(stderr, row->provider);
+		putc(':', stderr);
+		print_printable(stderr, row->name);
+		fprintf(stderr, ": %" PRIu64 " hit%s, %" PRIu64 " lost\n", row->hits,
+			row->hits == 1 ? "" : "s", row->lost);
+	}
+	if (shown < rows.count)
+		fprintf(stderr, "probectl: %zu probes were not hit (-a names them)\n",
+			rows.count - shown);
+	if (lost)
+		fprintf(stderr, "probectl: hits were lost for want of room in the rings; larger "
+				"ones (-b) or fewer probes help, and -c counts without loss\n");
+	free(rows.rows);
+}
+
+void trace_report_record(const struct trace *trace)
+{
+	uint64_t lost = 0;
+
+	for (size_t i = 0; i < trace->target_count; i++)
+		for (size_t k = 0; k < trace->targets[i].said_count; k++)
+			lost += trace->targets[i].said[k];
+	if (lost)
+		report_warning("%" PRIu64 " hits were lost: the rings were full; larger ones (-b) "
+			       "or fewer probes help",
+			lost);
+	/* What was in memory when writing failed is not there. */
+	if (!trace->settings.quiet && !trace->gone)
+		fprintf(stderr, "probectl: %" PRIu64 " hits recorded in %s\n", trace->hits,
+			trace->directory);
+}

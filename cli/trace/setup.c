@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MIT */
+/* What a trace is made of: targets, sessions, output, signals; its begin and its end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/child.h"
+#include "cli/cli.h"
+#include "cli/trace/options.h"
+
+/* ---- Targets ---------------------------------------------------------------- */
+
+/*
+ * One of several processes cannot be traced. The others can: what is wrong with
+ * this one is said, unless it was found by its name or its parent and has ended
+ * since. NULL if the trace goes on; a process that is alone is all there is.
+ */
+static struct probe_error *leave_out(struct trace *trace, const struct trace_options *options,
+	struct probe_error *error, bool given)
+{
+	if (options->common.pids.count < 2 || error->code == PROBE_ERROR_MEMORY)
+		return error;
+	if (given) {
+		trace_fail(trace, error);
+		return NULL;
+	}
+	if (error->code != PROBE_ERROR_NOT_FOUND)
+		report_warning("%s", error->message);
+	probe_error_free(error);
+	return NULL;
+}
+
+/* Watches for the process's end; kernels before 5.3 cannot, and are polled. */
+static struct probe_error *watch(struct trace_target *target)
+{
+	pid_t pid = probe_target_pid(target->target);
+
+	target->pidfd = pidfd_open(pid, 0);
+	if (target->pidfd < 0 && errno != ENOSYS && errno != ESRCH)
+		return probe_error_system(errno, "cannot watch process %d", (int)pid);
+	return NULL;
+}
+
+/* Each process takes four. A program that we have started keeps the limit that we had. */
+static void allow_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+struct probe_error *trace_add_process(
+	struct trace *trace, struct probe_target *process, bool given, bool later)
+{
+	struct probe_target **processes =
+		reallocarray(trace->processes, trace->process_count + 1, sizeof(*processes));
+	struct trace_target *targets = reallocarray(
+		trace->targets, trace->target_count + trace->tracer_count, sizeof(*targets));
+	struct probe_error *error = NULL;
+
+	trace->processes = processes ? processes : trace->processes;
+	trace->targets = targets ? targets : trace->targets;
+	if (!processes || !targets) {
+		probe_target_close(process);
+		return probe_error_no_memory();
+	}
+	allow_descriptors();
+	processes[trace->process_count++] = process;
+	for (size_t i = 0; i < trace->tracer_count && !error; i++) {
+		struct trace_target *target = &targets[trace->target_count++];
+
+		*target = (struct trace_target){.target = process,
+			.tracer = &trace->tracers[i],
+			.given = given,
+			.later = later};
+		error = watch(target);
+	}
+	return error;
+}
+
+static struct probe_error *open_processes(struct trace *trace, const struct trace_options *options)
+{
+	const struct pid_list *pids = &options->common.pids;
+	struct probe_target *process;
+	struct probe_error *error;
+
+	for (size_t i = 0; i < pids->count; i++) {
+		bool given = i < options->common.pids_given;
+
+		error = probe_target_open(pids->items[i], NULL, &process);
+		error = error ? leave_out(trace, options, error, given)
+			      : trace_add_process(trace, process, given, false);
+		if (error)
+			return error;
+	}
+	return NULL;
+}
+
+/* Starts the program; where that fails, the shell's exit status for it is in *status_ret. */
+static struct probe_error *spawn_process(
+	struct trace *trace, const struct trace_options *options, int *status_ret)
+{
+	struct probe_target *process;
+	struct probe_error *error = probe_target_spawn(options->common.program, &process);
+
+	if (error) {
+		*status_ret = child_spawn_status(error);
+		return error;
+	}
+	trace->child = probe_target_pid(process);
+	return trace_add_process(trace, process, true, false);
+}
+
+/* ---- Sessions --------------------------------------------------------------- */
+
+static bool trace_follows(const struct trace_options *options)
+{
+	return options->follow || (options->common.program && !options->no_follow);
+}
+
+/* What the sessions of all tracers have in common. */
+static struct probe_session_options session_options(const struct trace_options *options)
+{
+	return (struct probe_session_options){
+		.ring_bytes = options->ring_bytes,
+		.string_bytes = (uint16_t)options->string_bytes,
+		.guess_strings = options->string_bytes != 0,
+		.follow_libraries = trace_follows(options),
+		.follow_children = trace_follows(options),
+	};
+}
+
+/*
+ * Has a pattern matched in a named process, or in anything that was started? It is
+ * not told whose child that was.
+ */
+static bool has_matched(const struct trace *trace, size_t target, size_t pattern)
+{
+	for (size_t i = 0; i < trace->target_count; i++)
+		if ((i == target || trace->targets[i].later) &&
+			probe_session_matched(trace->targets[i].session, pattern))
+			return true;
+	return false;
+}
+
+void trace_report_unmatched(const struct trace *trace)
+{
+	const struct probe_request *request = trace->request;
+
+	for (size_t i = 0; i < trace->target_count && !trace->targets[i].later; i++) {
+		const struct trace_target *target = &trace->targets[i];
+		size_t pattern = 0;
+
+		/* All tracers have the same PROBEs. */
+		if (target->tracer != trace->tracers)
+			continue;
+		while (pattern < request->pattern_count && has_matched(trace, i, pattern))
+			pattern++;
+		if (pattern < request->pattern_count)
+			report_warning("%s %s no probe of process %d%s",
+				probe_pattern_text(request->patterns[pattern]),
+				trace->over ? "matched" : "matches",
+				(int)probe_target_pid(target->target),
+				trace->over ? "" : "; waiting for a library that has it");
+	}
+}
+
+static void report_started(const struct trace *trace, const struct probe_report *sum)
+{
+	char processes[48] = "";
+
+	if (trace->settings.quiet || trace->child)
+		return;
+	if (trace->tracer_count && trace->target_count > trace->tracer_count)
+		snprintf(processes, sizeof(processes), " in %zu processes",
+			trace->target_count / trace->tracer_count);
+	fprintf(stderr, "probectl: %s %zu probe%s, %zu site%s%s; Ctrl-C ends\n",
+		trace->record ? "recording" : "tracing", sum->probes, sum->probes == 1 ? "" : "s",
+		sum->sites, sum->sites == 1 ? "" : "s", processes);
+}
+
+void trace_target_close(struct trace_target *target)
+{
+	probe_session_free(target->session);
+	free(target->said);
+	free(target->removed);
+	if (target->pidfd >= 0)
+		close(target->pidfd);
+}
+
+static struct probe_error *start_session(struct trace *trace, struct trace_target *target,
+	const struct trace_options *options, struct probe_report *sum)
+{
+	struct probe_session_options its = target->tracer->options;
+	struct probe_report report = {0};
+	bool first = target->tracer == options->first;
+	struct probe_error *error;
+
+	/* One session of each process is enough for that. */
+	its.follow_programs = first && trace->follow;
+	error = probe_session_start(
+		target->target, trace->request, &its, &report, &target->session);
+	/* All tracers have the same sites. */
+	if (first) {
+		report_refusals(&report);
+		sum->probes += report.probes;
+		sum->sites += report.sites;
+	}
+	probe_report_deinit(&report);
+	target->on = !error;
+	if (!error && first)
+		comm_cache_add(trace->comms, probe_target_pid(target->target));
+	/* Who has ended meanwhile has left its hits, and becomes nothing else. */
+	if (!error && first)
+		probe_error_free(probe_watch_add(trace->watch, target->target));
+	return error;
+}
+
+static struct probe_error *start_sessions(struct trace *trace, const struct trace_options *options)
+{
+	size_t asked = options->common.pids.count, kept = 0;
+	struct probe_report sum = {0};
+	struct probe_error *error = probe_watch_create(trace->follow, &trace->watch);
+
+	if (error)
+		return error;
+	for (size_t i = 0; i < trace->target_count; i++) {
+		struct trace_target *target = &trace->targets[i];
+		struct probe_error *its =
+			error ? NULL : start_session(trace, target, options, &sum);
+
+		if (its && asked > 1)
+			its = probe_error_prefix(
+				its, "process %d", (int)probe_target_pid(target->target));
+		if (its)
+			error = leave_out(trace, options, its, target->given);
+		/* Those that are on have to be switched off, whatever happens to the rest. */
+		if (target->on)
+			trace->targets[kept++] = *target;
+		else
+			trace_target_close(target);
+	}
+	trace->target_count = kept;
+	if (!error && !kept)
+		error = probe_error_new(
+			PROBE_ERROR_NOT_FOUND, "none of the %zu processes can be traced", asked);
+	/* Only now: where nothing can be recorded, there is no folder either. */
+	if (!error)
+		error = output_record(trace, &options->parts);
+	if (error)
+		return error;
+	/* A program that has just been started opens its libraries yet. */
+	if (!trace->child)
+		trace_report_unmatched(trace);
+	report_started(trace, &sum);
+	exports_report(trace);
+	return NULL;
+}
+
+/* ---- Output ----------------------------------------------------------------- */
+
+static struct probe_error *open_output(struct trace *trace, const struct trace_options *options)
+{
+	const char *name = options->output ? options->output : "the standard output";
+	enum probe_sink_format format = trace->settings.json ? PROBE_SINK_JSON : PROBE_SINK_TEXT;
+	struct probe_error *error;
+	struct stat st;
+
+	trace->output_fd = STDOUT_FILENO;
+	if (options->output)
+		trace->output_fd =
+			open(options->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (trace->output_fd < 0)
+		return probe_error_system(errno, "cannot create %s", options->output);
+	error = probe_sink_create(format, trace->output_fd, name, &trace->sink);
+	if (error)
+		return error;
+	trace->to_file = trace->directory || (!fstat(trace->output_fd, &st) && S_ISREG(st.st_mode));
+	return NULL;
+}
+
+static bool has_lines(const struct trace *trace)
+{
+	return !trace->record && (trace_has_output(trace, PROBE_TRACER_HITS) ||
+					 trace_has_output(trace, PROBE_TRACER_FLIGHT));
+}
+
+/* ---- Tracers ---------------------------------------------------------------- */
+
+static bool has_records(const struct trace *trace)
+{
+	for (size_t i = 0; i < trace->tracer_count; i++) {
+		if (trace->tracers[i].options.kind == PROBE_SESSION_RECORD)
+			return true;
+	}
+	return false;
+}
+
+static struct probe_error *check_tracers(
+	const struct trace *trace, const struct trace_options *options)
+{
+	bool rows = trace_has_output(trace, PROBE_TRACER_ROWS) ||
+		    trace_has_output(trace, PROBE_TRACER_STACKS) ||
+		    trace_has_output(trace, PROBE_TRACER_PCP);
+
+	if (options->settings.interval_ns && !rows && !trace_has_output(trace, PROBE_TRACER_LOADED))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"-i is the time between tables; it needs a tracer that makes them, such as "
+			"-c or -t latency");
+	if (options->ring_bytes && !has_records(trace))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer '%s' records nothing; -b means nothing to it",
+			probe_tracer_name(trace->tracers->spec));
+	if (options->string_bytes && !has_records(trace) && !options->tracer.keys.count)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer '%s' records nothing; -s means nothing to it without -k",
+			probe_tracer_name(trace->tracers->spec));
+	return NULL;
+}
+
+/* ---- The life of a trace ---------------------------------------------------- */
+
+static struct probe_error *make_tracers(struct trace *trace, struct trace_options *options)
+{
+	const struct probe_session_options base = session_options(options);
+	struct probe_error *error =
+		tracers_init(&options->tracer, &base, options->request.request.pattern_count,
+			options->settings.interval_ns != 0, &trace->tracers, &trace->tracer_count);
+
+	options->first = trace->tracers;
+	trace->settings.json |= trace_has_output(trace, PROBE_TRACER_HITS_JSON);
+	return error ? error : check_tracers(trace, options);
+}
+
+struct probe_error *trace_merge_targets(struct trace *trace)
+{
+	/* A record keeps each session in streams of its own; its readers merge them. */
+	if (trace->merge || trace->directory)
+		return NULL;
+	trace->merge = merge_create();
+	return trace->merge ? NULL : probe_error_no_memory();
+}
+
+static struct probe_error *trace_prepare(struct trace *trace, struct trace_options *options)
+{
+	struct probe_error *error = make_tracers(trace, options);
+
+	if (!error)
+		error = open_output(trace, options);
+	if (!error)
+		error = hosts_start(trace);
+	if (!error)
+		error = exports_open(trace);
+	if (!error)
+		error = open_processes(trace, options);
+	if (error)
+		return error;
+	trace->comms = comm_cache_create();
+	if (!trace->comms)
+		return probe_error_no_memory();
+	return trace->target_count > 1 ? trace_merge_targets(trace) : NULL;
+}
+
+/* From here on no signal ends us at once. The program has been started before. */
+static struct probe_error *take_signals(struct trace *trace)
+{
+	signals_block(&trace->signals);
+	if (trace_has_output(trace, PROBE_TRACER_FLIGHT)) {
+		sigaddset(&trace->signals, SIGUSR1);
+		sigprocmask(SIG_BLOCK, &trace->signals, NULL);
+	}
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	trace->signal_fd = signalfd(-1, &trace->signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (trace->signal_fd < 0)
+		return probe_error_system(errno, "cannot wait for signals");
+	return NULL;
+}
+
+static void trace_deinit(struct trace *trace, const struct trace_options *options)
+{
+	for (size_t i = 0; i < trace->target_count; i++)
+		trace_target_close(&trace->targets[i]);
+	for (size_t i = 0; i < trace->process_count; i++)
+		probe_target_close(trace->processes[i]);
+	free(trace->targets);
+	free(trace->fds);
+	probe_watch_free(trace->watch);
+	free(trace->processes);
+	tracers_free(trace->tracers, trace->tracer_count);
+	probe_sink_free(trace->sink);
+	probe_ctf_free(trace->record);
+	comm_cache_free(trace->comms);
+	merge_free(trace->merge);
+	if (trace->signal_fd >= 0)
+		close(trace->signal_fd);
+	if (options->output && trace->output_fd >= 0)
+		close(trace->output_fd);
+}
+
+static struct probe_error *trace_start(struct trace *trace, const struct trace_options *options)
+{
+	struct probe_error *error = take_signals(trace);
+
+	if (!error)
+		error = start_sessions(trace, options);
+	if (!error && trace->child)
+		error = probe_target_release(trace->targets[0].target);
+	if (error)
+		trace_stop(trace);
+	return error;
+}
+
+/* The program may live on without its probes; its exit status is ours. */
+static int trace_status(const struct trace *trace)
+{
+	int status = STATUS_DONE;
+
+	if (trace->child)
+		status = child_wait(trace->child, &trace->signals);
+	return trace->failed ? STATUS_FAILED : status;
+}
+
+struct probe_error *trace_command(struct trace_options *options, int *status_ret)
+{
+	struct trace trace = {.settings = options->settings,
+		.request = &options->request.request,
+		.follow = trace_follows(options),
+		.directory = options->directory,
+		.signal_fd = -1};
+	struct probe_error *error = trace_prepare(&trace, options);
+
+	if (!error && options->common.program)
+		error = spawn_process(&trace, options, status_ret);
+	if (!error)
+		error = trace_start(&trace, options);
+	if (!error) {
+		probe_sink_begin(trace.sink, isatty(trace.output_fd) && has_lines(&trace));
+		trace_run(&trace);
+		if (trace.record)
+			trace_report_record(&trace);
+		else if (!trace.settings.quiet)
+			trace_report_summary(&trace);
+		trace_report_unmatched(&trace);
+		*status_ret = trace_status(&trace);
+	}
+	trace_deinit(&trace, options);
+	return error;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* Tables of what the tracers of a trace have gathered: at each interval, and at the end. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "cli/clock.h"
+#include "cli/trace/trace.h"
+
+/* Everything that a tracer's sessions have gathered so far. */
+static struct probe_error *gather(
+	const struct trace *trace, const struct trace_tracer *tracer, struct probe_table **ret)
+{
+	struct probe_table *table = probe_table_create(tracer->options.gather.key_count);
+	struct probe_error *error = table ? NULL : probe_error_no_memory();
+
+	for (size_t i = 0; i < trace->target_count && !error; i++) {
+		const struct trace_target *target = &trace->targets[i];
+
+		if (target->tracer == tracer && !target->broken)
+			error = probe_table_add(table, target->session, &tracer->options);
+	}
+	if (error) {
+		probe_table_free(table);
+		return error;
+	}
+	*ret = table;
+	return NULL;
+}
+
+static struct probe_view view_of(
+	const struct trace *trace, const struct trace_tracer *tracer, bool is_interval)
+{
+	uint64_t from = is_interval ? tracer->last_ns : tracer->started_ns;
+	struct probe_view view;
+
+	probe_tracer_view(tracer->spec, &tracer->options, &view);
+	view.top = trace->settings.top;
+	view.all = trace->settings.all;
+	view.title = tracer->title;
+	view.elapsed_ns = clock_ns(CLOCK_MONOTONIC) - from;
+	view.is_interval = is_interval;
+	/* One table alone needs no heading. */
+	if (is_interval || tracer->last || tracer->had_interval)
+		view.time_ns = clock_ns(CLOCK_REALTIME);
+	return view;
+}
+
+/* What is new since the last time; before the first interval, all is. */
+static struct probe_error *print_interval(
+	struct trace *trace, struct trace_tracer *tracer, struct probe_table *table, bool is_last)
+{
+	struct probe_view view = view_of(trace, tracer, true);
+	struct probe_table *none = NULL, *since;
+	struct probe_error *error;
+	size_t count;
+
+	if (!tracer->last) {
+		none = probe_table_create(tracer->options.gather.key_count);
+		if (!none)
+			return probe_error_no_memory();
+	}
+	error = probe_table_since(table, none ? none : tracer->last, &since);
+	probe_table_free(none);
+	if (error)
+		return error;
+	probe_table_rows(since, &count);
+	probe_table_sort(since, view.order);
+	/* What came behind the last interval is one, too, so that they add up. */
+	if (count || !is_last)
+		probe_sink_table(trace->sink, since, &view);
+	probe_table_free(since);
+	return NULL;
+}
+
+static struct probe_error *print_tracer(
+	struct trace *trace, struct trace_tracer *tracer, bool is_interval)
+{
+	struct probe_table *table;
+	struct probe_error *error = gather(trace, tracer, &table);
+	struct probe_view view;
+
+	if (error)
+		return error;
+	if (is_interval) {
+		error = print_interval(trace, tracer, table, false);
+	} else {
+		if (tracer->last)
+			error = print_interval(trace, tracer, table, true);
+		view = view_of(trace, tracer, false);
+		probe_table_sort(table, view.order);
+		probe_sink_table(trace->sink, table, &view);
+		if (probe_table_lost(table) && tracer->options.gather.key_count)
+			fprintf(stderr, "probectl: there was no room for the keys of all hits; "
+					"--keys N makes more\n");
+	}
+	probe_table_free(tracer->last);
+	tracer->last = table;
+	tracer->last_ns = clock_ns(CLOCK_MONOTONIC);
+	return error;
+}
+
+/* ---- Stacks ----------------------------------------------------------------- */
+
+/* What is gathered by stack in the targets is read anew each time. */
+static struct probe_error *gather_stacks(struct trace *trace, const struct trace_tracer *tracer)
+{
+	struct probe_error *error = NULL;
+
+	if (tracer->options.stack != PROBE_STACK_FRAMES)
+		return NULL;
+	probe_stacks_clear(tracer->stacks);
+	for (size_t i = 0; i < trace->target_count && !error; i++) {
+		const struct trace_target *target = &trace->targets[i];
+		pid_t pid = probe_target_pid(target->target);
+
+		if (target->tracer == tracer && !target->broken)
+			error = probe_stacks_add_session(tracer->stacks, target->session,
+				comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME)));
+	}
+	return error;
+}
+
+/* What the stacks do not show. */
+static void warn_of_stacks(
+	const struct trace_tracer *tracer, const struct probe_stacks_row *rows, size_t count)
+{
+	uint64_t cut = 0, left_out = probe_stacks_left_out(tracer->stacks);
+
+	for (size_t i = 0; i < count; i++)
+		cut += rows[i].stack.end == PROBE_STACK_TRUNCATED ? rows[i].count : 0;
+	if (cut && tracer->options.stack == PROBE_STACK_COPY)
+		report_warning("the stacks of %" PRIu64
+			       " hit%s are longer than what was copied; -t "
+			       "stack,bytes=N copies more",
+			cut, cut == 1 ? "" : "s");
+	else if (cut)
+		report_warning("the stacks of %" PRIu64
+			       " hit%s have more frames than are counted by",
+			cut, cut == 1 ? "" : "s");
+	if (left_out)
+		report_warning("%" PRIu64 " hit%s had stacks that there was no room for", left_out,
+			left_out == 1 ? "" : "s");
+}
+
+static struct probe_error *print_stacks(
+	struct trace *trace, struct trace_tracer *tracer, bool is_interval)
+{
+	struct probe_error *error = gather_stacks(trace, tracer);
+	struct probe_view view = view_of(trace, tracer, is_interval);
+	struct probe_stacks_row *rows;
+	size_t count;
+
+	if (!error)
+		error = probe_stacks_rows(tracer->stacks, is_interval, &rows, &count);
+	if (error)
+		return error;
+	probe_sink_stacks(trace->sink, rows, count, &view);
+	if (!is_interval)
+		warn_of_stacks(tracer, rows, count);
+	free(rows);
+	probe_stacks_mark(tracer->stacks);
+	tracer->had_interval |= is_interval;
+	tracer->last_ns = clock_ns(CLOCK_MONOTONIC);
+	return NULL;
+}
+
+void trace_tables(struct trace *trace, bool is_interval)
+{
+	for (size_t i = 0; i < trace->tracer_count; i++) {
+		struct trace_tracer *tracer = &trace->tracers[i];
+
+		if (tracer->output == PROBE_TRACER_ROWS)
+			trace_fail(trace, print_tracer(trace, tracer, is_interval));
+		else if (tracer->output == PROBE_TRACER_STACKS)
+			trace_fail(trace, print_stacks(trace, tracer, is_interval));
+		else if (tracer->host && is_interval && !tracer->gone)
+			probe_tracer_host_look(tracer->host);
+	}
+}
+
+void trace_tables_start(struct trace *trace)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	for (size_t i = 0; i < trace->tracer_count; i++)
+		trace->tracers[i].started_ns = trace->tracers[i].last_ns = now;
+}

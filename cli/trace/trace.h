@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A trace in progress: the sessions of `probectl trace` or `record`, where their hits
+ * go, and what ends them. cmd_trace.c and cmd_record.c read the command line,
+ * setup.c sets it up, loop.c runs it, output.c takes the hits,
+ * tables.c prints what was gathered, export.c makes metrics of it,
+ * report.c tells losses.
+ */
+#ifndef CLI_TRACE_H
+#define CLI_TRACE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cli/trace/comm.h"
+#include "cli/trace/merge.h"
+#include "cli/trace/tracer.h"
+#include "probe/ctf.h"
+#include "probe/sink.h"
+#include "probe/target.h"
+#include "probe/watch.h"
+
+/* What the user asked for. Zero means no limit. */
+struct trace_settings {
+	bool all; /* tables hold the probes without hits, however many */
+	bool quiet;
+	bool json;
+	uint64_t interval_ns; /* between tables */
+	uint64_t duration_ns;
+	uint64_t hits_max;
+	size_t top; /* rows of a table of text; 0: all */
+};
+
+struct trace_target {
+	bool given;		     /* by -p: it must be there */
+	struct probe_target *target; /* one of the trace's processes */
+	struct trace_tracer *tracer;
+	struct probe_session *session;
+	bool on;       /* the session has been started and not stopped */
+	bool exited;   /* the process is gone; what is in its rings is still to be read */
+	bool broken;   /* its rings could not be read; said once */
+	bool stuck;    /* its probes could not be switched off: hits may go on without end */
+	bool wanted;   /* it waits for us: probe_session_fd() is readable */
+	bool later;    /* of no process that was named: of what one has become meanwhile */
+	int pidfd;     /* readable when the process exits; -1 where there is none */
+	bool unwanted; /* its tracer wants no more of its hits */
+	bool *removed; /* the same of single probes */
+	size_t removed_count;
+	uint64_t *said; /* losses that were told, for each probe */
+	size_t said_count;
+};
+
+struct trace {
+	struct trace_settings settings;
+	struct trace_tracer *tracers;
+	size_t tracer_count;
+	struct probe_target **processes;
+	size_t process_count;
+	/*
+	 * One for each process and tracer, tracer by tracer. Those that were named come
+	 * first; what they become is added behind.
+	 */
+	struct trace_target *targets;
+	size_t target_count;
+	const struct probe_request *request;
+	bool follow; /* programs that are started are held, and traced from their begin */
+	struct probe_watch *watch;
+	struct pollfd *fds; /* for the loop's sleep */
+	size_t fd_count;
+	size_t first; /* whose rings are read first: they take turns, for a round has room
+		       * for so many hits only */
+
+	struct probe_sink *sink;  /* of a record: nothing is printed there */
+	struct probe_ctf *record; /* takes the hits of `probectl record`; else NULL */
+	const char *directory;	  /* of the record; else NULL */
+	int output_fd;
+	bool to_file; /* a regular file, which is always ready to be written */
+	bool gone;    /* nobody reads the output any more, or it cannot be written */
+
+	struct comm_cache *comms;
+	struct merge *merge; /* NULL with one target, and where there is no common order */
+	sigset_t signals;
+	int signal_fd;
+	pid_t child; /* the program that we started, or 0 */
+
+	uint64_t hits;	  /* handed over, to the output or a loaded tracer */
+	bool flight;	  /* somebody asks for what the flight recorders hold */
+	bool over;	  /* something ended the trace */
+	bool interrupted; /* a signal did */
+	bool failed;	  /* an error was reported: exit status 1 */
+};
+
+/* Runs until the trace is over, switches the probes off, and prints what is left. */
+void trace_run(struct trace *trace);
+
+/* Switches all probes off; reports what fails. To be called whatever happened before. */
+void trace_stop(struct trace *trace);
+
+/* Reports an error on stderr, once, frees it, and remembers that there was one. */
+void trace_fail(struct trace *trace, struct probe_error *error);
+
+/* ---- report.c --------------------------------------------------------------- */
+
+/* Tells the losses that were not told yet. */
+void trace_report_losses(struct trace *trace);
+
+/* Names the targets whose rings held what made no sense. */
+void trace_report_damage(const struct trace *trace);
+
+/* The hits of all probes that are only gathered. */
+uint64_t trace_total(const struct trace *trace);
+
+/* Has a tracer hits to print, or rows to gather? */
+bool trace_has_output(const struct trace *trace, enum probe_tracer_output output);
+
+/* After a trace of hits: hits and losses of each probe, on stderr. */
+void trace_report_summary(const struct trace *trace);
+
+/* After a record: how many hits there are in it, and were lost. */
+void trace_report_record(const struct trace *trace);
+
+/* ---- tables.c --------------------------------------------------------------- */
+
+/* Time begins: all sessions have been started. */
+void trace_tables_start(struct trace *trace);
+
+/*
+ * What each tracer has gathered: all, or what is new since the last interval.
+ * Loaded tracers are looked at.
+ */
+void trace_tables(struct trace *trace, bool is_interval);
+
+/* ---- export.c --------------------------------------------------------------- */
+
+/* Prepares the metrics of tracers that export them (-t pcp). */
+PROBE_MUST_CHECK struct probe_error *exports_open(struct trace *trace);
+/* How often they are to be renewed; 0: there are none. */
+uint64_t exports_interval_ns(const struct trace *trace);
+/* Tells where they are, once all sessions have been started. */
+void exports_report(const struct trace *trace);
+void exports_update(struct trace *trace);
+
+/* ---- output.c --------------------------------------------------------------- */
+
+/* Begins the record of `probectl record`. */
+PROBE_MUST_CHECK struct probe_error *output_record(
+	struct trace *trace, const struct probe_ctf_options *parts);
+/* Writes what can be written without waiting; of a record, everything. */
+void output_flush(struct trace *trace);
+/* No more hits of this target should be taken now. */
+bool output_full(const struct trace_target *target);
+/* Takes one hit; false when no more should be handed over. `data` is the trace. */
+bool output_hit(size_t target, const struct probe_hit *hit, void *data);
+/* So many hits of a probe were lost since this was last said. */
+void output_lost(struct trace *trace, const struct trace_target *target,
+	const struct probe_session_probe *probe, uint64_t lost);
+
+/* Prints all that the flight recorders hold, oldest first; it stays there. */
+void flight_print(struct trace *trace);
+
+/* Loaded tracers: started, asked, ended. */
+PROBE_MUST_CHECK struct probe_error *hosts_start(struct trace *trace);
+void hosts_poll(struct trace *trace);
+void hosts_finish(struct trace *trace);
+
+/* ---- exec.c ----------------------------------------------------------------- */
+
+/* Starts sessions in processes that have become other programs. */
+void trace_follow_exec(struct trace *trace);
+
+/* ---- setup.c ---------------------------------------------------------------- */
+
+struct trace_options;
+
+/* Puts the hits of all targets into one order, where they have to be, and are not. */
+PROBE_MUST_CHECK struct probe_error *trace_merge_targets(struct trace *trace);
+
+/*
+ * Takes a process over, to be closed with the trace: each tracer has a target, and
+ * will have a session, of its own. For `given` and `later` see struct trace_target.
+ */
+PROBE_MUST_CHECK struct probe_error *trace_add_process(
+	struct trace *trace, struct probe_target *process, bool given, bool later);
+
+/* Gives back what a target has, but for its process. */
+void trace_target_close(struct trace_target *target);
+
+/* Names a PROBE of each process that was named that has matched nothing so far. */
+void trace_report_unmatched(const struct trace *trace);
+
+/* Runs a trace from its begin to its end. */
+PROBE_MUST_CHECK struct probe_error *trace_command(struct trace_options *options, int *status_ret);
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* -t and the options beside it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/trace/tracer.h"
+
+/* ---- Options ---------------------------------------------------------------------- */
+
+/* Behind a literal that begins at `at`, or at the end of the text. */
+static const char *skip_literal(const char *at)
+{
+	char quote = *at++;
+
+	while (*at && *at != quote)
+		at += at[0] == '\\' && at[1] ? 2 : 1;
+	return *at ? at + 1 : at;
+}
+
+static const char *find_colon(const char *text)
+{
+	int depth = 0;
+
+	while (*text) {
+		if (*text == '"' || *text == '\'') {
+			text = skip_literal(text);
+			continue;
+		}
+		if (*text == ':' && depth == 0)
+			return text;
+		depth += (*text == '(') - (*text == ')');
+		text++;
+	}
+	return NULL;
+}
+
+struct probe_error *match_split(const char *text, char **begin_ret, char **end_ret)
+{
+	const char *colon = find_colon(text);
+
+	*begin_ret = *end_ret = NULL;
+	if (colon && (colon == text || !colon[1]))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--match '%s': give an expression for the begin and one for the end, "
+			"--match arg0:arg1, or one for both",
+			text);
+	*begin_ret = colon ? strndup(text, (size_t)(colon - text)) : strdup(text);
+	if (colon)
+		*end_ret = strdup(colon + 1);
+	if (*begin_ret && (!colon || *end_ret))
+		return NULL;
+	free(*begin_ret);
+	free(*end_ret);
+	*begin_ret = *end_ret = NULL;
+	return probe_error_no_memory();
+}
+
+static struct probe_error *parse_pairing(const char *text, enum probe_pairing *ret)
+{
+	if (!text)
+		*ret = PROBE_PAIRING_NONE;
+	else if (!strcmp(text, "auto"))
+		*ret = PROBE_PAIRING_NAMES;
+	else if (!strcmp(text, "listed"))
+		*ret = PROBE_PAIRING_LISTED;
+	else
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--pairs '%s': there are auto (by their names) and listed (a begin, its "
+			"end, the next begin ...)",
+			text);
+	return NULL;
+}
+
+static struct probe_error *check_numbers(const struct tracer_options *options)
+{
+	if (options->keys.count > PROBE_KEYS_MAX)
+		return probe_error_new(PROBE_ERROR_USAGE, "-k: at most %d keys", PROBE_KEYS_MAX);
+	if (options->every > UINT32_MAX || options->rate > UINT32_MAX)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "--every and --rate: at most %u", UINT32_MAX);
+	if (options->keys_max && !options->keys.count)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "--keys is room for keys; which? Give -k EXPR, too");
+	return NULL;
+}
+
+/* What all tracers' sessions have in common. */
+static struct probe_error *common_options(
+	struct tracer_options *options, struct probe_session_options *ret)
+{
+	struct probe_error *error = check_numbers(options);
+
+	if (!error)
+		error = parse_pairing(options->pairs, &ret->gather.pairing);
+	if (!error && options->match)
+		error = match_split(options->match, &options->match_begin, &options->match_end);
+	if (error)
+		return error;
+	ret->filter = options->filter;
+	ret->sample_every = (uint32_t)options->every;
+	ret->sample_rate = (uint32_t)options->rate;
+	for (size_t i = 0; i < options->keys.count; i++)
+		ret->gather.keys[i] = options->keys.items[i];
+	ret->gather.key_count = options->keys.count;
+	ret->gather.keys_max = options->keys_max;
+	ret->gather.match = options->match_begin;
+	ret->gather.match_end = options->match_end;
+	return NULL;
+}
+
+/* ---- Tracers ---------------------------------------------------------------------- */
+
+/* Of several tracers, each takes what is meant for its kind. */
+static void leave_others_options(struct trace_tracer *tracer)
+{
+	struct probe_gather *gather = &tracer->options.gather;
+
+	if (tracer->output != PROBE_TRACER_ROWS && tracer->output != PROBE_TRACER_PCP)
+		gather->key_count = 0;
+	if (!probe_tracer_pairs(tracer->spec)) {
+		gather->match = gather->match_end = NULL;
+		if (tracer->output != PROBE_TRACER_LOADED)
+			gather->pairing = PROBE_PAIRING_NONE;
+	}
+}
+
+static struct probe_error *stacks_init(struct trace_tracer *tracer)
+{
+	struct probe_view view;
+
+	probe_tracer_view(tracer->spec, &tracer->options, &view);
+	tracer->folded = view.folded;
+	tracer->stacks = probe_stacks_create();
+	return tracer->stacks ? NULL : probe_error_no_memory();
+}
+
+static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *text,
+	const struct probe_session_options *base, size_t pattern_count, bool alone,
+	bool has_intervals)
+{
+	struct probe_error *error = probe_tracer_parse(text, &tracer->spec);
+
+	if (error)
+		return error;
+	tracer->output = probe_tracer_output(tracer->spec);
+	tracer->options = *base;
+	if (!alone) {
+		leave_others_options(tracer);
+		tracer->title = strdup(text);
+		if (!tracer->title)
+			return probe_error_no_memory();
+	}
+	error = probe_tracer_configure(tracer->spec, pattern_count, &tracer->options);
+	if (!error && tracer->output == PROBE_TRACER_STACKS)
+		error = stacks_init(tracer);
+	/* Extremes of an interval are read off its buckets. */
+	if (!error && (has_intervals || tracer->output == PROBE_TRACER_PCP) &&
+		tracer->options.gather.extremes && tracer->options.kind == PROBE_SESSION_GATHER)
+		tracer->options.gather.histogram = true;
+	return error;
+}
+
+/* What was typed: -t, -c; nothing means print. */
+static const char *tracer_text(const struct tracer_options *options, size_t index)
+{
+	if (index < options->tracers.count)
+		return options->tracers.items[index];
+	return options->count ? "count" : "print";
+}
+
+struct probe_error *tracers_init(struct tracer_options *options,
+	const struct probe_session_options *base, size_t pattern_count, bool has_intervals,
+	struct trace_tracer **ret, size_t *count_ret)
+{
+	size_t count = options->tracers.count + options->count;
+	struct probe_session_options common = *base;
+	struct probe_error *error = common_options(options, &common);
+
+	*ret = NULL;
+	*count_ret = 0;
+	if (error)
+		return error;
+	if (!count)
+		count = 1;
+	*ret = calloc(count, sizeof(**ret));
+	if (!*ret)
+		return probe_error_no_memory();
+	*count_ret = count;
+	for (size_t i = 0; i < count && !error; i++)
+		error = tracer_init(&(*ret)[i], tracer_text(options, i), &common, pattern_count,
+			count == 1, has_intervals);
+	return error;
+}
+
+void tracers_free(struct trace_tracer *tracers, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		probe_tracer_host_free(tracers[i].host);
+		probe_table_free(tracers[i].last);
+		probe_pcp_close(tracers[i].pcp);
+		probe_stacks_free(tracers[i].stacks);
+		probe_tracer_free(tracers[i].spec);
+		free(tracers[i].title);
+	}
+	free(tracers);
+}
+
+void tracer_options_deinit(struct tracer_options *options)
+{
+	free(options->tracers.items);
+	free(options->keys.items);
+	free(options->match_begin);
+	free(options->match_end);
+}
+
+bool tracers_help(const struct tracer_options *options)
+{
+	struct probe_tracer_info info;
+	bool asked = false;
+
+	for (size_t i = 0; i < options->tracers.count; i++)
+		asked |= !strcmp(options->tracers.items[i], "help");
+	if (!asked)
+		return false;
+	for (size_t i = 0; probe_tracer_info(i, &info); i++)
+		printf("  %-20s  %s\n", info.usage, info.help);
+	return true;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Binding an expression to a site: the types of its arguments are known now, so
+ * each operator gets the type in which it is computed, and where C converts an
+ * operand in a way that changes its bits, a node that does so.
+ *
+ * That is only from int to unsigned int: conversions to 64 bits are no work
+ * (arch/expr.h), nothing is converted from 64 bits to less, and constants are
+ * converted here. Operands stay before their operators, with what converts them
+ * right behind them.
+ */
+#include "libprobe/expr/tree.h"
+
+struct binding {
+	const struct expr *expr;
+	struct layout *layout;
+	const struct layout_site *site;
+	/* Of each node of the expression: */
+	struct expr_type operation[ARCH_EXPR_NODES_MAX]; /* what it is computed in */
+	struct expr_type wanted[ARCH_EXPR_NODES_MAX];	 /* what its operator takes it as */
+	uint8_t place[ARCH_EXPR_NODES_MAX];		 /* of its value, among the bound nodes */
+	/* The bound nodes, and how many operators are within each other there. */
+	struct arch_expr_node *nodes;
+	uint8_t depth[ARCH_EXPR_NODES_MAX];
+	uint8_t count;
+};
+
+static struct expr_type result_of(const struct binding *b, uint8_t index)
+{
+	return expr_result_type(b->expr->nodes[index].kind, b->operation[index]);
+}
+
+bool expr_is_signed(const struct arch_expr_node *last)
+{
+	struct expr_type type = {.wide = last->wide, .is_signed = last->is_signed};
+
+	return expr_result_type(last->kind, type).is_signed;
+}
+
+/* ---- Arguments ------------------------------------------------------------------------- */
+
+static bool is_scalar(const struct arch_arg *spec)
+{
+	return spec->size == 1 || spec->size == 2 || spec->size == 4 || spec->size == 8;
+}
+
+/* C promotes what is smaller than an int to int. */
+static struct expr_type promoted(const struct arch_arg *spec)
+{
+	return (struct expr_type){
+		.wide = spec->size == 8, .is_signed = spec->is_signed || spec->size < 4};
+}
+
+/* Is this argument one that the node can use? */
+static struct probe_error *check_arg(const struct binding *b, const struct expr_node *node)
+{
+	const struct arch_arg *spec = &b->site->specs[node->arg];
+	bool is_string = node->kind != ARCH_EXPR_CAPTURE;
+	size_t count = b->site->count;
+
+	if (node->arg >= count)
+		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
+			count == 0   ? "there is no arg%u, the probe has no arguments"
+			: count == 1 ? "there is no arg%u, the probe has 1 argument"
+				     : "there is no arg%u, the probe has %zu arguments",
+			node->arg, count);
+	if (spec->kind == ARCH_ARG_UNKNOWN)
+		return expr_error(b->expr, PROBE_ERROR_UNSUPPORTED, node->at,
+			"arg%u cannot be read: '%.*s' is not understood", node->arg,
+			(int)spec->spec_length, spec->spec);
+	if (spec->is_float || !is_scalar(spec) || (is_string && spec->kind == ARCH_ARG_FP_REGISTER))
+		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
+			"arg%u is no %s: it is declared as '%.*s'", node->arg,
+			is_string ? "string" : "integer", (int)spec->spec_length, spec->spec);
+	return NULL;
+}
+
+/*
+ * One byte more than the longest text that any node compares the string with:
+ * a longer string is then seen to be another, and one capture does for all.
+ */
+static uint16_t string_bytes(const struct expr *expr, uint8_t arg)
+{
+	unsigned int longest = 0;
+
+	for (size_t i = 0; i < expr->count; i++) {
+		const struct expr_node *node = &expr->nodes[i];
+
+		if (node->text && node->arg == arg && node->text_length > longest)
+			longest = node->text_length;
+	}
+	return (uint16_t)(longest + 1);
+}
+
+static struct probe_error *capture(struct binding *b, const struct expr_node *node, uint8_t *ret)
+{
+	const struct arch_arg *spec = &b->site->specs[node->arg];
+	bool is_string = node->kind != ARCH_EXPR_CAPTURE;
+	struct probe_error *error = check_arg(b, node);
+	int index;
+
+	if (error)
+		return error;
+	index = layout_capture(b->layout, b->site, node->arg, is_string,
+		is_string ? string_bytes(b->expr, node->arg) : 0);
+	if (index < 0)
+		return expr_error(b->expr, PROBE_ERROR_UNSUPPORTED, node->at,
+			"arg%u cannot be captured: '%.*s'", node->arg, (int)spec->spec_length,
+			spec->spec);
+	*ret = (uint8_t)index;
+	return NULL;
+}
+
+/* ---- Types ----------------------------------------------------------------------------- */
+
+static bool is_binary(enum arch_expr_kind kind)
+{
+	return kind >= ARCH_EXPR_ADD;
+}
+
+static bool is_unary(enum arch_expr_kind kind)
+{
+	return kind >= ARCH_EXPR_NEGATE && kind < ARCH_EXPR_ADD;
+}
+
+/* From the leaves up; whoever is an operand of none is wanted as it is. */
+static struct probe_error *decide_types(struct binding *b)
+{
+	for (uint8_t i = 0; i < b->expr->count; i++) {
+		const struct expr_node *node = &b->expr->nodes[i];
+		struct expr_type type = {.wide = false, .is_signed = true};
+		struct probe_error *error;
+
+		if (node->kind == ARCH_EXPR_CONST) {
+			type = node->type;
+		} else if (node->kind == ARCH_EXPR_CAPTURE) {
+			error = check_arg(b, node);
+			if (error)
+				return error;
+			type = promoted(&b->site->specs[node->arg]);
+		} else if (is_unary(node->kind)) {
+			type = result_of(b, node->left);
+		} else if (is_binary(node->kind)) {
+			type = expr_operator_type(
+				node->kind, result_of(b, node->left), result_of(b, node->right));
+			if (expr_converts(node->kind)) {
+				b->wanted[node->left] = type;
+				b->wanted[node->right] = type;
+			}
+		}
+		b->operation[i] = type;
+		b->wanted[i] = result_of(b, i);
+	}
+	return NULL;
+}
+
+/* A constant count must be one that the left operand's type has. */
+static struct probe_error *check_shift(const struct binding *b, uint8_t index)
+{
+	const struct expr_node *node = &b->expr->nodes[index];
+	const struct expr_node *count = &b->expr->nodes[node->right];
+	const char *why;
+	uint64_t unused;
+
+	if ((node->kind != ARCH_EXPR_SHL && node->kind != ARCH_EXPR_SHR) ||
+		count->kind != ARCH_EXPR_CONST)
+		return NULL;
+	why = expr_compute(node->kind, b->operation[index], 0, count->value, &unused);
+	return why ? expr_error(b->expr, PROBE_ERROR_USAGE, count->at, "%s", why) : NULL;
+}
+
+/* ---- Nodes ----------------------------------------------------------------------------- */
+
+static struct probe_error *add(struct binding *b, const struct arch_expr_node *node, const char *at)
+{
+	uint8_t depth = 0;
+
+	if (b->count == ARCH_EXPR_NODES_MAX)
+		return expr_error(b->expr, PROBE_ERROR_USAGE, at,
+			"there are more than 64 operators, operands and conversions");
+	if (is_unary(node->kind) || is_binary(node->kind))
+		depth = b->depth[node->left] + 1;
+	if (is_binary(node->kind) && depth <= b->depth[node->right])
+		depth = b->depth[node->right] + 1;
+	if (depth > ARCH_EXPR_DEPTH_MAX)
+		return expr_error(b->expr, PROBE_ERROR_USAGE, at,
+			"more than 16 operators and conversions are within each other");
+	b->depth[b->count] = depth;
+	b->nodes[b->count++] = *node;
+	return NULL;
+}
+
+static struct probe_error *add_conversion(struct binding *b, struct expr_type type, const char *at)
+{
+	return add(b,
+		&(struct arch_expr_node){.kind = ARCH_EXPR_CONVERT,
+			.wide = type.wide,
+			.is_signed = type.is_signed,
+			.left = b->count - 1},
+		at);
+}
+
+/* What is held in half a vector register was not extended by its sign when it was captured. */
+static bool is_raw(const struct binding *b, const struct expr_node *node)
+{
+	const struct arch_arg *spec = &b->site->specs[node->arg];
+
+	return node->kind == ARCH_EXPR_CAPTURE && spec->kind == ARCH_ARG_FP_REGISTER &&
+	       spec->size == 4;
+}
+
+/* A node, and what converts its value into what its operator wants. */
+static struct probe_error *bind_node(struct binding *b, uint8_t index)
+{
+	const struct expr_node *node = &b->expr->nodes[index];
+	struct expr_type from = result_of(b, index), to = b->wanted[index];
+	struct arch_expr_node bound = {.kind = node->kind,
+		.wide = b->operation[index].wide,
+		.is_signed = b->operation[index].is_signed,
+		.text = node->text,
+		.text_length = node->text_length};
+	struct probe_error *error;
+
+	if (node->kind == ARCH_EXPR_CONST) {
+		bound.value = expr_convert(to, node->value);
+		bound.wide = to.wide;
+		bound.is_signed = to.is_signed;
+	}
+	if (node->kind == ARCH_EXPR_CAPTURE || node->text) {
+		error = capture(b, node, &bound.capture);
+		if (error)
+			return error;
+	}
+	if (is_unary(node->kind) || is_binary(node->kind))
+		bound.left = b->place[node->left];
+	if (is_binary(node->kind))
+		bound.right = b->place[node->right];
+	if (is_raw(b, node)) {
+		bound.wide = true;
+		bound.is_signed = false;
+	}
+	error = add(b, &bound, node->at);
+	if (!error && is_raw(b, node))
+		error = add_conversion(b, from, node->at);
+	if (!error && node->kind != ARCH_EXPR_CONST && !to.wide && from.is_signed != to.is_signed)
+		error = add_conversion(b, to, node->at);
+	b->place[index] = b->count - 1;
+	return error;
+}
+
+struct probe_error *expr_bind(const struct expr *expr, struct layout *layout,
+	const struct layout_site *site, struct arch_expr_node *nodes, uint8_t *count_ret)
+{
+	struct binding b = {.expr = expr, .layout = layout, .site = site, .nodes = nodes};
+	struct probe_error *error;
+	unsigned int arg;
+
+	if (expr_is_string(expr, &arg))
+		return expr_error(expr, PROBE_ERROR_USAGE, expr->text,
+			"str(arg%u) is a string, and no number", arg);
+	error = decide_types(&b);
+	for (uint8_t i = 0; i < expr->count && !error; i++) {
+		error = check_shift(&b, i);
+		if (!error)
+			error = bind_node(&b, i);
+	}
+	*count_ret = b.count;
+	return error;
+}

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The grammar of expressions, read from left to right by a parser that climbs
+ * precedences: an operand is read, then operators for as long as they bind
+ * tighter than the one that stands before the operand.
+ *
+ *	operand   NUMBER | 'CHARACTER' | argN | tid | pid | cpu | ( expr )
+ *	          | ! operand | ~ operand | - operand | + operand
+ *	          | starts_with ( str ( argN ) , "TEXT" )
+ *	expr      operand { OPERATOR operand }
+ *	          | str ( argN ) == "TEXT" | str ( argN ) != "TEXT"
+ *
+ * Nodes are appended as they are complete, so operands stand before operators,
+ * and what was parsed last is the last node. Operators on constants are computed
+ * at once, which takes the operands' nodes away again.
+ *
+ * What is in the text decides how deep the parser calls itself, so that is
+ * counted (`nesting`): an expression comes from somebody's command line, or from
+ * somebody's program.
+ */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/expr/tree.h"
+
+enum { NESTING_MAX = 64, ARG_NUMBERS = ARCH_ARGS_MAX };
+
+struct parser {
+	struct expr *expr;
+	const char *at;
+	unsigned int nesting; /* operands that the parser is within */
+};
+
+static const struct infix {
+	char text[3];
+	unsigned int level; /* the higher, the tighter */
+	enum arch_expr_kind kind;
+} infixes[] = {
+	/* clang-format off */
+	/* What begins with another one stands before it. */
+	{"||", 1, ARCH_EXPR_EITHER},
+	{"&&", 2, ARCH_EXPR_BOTH},
+	{"==", 6, ARCH_EXPR_EQ}, {"!=", 6, ARCH_EXPR_NE},
+	{"<<", 8, ARCH_EXPR_SHL}, {">>", 8, ARCH_EXPR_SHR},
+	{"<=", 7, ARCH_EXPR_LE}, {">=", 7, ARCH_EXPR_GE},
+	{"<", 7, ARCH_EXPR_LT}, {">", 7, ARCH_EXPR_GT},
+	{"|", 3, ARCH_EXPR_OR},
+	{"^", 4, ARCH_EXPR_XOR},
+	{"&", 5, ARCH_EXPR_AND},
+	{"+", 9, ARCH_EXPR_ADD}, {"-", 9, ARCH_EXPR_SUB},
+	{"*", 10, ARCH_EXPR_MUL}, {"/", 10, ARCH_EXPR_DIV}, {"%", 10, ARCH_EXPR_MOD},
+	/* clang-format on */
+};
+
+static struct probe_error *parse_level(struct parser *p, unsigned int level);
+
+/* ---- Messages -------------------------------------------------------------------------- */
+
+/* Columns are of characters, not of bytes: UTF-8 may stand in texts. */
+static size_t column(const char *text, const char *at)
+{
+	size_t count = 1;
+
+	while (text++ < at)
+		count += ((unsigned char)*text & 0xc0) != 0x80;
+	return count;
+}
+
+struct probe_error *expr_error(const struct expr *expr, enum probe_error_code code, const char *at,
+	const char *format, ...)
+{
+	char *why, *shown = strdup(expr->text);
+	struct probe_error *error;
+	va_list ap;
+	int length;
+
+	va_start(ap, format);
+	length = vasprintf(&why, format, ap);
+	va_end(ap);
+	if (length < 0 || !shown) {
+		if (length >= 0)
+			free(why);
+		free(shown);
+		return probe_error_no_memory();
+	}
+	for (char *c = shown; *c; c++) /* a message is one line */
+		if (iscntrl((unsigned char)*c))
+			*c = ' ';
+	error = probe_error_new(
+		code, "%s '%s', column %zu: %s", expr->what, shown, column(expr->text, at), why);
+	free(shown);
+	free(why);
+	return error;
+}
+
+static struct probe_error *mistake(const struct parser *p, const char *at, const char *why)
+{
+	return expr_error(p->expr, PROBE_ERROR_USAGE, at, "%s", why);
+}
+
+static struct probe_error *not_compared(const struct parser *p, const struct expr_node *string)
+{
+	return mistake(p, string->at,
+		"a string is no number: expected str(argN) == \"text\", str(argN) != \"text\" or "
+		"starts_with(str(argN), \"text\")");
+}
+
+/* ---- Nodes ----------------------------------------------------------------------------- */
+
+static struct probe_error *add(struct parser *p, const struct expr_node *node)
+{
+	struct expr *expr = p->expr;
+
+	if (expr->count == ARCH_EXPR_NODES_MAX)
+		return mistake(p, node->at, "there are more than 64 operators and operands");
+	if (node->depth > ARCH_EXPR_DEPTH_MAX)
+		return mistake(p, node->at, "more than 16 operators are within each other");
+	expr->nodes[expr->count++] = *node;
+	return NULL;
+}
+
+static struct expr_node *last(const struct parser *p)
+{
+	return &p->expr->nodes[p->expr->count - 1];
+}
+
+static uint8_t deeper(const struct expr_node *a, const struct expr_node *b)
+{
+	return (a->depth > b->depth ? a->depth : b->depth) + 1;
+}
+
+/* Puts the result of an operator on constants in their place. */
+static struct probe_error *fold(struct parser *p, enum arch_expr_kind kind, const char *where,
+	struct expr_node *left, const struct expr_node *right)
+{
+	struct expr_type type = expr_operator_type(kind, left->type, right->type);
+	uint64_t a = left->value, b = right->value;
+	const char *why;
+
+	if (expr_converts(kind)) {
+		a = expr_convert(type, a);
+		b = expr_convert(type, b);
+	}
+	why = expr_compute(kind, type, a, b, &left->value);
+	if (why)
+		return mistake(p, where, why);
+	left->type = expr_result_type(kind, type);
+	p->expr->count = (uint8_t)(left - p->expr->nodes + 1);
+	return NULL;
+}
+
+/* An operator on the last node. */
+static struct probe_error *add_unary(struct parser *p, enum arch_expr_kind kind, const char *where)
+{
+	struct expr_node *operand = last(p);
+
+	if (operand->is_string)
+		return not_compared(p, operand);
+	if (operand->kind == ARCH_EXPR_CONST) {
+		operand->at = where;
+		return fold(p, kind, where, operand, operand);
+	}
+	return add(p, &(struct expr_node){.kind = kind,
+			      .left = p->expr->count - 1,
+			      .depth = operand->depth + 1,
+			      .at = where});
+}
+
+/* An operator on the node `left` and the last one, which begins at `from`. */
+static struct probe_error *add_binary(struct parser *p, const struct infix *op, const char *where,
+	uint8_t left_index, const char *from)
+{
+	struct expr_node *left = &p->expr->nodes[left_index], *right = last(p);
+
+	if (right->is_string) /* a string on the left has met parse_comparison() */
+		return not_compared(p, right);
+	if ((op->kind == ARCH_EXPR_DIV || op->kind == ARCH_EXPR_MOD) &&
+		right->kind == ARCH_EXPR_CONST && !right->value)
+		return mistake(p, from, "division by 0");
+	if (left->kind == ARCH_EXPR_CONST && right->kind == ARCH_EXPR_CONST)
+		return fold(p, op->kind, where, left, right);
+	return add(p, &(struct expr_node){.kind = op->kind,
+			      .left = left_index,
+			      .right = p->expr->count - 1,
+			      .depth = deeper(left, right),
+			      .at = where});
+}
+
+/* ---- Words ----------------------------------------------------------------------------- */
+
+static void skip_blanks(struct parser *p)
+{
+	while (isspace((unsigned char)*p->at))
+		p->at++;
+}
+
+static bool take(struct parser *p, char c)
+{
+	skip_blanks(p);
+	if (*p->at != c)
+		return false;
+	p->at++;
+	return true;
+}
+
+static size_t word_length(const char *at)
+{
+	size_t length = 0;
+
+	while (isalnum((unsigned char)at[length]) || at[length] == '_')
+		length++;
+	return length;
+}
+
+static bool take_word(struct parser *p, const char *word)
+{
+	skip_blanks(p);
+	if (word_length(p->at) != strlen(word) || strncmp(p->at, word, strlen(word)) != 0)
+		return false;
+	p->at += strlen(word);
+	return true;
+}
+
+/* arg0 to arg31; no zeros in front. */
+static bool take_arg(struct parser *p, uint8_t *ret)
+{
+	unsigned int number = 0;
+	const char *digits;
+	size_t length;
+
+	skip_blanks(p);
+	length = word_length(p->at);
+	digits = p->at + 3;
+	if (length < 4 || length > 5 || strncmp(p->at, "arg", 3) != 0 ||
+		(digits[0] == '0' && length > 4))
+		return false;
+	for (size_t i = 0; i < length - 3; i++) {
+		if (!isdigit((unsigned char)digits[i]))
+			return false;
+		number = number * 10 + (unsigned int)(digits[i] - '0');
+	}
+	if (number >= ARG_NUMBERS)
+		return false;
+	p->at += length;
+	*ret = (uint8_t)number;
+	return true;
+}
+
+/* ---- Operands -------------------------------------------------------------------------- */
+
+/* Behind the word str. */
+static struct probe_error *parse_str(struct parser *p, const char *where)
+{
+	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE, .is_string = true, .at = where};
+
+	if (!take(p, '('))
+		return mistake(p, p->at, "expected '(' behind str");
+	if (!take_arg(p, &node.arg))
+		return mistake(p, p->at, "expected arg0 to arg31");
+	if (!take(p, ')'))
+		return mistake(p, p->at, "expected ')' behind the argument");
+	return add(p, &node);
+}
+
+/* A text, with which the last node, a string, is compared. */
+static struct probe_error *parse_text(struct parser *p, enum arch_expr_kind kind)
+{
+	struct expr_node *string = last(p);
+
+	skip_blanks(p);
+	if (*p->at != '"')
+		return mistake(p, p->at, "expected a text in double quotes");
+	string->kind = kind;
+	string->is_string = false;
+	return expr_text(p->expr, &p->at, string);
+}
+
+/* Behind the word starts_with. */
+static struct probe_error *parse_starts_with(struct parser *p)
+{
+	struct probe_error *error;
+	const char *str;
+
+	if (!take(p, '('))
+		return mistake(p, p->at, "expected '(' behind starts_with");
+	skip_blanks(p);
+	str = p->at;
+	if (!take_word(p, "str"))
+		return mistake(p, p->at, "expected str(argN)");
+	error = parse_str(p, str);
+	if (error)
+		return error;
+	if (!take(p, ','))
+		return mistake(p, p->at, "expected ',' and a text in double quotes");
+	error = parse_text(p, ARCH_EXPR_STRING_BEGINS);
+	if (error)
+		return error;
+	if (!take(p, ')'))
+		return mistake(p, p->at, "expected ')' behind the text");
+	return NULL;
+}
+
+static struct probe_error *parse_name(struct parser *p)
+{
+	struct expr_node node = {.at = p->at};
+
+	if (take_arg(p, &node.arg))
+		node.kind = ARCH_EXPR_CAPTURE;
+	else if (take_word(p, "tid"))
+		node.kind = ARCH_EXPR_TID;
+	else if (take_word(p, "pid"))
+		node.kind = ARCH_EXPR_PID;
+	else if (take_word(p, "cpu"))
+		node.kind = ARCH_EXPR_CPU;
+	else if (take_word(p, "str"))
+		return parse_str(p, node.at);
+	else if (take_word(p, "starts_with"))
+		return parse_starts_with(p);
+	else
+		return expr_error(p->expr, PROBE_ERROR_USAGE, p->at,
+			"there is no '%.*s': expected arg0 to arg31, tid, pid, cpu, str() or "
+			"starts_with()",
+			(int)(word_length(p->at) < 40 ? word_length(p->at) : 40), p->at);
+	return add(p, &node);
+}
+
+static struct probe_error *parse_constant(struct parser *p)
+{
+	struct expr_node node = {.at = p->at};
+	struct probe_error *error;
+
+	error = *p->at == '\'' ? expr_character(p->expr, &p->at, &node)
+			       : expr_integer(p->expr, &p->at, &node);
+	return error ? error : add(p, &node);
+}
+
+static struct probe_error *no_operator(const struct parser *p, const char *expected)
+{
+	return mistake(p, p->at, *p->at == '=' ? "expected an operator; '==' compares" : expected);
+}
+
+static struct probe_error *parse_parentheses(struct parser *p)
+{
+	struct probe_error *error;
+
+	p->at++;
+	error = parse_level(p, 1);
+	if (error || take(p, ')'))
+		return error;
+	return no_operator(p, "expected an operator or ')'");
+}
+
+/* C reads two of them as one operator, which is not here. */
+static struct probe_error *check_doubled(const struct parser *p)
+{
+	if ((*p->at == '-' || *p->at == '+') && p->at[1] == *p->at)
+		return expr_error(p->expr, PROBE_ERROR_USAGE, p->at,
+			"there is no '%c%c': put a blank between them", *p->at, *p->at);
+	return NULL;
+}
+
+static struct probe_error *parse_operand(struct parser *p);
+
+static struct probe_error *parse_unary(struct parser *p)
+{
+	const char *where = p->at;
+	struct probe_error *error;
+
+	error = check_doubled(p);
+	if (error)
+		return error;
+	p->at++;
+	error = parse_operand(p);
+	if (error)
+		return error;
+	switch (*where) {
+	case '!':
+		return add_unary(p, ARCH_EXPR_NOT, where);
+	case '~':
+		return add_unary(p, ARCH_EXPR_COMPLEMENT, where);
+	case '-':
+		return add_unary(p, ARCH_EXPR_NEGATE, where);
+	default: /* + leaves a number as it is */
+		return last(p)->is_string ? not_compared(p, last(p)) : NULL;
+	}
+}
+
+static struct probe_error *parse_operand(struct parser *p)
+{
+	struct probe_error *error;
+
+	skip_blanks(p);
+	if (p->nesting > NESTING_MAX)
+		return mistake(
+			p, p->at, "more than 64 parentheses and signs are within each other");
+	p->nesting++;
+	if (*p->at == '(')
+		error = parse_parentheses(p);
+	else if (*p->at && strchr("!~-+", *p->at))
+		error = parse_unary(p);
+	else if (isdigit((unsigned char)*p->at) || *p->at == '\'')
+		error = parse_constant(p);
+	else if (isalpha((unsigned char)*p->at) || *p->at == '_')
+		error = parse_name(p);
+	else if (*p->at == '"')
+		error = mistake(p, p->at,
+			"a text can only stand behind str(argN) == or !=, or in starts_with()");
+	else
+		error = mistake(p, p->at,
+			"expected a number, an argument (arg0 to arg31), tid, pid, cpu, '(' or a "
+			"sign");
+	p->nesting--;
+	return error;
+}
+
+/* ---- Operators ------------------------------------------------------------------------- */
+
+static const struct infix *infix_at(const char *at)
+{
+	for (size_t i = 0; i < sizeof(infixes) / sizeof(infixes[0]); i++)
+		if (strncmp(at, infixes[i].text, strlen(infixes[i].text)) == 0)
+			return &infixes[i];
+	return NULL;
+}
+
+/* Behind a string and an operator. */
+static struct probe_error *parse_comparison(
+	struct parser *p, const struct infix *op, const char *where)
+{
+	struct probe_error *error;
+
+	if (op->kind != ARCH_EXPR_EQ && op->kind != ARCH_EXPR_NE)
+		return mistake(p, where, "expected '==' or '!=' behind a string");
+	error = parse_text(p, ARCH_EXPR_STRING_IS);
+	if (error || op->kind == ARCH_EXPR_EQ)
+		return error;
+	return add_unary(p, ARCH_EXPR_NOT, where);
+}
+
+/* An operand, and the operators of this level or tighter behind it. */
+static struct probe_error *parse_level(struct parser *p, unsigned int level)
+{
+	struct probe_error *error = parse_operand(p);
+	const struct infix *op;
+
+	while (!error) {
+		uint8_t left = p->expr->count - 1;
+		const char *where, *from;
+
+		skip_blanks(p);
+		where = p->at;
+		op = infix_at(where);
+		if (!op || op->level < level)
+			return NULL;
+		error = check_doubled(p);
+		if (error)
+			return error;
+		p->at += strlen(op->text);
+		if (last(p)->is_string) {
+			error = parse_comparison(p, op, where);
+			continue;
+		}
+		skip_blanks(p);
+		from = p->at;
+		error = parse_level(p, op->level + 1);
+		if (!error)
+			error = add_binary(p, op, where, left, from);
+	}
+	return error;
+}
+
+/* ---- The whole ------------------------------------------------------------------------- */
+
+static struct probe_error *parse(struct expr *expr)
+{
+	struct parser p = {.expr = expr, .at = expr->text};
+	struct probe_error *error = parse_level(&p, 1);
+
+	if (error)
+		return error;
+	skip_blanks(&p);
+	return *p.at ? no_operator(&p, "expected an operator or the end") : NULL;
+}
+
+struct probe_error *expr_parse(const char *what, const char *text, struct expr **ret)
+{
+	struct expr *expr = calloc(1, sizeof(*expr));
+	struct probe_error *error;
+
+	*ret = NULL;
+	if (!expr)
+		return probe_error_no_memory();
+	expr->what = strdup(what);
+	expr->text = strdup(text);
+	expr->literals = malloc(strlen(text) + 1); /* no escape is longer than what it stands for */
+	error = expr->what && expr->text && expr->literals ? parse(expr) : probe_error_no_memory();
+	if (error) {
+		expr_free(expr);
+		return error;
+	}
+	*ret = expr;
+	return NULL;
+}
+
+void expr_free(struct expr *expr)
+{
+	if (!expr)
+		return;
+	free(expr->literals);
+	free(expr->text);
+	free(expr->what);
+	free(expr);
+}
+
+bool expr_is_string(const struct expr *expr, unsigned int *arg_ret)
+{
+	const struct expr_node *whole = &expr->nodes[expr->count - 1];
+
+	if (!whole->is_string)
+		return false;
+	*arg_ret = whole->arg;
+	return true;
+}

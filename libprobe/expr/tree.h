@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* A parsed expression, and C's arithmetic on it: what the files of expr share. */
+#ifndef LIBPROBE_EXPR_TREE_H
+#define LIBPROBE_EXPR_TREE_H
+
+#include <stddef.h>
+
+#include "libprobe/expr/expr.h"
+
+/* int, unsigned int, long or unsigned long: what C's promotions leave. */
+struct expr_type {
+	bool wide, is_signed;
+};
+
+/* A node before the types of arguments are known. Operands stand before their operator. */
+struct expr_node {
+	enum arch_expr_kind kind; /* an argument is ARCH_EXPR_CAPTURE */
+	bool is_string;		  /* of an argument: str(argN), not compared with anything yet */
+	uint8_t left, right;
+	uint8_t arg;
+	uint8_t depth;
+	uint8_t text_length;
+	struct expr_type type; /* of a constant */
+	uint64_t value;	       /* of a constant, held as arch/expr.h says */
+	const char *text;      /* in expr->literals */
+	const char *at;	       /* in expr->text: what messages point to */
+};
+
+struct expr {
+	char *what, *text;
+	char *literals; /* the bytes of all texts, one behind the other */
+	size_t literals_length;
+	struct expr_node nodes[ARCH_EXPR_NODES_MAX]; /* the last is the whole */
+	uint8_t count;
+};
+
+/* "WHAT 'TEXT', column N: ...", for `at` in expr->text. */
+struct probe_error *expr_error(const struct expr *expr, enum probe_error_code code, const char *at,
+	const char *format, ...) __attribute__((format(printf, 4, 5), warn_unused_result));
+
+/* ---- Constants (literal.c): read at *at, and step behind ------------------------------- */
+
+/* *at is at a digit. Sets the node's type and value. */
+PROBE_MUST_CHECK struct probe_error *expr_integer(
+	const struct expr *expr, const char **at, struct expr_node *node);
+/* *at is at the opening quote. */
+PROBE_MUST_CHECK struct probe_error *expr_character(
+	const struct expr *expr, const char **at, struct expr_node *node);
+/* Likewise; adds the bytes to expr->literals. Sets the node's text and its length. */
+PROBE_MUST_CHECK struct probe_error *expr_text(
+	struct expr *expr, const char **at, struct expr_node *node);
+
+/* ---- Arithmetic (compute.c) ------------------------------------------------------------ */
+
+/* `value`, converted to the type. */
+uint64_t expr_convert(struct expr_type type, uint64_t value);
+/* The type in which an operator is computed, given those of its operands. */
+struct expr_type expr_operator_type(
+	enum arch_expr_kind kind, struct expr_type left, struct expr_type right);
+/* The type of what comes out of a node that is computed in `type`. */
+struct expr_type expr_result_type(enum arch_expr_kind kind, struct expr_type type);
+/* Are both operands converted to the type in which the operator is computed? */
+bool expr_converts(enum arch_expr_kind kind);
+/*
+ * Computes an operator on constants that have been converted. Returns NULL, or
+ * why there is no result.
+ */
+const char *expr_compute(enum arch_expr_kind kind, struct expr_type type, uint64_t left,
+	uint64_t right, uint64_t *ret);
+
+#endif

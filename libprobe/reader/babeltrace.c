@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include <pthread.h>
+#include <string.h>
+
+#include "libprobe/library.h"
+#include "libprobe/reader/babeltrace.h"
+
+/* The version whose headers were compiled in; there is none with another ABI. */
+static const char soname[] = "libbabeltrace2.so.0";
+
+/* Written once, by load() under `once`. */
+static struct {
+	pthread_once_t once;
+	struct babeltrace bt;
+	const char *missing; /* what could not be found, or NULL */
+} library = {.once = PTHREAD_ONCE_INIT};
+
+static const bt_plugin *find_plugin(const struct babeltrace *bt, const char *name)
+{
+	const bt_plugin *plugin = NULL;
+
+	/* Only those that were installed with it: no other code gets into this process. */
+	if (bt->plugin_find(name, BT_FALSE, BT_FALSE, BT_TRUE, BT_FALSE, BT_FALSE, &plugin) !=
+		BT_PLUGIN_FIND_STATUS_OK)
+		return NULL;
+	return plugin;
+}
+
+static void load(void)
+{
+	static const struct library_function functions[] = {
+#define ROW(name) {"bt_" #name, offsetof(struct babeltrace, name)},
+		BABELTRACE_FUNCTIONS(ROW)
+#undef ROW
+	};
+	struct babeltrace *bt = &library.bt;
+
+	library.missing =
+		library_load(soname, functions, sizeof(functions) / sizeof(functions[0]), bt);
+	if (library.missing)
+		return;
+	/* It would write to standard error what it also tells us. */
+	bt->logging_set_global_level(BT_LOGGING_LEVEL_NONE);
+	bt->ctf = find_plugin(bt, "ctf");
+	bt->utils = find_plugin(bt, "utils");
+	library.missing = "its plugin ctf";
+	if (bt->ctf)
+		bt->ctf_fs = bt->plugin_borrow_source_component_class_by_name_const(bt->ctf, "fs");
+	if (!bt->ctf_fs)
+		return;
+	library.missing = "its plugin utils";
+	if (bt->utils)
+		bt->muxer =
+			bt->plugin_borrow_filter_component_class_by_name_const(bt->utils, "muxer");
+	if (bt->muxer)
+		library.missing = NULL;
+}
+
+struct probe_error *babeltrace_load(const struct babeltrace **ret)
+{
+	pthread_once(&library.once, load);
+	if (library.missing)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"records are read with libbabeltrace2, and %s is missing: install it "
+			"(Debian: libbabeltrace2-0)",
+			library.missing);
+	*ret = &library.bt;
+	return NULL;
+}
+
+struct probe_error *babeltrace_error(const struct babeltrace *bt, const char *what)
+{
+	const bt_error *error = bt->current_thread_take_error();
+	const char *cause = "it does not say why";
+	struct probe_error *ret;
+
+	/* The first cause is the deepest. */
+	if (error && bt->error_get_cause_count(error))
+		cause = bt->error_cause_get_message(bt->error_borrow_cause_by_index(error, 0));
+	ret = probe_error_new(PROBE_ERROR_FORMAT, "%s (libbabeltrace2: %.*s)", what,
+		(int)strcspn(cause, "\n"), cause);
+	if (error)
+		bt->error_release(error);
+	return ret;
+}
+
+uint64_t babeltrace_time_ns(const struct babeltrace *bt, const bt_clock_snapshot *snapshot)
+{
+	int64_t time_ns;
+
+	if (bt->clock_snapshot_get_ns_from_origin(snapshot, &time_ns) ==
+		BT_CLOCK_SNAPSHOT_GET_NS_FROM_ORIGIN_STATUS_OK)
+		return time_ns > 0 ? (uint64_t)time_ns : 0;
+	/* Its next function would abort if this stayed. */
+	bt->current_thread_clear_error();
+	return 0;
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What an event of a record means. Its class is looked at once: which of its fields
+ * are arguments, and where its context tells process and thread.
+ *
+ * Fields that say something about another one (libprobe/sink/ctf_metadata.c, and
+ * LTTng's) are known by its name: X_length before an array X; X_text (what the
+ * pointer X points to) and X_truncated behind X.
+ */
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/reader/reader.h"
+
+enum member_kind {
+	MEMBER_SKIP,
+	MEMBER_NULL, /* an argument that could not be read, or of no kind of ours */
+	MEMBER_SIGNED,
+	MEMBER_UNSIGNED,
+	MEMBER_BOOL,
+	MEMBER_BITS,
+	MEMBER_SINGLE,
+	MEMBER_DOUBLE,
+	MEMBER_STRING,
+	MEMBER_BYTES,
+	MEMBER_TEXT,	 /* of the argument before */
+	MEMBER_TRUNCATED /* says whether it was cut */
+};
+
+enum { NOWHERE = -1, BYTE_BITS = 8, NAME_BYTES = 32 };
+
+/* Members of a context, by index, or NOWHERE. */
+struct context {
+	int pid, tid, comm, ip;
+};
+
+struct event_class {
+	const bt_event_class *key;
+	char *provider, *name; /* one allocation */
+	bool has_clock, has_packets;
+	struct context common, specific;
+	int cpu; /* in the packet's context */
+	size_t arg_count, member_count;
+	uint8_t kinds[]; /* enum member_kind, of the payload's members */
+};
+
+void reader_classes_init(struct reader_classes *classes, const struct babeltrace *bt)
+{
+	*classes = (struct reader_classes){.bt = bt};
+}
+
+static void class_free(void *data)
+{
+	struct event_class *class = data;
+
+	free(class->provider);
+	free(class);
+}
+
+void reader_classes_deinit(struct reader_classes *classes)
+{
+	tdestroy(classes->tree, class_free);
+	free(classes->values);
+	free(classes->bytes);
+	reader_classes_init(classes, classes->bt);
+}
+
+/* ---- Looking at a class ------------------------------------------------------------- */
+
+static const bt_field_class *member_class(
+	const struct babeltrace *bt, const bt_field_class *structure, uint64_t i)
+{
+	return bt->field_class_structure_member_borrow_field_class_const(
+		bt->field_class_structure_borrow_member_by_index_const(structure, i));
+}
+
+static const char *member_name(
+	const struct babeltrace *bt, const bt_field_class *structure, uint64_t i)
+{
+	return bt->field_class_structure_member_get_name(
+		bt->field_class_structure_borrow_member_by_index_const(structure, i));
+}
+
+static bool is(const struct babeltrace *bt, const bt_field_class *class, bt_field_class_type type)
+{
+	return bt_field_class_type_is(bt->field_class_get_type(class), type);
+}
+
+/* Where one of two names is, as a type; NOWHERE also without a structure. */
+static int find_member(const struct babeltrace *bt, const bt_field_class *structure,
+	bt_field_class_type type, const char *name, const char *other)
+{
+	uint64_t count;
+
+	if (!structure)
+		return NOWHERE;
+	count = bt->field_class_structure_get_member_count(structure);
+	for (uint64_t i = 0; i < count; i++) {
+		const char *its = member_name(bt, structure, i);
+
+		if ((strcmp(its, name) == 0 || strcmp(its, other) == 0) &&
+			is(bt, member_class(bt, structure, i), type))
+			return (int)i;
+	}
+	return NOWHERE;
+}
+
+static struct context find_context(const struct babeltrace *bt, const bt_field_class *structure)
+{
+	return (struct context){
+		.pid = find_member(bt, structure, BT_FIELD_CLASS_TYPE_INTEGER, "vpid", "pid"),
+		.tid = find_member(bt, structure, BT_FIELD_CLASS_TYPE_INTEGER, "vtid", "tid"),
+		.comm = find_member(bt, structure, BT_FIELD_CLASS_TYPE_STRING, "procname", "comm"),
+		.ip = find_member(bt, structure, BT_FIELD_CLASS_TYPE_INTEGER, "ip", "pc"),
+	};
+}
+
+/* Our name for "this could not be read": an enumeration of this one value. */
+static bool is_unreadable(const struct babeltrace *bt, const bt_field_class *class)
+{
+	return is(bt, class, BT_FIELD_CLASS_TYPE_UNSIGNED_ENUMERATION) &&
+	       bt->field_class_enumeration_get_mapping_count(class) == 1 &&
+	       bt->field_class_enumeration_unsigned_borrow_mapping_by_label_const(
+		       class, "unreadable");
+}
+
+static bool is_bytes(const struct babeltrace *bt, const bt_field_class *class)
+{
+	const bt_field_class *element;
+
+	if (!is(bt, class, BT_FIELD_CLASS_TYPE_ARRAY))
+		return false;
+	element = bt->field_class_array_borrow_element_field_class_const(class);
+	return is(bt, element, BT_FIELD_CLASS_TYPE_UNSIGNED_INTEGER) &&
+	       bt->field_class_integer_get_field_value_range(element) == BYTE_BITS;
+}
+
+static enum member_kind kind_of(const struct babeltrace *bt, const bt_field_class *class)
+{
+	static const struct {
+		bt_field_class_type type;
+		enum member_kind kind;
+	} kinds[] = {
+		{BT_FIELD_CLASS_TYPE_SIGNED_INTEGER, MEMBER_SIGNED},
+		{BT_FIELD_CLASS_TYPE_UNSIGNED_INTEGER, MEMBER_UNSIGNED},
+		{BT_FIELD_CLASS_TYPE_BOOL, MEMBER_BOOL},
+		{BT_FIELD_CLASS_TYPE_BIT_ARRAY, MEMBER_BITS},
+		{BT_FIELD_CLASS_TYPE_SINGLE_PRECISION_REAL, MEMBER_SINGLE},
+		{BT_FIELD_CLASS_TYPE_DOUBLE_PRECISION_REAL, MEMBER_DOUBLE},
+		{BT_FIELD_CLASS_TYPE_STRING, MEMBER_STRING},
+	};
+
+	if (is_unreadable(bt, class))
+		return MEMBER_NULL;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (is(bt, class, kinds[i].type))
+			return kinds[i].kind;
+	return is_bytes(bt, class) ? MEMBER_BYTES : MEMBER_NULL;
+}
+
+/* Is `name` that of a field that says something about the field `base`? */
+static bool is_about(const char *name, const char *base, const char *suffix)
+{
+	size_t length = strlen(base);
+
+	return strncmp(name, base, length) == 0 && strcmp(name + length, suffix) == 0;
+}
+
+/* Is this the length of the array that follows? LTTng puts an underscore before it. */
+static bool is_length(const struct babeltrace *bt, const bt_field_class *payload, uint64_t i)
+{
+	const char *name = member_name(bt, payload, i), *array;
+
+	if (i + 1 == bt->field_class_structure_get_member_count(payload) ||
+		!is(bt, member_class(bt, payload, i + 1), BT_FIELD_CLASS_TYPE_DYNAMIC_ARRAY))
+		return false;
+	array = member_name(bt, payload, i + 1);
+	return is_about(name, array, "_length") ||
+	       (name[0] == '_' && is_about(name + 1, array, "_length"));
+}
+
+static void find_args(
+	const struct babeltrace *bt, const bt_field_class *payload, struct event_class *class)
+{
+	const char *arg = NULL;
+
+	for (size_t i = 0; i < class->member_count; i++) {
+		enum member_kind kind = kind_of(bt, member_class(bt, payload, i));
+		const char *name = member_name(bt, payload, i);
+
+		if (kind == MEMBER_UNSIGNED && is_length(bt, payload, i)) {
+			kind = MEMBER_SKIP;
+		} else if (arg && kind == MEMBER_STRING && is_about(name, arg, "_text")) {
+			kind = MEMBER_TEXT;
+		} else if (arg && kind == MEMBER_UNSIGNED && is_about(name, arg, "_truncated")) {
+			kind = MEMBER_TRUNCATED;
+		} else {
+			class->arg_count++;
+			arg = name;
+		}
+		class->kinds[i] = (uint8_t)kind;
+	}
+}
+
+/* "provider:name" is divided where the colon is. */
+static bool set_names(
+	const struct babeltrace *bt, const bt_event_class *key, struct event_class *class)
+{
+	const char *full = bt->event_class_get_name(key);
+	char number[NAME_BYTES];
+	size_t length;
+	char *colon;
+
+	if (!full) {
+		snprintf(number, sizeof(number), "%ju", (uintmax_t)bt->event_class_get_id(key));
+		full = number;
+	}
+	length = strlen(full);
+	class->provider = calloc(1, length + 2);
+	if (!class->provider)
+		return false;
+	/* Without a colon, the provider is the empty string before the name. */
+	memcpy(class->provider + (strchr(full, ':') ? 0 : 1), full, length);
+	colon = strchr(class->provider, ':');
+	if (colon)
+		*colon = '\0';
+	class->name = colon ? colon + 1 : class->provider + 1;
+	return true;
+}
+
+static struct event_class *class_create(const struct babeltrace *bt, const bt_event_class *key)
+{
+	const bt_field_class *payload = bt->event_class_borrow_payload_field_class_const(key);
+	const bt_stream_class *stream = bt->event_class_borrow_stream_class_const(key);
+	size_t count = payload ? bt->field_class_structure_get_member_count(payload) : 0;
+	struct event_class *class = calloc(1, sizeof(*class) + count);
+
+	if (!class)
+		return NULL;
+	if (!set_names(bt, key, class)) {
+		free(class);
+		return NULL;
+	}
+	class->key = key;
+	class->member_count = count;
+	class->has_clock = bt->stream_class_borrow_default_clock_class_const(stream) != NULL;
+	class->has_packets = bt->stream_class_supports_packets(stream);
+	class->common = find_context(
+		bt, bt->stream_class_borrow_event_common_context_field_class_const(stream));
+	class->specific =
+		find_context(bt, bt->event_class_borrow_specific_context_field_class_const(key));
+	class->cpu = NOWHERE;
+	if (class->has_packets)
+		class->cpu = find_member(bt,
+			bt->stream_class_borrow_packet_context_field_class_const(stream),
+			BT_FIELD_CLASS_TYPE_UNSIGNED_INTEGER, "cpu_id", "cpu_id");
+	if (payload)
+		find_args(bt, payload, class);
+	return class;
+}
+
+/* ---- Classes by their address ---------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+	const struct event_class *x = a, *y = b;
+
+	return (x->key > y->key) - (x->key < y->key);
+}
+
+/* NULL without memory. */
+static const struct event_class *class_of(struct reader_classes *classes, const bt_event_class *key)
+{
+	const struct event_class wanted = {.key = key};
+	void **place = tfind(&wanted, &classes->tree, compare);
+	struct event_class *class;
+	struct probe_value *values;
+
+	if (place)
+		return *place;
+	class = class_create(classes->bt, key);
+	if (!class)
+		return NULL;
+	if (class->arg_count > classes->value_room) {
+		values = reallocarray(classes->values, class->arg_count, sizeof(*values));
+		if (values) {
+			classes->values = values;
+			classes->value_room = class->arg_count;
+		}
+	}
+	if (class->arg_count > classes->value_room || !tsearch(class, &classes->tree, compare)) {
+		class_free(class);
+		return NULL;
+	}
+	return class;
+}
+
+/* ---- Values ------------------------------------------------------------------------------ */
+
+static int64_t integer(const struct babeltrace *bt, const bt_field *field)
+{
+	if (bt_field_class_type_is(
+		    bt->field_get_class_type(field), BT_FIELD_CLASS_TYPE_SIGNED_INTEGER))
+		return bt->field_integer_signed_get_value(field);
+	return (int64_t)bt->field_integer_unsigned_get_value(field);
+}
+
+static void take_context(const struct babeltrace *bt, const struct context *context,
+	const bt_field *fields, struct probe_event *ret)
+{
+	const bt_field *(*member)(const bt_field *, uint64_t) =
+		bt->field_structure_borrow_member_field_by_index_const;
+
+	if (context->pid != NOWHERE)
+		ret->pid = (pid_t)integer(bt, member(fields, (uint64_t)context->pid));
+	if (context->tid != NOWHERE)
+		ret->tid = (pid_t)integer(bt, member(fields, (uint64_t)context->tid));
+	if (context->ip != NOWHERE)
+		ret->pc = (uint64_t)integer(bt, member(fields, (uint64_t)context->ip));
+	if (context->comm != NOWHERE)
+		ret->comm = bt->field_string_get_value(member(fields, (uint64_t)context->comm));
+	/* How the writer says that it is not known. */
+	if (ret->comm && !ret->comm[0])
+		ret->comm = NULL;
+}
+
+static void take_string(const struct babeltrace *bt, const bt_field *field,
+	enum probe_value_kind kind, struct probe_value *ret)
+{
+	ret->kind = kind;
+	ret->bytes = bt->field_string_get_value(field);
+	ret->length = bt->field_string_get_length(field);
+}
+
+/* Appends to the event's bytes; where they begin is known once all are there. */
+static bool take_bytes(struct reader_classes *classes, const bt_field *field, size_t *used,
+	struct probe_value *ret)
+{
+	const struct babeltrace *bt = classes->bt;
+	size_t length = bt->field_array_get_length(field);
+	char *bytes;
+
+	if (length > classes->byte_room - *used) {
+		bytes = realloc(classes->bytes, *used + length);
+		if (!bytes)
+			return false;
+		classes->bytes = bytes;
+		classes->byte_room = *used + length;
+	}
+	for (size_t i = 0; i < length; i++)
+		classes->bytes[*used + i] = (char)bt->field_integer_unsigned_get_value(
+			bt->field_array_borrow_element_field_by_index_const(field, i));
+	ret->kind = PROBE_VALUE_BYTES;
+	ret->length = length;
+	*used += length;
+	return true;
+}
+
+/* What a member says; `value` is its argument's. False without memory. */
+static bool take_member(struct reader_classes *classes, enum member_kind kind,
+	const bt_field *field, size_t *used, struct probe_value *value)
+{
+	const struct babeltrace *bt = classes->bt;
+
+	switch (kind) {
+	case MEMBER_SKIP:
+	case MEMBER_NULL:
+		break;
+	case MEMBER_SIGNED:
+		value->kind = PROBE_VALUE_SIGNED;
+		value->i = bt->field_integer_signed_get_value(field);
+		break;
+	case MEMBER_UNSIGNED:
+		value->kind = PROBE_VALUE_UNSIGNED;
+		value->u = bt->field_integer_unsigned_get_value(field);
+		break;
+	case MEMBER_BOOL:
+		value->kind = PROBE_VALUE_UNSIGNED;
+		value->u = bt->field_bool_get_value(field) ? 1 : 0;
+		break;
+	case MEMBER_BITS:
+		value->kind = PROBE_VALUE_UNSIGNED;
+		value->u = bt->field_bit_array_get_value_as_integer(field);
+		break;
+	case MEMBER_SINGLE:
+		value->kind = PROBE_VALUE_FLOAT;
+		value->f = (double)bt->field_real_single_precision_get_value(field);
+		break;
+	case MEMBER_DOUBLE:
+		value->kind = PROBE_VALUE_FLOAT;
+		value->f = bt->field_real_double_precision_get_value(field);
+		break;
+	case MEMBER_STRING:
+		take_string(bt, field, PROBE_VALUE_STRING, value);
+		break;
+	case MEMBER_TEXT:
+		take_string(bt, field, PROBE_VALUE_TEXT, value);
+		break;
+	case MEMBER_TRUNCATED:
+		value->truncated = bt->field_integer_unsigned_get_value(field) != 0;
+		break;
+	case MEMBER_BYTES:
+		return take_bytes(classes, field, used, value);
+	}
+	return true;
+}
+
+static bool take_args(
+	struct reader_classes *classes, const struct event_class *class, const bt_field *payload)
+{
+	struct probe_value *values = classes->values, *value = values;
+	size_t used = 0, at = 0, next = 0;
+
+	for (size_t i = 0; i < class->member_count; i++) {
+		enum member_kind kind = class->kinds[i];
+
+		if (kind != MEMBER_SKIP && kind != MEMBER_TEXT && kind != MEMBER_TRUNCATED) {
+			value = &values[next++];
+			*value = (struct probe_value){.kind = PROBE_VALUE_NULL};
+		}
+		if (!take_member(classes, kind,
+			    classes->bt->field_structure_borrow_member_field_by_index_const(
+				    payload, i),
+			    &used, value))
+			return false;
+	}
+	for (size_t i = 0; used && i < class->arg_count; i++) {
+		if (values[i].kind != PROBE_VALUE_BYTES)
+			continue;
+		values[i].bytes = classes->bytes + at;
+		at += values[i].length;
+	}
+	return true;
+}
+
+struct probe_error *reader_classes_event(
+	struct reader_classes *classes, const bt_message *message, struct probe_event *ret)
+{
+	const struct babeltrace *bt = classes->bt;
+	const bt_event *event = bt->message_event_borrow_event_const(message);
+	const struct event_class *class = class_of(classes, bt->event_borrow_class_const(event));
+	const bt_field *packet;
+
+	if (!class || !take_args(classes, class, bt->event_borrow_payload_field_const(event)))
+		return probe_error_no_memory();
+	*ret = (struct probe_event){.kind = PROBE_EVENT_HIT,
+		.provider = class->provider,
+		.name = class->name,
+		.cpu = -1,
+		.args = classes->values,
+		.arg_count = class->arg_count};
+	if (class->has_clock)
+		ret->time_ns = babeltrace_time_ns(
+			bt, bt->message_event_borrow_default_clock_snapshot_const(message));
+	take_context(bt, &class->common, bt->event_borrow_common_context_field_const(event), ret);
+	take_context(
+		bt, &class->specific, bt->event_borrow_specific_context_field_const(event), ret);
+	if (class->cpu != NOWHERE) {
+		packet =
+			bt->packet_borrow_context_field_const(bt->event_borrow_packet_const(event));
+		ret->cpu = (int)bt->field_integer_unsigned_get_value(
+			bt->field_structure_borrow_member_field_by_index_const(
+				packet, (uint64_t) class->cpu));
+	}
+	return NULL;
+}

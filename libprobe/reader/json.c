@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Hits as `probectl trace --json` prints them (libprobe/sink/json.c), one object a
+ * line. Fields that are not known are skipped: there may be more of them one day.
+ *
+ * json-c parses, rather than jansson: a pointer may be any number of 64 bits, and
+ * jansson refuses integers above 2^63.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+
+#include "libprobe/library.h"
+#include "libprobe/reader/reader.h"
+
+enum {
+	READ_BYTES = 1 << 16,
+	LINE_BYTES_MAX = 1 << 24,
+	DEPTH_MAX = 8, /* of objects and arrays in each other */
+	ARGS_MAX = 4096
+};
+
+/* clang-format off */
+#define JSON_FUNCTIONS(X) \
+	X(object_array_get_idx) \
+	X(object_array_length) \
+	X(object_get_double) \
+	X(object_get_int64) \
+	X(object_get_string) \
+	X(object_get_string_len) \
+	X(object_get_type) \
+	X(object_get_uint64) \
+	X(object_object_get_ex) \
+	X(object_put) \
+	X(tokener_error_desc) \
+	X(tokener_free) \
+	X(tokener_get_error) \
+	X(tokener_new_ex) \
+	X(tokener_parse_ex) \
+	X(tokener_reset)
+/* clang-format on */
+
+/* Written once, by load() under `once`. */
+static struct {
+	pthread_once_t once;
+	const char *missing; /* or NULL */
+	struct {
+#define MEMBER(name) __typeof__(&json_##name) name;
+		JSON_FUNCTIONS(MEMBER)
+#undef MEMBER
+	} json;
+} library = {.once = PTHREAD_ONCE_INIT};
+
+struct json_reader {
+	int fd;
+	char *name;
+	char *data; /* what was read and is not done with: [start, end) */
+	size_t start, end, room;
+	bool ended;
+	uint64_t line; /* its number, from 1 */
+	struct json_tokener *tokener;
+	struct json_object *object; /* the last event points into it */
+	struct probe_value *args;
+	size_t arg_room;
+};
+
+static void load(void)
+{
+	static const struct library_function functions[] = {
+#define ROW(name) {"json_" #name, offsetof(__typeof__(library.json), name)},
+		JSON_FUNCTIONS(ROW)
+#undef ROW
+	};
+
+	library.missing = library_load("libjson-c.so.5", functions,
+		sizeof(functions) / sizeof(functions[0]), &library.json);
+}
+
+/* ---- Lines ---------------------------------------------------------------------------- */
+
+static struct probe_error *line_error(const struct json_reader *reader, const char *what)
+{
+	return probe_error_new(
+		PROBE_ERROR_FORMAT, "%s, line %" PRIu64 ": %s", reader->name, reader->line, what);
+}
+
+/* Reads more behind what is there. */
+static struct probe_error *read_more(struct json_reader *reader)
+{
+	size_t length = reader->end - reader->start;
+	char *data;
+	ssize_t n;
+
+	if (reader->start)
+		memmove(reader->data, reader->data + reader->start, length);
+	reader->start = 0;
+	reader->end = length;
+	if (length > LINE_BYTES_MAX)
+		return line_error(reader, "it is too long for a hit");
+	if (reader->room - length < READ_BYTES) {
+		data = realloc(reader->data, length + 2 * READ_BYTES);
+		if (!data)
+			return probe_error_no_memory();
+		reader->data = data;
+		reader->room = length + 2 * READ_BYTES;
+	}
+	do {
+		n = read(reader->fd, reader->data + length, reader->room - length);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return probe_error_system(errno, "cannot read %s", reader->name);
+	reader->ended = n == 0;
+	reader->end += (size_t)n;
+	return NULL;
+}
+
+/* The next line without its end; *ret is NULL behind the last. */
+static struct probe_error *next_line(
+	struct json_reader *reader, const char **ret, size_t *length_ret)
+{
+	size_t searched = 0;
+	char *end = NULL;
+
+	reader->line++;
+	for (;;) {
+		struct probe_error *error;
+		size_t length = reader->end - reader->start;
+
+		if (length > searched)
+			end = memchr(
+				reader->data + reader->start + searched, '\n', length - searched);
+		if (end || reader->ended)
+			break;
+		searched = length;
+		error = read_more(reader);
+		if (error)
+			return error;
+	}
+	if (!end && reader->start == reader->end) {
+		*ret = NULL;
+		return NULL;
+	}
+	*ret = reader->data + reader->start;
+	*length_ret = (size_t)((end ? end : reader->data + reader->end) - *ret);
+	reader->start += *length_ret + (end ? 1 : 0);
+	return NULL;
+}
+
+/* ---- Values --------------------------------------------------------------------------- */
+
+static struct json_object *field(struct json_object *object, const char *name)
+{
+	struct json_object *value;
+
+	return library.json.object_object_get_ex(object, name, &value) ? value : NULL;
+}
+
+static const char *string_field(struct json_object *object, const char *name)
+{
+	struct json_object *value = field(object, name);
+
+	return value && library.json.object_get_type(value) == json_type_string
+		       ? library.json.object_get_string(value)
+		       : NULL;
+}
+
+/* Is there such a number? One that is out of range becomes the nearest. */
+static bool int_field(struct json_object *object, const char *name, int *ret)
+{
+	struct json_object *value = field(object, name);
+	int64_t number;
+
+	if (!value || library.json.object_get_type(value) != json_type_int)
+		return false;
+	number = library.json.object_get_int64(value);
+	*ret = (int)(number < INT_MIN ? INT_MIN : number > INT_MAX ? INT_MAX : number);
+	return true;
+}
+
+static bool unsigned_field(struct json_object *object, const char *name, uint64_t *ret)
+{
+	struct json_object *value = field(object, name);
+
+	if (!value || library.json.object_get_type(value) != json_type_int)
+		return false;
+	*ret = library.json.object_get_uint64(value);
+	return true;
+}
+
+static struct probe_value value_of(struct json_object *value)
+{
+	struct probe_value ret = {.kind = PROBE_VALUE_NULL};
+
+	switch (library.json.object_get_type(value)) {
+	case json_type_int:
+		ret.kind = PROBE_VALUE_UNSIGNED;
+		ret.u = library.json.object_get_uint64(value);
+		if (ret.u <= INT64_MAX) {
+			ret.kind = PROBE_VALUE_SIGNED;
+			ret.i = library.json.object_get_int64(value);
+		}
+		break;
+	case json_type_double:
+		ret.kind = PROBE_VALUE_FLOAT;
+		ret.f = library.json.object_get_double(value);
+		break;
+	case json_type_string:
+		ret.kind = PROBE_VALUE_STRING;
+		ret.bytes = library.json.object_get_string(value);
+		ret.length = (size_t)library.json.object_get_string_len(value);
+		break;
+	default:
+		break;
+	}
+	return ret;
+}
+
+static struct probe_error *take_args(
+	struct json_reader *reader, struct json_object *args, struct probe_event *ret)
+{
+	size_t count = library.json.object_array_length(args);
+	struct probe_value *values;
+
+	if (count > ARGS_MAX)
+		return line_error(reader, "there are too many arguments");
+	if (count > reader->arg_room) {
+		values = reallocarray(reader->args, count, sizeof(*values));
+		if (!values)
+			return probe_error_no_memory();
+		reader->args = values;
+		reader->arg_room = count;
+	}
+	for (size_t i = 0; i < count; i++)
+		reader->args[i] = value_of(library.json.object_array_get_idx(args, i));
+	ret->args = reader->args;
+	ret->arg_count = count;
+	return NULL;
+}
+
+/* "truncated" lists arguments by their numbers. */
+static void take_truncated(struct json_reader *reader, struct json_object *list, size_t arg_count)
+{
+	size_t count = library.json.object_array_length(list);
+
+	for (size_t i = 0; i < count; i++) {
+		struct json_object *item = library.json.object_array_get_idx(list, i);
+		uint64_t arg = library.json.object_get_uint64(item);
+
+		if (arg < arg_count)
+			reader->args[arg].truncated = true;
+	}
+}
+
+static bool is_array(struct json_object *value)
+{
+	return value && library.json.object_get_type(value) == json_type_array;
+}
+
+static struct probe_error *take_event(struct json_reader *reader, struct probe_event *ret)
+{
+	struct json_object *object = reader->object, *args = field(object, "args"), *list;
+	const char *pc = string_field(object, "pc");
+	struct probe_error *error;
+
+	*ret = (struct probe_event){.cpu = -1,
+		.provider = string_field(object, "provider"),
+		.name = string_field(object, "name"),
+		.comm = string_field(object, "comm")};
+	if (unsigned_field(object, "lost", &ret->lost)) {
+		ret->kind = PROBE_EVENT_LOST;
+		return NULL;
+	}
+	ret->kind = PROBE_EVENT_HIT;
+	if (!ret->provider || !ret->name || !is_array(args) ||
+		!unsigned_field(object, "ts", &ret->time_ns) ||
+		!int_field(object, "pid", &ret->pid) || !int_field(object, "tid", &ret->tid))
+		return line_error(reader, "this is no hit, as `probectl trace --json` prints it");
+	int_field(object, "cpu", &ret->cpu);
+	if (pc)
+		ret->pc = strtoull(pc, NULL, 16);
+	error = take_args(reader, args, ret);
+	list = field(object, "truncated");
+	if (!error && is_array(list))
+		take_truncated(reader, list, ret->arg_count);
+	return error;
+}
+
+/* ---- Reading --------------------------------------------------------------------------- */
+
+static void json_close(void *source)
+{
+	struct json_reader *reader = source;
+
+	if (!reader)
+		return;
+	library.json.object_put(reader->object);
+	if (reader->tokener)
+		library.json.tokener_free(reader->tokener);
+	free(reader->args);
+	free(reader->data);
+	free(reader->name);
+	free(reader);
+}
+
+struct probe_error *reader_json_open(int fd, const char *name, void **ret)
+{
+	struct json_reader *reader;
+
+	pthread_once(&library.once, load);
+	if (library.missing)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"JSON is read with json-c, and %s is missing: install it "
+			"(Debian: libjson-c5)",
+			library.missing);
+	reader = calloc(1, sizeof(*reader));
+	if (!reader)
+		return probe_error_no_memory();
+	reader->fd = fd;
+	reader->name = strdup(name);
+	reader->tokener = library.json.tokener_new_ex(DEPTH_MAX);
+	if (!reader->name || !reader->tokener) {
+		json_close(reader);
+		return probe_error_no_memory();
+	}
+	*ret = reader;
+	return NULL;
+}
+
+static struct probe_error *parse(struct json_reader *reader, const char *line, size_t length)
+{
+	struct json_tokener *tokener = reader->tokener;
+	enum json_tokener_error problem;
+
+	library.json.tokener_reset(tokener);
+	reader->object = library.json.tokener_parse_ex(tokener, line, (int)length);
+	problem = library.json.tokener_get_error(tokener);
+	if (problem == json_tokener_continue)
+		return line_error(reader, "the object does not end");
+	if (problem != json_tokener_success)
+		return line_error(reader, library.json.tokener_error_desc(problem));
+	if (library.json.object_get_type(reader->object) != json_type_object)
+		return line_error(
+			reader, "this is no JSON object (does the program write there, too?)");
+	return NULL;
+}
+
+static struct probe_error *json_next(void *source, struct probe_event *ret, bool *there_ret)
+{
+	struct json_reader *reader = source;
+	struct probe_error *error;
+	const char *line;
+	size_t length;
+
+	library.json.object_put(reader->object);
+	reader->object = NULL;
+	do {
+		error = next_line(reader, &line, &length);
+		if (error)
+			return error;
+	} while (line && length == 0);
+	*there_ret = line != NULL;
+	if (!line)
+		return NULL;
+	error = parse(reader, line, length);
+	return error ? error : take_event(reader, ret);
+}
+
+const struct reader_ops reader_json = {
+	.next = json_next,
+	.close = json_close,
+};

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Records are read in a process of their own.
+ *
+ *	records -> libbabeltrace2 -> events -- pipe: frames --> whoever reads them
+ *
+ * libbabeltrace2 asserts that what its own parts hand to each other makes sense, and
+ * takes the lengths in a record at their word: one flipped bit makes it abort, or ask
+ * for 12 GiB. There that is an error as any other. Besides, records are decoded on
+ * one processor while their events are used on another.
+ *
+ * Both ends are the same program, so nothing is packed; but lengths are checked, since
+ * nobody knows what damaged a process that is about to abort.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libprobe/error_internal.h"
+#include "libprobe/reader/reader.h"
+#include "libprobe/sink/buffer.h"
+
+enum {
+	WRITE_BYTES = 1 << 16, /* frames that are handed over at once */
+	READ_BYTES = 1 << 18,  /* room for them */
+	PIPE_BYTES = 1 << 20,  /* so much waits, where the kernel allows it */
+	FRAME_BYTES_MAX = 1 << 28,
+	ALIGN = sizeof(uint64_t)
+};
+/* What libbabeltrace2 may take beyond what we have: enough for 10,000 streams. */
+#define DATA_BYTES_MAX (1ULL << 30)
+
+enum frame_type {
+	FRAME_EVENT,
+	FRAME_OPENED, /* the first, unless it is an error */
+	FRAME_ERROR,  /* the last */
+	FRAME_END     /* likewise: behind the last event */
+};
+
+struct frame {
+	uint32_t length; /* of all of it; a multiple of ALIGN */
+	uint32_t type;
+};
+
+/* Behind it: the values; provider, name and comm, each with its NUL; the values' bytes. */
+struct frame_event {
+	struct frame frame;
+	struct probe_event event; /* pointers only say whether there is something */
+};
+
+/* Behind it: the message. */
+struct frame_error {
+	struct frame frame;
+	enum probe_error_code code;
+	int err;
+};
+
+/* ---- In the process ------------------------------------------------------------------- */
+
+static void put_text(struct buffer *out, const char *text)
+{
+	if (text)
+		buffer_bytes(out, text, strlen(text) + 1);
+}
+
+/* The frame that began at `start` is complete. */
+static void put_length(struct buffer *out, size_t start)
+{
+	static const char padding[ALIGN];
+	size_t over = (out->length - start) % ALIGN;
+	uint32_t length;
+
+	buffer_bytes(out, padding, over ? ALIGN - over : 0);
+	if (out->no_memory)
+		return;
+	length = (uint32_t)(out->length - start);
+	memcpy(out->data + start, &length, sizeof(length));
+}
+
+static void put_event(struct buffer *out, const struct probe_event *event)
+{
+	const struct frame_event frame = {.frame.type = FRAME_EVENT, .event = *event};
+	size_t start = out->length;
+
+	buffer_bytes(out, &frame, sizeof(frame));
+	buffer_bytes(out, event->args, event->arg_count * sizeof(*event->args));
+	put_text(out, event->provider);
+	put_text(out, event->name);
+	put_text(out, event->comm);
+	for (size_t i = 0; i < event->arg_count; i++)
+		buffer_bytes(out, event->args[i].bytes, event->args[i].length);
+	put_length(out, start);
+}
+
+static void put_error(struct buffer *out, const struct probe_error *error)
+{
+	const struct frame_error frame = {
+		.frame.type = FRAME_ERROR, .code = error->code, .err = error->err};
+	size_t start = out->length;
+
+	buffer_bytes(out, &frame, sizeof(frame));
+	put_text(out, error->message);
+	put_length(out, start);
+}
+
+static void put_frame(struct buffer *out, enum frame_type type)
+{
+	const struct frame frame = {.type = type};
+	size_t start = out->length;
+
+	buffer_bytes(out, &frame, sizeof(frame));
+	put_length(out, start);
+}
+
+static void write_out(struct buffer *out, int fd)
+{
+	if (out->no_memory)
+		abort();
+	while (out->start < out->length) {
+		ssize_t n = write(fd, out->data + out->start, out->length - out->start);
+
+		/* Nobody reads any more: SIGPIPE has ended us. */
+		if (n < 0 && errno != EINTR)
+			_exit(EXIT_FAILURE);
+		if (n > 0)
+			out->start += (size_t)n;
+	}
+	out->start = out->length = 0;
+}
+
+/* As much data as we have, and so much more; no core file of an abort that we expect. */
+static void limit_process(void)
+{
+	const struct rlimit none = {0};
+	unsigned long pages[6] = {0}; /* proc(5), statm: size resident shared text lib data */
+	struct rlimit data;
+	FILE *file = fopen("/proc/self/statm", "re");
+
+	if (file &&
+		fscanf(file, "%lu %lu %lu %lu %lu %lu", &pages[0], &pages[1], &pages[2], &pages[3],
+			&pages[4], &pages[5]) == 6 &&
+		getrlimit(RLIMIT_DATA, &data) == 0) {
+		rlim_t most = pages[5] * (rlim_t)sysconf(_SC_PAGESIZE) + DATA_BYTES_MAX;
+
+		if (data.rlim_cur > most) {
+			data.rlim_cur = most;
+			setrlimit(RLIMIT_DATA, &data);
+		}
+	}
+	if (file)
+		fclose(file);
+	setrlimit(RLIMIT_CORE, &none);
+}
+
+/* Ends with the reader: signals that are meant for it are its own matter. */
+static void set_up_process(void)
+{
+	static const int ignored[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM};
+	static const int ending[] = {SIGPIPE, SIGABRT, SIGTRAP, SIGSEGV, SIGBUS, SIGFPE};
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	sigset_t nothing;
+
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+		signal(ignored[i], SIG_IGN);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		signal(ending[i], SIG_DFL);
+	sigemptyset(&nothing);
+	sigprocmask(SIG_SETMASK, &nothing, NULL);
+	/* What assertions print is of no use to anyone. */
+	if (null >= 0)
+		dup2(null, STDERR_FILENO);
+	limit_process();
+}
+
+static _Noreturn void serve(const char *path, int fd)
+{
+	struct probe_event event;
+	struct probe_error *error;
+	struct buffer out;
+	bool there = true;
+	void *source;
+
+	set_up_process();
+	if (!buffer_init(&out))
+		abort();
+	error = reader_ctf_open(path, &source);
+	if (!error) {
+		put_frame(&out, FRAME_OPENED);
+		write_out(&out, fd);
+	}
+	while (!error && there) {
+		error = reader_ctf.next(source, &event, &there);
+		if (!error && there)
+			put_event(&out, &event);
+		if (out.length >= WRITE_BYTES)
+			write_out(&out, fd);
+	}
+	if (error)
+		put_error(&out, error);
+	else
+		put_frame(&out, FRAME_END);
+	write_out(&out, fd);
+	_exit(EXIT_SUCCESS);
+}
+
+/* ---- In ours -------------------------------------------------------------------------- */
+
+struct process_reader {
+	char *path;
+	pid_t pid;
+	int fd;
+	char *data; /* what was read and not yet looked at: [start, end) */
+	size_t start, end, room;
+	bool over; /* there is nothing more */
+};
+
+/* Ends the process, whatever it does; its wait status. */
+static int reap(struct process_reader *reader)
+{
+	int status = 0;
+	pid_t got;
+
+	if (reader->fd >= 0)
+		close(reader->fd);
+	reader->fd = -1;
+	if (!reader->pid)
+		return 0;
+	do {
+		got = waitpid(reader->pid, &status, 0);
+	} while (got < 0 && errno == EINTR);
+	reader->pid = 0;
+	return got < 0 ? 0 : status;
+}
+
+static void process_close(void *source)
+{
+	struct process_reader *reader = source;
+
+	if (!reader)
+		return;
+	if (reader->pid)
+		kill(reader->pid, SIGKILL);
+	reap(reader);
+	free(reader->data);
+	free(reader->path);
+	free(reader);
+}
+
+static struct probe_error *gave_up(struct process_reader *reader)
+{
+	int status = reap(reader);
+
+	reader->over = true;
+	return probe_error_new(PROBE_ERROR_FORMAT,
+		"%s: the record is damaged: libbabeltrace2 gives up on it (%s)", reader->path,
+		WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "its process ended");
+}
+
+/* Makes room for a frame of so many bytes and reads what there is of it. */
+static struct probe_error *read_more(struct process_reader *reader, size_t wanted)
+{
+	size_t length = reader->end - reader->start;
+	char *data;
+	ssize_t n;
+
+	memmove(reader->data, reader->data + reader->start, length);
+	reader->start = 0;
+	reader->end = length;
+	if (wanted > reader->room) {
+		data = realloc(reader->data, wanted);
+		if (!data)
+			return probe_error_no_memory();
+		reader->data = data;
+		reader->room = wanted;
+	}
+	do {
+		n = read(reader->fd, reader->data + length, reader->room - length);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return probe_error_system(errno, "cannot read the events of %s", reader->path);
+	if (n == 0)
+		return gave_up(reader);
+	reader->end += (size_t)n;
+	return NULL;
+}
+
+/* The next frame, which stays in the buffer until the one after it is asked for. */
+static struct probe_error *next_frame(struct process_reader *reader, struct frame **ret)
+{
+	struct probe_error *error;
+	struct frame head;
+	size_t wanted = sizeof(head);
+
+	for (;;) {
+		if (reader->end - reader->start >= sizeof(head)) {
+			memcpy(&head, reader->data + reader->start, sizeof(head));
+			if (head.length < sizeof(head) || head.length > FRAME_BYTES_MAX ||
+				head.length % ALIGN)
+				return gave_up(reader);
+			wanted = head.length;
+		}
+		if (reader->end - reader->start >= wanted)
+			break;
+		error = read_more(reader, wanted);
+		if (error)
+			return error;
+	}
+	*ret = (struct frame *)(reader->data + reader->start);
+	reader->start += wanted;
+	return NULL;
+}
+
+/* A text, which ends before `end`; NULL where none was sent, or it does not. */
+static const char *take_text(const char *sent, char **at, const char *end)
+{
+	const char *text = *at, *nul;
+
+	if (!sent)
+		return NULL;
+	nul = memchr(text, '\0', (size_t)(end - text));
+	if (!nul)
+		return NULL;
+	*at += nul + 1 - text;
+	return text;
+}
+
+static bool take_event(struct frame *frame, struct probe_event *ret)
+{
+	struct frame_event *sent = (struct frame_event *)frame;
+	struct probe_value *values = (struct probe_value *)(sent + 1);
+	char *at = (char *)values, *end = (char *)frame + frame->length;
+
+	if (frame->length < sizeof(*sent) ||
+		sent->event.arg_count > (size_t)(end - at) / sizeof(*values))
+		return false;
+	*ret = sent->event;
+	ret->args = values;
+	at += ret->arg_count * sizeof(*values);
+	ret->provider = take_text(sent->event.provider, &at, end);
+	ret->name = take_text(sent->event.name, &at, end);
+	ret->comm = take_text(sent->event.comm, &at, end);
+	if (ret->kind == PROBE_EVENT_HIT && (!ret->provider || !ret->name))
+		return false;
+	for (size_t i = 0; i < ret->arg_count; i++) {
+		if (values[i].length > (size_t)(end - at))
+			return false;
+		values[i].bytes = at;
+		at += values[i].length;
+	}
+	return true;
+}
+
+static struct probe_error *take_error(struct process_reader *reader, struct frame *frame)
+{
+	const struct frame_error *sent = (const struct frame_error *)frame;
+	const char *message = (const char *)(sent + 1);
+
+	if (frame->length <= sizeof(*sent) || !memchr(message, '\0', frame->length - sizeof(*sent)))
+		return gave_up(reader);
+	reader->over = true;
+	return error_numbered(sent->code, sent->err, "%s", message);
+}
+
+static struct probe_error *process_next(void *source, struct probe_event *ret, bool *there_ret)
+{
+	struct process_reader *reader = source;
+	struct probe_error *error;
+	struct frame *frame;
+
+	*there_ret = false;
+	if (reader->over)
+		return NULL;
+	error = next_frame(reader, &frame);
+	if (error)
+		return error;
+	switch (frame->type) {
+	case FRAME_EVENT:
+		*there_ret = true;
+		return take_event(frame, ret) ? NULL : gave_up(reader);
+	case FRAME_ERROR:
+		return take_error(reader, frame);
+	case FRAME_END:
+		reader->over = true;
+		return NULL;
+	default:
+		return gave_up(reader);
+	}
+}
+
+static struct probe_error *start(struct process_reader *reader)
+{
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return probe_error_system(errno, "cannot read %s", reader->path);
+	fcntl(fds[1], F_SETPIPE_SZ, PIPE_BYTES);
+	reader->fd = fds[0];
+	reader->pid = fork();
+	if (reader->pid == 0) {
+		close(fds[0]);
+		serve(reader->path, fds[1]);
+	}
+	close(fds[1]);
+	if (reader->pid < 0) {
+		reader->pid = 0;
+		return probe_error_system(errno, "cannot read %s", reader->path);
+	}
+	return NULL;
+}
+
+static struct probe_error *wait_until_open(struct process_reader *reader)
+{
+	struct frame *frame;
+	struct probe_error *error = next_frame(reader, &frame);
+
+	if (error || frame->type == FRAME_OPENED)
+		return error;
+	return frame->type == FRAME_ERROR ? take_error(reader, frame) : gave_up(reader);
+}
+
+struct probe_error *reader_process_open(const char *path, void **ret)
+{
+	struct process_reader *reader = calloc(1, sizeof(*reader));
+	const struct babeltrace *bt;
+	struct probe_error *error;
+
+	if (!reader)
+		return probe_error_no_memory();
+	reader->fd = -1;
+	reader->room = READ_BYTES;
+	reader->data = malloc(reader->room);
+	reader->path = strdup(path);
+	error = reader->data && reader->path ? NULL : probe_error_no_memory();
+	/* Here, so that the process inherits it: it only has to fork, not to load. */
+	if (!error)
+		error = babeltrace_load(&bt);
+	if (!error)
+		error = start(reader);
+	if (!error)
+		error = wait_until_open(reader);
+	if (error) {
+		process_close(reader);
+		return error;
+	}
+	*ret = reader;
+	return NULL;
+}
+
+const struct reader_ops reader_process = {
+	.next = process_next,
+	.close = process_close,
+};

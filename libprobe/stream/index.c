@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a log says of its stream: a file of lines, each a word and what belongs to it.
+ *
+ *	probectl-stream 1
+ *	version probectl 0.1.0
+ *	name NAME
+ *	attributes CREATED RESOLUTION STREAM DATA POLICY INHERIT LOG_POLICY LOG USER SYSTEM
+ *	type NUMBER NAME		one for each that is not the stream's own
+ *	status RUNNING FULL OVERRUN ERROR LOG_OVERRUN LOG_FULL LOST FLUSHED
+ *
+ * Bytes of names that could be mistaken are written as % and two digits. It is
+ * replaced as a whole. What is read may be anything.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/stream/stream.h"
+
+const char stream_index_name[] = ".stream";
+static const char draft_name[] = ".stream.new";
+static const char magic[] = "probectl-stream 1";
+
+enum { LINE_BYTES = 4096, ATTRIBUTES = 10, STATUSES = 8 };
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+static void write_name(FILE *file, const char *name)
+{
+	for (; *name; name++) {
+		unsigned char c = (unsigned char)*name;
+
+		if (c <= ' ' || c == '%' || c == 0x7f)
+			fprintf(file, "%%%02x", c);
+		else
+			putc(c, file);
+	}
+	putc('\n', file);
+}
+
+static void write_all(FILE *file, const struct stream_index *index)
+{
+	const struct probe_stream_attributes *a = &index->attributes;
+	const struct probe_stream_options *o = &a->options;
+	const struct probe_stream_status *s = &index->status;
+
+	fprintf(file, "%s\nversion ", magic);
+	write_name(file, a->version);
+	fputs("name ", file);
+	write_name(file, o->name);
+	fprintf(file, "attributes %" PRIu64 " %" PRIu64 " %zu %zu %d %d %d %" PRIu64 " %zu %zu\n",
+		a->created_ns, a->clock_resolution_ns, o->stream_bytes, o->data_bytes,
+		(int)o->policy, o->inherit, (int)o->log_policy, o->log_bytes, a->user_event_bytes,
+		a->system_event_bytes);
+	for (uint32_t i = PROBE_STREAM_UNNAMED + 1; i < index->types->next; i++) {
+		fprintf(file, "type %u ", i);
+		write_name(file, index->types->types[i].text);
+	}
+	fprintf(file, "status %d %d %d %d %d %d %" PRIu64 " %" PRIu64 "\n", s->running, s->full,
+		s->overrun, s->flush_error, s->log_overrun, s->log_full, s->lost, s->flushed);
+}
+
+struct probe_error *stream_index_write(const char *folder, const struct stream_index *index)
+{
+	int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd, err = 0;
+	FILE *file = NULL;
+
+	if (at < 0)
+		return probe_error_system(errno, "cannot open %s", folder);
+	fd = openat(at, draft_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+	if (fd >= 0)
+		file = fdopen(fd, "w");
+	if (file) {
+		write_all(file, index);
+		/* A full disk shows at the latest when the buffer is written. */
+		if (fflush(file) != 0)
+			err = errno;
+		if (fclose(file) != 0 && !err)
+			err = errno;
+	} else {
+		err = errno;
+		if (fd >= 0)
+			close(fd);
+	}
+	if (!err && renameat(at, draft_name, at, stream_index_name) != 0)
+		err = errno;
+	if (err)
+		unlinkat(at, draft_name, 0);
+	close(at);
+	return err ? probe_error_system(err, "cannot write %s/%s", folder, stream_index_name)
+		   : NULL;
+}
+
+/* ---- Reading -----------------------------------------------------------------------------------
+ */
+
+static struct probe_error *malformed(void)
+{
+	return error_numbered(
+		PROBE_ERROR_FORMAT, EINVAL, "%s is not what a stream writes", stream_index_name);
+}
+
+static int digit_of(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Undoes write_name(), in its place; false where that cannot have written it. */
+static bool read_name(char *text)
+{
+	char *to = text;
+
+	for (; *text; text++) {
+		if (*text != '%') {
+			*to++ = *text;
+			continue;
+		}
+		if (digit_of(text[1]) < 0 || digit_of(text[2]) < 0)
+			return false;
+		*to = (char)(digit_of(text[1]) << 4 | digit_of(text[2]));
+		if (!*to++)
+			return false;
+		text += 2;
+	}
+	*to = '\0';
+	return true;
+}
+
+/* So many numbers, and nothing else. */
+static bool read_numbers(const char *text, uint64_t *ret, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		char *end;
+
+		if (*text < '0' || *text > '9')
+			return false;
+		errno = 0;
+		ret[i] = strtoull(text, &end, 10);
+		if (errno || *end != (i + 1 == count ? '\0' : ' '))
+			return false;
+		text = end + 1;
+	}
+	return true;
+}
+
+static bool read_attributes(const char *text, struct probe_stream_attributes *ret)
+{
+	struct probe_stream_options *o = &ret->options;
+	uint64_t n[ATTRIBUTES];
+
+	if (!read_numbers(text, n, ATTRIBUTES) || n[4] > PROBE_STREAM_FLUSH ||
+		n[6] > PROBE_STREAM_LOG_APPEND)
+		return false;
+	ret->created_ns = n[0];
+	ret->clock_resolution_ns = n[1];
+	o->stream_bytes = n[2];
+	o->data_bytes = n[3];
+	o->policy = (enum probe_stream_policy)n[4];
+	o->inherit = n[5] != 0;
+	o->log_policy = (enum probe_stream_log_policy)n[6];
+	o->log_bytes = n[7];
+	ret->user_event_bytes = n[8];
+	ret->system_event_bytes = n[9];
+	return true;
+}
+
+static bool read_status(const char *text, struct probe_stream_status *ret)
+{
+	uint64_t n[STATUSES];
+
+	if (!read_numbers(text, n, STATUSES))
+		return false;
+	*ret = (struct probe_stream_status){.running = n[0] != 0,
+		.full = n[1] != 0,
+		.overrun = n[2] != 0,
+		.flush_error = (int)(n[3] & INT32_MAX),
+		.log_overrun = n[4] != 0,
+		.log_full = n[5] != 0,
+		.lost = n[6],
+		.flushed = n[7]};
+	return true;
+}
+
+/* Types come in their order, and so get the numbers that they had. */
+static struct probe_error *read_type(char *text, struct stream_types *types)
+{
+	char *space = strchr(text, ' ');
+	uint64_t number;
+	uint32_t type;
+	struct probe_error *error;
+
+	if (!space)
+		return malformed();
+	*space = '\0';
+	if (!read_numbers(text, &number, 1) || !read_name(space + 1) || !space[1] ||
+		strlen(space + 1) > PROBE_STREAM_TYPE_NAME_MAX || number != types->next)
+		return malformed();
+	error = stream_types_of_name(types, space + 1, &type);
+	return error || type == number ? error : malformed();
+}
+
+static struct probe_error *read_string(char *text, char **ret)
+{
+	if (!read_name(text) || strlen(text) > PROBE_STREAM_NAME_MAX)
+		return malformed();
+	free(*ret);
+	*ret = strdup(text);
+	return *ret ? NULL : probe_error_no_memory();
+}
+
+/* One line, without its end. */
+static struct probe_error *read_line(char *line, struct stream_index *index)
+{
+	char *rest = strchr(line, ' ');
+
+	if (!rest)
+		return malformed();
+	*rest++ = '\0';
+	if (strcmp(line, "version") == 0)
+		return read_string(rest, &index->strings[1]);
+	if (strcmp(line, "name") == 0)
+		return read_string(rest, &index->strings[0]);
+	if (strcmp(line, "type") == 0)
+		return read_type(rest, index->types);
+	if (strcmp(line, "attributes") == 0)
+		return read_attributes(rest, &index->attributes) ? NULL : malformed();
+	if (strcmp(line, "status") == 0)
+		return read_status(rest, &index->status) ? NULL : malformed();
+	/* Of a later version. */
+	return NULL;
+}
+
+static struct probe_error *read_all(FILE *file, struct stream_index *index)
+{
+	struct probe_error *error = NULL;
+	char line[LINE_BYTES];
+	bool first = true;
+
+	while (!error && fgets(line, sizeof(line), file)) {
+		size_t length = strlen(line);
+
+		if (!length || line[length - 1] != '\n')
+			return malformed();
+		line[length - 1] = '\0';
+		if (first && strcmp(line, magic) != 0)
+			return malformed();
+		if (!first)
+			error = read_line(line, index);
+		first = false;
+	}
+	return error || !first ? error : malformed();
+}
+
+struct probe_error *stream_index_read(const char *folder, struct stream_index *index)
+{
+	int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd;
+	struct probe_error *error = NULL;
+	FILE *file;
+
+	if (at < 0)
+		return probe_error_system(errno, "cannot open %s", folder);
+	/* It could be a pipe that nobody writes to. */
+	fd = openat(at, stream_index_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0 && errno != ENOENT)
+		error = probe_error_system(errno, "cannot open %s/%s", folder, stream_index_name);
+	close(at);
+	if (fd < 0)
+		return error;
+	file = fdopen(fd, "r");
+	if (!file) {
+		close(fd);
+		return probe_error_no_memory();
+	}
+	error = read_all(file, index);
+	fclose(file);
+	index->attributes.options.name = index->strings[0];
+	index->attributes.version = index->strings[1];
+	return probe_error_prefix(error, "%s", folder);
+}
+
+void stream_index_deinit(struct stream_index *index)
+{
+	stream_types_free(index->types);
+	for (size_t i = 0; i < sizeof(index->strings) / sizeof(*index->strings); i++)
+		free(index->strings[i]);
+	*index = (struct stream_index){0};
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The log of a stream: a record (sink/ctf.c), whose size is kept below a limit.
+ *
+ * What the files take is only known once packets have been written: whole pages, of
+ * each CPU. So what is added is estimated, from above; where that comes to a chunk,
+ * it is written and measured. Below the limit there is always room for a chunk, and two
+ * pages of each file.
+ *
+ *	UNTIL_FULL	one part, which ends there
+ *	LOOP		parts of an eighth of the limit; the oldest is removed
+ *
+ * The stream's own events are hits of a session that there is not, with the provider
+ * posix_trace; they have a file of their own.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libprobe/session_internal.h"
+#include "libprobe/stream/stream.h"
+
+enum {
+	PARTS = 8,
+	CHUNKS = 64,
+	PAGE_BYTES = 4096,
+	EVENT_BYTES = 64, /* of what every event has */
+	ARG_BYTES = 16,
+	PART_DIGITS = 6
+};
+
+struct stream_log {
+	const struct probe_stream_options *options; /* the stream's */
+	struct probe_ctf *ctf;
+	struct probe_session own; /* of the stream's own events */
+	struct probe_session_probe own_probes[PROBE_STREAM_SYSTEM_TYPES];
+	uint64_t hits;
+	uint64_t added; /* bytes that have not been measured, estimated */
+	bool full, overrun, failed;
+};
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+/* What the files of a folder take, and of its parts. */
+struct usage {
+	uint64_t bytes, files;
+	unsigned int parts, oldest; /* parts, and the number of the first */
+};
+
+static bool is_part(const char *name)
+{
+	return strlen(name) == PART_DIGITS && strspn(name, "0123456789") == PART_DIGITS;
+}
+
+static bool is_of_log(const char *name)
+{
+	return strncmp(name, "stream_", 7) == 0 || strcmp(name, "metadata") == 0 ||
+	       strcmp(name, ".metadata.new") == 0;
+}
+
+static DIR *open_folder(int at, const char *name)
+{
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+
+	if (fd >= 0 && !folder)
+		close(fd);
+	return folder;
+}
+
+static void measure(DIR *folder, struct usage *usage)
+{
+	struct dirent *entry;
+
+	while ((entry = readdir(folder))) {
+		struct stat status;
+		DIR *part;
+
+		if (is_part(entry->d_name)) {
+			unsigned int number = (unsigned int)strtoul(entry->d_name, NULL, 10);
+
+			part = open_folder(dirfd(folder), entry->d_name);
+			if (!part)
+				continue;
+			if (!usage->parts++ || number < usage->oldest)
+				usage->oldest = number;
+			measure(part, usage);
+			closedir(part);
+		} else if (strncmp(entry->d_name, "stream_", 7) == 0 &&
+			   fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) ==
+				   0) {
+			usage->bytes += (uint64_t)status.st_size;
+			usage->files++;
+		}
+	}
+}
+
+/* Removes what a record consists of; `depth` levels of parts. */
+static void empty_folder(DIR *folder, int depth)
+{
+	struct dirent *entry;
+
+	while ((entry = readdir(folder))) {
+		DIR *part;
+
+		if (is_of_log(entry->d_name)) {
+			unlinkat(dirfd(folder), entry->d_name, 0);
+		} else if (depth && is_part(entry->d_name)) {
+			part = open_folder(dirfd(folder), entry->d_name);
+			if (!part)
+				continue;
+			empty_folder(part, depth - 1);
+			closedir(part);
+			unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
+		} else if (depth && strcmp(entry->d_name, stream_index_name) == 0) {
+			unlinkat(dirfd(folder), entry->d_name, 0);
+		}
+	}
+}
+
+static void remove_part(DIR *folder, unsigned int number)
+{
+	char name[PART_DIGITS + 8];
+	DIR *part;
+
+	snprintf(name, sizeof(name), "%0*u", PART_DIGITS, number);
+	part = open_folder(dirfd(folder), name);
+	if (!part)
+		return;
+	empty_folder(part, 0);
+	closedir(part);
+	unlinkat(dirfd(folder), name, AT_REMOVEDIR);
+}
+
+/* ---- The limit ---------------------------------------------------------------------------------
+ */
+
+static uint64_t chunk_of(const struct stream_log *log)
+{
+	return log->options->log_bytes / CHUNKS;
+}
+
+/* Makes room for so many bytes, or finds the log full. */
+static struct probe_error *keep_limit(struct stream_log *log, uint64_t need)
+{
+	for (;;) {
+		struct usage usage = {0};
+		DIR *folder = opendir(log->options->log);
+
+		if (!folder)
+			return probe_error_system(errno, "cannot open %s", log->options->log);
+		measure(folder, &usage);
+		need += 2 * usage.files * PAGE_BYTES;
+		if (usage.bytes + need <= log->options->log_bytes) {
+			closedir(folder);
+			return NULL;
+		}
+		log->full = true;
+		if (log->options->log_policy != PROBE_STREAM_LOG_LOOP || usage.parts < 2) {
+			closedir(folder);
+			return NULL;
+		}
+		log->overrun = true;
+		remove_part(folder, usage.oldest);
+		closedir(folder);
+		need -= 2 * usage.files * PAGE_BYTES;
+	}
+}
+
+/* May an event be added? Writes and measures before, where it is time to. */
+static struct probe_error *admit(struct stream_log *log, uint64_t bytes, bool *ret)
+{
+	uint64_t chunk = chunk_of(log);
+	struct probe_error *error = NULL;
+	bool ends = log->options->log_policy == PROBE_STREAM_LOG_UNTIL_FULL;
+
+	*ret = false;
+	if (log->failed || (ends && log->full)) {
+		log->overrun = true;
+		return NULL;
+	}
+	if (log->options->log_policy != PROBE_STREAM_LOG_APPEND && log->added + bytes > chunk) {
+		error = probe_ctf_flush(log->ctf);
+		log->added = 0;
+		if (!error)
+			error = keep_limit(log, bytes > chunk ? bytes : chunk);
+		if (error || (ends && log->full)) {
+			log->failed = error != NULL;
+			log->overrun = true;
+			return error;
+		}
+	}
+	log->added += bytes;
+	*ret = true;
+	return NULL;
+}
+
+/* ---- Adding
+ * ---------------------------------------------------------------------------------------- */
+
+static uint64_t size_of(const struct probe_hit *hit, const char *comm)
+{
+	uint64_t bytes = EVENT_BYTES + (comm ? strlen(comm) : 0);
+
+	for (size_t i = 0; i < hit->arg_count; i++)
+		bytes += ARG_BYTES +
+			 (hit->args[i].kind >= PROBE_VALUE_STRING ? hit->args[i].length : 0);
+	return bytes;
+}
+
+static struct probe_error *note_failure(struct stream_log *log, struct probe_error *error)
+{
+	log->failed |= error != NULL;
+	log->overrun |= error != NULL;
+	return error;
+}
+
+struct probe_error *stream_log_hit(struct stream_log *log, const struct probe_session *session,
+	const struct probe_hit *hit, const char *comm)
+{
+	bool may = true;
+	struct probe_error *error = admit(log, size_of(hit, comm), &may);
+
+	if (error || !may)
+		return error;
+	log->hits += session != &log->own;
+	return note_failure(log, probe_ctf_hit(log->ctf, session, hit, comm));
+}
+
+static struct probe_hit own_hit(uint32_t type, const struct probe_event *event)
+{
+	return (struct probe_hit){.time_ns = event->time_ns,
+		.probe = type,
+		.pc = type + 1, /* the writer remembers sites by it */
+		.args = event->args,
+		.arg_count = event->arg_count};
+}
+
+struct probe_error *stream_log_own(
+	struct stream_log *log, uint32_t type, const struct probe_event *event)
+{
+	struct probe_hit hit = own_hit(type, event);
+
+	return stream_log_hit(log, &log->own, &hit, NULL);
+}
+
+struct probe_error *stream_log_last(
+	struct stream_log *log, uint32_t type, const struct probe_event *event)
+{
+	struct probe_hit hit = own_hit(type, event);
+	struct probe_error *error = probe_ctf_hit(log->ctf, &log->own, &hit, NULL);
+
+	if (!error)
+		error = probe_ctf_flush(log->ctf);
+	return note_failure(log, error);
+}
+
+struct probe_error *stream_log_lost(
+	struct stream_log *log, const struct probe_session *session, uint64_t count)
+{
+	bool may = true;
+	struct probe_error *error = admit(log, PAGE_BYTES, &may);
+
+	if (error || !may)
+		return error;
+	return note_failure(log, probe_ctf_discarded(log->ctf, session, count));
+}
+
+struct probe_error *stream_log_flush(struct stream_log *log)
+{
+	struct probe_error *error = log->failed ? NULL : probe_ctf_flush(log->ctf);
+
+	log->added = 0;
+	if (!error && !log->failed && log->options->log_policy != PROBE_STREAM_LOG_APPEND)
+		error = keep_limit(log, chunk_of(log));
+	return note_failure(log, error);
+}
+
+/* ---- Its life
+ * --------------------------------------------------------------------------------------- */
+
+static struct probe_error *begin(struct stream_log *log)
+{
+	struct probe_ctf_options options = log->options->log_parts;
+
+	if (log->options->log_policy == PROBE_STREAM_LOG_LOOP)
+		options.rotate_bytes = log->options->log_bytes / PARTS;
+	return probe_ctf_create(log->options->log, &options, &log->ctf);
+}
+
+struct probe_error *stream_log_create(
+	const struct probe_stream_options *options, struct stream_log **ret)
+{
+	struct stream_log *log = calloc(1, sizeof(*log));
+	struct probe_error *error;
+
+	if (!log)
+		return probe_error_no_memory();
+	log->options = options;
+	log->own.probes = log->own_probes;
+	log->own.probe_count = PROBE_STREAM_SYSTEM_TYPES;
+	for (uint32_t i = 0; i < PROBE_STREAM_SYSTEM_TYPES; i++)
+		log->own_probes[i] = (struct probe_session_probe){.provider = stream_own_provider,
+			.name = stream_own_names[i],
+			.path = "libprobe"};
+	error = begin(log);
+	if (error) {
+		stream_log_free(log);
+		return error;
+	}
+	*ret = log;
+	return NULL;
+}
+
+void stream_log_free(struct stream_log *log)
+{
+	if (!log)
+		return;
+	probe_ctf_free(log->ctf);
+	free(log);
+}
+
+struct probe_error *stream_log_clear(struct stream_log *log)
+{
+	DIR *folder = opendir(log->options->log);
+
+	if (!folder)
+		return probe_error_system(errno, "cannot open %s", log->options->log);
+	probe_ctf_free(log->ctf);
+	log->ctf = NULL;
+	empty_folder(folder, 1);
+	closedir(folder);
+	log->full = log->overrun = log->failed = false;
+	log->added = log->hits = 0;
+	return note_failure(log, begin(log));
+}
+
+bool stream_log_is_full(const struct stream_log *log)
+{
+	return log->full;
+}
+
+bool stream_log_take_overrun(struct stream_log *log)
+{
+	bool overrun = log->overrun;
+
+	log->overrun = false;
+	return overrun;
+}
+
+uint64_t stream_log_hits(const struct stream_log *log)
+{
+	return log->hits;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Events between the session, which hands them over for a moment, and readers, which
+ * have their own memory. They stand one behind the other:
+ *
+ *	struct entry	with its values; their pointers are of no meaning
+ *	bytes		of its strings, in the order of the values
+ *	comm		with its NUL, or nothing
+ *	padding		to the next entry
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/stream/stream.h"
+
+enum { ALIGN = _Alignof(struct probe_value), ROOM_MIN = 1 << 16, ROOM_KEPT = 1 << 20 };
+
+struct entry {
+	size_t bytes;
+	size_t comm_length; /* with its NUL; 0: there is none */
+	struct stream_item item;
+	struct probe_value args[];
+};
+_Static_assert(_Alignof(struct entry) <= ALIGN, "entries stand side by side");
+
+static bool has_bytes(const struct probe_value *value)
+{
+	return value->kind >= PROBE_VALUE_STRING && value->length;
+}
+
+static size_t align_up(size_t bytes)
+{
+	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* ---- Limits -------------------------------------------------------------------------------- */
+
+size_t stream_limit(const struct probe_value *args, size_t count, size_t limit,
+	struct probe_value *to, bool *truncated_ret)
+{
+	*truncated_ret = false;
+	for (size_t i = 0; i < count; i++) {
+		size_t number =
+			args[i].kind < PROBE_VALUE_STRING || args[i].kind == PROBE_VALUE_TEXT
+				? sizeof(args[i].u)
+				: 0;
+
+		if (number > limit) {
+			*truncated_ret = true;
+			return i;
+		}
+		limit -= number;
+		to[i] = args[i];
+		if (args[i].kind >= PROBE_VALUE_STRING) {
+			if (to[i].length > limit) {
+				to[i].length = limit;
+				to[i].truncated = true;
+			}
+			limit -= to[i].length;
+		}
+		*truncated_ret |= to[i].truncated;
+	}
+	return count;
+}
+
+/* ---- In -------------------------------------------------------------------------------------- */
+
+static bool make_room(struct stream_queue *q, size_t bytes)
+{
+	size_t used = q->end - q->begin, room = q->room ? q->room : ROOM_MIN;
+	uint8_t *moved;
+
+	if (bytes <= q->room - q->end)
+		return true;
+	while (room < used + bytes)
+		room *= 2;
+	moved = malloc(room);
+	if (!moved)
+		return false;
+	if (used)
+		memcpy(moved, q->bytes + q->begin, used);
+	free(q->bytes);
+	*q = (struct stream_queue){.bytes = moved, .room = room, .end = used};
+	return true;
+}
+
+struct probe_error *stream_queue_put(struct stream_queue *queue, const struct stream_item *item)
+{
+	const struct probe_event *event = &item->event;
+	size_t values = event->arg_count * sizeof(*event->args);
+	size_t comm = event->comm ? strlen(event->comm) + 1 : 0;
+	size_t bytes = sizeof(struct entry) + values + comm;
+	struct entry *entry;
+	uint8_t *at;
+
+	for (size_t i = 0; i < event->arg_count; i++)
+		bytes += has_bytes(&event->args[i]) ? event->args[i].length : 0;
+	bytes = align_up(bytes);
+	if (!make_room(queue, bytes))
+		return probe_error_no_memory();
+	entry = (struct entry *)(queue->bytes + queue->end);
+	*entry = (struct entry){.bytes = bytes, .comm_length = comm, .item = *item};
+	if (values)
+		memcpy(entry->args, event->args, values);
+	at = (uint8_t *)entry->args + values;
+	for (size_t i = 0; i < event->arg_count; i++)
+		if (has_bytes(&event->args[i]))
+			at = mempcpy(at, event->args[i].bytes, event->args[i].length);
+	if (comm)
+		memcpy(at, event->comm, comm);
+	queue->end += bytes;
+	return NULL;
+}
+
+/* ---- Out ------------------------------------------------------------------------------------- */
+
+/* The reader's memory, as far as it is used. */
+struct target {
+	char *at;
+	size_t room;
+	bool truncated;
+};
+
+/* The array of values, or as much of it as there is room for. */
+static struct probe_value *take_values(
+	struct target *to, const struct entry *entry, size_t *count_ret)
+{
+	size_t skip = -(uintptr_t)to->at % ALIGN, count = entry->item.event.arg_count;
+	struct probe_value *values;
+
+	if (skip > to->room)
+		skip = to->room;
+	if (count > (to->room - skip) / sizeof(*values)) {
+		count = (to->room - skip) / sizeof(*values);
+		to->truncated = true;
+	}
+	*count_ret = count;
+	if (!count)
+		return NULL;
+	values = (struct probe_value *)(void *)(to->at + skip);
+	memcpy(values, entry->args, count * sizeof(*values));
+	to->at += skip + count * sizeof(*values);
+	to->room -= skip + count * sizeof(*values);
+	return values;
+}
+
+static void take_bytes(struct target *to, struct probe_value *value, const uint8_t *bytes)
+{
+	size_t length = value->length < to->room ? value->length : to->room;
+
+	if (length < value->length)
+		to->truncated = value->truncated = true;
+	value->bytes = to->at;
+	value->length = length;
+	if (!length)
+		return;
+	memcpy(to->at, bytes, length);
+	to->at += length;
+	to->room -= length;
+}
+
+static const char *take_comm(struct target *to, const uint8_t *comm, size_t length)
+{
+	char *at = to->at;
+
+	if (!length || length > to->room)
+		return NULL;
+	memcpy(at, comm, length);
+	to->at += length;
+	return at;
+}
+
+bool stream_queue_take(struct stream_queue *queue, const struct stream_types *types,
+	struct probe_stream_event *ret, void *data, size_t size)
+{
+	struct target to = {.at = data, .room = data ? size : 0};
+	const struct entry *entry = (const struct entry *)(queue->bytes + queue->begin);
+	const struct stream_type *type;
+	struct probe_value *values;
+	const uint8_t *bytes;
+	size_t count;
+
+	if (queue->begin == queue->end)
+		return false;
+	type = &types->types[entry->item.type];
+	bytes = (const uint8_t *)(entry->args + entry->item.event.arg_count);
+	values = take_values(&to, entry, &count);
+	for (size_t i = 0; i < entry->item.event.arg_count; i++) {
+		if (i < count && entry->args[i].kind >= PROBE_VALUE_STRING)
+			take_bytes(&to, &values[i], bytes);
+		bytes += has_bytes(&entry->args[i]) ? entry->args[i].length : 0;
+	}
+	*ret = (struct probe_stream_event){.type = entry->item.type,
+		.truncation = to.truncated ? PROBE_STREAM_TRUNCATED_READ : entry->item.truncation,
+		.pc = entry->item.pc,
+		.event = entry->item.event};
+	ret->event.provider = type->provider;
+	ret->event.name = type->name;
+	ret->event.args = values;
+	ret->event.arg_count = count;
+	ret->event.comm = take_comm(&to, bytes, entry->comm_length);
+	ret->data_used = data ? (size_t)(to.at - (char *)data) : 0;
+	queue->begin += entry->bytes;
+	if (queue->begin == queue->end)
+		stream_queue_clear(queue);
+	return true;
+}
+
+void stream_queue_clear(struct stream_queue *queue)
+{
+	queue->begin = queue->end = 0;
+	if (queue->room > ROOM_KEPT)
+		stream_queue_deinit(queue);
+}
+
+void stream_queue_deinit(struct stream_queue *queue)
+{
+	free(queue->bytes);
+	*queue = (struct stream_queue){0};
+}

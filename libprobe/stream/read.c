@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Taking events out of a session, and putting the stream's own among them.
+ *
+ * What was done to the stream (started, stopped, filtered) is a mark, with a stamp of
+ * the clock that records are stamped with. Marks are passed in the order of time, as
+ * hits are handed over:
+ *
+ *	hits     1   2   3        4   5        6
+ *	marks              stop          start
+ *	events   1   2   3 stop          start 6
+ *
+ * A hit is stamped after it has tested the switches, so that one may be recorded that
+ * comes behind the mark (4, 5): its stamp tells, and it is none. Likewise for filters.
+ *
+ * Hits that were lost are told where that is noticed: before the next hit, with
+ * PROBE_STREAM_OVERFLOW, and with PROBE_STREAM_RESUME as soon as nothing is missing
+ * any more. What was lost of a ring that is written over is missing up to the ring's
+ * oldest record (recording.whole_from); a ring that is emptied has lost what came
+ * behind the records that were in it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/clock.h"
+#include "libprobe/session_internal.h"
+#include "libprobe/stream/stream.h"
+
+enum {
+	QUEUE_BYTES = 1 << 18, /* taken out at once, about */
+	LOG_EVENTS = 1 << 16,  /* likewise, of a stream with a log */
+	MARKS_MAX = 1024
+};
+
+/* ---- Marks ------------------------------------------------------------------------------------
+ */
+
+static void pop_mark(struct probe_stream *stream)
+{
+	free(stream->marks[0].sets);
+	memmove(stream->marks, stream->marks + 1, --stream->mark_count * sizeof(*stream->marks));
+}
+
+static void apply_mark(struct stream_reading *r, const struct stream_mark *mark, uint64_t time_ns)
+{
+	if (mark->type == PROBE_STREAM_START) {
+		r->closed = false;
+	} else if (mark->type == PROBE_STREAM_STOP && !mark->value) {
+		r->closed = true;
+		r->closed_ns = time_ns;
+	} else if (mark->type == PROBE_STREAM_FILTER) {
+		r->filter = mark->sets[1];
+		r->filter_ns = time_ns;
+	}
+}
+
+void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int value,
+	const struct probe_stream_set sets[2])
+{
+	struct stream_mark mark = {
+		.stamp = clock_stamp(), .type = type, .silent = silent, .value = value};
+
+	if (!stream->marks)
+		stream->marks = calloc(MARKS_MAX, sizeof(*stream->marks));
+	if (sets)
+		mark.sets = malloc(2 * sizeof(*sets));
+	if (!stream->marks || (sets && !mark.sets)) {
+		free(mark.sets);
+		stream->overrun = true;
+		return;
+	}
+	if (sets)
+		memcpy(mark.sets, sets, 2 * sizeof(*sets));
+	/* Somebody starts and stops, and nobody reads. */
+	if (stream->mark_count == MARKS_MAX) {
+		apply_mark(&stream->reading, &stream->marks[0],
+			clock_realtime_ns(&stream->session->clock, stream->marks[0].stamp));
+		pop_mark(stream);
+		stream->overrun = true;
+	}
+	stream->marks[stream->mark_count++] = mark;
+}
+
+/* ---- Putting events ------------------------------------------------------------------------- */
+
+static void put_event(struct probe_stream *stream, uint32_t type,
+	enum probe_stream_truncation truncation, uint64_t pc, const struct probe_event *event)
+{
+	struct stream_reading *r = &stream->reading;
+	struct stream_item item = {
+		.type = type, .truncation = truncation, .pc = pc, .event = *event};
+
+	if (!r->error)
+		r->error = stream_queue_put(&stream->queue, &item);
+	r->last_ns = event->time_ns > r->last_ns ? event->time_ns : r->last_ns;
+	r->taken++;
+}
+
+/* One of the stream's own, unless it is filtered out. */
+static void put_own(struct probe_stream *stream, uint32_t type, uint64_t time_ns, uint64_t lost,
+	const struct probe_value *args, size_t count)
+{
+	struct stream_reading *r = &stream->reading;
+	struct probe_event event = {
+		.kind = type == PROBE_STREAM_OVERFLOW ? PROBE_EVENT_LOST : PROBE_EVENT_HIT,
+		.time_ns = time_ns,
+		.lost = lost,
+		.args = args,
+		.arg_count = count};
+
+	if (stream_set_has(&r->filter, type) || r->error)
+		return;
+	if (!stream->log) {
+		put_event(stream, type, PROBE_STREAM_WHOLE, 0, &event);
+		return;
+	}
+	/* A log has its own way to tell how many hits are missing. */
+	r->error = lost ? stream_log_lost(stream->log, stream->session, lost)
+			: stream_log_own(stream->log, type, &event);
+	r->last_ns = time_ns > r->last_ns ? time_ns : r->last_ns;
+	r->taken++;
+}
+
+static void put_mark(struct probe_stream *stream, const struct stream_mark *mark, uint64_t time_ns)
+{
+	struct probe_value args[2];
+	size_t count = 0;
+
+	if (mark->type == PROBE_STREAM_FILTER)
+		args[count++] = stream_set_value(&mark->sets[0]);
+	if (mark->sets)
+		args[count++] = stream_set_value(&mark->sets[1]);
+	if (mark->type == PROBE_STREAM_STOP)
+		args[count++] = (struct probe_value){.kind = PROBE_VALUE_SIGNED, .i = mark->value};
+	put_own(stream, mark->type, time_ns, 0, args, count);
+}
+
+/* Passes the marks up to a time of CLOCK_REALTIME, and with a stamp that is no later. */
+static void pass_marks(struct probe_stream *stream, uint64_t until_ns, uint64_t until)
+{
+	while (stream->mark_count && !stream->reading.error) {
+		const struct stream_mark *mark = &stream->marks[0];
+		uint64_t time_ns = clock_realtime_ns(&stream->session->clock, mark->stamp);
+
+		if (time_ns > until_ns || mark->stamp > until)
+			return;
+		apply_mark(&stream->reading, mark, time_ns);
+		if (!mark->silent)
+			put_mark(stream, mark, time_ns);
+		pop_mark(stream);
+	}
+}
+
+/* ---- Hits ---------------------------------------------------------------------------------------
+ */
+
+/* The types of probes that are new: libraries are opened. */
+static struct probe_error *know_probes(struct probe_stream *stream)
+{
+	size_t count;
+	const struct probe_session_probe *probes = probe_session_probes(stream->session, &count);
+	struct probe_error *error = NULL;
+	uint32_t *types;
+
+	if (count == stream->probe_count)
+		return NULL;
+	types = reallocarray(stream->probe_types, count, sizeof(*types));
+	if (!types)
+		return probe_error_no_memory();
+	stream->probe_types = types;
+	for (size_t i = stream->probe_count; i < count && !error; i++) {
+		error = stream_types_of_probe(
+			stream->index.types, probes[i].provider, probes[i].name, &types[i]);
+		if (error)
+			break;
+		stream->probe_count = i + 1;
+		if (stream_set_has(&stream->filter, types[i]))
+			probe_session_switch_probe(stream->session, i, false);
+	}
+	return error;
+}
+
+static void put_hit(struct probe_stream *stream, uint32_t type, const struct probe_hit *hit)
+{
+	const struct probe_stream_options *o = &stream->index.attributes.options;
+	struct stream_reading *r = &stream->reading;
+	struct probe_value args[ARCH_ARGS_MAX];
+	bool truncated;
+	size_t count = stream_limit(hit->args, hit->arg_count, o->data_bytes, args, &truncated);
+	struct probe_event event = {.kind = PROBE_EVENT_HIT,
+		.time_ns = hit->time_ns,
+		.pid = hit->pid,
+		.tid = hit->tid,
+		.cpu = hit->cpu,
+		.args = args,
+		.arg_count = count};
+
+	if (o->comm)
+		event.comm = o->comm(o->comm_data, hit->pid, hit->tid, hit->time_ns);
+	if (stream->log) {
+		struct probe_hit limited = *hit;
+
+		limited.args = args;
+		limited.arg_count = count;
+		r->error = stream_log_hit(stream->log, stream->session, &limited, event.comm);
+		r->last_ns = hit->time_ns > r->last_ns ? hit->time_ns : r->last_ns;
+		r->taken++;
+		return;
+	}
+	put_event(stream, type, truncated ? PROBE_STREAM_TRUNCATED_RECORD : PROBE_STREAM_WHOLE,
+		hit->pc, &event);
+}
+
+static bool is_enough(const struct probe_stream *stream)
+{
+	return stream->log ? stream->reading.taken >= LOG_EVENTS
+			   : stream_queue_bytes(&stream->queue) >= QUEUE_BYTES;
+}
+
+static bool visit_hit(const struct probe_hit *hit, void *data)
+{
+	struct probe_stream *stream = data;
+	struct stream_reading *r = &stream->reading;
+	uint32_t type;
+
+	if (hit->probe >= stream->probe_count)
+		r->error = know_probes(stream);
+	pass_marks(stream, hit->time_ns, UINT64_MAX);
+	if (r->error)
+		return false;
+	type = stream->probe_types[hit->probe];
+	if ((r->closed && hit->time_ns >= r->closed_ns) ||
+		(stream_set_has(&r->filter, type) && hit->time_ns >= r->filter_ns))
+		return true;
+	if (r->overflow) {
+		/* It began behind the last event that is there. */
+		put_own(stream, PROBE_STREAM_OVERFLOW, r->last_ns ? r->last_ns : hit->time_ns, 0,
+			NULL, 0);
+		r->overflow = false;
+	}
+	if (r->resume && hit->time_ns >= r->resume_ns) {
+		put_own(stream, PROBE_STREAM_RESUME, hit->time_ns, 0, NULL, 0);
+		r->resume = false;
+	}
+	if (!r->error)
+		put_hit(stream, type, hit);
+	return !r->error && !is_enough(stream);
+}
+
+/* ---- Losses -----------------------------------------------------------------------------------
+ */
+
+uint64_t stream_lost(struct probe_stream *stream)
+{
+	size_t count;
+	const struct probe_session_probe *probes = probe_session_probes(stream->session, &count);
+	uint64_t lost = 0;
+
+	session_count_lost(stream->session);
+	for (size_t i = 0; i < count; i++)
+		lost += probes[i].lost;
+	return lost - stream->lost_before;
+}
+
+/* Of rings that are emptied, and not until they are full alone: that stop tells it all. */
+static void tell_lost(struct probe_stream *stream)
+{
+	struct stream_reading *r = &stream->reading;
+	uint64_t lost = stream_lost(stream);
+
+	if (stream->index.attributes.options.policy != PROBE_STREAM_FLUSH || lost == r->lost)
+		return;
+	put_own(stream, PROBE_STREAM_OVERFLOW, r->last_ns, lost - r->lost, NULL, 0);
+	r->lost = lost;
+	r->resume = true;
+	r->resume_ns = 0;
+}
+
+static void tell_damage(struct probe_stream *stream)
+{
+	uint64_t damaged = probe_session_damaged(stream->session);
+	struct probe_value arg = {.kind = PROBE_VALUE_SIGNED, .i = EBADMSG};
+
+	if (damaged == stream->reading.damaged)
+		return;
+	stream->reading.damaged = damaged;
+	stream->overrun = true;
+	put_own(stream, PROBE_STREAM_ERROR, stream->reading.last_ns, 0, &arg, 1);
+}
+
+/* ---- Rounds
+ * --------------------------------------------------------------------------------------- */
+
+/* Hands over what is in rings that are written over; *drained_ret as stream_take(). */
+static struct probe_error *take_recorded(struct probe_stream *stream, bool *drained_ret)
+{
+	struct stream_reading *r = &stream->reading;
+	struct probe_error *error;
+
+	if (r->recorded == r->recording.count) {
+		recording_deinit(&r->recording);
+		r->recorded = 0;
+		error = session_take_recording(stream->session, r->since, &r->recording);
+		if (error)
+			return error;
+		if (r->recording.overwritten) {
+			r->overflow = r->resume = stream->overrun = true;
+			r->resume_ns =
+				clock_realtime_ns(&stream->session->clock, r->recording.whole_from);
+			if (!r->recording.whole_from)
+				r->resume_ns = 0;
+		}
+	}
+	r->recorded = session_visit_recording(
+		stream->session, &r->recording, r->recorded, visit_hit, stream);
+	*drained_ret = r->recorded == r->recording.count && !is_enough(stream);
+	return NULL;
+}
+
+/* It was full, and has been emptied. */
+static void leave_full(struct probe_stream *stream)
+{
+	struct probe_value arg = {.kind = PROBE_VALUE_SIGNED, .i = 1};
+
+	put_own(stream, PROBE_STREAM_STOP,
+		clock_realtime_ns(&stream->session->clock, clock_stamp()), 0, &arg, 1);
+	stream->state = STREAM_SUSPENDED;
+	if (stream->restarts)
+		stream_go_on(stream);
+}
+
+struct probe_error *stream_take(struct probe_stream *stream, bool *drained_ret)
+{
+	struct stream_reading *r = &stream->reading;
+	uint64_t begin = clock_stamp();
+	struct probe_error *error;
+	bool drained;
+
+	*drained_ret = false;
+	r->taken = 0;
+	stream_note_full(stream);
+	error = know_probes(stream);
+	if (!error)
+		error = probe_session_poll(stream->session, visit_hit, stream, NULL);
+	drained = !is_enough(stream);
+	if (!error && !r->error && r->since)
+		error = take_recorded(stream, &drained);
+	if (!error && !r->error && drained) {
+		tell_lost(stream);
+		tell_damage(stream);
+		pass_marks(stream, UINT64_MAX, begin);
+		if (stream->state == STREAM_FULL)
+			leave_full(stream);
+	}
+	*drained_ret = drained;
+	if (r->error && !error) {
+		error = r->error;
+		r->error = NULL;
+	}
+	probe_error_free(r->error);
+	r->error = NULL;
+	return error;
+}
+
+void stream_reading_reset(struct probe_stream *stream)
+{
+	struct stream_reading *r = &stream->reading;
+	bool closed = stream->state != STREAM_RUNNING;
+
+	while (stream->mark_count)
+		pop_mark(stream);
+	recording_deinit(&r->recording);
+	probe_error_free(r->error);
+	*r = (struct stream_reading){.closed = closed,
+		.damaged = stream->session ? probe_session_damaged(stream->session) : 0,
+		.since = r->since};
+}

@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Active streams: a session that records, with a switch (session_switch.c), and what
+ * POSIX trace adds to it. What happens to the stream is decided here; its events are
+ * put in order in read.c, and written in flush.c.
+ *
+ *	                  start                       a hit finds no room
+ *	SUSPENDED -------------------> RUNNING --------------------------> FULL
+ *	    ^  <-------------------------  ^     (UNTIL_FULL: the hit itself   |
+ *	    |             stop             |      throws the switch)           |
+ *	    |                              | all events have been taken out    |
+ *	    +------------------------------+-----------------------------------+
+ *	      as well, after a stop or clear
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "libprobe/clock.h"
+#include "libprobe/session_internal.h"
+#include "libprobe/stream/stream.h"
+
+enum {
+	STREAM_BYTES = 4 << 20,
+	DATA_BYTES = 1024,
+	LOG_BYTES = 64 << 20,
+	LOG_BYTES_MIN = 1 << 20,
+	WORD = 8
+};
+
+/* ---- Calls ------------------------------------------------------------------------------------
+ */
+
+struct probe_error *stream_enter(
+	struct probe_stream *stream, enum stream_kind kind, const char *what)
+{
+	struct probe_error *error = NULL;
+
+	pthread_mutex_lock(&stream->lock);
+	if (stream->closing)
+		error = error_numbered(PROBE_ERROR_STATE, EINVAL, "the stream is being closed");
+	else if (kind == STREAM_ACTIVE && !stream->session)
+		error = error_numbered(PROBE_ERROR_STATE, EINVAL,
+			"only of a stream that traces something %s", what);
+	else if (kind == STREAM_RECORDED && stream->session)
+		error = error_numbered(
+			PROBE_ERROR_STATE, EINVAL, "only a stream that has been recorded %s", what);
+	if (error)
+		pthread_mutex_unlock(&stream->lock);
+	else
+		stream->users++;
+	return error;
+}
+
+void stream_leave(struct probe_stream *stream)
+{
+	stream->users--;
+	pthread_cond_broadcast(&stream->left);
+	pthread_mutex_unlock(&stream->lock);
+}
+
+void stream_expel(struct probe_stream *stream)
+{
+	const uint64_t one = 1;
+
+	stream->closing = true;
+	/* Nobody reads it: it stays readable for all that wait. */
+	if (write(stream->wake, &one, sizeof(one)) < 0)
+		return;
+	while (stream->users > 1)
+		pthread_cond_wait(&stream->left, &stream->lock);
+}
+
+struct probe_error *stream_alloc(struct probe_stream **ret)
+{
+	struct probe_stream *stream = calloc(1, sizeof(*stream));
+	struct probe_error *error;
+
+	if (!stream)
+		return probe_error_no_memory();
+	pthread_mutex_init(&stream->lock, NULL);
+	pthread_cond_init(&stream->left, NULL);
+	error = stream_types_create(&stream->index.types);
+	stream->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (!error && stream->wake < 0)
+		error = probe_error_system(errno, "cannot make an event descriptor");
+	if (error) {
+		stream_free(stream);
+		return error;
+	}
+	*ret = stream;
+	return NULL;
+}
+
+void stream_free(struct probe_stream *stream)
+{
+	stream_reading_reset(stream);
+	free(stream->reading.since);
+	free(stream->marks);
+	probe_session_free(stream->session);
+	stream_log_free(stream->log);
+	stream_queue_deinit(&stream->queue);
+	free(stream->probe_types);
+	free(stream->filter_text);
+	probe_reader_close(stream->reader);
+	free(stream->path);
+	stream_index_deinit(&stream->index);
+	if (stream->wake >= 0)
+		close(stream->wake);
+	pthread_cond_destroy(&stream->left);
+	pthread_mutex_destroy(&stream->lock);
+	free(stream);
+}
+
+/* ---- Attributes -------------------------------------------------------------------------------
+ */
+
+static struct probe_error *invalid(const char *message)
+{
+	return error_numbered(PROBE_ERROR_USAGE, EINVAL, "%s", message);
+}
+
+static struct probe_error *check_options(const struct probe_stream_options *o)
+{
+	if (o->name && strlen(o->name) > PROBE_STREAM_NAME_MAX)
+		return error_numbered(PROBE_ERROR_USAGE, ENAMETOOLONG,
+			"the name of a stream has at most %d bytes", PROBE_STREAM_NAME_MAX);
+	if ((unsigned int)o->policy > PROBE_STREAM_FLUSH)
+		return invalid("nobody knows this policy of a stream");
+	if ((unsigned int)o->log_policy > PROBE_STREAM_LOG_APPEND)
+		return invalid("nobody knows this policy of a log");
+	if (o->policy == PROBE_STREAM_FLUSH && !o->log)
+		return invalid("a stream is flushed to a log: there is none");
+	if (o->data_bytes && o->data_bytes < WORD)
+		return invalid("an event has at least eight bytes of data");
+	if ((o->log_parts.rotate_bytes || o->log_parts.rotate_ns) &&
+		o->log_policy != PROBE_STREAM_LOG_APPEND)
+		return invalid("only a log without a limit is divided as somebody likes");
+	if (o->log && o->log_bytes && o->log_bytes < LOG_BYTES_MIN)
+		return invalid("a log has at least a mebibyte");
+	return NULL;
+}
+
+static struct probe_error *copy_string(const char *text, char **ret)
+{
+	*ret = strdup(text ? text : "");
+	return *ret ? NULL : probe_error_no_memory();
+}
+
+/* Takes the options over, with what was left to us. */
+static struct probe_error *set_options(
+	struct probe_stream *stream, const struct probe_stream_options *options)
+{
+	struct probe_stream_attributes *a = &stream->index.attributes;
+	struct probe_stream_options *o = &a->options;
+	struct probe_error *error = check_options(options);
+
+	if (error)
+		return error;
+	*o = *options;
+	if (!o->stream_bytes)
+		o->stream_bytes = STREAM_BYTES;
+	if (!o->data_bytes)
+		o->data_bytes = DATA_BYTES;
+	if (!o->log_bytes)
+		o->log_bytes = LOG_BYTES;
+	if (o->policy == PROBE_STREAM_DEFAULT)
+		o->policy = o->log ? PROBE_STREAM_FLUSH : PROBE_STREAM_LOOP;
+	error = copy_string(options->name, &stream->index.strings[0]);
+	if (!error)
+		error = copy_string("probectl " PROBE_VERSION, &stream->index.strings[1]);
+	if (!error && o->log)
+		error = copy_string(options->log, &stream->index.strings[2]);
+	if (!error && o->filter)
+		error = copy_string(options->filter, &stream->filter_text);
+	o->name = stream->index.strings[0];
+	a->version = stream->index.strings[1];
+	o->log = stream->index.strings[2];
+	o->filter = stream->filter_text;
+	return error;
+}
+
+/* What the session has made of them. */
+static void note_session(struct probe_stream *stream)
+{
+	struct probe_stream_attributes *a = &stream->index.attributes;
+	const struct probe_session *s = stream->session;
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	a->created_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	a->clock_resolution_ns = 1; /* the counter ticks faster, and times are told in these */
+	a->options.stream_bytes = s->rings.layout.ring_bytes;
+	/*
+	 * There has to be room for the longest record before any is begun. What is
+	 * written over is gone so much earlier (recorder.c).
+	 */
+	a->user_event_bytes = a->options.policy == PROBE_STREAM_LOOP ? 2 * s->record_max + 4 * WORD
+								     : s->record_max;
+	/* They are kept elsewhere. */
+	a->system_event_bytes = 0;
+}
+
+struct probe_error *probe_stream_get_attributes(
+	struct probe_stream *stream, struct probe_stream_attributes *ret)
+{
+	struct probe_error *error = stream_enter(stream, STREAM_ANY, NULL);
+
+	if (error)
+		return error;
+	*ret = stream->index.attributes;
+	ret->options.comm = NULL;
+	ret->options.comm_data = NULL;
+	stream_leave(stream);
+	return NULL;
+}
+
+/* ---- Making one -------------------------------------------------------------------------------
+ */
+
+static struct probe_error *start_session(struct probe_stream *stream,
+	const struct probe_request *request, struct probe_report *report)
+{
+	const struct probe_stream_options *o = &stream->index.attributes.options;
+	size_t string = o->string_bytes ? o->string_bytes : o->data_bytes;
+	const struct probe_session_options its = {
+		.kind = PROBE_SESSION_RECORD,
+		.switched = true,
+		.until_full = o->policy == PROBE_STREAM_UNTIL_FULL,
+		.overwrite = o->policy == PROBE_STREAM_LOOP,
+		.ring_bytes = o->stream_bytes,
+		.string_bytes =
+			(uint16_t)(string < PROBE_STRING_BYTES_MAX ? string
+								   : PROBE_STRING_BYTES_MAX),
+		.filter = o->filter,
+		.guess_strings = o->guess_strings,
+		.follow_libraries = o->follow_libraries,
+		.follow_children = o->inherit,
+	};
+	struct probe_error *error =
+		probe_session_start(stream->target, request, &its, report, &stream->session);
+
+	if (error || !its.overwrite)
+		return error;
+	stream->reading.since =
+		calloc(2 * (size_t)stream->session->rings.layout.cpus, sizeof(uint64_t));
+	return stream->reading.since ? NULL : probe_error_no_memory();
+}
+
+/* The numbers that the standard has for what sessions tell. */
+static struct probe_error *with_number(struct probe_error *error)
+{
+	static const int numbers[] = {[PROBE_ERROR_USAGE] = EINVAL,
+		[PROBE_ERROR_NOT_FOUND] = ESRCH,
+		[PROBE_ERROR_PERMISSION] = EPERM};
+
+	if (error && !error->err && error->code < sizeof(numbers) / sizeof(*numbers) &&
+		numbers[error->code])
+		error->err = numbers[error->code];
+	return error;
+}
+
+/* Types in the order of the probes; and a log that has them, should we be killed. */
+static struct probe_error *prepare(struct probe_stream *stream)
+{
+	bool drained;
+	struct probe_error *error;
+
+	note_session(stream);
+	stream_reading_reset(stream);
+	error = stream_take(stream, &drained);
+	if (!error && stream->log)
+		error = stream_index_write(stream->index.strings[2], &stream->index);
+	return error;
+}
+
+struct probe_error *probe_stream_create(struct probe_target *target,
+	const struct probe_request *request, const struct probe_stream_options *options,
+	struct probe_report *report, struct probe_stream **ret)
+{
+	static const struct probe_stream_options defaults;
+	struct probe_stream *stream;
+	struct probe_error *error = stream_alloc(&stream);
+
+	if (error)
+		return error;
+	stream->target = target;
+	error = set_options(stream, options ? options : &defaults);
+	if (!error)
+		error = with_number(start_session(stream, request, report));
+	/* Only now: where nothing can be traced, there is no folder either. */
+	if (!error && stream->index.attributes.options.log)
+		error = stream_log_create(&stream->index.attributes.options, &stream->log);
+	if (!error)
+		error = prepare(stream);
+	if (error) {
+		if (stream->session)
+			probe_error_free(probe_session_stop(stream->session));
+		stream_free(stream);
+		return error;
+	}
+	*ret = stream;
+	return NULL;
+}
+
+const struct probe_session *probe_stream_session(const struct probe_stream *stream)
+{
+	return stream->session;
+}
+
+int probe_stream_fd(const struct probe_stream *stream)
+{
+	return stream->session ? probe_session_fd(stream->session) : -1;
+}
+
+/* ---- Starting and stopping ---------------------------------------------------------------------
+ */
+
+void stream_note_full(struct probe_stream *stream)
+{
+	if (stream->state != STREAM_RUNNING ||
+		stream->index.attributes.options.policy != PROBE_STREAM_UNTIL_FULL ||
+		probe_session_is_on(stream->session))
+		return;
+	stream->state = STREAM_FULL;
+	stream->restarts = true;
+	stream->overrun = true;
+}
+
+void stream_go_on(struct probe_stream *stream)
+{
+	const struct probe_stream_set sets[2] = {{{0}}, stream->filter};
+
+	/* All hits have a later stamp. */
+	stream_mark(stream, PROBE_STREAM_START, false, 0, sets);
+	stream->state = STREAM_RUNNING;
+	probe_session_switch(stream->session, true);
+}
+
+struct probe_error *probe_stream_start(struct probe_stream *stream)
+{
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "can be started");
+
+	if (error)
+		return error;
+	stream_note_full(stream);
+	if (stream->state == STREAM_FULL)
+		stream->restarts = true;
+	else if (stream->state == STREAM_SUSPENDED &&
+		 !(stream->log && stream_log_is_full(stream->log)))
+		stream_go_on(stream);
+	stream_leave(stream);
+	return NULL;
+}
+
+static void stop(struct probe_stream *stream)
+{
+	stream_note_full(stream);
+	stream->restarts = false;
+	if (stream->state != STREAM_RUNNING)
+		return;
+	probe_session_switch(stream->session, false);
+	stream->state = STREAM_SUSPENDED;
+	stream_mark(stream, PROBE_STREAM_STOP, false, 0, NULL);
+}
+
+struct probe_error *probe_stream_stop(struct probe_stream *stream)
+{
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "can be stopped");
+
+	if (error)
+		return error;
+	stop(stream);
+	stream_leave(stream);
+	return NULL;
+}
+
+struct probe_error *probe_stream_clear(struct probe_stream *stream)
+{
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "can be cleared");
+
+	if (error)
+		return error;
+	stream_note_full(stream);
+	if (stream->state == STREAM_FULL)
+		stream->state = STREAM_SUSPENDED;
+	if (stream->reading.since) {
+		struct recording gone;
+
+		error = session_take_recording(stream->session, stream->reading.since, &gone);
+		if (!error)
+			recording_deinit(&gone);
+	} else {
+		rings_clear(&stream->session->rings);
+	}
+	stream_queue_clear(&stream->queue);
+	probe_stream_set_empty(&stream->filter);
+	for (size_t i = 0; i < stream->probe_count; i++)
+		probe_session_switch_probe(stream->session, i, true);
+	stream_reading_reset(stream);
+	stream->lost_before += stream_lost(stream);
+	stream->lost_status = 0;
+	stream->overrun = false;
+	if (!error && stream->log)
+		error = stream_log_clear(stream->log);
+	if (!error && stream->log)
+		error = stream_index_write(stream->index.strings[2], &stream->index);
+	stream_leave(stream);
+	return error;
+}
+
+/* ---- Filters
+ * --------------------------------------------------------------------------------------- */
+
+static bool combine(
+	struct probe_stream_set *to, const struct probe_stream_set *set, enum probe_stream_how how)
+{
+	for (size_t i = 0; i < sizeof(to->words) / sizeof(*to->words); i++) {
+		switch (how) {
+		case PROBE_STREAM_FILTER_SET:
+			to->words[i] = set->words[i];
+			break;
+		case PROBE_STREAM_FILTER_ADD:
+			to->words[i] |= set->words[i];
+			break;
+		case PROBE_STREAM_FILTER_SUB:
+			to->words[i] &= ~set->words[i];
+			break;
+		default:
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Throws the switches of probes that are in one of two sets, and not in the other. */
+static void switch_probes(struct probe_stream *stream, const struct probe_stream_set *in,
+	const struct probe_stream_set *not_in, bool on)
+{
+	for (size_t i = 0; i < stream->probe_count; i++)
+		if (stream_set_has(in, stream->probe_types[i]) &&
+			!stream_set_has(not_in, stream->probe_types[i]))
+			probe_session_switch_probe(stream->session, i, on);
+}
+
+struct probe_error *probe_stream_set_filter(
+	struct probe_stream *stream, const struct probe_stream_set *set, enum probe_stream_how how)
+{
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "filters can be set");
+	struct probe_stream_set sets[2];
+
+	if (error)
+		return error;
+	sets[0] = sets[1] = stream->filter;
+	if (!combine(&sets[1], set, how)) {
+		stream_leave(stream);
+		return invalid("nobody knows how to change the filter so");
+	}
+	stream_note_full(stream);
+	/* What is let in has a later stamp. */
+	switch_probes(stream, &sets[1], &sets[0], false);
+	stream_mark(stream, PROBE_STREAM_FILTER, stream->state != STREAM_RUNNING, 0, sets);
+	stream->filter = sets[1];
+	switch_probes(stream, &sets[0], &sets[1], true);
+	stream_leave(stream);
+	return NULL;
+}
+
+struct probe_error *probe_stream_get_filter(
+	struct probe_stream *stream, struct probe_stream_set *ret)
+{
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "there is a filter");
+
+	if (error)
+		return error;
+	*ret = stream->filter;
+	stream_leave(stream);
+	return NULL;
+}
+
+/* ---- Status
+ * ------------------------------------------------------------------------------------------ */
+
+/* Has a ring that is written over no room for what has not been read? *over_ret: it lost some. */
+static bool is_lapped(struct probe_stream *stream, bool *over_ret)
+{
+	const struct probe_session *s = stream->session;
+	const struct reg_session *l = &s->rings.layout;
+	uint64_t margin = s->record_max + 2 * WORD;
+	bool full = false;
+
+	for (uint32_t i = 0; i < 2 * l->cpus; i++) {
+		uint64_t head = 0, unread;
+
+		if (!view_read(&s->view, l->rings - l->data + ((uint64_t)i << l->rings_shift),
+			    &head, sizeof(head)) ||
+			head <= stream->reading.since[i])
+			continue;
+		unread = head - stream->reading.since[i];
+		full |= unread + margin > l->ring_bytes;
+		*over_ret |= unread > l->ring_bytes;
+	}
+	return full;
+}
+
+static void get_status(struct probe_stream *stream, struct probe_stream_status *ret)
+{
+	stream_note_full(stream);
+	*ret = (struct probe_stream_status){.running = stream->state == STREAM_RUNNING,
+		.full = stream->state == STREAM_FULL,
+		.flushing = stream->flushing != 0,
+		.flush_error = stream->flush_error,
+		.lost = stream_lost(stream)};
+	ret->overrun = stream->overrun || ret->lost > stream->lost_status;
+	if (stream->reading.since && !stream->session->stopped)
+		ret->full |= is_lapped(stream, &ret->overrun);
+	if (!stream->log)
+		return;
+	ret->log_full = stream_log_is_full(stream->log);
+	ret->log_overrun = stream_log_take_overrun(stream->log);
+	ret->flushed = stream_log_hits(stream->log);
+}
+
+struct probe_error *probe_stream_get_status(
+	struct probe_stream *stream, struct probe_stream_status *ret)
+{
+	struct probe_error *error = stream_enter(stream, STREAM_ANY, NULL);
+
+	if (error)
+		return error;
+	if (stream->session) {
+		get_status(stream, ret);
+		stream->lost_status = ret->lost;
+		stream->overrun = false;
+		stream->flush_error = 0;
+	} else {
+		*ret = stream->index.status;
+	}
+	stream_leave(stream);
+	return NULL;
+}
+
+/* ---- The end
+ * -------------------------------------------------------------------------------------------- */
+
+struct probe_error *probe_stream_shutdown(struct probe_stream *stream)
+{
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "can be shut down"), *other;
+
+	if (error)
+		return error;
+	stream_expel(stream);
+	stop(stream);
+	error = probe_session_stop(stream->session);
+	if (stream->log) {
+		other = stream_finish_log(stream);
+		if (!error)
+			error = other;
+		else
+			probe_error_free(other);
+		get_status(stream, &stream->index.status);
+		other = stream_index_write(stream->index.strings[2], &stream->index);
+		if (!error)
+			error = other;
+		else
+			probe_error_free(other);
+	}
+	pthread_mutex_unlock(&stream->lock);
+	stream_free(stream);
+	return error;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/* Types of events: names, their numbers, and sets of them. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/stream/stream.h"
+
+_Static_assert(PROBE_STREAM_TYPES_END % 64 == 0, "sets consist of whole words");
+_Static_assert(PROBE_STREAM_TYPES_END <= STREAM_HASH_SLOTS / 2, "there are always free slots");
+
+/* ---- Names -------------------------------------------------------------------------------- */
+
+const char stream_own_provider[] = "posix_trace";
+/* XSH 2.11.2, tables of system trace events and of the user trace event. */
+const char *const stream_own_names[PROBE_STREAM_UNNAMED + 1] = {
+	[PROBE_STREAM_ERROR] = "error",
+	[PROBE_STREAM_START] = "start",
+	[PROBE_STREAM_STOP] = "stop",
+	[PROBE_STREAM_FILTER] = "filter",
+	[PROBE_STREAM_OVERFLOW] = "overflow",
+	[PROBE_STREAM_RESUME] = "resume",
+	[PROBE_STREAM_FLUSH_START] = "flush_start",
+	[PROBE_STREAM_FLUSH_STOP] = "flush_stop",
+	[PROBE_STREAM_UNNAMED] = "unnamed_userevent",
+};
+
+/* FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/). */
+static size_t slot_of(const char *name)
+{
+	uint32_t hash = 2166136261u;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 16777619u;
+	return hash % STREAM_HASH_SLOTS;
+}
+
+/* Where a name is in the hash, or would be. */
+static uint16_t *find(struct stream_types *types, const char *name)
+{
+	size_t slot = slot_of(name);
+
+	while (types->hash[slot] && strcmp(types->types[types->hash[slot] - 1].text, name) != 0)
+		slot = (slot + 1) % STREAM_HASH_SLOTS;
+	return &types->hash[slot];
+}
+
+/* A type's text is "provider:name", then "provider", then "name". */
+static bool set_names(struct stream_types *types, uint32_t type, const char *provider,
+	size_t provider_length, char separator, const char *name)
+{
+	struct stream_type *t = &types->types[type];
+	size_t name_length = strlen(name);
+	size_t length = provider_length + (separator != '\0') + name_length;
+	char *text = malloc(length + 1 + provider_length + 1 + name_length + 1), *at = text;
+
+	if (!text)
+		return false;
+	at = mempcpy(at, provider, provider_length);
+	if (separator)
+		*at++ = separator;
+	at = mempcpy(at, name, name_length + 1);
+	t->provider = at;
+	at = mempcpy(at, provider, provider_length);
+	*at++ = '\0';
+	t->name = memcpy(at, name, name_length + 1);
+	t->text = text;
+	*find(types, text) = (uint16_t)(type + 1);
+	return true;
+}
+
+struct probe_error *stream_types_create(struct stream_types **ret)
+{
+	struct stream_types *types = calloc(1, sizeof(*types));
+
+	if (!types)
+		return probe_error_no_memory();
+	types->next = PROBE_STREAM_UNNAMED + 1;
+	for (uint32_t i = 0; i < sizeof(stream_own_names) / sizeof(*stream_own_names); i++) {
+		if (stream_own_names[i] &&
+			!set_names(types, i, stream_own_provider, strlen(stream_own_provider), '_',
+				stream_own_names[i])) {
+			stream_types_free(types);
+			return probe_error_no_memory();
+		}
+	}
+	*ret = types;
+	return NULL;
+}
+
+void stream_types_free(struct stream_types *types)
+{
+	for (size_t i = 0; types && i < PROBE_STREAM_TYPES_END; i++)
+		free(types->types[i].text);
+	free(types);
+}
+
+struct probe_error *stream_types_of_name(
+	struct stream_types *types, const char *name, uint32_t *ret)
+{
+	uint16_t *slot = find(types, name);
+	const char *colon = strchr(name, ':');
+	size_t provider = colon ? (size_t)(colon - name) : 0;
+
+	if (*slot) {
+		*ret = *slot - 1u;
+		return NULL;
+	}
+	*ret = PROBE_STREAM_UNNAMED;
+	if (types->next == PROBE_STREAM_TYPES_END)
+		return NULL;
+	if (!set_names(types, types->next, name, provider, colon ? ':' : '\0',
+		    colon ? colon + 1 : name))
+		return probe_error_no_memory();
+	*ret = types->next++;
+	return NULL;
+}
+
+struct probe_error *stream_types_of_probe(
+	struct stream_types *types, const char *provider, const char *name, uint32_t *ret)
+{
+	char text[PROBE_STREAM_TYPE_NAME_MAX + 1];
+	int length = snprintf(text, sizeof(text), "%s:%s", provider, name);
+
+	*ret = PROBE_STREAM_UNNAMED;
+	if (length < 0 || length > PROBE_STREAM_TYPE_NAME_MAX)
+		return NULL;
+	return stream_types_of_name(types, text, ret);
+}
+
+uint32_t stream_types_own(const char *provider, const char *name)
+{
+	uint32_t type = 0;
+
+	if (strcmp(provider, stream_own_provider) != 0)
+		return PROBE_STREAM_SYSTEM_TYPES;
+	while (type < PROBE_STREAM_SYSTEM_TYPES && strcmp(name, stream_own_names[type]) != 0)
+		type++;
+	return type;
+}
+
+/* ---- For users ----------------------------------------------------------------------------- */
+
+struct probe_error *probe_stream_type_open(
+	struct probe_stream *stream, const char *name, uint32_t *type_ret)
+{
+	struct probe_error *error;
+
+	if (!name || !*name)
+		return error_numbered(PROBE_ERROR_USAGE, EINVAL, "a type of events needs a name");
+	if (strlen(name) > PROBE_STREAM_TYPE_NAME_MAX)
+		return error_numbered(PROBE_ERROR_USAGE, ENAMETOOLONG,
+			"the name of a type of events has at most %d bytes, not %zu",
+			PROBE_STREAM_TYPE_NAME_MAX, strlen(name));
+	error = stream_enter(stream, STREAM_ACTIVE, "types can be opened");
+	if (error)
+		return error;
+	error = stream_types_of_name(stream->index.types, name, type_ret);
+	stream_leave(stream);
+	return error;
+}
+
+struct probe_error *probe_stream_type_name(
+	struct probe_stream *stream, uint32_t type, const char **ret)
+{
+	struct probe_error *error = stream_enter(stream, STREAM_ANY, NULL);
+
+	if (error)
+		return error;
+	if (stream_types_has(stream->index.types, type))
+		*ret = stream->index.types->types[type].text;
+	else
+		error = error_numbered(
+			PROBE_ERROR_USAGE, EINVAL, "the stream has no type of events %u", type);
+	stream_leave(stream);
+	return error;
+}
+
+bool probe_stream_type_equal(const struct probe_stream *stream, uint32_t a, uint32_t b)
+{
+	(void)stream; /* each name has one number */
+	return a == b;
+}
+
+struct probe_error *probe_stream_type_next(
+	struct probe_stream *stream, uint32_t *type_ret, bool *there_ret)
+{
+	struct probe_error *error = stream_enter(stream, STREAM_ANY, NULL);
+
+	if (error)
+		return error;
+	while (stream->next_type < PROBE_STREAM_TYPES_END &&
+		!stream_types_has(stream->index.types, stream->next_type))
+		stream->next_type++;
+	*there_ret = stream->next_type < PROBE_STREAM_TYPES_END;
+	if (*there_ret)
+		*type_ret = stream->next_type++;
+	else
+		/* More may be opened: the list goes on with them. */
+		stream->next_type = stream->index.types->next;
+	stream_leave(stream);
+	return NULL;
+}
+
+struct probe_error *probe_stream_type_rewind(struct probe_stream *stream)
+{
+	struct probe_error *error = stream_enter(stream, STREAM_ANY, NULL);
+
+	if (error)
+		return error;
+	stream->next_type = 0;
+	stream_leave(stream);
+	return NULL;
+}
+
+/* ---- Sets ------------------------------------------------------------------------------------ */
+
+void probe_stream_set_empty(struct probe_stream_set *set)
+{
+	*set = (struct probe_stream_set){0};
+}
+
+struct probe_error *probe_stream_set_fill(struct probe_stream_set *set, enum probe_stream_fill what)
+{
+	switch (what) {
+	case PROBE_STREAM_WOPID_TYPES:
+		probe_stream_set_empty(set);
+		return NULL;
+	case PROBE_STREAM_OWN_TYPES:
+		probe_stream_set_empty(set);
+		set->words[0] = (UINT64_C(1) << PROBE_STREAM_SYSTEM_TYPES) - 1;
+		return NULL;
+	case PROBE_STREAM_ALL_TYPES:
+		memset(set, 0xff, sizeof(*set));
+		return NULL;
+	}
+	return error_numbered(
+		PROBE_ERROR_USAGE, EINVAL, "nobody knows how to fill a set with %d", (int)what);
+}
+
+static struct probe_error *check_type(uint32_t type)
+{
+	if (type < PROBE_STREAM_TYPES_END)
+		return NULL;
+	return error_numbered(PROBE_ERROR_USAGE, EINVAL, "no type of events can be %u", type);
+}
+
+struct probe_error *probe_stream_set_add(struct probe_stream_set *set, uint32_t type)
+{
+	struct probe_error *error = check_type(type);
+
+	if (!error)
+		set->words[type / 64] |= UINT64_C(1) << (type % 64);
+	return error;
+}
+
+struct probe_error *probe_stream_set_del(struct probe_stream_set *set, uint32_t type)
+{
+	struct probe_error *error = check_type(type);
+
+	if (!error)
+		set->words[type / 64] &= ~(UINT64_C(1) << (type % 64));
+	return error;
+}
+
+struct probe_error *probe_stream_set_has(
+	const struct probe_stream_set *set, uint32_t type, bool *ret)
+{
+	struct probe_error *error = check_type(type);
+
+	if (!error)
+		*ret = stream_set_has(set, type);
+	return error;
+}
+
+struct probe_value stream_set_value(const struct probe_stream_set *set)
+{
+	const char *bytes = (const char *)set->words;
+	size_t length = sizeof(set->words);
+
+	while (length && !bytes[length - 1])
+		length--;
+	return (struct probe_value){.kind = PROBE_VALUE_BYTES, .bytes = bytes, .length = length};
+}
+
+struct probe_error *probe_stream_set_read(
+	const struct probe_value *value, struct probe_stream_set *ret)
+{
+	if (value->kind != PROBE_VALUE_BYTES || value->truncated ||
+		value->length > sizeof(ret->words))
+		return error_numbered(PROBE_ERROR_USAGE, EINVAL, "the value is no set of types");
+	probe_stream_set_empty(ret);
+	if (value->length)
+		memcpy(ret->words, value->bytes, value->length);
+	return NULL;
+}
