@@ -233,12 +233,19 @@ static struct probe_error *check_options(struct export_options *options)
 			"export: give one record, a folder of `probectl record -o`, or - for what "
 			"`probectl trace --json` prints");
 	error = check_format(options);
-	for (size_t i = 1; i < common->operand_count && !error; i++)
-		error = options_add_pattern(&options->common.patterns, common->operands[i]);
+	if (!error)
+		error = options_add_operands(&options->common, 1);
 	options->matched = calloc(options->common.patterns.count + 1, sizeof(*options->matched));
 	if (!error && !options->matched)
 		return probe_error_no_memory();
 	return error ? error : parse_counters(options);
+}
+
+static struct probe_error *export_checked(struct export_options *options)
+{
+	struct probe_error *error = check_options(options);
+
+	return error ? error : export_command(options);
 }
 
 static void export_options_deinit(struct export_options *options)
@@ -301,14 +308,11 @@ struct probe_error *cmd_export(int argc, char **argv, int *status_ret)
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};
-	bool helped = false;
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common, &helped);
+	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
 
 	(void)status_ret;
-	if (!error && !helped)
-		error = check_options(&options);
-	if (!error && !helped)
-		error = export_command(&options);
+	if (!error && !options.common.helped)
+		error = export_checked(&options);
 	export_options_deinit(&options);
 	return error;
 }

@@ -316,10 +316,9 @@ struct probe_error *cmd_list(int argc, char **argv, int *status_ret)
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};
-	bool helped;
-	struct probe_error *error = options_parse(&line, argc, argv, &command.options, &helped);
+	struct probe_error *error = options_parse(&line, argc, argv, &command.options);
 
-	if (!error && !helped)
+	if (!error && !command.options.helped)
 		error = list(&command);
 	if (command.failed)
 		*status_ret = STATUS_FAILED;

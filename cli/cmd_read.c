@@ -283,10 +283,7 @@ struct probe_error *cmd_read(int argc, char **argv, int *status_ret)
 			.kind = OPTION_FLAG,
 			.target = &options.all,
 			.help = "name every probe without hits, however many there are"},
-		{.name = "json",
-			.kind = OPTION_FLAG,
-			.target = &options.json,
-			.help = "print one JSON object a line"},
+		OPTIONS_JSON(&options.json),
 	};
 	const struct command_line line = {
 		.synopsis = "read [OPTIONS] -p PID[,PID...]",
@@ -294,10 +291,9 @@ struct probe_error *cmd_read(int argc, char **argv, int *status_ret)
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};
-	bool helped = false;
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common, &helped);
+	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
 
-	if (!error && !helped)
+	if (!error && !options.common.helped)
 		error = read_checked(&options, status_ret);
 	free(options.wanted.items);
 	options_deinit(&options.common);

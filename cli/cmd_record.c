@@ -39,6 +39,18 @@ static struct probe_error *parse_full(const char *text, enum record_full *ret)
 		PROBE_ERROR_USAGE, "--full: '%s' is none of flush, loop and stop", text);
 }
 
+static struct probe_error *check(
+	struct trace_options *options, const char *rotate, const char *full)
+{
+	struct probe_error *error = NULL;
+
+	if (!options->directory || !options->directory[0])
+		return probe_error_new(PROBE_ERROR_USAGE, "record: where to? Give -o DIR");
+	if (rotate)
+		error = parse_rotate(rotate, &options->parts);
+	return error || !full ? error : parse_full(full, &options->full);
+}
+
 struct probe_error *cmd_record(int argc, char **argv, int *status_ret)
 {
 	struct trace_options options = {.tracer = {.top = TRACER_TOP}};
@@ -79,16 +91,11 @@ struct probe_error *cmd_record(int argc, char **argv, int *status_ret)
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};
-	bool helped = false;
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common, &helped);
+	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
 
-	if (!error && !helped && (!options.directory || !options.directory[0]))
-		error = probe_error_new(PROBE_ERROR_USAGE, "record: where to? Give -o DIR");
-	if (!error && !helped && rotate)
-		error = parse_rotate(rotate, &options.parts);
-	if (!error && !helped && full)
-		error = parse_full(full, &options.full);
-	if (!error && !helped)
+	if (!error && !options.common.helped)
+		error = check(&options, rotate, full);
+	if (!error && !options.common.helped)
 		error = trace_options_run(argv[0], &options, status_ret);
 	trace_options_deinit(&options);
 	return error;

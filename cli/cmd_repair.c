@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/out.h"
+#include "cli/request.h"
 #include "probe/target.h"
 
 struct repair_options {
@@ -117,7 +118,7 @@ static struct probe_error *repair_checked(struct repair_options *options, int *s
 	if (common->program || common->operand_count)
 		return probe_error_new(PROBE_ERROR_USAGE, "repair takes processes only: -p PID");
 	if (!common->pids.count)
-		return probe_error_new(PROBE_ERROR_USAGE, "repair: which process? Give -p PID");
+		return request_no_pid("repair");
 	/* Every process, even if one fails; they are independent of each other. */
 	for (size_t i = 0; i < common->pids.count; i++) {
 		struct probe_error *error = repair_process(options, common->pids.items[i]);
@@ -133,10 +134,7 @@ struct probe_error *cmd_repair(int argc, char **argv, int *status_ret)
 	struct repair_options options = {0};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.common),
-		{.name = "json",
-			.kind = OPTION_FLAG,
-			.target = &options.json,
-			.help = "print one JSON object a line"},
+		OPTIONS_JSON(&options.json),
 	};
 	const struct command_line line = {
 		.synopsis = "repair [--json] -p PID[,PID...]",
@@ -148,10 +146,9 @@ struct probe_error *cmd_repair(int argc, char **argv, int *status_ret)
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};
-	bool helped = false;
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common, &helped);
+	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
 
-	if (!error && !helped)
+	if (!error && !options.common.helped)
 		error = repair_checked(&options, status_ret);
 	options_deinit(&options.common);
 	return error;

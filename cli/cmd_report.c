@@ -120,35 +120,6 @@ static struct probe_error *read_all(
 	}
 }
 
-static struct probe_error *report(struct report_options *options, int *status_ret)
-{
-	const struct probe_summary_options wanted = {
-		.keys = options->keys.items,
-		.key_count = options->keys.count,
-		.match = options->match,
-	};
-	struct probe_summary *summary = NULL;
-	struct probe_reader *reader = NULL;
-	struct probe_error *error;
-	bool some = false;
-
-	error = probe_summary_create(&wanted, &summary);
-	if (!error)
-		error = records_open(options->common.operands[0], &reader);
-	if (!error)
-		error = read_all(reader, summary, &some);
-	if (error && error->code == PROBE_ERROR_FORMAT && some) {
-		/* What came before it is worth showing. */
-		*status_ret = report_error(error);
-		error = NULL;
-	}
-	probe_reader_close(reader);
-	if (!error)
-		error = print(options, summary);
-	probe_summary_free(summary);
-	return error;
-}
-
 static struct probe_error *check(const struct report_options *options)
 {
 	const struct common_options *common = &options->common;
@@ -166,6 +137,36 @@ static struct probe_error *check(const struct report_options *options)
 	return NULL;
 }
 
+static struct probe_error *report(struct report_options *options, int *status_ret)
+{
+	const struct probe_summary_options wanted = {
+		.keys = options->keys.items,
+		.key_count = options->keys.count,
+		.match = options->match,
+	};
+	struct probe_summary *summary = NULL;
+	struct probe_reader *reader = NULL;
+	struct probe_error *error = check(options);
+	bool some = false;
+
+	if (!error)
+		error = probe_summary_create(&wanted, &summary);
+	if (!error)
+		error = records_open(options->common.operands[0], &reader);
+	if (!error)
+		error = read_all(reader, summary, &some);
+	if (error && error->code == PROBE_ERROR_FORMAT && some) {
+		/* What came before it is worth showing. */
+		*status_ret = report_error(error);
+		error = NULL;
+	}
+	probe_reader_close(reader);
+	if (!error)
+		error = print(options, summary);
+	probe_summary_free(summary);
+	return error;
+}
+
 struct probe_error *cmd_report(int argc, char **argv, int *status_ret)
 {
 	struct report_options options = {.top = TOP_UNLESS_TOLD};
@@ -175,10 +176,7 @@ struct probe_error *cmd_report(int argc, char **argv, int *status_ret)
 			.value = "FILE",
 			.target = &options.html,
 			.help = "write one page with charts, which needs no other file"},
-		{.name = "json",
-			.kind = OPTION_FLAG,
-			.target = &options.json,
-			.help = "print one JSON object a line"},
+		OPTIONS_JSON(&options.json),
 		{.letter = 'k',
 			.name = "key",
 			.kind = OPTION_STRINGS,
@@ -205,12 +203,9 @@ struct probe_error *cmd_report(int argc, char **argv, int *status_ret)
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};
-	bool helped = false;
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common, &helped);
+	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
 
-	if (!error && !helped)
-		error = check(&options);
-	if (!error && !helped)
+	if (!error && !options.common.helped)
 		error = report(&options, status_ret);
 	free(options.keys.items);
 	options_deinit(&options.common);

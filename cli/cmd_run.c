@@ -76,10 +76,9 @@ struct probe_error *cmd_run(int argc, char **argv, int *status_ret)
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};
-	bool helped = false;
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common, &helped);
+	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
 
-	if (!error && !helped)
+	if (!error && !options.common.helped)
 		error = run_checked(&options, status_ret);
 	options_deinit(&options.common);
 	return error;

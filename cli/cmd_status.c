@@ -9,6 +9,7 @@
 #include "cli/options.h"
 #include "cli/out.h"
 #include "cli/print.h"
+#include "cli/request.h"
 #include "probe/target.h"
 
 struct status_options {
@@ -268,19 +269,14 @@ static struct probe_error *status_all(const struct status_options *options, int 
 static struct probe_error *status_checked(struct status_options *options, int *status_ret)
 {
 	struct common_options *common = &options->common;
+	struct probe_error *error;
 
 	if (common->program)
 		return probe_error_new(PROBE_ERROR_USAGE, "status takes no program");
 	if (!common->pids.count)
-		return probe_error_new(PROBE_ERROR_USAGE, "status: which process? Give -p PID");
-	for (size_t i = 0; i < common->operand_count; i++) {
-		struct probe_error *error =
-			options_add_pattern(&common->patterns, common->operands[i]);
-
-		if (error)
-			return error;
-	}
-	return status_all(options, status_ret);
+		return request_no_pid("status");
+	error = options_add_operands(common, 0);
+	return error ? error : status_all(options, status_ret);
 }
 
 struct probe_error *cmd_status(int argc, char **argv, int *status_ret)
@@ -294,10 +290,7 @@ struct probe_error *cmd_status(int argc, char **argv, int *status_ret)
 			.kind = OPTION_FLAG,
 			.target = &options.all,
 			.help = "show the probes that are off, too"},
-		{.name = "json",
-			.kind = OPTION_FLAG,
-			.target = &options.json,
-			.help = "print one JSON object a line"},
+		OPTIONS_JSON(&options.json),
 	};
 	const struct command_line line = {
 		.synopsis = "status [-a] [--json] -p PID[,PID...] [PROBE...]",
@@ -306,10 +299,9 @@ struct probe_error *cmd_status(int argc, char **argv, int *status_ret)
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};
-	bool helped = false;
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common, &helped);
+	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
 
-	if (!error && !helped)
+	if (!error && !options.common.helped)
 		error = status_checked(&options, status_ret);
 	options_deinit(&options.common);
 	return error;

@@ -234,15 +234,12 @@ static struct probe_error *switch_command(
 	};
 	struct command_line line = direction->line;
 	struct probe_error *error;
-	bool helped = false;
 
 	line.rows = rows;
 	line.row_count =
 		sizeof(rows) / sizeof(rows[0]) - (direction->has_tracers ? 0 : OPTIONS_KEPT_ROWS);
-	error = options_parse(&line, argc, argv, &options.kept.common, &helped);
-	if (!error && !helped && tracers_help(&options.kept.tracer))
-		helped = true;
-	if (!error && !helped)
+	error = options_parse(&line, argc, argv, &options.kept.common);
+	if (!error && !options.kept.common.helped && !tracers_help(&options.kept.tracer))
 		error = switch_checked(direction, &options, argv[0], status_ret);
 	free(options.pairs.items);
 	tracers_free(options.tracer, options.tracer ? 1 : 0);

@@ -105,11 +105,10 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};
-	bool helped = false;
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common, &helped);
+	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
 
 	(void)status_ret;
-	if (!error && !helped)
+	if (!error && !options.common.helped)
 		error = run(&options);
 	options_deinit(&options.common);
 	return error;

@@ -18,10 +18,7 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 			.value = "SECONDS",
 			.target = &options.settings.interval_ns,
 			.help = "print what is new that often, and all at the end"},
-		{.name = "json",
-			.kind = OPTION_FLAG,
-			.target = &options.settings.json,
-			.help = "print one JSON object a line"},
+		OPTIONS_JSON(&options.settings.json),
 		{.letter = 'o',
 			.name = "output",
 			.kind = OPTION_STRING,
@@ -45,13 +42,10 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};
-	bool helped = false;
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common, &helped);
+	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
 
-	if (!error && !helped && tracers_help(&options.tracer))
-		helped = true;
 	options.settings.top = options.tracer.top;
-	if (!error && !helped)
+	if (!error && !options.common.helped && !tracers_help(&options.tracer))
 		error = trace_options_run(argv[0], &options, status_ret);
 	trace_options_deinit(&options);
 	return error;

@@ -183,7 +183,6 @@ static struct probe_error *parse_words(int count, char **words, struct kept_opti
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};
 	struct probe_error *error = parse_number(words[0], &ret->since_ns);
-	bool helped = false;
 
 	for (int i = 0; i < count && !error; i++) {
 		/* It would print. */
@@ -191,8 +190,8 @@ static struct probe_error *parse_words(int count, char **words, struct kept_opti
 			error = malformed();
 	}
 	if (!error)
-		error = options_parse(&line, count, words, &ret->common, &helped);
-	if (!error && (helped || ret->common.program || !kept_is_wanted(ret)))
+		error = options_parse(&line, count, words, &ret->common);
+	if (!error && (ret->common.helped || ret->common.program || !kept_is_wanted(ret)))
 		error = malformed();
 	if (!error)
 		error = request_init(&ret->request, &ret->common);

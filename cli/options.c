@@ -192,6 +192,15 @@ struct probe_error *options_add_pattern(struct pattern_list *patterns, const cha
 	return NULL;
 }
 
+struct probe_error *options_add_operands(struct common_options *common, size_t first)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = first; i < common->operand_count && !error; i++)
+		error = options_add_pattern(&common->patterns, common->operands[i]);
+	return error;
+}
+
 /* ---- Help ----------------------------------------------------------------------- */
 
 /* The value's name in the help; NULL: the option takes none. */
@@ -247,7 +256,6 @@ struct parser {
 	char **argv;
 	int at; /* the next argument */
 	struct common_options *common;
-	bool helped;
 };
 
 static struct probe_error *usage_error(
@@ -312,7 +320,7 @@ static struct probe_error *parse_long(struct parser *parser, char *argument)
 	size_t length = equals ? (size_t)(equals - name) : strlen(name);
 
 	if (strcmp(argument, "--help") == 0) {
-		parser->helped = true;
+		parser->common->helped = true;
 		return NULL;
 	}
 	for (size_t i = 0; i < parser->line->row_count; i++) {
@@ -348,7 +356,7 @@ static struct probe_error *parse_letters(struct parser *parser, const char *argu
 		bool takes_rest;
 
 		if (!row && *at == 'h') {
-			parser->helped = true;
+			parser->common->helped = true;
 			return NULL;
 		}
 		if (!row)
@@ -361,14 +369,13 @@ static struct probe_error *parse_letters(struct parser *parser, const char *argu
 	return NULL;
 }
 
-struct probe_error *options_parse(const struct command_line *line, int argc, char **argv,
-	struct common_options *common, bool *helped_ret)
+struct probe_error *options_parse(
+	const struct command_line *line, int argc, char **argv, struct common_options *common)
 {
-	struct parser parser = {line, argv[0], argc, argv, 1, common, false};
+	struct parser parser = {line, argv[0], argc, argv, 1, common};
 
 	common->operands = argv + 1;
-	*helped_ret = false;
-	while (parser.at < argc && !parser.helped) {
+	while (parser.at < argc && !common->helped) {
 		char *argument = argv[parser.at++];
 		struct probe_error *error = NULL;
 
@@ -385,10 +392,8 @@ struct probe_error *options_parse(const struct command_line *line, int argc, cha
 		if (error)
 			return error;
 	}
-	if (parser.helped) {
+	if (common->helped)
 		print_help(line);
-		*helped_ret = true;
-	}
 	return NULL;
 }
 

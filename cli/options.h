@@ -3,13 +3,14 @@
  * The command line, described by a table: parsed, checked and printed as help
  * from the same rows.
  *
- *	struct list_options { struct common_options common; bool json; };
+ *	struct list_options { struct common_options common; bool json, verbose; };
  *	struct list_options o = {0};
  *	const struct option_row rows[] = {
  *		OPTIONS_PID(&o.common),
  *		OPTIONS_PROBE(&o.common),
- *		{.letter = 'j', .name = "json", .kind = OPTION_FLAG, .target = &o.json,
- *		 .help = "print one JSON object a line"},
+ *		OPTIONS_JSON(&o.json),
+ *		{.letter = 'v', .name = "verbose", .kind = OPTION_FLAG, .target = &o.verbose,
+ *		 .help = "show each site"},
  *	};
  */
 #ifndef CLI_OPTIONS_H
@@ -70,6 +71,7 @@ struct common_options {
 	char **operands; /* into argv: what is neither option nor value, up to `--` */
 	size_t operand_count;
 	char **program; /* what follows `--`, ends with NULL; NULL if there was no `--` */
+	bool helped;	/* the help was asked for, and printed: nothing else is to be done */
 };
 
 #define OPTIONS_PID(common)                                                                        \
@@ -82,6 +84,11 @@ struct common_options {
 		.letter = 'e', .name = "probe", .kind = OPTION_PATTERN,                            \
 		.target = &(common)->patterns, .help = "a PROBE; the same as an operand"           \
 	}
+#define OPTIONS_JSON(flag)                                                                         \
+	{                                                                                          \
+		.name = "json", .kind = OPTION_FLAG, .target = (flag),                             \
+		.help = "print one JSON object a line"                                             \
+	}
 
 struct command_line {
 	const char *synopsis; /* without "probectl ", e.g. "list [-v] FILE..." */
@@ -93,13 +100,13 @@ struct command_line {
 /*
  * Parses argv (argv[0] is the command's name), which is reordered: operands
  * come to its front, behind argv[0]. `--help` and `-h` print the help and set
- * *helped_ret; the caller is then to return.
+ * common->helped; the caller is then to return.
  *
- * Operands stay as they are: options_add_pattern() makes PROBEs of them.
+ * Operands stay as they are: options_add_operands() makes PROBEs of them.
  * Errors: PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
  */
-PROBE_MUST_CHECK struct probe_error *options_parse(const struct command_line *line, int argc,
-	char **argv, struct common_options *common, bool *helped_ret);
+PROBE_MUST_CHECK struct probe_error *options_parse(
+	const struct command_line *line, int argc, char **argv, struct common_options *common);
 
 /* Appends a process, once. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *options_add_pid(struct pid_list *pids, pid_t pid);
@@ -107,6 +114,10 @@ PROBE_MUST_CHECK struct probe_error *options_add_pid(struct pid_list *pids, pid_
 /* Parses one operand as a PROBE. */
 PROBE_MUST_CHECK struct probe_error *options_add_pattern(
 	struct pattern_list *patterns, const char *text);
+
+/* Parses the operands from number `first` on as PROBEs, behind those of -e. */
+PROBE_MUST_CHECK struct probe_error *options_add_operands(
+	struct common_options *common, size_t first);
 
 void options_deinit(struct common_options *common);
 

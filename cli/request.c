@@ -52,13 +52,10 @@ static struct probe_error *plans_parse(struct request_options *options)
 
 struct probe_error *request_init(struct request_options *options, struct common_options *common)
 {
-	struct probe_error *error;
+	struct probe_error *error = options_add_operands(common, 0);
 
-	for (size_t i = 0; i < common->operand_count; i++) {
-		error = options_add_pattern(&common->patterns, common->operands[i]);
-		if (error)
-			return error;
-	}
+	if (error)
+		return error;
 	if (!common->patterns.count)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"no PROBE is given; `probectl list` shows what there is");

@@ -35,12 +35,11 @@ static struct probe_error *parse(struct values *values, char **argv)
 	};
 	const struct command_line line = {"x", "", rows, sizeof(rows) / sizeof(rows[0])};
 	int argc = 0;
-	bool helped;
 
 	while (argv[argc])
 		argc++;
 	*values = (struct values){0};
-	return options_parse(&line, argc, argv, &values->common, &helped);
+	return options_parse(&line, argc, argv, &values->common);
 }
 
 #define ARGV(...)                                                                                  \
