@@ -142,7 +142,7 @@ static bool tells(const struct top *top)
 		/* Signed or not: from 2^32 upwards it is nearly always an address. */
 		if (!is_string(top) &&
 			(slot->value.kind == PROBE_VALUE_SIGNED
-					? slot->value.i > UINT32_MAX || slot->value.i < -UINT32_MAX
+					? slot->value.i > UINT32_MAX || slot->value.i < -(int64_t)UINT32_MAX
 					: slot->value.u > UINT32_MAX))
 			return false;
 	}

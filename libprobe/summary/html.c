@@ -487,7 +487,10 @@ static void body(struct page *page, const struct summary_probe *const *probes,
 	if (!page->summary->events) {
 		page_html(page,
 			"</header>\n<main id=\"main\" tabindex=\"-1\"><p>There are no hits in "
-			"it.</p></main>\n");
+			"it.</p>");
+		if (page->summary->lost)
+			losses(page);
+		page_html(page, "</main>\n");
 		return;
 	}
 	answers(page, probes);

@@ -198,6 +198,16 @@ static void add_time(struct probe_summary *summary, uint64_t time_ns)
 	summary->events++;
 }
 
+/* Half of what 64 bits hold, so that hits can be added to it. Returns how many were added. */
+static uint64_t add_lost(struct probe_summary *summary, uint64_t count)
+{
+	uint64_t room = UINT64_MAX / 2 - summary->lost;
+	uint64_t lost = count < room ? count : room;
+
+	summary->lost += lost;
+	return lost;
+}
+
 struct probe_error *probe_summary_add(
 	struct probe_summary *summary, const struct probe_event *event)
 {
@@ -207,17 +217,19 @@ struct probe_error *probe_summary_add(
 	struct probe_error *error;
 	size_t bin, index;
 
+	/* Nothing has said so far when anything was. */
+	if (!event->time_ns && !summary->events && event->kind == PROBE_EVENT_LOST) {
+		add_lost(summary, event->lost);
+		return NULL;
+	}
 	/* The clock of no machine says more. */
 	time_ns = time_ns > INT64_MAX ? INT64_MAX : time_ns;
 	bin = summary_bin(summary, time_ns);
+	if (!summary->events)
+		summary->lost_bins[bin] = summary->lost;
 	add_time(summary, time_ns);
 	if (event->kind == PROBE_EVENT_LOST) {
-		/* Half of what 64 bits hold, so that hits can be added to it. */
-		uint64_t room = UINT64_MAX / 2 - summary->lost;
-		uint64_t lost = event->lost < room ? event->lost : room;
-
-		summary->lost += lost;
-		summary->lost_bins[bin] += lost;
+		summary->lost_bins[bin] += add_lost(summary, event->lost);
 		flights_forget(summary);
 		return NULL;
 	}

@@ -145,7 +145,7 @@ struct probe_summary {
 	struct key match, match_end;
 
 	uint64_t begin_ns, end_ns; /* of the events; both 0 where there are none */
-	uint64_t events;	   /* hits and losses */
+	uint64_t events;	   /* hits and losses, from the first on that says when it was */
 	uint64_t hits, lost;
 
 	int64_t base_ns; /* where the first bin begins */

@@ -91,7 +91,13 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 	buffer_c_escaped(out, view->title, strlen(view->title), 0);
 	buffer_string(out, ": ");
 	if (!summary->events) {
-		buffer_string(out, "no hits\n");
+		buffer_string(out, "no hits");
+		if (summary->lost) {
+			buffer_string(out, ", ");
+			buffer_unsigned(out, summary->lost);
+			buffer_string(out, " lost");
+		}
+		buffer_char(out, '\n');
 		return;
 	}
 	summary_time(out, summary->begin_ns);

@@ -239,10 +239,12 @@ static void test_losses(void **state)
 	const struct summary_pair *pair;
 
 	(void)state;
+	summary_lose(summary, 0, 2); /* not said when: before everything */
+	assert_int_equal(summary->lost, 2);
 	summary_hit(summary, 100, 1, "q__start", NULL);
 	summary_hit(summary, 110, 1, "q__done", NULL);
 	summary_hit(summary, 120, 1, "q__start", NULL);
-	summary_lose(summary, 130, 7);
+	summary_lose(summary, 130, 5);
 	/* Its begin may be lost: it is not the one of 120 that is measured. */
 	summary_hit(summary, 5000, 1, "q__done", NULL);
 	summary_lose(summary, 0, 3); /* not said when */
@@ -396,13 +398,17 @@ static void test_keys(void **state)
 			struct probe_value value = summary_number(i % 5);
 
 			summary_hit(summary, i, 1, "few", &value);
+			/* As C has most numbers; below 0, too. */
+			value = (struct probe_value){
+				.kind = PROBE_VALUE_SIGNED, .i = (int64_t)(i % 5) - 2};
+			summary_hit(summary, i, 1, "few signed", &value);
 			value = summary_number(UINT64_C(0x7f0000000000) + i % 5);
 			summary_hit(summary, i, 1, "addresses", &value);
 			value = summary_number(1);
 			summary_hit(summary, i, 1, "constant", &value);
 		}
 		tops = summary_tops(summary, &count);
-		assert_int_equal(count, asked ? 4 : 1);
+		assert_int_equal(count, asked ? 5 : 2);
 		assert_string_equal(tops[0].probe->name, asked ? "ids" : "few");
 		assert_int_equal(tops[0].top->approximate, asked);
 		free(tops);

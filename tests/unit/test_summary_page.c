@@ -161,8 +161,16 @@ static void test_empty(void **state)
 	assert_null(probe_summary_render(summary, PROBE_SUMMARY_HTML, &view, &text, &length));
 	check_page(text);
 	free(text);
-	/* Losses alone. */
-	summary_lose(summary, 5, 9);
+	/* Losses alone: nobody knows when, and then somebody does. */
+	summary_lose(summary, 0, 4);
+	assert_null(probe_summary_render(summary, PROBE_SUMMARY_TEXT, &view, &text, &length));
+	assert_string_equal(text, "nothing: no hits, 4 lost\n");
+	free(text);
+	assert_null(probe_summary_render(summary, PROBE_SUMMARY_HTML, &view, &text, &length));
+	assert_non_null(strstr(text, " lost</span>"));
+	check_page(text);
+	free(text);
+	summary_lose(summary, 5, 5);
 	assert_null(probe_summary_render(summary, PROBE_SUMMARY_TEXT, &view, &text, &length));
 	assert_non_null(strstr(text, "0 hits, - a second, 9 lost (100.0%)"));
 	free(text);
