@@ -53,7 +53,7 @@ static struct probe_error *check(
 
 struct probe_error *cmd_record(int argc, char **argv, int *status_ret)
 {
-	struct trace_options options = {.tracer = {.top = TRACER_TOP}};
+	struct trace_options options = {.settings = {.top = TRACER_TOP}};
 	const char *rotate = NULL, *full = NULL;
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.common),

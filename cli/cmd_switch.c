@@ -15,8 +15,9 @@
 
 /* What differs between the two. */
 struct direction {
-	const char *past; /* "enabled" */
-	bool has_tracers;
+	const char *past;	/* "enabled" */
+	bool patches;		/* so it has plans, and tracers */
+	const char *keep_going; /* what the option does */
 	struct probe_error *(*switch_probes)(struct probe_target *target,
 		const struct probe_request *request, struct probe_report *report);
 	struct command_line line;
@@ -217,8 +218,10 @@ static struct probe_error *switch_command(
 			.kind = OPTION_FLAG,
 			.target = &options.atomic,
 			.help = "change counters with all threads stopped, too"},
-		OPTIONS_KEEP_GOING(&options.kept.request),
-		OPTIONS_PLAN(&options.kept.request),
+		{.name = "keep-going",
+			.kind = OPTION_FLAG,
+			.target = &options.kept.request.keep_going,
+			.help = direction->keep_going},
 		{.letter = 'v',
 			.name = "verbose",
 			.kind = OPTION_COUNTER,
@@ -230,6 +233,7 @@ static struct probe_error *switch_command(
 			.target = &options.quiet,
 			.help = "print nothing but errors"},
 		/* Of enable; disable has all the others. */
+		OPTIONS_PLAN(&options.kept.request),
 		OPTIONS_KEPT(&options.kept),
 	};
 	struct command_line line = direction->line;
@@ -237,7 +241,7 @@ static struct probe_error *switch_command(
 
 	line.rows = rows;
 	line.row_count =
-		sizeof(rows) / sizeof(rows[0]) - (direction->has_tracers ? 0 : OPTIONS_KEPT_ROWS);
+		sizeof(rows) / sizeof(rows[0]) - (direction->patches ? 0 : 1 + OPTIONS_KEPT_ROWS);
 	error = options_parse(&line, argc, argv, &options.kept.common);
 	if (!error && !options.kept.common.helped && !tracers_help(&options.kept.tracer))
 		error = switch_checked(direction, &options, argv[0], status_ret);
@@ -251,7 +255,8 @@ struct probe_error *cmd_enable(int argc, char **argv, int *status_ret)
 {
 	static const struct direction enable = {
 		.past = "enabled",
-		.has_tracers = true,
+		.patches = true,
+		.keep_going = "leave out the sites that cannot be patched, and do the rest",
 		.switch_probes = probe_target_enable,
 		.line =
 			{
@@ -272,6 +277,7 @@ struct probe_error *cmd_disable(int argc, char **argv, int *status_ret)
 {
 	static const struct direction disable = {
 		.past = "disabled",
+		.keep_going = "leave out the probes that are off, and do the rest",
 		.switch_probes = probe_target_disable,
 		.line =
 			{

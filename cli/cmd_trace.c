@@ -6,12 +6,17 @@
 
 struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 {
-	struct trace_options options = {.tracer = {.top = TRACER_TOP}};
+	struct trace_options options = {.settings = {.top = TRACER_TOP}};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.common),
 		OPTIONS_PROCESSES(&options.common),
 		OPTIONS_PROBE(&options.common),
 		OPTIONS_TRACER(&options.tracer),
+		{.name = "top",
+			.kind = OPTION_NUMBER,
+			.value = "N",
+			.target = &options.settings.top,
+			.help = "rows of a table, 20 unless told; 0: all"},
 		{.letter = 'i',
 			.name = "interval",
 			.kind = OPTION_DURATION,
@@ -44,7 +49,6 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 	};
 	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
 
-	options.settings.top = options.tracer.top;
 	if (!error && !options.common.helped && !tracers_help(&options.tracer))
 		error = trace_options_run(argv[0], &options, status_ret);
 	trace_options_deinit(&options);

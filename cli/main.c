@@ -64,13 +64,18 @@ static struct probe_error *unknown_command(const char *name)
 		"there is no command '%s' ('probectl --help' lists the commands)", name);
 }
 
+static bool is_help(const char *word)
+{
+	return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
 static struct probe_error *help(int argc, char **argv, int *status_ret)
 {
 	const struct command *command;
 	char option[] = "--help";
 	char *words[] = {argv[1], option, NULL};
 
-	if (argc < 2) {
+	if (argc < 2 || is_help(argv[1])) {
 		print_help();
 		return NULL;
 	}
@@ -89,11 +94,7 @@ static struct probe_error *run(int argc, char **argv, int *status_ret)
 		printf("probectl %s\n", probe_version());
 		return NULL;
 	}
-	if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) {
-		print_help();
-		return NULL;
-	}
-	if (strcmp(argv[0], "help") == 0)
+	if (is_help(argv[0]))
 		return help(argc, argv, status_ret);
 	command = find_command(argv[0]);
 	return command ? command->run(argc, argv, status_ret) : unknown_command(argv[0]);

@@ -15,7 +15,7 @@ enum record_full {
 	RECORD_STOP   /* that is the end */
 };
 
-/* Initialise with {.tracer = {.top = TRACER_TOP}}. */
+/* Initialise with {.settings = {.top = TRACER_TOP}}. */
 struct trace_options {
 	struct common_options common;
 	struct request_options request;
@@ -46,7 +46,7 @@ struct trace_options {
 	{.letter = 'b', .name = "buffer", .kind = OPTION_SIZE, .target = &(options)->ring_bytes,   \
 		.help = "size of the ring of each CPU, where hits wait for us"},                   \
 	{.name = "follow", .kind = OPTION_FLAG, .target = &(options)->follow,                      \
-		.help = "also libraries that are opened later, and forked children"},              \
+		.help = "also libraries opened later, forked children, and programs that they start"},              \
 	{.name = "no-follow", .kind = OPTION_FLAG, .target = &(options)->no_follow,                \
 		.help = "with a PROGRAM: only what it has when it starts"},                        \
 	OPTIONS_KEEP_GOING(&(options)->request),                                                   \

@@ -31,7 +31,7 @@ struct trace_settings {
 	uint64_t interval_ns; /* between tables */
 	uint64_t duration_ns;
 	uint64_t hits_max;
-	size_t top; /* rows of a table of text; 0: all */
+	uint64_t top; /* rows of a table of text; 0: all */
 };
 
 struct trace_target {

@@ -17,17 +17,17 @@
 #include "probe/target.h"
 #include "probe/tracer.h"
 
-/* Initialise with {.top = TRACER_TOP}; to be given back with tracer_options_deinit(). */
+/* Initialise with {0}; to be given back with tracer_options_deinit(). */
 struct tracer_options {
 	bool count;		    /* -c */
 	struct string_list tracers; /* -t */
 	struct string_list keys;    /* -k */
 	const char *filter, *pairs, *match;
-	uint64_t every, rate, keys_max, top;
+	uint64_t every, rate, keys_max;
 	char *match_begin, *match_end; /* the parts of `match`, once tracers_init() has returned */
 };
 
-enum { TRACER_TOP = 20 };
+enum { TRACER_TOP = 20 }; /* rows of a table, unless --top says otherwise */
 
 /* clang-format off */
 /* Which hits are of interest. */
@@ -56,8 +56,6 @@ enum { TRACER_TOP = 20 };
 	{.name = "match", .kind = OPTION_STRING, .value = "EXPR[:EXPR]",                           \
 		.target = &(options)->match,                                                       \
 		.help = "ends belong to begins with the same value, not to the thread"},           \
-	{.name = "top", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->top,            \
-		.help = "rows of a table, 20 unless told; 0: all"},                                \
 	{.name = "keys", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->keys_max,      \
 		.help = "room for so many keys on each CPU"}
 /* clang-format on */

@@ -62,7 +62,14 @@ same_state "$target_pid"
 tell bye
 end_target
 
-# What has no sense without a controller says so, and touches nothing.
+# What has no sense without a controller says so, and touches nothing. Options that would
+# do nothing are none.
+for line in 'enable --top' 'disable --plan'; do
+	# shellcheck disable=SC2086 # a command and its option
+	"$PROBECTL" $line nop -p "$$" x:y 2>"$SCRATCH/err"
+	same "$line" "$?" 2
+	grep -q 'unknown option' "$SCRATCH/err" || fail "$line: $(cat "$SCRATCH/err")"
+done
 start "$TARGETS/pairs" 1 1
 save_state "$target_pid"
 for tracer in print json "$TARGETS/libtracer.so" nosuch; do

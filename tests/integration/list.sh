@@ -128,6 +128,9 @@ same "synopsis" "${out%%$'\n'*}" \
 	"usage: probectl COMMAND [OPTIONS] [-p PID | -- PROGRAM ARGS...] [PROBE...]"
 run 0 list --help
 help=$out
+run 0 help help
+same "synopsis" "${out%%$'\n'*}" \
+	"usage: probectl COMMAND [OPTIONS] [-p PID | -- PROGRAM ARGS...] [PROBE...]"
 run 0 help list
 same "help list" "$out" "$help"
 run 0 --version
