@@ -20,12 +20,29 @@ for page in $pages; do
 		rc=1
 	}
 done
+
+# Of lines like "-p, --pid PID": the options, one a line.
+options()
+{
+	grep -oE '(^|[[:space:],])--?[a-zA-Z][a-zA-Z-]*' | tr -d ' ,' | sort -u
+}
+
+# A page lists the options that the command's help lists.
 if [ -x "$BUILD/probectl" ]; then
 	for command in $("$BUILD/probectl" help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p'); do
-		[ "$command" = help ] || [ -e "docs/man/probectl-$command.1" ] || {
-			echo "docs/man/probectl-$command.1 is missing"
+		[ "$command" != help ] || continue
+		page=docs/man/probectl-$command.1
+		[ -e "$page" ] || {
+			echo "$page is missing"
 			rc=1
+			continue
 		}
+		"$BUILD/probectl" help "$command" | sed -n '/^Options:/,$s/^ *\(-[^ ].*\)/\1/p' |
+			sed 's/   *.*//' | options | grep -vx -e -h -e --help >"$SCRATCH/help"
+		sed -n 's/^\.It \(Fl .*\)/\1/p' "$page" | sed 's/ Ar [^ ]*//g; s/ Fl / -/g; s/^Fl /-/' |
+			options >"$SCRATCH/page"
+		diff -u --label "probectl help $command" --label "$page" "$SCRATCH/help" "$SCRATCH/page" ||
+			rc=1
 	done
 fi
 exit $rc
