@@ -6,6 +6,8 @@
  * Metadata is replaced (rename(2)) before the first packet is written that needs
  * what is new in it. So a reader finds a description of every event, whenever we
  * are killed.
+ *
+ * The folder may be another user's, who puts links there: every file is one that we make.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +48,8 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 		return probe_error_no_memory();
 	ctf_describe_trace(&text, part->uuid, part->description->base_s);
 	buffer_bytes(&text, classes->data, classes->length);
-	fd = openat(part->folder, draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	unlinkat(part->folder, draft, 0);
+	fd = openat(part->folder, draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (text.no_memory)
 		error = probe_error_no_memory();
 	else if (fd < 0)
@@ -78,7 +81,7 @@ struct probe_error *ctf_part_open(struct ctf_part *part, int root, const char *n
 	part->uuid[8] = (uint8_t)((part->uuid[8] & 0x3f) | 0x80);
 	if (name[0] != '.' && mkdirat(root, name, 0777) != 0)
 		return probe_error_system(errno, "cannot create the folder %s", name);
-	part->folder = openat(root, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	part->folder = openat(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (part->folder < 0)
 		return probe_error_system(errno, "cannot open the folder %s", name);
 	return write_metadata(part);

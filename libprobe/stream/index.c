@@ -72,7 +72,9 @@ struct probe_error *stream_index_write(const char *folder, const struct stream_i
 
 	if (at < 0)
 		return probe_error_system(errno, "cannot open %s", folder);
-	fd = openat(at, draft_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+	/* One that we make, whatever the folder's owner has put there. */
+	unlinkat(at, draft_name, 0);
+	fd = openat(at, draft_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd >= 0)
 		file = fdopen(fd, "w");
 	if (file) {

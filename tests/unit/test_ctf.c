@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The writer of the Common Trace Format: packets byte by byte, and their descriptions. */
+#include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -189,6 +193,69 @@ static void test_folder(void **state)
 	record_remove(&record);
 }
 
+/* ---- A folder that is somebody else's ------------------------------------------------- */
+
+/* Where a folder that has just been made is to lead instead, or NULL. */
+static const char *mkdir_leads_to;
+
+/* In place of libc's. */
+int mkdirat(int at, const char *name, mode_t mode)
+{
+	int result = (int)syscall(SYS_mkdirat, at, name, mode);
+
+	if (!result && mkdir_leads_to) {
+		assert_int_equal(unlinkat(at, name, AT_REMOVEDIR), 0);
+		assert_int_equal(symlinkat(mkdir_leads_to, at, name), 0);
+	}
+	return result;
+}
+
+/* Links that whoever has the folder puts there while it is being written are not followed. */
+static void test_links(void **state)
+{
+	static const struct probe_ctf_options in_parts = {.rotate_bytes = 1};
+	struct probe_hit hit = hit_of(NULL);
+	struct record record, other;
+	struct probe_error *error;
+	char link[128], target[128];
+	struct stat st;
+
+	(void)state;
+	hit.arg_count = 0;
+	record_open(&other, NULL);
+	snprintf(target, sizeof(target), "%s/metadata", other.path);
+	assert_int_equal(stat(target, &st), 0);
+	for (int hard = 0; hard < 2; hard++) {
+		record_open(&record, NULL);
+		snprintf(link, sizeof(link), "%s/.metadata.new", record.path);
+		assert_int_equal(hard ? linkat(AT_FDCWD, target, AT_FDCWD, link, 0)
+				      : symlink(target, link),
+			0);
+		assert_null(probe_ctf_hit(record.ctf, &session, &hit, NULL));
+		assert_null(probe_ctf_flush(record.ctf));
+		record_read(&record, "metadata");
+		assert_non_null(strstr((char *)record.bytes, "\"p:n\""));
+		record_remove(&record);
+		record_read(&other, "metadata");
+		assert_int_equal(other.length, st.st_size);
+		assert_null(strstr((char *)other.bytes, "\"p:n\""));
+	}
+
+	record_open(&record, &in_parts);
+	assert_null(probe_ctf_hit(record.ctf, &session, &hit, NULL));
+	assert_null(probe_ctf_flush(record.ctf));
+	mkdir_leads_to = other.path;
+	error = probe_ctf_hit(record.ctf, &session, &hit, NULL);
+	mkdir_leads_to = NULL;
+	assert_non_null(error);
+	assert_int_equal(error->err, ENOTDIR);
+	probe_error_free(error);
+	record_remove(&record);
+	record_read(&other, "metadata");
+	assert_int_equal(other.length, st.st_size);
+	record_remove(&other);
+}
+
 /* The time of the only event in a stream; 0: there is no such stream. */
 static uint64_t only_event(struct record *record, const char *name)
 {
@@ -244,6 +311,7 @@ int main(void)
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_folder),
 		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_links),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

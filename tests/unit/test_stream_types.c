@@ -213,13 +213,14 @@ static void test_index(void **state)
 		FIRST "type 17 %00\n", FIRST "type 17 a\ntype 18 a\n", FIRST "type -1 a\n",
 		FIRST "status 1 2 3\n", FIRST "status 1 0 0 0 0 0 0 99999999999999999999\n",
 		FIRST "attributes 1 1 1 1 9 0 0 0 0 0\n", FIRST "attributes 1 1 1 1 1 0 9 0 0 0\n"};
-	char folder[] = "/tmp/probectl-stream.XXXXXX", path[64];
+	char folder[] = "/tmp/probectl-stream.XXXXXX", path[64], draft[64], other[64];
 	struct stream_index index = {.attributes = {.created_ns = 12,
 					     .clock_resolution_ns = 1,
 					     .version = "v 1",
 					     .user_event_bytes = 5},
 		.status = {.overrun = true, .flush_error = ENOSPC, .lost = 9, .flushed = 77}};
 	struct stream_index read;
+	struct stat status;
 	uint32_t type;
 
 	(void)state;
@@ -238,7 +239,16 @@ static void test_index(void **state)
 	live_ok(stream_types_create(&index.types));
 	live_ok(stream_types_of_probe(index.types, "p", "n\n", &type));
 	live_ok(stream_types_of_name(index.types, "q:\x7f r", &type));
+	/* In a folder of somebody who puts links there. */
+	write_file(folder, "mine");
+	snprintf(draft, sizeof(draft), "%s/.stream.new", folder);
+	snprintf(other, sizeof(other), "%s/other", folder);
+	assert_int_equal(rename(path, other), 0);
+	assert_int_equal(link(other, draft), 0);
 	live_ok(stream_index_write(folder, &index));
+	assert_int_equal(stat(other, &status), 0);
+	assert_int_equal(status.st_size, strlen("mine"));
+	assert_int_equal(unlink(other), 0);
 	live_ok(read_index(folder, &read));
 	assert_string_equal(read.attributes.options.name, "a\nb%c \xff");
 	assert_string_equal(read.attributes.version, "v 1");
