@@ -67,10 +67,14 @@ done >"$SCRATCH/wanted"
 printf 'counter\torders ever\t1\nend\tday\t1\npoint\tasked\t%d\n' $((orders * 4)) >>"$SCRATCH/wanted"
 diff <(sort "$SCRATCH/wanted") "$SCRATCH/orders.hits" || fail "other counts than the program's own"
 
-# Transactions: by tag, with their times, whatever else happens meanwhile.
-"$PROBECTL" trace --json -o "$SCRATCH/transactions" -t transaction -k 'str(arg0)' --match arg1 \
-	pmtrace:begin pmtrace:end pmtrace:abort -- "$SCRATCH/orders.ours" "$orders" \
-	2>"$SCRATCH/err" || fail "transactions: $(cat "$SCRATCH/err")"
+# Transactions: by tag, with their times, whatever else happens meanwhile. As the example says.
+command=$(sed -n '/^ \* *probectl /{:more; /\\$/{N; b more}; s/\\\n \*//g; s/^ \* *//; p}' \
+	docs/examples/pmtrace/orders.c)
+[[ $command == 'probectl trace '*' -- ./orders 100' ]] || die "the example says: $command"
+command=${command#probectl trace }
+eval "\"\$PROBECTL\" trace --json -o \"\$SCRATCH/transactions\" ${command% ./orders*}" \
+	"\"\$SCRATCH/orders.ours\" $orders" 2>"$SCRATCH/err" ||
+	fail "transactions: $(cat "$SCRATCH/err")"
 same "transactions" "$(jq -r 'select(.keys) | "\(.name) \(.keys[0]) \(.count)"' \
 	"$SCRATCH/transactions" | sort | tr '\n' ';')" \
 	"$(grep -E '^(end|abort)' "$SCRATCH/wanted" | tr '\t' ' ' | sort | tr '\n' ';')"

@@ -6,7 +6,8 @@
  *
  *     cc orders.c -o orders -lpcp_trace -lpthread
  *     cc orders.c -o orders -lprobe_pmtrace -lpthread
- *     probectl trace -t transaction -k 'str(arg0)' --match arg1 'pmtrace:*' -- ./orders 100
+ *     probectl trace -t transaction -k 'str(arg0)' --match arg1 \
+ *         pmtrace:begin pmtrace:end pmtrace:abort -- ./orders 100
  */
 #include <pcp/trace.h>
 #include <pthread.h>
