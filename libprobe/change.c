@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "libprobe/change.h"
+#include "libprobe/children.h"
 #include "libprobe/clock.h"
 #include "libprobe/emulator.h"
 #include "libprobe/memory.h"
@@ -121,10 +122,17 @@ static struct probe_error *read_modules(struct change *c)
 static struct probe_error *check_target(struct change *c)
 {
 	long seccomp = procfs_status_number(c->pid, "Seccomp:");
+	long parent = procfs_status_number(c->pid, "PPid:");
 	const struct module *program = first_program(&c->modules);
 	char buffer[64];
 	const char *emulator = emulator_of(c->pid, &c->modules, buffer);
 
+	/* Its parent's threads would not be stopped, nor is the lock its parent's. */
+	if (parent > 0 && children_share(c->pid, (pid_t)parent))
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d runs in the memory of process %ld until it starts a program "
+			"(vfork): change the probes of that one",
+			c->pid, parent);
 	if (emulator)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"process %d is executed by %s, which runs translated copies of its code: "

@@ -4,9 +4,11 @@
  * proc_pid_status(5), NSpid; pid_namespaces(7).
  */
 #include <dirent.h>
+#include <linux/kcmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "arch/layout.h"
@@ -56,6 +58,24 @@ pid_t *children_of(pid_t pid)
 	}
 	if (dir)
 		closedir(dir);
+	return pids;
+}
+
+bool children_share(pid_t pid, pid_t other)
+{
+	return syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0) == 0;
+}
+
+pid_t *children_apart(pid_t pid)
+{
+	pid_t *pids = children_of(pid);
+	size_t kept = 0;
+
+	for (size_t i = 0; pids && pids[i]; i++)
+		if (!children_share(pid, pids[i]))
+			pids[kept++] = pids[i];
+	if (pids)
+		pids[kept] = 0;
 	return pids;
 }
 

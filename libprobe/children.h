@@ -13,6 +13,15 @@
 pid_t *children_of(pid_t pid);
 
 /*
+ * Does a process run in the memory of another one, its parent say, as a child of vfork(2)
+ * does until it is another program? To change its probes is to change those of the other.
+ * False where the kernel does not tell (kcmp(2)).
+ */
+bool children_share(pid_t pid, pid_t other);
+/* children_of(), but for those that share its memory. */
+pid_t *children_apart(pid_t pid);
+
+/*
  * Whose thread a record names, by a small cache. Records hold the id that the
  * thread has in the target's own pid namespace; this finds the one that we know it
  * by. Of a child's thread that is gone, the id is all there is: it is taken for a

@@ -91,10 +91,13 @@ static bool is_touched(pid_t pid)
 	return found || orphans.descriptors;
 }
 
-/* Children were forked with the code and the registry that their parent had then. */
+/*
+ * Children were forked with the code and the registry that their parent had then. One in
+ * its memory has the parent's own; it may be what changes the parent now (self/helper.h).
+ */
 static struct probe_error *repair_children(pid_t pid, struct probe_repair *ret)
 {
-	pid_t *children = children_of(pid);
+	pid_t *children = children_apart(pid);
 	struct probe_error *error = NULL;
 
 	for (size_t i = 0; children && children[i] && !error; i++) {

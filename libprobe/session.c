@@ -410,7 +410,7 @@ static struct probe_error *stop_in(const struct probe_session *s, struct probe_t
  */
 static void stop_in_children(const struct probe_session *s, pid_t pid)
 {
-	pid_t *children = children_of(pid);
+	pid_t *children = children_apart(pid);
 
 	for (size_t i = 0; children && children[i]; i++) {
 		struct probe_target *child;

@@ -3,12 +3,16 @@
  * A target in steps: attached to, changed more than once, released; and what names its
  * probes: lists without duplicates, predicates, pairs, force.
  */
+#include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -162,6 +166,59 @@ static void steps_under_load(void **state)
 	assert_false(has_our_memory(l->pid));
 }
 
+/* ---- A child in its parent's memory ------------------------------------------------------ */
+
+static int wait_for_ever(void *unused)
+{
+	(void)unused;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		pause();
+	return 0;
+}
+
+/* It is the parent whose probes can be changed, and repaired, whoever else has its memory. */
+static void child_in_its_memory(void **state)
+{
+	static char stack[65536];
+	pid_t parent, child = 0;
+	struct live own = {0};
+	struct probe_repair repaired = {0};
+	char message[192];
+	int pids[2];
+
+	(void)state;
+	assert_int_equal(pipe(pids), 0);
+	parent = fork();
+	if (parent == 0) {
+		child = clone(wait_for_ever, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
+		if (write(pids[1], &child, sizeof(child)) != sizeof(child))
+			_exit(1);
+		wait_for_ever(NULL);
+	}
+	assert_int_equal(read(pids[0], &child, sizeof(child)), sizeof(child));
+	assert_true(parent > 0 && child > 0);
+	live_ok(probe_target_open(child, NULL, &own.target));
+	snprintf(message, sizeof(message),
+		"process %d runs in the memory of process %d until it starts a program (vfork): "
+		"change the probes of that one",
+		child, parent);
+	is_error(change_one(&own, probe_target_enable, "live:value"), PROBE_ERROR_STATE, message);
+	assert_false(has_our_memory(parent));
+	probe_target_close(own.target);
+	live_ok(probe_target_open(parent, NULL, &own.target));
+	live_ok(change_one(&own, probe_target_enable, "live:value"));
+	live_ok(probe_target_repair(own.target, &repaired));
+	assert_int_equal(repaired.sessions, 0);
+	live_ok(change_one(&own, probe_target_disable, "live:value"));
+	assert_false(has_our_memory(parent));
+	probe_target_close(own.target);
+	kill(parent, SIGKILL);
+	assert_int_equal(waitpid(parent, NULL, 0), parent);
+	close(pids[0]);
+	close(pids[1]);
+}
+
 /* ---- Names ------------------------------------------------------------------------------ */
 
 static void names(void **state)
@@ -252,6 +309,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(steps, live_setup, teardown),
 		cmocka_unit_test_setup_teardown(closed_while_attached, live_setup, teardown),
 		cmocka_unit_test_setup_teardown(steps_under_load, live_setup, teardown),
+		cmocka_unit_test(child_in_its_memory),
 		cmocka_unit_test(names),
 		cmocka_unit_test_setup_teardown(predicates, live_setup, teardown),
 		cmocka_unit_test_setup_teardown(pairs_and_force, live_setup, teardown),
