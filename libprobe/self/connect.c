@@ -135,6 +135,9 @@ static struct probe_error *add(const char *pattern, function_call *function, voi
 	struct hook *hook = find_hook(pattern);
 	struct probe_error *error;
 
+	if (!function)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "%s: there is no function to be connected", pattern);
 	collect();
 	if (hook && functions_find(&hook->functions, function, data))
 		return probe_error_new(PROBE_ERROR_STATE,
@@ -154,10 +157,10 @@ static struct probe_error *add(const char *pattern, function_call *function, voi
 struct probe_error *probe_self_register(const char *pattern, function_call *function, void *data)
 {
 	struct probe_error *error;
+	int cancel = self_lock();
 
-	self_lock();
 	error = add(pattern, function, data);
-	self_unlock();
+	self_unlock(cancel);
 	return error;
 }
 
@@ -166,36 +169,36 @@ struct probe_error *probe_self_unregister(const char *pattern, function_call *fu
 	struct function *found = NULL;
 	struct probe_error *error = NULL;
 	struct hook *hook;
+	int cancel = self_lock();
 
-	self_lock();
 	hook = find_hook(pattern);
 	if (hook)
 		found = functions_find(&hook->functions, function, data);
 	if (found)
 		function_stop(found);
-	self_unlock();
+	self_unlock(cancel);
 	if (!found)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"%s: the function is not connected with this data", pattern);
 	/* Its place keeps the hook. Who is in the function may wait for the lock. */
 	function_wait(found);
-	self_lock();
+	cancel = self_lock();
 	functions_remove(&hook->functions, found);
 	collect();
 	if (!hook->functions.count)
 		error = end_hook(hook);
-	self_unlock();
+	self_unlock(cancel);
 	return error;
 }
 
 struct probe_error *probe_self_update(struct probe_report *report)
 {
 	struct probe_error *error = NULL;
+	int cancel = self_lock();
 
-	self_lock();
 	collect();
 	for (size_t i = 0; i < all.count && !error; i++)
 		error = hook_attach(all.hooks[i], true, report);
-	self_unlock();
+	self_unlock(cancel);
 	return error;
 }

@@ -15,6 +15,7 @@
  * Places are never given back while their hook can be hit, and so a caller needs nothing
  * else to walk over them.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,7 @@ struct function *functions_add(struct functions *functions, function_call *call,
 
 struct function *functions_find(const struct functions *functions, function_call *call, void *data)
 {
-	for (struct function_block *b = functions->first; b; b = b->next)
+	for (struct function_block *b = functions->first; b && call; b = b->next)
 		for (size_t i = 0; i < FUNCTIONS_AT_ONCE; i++)
 			if (b->items[i].call == call && b->items[i].data == data)
 				return &b->items[i];
@@ -121,13 +122,17 @@ static uint64_t calls(const struct function *function)
 void function_wait(struct function *function)
 {
 	uint64_t own = own_calls(function);
+	int cancel;
 
+	/* Nobody would give its place back for a thread that ends here. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	for (int i = 0; calls(function) != own; i++) {
 		if (i < SPINS)
 			sched_yield();
 		else
 			nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
 	}
+	pthread_setcancelstate(cancel, NULL);
 }
 
 void functions_remove(struct functions *functions, struct function *function)

@@ -39,15 +39,20 @@ static void set_up(void)
 	pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
-void self_lock(void)
+int self_lock(void)
 {
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_once(&once, set_up);
 	pthread_mutex_lock(&lock);
+	return cancel;
 }
 
-void self_unlock(void)
+void self_unlock(int cancel)
 {
 	pthread_mutex_unlock(&lock);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 /* ---- Switching -------------------------------------------------------------------------- */
@@ -77,10 +82,10 @@ static struct probe_error *change(struct probe_error *(*act)(struct probe_target
 {
 	struct helper_work work = {.act = act, .data = (void *)request, .report = report};
 	struct probe_error *error;
+	int cancel = self_lock();
 
-	self_lock();
 	error = helper_run(&work);
-	self_unlock();
+	self_unlock(cancel);
 	return error;
 }
 

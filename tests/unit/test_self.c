@@ -228,6 +228,34 @@ static void test_threads(void **state)
 	self_nothing_left();
 }
 
+/* It is cancelled from the start, but ends behind what it calls. */
+static void *switch_cancelled(void *data)
+{
+	pthread_cancel(pthread_self());
+	self_enable("testself:hit");
+	self_disable("testself:hit");
+	*(bool *)data = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+static void test_cancelled(void **state)
+{
+	bool switched = false;
+	pthread_t thread;
+	void *result;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, switch_cancelled, &switched), 0);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_true(switched);
+	self_enable("testself:hit");
+	self_disable("testself:hit");
+	self_text_same();
+	self_nothing_left();
+}
+
 /* Who is on from the start to the end of many hits has counted all of them. */
 static void test_exact(void **state)
 {
@@ -418,6 +446,7 @@ int main(void)
 		cmocka_unit_test(test_no_child),
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_cancelled),
 		cmocka_unit_test(test_exact),
 		cmocka_unit_test(test_child_enables_itself),
 		cmocka_unit_test(test_parent_enables_child),

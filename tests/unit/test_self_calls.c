@@ -182,8 +182,13 @@ static void test_errors(void **state)
 	self_fails(probe_self_register("testcalls:hit(", count, &calls), PROBE_ERROR_USAGE, "");
 	self_fails(probe_self_unregister("testcalls:hit", count, &calls), PROBE_ERROR_NOT_FOUND,
 		"testcalls:hit: the function is not connected with this data");
+	/* What dlsym(3) has not found, say. */
+	self_fails(probe_self_register("testcalls:hit", NULL, NULL), PROBE_ERROR_USAGE,
+		"testcalls:hit: there is no function to be connected");
 	self_nothing_left();
 	self_ok(probe_self_register("testcalls:hit", count, &calls));
+	self_fails(probe_self_unregister("testcalls:hit", NULL, NULL), PROBE_ERROR_NOT_FOUND,
+		"testcalls:hit: the function is not connected with this data");
 	self_fails(probe_self_register("testcalls:hit", count, &calls), PROBE_ERROR_STATE,
 		"testcalls:hit: the function is connected already, with the same data");
 	/* It has no references of the kind that are taken one by one. */
@@ -395,6 +400,37 @@ static void test_unregister_waits(void **state)
 	assert_int_equal(slow->left, 1);
 	pthread_join(helper, NULL);
 	free(slow);
+	pthread_join(hitter, NULL);
+	self_text_same();
+	self_nothing_left();
+}
+
+static void *take_away_cancelled(void *data)
+{
+	pthread_cancel(pthread_self());
+	self_ok(probe_self_unregister("testcalls:hit", wait_to_go, data));
+	pthread_testcancel();
+	return NULL;
+}
+
+/* The same, by a thread that is to end: not before it has waited. */
+static void test_unregister_cancelled(void **state)
+{
+	struct slow slow = {0};
+	pthread_t hitter, helper, taker;
+	void *result;
+
+	(void)state;
+	self_ok(probe_self_register("testcalls:hit", wait_to_go, &slow));
+	assert_int_equal(pthread_create(&hitter, NULL, hit_once, NULL), 0);
+	while (!slow.entered)
+		usleep(100);
+	assert_int_equal(pthread_create(&helper, NULL, let_go, &slow), 0);
+	assert_int_equal(pthread_create(&taker, NULL, take_away_cancelled, &slow), 0);
+	assert_int_equal(pthread_join(taker, &result), 0);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_int_equal(slow.left, 1);
+	pthread_join(helper, NULL);
 	pthread_join(hitter, NULL);
 	self_text_same();
 	self_nothing_left();
@@ -678,6 +714,7 @@ int main(void)
 		cmocka_unit_test(test_backtrace),
 		cmocka_unit_test(test_nested),
 		cmocka_unit_test(test_unregister_waits),
+		cmocka_unit_test(test_unregister_cancelled),
 		cmocka_unit_test(test_unregister_itself),
 		cmocka_unit_test(test_storm),
 		cmocka_unit_test(test_fork),

@@ -12,7 +12,8 @@
  * of pthread_atfork(3) do; where kernel.yama.ptrace_scope is 1, the copy is named with
  * PR_SET_PTRACER (prctl(2)), in place of whom the program may have named itself.
  *
- * All functions may be called by any thread; none from a handler of signals.
+ * All functions may be called by any thread; none from a handler of signals. A thread that is
+ * cancelled meanwhile (pthread_cancel(3)) ends behind those that change something.
  * Errors of all that change something, beside their own: PROBE_ERROR_PERMISSION (the
  * process is not dumpable, a debugger is attached ...), PROBE_ERROR_UNSUPPORTED (it
  * cannot be patched, see probe_target_open()), PROBE_ERROR_STATE (another controller is
@@ -84,7 +85,7 @@ struct probe_self_hit {
  * Errors, beside those above: PROBE_ERROR_NOT_FOUND (no probe matches),
  * PROBE_ERROR_REFUSED (names the first site that cannot be patched),
  * PROBE_ERROR_STATE (the same function with the same data is connected already),
- * PROBE_ERROR_USAGE (the pattern); nothing is connected then.
+ * PROBE_ERROR_USAGE (the pattern, or no function); nothing is connected then.
  */
 PROBE_MUST_CHECK struct probe_error *probe_self_register(const char *pattern,
 	void (*function)(const struct probe_self_hit *hit, void *data), void *data);
