@@ -189,14 +189,26 @@ static struct probe_error *open_memory(struct change *change)
 	return check_program(change);
 }
 
+static struct probe_error *check_process(const struct probe_target *target)
+{
+	uint64_t start = procfs_start_time(target->pid);
+
+	if (start == target->start_time)
+		return NULL;
+	return !start && procfs_no_descriptor(errno)
+		       ? probe_error_system(errno, "/proc/%d/stat", target->pid)
+		       : probe_error_new(
+				 PROBE_ERROR_NOT_FOUND, "process %d has ended", target->pid);
+}
+
 struct probe_error *change_begin(struct probe_target *target, struct change *ret)
 {
 	struct probe_error *error;
 
 	*ret = (struct change){.target = target, .pid = target->pid, .lock = -1, .mem = -1};
 	error = lock_target(ret->pid, &ret->lock);
-	if (!error && procfs_start_time(ret->pid) != target->start_time)
-		error = probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", target->pid);
+	if (!error)
+		error = check_process(target);
 	if (!error)
 		error = open_memory(ret);
 	if (!error)

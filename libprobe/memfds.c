@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -91,14 +92,18 @@ static int open_number(pid_t pid, const char *number, const struct mapping *mapp
 	return fd;
 }
 
-int memfds_open(struct memfds *memfds, pid_t pid, const struct mapping *mapping)
+int memfds_open(struct memfds *memfds, pid_t pid, const struct mapping *mapping, int *err_ret)
 {
+	int fd = -1;
+
+	errno = 0;
 	if (!memfds->is_read)
 		read_all(memfds, pid);
-	for (size_t i = 0; i < memfds->count; i++)
+	for (size_t i = 0; i < memfds->count && fd < 0; i++)
 		if (is_of(&memfds->items[i].st, mapping))
-			return open_number(pid, memfds->items[i].number, mapping);
-	return -1;
+			fd = open_number(pid, memfds->items[i].number, mapping);
+	*err_ret = errno;
+	return fd;
 }
 
 void memfds_deinit(struct memfds *memfds)

@@ -38,6 +38,7 @@
 #include "libprobe/maps.h"
 #include "libprobe/memfds.h"
 #include "libprobe/modules.h"
+#include "libprobe/procfs.h"
 #include "libprobe/registry.h"
 
 /*
@@ -176,13 +177,12 @@ static char *open_failure(const struct mapping *mapping, int err)
 	return reason;
 }
 
-/* The mapped file, or -1 with a reason (NULL without memory). */
-static int open_mapping(struct lookup *lookup, const struct mapping *mapping, char **reason_ret)
+/* The mapped file, or -1; *err_ret is 0 where no descriptor or path is of it. */
+static int open_mapping(struct lookup *lookup, const struct mapping *mapping, int *err_ret)
 {
 	char root[48];
-	int fd, err;
+	int fd;
 
-	*reason_ret = NULL;
 	fd = open_map_file(lookup, mapping);
 	if (fd >= 0)
 		return fd;
@@ -194,16 +194,14 @@ static int open_mapping(struct lookup *lookup, const struct mapping *mapping, ch
 			return fd;
 	}
 	if (is_memfd(mapping))
-		return memfds_open(&lookup->memfds, lookup->pid, mapping);
+		return memfds_open(&lookup->memfds, lookup->pid, mapping, err_ret);
 	snprintf(root, sizeof(root), "/proc/%d/root", (int)lookup->pid);
-	fd = open_verified(lookup, mapping, root, &err);
+	fd = open_verified(lookup, mapping, root, err_ret);
 	if (fd < 0) {
 		int err_here;
 
 		fd = open_verified(lookup, mapping, "/", &err_here);
 	}
-	if (fd < 0)
-		*reason_ret = open_failure(mapping, err);
 	return fd;
 }
 
@@ -374,11 +372,19 @@ static struct probe_error *module_open(
 	struct lookup *lookup, const struct mapping *mapping, struct module *module)
 {
 	struct probe_error *error;
+	int err;
 
-	module->fd = open_mapping(lookup, mapping, &module->reason);
+	module->fd = open_mapping(lookup, mapping, &err);
+	if (module->fd < 0 && procfs_no_descriptor(err))
+		return probe_error_system(
+			err, "cannot open the files that process %d has mapped", (int)lookup->pid);
 	/* As a rule a memfd holds code made at run time, so one that is closed is no loss. */
-	if (module->fd < 0)
-		return module->reason || is_memfd(mapping) ? NULL : probe_error_no_memory();
+	if (module->fd < 0 && is_memfd(mapping))
+		return NULL;
+	if (module->fd < 0) {
+		module->reason = open_failure(mapping, err);
+		return module->reason ? NULL : probe_error_no_memory();
+	}
 	if (!has_elf_magic(module->fd))
 		return NULL;
 	error = object_open_fd(module->fd, module->path, &module->object);

@@ -132,9 +132,15 @@ uint64_t procfs_start_time(pid_t pid)
 	char path[48], buffer[1024];
 	const char *field;
 
+	errno = 0;
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	field = stat_field(path, 22, buffer, sizeof(buffer));
 	return field ? strtoull(field, NULL, 10) : 0;
+}
+
+bool procfs_no_descriptor(int err)
+{
+	return err == EMFILE || err == ENFILE;
 }
 
 int procfs_open_regular(int path_fd, int flags)

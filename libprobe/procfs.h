@@ -26,7 +26,12 @@ char procfs_thread_state(pid_t pid, pid_t tid);
  * open a device can be to use it.
  */
 int procfs_open_regular(int path_fd, int flags);
-/* When a process started, in clock ticks since boot; 0 where it is gone. */
+/*
+ * When a process started, in clock ticks since boot; 0 where it is gone, or, with an errno
+ * that procfs_no_descriptor() knows, cannot be asked.
+ */
 uint64_t procfs_start_time(pid_t pid);
+/* Does an errno of open(2) say nothing of the file, but that there are no descriptors left? */
+bool procfs_no_descriptor(int err);
 
 #endif

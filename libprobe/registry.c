@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -538,7 +539,11 @@ static bool is_persistent(const struct registry *registry, uint32_t id)
 
 bool registry_is_dead(const struct reg_session *session)
 {
-	return session->owner && procfs_start_time(session->owner) != session->owner_start;
+	uint64_t start = session->owner ? procfs_start_time(session->owner) : 0;
+
+	/* Whom we cannot ask for may live. */
+	return session->owner && start != session->owner_start &&
+	       (start || !procfs_no_descriptor(errno));
 }
 
 uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only)

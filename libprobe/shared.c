@@ -64,18 +64,21 @@ struct probe_error *shared_open(pid_t pid, int64_t fd, size_t size, int *fd_ret)
 {
 	struct probe_error *error;
 	char path[64];
-	int path_fd;
+	int path_fd, err = 0;
 
 	*fd_ret = -1;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%jd", pid, (intmax_t)fd);
 	path_fd = open(path, O_PATH | O_CLOEXEC);
 	if (path_fd < 0)
 		return probe_error_system(errno, "%s", path);
-	if (is_empty_memfd(path_fd))
+	if (is_empty_memfd(path_fd)) {
 		*fd_ret = procfs_open_regular(path_fd, O_RDWR);
+		err = errno;
+	}
 	close(path_fd);
 	if (*fd_ret < 0)
-		return replaced(pid);
+		return procfs_no_descriptor(err) ? probe_error_system(err, "%s", path)
+						 : replaced(pid);
 	error = set_size(pid, *fd_ret, size);
 	if (error) {
 		close(*fd_ret);

@@ -44,7 +44,9 @@ struct probe_error *probe_target_open(pid_t pid, const char *exe, struct probe_t
 	char state;
 
 	if (!start)
-		return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", pid);
+		return procfs_no_descriptor(errno) ? probe_error_system(errno, "/proc/%d/stat", pid)
+						   : probe_error_new(PROBE_ERROR_NOT_FOUND,
+							     "there is no process %d", pid);
 	state = procfs_thread_state(pid, pid);
 	if (state == 'Z' && procfs_status_number(pid, "Threads:") <= 1)
 		return probe_error_new(

@@ -44,12 +44,12 @@ static const char *content(pid_t pid, const void *at)
 	struct maps maps;
 	const struct mapping *mapping;
 	ssize_t got = 0;
-	int fd;
+	int fd, err;
 
 	assert_null(maps_read(pid, &maps));
 	mapping = maps_find(&maps, (uintptr_t)at);
 	assert_non_null(mapping);
-	fd = memfds_open(&memfds, pid, mapping);
+	fd = memfds_open(&memfds, pid, mapping, &err);
 	if (fd >= 0) {
 		got = pread(fd, text, sizeof(text) - 1, 0);
 		assert_true(got >= 0);
@@ -120,7 +120,7 @@ static void nothing_else_is_opened(void **state)
 
 static void of_another_process(void **state)
 {
-	int fd = make("shared"), ready[2];
+	int fd = make("shared"), ready[2], err;
 	void *at = map(fd);
 	pid_t child;
 	char byte;
@@ -145,7 +145,7 @@ static void of_another_process(void **state)
 	waitpid(child, NULL, 0);
 	/* Gone altogether. */
 	assert_int_equal(
-		memfds_open(&(struct memfds){0}, child, &(struct mapping){.inode = 1}), -1);
+		memfds_open(&(struct memfds){0}, child, &(struct mapping){.inode = 1}, &err), -1);
 	munmap(at, 4096);
 	close(fd);
 	close(ready[0]);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/sdt.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -436,6 +437,64 @@ static void test_forker_dies(void **state)
 	self_nothing_left();
 }
 
+/* Of this program's probes; with an error, those that there are. */
+static size_t count_own(struct probe_error **error_ret)
+{
+	struct probe_status *states = NULL;
+	size_t count = 0, own = 0;
+
+	*error_ret = probe_self_status(&states, &count);
+	for (size_t i = 0; i < count && !*error_ret; i++)
+		own += !strcmp(states[i].provider, "testself");
+	if (*error_ret)
+		own = 2;
+	free(states);
+	return own;
+}
+
+static void is_no_descriptor(struct probe_error *error)
+{
+	if (error)
+		self_fails(error, PROBE_ERROR_SYSTEM, strerror(EMFILE));
+}
+
+/* What cannot be opened is not taken for what is not there. */
+static void test_few_descriptors(void **state)
+{
+	enum { ALL = 64, SPARE = 12 };
+	struct probe_report report = {0};
+	struct rlimit limit, few;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	few = (struct rlimit){.rlim_cur = ALL, .rlim_max = limit.rlim_max};
+	for (int spare = 0; spare <= SPARE; spare++) {
+		struct probe_error *error, *switched;
+		int taken[ALL], count = 0;
+		size_t own;
+
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+		while ((taken[count] = dup(STDERR_FILENO)) >= 0)
+			count++;
+		for (int i = 0; i < spare; i++)
+			close(taken[--count]);
+		own = count_own(&error);
+		switched = probe_self_enable(self_request("testself:hit"), &report);
+		while (count > 0)
+			close(taken[--count]);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+		assert_int_equal(own, 2);
+		assert_true(spare < SPARE || (!error && !switched));
+		if (!switched)
+			self_disable("testself:hit");
+		is_no_descriptor(error);
+		is_no_descriptor(switched);
+	}
+	probe_report_deinit(&report);
+	self_text_same();
+	self_nothing_left();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -453,6 +512,7 @@ int main(void)
 		cmocka_unit_test(test_orphan_enables_itself),
 		cmocka_unit_test(test_fork_while_changing),
 		cmocka_unit_test(test_forker_dies),
+		cmocka_unit_test(test_few_descriptors),
 	};
 
 	self_text_save();
