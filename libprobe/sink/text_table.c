@@ -5,7 +5,7 @@
  *
  *	PROBE                            COUNT         AVG  str(arg0)
  *	postgresql:query__done           28081     1.23ms  "select 1"
- *	... 17 more rows
+ *	... 17 more rows (--top)
  */
 #include <math.h>
 #include <stdlib.h>
@@ -214,7 +214,10 @@ static bool is_silent(const struct probe_table_row *row)
 	return !row->row.count && !row->row.in_flight && !row->unmatched;
 }
 
-/* Which rows are shown: the first so many, and those without hits where they are few. */
+/*
+ * Which rows are shown: the first so many, and those without hits where they are few
+ * and none with hits is left out.
+ */
 struct shown {
 	size_t rows;   /* with hits */
 	size_t more;   /* of them, those that are too many */
@@ -233,13 +236,14 @@ static struct shown shown_rows(
 		else
 			shown.rows++;
 	}
-	shown.show_silent = view->all || (!view->chart && shown.silent <= SILENT_ROWS_MAX);
-	if (shown.show_silent)
-		shown.silent = 0;
 	if (view->top && shown.rows > view->top) {
 		shown.more = shown.rows - view->top;
 		shown.rows = view->top;
 	}
+	shown.show_silent =
+		view->all || (!view->chart && !shown.more && shown.silent <= SILENT_ROWS_MAX);
+	if (shown.show_silent)
+		shown.silent = 0;
 	return shown;
 }
 

@@ -567,6 +567,34 @@ static void silent_rows_are_counted_where_they_are_many(void **state)
 	probe_table_free(table);
 }
 
+/* A row without hits is not shown in place of one with hits. */
+static void silent_rows_are_counted_where_others_are_left_out(void **state)
+{
+	const struct probe_session_probe three[] = {
+		{.provider = "x", .name = "most"},
+		{.provider = "x", .name = "less"},
+		{.provider = "x", .name = "none"},
+	};
+	const struct probe_row rows[] = {
+		{.probe = 0, .begin = SIZE_MAX, .count = 2},
+		{.probe = 1, .begin = SIZE_MAX, .count = 1},
+		{.probe = 2, .begin = SIZE_MAX},
+	};
+	struct probe_view view = {.tracer = "count", .columns = PROBE_COLUMN_COUNT, .top = 1};
+	struct probe_table *table = probe_table_create(0);
+
+	(void)state;
+	assert_null(probe_table_add_rows(table, rows, 3, three, 3));
+	probe_table_sort(table, PROBE_ORDER_COUNT);
+	assert_string_equal(show(table, PROBE_SINK_TEXT, &view), "PROBE           HITS\n"
+								 "x:most             2\n"
+								 "... 1 more row (--top)\n"
+								 "... 1 probe was not hit\n");
+	view.top = 2;
+	assert_non_null(strstr(show(table, PROBE_SINK_TEXT, &view), "x:none             0\n"));
+	probe_table_free(table);
+}
+
 static void names_say_what_aborts(void **state)
 {
 	(void)state;
@@ -594,6 +622,7 @@ int main(void)
 		cmocka_unit_test(what_is_in_flight_is_counted_once),
 		cmocka_unit_test(json_of_latency_has_every_figure),
 		cmocka_unit_test(silent_rows_are_counted_where_they_are_many),
+		cmocka_unit_test(silent_rows_are_counted_where_others_are_left_out),
 		cmocka_unit_test(names_say_what_aborts),
 	};
 
