@@ -15,7 +15,8 @@ _probectl_commands()
 # Options of a command, one a line.
 _probectl_options()
 {
-	"$1" help "$2" 2>/dev/null | grep -oE '(^|[[:space:],[|])--?[a-zA-Z][a-z-]*' |
+	"$1" help "$2" 2>/dev/null |
+		sed -n '/^Options:/,$s/^ *\(-.*\)  .*/\1/p' |
 		grep -oE -- '--?[a-zA-Z][a-z-]*' | sort -u
 }
 
@@ -119,6 +120,13 @@ _probectl()
 		return
 	fi
 
+	# --format=csv: bash takes what is behind the = for the word.
+	case $COMP_WORDBREAKS,$cur in
+	*=*,--*=*)
+		prev=${cur%%=*}
+		cur=${cur#*=}
+		;;
+	esac
 	case $prev in
 	-p | --pid | --children)
 		# Several are separated by commas.
@@ -135,7 +143,7 @@ _probectl()
 		return
 		;;
 	-t | --tracer)
-		_probectl_answer "$cur" < <("$probectl" "$command" -t help 2>/dev/null |
+		_probectl_answer "$cur" < <("$probectl" trace -t help 2>/dev/null |
 			sed -n 's/^  \([a-z]*\)\([,[ ].*\)$/\1/p')
 		return
 		;;

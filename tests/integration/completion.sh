@@ -49,6 +49,15 @@ expect 'probectl st' 'status'
 holds 'probectl ' 'enable'
 holds 'probectl help ' 'list'
 holds 'probectl trace --j' '--json'
+# Every option that the help lists, and nothing else that it mentions.
+expect 'probectl repair -' '--help --json --pid -h -p'
+for command in $(offers 'probectl help '); do
+	[ "$command" = help ] || holds "probectl $command -" --help
+done
+expect 'probectl export --js' ''
+expect 'probectl export --format=c' 'csv'
+expect 'probectl record --full lo' 'loop'
+holds 'probectl read -t ' 'hist'
 expect 'probectl list docs/comp' 'docs/completion'
 holds 'probectl trace -e x -- pytho' 'python3.11'
 holds 'probectl trace -p ' "$$"
