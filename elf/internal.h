@@ -53,6 +53,19 @@ void cfi_free(struct cfi *cfi);
 /* symbols.c: the function symbol with a size that covers an address. */
 bool symbols_function_at(struct object *object, uint64_t address, struct object_range *ret);
 
+/* A function of libdw, and where its address goes: POSIX has dlsym() give a void *. */
+struct libdw_function {
+	const char *name;
+	void **address;
+};
+
+/*
+ * libdw.c: loads libdw for good, and looks functions up. `purpose` says what for, and
+ * is followed by a library: "source lines need". Errors: PROBE_ERROR_UNSUPPORTED.
+ */
+PROBE_MUST_CHECK struct probe_error *libdw_load(
+	const char *purpose, const struct libdw_function *functions, size_t count);
+
 static inline void internal_free(void *pointer)
 {
 	free(*(void **)pointer);

@@ -2,15 +2,10 @@
 /*
  * Source lines, by libdwfl.
  *
- * libdw and what it depends on (decompressors) take longer to load than a list
- * of probes takes to print, so it is loaded here, when the first line is asked
- * for, and its types alone come from its headers.
- *
  * A separate debug file is looked for by build id only. libdw's standard way
  * would also try names and check sums, which reads whole files, and ask
  * debuginfod servers, which is not for a tracer to do unasked.
  */
-#include <dlfcn.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,7 +15,6 @@
 #include "elf/lines.h"
 
 struct libdw {
-	void *handle;
 	typeof(dwfl_begin) *begin;
 	typeof(dwfl_end) *end;
 	typeof(dwfl_report_offline) *report_offline;
@@ -40,13 +34,9 @@ struct lines {
 	GElf_Addr bias;	     /* libdw's addresses minus the file's */
 };
 
-static struct probe_error *libdw_load(struct libdw *libdw)
+static struct probe_error *functions_load(struct libdw *libdw)
 {
-	/* POSIX: the value of dlsym() is stored through a void ** for lack of a cast. */
-	const struct {
-		const char *name;
-		void **function;
-	} names[] = {
+	const struct libdw_function functions[] = {
 		{"dwfl_begin", (void **)&libdw->begin},
 		{"dwfl_end", (void **)&libdw->end},
 		{"dwfl_report_offline", (void **)&libdw->report_offline},
@@ -58,20 +48,7 @@ static struct probe_error *libdw_load(struct libdw *libdw)
 		{"dwfl_offline_section_address", (void **)&libdw->section_address},
 	};
 
-	/* It stays loaded: the next module's lines need it again. */
-	libdw->handle = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-	if (!libdw->handle)
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"source lines need libdw (elfutils), which cannot be loaded: %s",
-			dlerror());
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		*names[i].function = dlsym(libdw->handle, names[i].name);
-		if (!*names[i].function)
-			return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-				"source lines need a newer libdw (elfutils), with %s()",
-				names[i].name);
-	}
-	return NULL;
+	return libdw_load("source lines need", functions, sizeof(functions) / sizeof(functions[0]));
 }
 
 /* Shows the file to libdw. Failures leave module NULL: there are no lines then. */
@@ -97,7 +74,7 @@ struct probe_error *lines_open(struct object *object, struct lines **ret)
 
 	if (!lines)
 		return probe_error_no_memory();
-	error = libdw_load(&lines->libdw);
+	error = functions_load(&lines->libdw);
 	if (error) {
 		lines_close(lines);
 		return error;
@@ -122,8 +99,6 @@ void lines_close(struct lines *lines)
 		return;
 	if (lines->dwfl)
 		lines->libdw.end(lines->dwfl);
-	if (lines->libdw.handle)
-		dlclose(lines->libdw.handle);
 	free(lines);
 }
 

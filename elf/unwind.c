@@ -7,10 +7,7 @@
  * some microseconds each, while the stacks of one probe go through the same few
  * hundred addresses again and again. So libdw is asked once for each address, and
  * what it says is kept, in a form that takes some ten nanoseconds to apply.
- *
- * libdw is loaded when the first stack is to be unwound: see lines.c.
  */
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +16,6 @@
 #include "elf/unwind_rules.h"
 
 struct libdw_cfi {
-	void *handle;
 	typeof(dwarf_getcfi_elf) *getcfi_elf;
 	typeof(dwarf_cfi_end) *cfi_end;
 	typeof(dwarf_cfi_addrframe) *cfi_addrframe;
@@ -41,13 +37,9 @@ struct unwind {
 	size_t bucket_count, known;
 };
 
-static struct probe_error *libdw_load(struct libdw_cfi *libdw)
+static struct probe_error *functions_load(struct libdw_cfi *libdw)
 {
-	/* POSIX: the value of dlsym() is stored through a void ** for lack of a cast. */
-	const struct {
-		const char *name;
-		void **function;
-	} names[] = {
+	const struct libdw_function functions[] = {
 		{"dwarf_getcfi_elf", (void **)&libdw->getcfi_elf},
 		{"dwarf_cfi_end", (void **)&libdw->cfi_end},
 		{"dwarf_cfi_addrframe", (void **)&libdw->cfi_addrframe},
@@ -56,30 +48,15 @@ static struct probe_error *libdw_load(struct libdw_cfi *libdw)
 		{"dwarf_frame_register", (void **)&libdw->frame_register},
 	};
 
-	/* It stays loaded: the next module needs it again. */
-	libdw->handle = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-	if (!libdw->handle)
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"unwinding stacks needs libdw (elfutils), which cannot be loaded: %s",
-			dlerror());
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		*names[i].function = dlsym(libdw->handle, names[i].name);
-		if (!*names[i].function)
-			return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-				"unwinding stacks needs a newer libdw (elfutils), with %s()",
-				names[i].name);
-	}
-	return NULL;
+	return libdw_load(
+		"unwinding stacks needs", functions, sizeof(functions) / sizeof(functions[0]));
 }
 
 struct probe_error *unwind_check(void)
 {
-	struct libdw_cfi libdw = {0};
-	struct probe_error *error = libdw_load(&libdw);
+	struct libdw_cfi libdw;
 
-	if (libdw.handle)
-		dlclose(libdw.handle);
-	return error;
+	return functions_load(&libdw);
 }
 
 struct probe_error *unwind_open(struct object *object, struct unwind **ret)
@@ -89,7 +66,7 @@ struct probe_error *unwind_open(struct object *object, struct unwind **ret)
 
 	if (!unwind)
 		return probe_error_no_memory();
-	error = libdw_load(&unwind->libdw);
+	error = functions_load(&unwind->libdw);
 	if (error) {
 		unwind_close(unwind);
 		return error;
@@ -127,8 +104,6 @@ void unwind_close(struct unwind *unwind)
 	forget(unwind);
 	if (unwind->cfi)
 		unwind->libdw.cfi_end(unwind->cfi);
-	if (unwind->libdw.handle)
-		dlclose(unwind->libdw.handle);
 	free(unwind);
 }
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libdw and what it depends on (decompressors) take longer to load than a list
+ * of probes takes to print, so it is loaded when the first source line or the
+ * first stack is asked for, and its types alone come from its headers.
+ */
+#include <dlfcn.h>
+
+#include "elf/internal.h"
+
+struct probe_error *libdw_load(
+	const char *purpose, const struct libdw_function *functions, size_t count)
+{
+	/* It stays loaded: the next module needs it again. */
+	void *libdw = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+
+	if (!libdw)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"%s libdw (elfutils), which cannot be loaded: %s", purpose, dlerror());
+	for (size_t i = 0; i < count; i++) {
+		*functions[i].address = dlsym(libdw, functions[i].name);
+		if (!*functions[i].address)
+			return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+				"%s a newer libdw (elfutils), with %s()", purpose,
+				functions[i].name);
+	}
+	return NULL;
+}
