@@ -290,6 +290,14 @@ bool spec_sum(struct spec_text *text, struct spec_sum *ret)
 	return true;
 }
 
+void spec_set(struct arch_arg *arg, enum arch_arg_kind kind, const struct spec_sum *sum)
+{
+	arg->kind = kind;
+	arg->disp = sum->value;
+	arg->symbol = sum->symbol;
+	arg->symbol_length = sum->symbol_length;
+}
+
 /* ---- Items ---------------------------------------------------------------- */
 
 /* Takes `N@`, `-N@`, `Nf@`. Returns false, taking nothing, where there is none. */

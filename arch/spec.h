@@ -75,4 +75,7 @@ bool spec_number(struct spec_text *text, uint64_t *ret);
  */
 bool spec_sum(struct spec_text *text, struct spec_sum *ret);
 
+/* Makes the sum the displacement, and with it the argument one of a kind. */
+void spec_set(struct arch_arg *arg, enum arch_arg_kind kind, const struct spec_sum *sum);
+
 #endif

@@ -200,10 +200,7 @@ static bool take_immediate(struct spec_text *text, struct arch_arg *arg)
 		return false;
 	if (sum.symbol && sum.symbol_length > 2 && spec_word_is(sum.symbol, 2, ".l"))
 		return false;
-	arg->kind = ARCH_ARG_IMMEDIATE;
-	arg->disp = sum.value;
-	arg->symbol = sum.symbol;
-	arg->symbol_length = sum.symbol_length;
+	spec_set(arg, ARCH_ARG_IMMEDIATE, &sum);
 	return true;
 }
 

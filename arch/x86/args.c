@@ -250,10 +250,7 @@ static bool take_memory(struct spec_text *text, struct arch_arg *arg)
 	if ((arg->base != ARCH_REG_NONE || arg->index != ARCH_REG_NONE) &&
 		sum.value != (int32_t)sum.value)
 		return false;
-	arg->kind = ARCH_ARG_MEMORY;
-	arg->disp = sum.value;
-	arg->symbol = sum.symbol;
-	arg->symbol_length = sum.symbol_length;
+	spec_set(arg, ARCH_ARG_MEMORY, &sum);
 	return true;
 }
 
@@ -263,10 +260,7 @@ static bool take_immediate(struct spec_text *text, struct arch_arg *arg)
 
 	if (!spec_sum(text, &sum))
 		return false;
-	arg->kind = ARCH_ARG_IMMEDIATE;
-	arg->disp = sum.value;
-	arg->symbol = sum.symbol;
-	arg->symbol_length = sum.symbol_length;
+	spec_set(arg, ARCH_ARG_IMMEDIATE, &sum);
 	return true;
 }
 
