@@ -43,14 +43,6 @@ void page_time(struct page *page, double ns);
 void page_rate(struct page *page, double rate);
 void page_share(struct page *page, uint64_t part, uint64_t whole);
 
-/* A table, in a box that scrolls by itself where it is too wide; the caption is written between. */
-void table_begin(struct page *page, const char *class);
-void table_columns(struct page *page, const char *const *titles, size_t count);
-void table_end(struct page *page);
-/* The same behind a word that opens it: what is also in a chart. */
-void details_begin(struct page *page, const char *summary);
-void details_end(struct page *page);
-
 /* ---- Tables (html_tables.c) ------------------------------------------------------- */
 
 void table_probes(struct page *page);

@@ -12,8 +12,12 @@ enum { TIME_PARTS = 16 };
 
 /* ---- Parts --------------------------------------------------------------------------- */
 
-/* What scrolls must be reachable by the keyboard, and have a name: its caption. */
-void table_begin(struct page *page, const char *class)
+/*
+ * A table, in a box that scrolls by itself where it is too wide; the caption is written
+ * between. What scrolls must be reachable by the keyboard, and have a name:
+ * its caption.
+ */
+static void table_begin(struct page *page, const char *class)
 {
 	unsigned int id = ++page->ids;
 
@@ -26,7 +30,7 @@ void table_begin(struct page *page, const char *class)
 	page_html(page, "\">");
 }
 
-void table_columns(struct page *page, const char *const *titles, size_t count)
+static void table_columns(struct page *page, const char *const *titles, size_t count)
 {
 	page_html(page, "</caption>\n<thead><tr>");
 	for (size_t i = 0; i < count; i++) {
@@ -40,20 +44,24 @@ void table_columns(struct page *page, const char *const *titles, size_t count)
 	table_columns(page, (const char *const[]){__VA_ARGS__},                                    \
 		sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
-void table_end(struct page *page)
+static void table_end(struct page *page)
 {
 	page_html(page, "</tbody></table></div>\n");
 }
 
-void details_begin(struct page *page, const char *summary)
+/* A table behind a word that opens it: what is also in a chart. */
+static void details_begin(struct page *page, const char *summary, const char *caption)
 {
 	page_html(page, "<details><summary>");
 	page_html(page, summary);
 	page_html(page, "</summary>\n");
+	table_begin(page, "l");
+	page_html(page, caption);
 }
 
-void details_end(struct page *page)
+static void details_end(struct page *page)
 {
+	table_end(page);
 	page_html(page, "</details>\n");
 }
 
@@ -175,9 +183,7 @@ void table_rates(struct page *page, const struct summary_probe *const *probes, s
 	uint64_t bins[SUMMARY_BINS];
 
 	all_bins(page->summary, bins);
-	details_begin(page, "Rates as a table");
-	table_begin(page, "l");
-	page_html(page, "Hits a second, from each time on until the next");
+	details_begin(page, "Rates as a table", "Hits a second, from each time on until the next");
 	page_html(page, "</caption>\n<thead><tr><th scope=\"col\">From</th>"
 			"<th scope=\"col\">All</th>");
 	for (size_t i = 0; i < count; i++) {
@@ -193,22 +199,19 @@ void table_rates(struct page *page, const struct summary_probe *const *probes, s
 			part_cell(page, probes[i]->bins, part);
 		page_html(page, "</tr>\n");
 	}
-	table_end(page);
 	details_end(page);
 }
 
 void table_lost(struct page *page)
 {
-	details_begin(page, "Losses as a table");
-	table_begin(page, "l");
-	page_html(page, "Lost hits a second, from each time on until the next");
+	details_begin(
+		page, "Losses as a table", "Lost hits a second, from each time on until the next");
 	COLUMNS(page, "From", "Lost per second");
 	for (size_t part = 0; part < TIME_PARTS; part++) {
 		time_cell(page, part, TIME_PARTS);
 		part_cell(page, page->summary->lost_bins, part);
 		page_html(page, "</tr>\n");
 	}
-	table_end(page);
 	details_end(page);
 }
 
@@ -267,9 +270,7 @@ void table_histogram(struct page *page, const struct summary_pair *pair)
 
 	if (!heat_range(page->summary, pair, &low, &high))
 		return;
-	details_begin(page, "Histogram as a table");
-	table_begin(page, "l");
-	page_html(page, "How many took so long");
+	details_begin(page, "Histogram as a table", "How many took so long");
 	COLUMNS(page, "Time", "Count", "Share", "Up to here");
 	for (size_t row = low; row < high; row++) {
 		uint64_t count = heat_count(page->summary, pair, row);
@@ -284,7 +285,6 @@ void table_histogram(struct page *page, const struct summary_pair *pair)
 		page_share(page, below, pair->count);
 		page_html(page, "</td></tr>\n");
 	}
-	table_end(page);
 	details_end(page);
 }
 
@@ -330,9 +330,8 @@ void table_heat(struct page *page, const struct summary_pair *pair)
 	size_t bins = summary->bin_count;
 	size_t step = (bins + TIME_PARTS - 1) / TIME_PARTS, row;
 
-	details_begin(page, "Heat map as a table");
-	table_begin(page, "l");
-	page_html(page, "Ended from each time on until the next, and how long they took");
+	details_begin(page, "Heat map as a table",
+		"Ended from each time on until the next, and how long they took");
 	COLUMNS(page, "From", "Count", "p50", "p90", "p99", "All");
 	for (size_t from = 0; from < bins; from += step) {
 		size_t to = from + step < bins ? from + step : bins;
@@ -349,7 +348,6 @@ void table_heat(struct page *page, const struct summary_pair *pair)
 		heat_percentile(page, pair, from, to, 100);
 		page_html(page, "</tr>\n");
 	}
-	table_end(page);
 	details_end(page);
 }
 
