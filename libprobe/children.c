@@ -3,7 +3,6 @@
  * Sources: proc_pid_task(5), the file `children` of each thread (CONFIG_PROC_CHILDREN);
  * proc_pid_status(5), NSpid; pid_namespaces(7).
  */
-#include <dirent.h>
 #include <linux/kcmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,24 +39,17 @@ static pid_t *append_children(const char *path, pid_t *pids, size_t *count)
 
 pid_t *children_of(pid_t pid)
 {
-	struct dirent *entry;
-	pid_t *pids = NULL;
+	DIR *threads = procfs_threads(pid);
+	pid_t tid, *pids = NULL;
 	size_t count = 0;
 	char path[96];
-	DIR *dir;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir))) {
-		int tid = atoi(entry->d_name);
-
-		if (tid <= 0)
-			continue;
+	while ((tid = procfs_next_thread(threads))) {
 		snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tid);
 		pids = append_children(path, pids, &count);
 	}
-	if (dir)
-		closedir(dir);
+	if (threads)
+		closedir(threads);
 	return pids;
 }
 
@@ -93,21 +85,17 @@ static void remember(struct children_cache *cache, pid_t tid, pid_t pid, pid_t o
 /* Remembers all threads of a process by what they are called in its namespace. */
 static void scan_process(struct children_cache *cache, pid_t pid)
 {
-	struct dirent *entry;
-	char path[48];
-	DIR *dir;
+	DIR *threads = procfs_threads(pid);
+	pid_t outer;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir))) {
-		pid_t outer = atoi(entry->d_name);
-		long inner = outer > 0 ? procfs_status_last_number(outer, "NSpid:") : -1;
+	while ((outer = procfs_next_thread(threads))) {
+		long inner = procfs_status_last_number(outer, "NSpid:");
 
 		if (inner > 0)
 			remember(cache, (pid_t)inner, pid, outer);
 	}
-	if (dir)
-		closedir(dir);
+	if (threads)
+		closedir(threads);
 }
 
 static void scan(struct children_cache *cache, pid_t pid)

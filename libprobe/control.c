@@ -15,7 +15,6 @@
  *
  * Sources: ptrace(2); kernel/ptrace.c and kernel/signal.c of Linux.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -275,27 +274,23 @@ static struct probe_error *seize_new(struct control *control, size_t *new_ret)
 {
 	size_t known = control->count, hint = 0;
 	struct probe_error *error = NULL;
-	struct dirent *entry;
-	char path[48];
-	DIR *dir;
+	DIR *threads = procfs_threads(control->pid);
+	pid_t tid;
 
 	*new_ret = 0;
-	snprintf(path, sizeof(path), "/proc/%d/task", control->pid);
-	dir = opendir(path);
-	if (!dir)
+	if (!threads)
 		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
 						 "there is no process %d", control->pid)
-				       : probe_error_system(errno, "%s", path);
-	while (!error && (entry = readdir(dir))) {
-		pid_t tid = atoi(entry->d_name);
+				       : probe_error_system(errno, "/proc/%d/task", control->pid);
+	while (!error && (tid = procfs_next_thread(threads))) {
 		bool attached;
 
-		if (tid <= 0 || has_thread(control, known, tid, &hint))
+		if (has_thread(control, known, tid, &hint))
 			continue;
 		error = seize(control, tid, &attached);
 		*new_ret += attached;
 	}
-	closedir(dir);
+	closedir(threads);
 	return error;
 }
 
@@ -404,29 +399,21 @@ struct probe_error *control_borrow(pid_t pid, const struct maps *maps, struct co
 {
 	struct probe_error *error = NULL;
 	int tries = BORROW_TRIES;
-	struct dirent *entry;
-	pid_t second = 0;
+	DIR *threads = procfs_threads(pid);
+	pid_t tid, second = 0;
 	bool found = false;
-	char path[48];
-	DIR *dir;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
 	*ret = (struct control){.pid = pid};
-	if (!dir)
+	if (!threads)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", pid);
-	while (!error && !found && (entry = readdir(dir))) {
-		pid_t tid = atoi(entry->d_name);
-
-		if (tid <= 0)
-			continue;
+	while (!error && !found && (tid = procfs_next_thread(threads))) {
 		error = stop_one(ret, tid, &found);
 		if (!error && found && !is_fit(&ret->threads[0], maps, &second, &tries)) {
 			release(ret);
 			found = false;
 		}
 	}
-	closedir(dir);
+	closedir(threads);
 	if (!error && !found && second)
 		error = stop_one(ret, second, &found);
 	if (!error && found)

@@ -21,7 +21,6 @@
  *
  * Sources: ptrace(2), "execve(2) under ptrace"; proc_pid_syscall(5).
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -90,17 +89,13 @@ static bool is_waiting(pid_t pid, pid_t tid, uint64_t address)
  */
 static void find_in(struct waiters *waiters, pid_t pid, bool wanted, uint64_t address)
 {
-	struct dirent *entry;
-	char path[48];
-	DIR *dir;
+	DIR *threads = procfs_threads(pid);
+	pid_t tid;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir))) {
-		pid_t tid = atoi(entry->d_name);
+	while ((tid = procfs_next_thread(threads))) {
 		struct waiter *items;
 
-		if (tid <= 0 || !is_waiting(pid, tid, address))
+		if (!is_waiting(pid, tid, address))
 			continue;
 		items = reallocarray(waiters->items, waiters->count + 1, sizeof(*items));
 		if (!items)
@@ -109,8 +104,8 @@ static void find_in(struct waiters *waiters, pid_t pid, bool wanted, uint64_t ad
 		items[waiters->count++] = (struct waiter){.pid = pid, .tid = tid, .wanted = wanted};
 		wanted = false;
 	}
-	if (dir)
-		closedir(dir);
+	if (threads)
+		closedir(threads);
 }
 
 static void find_below(struct waiters *waiters, pid_t pid, bool children, uint64_t address)

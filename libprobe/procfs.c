@@ -99,6 +99,27 @@ void procfs_comm(pid_t pid, char *buffer, size_t size)
 	buffer[strcspn(buffer, "\n")] = '\0';
 }
 
+DIR *procfs_threads(pid_t pid)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	return opendir(path);
+}
+
+pid_t procfs_next_thread(DIR *threads)
+{
+	struct dirent *entry;
+
+	while (threads && (entry = readdir(threads))) {
+		pid_t tid = atoi(entry->d_name);
+
+		if (tid > 0) /* neither "." nor ".." */
+			return tid;
+	}
+	return 0;
+}
+
 /*
  * Field n (counted from 1, as proc_pid_stat(5) does) of a stat file, for n > 2;
  * the command in parentheses may hold anything.

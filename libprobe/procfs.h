@@ -3,6 +3,7 @@
 #ifndef LIBPROBE_PROCFS_H
 #define LIBPROBE_PROCFS_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +19,13 @@ bool procfs_status_has(pid_t pid, const char *key, const char *word);
 long procfs_file_number(const char *path);
 /* The command name; "?" where the process is gone. */
 void procfs_comm(pid_t pid, char *buffer, size_t size);
+/*
+ * The threads of a process, to be gone through: NULL and errno where there is none, else
+ * to be given back with closedir(3).
+ */
+DIR *procfs_threads(pid_t pid);
+/* The next one; 0 behind the last, and where `threads` is NULL. */
+pid_t procfs_next_thread(DIR *threads);
 /* The state letter of a thread, or 0 where it is gone. */
 char procfs_thread_state(pid_t pid, pid_t tid);
 /*
