@@ -16,20 +16,26 @@ size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size)
 	return length < 0 ? 0 : length;
 }
 
-struct probe_error *memory_read_all(pid_t pid, uint64_t address, void *buffer, size_t size)
+/* Whether `size` bytes were moved: with errno of the call where `length` is negative. */
+static struct probe_error *check_length(
+	ssize_t length, pid_t pid, const char *needed, uint64_t address, size_t size)
 {
-	struct iovec local = {buffer, size}, remote = {(void *)address, size};
-	ssize_t length = process_vm_readv(pid, &local, 1, &remote, 1, 0);
-
 	if (length < 0 && errno == ESRCH)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
 	if (length < 0 && errno == EPERM)
 		return control_permission_error(pid);
 	if (length < 0 || (size_t)length != size)
-		return probe_error_new(PROBE_ERROR_FORMAT,
-			"process %d has no %zu readable bytes at %#jx", pid, size,
-			(uintmax_t)address);
+		return probe_error_new(PROBE_ERROR_FORMAT, "process %d has no %zu %s bytes at %#jx",
+			pid, size, needed, (uintmax_t)address);
 	return NULL;
+}
+
+struct probe_error *memory_read_all(pid_t pid, uint64_t address, void *buffer, size_t size)
+{
+	struct iovec local = {buffer, size}, remote = {(void *)address, size};
+
+	return check_length(
+		process_vm_readv(pid, &local, 1, &remote, 1, 0), pid, "readable", address, size);
 }
 
 struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pieces, size_t count)
@@ -61,17 +67,9 @@ struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pie
 struct probe_error *memory_write_data(pid_t pid, uint64_t address, const void *buffer, size_t size)
 {
 	struct iovec local = {(void *)buffer, size}, remote = {(void *)address, size};
-	ssize_t length = process_vm_writev(pid, &local, 1, &remote, 1, 0);
 
-	if (length < 0 && errno == ESRCH)
-		return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
-	if (length < 0 && errno == EPERM)
-		return control_permission_error(pid);
-	if (length < 0 || (size_t)length != size)
-		return probe_error_new(PROBE_ERROR_FORMAT,
-			"process %d has no %zu writable bytes at %#jx", pid, size,
-			(uintmax_t)address);
-	return NULL;
+	return check_length(
+		process_vm_writev(pid, &local, 1, &remote, 1, 0), pid, "writable", address, size);
 }
 
 struct probe_error *memory_write_code(int fd, uint64_t address, const void *buffer, size_t size)
