@@ -244,18 +244,12 @@ static void take_clock(struct probe_session *s)
 }
 
 /* Only the session's own probes, and of them what is still mapped. */
-static struct probe_error *keep_own(
+static void keep_own(
 	const struct probe_session *s, const struct registry *r, struct selection *selection)
 {
-	bool *keep = calloc(selection->probe_count + 1, sizeof(*keep));
-
-	if (!keep)
-		return probe_error_no_memory();
 	for (size_t i = 0; i < selection->probe_count; i++)
-		keep[i] = registry_probe(r, selection->probes[i].key, s->id) != NULL;
-	selection_keep(selection, keep);
-	free(keep);
-	return NULL;
+		selection->probes[i].unwanted = !registry_probe(r, selection->probes[i].key, s->id);
+	selection_drop_unwanted(selection);
 }
 
 static const struct arch *arch_of_modules(const struct modules *modules)
@@ -285,10 +279,10 @@ static struct probe_error *resume(struct probe_session *s, struct modules *modul
 	open_view(s, maps, session);
 	take_clock(s);
 	error = select_probes(modules, s->patterns, s->request.pattern_count, &selection);
-	if (!error)
-		error = keep_own(s, r, &selection);
-	if (!error)
+	if (!error) {
+		keep_own(s, r, &selection);
 		error = session_stack_start(s, arch);
+	}
 	if (!error)
 		error = session_resume(s, arch, &selection, r);
 	if (!error)

@@ -150,14 +150,14 @@ void selection_deinit(struct selection *selection)
 	*selection = (struct selection){0};
 }
 
-void selection_keep(struct selection *selection, const bool *keep)
+void selection_drop_unwanted(struct selection *selection)
 {
 	size_t sites = 0, probes = 0;
 
 	for (size_t i = 0; i < selection->probe_count; i++) {
 		struct select_probe probe = selection->probes[i];
 
-		if (!keep[i])
+		if (probe.unwanted)
 			continue;
 		memmove(selection->sites + sites, selection->sites + probe.first_site,
 			probe.site_count * sizeof(*selection->sites));

@@ -27,6 +27,7 @@ struct select_probe {
 	size_t pattern; /* index of the first pattern that matches */
 	uint64_t key;	/* see select_key() */
 	bool refused;	/* none of its sites can be patched */
+	bool unwanted;	/* see selection_drop_unwanted() */
 };
 
 /* Sites are sorted by probe. Initialise with {0}. */
@@ -47,8 +48,8 @@ PROBE_MUST_CHECK struct probe_error *select_probes(struct modules *modules,
 	const struct probe_pattern *const *patterns, size_t count, struct selection *ret);
 void selection_deinit(struct selection *selection);
 
-/* Drops the probes whose flag is not set, with their sites. */
-void selection_keep(struct selection *selection, const bool *keep);
+/* Drops the probes that are marked as unwanted, with their sites. */
+void selection_drop_unwanted(struct selection *selection);
 
 /*
  * What a probe is known by in the registry: a hash of its name and of where the

@@ -117,19 +117,16 @@ static bool is_off(const struct probe_session *s, uint64_t key)
 }
 
 /* Forgets the probes that the session has already. */
-static struct probe_error *keep_new(
+static void keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection)
 {
-	bool *keep = calloc(selection->probe_count + 1, sizeof(*keep));
+	for (size_t i = 0; i < selection->probe_count; i++) {
+		struct select_probe *probe = &selection->probes[i];
 
-	if (!keep)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < selection->probe_count; i++)
-		keep[i] = !registry_probe(&c->registry, selection->probes[i].key, s->id) &&
-			  !is_off(s, selection->probes[i].key);
-	selection_keep(selection, keep);
-	free(keep);
-	return NULL;
+		probe->unwanted =
+			registry_probe(&c->registry, probe->key, s->id) || is_off(s, probe->key);
+	}
+	selection_drop_unwanted(selection);
 }
 
 /* Attaches a selection: to a new session, or to the one that is there. */
@@ -236,8 +233,8 @@ static struct probe_error *follow(struct probe_session *s)
 	s->request.keep_going = true;
 	error = select_asked(s, &c.modules, &selection);
 	if (!error) {
-		error = keep_new(s, &c, &selection);
-		if (!error && selection.probe_count)
+		keep_new(s, &c, &selection);
+		if (selection.probe_count)
 			error = attach_selection(s, &c, &selection, &s->report);
 	}
 	selection_deinit(&selection);

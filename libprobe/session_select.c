@@ -94,18 +94,13 @@ static size_t find_off(const struct probe_session *s, const bool *wanted, uint64
 	return SIZE_MAX;
 }
 
-static struct probe_error *keep_wanted(
+static void keep_wanted(
 	const struct probe_session *s, const bool *wanted, struct selection *selection)
 {
-	bool *keep = calloc(selection->probe_count + 1, sizeof(*keep));
-
-	if (!keep)
-		return probe_error_no_memory();
 	for (size_t i = 0; i < selection->probe_count; i++)
-		keep[i] = find_off(s, wanted, selection->probes[i].key) != SIZE_MAX;
-	selection_keep(selection, keep);
-	free(keep);
-	return NULL;
+		selection->probes[i].unwanted =
+			find_off(s, wanted, selection->probes[i].key) == SIZE_MAX;
+	selection_drop_unwanted(selection);
 }
 
 /* Sites are bound to what their notes said: they have to be the same still. */
@@ -208,7 +203,7 @@ static struct probe_error *switch_on(
 	/* By their keys: the patterns may be gone. */
 	error = select_probes(&c->modules, NULL, 0, &selection);
 	if (!error)
-		error = keep_wanted(s, wanted, &selection);
+		keep_wanted(s, wanted, &selection);
 	if (!error && !again_init(&again, &selection))
 		error = probe_error_no_memory();
 	if (!error)

@@ -19,15 +19,14 @@ static const char no_partner[] =
 static struct probe_error *drop_single(
 	struct selection *selection, struct pair_part *parts, struct probe_report *report)
 {
-	bool *keep = calloc(selection->probe_count + 1, sizeof(*keep));
-	struct probe_error *error = keep ? NULL : probe_error_no_memory();
+	struct probe_error *error = NULL;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < selection->probe_count && !error; i++) {
 		struct select_site *site = &selection->sites[selection->probes[i].first_site];
 
-		keep[i] = parts[i].role != PAIR_NONE;
-		if (keep[i]) {
+		selection->probes[i].unwanted = parts[i].role == PAIR_NONE;
+		if (!selection->probes[i].unwanted) {
 			parts[kept++] = parts[i];
 			continue;
 		}
@@ -35,8 +34,7 @@ static struct probe_error *drop_single(
 		error = report_refusal(report, &selection->probes[i], site);
 	}
 	if (!error)
-		selection_keep(selection, keep);
-	free(keep);
+		selection_drop_unwanted(selection);
 	return error;
 }
 
@@ -161,6 +159,23 @@ static uint32_t site_number(
 	return UINT32_MAX;
 }
 
+enum { PART_ROLE_BITS = 2 };
+
+uint32_t session_part_word(const struct pair_part *part)
+{
+	return part->pair << PART_ROLE_BITS | part->role;
+}
+
+/* The word may be the target's: pairs are no more than probes can be. */
+static struct pair_part part_of(uint32_t word)
+{
+	struct pair_part part = {word & ((1u << PART_ROLE_BITS) - 1), word >> PART_ROLE_BITS};
+
+	if (part.role > PAIR_END || part.pair >= PAIRS_MAX)
+		part = (struct pair_part){PAIR_NONE, 0};
+	return part;
+}
+
 struct probe_error *session_resume(struct probe_session *session, const struct arch *arch,
 	const struct selection *selection, const struct registry *registry)
 {
@@ -169,7 +184,7 @@ struct probe_error *session_resume(struct probe_session *session, const struct a
 	if (error)
 		return error;
 	for (size_t i = 0; i < selection->probe_count; i++) {
-		struct pair_part part = session_part_of(
+		struct pair_part part = part_of(
 			registry_probe(registry, selection->probes[i].key, session->id)->part);
 
 		session->parts[session->probe_count + i].part = part;
@@ -181,23 +196,6 @@ struct probe_error *session_resume(struct probe_session *session, const struct a
 		session->sites[session->site_count + i].number = site_number(registry, session->id,
 			selection->sites[i].pc, selection->probes[selection->sites[i].probe].key);
 	return error;
-}
-
-enum { PART_ROLE_BITS = 2 };
-
-uint32_t session_part_word(const struct pair_part *part)
-{
-	return part->pair << PART_ROLE_BITS | part->role;
-}
-
-/* The word may be the target's: pairs are no more than probes can be. */
-struct pair_part session_part_of(uint32_t word)
-{
-	struct pair_part part = {word & ((1u << PART_ROLE_BITS) - 1), word >> PART_ROLE_BITS};
-
-	if (part.role > PAIR_END || part.pair >= PAIRS_MAX)
-		part = (struct pair_part){PAIR_NONE, 0};
-	return part;
 }
 
 void session_unprepare(struct probe_session *session, const struct selection *selection)

@@ -130,19 +130,18 @@ static struct probe_error *change_semaphores(
 /* Takes the probes that are on already out of the selection. */
 static struct probe_error *split_known(struct change *c, struct selection *s, struct known *known)
 {
-	bool *keep = calloc(s->probe_count + 1, sizeof(*keep));
 	struct probe_error *error = NULL;
 
 	known->keys = calloc(s->probe_count + 1, sizeof(*known->keys));
-	if (!keep || !known->keys)
-		error = probe_error_no_memory();
+	if (!known->keys)
+		return probe_error_no_memory();
 	for (size_t i = 0; i < s->probe_count && !error; i++) {
-		const struct select_probe *probe = &s->probes[i];
+		struct select_probe *probe = &s->probes[i];
 		const struct reg_probe *persistent = registry_persistent(&c->registry, probe->key);
 		char label[256];
 
-		keep[i] = !persistent;
-		if (keep[i])
+		probe->unwanted = persistent;
+		if (!persistent)
 			continue;
 		if (persistent->refcount >= UINT16_MAX)
 			error = probe_error_new(PROBE_ERROR_STATE,
@@ -152,8 +151,7 @@ static struct probe_error *split_known(struct change *c, struct selection *s, st
 		known->sites += probe->site_count;
 	}
 	if (!error)
-		selection_keep(s, keep);
-	free(keep);
+		selection_drop_unwanted(s);
 	return error;
 }
 
@@ -229,6 +227,20 @@ static struct probe_error *order_pairs(struct selection *s)
 	return NULL;
 }
 
+/* What a request names; each of its patterns has to match. */
+static struct probe_error *select_asked(
+	struct change *c, const struct probe_request *request, struct selection *ret)
+{
+	struct probe_error *error =
+		select_probes(&c->modules, request->patterns, request->pattern_count, ret);
+
+	if (!error)
+		error = select_unmatched(&c->modules, ret, request->patterns, c->pid);
+	if (!error && request->pairs)
+		error = order_pairs(ret);
+	return error;
+}
+
 struct probe_error *probe_target_enable(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report)
 {
@@ -247,12 +259,7 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 		return error;
 	error = attach_heal(&c);
 	if (!error)
-		error = select_probes(
-			&c.modules, request->patterns, request->pattern_count, &selection);
-	if (!error)
-		error = select_unmatched(&c.modules, &selection, request->patterns, c.pid);
-	if (!error && request->pairs)
-		error = order_pairs(&selection);
+		error = select_asked(&c, request, &selection);
 	if (!error)
 		error = split_known(&c, &selection, &known);
 	if (!error && selection.probe_count)
@@ -365,12 +372,7 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	error = orphans_remove(&c, &orphans);
 	detach_find_stale(&c); /* what is stale ends together with the rest */
 	if (!error)
-		error = select_probes(
-			&c.modules, request->patterns, request->pattern_count, &selection);
-	if (!error)
-		error = select_unmatched(&c.modules, &selection, request->patterns, c.pid);
-	if (!error && request->pairs)
-		error = order_pairs(&selection);
+		error = select_asked(&c, request, &selection);
 	if (!error && !request->force && !request->keep_going)
 		error = check_enabled(&c, &selection);
 	if (!error)

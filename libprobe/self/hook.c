@@ -192,22 +192,16 @@ static const struct hook_site *find_site(
 }
 
 /* Keeps the probes that were described and have no stubs of the session yet. */
-static struct probe_error *keep_new(
+static void keep_new(
 	const struct attaching *a, const struct registry *registry, struct selection *selection)
 {
-	bool *keep = calloc(selection->probe_count + 1, sizeof(*keep));
-
-	if (!keep)
-		return probe_error_no_memory();
 	for (size_t i = 0; i < selection->probe_count; i++)
-		keep[i] = !registry_probe(
+		selection->probes[i].unwanted = registry_probe(
 			registry, selection->probes[i].key, a->hook->counters.session);
 	for (size_t i = 0; i < selection->site_count; i++)
 		if (!find_site(a->sites, selection, i))
-			keep[selection->sites[i].probe] = false;
-	selection_keep(selection, keep);
-	free(keep);
-	return NULL;
+			selection->probes[selection->sites[i].probe].unwanted = true;
+	selection_drop_unwanted(selection);
 }
 
 /* See struct attach. Sites are numbered as the selection has them. */
@@ -268,10 +262,11 @@ static struct probe_error *attach_selected(struct attaching *a, struct change *c
 		.spare_probes = SPARE_PROBES,
 		.caller = (uintptr_t)&kept,
 		.fd = -1};
-	struct probe_error *error = keep_new(a, &change->registry, selection);
+	struct probe_error *error = NULL;
 
+	keep_new(a, &change->registry, selection);
 	a->selection = selection;
-	if (!error && (selection->probe_count || !attach.session))
+	if (selection->probe_count || !attach.session)
 		error = attach_all(&attach, report);
 	if (!error)
 		report_attached(a, &change->registry, attach.session, ret);
