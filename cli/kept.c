@@ -80,7 +80,8 @@ static void add_number(struct out *out, const char *name, uint64_t value)
 	out_unsigned(out, value);
 }
 
-char *kept_text(const struct kept_options *options)
+/* The words of a session, to be freed; NULL without memory. */
+static char *kept_text(const struct kept_options *options)
 {
 	const struct tracer_options *tracer = &options->tracer;
 	const struct pattern_list *patterns = &options->common.patterns;

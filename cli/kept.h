@@ -60,9 +60,6 @@ PROBE_MUST_CHECK struct probe_error *kept_start(struct probe_target *target,
 	const struct kept_options *options, const struct trace_tracer *tracer,
 	struct probe_report *report);
 
-/* The words of a session, to be freed; NULL without memory. */
-char *kept_text(const struct kept_options *options);
-
 /*
  * Parses words that come out of a process, and may be anything. *words_ret is what
  * `ret` points into; both are to be given back by kept_deinit() and free().

@@ -182,11 +182,6 @@ bool object_is_64bit(const struct object *object)
 	return object->wide;
 }
 
-bool object_is_big_endian(const struct object *object)
-{
-	return object->big_endian;
-}
-
 const struct object_segment *object_segments(const struct object *object, size_t *count_ret)
 {
 	*count_ret = object->segment_count;

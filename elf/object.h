@@ -63,7 +63,6 @@ const char *object_path(const struct object *object);
 uint16_t object_machine(const struct object *object); /* EM_* */
 uint16_t object_type(const struct object *object);    /* ET_* */
 bool object_is_64bit(const struct object *object);
-bool object_is_big_endian(const struct object *object);
 
 /* The segments, in the file's order; owned by the object. */
 const struct object_segment *object_segments(const struct object *object, size_t *count_ret);

@@ -60,7 +60,8 @@ static struct probe_error *renew_guard(struct change *c)
 	return memory_write_code(c->mem, r->guard, &one, sizeof(one));
 }
 
-struct probe_error *attach_session(struct attach *attach)
+/* Creates the session in the registry and its data. */
+static struct probe_error *create_session(struct attach *attach)
 {
 	struct change *c = attach->change;
 	struct reg_session session = {
@@ -110,7 +111,8 @@ void attach_deinit(struct attach *attach)
 	attach->pun_pages = NULL;
 }
 
-void attach_report(const struct attach *attach, struct probe_report *report)
+/* Adds what was done to a report. */
+static void add_report(const struct attach *attach, struct probe_report *report)
 {
 	const struct selection *s = attach->selection;
 
@@ -214,12 +216,12 @@ struct probe_error *attach_all(struct attach *attach, struct probe_report *repor
 	if (error)
 		return error;
 	if (attach->persistent && is_empty(attach->selection)) {
-		attach_report(attach, report);
+		add_report(attach, report);
 		return NULL;
 	}
 	error = renew_guard(attach->change);
 	if (!error && added)
-		error = attach_session(attach);
+		error = create_session(attach);
 	if (!error)
 		error = attach_build(attach);
 	if (!error)
@@ -227,6 +229,6 @@ struct probe_error *attach_all(struct attach *attach, struct probe_report *repor
 	if (error)
 		abandon(attach, added);
 	else
-		attach_report(attach, report);
+		add_report(attach, report);
 	return error;
 }

@@ -77,9 +77,6 @@ size_t attach_module_end(const struct attach *attach, size_t from);
 PROBE_MUST_CHECK struct probe_error *attach_plan(
 	struct attach *attach, struct probe_report *report);
 
-/* Creates the session in the registry and its data. */
-PROBE_MUST_CHECK struct probe_error *attach_session(struct attach *attach);
-
 PROBE_MUST_CHECK struct probe_error *attach_build(struct attach *attach);
 PROBE_MUST_CHECK struct probe_error *attach_commit(struct attach *attach);
 void attach_deinit(struct attach *attach);
@@ -89,9 +86,6 @@ void attach_deinit(struct attach *attach);
  * and reports; undoes everything where one of them fails.
  */
 PROBE_MUST_CHECK struct probe_error *attach_all(struct attach *attach, struct probe_report *report);
-
-/* Adds what was done to a report. */
-void attach_report(const struct attach *attach, struct probe_report *report);
 
 /*
  * Ends everything that has a reference count of 0: sites without a stub get

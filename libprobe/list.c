@@ -20,7 +20,8 @@
 
 #include "libprobe/list_internal.h"
 
-bool list_grow(void **items, size_t *room, size_t count, size_t item_bytes)
+/* Makes room for one more item of an array; false without memory. */
+static bool grow(void **items, size_t *room, size_t count, size_t item_bytes)
 {
 	size_t wanted = *room ? *room * 2 : 16;
 	void *grown;
@@ -125,7 +126,7 @@ static struct probe_error *add_defect(
 	struct probe_defect defect = {.offset = offset};
 	void *items = list->defects;
 
-	if (!list_grow(&items, &list->defect_room, list->defect_count, sizeof(*list->defects)))
+	if (!grow(&items, &list->defect_room, list->defect_count, sizeof(*list->defects)))
 		return probe_error_no_memory();
 	list->defects = items;
 	defect.path = strdup(path);
@@ -210,7 +211,7 @@ static struct probe_error *add_file(
 	file->path = strdup(object_path(object));
 	file->build_id = strdup(object_build_id(object));
 	if (!file->path || !file->build_id || !reserve_sites(list, file->notes.count) ||
-		!list_grow(&items, &list->file_room, list->file_count, sizeof(*list->files)))
+		!grow(&items, &list->file_room, list->file_count, sizeof(*list->files)))
 		error = probe_error_no_memory();
 	list->files = items;
 	if (error) {

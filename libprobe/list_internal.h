@@ -57,7 +57,4 @@ struct probe_list {
 PROBE_MUST_CHECK struct probe_error *list_read_state(
 	struct probe_list *list, int pid, size_t first);
 
-/* Makes room for one more item of an array; false without memory. */
-bool list_grow(void **items, size_t *room, size_t count, size_t item_bytes);
-
 #endif

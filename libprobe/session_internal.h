@@ -86,9 +86,8 @@ PROBE_MUST_CHECK struct probe_error *session_resume(struct probe_session *sessio
 /* Undoes it, where the selection is not attached after all. */
 void session_unprepare(struct probe_session *session, const struct selection *selection);
 
-/* What reg_probe.part says of a probe, and back. */
+/* What reg_probe.part says of a probe. */
 uint32_t session_part_word(const struct pair_part *part);
-struct pair_part session_part_of(uint32_t word);
 
 /* The memory that the session needs. */
 struct data_needs session_needs(const struct probe_session *session);

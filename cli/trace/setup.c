@@ -153,7 +153,8 @@ static bool has_matched(const struct trace *trace, size_t target, size_t pattern
 	return false;
 }
 
-void trace_report_unmatched(const struct trace *trace)
+/* Names a PROBE of each process that was named that has matched nothing so far. */
+static void report_unmatched(const struct trace *trace)
 {
 	const struct probe_request *request = trace->request;
 
@@ -261,7 +262,7 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 		return error;
 	/* A program that has just been started opens its libraries yet. */
 	if (!trace->child)
-		trace_report_unmatched(trace);
+		report_unmatched(trace);
 	report_started(trace, &sum);
 	exports_report(trace);
 	return NULL;
@@ -451,7 +452,7 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 			trace_report_record(&trace);
 		else if (!trace.settings.quiet)
 			trace_report_summary(&trace);
-		trace_report_unmatched(&trace);
+		report_unmatched(&trace);
 		*status_ret = trace_status(&trace);
 	}
 	trace_deinit(&trace, options);

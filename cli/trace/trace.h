@@ -188,9 +188,6 @@ PROBE_MUST_CHECK struct probe_error *trace_add_process(
 /* Gives back what a target has, but for its process. */
 void trace_target_close(struct trace_target *target);
 
-/* Names a PROBE of each process that was named that has matched nothing so far. */
-void trace_report_unmatched(const struct trace *trace);
-
 /* Runs a trace from its begin to its end. */
 PROBE_MUST_CHECK struct probe_error *trace_command(struct trace_options *options, int *status_ret);
 

@@ -13,7 +13,8 @@ size_t stacks_depth(const struct probe_stacks_row *row)
 	return row->stack.count + (row->stack.end != PROBE_STACK_WHOLE);
 }
 
-const struct probe_frame *stacks_frame(const struct probe_stacks_row *row, size_t depth)
+/* The frame at a depth, from the outermost on; NULL for the one that says what is missing. */
+static const struct probe_frame *frame_at(const struct probe_stacks_row *row, size_t depth)
 {
 	if (row->stack.end != PROBE_STACK_WHOLE && depth-- == 0)
 		return NULL;
@@ -56,8 +57,8 @@ int stacks_compare_at(
 
 	if (a_ends || b_ends)
 		return (int)b_ends - (int)a_ends;
-	left = stacks_frame(a, depth);
-	right = stacks_frame(b, depth);
+	left = frame_at(a, depth);
+	right = frame_at(b, depth);
 	if (!left && !right)
 		return (int)a->stack.end - (int)b->stack.end;
 	if (!left || !right)
@@ -76,7 +77,8 @@ int stacks_compare(const struct probe_stacks_row *a, const struct probe_stacks_r
 	return order;
 }
 
-void stacks_text(struct buffer *out, const char *text)
+/* Text without what ends a frame or a line. */
+static void put_text(struct buffer *out, const char *text)
 {
 	for (; *text; text++) {
 		unsigned char c = (unsigned char)*text;
@@ -87,17 +89,17 @@ void stacks_text(struct buffer *out, const char *text)
 
 void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth)
 {
-	const struct probe_frame *frame = stacks_frame(row, depth);
+	const struct probe_frame *frame = frame_at(row, depth);
 	const char *slash;
 
 	if (!frame) {
 		buffer_string(
 			out, row->stack.end == PROBE_STACK_TRUNCATED ? "[truncated]" : "[unknown]");
 	} else if (frame->symbol) {
-		stacks_text(out, frame->symbol);
+		put_text(out, frame->symbol);
 	} else if (frame->module) {
 		slash = strrchr(frame->module, '/');
-		stacks_text(out, slash ? slash + 1 : frame->module);
+		put_text(out, slash ? slash + 1 : frame->module);
 		buffer_char(out, '+');
 		buffer_hex(out, place_of(frame));
 	} else {
@@ -116,16 +118,16 @@ void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t
 static void folded_line(
 	struct buffer *out, const struct probe_stacks_row *row, uint64_t count, bool many)
 {
-	stacks_text(out, row->comm ? row->comm : "?");
+	put_text(out, row->comm ? row->comm : "?");
 	for (size_t i = 0; i < stacks_depth(row); i++) {
 		buffer_char(out, ';');
 		stacks_label(out, row, i);
 	}
 	if (many) {
 		buffer_char(out, ';');
-		stacks_text(out, row->provider);
+		put_text(out, row->provider);
 		buffer_char(out, ':');
-		stacks_text(out, row->name);
+		put_text(out, row->name);
 	}
 	buffer_char(out, ' ');
 	buffer_unsigned(out, count);

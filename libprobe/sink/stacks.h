@@ -8,9 +8,6 @@
 /* How many frames a stack is shown with: a stack that is not whole has one more, the outermost. */
 size_t stacks_depth(const struct probe_stacks_row *row);
 
-/* The frame at a depth, from the outermost on; NULL for the one that says what is missing. */
-const struct probe_frame *stacks_frame(const struct probe_stacks_row *row, size_t depth);
-
 /*
  * Below, equal or above 0: do two rows show the same function there? Where one
  * stack ends, it is the lesser.
@@ -23,8 +20,6 @@ int stacks_compare(const struct probe_stacks_row *a, const struct probe_stacks_r
 /* A frame's name: its function, else module+0xSTART, else the address. No ';', no control bytes.
  */
 void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth);
-/* Text without what ends a frame or a line. */
-void stacks_text(struct buffer *out, const char *text);
 
 void text_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,
 	const struct probe_view *view);

@@ -59,7 +59,6 @@ static void headers(void **state)
 		assert_int_equal(object_machine(f.object), EM_AARCH64);
 		assert_int_equal(object_type(f.object), ET_DYN);
 		assert_int_equal(object_is_64bit(f.object), i & 1);
-		assert_int_equal(object_is_big_endian(f.object), !!(i & 2));
 		segments = object_segments(f.object, &count);
 		assert_int_equal(count, 1);
 		assert_int_equal(segments[0].address, IMAGE_BASE);
