@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "libprobe/sink/export.h"
+#include "libprobe/stream/stream.h"
 
 /* What a frame says; each once. */
 struct label {
@@ -168,9 +169,13 @@ static struct probe_error *folded_event(void *state, const struct probe_event *e
 	struct folded_export *folded = state;
 	enum probe_span_kind kind;
 	struct probe_span *span;
-	struct probe_error *error = probe_spans_add(folded->spans, event, &kind, &span);
+	struct probe_error *error;
 	struct node *node;
 
+	/* No thread did what the log of a stream tells of the stream. */
+	if (stream_types_is_own(event))
+		return NULL;
+	error = probe_spans_add(folded->spans, event, &kind, &span);
 	folded->lost += event->lost;
 	if (error || event->kind != PROBE_EVENT_HIT)
 		return error;

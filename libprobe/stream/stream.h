@@ -46,6 +46,8 @@ extern const char stream_own_provider[];
 extern const char *const stream_own_names[PROBE_STREAM_UNNAMED + 1];
 /* The stream's own type that a log has by these names; PROBE_STREAM_SYSTEM_TYPES: none. */
 uint32_t stream_types_own(const char *provider, const char *name);
+/* Is this event one of the stream's own, as a reader of a log gives it? No process has hit it. */
+bool stream_types_is_own(const struct probe_event *event);
 static inline bool stream_types_has(const struct stream_types *types, uint32_t type)
 {
 	return type < PROBE_STREAM_TYPES_END && types->types[type].text;

@@ -196,6 +196,20 @@ struct summary_top *summary_tops(const struct probe_summary *summary, size_t *co
 	return tops;
 }
 
+uint64_t summary_top_without(const struct summary_top *top)
+{
+	return top->probe->hits - top->top->total;
+}
+
+bool summary_key_missing(const struct probe_summary *summary, size_t key)
+{
+	for (size_t i = 0; i < summary->probe_count; i++) {
+		if (summary->probes[i]->tops[key])
+			return false;
+	}
+	return key < summary->key_count;
+}
+
 size_t summary_key_limit(const struct probe_summary *summary, const struct probe_summary_view *view)
 {
 	/* What nobody asked for is kept short. */

@@ -294,6 +294,9 @@ static void answers(struct page *page, const struct summary_probe *const *probes
 	if (summary->lost) {
 		page_share(page, summary->lost, summary->lost + summary->hits);
 		page_html(page, " of all hits: what follows is incomplete</dd></div>\n");
+	} else if (summary->overrun || summary->full) {
+		page_html(page, summary->overrun ? "but older hits were written over</dd></div>\n"
+						 : "but later hits were not recorded</dd></div>\n");
 	} else {
 		page_html(page, "every hit is here</dd></div>\n");
 	}
@@ -400,12 +403,14 @@ static void pair_charts(struct page *page, const struct summary_pair *pair)
 static void latencies(struct page *page)
 {
 	const struct summary_pair **pairs = summary_pairs(page->summary);
-	uint64_t aside = 0;
+	uint64_t aside = 0, untimed = 0;
 
-	for (size_t i = 0; i < page->summary->probe_count; i++)
-		aside += page->summary->probes[i]->role == PROBE_ROLE_BEGIN
-				 ? page->summary->probes[i]->set_aside
-				 : 0;
+	for (size_t i = 0; i < page->summary->probe_count; i++) {
+		if (page->summary->probes[i]->role == PROBE_ROLE_BEGIN) {
+			aside += page->summary->probes[i]->set_aside;
+			untimed += page->summary->probes[i]->untimed;
+		}
+	}
 	section_begin(page, "latencies", "Latencies");
 	page_html(page, page->summary->matches
 				? "<p class=\"soft\">The time from one probe to the other, for "
@@ -417,6 +422,13 @@ static void latencies(struct page *page)
 		plural(page, aside, " begin is", " begins are");
 		page_html(page, " not timed: hits were lost before the end.</p>\n");
 	}
+	if (untimed) {
+		page_html(page, "<p>");
+		plural(page, untimed, " begin is", " begins are");
+		page_html(page, " not timed: no value to match by, or too many at once.</p>\n");
+	}
+	if (page->summary->more_pairs)
+		page_html(page, "<p>There are more pairs than are told apart.</p>\n");
 	table_pairs(page);
 	for (size_t i = 0; pairs && i < page->summary->pair_count && i < PAIR_CHARTS; i++) {
 		if (pairs[i]->count)
@@ -439,14 +451,30 @@ static void keys(struct page *page, const struct summary_top *tops, size_t count
 	for (size_t i = 0; i < count; i++)
 		table_keys(page, &tops[i]);
 	page_html(page, "</div>\n");
+	for (size_t i = 0; i < SUMMARY_KEYS_MAX; i++) {
+		if (!summary_key_missing(page->summary, i))
+			continue;
+		page_html(page, "<p>No hit has <code>");
+		key_print(page->out, &page->summary->keys[i]);
+		page_html(page, "</code>.</p>\n");
+	}
 	section_end(page);
 }
 
 static void losses(struct page *page)
 {
 	section_begin(page, "losses", "Losses");
+	if (page->summary->overrun)
+		page_html(page, "<p><span class=\"alert\">▲ Older hits were written over</span>, "
+				"and nobody has counted them: the rings held no more. Larger ones "
+				"(-b) hold more.</p>\n");
+	if (page->summary->full)
+		page_html(page, "<p><span class=\"alert\">▲ Later hits were not recorded</span>, "
+				"and nobody has counted them: the rings were full. Larger ones "
+				"(-b) hold more.</p>\n");
 	if (!page->summary->lost) {
-		page_html(page, "<p>No hit was lost.</p>\n");
+		if (!page->summary->overrun && !page->summary->full)
+			page_html(page, "<p>No hit was lost.</p>\n");
 		section_end(page);
 		return;
 	}
@@ -483,18 +511,18 @@ static void footer(struct page *page)
 static void body(struct page *page, const struct summary_probe *const *probes,
 	const struct summary_top *tops, size_t top_count)
 {
+	bool has_keys = top_count || page->summary->key_count;
+
 	header(page);
 	if (!page->summary->events) {
-		page_html(page,
-			"</header>\n<main id=\"main\" tabindex=\"-1\"><p>There are no hits in "
-			"it.</p>");
-		if (page->summary->lost)
-			losses(page);
+		page_html(page, "</header>\n<main id=\"main\" tabindex=\"-1\">"
+				"<p>There are no hits in it.</p>\n");
+		losses(page);
 		page_html(page, "</main>\n");
 		return;
 	}
 	answers(page, probes);
-	navigation(page, top_count > 0);
+	navigation(page, has_keys);
 	page_html(page, "<main id=\"main\" tabindex=\"-1\">\n");
 	rates(page, probes);
 	section_begin(page, "probes", "Probes");
@@ -502,7 +530,7 @@ static void body(struct page *page, const struct summary_probe *const *probes,
 	section_end(page);
 	if (page->summary->pair_count)
 		latencies(page);
-	if (top_count)
+	if (has_keys)
 		keys(page, tops, top_count);
 	losses(page);
 	section_begin(page, "threads", "Processes and threads");

@@ -384,6 +384,12 @@ void table_keys(struct page *page, const struct summary_top *top)
 		page_count(page, most);
 		page_html(page, most == 1 ? " time.</p>" : " times.</p>");
 	}
+	if (summary_top_without(top)) {
+		page_html(page, "<p class=\"soft\">");
+		page_count(page, summary_top_without(top));
+		page_html(page, summary_top_without(top) == 1 ? " hit has no such value.</p>"
+							      : " hits have no such value.</p>");
+	}
 	page_html(page, "</div>\n");
 	page->out->no_memory |= !slots;
 	free(slots);

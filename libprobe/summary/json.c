@@ -2,8 +2,9 @@
 /*
  * A summary as JSON, one object a line (RFC 8259):
  *
- *	{"type":"record","title":"...","begin":NS,"end":NS,"hits":N,"lost":N,"rate":N,
- *	 "probes":N,"processes":N,"threads":N,"bin_base":NS,"bin_width":NS,"lost_bins":[N,...]}
+ *	{"type":"record","title":"...","begin":NS,"end":NS,"hits":N,"lost":N,
+ *	 "overrun":false,"full":false,"rate":N,"probes":N,"processes":N,"threads":N,
+ *	 "bin_base":NS,"bin_width":NS,"lost_bins":[N,...]}
  *	{"type":"probe","provider":"...","name":"...","hits":N,"share":N,"rate":N,"bins":[N,...]}
  *	{"type":"pair", and the fields of a row of `trace -t latency`, "set_aside":N,
  *	 "untimed":N,"heat":[[LOW,HIGH,[N,...]],...]}
@@ -53,6 +54,8 @@ static void record(struct buffer *out, const struct probe_summary *summary,
 	json_unsigned_field(out, ",\"end\":", summary->end_ns);
 	json_unsigned_field(out, ",\"hits\":", summary->hits);
 	json_unsigned_field(out, ",\"lost\":", summary->lost);
+	buffer_string(out, summary->overrun ? ",\"overrun\":true" : ",\"overrun\":false");
+	buffer_string(out, summary->full ? ",\"full\":true" : ",\"full\":false");
 	rate_field(out, summary, summary->hits);
 	json_unsigned_field(out, ",\"probes\":", summary->probe_count);
 	json_unsigned_field(out, ",\"processes\":", processes);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/stream/stream.h"
 #include "libprobe/summary/summary.h"
 
 enum { PROBE_TABLE = 2 * SUMMARY_PROBES_MAX }; /* a power of two */
@@ -208,6 +209,24 @@ static uint64_t add_lost(struct probe_summary *summary, uint64_t count)
 	return lost;
 }
 
+/* The log of a stream (probe/stream.h) also has events of the stream: no process hit those. */
+static bool take_stream_event(struct probe_summary *summary, const struct probe_event *event)
+{
+	if (!stream_types_is_own(event))
+		return false;
+	switch (stream_types_own(event->provider, event->name)) {
+	case PROBE_STREAM_OVERFLOW:
+		summary->overrun = true;
+		break;
+	case PROBE_STREAM_STOP: /* 1: it was full. A number of 1 is the same in every kind. */
+		summary->full |= event->arg_count && event->args[0].u == 1;
+		break;
+	default:
+		break;
+	}
+	return true;
+}
+
 struct probe_error *probe_summary_add(
 	struct probe_summary *summary, const struct probe_event *event)
 {
@@ -217,6 +236,8 @@ struct probe_error *probe_summary_add(
 	struct probe_error *error;
 	size_t bin, index;
 
+	if (take_stream_event(summary, event))
+		return NULL;
 	/* Nothing has said so far when anything was. */
 	if (!event->time_ns && !summary->events && event->kind == PROBE_EVENT_LOST) {
 		add_lost(summary, event->lost);

@@ -147,6 +147,7 @@ struct probe_summary {
 	uint64_t begin_ns, end_ns; /* of the events; both 0 where there are none */
 	uint64_t events;	   /* hits and losses, from the first on that says when it was */
 	uint64_t hits, lost;
+	bool overrun, full; /* a stream says so: its oldest, its newest hits are missing */
 
 	int64_t base_ns; /* where the first bin begins */
 	uint64_t width_ns;
@@ -236,6 +237,10 @@ struct summary_top {
 	struct key key;
 	const struct top *top;
 };
+/* How many hits of the probe have no such value. */
+uint64_t summary_top_without(const struct summary_top *top);
+/* Was this key asked for, by its number, and does no hit have it? */
+bool summary_key_missing(const struct probe_summary *summary, size_t key);
 /* An array to be freed, the most telling first; NULL without memory. */
 struct summary_top *summary_tops(const struct probe_summary *summary, size_t *count_ret);
 /* How many values of each are shown; 0: all. */

@@ -105,8 +105,10 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 	summary_duration(out, (double)(summary->end_ns - summary->begin_ns));
 	buffer_char(out, '\n');
 	counted(out, summary->hits, " hit, ", " hits, ");
-	summary_rate(out, summary, summary->hits);
-	buffer_string(out, " a second, ");
+	if (summary_seconds(summary) > 0) {
+		summary_rate(out, summary, summary->hits);
+		buffer_string(out, " a second, ");
+	}
 	buffer_unsigned(out, summary->lost);
 	buffer_string(out, " lost");
 	if (summary->lost) {
@@ -118,6 +120,17 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 	counted(out, summary->probe_count, " probe, ", " probes, ");
 	counted(out, processes, " process, ", " processes, ");
 	counted(out, summary->thread_count, " thread\n", " threads\n");
+}
+
+/* What else is missing: nobody has counted it. */
+static void missing(struct buffer *out, const struct probe_summary *summary)
+{
+	if (summary->overrun)
+		buffer_string(
+			out, "older hits were written over: the rings held no more (record -b)\n");
+	if (summary->full)
+		buffer_string(
+			out, "later hits were not recorded: the rings were full (record -b)\n");
 }
 
 /* ---- Probes --------------------------------------------------------------------------- */
@@ -173,9 +186,13 @@ static void probes(struct buffer *out, const struct probe_summary *summary,
 	title(&lines, "HITS", true, false);
 	title(&lines, "SHARE", true, false);
 	title(&lines, "RATE/s", true, false);
-	buffer_string(&lines.grid.text, "OVER TIME, ");
-	summary_duration(&lines.grid.text, summary_seconds(summary) * 1e9 / SPARK_WIDTH);
-	title(&lines, " EACH", false, true);
+	buffer_string(&lines.grid.text, "OVER TIME");
+	if (summary_seconds(summary) > 0) {
+		buffer_string(&lines.grid.text, ", ");
+		summary_duration(&lines.grid.text, summary_seconds(summary) * 1e9 / SPARK_WIDTH);
+		buffer_string(&lines.grid.text, " EACH");
+	}
+	next(&lines, false, true);
 	for (size_t i = 0; i < shown; i++) {
 		text_probe(&lines.grid.text, sorted[i]->provider, sorted[i]->name);
 		probe_line(&lines, summary, sorted[i]->hits, sorted[i]->bins, view);
@@ -328,6 +345,9 @@ static void keys_of(struct buffer *out, const struct probe_summary *summary,
 		buffer_string(out, ", each at most ");
 		counted(out, most, " time\n", " times\n");
 	}
+	if (summary_top_without(its))
+		counted(out, summary_top_without(its), " hit has no such value\n",
+			" hits have no such value\n");
 	free(sorted);
 }
 
@@ -344,6 +364,13 @@ static void keys(struct buffer *out, const struct probe_summary *summary,
 	}
 	for (size_t i = 0; i < count && (summary->key_count || i < TOP_KEYS); i++)
 		keys_of(out, summary, &tops[i], view);
+	for (size_t i = 0; i < SUMMARY_KEYS_MAX; i++) {
+		if (!summary_key_missing(summary, i))
+			continue;
+		buffer_string(out, "\nno hit has ");
+		key_print(out, &summary->keys[i]);
+		buffer_char(out, '\n');
+	}
 	if (!summary->key_count && count > TOP_KEYS) {
 		buffer_char(out, '\n');
 		more(out, count, TOP_KEYS, " more argument has few values (-k)\n",
@@ -438,10 +465,13 @@ void summary_text(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
 	header(out, summary, view);
+	missing(out, summary);
 	if (!summary->events)
 		return;
 	buffer_char(out, '\n');
 	probes(out, summary, view);
+	if (!summary->hits)
+		return;
 	pairs(out, summary, view);
 	keys(out, summary, view);
 	processes(out, summary, view);

@@ -156,6 +156,13 @@ done
 grep -q "{ arg0 = [01], arg1 = 49999, " "$SCRATCH/loop.txt" || fail "nothing was written at SIGUSR1"
 grep -q ' posix_trace:flush_stop: ' "$SCRATCH/loop.txt" || fail "the stream tells of no flush"
 grep -q 'comm = "hits" }.*hits:work\|hits:work.*comm = "hits"' "$SCRATCH/loop.txt" || fail "no names"
+# A report is of hits only, and tells that there were more.
+"$PROBECTL" report "$SCRATCH/loop" >"$SCRATCH/loop.report" || fail "no report of loop"
+grep -q "^$(grep -c ' hits:work: ' "$SCRATCH/loop.txt") hits, .* 0 lost; 1 probe, 1 process, " \
+	"$SCRATCH/loop.report" || fail "report of loop: $(head -2 "$SCRATCH/loop.report")"
+grep -q '^older hits were written over' "$SCRATCH/loop.report" || fail "the report does not say that hits are gone"
+same "stacks of loop" "$("$PROBECTL" export --format=folded --count "$SCRATCH/loop")" \
+	"hits;hits:work $(grep -c ' hits:work: ' "$SCRATCH/loop.txt")"
 same_state "$target_pid"
 
 recorder stop --full=stop -b 128k
@@ -163,6 +170,8 @@ ask 50000
 wait "$example" || fail "record --full=stop: $(cat "$SCRATCH/stop.err")"
 recorded stop
 grep -q ' posix_trace:stop: .*arg0 = 1 }' <(tail -1 "$SCRATCH/stop.txt") || fail "it did not stop when full"
+"$PROBECTL" report "$SCRATCH/stop" | grep -q '^later hits were not recorded' ||
+	fail "the report does not say that it stopped when full"
 for thread in 0 1; do
 	count=$(grep -c "{ arg0 = $thread, " "$SCRATCH/stop.txt")
 	same "the oldest hits of thread $thread" "$(grep "{ arg0 = $thread, " "$SCRATCH/stop.txt" |

@@ -261,6 +261,48 @@ static void test_losses(void **state)
 	probe_summary_free(summary);
 }
 
+/* An event as the log of a stream has it. */
+static void own_event(struct probe_summary *summary, pid_t pid, const char *name, uint64_t arg)
+{
+	struct probe_value value = summary_number(arg);
+	struct probe_event event = {.kind = PROBE_EVENT_HIT,
+		.time_ns = 50,
+		.pid = pid,
+		.tid = pid,
+		.provider = "posix_trace",
+		.name = name,
+		.args = &value,
+		.arg_count = 1};
+
+	assert_null(probe_summary_add(summary, &event));
+}
+
+/* What a stream says of itself is no hit, of no probe, process or thread. */
+static void test_streams(void **state)
+{
+	struct probe_summary *summary = summary_made(NULL);
+
+	(void)state;
+	own_event(summary, 0, "start", 0);
+	own_event(summary, 0, "stop", 0);
+	assert_int_equal(summary->events, 0);
+	assert_false(summary->overrun || summary->full);
+	summary_hit(summary, 1000, 1, "x", NULL);
+	own_event(summary, 0, "overflow", 0);
+	assert_true(summary->overrun);
+	own_event(summary, 0, "stop", 1);
+	assert_true(summary->full);
+	assert_int_equal(summary->hits, 1);
+	assert_int_equal(summary->probe_count, 1);
+	assert_int_equal(summary->thread_count, 1);
+	assert_int_equal(summary->begin_ns, 1000);
+	/* A program's own event may be called so. */
+	own_event(summary, 7, "start", 0);
+	own_event(summary, 0, "no_such_event", 0);
+	assert_int_equal(summary->hits, 3);
+	probe_summary_free(summary);
+}
+
 /* Heat and buckets hold each time once, within their bounds. */
 static void test_buckets(void **state)
 {
@@ -491,6 +533,7 @@ int main(void)
 		cmocka_unit_test(test_deep_recursion),
 		cmocka_unit_test(test_match),
 		cmocka_unit_test(test_losses),
+		cmocka_unit_test(test_streams),
 		cmocka_unit_test(test_buckets),
 		cmocka_unit_test(test_top_exact),
 		cmocka_unit_test(test_top_approximate),

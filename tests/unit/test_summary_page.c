@@ -172,13 +172,50 @@ static void test_empty(void **state)
 	free(text);
 	summary_lose(summary, 5, 5);
 	assert_null(probe_summary_render(summary, PROBE_SUMMARY_TEXT, &view, &text, &length));
-	assert_non_null(strstr(text, "0 hits, - a second, 9 lost (100.0%)"));
+	assert_non_null(strstr(text, "0 hits, 9 lost (100.0%)"));
 	free(text);
 	assert_null(probe_summary_render(summary, PROBE_SUMMARY_JSON, &view, &text, &length));
-	assert_non_null(strstr(text, "\"hits\":0,\"lost\":9,\"rate\":null"));
+	assert_non_null(strstr(
+		text, "\"hits\":0,\"lost\":9,\"overrun\":false,\"full\":false,\"rate\":null"));
 	free(text);
 	assert_null(probe_summary_render(summary, PROBE_SUMMARY_HTML, &view, &text, &length));
 	check_page(text);
+	free(text);
+	probe_summary_free(summary);
+}
+
+/* What is not in the tables is told. */
+static void test_missing(void **state)
+{
+	static const char *const keys[] = {"arg0", "arg7", "str(arg0)"};
+	const struct probe_summary_options options = {.keys = keys, .key_count = 3};
+	struct probe_event stop = {.provider = "posix_trace", .name = "overflow"};
+	const struct probe_summary_view view = {.title = "missing"};
+	const struct probe_value number = summary_number(5);
+	struct probe_summary *summary = summary_made(&options);
+	size_t length;
+	char *text;
+
+	(void)state;
+	summary_hit(summary, 1, 1, "x", &number);
+	summary_hit(summary, 1, 1, "x", NULL);
+	summary_hit(summary, 1, 1, "x", NULL);
+	assert_null(probe_summary_add(summary, &stop));
+	assert_null(probe_summary_render(summary, PROBE_SUMMARY_TEXT, &view, &text, &length));
+	assert_non_null(strstr(text, "\n3 hits, 0 lost; 1 probe, "));
+	assert_non_null(strstr(text, "\nolder hits were written over"));
+	assert_non_null(strstr(text, "  OVER TIME\n"));
+	assert_non_null(strstr(text, "100.0%  5\n2 hits have no such value\n"));
+	assert_non_null(strstr(text, "\nno hit has arg7\n\nno hit has str(arg0)\n"));
+	assert_null(strstr(text, "no hit has arg0"));
+	free(text);
+	assert_null(probe_summary_render(summary, PROBE_SUMMARY_HTML, &view, &text, &length));
+	check_page(text);
+	assert_non_null(strstr(text, "2</data> hits have no such value."));
+	assert_non_null(strstr(text, "No hit has <code>arg7</code>."));
+	assert_non_null(strstr(text, "but older hits were written over"));
+	assert_null(strstr(text, "every hit is here"));
+	assert_null(strstr(text, "No hit was lost"));
 	free(text);
 	probe_summary_free(summary);
 }
@@ -189,6 +226,7 @@ int main(void)
 		cmocka_unit_test(test_axes),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_missing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
