@@ -343,7 +343,10 @@ static struct probe_error *parse(struct json_reader *reader, const char *line, s
 	if (problem == json_tokener_continue)
 		return line_error(reader, "the object does not end");
 	if (problem != json_tokener_success)
-		return line_error(reader, library.json.tokener_error_desc(problem));
+		return probe_error_new(PROBE_ERROR_FORMAT,
+			"%s, line %" PRIu64 ": this is no JSON, as `probectl trace --json` prints "
+			"it (%s)",
+			reader->name, reader->line, library.json.tokener_error_desc(problem));
 	if (library.json.object_get_type(reader->object) != json_type_object)
 		return line_error(
 			reader, "this is no JSON object (does the program write there, too?)");

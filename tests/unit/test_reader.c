@@ -391,7 +391,11 @@ static void test_json_refused(void **state)
 		{"1 2\n", "text, line 1: this is no JSON object (does the program write "},
 		{"{\"a\":}\n", "text, line 1: "},
 		{"{\"hits\":1}\n", "text, line 1: this is no hit, as `probectl trace --json` "},
-		{"[[[[[[[[[[[[[[[[", "text, line 1: nesting too deep"},
+		{"[[[[[[[[[[[[[[[[",
+			"text, line 1: this is no JSON, as `probectl trace --json` prints it "
+			"(nesting too deep)"},
+		{"loop:nop 1\n",
+			"text, line 1: this is no JSON, as `probectl trace --json` prints it ("},
 	};
 
 	(void)state;
