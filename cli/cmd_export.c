@@ -20,7 +20,7 @@ struct export_options {
 	struct probe_export_options options;
 	struct probe_pattern **patterns; /* of the counters */
 	unsigned int *counter_args;
-	bool *matched; /* of common.patterns: there was such a hit */
+	bool *matched; /* of common.patterns, then of the counters': there was such a hit */
 };
 
 /* ---- Exporting ------------------------------------------------------------------------ */
@@ -40,13 +40,41 @@ static bool is_wanted(struct export_options *options, const struct probe_event *
 	return wanted;
 }
 
+static bool is_number(enum probe_value_kind kind)
+{
+	return kind == PROBE_VALUE_SIGNED || kind == PROBE_VALUE_UNSIGNED ||
+	       kind == PROBE_VALUE_FLOAT;
+}
+
+/* Which counters have a value in an event that is exported. */
+static void match_counters(struct export_options *options, const struct probe_event *event)
+{
+	bool *matched = options->matched + options->common.patterns.count;
+
+	for (size_t i = 0; i < options->counters.count && event->kind == PROBE_EVENT_HIT; i++) {
+		unsigned int arg = options->counter_args[i];
+
+		matched[i] |= arg < event->arg_count && is_number(event->args[arg].kind) &&
+			      probe_pattern_matches(
+				      options->patterns[i], "", event->provider, event->name);
+	}
+}
+
 static struct probe_error *check_matched(const struct export_options *options)
 {
-	for (size_t i = 0; i < options->common.patterns.count; i++) {
+	size_t count = options->common.patterns.count;
+
+	for (size_t i = 0; i < count; i++) {
 		if (!options->matched[i])
 			return probe_error_new(PROBE_ERROR_NOT_FOUND,
 				"'%s' matches no hit that was recorded",
 				probe_pattern_text(options->common.patterns.items[i]));
+	}
+	for (size_t i = 0; i < options->counters.count; i++) {
+		if (!options->matched[count + i])
+			return probe_error_new(PROBE_ERROR_NOT_FOUND,
+				"--counter '%s' matches no hit with such a number",
+				options->counters.items[i]);
 	}
 	return NULL;
 }
@@ -84,16 +112,21 @@ static struct probe_error *export_all(struct export_options *options, struct pro
 		damage = probe_reader_next(reader, &event, &there);
 		if (damage || !there)
 			break;
-		*lost_ret += event.lost;
-		if (is_wanted(options, &event))
-			error = probe_export_event(export, &event);
+		/* A record may claim anything. */
+		*lost_ret +=
+			event.lost < UINT64_MAX - *lost_ret ? event.lost : UINT64_MAX - *lost_ret;
+		if (!is_wanted(options, &event))
+			continue;
+		match_counters(options, &event);
+		error = probe_export_event(export, &event);
 	}
 	if (!error)
 		error = probe_export_finish(export);
-	if (!error)
-		return damage;
-	probe_error_free(damage);
-	return error;
+	if (!damage)
+		return error;
+	/* It came first, and what is exported may be too little because of it. */
+	probe_error_free(error);
+	return damage;
 }
 
 static struct probe_error *open_output(const char *path, int *ret)
@@ -235,7 +268,8 @@ static struct probe_error *check_options(struct export_options *options)
 	error = check_format(options);
 	if (!error)
 		error = options_add_operands(&options->common, 1);
-	options->matched = calloc(options->common.patterns.count + 1, sizeof(*options->matched));
+	options->matched = calloc(options->common.patterns.count + options->counters.count + 1,
+		sizeof(*options->matched));
 	if (!error && !options->matched)
 		return probe_error_no_memory();
 	return error ? error : parse_counters(options);

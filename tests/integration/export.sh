@@ -150,6 +150,9 @@ failing 1 "there is no such folder" --format csv "$SCRATCH/nothing"
 failing 1 "there is no record in it" --format csv "$TARGETS"
 failing 1 "there is no end of one" --format folded "$SCRATCH/parts"
 failing 1 "matches no hit" --format csv "$SCRATCH/pairs" 'pairs:*' nobody:nothing
+for counter in 'nobody:nothing(arg0)' 'pairs:request__start(arg31)'; do
+	failing 1 "--counter '$counter' matches no hit" --format perfetto --counter "$counter" "$SCRATCH/pairs"
+done
 failing 1 "cannot create" --format csv -o "$SCRATCH/nothing/file" "$SCRATCH/pairs"
 for format in json csv folded trace-event; do
 	failing 1 "No space left on device" --format "$format" -o /dev/full "$SCRATCH/pairs"
@@ -165,6 +168,12 @@ echo '{"hits":1}' >"$SCRATCH/table"
 "$PROBECTL" export --format csv - <"$SCRATCH/table" >/dev/null 2>"$SCRATCH/err"
 same "status for other JSON" "$?" 1
 grep -q 'standard input, line 1: this is no hit' "$SCRATCH/err" || fail "JSON: $(cat "$SCRATCH/err")"
+
+# Nothing is to be said of pairs where the record could not be read.
+echo nonsense | "$PROBECTL" export --format folded - >"$SCRATCH/out" 2>"$SCRATCH/err"
+same "status of nonsense" "${PIPESTATUS[1]}" 1
+same "lines about nonsense" "$(wc -l <"$SCRATCH/err")" 1
+grep -q 'standard input, line 1: this is no JSON' "$SCRATCH/err" || fail "nonsense: $(cat "$SCRATCH/err")"
 
 # A record whose end is missing: what is there comes out, then the error.
 cp -r "$SCRATCH/parts" "$SCRATCH/cut"
