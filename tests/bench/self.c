@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/sdt.h>
 #include <time.h>
 
@@ -140,7 +141,7 @@ static void row_enabled(const char *name)
 }
 
 /* Register and unregister, microseconds. */
-static void row_changes(void)
+static void row_changes(const char *name)
 {
 	double results[ROUNDS_MAX];
 
@@ -152,7 +153,21 @@ static void row_changes(void)
 		results[r] = (now_ns(CLOCK_MONOTONIC) - begin) / 1e3;
 	}
 	qsort(results, (size_t)rounds, sizeof(*results), compare);
-	printf("registering and unregistering it, us\t%.0f\t\n", results[rounds / 2]);
+	printf("%s\t%.0f\t-\n", name, results[rounds / 2]);
+}
+
+/* Memory whose page tables fork(2) has to copy: a page of 4 KiB each. */
+static void use_small_pages(size_t bytes)
+{
+	char *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED || madvise(memory, bytes, MADV_NOHUGEPAGE) != 0) {
+		perror("memory");
+		exit(1);
+	}
+	for (size_t at = 0; at < bytes; at += 4096)
+		memory[at] = 1;
 }
 
 int main(int argc, char **argv)
@@ -169,6 +184,8 @@ int main(int argc, char **argv)
 	row_with("a connected function, one is a string of 29 bytes",
 		"bench_self:hit(arg0,arg1,str(arg2))", 1);
 	row_with("four connected functions", pattern, 4);
-	row_changes();
+	row_changes("registering and unregistering it, us");
+	use_small_pages((size_t)1 << 30);
+	row_changes("the same with 1 GiB of small pages in use, us");
 	return 0;
 }

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What the documents name is there: files, functions, tests, goals of make, options of
+# probectl; and docs/architecture.md has every file of libprobe.
+. tests/lint/lib.sh
+rc=0
+
+# each PATTERN: its matches in the documents, as file:line:match
+each()
+{
+	sources '*.md' | xargs -r grep -noE "$1" /dev/null
+}
+
+# missing FILE:LINE NAME
+missing()
+{
+	echo "$1: there is no $2"
+	rc=1
+}
+
+# Paths from the root; programs of tests/targets are built. Capitals stand for any name.
+while IFS=: read -r file line name; do
+	[[ $name =~ [A-Z]{3} ]] || compgen -G "$name" >/dev/null || compgen -G "$name.*" >/dev/null ||
+		missing "$file:$line" "$name"
+done < <(each '\b(arch|cli|docs|elf|libprobe|tests)/[a-zA-Z0-9_.*/-]*[a-zA-Z0-9_*/]')
+
+# Names within backquotes: NAME(), and of tests and fuzzers.
+sources '*.c' '*.h' '*.sh' '*.S' | xargs cat | grep -oE '\w+' | sort -u >"$SCRATCH/words"
+while IFS=: read -r file line name; do
+	name=${name//[\`()]/}
+	# What the standard has, we need not have.
+	[[ $name == posix_* ]] || grep -qxF "$name" "$SCRATCH/words" ||
+		compgen -G "tests/*/$name.c" >/dev/null || missing "$file:$line" "$name"
+done < <(each '`([a-z]\w*\(\)|(test|fuzz)_\w+)`')
+
+while IFS=: read -r file line name; do
+	name=${name#\`make }
+	grep -qE "^(\.PHONY:.* )?$name( |:|$)" Makefile || missing "$file:$line" "goal $name of make"
+done < <(each '`make [a-z-]+')
+
+# Options of the commands that are shown, up to `--`, a pipe or a backquote.
+while IFS= read -r line; do
+	command=${line#probectl } command=${command%% *}
+	[ -x "$BUILD/probectl" ] && help=$("$BUILD/probectl" help "$command" 2>/dev/null) || continue
+	for word in ${line%% -- *}; do
+		[[ $word =~ ^(--[a-z-]+) ]] && ! grep -qE -- " ${BASH_REMATCH[1]}( |\$)" <<<"$help" &&
+			missing "probectl $command" "${BASH_REMATCH[1]}: $line"
+	done
+done < <(set -f && sources '*.md' '*.[1-8]' | xargs cat | grep -oE 'probectl [a-z]+ [^`|]*' | sort -u)
+
+# The table of files, as globs.
+mapfile -t parts < <(sed -n '/^| files |/,/^$/s/^| \([^|]*\) |.*/\1/p' docs/architecture.md |
+	grep -oE '`[^`]+`' | tr -d '`')
+for part in "${parts[@]}"; do
+	compgen -G "libprobe/$part.[ch]" >/dev/null || missing docs/architecture.md "libprobe/$part"
+done
+for file in libprobe/*.c; do
+	for part in "${parts[@]}"; do
+		# shellcheck disable=SC2053 # a glob
+		[[ ${file#libprobe/} != $part.c ]] || continue 2
+	done
+	echo "docs/architecture.md: $file is not in its table of files"
+	rc=1
+done
+exit $rc
