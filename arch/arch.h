@@ -89,11 +89,6 @@ struct arch_moved {
 	uint8_t from_offset[ARCH_MOVED_INSNS_MAX]; /* of each, from `from` */
 	uint8_t to_offset[ARCH_MOVED_INSNS_MAX];   /* of each copy, from `to` */
 	bool falls_through; /* false: the last one never reaches from + length */
-	/*
-	 * The last one is a call: its copy pushes the original return address and
-	 * jumps, which faults on return where the target has a shadow stack.
-	 */
-	bool is_call;
 	uint16_t code_length;
 	uint8_t code[ARCH_MOVED_BYTES_MAX]; /* copies; does not hold the jump back */
 };
@@ -331,8 +326,6 @@ struct arch {
 	 * Returns the number of arguments.
 	 */
 	size_t (*parse_args)(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
-	/* The assembler's name of a register, e.g. "%rax", or NULL. */
-	const char *(*register_name)(int reg, unsigned int width);
 
 	/* -- unwinding: NULL where stacks cannot be captured -- */
 

@@ -11,5 +11,4 @@ const struct arch arch_aarch64 = {
 	.name = "aarch64",
 	.elf_machine = EM_AARCH64,
 	.parse_args = aarch64_parse_args,
-	.register_name = aarch64_register_name,
 };

@@ -25,21 +25,6 @@ enum {
 };
 
 /* clang-format off */
-#define REGISTERS(p, last) \
-	p "0",  p "1",  p "2",  p "3",  p "4",  p "5",  p "6",  p "7", \
-	p "8",  p "9",  p "10", p "11", p "12", p "13", p "14", p "15", \
-	p "16", p "17", p "18", p "19", p "20", p "21", p "22", p "23", \
-	p "24", p "25", p "26", p "27", p "28", p "29", p "30", last
-
-/* Indexed by log2 of the width; widths 4 and 8 are the general registers. */
-static const char register_names[5][REGISTER_COUNT][4] = {
-	{REGISTERS("b", "b31")},
-	{REGISTERS("h", "h31")},
-	{REGISTERS("w", "wsp")},
-	{REGISTERS("x", "sp")},
-	{REGISTERS("q", "q31")},
-};
-
 /* What begins a register's name; a number follows. */
 static const struct {
 	char letter[2];
@@ -77,17 +62,6 @@ struct reg {
 	int8_t number;		 /* or ARCH_REG_NONE: the zero register */
 	uint8_t width;
 };
-
-const char *aarch64_register_name(int reg, unsigned int width)
-{
-	if (reg == ARCH_REG_PC && width == 8)
-		return "pc";
-	if (!width || width > 16 || (width & (width - 1)))
-		return NULL;
-	if (reg < 0 || reg >= REGISTER_COUNT)
-		return NULL;
-	return register_names[__builtin_ctz(width)][reg];
-}
 
 static bool find_register(const char *name, size_t length, struct reg *ret)
 {

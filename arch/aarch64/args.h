@@ -25,15 +25,7 @@
 
 #include "arch/arch.h"
 
-/* The operations parse_args and register_name of arch/arch.h. */
+/* The operation parse_args of arch/arch.h. */
 size_t aarch64_parse_args(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
-
-/*
- * `reg` is a general register for widths 4 and 8 (31 is "wsp", "sp"), a vector
- * register for widths 1, 2 and 16 ("b0", "h0", "q0"; "s0" and "d0" cannot be
- * asked for); ARCH_REG_PC is "pc" at width 8. NULL for any other. The string
- * is static.
- */
-const char *aarch64_register_name(int reg, unsigned int width);
 
 #endif

@@ -37,39 +37,19 @@ enum {
 };
 
 /* clang-format off */
-static const char general_names[GENERAL_COUNT][4][6] = {
-	{"%al",   "%ax",   "%eax",  "%rax"},
-	{"%cl",   "%cx",   "%ecx",  "%rcx"},
-	{"%dl",   "%dx",   "%edx",  "%rdx"},
-	{"%bl",   "%bx",   "%ebx",  "%rbx"},
-	{"%spl",  "%sp",   "%esp",  "%rsp"},
-	{"%bpl",  "%bp",   "%ebp",  "%rbp"},
-	{"%sil",  "%si",   "%esi",  "%rsi"},
-	{"%dil",  "%di",   "%edi",  "%rdi"},
-	{"%r8b",  "%r8w",  "%r8d",  "%r8"},
-	{"%r9b",  "%r9w",  "%r9d",  "%r9"},
-	{"%r10b", "%r10w", "%r10d", "%r10"},
-	{"%r11b", "%r11w", "%r11d", "%r11"},
-	{"%r12b", "%r12w", "%r12d", "%r12"},
-	{"%r13b", "%r13w", "%r13d", "%r13"},
-	{"%r14b", "%r14w", "%r14d", "%r14"},
-	{"%r15b", "%r15w", "%r15d", "%r15"},
+static const char legacy_names[LEGACY_COUNT][4][4] = {
+	{"al",  "ax", "eax", "rax"},
+	{"cl",  "cx", "ecx", "rcx"},
+	{"dl",  "dx", "edx", "rdx"},
+	{"bl",  "bx", "ebx", "rbx"},
+	{"spl", "sp", "esp", "rsp"},
+	{"bpl", "bp", "ebp", "rbp"},
+	{"sil", "si", "esi", "rsi"},
+	{"dil", "di", "edi", "rdi"},
 };
 
 /* Bits 8 to 15 of rax, rcx, rdx, rbx, in this order. */
 static const char high_byte_names[HIGH_BYTE_COUNT][3] = {"ah", "ch", "dh", "bh"};
-
-#define VECTOR(n) {"%xmm" #n, "%ymm" #n, "%zmm" #n}
-static const char vector_names[VECTOR_COUNT][3][7] = {
-	VECTOR(0),  VECTOR(1),  VECTOR(2),  VECTOR(3),
-	VECTOR(4),  VECTOR(5),  VECTOR(6),  VECTOR(7),
-	VECTOR(8),  VECTOR(9),  VECTOR(10), VECTOR(11),
-	VECTOR(12), VECTOR(13), VECTOR(14), VECTOR(15),
-	VECTOR(16), VECTOR(17), VECTOR(18), VECTOR(19),
-	VECTOR(20), VECTOR(21), VECTOR(22), VECTOR(23),
-	VECTOR(24), VECTOR(25), VECTOR(26), VECTOR(27),
-	VECTOR(28), VECTOR(29), VECTOR(30), VECTOR(31),
-};
 /* clang-format on */
 
 struct reg {
@@ -78,20 +58,6 @@ struct reg {
 	uint8_t width;
 	uint8_t shift;
 };
-
-const char *x86_64_register_name(int reg, unsigned int width)
-{
-	unsigned int log2;
-
-	if (reg == ARCH_REG_PC && width == 8)
-		return "%rip";
-	if (!width || width > 64 || (width & (width - 1)))
-		return NULL;
-	log2 = (unsigned int)__builtin_ctz(width);
-	if (width <= 8)
-		return reg >= 0 && reg < GENERAL_COUNT ? general_names[reg][log2] : NULL;
-	return reg >= 0 && reg < VECTOR_COUNT ? vector_names[reg][log2 - 4] : NULL;
-}
 
 /* r8 to r15, with the suffix of their width. */
 static bool find_numbered(const char *name, size_t length, struct reg *ret)
@@ -120,7 +86,7 @@ static bool find_legacy(const char *name, size_t length, struct reg *ret)
 
 	for (i = 0; i < LEGACY_COUNT; i++) {
 		for (log2 = 0; log2 < 4; log2++) {
-			if (!spec_word_is(name, length, general_names[i][log2] + 1))
+			if (!spec_word_is(name, length, legacy_names[i][log2]))
 				continue;
 			*ret = (struct reg){ARCH_ARG_REGISTER, (int8_t)i, (uint8_t)(1 << log2), 0};
 			return true;

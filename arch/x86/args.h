@@ -30,14 +30,7 @@
 
 #include "arch/arch.h"
 
-/* The operations parse_args and register_name of arch/arch.h. */
+/* The operation parse_args of arch/arch.h. */
 size_t x86_64_parse_args(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
-
-/*
- * `reg` is a general register for widths 1 (the low byte), 2, 4 and 8, a
- * vector register for widths 16, 32 and 64; ARCH_REG_PC is "%rip" at width 8.
- * NULL for any other. The string is static.
- */
-const char *x86_64_register_name(int reg, unsigned int width);
 
 #endif

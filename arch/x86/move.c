@@ -20,8 +20,7 @@
  *   flag, and the rest is a jump. The callee comes back to the original code,
  *   which is why only the last moved instruction can be a call. Two prices:
  *   the CPU's return predictor misses once, and with a shadow stack (CET) the
- *   return would fault, so a target that runs with one must not get a moved
- *   call (arch_moved.is_call).
+ *   return would fault, so a target that runs with one must not be patched.
  *   An indirect call reads its operand after the push here and before it in
  *   the original: an operand based on %rsp is corrected by 8, and one that
  *   overlaps the slot below %rsp is refused.
@@ -355,7 +354,6 @@ static enum arch_move_status move_next(
 	ret->to_offset[ret->count] = (uint8_t)ret->code_length;
 	ret->count++;
 	ret->falls_through = check_inside(move->insn.flow) == ARCH_MOVE_OK;
-	ret->is_call = check_inside(move->insn.flow) == ARCH_MOVE_CALL_INSIDE;
 	memcpy(ret->code + ret->code_length, move->code, move->code_length);
 	ret->code_length += move->code_length;
 	ret->length = (uint8_t)(end + padding);

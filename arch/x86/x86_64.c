@@ -25,7 +25,6 @@ const struct arch arch_x86_64 = {
 	.unwind_count = sizeof(unwind_registers) / sizeof(unwind_registers[0]),
 	.elf_machine = EM_X86_64,
 	.parse_args = x86_64_parse_args,
-	.register_name = x86_64_register_name,
 	.jump_length = 5,
 	.can_decode = x86_64_can_decode,
 	.decode = x86_64_decode,

@@ -71,6 +71,17 @@ static inline void args_check_one(const struct args_case *c, const struct arch_a
 			arg->symbol ? arg->symbol : "");
 }
 
+/* A register, by its name alone. */
+static inline void args_check_register(args_parse_fn *parse, const char *name,
+	enum arch_arg_kind kind, int number, unsigned int width)
+{
+	const struct args_case c = {name, kind, width, "n", number, NONE, 1, width, 0, 0, NULL};
+	struct arch_arg args[ARCH_ARGS_MAX];
+
+	assert_int_equal(parse(name, args), 1);
+	args_check_one(&c, &args[0]);
+}
+
 /* Each case alone, and then between two others that must stay as they are. */
 static inline void args_check(
 	args_parse_fn *parse, const struct args_case *cases, size_t count, const char *neighbour)

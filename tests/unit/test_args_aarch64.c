@@ -132,30 +132,25 @@ static void test_unknown(void **state)
 
 static void test_register_names(void **state)
 {
-	struct arch_arg arg[ARCH_ARGS_MAX];
-	unsigned int width;
-	const char *name;
-	int reg;
+	static const struct {
+		char letter;
+		enum arch_arg_kind kind;
+		int count;
+		unsigned int width;
+	} sets[] = {{'w', ARCH_ARG_REGISTER, 31, 4}, {'x', ARCH_ARG_REGISTER, 31, 8},
+		{'b', ARCH_ARG_FP_REGISTER, 32, 1}, {'h', ARCH_ARG_FP_REGISTER, 32, 2},
+		{'s', ARCH_ARG_FP_REGISTER, 32, 4}, {'d', ARCH_ARG_FP_REGISTER, 32, 8},
+		{'q', ARCH_ARG_FP_REGISTER, 32, 16}, {'v', ARCH_ARG_FP_REGISTER, 32, 16}};
+	char name[16];
 
 	(void)state;
-	for (width = 1; width <= 16; width *= 2) {
-		for (reg = 0; reg < 32; reg++) {
-			name = aarch64_register_name(reg, width);
-			assert_non_null(name);
-			assert_int_equal(aarch64_parse_args(name, arg), 1);
-			assert_int_equal(arg[0].base, reg);
-			assert_int_equal(arg[0].width, width);
-			assert_int_equal(arg[0].size, width);
+	for (size_t i = 0; i < COUNT(sets); i++) {
+		for (int reg = 0; reg < sets[i].count; reg++) {
+			snprintf(name, sizeof(name), "%c%d", sets[i].letter, reg);
+			args_check_register(
+				aarch64_parse_args, name, sets[i].kind, reg, sets[i].width);
 		}
-		assert_null(aarch64_register_name(32, width));
-		assert_null(aarch64_register_name(-1, width));
 	}
-	assert_string_equal(aarch64_register_name(31, 8), "sp");
-	assert_string_equal(aarch64_register_name(30, 4), "w30");
-	assert_string_equal(aarch64_register_name(ARCH_REG_PC, 8), "pc");
-	assert_null(aarch64_register_name(0, 0));
-	assert_null(aarch64_register_name(0, 3));
-	assert_null(aarch64_register_name(0, 32));
 }
 
 /* The string that stopped other tools (it is bash's, on aarch64), and OpenJDK's. */
@@ -196,7 +191,6 @@ static void test_table(void **state)
 	assert_null(arch_of_machine(EM_386));
 	assert_string_equal(arch_aarch64.name, "aarch64");
 	assert_ptr_equal(arch_aarch64.parse_args, aarch64_parse_args);
-	assert_ptr_equal(arch_aarch64.register_name, aarch64_register_name);
 	assert_null(arch_aarch64.stub);
 }
 

@@ -337,13 +337,11 @@ static void test_move_offsets(void **state)
 	assert_int_equal(moved.to_offset[2], 7);
 	assert_int_equal(moved.code_length, 17);
 	assert_false(moved.falls_through);
-	assert_true(moved.is_call);
 	assert_int_equal(moved.padding, 0);
 
 	assert_int_equal(x86_64_move(bytes, sizeof(bytes), AT, TO, 3, &moved), ARCH_MOVE_OK);
 	assert_int_equal(moved.count, 2);
 	assert_true(moved.falls_through);
-	assert_false(moved.is_call);
 
 	assert_int_equal(x86_64_move(bytes, sizeof(bytes), AT, TO, 0, &moved), ARCH_MOVE_OK);
 	assert_int_equal(moved.count, 0);
