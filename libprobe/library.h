@@ -13,7 +13,7 @@ struct library_function {
 
 /*
  * Opens a library for good and fills in the table. Returns the name of what is
- * missing, the library or a function; NULL: nothing is.
+ * missing, `soname` or a function's; NULL: nothing is. Without the library, dlerror(3) says why.
  */
 const char *library_load(
 	const char *soname, const struct library_function *functions, size_t count, void *table);

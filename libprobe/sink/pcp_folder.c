@@ -38,6 +38,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/library.h"
 #include "libprobe/procfs.h"
 
 enum {
@@ -50,38 +51,34 @@ enum {
 
 static struct probe_error *libpcp_load(struct libpcp *libpcp)
 {
-	/* POSIX: the value of dlsym() is stored through a void ** for lack of a cast. */
-	const struct {
-		const char *name;
-		void **function;
-	} names[] = {
-		{"mmv_stats_registry", (void **)&libpcp->registry},
-		{"mmv_stats_add_indom", (void **)&libpcp->add_indom},
-		{"mmv_stats_add_metric", (void **)&libpcp->add_metric},
-		{"mmv_stats_add_instance", (void **)&libpcp->add_instance},
-		{"mmv_stats_add_registry_label", (void **)&libpcp->add_registry_label},
-		{"mmv_stats_add_instance_label", (void **)&libpcp->add_instance_label},
-		{"mmv_stats_start", (void **)&libpcp->start},
-		{"mmv_stats_free", (void **)&libpcp->free},
-		{"pmGetOptionalConfig", (void **)&libpcp->config}, /* of libpcp, which it needs */
+	static const struct library_function functions[] = {
+		{"mmv_stats_registry", offsetof(struct libpcp, registry)},
+		{"mmv_stats_add_indom", offsetof(struct libpcp, add_indom)},
+		{"mmv_stats_add_metric", offsetof(struct libpcp, add_metric)},
+		{"mmv_stats_add_instance", offsetof(struct libpcp, add_instance)},
+		{"mmv_stats_add_registry_label", offsetof(struct libpcp, add_registry_label)},
+		{"mmv_stats_add_instance_label", offsetof(struct libpcp, add_instance_label)},
+		{"mmv_stats_start", offsetof(struct libpcp, start)},
+		{"mmv_stats_free", offsetof(struct libpcp, free)},
+		/* Of libpcp, which it needs. */
+		{"pmGetOptionalConfig", offsetof(struct libpcp, config)},
 	};
+	static const char soname[] = "libpcp_mmv.so.1";
+	const char *missing =
+		library_load(soname, functions, sizeof(functions) / sizeof(functions[0]), libpcp);
 
-	libpcp->handle = dlopen("libpcp_mmv.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-	if (!libpcp->handle)
+	if (missing == soname)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"metrics need Performance Co-Pilot's libpcp_mmv (Debian: libpcp-mmv1), "
 			"which cannot be loaded: %s",
 			dlerror());
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		*names[i].function = dlsym(libpcp->handle, names[i].name);
-		if (!*names[i].function)
-			return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-				"metrics need a newer libpcp_mmv (Performance Co-Pilot 5), with "
-				"%s()",
-				names[i].name);
-	}
+	if (missing)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"metrics need a newer libpcp_mmv (Performance Co-Pilot 5), with %s()",
+			missing);
 	return NULL;
 }
+
 /* ---- The folder ------------------------------------------------------------------- */
 
 struct probe_error *pcp_no_access(const struct pcp_folder *folder, int err)
@@ -199,8 +196,6 @@ void pcp_folder_close(struct pcp_folder *folder)
 		return;
 	if (folder->fd >= 0)
 		close(folder->fd);
-	if (folder->libpcp.handle)
-		dlclose(folder->libpcp.handle);
 	free(folder->path);
 	free(folder);
 }

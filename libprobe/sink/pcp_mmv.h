@@ -13,7 +13,6 @@
 #include <pcp/mmv_dev.h>
 
 struct libpcp {
-	void *handle;
 	typeof(mmv_stats_registry) *registry;
 	typeof(mmv_stats_add_indom) *add_indom;
 	typeof(mmv_stats_add_metric) *add_metric;
