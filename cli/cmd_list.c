@@ -9,7 +9,6 @@
 #include "cli/cli.h"
 #include "cli/listing.h"
 #include "cli/options.h"
-#include "cli/print.h"
 #include "cli/scan.h"
 
 struct list_command {

@@ -5,7 +5,6 @@
  * which it began.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
 #include "cli/options.h"
 
 /* ---- Values ----------------------------------------------------------------- */

@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
 #include "cli/records.h"
 
 struct probe_error *records_open(const char *operand, struct probe_reader **ret)

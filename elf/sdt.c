@@ -23,7 +23,6 @@
  * starts. The header of a probe's note is 20 fixed bytes but for one word, so
  * the next one is looked for.
  */
-#include <elf.h>
 #include <inttypes.h>
 #include <string.h>
 

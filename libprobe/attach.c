@@ -9,9 +9,7 @@
 #include "libprobe/memory.h"
 #include "libprobe/orphans.h"
 #include "libprobe/procfs.h"
-#include "libprobe/report.h"
 #include "libprobe/space.h"
-#include "libprobe/threads.h"
 
 enum { ROUGH_STUB_BYTES = 512 };
 

@@ -18,7 +18,6 @@
 #include "libprobe/attach.h"
 #include "libprobe/edits.h"
 #include "libprobe/frames.h"
-#include "libprobe/memory.h"
 #include "libprobe/seccomp.h"
 
 enum {

@@ -24,7 +24,6 @@
 #include "libprobe/target_internal.h"
 #include "libprobe/edits.h"
 #include "libprobe/frames.h"
-#include "libprobe/procfs.h"
 #include "libprobe/site.h"
 #include "libprobe/space.h"
 

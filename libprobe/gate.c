@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 #include "libprobe/gate.h"
-#include "libprobe/threads.h"
 
 static const char state_function[] = "_dl_debug_state", state_variable[] = "_r_debug";
 static const char exec_function[] = "execve";

@@ -7,7 +7,6 @@
  * the two a row may hold a value more than it counts. Each is exact when the
  * target has come to rest.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

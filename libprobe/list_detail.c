@@ -3,10 +3,8 @@
  * What is only looked up for single sites: arguments, function, source line,
  * the bytes there, and the plan that enabling would choose.
  */
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <elf.h>
 

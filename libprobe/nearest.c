@@ -6,8 +6,6 @@
  */
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/nearest.h"

@@ -14,7 +14,6 @@
  * for those with CAP_CHECKPOINT_RESTORE), else read through the target, which
  * gives the pages of tables that nobody has touched so far memory.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,7 +17,6 @@
  */
 #include <string.h>
 
-#include "arch/x86/insn.h"
 #include "arch/x86/scan.h"
 
 typedef uint8_t block __attribute__((vector_size(16)));

@@ -20,7 +20,6 @@
  * Sources: include/uapi/linux/rseq.h and kernel/rseq.c of Linux; Intel SDM
  * volume 2, RDTSC, LSL.
  */
-#include "arch/layout.h"
 #include "arch/x86/stub_plan.h"
 
 enum {

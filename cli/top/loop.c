@@ -18,7 +18,6 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/request.h"
 #include "cli/top/loop.h"
 #include "probe/sink.h"
 

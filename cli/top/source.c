@@ -4,7 +4,6 @@
  * all probes, the other gathers how long the pairs among them take. Both are
  * switched probe by probe. Nothing is recorded, so nothing has to be read in time.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

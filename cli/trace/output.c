@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
 #include "cli/trace/trace.h"
 
 /* ---- The output ------------------------------------------------------------- */

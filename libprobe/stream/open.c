@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/clock.h"
 #include "libprobe/stream/stream.h"
 
 enum { NSEC_PER_SEC = 1000000000, FIRST_SLEEP_NS = 500 * 1000, LAST_SLEEP_NS = 20 * 1000 * 1000 };

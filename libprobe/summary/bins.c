@@ -6,7 +6,6 @@
  * and whenever there are too many, each two become one. The first one begins with
  * the first event; if an earlier one comes later, whole bins are put before it.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/summary/summary.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <link.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -20,7 +20,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "libprobe/memory.h"
 #include "libprobe/procfs.h"
 #include "tests/unit/victim.h"
 

@@ -18,7 +18,6 @@
  *	terminating/ *_in_handler, comballoc,
  *	rec_probes, raise_in_probe		test_self_calls.c
  */
-#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -4,7 +4,6 @@
  * Where a format is changed on purpose, UPDATE_GOLDEN=1 writes them anew; what has
  * changed in them is to be looked at.
  */
-#include <fcntl.h>
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Source lines of compiled files, and what happens without debug information or libdw. */
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 

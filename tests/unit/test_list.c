@@ -4,7 +4,6 @@
  * process; and of damaged copies of it.
  */
 #include <elf.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

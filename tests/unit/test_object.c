@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* ELF files: headers, segments, bytes, build ids, symbols, and files that are none. */
-#include <errno.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "elf_image.h"

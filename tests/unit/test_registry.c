@@ -14,7 +14,6 @@
 
 #include <cmocka.h>
 
-#include "arch/layout.h"
 #include "libprobe/memory.h"
 #include "libprobe/registry.h"
 #include "probe/list.h"

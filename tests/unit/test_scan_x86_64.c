@@ -2,7 +2,6 @@
 /* The search for what leads into windows, against the plainest way to write it. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

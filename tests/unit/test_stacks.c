@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Counts by call stack, and how they are shown. */
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

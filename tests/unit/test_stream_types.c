@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What streams consist of, without a target: sets, the queue, limits, and a log's index. */
 #include <errno.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,13 +2,10 @@
 /* Stubs of x86-64: strings, aggregates, and rings that are full, wrap or are locked. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "arch/x86/stub.h"
 #include "tests/unit/stub_variant.h"
 
 /* ---- Strings ----------------------------------------------------------------------- */

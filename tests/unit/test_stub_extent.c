@@ -2,13 +2,11 @@
 /* Stubs of x86-64: bytes whose number another argument states. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "arch/x86/stub.h"
 #include "tests/unit/stub_variant.h"
 
 static struct arch_capture sized(const char *pointer, const char *length, uint16_t max)

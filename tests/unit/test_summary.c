@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "libprobe/summary/html.h"
-#include "libprobe/summary/numbers.h"
 #include "tests/unit/summary_events.h"
 
 static uint64_t sum_of(const uint64_t *bins)
