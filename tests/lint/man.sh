@@ -19,6 +19,11 @@ for page in $pages; do
 		echo "$page: not an mdoc page"
 		rc=1
 	}
+	# roff takes such a backslash for its own: the line runs on into the next.
+	sed -n '/^\.Bd/,/^\.Ed/p' "$page" | grep -n '\\$' && {
+		echo "$page: a backslash at the end of a line of an example is written \\e"
+		rc=1
+	}
 done
 
 # Of lines like "-p, --pid PID": the options, one a line.
