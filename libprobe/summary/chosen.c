@@ -129,6 +129,17 @@ static bool is_string(const struct top *top)
 	return top->used && top->slots[0].value.kind == PROBE_VALUE_STRING;
 }
 
+static bool any_shown(const struct top *top)
+{
+	const struct top_slot **sorted = top_sorted(top);
+	uint64_t rest, most;
+	/* Who writes it will find that there is no memory, too. */
+	bool any = !sorted || top_shown(top, sorted, 1, &rest, &most);
+
+	free(sorted);
+	return any;
+}
+
 /* Of what was not asked for: does it tell something? */
 static bool tells(const struct top *top)
 {
@@ -142,12 +153,13 @@ static bool tells(const struct top *top)
 		/* Signed or not: from 2^32 upwards it is nearly always an address. */
 		if (!is_string(top) &&
 			(slot->value.kind == PROBE_VALUE_SIGNED
-					? slot->value.i > UINT32_MAX || slot->value.i < -(int64_t)UINT32_MAX
+					? slot->value.i > UINT32_MAX ||
+						  slot->value.i < -(int64_t)UINT32_MAX
 					: slot->value.u > UINT32_MAX))
 			return false;
 	}
 	if (is_string(top))
-		return !top->approximate || surely > 1;
+		return !top->approximate || (surely > 1 && any_shown(top));
 	return top->used > 1 && top->total >= 2 * top->used;
 }
 

@@ -380,7 +380,8 @@ void table_keys(struct page *page, const struct summary_top *top)
 	if (rest) {
 		page_html(page, "<p class=\"soft\">");
 		page_count(page, rest);
-		page_html(page, " more, each value at most ");
+		page_html(
+			page, shown ? " more, each value at most " : " hits, each value at most ");
 		page_count(page, most);
 		page_html(page, most == 1 ? " time.</p>" : " times.</p>");
 	}

@@ -339,9 +339,15 @@ static void keys_of(struct buffer *out, const struct probe_summary *summary,
 	title(&lines, "VALUE", false, true);
 	for (size_t i = 0; i < shown; i++)
 		key_line(&lines, its->top, sorted[i]);
-	lines_end(&lines);
+	if (shown)
+		lines_end(&lines);
+	else
+		grid_deinit(&lines.grid);
 	if (rest) {
-		counted(out, rest, " hit has another value", " hits have other values");
+		if (shown)
+			counted(out, rest, " hit has another value", " hits have other values");
+		else
+			counted(out, rest, " hit has a value", " hits have values");
 		buffer_string(out, ", each at most ");
 		counted(out, most, " time\n", " times\n");
 	}

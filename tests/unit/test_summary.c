@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Summaries of events: time, pairs, frequent values, limits. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -453,6 +454,31 @@ static void test_keys(void **state)
 		assert_string_equal(tops[0].probe->name, asked ? "ids" : "few");
 		assert_int_equal(tops[0].top->approximate, asked);
 		free(tops);
+		probe_summary_free(summary);
+	}
+	/* Strings of which each came a few times, and all too rarely to be told: a table of none.
+	 */
+	for (size_t asked = 0; asked < 2; asked++) {
+		const struct probe_summary_view view = {.title = "rare"};
+		size_t length;
+		char *rendered;
+
+		summary = summary_made(asked ? &options : NULL);
+		for (uint64_t i = 0; i < 20000; i++) {
+			struct probe_value value;
+
+			snprintf(text, sizeof(text), "%" PRIu64, i / 5 * 5 % 19 + i / 5);
+			value = summary_string(text);
+			summary_hit(summary, i, 1, "rare", &value);
+		}
+		free(summary_tops(summary, &count));
+		assert_int_equal(count, asked);
+		assert_null(probe_summary_render(
+			summary, PROBE_SUMMARY_TEXT, &view, &rendered, &length));
+		assert_int_equal(
+			asked, strstr(rendered, "\ndb:rare by arg0\n20000 hits have values, "
+						"each at most ") != NULL);
+		free(rendered);
 		probe_summary_free(summary);
 	}
 	/* A string is kept up to a limit, and not the same as one that is so long. */
