@@ -31,9 +31,8 @@ enum {
 	/* Hits may be older than the record: their sessions are, and clocks have errors. */
 	CLOCK_MARGIN_S = 3600,
 	LATE_FLUSHES = 2, /* until nothing is late any more: there is one a second */
-	PART_NAME_BYTES = 24,
-	EVENT_ROOM = 32, /* of an event without name and arguments */
-	ARG_ROOM = 16	 /* of an argument without bytes */
+	EVENT_ROOM = 32,  /* of an event without name and arguments */
+	ARG_ROOM = 16	  /* of an argument without bytes */
 };
 
 /* What the last hits of a site were like. */
@@ -98,13 +97,13 @@ static bool rotates(const struct probe_ctf *ctf)
 
 static struct probe_error *begin_part(struct probe_ctf *ctf)
 {
-	char name[PART_NAME_BYTES] = ".";
+	char name[CTF_PART_NAME_BYTES] = ".";
 
 	ctf->flushes = 0;
 	if (ctf->options.rotate_ns)
 		ctf->next_ns = now_ns() + ctf->options.rotate_ns;
 	if (rotates(ctf))
-		snprintf(name, sizeof(name), "%06u", ++ctf->part_count);
+		ctf_part_name(name, ++ctf->part_count);
 	return ctf_part_open(&ctf->part, ctf->root, name, &ctf->description);
 }
 

@@ -113,6 +113,12 @@ struct ctf_description {
 
 /* ---- Parts ------------------------------------------------------------------------- */
 
+/* Folders of parts are called 000001 and so on. */
+enum { CTF_PART_NAME_BYTES = 12 };
+void ctf_part_name(char ret[CTF_PART_NAME_BYTES], unsigned int number);
+/* The number of the part that is called so; false: none is. */
+bool ctf_part_number(const char *name, unsigned int *ret);
+
 struct ctf_part {
 	int folder; /* -1: not open */
 	const struct ctf_description *description;

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -69,6 +70,20 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 }
 
 /* ---- The folder ----------------------------------------------------------------- */
+
+void ctf_part_name(char ret[CTF_PART_NAME_BYTES], unsigned int number)
+{
+	snprintf(ret, CTF_PART_NAME_BYTES, "%06u", number);
+}
+
+bool ctf_part_number(const char *name, unsigned int *ret)
+{
+	char again[CTF_PART_NAME_BYTES];
+
+	*ret = (unsigned int)strtoul(name, NULL, 10);
+	ctf_part_name(again, *ret);
+	return strcmp(name, again) == 0;
+}
 
 struct probe_error *ctf_part_open(struct ctf_part *part, int root, const char *name,
 	const struct ctf_description *description)

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "libprobe/session_internal.h"
+#include "libprobe/sink/ctf.h"
 #include "libprobe/stream/stream.h"
 
 enum {
@@ -30,8 +31,7 @@ enum {
 	CHUNKS = 64,
 	PAGE_BYTES = 4096,
 	EVENT_BYTES = 64, /* of what every event has */
-	ARG_BYTES = 16,
-	PART_DIGITS = 6
+	ARG_BYTES = 16
 };
 
 struct stream_log {
@@ -52,15 +52,9 @@ struct usage {
 	unsigned int parts, oldest; /* parts, and the number of the first */
 };
 
-static bool is_part(const char *name)
+static bool is_stream(const char *name)
 {
-	return strlen(name) == PART_DIGITS && strspn(name, "0123456789") == PART_DIGITS;
-}
-
-static bool is_of_log(const char *name)
-{
-	return strncmp(name, "stream_", 7) == 0 || strcmp(name, "metadata") == 0 ||
-	       strcmp(name, ".metadata.new") == 0;
+	return strncmp(name, "stream_", 7) == 0;
 }
 
 static DIR *open_folder(int at, const char *name)
@@ -73,68 +67,82 @@ static DIR *open_folder(int at, const char *name)
 	return folder;
 }
 
+/* The packets in one folder. */
+static void measure_part(DIR *part, struct usage *usage)
+{
+	struct dirent *entry;
+	struct stat status;
+
+	while ((entry = readdir(part))) {
+		if (!is_stream(entry->d_name) ||
+			fstatat(dirfd(part), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+			!S_ISREG(status.st_mode))
+			continue;
+		usage->bytes += (uint64_t)status.st_size;
+		usage->files++;
+	}
+}
+
 static void measure(DIR *folder, struct usage *usage)
 {
 	struct dirent *entry;
 
+	measure_part(folder, usage);
+	rewinddir(folder);
 	while ((entry = readdir(folder))) {
-		struct stat status;
+		uint64_t before = usage->files;
+		unsigned int number;
 		DIR *part;
 
-		if (is_part(entry->d_name)) {
-			unsigned int number = (unsigned int)strtoul(entry->d_name, NULL, 10);
-
-			part = open_folder(dirfd(folder), entry->d_name);
-			if (!part)
-				continue;
-			if (!usage->parts++ || number < usage->oldest)
-				usage->oldest = number;
-			measure(part, usage);
-			closedir(part);
-		} else if (strncmp(entry->d_name, "stream_", 7) == 0 &&
-			   fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) ==
-				   0) {
-			usage->bytes += (uint64_t)status.st_size;
-			usage->files++;
-		}
+		if (!ctf_part_number(entry->d_name, &number))
+			continue;
+		part = open_folder(dirfd(folder), entry->d_name);
+		if (!part)
+			continue;
+		measure_part(part, usage);
+		closedir(part);
+		/* What is left of one in which somebody keeps other files is none. */
+		if (usage->files != before && (!usage->parts++ || number < usage->oldest))
+			usage->oldest = number;
 	}
 }
 
-/* Removes what a record consists of; `depth` levels of parts. */
-static void empty_folder(DIR *folder, int depth)
+/* Removes what a part consists of, and it itself; others' files stay. */
+static struct probe_error *remove_part(int at, const char *name)
 {
+	DIR *part = open_folder(at, name);
+	struct probe_error *error = NULL;
 	struct dirent *entry;
 
-	while ((entry = readdir(folder))) {
-		DIR *part;
-
-		if (is_of_log(entry->d_name)) {
-			unlinkat(dirfd(folder), entry->d_name, 0);
-		} else if (depth && is_part(entry->d_name)) {
-			part = open_folder(dirfd(folder), entry->d_name);
-			if (!part)
-				continue;
-			empty_folder(part, depth - 1);
-			closedir(part);
-			unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
-		} else if (depth && strcmp(entry->d_name, stream_index_name) == 0) {
-			unlinkat(dirfd(folder), entry->d_name, 0);
-		}
+	if (!part)
+		return probe_error_system(errno, "cannot open %s", name);
+	while ((entry = readdir(part))) {
+		if (strcmp(entry->d_name, "metadata") == 0 ||
+			strcmp(entry->d_name, ".metadata.new") == 0)
+			unlinkat(dirfd(part), entry->d_name, 0);
+		else if (is_stream(entry->d_name) && !error &&
+			 unlinkat(dirfd(part), entry->d_name, 0) != 0 && errno != EISDIR)
+			error = probe_error_system(
+				errno, "cannot remove %s/%s", name, entry->d_name);
 	}
+	closedir(part);
+	if (strcmp(name, ".") != 0)
+		unlinkat(at, name, AT_REMOVEDIR);
+	return error;
 }
 
-static void remove_part(DIR *folder, unsigned int number)
+/* All of the log. */
+static struct probe_error *remove_all(DIR *folder)
 {
-	char name[PART_DIGITS + 8];
-	DIR *part;
+	struct probe_error *error = remove_part(dirfd(folder), ".");
+	struct dirent *entry;
+	unsigned int number;
 
-	snprintf(name, sizeof(name), "%0*u", PART_DIGITS, number);
-	part = open_folder(dirfd(folder), name);
-	if (!part)
-		return;
-	empty_folder(part, 0);
-	closedir(part);
-	unlinkat(dirfd(folder), name, AT_REMOVEDIR);
+	while (!error && (entry = readdir(folder)))
+		if (ctf_part_number(entry->d_name, &number))
+			error = remove_part(dirfd(folder), entry->d_name);
+	unlinkat(dirfd(folder), stream_index_name, 0);
+	return error;
 }
 
 /* ---- The limit ---------------------------------------------------------------------------------
@@ -150,6 +158,8 @@ static struct probe_error *keep_limit(struct stream_log *log, uint64_t need)
 {
 	for (;;) {
 		struct usage usage = {0};
+		char name[CTF_PART_NAME_BYTES];
+		struct probe_error *error;
 		DIR *folder = opendir(log->options->log);
 
 		if (!folder)
@@ -166,8 +176,11 @@ static struct probe_error *keep_limit(struct stream_log *log, uint64_t need)
 			return NULL;
 		}
 		log->overrun = true;
-		remove_part(folder, usage.oldest);
+		ctf_part_name(name, usage.oldest);
+		error = remove_part(dirfd(folder), name);
 		closedir(folder);
+		if (error)
+			return error;
 		need -= 2 * usage.files * PAGE_BYTES;
 	}
 }
@@ -328,16 +341,17 @@ void stream_log_free(struct stream_log *log)
 struct probe_error *stream_log_clear(struct stream_log *log)
 {
 	DIR *folder = opendir(log->options->log);
+	struct probe_error *error;
 
 	if (!folder)
 		return probe_error_system(errno, "cannot open %s", log->options->log);
 	probe_ctf_free(log->ctf);
 	log->ctf = NULL;
-	empty_folder(folder, 1);
+	error = remove_all(folder);
 	closedir(folder);
 	log->full = log->overrun = log->failed = false;
 	log->added = log->hits = 0;
-	return note_failure(log, begin(log));
+	return note_failure(log, error ? error : begin(log));
 }
 
 bool stream_log_is_full(const struct stream_log *log)

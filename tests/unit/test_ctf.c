@@ -228,8 +228,8 @@ static void test_links(void **state)
 	for (int hard = 0; hard < 2; hard++) {
 		record_open(&record, NULL);
 		snprintf(link, sizeof(link), "%s/.metadata.new", record.path);
-		assert_int_equal(hard ? linkat(AT_FDCWD, target, AT_FDCWD, link, 0)
-				      : symlink(target, link),
+		assert_int_equal(
+			hard ? linkat(AT_FDCWD, target, AT_FDCWD, link, 0) : symlink(target, link),
 			0);
 		assert_null(probe_ctf_hit(record.ctf, &session, &hit, NULL));
 		assert_null(probe_ctf_flush(record.ctf));
@@ -268,6 +268,29 @@ static uint64_t only_event(struct record *record, const char *name)
 	assert_int_equal(record->length, PACKET);
 	assert_int_equal(number(record->bytes + 40, 8), 8 * (CTF_HEADER_BYTES + 12 + 9));
 	return number(record->bytes + CTF_HEADER_BYTES + 4, 8);
+}
+
+static void test_part_names(void **state)
+{
+	static const char *const none[] = {
+		"", ".", "00001", "0000001", "-00001", "+00001", "00000a", "4294967296"};
+	static const struct {
+		unsigned int number;
+		const char *name;
+	} parts[] = {{1, "000001"}, {999999, "999999"}, {1000000, "1000000"},
+		{UINT32_MAX, "4294967295"}};
+	char name[CTF_PART_NAME_BYTES];
+	unsigned int number;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
+		assert_false(ctf_part_number(none[i], &number));
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+		ctf_part_name(name, parts[i].number);
+		assert_string_equal(name, parts[i].name);
+		assert_true(ctf_part_number(name, &number));
+		assert_int_equal(number, parts[i].number);
+	}
 }
 
 /* What another session hit before a part began is in the part before. */
@@ -310,6 +333,7 @@ int main(void)
 		cmocka_unit_test(test_packet),
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_folder),
+		cmocka_unit_test(test_part_names),
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_links),
 	};

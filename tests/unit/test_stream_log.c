@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -340,6 +342,65 @@ static void test_log_loop(void **state)
 	live_ok(probe_stream_close(stream));
 }
 
+/* In place of libc's: removing parts' files fails while this is set. */
+static bool keeps_files;
+
+int unlinkat(int at, const char *name, int flags)
+{
+	if (keeps_files && strncmp(name, "stream_", 7) == 0) {
+		errno = EACCES;
+		return -1;
+	}
+	return (int)syscall(SYS_unlinkat, at, name, flags);
+}
+
+static void make_file(const char *name)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "we");
+	assert_non_null(file);
+	fputs("mine\n", file);
+	fclose(file);
+}
+
+static void make_folder(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	assert_int_equal(mkdir(path, 0777), 0);
+}
+
+/* Somebody keeps files of his own in parts; and then what has to go cannot be removed. */
+static void test_log_loop_kept(void **state)
+{
+	static const struct probe_stream_options options = {
+		.log_policy = PROBE_STREAM_LOG_LOOP, .log_bytes = LOG_BYTES};
+	struct live *l = *state;
+	struct probe_stream *stream = log_of(l, "live:value", options);
+
+	make_file("000001/notes");
+	make_folder("000001/stream_folder");
+	make_folder("000001/000000");
+	make_file("000001/000000/stream_0_cpu0");
+	live_ok(probe_stream_start(stream));
+	for (int i = 0; i < 5; i++) {
+		live_order(l, 'o');
+		live_ok(probe_stream_flush(stream));
+		assert_true(log_bytes() <= LOG_BYTES);
+	}
+	assert_true(status_of(stream).log_overrun);
+	keeps_files = true;
+	live_order(l, 'o');
+	is_error(probe_stream_flush(stream), EACCES);
+	keeps_files = false;
+	assert_int_equal(status_of(stream).flush_error, EACCES);
+	live_ok(probe_stream_shutdown(stream));
+}
+
 static void test_log_until_full(void **state)
 {
 	static const struct probe_stream_options options = {
@@ -500,6 +561,7 @@ int main(void)
 		LOGGED(test_polled),
 		LOGGED(test_loop),
 		LOGGED(test_log_loop),
+		LOGGED(test_log_loop_kept),
 		LOGGED(test_log_until_full),
 		LOGGED(test_clear),
 		LOGGED(test_no_room),
