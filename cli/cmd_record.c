@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/processes.h"
 #include "cli/trace/options.h"
 
 /* A number is bytes, as with k, M and G; s, ms, m and h make it a time. */

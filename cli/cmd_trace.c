@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* probectl trace: the command line. */
 #include "cli/cli.h"
-#include "cli/processes.h"
 #include "cli/trace/options.h"
 
 struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)

@@ -67,6 +67,7 @@ struct common_options {
 	size_t pids_given;	  /* how many of them are from -p: see cli/processes.h */
 	struct string_list names; /* --name and --children, where a command has them */
 	struct pid_list parents;
+	bool follow, no_follow; /* likewise */
 	struct pattern_list patterns;
 	char **operands; /* into argv: what is neither option nor value, up to `--` */
 	size_t operand_count;

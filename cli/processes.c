@@ -175,6 +175,31 @@ bool processes_given(const struct common_options *common)
 	return common->pids.count || common->names.count || common->parents.count;
 }
 
+struct probe_error *processes_check(const char *command, const struct common_options *common)
+{
+	bool given = processes_given(common);
+
+	if (common->follow && common->no_follow)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "--follow and --no-follow are each other's opposite");
+	if (common->program && given)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%s: give either processes (-p, --name, --children) or -- PROGRAM, not "
+			"both",
+			command);
+	if (!given && (!common->program || !common->program[0]))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%s: which process? Give -p PID, --name NAME or --children PID, or -- "
+			"PROGRAM to start one",
+			command);
+	return NULL;
+}
+
+bool processes_follow(const struct common_options *common)
+{
+	return common->follow || (common->program && !common->no_follow);
+}
+
 struct probe_error *processes_find(struct common_options *common)
 {
 	struct probe_error *error;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes that are meant by their name or their parent. */
+/* Which processes a command is about: by their ids, names or parents, or a program to start. */
 #ifndef CLI_PROCESSES_H
 #define CLI_PROCESSES_H
 
@@ -16,8 +16,29 @@
 		.help = "all processes that descend from these"                                    \
 	}
 
+#define OPTIONS_FOLLOW(common)                                                                     \
+	{.name = "follow",                                                                         \
+		.kind = OPTION_FLAG,                                                               \
+		.target = &(common)->follow,                                                       \
+		.help = "also libraries opened later, forked children, and programs that they "    \
+			"start"},                                                                  \
+	{                                                                                          \
+		.name = "no-follow", .kind = OPTION_FLAG, .target = &(common)->no_follow,          \
+		.help = "with a PROGRAM: only what it has when it starts"                          \
+	}
+
 /* Is any process named, in whatever way? */
 bool processes_given(const struct common_options *common);
+
+/*
+ * Is there one way in which processes are meant, and no contradiction? `command` is its
+ * name, for messages. Errors: PROBE_ERROR_USAGE.
+ */
+PROBE_MUST_CHECK struct probe_error *processes_check(
+	const char *command, const struct common_options *common);
+
+/* Is what happens to them later to be followed? */
+bool processes_follow(const struct common_options *common);
 
 /*
  * Adds those that --name and --children mean to common->pids, behind those of

@@ -106,7 +106,7 @@ static const char *comm_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
 static struct probe_error *start(struct recorder *r)
 {
 	const struct trace_options *o = r->options;
-	bool follow = o->follow || (o->common.program && !o->no_follow);
+	bool follow = processes_follow(&o->common);
 	uint16_t string = o->string_bytes ? (uint16_t)o->string_bytes : STRING_BYTES;
 	const struct probe_stream_options its = {
 		.name = "record",

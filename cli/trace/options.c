@@ -1,34 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* From a parsed command line to a trace. */
 #include "cli/cli.h"
-#include "cli/processes.h"
 #include "cli/record_stream.h"
 #include "cli/trace/options.h"
-
-static struct probe_error *check_target(const char *command, const struct common_options *common)
-{
-	if (common->program && processes_given(common))
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"%s: give either processes (-p, --name, --children) or -- PROGRAM, not "
-			"both",
-			command);
-	if (!processes_given(common) && (!common->program || !common->program[0]))
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"%s: which process? Give -p PID, --name NAME or --children PID, or -- "
-			"PROGRAM to start one",
-			command);
-	return NULL;
-}
 
 static struct probe_error *check_options(const char *command, const struct trace_options *options)
 {
 	if (options->string_bytes > PROBE_STRING_BYTES_MAX)
 		return probe_error_new(PROBE_ERROR_USAGE, "-s: at most %d bytes of a string",
 			PROBE_STRING_BYTES_MAX);
-	if (options->follow && options->no_follow)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "--follow and --no-follow are each other's opposite");
-	return check_target(command, &options->common);
+	return processes_check(command, &options->common);
 }
 
 struct probe_error *trace_options_run(

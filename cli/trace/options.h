@@ -4,6 +4,7 @@
 #define CLI_TRACE_OPTIONS_H
 
 #include "cli/options.h"
+#include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/trace/trace.h"
 #include "probe/ctf.h"
@@ -26,7 +27,6 @@ struct trace_options {
 	struct probe_ctf_options parts; /* of a record */
 	enum record_full full;		/* likewise */
 	uint64_t ring_bytes, string_bytes;
-	bool follow, no_follow;
 
 	const struct trace_tracer *first; /* once there are tracers: for what all would say */
 };
@@ -45,10 +45,7 @@ struct trace_options {
 		.help = "also up to N bytes of text behind every pointer"},                        \
 	{.letter = 'b', .name = "buffer", .kind = OPTION_SIZE, .target = &(options)->ring_bytes,   \
 		.help = "size of the ring of each CPU, where hits wait for us"},                   \
-	{.name = "follow", .kind = OPTION_FLAG, .target = &(options)->follow,                      \
-		.help = "also libraries opened later, forked children, and programs that they start"},              \
-	{.name = "no-follow", .kind = OPTION_FLAG, .target = &(options)->no_follow,                \
-		.help = "with a PROGRAM: only what it has when it starts"},                        \
+	OPTIONS_FOLLOW(&(options)->common),                                                        \
 	OPTIONS_KEEP_GOING(&(options)->request),                                                   \
 	OPTIONS_PLAN(&(options)->request),                                                         \
 	{.letter = 'q', .name = "quiet", .kind = OPTION_FLAG,                                      \

@@ -123,11 +123,6 @@ static struct probe_error *spawn_process(
 
 /* ---- Sessions --------------------------------------------------------------- */
 
-static bool trace_follows(const struct trace_options *options)
-{
-	return options->follow || (options->common.program && !options->no_follow);
-}
-
 /* What the sessions of all tracers have in common. */
 static struct probe_session_options session_options(const struct trace_options *options)
 {
@@ -135,8 +130,8 @@ static struct probe_session_options session_options(const struct trace_options *
 		.ring_bytes = options->ring_bytes,
 		.string_bytes = (uint16_t)options->string_bytes,
 		.guess_strings = options->string_bytes != 0,
-		.follow_libraries = trace_follows(options),
-		.follow_children = trace_follows(options),
+		.follow_libraries = processes_follow(&options->common),
+		.follow_children = processes_follow(&options->common),
 	};
 }
 
@@ -436,7 +431,7 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 {
 	struct trace trace = {.settings = options->settings,
 		.request = &options->request.request,
-		.follow = trace_follows(options),
+		.follow = processes_follow(&options->common),
 		.directory = options->directory,
 		.signal_fd = -1};
 	struct probe_error *error = trace_prepare(&trace, options);
