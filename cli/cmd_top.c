@@ -33,18 +33,15 @@ static struct probe_error *check(const struct top_options *options)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"top starts no program, which would write over its table: start it "
 			"elsewhere, and give -p PID or --name NAME");
-	if (!processes_given(common))
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"top: which process? Give -p PID, --name NAME or --children PID");
 	if (top_order_named(options->sort) == TOP_ORDER_COUNT)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--sort '%s': there are rate, total, p50, p99 and name", options->sort);
 	if (options->interval_ns < INTERVAL_MIN_MS * NSEC_PER_MSEC)
 		return probe_error_new(PROBE_ERROR_USAGE, "-i: at least %d ms", INTERVAL_MIN_MS);
-	return NULL;
+	return processes_check("top", common);
 }
 
-static struct probe_error *run(struct top_options *options)
+static struct probe_error *run(struct top_options *options, int *status_ret)
 {
 	struct request_options request = {.keep_going = true};
 	struct common_options *common = &options->common;
@@ -62,7 +59,8 @@ static struct probe_error *run(struct top_options *options)
 	/* Only what a character is, and how wide: numbers stay as they are. */
 	setlocale(LC_CTYPE, "");
 	options->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-	return top_run(options);
+	*status_ret = top_run(options);
+	return NULL;
 }
 
 struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
@@ -73,6 +71,7 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 		OPTIONS_PID(&options.common),
 		OPTIONS_PROCESSES(&options.common),
 		OPTIONS_PROBE(&options.common),
+		OPTIONS_FOLLOW(&options.common),
 		{.letter = 'i',
 			.name = "interval",
 			.kind = OPTION_DURATION,
@@ -107,9 +106,8 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 	};
 	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
 
-	(void)status_ret;
 	if (!error && !options.common.helped)
-		error = run(&options);
+		error = run(&options, status_ret);
 	options_deinit(&options.common);
 	return error;
 }

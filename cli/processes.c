@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/processes.h"
@@ -198,6 +199,16 @@ struct probe_error *processes_check(const char *command, const struct common_opt
 bool processes_follow(const struct common_options *common)
 {
 	return common->follow || (common->program && !common->no_follow);
+}
+
+void processes_allow_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 struct probe_error *processes_find(struct common_options *common)

@@ -41,6 +41,12 @@ PROBE_MUST_CHECK struct probe_error *processes_check(
 bool processes_follow(const struct common_options *common);
 
 /*
+ * Each process that is traced takes several descriptors: as many as we may have. A
+ * program that was started before keeps the limit that we had.
+ */
+void processes_allow_descriptors(void);
+
+/*
  * Adds those that --name and --children mean to common->pids, behind those of
  * -p, whose number is then in common->pids_given. Neither this process nor
  * zombies are among them.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loop of `probectl top`: it sleeps in ppoll(2) until a key, a signal, the end of
- * a process or the next look is due.
+ * The loop of `probectl top`: it sleeps in ppoll(2) until a key, a signal, a process that
+ * ends or waits for us, or the next look is due.
  *
  * Signals are blocked and read from a signalfd, as trace does it, so that nothing
  * interrupts a change of a target, and the terminal is given back on the way out
@@ -18,23 +18,22 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
+#include "cli/clock.h"
+#include "cli/print.h"
 #include "cli/top/loop.h"
 #include "probe/sink.h"
 
 enum {
 	NSEC_PER_MSEC = 1000000,
-	NSEC_PER_SEC = 1000000000,
 	ESCAPE_NS = 50 * NSEC_PER_MSEC, /* a sequence of a key comes in less */
 	MESSAGE_S = 5,			/* how long a message stays, at least */
+	FOLLOW_NS = 20 * NSEC_PER_MSEC, /* how often processes are looked at */
 	PIECE_BYTES = 4096		/* PIPE_BUF: room for it is what POLLOUT promises */
 };
 
 static uint64_t now_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 static void set_clock(char text[16])
@@ -153,46 +152,122 @@ static struct probe_error *take_signals(struct top_loop *loop)
 	return NULL;
 }
 
-/* ---- Lines ------------------------------------------------------------------------- */
+/* ---- Waiting ----------------------------------------------------------------------- */
+
+/* NULL without memory. */
+static struct pollfd *poll_fds(struct top_loop *loop, size_t count)
+{
+	struct pollfd *fds = reallocarray(loop->fds, count, sizeof(*fds));
+
+	if (fds)
+		loop->fds = fds;
+	else
+		loop_fail(loop, probe_error_no_memory());
+	return fds;
+}
+
+/*
+ * Sleeps until something happens, or ns have passed. Returns what has happened to the
+ * output: the screen, which has keys, or lines, where `events` says what is waited for
+ * beside the end of whoever reads them.
+ */
+static short wait_for_events(struct top_loop *loop, uint64_t ns, short events)
+{
+	struct timespec timeout = {(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
+	size_t count = 2 + source_fd_count(loop->source);
+	struct pollfd *fds = poll_fds(loop, count);
+
+	if (!fds)
+		return 0;
+	fds[0] = (struct pollfd){.fd = loop->signal_fd, .events = POLLIN};
+	fds[1] = (struct pollfd){
+		.fd = loop->screen ? screen_fd(loop->screen) : STDOUT_FILENO, .events = events};
+	source_wait_for(loop->source, fds + 2);
+	if (ppoll(fds, count, &timeout, NULL) <= 0)
+		return 0;
+	source_woken(loop->source, fds + 2);
+	/* Changes of a target send us SIGCHLD. */
+	if (fds[0].revents)
+		read_signals(loop);
+	return fds[1].revents;
+}
+
+/* ---- Processes --------------------------------------------------------------------- */
+
+/* Names in it may come from a target, and hold any byte. */
+static void print_message(const char *text)
+{
+	fputs("probectl: ", stderr);
+	print_printable(stderr, text);
+	fputc('\n', stderr);
+}
+
+/* On the screen, or where there is none as a line. */
+static void tell_news(struct top_loop *loop)
+{
+	char *news = source_news(loop->source);
+
+	if (!news)
+		return;
+	if (!loop->screen)
+		print_message(news);
+	loop_say(loop, news);
+	draw(loop);
+}
 
 /* A screen marks their rows. */
-static void print_refusals(const struct top_model *model)
+static void print_refusals(struct top_loop *loop)
 {
-	for (size_t i = 0; i < model->count; i++) {
-		const struct top_row *row = &model->rows[i];
+	for (size_t i = 0; i < loop->model.count && !loop->screen; i++) {
+		struct top_row *row = &loop->model.rows[i];
 
-		if (row->refused)
+		if (row->refused && !row->refusal_told)
 			report_warning("%s:%s: %zu site%s refused: %s", row->provider, row->name,
 				row->refused, row->refused == 1 ? "" : "s", row->reason);
+		row->refusal_told = row->refused > 0;
 	}
+}
+
+static void follow(struct top_loop *loop)
+{
+	size_t count = loop->model.count;
+
+	loop_fail(loop, source_follow(loop->source, &loop->model));
+	/* The order has to know of new rows. */
+	if (loop->model.count != count)
+		model_arrange(&loop->model);
+	print_refusals(loop);
+	tell_news(loop);
+	if (!source_is_alive(loop->source))
+		loop->over = true;
+}
+
+/* ---- Lines ------------------------------------------------------------------------- */
+
+/* What waits for lines has gone; who reads no more has seen what he wanted to see. */
+static void lose_output(struct top_loop *loop, int err)
+{
+	loop->gone = loop->over = true;
+	if (err != EPIPE)
+		loop_fail(loop, probe_error_system(err, "cannot write the output"));
 }
 
 /* Writes lines to standard output; a signal ends the wait for a slow reader. */
 static void write_lines(struct top_loop *loop, const char *bytes, size_t count)
 {
-	struct pollfd fds[] = {{.fd = STDOUT_FILENO, .events = POLLOUT},
-		{.fd = loop->signal_fd, .events = POLLIN}};
-
 	while (count && !loop->gone) {
+		short events = wait_for_events(loop, FOLLOW_NS, POLLOUT);
 		ssize_t done;
 
-		if (ppoll(fds, 2, NULL, NULL) < 0)
-			continue;
-		/* Changes of a target send us SIGCHLD. */
-		if (fds[1].revents)
-			read_signals(loop);
-		if (!fds[0].revents && loop->interrupted)
+		if (!loop->over)
+			follow(loop);
+		if (!events && loop->interrupted)
 			return;
-		if (!fds[0].revents)
+		if (!events)
 			continue;
 		done = write(STDOUT_FILENO, bytes, count < PIECE_BYTES ? count : PIECE_BYTES);
-		if (done < 0 && errno != EINTR && errno != EAGAIN) {
-			loop->gone = loop->over = true;
-			/* Who reads no more has seen what he wanted to see. */
-			if (errno != EPIPE)
-				loop_fail(
-					loop, probe_error_system(errno, "cannot write the output"));
-		}
+		if (done < 0 && errno != EINTR && errno != EAGAIN)
+			lose_output(loop, errno);
 		bytes += done > 0 ? done : 0;
 		count -= done > 0 ? (size_t)done : 0;
 	}
@@ -220,19 +295,11 @@ static void print_table(struct top_loop *loop, size_t top)
 
 static void look(struct top_loop *loop)
 {
-	char *ended = source_look_for_ends(loop->source);
-
-	if (!loop->view.paused || ended) {
-		loop_fail(loop, source_read(loop->source, &loop->model));
-		model_arrange(&loop->model);
-		set_clock(loop->clock);
-	}
-	if (!ended)
+	if (loop->view.paused)
 		return;
-	if (!loop->screen)
-		fprintf(stderr, "probectl: %s\n", ended);
-	loop_say(loop, ended);
-	loop->over |= !source_is_alive(loop->source);
+	loop_fail(loop, source_read(loop->source, &loop->model));
+	model_arrange(&loop->model);
+	set_clock(loop->clock);
 }
 
 static void look_if_due(struct top_loop *loop)
@@ -254,7 +321,7 @@ static void look_if_due(struct top_loop *loop)
 		print_table(loop, loop->options->top);
 }
 
-/* ---- Waiting ----------------------------------------------------------------------- */
+/* ---- Keys -------------------------------------------------------------------------- */
 
 static void take_keys(struct top_loop *loop, bool all)
 {
@@ -285,6 +352,7 @@ static void read_keys(struct top_loop *loop)
 	draw(loop);
 }
 
+/* How long to sleep, at the most. */
 static uint64_t until_next(const struct top_loop *loop)
 {
 	uint64_t next = loop->next_ns, now = now_ns();
@@ -293,7 +361,9 @@ static uint64_t until_next(const struct top_loop *loop)
 		next = loop->end_ns;
 	if (loop->escape_ns < next)
 		next = loop->escape_ns;
-	return next > now ? next - now : 0;
+	if (next <= now)
+		return 0;
+	return next - now < FOLLOW_NS ? next - now : FOLLOW_NS;
 }
 
 /* Writes what the terminal takes; what could not be drawn before is then. */
@@ -311,34 +381,17 @@ static void flush(struct top_loop *loop)
 	loop->over = loop->gone = true;
 }
 
-/* Sleeps until something happens. */
-static void wait_for_events(struct top_loop *loop)
+static void take_events(struct top_loop *loop)
 {
-	uint64_t ns = until_next(loop);
-	struct timespec timeout = {(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
-	size_t count, used = 2;
-	const int *pidfds = source_pidfds(loop->source, &count);
-	struct pollfd *fds = loop->fds;
+	short wanted = 0, events;
 
-	fds[0] = (struct pollfd){.fd = loop->signal_fd, .events = POLLIN};
-	/* Of a pipe, only whether anybody reads it. */
-	fds[1] = (struct pollfd){.fd = STDOUT_FILENO};
 	if (loop->screen)
-		fds[1] = (struct pollfd){.fd = screen_fd(loop->screen),
-			.events = (short)(POLLIN | (screen_pending(loop->screen) ? POLLOUT : 0))};
-	for (size_t i = 0; i < count; i++)
-		fds[used++] = (struct pollfd){.fd = pidfds[i], .events = POLLIN};
-	if (ppoll(fds, used, &timeout, NULL) <= 0)
-		return;
-	if (fds[0].revents)
-		read_signals(loop);
-	if (loop->screen && fds[1].revents & (POLLIN | POLLERR | POLLHUP))
+		wanted = (short)(POLLIN | (screen_pending(loop->screen) ? POLLOUT : 0));
+	events = wait_for_events(loop, until_next(loop), wanted);
+	if (loop->screen && events & (POLLIN | POLLERR | POLLHUP))
 		read_keys(loop);
-	else if (!loop->screen && fds[1].revents & (POLLERR | POLLNVAL))
+	else if (!loop->screen && events & (POLLERR | POLLNVAL))
 		loop->over = loop->gone = true;
-	for (size_t i = 2; i < used; i++)
-		if (fds[i].revents)
-			loop->next_ns = 0;
 }
 
 static void run(struct top_loop *loop)
@@ -354,38 +407,31 @@ static void run(struct top_loop *loop)
 	while (!loop->over) {
 		if (loop->screen)
 			flush(loop);
-		wait_for_events(loop);
+		take_events(loop);
 		if (now_ns() >= loop->escape_ns) {
 			take_keys(loop, true);
 			draw(loop);
 		}
+		follow(loop);
 		look_if_due(loop);
 	}
 }
 
 /* ---- Begin and end ----------------------------------------------------------------- */
 
-static struct probe_error *begin(struct top_loop *loop)
+static void begin_view(struct top_loop *loop)
 {
-	const struct common_options *common = &loop->options->common;
-	struct probe_error *error = take_signals(loop);
+	enum top_order order = top_order_named(loop->options->sort);
+	const char *unmatched = source_unmatched(loop->source);
 	char stop[PROBE_DURATION_BYTES], *message;
 
-	loop->fds = calloc(common->pids.count + 2, sizeof(*loop->fds));
-	if (!error && !loop->fds)
-		error = probe_error_no_memory();
-	if (!error)
-		error = source_start(common, &loop->options->request, &loop->model, &loop->source);
-	if (!error) {
-		loop->view.title = source_title(loop->source);
-		loop->view.clock = loop->clock;
-		loop->view.interval_ns = loop->options->interval_ns;
-		loop->model.order = top_order_named(loop->options->sort);
-	}
-	if (error)
-		return error;
-	if (!loop->model.has_times &&
-		(loop->model.order == TOP_ORDER_P50 || loop->model.order == TOP_ORDER_P99))
+	loop->view.title = source_title(loop->source);
+	loop->view.clock = loop->clock;
+	loop->view.interval_ns = loop->options->interval_ns;
+	loop->model.order = order;
+	if (unmatched)
+		report_warning("%s matches no probe; waiting for a library that has it", unmatched);
+	else if (!loop->model.has_times && (order == TOP_ORDER_P50 || order == TOP_ORDER_P99))
 		report_warning("no two of the probes are a pair by their names: there are no times "
 			       "to sort by");
 	probe_duration_text(stop, (double)source_stop_ns(loop->source));
@@ -393,53 +439,76 @@ static struct probe_error *begin(struct top_loop *loop)
 		    loop->model.count, stop) < 0)
 		message = NULL;
 	loop_say(loop, message);
+}
+
+static struct probe_error *begin(struct top_loop *loop)
+{
+	struct probe_error *error = take_signals(loop);
+
+	if (!error)
+		error = source_start(loop->options, NULL, &loop->model, &loop->source);
+	if (error)
+		return error;
+	begin_view(loop);
 	if (screen_possible())
 		return screen_open(&loop->screen);
-	print_refusals(&loop->model);
+	print_refusals(loop);
 	return NULL;
 }
 
-/* All that was hit, once the screen is gone: it would take the table with it. */
-static void print_end(struct top_loop *loop)
+/* All that was hit, in so many rows; the screen is gone, and would have taken the table along. */
+static void print_end(struct top_loop *loop, size_t top)
 {
-	bool ended = !source_is_alive(loop->source);
+	const char *unmatched = source_unmatched(loop->source);
 
-	if (loop->error || loop->gone || (loop->screen && !ended))
-		return;
 	/* Who waits for a reader that takes nothing may interrupt us once more. */
 	loop->interrupted = false;
 	loop_fail(loop, source_read(loop->source, &loop->model));
+	if (loop->error)
+		return;
 	loop->model.since_start = true;
-	if (!loop->error) {
-		model_arrange(&loop->model);
-		loop->model.selected = SIZE_MAX;
-		set_clock(loop->clock);
-		print_table(loop, loop->screen ? draw_rows(&loop->view) : loop->options->top);
-	}
-	if (loop->screen && loop->message)
-		fprintf(stderr, "probectl: %s\n", loop->message);
+	model_arrange(&loop->model);
+	loop->model.selected = SIZE_MAX;
+	set_clock(loop->clock);
+	print_table(loop, top);
+	if (unmatched)
+		report_warning("%s matched no probe", unmatched);
 }
 
-struct probe_error *top_run(const struct top_options *options)
+/* Gives terminal and processes back; what is to be seen afterwards is printed then. */
+static void end(struct top_loop *loop)
+{
+	bool was_screen = loop->screen != NULL, is_alive = source_is_alive(loop->source);
+	struct probe_error *error;
+
+	screen_close(loop->screen);
+	loop->screen = NULL;
+	error = source_stop(loop->source);
+	if (!loop->error && !loop->gone && !(was_screen && is_alive))
+		print_end(loop, was_screen ? draw_rows(&loop->view) : loop->options->top);
+	if (was_screen && !is_alive && loop->message)
+		print_message(loop->message);
+	tell_news(loop);
+	if (error && loop->error)
+		report_error(error);
+	else
+		loop_fail(loop, error);
+}
+
+int top_run(const struct top_options *options)
 {
 	struct top_loop loop = {.options = options, .signal_fd = -1};
-	struct probe_error *error, *stopped = NULL;
+	int status = STATUS_DONE;
 
 	model_init(&loop.model);
 	loop.view.utf8 = options->utf8;
 	loop_fail(&loop, begin(&loop));
 	if (!loop.error)
 		run(&loop);
-	if (loop.screen)
-		screen_leave(loop.screen);
 	if (loop.source)
-		stopped = source_stop(loop.source);
-	if (loop.source && loop.view.title)
-		print_end(&loop);
-	screen_close(loop.screen);
-	error = loop.error ? loop.error : stopped;
-	if (loop.error && stopped)
-		report_error(stopped);
+		end(&loop);
+	if (loop.error)
+		status = report_error(loop.error);
 	source_free(loop.source);
 	model_deinit(&loop.model);
 	frame_deinit(&loop.frame);
@@ -447,5 +516,5 @@ struct probe_error *top_run(const struct top_options *options)
 	free(loop.fds);
 	if (loop.signal_fd >= 0)
 		close(loop.signal_fd);
-	return error;
+	return status;
 }

@@ -8,58 +8,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/top/top.h"
-#include "probe/table.h"
-#include "probe/watch.h"
+#include "cli/clock.h"
+#include "cli/top/source.h"
 
-static const struct probe_session_options count_options = {.kind = PROBE_SESSION_COUNT};
-static const struct probe_session_options time_options = {.kind = PROBE_SESSION_GATHER,
+const struct probe_session_options top_count_options = {.kind = PROBE_SESSION_COUNT};
+const struct probe_session_options top_time_options = {.kind = PROBE_SESSION_GATHER,
 	.gather = {.pairing = PROBE_PAIRING_NAMES, .sum = true, .histogram = true}};
 
-struct top_process {
-	struct probe_target *target;
-	struct probe_session *counts;
-	struct probe_session *times; /* NULL: it has no pairs */
-	bool ended;		     /* or is another program now */
-};
-
-struct top_source {
-	struct top_process *processes;
-	int *pidfds; /* of each process, or -1 */
-	size_t count;
-	struct probe_watch *watch;
-	struct probe_table *last; /* the times up to the last look */
-	uint64_t started_ns, last_ns;
-	uint64_t stop_ns; /* the longest stop of the last change */
-	char *title;
-};
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-/* A change was made, or tried. */
-static void note_change(struct top_source *source, struct probe_report *report)
+void source_note_change(struct top_source *source, struct probe_report *report)
 {
 	if (report->stop_ns > source->stop_ns)
 		source->stop_ns = report->stop_ns;
 	probe_report_deinit(report);
 }
 
-/* ---- Beginning --------------------------------------------------------------------- */
-
-static struct probe_error *add_refusals(struct top_model *model, const struct probe_report *report)
+struct probe_error *source_add_refusals(
+	struct top_model *model, const struct probe_report *report, size_t first)
 {
-	for (size_t i = 0; i < report->refusal_count; i++) {
+	for (size_t i = first; i < report->refusal_count; i++) {
 		const struct probe_refusal *refusal = &report->refusals[i];
 		struct top_row *row = model_row(model, refusal->provider, refusal->name);
 
@@ -72,200 +41,51 @@ static struct probe_error *add_refusals(struct top_model *model, const struct pr
 	return NULL;
 }
 
-/* Rows for all probes of a session. */
-static struct probe_error *add_rows(struct top_model *model, const struct probe_session *session)
-{
-	const struct probe_session_probe *probes;
-	size_t count;
-
-	probes = probe_session_probes(session, &count);
-	for (size_t i = 0; i < count; i++) {
-		struct top_row *row = model_row(model, probes[i].provider, probes[i].name);
-
-		if (row && !row->path)
-			row->path = strdup(probes[i].path);
-		if (!row || !row->path)
-			return probe_error_no_memory();
-		row->on = true;
-	}
-	return NULL;
-}
-
-static struct probe_error *start_counts(struct top_source *source, struct top_process *process,
-	const struct probe_request *request, struct top_model *model)
-{
-	struct probe_report report = {0};
-	struct probe_error *error = probe_session_start(
-		process->target, request, &count_options, &report, &process->counts);
-
-	if (!error)
-		error = add_refusals(model, &report);
-	if (!error)
-		error = add_rows(model, process->counts);
-	note_change(source, &report);
-	return error;
-}
-
-/* What is refused is known already; and there may be no pairs. */
-static struct probe_error *start_times(struct top_source *source, struct top_process *process,
-	const struct probe_request *request, struct top_model *model)
-{
-	struct probe_report report = {0};
-	struct probe_error *error = probe_session_start(
-		process->target, request, &time_options, &report, &process->times);
-
-	note_change(source, &report);
-	if (error && error->code == PROBE_ERROR_NOT_FOUND && probe_target_alive(process->target)) {
-		probe_error_free(error);
-		return NULL;
-	}
-	model->has_times |= !error;
-	return error;
-}
-
-static struct probe_error *start_process(struct top_source *source, pid_t pid,
-	const struct probe_request *request, struct top_model *model)
-{
-	struct top_process *process = &source->processes[source->count];
-	struct probe_error *error = probe_target_open(pid, NULL, &process->target);
-
-	if (error)
-		return error;
-	/* Kernels before 5.3 have none: the end is then seen at the next look. */
-	source->pidfds[source->count++] = pidfd_open(pid, 0);
-	error = start_counts(source, process, request, model);
-	if (!error)
-		error = start_times(source, process, request, model);
-	if (!error)
-		error = probe_watch_add(source->watch, process->target);
-	return error;
-}
-
-/* The last process could not be taken; the others can be. */
-static struct probe_error *drop_process(struct top_source *source, size_t count)
-{
-	struct top_process *process = &source->processes[count];
-	struct probe_error *error = NULL;
-
-	if (source->count == count)
-		return NULL;
-	if (process->times)
-		error = probe_session_stop(process->times);
-	if (process->counts && !error)
-		error = probe_session_stop(process->counts);
-	probe_session_free(process->times);
-	probe_session_free(process->counts);
-	probe_target_close(process->target);
-	if (source->pidfds[count] >= 0)
-		close(source->pidfds[count]);
-	*process = (struct top_process){0};
-	source->count = count;
-	return error;
-}
-
-/* Processes that were found by their name or parent may have ended since, or not be ours. */
-static struct probe_error *start_all(struct top_source *source, const struct common_options *common,
-	const struct probe_request *request, struct top_model *model)
-{
-	for (size_t i = 0; i < common->pids.count; i++) {
-		pid_t pid = common->pids.items[i];
-		size_t count = source->count;
-		struct probe_error *dropped, *error = start_process(source, pid, request, model);
-
-		if (!error)
-			continue;
-		if (common->pids.count > 1)
-			error = probe_error_prefix(error, "process %d", (int)pid);
-		if (i < common->pids_given || common->pids.count == 1 ||
-			error->code == PROBE_ERROR_MEMORY)
-			return error;
-		if (error->code != PROBE_ERROR_NOT_FOUND)
-			report_warning("%s", error->message);
-		probe_error_free(error);
-		dropped = drop_process(source, count);
-		if (dropped)
-			return dropped;
-	}
-	if (!source->count)
-		return probe_error_new(PROBE_ERROR_NOT_FOUND,
-			"none of the %zu processes has such a probe", common->pids.count);
-	return NULL;
-}
-
-/* Names may hold anything; whoever prints the title takes care of that. */
-static struct probe_error *make_title(struct top_source *source)
-{
-	char path[48], comm[32] = "process\n";
-	int pid = (int)probe_target_pid(source->processes[0].target), length;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	file = fopen(path, "re");
-	if (file) {
-		if (!fgets(comm, sizeof(comm), file))
-			strcpy(comm, "process\n");
-		fclose(file);
-	}
-	comm[strcspn(comm, "\n")] = '\0';
-	length = source->count == 1 ? asprintf(&source->title, "%s (%d)", comm, pid)
-				    : asprintf(&source->title, "%s (%d) and %zu more", comm, pid,
-					      source->count - 1);
-	if (length >= 0)
-		return NULL;
-	source->title = NULL;
-	return probe_error_no_memory();
-}
-
-struct probe_error *source_start(const struct common_options *common,
-	const struct probe_request *request, struct top_model *model, struct top_source **ret)
-{
-	struct top_source *source = calloc(1, sizeof(*source));
-	struct probe_error *error;
-
-	if (!source)
-		return probe_error_no_memory();
-	*ret = source;
-	source->processes = calloc(common->pids.count + 1, sizeof(*source->processes));
-	source->pidfds = calloc(common->pids.count + 1, sizeof(*source->pidfds));
-	source->last = probe_table_create(0);
-	if (!source->processes || !source->pidfds || !source->last)
-		return probe_error_no_memory();
-	error = probe_watch_create(false, &source->watch);
-	if (!error)
-		error = start_all(source, common, request, model);
-	if (!error)
-		error = make_title(source);
-	source->started_ns = source->last_ns = now_ns();
-	return error;
-}
-
 /* ---- Reading ----------------------------------------------------------------------- */
 
-static struct probe_error *read_counts(struct top_source *source, struct top_model *model)
+/* Adds what a process has counted to the rows, or to what they have of those that are gone. */
+static void add_figures(struct top_model *model, const struct top_process *process, bool gone)
 {
-	struct probe_table *table = probe_table_create(0);
-	struct probe_error *error = table ? NULL : probe_error_no_memory();
-	const struct probe_table_row *rows;
+	const struct probe_session_probe *probes;
 	size_t count = 0;
 
-	for (size_t i = 0; i < source->count && !error; i++) {
-		error = probe_session_poll(source->processes[i].counts, NULL, NULL, NULL);
-		if (!error)
-			error = probe_table_add(table, source->processes[i].counts, &count_options);
-	}
-	rows = error ? NULL : probe_table_rows(table, &count);
+	probes = process->counts ? probe_session_probes(process->counts, &count) : NULL;
 	for (size_t i = 0; i < count; i++) {
-		struct top_row *row = model_find(model, rows[i].provider, rows[i].name);
-		uint64_t total = rows[i].row.count;
+		struct top_row *row = model_find(model, probes[i].provider, probes[i].name);
+
+		if (row)
+			*(gone ? &row->gone.total : &row->total) += probes[i].hits;
+	}
+	count = 0;
+	probes = process->times ? probe_session_probes(process->times, &count) : NULL;
+	for (size_t i = 0; i < count; i++) {
+		struct top_row *row = model_find(model, probes[i].provider, probes[i].name);
 
 		if (!row)
 			continue;
-		/* Counters stand where the target can write. */
-		row->new_hits = total > row->total ? total - row->total : 0;
-		row->total = total;
+		*(gone ? &row->gone.unmatched : &row->unmatched) += probes[i].unmatched;
+		*(gone ? &row->gone.lost : &row->lost) += probes[i].lost;
 	}
-	probe_table_free(table);
-	return error;
+}
+
+static void read_figures(const struct top_source *source, struct top_model *model)
+{
+	for (size_t i = 0; i < model->count; i++) {
+		struct top_row *row = &model->rows[i];
+
+		row->new_hits = row->total;
+		row->total = row->gone.total;
+		row->unmatched = row->gone.unmatched;
+		row->lost = row->gone.lost;
+	}
+	for (size_t i = 0; i < source->count; i++)
+		add_figures(model, &source->processes[i], false);
+	for (size_t i = 0; i < model->count; i++) {
+		struct top_row *row = &model->rows[i];
+
+		/* Counters stand where the target can write. */
+		row->new_hits = row->total > row->new_hits ? row->total - row->new_hits : 0;
+	}
 }
 
 static struct top_times times_of(const struct probe_table_row *row)
@@ -302,47 +122,39 @@ static struct probe_error *take_times(
 	return NULL;
 }
 
-/* What was not measured: ends without a begin, begins that there was no room for. */
-static void take_losses(const struct top_source *source, struct top_model *model)
+/* All times: of processes that are gone, and of those that run. */
+static struct probe_error *gather_times(const struct top_source *source, struct probe_table **ret)
 {
-	for (size_t i = 0; i < model->count; i++) {
-		struct top_row *row = &model->rows[i];
+	struct probe_table *none = probe_table_create(0);
+	struct probe_error *error = none ? NULL : probe_error_no_memory();
 
-		row->unmatched = row->lost = 0;
-		row->recent = (struct top_times){NAN, NAN, NAN};
+	if (!error)
+		error = probe_table_since(source->gone, none, ret);
+	probe_table_free(none);
+	for (size_t i = 0; i < source->count && !error; i++) {
+		if (!source->processes[i].times)
+			continue;
+		error = probe_table_add(*ret, source->processes[i].times, &top_time_options);
+		if (error)
+			probe_table_free(*ret);
 	}
-	for (size_t i = 0; i < source->count; i++) {
-		const struct probe_session_probe *probes = NULL;
-		size_t count = 0;
-
-		if (source->processes[i].times)
-			probes = probe_session_probes(source->processes[i].times, &count);
-		for (size_t k = 0; k < count; k++) {
-			struct top_row *row = model_find(model, probes[k].provider, probes[k].name);
-
-			if (!row)
-				continue;
-			row->unmatched += probes[k].unmatched;
-			row->lost += probes[k].lost;
-		}
-	}
+	return error;
 }
 
 static struct probe_error *read_times(struct top_source *source, struct top_model *model)
 {
-	struct probe_table *table = probe_table_create(0), *since = NULL;
-	struct probe_error *error = table ? NULL : probe_error_no_memory();
+	struct probe_table *table, *since;
+	struct probe_error *error = gather_times(source, &table);
 
-	for (size_t i = 0; i < source->count && !error; i++)
-		if (source->processes[i].times)
-			error = probe_table_add(table, source->processes[i].times, &time_options);
-	if (!error)
-		error = probe_table_since(table, source->last, &since);
+	if (error)
+		return error;
+	error = probe_table_since(table, source->last, &since);
 	if (error) {
 		probe_table_free(table);
 		return error;
 	}
-	take_losses(source, model);
+	for (size_t i = 0; i < model->count; i++)
+		model->rows[i].recent = (struct top_times){NAN, NAN, NAN};
 	error = take_times(model, table, false);
 	if (!error)
 		error = take_times(model, since, true);
@@ -354,15 +166,19 @@ static struct probe_error *read_times(struct top_source *source, struct top_mode
 
 struct probe_error *source_read(struct top_source *source, struct top_model *model)
 {
-	struct probe_error *error = read_counts(source, model);
-	uint64_t now = now_ns();
+	struct probe_error *error = NULL;
+	uint64_t now;
 
+	for (size_t i = 0; i < source->count && !error; i++)
+		error = source_serve(source, &source->processes[i], model);
+	now = clock_ns(CLOCK_MONOTONIC);
 	model->interval_ns = now - source->last_ns;
 	model->elapsed_ns = now - source->started_ns;
 	source->last_ns = now;
-	if (!error)
-		error = read_times(source, model);
-	return error;
+	if (error)
+		return error;
+	read_figures(source, model);
+	return read_times(source, model);
 }
 
 /* ---- Switching --------------------------------------------------------------------- */
@@ -389,19 +205,19 @@ static struct probe_error *switch_session(
 	return error;
 }
 
-static struct probe_error *switch_process(
+struct probe_error *source_switch_process(
 	struct top_source *source, struct top_process *process, struct top_model *model)
 {
 	struct probe_report report = {0}, of_times = {0};
 	struct probe_error *error = switch_session(process->counts, model, &report);
 
 	if (!error)
-		error = add_refusals(model, &report);
+		error = source_add_refusals(model, &report, 0);
 	if (!error && process->times)
 		error = switch_session(process->times, model, &of_times);
-	note_change(source, &report);
-	note_change(source, &of_times);
-	/* It has ended in between: source_look_for_ends() will tell. */
+	source_note_change(source, &report);
+	source_note_change(source, &of_times);
+	/* It has ended in between: source_follow() will tell. */
 	if (error && !probe_target_alive(process->target)) {
 		probe_error_free(error);
 		error = NULL;
@@ -418,6 +234,8 @@ static void visit_rows(const struct top_source *source, struct top_model *model,
 		const struct probe_session_probe *probes;
 		size_t count;
 
+		if (source->processes[i].replaced)
+			continue;
 		probes = probe_session_probes(session, &count);
 		for (size_t k = 0; k < count; k++) {
 			struct top_row *row = model_find(model, probes[k].provider, probes[k].name);
@@ -436,6 +254,13 @@ static void forget_refusals(struct top_row *row, bool is_on)
 	row->refused = 0;
 	free(row->reason);
 	row->reason = NULL;
+	row->refusal_told = false;
+}
+
+static void forget_state(struct top_row *row, bool is_on)
+{
+	(void)is_on;
+	row->on = false;
 }
 
 static void add_state(struct top_row *row, bool is_on)
@@ -450,82 +275,15 @@ struct probe_error *source_switch(struct top_source *source, struct top_model *m
 	source->stop_ns = 0;
 	visit_rows(source, model, forget_refusals);
 	for (size_t i = 0; i < source->count && !error; i++)
-		if (!source->processes[i].ended)
-			error = switch_process(source, &source->processes[i], model);
-	/* Rows say what is, not what was wished. */
-	for (size_t i = 0; i < model->count; i++)
-		model->rows[i].on = false;
+		if (!source->processes[i].replaced)
+			error = source_switch_process(source, &source->processes[i], model);
+	/* Rows say what is, not what was wished; of processes that are gone, what was. */
+	visit_rows(source, model, forget_state);
 	visit_rows(source, model, add_state);
 	return error;
 }
 
 /* ---- The end ----------------------------------------------------------------------- */
-
-const int *source_pidfds(const struct top_source *source, size_t *count_ret)
-{
-	*count_ret = source->count;
-	return source->pidfds;
-}
-
-/* Nothing will come of it any more. */
-static void end_process(struct top_source *source, size_t index)
-{
-	source->processes[index].ended = true;
-	if (source->pidfds[index] >= 0)
-		close(source->pidfds[index]);
-	source->pidfds[index] = -1;
-}
-
-/* The process that has become another program; SIZE_MAX: none. */
-static size_t find_replaced(struct top_source *source)
-{
-	struct probe_watch_event event = {0};
-	size_t found = SIZE_MAX;
-	pid_t pid;
-
-	/* What cannot be looked at ends as others do. */
-	probe_error_free(probe_watch_next(source->watch, &event));
-	if (!event.target)
-		return SIZE_MAX;
-	pid = probe_target_pid(event.target);
-	for (size_t i = 0; i < source->count; i++)
-		if (probe_target_pid(source->processes[i].target) == pid)
-			found = i;
-	probe_target_close(event.target);
-	return found;
-}
-
-char *source_look_for_ends(struct top_source *source)
-{
-	size_t replaced = find_replaced(source), ended = 0, which = 0;
-	char *text = NULL;
-
-	for (size_t i = 0; i < source->count; i++) {
-		struct top_process *process = &source->processes[i];
-
-		if (process->ended || (i != replaced && probe_target_alive(process->target)))
-			continue;
-		end_process(source, i);
-		which = i;
-		ended++;
-	}
-	if (!ended)
-		return NULL;
-	if ((ended > 1 ? asprintf(&text, "%zu processes have ended", ended)
-		       : asprintf(&text, "process %d has %s",
-				 (int)probe_target_pid(source->processes[which].target),
-				 which == replaced ? "become another program" : "ended")) < 0)
-		return NULL;
-	return text;
-}
-
-bool source_is_alive(const struct top_source *source)
-{
-	for (size_t i = 0; i < source->count; i++)
-		if (!source->processes[i].ended)
-			return true;
-	return false;
-}
 
 uint64_t source_stop_ns(const struct top_source *source)
 {
@@ -537,14 +295,17 @@ const char *source_title(const struct top_source *source)
 	return source->title;
 }
 
-/* The first error is handed back; the others are reported at once. */
-static void stop_session(
-	const struct top_process *process, struct probe_session *session, struct probe_error **ret)
+static struct probe_error *stop_session(
+	const struct top_process *process, struct probe_session *session)
 {
-	struct probe_error *error = session ? probe_session_stop(session) : NULL;
-
-	error = probe_error_prefix(error, "process %d keeps its probes, until `probectl repair`",
+	return probe_error_prefix(session ? probe_session_stop(session) : NULL,
+		"process %d keeps its probes, until `probectl repair`",
 		(int)probe_target_pid(process->target));
+}
+
+/* The first error is handed back; the others are reported at once. */
+static void keep_first(struct probe_error *error, struct probe_error **ret)
+{
 	if (error && *ret)
 		report_error(error);
 	else if (error)
@@ -556,27 +317,48 @@ struct probe_error *source_stop(struct top_source *source)
 	struct probe_error *error = NULL;
 
 	for (size_t i = 0; i < source->count; i++) {
-		stop_session(&source->processes[i], source->processes[i].times, &error);
-		stop_session(&source->processes[i], source->processes[i].counts, &error);
+		struct top_process *process = &source->processes[i];
+
+		keep_first(stop_session(process, process->times), &error);
+		keep_first(stop_session(process, process->counts), &error);
 	}
 	return error;
+}
+
+static void free_process(struct top_process *process)
+{
+	probe_session_free(process->times);
+	probe_session_free(process->counts);
+	probe_target_close(process->target);
+	if (process->pidfd >= 0)
+		close(process->pidfd);
+}
+
+void source_drop(struct top_source *source, struct top_model *model, size_t index)
+{
+	struct top_process *process = &source->processes[index];
+
+	source_note_failure(source, stop_session(process, process->times));
+	source_note_failure(source, stop_session(process, process->counts));
+	if (process->times)
+		source_note_failure(
+			source, probe_table_add(source->gone, process->times, &top_time_options));
+	add_figures(model, process, true);
+	free_process(process);
+	memmove(process, process + 1, (--source->count - index) * sizeof(*process));
 }
 
 void source_free(struct top_source *source)
 {
 	if (!source)
 		return;
-	for (size_t i = 0; i < source->count; i++) {
-		probe_session_free(source->processes[i].times);
-		probe_session_free(source->processes[i].counts);
-		probe_target_close(source->processes[i].target);
-		if (source->pidfds[i] >= 0)
-			close(source->pidfds[i]);
-	}
+	for (size_t i = 0; i < source->count; i++)
+		free_process(&source->processes[i]);
 	probe_watch_free(source->watch);
+	probe_table_free(source->gone);
 	probe_table_free(source->last);
 	free(source->processes);
-	free(source->pidfds);
-	free(source->title);
+	free(source->matched);
+	free(source->news);
 	free(source);
 }

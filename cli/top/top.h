@@ -5,7 +5,8 @@
  *   cmd_top.c  the command line
  *   loop.c     signals and time: who calls the others
  *   commands.c what the keys do
- *   source.c   the processes and their sessions: what was hit, switching
+ *   follow.c   which processes there are, from the begin on
+ *   source.c   their sessions: what was hit, switching
  *   model.c    the rows, in which order, which of them, where the cursor is
  *   draw.c     rows and what stands around them, as lines of some width
  *   cells.c    text and numbers of a given width
@@ -20,6 +21,7 @@
 #ifndef CLI_TOP_H
 #define CLI_TOP_H
 
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,6 +48,11 @@ struct top_times {
 	double p50, p99, average;
 };
 
+/* What processes have counted that are gone. */
+struct top_gone {
+	uint64_t total, unmatched, lost;
+};
+
 /* A probe: all of its sites, in all modules and processes. */
 struct top_row {
 	char *provider, *name, *path; /* owned; the path is that of the first module */
@@ -54,12 +61,15 @@ struct top_row {
 	bool on;
 	size_t refused; /* sites */
 	char *reason;	/* of the first of them; owned; NULL: none */
+	bool refusal_told;
 
 	bool ends;		 /* it ends something, and the following mean something */
 	char *begin;		 /* "provider:name" of what begins it; owned */
 	struct top_times recent; /* in the last interval */
 	struct top_times all;
 	uint64_t in_flight, unmatched, lost;
+
+	struct top_gone gone;
 };
 
 enum { TOP_FILTER_BYTES = 128 };
@@ -246,9 +256,42 @@ PROBE_MUST_CHECK struct probe_error *screen_read(
 
 struct top_source;
 
-/* Opens the processes and switches the probes on; refused sites are put into the model. */
-PROBE_MUST_CHECK struct probe_error *source_start(const struct common_options *common,
-	const struct probe_request *request, struct top_model *model, struct top_source **ret);
+struct top_options {
+	struct common_options common;
+	struct probe_request request;
+	const char *sort;
+	bool utf8; /* the locale's characters */
+	uint64_t interval_ns, duration_ns, top;
+};
+
+/*
+ * Opens the processes and switches the probes on; refused sites are put into the model.
+ * A program that was started (else NULL) is the process, and is then let go; it is owned
+ * by the source, also after an error.
+ */
+PROBE_MUST_CHECK struct probe_error *source_start(const struct top_options *options,
+	struct probe_target *started, struct top_model *model, struct top_source **ret);
+
+/*
+ * Follows what has happened to the processes: programs that they have become, libraries,
+ * their ends. To be called often, as nobody else tells of execve(2). Rows may be added.
+ */
+PROBE_MUST_CHECK struct probe_error *source_follow(
+	struct top_source *source, struct top_model *model);
+
+/* What there is to be told since this was last asked; to be freed; NULL: nothing. */
+char *source_news(struct top_source *source);
+
+/* A PROBE that has matched nothing so far; NULL: there is none. */
+const char *source_unmatched(const struct top_source *source);
+
+/*
+ * What is to be waited for: so many descriptors, their places in ppoll(2)'s array, and
+ * what it has found there, before anything else is done to the source.
+ */
+size_t source_fd_count(const struct top_source *source);
+void source_wait_for(const struct top_source *source, struct pollfd *fds);
+void source_woken(struct top_source *source, const struct pollfd *fds);
 
 /* Reads all there is into the model. */
 PROBE_MUST_CHECK struct probe_error *source_read(
@@ -258,18 +301,13 @@ PROBE_MUST_CHECK struct probe_error *source_read(
 PROBE_MUST_CHECK struct probe_error *source_switch(
 	struct top_source *source, struct top_model *model);
 
-/* Descriptors that become readable when a process has ended; owned by the data. */
-const int *source_pidfds(const struct top_source *source, size_t *count_ret);
-
-/* Which processes have ended, or become other programs: a text to be freed; NULL: none. */
-char *source_look_for_ends(struct top_source *source);
 /* Is any process left? */
 bool source_is_alive(const struct top_source *source);
 
 /* How long a process stood still for the last change, at the most. */
 uint64_t source_stop_ns(const struct top_source *source);
 
-/* What the probes belong to: "postgres (8121)". */
+/* What the probes belong to: "postgres (8121)"; owned by the source, and kept up to date. */
 const char *source_title(const struct top_source *source);
 
 /* Switches all probes off; to be called whatever happened before. */
@@ -279,16 +317,9 @@ void source_free(struct top_source *source);
 
 /* ---- The loop (loop.c) ------------------------------------------------------------- */
 
-struct top_options {
-	struct common_options common;
-	struct probe_request request;
-	const char *sort;
-	bool utf8; /* the locale's characters */
-	uint64_t interval_ns, duration_ns, top;
-};
-
 enum top_order top_order_named(const char *name); /* TOP_ORDER_COUNT: none is called so */
 
-PROBE_MUST_CHECK struct probe_error *top_run(const struct top_options *options);
+/* Returns the exit status; errors have been reported. */
+int top_run(const struct top_options *options);
 
 #endif

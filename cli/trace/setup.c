@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,17 +47,6 @@ static struct probe_error *watch(struct trace_target *target)
 	return NULL;
 }
 
-/* Each process takes four. A program that we have started keeps the limit that we had. */
-static void allow_descriptors(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 struct probe_error *trace_add_process(
 	struct trace *trace, struct probe_target *process, bool given, bool later)
 {
@@ -74,7 +62,7 @@ struct probe_error *trace_add_process(
 		probe_target_close(process);
 		return probe_error_no_memory();
 	}
-	allow_descriptors();
+	processes_allow_descriptors();
 	processes[trace->process_count++] = process;
 	for (size_t i = 0; i < trace->tracer_count && !error; i++) {
 		struct trace_target *target = &targets[trace->target_count++];

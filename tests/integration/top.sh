@@ -6,10 +6,14 @@
 need_attach
 need tmux jq
 
-# total FILE NAME: of the last table
+# hits FILE PROBE: of the last table; total FILE NAME: of pairs
+hits()
+{
+	awk -v name="$2" '/^#/ { n = "" } $1 == name { n = $3 } END { print n }' "$1"
+}
 total()
 {
-	awk -v name="pairs:$2" '/^#/ { n = "" } $1 == name { n = $3 } END { print n }' "$1"
+	hits "$1" "pairs:$2"
 }
 
 # ---- Lines ------------------------------------------------------------------------------
@@ -66,6 +70,94 @@ wait "$top_pid"
 same "the status when the process has ended" "$?" 0
 grep -q "process $target_pid has ended" "$SCRATCH/err" || fail "the end is not told: $(cat "$SCRATCH/err")"
 same "what it did until then" "$(total "$SCRATCH/lines" request__start)" 11
+
+# ---- What happens later -------------------------------------------------------------------
+
+# top_lines ARGS…: in the background, until the target has ended; it has begun
+top_lines()
+{
+	local try
+	: >"$SCRATCH/lines"
+	"$PROBECTL" top -i 0.1 -p "$target_pid" "$@" >"$SCRATCH/lines" 2>"$SCRATCH/err" &
+	top_pid=$!
+	on_exit "kill $top_pid 2>/dev/null"
+	for ((try = 0; try < 600; try++)); do
+		[ ! -s "$SCRATCH/lines" ] || return 0
+		sleep 0.1
+	done
+	die "top does not begin: $(cat "$SCRATCH/err")"
+}
+# top_told [MESSAGE]…: it has ended, and told this, and that the target has ended
+top_told()
+{
+	wait "$top_pid"
+	same "line ${BASH_LINENO[0]}: the status" "$?" 0
+	same "line ${BASH_LINENO[0]}: what is told" \
+		"$(sed "s/first [0-9]* ms/first N ms/; s/ $target_pid / PID /" "$SCRATCH/err")" \
+		"$(printf 'probectl: %s\n' "$@" 'process PID has ended')"
+}
+
+# A library, its constructor included; opened again where it is mapped anew.
+plugin=$TARGETS/libctor_plugin.so
+start "$TARGETS/life"
+top_lines --follow
+for ((i = 0; i < 2; i++)); do
+	ask "open $plugin"
+	same "the library" "$answer" opened
+	ask close
+done
+ask "hit 3"
+tell quit
+end_target 0
+top_told
+same "hits of its constructors" "$(hits "$SCRATCH/lines" ctor:construct)" 2
+same "hits of the library" "$(hits "$SCRATCH/lines" ctor:plugin)" 2
+same "hits of the program" "$(hits "$SCRATCH/lines" life:hit)" 3
+
+# A probe that nothing has yet is waited for, and one that nothing ever has is told.
+start "$TARGETS/life"
+top_lines --follow ctor:plugin life:never
+ask "open $plugin"
+tell quit
+end_target 0
+wait "$top_pid"
+same "the status with a probe that was waited for" "$?" 0
+grep -q 'ctor:plugin matches no probe; waiting' "$SCRATCH/err" || fail "no wait: $(cat "$SCRATCH/err")"
+grep -q 'life:never matched no probe' "$SCRATCH/err" || fail "not told: $(cat "$SCRATCH/err")"
+same "hits of what was waited for" "$(hits "$SCRATCH/lines" ctor:plugin)" 1
+
+# Children, theirs, and what they start; without --follow the process alone.
+for follow in "" --follow; do
+	start "$TARGETS/fork" 3 500
+	# shellcheck disable=SC2086 # none, or one
+	top_lines $follow
+	ask go
+	same "the children" "$answer" "parent 1500 children 3500"
+	hear
+	tell go
+	end_target 0
+	top_told
+	same "hits with '$follow'" "$(hits "$SCRATCH/lines" fork:hit)" "$([ "$follow" ] && echo 5000 || echo 1500)"
+done
+
+# The process becomes another program; without --follow, that is noticed later.
+for follow in "" --follow; do
+	start "$TARGETS/launch" wait "$TARGETS/world"
+	# shellcheck disable=SC2086
+	top_lines $follow
+	ask go
+	wait_on "$target_pid" world:hit
+	ask "hit 5"
+	tell quit
+	end_target 0
+	if [ "$follow" ]; then
+		top_told
+	else
+		top_told 'process PID has become another program; hits of its first N ms are not counted'
+	fi
+	same "hits of what it was" "$(hits "$SCRATCH/lines" launch:go)" 1
+	same "hits of what it is" "$(hits "$SCRATCH/lines" world:hit)" 5
+done
 
 # usage MESSAGE ARGS…
 usage()
@@ -125,9 +217,10 @@ line()
 	screen | grep -m 1 -- "$1"
 }
 # top_start ARGS…: in the terminal, on the target
+follow=
 top_start()
 {
-	keys -l "clear; $* '$PROBECTL' top -i 0.2 -p $target_pid; echo the status is \$?"
+	keys -l "clear; $* '$PROBECTL' top -i 0.2 $follow -p $target_pid; echo the status is \$?"
 	keys Enter
 	sees 'probectl top  ' || die "no screen"
 	top_pid=$("$python" - "$target_pid" <<'PYTHON'
@@ -299,6 +392,34 @@ tell bye
 end_target 0
 sees "process $target_pid has ended"
 sees 'all of'
+top_ended 0
+
+# What is off is switched off in a library that is opened later, too: each time, it is another one.
+start "$TARGETS/life"
+save_state "$target_pid"
+follow=--follow
+top_start
+follow=
+ask "open $plugin"
+sees '^ ctor:plugin .* 1$'
+keys O
+sees ' off 3'
+ask close
+ask "open $plugin"
+for ((i = 0; i < 100; i++)); do
+	[ -n "$("$PROBECTL" status --json -p "$target_pid" 2>/dev/null)" ] || break
+	sleep 0.1
+done
+same "probes that are on in the library" "$("$PROBECTL" status --json -p "$target_pid" 2>/dev/null)" ""
+keys A
+sees '^ ctor:plugin'
+hits=$(line '^ ctor:plugin' | awk '{ print $NF }')
+ask close
+ask "open $plugin"
+sees "^ ctor:plugin .* $((hits + 1))\$"
+tell quit
+end_target 0
+sees "process $target_pid has ended"
 top_ended 0
 
 # A terminal that takes nothing keeps nobody from ending, and is told the end all the same.

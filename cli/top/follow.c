@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which processes `probectl top` shows: those that were named, or the one that was
+ * started; and, as trace does it, what happens to them later: libraries that they
+ * open, programs that they and their children become.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+
+#include "cli/cli.h"
+#include "cli/clock.h"
+#include "cli/processes.h"
+#include "cli/top/source.h"
+
+enum { NSEC_PER_MSEC = 1000000, FDS = 3 /* of each process */ };
+
+/* ---- News -------------------------------------------------------------------------- */
+
+/* Something to be told, behind what has not been told yet. Without memory, it is not. */
+static void __attribute__((format(printf, 2, 3)))
+add_news(struct top_source *source, const char *format, ...)
+{
+	char *text, *all;
+	va_list ap;
+	int length;
+
+	va_start(ap, format);
+	length = vasprintf(&text, format, ap);
+	va_end(ap);
+	if (length < 0)
+		return;
+	if (!source->news) {
+		source->news = text;
+		return;
+	}
+	if (asprintf(&all, "%s; %s", source->news, text) >= 0) {
+		free(source->news);
+		source->news = all;
+	}
+	free(text);
+}
+
+void source_note_failure(struct top_source *source, struct probe_error *error)
+{
+	if (error)
+		add_news(source, "%s", error->message);
+	probe_error_free(error);
+}
+
+char *source_news(struct top_source *source)
+{
+	char *news = source->news;
+
+	source->news = NULL;
+	return news;
+}
+
+/* Names may hold anything; whoever prints the title takes care of that. */
+static void make_title(struct top_source *source)
+{
+	const struct top_process *first = NULL;
+	char path[48], comm[32] = "process\n";
+	size_t others = 0;
+	FILE *file;
+	int pid;
+
+	for (size_t i = source->count; i-- > 0;) {
+		if (source->processes[i].replaced)
+			continue;
+		others += first != NULL;
+		first = &source->processes[i];
+	}
+	/* Who is gone was called what the title still says. */
+	if (!first)
+		return;
+	pid = (int)probe_target_pid(first->target);
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	file = fopen(path, "re");
+	if (file) {
+		if (!fgets(comm, sizeof(comm), file))
+			strcpy(comm, "process\n");
+		fclose(file);
+	}
+	comm[strcspn(comm, "\n")] = '\0';
+	if (others)
+		snprintf(source->title, sizeof(source->title), "%s (%d) and %zu more", comm, pid,
+			others);
+	else
+		snprintf(source->title, sizeof(source->title), "%s (%d)", comm, pid);
+}
+
+/* ---- Rows -------------------------------------------------------------------------- */
+
+/*
+ * Rows for what a process has opened since this was last asked. What somebody has
+ * switched off is off there, too.
+ */
+static struct probe_error *take_probes(
+	struct top_source *source, struct top_process *process, struct top_model *model)
+{
+	const struct probe_report *report = probe_session_report(process->counts);
+	const struct probe_session_probe *probes;
+	struct probe_error *error;
+	bool is_off = false;
+	size_t count;
+
+	error = source_add_refusals(model, report, process->refusals);
+	if (error)
+		return error;
+	process->refusals = report->refusal_count;
+	probes = probe_session_probes(process->counts, &count);
+	for (; process->probes < count; process->probes++) {
+		const struct probe_session_probe *probe = &probes[process->probes];
+		struct top_row *row = model_row(model, probe->provider, probe->name);
+
+		if (row && !row->path) {
+			row->path = strdup(probe->path);
+			row->on = true;
+		}
+		if (!row || !row->path)
+			return probe_error_no_memory();
+		is_off |= !row->on;
+	}
+	if (process->times)
+		probe_session_probes(process->times, &count);
+	model->has_times |= process->times && count;
+	for (size_t i = 0; i < source->request->pattern_count; i++)
+		source->matched[i] |= probe_session_matched(process->counts, i);
+	if (is_off)
+		source_note_failure(source, source_switch_process(source, process, model));
+	return NULL;
+}
+
+/* ---- Beginning --------------------------------------------------------------------- */
+
+/* What a process has become may not have opened yet all that it needs. */
+static struct probe_error *start_session(struct top_source *source,
+	const struct top_process *process, const struct probe_session_options *kind, bool later,
+	struct probe_report *report, struct probe_session **ret)
+{
+	struct probe_session_options options = *kind;
+
+	options.follow_libraries = source->follow || later;
+	options.follow_children = source->follow;
+	/* One session of each process is enough for that. */
+	options.follow_programs = source->follow && kind == &top_count_options;
+	return probe_session_start(process->target, source->request, &options, report, ret);
+}
+
+static struct probe_error *start_counts(struct top_source *source, struct top_process *process,
+	struct top_model *model, bool later, size_t *sites_ret)
+{
+	struct probe_report report = {0};
+	struct probe_error *error = start_session(
+		source, process, &top_count_options, later, &report, &process->counts);
+
+	*sites_ret = report.sites;
+	if (!error)
+		error = source_add_refusals(model, &report, 0);
+	source_note_change(source, &report);
+	return error;
+}
+
+/* What is refused is known already; and there may be no pairs. */
+static struct probe_error *start_times(
+	struct top_source *source, struct top_process *process, bool later)
+{
+	struct probe_report report = {0};
+	struct probe_error *error =
+		start_session(source, process, &top_time_options, later, &report, &process->times);
+
+	source_note_change(source, &report);
+	if (error && error->code == PROBE_ERROR_NOT_FOUND && probe_target_alive(process->target)) {
+		probe_error_free(error);
+		return NULL;
+	}
+	return error;
+}
+
+/* Room for one more, as the last; NULL without memory. */
+static struct top_process *add_process(
+	struct top_source *source, struct probe_target *target, bool later)
+{
+	struct top_process *processes =
+		reallocarray(source->processes, source->count + 1, sizeof(*processes));
+	pid_t pid = probe_target_pid(target);
+	struct top_process *process;
+
+	if (!processes)
+		return NULL;
+	source->processes = processes;
+	process = &processes[source->count];
+	/* Kernels before 5.3 have no such descriptor. */
+	*process = (struct top_process){
+		.target = target, .named = !later, .pidfd = pidfd_open(pid, 0)};
+	for (size_t i = 0; i < source->count; i++) {
+		if (probe_target_pid(processes[i].target) != pid)
+			continue;
+		process->named |= processes[i].named;
+		processes[i].replaced = true;
+	}
+	source->count++;
+	return process;
+}
+
+/*
+ * Takes a target over, and switches its probes on: so many sites. After an error it may
+ * be the last of the processes: see drop_failed().
+ */
+static struct probe_error *start_process(struct top_source *source, struct top_model *model,
+	struct probe_target *target, bool later, size_t *sites_ret)
+{
+	struct top_process *process;
+	struct probe_error *error;
+
+	processes_allow_descriptors();
+	process = add_process(source, target, later);
+	if (!process) {
+		probe_target_close(target);
+		return probe_error_no_memory();
+	}
+	error = start_counts(source, process, model, later, sites_ret);
+	if (!error)
+		error = start_times(source, process, later);
+	if (!error)
+		error = take_probes(source, process, model);
+	make_title(source);
+	return error;
+}
+
+/* There were so many processes before one of them could not be started. */
+static void drop_failed(struct top_source *source, struct top_model *model, size_t before)
+{
+	if (source->count > before)
+		source_drop(source, model, before);
+}
+
+static struct probe_error *start_named(
+	struct top_source *source, struct top_model *model, struct probe_target *target)
+{
+	size_t before = source->count, sites;
+	struct probe_error *error = start_process(source, model, target, false, &sites);
+
+	if (error)
+		drop_failed(source, model, before);
+	else /* Who has ended meanwhile becomes nothing else. */
+		probe_error_free(probe_watch_add(source->watch, target));
+	return error;
+}
+
+/* Processes that were found by their name or parent may have ended since, or not be ours. */
+static struct probe_error *start_all(
+	struct top_source *source, const struct common_options *common, struct top_model *model)
+{
+	for (size_t i = 0; i < common->pids.count; i++) {
+		struct probe_target *target;
+		struct probe_error *error = probe_target_open(common->pids.items[i], NULL, &target);
+
+		if (!error)
+			error = start_named(source, model, target);
+		if (!error)
+			continue;
+		if (common->pids.count > 1)
+			error = probe_error_prefix(error, "process %d", (int)common->pids.items[i]);
+		if (i < common->pids_given || common->pids.count == 1 ||
+			error->code == PROBE_ERROR_MEMORY)
+			return error;
+		if (error->code != PROBE_ERROR_NOT_FOUND)
+			report_warning("%s", error->message);
+		probe_error_free(error);
+	}
+	if (!source->count)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"none of the %zu processes has such a probe", common->pids.count);
+	return NULL;
+}
+
+static struct probe_error *create(const struct top_options *options, struct top_source **ret)
+{
+	struct top_source *source = calloc(1, sizeof(*source));
+
+	*ret = source;
+	if (!source)
+		return probe_error_no_memory();
+	source->request = &options->request;
+	source->follow = processes_follow(&options->common);
+	source->matched = calloc(options->request.pattern_count + 1, sizeof(*source->matched));
+	source->gone = probe_table_create(0);
+	source->last = probe_table_create(0);
+	if (!source->matched || !source->gone || !source->last)
+		return probe_error_no_memory();
+	return probe_watch_create(source->follow, &source->watch);
+}
+
+struct probe_error *source_start(const struct top_options *options, struct probe_target *started,
+	struct top_model *model, struct top_source **ret)
+{
+	struct probe_error *error = create(options, ret);
+
+	if (error)
+		probe_target_close(started);
+	else if (started)
+		error = start_named(*ret, model, started);
+	else
+		error = start_all(*ret, &options->common, model);
+	if (error)
+		return error;
+	(*ret)->started_ns = (*ret)->last_ns = clock_ns(CLOCK_MONOTONIC);
+	return started ? probe_target_release(started) : NULL;
+}
+
+const char *source_unmatched(const struct top_source *source)
+{
+	for (size_t i = 0; i < source->request->pattern_count; i++)
+		if (!source->matched[i])
+			return probe_pattern_text(source->request->patterns[i]);
+	return NULL;
+}
+
+/* ---- Following --------------------------------------------------------------------- */
+
+struct probe_error *source_serve(
+	struct top_source *source, struct top_process *process, struct top_model *model)
+{
+	struct probe_error *error = probe_session_poll(process->counts, NULL, NULL, NULL);
+
+	process->wanted = false;
+	if (!error && process->times)
+		error = probe_session_poll(process->times, NULL, NULL, NULL);
+	return error ? error : take_probes(source, process, model);
+}
+
+/* A process that cannot be traced is no failure; one that has ended is no news. */
+static void note_untraced(struct top_source *source, bool is_there, struct probe_error *error)
+{
+	if (is_there)
+		add_news(source, "a program that was started is not traced: %s", error->message);
+	probe_error_free(error);
+}
+
+/* Switches on the probes of what a process has become. */
+static bool follow_program(struct top_source *source, struct top_model *model,
+	struct probe_target *target, size_t *sites_ret)
+{
+	size_t before = source->count;
+	struct probe_error *error = start_process(source, model, target, true, sites_ret);
+
+	if (!error)
+		return true;
+	note_untraced(source, source->count == before || probe_target_alive(target), error);
+	drop_failed(source, model, before);
+	return false;
+}
+
+/* One that is held: its sessions see everything. */
+static void follow_held(
+	struct top_source *source, struct top_model *model, struct probe_target *target)
+{
+	struct probe_error *error;
+	size_t sites;
+
+	probe_error_free(probe_watch_add(source->watch, target));
+	if (!follow_program(source, model, target, &sites))
+		return;
+	error = probe_target_release(target);
+	if (error)
+		note_untraced(source, probe_target_alive(target), error);
+}
+
+static void follow_noticed(
+	struct top_source *source, struct top_model *model, const struct probe_watch_event *event)
+{
+	size_t sites;
+
+	if (follow_program(source, model, event->target, &sites) && sites)
+		add_news(source,
+			"process %d has become another program; hits of its first %ju ms are not "
+			"counted",
+			(int)probe_target_pid(event->target),
+			(uintmax_t)(event->unseen_ns / NSEC_PER_MSEC + 1));
+}
+
+static void follow_programs(struct top_source *source, struct top_model *model)
+{
+	struct probe_watch_event event;
+	struct probe_target *target;
+
+	for (size_t i = 0; i < source->count; i++)
+		while ((target = probe_session_launched(source->processes[i].counts)))
+			follow_held(source, model, target);
+	for (;;) {
+		struct probe_error *error = probe_watch_next(source->watch, &event);
+
+		if (!error && !event.target)
+			return;
+		if (error)
+			note_untraced(
+				source, !event.target || probe_target_alive(event.target), error);
+		else
+			follow_noticed(source, model, &event);
+	}
+}
+
+/* Those that were named are told; a build starts thousands of others. */
+static void drop_ended(struct top_source *source, struct top_model *model)
+{
+	size_t before = source->count, ended = 0;
+	pid_t pid = 0;
+
+	for (size_t i = source->count; i-- > 0;) {
+		const struct top_process *process = &source->processes[i];
+
+		if (process->pidfd >= 0 ? !process->exited : probe_target_alive(process->target))
+			continue;
+		if (process->named && !process->replaced) {
+			pid = probe_target_pid(process->target);
+			ended++;
+		}
+		source_drop(source, model, i);
+	}
+	if (source->count < before)
+		make_title(source);
+	if (ended == 1)
+		add_news(source, "process %d has ended", (int)pid);
+	else if (ended)
+		add_news(source, "%zu processes have ended", ended);
+}
+
+struct probe_error *source_follow(struct top_source *source, struct top_model *model)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < source->count && !error; i++)
+		if (source->processes[i].wanted)
+			error = source_serve(source, &source->processes[i], model);
+	if (error)
+		return error;
+	follow_programs(source, model);
+	drop_ended(source, model);
+	return NULL;
+}
+
+bool source_is_alive(const struct top_source *source)
+{
+	return source->count > 0;
+}
+
+/* ---- Waiting ----------------------------------------------------------------------- */
+
+size_t source_fd_count(const struct top_source *source)
+{
+	return FDS * source->count;
+}
+
+void source_wait_for(const struct top_source *source, struct pollfd *fds)
+{
+	for (size_t i = 0; i < source->count; i++) {
+		const struct top_process *process = &source->processes[i];
+		struct pollfd *its = &fds[FDS * i];
+
+		its[0].fd = process->exited ? -1 : process->pidfd;
+		its[1].fd = probe_session_fd(process->counts);
+		its[2].fd = process->times ? probe_session_fd(process->times) : -1;
+		for (size_t k = 0; k < FDS; k++)
+			its[k].events = POLLIN;
+	}
+}
+
+void source_woken(struct top_source *source, const struct pollfd *fds)
+{
+	for (size_t i = 0; i < source->count; i++) {
+		const struct pollfd *its = &fds[FDS * i];
+
+		source->processes[i].exited |= its[0].revents != 0;
+		source->processes[i].wanted |= its[1].revents || its[2].revents;
+	}
+}

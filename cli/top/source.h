@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* What source.c and follow.c share: the processes of `probectl top`. */
+#ifndef CLI_TOP_SOURCE_H
+#define CLI_TOP_SOURCE_H
+
+#include "cli/top/top.h"
+#include "probe/table.h"
+#include "probe/watch.h"
+
+/* A program that is running, with its two sessions. */
+struct top_process {
+	struct probe_target *target;
+	struct probe_session *counts;
+	struct probe_session *times; /* NULL: it has no pairs */
+	int pidfd;	 /* readable when it has ended; -1 where there is none: then we look */
+	bool named;	 /* on the command line, or started: its end is told */
+	bool replaced;	 /* the process is another program now, which is one of its own */
+	bool wanted;	 /* it waits for us: probe_session_fd() is readable */
+	bool exited;	 /* its pidfd is */
+	size_t probes;	 /* of counts, that there are rows for */
+	size_t refusals; /* of probe_session_report(), that are in the rows */
+};
+
+struct top_source {
+	struct top_process *processes; /* those that run, and what they were before execve(2) */
+	size_t count;
+	const struct probe_request *request; /* its patterns are borrowed */
+	bool *matched;			     /* each of them */
+	bool follow;
+	struct probe_watch *watch;
+	struct probe_table *gone; /* times of processes that are gone */
+	struct probe_table *last; /* all times up to the last look */
+	uint64_t started_ns, last_ns;
+	uint64_t stop_ns; /* the longest stop of the last change */
+	char title[64];
+	char *news; /* that nobody has taken yet; NULL: none */
+};
+
+/* What the sessions are, but for what they follow. */
+extern const struct probe_session_options top_count_options, top_time_options;
+
+/* A change was made, or tried. */
+void source_note_change(struct top_source *source, struct probe_report *report);
+
+/* Switches the probes of a process on and off as the rows are. */
+PROBE_MUST_CHECK struct probe_error *source_switch_process(
+	struct top_source *source, struct top_process *process, struct top_model *model);
+
+/* Counts refused sites, from the report's `first` on, in their rows. */
+PROBE_MUST_CHECK struct probe_error *source_add_refusals(
+	struct top_model *model, const struct probe_report *report, size_t first);
+
+/*
+ * Reads what a process has counted, and lets it go on where it waits for us, with its
+ * new libraries probed.
+ */
+PROBE_MUST_CHECK struct probe_error *source_serve(
+	struct top_source *source, struct top_process *process, struct top_model *model);
+
+/* Makes an error news, and frees it. NULL is allowed. */
+void source_note_failure(struct top_source *source, struct probe_error *error);
+
+/*
+ * Switches a process's probes off and forgets it; what it has done stays in the model.
+ * What fails is news.
+ */
+void source_drop(struct top_source *source, struct top_model *model, size_t index);
+
+#endif
