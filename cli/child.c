@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/wait.h>
 
@@ -36,8 +35,7 @@ void child_signal(pid_t pid, int signal)
 		kill(pid, signal);
 }
 
-/* True once the program has ended; its exit status goes to *ret then. */
-static bool child_ended(pid_t pid, int *ret)
+bool child_ended(pid_t pid, int *ret)
 {
 	int wait_status;
 	pid_t got;

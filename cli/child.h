@@ -7,6 +7,7 @@
 #define CLI_CHILD_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "probe/error.h"
@@ -24,6 +25,9 @@ void signals_block(sigset_t *ret);
  * what the terminal sends (SIGINT, SIGQUIT) goes to both of us anyway.
  */
 void child_signal(pid_t pid, int signal);
+
+/* Has the program ended? Its exit status, as a shell would show it, goes to *ret then. */
+bool child_ended(pid_t pid, int *ret);
 
 /*
  * Waits until the program has ended, handing signals on; `signals` is what

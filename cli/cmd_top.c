@@ -29,10 +29,6 @@ static struct probe_error *check(const struct top_options *options)
 {
 	const struct common_options *common = &options->common;
 
-	if (common->program)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"top starts no program, which would write over its table: start it "
-			"elsewhere, and give -p PID or --name NAME");
 	if (top_order_named(options->sort) == TOP_ORDER_COUNT)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--sort '%s': there are rate, total, p50, p99 and name", options->sort);
@@ -95,12 +91,13 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 			.help = "so many rows of a table without a screen, 20 unless told; 0: all"},
 	};
 	const struct command_line line = {
-		.synopsis = "top [OPTIONS] (-p PID[,PID...] | --name NAME | --children PID) "
-			    "[PROBE...]",
+		.synopsis = "top [OPTIONS] [PROBE...] " SYNOPSIS_PROCESSES,
 		.help = "Shows how often the probes of processes are hit, all of them unless\n"
 			"PROBEs are given, and how long pairs of them take, on a screen that is\n"
 			"renewed; `?` explains its keys. The processes are then as they were.\n"
-			"Without a terminal, prints a table at each interval.\n",
+			"Without a terminal, prints a table at each interval.\n"
+			"With a PROGRAM, PROBEs come before the --, what it writes is kept until\n"
+			"the screen is gone, and the exit status is the program's.\n",
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};

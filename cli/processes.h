@@ -16,6 +16,8 @@
 		.help = "all processes that descend from these"                                    \
 	}
 
+#define SYNOPSIS_PROCESSES "(-p PID[,PID...] | --name NAME | --children PID | -- PROGRAM [ARGS...])"
+
 #define OPTIONS_FOLLOW(common)                                                                     \
 	{.name = "follow",                                                                         \
 		.kind = OPTION_FLAG,                                                               \

@@ -195,7 +195,7 @@ static struct top_process *add_process(
 	process = &processes[source->count];
 	/* Kernels before 5.3 have no such descriptor. */
 	*process = (struct top_process){
-		.target = target, .named = !later, .pidfd = pidfd_open(pid, 0)};
+		.target = target, .named = !later && !source->started, .pidfd = pidfd_open(pid, 0)};
 	for (size_t i = 0; i < source->count; i++) {
 		if (probe_target_pid(processes[i].target) != pid)
 			continue;
@@ -300,12 +300,13 @@ struct probe_error *source_start(const struct top_options *options, struct probe
 {
 	struct probe_error *error = create(options, ret);
 
-	if (error)
+	if (error) {
 		probe_target_close(started);
-	else if (started)
-		error = start_named(*ret, model, started);
-	else
-		error = start_all(*ret, &options->common, model);
+		return error;
+	}
+	(*ret)->started = started != NULL;
+	error = started ? start_named(*ret, model, started)
+			: start_all(*ret, &options->common, model);
 	if (error)
 		return error;
 	(*ret)->started_ns = (*ret)->last_ns = clock_ns(CLOCK_MONOTONIC);

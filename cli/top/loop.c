@@ -129,6 +129,11 @@ static void read_signals(struct top_loop *loop)
 			draw(loop);
 			break;
 		default:
+			/* Ctrl-\ is for the program: a JVM prints its threads. */
+			if (loop->child && info.ssi_signo == SIGQUIT)
+				break;
+			if (loop->child)
+				child_signal(loop->child, (int)info.ssi_signo);
 			loop->over = loop->interrupted = true;
 		}
 	}
@@ -180,8 +185,11 @@ static short wait_for_events(struct top_loop *loop, uint64_t ns, short events)
 	if (!fds)
 		return 0;
 	fds[0] = (struct pollfd){.fd = loop->signal_fd, .events = POLLIN};
-	fds[1] = (struct pollfd){
-		.fd = loop->screen ? screen_fd(loop->screen) : STDOUT_FILENO, .events = events};
+	fds[1] = (struct pollfd){.fd = STDOUT_FILENO, .events = events};
+	if (loop->gone)
+		fds[1].fd = -1;
+	else if (loop->screen)
+		fds[1].fd = screen_fd(loop->screen);
 	source_wait_for(loop->source, fds + 2);
 	if (ppoll(fds, count, &timeout, NULL) <= 0)
 		return 0;
@@ -271,6 +279,16 @@ static void write_lines(struct top_loop *loop, const char *bytes, size_t count)
 		bytes += done > 0 ? done : 0;
 		count -= done > 0 ? (size_t)done : 0;
 	}
+}
+
+/* What the program has written so far beside the screen, once that is gone. */
+static void print_kept(struct top_loop *loop)
+{
+	char bytes[PIECE_BYTES];
+	size_t count;
+
+	while (!loop->gone && (count = program_read(&loop->program, bytes, sizeof(bytes))))
+		write_lines(loop, bytes, count);
 }
 
 static void print_table(struct top_loop *loop, size_t top)
@@ -424,29 +442,52 @@ static void begin_view(struct top_loop *loop)
 	enum top_order order = top_order_named(loop->options->sort);
 	const char *unmatched = source_unmatched(loop->source);
 	char stop[PROBE_DURATION_BYTES], *message;
+	int length;
 
 	loop->view.title = source_title(loop->source);
 	loop->view.clock = loop->clock;
 	loop->view.interval_ns = loop->options->interval_ns;
 	loop->model.order = order;
-	if (unmatched)
+	/* A program that has just been started opens its libraries yet. */
+	if (unmatched && !loop->child)
 		report_warning("%s matches no probe; waiting for a library that has it", unmatched);
 	else if (!loop->model.has_times && (order == TOP_ORDER_P50 || order == TOP_ORDER_P99))
 		report_warning("no two of the probes are a pair by their names: there are no times "
 			       "to sort by");
 	probe_duration_text(stop, (double)source_stop_ns(loop->source));
-	if (asprintf(&message, "%zu probes are on; the process stood still for %s",
-		    loop->model.count, stop) < 0)
-		message = NULL;
-	loop_say(loop, message);
+	length = loop->child
+			 ? asprintf(&message, "%zu probes are on", loop->model.count)
+			 : asprintf(&message, "%zu probes are on; the process stood still for %s",
+				   loop->model.count, stop);
+	loop_say(loop, length < 0 ? NULL : message);
+}
+
+/* The program is started first, for it would inherit that signals are blocked. */
+static struct probe_error *begin_source(struct top_loop *loop)
+{
+	char *const *argv = loop->options->common.program;
+	struct probe_target *started = NULL;
+	struct probe_error *error = NULL;
+
+	if (argv)
+		error = program_start(&loop->program, argv, screen_possible(), &started);
+	if (error)
+		return error;
+	error = take_signals(loop);
+	if (error) {
+		probe_target_close(started);
+		return error;
+	}
+	error = source_start(loop->options, started, &loop->model, &loop->source);
+	if (!error && started)
+		loop->child = probe_target_pid(started);
+	return error;
 }
 
 static struct probe_error *begin(struct top_loop *loop)
 {
-	struct probe_error *error = take_signals(loop);
+	struct probe_error *error = begin_source(loop);
 
-	if (!error)
-		error = source_start(loop->options, NULL, &loop->model, &loop->source);
 	if (error)
 		return error;
 	begin_view(loop);
@@ -461,8 +502,6 @@ static void print_end(struct top_loop *loop, size_t top)
 {
 	const char *unmatched = source_unmatched(loop->source);
 
-	/* Who waits for a reader that takes nothing may interrupt us once more. */
-	loop->interrupted = false;
 	loop_fail(loop, source_read(loop->source, &loop->model));
 	if (loop->error)
 		return;
@@ -484,7 +523,10 @@ static void end(struct top_loop *loop)
 	screen_close(loop->screen);
 	loop->screen = NULL;
 	error = source_stop(loop->source);
-	if (!loop->error && !loop->gone && !(was_screen && is_alive))
+	/* Who waits for a reader that takes nothing may interrupt us once more. */
+	loop->interrupted = false;
+	print_kept(loop);
+	if (!loop->error && !loop->gone && !(was_screen && is_alive && !loop->child))
 		print_end(loop, was_screen ? draw_rows(&loop->view) : loop->options->top);
 	if (was_screen && !is_alive && loop->message)
 		print_message(loop->message);
@@ -495,10 +537,23 @@ static void end(struct top_loop *loop)
 		loop_fail(loop, error);
 }
 
+/* The program may live on without its probes; its exit status is ours. */
+static int wait_for_program(struct top_loop *loop)
+{
+	int status;
+
+	while (!child_ended(loop->child, &status)) {
+		print_kept(loop);
+		wait_for_events(loop, FOLLOW_NS, 0);
+	}
+	print_kept(loop);
+	return status;
+}
+
 int top_run(const struct top_options *options)
 {
 	struct top_loop loop = {.options = options, .signal_fd = -1};
-	int status = STATUS_DONE;
+	int status = STATUS_DONE, failed = STATUS_DONE;
 
 	model_init(&loop.model);
 	loop.view.utf8 = options->utf8;
@@ -508,7 +563,13 @@ int top_run(const struct top_options *options)
 	if (loop.source)
 		end(&loop);
 	if (loop.error)
-		status = report_error(loop.error);
+		failed = report_error(loop.error);
+	loop.error = NULL;
+	if (loop.child)
+		status = wait_for_program(&loop);
+	if (failed)
+		status = loop.program.status ? loop.program.status : failed;
+	program_deinit(&loop.program);
 	source_free(loop.source);
 	model_deinit(&loop.model);
 	frame_deinit(&loop.frame);

@@ -10,6 +10,8 @@ struct top_loop {
 	struct top_model model;
 	struct top_view view;
 	struct top_frame frame;
+	struct top_program program;
+	pid_t child; /* it, once it runs; or 0 */
 	struct top_source *source;
 	struct top_screen *screen; /* NULL: lines */
 	struct top_keys keys;

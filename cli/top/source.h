@@ -13,7 +13,7 @@ struct top_process {
 	struct probe_session *counts;
 	struct probe_session *times; /* NULL: it has no pairs */
 	int pidfd;	 /* readable when it has ended; -1 where there is none: then we look */
-	bool named;	 /* on the command line, or started: its end is told */
+	bool named;	 /* on the command line: its end is told */
 	bool replaced;	 /* the process is another program now, which is one of its own */
 	bool wanted;	 /* it waits for us: probe_session_fd() is readable */
 	bool exited;	 /* its pidfd is */
@@ -27,6 +27,7 @@ struct top_source {
 	const struct probe_request *request; /* its patterns are borrowed */
 	bool *matched;			     /* each of them */
 	bool follow;
+	bool started; /* by us: the end of the process is no news */
 	struct probe_watch *watch;
 	struct probe_table *gone; /* times of processes that are gone */
 	struct probe_table *last; /* all times up to the last look */

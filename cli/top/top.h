@@ -6,6 +6,7 @@
  *   loop.c     signals and time: who calls the others
  *   commands.c what the keys do
  *   follow.c   which processes there are, from the begin on
+ *   program.c  a program of our own, beside the screen
  *   source.c   their sessions: what was hit, switching
  *   model.c    the rows, in which order, which of them, where the cursor is
  *   draw.c     rows and what stands around them, as lines of some width
@@ -26,6 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "cli/options.h"
 #include "cli/out.h"
@@ -314,6 +316,26 @@ const char *source_title(const struct top_source *source);
 PROBE_MUST_CHECK struct probe_error *source_stop(struct top_source *source);
 /* NULL is allowed. */
 void source_free(struct top_source *source);
+
+/* ---- A program of our own (program.c) ---------------------------------------------- */
+
+/* Initialise with {0}. */
+struct top_program {
+	FILE *kept; /* what it has written beside the screen; NULL: there is none */
+	off_t read; /* up to here */
+	int status; /* our exit status, where it could not be started; else 0 */
+};
+
+/*
+ * Starts a program and holds it, with other standard files where they are the terminal
+ * and that is a screen.
+ */
+PROBE_MUST_CHECK struct probe_error *program_start(
+	struct top_program *program, char *const argv[], bool is_screen, struct probe_target **ret);
+
+/* The next bytes that it has written beside the screen; 0: there are none yet. */
+size_t program_read(struct top_program *program, char *bytes, size_t size);
+void program_deinit(struct top_program *program);
 
 /* ---- The loop (loop.c) ------------------------------------------------------------- */
 

@@ -53,8 +53,6 @@ struct trace_options {
 		.help = "no summary on standard error"}
 /* clang-format on */
 
-#define SYNOPSIS_PROCESSES "(-p PID[,PID...] | --name NAME | --children PID | -- PROGRAM [ARGS...])"
-
 /*
  * Checks what was parsed, and runs the trace from its begin to its end. `command`
  * is its name, for messages. Errors: PROBE_ERROR_USAGE, and whatever keeps it from

@@ -60,6 +60,8 @@ expect 'probectl record --full lo' 'loop'
 holds 'probectl read -t ' 'hist'
 expect 'probectl list docs/comp' 'docs/completion'
 holds 'probectl trace -e x -- pytho' 'python3.11'
+holds 'probectl top -- pytho' 'python3.11'
+holds 'probectl top --fo' '--follow'
 holds 'probectl trace -p ' "$$"
 holds 'probectl trace -p 1,' "1,$$"
 holds 'probectl trace --children ' "$$"

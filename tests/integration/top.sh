@@ -171,10 +171,57 @@ usage()
 usage 'which process' 'pairs:*'
 usage 'there are rate' -p $$ --sort size
 usage 'at least 10 ms' -p $$ -i 1ms
-usage 'starts no program' -- true
+usage 'not both' -p $$ -- true
+usage 'to start one' --
+usage 'opposite' --follow --no-follow -- true
 "$PROBECTL" top -p $$ >"$SCRATCH/out" 2>"$SCRATCH/err"
 same "a process without probes" "$?" 1
 grep -q "no probe" "$SCRATCH/err" || fail "a process without probes: $(cat "$SCRATCH/err")"
+
+# ---- A program of our own -----------------------------------------------------------------
+
+# ran STATUS ARGS…: `top ARGS` ends with that status
+ran()
+{
+	local status=$1
+	shift
+	"$PROBECTL" top -i 1000 "$@" >"$SCRATCH/lines" 2>"$SCRATCH/err" </dev/null
+	same "top $*: the status" "$?" "$status"
+}
+ran 0 -- "$TARGETS/ctor" "$plugin" 3
+same "the program's own output" "$(grep -v '^#' "$SCRATCH/lines" | grep '^done')" "done 4"
+same "constructors, from the first on" "$(hits "$SCRATCH/lines" ctor:construct)" 5
+same "a library of the program" "$(hits "$SCRATCH/lines" ctor:call)" 1
+same "a library that it opens" "$(hits "$SCRATCH/lines" ctor:plugin)" 3
+same "what is told of it" "$(cat "$SCRATCH/err")" ""
+for way in exec fork vfork spawn; do
+	ran 0 loop:nop -- "$TARGETS/launch" $way "$TARGETS/loop" -s nop -n 1000
+	same "hits behind $way" "$(hits "$SCRATCH/lines" loop:nop)" 1000
+done
+ran 0 fork:hit -- "$TARGETS/fork" 3 500
+same "hits of children" "$(hits "$SCRATCH/lines" fork:hit)" 5000
+ran 0 --no-follow fork:hit -- "$TARGETS/fork" 3 500
+same "hits without those of children" "$(hits "$SCRATCH/lines" fork:hit)" 1500
+ran 3 loop:nop -- sh -c 'exit 3'
+grep -q 'loop:nop matched no probe' "$SCRATCH/err" || fail "not told: $(cat "$SCRATCH/err")"
+ran 143 loop:nop -- sh -c 'kill -TERM $$'
+ran 127 loop:nop -- /nonexistent
+ran 126 loop:nop -- /etc/passwd
+ran 1 --no-follow loop:nop -- "$TARGETS/ctor"
+ran 5 -d 0.1 loop:nop -- sh -c 'sleep 0.5; exit 5'
+
+# A signal to top is handed on.
+"$PROBECTL" top -i 0.1 loop:nop -- sh -c 'trap "exit 9" TERM; while :; do sleep 0.1; done' \
+	>"$SCRATCH/lines" 2>"$SCRATCH/err" &
+top_pid=$!
+on_exit "kill $top_pid 2>/dev/null"
+for ((i = 0; i < 600; i++)); do
+	[ "$(grep -c '^#' "$SCRATCH/lines")" -lt 5 ] || break
+	sleep 0.1
+done
+kill -TERM "$top_pid"
+wait "$top_pid"
+same "the status of a program that was told to end" "$?" 9
 
 # ---- A terminal ---------------------------------------------------------------------------
 
@@ -222,8 +269,13 @@ top_start()
 {
 	keys -l "clear; $* '$PROBECTL' top -i 0.2 $follow -p $target_pid; echo the status is \$?"
 	keys Enter
+	find_top "$target_pid"
+}
+# find_top WORD: of its command line; $top_pid is set
+find_top()
+{
 	sees 'probectl top  ' || die "no screen"
-	top_pid=$("$python" - "$target_pid" <<'PYTHON'
+	top_pid=$("$python" - "$1" <<'PYTHON'
 import os, sys
 for pid in filter(str.isdigit, os.listdir("/proc")):
     try:
@@ -413,14 +465,68 @@ done
 same "probes that are on in the library" "$("$PROBECTL" status --json -p "$target_pid" 2>/dev/null)" ""
 keys A
 sees '^ ctor:plugin'
-hits=$(line '^ ctor:plugin' | awk '{ print $NF }')
-ask close
-ask "open $plugin"
-sees "^ ctor:plugin .* $((hits + 1))\$"
+same "sites in the library that are patched again" \
+	"$("$PROBECTL" status --json -p "$target_pid" ctor:plugin | jq '.patched > 0')" true
 tell quit
 end_target 0
 sees "process $target_pid has ended"
 top_ended 0
+
+# What a program of our own writes is there once the screen is gone, and it reads nothing.
+cat >"$SCRATCH/speaker" <<'SH'
+#!/bin/sh
+echo hello
+echo oops >&2
+read -r line || echo no input
+while [ ! -e "$1" ]; do sleep 0.1; done
+echo later
+exit 7
+SH
+chmod 755 "$SCRATCH/speaker"
+# speaker_start FILE: until there is that file, it runs
+speaker_start()
+{
+	rm -f "$1"
+	keys -l "clear; '$PROBECTL' top -i 0.2 -- '$SCRATCH/speaker' '$1'; echo the status is \$?"
+	keys Enter
+	find_top "$1"
+	sees ' PROBE .*HITS/s\*'
+	! screen | grep -E 'hello|oops|no input' || fail "the program writes on the screen"
+}
+speaker_start "$SCRATCH/ended"
+touch "$SCRATCH/ended"
+top_ended 7
+same "what it has written, and the table" \
+	"$(screen | grep -oE '^(hello|oops|no input|later)$|, all of' | paste -sd' ')" "hello oops no input later , all of"
+
+# Without top, it goes on; top waits for it.
+speaker_start "$SCRATCH/left"
+keys q
+sees 'all of'
+same "what it had written before" "$(screen | grep -oE '^(hello|oops|no input|later)$' | paste -sd' ')" "hello oops no input"
+touch "$SCRATCH/left"
+top_ended 7
+sees '^later$'
+
+# Ctrl-C is for both.
+speaker_start "$SCRATCH/interrupted"
+keys C-c
+top_ended 130
+
+# It is not harmed where top is killed.
+speaker_start "$SCRATCH/killed"
+read -r speaker _ <"/proc/$top_pid/task/$top_pid/children"
+kill -KILL "$top_pid"
+sees 'the status is 137'
+check_alive "$speaker"
+touch "$SCRATCH/killed"
+for ((i = 0; i < 100; i++)); do
+	[ -d "/proc/$speaker" ] || break
+	sleep 0.1
+done
+[ ! -d "/proc/$speaker" ] || fail "the program does not end"
+keys -l "stty sane; clear; printf '\\033[?1049l\\033[?7h\\033[?25h'"
+keys Enter
 
 # A terminal that takes nothing keeps nobody from ending, and is told the end all the same.
 start "$TARGETS/pairs" 1 1
