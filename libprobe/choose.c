@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/array.h"
 #include "libprobe/attach.h"
 #include "libprobe/report.h"
 #include "libprobe/space.h"
@@ -36,7 +37,7 @@ struct claim {
 /* Sorted by start. */
 struct claims {
 	struct claim *items;
-	size_t count, room;
+	size_t count;
 };
 
 /* `covers` bytes from the patch on are replaced or relied on; `length` of them are written. */
@@ -80,17 +81,12 @@ static bool claims_meet(const struct claims *claims, struct claim c)
 
 static bool claims_add(struct claims *claims, struct claim c)
 {
+	struct claim *items = array_grow(claims->items, claims->count, sizeof(*items));
 	size_t at = claims_from(claims, c.start);
 
-	if (claims->count == claims->room) {
-		size_t room = claims->room ? 2 * claims->room : 64;
-		struct claim *items = reallocarray(claims->items, room, sizeof(*items));
-
-		if (!items)
-			return false;
-		claims->items = items;
-		claims->room = room;
-	}
+	if (!items)
+		return false;
+	claims->items = items;
 	memmove(claims->items + at + 1, claims->items + at,
 		(claims->count++ - at) * sizeof(*claims->items));
 	claims->items[at] = c;

@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/array.h"
 #include "libprobe/clock.h"
 #include "libprobe/control.h"
 #include "libprobe/procfs.h"
@@ -230,16 +231,12 @@ static bool has_thread(const struct control *control, size_t known, pid_t tid, s
 
 static struct probe_error *add_thread(struct control *control, pid_t tid)
 {
-	struct control_thread *threads = control->threads;
+	struct control_thread *threads =
+		array_grow(control->threads, control->count, sizeof(*threads));
 
-	/* Room for twice as many whenever a power of two is full. */
-	if (!threads || (control->count & (control->count - 1)) == 0) {
-		threads = reallocarray(
-			threads, control->count ? 2 * control->count : 1, sizeof(*threads));
-		if (!threads)
-			return probe_error_no_memory();
-		control->threads = threads;
-	}
+	if (!threads)
+		return probe_error_no_memory();
+	control->threads = threads;
 	threads[control->count++] = (struct control_thread){.tid = tid};
 	return NULL;
 }

@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "libprobe/array.h"
 #include "libprobe/attach.h"
 #include "libprobe/busy.h"
 #include "libprobe/target_internal.h"
@@ -78,7 +79,6 @@ struct ending {
 	struct edits text;
 	/* Beside text.items: the site whose bytes have to be a controller's; SIZE_MAX: none. */
 	size_t *checks;
-	size_t check_room;
 	struct semaphores lowered;
 	struct frames frames;
 	uint64_t image, image_size; /* of the registry to come */
@@ -146,17 +146,12 @@ static void ending_deinit(struct ending *e)
 /* A place to be written; for `site` see struct ending. NULL without memory. */
 static struct edit *add_edit(struct ending *e, uint64_t address, size_t length, size_t site)
 {
+	size_t *checks = array_grow(e->checks, e->text.count, sizeof(*checks));
 	struct edit *edit;
 
-	if (e->text.count == e->check_room) {
-		size_t room = e->check_room ? 2 * e->check_room : 64;
-		size_t *checks = reallocarray(e->checks, room, sizeof(*checks));
-
-		if (!checks)
-			return NULL;
-		e->checks = checks;
-		e->check_room = room;
-	}
+	if (!checks)
+		return NULL;
+	e->checks = checks;
 	edit = edits_add(&e->text, address, length);
 	if (!edit)
 		return NULL;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/array.h"
 #include "libprobe/edits.h"
 #include "libprobe/memory.h"
 
@@ -20,15 +21,11 @@ enum { PAGE = 4096 };
 
 struct edit *edits_add(struct edits *edits, uint64_t address, size_t length)
 {
-	struct edit *items = edits->items;
+	struct edit *items = array_grow(edits->items, edits->count, sizeof(*items));
 
-	/* Room for twice as many whenever a power of two is full. */
-	if ((edits->count & (edits->count - 1)) == 0) {
-		items = reallocarray(items, edits->count ? edits->count * 2 : 1, sizeof(*items));
-		if (!items)
-			return NULL;
-		edits->items = items;
-	}
+	if (!items)
+		return NULL;
+	edits->items = items;
 	items[edits->count] = (struct edit){.address = address, .length = length};
 	return &items[edits->count++];
 }

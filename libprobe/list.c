@@ -18,23 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libprobe/array.h"
 #include "libprobe/list_internal.h"
-
-/* Makes room for one more item of an array; false without memory. */
-static bool grow(void **items, size_t *room, size_t count, size_t item_bytes)
-{
-	size_t wanted = *room ? *room * 2 : 16;
-	void *grown;
-
-	if (count < *room)
-		return true;
-	grown = reallocarray(*items, wanted, item_bytes);
-	if (!grown)
-		return false;
-	*items = grown;
-	*room = wanted;
-	return true;
-}
 
 /* ---- Life ------------------------------------------------------------------- */
 
@@ -123,12 +108,12 @@ const struct probe_defect *probe_list_defects(const struct probe_list *list, siz
 static struct probe_error *add_defect(
 	struct probe_list *list, const char *path, uint64_t offset, const char *what)
 {
-	struct probe_defect defect = {.offset = offset};
-	void *items = list->defects;
+	struct probe_defect defect = {.offset = offset}, *defects;
 
-	if (!grow(&items, &list->defect_room, list->defect_count, sizeof(*list->defects)))
+	defects = array_grow(list->defects, list->defect_count, sizeof(*defects));
+	if (!defects)
 		return probe_error_no_memory();
-	list->defects = items;
+	list->defects = defects;
 	defect.path = strdup(path);
 	defect.what = strdup(what);
 	if (!defect.path || !defect.what) {
@@ -196,7 +181,7 @@ static struct probe_error *add_file(
 	struct probe_list *list, struct object *object, struct list_file *file, int pid)
 {
 	struct probe_error *error = NULL;
-	void *items = list->files;
+	struct list_file *files;
 
 	for (size_t i = 0; i < file->notes.defect_count && !error; i++) {
 		const struct sdt_defect *defect = &file->notes.defects[i];
@@ -210,15 +195,14 @@ static struct probe_error *add_file(
 	file->machine = object_machine(object);
 	file->path = strdup(object_path(object));
 	file->build_id = strdup(object_build_id(object));
-	if (!file->path || !file->build_id || !reserve_sites(list, file->notes.count) ||
-		!grow(&items, &list->file_room, list->file_count, sizeof(*list->files)))
-		error = probe_error_no_memory();
-	list->files = items;
-	if (error) {
+	files = array_grow(list->files, list->file_count, sizeof(*files));
+	if (files)
+		list->files = files;
+	if (!file->path || !file->build_id || !files || !reserve_sites(list, file->notes.count)) {
 		sdt_notes_deinit(&file->notes);
 		free(file->path);
 		free(file->build_id);
-		return error;
+		return probe_error_no_memory();
 	}
 	list->files[list->file_count] = *file;
 	add_sites(list, list->file_count++, pid);

@@ -42,12 +42,12 @@ struct list_site {
 
 struct probe_list {
 	struct list_file *files;
-	size_t file_count, file_room;
+	size_t file_count;
 	struct probe_site *sites;
 	struct list_site *more;
 	size_t site_count, site_room;
 	struct probe_defect *defects; /* their paths and texts are owned */
-	size_t defect_count, defect_room;
+	size_t defect_count;
 };
 
 /*

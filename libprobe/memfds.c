@@ -9,6 +9,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "libprobe/array.h"
 #include "libprobe/memfds.h"
 
 struct memfd {
@@ -27,22 +28,17 @@ static bool is_memfd(int folder, const char *name, struct stat *st)
 	       S_ISREG(st->st_mode);
 }
 
-static void add(struct memfds *memfds, size_t *room, const char *name, const struct stat *st)
+static void add(struct memfds *memfds, const char *name, const struct stat *st)
 {
-	struct memfd *memfd;
+	struct memfd *items, *memfd;
 
 	if (strlen(name) >= sizeof(memfd->number))
 		return;
-	if (memfds->count == *room) {
-		size_t wanted = *room ? *room * 2 : 16;
-		struct memfd *items = reallocarray(memfds->items, wanted, sizeof(*items));
-
-		if (!items)
-			return;
-		memfds->items = items;
-		*room = wanted;
-	}
-	memfd = &memfds->items[memfds->count++];
+	items = array_grow(memfds->items, memfds->count, sizeof(*items));
+	if (!items)
+		return;
+	memfds->items = items;
+	memfd = &items[memfds->count++];
 	memfd->st = *st;
 	strcpy(memfd->number, name);
 }
@@ -50,7 +46,6 @@ static void add(struct memfds *memfds, size_t *room, const char *name, const str
 static void read_all(struct memfds *memfds, pid_t pid)
 {
 	const struct dirent *entry;
-	size_t room = 0;
 	char path[48];
 	DIR *dir;
 
@@ -61,7 +56,7 @@ static void read_all(struct memfds *memfds, pid_t pid)
 		struct stat st;
 
 		if (entry->d_name[0] != '.' && is_memfd(dirfd(dir), entry->d_name, &st))
-			add(memfds, &room, entry->d_name, &st);
+			add(memfds, entry->d_name, &st);
 	}
 	if (dir)
 		closedir(dir);

@@ -34,6 +34,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "libprobe/array.h"
 #include "libprobe/beneath.h"
 #include "libprobe/maps.h"
 #include "libprobe/memfds.h"
@@ -60,7 +61,6 @@ struct lookup {
 	struct stat exe_st;
 	struct memfds memfds;
 	struct modules modules; /* also the rejected ones: neither object nor reason */
-	size_t room;
 };
 
 /* ---- Opening -------------------------------------------------------------- */
@@ -404,19 +404,14 @@ static struct probe_error *module_open(
 
 static struct probe_error *lookup_add(struct lookup *lookup, const struct mapping *mapping)
 {
-	struct module *module;
+	struct modules *modules = &lookup->modules;
+	struct module *module, *items = array_grow(modules->items, modules->count, sizeof(*items));
 	struct probe_error *error;
 
-	if (lookup->modules.count == lookup->room) {
-		size_t room = lookup->room ? lookup->room * 2 : 32;
-		struct module *items = reallocarray(lookup->modules.items, room, sizeof(*items));
-
-		if (!items)
-			return probe_error_no_memory();
-		lookup->modules.items = items;
-		lookup->room = room;
-	}
-	module = &lookup->modules.items[lookup->modules.count];
+	if (!items)
+		return probe_error_no_memory();
+	modules->items = items;
+	module = &items[modules->count];
 	*module = (struct module){
 		.path = strdup(mapping->path),
 		.dev_major = mapping->dev_major,

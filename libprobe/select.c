@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/array.h"
 #include "libprobe/select.h"
 
 /* Orders notes by provider and name, and keeps the file's order among equals. */
@@ -41,18 +42,13 @@ uint64_t select_key(
 static struct probe_error *add_site(struct selection *selection, const struct module *module,
 	const struct sdt_note *note, size_t probe)
 {
-	struct select_site *sites;
+	struct select_site *sites =
+		array_grow(selection->sites, selection->site_count, sizeof(*sites));
 
-	/* Room for twice as many whenever a power of two is full. */
-	if ((selection->site_count & (selection->site_count - 1)) == 0) {
-		size_t room = selection->site_count ? selection->site_count * 2 : 1;
-
-		sites = reallocarray(selection->sites, room, sizeof(*sites));
-		if (!sites)
-			return probe_error_no_memory();
-		selection->sites = sites;
-	}
-	selection->sites[selection->site_count++] = (struct select_site){
+	if (!sites)
+		return probe_error_no_memory();
+	selection->sites = sites;
+	sites[selection->site_count++] = (struct select_site){
 		.note = note,
 		.pc = note->pc ? note->pc + module->bias : 0,
 		.semaphore = note->semaphore ? note->semaphore + module->bias : 0,
@@ -66,17 +62,13 @@ static struct probe_error *add_probe(struct selection *selection, struct module 
 	const struct sdt_note *const *notes, size_t count, size_t pattern)
 {
 	size_t probe_count = selection->probe_count;
+	struct select_probe *probes = array_grow(selection->probes, probe_count, sizeof(*probes));
 	struct probe_error *error = NULL;
 
-	if ((probe_count & (probe_count - 1)) == 0) {
-		struct select_probe *probes = reallocarray(
-			selection->probes, probe_count ? probe_count * 2 : 1, sizeof(*probes));
-
-		if (!probes)
-			return probe_error_no_memory();
-		selection->probes = probes;
-	}
-	selection->probes[selection->probe_count++] = (struct select_probe){
+	if (!probes)
+		return probe_error_no_memory();
+	selection->probes = probes;
+	probes[selection->probe_count++] = (struct select_probe){
 		.module = module,
 		.provider = notes[0]->provider,
 		.name = notes[0]->name,

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/array.h"
 #include "libprobe/plan.h"
 #include "libprobe/semaphores.h"
 
@@ -49,16 +50,12 @@ size_t semaphores_of(
 
 static bool add_change(struct semaphores *semaphores, struct semaphore_change change)
 {
-	struct semaphore_change *items = semaphores->items;
-	size_t count = semaphores->count;
+	struct semaphore_change *items =
+		array_grow(semaphores->items, semaphores->count, sizeof(*items));
 
-	/* Room for twice as many whenever a power of two is full. */
-	if ((count & (count - 1)) == 0) {
-		items = reallocarray(items, count ? count * 2 : 1, sizeof(*items));
-		if (!items)
-			return false;
-		semaphores->items = items;
-	}
+	if (!items)
+		return false;
+	semaphores->items = items;
 	items[semaphores->count++] = change;
 	return true;
 }

@@ -8,35 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/array.h"
 #include "libprobe/self/hook.h"
 #include "libprobe/self/self.h"
-
-enum { HOOKS_MIN = 8 };
 
 /* Of this process; with the lock. */
 static struct {
 	struct hook **hooks;
-	size_t count, room;
+	size_t count;
 	struct hook **left; /* detached, and yet to be freed */
-	size_t left_count, left_room;
+	size_t left_count;
 } all;
 
 /* ---- The hooks -------------------------------------------------------------------------- */
-
-static bool make_room(struct hook ***items, size_t count, size_t *room)
-{
-	size_t wanted = *room ? 2 * *room : HOOKS_MIN;
-	struct hook **more;
-
-	if (count < *room)
-		return true;
-	more = reallocarray(*items, wanted, sizeof(**items));
-	if (!more)
-		return false;
-	*items = more;
-	*room = wanted;
-	return true;
-}
 
 static struct hook *find_hook(const char *text)
 {
@@ -73,14 +57,18 @@ static void collect(void)
 
 static struct probe_error *add_hook(const char *pattern, struct hook **ret)
 {
+	struct hook *hook, **hooks = array_grow(all.hooks, all.count, sizeof(*hooks)), **left;
 	struct probe_report report = {0};
 	struct probe_error *error;
-	struct hook *hook;
 
-	/* Also where it goes in the end: there has to be room then. */
-	if (!make_room(&all.hooks, all.count, &all.room) ||
-		!make_room(&all.left, all.count + all.left_count, &all.left_room))
+	if (!hooks)
 		return probe_error_no_memory();
+	all.hooks = hooks;
+	/* Also where it goes in the end: there has to be room then. */
+	left = array_grow(all.left, all.count + all.left_count, sizeof(*left));
+	if (!left)
+		return probe_error_no_memory();
+	all.left = left;
 	error = hook_create(pattern, &hook);
 	if (error)
 		return error;

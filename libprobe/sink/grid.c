@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
+#include "libprobe/array.h"
 #include "libprobe/sink/grid.h"
 #include "probe/utf8.h"
 
@@ -31,18 +32,13 @@ static size_t characters(const char *text, size_t length)
 void grid_cell(struct grid *grid, size_t column, bool right)
 {
 	struct grid_cell cell = {.offset = grid->start, .length = grid->text.length - grid->start};
+	struct grid_cell *cells = array_grow(grid->cells, grid->cell_count, sizeof(*cells));
 
-	if (grid->cell_count == grid->cell_room) {
-		size_t room = grid->cell_room ? 2 * grid->cell_room : 256;
-		struct grid_cell *cells = reallocarray(grid->cells, room, sizeof(*cells));
-
-		if (!cells) {
-			grid->no_memory = true;
-			return;
-		}
-		grid->cells = cells;
-		grid->cell_room = room;
+	if (!cells) {
+		grid->no_memory = true;
+		return;
 	}
+	grid->cells = cells;
 	grid->start = grid->text.length;
 	if (cell.length)
 		cell.width = characters(grid->text.data + cell.offset, cell.length);

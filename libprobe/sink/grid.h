@@ -18,7 +18,7 @@ struct grid_cell {
 struct grid {
 	struct buffer text;
 	struct grid_cell *cells;
-	size_t cell_count, cell_room;
+	size_t cell_count;
 	size_t column_count; /* known after the first line */
 	size_t widths[GRID_COLUMNS_MAX];
 	bool right[GRID_COLUMNS_MAX]; /* aligned so */

@@ -17,6 +17,7 @@
  * another exporter has it, since it exports the same of the same process, or by
  * chance, the name gets a "#2" behind it.
  */
+#include "libprobe/array.h"
 #include "libprobe/sink/pcp.h"
 
 #ifdef PCP_BUILT
@@ -55,7 +56,7 @@ struct probe_pcp {
 	struct pcp_metrics metrics;
 
 	struct instance **instances;
-	size_t instance_count, room;
+	size_t instance_count;
 	size_t label_count, value_count; /* that they will have in the file */
 	void *by_key;			 /* tsearch(3) */
 	struct process *processes;
@@ -119,22 +120,17 @@ static bool has_room(const struct probe_pcp *pcp, const struct instance *instanc
 static struct probe_error *take_instance(
 	struct probe_pcp *pcp, struct instance *instance, bool *taken_ret)
 {
+	struct instance **instances;
+
 	*taken_ret = false;
 	if (!has_room(pcp, instance)) {
 		instance_free(instance);
 		return NULL;
 	}
-	if (pcp->instance_count == pcp->room) {
-		size_t room = pcp->room ? 2 * pcp->room : 64;
-		struct instance **instances =
-			reallocarray(pcp->instances, room, sizeof(struct instance *));
-
-		if (instances) {
-			pcp->instances = instances;
-			pcp->room = room;
-		}
-	}
-	if (pcp->instance_count == pcp->room || !tsearch(instance, &pcp->by_key, compare_keys)) {
+	instances = array_grow(pcp->instances, pcp->instance_count, sizeof(struct instance *));
+	if (instances)
+		pcp->instances = instances;
+	if (!instances || !tsearch(instance, &pcp->by_key, compare_keys)) {
 		instance_free(instance);
 		return probe_error_no_memory();
 	}

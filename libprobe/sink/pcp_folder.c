@@ -22,6 +22,7 @@
  * so they are loaded when metrics are exported, and only their types come from their
  * headers.
  */
+#include "libprobe/array.h"
 #include "libprobe/sink/pcp_mmv.h"
 
 #ifdef PCP_BUILT
@@ -222,21 +223,17 @@ void pcp_folder_unlock(struct pcp_folder *folder)
 
 struct taken_list {
 	struct pcp_taken *items;
-	size_t count, room;
+	size_t count;
 };
 
 static bool taken_add(struct taken_list *list, int domain, int32_t id)
 {
-	if (list->count == list->room) {
-		size_t room = list->room ? 2 * list->room : 256;
-		struct pcp_taken *items = reallocarray(list->items, room, sizeof(*items));
+	struct pcp_taken *items = array_grow(list->items, list->count, sizeof(*items));
 
-		if (!items)
-			return false;
-		list->items = items;
-		list->room = room;
-	}
-	list->items[list->count++] = (struct pcp_taken){domain, id};
+	if (!items)
+		return false;
+	list->items = items;
+	items[list->count++] = (struct pcp_taken){domain, id};
 	return true;
 }
 

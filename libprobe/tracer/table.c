@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/array.h"
 #include "libprobe/tracer/table.h"
 #include "libprobe/tracer/value.h"
 
@@ -105,16 +106,11 @@ static bool row_own(struct probe_table_row *row, size_t key_count)
 struct probe_error *table_append(struct probe_table *table, const struct probe_table_row *row)
 {
 	struct probe_table_row copy = *row;
+	struct probe_table_row *rows = array_grow(table->rows, table->count, sizeof(*rows));
 
-	if (table->count == table->room) {
-		size_t room = table->room ? 2 * table->room : 32;
-		struct probe_table_row *rows = reallocarray(table->rows, room, sizeof(*rows));
-
-		if (!rows)
-			return probe_error_no_memory();
-		table->rows = rows;
-		table->room = room;
-	}
+	if (!rows)
+		return probe_error_no_memory();
+	table->rows = rows;
 	if (!row_own(&copy, table->key_count))
 		return probe_error_no_memory();
 	table->rows[table->count++] = copy;

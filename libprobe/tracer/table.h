@@ -7,7 +7,7 @@
 
 struct probe_table {
 	struct probe_table_row *rows;
-	size_t count, room;
+	size_t count;
 	size_t key_count;
 	uint64_t lost, unmatched;
 };
