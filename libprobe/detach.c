@@ -191,9 +191,22 @@ static struct probe_error *redirect(struct ending *e, const struct change *chang
 	return NULL;
 }
 
+/* Does one of these stubs of the registry end? */
+static bool any_ends(const struct ending *e, const struct registry *r, const struct reg_stub *stubs,
+	size_t count)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < count; i++)
+		any = any || e->stubs[stubs + i - r->stubs];
+	return any;
+}
+
 /*
  * Takes the ending stubs of a site out of its chain, which runs from the
- * newest stub (last in the registry) to the tail.
+ * newest stub (last in the registry) to the tail. Where one ends, the entry is written
+ * anew: it leads past the newest to an older stub, which may be the one that ends, if the
+ * controller of the newest was killed before it had patched the site.
  */
 static struct probe_error *relink_site(struct ending *e, const struct change *change, size_t i)
 {
@@ -201,9 +214,9 @@ static struct probe_error *relink_site(struct ending *e, const struct change *ch
 	const struct reg_site *site = &r->sites[i];
 	struct probe_error *error = NULL;
 	uint64_t at = site->entry;
-	bool is_entry = true, skipped = false;
 	size_t count;
 	const struct reg_stub *stubs = registry_stubs(r, site->pc, &count);
+	bool is_entry = true, skipped = any_ends(e, r, stubs, count);
 
 	while (count-- > 0 && !error) {
 		const struct reg_stub *stub = &stubs[count];

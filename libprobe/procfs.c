@@ -148,6 +148,12 @@ char procfs_thread_state(pid_t pid, pid_t tid)
 	return field ? *field : 0;
 }
 
+bool procfs_is_zombie(pid_t pid)
+{
+	/* The main thread may end before the others do. */
+	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") <= 1;
+}
+
 uint64_t procfs_start_time(pid_t pid)
 {
 	char path[48], buffer[1024];

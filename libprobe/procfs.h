@@ -28,6 +28,8 @@ DIR *procfs_threads(pid_t pid);
 pid_t procfs_next_thread(DIR *threads);
 /* The state letter of a thread, or 0 where it is gone. */
 char procfs_thread_state(pid_t pid, pid_t tid);
+/* Has a process ended that its parent has not waited for yet? */
+bool procfs_is_zombie(pid_t pid);
 /*
  * Opens the regular file that a descriptor made with O_PATH names; -1 and errno
  * where it is none (EINVAL). So nothing but a regular file is ever opened: to

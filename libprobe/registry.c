@@ -542,8 +542,9 @@ bool registry_is_dead(const struct reg_session *session)
 	uint64_t start = session->owner ? procfs_start_time(session->owner) : 0;
 
 	/* Whom we cannot ask for may live. */
-	return session->owner && start != session->owner_start &&
-	       (start || !procfs_no_descriptor(errno));
+	if (!session->owner || (!start && procfs_no_descriptor(errno)))
+		return false;
+	return start != session->owner_start || procfs_is_zombie(session->owner);
 }
 
 uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only)

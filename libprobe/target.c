@@ -41,14 +41,12 @@ struct probe_error *probe_target_open(pid_t pid, const char *exe, struct probe_t
 	uint64_t start = procfs_start_time(pid);
 	struct probe_error *error;
 	struct probe_target *target;
-	char state;
 
 	if (!start)
 		return procfs_no_descriptor(errno) ? probe_error_system(errno, "/proc/%d/stat", pid)
 						   : probe_error_new(PROBE_ERROR_NOT_FOUND,
 							     "there is no process %d", pid);
-	state = procfs_thread_state(pid, pid);
-	if (state == 'Z' && procfs_status_number(pid, "Threads:") <= 1)
+	if (procfs_is_zombie(pid))
 		return probe_error_new(
 			PROBE_ERROR_STATE, "process %d has ended and waits for its parent", pid);
 	error = exe ? check_exe(pid, exe) : NULL;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -219,6 +220,105 @@ static void child_in_its_memory(void **state)
 	close(pids[1]);
 }
 
+/* ---- A controller that dies before it patches a site ---------------------------------------- */
+
+static uint64_t dies_at;
+
+/* What the library calls: the first write to a place of the target is the last thing done. */
+ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset)
+{
+	if (dies_at && dies_at - (uint64_t)offset < size)
+		kill(getpid(), SIGKILL);
+	return syscall(SYS_pwrite64, fd, bytes, size, offset);
+}
+
+/* Where the jump is that leads from live:value to its stubs. */
+static uint64_t entry_of(pid_t pid, enum probe_plan plan)
+{
+	const struct probe_site *sites;
+	struct probe_list *list;
+	uint64_t pc = 0;
+	int32_t distance;
+	size_t count;
+
+	live_ok(probe_list_create(&list));
+	live_ok(probe_list_add_process(list, pid));
+	sites = probe_list_sites(list, &count);
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(sites[i].name, "value") == 0)
+			pc = sites[i].pc + sites[i].bias;
+	probe_list_free(list);
+	assert_true(pc != 0);
+	/* What is behind the nop of a pun stays; it is as in this process. */
+	memcpy(&distance, (const char *)(uintptr_t)pc + 1, sizeof(distance));
+	return plan == PROBE_PLAN_PUN ? pc + 5 + (uint64_t)distance : pc;
+}
+
+static struct probe_error *count_values(
+	struct live *l, enum probe_plan plan, struct probe_report *report)
+{
+	const struct probe_session_options options = {.kind = PROBE_SESSION_COUNT};
+	struct probe_pattern *pattern;
+	struct probe_request request = {.patterns = (const struct probe_pattern *const *)&pattern,
+		.pattern_count = 1,
+		.plans = &plan,
+		.plan_count = 1};
+	struct probe_error *error;
+
+	live_ok(probe_pattern_parse("live:value", &pattern));
+	error = probe_session_start(l->target, &request, &options, report, &l->session);
+	probe_pattern_free(pattern);
+	return error;
+}
+
+/*
+ * The newest session is one whose controller was killed when it had told of it, and not yet
+ * led the site to it. So the site leads to the older one, which ends first.
+ */
+static void dead_before_patch(struct live *l, enum probe_plan plan)
+{
+	struct probe_report report = {0};
+	struct probe_repair repaired = {0};
+	struct probe_error *error = count_values(l, plan, &report);
+	char text[128];
+	siginfo_t info;
+	pid_t child;
+
+	if (error && plan == PROBE_PLAN_PUN && error->code == PROBE_ERROR_REFUSED) {
+		print_message("note: %s\n", error->message);
+		probe_error_free(error);
+		probe_report_deinit(&report);
+		return;
+	}
+	live_ok(error);
+	child = fork();
+	if (child == 0) {
+		dies_at = entry_of(l->pid, plan);
+		_exit(count_values(l, plan, &report) != NULL);
+	}
+	/* Nobody has waited for it: it is dead all the same. */
+	assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+	assert_int_equal(info.si_code, CLD_KILLED);
+	assert_string_equal(states(l, text), "op__done=0 op__start=0 value=2");
+	live_ok(probe_session_stop(l->session));
+	probe_session_free(l->session);
+	l->session = NULL;
+	assert_string_equal(states(l, text), "op__done=0 op__start=0 value=1");
+	live_order(l, 'v');
+	live_ok(probe_target_repair(l->target, &repaired));
+	assert_int_equal(repaired.sessions, 1);
+	live_order(l, 'v');
+	assert_false(has_our_memory(l->pid));
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	probe_report_deinit(&report);
+}
+
+static void dies_before_patch(void **state)
+{
+	dead_before_patch(*state, PROBE_PLAN_RELOCATE);
+	dead_before_patch(*state, PROBE_PLAN_PUN);
+}
+
 /* ---- Names ------------------------------------------------------------------------------ */
 
 static void names(void **state)
@@ -310,6 +410,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(closed_while_attached, live_setup, teardown),
 		cmocka_unit_test_setup_teardown(steps_under_load, live_setup, teardown),
 		cmocka_unit_test(child_in_its_memory),
+		cmocka_unit_test_setup_teardown(dies_before_patch, live_setup, teardown),
 		cmocka_unit_test(names),
 		cmocka_unit_test_setup_teardown(predicates, live_setup, teardown),
 		cmocka_unit_test_setup_teardown(pairs_and_force, live_setup, teardown),
