@@ -93,6 +93,7 @@ static struct probe_error *take_signals(struct recorder *r)
 	signals_block(&r->signals);
 	sigaddset(&r->signals, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &r->signals, NULL);
+	signal(SIGPIPE, SIG_IGN); /* of those who read our messages */
 	signal(SIGXFSZ, SIG_IGN);
 	r->signal_fd = signalfd(-1, &r->signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	return r->signal_fd < 0 ? probe_error_system(errno, "cannot wait for signals") : NULL;

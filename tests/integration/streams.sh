@@ -179,6 +179,22 @@ for thread in 0 1; do
 done
 same_state "$target_pid"
 
+# Nobody reads its messages any more: it ends as it should all the same.
+"$PROBECTL" record -o "$SCRATCH/unread" --full=loop --follow hits:work 'no*:such' -p "$target_pid" \
+	2> >(head -1 >"$SCRATCH/unread.err") &
+example=$!
+on_exit "end_process $example"
+wait_on "$target_pid" hits:work
+for ((i = 0; i < 600; i++)); do
+	[ -s "$SCRATCH/unread.err" ] && break
+	sleep 0.1
+done
+kill -TERM "$example"
+wait "$example"
+same "status of a record whose messages nobody reads" "$?" 0
+recorded unread
+same_state "$target_pid"
+
 # A program of several threads that is gone before anything is read: whose hits they were.
 echo 100 | "$PROBECTL" record -q -o "$SCRATCH/gone" --full=loop hits:work -- "$TARGETS/hits" 2 \
 	>"$SCRATCH/gone.out" || fail "record --full=loop -- PROGRAM"
