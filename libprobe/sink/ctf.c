@@ -51,6 +51,7 @@ struct probe_ctf {
 	unsigned int flushes;	    /* since the part began */
 	uint64_t begin_ns, next_ns; /* the part's begin, by its first hit; the next one's */
 	int last_cpu;		    /* of the last hit */
+	uint64_t last_ns;	    /* likewise; or the record's begin */
 	struct ctf_description description;
 	struct ctf_class *classes;
 	size_t class_count;
@@ -152,7 +153,8 @@ struct probe_error *probe_ctf_create(
 	ctf->root = ctf->part.folder = ctf->before.folder = -1;
 	if (options)
 		ctf->options = *options;
-	ctf->description.base_s = now_ns() / NSEC_PER_SEC - CLOCK_MARGIN_S;
+	ctf->last_ns = now_ns();
+	ctf->description.base_s = ctf->last_ns / NSEC_PER_SEC - CLOCK_MARGIN_S;
 	ctf->path = strdup(directory);
 	ctf->sites = calloc(CACHE_ENTRIES, sizeof(*ctf->sites));
 	if (!ctf->path || !ctf->sites || !buffer_init(&ctf->description.classes)) {
@@ -424,6 +426,7 @@ struct probe_error *probe_ctf_hit(struct probe_ctf *ctf, const struct probe_sess
 	if (!error)
 		error = add_event(ctf, part, stream, hit, site, comm ? comm : "");
 	ctf->last_cpu = hit->cpu;
+	ctf->last_ns = hit->time_ns;
 	return error ? checked(ctf, error) : NULL;
 }
 
@@ -440,7 +443,9 @@ struct probe_error *probe_ctf_discarded(
 	error = ctf_part_stream(part, session, ctf->last_cpu, &stream);
 	if (error)
 		return checked(ctf, error);
-	stream_time(ctf, stream, now_ns());
+	/* Not later than hits that are still to come: how long ago they were is not known. */
+	if (!stream->begun)
+		stream_time(ctf, stream, ctf->last_ns);
 	if (ctf_stream_discard(stream, part->uuid, count))
 		return NULL;
 	error = ctf_part_write(part, stream);

@@ -54,7 +54,7 @@ static struct probe_error *end_full_log(struct probe_stream *stream)
 	stream->restarts = false;
 	stream->reading.closed = true;
 	stream->reading.closed_ns = 0;
-	event.time_ns = stream->reading.last_ns;
+	event.time_ns = clock_realtime_ns(&stream->session->clock, clock_stamp());
 	return stream_log_last(stream->log, PROBE_STREAM_STOP, &event);
 }
 

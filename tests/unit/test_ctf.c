@@ -146,6 +146,44 @@ static void test_packet(void **state)
 	record_remove(&record);
 }
 
+/* Where losses are told, the time of what comes behind them is what it was. */
+static void test_time_of_losses(void **state)
+{
+	struct probe_hit hit = hit_of(NULL);
+	struct record record;
+	uint64_t first;
+
+	(void)state;
+	hit.arg_count = 0;
+	hit.time_ns -= UINT64_C(15000000000); /* it was read some time after it came */
+	record_open(&record, NULL);
+	assert_null(probe_ctf_hit(record.ctf, &session, &hit, NULL));
+	assert_null(probe_ctf_discarded(record.ctf, &session, 7));
+	hit.time_ns += 100;
+	assert_null(probe_ctf_hit(record.ctf, &session, &hit, NULL));
+	assert_null(probe_ctf_flush(record.ctf));
+	record_read(&record, "stream_0_cpu3");
+	assert_int_equal(record.length, 2 * PACKET);
+	first = number(record.bytes + CTF_HEADER_BYTES + 4, 8);
+	assert_int_equal(number(record.bytes + PACKET + 64, 8), 7);
+	assert_int_equal(number(record.bytes + PACKET + 24, 8), first);
+	assert_int_equal(number(record.bytes + PACKET + 32, 8), first + 100);
+	assert_int_equal(number(record.bytes + PACKET + CTF_HEADER_BYTES + 4, 8), first + 100);
+	record_remove(&record);
+
+	/* In a part that has no hit of that CPU so far, it is that of the last hit. */
+	record_open(&record, NULL);
+	assert_null(probe_ctf_hit(record.ctf, &session, &hit, NULL));
+	assert_null(probe_ctf_discarded(record.ctf, &(struct probe_session){0}, 7));
+	assert_null(probe_ctf_flush(record.ctf));
+	record_read(&record, "stream_0_cpu3");
+	first = number(record.bytes + CTF_HEADER_BYTES + 4, 8);
+	record_read(&record, "stream_1_cpu3");
+	assert_int_equal(record.length, 2 * PACKET);
+	assert_int_equal(number(record.bytes + PACKET + 24, 8), first);
+	record_remove(&record);
+}
+
 /* However large events are, the file is whole packets of whole pages. */
 static void test_large(void **state)
 {
@@ -331,6 +369,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_packet),
+		cmocka_unit_test(test_time_of_losses),
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_folder),
 		cmocka_unit_test(test_part_names),
