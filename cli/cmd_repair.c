@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/processes.h"
 #include "cli/out.h"
 #include "cli/request.h"
 #include "probe/target.h"
@@ -105,10 +106,8 @@ static struct probe_error *repair_process(const struct repair_options *options, 
 	error = probe_target_repair(target, &repair);
 	if (!error)
 		error = print(options, pid, &repair);
-	else if (options->common.pids.count > 1)
-		error = probe_error_prefix(error, "process %d", (int)pid);
 	probe_target_close(target);
-	return error;
+	return processes_error(&options->common, pid, error);
 }
 
 static struct probe_error *repair_checked(struct repair_options *options, int *status_ret)

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/kept.h"
 #include "cli/options.h"
+#include "cli/processes.h"
 #include "cli/request.h"
 #include "probe/target.h"
 
@@ -76,9 +77,7 @@ static struct probe_error *switch_target(const struct direction *direction,
 	report_refusals(report);
 	if (!error)
 		report_done(direction, options, probe_target_pid(target), report);
-	else if (options->kept.common.pids.count > 1)
-		error = probe_error_prefix(error, "process %d", (int)probe_target_pid(target));
-	return error;
+	return processes_error(&options->kept.common, probe_target_pid(target), error);
 }
 
 /* Returns the exit status; reports what fails. */

@@ -227,3 +227,16 @@ struct probe_error *processes_find(struct common_options *common)
 	free(all.items);
 	return error;
 }
+
+struct probe_error *processes_error(
+	const struct common_options *common, pid_t pid, struct probe_error *error)
+{
+	char name[32];
+	int length = snprintf(name, sizeof(name), "process %d", (int)pid);
+	const char *said = error ? strstr(error->message, name) : NULL;
+
+	/* Many errors say it themselves. */
+	if (common->pids.count < 2 || (said && (said[length] < '0' || said[length] > '9')))
+		return error;
+	return probe_error_prefix(error, "%s", name);
+}

@@ -57,4 +57,9 @@ void processes_allow_descriptors(void);
  */
 PROBE_MUST_CHECK struct probe_error *processes_find(struct common_options *common);
 
+/* What failed for one of the processes: says for which, where there are several. NULL is allowed.
+ */
+struct probe_error *processes_error(
+	const struct common_options *common, pid_t pid, struct probe_error *error);
+
 #endif

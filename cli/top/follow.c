@@ -263,8 +263,7 @@ static struct probe_error *start_all(
 			error = start_named(source, model, target);
 		if (!error)
 			continue;
-		if (common->pids.count > 1)
-			error = probe_error_prefix(error, "process %d", (int)common->pids.items[i]);
+		error = processes_error(common, common->pids.items[i], error);
 		if (i < common->pids_given || common->pids.count == 1 ||
 			error->code == PROBE_ERROR_MEMORY)
 			return error;

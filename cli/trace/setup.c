@@ -12,6 +12,7 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
+#include "cli/processes.h"
 #include "cli/trace/options.h"
 
 /* ---- Targets ---------------------------------------------------------------- */
@@ -223,9 +224,9 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 		struct probe_error *its =
 			error ? NULL : start_session(trace, target, options, &sum);
 
-		if (its && asked > 1)
-			its = probe_error_prefix(
-				its, "process %d", (int)probe_target_pid(target->target));
+		if (its)
+			its = processes_error(
+				&options->common, probe_target_pid(target->target), its);
 		if (its)
 			error = leave_out(trace, options, its, target->given);
 		/* Those that are on have to be switched off, whatever happens to the rest. */

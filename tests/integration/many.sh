@@ -69,6 +69,12 @@ all_off()
 	same "what the herd did" "$hear_ready" "hits $((hits * (children - gone)))"
 }
 
+# said_once FILE: which process it is
+said_once()
+{
+	! grep -E 'process ([0-9]+)\b.*process \1\b' "$1" || fail "a process is named twice in a line"
+}
+
 # All of them, as children.
 gone=0
 herd
@@ -105,8 +111,9 @@ wait "$tracer_pid"
 same "-p: status" $? 1
 same "-p: hits, processes, disordered" "$(tally)" "$(((children - gone) * hits)) $((children - gone)) 0"
 for kid in "${kids[3]}" "${kids[100]}" "$other"; do
-	grep -q "process ${kid}[ :]" "$SCRATCH/many.err" || fail "nothing is said of process $kid"
+	grep -q "process ${kid}\b" "$SCRATCH/many.err" || fail "nothing is said of process $kid"
 done
+said_once "$SCRATCH/many.err"
 # Some end while they are traced: the trace goes on.
 all_off "${kids[0]}" "${kids[77]}" "${kids[-1]}"
 
@@ -134,6 +141,13 @@ wanted_status=1
 wrong "no process is called 'no-such-name'" --name no-such-name herd:hit
 wrong "process $other has no children" --children "$other" herd:hit
 wrong "none of the 2 processes can be traced" -p "$other,4194304" herd:hit
+for command in "top herd:hit" "enable herd:hit" repair; do
+	# shellcheck disable=SC2086 # a command and its probe
+	"$PROBECTL" $command -p "$other,4194304" >/dev/null 2>"$SCRATCH/err"
+	same "$command: status" "$?" 1
+	grep -q "process 4194304\b\|process $other\b" "$SCRATCH/err" || fail "$command: $(cat "$SCRATCH/err")"
+	said_once "$SCRATCH/err"
+done
 wanted_status=2
 wrong "not both" --name herd herd:hit -- true
 wrong "which process" herd:hit
