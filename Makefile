@@ -230,7 +230,7 @@ DEPS_DEMO := python3.11-minimal
 # looks at the page of a report: chromium; is a terminal: tmux.
 DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
 	gcc-multilib valgrind qemu-user strace \
-	procps jq tmux gdb elfutils babeltrace2 pcp libpcp-trace2-dev chromium chromium-driver \
+	procps iproute2 jq tmux gdb elfutils babeltrace2 pcp libpcp-trace2-dev chromium chromium-driver \
 	python3 python3.11 \
 	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git

@@ -5,7 +5,7 @@
 # tools on this machine.
 # usage: tests/bench/run.sh [--quick] [PART…]
 #
-# The parts are hits, tracers, self, events, record, pause, first, list and postgres, a
+# The parts are hits, tracers, self, events, record, pcp, pause, first, list and postgres, a
 # script of each name beside this one. What cannot run on this machine, or without root,
 # says why. BUILD is the build folder. Nothing is left behind: events, daemons, servers
 # and files are removed, also after Ctrl-C.
@@ -19,14 +19,14 @@ parts=()
 for argument; do
 	case $argument in
 	--quick) export BENCH_QUICK=1 ;;
-	hits | tracers | self | events | record | pause | first | list | postgres) parts+=("$argument") ;;
+	hits | tracers | self | events | record | pcp | pause | first | list | postgres) parts+=("$argument") ;;
 	*)
-		echo "usage: tests/bench/run.sh [--quick] [hits|tracers|self|events|record|pause|first|list|postgres …]" >&2
+		echo "usage: tests/bench/run.sh [--quick] [hits|tracers|self|events|record|pcp|pause|first|list|postgres …]" >&2
 		exit 2
 		;;
 	esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(hits tracers self events record pause first list postgres)
+[ ${#parts[@]} -gt 0 ] || parts=(hits tracers self events record pcp pause first list postgres)
 
 # The measuring programs; the compiler may be there without LTTng.
 tools=$BUILD/bench
