@@ -133,20 +133,13 @@ static void keep_new(
 static struct probe_error *attach_selection(struct probe_session *s, struct change *c,
 	struct selection *selection, struct probe_report *report)
 {
-	struct attach attach = {.change = c,
-		.selection = selection,
-		.request = &s->request,
-		.describe = session_describe,
-		.describe_data = s,
-		.session = s->id,
-		.first_site = s->site_count,
-		.spare_probes = s->options.follow_libraries ? SPARE_PROBES : 1,
-		.follow_children = s->options.follow_children,
-		.fd = -1};
+	struct attach attach = session_attach(s, c, selection);
 	struct probe_error *error = session_prepare(s, c, selection, report);
 
 	if (error)
 		return error;
+	attach.first_site = s->site_count;
+	attach.spare_probes = s->options.follow_libraries ? SPARE_PROBES : 1;
 	attach.needs = session_needs(s);
 	error = attach_all(&attach, report);
 	if (!error && attach.fd >= 0)

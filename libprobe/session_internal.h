@@ -105,9 +105,9 @@ int32_t session_stack_return_offset(const struct probe_session *session, uint64_
 const struct probe_stack *session_stack_read(struct probe_session *session,
 	const struct session_site *site, const struct ring_record *record);
 
-/* See struct attach. `data` is the session. */
-void session_describe(const void *data, const struct reg_session *reg, uint32_t slot,
-	uint32_t number, struct arch_stub *stub);
+/* What attaches a selection that was prepared, of the session as it is. */
+struct attach session_attach(
+	struct probe_session *session, struct change *change, struct selection *selection);
 
 /* ---- Its parts (session.c) -------------------------------------------------------------- */
 

@@ -162,18 +162,11 @@ static void forget_flights(const struct probe_session *s, const struct again *ag
 static struct probe_error *attach_again(struct probe_session *s, struct change *c,
 	struct selection *selection, const struct again *again, struct probe_report *report)
 {
-	struct attach attach = {.change = c,
-		.selection = selection,
-		.request = &s->request,
-		.describe = session_describe,
-		.describe_data = s,
-		.session = s->id,
-		.numbers = again->numbers,
-		.slots = again->slots,
-		.follow_children = s->options.follow_children,
-		.fd = -1};
+	struct attach attach = session_attach(s, c, selection);
 	struct probe_error *error;
 
+	attach.numbers = again->numbers;
+	attach.slots = again->slots;
 	forget_flights(s, again, selection->probe_count);
 	error = attach_all(&attach, report);
 	for (size_t i = 0; i < selection->probe_count && !error; i++)

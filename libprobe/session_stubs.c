@@ -292,7 +292,8 @@ static void describe_gather(const struct probe_session *s, const struct reg_sess
 	g->entry_cell = reg->entry_cell;
 }
 
-void session_describe(const void *data, const struct reg_session *reg, uint32_t slot,
+/* See struct attach. */
+static void describe(const void *data, const struct reg_session *reg, uint32_t slot,
 	uint32_t number, struct arch_stub *stub)
 {
 	const struct probe_session *s = data;
@@ -318,4 +319,17 @@ void session_describe(const void *data, const struct reg_session *reg, uint32_t 
 		if (part->part.role != PAIR_BEGIN)
 			describe_gather(s, reg, slot, part, described->bound, stub);
 	}
+}
+
+struct attach session_attach(
+	struct probe_session *session, struct change *change, struct selection *selection)
+{
+	return (struct attach){.change = change,
+		.selection = selection,
+		.request = &session->request,
+		.describe = describe,
+		.describe_data = session,
+		.session = session->id,
+		.follow_children = session->options.follow_children,
+		.fd = -1};
 }
