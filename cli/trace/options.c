@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* From a parsed command line to a trace. */
 #include "cli/cli.h"
-#include "cli/record_stream.h"
 #include "cli/trace/options.h"
+#include "cli/trace/record_stream.h"
 
 static struct probe_error *check_options(const char *command, const struct trace_options *options)
 {

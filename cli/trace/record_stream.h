@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* probectl record --full=loop and --full=stop: what is in the rings is written at the end. */
-#ifndef CLI_RECORD_STREAM_H
-#define CLI_RECORD_STREAM_H
+#ifndef CLI_TRACE_RECORD_STREAM_H
+#define CLI_TRACE_RECORD_STREAM_H
 
 #include "cli/trace/options.h"
 

@@ -19,8 +19,8 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/clock.h"
-#include "cli/record_stream.h"
 #include "cli/trace/comm.h"
+#include "cli/trace/record_stream.h"
 #include "probe/stream.h"
 
 enum { LOOK_NS = 20 * 1000 * 1000, STRING_BYTES = 256, ARGS_MAX = 32, NUMBER_BYTES = 8 };
