@@ -45,7 +45,8 @@
 enum {
 	LOCK_TRIES = 100,
 	LOCK_PAUSE_NS = 10 * 1000 * 1000,
-	FILE_BYTES_MAX = 64 << 20 /* a file with PCP_COUNT_MAX of everything has 9 MB */
+	ENTRIES_MAX = 2 * PCP_COUNT_MAX, /* tables, domains and instances of a file */
+	FILE_BYTES_MAX = 64 << 20	 /* a file with PCP_COUNT_MAX of everything has 9 MB */
 };
 
 /* ---- The library ------------------------------------------------------------------ */
@@ -224,7 +225,17 @@ void pcp_folder_unlock(struct pcp_folder *folder)
 struct taken_list {
 	struct pcp_taken *items;
 	size_t count;
+	uint64_t left; /* entries of the file that may still be looked at */
 };
+
+/* May so many more be looked at? */
+static bool spend(struct taken_list *list, uint64_t entries)
+{
+	bool may = list->left >= entries;
+
+	list->left = may ? list->left - entries : 0;
+	return may;
+}
 
 static bool taken_add(struct taken_list *list, int domain, int32_t id)
 {
@@ -249,7 +260,8 @@ static bool take_instances(
 {
 	mmv_disk_instance2_t instance;
 
-	if (!is_within(size, domain->offset, domain->count, sizeof(instance)))
+	if (!is_within(size, domain->offset, domain->count, sizeof(instance)) ||
+		!spend(list, domain->count))
 		return true;
 	for (uint32_t i = 0; i < domain->count; i++) {
 		memcpy(&instance, file + domain->offset + i * sizeof(instance), sizeof(instance));
@@ -265,25 +277,30 @@ static bool take_file(struct taken_list *list, const char *file, size_t size)
 	mmv_disk_header_t header;
 	mmv_disk_indom_t domain;
 	mmv_disk_toc_t toc;
+	size_t before = list->count;
 	bool done = true;
 
+	list->left = ENTRIES_MAX;
 	if (size < sizeof(header))
 		return true;
 	memcpy(&header, file, sizeof(header));
 	if (memcmp(header.magic, "MMV", 4) || header.version != MMV_VERSION3 || header.tocs < 0 ||
 		!is_within(size, sizeof(header), (uint64_t)header.tocs, sizeof(toc)))
 		return true;
-	for (int i = 0; i < header.tocs; i++) {
+	for (int i = 0; i < header.tocs && spend(list, 1); i++) {
 		memcpy(&toc, file + sizeof(header) + (size_t)i * sizeof(toc), sizeof(toc));
 		if (toc.type != MMV_TOC_INDOMS || toc.count < 0 ||
 			!is_within(size, toc.offset, (uint64_t)toc.count, sizeof(domain)))
 			continue;
-		for (int k = 0; k < toc.count && done; k++) {
+		for (int k = 0; k < toc.count && done && spend(list, 1); k++) {
 			memcpy(&domain, file + toc.offset + (size_t)k * sizeof(domain),
 				sizeof(domain));
 			done = take_instances(list, file, size, &domain);
 		}
 	}
+	/* There may be more, and nobody reads such a file. */
+	if (!list->left)
+		list->count = before;
 	return done;
 }
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* What the instances of metrics are called, their labels, and which metrics a tracer has. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "libprobe/sink/pcp.h"
+#include "libprobe/sink/pcp_mmv.h"
 #include "libprobe/tracer/tracer.h"
 
 #ifdef PCP_BUILT
@@ -169,6 +171,68 @@ static void every_table_can_be_exported(void **state)
 		free(spec.name);
 	}
 }
+
+/* ---- Files of others ---------------------------------------------------------------------- */
+
+enum { FILE_TOCS = 8, FILE_DOMAINS = 500, FILE_INSTANCES = 1000 };
+
+/* All tables of contents are of the same domains, all domains of the same instances. */
+struct others_file {
+	mmv_disk_header_t header;
+	mmv_disk_toc_t tocs[FILE_TOCS];
+	mmv_disk_indom_t domains[FILE_DOMAINS];
+	mmv_disk_instance2_t instances[FILE_INSTANCES];
+};
+
+static size_t taken_of(int folder, const struct others_file *file)
+{
+	struct pcp_folder its = {.fd = folder};
+	struct pcp_taken *taken;
+	size_t count;
+	int fd = openat(folder, "probectl.1.1.1", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, file, sizeof(*file)), sizeof(*file));
+	close(fd);
+	assert_null(pcp_folder_taken(&its, NULL, &taken, &count));
+	for (size_t i = 0; i < count; i++)
+		assert_true(taken[i].domain == 7 && taken[i].id == (int32_t)(i % FILE_INSTANCES));
+	free(taken);
+	return count;
+}
+
+static void files_of_others_are_read_once(void **state)
+{
+	struct others_file *file = calloc(1, sizeof(*file));
+	char path[] = "/tmp/probectl-pcp.XXXXXX";
+	int folder;
+
+	(void)state;
+	assert_non_null(file);
+	assert_non_null(mkdtemp(path));
+	folder = open(path, O_RDONLY | O_DIRECTORY);
+	assert_true(folder >= 0);
+	file->header =
+		(mmv_disk_header_t){.magic = "MMV", .version = MMV_VERSION3, .tocs = FILE_TOCS};
+	for (int i = 0; i < FILE_TOCS; i++)
+		file->tocs[i] =
+			(mmv_disk_toc_t){MMV_TOC_INDOMS, 1, offsetof(struct others_file, domains)};
+	for (int i = 0; i < FILE_DOMAINS; i++)
+		file->domains[i] = (mmv_disk_indom_t){.serial = 7,
+			.count = FILE_INSTANCES,
+			.offset = offsetof(struct others_file, instances)};
+	for (int i = 0; i < FILE_INSTANCES; i++)
+		file->instances[i].internal = i;
+	assert_int_equal(taken_of(folder, file), FILE_TOCS * FILE_INSTANCES);
+	/* More than pmdammv reads: it would never end, and take all memory. */
+	for (int i = 0; i < FILE_TOCS; i++)
+		file->tocs[i].count = FILE_DOMAINS;
+	assert_int_equal(taken_of(folder, file), 0);
+	unlinkat(folder, "probectl.1.1.1", 0);
+	close(folder);
+	assert_int_equal(rmdir(path), 0);
+	free(file);
+}
 #endif
 
 int main(void)
@@ -180,6 +244,7 @@ int main(void)
 		cmocka_unit_test(labels_are_json_that_fits),
 		cmocka_unit_test(numbers_are_a_contract),
 		cmocka_unit_test(every_table_can_be_exported),
+		cmocka_unit_test(files_of_others_are_read_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
