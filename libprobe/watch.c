@@ -290,7 +290,7 @@ static bool scan(struct probe_watch *watch)
 	bool ok = true;
 
 	for (size_t i = 0; i < watch->count; i++)
-		watch->items[i].seen = !watch->items[i].is_child;
+		watch->items[i].seen = false;
 	for (size_t i = 0; i < watch->count && ok; i++)
 		ok = add_children(watch, i);
 	for (size_t i = watch->count; i-- > 0;)

@@ -210,6 +210,32 @@ ran 126 loop:nop -- /etc/passwd
 ran 1 --no-follow loop:nop -- "$TARGETS/ctor"
 ran 5 -d 0.1 loop:nop -- sh -c 'sleep 0.5; exit 5'
 
+# Programs that have ended leave their hits, and no descriptor.
+cat >"$SCRATCH/many" <<'SH'
+for i in 1 2 3 4 5 6 7 8 9 10; do "$@" && "$@" && "$@" >/dev/null || exit 1; done
+echo "all done"
+while [ ! -e "$OVER" ]; do sleep 0.1; done
+SH
+OVER=$SCRATCH/over "$PROBECTL" top -i 0.1 'ctor:*' -- sh "$SCRATCH/many" "$TARGETS/ctor" \
+	>"$SCRATCH/lines" 2>"$SCRATCH/err" </dev/null &
+top_pid=$!
+on_exit "kill $top_pid 2>/dev/null"
+for ((i = 0; i < 600; i++)); do
+	! grep -q '^all done' "$SCRATCH/lines" || break
+	sleep 0.1
+done
+for ((i = 0; i < 100; i++)); do
+	# The shell's and that of a sleep, each for two sessions and the watch.
+	open=$(find "/proc/$top_pid/fd" -lname '/proc/*/mem' 2>/dev/null | wc -l)
+	[ "$open" -gt 6 ] || break
+	sleep 0.1
+done
+[ "$open" -le 6 ] || fail "of 30 programs that have ended, $open descriptors are left"
+touch "$SCRATCH/over"
+wait "$top_pid"
+same "the status after many programs" "$?" 0
+same "hits of many programs" "$(hits "$SCRATCH/lines" ctor:main)" 30
+
 # A signal to top is handed on.
 "$PROBECTL" top -i 0.1 loop:nop -- sh -c 'trap "exit 9" TERM; while :; do sleep 0.1; done' \
 	>"$SCRATCH/lines" 2>"$SCRATCH/err" &
