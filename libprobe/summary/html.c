@@ -285,9 +285,14 @@ static void answers(struct page *page, const struct summary_probe *const *probes
 	}
 	page_html(page, "</div>\n<div><dt>Rate</dt><dd class=\"big\">");
 	page_rate(page, mean_rate(summary, summary->hits));
-	page_html(page, "/s</dd><dd>on average; at most ");
-	page_rate(page, peak_rate(summary, bins));
-	page_html(page, "/s</dd></div>\n<div><dt>Lost</dt><dd class=\"big");
+	if (summary_seconds(summary) > 0) {
+		page_html(page, "/s</dd><dd>on average; at most ");
+		page_rate(page, peak_rate(summary, bins));
+		page_html(page, "/s</dd></div>\n");
+	} else {
+		page_html(page, "</dd><dd>all hits are of one instant</dd></div>\n");
+	}
+	page_html(page, "<div><dt>Lost</dt><dd class=\"big");
 	page_html(page, summary->lost ? " alert\" id=\"lost\">" : "\" id=\"lost\">");
 	page_count(page, summary->lost);
 	page_html(page, "</dd><dd>");
@@ -499,7 +504,7 @@ static void footer(struct page *page)
 	page_html(page, "<footer>\n<p>Percentiles come from buckets and are at most 1.6% off. "
 			"Charts over time have ");
 	buffer_unsigned(page->out, page->summary->bin_count);
-	page_html(page, " parts of ");
+	page_html(page, page->summary->bin_count == 1 ? " part of " : " parts of ");
 	page_time(page, (double)page->summary->width_ns);
 	page_html(page, ". Counts with ~ are at most so many. Times of day are local to the "
 			"machine that made this page. Made by probectl " PROBE_VERSION

@@ -216,6 +216,8 @@ static void test_missing(void **state)
 	assert_non_null(strstr(text, "but older hits were written over"));
 	assert_null(strstr(text, "every hit is here"));
 	assert_null(strstr(text, "No hit was lost"));
+	assert_non_null(strstr(text, "<dd>all hits are of one instant</dd>"));
+	assert_null(strstr(text, "at most 0/s"));
 	free(text);
 	probe_summary_free(summary);
 }
