@@ -183,10 +183,12 @@ done
 traced()
 {
 	local tracer
+	rm -f "$SCRATCH/on"
 	busy 1
 	"$@" &
 	tracer=$!
 	wait_on "$target_pid" loop:nop
+	: >"$SCRATCH/on"
 	tell go
 	finished 1
 	wait "$tracer"
@@ -241,12 +243,17 @@ else
 	echo "note: no file system of our own: only /dev/full is full"
 fi
 
-# Readers that have seen enough.
+# Readers that have seen enough, though not before the probes were seen to be on.
 into_head()
 {
 	local lines=$1
 	shift
-	traces "$@" | head -n "$lines" >"$SCRATCH/out"
+	traces "$@" | {
+		while [ ! -e "$SCRATCH/on" ]; do
+			sleep 0.02
+		done
+		head -n "$lines"
+	} >"$SCRATCH/out"
 	echo "${PIPESTATUS[*]}" >"$SCRATCH/statuses"
 }
 for format in --json -q; do

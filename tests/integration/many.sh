@@ -87,7 +87,7 @@ all_off "$target_pid" "${kids[0]}" "${kids[77]}" "${kids[-1]}"
 
 # By name; counted in the processes, and summed up.
 herd
-trace_start many --count --json --name herd-child herd:hit
+trace_start many --count --json --name "herd-$target_pid" herd:hit
 all_on "--name" "$children"
 ask go
 trace_stop many

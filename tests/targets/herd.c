@@ -4,10 +4,10 @@
  *
  *	herd CHILDREN HITS
  *
- * forks CHILDREN, which all are called "herd-child", prints "ready PID" and, when
- * a line comes, lets each pass herd:hit(number, i) HITS times; prints "hits N"
- * when all have done so, and waits for another line, after which they exit. A
- * child that is killed meanwhile is missing from N.
+ * forks CHILDREN, which all are called "herd-PID", by its own number, prints
+ * "ready PID" and, when a line comes, lets each pass herd:hit(number, i) HITS
+ * times; prints "hits N" when all have done so, and waits for another line, after
+ * which they exit. A child that is killed meanwhile is missing from N.
  */
 #include <errno.h>
 #include <signal.h>
@@ -33,7 +33,10 @@ static void wait_for_end(int fd)
 
 static void child_main(const struct pipes *pipes, unsigned long number, unsigned long hits)
 {
-	prctl(PR_SET_NAME, "herd-child");
+	char name[16];
+
+	snprintf(name, sizeof(name), "herd-%d", (int)getppid());
+	prctl(PR_SET_NAME, name);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	target_allow_tracing();
 	close(pipes->go[1]);
