@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* probectl: finds the command in a table, runs it, and reports its error. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -129,6 +130,20 @@ void report_warning(const char *format, ...)
 		free(text);
 }
 
+/*
+ * What is opened takes the lowest free number: where a standard stream is closed, that is
+ * its own, and messages would go into a record, or into the memory of a target. So
+ * something takes the place that can neither be read nor written, and that a program which
+ * we start does not inherit.
+ */
+static bool keep_places(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/", O_PATH | O_CLOEXEC) != fd)
+			return false;
+	return true;
+}
+
 /* Has the reader of a pipe gone? Not an error: it has seen what it wanted to see. */
 static bool reader_left(void)
 {
@@ -157,8 +172,11 @@ static int finish_output(int status)
 int main(int argc, char **argv)
 {
 	int status = STATUS_DONE;
-	struct probe_error *error = run(argc - 1, argv + 1, &status);
+	struct probe_error *error;
 
+	if (!keep_places())
+		return STATUS_FAILED; /* and nowhere to say why */
+	error = run(argc - 1, argv + 1, &status);
 	if (error)
 		status = report_error(error);
 	return finish_output(status);

@@ -178,6 +178,12 @@ static void set_up_process(void)
 	limit_process();
 }
 
+/* Where our program has no standard error, the pipe may have its number. */
+static int away_from_stderr(int fd)
+{
+	return fd == STDERR_FILENO ? fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : fd;
+}
+
 static _Noreturn void serve(const char *path, int fd)
 {
 	struct probe_event event;
@@ -186,8 +192,9 @@ static _Noreturn void serve(const char *path, int fd)
 	bool there = true;
 	void *source;
 
+	fd = away_from_stderr(fd);
 	set_up_process();
-	if (!buffer_init(&out))
+	if (fd < 0 || !buffer_init(&out))
 		abort();
 	error = reader_ctf_open(path, &source);
 	if (!error) {

@@ -69,11 +69,15 @@ static void open_terminal(struct probe_sink *sink)
 struct probe_error *sink_create(
 	const struct format *format, int fd, const char *name, struct probe_sink **ret)
 {
+	int flags = fcntl(fd, F_GETFL);
 	struct probe_sink *sink;
 	struct stat st;
 
-	if (fstat(fd, &st) < 0)
+	if (flags < 0 || fstat(fd, &st) < 0)
 		return probe_error_system(errno, "%s", name);
+	/* Now, and not when a hit is to be written: as write(2) would say. */
+	if ((flags & O_ACCMODE) == O_RDONLY)
+		return probe_error_system(EBADF, "%s", name);
 	sink = calloc(1, sizeof(*sink));
 	if (!sink)
 		return probe_error_no_memory();

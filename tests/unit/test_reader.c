@@ -156,6 +156,40 @@ static void test_values(void **state)
 	probe_reader_close(reader);
 }
 
+/* A daemon may have closed its standard streams; files that are opened take their places. */
+static void test_without_standard_error(void **state)
+{
+	int input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 10);
+	int errors = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10);
+	struct probe_ctf *ctf = writer(folder, 0);
+	struct probe_error *error;
+	struct probe_reader *reader;
+	struct probe_event event;
+	bool there = false;
+
+	(void)state;
+	assert_true(input >= 0 && errors >= 0);
+	write_hit(ctf, 0, "thread");
+	assert_null(probe_ctf_flush(ctf));
+	probe_ctf_free(ctf);
+	close(STDIN_FILENO);
+	close(STDERR_FILENO);
+	error = probe_reader_open(folder, &reader);
+	if (!error) {
+		error = probe_reader_next(reader, &event, &there);
+		if (there)
+			check_hit(&event, 0);
+		probe_reader_close(reader);
+	}
+	dup2(input, STDIN_FILENO);
+	dup2(errors, STDERR_FILENO);
+	close(input);
+	close(errors);
+	if (error)
+		fail_msg("%s", error->message);
+	assert_true(there);
+}
+
 static void test_lost(void **state)
 {
 	struct probe_ctf *ctf = writer(folder, 0);
@@ -422,6 +456,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_values, folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(
+			test_without_standard_error, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_lost, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_parts, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_refused, folder_make, folder_remove),

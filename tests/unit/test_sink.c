@@ -283,6 +283,24 @@ static void a_full_disk_is_reported_once(void **state)
 	close(fd);
 }
 
+static void what_cannot_be_written_is_refused_at_once(void **state)
+{
+	struct probe_error *error;
+	struct probe_sink *sink;
+	int fd = open("/dev/null", O_RDONLY);
+
+	(void)state;
+	assert_true(fd >= 0);
+	for (int i = 0; i < 2; i++) {
+		error = probe_sink_create(PROBE_SINK_TEXT, fd, "the output", &sink);
+		assert_non_null(error);
+		assert_int_equal(error->err, EBADF);
+		assert_string_equal(error->message, "the output: Bad file descriptor");
+		probe_error_free(error);
+		close(fd);
+	}
+}
+
 static void a_reader_that_went_away_is_epipe(void **state)
 {
 	struct probe_hit hit = hit_with(NULL, 0);
@@ -399,6 +417,7 @@ int main(void)
 		cmocka_unit_test(floats_read_back_as_they_were),
 		cmocka_unit_test(losses_are_said),
 		cmocka_unit_test(a_full_disk_is_reported_once),
+		cmocka_unit_test(what_cannot_be_written_is_refused_at_once),
 		cmocka_unit_test(a_reader_that_went_away_is_epipe),
 		cmocka_unit_test(a_reader_that_stops_is_not_waited_for),
 		cmocka_unit_test(each_write_ends_with_a_line),
