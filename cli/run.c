@@ -209,6 +209,8 @@ struct probe_error *run_start(struct run *run, struct probe_target *target)
 	struct probe_target *alive = NULL;
 	struct probe_error *error = run->follow ? probe_watch_create(true, &run->watch) : NULL;
 
+	/* Before it is let go: it may end at once. It has been started before. */
+	signals_block(&run->signals);
 	if (error)
 		probe_target_close(target);
 	else
@@ -218,7 +220,6 @@ struct probe_error *run_start(struct run *run, struct probe_target *target)
 		free(run->programs);
 		return error;
 	}
-	signals_block(&run->signals);
 	probe_error_free(probe_target_open(pid, NULL, &alive));
 	while (run->follow && alive && probe_target_alive(alive)) {
 		wait_for_events(run, pid);
