@@ -49,6 +49,8 @@ enum {
 	EXEC_TRIES = 10,
 	LOCK_TRIES = 500,
 	LOCK_WAIT_NS = 10000000,
+	CHANGE_DESCRIPTORS = 8, /* open at once, beside those of the modules; some to spare */
+	DESCRIPTORS_MAX = 32,
 	MAP_TRIES = 4
 };
 
@@ -77,6 +79,28 @@ static struct probe_error *lock_target(pid_t pid, int *fd_ret)
 	*fd_ret = -1;
 	return probe_error_new(PROBE_ERROR_STATE,
 		"another probectl is changing the probes of process %d: try again", pid);
+}
+
+struct probe_error *change_need_descriptors(const struct change *change, size_t count)
+{
+	int fds[DESCRIPTORS_MAX], err = 0;
+	size_t got = 0;
+
+	while (got < count && got < DESCRIPTORS_MAX && !err) {
+		fds[got] = fcntl(change->lock, F_DUPFD_CLOEXEC, 0);
+		if (fds[got] < 0)
+			err = errno;
+		else
+			got++;
+	}
+	while (got > 0)
+		close(fds[--got]);
+	if (!err)
+		return NULL;
+	return probe_error_system(err,
+		"%zu more descriptors are needed to change the probes of process %d, or to take "
+		"that back (ulimit -n)",
+		count, change->pid);
 }
 
 bool change_is_busy(pid_t pid)
@@ -207,12 +231,17 @@ struct probe_error *change_begin(struct probe_target *target, struct change *ret
 
 	*ret = (struct change){.target = target, .pid = target->pid, .lock = -1, .mem = -1};
 	error = lock_target(ret->pid, &ret->lock);
+	/* Before the modules are read, and with all of them open. */
+	if (!error)
+		error = change_need_descriptors(ret, CHANGE_DESCRIPTORS);
 	if (!error)
 		error = check_process(target);
 	if (!error)
 		error = open_memory(ret);
 	if (!error)
 		error = read_modules(ret);
+	if (!error)
+		error = change_need_descriptors(ret, CHANGE_DESCRIPTORS);
 	if (!error)
 		error = check_target(ret);
 	if (!error)

@@ -44,10 +44,18 @@ enum { ARENA_BYTES = 256 << 10 }; /* arenas are this large, or a multiple of it 
 /*
  * Locks the target against other controllers and reads its state. Errors leave
  * nothing to end: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION,
- * PROBE_ERROR_UNSUPPORTED, PROBE_ERROR_STATE (another controller is busy).
+ * PROBE_ERROR_UNSUPPORTED, PROBE_ERROR_STATE (another controller is busy),
+ * PROBE_ERROR_SYSTEM (EMFILE: too few descriptors are left).
  */
 PROBE_MUST_CHECK struct probe_error *change_begin(struct probe_target *target, struct change *ret);
 void change_end(struct change *change);
+
+/*
+ * Can so many descriptors, 32 at the most, be opened yet? PROBE_ERROR_SYSTEM (EMFILE, ENFILE)
+ * where not: a change that has none left can neither be done nor taken back.
+ */
+PROBE_MUST_CHECK struct probe_error *change_need_descriptors(
+	const struct change *change, size_t count);
 
 /* Reads maps, or maps and registry, again, as they are in the target. */
 PROBE_MUST_CHECK struct probe_error *change_reread_maps(struct change *change);

@@ -18,7 +18,8 @@ enum {
 	RING_BYTES_DEFAULT = 4 << 20,
 	RING_BYTES_MIN = 1 << 17,
 	RING_BYTES_MAX = 1 << 30,
-	SPARE_PROBES = 4096 /* counters for those of libraries to come */
+	SPARE_PROBES = 4096,	 /* counters for those of libraries to come */
+	SESSION_DESCRIPTORS = 16 /* what it keeps, and what its end takes beside the modules */
 };
 
 static enum probe_role role_of(const struct session_part *part)
@@ -178,7 +179,10 @@ static struct probe_error *start(
 	struct selection selection = {0};
 	struct probe_error *error;
 
-	error = attach_heal(c);
+	/* Its end is a change, too, when it has taken what it keeps. */
+	error = change_need_descriptors(c, SESSION_DESCRIPTORS);
+	if (!error)
+		error = attach_heal(c);
 	if (!error)
 		error = session_stack_start(s, c->arch);
 	if (!error)
