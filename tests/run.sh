@@ -26,6 +26,8 @@
 # Logs are left in BUILD/check/. The last line is `N passed, N failed, N skipped`.
 set -u
 export LC_ALL=C.UTF-8
+# With C.UTF-8, unlike C, messages are still translated into it.
+unset LANGUAGE
 # The sanitizers' own idea of where the thread-local storage of libraries is that were
 # opened later (libdw) is wrong with some versions of the C library: the search for
 # leaks crashes.
@@ -47,7 +49,11 @@ shift $((OPTIND - 1))
 
 build=$(realpath -m "$build")
 logs=$build/check
-scratch_root=$(mktemp -d "${TMPDIR:-/tmp}/probectl-check.XXXXXX")
+# A socket's path may have 107 bytes, of which Chromium's takes 76 below TMPDIR, and make
+# and pkg-config take no blanks: /tmp, where TMPDIR is longer or has some.
+tmp=${TMPDIR:-/tmp}
+[[ ${#tmp} -le 30 && $tmp != *[[:space:]]* ]] || tmp=/tmp
+scratch_root=$(mktemp -d "$tmp/probectl-check.XXXXXX")
 trap 'rm -rf "$scratch_root"' EXIT
 trap 'exit 130' INT TERM
 chmod 711 "$scratch_root"

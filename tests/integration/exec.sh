@@ -73,7 +73,7 @@ noticed()
 	shift 3
 	start "$program" "$way" "$TARGETS/world"
 	trace_start "$name" --json "$@" -p "$target_pid" '/^(launch:go|world:hit)$/'
-	wait_on "$target_pid" launch:go
+	wait_tracing "$name"
 	ask go
 	wait_on "$target_pid" world:hit
 	ask "hit 5"
@@ -162,6 +162,7 @@ fi
 # A controller that is killed while programs are started: nobody waits for it for long
 # (GATE_TIMEOUT_S).
 for ((i = 0; i < 6; i++)); do
+	: >"$SCRATCH/stdout"
 	"$PROBECTL" trace -q --count -o /dev/null loop:nop -- /bin/sh -c 'for i in 1 2 3 4 5 6 7 8 9; do "$@"; done
 		echo finished' sh "$launch" spawn "$loop" -n 10 >"$SCRATCH/stdout" 2>"$SCRATCH/err" &
 	tracer=$!

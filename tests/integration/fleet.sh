@@ -8,8 +8,9 @@ need_attach
 need_pcp
 need cc
 
-# Its shells and PCP's find Debian's Python.
-PATH=/usr/bin:/bin PORT=$(free_port) PROBECTL=$PROBECTL \
+# Its shells and PCP's find Debian's Python. Any name will do for the folder.
+mkdir "$SCRATCH/a folder"
+PATH=/usr/bin:/bin TMPDIR="$SCRATCH/a folder" PORT=$(free_port) PROBECTL=$PROBECTL \
 	docs/examples/fleet/fleet.sh 3 >"$SCRATCH/out" 2>"$SCRATCH/err" ||
 	die "fleet.sh ended with $?: $(tail -n 20 "$SCRATCH/out" "$SCRATCH/err")"
 mapfile -t closed < <(sed -n 's/^\(web[123]\): \([1-9][0-9]*\) orders; the archive ends with \2$/\1/p' "$SCRATCH/out")
@@ -19,5 +20,5 @@ mapfile -t grown < <(sed -n 's/^\(web[123]\): orders went from \([0-9]*\) to \([
 same "hosts that went on without a collector" "${grown[*]}" "web1 web2 web3"
 # Of each host, and of one archive.
 same "replays" "$(grep -c '^ *count/s *millisec' "$SCRATCH/out")" 4
-same "what is left" "$(find "$SCRATCH" -maxdepth 1 -name 'fleet.*' | wc -l)" 0
+same "what is left" "$(find "$SCRATCH" -name 'fleet.*' | wc -l)" 0
 finish

@@ -6,6 +6,8 @@
 
 set -u
 export LC_ALL=C.UTF-8
+# With C.UTF-8, unlike C, messages are still translated into it.
+unset LANGUAGE
 BUILD=${BUILD:-$PWD/build}
 PROBECTL=${PROBECTL:-$BUILD/probectl}
 TARGETS=${TARGETS:-$BUILD/tests/targets}
@@ -185,11 +187,19 @@ check_alive()
 
 # ---- probectl in the background ---------------------------------------------------
 
+# anew NAME: nobody takes what an earlier one has said for what the next one says
+anew()
+{
+	: >"$SCRATCH/$1.out"
+	: >"$SCRATCH/$1.err"
+}
+
 # trace_start NAME ARGS…: `probectl trace ARGS`, its output in $SCRATCH/NAME.out
 trace_start()
 {
 	local name=$1
 	shift
+	anew "$name"
 	# A shell that is not interactive lets its background jobs ignore SIGINT.
 	env --default-signal=INT "$PROBECTL" trace "$@" >"$SCRATCH/$name.out" 2>"$SCRATCH/$name.err" </dev/null &
 	tracer_pid=$!
@@ -201,6 +211,7 @@ record_start()
 {
 	local name=$1
 	shift
+	anew "$name"
 	env --default-signal=INT "$PROBECTL" record -o "$SCRATCH/$name" "$@" \
 		>"$SCRATCH/$name.out" 2>"$SCRATCH/$name.err" </dev/null &
 	recorder=$!
@@ -219,6 +230,19 @@ wait_on()
 {
 	"$python" "$integration/state.py" wait "$1" "$2" 60 ||
 		fail "no site of $2 is patched in $1: $(cat "$SCRATCH"/*.err 2>/dev/null | head -5)"
+}
+
+# wait_tracing NAME [PID]: until all that `trace`, or what has this pid, traces is on: also
+# what tells of libraries and programs that come later. wait_on may return before.
+wait_tracing()
+{
+	local try
+	for ((try = 0; try < 600; try++)); do
+		grep -qs 'Ctrl-C ends' "$SCRATCH/$1.err" && return
+		kill -0 "${2-$tracer_pid}" 2>/dev/null || break
+		sleep 0.1
+	done
+	die "the trace does not begin: $(head -3 "$SCRATCH/$1.err")"
 }
 
 # trace_stop NAME: Ctrl-C, and the exit status has to be 0

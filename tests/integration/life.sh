@@ -69,7 +69,6 @@ same "all are blocked still" "$(grep SigBlk "/proc/$target_pid/status")" "$block
 
 # Without --follow a child's hits are not reported; it is cleaned with its parent.
 for follow in "" --follow; do
-	rm -f "$SCRATCH/fork.err"
 	# shellcheck disable=SC2086 # one word or none
 	trace_start fork --json $follow -p "$target_pid" life:hit
 	wait_on "$target_pid" life:hit

@@ -15,7 +15,6 @@ herd()
 	start "$TARGETS/herd" "$children" "$hits"
 	mapfile -t kids < <(pgrep -P "$target_pid")
 	same "children" "${#kids[@]}" "$children"
-	rm -f "$SCRATCH"/many.*
 	# The parent and a few of the others will do.
 	save_state "$target_pid"
 	for kid in "${kids[0]}" "${kids[77]}" "${kids[-1]}"; do
@@ -26,12 +25,7 @@ herd()
 # all_on WHAT: waits until trace has said that it traces, and how many
 all_on()
 {
-	local i
-	for ((i = 0; i < 600; i++)); do
-		grep -q 'Ctrl-C ends' "$SCRATCH/many.err" 2>/dev/null && break
-		kill -0 "$tracer_pid" 2>/dev/null || die "$1: trace ended: $(cat "$SCRATCH/many.err")"
-		sleep 0.1
-	done
+	wait_tracing many
 	same "$1" "$(sed -n 's/.*sites* in \([0-9]*\) processes.*/\1/p' "$SCRATCH/many.err")" "$2"
 }
 

@@ -214,10 +214,7 @@ end_process "$target_pid"
 start "$TARGETS/herd" 100 200
 ulimit -n 512
 record_start herd --children "$target_pid" herd:hit
-for ((i = 0; i < 600; i++)); do
-	grep -q 'Ctrl-C ends' "$SCRATCH/herd.err" && break
-	sleep 0.1
-done
+wait_tracing herd "$recorder"
 ask go
 record_end herd INT 0
 read_record herd

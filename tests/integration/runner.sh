@@ -66,3 +66,11 @@ prints 'FAIL  integration/slow \(status 124 after 1 s, log: .*\)'
 prints 'the reason'
 
 expect 0 '1 passed, 0 failed, 0 skipped' tests/integration/good.sh
+
+# Whatever the folder for temporary files is called, tests have one that all their programs take.
+a_test integration/short.sh '[ ${#SCRATCH} -lt 70 ] && [[ $SCRATCH != *" "* ]] && [ -w "$SCRATCH" ]'
+for TMPDIR in "$SCRATCH/a folder" "$SCRATCH/$(printf '%0100d' 0)"; do
+	mkdir "$TMPDIR"
+	export TMPDIR
+	expect 0 '1 passed, 0 failed, 0 skipped' tests/integration/short.sh
+done

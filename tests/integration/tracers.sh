@@ -17,17 +17,6 @@ truth()
 	jq -r "$1" <<<"$said"
 }
 
-# all_on NAME: until every tracer has its session
-all_on()
-{
-	local i
-	for ((i = 0; i < 600; i++)); do
-		grep -qs 'Ctrl-C ends' "$SCRATCH/$1.err" && return
-		sleep 0.05
-	done
-	fail "the trace does not begin: $(head -3 "$SCRATCH/$1.err")"
-}
-
 # traced NAME OPTIONS…: the program under these options; what it did goes to $said,
 # what was printed to $SCRATCH/NAME.out
 traced()
@@ -37,7 +26,7 @@ traced()
 	start "$TARGETS/pairs" "$threads" "$requests"
 	save_state "$target_pid"
 	trace_start "$name" "$@" -p "$target_pid"
-	all_on "$name"
+	wait_tracing "$name"
 	ask go
 	said=$answer
 	hear

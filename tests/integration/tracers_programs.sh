@@ -186,12 +186,8 @@ trace_start query --json -t latency -k 'str(arg0)' -p "$backend" postgresql:quer
 query_pid=$tracer_pid
 trace_start transaction --json -t transaction -p "$backend" postgresql:transaction__start \
 	postgresql:transaction__commit postgresql:transaction__abort
-for name in query transaction; do
-	for ((i = 0; i < 600; i++)); do
-		grep -qs 'Ctrl-C ends' "$SCRATCH/$name.err" && break
-		sleep 0.05
-	done
-done
+wait_tracing query "$query_pid"
+wait_tracing transaction
 kill "$holder"
 "$pg_bin/psql" -XAtqc "select pg_terminate_backend(pid) from pg_locks
 	where locktype = 'advisory' and granted and mode = 'ExclusiveLock'" >/dev/null

@@ -23,7 +23,6 @@ build()
 traced()
 {
 	save_state "$2"
-	rm -f "$SCRATCH/world.err"
 	trace_start world --json -p "$2" world:hit
 	wait_tracing world
 	ask "hit 5"
@@ -33,18 +32,6 @@ traced()
 	same_state "$2"
 	ask "hit 2"
 	same "$1: the target afterwards" "$answer" "hits 2"
-}
-
-# wait_tracing NAME: until it says that it traces; the file may not be readable by a path
-wait_tracing()
-{
-	local i
-	for ((i = 0; i < 600; i++)); do
-		grep -qs 'Ctrl-C ends' "$SCRATCH/$1.err" && return
-		kill -0 "$tracer_pid" 2>/dev/null || break
-		sleep 0.05
-	done
-	fail "trace does not start: $(head -3 "$SCRATCH/$1.err")"
 }
 
 # refused WHAT PID REASON: nothing is changed, and the reason is told

@@ -83,14 +83,15 @@ host()
 # ---- The collector -------------------------------------------------------------------------
 
 # Archives are of one host each; one configuration is for all. Below `mmv`, which is always
-# there, a pmlogger notices what is new; a name that is not there yet it would give up.
+# there, a pmlogger notices what is new; a name that is not there yet it would give up. It
+# hands the file's name to a shell: none with blanks.
 collect()
 {
 	local i
 
 	echo 'log mandatory on 1 sec { mmv }' >"$dir/config"
 	for i in 1 2 3; do
-		run "pmlogger$i" pmlogger -h "127.0.0.$i:$port" -c "$dir/config" -l "$dir/web$i.pmlogger" \
+		run "pmlogger$i" env -C "$dir" pmlogger -h "127.0.0.$i:$port" -c config -l "web$i.pmlogger" \
 			-U "$(id -un)" -y "$dir/archive.web$i.$1"
 		loggers[i]=$!
 	done
