@@ -178,6 +178,9 @@ static void is_error(struct probe_error *error, enum probe_error_code code, cons
 typedef struct probe_error *change(struct probe_target *target, const struct probe_request *request,
 	struct probe_report *report);
 
+/* Whether the last change stopped all threads. */
+static bool stopped;
+
 static struct probe_error *change_all(struct probe_target *target, change *how, bool atomic,
 	const char *const *texts, size_t count)
 {
@@ -192,6 +195,7 @@ static struct probe_error *change_all(struct probe_target *target, change *how, 
 	for (size_t i = 0; i < count; i++)
 		ok(probe_pattern_parse(texts[i], &patterns[i]));
 	error = how(target, &request, &report);
+	stopped = report.stop_ns > 0;
 	probe_report_deinit(&report);
 	for (size_t i = 0; i < count; i++)
 		probe_pattern_free(patterns[i]);
@@ -203,19 +207,24 @@ static struct probe_error *change_one(struct probe_target *target, change *how, 
 	return change_all(target, how, false, &text, 1);
 }
 
-/* The reference count of a probe of ours. */
-static uint32_t refcount(struct probe_target *target, const char *name)
+/* The state of a probe of ours, without its texts. */
+static struct probe_status state_of(struct probe_target *target, const char *name)
 {
-	struct probe_status *states;
-	uint32_t found = UINT32_MAX;
+	struct probe_status *states, found = {.refcount = UINT32_MAX};
 	size_t count;
 
 	ok(probe_target_status(target, &states, &count));
 	for (size_t i = 0; i < count; i++)
 		if (strcmp(states[i].provider, "same") == 0 && strcmp(states[i].name, name) == 0)
-			found = states[i].refcount;
+			found = states[i];
 	free(states);
+	found.provider = found.name = found.path = NULL;
 	return found;
+}
+
+static uint32_t refcount(struct probe_target *target, const char *name)
+{
+	return state_of(target, name).refcount;
 }
 
 static struct probe_target *spawn(const char *what, const char *first, const char *second)
@@ -421,6 +430,17 @@ static void are(struct probe_target *target, uint32_t one, uint32_t two, uint32_
 	assert_int_equal(refcount(target, "three"), three);
 }
 
+/* What is on is hit, and nothing else is patched. */
+static void hit_alone(struct probe_target *target, const char *name)
+{
+	static const char *const names[] = {"one", "two", "three"};
+
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(state_of(target, names[i]).patched, strcmp(names[i], name) == 0);
+	while (!state_of(target, name).hits)
+		usleep(1000);
+}
+
 static void toggled(void **state)
 {
 	struct probe_target *target = spawn("endless", NULL, NULL);
@@ -430,21 +450,29 @@ static void toggled(void **state)
 	are(target, 0, 0, 0);
 	for (size_t i = 0; i < 3; i++) {
 		ok(change_one(target, probe_target_enable, endless[i]));
-		usleep(2000);
 		are(target, i == 0, i == 1, i == 2);
+		hit_alone(target, endless[i] + strlen("same:"));
 		ok(change_one(target, probe_target_disable, endless[i]));
 		are(target, 0, 0, 0);
+		assert_int_equal(state_of(target, endless[i] + strlen("same:")).patched, 0);
 	}
 	ok(change_one(target, probe_target_enable, "/^same:(one|two|three)$/"));
 	are(target, 1, 1, 1);
 	ok(change_all(target, probe_target_disable, false, endless, 3));
 	are(target, 0, 0, 0);
+	/* Where only counts change, nothing is stopped but for that. */
 	for (int atomic = 0; atomic < 2; atomic++) {
 		ok(change_all(target, probe_target_enable, atomic, endless, 3));
+		assert_true(stopped);
 		are(target, 1, 1, 1);
-		ok(change_all(target, probe_target_enable, atomic, endless, 1));
+		ok(change_all(target, probe_target_enable, atomic, endless, 2));
+		assert_int_equal(stopped, atomic);
+		are(target, 2, 2, 1);
+		ok(change_all(target, probe_target_disable, atomic, endless + 1, 1));
+		assert_int_equal(stopped, atomic);
 		are(target, 2, 1, 1);
 		ok(change_all(target, probe_target_disable, atomic, endless, 3));
+		assert_true(stopped);
 		are(target, 1, 0, 0);
 		ok(change_all(target, probe_target_disable, atomic, endless, 1));
 		are(target, 0, 0, 0);
