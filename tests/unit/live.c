@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/live.h"
+#include "tests/unit/room.h"
 
 const char *const live_names[3] = {"alpha", "beta", "gamma"};
 
@@ -28,16 +29,19 @@ long live_value(long i)
 static __attribute__((noinline)) void hit_value(long i)
 {
 	DTRACE_PROBE3(live, value, live_value(i), (unsigned int)(i % KINDS), live_names[i % 3]);
+	ROOM();
 }
 
 static __attribute__((noinline)) void start(int id)
 {
 	DTRACE_PROBE1(live, op__start, id);
+	ROOM();
 }
 
 static __attribute__((noinline)) void done(int id)
 {
 	DTRACE_PROBE1(live, op__done, id);
+	ROOM();
 }
 
 static void *hit_values(void *unused)

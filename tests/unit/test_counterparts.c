@@ -35,6 +35,7 @@
 
 #include "probe/self.h"
 #include "probe/target.h"
+#include "tests/unit/room.h"
 
 /* ---- The targets ------------------------------------------------------------------------ */
 
@@ -56,33 +57,34 @@ SEMAPHORE(one);
 SEMAPHORE(two);
 SEMAPHORE(three);
 
-/* Between two sites there have to be as many bytes as a jump is long. */
-static volatile unsigned int between;
-
 __attribute__((noinline)) static long assorted(long x, long y)
 {
 	double quotient;
 	long z;
 
 	DTRACE_PROBE2(same, test1, x, y);
+	ROOM();
 	if (x > y) {
 		DTRACE_PROBE2(same, test_arg, (int)(x + y), "true_branch");
+		ROOM();
 		z = x - y;
 	} else {
 		DTRACE_PROBE2(same, test_arg, (short)x, "false_branch");
+		ROOM();
 		z = y - x;
 	}
 	quotient = (double)x / (double)y;
 	DTRACE_PROBE4(same, test_manyarg, "many", x, quotient, (unsigned char)z);
+	ROOM();
 	return z;
 }
 
 static int run_assorted(char **argv)
 {
 	DTRACE_PROBE1(same, main, UINT64_C(0x45));
-	between++;
+	ROOM();
 	DTRACE_PROBE(same, test_noarg);
-	between++;
+	ROOM();
 	return (int)assorted(atol(argv[0]), atol(argv[1]));
 }
 
@@ -90,7 +92,7 @@ __attribute__((noinline)) static void maybe(long x)
 {
 	if (x > 0) {
 		DTRACE_PROBE1(same, conditional, x);
-		between++;
+		ROOM();
 	}
 }
 
@@ -114,8 +116,9 @@ __attribute__((noinline)) static uint64_t live_across(uint64_t seed)
 	}
 	DTRACE_PROBE12(same, live, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9],
 		v[10], v[11]);
-	between++;
+	ROOM();
 	DTRACE_PROBE6(same, live, v[12], v[13], v[14], v[15], v[16], v[17]);
+	ROOM();
 #pragma GCC unroll 18
 	for (int i = 0; i < 18; i++)
 		digest = digest * 31 + v[i];
@@ -135,6 +138,7 @@ static int run_asked(char **argv)
 	if (!same_asked_semaphore)
 		return 3;
 	STAP_PROBE1(same, asked, 1);
+	ROOM();
 	return 4;
 }
 
@@ -143,12 +147,14 @@ static int run_endless(char **argv)
 {
 	(void)argv;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (between = 0; between < UINT32_MAX;) {
+	for (;;) {
 		DTRACE_PROBE(same, one);
+		ROOM();
 		usleep(200);
 		DTRACE_PROBE(same, two);
-		between++;
+		ROOM();
 		DTRACE_PROBE(same, three);
+		ROOM();
 	}
 	return 0;
 }

@@ -12,25 +12,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/room.h"
 #include "tests/unit/self_text.h"
 
 enum { THREADS = 4, HITS = 1000, ROUNDS = 10 };
-
-/* What is behind a site has to be moved: a jump is longer than its nop. */
-static volatile unsigned int behind;
 
 __attribute__((noinline)) static void hit(long i)
 {
 	__asm__ volatile("" : : "r"(i));
 	STAP_PROBE1(testself, hit, i);
-	behind++;
+	ROOM();
 }
 
 __attribute__((noinline)) static void other(long i)
 {
 	__asm__ volatile("" : : "r"(i));
 	STAP_PROBE2(testself, other, i, "text");
-	behind++;
+	ROOM();
 }
 
 /* ---- Counts --------------------------------------------------------------------------- */
@@ -96,10 +94,10 @@ static void test_report(void **state)
 {
 	struct probe_request request = *self_request("testself:*");
 	struct probe_report report = {0};
-	const enum probe_plan pun = PROBE_PLAN_LONG_NOP;
+	const enum probe_plan toggle = PROBE_PLAN_TOGGLE;
 
 	(void)state;
-	request.plans = &pun;
+	request.plans = &toggle;
 	request.plan_count = 1;
 	request.keep_going = true;
 	self_ok(probe_self_enable(&request, &report));

@@ -16,6 +16,7 @@
 #define SDT_USE_VARIADIC
 #include <sys/sdt.h>
 
+#include "tests/unit/room.h"
 #include "tests/unit/self_text.h"
 
 enum { THREADS = 4, HITS = 1000, ROUNDS = 20, DEPTH = 5, FRAMES = 64, FUNCTIONS = 9 };
@@ -29,26 +30,28 @@ __attribute__((noinline, section("of_hit"))) static void hit(long i)
 {
 	__asm__ volatile("" : : "r"(i));
 	STAP_PROBE1(testcalls, hit, i);
-	/* Something to be moved, before the section ends. */
-	__asm__ volatile(".skip 16, 0x90");
+	ROOM();
 }
 
 __attribute__((noinline)) static void all_kinds(
 	int i, unsigned char c, double d, const char *text, const char *none)
 {
 	STAP_PROBE5(testcalls, kinds, i, c, d, text, none);
+	ROOM();
 }
 
 __attribute__((noinline)) static void ping(long i)
 {
 	__asm__ volatile("" : : "r"(i));
 	STAP_PROBE1(testcalls, ping, i);
+	ROOM();
 }
 
 __attribute__((noinline)) static void pong(long i)
 {
 	__asm__ volatile("" : : "r"(i));
 	STAP_PROBE1(testcalls, pong, i);
+	ROOM();
 }
 
 /* As many values across the site as there are registers, and more. */
@@ -60,9 +63,9 @@ __attribute__((noinline)) static long live(const long *from, const double *numbe
 	double v = numbers[0], w = numbers[1], x = numbers[2], y = numbers[3], z = numbers[4];
 
 	STAP_PROBE12(testcalls, live, a, b, c, d, e, f, g, h, i, j, k, l);
-	/* Two sites need room between them. */
-	__asm__ volatile(".byte 0x0f,0x1f,0x84,0,0,0,0,0");
+	ROOM();
 	STAP_PROBE6(testcalls, live_more, m, n, o, p, q, r);
+	ROOM();
 	*sum = v + 2 * w + 3 * x + 4 * y + 5 * z;
 	return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h + 9 * i + 10 * j + 11 * k +
 	       12 * l + 13 * m + 14 * n + 15 * o + 16 * p + 17 * q + 18 * r;

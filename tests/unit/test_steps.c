@@ -251,7 +251,7 @@ static uint64_t entry_of(pid_t pid, enum probe_plan plan)
 	assert_true(pc != 0);
 	/* What is behind the nop of a pun stays; it is as in this process. */
 	memcpy(&distance, (const char *)(uintptr_t)pc + 1, sizeof(distance));
-	return plan == PROBE_PLAN_PUN ? pc + 5 + (uint64_t)distance : pc;
+	return plan == PROBE_PLAN_PUN ? pc + 5 + (uint64_t)distance : pc + 1;
 }
 
 static struct probe_error *count_values(
@@ -315,7 +315,7 @@ static void dead_before_patch(struct live *l, enum probe_plan plan)
 
 static void dies_before_patch(void **state)
 {
-	dead_before_patch(*state, PROBE_PLAN_RELOCATE);
+	dead_before_patch(*state, PROBE_PLAN_LONG_NOP);
 	dead_before_patch(*state, PROBE_PLAN_PUN);
 }
 
