@@ -68,18 +68,11 @@ static bool is_waiting(pid_t pid, pid_t tid, uint64_t address)
 {
 	char path[64], text[128];
 	unsigned long long word;
-	ssize_t length;
 	long number;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	length = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[length > 0 ? length : 0] = '\0';
-	return sscanf(text, "%ld %llx", &number, &word) == 2 &&
+	return procfs_read(path, text, sizeof(text)) &&
+	       sscanf(text, "%ld %llx", &number, &word) == 2 &&
 	       (number == SYS_futex || number == SYS_restart_syscall) && word == address;
 }
 

@@ -28,29 +28,6 @@ enum { TEXT_BYTES_START = 64 * 1024, EXEC_TRIES = 10 };
 
 /* ---- The text ------------------------------------------------------------- */
 
-/* The real user of a process, from the line "Uid:" of its status; false if unknown. */
-static bool read_uid(pid_t pid, unsigned long *ret)
-{
-	char path[64], text[1024], *line, *end;
-	ssize_t got;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	got = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (got <= 0)
-		return false;
-	text[got] = '\0';
-	line = strstr(text, "\nUid:");
-	if (!line)
-		return false;
-	*ret = strtoul(line + 5, &end, 10);
-	return end != line + 5;
-}
-
 /*
  * Opening the file takes PTRACE_MODE_READ (ptrace(2)), which Yama does not
  * restrict: what is left is another user, a process that is not dumpable, or
@@ -58,16 +35,16 @@ static bool read_uid(pid_t pid, unsigned long *ret)
  */
 static struct probe_error *permission_error(pid_t pid)
 {
-	unsigned long uid;
+	long uid = procfs_status_number(pid, "Uid:"); /* the real one is the first */
 
-	if (geteuid() == 0 || !read_uid(pid, &uid))
+	if (geteuid() == 0 || uid < 0)
 		return probe_error_new(PROBE_ERROR_PERMISSION,
 			"cannot read the mappings of process %d: it has capabilities that this "
 			"one lacks, or a security module forbids it",
 			(int)pid);
-	if (uid != geteuid())
+	if (uid != (long)geteuid())
 		return probe_error_new(PROBE_ERROR_PERMISSION,
-			"cannot read the mappings of process %d: it belongs to user %lu; run as "
+			"cannot read the mappings of process %d: it belongs to user %ld; run as "
 			"that user or as root",
 			(int)pid, uid);
 	return probe_error_new(PROBE_ERROR_PERMISSION,

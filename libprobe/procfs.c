@@ -9,8 +9,7 @@
 
 #include "libprobe/procfs.h"
 
-/* Reads a small file; returns its length, or 0. The text is terminated. */
-static size_t read_file(const char *path, char *buffer, size_t size)
+size_t procfs_read(const char *path, char *buffer, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t length;
@@ -86,7 +85,7 @@ long procfs_file_number(const char *path)
 {
 	char buffer[64];
 
-	return read_file(path, buffer, sizeof(buffer)) ? strtol(buffer, NULL, 10) : -1;
+	return procfs_read(path, buffer, sizeof(buffer)) ? strtol(buffer, NULL, 10) : -1;
 }
 
 void procfs_comm(pid_t pid, char *buffer, size_t size)
@@ -94,7 +93,7 @@ void procfs_comm(pid_t pid, char *buffer, size_t size)
 	char path[48];
 
 	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	if (!read_file(path, buffer, size))
+	if (!procfs_read(path, buffer, size))
 		snprintf(buffer, size, "?");
 	buffer[strcspn(buffer, "\n")] = '\0';
 }
@@ -128,7 +127,7 @@ static const char *stat_field(const char *path, int n, char *buffer, size_t size
 {
 	const char *field;
 
-	if (!read_file(path, buffer, size))
+	if (!procfs_read(path, buffer, size))
 		return NULL;
 	field = strrchr(buffer, ')');
 	for (int i = 2; field && i < n; i++) {

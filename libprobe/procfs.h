@@ -9,7 +9,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The number behind a key of /proc/PID/status, or -1. */
+/* Reads a small file, whose text is then terminated; returns its length, or 0. */
+size_t procfs_read(const char *path, char *buffer, size_t size);
+/* The (first) number behind a key of /proc/PID/status, or -1. */
 long procfs_status_number(pid_t pid, const char *key);
 /* The last of the numbers behind a key, or -1: of NSpid, the one in the process's namespace. */
 long procfs_status_last_number(pid_t pid, const char *key);
