@@ -462,6 +462,7 @@ static void draw_all_rows(struct top_frame *frame, const struct top_model *model
 	struct top_view *view, const struct plan *plan)
 {
 	struct shape shape = find_shape(model, view->width, view->utf8);
+	const char *none = model->count ? " (no probe passes the filter)" : " (no probe so far)";
 	size_t end;
 
 	scroll(model, view, plan->rows);
@@ -472,8 +473,7 @@ static void draw_all_rows(struct top_frame *frame, const struct top_model *model
 		if (i < model->shown_count)
 			row_line(frame, model, view, &shape, &model->rows[model->shown[i]]);
 		else
-			line_of_text(frame, view, TOP_LOOK_PLAIN,
-				i == 0 && model->count ? " (no probe passes the filter)" : "");
+			line_of_text(frame, view, TOP_LOOK_PLAIN, i == 0 ? none : "");
 	}
 }
 

@@ -528,7 +528,7 @@ static void end(struct top_loop *loop)
 	print_kept(loop);
 	if (!loop->error && !loop->gone && !(was_screen && is_alive && !loop->child))
 		print_end(loop, was_screen ? draw_rows(&loop->view) : loop->options->top);
-	if (was_screen && !is_alive && loop->message)
+	if (was_screen && !is_alive && !loop->child && loop->message)
 		print_message(loop->message);
 	tell_news(loop);
 	if (error && loop->error)

@@ -524,6 +524,7 @@ touch "$SCRATCH/ended"
 top_ended 7
 same "what it has written, and the table" \
 	"$(screen | grep -oE '^(hello|oops|no input|later)$|, all of' | paste -sd' ')" "hello oops no input later , all of"
+! screen | grep 'probes are on' || fail "what was said on the screen is said again"
 
 # Without top, it goes on; top waits for it.
 speaker_start "$SCRATCH/left"

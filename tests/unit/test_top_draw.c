@@ -301,8 +301,11 @@ static void test_other_screens(void **state)
 	draw_screen(&frame, &model, &view);
 	assert_int_equal(frame.count, 40);
 	line_is(&frame, 0, "q Ctrl-C        quit; all probes are switched off");
-	frame_deinit(&frame);
 	model_deinit(&model);
+	view = (struct top_view){.width = 60, .height = 6, .title = "x", .clock = "14:03:22"};
+	draw_screen(&frame, &model, &view);
+	line_is(&frame, 2, " (no probe so far)");
+	frame_deinit(&frame);
 }
 
 static void test_table(void **state)
