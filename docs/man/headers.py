@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Manual pages of the library, made of its headers: headers.py OUTDIR HEADER...
 
-Each header gives a page of its own (probe_list.3: what it is about, its types, its
+Each header gives a page of its own (probe_list.h.3: what it is about, its types, its
 functions), and each function one. Declarations that stand below one comment, without
 an empty line between them, share a page; the other names are links to it.
 

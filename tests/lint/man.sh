@@ -25,6 +25,21 @@ for page in $pages; do
 		rc=1
 	}
 done
+# libprobe(3) names the page of each header; pages that are named are there.
+for header in libprobe/include/probe/*.h; do
+	grep -q "^\.It .*Xr probe_${header##*/} 3" docs/man/libprobe.3 || {
+		echo "docs/man/libprobe.3: probe_${header##*/} is missing"
+		rc=1
+	}
+done
+# shellcheck disable=SC2086
+while IFS=: read -r page name; do
+	name=${name#Xr } name=${name% *}.${name##* }
+	[ -e "docs/man/$name" ] || [ -e "$SCRATCH/man3/$name" ] || {
+		echo "$page: there is no page $name"
+		rc=1
+	}
+done < <(grep -oE 'Xr (libprobe|probe)[a-z_.-]* [1-8]' $pages | sort -u)
 
 # Of lines like "-p, --pid PID": the options, one a line.
 options()
