@@ -284,6 +284,13 @@ static bool add_children(struct probe_watch *watch, size_t parent)
 	return ok;
 }
 
+/* Has a process ended? Of one that was added, its memory tells in most cases that it has not. */
+static bool has_ended(const struct watched *w)
+{
+	return !(w->mem >= 0 && memory_is_there(w->mem)) &&
+	       procfs_start_time(w->pid) != w->start_time;
+}
+
 /* Finds new children of all, and forgets those that have ended. */
 static bool scan(struct probe_watch *watch)
 {
@@ -294,8 +301,8 @@ static bool scan(struct probe_watch *watch)
 	for (size_t i = 0; i < watch->count && ok; i++)
 		ok = add_children(watch, i);
 	for (size_t i = watch->count; i-- > 0;)
-		if (!watch->items[i].seen &&
-			procfs_start_time(watch->items[i].pid) != watch->items[i].start_time)
+		if ((!watch->items[i].seen || !watch->items[i].is_child) &&
+			has_ended(&watch->items[i]))
 			drop(watch, i);
 	watch->scanned_ns = watch->round_ns;
 	return ok;

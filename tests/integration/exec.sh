@@ -179,6 +179,22 @@ for ((i = 0; i < 6; i++)); do
 	[ "$lines" = 0 ] || [ "$lines" = 9 ] ||
 		fail "killed: only $lines programs ran"
 done
+
+# Programs that have come and gone leave nothing behind with who traces them.
+mkfifo "$SCRATCH/more"
+"$PROBECTL" trace -q -o /dev/null 'loop:*' -- /bin/bash -c 'for ((i = 0; i < 40; i++)); do
+	/bin/true; done; echo ran; read -r more' <"$SCRATCH/more" >"$SCRATCH/stdout" 2>"$SCRATCH/err" &
+tracer=$!
+on_exit "end_process $tracer"
+exec {more}>"$SCRATCH/more"
+for ((k = 0; k < 600; k++)); do
+	grep -q ran "$SCRATCH/stdout" && [ "$(readlink "/proc/$tracer/fd"/* | grep -c '/mem$')" -le 5 ] && break
+	sleep 0.1
+done
+[ $k -lt 600 ] || fail "it holds $(readlink "/proc/$tracer/fd"/* | grep -c '/mem$') processes' memory"
+exec {more}>&-
+wait $tracer
+
 # ---- Whose hits they are, also of threads and processes that are gone ----------------------
 
 "$PROBECTL" trace -q --json -o "$SCRATCH/out" 'pairs:*' -- "$TARGETS/pairs" 4 500 \
