@@ -237,12 +237,12 @@ same "the status after many programs" "$?" 0
 same "hits of many programs" "$(hits "$SCRATCH/lines" ctor:main)" 30
 
 # A signal to top is handed on.
-"$PROBECTL" top -i 0.1 loop:nop -- sh -c 'trap "exit 9" TERM; while :; do sleep 0.1; done' \
+"$PROBECTL" top -i 0.1 loop:nop -- sh -c 'trap "exit 9" TERM; echo ready; while :; do sleep 0.1; done' \
 	>"$SCRATCH/lines" 2>"$SCRATCH/err" &
 top_pid=$!
 on_exit "kill $top_pid 2>/dev/null"
 for ((i = 0; i < 600; i++)); do
-	[ "$(grep -c '^#' "$SCRATCH/lines")" -lt 5 ] || break
+	! grep -q '^ready' "$SCRATCH/lines" || break
 	sleep 0.1
 done
 kill -TERM "$top_pid"
