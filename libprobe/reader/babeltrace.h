@@ -72,6 +72,9 @@
 	X(message_discarded_events_borrow_beginning_default_clock_snapshot_const) \
 	X(message_discarded_events_borrow_stream_const) \
 	X(message_discarded_events_get_count) \
+	X(message_discarded_packets_borrow_beginning_default_clock_snapshot_const) \
+	X(message_discarded_packets_borrow_stream_const) \
+	X(message_discarded_packets_get_count) \
 	X(message_event_borrow_default_clock_snapshot_const) \
 	X(message_event_borrow_event_const) \
 	X(message_get_type) \
@@ -86,6 +89,7 @@
 	X(stream_class_borrow_event_common_context_field_class_const) \
 	X(stream_class_borrow_packet_context_field_class_const) \
 	X(stream_class_discarded_events_have_default_clock_snapshots) \
+	X(stream_class_discarded_packets_have_default_clock_snapshots) \
 	X(stream_class_supports_packets) \
 	X(value_array_append_string_element) \
 	X(value_map_create) \

@@ -305,6 +305,23 @@ static void discarded(
 				message));
 }
 
+/* Nobody knows how many events were in them: at least one in each. */
+static void discarded_packets(
+	const struct babeltrace *bt, const bt_message *message, struct probe_event *ret)
+{
+	const bt_stream_class *stream = bt->stream_borrow_class_const(
+		bt->message_discarded_packets_borrow_stream_const(message));
+
+	*ret = (struct probe_event){.kind = PROBE_EVENT_LOST, .cpu = -1};
+	if (bt->message_discarded_packets_get_count(message, &ret->lost) !=
+		BT_PROPERTY_AVAILABILITY_AVAILABLE)
+		ret->lost = 1;
+	if (bt->stream_class_discarded_packets_have_default_clock_snapshots(stream))
+		ret->time_ns = babeltrace_time_ns(bt,
+			bt->message_discarded_packets_borrow_beginning_default_clock_snapshot_const(
+				message));
+}
+
 static struct probe_error *ctf_next(void *source, struct probe_event *ret, bool *there_ret)
 {
 	struct ctf_reader *reader = source;
@@ -336,6 +353,9 @@ static struct probe_error *ctf_next(void *source, struct probe_event *ret, bool 
 			return reader_classes_event(&reader->classes, message, ret);
 		case BT_MESSAGE_TYPE_DISCARDED_EVENTS:
 			discarded(bt, message, ret);
+			return NULL;
+		case BT_MESSAGE_TYPE_DISCARDED_PACKETS:
+			discarded_packets(bt, message, ret);
 			return NULL;
 		default:
 			break;

@@ -41,6 +41,7 @@ enum {
 	X(tokener_error_desc) \
 	X(tokener_free) \
 	X(tokener_get_error) \
+	X(tokener_get_parse_end) \
 	X(tokener_new_ex) \
 	X(tokener_parse_ex) \
 	X(tokener_reset)
@@ -336,6 +337,7 @@ static struct probe_error *parse(struct json_reader *reader, const char *line, s
 {
 	struct json_tokener *tokener = reader->tokener;
 	enum json_tokener_error problem;
+	size_t at;
 
 	library.json.tokener_reset(tokener);
 	reader->object = library.json.tokener_parse_ex(tokener, line, (int)length);
@@ -350,6 +352,12 @@ static struct probe_error *parse(struct json_reader *reader, const char *line, s
 	if (library.json.object_get_type(reader->object) != json_type_object)
 		return line_error(
 			reader, "this is no JSON object (does the program write there, too?)");
+	at = library.json.tokener_get_parse_end(tokener);
+	while (at < length && strchr(" \t\r", line[at]) && line[at])
+		at++;
+	if (at < length)
+		return line_error(
+			reader, "there is more behind the object: the program writes there, too");
 	return NULL;
 }
 

@@ -215,6 +215,44 @@ static void test_lost(void **state)
 	probe_reader_close(reader);
 }
 
+/* Packets that are missing held hits; nobody knows how many. */
+static void test_lost_packets(void **state)
+{
+	enum { PACKETS = 5, PACKET_BYTES = 4096 };
+	struct probe_ctf *ctf = writer(folder, 0);
+	uint64_t hits = 0, lost = 0, lost_ns = 0;
+	char path[128], packets[PACKETS * PACKET_BYTES];
+	struct probe_reader *reader;
+	struct probe_event event;
+	int fd;
+
+	(void)state;
+	for (uint64_t n = 0; n < PACKETS; n++) {
+		write_hit(ctf, n, NULL);
+		assert_null(probe_ctf_flush(ctf));
+	}
+	probe_ctf_free(ctf);
+	snprintf(path, sizeof(path), "%s/stream_0_cpu%d", folder, CPU);
+	fd = open(path, O_RDWR);
+	assert_int_equal(read(fd, packets, sizeof(packets)), sizeof(packets));
+	/* The second and the third. */
+	memmove(packets + PACKET_BYTES, packets + 3 * PACKET_BYTES, 2 * PACKET_BYTES);
+	assert_int_equal(pwrite(fd, packets, sizeof(packets), 0), sizeof(packets));
+	assert_int_equal(ftruncate(fd, 3 * PACKET_BYTES), 0);
+	close(fd);
+	assert_null(probe_reader_open(folder, &reader));
+	while (next(reader, &event)) {
+		hits += event.kind == PROBE_EVENT_HIT;
+		lost += event.lost;
+		if (event.kind == PROBE_EVENT_LOST)
+			lost_ns = event.time_ns;
+	}
+	probe_reader_close(reader);
+	assert_int_equal(hits, 3);
+	assert_int_equal(lost, 2);
+	assert_int_equal(lost_ns, base_ns);
+}
+
 /* More parts than a process may open files; the last one is empty. */
 static void test_parts(void **state)
 {
@@ -424,6 +462,8 @@ static void test_json_refused(void **state)
 		{"\n{", "text, line 2: the object does not end"},
 		{"1 2\n", "text, line 1: this is no JSON object (does the program write "},
 		{"{\"a\":}\n", "text, line 1: "},
+		{"{\"lost\":1}{\"lost\":2}\n",
+			"text, line 1: there is more behind the object: the program writes there"},
 		{"{\"hits\":1}\n", "text, line 1: this is no hit, as `probectl trace --json` "},
 		{"[[[[[[[[[[[[[[[[",
 			"text, line 1: this is no JSON, as `probectl trace --json` prints it "
@@ -459,6 +499,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_without_standard_error, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_lost, folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_lost_packets, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_parts, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_refused, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_damaged, folder_make, folder_remove),
