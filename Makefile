@@ -196,7 +196,7 @@ $(FUZZ_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(TEST_LIBS)
 # Targets are what a user's compiler would make of them: only simple flags, and
 # those of a line "flags: ..." among the first five, or of a file NAME.flags.
 # In both, $$OUT is the folder of the built targets.
-TARGET_FLAGS = OUT=$(abspath $(@D)); eval "set -- $$(sed -n '1,5s/.*flags: *\(.*\)$$/\1/p' $< | \
+TARGET_FLAGS = OUT=$(@D); eval "set -- $$(sed -n '1,5s/.*flags: *\(.*\)$$/\1/p' $< | \
 	sed 's,\*/ *$$,,') $$(cat $(basename $<).flags 2>/dev/null)"
 
 targets: $(TARGET_LIB) $(TARGET_BIN)
