@@ -82,11 +82,12 @@ static bool claims_meet(const struct claims *claims, struct claim c)
 static bool claims_add(struct claims *claims, struct claim c)
 {
 	struct claim *items = array_grow(claims->items, claims->count, sizeof(*items));
-	size_t at = claims_from(claims, c.start);
+	size_t at;
 
 	if (!items)
 		return false;
 	claims->items = items;
+	at = claims_from(claims, c.start);
 	memmove(claims->items + at + 1, claims->items + at,
 		(claims->count++ - at) * sizeof(*claims->items));
 	claims->items[at] = c;
