@@ -2,8 +2,9 @@
 /*
  * Stubs stamp records with the processor's counter, which costs 16 ns less
  * than nothing else does: it needs no call. The controller turns stamps into
- * CLOCK_REALTIME by interpolating between pairs (stamp, time) that it takes
- * itself, one before the first record and one at each poll. The kernel keeps
+ * CLOCK_REALTIME by pairs (stamp, time) that it takes itself, one before the first
+ * record and one at each poll. How long a tick is, is measured by CLOCK_MONOTONIC:
+ * the other clock may be set meanwhile, and both run at one rate. The kernel keeps
  * the counters of all processors together as long as its clock source is "tsc".
  */
 #include <stddef.h>
@@ -74,13 +75,13 @@ void clock_init(struct clock *clock)
 
 void clock_sync(struct clock *clock)
 {
-	double stamps, ns;
+	double stamps;
 
 	clock_pair(CLOCK_REALTIME, &clock->last_stamp, &clock->last_ns);
-	stamps = (double)(clock->last_stamp - clock->first_stamp);
-	ns = (double)(int64_t)(clock->last_ns - clock->first_ns);
-	clock->stamp_ns = stamps > 0 ? ns / stamps : 0;
 	clock_pair(CLOCK_MONOTONIC, &clock->last_steady_stamp, &clock->last_steady_ns);
+	stamps = (double)(clock->last_steady_stamp - clock->first_steady_stamp);
+	clock->stamp_ns =
+		stamps > 0 ? (double)(clock->last_steady_ns - clock->first_steady_ns) / stamps : 0;
 }
 
 double clock_tick_ns(const struct clock *clock)

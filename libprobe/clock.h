@@ -17,8 +17,8 @@ uint64_t clock_stamp(void);
 struct clock {
 	uint64_t first_stamp, last_stamp;
 	uint64_t first_ns, last_ns;
-	double stamp_ns; /* from one pair to the other; 0: they are the same */
-	/* The same of CLOCK_MONOTONIC, which nobody sets: how long a tick is. */
+	double stamp_ns; /* of a tick, from one steady pair to the other; 0: they are the same */
+	/* The same of CLOCK_MONOTONIC, which nobody sets. */
 	uint64_t first_steady_stamp, last_steady_stamp;
 	uint64_t first_steady_ns, last_steady_ns;
 };

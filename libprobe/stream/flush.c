@@ -108,7 +108,7 @@ struct probe_error *probe_stream_flush(struct probe_stream *stream)
 		}
 		error = take_slice(stream, &drained);
 	} while (!error && !drained &&
-		 stream->reading.last_ns <= clock_realtime_ns(&stream->session->clock, until));
+		 stream->reading.read_ns <= clock_realtime_ns(&stream->session->clock, until));
 	error = end_flush(stream, error);
 	stream_leave(stream);
 	return error;

@@ -224,6 +224,7 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 	struct stream_reading *r = &stream->reading;
 	uint32_t type;
 
+	r->read_ns = hit->time_ns;
 	if (hit->probe >= stream->probe_count)
 		r->error = know_probes(stream);
 	pass_marks(stream, hit->time_ns, UINT64_MAX);

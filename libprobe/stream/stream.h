@@ -175,7 +175,8 @@ struct stream_reading {
 	uint64_t closed_ns;
 	struct probe_stream_set filter;
 	uint64_t filter_ns;
-	uint64_t last_ns; /* time of the last event */
+	uint64_t last_ns; /* the latest time of an event */
+	uint64_t read_ns; /* time of the hit that was read last: a clock may be set back */
 	bool overflow;	  /* to be told before the next hit */
 	bool resume;	  /* to be told before the next hit from resume_ns on */
 	uint64_t resume_ns;

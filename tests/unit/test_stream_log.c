@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "libprobe/stream/stream.h"
 #include "tests/unit/stream_live.h"
 
 enum { LOG_BYTES = 1 << 20 };
@@ -304,6 +305,29 @@ static void test_loop(void **state)
 	live_ok(probe_stream_close(stream));
 }
 
+/* What there is when it is flushed is flushed, also where the clock was set back since the last
+ * time. */
+static void test_clock_set_back(void **state)
+{
+	static const struct probe_stream_options options = {
+		.policy = PROBE_STREAM_LOOP, .stream_bytes = 1 << 24};
+	struct live *l = *state;
+	struct probe_stream *stream = log_of(l, "live:value", options);
+	uint64_t hour_ns = UINT64_C(3600) * 1000000000;
+
+	live_ok(probe_stream_start(stream));
+	live_order(l, 'o');
+	live_ok(probe_stream_flush(stream));
+	assert_int_equal(status_of(stream).flushed, HITS);
+	stream->reading.last_ns += hour_ns;
+	for (int i = 0; i < 5; i++)
+		live_order(l, 'o');
+	live_ok(probe_stream_stop(stream));
+	live_ok(probe_stream_flush(stream));
+	assert_int_equal(status_of(stream).flushed, 6 * HITS);
+	live_ok(probe_stream_shutdown(stream));
+}
+
 /* ---- A log with a limit
  * --------------------------------------------------------------------------- */
 
@@ -560,6 +584,7 @@ int main(void)
 		LOGGED(test_flushing),
 		LOGGED(test_polled),
 		LOGGED(test_loop),
+		LOGGED(test_clock_set_back),
 		LOGGED(test_log_loop),
 		LOGGED(test_log_loop_kept),
 		LOGGED(test_log_until_full),

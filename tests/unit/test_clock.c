@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* Time stamps as times of day, also where somebody sets the system's clock meanwhile. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "libprobe/clock.h"
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+}
+
+/* How long it was between two stamps by the times that they become. */
+static double between_ns(const struct clock *clock, uint64_t first, uint64_t last)
+{
+	return (double)(int64_t)(clock_realtime_ns(clock, last) - clock_realtime_ns(clock, first));
+}
+
+static void test_set(void **state)
+{
+	/* By how much it was set, forwards and back. */
+	static const int64_t steps[] = {0, 3600, -3600, 1, -1, 86400 * 365};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		struct clock clock;
+		uint64_t first, last;
+		double ns, steady_ns, ticks;
+
+		clock_init(&clock);
+		/* That it has been set since is that it was so much earlier or later before. */
+		clock.first_ns -= (uint64_t)(steps[i] * 1000000000);
+		first = clock_stamp();
+		nap();
+		last = clock_stamp();
+		clock_sync(&clock);
+		ticks = (double)(clock.last_steady_stamp - clock.first_steady_stamp);
+		steady_ns = (double)(clock.last_steady_ns - clock.first_steady_ns) *
+			    ((double)(last - first) / ticks);
+		ns = between_ns(&clock, first, last);
+		assert_true(ns > steady_ns * 0.999 && ns < steady_ns * 1.001);
+		/* The time of day is that of now. */
+		assert_true(between_ns(&clock, last, clock.last_stamp) >= 0);
+		assert_true(clock_realtime_ns(&clock, clock.last_stamp) == clock.last_ns);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_set),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
