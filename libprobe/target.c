@@ -125,6 +125,19 @@ static struct probe_error *change_semaphores(
 	return NULL;
 }
 
+static size_t patched_sites(
+	const struct registry *r, const struct selection *s, const struct select_probe *probe)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < probe->site_count; i++) {
+		uint64_t pc = s->sites[probe->first_site + i].pc;
+
+		count += pc && registry_site(r, pc);
+	}
+	return count;
+}
+
 /* Takes the probes that are on already out of the selection. */
 static struct probe_error *split_known(struct change *c, struct selection *s, struct known *known)
 {
@@ -146,7 +159,7 @@ static struct probe_error *split_known(struct change *c, struct selection *s, st
 				"%s: its reference count is at its largest value already",
 				probe_label(probe, label));
 		known->keys[known->count++] = probe->key;
-		known->sites += probe->site_count;
+		known->sites += patched_sites(&c->registry, s, probe);
 	}
 	if (!error)
 		selection_drop_unwanted(s);
@@ -343,7 +356,7 @@ static struct probe_error *lower_all(struct change *c, const struct selection *s
 		else if (request->force) /* else see check_enabled() */
 			error = force_off(c->pid, &semaphores, s, probe, &was_on);
 		report->probes += was_on;
-		report->sites += was_on ? probe->site_count : 0;
+		report->sites += was_on ? patched_sites(&c->registry, s, probe) : 0;
 	}
 	if (!error)
 		error = semaphores_prepare(&semaphores);

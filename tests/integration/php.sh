@@ -48,7 +48,7 @@ while (($line = fgets(STDIN)) !== false) echo answer($line), "\n";
 PHP
 start "$(command -v php8.2)" -n "$SCRATCH/serve.php"
 save_state "$target_pid"
-trace_start serve --json -p "$target_pid" 'php:function__entry(str(arg0))' 'php:execute__entry'
+trace_start serve --json --keep-going -p "$target_pid" 'php:function__entry(str(arg0))' 'php:execute__entry'
 wait_on "$target_pid" php:function__entry
 for word in abc def ghi; do
 	ask $word
@@ -57,6 +57,18 @@ done
 sleep 0.2
 trace_stop serve
 same "calls of answer()" "$(jq -r 'select(.args and .name == "function__entry") | .args[0]' "$SCRATCH/serve.out" | grep -c answer)" 3
+same_state "$target_pid"
+
+# The sites that were patched are those that are enabled again, and disabled.
+did()
+{
+	"$PROBECTL" "$1" --keep-going -p "$target_pid" 'php:*' 2>>"$SCRATCH/err" |
+		sed 's/abled .*//; s/ *[a-z]*$//'
+}
+enabled=$(did enable)
+same "sites enabled again" "$(did enable)" "$enabled"
+same "sites disabled" "$(did disable)" "$enabled"
+same "sites disabled again" "$(did disable)" "$enabled"
 same_state "$target_pid"
 ask again
 same "the server answers" "$answer" "niaga"

@@ -82,7 +82,7 @@ struct probe_refusal {
 /* What an operation did. Initialise with {0}; give back with probe_report_deinit(). */
 struct probe_report {
 	size_t probes;			/* distinct provider:name per module that were switched */
-	size_t sites;			/* their sites */
+	size_t sites;			/* their sites, without those that are refused */
 	size_t plans[PROBE_PLAN_COUNT]; /* sites per plan; toggled, patched ... */
 	struct probe_refusal *refusals;
 	size_t refusal_count;
