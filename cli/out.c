@@ -175,9 +175,10 @@ static size_t json_character(struct out *out, const char *text)
 	if (c == '"' || c == '\\') {
 		out_char(out, '\\');
 		out_char(out, *text);
-	} else if (c < ' ' || c == 0x7f) {
+	} else if (is_control(text, step)) {
+		/* Of two bytes, the second one is what the character is. */
 		out_text(out, "\\u00");
-		out_hex_byte(out, c);
+		out_hex_byte(out, (uint8_t)text[step - 1]);
 	} else {
 		out_bytes(out, text, step);
 	}

@@ -229,8 +229,7 @@ void buffer_c_escaped(struct buffer *buffer, const char *text, size_t length, ch
 		}
 		c = (unsigned char)*text;
 		step = probe_utf8_character(text, length);
-		/* C2 80 to C2 9F are the C1 controls, which terminals obey. */
-		if (step >= 2 && !(c == 0xc2 && (unsigned char)text[1] < 0xa0)) {
+		if (step >= 2 && !buffer_is_control(text, step)) {
 			buffer_bytes(buffer, text, step);
 		} else {
 			step = 1;
@@ -259,8 +258,10 @@ static size_t json_escape(struct buffer *buffer, const char *text, size_t length
 	} else if (letter && letter != 'a' && letter != 'v') {
 		buffer_char(buffer, '\\');
 		buffer_char(buffer, letter);
-	} else if (c < ' ' || c == 0x7f) {
-		char hex[2] = {hex_digits[c >> 4], hex_digits[c & 15]};
+	} else if (step && buffer_is_control(text, step)) {
+		/* Of two bytes, the second one is what the character is. */
+		unsigned char code = (unsigned char)text[step - 1];
+		char hex[2] = {hex_digits[code >> 4], hex_digits[code & 15]};
 
 		buffer_string(buffer, "\\u00");
 		buffer_bytes(buffer, hex, sizeof(hex));

@@ -45,6 +45,16 @@ void buffer_float(struct buffer *buffer, double value);
 /* The same where it is whole and 64 bits hold it; else nothing, and false. */
 bool buffer_whole(struct buffer *buffer, long double value);
 
+/* Is a character of UTF-8 one that terminals obey? `step` is its length. */
+static inline bool buffer_is_control(const char *text, size_t step)
+{
+	unsigned char c = (unsigned char)text[0];
+
+	/* C2 80 to C2 9F are the C1 controls. */
+	return (step == 1 && (c < ' ' || c == 0x7f)) ||
+	       (step == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0);
+}
+
 /*
  * Text that may hold any byte, made safe for a terminal: C escapes for what is
  * not printable; UTF-8 stays. `quote` is a character to be escaped too, or 0.

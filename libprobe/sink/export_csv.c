@@ -10,7 +10,8 @@
  *
  * Fields that are not known are empty. A loss has its number in `lost`, a hit nothing;
  * `truncated` names the arguments of which there was more. Text is UTF-8; what is
- * none, or a zero byte, becomes U+FFFD.
+ * none becomes U+FFFD, and so do control characters but for tabs and ends of lines (RFC
+ * 4180 has none): somebody may look at it in a terminal.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,9 +52,10 @@ static void add_text(struct buffer *out, const char *text, size_t length)
 	for (size_t i = 0; i < length;) {
 		size_t n = probe_utf8_character(text + i, length - i);
 
-		if (n == 0 || text[i] == '\0') {
+		if (n == 0 || (buffer_is_control(text + i, n) && !strchr("\t\r\n", text[i])) ||
+			!text[i]) {
 			buffer_string(out, replacement);
-			i++;
+			i += n ? n : 1;
 			continue;
 		}
 		if (text[i] == '"')

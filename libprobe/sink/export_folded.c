@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "libprobe/sink/export.h"
+#include "probe/utf8.h"
 #include "libprobe/stream/stream.h"
 
 /* What a frame says; each once. */
@@ -89,8 +90,10 @@ static const struct label *find_label(
 		return NULL;
 	text = folded->text.data;
 	for (size_t i = 0; i + 1 < folded->text.length; i++) {
-		if ((unsigned char)text[i] < ' ' || text[i] == '\x7f')
-			text[i] = ' ';
+		size_t step = probe_utf8_character(text + i, folded->text.length - 1 - i);
+
+		if (step && buffer_is_control(text + i, step))
+			memset(text + i, ' ', step);
 		else if (text[i] == ';')
 			text[i] = ':';
 	}

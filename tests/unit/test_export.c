@@ -314,6 +314,48 @@ static void test_options(void **state)
 		"what is matched: 'arg0:1' is neither argN nor argN:argN (of begin and end)");
 }
 
+/* What a terminal would obey is in no format: neither as ASCII nor as UTF-8 has it. */
+static void test_terminal(void **state)
+{
+	static const char hostile[] = "\xc2\x9b"
+				      "2J\x1b]0;x\a\x7f\xc2\x80\xc3\xa9";
+	const struct probe_value args[] = {
+		{.kind = PROBE_VALUE_STRING, .bytes = hostile, .length = sizeof(hostile) - 1},
+		{.kind = PROBE_VALUE_SIGNED, .i = 1}};
+	const struct probe_event event = {.time_ns = 5,
+		.pid = 1,
+		.tid = 1,
+		.comm = hostile,
+		.provider = hostile,
+		.name = hostile,
+		.args = args,
+		.arg_count = 2};
+	const struct probe_export_options options = {.hits = true, .key = "str(arg0)"};
+	unsigned char output[4096];
+
+	(void)state;
+	for (enum probe_export_format i = PROBE_EXPORT_JSON; i <= PROBE_EXPORT_TRACE_EVENT; i++) {
+		FILE *file = tmpfile();
+		struct probe_export *export;
+		ssize_t length;
+
+		assert_non_null(file);
+		assert_null(probe_export_create(i, &options, fileno(file), "file", &export));
+		assert_null(probe_export_event(export, &event));
+		assert_null(probe_export_finish(export));
+		probe_export_free(export);
+		length = pread(fileno(file), output, sizeof(output), 0);
+		assert_true(length > 0);
+		assert_non_null(memmem(output, (size_t)length, "\xc3\xa9", 2));
+		for (ssize_t k = 0; k < length; k++) {
+			assert_true(output[k] >= ' ' || output[k] == '\n' || output[k] == '\r');
+			assert_true(output[k] != 0x7f);
+			assert_false(output[k] == 0xc2 && output[k + 1] < 0xa0);
+		}
+		fclose(file);
+	}
+}
+
 static void test_no_pairs(void **state)
 {
 	struct probe_export *export;
@@ -338,6 +380,7 @@ int main(void)
 		cmocka_unit_test(test_trace_event),
 		cmocka_unit_test(test_from_json),
 		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_terminal),
 		cmocka_unit_test(test_no_pairs),
 	};
 

@@ -229,8 +229,8 @@ static void test_json(void **state)
 	(void)state;
 	out_json(&out, NULL);
 	out_json(&out, "");
-	out_json(&out, "a\"b\\c\nd\x7f\xc3\xa4\xff\xed\xa0\x80");
-	check_out(&out, "null\"\"\"a\\\"b\\\\c\\u000ad\\u007f\xc3\xa4\xef\xbf\xbd"
+	out_json(&out, "a\"b\\c\nd\x7f\xc2\x9b\xc3\xa4\xff\xed\xa0\x80");
+	check_out(&out, "null\"\"\"a\\\"b\\\\c\\u000ad\\u007f\\u009b\xc3\xa4\xef\xbf\xbd"
 			"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
 }
 

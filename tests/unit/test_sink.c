@@ -202,7 +202,7 @@ static void bytes_that_are_no_text_are_made_safe(void **state)
 		"\"\xef\xbf\xbd\xef\xbf\xbd\",\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\","
 		"\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\","
 		"\"\xef\xbf\xbd\xef\xbf\xbd\",\"\xef\xbf\xbd"
-		"7\",\"\xc2\x9b\\u001b[m\\u007f\",\"\xf0\x9f\x90\x98\",\"\"]}\n");
+		"7\",\"\\u009b\\u001b[m\\u007f\",\"\xf0\x9f\x90\x98\",\"\"]}\n");
 }
 
 static void json_has_no_word_for_nan_and_infinity(void **state)
