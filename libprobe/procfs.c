@@ -147,6 +147,25 @@ char procfs_thread_state(pid_t pid, pid_t tid)
 	return field ? *field : 0;
 }
 
+struct probe_error *procfs_check(void)
+{
+	char self[24];
+	ssize_t length = readlink("/proc/self", self, sizeof(self) - 1);
+
+	if (length < 0)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"/proc/self: %s: probes are switched through /proc, which has to be "
+			"mounted",
+			strerror(errno));
+	self[length] = '\0';
+	if (strtol(self, NULL, 10) != getpid())
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"/proc is of another pid namespace, where process %d is %s: mount that of "
+			"this namespace",
+			(int)getpid(), self);
+	return NULL;
+}
+
 bool procfs_is_zombie(pid_t pid)
 {
 	/* The main thread may end before the others do. */

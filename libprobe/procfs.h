@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "probe/error.h"
+
 /* Reads a small file, whose text is then terminated; returns its length, or 0. */
 size_t procfs_read(const char *path, char *buffer, size_t size);
 /* The (first) number behind a key of /proc/PID/status, or -1. */
@@ -30,6 +32,11 @@ DIR *procfs_threads(pid_t pid);
 pid_t procfs_next_thread(DIR *threads);
 /* The state letter of a thread, or 0 where it is gone. */
 char procfs_thread_state(pid_t pid, pid_t tid);
+/*
+ * Is /proc there, and does it number processes as system calls do? Errors:
+ * PROBE_ERROR_UNSUPPORTED (none is mounted, or that of another pid namespace).
+ */
+PROBE_MUST_CHECK struct probe_error *procfs_check(void);
 /* Has a process ended that its parent has not waited for yet? */
 bool procfs_is_zombie(pid_t pid);
 /*

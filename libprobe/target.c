@@ -38,10 +38,13 @@ static struct probe_error *check_exe(pid_t pid, const char *exe)
 
 struct probe_error *probe_target_open(pid_t pid, const char *exe, struct probe_target **ret)
 {
-	uint64_t start = procfs_start_time(pid);
-	struct probe_error *error;
+	struct probe_error *error = procfs_check();
 	struct probe_target *target;
+	uint64_t start;
 
+	if (error)
+		return error;
+	start = procfs_start_time(pid);
 	if (!start)
 		return procfs_no_descriptor(errno) ? probe_error_system(errno, "/proc/%d/stat", pid)
 						   : probe_error_new(PROBE_ERROR_NOT_FOUND,

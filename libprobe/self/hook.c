@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "libprobe/attach.h"
+#include "libprobe/procfs.h"
 #include "libprobe/self/enter.h"
 #include "libprobe/self/helper.h"
 #include "libprobe/self/hook.h"
@@ -129,7 +130,9 @@ static struct probe_error *find_sites(struct hook *hook, struct hook_sites **ret
 	*ret = calloc(1, sizeof(**ret));
 	if (!*ret)
 		return probe_error_no_memory();
-	error = modules_read(getpid(), &modules);
+	error = procfs_check();
+	if (!error)
+		error = modules_read(getpid(), &modules);
 	if (!error)
 		error = select_probes(&modules, &pattern, 1, &selection);
 	if (!error && !hook->counters.session)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/procfs.h"
 #include "libprobe/self/self.h"
 #include "probe/self.h"
 
@@ -59,7 +60,9 @@ void self_unlock(int cancel)
 
 struct probe_error *probe_self_list(struct probe_list *list)
 {
-	return probe_list_add_process(list, getpid());
+	struct probe_error *error = procfs_check();
+
+	return error ? error : probe_list_add_process(list, getpid());
 }
 
 static struct probe_error *enable(

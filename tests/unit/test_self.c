@@ -2,6 +2,7 @@
 /* Listing, enabling and disabling one's own probes, with threads, and after fork(2). */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -493,6 +494,67 @@ static void test_few_descriptors(void **state)
 	self_nothing_left();
 }
 
+static void on_hit(const struct probe_self_hit *h, void *data)
+{
+	(void)h;
+	(void)data;
+}
+
+static bool is_unsupported(struct probe_error *error, const char *text)
+{
+	bool is = error && error->code == PROBE_ERROR_UNSUPPORTED && strstr(error->message, text);
+
+	probe_error_free(error);
+	return is;
+}
+
+/* Its number is that of another process there. */
+static void in_another_namespace(const char *folder)
+{
+	struct probe_report report = {0};
+	struct probe_status *states;
+	struct probe_list *list;
+	size_t count;
+
+	self_ok(probe_list_create(&list));
+	child_check(is_unsupported(probe_self_list(list), "/proc is of another pid namespace"));
+	child_check(is_unsupported(probe_self_enable(self_request("*:*"), &report),
+		"/proc is of another pid namespace, where process 1 is "));
+	child_check(is_unsupported(probe_self_register("*:*", on_hit, NULL), "/proc is of"));
+	child_check(chroot(folder) == 0);
+	child_check(is_unsupported(probe_self_status(&states, &count),
+		"/proc/self: No such file or directory: probes are switched through /proc, which "
+		"has to be mounted"));
+	_exit(0);
+}
+
+static void test_no_proc_of_ours(void **state)
+{
+	char folder[] = "/tmp/probectl-test-XXXXXX";
+	int status;
+	pid_t child;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	child = fork();
+	if (child == 0) {
+		if (unshare(CLONE_NEWUSER | CLONE_NEWPID) < 0)
+			_exit(77);
+		child = fork();
+		if (child == 0)
+			in_another_namespace(folder);
+		child_check(waitpid(child, &status, 0) == child && WIFEXITED(status));
+		_exit(WEXITSTATUS(status));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	rmdir(folder);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		print_message("note: this user may not make namespaces\n");
+	else
+		assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -511,6 +573,7 @@ int main(void)
 		cmocka_unit_test(test_fork_while_changing),
 		cmocka_unit_test(test_forker_dies),
 		cmocka_unit_test(test_few_descriptors),
+		cmocka_unit_test(test_no_proc_of_ours),
 	};
 
 	self_text_save();

@@ -33,7 +33,7 @@ struct probe_session;
  * program (same device and inode).
  * Errors: PROBE_ERROR_NOT_FOUND (no such process), PROBE_ERROR_STATE (another
  * program, a zombie), PROBE_ERROR_PERMISSION (names the cause),
- * PROBE_ERROR_UNSUPPORTED (ISA, 32-bit, emulated).
+ * PROBE_ERROR_UNSUPPORTED (ISA, 32-bit, emulated; no /proc of this pid namespace).
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_open(
 	pid_t pid, const char *exe, struct probe_target **ret);
