@@ -167,12 +167,15 @@ for ((i = 0; i < 6; i++)); do
 		echo finished' sh "$launch" spawn "$loop" -n 10 >"$SCRATCH/stdout" 2>"$SCRATCH/err" &
 	tracer=$!
 	sleep "0.$((i * 2))3"
+	kill -STOP $tracer 2>/dev/null
+	child=$(pgrep -P $tracer)
 	kill -KILL $tracer 2>/dev/null
 	wait $tracer 2>/dev/null
+	# Killed before the program was let go, it has taken that along.
 	for ((k = 0; k < 600; k++)); do
-		grep -q finished "$SCRATCH/stdout" && break
-		# Killed before the program was let go, it has taken that along.
-		pgrep -f "$launch spawn $loop -n 10" >/dev/null || [ $k -lt 5 ] || break
+		case $(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/${child:-none}/status" 2>/dev/null) in
+		'' | Z | X) break ;;
+		esac
 		sleep 0.1
 	done
 	lines=$(grep -vc finished "$SCRATCH/stdout")

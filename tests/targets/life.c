@@ -129,7 +129,7 @@ int main(void)
 			split();
 		} else if (strcmp(line, "back") == 0) {
 			return 0;
-		} else if (sscanf(line, "open %499s", path) == 1) {
+		} else if (sscanf(line, "open %499[^\n]", path) == 1) {
 			open_library(path);
 		} else if (strcmp(line, "close") == 0) {
 			close_library();
