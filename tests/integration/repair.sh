@@ -19,8 +19,7 @@ same "nothing was ever done" "$("$PROBECTL" repair -p "$pid")" "process $pid: no
 
 "$PROBECTL" enable -p "$pid" demo:other >/dev/null 2>"$SCRATCH/err" || fail "enable: $(cat "$SCRATCH/err")"
 trace_start dead --json -p "$pid" 'demo:*'
-wait_on "$pid" demo:event
-sleep 0.2
+wait_tracing dead
 same "a living controller" "$(repaired)" "$pid 0 0 0 0"
 ask print
 same "semaphores under two controllers" "$answer" "1 1 1 2 0"
@@ -39,7 +38,7 @@ same_state "$pid"
 
 # A semaphore that was not raised, as by a controller that was killed just before.
 "$PROBECTL" enable -p "$pid" demo:other >/dev/null
-address=$("$python" tests/integration/state.py semaphores "$pid" | awk '/demo:other / && $4 == 1 {print $3; exit}')
+address=$("$python" tests/integration/state.py semaphores "$pid" | awk '/demo:other / && $NF == 1 {print $(NF - 1); exit}')
 "$python" - "$pid" "$address" <<'PYTHON'
 import sys
 with open(f"/proc/{sys.argv[1]}/mem", "r+b", 0) as memory:

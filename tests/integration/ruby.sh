@@ -9,7 +9,8 @@
 # TracePoint's that of its `def`: here they are the same.
 . tests/integration/lib.sh
 need ruby jq
-library=$(ldconfig -p | sed -n 's/.*libruby-3\.1\.so\.3\.1 .*=> //p' | head -1)
+# No part of the path of an ordinary user.
+library=$(/sbin/ldconfig -p | sed -n 's/.*libruby-3\.1\.so\.3\.1 .*=> //p' | head -1)
 [ -n "$library" ] || skip "libruby 3.1 is not installed"
 
 cat >"$SCRATCH/calls.rb" <<'RUBY'
