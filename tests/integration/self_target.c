@@ -165,8 +165,6 @@ static void act(const char *command, const char *pattern, long number)
 		printf("hits %ld\n", total);
 	} else if (!strcmp(command, "status")) {
 		say_status();
-	} else if (!strcmp(command, "open")) {
-		open_library(pattern);
 	} else if (!strcmp(command, "close")) {
 		printf("%s\n", dlclose(library) ? dlerror() : "ok");
 	} else if (!strcmp(command, "poke")) {
@@ -205,6 +203,10 @@ int main(void)
 			begin(&number);
 			end();
 			printf("hits %ld\n", total);
+			continue;
+		}
+		if (sscanf(line, "open %399[^\n]", pattern) == 1) {
+			open_library(pattern);
 			continue;
 		}
 		if (sscanf(line, "%15s %399s %ld", command, pattern, &number) >= 1)
