@@ -105,7 +105,9 @@ struct probe_error *parse_duration(const char *text, uint64_t *ns_ret)
 		{"h", 3600 * UINT64_C(1000000000)},
 	};
 
-	if (!take_quantity(text, units, sizeof(units) / sizeof(units[0]), ns_ret))
+	/* What any clock says can be added to it. */
+	if (!take_quantity(text, units, sizeof(units) / sizeof(units[0]), ns_ret) ||
+		*ns_ret > INT64_MAX)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"'%s' is not a duration (expected e.g. 2, 1.5s, 500ms, 3m)", text);
 	return NULL;

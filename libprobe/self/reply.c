@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/error_internal.h"
 #include "libprobe/self/reply.h"
 
 #define REPLY_MAGIC UINT64_C(0x31796c7065726270)
@@ -168,11 +169,8 @@ bool reply_take(const struct reply *reply, struct probe_error **error_ret,
 		return false;
 	message = take(&at, h.message_length);
 	*error_ret = NULL;
-	if (h.code) {
-		*error_ret = probe_error_new(h.code, "%.*s", (int)h.message_length, message);
-		if (h.err)
-			(*error_ret)->err = h.err;
-	}
+	if (h.code)
+		*error_ret = error_numbered(h.code, h.err, "%.*s", (int)h.message_length, message);
 	report->probes += h.report.probes;
 	report->sites += h.report.sites;
 	for (size_t i = 0; i < PROBE_PLAN_COUNT; i++)

@@ -144,7 +144,8 @@ static void check_duration(const char *text, uint64_t expected)
 static void test_durations(void **state)
 {
 	static const char *const wrong[] = {"", "s", "1x", "-1", "1.", "1.s", ".5", "1.5.5", "1 s",
-		"1.1234567891", "18446744074", "99999999999999999999", "1e3"};
+		"1.1234567891", "18446744074", "99999999999999999999", "1e3", "5124095h",
+		"9223372036.854775808"};
 
 	(void)state;
 	check_duration("2", 2000000000);
@@ -156,6 +157,7 @@ static void test_durations(void **state)
 	check_duration("3m", UINT64_C(180000000000));
 	check_duration("1.5h", UINT64_C(5400000000000));
 	check_duration("0.999999999h", UINT64_C(3599999996400));
+	check_duration("9223372036854775807ns", INT64_MAX);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		uint64_t ns;
 		struct probe_error *error = parse_duration(wrong[i], &ns);
