@@ -1,18 +1,36 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Files that the documents link to are there.
+# Files and headings that the documents link to are there.
 . tests/lint/lib.sh
 rc=0
+
+# headings FILE: what links to them are called, one a line
+headings()
+{
+	sed -n 's/^#\{1,\} //p' "$1" | tr '[:upper:] ' '[:lower:]-' | tr -cd 'a-z0-9_\n-'
+}
+
 while IFS=: read -r file line link; do
-	target=${link#*](}
-	target=${target%)}
-	target=${target%%#*}
-	case $target in
-	'' | *://*) continue ;;
+	link=${link#*](}
+	link=${link%)}
+	target=${link%%#*}
+	case $link in
+	*://*) continue ;;
+	'#'*) target=$file ;;
+	*) target=$(dirname "$file")/$target ;;
 	esac
-	[ -e "$(dirname "$file")/$target" ] || {
+	[ -e "$target" ] || {
 		echo "$file:$line: no $target"
 		rc=1
+		continue
 	}
+	case $link in
+	*.md'#'* | '#'*)
+		headings "$target" | grep -qxF -- "${link#*#}" || {
+			echo "$file:$line: no heading ${link#*#} in $target"
+			rc=1
+		}
+		;;
+	esac
 done < <(sources '*.md' | xargs -r grep -noE '\]\([^)]+\)' /dev/null)
 exit $rc
