@@ -16,9 +16,9 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "elf/unwind.h"
+#include "libprobe/clock.h"
 #include "libprobe/maps.h"
 #include "libprobe/modules.h"
 #include "libprobe/unwinder.h"
@@ -55,14 +55,6 @@ struct unwinder {
 };
 
 /* ---- Modules ------------------------------------------------------------------------ */
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 static bool same_module(const struct module *a, const struct module *b)
 {
@@ -128,7 +120,7 @@ static struct probe_error *refresh(struct unwinder *u)
 	struct probe_error *error = maps_read(u->pid, &maps);
 	bool gone;
 
-	u->refreshed_ns = now_ns();
+	u->refreshed_ns = clock_monotonic_ns();
 	if (error)
 		return error;
 	error = modules_read(u->pid, &fresh);
@@ -204,7 +196,7 @@ static bool find_code(struct unwinder *u, uint64_t address)
 {
 	if (is_code(u, address))
 		return true;
-	if (now_ns() - u->refreshed_ns < REFRESH_NS)
+	if (clock_monotonic_ns() - u->refreshed_ns < REFRESH_NS)
 		return false;
 	unwinder_refresh(u);
 	return is_code(u, address);

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "libprobe/clock.h"
 #include "libprobe/procfs.h"
 
 enum {
@@ -33,13 +33,7 @@ struct pcp_file {
 	bool is_shown, is_reminded;
 	uint64_t shown_ns;
 };
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 /* ---- A file ----------------------------------------------------------------------- */
 
 static pmUnits units_of(const struct pcp_metric *metric)
@@ -173,7 +167,7 @@ static struct probe_error *file_name(struct pcp_file *file)
 	pid_t pid = getpid();
 
 	if (asprintf(&file->path, "%s/." PCP_PREFIX "%d.%" PRIu64 ".%" PRIu64, file->folder->path,
-		    (int)pid, procfs_start_time(pid), clock_ns()) < 0) {
+		    (int)pid, procfs_start_time(pid), clock_monotonic_ns()) < 0) {
 		file->path = NULL;
 		return probe_error_no_memory();
 	}
@@ -255,13 +249,13 @@ struct probe_error *pcp_file_show(struct pcp_file *file)
 		return probe_error_system(
 			errno, "cannot write metrics into %s", file->folder->path);
 	file->is_shown = true;
-	file->shown_ns = clock_ns();
+	file->shown_ns = clock_monotonic_ns();
 	return NULL;
 }
 
 void pcp_file_remind(struct pcp_file *file)
 {
-	if (file->is_reminded || clock_ns() - file->shown_ns < REMIND_NS)
+	if (file->is_reminded || clock_monotonic_ns() - file->shown_ns < REMIND_NS)
 		return;
 	file->is_reminded = true;
 	futimens(file->folder->fd, NULL);

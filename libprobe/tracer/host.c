@@ -19,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "libprobe/clock.h"
 #include "libprobe/sink/format.h"
 #include "libprobe/tracer/guest.h"
 #include "libprobe/tracer/tracer.h"
@@ -43,14 +43,6 @@ struct probe_tracer_host {
 	char reply[1024];
 	size_t reply_length;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
-}
 
 /* ---- Options ---------------------------------------------------------------------- */
 
@@ -157,7 +149,7 @@ static struct probe_error *take_reply(struct probe_tracer_host *host,
 			PROBE_ERROR_STATE, "tracer %s: %.*s", host->path, (int)length, text);
 	case WIRE_PONG:
 		if (host->unanswered && --host->unanswered)
-			host->asked_ns = now_ns();
+			host->asked_ns = clock_monotonic_ns();
 		return NULL;
 	case WIRE_REMOVE:
 		provider = strnlen(text, length);
@@ -218,7 +210,7 @@ static struct probe_error *read_replies(struct probe_tracer_host *host,
 			*end_ret = true;
 			return NULL;
 		}
-		host->heard_ns = now_ns();
+		host->heard_ns = clock_monotonic_ns();
 		host->reply_length += (size_t)got;
 		error = take_replies(host, removed, data);
 	}
@@ -235,7 +227,7 @@ static bool output_is_blocked(const struct probe_tracer_host *host)
 
 static bool is_late(struct probe_tracer_host *host)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_monotonic_ns();
 
 	if (!host->unanswered || !host->timeout_ns || now - host->asked_ns < host->timeout_ns)
 		return false;
@@ -250,7 +242,7 @@ static bool is_late(struct probe_tracer_host *host)
 static void host_ask(struct probe_tracer_host *host, enum wire_type type)
 {
 	if (!host->unanswered++)
-		host->asked_ns = now_ns();
+		host->asked_ns = clock_monotonic_ns();
 	wire_put(&sink_context(host->sink)->out, type);
 }
 
@@ -303,7 +295,7 @@ static struct probe_error *wait_until_ready(struct probe_tracer_host *host)
 	struct probe_error *error = NULL;
 
 	host->unanswered = 1;
-	host->asked_ns = now_ns();
+	host->asked_ns = clock_monotonic_ns();
 	while (!error && !host->ready)
 		error = wait_for_replies(host);
 	host->unanswered = 0;
@@ -399,7 +391,7 @@ struct probe_error *probe_tracer_host_poll(struct probe_tracer_host *host,
 		return reap(host);
 	if (is_late(host))
 		return give_up(host);
-	if (!host->unanswered && now_ns() - host->heard_ns >= NSEC_PER_SEC)
+	if (!host->unanswered && clock_monotonic_ns() - host->heard_ns >= NSEC_PER_SEC)
 		host_ask(host, WIRE_PING);
 	return NULL;
 }
@@ -411,7 +403,7 @@ struct probe_error *probe_tracer_host_finish(struct probe_tracer_host *host)
 	if (!host->pid)
 		return NULL;
 	host_ask(host, WIRE_END);
-	host->asked_ns = now_ns();
+	host->asked_ns = clock_monotonic_ns();
 	while (!error && host->pid && !host->done) {
 		error = probe_sink_flush(host->sink);
 		/* Why nobody reads it is in the replies, or in how the process ended. */
