@@ -35,6 +35,16 @@ void child_signal(pid_t pid, int signal)
 		kill(pid, signal);
 }
 
+bool signal_ends(pid_t child, int signal)
+{
+	/* Ctrl-\ is for the program: a JVM prints its threads. */
+	if (signal == SIGCHLD || (child && signal == SIGQUIT))
+		return false;
+	if (child)
+		child_signal(child, signal);
+	return true;
+}
+
 bool child_ended(pid_t pid, int *ret)
 {
 	int wait_status;

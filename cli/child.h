@@ -26,6 +26,12 @@ void signals_block(sigset_t *ret);
  */
 void child_signal(pid_t pid, int signal);
 
+/*
+ * What a signal that we got means, which goes to the program, too, where there is one (else
+ * `child` is 0): false where it is no reason for us to end.
+ */
+bool signal_ends(pid_t child, int signal);
+
 /* Has the program ended? Its exit status, as a shell would show it, goes to *ret then. */
 bool child_ended(pid_t pid, int *ret);
 

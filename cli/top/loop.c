@@ -113,8 +113,6 @@ static void read_signals(struct top_loop *loop)
 
 	while (read(loop->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		switch (info.ssi_signo) {
-		case SIGCHLD:
-			break;
 		case SIGTSTP:
 			suspend(loop);
 			break;
@@ -129,12 +127,8 @@ static void read_signals(struct top_loop *loop)
 			draw(loop);
 			break;
 		default:
-			/* Ctrl-\ is for the program: a JVM prints its threads. */
-			if (loop->child && info.ssi_signo == SIGQUIT)
-				break;
-			if (loop->child)
-				child_signal(loop->child, (int)info.ssi_signo);
-			loop->over = loop->interrupted = true;
+			if (signal_ends(loop->child, (int)info.ssi_signo))
+				loop->over = loop->interrupted = true;
 		}
 	}
 }

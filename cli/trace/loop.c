@@ -153,20 +153,10 @@ static void read_signals(struct trace *trace)
 	struct signalfd_siginfo info;
 
 	while (read(trace->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		int signal = (int)info.ssi_signo;
-
-		if (signal == SIGCHLD)
-			continue;
-		if (signal == SIGUSR1) {
+		if (info.ssi_signo == SIGUSR1)
 			trace->flight = true;
-			continue;
-		}
-		/* Ctrl-\ is for the program: a JVM prints its threads. */
-		if (signal == SIGQUIT && trace->child)
-			continue;
-		if (trace->child)
-			child_signal(trace->child, signal);
-		trace->over = trace->interrupted = true;
+		else if (signal_ends(trace->child, (int)info.ssi_signo))
+			trace->over = trace->interrupted = true;
 	}
 }
 

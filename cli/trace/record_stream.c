@@ -151,18 +151,10 @@ static void read_signals(struct recorder *r)
 	struct signalfd_siginfo info;
 
 	while (read(r->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		int number = (int)info.ssi_signo;
-
-		if (number == SIGUSR1) {
+		if (info.ssi_signo == SIGUSR1)
 			r->asked = true;
-			continue;
-		}
-		/* Ctrl-\ is for the program: a JVM prints its threads. */
-		if (number == SIGCHLD || (number == SIGQUIT && r->child))
-			continue;
-		if (r->child)
-			child_signal(r->child, number);
-		r->over = true;
+		else if (signal_ends(r->child, (int)info.ssi_signo))
+			r->over = true;
 	}
 }
 
