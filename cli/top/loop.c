@@ -8,6 +8,7 @@
  * whatever ends the loop. Ctrl-Z gives it back, too, and stops us as it would have.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -402,7 +403,7 @@ static void take_events(struct top_loop *loop)
 	events = wait_for_events(loop, until_next(loop), wanted);
 	if (loop->screen && events & (POLLIN | POLLERR | POLLHUP))
 		read_keys(loop);
-	else if (!loop->screen && events & (POLLERR | POLLNVAL))
+	else if (!loop->screen && events & POLLERR)
 		loop->over = loop->gone = true;
 }
 
@@ -478,10 +479,22 @@ static struct probe_error *begin_source(struct top_loop *loop)
 	return error;
 }
 
+/* Before anything is switched on: a standard output that is closed cannot be written. */
+static struct probe_error *check_output(void)
+{
+	int flags = fcntl(STDOUT_FILENO, F_GETFL);
+
+	return flags < 0 || (flags & O_ACCMODE) == O_RDONLY
+		       ? probe_error_system(EBADF, "the standard output")
+		       : NULL;
+}
+
 static struct probe_error *begin(struct top_loop *loop)
 {
-	struct probe_error *error = begin_source(loop);
+	struct probe_error *error = check_output();
 
+	if (!error)
+		error = begin_source(loop);
 	if (error)
 		return error;
 	begin_view(loop);

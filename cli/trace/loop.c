@@ -230,7 +230,7 @@ static void wait_for_events(struct trace *trace, uint64_t timeout_ns)
 	if (fds[0].revents)
 		read_signals(trace);
 	/* The error is told even where nothing is to be written: `| head` has left. */
-	if (output->revents & (POLLERR | POLLHUP | POLLNVAL))
+	if (output->revents & (POLLERR | POLLHUP))
 		trace->gone = trace->over = true;
 	for (size_t i = 0; i < trace->target_count; i++) {
 		trace->targets[i].exited |= fds[2 + 2 * i].revents != 0;

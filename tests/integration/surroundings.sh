@@ -45,7 +45,7 @@ for streams in 0 1 2 01 02 12 012; do
 	done; echo "$closed" >"$1"' sh "$SCRATCH/closed"
 	same "$what: what the program finds closed" "$(cat "$SCRATCH/closed")" $streams
 done
-for command in "trace -q ctor:* -- $ctor" "list $ctor" "export --format=csv $SCRATCH/record" \
+for command in "trace -q ctor:* -- $ctor" "top ctor:* -- $ctor" "list $ctor" "export --format=csv $SCRATCH/record" \
 	"report $SCRATCH/record"; do
 	# shellcheck disable=SC2086 # a list of words
 	without 1 "$PROBECTL" $command
@@ -57,7 +57,7 @@ done
 
 # Children of whoever ignores SIGCHLD leave no status.
 for signals in CHLD PIPE,CHLD,INT,HUP,TERM,QUIT; do
-	for command in "run --no-follow" run "trace -q"; do
+	for command in "run --no-follow" run "trace -q" "top -i 1"; do
 		for ((i = 0; i < 4; i++)); do
 			# shellcheck disable=SC2086 # a list of words
 			env --ignore-signal=$signals "$PROBECTL" $command 'ctor:main' -- "$ctor" \
