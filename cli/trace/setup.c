@@ -406,6 +406,16 @@ static struct probe_error *trace_start(struct trace *trace, const struct trace_o
 	return error;
 }
 
+/* Some file systems say only now that there was no room. */
+static void close_output(struct trace *trace, const struct trace_options *options)
+{
+	if (!options->output)
+		return;
+	if (close(trace->output_fd) != 0 && !trace->gone)
+		trace_fail(trace, probe_error_system(errno, "cannot write %s", options->output));
+	trace->output_fd = -1;
+}
+
 /* The program may live on without its probes; its exit status is ours. */
 static int trace_status(const struct trace *trace)
 {
@@ -422,6 +432,7 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 		.request = &options->request.request,
 		.follow = processes_follow(&options->common),
 		.directory = options->directory,
+		.output_fd = -1,
 		.signal_fd = -1};
 	struct probe_error *error = trace_prepare(&trace, options);
 
@@ -437,6 +448,7 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 		else if (!trace.settings.quiet)
 			trace_report_summary(&trace);
 		report_unmatched(&trace);
+		close_output(&trace, options);
 		*status_ret = trace_status(&trace);
 	}
 	trace_deinit(&trace, options);

@@ -115,4 +115,36 @@ PYTHON
 	valid hit "$out" >/dev/null
 	same "its calls" "$(jq -c 'select(.args[1] == "tick")' "$out" | wc -l)" 20000
 fi
+
+# A file system that says only when a file is closed that it could not be written.
+if command -v cc >/dev/null; then
+	cat >"$SCRATCH/late.c" <<'C'
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int close(int fd)
+{
+	char name[64], path[512];
+	ssize_t length;
+	int result;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	length = readlink(name, path, sizeof(path) - 1);
+	path[length > 0 ? length : 0] = '\0';
+	result = (int)syscall(SYS_close, fd);
+	if (strcmp(path, getenv("LATE")) != 0)
+		return result;
+	errno = EDQUOT;
+	return -1;
+}
+C
+	cc -shared -fPIC -o "$SCRATCH/late.so" "$SCRATCH/late.c" || die "late.c"
+	LATE=$SCRATCH/late LD_PRELOAD=$SCRATCH/late.so "$PROBECTL" trace -q -o "$SCRATCH/late" hits:work \
+		-- "$TARGETS/hits" 1 <<<5 >/dev/null 2>"$SCRATCH/err"
+	same "status where the last bytes could not be written" "$?" 1
+	same "message" "$(cat "$SCRATCH/err")" "probectl: cannot write $SCRATCH/late: Disk quota exceeded"
+fi
 finish
