@@ -25,6 +25,7 @@
 #include "libprobe/target_internal.h"
 #include "libprobe/edits.h"
 #include "libprobe/frames.h"
+#include "libprobe/orphans.h"
 #include "libprobe/site.h"
 #include "libprobe/space.h"
 
@@ -435,10 +436,25 @@ static struct probe_error *unmap_pages(struct change *change, const uint64_t *pa
 	return error;
 }
 
+/* Before the last session goes, and the home with it: what nobody else will know then. */
+static struct probe_error *collect_orphans(struct change *change)
+{
+	const struct registry *r = &change->registry;
+	struct probe_error *error;
+	size_t unused;
+
+	for (size_t i = 0; i < r->session_count; i++)
+		if (!(r->sessions[i].flags & REG_SESSION_RETIRED))
+			return NULL;
+	error = change_reread_maps(change);
+	return error ? error : orphans_unmap(change, &unused);
+}
+
 /* Without a stub, a retired session's data can go; see change_collect(). */
 static struct probe_error *collect(struct change *change)
 {
 	struct registry *r = &change->registry;
+	struct probe_error *error;
 
 	for (size_t i = 0; i < r->stub_count; i++) {
 		struct reg_session *session = registry_session(r, r->stubs[i].session);
@@ -448,7 +464,8 @@ static struct probe_error *collect(struct change *change)
 	}
 	if (r->site_count && !r->probe_count)
 		return change_store(change); /* a thread is in a tail */
-	return change_collect(change);
+	error = collect_orphans(change);
+	return error ? error : change_collect(change);
 }
 
 /* With the sites undone: gives back what no thread is in. */

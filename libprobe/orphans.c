@@ -72,12 +72,13 @@ static uint64_t end_of(const struct mapping *m)
 	return m->end + (has_guard ? SPACE_PAGE : 0);
 }
 
-static struct probe_error *unmap_orphans(struct change *change, size_t *count_ret)
+struct probe_error *orphans_unmap(struct change *change, size_t *count_ret)
 {
 	struct control_call calls[AT_ONCE];
 	struct probe_error *error = NULL;
 	size_t count = 0;
 
+	*count_ret = 0;
 	for (size_t i = 0; i < change->maps.count && !error; i++) {
 		const struct mapping *m = &change->maps.items[i];
 
@@ -178,7 +179,7 @@ struct probe_error *orphans_remove(struct change *change, struct orphans *ret)
 	struct probe_error *error;
 
 	*ret = (struct orphans){0};
-	error = unmap_orphans(change, &ret->mappings);
+	error = orphans_unmap(change, &ret->mappings);
 	if (!error)
 		error = close_orphans(change, &ret->descriptors);
 	if (error || !change->registry.home || change->registry.session_count)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -223,13 +224,30 @@ static void child_in_its_memory(void **state)
 /* ---- A controller that dies before it patches a site ---------------------------------------- */
 
 static uint64_t dies_at;
+static unsigned int dies_before; /* its Nth call of these */
 
 /* What the library calls: the first write to a place of the target is the last thing done. */
 ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset)
 {
-	if (dies_at && dies_at - (uint64_t)offset < size)
+	if ((dies_at && dies_at - (uint64_t)offset < size) || (dies_before && !--dies_before))
 		kill(getpid(), SIGKILL);
 	return syscall(SYS_pwrite64, fd, bytes, size, offset);
+}
+
+long ptrace(enum __ptrace_request request, ...)
+{
+	void *address, *data;
+	va_list args;
+	pid_t pid;
+
+	va_start(args, request);
+	pid = va_arg(args, pid_t);
+	address = va_arg(args, void *);
+	data = va_arg(args, void *);
+	va_end(args);
+	if (dies_before && !--dies_before)
+		kill(getpid(), SIGKILL);
+	return syscall(SYS_ptrace, request, pid, address, data);
 }
 
 /* Where the jump is that leads from live:value to its stubs. */
@@ -317,6 +335,40 @@ static void dies_before_patch(void **state)
 {
 	dead_before_patch(*state, PROBE_PLAN_LONG_NOP);
 	dead_before_patch(*state, PROBE_PLAN_PUN);
+}
+
+/* Before each of its steps; then the other session ends, which was the last one. */
+static void dies_while_disabling(void **state)
+{
+	struct live *l = *state;
+	bool died = true;
+
+	for (unsigned int n = 1; died; n++) {
+		struct probe_report report = {0};
+		struct probe_pattern *pattern;
+		siginfo_t info;
+		pid_t child;
+
+		live_ok(change_one(l, probe_target_enable, "live:value"));
+		live_ok(count_values(l, PROBE_PLAN_LONG_NOP, &report));
+		probe_report_deinit(&report);
+		child = fork();
+		if (child == 0) {
+			dies_before = n;
+			_exit(change_one(l, probe_target_disable, "live:value") != NULL);
+		}
+		assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED), 0);
+		died = info.si_code == CLD_KILLED;
+		assert_true(died || info.si_status == 0);
+		live_ok(probe_session_stop(l->session));
+		probe_session_free(l->session);
+		l->session = NULL;
+		live_ok(probe_pattern_parse("live:value", &pattern));
+		live_ok(change_patterns(l, probe_target_disable, &pattern, 1, true, false));
+		probe_pattern_free(pattern);
+		live_order(l, '1');
+		assert_false(has_our_memory(l->pid));
+	}
 }
 
 /* ---- Names ------------------------------------------------------------------------------ */
@@ -411,6 +463,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(steps_under_load, live_setup, teardown),
 		cmocka_unit_test(child_in_its_memory),
 		cmocka_unit_test_setup_teardown(dies_before_patch, live_setup, teardown),
+		cmocka_unit_test_setup_teardown(dies_while_disabling, live_setup, teardown),
 		cmocka_unit_test(names),
 		cmocka_unit_test_setup_teardown(predicates, live_setup, teardown),
 		cmocka_unit_test_setup_teardown(pairs_and_force, live_setup, teardown),
