@@ -240,13 +240,27 @@ static const struct session_site *find_site(
 	return NULL;
 }
 
+static bool same_probe(const struct ctf_class *a, const struct ctf_class *b)
+{
+	const struct probe_session_probe *left = &a->session->probes[a->probe];
+	const struct probe_session_probe *right = &b->session->probes[b->probe];
+
+	return left == right || (strcmp(left->name, right->name) == 0 &&
+					strcmp(left->provider, right->provider) == 0 &&
+					strcmp(left->path, right->path) == 0);
+}
+
+/* The number of a class, which many processes may have in common. */
 static struct probe_error *find_class(
 	struct probe_ctf *ctf, const struct ctf_class *class, uint32_t *ret)
 {
 	struct ctf_class *classes;
 	size_t i = 0;
 
-	while (i < ctf->class_count && memcmp(&ctf->classes[i], class, sizeof(*class)) != 0)
+	while (i < ctf->class_count &&
+		!(ctf->classes[i].arg_count == class->arg_count &&
+			memcmp(ctf->classes[i].codes, class->codes, class->arg_count) == 0 &&
+			same_probe(&ctf->classes[i], class)))
 		i++;
 	*ret = (uint32_t)i;
 	if (i < ctf->class_count)
@@ -255,7 +269,7 @@ static struct probe_error *find_class(
 	if (!classes)
 		return probe_error_no_memory();
 	ctf->classes = classes;
-	memcpy(&classes[i], class, sizeof(*class));
+	classes[i] = *class;
 	ctf->class_count++;
 	ctf_describe_class(&ctf->description.classes, class, (uint32_t)i,
 		&class->session->probes[class->probe]);
@@ -283,12 +297,10 @@ static struct probe_error *class_of(struct probe_ctf *ctf, const struct probe_se
 		same_codes(&seen->class, hit))
 		return NULL;
 	site = find_site(session, hit);
-	/* Padding is compared, too. */
-	memset(seen, 0, sizeof(*seen));
-	seen->pc = hit->pc;
-	seen->class.session = session;
-	seen->class.probe = hit->probe;
-	seen->class.arg_count = (uint8_t)hit->arg_count;
+	*seen = (struct ctf_site){.pc = hit->pc,
+		.class = {.session = session,
+			.probe = hit->probe,
+			.arg_count = (uint8_t)hit->arg_count}};
 	for (size_t i = 0; i < hit->arg_count; i++)
 		seen->class.codes[i] = code_of(&hit->args[i], size_of(site, i));
 	return find_class(ctf, &seen->class, &seen->id);

@@ -146,6 +146,38 @@ static void test_packet(void **state)
 	record_remove(&record);
 }
 
+/* Processes come and go: what their probes are is described once. */
+static void test_description(void **state)
+{
+	struct probe_session_probe elsewhere = probe;
+	struct probe_session again = session, other = session;
+	struct probe_hit hit = hit_of(NULL);
+	const char *at;
+	struct record record;
+	size_t count = 0;
+
+	(void)state;
+	elsewhere.path = "/bin/q";
+	other.probes = &elsewhere;
+	hit.arg_count = 0;
+	record_open(&record, NULL);
+	for (int i = 0; i < 2; i++) {
+		assert_null(probe_ctf_hit(record.ctf, &session, &hit, NULL));
+		assert_null(probe_ctf_hit(record.ctf, &again, &hit, NULL));
+		assert_null(probe_ctf_hit(record.ctf, &other, &hit, NULL));
+	}
+	assert_null(probe_ctf_flush(record.ctf));
+	record_read(&record, "metadata");
+	for (at = (char *)record.bytes; (at = strstr(at, "event {\n\tname = ")); at++)
+		count++;
+	assert_int_equal(count, 2);
+	record_read(&record, "stream_1_cpu3");
+	assert_int_equal(number(record.bytes + CTF_HEADER_BYTES, 4), 0);
+	record_read(&record, "stream_2_cpu3");
+	assert_int_equal(number(record.bytes + CTF_HEADER_BYTES, 4), 1);
+	record_remove(&record);
+}
+
 /* Where losses are told, the time of what comes behind them is what it was. */
 static void test_time_of_losses(void **state)
 {
@@ -369,6 +401,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_packet),
+		cmocka_unit_test(test_description),
 		cmocka_unit_test(test_time_of_losses),
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_folder),
