@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "libprobe/session_internal.h"
 #include "libprobe/stream/stream.h"
 #include "tests/unit/stream_live.h"
 
@@ -492,6 +493,31 @@ static void test_clear(void **state)
 	live_ok(probe_stream_close(stream));
 }
 
+/* A program's own events may be called as the stream's are (probe/posix_trace.h). */
+static void test_names(void **state)
+{
+	static struct probe_session_probe probe = {
+		.provider = "posix_trace", .name = "stop", .path = "/bin/p"};
+	static const struct probe_session session = {.probes = &probe, .probe_count = 1};
+	const struct probe_hit hit = {.time_ns = UINT64_C(4102444800000000000), .pid = 5, .tid = 5};
+	struct probe_stream *stream;
+	struct probe_ctf *ctf;
+	struct seen seen;
+
+	(void)state;
+	live_ok(probe_ctf_create(folder, NULL, &ctf));
+	live_ok(probe_ctf_hit(ctf, &session, &hit, "p"));
+	live_ok(probe_ctf_flush(ctf));
+	probe_ctf_free(ctf);
+	stream = reopen();
+	assert_true(read_next(stream, &seen));
+	assert_int_equal(seen.event.type, listed(stream, "posix_trace:stop"));
+	assert_true(seen.event.type > PROBE_STREAM_UNNAMED);
+	assert_int_equal(seen.event.event.pid, 5);
+	assert_false(read_next(stream, &seen));
+	live_ok(probe_stream_close(stream));
+}
+
 /* ---- Errors
  * --------------------------------------------------------------------------------------- */
 
@@ -590,6 +616,7 @@ int main(void)
 		LOGGED(test_log_until_full),
 		LOGGED(test_clear),
 		LOGGED(test_no_room),
+		LOGGED(test_names),
 		LOGGED(test_usage),
 	};
 

@@ -45,7 +45,6 @@ void probe_ctf_free(struct probe_ctf *ctf);
  *
  * Errors: PROBE_ERROR_SYSTEM (ENOSPC, EFBIG, EIO ...: what was written stays
  * readable, and nothing more is added), PROBE_ERROR_MEMORY.
- * Sessions are borrowed: none may be freed before the record.
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_hit(struct probe_ctf *ctf,
 	const struct probe_session *session, const struct probe_hit *hit, const char *comm);
