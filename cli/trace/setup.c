@@ -357,7 +357,7 @@ static struct probe_error *trace_prepare(struct trace *trace, struct trace_optio
 }
 
 /* From here on no signal ends us at once. The program has been started before. */
-static struct probe_error *take_signals(struct trace *trace)
+static struct probe_error *take_signals(struct trace *trace, const struct trace_options *options)
 {
 	signals_block(&trace->signals);
 	if (trace_has_output(trace, PROBE_TRACER_FLIGHT)) {
@@ -366,6 +366,9 @@ static struct probe_error *take_signals(struct trace *trace)
 	}
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
+	/* With --full=loop it asks that all is written, as a record is now without being asked. */
+	if (options->directory)
+		signal(SIGUSR1, SIG_IGN);
 	trace->signal_fd = signalfd(-1, &trace->signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (trace->signal_fd < 0)
 		return probe_error_system(errno, "cannot wait for signals");
@@ -395,7 +398,7 @@ static void trace_deinit(struct trace *trace, const struct trace_options *option
 
 static struct probe_error *trace_start(struct trace *trace, const struct trace_options *options)
 {
-	struct probe_error *error = take_signals(trace);
+	struct probe_error *error = take_signals(trace, options);
 
 	if (!error)
 		error = start_sessions(trace, options);

@@ -53,6 +53,8 @@ for signal in INT TERM; do
 	record_start "$signal" 'hits:work' -p "$target_pid"
 	wait_on "$target_pid" hits:work
 	ask 5000
+	# What it asks for (see --full=loop) is done anyway.
+	kill -USR1 "$recorder"
 	record_end "$signal" "$signal" 0
 	read_record "$signal"
 	same "hits until SIG$signal" "$(events "$signal")" 10000
