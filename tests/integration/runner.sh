@@ -74,3 +74,9 @@ for TMPDIR in "$SCRATCH/a folder" "$SCRATCH/$(printf '%0100d' 0)"; do
 	export TMPDIR
 	expect 0 '1 passed, 0 failed, 0 skipped' tests/integration/short.sh
 done
+
+# Nor does what is set for other programs.
+a_test integration/clean.sh '[ -z "${http_proxy-}${JAVA_TOOL_OPTIONS-}${MAKEFLAGS-}${PGHOST-}${CDPATH-}" ] &&
+	[ "$SEED $HOME" = "7 $SCRATCH" ]'
+http_proxy=http://127.0.0.1:9 JAVA_TOOL_OPTIONS=-Xmx1g MAKEFLAGS=n PGHOST=/nowhere CDPATH=/ SEED=7 \
+	expect 0 '1 passed, 0 failed, 0 skipped' tests/integration/clean.sh
