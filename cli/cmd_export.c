@@ -261,7 +261,7 @@ static struct probe_error *check_options(struct export_options *options)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--format: there is no '%s'; there are json, csv, folded and trace-event",
 			options->format_name);
-	if (common->program || common->operand_count < 1)
+	if (common->program || common->operand_count < 1 || !common->operands[0][0])
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"export: give one record, a folder of `probectl record -o`, or - for what "
 			"`probectl trace --json` prints");

@@ -126,11 +126,11 @@ static struct probe_error *check(const struct report_options *options)
 
 	if (common->program)
 		return probe_error_new(PROBE_ERROR_USAGE, "report takes no program");
-	if (common->operand_count != 1)
+	if (common->operand_count != 1 || !common->operands[0][0])
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"report: %s (what `probectl record -o DIR` made; - for the output of "
 			"`probectl trace --json`)",
-			common->operand_count ? "one DIR at a time" : "which DIR?");
+			common->operand_count > 1 ? "one DIR at a time" : "which DIR?");
 	if (options->json && options->html)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "report: --json and --html are two formats; give one");

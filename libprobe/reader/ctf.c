@@ -134,8 +134,14 @@ static bt_graph_simple_sink_component_consume_func_status consume(
 
 static struct probe_error *record_error(struct ctf_reader *reader, const char *path)
 {
+	bool more = reader->parts && reader->opened < reader->record_count;
+
 	return probe_error_prefix(
-		babeltrace_error(reader->bt, "the record cannot be read"), "%s", path);
+		babeltrace_error(reader->bt,
+			more ? "the record cannot be read; the parts behind it can be given by "
+			       "themselves"
+			     : "the record cannot be read"),
+		"%s", path);
 }
 
 /* The parameters of source.ctf.fs: which folder. */

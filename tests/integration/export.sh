@@ -146,6 +146,7 @@ failing 2 "give one record" --format csv
 failing 2 "is not PROBE(argN)" --format perfetto --counter loop:nop "$SCRATCH/pairs"
 failing 2 "--key and --match" --format csv --key arg0 "$SCRATCH/pairs"
 failing 2 "neither argN nor str(argN)" --format folded --key 1 "$SCRATCH/pairs"
+failing 2 "give one record" --format csv ""
 failing 1 "there is no such folder" --format csv "$SCRATCH/nothing"
 failing 1 "there is no record in it" --format csv "$TARGETS"
 failing 1 "there is no end of one" --format folded "$SCRATCH/parts"
@@ -180,7 +181,11 @@ cp -r "$SCRATCH/parts" "$SCRATCH/cut"
 for stream in "$SCRATCH"/cut/000002/stream*; do truncate -s -100 "$stream"; done
 "$PROBECTL" export --format json "$SCRATCH/cut" >"$SCRATCH/cut.json" 2>"$SCRATCH/err"
 same "status of a damaged record" "$?" 1
-grep -q 'cut/000002: the record cannot be read' "$SCRATCH/err" || fail "damage: $(cat "$SCRATCH/err")"
+grep -q 'cut/000002: the record cannot be read; the parts behind it can be given by themselves' \
+	"$SCRATCH/err" || fail "damage: $(cat "$SCRATCH/err")"
+"$PROBECTL" export --format json "$SCRATCH/cut/000002" >/dev/null 2>"$SCRATCH/err"
+! grep -q 'behind it' "$SCRATCH/err" || fail "damage of one part: $(cat "$SCRATCH/err")"
+"$PROBECTL" export --format json "$SCRATCH/cut/000003" >/dev/null || fail "the part behind it"
 same "hits before the damage" "$(wc -l <"$SCRATCH/cut.json")" \
 	"$(babeltrace2 "$SCRATCH/parts/000001" | wc -l)"
 
@@ -188,7 +193,7 @@ same "hits before the damage" "$(wc -l <"$SCRATCH/cut.json")" \
 
 pg_start
 pg_bench_init 1
-record_start pg --follow -s 64 -b 8M 'postgresql:*' -p "$pg_pid"
+record_start pg --keep-going --follow -s 64 -b 8M 'postgresql:*' -p "$pg_pid"
 wait_on "$pg_pid" postgresql:query__start
 pg_as_user env PGHOST="$PGHOST" PGUSER="$PGUSER" PGDATABASE="$PGDATABASE" \
 	"$pg_bin/pgbench" -n -c 2 -t 100 >"$SCRATCH/bench" 2>&1 || fail "pgbench: $(tail -2 "$SCRATCH/bench")"
