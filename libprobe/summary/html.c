@@ -221,10 +221,12 @@ static void header(struct page *page)
 		page_html(page, ", for ");
 		page_duration(page, (double)(summary->end_ns - summary->begin_ns));
 		page_html(page, " · ");
+		page_html(page, summary->other_hits ? "more than " : "");
 		plural(page, summary->probe_count, " probe", " probes");
 		page_html(page, " · ");
 		plural(page, processes, " process", " processes");
 		page_html(page, " · ");
+		page_html(page, summary->other_thread_hits ? "more than " : "");
 		plural(page, summary->thread_count, " thread", " threads");
 	}
 	page_html(page, "</p>\n");

@@ -117,8 +117,12 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 		buffer_char(out, ')');
 	}
 	buffer_string(out, "; ");
+	if (summary->other_hits)
+		buffer_string(out, "more than ");
 	counted(out, summary->probe_count, " probe, ", " probes, ");
 	counted(out, processes, " process, ", " processes, ");
+	if (summary->other_thread_hits)
+		buffer_string(out, "more than ");
 	counted(out, summary->thread_count, " thread\n", " threads\n");
 }
 

@@ -543,6 +543,12 @@ static void test_limits(void **state)
 		assert_null(probe_summary_render(
 			summary, (enum probe_summary_format)format, &view, &text, &length));
 		assert_int_equal(strlen(text), length);
+		if (format == PROBE_SUMMARY_TEXT) {
+			assert_non_null(strstr(text, "; more than 2048 probes, "));
+			assert_non_null(strstr(text, ", more than 16384 threads\n"));
+		}
+		if (format == PROBE_SUMMARY_HTML)
+			assert_non_null(strstr(text, "more than <data value=\"2048\">"));
 		free(text);
 	}
 	probe_summary_free(summary);
