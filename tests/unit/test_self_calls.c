@@ -586,24 +586,28 @@ static void test_fork(void **state)
 	self_nothing_left();
 }
 
+static bool in_child;
+
 static void fork_within(const struct probe_self_hit *h, void *data)
 {
 	pid_t child = fork();
 
 	(void)h;
-	if (child == 0) {
-		/* The thread that sits in wait_to_go() is not in the child. */
-		self_ok(probe_self_unregister("testcalls:hit", wait_to_go, data));
-		self_ok(probe_self_unregister("testcalls:ping", fork_within, data));
-		self_text_same();
-		_exit(0);
+	if (child) {
+		self_join(child);
+		return;
 	}
-	self_join(child);
+	in_child = true;
+	/* The thread that sits in wait_to_go() is not in the child. */
+	self_ok(probe_self_unregister("testcalls:hit", wait_to_go, data));
+	self_ok(probe_self_unregister("testcalls:ping", fork_within, data));
+	self_text_same();
 }
 
 /* The child of a thread that is in a function, while others are in others. */
 static void test_fork_within(void **state)
 {
+	struct probe_report report = {0};
 	struct slow slow = {0};
 	pthread_t hitter;
 
@@ -614,6 +618,12 @@ static void test_fork_within(void **state)
 	while (!slow.entered)
 		usleep(100);
 	ping(1);
+	if (in_child) {
+		/* Nor will it come back to its stub; and this one has left its own. */
+		self_ok(probe_self_update(&report));
+		self_nothing_left();
+		_exit(0);
+	}
 	slow.go = true;
 	pthread_join(hitter, NULL);
 	self_ok(probe_self_unregister("testcalls:hit", wait_to_go, &slow));
