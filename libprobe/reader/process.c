@@ -12,6 +12,7 @@
  * Both ends are the same program, so nothing is packed; but lengths are checked, since
  * nobody knows what damaged a process that is about to abort.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -184,6 +186,27 @@ static int away_from_stderr(int fd)
 	return fd == STDERR_FILENO ? fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : fd;
 }
 
+/*
+ * A pipe that the program closes has its end then, also while a record is read. Files stay:
+ * the path may lead through /proc/self/fd.
+ */
+static void close_pipes(int kept)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	const struct dirent *entry;
+	struct stat status;
+
+	while (folder && (entry = readdir(folder))) {
+		int fd = atoi(entry->d_name);
+
+		if (fd > STDERR_FILENO && fd != kept && fstat(fd, &status) == 0 &&
+			(S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode)))
+			close(fd);
+	}
+	if (folder)
+		closedir(folder);
+}
+
 static _Noreturn void serve(const char *path, int fd)
 {
 	struct probe_event event;
@@ -194,6 +217,7 @@ static _Noreturn void serve(const char *path, int fd)
 
 	fd = away_from_stderr(fd);
 	set_up_process();
+	close_pipes(fd);
 	if (fd < 0 || !buffer_init(&out))
 		abort();
 	error = reader_ctf_open(path, &source);

@@ -2,6 +2,7 @@
 /* Reading records: what the writer wrote comes back, and damage is an error at most. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -253,6 +254,30 @@ static void test_lost_packets(void **state)
 	assert_int_equal(lost_ns, base_ns);
 }
 
+/* What the program has open is closed when it closes it, also while a record is read. */
+static void test_descriptors(void **state)
+{
+	enum { HITS = 20000 }; /* more than a pipe holds */
+	struct probe_ctf *ctf = writer(folder, 0);
+	struct probe_reader *reader;
+	struct pollfd other;
+	int fds[2];
+
+	(void)state;
+	for (uint64_t n = 0; n < HITS; n++)
+		write_hit(ctf, n, NULL);
+	assert_null(probe_ctf_flush(ctf));
+	probe_ctf_free(ctf);
+	assert_int_equal(pipe(fds), 0);
+	assert_null(probe_reader_open(folder, &reader));
+	close(fds[1]);
+	other = (struct pollfd){.fd = fds[0], .events = POLLIN};
+	assert_int_equal(poll(&other, 1, 0), 1);
+	assert_int_equal(other.revents, POLLHUP);
+	close(fds[0]);
+	probe_reader_close(reader);
+}
+
 /* More parts than a process may open files; the last one is empty. */
 static void test_parts(void **state)
 {
@@ -500,6 +525,7 @@ int main(void)
 			test_without_standard_error, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_lost, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_lost_packets, folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_descriptors, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_parts, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_refused, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_damaged, folder_make, folder_remove),
