@@ -145,7 +145,8 @@ run_one()
 	fi
 
 	start=$(date +%s%3N)
-	timeout -k 10 "$seconds" env "${environment[@]}" "${prefix[@]}" "$@" \
+	# Signals that our parent ignores, as nohup(1) does, would be ignored by all.
+	timeout -k 10 "$seconds" env --default-signal "${environment[@]}" "${prefix[@]}" "$@" \
 		</dev/null >"$log" 2>&1
 	status=$?
 	ms=$(($(date +%s%3N) - start))

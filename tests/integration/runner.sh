@@ -80,3 +80,8 @@ a_test integration/clean.sh '[ -z "${http_proxy-}${JAVA_TOOL_OPTIONS-}${MAKEFLAG
 	[ "$SEED $HOME" = "7 $SCRATCH" ]'
 http_proxy=http://127.0.0.1:9 JAVA_TOOL_OPTIONS=-Xmx1g MAKEFLAGS=n PGHOST=/nowhere CDPATH=/ SEED=7 \
 	expect 0 '1 passed, 0 failed, 0 skipped' tests/integration/clean.sh
+
+# Nor which signals are ignored.
+a_test integration/signals.sh 'grep -qE "^SigIgn:[[:space:]]*0+$" /proc/self/status'
+env --ignore-signal=CHLD,HUP,INT,PIPE,QUIT bash tests/run.sh tests/integration/signals.sh >output ||
+	{ cat output; exit 1; }
