@@ -346,13 +346,13 @@ static void end_hit(struct probe_summary *summary, struct summary_pair *pair,
 	summary->probes[pair->begin]->in_flight--;
 	if (flight->excess) {
 		flight->excess--;
-		return;
+	} else {
+		begun = flight->times[--flight->depth];
+		summary->begins--;
+		/* Clocks of two CPUs may differ by some nanoseconds. */
+		add_time(pair, event->time_ns > begun ? event->time_ns - begun : 0, bin);
 	}
-	begun = flight->times[--flight->depth];
-	summary->begins--;
-	/* Clocks of two CPUs may differ by some nanoseconds. */
-	add_time(pair, event->time_ns > begun ? event->time_ns - begun : 0, bin);
-	if (summary->matches && !flight->depth)
+	if (summary->matches && !(flight->depth + flight->excess))
 		remove_flight(summary, at);
 }
 

@@ -501,6 +501,28 @@ static void test_keys(void **state)
 	probe_summary_free(summary);
 }
 
+/* Where there is no room for the times of begins, their ends make room for others all the same. */
+static void test_begins_without_room(void **state)
+{
+	struct probe_summary *summary =
+		summary_made(&(struct probe_summary_options){.match = "arg0"});
+	struct probe_value value = summary_number(0);
+
+	(void)state;
+	for (uint64_t i = 0; i < SUMMARY_BEGINS_MAX; i++)
+		summary_hit(summary, i, 1, "q__start", &value);
+	for (uint64_t i = 1; i <= 100; i++) {
+		value = summary_number(i);
+		summary_hit(summary, SUMMARY_BEGINS_MAX + i, 1, "q__start", &value);
+		assert_int_equal(summary->flight_count, 2);
+		summary_hit(summary, SUMMARY_BEGINS_MAX + i, 1, "q__done", &value);
+		assert_int_equal(summary->flight_count, 1);
+	}
+	assert_int_equal(summary->probes[0]->untimed, 100);
+	assert_int_equal(summary->probes[0]->in_flight, SUMMARY_BEGINS_MAX);
+	probe_summary_free(summary);
+}
+
 /* ---- Limits --------------------------------------------------------------------------------- */
 
 static void test_limits(void **state)
@@ -569,6 +591,7 @@ int main(void)
 		cmocka_unit_test(test_top_exact),
 		cmocka_unit_test(test_top_approximate),
 		cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_begins_without_room),
 		cmocka_unit_test(test_limits),
 	};
 
