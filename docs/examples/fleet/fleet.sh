@@ -39,7 +39,7 @@ run()
 until_true()
 {
 	local try
-	for ((try = 0; try < 150; try++)); do
+	for ((try = 0; try < 600; try++)); do
 		! "$@" >/dev/null 2>&1 || return 0
 		sleep 0.1
 	done
@@ -73,6 +73,8 @@ host()
 	started+=("$!")
 	exec {input}>"$its/input"
 	inputs[$1]=$input
+	# Until then it is this shell's copy.
+	until_true test "/proc/${shops[$1]}/exe" -ef "$dir/shop"
 	PCP_CONF=$its/pcp.conf run "$name.probectl" "$probectl" trace -q -i 1 -t pcp -t pcp,latency \
 		--pairs auto -p "${shops[$1]}" 'shop:order__*'
 	tracers[$1]=$!
