@@ -216,6 +216,7 @@ static struct probe_error *start_process(struct top_source *source, struct top_m
 	struct top_process *process;
 	struct probe_error *error;
 
+	*sites_ret = 0;
 	processes_allow_descriptors();
 	process = add_process(source, target, later);
 	if (!process) {
