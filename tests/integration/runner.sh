@@ -81,7 +81,8 @@ a_test integration/clean.sh '[ -z "${http_proxy-}${JAVA_TOOL_OPTIONS-}${MAKEFLAG
 http_proxy=http://127.0.0.1:9 JAVA_TOOL_OPTIONS=-Xmx1g MAKEFLAGS=n PGHOST=/nowhere CDPATH=/ SEED=7 \
 	expect 0 '1 passed, 0 failed, 0 skipped' tests/integration/clean.sh
 
-# Nor which signals are ignored.
-a_test integration/signals.sh 'grep -qE "^SigIgn:[[:space:]]*0+$" /proc/self/status'
+# Nor which signals are ignored. (Those of libc's own, 32 and 33, are where posix_spawn(3) was.)
+a_test integration/signals.sh \
+	'[ $((0x$(sed -n "s/^SigIgn:[[:space:]]*//p" /proc/self/status) & 0x7fffffff)) = 0 ]'
 env --ignore-signal=CHLD,HUP,INT,PIPE,QUIT bash tests/run.sh tests/integration/signals.sh >output ||
 	{ cat output; exit 1; }

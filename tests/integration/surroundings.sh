@@ -74,6 +74,10 @@ done
 # Some of 25 processes are not traced, and it is said; nothing is left in any of them.
 start "$TARGETS/herd" 25 10
 mapfile -t kids < <(pgrep -P "$target_pid")
+maps=()
+for kid in "${kids[@]}"; do
+	maps+=("/proc/$kid/maps")
+done
 for limit in 40 64 75 90 100 110; do
 	for command in "trace -c" "record -o $SCRATCH/herd" "top -i 1"; do
 		rm -rf "$SCRATCH/herd"
@@ -85,14 +89,14 @@ for limit in 40 64 75 90 100 110; do
 			fail "$limit descriptors, $command: not said: $(cat "$SCRATCH/err")"
 		! grep -vE 'ulimit -n|Ctrl-C ends|none of the|hits recorded' "$SCRATCH/err" ||
 			fail "$limit descriptors, $command: something else is said"
-		! grep -l probectl "${kids[@]/%//maps}" 2>/dev/null || fail "$limit, $command: something is left"
+		! grep -l memfd:probectl "${maps[@]}" || fail "$limit, $command: something is left"
 	done
 done
 for limit in 8 10 12; do
 	(ulimit -n $limit && exec "$PROBECTL" enable -p "${kids[0]}" herd:hit) 2>"$SCRATCH/err"
 	same "enable with $limit descriptors" "$?" 1
 	grep -q 'Too many open files' "$SCRATCH/err" || fail "enable: $(cat "$SCRATCH/err")"
-	! grep probectl "/proc/${kids[0]}/maps" || fail "enable with $limit descriptors left something"
+	! grep memfd:probectl "${maps[0]}" || fail "enable with $limit descriptors left something"
 done
 ask go
 tell bye
