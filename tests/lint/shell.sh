@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Scripts pass shellcheck.
+# Scripts pass shellcheck, and those that say what runs them can be run.
 . tests/lint/lib.sh
 need shellcheck
+for script in $(sources '*.sh') .ci/run .ci/deps; do
+	[ -x "$script" ] || ! head -n 1 "$script" | grep -q '^#!' || {
+		echo "$script:1: is not executable"
+		exit 1
+	}
+done
 # SC1091: sourced files are checked by themselves; SC2034: and set variables for others.
 {
 	sources '*.sh' '*.bash'
