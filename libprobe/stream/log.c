@@ -213,8 +213,7 @@ static struct probe_error *admit(struct stream_log *log, uint64_t bytes, bool *r
 	return NULL;
 }
 
-/* ---- Adding
- * ---------------------------------------------------------------------------------------- */
+/* ---- Adding --------------------------------------------------------------------- */
 
 static uint64_t size_of(const struct probe_hit *hit, const char *comm)
 {
@@ -294,8 +293,7 @@ struct probe_error *stream_log_flush(struct stream_log *log)
 	return note_failure(log, error);
 }
 
-/* ---- Its life
- * --------------------------------------------------------------------------------------- */
+/* ---- Its life ------------------------------------------------------------------- */
 
 static struct probe_error *begin(struct stream_log *log)
 {

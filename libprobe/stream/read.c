@@ -290,8 +290,7 @@ static void tell_damage(struct probe_stream *stream)
 	put_own(stream, PROBE_STREAM_ERROR, stream->reading.last_ns, 0, &arg, 1);
 }
 
-/* ---- Rounds
- * --------------------------------------------------------------------------------------- */
+/* ---- Rounds --------------------------------------------------------------------- */
 
 /* Hands over what is in rings that are written over; *drained_ret as stream_take(). */
 static struct probe_error *take_recorded(struct probe_stream *stream, bool *drained_ret)

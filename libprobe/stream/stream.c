@@ -411,8 +411,7 @@ struct probe_error *probe_stream_clear(struct probe_stream *stream)
 	return error;
 }
 
-/* ---- Filters
- * --------------------------------------------------------------------------------------- */
+/* ---- Filters -------------------------------------------------------------------- */
 
 static bool combine(
 	struct probe_stream_set *to, const struct probe_stream_set *set, enum probe_stream_how how)
@@ -480,8 +479,7 @@ struct probe_error *probe_stream_get_filter(
 	return NULL;
 }
 
-/* ---- Status
- * ------------------------------------------------------------------------------------------ */
+/* ---- Status --------------------------------------------------------------------- */
 
 /* Has a ring that is written over no room for what has not been read? *over_ret: it lost some. */
 static bool is_lapped(struct probe_stream *stream, bool *over_ret)
@@ -542,8 +540,7 @@ struct probe_error *probe_stream_get_status(
 	return NULL;
 }
 
-/* ---- The end
- * -------------------------------------------------------------------------------------------- */
+/* ---- The end -------------------------------------------------------------------- */
 
 struct probe_error *probe_stream_shutdown(struct probe_stream *stream)
 {

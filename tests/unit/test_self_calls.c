@@ -632,8 +632,7 @@ static void test_fork_within(void **state)
 	self_nothing_left();
 }
 
-/* ---- A copy that dies
- * ----------------------------------------------------------------------------- */
+/* ---- A copy that dies ----------------------------------------------------------- */
 
 /* The first child of a process, or 0. */
 static pid_t first_child(pid_t pid, pid_t tid)

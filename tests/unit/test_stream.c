@@ -100,8 +100,7 @@ static void test_two_windows(void **state)
 	end(stream);
 }
 
-/* ---- Types
- * ----------------------------------------------------------------------------------------- */
+/* ---- Types ---------------------------------------------------------------------- */
 
 static void test_types(void **state)
 {
@@ -169,8 +168,7 @@ static void test_too_many_types(void **state)
 	end(stream);
 }
 
-/* ---- Filters
- * ---------------------------------------------------------------------------------------- */
+/* ---- Filters -------------------------------------------------------------------- */
 
 static void test_filter(void **state)
 {
@@ -226,8 +224,7 @@ static void test_filter(void **state)
 	end(stream);
 }
 
-/* ---- Full
- * ------------------------------------------------------------------------------------------- */
+/* ---- Full ----------------------------------------------------------------------- */
 
 /* Reads hits of live:value until another event comes; how many there were. */
 static long read_values(struct probe_stream *stream, uint32_t value, long first, struct seen *seen)
@@ -378,8 +375,7 @@ static void test_promised_room(void **state)
 	}
 }
 
-/* ---- Clear
- * ------------------------------------------------------------------------------------------ */
+/* ---- Clear ---------------------------------------------------------------------- */
 
 static void test_clear(void **state)
 {
@@ -420,8 +416,7 @@ static void test_clear(void **state)
 	}
 }
 
-/* ---- Sizes
- * ------------------------------------------------------------------------------------------ */
+/* ---- Sizes ---------------------------------------------------------------------- */
 
 /* What is longer than was declared is cut when it is recorded; what a reader has no room for, then.
  */
@@ -463,8 +458,7 @@ static void test_truncation(void **state)
 	end(stream);
 }
 
-/* ---- Children
- * --------------------------------------------------------------------------------------- */
+/* ---- Children ------------------------------------------------------------------- */
 
 static void test_inherit(void **state)
 {
@@ -491,8 +485,7 @@ static void test_inherit(void **state)
 	}
 }
 
-/* ---- Arguments
- * ------------------------------------------------------------------------------------ */
+/* ---- Arguments ------------------------------------------------------------------ */
 
 static void test_attributes(void **state)
 {

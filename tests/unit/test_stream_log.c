@@ -329,8 +329,7 @@ static void test_clock_set_back(void **state)
 	live_ok(probe_stream_shutdown(stream));
 }
 
-/* ---- A log with a limit
- * --------------------------------------------------------------------------- */
+/* ---- A log with a limit --------------------------------------------------------- */
 
 static void test_log_loop(void **state)
 {
@@ -518,8 +517,7 @@ static void test_names(void **state)
 	live_ok(probe_stream_close(stream));
 }
 
-/* ---- Errors
- * --------------------------------------------------------------------------------------- */
+/* ---- Errors --------------------------------------------------------------------- */
 
 static void test_no_room(void **state)
 {

@@ -182,8 +182,7 @@ static void test_limit(void **state)
 	assert_true(truncated);
 }
 
-/* ---- The index of a log
- * -------------------------------------------------------------------------- */
+/* ---- The index of a log --------------------------------------------------------- */
 
 static void write_file(const char *folder, const char *text_of_it)
 {
