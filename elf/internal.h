@@ -33,7 +33,7 @@ struct object {
 	char *build_id;
 	struct symbols *symbols;
 	struct cfi *cfi;
-	uint8_t *map;
+	uint8_t *loaded;
 };
 
 /* Reads bytes at a file offset; returns how many there were. */

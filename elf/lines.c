@@ -5,14 +5,25 @@
  * A separate debug file is looked for by build id only. libdw's standard way
  * would also try names and check sums, which reads whole files, and ask
  * debuginfod servers, which is not for a tracer to do unasked.
+ *
+ * libdwfl maps what it reads, and a mapped file that is cut short kills us with
+ * SIGBUS. So it is given a copy in memory (memfd_create(2)), which nobody else can
+ * change. Separate debug files are the administrator's, and are not copied.
  */
+#include <errno.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 
 #include "elf/internal.h"
 #include "elf/lines.h"
+
+enum { COPY_BYTES = 1 << 24 };
+/* A program of that size, with debug information in it, has more lines than anybody lists. */
+#define COPIED_BYTES_MAX (UINT64_C(4) << 30)
 
 struct libdw {
 	typeof(dwfl_begin) *begin;
@@ -51,11 +62,46 @@ static struct probe_error *functions_load(struct libdw *libdw)
 	return libdw_load("source lines need", functions, sizeof(functions) / sizeof(functions[0]));
 }
 
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8U /* <linux/memfd.h>, from Linux 6.3 on */
+#endif
+
+/* Where vm.memfd_noexec is 2, memory must not be executable; older kernels have no word for it. */
+static int memory_file(void)
+{
+	int fd = memfd_create("probectl lines", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+
+	return fd < 0 && errno == EINVAL ? memfd_create("probectl lines", MFD_CLOEXEC) : fd;
+}
+
+/* A copy of the file as it is now; -1 where there is no memory for it. */
+static int copy_file(const struct object *object)
+{
+	int fd = memory_file();
+	uint64_t left = object->file_size;
+	off_t at = 0;
+
+	while (fd >= 0 && left) {
+		ssize_t n = sendfile(fd, object->fd, &at, left < COPY_BYTES ? left : COPY_BYTES);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			close(fd);
+			return -1;
+		}
+		if (n == 0) /* cut short meanwhile */
+			break;
+		left -= (uint64_t)n;
+	}
+	return fd;
+}
+
 /* Shows the file to libdw. Failures leave module NULL: there are no lines then. */
 static void lines_report(struct lines *lines, const struct object *object)
 {
 	/* libdwfl keeps the descriptor and closes it. */
-	int fd = fcntl(object->fd, F_DUPFD_CLOEXEC, 0);
+	int fd = object->file_size <= COPIED_BYTES_MAX ? copy_file(object) : -1;
 
 	if (fd < 0)
 		return;

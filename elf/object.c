@@ -5,11 +5,11 @@
  * libelf decodes the headers and the symbol tables: both classes and byte
  * orders, extended numbering. It is given the descriptor to read from
  * (ELF_C_READ), so that opening a file costs the ELF header and the program
- * headers, and the section headers come when somebody asks. Everything else is
- * read with pread(2), not mapped: a mapped file that is cut short while we look
- * at it kills us with SIGBUS, and pages of a big library that are touched for a
- * few bytes are slower than a system call. object_map() is for the one user
- * that needs the whole text of a module.
+ * headers, and the section headers come when somebody asks. Nothing is mapped:
+ * a mapped file that is cut short while we look at it kills us with SIGBUS, and
+ * pages of a big library that are touched for a few bytes are slower than a
+ * pread(2). object_load() is for those who search the whole text of a module: it
+ * reads the segments into memory of our own, which nobody else changes.
  */
 #include <elf.h>
 #include <errno.h>
@@ -22,6 +22,9 @@
 
 #include "elf/internal.h"
 #include "elf/notes.h"
+
+/* No code that is probed is larger: its 32-bit jumps would not reach. */
+#define LOAD_BYTES_MAX (UINT64_C(2) << 30)
 
 static struct probe_error *object_bad(const struct object *object, const char *what)
 {
@@ -145,14 +148,20 @@ struct probe_error *object_open(const char *path, struct object **ret)
 	return object_create(fd, true, path, ret);
 }
 
+static void object_unload(struct object *object)
+{
+	if (object->loaded)
+		munmap(object->loaded, (size_t)object->file_size);
+	object->loaded = NULL;
+}
+
 void object_close(struct object *object)
 {
 	if (!object)
 		return;
 	symbols_free(object->symbols);
 	cfi_free(object->cfi);
-	if (object->map)
-		munmap(object->map, (size_t)object->file_size);
+	object_unload(object);
 	elf_end(object->elf);
 	if (object->owns_fd)
 		close(object->fd);
@@ -250,21 +259,72 @@ size_t object_read(const struct object *object, uint64_t address, void *buffer, 
 	return object_read_file(object, offset, buffer, size < left ? size : (size_t)left);
 }
 
-const uint8_t *object_map(struct object *object, size_t *size_ret)
+/* What the file has of a segment: [offset, end), empty where it has nothing. */
+static struct object_range in_file(
+	const struct object *object, const struct object_segment *segment)
 {
-	*size_ret = 0;
-	if (!object->map) {
-		void *map;
+	struct object_range range = {segment->offset, object->file_size};
 
-		if (object->file_size > SIZE_MAX)
-			return NULL;
-		map = mmap(NULL, (size_t)object->file_size, PROT_READ, MAP_PRIVATE, object->fd, 0);
-		if (map == MAP_FAILED)
-			return NULL;
-		object->map = map;
+	if (range.start >= range.end)
+		return (struct object_range){0};
+	if (segment->file_size < range.end - range.start)
+		range.end = range.start + segment->file_size;
+	return range;
+}
+
+/* Segments may overlap, so a small file could ask for more than there is memory. */
+static bool segments_fit(const struct object *object)
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < object->segment_count; i++) {
+		struct object_range range = in_file(object, &object->segments[i]);
+
+		if (range.end - range.start > LOAD_BYTES_MAX - total)
+			return false;
+		total += range.end - range.start;
 	}
+	return true;
+}
+
+static struct probe_error *load_segments(const struct object *object, uint8_t *memory)
+{
+	for (size_t i = 0; i < object->segment_count; i++) {
+		struct object_range range = in_file(object, &object->segments[i]);
+		size_t size = (size_t)(range.end - range.start);
+
+		if (object_read_file(object, range.start, memory + range.start, size) != size)
+			return object_bad(object, "it was cut short while it was read");
+	}
+	return NULL;
+}
+
+struct probe_error *object_load(struct object *object, const uint8_t **ret, size_t *size_ret)
+{
+	struct probe_error *error = NULL;
+
+	if (!object->loaded) {
+		void *memory;
+
+		if (object->file_size > SIZE_MAX || !segments_fit(object))
+			return object_bad(object, "its segments are too large to be searched");
+		/* At the offsets of the file; what is between the segments takes no memory. */
+		memory = mmap(NULL, (size_t)object->file_size, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (memory == MAP_FAILED)
+			return probe_error_system(errno, "%s", object->path);
+		/* Only advice: most of the time would go into page faults. */
+		madvise(memory, (size_t)object->file_size, MADV_HUGEPAGE);
+		object->loaded = memory;
+		error = load_segments(object, memory);
+	}
+	if (error) {
+		object_unload(object);
+		return error;
+	}
+	*ret = object->loaded;
 	*size_ret = (size_t)object->file_size;
-	return object->map;
+	return NULL;
 }
 
 struct bytes object_bytes(

@@ -80,11 +80,14 @@ bool object_offset_of(const struct object *object, uint64_t address, uint64_t *r
 size_t object_read(const struct object *object, uint64_t address, void *buffer, size_t size);
 
 /*
- * The whole file, mapped read-only and private at the first use; owned by the
- * object. NULL where it cannot be mapped. Cutting the file short while it is
- * mapped makes a read raise SIGBUS: use object_read() for a few bytes.
+ * The file's bytes of all segments, each at its offset in the file (zeros between
+ * them), read at the first use into memory that the object owns: what happens to the
+ * file from then on changes nothing. `*size_ret` is the size of the file.
+ *
+ * Errors: PROBE_ERROR_FORMAT (cut short meanwhile, or too large), PROBE_ERROR_SYSTEM.
  */
-const uint8_t *object_map(struct object *object, size_t *size_ret);
+PROBE_MUST_CHECK struct probe_error *object_load(
+	struct object *object, const uint8_t **ret, size_t *size_ret);
 
 /* The GNU build id in hexadecimal; "" where there is none. Owned by the object. */
 const char *object_build_id(struct object *object);

@@ -222,6 +222,8 @@ struct probe_error *attach_all(struct attach *attach, struct probe_report *repor
 		error = create_session(attach);
 	if (!error)
 		error = attach_build(attach);
+	if (!error && attach->take)
+		error = attach->take(attach->take_data, attach);
 	if (!error)
 		error = attach_commit(attach);
 	if (error)

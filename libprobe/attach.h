@@ -4,6 +4,7 @@
  *
  *   attach_plan()    how each site is to be patched; who is refused
  *   attach_build()   memory, stubs and tails, written but not yet reachable
+ *   attach.take()    the controller maps and allocates what it needs
  *   attach_commit()  all threads stopped: bytes verified, sites patched,
  *                    semaphores raised
  */
@@ -47,6 +48,12 @@ struct attach {
 	void (*describe)(const void *data, const struct reg_session *session, uint32_t slot,
 		uint32_t number, struct arch_stub *stub);
 	const void *describe_data;
+	/*
+	 * Takes all that the controller needs of the session, once its stubs are there and
+	 * before any site leads to them: an error undoes everything. NULL: nothing.
+	 */
+	struct probe_error *(*take)(void *data, struct attach *attach);
+	void *take_data;
 	uint32_t first_site; /* the number of selection->sites[0], the others follow; but: */
 	/* Of probes that the session has had before: the numbers of their sites, their counters. */
 	const uint32_t *numbers, *slots;

@@ -441,15 +441,15 @@ static size_t begin_proofs(struct search *s, size_t count, uint64_t *sites)
 static struct probe_error *prove(struct search *s, size_t count)
 {
 	uint64_t *sites = calloc(count, sizeof(*sites));
+	struct probe_error *error = object_load(s->object, &s->file, &s->file_size);
 	size_t distinct;
 
 	s->functions = calloc(count, sizeof(*s->functions));
-	s->file = object_map(s->object, &s->file_size);
-	if (!sites || !s->functions || !s->file) {
+	if (!error && (!sites || !s->functions))
+		error = probe_error_no_memory();
+	if (error) {
 		free(sites);
-		return s->file ? probe_error_no_memory()
-			       : probe_error_new(PROBE_ERROR_SYSTEM, "%s: cannot be mapped",
-					 object_path(s->object));
+		return error;
 	}
 	qsort(s->plans, count, sizeof(*s->plans), compare_plans);
 	distinct = begin_proofs(s, count, sites);

@@ -377,14 +377,15 @@ struct probe_error *control_run(struct control *control, const struct maps *maps
 /* ---- Gadgets ---------------------------------------------------------------- */
 
 /* Looks at every `syscall` instruction of a module. */
-static void search_module(struct module *module, struct control_gadgets *gadgets)
+static struct probe_error *search_module(struct module *module, struct control_gadgets *gadgets)
 {
 	const struct object_segment *segments;
 	size_t count, size;
-	const uint8_t *file = object_map(module->object, &size);
+	const uint8_t *file;
+	struct probe_error *error = object_load(module->object, &file, &size);
 
 	segments = object_segments(module->object, &count);
-	for (size_t i = 0; file && i < count; i++) {
+	for (size_t i = 0; !error && i < count; i++) {
 		const struct object_segment *s = &segments[i];
 		const uint8_t *start, *at, *end;
 
@@ -399,6 +400,7 @@ static void search_module(struct module *module, struct control_gadgets *gadgets
 				judge_syscall(gadgets, start, at - 1, end,
 					(uint64_t)(at - 1 - start) + s->address + module->bias);
 	}
+	return error;
 }
 
 static bool is_libc(const struct module *module)
@@ -414,6 +416,8 @@ static bool is_libc(const struct module *module)
 
 struct probe_error *control_find_gadgets(const struct modules *modules, struct control_gadgets *ret)
 {
+	struct probe_error *error = NULL;
+
 	*ret = (struct control_gadgets){0};
 	/* First libc alone: a program's own code may be large, and rarely has them. */
 	for (size_t i = 0; i < 2 * modules->count; i++) {
@@ -424,10 +428,16 @@ struct probe_error *control_find_gadgets(const struct modules *modules, struct c
 			continue;
 		if (second && ret->syscall_ret && ret->sigreturn_count)
 			break;
-		search_module(m, ret);
+		/* What one file cannot give another may have. */
+		probe_error_free(error);
+		error = search_module(m, ret);
 	}
-	if (ret->syscall_ret && ret->sigreturn_count)
+	if (ret->syscall_ret && ret->sigreturn_count) {
+		probe_error_free(error);
 		return NULL;
+	}
+	if (error)
+		return error;
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 		"the process has no `syscall; ret` or no rt_sigreturn in its code: "
 		"nothing can be run in it safely");

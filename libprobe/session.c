@@ -51,19 +51,20 @@ struct probe_error *session_take_probes(
 	for (size_t i = 0; i < selection->probe_count; i++) {
 		const struct select_probe *p = &selection->probes[i];
 		const struct reg_probe *counted = registry_probe(registry, p->key, s->id);
+		size_t at = s->probe_count + i;
 
-		probes[s->probe_count] = (struct probe_session_probe){
+		probes[at] = (struct probe_session_probe){
 			.provider = target_string(s->target, p->provider),
 			.name = target_string(s->target, p->name),
 			.path = target_string(s->target, p->module->path),
-			.role = role_of(&s->parts[s->probe_count])};
-		if (!probes[s->probe_count].provider || !probes[s->probe_count].name ||
-			!probes[s->probe_count].path || !counted)
+			.role = role_of(&s->parts[at])};
+		if (!probes[at].provider || !probes[at].name || !probes[at].path || !counted)
 			return probe_error_no_memory();
-		s->parts[s->probe_count].key = p->key;
-		consumed[s->probe_count] = 0;
-		slots[s->probe_count++] = counted->slot;
+		s->parts[at].key = p->key;
+		consumed[at] = 0;
+		slots[at] = counted->slot;
 	}
+	s->probe_count += selection->probe_count;
 	s->site_count += selection->site_count;
 	return NULL;
 }
@@ -130,11 +131,35 @@ static void keep_new(
 	selection_drop_unwanted(selection);
 }
 
+/*
+ * Maps the session's memory and takes over its probes, while no site leads to its stubs
+ * yet: where the controller has no room for them, nothing is on. See struct attach.
+ */
+static struct probe_error *take_session(void *data, struct attach *attach)
+{
+	const struct registry *registry = &attach->change->registry;
+	struct probe_session *s = data;
+	struct probe_error *error = NULL;
+
+	s->id = attach->session;
+	if (attach->fd >= 0) {
+		error = rings_open(attach->fd, registry_session(registry, s->id), &s->rings);
+		if (error)
+			return error;
+		s->data = attach->fd;
+		attach->fd = -1;
+		s->view = (struct view){
+			.base = s->rings.base, .fd = s->data, .layout = s->rings.layout};
+	}
+	return session_take_probes(s, registry, attach->selection);
+}
+
 /* Attaches a selection: to a new session, or to the one that is there. */
 static struct probe_error *attach_selection(struct probe_session *s, struct change *c,
 	struct selection *selection, struct probe_report *report)
 {
 	struct attach attach = session_attach(s, c, selection);
+	size_t probes = s->probe_count, sites = s->site_count;
 	struct probe_error *error = session_prepare(s, c, selection, report);
 
 	if (error)
@@ -142,21 +167,14 @@ static struct probe_error *attach_selection(struct probe_session *s, struct chan
 	attach.first_site = s->site_count;
 	attach.spare_probes = s->options.follow_libraries ? SPARE_PROBES : 1;
 	attach.needs = session_needs(s);
+	attach.take = take_session;
+	attach.take_data = s;
 	error = attach_all(&attach, report);
-	if (!error && attach.fd >= 0)
-		error = rings_open(
-			attach.fd, registry_session(&c->registry, attach.session), &s->rings);
-	if (!error && attach.fd >= 0) {
-		s->data = attach.fd;
-		attach.fd = -1;
-		s->view = (struct view){
-			.base = s->rings.base, .fd = s->data, .layout = s->rings.layout};
-	}
-	s->id = attach.session;
-	if (!error)
-		error = session_take_probes(s, &c->registry, selection);
-	else
+	if (error) {
+		s->probe_count = probes;
+		s->site_count = sites;
 		session_unprepare(s, selection);
+	}
 	for (size_t i = 0; i < s->request.pattern_count && !error; i++)
 		s->matched[i] = s->matched[i] || selection->matched[i];
 	attach_deinit(&attach);

@@ -68,6 +68,17 @@ limit as $((bytes + (2 << 20)))
 works "memory for counters"
 limit as unlimited
 works "no limit any more"
+
+# The controller's own memory: its part of the rings is the last thing that it maps.
+for buffers in 256M 1G; do
+	(
+		ulimit -v 700000
+		refused "no memory for the rings, -b $buffers" 'cannot map.*Cannot allocate memory' \
+			trace -b $buffers -d 10ms -p "$target_pid" "$probe"
+		exit "$failures"
+	) || failures=$((failures + 1))
+done
+works "after a start that failed"
 ask print
 same "semaphores" "$answer" "0 0 0 0 0"
 tell quit

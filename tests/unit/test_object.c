@@ -75,7 +75,6 @@ static void reading(void **state)
 	uint8_t bytes[8];
 	struct fixture f;
 	uint64_t offset;
-	size_t size;
 
 	(void)state;
 	fixture_init(&f, true, false);
@@ -92,9 +91,71 @@ static void reading(void **state)
 	/* Not more than the segment has. */
 	assert_int_equal(object_read(f.object, IMAGE_BASE + segment->file_size - 3, bytes, 8), 3);
 	assert_int_equal(object_read(f.object, 0, bytes, 8), 0);
-	assert_memory_equal(object_map(f.object, &size), f.image.file.data, f.image.file.size);
+	fixture_deinit(&f);
+}
+
+/* Once read, what is done to the file changes nothing; nor does it kill us (SIGBUS). */
+static void loading(void **state)
+{
+	const struct object_segment *segments;
+	const uint8_t *bytes, *again;
+	struct fixture f;
+	size_t size;
+
+	(void)state;
+	fixture_init(&f, true, false);
+	fixture_open(&f);
+	segments = object_segments(f.object, &size);
+	assert_no_error(object_load(f.object, &bytes, &size));
 	assert_int_equal(size, f.image.file.size);
-	assert_ptr_equal(object_map(f.object, &size), object_map(f.object, &size));
+	assert_memory_equal(bytes, f.image.file.data, segments->file_size);
+	assert_int_equal(ftruncate(f.fd, 0), 0);
+	assert_no_error(object_load(f.object, &again, &size));
+	assert_ptr_equal(again, bytes);
+	assert_memory_equal(bytes, f.image.file.data, segments->file_size);
+	fixture_deinit(&f);
+}
+
+static void loading_what_is_cut_short(void **state)
+{
+	const struct object_segment *segments;
+	const uint8_t *bytes;
+	struct fixture f;
+	size_t size;
+
+	(void)state;
+	fixture_init(&f, true, false);
+	fixture_open(&f);
+	segments = object_segments(f.object, &size);
+	assert_int_equal(ftruncate(f.fd, (off_t)segments->file_size - 1), 0);
+	assert_error(object_load(f.object, &bytes, &size), PROBE_ERROR_FORMAT,
+		"image: it was cut short while it was read");
+	assert_int_equal(
+		pwrite(f.fd, f.image.file.data, f.image.file.size, 0), (ssize_t)f.image.file.size);
+	assert_no_error(object_load(f.object, &bytes, &size));
+	assert_memory_equal(bytes, f.image.file.data, segments->file_size);
+	fixture_deinit(&f);
+}
+
+/* A file of no size worth speaking of, whose one segment claims 4 GiB of it. */
+static void loading_what_is_huge(void **state)
+{
+	const uint64_t huge = UINT64_C(4) << 30;
+	const uint8_t *bytes;
+	struct fixture f;
+	size_t size;
+
+	(void)state;
+	fixture_init(&f, true, false);
+	memcpy(f.image.file.data + 64 + 32, &huge, sizeof(huge)); /* p_filesz */
+	memcpy(f.image.file.data + 64 + 40, &huge, sizeof(huge)); /* p_memsz */
+	fixture_open(&f);
+	assert_no_error(object_load(f.object, &bytes, &size));
+	object_close(f.object);
+	assert_int_equal(ftruncate(f.fd, (off_t)huge), 0);
+	assert_no_error(object_open_fd(f.fd, "image", &f.object));
+	assert_error(object_load(f.object, &bytes, &size), PROBE_ERROR_FORMAT,
+		"image: its segments are too large to be searched");
 	fixture_deinit(&f);
 }
 
@@ -281,6 +342,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(headers),
 		cmocka_unit_test(reading),
+		cmocka_unit_test(loading),
+		cmocka_unit_test(loading_what_is_cut_short),
+		cmocka_unit_test(loading_what_is_huge),
 		cmocka_unit_test(absurd_segments),
 		cmocka_unit_test(no_elf),
 		cmocka_unit_test(symbols),
