@@ -35,6 +35,8 @@ static struct probe_error *run_program(const struct run_options *options, int *s
 	if (error)
 		return error;
 	*status_ret = child_wait(pid, &run.signals);
+	if (run.failed)
+		*status_ret = STATUS_FAILED;
 	return NULL;
 }
 

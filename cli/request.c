@@ -79,10 +79,15 @@ static void report_refusal(const struct probe_refusal *refusal)
 	fprintf(stderr, ": %s\n", refusal->reason);
 }
 
+void report_refusals_from(const struct probe_report *report, size_t first)
+{
+	for (size_t i = first; i < report->refusal_count; i++)
+		report_refusal(&report->refusals[i]);
+}
+
 void report_refusals(const struct probe_report *report)
 {
-	for (size_t i = 0; i < report->refusal_count; i++)
-		report_refusal(&report->refusals[i]);
+	report_refusals_from(report, 0);
 }
 
 struct probe_error *request_no_pid(const char *command)

@@ -41,6 +41,9 @@ PROBE_MUST_CHECK struct probe_error *request_init(
 /* Names the refused sites on stderr, one a line, with the reason. */
 void report_refusals(const struct probe_report *report);
 
+/* The same of those from an index on: a report grows while a session follows libraries. */
+void report_refusals_from(const struct probe_report *report, size_t first);
+
 /* The error for a command line that names no process; `command` is for the message. */
 PROBE_MUST_CHECK struct probe_error *request_no_pid(const char *command);
 

@@ -73,10 +73,28 @@ static struct probe_error *start_session(struct run *run, struct run_program *pr
 	return error;
 }
 
+/*
+ * What it has waited for has not come as a whole, and so enable() did not say what cannot
+ * be patched of that which has.
+ */
+static void report_refused(struct run *run, const struct run_program *program)
+{
+	const struct probe_report *report;
+
+	if (!program->waiting || !program->session)
+		return;
+	report = probe_session_report(program->session);
+	report_refusals(report);
+	run->failed |= report->refusal_count && !run->request->keep_going;
+}
+
 static void close_program(struct run *run, size_t i)
 {
 	struct run_program *program = &run->programs[i];
-	struct probe_error *error = program->session ? probe_session_stop(program->session) : NULL;
+	struct probe_error *error;
+
+	report_refused(run, program);
+	error = program->session ? probe_session_stop(program->session) : NULL;
 
 	if (error)
 		report_error(error);
@@ -119,6 +137,7 @@ static void add_later(struct run *run, struct probe_target *target, bool held)
 
 	if (error && error->code != PROBE_ERROR_NOT_FOUND)
 		report_warning("a program that was started has no probes on: %s", error->message);
+	run->failed |= error && error->code == PROBE_ERROR_REFUSED;
 	probe_error_free(error);
 }
 
@@ -172,7 +191,10 @@ static void look(struct run *run)
 		struct probe_error *error =
 			program->session ? look_for_libraries(run, program) : NULL;
 
-		if (error && probe_target_alive(program->target)) {
+		bool refused = error && error->code == PROBE_ERROR_REFUSED;
+
+		run->failed |= refused;
+		if (error && (refused || probe_target_alive(program->target))) {
 			report_error(error);
 			error = NULL;
 			close_program(run, i);

@@ -23,6 +23,7 @@ struct run {
 	size_t count;
 	struct probe_watch *watch;
 	bool matched; /* every PROBE has, in one program or another */
+	bool failed;  /* probes of what came later are not on, which has been reported */
 };
 
 /*

@@ -57,9 +57,11 @@ struct probe_error *gate_attach(struct change *change, uint32_t session,
 	struct select_site site = {.note = &note};
 	struct selection selection = {
 		.probes = &probe, .probe_count = 1, .sites = &site, .site_count = 1};
+	/* The plans that the user chose are for the probes. */
+	struct probe_request its = *request;
 	struct attach attach = {.change = change,
 		.selection = &selection,
-		.request = request,
+		.request = &its,
 		.session = session,
 		.is_gate = true,
 		.follow_children = children,
@@ -69,6 +71,8 @@ struct probe_error *gate_attach(struct change *change, uint32_t session,
 	struct probe_error *error;
 	uint64_t size, variable;
 
+	its.plans = NULL;
+	its.plan_count = 0;
 	probe.module = find_function(
 		change, place == GATE_EXEC ? exec_function : state_function, &note.pc);
 	if (!probe.module)

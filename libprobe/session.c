@@ -29,6 +29,26 @@ static enum probe_role role_of(const struct session_part *part)
 					     : PROBE_ROLE_NONE;
 }
 
+/* Sites that have no stub of the session were refused. */
+static struct probe_coverage coverage_of(const struct probe_session *s, const struct registry *r,
+	const struct selection *selection, const struct select_probe *probe)
+{
+	struct probe_coverage coverage = {0};
+
+	for (size_t i = 0; i < probe->site_count; i++) {
+		uint64_t pc = selection->sites[probe->first_site + i].pc;
+		size_t count = 0;
+		const struct reg_stub *stubs = pc ? registry_stubs(r, pc, &count) : NULL;
+		bool counted = false;
+
+		for (size_t k = 0; k < count; k++)
+			counted |= stubs[k].session == s->id && stubs[k].key == probe->key;
+		coverage.sites += pc != 0;
+		coverage.refused += pc && !counted;
+	}
+	return coverage;
+}
+
 struct probe_error *session_take_probes(
 	struct probe_session *s, const struct registry *registry, const struct selection *selection)
 {
@@ -57,7 +77,8 @@ struct probe_error *session_take_probes(
 			.provider = target_string(s->target, p->provider),
 			.name = target_string(s->target, p->name),
 			.path = target_string(s->target, p->module->path),
-			.role = role_of(&s->parts[at])};
+			.role = role_of(&s->parts[at]),
+			.coverage = coverage_of(s, registry, selection, p)};
 		if (!probes[at].provider || !probes[at].name || !probes[at].path || !counted)
 			return probe_error_no_memory();
 		s->parts[at].key = p->key;

@@ -200,10 +200,16 @@ static void figure(struct out *out, const struct top_model *model, const struct 
 	}
 	switch (column) {
 	case COLUMN_RATE:
-		cell_rate(out, model_rate(model, row), width);
-		return;
 	case COLUMN_TOTAL:
-		cell_count(out, row->total, width);
+		/* What is not counted is not 0. */
+		if (probe_coverage_is_none(&row->coverage)) {
+			out_blanks(out, width - 1);
+			out_char(out, '-');
+		} else if (column == COLUMN_TOTAL) {
+			cell_count(out, row->total, width);
+		} else {
+			cell_rate(out, model_rate(model, row), width);
+		}
 		return;
 	case COLUMN_P50:
 		cell_time(out, times->p50, width);
@@ -525,7 +531,8 @@ void draw_table(struct top_frame *frame, const struct top_model *model, const st
 	for (size_t i = 0; i < model->shown_count && (!top || done < top); i++) {
 		const struct top_row *row = &model->rows[model->shown[i]];
 
-		if (model->since_start ? !row->total : !row->new_hits)
+		if (!row->coverage.refused && !row->coverage.overwritten &&
+			(model->since_start ? !row->total : !row->new_hits))
 			continue;
 		row_line(frame, model, &wide, &shape, row);
 		done++;

@@ -53,8 +53,11 @@ static void add_figures(struct top_model *model, const struct top_process *proce
 	for (size_t i = 0; i < count; i++) {
 		struct top_row *row = model_find(model, probes[i].provider, probes[i].name);
 
-		if (row)
-			*(gone ? &row->gone.total : &row->total) += probes[i].hits;
+		if (!row)
+			continue;
+		*(gone ? &row->gone.total : &row->total) += probes[i].hits;
+		probe_coverage_add(
+			gone ? &row->gone.coverage : &row->coverage, &probes[i].coverage);
 	}
 	count = 0;
 	probes = process->times ? probe_session_probes(process->times, &count) : NULL;
@@ -77,6 +80,7 @@ static void read_figures(const struct top_source *source, struct top_model *mode
 		row->total = row->gone.total;
 		row->unmatched = row->gone.unmatched;
 		row->lost = row->gone.lost;
+		row->coverage = row->gone.coverage;
 	}
 	for (size_t i = 0; i < source->count; i++)
 		add_figures(model, &source->processes[i], false);

@@ -53,6 +53,7 @@ struct top_times {
 /* What processes have counted that are gone. */
 struct top_gone {
 	uint64_t total, unmatched, lost;
+	struct probe_coverage coverage;
 };
 
 /* A probe: all of its sites, in all modules and processes. */
@@ -61,8 +62,9 @@ struct top_row {
 	uint64_t total;		      /* hits */
 	uint64_t new_hits;	      /* of them, in the last interval */
 	bool on;
-	size_t refused; /* sites */
-	char *reason;	/* of the first of them; owned; NULL: none */
+	struct probe_coverage coverage; /* of the processes that are there, and were */
+	size_t refused;			/* sites, since it was switched on */
+	char *reason;			/* of the first of them; owned; NULL: none */
 	bool refusal_told;
 
 	bool ends;		 /* it ends something, and the following mean something */

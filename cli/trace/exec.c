@@ -79,7 +79,7 @@ static struct probe_error *start_session(
 	error = probe_session_start(target->target, &request, &options, &report, &target->session);
 	target->on = !error;
 	if (first)
-		report_refusals(&report);
+		trace_take_refusals(trace, &report, 0);
 	*sites_ret += report.sites;
 	probe_report_deinit(&report);
 	return error;

@@ -124,6 +124,7 @@ static size_t poll_all(struct trace *trace)
 		target_poll(&round);
 	}
 	trace->first++;
+	trace_report_refusals(trace);
 	if (trace->merge)
 		merge_drain(trace->merge, output_hit, trace);
 	/* Readers of a record are told between which hits they were lost. */

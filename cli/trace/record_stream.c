@@ -36,6 +36,8 @@ struct recorder {
 	pid_t child;	      /* the program that we started, or 0 */
 	bool overrun;	      /* at any time */
 	bool asked;	      /* to write what there is */
+	size_t refusals;      /* of the session's report, that were told */
+	bool incomplete;      /* some were, and not asked for */
 	bool over, failed;
 };
 
@@ -171,9 +173,21 @@ static void wait_a_while(struct recorder *r)
 		read_signals(r);
 }
 
+/* What is refused of libraries that were opened since: as at the begin, but it goes on. */
+static void report_refused(struct recorder *r)
+{
+	const struct probe_report *report = probe_session_report(probe_stream_session(r->stream));
+
+	report_refusals_from(report, r->refusals);
+	if (report->refusal_count > r->refusals && !r->options->request.request.keep_going)
+		r->incomplete = true;
+	r->refusals = report->refusal_count;
+}
+
 static void look(struct recorder *r)
 {
 	fail(r, probe_stream_poll(r->stream, NULL));
+	report_refused(r);
 	if (r->asked)
 		fail(r, probe_stream_flush(r->stream));
 	r->asked = false;
@@ -276,7 +290,7 @@ struct probe_error *record_stream(struct trace_options *options, int *status_ret
 		report(&r);
 		if (r.child)
 			*status_ret = child_wait(r.child, &r.signals);
-		if (r.failed)
+		if (r.failed || r.incomplete)
 			*status_ret = STATUS_FAILED;
 	}
 	deinit(&r);

@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/print.h"
+#include "cli/request.h"
 #include "cli/trace/trace.h"
 
 /* Beyond so many rows, probes without hits are only counted. */
@@ -16,6 +17,7 @@ enum { SILENT_ROWS_MAX = 50 };
 struct row {
 	const char *provider, *name;
 	uint64_t hits, lost;
+	struct probe_coverage coverage;
 };
 
 struct rows {
@@ -31,13 +33,21 @@ static int row_compare_names(const void *a, const void *b)
 	return order ? order : strcmp(left->name, right->name);
 }
 
-/* Most hits first; the same number by name. */
+/* Not all of its hits are known. */
+static bool is_incomplete(const struct row *row)
+{
+	return row->coverage.refused || row->coverage.overwritten;
+}
+
+/* Most hits first, probes without any that are known as such last; else by name. */
 static int row_compare_hits(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
 
 	if (left->hits != right->hits)
 		return left->hits > right->hits ? -1 : 1;
+	if (is_incomplete(left) != is_incomplete(right))
+		return is_incomplete(left) ? -1 : 1;
 	return row_compare_names(a, b);
 }
 
@@ -52,6 +62,7 @@ static void rows_merge(struct rows *rows)
 		if (kept && !row_compare_names(&rows->rows[kept - 1], row)) {
 			rows->rows[kept - 1].hits += row->hits;
 			rows->rows[kept - 1].lost += row->lost;
+			probe_coverage_add(&rows->rows[kept - 1].coverage, &row->coverage);
 		} else {
 			rows->rows[kept++] = *row;
 		}
@@ -84,8 +95,8 @@ static bool rows_init(struct rows *rows, const struct trace *trace)
 			probe_session_probes(trace->targets[i].session, &count);
 
 		for (size_t k = 0; is_told(&trace->targets[i]) && k < count; k++)
-			rows->rows[rows->count++] = (struct row){
-				probes[k].provider, probes[k].name, probes[k].hits, probes[k].lost};
+			rows->rows[rows->count++] = (struct row){probes[k].provider, probes[k].name,
+				probes[k].hits, probes[k].lost, probes[k].coverage};
 	}
 	qsort(rows->rows, rows->count, sizeof(*rows->rows), row_compare_names);
 	rows_merge(rows);
@@ -98,9 +109,33 @@ static size_t rows_shown(const struct rows *rows, bool all)
 {
 	size_t hit = 0;
 
-	while (hit < rows->count && rows->rows[hit].hits)
+	while (hit < rows->count && (rows->rows[hit].hits || is_incomplete(&rows->rows[hit])))
 		hit++;
 	return all || rows->count - hit <= SILENT_ROWS_MAX ? rows->count : hit;
+}
+
+/* ---- Refusals --------------------------------------------------------------- */
+
+void trace_take_refusals(struct trace *trace, const struct probe_report *report, size_t first)
+{
+	report_refusals_from(report, first);
+	if (report->refusal_count > first && !trace->request->keep_going)
+		trace->failed = true;
+}
+
+/* All tracers have the same sites. */
+void trace_report_refusals(struct trace *trace)
+{
+	for (size_t i = 0; i < trace->target_count; i++) {
+		struct trace_target *target = &trace->targets[i];
+		const struct probe_report *report;
+
+		if (!target->session || target->tracer != trace->tracers)
+			continue;
+		report = probe_session_report(target->session);
+		trace_take_refusals(trace, report, target->refusals);
+		target->refusals = report->refusal_count;
+	}
 }
 
 /* ---- Losses ----------------------------------------------------------------- */
@@ -184,6 +219,23 @@ bool trace_has_output(const struct trace *trace, enum probe_tracer_output output
 
 /* ---- The summary ------------------------------------------------------------ */
 
+/* ": 3 hits, 0 lost (1 of 2 sites refused)"; of what is not counted at all, only that. */
+static void print_figures(const struct row *row)
+{
+	char missing[PROBE_COVERAGE_BYTES];
+
+	probe_coverage_text(missing, &row->coverage);
+	if (probe_coverage_is_none(&row->coverage)) {
+		fprintf(stderr, ": not traced (%s)\n", missing);
+		return;
+	}
+	fprintf(stderr, ": %" PRIu64 " hit%s, %" PRIu64 " lost", row->hits,
+		row->hits == 1 ? "" : "s", row->lost);
+	if (missing[0])
+		fprintf(stderr, " (%s)", missing);
+	putc('\n', stderr);
+}
+
 void trace_report_summary(const struct trace *trace)
 {
 	struct rows rows;
@@ -201,8 +253,7 @@ void trace_report_summary(const struct trace *trace)
 		print_printable(stderr, row->provider);
 		putc(':', stderr);
 		print_printable(stderr, row->name);
-		fprintf(stderr, ": %" PRIu64 " hit%s, %" PRIu64 " lost\n", row->hits,
-			row->hits == 1 ? "" : "s", row->lost);
+		print_figures(row);
 	}
 	if (shown < rows.count)
 		fprintf(stderr, "probectl: %zu probes were not hit (-a names them)\n",

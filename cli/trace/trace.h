@@ -49,7 +49,8 @@ struct trace_target {
 	bool unwanted; /* its tracer wants no more of its hits */
 	bool *removed; /* the same of single probes */
 	size_t removed_count;
-	uint64_t *said; /* losses that were told, for each probe */
+	size_t refusals; /* of the session's report, that were told */
+	uint64_t *said;	 /* losses that were told, for each probe */
 	size_t said_count;
 };
 
@@ -103,6 +104,15 @@ void trace_stop(struct trace *trace);
 void trace_fail(struct trace *trace, struct probe_error *error);
 
 /* ---- report.c --------------------------------------------------------------- */
+
+/*
+ * Names the sites that could not be patched in what was opened or started since this was
+ * last called. Unless the user said --keep-going, the trace fails for it, as it does at
+ * its begin, but goes on with the rest.
+ */
+void trace_report_refusals(struct trace *trace);
+/* The same of one change. */
+void trace_take_refusals(struct trace *trace, const struct probe_report *report, size_t first);
 
 /* Tells the losses that were not told yet. */
 void trace_report_losses(struct trace *trace);

@@ -63,7 +63,7 @@ void grid_print(const struct grid *grid, struct buffer *out)
 		size_t column = i % grid->column_count;
 		bool is_last = column + 1 == grid->column_count;
 
-		if (column)
+		if (column && (cell->length || !is_last))
 			buffer_string(out, "  ");
 		if (grid->right[column])
 			buffer_pad(out, cell->width, grid->widths[column]);

@@ -6,9 +6,12 @@
  *	 "outcome":"done","hits":N,"count":N,"sum":N,"min":N,"max":N,"avg":N,"rate":N,
  *	 "p50":N,"p90":N,"p95":N,"p99":N,"p999":N,"p9999":N,"last":N,"last_ts":N,
  *	 "change":N,"buckets":[[LOW,HIGH,COUNT],...],"in_flight":N,"unmatched":N,
+ *	 "sites":N,"refused":N,"inconsistent":N,
  *	 "tracer":"sum,arg0","ts":N,"interval":N}
  *
  * What a tracer does not gather is missing; what there was nothing of is null.
+ * "sites", "refused" and "inconsistent" stand in rows of probes of which not all sites
+ * were counted all the time (struct probe_coverage); where none was, hits is null.
  * Times are nanoseconds. HIGH belongs to the bucket. "interval" (nanoseconds,
  * with "ts" at its end) stands in rows that are not over all, "tracer" where there
  * are several.
@@ -181,6 +184,16 @@ static void figures(
 		buckets_field(out, its);
 }
 
+/* Rows that count everything have none of these. */
+static void coverage_fields(struct buffer *out, const struct probe_coverage *coverage)
+{
+	if (!coverage->refused && !coverage->overwritten)
+		return;
+	json_unsigned_field(out, ",\"sites\":", coverage->sites);
+	json_unsigned_field(out, ",\"refused\":", coverage->refused);
+	json_unsigned_field(out, ",\"inconsistent\":", coverage->overwritten);
+}
+
 void json_row_fields(struct buffer *out, const struct probe_table_row *row, size_t key_count,
 	const struct probe_view *view)
 {
@@ -192,13 +205,17 @@ void json_row_fields(struct buffer *out, const struct probe_table_row *row, size
 		json_string_field(
 			out, ",\"outcome\":", probe_name_aborts(row->name) ? "aborted" : "done");
 	/* A table of counts alone was there first, and has its own name for them. */
-	json_unsigned_field(out,
-		view->columns == PROBE_COLUMN_COUNT ? ",\"hits\":" : ",\"count\":", row->row.count);
+	buffer_string(out, view->columns == PROBE_COLUMN_COUNT ? ",\"hits\":" : ",\"count\":");
+	if (probe_coverage_is_none(&row->coverage))
+		buffer_string(out, "null");
+	else
+		buffer_unsigned(out, row->row.count);
 	figures(out, row, view);
 	if (view->columns & PROBE_COLUMN_PAIRS && !key_count) {
 		json_unsigned_field(out, ",\"in_flight\":", row->row.in_flight);
 		json_unsigned_field(out, ",\"unmatched\":", row->unmatched);
 	}
+	coverage_fields(out, &row->coverage);
 	if (view->title)
 		json_string_field(out, ",\"tracer\":", view->title);
 	if (view->is_interval) {

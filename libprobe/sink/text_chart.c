@@ -16,6 +16,7 @@
 
 #include "libprobe/sink/text.h"
 #include "libprobe/tracer/value.h"
+#include "probe/sink.h"
 
 enum {
 	BAR_WIDTH = 52,
@@ -160,7 +161,8 @@ static void extreme(
 	text_value(out, value);
 }
 
-static void figures(struct buffer *out, const struct probe_row *row, const struct probe_view *view)
+static void figures(struct buffer *out, const struct probe_row *row, const struct probe_view *view,
+	bool is_none)
 {
 	static const struct {
 		const char *name;
@@ -175,7 +177,10 @@ static void figures(struct buffer *out, const struct probe_row *row, const struc
 	};
 
 	buffer_string(out, "count ");
-	buffer_unsigned(out, row->count);
+	if (is_none)
+		buffer_char(out, '-');
+	else
+		buffer_unsigned(out, row->count);
 	if (row->count) {
 		figure(out, "  sum", row->sum, view->times);
 		extreme(out, "  min", &row->min, view->times);
@@ -204,7 +209,7 @@ void text_chart(struct format_context *context, const struct probe_table_row *ro
 		for (unsigned int bar = bars.low; bar < bars.high; bar++)
 			bar_line(out, &bars, bar, view->times);
 	}
-	figures(out, &row->row, view);
+	figures(out, &row->row, view, probe_coverage_is_none(&row->coverage));
 	if (view->columns & PROBE_COLUMN_PAIRS) {
 		buffer_string(out, "in flight ");
 		buffer_unsigned(out, row->row.in_flight);

@@ -5,6 +5,7 @@
  *
  *	PROBE                            COUNT         AVG  str(arg0)
  *	postgresql:query__done           28081     1.23ms  "select 1"
+ *	postgresql:query__start              -           -  (refused)
  *	... 17 more rows (--top)
  */
 #include <math.h>
@@ -26,6 +27,7 @@ enum {
 struct line {
 	struct grid *grid;
 	const struct probe_view *view;
+	bool has_coverage;		   /* some row is not counted as a whole */
 	const struct probe_table_row *row; /* NULL: titles */
 	size_t column;
 };
@@ -142,7 +144,9 @@ static void figure_cells(struct line *line, struct format_context *context)
 	const struct probe_row *row = line->row ? &line->row->row : &none;
 	unsigned int columns = line->view->columns;
 
-	if (line->row)
+	if (line->row && probe_coverage_is_none(&line->row->coverage))
+		buffer_char(&line->grid->text, '-');
+	else if (line->row)
 		buffer_unsigned(&line->grid->text, row->count);
 	else
 		buffer_string(&line->grid->text, columns == PROBE_COLUMN_COUNT ? "HITS" : "COUNT");
@@ -187,10 +191,36 @@ static void key_cells(struct line *line, size_t key_count)
 	}
 }
 
-static void add_line(struct grid *grid, struct format_context *context,
-	const struct probe_table_row *row, size_t key_count, const struct probe_view *view)
+/* What is not counted of the row's probe stands behind all columns, without a title. */
+static void coverage_cell(struct line *line)
 {
-	struct line line = {.grid = grid, .view = view, .row = row};
+	char text[PROBE_COVERAGE_BYTES] = "";
+
+	if (!line->has_coverage)
+		return;
+	if (line->row)
+		probe_coverage_text(text, &line->row->coverage);
+	if (text[0]) {
+		buffer_char(&line->grid->text, '(');
+		buffer_string(&line->grid->text, text);
+		buffer_char(&line->grid->text, ')');
+	}
+	next(line, false);
+}
+
+static bool any_incomplete(const struct probe_table_row *rows, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (rows[i].coverage.refused || rows[i].coverage.overwritten)
+			return true;
+	return false;
+}
+
+static void add_line(struct grid *grid, struct format_context *context,
+	const struct probe_table_row *row, size_t key_count, const struct probe_view *view,
+	bool has_coverage)
+{
+	struct line line = {.grid = grid, .view = view, .has_coverage = has_coverage, .row = row};
 
 	if (row)
 		row_name(&grid->text, row);
@@ -205,13 +235,16 @@ static void add_line(struct grid *grid, struct format_context *context,
 			false);
 	figure_cells(&line, context);
 	key_cells(&line, key_count);
+	coverage_cell(&line);
 }
 
 /* ---- Tables ----------------------------------------------------------------------- */
 
+/* Nothing is known of what is not counted. */
 static bool is_silent(const struct probe_table_row *row)
 {
-	return !row->row.count && !row->row.in_flight && !row->unmatched;
+	return !row->row.count && !row->row.in_flight && !row->unmatched &&
+	       !row->coverage.refused && !row->coverage.overwritten;
 }
 
 /*
@@ -282,6 +315,7 @@ static void text_grid(struct format_context *context, const struct probe_table *
 {
 	size_t key_count = probe_table_keys(table), count, done = 0;
 	const struct probe_table_row *rows = probe_table_rows(table, &count);
+	bool has_coverage = any_incomplete(rows, count);
 	struct grid grid;
 
 	if (!grid_init(&grid)) {
@@ -290,12 +324,12 @@ static void text_grid(struct format_context *context, const struct probe_table *
 	}
 	/* Short numbers under each other in one table after the other. */
 	grid.widths[1] = view->columns == PROBE_COLUMN_COUNT ? HITS_WIDTH : 0;
-	add_line(&grid, context, NULL, key_count, view);
+	add_line(&grid, context, NULL, key_count, view, has_coverage);
 	for (size_t i = 0; i < count; i++) {
 		bool silent = is_silent(&rows[i]);
 
 		if (silent ? shown->show_silent : done++ < shown->rows)
-			add_line(&grid, context, &rows[i], key_count, view);
+			add_line(&grid, context, &rows[i], key_count, view, has_coverage);
 	}
 	grid_print(&grid, &context->out);
 	grid_deinit(&grid);
@@ -306,6 +340,7 @@ static void text_charts(struct format_context *context, const struct probe_table
 {
 	struct buffer *out = &context->out;
 	const struct probe_table_row *rows;
+	char missing[PROBE_COVERAGE_BYTES];
 	size_t count, done = 0;
 
 	rows = probe_table_rows(table, &count);
@@ -316,6 +351,12 @@ static void text_charts(struct format_context *context, const struct probe_table
 		if (view->value) {
 			buffer_string(out, "  ");
 			buffer_c_escaped(out, view->value, strlen(view->value), 0);
+		}
+		probe_coverage_text(missing, &rows[i].coverage);
+		if (missing[0]) {
+			buffer_string(out, "  (");
+			buffer_string(out, missing);
+			buffer_char(out, ')');
 		}
 		buffer_char(out, '\n');
 		text_chart(context, &rows[i], view);

@@ -174,6 +174,7 @@ static void add_row(struct probe_table_row *sum, const struct probe_table_row *o
 	row->sum += more->sum;
 	row->in_flight += more->in_flight;
 	sum->unmatched += other->unmatched;
+	probe_coverage_add(&sum->coverage, &other->coverage);
 }
 
 void table_merge(struct probe_table *table)
@@ -205,9 +206,11 @@ static struct probe_error *append_row(struct probe_table *table, const struct pr
 		return NULL;
 	its.provider = probes[row->probe].provider;
 	its.name = probes[row->probe].name;
+	its.coverage = probes[row->probe].coverage;
 	if (row->begin < probe_count) {
 		its.begin_provider = probes[row->begin].provider;
 		its.begin_name = probes[row->begin].name;
+		probe_coverage_add(&its.coverage, &probes[row->begin].coverage);
 	}
 	if (!table->key_count)
 		its.unmatched = probes[row->probe].unmatched;

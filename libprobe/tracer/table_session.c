@@ -12,7 +12,8 @@ static struct probe_error *append_probe(
 	return table_append(table, &(struct probe_table_row){.provider = probe->provider,
 					   .name = probe->name,
 					   .row = {.count = is_count ? probe->hits : 0, .unit = 1},
-					   .unmatched = probe->unmatched});
+					   .unmatched = probe->unmatched,
+					   .coverage = probe->coverage});
 }
 
 /* Which probes no row is about; NULL without memory. */

@@ -605,6 +605,50 @@ static void names_say_what_aborts(void **state)
 	assert_false(probe_name_aborts("transaction__commit"));
 }
 
+/* ---- What is not counted ------------------------------------------------------------ */
+
+static const struct probe_session_probe incomplete[] = {
+	{.provider = "db", .name = "all", .coverage = {.sites = 2}},
+	{.provider = "db", .name = "none", .coverage = {.sites = 1, .refused = 1}},
+	{.provider = "db", .name = "part", .coverage = {3, 1, 1}},
+};
+
+static void what_is_not_counted_is_not_zero(void **state)
+{
+	static const struct probe_row rows[] = {
+		{.probe = 0, .count = 7, .begin = SIZE_MAX},
+		{.probe = 1, .count = 0, .begin = SIZE_MAX},
+		{.probe = 2, .count = 5, .begin = SIZE_MAX},
+	};
+	const struct probe_view view = {.columns = PROBE_COLUMN_COUNT};
+	struct probe_table *table = probe_table_create(0);
+
+	(void)state;
+	assert_non_null(table);
+	assert_null(probe_table_add_rows(table, rows, 3, incomplete, 3));
+	probe_table_sort(table, PROBE_ORDER_COUNT);
+	assert_string_equal(show(table, PROBE_SINK_TEXT, &view),
+		"PROBE            HITS\n"
+		"db:all              7\n"
+		"db:part             5  (1 of 3 sites refused, 1 of 3 sites overwritten)\n"
+		"db:none             -  (refused)\n");
+	assert_string_equal(show(table, PROBE_SINK_JSON, &view),
+		"{\"provider\":\"db\",\"name\":\"all\",\"hits\":7}\n"
+		"{\"provider\":\"db\",\"name\":\"part\",\"hits\":5,\"sites\":3,\"refused\":1,"
+		"\"inconsistent\":1}\n"
+		"{\"provider\":\"db\",\"name\":\"none\",\"hits\":null,\"sites\":1,\"refused\":1,"
+		"\"inconsistent\":0}\n");
+	/* Of two processes, one of which could be patched: some hits are known. */
+	assert_null(probe_table_add_rows(table, &rows[1], 1,
+		(const struct probe_session_probe[]){
+			incomplete[0], {.provider = "db", .name = "none", .coverage = {1, 0, 0}}},
+		2));
+	probe_table_sort(table, PROBE_ORDER_COUNT);
+	assert_non_null(strstr(show(table, PROBE_SINK_JSON, &view),
+		"\"none\",\"hits\":0,\"sites\":2,\"refused\":1,"));
+	probe_table_free(table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -624,6 +668,7 @@ int main(void)
 		cmocka_unit_test(silent_rows_are_counted_where_they_are_many),
 		cmocka_unit_test(silent_rows_are_counted_where_others_are_left_out),
 		cmocka_unit_test(names_say_what_aborts),
+		cmocka_unit_test(what_is_not_counted_is_not_zero),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

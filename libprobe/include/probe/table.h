@@ -24,7 +24,8 @@ struct probe_table_row {
 	const char *begin_provider, *begin_name; /* of a pair; else NULL */
 	struct probe_row row;			 /* its `probe` and `begin` mean nothing here */
 	uint64_t unmatched;			 /* ends without a begin; only without keys */
-	double first; /* of a counter: what it was when the table's time began */
+	double first;			/* of a counter: what it was when the table's time began */
+	struct probe_coverage coverage; /* of all its probes; of a pair, also of the begins */
 };
 
 struct probe_table;

@@ -310,6 +310,23 @@ struct probe_value {
 	size_t length;
 };
 
+/* How much of a probe is counted. Hits of the other sites are unknown, not 0. */
+struct probe_coverage {
+	size_t sites;	    /* that it has, of its module */
+	size_t refused;	    /* of them, that could not be patched: none of their hits count */
+	size_t overwritten; /* of them, that were found altered: some of their hits do not */
+};
+
+/* Adds what is known of another probe, or of the same one in another process. */
+void probe_coverage_add(struct probe_coverage *sum, const struct probe_coverage *more);
+
+/* Tells whether no site counts: then the number of hits is unknown. */
+bool probe_coverage_is_none(const struct probe_coverage *coverage);
+
+/* Says what is not counted: "refused", "1 of 3 sites overwritten"; "" where everything is. */
+enum { PROBE_COVERAGE_BYTES = 96 };
+void probe_coverage_text(char text[PROBE_COVERAGE_BYTES], const struct probe_coverage *coverage);
+
 /* What a probe is to its pair, in a session of any kind (gather.pairing). */
 enum probe_role { PROBE_ROLE_NONE, PROBE_ROLE_BEGIN, PROBE_ROLE_END };
 
@@ -320,6 +337,7 @@ struct probe_session_probe {
 	uint64_t hits;	    /* as of the last probe_session_poll() or _stop() */
 	uint64_t lost;	    /* hits that left no record: no room in the ring, or for their key */
 	uint64_t unmatched; /* ends that had no begin */
+	struct probe_coverage coverage;
 };
 
 /*
