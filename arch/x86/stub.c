@@ -7,6 +7,7 @@
  *
  *   lea -128(%rsp),%rsp       step over the red zone (System V ABI, 3.2.2)
  *   push %rax; lahf; seto %al; push %rax ...    flags: popf costs 6 ns more
+ *   [the alignment check off  stub_alignment.c]
  *   [guard == 0: a forked child that does not count: leave]
  *   [switched off: leave]
  *   [a filter that needs no more than this: false: leave]
@@ -45,9 +46,10 @@ enum {
 /* ---- Frame -------------------------------------------------------------- */
 
 /* Frames of fewer registers, without temporaries, are the beginning of larger ones. */
-static void frame_layout(struct frame *f, int registers, int temps)
+static void frame_layout(struct frame *f, bool is_aligned, int registers, int temps)
 {
 	static const int regs[] = {RCX, RDX, RDI, RSI, R8, R9, R10, R11};
+	int flags = is_aligned ? 1 : 2;
 
 	f->order_count = registers;
 	f->temps = temps;
@@ -55,18 +57,21 @@ static void frame_layout(struct frame *f, int registers, int temps)
 		f->saved[i] = -1;
 	for (int i = 0; i < f->order_count; i++)
 		f->order[i] = regs[i];
-	f->size = RED_ZONE + 8 * (2 + f->order_count + f->temps);
-	f->saved[RAX] = 8 * (1 + f->order_count + f->temps);
+	f->size = RED_ZONE + 8 * (1 + flags + f->order_count + f->temps);
+	f->saved[RAX] = 8 * (flags + f->order_count + f->temps);
 	for (int i = 0; i < f->order_count; i++)
 		f->saved[f->order[i]] = 8 * (f->temps + f->order_count - 1 - i);
 }
 
-static void emit_enter(struct emit *e, const struct frame *small)
+static void emit_enter(struct emit *e, const struct plan *p)
 {
+	const struct frame *small = &p->small;
+
 	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, -RED_ZONE));
 	emit_push(e, RAX);
 	emit_bytes(e, "\x9f\x0f\x90\xc0", 4); /* lahf; seto %al */
 	emit_push(e, RAX);
+	emit_alignment_enter(e, p);
 	for (int i = 0; i < small->order_count; i++)
 		emit_push(e, small->order[i]);
 }
@@ -87,10 +92,11 @@ static void emit_shrink(struct emit *e, const struct frame *small, const struct 
 		emit_pop(e, f->order[i]);
 }
 
-static void emit_leave(struct emit *e, const struct frame *small)
+static void emit_leave(struct emit *e, const struct plan *p)
 {
-	for (int i = small->order_count - 1; i >= 0; i--)
-		emit_pop(e, small->order[i]);
+	for (int i = p->small.order_count - 1; i >= 0; i--)
+		emit_pop(e, p->small.order[i]);
+	emit_alignment_leave(e, p);
 	emit_pop(e, RAX);
 	emit_bytes(e, "\x04\x7f\x9e", 3); /* add $0x7f,%al (sets OF as it was); sahf */
 	emit_pop(e, RAX);
@@ -279,8 +285,9 @@ static bool plan_stub(struct plan *p, const struct arch_stub *s)
 		p->pid_temp = take_temps(p, 1);
 	p->is_early = is_early(p);
 	registers = registers_of(p);
-	frame_layout(&p->frame, registers, p->frame.temps);
-	frame_layout(&p->small, registers < 2 ? registers : 2, 0);
+	p->is_aligned = stub_is_aligned(s);
+	frame_layout(&p->frame, p->is_aligned, registers, p->frame.temps);
+	frame_layout(&p->small, p->is_aligned, registers < 2 ? registers : 2, 0);
 	return true;
 }
 
@@ -414,6 +421,7 @@ static void emit_slow_parts(struct emit *e, struct plan *p)
 	}
 	emit_sample_slow(e, p);
 	emit_failures(e, p);
+	emit_alignment_slow(e, p);
 	emit_sequence_aborts(e, p);
 	emit_capture_subroutines(e, p);
 	if (p->stub->gather.key_count)
@@ -425,7 +433,8 @@ static void make_labels(struct emit *e, struct plan *p)
 {
 	int *const labels[] = {&p->check, &p->measure, &p->extent, &p->hash, &p->out, &p->small_out,
 		&p->slow, &p->full, &p->lost, &p->unmatched, &p->slow_sample, &p->sampled,
-		&p->slow_update, &p->entered, &p->slow_leave};
+		&p->slow_update, &p->entered, &p->slow_leave, &p->clear_check, &p->check_cleared,
+		&p->restore_check, &p->check_restored};
 
 	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)
 		*labels[i] = emit_label(e);
@@ -451,7 +460,7 @@ static bool emit_stub(struct emit *e, struct plan *p, size_t *next_jump)
 	bool reached;
 
 	make_labels(e, p);
-	emit_enter(e, &p->small);
+	emit_enter(e, p);
 	emit_test_u32(e, s->guard, RCX);
 	emit_jump_label(e, CC_E, p->small_out);
 	emit_switches(e, p);
@@ -464,7 +473,7 @@ static bool emit_stub(struct emit *e, struct plan *p, size_t *next_jump)
 	emit_place(e, p->out);
 	emit_shrink(e, &p->small, &p->frame);
 	emit_place(e, p->small_out);
-	emit_leave(e, &p->small);
+	emit_leave(e, p);
 	*next_jump = e->length;
 	reached = emit_jump(e, s->next);
 	emit_slow_parts(e, p);

@@ -9,7 +9,8 @@
  *
  *	site's %rsp ------>	+----------------------------+
  *				| red zone, 128 bytes        |
- *				| %rax, flags, %rcx ... %r11 |  always at the same distance
+ *				| %rax, flags, %rflags,      |  always at the same distance
+ *				| %rcx ... %r11              |
  *				| temporaries                |
  *	stub's %rsp ------>	+----------------------------+
  *				| (to be a multiple of 16)   |
@@ -126,11 +127,11 @@ static const uint8_t cie[] = {
 	CFA_DEF_CFA_EXPRESSION, 3, OP_BREG_RSP, CALL_SITE_SP, OP_DEREF,
 	CFA_EXPRESSION, DWARF_RA, 2, OP_BREG_RSP, CALL_SITE_PC,
 	CFA_OFFSET | 0, 17,  /* rax */
-	CFA_OFFSET | 2, 19,  /* rcx; the flags are between them */
-	CFA_OFFSET | 1, 20,  /* rdx */
-	CFA_OFFSET | 5, 21,  /* rdi */
-	CFA_OFFSET | 4, 22,  /* rsi */
-	CFA_OFFSET | 8, 23, CFA_OFFSET | 9, 24, CFA_OFFSET | 10, 25, CFA_OFFSET | 11, 26,
+	CFA_OFFSET | 2, 20,  /* rcx; the flags are between them, twice */
+	CFA_OFFSET | 1, 21,  /* rdx */
+	CFA_OFFSET | 5, 22,  /* rdi */
+	CFA_OFFSET | 4, 23,  /* rsi */
+	CFA_OFFSET | 8, 24, CFA_OFFSET | 9, 25, CFA_OFFSET | 10, 26, CFA_OFFSET | 11, 27,
 	0, 0 /* to a multiple of 8, with the length before it */
 	/* clang-format on */
 };

@@ -28,7 +28,7 @@ enum {
  *
  *	rsp + size	the site's %rsp
  *			red zone, 128 bytes
- *			%rax, flags, the saved registers
+ *			%rax, flags, all of %rflags (stub_alignment.c), the saved registers
  *	rsp		temporaries of 8 bytes
  */
 struct frame {
@@ -58,6 +58,7 @@ struct plan {
 	struct frame small;   /* while a filter is asked that needs little */
 	struct frame frame;   /* from then on */
 	bool is_early;	      /* the filter is such a one */
+	bool is_aligned;      /* the alignment check may stay on (stub_alignment.c) */
 	bool checked;	      /* a capture has a bit in the mask of readable ones */
 	bool records_mask;    /* and the record has the mask */
 	bool strings, stacks; /* some capture is one */
@@ -84,6 +85,7 @@ struct plan {
 	int slow_sample, sampled; /* the same while sampling; go on with a hit that is taken */
 	int slow_update;
 	int entered, slow_leave; /* counted as called; the same as slow, behind the call */
+	int clear_check, check_cleared, restore_check, check_restored; /* stub_alignment.c */
 	struct sequence sequences[SEQUENCES_MAX];
 	int sequence_count;
 };
@@ -125,6 +127,15 @@ void emit_cpu_inc(struct emit *e, struct plan *plan, size_t field, int slow);
 void emit_cpu_hint(struct emit *e);
 /* %rax = the time; changes %rdx. */
 void emit_time(struct emit *e);
+
+/* ---- The alignment check (stub_alignment.c) --------------------------------------- */
+
+/* Is every word that the stub reads or writes aligned, wherever pointers lead? */
+bool stub_is_aligned(const struct arch_stub *stub);
+/* Behind the flags; on the way out, before they are restored; at the end of the stub. */
+void emit_alignment_enter(struct emit *e, const struct plan *plan);
+void emit_alignment_leave(struct emit *e, const struct plan *plan);
+void emit_alignment_slow(struct emit *e, const struct plan *plan);
 
 /* ---- Captures (stub_captures.c) --------------------------------------------------- */
 

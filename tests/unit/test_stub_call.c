@@ -136,7 +136,7 @@ static void check_registers(struct variant *v)
 		/* Any alignment of the stack, and any flags. */
 		v->state.gpr[RSP] = (uintptr_t)v->stack + STACK_BYTES * 3 / 4 - i;
 		v->state.flags = FLAGS_ALWAYS | (i & 1 ? FLAGS_ARITHMETIC : 0) |
-				 (i & 2 ? FLAG_DIRECTION : 0);
+				 (i & 2 ? FLAG_DIRECTION : 0) | (i % 8 ? 0 : FLAG_AC);
 		variant_hit(v, entry);
 		assert_int_equal(called.frame[0], v->state.gpr[RDI]);
 		assert_int_equal(called.frame[1], (int64_t)(int32_t)v->state.gpr[RAX]);
@@ -144,7 +144,7 @@ static void check_registers(struct variant *v)
 		assert_int_equal(called.site, DATA);
 		/* The frame's address, where a function keeps one, is that of a saved %rbp. */
 		assert_int_equal(called.stack % 16, 0);
-		assert_false(called.flags & FLAG_DIRECTION);
+		assert_false(called.flags & (FLAG_DIRECTION | FLAG_AC));
 		check_counts(v, i + 1);
 	}
 }
