@@ -208,6 +208,7 @@ static bool plan_gather(struct plan *p)
 	if (!g->key_count)
 		return true;
 	p->tag_temp = take_temps(p, 1);
+	p->tries_temp = take_temps(p, 1);
 	if (g->key_count > ARCH_KEYS_MAX || !is_power_of_two(g->entries) ||
 		g->entries > TABLE_BYTES_MAX || g->entry_bytes > TABLE_BYTES_MAX)
 		return false;
@@ -420,6 +421,7 @@ static void emit_slow_parts(struct emit *e, struct plan *p)
 		break;
 	}
 	emit_sample_slow(e, p);
+	emit_flights_slow(e, p);
 	emit_failures(e, p);
 	emit_alignment_slow(e, p);
 	emit_sequence_aborts(e, p);
@@ -433,7 +435,7 @@ static void make_labels(struct emit *e, struct plan *p)
 {
 	int *const labels[] = {&p->check, &p->measure, &p->extent, &p->hash, &p->out, &p->small_out,
 		&p->slow, &p->full, &p->lost, &p->unmatched, &p->slow_sample, &p->sampled,
-		&p->slow_update, &p->entered, &p->slow_leave, &p->clear_check, &p->check_cleared,
+		&p->slow_update, &p->slow_flight, &p->timed, &p->entered, &p->slow_leave, &p->clear_check, &p->check_cleared,
 		&p->restore_check, &p->check_restored};
 
 	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)

@@ -4,8 +4,10 @@
  *
  * By thread: an entry belongs to the thread whose thread pointer is its key, and
  * only that thread changes it. A signal handler may come in between; with rseq
- * it makes the sequence start anew, and without, what it leaves is balanced or
- * off by its own begins. No instruction is locked but for a thread's first begin.
+ * that is noticed, and without, what it leaves is balanced or off by its own begins:
+ * the time is noted before the depth counts it, for whoever never comes back, and
+ * behind it once more, for the handler may have noted its own there meanwhile. No
+ * instruction is locked but for a thread's first begin.
  *
  * By key: whoever wants to change an entry takes it (state FLIGHT_TAKEN) with a
  * locked instruction, and gives it back. It does not wait for others, but looks
@@ -208,6 +210,13 @@ static void emit_push_time(struct emit *e, const struct plan *p, int full)
 	emit_inc(e, false, FIELD(depth));
 }
 
+/* The same without a sequence. */
+static void emit_push_time_again(struct emit *e, const struct plan *p, int full)
+{
+	emit_push_time(e, p, full);
+	emit_mem(e, true, OP_MOV_STORE, RAX, time_of(RDI, 0));
+}
+
 /* %rax = the time on top, which goes. */
 static void emit_pop_time(struct emit *e, int empty)
 {
@@ -220,7 +229,7 @@ static void emit_pop_time(struct emit *e, int empty)
 
 static void emit_begin_own(struct emit *e, struct plan *p)
 {
-	const struct sequence *q = NULL;
+	const struct sequence *q;
 	int missing = emit_label(e), push = emit_label(e);
 
 	emit_find_own(e, p, missing);
@@ -230,11 +239,14 @@ static void emit_begin_own(struct emit *e, struct plan *p)
 	emit_claim(e, p);
 	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
 	emit_place(e, push);
-	if (p->stub->thread.has_rseq)
-		q = emit_sequence_begin(e, p, RDI);
-	emit_push_time(e, p, p->full);
-	if (q)
+	if (p->stub->thread.has_rseq) {
+		q = emit_sequence_begin(e, p, RDI, p->slow_flight);
+		emit_push_time(e, p, p->full);
 		emit_sequence_end(e, p, q);
+	} else {
+		emit_push_time_again(e, p, p->full);
+	}
+	emit_place(e, p->timed);
 }
 
 static void emit_end_own(struct emit *e, struct plan *p)
@@ -244,10 +256,26 @@ static void emit_end_own(struct emit *e, struct plan *p)
 	emit_find_own(e, p, p->unmatched);
 	emit_disown(e, p);
 	if (p->stub->thread.has_rseq)
-		q = emit_sequence_begin(e, p, RDI);
+		q = emit_sequence_begin(e, p, RDI, p->slow_flight);
 	emit_pop_time(e, p->unmatched);
 	if (q)
 		emit_sequence_end(e, p, q);
+	emit_place(e, p->timed);
+}
+
+/* Behind a sequence that was aborted; %rcx is still the entry. */
+void emit_flights_slow(struct emit *e, const struct plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	if (!s->flights.table || s->flights.match || !s->thread.has_rseq)
+		return;
+	emit_place(e, p->slow_flight);
+	if (s->kind == ARCH_STUB_BEGIN)
+		emit_push_time_again(e, p, p->full);
+	else
+		emit_pop_time(e, p->unmatched);
+	emit_jump_label(e, -1, p->timed);
 }
 
 /* ---- By key ---------------------------------------------------------------------------- */

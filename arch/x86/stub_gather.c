@@ -106,7 +106,7 @@ static void emit_count_value(struct emit *e, const struct plan *p, bool shared)
 static const struct sequence *emit_own_cell(struct emit *e, struct plan *p, int slow)
 {
 	const struct arch_stub *s = p->stub;
-	const struct sequence *q = emit_sequence_begin(e, p, RDI);
+	const struct sequence *q = emit_sequence_begin(e, p, RDI, slow);
 
 	emit_cpu_set(e, p, RDI, s->slots_shift, s->slots + s->gather.cell, slow);
 	emit_reg(e, true, OP_ADD, RDI, RAX);

@@ -42,6 +42,7 @@ struct frame {
 /* A restartable sequence of the stub. Labels. */
 struct sequence {
 	int retry, start, end, abort, descriptor;
+	int aborted; /* where the hit goes on after an abort: a way without a sequence */
 };
 
 enum { SEQUENCES_MAX = 8 };
@@ -73,6 +74,7 @@ struct plan {
 	int call_temp;		     /* the first of the frame of a function that is called */
 	int value_temp, time_temp;   /* of what is gathered, and when its end was */
 	int tag_temp;		     /* of the key */
+	int tries_temp;		     /* how often an aborted sequence is tried again */
 	int key_temp[ARCH_KEYS_MAX]; /* numbers, and strings' words */
 	uint32_t fixed_bytes;	     /* of a record, before strings and aggregates */
 	uint32_t max_bytes;
@@ -84,6 +86,7 @@ struct plan {
 	int lost, unmatched;		  /* count the hit so */
 	int slow_sample, sampled; /* the same while sampling; go on with a hit that is taken */
 	int slow_update;
+	int slow_flight, timed;	 /* the same of a pair by thread; its begin or end is noted */
 	int entered, slow_leave; /* counted as called; the same as slow, behind the call */
 	int clear_check, check_cleared, restore_check, check_restored; /* stub_alignment.c */
 	struct sequence sequences[SEQUENCES_MAX];
@@ -97,8 +100,9 @@ static inline struct emit_mem temp_at(int temp)
 
 /* ---- Restartable sequences (stub_sequence.c) ------------------------------------ */
 
-/* Begins one, changing `scratch`; what is live then must also be at a restart. */
-const struct sequence *emit_sequence_begin(struct emit *e, struct plan *plan, int scratch);
+/* Begins one, changing `scratch`; what is live then must also be so at `aborted`. */
+const struct sequence *emit_sequence_begin(
+	struct emit *e, struct plan *plan, int scratch, int aborted);
 /* Behind the instruction that has published what was done. */
 void emit_sequence_end(struct emit *e, const struct plan *plan, const struct sequence *sequence);
 /* Outside a sequence, which was left by a jump. */
@@ -202,6 +206,7 @@ void emit_record_slow(struct emit *e, const struct plan *plan);
 void emit_gather(struct emit *e, struct plan *plan); /* stub_gather.c */
 void emit_gather_slow(struct emit *e, const struct plan *plan);
 void emit_begin(struct emit *e, struct plan *plan); /* stub_flights.c */
+void emit_flights_slow(struct emit *e, const struct plan *plan);
 /* The value becomes the time since the begin. */
 void emit_end(struct emit *e, struct plan *plan);
 void emit_call(struct emit *e, struct plan *plan); /* stub_call.c */

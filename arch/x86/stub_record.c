@@ -155,14 +155,14 @@ void emit_record(struct emit *e, struct plan *p)
 		emit_jump_label(e, -1, p->slow);
 		return;
 	}
-	q = emit_sequence_begin(e, p, REG_RING);
+	q = emit_sequence_begin(e, p, REG_RING, p->slow);
 	emit_cpu_set(e, p, REG_RING, s->rings_shift, s->rings, p->slow);
 	emit_reg(e, true, OP_ADD, REG_RING, RAX);
 	emit_ring_record(e, p, p->full);
 	emit_sequence_end(e, p, q);
 }
 
-/* The way of threads without rseq, and of hits that find no room. */
+/* The way of threads without rseq, of aborted sequences, and of hits that find no room. */
 void emit_record_slow(struct emit *e, const struct plan *p)
 {
 	int full = emit_label(e);

@@ -17,7 +17,7 @@ static void emit_every(struct emit *e, struct plan *p)
 	const struct sequence *q;
 	int keep = emit_label(e);
 
-	q = emit_sequence_begin(e, p, RCX);
+	q = emit_sequence_begin(e, p, RCX, p->slow_sample);
 	emit_cpu_set(e, p, RCX, s->slots_shift, s->slots + s->slot_offset, p->slow_sample);
 	emit_mem(e, true, OP_MOV_LOAD, RDX, seen);
 	emit_imm(e, true, IMM_ADD, RDX, 1);

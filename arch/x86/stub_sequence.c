@@ -11,11 +11,15 @@
  *   end:
  *   %fs:rseq_cs = 0            nothing may point into memory that we unmap
  *
- *   signature, abort: jmp retry
+ *   signature, abort: jmp `aborted`
  *   descriptor (struct rseq_cs)
  *
- * A sequence starts from scratch after an abort: it changes nothing that it
- * reads but what is not published yet, or what may be changed twice.
+ * A hit whose sequence was aborted goes the way of threads without rseq, by locked
+ * instructions, and not back to `retry`: under a debugger that steps through a stub, and
+ * in a program that sets its own trap flag, each instruction is an abort, and the hit
+ * would never come to its end. Where that way may run out of room, in the table of keys
+ * that all threads share, it is only taken after up to TRIES_MASK more tries. So a sequence
+ * changes nothing that it reads but what is not published yet, or what may be changed twice.
  *
  * Sources: include/uapi/linux/rseq.h and kernel/rseq.c of Linux; Intel SDM
  * volume 2, RDTSC, LSL.
@@ -25,16 +29,18 @@
 enum {
 	RSEQ_CPU_ID = 4, /* offsets in struct rseq */
 	RSEQ_CS = 8,
+	TRIES_MASK = 7,
 	/* GDT_ENTRY_CPUNODE * 8 + 3: a segment whose limit is node << 12 | cpu */
 	CPU_SEGMENT = 0x7b
 };
 
-const struct sequence *emit_sequence_begin(struct emit *e, struct plan *plan, int scratch)
+const struct sequence *emit_sequence_begin(
+	struct emit *e, struct plan *plan, int scratch, int aborted)
 {
 	struct sequence *q = &plan->sequences[plan->sequence_count++];
 
 	*q = (struct sequence){
-		emit_label(e), emit_label(e), emit_label(e), emit_label(e), emit_label(e)};
+		emit_label(e), emit_label(e), emit_label(e), emit_label(e), emit_label(e), aborted};
 	emit_place(e, q->retry);
 	emit_lea_label(e, scratch, q->descriptor);
 	emit_mem(e, true, OP_MOV_STORE, scratch, mem_fs(plan->stub->thread.rseq_offset + RSEQ_CS));
@@ -54,6 +60,16 @@ void emit_sequence_leave(struct emit *e, const struct plan *plan)
 		emit_store_imm(e, true, mem_fs(plan->stub->thread.rseq_offset + RSEQ_CS), 0);
 }
 
+/* Nobody sets the number of tries that are left before: any number will do. */
+static void emit_try_again(struct emit *e, const struct plan *plan, int retry)
+{
+	struct emit_mem tries = temp_at(plan->tries_temp);
+
+	emit_imm_mem(e, false, IMM_AND, tries, TRIES_MASK);
+	emit_imm_mem(e, false, IMM_SUB, tries, 1);
+	emit_jump_label(e, CC_AE, retry);
+}
+
 /*
  * The kernel wants the signature in the four bytes before the abort handler, to
  * be sure that it is one.
@@ -63,7 +79,9 @@ void emit_sequence_aborts(struct emit *e, const struct plan *plan)
 	for (int i = 0; i < plan->sequence_count; i++) {
 		emit_u32(e, plan->stub->thread.rseq_signature);
 		emit_place(e, plan->sequences[i].abort);
-		emit_jump_label(e, -1, plan->sequences[i].retry);
+		if (plan->stub->gather.key_count)
+			emit_try_again(e, plan, plan->sequences[i].retry);
+		emit_jump_label(e, -1, plan->sequences[i].aborted);
 	}
 }
 
@@ -116,7 +134,7 @@ void emit_cpu_inc(struct emit *e, struct plan *plan, size_t field, int slow)
 		emit_shared_inc(e, plan, field);
 		return;
 	}
-	q = emit_sequence_begin(e, plan, RCX);
+	q = emit_sequence_begin(e, plan, RCX, slow);
 	emit_cpu_set(e, plan, RCX, s->slots_shift, s->slots + s->slot_offset, slow);
 	emit_inc(e, true, mem_indexed(RAX, RCX, (int32_t)field));
 	emit_sequence_end(e, plan, q);

@@ -77,7 +77,7 @@ __asm__(
 	"mov %rcx, (%rax)\n"
 	XMMS(STORE_XMM)
 	"cld\n"
-	"pushfq\n" "andl $~0x40000, (%rsp)\n" "popfq\n" /* no alignment check */
+	"pushfq\n" "andl $~0x40100, (%rsp)\n" "popfq\n" /* no alignment check, no trap */
 	"pop %r15\n" "pop %r14\n" "pop %r13\n" "pop %r12\n" "pop %rbx\n" "pop %rbp\n"
 	"ret\n"
 	".size stub_harness_run, . - stub_harness_run\n"

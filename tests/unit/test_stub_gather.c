@@ -136,11 +136,12 @@ static struct totals key_totals(
 	return t;
 }
 
+/* Not in the table that all threads share. */
 static uint32_t entries_used(const struct gathering *c, const struct arch_gather *g)
 {
 	uint32_t used = 0;
 
-	for (uint32_t set = 0; set <= c->host.cpus; set++)
+	for (uint32_t set = 0; set < c->host.cpus; set++)
 		for (uint32_t i = 0; i < g->entries; i++)
 			used += *(const uint64_t *)(gathering_set(c, set) +
 						    (size_t)i * g->entry_bytes) != 0;

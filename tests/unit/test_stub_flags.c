@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stubs in a program that has the processor check alignment (EFLAGS.AC): what a stub reads
- * may lie anywhere, and the program finds the flag as it was.
+ * Stubs in a program that has set flags which few programs set, and that finds them as they
+ * were. It has the processor check alignment (EFLAGS.AC): what a stub reads may lie
+ * anywhere. It steps through its own code (EFLAGS.TF), and each step aborts a restartable
+ * sequence: a hit ends all the same.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "tests/unit/stub_variant.h"
 
-enum { TEXT_BYTES = 29 };
+enum { TEXT_BYTES = 29, HANG_S = 60, CELL = 1024, DEPTH = 4 };
 
-/* Is the check there at all? Not in every virtual machine's processor. */
+/* ---- The alignment check ------------------------------------------------------------------ */
+
 static void check_flag(struct variant *v)
 {
 	struct arch_stub stub = variant_stub(v, ARCH_STUB_COUNT);
@@ -129,6 +135,75 @@ static void filters(void **state)
 	variant_each(check_filter);
 }
 
+/* ---- The trap flag ------------------------------------------------------------------------ */
+
+static volatile sig_atomic_t steps;
+
+static void on_step(int signal)
+{
+	(void)signal;
+	steps = steps + 1;
+}
+
+static void step(struct variant *v, const struct arch_stub *stub)
+{
+	const void *entry = stub_host_emit(&v->host, stub);
+
+	steps = 0;
+	v->state.flags = FLAGS_ALWAYS | FLAG_TRAP;
+	variant_hit(v, entry);
+	assert_true(steps > 10);
+}
+
+static void check_steps(struct variant *v)
+{
+	static const struct arch_expr_node node = {
+		.kind = ARCH_EXPR_CONST, .wide = true, .value = 7};
+	static const struct arch_expr seven = {&node, 1};
+	struct arch_stub stub = variant_stub(v, ARCH_STUB_COUNT);
+	uint64_t count = 0;
+	size_t bytes;
+
+	stub.every = 2;
+	step(v, &stub);
+	step(v, &stub);
+	assert_int_equal(stub_host_hits(&v->host), 1);
+	stub = variant_stub(v, ARCH_STUB_RECORD);
+	step(v, &stub);
+	assert_non_null(stub_host_only_record(&v->host, &bytes));
+	stub = variant_stub(v, ARCH_STUB_GATHER);
+	stub.gather = (struct arch_gather){
+		.parts = ARCH_GATHER_SUM | ARCH_GATHER_EXTREMES, .value = &seven, .cell = CELL};
+	step(v, &stub);
+	stub.gather.value = NULL;
+	stub.flights = (struct arch_flights){
+		.table = (uintptr_t)v->pages, .entries = 4, .depth = DEPTH, .pair = 1};
+	stub.kind = ARCH_STUB_BEGIN;
+	step(v, &stub);
+	stub.kind = ARCH_STUB_GATHER;
+	step(v, &stub);
+	for (uint32_t set = 0; set <= v->host.cpus; set++)
+		count += ((const struct probe_cell *)(v->host.slots +
+						      ((size_t)set << HOST_SLOTS_SHIFT) + CELL))
+				 ->count;
+	assert_int_equal(count, 2);
+	assert_int_equal(stub_host_lost(&v->host), 0);
+}
+
+static void steps_come_to_an_end(void **state)
+{
+	static uint8_t memory[1 << 16];
+	stack_t stack = {.ss_sp = memory, .ss_size = sizeof(memory)};
+	struct sigaction act = {.sa_handler = on_step, .sa_flags = SA_ONSTACK};
+
+	(void)state;
+	assert_int_equal(sigaltstack(&stack, NULL), 0);
+	assert_int_equal(sigaction(SIGTRAP, &act, NULL), 0);
+	alarm(HANG_S);
+	variant_each(check_steps);
+	alarm(0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -136,11 +211,11 @@ int main(void)
 		cmocka_unit_test(operands),
 		cmocka_unit_test(strings_and_structures),
 		cmocka_unit_test(filters),
+		cmocka_unit_test(steps_come_to_an_end),
 	};
 
 #ifndef __x86_64__
-	print_message("SKIP: not on x86-64\n");
-	return 77;
+	return 77; /* these stubs only run on x86-64 */
 #endif
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
