@@ -31,6 +31,7 @@
 #include "libprobe/clock.h"
 #include "libprobe/control.h"
 #include "libprobe/procfs.h"
+#include "libprobe/restart.h"
 
 enum {
 	STOP_TIMEOUT_MS = 2000,
@@ -306,6 +307,15 @@ static void release(struct control *control)
 	control->count = 0;
 }
 
+/* At once: if we die, the thread goes on as its registers say. */
+static bool read_registers(struct control_thread *thread)
+{
+	if (ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->regs) < 0)
+		return false;
+	return !restart_wait(&thread->regs) ||
+	       ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs) == 0;
+}
+
 /* Interrupts the threads from index `from` on, waits for them and reads their registers. */
 static struct probe_error *interrupt(struct control *control, size_t from)
 {
@@ -325,8 +335,7 @@ static struct probe_error *interrupt(struct control *control, size_t from)
 				"thread %d of process %d does not stop (state %c): try again later",
 				thread->tid, control->pid,
 				procfs_thread_state(control->pid, thread->tid));
-		else if (result == WAIT_GONE ||
-			 ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->regs) < 0)
+		else if (result == WAIT_GONE || !read_registers(thread))
 			drop_thread(control, i);
 		else
 			i++;

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A stop interrupts the system call that a thread sleeps in. Most calls then return one
+ * of the kernel's own codes, -512 to -516, with which the kernel begins the call again
+ * where no handler runs. Some return EINTR itself, which then reaches the program,
+ * though no signal ever came (signal(7), "Interruption of system calls and library
+ * functions by stop signals").
+ *
+ * For those the result is changed to ERESTARTNOHAND before the thread goes on. The
+ * kernel looks at it behind the stop (arch_do_signal_or_restart()): without a signal it
+ * leads the thread back to its `syscall` instruction, with the call's number in rax; if
+ * a handler is to run, the result becomes EINTR.
+ *
+ * All calls here have done nothing yet when they return EINTR; one that has
+ * sent or received something returns how much. close(2), of which that is not so, is
+ * none of them. Calls on devices (ioctl(2)) may mean anything, and are left alone.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#include "libprobe/restart.h"
+
+enum { ERESTARTNOHAND = 514 }; /* <linux/errno.h>, not for programs */
+
+static const unsigned short waits[] = {
+	SYS_epoll_wait,
+	SYS_epoll_pwait,
+	441, /* epoll_pwait2 */
+	SYS_semop,
+	SYS_semtimedop,
+	SYS_msgrcv,
+	SYS_msgsnd,
+	SYS_rt_sigtimedwait,
+	SYS_io_getevents,
+	333, /* io_pgetevents */
+	426, /* io_uring_enter */
+	/* On a socket with SO_RCVTIMEO or SO_SNDTIMEO. */
+	SYS_read,
+	SYS_readv,
+	327, /* preadv2 */
+	SYS_recvfrom,
+	SYS_recvmsg,
+	SYS_recvmmsg,
+	SYS_accept,
+	SYS_accept4,
+	SYS_connect,
+	SYS_write,
+	SYS_writev,
+	328, /* pwritev2 */
+	SYS_sendto,
+	SYS_sendmsg,
+	SYS_sendmmsg,
+	SYS_sendfile,
+	SYS_splice,
+};
+
+bool restart_wait(struct user_regs_struct *regs)
+{
+	if ((int64_t)regs->orig_rax < 0 || (int64_t)regs->rax != -EINTR)
+		return false;
+	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++) {
+		if (regs->orig_rax != waits[i])
+			continue;
+		regs->rax = -(uint64_t)ERESTARTNOHAND;
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * System calls that return EINTR at every stop: they go on, with and without a time
+ * limit, in a thread that is only stopped and in one that makes calls for us; a signal
+ * with a handler still ends them.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/sem.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libprobe/restart.h"
+#include "tests/unit/victim.h"
+
+enum { WAIT_MS = 200, STOPS = 8 };
+
+static const struct timespec limit = {.tv_nsec = WAIT_MS * 1000000L};
+
+static void finish(struct shared *s, int64_t start, int64_t result)
+{
+	int64_t error = errno;
+
+	atomic_store(&s->result, result < 0 ? -error : result);
+	atomic_store(&s->elapsed_ns, now_ns() - start);
+}
+
+/* An epoll descriptor that watches the end of the pipe. */
+static int watch_pipe(const struct shared *s)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int fd = epoll_create1(0);
+
+	epoll_ctl(fd, EPOLL_CTL_ADD, s->pipe[0], &event);
+	return fd;
+}
+
+static void epoll_body(struct shared *s)
+{
+	struct epoll_event event;
+	int fd = watch_pipe(s);
+	int64_t start = now_ns();
+
+	atomic_store(&s->ready, 1);
+	finish(s, start, epoll_wait(fd, &event, 1, WAIT_MS));
+}
+
+static void epoll_input_body(struct shared *s)
+{
+	struct epoll_event event;
+	int fd = watch_pipe(s);
+	int64_t start = now_ns();
+
+	atomic_store(&s->ready, 1);
+	finish(s, start, epoll_wait(fd, &event, 1, -1));
+}
+
+static void epoll_pwait_body(struct shared *s)
+{
+	struct epoll_event event;
+	int fd = watch_pipe(s);
+	int64_t start = now_ns();
+	sigset_t mask;
+
+	sigfillset(&mask);
+	atomic_store(&s->ready, 1);
+	finish(s, start, epoll_pwait(fd, &event, 1, WAIT_MS, &mask));
+}
+
+static void semop_body(struct shared *s)
+{
+	int sem = semget(IPC_PRIVATE, 1, 0600);
+	struct sembuf take = {0, -1, 0};
+	int64_t start = now_ns();
+	int result;
+
+	atomic_store(&s->ready, 1);
+	result = semtimedop(sem, &take, 1, &limit);
+	finish(s, start, result);
+	semctl(sem, 0, IPC_RMID);
+}
+
+static void sigwait_body(struct shared *s)
+{
+	int64_t start = now_ns();
+	sigset_t wanted;
+
+	sigemptyset(&wanted);
+	sigaddset(&wanted, SIGUSR2);
+	sigprocmask(SIG_BLOCK, &wanted, NULL);
+	atomic_store(&s->ready, 1);
+	finish(s, start, sigtimedwait(&wanted, NULL, &limit));
+}
+
+/* A pair of sockets whose calls end after WAIT_MS. */
+static void limited_pair(int pair[2])
+{
+	struct timeval tv = {.tv_usec = WAIT_MS * 1000L};
+
+	socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+	setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
+}
+
+static void recv_body(struct shared *s)
+{
+	int64_t start;
+	int pair[2];
+	char byte;
+
+	limited_pair(pair);
+	start = now_ns();
+	atomic_store(&s->ready, 1);
+	finish(s, start, recv(pair[0], &byte, 1, 0));
+}
+
+static void readv_body(struct shared *s)
+{
+	char byte;
+	struct iovec to = {&byte, 1};
+	int64_t start;
+	int pair[2];
+
+	limited_pair(pair);
+	start = now_ns();
+	atomic_store(&s->ready, 1);
+	finish(s, start, readv(pair[0], &to, 1));
+}
+
+static void send_body(struct shared *s)
+{
+	static char much[4096];
+	int64_t start;
+	int pair[2];
+
+	limited_pair(pair);
+	while (send(pair[0], much, sizeof(much), MSG_DONTWAIT) > 0)
+		;
+	start = now_ns();
+	atomic_store(&s->ready, 1);
+	finish(s, start, send(pair[0], much, sizeof(much), 0));
+}
+
+static void accept_body(struct shared *s)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	struct sockaddr_un name = {.sun_family = AF_UNIX}; /* the kernel finds one */
+	struct timeval tv = {.tv_usec = WAIT_MS * 1000L};
+	int64_t start;
+
+	bind(fd, (struct sockaddr *)&name, sizeof(name.sun_family));
+	listen(fd, 1);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	start = now_ns();
+	atomic_store(&s->ready, 1);
+	finish(s, start, accept(fd, NULL, NULL));
+}
+
+static void io_getevents_body(struct shared *s)
+{
+	unsigned long context = 0;
+	char events[64];
+	int64_t start;
+
+	if (syscall(SYS_io_setup, 1, &context) < 0) {
+		atomic_store(&s->ready, 1);
+		finish(s, now_ns() - WAIT_MS * 1000000L, 0);
+		return;
+	}
+	start = now_ns();
+	atomic_store(&s->ready, 1);
+	finish(s, start, syscall(SYS_io_getevents, context, 1, 1, events, &limit));
+}
+
+static const struct wait {
+	const char *name;
+	void (*body)(struct shared *);
+	int64_t result;
+	bool needs_input;
+} waits[] = {
+	{"epoll_wait", epoll_body, 0, false},
+	{"epoll_wait for input", epoll_input_body, 1, true},
+	{"epoll_pwait", epoll_pwait_body, 0, false},
+	{"semtimedop", semop_body, -EAGAIN, false},
+	{"sigtimedwait", sigwait_body, -EAGAIN, false},
+	{"recv", recv_body, -EAGAIN, false},
+	{"readv", readv_body, -EAGAIN, false},
+	{"send", send_body, -EAGAIN, false},
+	{"accept", accept_body, -EAGAIN, false},
+	{"io_getevents", io_getevents_body, 0, false},
+};
+
+static void await_result(const struct shared *s)
+{
+	for (int i = 0; i < 20000 && !atomic_load(&s->elapsed_ns); i++)
+		sleep_ms(1);
+	assert_true(atomic_load(&s->elapsed_ns) != 0);
+}
+
+static void check_wait(const struct wait *wait, bool runs_calls)
+{
+	struct victim v;
+	int64_t elapsed;
+
+	victim_start(&v, wait->body);
+	sleep_ms(10);
+	for (int i = 0; i < STOPS; i++) {
+		struct control_call call = {.number = SYS_getpid};
+		struct control control;
+
+		assert_done(control_stop(v.pid, &control));
+		if (runs_calls)
+			assert_done(control_run(&control, &v.maps, &v.gadgets, &call, 1, true));
+		control_resume(&control);
+		sleep_ms(5);
+	}
+	if (wait->needs_input)
+		assert_int_equal(write(v.shared->pipe[1], "x", 1), 1);
+	await_result(v.shared);
+	elapsed = atomic_load(&v.shared->elapsed_ns) / 1000000;
+	if (atomic_load(&v.shared->result) != wait->result)
+		fail_msg("%s: result %lld", wait->name, (long long)atomic_load(&v.shared->result));
+	/* The kernel counts some of these limits in ticks. */
+	if (!wait->needs_input && elapsed < WAIT_MS - 5)
+		fail_msg("%s: took %lld ms", wait->name, (long long)elapsed);
+	victim_join(&v);
+}
+
+static void test_waits_go_on(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
+		check_wait(&waits[i], false);
+}
+
+static void test_waits_go_on_after_calls(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
+		check_wait(&waits[i], true);
+}
+
+/* ---- What a signal does stays what it is -------------------------------------------------- */
+
+static struct shared *handler_shared;
+
+static void on_signal(int number)
+{
+	(void)number;
+	atomic_fetch_add(&handler_shared->progress, 1);
+}
+
+static void handled_body(struct shared *s)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+	struct epoll_event event;
+	int fd = watch_pipe(s);
+
+	handler_shared = s;
+	sigaction(SIGUSR1, &action, NULL);
+	atomic_store(&s->ready, 1);
+	finish(s, 0, epoll_wait(fd, &event, 1, -1));
+	for (;;)
+		pause();
+}
+
+/* Before the stop, during it, behind it. */
+static void test_signals_end_them(void **state)
+{
+	(void)state;
+	for (int when = 0; when < 3; when++) {
+		struct control control;
+		struct victim v;
+
+		victim_start(&v, handled_body);
+		sleep_ms(10);
+		if (when == 0)
+			kill(v.pid, SIGUSR1);
+		assert_done(control_stop(v.pid, &control));
+		if (when == 1)
+			kill(v.pid, SIGUSR1);
+		control_resume(&control);
+		sleep_ms(5);
+		if (when == 2)
+			kill(v.pid, SIGUSR1);
+		await(&v.shared->progress, 1);
+		await_result(v.shared);
+		assert_int_equal(atomic_load(&v.shared->result), -EINTR);
+		victim_end(&v);
+	}
+}
+
+/* Only calls that have done nothing yet. */
+static void test_which_calls(void **state)
+{
+	struct user_regs_struct regs = {.orig_rax = SYS_epoll_wait, .rax = (uint64_t)-EINTR};
+
+	(void)state;
+	assert_true(restart_wait(&regs));
+	assert_int_equal((int64_t)regs.rax, -514);
+	assert_false(restart_wait(&regs));
+	regs = (struct user_regs_struct){.orig_rax = SYS_close, .rax = (uint64_t)-EINTR};
+	assert_false(restart_wait(&regs));
+	regs = (struct user_regs_struct){.orig_rax = (uint64_t)-1, .rax = (uint64_t)-EINTR};
+	assert_false(restart_wait(&regs));
+	regs = (struct user_regs_struct){.orig_rax = SYS_epoll_wait, .rax = 1};
+	assert_false(restart_wait(&regs));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_waits_go_on),
+		cmocka_unit_test(test_waits_go_on_after_calls),
+		cmocka_unit_test(test_signals_end_them),
+		cmocka_unit_test(test_which_calls),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
