@@ -19,6 +19,8 @@
 #include "libprobe/edits.h"
 #include "libprobe/frames.h"
 #include "libprobe/seccomp.h"
+#include "libprobe/target_internal.h"
+#include "libprobe/threads.h"
 
 enum {
 	INTERRUPTED_TRIES = 20,
@@ -324,6 +326,8 @@ static struct probe_error *commit_once(struct attach *a, struct commit *c, bool 
 			change->pid);
 	if (!error)
 		error = check_filters(change);
+	if (!error && !a->is_gate)
+		error = threads_check(change->target, &change->control, &change->thread);
 	if (!error)
 		error = verify(a, c);
 	if (!error)

@@ -25,13 +25,20 @@ struct probe_error *report_refusal(struct probe_report *report, const struct sel
 	return r->provider && r->name && r->path ? NULL : probe_error_no_memory();
 }
 
+void report_forget(struct probe_report *report, size_t count)
+{
+	while (report->refusal_count > count) {
+		struct probe_refusal *r = &report->refusals[--report->refusal_count];
+
+		free((char *)r->provider);
+		free((char *)r->name);
+		free((char *)r->path);
+	}
+}
+
 void probe_report_deinit(struct probe_report *report)
 {
-	for (size_t i = 0; i < report->refusal_count; i++) {
-		free((char *)report->refusals[i].provider);
-		free((char *)report->refusals[i].name);
-		free((char *)report->refusals[i].path);
-	}
+	report_forget(report, 0);
 	free(report->refusals);
 	*report = (struct probe_report){0};
 }

@@ -9,4 +9,7 @@
 PROBE_MUST_CHECK struct probe_error *report_refusal(struct probe_report *report,
 	const struct select_probe *probe, const struct select_site *site);
 
+/* Forgets all refusals but the first `count`. */
+void report_forget(struct probe_report *report, size_t count);
+
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "libprobe/attach.h"
+#include "libprobe/attempt.h"
 #include "libprobe/clock.h"
 #include "libprobe/memory.h"
 #include "libprobe/procfs.h"
@@ -250,7 +251,7 @@ static struct probe_error *unless_replaced(const struct probe_session *s, struct
  * Probes what the target has opened since. One pass per call: more may have
  * come meanwhile, but its thread then waits at the gate.
  */
-static struct probe_error *follow(struct probe_session *s)
+static struct probe_error *follow_once(struct probe_session *s)
 {
 	struct selection selection = {0};
 	struct probe_error *error;
@@ -277,6 +278,17 @@ static struct probe_error *follow(struct probe_session *s)
 	change_end(&c);
 	gate_arm(&s->exec_gate, true);
 	return error ? unless_replaced(s, error) : NULL;
+}
+
+static struct probe_error *follow(struct probe_session *s)
+{
+	struct attempt attempt = attempt_begin(s->target, &s->report);
+	struct probe_error *error;
+
+	do {
+		error = follow_once(s);
+	} while (attempt_again(&attempt, &error));
+	return error;
 }
 
 /* What has no such place (a static program) does not go through it. */
@@ -318,7 +330,7 @@ static struct probe_error *start_following(struct probe_session *s)
 	return follow(s);
 }
 
-struct probe_error *probe_session_start(struct probe_target *target,
+static struct probe_error *start_once(struct probe_target *target,
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_report *report, struct probe_session **ret)
 {
@@ -350,6 +362,19 @@ struct probe_error *probe_session_start(struct probe_target *target,
 	}
 	*ret = s;
 	return NULL;
+}
+
+struct probe_error *probe_session_start(struct probe_target *target,
+	const struct probe_request *request, const struct probe_session_options *options,
+	struct probe_report *report, struct probe_session **ret)
+{
+	struct attempt attempt = attempt_begin(target, report);
+	struct probe_error *error;
+
+	do {
+		error = start_once(target, request, options, report, ret);
+	} while (attempt_again(&attempt, &error));
+	return error;
 }
 
 const struct probe_report *probe_session_report(const struct probe_session *session)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/attempt.h"
 #include "libprobe/session_internal.h"
 #include "libprobe/target_internal.h"
 
@@ -224,20 +225,12 @@ static struct probe_error *check_session(const struct probe_session *s, const st
 		s->target->pid);
 }
 
-struct probe_error *probe_session_select(
-	struct probe_session *session, const bool *on, struct probe_report *report)
+static struct probe_error *select_once(
+	struct probe_session *session, const bool *wanted, struct probe_report *report)
 {
 	struct probe_error *error;
 	struct change c;
-	bool *wanted;
 
-	if (session->stopped || session->opened)
-		return probe_error_new(PROBE_ERROR_STATE, "the session is not ours, or has ended");
-	wanted = find_wanted(session, on);
-	if (!wanted)
-		return probe_error_no_memory();
-	/* See follow(): a child of vfork(2) at the gate would keep its parent running. */
-	gate_arm(&session->exec_gate, false);
 	error = change_begin(session->target, &c);
 	if (!error) {
 		error = check_session(session, &c);
@@ -249,6 +242,26 @@ struct probe_error *probe_session_select(
 			report->stop_ns = c.stop_ns;
 		change_end(&c);
 	}
+	return error;
+}
+
+struct probe_error *probe_session_select(
+	struct probe_session *session, const bool *on, struct probe_report *report)
+{
+	struct attempt attempt = attempt_begin(session->target, report);
+	struct probe_error *error;
+	bool *wanted;
+
+	if (session->stopped || session->opened)
+		return probe_error_new(PROBE_ERROR_STATE, "the session is not ours, or has ended");
+	wanted = find_wanted(session, on);
+	if (!wanted)
+		return probe_error_no_memory();
+	/* See follow(): a child of vfork(2) at the gate would keep its parent running. */
+	gate_arm(&session->exec_gate, false);
+	do {
+		error = select_once(session, wanted, report);
+	} while (attempt_again(&attempt, &error));
 	gate_arm(&session->exec_gate, true);
 	free(wanted);
 	return error;

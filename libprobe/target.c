@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "libprobe/attach.h"
+#include "libprobe/attempt.h"
 #include "libprobe/memory.h"
 #include "libprobe/orphans.h"
 #include "libprobe/procfs.h"
@@ -255,7 +256,7 @@ static struct probe_error *select_asked(
 	return error;
 }
 
-struct probe_error *probe_target_enable(struct probe_target *target,
+static struct probe_error *enable_once(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report)
 {
 	struct selection selection = {0};
@@ -288,6 +289,18 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 	attach_deinit(&attach);
 	selection_deinit(&selection);
 	change_end(&c);
+	return error;
+}
+
+struct probe_error *probe_target_enable(struct probe_target *target,
+	const struct probe_request *request, struct probe_report *report)
+{
+	struct attempt attempt = attempt_begin(target, report);
+	struct probe_error *error;
+
+	do {
+		error = enable_once(target, request, report);
+	} while (attempt_again(&attempt, &error));
 	return error;
 }
 

@@ -7,14 +7,33 @@
  *                            the thread pointer on x86-64
  *   __rseq_offset, _size     in the loader, since 2.35: the thread's struct
  *                            rseq, from the thread pointer; size 0: none
+ *
+ * That is right for the threads that glibc makes. A thread that a program makes by itself
+ * (clone(2)) may share the thread pointer of its creator, and then both change one counter
+ * at once; or have one that points to anything, and then a stub would write there. So
+ * every thread is looked at, once all stand still and before anything is patched: what the
+ * kernel says of its area (PTRACE_GET_RSEQ_CONFIGURATION, Linux 5.13) must be what the
+ * model says. If it is not, the target is known to be such a one from then on, and stubs
+ * do without the thread pointer: they use locks and ask the kernel.
+ *
+ * Sources: ptrace(2); rseq(2); nptl/pthread_create.c of glibc, which registers the area
+ * before a thread runs code of the program.
  */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 
 #include "libprobe/memory.h"
 #include "libprobe/target_internal.h"
 #include "libprobe/threads.h"
 
-enum { RSEQ_SIGNATURE = 0x53053053, TID_BITS = 32, OFFSET_MAX = 1 << 16 };
+enum {
+	RSEQ_SIGNATURE = 0x53053053,
+	RSEQ_CPU_ID = 4, /* in struct rseq: negative, as an i32, while it is not registered */
+	TID_BITS = 32,
+	OFFSET_MAX = 1 << 16
+};
 
 bool threads_is_loader(const struct module *module)
 {
@@ -66,7 +85,7 @@ void threads_model(struct probe_target *target, struct modules *modules, struct 
 	uint32_t size = 0;
 
 	*ret = (struct arch_thread){0};
-	if (starting && !target->facts.known)
+	if (target->odd_threads || (starting && !target->facts.known))
 		return;
 	ret->has_tid = read_tid_offset(modules, &ret->tid_offset);
 	ret->has_tp = ret->has_tid;
@@ -84,4 +103,82 @@ void threads_model(struct probe_target *target, struct modules *modules, struct 
 		/* A loader at work sets the size first; 0 is where the thread's id would be. */
 		offset && offset > -OFFSET_MAX && offset < OFFSET_MAX;
 	ret->rseq_offset = offset;
+}
+
+/* ---- Is it so? ---------------------------------------------------------------------- */
+
+/* A thread's control block points to itself (System V ABI, TLS). */
+static bool has_block(pid_t pid, uint64_t pointer)
+{
+	uint64_t self;
+
+	return memory_read(pid, pointer, &self, sizeof(self)) == sizeof(self) && self == pointer;
+}
+
+/* A thread that has just been made, and comes to registering its area. */
+static bool is_unregistered(pid_t pid, uint64_t area)
+{
+	int32_t cpu;
+
+	return memory_read(pid, area + RSEQ_CPU_ID, &cpu, sizeof(cpu)) == sizeof(cpu) && cpu < 0;
+}
+
+static bool is_as_modelled(
+	pid_t pid, const struct control_thread *thread, const struct arch_thread *model)
+{
+	struct __ptrace_rseq_configuration rseq = {0};
+	uint64_t pointer = thread->regs.fs_base;
+
+	if (!model->has_rseq || ptrace(PTRACE_GET_RSEQ_CONFIGURATION, thread->tid, sizeof(rseq),
+					&rseq) != sizeof(rseq))
+		return has_block(pid, pointer);
+	if (rseq.rseq_abi_pointer)
+		return rseq.rseq_abi_pointer == pointer + model->rseq_offset;
+	return has_block(pid, pointer) && is_unregistered(pid, pointer + model->rseq_offset);
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Have two of the threads the same pointer? */
+static struct probe_error *find_shared(const struct control *control, bool *ret)
+{
+	uint64_t *pointers = calloc(control->count + 1, sizeof(*pointers));
+
+	*ret = false;
+	if (!pointers)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < control->count; i++)
+		pointers[i] = control->threads[i].regs.fs_base;
+	qsort(pointers, control->count, sizeof(*pointers), compare);
+	for (size_t i = 1; i < control->count; i++)
+		*ret = *ret || pointers[i] == pointers[i - 1];
+	free(pointers);
+	return NULL;
+}
+
+struct probe_error *threads_check(
+	struct probe_target *target, const struct control *control, const struct arch_thread *model)
+{
+	struct probe_error *error;
+	bool odd;
+
+	if (!model->has_tp)
+		return NULL;
+	error = find_shared(control, &odd);
+	if (error)
+		return error;
+	for (size_t i = 0; i < control->count && !odd; i++)
+		odd = !is_as_modelled(control->pid, &control->threads[i], model);
+	if (!odd)
+		return NULL;
+	target->odd_threads = true;
+	target->lessons++;
+	return probe_error_new(PROBE_ERROR_STATE,
+		"process %d has threads that its C library knows nothing of: try again",
+		control->pid);
 }

@@ -4,6 +4,7 @@
 #define LIBPROBE_THREADS_H
 
 #include "arch/arch.h"
+#include "libprobe/control.h"
 #include "libprobe/modules.h"
 #include "probe/target.h"
 
@@ -12,6 +13,14 @@
  * is left out: stubs then use locks and ask the kernel.
  */
 void threads_model(struct probe_target *target, struct modules *modules, struct arch_thread *ret);
+
+/*
+ * Are the threads, all of them stopped, as the model says? If not, the target notes it, so
+ * that the next model is another one, and PROBE_ERROR_STATE: what was built is of no use,
+ * and has to be built anew.
+ */
+PROBE_MUST_CHECK struct probe_error *threads_check(struct probe_target *target,
+	const struct control *control, const struct arch_thread *model);
 
 /* Is this module the program's dynamic loader, whose code runs before threads are set up? */
 bool threads_is_loader(const struct module *module);

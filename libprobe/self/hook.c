@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "libprobe/attach.h"
+#include "libprobe/attempt.h"
 #include "libprobe/procfs.h"
 #include "libprobe/self/enter.h"
 #include "libprobe/self/helper.h"
@@ -277,7 +278,7 @@ static struct probe_error *attach_selected(struct attaching *a, struct change *c
 	return error;
 }
 
-static struct probe_error *attach_act(
+static struct probe_error *attach_once(
 	struct probe_target *target, void *data, struct probe_report *report, void *result)
 {
 	struct attaching *a = data;
@@ -297,6 +298,18 @@ static struct probe_error *attach_act(
 		error = attach_selected(a, &change, &selection, report, result);
 	selection_deinit(&selection);
 	change_end(&change);
+	return error;
+}
+
+static struct probe_error *attach_act(
+	struct probe_target *target, void *data, struct probe_report *report, void *result)
+{
+	struct attempt attempt = attempt_begin(target, report);
+	struct probe_error *error;
+
+	do {
+		error = attach_once(target, data, report, result);
+	} while (attempt_again(&attempt, &error));
 	return error;
 }
 

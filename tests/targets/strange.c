@@ -6,16 +6,24 @@
  *
  *	hit N	passes strange:hit(I, TEXT, NUMBER) N times	"hits N"
  *	check N	the same, with the alignment check on		"hits N"
+ *	share N	makes N threads that have its thread pointer	"threads N"
+ *	own N	makes N threads with a pointer of their own	"threads N"
+ *	go N	each of all threads passes the probe N times	"hits ALL"
  *
+ * Those threads are made with clone(2), and libc knows nothing of them.
  * TEXT is a string, NUMBER a number in memory; neither is aligned. A result that is not the
  * one that it computes without the probe ends it with status 3.
  */
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/sdt.h>
+#include <sys/syscall.h>
 
 #include "target.h"
 
-enum { FLAG_AC = 1 << 18 };
+enum { FLAG_AC = 1 << 18, STACK_BYTES = 1 << 16, BLOCK_BYTES = 1 << 13, THREADS_MAX = 16 };
 
 static char bytes[] = "\0\0\0\x2a\0\0\0aligned nowhere, and rather long";
 
@@ -70,23 +78,101 @@ static void hit(int hits, bool checked)
 		if (got != computed(i))
 			_exit(3);
 	}
-	printf("hits %d\n", hits);
+}
+
+/* ---- Threads that libc knows nothing of ------------------------------------------------ */
+
+/* The hits of each round, and how many threads have done the last one. */
+static atomic_int rounds, round_hits, done;
+static int threads;
+static uint8_t *blocks[THREADS_MAX]; /* that thread pointers point to the middle of */
+
+/* libc and its thread-local variables are not for these. */
+static int run_thread(void *data)
+{
+	int round = 0;
+
+	(void)data;
+	for (;;) {
+		while (atomic_load(&rounds) == round)
+			syscall(SYS_sched_yield);
+		round++;
+		hit(atomic_load(&round_hits), false);
+		atomic_fetch_add(&done, 1);
+	}
+}
+
+static uint8_t *map(size_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		_exit(4);
+	return memory;
+}
+
+static void make_threads(int count, bool own)
+{
+	int flags = CLONE_VM | CLONE_THREAD | CLONE_SIGHAND | CLONE_FS | CLONE_FILES |
+		    CLONE_SYSVSEM | (own ? CLONE_SETTLS : 0);
+
+	for (int i = 0; i < count && threads < THREADS_MAX; i++) {
+		uint8_t *block = own ? map(BLOCK_BYTES) : NULL;
+
+		if (clone(run_thread, map(STACK_BYTES) + STACK_BYTES, flags, NULL, NULL,
+			    own ? block + BLOCK_BYTES / 2 : NULL, NULL) < 0)
+			_exit(4);
+		blocks[threads++] = block;
+	}
+	printf("threads %d\n", threads);
+}
+
+static void go(int hits)
+{
+	atomic_store(&done, 0);
+	atomic_store(&round_hits, hits);
+	atomic_fetch_add(&rounds, 1);
+	hit(hits, false);
+	while (atomic_load(&done) < threads)
+		usleep(1000);
+	for (int i = 0; i < threads; i++)
+		for (int k = 0; blocks[i] && k < BLOCK_BYTES; k++)
+			if (blocks[i][k])
+				_exit(3);
+	printf("hits %d\n", hits * (threads + 1));
+}
+
+/* ---- Its orders ------------------------------------------------------------------------ */
+
+static void obey(const char *line)
+{
+	int number;
+
+	if (sscanf(line, "hit %d", &number) == 1) {
+		hit(number, false);
+		printf("hits %d\n", number);
+	} else if (sscanf(line, "check %d", &number) == 1) {
+		hit(number, true);
+		printf("hits %d\n", number);
+	} else if (sscanf(line, "share %d", &number) == 1) {
+		make_threads(number, false);
+	} else if (sscanf(line, "own %d", &number) == 1) {
+		make_threads(number, true);
+	} else if (sscanf(line, "go %d", &number) == 1) {
+		go(number);
+	}
 }
 
 int main(void)
 {
 	char line[100];
-	int hits;
 
 	STAP_PROBE(strange, started);
 	target_allow_tracing();
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
 	while (target_read_line(line, sizeof(line)) && strcmp(line, "quit") != 0) {
-		if (sscanf(line, "hit %d", &hits) == 1)
-			hit(hits, false);
-		else if (sscanf(line, "check %d", &hits) == 1)
-			hit(hits, true);
+		obey(line);
 		fflush(stdout);
 	}
 	return 0;
