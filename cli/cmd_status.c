@@ -114,7 +114,7 @@ static void add_probe_json(
 	out_text(out, "}\n");
 }
 
-/* "relocate", or where there are several "3 relocate, 2 pun"; "-" where nothing is patched. */
+/* "behind", or where there are several "3 behind, 2 pun"; "-" where nothing is patched. */
 static void plans_text(const struct probe_status *probe, char *text, size_t size)
 {
 	size_t kinds = 0, used = 0;

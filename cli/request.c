@@ -10,8 +10,8 @@
 /* The plan of a name of `length` bytes, or PROBE_PLAN_NONE. */
 static enum probe_plan plan_named(const char *name, size_t length)
 {
-	static const enum probe_plan plans[] = {
-		PROBE_PLAN_TOGGLE, PROBE_PLAN_LONG_NOP, PROBE_PLAN_RELOCATE, PROBE_PLAN_PUN};
+	static const enum probe_plan plans[] = {PROBE_PLAN_TOGGLE, PROBE_PLAN_BEHIND,
+		PROBE_PLAN_PUN, PROBE_PLAN_LONG_NOP, PROBE_PLAN_RELOCATE};
 
 	for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
 		const char *known = probe_plan_name(plans[i]);
@@ -33,8 +33,8 @@ static struct probe_error *plans_parse(struct request_options *options)
 
 		if (plan == PROBE_PLAN_NONE)
 			return probe_error_new(PROBE_ERROR_USAGE,
-				"--plan: no plan is called '%.*s'; there are toggle, nop, "
-				"relocate, pun",
+				"--plan: no plan is called '%.*s'; there are toggle, behind, "
+				"pun, nop, relocate",
 				(int)(length < INT16_MAX ? length : INT16_MAX), at);
 		for (size_t i = 0; i < request->plan_count; i++) {
 			if (options->plans[i] == plan)

@@ -27,7 +27,7 @@ struct request_options {
 	{                                                                                          \
 		.name = "plan", .kind = OPTION_STRING, .value = "LIST",                            \
 		.target = &(options)->plan_text,                                                   \
-		.help = "the ways of patching, in order: toggle,nop,relocate,pun"                  \
+		.help = "the ways of patching, in order: toggle,behind,pun,nop"                    \
 	}
 
 /*

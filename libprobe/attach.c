@@ -9,9 +9,10 @@
 #include "libprobe/memory.h"
 #include "libprobe/orphans.h"
 #include "libprobe/procfs.h"
+#include "libprobe/puns.h"
 #include "libprobe/space.h"
 
-enum { ROUGH_STUB_BYTES = 512 };
+enum { ROUGH_STUB_BYTES = 512, PLAN_TRIES = 4 };
 
 /* ---- The session -------------------------------------------------------------------- */
 
@@ -199,6 +200,28 @@ static bool is_empty(const struct selection *s)
 	return true;
 }
 
+/*
+ * Plans, and takes the pages that puns need before anything else is mapped. What the target
+ * has mapped meanwhile is planned differently; at last, without puns.
+ */
+static struct probe_error *plan_and_map(struct attach *attach, struct probe_report *report)
+{
+	struct probe_error *error = NULL;
+	bool again = true;
+
+	for (int i = 0; i < PLAN_TRIES && !error && again; i++) {
+		attach->no_puns = i == PLAN_TRIES - 1;
+		error = attach_plan(attach);
+		if (!error)
+			error = puns_map(attach, &again);
+	}
+	if (!error)
+		error = attach_refusals(attach, report);
+	if (error)
+		puns_drop(attach);
+	return error;
+}
+
 struct probe_error *attach_all(struct attach *attach, struct probe_report *report)
 {
 	struct probe_error *error = NULL;
@@ -210,7 +233,7 @@ struct probe_error *attach_all(struct attach *attach, struct probe_report *repor
 	if (detach_has_leftovers(&attach->change->registry))
 		error = detach_and_look(attach->change);
 	if (!error)
-		error = attach_plan(attach, report);
+		error = plan_and_map(attach, report);
 	if (error)
 		return error;
 	if (attach->persistent && is_empty(attach->selection)) {

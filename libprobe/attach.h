@@ -69,20 +69,25 @@ struct attach {
 	bool follow_children;	 /* forked children count as well */
 	int fd;			 /* of the session's data, or -1 */
 	uint64_t data_size;
-	uint64_t *pun_pages; /* mapped by this change */
-	size_t pun_page_count;
+	uint64_t *pun_pages;   /* of new sites, sorted */
+	size_t pun_page_count; /* the first puns_mapped of them are mapped */
+	size_t puns_mapped;
+	bool no_puns; /* the target maps memory faster than it can be taken */
 };
 
 /* The module of a site, by index; and where, in order[], the next module's sites begin. */
 struct module *attach_module(const struct attach *attach, size_t site);
 size_t attach_module_end(const struct attach *attach, size_t from);
 
+/* Plans every site of the selection; anew, if it has been done. */
+PROBE_MUST_CHECK struct probe_error *attach_plan(struct attach *attach);
+
 /*
- * Plans every site of the selection. Refused sites are put into the report;
- * unless request->keep_going they are an error (PROBE_ERROR_REFUSED).
+ * Puts refused sites into the report; unless request->keep_going they are an error
+ * (PROBE_ERROR_REFUSED).
  */
-PROBE_MUST_CHECK struct probe_error *attach_plan(
-	struct attach *attach, struct probe_report *report);
+PROBE_MUST_CHECK struct probe_error *attach_refusals(
+	const struct attach *attach, struct probe_report *report);
 
 PROBE_MUST_CHECK struct probe_error *attach_build(struct attach *attach);
 PROBE_MUST_CHECK struct probe_error *attach_commit(struct attach *attach);

@@ -2,31 +2,26 @@
 /*
  * Generating the code of a session, before anything stands still.
  *
- *   site:   jmp stub ------> stub of the newest session
+ *   site:   nop
+ *           jmp stub ------> stub of the newest session
  *                              jmp -----> stub of an older one ...
  *                                           jmp -----> tail: the moved
- *   behind the site  <------------------------ jmp     instructions
+ *   behind the jump  <------------------------ jmp     instructions
  *
  * A punned site's jump leads to a page of its own, which holds the jump to the
- * stub. A site whose nop is long enough needs no tail: the last stub jumps
- * behind the nop.
+ * stub. A long nop that the jump is written over needs no tail: the last stub
+ * jumps behind the nop.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 
 #include "libprobe/attach.h"
 #include "libprobe/memory.h"
+#include "libprobe/puns.h"
 #include "libprobe/space.h"
 #include "libprobe/threads.h"
 
-enum {
-	PUNS_AT_ONCE = 64, /* one thread stands still while their pages are mapped */
-	JUMP_OPCODE = 0xe9,
-	OCAML_CALL = 0xe8
-};
+enum { JUMP_OPCODE = 0xe9, OCAML_CALL = 0xe8 };
 
 /* The code of one module's sites, in one piece. */
 struct piece {
@@ -150,29 +145,33 @@ static void align_piece(struct piece *p)
 		p->bytes[p->used++] = 0xcc;
 }
 
-/* The moved instructions of a relocated site, and the jump back. */
-static struct probe_error *build_tail(struct attach *a, size_t i, struct piece *p)
+/* The moved instructions of a site, and the jump back. */
+static struct probe_error *build_tail(
+	struct attach *a, size_t i, const struct plan_move *move, struct piece *p)
 {
 	const struct arch *arch = a->change->arch;
 	const struct select_site *site = &a->selection->sites[i];
 	struct attach_site *as = &a->sites[i];
+	const struct plan *plan = &site->plan;
 	struct reg_site *reg = &as->reg;
 	enum arch_move_status status;
 
 	align_piece(p);
+	reg->patch = site->pc + move->offset;
 	reg->tail = p->start + p->used;
-	status = arch->move(site->plan.bytes, site->plan.byte_count, site->pc, reg->tail,
-		arch->jump_length, &as->moved);
+	status = arch->move(plan->bytes + move->offset, plan->byte_count - move->offset, reg->patch,
+		reg->tail, arch->jump_length, &as->moved);
 	if (status != ARCH_MOVE_OK && !(status == ARCH_MOVE_FLOW_INSIDE && as->moved.padding))
 		return probe_error_new(PROBE_ERROR_REFUSED,
-			"the instructions at %#jx cannot be moved to %#jx", (uintmax_t)site->pc,
+			"the instructions at %#jx cannot be moved to %#jx", (uintmax_t)reg->patch,
 			(uintmax_t)reg->tail);
 	memcpy(p->bytes + p->used, as->moved.code, as->moved.code_length);
 	p->used += as->moved.code_length;
 	if (as->moved.falls_through)
 		p->used += arch->jump(
-			p->start + p->used, site->pc + as->moved.length, p->bytes + p->used);
+			p->start + p->used, reg->patch + as->moved.length, p->bytes + p->used);
 	reg->tail_size = p->start + p->used - reg->tail;
+	reg->covers = as->moved.length;
 	return NULL;
 }
 
@@ -190,10 +189,11 @@ static struct probe_error *describe_patch(struct attach *a, size_t i, struct pie
 		.length = a->change->arch->jump_length,
 		.covers = a->change->arch->jump_length};
 	switch (site->chosen) {
+	case PROBE_PLAN_BEHIND:
+		error = build_tail(a, i, &plan->behind, p);
+		break;
 	case PROBE_PLAN_RELOCATE:
-		reg->patch = site->pc;
-		error = build_tail(a, i, p);
-		reg->covers = a->sites[i].moved.length;
+		error = build_tail(a, i, &plan->relocate, p);
 		break;
 	case PROBE_PLAN_LONG_NOP:
 		reg->patch = site->pc + plan->nop_offset;
@@ -204,8 +204,7 @@ static struct probe_error *describe_patch(struct attach *a, size_t i, struct pie
 		reg->patch = site->pc;
 		reg->tail = site->pc + 1;
 		reg->entry = site->pc + 5 + (int64_t)distance;
-		reg->pun = reg->entry & ~(uint64_t)(SPACE_PAGE - 1);
-		reg->pun_size = SPACE_PAGE;
+		puns_place(&a->change->registry, reg->entry, &reg->pun, &reg->pun_size);
 		reg->length = 1;
 		break;
 	default: /* a toggle */
@@ -316,115 +315,6 @@ static struct probe_error *build_module(struct attach *a, size_t first, size_t e
 	return error;
 }
 
-/* ---- Puns --------------------------------------------------------------------------- */
-
-/* The next punned site that is to get its page, from *at on; NULL: that was all. */
-static const struct attach_site *next_pun(const struct attach *a, size_t *at)
-{
-	while (*at < a->selection->site_count) {
-		const struct attach_site *as = &a->sites[(*at)++];
-
-		if (as->wanted && as->is_new && as->head && as->reg.pun)
-			return as;
-	}
-	return NULL;
-}
-
-/* Gives pages back, where mapping the rest of them failed. */
-static void unmap_pages(
-	struct change *change, const struct control_call *maps, size_t count, int64_t fd)
-{
-	struct control_call calls[PUNS_AT_ONCE + 1];
-	size_t mapped = 0;
-
-	for (size_t i = 0; i < count; i++)
-		if (maps[i].result > 0)
-			calls[mapped++] = (struct control_call){.number = SYS_munmap,
-				.args = {(uint64_t)maps[i].result, SPACE_PAGE}};
-	calls[mapped++] = change_call_close(fd);
-	probe_error_free(change_run(change, "unmap memory", calls, mapped));
-}
-
-/*
- * A pun's page is an arena: it goes with its site or, if the site's library is
- * closed, with the last session.
- */
-static struct probe_error *announce_pages(
-	struct change *change, const uint64_t *pages, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		struct reg_arena *arena = registry_add_arena(&change->registry);
-
-		if (!arena)
-			return probe_error_no_memory();
-		*arena = (struct reg_arena){pages[i], SPACE_PAGE};
-	}
-	return change_store(change);
-}
-
-/* Maps pages for code at addresses that were free when the maps were read. */
-static struct probe_error *map_pages(struct change *change, const uint64_t *pages, size_t count)
-{
-	struct control_call calls[PUNS_AT_ONCE + 1];
-	struct probe_error *error;
-	size_t done = 0;
-	int64_t fd;
-
-	/* One page for all: each writes its own copy. */
-	error = change_code_file(change, SPACE_PAGE, &fd);
-	if (error)
-		return error;
-	for (size_t i = 0; i < count; i++)
-		calls[i] = change_call_map_code(pages[i], SPACE_PAGE, fd);
-	calls[count] = change_call_close(fd);
-	error = change_run(change, "map memory for code", calls, count + 1);
-	while (done < count && calls[done].result == (int64_t)pages[done])
-		done++;
-	if (done == count)
-		return error ? error : announce_pages(change, pages, count);
-	unmap_pages(change, calls, count, fd);
-	if (error && calls[done].result != -EEXIST)
-		return error;
-	probe_error_free(error);
-	return probe_error_new(PROBE_ERROR_STATE,
-		"process %d has mapped the page %#jx meanwhile: try again", change->pid,
-		(uintmax_t)pages[done]);
-}
-
-/* Maps the pages of punned sites, many with one stop of one thread. */
-static struct probe_error *map_puns(const struct attach *a)
-{
-	uint64_t pages[PUNS_AT_ONCE];
-	const struct attach_site *as;
-	struct probe_error *error = NULL;
-	size_t count = 0, at = 0;
-
-	while (!error && (as = next_pun(a, &at))) {
-		pages[count++] = as->reg.pun;
-		if (count < PUNS_AT_ONCE)
-			continue;
-		error = map_pages(a->change, pages, count);
-		count = 0;
-	}
-	return error || !count ? error : map_pages(a->change, pages, count);
-}
-
-/* Writes the jumps to the stubs into the pages of punned sites. */
-static struct probe_error *build_puns(const struct attach *a)
-{
-	struct probe_error *error = map_puns(a);
-	const struct attach_site *as;
-	size_t at = 0;
-
-	while (!error && (as = next_pun(a, &at))) {
-		uint8_t jump[16];
-		size_t length = a->change->arch->far_jump(as->reg.entry, as->head, jump);
-
-		error = memory_write_code(a->change->mem, as->reg.entry, jump, length);
-	}
-	return error;
-}
-
 /* ---- The registry -------------------------------------------------------------------- */
 
 /* Gives each probe of the selection a counter: a new one, or the one that it had. */
@@ -494,14 +384,16 @@ static struct probe_error *announce(struct attach *a)
 struct probe_error *attach_build(struct attach *attach)
 {
 	struct change *c = attach->change;
-	struct probe_error *error = add_probes(attach);
+	struct probe_error *error = puns_announce(attach);
 
+	if (!error)
+		error = add_probes(attach);
 	for (size_t i = 0, end; i < attach->order_count && !error; i = end) {
 		end = attach_module_end(attach, i);
 		error = build_module(attach, i, end);
 	}
 	if (!error)
-		error = build_puns(attach);
+		error = puns_write(attach);
 	if (!error)
 		error = announce(attach);
 	if (!error)

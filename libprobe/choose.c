@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Choosing a plan for each site: what the file proves (libprobe/plan.c), what
+ * Choosing a plan for each site: what the file proves (libprobe/prove.c), what
  * the process has mapped, and what other sites have taken.
  *
  * Sites may stand closer together than a jump is long. The bytes that a patch
@@ -15,23 +15,28 @@
 
 #include "libprobe/array.h"
 #include "libprobe/attach.h"
+#include "libprobe/edits.h"
+#include "libprobe/puns.h"
 #include "libprobe/report.h"
 #include "libprobe/space.h"
 
-enum { FAR_JUMP_BYTES = 14, JUMP_BYTES = 5, CLAIM_MAX = UINT8_MAX };
+enum { JUMP_BYTES = 5, CLAIM_MAX = UINT8_MAX };
 
 static const char crosses[] = "the jump would cross a page, and could not be written in one step";
 static const char overlaps[] = "its bytes are also those of another site that is patched";
-static const char pun_taken[] =
-	"the address that its bytes would jump to is in use, or where the heap or the stack grows";
+
+static const char changed[] =
+	"the memory there does not hold what the file holds: another tool may have patched it";
 
 /* ---- Bytes of patches --------------------------------------------------------------- */
 
-/* [start, end) belongs to a patch; what is written in it begins at start. */
+/*
+ * [start, end) belongs to a patch; what is written in it begins at start. Where they are the
+ * same, there is no patch any more, but a thread will come back there from the code it led to.
+ */
 struct claim {
 	uint64_t start, end;
 	uint64_t written_end;
-	bool is_left; /* there is no patch any more, but a thread will come back to its end */
 };
 
 /* Sorted by start. */
@@ -43,8 +48,15 @@ struct claims {
 /* `covers` bytes from the patch on are replaced or relied on; `length` of them are written. */
 static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
 {
-	return (struct claim){
-		patch, patch + (covers < length ? length : covers), patch + length, false};
+	return (struct claim){patch, patch + (covers < length ? length : covers), patch + length};
+}
+
+/* What is left of a site that was restored: where its tail, or its last stub, leads. */
+static struct claim claim_left(const struct reg_site *site)
+{
+	uint64_t end = site->tail_size ? site->patch + site->covers : site->tail;
+
+	return (struct claim){end, end, end};
 }
 
 /* The first claim that starts at or above an address. */
@@ -69,9 +81,11 @@ static bool claims_meet(const struct claims *claims, struct claim c)
 		i < claims->count && claims->items[i].start < c.end; i++) {
 		const struct claim *other = &claims->items[i];
 
-		/* The same patch again ends where the thread will come to. */
-		if (other->is_left && other->start == c.start && other->end == c.end)
+		if (other->start == other->end) {
+			if (other->start > c.start && other->start < c.written_end)
+				return true;
 			continue;
+		}
 		if ((other->start < c.written_end && c.start < other->end) ||
 			(other->start < c.end && c.start < other->written_end))
 			return true;
@@ -101,50 +115,15 @@ static bool crosses_page(uint64_t address, uint64_t length)
 	return address / SPACE_PAGE != (address + length - 1) / SPACE_PAGE;
 }
 
-/* Where the bytes at a punned site will jump to. */
-static uint64_t pun_target(const struct select_site *site)
+/* Can what the bytes at a site will jump to be had? Takes it. */
+static const char *take_pun(struct attach *a, const struct select_site *site)
 {
 	int32_t distance;
 
-	memcpy(&distance, site->plan.bytes + 1, sizeof(distance));
-	return site->pc + 5 + (int64_t)distance;
-}
-
-/* Where a page is among the taken ones, which are sorted, or would be. */
-static size_t pun_page_index(const struct attach *a, uint64_t page)
-{
-	size_t low = 0, high = a->pun_page_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (a->pun_pages[middle] < page)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-/* Is the pun's page free? Notes it as taken. Puns do not share pages. */
-static const char *take_pun_page(struct attach *a, const struct select_site *site)
-{
-	uint64_t target = pun_target(site), page = target & ~(uint64_t)(SPACE_PAGE - 1);
-	size_t at = pun_page_index(a, page);
-	uint64_t *pages = a->pun_pages;
-
-	if (site->plan.byte_count < 5)
+	if (site->plan.byte_count < JUMP_BYTES)
 		return "the code ends behind the nop";
-	if (crosses_page(target, FAR_JUMP_BYTES) || (at < a->pun_page_count && pages[at] == page) ||
-		!space_is_free(&a->change->maps, page, page + SPACE_PAGE))
-		return pun_taken;
-	pages = reallocarray(pages, a->pun_page_count + 1, sizeof(*pages));
-	if (!pages)
-		return "out of memory";
-	a->pun_pages = pages;
-	memmove(pages + at + 1, pages + at, (a->pun_page_count++ - at) * sizeof(*pages));
-	pages[at] = page;
-	return NULL;
+	memcpy(&distance, site->plan.bytes + 1, sizeof(distance));
+	return puns_take(a, site->pc + JUMP_BYTES + (int64_t)distance);
 }
 
 /* What a plan would write at a site. A patch of one byte relies on the four behind it. */
@@ -157,30 +136,46 @@ static struct claim plan_claim(const struct select_site *site, enum probe_plan p
 		return claim_of(site->pc, 1, JUMP_BYTES);
 	case PROBE_PLAN_LONG_NOP:
 		return claim_of(site->pc + site->plan.nop_offset, JUMP_BYTES, JUMP_BYTES);
+	case PROBE_PLAN_RELOCATE:
+		return claim_of(site->pc, JUMP_BYTES, site->plan.relocate.length);
 	default:
-		return claim_of(site->pc, JUMP_BYTES, site->plan.moved_length);
+		return claim_of(
+			site->pc + site->plan.behind.offset, JUMP_BYTES, site->plan.behind.length);
 	}
 }
 
-/* Why a plan that the file allows is not possible in this process; NULL: it is. */
+/*
+ * Why a plan that the file allows is not possible in this process; NULL: it is. `found` is
+ * what the memory holds from the site on, as much as the file; NULL: nothing can be read.
+ */
 static const char *check_plan(struct attach *a, const struct claims *claims,
-	const struct select_site *site, enum probe_plan plan)
+	const struct select_site *site, enum probe_plan plan, const uint8_t *found)
 {
 	struct claim claim = plan_claim(site, plan);
 
 	if (claims_meet(claims, claim))
 		return overlaps;
+	if (!found || !plan_holds(a->change->arch, &site->plan, plan, found))
+		return changed;
 	if (crosses_page(claim.start, claim.written_end - claim.start))
 		return crosses;
-	return plan == PROBE_PLAN_PUN ? take_pun_page(a, site) : NULL;
+	return plan == PROBE_PLAN_PUN ? take_pun(a, site) : NULL;
 }
 
-/* Decides on a plan for a site that nobody has patched. */
-static struct probe_error *choose(struct attach *a, struct claims *claims, struct select_site *site)
+/* The plans that are asked for. */
+static const enum probe_plan *plan_order(const struct attach *a, size_t *count_ret)
 {
-	const enum probe_plan *order = a->request->plans ? a->request->plans : plan_default_order;
-	size_t count = a->request->plans ? a->request->plan_count : 4;
-	const char *possible = NULL; /* why the first plan that the file allows cannot be */
+	*count_ret = a->request->plans ? a->request->plan_count : PLAN_DEFAULTS;
+	return a->request->plans ? a->request->plans : plan_default_order;
+}
+
+/* Decides on a plan for a site that nobody has patched; for `found` see check_plan(). */
+static struct probe_error *choose(
+	struct attach *a, struct claims *claims, struct select_site *site, const uint8_t *found)
+{
+	size_t count;
+	const enum probe_plan *order = plan_order(a, &count);
+	const char *impossible = NULL; /* why the first plan that the file allows cannot be */
 
 	site->chosen = PROBE_PLAN_REFUSED;
 	for (size_t i = 0; i < count && site->chosen == PROBE_PLAN_REFUSED; i++) {
@@ -190,18 +185,21 @@ static struct probe_error *choose(struct attach *a, struct claims *claims, struc
 		/* A toggle runs the program's own handler: it is no way to trace. */
 		if (plan == PROBE_PLAN_REFUSED || (plan == PROBE_PLAN_TOGGLE && !a->persistent))
 			continue;
-		reason = check_plan(a, claims, site, plan);
+		reason = check_plan(a, claims, site, plan, found);
 		if (!reason)
 			site->chosen = plan;
-		else if (!possible)
-			possible = reason;
+		else if (!impossible)
+			impossible = reason;
 	}
 	if (site->chosen != PROBE_PLAN_REFUSED)
 		return claims_add(claims, plan_claim(site, site->chosen)) ? NULL
 									  : probe_error_no_memory();
-	plan_choose(&site->plan, order, 0, &site->reason);
-	if (possible && (!site->plan.cannot_move || possible == overlaps))
-		site->reason = possible;
+	site->reason = plan_reason(&site->plan, order, count);
+	/* That a pun's address is in use is not why, where the file forbids better plans. */
+	if (impossible && (!site->reason || impossible == overlaps || impossible == changed))
+		site->reason = impossible;
+	if (!site->reason)
+		site->reason = plan_impossible;
 	return NULL;
 }
 
@@ -216,6 +214,27 @@ static void share(const struct selection *s, size_t first, struct select_site *s
 	site->reason = "another note names this address";
 }
 
+/* Is a site the first one at its address, and not patched? Then it is to be planned. */
+static bool is_to_plan(const struct attach *a, size_t site)
+{
+	return a->sites[site].is_new && a->sites[site].first == site;
+}
+
+/* What the memory holds at planned sites, in the order of their addresses. */
+static struct probe_error *read_found(const struct attach *a, const struct plan *plans,
+	size_t first, size_t end, struct edits *found)
+{
+	struct probe_error *error;
+
+	for (size_t i = first, n = 0; i < end; i++)
+		if (is_to_plan(a, a->order[i]) &&
+			!edits_add(
+				found, a->selection->sites[a->order[i]].pc, plans[n++].byte_count))
+			return probe_error_no_memory();
+	error = edits_prepare(found);
+	return error ? error : edits_read(found, a->change->pid);
+}
+
 /*
  * Plans the unpatched sites among order[first..end), which are of one module,
  * by ascending address.
@@ -224,31 +243,37 @@ static struct probe_error *plan_module(
 	struct attach *a, struct claims *claims, size_t first, size_t end)
 {
 	struct selection *s = a->selection;
+	struct module *module = attach_module(a, a->order[first]);
 	const struct sdt_note **notes = calloc(end - first, sizeof(*notes));
 	struct plan *plans = calloc(end - first, sizeof(*plans));
-	struct probe_error *error = NULL;
-	size_t count = 0;
+	struct edits found = {0};
+	struct probe_error *error = module_read_notes(module);
+	size_t count = 0, order_count;
+	const enum probe_plan *order = plan_order(a, &order_count);
 
-	if (!notes || !plans)
+	if (!error && (!notes || !plans))
 		error = probe_error_no_memory();
 	for (size_t i = first; !error && i < end; i++)
-		if (a->sites[a->order[i]].is_new && a->sites[a->order[i]].first == a->order[i])
+		if (is_to_plan(a, a->order[i]))
 			notes[count++] = s->sites[a->order[i]].note;
 	if (!error && count)
 		error = plan_sites(
-			attach_module(a, a->order[first])->object, notes, count, true, plans);
+			module->object, &module->notes, notes, count, order, order_count, plans);
+	if (!error && count)
+		error = read_found(a, plans, first, end, &found);
 	count = 0;
 	for (size_t i = first; !error && i < end; i++) {
 		struct attach_site *as = &a->sites[a->order[i]];
 		struct select_site *site = &s->sites[a->order[i]];
 
-		if (as->is_new && as->first == a->order[i]) {
-			site->plan = plans[count++];
-			error = choose(a, claims, site);
+		if (is_to_plan(a, a->order[i])) {
+			site->plan = plans[count];
+			error = choose(a, claims, site, edits_found(&found, count++));
 		} else if (as->is_new) {
 			share(s, as->first, site);
 		}
 	}
+	edits_deinit(&found);
 	free(notes);
 	free(plans);
 	return error;
@@ -262,10 +287,10 @@ static struct probe_error *plan_modules(struct attach *a)
 
 	for (size_t i = 0; i < r->site_count && !error; i++) {
 		const struct reg_site *site = &r->sites[i];
-		struct claim claim = claim_of(site->patch, site->length, site->covers);
 
-		claim.is_left = site->pc == 0;
-		if (!claims_add(&claims, claim))
+		if (!claims_add(&claims, site->pc
+						 ? claim_of(site->patch, site->length, site->covers)
+						 : claim_left(site)))
 			error = probe_error_no_memory();
 	}
 	for (size_t i = 0, end; i < a->order_count && !error; i = end) {
@@ -310,13 +335,10 @@ static int compare_sites(const void *a, const void *b, void *data)
 }
 
 /* Puts the sites into the order of their addresses, and finds those that share one. */
-static struct probe_error *order_sites(struct attach *a)
+static void order_sites(struct attach *a)
 {
 	const struct selection *s = a->selection;
 
-	a->order = calloc(s->site_count + 1, sizeof(*a->order));
-	if (!a->order)
-		return probe_error_no_memory();
 	for (size_t i = 0; i < s->site_count; i++)
 		if (a->sites[i].wanted)
 			a->order[a->order_count++] = i;
@@ -327,7 +349,6 @@ static struct probe_error *order_sites(struct attach *a)
 
 		a->sites[site].first = shares ? a->sites[before].first : site;
 	}
-	return NULL;
 }
 
 /* A probe all of whose sites are refused is not switched on. */
@@ -347,31 +368,42 @@ static void mark_refused(struct attach *a)
 	}
 }
 
-struct probe_error *attach_plan(struct attach *attach, struct probe_report *report)
+struct probe_error *attach_plan(struct attach *attach)
 {
 	struct selection *s = attach->selection;
-	struct probe_error *error = NULL;
-	size_t refused = SIZE_MAX, refusals = 0;
+	struct probe_error *error;
 
+	attach->order_count = 0;
+	free(attach->order);
+	free(attach->sites);
 	attach->sites = calloc(s->site_count + 1, sizeof(*attach->sites));
-	if (!attach->sites)
+	attach->order = calloc(s->site_count + 1, sizeof(*attach->order));
+	if (!attach->sites || !attach->order)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < s->site_count; i++)
 		look_up(attach, i);
-	error = order_sites(attach);
-	if (!error)
-		error = plan_modules(attach);
-	for (size_t i = 0; i < s->site_count && !error; i++) {
-		const struct select_probe *probe = &s->probes[s->sites[i].probe];
+	order_sites(attach);
+	error = plan_modules(attach);
+	for (size_t i = 0; i < s->site_count; i++)
+		if (s->sites[i].chosen == PROBE_PLAN_REFUSED)
+			attach->sites[i].wanted = false;
+	mark_refused(attach);
+	return error;
+}
 
-		if (!attach->sites[i].wanted || s->sites[i].chosen != PROBE_PLAN_REFUSED)
+struct probe_error *attach_refusals(const struct attach *attach, struct probe_report *report)
+{
+	const struct selection *s = attach->selection;
+	struct probe_error *error = NULL;
+	size_t refused = SIZE_MAX, refusals = 0;
+
+	for (size_t i = 0; i < s->site_count && !error; i++) {
+		if (!s->sites[i].pc || s->sites[i].chosen != PROBE_PLAN_REFUSED)
 			continue;
-		attach->sites[i].wanted = false;
 		refused = refused == SIZE_MAX ? i : refused;
 		refusals++;
-		error = report_refusal(report, probe, &s->sites[i]);
+		error = report_refusal(report, &s->probes[s->sites[i].probe], &s->sites[i]);
 	}
-	mark_refused(attach);
 	if (error || refused == SIZE_MAX || attach->request->keep_going)
 		return error;
 	return probe_error_new(PROBE_ERROR_REFUSED,

@@ -25,7 +25,6 @@
 enum {
 	INTERRUPTED_TRIES = 20,
 	INTERRUPTED_WAIT_NS = 2000000,
-	TEXT_GAP = 16 /* bytes of code between two sites that are written together */
 };
 
 /* What is prepared before the stop. */
@@ -41,35 +40,26 @@ struct commit {
 
 /* ---- Preparing ---------------------------------------------------------------------- */
 
-/* What has to be at a site for its patch to be right. */
-struct expected {
-	uint64_t address;
-	const uint8_t *bytes;
-	size_t length;
-};
-
-static struct expected expect(const struct attach *a, size_t i)
+/* Adds the bytes that have to be right at a site for its patch to be. */
+static struct edit *expect(const struct attach *a, size_t i, struct edits *edits)
 {
 	const struct attach_site *as = &a->sites[i];
-	const struct plan *plan = &a->selection->sites[i].plan;
-	size_t length;
 
 	if (!as->is_new)
-		return (struct expected){as->reg.patch, as->reg.patched, as->reg.length};
-	switch ((enum probe_plan)as->reg.plan) {
-	case PROBE_PLAN_RELOCATE:
-		length = as->moved.length;
-		break;
-	case PROBE_PLAN_LONG_NOP:
-		length = plan->nop_offset + plan->nop_length;
-		break;
-	default: /* the nop, and what the pun or the toggle gives a new meaning */
-		length = plan->ocaml ? 6 : 5;
-		break;
-	}
-	if (length > plan->byte_count)
-		length = plan->byte_count;
-	return (struct expected){as->reg.pc, plan->bytes, length};
+		return edits_add(edits, as->reg.patch, as->reg.length);
+	return edits_add(edits, as->reg.pc,
+		plan_needs(&a->selection->sites[i].plan, (enum probe_plan)as->reg.plan));
+}
+
+/* Are they? */
+static bool is_expected(const struct attach *a, size_t i, const uint8_t *found)
+{
+	const struct attach_site *as = &a->sites[i];
+
+	if (!as->is_new)
+		return memcmp(found, as->reg.patched, as->reg.length) == 0;
+	return plan_holds(a->change->arch, &a->selection->sites[i].plan,
+		(enum probe_plan)as->reg.plan, found);
 }
 
 /* The bytes to be written for a site. */
@@ -102,20 +92,19 @@ static struct probe_error *prepare_text(const struct attach *a, struct commit *c
 	for (size_t k = 0; k < a->order_count && !error; k++) {
 		size_t i = a->order[k];
 		const struct attach_site *as = &a->sites[i];
-		struct expected expected = expect(a, i);
 		struct edit *edit;
 
 		/* A toggle has no stub. */
 		if (as->first != i || !(as->head || (as->wanted && as->is_new)))
 			continue;
 		c->sites[c->site_count++] = i;
-		if (!edits_add(&c->text, expected.address, expected.length) ||
+		if (!expect(a, i, &c->text) ||
 			!(edit = edits_add(
 				  &c->text, as->is_new ? as->reg.patch : as->reg.entry, 0)))
 			return probe_error_no_memory();
 		error = describe_edit(a, i, edit);
 	}
-	return error ? error : edits_prepare(&c->text, TEXT_GAP);
+	return error ? error : edits_prepare(&c->text);
 }
 
 /* The semaphores of every probe of the selection, in the registry and to be raised. */
@@ -196,7 +185,7 @@ static struct probe_error *verify(const struct attach *a, struct commit *c)
 
 	for (size_t k = 0; k < c->site_count && !error; k++) {
 		size_t i = c->sites[k];
-		struct expected e = expect(a, i);
+		uint64_t at = c->text.items[2 * k].address;
 		const uint8_t *found = edits_found(&c->text, 2 * k);
 		const struct select_probe *probe =
 			&a->selection->probes[a->selection->sites[i].probe];
@@ -204,13 +193,12 @@ static struct probe_error *verify(const struct attach *a, struct commit *c)
 		if (!found)
 			error = probe_error_new(PROBE_ERROR_REFUSED,
 				"%s:%s: there is no memory at %#jx", probe->provider, probe->name,
-				(uintmax_t)e.address);
-		else if (memcmp(found, e.bytes, e.length) != 0)
+				(uintmax_t)at);
+		else if (!is_expected(a, i, found))
 			error = probe_error_new(PROBE_ERROR_REFUSED,
 				"%s:%s: the memory at %#jx does not hold what %s holds: another "
 				"tool may have patched it",
-				probe->provider, probe->name, (uintmax_t)e.address,
-				probe->module->path);
+				probe->provider, probe->name, (uintmax_t)at, probe->module->path);
 	}
 	return error;
 }
@@ -224,7 +212,7 @@ static struct probe_error *verify(const struct attach *a, struct commit *c)
  */
 static bool move_thread(const struct attach_site *as, struct control_thread *thread)
 {
-	uint64_t offset = thread->regs.rip - as->reg.pc;
+	uint64_t offset = thread->regs.rip - as->reg.patch;
 
 	for (size_t k = 0; k < as->moved.count; k++) {
 		if (as->moved.from_offset[k] != offset)

@@ -29,12 +29,7 @@
 #include "libprobe/site.h"
 #include "libprobe/space.h"
 
-enum {
-	QUIET_TRIES = 50,
-	QUIET_WAIT_NS = 1000000,
-	TEXT_GAP = 16, /* bytes of code between two sites that are written together */
-	UNMAPS_AT_ONCE = 64
-};
+enum { QUIET_TRIES = 50, QUIET_WAIT_NS = 1000000, UNMAPS_AT_ONCE = 64 };
 
 /* ---- What is to end ------------------------------------------------------------------- */
 
@@ -246,7 +241,7 @@ static struct probe_error *prepare_text(struct ending *e, const struct change *c
 			continue;
 		error = e->sites[i] ? restore_site(e, r, i) : relink_site(e, change, i);
 	}
-	return error ? error : edits_prepare(&e->text, TEXT_GAP);
+	return error ? error : edits_prepare(&e->text);
 }
 
 /* The semaphores that are lowered are not in the registry to come. */
@@ -401,7 +396,7 @@ static uint64_t *take_puns(const struct ending *e, struct registry *r, size_t *c
 	size_t count = 0;
 
 	for (size_t i = 0; pages && flags && i < r->site_count; i++)
-		if (e->sites[i] && !e->busy.sites[i] && r->sites[i].pun)
+		if (e->sites[i] && !e->busy.sites[i] && r->sites[i].pun_size == SPACE_PAGE)
 			pages[count++] = r->sites[i].pun;
 	if (count) {
 		qsort(pages, count, sizeof(*pages), compare_addresses);

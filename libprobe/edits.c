@@ -2,9 +2,10 @@
 /*
  * A system call for every site would make a target with thousands of them stand
  * still for long. Places are read with as few calls as possible
- * (process_vm_readv(2) takes many), and neighbours are written together: all
- * sites of a page cost one write, with the bytes between them as they were read
- * a moment before.
+ * (process_vm_readv(2) takes many), and those that touch are written together.
+ * What lies between two places is never written: it need not be as it was read
+ * a moment before, for the kernel and debuggers put breakpoints there, and take
+ * them away, also while all threads stand still.
  *
  * /proc/PID/mem is written page by page, and a controller that is killed leaves
  * a page either as it was or as it is to be (fs/proc/base.c, mem_rw(); each
@@ -33,6 +34,7 @@ struct edit *edits_add(struct edits *edits, uint64_t address, size_t length)
 void edits_deinit(struct edits *edits)
 {
 	free(edits->items);
+	free(edits->order);
 	free(edits->spans);
 	free(edits->before);
 	free(edits->after);
@@ -63,16 +65,16 @@ static uint32_t *sorted(const struct edits *e)
 	return order;
 }
 
-/* Puts neighbours into one span. */
-static void make_spans(struct edits *e, const uint32_t *order, size_t gap)
+/* Puts places that touch into one span. */
+static void make_spans(struct edits *e)
 {
 	struct edit_span *span = NULL;
 
 	for (size_t i = 0; i < e->count; i++) {
-		struct edit *item = &e->items[order[i]];
+		struct edit *item = &e->items[e->order[i]];
 		uint64_t end = item->address + item->length;
 
-		if (!span || item->address - span->address > span->length + gap) {
+		if (!span || item->address - span->address > span->length) {
 			if (span)
 				e->size += span->length;
 			span = &e->spans[e->span_count++];
@@ -86,18 +88,14 @@ static void make_spans(struct edits *e, const uint32_t *order, size_t gap)
 		e->size += span->length;
 }
 
-struct probe_error *edits_prepare(struct edits *edits, size_t gap)
+struct probe_error *edits_prepare(struct edits *edits)
 {
-	uint32_t *order = sorted(edits);
-
+	edits->order = sorted(edits);
 	edits->spans = calloc(edits->count + 1, sizeof(*edits->spans));
 	edits->pieces = calloc(edits->count + 1, sizeof(*edits->pieces));
-	if (!order || !edits->spans || !edits->pieces) {
-		free(order);
+	if (!edits->order || !edits->spans || !edits->pieces)
 		return probe_error_no_memory();
-	}
-	make_spans(edits, order, gap);
-	free(order);
+	make_spans(edits);
 	edits->before = malloc(edits->size + 1);
 	edits->after = malloc(edits->size + 1);
 	if (!edits->before || !edits->after)
@@ -160,10 +158,10 @@ struct probe_error *edits_pretouch(const struct edits *edits, int mem)
 	return error;
 }
 
-/* Writes the changed part of a span from a buffer, none of its pieces across two pages. */
-static struct probe_error *write_span(const struct edit_span *span, const uint8_t *buffer, int mem)
+/* Writes the bytes of a span that are at [at, end) from a buffer, no piece across two pages. */
+static struct probe_error *write_piece(
+	const struct edit_span *span, uint64_t at, uint64_t end, const uint8_t *buffer, int mem)
 {
-	uint64_t at = span->address + span->dirty_start, end = span->address + span->dirty_end;
 	struct probe_error *error = NULL;
 
 	while (at < end && !error) {
@@ -177,44 +175,66 @@ static struct probe_error *write_span(const struct edit_span *span, const uint8_
 	return error;
 }
 
+static bool is_written(const struct edits *e, const struct edit *item)
+{
+	return item->is_write && e->spans[item->span].readable;
+}
+
+/* Writes, from a buffer, the places among the first `count` by address that are to be. */
+static struct probe_error *write_places(
+	const struct edits *e, const uint8_t *buffer, int mem, size_t *count)
+{
+	struct probe_error *error = NULL;
+	size_t i = 0;
+
+	while (i < *count && !error) {
+		const struct edit *item = &e->items[e->order[i++]];
+		uint64_t end = item->address + item->length;
+
+		if (!is_written(e, item))
+			continue;
+		/* Those that touch it: what is only read may lie between them in the order. */
+		for (; i < *count && e->items[e->order[i]].address <= end; i++) {
+			const struct edit *next = &e->items[e->order[i]];
+
+			if (is_written(e, next) && next->address + next->length > end)
+				end = next->address + next->length;
+		}
+		error = write_piece(&e->spans[item->span], item->address, end, buffer, mem);
+	}
+	*count = i;
+	return error;
+}
+
 /* What each span will hold. */
 static void compose(struct edits *e)
 {
 	memcpy(e->after, e->before, e->size);
-	for (size_t i = 0; i < e->span_count; i++) {
-		e->spans[i].dirty_start = 0;
-		e->spans[i].dirty_end = 0;
-	}
 	for (size_t i = 0; i < e->count; i++) {
 		const struct edit *item = &e->items[i];
-		struct edit_span *span = &e->spans[item->span];
-		size_t start = item->address - span->address, end = start + item->length;
+		const struct edit_span *span = &e->spans[item->span];
 
-		if (!item->is_write || !span->readable)
-			continue;
-		memcpy(e->after + span->offset + start, item->bytes, item->length);
-		if (!span->dirty_end || start < span->dirty_start)
-			span->dirty_start = start;
-		if (end > span->dirty_end)
-			span->dirty_end = end;
+		if (is_written(e, item))
+			memcpy(e->after + span->offset + (item->address - span->address),
+				item->bytes, item->length);
 	}
 }
 
 struct probe_error *edits_write(struct edits *edits, int mem)
 {
-	struct probe_error *error = NULL;
-	size_t i;
+	struct probe_error *error;
+	size_t count = edits->count;
 
 	compose(edits);
-	for (i = 0; i < edits->span_count && !error; i++)
-		error = write_span(&edits->spans[i], edits->after, mem);
-	while (error && i-- > 0)
-		probe_error_free(write_span(&edits->spans[i], edits->before, mem));
+	error = write_places(edits, edits->after, mem, &count);
+	if (error)
+		probe_error_free(write_places(edits, edits->before, mem, &count));
 	return error;
 }
 
 void edits_revert(const struct edits *edits, int mem)
 {
-	for (size_t i = edits->span_count; i-- > 0;)
-		probe_error_free(write_span(&edits->spans[i], edits->before, mem));
+	size_t count = edits->count;
+
+	probe_error_free(write_places(edits, edits->before, mem, &count));
 }

@@ -31,11 +31,10 @@ struct edit {
 	uint32_t span; /* set by edits_prepare() */
 };
 
-/* Places that are read and written in one piece. */
+/* Places that are read in one piece. */
 struct edit_span {
 	uint64_t address;
-	size_t length, offset;	       /* in the buffers */
-	size_t dirty_start, dirty_end; /* what is written, relative to address */
+	size_t length, offset; /* in the buffers */
 	bool readable;
 };
 
@@ -43,6 +42,7 @@ struct edit_span {
 struct edits {
 	struct edit *items; /* in the order in which they were added */
 	size_t count;
+	uint32_t *order; /* their indices by address, set by edits_prepare() */
 	struct edit_span *spans;
 	size_t span_count;
 	size_t size;		     /* of each buffer */
@@ -54,11 +54,10 @@ struct edits {
 struct edit *edits_add(struct edits *edits, uint64_t address, size_t length);
 
 /*
- * Places up to `gap` bytes apart become one write: 0 for data, which others (the
- * kernel, too) may write meanwhile. Places may not overlap where they are written.
- * Errors: PROBE_ERROR_MEMORY.
+ * Nothing is added any more. Places may not overlap where they are written. Errors:
+ * PROBE_ERROR_MEMORY.
  */
-PROBE_MUST_CHECK struct probe_error *edits_prepare(struct edits *edits, size_t gap);
+PROBE_MUST_CHECK struct probe_error *edits_prepare(struct edits *edits);
 void edits_deinit(struct edits *edits);
 
 /* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION. Places may be unreadable. */

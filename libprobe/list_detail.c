@@ -22,6 +22,7 @@ const char *probe_plan_name(enum probe_plan plan)
 		[PROBE_PLAN_RELOCATE] = "relocate",
 		[PROBE_PLAN_PUN] = "pun",
 		[PROBE_PLAN_REFUSED] = "refused",
+		[PROBE_PLAN_BEHIND] = "behind",
 	};
 
 	return (unsigned int)plan < PROBE_PLAN_COUNT ? names[plan] : "none";
@@ -134,7 +135,8 @@ static struct probe_error *make_plans(struct list_file *file)
 		if (file->notes.notes[i].pc != 0)
 			notes[count++] = &file->notes.notes[i];
 	}
-	error = plan_sites(file->object, notes, count, true, file->plans);
+	error = plan_sites(file->object, &file->notes, notes, count, plan_default_order,
+		PLAN_DEFAULTS, file->plans);
 	free(notes);
 	if (error) {
 		free(file->plans);
@@ -159,8 +161,8 @@ static struct probe_error *detail_plan(
 		return error;
 	for (size_t i = 0; i < index; i++)
 		planned += file->notes.notes[i].pc != 0;
-	ret->plan = plan_choose(&file->plans[planned], plan_default_order,
-		sizeof(plan_default_order) / sizeof(plan_default_order[0]), &ret->reason);
+	ret->plan = plan_choose(
+		&file->plans[planned], plan_default_order, PLAN_DEFAULTS, &ret->reason);
 	if (ret->plan != PROBE_PLAN_REFUSED)
 		ret->reason = NULL;
 	return NULL;

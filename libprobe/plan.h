@@ -14,6 +14,13 @@
 
 enum { PLAN_BYTES = 32 };
 
+/* A jump over instructions, which run in the tail. */
+struct plan_move {
+	uint8_t offset;	    /* of the jump from pc: the bytes before it stay */
+	uint8_t length;	    /* bytes that it displaces; 0 unless they may move */
+	const char *cannot; /* why they must stay; NULL: they may move */
+};
+
 /* What is possible at one site. Addresses are link-time. */
 struct plan {
 	uint64_t pc;
@@ -22,22 +29,21 @@ struct plan {
 	bool ocaml;	    /* a toggle at pc + 1 */
 	uint8_t nop_offset; /* of a nop that holds a jump; nop_length 0: there is none */
 	uint8_t nop_length;
-	bool one_byte_nop;	 /* at pc: relocation and pun are to be considered */
-	uint8_t moved_length;	 /* bytes that relocation displaces; 0 unless they may move */
-	const char *cannot_move; /* why the bytes behind it must stay; NULL: they may move */
+	bool one_byte_nop; /* at pc: a pun is to be considered */
+	struct plan_move behind, relocate;
 };
 
 /*
- * Plans the sites of one object. `notes` are `count` notes of it, with a pc.
- * `ret` is an array of `count` plans in the same order. `relocation`: also
- * prove whether the instructions at each site may be moved, which searches the
- * code of the whole object once.
+ * Plans the sites of one object. `notes` are `count` notes of it, with a pc; `all` are
+ * those that it has. `ret` is an array of `count` plans in the same order. What the plans
+ * of `order` ask for is proved, which searches the code of the whole object.
  *
  * Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (the
  * ISA is only parsed).
  */
-PROBE_MUST_CHECK struct probe_error *plan_sites(struct object *object,
-	const struct sdt_note *const *notes, size_t count, bool relocation, struct plan *ret);
+PROBE_MUST_CHECK struct probe_error *plan_sites(struct object *object, const struct sdt_notes *all,
+	const struct sdt_note *const *notes, size_t count, const enum probe_plan *order,
+	size_t order_count, struct plan *ret);
 
 /*
  * The first plan of `order` that may work, without regard to what a process has
@@ -46,12 +52,25 @@ PROBE_MUST_CHECK struct probe_error *plan_sites(struct object *object,
 enum probe_plan plan_choose(const struct plan *plan, const enum probe_plan *order, size_t count,
 	const char **reason_ret);
 
+/* Why instructions that plans of `order` would move must stay; NULL: nothing speaks against it. */
+const char *plan_reason(const struct plan *plan, const enum probe_plan *order, size_t count);
+extern const char plan_impossible[]; /* where there is no better reason */
+
+/*
+ * Bytes from pc on that have to be known for a plan, and whether those found in memory are
+ * right for it: the file's, or what others may make of a nop that stays (plan.c).
+ */
+size_t plan_needs(const struct plan *plan, enum probe_plan chosen);
+bool plan_holds(const struct arch *arch, const struct plan *plan, enum probe_plan chosen,
+	const uint8_t *found);
+
 /* The order in which plans are tried unless the user says otherwise. */
-extern const enum probe_plan plan_default_order[4];
+enum { PLAN_DEFAULTS = 4 };
+extern const enum probe_plan plan_default_order[PLAN_DEFAULTS];
 
 /*
  * The provider of notes that we make ourselves for the entry of a function, where
- * there is no nop: the same proof allows its first instructions to be moved.
+ * there is no nop: the first instruction takes its place.
  */
 extern const char plan_entry_provider[];
 

@@ -13,7 +13,7 @@
 #define IMAGE_MAGIC UINT64_C(0x31676d6962727021)
 /* Images of another layout are not read: the sizes of the elements are part of the version. */
 enum {
-	IMAGE_VERSION = 1
+	IMAGE_VERSION = 2
 #define X(type, name) +(int)sizeof(struct reg_##type) * 256
 	REGISTRY_ARRAYS(X)
 #undef X
@@ -248,6 +248,13 @@ static struct probe_error *parse_image(
 	return NULL;
 }
 
+/* Either pages of its own, or where it is entered, in an arena. */
+static bool pun_makes_sense(const struct reg_site *site)
+{
+	return (site->pun % REGISTRY_PAGE == 0 && site->pun_size % REGISTRY_PAGE == 0) ||
+	       (site->pun == site->entry && site->pun_size < REGISTRY_PAGE);
+}
+
 /* What is written into the target, and where, is never taken on trust. */
 static struct probe_error *check_registry(pid_t pid, const struct registry *r)
 {
@@ -268,8 +275,7 @@ static struct probe_error *check_registry(pid_t pid, const struct registry *r)
 		const struct reg_site *site = &r->sites[i];
 
 		if (!site->length || site->length > sizeof(site->original) ||
-			site->plan >= PROBE_PLAN_COUNT || site->pun % REGISTRY_PAGE ||
-			site->pun_size % REGISTRY_PAGE)
+			site->plan >= PROBE_PLAN_COUNT || !pun_makes_sense(site))
 			return malformed(pid, "a site");
 	}
 	for (size_t i = 0; i < r->stub_count; i++)
@@ -592,7 +598,7 @@ static int compare_extents(const void *a, const void *b)
 static struct code_extent *extents_in_use(
 	const struct registry *registry, const struct code_taken *taken, size_t *count_ret)
 {
-	size_t count = 0, most = registry->site_count + registry->stub_count + taken->count + 3;
+	size_t count = 0, most = 2 * registry->site_count + registry->stub_count + taken->count + 3;
 	struct code_extent *extents = calloc(most, sizeof(*extents));
 
 	if (!extents)
@@ -604,10 +610,14 @@ static struct code_extent *extents_in_use(
 			registry->guard & ~(uint64_t)(REGISTRY_PAGE - 1), REGISTRY_PAGE};
 	if (registry->image)
 		extents[count++] = (struct code_extent){registry->image, registry->image_size};
-	for (size_t i = 0; i < registry->site_count; i++)
-		if (registry->sites[i].tail)
-			extents[count++] = (struct code_extent){
-				registry->sites[i].tail, registry->sites[i].tail_size};
+	for (size_t i = 0; i < registry->site_count; i++) {
+		const struct reg_site *site = &registry->sites[i];
+
+		if (site->tail)
+			extents[count++] = (struct code_extent){site->tail, site->tail_size};
+		if (site->pun)
+			extents[count++] = (struct code_extent){site->pun, site->pun_size};
+	}
 	for (size_t i = 0; i < registry->stub_count; i++)
 		extents[count++] =
 			(struct code_extent){registry->stubs[i].start, registry->stubs[i].size};
@@ -617,6 +627,11 @@ static struct code_extent *extents_in_use(
 	qsort(extents, count, sizeof(*extents), compare_extents);
 	*count_ret = count;
 	return extents;
+}
+
+static bool is_allocated(const struct reg_arena *arena)
+{
+	return arena->size > REGISTRY_PAGE;
 }
 
 static uint64_t align_up(uint64_t value, uint64_t alignment)
@@ -657,14 +672,43 @@ uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, s
 	for (size_t i = 0; extents && i < registry->arena_count && !found; i++) {
 		const struct reg_arena *arena = &registry->arenas[i];
 
-		/* A single page is a pun's: it holds one jump. */
-		if (arena->size > REGISTRY_PAGE &&
-			code_reaches(
-				arena->start, arena->start + arena->size, reach_start, reach_end))
+		if (is_allocated(arena) && code_reaches(arena->start, arena->start + arena->size,
+						   reach_start, reach_end))
 			found = find_gap(arena, extents, count, size, alignment);
 	}
 	free(extents);
 	if (found)
 		taken->items[taken->count++] = (struct code_extent){found, size};
 	return found;
+}
+
+bool code_arena(const struct registry *registry, uint64_t address)
+{
+	for (size_t i = 0; i < registry->arena_count; i++)
+		if (is_allocated(&registry->arenas[i]) &&
+			address - registry->arenas[i].start < registry->arenas[i].size)
+			return true;
+	return false;
+}
+
+bool code_take(
+	const struct registry *registry, struct code_taken *taken, uint64_t start, size_t size)
+{
+	struct code_extent *items, *extents;
+	size_t count;
+	bool is_free = code_arena(registry, start) && code_arena(registry, start + size - 1);
+
+	items = reallocarray(taken->items, taken->count + 1, sizeof(*items));
+	if (!items)
+		return false;
+	taken->items = items;
+	extents = extents_in_use(registry, taken, &count);
+	for (size_t i = 0; extents && i < count && is_free; i++)
+		is_free = extents[i].start >= start + size ||
+			  extents[i].start + extents[i].size <= start;
+	if (extents && is_free)
+		taken->items[taken->count++] = (struct code_extent){start, size};
+	is_free = extents && is_free;
+	free(extents);
+	return is_free;
 }

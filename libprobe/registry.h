@@ -83,8 +83,8 @@ struct reg_site {
 	uint64_t patch;	   /* address of the changed bytes */
 	uint64_t tail;	   /* code that goes on behind the site; 0 for a toggle */
 	uint64_t entry;	   /* address of the jump that leads to the first stub */
-	uint64_t pun;	   /* first page mapped for a pun, or 0 */
-	uint32_t pun_size; /* bytes mapped there */
+	uint64_t pun;	   /* of a pun: its page, or its entry in an arena; else 0 */
+	uint32_t pun_size; /* bytes of that */
 	uint32_t tail_size;
 	uint8_t plan;	/* enum probe_plan */
 	uint8_t length; /* of the changed bytes */
@@ -264,6 +264,13 @@ struct code_taken {
 };
 uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, size_t size,
 	size_t alignment, uint64_t reach_start, uint64_t reach_end);
+
+/* Does an address lie in an arena that code is allocated in? A single page is a pun's. */
+bool code_arena(const struct registry *registry, uint64_t address);
+
+/* Takes `size` bytes there, unless they are in use. */
+bool code_take(
+	const struct registry *registry, struct code_taken *taken, uint64_t start, size_t size);
 
 /* Could a stub at any place of [start, end) jump to and from [reach_start, reach_end)? */
 bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t reach_end);

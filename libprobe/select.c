@@ -39,8 +39,50 @@ uint64_t select_key(
 	return hash_text(hash_text(where ^ UINT64_C(0xcbf29ce484222325), provider), name);
 }
 
+/* By address, and by their order in the file, which is also that in memory. */
+static int compare_places(const void *a, const void *b)
+{
+	const struct sdt_note *x = *(const struct sdt_note *const *)a;
+	const struct sdt_note *y = *(const struct sdt_note *const *)b;
+
+	return x->pc != y->pc ? (x->pc < y->pc ? -1 : 1) : x < y ? -1 : x > y;
+}
+
+/*
+ * The notes of a probe by address. Linkers fold functions whose code is the same (--icf),
+ * and so several may name one: it is one site, which is hit once. NULL without memory.
+ */
+static const struct sdt_note **sort_places(const struct sdt_note *const *notes, size_t count)
+{
+	const struct sdt_note **places = calloc(count, sizeof(*places));
+
+	if (!places)
+		return NULL;
+	memcpy(places, notes, count * sizeof(*places));
+	qsort(places, count, sizeof(*places), compare_places);
+	return places;
+}
+
+/* The first of them that names the address of a note. */
+static const struct sdt_note *first_place(
+	const struct sdt_note *const *places, size_t count, const struct sdt_note *note)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (places[middle]->pc < note->pc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return places[low];
+}
+
+/* `is_again`: another note has named its address; what remains is the semaphore. */
 static struct probe_error *add_site(struct selection *selection, const struct module *module,
-	const struct sdt_note *note, size_t probe)
+	const struct sdt_note *note, size_t probe, bool is_again)
 {
 	struct select_site *sites =
 		array_grow(selection->sites, selection->site_count, sizeof(*sites));
@@ -50,7 +92,7 @@ static struct probe_error *add_site(struct selection *selection, const struct mo
 	selection->sites = sites;
 	sites[selection->site_count++] = (struct select_site){
 		.note = note,
-		.pc = note->pc ? note->pc + module->bias : 0,
+		.pc = note->pc && !is_again ? note->pc + module->bias : 0,
 		.semaphore = note->semaphore ? note->semaphore + module->bias : 0,
 		.probe = probe,
 	};
@@ -63,22 +105,32 @@ static struct probe_error *add_probe(struct selection *selection, struct module 
 {
 	size_t probe_count = selection->probe_count;
 	struct select_probe *probes = array_grow(selection->probes, probe_count, sizeof(*probes));
+	const struct sdt_note **places = sort_places(notes, count);
 	struct probe_error *error = NULL;
 
-	if (!probes)
+	if (probes)
+		selection->probes = probes;
+	if (!probes || !places) {
+		free(places);
 		return probe_error_no_memory();
-	selection->probes = probes;
+	}
 	probes[selection->probe_count++] = (struct select_probe){
 		.module = module,
 		.provider = notes[0]->provider,
 		.name = notes[0]->name,
 		.first_site = selection->site_count,
-		.site_count = count,
 		.pattern = pattern,
 		.key = select_key(&module->notes, module->bias, notes[0]->provider, notes[0]->name),
 	};
-	for (size_t i = 0; i < count && !error; i++)
-		error = add_site(selection, module, notes[i], probe_count);
+	for (size_t i = 0; i < count && !error; i++) {
+		const struct sdt_note *first = first_place(places, count, notes[i]);
+		bool is_again = notes[i]->pc && first != notes[i];
+
+		if (!is_again || first->semaphore != notes[i]->semaphore)
+			error = add_site(selection, module, notes[i], probe_count, is_again);
+	}
+	probes[probe_count].site_count = selection->site_count - probes[probe_count].first_site;
+	free(places);
 	return error;
 }
 

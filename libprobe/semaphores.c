@@ -127,7 +127,7 @@ struct probe_error *semaphores_prepare(struct semaphores *semaphores)
 			return probe_error_no_memory();
 		edit->is_write = true;
 	}
-	return edits_prepare(&semaphores->edits, 0);
+	return edits_prepare(&semaphores->edits);
 }
 
 void semaphores_keep(struct semaphores *semaphores, const struct registry *registry)

@@ -137,7 +137,7 @@ static bool read_sites(const struct change *change, struct edits *edits)
 		if (!edits_add(edits, r->sites[i].patch, r->sites[i].length))
 			error = probe_error_no_memory();
 	if (!error)
-		error = edits_prepare(edits, 0);
+		error = edits_prepare(edits);
 	if (!error)
 		error = edits_read(edits, change->pid);
 	probe_error_free(error);

@@ -442,7 +442,7 @@ static struct probe_error *read_all_semaphores(
 		for (size_t k = 0; k < count && ok; k++)
 			ok = edits_add(edits, addresses[k], sizeof(uint16_t)) != NULL;
 	}
-	error = ok ? edits_prepare(edits, 0) : probe_error_no_memory();
+	error = ok ? edits_prepare(edits) : probe_error_no_memory();
 	if (!error)
 		error = edits_read(edits, pid);
 	free(addresses);

@@ -68,7 +68,7 @@ same "chosen arguments" \
 
 # Registers, flags, vector registers and the red zone, counted and recorded.
 for how in --count --json; do
-	for plan in relocate pun; do
+	for plan in behind relocate pun; do
 		start "$TARGETS/preserve" 512
 		save_state "$target_pid"
 		trace_start preserve "$how" --plan "$plan" -p "$target_pid" \

@@ -58,7 +58,9 @@ attached nop10 1000000 1
 attached nop5 1000000 1
 attached pun 1000000 1
 attached nop 1000000 1 --plan pun
+attached nop 1000000 1 --plan behind
 attached nop 1000000 1 --plan relocate
+attached nop5 1000000 1 --plan nop
 attached nop10 1000000 1 --plan nop
 attached nop 1000000 16
 attached pun 1000000 16

@@ -52,7 +52,7 @@ a probe: it is off (state)
 a file: No such file or directory (errno 2)"
 same "names" "$(example names "$TARGETS/hits" | head -1)" hits:work
 example names "$TARGETS/hits" hits:work >"$SCRATCH/out"
-grep -q '^hits:work 0x.* in work.*: relocate arg0=.*32.* arg2=' "$SCRATCH/out" ||
+grep -q '^hits:work 0x.* in work.*: behind arg0=.*32.* arg2=' "$SCRATCH/out" ||
 	fail "names: $(cat "$SCRATCH/out")"
 "$SCRATCH/bin/names" "$TARGETS/hits" hits:wrok >/dev/null 2>"$SCRATCH/err" && fail "hits:wrok is found"
 grep -q "the nearest: hits:work" "$SCRATCH/err" || fail "names: $(cat "$SCRATCH/err")"

@@ -22,7 +22,7 @@ start "$TARGETS/fault"
 pid=$target_pid
 save_state "$pid"
 run enable -p "$pid" fault:touch
-same "the plan" "$("$PROBECTL" status --json -p "$pid" | jq -c .plan)" '{"relocate":1}'
+same "the plan" "$("$PROBECTL" status --json -p "$pid" | jq -c .plan)" '{"behind":1}'
 ask go
 same "the thread is in its handler" "$answer" fault
 run disable -p "$pid" fault:touch
@@ -57,7 +57,7 @@ end_target
 start "$TARGETS/caught"
 pid=$target_pid
 save_state "$pid"
-for plan in relocate pun; do
+for plan in behind relocate pun; do
 	for round in 1 2 3; do
 		"$PROBECTL" enable --plan "$plan" -p "$pid" caught:mix >"$SCRATCH/out" 2>&1 || {
 			[ "$plan" = pun ] || fail "enable: $(cat "$SCRATCH/out")"

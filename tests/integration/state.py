@@ -161,19 +161,23 @@ def compare(pid, before):
     return wrong
 
 
+# Bytes from a site on in which its patch lies: behind a nop of ten bytes, at most.
+PATCH = 16
+
+
 def wait(pid, probe, seconds):
     sites = []
     for _, bias, elf in modules(pid):
         for provider, name, _, pc, _ in elf.notes():
             offset = elf.offset_of(pc)
             if probe == f"{provider}:{name}" and offset is not None:
-                sites.append((pc + bias, elf.data[offset:offset + 6]))
+                sites.append((pc + bias, elf.data[offset:offset + PATCH]))
     end = time.monotonic() + seconds
     while sites and time.monotonic() < end:
         with open(f"/proc/{pid}/mem", "rb", 0) as memory:
             for address, original in sites:
                 memory.seek(address)
-                if memory.read(6) != original:
+                if memory.read(PATCH) != original:
                     return True
         time.sleep(0.005)
     return False

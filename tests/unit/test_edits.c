@@ -78,7 +78,7 @@ static void test_nothing(void **state)
 {
 	struct host *h = *state;
 
-	no_error(edits_prepare(&h->edits, 16));
+	no_error(edits_prepare(&h->edits));
 	no_error(edits_read(&h->edits, getpid()));
 	no_error(edits_pretouch(&h->edits, h->mem));
 	no_error(edits_write(&h->edits, h->mem));
@@ -103,8 +103,8 @@ static void test_many(void **state)
 		add_write(h, offset, (uint8_t)k, 5);
 		memset(wanted + offset, (uint8_t)k, 5);
 	}
-	no_error(edits_prepare(&h->edits, 16));
-	assert_int_equal(h->edits.span_count, 1);
+	no_error(edits_prepare(&h->edits));
+	assert_int_equal(h->edits.span_count, COUNT);
 	no_error(edits_read(&h->edits, getpid()));
 	for (size_t i = 0; i < COUNT; i++)
 		assert_memory_equal(edits_found(&h->edits, i), "\x90\x90\x90\x90\x90", 5);
@@ -124,21 +124,19 @@ static void test_gaps(void **state)
 
 	add_write(h, 100, 1, 2);
 	add_write(h, 102, 2, 2); /* touches it */
-	add_write(h, 108, 3, 2); /* four bytes behind it */
-	add_write(h, 200, 4, 2);
-	no_error(edits_prepare(&h->edits, 4));
-	assert_int_equal(h->edits.span_count, 2);
-	edits_deinit(&h->edits);
-	add_write(h, 100, 1, 2);
-	add_write(h, 102, 2, 2);
 	add_write(h, 108, 3, 2);
-	no_error(edits_prepare(&h->edits, 0));
-	assert_int_equal(h->edits.span_count, 2);
+	/* Read as one, as places of which one is checked and another is written are. */
+	assert_non_null(edits_add(&h->edits, at(h, 100), 8));
+	no_error(edits_prepare(&h->edits));
+	assert_int_equal(h->edits.span_count, 1);
 	no_error(edits_read(&h->edits, getpid()));
-	/* Somebody writes between: it stays. */
-	no_error(memory_write_code(h->mem, at(h, 105), "x", 1));
+	/* Somebody writes between: it stays, also when all is taken back. */
+	no_error(memory_write_code(h->mem, at(h, 104), "xyz", 3));
 	no_error(edits_write(&h->edits, h->mem));
-	assert_memory_equal(h->memory + 100, "\1\1\2\2\x90x\x90\x90\3\3", 10);
+	assert_memory_equal(h->memory + 100, "\1\1\2\2xyz\x90\3\3", 10);
+	no_error(memory_write_code(h->mem, at(h, 105), "Y", 1));
+	edits_revert(&h->edits, h->mem);
+	assert_memory_equal(h->memory + 100, "\x90\x90\x90\x90xYz\x90\x90\x90", 10);
 }
 
 /* Single edits may be taken back when it is known what is there. */
@@ -149,7 +147,7 @@ static void test_taken_back(void **state)
 	add_write(h, 10, 1, 4);
 	add_write(h, 20, 2, 4);
 	add_write(h, 30, 3, 4);
-	no_error(edits_prepare(&h->edits, 16));
+	no_error(edits_prepare(&h->edits));
 	no_error(edits_read(&h->edits, getpid()));
 	h->edits.items[1].is_write = false;
 	no_error(edits_write(&h->edits, h->mem));
@@ -167,7 +165,7 @@ static void test_unreadable(void **state)
 	add_write(h, PAGES * PAGE + 10, 2, 4);
 	assert_non_null(edits_add(&h->edits, 8, 4));
 	assert_non_null(edits_add(&h->edits, UINT64_MAX - 2, 4));
-	no_error(edits_prepare(&h->edits, 16));
+	no_error(edits_prepare(&h->edits));
 	no_error(edits_read(&h->edits, getpid()));
 	assert_non_null(edits_found(&h->edits, 0));
 	assert_null(edits_found(&h->edits, 1));
@@ -186,7 +184,7 @@ static void test_all_or_nothing(void **state)
 	add_write(h, 10, 1, 4);
 	add_write(h, 2 * PAGE, 2, 4);
 	add_write(h, 5 * PAGE, 3, 4);
-	no_error(edits_prepare(&h->edits, 16));
+	no_error(edits_prepare(&h->edits));
 	no_error(edits_read(&h->edits, getpid()));
 	munmap(h->memory + 5 * PAGE, PAGE);
 	assert_non_null(h->edits.spans);
@@ -206,7 +204,7 @@ static void test_gone(void **state)
 	struct probe_error *error;
 
 	add_write(h, 10, 1, 4);
-	no_error(edits_prepare(&h->edits, 16));
+	no_error(edits_prepare(&h->edits));
 	error = edits_read(&h->edits, 0x7fffffff); /* no process has this id */
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);

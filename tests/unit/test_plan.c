@@ -19,8 +19,8 @@ static const char jumps[] = "a jump or return stands right behind the nop";
 static const char undecodable[] = "the bytes behind the nop cannot be decoded";
 static const char unsupported[] = "an instruction behind the nop cannot run elsewhere";
 
-/* SITE, and the labels in the bytes behind it: four one-byte instructions, then more. */
-#define BYTES "in1: cwtl\nin2: cwtl\nin3: cwtl\nin4: cwtl\n lea 1(%rax), %rax\n"
+/* SITE, and labels in the bytes behind it: at each of those that a jump covers, and behind. */
+#define BYTES "in1: cwtl\nin2: cwtl\nin3: cwtl\nin4: cwtl\nin5: lea 1(%rax), %rax\nin6: "
 
 static const struct function {
 	const char *name, *body, *reason; /* NULL: they may be moved */
@@ -31,7 +31,7 @@ static const struct function {
 		"1: SITE\n lea 1(%rax), %rax\n lea 1(%rax), %rax\n dec %rdi\n jnz 1b\n ret\n",
 		NULL},
 	{"branch_behind_window",
-		" jz 1f\n SITE\n lea 1(%rax), %rax\n1: lea 1(%rax), %rax\n jmp 1b\n", NULL},
+		" jz 1f\n SITE\n lea 1(%rax), %rax\n cwtl\n1: lea 1(%rax), %rax\n jmp 1b\n", NULL},
 	{"call_is_last", "SITE\n call 1f\n lea 1(%rax), %rax\n1: ret\n", NULL},
 	{"long_call_is_last", "SITE\n cwtl\n call *0x1000(%rax)\n ret\n", NULL},
 	{"return_is_last", "SITE\n lea 1(%rax), %rax\n ret\n", NULL},
@@ -41,6 +41,7 @@ static const struct function {
 		" .balign 8\n .quad 1b\n .previous\n",
 		NULL},
 	{"relative_operand", "SITE\n mov plain(%rip), %eax\n ret\n", NULL},
+	{"entered_behind", " jz in6\n SITE\n" BYTES " call in6\n ret\n", NULL},
 	/* A displacement that has a short jump's bytes in it, which nothing runs. */
 	{"looks_like_a_branch", "SITE\n" BYTES " mov $0x0000f4eb, %eax\n ret\n", NULL},
 	{"jump_table_beside",
@@ -54,6 +55,7 @@ static const struct function {
 	{"short_backwards", "SITE\n" BYTES " dec %rdi\n jnz in3\n ret\n", entered_short},
 	{"short_jump", " jmp in1\n SITE\n" BYTES " ret\n", entered_short},
 	{"short_jump_to_last", " jmp in4\n SITE\n" BYTES " ret\n", entered_short},
+	{"short_jump_to_fifth", " jmp in5\n SITE\n" BYTES " ret\n", entered_short},
 	{"loop", "SITE\n" BYTES " loop in1\n ret\n", entered_short},
 	{"jrcxz", " jrcxz in4\n SITE\n" BYTES " ret\n", entered_short},
 	{"from_another_function",
@@ -69,6 +71,8 @@ static const struct function {
 		" .zero 1000, 0xcc\n jmp in2\n .previous\n .cfi_startproc\n nop\n",
 		entered},
 	{"called", "SITE\n" BYTES " call in4\n ret\n", entered},
+	{"called_last", "SITE\n" BYTES " call in5\n ret\n", entered},
+	{"called_first", "SITE\n" BYTES " call in1\n ret\n", entered},
 	{"xbegin", " xbegin in2\n SITE\n" BYTES " ret\n", entered},
 
 	/* ---- Indirect branches ---- */
@@ -141,18 +145,18 @@ static const char head[] =
 /* Labels of a function get its name, as those of others are in the same file. */
 static void put_body(FILE *file, const struct function *f)
 {
-	static const char *const labels[] = {"in1", "in2", "in3", "in4"};
+	static const char *const labels[] = {"in1", "in2", "in3", "in4", "in5", "in6"};
 
 	for (const char *at = f->body; *at;) {
 		size_t k;
 
-		for (k = 0; k < 4; k++)
+		for (k = 0; k < 6; k++)
 			if (strncmp(at, labels[k], 3) == 0 && (at == f->body || at[-1] != '_'))
 				break;
 		if (strncmp(at, "SITE", 4) == 0) {
 			fprintf(file, "site_%s: nop", f->name);
 			at += 4;
-		} else if (k < 4) {
+		} else if (k < 6) {
 			fprintf(file, "%s_%s", f->name, labels[k]);
 			at += 3;
 		} else {
@@ -206,9 +210,10 @@ static void check_plans(const char *path, const char *how)
 	assert_no_error(sdt_read(object, &notes));
 	assert_int_equal(notes.count, FUNCTIONS);
 	list = notes_of(&notes);
-	assert_no_error(plan_sites(object, list, notes.count, true, plans));
+	assert_no_error(plan_sites(
+		object, &notes, list, notes.count, plan_default_order, PLAN_DEFAULTS, plans));
 	for (size_t i = 0; i < FUNCTIONS; i++) {
-		const char *got = plans[i].cannot_move, *wanted = functions[i].reason;
+		const char *got = plans[i].behind.cannot, *wanted = functions[i].reason;
 
 		assert_string_equal(notes.notes[i].name, functions[i].name);
 		assert_int_equal(plans[i].pc, notes.notes[i].pc);
@@ -258,7 +263,10 @@ static void test_proofs(void **state)
 	assert_true(run("rm -r %s", dir));
 }
 
-/* Assembles a text and plans all its sites. */
+static const enum probe_plan all_plans[] = {PROBE_PLAN_TOGGLE, PROBE_PLAN_BEHIND, PROBE_PLAN_PUN,
+	PROBE_PLAN_LONG_NOP, PROBE_PLAN_RELOCATE};
+
+/* Assembles a text and plans all its sites, also for what is only done if it is asked for. */
 static size_t plans_of(const char *body, struct plan *plans, size_t room)
 {
 	char dir[] = "/tmp/probectl-test-XXXXXX", source[256], path[256];
@@ -279,7 +287,8 @@ static size_t plans_of(const char *body, struct plan *plans, size_t room)
 	count = notes.count;
 	assert_true(count <= room);
 	list = notes_of(&notes);
-	assert_no_error(plan_sites(object, list, count, true, plans));
+	assert_no_error(plan_sites(object, &notes, list, count, all_plans,
+		sizeof(all_plans) / sizeof(*all_plans), plans));
 	assert_true(run("rm -r %s", dir));
 	free(text);
 	free(list);
@@ -291,35 +300,79 @@ static size_t plans_of(const char *body, struct plan *plans, size_t room)
 /* An address in the windows of two sites keeps both from being moved. */
 static void test_windows_that_overlap(void **state)
 {
-	struct plan plans[2];
+	struct plan plans[3];
 
 	(void)state;
 	assert_int_equal(
-		plans_of("f: .cfi_startproc\nsite_a: nop\n cwtl\nsite_b: nop\n cwtl\n2: cwtl\n"
-			 " cwtl\n cwtl\n ret\n .cfi_endproc\n NOTE a\n NOTE b\n"
-			 " .data\n .balign 8\n .quad 2b\n",
-			plans, 2),
+		plans_of("f: .cfi_startproc\nsite_a: nop\n cwtl\n cwtl\n cwtl\n cwtl\n cwtl\n"
+			 "site_b: nop\n2: cwtl\n cwtl\n cwtl\n cwtl\n cwtl\n ret\n"
+			 " .cfi_endproc\n NOTE a\n NOTE b\n"
+			 " .data\n .balign 8\n .quad 2b, 2b - 2\n",
+			plans, 3),
 		2);
-	assert_string_equal(plans[0].cannot_move, entered);
-	assert_string_equal(plans[1].cannot_move, entered);
+	assert_string_equal(plans[0].behind.cannot, entered);
+	assert_string_equal(plans[1].behind.cannot, entered);
+	assert_null(plans[0].relocate.cannot);
+	assert_string_equal(plans[1].relocate.cannot, entered);
+	/* Behind three nops in a row, all of which are sites; each has the window of its own. */
 	assert_int_equal(
-		plans_of("f: .cfi_startproc\n lea 8f(%rip), %rcx\nsite_a: nop\n cwtl\n"
-			 "site_b: nop\n cwtl\n2: cwtl\n cwtl\n cwtl\n ret\n .cfi_endproc\n"
-			 " NOTE a\n NOTE b\n .section .rodata\n .balign 4\n8: .long 2b - 8b\n",
-			plans, 2),
-		2);
-	assert_string_equal(plans[0].cannot_move, entered);
-	assert_string_equal(plans[1].cannot_move, entered);
+		plans_of("f: .cfi_startproc\n lea 8f(%rip), %rcx\nsite_a: nop\nsite_b: nop\n"
+			 "site_c: nop\n cwtl\n2: cwtl\n cwtl\n cwtl\n cwtl\n ret\n .cfi_endproc\n"
+			 " NOTE a\n NOTE b\n NOTE c\n"
+			 " .section .rodata\n .balign 4\n8: .long 2b - 8b\n",
+			plans, 3),
+		3);
+	for (int i = 0; i < 3; i++)
+		assert_string_equal(plans[i].behind.cannot, entered);
+}
+
+/* What somebody else may break into is never moved. */
+static void test_neighbours(void **state)
+{
+	static const char another_site[] = "another site is behind the nop";
+	struct plan plans[4];
+
+	(void)state;
+	assert_int_equal(plans_of("f: .cfi_startproc\nsite_a: nop\nsite_b: nop\nsite_c: nop\n"
+				  " lea 1(%rax), %rax\n lea 1(%rax), %rax\n ret\n .cfi_endproc\n"
+				  " NOTE a\n NOTE b\n NOTE c\n",
+				 plans, 4),
+		3);
+	for (int i = 0; i < 3; i++) {
+		assert_null(plans[i].behind.cannot);
+		assert_int_equal(plans[i].behind.offset, 3 - i);
+	}
+	assert_string_equal(plans[0].relocate.cannot, another_site);
+	/* The second is entered without the first. */
+	plans_of("f: .cfi_startproc\n jz 2f\nsite_a: nop\n2:\nsite_b: nop\n lea 1(%rax), %rax\n"
+		 " lea 1(%rax), %rax\n ret\n .cfi_endproc\n NOTE a\n NOTE b\n",
+		plans, 4);
+	assert_string_equal(plans[0].behind.cannot, entered_short);
+	assert_null(plans[1].behind.cannot);
+	/* One behind another instruction; one right behind what is moved. */
+	plans_of("f: .cfi_startproc\nsite_a: nop\n cwtl\nsite_b: nop\n lea 1(%rax), %rax\n cwtl\n"
+		 "site_c: nop\n lea 1(%rax), %rax\n cwtl\n ret\n .cfi_endproc\n"
+		 " NOTE a\n NOTE b\n NOTE c\n",
+		plans, 4);
+	assert_string_equal(plans[0].behind.cannot, another_site);
+	assert_null(plans[1].behind.cannot);
+	assert_int_equal(plans[1].behind.length, 5);
+	assert_null(plans[2].behind.cannot);
 }
 
 static void test_one_address_twice(void **state)
 {
-	struct plan plans[2];
+	struct plan plans[3];
 
 	(void)state;
-	plans_of("site_a:\nsite_b: nop\n lea 1(%rax), %rax\n ret\n NOTE a\n NOTE b\n", plans, 2);
-	assert_null(plans[0].cannot_move);
-	assert_string_equal(plans[1].cannot_move, "two notes name this address");
+	plans_of("site_a:\nsite_b:\nsite_c: nop\n lea 1(%rax), %rax\n cwtl\n ret\n"
+		 " NOTE a\n NOTE b\n NOTE c\n",
+		plans, 3);
+	for (int i = 0; i < 3; i++) {
+		assert_null(plans[i].behind.cannot);
+		assert_int_equal(plans[i].behind.length, 5);
+		assert_int_equal(plans[i].relocate.length, 5);
+	}
 }
 
 static enum probe_plan choose(const struct plan *plan, enum probe_plan only, const char **reason)
@@ -327,51 +380,74 @@ static enum probe_plan choose(const struct plan *plan, enum probe_plan only, con
 	return plan_choose(plan, &only, 1, reason);
 }
 
+static enum probe_plan choose_first(const struct plan *plan, const char **reason)
+{
+	return plan_choose(plan, plan_default_order, PLAN_DEFAULTS, reason);
+}
+
 static void test_other_plans(void **state)
 {
 	const char *reason;
-	struct plan plans[5];
+	struct plan plans[7];
 
 	(void)state;
-	assert_int_equal(plans_of("f:\nsite_long: .byte 0x0f, 0x1f, 0x44, 0, 0\n ret\n"
-				  "site_behind: nop\n nopw %cs:0x200(%rax,%rax)\n ret\n"
+	assert_int_equal(plans_of("f:\nsite_long: .byte 0x0f, 0x1f, 0x44, 0, 0\n cwtl\n ret\n"
+				  " ret\n ret\n ret\n ret\n"
+				  "site_behind: nop\n nopw %cs:0x200(%rax,%rax)\n"
+				  " lea 1(%rax), %rax\n ret\n"
 				  "site_none: ret\n ret\n ret\n ret\n ret\n"
-				  "site_safe: nop\n lea 1(%rax), %rax\n ret\n"
+				  "site_safe: nop\n lea 1(%rax), %rax\n cwtl\n ret\n"
+				  " ret\n ret\n ret\n ret\n"
+				  "site_two: .byte 0x66, 0x90\n call *4(%rax)\n ret\n ret\n ret\n"
+				  "site_only: nop\n ret\n ret\n ret\n ret\n ret\n"
 				  " .data\nsite_data: nop\n ret\n .text\n"
-				  " NOTE long\n NOTE behind\n NOTE none\n NOTE safe\n NOTE data\n",
-				 plans, 5),
-		5);
+				  " NOTE long\n NOTE behind\n NOTE none\n NOTE safe\n NOTE two\n"
+				  " NOTE only\n NOTE data\n",
+				 plans, 7),
+		7);
+	/* The kernel may write the long nop: our jump is behind it, if that can be. */
 	assert_int_equal(plans[0].nop_length, 5);
 	assert_int_equal(plans[0].nop_offset, 0);
+	assert_int_equal(plans[0].behind.offset, 5);
 	assert_false(plans[0].one_byte_nop);
-	assert_int_equal(
-		plan_choose(&plans[0], plan_default_order, 4, &reason), PROBE_PLAN_LONG_NOP);
+	assert_int_equal(choose_first(&plans[0], &reason), PROBE_PLAN_LONG_NOP);
+	assert_int_equal(choose(&plans[0], PROBE_PLAN_BEHIND, &reason), PROBE_PLAN_REFUSED);
+	assert_string_equal(reason, jumps);
 	assert_int_equal(choose(&plans[0], PROBE_PLAN_PUN, &reason), PROBE_PLAN_REFUSED);
 	assert_string_equal(reason, "none of the plans asked for is possible there");
 
 	assert_int_equal(plans[1].nop_offset, 1);
 	assert_true(plans[1].nop_length >= 8);
-	assert_int_equal(
-		plan_choose(&plans[1], plan_default_order, 4, &reason), PROBE_PLAN_LONG_NOP);
-	assert_int_equal(choose(&plans[1], PROBE_PLAN_RELOCATE, &reason), PROBE_PLAN_REFUSED);
-	assert_int_equal(choose(&plans[1], PROBE_PLAN_PUN, &reason), PROBE_PLAN_PUN);
+	assert_int_equal(plans[1].behind.offset, 1 + plans[1].nop_length);
+	assert_int_equal(choose_first(&plans[1], &reason), PROBE_PLAN_BEHIND);
+	assert_int_equal(choose(&plans[1], PROBE_PLAN_LONG_NOP, &reason), PROBE_PLAN_LONG_NOP);
+	assert_int_equal(choose(&plans[1], PROBE_PLAN_PUN, &reason), PROBE_PLAN_REFUSED);
 
-	assert_int_equal(
-		plan_choose(&plans[2], plan_default_order, 4, &reason), PROBE_PLAN_REFUSED);
+	assert_int_equal(choose_first(&plans[2], &reason), PROBE_PLAN_REFUSED);
 	assert_string_equal(reason, "the bytes there are not the nop that the note promises");
 
-	assert_int_equal(
-		plan_choose(&plans[3], plan_default_order, 4, &reason), PROBE_PLAN_RELOCATE);
-	assert_int_equal(plans[3].moved_length, 5);
+	assert_int_equal(choose_first(&plans[3], &reason), PROBE_PLAN_BEHIND);
+	assert_int_equal(plans[3].behind.offset, 1);
+	assert_int_equal(plans[3].behind.length, 5);
+	assert_int_equal(plans[3].relocate.length, 5);
 	assert_int_equal(choose(&plans[3], PROBE_PLAN_PUN, &reason), PROBE_PLAN_PUN);
+	assert_int_equal(choose(&plans[3], PROBE_PLAN_RELOCATE, &reason), PROBE_PLAN_RELOCATE);
 	assert_int_equal(choose(&plans[3], PROBE_PLAN_LONG_NOP, &reason), PROBE_PLAN_REFUSED);
 	assert_int_equal(choose(&plans[3], PROBE_PLAN_TOGGLE, &reason), PROBE_PLAN_REFUSED);
 	assert_int_equal(
 		plan_choose(&plans[3], plan_default_order, 0, &reason), PROBE_PLAN_REFUSED);
 
-	assert_int_equal(plans[4].byte_count, 0);
-	assert_int_equal(
-		plan_choose(&plans[4], plan_default_order, 4, &reason), PROBE_PLAN_REFUSED);
+	/* A nop of two bytes: a jump behind it, and nothing else. */
+	assert_int_equal(plans[4].behind.offset, 2);
+	assert_string_equal(plans[4].behind.cannot, call_returns);
+	assert_int_equal(choose_first(&plans[4], &reason), PROBE_PLAN_REFUSED);
+
+	/* Moved only if it is asked for, as a breakpoint of somebody else would crash it. */
+	assert_int_equal(choose_first(&plans[5], &reason), PROBE_PLAN_PUN);
+	assert_string_equal(plans[5].behind.cannot, jumps);
+
+	assert_int_equal(plans[6].byte_count, 0);
+	assert_int_equal(choose_first(&plans[6], &reason), PROBE_PLAN_REFUSED);
 	assert_string_equal(reason, "its address is not in the code of the file");
 }
 
@@ -384,7 +460,8 @@ static void test_toggle(void **state)
 
 	(void)state;
 	memcpy(plan.bytes, code, sizeof(code));
-	assert_int_equal(plan_choose(&plan, plan_default_order, 4, &reason), PROBE_PLAN_TOGGLE);
+	assert_int_equal(choose_first(&plan, &reason), PROBE_PLAN_TOGGLE);
+	assert_int_equal(choose(&plan, PROBE_PLAN_BEHIND, &reason), PROBE_PLAN_REFUSED);
 	assert_int_equal(choose(&plan, PROBE_PLAN_RELOCATE, &reason), PROBE_PLAN_REFUSED);
 	assert_int_equal(choose(&plan, PROBE_PLAN_PUN, &reason), PROBE_PLAN_REFUSED);
 	assert_true(plan_is_ocaml("ocaml") && plan_is_ocaml("ocaml.1"));
@@ -392,14 +469,148 @@ static void test_toggle(void **state)
 	assert_false(plan_is_ocaml("ocaml_3") || plan_is_ocaml("ocam") || plan_is_ocaml(""));
 }
 
+/* ---- What memory may hold ---------------------------------------------------------- */
+
+/* A plan for code, with `offset` bytes that stay and 5 that are moved. */
+static struct plan plan_for(const uint8_t *code, size_t length, uint8_t offset)
+{
+	struct plan plan = {
+		.byte_count = length, .one_byte_nop = true, .behind = {offset, 5, NULL}};
+
+	memcpy(plan.bytes, code, length);
+	return plan;
+}
+
+static bool holds(const struct plan *plan, enum probe_plan chosen, size_t at, uint8_t byte)
+{
+	uint8_t found[PLAN_BYTES];
+
+	memcpy(found, plan->bytes, sizeof(found));
+	found[at] = byte;
+	return plan_holds(&arch_x86_64, plan, chosen, found);
+}
+
+static void test_breakpoints(void **state)
+{
+	static const uint8_t nop[] = {0x90, 0x48, 0x8d, 0x40, 1, 0x98, 0xc3};
+	static const uint8_t both[] = {
+		0x90, 0x0f, 0x1f, 0x44, 0, 0, 0x48, 0x8d, 0x40, 1, 0x98, 0xc3};
+	static const uint8_t entry[] = {0xf3, 0x0f, 0x1e, 0xfa, 0xb8, 0x3b, 0, 0, 0, 0x0f, 5};
+	struct plan plan = plan_for(nop, sizeof(nop), 1);
+
+	(void)state;
+	/* Somebody's breakpoint is no difference; anything else at a short nop is. */
+	assert_int_equal(plan_needs(&plan, PROBE_PLAN_BEHIND), 6);
+	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 0, 0x90));
+	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xcc));
+	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xe9));
+	for (size_t i = 1; i <= 5; i++)
+		assert_false(holds(&plan, PROBE_PLAN_BEHIND, i, 0xcc));
+	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 6, 0xcc));
+	assert_false(holds(&plan, PROBE_PLAN_PUN, 0, 0xcc));
+	plan.relocate.length = 5;
+	assert_false(holds(&plan, PROBE_PLAN_RELOCATE, 0, 0xcc));
+
+	/* The bytes of a long nop are the kernel's. */
+	plan = plan_for(both, sizeof(both), 6);
+	plan.nop_offset = 1;
+	plan.nop_length = 5;
+	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xcc));
+	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xeb));
+	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 1, 0xe8));
+	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 5, 0x12));
+	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 6, 0xcc));
+	assert_true(holds(&plan, PROBE_PLAN_LONG_NOP, 0, 0xcc));
+	assert_false(holds(&plan, PROBE_PLAN_LONG_NOP, 1, 0xe8));
+
+	/* A function's first instruction. */
+	plan = plan_for(entry, sizeof(entry), 4);
+	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xcc));
+	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 1, 0xcc));
+	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 4, 0xcc));
+}
+
+/* ---- Entries of functions ------------------------------------------------------------ */
+
+static struct plan plan_of_entry(const char *body)
+{
+	char dir[] = "/tmp/probectl-test-XXXXXX", source[256], path[256];
+	struct sdt_note note = {.provider = plan_entry_provider, .name = "", .args = ""};
+	const struct sdt_note *notes[] = {&note};
+	const struct sdt_notes none = {0};
+	struct object *object;
+	struct plan plan;
+	uint64_t size;
+	char *text;
+
+	assert_non_null(mkdtemp(dir));
+	assert_true(asprintf(&text,
+			    " .text\n .globl f\n .type f, @function\nf: .cfi_startproc\n%s"
+			    " .cfi_endproc\n .size f, . - f\n .zero 64, 0xcc\n"
+			    " .section .note.GNU-stack, \"\", @progbits\n",
+			    body) > 0);
+	write_file(dir, "plan.s", text, source);
+	snprintf(path, sizeof(path), "%s/plan", dir);
+	assert_true(run("cc -nostdlib -shared -o %s %s", path, source));
+	assert_no_error(object_open(path, &object));
+	assert_true(object_symbol(object, "f", 1, &note.pc, &size));
+	assert_no_error(
+		plan_sites(object, &none, notes, 1, plan_default_order, PLAN_DEFAULTS, &plan));
+	assert_true(run("rm -r %s", dir));
+	object_close(object);
+	free(text);
+	return plan;
+}
+
+/* Where a breakpoint on the entry would go on, our jump begins, or nothing of it is. */
+static void test_entries(void **state)
+{
+	static const struct {
+		const char *body;
+		int offset, length; /* 0: as much as there is padding */
+		const char *reason;
+	} entries[] = {
+		{" ret\n", 0, 0, NULL},
+		{" endbr64\n ret\n", 4, 0, NULL},
+		{" mov $59, %eax\n syscall\n ret\n", 0, 5, NULL},
+		{" endbr64\n mov $59, %eax\n syscall\n ret\n", 4, 5, NULL},
+		{" push %rbp\n mov %rsp, %rbp\n cwtl\n cwtl\n pop %rbp\n ret\n", 1, 5, NULL},
+		{" jmp *%rax\n", 0, 0, NULL},
+		{" jz 1f\n lea 1(%rax), %rax\n1: ret\n", 0, 0,
+			"the first instruction may go elsewhere, and come back"},
+		{" call *%rax\n lea 1(%rax), %rax\n ret\n", 0, 0,
+			"the first instruction may go elsewhere, and come back"},
+		{" .byte 6, 6, 6\n", 0, 0, "the first instruction cannot be decoded"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
+		struct plan plan = plan_of_entry(entries[i].body);
+		const char *reason;
+
+		assert_int_equal(plan.behind.offset, entries[i].offset);
+		if (entries[i].reason)
+			assert_string_equal(plan.behind.cannot, entries[i].reason);
+		else
+			assert_null(plan.behind.cannot);
+		if (entries[i].length)
+			assert_int_equal(plan.behind.length, entries[i].length);
+		assert_int_equal(choose_first(&plan, &reason),
+			entries[i].reason ? PROBE_PLAN_REFUSED : PROBE_PLAN_BEHIND);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_proofs),
 		cmocka_unit_test(test_windows_that_overlap),
+		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_one_address_twice),
 		cmocka_unit_test(test_other_plans),
 		cmocka_unit_test(test_toggle),
+		cmocka_unit_test(test_breakpoints),
+		cmocka_unit_test(test_entries),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,11 +20,15 @@ enum probe_plan {
 	PROBE_PLAN_LONG_NOP, /* a jump over a nop that is long enough */
 	PROBE_PLAN_RELOCATE, /* a jump; the instructions below it run in the stub */
 	PROBE_PLAN_PUN,	     /* one byte makes what follows a jump */
-	PROBE_PLAN_REFUSED   /* none is safe: see reason */
+	PROBE_PLAN_REFUSED,  /* none is safe: see reason */
+	PROBE_PLAN_BEHIND    /* the nop stays; a jump behind it, as for PROBE_PLAN_RELOCATE */
 };
-#define PROBE_PLAN_COUNT 6
+#define PROBE_PLAN_COUNT 7
 
-/* The name of a plan: "toggle", "nop", "relocate", "pun", "refused"; "none" for PROBE_PLAN_NONE. */
+/*
+ * The name of a plan: "toggle", "behind", "nop", "relocate", "pun", "refused"; "none" for
+ * PROBE_PLAN_NONE.
+ */
 const char *probe_plan_name(enum probe_plan plan);
 
 /* An argument of a probe as its note describes it. */

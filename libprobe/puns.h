@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory that punned sites jump to: a page each, or a place in an arena of ours. */
+#ifndef LIBPROBE_PUNS_H
+#define LIBPROBE_PUNS_H
+
+#include "libprobe/attach.h"
+
+/*
+ * Takes the place that a punned site's bytes jump to, if it can be had: NULL, or why not
+ * (static text).
+ */
+const char *puns_take(struct attach *attach, uint64_t entry);
+
+/*
+ * Maps the pages that were taken, before anything else that this change maps could come to lie
+ * there. *again_ret: one of them is in use meanwhile. Then none is mapped, and the maps are read
+ * anew.
+ */
+PROBE_MUST_CHECK struct probe_error *puns_map(struct attach *attach, bool *again_ret);
+
+/* Gives back what was taken and mapped, and is not announced. */
+void puns_drop(struct attach *attach);
+
+/* What the registry says of a pun's place. */
+void puns_place(
+	const struct registry *registry, uint64_t entry, uint64_t *start_ret, uint32_t *size_ret);
+
+/* Tells of the pages in the registry; there is one now. */
+PROBE_MUST_CHECK struct probe_error *puns_announce(struct attach *attach);
+
+/* Writes the jumps to the stubs of new sites. */
+PROBE_MUST_CHECK struct probe_error *puns_write(const struct attach *attach);
+
+#endif
