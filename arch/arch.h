@@ -299,6 +299,7 @@ struct arch_unwind_register {
 struct arch_stub_code {
 	size_t length;
 	size_t next_jump; /* offset of the jump() to `next`, which may be redirected later */
+	bool asks;	  /* it makes system calls, or would if may_call_kernel were set */
 };
 
 /* Why a stub could not be generated. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/print.h"
+#include "cli/cli.h"
 #include "cli/request.h"
 
 /* The plan of a name of `length` bytes, or PROBE_PLAN_NONE. */
@@ -88,6 +89,8 @@ void report_refusals_from(const struct probe_report *report, size_t first)
 void report_refusals(const struct probe_report *report)
 {
 	report_refusals_from(report, 0);
+	for (size_t i = 0; i < report->note_count; i++)
+		report_warning("%s", report->notes[i]);
 }
 
 struct probe_error *request_no_pid(const char *command)

@@ -10,6 +10,7 @@
 #include "libprobe/orphans.h"
 #include "libprobe/procfs.h"
 #include "libprobe/puns.h"
+#include "libprobe/report.h"
 #include "libprobe/space.h"
 
 enum { ROUGH_STUB_BYTES = 512, PLAN_TRIES = 4 };
@@ -128,6 +129,19 @@ static void add_report(const struct attach *attach, struct probe_report *report)
 		report->stop_ns = attach->change->stop_ns;
 }
 
+/* Stubs that may not ask the kernel what can be read, follow fewer pointers. */
+static struct probe_error *report_denied(const struct attach *a, struct probe_report *report)
+{
+	const struct seccomp *seccomp = &a->change->seccomp;
+
+	if (!a->asks || seccomp->allowed & SECCOMP_ASK)
+		return NULL;
+	return report_note(report,
+		"%s, by which probes find out what can be read: of strings, and of what pointers "
+		"lead to, only constants of the program are shown",
+		seccomp_why(seccomp, SECCOMP_ASK));
+}
+
 struct module *attach_module(const struct attach *attach, size_t site)
 {
 	return attach->selection->probes[attach->selection->sites[site].probe].module;
@@ -240,11 +254,15 @@ struct probe_error *attach_all(struct attach *attach, struct probe_report *repor
 		add_report(attach, report);
 		return NULL;
 	}
-	error = renew_guard(attach->change);
+	error = change_judge(attach->change);
+	if (!error)
+		error = renew_guard(attach->change);
 	if (!error && added)
 		error = create_session(attach);
 	if (!error)
 		error = attach_build(attach);
+	if (!error)
+		error = report_denied(attach, report);
 	if (!error && attach->take)
 		error = attach->take(attach->take_data, attach);
 	if (!error)

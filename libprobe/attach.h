@@ -58,6 +58,7 @@ struct attach {
 	/* Of probes that the session has had before: the numbers of their sites, their counters. */
 	const uint32_t *numbers, *slots;
 	uint32_t session;     /* 0 until it is created; else one that is there already */
+	bool asks;	      /* set: some stub makes system calls, or would if it were allowed */
 	bool is_gate;	      /* the stubs wait for the controller (struct probe_gate) */
 	uint64_t gate_offset; /* of that struct in the session's data */
 	uint64_t gate_unless;

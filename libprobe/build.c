@@ -44,21 +44,31 @@ static uint64_t next_code(const struct attach *a, const struct attach_site *firs
 	return count ? stubs[count - 1].start : first->reg.tail;
 }
 
-/* The read-only data of a module, where a string needs no check. */
+/*
+ * The largest run of pages of a module that can be read and not written, where a string
+ * needs no check: most often headers, code and constants, each in a segment of its own.
+ */
 static void safe_range(const struct module *module, struct arch_stub *stub)
 {
 	const struct object_segment *segments;
+	uint64_t start = 0, end = 0;
 	size_t count;
 
 	segments = object_segments(module->object, &count);
 	for (size_t i = 0; i < count; i++) {
 		const struct object_segment *s = &segments[i];
 
-		if (!s->readable || s->writable || s->executable ||
-			s->file_size <= stub->safe_end - stub->safe_start)
+		if (!s->readable || s->writable)
 			continue;
-		stub->safe_start = s->address + module->bias;
-		stub->safe_end = stub->safe_start + s->file_size;
+		/* Pages are mapped as a whole. */
+		if (!end || s->address / SPACE_PAGE > (end - 1) / SPACE_PAGE + 1 ||
+			s->address < end)
+			start = s->address;
+		end = s->address + s->file_size;
+		if (end - start <= stub->safe_end - stub->safe_start)
+			continue;
+		stub->safe_start = start + module->bias;
+		stub->safe_end = end + module->bias;
 	}
 }
 
@@ -92,7 +102,7 @@ static struct arch_stub describe(const struct attach *a, size_t i)
 		.site = site_number(a, i),
 		.gate = session->data + a->gate_offset,
 		.gate_unless = a->gate_unless,
-		.may_call_kernel = true,
+		.may_call_kernel = c->seccomp.allowed & SECCOMP_ASK,
 	};
 
 	if (threads_is_loader(probe->module))
@@ -109,6 +119,8 @@ static struct probe_error *stub_error(
 {
 	const struct select_probe *probe = &a->selection->probes[a->selection->sites[i].probe];
 
+	if (status == ARCH_STUB_UNSUPPORTED && !(a->change->seccomp.allowed & SECCOMP_ASK))
+		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 		"%s:%s: no code can be generated for it: %s", probe->provider, probe->name,
 		status == ARCH_STUB_NO_ROOM	   ? "it would be too long"
@@ -127,6 +139,15 @@ static struct probe_error *measure(const struct attach *a, size_t i, size_t *ret
 	struct arch_stub_code code;
 	enum arch_stub_status status;
 
+	if (a->change->seccomp.strict &&
+		(stub.kind == ARCH_STUB_RECORD || stub.flights.table || stub.rate))
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"a thread of process %d is under strict seccomp, and would be killed if it "
+			"read a clock, as records and times take (seccomp(2)): count hits instead",
+			a->change->pid);
+	/* A record would bear the main thread's id. */
+	if (stub.kind == ARCH_STUB_RECORD && !stub.thread.has_tid && !stub.may_call_kernel)
+		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
 	stub.next = at;
 	status = a->change->arch->stub(&stub, at, scratch, sizeof(scratch), &code);
 	if (status != ARCH_STUB_OK)
@@ -246,6 +267,7 @@ static struct probe_error *build_stub(struct attach *a, size_t i, struct piece *
 	} while (p->used < p->size);
 	p->used += as->code.length;
 	first->head = as->stub;
+	a->asks |= as->code.asks;
 	if (first->is_new && first->reg.plan == PROBE_PLAN_PUN)
 		first->reg.patched[0] = JUMP_OPCODE;
 	else if (first->is_new && !arch->jump(first->reg.patch, first->head, first->reg.patched))

@@ -145,7 +145,6 @@ static struct probe_error *read_modules(struct change *c)
 /* Is this a process whose code we can patch? */
 static struct probe_error *check_target(struct change *c)
 {
-	long seccomp = procfs_status_number(c->pid, "Seccomp:");
 	long parent = procfs_status_number(c->pid, "PPid:");
 	const struct module *program = first_program(&c->modules);
 	char buffer[64];
@@ -171,12 +170,6 @@ static struct probe_error *check_target(struct change *c)
 			"process %d runs code of a machine type whose probes can be listed, "
 			"not enabled (%s)",
 			c->pid, object_is_64bit(program->object) ? "not x86-64" : "32-bit");
-	if (seccomp == SECCOMP_MODE_STRICT)
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"process %d runs under strict seccomp, which would kill it for what "
-			"probectl has it do",
-			c->pid);
-	c->filtered = seccomp == SECCOMP_MODE_FILTER;
 	if (procfs_status_has(c->pid, "x86_Thread_features:", "shstk"))
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"process %d has a shadow stack: moved calls would fault", c->pid);
@@ -230,7 +223,9 @@ struct probe_error *change_begin(struct probe_target *target, struct change *ret
 	struct probe_error *error;
 
 	*ret = (struct change){.target = target, .pid = target->pid, .lock = -1, .mem = -1};
-	error = lock_target(ret->pid, &ret->lock);
+	error = seccomp_check_own();
+	if (!error)
+		error = lock_target(ret->pid, &ret->lock);
 	/* Before the modules are read, and with all of them open. */
 	if (!error)
 		error = change_need_descriptors(ret, CHANGE_DESCRIPTORS);
@@ -244,6 +239,8 @@ struct probe_error *change_begin(struct probe_target *target, struct change *ret
 		error = change_need_descriptors(ret, CHANGE_DESCRIPTORS);
 	if (!error)
 		error = check_target(ret);
+	if (!error)
+		error = seccomp_look(ret->pid, &ret->seccomp);
 	if (!error)
 		error = registry_load(ret->pid, &ret->maps, &ret->registry);
 	if (!error)
@@ -261,6 +258,7 @@ void change_end(struct change *change)
 	registry_deinit(&change->registry);
 	modules_deinit(&change->modules);
 	maps_deinit(&change->maps);
+	seccomp_deinit(&change->seccomp);
 	free(change->taken.items);
 	if (change->mem >= 0)
 		close(change->mem);
@@ -299,10 +297,12 @@ struct probe_error *change_stop(struct change *change)
 
 	if (change->target->held) {
 		change->control = change->target->control;
+		change->control.seccomp = &change->seccomp;
 		return NULL;
 	}
 	let_run(change);
 	error = control_stop(change->pid, &change->control);
+	change->control.seccomp = &change->seccomp;
 	change->stopped = !error;
 	if (!error)
 		error = check_program(change);
@@ -317,6 +317,47 @@ void change_resume(struct change *change)
 		return;
 	change->stopped = false;
 	resume(change);
+}
+
+struct probe_error *change_judge(struct change *change)
+{
+	struct probe_error *error = NULL;
+	bool stop = !change->stopped && seccomp_can_read();
+
+	if (!change->seccomp.count || change->seccomp.judged)
+		return NULL;
+	if (stop)
+		error = change_stop(change);
+	if (!error)
+		error = seccomp_judge(&change->seccomp);
+	if (stop)
+		change_resume(change);
+	return error;
+}
+
+/* What calls are for. */
+static enum seccomp_kind kind_of(const struct control_call *calls, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (calls[i].number != SYS_munmap && calls[i].number != SYS_close)
+			return SECCOMP_MAP;
+	return SECCOMP_UNMAP;
+}
+
+/* Is there a thread at all in which calls of this kind may be made? */
+static struct probe_error *check_filters(struct change *change, enum seccomp_kind kind)
+{
+	struct probe_error *error = change_judge(change);
+	DIR *threads = error ? NULL : procfs_threads(change->pid);
+	bool found = !threads;
+	pid_t tid;
+
+	change->seccomp.wanted = kind;
+	while (!found && (tid = procfs_next_thread(threads)))
+		found = seccomp_may_run(&change->seccomp, tid);
+	if (threads)
+		closedir(threads);
+	return error || found ? error : seccomp_error(&change->seccomp, kind);
 }
 
 static struct probe_error *run_stopped(
@@ -340,12 +381,16 @@ struct probe_error *change_run(
 
 	if (!change->gadgets.syscall_ret)
 		error = control_find_gadgets(&change->modules, &change->gadgets);
+	if (!error && change->seccomp.count)
+		error = check_filters(change, kind_of(calls, count));
 	if (!error && borrow)
 		let_run(change);
 	if (!error && borrow)
-		error = control_borrow(change->pid, &change->maps, &change->control);
+		error = control_borrow(
+			change->pid, &change->maps, &change->seccomp, &change->control);
 	else if (!error && change->target->held)
 		change->control = change->target->control;
+	change->control.seccomp = &change->seccomp;
 	if (error && !memory_is_there(change->mem)) { /* that is why, whatever it met */
 		probe_error_free(error);
 		return check_program(change);
@@ -353,10 +398,6 @@ struct probe_error *change_run(
 	if (error)
 		return error;
 	error = check_program(change);
-	if (!error && change->filtered && !change->filter_allows) {
-		error = seccomp_check(change->pid, change->control.threads[0].tid);
-		change->filter_allows = !error;
-	}
 	if (!error)
 		error = run_stopped(change, what, calls, count);
 	if (borrow)
@@ -410,6 +451,11 @@ static struct probe_error *create_file(
 	struct probe_error *error = change_run(change, "create shared memory", &call, 1);
 
 	*ours_ret = -1;
+	if (error && call.result == -EACCES) {
+		probe_error_free(error);
+		call.args[1] |= SHARED_MEMFD_NOEXEC_SEAL;
+		error = change_run(change, "create shared memory", &call, 1);
+	}
 	if (error)
 		return error;
 	*fd_ret = call.result;

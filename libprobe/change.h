@@ -32,11 +32,10 @@ struct change {
 	struct control_gadgets gadgets;
 	struct control control; /* while stopped or borrowed */
 	bool stopped;
-	bool filtered;	     /* its threads have seccomp filters ... */
-	bool filter_allows;  /* ... and that of the thread that was borrowed allows our calls */
-	uint64_t resumed_ns; /* when it was let go last (CLOCK_MONOTONIC), or 0 */
-	uint64_t stop_ns;    /* the longest stop so far */
-	bool atomic;	     /* stop for counters, too */
+	struct seccomp seccomp; /* what its threads may call; see change_judge() */
+	uint64_t resumed_ns;	/* when it was let go last (CLOCK_MONOTONIC), or 0 */
+	uint64_t stop_ns;	/* the longest stop so far */
+	bool atomic;		/* stop for counters, too */
 };
 
 enum { ARENA_BYTES = 256 << 10 }; /* arenas are this large, or a multiple of it */
@@ -67,6 +66,12 @@ bool change_is_busy(pid_t pid);
 /* Stops all threads (a held target stands still already), and lets them go again. */
 PROBE_MUST_CHECK struct probe_error *change_stop(struct change *change);
 void change_resume(struct change *change);
+
+/*
+ * Finds out what the target's threads may call (change->seccomp), if they are under
+ * filters; may stop it for that. Errors: those of stopping and of seccomp_judge().
+ */
+PROBE_MUST_CHECK struct probe_error *change_judge(struct change *change);
 
 /*
  * Runs system calls in the target, borrowing one thread unless it is stopped.

@@ -18,7 +18,6 @@
 #include "libprobe/attach.h"
 #include "libprobe/edits.h"
 #include "libprobe/frames.h"
-#include "libprobe/seccomp.h"
 #include "libprobe/target_internal.h"
 #include "libprobe/threads.h"
 
@@ -289,16 +288,6 @@ static struct probe_error *write_all(struct attach *a, struct commit *c)
 	return error;
 }
 
-/* Stubs run in every thread, and each may have a filter of its own. */
-static struct probe_error *check_filters(const struct change *c)
-{
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; c->filtered && i < c->control.count && !error; i++)
-		error = seccomp_check(c->pid, c->control.threads[i].tid);
-	return error;
-}
-
 /* One stop. *again_ret: nothing was done, as a signal handler is in the way. */
 static struct probe_error *commit_once(struct attach *a, struct commit *c, bool *again_ret)
 {
@@ -312,8 +301,6 @@ static struct probe_error *commit_once(struct attach *a, struct commit *c, bool 
 		error = probe_error_new(PROBE_ERROR_STATE,
 			"process %d: its probes were changed by somebody else meanwhile: try again",
 			change->pid);
-	if (!error)
-		error = check_filters(change);
 	if (!error && !a->is_gate)
 		error = threads_check(change->target, &change->control, &change->thread);
 	if (!error)

@@ -400,7 +400,8 @@ static bool is_fit(
 	return !control_would_interrupt(thread) || --*tries <= 0;
 }
 
-struct probe_error *control_borrow(pid_t pid, const struct maps *maps, struct control *ret)
+struct probe_error *control_borrow(
+	pid_t pid, const struct maps *maps, const struct seccomp *seccomp, struct control *ret)
 {
 	struct probe_error *error = NULL;
 	int tries = BORROW_TRIES;
@@ -408,10 +409,12 @@ struct probe_error *control_borrow(pid_t pid, const struct maps *maps, struct co
 	pid_t tid, second = 0;
 	bool found = false;
 
-	*ret = (struct control){.pid = pid};
+	*ret = (struct control){.pid = pid, .seccomp = seccomp};
 	if (!threads)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", pid);
 	while (!error && !found && (tid = procfs_next_thread(threads))) {
+		if (!seccomp_may_run(seccomp, tid))
+			continue;
 		error = stop_one(ret, tid, &found);
 		if (!error && found && !is_fit(&ret->threads[0], maps, &second, &tries)) {
 			release(ret);

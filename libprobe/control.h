@@ -14,6 +14,7 @@
 
 #include "libprobe/maps.h"
 #include "libprobe/modules.h"
+#include "libprobe/seccomp.h"
 #include "probe/error.h"
 
 /* A stopped thread. */
@@ -28,8 +29,9 @@ struct control {
 	pid_t pid;
 	struct control_thread *threads;
 	size_t count;
-	void *attributes;    /* how this process was scheduled before the stop; owned */
-	uint64_t stopped_ns; /* CLOCK_MONOTONIC when the first thread was asked to stop */
+	void *attributes;	       /* how this process was scheduled before the stop; owned */
+	uint64_t stopped_ns;	       /* CLOCK_MONOTONIC when the first thread was asked to stop */
+	const struct seccomp *seccomp; /* which of them may run calls; borrowed. NULL: all */
 };
 
 enum { CONTROL_SIGRETURNS_MAX = 16 };
@@ -70,9 +72,12 @@ PROBE_MUST_CHECK struct probe_error *control_stop(pid_t pid, struct control *ret
  */
 void control_calm(struct control *control);
 
-/* Stops only one thread, one in which control_run() is possible; `maps` are the target's. */
+/*
+ * Stops only one thread, one in which control_run() is possible; `maps` are the target's.
+ * `seccomp` (may be NULL) is borrowed as long as *ret is used.
+ */
 PROBE_MUST_CHECK struct probe_error *control_borrow(
-	pid_t pid, const struct maps *maps, struct control *ret);
+	pid_t pid, const struct maps *maps, const struct seccomp *seccomp, struct control *ret);
 
 /*
  * waitpid(2) for the stops of a traced thread: `tid` when it has stopped, 0 with

@@ -84,7 +84,11 @@ struct probe_error *gate_attach(struct change *change, uint32_t session,
 					       strlen(state_variable), &variable, &size))
 		attach.gate_unless =
 			variable + probe.module->bias + offsetof(struct r_debug, r_state);
-	error = attach_all(&attach, &report);
+	error = change_judge(change);
+	if (!error && !(change->seccomp.allowed & SECCOMP_WAIT))
+		error = seccomp_error(&change->seccomp, SECCOMP_WAIT);
+	if (!error)
+		error = attach_all(&attach, &report);
 	probe_report_deinit(&report);
 	attach_deinit(&attach);
 	return error;

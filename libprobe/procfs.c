@@ -81,6 +81,18 @@ bool procfs_status_has(pid_t pid, const char *key, const char *word)
 	return has;
 }
 
+bool procfs_status_text(pid_t pid, const char *key, char *buffer, size_t size)
+{
+	char *value = status_value(pid, key), *rest = NULL;
+	char *word = value ? strtok_r(value, " \t\n", &rest) : NULL;
+	bool fits = word && strlen(word) < size;
+
+	if (fits)
+		strcpy(buffer, word);
+	free(value);
+	return fits;
+}
+
 long procfs_file_number(const char *path)
 {
 	char buffer[64];

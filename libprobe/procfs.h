@@ -19,6 +19,8 @@ long procfs_status_number(pid_t pid, const char *key);
 long procfs_status_last_number(pid_t pid, const char *key);
 /* Does the line of a key hold a word? */
 bool procfs_status_has(pid_t pid, const char *key, const char *word);
+/* Copies the first word behind a key; false where there is none, or no room. */
+bool procfs_status_text(pid_t pid, const char *key, char *buffer, size_t size);
 /* The number in a file, or -1. */
 long procfs_file_number(const char *path);
 /* The command name; "?" where the process is gone. */

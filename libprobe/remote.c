@@ -315,7 +315,8 @@ static struct control_thread *choose_thread(struct control *control, const struc
 	for (size_t i = 0; i < control->count; i++) {
 		struct control_thread *thread = &control->threads[i];
 
-		if (!control_has_room(thread, maps))
+		if (!control_has_room(thread, maps) ||
+			!seccomp_may_run(control->seccomp, thread->tid))
 			continue;
 		found = thread;
 		if (!control_would_interrupt(thread))

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,9 +38,33 @@ void report_forget(struct probe_report *report, size_t count)
 	}
 }
 
+struct probe_error *report_note(struct probe_report *report, const char *format, ...)
+{
+	char **notes, *note;
+	va_list ap;
+	int length;
+
+	if (!report)
+		return NULL;
+	notes = reallocarray(report->notes, report->note_count + 1, sizeof(*notes));
+	if (!notes)
+		return probe_error_no_memory();
+	report->notes = notes;
+	va_start(ap, format);
+	length = vasprintf(&note, format, ap);
+	va_end(ap);
+	if (length < 0)
+		return probe_error_no_memory();
+	notes[report->note_count++] = note;
+	return NULL;
+}
+
 void probe_report_deinit(struct probe_report *report)
 {
 	report_forget(report, 0);
+	for (size_t i = 0; i < report->note_count; i++)
+		free(report->notes[i]);
+	free(report->notes);
 	free(report->refusals);
 	*report = (struct probe_report){0};
 }

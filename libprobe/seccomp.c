@@ -1,21 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A filter may kill the process for a call that it does not know, so nothing
- * can be tried out. But a privileged tracer can read filters
- * (PTRACE_SECCOMP_GET_FILTER), and they are small programs that depend on the
- * call alone: they are run here instead.
+ * A filter may kill the process for a call that it does not know, so nothing is
+ * tried out in a target. There are two ways to know beforehand:
  *
- * Sources: seccomp(2), ptrace(2), Documentation/userspace-api/seccomp_filter.rst;
- * Documentation/networking/filter.rst for the instructions.
+ *   read    PTRACE_SECCOMP_GET_FILTER shows a stopped thread's filters to a tracer
+ *           that has CAP_SYS_ADMIN and is under no filter itself. They are small
+ *           programs, which are run here (seccomp_run.c).
+ *   try     Filters are inherited and never taken away, and /proc tells how many
+ *           there are. Where the target's are those that we are under ourselves, as in
+ *           a container, a child of ours makes the calls (seccomp_own.c).
+ *
+ * Each thread may have filters of its own: a thread is borrowed for system calls
+ * only if its filters allow them, and stubs, which run in all threads, make only
+ * such calls as all threads may.
+ *
+ * Sources: seccomp(2), ptrace(2), proc_pid_status(5) (Seccomp, Seccomp_filters);
+ * Documentation/userspace-api/seccomp_filter.rst of Linux.
  */
 #include <errno.h>
 #include <linux/audit.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
+#include "libprobe/array.h"
+#include "libprobe/procfs.h"
 #include "libprobe/seccomp.h"
 #include "libprobe/shared.h"
 
@@ -23,211 +38,336 @@
 #define PTRACE_SECCOMP_GET_FILTER 0x420c
 #endif
 
-/* The state of the machine. */
-struct machine {
-	uint32_t a, x;
-	uint32_t memory[BPF_MEMWORDS];
+enum { CAPABILITY_SYS_ADMIN = 21 };
+
+/* ---- What is needed ----------------------------------------------------------------------- */
+
+/* In an order in which they can be made one after the other. */
+const struct seccomp_call seccomp_calls[] = {
+	/* clang-format off */
+	{"memfd_create", SECCOMP_MAP, SYS_memfd_create, {SECCOMP_ADDRESS, SHARED_MEMFD_FLAGS}, 0},
+	{"mmap", SECCOMP_MAP, SYS_mmap,
+		{0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, SECCOMP_FILE}, 0},
+	{"munmap", SECCOMP_MAP | SECCOMP_UNMAP, SYS_munmap, {SECCOMP_ADDRESS, 8192}, 0},
+	{"mmap", SECCOMP_MAP, SYS_mmap,
+		{SECCOMP_ADDRESS, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE,
+			SECCOMP_FILE}, 0},
+	{"mmap", SECCOMP_MAP, SYS_mmap,
+		{SECCOMP_ADDRESS, 4096, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, UINT64_MAX}, 0},
+	{"madvise", SECCOMP_MAP, SYS_madvise, {SECCOMP_ADDRESS, 4096, MADV_WIPEONFORK}, 0},
+	{"close", SECCOMP_MAP | SECCOMP_UNMAP, SYS_close, {SECCOMP_FILE}, 0},
+	{"rt_sigreturn", SECCOMP_MAP | SECCOMP_UNMAP, SYS_rt_sigreturn, {0}, 0},
+	{"rt_sigprocmask", SECCOMP_ASK, SYS_rt_sigprocmask,
+		{UINT32_MAX, SECCOMP_ADDRESS, 0, 8}, -EINVAL},
+	{"rt_sigprocmask", SECCOMP_ASK, SYS_rt_sigprocmask, {UINT32_MAX, 8, 0, 8}, -EFAULT},
+	{"gettid", SECCOMP_ASK, SYS_gettid, {0}, 0},
+	{"getpid", SECCOMP_ASK, SYS_getpid, {0}, 0},
+	{"futex", SECCOMP_WAIT, SYS_futex, {SECCOMP_ADDRESS, 1 /* FUTEX_WAKE */, INT32_MAX}, 0},
+	{"futex", SECCOMP_WAIT, SYS_futex,
+		{SECCOMP_ADDRESS, 0 /* FUTEX_WAIT */, INT32_MAX, SECCOMP_ADDRESS}, -EAGAIN},
+	/* clang-format on */
 };
+const size_t seccomp_call_count = sizeof(seccomp_calls) / sizeof(*seccomp_calls);
 
-static bool alu(struct machine *m, uint16_t code, uint32_t operand)
+/* ---- Looking ------------------------------------------------------------------------------ */
+
+/* Fills in what /proc says of a thread; false where it is under none, or gone. */
+static bool look_at(pid_t tid, struct seccomp_thread *ret)
 {
-	switch (BPF_OP(code)) {
-	case BPF_ADD:
-		m->a += operand;
-		return true;
-	case BPF_SUB:
-		m->a -= operand;
-		return true;
-	case BPF_MUL:
-		m->a *= operand;
-		return true;
-	case BPF_DIV:
-		if (!operand)
-			return false;
-		m->a /= operand;
-		return true;
-	case BPF_OR:
-		m->a |= operand;
-		return true;
-	case BPF_AND:
-		m->a &= operand;
-		return true;
-	case BPF_XOR:
-		m->a ^= operand;
-		return true;
-	case BPF_LSH:
-		m->a = operand < 32 ? m->a << operand : 0;
-		return true;
-	case BPF_RSH:
-		m->a = operand < 32 ? m->a >> operand : 0;
-		return true;
-	case BPF_NEG:
-		m->a = -m->a;
-		return true;
-	}
-	return false;
+	/* A thread has a status file of its own under its own number, too. */
+	long mode = procfs_status_number(tid, "Seccomp:");
+
+	if (mode <= SECCOMP_MODE_DISABLED)
+		return false;
+	*ret = (struct seccomp_thread){.tid = tid,
+		.filters = procfs_status_number(tid, "Seccomp_filters:"),
+		.strict = mode == SECCOMP_MODE_STRICT};
+	return true;
 }
 
-static bool condition(const struct machine *m, uint16_t code, uint32_t operand)
+struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret)
 {
-	switch (BPF_OP(code)) {
-	case BPF_JEQ:
-		return m->a == operand;
-	case BPF_JGT:
-		return m->a > operand;
-	case BPF_JGE:
-		return m->a >= operand;
-	default:
-		return m->a & operand;
-	}
-}
+	DIR *threads = procfs_threads(pid);
+	struct probe_error *error = NULL;
+	pid_t tid;
 
-/* A load into either register; false where it is malformed. */
-static bool load(const struct machine *m, const struct sock_filter *i,
-	const struct seccomp_data *data, uint32_t *ret)
-{
-	switch (BPF_MODE(i->code)) {
-	case BPF_IMM:
-		*ret = i->k;
-		return true;
-	case BPF_LEN:
-		*ret = sizeof(*data);
-		return true;
-	case BPF_MEM:
-		if (i->k >= BPF_MEMWORDS)
-			return false;
-		*ret = m->memory[i->k];
-		return true;
-	case BPF_ABS:
-		if (i->k % 4 || i->k > sizeof(*data) - 4)
-			return false;
-		memcpy(ret, (const uint8_t *)data + i->k, sizeof(*ret));
-		return true;
-	}
-	return false;
-}
+	*ret = (struct seccomp){.pid = pid, .allowed = SECCOMP_ALL};
+	while (!error && (tid = procfs_next_thread(threads))) {
+		struct seccomp_thread thread, *more;
 
-/* One instruction that is neither a jump nor a return. */
-static bool step(struct machine *m, const struct sock_filter *i, const struct seccomp_data *data)
-{
-	uint32_t operand = BPF_SRC(i->code) == BPF_X ? m->x : i->k;
-
-	switch (BPF_CLASS(i->code)) {
-	case BPF_LD:
-		return load(m, i, data, &m->a);
-	case BPF_LDX:
-		return load(m, i, data, &m->x);
-	case BPF_ST:
-	case BPF_STX:
-		if (i->k >= BPF_MEMWORDS)
-			return false;
-		m->memory[i->k] = BPF_CLASS(i->code) == BPF_ST ? m->a : m->x;
-		return true;
-	case BPF_ALU:
-		return alu(m, i->code, operand);
-	case BPF_MISC:
-		if (BPF_MISCOP(i->code) == BPF_TAX)
-			m->x = m->a;
-		else
-			m->a = m->x;
-		return true;
-	}
-	return false;
-}
-
-uint32_t seccomp_run(
-	const struct sock_filter *program, size_t length, const struct seccomp_data *data)
-{
-	struct machine m = {0};
-	size_t at = 0;
-
-	/* Jumps only go forward, so this ends. */
-	while (at < length) {
-		const struct sock_filter *i = &program[at++];
-		uint32_t operand = BPF_SRC(i->code) == BPF_X ? m.x : i->k;
-
-		if (BPF_CLASS(i->code) == BPF_RET)
-			return BPF_RVAL(i->code) == BPF_A ? m.a : i->k;
-		if (BPF_CLASS(i->code) != BPF_JMP) {
-			if (!step(&m, i, data))
-				break;
-		} else if (BPF_OP(i->code) == BPF_JA) {
-			at += i->k;
-		} else {
-			at += condition(&m, i->code, operand) ? i->jt : i->jf;
+		if (!look_at(tid, &thread))
+			continue;
+		more = array_grow(ret->threads, ret->count, sizeof(*more));
+		if (!more) {
+			error = probe_error_no_memory();
+			break;
 		}
+		ret->threads = more;
+		ret->strict |= thread.strict;
+		more[ret->count++] = thread;
 	}
-	return SECCOMP_RET_KILL_PROCESS;
+	if (threads)
+		closedir(threads);
+	if (error)
+		seccomp_deinit(ret);
+	return error;
 }
 
-/* ---- A target's filters --------------------------------------------------------------- */
-
-/* What we have a target do, with those arguments that filters look at. */
-struct needed {
-	const char *name;
-	int number;
-	uint64_t args[6];
-};
-
-static const struct needed calls[] = {
-	{"mmap", SYS_mmap,
-		{4096, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, 3}},
-	{"mmap", SYS_mmap,
-		{4096, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED}},
-	{"mmap", SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, 3}},
-	{"munmap", SYS_munmap, {4096, 4096}},
-	{"madvise", SYS_madvise, {4096, 4096, MADV_WIPEONFORK}},
-	{"memfd_create", SYS_memfd_create, {4096, SHARED_MEMFD_FLAGS}},
-	{"close", SYS_close, {3}},
-	{"rt_sigreturn", SYS_rt_sigreturn, {0}},
-	{"rt_sigprocmask", SYS_rt_sigprocmask, {UINT32_MAX, 4096, 0, 8}},
-	{"gettid", SYS_gettid, {0}},
-	{"futex", SYS_futex, {4096, 0, 0}},
-};
-
-static const struct needed *first_denied(const struct sock_filter *program, size_t length)
+void seccomp_deinit(struct seccomp *seccomp)
 {
-	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
-		struct seccomp_data data = {.nr = calls[i].number, .arch = AUDIT_ARCH_X86_64};
-		uint32_t verdict;
+	free(seccomp->threads);
+	*seccomp = (struct seccomp){0};
+}
 
-		memcpy(data.args, calls[i].args, sizeof(data.args));
-		verdict = seccomp_run(program, length, &data) & SECCOMP_RET_ACTION_FULL;
-		if (verdict != SECCOMP_RET_ALLOW && verdict != SECCOMP_RET_LOG)
-			return &calls[i];
-	}
+static const struct seccomp_thread *find(const struct seccomp *seccomp, pid_t tid)
+{
+	for (size_t i = 0; i < seccomp->count; i++)
+		if (seccomp->threads[i].tid == tid)
+			return &seccomp->threads[i];
 	return NULL;
 }
 
-struct probe_error *seccomp_check(pid_t pid, pid_t tid)
+bool seccomp_has_grown(struct seccomp *seccomp)
 {
+	struct seccomp now;
+	struct probe_error *error = seccomp_look(seccomp->pid, &now);
+	long most = 0;
+	bool grown = false;
+
+	if (error) {
+		probe_error_free(error);
+		return false;
+	}
+	for (size_t i = 0; i < seccomp->count; i++)
+		if (seccomp->threads[i].filters > most)
+			most = seccomp->threads[i].filters;
+	for (size_t i = 0; i < now.count; i++) {
+		const struct seccomp_thread *t = &now.threads[i], *old = find(seccomp, t->tid);
+
+		/* A new thread has the filters of the one that made it. */
+		grown |= old ? t->filters > old->filters || t->strict != old->strict
+			     : t->strict || t->filters > most || t->filters < 0;
+	}
+	now.judged = seccomp->judged;
+	now.allowed = seccomp->allowed;
+	memcpy(now.why, seccomp->why, sizeof(now.why));
+	free(seccomp->threads);
+	*seccomp = now;
+	return grown;
+}
+
+/* ---- Judging ------------------------------------------------------------------------------ */
+
+/* Why threads may not make calls of these kinds; the first reason stays. */
+__attribute__((format(printf, 3, 4))) static void deny(
+	struct seccomp *s, unsigned int kinds, const char *format, ...)
+{
+	va_list ap;
+
+	for (size_t i = 0; i < SECCOMP_KINDS; i++) {
+		if (!(kinds >> i & 1) || s->why[i][0])
+			continue;
+		va_start(ap, format);
+		vsnprintf(s->why[i], sizeof(s->why[i]), format, ap);
+		va_end(ap);
+	}
+}
+
+bool seccomp_can_read(void)
+{
+	char path[] = "/proc/thread-self/status", buffer[4096];
+	const char *mode, *capabilities;
+
+	if (!procfs_read(path, buffer, sizeof(buffer)))
+		return false;
+	mode = strstr(buffer, "\nSeccomp:");
+	capabilities = strstr(buffer, "\nCapEff:");
+	return mode && capabilities && strtol(mode + strlen("\nSeccomp:"), NULL, 10) == 0 &&
+	       strtoull(capabilities + strlen("\nCapEff:"), NULL, 16) >> CAPABILITY_SYS_ADMIN & 1;
+}
+
+/* Which kinds does one filter allow? */
+static unsigned int run_filter(struct seccomp *s, const struct sock_filter *program, size_t length)
+{
+	unsigned int allowed = SECCOMP_ALL;
+
+	for (size_t i = 0; i < seccomp_call_count; i++) {
+		const struct seccomp_call *call = &seccomp_calls[i];
+		struct seccomp_data data = {.nr = call->number, .arch = AUDIT_ARCH_X86_64};
+		uint32_t verdict;
+
+		memcpy(data.args, call->args, sizeof(data.args));
+		verdict = seccomp_run(program, length, &data) & SECCOMP_RET_ACTION_FULL;
+		if (verdict == SECCOMP_RET_ALLOW || verdict == SECCOMP_RET_LOG)
+			continue;
+		allowed &= ~call->kinds;
+		deny(s, call->kinds, "the seccomp filter of process %d %s %s", s->pid,
+			verdict == SECCOMP_RET_ERRNO || verdict == SECCOMP_RET_TRACE ||
+					verdict == SECCOMP_RET_USER_NOTIF
+				? "does not allow"
+				: "would kill it for",
+			call->name);
+	}
+	return allowed;
+}
+
+enum reading { READ_ALL, READ_DENIED, READ_NO_MEMORY };
+
+/* Runs all filters of a stopped thread. */
+static enum reading read_filters(struct seccomp *s, struct seccomp_thread *thread)
+{
+	unsigned int allowed = SECCOMP_ALL;
+
 	for (unsigned long index = 0;; index++) {
-		long length = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, (void *)index, NULL);
-		const struct needed *denied;
+		long length = ptrace(PTRACE_SECCOMP_GET_FILTER, thread->tid, (void *)index, NULL);
 		struct sock_filter *program;
 
-		if (length < 0 && errno == ENOENT)
-			return NULL; /* there are no more */
-		if (length < 0)
-			return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-				"process %d runs under a seccomp filter, which might kill it for "
-				"what probectl has it do, and only root can read the filter: run "
-				"probectl as root",
-				pid);
-		program = calloc(length, sizeof(*program));
-		if (!program)
-			return probe_error_no_memory();
-		if (ptrace(PTRACE_SECCOMP_GET_FILTER, tid, (void *)index, program) != length) {
-			free(program);
-			return probe_error_new(
-				PROBE_ERROR_STATE, "the seccomp filters of process %d change", pid);
+		if (length < 0 && errno == ENOENT) { /* there are no more */
+			thread->allowed = allowed;
+			return READ_ALL;
 		}
-		denied = first_denied(program, length);
+		if (length < 0)
+			return READ_DENIED;
+		program = calloc(length + 1, sizeof(*program));
+		if (!program)
+			return READ_NO_MEMORY;
+		if (ptrace(PTRACE_SECCOMP_GET_FILTER, thread->tid, (void *)index, program) ==
+			length)
+			allowed &= run_filter(s, program, length);
+		else
+			allowed = 0;
 		free(program);
-		if (denied)
-			return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-				"the seccomp filter of process %d does not allow %s, which "
-				"probectl would have it call",
-				pid, denied->name);
 	}
+}
+
+/* What a child of ours may call under the filters that are ours as well. */
+static struct probe_error *try_all(struct seccomp *s, unsigned int *ret)
+{
+	struct probe_error *error = NULL;
+
+	*ret = 0;
+	for (unsigned int kind = 1; kind <= SECCOMP_ALL && !error; kind <<= 1) {
+		struct seccomp_trial trial;
+
+		error = seccomp_try(kind, &trial);
+		if (!error && trial.allowed)
+			*ret |= kind;
+		else if (!error && trial.err)
+			deny(s, kind, "the seccomp filter of process %d does not allow %s (%s)",
+				s->pid, trial.name, strerror(trial.err));
+		else if (!error)
+			deny(s, kind, "the seccomp filter of process %d would kill it for %s",
+				s->pid, trial.name);
+	}
+	return error;
+}
+
+/* What a thread may call, whose filters cannot be read; `*ours` once it is known. */
+static struct probe_error *judge_unread(
+	struct seccomp *s, struct seccomp_thread *thread, unsigned int *ours, bool *tried)
+{
+	struct probe_error *error = NULL;
+
+	if (!seccomp_is_same(s->pid, thread->filters)) {
+		deny(s, SECCOMP_ALL,
+			"process %d runs under a seccomp filter that might kill it for what "
+			"probectl has it do, and only root can read the filter",
+			s->pid);
+		return NULL;
+	}
+	if (!*tried)
+		error = try_all(s, ours);
+	*tried = !error;
+	thread->allowed = *ours;
+	return error;
+}
+
+struct probe_error *seccomp_judge(struct seccomp *seccomp)
+{
+	struct probe_error *error = NULL;
+	bool can_read = seccomp->count && seccomp_can_read(), tried = false;
+	unsigned int ours = 0;
+
+	for (size_t i = 0; i < seccomp->count && !error; i++) {
+		struct seccomp_thread *thread = &seccomp->threads[i];
+		enum reading reading = READ_DENIED;
+
+		if (thread->strict) {
+			deny(seccomp, SECCOMP_ALL,
+				"process %d runs under strict seccomp, which would kill it for "
+				"what probectl has it do",
+				seccomp->pid);
+			continue;
+		}
+		if (can_read)
+			reading = read_filters(seccomp, thread);
+		if (reading == READ_NO_MEMORY)
+			error = probe_error_no_memory();
+		else if (reading == READ_DENIED)
+			error = judge_unread(seccomp, thread, &ours, &tried);
+	}
+	for (size_t i = 0; i < seccomp->count; i++)
+		seccomp->allowed &= seccomp->threads[i].allowed;
+	seccomp->judged = !error;
+	return error;
+}
+
+bool seccomp_may_run(const struct seccomp *seccomp, pid_t tid)
+{
+	const struct seccomp_thread *known = seccomp ? find(seccomp, tid) : NULL;
+	struct seccomp_thread thread;
+
+	if (!seccomp || !seccomp->count)
+		return true;
+	/* A thread that has come since is used if it is under none. */
+	return known ? (known->allowed & seccomp->wanted) == seccomp->wanted
+		     : !look_at(tid, &thread);
+}
+
+const char *seccomp_why(const struct seccomp *seccomp, enum seccomp_kind kind)
+{
+	size_t i = 0;
+
+	while (kind >> i > 1)
+		i++;
+	return seccomp->why[i];
+}
+
+struct probe_error *seccomp_error(const struct seccomp *seccomp, enum seccomp_kind kind)
+{
+	const char *why = seccomp_why(seccomp, kind);
+
+	return probe_error_new(PROBE_ERROR_UNSUPPORTED, "%s%s", why,
+		strstr(why, "only root")
+			? ": run probectl as root, or in the sandbox that the process is in"
+			: ", which probectl would have it call");
+}
+
+/* ---- What we may do ourselves -------------------------------------------------------------- */
+
+static struct probe_error *own_call_denied(const char *name)
+{
+	return probe_error_new(PROBE_ERROR_PERMISSION,
+		"a seccomp filter keeps probectl from calling %s: a container has to be started "
+		"with --cap-add SYS_PTRACE, or with --security-opt seccomp=unconfined",
+		name);
+}
+
+struct probe_error *seccomp_check_own(void)
+{
+	char from[1] = {0}, to[1];
+	struct iovec local = {to, 1}, remote = {from, 1};
+	pid_t self = getpid();
+
+	if (procfs_status_number(gettid(), "Seccomp:") <= SECCOMP_MODE_DISABLED)
+		return NULL;
+	/* No process traces itself: ESRCH is the kernel's own answer. */
+	if (ptrace(PTRACE_CONT, self, NULL, NULL) < 0 && errno != ESRCH)
+		return own_call_denied("ptrace");
+	if (process_vm_readv(self, &local, 1, &remote, 1, 0) != 1)
+		return own_call_denied("process_vm_readv");
+	if (process_vm_writev(self, &local, 1, &remote, 1, 0) != 1)
+		return own_call_denied("process_vm_writev");
+	return NULL;
 }

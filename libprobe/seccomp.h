@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a target's seccomp filters would do to the system calls that we need. */
+/* What the seccomp filters of a target's threads would do to the system calls that we need. */
 #ifndef LIBPROBE_SECCOMP_H
 #define LIBPROBE_SECCOMP_H
 
@@ -12,15 +12,108 @@
 
 #include "probe/error.h"
 
+/* Calls that a target's threads make for us, by what they are for; bits. */
+enum seccomp_kind {
+	SECCOMP_MAP = 1,   /* in one thread that is borrowed: memory is mapped ... */
+	SECCOMP_UNMAP = 2, /* ... or given back */
+	SECCOMP_ASK = 4,   /* in stubs: can this pointer be followed, which thread is this */
+	SECCOMP_WAIT = 8,  /* in stubs: at a gate */
+	SECCOMP_ALL = 15,
+	SECCOMP_KINDS = 4
+};
+
+/* What stands for an argument that is known only when the call is made. */
+#define SECCOMP_ADDRESS UINT64_C(0x10000) /* of memory that is mapped */
+#define SECCOMP_FILE UINT64_C(1000)	  /* the descriptor that memfd_create(2) returned */
+
+/* One of those calls, with the arguments that filters look at. */
+struct seccomp_call {
+	const char *name;
+	unsigned int kinds;
+	int number;
+	uint64_t args[6];
+	long wanted; /* its result, where that is an error; 0: anything but an error */
+};
+
+extern const struct seccomp_call seccomp_calls[];
+extern const size_t seccomp_call_count;
+
+/* A thread that is under filters, or under strict seccomp. */
+struct seccomp_thread {
+	pid_t tid;
+	long filters;	      /* how many; -1: the kernel does not say (before 5.9) */
+	bool strict;	      /* read, write, exit and rt_sigreturn are all that it may call */
+	unsigned int allowed; /* kinds; 0 until it is judged */
+};
+
+/* What is known of a target. */
+struct seccomp {
+	pid_t pid;
+	struct seccomp_thread *threads;
+	size_t count; /* 0: all threads may call what they like */
+	bool strict;  /* one of them is */
+	bool judged;
+	unsigned int allowed;	      /* kinds that every thread may call */
+	unsigned int wanted;	      /* kinds for which a thread is to be borrowed */
+	char why[SECCOMP_KINDS][160]; /* of each kind, in their order: why some thread may not */
+};
+
 /*
- * Asks the filters of a stopped, traced thread what they would do to every
- * system call that probectl has a target make: those that map memory, and
- * those that stubs make. All must be allowed.
- *
- * Errors: PROBE_ERROR_UNSUPPORTED (names the call that is not allowed; or only
- * root may read filters).
+ * Looks which threads of a process are under filters. Nothing is stopped, and
+ * nothing is known of what the filters allow. Errors: PROBE_ERROR_MEMORY.
  */
-PROBE_MUST_CHECK struct probe_error *seccomp_check(pid_t pid, pid_t tid);
+PROBE_MUST_CHECK struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret);
+void seccomp_deinit(struct seccomp *seccomp);
+
+/* May this process read filters? Those of a thread that it has stopped. */
+bool seccomp_can_read(void);
+
+/*
+ * Finds out what each thread may call: by reading its filters, where we may; else by
+ * trying the calls in a child of this process, where the filters are the same as our
+ * own. What cannot be known is not allowed. Where seccomp_can_read(), all threads have
+ * to be stopped by the calling thread. Errors: PROBE_ERROR_SYSTEM (no child).
+ */
+PROBE_MUST_CHECK struct probe_error *seccomp_judge(struct seccomp *seccomp);
+
+/* May this thread be borrowed for what is wanted? `seccomp` is judged, or NULL: any may. */
+bool seccomp_may_run(const struct seccomp *seccomp, pid_t tid);
+
+/* Why some thread may not make calls of a kind. */
+const char *seccomp_why(const struct seccomp *seccomp, enum seccomp_kind kind);
+
+/* The error where a kind of call is not allowed. */
+struct probe_error *seccomp_error(const struct seccomp *seccomp, enum seccomp_kind kind)
+	__attribute__((returns_nonnull, warn_unused_result));
+
+/*
+ * Has a thread come under filters since? `seccomp` is what was seen of the process
+ * last, and is renewed. Does not judge.
+ */
+bool seccomp_has_grown(struct seccomp *seccomp);
+
+/* PROBE_ERROR_PERMISSION where our own filters keep us from tracing anything; says which call. */
+PROBE_MUST_CHECK struct probe_error *seccomp_check_own(void);
+
+/* ---- Our own filters (seccomp_own.c) ----------------------------------------------------- */
+
+/* What calls of a kind came to in a child of ours. */
+struct seccomp_trial {
+	bool allowed;
+	const char *name; /* of the call that is not allowed */
+	int err;	  /* its errno; 0: the child was killed for it */
+};
+
+/*
+ * Makes the calls of a kind in a child of this process. Errors: PROBE_ERROR_SYSTEM
+ * (there is no child).
+ */
+PROBE_MUST_CHECK struct probe_error *seccomp_try(enum seccomp_kind kind, struct seccomp_trial *ret);
+
+/* Have threads of a process that are under `filters` filters the same ones as this thread? */
+bool seccomp_is_same(pid_t pid, long filters);
+
+/* ---- Running a filter (seccomp_run.c) ---------------------------------------------------- */
 
 /*
  * Runs one filter as the kernel does (classic BPF on struct seccomp_data).

@@ -196,6 +196,8 @@ static struct probe_error *attach_selection(struct probe_session *s, struct chan
 		s->probe_count = probes;
 		s->site_count = sites;
 		session_unprepare(s, selection);
+	} else {
+		session_keep_filters(s, c, &attach);
 	}
 	for (size_t i = 0; i < s->request.pattern_count && !error; i++)
 		s->matched[i] = s->matched[i] || selection->matched[i];
@@ -398,6 +400,20 @@ size_t probe_session_unmatched(const struct probe_session *session)
 
 /* ---- Reading ------------------------------------------------------------------------ */
 
+/* What its hits have left is handed over first: who is told of an error polls no more. */
+static struct probe_error *stop_for_filters(
+	struct probe_session *s, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
+{
+	struct probe_error *error = session_look_at_filters(s);
+
+	if (!error)
+		return NULL;
+	probe_error_free(probe_session_stop(s));
+	session_read_rings(s, visit, data);
+	session_update_counts(s);
+	return error;
+}
+
 struct probe_error *probe_session_poll(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data, bool *more_ret)
 {
@@ -417,6 +433,8 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 		error = follow(session);
 		gate_release(&session->gate);
 	}
+	if (!error && !session->stopped)
+		error = stop_for_filters(session, visit, data);
 	return error;
 }
 
@@ -530,6 +548,7 @@ void probe_session_free(struct probe_session *session)
 	for (size_t i = 0; i < session->site_count; i++)
 		free(session->sites[i].bound);
 	asked_deinit(&session->asked);
+	seccomp_deinit(&session->seccomp);
 	unwinder_free(session->unwinder);
 	free(session->sites);
 	free(session->parts);

@@ -44,6 +44,9 @@ struct probe_session {
 	struct gate gate, exec_gate;
 	struct launches launches;
 	struct probe_report report; /* of libraries that were opened later */
+	struct seccomp seccomp;	    /* its threads, as they were seen last */
+	uint64_t look_again_ns;	    /* nobody looks at them before (CLOCK_MONOTONIC) */
+	bool calls_kernel;	    /* some stub makes system calls */
 	struct clock clock;
 	struct rings rings;
 	struct children_cache processes; /* of threads */
@@ -108,6 +111,17 @@ const struct probe_stack *session_stack_read(struct probe_session *session,
 /* What attaches a selection that was prepared, of the session as it is. */
 struct attach session_attach(
 	struct probe_session *session, struct change *change, struct selection *selection);
+
+/* ---- Seccomp filters (session_filters.c) ------------------------------------------------ */
+
+/* What was known of the target's threads when stubs were made for them; taken over. */
+void session_keep_filters(
+	struct probe_session *session, struct change *change, const struct attach *attach);
+/*
+ * Now and then: do filters that have come since allow what the stubs call? Errors:
+ * PROBE_ERROR_UNSUPPORTED (they do not, or nobody knows: the session has to end).
+ */
+PROBE_MUST_CHECK struct probe_error *session_look_at_filters(struct probe_session *session);
 
 /* ---- Its parts (session.c) -------------------------------------------------------------- */
 

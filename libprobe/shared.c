@@ -9,6 +9,11 @@
  *
  * A mapping that reaches behind the end of its file is a trap: SIGBUS. Therefore
  * the file's size is sealed (fcntl(2), "File Sealing") before it is mapped here.
+ *
+ * With the sysctl vm.memfd_noexec, kernels from 6.3 on seal the mode of such a file
+ * (F_SEAL_EXEC), so that execve(2) does not take it; some refuse to make one that does not
+ * ask for that. Code can be mapped from it all the same.
+ * Source: Documentation/userspace-api/mfd_noexec.rst of Linux.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +27,10 @@
 
 #include "libprobe/procfs.h"
 #include "libprobe/shared.h"
+
+#ifndef F_SEAL_EXEC
+#define F_SEAL_EXEC 0x20
+#endif
 
 _Static_assert(
 	SHARED_MEMFD_FLAGS == (MFD_CLOEXEC | MFD_ALLOW_SEALING), "as memfd_create(2) has it");
@@ -49,8 +58,10 @@ static struct probe_error *set_size(pid_t pid, int fd, size_t size)
 {
 	struct stat st;
 
+	int seals = fcntl(fd, F_GET_SEALS);
+
 	/* Files of a file system have F_SEAL_SEAL from the start. */
-	if (fcntl(fd, F_GET_SEALS) != 0)
+	if (seals < 0 || seals & ~F_SEAL_EXEC)
 		return replaced(pid);
 	if (ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
 		return probe_error_system(

@@ -9,8 +9,14 @@
 
 #include "probe/error.h"
 
-/* The flags of memfd_create(2) that shared_open() relies on. */
-enum { SHARED_MEMFD_FLAGS = 3 /* MFD_CLOEXEC | MFD_ALLOW_SEALING */ };
+/*
+ * The flags of memfd_create(2) for a file that shared_open() takes; and the one to add where
+ * the kernel refuses that with EACCES, as some do with the sysctl vm.memfd_noexec.
+ */
+enum {
+	SHARED_MEMFD_FLAGS = 3,	     /* MFD_CLOEXEC | MFD_ALLOW_SEALING */
+	SHARED_MEMFD_NOEXEC_SEAL = 8 /* MFD_NOEXEC_SEAL */
+};
 
 /*
  * Opens the empty memfd that is the target's descriptor `fd`, and gives it its

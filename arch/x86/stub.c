@@ -498,6 +498,7 @@ enum arch_stub_status x86_64_stub(const struct arch_stub *stub, uint64_t at, uin
 	}
 	if (!emit_finish(&e))
 		return ARCH_STUB_NO_ROOM;
+	ret->asks = p.strings || p.extents || p.checked || p.stacks || p.kernel_tid || p.kernel_pid;
 	ret->length = e.length;
 	return reached ? ARCH_STUB_OK : ARCH_STUB_OUT_OF_REACH;
 }

@@ -65,7 +65,8 @@ void reply_send(int fd, const struct probe_error *error, const struct probe_repo
 	struct header h = {.magic = REPLY_MAGIC, .report = *report};
 
 	h.report.refusals = NULL;
-	h.report.storage = NULL;
+	h.report.notes = NULL;
+	h.report.note_count = 0;
 	if (error) {
 		h.code = error->code;
 		h.err = error->err;

@@ -3,33 +3,210 @@
 # runs-as: both
 #
 # A target under a seccomp filter is only touched if the filter allows what that
-# takes, and only root can know.
+# takes. Root can read it; what is under the same filters can try the calls in a
+# process of its own. Each thread may have its own.
 . tests/integration/lib.sh
 need_attach
+sandbox=$TARGETS/sandbox
+mapping="9 319 11 28" # mmap, memfd_create, munmap, madvise
+
+# same_life WHAT: the target answers, is as it was, and nothing of ours is left in it
+same_life()
+{
+	ask x
+	same "$1: the answer" "$answer" alive
+	same_state "$target_pid"
+	same "$1: what is left" "$(grep -c memfd:probectl "/proc/$target_pid/maps")" 0
+}
+
+# refused WHAT REASON COMMAND...
+refused()
+{
+	local what=$1 reason=$2
+	shift 2
+	"$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
+	same "$what: status" "$?" 1
+	grep -q "$reason" "$SCRATCH/err" || fail "$what: the reason: $(cat "$SCRATCH/err")"
+}
+
+# hits N COMMAND...: prints so many, with both texts
+hits()
+{
+	local n=$1
+	shift
+	"$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null || fail "$*: status $?: $(cat "$SCRATCH/err")"
+	same "$*: hits" "$(grep -c '"text" "written"' "$SCRATCH/out")" "$n"
+}
+
+# ---- Filters that only the target is under -------------------------------------------------
 
 start "$TARGETS/seccomp" 0
+save_state "$target_pid"
 if [ "$(id -u)" = 0 ]; then
-	"$PROBECTL" trace -q -n 3 -p "$target_pid" 'seccomp:hit(arg0,str(arg1))' >"$SCRATCH/out" ||
-		fail "trace under a filter that allows everything: status $?"
-	grep -c '"text"' "$SCRATCH/out" | grep -qx 3 || fail "hits: $(cat "$SCRATCH/out")"
+	hits 3 "$PROBECTL" trace -q -n 3 -p "$target_pid" 'seccomp:hit(arg0,str(arg1),str(arg2))'
 else
-	"$PROBECTL" enable -p "$target_pid" seccomp:hit 2>"$SCRATCH/err" && fail "enabled without knowing the filter"
-	grep -q 'only root can read the filter' "$SCRATCH/err" || fail "the reason: $(cat "$SCRATCH/err")"
+	refused "an unknown filter" 'only root can read the filter' "$PROBECTL" enable -p "$target_pid" seccomp:hit
 fi
-ask x
-[ "$answer" = alive ] || fail "answer: $answer"
+same_life "its own filter"
 end_target
 
 if [ "$(id -u)" = 0 ]; then
-	for call in 9 319 14; do # mmap, memfd_create, rt_sigprocmask
+	for call in $mapping; do
 		start "$TARGETS/seccomp" "$call"
 		save_state "$target_pid"
-		"$PROBECTL" enable -p "$target_pid" seccomp:hit 2>"$SCRATCH/err" && fail "enabled against the filter ($call)"
-		grep -q 'does not allow' "$SCRATCH/err" || fail "the reason ($call): $(cat "$SCRATCH/err")"
-		ask x
-		[ "$answer" = alive ] || fail "answer ($call): $answer"
-		same_state "$target_pid"
+		refused "call $call" 'would kill it for' "$PROBECTL" enable -p "$target_pid" seccomp:hit
+		same_life "call $call"
 		end_target
 	done
+	# What stubs call: constants are shown, and it is said that the others are not.
+	start "$TARGETS/seccomp" 14
+	save_state "$target_pid"
+	"$PROBECTL" trace -q -n 3 -p "$target_pid" 'seccomp:hit(arg0,str(arg1),str(arg2))' \
+		>"$SCRATCH/out" 2>"$SCRATCH/err" || fail "without rt_sigprocmask: $(cat "$SCRATCH/err")"
+	same "without rt_sigprocmask" "$(grep -c '"text" null' "$SCRATCH/out")" 3
+	grep -q 'warning: .*would kill it for rt_sigprocmask' "$SCRATCH/err" ||
+		fail "without rt_sigprocmask: not said: $(cat "$SCRATCH/err")"
+	same_life "without rt_sigprocmask"
+	end_target
 fi
+
+# ---- Threads --------------------------------------------------------------------------------
+
+for how in "14 worker" "319 worker"; do
+	# shellcheck disable=SC2086 # two words
+	start "$TARGETS/seccomp" $how
+	save_state "$target_pid"
+	for ((i = 0; i < 3; i++)); do
+		"$PROBECTL" trace -q -n 3 -p "$target_pid" 'seccomp:hit(arg0,str(arg1))' \
+			>"$SCRATCH/out" 2>"$SCRATCH/err" || fail "thread $how: status $?: $(cat "$SCRATCH/err")"
+		same "thread $how: hits" "$(grep -c '"text"' "$SCRATCH/out")" 3
+	done
+	[ "$how" = "319 worker" ] && [ "$(id -u)" = 0 ] || grep -q 'warning: .*seccomp' "$SCRATCH/err" ||
+		fail "thread $how: not said: $(cat "$SCRATCH/err")"
+	same_life "thread $how"
+	end_target
+done
+
+# Strict seccomp takes even the time stamp counter away.
+start "$TARGETS/seccomp" 0 strict
+save_state "$target_pid"
+refused "a strict thread" 'strict seccomp' "$PROBECTL" trace -q -n 1 -p "$target_pid" seccomp:hit
+for filter in 1 'str(arg1) == "text"'; do
+	"$PROBECTL" trace -c -f "$filter" -d 0.3 -p "$target_pid" seccomp:hit >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+		fail "a strict thread, $filter: $(cat "$SCRATCH/err")"
+	grep -q 'seccomp:hit *[1-9]' "$SCRATCH/out" || fail "a strict thread, $filter: $(cat "$SCRATCH/out")"
+done
+same_life "a strict thread"
+end_target
+
+# ---- A filter that comes while it is traced --------------------------------------------------
+
+start "$TARGETS/seccomp" 319 later
+trace_start later -p "$target_pid" 'seccomp:hit(arg0,str(arg2))'
+wait_tracing later
+ask now
+if [ "$(id -u)" = 0 ]; then # what is needed to end is allowed
+	trace_stop later
+else
+	wait "$tracer_pid"
+	same "a filter that came later: status" "$?" 1
+	grep -q 'switched off: .*only root' "$SCRATCH/later.err" || fail "later: $(cat "$SCRATCH/later.err")"
+fi
+ask x
+same "a filter that came later: the answer" "$answer" alive
+end_target
+
+# ---- In a sandbox, as containers have it -------------------------------------------------------
+
+cat >"$SCRATCH/inside.sh" <<'INSIDE'
+probectl=$1 program=$2 out=$3
+coproc TARGET { exec "$program" 0 none; }
+pid=$TARGET_PID
+read -r -u "${TARGET[0]}" line
+maps=$(cat "/proc/$pid/maps")
+probe='seccomp:hit(arg0,str(arg1),str(arg2))'
+{
+	"$probectl" trace -q -n 3 -p "$pid" "$probe"
+	echo "attach $?"
+	"$probectl" enable -p "$pid" seccomp:hit
+	echo "enable $?"
+	"$probectl" disable -p "$pid" seccomp:hit
+	echo "disable $?"
+	"$probectl" record -q -n 3 -o "$out.record" -p "$pid" "$probe"
+	echo "record $?"
+	rm -rf "$out.record"
+	[ "$(cat "/proc/$pid/maps")" = "$maps" ] && echo "maps 0"
+	echo x >&"${TARGET[1]}"
+	read -r -t 20 -u "${TARGET[0]}" line
+	echo "target $line"
+	kill "$pid"
+	sleep 0.5 | "$probectl" trace -q -n 3 "$probe" -- "$program" 0 none
+	echo "launch $?"
+	sleep 0.5 | "$probectl" run seccomp:hit -- "$program" 0 none
+	echo "run $?"
+} >"$out" 2>&1 </dev/null
+INSIDE
+
+# inside WHAT FILTERS...: what came of it is in $SCRATCH/inside
+inside()
+{
+	local what=$1
+	shift
+	rm -f "$SCRATCH/inside"
+	timeout -k 5 100 "$sandbox" "$@" -- bash "$SCRATCH/inside.sh" "$PROBECTL" "$TARGETS/seccomp" "$SCRATCH/inside"
+}
+
+caps=
+[ "$(id -u)" != 0 ] || caps=caps
+for filters in container "container allow" "errno:135:1"; do
+	# shellcheck disable=SC2086 # lists of words
+	inside "$filters" $caps $filters
+	for line in "attach 0" "enable 0" "disable 0" "record 0" "maps 0" "target alive" "launch 0" "run 0"; do
+		grep -qx "$line" "$SCRATCH/inside" || fail "inside $filters: no '$line': $(cat "$SCRATCH/inside")"
+	done
+	same "inside $filters: hits" "$(grep -c '"text" "written"' "$SCRATCH/inside")" 6
+done
+for call in $mapping; do
+	for action in kill trap; do
+		# What they allow themselves, a program cannot begin without.
+		[[ " 319 28 " == *" $call "* ]] || continue
+		# shellcheck disable=SC2086
+		inside "$action $call" $caps container "$action:$call"
+		grep -q 'would kill it for' "$SCRATCH/inside" || fail "$action $call: $(cat "$SCRATCH/inside")"
+		grep -qx "target alive" "$SCRATCH/inside" || fail "$action $call: the target: $(cat "$SCRATCH/inside")"
+		grep -qx "maps 0" "$SCRATCH/inside" || fail "$action $call: something is left"
+	done
+done
+# shellcheck disable=SC2086
+inside "no memfd_create" $caps container errno:319:1
+grep -q 'does not allow memfd_create (Operation not permitted)' "$SCRATCH/inside" ||
+	fail "no memfd_create: $(cat "$SCRATCH/inside")"
+grep -qx "target alive" "$SCRATCH/inside" || fail "no memfd_create: the target"
+# shellcheck disable=SC2086
+inside "no ptrace" $caps container errno:101:1
+grep -q 'keeps probectl from calling ptrace: .*SYS_PTRACE' "$SCRATCH/inside" ||
+	fail "no ptrace: $(cat "$SCRATCH/inside")"
+# shellcheck disable=SC2086
+inside "no process_vm_readv" $caps container errno:310:1
+grep -q 'keeps probectl from calling process_vm_readv: .*SYS_PTRACE' "$SCRATCH/inside" ||
+	fail "no process_vm_readv: $(cat "$SCRATCH/inside")"
+
+# As root from outside: the filters are read.
+if [ "$(id -u)" = 0 ]; then
+	start "$sandbox" container -- "$TARGETS/seccomp" 0 none
+	save_state "$target_pid"
+	hits 3 "$PROBECTL" trace -q -n 3 -p "$target_pid" 'seccomp:hit(arg0,str(arg1),str(arg2))'
+	same_life "a container, from outside"
+	end_target
+fi
+
+# Two sandboxes that have nothing to do with each other, with as many filters.
+# shellcheck disable=SC2086
+start "$sandbox" $caps kill:319 -- "$TARGETS/seccomp" 0 none
+save_state "$target_pid"
+# shellcheck disable=SC2086
+refused "another sandbox" 'only root can read the filter' "$sandbox" $caps allow -- \
+	"$PROBECTL" enable -p "$target_pid" seccomp:hit
+same_life "another sandbox"
+end_target
 finish

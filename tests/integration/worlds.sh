@@ -192,6 +192,34 @@ if [ "$(id -u)" = 0 ]; then
 	quit
 fi
 
+# ---- Memory that may not be executed ------------------------------------------------------------
+
+# sealed WHAT COMMAND...: the command becomes the program
+sealed()
+{
+	local what=$1
+	shift
+	start "$@" "$SCRATCH/bfd-pie"
+	outer=$target_pid
+	target_pid=$(cat "/proc/$outer/task/$outer/children")
+	target_pid=${target_pid:-$outer}
+	target_pid=${target_pid// /}
+	traced "$what" "$target_pid" 1
+	target_pid=$outer
+	quit
+}
+# Nothing that is writable becomes executable (PR_SET_MDWE), and so in what it becomes.
+sealed "PR_SET_MDWE" "$python" -c 'import ctypes, os, sys
+ctypes.CDLL(None).prctl(65, 1, 0, 0, 0)
+os.execv(sys.argv[1], sys.argv[1:])'
+if [ "$(id -u)" = 0 ] && [ -e /proc/sys/vm/memfd_noexec ]; then
+	for level in 1 2; do
+		# shellcheck disable=SC2016 # expanded by that shell
+		sealed "vm.memfd_noexec = $level" unshare -pf --kill-child sh -c \
+			'echo "$1" >/proc/sys/vm/memfd_noexec && exec "$2"' sh $level
+	done
+fi
+
 # ---- Huge pages --------------------------------------------------------------------------------
 
 if [ "$(id -u)" = 0 ]; then

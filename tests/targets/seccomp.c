@@ -2,23 +2,32 @@
 /*
  * A program under a seccomp filter that passes seccomp:hit all the time.
  *
- *	seccomp KILLED	the process is killed for the system call KILLED (a
- *			number); 0: for none, the filter allows everything
+ *	seccomp KILLED [THREADS]	the process is killed for the system call KILLED
+ *		(a number); 0: for none, the filter allows everything.
+ *	THREADS		whose filter it is
+ *	all		of the only thread, from the start
+ *	worker		of a second thread, which alone passes the probe
+ *	strict		that thread is under strict seccomp instead
+ *	later		of the only thread, once it is told "now"
+ *	none		nobody's
  *
  * prints "ready PID", and "alive" for every line that it is given.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/sdt.h>
 #include <sys/syscall.h>
 
 #include "target.h"
 
-int main(int argc, char **argv)
+static char text[] = "written";
+
+static void install(uint32_t killed)
 {
-	uint32_t killed = argc > 1 ? (uint32_t)atoi(argv[1]) : 0;
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, killed ? killed : UINT32_MAX, 0, 1),
@@ -26,25 +35,63 @@ int main(int argc, char **argv)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = {.len = sizeof(code) / sizeof(*code), .filter = code};
-	char line[64];
-	uint64_t hits = 0;
 
-	target_allow_tracing();
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
 		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
 		perror("seccomp");
-		return 1;
+		exit(1);
 	}
+}
+
+static void pass(uint64_t hits)
+{
+	STAP_PROBE3(seccomp, hit, hits, "text", text);
+}
+
+/* It may call nothing, or little: so it does. */
+static void *work(void *data)
+{
+	const uint32_t *killed = data;
+
+	if (killed)
+		install(*killed);
+	else if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT))
+		exit(1);
+	for (uint64_t hits = 0;; hits++) {
+		for (volatile int i = 0; i < 100000; i++)
+			;
+		pass(hits);
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t killed = argc > 1 ? (uint32_t)atoi(argv[1]) : 0;
+	const char *threads = argc > 2 ? argv[2] : "all";
+	bool is_worker = !strcmp(threads, "worker") || !strcmp(threads, "strict");
+	char line[64];
+	uint64_t hits = 0;
+	pthread_t worker;
+
+	target_allow_tracing();
+	if (is_worker)
+		pthread_create(&worker, NULL, work, strcmp(threads, "strict") ? &killed : NULL);
+	else if (strcmp(threads, "all") == 0)
+		install(killed);
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
 	for (;;) {
 		struct pollfd input = {.fd = 0, .events = POLLIN};
 
-		STAP_PROBE2(seccomp, hit, hits++, "text");
+		if (!is_worker)
+			pass(hits++);
 		if (poll(&input, 1, 1) != 1)
 			continue;
 		if (!target_read_line(line, sizeof(line)))
-			return 0;
+			_exit(0);
+		if (strcmp(line, "now") == 0)
+			install(killed);
 		puts("alive");
 		fflush(stdout);
 	}

@@ -132,7 +132,7 @@ static void test_no_process(void **state)
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);
 	probe_error_free(error);
-	error = control_borrow(0x7fffffff, &maps, &control);
+	error = control_borrow(0x7fffffff, &maps, NULL, &control);
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);
 	probe_error_free(error);
@@ -240,7 +240,7 @@ static void test_getpid(void **state)
 	run_getpid(&v, &control);
 	control_resume(&control);
 	await(&v.shared->progress, atomic_load(&v.shared->progress) + 1);
-	assert_done(control_borrow(v.pid, &v.maps, &control));
+	assert_done(control_borrow(v.pid, &v.maps, NULL, &control));
 	assert_int_equal(control.count, 1);
 	run_getpid(&v, &control);
 	control_resume(&control);
@@ -273,7 +273,7 @@ static void test_no_room(void **state)
 	(void)state;
 	victim_start(&v, no_stack_body);
 	await(&v.shared->progress, 1);
-	error = control_borrow(v.pid, &v.maps, &control);
+	error = control_borrow(v.pid, &v.maps, NULL, &control);
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_STATE);
 	assert_non_null(strstr(error->message, "room on its stack"));
@@ -491,7 +491,7 @@ static void control_forever(struct victim *v)
 			{.number = SYS_mmap, .args = {0, 4096, PROT_READ, 0x22, -1, 0}},
 			{.number = SYS_getppid}};
 		struct control control;
-		struct probe_error *error = control_borrow(v->pid, &v->maps, &control);
+		struct probe_error *error = control_borrow(v->pid, &v->maps, NULL, &control);
 
 		if (error)
 			_exit(1);

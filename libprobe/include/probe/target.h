@@ -87,7 +87,9 @@ struct probe_report {
 	struct probe_refusal *refusals;
 	size_t refusal_count;
 	uint64_t stop_ns; /* how long the process was stopped, longest thread */
-	void *storage;
+	/* What else whoever asked should know: that less memory was taken, or less is shown. */
+	char **notes;
+	size_t note_count;
 };
 /* Frees what a report holds. */
 void probe_report_deinit(struct probe_report *report);
