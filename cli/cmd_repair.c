@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* probectl repair: removes what controllers left that died. */
+/* probectl repair: removes what controllers left that died, and undoes what others undid. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "cli/processes.h"
 #include "cli/out.h"
+#include "cli/print.h"
 #include "cli/request.h"
 #include "probe/target.h"
 
@@ -36,17 +37,23 @@ static bool is_nothing(const struct probe_repair *repair)
 	return memcmp(repair, &none, sizeof(none)) == 0;
 }
 
-static void add_text(struct out *out, pid_t pid, const struct probe_repair *repair)
+static void add_text(struct out *out, pid_t pid, const struct probe_repair *repair, size_t left)
 {
 	struct probe_repair done = *repair;
 
 	out_text(out, "process ");
 	out_unsigned(out, (uint64_t)pid);
-	done.waiting = 0;
+	done.waiting = done.mended = 0;
+	if (repair->mended) {
+		out_text(out, ": patched again:");
+		add_count(out, repair->mended, "site");
+	}
 	if (is_nothing(&done)) {
-		out_text(out, ": nothing to repair");
+		out_text(out, repair->mended ? ""
+			      : left	     ? ": nothing removed"
+					     : ": nothing to repair");
 	} else {
-		out_text(out, ": removed:");
+		out_text(out, repair->mended ? "; removed:" : ": removed:");
 		add_count(out, done.sessions, "session");
 		add_count(out, done.probes, "probe");
 		add_count(out, done.sites, "site");
@@ -54,13 +61,17 @@ static void add_text(struct out *out, pid_t pid, const struct probe_repair *repa
 		add_count(out, done.mappings, "mapping");
 		add_count(out, done.descriptors, "descriptor");
 	}
+	if (left) {
+		out_text(out, "; left as they are:");
+		add_count(out, left, "site");
+	}
 	if (repair->waiting)
 		out_text(out, "; a thread is still in the code of a session that is off: repair "
 			      "again later");
 	out_char(out, '\n');
 }
 
-static void add_json(struct out *out, pid_t pid, const struct probe_repair *repair)
+static void add_json(struct out *out, pid_t pid, const struct probe_repair *repair, size_t left)
 {
 	out_text(out, "{\"pid\":");
 	out_unsigned(out, (uint64_t)pid);
@@ -69,6 +80,8 @@ static void add_json(struct out *out, pid_t pid, const struct probe_repair *repa
 	out_number_field(out, ",\"probes\":", repair->probes);
 	out_text(out, ",\"sites\":");
 	out_unsigned(out, repair->sites);
+	out_number_field(out, ",\"patched\":", repair->mended);
+	out_number_field(out, ",\"inconsistent\":", left);
 	out_text(out, ",\"semaphores\":");
 	out_unsigned(out, repair->semaphores);
 	out_number_field(out, ",\"mappings\":", repair->mappings);
@@ -78,16 +91,16 @@ static void add_json(struct out *out, pid_t pid, const struct probe_repair *repa
 	out_text(out, "}\n");
 }
 
-static struct probe_error *print(
-	const struct repair_options *options, pid_t pid, const struct probe_repair *repair)
+static struct probe_error *print(const struct repair_options *options, pid_t pid,
+	const struct probe_repair *repair, size_t left)
 {
 	struct probe_error *error;
 	struct out out = {0};
 
 	if (options->json)
-		add_json(&out, pid, repair);
+		add_json(&out, pid, repair, left);
 	else
-		add_text(&out, pid, repair);
+		add_text(&out, pid, repair, left);
 	error = out_flush(&out, stdout);
 	out_deinit(&out);
 	return error;
@@ -95,8 +108,24 @@ static struct probe_error *print(
 
 /* ---- The command ------------------------------------------------------------ */
 
-static struct probe_error *repair_process(const struct repair_options *options, pid_t pid)
+/* Sites that are not ours to repair: somebody else's bytes are there. */
+struct left_sites {
+	pid_t pid;
+	size_t count;
+};
+
+static void note_left(const struct probe_bad_site *site, void *data)
 {
+	struct left_sites *left = data;
+
+	print_bad_site(site, left->pid, "; it is left as it is");
+	left->count++;
+}
+
+static struct probe_error *repair_process(
+	const struct repair_options *options, pid_t pid, int *status_ret)
+{
+	struct left_sites left = {.pid = pid};
 	struct probe_repair repair = {0};
 	struct probe_target *target;
 	struct probe_error *error = probe_target_open(pid, NULL, &target);
@@ -105,7 +134,11 @@ static struct probe_error *repair_process(const struct repair_options *options, 
 		return error;
 	error = probe_target_repair(target, &repair);
 	if (!error)
-		error = print(options, pid, &repair);
+		error = probe_target_bad_sites(target, note_left, &left);
+	if (!error)
+		error = print(options, pid, &repair, left.count);
+	if (left.count)
+		*status_ret = STATUS_FAILED;
 	probe_target_close(target);
 	return processes_error(&options->common, pid, error);
 }
@@ -120,7 +153,8 @@ static struct probe_error *repair_checked(struct repair_options *options, int *s
 		return request_no_pid("repair");
 	/* Every process, even if one fails; they are independent of each other. */
 	for (size_t i = 0; i < common->pids.count; i++) {
-		struct probe_error *error = repair_process(options, common->pids.items[i]);
+		struct probe_error *error =
+			repair_process(options, common->pids.items[i], status_ret);
 
 		if (error)
 			*status_ret = report_error(error);
@@ -141,7 +175,11 @@ struct probe_error *cmd_repair(int argc, char **argv, int *status_ret)
 			"that\n"
 			"nobody reads any more, and probes switched half on or half off. Any other "
 			"command\n"
-			"that changes a process does the same first.\n",
+			"that changes a process does the same first. Sites that somebody has "
+			"restored\n"
+			"while a session wants them are patched again; what holds somebody else's "
+			"bytes\n"
+			"is named and left, and the exit status is 1.\n",
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};

@@ -41,7 +41,7 @@ static bool is_shown(const struct status_options *options, const struct probe_st
 {
 	if (options->common.patterns.count)
 		return matches_any(&options->common.patterns, probe);
-	return options->all || probe->enabled;
+	return options->all || probe->enabled || probe->inconsistent;
 }
 
 static struct probe_error *no_match(
@@ -88,6 +88,12 @@ static struct probe_error *check_patterns(
 
 /* ---- Printing --------------------------------------------------------------- */
 
+/* What is not patched any more is neither on nor off. */
+static const char *state_of(const struct probe_status *probe)
+{
+	return probe->inconsistent ? "inconsistent" : probe->enabled ? "on" : "off";
+}
+
 static void add_probe_json(
 	struct out *out, const struct process_status *process, const struct probe_status *probe)
 {
@@ -99,8 +105,10 @@ static void add_probe_json(
 	out_text_field(out, ",\"path\":", probe->path);
 	out_number_field(out, ",\"sites\":", probe->sites);
 	out_number_field(out, ",\"patched\":", probe->patched);
+	out_number_field(out, ",\"inconsistent\":", probe->inconsistent);
 	out_number_field(out, ",\"refcount\":", probe->refcount);
 	out_boolean_field(out, ",\"enabled\":", probe->enabled);
+	out_text_field(out, ",\"state\":", state_of(probe));
 	out_text(out, ",\"plan\":{");
 	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++) {
 		if (!probe->plans[plan])
@@ -148,9 +156,8 @@ static void table_add_probe(
 	snprintf(sites, sizeof(sites), "%zu/%zu", probe->patched, probe->sites);
 	snprintf(hits, sizeof(hits), "%" PRIu64, probe->hits);
 	plans_text(probe, plans, sizeof(plans));
-	table_add(table,
-		(const char *const[]){pid, name ? name : probe->name, probe->enabled ? "on" : "off",
-			count, sites, plans, hits, probe->path});
+	table_add(table, (const char *const[]){pid, name ? name : probe->name, state_of(probe),
+				 count, sites, plans, hits, probe->path});
 	free(name);
 }
 
@@ -214,6 +221,15 @@ static struct probe_error *warn_of_stale(struct probe_target *target)
 	return NULL;
 }
 
+static void warn_of_site(const struct probe_bad_site *site, void *data)
+{
+	const struct probe_target *target = data;
+
+	print_bad_site(site, probe_target_pid(target),
+		site->left ? "; it was left as it is, and so was the code behind it"
+			   : "; its hits are not counted (probectl repair)");
+}
+
 static struct probe_error *status_process(
 	const struct status_options *options, pid_t pid, struct table *table, size_t *shown)
 {
@@ -228,6 +244,8 @@ static struct probe_error *status_process(
 		error = check_patterns(&options->common.patterns, &process);
 	if (!error)
 		error = print_process(options, &process, table, shown);
+	if (!error)
+		error = probe_target_bad_sites(target, warn_of_site, target);
 	if (!error)
 		error = warn_of_stale(target);
 	free(process.probes);

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/kept.h"
 #include "cli/options.h"
+#include "cli/print.h"
 #include "cli/processes.h"
 #include "cli/request.h"
 #include "probe/target.h"
@@ -63,6 +64,16 @@ static void report_done(const struct direction *direction, const struct switch_o
 	putchar('\n');
 }
 
+/* Somebody else's bytes are where ours have been. */
+static void report_left(const struct probe_bad_site *site, void *data)
+{
+	const struct probe_target *target = data;
+
+	if (site->left)
+		print_bad_site(site, probe_target_pid(target),
+			"; it is left as it is, and so is the code behind it (probectl repair)");
+}
+
 /* ---- Doing ------------------------------------------------------------------ */
 
 static struct probe_error *switch_target(const struct direction *direction,
@@ -77,6 +88,8 @@ static struct probe_error *switch_target(const struct direction *direction,
 	report_refusals(report);
 	if (!error)
 		report_done(direction, options, probe_target_pid(target), report);
+	if (!error && report->left)
+		error = probe_target_bad_sites(target, report_left, target);
 	return processes_error(&options->kept.common, probe_target_pid(target), error);
 }
 
@@ -87,12 +100,16 @@ static int switch_process(
 	struct probe_report report = {0};
 	struct probe_target *target = NULL;
 	struct probe_error *error = probe_target_open(pid, options->exe, &target);
+	bool left;
 
 	if (!error)
 		error = switch_target(direction, options, target, &report);
+	left = report.left != 0;
 	probe_report_deinit(&report);
 	probe_target_close(target);
-	return error ? report_error(error) : STATUS_DONE;
+	if (error)
+		return report_error(error);
+	return left ? STATUS_FAILED : STATUS_DONE;
 }
 
 /* Every process, even if one fails; they are independent of each other. */

@@ -31,6 +31,8 @@ static void add_state(struct out *out, const struct probe_site *site)
 	out_hex_field(out, ",\"address\":", site->pc ? site->bias + site->pc : 0);
 	if (site->state_known) {
 		out_boolean_field(out, ",\"enabled\":", site->enabled);
+		if (site->inconsistent)
+			out_boolean_field(out, ",\"inconsistent\":", true);
 		out_number_field(out, ",\"refcount\":", site->refcount);
 	} else {
 		out_text(out, ",\"enabled\":null,\"refcount\":null");

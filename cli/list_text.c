@@ -94,19 +94,27 @@ static const char *describe_semaphores(const struct group *group)
 	return with == 0 ? "-" : with == group->count ? "yes" : "some";
 }
 
-/* "on 2": some site is on, and the highest count of its semaphores; "?": not known. */
+/*
+ * "on 2": some site is on, and the highest count of its semaphores; "?": not known;
+ * "inconsistent": somebody has written over some site's patch.
+ */
 static void describe_state(const struct group *group, struct out *out)
 {
 	uint32_t highest = 0;
-	bool known = true, enabled = false;
+	bool known = true, enabled = false, inconsistent = false;
 
 	for (size_t i = 0; i < group->count; i++) {
 		const struct probe_site *site = group->items[i].site;
 
 		known &= site->state_known;
 		enabled |= site->enabled;
+		inconsistent |= site->inconsistent;
 		if (site->refcount > highest)
 			highest = site->refcount;
+	}
+	if (inconsistent) {
+		out_text(out, "inconsistent");
+		return;
 	}
 	out_text(out, enabled ? "on " : known ? "off" : "?");
 	if (enabled)

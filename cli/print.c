@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "cli/out.h"
@@ -16,6 +17,24 @@ char *printable(const char *text)
 		return out.data;
 	out_deinit(&out);
 	return NULL;
+}
+
+void print_bad_site(const struct probe_bad_site *site, pid_t pid, const char *consequence)
+{
+	char fault[PROBE_FAULT_BYTES];
+
+	probe_fault_text(fault, site->fault, site->bytes, site->length);
+	fprintf(stderr, "probectl: process %d: ", (int)pid);
+	if (site->name) {
+		print_printable(stderr, site->provider);
+		putc(':', stderr);
+		print_printable(stderr, site->name);
+	} else {
+		fputs("the place where what is opened or started is noticed", stderr);
+	}
+	fprintf(stderr, " at 0x%" PRIx64 " in ", site->pc);
+	print_printable(stderr, site->path);
+	fprintf(stderr, ": %s%s\n", fault, consequence);
 }
 
 void print_printable(FILE *stream, const char *text)

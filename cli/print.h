@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "probe/error.h"
+#include "probe/target.h"
 
 /* ---- Text --------------------------------------------------------------------- */
 
@@ -20,6 +21,12 @@ char *printable(const char *text);
 
 /* Writes the same to a stream. */
 void print_printable(FILE *stream, const char *text);
+
+/*
+ * Names a site that is not as it was left, on standard error: "probectl: slow:tick at 0x... in
+ * PATH: it holds cc ...".
+ */
+void print_bad_site(const struct probe_bad_site *site, pid_t pid, const char *consequence);
 
 /* ---- Tables -------------------------------------------------------------------- */
 

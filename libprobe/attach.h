@@ -110,6 +110,9 @@ PROBE_MUST_CHECK struct probe_error *detach_unreferenced(struct change *change);
 /* Ends what controllers left behind that are dead, as detach_unreferenced() does. */
 PROBE_MUST_CHECK struct probe_error *attach_heal(struct change *change);
 
+/* How many sites could not be restored, as somebody else's bytes are there. */
+size_t detach_count_left(const struct registry *registry);
+
 /* Is there code in the target that nothing leads to any more, and a thread was in? */
 bool detach_has_leftovers(const struct registry *registry);
 

@@ -218,7 +218,7 @@ static struct probe_error *check_process(const struct probe_target *target)
 				 PROBE_ERROR_NOT_FOUND, "process %d has ended", target->pid);
 }
 
-struct probe_error *change_begin(struct probe_target *target, struct change *ret)
+struct probe_error *change_begin_as_it_is(struct probe_target *target, struct change *ret)
 {
 	struct probe_error *error;
 
@@ -244,11 +244,18 @@ struct probe_error *change_begin(struct probe_target *target, struct change *ret
 	if (!error)
 		error = registry_load(ret->pid, &ret->maps, &ret->registry);
 	if (!error)
-		site_forget_closed(ret);
-	if (!error)
 		threads_model(target, &ret->modules, &ret->thread);
 	if (error)
 		change_end(ret);
+	return error;
+}
+
+struct probe_error *change_begin(struct probe_target *target, struct change *ret)
+{
+	struct probe_error *error = change_begin_as_it_is(target, ret);
+
+	if (!error)
+		site_forget_closed(ret);
 	return error;
 }
 

@@ -47,6 +47,9 @@ enum { ARENA_BYTES = 256 << 10 }; /* arenas are this large, or a multiple of it 
  * PROBE_ERROR_SYSTEM (EMFILE: too few descriptors are left).
  */
 PROBE_MUST_CHECK struct probe_error *change_begin(struct probe_target *target, struct change *ret);
+/* The same, with what was in libraries that are closed, or opened anew: see site.h. */
+PROBE_MUST_CHECK struct probe_error *change_begin_as_it_is(
+	struct probe_target *target, struct change *ret);
 void change_end(struct change *change);
 
 /*

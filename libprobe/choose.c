@@ -18,6 +18,7 @@
 #include "libprobe/edits.h"
 #include "libprobe/puns.h"
 #include "libprobe/report.h"
+#include "libprobe/site.h"
 #include "libprobe/space.h"
 
 enum { JUMP_BYTES = 5, CLAIM_MAX = UINT8_MAX };
@@ -301,8 +302,8 @@ static struct probe_error *plan_modules(struct attach *a)
 	return error;
 }
 
-/* What the registry knows of a site decides whether it is new. */
-static void look_up(struct attach *a, size_t i)
+/* What the registry knows of a site decides whether it is new; `states` see site_read_all(). */
+static void look_up(struct attach *a, size_t i, const enum site_state *states)
 {
 	struct select_site *site = &a->selection->sites[i];
 	struct reg_site *known = site->pc ? registry_site(&a->change->registry, site->pc) : NULL;
@@ -322,6 +323,24 @@ static void look_up(struct attach *a, size_t i)
 		site->chosen = PROBE_PLAN_REFUSED;
 		site->reason = "its own handler is switched on: disable it first";
 	}
+	if (states[known - a->change->registry.sites] != SITE_PATCHED) {
+		site->chosen = PROBE_PLAN_REFUSED;
+		site->reason = "its patch was overwritten by somebody else (see probectl status)";
+	}
+}
+
+static struct probe_error *look_up_all(struct attach *a)
+{
+	enum site_state *states = NULL;
+	struct edits edits = {0};
+	struct probe_error *error =
+		site_read_all(&a->change->registry, a->change->pid, &edits, &states);
+
+	for (size_t i = 0; i < a->selection->site_count && !error; i++)
+		look_up(a, i, states);
+	edits_deinit(&edits);
+	free(states);
+	return error;
 }
 
 static int compare_sites(const void *a, const void *b, void *data)
@@ -380,8 +399,9 @@ struct probe_error *attach_plan(struct attach *attach)
 	attach->order = calloc(s->site_count + 1, sizeof(*attach->order));
 	if (!attach->sites || !attach->order)
 		return probe_error_no_memory();
-	for (size_t i = 0; i < s->site_count; i++)
-		look_up(attach, i);
+	error = look_up_all(attach);
+	if (error)
+		return error;
 	order_sites(attach);
 	error = plan_modules(attach);
 	for (size_t i = 0; i < s->site_count; i++)

@@ -13,6 +13,11 @@
  * Memory is only unmapped when no thread is, or will come, there. Where a thread
  * stays, they become leftovers: in the registry without an address, so that
  * their memory stays in use and their site can be patched anew.
+ *
+ * A site that holds somebody else's bytes is left as it is: it is not ours to write. Whoever
+ * wrote them may have kept our jump, to write it back one day, so all that it leads to stays
+ * as well: the site is kept in the registry with its stubs, whose session has ended, and
+ * every later change tries again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +38,14 @@ enum { QUIET_TRIES = 50, QUIET_WAIT_NS = 1000000, UNMAPS_AT_ONCE = 64 };
 
 /* ---- What is to end ------------------------------------------------------------------- */
 
+/* Does a session still count a probe? Stubs of sites are kept by their probes. */
+static bool is_wanted(const struct registry *r, uint64_t key, uint32_t session)
+{
+	const struct reg_probe *probe = registry_probe(r, key, session);
+
+	return probe && probe->refcount > 0;
+}
+
 size_t detach_find_stale(struct change *change)
 {
 	struct registry *r = &change->registry;
@@ -50,7 +63,9 @@ size_t detach_find_stale(struct change *change)
 				r->probes[k].refcount = 0;
 		count++;
 	}
-	/* What another controller has begun to end, and did not finish. */
+	/* What another controller has begun to end, and did not finish, or could not. */
+	for (size_t i = 0; i < r->stub_count && !count; i++)
+		count += r->stubs[i].pc && !is_wanted(r, r->stubs[i].key, r->stubs[i].session);
 	for (size_t i = 0; i < r->probe_count && !count; i++)
 		count += r->probes[i].refcount == 0;
 	for (size_t i = 0; i < r->session_count && !count; i++)
@@ -58,17 +73,10 @@ size_t detach_find_stale(struct change *change)
 	return count ? count : semaphores_short(r, change->pid);
 }
 
-/* Does a session still count a probe? Stubs of sites are kept by their probes. */
-static bool is_wanted(const struct registry *r, uint64_t key, uint32_t session)
-{
-	const struct reg_probe *probe = registry_probe(r, key, session);
-
-	return probe && probe->refcount > 0;
-}
-
 /* What ends, as flags beside the registry's arrays, and what that takes. */
 struct ending {
 	bool *sites, *stubs, *semaphores;
+	bool *held; /* sites that hold somebody else's bytes */
 	struct busy busy;
 	bool any;
 	bool any_live; /* more than leftovers, where a thread may stay for long */
@@ -93,8 +101,9 @@ static bool find_ending(struct ending *e, const struct change *change)
 		.sites = calloc(r->site_count + 1, sizeof(bool)),
 		.stubs = calloc(r->stub_count + 1, sizeof(bool)),
 		.semaphores = calloc(r->semaphore_count + 1, sizeof(bool)),
+		.held = calloc(r->site_count + 1, sizeof(bool)),
 	};
-	if (!busy_init(&e->busy, r) || !e->sites || !e->stubs || !e->semaphores)
+	if (!busy_init(&e->busy, r) || !e->sites || !e->stubs || !e->semaphores || !e->held)
 		return false;
 	for (size_t i = 0; i < r->stub_count; i++) {
 		e->stubs[i] =
@@ -130,6 +139,7 @@ static void ending_deinit(struct ending *e)
 	free(e->sites);
 	free(e->stubs);
 	free(e->semaphores);
+	free(e->held);
 	busy_deinit(&e->busy);
 	free(e->checks);
 	edits_deinit(&e->text);
@@ -286,16 +296,18 @@ static struct probe_error *prepare(struct ending *e, struct change *change)
 
 /* ---- The stop --------------------------------------------------------------------------- */
 
-/* A site that is gone (its library was closed) or not ours any more is left alone. */
+/* Only what is ours is written: not a site that is gone, or restored, or somebody else's. */
 static void check_sites(struct ending *e, const struct registry *r)
 {
 	for (size_t i = 0; i < e->text.count; i++) {
 		size_t site = e->checks[i];
+		enum site_state state;
 
 		if (site == SIZE_MAX)
 			continue;
-		e->text.items[i].is_write =
-			site_state(r, &r->sites[site], edits_found(&e->text, i)) == SITE_PATCHED;
+		state = site_state(r, &r->sites[site], edits_found(&e->text, i));
+		e->text.items[i].is_write = state == SITE_PATCHED;
+		e->held[site] = state == SITE_COVERED || state == SITE_FOREIGN;
 	}
 }
 
@@ -341,6 +353,22 @@ static void find_busy(struct ending *e, const struct change *change)
 }
 
 /* ---- The registry afterwards --------------------------------------------------------------- */
+
+/* What a jump of ours that comes back would lead to does not end now. */
+static void keep_held(struct ending *e, const struct registry *r)
+{
+	for (size_t i = 0; i < r->site_count; i++) {
+		size_t count;
+		const struct reg_stub *stubs = registry_stubs(r, r->sites[i].pc, &count);
+
+		if (!e->held[i])
+			continue;
+		e->sites[i] = e->busy.sites[i] = false;
+		for (size_t k = 0; k < count; k++)
+			e->stubs[stubs + k - r->stubs] = e->busy.stubs[stubs + k - r->stubs] =
+				false;
+	}
+}
 
 /* Takes away what has ended; what a thread is still in becomes a leftover. */
 static void drop_ended(const struct ending *e, struct registry *r)
@@ -466,10 +494,12 @@ static struct probe_error *collect(struct change *change)
 /* With the sites undone: gives back what no thread is in. */
 static struct probe_error *give_back(struct ending *e, struct change *change)
 {
-	size_t count;
-	uint64_t *pages = take_puns(e, &change->registry, &count);
 	struct probe_error *error = NULL;
+	uint64_t *pages;
+	size_t count;
 
+	keep_held(e, &change->registry);
+	pages = take_puns(e, &change->registry, &count);
 	if (!pages)
 		return probe_error_no_memory();
 	drop_ended(e, &change->registry);
@@ -480,6 +510,15 @@ static struct probe_error *give_back(struct ending *e, struct change *change)
 		error = unmap_pages(change, pages, count);
 	free(pages);
 	return error ? error : collect(change);
+}
+
+size_t detach_count_left(const struct registry *r)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < r->site_count; i++)
+		count += r->sites[i].pc && !site_is_wanted(r, &r->sites[i]);
+	return count;
 }
 
 bool detach_has_leftovers(const struct registry *registry)

@@ -19,6 +19,7 @@
 #include "libprobe/maps.h"
 #include "libprobe/registry.h"
 #include "libprobe/semaphores.h"
+#include "libprobe/site.h"
 
 enum {
 	SEMAPHORE_BYTES = 2,
@@ -127,8 +128,8 @@ static void read_semaphores(struct probe_list *list, int pid, size_t first, size
 /* ---- The registry ----------------------------------------------------------------- */
 
 /* The sites [first, end) are of one module. */
-static void add_references(
-	struct probe_list *list, const struct registry *registry, size_t first, size_t end)
+static void add_references(struct probe_list *list, const struct registry *registry,
+	const enum site_state *states, size_t first, size_t end)
 {
 	const struct list_file *file = &list->files[list->more[first].file];
 
@@ -143,6 +144,11 @@ static void add_references(
 			set_refcount(site, count);
 		if (patched && patched->plan < PROBE_PLAN_COUNT)
 			site->plan = patched->plan;
+		if (patched && states && states[patched - registry->sites] != SITE_PATCHED &&
+			site_is_wanted(registry, patched)) {
+			site->inconsistent = true;
+			site->enabled = false;
+		}
 	}
 }
 
@@ -175,8 +181,28 @@ static size_t module_end(const struct probe_list *list, size_t start)
 	return end;
 }
 
+/*
+ * What the sites of the registry hold; NULL where it cannot be read, or a controller is
+ * just changing it: then what the registry says has to do.
+ */
+static struct probe_error *read_sites(
+	const struct registry *registry, int pid, enum site_state **ret)
+{
+	bool busy = change_is_busy(pid);
+	struct edits edits = {0};
+	struct probe_error *error = site_read_all(registry, pid, &edits, ret);
+
+	edits_deinit(&edits);
+	if (!error && (busy || change_is_busy(pid))) {
+		free(*ret);
+		*ret = NULL;
+	}
+	return error;
+}
+
 struct probe_error *list_read_state(struct probe_list *list, int pid, size_t first)
 {
+	enum site_state *states = NULL;
 	struct registry registry = {0};
 	struct probe_error *error;
 
@@ -185,8 +211,11 @@ struct probe_error *list_read_state(struct probe_list *list, int pid, size_t fir
 	for (size_t i = first; i < list->site_count; i = module_end(list, i))
 		read_semaphores(list, pid, i, module_end(list, i));
 	error = read_registry(list, pid, first, &registry);
+	if (!error && registry.site_count)
+		error = read_sites(&registry, pid, &states);
 	for (size_t i = first; i < list->site_count && registry.home; i = module_end(list, i))
-		add_references(list, &registry, i, module_end(list, i));
+		add_references(list, &registry, states, i, module_end(list, i));
+	free(states);
 	registry_deinit(&registry);
 	return error;
 }

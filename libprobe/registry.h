@@ -88,7 +88,7 @@ struct reg_site {
 	uint32_t tail_size;
 	uint8_t plan;	/* enum probe_plan */
 	uint8_t length; /* of the changed bytes */
-	uint8_t covers; /* bytes from pc on that the patch replaces or relies on */
+	uint8_t covers; /* bytes from `patch` on that the patch replaces or relies on */
 	uint8_t original[8], patched[8];
 	uint8_t pad[5];
 };

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Removing what controllers left that died: every change does so before it
- * begins; here it is done for its own sake, and told.
+ * begins; here it is done for its own sake, and told. What somebody else has undone of
+ * living sessions is done again, which only happens here: it may have been meant.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/attach.h"
 #include "libprobe/children.h"
+#include "libprobe/mend.h"
 #include "libprobe/orphans.h"
 #include "libprobe/site.h"
 #include "libprobe/target_internal.h"
@@ -18,6 +20,21 @@ static size_t count_retired(const struct registry *registry)
 
 	for (size_t i = 0; i < registry->session_count; i++)
 		count += (registry->sessions[i].flags & REG_SESSION_RETIRED) != 0;
+	return count;
+}
+
+/* Retired sessions whose code stays for a site that somebody else has written over. */
+static size_t count_held(const struct registry *r)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < r->session_count; i++) {
+		bool held = false;
+
+		for (size_t k = 0; k < r->stub_count && !held; k++)
+			held = r->stubs[k].pc && r->stubs[k].session == r->sessions[i].id;
+		count += held && r->sessions[i].flags & REG_SESSION_RETIRED;
+	}
 	return count;
 }
 
@@ -46,17 +63,33 @@ static void count_sessions(const struct registry *r, struct probe_stale *ret)
 		count_session(r, &r->sessions[i], ret);
 }
 
+/* Before sites are forgotten whose library was opened anew: they are patched again as well. */
+static struct probe_error *mend(struct change *c, struct probe_repair *ret)
+{
+	size_t count;
+	struct probe_error *error;
+
+	/* Not those of dead sessions. */
+	detach_find_stale(c);
+	error = mend_sites(c, &count);
+	ret->mended += count;
+	site_forget_closed(c);
+	return error;
+}
+
 static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 {
+	struct probe_error *error = mend(c, ret);
 	size_t patched = site_count_patched(c), semaphores, low, left;
 	struct probe_stale stale = {0};
 	struct orphans orphans;
-	struct probe_error *error = orphans_remove(c, &orphans);
 
-	ret->mappings += orphans.mappings;
-	ret->descriptors += orphans.descriptors;
+	if (!error)
+		error = orphans_remove(c, &orphans);
 	if (error)
 		return error;
+	ret->mappings += orphans.mappings;
+	ret->descriptors += orphans.descriptors;
 	if (!detach_find_stale(c) && !detach_has_leftovers(&c->registry))
 		return NULL;
 	low = semaphores_short(&c->registry, c->pid);
@@ -69,7 +102,7 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	left = count_retired(&c->registry);
 	ret->sessions += stale.sessions - left;
 	ret->probes += stale.probes;
-	ret->waiting += left;
+	ret->waiting += left - count_held(&c->registry);
 	return error;
 }
 
@@ -126,7 +159,7 @@ struct probe_error *probe_target_repair(struct probe_target *target, struct prob
 	struct probe_error *error;
 	struct change c;
 
-	error = change_begin(target, &c);
+	error = change_begin_as_it_is(target, &c);
 	if (error)
 		return error;
 	error = repair(&c, ret);

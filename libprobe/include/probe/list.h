@@ -51,10 +51,11 @@ struct probe_site {
 	uint64_t semaphore; /* link-time address, or 0 */
 
 	/* For a process only: */
-	int pid;	  /* 0 for a file */
-	uint64_t bias;	  /* run-time minus link-time address */
-	bool state_known; /* false where the process's memory may not be read */
-	bool enabled;	  /* the reference count is above 0 */
+	int pid;	   /* 0 for a file */
+	uint64_t bias;	   /* run-time minus link-time address */
+	bool state_known;  /* false where the process's memory may not be read */
+	bool enabled;	   /* the reference count is above 0, and its patch is in place */
+	bool inconsistent; /* it was patched, and holds something else: its hits do not count */
 	uint32_t refcount;
 	enum probe_plan plan; /* of an enabled site, else PROBE_PLAN_NONE */
 };

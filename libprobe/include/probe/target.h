@@ -86,6 +86,8 @@ struct probe_report {
 	size_t plans[PROBE_PLAN_COUNT]; /* sites per plan; toggled, patched ... */
 	struct probe_refusal *refusals;
 	size_t refusal_count;
+	/* Sites that were to be restored and hold somebody else's bytes: left as they are. */
+	size_t left;
 	uint64_t stop_ns; /* how long the process was stopped, longest thread */
 	/* What else whoever asked should know: that less memory was taken, or less is shown. */
 	char **notes;
@@ -136,7 +138,9 @@ PROBE_MUST_CHECK struct probe_error *probe_target_disable(struct probe_target *t
 struct probe_status {
 	const char *provider, *name, *path;
 	size_t sites;	/* in the module */
-	size_t patched; /* of them */
+	size_t patched; /* of them, as their memory says */
+	/* Of them, that were patched and hold something else now: not all their hits count. */
+	size_t inconsistent;
 	uint32_t refcount;
 	bool enabled;
 	size_t plans[PROBE_PLAN_COUNT];
@@ -150,6 +154,37 @@ struct probe_status {
 PROBE_MUST_CHECK struct probe_error *probe_target_status(
 	struct probe_target *target, struct probe_status **ret, size_t *count_ret);
 
+/* What has become of a site that was patched, and is not any more. */
+enum probe_site_fault {
+	PROBE_SITE_RESTORED,   /* it holds the file's bytes */
+	PROBE_SITE_COVERED,    /* somebody's breakpoint stands over our jump */
+	PROBE_SITE_OVERWRITTEN /* somebody's bytes are there */
+};
+
+/* Strings and bytes are valid during the call that hands it over. */
+struct probe_bad_site {
+	const char *provider, *name; /* NULL: a place where libraries or programs are noticed */
+	const char *path;
+	uint64_t pc;	/* of the site */
+	uint64_t patch; /* where the bytes are, that were patched */
+	enum probe_site_fault fault;
+	const uint8_t *bytes;
+	size_t length;
+	bool left; /* no session wants it any more; it was left as it is */
+};
+
+/*
+ * Looks at all patched sites of the target, and hands over those that are inconsistent.
+ * Does not stop the process. Errors: those of reading it.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_target_bad_sites(struct probe_target *target,
+	void (*visit)(const struct probe_bad_site *site, void *data), void *data);
+
+/* Says in words what is wrong with a site: "holds cc 12 34 56 78, somebody's breakpoint ...". */
+enum { PROBE_FAULT_BYTES = 160 };
+void probe_fault_text(char text[PROBE_FAULT_BYTES], enum probe_site_fault fault,
+	const uint8_t *bytes, size_t length);
+
 /* ---- Repair ------------------------------------------------------------------ */
 
 /* What was left by controllers that died, and has been removed. Initialise with {0}. */
@@ -157,6 +192,7 @@ struct probe_repair {
 	size_t sessions;
 	size_t probes;	   /* of other sessions, that were about to be switched off */
 	size_t sites;	   /* patched ones, that are as they were now */
+	size_t mended;	   /* sites of living sessions that somebody had restored: patched again */
 	size_t semaphores; /* of those sessions, or that were not what the others had added */
 	size_t waiting;	   /* sessions that are off, and whose code a thread is still in */
 	/* Made for a session that never came to be, or was all but gone. */

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Patching a site again that somebody has restored. Its stubs and its tail are there: they
+ * were made of the file's bytes, so what they stand for has to be there, all of it, and all
+ * threads stopped when it is compared. A thread that stands where the patch is to be
+ * written, or will return there from a signal handler, is given a moment: which instruction
+ * of the tail stands for which of the site is not known any more.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "libprobe/edits.h"
+#include "libprobe/frames.h"
+#include "libprobe/mend.h"
+#include "libprobe/site.h"
+
+enum { TRIES = 20, WAIT_NS = 2000000 };
+
+/* The sites that are to be patched again; for each, two edits: what has to be there, the patch. */
+struct mending {
+	const struct reg_site **sites;
+	uint8_t (*wanted)[EDIT_BYTES]; /* the file's bytes, window_of() of them */
+	size_t count;
+	struct edits edits;
+	struct frames frames;
+};
+
+/* From the patch on, what is written or relied on. */
+static size_t window_of(const struct reg_site *site)
+{
+	return site->covers > site->length ? site->covers : site->length;
+}
+
+/* What the file holds where the patch replaces something, or relies on it. */
+static bool read_file(
+	const struct change *change, const struct reg_site *site, uint8_t bytes[EDIT_BYTES])
+{
+	const struct module *module = modules_find(&change->modules, site->patch);
+	size_t size = window_of(site);
+
+	return module && module->object && size <= EDIT_BYTES &&
+	       object_read(module->object, site->patch - module->bias, bytes, size) == size &&
+	       site_is_in_file(&change->modules, site);
+}
+
+static bool add(struct mending *m, const struct change *change, const struct reg_site *site)
+{
+	struct edit *edit;
+
+	if (!read_file(change, site, m->wanted[m->count]))
+		return true;
+	edit = edits_add(&m->edits, site->patch, window_of(site));
+	edit = edit ? edits_add(&m->edits, site->patch, site->length) : NULL;
+	if (!edit)
+		return false;
+	edit->is_write = true;
+	memcpy(edit->bytes, site->patched, site->length);
+	m->sites[m->count++] = site;
+	return true;
+}
+
+static struct probe_error *find(struct mending *m, const struct change *change)
+{
+	const struct registry *r = &change->registry;
+	enum site_state *states = NULL;
+	struct edits edits = {0};
+	struct probe_error *error = site_read_all(r, change->pid, &edits, &states);
+
+	m->sites = calloc(r->site_count + 1, sizeof(*m->sites));
+	m->wanted = calloc(r->site_count + 1, sizeof(*m->wanted));
+	if (!error && (!m->sites || !m->wanted))
+		error = probe_error_no_memory();
+	for (size_t i = 0; i < r->site_count && !error; i++)
+		if (r->sites[i].pc && states[i] == SITE_ORIGINAL &&
+			site_is_wanted(r, &r->sites[i]) && !add(m, change, &r->sites[i]))
+			error = probe_error_no_memory();
+	edits_deinit(&edits);
+	free(states);
+	return error;
+}
+
+/* Has somebody written there since? Such a site is left alone. */
+static void check(struct mending *m)
+{
+	for (size_t i = 0; i < m->count; i++) {
+		const uint8_t *found = edits_found(&m->edits, 2 * i);
+
+		m->edits.items[2 * i + 1].is_write =
+			found && memcmp(found, m->wanted[i], window_of(m->sites[i])) == 0;
+	}
+}
+
+/* Would a thread go on behind the first byte of a patch? */
+static bool in_the_way(const struct mending *m)
+{
+	for (size_t i = 0; i < m->count; i++)
+		if (frames_within(&m->frames, m->sites[i]->patch + 1,
+			    m->sites[i]->patch + m->sites[i]->length))
+			return true;
+	return false;
+}
+
+static struct probe_error *mend_once(struct mending *m, struct change *change, bool *again_ret)
+{
+	struct probe_error *error = change_stop(change);
+
+	*again_ret = false;
+	if (error)
+		return error;
+	error = edits_read(&m->edits, change->pid);
+	if (!error)
+		error = frames_read(&m->frames, &change->control);
+	if (!error) {
+		frames_sort(&m->frames);
+		check(m);
+		*again_ret = in_the_way(m);
+		if (!*again_ret)
+			error = edits_write(&m->edits, change->mem);
+	}
+	change_resume(change);
+	return error;
+}
+
+static struct probe_error *mend(struct mending *m, struct change *change)
+{
+	struct probe_error *error = edits_prepare(&m->edits);
+	bool again = true;
+
+	if (!error)
+		error = edits_read(&m->edits, change->pid);
+	if (!error)
+		error = edits_pretouch(&m->edits, change->mem);
+	if (!error && !change->gadgets.sigreturn_count)
+		error = control_find_gadgets(&change->modules, &change->gadgets);
+	if (!error)
+		error = frames_open(change->pid, &change->maps, &change->gadgets, &m->frames);
+	for (int i = 0; i < TRIES && !error && again; i++) {
+		if (i)
+			nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+		error = mend_once(m, change, &again);
+	}
+	if (error || !again)
+		return error;
+	return probe_error_new(PROBE_ERROR_STATE,
+		"process %d: a thread stays where a site is to be patched again: try again",
+		change->pid);
+}
+
+struct probe_error *mend_sites(struct change *change, size_t *count_ret)
+{
+	struct mending m = {0};
+	struct probe_error *error = find(&m, change);
+
+	*count_ret = 0;
+	if (!error && m.count)
+		error = mend(&m, change);
+	for (size_t i = 0; i < m.count && !error; i++)
+		*count_ret += m.edits.items[2 * i + 1].is_write;
+	edits_deinit(&m.edits);
+	frames_close(&m.frames);
+	free(m.sites);
+	free(m.wanted);
+	return error;
+}
