@@ -17,7 +17,11 @@
 #include "cli/request.h"
 #include "cli/run.h"
 
-enum { MOMENT_NS = 20000000, NSEC_PER_MSEC = 1000000 };
+enum {
+	MOMENT_NS = 20000000,
+	NSEC_PER_MSEC = 1000000,
+	EVENTS_MAX = 8 /* between two looks at libraries */
+};
 
 struct run_program {
 	struct probe_target *target;
@@ -55,7 +59,7 @@ static struct probe_error *start_session(struct run *run, struct run_program *pr
 {
 	const struct probe_session_options options = {.kind = PROBE_SESSION_COUNT,
 		.follow_libraries = program->waiting,
-		.follow_programs = true,
+		.watch = run->watch,
 		.follow_children = true};
 	struct probe_request request = *run->request;
 	struct probe_report report = {0};
@@ -144,13 +148,8 @@ static void add_later(struct run *run, struct probe_target *target, bool held)
 static void look_for_programs(struct run *run)
 {
 	struct probe_watch_event event;
-	struct probe_target *target;
 
-	for (size_t i = 0; i < run->count; i++)
-		while (run->programs[i].session &&
-			(target = probe_session_launched(run->programs[i].session)))
-			add_later(run, target, true);
-	while (run->watch) {
+	for (int i = 0; i < EVENTS_MAX; i++) {
 		struct probe_error *error = probe_watch_next(run->watch, &event);
 
 		if (!error && !event.target)
@@ -159,11 +158,12 @@ static void look_for_programs(struct run *run)
 			probe_error_free(error);
 			continue;
 		}
-		report_warning("process %d has become another program; its probes were off for "
-			       "%ju ms",
-			(int)probe_target_pid(event.target),
-			(uintmax_t)(event.unseen_ns / NSEC_PER_MSEC + 1));
-		add_later(run, event.target, false);
+		if (!event.held)
+			report_warning("process %d has become another program; its probes were off "
+				       "for %ju ms",
+				(int)probe_target_pid(event.target),
+				(uintmax_t)(event.unseen_ns / NSEC_PER_MSEC + 1));
+		add_later(run, event.target, event.held);
 	}
 }
 
@@ -218,7 +218,10 @@ static void wait_for_events(struct run *run, pid_t pid)
 						       ? probe_session_fd(run->programs[i].session)
 						       : -1,
 			.events = POLLIN};
-	ppoll(fds, fds ? run->count : 0, &moment, NULL);
+	if (fds)
+		fds[run->count] =
+			(struct pollfd){.fd = probe_watch_fd(run->watch), .events = POLLIN};
+	ppoll(fds, fds ? run->count + 1 : 0, &moment, NULL);
 	free(fds);
 	signal = sigtimedwait(&run->signals, NULL, &now);
 	if (signal > 0 && signal != SIGCHLD)

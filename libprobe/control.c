@@ -31,6 +31,7 @@
 #include "libprobe/clock.h"
 #include "libprobe/control.h"
 #include "libprobe/procfs.h"
+#include "libprobe/reap.h"
 #include "libprobe/restart.h"
 
 enum {
@@ -102,18 +103,7 @@ pid_t control_wait(pid_t tid, int *status_ret, int flags)
 	return -1;
 }
 
-/*
- * The kernel tells a tracer by SIGCHLD, and sleeping for that hands the
- * processor over to the thread at once; waitpid(2) alone has no time limit.
- * Signals taken here are raised again afterwards, so that the caller misses no
- * child of its own.
- */
-struct child_signals {
-	sigset_t child, old;
-	bool taken;
-};
-
-static void child_signals_take(struct child_signals *signals)
+void control_signals_take(struct control_signals *signals)
 {
 	signals->taken = false;
 	sigemptyset(&signals->child);
@@ -121,34 +111,39 @@ static void child_signals_take(struct child_signals *signals)
 	pthread_sigmask(SIG_BLOCK, &signals->child, &signals->old);
 }
 
-static void child_signals_give(struct child_signals *signals)
+void control_signals_give(struct control_signals *signals)
 {
 	if (signals->taken)
 		kill(getpid(), SIGCHLD);
 	pthread_sigmask(SIG_SETMASK, &signals->old, NULL);
 }
 
-/* Waits until a traced thread stops. */
-static enum wait_result wait_stop(
-	pid_t tid, uint64_t deadline_ns, struct child_signals *signals, int *status_ret)
+bool control_signals_wait(struct control_signals *signals)
 {
 	static const struct timespec slice = {.tv_nsec = SLEEP_NS};
+	bool came = sigtimedwait(&signals->child, NULL, &slice) == SIGCHLD;
 
+	signals->taken |= came;
+	return came;
+}
+
+/* Waits until a traced thread stops. */
+static enum wait_result wait_stop(
+	pid_t tid, uint64_t deadline_ns, struct control_signals *signals, int *status_ret)
+{
 	for (;;) {
 		pid_t pid = control_wait(tid, status_ret, WNOHANG);
 
 		if (pid)
 			return pid == tid ? WAIT_STOPPED : WAIT_GONE;
-		if (sigtimedwait(&signals->child, NULL, &slice) == SIGCHLD)
-			signals->taken = true;
-		else if (clock_monotonic_ns() >= deadline_ns)
+		if (!control_signals_wait(signals) && clock_monotonic_ns() >= deadline_ns)
 			return WAIT_TIMEOUT;
 	}
 }
 
 /* Waits for the stop that PTRACE_INTERRUPT asked for; passes signals on. */
 static enum wait_result wait_interrupt(
-	pid_t tid, uint64_t deadline_ns, struct child_signals *signals)
+	pid_t tid, uint64_t deadline_ns, struct control_signals *signals)
 {
 	for (;;) {
 		int status;
@@ -299,7 +294,7 @@ static void release(struct control *control)
 
 		if (thread->regs_changed)
 			ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs);
-		ptrace(PTRACE_DETACH, thread->tid, NULL, NULL);
+		reap_or_detach(thread->tid);
 	}
 	control_calm(control);
 	free(control->threads);
@@ -321,9 +316,9 @@ static struct probe_error *interrupt(struct control *control, size_t from)
 {
 	uint64_t deadline = clock_monotonic_ns() + STOP_TIMEOUT_MS * UINT64_C(1000000);
 	struct probe_error *error = NULL;
-	struct child_signals signals;
+	struct control_signals signals;
 
-	child_signals_take(&signals);
+	control_signals_take(&signals);
 	for (size_t i = from; i < control->count; i++)
 		ptrace(PTRACE_INTERRUPT, control->threads[i].tid, NULL, NULL);
 	for (size_t i = from; i < control->count && !error;) {
@@ -340,7 +335,7 @@ static struct probe_error *interrupt(struct control *control, size_t from)
 		else
 			i++;
 	}
-	child_signals_give(&signals);
+	control_signals_give(&signals);
 	return error;
 }
 

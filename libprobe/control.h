@@ -6,6 +6,7 @@
 #ifndef LIBPROBE_CONTROL_H
 #define LIBPROBE_CONTROL_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -85,6 +86,21 @@ PROBE_MUST_CHECK struct probe_error *control_borrow(
  * this process is left to whoever started it.
  */
 pid_t control_wait(pid_t tid, int *status_ret, int flags);
+
+/*
+ * The kernel tells a tracer by SIGCHLD, and sleeping for that hands the
+ * processor over to the thread at once; waitpid(2) alone has no time limit.
+ * Between _take and _give the signal is blocked; what _wait has taken is raised
+ * again at the end, so that the caller misses no child of its own.
+ */
+struct control_signals {
+	sigset_t child, old;
+	bool taken;
+};
+void control_signals_take(struct control_signals *signals);
+/* Sleeps until it comes, for a millisecond at most; false where it did not. */
+bool control_signals_wait(struct control_signals *signals);
+void control_signals_give(struct control_signals *signals);
 
 /* Can control_run() use this thread: is there certainly free stack below it? */
 bool control_has_room(const struct control_thread *thread, const struct maps *maps);

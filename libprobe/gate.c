@@ -11,7 +11,6 @@
  * Sources: <link.h>, struct r_debug; gdb and glibc, "Rendezvous structure used
  * by the run-time dynamic linker"; futex(2).
  */
-#include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <linux/futex.h>
@@ -120,11 +119,8 @@ static void *wait_for_threads(void *data)
 		uint32_t arrived = atomic_load(shared_word(&gate->shared->arrived));
 
 		if (arrived != seen) {
-			uint64_t one = 1;
-
 			seen = arrived;
-			if (write(gate->event, &one, sizeof(one)) < 0 && errno != EAGAIN)
-				return NULL;
+			gate_raise(gate->event);
 			continue;
 		}
 		futex(&gate->shared->arrived, FUTEX_WAIT, seen, &a_while);
@@ -150,13 +146,27 @@ struct probe_error *gate_open(struct gate *gate, struct probe_gate *shared, int 
 	return NULL;
 }
 
-bool gate_take(struct gate *gate)
+void gate_clear(int event)
 {
 	uint64_t count;
 
+	/* Fails where nobody has raised it. */
+	if (read(event, &count, sizeof(count)) < 0)
+		return;
+}
+
+void gate_raise(int event)
+{
+	uint64_t one = 1;
+
+	/* Fails where it is raised to the brim. */
+	if (write(event, &one, sizeof(one)) < 0)
+		return;
+}
+
+bool gate_take(struct gate *gate)
+{
 	if (!gate->shared)
-		return false;
-	if (read(gate->event, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		return false;
 	gate->taken = atomic_load(shared_word(&gate->shared->arrived));
 	return gate->taken != atomic_load(shared_word(&gate->shared->released));

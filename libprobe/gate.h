@@ -46,7 +46,11 @@ PROBE_MUST_CHECK struct probe_error *gate_attach(struct change *change, uint32_t
 PROBE_MUST_CHECK struct probe_error *gate_open(
 	struct gate *gate, struct probe_gate *shared, int event);
 
-/* Is a thread waiting? Takes the descriptor's readiness away. */
+/* Takes the readiness of such a descriptor away, before its gates are looked at; and gives it. */
+void gate_clear(int event);
+void gate_raise(int event);
+
+/* Is a thread waiting? */
 bool gate_take(struct gate *gate);
 /* How many threads wait that gate_take() has seen. */
 uint32_t gate_waiting(const struct gate *gate);

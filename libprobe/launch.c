@@ -4,47 +4,50 @@
  *
  *   gate      a thread waits; which one is told by the futex that it waits for
  *   seize     it is traced from here on, and the gate opens
- *   execve    its event: the new program is there, nothing of it has run
- *   loader    as in libprobe/spawn.c
- *   hold      a session is started in it, and nobody is traced any more
+ *   passage   through execve(2) and its loader (libprobe/passage.c)
+ *   held      a session is started in it, and nobody is traced any more
  *
- * A controller that dies on the way lets it go (the kernel detaches), and it
+ * Many are on the way at once. Each goes on when it has stopped, whatever the others do: a
+ * child of vfork(2) has its parent stand still, which may hold whom we wait for. We look at
+ * those that we know by their ids, and take nobody else's events: the program that uses
+ * this library has children of its own.
+ *
+ * A controller that dies on the way lets them go (the kernel detaches), and they
  * knew nothing. An execve() that fails is followed to its return, and let go:
- * execvp(3) tries one folder of PATH after the other.
+ * execvp(3) tries one folder of PATH after the other. Who is let go on the way is found by
+ * the struct probe_watch, like any program that did not come through a gate.
  *
  * Under a tracer without privileges, the kernel ignores the bits and capabilities
  * by which a file would run as somebody else. So such a file is not followed, but
  * let go before it runs.
  *
- * When a thread that is not the first one calls execve(), it takes over the id of
- * the first one with the event, and its own is gone.
- *
  * Sources: ptrace(2), "execve(2) under ptrace"; proc_pid_syscall(5).
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ptrace.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/array.h"
 #include "libprobe/children.h"
+#include "libprobe/clock.h"
 #include "libprobe/launch.h"
 #include "libprobe/memory.h"
 #include "libprobe/procfs.h"
 
 enum {
-	FIND_TRIES = 50,
-	FIND_WAIT_NS = 100000, /* between arriving at the gate and waiting there */
-	WAIT_NS = 100000,
+	FIND_NS = 500000000,	 /* between arriving at the gate and waiting there, at the most */
+	FIND_IDLE_NS = 10000000, /* the same, while nobody runs who could be on that way */
+	FIND_PAUSE_NS = 100000,	 /* between two looks */
+	RUN_NS = 3000000,	 /* others wait for our caller, too */
+	LET_GO_NS = 2000000000,
 	PROGRAM_PATH_MAX = 4096,
 	INTERPRETER_MAX = 256 /* of a script: BINPRM_BUF_SIZE */
 };
@@ -54,43 +57,61 @@ enum {
 struct waiter {
 	pid_t pid, tid;
 	bool wanted; /* to be followed */
-	bool traced;
-	int deliver; /* the signal that it was stopped by */
 };
 
 struct waiters {
 	struct waiter *items;
 	size_t count;
+	bool others_run; /* who may have arrived, and will wait in a moment */
 };
 
-/* Does a thread wait for a futex at this address? */
-static bool is_waiting(pid_t pid, pid_t tid, uint64_t address)
+/*
+ * Does a thread wait for a futex at this address? *runs_ret: it is in no system call, or does
+ * not sleep there. (-1 stands for a page fault.)
+ */
+static bool is_waiting(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret)
 {
 	char path[64], text[128];
 	unsigned long long word;
 	long number;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-	return procfs_read(path, text, sizeof(text)) &&
-	       sscanf(text, "%ld %llx", &number, &word) == 2 &&
+	if (!procfs_read(path, text, sizeof(text)))
+		return false;
+	*runs_ret |= strncmp(text, "running", strlen("running")) == 0 || text[0] == '-';
+	return sscanf(text, "%ld %llx", &number, &word) == 2 &&
 	       (number == SYS_futex || number == SYS_restart_syscall) && word == address;
+}
+
+/* Is it on its way already? It may have left the gate, or be about to. */
+static bool is_on_way(const struct launches *l, pid_t pid, pid_t tid)
+{
+	for (size_t i = 0; i < l->count; i++) {
+		const struct passage *p = &l->items[i].passage;
+
+		if (p->pid == pid && (!tid || p->tid == tid) && !passage_is_through(p))
+			return true;
+	}
+	return false;
 }
 
 /*
  * One of each process: another one that waits would only get in the way of the
  * first, whose execve(2) ends it.
  */
-static void find_in(struct waiters *waiters, pid_t pid, bool wanted, uint64_t address)
+static void find_in(
+	const struct launches *l, struct waiters *waiters, pid_t pid, bool wanted, uint64_t address)
 {
 	DIR *threads = procfs_threads(pid);
 	pid_t tid;
 
+	wanted = wanted && !is_on_way(l, pid, 0);
 	while ((tid = procfs_next_thread(threads))) {
 		struct waiter *items;
 
-		if (!is_waiting(pid, tid, address))
+		if (is_on_way(l, pid, tid) || !is_waiting(pid, tid, address, &waiters->others_run))
 			continue;
-		items = reallocarray(waiters->items, waiters->count + 1, sizeof(*items));
+		items = array_grow(waiters->items, waiters->count, sizeof(*items));
 		if (!items)
 			break;
 		waiters->items = items;
@@ -101,33 +122,18 @@ static void find_in(struct waiters *waiters, pid_t pid, bool wanted, uint64_t ad
 		closedir(threads);
 }
 
-static void find_below(struct waiters *waiters, pid_t pid, bool children, uint64_t address)
+static void find_below(const struct launches *l, struct waiters *waiters, pid_t pid, bool children,
+	uint64_t address)
 {
 	pid_t *pids = children_of(pid);
 
 	for (size_t i = 0; pids && pids[i]; i++) {
-		find_in(waiters, pids[i], children, address);
+		find_in(l, waiters, pids[i], children, address);
 		/* Who has memory of its own waits only if it is to be followed. */
 		if (children)
-			find_below(waiters, pids[i], children, address);
+			find_below(l, waiters, pids[i], children, address);
 	}
 	free(pids);
-}
-
-/* All that have arrived, once they wait. */
-static void find_waiters(
-	struct waiters *waiters, pid_t pid, bool children, uint32_t expected, uint64_t address)
-{
-	for (int i = 0; i < FIND_TRIES; i++) {
-		if (i)
-			nanosleep(&(struct timespec){.tv_nsec = FIND_WAIT_NS}, NULL);
-		waiters->count = 0;
-		find_in(waiters, pid, true, address);
-		if (waiters->count < expected)
-			find_below(waiters, pid, children, address);
-		if (waiters->count >= expected)
-			return;
-	}
 }
 
 /* ---- What may be followed --------------------------------------------------------------- */
@@ -171,7 +177,7 @@ static bool read_path(pid_t pid, uint64_t address, char text[PROGRAM_PATH_MAX])
 }
 
 /* Of the file, and of the interpreter that it names if it is a script. */
-static bool may_follow(pid_t pid, uint64_t name)
+static bool may_follow(pid_t pid, const struct user_regs_struct *regs)
 {
 	char text[PROGRAM_PATH_MAX], path[PROGRAM_PATH_MAX + 64], first[INTERPRETER_MAX];
 	char second[INTERPRETER_MAX];
@@ -179,7 +185,7 @@ static bool may_follow(pid_t pid, uint64_t name)
 
 	if (geteuid() == 0)
 		return true;
-	if (!read_path(pid, name, text))
+	if (!read_path(pid, regs->rdi, text))
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/%s/%s", pid, text[0] == '/' ? "root" : "cwd", text);
 	if (changes_user(path, first))
@@ -192,150 +198,236 @@ static bool may_follow(pid_t pid, uint64_t name)
 	return !changes_user(path, second);
 }
 
-/* ---- Following ---------------------------------------------------------------------------- */
+/* ---- At the gates ------------------------------------------------------------------- */
+
+static void begin(struct launches *l, struct launch_gate *gate, const struct waiter *waiter)
+{
+	struct launch *items = array_grow(l->items, l->count, sizeof(*items));
+	struct launch *launch;
+
+	if (!items)
+		return;
+	l->items = items;
+	launch = &items[l->count];
+	*launch = (struct launch){.gate = gate, .passage.may_follow = may_follow};
+	passage_begin(&launch->passage, waiter->pid, waiter->tid);
+	l->count += launch->passage.state != PASSAGE_OVER;
+}
 
 /*
- * Waits for the next stop of a thread, or of what it has become; returns the id
- * that stopped, or -1 when it is gone.
+ * Have all been found that have arrived? One that was killed there has its number yet, and
+ * never is.
  */
-static pid_t wait_either(const struct waiter *w, int *status_ret)
+static bool found_all(const struct launch_gate *gate, const struct waiters *waiters, uint64_t now)
 {
-	if (w->tid == w->pid)
-		return control_wait(w->pid, status_ret, 0);
-	for (;;) {
-		pid_t id = control_wait(w->tid, status_ret, WNOHANG);
+	uint64_t patience = waiters->others_run ? FIND_NS : FIND_IDLE_NS;
 
-		if (id < 0)
-			id = control_wait(w->pid, status_ret, WNOHANG);
-		if (id)
-			return id;
-		nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+	return waiters->count >= gate_waiting(&gate->gate) || now - gate->since_ns >= patience;
+}
+
+/* Lets those go that wait at a gate, each of them traced; false while one is not found yet. */
+static bool serve(struct launches *l, struct launch_gate *gate, uint64_t now)
+{
+	struct waiters waiters = {0};
+	bool all;
+
+	if (!gate_take(&gate->gate)) {
+		gate->since_ns = 0;
+		return true;
 	}
+	if (!gate->since_ns)
+		gate->since_ns = now;
+	find_in(l, &waiters, gate->pid, true, gate->address);
+	if (waiters.count < gate_waiting(&gate->gate))
+		find_below(l, &waiters, gate->pid, gate->children, gate->address);
+	/* More may have come, and been found. Whoever is traced from here on is let go with the
+	 * rest. */
+	gate_take(&gate->gate);
+	all = found_all(gate, &waiters, now);
+	for (size_t i = 0; all && i < waiters.count; i++)
+		if (waiters.items[i].wanted)
+			begin(l, gate, &waiters.items[i]);
+	if (all) {
+		gate_release(&gate->gate);
+		gate->since_ns = 0;
+	}
+	free(waiters.items);
+	return all;
 }
 
-static void seize(struct waiter *w)
+struct probe_error *launches_add(struct launches *launches, struct launch_gate *gate)
 {
-	int status;
+	struct launch_gate **gates =
+		array_grow(launches->gates, launches->gate_count, sizeof(*gates));
 
-	if (ptrace(PTRACE_SEIZE, w->tid, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) < 0 ||
-		ptrace(PTRACE_INTERRUPT, w->tid, NULL, NULL) < 0 ||
-		control_wait(w->tid, &status, 0) != w->tid)
+	if (!gates)
+		return probe_error_no_memory();
+	launches->gates = gates;
+	gates[launches->gate_count++] = gate;
+	return NULL;
+}
+
+static void drop(struct launches *l, size_t i)
+{
+	l->count--;
+	memmove(&l->items[i], &l->items[i + 1], (l->count - i) * sizeof(*l->items));
+}
+
+/* Lets those go that came through a gate (NULL: all), and have not become another program. */
+static bool let_go(struct launches *l, const struct launch_gate *gate)
+{
+	bool any = false;
+
+	for (size_t i = l->count; i-- > 0;) {
+		struct launch *launch = &l->items[i];
+
+		if (gate && (launch->gate != gate || passage_is_through(&launch->passage)))
+			continue;
+		if (launch->passage.state != PASSAGE_LEAVING)
+			passage_leave(&launch->passage);
+		else
+			passage_step(&launch->passage);
+		if (launch->passage.state == PASSAGE_OVER)
+			drop(l, i);
+		else
+			any = true;
+	}
+	return any;
+}
+
+static void let_all_go(struct launches *l, const struct launch_gate *gate)
+{
+	uint64_t end = clock_monotonic_ns() + LET_GO_NS;
+	struct control_signals signals;
+
+	control_signals_take(&signals);
+	while (let_go(l, gate) && clock_monotonic_ns() < end)
+		control_signals_wait(&signals);
+	control_signals_give(&signals);
+}
+
+void launches_remove(struct launches *launches, const struct launch_gate *gate)
+{
+	size_t i = 0;
+
+	while (i < launches->gate_count && launches->gates[i] != gate)
+		i++;
+	if (i == launches->gate_count)
 		return;
-	w->traced = true;
-	/* A signal may have come first; the interrupt follows. */
-	if (!(status >> 16))
-		w->deliver = WSTOPSIG(status);
-	if (status >> 16 != PTRACE_EVENT_STOP || WSTOPSIG(status) == SIGTRAP)
-		return;
-	/* Stopped like its process, which it stays. */
-	w->traced = false;
-	ptrace(PTRACE_DETACH, w->tid, NULL, NULL);
+	launches->gates[i] = launches->gates[--launches->gate_count];
+	let_all_go(launches, gate);
+	for (i = 0; i < launches->count; i++)
+		if (launches->items[i].gate == gate)
+			launches->items[i].gate = NULL;
 }
 
-/* Is a stop behind, or before, a system call that is no part of the way to execve()? */
-static bool is_astray(const struct waiter *w, bool *entered)
-{
-	struct user_regs_struct regs;
+/* ---- On the way --------------------------------------------------------------------- */
 
-	if (ptrace(PTRACE_GETREGS, w->tid, NULL, &regs) < 0)
-		return true;
-	if (regs.orig_rax == SYS_futex || regs.orig_rax == SYS_restart_syscall)
-		return false;
-	if (regs.orig_rax != SYS_execve || *entered) /* the second stop: it has failed */
-		return true;
-	*entered = true;
-	return !may_follow(w->tid, regs.rdi);
+/* Everybody as far as it has come; *held_ret: one has arrived. Returns whether others have not. */
+static bool step_all(struct launches *l, bool *held_ret)
+{
+	uint64_t now = clock_monotonic_ns();
+	bool any = false;
+
+	*held_ret = false;
+	for (size_t i = l->count; i-- > 0;) {
+		struct passage *p = &l->items[i].passage;
+
+		passage_step(p);
+		if (now >= p->deadline_ns && p->state < PASSAGE_LEAVING)
+			passage_leave(p);
+		*held_ret |= p->state == PASSAGE_HELD;
+		any |= p->state < PASSAGE_HELD;
+		if (p->state == PASSAGE_OVER)
+			drop(l, i);
+	}
+	return any;
 }
 
-/* From the gate to the event of execve(); false where it does not come, and all is let go. */
-static bool follow_to_exec(struct waiter *w)
+static bool serve_all(struct launches *l)
 {
-	bool entered = false;
-	int deliver = w->deliver;
+	bool all = true;
 
+	gate_clear(l->event);
+	for (size_t i = 0; i < l->gate_count; i++)
+		all &= serve(l, l->gates[i], clock_monotonic_ns());
+	return all;
+}
+
+void launches_run(struct launches *launches)
+{
+	static const struct timespec pause = {.tv_nsec = FIND_PAUSE_NS};
+	uint64_t end = clock_monotonic_ns() + RUN_NS;
+	struct control_signals signals;
+	bool all, any, held;
+
+	control_signals_take(&signals);
 	for (;;) {
-		int status;
-		pid_t id;
+		all = serve_all(launches);
+		any = step_all(launches, &held);
+		if (held || (all && !any) || clock_monotonic_ns() >= end)
+			break;
+		if (!all)
+			nanosleep(&pause, NULL);
+		else
+			control_signals_wait(&signals);
+	}
+	control_signals_give(&signals);
+	if (held || any || !all)
+		gate_raise(launches->event);
+}
 
-		if (ptrace(PTRACE_SYSCALL, w->tid, NULL, (long)deliver) < 0)
-			return false;
-		id = wait_either(w, &status);
-		if (id < 0)
-			return false;
-		deliver = 0;
-		if (status >> 16 == PTRACE_EVENT_EXEC)
-			return true;
-		if (WSTOPSIG(status) == (SIGTRAP | 0x80)) {
-			if (is_astray(w, &entered))
-				break;
-		} else if (status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP) {
-			break; /* it is stopped like its process, and stays so */
-		} else if (!(status >> 16)) {
-			deliver = WSTOPSIG(status);
+struct probe_target *launches_take(struct launches *launches)
+{
+	for (size_t i = 0; i < launches->count; i++) {
+		struct passage *passage = &launches->items[i].passage;
+		struct probe_target *target;
+		struct probe_error *error;
+
+		if (passage->state != PASSAGE_HELD)
+			continue;
+		target = calloc(1, sizeof(*target));
+		error = target ? passage_take(passage, target) : probe_error_no_memory();
+		if (!error) {
+			drop(launches, i);
+			return target;
 		}
+		probe_error_free(error);
+		free(target);
+		passage_leave(passage);
 	}
-	ptrace(PTRACE_DETACH, w->tid, NULL, NULL);
+	return NULL;
+}
+
+bool launches_have(const struct launches *launches, pid_t pid)
+{
+	for (size_t i = 0; i < launches->count; i++)
+		if (launches->items[i].passage.pid == pid)
+			return true;
 	return false;
 }
 
-static void hold(struct launches *launches, pid_t pid)
+bool launches_depend(const struct launches *launches, struct launch_gate *gate)
 {
-	struct probe_target **items =
-		reallocarray(launches->items, launches->count + 1, sizeof(*items));
-	struct probe_target *target = calloc(1, sizeof(*target));
-	struct probe_error *error = NULL;
-
-	if (items)
-		launches->items = items;
-	if (items && target) {
-		target->pid = pid;
-		target->mem = -1;
-		error = spawn_hold(target, "a program");
-		if (!error) {
-			launches->items[launches->count++] = target;
-			return;
-		}
-	}
-	probe_error_free(error);
-	free(target);
-	ptrace(PTRACE_DETACH, pid, NULL, NULL);
+	for (size_t i = 0; i < launches->count; i++)
+		if (launches->items[i].gate == gate &&
+			!passage_is_through(&launches->items[i].passage))
+			return true;
+	return gate_take(&gate->gate);
 }
 
-void launch_catch(
-	struct launches *launches, pid_t pid, bool children, struct gate *gate, uint64_t shared)
+struct probe_error *launches_init(struct launches *launches)
 {
-	struct waiters waiters = {0};
-
-	find_waiters(&waiters, pid, children, gate_waiting(gate),
-		shared + offsetof(struct probe_gate, released));
-	for (size_t i = 0; i < waiters.count; i++)
-		if (waiters.items[i].wanted)
-			seize(&waiters.items[i]);
-	gate_release(gate);
-	for (size_t i = 0; i < waiters.count; i++)
-		if (waiters.items[i].traced && follow_to_exec(&waiters.items[i]))
-			hold(launches, waiters.items[i].pid);
-	free(waiters.items);
-}
-
-struct probe_target *launch_take(struct launches *launches)
-{
-	struct probe_target *first;
-
-	if (!launches->count)
-		return NULL;
-	first = launches->items[0];
-	launches->count--;
-	memmove(launches->items, launches->items + 1, launches->count * sizeof(*launches->items));
-	return first;
+	*launches = (struct launches){.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+	return launches->event < 0 ? probe_error_system(errno, "cannot make an event descriptor")
+				   : NULL;
 }
 
 void launches_deinit(struct launches *launches)
 {
-	struct probe_target *target;
-
-	while ((target = launch_take(launches)))
-		probe_target_close(target);
+	let_all_go(launches, NULL);
 	free(launches->items);
-	*launches = (struct launches){0};
+	free(launches->gates);
+	if (launches->event >= 0)
+		close(launches->event);
 }

@@ -1,33 +1,71 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs that the processes of a session start: they are held before any code of
+ * Programs that the processes of sessions start: they are held before any code of
  * them runs, as spawned ones are.
  */
 #ifndef LIBPROBE_LAUNCH_H
 #define LIBPROBE_LAUNCH_H
 
 #include "libprobe/gate.h"
+#include "libprobe/passage.h"
 #include "libprobe/target_internal.h"
 
-/* Held targets, the oldest first. Initialise with {0}. */
+/* A session's gate at execve(). */
+struct launch_gate {
+	struct gate gate;
+	pid_t pid;	   /* of the session's target */
+	bool children;	   /* those of its children are followed as well; else they are let go */
+	uint64_t address;  /* in the target, of the word that threads wait for */
+	uint64_t since_ns; /* somebody has arrived who is not found yet; 0: nobody */
+};
+
+/* A thread that has come through a gate. */
+struct launch {
+	struct passage passage;
+	struct launch_gate *gate; /* borrowed; NULL: it has been closed */
+};
+
+/* All that are on their way, the oldest first. */
 struct launches {
-	struct probe_target **items;
+	int event; /* an eventfd(2): readable when launches_run() has something to do */
+	struct launch_gate **gates; /* borrowed */
+	size_t gate_count;
+	struct launch *items;
 	size_t count;
 };
 
+/* Errors: PROBE_ERROR_SYSTEM. To be given back with launches_deinit() even then. */
+PROBE_MUST_CHECK struct probe_error *launches_init(struct launches *launches);
+/* Lets everybody go. */
+void launches_deinit(struct launches *launches);
+
+/* Serves a gate that is open, and raises launches->event, from here on. */
+PROBE_MUST_CHECK struct probe_error *launches_add(
+	struct launches *launches, struct launch_gate *gate);
 /*
- * Serves the gate at execve(), whose struct probe_gate has the address `shared` in
- * the target: threads that wait there are followed into the program that they
- * start. With `children`, also those of children; else these are let go. What
- * cannot be followed goes on as it would have, and is found by a
- * struct probe_watch.
+ * Serves it no longer. Those of its threads that have not become another program are let
+ * go, so that the process can be changed.
  */
-void launch_catch(
-	struct launches *launches, pid_t pid, bool children, struct gate *gate, uint64_t shared);
+void launches_remove(struct launches *launches, const struct launch_gate *gate);
+
+/*
+ * Serves the gates: threads that wait there are followed into the programs that they
+ * start. Goes on with all that are on their way, for as long as one of them may soon be
+ * held: some milliseconds at the most. What cannot be followed, or takes too long, goes
+ * on as it would have, and is found by a struct probe_watch.
+ */
+void launches_run(struct launches *launches);
 
 /* The next held program, the caller's to release or to close; NULL: there is none. */
-struct probe_target *launch_take(struct launches *launches);
-/* Lets go who is still held. */
-void launches_deinit(struct launches *launches);
+struct probe_target *launches_take(struct launches *launches);
+
+/* Is a process on its way? */
+bool launches_have(const struct launches *launches, pid_t pid);
+/*
+ * May a process that is on its way, or at this gate, run in the memory of the gate's
+ * own? Then its parent cannot be stopped: it waits in vfork(2) for what launches_run()
+ * does next.
+ */
+bool launches_depend(const struct launches *launches, struct launch_gate *gate);
 
 #endif

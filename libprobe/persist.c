@@ -34,7 +34,7 @@ static struct probe_error *check_leaving(const struct probe_session *s, const ch
 {
 	if (s->stopped)
 		return probe_error_new(PROBE_ERROR_STATE, "the session has ended");
-	if (s->options.follow_libraries || s->options.follow_programs)
+	if (s->options.follow_libraries || s->options.watch)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"libraries and programs can only be followed as long as somebody is there");
 	if (s->options.switched)

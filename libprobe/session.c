@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Attached sessions: they belong to this process and end with it. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,12 +15,14 @@
 #include "libprobe/procfs.h"
 #include "libprobe/session_internal.h"
 #include "libprobe/target_internal.h"
+#include "libprobe/watch_internal.h"
 
 enum {
 	RING_BYTES_DEFAULT = 4 << 20,
 	RING_BYTES_MIN = 1 << 17,
 	RING_BYTES_MAX = 1 << 30,
-	SPARE_PROBES = 4096,	 /* counters for those of libraries to come */
+	SPARE_PROBES = 4096, /* counters for those of libraries to come */
+	GATE_WAIT_NS = 1000000000,
 	SESSION_DESCRIPTORS = 16 /* what it keeps, and what its end takes beside the modules */
 };
 
@@ -263,7 +266,7 @@ static struct probe_error *follow_once(struct probe_session *s)
 	 * A child of vfork(2) that waits at the gate would keep its parent from being
 	 * stopped. Programs that start now are found a little later.
 	 */
-	gate_arm(&s->exec_gate, false);
+	gate_arm(&s->exec_gate.gate, false);
 	error = change_begin(s->target, &c);
 	if (error)
 		return unless_replaced(s, error);
@@ -278,7 +281,7 @@ static struct probe_error *follow_once(struct probe_session *s)
 	}
 	selection_deinit(&selection);
 	change_end(&c);
-	gate_arm(&s->exec_gate, true);
+	gate_arm(&s->exec_gate.gate, true);
 	return error ? unless_replaced(s, error) : NULL;
 }
 
@@ -293,9 +296,44 @@ static struct probe_error *follow(struct probe_session *s)
 	return error;
 }
 
+/*
+ * While a program is being started, its parent may be waiting for it in vfork(2), and cannot
+ * be stopped: the library's turn comes when that program is there, or has taken too long.
+ */
+static bool has_to_wait(struct probe_session *s)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	if (!s->options.watch || !launches_depend(watch_launches(s->options.watch), &s->exec_gate))
+		return false;
+	if (!s->gate_since_ns)
+		s->gate_since_ns = now;
+	return now - s->gate_since_ns < GATE_WAIT_NS;
+}
+
+/* Lets the threads go that have opened a library, with its probes on. */
+static struct probe_error *serve_gate(struct probe_session *s)
+{
+	struct probe_error *error;
+
+	if (s->event < 0)
+		return NULL;
+	gate_clear(s->event);
+	if (!gate_take(&s->gate))
+		return NULL;
+	if (has_to_wait(s)) {
+		gate_raise(s->event);
+		return NULL;
+	}
+	s->gate_since_ns = 0;
+	error = follow(s);
+	gate_release(&s->gate);
+	return error;
+}
+
 /* What has no such place (a static program) does not go through it. */
 static struct probe_error *start_gate(
-	struct probe_session *s, struct gate *gate, enum gate_place place, size_t offset)
+	struct probe_session *s, struct gate *gate, enum gate_place place, size_t offset, int event)
 {
 	struct probe_error *error;
 	struct change c;
@@ -312,7 +350,23 @@ static struct probe_error *start_gate(
 		return NULL;
 	}
 	return error ? unless_replaced(s, error)
-		     : gate_open(gate, (struct probe_gate *)(s->rings.base + offset), s->event);
+		     : gate_open(gate, (struct probe_gate *)(s->rings.base + offset), event);
+}
+
+static struct probe_error *start_exec_gate(struct probe_session *s)
+{
+	struct launches *launches = watch_launches(s->options.watch);
+	struct launch_gate *gate = &s->exec_gate;
+	struct probe_error *error =
+		start_gate(s, &gate->gate, GATE_EXEC, DATA_EXEC_GATE_OFFSET, launches->event);
+
+	if (error || !gate->gate.shared)
+		return error;
+	gate->pid = s->target->pid;
+	gate->children = s->options.follow_children;
+	gate->address = s->rings.layout.data + DATA_EXEC_GATE_OFFSET +
+			offsetof(struct probe_gate, released);
+	return launches_add(launches, gate);
 }
 
 static struct probe_error *start_following(struct probe_session *s)
@@ -323,9 +377,9 @@ static struct probe_error *start_following(struct probe_session *s)
 	if (s->event < 0)
 		return probe_error_system(errno, "cannot make an event descriptor");
 	if (s->options.follow_libraries)
-		error = start_gate(s, &s->gate, GATE_LIBRARIES, DATA_GATE_OFFSET);
-	if (!error && s->options.follow_programs)
-		error = start_gate(s, &s->exec_gate, GATE_EXEC, DATA_EXEC_GATE_OFFSET);
+		error = start_gate(s, &s->gate, GATE_LIBRARIES, DATA_GATE_OFFSET, s->event);
+	if (!error && s->options.watch)
+		error = start_exec_gate(s);
 	if (error || !s->options.follow_libraries)
 		return error;
 	/* A library may have come before the gate was there. */
@@ -353,7 +407,7 @@ static struct probe_error *start_once(struct probe_target *target,
 		error = start(s, &c, report);
 		change_end(&c);
 	}
-	if (!error && (options->follow_libraries || options->follow_programs)) {
+	if (!error && (options->follow_libraries || options->watch)) {
 		error = start_following(s);
 		if (error)
 			probe_error_free(probe_session_stop(s));
@@ -425,14 +479,8 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 		rings_discharge(&session->rings);
 	if (more_ret)
 		*more_ret = any;
-	if (!session->stopped && gate_take(&session->exec_gate))
-		launch_catch(&session->launches, session->target->pid,
-			session->options.follow_children, &session->exec_gate,
-			session->rings.layout.data + DATA_EXEC_GATE_OFFSET);
-	if (!session->stopped && gate_take(&session->gate)) {
-		error = follow(session);
-		gate_release(&session->gate);
-	}
+	if (!session->stopped)
+		error = serve_gate(session);
 	if (!error && !session->stopped)
 		error = stop_for_filters(session, visit, data);
 	return error;
@@ -440,12 +488,7 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 
 int probe_session_fd(const struct probe_session *session)
 {
-	return session->gate.shared || session->exec_gate.shared ? session->event : -1;
-}
-
-struct probe_target *probe_session_launched(struct probe_session *session)
-{
-	return launch_take(&session->launches);
+	return session->gate.shared ? session->event : -1;
 }
 
 const struct probe_session_probe *probe_session_probes(
@@ -504,7 +547,9 @@ static void stop_in_children(const struct probe_session *s, pid_t pid)
 
 static void close_gates(struct probe_session *s)
 {
-	gate_close(&s->exec_gate);
+	if (s->options.watch)
+		launches_remove(watch_launches(s->options.watch), &s->exec_gate);
+	gate_close(&s->exec_gate.gate);
 	gate_close(&s->gate);
 	if (s->event >= 0)
 		close(s->event);
@@ -538,7 +583,6 @@ void probe_session_free(struct probe_session *session)
 	if (!session)
 		return;
 	close_gates(session);
-	launches_deinit(&session->launches);
 	probe_report_deinit(&session->report);
 	rings_close(&session->rings);
 	if (session->opened && session->view.base)

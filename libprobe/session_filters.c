@@ -25,7 +25,7 @@ void session_keep_filters(
 static struct probe_error *judge_again(struct probe_session *s)
 {
 	unsigned int needed = (s->calls_kernel ? SECCOMP_ASK : 0) |
-			      (s->gate.shared || s->exec_gate.shared ? SECCOMP_WAIT : 0);
+			      (s->gate.shared || s->exec_gate.gate.shared ? SECCOMP_WAIT : 0);
 	struct change c;
 	struct probe_error *error = change_begin(s->target, &c);
 
@@ -42,7 +42,7 @@ static struct probe_error *judge_again(struct probe_session *s)
 struct probe_error *session_look_at_filters(struct probe_session *session)
 {
 	uint64_t begin = clock_monotonic_ns(), end;
-	bool calls = session->calls_kernel || session->gate.shared || session->exec_gate.shared;
+	bool calls = session->calls_kernel || session->gate.shared || session->exec_gate.gate.shared;
 	struct probe_error *error = NULL;
 
 	if (!calls || begin < session->look_again_ns)

@@ -40,13 +40,14 @@ struct probe_session {
 	bool *matched;
 	uint32_t id;
 	bool stopped;
-	int event; /* an eventfd(2) that both gates raise, or -1 */
-	struct gate gate, exec_gate;
-	struct launches launches;
-	struct probe_report report; /* of libraries that were opened later */
-	struct seccomp seccomp;	    /* its threads, as they were seen last */
-	uint64_t look_again_ns;	    /* nobody looks at them before (CLOCK_MONOTONIC) */
-	bool calls_kernel;	    /* some stub makes system calls */
+	int event;		      /* an eventfd(2) that its gate raises, or -1 */
+	struct gate gate;	      /* at the loader */
+	uint64_t gate_since_ns;	      /* somebody waits there who could not be served yet; or 0 */
+	struct launch_gate exec_gate; /* served by options.watch */
+	struct probe_report report;   /* of libraries that were opened later */
+	struct seccomp seccomp;	      /* its threads, as they were seen last */
+	uint64_t look_again_ns;	      /* nobody looks at them before (CLOCK_MONOTONIC) */
+	bool calls_kernel;	      /* some stub makes system calls */
 	struct clock clock;
 	struct rings rings;
 	struct children_cache processes; /* of threads */

@@ -258,11 +258,11 @@ struct probe_error *probe_session_select(
 	if (!wanted)
 		return probe_error_no_memory();
 	/* See follow(): a child of vfork(2) at the gate would keep its parent running. */
-	gate_arm(&session->exec_gate, false);
+	gate_arm(&session->exec_gate.gate, false);
 	do {
 		error = select_once(session, wanted, report);
 	} while (attempt_again(&attempt, &error));
-	gate_arm(&session->exec_gate, true);
+	gate_arm(&session->exec_gate.gate, true);
 	free(wanted);
 	return error;
 }

@@ -34,13 +34,6 @@ struct probe_target {
 	struct target_text *texts; /* what target_string() handed out */
 };
 
-/*
- * A traced process that has stopped at the event of execve(2) goes on until its
- * libraries are mapped, and is held there. Errors: PROBE_ERROR_STATE (it has
- * ended). It is the caller's to detach then.
- */
-PROBE_MUST_CHECK struct probe_error *spawn_hold(struct probe_target *target, const char *name);
-
 /* A copy that lives as long as the target; NULL without memory. */
 const char *target_string(struct probe_target *target, const char *text);
 

@@ -32,7 +32,7 @@
 #include "libprobe/procfs.h"
 #include "libprobe/target_internal.h"
 #include "libprobe/threads.h"
-#include "probe/watch.h"
+#include "libprobe/watch_internal.h"
 
 enum {
 	AUXV_MAX = 64,
@@ -58,6 +58,7 @@ struct watched {
 };
 
 struct probe_watch {
+	struct launches launches;
 	bool children;
 	struct watched *items;
 	size_t count;
@@ -136,11 +137,28 @@ struct probe_error *probe_watch_create(bool children, struct probe_watch **ret)
 {
 	struct probe_watch *watch = calloc(1, sizeof(*watch));
 
+	struct probe_error *error;
+
 	if (!watch)
 		return probe_error_no_memory();
 	watch->children = children;
+	error = launches_init(&watch->launches);
+	if (error) {
+		probe_watch_free(watch);
+		return error;
+	}
 	*ret = watch;
 	return NULL;
+}
+
+int probe_watch_fd(const struct probe_watch *watch)
+{
+	return watch->launches.event;
+}
+
+struct launches *watch_launches(struct probe_watch *watch)
+{
+	return &watch->launches;
 }
 
 static void drop(struct probe_watch *watch, size_t i)
@@ -156,6 +174,7 @@ void probe_watch_free(struct probe_watch *watch)
 		return;
 	while (watch->count)
 		drop(watch, watch->count - 1);
+	launches_deinit(&watch->launches);
 	free(watch->items);
 	free(watch);
 }
@@ -214,7 +233,8 @@ struct probe_error *probe_watch_add(struct probe_watch *watch, const struct prob
 /* ---- Looking ------------------------------------------------------------------------ */
 
 /* Is it another program now, and has been loaded? *error_ret: it may not be looked at. */
-static bool has_changed(struct watched *w, uint64_t now, struct probe_error **error_ret)
+static bool has_changed(
+	struct probe_watch *watch, struct watched *w, uint64_t now, struct probe_error **error_ret)
 {
 	struct image image;
 	enum image_state state;
@@ -223,6 +243,9 @@ static bool has_changed(struct watched *w, uint64_t now, struct probe_error **er
 		w->checked_ns = now;
 		return false;
 	}
+	/* Nothing of it has run. */
+	if (launches_have(&watch->launches, w->pid))
+		return false;
 	state = image_read(w->pid, &image);
 	if (state == IMAGE_DENIED && !w->denied) {
 		w->denied = true;
@@ -256,6 +279,23 @@ static struct probe_error *take(struct watched *w, uint64_t now, struct probe_wa
 		return error;
 	probe_error_free(error);
 	return NULL;
+}
+
+/* One that is held, which is watched as what it is now. */
+static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
+{
+	const struct watched *w;
+
+	launches_run(&watch->launches);
+	ret->target = launches_take(&watch->launches);
+	if (!ret->target)
+		return false;
+	ret->held = true;
+	w = find(watch, ret->target->pid);
+	ret->is_child = !w || w->is_child;
+	/* Without memory for that, it is not noticed when it becomes yet another one. */
+	probe_error_free(probe_watch_add(watch, ret->target));
+	return true;
 }
 
 /* Adds the children of a process that are new. */
@@ -336,13 +376,15 @@ struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_wat
 	struct probe_error *error = NULL;
 
 	*ret = (struct probe_watch_event){0};
+	if (take_held(watch, ret))
+		return NULL;
 	if (watch->at == 0 && !begin_round(watch))
 		return probe_error_no_memory();
 	while (watch->at < watch->count && !error && !ret->target) {
 		struct watched *w = &watch->items[watch->at++];
 		uint64_t now = clock_monotonic_ns();
 
-		if ((w->mem >= 0 || watch->full) && has_changed(w, now, &error))
+		if ((w->mem >= 0 || watch->full) && has_changed(watch, w, now, &error))
 			error = take(w, now, ret);
 	}
 	if (!error && !ret->target)

@@ -15,7 +15,11 @@
 #include "cli/processes.h"
 #include "cli/top/source.h"
 
-enum { NSEC_PER_MSEC = 1000000, FDS = 3 /* of each process */ };
+enum {
+	NSEC_PER_MSEC = 1000000,
+	FDS = 3,       /* of each process */
+	EVENTS_MAX = 8 /* between two looks at keys and libraries */
+};
 
 /* ---- News -------------------------------------------------------------------------- */
 
@@ -146,7 +150,7 @@ static struct probe_error *start_session(struct top_source *source,
 	options.follow_libraries = source->follow || later;
 	options.follow_children = source->follow;
 	/* One session of each process is enough for that. */
-	options.follow_programs = source->follow && kind == &top_count_options;
+	options.watch = source->follow && kind == &top_count_options ? source->watch : NULL;
 	return probe_session_start(process->target, source->request, &options, report, ret);
 }
 
@@ -363,7 +367,6 @@ static void follow_held(
 	struct probe_error *error;
 	size_t sites;
 
-	probe_error_free(probe_watch_add(source->watch, target));
 	if (!follow_program(source, model, target, &sites))
 		return;
 	error = probe_target_release(target);
@@ -387,12 +390,8 @@ static void follow_noticed(
 static void follow_programs(struct top_source *source, struct top_model *model)
 {
 	struct probe_watch_event event;
-	struct probe_target *target;
 
-	for (size_t i = 0; i < source->count; i++)
-		while ((target = probe_session_launched(source->processes[i].counts)))
-			follow_held(source, model, target);
-	for (;;) {
+	for (int i = 0; i < EVENTS_MAX; i++) {
 		struct probe_error *error = probe_watch_next(source->watch, &event);
 
 		if (!error && !event.target)
@@ -400,6 +399,8 @@ static void follow_programs(struct top_source *source, struct top_model *model)
 		if (error)
 			note_untraced(
 				source, !event.target || probe_target_alive(event.target), error);
+		else if (event.held)
+			follow_held(source, model, event.target);
 		else
 			follow_noticed(source, model, &event);
 	}
@@ -453,11 +454,14 @@ bool source_is_alive(const struct top_source *source)
 
 size_t source_fd_count(const struct top_source *source)
 {
-	return FDS * source->count;
+	return FDS * source->count + 1;
 }
 
 void source_wait_for(const struct top_source *source, struct pollfd *fds)
 {
+	/* What it has to say, source_follow() hears. */
+	fds[FDS * source->count] =
+		(struct pollfd){.fd = probe_watch_fd(source->watch), .events = POLLIN};
 	for (size_t i = 0; i < source->count; i++) {
 		const struct top_process *process = &source->processes[i];
 		struct pollfd *its = &fds[FDS * i];

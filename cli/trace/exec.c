@@ -13,7 +13,7 @@
 #include "cli/request.h"
 #include "cli/trace/trace.h"
 
-enum { NSEC_PER_MSEC = 1000000 };
+enum { NSEC_PER_MSEC = 1000000, EVENTS_MAX = 8 /* between two looks at what was hit */ };
 
 /* The targets of a process that is later than those that were named, from index `from` on. */
 static void drop_process(struct trace *trace, size_t from)
@@ -75,7 +75,7 @@ static struct probe_error *start_session(
 
 	request.keep_going = true;
 	options.follow_libraries = true; /* it may not have opened all that it needs */
-	options.follow_programs = first && trace->follow;
+	options.watch = first && trace->follow ? trace->watch : NULL;
 	error = probe_session_start(target->target, &request, &options, &report, &target->session);
 	target->on = !error;
 	if (first)
@@ -134,34 +134,32 @@ static bool follow_event(struct trace *trace, const struct probe_watch_event *ev
 	return false;
 }
 
-/* One that is held: its sessions see everything. */
-static void follow_held(struct trace *trace, struct probe_target *target)
+/* Lets a held one go that is traced now; one that was killed meanwhile is no failure. */
+static void release(struct trace *trace, struct probe_target *target)
 {
-	struct probe_watch_event event = {.target = target};
+	struct probe_error *error = probe_target_release(target);
 
-	probe_error_free(probe_watch_add(trace->watch, target));
-	if (follow_event(trace, &event))
-		trace_fail(trace, probe_target_release(target));
+	if (error && probe_target_alive(target)) {
+		trace_fail(trace, error);
+		error = NULL;
+	}
+	probe_error_free(error);
 }
 
 void trace_follow_exec(struct trace *trace)
 {
 	struct probe_watch_event event;
-	struct probe_target *target;
 
 	drop_done(trace);
-	for (size_t i = 0; i < trace->target_count; i++)
-		while (trace->targets[i].on &&
-			(target = probe_session_launched(trace->targets[i].session)))
-			follow_held(trace, target);
-	for (;;) {
+	/* Other processes wait for us, too: in a gate, or for room in a ring. */
+	for (int i = 0; i < EVENTS_MAX; i++) {
 		struct probe_error *error = probe_watch_next(trace->watch, &event);
 
 		if (!error && !event.target)
 			return;
 		if (error)
 			report_untraced(error, event.target);
-		else
-			follow_event(trace, &event);
+		else if (follow_event(trace, &event) && event.held)
+			release(trace, event.target);
 	}
 }

@@ -28,6 +28,7 @@ enum {
 	FIRST_SLEEP_NS = 500 * 1000,
 	LAST_SLEEP_NS = 20 * 1000 * 1000,
 	BUSY_HITS = 1000,
+	FIXED_FDS = 3,		 /* signals, output, programs that are started */
 	FLUSH_NS = NSEC_PER_SEC, /* how long output to a file may lie in memory */
 	LOSSES_NS = NSEC_PER_SEC /* how often losses are told */
 };
@@ -163,7 +164,7 @@ static void read_signals(struct trace *trace)
 
 static size_t fds_needed(const struct trace *trace)
 {
-	return 2 + 2 * trace->target_count + 2 * trace->tracer_count;
+	return FIXED_FDS + 2 * trace->target_count + 2 * trace->tracer_count;
 }
 
 /* What a loaded tracer answers, and its pipe while there is something for it. */
@@ -209,14 +210,16 @@ static void wait_for_events(struct trace *trace, uint64_t timeout_ns)
 		return;
 	}
 	output = &fds[1];
-	hosts = &fds[2 + 2 * trace->target_count];
+	hosts = &fds[FIXED_FDS + 2 * trace->target_count];
 	fds[0] = (struct pollfd){.fd = trace->signal_fd, .events = POLLIN};
+	/* What it has to say, the next round hears. */
+	fds[2] = (struct pollfd){.fd = probe_watch_fd(trace->watch), .events = POLLIN};
 	*output = (struct pollfd){.fd = trace->to_file || trace->gone ? -1 : trace->output_fd};
 	if (probe_sink_pending(trace->sink))
 		output->events = POLLOUT;
 	for (size_t i = 0; i < trace->target_count; i++) {
 		const struct trace_target *target = &trace->targets[i];
-		struct pollfd *its = &fds[2 + 2 * i];
+		struct pollfd *its = &fds[FIXED_FDS + 2 * i];
 
 		its[0] = its[1] = (struct pollfd){.fd = -1, .events = POLLIN};
 		if (!target->on)
@@ -234,8 +237,8 @@ static void wait_for_events(struct trace *trace, uint64_t timeout_ns)
 	if (output->revents & (POLLERR | POLLHUP))
 		trace->gone = trace->over = true;
 	for (size_t i = 0; i < trace->target_count; i++) {
-		trace->targets[i].exited |= fds[2 + 2 * i].revents != 0;
-		trace->targets[i].wanted |= fds[3 + 2 * i].revents != 0;
+		trace->targets[i].exited |= fds[FIXED_FDS + 2 * i].revents != 0;
+		trace->targets[i].wanted |= fds[FIXED_FDS + 2 * i + 1].revents != 0;
 	}
 }
 

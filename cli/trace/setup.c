@@ -192,7 +192,7 @@ static struct probe_error *start_session(struct trace *trace, struct trace_targe
 	struct probe_error *error;
 
 	/* One session of each process is enough for that. */
-	its.follow_programs = first && trace->follow;
+	its.watch = first && trace->follow ? trace->watch : NULL;
 	error = probe_session_start(
 		target->target, trace->request, &its, &report, &target->session);
 	/* All tracers have the same sites. */

@@ -29,7 +29,7 @@ static void add(struct following *f, struct probe_target *target, bool held)
 {
 	const struct probe_session_options options = {.kind = PROBE_SESSION_COUNT,
 		.follow_libraries = true,
-		.follow_programs = true,
+		.watch = f->watch,
 		.follow_children = true};
 	struct probe_report report = {0};
 
@@ -40,7 +40,6 @@ static void add(struct following *f, struct probe_target *target, bool held)
 	f->targets[f->count] = target;
 	check(probe_session_start(target, &f->request, &options, &report, &f->sessions[f->count]));
 	probe_report_deinit(&report);
-	check(probe_watch_add(f->watch, target));
 	f->count++;
 	if (held)
 		check(probe_target_release(target));
@@ -50,20 +49,14 @@ static void look(struct following *f)
 {
 	struct probe_watch_event event;
 
-	for (size_t i = 0; i < f->count; i++) {
-		struct probe_target *launched;
-
+	for (size_t i = 0; i < f->count; i++)
 		check(probe_session_poll(f->sessions[i], NULL, NULL, NULL));
-		launched = probe_session_launched(f->sessions[i]);
-		if (launched)
-			add(f, launched, true);
-	}
-	/* What libc was not asked to start is found a little later. */
+	/* What libc was asked to start is held; the rest is found a little later. */
 	for (;;) {
 		check(probe_watch_next(f->watch, &event));
 		if (!event.target)
 			break;
-		add(f, event.target, false);
+		add(f, event.target, event.held);
 	}
 }
 
@@ -81,6 +74,7 @@ int main(int argc, char **argv)
 	check(probe_watch_create(true, &f.watch));
 	check(probe_target_spawn(argv + 2, &target));
 	pid = probe_target_pid(target);
+	check(probe_watch_add(f.watch, target));
 	add(&f, target, true);
 	while (waitpid(pid, NULL, WNOHANG) == 0) {
 		look(&f);

@@ -25,6 +25,7 @@ extern "C" {
 
 struct probe_target;
 struct probe_session;
+struct probe_watch;
 
 /* ---- Targets -------------------------------------------------------------- */
 
@@ -318,10 +319,11 @@ struct probe_session_options {
 	/* Libraries that the program opens later are probed before their constructors run. */
 	bool follow_libraries;
 	/*
-	 * Programs that the process (with follow_children also its children) starts are
-	 * held: whoever asks for this calls probe_session_launched() after each poll.
+	 * Not NULL: programs that the process (with follow_children also its children) starts
+	 * are held, and told by probe_watch_next() of this watch, which has to be called
+	 * by the same thread, and to outlive the session. Borrowed.
 	 */
-	bool follow_programs;
+	struct probe_watch *watch;
 	/* Hits of forked children are reported as well. */
 	bool follow_children;
 };
@@ -516,8 +518,8 @@ PROBE_MUST_CHECK struct probe_error *probe_session_open(struct probe_target *tar
 
 /*
  * A descriptor that becomes readable when the target waits for this controller (a
- * library was opened, a program is started: call probe_session_poll() at once);
- * -1 where there is none.
+ * library was opened: call probe_session_poll() at once); -1 where there is none. Of
+ * programs that are started, probe_watch_fd() tells.
  */
 int probe_session_fd(const struct probe_session *session);
 
@@ -549,15 +551,6 @@ void probe_bucket_range(size_t index, int64_t *low_ret, uint64_t *high_ret);
  * within min and max; NAN without hits or buckets.
  */
 double probe_row_percentile(const struct probe_row *row, double percent);
-
-/*
- * A program that a process of the session (with follow_children also a child) has
- * just started by execve(2), held before any code of it has run: for a session
- * of its own, and probe_target_release(). The caller's to close, which lets it go,
- * too. NULL: there is none. Only with follow_programs, and where libc has been asked
- * to start it; a struct probe_watch finds the others later.
- */
-struct probe_target *probe_session_launched(struct probe_session *session);
 
 /* The session's probes; the array grows when libraries are opened. Owned by the session. */
 const struct probe_session_probe *probe_session_probes(

@@ -3,7 +3,12 @@
  * Watching for processes that become another program (execve(2)): their memory
  * is replaced, and with it all that was switched on in it.
  *
- * No tracer is attached meanwhile, so this is noticed some milliseconds later.
+ * Programs that libc is asked to start by processes of sessions with options.watch are
+ * held before any code of them runs. No tracer is attached to anybody else, so other
+ * programs are noticed some milliseconds later.
+ *
+ * A watch traces those that it holds, by ptrace(2): it is used by one thread, the
+ * one that polls those sessions.
  */
 #ifndef PROBE_WATCH_H
 #define PROBE_WATCH_H
@@ -22,7 +27,7 @@ struct probe_watch;
 
 /* Begins to watch. With `children`, also the children of the processes, and theirs, are watched. */
 PROBE_MUST_CHECK struct probe_error *probe_watch_create(bool children, struct probe_watch **ret);
-/* Ends watching. NULL is allowed. */
+/* Ends watching; whom it holds goes on. Its sessions are to be gone. NULL is allowed. */
 void probe_watch_free(struct probe_watch *watch);
 
 /*
@@ -37,18 +42,31 @@ PROBE_MUST_CHECK struct probe_error *probe_watch_add(
 struct probe_watch_event {
 	struct probe_target *target; /* the caller's to close; NULL: there is none */
 	bool is_child;		     /* of a process that was added, not that process itself */
-	uint64_t unseen_ns;	     /* it has been running for so long, at the most */
+	/*
+	 * None of its code has run yet: for a session of its own, and probe_target_release();
+	 * closing it lets it go, too. Else it is running.
+	 */
+	bool held;
+	uint64_t unseen_ns; /* it has been running for so long, at the most */
 };
 
 /*
  * The next process that has become another program, once its libraries have
- * been loaded; it is watched as that program from here on. Never blocks, and
- * looks at most as often as costs little: to be called until there is no more,
- * and that often. Errors concern one process, and are told once:
+ * been loaded; it is watched as that program from here on. Takes some milliseconds at
+ * the most, waits for no single process, and looks at most as often as costs little: to be
+ * called until there is no more, and that often. A process that is on its way for too
+ * long, or has been held for 2 seconds without being taken, goes on, and is told when
+ * it runs. Errors concern one process, and are told once:
  * PROBE_ERROR_PERMISSION (the program runs as somebody else).
  */
 PROBE_MUST_CHECK struct probe_error *probe_watch_next(
 	struct probe_watch *watch, struct probe_watch_event *ret);
+
+/*
+ * A descriptor that becomes readable when a process waits for probe_watch_next() to be
+ * called: at once, for it is held.
+ */
+int probe_watch_fd(const struct probe_watch *watch);
 
 #ifdef __cplusplus
 }

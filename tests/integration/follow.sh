@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: both
+#
+# Following holds nobody: whatever programs start at once, and however they or we end, all
+# of them end as they would have. FOLLOW_ROUNDS=1000 does each of this so many times.
+. tests/integration/lib.sh
+need jq timeout pgrep
+
+rounds=${FOLLOW_ROUNDS:-8}
+brood=$TARGETS/brood
+loop=$TARGETS/loop
+[ -x "$brood" ] || skip "the test targets are not built"
+
+# What hangs is no matter of time: it would for ever.
+bounded()
+{
+	timeout -s KILL 250 "$@"
+}
+
+# same_end NAME PROGRAM…: it ends, with its own status and output, under each command
+same_end()
+{
+	local name=$1 wanted status command
+	shift
+	"$@" >"$SCRATCH/wanted" 2>&1
+	wanted=$?
+	for command in "trace -q -c -o /dev/null" "run -e" "record -q -o $SCRATCH/record"; do
+		rm -rf "$SCRATCH/record"
+		# shellcheck disable=SC2086 # a command of several words
+		bounded "$PROBECTL" $command loop:nop -- "$@" >"$SCRATCH/stdout" 2>"$SCRATCH/err"
+		status=$?
+		same "$name: ${command%% *}: status" "$status" "$wanted"
+		same "$name: ${command%% *}: output" "$(cat "$SCRATCH/stdout")" "$(cat "$SCRATCH/wanted")"
+		same "$name: ${command%% *}: messages" \
+			"$(grep -v 'matched no probe\|recorded in' "$SCRATCH/err")" ""
+	done
+}
+
+# ---- Several programs at once ---------------------------------------------------------
+
+for ((i = 0; i < rounds; i++)); do
+	bounded "$PROBECTL" trace -q -c x:y -- sh -c '/bin/true & /bin/true; wait' \
+		>"$SCRATCH/stdout" 2>"$SCRATCH/err"
+	same "two children at once, round $i" "$?" 0
+	[ "$failures" = 0 ] || break
+done
+# shellcheck disable=SC2016 # the programs' own variables
+{
+	same_end pipeline sh -c 'seq 100 | sort -rn | head -3; seq 5 | grep -c . | cat'
+	same_end failing sh -c 'true | sh -c "exit 7"; echo $?; (sleep 0; exit 3) & wait $!; echo $?; exit 5'
+	same_end signal sh -c 'sh -c "kill -KILL \$\$" 2>&-; echo $?'
+}
+
+# brooded WAY THREADS: each of its programs is seen from its first hit on
+brooded()
+{
+	local way=$1 threads=$2
+	bounded "$PROBECTL" trace --count --json -o "$SCRATCH/out" loop:nop -- \
+		"$brood" "$way" "$threads" "$rounds" "$loop" -s nop -n 10 >"$SCRATCH/stdout" 2>"$SCRATCH/err"
+	same "$way in $threads threads: status" "$?" 0
+	same "$way in $threads threads: programs" "$(tail -1 "$SCRATCH/stdout")" \
+		"$((threads * rounds)) ended, 0 wrong"
+	same "$way in $threads threads: messages" "$(cat "$SCRATCH/err")" ""
+	same "$way in $threads threads: hits" \
+		"$(jq -s 'map(select(.hits).hits) | add // 0' "$SCRATCH/out")" $((threads * rounds * 10))
+}
+brooded spawn 1
+brooded vfork 3
+brooded fork 3
+brooded mixed 6
+
+# ---- Children that are killed -----------------------------------------------------------
+
+# A tracer that does not wait for them would leave them to nobody.
+for command in trace "trace --count" run; do
+	option=
+	[ "$command" != run ] || option=-e
+	# shellcheck disable=SC2086 # a command of several words
+	bounded "$PROBECTL" $command $option loop:nop -- \
+		"$brood" kill 3 "$rounds" "$loop" -s nop -n 1000000000 >"$SCRATCH/stdout" 2>"$SCRATCH/err"
+	same "$command: killed children: status" "$?" 0
+	grep -q "^$((3 * rounds)) ended, 0 wrong" "$SCRATCH/stdout" ||
+		fail "$command: killed children: $(tail -1 "$SCRATCH/stdout" | cut -c1-200)"
+done
+
+# ---- Libraries that are opened beside a vfork --------------------------------------------
+
+bounded "$PROBECTL" trace -q -c -o /dev/null 'ctor:*' -- "$brood" open 2 "$rounds" \
+	"$TARGETS/libctor_plugin.so" "$loop" -n 1 >"$SCRATCH/stdout" 2>"$SCRATCH/err"
+same "libraries beside vfork: status" "$?" 0
+same "libraries beside vfork" "$(tail -1 "$SCRATCH/stdout")" "$((3 * rounds)) ended, 0 wrong"
+
+# ---- A build -------------------------------------------------------------------------------
+
+if command -v make >/dev/null && command -v cc >/dev/null; then
+	mkdir "$SCRATCH/build"
+	for ((i = 0; i < 12; i++)); do
+		echo "int f$i(void) { return $i; }" >"$SCRATCH/build/f$i.c"
+	done
+	printf 'all: %s\n\t@cat $^ | wc -c | sed s/.*/built/\nf%%.o: f%%.c\n\t@cc -c -o $@ $<\n' \
+		"$(printf 'f%d.o ' {0..11})" >"$SCRATCH/build/Makefile"
+	bounded "$PROBECTL" trace -q -c -o /dev/null x:y -- make -s -C "$SCRATCH/build" -j4 \
+		>"$SCRATCH/stdout" 2>"$SCRATCH/err"
+	same "a build: status" "$?" 0
+	same "a build" "$(cat "$SCRATCH/stdout")" built
+fi
+
+# ---- A controller that ends, or stands still, at any moment ----------------------------------
+
+# Its program goes on, and all that it starts.
+for ((i = 0; i < rounds; i++)); do
+	: >"$SCRATCH/stdout"
+	"$PROBECTL" trace -q -c -o /dev/null x:y -- "$brood" mixed 3 30 /bin/true \
+		>"$SCRATCH/stdout" 2>"$SCRATCH/err" &
+	controller=$!
+	# Before, in the middle of and behind the first programs.
+	sleep "0.0$((RANDOM % 10))$((RANDOM % 10))"
+	program=$(pgrep -P $controller -x brood)
+	end_process $controller
+	[ -n "$program" ] || continue
+	for ((k = 0; k < 600; k++)); do
+		! grep -q ended "$SCRATCH/stdout" || break
+		sleep 0.1
+	done
+	same "a controller that was killed: round $i" "$(cat "$SCRATCH/stdout")" "90 ended, 0 wrong"
+	[ "$failures" = 0 ] || break
+done
+finish
