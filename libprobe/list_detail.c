@@ -161,8 +161,8 @@ static struct probe_error *detail_plan(
 		return error;
 	for (size_t i = 0; i < index; i++)
 		planned += file->notes.notes[i].pc != 0;
-	ret->plan = plan_choose(
-		&file->plans[planned], plan_default_order, PLAN_DEFAULTS, &ret->reason);
+	ret->plan =
+		plan_choose(&file->plans[planned], plan_default_order, PLAN_DEFAULTS, &ret->reason);
 	if (ret->plan != PROBE_PLAN_REFUSED)
 		ret->reason = NULL;
 	return NULL;

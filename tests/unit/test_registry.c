@@ -562,6 +562,47 @@ static void test_code_alloc(void **state)
 	registry_deinit(&r);
 }
 
+/* Where a pun jumps to is no choice: its bytes there are free, or not. */
+static void test_code_take(void **state)
+{
+	enum { BASE = 0x40000000, SIZE = 0x10000 };
+	struct registry r = {.home = BASE, .image = BASE + 0x3000, .image_size = 0x800};
+	struct code_taken taken = {0};
+
+	(void)state;
+	*registry_add_arena(&r) = (struct reg_arena){BASE - 0x100000, REGISTRY_PAGE};
+	*registry_add_arena(&r) = (struct reg_arena){BASE, SIZE};
+	*registry_add_stub(&r) = (struct reg_stub){.start = BASE + 0x1040, .size = 100};
+	*registry_add_site(&r) =
+		(struct reg_site){.entry = BASE + 0x5002, .pun = BASE + 0x5002, .pun_size = 14};
+	assert_true(code_arena(&r, BASE) && code_arena(&r, BASE + SIZE - 1));
+	assert_false(code_arena(&r, BASE - 1) || code_arena(&r, BASE + SIZE));
+	assert_false(code_arena(&r, BASE - 0x100000));
+	assert_false(code_take(&r, &taken, BASE - 0x100000, 14));
+	assert_false(code_take(&r, &taken, BASE + 0x800, 14));
+	assert_false(code_take(&r, &taken, BASE + SIZE - 13, 14));
+	assert_false(code_take(&r, &taken, BASE + 0x1033, 14));
+	assert_false(code_take(&r, &taken, BASE + 0x37ff, 14));
+	assert_false(code_take(&r, &taken, BASE + 0x500f, 14));
+	assert_int_equal(taken.count, 0);
+	assert_true(code_take(&r, &taken, BASE + 0x1032, 14));
+	assert_true(code_take(&r, &taken, BASE + 0x3800, 14));
+	assert_true(code_take(&r, &taken, BASE + 0x5010, 14));
+	assert_true(code_take(&r, &taken, BASE + SIZE - 14, 14));
+	assert_false(code_take(&r, &taken, BASE + 0x5011, 14));
+	assert_int_equal(taken.count, 4);
+	while (true) {
+		uint64_t at = code_alloc(&r, &taken, 16, 16, BASE, BASE + SIZE);
+
+		if (!at)
+			break;
+		assert_false(overlaps(at, 16, BASE + 0x5002, 14 + 14));
+		assert_false(overlaps(at, 16, BASE + SIZE - 14, 14));
+	}
+	free(taken.items);
+	registry_deinit(&r);
+}
+
 static void test_code_reach(void **state)
 {
 	const uint64_t near = UINT64_C(0x7f0000000000), far = near + (UINT64_C(1) << 31);
@@ -603,6 +644,7 @@ int main(void)
 		cmocka_unit_test(test_order_of_stubs),
 		cmocka_unit_test(test_drop),
 		cmocka_unit_test(test_code_alloc),
+		cmocka_unit_test(test_code_take),
 		cmocka_unit_test(test_code_reach),
 	};
 

@@ -1,0 +1,296 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: root
+# Kernel uprobes and probectl at the same sites: both count every hit, in any order of
+# coming and going, the program goes on, and its text is the file's at the end.
+. tests/integration/lib.sh
+need jq
+
+company=$TARGETS/company
+[ -x "$company" ] || skip "$company is not built"
+declare -A offset_of
+while read -r name _ offset; do
+	offset_of[$name]=$offset
+done < <("$python" tests/integration/state.py sites "$company")
+names=("${!offset_of[@]}")
+
+# ---- The kernel's side ------------------------------------------------------------------
+
+# kernel_on PID PATH OFFSET…: uprobes of perf_event_open(2)
+kernel_uses=0
+kernel_on()
+{
+	local in out said
+	in=$SCRATCH/in.$((++kernel_uses))
+	out=$SCRATCH/out.$kernel_uses
+	mkfifo "$in" "$out"
+	"$TARGETS/uprobe" "$@" <"$in" >"$out" &
+	kernel_pid=$!
+	exec {kernel_in}>"$in" {kernel_out}<"$out"
+	IFS= read -r -t 60 -u "$kernel_out" said || die "uprobe said nothing"
+	[[ $said != no\ uprobes* ]] || skip "$said"
+	same "the kernel" "$said" on
+}
+
+# kernel_counts: what each has counted, by now
+kernel_counts()
+{
+	local said
+	echo >&"$kernel_in"
+	IFS= read -r -t 60 -u "$kernel_out" said || die "uprobe said nothing"
+	echo "$said"
+}
+
+kernel_off()
+{
+	echo end >&"$kernel_in"
+	exec {kernel_in}>&- {kernel_out}<&-
+	wait "$kernel_pid" || fail "uprobe failed"
+}
+
+# times N WORD: WORD N times
+times()
+{
+	local i
+	for ((i = 0; i < $1; i++)); do
+		printf '%s ' "$2"
+	done | sed 's/ $//'
+}
+
+# Of the two nops of usdt.h the kernel may take either. Older ones refuse prefixed nops.
+start "$company" 1
+all_offsets=()
+for offset in "${offset_of[@]}" $((offset_of[company:both5] + 1)) \
+	$((offset_of[company:both10] + 1)); do
+	answer=$("$TARGETS/uprobe" -1 "$company" "$offset" </dev/null)
+	case $answer in
+	on) all_offsets+=("$offset") ;;
+	*524*) echo "note: this kernel takes no uprobe at $offset" ;;
+	*) skip "$answer" ;;
+	esac
+done
+end_target
+
+# ---- Ours ---------------------------------------------------------------------------------
+
+ours_on()
+{
+	"$PROBECTL" enable -q -p "$target_pid" 'company:*' 2>"$SCRATCH/err" ||
+		fail "enable: $(cat "$SCRATCH/err")"
+}
+
+ours_off()
+{
+	"$PROBECTL" disable -q -p "$target_pid" 'company:*' 2>"$SCRATCH/err" ||
+		fail "disable: $(cat "$SCRATCH/err")"
+}
+
+# ours_count WHAT HITS: of each probe
+ours_count()
+{
+	local hits
+	hits=$("$PROBECTL" status --json -p "$target_pid" | jq .hits | sort -u | xargs)
+	same "$1" "$hits" "$2"
+}
+
+hits_of()
+{
+	jq -r --arg name "$2" 'select("\(.provider):\(.name)" == $name) | .hits' "$1" 2>/dev/null
+}
+
+# ---- Both orders, both ways of leaving ---------------------------------------------------------
+
+threads=3
+rounds=500
+passed=$((threads * rounds))
+count=${#all_offsets[@]}
+for first in ours kernel; do
+	for leaves in ours kernel; do
+		start "$company" "$threads"
+		save_state "$target_pid"
+		what="$first first, $leaves leaves first"
+		if [ "$first" = ours ]; then
+			ours_on
+			ask "go $rounds"
+			kernel_on -1 "$company" "${all_offsets[@]}"
+			hits="$((2 * passed)) $passed"
+		else
+			kernel_on -1 "$company" "${all_offsets[@]}"
+			ask "go $rounds"
+			ours_on
+			hits="$passed $((2 * passed))"
+		fi
+		same "$what: one alone" "$answer" "passed $passed wrong 0"
+		ask "go $rounds"
+		same "$what: both" "$answer" "passed $passed wrong 0"
+		ours_count "$what: our hits" "${hits% *}"
+		same "$what: the kernel's" "$(kernel_counts)" "$(times "$count" "${hits#* }")"
+		if [ "$leaves" = ours ]; then
+			ours_off
+			ask "go $rounds"
+			kernel_off
+		else
+			kernel_off
+			ask "go $rounds"
+			ours_count "$what: our hits alone" $((${hits% *} + passed))
+			ours_off
+		fi
+		same "$what: one has left" "$answer" "passed $passed wrong 0"
+		ask "go $rounds"
+		same "$what: both have left" "$answer" "passed $passed wrong 0"
+		same_state "$target_pid"
+		end_target
+	done
+done
+
+# ---- They come and go while the threads run ----------------------------------------------------
+
+start "$company" 2
+save_state "$target_pid"
+ask run
+for ((round = 0; round < 10; round++)); do
+	case $((RANDOM % 4)) in
+	0)
+		kernel_on -1 "$company" "${all_offsets[@]}"
+		ours_on
+		kernel_off
+		ours_off
+		;;
+	1)
+		ours_on
+		kernel_on "$target_pid" "$company" "${all_offsets[@]}"
+		ours_off
+		kernel_off
+		;;
+	2)
+		kernel_on -1 "$company" "${all_offsets[@]}"
+		"$PROBECTL" trace -q -c -d 20ms -o /dev/null -p "$target_pid" 'company:*' ||
+			fail "trace beside the kernel"
+		kernel_off
+		;;
+	*)
+		"$PROBECTL" trace -q -d 100ms -o /dev/null -p "$target_pid" 'company:*' &
+		recorder=$!
+		for again in 1 2 3; do
+			kernel_on -1 "$company" "${all_offsets[@]}"
+			kernel_off
+		done
+		wait "$recorder" || fail "the kernel comes and goes beside a trace"
+		;;
+	esac
+	check_alive "$target_pid"
+done
+ask stop
+[[ $answer == passed*'wrong 0' ]] || fail "after $round rounds: $answer"
+same_state "$target_pid"
+end_target
+
+# ---- tracefs -------------------------------------------------------------------------------------
+
+tracing=
+for folder in /sys/kernel/tracing /sys/kernel/debug/tracing "$SCRATCH/tracing"; do
+	if [ "$folder" = "$SCRATCH/tracing" ]; then
+		mkdir "$folder"
+		mount -t tracefs none "$folder" 2>/dev/null && on_exit "umount '$folder'"
+	fi
+	[ -w "$folder/uprobe_events" ] && tracing=$folder && break
+done
+if [ -n "$tracing" ]; then
+	group=probectl_test_$$
+	start "$company" "$threads"
+	save_state "$target_pid"
+	on_exit "echo 0 >'$tracing/events/$group/enable'; echo '-:$group/' >>'$tracing/uprobe_events'"
+	for name in "${names[@]}"; do
+		[[ " ${all_offsets[*]} " == *" ${offset_of[$name]} "* ]] || continue
+		echo "p:$group/${name#*:} $company:${offset_of[$name]}" >>"$tracing/uprobe_events" ||
+			fail "no event can be made"
+	done
+	trace_start tracefs -c --json -p "$target_pid" 'company:*'
+	wait_tracing tracefs
+	echo 1 >"$tracing/events/$group/enable"
+	ask "go $rounds"
+	same "tracefs: both" "$answer" "passed $passed wrong 0"
+	same "tracefs: the kernel's hits" \
+		"$(awk -v file="$company" '$1 == file {print $3}' "$tracing/uprobe_profile" | sort -u)" \
+		"$passed"
+	echo 0 >"$tracing/events/$group/enable"
+	trace_stop tracefs
+	for name in "${names[@]}"; do
+		same "tracefs: $name" "$(hits_of "$SCRATCH/tracefs.out" "$name")" "$passed"
+	done
+	same_state "$target_pid"
+	end_target
+else
+	echo "note: no tracefs can be mounted"
+fi
+
+# ---- Where we do not share a site -----------------------------------------------------------
+
+# In what would be moved: refused, and said; or another plan, where there is one for sure.
+start "$company" 2
+save_state "$target_pid"
+for place in one:1 wide:1 five:5 both5:6 both10:11; do
+	name=company:${place%:*}
+	kernel_on "$target_pid" "$company" $((offset_of[$name] + ${place#*:}))
+	"$PROBECTL" enable -q --plan behind -p "$target_pid" "$name" >"$SCRATCH/out" 2>"$SCRATCH/err" &&
+		fail "$name: patched over a breakpoint"
+	grep -q "refused $name .*: the memory there does not hold what the file holds" "$SCRATCH/err" ||
+		fail "$name: $(cat "$SCRATCH/err")"
+	"$PROBECTL" trace -q -c --json --keep-going -d 50ms -o /dev/null -p "$target_pid" \
+		'company:*' 2>"$SCRATCH/err" || [ $? = 1 ] || fail "$name: $(cat "$SCRATCH/err")"
+	case $name in
+	*:one | *:wide) ;;
+	*) same "$name: refused" "$(grep refused "$SCRATCH/err")" "" ;;
+	esac
+	grep refused "$SCRATCH/err" | grep -v "refused $name " && fail "$name: others are refused"
+	ask "go $rounds"
+	same "$name: a uprobe where we would be" "$answer" "passed $((2 * rounds)) wrong 0"
+	kernel_off
+done
+same_state "$target_pid"
+end_target
+
+# The entries that we wait at for libraries and programs.
+loader=$(ldd "$company" | sed -n 's/^[[:space:]]*\(\/[^ ]*ld-linux[^ ]*\).*/\1/p')
+libc=$(ldd "$company" | sed -n 's/.*libc\.so\.6 => \([^ ]*\).*/\1/p')
+at_entry()
+{
+	"$python" - "$@" <<'PYTHON'
+import re, subprocess, sys
+path, name = sys.argv[1:]
+table = subprocess.run(["readelf", "-W", "--dyn-syms", path], capture_output=True, text=True).stdout
+address = next(int(line.split()[1], 16) for line in table.splitlines()
+               if re.search(rf" {name}(@|$)", line))
+loads = subprocess.run(["readelf", "-lW", path], capture_output=True, text=True).stdout
+for line in loads.splitlines():
+    fields = line.split()
+    if fields[:1] == ["LOAD"]:
+        offset, vaddr, size = (int(fields[i], 16) for i in (1, 2, 4))
+        if vaddr <= address < vaddr + size:
+            print(address - vaddr + offset)
+PYTHON
+}
+if [ -n "$loader" ] && [ -n "$libc" ] && command -v readelf >/dev/null; then
+	for first in ours kernel; do
+		start "$TARGETS/life"
+		save_state "$target_pid"
+		entry=$(at_entry "$loader" _dl_debug_state)
+		[ "$first" = ours ] || kernel_on "$target_pid" "$loader" "$entry"
+		trace_start gates -c --json --follow -p "$target_pid" 'life:*'
+		wait_tracing gates
+		[ "$first" = kernel ] || kernel_on "$target_pid" "$loader" "$entry"
+		ask "open $TARGETS/libctor_plugin.so"
+		same "a library, $first first" "$answer" opened
+		ask "hit 100"
+		ask close
+		ask "open $TARGETS/libctor_plugin.so"
+		same "a library once more, $first first" "$answer" opened
+		ask close
+		kernel_off
+		trace_stop gates
+		same "hits, $first first" "$(hits_of "$SCRATCH/gates.out" life:hit)" 100
+		check_alive "$target_pid"
+		end_target
+	done
+fi
+finish
