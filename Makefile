@@ -33,6 +33,8 @@ CYCLES ?= 1000
 CALLS ?= 20000
 STRIDE ?= 1
 PROGRAMS ?=
+# Then, for so many seconds, to all of them at once; see tests/torture/chaos.sh.
+CHAOS ?= 0
 
 ifeq ($(V),1)
 Q :=
@@ -273,6 +275,8 @@ fmt: | $(FIRST)
 torture: all targets
 	$(Q)BUILD='$(abspath $(BUILD))' bash tests/torture/run.sh -k '$(KILLS)' -c '$(CYCLES)' \
 		-l '$(CALLS)' -n '$(STRIDE)' $(PROGRAMS)
+	$(Q)[ '$(CHAOS)' = 0 ] || BUILD='$(abspath $(BUILD))' bash tests/torture/chaos.sh \
+		-s '$(CHAOS)'
 
 bench: all targets
 	$(Q)BUILD='$(abspath $(BUILD))' bash tests/bench/run.sh
@@ -371,7 +375,8 @@ Targets:
   check      unit, golden and integration tests; the last line counts them
   torture    for each of PROGRAMS: KILLS random kills (now $(KILLS)), a kill at each STRIDEth
              step (now $(STRIDE); 0: none), on and off CYCLES times by commands (now $(CYCLES))
-             and CALLS times by the library (now $(CALLS)); takes hours
+             and CALLS times by the library (now $(CALLS)); takes hours; then many
+             controllers on all programs at once for CHAOS seconds (now $(CHAOS))
   bench      costs per hit, pauses and start-up times, beside other tracers
   lint       style, static analysis, layering, exported names, man pages, scripts
   fmt        format the sources with clang-format

@@ -30,7 +30,8 @@ set -u
 for name in $(compgen -e); do
 	case $name in
 	PATH | PWD | TMPDIR | CC | LD_* | PKG_CONFIG* | CCACHE_* | GCOV_* | *SAN_OPTIONS | \
-		*SEED | FOLLOW_* | TOGETHER_* | HOSTILE_* | TORTURE_* | PROBE_* | *_GOLDEN) ;;
+		*SEED | CHAOS_* | FOLLOW_* | TOGETHER_* | HOSTILE_* | TORTURE_* | PROBE_* | \
+		*_GOLDEN) ;;
 	*) unset "$name" 2>/dev/null ;;
 	esac
 done

@@ -97,10 +97,10 @@ static bool last_value(const struct stub_host *host, uint64_t *ret)
 			(const struct probe_cell *)(host->slots +
 						    ((size_t)set << HOST_SLOTS_SHIFT) + CELL);
 
-		if (!cell->count)
-			continue;
-		any = true;
-		*ret = cell->last;
+		/* A hit whose sequence is aborted may leave its value and its count apart. */
+		any = any || cell->count;
+		if (cell->last_time)
+			*ret = cell->last;
 	}
 	return any;
 }
