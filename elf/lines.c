@@ -154,8 +154,12 @@ bool lines_find(struct lines *lines, uint64_t address, const char **file_ret, in
 	const char *file;
 	int number = 0;
 
+	errno = 0;
 	if (lines->module)
 		line = lines->libdw.module_getsrc(lines->module, address + lines->bias);
+	/* Its tree of units then has a node that leads nowhere: the next look-up would crash. */
+	if (!line && errno == ENOMEM)
+		lines->module = NULL;
 	if (!line)
 		return false;
 	file = lines->libdw.lineinfo(line, NULL, &number, NULL, NULL, NULL);

@@ -212,7 +212,7 @@ static struct probe_error *check_process(const struct probe_target *target)
 
 	if (start == target->start_time)
 		return NULL;
-	return !start && procfs_no_descriptor(errno)
+	return !start && procfs_no_room(errno)
 		       ? probe_error_system(errno, "/proc/%d/stat", target->pid)
 		       : probe_error_new(
 				 PROBE_ERROR_NOT_FOUND, "process %d has ended", target->pid);

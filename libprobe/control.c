@@ -225,7 +225,8 @@ static bool has_thread(const struct control *control, size_t known, pid_t tid, s
 	return false;
 }
 
-static struct probe_error *add_thread(struct control *control, pid_t tid)
+/* For one more: before it is attached to, as one that is not listed is never let go. */
+static struct probe_error *make_room(struct control *control)
 {
 	struct control_thread *threads =
 		array_grow(control->threads, control->count, sizeof(*threads));
@@ -233,7 +234,6 @@ static struct probe_error *add_thread(struct control *control, pid_t tid)
 	if (!threads)
 		return probe_error_no_memory();
 	control->threads = threads;
-	threads[control->count++] = (struct control_thread){.tid = tid};
 	return NULL;
 }
 
@@ -245,7 +245,11 @@ static void drop_thread(struct control *control, size_t i)
 /* Attaches to a thread. A thread that is gone or dead is none: *attached_ret is false. */
 static struct probe_error *seize(struct control *control, pid_t tid, bool *attached_ret)
 {
+	struct probe_error *error = make_room(control);
+
 	*attached_ret = false;
+	if (error)
+		return error;
 	if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD) < 0) {
 		int err = errno;
 		char state = procfs_thread_state(control->pid, tid);
@@ -258,7 +262,8 @@ static struct probe_error *seize(struct control *control, pid_t tid, bool *attac
 			err, "cannot trace thread %d of process %d", tid, control->pid);
 	}
 	*attached_ret = true;
-	return add_thread(control, tid);
+	control->threads[control->count++] = (struct control_thread){.tid = tid};
+	return NULL;
 }
 
 /* Attaches to every thread that is not attached yet. */
@@ -406,7 +411,9 @@ struct probe_error *control_borrow(
 
 	*ret = (struct control){.pid = pid, .seccomp = seccomp};
 	if (!threads)
-		return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", pid);
+		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
+						 "there is no process %d", pid)
+				       : probe_error_system(errno, "/proc/%d/task", pid);
 	while (!error && !found && (tid = procfs_next_thread(threads))) {
 		if (!seccomp_may_run(seccomp, tid))
 			continue;

@@ -20,7 +20,7 @@ struct memfds {
 /*
  * Opens the file of a mapping for reading, where one of the process's descriptors is
  * of it; -1 where none is, or where we may not look, or with an *err_ret that
- * procfs_no_descriptor() knows. The descriptors are read once, by the first call.
+ * procfs_no_room() knows. The descriptors are read once, by the first call.
  */
 int memfds_open(struct memfds *memfds, pid_t pid, const struct mapping *mapping, int *err_ret);
 void memfds_deinit(struct memfds *memfds);

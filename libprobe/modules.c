@@ -375,7 +375,7 @@ static struct probe_error *module_open(
 	int err;
 
 	module->fd = open_mapping(lookup, mapping, &err);
-	if (module->fd < 0 && procfs_no_descriptor(err))
+	if (module->fd < 0 && procfs_no_room(err))
 		return probe_error_system(
 			err, "cannot open the files that process %d has mapped", (int)lookup->pid);
 	/* As a rule a memfd holds code made at run time, so one that is closed is no loss. */

@@ -162,7 +162,8 @@ static struct probe_error *plan_moves(struct object *object, const struct arch *
 	}
 	if (asked && arch->can_decode && !arch->can_decode())
 		error = probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"the disassembler library libcapstone.so.4 is missing: install it");
+			"libcapstone.so.4 cannot be loaded: is it installed, and is there enough "
+			"memory?");
 	else if (asked)
 		error = prove(object, arch, all, proofs, asked);
 	free(proofs);

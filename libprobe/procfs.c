@@ -9,6 +9,8 @@
 
 #include "libprobe/procfs.h"
 
+enum { VALUE_BYTES = 512 };
+
 size_t procfs_read(const char *path, char *buffer, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -26,71 +28,81 @@ size_t procfs_read(const char *path, char *buffer, size_t size)
 }
 
 /*
- * What follows a key of the status file, up to the end of its line; NULL where
- * there is none. To be given back with free(). Line by line: those of a process
- * in many groups are long, and what we look for comes behind them.
+ * What follows a key of the status file, up to the end of its line. False where there is
+ * none; errno is then 0 if the file could be read. Line by line: those of a process in
+ * many groups are longer than the buffer, and what we look for comes behind them.
  */
-static char *status_value(pid_t pid, const char *key)
+static bool status_value(pid_t pid, const char *key, char value[VALUE_BYTES])
 {
-	size_t room = 0, length = strlen(key);
-	char path[48], *line = NULL;
-	FILE *file;
+	size_t have = 0, length = strlen(key);
+	bool found = false, skipped = false; /* the rest of a line that is too long */
+	char path[48], buffer[4096];
+	ssize_t got;
+	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	file = fopen(path, "re");
-	while (file && getline(&line, &room, file) > 0) {
-		if (strncmp(line, key, length) != 0)
-			continue;
-		fclose(file);
-		memmove(line, line + length, strlen(line + length) + 1);
-		return line;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	while (!found && (got = read(fd, buffer + have, sizeof(buffer) - have)) > 0) {
+		char *line = buffer, *end = buffer + have + got, *newline;
+
+		while (!found && (newline = memchr(line, '\n', (size_t)(end - line)))) {
+			*newline = '\0';
+			found = !skipped && strncmp(line, key, length) == 0;
+			if (found)
+				snprintf(value, VALUE_BYTES, "%s", line + length);
+			skipped = false;
+			line = newline + 1;
+		}
+		have = (size_t)(end - line);
+		skipped |= have == sizeof(buffer);
+		have = skipped ? 0 : have;
+		memmove(buffer, line, have);
 	}
-	if (file)
-		fclose(file);
-	free(line);
-	return NULL;
+	close(fd);
+	if (!found)
+		errno = 0;
+	return found;
 }
 
 long procfs_status_number(pid_t pid, const char *key)
 {
-	char *value = status_value(pid, key);
-	long number = value ? strtol(value, NULL, 10) : -1;
+	char value[VALUE_BYTES];
 
-	free(value);
-	return number;
+	return status_value(pid, key, value) ? strtol(value, NULL, 10) : -1;
 }
 
 long procfs_status_last_number(pid_t pid, const char *key)
 {
-	char *value = status_value(pid, key), *rest = NULL;
+	char value[VALUE_BYTES], *rest = NULL;
 	long number = -1;
 
-	for (char *word = value ? strtok_r(value, " \t\n", &rest) : NULL; word;
-		word = strtok_r(NULL, " \t\n", &rest))
+	if (!status_value(pid, key, value))
+		return -1;
+	for (char *word = strtok_r(value, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest))
 		number = strtol(word, NULL, 10);
-	free(value);
 	return number;
 }
 
 bool procfs_status_has(pid_t pid, const char *key, const char *word)
 {
-	char *value = status_value(pid, key);
-	bool has = value && strstr(value, word);
+	char value[VALUE_BYTES];
 
-	free(value);
-	return has;
+	return status_value(pid, key, value) && strstr(value, word);
 }
 
 bool procfs_status_text(pid_t pid, const char *key, char *buffer, size_t size)
 {
-	char *value = status_value(pid, key), *rest = NULL;
-	char *word = value ? strtok_r(value, " \t\n", &rest) : NULL;
-	bool fits = word && strlen(word) < size;
+	char value[VALUE_BYTES], *rest = NULL, *word;
 
-	if (fits)
-		strcpy(buffer, word);
-	free(value);
-	return fits;
+	if (!status_value(pid, key, value))
+		return false;
+	word = strtok_r(value, " \t", &rest);
+	if (!word || strlen(word) >= size)
+		return false;
+	strcpy(buffer, word);
+	return true;
 }
 
 long procfs_file_number(const char *path)
@@ -195,9 +207,9 @@ uint64_t procfs_start_time(pid_t pid)
 	return field ? strtoull(field, NULL, 10) : 0;
 }
 
-bool procfs_no_descriptor(int err)
+bool procfs_no_room(int err)
 {
-	return err == EMFILE || err == ENFILE;
+	return err == EMFILE || err == ENFILE || err == ENOMEM;
 }
 
 int procfs_open_regular(int path_fd, int flags)

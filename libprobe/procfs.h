@@ -13,7 +13,10 @@
 
 /* Reads a small file, whose text is then terminated; returns its length, or 0. */
 size_t procfs_read(const char *path, char *buffer, size_t size);
-/* The (first) number behind a key of /proc/PID/status, or -1. */
+/*
+ * The (first) number behind a key of /proc/PID/status, or -1: errno is then 0 if there is no
+ * such key.
+ */
 long procfs_status_number(pid_t pid, const char *key);
 /* The last of the numbers behind a key, or -1: of NSpid, the one in the process's namespace. */
 long procfs_status_last_number(pid_t pid, const char *key);
@@ -49,10 +52,10 @@ bool procfs_is_zombie(pid_t pid);
 int procfs_open_regular(int path_fd, int flags);
 /*
  * When a process started, in clock ticks since boot; 0 where it is gone, or, with an errno
- * that procfs_no_descriptor() knows, cannot be asked.
+ * that procfs_no_room() knows, cannot be asked.
  */
 uint64_t procfs_start_time(pid_t pid);
-/* Does an errno of open(2) say nothing of the file, but that there are no descriptors left? */
-bool procfs_no_descriptor(int err);
+/* Does an errno of open(2) say nothing of the file, but that no descriptor or memory is left? */
+bool procfs_no_room(int err);
 
 #endif

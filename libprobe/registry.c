@@ -548,7 +548,7 @@ bool registry_is_dead(const struct reg_session *session)
 	uint64_t start = session->owner ? procfs_start_time(session->owner) : 0;
 
 	/* Whom we cannot ask for may live. */
-	if (!session->owner || (!start && procfs_no_descriptor(errno)))
+	if (!session->owner || (!start && procfs_no_room(errno)))
 		return false;
 	return start != session->owner_start || procfs_is_zombie(session->owner);
 }

@@ -72,18 +72,19 @@ const size_t seccomp_call_count = sizeof(seccomp_calls) / sizeof(*seccomp_calls)
 
 /* ---- Looking ------------------------------------------------------------------------------ */
 
-/* Fills in what /proc says of a thread; false where it is under none, or gone. */
-static bool look_at(pid_t tid, struct seccomp_thread *ret)
+/* Fills in what /proc says of a thread; *there_ret is false where it is under none, or gone. */
+static struct probe_error *look_at(pid_t tid, struct seccomp_thread *ret, bool *there_ret)
 {
 	/* A thread has a status file of its own under its own number, too. */
 	long mode = procfs_status_number(tid, "Seccomp:");
 
-	if (mode <= SECCOMP_MODE_DISABLED)
-		return false;
+	*there_ret = mode > SECCOMP_MODE_DISABLED;
+	if (mode < 0 && procfs_no_room(errno))
+		return probe_error_system(errno, "/proc/%d/status", tid);
 	*ret = (struct seccomp_thread){.tid = tid,
 		.filters = procfs_status_number(tid, "Seccomp_filters:"),
 		.strict = mode == SECCOMP_MODE_STRICT};
-	return true;
+	return NULL;
 }
 
 struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret)
@@ -93,10 +94,14 @@ struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret)
 	pid_t tid;
 
 	*ret = (struct seccomp){.pid = pid, .allowed = SECCOMP_ALL};
+	if (!threads && procfs_no_room(errno))
+		error = probe_error_system(errno, "/proc/%d/task", pid);
 	while (!error && (tid = procfs_next_thread(threads))) {
 		struct seccomp_thread thread, *more;
+		bool there;
 
-		if (!look_at(tid, &thread))
+		error = look_at(tid, &thread, &there);
+		if (error || !there)
 			continue;
 		more = array_grow(ret->threads, ret->count, sizeof(*more));
 		if (!more) {
@@ -317,12 +322,18 @@ bool seccomp_may_run(const struct seccomp *seccomp, pid_t tid)
 {
 	const struct seccomp_thread *known = seccomp ? find(seccomp, tid) : NULL;
 	struct seccomp_thread thread;
+	struct probe_error *error;
+	bool filtered;
 
 	if (!seccomp || !seccomp->count)
 		return true;
+	if (known)
+		return (known->allowed & seccomp->wanted) == seccomp->wanted;
 	/* A thread that has come since is used if it is under none. */
-	return known ? (known->allowed & seccomp->wanted) == seccomp->wanted
-		     : !look_at(tid, &thread);
+	error = look_at(tid, &thread, &filtered);
+	filtered |= error != NULL;
+	probe_error_free(error);
+	return !filtered;
 }
 
 const char *seccomp_why(const struct seccomp *seccomp, enum seccomp_kind kind)

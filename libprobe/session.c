@@ -23,7 +23,8 @@ enum {
 	RING_BYTES_MAX = 1 << 30,
 	SPARE_PROBES = 4096, /* counters for those of libraries to come */
 	GATE_WAIT_NS = 1000000000,
-	SESSION_DESCRIPTORS = 16 /* what it keeps, and what its end takes beside the modules */
+	SESSION_DESCRIPTORS = 16, /* what it keeps, and what its end takes beside the modules */
+	RESERVE_BYTES = 8 << 20	  /* address space for an end without memory: libc's text, tables */
 };
 
 static enum probe_role role_of(const struct session_part *part)
@@ -386,6 +387,29 @@ static struct probe_error *start_following(struct probe_session *s)
 	return follow(s);
 }
 
+/*
+ * A session that cannot be ended for want of memory would leave its probes on. So some
+ * is kept from the start, never touched, and given back when the end has failed: it is
+ * then tried once more.
+ */
+static struct probe_error *reserve_take(struct probe_session *s)
+{
+	void *reserve = mmap(NULL, RESERVE_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (reserve == MAP_FAILED)
+		return probe_error_no_memory();
+	s->reserve = reserve;
+	return NULL;
+}
+
+static void reserve_release(struct probe_session *s)
+{
+	if (s->reserve)
+		munmap(s->reserve, RESERVE_BYTES);
+	s->reserve = NULL;
+}
+
 static struct probe_error *start_once(struct probe_target *target,
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_report *report, struct probe_session **ret)
@@ -401,6 +425,8 @@ static struct probe_error *start_once(struct probe_target *target,
 	s->event = -1;
 	clock_init(&s->clock);
 	error = session_init(s, request, options);
+	if (!error)
+		error = reserve_take(s);
 	if (!error)
 		error = change_begin(target, &c);
 	if (!error) {
@@ -500,8 +526,12 @@ const struct probe_session_probe *probe_session_probes(
 
 /* ---- Stopping ------------------------------------------------------------------------- */
 
-/* Ends a session in one process: the target, or a child that has a copy of its registry. */
-static struct probe_error *stop_in(const struct probe_session *s, struct probe_target *target)
+/*
+ * Ends a session in one process: the target, or a child that has a copy of its registry.
+ * `again`: what an attempt that failed has left goes as well.
+ */
+static struct probe_error *end_in(
+	const struct probe_session *s, struct probe_target *target, bool again)
 {
 	struct reg_session *session;
 	struct probe_error *error;
@@ -519,15 +549,30 @@ static struct probe_error *stop_in(const struct probe_session *s, struct probe_t
 				c.registry.probes[i].refcount = 0;
 		error = detach_unreferenced(&c);
 	}
+	if (!error && again)
+		error = change_reread(&c);
+	if (!error && again)
+		error = attach_heal(&c);
 	change_end(&c);
 	return error;
+}
+
+static struct probe_error *stop_in(struct probe_session *s, struct probe_target *target)
+{
+	struct probe_error *error = end_in(s, target, false);
+
+	if (!error || (error->code != PROBE_ERROR_MEMORY && error->code != PROBE_ERROR_SYSTEM))
+		return error;
+	probe_error_free(error);
+	reserve_release(s);
+	return end_in(s, target, true);
 }
 
 /*
  * Children forked meanwhile are patched as their parent was. One that cannot be
  * cleaned now is by the next command for it: its session's owner is then dead.
  */
-static void stop_in_children(const struct probe_session *s, pid_t pid)
+static void stop_in_children(struct probe_session *s, pid_t pid)
 {
 	pid_t *children = children_apart(pid);
 
@@ -594,6 +639,7 @@ void probe_session_free(struct probe_session *session)
 	asked_deinit(&session->asked);
 	seccomp_deinit(&session->seccomp);
 	unwinder_free(session->unwinder);
+	reserve_release(session);
 	free(session->sites);
 	free(session->parts);
 	free(session->probes);

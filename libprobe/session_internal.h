@@ -69,6 +69,7 @@ struct probe_session {
 	size_t record_max;	   /* bytes of the largest record of any site */
 	struct unwinder *unwinder; /* with options.stack */
 	struct probe_stack stack;  /* of the hit that is being handed over */
+	void *reserve;		   /* memory for its end, or NULL; see session.c */
 };
 
 /* ---- What its stubs do (session_stubs.c) ------------------------------------------------ */

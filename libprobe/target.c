@@ -47,7 +47,7 @@ struct probe_error *probe_target_open(pid_t pid, const char *exe, struct probe_t
 		return error;
 	start = procfs_start_time(pid);
 	if (!start)
-		return procfs_no_descriptor(errno) ? probe_error_system(errno, "/proc/%d/stat", pid)
+		return procfs_no_room(errno) ? probe_error_system(errno, "/proc/%d/stat", pid)
 						   : probe_error_new(PROBE_ERROR_NOT_FOUND,
 							     "there is no process %d", pid);
 	if (procfs_is_zombie(pid))

@@ -13,10 +13,20 @@
  * keeps one, in thread-specific data whose destructor frees it when the thread
  * ends. The main thread's lives as long as the process, or until the library
  * that holds this code is unloaded (disasm_unload()).
+ *
+ * capstone does not look at what malloc() returns: without memory, cs_open() and
+ * the first instruction of a handle crash. So it is told to take its memory from
+ * functions of ours (CS_OPT_MEM), which have a reserve for when malloc() has none,
+ * and no handle is opened unless one fits into that. The functions are those of
+ * everybody who uses capstone in this process, and malloc()'s again when we go.
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <capstone/capstone.h>
 
@@ -45,6 +55,96 @@ struct disasm {
 	cs_insn *insn; /* with room for details */
 };
 
+/* ---- Memory for capstone ------------------------------------------------------ */
+
+enum {
+	HANDLE_BYTES = 64 << 10, /* a handle of capstone 4.0.2 takes 37 KiB */
+	RESERVE_BYTES = 3 * HANDLE_BYTES,
+	RESERVE_ALIGN = 16
+};
+
+/* Given out once, and not taken back: whoever needs it twice has no memory at all. */
+static struct {
+	_Alignas(RESERVE_ALIGN) char bytes[RESERVE_BYTES];
+	atomic_size_t taken;
+} reserve;
+
+static bool is_reserve(const void *pointer)
+{
+	return (uintptr_t)pointer - (uintptr_t)reserve.bytes < RESERVE_BYTES;
+}
+
+static void *memory_malloc(size_t size)
+{
+	void *memory = malloc(size);
+	size_t at;
+
+	if (memory || size > RESERVE_BYTES)
+		return memory;
+	size = (size + RESERVE_ALIGN - 1) / RESERVE_ALIGN * RESERVE_ALIGN;
+	at = atomic_fetch_add(&reserve.taken, size);
+	return at <= RESERVE_BYTES - size ? reserve.bytes + at : NULL;
+}
+
+static void *memory_calloc(size_t count, size_t size)
+{
+	size_t bytes;
+	void *memory = NULL;
+
+	if (!__builtin_mul_overflow(count, size, &bytes))
+		memory = memory_malloc(bytes);
+	return memory ? memset(memory, 0, bytes) : NULL;
+}
+
+static void *memory_realloc(void *old, size_t size)
+{
+	size_t there = is_reserve(old) ? (size_t)(reserve.bytes + RESERVE_BYTES - (char *)old) : 0;
+	void *memory;
+
+	if (!there)
+		return realloc(old, size);
+	memory = memory_malloc(size);
+	return memory ? memmove(memory, old, size < there ? size : there) : NULL;
+}
+
+static void memory_free(void *pointer)
+{
+	if (!is_reserve(pointer))
+		free(pointer);
+}
+
+/* Is there enough of the reserve for a handle? */
+static bool has_reserve(void)
+{
+	return atomic_load(&reserve.taken) <= RESERVE_BYTES - HANDLE_BYTES;
+}
+
+static const cs_opt_mem memory_ours = {.malloc = memory_malloc,
+	.calloc = memory_calloc,
+	.realloc = memory_realloc,
+	.free = memory_free,
+	.vsnprintf = vsnprintf};
+static const cs_opt_mem memory_libc = {.malloc = malloc,
+	.calloc = calloc,
+	.realloc = realloc,
+	.free = free,
+	.vsnprintf = vsnprintf};
+
+static void take_memory_from(const cs_opt_mem *functions)
+{
+	library.option(0, CS_OPT_MEM, (size_t)functions);
+}
+
+/* ---- Handles ------------------------------------------------------------------ */
+
+static bool decode(struct disasm *disasm, bool detail, const uint8_t *bytes, size_t length)
+{
+	uint64_t address = 0;
+
+	library.option(disasm->handle, CS_OPT_DETAIL, detail ? CS_OPT_ON : CS_OPT_OFF);
+	return library.iter(disasm->handle, &bytes, &length, &address, disasm->insn);
+}
+
 static void disasm_free(void *data)
 {
 	struct disasm *disasm = data;
@@ -59,7 +159,8 @@ static void disasm_free(void *data)
 
 static struct disasm *disasm_create(void)
 {
-	struct disasm *disasm = calloc(1, sizeof(*disasm));
+	static const uint8_t nop[] = {0x90};
+	struct disasm *disasm = has_reserve() ? calloc(1, sizeof(*disasm)) : NULL;
 
 	if (!disasm)
 		return NULL;
@@ -70,19 +171,12 @@ static struct disasm *disasm_create(void)
 	/* cs_malloc() allocates the details only while they are switched on. */
 	library.option(disasm->handle, CS_OPT_DETAIL, CS_OPT_ON);
 	disasm->insn = library.malloc(disasm->handle);
-	if (!disasm->insn) {
+	/* The first instruction takes memory, too. */
+	if (!disasm->insn || !decode(disasm, true, nop, sizeof(nop))) {
 		disasm_free(disasm);
 		return NULL;
 	}
 	return disasm;
-}
-
-static bool decode(struct disasm *disasm, bool detail, const uint8_t *bytes, size_t length)
-{
-	uint64_t address = 0;
-
-	library.option(disasm->handle, CS_OPT_DETAIL, detail ? CS_OPT_ON : CS_OPT_OFF);
-	return library.iter(disasm->handle, &bytes, &length, &address, disasm->insn);
 }
 
 /*
@@ -92,15 +186,10 @@ static bool decode(struct disasm *disasm, bool detail, const uint8_t *bytes, siz
  */
 static bool library_settle(void)
 {
-	static const uint8_t nop[] = {0x90};
 	struct disasm *disasm = disasm_create();
-	bool works;
 
-	if (!disasm)
-		return false;
-	works = decode(disasm, true, nop, sizeof(nop));
 	disasm_free(disasm);
-	return works;
+	return disasm;
 }
 
 static bool library_bind(void *handle)
@@ -119,7 +208,7 @@ static bool library_bind(void *handle)
 		return false;
 	/* A "diet" build has no details. */
 	return version(NULL, NULL) >> 8 == CS_API_MAJOR && support(CS_ARCH_X86) &&
-	       !support(CS_SUPPORT_DIET) && library_settle();
+	       !support(CS_SUPPORT_DIET);
 }
 
 static void library_load(void)
@@ -128,7 +217,13 @@ static void library_load(void)
 
 	if (!handle)
 		return;
-	if (!library_bind(handle) || pthread_key_create(&library.key, disasm_free)) {
+	if (!library_bind(handle)) {
+		dlclose(handle);
+		return;
+	}
+	take_memory_from(&memory_ours);
+	if (!library_settle() || pthread_key_create(&library.key, disasm_free)) {
+		take_memory_from(&memory_libc);
 		dlclose(handle);
 		return;
 	}
@@ -141,6 +236,7 @@ __attribute__((destructor)) static void disasm_unload(void)
 		return;
 	disasm_free(pthread_getspecific(library.key));
 	pthread_key_delete(library.key);
+	take_memory_from(&memory_libc);
 	dlclose(library.handle);
 	library.handle = NULL;
 }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records are read in a process of their own.
+ * Records, and hits as JSON, are read in a process of their own.
  *
  *	records -> libbabeltrace2 -> events -- pipe: frames --> whoever reads them
+ *	JSON    -> json-c
  *
  * libbabeltrace2 asserts that what its own parts hand to each other makes sense, and
  * takes the lengths in a record at their word: one flipped bit makes it abort, or ask
- * for 12 GiB. There that is an error as any other. Besides, records are decoded on
- * one processor while their events are used on another.
+ * for 12 GiB. Without memory GLib ends the process, and libbabeltrace2's plugins crash;
+ * so does json-c. There that is an error as any other, so the libraries are also loaded
+ * there. Besides, records are decoded on one processor while their events are used on
+ * another.
  *
  * Both ends are the same program, so nothing is packed; but lengths are checked, since
  * nobody knows what damaged a process that is about to abort.
@@ -15,6 +18,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +37,8 @@ enum {
 	READ_BYTES = 1 << 18,  /* room for them */
 	PIPE_BYTES = 1 << 20,  /* so much waits, where the kernel allows it */
 	FRAME_BYTES_MAX = 1 << 28,
-	ALIGN = sizeof(uint64_t)
+	ALIGN = sizeof(uint64_t),
+	EXIT_NO_MEMORY = 3 /* how the process ends where it has no memory to say so */
 };
 /* What libbabeltrace2 may take beyond what we have: enough for 10,000 streams. */
 #define DATA_BYTES_MAX (1ULL << 30)
@@ -123,7 +128,7 @@ static void put_frame(struct buffer *out, enum frame_type type)
 static void write_out(struct buffer *out, int fd)
 {
 	if (out->no_memory)
-		abort();
+		_exit(EXIT_NO_MEMORY);
 	while (out->start < out->length) {
 		ssize_t n = write(fd, out->data + out->start, out->length - out->start);
 
@@ -174,6 +179,9 @@ static void set_up_process(void)
 		signal(ending[i], SIG_DFL);
 	sigemptyset(&nothing);
 	sigprocmask(SIG_SETMASK, &nothing, NULL);
+	/* Else GLib, without memory, waits for itself: it asks for more to say so. */
+	if (setenv("G_SLICE", "always-malloc", 1))
+		_exit(EXIT_NO_MEMORY);
 	/* What assertions print is of no use to anyone. */
 	if (null >= 0)
 		dup2(null, STDERR_FILENO);
@@ -190,7 +198,7 @@ static int away_from_stderr(int fd)
  * A pipe that the program closes has its end then, also while a record is read. Files stay:
  * the path may lead through /proc/self/fd.
  */
-static void close_pipes(int kept)
+static void close_pipes(int kept, int also)
 {
 	DIR *folder = opendir("/proc/self/fd");
 	const struct dirent *entry;
@@ -199,7 +207,7 @@ static void close_pipes(int kept)
 	while (folder && (entry = readdir(folder))) {
 		int fd = atoi(entry->d_name);
 
-		if (fd > STDERR_FILENO && fd != kept && fstat(fd, &status) == 0 &&
+		if (fd > STDERR_FILENO && fd != kept && fd != also && fstat(fd, &status) == 0 &&
 			(S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode)))
 			close(fd);
 	}
@@ -207,8 +215,18 @@ static void close_pipes(int kept)
 		closedir(folder);
 }
 
-static _Noreturn void serve(const char *path, int fd)
+/* What has been read is handed over before more is waited for. */
+static bool would_wait(int json)
 {
+	struct pollfd input = {.fd = json, .events = POLLIN};
+
+	return json >= 0 && poll(&input, 1, 0) == 0;
+}
+
+/* `json`: a descriptor to read it from; -1: the path is that of a record. */
+static _Noreturn void serve(const char *path, int json, int fd)
+{
+	const struct reader_ops *ops = json < 0 ? &reader_ctf : &reader_json;
 	struct probe_event event;
 	struct probe_error *error;
 	struct buffer out;
@@ -217,19 +235,19 @@ static _Noreturn void serve(const char *path, int fd)
 
 	fd = away_from_stderr(fd);
 	set_up_process();
-	close_pipes(fd);
+	close_pipes(fd, json);
 	if (fd < 0 || !buffer_init(&out))
-		abort();
-	error = reader_ctf_open(path, &source);
+		_exit(EXIT_NO_MEMORY);
+	error = json < 0 ? reader_ctf_open(path, &source) : reader_json_open(json, path, &source);
 	if (!error) {
 		put_frame(&out, FRAME_OPENED);
 		write_out(&out, fd);
 	}
 	while (!error && there) {
-		error = reader_ctf.next(source, &event, &there);
+		error = ops->next(source, &event, &there);
 		if (!error && there)
 			put_event(&out, &event);
-		if (out.length >= WRITE_BYTES)
+		if (out.length >= WRITE_BYTES || would_wait(json))
 			write_out(&out, fd);
 	}
 	if (error)
@@ -244,6 +262,7 @@ static _Noreturn void serve(const char *path, int fd)
 
 struct process_reader {
 	char *path;
+	const char *library; /* that decodes */
 	pid_t pid;
 	int fd;
 	char *data; /* what was read and not yet looked at: [start, end) */
@@ -288,8 +307,11 @@ static struct probe_error *gave_up(struct process_reader *reader)
 	int status = reap(reader);
 
 	reader->over = true;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_MEMORY)
+		return probe_error_no_memory();
 	return probe_error_new(PROBE_ERROR_FORMAT,
-		"%s: the record is damaged: libbabeltrace2 gives up on it (%s)", reader->path,
+		"%s: %s gives up on it (%s): it is damaged, or there is not enough memory",
+		reader->path, reader->library,
 		WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "its process ended");
 }
 
@@ -424,7 +446,7 @@ static struct probe_error *process_next(void *source, struct probe_event *ret, b
 	}
 }
 
-static struct probe_error *start(struct process_reader *reader)
+static struct probe_error *start(struct process_reader *reader, int json)
 {
 	int fds[2];
 
@@ -435,7 +457,7 @@ static struct probe_error *start(struct process_reader *reader)
 	reader->pid = fork();
 	if (reader->pid == 0) {
 		close(fds[0]);
-		serve(reader->path, fds[1]);
+		serve(reader->path, json, fds[1]);
 	}
 	close(fds[1]);
 	if (reader->pid < 0) {
@@ -455,24 +477,21 @@ static struct probe_error *wait_until_open(struct process_reader *reader)
 	return frame->type == FRAME_ERROR ? take_error(reader, frame) : gave_up(reader);
 }
 
-struct probe_error *reader_process_open(const char *path, void **ret)
+struct probe_error *reader_process_open(const char *path, int json, void **ret)
 {
 	struct process_reader *reader = calloc(1, sizeof(*reader));
-	const struct babeltrace *bt;
 	struct probe_error *error;
 
 	if (!reader)
 		return probe_error_no_memory();
 	reader->fd = -1;
+	reader->library = json < 0 ? "libbabeltrace2" : "json-c";
 	reader->room = READ_BYTES;
 	reader->data = malloc(reader->room);
 	reader->path = strdup(path);
 	error = reader->data && reader->path ? NULL : probe_error_no_memory();
-	/* Here, so that the process inherits it: it only has to fork, not to load. */
 	if (!error)
-		error = babeltrace_load(&bt);
-	if (!error)
-		error = start(reader);
+		error = start(reader, json);
 	if (!error)
 		error = wait_until_open(reader);
 	if (error) {

@@ -8,8 +8,7 @@ struct probe_reader {
 	void *source;
 };
 
-/* Takes over what has been opened; closes it where there is no memory. */
-static struct probe_error *reader_create(
+struct probe_error *reader_create(
 	const struct reader_ops *ops, void *source, struct probe_reader **ret)
 {
 	struct probe_reader *reader = malloc(sizeof(*reader));
@@ -26,7 +25,7 @@ static struct probe_error *reader_create(
 struct probe_error *probe_reader_open(const char *path, struct probe_reader **ret)
 {
 	void *source;
-	struct probe_error *error = reader_process_open(path, &source);
+	struct probe_error *error = reader_process_open(path, -1, &source);
 
 	return error ? error : reader_create(&reader_process, source, ret);
 }
@@ -34,9 +33,9 @@ struct probe_error *probe_reader_open(const char *path, struct probe_reader **re
 struct probe_error *probe_reader_open_json(int fd, const char *name, struct probe_reader **ret)
 {
 	void *source;
-	struct probe_error *error = reader_json_open(fd, name, &source);
+	struct probe_error *error = reader_process_open(name, fd, &source);
 
-	return error ? error : reader_create(&reader_json, source, ret);
+	return error ? error : reader_create(&reader_process, source, ret);
 }
 
 void probe_reader_close(struct probe_reader *reader)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The parts of the reader: records of the Common Trace Format (ctf.c), which
- * libbabeltrace2 decodes, and what their events mean (classes.c), both in a
- * process of their own (process.c); hits as JSON (json.c).
+ * libbabeltrace2 decodes, and what their events mean (classes.c); hits as JSON
+ * (json.c); all of it in a process of its own (process.c).
  */
 #ifndef READER_H
 #define READER_H
@@ -21,14 +21,20 @@ struct reader_ops {
 extern const struct reader_ops reader_ctf;
 PROBE_MUST_CHECK struct probe_error *reader_ctf_open(const char *path, void **ret);
 
-/* The same, in a process of its own. */
-extern const struct reader_ops reader_process;
-PROBE_MUST_CHECK struct probe_error *reader_process_open(const char *path, void **ret);
-
 /* ---- JSON -------------------------------------------------------------------------- */
 
 extern const struct reader_ops reader_json;
 PROBE_MUST_CHECK struct probe_error *reader_json_open(int fd, const char *name, void **ret);
+
+/* ---- In a process of its own ------------------------------------------------------- */
+
+extern const struct reader_ops reader_process;
+/* A record; or, if `json` is not -1, the JSON behind that descriptor, by the name `path`. */
+PROBE_MUST_CHECK struct probe_error *reader_process_open(const char *path, int json, void **ret);
+
+/* Takes over what has been opened; closes it where there is no memory. */
+PROBE_MUST_CHECK struct probe_error *reader_create(
+	const struct reader_ops *ops, void *source, struct probe_reader **ret);
 
 /* ---- Events of records -------------------------------------------------------------- */
 

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Every request for memory, descriptors and processes that a command makes fails in turn,
+# or all from one on do: it says why, or does what it was asked for, and leaves nothing.
+#
+# FAILING_STRIDE=1 lets each fail; 83 unless told, from FAILING_START on. FAILING_COMMANDS
+# names some of them (failing.py).
+. tests/integration/lib.sh
+need_attach
+
+${CC:-cc} -O2 -g -Wall -Wextra -D_GNU_SOURCE -std=gnu11 -shared -fPIC \
+	-o "$SCRATCH/failing.so" tests/torture/failing.c -ldl || die "failing.c"
+[ "$(basename "$PROBECTL")" = probectl ] || skip "what fails is told by the name probectl"
+
+"$TARGETS/loop" -s pair -p 3000 -n 1000000000 -r 1 >"$SCRATCH/loop.out" 2>&1 &
+target_pid=$!
+on_exit "end_process $target_pid"
+stride=${FAILING_STRIDE:-83}
+# shellcheck disable=SC2206 # words
+commands=(${FAILING_COMMANDS-})
+
+# fail_each KIND STRIDE START
+fail_each()
+{
+	mkdir "$SCRATCH/$1"
+	PROBECTL=$PROBECTL TARGETS=$TARGETS "$python" "$integration/failing.py" "$SCRATCH/failing.so" \
+		"$target_pid" "$SCRATCH/$1" "$@" "${commands[@]}" || failures=$((failures + 1))
+}
+
+fail_each memory "$stride" "${FAILING_START:-1}"
+fail_each memory- "$((stride * 2))" "${FAILING_START:-20}"
+fail_each descriptors "$(((stride + 2) / 3))" "${FAILING_START:-1}"
+fail_each descriptors- "$(((stride + 1) / 2))" "${FAILING_START:-10}"
+fail_each processes 1 1
+finish
