@@ -1,29 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Source lines, by libdwfl.
+ * Source lines, by libdwfl, in a process of its own.
+ *
+ *	lines_find()  -- address -->  libdwfl in a child
+ *	              <-- line, file --
+ *
+ * libdwfl maps what it reads, and a mapped file that is cut short ends its reader by
+ * SIGBUS; without memory it crashes at the next look-up, or meets an assertion; and what
+ * a file's debug information makes it do, nobody knows. Lines are a courtesy: where the
+ * child ends, or does not answer, there are none.
  *
  * A separate debug file is looked for by build id only. libdw's standard way
  * would also try names and check sums, which reads whole files, and ask
  * debuginfod servers, which is not for a tracer to do unasked.
- *
- * libdwfl maps what it reads, and a mapped file that is cut short kills us with
- * SIGBUS. So it is given a copy in memory (memfd_create(2)), which nobody else can
- * change. Separate debug files are the administrator's, and are not copied.
  */
-#include <errno.h>
 #include <elfutils/libdwfl.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <search.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/sendfile.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "elf/internal.h"
 #include "elf/lines.h"
 
-enum { COPY_BYTES = 1 << 24 };
-/* A program of that size, with debug information in it, has more lines than anybody lists. */
-#define COPIED_BYTES_MAX (UINT64_C(4) << 30)
+enum {
+	ANSWER_MS = 20000, /* gigabytes of debug information are read in less */
+	FILE_BYTES = 4096
+};
 
 struct libdw {
 	typeof(dwfl_begin) *begin;
@@ -35,14 +47,6 @@ struct libdw {
 	typeof(dwfl_lineinfo) *lineinfo;
 	typeof(dwfl_build_id_find_debuginfo) *find_debuginfo;
 	typeof(dwfl_offline_section_address) *section_address;
-};
-
-struct lines {
-	struct libdw libdw;
-	Dwfl_Callbacks callbacks; /* referred to by dwfl */
-	Dwfl *dwfl;
-	Dwfl_Module *module; /* NULL where libdw cannot read the file */
-	GElf_Addr bias;	     /* libdw's addresses minus the file's */
 };
 
 static struct probe_error *functions_load(struct libdw *libdw)
@@ -62,79 +66,154 @@ static struct probe_error *functions_load(struct libdw *libdw)
 	return libdw_load("source lines need", functions, sizeof(functions) / sizeof(functions[0]));
 }
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8U /* <linux/memfd.h>, from Linux 6.3 on */
-#endif
+/* ---- In the child ----------------------------------------------------------------- */
 
-/* Where vm.memfd_noexec is 2, memory must not be executable; older kernels have no word for it. */
-static int memory_file(void)
-{
-	int fd = memfd_create("probectl lines", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+/* What is told of an address, as one message, up to the NUL of the file. */
+struct answer {
+	int32_t line; /* 0: unknown */
+	char file[FILE_BYTES];
+};
 
-	return fd < 0 && errno == EINVAL ? memfd_create("probectl lines", MFD_CLOEXEC) : fd;
-}
-
-/* A copy of the file as it is now; -1 where there is no memory for it. */
-static int copy_file(const struct object *object)
-{
-	int fd = memory_file();
-	uint64_t left = object->file_size;
-	off_t at = 0;
-
-	while (fd >= 0 && left) {
-		ssize_t n = sendfile(fd, object->fd, &at, left < COPY_BYTES ? left : COPY_BYTES);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			close(fd);
-			return -1;
-		}
-		if (n == 0) /* cut short meanwhile */
-			break;
-		left -= (uint64_t)n;
-	}
-	return fd;
-}
+struct server {
+	const struct libdw *libdw;
+	Dwfl_Callbacks callbacks; /* referred to by dwfl */
+	Dwfl *dwfl;
+	Dwfl_Module *module; /* NULL where libdw cannot read the file */
+	GElf_Addr bias;	     /* libdw's addresses minus the file's */
+};
 
 /* Shows the file to libdw. Failures leave module NULL: there are no lines then. */
-static void lines_report(struct lines *lines, const struct object *object)
+static void report(struct server *server, const struct object *object)
 {
 	/* libdwfl keeps the descriptor and closes it. */
-	int fd = object->file_size <= COPIED_BYTES_MAX ? copy_file(object) : -1;
+	int fd = fcntl(object->fd, F_DUPFD_CLOEXEC, 0);
 
-	if (fd < 0)
+	server->callbacks = (Dwfl_Callbacks){
+		.find_debuginfo = server->libdw->find_debuginfo,
+		.section_address = server->libdw->section_address,
+	};
+	server->dwfl = server->libdw->begin(&server->callbacks);
+	if (fd < 0 || !server->dwfl)
 		return;
-	lines->module = lines->libdw.report_offline(lines->dwfl, object->path, object->path, fd);
-	if (!lines->module)
-		close(fd);
-	lines->libdw.report_end(lines->dwfl, NULL, NULL);
-	if (lines->module && !lines->libdw.module_getelf(lines->module, &lines->bias))
-		lines->module = NULL;
+	server->module =
+		server->libdw->report_offline(server->dwfl, object->path, object->path, fd);
+	server->libdw->report_end(server->dwfl, NULL, NULL);
+	if (server->module && !server->libdw->module_getelf(server->module, &server->bias))
+		server->module = NULL;
+}
+
+static void find(const struct server *server, uint64_t address, struct answer *ret)
+{
+	Dwfl_Line *line = NULL;
+	const char *file;
+	int number = 0;
+
+	ret->line = 0;
+	ret->file[0] = '\0';
+	if (server->module)
+		line = server->libdw->module_getsrc(server->module, address + server->bias);
+	if (!line)
+		return;
+	file = server->libdw->lineinfo(line, NULL, &number, NULL, NULL, NULL);
+	/* Line 0 is code that belongs to no line (DWARF 5, 6.2.2). */
+	if (!file || number <= 0 || strlen(file) >= sizeof(ret->file))
+		return;
+	ret->line = number;
+	strcpy(ret->file, file);
+}
+
+/* Ends as quietly as it can be ended, and with its parent. */
+static void set_up(void)
+{
+	static const int ending[] = {SIGABRT, SIGTRAP, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	const struct rlimit none = {0};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		signal(ending[i], SIG_DFL);
+	setrlimit(RLIMIT_CORE, &none);
+	if (null >= 0)
+		dup2(null, STDERR_FILENO);
+}
+
+static _Noreturn void serve(const struct libdw *libdw, const struct object *object, int channel)
+{
+	struct server server = {.libdw = libdw};
+	struct answer answer;
+	uint64_t address;
+
+	set_up();
+	report(&server, object);
+	while (recv(channel, &address, sizeof(address), 0) == sizeof(address)) {
+		size_t length;
+
+		find(&server, address, &answer);
+		length = offsetof(struct answer, file) + strlen(answer.file) + 1;
+		if (send(channel, &answer, length, MSG_NOSIGNAL) != (ssize_t)length)
+			break;
+	}
+	_exit(EXIT_SUCCESS);
+}
+
+/* ---- In ours ------------------------------------------------------------------------ */
+
+struct lines {
+	pid_t pid; /* 0: it has ended */
+	int channel;
+	void *files; /* tsearch(3): names that were told */
+};
+
+static void give_up(struct lines *lines)
+{
+	if (lines->channel >= 0)
+		close(lines->channel);
+	lines->channel = -1;
+	if (!lines->pid)
+		return;
+	kill(lines->pid, SIGKILL);
+	while (waitpid(lines->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	lines->pid = 0;
+}
+
+static struct probe_error *start(
+	struct lines *lines, const struct libdw *libdw, const struct object *object)
+{
+	int channel[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel))
+		return probe_error_system(errno, "%s: cannot look for source lines", object->path);
+	lines->pid = fork();
+	if (lines->pid == 0) {
+		close(channel[0]);
+		serve(libdw, object, channel[1]);
+	}
+	close(channel[1]);
+	lines->channel = channel[0];
+	if (lines->pid > 0)
+		return NULL;
+	lines->pid = 0;
+	return probe_error_system(errno, "%s: cannot look for source lines", object->path);
 }
 
 struct probe_error *lines_open(struct object *object, struct lines **ret)
 {
 	struct lines *lines = calloc(1, sizeof(*lines));
 	struct probe_error *error;
+	struct libdw libdw;
 
 	if (!lines)
 		return probe_error_no_memory();
-	error = functions_load(&lines->libdw);
+	lines->channel = -1;
+	/* Here, and only once: every child inherits it. */
+	error = functions_load(&libdw);
+	if (!error)
+		error = start(lines, &libdw, object);
 	if (error) {
 		lines_close(lines);
 		return error;
 	}
-	lines->callbacks = (Dwfl_Callbacks){
-		.find_debuginfo = lines->libdw.find_debuginfo,
-		.section_address = lines->libdw.section_address,
-	};
-	lines->dwfl = lines->libdw.begin(&lines->callbacks);
-	if (!lines->dwfl) {
-		lines_close(lines);
-		return probe_error_no_memory();
-	}
-	lines_report(lines, object);
 	*ret = lines;
 	return NULL;
 }
@@ -143,30 +222,60 @@ void lines_close(struct lines *lines)
 {
 	if (!lines)
 		return;
-	if (lines->dwfl)
-		lines->libdw.end(lines->dwfl);
+	give_up(lines);
+	tdestroy(lines->files, free);
 	free(lines);
+}
+
+/* False where the child has ended, or does not answer. */
+static bool ask(const struct lines *lines, uint64_t address, struct answer *ret)
+{
+	struct pollfd channel = {.fd = lines->channel, .events = POLLIN};
+	ssize_t got;
+	int ready;
+
+	if (send(lines->channel, &address, sizeof(address), MSG_NOSIGNAL) != sizeof(address))
+		return false;
+	do {
+		ready = poll(&channel, 1, ANSWER_MS);
+	} while (ready < 0 && errno == EINTR);
+	if (ready <= 0)
+		return false;
+	got = recv(lines->channel, ret, sizeof(*ret), 0);
+	return got > (ssize_t)offsetof(struct answer, file) && ((char *)ret)[got - 1] == '\0';
+}
+
+/* One copy of each name. */
+static const char *keep(struct lines *lines, const char *file)
+{
+	char **found = tfind(file, &lines->files, (comparison_fn_t)strcmp);
+	char *copy;
+
+	if (found)
+		return *found;
+	copy = strdup(file);
+	if (copy && !tsearch(copy, &lines->files, (comparison_fn_t)strcmp)) {
+		free(copy);
+		copy = NULL;
+	}
+	return copy;
 }
 
 bool lines_find(struct lines *lines, uint64_t address, const char **file_ret, int *line_ret)
 {
-	Dwfl_Line *line = NULL;
+	struct answer answer;
 	const char *file;
-	int number = 0;
 
-	errno = 0;
-	if (lines->module)
-		line = lines->libdw.module_getsrc(lines->module, address + lines->bias);
-	/* Its tree of units then has a node that leads nowhere: the next look-up would crash. */
-	if (!line && errno == ENOMEM)
-		lines->module = NULL;
-	if (!line)
+	if (!lines->pid)
 		return false;
-	file = lines->libdw.lineinfo(line, NULL, &number, NULL, NULL, NULL);
-	/* Line 0 is code that belongs to no line (DWARF 5, 6.2.2). */
-	if (!file || number <= 0)
+	if (!ask(lines, address, &answer)) {
+		give_up(lines);
+		return false;
+	}
+	file = answer.line > 0 ? keep(lines, answer.file) : NULL;
+	if (!file)
 		return false;
 	*file_ret = file;
-	*line_ret = number;
+	*line_ret = answer.line;
 	return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/library.h"
@@ -7,6 +8,9 @@
 
 /* The version whose headers were compiled in; there is none with another ABI. */
 static const char soname[] = "libbabeltrace2.so.0";
+
+/* Of GLogLevelFlags. */
+enum { GLIB_FATAL = 1 << 1, GLIB_ERROR = 1 << 2 };
 
 /* Written once, by load() under `once`. */
 static struct {
@@ -26,12 +30,26 @@ static const bt_plugin *find_plugin(const struct babeltrace *bt, const char *nam
 	return plugin;
 }
 
+/*
+ * GLib's own handler asks for memory and for locks, and so waits for ever where it is to
+ * say that there is no memory. What is not fatal is of no use to anyone.
+ */
+static void on_message(const char *domain, int level, const char *message, void *data)
+{
+	(void)domain;
+	(void)message;
+	(void)data;
+	if (level & (GLIB_FATAL | GLIB_ERROR))
+		abort();
+}
+
 static void load(void)
 {
 	static const struct library_function functions[] = {
 #define ROW(name) {"bt_" #name, offsetof(struct babeltrace, name)},
 		BABELTRACE_FUNCTIONS(ROW)
 #undef ROW
+			{"g_log_set_default_handler", offsetof(struct babeltrace, set_log_handler)},
 	};
 	struct babeltrace *bt = &library.bt;
 
@@ -39,6 +57,7 @@ static void load(void)
 		library_load(soname, functions, sizeof(functions) / sizeof(functions[0]), bt);
 	if (library.missing)
 		return;
+	bt->set_log_handler(on_message, NULL);
 	/* It would write to standard error what it also tells us. */
 	bt->logging_set_global_level(BT_LOGGING_LEVEL_NONE);
 	bt->ctf = find_plugin(bt, "ctf");

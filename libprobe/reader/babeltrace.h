@@ -101,6 +101,10 @@ struct babeltrace {
 #define MEMBER(name) __typeof__(&bt_##name) name;
 	BABELTRACE_FUNCTIONS(MEMBER)
 #undef MEMBER
+	/* Of GLib, which is loaded with it: g_log_set_default_handler(). */
+	void *(*set_log_handler)(
+		void (*handler)(const char *domain, int level, const char *message, void *data),
+		void *data);
 	/* Its plugins, and what we use of them: they live as long as the process. */
 	const bt_plugin *ctf, *utils;
 	const bt_component_class_source *ctf_fs;
