@@ -137,7 +137,7 @@ static struct probe_error *read_modules(struct change *c)
 		maps_deinit(&c->maps);
 		error = maps_read(c->pid, &c->maps);
 		if (!error)
-			error = modules_read(c->pid, &c->modules);
+			error = modules_read(c->pid, c->target->files, &c->modules);
 	}
 	return error;
 }

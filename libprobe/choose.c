@@ -236,6 +236,14 @@ static struct probe_error *read_found(const struct attach *a, const struct plan 
 	return error ? error : edits_read(found, a->change->pid);
 }
 
+static struct probe_error *plan_notes(struct module *module, const struct sdt_note *const *notes,
+	size_t count, const enum probe_plan *order, size_t order_count, struct plan *ret)
+{
+	return module->file ? file_plan_sites(module->file, notes, count, order, order_count, ret)
+			    : plan_sites(module->object, &module->notes, notes, count, order,
+				      order_count, ret);
+}
+
 /*
  * Plans the unpatched sites among order[first..end), which are of one module,
  * by ascending address.
@@ -258,8 +266,7 @@ static struct probe_error *plan_module(
 		if (is_to_plan(a, a->order[i]))
 			notes[count++] = s->sites[a->order[i]].note;
 	if (!error && count)
-		error = plan_sites(
-			module->object, &module->notes, notes, count, order, order_count, plans);
+		error = plan_notes(module, notes, count, order, order_count, plans);
 	if (!error && count)
 		error = read_found(a, plans, first, end, &found);
 	count = 0;

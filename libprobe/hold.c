@@ -69,5 +69,6 @@ void probe_target_close(struct probe_target *target)
 		target->texts = text->next;
 		free(text);
 	}
+	files_release(target->files);
 	free(target);
 }

@@ -209,7 +209,8 @@ static void begin(struct launches *l, struct launch_gate *gate, const struct wai
 		return;
 	l->items = items;
 	launch = &items[l->count];
-	*launch = (struct launch){.gate = gate, .passage.may_follow = may_follow};
+	*launch = (struct launch){
+		.gate = gate, .passage = {.may_follow = may_follow, .files = l->files}};
 	passage_begin(&launch->passage, waiter->pid, waiter->tid);
 	l->count += launch->passage.state != PASSAGE_OVER;
 }
@@ -420,7 +421,7 @@ struct probe_error *launches_init(struct launches *launches)
 {
 	*launches = (struct launches){.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 	return launches->event < 0 ? probe_error_system(errno, "cannot make an event descriptor")
-				   : NULL;
+				   : files_create(&launches->files);
 }
 
 void launches_deinit(struct launches *launches)
@@ -428,6 +429,7 @@ void launches_deinit(struct launches *launches)
 	let_all_go(launches, NULL);
 	free(launches->items);
 	free(launches->gates);
+	files_release(launches->files);
 	if (launches->event >= 0)
 		close(launches->event);
 }

@@ -32,6 +32,7 @@ struct launches {
 	size_t gate_count;
 	struct launch *items;
 	size_t count;
+	struct files *files; /* of the programs */
 };
 
 /* Errors: PROBE_ERROR_SYSTEM. To be given back with launches_deinit() even then. */

@@ -314,7 +314,7 @@ struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 {
 	size_t first = list->site_count;
 	struct modules modules;
-	struct probe_error *error = modules_read(pid, &modules);
+	struct probe_error *error = modules_read(pid, NULL, &modules);
 
 	for (size_t i = 0; i < modules.count && !error; i++)
 		error = add_module(list, &modules.items[i], pid);

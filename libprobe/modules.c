@@ -56,8 +56,9 @@ struct lookup {
 	pid_t pid;
 	struct maps maps;
 	uint64_t page_mask;
-	bool no_map_files; /* not allowed to use them */
-	int exe;	   /* /proc/PID/exe, or -1 */
+	bool no_map_files;   /* not allowed to use them */
+	struct files *files; /* may be NULL */
+	int exe;	     /* /proc/PID/exe, or -1 */
 	struct stat exe_st;
 	struct memfds memfds;
 	struct modules modules; /* also the rejected ones: neither object nor reason */
@@ -328,10 +329,12 @@ static void set_range(const struct lookup *lookup, struct module *module)
 
 static void module_deinit(struct module *module)
 {
-	if (module->notes_read)
-		sdt_notes_deinit(&module->notes);
-	if (module->object)
+	if (!module->file) {
+		if (module->notes_read)
+			sdt_notes_deinit(&module->notes);
 		object_close(module->object);
+	}
+	file_release(module->file);
 	if (module->fd >= 0)
 		close(module->fd);
 	free(module->reason);
@@ -387,7 +390,12 @@ static struct probe_error *module_open(
 	}
 	if (!has_elf_magic(module->fd))
 		return NULL;
-	error = object_open_fd(module->fd, module->path, &module->object);
+	if (lookup->files)
+		error = files_open(lookup->files, module->fd, module->path, &module->file);
+	else
+		error = object_open_fd(module->fd, module->path, &module->object);
+	if (!error && module->file)
+		module->object = module->file->object;
 	if (error) {
 		module->object = NULL;
 		module->reason = strdup(error->message);
@@ -396,7 +404,8 @@ static struct probe_error *module_open(
 	}
 	if (!bias_of(lookup, module->object, mapping, &module->bias)) {
 		/* Mapped as data, by a debugger or an editor, say. */
-		object_close(module->object);
+		if (!module->file)
+			object_close(module->object);
 		module->object = NULL;
 	}
 	return NULL;
@@ -454,9 +463,9 @@ static void lookup_tidy(struct modules *modules)
 		qsort(modules->items, kept, sizeof(*modules->items), compare_starts);
 }
 
-struct probe_error *modules_read(pid_t pid, struct modules *ret)
+struct probe_error *modules_read(pid_t pid, struct files *files, struct modules *ret)
 {
-	struct lookup lookup = {.pid = pid, .exe = -1};
+	struct lookup lookup = {.pid = pid, .files = files, .exe = -1};
 	struct probe_error *error;
 	char path[64];
 
@@ -496,9 +505,13 @@ struct probe_error *module_read_notes(struct module *module)
 
 	if (module->notes_read || !module->object)
 		return NULL;
-	error = sdt_read(module->object, &module->notes);
-	if (!error)
-		module->notes_read = true;
+	if (module->file) {
+		error = file_read_notes(module->file);
+		module->notes = module->file->notes;
+	} else {
+		error = sdt_read(module->object, &module->notes);
+	}
+	module->notes_read = !error;
 	return error;
 }
 

@@ -10,6 +10,7 @@
 
 #include "elf/object.h"
 #include "elf/sdt.h"
+#include "libprobe/files.h"
 #include "probe/error.h"
 
 /*
@@ -26,6 +27,7 @@ struct module {
 	int fd;			/* of the very file that is mapped; -1 where it cannot be opened */
 	struct object *object;	/* NULL where it cannot be opened or is no ELF file: see reason */
 	char *reason;		/* why object is NULL, else NULL; owned */
+	struct file *file;	/* not NULL: object and notes are borrowed from it */
 	struct sdt_notes notes; /* valid if notes_read: see module_read_notes() */
 	bool notes_read;
 };
@@ -41,11 +43,13 @@ struct modules {
  * /proc/PID/map_files where allowed, else through the process's own root
  * directory, verified by device and inode. Reads no notes. Files that are no
  * ELF files are left out; ELF files that cannot be opened (deleted or replaced)
- * stay, with a reason. Stops nothing.
+ * stay, with a reason. Stops nothing. Files that are known already are taken from
+ * `files`, and others added there; NULL: each is opened for these modules alone.
  *
  * Errors: those of maps_read().
  */
-PROBE_MUST_CHECK struct probe_error *modules_read(pid_t pid, struct modules *ret);
+PROBE_MUST_CHECK struct probe_error *modules_read(
+	pid_t pid, struct files *files, struct modules *ret);
 void modules_deinit(struct modules *modules);
 
 /*

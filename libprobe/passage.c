@@ -87,10 +87,10 @@ static void run_on(struct passage *p, int signal)
 }
 
 /* Is the program's loader glibc's? Another is not followed. */
-static bool has_glibc_loader(pid_t pid)
+static bool has_glibc_loader(pid_t pid, struct files *files)
 {
 	struct modules modules = {0};
-	struct probe_error *error = modules_read(pid, &modules);
+	struct probe_error *error = modules_read(pid, files, &modules);
 	bool found = false;
 
 	for (size_t i = 0; !error && i < modules.count && !found; i++) {
@@ -159,7 +159,7 @@ static bool step_system_call(struct passage *p)
 		return true;
 	if (ptrace(PTRACE_GETREGS, p->tid, NULL, &p->regs) < 0)
 		return true;
-	if (p->state == PASSAGE_PROGRAM && has_glibc_loader(p->pid)) {
+	if (p->state == PASSAGE_PROGRAM && has_glibc_loader(p->pid, p->files)) {
 		enter(p, PASSAGE_LOADER);
 		return true;
 	}
@@ -263,6 +263,7 @@ struct probe_error *passage_take(struct passage *passage, struct probe_target *t
 	target->mem = -1;
 	target->held = true;
 	target->facts = passage->facts;
+	target->files = files_hold(passage->files);
 	target->start_time = procfs_start_time(passage->pid);
 	passage->state = PASSAGE_OVER;
 	return NULL;

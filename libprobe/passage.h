@@ -28,6 +28,7 @@ struct passage {
 	 * the call. NULL: whatever it does up to execve(2) is followed.
 	 */
 	bool (*may_follow)(pid_t tid, const struct user_regs_struct *regs);
+	struct files *files;	      /* borrowed; may be NULL */
 	bool called;		      /* execve(2) has been entered */
 	bool returning;		      /* the next stop of the loader is behind a system call */
 	bool thread_ready;	      /* the loader has told the kernel of its thread */

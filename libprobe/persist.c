@@ -312,7 +312,7 @@ struct probe_error *probe_session_open(struct probe_target *target, uint32_t id,
 	if (!error)
 		error = load(target->pid, &maps, &registry);
 	if (!error)
-		error = modules_read(target->pid, &modules);
+		error = modules_read(target->pid, NULL, &modules);
 	if (!error)
 		error = resume(s, &modules, &maps, &registry);
 	registry_deinit(&registry);

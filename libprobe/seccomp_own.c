@@ -39,7 +39,7 @@
 
 enum {
 	LINEAGE_MAX = 64,
-	SPARE_BYTES = 8192, /* two pages */
+	SPARE_BYTES = 8192,	 /* two pages */
 	TRIAL_TIMEOUT_MS = 2000, /* somebody else may decide (SECCOMP_RET_USER_NOTIF) */
 	TEXT_MAX = 512
 };

@@ -201,7 +201,7 @@ static struct probe_error *attach_selection(struct probe_session *s, struct chan
 		s->site_count = sites;
 		session_unprepare(s, selection);
 	} else {
-		session_keep_filters(s, c, &attach);
+		s->calls_kernel |= attach.asks && c->seccomp.allowed & SECCOMP_ASK;
 	}
 	for (size_t i = 0; i < s->request.pattern_count && !error; i++)
 		s->matched[i] = s->matched[i] || selection->matched[i];
@@ -269,8 +269,10 @@ static struct probe_error *follow_once(struct probe_session *s)
 	 */
 	gate_arm(&s->exec_gate.gate, false);
 	error = change_begin(s->target, &c);
-	if (error)
+	if (error) {
+		gate_arm(&s->exec_gate.gate, true);
 		return unless_replaced(s, error);
+	}
 	session_stack_refresh(s);
 	/* What is refused is told in the session's report: nobody could say --keep-going. */
 	s->request.keep_going = true;
@@ -279,6 +281,8 @@ static struct probe_error *follow_once(struct probe_session *s)
 		keep_new(s, &c, &selection);
 		if (selection.probe_count)
 			error = attach_selection(s, &c, &selection, &s->report);
+		if (selection.probe_count && !error)
+			session_keep_filters(s, &c);
 	}
 	selection_deinit(&selection);
 	change_end(&c);
@@ -332,36 +336,31 @@ static struct probe_error *serve_gate(struct probe_session *s)
 	return error;
 }
 
-/* What has no such place (a static program) does not go through it. */
-static struct probe_error *start_gate(
-	struct probe_session *s, struct gate *gate, enum gate_place place, size_t offset, int event)
+/* What has no such place (a static program) does not go through it; else *ret is where it is. */
+static struct probe_error *add_gate(struct probe_session *s, struct change *c,
+	enum gate_place place, size_t offset, struct probe_gate **ret)
 {
-	struct probe_error *error;
-	struct change c;
+	struct probe_error *error = gate_attach(
+		c, s->id, &s->request, place, place == GATE_EXEC && s->options.follow_children);
 
-	error = change_begin(s->target, &c);
-	if (error)
-		return unless_replaced(s, error);
-	error = gate_attach(
-		&c, s->id, &s->request, place, place == GATE_EXEC && s->options.follow_children);
-	change_end(&c);
+	*ret = NULL;
 	if (error &&
 		(error->code == PROBE_ERROR_UNSUPPORTED || error->code == PROBE_ERROR_REFUSED)) {
 		probe_error_free(error);
 		return NULL;
 	}
-	return error ? unless_replaced(s, error)
-		     : gate_open(gate, (struct probe_gate *)(s->rings.base + offset), event);
+	if (!error)
+		*ret = (struct probe_gate *)(s->rings.base + offset);
+	return error ? unless_replaced(s, error) : NULL;
 }
 
-static struct probe_error *start_exec_gate(struct probe_session *s)
+static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_gate *shared)
 {
 	struct launches *launches = watch_launches(s->options.watch);
 	struct launch_gate *gate = &s->exec_gate;
-	struct probe_error *error =
-		start_gate(s, &gate->gate, GATE_EXEC, DATA_EXEC_GATE_OFFSET, launches->event);
+	struct probe_error *error = gate_open(&gate->gate, shared, launches->event);
 
-	if (error || !gate->gate.shared)
+	if (error)
 		return error;
 	gate->pid = s->target->pid;
 	gate->children = s->options.follow_children;
@@ -370,21 +369,24 @@ static struct probe_error *start_exec_gate(struct probe_session *s)
 	return launches_add(launches, gate);
 }
 
-static struct probe_error *start_following(struct probe_session *s)
+/* With the target's state read and locked. */
+static struct probe_error *start_following(struct probe_session *s, struct change *c)
 {
+	struct probe_gate *loader = NULL, *exec = NULL;
 	struct probe_error *error = NULL;
 
+	if (s->options.follow_libraries)
+		error = add_gate(s, c, GATE_LIBRARIES, DATA_GATE_OFFSET, &loader);
+	if (!error && s->options.watch)
+		error = add_gate(s, c, GATE_EXEC, DATA_EXEC_GATE_OFFSET, &exec);
+	if (error || (!loader && !exec))
+		return error;
 	s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->event < 0)
 		return probe_error_system(errno, "cannot make an event descriptor");
-	if (s->options.follow_libraries)
-		error = start_gate(s, &s->gate, GATE_LIBRARIES, DATA_GATE_OFFSET, s->event);
-	if (!error && s->options.watch)
-		error = start_exec_gate(s);
-	if (error || !s->options.follow_libraries)
-		return error;
-	/* A library may have come before the gate was there. */
-	return follow(s);
+	if (loader)
+		error = gate_open(&s->gate, loader, s->event);
+	return error || !exec ? error : open_exec_gate(s, exec);
 }
 
 /*
@@ -416,11 +418,14 @@ static struct probe_error *start_once(struct probe_target *target,
 {
 	struct probe_session *s = calloc(1, sizeof(*s));
 	struct probe_error *error;
+	bool started = false;
 	struct change c;
 
 	if (!s)
 		return probe_error_no_memory();
 	s->target = target;
+	if (!target->files && options->watch)
+		target->files = files_hold(watch_launches(options->watch)->files);
 	s->data = -1;
 	s->event = -1;
 	clock_init(&s->clock);
@@ -431,13 +436,18 @@ static struct probe_error *start_once(struct probe_target *target,
 		error = change_begin(target, &c);
 	if (!error) {
 		error = start(s, &c, report);
+		started = !error;
+		if (!error && (options->follow_libraries || options->watch))
+			error = start_following(s, &c);
+		if (!error)
+			session_keep_filters(s, &c);
 		change_end(&c);
 	}
-	if (!error && (options->follow_libraries || options->watch)) {
-		error = start_following(s);
-		if (error)
-			probe_error_free(probe_session_stop(s));
-	}
+	/* A library may have come before the gate was there. */
+	if (!error && options->follow_libraries && !target->held)
+		error = follow(s);
+	if (error && started)
+		probe_error_free(probe_session_stop(s));
 	if (error) {
 		probe_session_free(s);
 		return error;

@@ -12,10 +12,8 @@
 
 enum { LOOK_NS = 100 * 1000 * 1000, LOOK_SHARE = 100 };
 
-void session_keep_filters(
-	struct probe_session *session, struct change *change, const struct attach *attach)
+void session_keep_filters(struct probe_session *session, struct change *change)
 {
-	session->calls_kernel |= attach->asks && change->seccomp.allowed & SECCOMP_ASK;
 	seccomp_deinit(&session->seccomp);
 	session->seccomp = change->seccomp;
 	change->seccomp = (struct seccomp){.pid = change->pid};
@@ -42,7 +40,8 @@ static struct probe_error *judge_again(struct probe_session *s)
 struct probe_error *session_look_at_filters(struct probe_session *session)
 {
 	uint64_t begin = clock_monotonic_ns(), end;
-	bool calls = session->calls_kernel || session->gate.shared || session->exec_gate.gate.shared;
+	bool calls =
+		session->calls_kernel || session->gate.shared || session->exec_gate.gate.shared;
 	struct probe_error *error = NULL;
 
 	if (!calls || begin < session->look_again_ns)

@@ -117,8 +117,7 @@ struct attach session_attach(
 /* ---- Seccomp filters (session_filters.c) ------------------------------------------------ */
 
 /* What was known of the target's threads when stubs were made for them; taken over. */
-void session_keep_filters(
-	struct probe_session *session, struct change *change, const struct attach *attach);
+void session_keep_filters(struct probe_session *session, struct change *change);
 /*
  * Now and then: do filters that have come since allow what the stubs call? Errors:
  * PROBE_ERROR_UNSUPPORTED (they do not, or nobody knows: the session has to end).

@@ -28,7 +28,8 @@ struct probe_target {
 	bool dropped;		/* and probes were switched off since */
 	struct control control; /* while held: all its threads, stopped */
 	struct spawn_facts facts;
-	bool odd_threads; /* libc's model of threads is not right for all (threads.c) */
+	struct files *files; /* that it shares with other processes, or NULL */
+	bool odd_threads;    /* libc's model of threads is not right for all (threads.c) */
 	unsigned int
 		lessons; /* how often such a thing was noticed: what failed for it is tried anew */
 	struct target_text *texts; /* what target_string() handed out */

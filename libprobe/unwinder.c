@@ -123,7 +123,7 @@ static struct probe_error *refresh(struct unwinder *u)
 	u->refreshed_ns = clock_monotonic_ns();
 	if (error)
 		return error;
-	error = modules_read(u->pid, &fresh);
+	error = modules_read(u->pid, NULL, &fresh);
 	rules = error ? NULL : calloc(fresh.count + 1, sizeof(struct unwind *));
 	if (!rules) {
 		modules_deinit(&fresh);

@@ -108,10 +108,10 @@ static bool image_same(const struct image *a, const struct image *b)
  * Is a program's loader at work yet? It tells so to debuggers (struct r_debug). A
  * process that cannot be read is none that waiting would help.
  */
-static bool is_loading(pid_t pid)
+static bool is_loading(pid_t pid, struct files *files)
 {
 	struct modules modules = {0};
-	struct probe_error *error = modules_read(pid, &modules);
+	struct probe_error *error = modules_read(pid, files, &modules);
 	bool loading = false;
 
 	for (size_t i = 0; !error && i < modules.count; i++) {
@@ -257,14 +257,15 @@ static bool has_changed(
 		w->checked_ns = now;
 		return false;
 	}
-	if (is_loading(w->pid))
+	if (is_loading(w->pid, watch->launches.files))
 		return false;
 	w->image = image;
 	return true;
 }
 
 /* Opens what a process has become, and watches that. */
-static struct probe_error *take(struct watched *w, uint64_t now, struct probe_watch_event *ret)
+static struct probe_error *take(
+	struct watched *w, struct files *files, uint64_t now, struct probe_watch_event *ret)
 {
 	struct probe_error *error;
 
@@ -275,6 +276,8 @@ static struct probe_error *take(struct watched *w, uint64_t now, struct probe_wa
 	ret->unseen_ns = now - w->checked_ns;
 	w->checked_ns = now;
 	error = probe_target_open(w->pid, NULL, &ret->target);
+	if (!error)
+		ret->target->files = files_hold(files);
 	if (!error || error->code != PROBE_ERROR_NOT_FOUND)
 		return error;
 	probe_error_free(error);
@@ -385,7 +388,7 @@ struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_wat
 		uint64_t now = clock_monotonic_ns();
 
 		if ((w->mem >= 0 || watch->full) && has_changed(watch, w, now, &error))
-			error = take(w, now, ret);
+			error = take(w, watch->launches.files, now, ret);
 	}
 	if (!error && !ret->target)
 		end_round(watch);

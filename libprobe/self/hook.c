@@ -133,7 +133,7 @@ static struct probe_error *find_sites(struct hook *hook, struct hook_sites **ret
 		return probe_error_no_memory();
 	error = procfs_check();
 	if (!error)
-		error = modules_read(getpid(), &modules);
+		error = modules_read(getpid(), NULL, &modules);
 	if (!error)
 		error = select_probes(&modules, &pattern, 1, &selection);
 	if (!error && !hook->counters.session)

@@ -350,7 +350,7 @@ static void test_modules(void **state)
 	struct module *module;
 
 	(void)state;
-	succeed(modules_read(getpid(), &modules));
+	succeed(modules_read(getpid(), NULL, &modules));
 	module = modules_find(&modules, (uintptr_t)function_with_probes);
 	assert_non_null(module);
 	assert_non_null(module->object);

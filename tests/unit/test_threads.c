@@ -20,7 +20,7 @@ static struct arch_thread model_of(struct probe_target *target)
 {
 	struct arch_thread thread;
 	struct modules modules;
-	struct probe_error *error = modules_read(getpid(), &modules);
+	struct probe_error *error = modules_read(getpid(), NULL, &modules);
 
 	if (error)
 		fail_msg("%s", error->message);
@@ -109,7 +109,7 @@ static void test_no_libc(void **state)
 static void test_loader(void **state)
 {
 	struct modules modules;
-	struct probe_error *error = modules_read(getpid(), &modules);
+	struct probe_error *error = modules_read(getpid(), NULL, &modules);
 	size_t loaders = 0;
 
 	(void)state;

@@ -59,7 +59,7 @@ void victim_start(struct victim *victim, void (*body)(struct shared *shared))
 	}
 	await(&s->ready, 1);
 	assert_done(maps_read(victim->pid, &victim->maps));
-	assert_done(modules_read(victim->pid, &victim->modules));
+	assert_done(modules_read(victim->pid, NULL, &victim->modules));
 	assert_done(control_find_gadgets(&victim->modules, &victim->gadgets));
 }
 
