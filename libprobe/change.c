@@ -51,6 +51,7 @@ enum {
 	LOCK_WAIT_NS = 10000000,
 	CHANGE_DESCRIPTORS = 8, /* open at once, beside those of the modules; some to spare */
 	DESCRIPTORS_MAX = 32,
+	HOME_USED = 128, /* bytes of the registry's home page, and some to spare */
 	MAP_TRIES = 4
 };
 
@@ -218,6 +219,23 @@ static struct probe_error *check_process(const struct probe_target *target)
 				 PROBE_ERROR_NOT_FOUND, "process %d has ended", target->pid);
 }
 
+/* The rest of the page that is the registry's home. */
+static struct room home_room(const struct change *c)
+{
+	if (!c->registry.home)
+		return (struct room){.kind = ROOM_HOME};
+	return (struct room){ROOM_HOME, c->registry.home + HOME_USED, REGISTRY_PAGE - HOME_USED};
+}
+
+static struct probe_error *find_rooms(struct change *c)
+{
+	/* What is held has just been started, or was looked at before. */
+	return c->target->held ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, home_room(c),
+					 false, &c->rooms)
+			       : control_find_rooms(c->pid, c->target->lender, c->mem, &c->maps,
+					 &c->modules, home_room(c), &c->rooms);
+}
+
 struct probe_error *change_begin_as_it_is(struct probe_target *target, struct change *ret)
 {
 	struct probe_error *error;
@@ -243,6 +261,8 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 		error = seccomp_look(ret->pid, &ret->seccomp);
 	if (!error)
 		error = registry_load(ret->pid, &ret->maps, &ret->registry);
+	if (!error)
+		error = find_rooms(ret);
 	if (!error)
 		threads_model(target, &ret->modules, &ret->thread);
 	if (error)
@@ -308,7 +328,7 @@ struct probe_error *change_stop(struct change *change)
 		return NULL;
 	}
 	let_run(change);
-	error = control_stop(change->pid, &change->control);
+	error = control_stop(change->pid, change->target->lender, &change->control);
 	change->control.seccomp = &change->seccomp;
 	change->stopped = !error;
 	if (!error)
@@ -367,11 +387,28 @@ static struct probe_error *check_filters(struct change *change, enum seccomp_kin
 	return error || found ? error : seccomp_error(&change->seccomp, kind);
 }
 
+/* Home is preferred, unless these calls unmap it. */
+static struct rooms rooms_for(
+	const struct change *c, const struct control_call *calls, size_t count)
+{
+	struct room home = home_room(c);
+	struct rooms rooms = c->rooms;
+	bool stays = home.size && !rooms_are_left_at(&rooms, home.start);
+
+	for (size_t i = 0; i < count; i++)
+		stays = stays && (calls[i].number != SYS_munmap ||
+					 home.start - calls[i].args[0] >= calls[i].args[1]);
+	if (stays)
+		rooms_prefer(&rooms, home);
+	return rooms;
+}
+
 static struct probe_error *run_stopped(
 	struct change *c, const char *what, struct control_call *calls, size_t count)
 {
+	struct rooms rooms = rooms_for(c, calls, count);
 	struct probe_error *error =
-		control_run(&c->control, &c->maps, &c->gadgets, calls, count, true);
+		control_run(&c->control, &rooms, &c->gadgets, calls, count, true);
 
 	for (size_t i = 0; i < count && !error; i++)
 		if (calls[i].result < 0 && calls[i].result >= -4095)
@@ -393,8 +430,7 @@ struct probe_error *change_run(
 	if (!error && borrow)
 		let_run(change);
 	if (!error && borrow)
-		error = control_borrow(
-			change->pid, &change->maps, &change->seccomp, &change->control);
+		error = control_borrow(change->pid, &change->seccomp, &change->control);
 	else if (!error && change->target->held)
 		change->control = change->target->control;
 	change->control.seccomp = &change->seccomp;

@@ -30,6 +30,7 @@ struct change {
 	const struct arch *arch;
 	struct arch_thread thread; /* how threads are told apart; not in the loader */
 	struct control_gadgets gadgets;
+	struct rooms rooms;
 	struct control control; /* while stopped or borrowed */
 	bool stopped;
 	struct seccomp seccomp; /* what its threads may call; see change_judge() */

@@ -15,7 +15,11 @@
 #include "libprobe/clock.h"
 #include "libprobe/procfs.h"
 
-enum { SCAN_NS = 10000000, SCAN_SHARE = 20 /* times as long as the last one took */ };
+enum {
+	SCAN_NS = 10000000,
+	SCAN_SHARE = 20, /* times as long as the last one took */
+	NEW_PIDS_MAX = 256
+};
 
 /* Appends the numbers of a file; returns the array, or NULL without memory. */
 static pid_t *append_children(const char *path, pid_t *pids, size_t *count)
@@ -69,6 +73,71 @@ pid_t *children_apart(pid_t pid)
 	if (pids)
 		pids[kept] = 0;
 	return pids;
+}
+
+/* ---- Shared memory ------------------------------------------------------------------ */
+
+static bool add_pid(pid_t pid, pid_t **list)
+{
+	size_t count = 0;
+	pid_t *more;
+
+	for (; *list && (*list)[count]; count++)
+		if ((*list)[count] == pid)
+			return true;
+	more = reallocarray(*list, count + 2, sizeof(*more));
+	if (!more)
+		return false;
+	more[count] = pid;
+	more[count + 1] = 0;
+	*list = more;
+	return true;
+}
+
+static void add_sharing_children(pid_t pid, pid_t of, pid_t **list)
+{
+	pid_t *children = children_of(of);
+
+	for (size_t i = 0; children && children[i]; i++)
+		if (children[i] != pid && children_share(pid, children[i]))
+			add_pid(children[i], list);
+	free(children);
+}
+
+pid_t *children_sharing(pid_t pid)
+{
+	long parent = procfs_status_number(pid, "PPid:");
+	pid_t *list = NULL;
+
+	add_sharing_children(pid, pid, &list);
+	if (parent > 0 && children_share(pid, (pid_t)parent))
+		add_pid((pid_t)parent, &list);
+	if (parent > 0)
+		add_sharing_children(pid, (pid_t)parent, &list);
+	/* The list grows meanwhile. */
+	for (size_t i = 0; list && list[i]; i++)
+		add_sharing_children(pid, list[i], &list);
+	return list;
+}
+
+bool children_add_sharing(pid_t pid, long from, long to, pid_t **list)
+{
+	bool ok = true;
+
+	if (from < 0 || to < from || to - from > NEW_PIDS_MAX) {
+		/* Ids began anew, or there are too many: whoever was found is. */
+		pid_t *all = children_sharing(pid);
+
+		for (size_t i = 0; all && all[i] && ok; i++)
+			ok = add_pid(all[i], list);
+		free(all);
+		return ok;
+	}
+	for (long id = from + 1; id <= to && ok; id++)
+		if (children_share(pid, (pid_t)id) &&
+			procfs_status_number((pid_t)id, "Tgid:") == id)
+			ok = id == pid || add_pid((pid_t)id, list);
+	return ok;
 }
 
 /* ---- Threads ---------------------------------------------------------------------- */

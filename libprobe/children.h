@@ -18,6 +18,18 @@ pid_t *children_of(pid_t pid);
  * False where the kernel does not tell (kcmp(2)).
  */
 bool children_share(pid_t pid, pid_t other);
+
+/*
+ * The processes that share the memory of a process without being its threads (clone(2) with
+ * CLONE_VM): its children, theirs, its parent and that one's children, ended by 0; to be
+ * freed. NULL: none, or no memory.
+ */
+pid_t *children_sharing(pid_t pid);
+/*
+ * Appends to those, which may be NULL, the ones whose ids were given out behind `from`, up to
+ * `to` (see procfs_last_pid()). False without memory.
+ */
+bool children_add_sharing(pid_t pid, long from, long to, pid_t **list);
 /* children_of(), but for those that share its memory. */
 pid_t *children_apart(pid_t pid);
 

@@ -17,27 +17,32 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libprobe/array.h"
+#include "libprobe/children.h"
 #include "libprobe/clock.h"
 #include "libprobe/control.h"
 #include "libprobe/procfs.h"
 #include "libprobe/reap.h"
 #include "libprobe/restart.h"
+#include "libprobe/urgent.h"
+
+#define STOP_TIMEOUT_NS UINT64_C(2000000000) /* for a thread that gets no processor */
+#define PATIENCE_NS UINT64_C(8000000000)     /* until no thread is in vfork(2) */
 
 enum {
-	STOP_TIMEOUT_MS = 2000,
-	BORROW_TRIES = 4,  /* threads looked at for one that does not sleep */
-	SLICE_NS = 100000, /* the shortest that the scheduler takes */
+	BLOCKED_NS = 10000000, /* for how long the others stand still for one in vfork(2) */
+	LOOK_NS = 1000000,
+	LET_GO_TRIES = 100,
+	BORROW_LOOKS = 64, /* threads looked at for one that does not sleep */
 	SLEEP_NS = 1000000 /* in case SIGCHLD is ignored or taken by another thread */
 };
 
@@ -127,27 +132,42 @@ bool control_signals_wait(struct control_signals *signals)
 	return came;
 }
 
-/* Waits until a traced thread stops. */
+/*
+ * In vfork(2) a thread sleeps so that nothing but its own end disturbs it, until its child
+ * has become another program or has ended. posix_spawn(3) is such a call, too.
+ */
+static bool is_blocked(pid_t tid)
+{
+	return procfs_thread_state(tid, tid) == 'D';
+}
+
+/*
+ * Waits until a traced thread stops. The others stand still for it, so that one which
+ * cannot stop is soon given up.
+ */
 static enum wait_result wait_stop(
-	pid_t tid, uint64_t deadline_ns, struct control_signals *signals, int *status_ret)
+	pid_t tid, uint64_t begun_ns, struct control_signals *signals, int *status_ret)
 {
 	for (;;) {
 		pid_t pid = control_wait(tid, status_ret, WNOHANG);
+		uint64_t waited;
 
 		if (pid)
 			return pid == tid ? WAIT_STOPPED : WAIT_GONE;
-		if (!control_signals_wait(signals) && clock_monotonic_ns() >= deadline_ns)
+		control_signals_wait(signals);
+		waited = clock_monotonic_ns() - begun_ns;
+		if (waited >= STOP_TIMEOUT_NS || (waited >= BLOCKED_NS && is_blocked(tid)))
 			return WAIT_TIMEOUT;
 	}
 }
 
 /* Waits for the stop that PTRACE_INTERRUPT asked for; passes signals on. */
 static enum wait_result wait_interrupt(
-	pid_t tid, uint64_t deadline_ns, struct control_signals *signals)
+	pid_t tid, uint64_t begun_ns, struct control_signals *signals)
 {
 	for (;;) {
 		int status;
-		enum wait_result result = wait_stop(tid, deadline_ns, signals, &status);
+		enum wait_result result = wait_stop(tid, begun_ns, signals, &status);
 
 		if (result != WAIT_STOPPED || EVENT_OF(status) == PTRACE_EVENT_STOP)
 			return result;
@@ -157,52 +177,9 @@ static enum wait_result wait_interrupt(
 	}
 }
 
-/* ---- Urgency --------------------------------------------------------------------------- */
-
-/* struct sched_attr of <linux/sched/types.h>, its first version; see sched_setattr(2). */
-struct attributes {
-	uint32_t size, policy;
-	uint64_t flags;
-	int32_t nice;
-	uint32_t priority;
-	uint64_t runtime, deadline, period;
-};
-
-/*
- * While threads stand still, they wait for this process, which on a busy
- * machine may itself wait for a processor. Root can ask to go first; others
- * for short slices, which since Linux 6.12 come sooner.
- */
-static void urgent_begin(struct control *control)
-{
-	struct attributes old = {.size = sizeof(old)}, wanted;
-
-	control->attributes = NULL;
-	if (syscall(SYS_sched_getattr, 0, &old, sizeof(old), 0) < 0 || old.policy != SCHED_OTHER)
-		return;
-	wanted = old;
-	wanted.policy = SCHED_FIFO;
-	wanted.priority = 1;
-	wanted.nice = 0;
-	wanted.runtime = 0;
-	if (syscall(SYS_sched_setattr, 0, &wanted, 0) < 0) {
-		wanted = old;
-		wanted.runtime = SLICE_NS;
-		if (syscall(SYS_sched_setattr, 0, &wanted, 0) < 0)
-			return;
-	}
-	control->attributes = malloc(sizeof(old));
-	if (control->attributes)
-		memcpy(control->attributes, &old, sizeof(old));
-	else
-		syscall(SYS_sched_setattr, 0, &old, 0);
-}
-
 void control_calm(struct control *control)
 {
-	if (control->attributes)
-		syscall(SYS_sched_setattr, 0, control->attributes, 0);
-	free(control->attributes);
+	urgent_end(control->attributes);
 	control->attributes = NULL;
 }
 
@@ -243,7 +220,7 @@ static void drop_thread(struct control *control, size_t i)
 }
 
 /* Attaches to a thread. A thread that is gone or dead is none: *attached_ret is false. */
-static struct probe_error *seize(struct control *control, pid_t tid, bool *attached_ret)
+static struct probe_error *seize(struct control *control, pid_t pid, pid_t tid, bool *attached_ret)
 {
 	struct probe_error *error = make_room(control);
 
@@ -252,59 +229,57 @@ static struct probe_error *seize(struct control *control, pid_t tid, bool *attac
 		return error;
 	if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD) < 0) {
 		int err = errno;
-		char state = procfs_thread_state(control->pid, tid);
+		char state = procfs_thread_state(pid, tid);
 
 		if (err == ESRCH || !state || strchr("ZXx", state))
 			return NULL;
 		if (err == EPERM)
-			return control_permission_error(control->pid);
-		return probe_error_system(
-			err, "cannot trace thread %d of process %d", tid, control->pid);
+			return control_permission_error(pid);
+		return probe_error_system(err, "cannot trace thread %d of process %d", tid, pid);
 	}
 	*attached_ret = true;
-	control->threads[control->count++] = (struct control_thread){.tid = tid};
+	control->threads[control->count++] =
+		(struct control_thread){.tid = tid, .pid = pid, .is_running = true};
 	return NULL;
 }
 
-/* Attaches to every thread that is not attached yet. */
-static struct probe_error *seize_new(struct control *control, size_t *new_ret)
+/* Attaches to every thread of a process that is not attached yet. */
+static struct probe_error *seize_process(struct control *control, pid_t pid, size_t *new_ret)
 {
 	size_t known = control->count, hint = 0;
 	struct probe_error *error = NULL;
-	DIR *threads = procfs_threads(control->pid);
+	DIR *threads = procfs_threads(pid);
 	pid_t tid;
 
-	*new_ret = 0;
+	if (!threads && errno == ENOENT && pid != control->pid)
+		return NULL;
 	if (!threads)
 		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
-						 "there is no process %d", control->pid)
-				       : probe_error_system(errno, "/proc/%d/task", control->pid);
+						 "there is no process %d", pid)
+				       : probe_error_system(errno, "/proc/%d/task", pid);
 	while (!error && (tid = procfs_next_thread(threads))) {
 		bool attached;
 
 		if (has_thread(control, known, tid, &hint))
 			continue;
-		error = seize(control, tid, &attached);
+		error = seize(control, pid, tid, &attached);
 		*new_ret += attached;
 	}
 	closedir(threads);
 	return error;
 }
 
-/* Detaches from all; those that never stopped are let go when this process ends. */
-static void release(struct control *control)
+/* Attaches to every thread that is not attached yet, of the process and its guests. */
+static struct probe_error *seize_new(struct control *control, size_t *new_ret)
 {
-	for (size_t i = 0; i < control->count; i++) {
-		struct control_thread *thread = &control->threads[i];
+	struct probe_error *error;
 
-		if (thread->regs_changed)
-			ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs);
-		reap_or_detach(thread->tid);
-	}
-	control_calm(control);
-	free(control->threads);
-	control->threads = NULL;
-	control->count = 0;
+	*new_ret = 0;
+	error = seize_process(control, control->pid, new_ret);
+	for (size_t i = 0; !error && control->guests && control->guests[i]; i++)
+		if (control->guests[i] != control->lender)
+			error = seize_process(control, control->guests[i], new_ret);
+	return error;
 }
 
 /* At once: if we die, the thread goes on as its registers say. */
@@ -316,54 +291,209 @@ static bool read_registers(struct control_thread *thread)
 	       ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs) == 0;
 }
 
-/* Interrupts the threads from index `from` on, waits for them and reads their registers. */
-static struct probe_error *interrupt(struct control *control, size_t from)
+/* Detaches from those that were asked to stop late and have by now; true when none is left. */
+static bool let_late_go(struct control *control)
 {
-	uint64_t deadline = clock_monotonic_ns() + STOP_TIMEOUT_MS * UINT64_C(1000000);
-	struct probe_error *error = NULL;
+	for (size_t i = 0; i < control->count;) {
+		struct control_thread *thread = &control->threads[i];
+		int status;
+		pid_t pid = control_wait(thread->tid, &status, WNOHANG);
+
+		if (!pid) {
+			i++;
+			continue;
+		}
+		if (pid == thread->tid && EVENT_OF(status) == PTRACE_EVENT_STOP)
+			read_registers(thread);
+		if (pid == thread->tid)
+			ptrace(PTRACE_DETACH, thread->tid, NULL,
+				EVENT_OF(status) ? 0 : (long)WSTOPSIG(status));
+		drop_thread(control, i);
+	}
+	return control->count == 0;
+}
+
+/* Detaches from all that are stopped. */
+static void release_stopped(struct control *control)
+{
+	for (size_t i = 0; i < control->count;) {
+		struct control_thread *thread = &control->threads[i];
+
+		if (thread->is_running) {
+			i++;
+			continue;
+		}
+		if (thread->regs_changed)
+			ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs);
+		reap_or_detach(thread->tid);
+		drop_thread(control, i);
+	}
+	control_calm(control);
+}
+
+static void forget(struct control *control)
+{
+	free(control->threads);
+	free(control->guests);
+	*control = (struct control){
+		.pid = control->pid, .lender = control->lender, .seccomp = control->seccomp};
+}
+
+/* Detaches from all. Only a thread that is stopped can be let go, so the others have to. */
+static void release(struct control *control)
+{
+	release_stopped(control);
+	for (size_t i = 0; i < control->count; i++)
+		ptrace(PTRACE_INTERRUPT, control->threads[i].tid, NULL, NULL);
+	for (int i = 0; i < LET_GO_TRIES && !let_late_go(control); i++)
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+	forget(control);
+}
+
+/*
+ * Interrupts the threads from index `from` on, waits for them and reads their registers.
+ * Returns false if one does not stop, which is then the first that is_running.
+ */
+static bool interrupt(struct control *control, size_t from)
+{
+	uint64_t begun = clock_monotonic_ns();
 	struct control_signals signals;
+	bool all = true;
 
 	control_signals_take(&signals);
 	for (size_t i = from; i < control->count; i++)
 		ptrace(PTRACE_INTERRUPT, control->threads[i].tid, NULL, NULL);
-	for (size_t i = from; i < control->count && !error;) {
+	for (size_t i = from; i < control->count && all;) {
 		struct control_thread *thread = &control->threads[i];
-		enum wait_result result = wait_interrupt(thread->tid, deadline, &signals);
+		enum wait_result result = wait_interrupt(thread->tid, begun, &signals);
 
-		if (result == WAIT_TIMEOUT)
-			error = probe_error_new(PROBE_ERROR_STATE,
-				"thread %d of process %d does not stop (state %c): try again later",
-				thread->tid, control->pid,
-				procfs_thread_state(control->pid, thread->tid));
+		thread->is_running = result == WAIT_TIMEOUT;
+		if (thread->is_running)
+			all = false;
 		else if (result == WAIT_GONE || !read_registers(thread))
 			drop_thread(control, i);
 		else
 			i++;
 	}
 	control_signals_give(&signals);
+	return all;
+}
+
+/* ---- Threads that cannot stop ---------------------------------------------------------------- */
+
+/* Has a thread been in vfork(2), say, for longer than the others could stand still for it? */
+static bool stays_blocked(pid_t tid)
+{
+	uint64_t end = clock_monotonic_ns() + BLOCKED_NS;
+
+	while (is_blocked(tid)) {
+		if (clock_monotonic_ns() >= end)
+			return true;
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+	}
+	return false;
+}
+
+/* A thread of the process that stays so, or 0. */
+static pid_t blocked_thread(pid_t pid)
+{
+	DIR *threads = procfs_threads(pid);
+	pid_t tid;
+
+	while ((tid = procfs_next_thread(threads)) && !stays_blocked(tid))
+		;
+	if (threads)
+		closedir(threads);
+	return tid;
+}
+
+/* Waits until every thread can stop. Nobody stands still meanwhile. */
+static struct probe_error *await_unblocked(struct control *control, uint64_t deadline_ns)
+{
+	pid_t tid = 0;
+
+	for (;;) {
+		if (!let_late_go(control))
+			tid = control->threads[0].tid;
+		else if (!tid || !is_blocked(tid))
+			tid = blocked_thread(control->pid);
+		if (!tid)
+			return NULL;
+		if (clock_monotonic_ns() >= deadline_ns)
+			break;
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+	}
+	release(control);
+	return probe_error_new(PROBE_ERROR_STATE,
+		"thread %d of process %d cannot stop: it waits for what it started with vfork(2), "
+		"or for a device: try again later",
+		tid, control->pid);
+}
+
+/* ---- Stopping all --------------------------------------------------------------------------- */
+
+/*
+ * Processes that share the memory and were started while the threads were being
+ * stopped. Ids are given out in order, so those are known that may be new.
+ */
+static struct probe_error *add_new_guests(struct control *control, long *last_pid)
+{
+	long now = procfs_last_pid();
+
+	if (now != *last_pid &&
+		!children_add_sharing(control->pid, *last_pid, now, &control->guests))
+		return probe_error_no_memory();
+	*last_pid = now;
+	return NULL;
+}
+
+/* One try; *again_ret: a thread did not stop, and all others were let go. */
+static struct probe_error *stop_all(struct control *control, bool *again_ret)
+{
+	struct probe_error *error = NULL;
+	size_t added, stopped = 0;
+	long last_pid = procfs_last_pid();
+
+	*again_ret = false;
+	free(control->guests);
+	control->guests = children_sharing(control->pid);
+	error = seize_new(control, &added);
+	control->attributes = urgent_begin();
+	control->stopped_ns = clock_monotonic_ns();
+	while (!error && added && !*again_ret) {
+		*again_ret = !interrupt(control, stopped);
+		stopped = control->count;
+		if (!*again_ret)
+			error = add_new_guests(control, &last_pid);
+		if (!error && !*again_ret)
+			error = seize_new(control, &added);
+	}
+	if (!error && *again_ret)
+		release_stopped(control);
+	else if (!error && !control->count)
+		error = probe_error_new(
+			PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
+	if (error)
+		release(control);
 	return error;
 }
 
-struct probe_error *control_stop(pid_t pid, struct control *ret)
+struct probe_error *control_stop(pid_t pid, pid_t lender, struct control *ret)
 {
+	uint64_t deadline = clock_monotonic_ns() + PATIENCE_NS, pause = LOOK_NS;
 	struct probe_error *error;
-	size_t added, stopped = 0;
+	bool again;
 
-	*ret = (struct control){.pid = pid};
-	error = seize_new(ret, &added);
-	urgent_begin(ret);
-	ret->stopped_ns = clock_monotonic_ns();
-	while (!error && added) {
-		error = interrupt(ret, stopped);
-		stopped = ret->count;
+	*ret = (struct control){.pid = pid, .lender = lender};
+	for (;; pause *= 2) {
+		error = await_unblocked(ret, deadline);
 		if (!error)
-			error = seize_new(ret, &added);
+			error = stop_all(ret, &again);
+		if (error || !again)
+			return error;
+		/* The others are let run for the longer the more often it failed. */
+		nanosleep(&(struct timespec){pause / 1000000000, pause % 1000000000}, NULL);
 	}
-	if (!error && !ret->count)
-		error = probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
-	if (error)
-		release(ret);
-	return error;
 }
 
 uint64_t control_resume(struct control *control)
@@ -376,62 +506,108 @@ uint64_t control_resume(struct control *control)
 
 /* ---- Borrowing one thread ---------------------------------------------------- */
 
-/* Stops one thread; *stopped_ret is false where it is gone. */
-static struct probe_error *stop_one(struct control *control, pid_t tid, bool *stopped_ret)
-{
-	struct probe_error *error = seize(control, tid, stopped_ret);
+/*
+ * What it costs a thread to make calls for us, from what it is doing (proc_pid_syscall(5)).
+ * A call that the kernel begins again by a block of data of the thread's would end with
+ * EINTR if we died; one that cannot stop is no choice at all.
+ */
+enum cost { COST_NONE, COST_RESTART, COST_WAIT, COST_BLOCK, COST_UNFIT };
 
-	if (error || !*stopped_ret)
-		return error;
-	urgent_begin(control);
-	control->stopped_ns = clock_monotonic_ns();
-	error = interrupt(control, 0);
-	*stopped_ret = control->count == 1;
-	return error;
+static enum cost cost_of(pid_t pid, pid_t tid)
+{
+	char path[64], text[256];
+	char state, *rest;
+	long number;
+
+	errno = 0;
+	state = procfs_thread_state(pid, tid);
+	if (!state && procfs_no_room(errno))
+		return COST_RESTART;
+	if (!state || strchr("ZXxD", state))
+		return COST_UNFIT;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
+	if (!procfs_read(path, text, sizeof(text)))
+		return COST_RESTART;
+	number = strtol(text, &rest, 10);
+	if (rest == text || number < 0) /* "running", or "-1": in none */
+		return COST_NONE;
+	return restart_has_block(number, rest) ? COST_BLOCK
+	       : restart_is_wait(number)       ? COST_WAIT
+					       : COST_RESTART;
 }
 
-/* Is a stopped thread the one to borrow? *second_ret is one that would do, too. */
-static bool is_fit(
-	const struct control_thread *thread, const struct maps *maps, pid_t *second_ret, int *tries)
+/* The thread that it costs least; 0: there is none. */
+static struct probe_error *choose_borrowed(
+	pid_t pid, const struct seccomp *seccomp, pid_t *best_ret)
 {
-	if (!control_has_room(thread, maps))
-		return false;
-	*second_ret = *second_ret ? *second_ret : thread->tid;
-	return !control_would_interrupt(thread) || --*tries <= 0;
-}
-
-struct probe_error *control_borrow(
-	pid_t pid, const struct maps *maps, const struct seccomp *seccomp, struct control *ret)
-{
-	struct probe_error *error = NULL;
-	int tries = BORROW_TRIES;
 	DIR *threads = procfs_threads(pid);
-	pid_t tid, second = 0;
-	bool found = false;
+	enum cost least = COST_UNFIT;
+	pid_t tid;
 
-	*ret = (struct control){.pid = pid, .seccomp = seccomp};
+	*best_ret = 0;
 	if (!threads)
 		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
 						 "there is no process %d", pid)
 				       : probe_error_system(errno, "/proc/%d/task", pid);
-	while (!error && !found && (tid = procfs_next_thread(threads))) {
-		if (!seccomp_may_run(seccomp, tid))
-			continue;
-		error = stop_one(ret, tid, &found);
-		if (!error && found && !is_fit(&ret->threads[0], maps, &second, &tries)) {
-			release(ret);
-			found = false;
+	for (int i = 0; i < BORROW_LOOKS && least && (tid = procfs_next_thread(threads));) {
+		enum cost cost = seccomp_may_run(seccomp, tid) ? cost_of(pid, tid) : COST_UNFIT;
+
+		if (cost < least) {
+			least = cost;
+			*best_ret = tid;
 		}
+		i += cost < COST_UNFIT;
 	}
 	closedir(threads);
-	if (!error && !found && second)
-		error = stop_one(ret, second, &found);
-	if (!error && found)
-		found = control_has_room(&ret->threads[0], maps);
-	if (!error && !found)
-		error = probe_error_new(PROBE_ERROR_STATE,
-			"process %d has no thread with room on its stack: try again", pid);
-	if (error)
-		release(ret);
-	return error;
+	return NULL;
+}
+
+/* Stops one thread; not if it is gone, or cannot stop: then control->count is 0, or it is late. */
+static struct probe_error *stop_one(struct control *control, pid_t tid)
+{
+	bool attached;
+	struct probe_error *error = seize(control, control->pid, tid, &attached);
+
+	if (error || !attached)
+		return error;
+	control->attributes = urgent_begin();
+	control->stopped_ns = clock_monotonic_ns();
+	if (!interrupt(control, 0))
+		control_calm(control);
+	return NULL;
+}
+
+struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, struct control *ret)
+{
+	uint64_t deadline = clock_monotonic_ns() + PATIENCE_NS;
+	struct probe_error *error = NULL;
+
+	*ret = (struct control){.pid = pid, .seccomp = seccomp};
+	for (;;) {
+		pid_t tid = 0;
+
+		if (let_late_go(ret))
+			error = choose_borrowed(pid, seccomp, &tid);
+		if (!error && tid)
+			error = stop_one(ret, tid);
+		if (error) {
+			release(ret);
+			return error;
+		}
+		if (ret->count && !ret->threads[0].is_running)
+			return NULL;
+		if ((!procfs_start_time(pid) && !procfs_no_room(errno)) || procfs_is_zombie(pid))
+			error = probe_error_new(
+				PROBE_ERROR_NOT_FOUND, "there is no process %d", pid);
+		else if (clock_monotonic_ns() >= deadline)
+			error = probe_error_new(PROBE_ERROR_STATE,
+				"no thread of process %d can stop: each waits for what it started "
+				"with vfork(2), or for a device: try again later",
+				pid);
+		if (error) {
+			release(ret);
+			return error;
+		}
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+	}
 }

@@ -15,12 +15,15 @@
 
 #include "libprobe/maps.h"
 #include "libprobe/modules.h"
+#include "libprobe/room.h"
 #include "libprobe/seccomp.h"
 #include "probe/error.h"
 
 /* A stopped thread. */
 struct control_thread {
 	pid_t tid;
+	pid_t pid;	 /* of its process: that which was stopped, or one that shares its memory */
+	bool is_running; /* it was asked to stop, and has not yet */
 	struct user_regs_struct regs; /* as it was stopped */
 	bool regs_changed;	      /* regs are to be written back before it goes on */
 };
@@ -30,8 +33,10 @@ struct control {
 	pid_t pid;
 	struct control_thread *threads;
 	size_t count;
-	void *attributes;	       /* how this process was scheduled before the stop; owned */
-	uint64_t stopped_ns;	       /* CLOCK_MONOTONIC when the first thread was asked to stop */
+	pid_t lender;	     /* see control_stop() */
+	pid_t *guests;	     /* other processes in the same memory, ended by 0; NULL: none. Owned */
+	void *attributes;    /* how this process was scheduled before the stop; owned */
+	uint64_t stopped_ns; /* CLOCK_MONOTONIC when the first thread was asked to stop */
 	const struct seccomp *seccomp; /* which of them may run calls; borrowed. NULL: all */
 };
 
@@ -45,7 +50,7 @@ struct control_gadgets {
 	size_t sigreturn_count;
 };
 
-enum { CONTROL_TEXT_MAX = 128 };
+enum { CONTROL_TEXT_MAX = 32 };
 
 /* A system call to run in the target. */
 struct control_call {
@@ -53,19 +58,25 @@ struct control_call {
 	uint64_t args[6];
 	int64_t result; /* set: the value, or -errno */
 	/* Not NULL: the first argument is the address of this text (with its NUL, at most
-	 * CONTROL_TEXT_MAX bytes), on the stack. Calls that run together have one text. */
+	 * CONTROL_TEXT_MAX bytes). Calls that run together have one text. */
 	const char *text;
 	uint64_t wanted; /* not 0: any other result ends the run, too */
 };
 
 /*
- * Stops every thread of a process, also those being created meanwhile.
+ * Stops every thread of a process, also those being created meanwhile, and of the processes
+ * that share its memory. One of these, the `lender`, is left alone (0: none): it
+ * waits for us, and runs nothing of its own.
+ *
+ * As long as a thread waits in vfork(2), nobody is stopped. A thread that begins to do so
+ * meanwhile keeps the others for some milliseconds at most; then all are let go, and it is
+ * tried again, for some seconds.
  *
  * Errors: PROBE_ERROR_NOT_FOUND (it is gone), PROBE_ERROR_PERMISSION (names
  * the cause), PROBE_ERROR_STATE (a thread does not stop, e.g. waits in vfork).
  * After an error nothing is stopped.
  */
-PROBE_MUST_CHECK struct probe_error *control_stop(pid_t pid, struct control *ret);
+PROBE_MUST_CHECK struct probe_error *control_stop(pid_t pid, pid_t lender, struct control *ret);
 
 /*
  * This process goes first as long as threads stand still. Ends that, for a stop that
@@ -74,11 +85,11 @@ PROBE_MUST_CHECK struct probe_error *control_stop(pid_t pid, struct control *ret
 void control_calm(struct control *control);
 
 /*
- * Stops only one thread, one in which control_run() is possible; `maps` are the target's.
- * `seccomp` (may be NULL) is borrowed as long as *ret is used.
+ * Stops only one thread, that which it costs least. `seccomp` (may be NULL) is borrowed as
+ * long as *ret is used. Errors: those of control_stop().
  */
 PROBE_MUST_CHECK struct probe_error *control_borrow(
-	pid_t pid, const struct maps *maps, const struct seccomp *seccomp, struct control *ret);
+	pid_t pid, const struct seccomp *seccomp, struct control *ret);
 
 /*
  * waitpid(2) for the stops of a traced thread: `tid` when it has stopped, 0 with
@@ -102,9 +113,6 @@ void control_signals_take(struct control_signals *signals);
 bool control_signals_wait(struct control_signals *signals);
 void control_signals_give(struct control_signals *signals);
 
-/* Can control_run() use this thread: is there certainly free stack below it? */
-bool control_has_room(const struct control_thread *thread, const struct maps *maps);
-
 /*
  * Is it in a system call that, if we died while it runs one of ours, would end
  * with EINTR instead of going on (the restart-block kind: nanosleep, poll, futex)?
@@ -117,9 +125,20 @@ bool control_would_interrupt(const struct control_thread *thread);
  */
 uint64_t control_resume(struct control *control);
 
+/* Are they still there? execve(2) may have taken them away. */
+bool control_has_gadgets(pid_t pid, const struct control_gadgets *gadgets);
+
 /* Finds the gadgets in the target's modules. PROBE_ERROR_UNSUPPORTED where it has none. */
 PROBE_MUST_CHECK struct probe_error *control_find_gadgets(
 	const struct modules *modules, struct control_gadgets *ret);
+
+/*
+ * Finds the rooms of a target that runs (see rooms_find()). Where a killed controller has left
+ * a frame, all threads are stopped for a moment: what is left afterwards is still in use.
+ */
+PROBE_MUST_CHECK struct probe_error *control_find_rooms(pid_t pid, pid_t lender, int mem,
+	const struct maps *maps, const struct modules *modules, struct room home,
+	struct rooms *ret);
 
 /*
  * Runs system calls in one of the stopped threads, in order; stops at the first
@@ -127,14 +146,14 @@ PROBE_MUST_CHECK struct probe_error *control_find_gadgets(
  * of each call that was reached is set.
  *
  * If this process is killed at any instant, the thread finishes the system call
- * it is in and then restores itself by rt_sigreturn(2) from a frame on its own
- * stack. Otherwise the registers are put back through ptrace, so that an
+ * it is in and then restores itself by rt_sigreturn(2) from a frame in one of the
+ * rooms. Its stack is not touched. Otherwise the registers are put back through ptrace, so that an
  * interrupted system call restarts as it would have.
  *
- * Errors: PROBE_ERROR_STATE (no thread has room on its stack; the process is
- * being killed), PROBE_ERROR_SYSTEM.
+ * Errors: PROBE_ERROR_STATE (it has become another program), PROBE_ERROR_NOT_FOUND (it is
+ * being killed), PROBE_ERROR_UNSUPPORTED (there is no room), PROBE_ERROR_SYSTEM.
  */
-PROBE_MUST_CHECK struct probe_error *control_run(struct control *control, const struct maps *maps,
+PROBE_MUST_CHECK struct probe_error *control_run(struct control *control, const struct rooms *rooms,
 	const struct control_gadgets *gadgets, struct control_call *calls, size_t count,
 	bool stop_at_error);
 

@@ -531,3 +531,14 @@ struct module *modules_find(const struct modules *modules, uint64_t address)
 		return NULL;
 	return &modules->items[low - 1];
 }
+
+bool module_is_libc(const struct module *module)
+{
+	static const char *const names[] = {"libc.", "libc-", "libpthread", "ld-"};
+	const char *slash = strrchr(module->path, '/');
+
+	for (size_t i = 0; slash && i < sizeof(names) / sizeof(*names); i++)
+		if (strncmp(slash + 1, names[i], strlen(names[i])) == 0)
+			return true;
+	return false;
+}

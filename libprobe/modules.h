@@ -58,6 +58,9 @@ void modules_deinit(struct modules *modules);
  */
 PROBE_MUST_CHECK struct probe_error *module_read_notes(struct module *module);
 
+/* Is it the C library, a part of it or its loader? By the file's name. */
+bool module_is_libc(const struct module *module);
+
 /* The module that an address of the target lies in, or NULL. */
 struct module *modules_find(const struct modules *modules, uint64_t address);
 

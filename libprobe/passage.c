@@ -258,7 +258,8 @@ struct probe_error *passage_take(struct passage *passage, struct probe_target *t
 		return probe_error_no_memory();
 	control->pid = passage->pid;
 	control->count = 1;
-	control->threads[0] = (struct control_thread){.tid = passage->pid, .regs = passage->regs};
+	control->threads[0] = (struct control_thread){
+		.tid = passage->pid, .pid = passage->pid, .regs = passage->regs};
 	target->pid = passage->pid;
 	target->mem = -1;
 	target->held = true;

@@ -190,6 +190,17 @@ struct probe_error *procfs_check(void)
 	return NULL;
 }
 
+long procfs_last_pid(void)
+{
+	char buffer[128];
+	const char *last;
+
+	if (!procfs_read("/proc/loadavg", buffer, sizeof(buffer)))
+		return -1;
+	last = strrchr(buffer, ' ');
+	return last ? strtol(last, NULL, 10) : -1;
+}
+
 bool procfs_is_zombie(pid_t pid)
 {
 	/* The main thread may end before the others do. */

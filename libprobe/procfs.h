@@ -42,6 +42,8 @@ char procfs_thread_state(pid_t pid, pid_t tid);
  * PROBE_ERROR_UNSUPPORTED (none is mounted, or that of another pid namespace).
  */
 PROBE_MUST_CHECK struct probe_error *procfs_check(void);
+/* The id that was given out last, to a process or a thread, or -1. */
+long procfs_last_pid(void);
 /* Has a process ended that its parent has not waited for yet? */
 bool procfs_is_zombie(pid_t pid);
 /*

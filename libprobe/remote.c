@@ -2,31 +2,37 @@
 /*
  * System calls in a stopped thread.
  *
- * The thread's stack is prepared like that of a signal handler:
+ * A frame like that of a signal handler is written where nothing of the target's own can
+ * be (libprobe/room.c):
  *
- *   rsp of the thread ->  +---------------------------+
- *                         | red zone, 128 bytes       |  not ours
- *                         +---------------------------+
- *                         | floating-point state      |  XSAVE area, 64-aligned
- *                         +---------------------------+
- *                         | siginfo: a text, if any   |
+ *   rsp of the call ----> +---------------------------+
+ *                         | address of rt_sigreturn   |
  *                         | struct ucontext           |  the thread as it was
- *   rsp of the call ----> | address of rt_sigreturn   |
+ *                         | siginfo: a mark           |
  *                         +---------------------------+
+ *   in the same room      | floating-point state      |  XSAVE area, 64-aligned
+ *   or another one        +---------------------------+
  *
- * and it is sent to a `syscall; ret` of its own libc. While we live, we stop
+ * and the thread is sent to a `syscall; ret` of its own libc. While we live, we stop
  * it at the call's entry and exit (PTRACE_SYSCALL) and write its registers
  * back; the frame is never used. If we die, the kernel lets the thread go:
  * the call is done, `ret` goes to rt_sigreturn, and that puts everything back.
+ * The thread only ever reads the frame, and its own stack is not touched.
  * The one thing lost then is the restart of an interrupted system call of the
  * restart-block kind (nanosleep), which returns EINTR as after any signal.
  *
  * All signals are blocked meanwhile (the frame holds the mask, too): a handler
  * must not run in the middle, where the program never was.
  *
+ * The XSAVE area has to be as large as the kernel thinks that this thread's is: it looks
+ * for a magic word behind it, and without that restores but the state of SSE. ptrace(2)
+ * gives the state of everything that the processor has; what a thread has not asked
+ * for (the tiles of AMX) is no part of its frames.
+ *
  * Sources: arch/x86/include/uapi/asm/{sigcontext,ucontext}.h;
- * arch/x86/kernel/{signal_64,fpu/signal}.c; System V ABI 3.2.2 (red zone).
+ * arch/x86/kernel/{signal_64,fpu/signal,fpu/xstate}.c; Intel SDM 1, 13.2 (CPUID leaf 0DH).
  */
+#include <cpuid.h>
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
@@ -36,16 +42,23 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "libprobe/control.h"
 #include "libprobe/memory.h"
 
 enum {
-	RED_ZONE = 128,
-	XSTATE_MAX = 16384,	  /* with AMX tiles: 11 KB */
+	XSTATE_MAX = 16384,  /* with AMX tiles: 11 KB */
+	XSTATE_LEAST = 576,  /* the part of FXSAVE, and the header */
+	XSTATE_HEADER = 512, /* in it: XSTATE_BV, which features are not in their first state */
+	TILES = 18,	     /* the one feature that a thread has to ask for */
+	FEATURES = 63,
 	ALTSTACK_INVALID = 7,	  /* ss_flags that sigreturn skips, leaving the stack as it is */
 	FP_SOFTWARE_OFFSET = 464, /* of struct _fpx_sw_bytes */
-	UC_FLAGS = 7		  /* UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
+	USER_CS = 0x33,		  /* of 64-bit code */
+	RECLAIM_TRIES = 20,
+	RECLAIM_WAIT_NS = 1000000,
+	UC_FLAGS = 7 /* UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
 };
 
 static const uint32_t xstate_magic1 = 0x46505853, xstate_magic2 = 0x46505845;
@@ -61,39 +74,29 @@ struct sigframe {
 		struct sigcontext context;
 		uint64_t mask;
 	} uc;
-	union {
-		uint8_t siginfo[128];
-		char text[CONTROL_TEXT_MAX]; /* nobody reads the siginfo */
-	};
+	/* Nobody reads the siginfo. What is behind it is not the kernel's any more. */
+	char mark[16];
+	char text[CONTROL_TEXT_MAX];
 };
 _Static_assert(sizeof(struct sigcontext) == 256, "as the kernel lays it out");
+_Static_assert(offsetof(struct sigframe, mark) == ROOM_MARK_OFFSET, "as it is looked for");
 
-/* What is on the stack, and what is to be put back. */
+/* What is written into a room, and what was there. */
+struct written {
+	struct room room;
+	size_t size; /* 0: none */
+	uint8_t bytes[ROOM_STACK_BYTES], before[ROOM_STACK_BYTES];
+};
+
+/* What is written into the target, and what is to be put back. */
 struct prepared {
 	struct sigframe frame;
 	uint8_t xstate[XSTATE_MAX + 4];
 	size_t xstate_size;
 	uint64_t frame_address, xstate_address;
 	uint64_t mask;
+	struct written written[2];
 };
-
-/* Upper bound of what a prepared thread takes below its stack pointer. */
-enum { ROOM = RED_ZONE + 64 + sizeof(struct sigframe) + XSTATE_MAX + 64 };
-
-/*
- * Free stack is certain in two places: below the main thread's pointer in
- * [stack], and below a pointer that shares its mapping with the thread's
- * control block, which libc puts on top of the stacks that it makes.
- */
-bool control_has_room(const struct control_thread *thread, const struct maps *maps)
-{
-	const struct mapping *m = maps_find(maps, thread->regs.rsp);
-	uint64_t tp = thread->regs.fs_base;
-
-	if (!m || !m->writable || thread->regs.cs != 0x33 || thread->regs.rsp - m->start < ROOM)
-		return false;
-	return strcmp(m->path, "[stack]") == 0 || (tp > thread->regs.rsp && tp < m->end);
-}
 
 static void fill_context(struct prepared *p, const struct user_regs_struct *r)
 {
@@ -138,18 +141,57 @@ static void fill_context(struct prepared *p, const struct user_regs_struct *r)
 	}
 }
 
+/* What an XSAVE area with these features takes, in the form that is not compacted. */
+static size_t xstate_bytes(uint64_t features)
+{
+	size_t bytes = XSTATE_LEAST;
+
+	for (unsigned int i = 2; i < FEATURES; i++) {
+		unsigned int size, offset, c, d;
+
+		if (!(features >> i & 1))
+			continue;
+		__cpuid_count(0x0d, i, size, offset, c, d);
+		if (offset && (size_t)offset + size > bytes) /* without one: the kernel's alone */
+			bytes = (size_t)offset + size;
+	}
+	return bytes;
+}
+
+/*
+ * Does a thread have room for tiles? Those in their first state do not show; but the kernel
+ * takes none from us for a thread that has none. What is set here is what they are then.
+ */
+static bool has_tiles(pid_t tid, struct prepared *p, size_t size)
+{
+	struct iovec xstate = {p->xstate, size};
+	uint64_t in_use, tiles = UINT64_C(1) << TILES;
+	bool has;
+
+	memcpy(&in_use, p->xstate + XSTATE_HEADER, sizeof(in_use));
+	if (in_use & tiles)
+		return true;
+	in_use |= tiles;
+	memcpy(p->xstate + XSTATE_HEADER, &in_use, sizeof(in_use));
+	has = ptrace(PTRACE_SETREGSET, tid, NT_X86_XSTATE, &xstate) == 0;
+	in_use &= ~tiles;
+	memcpy(p->xstate + XSTATE_HEADER, &in_use, sizeof(in_use));
+	if (has)
+		ptrace(PTRACE_SETREGSET, tid, NT_X86_XSTATE, &xstate);
+	return has;
+}
+
 /* Makes the XSAVE area acceptable to rt_sigreturn (check_xstate_in_sigframe()). */
-static void fill_xstate(struct prepared *p)
+static void fill_xstate(struct prepared *p, uint64_t features)
 {
 	uint32_t size = p->xstate_size, extended = size + sizeof(xstate_magic2);
-	struct _fpx_sw_bytes software = {0};
+	struct _fpx_sw_bytes software = {.magic1 = xstate_magic1,
+		.extended_size = extended,
+		.xstate_bv = features,
+		.xstate_size = size};
 
-	/* ptrace leaves the enabled features in the first eight of the software bytes. */
-	memcpy(&software.xstate_bv, p->xstate + FP_SOFTWARE_OFFSET, sizeof(software.xstate_bv));
-	software.magic1 = xstate_magic1;
-	software.extended_size = extended;
-	software.xstate_size = size;
 	memcpy(p->xstate + FP_SOFTWARE_OFFSET, &software, sizeof(software));
+	memcpy(p->xstate + ROOM_XSTATE_MARK_OFFSET, ROOM_MARK, sizeof(ROOM_MARK));
 	memcpy(p->xstate + size, &xstate_magic2, sizeof(xstate_magic2));
 }
 
@@ -158,36 +200,198 @@ static struct probe_error *gone(const struct control *control)
 	return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
 }
 
-/* Writes the frame below the thread's stack, with a text or NULL. */
-static struct probe_error *prepare(struct control *control, struct control_thread *thread,
-	const struct control_gadgets *gadgets, const char *text, struct prepared *p)
+static struct probe_error *read_xstate(
+	const struct control *control, const struct control_thread *thread, struct prepared *p)
 {
 	struct iovec xstate = {p->xstate, XSTATE_MAX};
-	struct probe_error *error;
-	uint64_t sp = thread->regs.rsp - RED_ZONE;
+	uint64_t features;
 
 	if (ptrace(PTRACE_GETREGSET, thread->tid, NT_X86_XSTATE, &xstate) < 0 ||
 		ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof(p->mask), &p->mask) < 0)
 		return gone(control);
-	p->xstate_size = xstate.iov_len;
-	p->xstate_address = (sp - p->xstate_size - 4) & ~UINT64_C(63);
-	/* At a function's entry %rsp is 8 below a multiple of 16. */
-	p->frame_address = ((p->xstate_address - sizeof(p->frame)) & ~UINT64_C(15)) - 8;
+	/* ptrace leaves what the processor has in the first eight of the software bytes. */
+	memcpy(&features, p->xstate + FP_SOFTWARE_OFFSET, sizeof(features));
+	if (features >> TILES & 1 && !has_tiles(thread->tid, p, xstate.iov_len))
+		features &= ~(UINT64_C(1) << TILES);
+	p->xstate_size = xstate_bytes(features);
+	if (p->xstate_size > xstate.iov_len || p->xstate_size > XSTATE_MAX)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d: the kernel tells less of a thread's registers than the "
+			"processor has",
+			control->pid);
+	fill_xstate(p, features);
+	return NULL;
+}
+
+/* ---- Where it lies --------------------------------------------------------------------------- */
+
+static size_t align_up(size_t size)
+{
+	return (size + ROOM_ALIGN - 1) & ~(size_t)(ROOM_ALIGN - 1);
+}
+
+/* Both parts in one room, from an offset of it on; or the frame alone. */
+static void put_frame(struct prepared *p, const struct room *room, size_t offset, bool both)
+{
+	size_t next = align_up(offset + sizeof(p->frame));
+
+	p->written[0].room = *room;
+	p->written[0].size =
+		both ? next + p->xstate_size + sizeof(xstate_magic2) : offset + sizeof(p->frame);
+	p->frame_address = room->start + offset;
+	if (both)
+		p->xstate_address = room->start + next;
+}
+
+static bool place(struct prepared *p, const struct rooms *rooms)
+{
+	size_t xstate = p->xstate_size + sizeof(xstate_magic2);
+
+	for (size_t i = 0; i < rooms->count; i++) {
+		if (rooms->items[i].size < align_up(sizeof(p->frame)) + xstate)
+			continue;
+		put_frame(p, &rooms->items[i], 0, true);
+		return true;
+	}
+	for (size_t i = 0; i < rooms->count; i++)
+		for (size_t k = 0; k < rooms->count; k++) {
+			if (k == i || rooms->items[i].size < sizeof(p->frame) ||
+				rooms->items[k].size < xstate)
+				continue;
+			put_frame(p, &rooms->items[i], 0, false);
+			p->written[1].room = rooms->items[k];
+			p->written[1].size = xstate;
+			p->xstate_address = rooms->items[k].start;
+			return true;
+		}
+	return false;
+}
+
+static struct probe_error *find_place(
+	const struct control *control, const struct rooms *rooms, struct prepared *p)
+{
+	struct room room;
+
+	p->written[0].size = p->written[1].size = 0;
+	if (place(p, rooms))
+		return NULL;
+	if (!room_on_stack(control->pid, rooms->maps, &room))
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d has no memory that is certainly unused: nothing can be run in "
+			"it safely",
+			control->pid);
+	put_frame(p, &room, ROOM_ALIGN, true);
+	p->written[0].size = ROOM_STACK_BYTES;
+	return NULL;
+}
+
+/* The bytes that are to be at an address of the target. */
+static void compose(struct prepared *p, uint64_t address, const void *bytes, size_t size)
+{
+	for (size_t i = 0; i < 2; i++) {
+		struct written *w = &p->written[i];
+
+		if (address - w->room.start < w->size)
+			memcpy(w->bytes + (address - w->room.start), bytes, size);
+	}
+}
+
+static struct probe_error *write_rooms(
+	const struct control *control, const struct rooms *rooms, struct prepared *p)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < 2; i++)
+		memset(p->written[i].bytes, 0, p->written[i].size);
+	compose(p, p->frame_address, &p->frame, sizeof(p->frame));
+	compose(p, p->xstate_address, p->xstate, p->xstate_size + sizeof(xstate_magic2));
+	for (size_t i = 0; i < 2 && !error; i++) {
+		struct written *w = &p->written[i];
+
+		if (!w->size)
+			continue;
+		if (w->room.kind == ROOM_STACK)
+			room_seal(w->bytes);
+		else
+			error = memory_read_all(control->pid, w->room.start, w->before, w->size);
+		if (!error)
+			error = memory_write_code(rooms->mem, w->room.start, w->bytes, w->size);
+	}
+	return error;
+}
+
+/* Behind the calls. A room on the stack holds nothing but its seal then. */
+static void clear_rooms(const struct rooms *rooms, struct prepared *p)
+{
+	for (size_t i = 0; i < 2; i++) {
+		struct written *w = &p->written[i];
+
+		if (!w->size)
+			continue;
+		if (w->room.kind == ROOM_STACK) {
+			memset(w->before, 0, w->size);
+			room_seal(w->before);
+		}
+		probe_error_free(memory_write_code(rooms->mem, w->room.start, w->before, w->size));
+	}
+}
+
+/* One look: what was left is taken away unless a thread is there. */
+static struct probe_error *reclaim_rooms(pid_t pid, pid_t lender, const struct modules *modules,
+	struct room home, struct rooms *rooms)
+{
+	struct control control;
+	struct probe_error *error = control_stop(pid, lender, &control);
+	bool is_used = false;
+
+	if (error)
+		return error;
+	for (size_t i = 0; i < control.count; i++)
+		is_used = is_used || rooms_are_left_at(rooms, control.threads[i].regs.rsp);
+	if (!is_used)
+		error = rooms_find(pid, rooms->mem, rooms->maps, modules, home, true, rooms);
+	control_resume(&control);
+	return error;
+}
+
+struct probe_error *control_find_rooms(pid_t pid, pid_t lender, int mem, const struct maps *maps,
+	const struct modules *modules, struct room home, struct rooms *ret)
+{
+	struct probe_error *error = rooms_find(pid, mem, maps, modules, home, false, ret);
+
+	for (int i = 0; i < RECLAIM_TRIES && !error && ret->left_count; i++) {
+		if (i)
+			nanosleep(&(struct timespec){.tv_nsec = RECLAIM_WAIT_NS}, NULL);
+		error = reclaim_rooms(pid, lender, modules, home, ret);
+	}
+	return error;
+}
+
+/* Writes the frame, with a text or NULL. */
+static struct probe_error *prepare(const struct control *control,
+	const struct control_thread *thread, const struct control_gadgets *gadgets,
+	const struct rooms *rooms, const char *text, struct prepared *p)
+{
+	struct probe_error *error = read_xstate(control, thread, p);
+
+	if (!error)
+		error = find_place(control, rooms, p);
+	if (error)
+		return error;
 	memset(&p->frame, 0, sizeof(p->frame));
 	p->frame.return_address = gadgets->sigreturns[0];
 	p->frame.uc.flags = UC_FLAGS;
 	p->frame.uc.stack_flags = ALTSTACK_INVALID;
 	p->frame.uc.mask = p->mask;
+	memcpy(p->frame.mark, ROOM_MARK, sizeof(ROOM_MARK));
 	if (text)
 		strncpy(p->frame.text, text, sizeof(p->frame.text) - 1);
 	fill_context(p, &thread->regs);
-	fill_xstate(p);
-	error = memory_write_data(control->pid, p->xstate_address, p->xstate, p->xstate_size + 4);
-	if (!error)
-		error = memory_write_data(
-			control->pid, p->frame_address, &p->frame, sizeof(p->frame));
-	return error;
+	return write_rooms(control, rooms, p);
 }
+
+/* ---- Running -----------------------------------------------------------------------------------
+ */
 
 /*
  * Lets the thread run to the next entry or exit of a system call. Of signals
@@ -266,56 +470,18 @@ static void leave_sequence(const struct control *control, struct control_thread 
 	thread->regs_changed = true;
 }
 
-/* `syscall` at `at`, between `start` and `end`: what it is good for. */
-static void judge_syscall(struct control_gadgets *gadgets, const uint8_t *start, const uint8_t *at,
-	const uint8_t *end, uint64_t address)
-{
-	static const uint8_t mov64[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0}; /* mov $15,%rax */
-	static const uint8_t mov32[] = {0xb8, 0x0f, 0, 0, 0};		  /* mov $15,%eax */
-	size_t length = 0;
-
-	if (end - at > 2 && at[2] == 0xc3 && !gadgets->syscall_ret)
-		gadgets->syscall_ret = address;
-	if (at - start >= (ptrdiff_t)sizeof(mov64) &&
-		memcmp(at - sizeof(mov64), mov64, sizeof(mov64)) == 0)
-		length = sizeof(mov64);
-	else if (at - start >= (ptrdiff_t)sizeof(mov32) &&
-		 memcmp(at - sizeof(mov32), mov32, sizeof(mov32)) == 0)
-		length = sizeof(mov32);
-	if (length && gadgets->sigreturn_count < CONTROL_SIGRETURNS_MAX)
-		gadgets->sigreturns[gadgets->sigreturn_count++] = address - length;
-}
-
-/* Is the code that we rely on still there? execve(2) may have taken it away. */
-static bool has_gadgets(const struct control *control, const struct control_gadgets *gadgets)
-{
-	struct control_gadgets found = {0};
-	uint8_t code[3], handler[9];
-
-	if (memory_read(control->pid, gadgets->syscall_ret, code, sizeof(code)) != sizeof(code) ||
-		memory_read(control->pid, gadgets->sigreturns[0], handler, sizeof(handler)) !=
-			sizeof(handler))
-		return false;
-	judge_syscall(&found, code, code, code + sizeof(code), gadgets->syscall_ret);
-	for (size_t i = 5; i <= 7; i += 2) /* behind either form of `mov` */
-		if (handler[i] == 0x0f && handler[i + 1] == 0x05)
-			judge_syscall(&found, handler, handler + i, handler + sizeof(handler),
-				gadgets->sigreturns[0] + i);
-	return found.syscall_ret && found.sigreturn_count;
-}
-
 /*
- * A thread with room; if possible none that sleeps in a call that could only
- * end early, with EINTR, if we die.
+ * A thread of the process itself; if possible none that sleeps in a call that
+ * could only end early, with EINTR, if we die.
  */
-static struct control_thread *choose_thread(struct control *control, const struct maps *maps)
+static struct control_thread *choose_thread(struct control *control)
 {
 	struct control_thread *found = NULL;
 
 	for (size_t i = 0; i < control->count; i++) {
 		struct control_thread *thread = &control->threads[i];
 
-		if (!control_has_room(thread, maps) ||
+		if (thread->pid != control->pid || thread->regs.cs != USER_CS ||
 			!seccomp_may_run(control->seccomp, thread->tid))
 			continue;
 		found = thread;
@@ -338,28 +504,29 @@ static bool is_success(const struct control_call *call)
 	return call->result >= 0 || call->result < -4095;
 }
 
-struct probe_error *control_run(struct control *control, const struct maps *maps,
+struct probe_error *control_run(struct control *control, const struct rooms *rooms,
 	const struct control_gadgets *gadgets, struct control_call *calls, size_t count,
 	bool stop_at_error)
 {
-	struct control_thread *thread = choose_thread(control, maps);
+	struct control_thread *thread = choose_thread(control);
 	struct probe_error *error;
 	const char *text = NULL;
 	struct prepared *p;
 
-	if (!has_gadgets(control, gadgets))
+	if (!control_has_gadgets(control->pid, gadgets))
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d has become another program meanwhile: try again", control->pid);
 	if (!thread)
 		return probe_error_new(PROBE_ERROR_STATE,
-			"process %d has no thread with room on its stack: try again", control->pid);
+			"no thread of process %d runs 64-bit code just now: try again",
+			control->pid);
 	p = malloc(sizeof(*p));
 	if (!p)
 		return probe_error_no_memory();
 	leave_sequence(control, thread);
 	for (size_t i = 0; i < count && !text; i++)
 		text = calls[i].text;
-	error = prepare(control, thread, gadgets, text, p);
+	error = prepare(control, thread, gadgets, rooms, text, p);
 	if (error) {
 		free(p);
 		return error;
@@ -371,75 +538,7 @@ struct probe_error *control_run(struct control *control, const struct maps *maps
 	}
 	ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(p->mask), &p->mask);
 	ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs);
+	clear_rooms(rooms, p);
 	free(p);
 	return error;
-}
-
-/* ---- Gadgets ---------------------------------------------------------------- */
-
-/* Looks at every `syscall` instruction of a module. */
-static struct probe_error *search_module(struct module *module, struct control_gadgets *gadgets)
-{
-	const struct object_segment *segments;
-	size_t count, size;
-	const uint8_t *file;
-	struct probe_error *error = object_load(module->object, &file, &size);
-
-	segments = object_segments(module->object, &count);
-	for (size_t i = 0; !error && i < count; i++) {
-		const struct object_segment *s = &segments[i];
-		const uint8_t *start, *at, *end;
-
-		if (!s->executable || s->file_size < 2 || s->offset > size ||
-			s->file_size > size - s->offset)
-			continue;
-		start = file + s->offset;
-		end = start + s->file_size;
-		/* 05 is the rarer one of the two bytes of `syscall`. */
-		for (at = start + 1; (at = memchr(at, 0x05, end - at)); at++)
-			if (at[-1] == 0x0f)
-				judge_syscall(gadgets, start, at - 1, end,
-					(uint64_t)(at - 1 - start) + s->address + module->bias);
-	}
-	return error;
-}
-
-static bool is_libc(const struct module *module)
-{
-	static const char *const names[] = {"libc.", "libc-", "libpthread", "ld-"};
-	const char *slash = strrchr(module->path, '/');
-
-	for (size_t i = 0; slash && i < sizeof(names) / sizeof(*names); i++)
-		if (strncmp(slash + 1, names[i], strlen(names[i])) == 0)
-			return true;
-	return false;
-}
-
-struct probe_error *control_find_gadgets(const struct modules *modules, struct control_gadgets *ret)
-{
-	struct probe_error *error = NULL;
-
-	*ret = (struct control_gadgets){0};
-	/* First libc alone: a program's own code may be large, and rarely has them. */
-	for (size_t i = 0; i < 2 * modules->count; i++) {
-		struct module *m = &modules->items[i % modules->count];
-		bool second = i >= modules->count;
-
-		if (!m->object || is_libc(m) == second)
-			continue;
-		if (second && ret->syscall_ret && ret->sigreturn_count)
-			break;
-		/* What one file cannot give another may have. */
-		probe_error_free(error);
-		error = search_module(m, ret);
-	}
-	if (ret->syscall_ret && ret->sigreturn_count) {
-		probe_error_free(error);
-		return NULL;
-	}
-	if (error)
-		return error;
-	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-		"the process has no `syscall; ret` or no rt_sigreturn in its code: "
-		"nothing can be run in it safely");
 }

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 
 #include "libprobe/restart.h"
@@ -56,15 +57,31 @@ static const unsigned short waits[] = {
 	SYS_splice,
 };
 
+bool restart_is_wait(long number)
+{
+	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
+		if (number == waits[i])
+			return true;
+	return false;
+}
+
+bool restart_has_block(long number, const char *args)
+{
+	unsigned long long futex[4] = {0};
+
+	if (number == SYS_futex) /* only with a time limit, the fourth */
+		return sscanf(args, "%llx %llx %llx %llx", &futex[0], &futex[1], &futex[2],
+			       &futex[3]) == 4 &&
+		       futex[3];
+	return number == SYS_nanosleep || number == SYS_clock_nanosleep || number == SYS_poll ||
+	       number == SYS_restart_syscall;
+}
+
 bool restart_wait(struct user_regs_struct *regs)
 {
-	if ((int64_t)regs->orig_rax < 0 || (int64_t)regs->rax != -EINTR)
+	if ((int64_t)regs->orig_rax < 0 || (int64_t)regs->rax != -EINTR ||
+		!restart_is_wait((long)regs->orig_rax))
 		return false;
-	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++) {
-		if (regs->orig_rax != waits[i])
-			continue;
-		regs->rax = -(uint64_t)ERESTARTNOHAND;
-		return true;
-	}
-	return false;
+	regs->rax = -(uint64_t)ERESTARTNOHAND;
+	return true;
 }

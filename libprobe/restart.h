@@ -13,4 +13,13 @@
  */
 bool restart_wait(struct user_regs_struct *regs);
 
+/* Is a system call one of those? */
+bool restart_is_wait(long number);
+
+/*
+ * Does the kernel keep what it needs to begin a system call again in the thread's restart block,
+ * which rt_sigreturn(2) drops? `args` is text: its arguments in hexadecimal.
+ */
+bool restart_has_block(long number, const char *args);
+
 #endif

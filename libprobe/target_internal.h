@@ -27,6 +27,8 @@ struct probe_target {
 	bool attached;		/* it is held, and was running before: probe_target_attach() */
 	bool dropped;		/* and probes were switched off since */
 	struct control control; /* while held: all its threads, stopped */
+	/* Not 0: a process in its memory that waits for us and runs nothing else meanwhile. */
+	pid_t lender;
 	struct spawn_facts facts;
 	struct files *files; /* that it shares with other processes, or NULL */
 	bool odd_threads;    /* libc's model of threads is not right for all (threads.c) */

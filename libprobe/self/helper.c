@@ -49,6 +49,7 @@
 #include "libprobe/procfs.h"
 #include "libprobe/self/helper.h"
 #include "libprobe/self/reply.h"
+#include "libprobe/target_internal.h"
 
 __thread bool helper_is_quiet __attribute__((tls_model("initial-exec")));
 
@@ -140,6 +141,7 @@ static void copy_main(struct helper *h)
 
 	set_signals();
 	close_others(h->pipe[1]);
+	h->target->lender = getppid();
 	wait_until_set(&h->channel->allowed);
 	error = h->work->act(h->target, h->work->data, &report, h->work->result);
 	reply_send(h->pipe[1], error, &report, h->work->result, h->work->result_bytes);

@@ -20,8 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/memory.h"
 #include "libprobe/procfs.h"
-#include "tests/unit/victim.h"
+#include "tests/unit/victim_bodies.h"
 
 enum { WAIT_MS = 300 };
 
@@ -99,7 +100,7 @@ static void test_threads_being_created(void **state)
 	for (int i = 0; i < 100; i++) {
 		uint64_t progress;
 
-		assert_done(control_stop(v.pid, &control));
+		assert_done(control_stop(v.pid, 0, &control));
 		assert_true(control.count >= 1);
 		progress = atomic_load(&v.shared->progress);
 		all_stopped(v.pid, &control);
@@ -125,14 +126,13 @@ static void spin_body(struct shared *s)
 static void test_no_process(void **state)
 {
 	struct control control;
-	struct probe_error *error = control_stop(0x7fffffff, &control);
-	struct maps maps = {0};
+	struct probe_error *error = control_stop(0x7fffffff, 0, &control);
 
 	(void)state;
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);
 	probe_error_free(error);
-	error = control_borrow(0x7fffffff, &maps, NULL, &control);
+	error = control_borrow(0x7fffffff, NULL, &control);
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);
 	probe_error_free(error);
@@ -153,11 +153,11 @@ static void test_traced_already(void **state)
 	assert_int_equal(pipe(told), 0);
 	tracer = fork();
 	if (tracer == 0) {
-		error = control_stop(v.pid, &control);
+		error = control_stop(v.pid, 0, &control);
 		_exit(error || write(told[1], "x", 1) != 1 || pause());
 	}
 	assert_int_equal(read(told[0], &byte, 1), 1);
-	error = control_stop(v.pid, &control);
+	error = control_stop(v.pid, 0, &control);
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_PERMISSION);
 	assert_non_null(strstr(error->message, "being traced by process"));
@@ -172,23 +172,6 @@ static void test_traced_already(void **state)
 }
 
 /* Signals on their way are delivered, each once. */
-static struct shared *handler_shared;
-
-static void on_signal(int signal)
-{
-	(void)signal;
-	atomic_fetch_add(&handler_shared->progress, 1);
-}
-
-static void signal_body(struct shared *s)
-{
-	handler_shared = s;
-	signal(SIGUSR1, on_signal);
-	atomic_store(&s->ready, 1);
-	for (;;)
-		pause();
-}
-
 static void test_signals_are_kept(void **state)
 {
 	enum { ROUNDS = 50 };
@@ -200,7 +183,7 @@ static void test_signals_are_kept(void **state)
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
 		if (i % 2)
 			assert_int_equal(kill(v.pid, SIGUSR1), 0);
-		assert_done(control_stop(v.pid, &control));
+		assert_done(control_stop(v.pid, 0, &control));
 		if (i % 2 == 0)
 			assert_int_equal(kill(v.pid, SIGUSR1), 0);
 		control_resume(&control);
@@ -218,13 +201,13 @@ static void run_getpid(struct victim *v, struct control *control)
 	struct control_call calls[3] = {{.number = SYS_getpid},
 		{.number = SYS_close, .args = {999}}, {.number = SYS_getppid}};
 
-	assert_done(control_run(control, &v->maps, &v->gadgets, calls, 3, false));
+	assert_done(control_run(control, &v->rooms, &v->gadgets, calls, 3, false));
 	assert_int_equal(calls[0].result, v->pid);
 	assert_int_equal(calls[1].result, -EBADF);
 	assert_int_equal(calls[2].result, getpid());
 	/* The first that fails ends it. */
 	calls[2].result = 77;
-	assert_done(control_run(control, &v->maps, &v->gadgets, calls, 3, true));
+	assert_done(control_run(control, &v->rooms, &v->gadgets, calls, 3, true));
 	assert_int_equal(calls[1].result, -EBADF);
 	assert_int_equal(calls[2].result, 77);
 }
@@ -236,11 +219,11 @@ static void test_getpid(void **state)
 
 	(void)state;
 	victim_start(&v, spin_body);
-	assert_done(control_stop(v.pid, &control));
+	assert_done(control_stop(v.pid, 0, &control));
 	run_getpid(&v, &control);
 	control_resume(&control);
 	await(&v.shared->progress, atomic_load(&v.shared->progress) + 1);
-	assert_done(control_borrow(v.pid, &v.maps, NULL, &control));
+	assert_done(control_borrow(v.pid, NULL, &control));
 	assert_int_equal(control.count, 1);
 	run_getpid(&v, &control);
 	control_resume(&control);
@@ -248,41 +231,76 @@ static void test_getpid(void **state)
 	victim_end(&v);
 }
 
-/* A stack that is no certain place for a frame is not used. */
-static void no_stack_body(struct shared *s)
+/* Which rooms there are decides where the frame lies, and nothing else. */
+static void run_in_rooms(struct victim *v)
 {
-	static char stack[1 << 16] __attribute__((aligned(16)));
+	struct control control;
 
-	atomic_store(&s->ready, 1);
-	__asm__ volatile("mov %0, %%rsp\n"
-			 "1: lock incq (%1)\n"
-			 "pause\n"
-			 "jmp 1b\n"
-			 :
-			 : "r"(stack + sizeof(stack) - 4096), "r"(&s->progress)
-			 : "memory");
+	assert_done(control_stop(v->pid, 0, &control));
+	run_getpid(v, &control);
+	control_resume(&control);
+	await(&v->shared->progress, atomic_load(&v->shared->progress) + 1);
+	array_is_unchanged(v);
 }
 
+static void test_no_stack_is_used(void **state)
+{
+	struct victim v;
+
+	(void)state;
+	victim_start(&v, on_array_body);
+	await(&v.shared->progress, 1);
+	run_in_rooms(&v);
+	/* None but what the main stack has never used. */
+	v.rooms.count = 0;
+	for (int i = 0; i < 20; i++)
+		run_in_rooms(&v);
+	victim_end(&v);
+}
+
+/* One room for the frame, and one for the floating-point state. */
+static void test_two_rooms(void **state)
+{
+	struct control_call call = {.number = SYS_mmap,
+		.args = {0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}};
+	struct control control;
+	struct victim v;
+	uint64_t at;
+
+	(void)state;
+	victim_start(&v, on_array_body);
+	await(&v.shared->progress, 1);
+	assert_done(control_stop(v.pid, 0, &control));
+	assert_done(control_run(&control, &v.rooms, &v.gadgets, &call, 1, true));
+	at = call.result;
+	v.rooms.count = 2;
+	v.rooms.items[0] = (struct room){ROOM_HOME, at, 512};
+	v.rooms.items[1] = (struct room){ROOM_HOME, at + 4096, 4096};
+	run_getpid(&v, &control);
+	control_resume(&control);
+	array_is_unchanged(&v);
+	victim_end(&v);
+}
+
+/* Without any: all of the stack was used, say. */
 static void test_no_room(void **state)
 {
 	struct control_call call = {.number = SYS_getpid};
+	struct maps none = {0};
 	struct control control;
 	struct probe_error *error;
 	struct victim v;
 
 	(void)state;
-	victim_start(&v, no_stack_body);
+	victim_start(&v, on_array_body);
 	await(&v.shared->progress, 1);
-	error = control_borrow(v.pid, &v.maps, NULL, &control);
+	v.rooms.count = 0;
+	v.rooms.maps = &none;
+	assert_done(control_stop(v.pid, 0, &control));
+	error = control_run(&control, &v.rooms, &v.gadgets, &call, 1, true);
 	assert_non_null(error);
-	assert_int_equal(error->code, PROBE_ERROR_STATE);
-	assert_non_null(strstr(error->message, "room on its stack"));
-	probe_error_free(error);
-	assert_done(control_stop(v.pid, &control));
-	assert_false(control_has_room(&control.threads[0], &v.maps));
-	error = control_run(&control, &v.maps, &v.gadgets, &call, 1, true);
-	assert_non_null(error);
-	assert_int_equal(error->code, PROBE_ERROR_STATE);
+	assert_int_equal(error->code, PROBE_ERROR_UNSUPPORTED);
+	assert_non_null(strstr(error->message, "certainly unused"));
 	probe_error_free(error);
 	control_resume(&control);
 	await(&v.shared->progress, atomic_load(&v.shared->progress) + 1);
@@ -290,12 +308,6 @@ static void test_no_room(void **state)
 }
 
 /* ---- Interrupted system calls --------------------------------------------------------------- */
-
-static void finish(struct shared *s, int64_t start, int64_t result)
-{
-	atomic_store(&s->elapsed_ns, now_ns() - start);
-	atomic_store(&s->result, result < 0 ? -errno : result);
-}
 
 static void nanosleep_body(struct shared *s)
 {
@@ -346,15 +358,6 @@ static void futex_body(struct shared *s)
 	finish(s, start, syscall(SYS_futex, &word, FUTEX_WAIT, 5, &wait, NULL, 0));
 }
 
-static void read_body(struct shared *s)
-{
-	char byte;
-	int64_t start = now_ns();
-
-	atomic_store(&s->ready, 1);
-	finish(s, start, read(s->pipe[0], &byte, 1));
-}
-
 static void wait_body(struct shared *s)
 {
 	int64_t start = now_ns();
@@ -396,7 +399,7 @@ static void test_interrupted(void **state)
 		victim_start(&v, call->body);
 		sleep_ms(30);
 		for (int k = 0; k < 2; k++) {
-			assert_done(control_stop(v.pid, &control));
+			assert_done(control_stop(v.pid, 0, &control));
 			run_getpid(&v, &control);
 			sleep_ms(20);
 			control_resume(&control);
@@ -418,162 +421,6 @@ static void test_interrupted(void **state)
 	(void)state;
 }
 
-/* ---- A controller that is killed --------------------------------------------------------------
- */
-
-/*
- * Fills every register, the red zone and the flags, and looks whether they stay
- * so; counts rounds. In assembly, so that nothing else is in registers.
- */
-/* clang-format off */
-__asm__("	.text\n"
-	"keep_registers:\n"          /* rdi: where rounds are counted; ends with what is wrong */
-	"	push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n"
-	"	mov $0x1111111111, %rax\n movq %rax, %xmm0\n"
-	"	mov $0x2222222222, %rbx\n movq %rbx, %xmm15\n"
-	"	mov $0x3333333333, %rcx\n"
-	"	mov $0x4444444444, %rdx\n"
-	"	mov $0x5555555555, %rsi\n"
-	"	mov $0x6666666666, %rbp\n"
-	"	mov $0x7777777777, %r8\n"
-	"	mov $0x8888888888, %r9\n"
-	"	mov $0x9999999999, %r10\n"
-	"	mov $0xaaaaaaaaaa, %r11\n"
-	"	mov $0xbbbbbbbbbb, %r12\n"
-	"	mov $0xcccccccccc, %r13\n"
-	"	mov $0xdddddddddd, %r14\n"
-	"	mov $0xeeeeeeeeee, %r15\n"
-	"	mov %r15, -8(%rsp)\n"
-	"	mov %r14, -128(%rsp)\n"
-	"	stc\n"
-	"1:	jnc 9f\n"            /* the carry lives through the round */
-	"	lea 1(%rdi), %rdi\n lea -1(%rdi), %rdi\n"
-	"	jnc 9f\n"
-	"	cmp %r15, -8(%rsp)\n jne 9f\n"
-	"	cmp %r14, -128(%rsp)\n jne 9f\n"
-	"	movq %xmm0, %r15\n cmp %rax, %r15\n jne 9f\n"
-	"	movq %xmm15, %r15\n cmp %rbx, %r15\n jne 9f\n"
-	"	mov -8(%rsp), %r15\n"
-	"	lock incq (%rdi)\n"
-	"	mov $0x1111111111, %r15\n cmp %rax, %r15\n jne 9f\n"
-	"	mov $0x2222222222, %r15\n cmp %rbx, %r15\n jne 9f\n"
-	"	mov $0x3333333333, %r15\n cmp %rcx, %r15\n jne 9f\n"
-	"	mov $0x4444444444, %r15\n cmp %rdx, %r15\n jne 9f\n"
-	"	mov $0x5555555555, %r15\n cmp %rsi, %r15\n jne 9f\n"
-	"	mov $0x6666666666, %r15\n cmp %rbp, %r15\n jne 9f\n"
-	"	mov $0x7777777777, %r15\n cmp %r8, %r15\n jne 9f\n"
-	"	mov $0x8888888888, %r15\n cmp %r9, %r15\n jne 9f\n"
-	"	mov $0x9999999999, %r15\n cmp %r10, %r15\n jne 9f\n"
-	"	mov $0xaaaaaaaaaa, %r15\n cmp %r11, %r15\n jne 9f\n"
-	"	mov $0xbbbbbbbbbb, %r15\n cmp %r12, %r15\n jne 9f\n"
-	"	mov $0xcccccccccc, %r15\n cmp %r13, %r15\n jne 9f\n"
-	"	mov $0xdddddddddd, %r15\n cmp %r14, %r15\n jne 9f\n"
-	"	mov $0xeeeeeeeeee, %r15\n"
-	"	stc\n"
-	"	jmp 1b\n"
-	"9:	pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n"
-	"	ret\n");
-/* clang-format on */
-void keep_registers(_Atomic uint64_t *rounds);
-
-static void registers_body(struct shared *s)
-{
-	atomic_store(&s->ready, 1);
-	keep_registers(&s->progress);
-	atomic_store(&s->failure, 1);
-}
-
-/* A controller that does nothing but run calls in the victim, over and over. */
-static void control_forever(struct victim *v)
-{
-	for (;;) {
-		struct control_call calls[4] = {{.number = SYS_getpid}, {.number = SYS_getuid},
-			{.number = SYS_mmap, .args = {0, 4096, PROT_READ, 0x22, -1, 0}},
-			{.number = SYS_getppid}};
-		struct control control;
-		struct probe_error *error = control_borrow(v->pid, &v->maps, NULL, &control);
-
-		if (error)
-			_exit(1);
-		error = control_run(&control, &v->maps, &v->gadgets, calls, 4, true);
-		if (error || calls[0].result != v->pid)
-			_exit(2);
-		control_resume(&control);
-	}
-}
-
-/* Kills controllers at many instants; the victim must go on after each. */
-static void kill_controllers(struct victim *v, int rounds)
-{
-	unsigned int seed = 1;
-
-	for (int i = 0; i < rounds; i++) {
-		pid_t controller = fork();
-		int status;
-
-		assert_true(controller >= 0);
-		if (controller == 0)
-			control_forever(v);
-		/* Within the first calls, or somewhere in the middle. */
-		nanosleep(&(struct timespec){.tv_nsec =
-						     100000 + (unsigned int)rand_r(&seed) % 900000},
-			NULL);
-		kill(controller, SIGKILL);
-		assert_int_equal(waitpid(controller, &status, 0), controller);
-		assert_true(WIFSIGNALED(status)); /* it had not failed before */
-	}
-}
-
-static void test_killed_while_it_computes(void **state)
-{
-	struct victim v;
-
-	(void)state;
-	victim_start(&v, registers_body);
-	for (int i = 0; i < 10; i++) {
-		kill_controllers(&v, 20);
-		await(&v.shared->progress, atomic_load(&v.shared->progress) + 1000);
-		assert_int_equal(procfs_status_number(v.pid, "TracerPid:"), 0);
-		assert_true(atomic_load(&v.shared->failure) == 0);
-	}
-	victim_end(&v);
-}
-
-/* A read that was interrupted is begun again by the victim itself. */
-static void test_killed_while_it_reads(void **state)
-{
-	(void)state;
-	for (int i = 0; i < 10; i++) {
-		struct victim v;
-
-		victim_start(&v, read_body);
-		sleep_ms(5);
-		kill_controllers(&v, 10);
-		sleep_ms(5);
-		assert_true(atomic_load(&v.shared->elapsed_ns) == 0);
-		assert_int_equal(write(v.shared->pipe[1], "x", 1), 1);
-		while (kill(v.pid, 0) == 0 && !atomic_load(&v.shared->elapsed_ns))
-			sleep_ms(1);
-		assert_int_equal(atomic_load(&v.shared->result), 1);
-		victim_join(&v);
-	}
-}
-
-/* The signal mask is put back, too: all signals are blocked during a call. */
-static void test_killed_and_signalled(void **state)
-{
-	struct victim v;
-
-	(void)state;
-	victim_start(&v, signal_body);
-	for (uint64_t i = 1; i <= 20; i++) {
-		kill_controllers(&v, 5);
-		assert_int_equal(kill(v.pid, SIGUSR1), 0);
-		await(&v.shared->progress, i);
-	}
-	victim_end(&v);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -582,11 +429,10 @@ int main(void)
 		cmocka_unit_test(test_traced_already),
 		cmocka_unit_test(test_signals_are_kept),
 		cmocka_unit_test(test_getpid),
+		cmocka_unit_test(test_no_stack_is_used),
+		cmocka_unit_test(test_two_rooms),
 		cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_interrupted),
-		cmocka_unit_test(test_killed_while_it_computes),
-		cmocka_unit_test(test_killed_while_it_reads),
-		cmocka_unit_test(test_killed_and_signalled),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

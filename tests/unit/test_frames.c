@@ -56,7 +56,7 @@ static void collect(struct victim *v, struct frames *frames)
 	struct control control;
 
 	assert_done(frames_open(v->pid, &v->maps, &v->gadgets, frames));
-	assert_done(control_stop(v->pid, &control));
+	assert_done(control_stop(v->pid, 0, &control));
 	assert_done(frames_read(frames, &control));
 	assert_true(frames->count >= control.count);
 	for (size_t i = 0; i < control.count; i++)
@@ -238,7 +238,7 @@ static void test_handler_installed_later(void **state)
 	assert_int_equal(kill(v.pid, SIGUSR1), 0);
 	await(&v.shared->ready, SIGUSR1);
 	for (int i = 0; i < 2; i++) { /* what was collected before is forgotten */
-		assert_done(control_stop(v.pid, &control));
+		assert_done(control_stop(v.pid, 0, &control));
 		assert_done(frames_read(&frames, &control));
 		control_resume(&control);
 		assert_int_equal(frames.count, 2);
@@ -276,7 +276,7 @@ static void test_before_sigreturn(void **state)
 	assert_int_equal(kill(v.pid, SIGUSR2), 0);
 	await(&v.shared->ready, SIGUSR2);
 	assert_done(frames_open(v.pid, &v.maps, &v.gadgets, &frames));
-	assert_done(control_stop(v.pid, &control));
+	assert_done(control_stop(v.pid, 0, &control));
 	thread = &control.threads[0];
 	atomic_store(&v.shared->result, 1); /* the handler ends */
 	for (int i = 0; i < 10000 && !is_restorer(&v, thread->regs.rip); i++) {

@@ -26,12 +26,15 @@ enum { WAIT_MS = 200, STOPS = 8 };
 
 static const struct timespec limit = {.tv_nsec = WAIT_MS * 1000000L};
 
-static void finish(struct shared *s, int64_t start, int64_t result)
+__attribute__((noreturn)) static void finish(struct shared *s, int64_t start, int64_t result)
 {
 	int64_t error = errno;
 
 	atomic_store(&s->result, result < 0 ? -error : result);
 	atomic_store(&s->elapsed_ns, now_ns() - start);
+	/* It may still be stopped, however long that took. */
+	for (;;)
+		pause();
 }
 
 /* An epoll descriptor that watches the end of the pipe. */
@@ -81,12 +84,14 @@ static void semop_body(struct shared *s)
 	int sem = semget(IPC_PRIVATE, 1, 0600);
 	struct sembuf take = {0, -1, 0};
 	int64_t start = now_ns();
-	int result;
+	int result, error;
 
 	atomic_store(&s->ready, 1);
 	result = semtimedop(sem, &take, 1, &limit);
-	finish(s, start, result);
+	error = errno;
 	semctl(sem, 0, IPC_RMID);
+	errno = error;
+	finish(s, start, result);
 }
 
 static void sigwait_body(struct shared *s)
@@ -174,7 +179,6 @@ static void io_getevents_body(struct shared *s)
 	if (syscall(SYS_io_setup, 1, &context) < 0) {
 		atomic_store(&s->ready, 1);
 		finish(s, now_ns() - WAIT_MS * 1000000L, 0);
-		return;
 	}
 	start = now_ns();
 	atomic_store(&s->ready, 1);
@@ -217,9 +221,9 @@ static void check_wait(const struct wait *wait, bool runs_calls)
 		struct control_call call = {.number = SYS_getpid};
 		struct control control;
 
-		assert_done(control_stop(v.pid, &control));
+		assert_done(control_stop(v.pid, 0, &control));
 		if (runs_calls)
-			assert_done(control_run(&control, &v.maps, &v.gadgets, &call, 1, true));
+			assert_done(control_run(&control, &v.rooms, &v.gadgets, &call, 1, true));
 		control_resume(&control);
 		sleep_ms(5);
 	}
@@ -232,7 +236,7 @@ static void check_wait(const struct wait *wait, bool runs_calls)
 	/* The kernel counts some of these limits in ticks. */
 	if (!wait->needs_input && elapsed < WAIT_MS - 5)
 		fail_msg("%s: took %lld ms", wait->name, (long long)elapsed);
-	victim_join(&v);
+	victim_end(&v);
 }
 
 static void test_waits_go_on(void **state)
@@ -269,8 +273,6 @@ static void handled_body(struct shared *s)
 	sigaction(SIGUSR1, &action, NULL);
 	atomic_store(&s->ready, 1);
 	finish(s, 0, epoll_wait(fd, &event, 1, -1));
-	for (;;)
-		pause();
 }
 
 /* Before the stop, during it, behind it. */
@@ -285,7 +287,7 @@ static void test_signals_end_them(void **state)
 		sleep_ms(10);
 		if (when == 0)
 			kill(v.pid, SIGUSR1);
-		assert_done(control_stop(v.pid, &control));
+		assert_done(control_stop(v.pid, 0, &control));
 		if (when == 1)
 			kill(v.pid, SIGUSR1);
 		control_resume(&control);

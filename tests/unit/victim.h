@@ -29,6 +29,8 @@ struct victim {
 	struct maps maps;
 	struct modules modules;
 	struct control_gadgets gadgets;
+	struct rooms rooms;
+	int mem;
 };
 
 /* Forks a process that runs `body` and exits; waits until it says that it is ready. */

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: both
+#
+# Programs whose threads have small stacks, share their memory with other processes, or wait in
+# vfork(2): each computes what it should, whatever comes and goes.
+. tests/integration/lib.sh
+need_attach
+
+rounds=2
+
+# traced WHAT: traces that count and that record, and enable and disable, come and go
+traced()
+{
+	local i before after
+	for ((i = 0; i < rounds; i++)); do
+		"$PROBECTL" trace -q -c -d 10ms -p "$target_pid" crew:work >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+			fail "$1: trace -c: $(cat "$SCRATCH/err")"
+		"$PROBECTL" trace -q -d 5ms -o /dev/null -p "$target_pid" crew:work >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+			fail "$1: trace: $(cat "$SCRATCH/err")"
+		"$PROBECTL" enable -p "$target_pid" crew:work >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+			fail "$1: enable: $(cat "$SCRATCH/err")"
+		"$PROBECTL" disable -p "$target_pid" crew:work >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+			fail "$1: disable: $(cat "$SCRATCH/err")"
+	done
+	ask progress
+	before=${answer#progress }
+	ask progress
+	after=${answer#progress }
+	[ "$after" -gt "$before" ] || fail "$1: it does not go on: $before, $after"
+}
+
+# all_right WHAT MODE…: such a program is not harmed
+all_right()
+{
+	local what="$*"
+	start "$TARGETS/crew" "$@"
+	save_state "$target_pid"
+	traced "$what"
+	same_state "$target_pid"
+	ask quit
+	same "$what" "$answer" "wrong 0"
+	end_target
+}
+
+# ---- Stacks that are parts of something else -------------------------------------------
+
+all_right array 4096
+all_right pool 6000
+# The kernel wants room for all registers.
+all_right alt 16384
+
+# ---- Other processes in the same memory ------------------------------------------------
+
+all_right child
+all_right sibling
+
+# ---- A thread in vfork(2) --------------------------------------------------------------
+
+start "$TARGETS/crew" vfork
+save_state "$target_pid"
+trace_start vfork -c -p "$target_pid" crew:work
+# The others go on, however long it takes.
+ask progress
+before=${answer#progress }
+ask progress
+[ "${answer#progress }" -gt "$before" ] || fail "they stand still while one is in vfork"
+grep -q crew:work "$SCRATCH/vfork.out" && fail "traced while a thread is in vfork"
+ask release
+wait_tracing vfork
+trace_stop vfork
+same_state "$target_pid"
+ask quit
+same "a thread in vfork" "$answer" "wrong 0"
+end_target
+
+# It does not end: that is said, and the others go on.
+start "$TARGETS/crew" vfork
+"$PROBECTL" trace -c -d 10ms -p "$target_pid" crew:work >"$SCRATCH/out" 2>"$SCRATCH/err" &&
+	fail "traced while a thread is in vfork"
+grep -q 'vfork(2)' "$SCRATCH/err" || fail "a thread in vfork: $(cat "$SCRATCH/err")"
+ask progress
+ask quit
+same "a thread that stays in vfork" "$answer" "wrong 0"
+end_target
+
+all_right spawn 3
+finish

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* What victims do that more than one test has a use for. */
+#ifndef TESTS_VICTIM_BODIES_H
+#define TESTS_VICTIM_BODIES_H
+
+#include "tests/unit/victim.h"
+
+/* Notes what a system call has returned, and how long that took from `start` on. */
+void finish(struct shared *s, int64_t start, int64_t result);
+/* Reads one byte. */
+void read_body(struct shared *s);
+/* Waits for SIGUSR1, for ever; `progress` counts them. */
+void signal_body(struct shared *s);
+/* Counts, on a stack that is an array filled with a pattern. */
+void on_array_body(struct shared *s);
+/* Fails the test where a byte of that array was written. */
+void array_is_unchanged(const struct victim *v);
+
+#endif
