@@ -244,6 +244,8 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 	error = seccomp_check_own();
 	if (!error)
 		error = lock_target(ret->pid, &ret->lock);
+	if (!error)
+		ret->pid = procfs_living(ret->pid);
 	/* Before the modules are read, and with all of them open. */
 	if (!error)
 		error = change_need_descriptors(ret, CHANGE_DESCRIPTORS);

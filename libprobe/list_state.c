@@ -13,10 +13,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "libprobe/list_internal.h"
 #include "libprobe/maps.h"
+#include "libprobe/memory.h"
 #include "libprobe/registry.h"
 #include "libprobe/semaphores.h"
 #include "libprobe/site.h"
@@ -49,12 +49,11 @@ static bool has_semaphore(const struct list_file *file, const struct probe_site 
 /* Reads memory of a process; false if any of it cannot be read (errno says why). */
 static bool read_memory(int pid, uint64_t address, void *buffer, size_t length)
 {
-	struct iovec local = {buffer, length}, remote = {(void *)(uintptr_t)address, length};
-	ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+	size_t got = memory_read(pid, address, buffer, length);
 
-	if (got >= 0 && (size_t)got < length)
+	if (got && got < length)
 		errno = EFAULT;
-	return got >= 0 && (size_t)got == length;
+	return got == length;
 }
 
 static void set_refcount(struct probe_site *site, uint32_t value)

@@ -297,8 +297,14 @@ struct probe_error *maps_read(pid_t pid, struct maps *ret)
 	char *text = NULL, *terminated;
 	size_t length = 0;
 	int err = read_text(pid, &text, &length);
+	pid_t living = !err && length == 0 ? procfs_living(pid) : pid;
 
 	*ret = (struct maps){0};
+	if (living != pid) {
+		free(text);
+		text = NULL;
+		err = read_text(living, &text, &length);
+	}
 	/* The file belongs to the memory of the program that execve(2) has just replaced. */
 	for (int i = 0; i < EXEC_TRIES && !err && length == 0; i++) {
 		if (procfs_status_number(pid, "VmSize:") < 0)

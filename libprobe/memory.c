@@ -7,11 +7,26 @@
 
 #include "libprobe/control.h"
 #include "libprobe/memory.h"
+#include "libprobe/procfs.h"
+
+/* The memory is that of all threads, but one that has ended does not lead to it any more. */
+static ssize_t read_pieces(
+	pid_t pid, const struct iovec *local, const struct iovec *remote, size_t count)
+{
+	ssize_t length = process_vm_readv(pid, local, count, remote, count, 0);
+	pid_t living;
+
+	if (length >= 0 || errno != ESRCH)
+		return length;
+	living = procfs_living(pid);
+	errno = ESRCH;
+	return living == pid ? -1 : process_vm_readv(living, local, count, remote, count, 0);
+}
 
 size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size)
 {
 	struct iovec local = {buffer, size}, remote = {(void *)address, size};
-	ssize_t length = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+	ssize_t length = read_pieces(pid, &local, &remote, 1);
 
 	return length < 0 ? 0 : length;
 }
@@ -35,7 +50,7 @@ struct probe_error *memory_read_all(pid_t pid, uint64_t address, void *buffer, s
 	struct iovec local = {buffer, size}, remote = {(void *)address, size};
 
 	return check_length(
-		process_vm_readv(pid, &local, 1, &remote, 1, 0), pid, "readable", address, size);
+		read_pieces(pid, &local, &remote, 1), pid, "readable", address, size);
 }
 
 struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pieces, size_t count)
@@ -52,7 +67,7 @@ struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pie
 			remote[i] = (struct iovec){(void *)pieces[i].address, pieces[i].size};
 			size += pieces[i].size;
 		}
-		length = process_vm_readv(pid, local, n, remote, n, 0);
+		length = read_pieces(pid, local, remote, n);
 		if (length < 0 && errno == ESRCH)
 			return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
 		if (length < 0 || (size_t)length != size)
@@ -93,7 +108,7 @@ struct probe_error *memory_open(pid_t pid, int *fd_ret)
 {
 	char path[48];
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	snprintf(path, sizeof(path), "/proc/%d/mem", procfs_living(pid));
 	*fd_ret = open(path, O_RDWR | O_CLOEXEC);
 	if (*fd_ret >= 0)
 		return NULL;

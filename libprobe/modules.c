@@ -465,7 +465,7 @@ static void lookup_tidy(struct modules *modules)
 
 struct probe_error *modules_read(pid_t pid, struct files *files, struct modules *ret)
 {
-	struct lookup lookup = {.pid = pid, .files = files, .exe = -1};
+	struct lookup lookup = {.pid = procfs_living(pid), .files = files, .exe = -1};
 	struct probe_error *error;
 	char path[64];
 
@@ -474,7 +474,7 @@ struct probe_error *modules_read(pid_t pid, struct files *files, struct modules 
 	error = maps_read(pid, &lookup.maps);
 	if (error)
 		return error;
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)lookup.pid);
 	lookup.exe = open(path, OPEN_FLAGS);
 	if (lookup.exe >= 0 && fstat(lookup.exe, &lookup.exe_st) != 0) {
 		close(lookup.exe);

@@ -24,6 +24,7 @@
 
 #include "libprobe/memory.h"
 #include "libprobe/orphans.h"
+#include "libprobe/procfs.h"
 #include "libprobe/space.h"
 
 enum { AT_ONCE = 64 };
@@ -164,9 +165,10 @@ static struct probe_error *close_orphans(struct change *change, size_t *count_re
 void orphans_count(
 	pid_t pid, const struct maps *maps, const struct registry *registry, struct orphans *ret)
 {
+	pid_t living = procfs_living(pid);
 	int64_t fds[AT_ONCE];
 
-	*ret = (struct orphans){.descriptors = find_descriptors(pid, registry, fds, AT_ONCE)};
+	*ret = (struct orphans){.descriptors = find_descriptors(living, registry, fds, AT_ONCE)};
 	for (size_t i = 0; i < maps->count; i++)
 		ret->mappings += is_orphan(pid, &maps->items[i], registry);
 	if (!registry->session_count)

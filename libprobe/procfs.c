@@ -201,6 +201,22 @@ long procfs_last_pid(void)
 	return last ? strtol(last, NULL, 10) : -1;
 }
 
+pid_t procfs_living(pid_t pid)
+{
+	DIR *threads = procfs_thread_state(pid, pid) == 'Z' ? procfs_threads(pid) : NULL;
+	pid_t tid, found = pid;
+
+	while (found == pid && (tid = procfs_next_thread(threads))) {
+		char state = procfs_thread_state(pid, tid);
+
+		if (state && !strchr("ZXx", state))
+			found = tid;
+	}
+	if (threads)
+		closedir(threads);
+	return found;
+}
+
 bool procfs_is_zombie(pid_t pid)
 {
 	/* The main thread may end before the others do. */

@@ -44,6 +44,11 @@ char procfs_thread_state(pid_t pid, pid_t tid);
 PROBE_MUST_CHECK struct probe_error *procfs_check(void);
 /* The id that was given out last, to a process or a thread, or -1. */
 long procfs_last_pid(void);
+/*
+ * A thread of a process by whose id /proc and process_vm_readv(2) know its memory and its files:
+ * the main one, but where that has ended (pthread_exit(3)) and others have not, one of them.
+ */
+pid_t procfs_living(pid_t pid);
 /* Has a process ended that its parent has not waited for yet? */
 bool procfs_is_zombie(pid_t pid);
 /*

@@ -22,7 +22,7 @@ static struct probe_error *check_exe(pid_t pid, const char *exe)
 	struct stat wanted, running;
 	ssize_t length;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	snprintf(path, sizeof(path), "/proc/%d/exe", procfs_living(pid));
 	if (stat(exe, &wanted) < 0)
 		return probe_error_system(errno, "%s", exe);
 	if (stat(path, &running) < 0)

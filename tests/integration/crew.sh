@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# Programs whose threads have small stacks, share their memory with other processes, or wait in
-# vfork(2): each computes what it should, whatever comes and goes.
+# Programs whose threads have small stacks, share their memory with other processes, wait in
+# vfork(2) or have lost their main thread: each computes what it should, whatever comes and
+# goes.
 . tests/integration/lib.sh
 need_attach
 
@@ -54,6 +55,26 @@ all_right alt 16384
 
 all_right child
 all_right sibling
+
+# ---- No main thread --------------------------------------------------------------------
+
+start "$TARGETS/crew" leader
+save_state "$target_pid"
+trace_start ends -c -p "$target_pid" crew:work
+wait_tracing ends
+ask release
+until grep -q '^State:.*Z' "/proc/$target_pid/status"; do
+	sleep 0.01
+done
+trace_stop ends
+traced "a program without a main thread"
+"$PROBECTL" status -p "$target_pid" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "status: $(cat "$SCRATCH/err")"
+"$PROBECTL" list -p "$target_pid" crew:work >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "list: $(cat "$SCRATCH/err")"
+grep -q crew:work "$SCRATCH/out" || fail "list of a program without a main thread: $(cat "$SCRATCH/out")"
+"$PROBECTL" repair -p "$target_pid" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "repair: $(cat "$SCRATCH/err")"
+ask quit
+same "without a main thread" "$answer" "wrong 0"
+end_target
 
 # ---- A thread in vfork(2) --------------------------------------------------------------
 
