@@ -26,6 +26,11 @@ enum { JUMP_BYTES = 5, CLAIM_MAX = UINT8_MAX };
 static const char crosses[] = "the jump would cross a page, and could not be written in one step";
 static const char overlaps[] = "its bytes are also those of another site that is patched";
 
+static const char is_shared[] =
+	"it is mapped shared: a patch would change the file, and every process that has it mapped";
+static const char has_shared_semaphore[] =
+	"its semaphore is mapped shared: to raise it would change the file, and every process that "
+	"has it mapped";
 static const char changed[] =
 	"the memory there does not hold what the file holds: another tool may have patched it";
 
@@ -116,6 +121,14 @@ static bool crosses_page(uint64_t address, uint64_t length)
 	return address / SPACE_PAGE != (address + length - 1) / SPACE_PAGE;
 }
 
+/* What is written through /proc/PID/mem becomes the process's own only where it is private. */
+static bool is_mapped_shared(const struct change *change, uint64_t address)
+{
+	const struct mapping *m = maps_find(&change->maps, address);
+
+	return m && m->is_shared;
+}
+
 /* Can what the bytes at a site will jump to be had? Takes it. */
 static const char *take_pun(struct attach *a, const struct select_site *site)
 {
@@ -156,6 +169,8 @@ static const char *check_plan(struct attach *a, const struct claims *claims,
 
 	if (claims_meet(claims, claim))
 		return overlaps;
+	if (is_mapped_shared(a->change, claim.start))
+		return is_shared;
 	if (!found || !plan_holds(a->change->arch, &site->plan, plan, found))
 		return changed;
 	if (crosses_page(claim.start, claim.written_end - claim.start))
@@ -197,7 +212,8 @@ static struct probe_error *choose(
 									  : probe_error_no_memory();
 	site->reason = plan_reason(&site->plan, order, count);
 	/* That a pun's address is in use is not why, where the file forbids better plans. */
-	if (impossible && (!site->reason || impossible == overlaps || impossible == changed))
+	if (impossible && (!site->reason || impossible == overlaps || impossible == changed ||
+				  impossible == is_shared))
 		site->reason = impossible;
 	if (!site->reason)
 		site->reason = plan_impossible;
@@ -377,6 +393,30 @@ static void order_sites(struct attach *a)
 	}
 }
 
+/*
+ * A site whose semaphore cannot be raised is refused, and the semaphore is none of ours. A note
+ * that is a semaphore alone has no site to be refused.
+ */
+static struct probe_error *refuse_shared_semaphores(const struct attach *a)
+{
+	const struct selection *s = a->selection;
+
+	for (size_t i = 0; i < s->site_count; i++) {
+		struct select_site *site = &s->sites[i];
+		const struct select_probe *probe = &s->probes[site->probe];
+
+		if (!site->semaphore || !is_mapped_shared(a->change, site->semaphore))
+			continue;
+		if (!site->pc)
+			return probe_error_new(PROBE_ERROR_REFUSED, "%s:%s: %s", probe->provider,
+				probe->name, has_shared_semaphore);
+		site->semaphore = 0;
+		site->chosen = PROBE_PLAN_REFUSED;
+		site->reason = has_shared_semaphore;
+	}
+	return NULL;
+}
+
 /* A probe all of whose sites are refused is not switched on. */
 static void mark_refused(struct attach *a)
 {
@@ -411,6 +451,8 @@ struct probe_error *attach_plan(struct attach *attach)
 		return error;
 	order_sites(attach);
 	error = plan_modules(attach);
+	if (!error)
+		error = refuse_shared_semaphores(attach);
 	for (size_t i = 0; i < s->site_count; i++)
 		if (s->sites[i].chosen == PROBE_PLAN_REFUSED)
 			attach->sites[i].wanted = false;

@@ -106,4 +106,22 @@ same "a thread that stays in vfork" "$answer" "wrong 0"
 end_target
 
 all_right spawn 3
+
+# ---- A file that is mapped shared ------------------------------------------------------
+
+# What is written into such memory is written into the file.
+for part in text data; do
+	cp "$TARGETS/libsemaphores.so" "$SCRATCH/lib$part.so"
+	start "$TARGETS/crew" shared "$SCRATCH/lib$part.so" "$part"
+	"$PROBECTL" enable -p "$target_pid" demo:event >"$SCRATCH/out" 2>"$SCRATCH/err" &&
+		fail "$part that is mapped shared: enabled"
+	grep -q 'mapped shared' "$SCRATCH/err" || fail "$part that is mapped shared: $(cat "$SCRATCH/err")"
+	cmp -s "$TARGETS/libsemaphores.so" "$SCRATCH/lib$part.so" || fail "the file was changed ($part)"
+	all=$("$PROBECTL" trace -q -c -d 10ms --keep-going -p "$target_pid" '*:*' 2>"$SCRATCH/err")
+	grep -q crew:work <<<"$all" || fail "the program's own probe: $all $(cat "$SCRATCH/err")"
+	cmp -s "$TARGETS/libsemaphores.so" "$SCRATCH/lib$part.so" || fail "the file was changed ($part)"
+	ask quit
+	same "$part that is mapped shared" "$answer" "wrong 0"
+	end_target
+done
 finish

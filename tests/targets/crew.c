@@ -11,9 +11,12 @@
  *	crew leader		in a thread; the main one ends at "release"
  *	crew vfork		in two threads; a third is in vfork(2) until "release"
  *	crew spawn THREADS	in one; others start programs all the time
+ *	crew shared LIBRARY text|data	in one; a library, writable, is mapped shared
  *
  * It answers "progress" with how often it has, and "quit" with "wrong 0", or what is.
  */
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -209,12 +212,39 @@ static void with_threads(void *(*first)(void *), int count)
 	pthread_join(worker, NULL);
 }
 
+/* Maps the code, or the data, of a library again, so that what is written there is the file's. */
+static void map_shared(const char *library, bool is_text)
+{
+	int fd = open(library, O_RDWR);
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512];
+
+	if (!dlopen(library, RTLD_NOW) || fd < 0 || !maps)
+		exit(2);
+	rewind(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		unsigned long start, end, offset;
+		char rights[8];
+
+		if (!strstr(line, library) ||
+			sscanf(line, "%lx-%lx %7s %lx", &start, &end, rights, &offset) != 4 ||
+			rights[is_text ? 2 : 1] == '-')
+			continue;
+		if (mmap((void *)start, end - start, PROT_READ | PROT_WRITE | PROT_EXEC,
+			    MAP_SHARED | MAP_FIXED, fd, (off_t)offset) == MAP_FAILED)
+			exit(2);
+	}
+	fclose(maps);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
 	int number = argc > 2 ? atoi(argv[2]) : 1;
 
 	target_allow_tracing();
+	if (strcmp(mode, "shared") == 0)
+		map_shared(argv[2], argv[3][0] == 't');
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
 	if (strcmp(mode, "array") == 0 || strcmp(mode, "pool") == 0)
@@ -231,6 +261,8 @@ int main(int argc, char **argv)
 		with_threads(fork_away, 1);
 	else if (strcmp(mode, "spawn") == 0)
 		with_threads(spawn_on, number);
+	else if (strcmp(mode, "shared") == 0)
+		serve();
 	else
 		return 2;
 	printf("wrong %llu\n", (unsigned long long)atomic_load(&wrong));
