@@ -86,11 +86,16 @@ void report_refusals_from(const struct probe_report *report, size_t first)
 		report_refusal(&report->refusals[i]);
 }
 
+void report_notes(const struct probe_report *report)
+{
+	for (size_t i = 0; i < report->note_count; i++)
+		report_warning("%s", report->notes[i]);
+}
+
 void report_refusals(const struct probe_report *report)
 {
 	report_refusals_from(report, 0);
-	for (size_t i = 0; i < report->note_count; i++)
-		report_warning("%s", report->notes[i]);
+	report_notes(report);
 }
 
 struct probe_error *request_no_pid(const char *command)

@@ -38,11 +38,13 @@ struct request_options {
 PROBE_MUST_CHECK struct probe_error *request_init(
 	struct request_options *options, struct common_options *common);
 
-/* Names the refused sites on stderr, one a line, with the reason. */
+/* Tells what a report holds on stderr: the refused sites, one a line, with the reason; notes. */
 void report_refusals(const struct probe_report *report);
 
-/* The same of those from an index on: a report grows while a session follows libraries. */
+/* Only the sites from an index on: a report grows while a session follows libraries. */
 void report_refusals_from(const struct probe_report *report, size_t first);
+/* Only the notes. */
+void report_notes(const struct probe_report *report);
 
 /* The error for a command line that names no process; `command` is for the message. */
 PROBE_MUST_CHECK struct probe_error *request_no_pid(const char *command);

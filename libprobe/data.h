@@ -23,6 +23,9 @@ struct data_needs {
 };
 
 enum {
+	DATA_RING_DEFAULT = 4 << 20,
+	DATA_RING_MIN = 1 << 17,
+	DATA_RING_MAX = 1 << 30,
 	DATA_KEYS_DEFAULT = 4096,
 	DATA_KEY_STRING_DEFAULT = 64,
 	DATA_DEPTH_THREAD = 1000, /* a recursion that goes deeper loses its outermost ends */

@@ -70,5 +70,6 @@ void probe_target_close(struct probe_target *target)
 		free(text);
 	}
 	files_release(target->files);
+	free(target->events);
 	free(target);
 }

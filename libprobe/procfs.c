@@ -27,6 +27,20 @@ size_t procfs_read(const char *path, char *buffer, size_t size)
 	return length;
 }
 
+size_t procfs_read_whole(const char *path, char *buffer, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t length = 0;
+	ssize_t got;
+
+	while (fd >= 0 && (got = read(fd, buffer + length, size - 1 - length)) > 0)
+		length += (size_t)got;
+	if (fd >= 0)
+		close(fd);
+	buffer[length] = '\0';
+	return length;
+}
+
 /*
  * What follows a key of the status file, up to the end of its line. False where there is
  * none; errno is then 0 if the file could be read. Line by line: those of a process in
@@ -232,6 +246,19 @@ uint64_t procfs_start_time(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	field = stat_field(path, 22, buffer, sizeof(buffer));
 	return field ? strtoull(field, NULL, 10) : 0;
+}
+
+bool procfs_exit_status(pid_t pid, uint64_t start_time, int *ret)
+{
+	char path[48], buffer[1024];
+	const char *field;
+
+	if (!procfs_is_zombie(pid) || procfs_start_time(pid) != start_time)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	field = stat_field(path, 52, buffer, sizeof(buffer));
+	*ret = field ? atoi(field) : 0;
+	return field != NULL;
 }
 
 bool procfs_no_room(int err)

@@ -13,6 +13,8 @@
 
 /* Reads a small file, whose text is then terminated; returns its length, or 0. */
 size_t procfs_read(const char *path, char *buffer, size_t size);
+/* The same in as many pieces as the kernel gives it in; what has no room is left out. */
+size_t procfs_read_whole(const char *path, char *buffer, size_t size);
 /*
  * The (first) number behind a key of /proc/PID/status, or -1: errno is then 0 if there is no
  * such key.
@@ -62,6 +64,11 @@ int procfs_open_regular(int path_fd, int flags);
  * that procfs_no_room() knows, cannot be asked.
  */
 uint64_t procfs_start_time(pid_t pid);
+/*
+ * The wait status of a process that has ended and that nobody has waited for, if it is
+ * the one that started then; false where it is not there, or not to be known.
+ */
+bool procfs_exit_status(pid_t pid, uint64_t start_time, int *ret);
 /* Does an errno of open(2) say nothing of the file, but that no descriptor or memory is left? */
 bool procfs_no_room(int err);
 

@@ -11,6 +11,7 @@
 #include "libprobe/attach.h"
 #include "libprobe/attempt.h"
 #include "libprobe/clock.h"
+#include "libprobe/fate.h"
 #include "libprobe/memory.h"
 #include "libprobe/procfs.h"
 #include "libprobe/session_internal.h"
@@ -18,9 +19,6 @@
 #include "libprobe/watch_internal.h"
 
 enum {
-	RING_BYTES_DEFAULT = 4 << 20,
-	RING_BYTES_MIN = 1 << 17,
-	RING_BYTES_MAX = 1 << 30,
 	SPARE_PROBES = 4096, /* counters for those of libraries to come */
 	GATE_WAIT_NS = 1000000000,
 	SESSION_DESCRIPTORS = 16, /* what it keeps, and what its end takes beside the modules */
@@ -106,10 +104,11 @@ static uint32_t own_pid(pid_t pid)
 struct probe_error *session_init(struct probe_session *s, const struct probe_request *request,
 	const struct probe_session_options *options)
 {
-	size_t ring = options->ring_bytes ? options->ring_bytes : RING_BYTES_DEFAULT;
+	size_t ring = options->ring_bytes ? options->ring_bytes : DATA_RING_DEFAULT;
 	struct probe_error *error;
 
 	s->options = *options;
+	s->options.may_shrink |= !options->ring_bytes;
 	children_cache_init(&s->processes, s->target->pid, options->follow_children);
 	error = asked_init(&s->asked, options);
 	if (error)
@@ -119,10 +118,10 @@ struct probe_error *session_init(struct probe_session *s, const struct probe_req
 		s->target_pid = own_pid(s->target->pid);
 	if (options->sample_rate)
 		s->rate_ticks = clock_ticks_per_s();
-	if (ring > RING_BYTES_MAX)
+	if (ring > DATA_RING_MAX)
 		return probe_error_new(
-			PROBE_ERROR_USAGE, "a ring may have at most %d MiB", RING_BYTES_MAX >> 20);
-	s->options.ring_bytes = ring < RING_BYTES_MIN ? RING_BYTES_MIN : ring;
+			PROBE_ERROR_USAGE, "a ring may have at most %d MiB", DATA_RING_MAX >> 20);
+	s->options.ring_bytes = ring < DATA_RING_MIN ? DATA_RING_MIN : ring;
 	s->patterns = calloc(request->pattern_count + 1, sizeof(*s->patterns));
 	s->matched = calloc(request->pattern_count + 1, sizeof(*s->matched));
 	if (!s->patterns || !s->matched)
@@ -193,9 +192,13 @@ static struct probe_error *attach_selection(struct probe_session *s, struct chan
 	attach.first_site = s->site_count;
 	attach.spare_probes = s->options.follow_libraries ? SPARE_PROBES : 1;
 	attach.needs = session_needs(s);
+	if (!s->id)
+		error = session_fit(
+			s, &attach.needs, selection->probe_count + attach.spare_probes, report);
 	attach.take = take_session;
 	attach.take_data = s;
-	error = attach_all(&attach, report);
+	if (!error)
+		error = attach_all(&attach, report);
 	if (error) {
 		s->probe_count = probes;
 		s->site_count = sites;
@@ -435,6 +438,7 @@ static struct probe_error *start_once(struct probe_target *target,
 	if (!error)
 		error = change_begin(target, &c);
 	if (!error) {
+		fate_begin(target);
 		error = start(s, &c, report);
 		started = !error;
 		if (!error && (options->follow_libraries || options->watch))

@@ -97,6 +97,14 @@ uint32_t session_part_word(const struct pair_part *part);
 /* The memory that the session needs. */
 struct data_needs session_needs(const struct probe_session *session);
 
+/*
+ * Makes what was not asked for smaller, so that a new session with counters for `probes`
+ * fits into the target's control group, and notes that in the report (session_room.c).
+ * Errors: PROBE_ERROR_REFUSED (it does not fit).
+ */
+PROBE_MUST_CHECK struct probe_error *session_fit(const struct probe_session *session,
+	struct data_needs *needs, size_t probes, struct probe_report *report);
+
 /* ---- Call stacks (session_stack.c) ------------------------------------------------------ */
 
 /* With options.stack: prepares for them. Errors: those of unwinder_create(). */

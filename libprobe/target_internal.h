@@ -34,6 +34,9 @@ struct probe_target {
 	bool odd_threads;    /* libc's model of threads is not right for all (threads.c) */
 	unsigned int
 		lessons; /* how often such a thing was noticed: what failed for it is tried anew */
+	char *events; /* the file that tells how often its control group ran out of memory, or NULL
+		       */
+	uint64_t kills;		   /* as it said when a session began */
 	struct target_text *texts; /* what target_string() handed out */
 };
 

@@ -80,6 +80,10 @@ static struct probe_error *start_session(
 	target->on = !error;
 	if (first)
 		trace_take_refusals(trace, &report, 0);
+	/* Of a build's thousand programs, one will do. */
+	if (report.sites && !trace->noted)
+		report_notes(&report);
+	trace->noted |= report.sites && report.note_count;
 	*sites_ret += report.sites;
 	probe_report_deinit(&report);
 	return error;

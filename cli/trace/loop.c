@@ -106,6 +106,7 @@ static void target_poll(struct round *round)
 	target_stop(trace, target);
 	/* Finds nothing, and lets the rings' memory go. */
 	trace_fail(trace, probe_session_poll(target->session, visit_hit, round, NULL));
+	trace_report_fate(trace, target);
 }
 
 /* Looks at every session once; returns how many hits that brought. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a trace tells of its probes as a whole: losses, and the summary. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,24 @@ static void rows_merge(struct rows *rows)
 		}
 	}
 	rows->count = kept;
+}
+
+/* Tracers that share a process do not repeat it. */
+void trace_report_fate(struct trace *trace, const struct trace_target *target)
+{
+	pid_t pid = probe_target_pid(target->target);
+	struct probe_fate fate;
+
+	if (target->tracer != trace->tracers)
+		return;
+	probe_target_fate(target->target, target->pidfd, &fate);
+	/* How a program ended that we started, our own exit status says. */
+	if (!fate.signal || (pid == trace->child && !fate.out_of_memory))
+		return;
+	report_warning("process %d was killed by SIG%s%s", (int)pid, sigabbrev_np(fate.signal),
+		fate.out_of_memory ? ": its control group ran out of memory" : "");
+	/* A crash is what many a trace waits for; to be taken away is not. */
+	trace->failed |= fate.signal == SIGKILL && target->given && pid != trace->child;
 }
 
 /* Of tracers that take each hit, not of those that gather or keep the last ones. */

@@ -193,11 +193,13 @@ static struct probe_error *start_session(struct trace *trace, struct trace_targe
 
 	/* One session of each process is enough for that. */
 	its.watch = first && trace->follow ? trace->watch : NULL;
+	its.together = (unsigned int)trace->target_count;
 	error = probe_session_start(
 		target->target, trace->request, &its, &report, &target->session);
 	/* All tracers have the same sites. */
+	report_notes(&report);
 	if (first) {
-		report_refusals(&report);
+		report_refusals_from(&report, 0);
 		sum->probes += report.probes;
 		sum->sites += report.sites;
 	}

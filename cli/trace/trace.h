@@ -92,6 +92,7 @@ struct trace {
 	bool over;	  /* something ended the trace */
 	bool interrupted; /* a signal did */
 	bool failed;	  /* an error was reported: exit status 1 */
+	bool noted;	  /* what a report of a program that was started later notes was told */
 };
 
 /* Runs until the trace is over, switches the probes off, and prints what is left. */
@@ -116,6 +117,10 @@ void trace_take_refusals(struct trace *trace, const struct probe_report *report,
 
 /* Tells the losses that were not told yet. */
 void trace_report_losses(struct trace *trace);
+
+/* Tells of a process that has ended whether a signal killed it; SIGKILL of one of -p is a failure.
+ */
+void trace_report_fate(struct trace *trace, const struct trace_target *target);
 
 /* Names the targets whose rings held what made no sense. */
 void trace_report_damage(const struct trace *trace);

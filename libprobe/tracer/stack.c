@@ -92,7 +92,9 @@ struct probe_error *tracer_stack_configure(
 	options->kind = its.frames ? PROBE_SESSION_GATHER : PROBE_SESSION_RECORD;
 	options->stack = its.frames ? PROBE_STACK_FRAMES : PROBE_STACK_COPY;
 	options->stack_bytes = its.bytes;
-	if (!its.frames && !options->ring_bytes)
+	if (!its.frames && !options->ring_bytes) {
 		options->ring_bytes = RING_BYTES;
+		options->may_shrink = true;
+	}
 	return NULL;
 }

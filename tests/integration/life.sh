@@ -174,6 +174,16 @@ tell crash
 wait "$tracer_pid"
 same "trace of a program that crashes" "$?" 0
 same "hits before a crash" "$(grep -c '"args"' "$SCRATCH/crash.out")" 3
+grep -q "process $target_pid was killed by SIGSEGV$" "$SCRATCH/crash.err" ||
+	fail "a crash is not told: $(cat "$SCRATCH/crash.err")"
+start "$TARGETS/life"
+trace_start killed -p "$target_pid" life:hit
+wait_tracing killed
+kill -KILL "$target_pid"
+wait "$tracer_pid"
+same "trace of a program that is killed" "$?" 1
+grep -q "process $target_pid was killed by SIGKILL$" "$SCRATCH/killed.err" ||
+	fail "SIGKILL is not told: $(cat "$SCRATCH/killed.err")"
 echo crash | "$PROBECTL" trace --json -o "$SCRATCH/crash.out" life:hit -- "$TARGETS/life" \
 	>"$SCRATCH/stdout" 2>"$SCRATCH/err"
 same "the status of a program that crashes" "$?" 139

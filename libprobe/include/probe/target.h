@@ -71,6 +71,19 @@ pid_t probe_target_pid(const struct probe_target *target);
 /* Tells whether it is there: false once the process has exited (or, for a child, is a zombie). */
 bool probe_target_alive(const struct probe_target *target);
 
+/* How a process has ended. */
+struct probe_fate {
+	int signal;	    /* that killed it; 0: none, or nobody knows any more */
+	bool out_of_memory; /* the kernel killed something, as its control group had no more */
+};
+
+/*
+ * Tells how a process has ended that sessions were started for. `pidfd` is a descriptor of it
+ * (pidfd_open(2)) that is older than its end, or -1: then it is known only until its parent
+ * has waited for it.
+ */
+void probe_target_fate(const struct probe_target *target, int pidfd, struct probe_fate *ret);
+
 /* ---- What to switch -------------------------------------------------------- */
 
 /* A site that was not patched, and why. Strings are owned by the report. */
@@ -312,7 +325,11 @@ struct probe_session_options {
 	 * off: of all later ones, on any CPU, nothing is left.
 	 */
 	bool switched, until_full;
-	size_t ring_bytes;     /* per CPU, rounded up to a power of two; 0 is the default */
+	size_t ring_bytes; /* per CPU, rounded up to a power of two; 0 is the default */
+	/* Rings may be smaller where the process's control group leaves too little; 0 always may.
+	 */
+	bool may_shrink;
+	unsigned int together; /* so many sessions begin at a time, and share what it leaves */
 	uint16_t string_bytes; /* longest string captured, up to the maximum; 0: 256 */
 	/* Also look for text behind every pointer-sized argument (see PROBE_VALUE_TEXT). */
 	bool guess_strings;
