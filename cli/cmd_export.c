@@ -11,6 +11,7 @@
 #include "cli/options.h"
 #include "cli/records.h"
 #include "probe/export.h"
+#include "probe/sink.h"
 
 struct export_options {
 	struct common_options common;
@@ -131,8 +132,8 @@ static struct probe_error *export_all(struct export_options *options, struct pro
 
 static struct probe_error *open_output(const char *path, int *ret)
 {
-	*ret = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : STDOUT_FILENO;
-	return *ret < 0 ? probe_error_system(errno, "cannot create %s", path) : NULL;
+	*ret = STDOUT_FILENO;
+	return path ? probe_output_open(path, ret) : NULL;
 }
 
 static struct probe_error *export_to(

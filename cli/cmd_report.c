@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/records.h"
+#include "probe/sink.h"
 #include "probe/summary.h"
 
 struct report_options {
@@ -49,10 +50,11 @@ static struct probe_error *write_page(const char *path, const char *text, size_t
 	struct probe_error *error;
 	struct stat before;
 	bool is_new = stat(path, &before) != 0;
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+	int fd;
 
-	if (fd < 0)
-		return probe_error_system(errno, "cannot create %s", path);
+	error = probe_output_open(path, &fd);
+	if (error)
+		return error;
 	error = write_all(fd, text, length, path);
 	if (close(fd) != 0 && !error)
 		error = probe_error_system(errno, "cannot write %s", path);

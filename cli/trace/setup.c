@@ -264,12 +264,9 @@ static struct probe_error *open_output(struct trace *trace, const struct trace_o
 	struct stat st;
 
 	trace->output_fd = STDOUT_FILENO;
-	if (options->output)
-		trace->output_fd =
-			open(options->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (trace->output_fd < 0)
-		return probe_error_system(errno, "cannot create %s", options->output);
-	error = probe_sink_create(format, trace->output_fd, name, &trace->sink);
+	error = options->output ? probe_output_open(options->output, &trace->output_fd) : NULL;
+	if (!error)
+		error = probe_sink_create(format, trace->output_fd, name, &trace->sink);
 	if (error)
 		return error;
 	trace->to_file = trace->directory || (!fstat(trace->output_fd, &st) && S_ISREG(st.st_mode));

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "libprobe/session_internal.h"
+#include "libprobe/sink/place.h"
 #include "libprobe/sink/ctf.h"
 
 enum {
@@ -75,12 +76,17 @@ static struct probe_error *root_open(const char *path, int *ret)
 	struct dirent *entry;
 	bool empty = true;
 	DIR *folder;
+	int fd;
+	struct probe_error *error = place_folder(path, &fd);
 
-	if (mkdir(path, 0777) != 0 && errno != EEXIST)
-		return probe_error_system(errno, "cannot create the folder");
-	folder = opendir(path);
-	if (!folder)
-		return probe_error_system(errno, "cannot open the folder");
+	if (error)
+		return error;
+	folder = fdopendir(fd);
+	if (!folder) {
+		error = probe_error_system(errno, "cannot open the folder");
+		close(fd);
+		return error;
+	}
 	while ((entry = readdir(folder)))
 		empty &= strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
 	*ret = fcntl(dirfd(folder), F_DUPFD_CLOEXEC, 0);

@@ -30,6 +30,15 @@ extern "C" {
 
 struct probe_sink;
 
+/*
+ * Opens a file for output as open(2) does with O_CREAT and O_TRUNC; *ret is its descriptor.
+ * In a folder where everybody may put files (/tmp), another user's link is not followed,
+ * and another user's file or pipe not written to, whatever the kernel's settings are.
+ *
+ * Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_output_open(const char *path, int *ret);
+
 enum probe_sink_format {
 	PROBE_SINK_TEXT, /* columns */
 	PROBE_SINK_JSON	 /* one object a line; docs: probectl-trace(1) */
