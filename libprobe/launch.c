@@ -32,109 +32,20 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "libprobe/array.h"
-#include "libprobe/children.h"
 #include "libprobe/clock.h"
 #include "libprobe/launch.h"
 #include "libprobe/memory.h"
 #include "libprobe/procfs.h"
 
 enum {
-	FIND_NS = 500000000,	 /* between arriving at the gate and waiting there, at the most */
-	FIND_IDLE_NS = 10000000, /* the same, while nobody runs who could be on that way */
-	FIND_PAUSE_NS = 100000,	 /* between two looks */
-	RUN_NS = 3000000,	 /* others wait for our caller, too */
+	RUN_NS = 3000000, /* others wait for our caller, too */
 	LET_GO_NS = 2000000000,
 	PROGRAM_PATH_MAX = 4096,
 	INTERPRETER_MAX = 256 /* of a script: BINPRM_BUF_SIZE */
 };
-
-/* ---- Who waits -------------------------------------------------------------------- */
-
-struct waiter {
-	pid_t pid, tid;
-	bool wanted; /* to be followed */
-};
-
-struct waiters {
-	struct waiter *items;
-	size_t count;
-	bool others_run; /* who may have arrived, and will wait in a moment */
-};
-
-/*
- * Does a thread wait for a futex at this address? *runs_ret: it is in no system call, or does
- * not sleep there. (-1 stands for a page fault.)
- */
-static bool is_waiting(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret)
-{
-	char path[64], text[128];
-	unsigned long long word;
-	long number;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-	if (!procfs_read(path, text, sizeof(text)))
-		return false;
-	*runs_ret |= strncmp(text, "running", strlen("running")) == 0 || text[0] == '-';
-	return sscanf(text, "%ld %llx", &number, &word) == 2 &&
-	       (number == SYS_futex || number == SYS_restart_syscall) && word == address;
-}
-
-/* Is it on its way already? It may have left the gate, or be about to. */
-static bool is_on_way(const struct launches *l, pid_t pid, pid_t tid)
-{
-	for (size_t i = 0; i < l->count; i++) {
-		const struct passage *p = &l->items[i].passage;
-
-		if (p->pid == pid && (!tid || p->tid == tid) && !passage_is_through(p))
-			return true;
-	}
-	return false;
-}
-
-/*
- * One of each process: another one that waits would only get in the way of the
- * first, whose execve(2) ends it.
- */
-static void find_in(
-	const struct launches *l, struct waiters *waiters, pid_t pid, bool wanted, uint64_t address)
-{
-	DIR *threads = procfs_threads(pid);
-	pid_t tid;
-
-	wanted = wanted && !is_on_way(l, pid, 0);
-	while ((tid = procfs_next_thread(threads))) {
-		struct waiter *items;
-
-		if (is_on_way(l, pid, tid) || !is_waiting(pid, tid, address, &waiters->others_run))
-			continue;
-		items = array_grow(waiters->items, waiters->count, sizeof(*items));
-		if (!items)
-			break;
-		waiters->items = items;
-		items[waiters->count++] = (struct waiter){.pid = pid, .tid = tid, .wanted = wanted};
-		wanted = false;
-	}
-	if (threads)
-		closedir(threads);
-}
-
-static void find_below(const struct launches *l, struct waiters *waiters, pid_t pid, bool children,
-	uint64_t address)
-{
-	pid_t *pids = children_of(pid);
-
-	for (size_t i = 0; pids && pids[i]; i++) {
-		find_in(l, waiters, pids[i], children, address);
-		/* Who has memory of its own waits only if it is to be followed. */
-		if (children)
-			find_below(l, waiters, pids[i], children, address);
-	}
-	free(pids);
-}
 
 /* ---- What may be followed --------------------------------------------------------------- */
 
@@ -215,43 +126,45 @@ static void begin(struct launches *l, struct launch_gate *gate, const struct wai
 	l->count += launch->passage.state != PASSAGE_OVER;
 }
 
-/*
- * Have all been found that have arrived? One that was killed there has its number yet, and
- * never is.
- */
-static bool found_all(const struct launch_gate *gate, const struct waiters *waiters, uint64_t now)
+/* Is it on its way already? It may have left the gate, or be about to. `tid` 0: any thread. */
+static bool is_on_way(const void *data, pid_t pid, pid_t tid)
 {
-	uint64_t patience = waiters->others_run ? FIND_NS : FIND_IDLE_NS;
+	const struct launches *l = data;
 
-	return waiters->count >= gate_waiting(&gate->gate) || now - gate->since_ns >= patience;
+	for (size_t i = 0; i < l->count; i++) {
+		const struct passage *p = &l->items[i].passage;
+
+		if (p->pid == pid && (!tid || p->tid == tid) && !passage_is_through(p))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Is it to be followed? One of each process: another one that waits would only get in the way
+ * of the first, whose execve(2) ends it.
+ */
+static bool is_wanted(
+	const struct launches *l, const struct launch_gate *gate, const struct waiter *waiter)
+{
+	return (gate->place.children || waiter->pid == gate->place.pid) &&
+	       !is_on_way(l, waiter->pid, 0);
 }
 
 /* Lets those go that wait at a gate, each of them traced; false while one is not found yet. */
-static bool serve(struct launches *l, struct launch_gate *gate, uint64_t now)
+static bool serve(struct launches *l, struct launch_gate *gate)
 {
 	struct waiters waiters = {0};
 	bool all;
 
-	if (!gate_take(&gate->gate)) {
-		gate->since_ns = 0;
-		return true;
-	}
-	if (!gate->since_ns)
-		gate->since_ns = now;
-	find_in(l, &waiters, gate->pid, true, gate->address);
-	if (waiters.count < gate_waiting(&gate->gate))
-		find_below(l, &waiters, gate->pid, gate->children, gate->address);
-	/* More may have come, and been found. Whoever is traced from here on is let go with the
-	 * rest. */
-	gate_take(&gate->gate);
-	all = found_all(gate, &waiters, now);
+	gate->place.leave_out = is_on_way;
+	gate->place.data = l;
+	all = waiters_find(&waiters, &gate->gate, &gate->place);
 	for (size_t i = 0; all && i < waiters.count; i++)
-		if (waiters.items[i].wanted)
+		if (is_wanted(l, gate, &waiters.items[i]))
 			begin(l, gate, &waiters.items[i]);
-	if (all) {
+	if (all && gate->gate.shared)
 		gate_release(&gate->gate);
-		gate->since_ns = 0;
-	}
 	free(waiters.items);
 	return all;
 }
@@ -351,13 +264,12 @@ static bool serve_all(struct launches *l)
 
 	gate_clear(l->event);
 	for (size_t i = 0; i < l->gate_count; i++)
-		all &= serve(l, l->gates[i], clock_monotonic_ns());
+		all &= serve(l, l->gates[i]);
 	return all;
 }
 
 void launches_run(struct launches *launches)
 {
-	static const struct timespec pause = {.tv_nsec = FIND_PAUSE_NS};
 	uint64_t end = clock_monotonic_ns() + RUN_NS;
 	struct control_signals signals;
 	bool all, any, held;
@@ -368,9 +280,7 @@ void launches_run(struct launches *launches)
 		any = step_all(launches, &held);
 		if (held || (all && !any) || clock_monotonic_ns() >= end)
 			break;
-		if (!all)
-			nanosleep(&pause, NULL);
-		else
+		if (all)
 			control_signals_wait(&signals);
 	}
 	control_signals_give(&signals);

@@ -9,14 +9,13 @@
 #include "libprobe/gate.h"
 #include "libprobe/passage.h"
 #include "libprobe/target_internal.h"
+#include "libprobe/waiters.h"
 
 /* A session's gate at execve(). */
 struct launch_gate {
 	struct gate gate;
-	pid_t pid;	   /* of the session's target */
-	bool children;	   /* those of its children are followed as well; else they are let go */
-	uint64_t address;  /* in the target, of the word that threads wait for */
-	uint64_t since_ns; /* somebody has arrived who is not found yet; 0: nobody */
+	/* With children, those of its children are followed as well; else they are let go. */
+	struct waiters_place place;
 };
 
 /* A thread that has come through a gate. */

@@ -144,7 +144,7 @@ static bool is_off(const struct probe_session *s, uint64_t key)
 }
 
 /* Forgets the probes that the session has already. */
-static void keep_new(
+void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection)
 {
 	for (size_t i = 0; i < selection->probe_count; i++) {
@@ -213,7 +213,7 @@ static struct probe_error *attach_selection(struct probe_session *s, struct chan
 }
 
 /* Without patterns, nothing: the session only follows. */
-static struct probe_error *select_asked(
+struct probe_error *session_select_asked(
 	const struct probe_session *s, struct modules *modules, struct selection *ret)
 {
 	return s->request.pattern_count
@@ -235,7 +235,7 @@ static struct probe_error *start(
 	if (!error)
 		error = session_stack_start(s, c->arch);
 	if (!error)
-		error = select_asked(s, &c->modules, &selection);
+		error = session_select_asked(s, &c->modules, &selection);
 	if (!error && !s->options.follow_libraries)
 		error = select_unmatched(&c->modules, &selection, s->patterns, c->pid);
 	if (!error)
@@ -279,9 +279,9 @@ static struct probe_error *follow_once(struct probe_session *s)
 	session_stack_refresh(s);
 	/* What is refused is told in the session's report: nobody could say --keep-going. */
 	s->request.keep_going = true;
-	error = select_asked(s, &c.modules, &selection);
+	error = session_select_asked(s, &c.modules, &selection);
 	if (!error) {
-		keep_new(s, &c, &selection);
+		session_keep_new(s, &c, &selection);
 		if (selection.probe_count)
 			error = attach_selection(s, &c, &selection, &s->report);
 		if (selection.probe_count && !error)
@@ -319,22 +319,37 @@ static bool has_to_wait(struct probe_session *s)
 	return now - s->gate_since_ns < GATE_WAIT_NS;
 }
 
-/* Lets the threads go that have opened a library, with its probes on. */
+/*
+ * Lets the threads go that have opened a library, with its probes on; in a forked child, with
+ * those named that are not.
+ */
 static struct probe_error *serve_gate(struct probe_session *s)
 {
-	struct probe_error *error;
+	struct probe_error *error = NULL;
+	struct waiters waiters = {0};
+	bool ours = false;
 
 	if (s->event < 0)
 		return NULL;
 	gate_clear(s->event);
 	if (!gate_take(&s->gate))
 		return NULL;
-	if (has_to_wait(s)) {
+	if (!waiters_find(&waiters, &s->gate, &s->gate_place) || has_to_wait(s)) {
+		free(waiters.items);
 		gate_raise(s->event);
 		return NULL;
 	}
 	s->gate_since_ns = 0;
-	error = follow(s);
+	for (size_t i = 0; i < waiters.count && !error; i++) {
+		if (waiters.items[i].pid == s->target->pid)
+			ours = true;
+		else
+			error = session_note_child(s, waiters.items[i].pid);
+	}
+	/* Who has gone on or was not found may have been one of its own threads. */
+	if (!error && (ours || !waiters.count))
+		error = follow(s);
+	free(waiters.items);
 	gate_release(&s->gate);
 	return error;
 }
@@ -343,8 +358,8 @@ static struct probe_error *serve_gate(struct probe_session *s)
 static struct probe_error *add_gate(struct probe_session *s, struct change *c,
 	enum gate_place place, size_t offset, struct probe_gate **ret)
 {
-	struct probe_error *error = gate_attach(
-		c, s->id, &s->request, place, place == GATE_EXEC && s->options.follow_children);
+	struct probe_error *error =
+		gate_attach(c, s->id, &s->request, place, s->options.follow_children);
 
 	*ret = NULL;
 	if (error &&
@@ -357,6 +372,13 @@ static struct probe_error *add_gate(struct probe_session *s, struct change *c,
 	return error ? unless_replaced(s, error) : NULL;
 }
 
+static struct waiters_place waiters_place(const struct probe_session *s, size_t offset)
+{
+	return (struct waiters_place){.pid = s->target->pid,
+		.children = s->options.follow_children,
+		.address = s->rings.layout.data + offset + offsetof(struct probe_gate, released)};
+}
+
 static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_gate *shared)
 {
 	struct launches *launches = watch_launches(s->options.watch);
@@ -365,10 +387,7 @@ static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_
 
 	if (error)
 		return error;
-	gate->pid = s->target->pid;
-	gate->children = s->options.follow_children;
-	gate->address = s->rings.layout.data + DATA_EXEC_GATE_OFFSET +
-			offsetof(struct probe_gate, released);
+	gate->place = waiters_place(s, DATA_EXEC_GATE_OFFSET);
 	return launches_add(launches, gate);
 }
 
@@ -387,6 +406,7 @@ static struct probe_error *start_following(struct probe_session *s, struct chang
 	s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->event < 0)
 		return probe_error_system(errno, "cannot make an event descriptor");
+	s->gate_place = waiters_place(s, DATA_GATE_OFFSET);
 	if (loader)
 		error = gate_open(&s->gate, loader, s->event);
 	return error || !exec ? error : open_exec_gate(s, exec);

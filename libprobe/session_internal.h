@@ -40,8 +40,9 @@ struct probe_session {
 	bool *matched;
 	uint32_t id;
 	bool stopped;
-	int event;		      /* an eventfd(2) that its gate raises, or -1 */
-	struct gate gate;	      /* at the loader */
+	int event;	  /* an eventfd(2) that its gate raises, or -1 */
+	struct gate gate; /* at the loader */
+	struct waiters_place gate_place;
 	uint64_t gate_since_ns;	      /* somebody waits there who could not be served yet; or 0 */
 	struct launch_gate exec_gate; /* served by options.watch */
 	struct probe_report report;   /* of libraries that were opened later */
@@ -141,6 +142,22 @@ PROBE_MUST_CHECK struct probe_error *session_init(struct probe_session *session,
 /* The probes of a selection that is in the registry become the session's. */
 PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *session,
 	const struct registry *registry, const struct selection *selection);
+
+/* Forgets the probes of a selection that the session has already; session_child.c, too. */
+void session_keep_new(const struct probe_session *session, const struct change *change,
+	struct selection *selection);
+/* Selects what was asked for: nothing without patterns, the session then only follows. */
+PROBE_MUST_CHECK struct probe_error *session_select_asked(
+	const struct probe_session *session, struct modules *modules, struct selection *ret);
+
+/* ---- Forked children (session_child.c) --------------------------------------------------- */
+
+/*
+ * A forked child has opened a library: puts the probes that it has there, and that the
+ * session has not, into its report, as refused. A child that is gone has none. Errors:
+ * PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *session_note_child(struct probe_session *session, pid_t pid);
 
 /* ---- Reading (session_read.c) ------------------------------------------------------------ */
 

@@ -91,6 +91,27 @@ bounded "$PROBECTL" trace -q -c -o /dev/null 'ctor:*' -- "$brood" open 2 "$round
 same "libraries beside vfork: status" "$?" 0
 same "libraries beside vfork" "$(tail -1 "$SCRATCH/stdout")" "$((3 * rounds)) ended, 0 wrong"
 
+# ---- Libraries that a forked child opens by itself ------------------------------------------
+
+# child_opens WHAT STATUS COMMAND…: what is not traced is named, once, and the status says so
+child_opens()
+{
+	local what=$1 wanted=$2
+	shift 2
+	bounded "$PROBECTL" "$@" "$TARGETS/liblate.so" "$what" >"$SCRATCH/stdout" 2>"$SCRATCH/err"
+	same "$1, $what: status" "$?" "$wanted"
+	same "$1, $what: sites named" "$(grep -c 'refused late:.*a forked child has opened it' "$SCRATCH/err")" 4
+}
+child_opens fork 1 trace -c 'late:*' -- "$TARGETS/late"
+same "a child's library: no count" "$(grep '^late:' "$SCRATCH/stdout")" ""
+child_opens fork 0 trace -c --keep-going 'late:*' -- "$TARGETS/late"
+child_opens fork 1 record -o "$SCRATCH/record.child" 'late:*' -- "$TARGETS/late"
+child_opens both 1 trace -c 'late:*' -- "$TARGETS/late"
+same "a library of both: hits" "$(awk '/^late:/ {print $1, $2}' "$SCRATCH/stdout" | sort)" \
+	"late:none -
+late:part 100
+late:whole 100"
+
 # ---- A build -------------------------------------------------------------------------------
 
 if command -v make >/dev/null && command -v cc >/dev/null; then

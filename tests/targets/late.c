@@ -4,8 +4,9 @@
  * bytes, late:part one with such a nop and one with a nop of one byte, late:none one of the
  * latter. With `--plan nop` only the long ones can be patched.
  *
- *	late LIBRARY [exec|child]	prints "done". It opens the library itself, or has it
- *		opened by what it becomes (exec), or what its child becomes
+ *	late LIBRARY [exec|child|fork|both]	prints "done". It opens the library itself, or has
+ *		it opened by what it becomes (exec), or what its child becomes, or by two forked
+ *		children, one after the other (fork), and then itself (both)
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -52,6 +53,16 @@ int main(int argc, char **argv)
 		return pass(argv[1]);
 	if (!strcmp(argv[2], "exec"))
 		return become(argv);
+	for (int i = 0; i < 2 && strcmp(argv[2], "child") != 0; i++) {
+		if (fork() == 0)
+			_exit(pass(argv[1]));
+		if (wait(&status) < 0 || status)
+			return 1;
+	}
+	if (!strcmp(argv[2], "fork"))
+		return 0;
+	if (!strcmp(argv[2], "both"))
+		return pass(argv[1]);
 	if (fork() == 0)
 		return become(argv);
 	return wait(&status) < 0 || status ? 1 : 0;

@@ -341,7 +341,10 @@ struct probe_session_options {
 	 * by the same thread, and to outlive the session. Borrowed.
 	 */
 	struct probe_watch *watch;
-	/* Hits of forked children are reported as well. */
+	/*
+	 * Hits of forked children are reported as well. With follow_libraries, probes of
+	 * libraries that children open by themselves are refused: probe_session_report().
+	 */
 	bool follow_children;
 };
 
