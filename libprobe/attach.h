@@ -27,6 +27,7 @@ struct attach_site {
 	 */
 	size_t first;
 	struct reg_site reg;
+	uint64_t entry; /* that the jump of a pun, or into a long nop, leads to; 0: to the stub */
 	uint64_t stub;	/* 0 for a toggle */
 	uint64_t head;	/* of a `first`: the stub that its jump leads to */
 	uint32_t order; /* of the stub; see reg_stub. Of a `first`: of head */

@@ -21,7 +21,7 @@
 #include "libprobe/space.h"
 #include "libprobe/threads.h"
 
-enum { JUMP_OPCODE = 0xe9, OCAML_CALL = 0xe8 };
+enum { OCAML_CALL = 0xe8 };
 
 /* The code of one module's sites, in one piece. */
 struct piece {
@@ -203,10 +203,10 @@ static struct probe_error *describe_patch(struct attach *a, size_t i, struct pie
 	const struct plan *plan = &site->plan;
 	struct reg_site *reg = &a->sites[i].reg;
 	struct probe_error *error = NULL;
-	int32_t distance;
 
 	*reg = (struct reg_site){.pc = site->pc,
 		.plan = site->chosen,
+		.entry = a->sites[i].entry,
 		.length = a->change->arch->jump_length,
 		.covers = a->change->arch->jump_length};
 	switch (site->chosen) {
@@ -219,13 +219,12 @@ static struct probe_error *describe_patch(struct attach *a, size_t i, struct pie
 	case PROBE_PLAN_LONG_NOP:
 		reg->patch = site->pc + plan->nop_offset;
 		reg->tail = reg->patch + plan->nop_length;
+		if (plan->nop_fixed == 4)
+			reg->length = 1;
 		break;
 	case PROBE_PLAN_PUN:
-		memcpy(&distance, plan->bytes + 1, sizeof(distance));
 		reg->patch = site->pc;
 		reg->tail = site->pc + 1;
-		reg->entry = site->pc + 5 + (int64_t)distance;
-		puns_place(&a->change->registry, reg->entry, &reg->pun, &reg->pun_size);
 		reg->length = 1;
 		break;
 	default: /* a toggle */
@@ -235,7 +234,9 @@ static struct probe_error *describe_patch(struct attach *a, size_t i, struct pie
 		reg->length = 1;
 		break;
 	}
-	if (!reg->entry)
+	if (reg->entry)
+		puns_place(&a->change->registry, reg->entry, &reg->pun, &reg->pun_size);
+	else
 		reg->entry = reg->patch;
 	memcpy(reg->original, plan->bytes + (reg->patch - site->pc), reg->length);
 	return error;
@@ -268,9 +269,8 @@ static struct probe_error *build_stub(struct attach *a, size_t i, struct piece *
 	p->used += as->code.length;
 	first->head = as->stub;
 	a->asks |= as->code.asks;
-	if (first->is_new && first->reg.plan == PROBE_PLAN_PUN)
-		first->reg.patched[0] = JUMP_OPCODE;
-	else if (first->is_new && !arch->jump(first->reg.patch, first->head, first->reg.patched))
+	jump = first->reg.pun ? first->reg.entry : first->head;
+	if (first->is_new && !arch->jump(first->reg.patch, jump, first->reg.patched))
 		return stub_error(a, i, ARCH_STUB_OUT_OF_REACH);
 	return NULL;
 }

@@ -129,15 +129,23 @@ static bool is_mapped_shared(const struct change *change, uint64_t address)
 	return m && m->is_shared;
 }
 
-/* Can what the bytes at a site will jump to be had? Takes it. */
-static const char *take_pun(struct attach *a, const struct select_site *site)
+/*
+ * Can what a jump at an offset from a site will lead to be had, with so many bytes of its
+ * distance as they are? Takes it.
+ */
+static const char *take_pun(
+	struct attach *a, const struct select_site *site, size_t offset, unsigned int fixed)
 {
+	uint64_t *entry = &a->sites[site - a->selection->sites].entry;
 	int32_t distance;
 
-	if (site->plan.byte_count < JUMP_BYTES)
+	if (site->plan.byte_count < offset + JUMP_BYTES)
 		return "the code ends behind the nop";
-	memcpy(&distance, site->plan.bytes + 1, sizeof(distance));
-	return puns_take(a, site->pc + JUMP_BYTES + (int64_t)distance);
+	memcpy(&distance, site->plan.bytes + offset + 1, sizeof(distance));
+	if (fixed < sizeof(distance))
+		distance &= (1 << 8 * fixed) - 1;
+	*entry = site->pc + offset + JUMP_BYTES + (int64_t)distance;
+	return fixed == sizeof(distance) ? puns_take(a, *entry) : puns_take_any(a, fixed, entry);
 }
 
 /* What a plan would write at a site. A patch of one byte relies on the four behind it. */
@@ -167,6 +175,7 @@ static const char *check_plan(struct attach *a, const struct claims *claims,
 {
 	struct claim claim = plan_claim(site, plan);
 
+	a->sites[site - a->selection->sites].entry = 0;
 	if (claims_meet(claims, claim))
 		return overlaps;
 	if (is_mapped_shared(a->change, claim.start))
@@ -175,7 +184,11 @@ static const char *check_plan(struct attach *a, const struct claims *claims,
 		return changed;
 	if (crosses_page(claim.start, claim.written_end - claim.start))
 		return crosses;
-	return plan == PROBE_PLAN_PUN ? take_pun(a, site) : NULL;
+	if (plan == PROBE_PLAN_PUN)
+		return take_pun(a, site, 0, 4);
+	if (plan == PROBE_PLAN_LONG_NOP && site->plan.nop_fixed)
+		return take_pun(a, site, site->plan.nop_offset, site->plan.nop_fixed);
+	return NULL;
 }
 
 /* The plans that are asked for. */

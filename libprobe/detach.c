@@ -306,6 +306,9 @@ static void check_sites(struct ending *e, const struct registry *r)
 		if (site == SIZE_MAX)
 			continue;
 		state = site_state(r, &r->sites[site], edits_found(&e->text, i));
+		if (state == SITE_FOREIGN &&
+			site_is_mixed(&r->sites[site], edits_found(&e->text, i)))
+			state = SITE_PATCHED;
 		e->text.items[i].is_write = state == SITE_PATCHED;
 		e->held[site] = state == SITE_COVERED || state == SITE_FOREIGN;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Patching a site again that somebody has restored. Its stubs and its tail are there: they
- * were made of the file's bytes, so what they stand for has to be there, all of it, and all
- * threads stopped when it is compared. A thread that stands where the patch is to be
+ * Patching a site again that somebody has restored, if only its first byte. Its stubs and its tail
+ * are there: they were made of the file's bytes, so what they stand for has to be there, all of it,
+ * and all threads stopped when it is compared. A thread that stands where the patch is to be
  * written, or will return there from a signal handler, is given a moment: which instruction
  * of the tail stands for which of the site is not known any more.
  */
@@ -72,7 +72,10 @@ static struct probe_error *find(struct mending *m, const struct change *change)
 	if (!error && (!m->sites || !m->wanted))
 		error = probe_error_no_memory();
 	for (size_t i = 0; i < r->site_count && !error; i++)
-		if (r->sites[i].pc && states[i] == SITE_ORIGINAL &&
+		if (r->sites[i].pc &&
+			(states[i] == SITE_ORIGINAL ||
+				(states[i] == SITE_FOREIGN &&
+					site_is_mixed(&r->sites[i], edits_found(&edits, i)))) &&
 			site_is_wanted(r, &r->sites[i]) && !add(m, change, &r->sites[i]))
 			error = probe_error_no_memory();
 	edits_deinit(&edits);
@@ -85,9 +88,11 @@ static void check(struct mending *m)
 {
 	for (size_t i = 0; i < m->count; i++) {
 		const uint8_t *found = edits_found(&m->edits, 2 * i);
+		size_t length = m->sites[i]->length;
 
-		m->edits.items[2 * i + 1].is_write =
-			found && memcmp(found, m->wanted[i], window_of(m->sites[i])) == 0;
+		m->edits.items[2 * i + 1].is_write = found && site_is_mixed(m->sites[i], found) &&
+						     memcmp(found + length, m->wanted[i] + length,
+							     window_of(m->sites[i]) - length) == 0;
 	}
 }
 

@@ -19,9 +19,21 @@
  *
  * Where the instructions behind it must stay, a pun changes the first byte of the nop
  * alone: a breakpoint there replaces ours, its thread goes on at bytes that are the
- * file's, and nothing is counted until we write it again. The same is true of a jump over
- * a nop of five bytes or more. `relocate`, the jump over a one-byte nop, is safe only where
- * nobody else comes, and so only done if it is asked for.
+ * file's, and nothing is counted until we write it again.
+ *
+ * A long nop is punned, too, if it may be somebody's site. When the kernel leaves, it puts
+ * one byte back (or all, where it had rewritten them), and what is behind that byte has to
+ * make a nop with it. That is so of any two bytes at the end of the usual nop of five:
+ *
+ *	0f 1f 44 00 00		nopl 0(%rax,%rax,1)
+ *	e9 1f 44 xx yy		jmp, to one of 65,536 places, 64 KiB apart
+ *	0f 1f 44 xx yy		nopl yy(...)
+ *
+ * Of other nops only the first byte is changed. A nop that nobody takes, as it is behind
+ * the site's own and not of a length that the kernel knows, holds any jump.
+ *
+ * `relocate`, the jump over a one-byte nop, is safe only where nobody else comes, and so
+ * only done if it is asked for.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +45,7 @@ enum {
 	OCAML_CMP = 0x3d,
 	OCAML_CALL = 0xe8,
 	BREAKPOINT = 0xcc, /* of a debugger, or of the kernel */
+	KERNEL_NOP = 5,	   /* that it takes, or two of them */
 	NOPS_MAX = 12	   /* bytes, and as many as fit into struct plan with what is moved */
 };
 
@@ -107,6 +120,16 @@ static void plan_entry(const struct arch *arch, struct plan *plan)
 		plan->behind.cannot = "the first instruction may go elsewhere, and come back";
 }
 
+/* How much of a long nop has to stay in the distance of a jump: see struct plan. */
+static uint8_t fixed_bytes(const struct arch *arch, const uint8_t *nop, size_t length, bool is_site)
+{
+	static const uint8_t usual[] = {0x0f, 0x1f, 0x44};
+
+	if (!is_site && length != KERNEL_NOP && length != 2 * KERNEL_NOP)
+		return 0;
+	return length == arch->jump_length && memcmp(nop, usual, sizeof(usual)) == 0 ? 2 : 4;
+}
+
 /* What the bytes of a site say by themselves. */
 static void plan_bytes(
 	const struct arch *arch, const struct sdt_notes *all, bool ocaml, struct plan *plan)
@@ -122,6 +145,9 @@ static void plan_bytes(
 		plan->nop_offset = first;
 		plan->nop_length = second;
 	}
+	if (plan->nop_length)
+		plan->nop_fixed = fixed_bytes(arch, plan->bytes + plan->nop_offset,
+			plan->nop_length, plan->nop_offset == 0);
 	plan->ocaml = ocaml && first == 1 && plan->byte_count >= 6 &&
 		      (plan->bytes[1] == OCAML_CMP || plan->bytes[1] == OCAML_CALL);
 	if (!first)

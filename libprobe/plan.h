@@ -29,6 +29,11 @@ struct plan {
 	bool ocaml;	    /* a toggle at pc + 1 */
 	uint8_t nop_offset; /* of a nop that holds a jump; nop_length 0: there is none */
 	uint8_t nop_length;
+	/*
+	 * The first so many bytes of that jump's distance are the nop's own, which has to be a
+	 * nop if somebody puts its first byte back: 0, all 4, or 2 (plan.c).
+	 */
+	uint8_t nop_fixed;
 	bool one_byte_nop; /* at pc: a pun is to be considered */
 	struct plan_move behind, relocate;
 };

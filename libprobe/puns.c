@@ -79,6 +79,19 @@ const char *puns_take(struct attach *attach, uint64_t entry)
 	return NULL;
 }
 
+const char *puns_take_any(struct attach *attach, unsigned int fixed, uint64_t *entry)
+{
+	int64_t step = INT64_C(1) << 8 * fixed, start = (int64_t)*entry, reach = INT64_C(1) << 31;
+
+	/* Alternately above and below; the distance that it has is less than a step. */
+	for (int64_t far = 0; far < reach - step; far += step) {
+		if (!puns_take(attach, *entry = (uint64_t)(start + far)) ||
+			!puns_take(attach, *entry = (uint64_t)(start - step - far)))
+			return NULL;
+	}
+	return pun_taken;
+}
+
 void puns_place(
 	const struct registry *registry, uint64_t entry, uint64_t *start_ret, uint32_t *size_ret)
 {

@@ -12,6 +12,12 @@
 const char *puns_take(struct attach *attach, uint64_t entry);
 
 /*
+ * Takes any place that a jump can lead to whose distance ends with the `fixed` bytes (of 4) that
+ * it has for *entry; a near one is preferred.
+ */
+const char *puns_take_any(struct attach *attach, unsigned int fixed, uint64_t *entry);
+
+/*
  * Maps the pages that were taken, before anything else that this change maps could come to lie
  * there. *again_ret: one of them is in use meanwhile. Then none is mapped, and the maps are read
  * anew.

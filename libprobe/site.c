@@ -52,6 +52,14 @@ enum site_state site_state(
 	return bytes[0] == BREAKPOINT ? SITE_COVERED : SITE_FOREIGN;
 }
 
+bool site_is_mixed(const struct reg_site *site, const uint8_t *bytes)
+{
+	for (size_t i = 0; bytes && i < site->length; i++)
+		if (bytes[i] != site->original[i] && bytes[i] != site->patched[i])
+			return false;
+	return bytes != NULL;
+}
+
 /* ---- Whose memory it is ----------------------------------------------------------------- */
 
 /*

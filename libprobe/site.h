@@ -21,6 +21,12 @@ enum site_state {
 enum site_state site_state(
 	const struct registry *registry, const struct reg_site *site, const uint8_t *bytes);
 
+/*
+ * Is each byte the file's or ours? A kernel uprobe that was written over a jump puts back the
+ * first byte alone: what is left has no meaning, but to be restored, or patched, as a whole.
+ */
+bool site_is_mixed(const struct reg_site *site, const uint8_t *bytes);
+
 /* Is the file that a site was patched in mapped there still, as far as that can be known? */
 bool site_is_in_file(const struct modules *modules, const struct reg_site *site);
 

@@ -93,6 +93,13 @@ ours_count()
 	same "$1" "$hits" "$2"
 }
 
+# ours_count_of WHAT PROBE HITS
+ours_count_of()
+{
+	same "$1: our hits" "$("$PROBECTL" status --json -p "$target_pid" |
+		jq -r --arg name "$2" 'select("\(.provider):\(.name)" == $name) | .hits')" "$3"
+}
+
 hits_of()
 {
 	jq -r --arg name "$2" 'select("\(.provider):\(.name)" == $name) | .hits' "$1" 2>/dev/null
@@ -140,6 +147,40 @@ for first in ours kernel; do
 		same "$what: both have left" "$answer" "passed $passed wrong 0"
 		same_state "$target_pid"
 		end_target
+	done
+done
+
+# ---- In a long nop, where nothing else can be ---------------------------------------------------
+
+# The kernel takes the nop for itself, and gives it back, whether anybody came by or not. Ours
+# are not counted from then on.
+for name in company:five company:both5; do
+	for offset in "${offset_of[$name]}" $((offset_of[$name] + 1)); do
+		[ "$name $offset" = "company:five ${offset_of[$name]}" ] || [ "$name" = company:both5 ] ||
+			continue
+		for passes in 0 "$rounds"; do
+			start "$company" "$threads"
+			save_state "$target_pid"
+			what="$name at $offset, $passes hits"
+			"$PROBECTL" enable -q --plan nop -p "$target_pid" "$name" 2>"$SCRATCH/err" ||
+				fail "$what: $(cat "$SCRATCH/err")"
+			ask "go $rounds"
+			ours_count_of "$what" "$name" "$passed"
+			kernel_on -1 "$company" "$offset"
+			[ "$passes" = 0 ] || {
+				ask "go $rounds"
+				same "$what: beside the kernel" "$answer" "passed $passed wrong 0"
+				same "$what: the kernel's hits" "$(kernel_counts)" "$passed"
+			}
+			kernel_off
+			ask "go $rounds"
+			same "$what: the kernel has left" "$answer" "passed $passed wrong 0"
+			"$PROBECTL" disable -q -p "$target_pid" "$name" 2>/dev/null
+			ask "go $rounds"
+			same "$what: all have left" "$answer" "passed $passed wrong 0"
+			same_state "$target_pid"
+			end_target
+		done
 	done
 done
 

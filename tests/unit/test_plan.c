@@ -385,6 +385,27 @@ static enum probe_plan choose_first(const struct plan *plan, const char **reason
 	return plan_choose(plan, plan_default_order, PLAN_DEFAULTS, reason);
 }
 
+/* Long nops that are somebody's site, or may be one by usdt.h; and those that are not. */
+static void test_long_nops(void **state)
+{
+	static const uint8_t fixed[] = {2, 4, 2, 4, 0, 0};
+	struct plan plans[6];
+
+	(void)state;
+	assert_int_equal(
+		plans_of("site_a: .byte 0x0f, 0x1f, 0x44, 0, 0\n ret\n"
+			 "site_b: .byte 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0\n ret\n"
+			 "site_c: nop\n .byte 0x0f, 0x1f, 0x44, 0, 0\n ret\n"
+			 "site_d: nop\n .byte 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0\n ret\n"
+			 "site_e: nop\n .byte 0x66, 0x0f, 0x1f, 0x44, 0, 0\n ret\n"
+			 "site_f: nop\n .byte 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0\n ret\n"
+			 " NOTE a\n NOTE b\n NOTE c\n NOTE d\n NOTE e\n NOTE f\n",
+			plans, 6),
+		6);
+	for (size_t i = 0; i < 6; i++)
+		assert_int_equal(plans[i].nop_fixed, fixed[i]);
+}
+
 static void test_other_plans(void **state)
 {
 	const char *reason;
@@ -408,6 +429,8 @@ static void test_other_plans(void **state)
 	/* The kernel may write the long nop: our jump is behind it, if that can be. */
 	assert_int_equal(plans[0].nop_length, 5);
 	assert_int_equal(plans[0].nop_offset, 0);
+	/* Two bytes of a jump there can be chosen: the rest makes a nop with the first byte. */
+	assert_int_equal(plans[0].nop_fixed, 2);
 	assert_int_equal(plans[0].behind.offset, 5);
 	assert_false(plans[0].one_byte_nop);
 	assert_int_equal(choose_first(&plans[0], &reason), PROBE_PLAN_LONG_NOP);
@@ -418,6 +441,7 @@ static void test_other_plans(void **state)
 
 	assert_int_equal(plans[1].nop_offset, 1);
 	assert_true(plans[1].nop_length >= 8);
+	assert_int_equal(plans[1].nop_fixed, 4);
 	assert_int_equal(plans[1].behind.offset, 1 + plans[1].nop_length);
 	assert_int_equal(choose_first(&plans[1], &reason), PROBE_PLAN_BEHIND);
 	assert_int_equal(choose(&plans[1], PROBE_PLAN_LONG_NOP, &reason), PROBE_PLAN_LONG_NOP);
@@ -607,6 +631,7 @@ int main(void)
 		cmocka_unit_test(test_windows_that_overlap),
 		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_one_address_twice),
+		cmocka_unit_test(test_long_nops),
 		cmocka_unit_test(test_other_plans),
 		cmocka_unit_test(test_toggle),
 		cmocka_unit_test(test_breakpoints),

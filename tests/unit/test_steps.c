@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "libprobe/memory.h"
 #include "libprobe/procfs.h"
 #include "tests/unit/live.h"
 
@@ -255,7 +256,7 @@ static uint64_t entry_of(pid_t pid, enum probe_plan plan)
 {
 	const struct probe_site *sites;
 	struct probe_list *list;
-	uint64_t pc = 0;
+	uint64_t pc = 0, at;
 	int32_t distance;
 	size_t count;
 
@@ -267,9 +268,10 @@ static uint64_t entry_of(pid_t pid, enum probe_plan plan)
 			pc = sites[i].pc + sites[i].bias;
 	probe_list_free(list);
 	assert_true(pc != 0);
-	/* What is behind the nop of a pun stays; it is as in this process. */
-	memcpy(&distance, (const char *)(uintptr_t)pc + 1, sizeof(distance));
-	return plan == PROBE_PLAN_PUN ? pc + 5 + (uint64_t)distance : pc + 1;
+	/* Both lead to a page of their own, a long nop by a jump that is there already. */
+	at = plan == PROBE_PLAN_PUN ? pc : pc + 1;
+	assert_int_equal(memory_read(pid, at + 1, &distance, sizeof(distance)), sizeof(distance));
+	return at + 5 + (uint64_t)distance;
 }
 
 static struct probe_error *count_values(
