@@ -43,7 +43,8 @@ static struct probe_error *watch(struct trace_target *target)
 	pid_t pid = probe_target_pid(target->target);
 
 	target->pidfd = pidfd_open(pid, 0);
-	if (target->pidfd < 0 && errno != ENOSYS && errno != ESRCH)
+	/* EPERM: a container's seccomp filter. */
+	if (target->pidfd < 0 && errno != ENOSYS && errno != ESRCH && errno != EPERM)
 		return probe_error_system(errno, "cannot watch process %d", (int)pid);
 	return NULL;
 }

@@ -166,22 +166,22 @@ for filters in container "container allow" "errno:135:1"; do
 	done
 	same "inside $filters: hits" "$(grep -c '"text" "written"' "$SCRATCH/inside")" 6
 done
-for call in $mapping; do
-	for action in kill trap; do
-		# What they allow themselves, a program cannot begin without.
-		[[ " 319 28 " == *" $call "* ]] || continue
-		# shellcheck disable=SC2086
-		inside "$action $call" $caps container "$action:$call"
-		grep -q 'would kill it for' "$SCRATCH/inside" || fail "$action $call: $(cat "$SCRATCH/inside")"
-		grep -qx "target alive" "$SCRATCH/inside" || fail "$action $call: the target: $(cat "$SCRATCH/inside")"
-		grep -qx "maps 0" "$SCRATCH/inside" || fail "$action $call: something is left"
-	done
+# Of what we need in the target, this alone is nothing that we call ourselves.
+for action in kill trap; do
+	# shellcheck disable=SC2086
+	inside "$action 319" $caps container "$action:319"
+	grep -q 'would kill it for memfd_create' "$SCRATCH/inside" || fail "$action 319: $(cat "$SCRATCH/inside")"
+	grep -qx "target alive" "$SCRATCH/inside" || fail "$action 319: the target: $(cat "$SCRATCH/inside")"
+	grep -qx "maps 0" "$SCRATCH/inside" || fail "$action 319: something is left"
 done
-# shellcheck disable=SC2086
-inside "no memfd_create" $caps container errno:319:1
-grep -q 'does not allow memfd_create (Operation not permitted)' "$SCRATCH/inside" ||
-	fail "no memfd_create: $(cat "$SCRATCH/inside")"
-grep -qx "target alive" "$SCRATCH/inside" || fail "no memfd_create: the target"
+for call in "319 memfd_create" "28 madvise"; do
+	# shellcheck disable=SC2086
+	inside "no $call" $caps container "errno:${call% *}:1"
+	grep -q "does not allow ${call#* } (Operation not permitted)" "$SCRATCH/inside" ||
+		fail "no $call: $(cat "$SCRATCH/inside")"
+	grep -qx "target alive" "$SCRATCH/inside" || fail "no $call: the target"
+	grep -qx "maps 0" "$SCRATCH/inside" || fail "no $call: something is left"
+done
 # shellcheck disable=SC2086
 inside "no ptrace" $caps container errno:101:1
 grep -q 'keeps probectl from calling ptrace: .*SYS_PTRACE' "$SCRATCH/inside" ||
@@ -197,6 +197,22 @@ if [ "$(id -u)" = 0 ]; then
 	save_state "$target_pid"
 	hits 3 "$PROBECTL" trace -q -n 3 -p "$target_pid" 'seccomp:hit(arg0,str(arg1),str(arg2))'
 	same_life "a container, from outside"
+	end_target
+fi
+
+# What joins a container later has no ancestor inside (docker exec).
+if [ "$(id -u)" = 0 ] && command -v nsenter >/dev/null; then
+	start unshare -pf --mount-proc --kill-child "$sandbox" caps container -- "$TARGETS/seccomp" 0 none
+	outer=$target_pid
+	inner=$(cat "/proc/$outer/task/$outer/children")
+	join=(nsenter -t "${inner// /}" -p -m)
+	hits 3 "${join[@]}" "$sandbox" caps container -- "$PROBECTL" trace -q -n 3 -p 1 'seccomp:hit(arg0,str(arg1),str(arg2))'
+	refused "joined with other capabilities" 'only root can read the filter' \
+		"${join[@]}" "$sandbox" container -- "$PROBECTL" enable -p 1 seccomp:hit
+	refused "joined with one filter more" 'only root can read the filter' \
+		"${join[@]}" "$sandbox" caps container allow -- "$PROBECTL" enable -p 1 seccomp:hit
+	ask x
+	same "a container that was joined: the answer" "$answer" alive
 	end_target
 fi
 

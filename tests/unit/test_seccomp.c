@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: MIT */
+/* Filters, run here; and what those that this process is under allow it. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cmocka.h>
 
 #include "libprobe/seccomp.h"
@@ -70,12 +78,119 @@ static void test_malformed_programs_kill(void **state)
 	assert_int_equal(run(NULL, 0, 0, 0), SECCOMP_RET_KILL_PROCESS);
 }
 
+/* ---- In a process under a filter -------------------------------------------------------- */
+
+static void install(int call, uint32_t action)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, action),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof(code) / sizeof(*code), .filter = code};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(99);
+}
+
+/* What a child says of a kind of calls: 0 if it is as expected. */
+static int trial(int call, uint32_t action, enum seccomp_kind kind, const char *name, int err)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		struct seccomp_trial found;
+
+		if (call >= 0)
+			install(call, action);
+		if (seccomp_try(kind, &found))
+			_exit(98);
+		if (found.allowed)
+			_exit(name ? 1 : 0);
+		_exit(name && strcmp(found.name, name) == 0 && found.err == err ? 0 : 2);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void test_calls_are_tried(void **state)
+{
+	static const struct {
+		int call;
+		enum seccomp_kind kind;
+		const char *name;
+	} denied[] = {
+		{SYS_memfd_create, SECCOMP_MAP, "memfd_create"},
+		{SYS_madvise, SECCOMP_MAP, "madvise"},
+		{SYS_munmap, SECCOMP_UNMAP, "munmap"},
+		{SYS_gettid, SECCOMP_ASK, "gettid"},
+		{SYS_futex, SECCOMP_WAIT, "futex"},
+	};
+
+	(void)state;
+	for (unsigned int kind = 1; kind <= SECCOMP_ALL; kind <<= 1)
+		assert_int_equal(trial(-1, 0, kind, NULL, 0), 0);
+	for (size_t i = 0; i < sizeof(denied) / sizeof(*denied); i++) {
+		int call = denied[i].call;
+		enum seccomp_kind kind = denied[i].kind;
+		const char *name = denied[i].name;
+
+		assert_int_equal(trial(call, SECCOMP_RET_KILL_PROCESS, kind, name, 0), 0);
+		assert_int_equal(trial(call, SECCOMP_RET_KILL_THREAD, kind, name, 0), 0);
+		assert_int_equal(trial(call, SECCOMP_RET_TRAP, kind, name, 0), 0);
+		assert_int_equal(trial(call, SECCOMP_RET_ERRNO | EACCES, kind, name, EACCES), 0);
+		assert_int_equal(trial(call, SECCOMP_RET_TRACE, kind, name, ENOSYS), 0);
+		assert_int_equal(trial(call, SECCOMP_RET_LOG, kind, NULL, 0), 0);
+	}
+	/* The answer that stubs expect, to a question that was not asked. */
+	assert_int_equal(trial(SYS_rt_sigprocmask, SECCOMP_RET_ERRNO | EFAULT, SECCOMP_ASK,
+				 "rt_sigprocmask", EFAULT),
+		0);
+}
+
+/* The children of a process that is under a filter are under that one. */
+static void test_whose_filters(void **state)
+{
+	int status;
+	pid_t child = fork();
+
+	(void)state;
+	assert_false(seccomp_is_same(getpid(), 0));
+	if (child == 0) {
+		pid_t inner;
+
+		install(SYS_kcmp, SECCOMP_RET_ERRNO | EPERM);
+		inner = fork();
+		if (inner == 0) {
+			pid_t sibling = getppid();
+
+			if (!seccomp_is_same(sibling, 1) || seccomp_is_same(sibling, 2))
+				_exit(1);
+			/* One more is not the parent's any more. */
+			install(SYS_kcmp, SECCOMP_RET_ERRNO | EPERM);
+			_exit(seccomp_is_same(sibling, 1) ? 2 : 0);
+		}
+		_exit(waitpid(inner, &status, 0) == inner && WIFEXITED(status)
+				? WEXITSTATUS(status)
+				: 3);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_verdict_depends_on_the_call),
 		cmocka_unit_test(test_arithmetic_memory_and_registers),
 		cmocka_unit_test(test_malformed_programs_kill),
+		cmocka_unit_test(test_calls_are_tried),
+		cmocka_unit_test(test_whose_filters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
