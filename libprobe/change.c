@@ -48,6 +48,8 @@ enum {
 	MOMENT_NS = 200000,
 	EXEC_TRIES = 10,
 	LOCK_TRIES = 500,
+	LOCK_TRIES_HURRY = 10,
+	HURRY_NS = 100000000,
 	LOCK_WAIT_NS = 10000000,
 	CHANGE_DESCRIPTORS = 8, /* open at once, beside those of the modules; some to spare */
 	DESCRIPTORS_MAX = 32,
@@ -61,7 +63,7 @@ enum {
  * Controllers exclude each other by a lock on a file of /proc/PID, which lasts
  * no longer than they do.
  */
-static struct probe_error *lock_target(pid_t pid, int *fd_ret)
+static struct probe_error *lock_target(pid_t pid, int tries, int *fd_ret)
 {
 	char path[48];
 
@@ -71,7 +73,7 @@ static struct probe_error *lock_target(pid_t pid, int *fd_ret)
 		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
 						 "there is no process %d", pid)
 				       : probe_error_system(errno, "%s", path);
-	for (int i = 0; i < LOCK_TRIES; i++) {
+	for (int i = 0; i < tries; i++) {
 		if (flock(*fd_ret, LOCK_EX | LOCK_NB) == 0)
 			return NULL;
 		nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT_NS}, NULL);
@@ -243,7 +245,8 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 	*ret = (struct change){.target = target, .pid = target->pid, .lock = -1, .mem = -1};
 	error = seccomp_check_own();
 	if (!error)
-		error = lock_target(ret->pid, &ret->lock);
+		error = lock_target(
+			ret->pid, target->hurry ? LOCK_TRIES_HURRY : LOCK_TRIES, &ret->lock);
 	if (!error)
 		ret->pid = procfs_living(ret->pid);
 	/* Before the modules are read, and with all of them open. */
@@ -330,7 +333,10 @@ struct probe_error *change_stop(struct change *change)
 		return NULL;
 	}
 	let_run(change);
-	error = control_stop(change->pid, change->target->lender, &change->control);
+	error = change->target->hurry
+			? control_stop_within(
+				  change->pid, change->target->lender, HURRY_NS, &change->control)
+			: control_stop(change->pid, change->target->lender, &change->control);
 	change->control.seccomp = &change->seccomp;
 	change->stopped = !error;
 	if (!error)
@@ -432,7 +438,10 @@ struct probe_error *change_run(
 	if (!error && borrow)
 		let_run(change);
 	if (!error && borrow)
-		error = control_borrow(change->pid, &change->seccomp, &change->control);
+		error = change->target->hurry
+				? control_borrow_within(
+					  change->pid, &change->seccomp, HURRY_NS, &change->control)
+				: control_borrow(change->pid, &change->seccomp, &change->control);
 	else if (!error && change->target->held)
 		change->control = change->target->control;
 	change->control.seccomp = &change->seccomp;

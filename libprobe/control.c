@@ -480,7 +480,13 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 
 struct probe_error *control_stop(pid_t pid, pid_t lender, struct control *ret)
 {
-	uint64_t deadline = clock_monotonic_ns() + PATIENCE_NS, pause = LOOK_NS;
+	return control_stop_within(pid, lender, PATIENCE_NS, ret);
+}
+
+struct probe_error *control_stop_within(
+	pid_t pid, pid_t lender, uint64_t patience_ns, struct control *ret)
+{
+	uint64_t deadline = clock_monotonic_ns() + patience_ns, pause = LOOK_NS;
 	struct probe_error *error;
 	bool again;
 
@@ -579,7 +585,13 @@ static struct probe_error *stop_one(struct control *control, pid_t tid)
 
 struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, struct control *ret)
 {
-	uint64_t deadline = clock_monotonic_ns() + PATIENCE_NS;
+	return control_borrow_within(pid, seccomp, PATIENCE_NS, ret);
+}
+
+struct probe_error *control_borrow_within(
+	pid_t pid, const struct seccomp *seccomp, uint64_t patience_ns, struct control *ret)
+{
+	uint64_t deadline = clock_monotonic_ns() + patience_ns;
 	struct probe_error *error = NULL;
 
 	*ret = (struct control){.pid = pid, .seccomp = seccomp};

@@ -92,6 +92,15 @@ PROBE_MUST_CHECK struct probe_error *control_borrow(
 	pid_t pid, const struct seccomp *seccomp, struct control *ret);
 
 /*
+ * The same, and other processes wait for us meanwhile: after `patience_ns` a thread that
+ * cannot stop is an error (PROBE_ERROR_STATE). Nobody stands still then.
+ */
+PROBE_MUST_CHECK struct probe_error *control_stop_within(
+	pid_t pid, pid_t lender, uint64_t patience_ns, struct control *ret);
+PROBE_MUST_CHECK struct probe_error *control_borrow_within(
+	pid_t pid, const struct seccomp *seccomp, uint64_t patience_ns, struct control *ret);
+
+/*
  * waitpid(2) for the stops of a traced thread: `tid` when it has stopped, 0 with
  * WNOHANG when it has not, -1 when it is gone. The exit status of a child of
  * this process is left to whoever started it.

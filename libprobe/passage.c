@@ -262,7 +262,7 @@ struct probe_error *passage_take(struct passage *passage, struct probe_target *t
 		.tid = passage->pid, .pid = passage->pid, .regs = passage->regs};
 	target->pid = passage->pid;
 	target->mem = -1;
-	target->held = true;
+	target->held = target->hurry = true;
 	target->facts = passage->facts;
 	target->files = files_hold(passage->files);
 	target->start_time = procfs_start_time(passage->pid);

@@ -304,19 +304,40 @@ static struct probe_error *follow(struct probe_session *s)
 	return error;
 }
 
+/* The same, while other processes may wait for us. */
+static struct probe_error *follow_now(struct probe_session *s)
+{
+	struct probe_error *error;
+
+	s->target->hurry = true;
+	error = follow(s);
+	s->target->hurry = false;
+	return error;
+}
+
 /*
  * While a program is being started, its parent may be waiting for it in vfork(2), and cannot
  * be stopped: the library's turn comes when that program is there, or has taken too long.
  */
 static bool has_to_wait(struct probe_session *s)
 {
+	return s->options.watch && launches_depend(watch_launches(s->options.watch), &s->exec_gate);
+}
+
+/* Is there time to try once more? */
+static bool may_wait(struct probe_session *s)
+{
 	uint64_t now = clock_monotonic_ns();
 
-	if (!s->options.watch || !launches_depend(watch_launches(s->options.watch), &s->exec_gate))
-		return false;
 	if (!s->gate_since_ns)
 		s->gate_since_ns = now;
 	return now - s->gate_since_ns < GATE_WAIT_NS;
+}
+
+/* Is it for a moment that a target cannot be changed? */
+static bool is_passing(const struct probe_error *error)
+{
+	return error && error->code == PROBE_ERROR_STATE;
 }
 
 /*
@@ -334,12 +355,11 @@ static struct probe_error *serve_gate(struct probe_session *s)
 	gate_clear(s->event);
 	if (!gate_take(&s->gate))
 		return NULL;
-	if (!waiters_find(&waiters, &s->gate, &s->gate_place) || has_to_wait(s)) {
+	if (!waiters_find(&waiters, &s->gate, &s->gate_place) || (has_to_wait(s) && may_wait(s))) {
 		free(waiters.items);
 		gate_raise(s->event);
 		return NULL;
 	}
-	s->gate_since_ns = 0;
 	for (size_t i = 0; i < waiters.count && !error; i++) {
 		if (waiters.items[i].pid == s->target->pid)
 			ours = true;
@@ -348,8 +368,14 @@ static struct probe_error *serve_gate(struct probe_session *s)
 	}
 	/* Who has gone on or was not found may have been one of its own threads. */
 	if (!error && (ours || !waiters.count))
-		error = follow(s);
+		error = follow_now(s);
 	free(waiters.items);
+	if (is_passing(error) && may_wait(s)) {
+		probe_error_free(error);
+		gate_raise(s->event);
+		return NULL;
+	}
+	s->gate_since_ns = 0;
 	gate_release(&s->gate);
 	return error;
 }
