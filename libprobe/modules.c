@@ -36,6 +36,7 @@
 
 #include "libprobe/array.h"
 #include "libprobe/beneath.h"
+#include "libprobe/distant.h"
 #include "libprobe/maps.h"
 #include "libprobe/memfds.h"
 #include "libprobe/modules.h"
@@ -58,8 +59,11 @@ struct lookup {
 	uint64_t page_mask;
 	bool no_map_files;   /* not allowed to use them */
 	struct files *files; /* may be NULL */
-	int exe;	     /* /proc/PID/exe, or -1 */
+	int exe;	     /* /proc/PID/exe, if it has been opened, or -1 */
 	struct stat exe_st;
+	/* The last device that was looked at; one that does not answer is asked once. */
+	uint32_t dev_major, dev_minor;
+	bool known, distant, silent;
 	struct memfds memfds;
 	struct modules modules; /* also the rejected ones: neither object nor reason */
 };
@@ -166,6 +170,8 @@ static char *open_failure(const struct mapping *mapping, int err)
 	const char *why = "another file has taken its place on disk";
 	char *reason;
 
+	if (err == ETIMEDOUT)
+		return strdup("its file system does not answer: the mapped file cannot be read");
 	if (mapping->deleted)
 		why = "it was deleted";
 	else if (err)
@@ -178,8 +184,26 @@ static char *open_failure(const struct mapping *mapping, int err)
 	return reason;
 }
 
+/* The program's file, if that is what is mapped: others may be of a device that answers. */
+static void open_exe(struct lookup *lookup, const struct mapping *mapping)
+{
+	char path[48], link[4096];
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)lookup->pid);
+	length = readlink(path, link, sizeof(link));
+	if (lookup->exe >= 0 || length < (ssize_t)strlen(mapping->path) ||
+		memcmp(link, mapping->path, strlen(mapping->path)) != 0)
+		return;
+	lookup->exe = open(path, OPEN_FLAGS);
+	if (lookup->exe >= 0 && fstat(lookup->exe, &lookup->exe_st) != 0) {
+		close(lookup->exe);
+		lookup->exe = -1;
+	}
+}
+
 /* The mapped file, or -1; *err_ret is 0 where no descriptor or path is of it. */
-static int open_mapping(struct lookup *lookup, const struct mapping *mapping, int *err_ret)
+static int open_here(struct lookup *lookup, const struct mapping *mapping, int *err_ret)
 {
 	char root[48];
 	int fd;
@@ -187,6 +211,7 @@ static int open_mapping(struct lookup *lookup, const struct mapping *mapping, in
 	fd = open_map_file(lookup, mapping);
 	if (fd >= 0)
 		return fd;
+	open_exe(lookup, mapping);
 	if (lookup->exe >= 0 && same_inode(&lookup->exe_st, mapping) &&
 		(same_device(&lookup->exe_st, mapping) ||
 			same_header(lookup, mapping, lookup->exe))) {
@@ -203,6 +228,44 @@ static int open_mapping(struct lookup *lookup, const struct mapping *mapping, in
 
 		fd = open_verified(lookup, mapping, "/", &err_here);
 	}
+	return fd;
+}
+
+/* What distant_copy() opens. */
+struct wanted {
+	struct lookup *lookup;
+	const struct mapping *mapping;
+};
+
+static int open_wanted(void *data, int *err_ret)
+{
+	struct wanted *wanted = data;
+
+	return open_here(wanted->lookup, wanted->mapping, err_ret);
+}
+
+/* The mapped file, or a copy of one whose file system might not answer. */
+static int open_mapping(struct lookup *lookup, const struct mapping *mapping, int *err_ret)
+{
+	struct wanted wanted = {lookup, mapping};
+	int fd;
+
+	if (!lookup->known || lookup->dev_major != mapping->dev_major ||
+		lookup->dev_minor != mapping->dev_minor) {
+		lookup->known = true;
+		lookup->dev_major = mapping->dev_major;
+		lookup->dev_minor = mapping->dev_minor;
+		lookup->silent = false;
+		lookup->distant = !is_memfd(mapping) &&
+				  distant_is(lookup->pid, mapping->dev_major, mapping->dev_minor);
+	}
+	if (!lookup->distant)
+		return open_here(lookup, mapping, err_ret);
+	*err_ret = ETIMEDOUT;
+	if (lookup->silent)
+		return -1;
+	fd = distant_copy(open_wanted, &wanted, err_ret);
+	lookup->silent = fd < 0 && *err_ret == ETIMEDOUT;
 	return fd;
 }
 
@@ -467,19 +530,12 @@ struct probe_error *modules_read(pid_t pid, struct files *files, struct modules 
 {
 	struct lookup lookup = {.pid = procfs_living(pid), .files = files, .exe = -1};
 	struct probe_error *error;
-	char path[64];
 
 	*ret = (struct modules){0};
 	lookup.page_mask = ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
 	error = maps_read(pid, &lookup.maps);
 	if (error)
 		return error;
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)lookup.pid);
-	lookup.exe = open(path, OPEN_FLAGS);
-	if (lookup.exe >= 0 && fstat(lookup.exe, &lookup.exe_st) != 0) {
-		close(lookup.exe);
-		lookup.exe = -1;
-	}
 	for (size_t i = 0; i < lookup.maps.count && !error; i++) {
 		const struct mapping *mapping = &lookup.maps.items[i];
 

@@ -215,6 +215,22 @@ void selection_drop_unwanted(struct selection *selection)
 	selection->probe_count = probes;
 }
 
+/* What could not be looked at may be where the probe is. */
+static struct probe_error *add_unread(struct probe_error *error, const struct modules *modules)
+{
+	struct probe_error *more;
+
+	for (size_t i = 0; i < modules->count; i++) {
+		if (!modules->items[i].reason)
+			continue;
+		more = probe_error_new(error->code, "%s (%s: %s)", error->message,
+			modules->items[i].path, modules->items[i].reason);
+		probe_error_free(error);
+		return more;
+	}
+	return error;
+}
+
 struct probe_error *select_unmatched(struct modules *modules, const struct selection *selection,
 	const struct probe_pattern *const *patterns, pid_t pid)
 {
@@ -235,8 +251,9 @@ struct probe_error *select_unmatched(struct modules *modules, const struct selec
 		if (asprintf(&names[i], "%s:%s", all.probes[i].provider, all.probes[i].name) < 0)
 			names[i] = NULL;
 	snprintf(where, sizeof(where), "process %d", pid);
-	error = names ? probe_pattern_no_match(
-				patterns[first], where, (const char *const *)names, all.probe_count)
+	error = names ? add_unread(probe_pattern_no_match(patterns[first], where,
+					   (const char *const *)names, all.probe_count),
+				modules)
 		      : probe_error_no_memory();
 	for (size_t i = 0; names && i < all.probe_count; i++)
 		free(names[i]);
