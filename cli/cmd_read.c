@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/clock.h"
 #include "cli/kept.h"
+#include "cli/print.h"
 #include "cli/processes.h"
 #include "probe/sink.h"
 
@@ -30,6 +31,7 @@ struct reader {
 	struct probe_target *target;
 	struct probe_sink *sink;
 	size_t sessions; /* that were read, of all processes */
+	bool incomplete; /* some site is not as it was left */
 };
 
 /* ---- Output ------------------------------------------------------------------------- */
@@ -110,11 +112,29 @@ static char *session_title(const struct reader *reader, const struct probe_kept 
 	return title;
 }
 
-static struct probe_error *print_session(const struct reader *reader, struct probe_session *session,
+struct look {
+	struct reader *reader;
+	pid_t pid;
+};
+
+static void take_news(const struct probe_site_news *news, void *data)
+{
+	const struct look *look = data;
+
+	print_site_news(news, look->pid);
+	probe_sink_site(look->reader->sink, look->pid, news);
+	look->reader->incomplete = true;
+}
+
+static struct probe_error *print_session(struct reader *reader, struct probe_session *session,
 	const struct trace_tracer *tracer, const struct kept_options *kept, const char *title)
 {
+	struct look look = {reader, probe_target_pid(reader->target)};
 	struct printing printing = {reader->sink, session};
+	struct probe_error *error = probe_session_look(session, true, take_news, &look);
 
+	if (error)
+		return error;
 	if (tracer->output == PROBE_TRACER_FLIGHT)
 		return probe_session_snapshot(session, print_hit, &printing);
 	return print_rows(reader, tracer, session, kept, title);
@@ -232,6 +252,8 @@ static struct probe_error *read_all(const struct read_options *options, int *sta
 	}
 	error = flush_all(reader.sink);
 	probe_sink_free(reader.sink);
+	if (reader.incomplete && *status_ret == STATUS_DONE)
+		*status_ret = STATUS_FAILED;
 	if (!error && !reader.sessions && *status_ret == STATUS_DONE)
 		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"there is no such session; `probectl enable -t TRACER` leaves one");

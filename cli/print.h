@@ -28,6 +28,9 @@ void print_printable(FILE *stream, const char *text);
  */
 void print_bad_site(const struct probe_bad_site *site, pid_t pid, const char *consequence);
 
+/* The same of what a session has to tell of it, with the times of it. */
+void print_site_news(const struct probe_site_news *news, pid_t pid);
+
 /* ---- Tables -------------------------------------------------------------------- */
 
 struct table_column {

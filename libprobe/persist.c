@@ -286,6 +286,8 @@ static struct probe_error *resume(struct probe_session *s, struct modules *modul
 		error = session_resume(s, arch, &selection, r);
 	if (!error)
 		error = session_take_probes(s, r, &selection);
+	if (!error)
+		error = session_watch(s, r);
 	selection_deinit(&selection);
 	return error;
 }

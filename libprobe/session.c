@@ -176,7 +176,8 @@ static struct probe_error *take_session(void *data, struct attach *attach)
 		s->view = (struct view){
 			.base = s->rings.base, .fd = s->data, .layout = s->rings.layout};
 	}
-	return session_take_probes(s, registry, attach->selection);
+	error = session_take_probes(s, registry, attach->selection);
+	return error ? error : session_watch(s, registry);
 }
 
 /* Attaches a selection: to a new session, or to the one that is there. */
@@ -203,6 +204,7 @@ static struct probe_error *attach_selection(struct probe_session *s, struct chan
 		s->probe_count = probes;
 		s->site_count = sites;
 		session_unprepare(s, selection);
+		probe_error_free(session_watch(s, &c->registry));
 	} else {
 		s->calls_kernel |= attach.asks && c->seccomp.allowed & SECCOMP_ASK;
 	}
@@ -427,6 +429,8 @@ static struct probe_error *start_following(struct probe_session *s, struct chang
 		error = add_gate(s, c, GATE_LIBRARIES, DATA_GATE_OFFSET, &loader);
 	if (!error && s->options.watch)
 		error = add_gate(s, c, GATE_EXEC, DATA_EXEC_GATE_OFFSET, &exec);
+	if (!error)
+		error = session_watch(s, &c->registry);
 	if (error || (!loader && !exec))
 		return error;
 	s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -590,8 +594,7 @@ const struct probe_session_probe *probe_session_probes(
  * Ends a session in one process: the target, or a child that has a copy of its registry.
  * `again`: what an attempt that failed has left goes as well.
  */
-static struct probe_error *end_in(
-	const struct probe_session *s, struct probe_target *target, bool again)
+static struct probe_error *end_in(struct probe_session *s, struct probe_target *target, bool again)
 {
 	struct reg_session *session;
 	struct probe_error *error;
@@ -608,6 +611,8 @@ static struct probe_error *end_in(
 			if (c.registry.probes[i].session == s->id)
 				c.registry.probes[i].refcount = 0;
 		error = detach_unreferenced(&c);
+		if (!error && target == s->target)
+			session_note_left(s, &c.registry);
 	}
 	if (!error && again)
 		error = change_reread(&c);
@@ -696,6 +701,7 @@ void probe_session_free(struct probe_session *session)
 		close(session->data);
 	for (size_t i = 0; i < session->site_count; i++)
 		free(session->sites[i].bound);
+	session_watch_deinit(&session->watch);
 	asked_deinit(&session->asked);
 	seccomp_deinit(&session->seccomp);
 	unwinder_free(session->unwinder);

@@ -6,6 +6,7 @@
 #include "libprobe/children.h"
 #include "libprobe/attach.h"
 #include "libprobe/clock.h"
+#include "libprobe/edits.h"
 #include "libprobe/gate.h"
 #include "libprobe/launch.h"
 #include "libprobe/layout.h"
@@ -30,6 +31,14 @@ struct session_part {
 	struct bound_types types;
 	uint64_t key; /* see select_key() */
 	bool off;     /* by probe_session_select() */
+};
+
+/* The sites whose bytes are looked at (session_look.c). Initialise with {0}. */
+struct watched_site;
+struct session_watch {
+	struct watched_site *sites;
+	size_t count;
+	struct edits edits; /* a place for each, in the same order */
 };
 
 struct probe_session {
@@ -67,7 +76,8 @@ struct probe_session {
 	uint32_t *slots;	    /* likewise */
 	uint64_t *consumed;	    /* records handed over, of each probe */
 	size_t probe_count;
-	size_t record_max;	   /* bytes of the largest record of any site */
+	size_t record_max; /* bytes of the largest record of any site */
+	struct session_watch watch;
 	struct unwinder *unwinder; /* with options.stack */
 	struct probe_stack stack;  /* of the hit that is being handed over */
 	void *reserve;		   /* memory for its end, or NULL; see session.c */
@@ -132,6 +142,15 @@ void session_keep_filters(struct probe_session *session, struct change *change);
  * PROBE_ERROR_UNSUPPORTED (they do not, or nobody knows: the session has to end).
  */
 PROBE_MUST_CHECK struct probe_error *session_look_at_filters(struct probe_session *session);
+
+/* ---- Its sites (session_look.c) --------------------------------------------------------- */
+
+/* All sites that a registry has of the session are looked at from now on. */
+PROBE_MUST_CHECK struct probe_error *session_watch(
+	struct probe_session *session, const struct registry *registry);
+/* When it has ended: which of them could not be restored. */
+void session_note_left(struct probe_session *session, const struct registry *registry);
+void session_watch_deinit(struct session_watch *watch);
 
 /* ---- Its parts (session.c) -------------------------------------------------------------- */
 

@@ -238,6 +238,8 @@ static struct probe_error *select_once(
 			error = switch_off(session, &c, wanted);
 		if (!error)
 			error = switch_on(session, &c, wanted, report);
+		if (!error)
+			error = session_watch(session, &c.registry);
 		if (c.stop_ns > report->stop_ns)
 			report->stop_ns = c.stop_ns;
 		change_end(&c);

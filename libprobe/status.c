@@ -215,8 +215,11 @@ static struct probe_error *probe_state(struct probe_target *target, const struct
 		/* Whose session has ended is only there until somebody else's bytes have gone. */
 		if (!site || !site_is_wanted(r, site))
 			continue;
-		ret->patched += snapshot->states[site - r->sites] == SITE_PATCHED;
-		ret->inconsistent += snapshot->states[site - r->sites] != SITE_PATCHED;
+		if (snapshot->states[site - r->sites] != SITE_PATCHED) {
+			ret->inconsistent++;
+			continue;
+		}
+		ret->patched++;
 		ret->plans[site->plan < PROBE_PLAN_COUNT ? site->plan : PROBE_PLAN_NONE]++;
 	}
 	return NULL;

@@ -231,7 +231,7 @@ static void figure(struct out *out, const struct top_model *model, const struct 
 /* What is wrong with a row, or that it is off: one character before its name. */
 static char mark_of(const struct top_row *row)
 {
-	return row->refused ? '!' : row->on ? ' ' : '-';
+	return row->refused || row->coverage.overwritten ? '!' : row->on ? ' ' : '-';
 }
 
 static void row_line(struct top_frame *frame, const struct top_model *model,
@@ -338,6 +338,7 @@ static void summary_line(
 static void detail_line(
 	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
 {
+	char missing[PROBE_COVERAGE_BYTES];
 	const struct top_row *row;
 	struct out text = {0};
 
@@ -350,6 +351,10 @@ static void detail_line(
 		out_unsigned(&text, row->refused);
 		out_text(&text, row->refused == 1 ? " site refused: " : " sites refused: ");
 		out_text(&text, row->reason ? row->reason : "");
+	} else if (row->coverage.overwritten) {
+		probe_coverage_text(missing, &row->coverage);
+		out_text(&text, missing);
+		out_text(&text, " by somebody else: hits are missing");
 	} else if (!row->on) {
 		out_text(&text, "off (space switches it on)");
 	}
@@ -409,7 +414,7 @@ static const char *const help[] = {
 	"",
 	"P50, P99, AVG: how long it took from the probe that begins something to",
 	"this one, which ends it (X__start, X__done). OPEN: begun, not yet ended.",
-	"Before a name: - off, ! a site is refused (the line below says why).",
+	"Before a name: - off, ! a site is not counted (the line below says why).",
 };
 
 enum { HELP_LINES = sizeof(help) / sizeof(help[0]) };

@@ -571,6 +571,8 @@ int top_run(const struct top_options *options)
 		end(&loop);
 	if (loop.error)
 		failed = report_error(loop.error);
+	else if (loop.source && source_is_incomplete(loop.source))
+		failed = STATUS_FAILED;
 	loop.error = NULL;
 	if (loop.child)
 		status = wait_for_program(&loop);

@@ -168,6 +168,26 @@ static struct probe_error *read_times(struct top_source *source, struct top_mode
 	return error;
 }
 
+struct looking {
+	struct top_source *source;
+	pid_t pid;
+};
+
+static void take_news(const struct probe_site_news *news, void *data)
+{
+	const struct looking *looking = data;
+
+	source_note_site(looking->source, looking->pid, news);
+}
+
+/* Both sessions of a process have the same sites, but for gates. */
+static struct probe_error *look(struct top_source *source, const struct top_process *process)
+{
+	struct looking looking = {source, probe_target_pid(process->target)};
+
+	return probe_session_look(process->counts, false, take_news, &looking);
+}
+
 struct probe_error *source_read(struct top_source *source, struct top_model *model)
 {
 	struct probe_error *error = NULL;
@@ -175,6 +195,8 @@ struct probe_error *source_read(struct top_source *source, struct top_model *mod
 
 	for (size_t i = 0; i < source->count && !error; i++)
 		error = source_serve(source, &source->processes[i], model);
+	for (size_t i = 0; i < source->count && !error; i++)
+		error = look(source, &source->processes[i]);
 	now = clock_ns(CLOCK_MONOTONIC);
 	model->interval_ns = now - source->last_ns;
 	model->elapsed_ns = now - source->started_ns;

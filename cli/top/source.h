@@ -35,6 +35,7 @@ struct top_source {
 	uint64_t stop_ns; /* the longest stop of the last change */
 	char title[64];
 	char *news; /* that nobody has taken yet; NULL: none */
+	bool incomplete;
 };
 
 /* What the sessions are, but for what they follow. */
@@ -57,6 +58,9 @@ PROBE_MUST_CHECK struct probe_error *source_add_refusals(
  */
 PROBE_MUST_CHECK struct probe_error *source_serve(
 	struct top_source *source, struct top_process *process, struct top_model *model);
+
+/* Makes news of what has become of a site. */
+void source_note_site(struct top_source *source, pid_t pid, const struct probe_site_news *news);
 
 /* Makes an error news, and frees it. NULL is allowed. */
 void source_note_failure(struct top_source *source, struct probe_error *error);

@@ -305,6 +305,9 @@ PROBE_MUST_CHECK struct probe_error *source_read(
 PROBE_MUST_CHECK struct probe_error *source_switch(
 	struct top_source *source, struct top_model *model);
 
+/* Has any site been written over by somebody else, so that hits are missing? */
+bool source_is_incomplete(const struct top_source *source);
+
 /* Is any process left? */
 bool source_is_alive(const struct top_source *source);
 

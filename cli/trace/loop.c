@@ -30,7 +30,7 @@ enum {
 	BUSY_HITS = 1000,
 	FIXED_FDS = 3,		 /* signals, output, programs that are started */
 	FLUSH_NS = NSEC_PER_SEC, /* how long output to a file may lie in memory */
-	LOSSES_NS = NSEC_PER_SEC /* how often losses are told */
+	LOSSES_NS = NSEC_PER_SEC /* how often losses are told, and sites looked at */
 };
 
 /* When what is due next, on CLOCK_MONOTONIC; UINT64_MAX: never. */
@@ -278,9 +278,11 @@ static void timers_run(struct trace *trace, struct timers *timers)
 
 	if (now >= timers->losses) {
 		trace_report_losses(trace);
+		trace_look(trace, false);
 		timers->losses = now + LOSSES_NS;
 	}
 	if (now >= timers->table && now < timers->end) {
+		trace_look(trace, false);
 		trace_tables(trace, true);
 		do {
 			timers->table += trace->settings.interval_ns;
@@ -425,7 +427,9 @@ void trace_run(struct trace *trace)
 {
 	trace_tables_start(trace);
 	trace_loop(trace);
+	trace_look(trace, true);
 	trace_stop(trace);
+	trace_look(trace, true);
 	if (!trace->gone)
 		drain(trace);
 	flight_print(trace);

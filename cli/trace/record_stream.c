@@ -19,6 +19,8 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/clock.h"
+#include "cli/print.h"
+#include "cli/request.h"
 #include "cli/trace/comm.h"
 #include "cli/trace/record_stream.h"
 #include "probe/stream.h"
@@ -37,7 +39,8 @@ struct recorder {
 	bool overrun;	      /* at any time */
 	bool asked;	      /* to write what there is */
 	size_t refusals;      /* of the session's report, that were told */
-	bool incomplete;      /* some were, and not asked for */
+	uint64_t next_look_ns;
+	bool incomplete; /* of some sites hits are missing, which nobody asked for */
 	bool over, failed;
 };
 
@@ -184,10 +187,30 @@ static void report_refused(struct recorder *r)
 	r->refusals = report->refusal_count;
 }
 
+static void take_news(const struct probe_site_news *news, void *data)
+{
+	struct recorder *r = data;
+
+	print_site_news(news, probe_target_pid(r->target));
+	r->incomplete = true;
+}
+
+/* Once a second: are the sites as they were left? */
+static void look_at_sites(struct recorder *r)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	if (now < r->next_look_ns)
+		return;
+	r->next_look_ns = now + NSEC_PER_SEC;
+	fail(r, probe_stream_look(r->stream, false, take_news, r));
+}
+
 static void look(struct recorder *r)
 {
 	fail(r, probe_stream_poll(r->stream, NULL));
 	report_refused(r);
+	look_at_sites(r);
 	if (r->asked)
 		fail(r, probe_stream_flush(r->stream));
 	r->asked = false;
@@ -230,6 +253,7 @@ static void finish(struct recorder *r)
 	struct probe_error *error;
 
 	report_unmatched(r);
+	fail(r, probe_stream_look(r->stream, true, take_news, r));
 	fail(r, probe_stream_stop(r->stream));
 	if (!r->failed)
 		fail(r, probe_stream_flush(r->stream));

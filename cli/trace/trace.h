@@ -137,6 +137,14 @@ void trace_report_summary(const struct trace *trace);
 /* After a record: how many hits there are in it, and were lost. */
 void trace_report_record(const struct trace *trace);
 
+/* ---- sites.c ---------------------------------------------------------------- */
+
+/*
+ * Tells which sites are not as they were left, or are again; the trace fails for it. `last`:
+ * see probe_session_look().
+ */
+void trace_look(struct trace *trace, bool last);
+
 /* ---- tables.c --------------------------------------------------------------- */
 
 /* Time begins: all sessions have been started. */

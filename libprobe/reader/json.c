@@ -361,6 +361,12 @@ static struct probe_error *parse(struct json_reader *reader, const char *line, s
 	return NULL;
 }
 
+/* What became of a site is no event of the program. */
+static bool is_of_site(struct json_object *object)
+{
+	return field(object, "inconsistent") && !field(object, "args");
+}
+
 static struct probe_error *json_next(void *source, struct probe_event *ret, bool *there_ret)
 {
 	struct json_reader *reader = source;
@@ -368,18 +374,17 @@ static struct probe_error *json_next(void *source, struct probe_event *ret, bool
 	const char *line;
 	size_t length;
 
-	library.json.object_put(reader->object);
-	reader->object = NULL;
 	do {
+		library.json.object_put(reader->object);
+		reader->object = NULL;
 		error = next_line(reader, &line, &length);
+		if (!error && line && length)
+			error = parse(reader, line, length);
 		if (error)
 			return error;
-	} while (line && length == 0);
+	} while (line && (!length || is_of_site(reader->object)));
 	*there_ret = line != NULL;
-	if (!line)
-		return NULL;
-	error = parse(reader, line, length);
-	return error ? error : take_event(reader, ret);
+	return line ? take_event(reader, ret) : NULL;
 }
 
 const struct reader_ops reader_json = {

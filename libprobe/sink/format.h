@@ -28,6 +28,8 @@ struct format {
 		const struct probe_session_probe *probe, const char *comm);
 	void (*lost)(struct format_context *context, const struct probe_session_probe *probe,
 		uint64_t lost);
+	/* NULL where nothing is said of that. */
+	void (*site)(struct format_context *context, pid_t pid, const struct probe_site_news *news);
 	void (*table)(struct format_context *context, const struct probe_table *table,
 		const struct probe_view *view);
 	void (*stacks)(struct format_context *context, const struct probe_stacks_row *rows,

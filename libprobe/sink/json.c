@@ -5,6 +5,8 @@
  *	{"ts":N,"pid":N,"tid":N,"cpu":N,"comm":"...","provider":"...","name":"...",
  *	 "pc":"0x...","args":[...]}
  *	{"lost":N,"provider":"...","name":"..."}
+ *	{"inconsistent":true,"pid":N,"provider":"...","name":"...","path":"...","pc":"0x...",
+ *	 "good_ts":N,"bad_ts":N,"ts":N,"bytes":"...","left":false}
  *	rows of tables: json_table.c
  *
  * Arguments are numbers; strings where a string was asked for, and for
@@ -144,9 +146,37 @@ static void format_lost(
 	json_lost(&context->out, probe, lost);
 }
 
+/* A site of no probe serves to follow what is opened or started. */
+static void json_site(struct format_context *context, pid_t pid, const struct probe_site_news *news)
+{
+	struct buffer *out = &context->out;
+
+	buffer_string(out, news->event == PROBE_SITE_BACK ? "{\"inconsistent\":false,\"pid\":"
+							  : "{\"inconsistent\":true,\"pid\":");
+	buffer_signed(out, pid);
+	if (news->site.name) {
+		json_string_field(out, ",\"provider\":", news->site.provider);
+		json_string_field(out, ",\"name\":", news->site.name);
+		json_string_field(out, ",\"path\":", news->site.path);
+	}
+	buffer_string(out, ",\"pc\":\"");
+	buffer_hex(out, news->site.pc);
+	buffer_string(out, "\",\"good_ts\":");
+	if (news->good_ns)
+		buffer_unsigned(out, news->good_ns);
+	else
+		buffer_string(out, "null");
+	json_unsigned_field(out, ",\"bad_ts\":", news->bad_ns);
+	json_unsigned_field(out, ",\"ts\":", news->now_ns);
+	buffer_string(out, ",\"bytes\":\"");
+	buffer_hex_bytes(out, (const char *)news->site.bytes, news->site.length);
+	buffer_string(out, news->site.left ? "\",\"left\":true}\n" : "\",\"left\":false}\n");
+}
+
 const struct format format_json = {
 	.hit = format_hit,
 	.lost = format_lost,
+	.site = json_site,
 	.table = json_table,
 	.stacks = json_stacks,
 };

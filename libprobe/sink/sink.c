@@ -142,6 +142,12 @@ void probe_sink_lost(
 		sink->format->lost(&sink->context, probe, lost);
 }
 
+void probe_sink_site(struct probe_sink *sink, pid_t pid, const struct probe_site_news *news)
+{
+	if (!sink->failed && sink->format->site)
+		sink->format->site(&sink->context, pid, news);
+}
+
 void probe_sink_table(
 	struct probe_sink *sink, const struct probe_table *table, const struct probe_view *view)
 {

@@ -310,6 +310,12 @@ const struct probe_session *probe_stream_session(const struct probe_stream *stre
 	return stream->session;
 }
 
+struct probe_error *probe_stream_look(struct probe_stream *stream, bool last,
+	void (*visit)(const struct probe_site_news *news, void *data), void *data)
+{
+	return stream->session ? probe_session_look(stream->session, last, visit, data) : NULL;
+}
+
 int probe_stream_fd(const struct probe_stream *stream)
 {
 	return stream->session ? probe_session_fd(stream->session) : -1;

@@ -84,9 +84,11 @@ static void subtract(struct probe_table_row *row, const struct probe_table_row *
 	value_number(&before->row.last, &row->first);
 }
 
-static bool is_news(const struct probe_table_row *row)
+/* That something is not counted is told each time, but not for every key. */
+static bool is_news(const struct probe_table *table, const struct probe_table_row *row)
 {
-	return row->row.count || row->unmatched || row->row.in_flight;
+	return row->row.count || row->unmatched || row->row.in_flight ||
+	       (!table->key_count && (row->coverage.refused || row->coverage.overwritten));
 }
 
 /* An earlier table's rows in the order of table_compare(), whatever order they are in. */
@@ -147,7 +149,7 @@ static struct probe_error *append_since(
 	row = &since->rows[since->count - 1];
 	if (before)
 		subtract(row, before);
-	if (!is_news(row))
+	if (!is_news(since, row))
 		table_row_free(&since->rows[--since->count]);
 	return NULL;
 }

@@ -109,4 +109,125 @@ for site in nop nop5 nop10 pun; do
 	same_state "$pid"
 	end_process "$pid"
 done
+
+# ---- While somebody is there --------------------------------------------------
+
+# await NAME TEXT: until standard error has it
+await()
+{
+	local try
+	for ((try = 0; try < 600; try++)); do
+		grep -qs -- "$2" "$SCRATCH/$1.err" && return
+		"$python" -c 'import time; time.sleep(0.1)'
+	done
+	die "$1: '$2' is not told: $(head -5 "$SCRATCH/$1.err")"
+}
+
+# ended NAME PID STATUS: a controller that is told to end does so with this status
+ended()
+{
+	local status=0
+	kill -INT "$2" 2>/dev/null
+	wait "$2" || status=$?
+	same "$1: status" "$status" "$3"
+}
+
+# overwrite: somebody restores the site of what is traced as NAME by PID, and repairs it
+overwrite()
+{
+	patched
+	poke "$original"
+	await "$1" "$probe at 0x[0-9a-f]* .*its hits are not counted, since .* at the latest"
+	"$PROBECTL" repair -p "$pid" >/dev/null || fail "$1: repair"
+	await "$1" "$probe at 0x[0-9a-f]* .*it is ours again at"
+}
+
+begin nop
+trace_start counts -c --json -i 0.2 -p "$pid" "$probe"
+wait_tracing counts
+overwrite counts
+ended counts "$tracer_pid" 1
+same "counts: objects" "$(jq -c 'select(has("bytes")) | [.inconsistent, .name, (.pid | type), (.pc | .[:2]),
+	(.good_ts <= .bad_ts), (.bad_ts <= .ts), .left]' "$SCRATCH/counts.out")" \
+	'[true,"nop","number","0x",true,true,false]
+[false,"nop","number","0x",true,true,false]'
+same "counts: the row" "$(tail -1 "$SCRATCH/counts.out" | jq -c '[.name, .sites, .refused, .inconsistent, .hits > 0]')" \
+	'["nop",1,0,1,true]'
+grep '"args"' "$SCRATCH/counts.out" && fail "counts: hits"
+same_state "$pid"
+
+# Each hit by itself; the objects between them are no events.
+trace_start hits --json -p "$pid" "$probe"
+wait_tracing hits
+overwrite hits
+ended hits "$tracer_pid" 1
+grep -q "$probe: [1-9][0-9]* hits\?, 0 lost (overwritten)" "$SCRATCH/hits.err" || fail "hits: the summary: $(tail -2 "$SCRATCH/hits.err")"
+"$PROBECTL" export --format csv -o "$SCRATCH/hits.csv" - <"$SCRATCH/hits.out" 2>"$SCRATCH/err" ||
+	fail "export: $(cat "$SCRATCH/err")"
+same_state "$pid"
+
+for full in '' --full=loop; do
+	# shellcheck disable=SC2086
+	rm -rf "$SCRATCH/record"
+	record_start record $full -p "$pid" "$probe"
+	wait_tracing record "$recorder"
+	overwrite record
+	ended record "$recorder" 1
+	same_state "$pid"
+done
+
+anew top
+env --default-signal=INT "$PROBECTL" top -i 0.2 -p "$pid" "$probe" >"$SCRATCH/top.out" 2>"$SCRATCH/top.err" </dev/null &
+top=$!
+on_exit "end_process $top"
+until grep -qs "$probe" "$SCRATCH/top.out"; do
+	kill -0 "$top" || die "top has ended: $(cat "$SCRATCH/top.err")"
+done
+patched
+poke "$original"
+await top "$probe at 0x[0-9a-f]* does not count any more"
+"$PROBECTL" repair -p "$pid" >/dev/null || fail "top: repair"
+await top "$probe at 0x[0-9a-f]* counts again"
+ended top "$top" 1
+same_state "$pid"
+
+# What stays in the process.
+"$PROBECTL" enable -q -t count -p "$pid" "$probe" || fail "enable -t"
+"$PROBECTL" read --json -p "$pid" >"$SCRATCH/out" || fail "read"
+patched
+poke "$original"
+"$PROBECTL" read --json -p "$pid" >"$SCRATCH/out" 2>"$SCRATCH/err"
+same "read: status" "$?" 1
+same "read: the row" "$(tail -1 "$SCRATCH/out" | jq -c '[.name, .inconsistent, (.hits | type)]')" '["nop",1,"number"]'
+grep -q "$probe at .* its hits are not counted" "$SCRATCH/err" || fail "read: $(cat "$SCRATCH/err")"
+"$PROBECTL" repair -p "$pid" >/dev/null || fail "read: repair"
+"$PROBECTL" disable -q -p "$pid" "$probe" || fail "disable -t"
+same_state "$pid"
+
+# Somebody's breakpoint is there when the trace ends, and is taken away afterwards.
+trace_start left -c -p "$pid" "$probe"
+wait_tracing left
+patched
+kill -STOP "$pid"
+"$python" tests/integration/poke.py "$pid" poke "$address" cc
+ended left "$tracer_pid" 1
+grep -q "$probe at .* left as it is" "$SCRATCH/left.err" || fail "left: $(cat "$SCRATCH/left.err")"
+"$python" tests/integration/poke.py "$pid" poke "$address" "${ours:0:2}"
+kill -CONT "$pid"
+"$python" -c 'import time; time.sleep(0.1)'
+still_there "its jump came back"
+"$PROBECTL" repair -p "$pid" >/dev/null || fail "left: repair"
+same_state "$pid"
+
+# Another controller at the same site is no stranger, nor is one that comes and goes.
+trace_start one -c -p "$pid" "$probe"
+wait_tracing one
+for _ in 1 2 3; do
+	"$PROBECTL" trace -q -c -d 0.4 -p "$pid" "$probe" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+		fail "the other: $(cat "$SCRATCH/err")"
+	same "under two controllers" "$(state)" $'on 1/1 0\ntrue null'
+done
+trace_stop one
+grep overwritten "$SCRATCH/one.out" && fail "one: another controller is taken for a stranger"
+same_state "$pid"
 finish

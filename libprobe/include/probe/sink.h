@@ -67,6 +67,12 @@ void probe_sink_hit(struct probe_sink *sink, const struct probe_hit *hit,
 void probe_sink_lost(
 	struct probe_sink *sink, const struct probe_session_probe *probe, uint64_t lost);
 
+/*
+ * Adds what has become of a site of a process. Text says nothing of it: it belongs on
+ * standard error.
+ */
+void probe_sink_site(struct probe_sink *sink, pid_t pid, const struct probe_site_news *news);
+
 /* Adds a table of what was gathered, in its order. */
 void probe_sink_table(
 	struct probe_sink *sink, const struct probe_table *table, const struct probe_view *view);

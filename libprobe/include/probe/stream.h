@@ -251,6 +251,13 @@ PROBE_MUST_CHECK struct probe_error *probe_stream_shutdown(struct probe_stream *
  */
 const struct probe_session *probe_stream_session(const struct probe_stream *stream);
 
+/*
+ * Looks whether the sites of the stream's probes are patched still: see
+ * probe_session_look(). Does nothing of one that is pre-recorded.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_stream_look(struct probe_stream *stream, bool last,
+	void (*visit)(const struct probe_site_news *news, void *data), void *data);
+
 /* ---- Status ------------------------------------------------------------------------------ */
 
 struct probe_stream_status {

@@ -515,6 +515,35 @@ uint64_t probe_session_damaged(const struct probe_session *session);
 PROBE_MUST_CHECK struct probe_error *probe_session_snapshot(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data);
 
+enum probe_site_event {
+	PROBE_SITE_BAD,	 /* its bytes are not ours: hits do not count */
+	PROBE_SITE_BACK, /* it counts again */
+	PROBE_SITE_LEFT	 /* the session has ended, and left it as it is: see probe_bad_site.left */
+};
+
+/* What has become of a site since it was looked at before. */
+struct probe_site_news {
+	enum probe_site_event event;
+	size_t probe; /* index of probe_session_probes(); SIZE_MAX: of none, it serves to follow */
+	struct probe_bad_site site;
+	/*
+	 * CLOCK_REALTIME: when it was last seen in order (0: it never was), first seen
+	 * otherwise, and this look. Somewhere between the first two its hits ceased to count.
+	 */
+	uint64_t good_ns, bad_ns, now_ns;
+};
+
+/*
+ * Looks whether the session's sites are patched still, and hands over what is new. To be
+ * called now and then: it is one system call for a thousand sites, and stops nothing. Counts
+ * of probes whose sites were found altered are incomplete (struct probe_coverage). `last`:
+ * tell also what may be in order in a moment. After probe_session_stop(), hands over once
+ * what was left. Children of the target are not looked at. A target that has ended is no
+ * error. Errors: PROBE_ERROR_MEMORY, those of reading the process.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_session_look(struct probe_session *session, bool last,
+	void (*visit)(const struct probe_site_news *news, void *data), void *data);
+
 /*
  * Leaves a session in the target: it is persistent from now on, and ends with
  * probe_target_end(), or when its probes are disabled. `text` is kept with it, for
