@@ -145,6 +145,22 @@ pid_t *children_sharing(pid_t pid)
 	return list;
 }
 
+/*
+ * Could a process that has just been started share the memory? To ask kcmp(2) of all that are
+ * would be to wait for those that are in execve(2).
+ */
+static bool is_relative(pid_t pid, pid_t other, const pid_t *list)
+{
+	pid_t parent = procfs_parent(other);
+
+	if (parent == pid)
+		return true;
+	for (size_t i = 0; list && list[i]; i++)
+		if (parent == list[i])
+			return true;
+	return parent && parent == procfs_parent(pid);
+}
+
 bool children_add_sharing(pid_t pid, long from, long to, pid_t **list)
 {
 	bool ok = true;
@@ -159,7 +175,7 @@ bool children_add_sharing(pid_t pid, long from, long to, pid_t **list)
 		return ok;
 	}
 	for (long id = from + 1; id <= to && ok; id++)
-		if (children_share(pid, (pid_t)id) &&
+		if (is_relative(pid, (pid_t)id, *list) && children_share(pid, (pid_t)id) &&
 			procfs_status_number((pid_t)id, "Tgid:") == id)
 			ok = id == pid || add_pid((pid_t)id, list);
 	return ok;

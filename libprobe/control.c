@@ -16,6 +16,7 @@
  * Sources: ptrace(2); kernel/ptrace.c and kernel/signal.c of Linux.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -436,9 +437,9 @@ static struct probe_error *await_unblocked(struct control *control, uint64_t dea
  * Processes that share the memory and were started while the threads were being
  * stopped. Ids are given out in order, so those are known that may be new.
  */
-static struct probe_error *add_new_guests(struct control *control, long *last_pid)
+static struct probe_error *add_new_guests(struct control *control, int loadavg, long *last_pid)
 {
-	long now = procfs_last_pid();
+	long now = procfs_last_pid(loadavg);
 
 	if (now != *last_pid &&
 		!children_add_sharing(control->pid, *last_pid, now, &control->guests))
@@ -452,7 +453,8 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 {
 	struct probe_error *error = NULL;
 	size_t added, stopped = 0;
-	long last_pid = procfs_last_pid();
+	int loadavg = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+	long last_pid = procfs_last_pid(loadavg);
 
 	*again_ret = false;
 	free(control->guests);
@@ -464,10 +466,12 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 		*again_ret = !interrupt(control, stopped);
 		stopped = control->count;
 		if (!*again_ret)
-			error = add_new_guests(control, &last_pid);
+			error = add_new_guests(control, loadavg, &last_pid);
 		if (!error && !*again_ret)
 			error = seize_new(control, &added);
 	}
+	if (loadavg >= 0)
+		close(loadavg);
 	if (!error && *again_ret)
 		release_stopped(control);
 	else if (!error && !control->count)

@@ -204,15 +204,25 @@ struct probe_error *procfs_check(void)
 	return NULL;
 }
 
-long procfs_last_pid(void)
+long procfs_last_pid(int fd)
 {
 	char buffer[128];
+	ssize_t length = pread(fd, buffer, sizeof(buffer) - 1, 0);
 	const char *last;
 
-	if (!procfs_read("/proc/loadavg", buffer, sizeof(buffer)))
-		return -1;
+	buffer[length < 0 ? 0 : length] = '\0';
 	last = strrchr(buffer, ' ');
 	return last ? strtol(last, NULL, 10) : -1;
+}
+
+pid_t procfs_parent(pid_t pid)
+{
+	char path[48], buffer[1024];
+	const char *field;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	field = stat_field(path, 4, buffer, sizeof(buffer));
+	return field ? (pid_t)strtol(field, NULL, 10) : 0;
 }
 
 pid_t procfs_living(pid_t pid)

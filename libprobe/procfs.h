@@ -44,8 +44,10 @@ char procfs_thread_state(pid_t pid, pid_t tid);
  * PROBE_ERROR_UNSUPPORTED (none is mounted, or that of another pid namespace).
  */
 PROBE_MUST_CHECK struct probe_error *procfs_check(void);
-/* The id that was given out last, to a process or a thread, or -1. */
-long procfs_last_pid(void);
+/* The id that was given out last, to a process or a thread, or -1; `fd` is of /proc/loadavg. */
+long procfs_last_pid(int fd);
+/* The parent of a process, or of the process of a thread, or 0. */
+pid_t procfs_parent(pid_t pid);
 /*
  * A thread of a process by whose id /proc and process_vm_readv(2) know its memory and its files:
  * the main one, but where that has ended (pthread_exit(3)) and others have not, one of them.

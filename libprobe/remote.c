@@ -158,6 +158,18 @@ static size_t xstate_bytes(uint64_t features)
 	return bytes;
 }
 
+/* What threads without tiles have: asked for before they are stopped. */
+static void measure_xstate(struct rooms *rooms)
+{
+	unsigned int a, b, c = 0, d, low, high;
+
+	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE))
+		return;
+	__asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+	rooms->features = ((uint64_t)high << 32 | low) & ~(UINT64_C(1) << TILES);
+	rooms->xstate_bytes = xstate_bytes(rooms->features);
+}
+
 /*
  * Does a thread have room for tiles? Those in their first state do not show; but the kernel
  * takes none from us for a thread that has none. What is set here is what they are then.
@@ -200,8 +212,8 @@ static struct probe_error *gone(const struct control *control)
 	return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
 }
 
-static struct probe_error *read_xstate(
-	const struct control *control, const struct control_thread *thread, struct prepared *p)
+static struct probe_error *read_xstate(const struct control *control,
+	const struct control_thread *thread, const struct rooms *rooms, struct prepared *p)
 {
 	struct iovec xstate = {p->xstate, XSTATE_MAX};
 	uint64_t features;
@@ -213,7 +225,7 @@ static struct probe_error *read_xstate(
 	memcpy(&features, p->xstate + FP_SOFTWARE_OFFSET, sizeof(features));
 	if (features >> TILES & 1 && !has_tiles(thread->tid, p, xstate.iov_len))
 		features &= ~(UINT64_C(1) << TILES);
-	p->xstate_size = xstate_bytes(features);
+	p->xstate_size = features == rooms->features ? rooms->xstate_bytes : xstate_bytes(features);
 	if (p->xstate_size > xstate.iov_len || p->xstate_size > XSTATE_MAX)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"process %d: the kernel tells less of a thread's registers than the "
@@ -364,6 +376,7 @@ struct probe_error *control_find_rooms(pid_t pid, pid_t lender, int mem, const s
 			nanosleep(&(struct timespec){.tv_nsec = RECLAIM_WAIT_NS}, NULL);
 		error = reclaim_rooms(pid, lender, modules, home, ret);
 	}
+	measure_xstate(ret);
 	return error;
 }
 
@@ -372,7 +385,7 @@ static struct probe_error *prepare(const struct control *control,
 	const struct control_thread *thread, const struct control_gadgets *gadgets,
 	const struct rooms *rooms, const char *text, struct prepared *p)
 {
-	struct probe_error *error = read_xstate(control, thread, p);
+	struct probe_error *error = read_xstate(control, thread, rooms, p);
 
 	if (!error)
 		error = find_place(control, rooms, p);

@@ -43,6 +43,10 @@ struct rooms {
 	size_t left_count;
 	int mem;		 /* from memory_open(); borrowed */
 	const struct maps *maps; /* borrowed */
+	/* Of an XSAVE area with these features: CPUID is dear in a virtual machine. 0: not known.
+	 */
+	uint64_t features;
+	size_t xstate_bytes;
 };
 
 /*
