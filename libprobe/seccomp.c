@@ -276,8 +276,9 @@ static struct probe_error *judge_unread(
 
 	if (!seccomp_is_same(s->pid, thread->filters)) {
 		deny(s, SECCOMP_ALL,
-			"process %d runs under a seccomp filter that might kill it for what "
-			"probectl has it do, and only root can read the filter",
+			"process %d runs under a seccomp filter that might kill it for calls that "
+			"probectl has it make (memfd_create, mmap, munmap, madvise), and only root "
+			"can read the filter",
 			s->pid);
 		return NULL;
 	}

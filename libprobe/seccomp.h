@@ -55,7 +55,7 @@ struct seccomp {
 	bool judged;
 	unsigned int allowed;	      /* kinds that every thread may call */
 	unsigned int wanted;	      /* kinds for which a thread is to be borrowed */
-	char why[SECCOMP_KINDS][160]; /* of each kind, in their order: why some thread may not */
+	char why[SECCOMP_KINDS][224]; /* of each kind, in their order: why some thread may not */
 };
 
 /*
