@@ -66,7 +66,7 @@ static void add_text(struct out *out, pid_t pid, const struct probe_repair *repa
 		add_count(out, left, "site");
 	}
 	if (repair->waiting)
-		out_text(out, "; a thread is still in the code of a session that is off: repair "
+		out_text(out, "; a thread may return to the code of a session that is off: repair "
 			      "again later");
 	out_char(out, '\n');
 }

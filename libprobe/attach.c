@@ -105,6 +105,7 @@ void attach_deinit(struct attach *attach)
 	free(attach->sites);
 	free(attach->order);
 	free(attach->pun_pages);
+	windows_close(&attach->windows);
 	attach->fd = -1;
 	attach->sites = NULL;
 	attach->order = NULL;

@@ -16,6 +16,7 @@
 #include "libprobe/layout.h"
 #include "libprobe/select.h"
 #include "libprobe/semaphores.h"
+#include "libprobe/windows.h"
 
 /* What is being done to one site. */
 struct attach_site {
@@ -75,6 +76,7 @@ struct attach {
 	size_t pun_page_count; /* the first puns_mapped of them are mapped */
 	size_t puns_mapped;
 	bool no_puns; /* the target maps memory faster than it can be taken */
+	struct windows windows;
 };
 
 /* The module of a site, by index; and where, in order[], the next module's sites begin. */

@@ -43,6 +43,41 @@ void busy_deinit(struct busy *busy)
 	*busy = (struct busy){0};
 }
 
+bool busy_places(struct places *places, const struct registry *registry, const bool *sites,
+	const bool *stubs)
+{
+	bool ok = true;
+
+	places->are_code = true;
+	for (size_t i = 0; i < registry->stub_count && ok; i++) {
+		const struct reg_stub *stub = &registry->stubs[i];
+
+		ok = !stubs[i] || places_add(places, stub->start, stub->start + stub->size);
+	}
+	for (size_t i = 0; i < registry->site_count && ok; i++) {
+		const struct reg_site *site = &registry->sites[i];
+
+		ok = !sites[i] ||
+		     (places_add(places, site->tail, site->tail + site->tail_size) &&
+			     places_add(places, site->pun, site->pun + site->pun_size));
+	}
+	places_prepare(places);
+	return ok;
+}
+
+void busy_all(
+	struct busy *busy, const struct registry *registry, const bool *sites, const bool *stubs)
+{
+	for (size_t i = 0; i < registry->stub_count; i++) {
+		busy->stubs[i] = stubs[i];
+		busy->any = busy->any || stubs[i];
+	}
+	for (size_t i = 0; i < registry->site_count; i++) {
+		busy->sites[i] = sites[i];
+		busy->any = busy->any || sites[i];
+	}
+}
+
 static bool is_there(
 	const struct frames *frames, const struct leads *leads, uint64_t start, uint64_t size)
 {

@@ -17,6 +17,14 @@ struct busy {
 bool busy_init(struct busy *busy, const struct registry *registry);
 void busy_deinit(struct busy *busy);
 
+/* The code of the ending sites and stubs; false without memory. */
+bool busy_places(struct places *places, const struct registry *registry, const bool *sites,
+	const bool *stubs);
+
+/* Takes all of them for busy: who is in them cannot be known. */
+void busy_all(
+	struct busy *busy, const struct registry *registry, const bool *sites, const bool *stubs);
+
 /*
  * While all threads are stopped: finds out whose functions have been called and did not
  * return. Their threads are anywhere, and will come back to the stubs.

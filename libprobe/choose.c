@@ -166,6 +166,21 @@ static struct claim plan_claim(const struct select_site *site, enum probe_plan p
 	}
 }
 
+/* Would a plan's jump take the place of more than one instruction? */
+static bool has_boundary(
+	const struct attach *a, const struct select_site *site, enum probe_plan plan)
+{
+	const struct plan_move *move =
+		plan == PROBE_PLAN_BEHIND ? &site->plan.behind : &site->plan.relocate;
+	struct arch_insn insn;
+
+	if (plan != PROBE_PLAN_BEHIND && plan != PROBE_PLAN_RELOCATE)
+		return false;
+	return !a->change->arch->decode(site->plan.bytes + move->offset,
+		       site->plan.byte_count - move->offset, site->pc + move->offset, &insn) ||
+	       insn.length < a->change->arch->jump_length;
+}
+
 /*
  * Why a plan that the file allows is not possible in this process; NULL: it is. `found` is
  * what the memory holds from the site on, as much as the file; NULL: nothing can be read.
@@ -184,6 +199,8 @@ static const char *check_plan(struct attach *a, const struct claims *claims,
 		return changed;
 	if (crosses_page(claim.start, claim.written_end - claim.start))
 		return crosses;
+	if (has_boundary(a, site, plan))
+		return windows_reason(&a->windows, a->change);
 	if (plan == PROBE_PLAN_PUN)
 		return take_pun(a, site, 0, 4);
 	if (plan == PROBE_PLAN_LONG_NOP && site->plan.nop_fixed)

@@ -17,7 +17,6 @@
 
 #include "libprobe/attach.h"
 #include "libprobe/edits.h"
-#include "libprobe/frames.h"
 #include "libprobe/target_internal.h"
 #include "libprobe/threads.h"
 
@@ -33,7 +32,6 @@ struct commit {
 	size_t *sites; /* their indices, by address */
 	size_t site_count;
 	struct semaphores semaphores;
-	struct frames frames;
 	uint64_t image, image_size; /* of the registry to come */
 };
 
@@ -245,15 +243,32 @@ static const struct attach_site *window_of(
 	return NULL;
 }
 
+/* Where instructions begin that will be covered, but for those at the jumps' own addresses. */
+static struct probe_error *prepare_windows(struct attach *a, const struct commit *c)
+{
+	for (size_t i = 0; i < c->site_count; i++) {
+		const struct attach_site *as = &a->sites[c->sites[i]];
+
+		for (size_t k = 0; as->is_new && k < as->moved.count; k++) {
+			uint64_t pc = as->reg.patch + as->moved.from_offset[k];
+
+			if (pc > as->reg.patch && pc < as->reg.patch + as->reg.length &&
+				!windows_add(&a->windows, pc, pc + 1))
+				return probe_error_no_memory();
+		}
+	}
+	return windows_prepare(&a->windows, a->change);
+}
+
 /*
  * Threads that stand between the first and the last byte of a jump to come are
  * moved; *again_ret is set if a signal handler will return to such a place.
  */
-static struct probe_error *clear_windows(const struct attach *a, struct commit *c, bool *again_ret)
+static struct probe_error *clear_windows(struct attach *a, const struct commit *c, bool *again_ret)
 {
 	struct control *control = &a->change->control;
-	struct frames *frames = &c->frames;
-	struct probe_error *error = frames_read(frames, control);
+	const struct frames *frames = &a->windows.frames;
+	struct probe_error *error = windows_read(&a->windows, a->change);
 
 	for (size_t i = control->count; !error && i < frames->count && !*again_ret; i++)
 		*again_ret = window_of(a, c, frames->pcs[i]) != NULL;
@@ -334,12 +349,8 @@ struct probe_error *attach_commit(struct attach *attach)
 {
 	struct change *change = attach->change;
 	struct commit c = {0};
-	struct probe_error *error = NULL;
+	struct probe_error *error = prepare_text(attach, &c);
 
-	if (!change->gadgets.sigreturn_count)
-		error = control_find_gadgets(&change->modules, &change->gadgets);
-	if (!error)
-		error = prepare_text(attach, &c);
 	if (!error)
 		error = verify(attach, &c);
 	if (!error)
@@ -349,7 +360,7 @@ struct probe_error *attach_commit(struct attach *attach)
 	if (!error)
 		error = prepare_image(attach, &c);
 	if (!error)
-		error = frames_open(change->pid, &change->maps, &change->gadgets, &c.frames);
+		error = prepare_windows(attach, &c);
 	if (!error)
 		error = commit_tries(attach, &c);
 	if (error)
@@ -357,7 +368,6 @@ struct probe_error *attach_commit(struct attach *attach)
 	change->taken.count = 0; /* the registry itself knows where its image is */
 	edits_deinit(&c.text);
 	semaphores_deinit(&c.semaphores);
-	frames_close(&c.frames);
 	free(c.sites);
 	return error;
 }

@@ -9,10 +9,10 @@
  * current one next to lowering the semaphores: they are not lowered twice.
  *
  * Stubs and tails may still have a thread in them, or be what a signal handler
- * returns to: then the target goes on for a moment and is looked at again.
+ * returns to: then the target goes on for a moment and is looked at again (quiet.c).
  * Memory is only unmapped when no thread is, or will come, there. Where a thread
- * stays, they become leftovers: in the registry without an address, so that
- * their memory stays in use and their site can be patched anew.
+ * stays, or nobody can know, they become leftovers: in the registry without an address, so
+ * that their memory stays in use and their site can be patched anew.
  *
  * A site that holds somebody else's bytes is left as it is: it is not ours to write. Whoever
  * wrote them may have kept our jump, to write it back one day, so all that it leads to stays
@@ -22,19 +22,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include "libprobe/array.h"
 #include "libprobe/attach.h"
 #include "libprobe/busy.h"
 #include "libprobe/target_internal.h"
 #include "libprobe/edits.h"
-#include "libprobe/frames.h"
 #include "libprobe/orphans.h"
+#include "libprobe/quiet.h"
 #include "libprobe/site.h"
 #include "libprobe/space.h"
 
-enum { QUIET_TRIES = 50, QUIET_WAIT_NS = 1000000, UNMAPS_AT_ONCE = 64 };
+enum { UNMAPS_AT_ONCE = 64 };
 
 /* ---- What is to end ------------------------------------------------------------------- */
 
@@ -84,7 +83,7 @@ struct ending {
 	/* Beside text.items: the site whose bytes have to be a controller's; SIZE_MAX: none. */
 	size_t *checks;
 	struct semaphores lowered;
-	struct frames frames;
+	struct quiet quiet;
 	uint64_t image, image_size; /* of the registry to come */
 };
 
@@ -144,7 +143,7 @@ static void ending_deinit(struct ending *e)
 	free(e->checks);
 	edits_deinit(&e->text);
 	semaphores_deinit(&e->lowered);
-	frames_close(&e->frames);
+	quiet_close(&e->quiet);
 }
 
 /* ---- Preparing -------------------------------------------------------------------------- */
@@ -275,12 +274,8 @@ static struct probe_error *prepare_semaphores(struct ending *e, struct registry 
 static struct probe_error *prepare(struct ending *e, struct change *change)
 {
 	struct registry *r = &change->registry;
-	struct probe_error *error = NULL;
+	struct probe_error *error = prepare_text(e, change);
 
-	if (!change->gadgets.sigreturn_count)
-		error = control_find_gadgets(&change->modules, &change->gadgets);
-	if (!error)
-		error = prepare_text(e, change);
 	if (!error)
 		error = prepare_semaphores(e, r);
 	e->image_size = registry_image_size(r);
@@ -290,7 +285,7 @@ static struct probe_error *prepare(struct ending *e, struct change *change)
 	if (!error)
 		error = registry_write(r, change->mem, e->image);
 	if (!error)
-		error = frames_open(change->pid, &change->maps, &change->gadgets, &e->frames);
+		error = quiet_open(change, e->sites, e->stubs, &e->quiet);
 	return error;
 }
 
@@ -332,8 +327,10 @@ static struct probe_error *undo(struct ending *e, struct change *change)
 	return error;
 }
 
-static struct probe_error *undo_stopped(struct ending *e, struct change *change, bool first)
+/* One stop, the first of which undoes; see quiet_wait(). */
+static struct probe_error *look(void *data, struct change *change, bool first)
 {
+	struct ending *e = data;
 	struct probe_error *error = change_stop(change);
 
 	if (error)
@@ -341,18 +338,9 @@ static struct probe_error *undo_stopped(struct ending *e, struct change *change,
 	if (first)
 		error = undo(e, change);
 	if (!error)
-		error = frames_read(&e->frames, &change->control);
-	if (!error)
-		busy_look_at_calls(&e->busy, change);
+		error = quiet_look(&e->quiet, change, &e->busy);
 	change_resume(change);
 	return error;
-}
-
-/* What a thread was in, or will come to, when all were stopped. */
-static void find_busy(struct ending *e, const struct change *change)
-{
-	frames_sort(&e->frames);
-	busy_find(&e->busy, change, &e->frames, e->sites, e->stubs);
 }
 
 /* ---- The registry afterwards --------------------------------------------------------------- */
@@ -548,16 +536,9 @@ struct probe_error *detach_unreferenced(struct change *change)
 	if (!error && e.any) {
 		error = prepare(&e, change);
 		/* While it is held nobody gets out of a stub: probe_target_release() goes on. */
-		bool wait = e.any_live && !change->target->held;
-
-		for (int i = 0; i < (wait ? QUIET_TRIES : 1) && !error; i++) {
-			error = undo_stopped(&e, change, i == 0);
-			if (!error)
-				find_busy(&e, change);
-			if (!e.busy.any || !wait)
-				break;
-			nanosleep(&(struct timespec){.tv_nsec = QUIET_WAIT_NS}, NULL);
-		}
+		if (!error)
+			error = quiet_wait(&e.quiet, change, &e.busy,
+				e.any_live && !change->target->held, look, &e);
 		change->taken.count = 0; /* the registry itself knows where its image is */
 		if (!error)
 			error = give_back(&e, change);

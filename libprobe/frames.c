@@ -2,15 +2,14 @@
 /*
  * A thread in a signal handler will go on, after it, at an instruction that
  * only the frame on its stack tells: perhaps in a stub that is to be freed, or
- * behind a site in bytes that are to be overwritten. The kernel begins such a
- * frame with the address of the code that calls rt_sigreturn(2), so stacks are
- * searched for that word; what follows must look like a context of a 64-bit
- * thread. A word that only looks like a frame costs a retry, never the target.
+ * behind a site in bytes that are to be overwritten. All that is in use of its stack is
+ * searched for such words (libprobe/places.c). A word that only looks like one costs a
+ * retry, never the target.
  *
  * A handler may run on an alternate stack (sigaltstack(2)): the frame is there,
  * and tells where the interrupted stack is, which is searched then.
  *
- * Source: arch/x86/kernel/signal_64.c, struct rt_sigframe; System V ABI.
+ * What nobody stands on is the subject of libprobe/search.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,24 +18,31 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/array.h"
 #include "libprobe/frames.h"
 #include "libprobe/memory.h"
 
 enum {
-	STACK_CHUNK = 64 << 10,
-	STACK_MAX = 16 << 20,  /* of one thread's stack */
-	OTHER_MAX = 64 << 10,  /* of a stack that libc did not make */
-	GROWTH_MAX = 64 << 20, /* of the main stack since the mappings were read */
+	CHUNK = 64 << 10,
+	RED_ZONE = 128,
+	NEAR_BYTES = 64 << 10, /* above a stack pointer that is in no mapping */
 	PCS_ROOM = 1024,       /* of threads and frames, before more is allocated */
-	STACKS_MAX = 8,	       /* nested alternate stacks */
-	CONTEXT_RSP = 168,
-	CONTEXT_RIP = 176,
-	CONTEXT_CS = 192,
-	CONTEXT_END = 200,
-	USER_CS = 0x33
+	STACKS_MAX = 32	       /* nested alternate stacks */
 };
 
-static bool add_pc(struct frames *frames, uint64_t pc)
+static const char too_deep[] = "a stack is larger than is searched";
+static const char too_nested[] = "signal handlers are nested on too many stacks";
+static const char unreadable[] = "a stack cannot be read";
+
+/* The stacks of one thread, while they are searched. */
+struct walk {
+	struct frames *frames;
+	uint64_t starts[STACKS_MAX], ends[STACKS_MAX];
+	size_t count; /* of starts: found, and perhaps not searched yet */
+	bool no_memory;
+};
+
+bool frames_add(struct frames *frames, uint64_t pc)
 {
 	if (frames->count == frames->room) {
 		uint64_t *pcs = reallocarray(frames->pcs, frames->room * 2, sizeof(*pcs));
@@ -50,80 +56,161 @@ static bool add_pc(struct frames *frames, uint64_t pc)
 	return true;
 }
 
-/*
- * The end of what can be a stack that holds sp: bounded, as it may be in a heap.
- * libc puts a thread's control block (tp) on top of the stack that it makes.
- * The mappings were read before the stop, so that the main stack may have grown
- * and threads may have been created since.
- */
-static uint64_t stack_end(const struct frames *f, uint64_t sp, uint64_t tp)
-{
-	const struct mapping *m = maps_find_from(f->maps, sp);
-	bool is_inside = m && m->start <= sp;
+/* ---- Stacks ---------------------------------------------------------------------------- */
 
-	if (m && strcmp(m->path, "[stack]") == 0 && (is_inside || m->start - sp < GROWTH_MAX))
-		return m->end - sp < STACK_MAX ? m->end : sp + STACK_MAX;
-	if (tp > sp && tp - sp < STACK_MAX && (!is_inside || tp < m->end))
-		return tp;
-	if (is_inside && m->end - sp < OTHER_MAX)
-		return m->end;
-	return sp + OTHER_MAX;
+/* The mapping of an address, as it is now if the mappings that were read have none. */
+static const struct mapping *mapping_of(struct frames *f, uint64_t address)
+{
+	const struct mapping *m = maps_find(f->maps, address);
+
+	if (m)
+		return m;
+	if (!f->fresh.count)
+		probe_error_free(maps_read(f->pid, &f->fresh));
+	return maps_find(&f->fresh, address);
 }
 
-static bool is_sigreturn(const struct frames *f, uint64_t word)
+/* Mappings that differ only in what the kernel keeps of them stand next to each other. */
+static uint64_t end_of(const struct frames *f, const struct mapping *m)
 {
-	for (size_t i = 0; i < f->gadgets->sigreturn_count; i++)
-		if (word == f->gadgets->sigreturns[i])
+	const struct maps *maps =
+		m >= f->maps->items && m < f->maps->items + f->maps->count ? f->maps : &f->fresh;
+	const struct mapping *last = maps->items + maps->count;
+
+	while (m + 1 < last && m[1].start == m->end && m[1].readable && m[1].writable &&
+		strcmp(m[1].path, m->path) == 0)
+		m++;
+	return m->end;
+}
+
+/* libc puts a thread's control block (tp) on top of the stack that it makes. */
+static bool is_threads(const struct mapping *m, uint64_t sp, uint64_t tp)
+{
+	return m && (strcmp(m->path, "[stack]") == 0 || (tp > sp && tp < m->end));
+}
+
+/* The end of what is searched of the stack that holds sp. */
+static uint64_t stack_end(struct frames *f, const struct mapping *m, uint64_t sp, uint64_t tp)
+{
+	uint64_t end, reach = f->reach;
+
+	if (!m)
+		return sp + NEAR_BYTES;
+	end = tp > sp && tp < m->end ? tp : end_of(f, m);
+	if (is_threads(m, sp, tp))
+		reach = FRAMES_REACH;
+	if (end - sp <= reach)
+		return end;
+	f->unknown = too_deep;
+	return sp + reach;
+}
+
+/* Notes where a stack is in use from; false without memory. */
+static bool add_stack(struct frames *f, const struct mapping *m, uint64_t low, bool threads)
+{
+	struct frames_stack *stacks = array_grow(f->stacks, f->stack_count, sizeof(*stacks));
+
+	if (!stacks)
+		return false;
+	f->stacks = stacks;
+	stacks[f->stack_count++] = (struct frames_stack){low, m->start, threads};
+	return true;
+}
+
+/* ---- Searching ------------------------------------------------------------------------- */
+
+static bool on_word(void *data, uint64_t at, uint64_t word, bool is_context)
+{
+	struct walk *walk = data;
+
+	(void)at;
+	(void)is_context;
+	walk->no_memory = !frames_add(walk->frames, word);
+	return !walk->no_memory;
+}
+
+/* What was interrupted on another stack goes on there. */
+static bool on_image(void *data, const struct place_image *image)
+{
+	struct walk *walk = data;
+
+	for (size_t i = 0; i < walk->count; i++)
+		if (image->rsp >= walk->starts[i] && image->rsp < walk->ends[i])
 			return true;
-	return false;
+	if (!mapping_of(walk->frames, image->rsp))
+		return true;
+	if (walk->count == STACKS_MAX) {
+		walk->frames->unknown = too_nested;
+		return true;
+	}
+	walk->starts[walk->count] = image->rsp;
+	walk->ends[walk->count++] = image->rsp + 1; /* until it is searched */
+	return true;
 }
 
-/*
- * Searches [start, end) for frames. *other_ret is the stack pointer of a frame
- * that lies outside, or 0.
- */
-static bool search_stack(struct frames *f, uint64_t start, uint64_t end, uint64_t *other_ret)
+/* A stack ends where memory does that can be read, whatever the mappings were. */
+static void check_end(struct frames *f, uint64_t at)
 {
-	*other_ret = 0;
-	for (uint64_t at = start & ~UINT64_C(7); at < end; at += STACK_CHUNK) {
+	const struct mapping *m;
+
+	if (!f->fresh.count)
+		probe_error_free(maps_read(f->pid, &f->fresh));
+	m = maps_find(&f->fresh, at);
+	if (!f->fresh.count || (m && m->readable))
+		f->unknown = unreadable;
+}
+
+/* Searches [start, end). */
+static void search_stack(struct walk *walk, uint64_t start, uint64_t end)
+{
+	const struct place_visitor visitor = {walk, on_word, on_image, NULL};
+	struct frames *f = walk->frames;
+
+	for (uint64_t at = start & ~UINT64_C(7); at < end; at += CHUNK) {
 		/* A frame that begins in this chunk may end in the next. */
 		size_t want =
-			end - at < STACK_CHUNK + CONTEXT_END ? end - at : STACK_CHUNK + CONTEXT_END;
+			end - at < CHUNK + PLACE_IMAGE_BYTES ? end - at : CHUNK + PLACE_IMAGE_BYTES;
 		size_t size = memory_read(f->pid, at, f->buffer, want);
 
-		for (size_t i = 0; i + CONTEXT_END <= size && i < STACK_CHUNK; i += 8) {
-			uint64_t word, rsp, rip;
-			uint16_t cs;
-
-			memcpy(&word, f->buffer + i, sizeof(word));
-			memcpy(&cs, f->buffer + i + CONTEXT_CS, sizeof(cs));
-			if (!is_sigreturn(f, word) || cs != USER_CS)
-				continue;
-			memcpy(&rsp, f->buffer + i + CONTEXT_RSP, sizeof(rsp));
-			memcpy(&rip, f->buffer + i + CONTEXT_RIP, sizeof(rip));
-			if (!add_pc(f, rip))
-				return false;
-			if (rsp < start || rsp >= end)
-				*other_ret = rsp;
+		if (!places_scan(f->places, at, f->buffer, size & ~(size_t)7, CHUNK, &visitor))
+			return;
+		if (size < want) {
+			check_end(f, at + size);
+			return;
 		}
-		if (size < want)
-			break;
 	}
-	return true;
 }
 
 static bool search_thread(struct frames *f, const struct control_thread *thread)
 {
-	uint64_t sp = thread->regs.rsp;
+	uint64_t sp = thread->regs.rsp, tp = thread->regs.fs_base;
+	struct walk walk = {.frames = f, .starts = {sp}, .ends = {sp + 1}, .count = 1};
 
-	for (int i = 0; i < STACKS_MAX && sp; i++) {
-		uint64_t other;
+	for (size_t i = 0; i < walk.count && !walk.no_memory; i++) {
+		const struct mapping *m = mapping_of(f, walk.starts[i]);
+		uint64_t start = walk.starts[i] - RED_ZONE, end;
 
-		/* Behind the handler's return, rt_sigreturn's code has taken a word already. */
-		if (!search_stack(f, sp - 8, stack_end(f, sp, thread->regs.fs_base), &other))
+		end = stack_end(f, m, walk.starts[i], tp);
+		if (m && start < m->start)
+			start = m->start;
+		if (m && !add_stack(f, m, start, is_threads(m, walk.starts[i], tp)))
 			return false;
-		sp = other;
+		walk.starts[i] = start;
+		walk.ends[i] = end;
+		search_stack(&walk, start, end);
 	}
+	return !walk.no_memory;
+}
+
+/* A context may be on its way from one place to another, in a register. */
+static bool add_registers(struct frames *f, const struct user_regs_struct *r)
+{
+	const uint64_t words[] = {r->rax, r->rbx, r->rcx, r->rdx, r->rsi, r->rdi, r->rbp, r->r8,
+		r->r9, r->r10, r->r11, r->r12, r->r13, r->r14, r->r15};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (places_have(f->places, words[i]) && !frames_add(f, words[i]))
+			return false;
 	return true;
 }
 
@@ -139,27 +226,43 @@ static bool has_handlers(int status)
 	return !value || strtoull(value + strlen("\nSigCgt:"), NULL, 16) != 0;
 }
 
-struct probe_error *frames_open(pid_t pid, const struct maps *maps,
-	const struct control_gadgets *gadgets, struct frames *ret)
+static int open_status(pid_t pid)
 {
 	char path[48];
 
-	*ret = (struct frames){.room = PCS_ROOM, .pid = pid, .maps = maps, .gadgets = gadgets};
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	ret->status = open(path, O_RDONLY | O_CLOEXEC);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+bool frames_has_handlers(pid_t pid)
+{
+	int status = open_status(pid);
+	bool found = has_handlers(status);
+
+	if (status >= 0)
+		close(status);
+	return found;
+}
+
+struct probe_error *frames_open(pid_t pid, const struct maps *maps, const struct places *places,
+	uint64_t reach, struct frames *ret)
+{
+	*ret = (struct frames){
+		.room = PCS_ROOM, .pid = pid, .maps = maps, .places = places, .reach = reach};
+	ret->status = open_status(pid);
 	if (ret->status < 0)
 		return errno == ENOENT
 			       ? probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid)
-			       : probe_error_system(errno, "%s", path);
+			       : probe_error_system(errno, "/proc/%d/status", pid);
 	ret->has_handlers = has_handlers(ret->status);
 	ret->pcs = calloc(ret->room, sizeof(*ret->pcs));
-	ret->buffer = malloc(STACK_CHUNK + CONTEXT_END);
+	ret->buffer = malloc(CHUNK + PLACE_IMAGE_BYTES);
 	if (!ret->pcs || !ret->buffer) {
 		frames_close(ret);
 		return probe_error_no_memory();
 	}
 	/* So that no page fault is left for the stop. */
-	memset(ret->buffer, 0, STACK_CHUNK + CONTEXT_END);
+	memset(ret->buffer, 0, CHUNK + PLACE_IMAGE_BYTES);
 	return NULL;
 }
 
@@ -167,13 +270,17 @@ struct probe_error *frames_read(struct frames *frames, const struct control *con
 {
 	bool ok = true;
 
-	frames->count = 0;
+	frames->count = frames->stack_count = 0;
+	frames->unknown = NULL;
+	maps_deinit(&frames->fresh);
 	for (size_t i = 0; ok && i < control->count; i++)
-		ok = add_pc(frames, control->threads[i].regs.rip);
+		ok = frames_add(frames, control->threads[i].regs.rip);
 	if (!frames->has_handlers)
 		frames->has_handlers = has_handlers(frames->status);
-	for (size_t i = 0; ok && frames->has_handlers && i < control->count; i++)
-		ok = search_thread(frames, &control->threads[i]);
+	for (size_t i = 0;
+		ok && frames->has_handlers && frames->places->count && i < control->count; i++)
+		ok = add_registers(frames, &control->threads[i].regs) &&
+		     search_thread(frames, &control->threads[i]);
 	return ok ? NULL : probe_error_no_memory();
 }
 
@@ -182,8 +289,39 @@ void frames_close(struct frames *frames)
 	if (frames->room && frames->status >= 0)
 		close(frames->status);
 	free(frames->pcs);
+	free(frames->stacks);
 	free(frames->buffer);
+	maps_deinit(&frames->fresh);
 	*frames = (struct frames){0};
+}
+
+/* ---- What was collected ------------------------------------------------------------------ */
+
+bool frames_is_below(const struct frames *frames, uint64_t address)
+{
+	const struct mapping *m =
+		maps_find(frames->fresh.count ? &frames->fresh : frames->maps, address);
+	bool below = false;
+
+	for (size_t i = 0; m && i < frames->stack_count; i++) {
+		const struct frames_stack *stack = &frames->stacks[i];
+
+		if (stack->low < m->start || stack->low >= m->end)
+			continue;
+		if (stack->low <= address)
+			return false;
+		below = below || stack->is_threads;
+	}
+	return below;
+}
+
+bool frames_is_threads(const struct frames *frames, uint64_t start, uint64_t end)
+{
+	for (size_t i = 0; i < frames->stack_count; i++)
+		if (frames->stacks[i].is_threads && frames->stacks[i].low >= start &&
+			frames->stacks[i].low < end)
+			return true;
+	return false;
 }
 
 static int compare_pcs(const void *a, const void *b)

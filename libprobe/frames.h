@@ -9,6 +9,14 @@
 
 #include "libprobe/control.h"
 #include "libprobe/maps.h"
+#include "libprobe/search.h"
+
+/* What is in use of a stack: all from `low` on, up to where it ends. */
+struct frames_stack {
+	uint64_t low;
+	uint64_t start;	 /* of its mapping */
+	bool is_threads; /* one that libc or the kernel made for the thread that stands on it */
+};
 
 /*
  * Program counters; the first control->count are the threads' own, until they
@@ -17,26 +25,52 @@
 struct frames {
 	uint64_t *pcs;
 	size_t count, room;
+	struct frames_stack *stacks; /* of the threads, and those that they will return to */
+	size_t stack_count;
 	pid_t pid;
 	const struct maps *maps;
-	const struct control_gadgets *gadgets;
-	int status;	   /* of /proc/PID/status */
-	bool has_handlers; /* a signal handler was installed when it was opened */
+	struct maps fresh; /* read again in the stop, where `maps` are too old */
+	const struct places *places;
+	uint64_t reach;	     /* how much of a stack is searched that libc did not make */
+	int status;	     /* of /proc/PID/status */
+	bool has_handlers;   /* a signal handler was installed when it was opened */
+	const char *unknown; /* why not all frames were found; NULL: they were */
 	uint8_t *buffer;
 };
 
-/* `maps` and `gadgets` are borrowed. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. */
-PROBE_MUST_CHECK struct probe_error *frames_open(pid_t pid, const struct maps *maps,
-	const struct control_gadgets *gadgets, struct frames *ret);
+/* A stack of this size, or more, is only searched so far; the rest is `unknown`. */
+#define FRAMES_REACH (UINT64_C(16) << 20)
 
 /*
- * Collects the program counter of every stopped thread and those that signal
- * handlers interrupted, which are in frames on the threads' stacks. What was
+ * `maps` and `places` are borrowed; what is not one of the places is not collected from
+ * stacks. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *frames_open(pid_t pid, const struct maps *maps,
+	const struct places *places, uint64_t reach, struct frames *ret);
+
+/*
+ * Collects the program counter of every stopped thread, and the places that their registers
+ * and their stacks name: those that signal handlers interrupted are there. What was
  * collected before is forgotten. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *frames_read(
 	struct frames *frames, const struct control *control);
 void frames_close(struct frames *frames);
+
+/* Has a process installed a signal handler? What cannot be known is one. */
+bool frames_has_handlers(pid_t pid);
+
+/* Adds a place that somebody will come to; false without memory. */
+bool frames_add(struct frames *frames, uint64_t pc);
+
+/*
+ * Is an address in memory that nobody uses, as far as that can be seen: in the mapping of a
+ * thread's own stack, and below all that is in use there?
+ */
+bool frames_is_below(const struct frames *frames, uint64_t address);
+
+/* Does a thread stand on its own stack in that mapping? */
+bool frames_is_threads(const struct frames *frames, uint64_t start, uint64_t end);
 
 /* Sorts what was collected, for frames_within(). */
 void frames_sort(struct frames *frames);

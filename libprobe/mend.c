@@ -11,9 +11,9 @@
 #include <time.h>
 
 #include "libprobe/edits.h"
-#include "libprobe/frames.h"
 #include "libprobe/mend.h"
 #include "libprobe/site.h"
+#include "libprobe/windows.h"
 
 enum { TRIES = 20, WAIT_NS = 2000000 };
 
@@ -23,7 +23,7 @@ struct mending {
 	uint8_t (*wanted)[EDIT_BYTES]; /* the file's bytes, window_of() of them */
 	size_t count;
 	struct edits edits;
-	struct frames frames;
+	struct windows windows;
 };
 
 /* From the patch on, what is written or relied on. */
@@ -100,10 +100,24 @@ static void check(struct mending *m)
 static bool in_the_way(const struct mending *m)
 {
 	for (size_t i = 0; i < m->count; i++)
-		if (frames_within(&m->frames, m->sites[i]->patch + 1,
+		if (frames_within(&m->windows.frames, m->sites[i]->patch + 1,
 			    m->sites[i]->patch + m->sites[i]->length))
 			return true;
 	return false;
+}
+
+static struct probe_error *prepare_windows(struct mending *m, const struct change *change)
+{
+	const char *reason = windows_reason(&m->windows, change);
+
+	if (reason)
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"process %d: no site can be patched again: %s", change->pid, reason);
+	for (size_t i = 0; i < m->count; i++)
+		if (!windows_add(&m->windows, m->sites[i]->patch + 1,
+			    m->sites[i]->patch + m->sites[i]->length))
+			return probe_error_no_memory();
+	return windows_prepare(&m->windows, change);
 }
 
 static struct probe_error *mend_once(struct mending *m, struct change *change, bool *again_ret)
@@ -115,9 +129,9 @@ static struct probe_error *mend_once(struct mending *m, struct change *change, b
 		return error;
 	error = edits_read(&m->edits, change->pid);
 	if (!error)
-		error = frames_read(&m->frames, &change->control);
+		error = windows_read(&m->windows, change);
 	if (!error) {
-		frames_sort(&m->frames);
+		frames_sort(&m->windows.frames);
 		check(m);
 		*again_ret = in_the_way(m);
 		if (!*again_ret)
@@ -136,10 +150,8 @@ static struct probe_error *mend(struct mending *m, struct change *change)
 		error = edits_read(&m->edits, change->pid);
 	if (!error)
 		error = edits_pretouch(&m->edits, change->mem);
-	if (!error && !change->gadgets.sigreturn_count)
-		error = control_find_gadgets(&change->modules, &change->gadgets);
 	if (!error)
-		error = frames_open(change->pid, &change->maps, &change->gadgets, &m->frames);
+		error = prepare_windows(m, change);
 	for (int i = 0; i < TRIES && !error && again; i++) {
 		if (i)
 			nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
@@ -163,7 +175,7 @@ struct probe_error *mend_sites(struct change *change, size_t *count_ret)
 	for (size_t i = 0; i < m.count && !error; i++)
 		*count_ret += m.edits.items[2 * i + 1].is_write;
 	edits_deinit(&m.edits);
-	frames_close(&m.frames);
+	windows_close(&m.windows);
 	free(m.sites);
 	free(m.wanted);
 	return error;

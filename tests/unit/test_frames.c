@@ -34,6 +34,23 @@ __asm__("	.text\n"
 /* clang-format on */
 
 static struct shared *shared;
+static struct places places; /* both */
+
+static int add_places(void **state)
+{
+	(void)state;
+	assert_true(places_add(&places, (uintptr_t)spin_first_start, (uintptr_t)spin_first_end));
+	assert_true(places_add(&places, (uintptr_t)spin_second_start, (uintptr_t)spin_second_end));
+	places_prepare(&places);
+	return 0;
+}
+
+static int drop_places(void **state)
+{
+	(void)state;
+	places_deinit(&places);
+	return 0;
+}
 
 static bool within(const struct frames *f, const char *start, const char *end)
 {
@@ -55,7 +72,7 @@ static void collect(struct victim *v, struct frames *frames)
 {
 	struct control control;
 
-	assert_done(frames_open(v->pid, &v->maps, &v->gadgets, frames));
+	assert_done(frames_open(v->pid, &v->maps, &places, FRAMES_REACH, frames));
 	assert_done(control_stop(v->pid, 0, &control));
 	assert_done(frames_read(frames, &control));
 	assert_true(frames->count >= control.count);
@@ -232,7 +249,7 @@ static void test_handler_installed_later(void **state)
 
 	(void)state;
 	victim_start(&v, late_body);
-	assert_done(frames_open(v.pid, &v.maps, &v.gadgets, &frames));
+	assert_done(frames_open(v.pid, &v.maps, &places, FRAMES_REACH, &frames));
 	assert_int_equal(write(v.shared->pipe[1], "x", 1), 1);
 	await(&v.shared->progress, 1);
 	assert_int_equal(kill(v.pid, SIGUSR1), 0);
@@ -275,7 +292,7 @@ static void test_before_sigreturn(void **state)
 	victim_start(&v, spin_body);
 	assert_int_equal(kill(v.pid, SIGUSR2), 0);
 	await(&v.shared->ready, SIGUSR2);
-	assert_done(frames_open(v.pid, &v.maps, &v.gadgets, &frames));
+	assert_done(frames_open(v.pid, &v.maps, &places, FRAMES_REACH, &frames));
 	assert_done(control_stop(v.pid, 0, &control));
 	thread = &control.threads[0];
 	atomic_store(&v.shared->result, 1); /* the handler ends */
@@ -321,10 +338,9 @@ static void test_within(void **state)
 
 static void test_no_process(void **state)
 {
-	struct control_gadgets gadgets = {0};
 	struct maps maps = {0};
 	struct frames frames;
-	struct probe_error *error = frames_open(0x7fffffff, &maps, &gadgets, &frames);
+	struct probe_error *error = frames_open(0x7fffffff, &maps, &places, FRAMES_REACH, &frames);
 
 	(void)state;
 	assert_non_null(error);
@@ -346,5 +362,5 @@ int main(void)
 		cmocka_unit_test(test_no_process),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, add_places, drop_places);
 }

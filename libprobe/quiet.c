@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Nothing leads to the stubs of a site any more once its bytes are back. Who was in one
+ * then leaves it soon, or was interrupted by a signal handler, and comes back whenever that
+ * returns: from the same thread's stack, or, if the handler has switched to another user
+ * context, from memory that no thread stands on. So a stub is given back on this proof:
+ *
+ *   look     all threads stopped: nobody's registers are in a stub, nor what was saved for a
+ *            handler on the stacks that they stand on. Cheap, so it is repeated
+ *   search   with the target running: nor what was saved for a handler anywhere in its
+ *            memory. Without a signal handler there is nothing to be found
+ *   judge    in the next look: what was found is still there, or the search is made again
+ *
+ * Since nobody enters a stub any more, who was not found once is not there later, but for
+ * what libprobe/search.c says about contexts that move.
+ *
+ * A word below all that a thread uses of its own stack is left over from a handler that has
+ * returned, unless the program has made other stacks in an array there: user contexts that
+ * stand there tell.
+ *
+ * Where a search is not complete, nothing is proved, and all stubs stay.
+ */
+#include <time.h>
+
+#include "libprobe/memory.h"
+#include "libprobe/quiet.h"
+
+enum {
+	LOOKS = 50,
+	WAIT_NS = 1000000,
+	SEARCHES = 8,
+	NEAR_REACH = 64 << 10 /* of a foreign stack in a look; the search sees the rest */
+};
+
+struct probe_error *quiet_open(
+	const struct change *change, const bool *sites, const bool *stubs, struct quiet *ret)
+{
+	const struct registry *r = &change->registry;
+	struct probe_error *error;
+
+	*ret = (struct quiet){.sites = sites, .stubs = stubs};
+	if (!busy_places(&ret->places, r, sites, stubs))
+		return probe_error_no_memory();
+	error = frames_open(change->pid, &change->maps, &ret->places, NEAR_REACH, &ret->frames);
+	return error ? error
+		     : search_open(change->pid, change->mem, &ret->places, r->guard, &ret->search);
+}
+
+void quiet_close(struct quiet *quiet)
+{
+	frames_close(&quiet->frames);
+	search_close(&quiet->search);
+	places_deinit(&quiet->places);
+}
+
+/* ---- Judging --------------------------------------------------------------------------- */
+
+/* Will somebody come back with a word that is there? All threads are stopped. */
+static bool is_live(const struct quiet *q, const struct search_find *find)
+{
+	if (frames_is_below(&q->frames, find->at) && !search_has_context(&q->search, find->at))
+		return false;
+	return !find->is_remote && !search_is_stale(&q->search, find);
+}
+
+static bool judge(struct quiet *q, const struct change *change)
+{
+	bool ok = true;
+
+	for (size_t i = 0; i < q->search.find_count && ok; i++) {
+		const struct search_find *find = &q->search.finds[i];
+		uint64_t word;
+
+		if (memory_read(change->pid, find->at, &word, sizeof(word)) != sizeof(word) ||
+			word != find->word)
+			q->moved = true;
+		else if (is_live(q, find))
+			ok = frames_add(&q->frames, find->word);
+	}
+	return ok;
+}
+
+struct probe_error *quiet_look(struct quiet *quiet, const struct change *change, struct busy *busy)
+{
+	struct probe_error *error = frames_read(&quiet->frames, &change->control);
+
+	if (error)
+		return error;
+	busy_look_at_calls(busy, change);
+	return judge(quiet, change) ? NULL : probe_error_no_memory();
+}
+
+/* ---- Waiting --------------------------------------------------------------------------- */
+
+static struct probe_error *search(struct quiet *q)
+{
+	struct probe_error *error = search_all(&q->search);
+
+	q->searched = !error;
+	q->moved = false;
+	return error;
+}
+
+struct probe_error *quiet_wait(struct quiet *q, struct change *change, struct busy *busy, bool wait,
+	struct probe_error *(*look)(void *data, struct change *change, bool first), void *data)
+{
+	int looks = 0, searches = 0;
+
+	for (bool first = true;; first = false) {
+		struct probe_error *error = look(data, change, first);
+
+		if (error)
+			return error;
+		frames_sort(&q->frames);
+		busy_find(busy, change, &q->frames, q->sites, q->stubs);
+		if (busy->any && wait && ++looks < LOOKS) {
+			nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+			continue;
+		}
+		/* Nobody is known to be there, or those who are there stay. */
+		if (!q->frames.has_handlers || (q->searched && !q->moved))
+			return NULL;
+		error = searches++ < SEARCHES ? search(q) : NULL;
+		if (error)
+			return error;
+		if (q->moved || q->search.unknown) {
+			busy_all(busy, &change->registry, q->sites, q->stubs);
+			return NULL;
+		}
+		if (!q->search.find_count)
+			return NULL;
+	}
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The memory of a process is searched for words that are places: contexts that somebody
+ * may come back with.
+ */
+#ifndef LIBPROBE_SEARCH_H
+#define LIBPROBE_SEARCH_H
+
+#include "libprobe/maps.h"
+#include "libprobe/places.h"
+
+/* A word that is a place. */
+struct search_find {
+	uint64_t at, word;
+	bool is_remote; /* of what this library saved, to run a system call */
+	uint64_t state; /* of a frame that is where the kernel made it: the rest of it; or 0 */
+};
+
+/* Memory that contexts were found in: an alternate stack, or a mapping. */
+struct search_part {
+	uint64_t start, end;
+};
+
+struct search {
+	pid_t pid;
+	int mem;
+	const struct places *places;
+	uint64_t skipped; /* a page that is not looked at */
+	int pagemap;
+	uint8_t *buffer;
+	uint64_t *entries;
+	struct maps maps; /* of the last search_all() */
+
+	/* What was found. */
+	struct search_find *finds;
+	size_t find_count;
+	struct search_part *parts;
+	size_t part_count;
+	uint64_t *stacks; /* where user contexts stand that glibc has saved */
+	size_t stack_count;
+	const char *unknown; /* why not everything was looked at; NULL: it was */
+	uint64_t bytes;	     /* looked at */
+	bool no_memory;
+};
+
+/*
+ * Prepares a search, also for when the process will stand still. `places` and `mem`
+ * (memory_open()) are borrowed; `skipped` is the address of our own guard, or 0. Errors:
+ * PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. Only search_close() is due after one.
+ */
+PROBE_MUST_CHECK struct probe_error *search_open(
+	pid_t pid, int mem, const struct places *places, uint64_t skipped, struct search *ret);
+void search_close(struct search *search);
+
+/*
+ * Searches everything that can hold a context. The process may run: what is there all the
+ * time is found. What was found before is forgotten. Errors: those of maps_read().
+ */
+PROBE_MUST_CHECK struct probe_error *search_all(struct search *search);
+
+/*
+ * Forgets what was found, but for parts and stacks; and searches [start, end) in addition to what
+ * was since. The process may stand still: it is not disturbed.
+ */
+void search_forget(struct search *search);
+PROBE_MUST_CHECK struct probe_error *search_range(
+	struct search *search, uint64_t start, uint64_t end);
+
+/* How much of [start, end) is in memory, in bytes; UINT64_MAX if that cannot be known. */
+uint64_t search_present(struct search *search, uint64_t start, uint64_t end);
+
+/*
+ * Is what was found certainly left over? A frame that the kernel has made for a handler is
+ * whole until the handler returns, up to the end of the floating-point state; what is left of
+ * one on a stack that has been used since seldom is.
+ */
+bool search_is_stale(const struct search *search, const struct search_find *find);
+
+/* Does a user context that was saved stand in the mapping of an address? */
+bool search_has_context(const struct search *search, uint64_t address);
+
+#endif

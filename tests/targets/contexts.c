@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flags: -D_GNU_SOURCE -pthread
+ *
+ * A timer's handler that finds that it has interrupted the code behind a probe, or code that
+ * is not the program's (a stub), and stays there for as long as one likes: in a frame of its
+ * own, or by switching to the user context that reads lines.
+ *
+ *	contexts stub|between near|far|switch MEMORY RESTORER BYTES
+ *
+ * MEMORY is where the stack of what is interrupted is: thread, array (in a frame of the
+ * thread's own stack), malloc, mmap, static, shared. RESTORER is what the handler returns
+ * to: mov, push, xor, jump. BYTES is the size of the handler's frame (far), or of the stack.
+ *
+ * Prints "ready PID"; for a line "caught", for the next line "free wrong M", where M counts
+ * wrong results.
+ */
+#include <alloca.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sdt.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <ucontext.h>
+
+#include "target.h"
+
+enum { STACK = 8 << 20, RESTORER = 0x04000000 /* SA_RESTORER */ };
+
+/* struct kernel_sigaction of the kernel */
+struct action {
+	void (*handler)(int, siginfo_t *, void *);
+	unsigned long flags;
+	void (*restorer)(void);
+	unsigned long mask;
+};
+
+extern char __executable_start, etext;
+void restore_mov(void), restore_push(void), restore_xor(void), restore_jump(void);
+/* clang-format off */
+__asm__("	.text\n"
+	"restore_mov: mov $15, %rax\n"
+	"	syscall\n"
+	"restore_push: push $15\n"
+	"	pop %rax\n"
+	"	syscall\n"
+	"restore_xor: xor %eax, %eax\n"
+	"	add $15, %eax\n"
+	"	syscall\n"
+	"restore_jump: jmp restore_push\n");
+/* clang-format on */
+
+static bool in_stub, far_away, switches;
+static size_t bytes, stack_bytes;
+static ucontext_t outside, inside;
+static char stack_in_data[STACK];
+static volatile sig_atomic_t caught, passing;
+static unsigned long passes, wrong;
+static uintptr_t between;
+
+static void set_timer(int microseconds)
+{
+	struct itimerval interval = {{0, microseconds}, {0, microseconds}};
+
+	setitimer(ITIMER_REAL, &interval, NULL);
+}
+
+static void say(const char *text)
+{
+	printf("%s\n", text);
+	fflush(stdout);
+}
+
+static void on_timer(int number, siginfo_t *info, void *data)
+{
+	const ucontext_t *context = data;
+	uintptr_t pc = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+	bool is_own = pc >= (uintptr_t)&__executable_start && pc < (uintptr_t)&etext;
+	volatile char *room;
+	char line[64];
+
+	(void)number;
+	(void)info;
+	if (!passing || caught || (in_stub ? is_own : pc != between))
+		return;
+	set_timer(0);
+	caught = 1;
+	if (switches) {
+		swapcontext(&inside, &outside);
+		return;
+	}
+	room = alloca(far_away ? bytes : 1);
+	room[0] = 1;
+	say("caught");
+	(void)target_read_line(line, sizeof(line));
+	room[0] = 2;
+}
+
+/*
+ * A jump at the probe, or behind its nop, replaces at least two of the instructions; nothing
+ * of it is in libc.
+ */
+__attribute__((noinline, noclone)) static unsigned long mix(unsigned long n)
+{
+	unsigned long mixed = n * 0x9e3779b97f4a7c15;
+
+	STAP_PROBE2(contexts, mix, n, mixed);
+	__asm__ volatile("incq %0\n"
+			 "addq $0x10000, %0"
+			 : "+a"(mixed)
+			 :
+			 : "cc");
+	return mixed;
+}
+
+/* The second of them: an address that is taken would be one that may be jumped to. */
+static uintptr_t find_between(void)
+{
+	static const char both[] = {0x48, (char)0xff, (char)0xc0, 0x48, 0x05};
+	const char *found = memmem((const void *)mix, 128, both, sizeof(both));
+
+	return found ? (uintptr_t)found + 3 : 0;
+}
+
+/* What handlers have left on the stack is written over. */
+__attribute__((noinline)) static void scrub(void)
+{
+	volatile char room[16384];
+
+	for (size_t i = 0; i < sizeof(room); i++)
+		room[i] = 0;
+}
+
+static void pass_until_caught(void)
+{
+	caught = 0;
+	set_timer(150);
+	passing = 1;
+	while (!caught) {
+		passes++;
+		wrong += mix(passes) != passes * 0x9e3779b97f4a7c15 + 0x10001;
+	}
+	passing = 0;
+	scrub();
+	printf("free wrong %lu\n", wrong);
+	fflush(stdout);
+}
+
+static void work(void)
+{
+	for (;;) {
+		pass_until_caught();
+		swapcontext(&inside, &outside);
+	}
+}
+
+static void *stack_of(const char *memory)
+{
+	int sharing = strcmp(memory, "shared") == 0 ? MAP_SHARED : MAP_PRIVATE;
+
+	if (strcmp(memory, "static") == 0)
+		return stack_in_data;
+	if (strcmp(memory, "malloc") == 0)
+		return malloc(stack_bytes);
+	return mmap(NULL, stack_bytes, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
+}
+
+static void pass_on(void *stack)
+{
+	char line[64];
+
+	getcontext(&inside);
+	inside.uc_stack = (stack_t){.ss_sp = stack, .ss_size = stack_bytes};
+	makecontext(&inside, work, 0);
+	do {
+		swapcontext(&outside, &inside);
+		if (!switches)
+			continue;
+		say("caught");
+		(void)target_read_line(line, sizeof(line));
+		swapcontext(&outside, &inside);
+	} while (target_read_line(line, sizeof(line)) && line[0] != 'q');
+}
+
+/* A thread that signals never meet. */
+static void *idle(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+static int start_idle(void)
+{
+	sigset_t all, old;
+	pthread_t thread;
+	int failed;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	failed = pthread_create(&thread, NULL, idle, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return failed;
+}
+
+int main(int argc, char **argv)
+{
+	struct action action = {on_timer, SA_SIGINFO | SA_RESTART | RESTORER, restore_mov, 0};
+	char line[64];
+
+	if (argc != 6)
+		return 2;
+	target_allow_tracing();
+	between = find_between();
+	in_stub = strcmp(argv[1], "stub") == 0;
+	far_away = strcmp(argv[2], "far") == 0;
+	switches = strcmp(argv[2], "switch") == 0;
+	bytes = strtoul(argv[5], NULL, 10);
+	if (strcmp(argv[4], "push") == 0)
+		action.restorer = restore_push;
+	if (strcmp(argv[4], "xor") == 0)
+		action.restorer = restore_xor;
+	if (strcmp(argv[4], "jump") == 0)
+		action.restorer = restore_jump;
+	if (syscall(SYS_rt_sigaction, SIGALRM, &action, NULL, sizeof(action.mask)) != 0 ||
+		start_idle() != 0)
+		return 3;
+	stack_bytes = far_away ? STACK : bytes;
+	target_wait();
+	if (strcmp(argv[3], "array") == 0) {
+		pass_on(alloca(stack_bytes));
+		return 0;
+	}
+	if (strcmp(argv[3], "thread") != 0) {
+		pass_on(stack_of(argv[3]));
+		return 0;
+	}
+	do {
+		pass_until_caught();
+	} while (target_read_line(line, sizeof(line)) && line[0] != 'q');
+	return 0;
+}

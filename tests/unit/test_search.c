@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* Words are found wherever a process can keep them; what cannot be read is no proof. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "libprobe/memory.h"
+#include "libprobe/procfs.h"
+#include "libprobe/search.h"
+#include "tests/unit/victim.h"
+
+enum { PAGE = 4096, KINDS = 8, UNTOUCHED = 256 << 20 };
+
+/* No address of anything; made so that no copy of it is in this program. */
+static uint64_t place_of(uint64_t kind)
+{
+	volatile uint64_t high = 0x1234;
+
+	return (high << 32) + 0x5000 + kind * 8;
+}
+
+static struct shared *shared;
+static volatile uint64_t in_data[PAGE];
+
+static uint64_t *map(size_t size, int sharing)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		_exit(3);
+	return memory;
+}
+
+/* A word in each kind of memory. */
+static void holder_body(struct shared *s)
+{
+	uint64_t *on_heap = malloc(PAGE), *large = malloc(4 << 20),
+		 *closed = map(PAGE, MAP_PRIVATE);
+	uint64_t *many = map(64 << 20, MAP_PRIVATE), on_stack[64];
+
+	on_heap[7] = place_of(0);
+	large[100000] = place_of(1);
+	map(PAGE * 3, MAP_PRIVATE)[600] = place_of(2);
+	map(PAGE * 3, MAP_SHARED)[601] = place_of(3);
+	in_data[4000] = place_of(4);
+	((volatile uint64_t *)on_stack)[9] = place_of(5);
+	closed[511] = place_of(6);
+	mprotect(closed, PAGE, PROT_NONE);
+	/* At the end of what is read at once, with nothing around it. */
+	many[(33 << 20) / 8 - 1] = place_of(7);
+	atomic_store(&s->ready, 1);
+	for (;;)
+		pause();
+}
+
+static bool has(const struct search *s, uint64_t kind)
+{
+	for (size_t i = 0; i < s->find_count; i++)
+		if (s->finds[i].word == place_of(kind))
+			return true;
+	return false;
+}
+
+static void add_places(struct places *places)
+{
+	assert_true(places_add(places, place_of(0), place_of(KINDS)));
+	places_prepare(places);
+}
+
+static void test_kinds(void **state)
+{
+	struct places places = {0};
+	struct search search;
+	struct victim v;
+	int mem;
+
+	(void)state;
+	victim_start(&v, holder_body);
+	add_places(&places);
+	assert_done(memory_open(v.pid, &mem));
+	assert_done(search_open(v.pid, mem, &places, 0, &search));
+	for (int i = 0; i < 2; i++) { /* what was found before is forgotten */
+		size_t count = search.find_count;
+
+		assert_done(search_all(&search));
+		assert_null(search.unknown);
+		for (uint64_t kind = 0; kind < KINDS; kind++)
+			if (!has(&search, kind))
+				fail_msg("kind %d is not found", (int)kind);
+		assert_true(i == 0 || search.find_count == count);
+	}
+	search_close(&search);
+	close(mem);
+	/* Memory that the process itself may not read, and nobody else can: not searched. */
+	assert_done(search_open(v.pid, -1, &places, 0, &search));
+	assert_done(search_all(&search));
+	assert_string_equal(search.unknown, "some of its memory cannot be read");
+	search_close(&search);
+	places_deinit(&places);
+	victim_end(&v);
+}
+
+/* Memory that was never touched is not made by being searched. */
+static void sparse_body(struct shared *s)
+{
+	map(UNTOUCHED, MAP_PRIVATE)[UNTOUCHED / 16] = 1;
+	map(UNTOUCHED, MAP_SHARED)[UNTOUCHED / 16] = 1;
+	atomic_store(&s->ready, 1);
+	for (;;)
+		pause();
+}
+
+static void test_sparse(void **state)
+{
+	struct places places = {0};
+	struct search search;
+	struct victim v;
+	long resident, tables;
+	int mem;
+
+	(void)state;
+	victim_start(&v, sparse_body);
+	add_places(&places);
+	assert_done(memory_open(v.pid, &mem));
+	assert_done(search_open(v.pid, mem, &places, 0, &search));
+	tables = procfs_status_number(v.pid, "VmPTE:");
+	resident = procfs_status_number(v.pid, "RssShmem:");
+	assert_done(search_all(&search));
+	assert_null(search.unknown);
+	assert_true(search.bytes < UNTOUCHED / 2);
+	assert_int_equal(procfs_status_number(v.pid, "VmPTE:"), tables);
+	assert_int_equal(procfs_status_number(v.pid, "RssShmem:"), resident);
+	search_close(&search);
+	close(mem);
+	places_deinit(&places);
+	victim_end(&v);
+}
+
+/* ---- Contexts --------------------------------------------------------------------------- */
+
+static void stay(int signal)
+{
+	atomic_store(&shared->ready, (uint64_t)signal);
+	for (;;)
+		pause();
+}
+
+static void alternate_body(struct shared *s)
+{
+	stack_t stack = {.ss_sp = map(1 << 20, MAP_PRIVATE) + PAGE, .ss_size = 1 << 16};
+	struct sigaction action = {.sa_handler = stay, .sa_flags = SA_ONSTACK};
+
+	shared = s;
+	s->result = (int64_t)(uintptr_t)stack.ss_sp;
+	if (sigaltstack(&stack, NULL) != 0 || sigaction(SIGUSR1, &action, NULL) != 0)
+		_exit(3);
+	atomic_store(&s->ready, 1);
+	for (;;)
+		pause();
+}
+
+/* Of a mapping with an alternate stack, only that is memory for contexts. */
+static void test_alternate_stack(void **state)
+{
+	struct places places = {0};
+	struct search search;
+	struct victim v;
+	bool found = false;
+	uint64_t stack;
+	int mem;
+
+	(void)state;
+	victim_start(&v, alternate_body);
+	stack = (uint64_t)v.shared->result;
+	assert_int_equal(kill(v.pid, SIGUSR1), 0);
+	await(&v.shared->ready, SIGUSR1);
+	add_places(&places);
+	assert_done(memory_open(v.pid, &mem));
+	assert_done(search_open(v.pid, mem, &places, 0, &search));
+	assert_done(search_all(&search));
+	assert_null(search.unknown);
+	for (size_t i = 0; i < search.part_count; i++) {
+		const struct search_part *part = &search.parts[i];
+
+		found = found || part->start == stack;
+		if (part->start <= stack && stack < part->end)
+			assert_int_equal(part->end - part->start, 1 << 16);
+	}
+	assert_true(found);
+	search_close(&search);
+	close(mem);
+	places_deinit(&places);
+	victim_end(&v);
+}
+
+static void test_no_process(void **state)
+{
+	struct places places = {0};
+	struct search search;
+	struct probe_error *error = search_open(0x7fffffff, -1, &places, 0, &search);
+
+	(void)state;
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);
+	probe_error_free(error);
+	search_close(&search);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_sparse),
+		cmocka_unit_test(test_alternate_stack),
+		cmocka_unit_test(test_no_process),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
