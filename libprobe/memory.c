@@ -49,8 +49,7 @@ struct probe_error *memory_read_all(pid_t pid, uint64_t address, void *buffer, s
 {
 	struct iovec local = {buffer, size}, remote = {(void *)address, size};
 
-	return check_length(
-		read_pieces(pid, &local, &remote, 1), pid, "readable", address, size);
+	return check_length(read_pieces(pid, &local, &remote, 1), pid, "readable", address, size);
 }
 
 struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pieces, size_t count)

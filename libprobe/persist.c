@@ -186,8 +186,8 @@ static int open_data(pid_t pid, const struct maps *maps, const struct reg_sessio
 			found = &maps->items[i];
 	if (!found)
 		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%jx-%jx", procfs_living(pid), (uintmax_t)found->start,
-		(uintmax_t)found->end);
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%jx-%jx", procfs_living(pid),
+		(uintmax_t)found->start, (uintmax_t)found->end);
 	name = open(path, O_PATH | O_CLOEXEC);
 	fd = name < 0 ? -1 : procfs_open_regular(name, O_RDONLY);
 	if (name >= 0)

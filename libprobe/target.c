@@ -48,8 +48,8 @@ struct probe_error *probe_target_open(pid_t pid, const char *exe, struct probe_t
 	start = procfs_start_time(pid);
 	if (!start)
 		return procfs_no_room(errno) ? probe_error_system(errno, "/proc/%d/stat", pid)
-						   : probe_error_new(PROBE_ERROR_NOT_FOUND,
-							     "there is no process %d", pid);
+					     : probe_error_new(PROBE_ERROR_NOT_FOUND,
+						       "there is no process %d", pid);
 	if (procfs_is_zombie(pid))
 		return probe_error_new(
 			PROBE_ERROR_STATE, "process %d has ended and waits for its parent", pid);
