@@ -137,6 +137,12 @@ struct arch_thread {
 	uint32_t rseq_signature; /* the four bytes before an abort handler */
 	bool has_tid;
 	int32_t tid_offset; /* of the thread's u32 id, from the thread pointer */
+	/*
+	 * Reading the processor's time stamp counter faults: stubs ask the kernel for
+	 * CLOCK_MONOTONIC, in nanoseconds. Not together with has_rseq: a sequence makes no
+	 * system call.
+	 */
+	bool no_counter;
 };
 
 enum arch_stub_kind {
@@ -284,6 +290,7 @@ struct arch_stub {
 	 */
 	uint64_t call, call_data, pc;
 	uint64_t safe_start, safe_end; /* read-only data of the probe's module: no check needed */
+	bool may_ask_time; /* a system call may tell the time, where the counter may not be read */
 	bool may_call_kernel; /* a system call may check pointers; else they are not followed */
 };
 

@@ -12,6 +12,7 @@
 #include "libprobe/puns.h"
 #include "libprobe/report.h"
 #include "libprobe/space.h"
+#include "libprobe/target_internal.h"
 
 enum { ROUGH_STUB_BYTES = 512, PLAN_TRIES = 4 };
 
@@ -66,7 +67,9 @@ static struct probe_error *create_session(struct attach *attach)
 	struct change *c = attach->change;
 	struct reg_session session = {
 		.id = c->registry.next_session++,
-		.flags = attach->caller ? REG_SESSION_CALLS : 0,
+		.flags =
+			(attach->caller ? REG_SESSION_CALLS : 0) |
+			(attach->takes_time && c->target->no_counter ? REG_SESSION_KERNEL_TIME : 0),
 		.owner = getpid(), /* also of one that will have none, until it is committed */
 		.owner_start = procfs_start_time(getpid()),
 		.stamp = clock_monotonic_ns(),

@@ -61,6 +61,7 @@ struct attach {
 	const uint32_t *numbers, *slots;
 	uint32_t session;     /* 0 until it is created; else one that is there already */
 	bool asks;	      /* set: some stub makes system calls, or would if it were allowed */
+	bool takes_time;      /* the stubs read the time stamp counter */
 	bool is_gate;	      /* the stubs wait for the controller (struct probe_gate) */
 	uint64_t gate_offset; /* of that struct in the session's data */
 	uint64_t gate_unless;

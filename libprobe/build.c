@@ -19,6 +19,7 @@
 #include "libprobe/memory.h"
 #include "libprobe/puns.h"
 #include "libprobe/space.h"
+#include "libprobe/target_internal.h"
 #include "libprobe/threads.h"
 
 enum { OCAML_CALL = 0xe8 };
@@ -103,10 +104,13 @@ static struct arch_stub describe(const struct attach *a, size_t i)
 		.gate = session->data + a->gate_offset,
 		.gate_unless = a->gate_unless,
 		.may_call_kernel = c->seccomp.allowed & SECCOMP_ASK,
+		.may_ask_time = c->seccomp.allowed & SECCOMP_TIME,
 	};
 
 	if (threads_is_loader(probe->module))
 		stub.thread = (struct arch_thread){0};
+	stub.thread.no_counter = session->flags & REG_SESSION_KERNEL_TIME;
+	stub.thread.has_rseq = stub.thread.has_rseq && !stub.thread.no_counter;
 	if (a->describe) {
 		a->describe(a->describe_data, session, counted->slot, stub.site, &stub);
 		safe_range(probe->module, &stub);
@@ -119,6 +123,9 @@ static struct probe_error *stub_error(
 {
 	const struct select_probe *probe = &a->selection->probes[a->selection->sites[i].probe];
 
+	if (status == ARCH_STUB_UNSUPPORTED && a->change->target->no_counter &&
+		!(a->change->seccomp.allowed & SECCOMP_TIME))
+		return seccomp_error(&a->change->seccomp, SECCOMP_TIME);
 	if (status == ARCH_STUB_UNSUPPORTED && !(a->change->seccomp.allowed & SECCOMP_ASK))
 		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,

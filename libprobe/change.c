@@ -425,6 +425,24 @@ static struct probe_error *run_stopped(
 	return error;
 }
 
+struct probe_error *change_run_in(struct change *change, size_t thread, const char *what,
+	struct control_call *calls, size_t count)
+{
+	struct control all = change->control;
+	struct probe_error *error = NULL;
+
+	if (!change->gadgets.syscall_ret)
+		error = control_find_gadgets(&change->modules, &change->gadgets);
+	if (error)
+		return error;
+	change->control.threads = &all.threads[thread];
+	change->control.count = 1;
+	error = run_stopped(change, what, calls, count);
+	change->control.threads = all.threads;
+	change->control.count = all.count;
+	return error;
+}
+
 struct probe_error *change_run(
 	struct change *change, const char *what, struct control_call *calls, size_t count)
 {

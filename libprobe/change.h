@@ -84,6 +84,10 @@ PROBE_MUST_CHECK struct probe_error *change_judge(struct change *change);
 PROBE_MUST_CHECK struct probe_error *change_run(
 	struct change *change, const char *what, struct control_call *calls, size_t count);
 
+/* The same in one of the threads that are stopped, by its index in change->control. */
+PROBE_MUST_CHECK struct probe_error *change_run_in(struct change *change, size_t thread,
+	const char *what, struct control_call *calls, size_t count);
+
 /* Where in code memory `size` bytes may go (see code_alloc()); maps an arena if need be. */
 PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, size_t size,
 	uint64_t reach_start, uint64_t reach_end, uint64_t *ret);

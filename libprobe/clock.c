@@ -6,6 +6,9 @@
  * record and one at each poll. How long a tick is, is measured by CLOCK_MONOTONIC:
  * the other clock may be set meanwhile, and both run at one rate. The kernel keeps
  * the counters of all processors together as long as its clock source is "tsc".
+ *
+ * In a program that has forbidden itself the counter (PR_SET_TSC), stamps are
+ * CLOCK_MONOTONIC's, and pairs are taken all the same: the rest need not know.
  */
 #include <stddef.h>
 #include <time.h>
@@ -16,12 +19,12 @@ enum { CALIBRATION_NS = 500000 };
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
-uint64_t clock_stamp(void)
+static uint64_t counter(void)
 {
 	return __rdtsc();
 }
 #elif defined(__aarch64__)
-uint64_t clock_stamp(void)
+static uint64_t counter(void)
 {
 	uint64_t stamp;
 
@@ -45,14 +48,20 @@ uint64_t clock_monotonic_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* A clock and the counter at one instant: of several readings the one least disturbed. */
-static void clock_pair(clockid_t id, uint64_t *stamp_ret, uint64_t *ns_ret)
+uint64_t clock_stamp(const struct clock *clock)
+{
+	return clock->source == CLOCK_SOURCE_KERNEL ? clock_monotonic_ns() : counter();
+}
+
+/* A clock and a stamp at one instant: of several readings the one least disturbed. */
+static void clock_pair(
+	const struct clock *clock, clockid_t id, uint64_t *stamp_ret, uint64_t *ns_ret)
 {
 	uint64_t best = UINT64_MAX;
 
 	for (int i = 0; i < 5; i++) {
-		uint64_t before = clock_stamp(), ns = clock_ns(id);
-		uint64_t width = clock_stamp() - before;
+		uint64_t before = clock_stamp(clock), ns = clock_ns(id);
+		uint64_t width = clock_stamp(clock) - before;
 
 		if (width < best) {
 			best = width;
@@ -62,10 +71,11 @@ static void clock_pair(clockid_t id, uint64_t *stamp_ret, uint64_t *ns_ret)
 	}
 }
 
-void clock_init(struct clock *clock)
+void clock_init(struct clock *clock, enum clock_source source)
 {
-	clock_pair(CLOCK_REALTIME, &clock->first_stamp, &clock->first_ns);
-	clock_pair(CLOCK_MONOTONIC, &clock->first_steady_stamp, &clock->first_steady_ns);
+	clock->source = source;
+	clock_pair(clock, CLOCK_REALTIME, &clock->first_stamp, &clock->first_ns);
+	clock_pair(clock, CLOCK_MONOTONIC, &clock->first_steady_stamp, &clock->first_steady_ns);
 	clock->stamp_ns = 0;
 	clock->last_stamp = clock->first_stamp;
 	clock->last_ns = clock->first_ns;
@@ -77,8 +87,8 @@ void clock_sync(struct clock *clock)
 {
 	double stamps;
 
-	clock_pair(CLOCK_REALTIME, &clock->last_stamp, &clock->last_ns);
-	clock_pair(CLOCK_MONOTONIC, &clock->last_steady_stamp, &clock->last_steady_ns);
+	clock_pair(clock, CLOCK_REALTIME, &clock->last_stamp, &clock->last_ns);
+	clock_pair(clock, CLOCK_MONOTONIC, &clock->last_steady_stamp, &clock->last_steady_ns);
 	stamps = (double)(clock->last_steady_stamp - clock->first_steady_stamp);
 	clock->stamp_ns =
 		stamps > 0 ? (double)(clock->last_steady_ns - clock->first_steady_ns) / stamps : 0;
@@ -90,16 +100,17 @@ double clock_tick_ns(const struct clock *clock)
 	double ns = (double)(clock->last_steady_ns - clock->first_steady_ns);
 
 	/* Two readings too close to each other say nothing. */
-	return stamps > 0 && ns >= CALIBRATION_NS ? ns / stamps : 1e9 / (double)clock_ticks_per_s();
+	return stamps > 0 && ns >= CALIBRATION_NS ? ns / stamps
+						  : 1e9 / (double)clock_ticks_per_s(clock);
 }
 
-uint64_t clock_ticks_per_s(void)
+uint64_t clock_ticks_per_s(const struct clock *clock)
 {
 	uint64_t first_stamp = 0, first_ns = 0, last_stamp = 0, last_ns = 0;
 
-	clock_pair(CLOCK_MONOTONIC, &first_stamp, &first_ns);
+	clock_pair(clock, CLOCK_MONOTONIC, &first_stamp, &first_ns);
 	nanosleep(&(struct timespec){.tv_nsec = CALIBRATION_NS}, NULL);
-	clock_pair(CLOCK_MONOTONIC, &last_stamp, &last_ns);
+	clock_pair(clock, CLOCK_MONOTONIC, &last_stamp, &last_ns);
 	return (uint64_t)((double)(last_stamp - first_stamp) /
 			  ((double)(last_ns - first_ns) / 1e9));
 }

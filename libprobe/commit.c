@@ -303,6 +303,17 @@ static struct probe_error *write_all(struct attach *a, struct commit *c)
 	return error;
 }
 
+/* Stubs that take the time of a hit must not fault. */
+static struct probe_error *check_counter(const struct attach *a)
+{
+	const struct reg_session *session = registry_session(&a->change->registry, a->session);
+
+	return session->flags & REG_SESSION_KERNEL_TIME
+		       ? NULL
+		       : threads_check_counter(
+				 a->change, session->data + offsetof(struct data_header, answer));
+}
+
 /* One stop. *again_ret: nothing was done, as a signal handler is in the way. */
 static struct probe_error *commit_once(struct attach *a, struct commit *c, bool *again_ret)
 {
@@ -318,6 +329,8 @@ static struct probe_error *commit_once(struct attach *a, struct commit *c, bool 
 			change->pid);
 	if (!error && !a->is_gate)
 		error = threads_check(change->target, &change->control, &change->thread);
+	if (!error && a->takes_time)
+		error = check_counter(a);
 	if (!error)
 		error = verify(a, c);
 	if (!error)

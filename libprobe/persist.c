@@ -276,6 +276,8 @@ static struct probe_error *resume(struct probe_session *s, struct modules *modul
 			"session %u of process %d gathers something else than is asked for", s->id,
 			s->target->pid);
 	open_view(s, maps, session);
+	if (session->flags & REG_SESSION_KERNEL_TIME)
+		clock_init(&s->clock, CLOCK_SOURCE_KERNEL);
 	take_clock(s);
 	error = select_probes(modules, s->patterns, s->request.pattern_count, &selection);
 	if (!error) {
@@ -309,7 +311,7 @@ struct probe_error *probe_session_open(struct probe_target *target, uint32_t id,
 	s->event = -1;
 	s->id = id;
 	s->opened = s->stopped = true;
-	clock_init(&s->clock);
+	clock_init(&s->clock, CLOCK_SOURCE_COUNTER);
 	error = session_init(s, request, options);
 	if (!error)
 		error = load(target->pid, &maps, &registry);

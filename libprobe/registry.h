@@ -40,7 +40,8 @@ enum reg_session_flags {
 	 * owner, and lasts until the process ends it. A forked child has both as well, and
 	 * so its data is private.
 	 */
-	REG_SESSION_CALLS = 32
+	REG_SESSION_CALLS = 32,
+	REG_SESSION_KERNEL_TIME = 64 /* time stamps are CLOCK_MONOTONIC's */
 };
 
 /* Counters, cells and rings of one enabling, in a mapping of its own: see data.h. */
@@ -154,7 +155,8 @@ struct data_header {
 	uint64_t magic;
 	uint64_t home;
 	uint32_t session;
-	uint32_t guard; /* 1: the guard of stubs that forked children run as well */
+	uint32_t guard;	 /* 1: the guard of stubs that forked children run as well */
+	uint64_t answer; /* where the kernel writes what a call is made to learn */
 };
 
 enum {

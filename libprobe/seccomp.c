@@ -24,9 +24,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "libprobe/array.h"
@@ -66,6 +68,8 @@ const struct seccomp_call seccomp_calls[] = {
 	{"futex", SECCOMP_WAIT, SYS_futex, {SECCOMP_ADDRESS, 1 /* FUTEX_WAKE */, INT32_MAX}, 0},
 	{"futex", SECCOMP_WAIT, SYS_futex,
 		{SECCOMP_ADDRESS, 0 /* FUTEX_WAIT */, INT32_MAX, SECCOMP_ADDRESS}, -EAGAIN},
+	{"prctl", SECCOMP_TIME, SYS_prctl, {PR_GET_TSC, SECCOMP_ADDRESS}, 0},
+	{"clock_gettime", SECCOMP_TIME, SYS_clock_gettime, {CLOCK_MONOTONIC, SECCOMP_ADDRESS}, 0},
 	/* clang-format on */
 };
 const size_t seccomp_call_count = sizeof(seccomp_calls) / sizeof(*seccomp_calls);

@@ -18,8 +18,9 @@ enum seccomp_kind {
 	SECCOMP_UNMAP = 2, /* ... or given back */
 	SECCOMP_ASK = 4,   /* in stubs: can this pointer be followed, which thread is this */
 	SECCOMP_WAIT = 8,  /* in stubs: at a gate */
-	SECCOMP_ALL = 15,
-	SECCOMP_KINDS = 4
+	SECCOMP_TIME = 16, /* may the thread read the processor's counter; in stubs: the time */
+	SECCOMP_ALL = 31,
+	SECCOMP_KINDS = 5
 };
 
 /* What stands for an argument that is known only when the call is made. */

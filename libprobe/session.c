@@ -117,7 +117,7 @@ struct probe_error *session_init(struct probe_session *s, const struct probe_req
 	if (!options->follow_children)
 		s->target_pid = own_pid(s->target->pid);
 	if (options->sample_rate)
-		s->rate_ticks = clock_ticks_per_s();
+		s->rate_ticks = clock_ticks_per_s(&s->clock);
 	if (ring > DATA_RING_MAX)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "a ring may have at most %d MiB", DATA_RING_MAX >> 20);
@@ -481,7 +481,7 @@ static struct probe_error *start_once(struct probe_target *target,
 		target->files = files_hold(watch_launches(options->watch)->files);
 	s->data = -1;
 	s->event = -1;
-	clock_init(&s->clock);
+	clock_init(&s->clock, target->no_counter ? CLOCK_SOURCE_KERNEL : CLOCK_SOURCE_COUNTER);
 	error = session_init(s, request, options);
 	if (!error)
 		error = reserve_take(s);

@@ -175,7 +175,7 @@ struct probe_error *probe_session_snapshot(struct probe_session *session,
 bool session_read_rings(
 	struct probe_session *s, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
 {
-	uint64_t until = s->stopped ? UINT64_MAX : clock_stamp();
+	uint64_t until = s->stopped ? UINT64_MAX : clock_stamp(&s->clock);
 	const struct ring_record *record = NULL;
 	struct ring *ring;
 	bool any = false;

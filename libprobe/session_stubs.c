@@ -321,6 +321,15 @@ static void describe(const void *data, const struct reg_session *reg, uint32_t s
 	}
 }
 
+/* Will a stub of the session take the time of its hits? */
+static bool takes_time(const struct probe_session *s)
+{
+	const struct probe_session_options *o = &s->options;
+
+	return o->kind == PROBE_SESSION_RECORD || o->sample_rate || o->gather.last || s->pairs ||
+	       o->gather.pairing != PROBE_PAIRING_NONE;
+}
+
 struct attach session_attach(
 	struct probe_session *session, struct change *change, struct selection *selection)
 {
@@ -330,6 +339,7 @@ struct attach session_attach(
 		.describe = describe,
 		.describe_data = session,
 		.session = session->id,
+		.takes_time = takes_time(session),
 		.follow_children = session->options.follow_children,
 		.fd = -1};
 }

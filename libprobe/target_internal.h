@@ -33,11 +33,12 @@ struct probe_target {
 	struct spawn_facts facts;
 	struct files *files; /* that it shares with other processes, or NULL */
 	bool odd_threads;    /* libc's model of threads is not right for all (threads.c) */
-	unsigned int
-		lessons; /* how often such a thing was noticed: what failed for it is tried anew */
-	char *events; /* the file that tells how often its control group ran out of memory, or NULL
-		       */
-	uint64_t kills;		   /* as it said when a session began */
+	bool no_counter;     /* a thread may not read the processor's time stamp counter */
+	/* How often such a thing was noticed: what failed for it is tried anew. */
+	unsigned int lessons;
+	/* The file that tells how often its control group ran out of memory, or NULL. */
+	char *events;
+	uint64_t kills; /* as it said when a session began */
 	struct target_text *texts; /* what target_string() handed out */
 };
 

@@ -22,7 +22,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 
 #include "libprobe/memory.h"
 #include "libprobe/target_internal.h"
@@ -181,4 +183,46 @@ struct probe_error *threads_check(
 	return probe_error_new(PROBE_ERROR_STATE,
 		"process %d has threads that its C library knows nothing of: try again",
 		control->pid);
+}
+
+/* ---- The time stamp counter ------------------------------------------------------------ */
+
+/*
+ * prctl(2) tells only the thread itself. One that cannot be asked, because its filter does
+ * not allow that, is taken to be as nearly all are.
+ */
+static struct probe_error *may_read_counter(
+	struct change *change, size_t thread, uint64_t answer, bool *ret)
+{
+	struct control_call call = {.number = SYS_prctl, .args = {PR_GET_TSC, answer}};
+	struct probe_error *error;
+	int32_t mode = 0;
+
+	*ret = true;
+	change->seccomp.wanted = SECCOMP_TIME;
+	if (!seccomp_may_run(&change->seccomp, change->control.threads[thread].tid))
+		return NULL;
+	error = change_run_in(change, thread, "ask a thread for its clock", &call, 1);
+	if (!error)
+		error = memory_read_all(change->pid, answer, &mode, sizeof(mode));
+	*ret = mode != PR_TSC_SIGSEGV;
+	return error;
+}
+
+struct probe_error *threads_check_counter(struct change *change, uint64_t answer)
+{
+	struct probe_target *target = change->target;
+	struct probe_error *error = NULL;
+	bool may = !target->no_counter;
+
+	for (size_t i = 0; i < change->control.count && may && !error; i++)
+		error = may_read_counter(change, i, answer, &may);
+	if (error || may)
+		return error;
+	target->lessons += !target->no_counter;
+	target->no_counter = true;
+	return probe_error_new(PROBE_ERROR_STATE,
+		"a thread of process %d may not read the time stamp counter (PR_SET_TSC) since "
+		"the session began: begin a new one",
+		change->pid);
 }

@@ -4,7 +4,7 @@
 #define LIBPROBE_THREADS_H
 
 #include "arch/arch.h"
-#include "libprobe/control.h"
+#include "libprobe/change.h"
 #include "libprobe/modules.h"
 #include "probe/target.h"
 
@@ -21,6 +21,12 @@ void threads_model(struct probe_target *target, struct modules *modules, struct 
  */
 PROBE_MUST_CHECK struct probe_error *threads_check(struct probe_target *target,
 	const struct control *control, const struct arch_thread *model);
+
+/*
+ * May all threads, which are stopped, read the time stamp counter (PR_SET_TSC)? As above,
+ * where one may not. The kernel writes its answers to `answer`, in memory of ours there.
+ */
+PROBE_MUST_CHECK struct probe_error *threads_check_counter(struct change *change, uint64_t answer);
 
 /* Is this module the program's dynamic loader, whose code runs before threads are set up? */
 bool threads_is_loader(const struct module *module);

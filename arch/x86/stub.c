@@ -264,6 +264,8 @@ static bool plan_stub(struct plan *p, const struct arch_stub *s)
 	if (s->capture_count > ARCH_ARGS_MAX || s->recorded > s->capture_count ||
 		s->every > INT32_MAX || s->rate > INT32_MAX)
 		return false;
+	if (s->thread.no_counter && (s->thread.has_rseq || !s->may_ask_time))
+		return false;
 	if (!plan_captures(p) || !plan_expressions(p))
 		return false;
 	if (s->kind == ARCH_STUB_RECORD && !plan_record(p))
@@ -428,15 +430,17 @@ static void emit_slow_parts(struct emit *e, struct plan *p)
 	emit_capture_subroutines(e, p);
 	if (p->stub->gather.key_count)
 		emit_hash_subroutine(e, p);
+	emit_time_subroutine(e, p);
 	emit_sequence_descriptors(e, p);
 }
 
 static void make_labels(struct emit *e, struct plan *p)
 {
-	int *const labels[] = {&p->check, &p->measure, &p->extent, &p->hash, &p->out, &p->small_out,
-		&p->slow, &p->full, &p->lost, &p->unmatched, &p->slow_sample, &p->sampled,
-		&p->slow_update, &p->slow_flight, &p->timed, &p->entered, &p->slow_leave, &p->clear_check, &p->check_cleared,
-		&p->restore_check, &p->check_restored};
+	int *const labels[] = {&p->check, &p->measure, &p->extent, &p->hash, &p->time, &p->out,
+		&p->small_out, &p->slow, &p->full, &p->lost, &p->unmatched, &p->slow_sample,
+		&p->sampled, &p->slow_update, &p->slow_flight, &p->timed, &p->entered,
+		&p->slow_leave, &p->clear_check, &p->check_cleared, &p->restore_check,
+		&p->check_restored};
 
 	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)
 		*labels[i] = emit_label(e);

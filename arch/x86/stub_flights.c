@@ -205,7 +205,7 @@ static void emit_push_time(struct emit *e, const struct plan *p, int full)
 	emit_mem(e, false, OP_MOV_LOAD, RDI, FIELD(depth));
 	emit_imm(e, false, IMM_CMP, RDI, (int32_t)p->stub->flights.depth);
 	emit_jump_label(e, CC_AE, full);
-	emit_time(e);
+	emit_time(e, p);
 	emit_mem(e, true, OP_MOV_STORE, RAX, time_of(RDI, 0));
 	emit_inc(e, false, FIELD(depth));
 }
@@ -330,7 +330,7 @@ void emit_end(struct emit *e, struct plan *p)
 {
 	int forward = emit_label(e);
 
-	emit_time(e); /* first: what follows is not the program's time */
+	emit_time(e, p); /* first: what follows is not the program's time */
 	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->time_temp));
 	emit_flight_key(e, p);
 	if (p->stub->flights.match)

@@ -57,7 +57,7 @@ static void emit_values(struct emit *e, const struct plan *p, bool shared)
 	}
 	if (g->parts & ARCH_GATHER_LAST) {
 		emit_mem(e, true, OP_MOV_STORE, RCX, FIELD(last));
-		emit_time(e);
+		emit_time(e, p);
 		emit_mem(e, true, OP_MOV_STORE, RAX, FIELD(last_time));
 	}
 	if (g->parts & ARCH_GATHER_SUM) {

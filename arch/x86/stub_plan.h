@@ -80,10 +80,10 @@ struct plan {
 	uint32_t max_bytes;
 
 	/* Labels. */
-	int check, measure, extent, hash; /* subroutines */
-	int out, small_out;		  /* the way back, from either frame */
-	int slow, full;			  /* a thread without rseq; no room */
-	int lost, unmatched;		  /* count the hit so */
+	int check, measure, extent, hash, time; /* subroutines */
+	int out, small_out;			/* the way back, from either frame */
+	int slow, full;				/* a thread without rseq; no room */
+	int lost, unmatched;			/* count the hit so */
 	int slow_sample, sampled; /* the same while sampling; go on with a hit that is taken */
 	int slow_update;
 	int slow_flight, timed;	 /* the same of a pair by thread; its begin or end is noted */
@@ -129,8 +129,9 @@ void emit_shared_inc(struct emit *e, const struct plan *plan, size_t field);
 void emit_cpu_inc(struct emit *e, struct plan *plan, size_t field, int slow);
 /* %rax = the number of the CPU, a hint; changes %rdx. */
 void emit_cpu_hint(struct emit *e);
-/* %rax = the time; changes %rdx. */
-void emit_time(struct emit *e);
+/* %rax = the time; changes %rdx. The subroutine asks the kernel for it. */
+void emit_time(struct emit *e, const struct plan *plan);
+void emit_time_subroutine(struct emit *e, const struct plan *plan);
 
 /* ---- The alignment check (stub_alignment.c) --------------------------------------- */
 

@@ -78,7 +78,7 @@ static void emit_ring_record(struct emit *e, const struct plan *p, int full)
 	emit_mem(e, true, OP_LEA, REG_RECORD,
 		mem_indexed(REG_RING, REG_RECORD,
 			sizeof(struct ring_header) + (s->overwrite ? BACK_BYTES : 0)));
-	emit_time(e);
+	emit_time(e, p);
 	emit_mem(
 		e, true, OP_MOV_STORE, RAX, mem_at(REG_RECORD, offsetof(struct ring_record, time)));
 	emit_tid(e, p);

@@ -38,7 +38,7 @@ static void emit_rate(struct emit *e, const struct plan *p)
 	const struct arch_stub *s = p->stub;
 	int again = emit_label(e), same = emit_label(e), change = emit_label(e);
 
-	emit_time(e);
+	emit_time(e, p);
 	emit_const(e, RCX, s->rate_ticks);
 	emit_const(e, RDX, 0);
 	emit_one(e, true, ONE_DIV, RCX);

@@ -30,6 +30,9 @@ enum {
 	RSEQ_CPU_ID = 4, /* offsets in struct rseq */
 	RSEQ_CS = 8,
 	TRIES_MASK = 7,
+	SYS_CLOCK_GETTIME = 228,
+	MONOTONIC = 1, /* CLOCK_MONOTONIC */
+	TIMESPEC_BYTES = 16,
 	/* GDT_ENTRY_CPUNODE * 8 + 3: a segment whose limit is node << 12 | cpu */
 	CPU_SEGMENT = 0x7b
 };
@@ -153,9 +156,38 @@ void emit_cpu_hint(struct emit *e)
 	emit_reg(e, false, OP_MOV_LOAD, RAX, RDX);
 }
 
-void emit_time(struct emit *e)
+void emit_time(struct emit *e, const struct plan *plan)
 {
+	if (plan->stub->thread.no_counter) {
+		emit_call_label(e, plan->time);
+		return;
+	}
 	emit_bytes(e, "\x0f\x31", 2); /* rdtsc: edx:eax */
 	emit_shift(e, true, true, RDX, 32);
 	emit_reg(e, true, OP_OR, RAX, RDX);
+}
+
+/* %rax = CLOCK_MONOTONIC in nanoseconds; 0 where a filter forbids the call. */
+void emit_time_subroutine(struct emit *e, const struct plan *plan)
+{
+	static const int changed[] = {RCX, RSI, RDI, R11};
+	enum { CHANGED = sizeof(changed) / sizeof(*changed), SECONDS = 0, NANOSECONDS = 8 };
+
+	if (!plan->stub->thread.no_counter)
+		return;
+	emit_place(e, plan->time);
+	for (int i = 0; i < CHANGED; i++)
+		emit_push(e, changed[i]);
+	emit_bytes(e, "\x6a\x00\x6a\x00", 4); /* push $0; push $0: struct timespec */
+	emit_const(e, RAX, SYS_CLOCK_GETTIME);
+	emit_const(e, RDI, MONOTONIC);
+	emit_reg(e, true, OP_MOV_LOAD, RSI, RSP);
+	emit_bytes(e, "\x0f\x05", 2); /* syscall */
+	emit_mem(e, true, OP_MOV_LOAD, RAX, mem_at(RSP, SECONDS));
+	emit_multiply(e, RAX, RAX, 1000000000);
+	emit_mem(e, true, OP_ADD, RAX, mem_at(RSP, NANOSECONDS));
+	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, TIMESPEC_BYTES));
+	for (int i = CHANGED; i-- > 0;)
+		emit_pop(e, changed[i]);
+	emit_u8(e, 0xc3); /* ret */
 }

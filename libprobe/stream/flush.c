@@ -54,7 +54,8 @@ static struct probe_error *end_full_log(struct probe_stream *stream)
 	stream->restarts = false;
 	stream->reading.closed = true;
 	stream->reading.closed_ns = 0;
-	event.time_ns = clock_realtime_ns(&stream->session->clock, clock_stamp());
+	event.time_ns =
+		clock_realtime_ns(&stream->session->clock, clock_stamp(&stream->session->clock));
 	return stream_log_last(stream->log, PROBE_STREAM_STOP, &event);
 }
 
@@ -95,7 +96,7 @@ struct probe_error *probe_stream_flush(struct probe_stream *stream)
 	if (error)
 		return error;
 	begin_flush(stream);
-	until = clock_stamp();
+	until = clock_stamp(&stream->session->clock);
 	do {
 		/* Whoever waits for the lock gets it. */
 		pthread_mutex_unlock(&stream->lock);

@@ -58,8 +58,10 @@ static void apply_mark(struct stream_reading *r, const struct stream_mark *mark,
 void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int value,
 	const struct probe_stream_set sets[2])
 {
-	struct stream_mark mark = {
-		.stamp = clock_stamp(), .type = type, .silent = silent, .value = value};
+	struct stream_mark mark = {.stamp = clock_stamp(&stream->session->clock),
+		.type = type,
+		.silent = silent,
+		.value = value};
 
 	if (!stream->marks)
 		stream->marks = calloc(MARKS_MAX, sizeof(*stream->marks));
@@ -324,7 +326,8 @@ static void leave_full(struct probe_stream *stream)
 	struct probe_value arg = {.kind = PROBE_VALUE_SIGNED, .i = 1};
 
 	put_own(stream, PROBE_STREAM_STOP,
-		clock_realtime_ns(&stream->session->clock, clock_stamp()), 0, &arg, 1);
+		clock_realtime_ns(&stream->session->clock, clock_stamp(&stream->session->clock)), 0,
+		&arg, 1);
 	stream->state = STREAM_SUSPENDED;
 	if (stream->restarts)
 		stream_go_on(stream);
@@ -333,7 +336,7 @@ static void leave_full(struct probe_stream *stream)
 struct probe_error *stream_take(struct probe_stream *stream, bool *drained_ret)
 {
 	struct stream_reading *r = &stream->reading;
-	uint64_t begin = clock_stamp();
+	uint64_t begin = clock_stamp(&stream->session->clock);
 	struct probe_error *error;
 	bool drained;
 

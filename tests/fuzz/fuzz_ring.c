@@ -278,7 +278,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	run.session.probes = probes;
 	run.session.consumed = consumed;
 	run.session.slots = slots;
-	clock_init(&run.session.clock);
+	clock_init(&run.session.clock, CLOCK_SOURCE_COUNTER);
 	interpret(&run);
 	return 0;
 }

@@ -59,15 +59,53 @@ odd()
 	counted "go $hits" $((2 * hits)) -c --every 2 strange:hit
 	traced "go 5000" 20000 -b 16M strange:hit
 	traced "go 2000" 8000 'strange:hit(arg0,str(arg1))'
-	"$PROBECTL" enable -p "$target_pid" strange:hit || fail "enable: status $?"
+	"$PROBECTL" enable -q -p "$target_pid" strange:hit || fail "enable: status $?"
 	ask "go $hits"
 	same "enabled" "$("$PROBECTL" status --json -p "$target_pid" | jq .hits)" $((4 * hits))
-	"$PROBECTL" disable -p "$target_pid" strange:hit || fail "disable: status $?"
+	"$PROBECTL" disable -q -p "$target_pid" strange:hit || fail "disable: status $?"
 	same_state "$target_pid"
 	end_target
 }
 
+# ---- The time stamp counter ------------------------------------------------------------
+
+# sealed THREADS: records with their times, and times between two of them, are right. Several
+# threads may be preempted between reading the time and publishing it.
+sealed()
+{
+	local before after got
+	before=$(date +%s%N)
+	traced "go 2000" $((2000 * $1)) -b 16M 'strange:hit(arg0,str(arg1))'
+	after=$(date +%s%N)
+	got=$(jq -sc "map(select(.ts).ts) | [. == sort or $1 > 1, min > $before, max < $after]" \
+		"$SCRATCH/trace.out")
+	same "times of $1 threads: in order, not before, not behind" "$got" "[true,true,true]"
+	traced "go 2000" $((2000 * $1)) -b 16M -t ring strange:hit
+	counted "go 2000" $((2000 * $1)) -t observe,arg0 strange:hit
+	counted "go 2000" $((1000 * $1)) -t latency --pairs listed strange:hit strange:back
+	counted "go 1000" 100 -c --rate 100 strange:hit
+	"$PROBECTL" enable -q -p "$target_pid" -t latency --pairs listed strange:hit strange:back ||
+		fail "enable: status $?"
+	ask "go 100"
+	"$PROBECTL" read --json -p "$target_pid" >"$SCRATCH/out" || fail "read: status $?"
+	"$PROBECTL" disable -q -p "$target_pid" strange:hit strange:back || fail "disable: status $?"
+	same "times that were read" "$(jq .count "$SCRATCH/out")" $((50 * $1))
+	same_state "$target_pid"
+}
+
 odd share
+start "$TARGETS/strange"
+save_state "$target_pid"
+ask seal
+sealed 1
+ask "sealed 2"
+sealed 3
+end_target
+start "$TARGETS/strange"
+save_state "$target_pid"
+ask "sealed 1"
+sealed 2
+end_target
 start "$TARGETS/strange"
 save_state "$target_pid"
 odd own

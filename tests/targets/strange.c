@@ -8,11 +8,15 @@
  *	check N	the same, with the alignment check on		"hits N"
  *	share N	makes N threads that have its thread pointer	"threads N"
  *	own N	makes N threads with a pointer of their own	"threads N"
+ *	sealed N	the same as share, but they may not read the
+ *		time stamp counter (PR_SET_TSC)			"threads N"
+ *	seal	neither may the main thread from then on	"sealed"
  *	go N	each of all threads passes the probe N times	"hits ALL"
  *
  * Those threads are made with clone(2), and libc knows nothing of them.
- * TEXT is a string, NUMBER a number in memory; neither is aligned. A result that is not the
- * one that it computes without the probe ends it with status 3.
+ * Each second pass also passes strange:back(I). TEXT is a string, NUMBER a number in memory;
+ *neither is aligned. A result that is not the one that it computes without the probe ends it with
+ *status 3.
  */
 #include <sched.h>
 #include <stdatomic.h>
@@ -77,6 +81,8 @@ static void hit(int hits, bool checked)
 			check_alignment(false);
 		if (got != computed(i))
 			_exit(3);
+		if (i % 2)
+			STAP_PROBE1(strange, back, i);
 	}
 }
 
@@ -92,7 +98,8 @@ static int run_thread(void *data)
 {
 	int round = 0;
 
-	(void)data;
+	if (data)
+		syscall(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV);
 	for (;;) {
 		while (atomic_load(&rounds) == round)
 			syscall(SYS_sched_yield);
@@ -111,7 +118,7 @@ static uint8_t *map(size_t size)
 	return memory;
 }
 
-static void make_threads(int count, bool own)
+static void make_threads(int count, bool own, bool sealed)
 {
 	int flags = CLONE_VM | CLONE_THREAD | CLONE_SIGHAND | CLONE_FS | CLONE_FILES |
 		    CLONE_SYSVSEM | (own ? CLONE_SETTLS : 0);
@@ -119,8 +126,8 @@ static void make_threads(int count, bool own)
 	for (int i = 0; i < count && threads < THREADS_MAX; i++) {
 		uint8_t *block = own ? map(BLOCK_BYTES) : NULL;
 
-		if (clone(run_thread, map(STACK_BYTES) + STACK_BYTES, flags, NULL, NULL,
-			    own ? block + BLOCK_BYTES / 2 : NULL, NULL) < 0)
+		if (clone(run_thread, map(STACK_BYTES) + STACK_BYTES, flags, sealed ? bytes : NULL,
+			    NULL, own ? block + BLOCK_BYTES / 2 : NULL, NULL) < 0)
 			_exit(4);
 		blocks[threads++] = block;
 	}
@@ -155,9 +162,14 @@ static void obey(const char *line)
 		hit(number, true);
 		printf("hits %d\n", number);
 	} else if (sscanf(line, "share %d", &number) == 1) {
-		make_threads(number, false);
+		make_threads(number, false, false);
 	} else if (sscanf(line, "own %d", &number) == 1) {
-		make_threads(number, true);
+		make_threads(number, true, false);
+	} else if (sscanf(line, "sealed %d", &number) == 1) {
+		make_threads(number, false, true);
+	} else if (strcmp(line, "seal") == 0) {
+		prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
+		puts("sealed");
 	} else if (sscanf(line, "go %d", &number) == 1) {
 		go(number);
 	}

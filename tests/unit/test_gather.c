@@ -67,7 +67,7 @@ static struct host *host_create(const struct probe_session_options *options, siz
 	assert_null(rings_open(s->data, &reg, &s->rings));
 	h->base = s->rings.base;
 	s->view = (struct view){.base = h->base, .fd = s->data, .layout = reg};
-	clock_init(&s->clock);
+	clock_init(&s->clock, CLOCK_SOURCE_COUNTER);
 	return h;
 }
 

@@ -3,13 +3,16 @@
  * Stubs in a program that has set flags which few programs set, and that finds them as they
  * were. It has the processor check alignment (EFLAGS.AC): what a stub reads may lie
  * anywhere. It steps through its own code (EFLAGS.TF), and each step aborts a restartable
- * sequence: a hit ends all the same.
+ * sequence: a hit ends all the same. It has forbidden itself the time stamp counter
+ * (PR_SET_TSC): stubs that are made for it do not read it.
  */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -204,6 +207,67 @@ static void steps_come_to_an_end(void **state)
 	alarm(0);
 }
 
+/* ---- The time stamp counter --------------------------------------------------------------- */
+
+static uint64_t kernel_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* A hit in a thread that may not read the counter. */
+static void hit_sealed(struct variant *v, const struct arch_stub *stub)
+{
+	const void *entry = stub_host_emit(&v->host, stub);
+
+	assert_int_equal(prctl(PR_SET_TSC, PR_TSC_SIGSEGV), 0);
+	variant_hit(v, entry);
+	assert_int_equal(prctl(PR_SET_TSC, PR_TSC_ENABLE), 0);
+}
+
+static void check_sealed(struct variant *v)
+{
+	struct arch_capture c = variant_capture("8@%rdi");
+	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	uint64_t before = kernel_ns(), time;
+	const struct probe_cell *cell;
+	size_t bytes;
+
+	stub.thread.no_counter = stub.may_ask_time = true;
+	if (stub.thread.has_rseq) { /* no call in a sequence */
+		assert_int_equal(
+			arch_x86_64.stub(&stub, 4096, v->pages, PAGE, &(struct arch_stub_code){0}),
+			ARCH_STUB_UNSUPPORTED);
+		return;
+	}
+	stub.captures = &c;
+	stub.capture_count = stub.recorded = 1;
+	hit_sealed(v, &stub);
+	time = stub_host_only_record(&v->host, &bytes)->time;
+	assert_true(time >= before && time <= kernel_ns());
+	stub.kind = ARCH_STUB_BEGIN;
+	stub.flights = (struct arch_flights){
+		.table = (uintptr_t)v->pages, .entries = 4, .depth = DEPTH, .pair = 1};
+	hit_sealed(v, &stub);
+	usleep(1000);
+	stub.kind = ARCH_STUB_GATHER;
+	stub.gather =
+		(struct arch_gather){.parts = ARCH_GATHER_SUM | ARCH_GATHER_LAST, .cell = CELL};
+	hit_sealed(v, &stub);
+	cell = (const void *)(v->host.slots + ((size_t)v->host.cpus << HOST_SLOTS_SHIFT) + CELL);
+	assert_int_equal(cell->count, 1);
+	assert_true(cell->sum >= 1000000 && cell->sum < kernel_ns() - before);
+	assert_true(cell->last_time > time && cell->last_time <= kernel_ns());
+}
+
+static void times_without_the_counter(void **state)
+{
+	(void)state;
+	variant_each(check_sealed);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -212,6 +276,7 @@ int main(void)
 		cmocka_unit_test(strings_and_structures),
 		cmocka_unit_test(filters),
 		cmocka_unit_test(steps_come_to_an_end),
+		cmocka_unit_test(times_without_the_counter),
 	};
 
 #ifndef __x86_64__
