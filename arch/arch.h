@@ -368,6 +368,11 @@ struct arch {
 	/* Bytes of the nop at the start of `bytes` (after `90`, what follows); 0 where none. */
 	size_t (*nop_length)(const uint8_t *bytes, size_t length);
 	/*
+	 * Does code, from the start of a function up to a site, leave the stack pointer
+	 * where no stack is known to be? NULL: it never does.
+	 */
+	bool (*loses_stack)(const uint8_t *bytes, size_t length);
+	/*
 	 * Moves the instructions from address `from` that cover at least `need`
 	 * bytes to address `to`.
 	 */

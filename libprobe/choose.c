@@ -20,6 +20,7 @@
 #include "libprobe/report.h"
 #include "libprobe/site.h"
 #include "libprobe/space.h"
+#include "libprobe/unfit.h"
 
 enum { JUMP_BYTES = 5, CLAIM_MAX = UINT8_MAX };
 
@@ -302,6 +303,7 @@ static struct probe_error *plan_module(
 	const struct sdt_note **notes = calloc(end - first, sizeof(*notes));
 	struct plan *plans = calloc(end - first, sizeof(*plans));
 	struct edits found = {0};
+	struct unfit unfit = {0};
 	struct probe_error *error = module_read_notes(module);
 	size_t count = 0, order_count;
 	const enum probe_plan *order = plan_order(a, &order_count);
@@ -315,6 +317,8 @@ static struct probe_error *plan_module(
 		error = plan_notes(module, notes, count, order, order_count, plans);
 	if (!error && count)
 		error = read_found(a, plans, first, end, &found);
+	if (!error && count)
+		error = unfit_open(a->change->pid, a->change->arch, module, &unfit);
 	count = 0;
 	for (size_t i = first; !error && i < end; i++) {
 		struct attach_site *as = &a->sites[a->order[i]];
@@ -322,11 +326,16 @@ static struct probe_error *plan_module(
 
 		if (is_to_plan(a, a->order[i])) {
 			site->plan = plans[count];
-			error = choose(a, claims, site, edits_found(&found, count++));
+			site->chosen = PROBE_PLAN_REFUSED;
+			site->reason = unfit_reason(&unfit, site->pc);
+			if (!site->reason)
+				error = choose(a, claims, site, edits_found(&found, count));
+			count++;
 		} else if (as->is_new) {
 			share(s, as->first, site);
 		}
 	}
+	unfit_close(&unfit);
 	edits_deinit(&found);
 	free(notes);
 	free(plans);

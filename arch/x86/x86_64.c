@@ -6,6 +6,7 @@
 #include "arch/x86/emit.h"
 #include "arch/x86/insn.h"
 #include "arch/x86/scan.h"
+#include "arch/x86/stack_pointer.h"
 #include "arch/x86/stub.h"
 
 /* "System V ABI, AMD64 Architecture Processor Supplement", figure 3.36. */
@@ -31,6 +32,7 @@ const struct arch arch_x86_64 = {
 	.scan = x86_64_scan,
 	.short_branch = x86_64_short_branch,
 	.nop_length = x86_64_nop_length,
+	.loses_stack = x86_64_loses_stack,
 	.move = x86_64_move,
 	.jump = x86_64_jump,
 	.far_jump = x86_64_far_jump,

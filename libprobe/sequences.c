@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program with data for each CPU (tcmalloc, librseq) changes it in restartable sequences:
+ * the kernel aborts one where its thread is preempted, moved or signalled within a range of
+ * code. A hit in the middle leaves that range, for the stub and for the moved instructions,
+ * and what comes then aborts nothing: two threads change the same data. So a site in such a
+ * range is refused. (The kernel's own breakpoints have the same effect.)
+ *
+ * The ranges are described by struct rseq_cs of <linux/rseq.h>, wherever a program has them:
+ * mostly in a section __rseq_cs, but just as well in a variable that it fills in itself. So
+ * the module's data is searched, as it is in memory:
+ *
+ *	u32 version, flags	0, and a few bits
+ *	u64 start		in the module's code
+ *	u64 length		from there to the instruction behind the last one
+ *	u64 abort		in its code, and the signature in the four bytes before
+ *
+ * Descriptions on a stack or on the heap are not found.
+ *
+ * Sources: rseq(2); include/uapi/linux/rseq.h and rseq_get_rseq_cs() in kernel/rseq.c of
+ * Linux; RSEQ_SIG of <sys/rseq.h>, which glibc and librseq have registered.
+ */
+#include <elf.h>
+#include <stdlib.h>
+
+#include "libprobe/array.h"
+#include "libprobe/memory.h"
+#include "libprobe/sequences.h"
+
+enum {
+	SIGNATURE = 0x53053053,
+	FLAGS_MAX = 7,
+	LENGTH_MAX = 1 << 20,
+	CHUNK_WORDS = 8192,
+	SEGMENT_MAX = 64 << 20 /* bytes of a segment that are searched */
+};
+
+/* struct rseq_cs, as words */
+enum { VERSION_FLAGS, START, LENGTH, ABORT, WORDS };
+
+static bool is_code(const struct module *module, uint64_t address)
+{
+	const struct object_segment *s;
+
+	if (address < module->start || address >= module->end)
+		return false;
+	s = object_segment_of(module->object, address - module->bias);
+	return s && s->executable;
+}
+
+static bool is_sequence(pid_t pid, const struct module *module, const uint64_t *words)
+{
+	uint32_t signature;
+
+	if ((uint32_t)words[VERSION_FLAGS] || words[VERSION_FLAGS] >> 32 > FLAGS_MAX ||
+		!words[LENGTH] || words[LENGTH] > LENGTH_MAX || !is_code(module, words[START]) ||
+		!is_code(module, words[ABORT]) || words[ABORT] - words[START] < words[LENGTH])
+		return false;
+	return memory_read(pid, words[ABORT] - sizeof(signature), &signature, sizeof(signature)) ==
+		       sizeof(signature) &&
+	       signature == SIGNATURE;
+}
+
+static struct probe_error *search(pid_t pid, const struct module *module, const uint64_t *words,
+	size_t count, struct sequences *ret)
+{
+	for (size_t i = 0; i + WORDS <= count; i++) {
+		struct sequence *items;
+
+		if (!is_sequence(pid, module, words + i))
+			continue;
+		items = array_grow(ret->items, ret->count, sizeof(*items));
+		if (!items)
+			return probe_error_no_memory();
+		ret->items = items;
+		items[ret->count++] =
+			(struct sequence){words[i + START], words[i + START] + words[i + LENGTH]};
+	}
+	return NULL;
+}
+
+/* Pieces overlap by what a description may lie across. */
+static struct probe_error *search_segment(pid_t pid, const struct module *module,
+	const struct object_segment *segment, uint64_t *buffer, struct sequences *ret)
+{
+	uint64_t at = (segment->address + module->bias + 7) & ~UINT64_C(7);
+	uint64_t size = segment->size < SEGMENT_MAX ? segment->size : SEGMENT_MAX;
+	uint64_t end = segment->address + module->bias + size;
+	struct probe_error *error = NULL;
+
+	while (!error && at < end && end - at >= WORDS * sizeof(*buffer)) {
+		size_t wanted = end - at < CHUNK_WORDS * sizeof(*buffer)
+					? end - at
+					: CHUNK_WORDS * sizeof(*buffer);
+		size_t got = memory_read(pid, at, buffer, wanted) / sizeof(*buffer);
+
+		error = search(pid, module, buffer, got, ret);
+		at += (CHUNK_WORDS - WORDS + 1) * sizeof(*buffer);
+	}
+	return error;
+}
+
+struct probe_error *sequences_read(pid_t pid, const struct module *module, struct sequences *ret)
+{
+	/* What is not written at all has no addresses, but in a program that is not moved. */
+	bool is_fixed = object_type(module->object) == ET_EXEC;
+	uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
+	const struct object_segment *segments;
+	struct probe_error *error = NULL;
+	size_t count;
+
+	*ret = (struct sequences){0};
+	if (!buffer)
+		return probe_error_no_memory();
+	segments = object_segments(module->object, &count);
+	for (size_t i = 0; i < count && !error; i++)
+		if (!segments[i].executable && (segments[i].writable || is_fixed))
+			error = search_segment(pid, module, &segments[i], buffer, ret);
+	free(buffer);
+	if (error)
+		sequences_deinit(ret);
+	return error;
+}
+
+void sequences_deinit(struct sequences *sequences)
+{
+	free(sequences->items);
+	*sequences = (struct sequences){0};
+}
+
+bool sequences_hold(const struct sequences *sequences, uint64_t address)
+{
+	for (size_t i = 0; i < sequences->count; i++)
+		if (address - sequences->items[i].start <
+			sequences->items[i].end - sequences->items[i].start)
+			return true;
+	return false;
+}
