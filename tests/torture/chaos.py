@@ -110,14 +110,17 @@ class Chaos:
         """The words of a random command for a target."""
         where = ["-p", str(target.pid)]
         switch = [*target.options, *where, *target.probes]
-        follow = ["--children", "--follow"] if target.is_server else []
+        whole = switch
+        if target.is_server:
+            children = ["--children", str(target.pid), "--follow"]
+            whole = [*target.options, *children, *target.probes]
         kind = random_.random()
         if kind < 0.55:
             seconds = f"{random_.choice([1, 3, 10, 50, 200])}ms"
-            return ["trace", "-q", *random_.choice(TRACES), "-d", seconds, *follow, *switch]
+            return ["trace", "-q", *random_.choice(TRACES), "-d", seconds, *whole]
         if kind < 0.65:
             folder = f"{self.scratch}/record.{number}"
-            return ["record", "-q", "-o", folder, "-d", "20ms", *switch]
+            return ["record", "-q", "-o", folder, "-d", "20ms", *whole]
         if kind < 0.75:
             return ["enable", *switch]
         if kind < 0.85:

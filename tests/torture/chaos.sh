@@ -73,17 +73,17 @@ member_postgres()
 
 for name; do
 	case $name in
-	python) member python '' 'python:*' /usr/bin/python3 "$torture/busy.py" ;;
-	ruby) member ruby '' 'ruby:*' ruby --disable-all -rio/wait "$torture/busy.rb" ;;
+	python) member python --keep-going 'python:*' /usr/bin/python3 "$torture/busy.py" ;;
+	ruby) member ruby --keep-going 'ruby:*' ruby --disable-all -rio/wait "$torture/busy.rb" ;;
 	java)
 		java_class
 		member java --keep-going 'hotspot*:*' java -XX:+ExtendedDTraceProbes \
 			-XX:ActiveProcessorCount=2 -Xmx256m -cp "$SCRATCH" Busy stay
 		;;
 	postgres) member_postgres ;;
-	compute) member compute '' 'victim:*' "$SCRATCH/bin/victim" compute 4 ;;
-	sleep) member sleep '' 'victim:*' "$SCRATCH/bin/victim" sleep 8 ;;
-	*) member "$name" '' 'victim:*' "$SCRATCH/bin/victim" "$name" ;;
+	compute) member compute --keep-going 'victim:*' "$SCRATCH/bin/victim" compute 4 ;;
+	sleep) member sleep --keep-going 'victim:*' "$SCRATCH/bin/victim" sleep 8 ;;
+	*) member "$name" --keep-going 'victim:*' "$SCRATCH/bin/victim" "$name" ;;
 	esac
 done
 
