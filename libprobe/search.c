@@ -67,7 +67,9 @@ static bool add_find(void *data, uint64_t at, uint64_t word, bool is_context)
 	struct search *s = data;
 	struct search_find *finds;
 
-	(void)is_context;
+	/* Where nobody stands, a word alone may be data: of a program that traces others, say. */
+	if (!is_context)
+		return true;
 	if (s->find_count == FINDS_MAX) {
 		s->unknown = too_many;
 		return false;

@@ -9,7 +9,7 @@
 #include "libprobe/maps.h"
 #include "libprobe/places.h"
 
-/* A word that is a place. */
+/* A saved context whose program counter is a place. */
 struct search_find {
 	uint64_t at, word;
 	bool is_remote; /* of what this library saved, to run a system call */

@@ -37,33 +37,47 @@ static uint64_t *map(size_t size, int sharing)
 }
 
 /* A word in each kind of memory. */
+/* As the kernel saves a program counter: the flags and the selectors are behind it. */
+static void put(volatile uint64_t *at, uint64_t kind)
+{
+	at[0] = place_of(kind);
+	at[2] = UINT64_C(0x002b000000000033);
+}
+
 static void holder_body(struct shared *s)
 {
 	uint64_t *on_heap = malloc(PAGE), *large = malloc(4 << 20),
 		 *closed = map(PAGE, MAP_PRIVATE);
 	uint64_t *many = map(64 << 20, MAP_PRIVATE), on_stack[64];
 
-	on_heap[7] = place_of(0);
-	large[100000] = place_of(1);
-	map(PAGE * 3, MAP_PRIVATE)[600] = place_of(2);
-	map(PAGE * 3, MAP_SHARED)[601] = place_of(3);
-	in_data[4000] = place_of(4);
-	((volatile uint64_t *)on_stack)[9] = place_of(5);
-	closed[511] = place_of(6);
+	put(&on_heap[7], 0);
+	put(&large[100000], 1);
+	put(&map(PAGE * 3, MAP_PRIVATE)[600], 2);
+	put(&map(PAGE * 3, MAP_SHARED)[601], 3);
+	put(&in_data[4000], 4);
+	put(&on_stack[9], 5);
+	put(&closed[509], 6);
 	mprotect(closed, PAGE, PROT_NONE);
-	/* At the end of what is read at once, with nothing around it. */
-	many[(33 << 20) / 8 - 1] = place_of(7);
+	/* Across the end of what is read at once. */
+	put(&many[(33 << 20) / 8 - 1], 7);
+	/* A word alone is no context. */
+	on_heap[40] = place_of(KINDS - 1) + 1;
 	atomic_store(&s->ready, 1);
 	for (;;)
 		pause();
 }
 
-static bool has(const struct search *s, uint64_t kind)
+static bool has_word(const struct search *s, uint64_t word)
 {
 	for (size_t i = 0; i < s->find_count; i++)
-		if (s->finds[i].word == place_of(kind))
+		if (s->finds[i].word == word)
 			return true;
 	return false;
+}
+
+static bool has(const struct search *s, uint64_t kind)
+{
+	return has_word(s, place_of(kind));
 }
 
 static void add_places(struct places *places)
@@ -92,6 +106,7 @@ static void test_kinds(void **state)
 		for (uint64_t kind = 0; kind < KINDS; kind++)
 			if (!has(&search, kind))
 				fail_msg("kind %d is not found", (int)kind);
+		assert_false(has_word(&search, place_of(KINDS - 1) + 1));
 		assert_true(i == 0 || search.find_count == count);
 	}
 	search_close(&search);
