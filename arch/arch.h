@@ -373,6 +373,11 @@ struct arch {
 	 */
 	bool (*loses_stack)(const uint8_t *bytes, size_t length);
 	/*
+	 * Of the code behind a system call instruction: may the register of the call's
+	 * fourth argument hold anything from there on? NULL: it is not known.
+	 */
+	bool (*argument_dies)(const uint8_t *bytes, size_t length);
+	/*
 	 * Moves the instructions from address `from` that cover at least `need`
 	 * bytes to address `to`.
 	 */

@@ -33,6 +33,7 @@
 #include "libprobe/control.h"
 #include "libprobe/procfs.h"
 #include "libprobe/reap.h"
+#include "libprobe/remaining.h"
 #include "libprobe/restart.h"
 #include "libprobe/urgent.h"
 
@@ -288,8 +289,11 @@ static bool read_registers(struct control_thread *thread)
 {
 	if (ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->regs) < 0)
 		return false;
-	return !restart_wait(&thread->regs) ||
-	       ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs) == 0;
+	if (!restart_wait(&thread->regs))
+		return true;
+	if (thread->wait)
+		remaining_apply(thread->wait, &thread->regs);
+	return ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs) == 0;
 }
 
 /* Detaches from those that were asked to stop late and have by now; true when none is left. */
@@ -336,6 +340,7 @@ static void forget(struct control *control)
 {
 	free(control->threads);
 	free(control->guests);
+	remaining_free(control->remaining);
 	*control = (struct control){
 		.pid = control->pid, .lender = control->lender, .seccomp = control->seccomp};
 }
@@ -351,6 +356,13 @@ static void release(struct control *control)
 	forget(control);
 }
 
+/* Before they are interrupted: how much of their time limits is left. */
+static void look_at_waits(struct control *control)
+{
+	remaining_free(control->remaining);
+	control->remaining = remaining_look(control->threads, control->count);
+}
+
 /*
  * Interrupts the threads from index `from` on, waits for them and reads their registers.
  * Returns false if one does not stop, which is then the first that is_running.
@@ -362,8 +374,13 @@ static bool interrupt(struct control *control, size_t from)
 	bool all = true;
 
 	control_signals_take(&signals);
+	/* Those that sleep first: nobody stands still while they are looked at once more. */
 	for (size_t i = from; i < control->count; i++)
-		ptrace(PTRACE_INTERRUPT, control->threads[i].tid, NULL, NULL);
+		if (control->threads[i].wait)
+			remaining_interrupt(control->threads[i].wait);
+	for (size_t i = from; i < control->count; i++)
+		if (!control->threads[i].wait)
+			ptrace(PTRACE_INTERRUPT, control->threads[i].tid, NULL, NULL);
 	for (size_t i = from; i < control->count && all;) {
 		struct control_thread *thread = &control->threads[i];
 		enum wait_result result = wait_interrupt(thread->tid, begun, &signals);
@@ -460,6 +477,8 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	free(control->guests);
 	control->guests = children_sharing(control->pid);
 	error = seize_new(control, &added);
+	if (!error)
+		look_at_waits(control);
 	control->attributes = urgent_begin();
 	control->stopped_ns = clock_monotonic_ns();
 	while (!error && added && !*again_ret) {
@@ -580,6 +599,7 @@ static struct probe_error *stop_one(struct control *control, pid_t tid)
 
 	if (error || !attached)
 		return error;
+	look_at_waits(control);
 	control->attributes = urgent_begin();
 	control->stopped_ns = clock_monotonic_ns();
 	if (!interrupt(control, 0))

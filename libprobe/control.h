@@ -19,6 +19,9 @@
 #include "libprobe/seccomp.h"
 #include "probe/error.h"
 
+struct remaining;
+struct remaining_wait;
+
 /* A stopped thread. */
 struct control_thread {
 	pid_t tid;
@@ -26,6 +29,8 @@ struct control_thread {
 	bool is_running; /* it was asked to stop, and has not yet */
 	struct user_regs_struct regs; /* as it was stopped */
 	bool regs_changed;	      /* regs are to be written back before it goes on */
+	/* What it waits for with a time limit, if that is known; of control->remaining */
+	struct remaining_wait *wait;
 };
 
 /* Some or all threads of a process, stopped under ptrace(2) by the calling thread. */
@@ -33,10 +38,11 @@ struct control {
 	pid_t pid;
 	struct control_thread *threads;
 	size_t count;
-	pid_t lender;	     /* see control_stop() */
-	pid_t *guests;	     /* other processes in the same memory, ended by 0; NULL: none. Owned */
-	void *attributes;    /* how this process was scheduled before the stop; owned */
-	uint64_t stopped_ns; /* CLOCK_MONOTONIC when the first thread was asked to stop */
+	pid_t lender;  /* see control_stop() */
+	pid_t *guests; /* other processes in the same memory, ended by 0; NULL: none. Owned */
+	struct remaining *remaining;   /* of the threads' waits; owned. NULL: unknown */
+	void *attributes;	       /* how this process was scheduled before the stop; owned */
+	uint64_t stopped_ns;	       /* CLOCK_MONOTONIC when the first thread was asked to stop */
 	const struct seccomp *seccomp; /* which of them may run calls; borrowed. NULL: all */
 };
 

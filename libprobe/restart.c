@@ -11,6 +11,9 @@
  * leads the thread back to its `syscall` instruction, with the call's number in rax; if
  * a handler is to run, the result becomes EINTR.
  *
+ * Such a call has its whole time limit again, but for those of epoll (remaining.c). The
+ * limits of the others lie in the program's memory.
+ *
  * All calls here have done nothing yet when they return EINTR; one that has
  * sent or received something returns how much. close(2), of which that is not so, is
  * none of them. Calls on devices (ioctl(2)) may mean anything, and are left alone.

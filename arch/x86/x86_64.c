@@ -3,6 +3,7 @@
 
 #include "arch/arch.h"
 #include "arch/x86/args.h"
+#include "arch/x86/argument.h"
 #include "arch/x86/emit.h"
 #include "arch/x86/insn.h"
 #include "arch/x86/scan.h"
@@ -33,6 +34,7 @@ const struct arch arch_x86_64 = {
 	.short_branch = x86_64_short_branch,
 	.nop_length = x86_64_nop_length,
 	.loses_stack = x86_64_loses_stack,
+	.argument_dies = x86_64_argument_dies,
 	.move = x86_64_move,
 	.jump = x86_64_jump,
 	.far_jump = x86_64_far_jump,

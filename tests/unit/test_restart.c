@@ -4,9 +4,11 @@
  * limit, in a thread that is only stopped and in one that makes calls for us; a signal
  * with a handler still ends them.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -19,6 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "arch/arch.h"
+#include "libprobe/maps.h"
+#include "libprobe/procfs.h"
+#include "libprobe/remaining.h"
 #include "libprobe/restart.h"
 #include "tests/unit/victim.h"
 
@@ -253,6 +259,135 @@ static void test_waits_go_on_after_calls(void **state)
 		check_wait(&waits[i], true);
 }
 
+/* ---- The time limit goes on ---------------------------------------------------------------- */
+
+enum { LONG_MS = 100000, HALF_MS = 500, LOOKS_MAX = 2000, PROBATION_MS = 20 };
+
+static void epoll_long_body(struct shared *s)
+{
+	struct epoll_event event;
+	int fd = watch_pipe(s);
+
+	s->result = now_ns();
+	atomic_store(&s->ready, 1);
+	finish(s, 0, epoll_wait(fd, &event, 1, LONG_MS));
+}
+
+static void epoll_half_body(struct shared *s)
+{
+	struct epoll_event event;
+	int fd = watch_pipe(s);
+	int64_t start = now_ns();
+
+	atomic_store(&s->ready, 1);
+	finish(s, start, epoll_pwait(fd, &event, 1, HALF_MS, NULL));
+}
+
+/* What the remaining time is known by; a kernel or a C library may be without. */
+static void need_knowledge(void)
+{
+	unsigned long long ran = 0, waited, times;
+	char sched[1024], counters[96];
+	struct maps maps = {0};
+	const struct mapping *code;
+	bool is_libc;
+
+	if (!procfs_read("/proc/self/sched", sched, sizeof(sched)) ||
+		!strstr(sched, "se.exec_start") ||
+		!procfs_read("/proc/self/schedstat", counters, sizeof(counters)) ||
+		sscanf(counters, "%llu %llu %llu", &ran, &waited, &times) != 3 || !ran)
+		skip();
+	assert_done(maps_read(getpid(), &maps));
+	code = maps_find(&maps, (uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, "epoll_wait"));
+	is_libc = code && remaining_is_libc(code->path);
+	maps_deinit(&maps);
+	if (!is_libc || !arch_x86_64.can_decode())
+		skip();
+}
+
+/* Never less than what is left; and less than before, at one stop at least. */
+static void test_limit_is_shortened(void **state)
+{
+	uint64_t limit_ms = LONG_MS;
+	struct victim v;
+
+	(void)state;
+	need_knowledge();
+	victim_start(&v, epoll_long_body);
+	for (int i = 0; i < LOOKS_MAX && limit_ms == LONG_MS; i++) {
+		struct control control;
+		int64_t waited;
+
+		sleep_ms(PROBATION_MS);
+		assert_done(control_stop(v.pid, 0, &control));
+		waited = (now_ns() - atomic_load(&v.shared->result)) / 1000000;
+		assert_int_equal(control.count, 1);
+		if (control.threads[0].regs.orig_rax == SYS_epoll_wait)
+			limit_ms = control.threads[0].regs.r10;
+		control_resume(&control);
+		assert_true(limit_ms <= LONG_MS);
+		assert_true((int64_t)limit_ms >= LONG_MS - waited);
+	}
+	assert_true(limit_ms < LONG_MS);
+	victim_end(&v);
+}
+
+/* It ends, however often it is stopped, and not before its time. */
+static void test_stops_do_not_prolong(void **state)
+{
+	struct victim v;
+	int64_t elapsed = 0;
+
+	(void)state;
+	need_knowledge();
+	victim_start(&v, epoll_half_body);
+	for (int i = 0; i < LOOKS_MAX && !elapsed; i++) {
+		struct control control;
+
+		assert_done(control_stop(v.pid, 0, &control));
+		control_resume(&control);
+		sleep_ms(PROBATION_MS);
+		elapsed = atomic_load(&v.shared->elapsed_ns);
+	}
+	assert_true(elapsed >= HALF_MS * INT64_C(1000000));
+	assert_int_equal(atomic_load(&v.shared->result), 0);
+	victim_end(&v);
+}
+
+static void test_what_is_left(void **state)
+{
+	const uint64_t ms = 1000000, begun = 5000 * ms;
+
+	(void)state;
+	assert_int_equal(remaining_ms(10000, begun, begun), 10000);
+	assert_int_equal(remaining_ms(10000, begun, begun + 2 * ms), 10000);
+	/* A thousandth for the clocks, two milliseconds, and up to a whole one. */
+	assert_int_equal(remaining_ms(10000, begun, begun + 9000 * ms), 1000 + 9 + 2);
+	assert_int_equal(remaining_ms(10000, begun, begun + 9000 * ms - 1000), 1000 + 9 + 2 + 1);
+	assert_int_equal(remaining_ms(10000, begun, begun + 10000 * ms), 10 + 2);
+	assert_int_equal(remaining_ms(10000, begun, begun + 10500 * ms), 2);
+	assert_int_equal(remaining_ms(1, begun, begun + 1 * ms), 1);
+	assert_int_equal(remaining_ms(INT32_MAX, begun, begun + ms * INT32_MAX), 2147484 + 2);
+	/* Two times that do not belong together. */
+	assert_int_equal(remaining_ms(10000, 0, begun), 10000);
+	assert_int_equal(remaining_ms(10000, begun, begun - 1), 10000);
+	assert_int_equal(remaining_ms(10000, begun, 0), 10000);
+	assert_int_equal(remaining_ms(10000, begun, begun + 11001 * ms), 10000);
+}
+
+static void test_which_library(void **state)
+{
+	(void)state;
+	assert_true(remaining_is_libc("/lib/x86_64-linux-gnu/libc.so.6"));
+	assert_true(remaining_is_libc("/lib64/libc-2.17.so"));
+	assert_true(remaining_is_libc("/lib/ld-musl-x86_64.so.1"));
+	assert_false(remaining_is_libc("/usr/bin/program"));
+	assert_false(remaining_is_libc("/lib/libcrypto.so.3"));
+	assert_false(remaining_is_libc("/lib/libc.so.6/plugin.so"));
+	assert_false(remaining_is_libc(""));
+	assert_false(remaining_is_libc("[vdso]"));
+}
+
 /* ---- What a signal does stays what it is -------------------------------------------------- */
 
 static struct shared *handler_shared;
@@ -323,6 +458,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_waits_go_on),
 		cmocka_unit_test(test_waits_go_on_after_calls),
+		cmocka_unit_test(test_limit_is_shortened),
+		cmocka_unit_test(test_stops_do_not_prolong),
+		cmocka_unit_test(test_what_is_left),
+		cmocka_unit_test(test_which_library),
 		cmocka_unit_test(test_signals_end_them),
 		cmocka_unit_test(test_which_calls),
 	};
