@@ -72,16 +72,20 @@ static void rows_merge(struct rows *rows)
 }
 
 /* Tracers that share a process do not repeat it. */
-void trace_report_fate(struct trace *trace, const struct trace_target *target)
+void trace_report_fate(struct trace *trace, struct trace_target *target)
 {
 	pid_t pid = probe_target_pid(target->target);
 	struct probe_fate fate;
 
-	if (target->tracer != trace->tracers)
+	if (target->tracer != trace->tracers || target->judged)
 		return;
+	target->judged = true;
 	probe_target_fate(target->target, target->pidfd, &fate);
-	/* How a program ended that we started, our own exit status says. */
-	if (!fate.signal || (pid == trace->child && !fate.out_of_memory))
+	/*
+	 * How a program ended that we started, our own exit status says. How those ended that
+	 * were followed is their parent's business: `yes | head` is one SIGPIPE after another.
+	 */
+	if (!fate.signal || ((target->later || pid == trace->child) && !fate.out_of_memory))
 		return;
 	report_warning("process %d was killed by SIG%s%s", (int)pid, sigabbrev_np(fate.signal),
 		fate.out_of_memory ? ": its control group ran out of memory" : "");

@@ -41,6 +41,7 @@ struct trace_target {
 	struct probe_session *session;
 	bool on;       /* the session has been started and not stopped */
 	bool exited;   /* the process is gone; what is in its rings is still to be read */
+	bool judged;   /* how the process ended was looked at, and told */
 	bool broken;   /* its rings could not be read; said once */
 	bool stuck;    /* its probes could not be switched off: hits may go on without end */
 	bool wanted;   /* it waits for us: probe_session_fd() is readable */
@@ -120,7 +121,7 @@ void trace_report_losses(struct trace *trace);
 
 /* Tells of a process that has ended whether a signal killed it; SIGKILL of one of -p is a failure.
  */
-void trace_report_fate(struct trace *trace, const struct trace_target *target);
+void trace_report_fate(struct trace *trace, struct trace_target *target);
 
 /* Names the targets whose rings held what made no sense. */
 void trace_report_damage(const struct trace *trace);

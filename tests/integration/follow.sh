@@ -33,9 +33,14 @@ same_end()
 		same "$name: ${command%% *}: status" "$status" "$wanted"
 		same "$name: ${command%% *}: output" "$(cat "$SCRATCH/stdout")" "$(cat "$SCRATCH/wanted")"
 		same "$name: ${command%% *}: messages" \
-			"$(grep -v 'matched no probe\|recorded in\|was killed by' "$SCRATCH/err")" ""
+			"$(grep -v 'matched no probe\|recorded in' "$SCRATCH/err")" ""
 	done
 }
+
+# ---- Children that a signal ends ------------------------------------------------------
+
+# shellcheck disable=SC2016 # the inner shell's
+same_end "children ended by signals" sh -c 'for i in 1 2; do sh -c "kill -PIPE \$\$"; done; exit 4'
 
 # ---- Several programs at once ---------------------------------------------------------
 
