@@ -299,7 +299,7 @@ struct probe_error *cmd_read(int argc, char **argv, int *status_ret)
 			.kind = OPTION_NUMBER,
 			.value = "N",
 			.target = &options.top,
-			.help = "rows of a table, 20 unless told; 0: all"},
+			.help = "rows of a table (default: 20); 0: all"},
 		{.letter = 'a',
 			.name = "all",
 			.kind = OPTION_FLAG,

@@ -195,7 +195,7 @@ struct probe_error *cmd_report(int argc, char **argv, int *status_ret)
 		{.name = "top",
 			.kind = OPTION_NUMBER,
 			.target = &options.top,
-			.help = "so many rows of each table (20); 0: all"},
+			.help = "rows of each table (default: 20); 0: all"},
 	};
 	const struct command_line line = {
 		.synopsis = "report [OPTIONS] DIR|-",

@@ -219,8 +219,7 @@ static struct probe_error *switch_command(
 			.kind = OPTION_STRINGS,
 			.value = "START,END",
 			.target = &options.pairs,
-			.help = "two PROBEs, of which the end is never on less long than the "
-				"start"},
+			.help = "END is enabled before START, and disabled after it"},
 		{.name = "force",
 			.kind = OPTION_FLAG,
 			.target = &options.force,

@@ -73,7 +73,7 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 			.kind = OPTION_DURATION,
 			.value = "SECONDS",
 			.target = &options.interval_ns,
-			.help = "look that often; 1 unless told"},
+			.help = "look that often (default: 1)"},
 		{.letter = 'd',
 			.name = "duration",
 			.kind = OPTION_DURATION,
@@ -88,7 +88,7 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 		{.name = "top",
 			.kind = OPTION_NUMBER,
 			.target = &options.top,
-			.help = "so many rows of a table without a screen, 20 unless told; 0: all"},
+			.help = "rows of a table without a screen (default: 20); 0: all"},
 	};
 	const struct command_line line = {
 		.synopsis = "top [OPTIONS] [PROBE...] " SYNOPSIS_PROCESSES,

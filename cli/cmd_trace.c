@@ -15,7 +15,7 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 			.kind = OPTION_NUMBER,
 			.value = "N",
 			.target = &options.settings.top,
-			.help = "rows of a table, 20 unless told; 0: all"},
+			.help = "rows of a table (default: 20); 0: all"},
 		{.letter = 'i',
 			.name = "interval",
 			.kind = OPTION_DURATION,
