@@ -144,7 +144,7 @@ trace_start killed --count -p "$target_pid" gap:hit
 wait_on "$target_pid" gap:hit
 kill -KILL "$target_pid"
 wait "$tracer_pid"
-same "trace of a program that was killed" "$?" 0
+same "trace of a program that was killed" "$?" 1
 
 # ---- The wrong bytes, the wrong process ------------------------------------------------
 refuse "" enable -p 999999999 demo:event

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * convert DIR FORMAT: a record in another format (csv, json, folded, trace-event), on
- * standard output; on standard error a summary, and how many pairs it holds.
+ * convert DIR FORMAT [FILE]: a record in another format (csv, json, folded, trace-event), in
+ * FILE or on standard output; on standard error a summary, and how many pairs it holds.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -9,6 +9,7 @@
 
 #include <probe/export.h>
 #include <probe/reader.h>
+#include <probe/sink.h>
 #include <probe/spans.h>
 #include <probe/summary.h>
 
@@ -36,13 +37,17 @@ int main(int argc, char **argv)
 	unsigned long long pairs = 0;
 	struct probe_spans *spans;
 	struct probe_event event;
+	int output = STDOUT_FILENO;
 	bool there;
 
 	if (argc < 3 || !probe_export_format(argv[2], &format))
 		return 2;
 	signal(SIGPIPE, SIG_IGN);
 	check(probe_reader_open(argv[1], &reader));
-	check(probe_export_create(format, &options, STDOUT_FILENO, "standard output", &exporter));
+	if (argc > 3) /* also in a folder where anybody may put links */
+		check(probe_output_open(argv[3], &output));
+	check(probe_export_create(
+		format, &options, output, argc > 3 ? argv[3] : "standard output", &exporter));
 	check(probe_summary_create(NULL, &summary));
 	check(probe_spans_create(&in_threads, &spans));
 	for (;;) {

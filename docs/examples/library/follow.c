@@ -3,10 +3,10 @@
  * follow PROBE PROGRAM [ARG...]: counts the hits of a program and of all that it, and its
  * children, become by execve(2), each from its first instruction on.
  */
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <probe/pattern.h>
 #include <probe/target.h>
@@ -77,8 +77,11 @@ int main(int argc, char **argv)
 	check(probe_watch_add(f.watch, target));
 	add(&f, target, true);
 	while (waitpid(pid, NULL, WNOHANG) == 0) {
+		/* Readable when a process waits for us. */
+		struct pollfd wake = {.fd = probe_watch_fd(f.watch), .events = POLLIN};
+
 		look(&f);
-		usleep(1000);
+		poll(&wake, 1, 1);
 	}
 	for (size_t i = 0; i < f.count; i++) {
 		const struct probe_session_probe *probes;

@@ -18,6 +18,7 @@
 struct printing {
 	struct probe_session *session;
 	struct probe_sink *sink;
+	pid_t pid;
 	long left;
 };
 
@@ -41,6 +42,14 @@ static bool visit(const struct probe_hit *hit, void *data)
 	return true;
 }
 
+/* A site that somebody else has written over, and one that is in order again. */
+static void on_news(const struct probe_site_news *news, void *data)
+{
+	struct printing *p = data;
+
+	probe_sink_site(p->sink, p->pid, news);
+}
+
 /* Until there were so many hits, or the process has ended. */
 static void print_hits(struct printing *p, const struct probe_target *target)
 {
@@ -52,6 +61,8 @@ static void print_hits(struct printing *p, const struct probe_target *target)
 
 		poll(&wake, 1, more ? 0 : 10);
 		check(probe_session_poll(p->session, visit, p, &more));
+		/* One system call; once a second would do. */
+		check(probe_session_look(p->session, false, on_news, p));
 		check(probe_sink_flush(p->sink));
 	}
 }
@@ -83,7 +94,8 @@ int main(int argc, char **argv)
 {
 	const struct probe_session_options options = {
 		.kind = PROBE_SESSION_RECORD, .string_bytes = 64, .follow_libraries = true};
-	struct printing p = {.left = argc > 3 ? atol(argv[3]) : 0};
+	struct printing p = {
+		.pid = argc > 1 ? atoi(argv[1]) : 0, .left = argc > 3 ? atol(argv[3]) : 0};
 	enum probe_sink_format format = argc > 4 ? PROBE_SINK_JSON : PROBE_SINK_TEXT;
 	struct probe_report report = {0};
 	struct probe_pattern *pattern;

@@ -24,6 +24,17 @@ static void print_sites(int pid)
 	probe_list_free(list);
 }
 
+/* Somebody has written over what was patched: its hits do not count. */
+static void print_bad(const struct probe_bad_site *site, void *data)
+{
+	char text[PROBE_FAULT_BYTES];
+
+	(void)data;
+	probe_fault_text(text, site->fault, site->bytes, site->length);
+	printf("%s:%s at %#llx %s\n", site->provider ? site->provider : "-",
+		site->name ? site->name : "-", (unsigned long long)site->pc, text);
+}
+
 int main(int argc, char **argv)
 {
 	struct probe_repair repaired = {0};
@@ -42,6 +53,7 @@ int main(int argc, char **argv)
 			states[i].name, states[i].enabled ? "on" : "off", states[i].refcount,
 			states[i].patched, states[i].sites);
 	free(states);
+	check(probe_target_bad_sites(target, print_bad, NULL));
 	print_sites(probe_target_pid(target));
 	check(probe_target_kept(target, &kept, &count));
 	printf("%zu persistent sessions\n", count);

@@ -52,6 +52,15 @@ static void print(struct probe_stream *stream, const struct probe_stream_event *
 	printf("%s\n", seen->truncation == PROBE_STREAM_WHOLE ? "" : " ...");
 }
 
+/* Its hits are no events any more. */
+static void on_news(const struct probe_site_news *news, void *data)
+{
+	(void)data;
+	if (news->event != PROBE_SITE_BACK)
+		fprintf(stderr, "somebody has written over the site at %#" PRIx64 "\n",
+			news->site.pc);
+}
+
 static void watch(struct probe_stream *stream, const struct timespec *until)
 {
 	struct probe_stream_event event;
@@ -70,6 +79,7 @@ static void watch(struct probe_stream *stream, const struct timespec *until)
 		if (there)
 			print(stream, &event);
 	}
+	check(probe_stream_look(stream, true, on_news, NULL));
 	check(probe_stream_stop(stream));
 	/* What came meanwhile, and the stop. */
 	for (;;) {
