@@ -88,8 +88,7 @@ struct probe_error *shared_open(pid_t pid, int64_t fd, size_t size, int *fd_ret)
 	}
 	close(path_fd);
 	if (*fd_ret < 0)
-		return procfs_no_room(err) ? probe_error_system(err, "%s", path)
-						 : replaced(pid);
+		return procfs_no_room(err) ? probe_error_system(err, "%s", path) : replaced(pid);
 	error = set_size(pid, *fd_ret, size);
 	if (error) {
 		close(*fd_ret);

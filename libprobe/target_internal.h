@@ -24,7 +24,7 @@ struct probe_target {
 	uint64_t start_time; /* tells this process from a later one with its pid */
 	int mem;	     /* of the program that it was when it was first changed, or -1 */
 	bool spawned, held;
-	bool hurry; /* others wait for us: who cannot be changed at once is an error */
+	bool hurry;		/* others wait for us: who cannot be changed at once is an error */
 	bool attached;		/* it is held, and was running before: probe_target_attach() */
 	bool dropped;		/* and probes were switched off since */
 	struct control control; /* while held: all its threads, stopped */
@@ -38,7 +38,7 @@ struct probe_target {
 	unsigned int lessons;
 	/* The file that tells how often its control group ran out of memory, or NULL. */
 	char *events;
-	uint64_t kills; /* as it said when a session began */
+	uint64_t kills;		   /* as it said when a session began */
 	struct target_text *texts; /* what target_string() handed out */
 };
 

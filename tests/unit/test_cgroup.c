@@ -13,10 +13,11 @@
 
 #include "libprobe/cgroup.h"
 
-static const char mounts[] = "31 23 0:28 / /sys/fs/cgroup ro - tmpfs tmpfs ro\n"
-			     "33 31 0:31 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
-			     "34 31 0:32 / /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory\n"
-			     "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+static const char mounts[] =
+	"31 23 0:28 / /sys/fs/cgroup ro - tmpfs tmpfs ro\n"
+	"33 31 0:31 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+	"34 31 0:32 / /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory\n"
+	"41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
 
 /* A folder that is removed again. */
 static int make_folder(void **state)

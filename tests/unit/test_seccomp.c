@@ -174,9 +174,8 @@ static void test_whose_filters(void **state)
 			install(SYS_kcmp, SECCOMP_RET_ERRNO | EPERM);
 			_exit(seccomp_is_same(sibling, 1) ? 2 : 0);
 		}
-		_exit(waitpid(inner, &status, 0) == inner && WIFEXITED(status)
-				? WEXITSTATUS(status)
-				: 3);
+		_exit(waitpid(inner, &status, 0) == inner && WIFEXITED(status) ? WEXITSTATUS(status)
+									       : 3);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
