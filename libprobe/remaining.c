@@ -47,7 +47,8 @@
 #define BETWEEN_NS UINT64_C(50000)
 
 enum {
-	LOOKS = 64,	    /* threads, per stop */
+	LOOKS = 256,	    /* threads, per stop */
+	WAITS = 64,	    /* of them; a descriptor each, up to the interrupt */
 	CLOCK_DRIFT = 1000, /* the clocks' rates differ by less than one in this (adjtimex(2)) */
 	MARGIN_MS = 2,
 	CODE_BYTES = 256,
@@ -64,7 +65,7 @@ struct remaining_wait {
 };
 
 struct remaining {
-	struct remaining_wait waits[LOOKS];
+	struct remaining_wait waits[WAITS];
 	size_t count;
 	cpu_set_t home; /* where this thread may run; set once it has moved */
 	bool has_moved;
@@ -279,11 +280,11 @@ static void keep_fit(struct remaining *r, struct control_thread *threads, const 
 struct remaining *remaining_look(struct control_thread *threads, size_t count)
 {
 	struct remaining *r;
-	size_t indexes[LOOKS];
+	size_t indexes[WAITS];
 
 	if (!count || !(r = calloc(1, sizeof(*r))))
 		return NULL;
-	for (size_t i = 0; i < count && i < LOOKS; i++)
+	for (size_t i = 0; i < count && i < LOOKS && r->count < WAITS; i++)
 		if (look(r, &threads[i], &r->waits[r->count]))
 			indexes[r->count++] = i;
 	if (r->has_moved)
