@@ -51,7 +51,7 @@ enum {
 	LOCK_TRIES_HURRY = 10,
 	HURRY_NS = 100000000,
 	LOCK_WAIT_NS = 10000000,
-	CHANGE_DESCRIPTORS = 8, /* open at once, beside those of the modules; some to spare */
+	CHANGE_DESCRIPTORS = 10, /* open at once, beside those of the modules; some to spare */
 	DESCRIPTORS_MAX = 32,
 	HOME_USED = 128, /* bytes of the registry's home page, and some to spare */
 	MAP_TRIES = 4
@@ -437,9 +437,11 @@ struct probe_error *change_run_in(struct change *change, size_t thread, const ch
 		return error;
 	change->control.threads = &all.threads[thread];
 	change->control.count = 1;
+	change->control.pid = all.threads[thread].pid;
 	error = run_stopped(change, what, calls, count);
 	change->control.threads = all.threads;
 	change->control.count = all.count;
+	change->control.pid = all.pid;
 	return error;
 }
 

@@ -9,6 +9,9 @@
  * A handler may run on an alternate stack (sigaltstack(2)): the frame is there,
  * and tells where the interrupted stack is, which is searched then.
  *
+ * What the program has not written to yet of a stack is not read: the kernel would give the
+ * target pages of zeros for that, and those would be taken for memory that is in use.
+ *
  * What nobody stands on is the subject of libprobe/search.c.
  */
 #include <errno.h>
@@ -160,21 +163,29 @@ static void check_end(struct frames *f, uint64_t at)
 		f->unknown = unreadable;
 }
 
-/* Searches [start, end). */
-static void search_stack(struct walk *walk, uint64_t start, uint64_t end)
+/*
+ * Searches [start, end). What is shared may be in memory although the process has not
+ * looked at it.
+ */
+static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool is_shared)
 {
 	const struct place_visitor visitor = {walk, on_word, on_image, NULL};
 	struct frames *f = walk->frames;
 
-	for (uint64_t at = start & ~UINT64_C(7); at < end; at += CHUNK) {
+	for (uint64_t at = start & ~UINT64_C(7), step; at < end; at += step) {
 		/* A frame that begins in this chunk may end in the next. */
 		size_t want =
 			end - at < CHUNK + PLACE_IMAGE_BYTES ? end - at : CHUNK + PLACE_IMAGE_BYTES;
-		size_t size = memory_read(f->pid, at, f->buffer, want);
+		bool is_there = true;
+		size_t run = is_shared ? want : memory_run(f->pagemap, at, want, &is_there), size;
 
-		if (!places_scan(f->places, at, f->buffer, size & ~(size_t)7, CHUNK, &visitor))
+		step = run < CHUNK ? run : CHUNK;
+		if (!is_there)
+			continue;
+		size = memory_read(f->pid, at, f->buffer, run);
+		if (!places_scan(f->places, at, f->buffer, size & ~(size_t)7, step, &visitor))
 			return;
-		if (size < want) {
+		if (size < run) {
 			check_end(f, at + size);
 			return;
 		}
@@ -197,7 +208,7 @@ static bool search_thread(struct frames *f, const struct control_thread *thread)
 			return false;
 		walk.starts[i] = start;
 		walk.ends[i] = end;
-		search_stack(&walk, start, end);
+		search_stack(&walk, start, end, m && m->is_shared);
 	}
 	return !walk.no_memory;
 }
@@ -226,17 +237,17 @@ static bool has_handlers(int status)
 	return !value || strtoull(value + strlen("\nSigCgt:"), NULL, 16) != 0;
 }
 
-static int open_status(pid_t pid)
+static int open_file(pid_t pid, const char *name)
 {
 	char path[48];
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
 bool frames_has_handlers(pid_t pid)
 {
-	int status = open_status(pid);
+	int status = open_file(pid, "status");
 	bool found = has_handlers(status);
 
 	if (status >= 0)
@@ -247,14 +258,19 @@ bool frames_has_handlers(pid_t pid)
 struct probe_error *frames_open(pid_t pid, const struct maps *maps, const struct places *places,
 	uint64_t reach, struct frames *ret)
 {
-	*ret = (struct frames){
-		.room = PCS_ROOM, .pid = pid, .maps = maps, .places = places, .reach = reach};
-	ret->status = open_status(pid);
+	*ret = (struct frames){.room = PCS_ROOM,
+		.pid = pid,
+		.maps = maps,
+		.places = places,
+		.reach = reach,
+		.pagemap = -1};
+	ret->status = open_file(pid, "status");
 	if (ret->status < 0)
 		return errno == ENOENT
 			       ? probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid)
 			       : probe_error_system(errno, "/proc/%d/status", pid);
 	ret->has_handlers = has_handlers(ret->status);
+	ret->pagemap = open_file(pid, "pagemap");
 	ret->pcs = calloc(ret->room, sizeof(*ret->pcs));
 	ret->buffer = malloc(CHUNK + PLACE_IMAGE_BYTES);
 	if (!ret->pcs || !ret->buffer) {
@@ -288,6 +304,8 @@ void frames_close(struct frames *frames)
 {
 	if (frames->room && frames->status >= 0)
 		close(frames->status);
+	if (frames->room && frames->pagemap >= 0)
+		close(frames->pagemap);
 	free(frames->pcs);
 	free(frames->stacks);
 	free(frames->buffer);

@@ -36,6 +36,7 @@ struct frames {
 	bool has_handlers;   /* a signal handler was installed when it was opened */
 	const char *unknown; /* why not all frames were found; NULL: they were */
 	uint8_t *buffer;
+	int pagemap; /* of the process; below 0: not known which of its pages are there */
 };
 
 /* A stack of this size, or more, is only searched so far; the rest is `unknown`. */

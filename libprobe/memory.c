@@ -127,3 +127,24 @@ bool memory_is_there(int fd)
 	/* Whether anything is mapped at 0 does not matter: that would be an error, or a byte. */
 	return pread(fd, &byte, 1, 0) != 0;
 }
+
+size_t memory_run(int pagemap, uint64_t address, size_t size, bool *there_ret)
+{
+	enum { PAGE = 4096, ENTRIES = 32 };
+	uint64_t entries[ENTRIES];
+	size_t most = ENTRIES * PAGE - address % PAGE, pages, i = 1;
+	ssize_t length;
+
+	*there_ret = true;
+	if (size > most)
+		size = most;
+	pages = (address % PAGE + size + PAGE - 1) / PAGE;
+	length = pread(pagemap, entries, pages * sizeof(*entries),
+		(off_t)(address / PAGE * sizeof(*entries)));
+	if (length != (ssize_t)(pages * sizeof(*entries)))
+		return size;
+	*there_ret = (entries[0] & PAGE_THERE) != 0;
+	while (i < pages && ((entries[i] & PAGE_THERE) != 0) == *there_ret)
+		i++;
+	return i == pages ? size : i * PAGE - address % PAGE;
+}

@@ -44,4 +44,14 @@ PROBE_MUST_CHECK struct probe_error *memory_open(pid_t pid, int *fd_ret);
  */
 bool memory_is_there(int fd);
 
+/* In the entry of a page in /proc/PID/pagemap: present, or swapped. */
+#define PAGE_THERE (UINT64_C(3) << 62)
+
+/*
+ * How many of `size` bytes from an address on, at least one, are all in memory, or all are not
+ * (*there_ret). To read what is not would give the process pages of zeros. `pagemap` is a
+ * descriptor of that file; what it does not tell counts as there.
+ */
+size_t memory_run(int pagemap, uint64_t address, size_t size, bool *there_ret);
+
 #endif

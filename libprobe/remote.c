@@ -483,6 +483,15 @@ static void leave_sequence(const struct control *control, struct control_thread 
 	thread->regs_changed = true;
 }
 
+bool control_can_run(const struct control *control, const struct control_thread *thread)
+{
+	bool is_own = thread->pid == control->pid;
+
+	return thread->regs.cs == USER_CS &&
+	       (is_own ? seccomp_may_run(control->seccomp, thread->tid)
+		       : seccomp_is_free(thread->tid));
+}
+
 /*
  * A thread of the process itself; if possible none that sleeps in a call that
  * could only end early, with EINTR, if we die.
@@ -494,8 +503,7 @@ static struct control_thread *choose_thread(struct control *control)
 	for (size_t i = 0; i < control->count; i++) {
 		struct control_thread *thread = &control->threads[i];
 
-		if (thread->pid != control->pid || thread->regs.cs != USER_CS ||
-			!seccomp_may_run(control->seccomp, thread->tid))
+		if (thread->pid != control->pid || !control_can_run(control, thread))
 			continue;
 		found = thread;
 		if (!control_would_interrupt(thread))

@@ -52,7 +52,6 @@ enum {
 #define HEAP_BYTES (UINT64_C(256) << 20)
 #define SPACE_BYTES (UINT64_C(16) << 30)
 #define ALL_BYTES (UINT64_C(2) << 30)
-#define PAGE_THERE (UINT64_C(3) << 62) /* present, or swapped */
 #define STATE_MAGIC1 0x46505853U
 #define STATE_MAGIC2 0x46505845U
 

@@ -15,13 +15,19 @@
  *	u64 length		from there to the instruction behind the last one
  *	u64 abort		in its code, and the signature in the four bytes before
  *
+ * What a program has not written to since it began is not read, but for what its file holds. No
+ * description lies across two pages: the kernel's struct is aligned.
+ *
  * Descriptions on a stack or on the heap are not found.
  *
  * Sources: rseq(2); include/uapi/linux/rseq.h and rseq_get_rseq_cs() in kernel/rseq.c of
  * Linux; RSEQ_SIG of <sys/rseq.h>, which glibc and librseq have registered.
  */
 #include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "libprobe/array.h"
 #include "libprobe/memory.h"
@@ -29,6 +35,7 @@
 
 enum {
 	SIGNATURE = 0x53053053,
+	PAGE = 4096,
 	FLAGS_MAX = 7,
 	LENGTH_MAX = 1 << 20,
 	CHUNK_WORDS = 8192,
@@ -80,22 +87,29 @@ static struct probe_error *search(pid_t pid, const struct module *module, const 
 }
 
 /* Pieces overlap by what a description may lie across. */
-static struct probe_error *search_segment(pid_t pid, const struct module *module,
+static struct probe_error *search_segment(pid_t pid, int pagemap, const struct module *module,
 	const struct object_segment *segment, uint64_t *buffer, struct sequences *ret)
 {
+	const size_t chunk = CHUNK_WORDS * sizeof(*buffer), overlap = (WORDS - 1) * sizeof(*buffer);
 	uint64_t at = (segment->address + module->bias + 7) & ~UINT64_C(7);
 	uint64_t size = segment->size < SEGMENT_MAX ? segment->size : SEGMENT_MAX;
 	uint64_t end = segment->address + module->bias + size;
+	uint64_t file_end = segment->address + module->bias + segment->file_size;
 	struct probe_error *error = NULL;
 
-	while (!error && at < end && end - at >= WORDS * sizeof(*buffer)) {
-		size_t wanted = end - at < CHUNK_WORDS * sizeof(*buffer)
-					? end - at
-					: CHUNK_WORDS * sizeof(*buffer);
-		size_t got = memory_read(pid, at, buffer, wanted) / sizeof(*buffer);
+	file_end = (file_end + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	while (!error && at < end && end - at > overlap) {
+		size_t run = end - at < chunk ? end - at : chunk, got;
+		bool is_there = true;
 
+		if (at >= file_end)
+			run = memory_run(pagemap, at, run, &is_there);
+		else if (file_end - at < run)
+			run = file_end - at;
+		got = is_there ? memory_read(pid, at, buffer, run) / sizeof(*buffer) : 0;
 		error = search(pid, module, buffer, got, ret);
-		at += (CHUNK_WORDS - WORDS + 1) * sizeof(*buffer);
+		at += is_there && run > overlap + 7 ? (run - overlap) & ~(size_t)7
+						    : (run + 7) & ~(size_t)7;
 	}
 	return error;
 }
@@ -107,15 +121,21 @@ struct probe_error *sequences_read(pid_t pid, const struct module *module, struc
 	uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
 	const struct object_segment *segments;
 	struct probe_error *error = NULL;
+	char path[48];
 	size_t count;
+	int pagemap;
 
 	*ret = (struct sequences){0};
 	if (!buffer)
 		return probe_error_no_memory();
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	pagemap = open(path, O_RDONLY | O_CLOEXEC);
 	segments = object_segments(module->object, &count);
 	for (size_t i = 0; i < count && !error; i++)
 		if (!segments[i].executable && (segments[i].writable || is_fixed))
-			error = search_segment(pid, module, &segments[i], buffer, ret);
+			error = search_segment(pid, pagemap, module, &segments[i], buffer, ret);
+	if (pagemap >= 0)
+		close(pagemap);
 	free(buffer);
 	if (error)
 		sequences_deinit(ret);

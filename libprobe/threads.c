@@ -188,8 +188,9 @@ struct probe_error *threads_check(
 /* ---- The time stamp counter ------------------------------------------------------------ */
 
 /*
- * prctl(2) tells only the thread itself. One that cannot be asked, because its filter does
- * not allow that, is taken to be as nearly all are.
+ * prctl(2) tells only the thread itself, be it of another process that shares the memory. One
+ * that cannot be asked, because its filter may not allow that, or it is in 32-bit code, is
+ * taken to be as nearly all are.
  */
 static struct probe_error *may_read_counter(
 	struct change *change, size_t thread, uint64_t answer, bool *ret)
@@ -200,7 +201,7 @@ static struct probe_error *may_read_counter(
 
 	*ret = true;
 	change->seccomp.wanted = SECCOMP_TIME;
-	if (!seccomp_may_run(&change->seccomp, change->control.threads[thread].tid))
+	if (!control_can_run(&change->control, &change->control.threads[thread]))
 		return NULL;
 	error = change_run_in(change, thread, "ask a thread for its clock", &call, 1);
 	if (!error)
