@@ -328,7 +328,16 @@ if [ -n "$loader" ] && [ -n "$libc" ] && command -v readelf >/dev/null; then
 		same "a library once more, $first first" "$answer" opened
 		ask close
 		kernel_off
-		trace_stop gates
+		if [ "$first" = kernel ]; then
+			trace_stop gates
+		else
+			# The kernel has put back the byte that was there before our jump.
+			kill -INT "$tracer_pid"
+			wait "$tracer_pid"
+			same "status of a trace whose gate was written over" "$?" 1
+			grep -q 'the place where what is opened or started is noticed' "$SCRATCH/gates.err" ||
+				fail "not told: $(head -3 "$SCRATCH/gates.err")"
+		fi
 		same "hits, $first first" "$(hits_of "$SCRATCH/gates.out" life:hit)" 100
 		check_alive "$target_pid"
 		end_target
