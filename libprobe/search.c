@@ -12,7 +12,8 @@
  *
  * A page that is not in RAM has never been written, or was given back: the pagemap of the
  * process tells, and so nothing is allocated by being looked at. A page that was swapped
- * out is read.
+ * out is read. Of shared memory the pagemap tells only what this process has touched, and
+ * not given back: the rest is not read, as that would allocate what was never written.
  *
  * What cannot be read although it is there makes the search incomplete, and so does too
  * much memory: more than ALL_BYTES. It is what `unknown` says then. Memory that was
