@@ -39,7 +39,10 @@ export LC_ALL=C.UTF-8
 # The sanitizers' own idea of where the thread-local storage of libraries is that were
 # opened later (libdw) is wrong with some versions of the C library: the search for
 # leaks crashes.
-export ASAN_OPTIONS=intercept_tls_get_addr=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+# Its own signal handlers are off: where there is one, all memory of a target is searched,
+# of which a sanitized program has a lot.
+asan=intercept_tls_get_addr=0:handle_segv=0:handle_sigbus=0:handle_sigfpe=0
+export ASAN_OPTIONS=$asan${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 cd "$(dirname "$0")/.." || exit 1
 
 build=build
