@@ -285,7 +285,8 @@ bench: all targets
 # runs the integration tests with a sanitized probectl.
 SANITIZED_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS),unit golden)
 # ThreadSanitizer knows neither stacks and code that we make ourselves nor fences.
-NOT_TSAN := control counterparts frames kept recorder steps stub_gather stub_pairs stub_sample stub_threads self self_calls
+NOT_TSAN := control control_killed counterparts frames kept recorder restart search steps stub_flags \
+	stub_gather stub_pairs stub_sample stub_threads children self self_calls
 TSAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS), \
 	$(filter-out $(NOT_TSAN:%=tests/unit/test_%.c),$(UNIT_SRC)))
 # Each change of a program with signal handlers searches its memory, of which AddressSanitizer

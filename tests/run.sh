@@ -41,8 +41,9 @@ export LC_ALL=C.UTF-8
 # leaks crashes.
 # Its own signal handlers are off: where there is one, all memory of a target is searched,
 # of which a sanitized program has a lot.
-asan=intercept_tls_get_addr=0:handle_segv=0:handle_sigbus=0:handle_sigfpe=0
-export ASAN_OPTIONS=$asan${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+none=handle_segv=0:handle_sigbus=0:handle_sigfpe=0
+export ASAN_OPTIONS=intercept_tls_get_addr=0:$none${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+export TSAN_OPTIONS=$none${TSAN_OPTIONS:+:$TSAN_OPTIONS}
 cd "$(dirname "$0")/.." || exit 1
 
 build=build
