@@ -301,7 +301,7 @@ static bool let_late_go(struct control *control)
 {
 	for (size_t i = 0; i < control->count;) {
 		struct control_thread *thread = &control->threads[i];
-		int status;
+		int status = 0;
 		pid_t pid = control_wait(thread->tid, &status, WNOHANG);
 
 		if (!pid) {
