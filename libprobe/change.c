@@ -437,11 +437,9 @@ struct probe_error *change_run_in(struct change *change, size_t thread, const ch
 		return error;
 	change->control.threads = &all.threads[thread];
 	change->control.count = 1;
-	change->control.pid = all.threads[thread].pid;
 	error = run_stopped(change, what, calls, count);
 	change->control.threads = all.threads;
 	change->control.count = all.count;
-	change->control.pid = all.pid;
 	return error;
 }
 

@@ -43,7 +43,7 @@ struct control {
 	struct remaining *remaining;   /* of the threads' waits; owned. NULL: unknown */
 	void *attributes;	       /* how this process was scheduled before the stop; owned */
 	uint64_t stopped_ns;	       /* CLOCK_MONOTONIC when the first thread was asked to stop */
-	const struct seccomp *seccomp; /* which of its own may run calls; borrowed. NULL: all */
+	const struct seccomp *seccomp; /* which of them may run calls; borrowed. NULL: all */
 };
 
 enum { CONTROL_SIGRETURNS_MAX = 16 };
@@ -135,8 +135,8 @@ void control_signals_give(struct control_signals *signals);
 bool control_would_interrupt(const struct control_thread *thread);
 
 /*
- * Can it run our system calls just now? Not in 32-bit code, nor under filters that may not
- * allow them; of the filters of another process that shares the memory nothing is known.
+ * Can it run our system calls just now? Not in 32-bit code, nor under filters that do not allow
+ * them, nor in a process that shares the memory: that may be another program by now.
  */
 bool control_can_run(const struct control *control, const struct control_thread *thread);
 

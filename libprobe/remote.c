@@ -485,11 +485,8 @@ static void leave_sequence(const struct control *control, struct control_thread 
 
 bool control_can_run(const struct control *control, const struct control_thread *thread)
 {
-	bool is_own = thread->pid == control->pid;
-
-	return thread->regs.cs == USER_CS &&
-	       (is_own ? seccomp_may_run(control->seccomp, thread->tid)
-		       : seccomp_is_free(thread->tid));
+	return thread->pid == control->pid && thread->regs.cs == USER_CS &&
+	       seccomp_may_run(control->seccomp, thread->tid);
 }
 
 /*
@@ -503,7 +500,7 @@ static struct control_thread *choose_thread(struct control *control)
 	for (size_t i = 0; i < control->count; i++) {
 		struct control_thread *thread = &control->threads[i];
 
-		if (thread->pid != control->pid || !control_can_run(control, thread))
+		if (!control_can_run(control, thread))
 			continue;
 		found = thread;
 		if (!control_would_interrupt(thread))

@@ -323,27 +323,22 @@ struct probe_error *seccomp_judge(struct seccomp *seccomp)
 	return error;
 }
 
-bool seccomp_is_free(pid_t tid)
-{
-	struct seccomp_thread thread;
-	bool filtered;
-	struct probe_error *error = look_at(tid, &thread, &filtered);
-
-	filtered |= error != NULL;
-	probe_error_free(error);
-	return !filtered;
-}
-
 bool seccomp_may_run(const struct seccomp *seccomp, pid_t tid)
 {
 	const struct seccomp_thread *known = seccomp ? find(seccomp, tid) : NULL;
+	struct seccomp_thread thread;
+	struct probe_error *error;
+	bool filtered;
 
 	if (!seccomp || !seccomp->count)
 		return true;
 	if (known)
 		return (known->allowed & seccomp->wanted) == seccomp->wanted;
 	/* A thread that has come since is used if it is under none. */
-	return seccomp_is_free(tid);
+	error = look_at(tid, &thread, &filtered);
+	filtered |= error != NULL;
+	probe_error_free(error);
+	return !filtered;
 }
 
 const char *seccomp_why(const struct seccomp *seccomp, enum seccomp_kind kind)

@@ -80,9 +80,6 @@ PROBE_MUST_CHECK struct probe_error *seccomp_judge(struct seccomp *seccomp);
 /* May this thread be borrowed for what is wanted? `seccomp` is judged, or NULL: any may. */
 bool seccomp_may_run(const struct seccomp *seccomp, pid_t tid);
 
-/* Is a thread, of whatever process, under no filter? Where that cannot be known: no. */
-bool seccomp_is_free(pid_t tid);
-
 /* Why some thread may not make calls of a kind. */
 const char *seccomp_why(const struct seccomp *seccomp, enum seccomp_kind kind);
 

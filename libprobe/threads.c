@@ -188,9 +188,9 @@ struct probe_error *threads_check(
 /* ---- The time stamp counter ------------------------------------------------------------ */
 
 /*
- * prctl(2) tells only the thread itself, be it of another process that shares the memory. One
- * that cannot be asked, because its filter may not allow that, or it is in 32-bit code, is
- * taken to be as nearly all are.
+ * prctl(2) tells only the thread itself. One that cannot be asked, because its filter does not
+ * allow that, it is in 32-bit code, or it is of a process that shares the memory, is taken to
+ * be as nearly all are.
  */
 static struct probe_error *may_read_counter(
 	struct change *change, size_t thread, uint64_t answer, bool *ret)
