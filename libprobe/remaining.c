@@ -280,7 +280,7 @@ static void keep_fit(struct remaining *r, struct control_thread *threads, const 
 struct remaining *remaining_look(struct control_thread *threads, size_t count)
 {
 	struct remaining *r;
-	size_t indexes[WAITS];
+	size_t indexes[WAITS] = {0};
 
 	if (!count || !(r = calloc(1, sizeof(*r))))
 		return NULL;
