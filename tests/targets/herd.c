@@ -45,8 +45,10 @@ static void child_main(const struct pipes *pipes, unsigned long number, unsigned
 		_exit(1);
 	errno = 0;
 	wait_for_end(pipes->go[0]);
-	for (unsigned long i = 0; i < hits; i++)
+	for (unsigned long i = 0; i < hits; i++) {
 		STAP_PROBE2(herd, hit, number, i);
+		target_room_behind();
+	}
 	if (write(pipes->done[1], "d", 1) != 1)
 		_exit(1);
 	close(pipes->done[1]);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The second file of semaphores.c: the same as SEMAPHORES_DEFINE(semaphores_b, 2)
- * makes, with a semaphore of its own, because its symbol is local. And the probe
- * stuck:site, which has to be refused: a branch enters the instruction behind the
+ * makes, with a semaphore of its own, because its symbol is local, and with room for a
+ * jump behind the nops (see target_room_behind()). And the probe stuck:site, which has to
+ * be refused: a branch enters the instruction behind the
  * nop, and as a jump its bytes name an address inside the program.
  */
 #include "note.h"
@@ -18,12 +19,14 @@ semaphores_b:
 	test	$1, %dil
 	je	1f
 	PROBE_NOP demo, event, "-4@%edi -4@$2", demo_event_semaphore
-	lea	1(%rax), %rax
+	inc	%rax
+	nopl	0(%rax)
 	ret
 1:
 	neg	%edi
 	PROBE_NOP demo, event, "-4@%edi -4@$2", demo_event_semaphore
-	lea	1(%rax), %rax
+	inc	%rax
+	nopl	0(%rax)
 2:
 	ret
 	.cfi_endproc

@@ -75,10 +75,13 @@ CALL unsigned long calls(unsigned long round)
 CALL unsigned long bottom(unsigned long depth)
 {
 	hits++;
-	if (depth == RECURSION)
+	if (depth == RECURSION) {
 		STAP_PROBE1(stacks, recursion, depth);
-	else
+		target_room_behind();
+	} else {
 		STAP_PROBE1(stacks, deep, depth);
+		target_room_behind();
+	}
 	KEEP(depth);
 	return depth;
 }

@@ -81,8 +81,10 @@ static void hit(int hits, bool checked)
 			check_alignment(false);
 		if (got != computed(i))
 			_exit(3);
-		if (i % 2)
+		if (i % 2) {
 			STAP_PROBE1(strange, back, i);
+			target_room_behind();
+		}
 	}
 }
 

@@ -32,6 +32,18 @@ static inline void target_allow_tracing(void)
 }
 
 /*
+ * Called right behind a probe: instructions that a jump fits on and that nothing enters. Without
+ * them, what the compiler has put there may leave nothing but a pun, which is refused where the
+ * address that it happens to name is taken: the heap begins at another place in each run.
+ */
+static inline void target_room_behind(void)
+{
+#ifdef __x86_64__
+	__asm__ volatile("xchg %ax, %ax; xchg %ax, %ax; xchg %ax, %ax");
+#endif
+}
+
+/*
  * Reads one line, without its newline, byte by byte: what follows stays in the
  * pipe, and no stdio buffer is inherited by children. False at the end of file.
  */
