@@ -60,8 +60,8 @@ times()
 # Of the two nops of usdt.h the kernel may take either. Older ones refuse prefixed nops.
 start "$company" 1
 all_offsets=()
-for offset in "${offset_of[@]}" $((offset_of[company:both5] + 1)) \
-	$((offset_of[company:both10] + 1)); do
+both5=${offset_of[company:both5]} both10=${offset_of[company:both10]}
+for offset in "${offset_of[@]}" $((both5 + 1)) $((both10 + 1)); do
 	answer=$("$TARGETS/uprobe" -1 "$company" "$offset" </dev/null)
 	case $answer in
 	on) all_offsets+=("$offset") ;;
