@@ -33,6 +33,7 @@ struct change {
 	struct rooms rooms;
 	struct control control; /* while stopped or borrowed */
 	bool stopped;
+	bool undone; /* detach_unreferenced() has written to sites: there is no way back */
 	struct seccomp seccomp; /* what its threads may call; see change_judge() */
 	uint64_t resumed_ns;	/* when it was let go last (CLOCK_MONOTONIC), or 0 */
 	uint64_t stop_ns;	/* the longest stop so far */

@@ -319,6 +319,7 @@ static struct probe_error *undo(struct ending *e, struct change *change)
 	if (error)
 		return error;
 	check_sites(e, r);
+	change->undone = true;
 	error = edits_write(&e->text, change->mem);
 	if (!error)
 		error = semaphores_write(&e->lowered, change->mem);
@@ -526,6 +527,7 @@ struct probe_error *detach_unreferenced(struct change *change)
 	struct ending e;
 	struct probe_error *error = NULL;
 
+	change->undone = false;
 	if (!find_ending(&e, change)) {
 		ending_deinit(&e);
 		return probe_error_no_memory();

@@ -177,23 +177,41 @@ static uint64_t sum_hits(
 	return hits;
 }
 
-/*
- * The highest of the next `count` semaphores: above 0 also where another tool
- * raised it.
- */
-static uint32_t highest_semaphore(const struct edits *edits, size_t *at, size_t count)
+/* What sessions have added to a probe's semaphore that want it no more, and did not take back. */
+static uint32_t ending_part(const struct registry *r, uint64_t key, uint64_t address)
 {
-	uint32_t highest = 0;
+	size_t count;
+	const struct reg_semaphore *items = registry_semaphores(r, key, &count);
+	uint32_t sum = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		const uint8_t *found = edits_found(edits, (*at)++);
+		const struct reg_probe *probe = registry_probe(r, key, items[i].session);
+
+		if (items[i].address == address && (!probe || !probe->refcount))
+			sum += items[i].added;
+	}
+	return sum;
+}
+
+/*
+ * The highest of a probe's semaphores, the next `count`: above 0 also where another tool
+ * raised it.
+ */
+static uint32_t highest_semaphore(
+	const struct edits *edits, size_t *at, size_t count, const struct registry *r, uint64_t key)
+{
+	uint32_t highest = 0, ending;
+
+	for (size_t i = 0; i < count; i++) {
+		const uint8_t *found = edits_found(edits, *at);
 		uint16_t value;
 
+		ending = ending_part(r, key, edits->items[(*at)++].address);
 		if (!found)
 			continue;
 		memcpy(&value, found, sizeof(value));
-		if (value > highest)
-			highest = value;
+		if (value > ending && value - ending > highest)
+			highest = value - ending;
 	}
 	return highest;
 }
@@ -238,8 +256,8 @@ static struct probe_error *probe_states(
 	for (size_t i = 0; i < s->probe_count && !error; i++) {
 		const struct select_probe *probe = &s->probes[i];
 		uint32_t ours = registry_refcount(r, probe->key, false);
-		uint32_t raised = highest_semaphore(
-			&snapshot->semaphores, &at, semaphores_of(s, probe, addresses));
+		uint32_t raised = highest_semaphore(&snapshot->semaphores, &at,
+			semaphores_of(s, probe, addresses), r, probe->key);
 		const struct reg_probe *known = registry_persistent(r, probe->key);
 
 		error = probe_state(target, r, snapshot, s, probe, &states[i]);

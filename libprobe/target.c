@@ -8,6 +8,7 @@
 
 #include "libprobe/attach.h"
 #include "libprobe/attempt.h"
+#include "libprobe/counts.h"
 #include "libprobe/memory.h"
 #include "libprobe/orphans.h"
 #include "libprobe/procfs.h"
@@ -184,8 +185,12 @@ static struct probe_error *write_semaphores(
 	return error;
 }
 
-/* Counts up what is on already. The registry says so first: it holds at least what is there. */
-static struct probe_error *enable_known(struct change *c, const struct known *known, bool atomic)
+/*
+ * Counts up what is on already: all of it, or nothing. The registry says so first: it holds
+ * at least what is there.
+ */
+static struct probe_error *enable_known(
+	struct change *c, const struct known *known, const struct counts *before, bool atomic)
 {
 	struct semaphores semaphores = {0};
 	struct probe_error *error = NULL;
@@ -204,6 +209,8 @@ static struct probe_error *enable_known(struct change *c, const struct known *kn
 		error = change_store(c);
 	if (!error)
 		error = write_semaphores(c, &semaphores, atomic);
+	if (error)
+		counts_put_back(before, c, false);
 	semaphores_deinit(&semaphores);
 	return error;
 }
@@ -256,11 +263,24 @@ static struct probe_error *select_asked(
 	return error;
 }
 
+/* What is not on yet; where that fails, what is on already is not counted up either. */
+static struct probe_error *attach_rest(
+	struct attach *attach, struct probe_report *report, const struct counts *counted)
+{
+	struct probe_error *error = attach_all(attach, report);
+
+	if (error && counted)
+		counts_put_back(counted, attach->change, true);
+	return error;
+}
+
 static struct probe_error *enable_once(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report)
 {
 	struct selection selection = {0};
 	struct known known = {0};
+	struct counts before = {0};
+	bool counts_up;
 	struct probe_error *error;
 	struct change c;
 	struct attach attach = {.change = &c,
@@ -277,15 +297,19 @@ static struct probe_error *enable_once(struct probe_target *target,
 		error = select_asked(&c, request, &selection);
 	if (!error)
 		error = split_known(&c, &selection, &known);
+	if (!error)
+		error = counts_keep(&c.registry, &before);
+	counts_up = known.count && !request->force;
+	if (!error && counts_up)
+		error = enable_known(&c, &known, &before, request->atomic);
 	if (!error && selection.probe_count)
-		error = attach_all(&attach, report);
-	if (!error && known.count && !request->force)
-		error = enable_known(&c, &known, request->atomic);
+		error = attach_rest(&attach, report, counts_up ? &before : NULL);
 	report->probes += known.count;
 	report->sites += known.sites;
 	if (c.stop_ns > report->stop_ns)
 		report->stop_ns = c.stop_ns;
 	free(known.keys);
+	counts_deinit(&before);
 	attach_deinit(&attach);
 	selection_deinit(&selection);
 	change_end(&c);
@@ -385,10 +409,21 @@ static struct probe_error *lower_all(struct change *c, const struct selection *s
 	return error;
 }
 
+/* What nobody refers to any more ends, or the command has not happened. */
+static struct probe_error *detach_lowered(struct change *c, const struct counts *before)
+{
+	struct probe_error *error = detach_unreferenced(c);
+
+	if (error && !c->undone)
+		counts_put_back(before, c, true);
+	return error;
+}
+
 struct probe_error *probe_target_disable(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report)
 {
 	struct selection selection = {0};
+	struct counts before = {0};
 	struct orphans orphans;
 	struct probe_error *error;
 	struct change c;
@@ -403,12 +438,15 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	if (!error && !request->force && !request->keep_going)
 		error = check_enabled(&c, &selection);
 	if (!error)
+		error = counts_keep(&c.registry, &before);
+	if (!error)
 		error = lower_all(&c, &selection, request, report);
 	if (!error && c.registry.home)
-		error = detach_unreferenced(&c);
+		error = detach_lowered(&c, &before);
 	report->left = detach_count_left(&c.registry);
 	target->dropped = true;
 	report->stop_ns = c.stop_ns;
+	counts_deinit(&before);
 	selection_deinit(&selection);
 	change_end(&c);
 	return error;
