@@ -36,10 +36,10 @@ inputs=()
 targets=()
 backgrounds=()
 
-# member NAME OPTS PROBES PROGRAM ARGS...: starts it, with lines to and from it
+# member NAME OPTS WANTED PROGRAM ARGS...: starts it, with lines to and from it
 member()
 {
-	local name=$1 opts=$2 probes=$3 input try
+	local name=$1 opts=$2 wanted=$3 input try
 	shift 3
 	mkfifo "$SCRATCH/chaos/$name.in"
 	exec {input}<>"$SCRATCH/chaos/$name.in"
@@ -48,7 +48,7 @@ member()
 	names+=("$name")
 	pids+=($!)
 	inputs+=("$input")
-	targets+=("$name=$!=$opts=$probes")
+	targets+=("$name=$!=$opts=$wanted")
 	on_exit "end_process $!"
 	for ((try = 0; try < 600; try++)); do
 		[ -s "$SCRATCH/chaos/$name.out" ] && break
