@@ -291,7 +291,7 @@ TSAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS), \
 	$(filter-out $(NOT_TSAN:%=tests/unit/test_%.c),$(UNIT_SRC)))
 # Each change of a program with signal handlers searches its memory, of which AddressSanitizer
 # makes terabytes; these make hundreds of changes of themselves.
-NOT_ASAN := self self_calls
+NOT_ASAN := self self_calls steps
 ASAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS), \
 	$(filter-out $(NOT_ASAN:%=tests/unit/test_%.c),$(UNIT_SRC)))
 asan: | $(FIRST)
