@@ -313,8 +313,6 @@ struct probe_error *object_load(struct object *object, const uint8_t **ret, size
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (memory == MAP_FAILED)
 			return probe_error_system(errno, "%s", object->path);
-		/* Only advice: most of the time would go into page faults. */
-		madvise(memory, (size_t)object->file_size, MADV_HUGEPAGE);
 		object->loaded = memory;
 		error = load_segments(object, memory);
 	}

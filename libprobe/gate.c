@@ -11,6 +11,7 @@
  * Sources: <link.h>, struct r_debug; gdb and glibc, "Rendezvous structure used
  * by the run-time dynamic linker"; futex(2).
  */
+#include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <linux/futex.h>
@@ -18,11 +19,14 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libprobe/gate.h"
+
+enum { STACK_BYTES = 256 << 10 };
 
 static const char state_function[] = "_dl_debug_state", state_variable[] = "_r_debug";
 static const char exec_function[] = "execve";
@@ -128,17 +132,40 @@ static void *wait_for_threads(void *data)
 	return NULL;
 }
 
-struct probe_error *gate_open(struct gate *gate, struct probe_gate *shared, int event)
+/*
+ * On a stack of ours: where it is libc's own, libc calls madvise(2) when the thread ends, for
+ * which a seccomp filter might kill us.
+ */
+static int start_waiter(struct gate *gate)
 {
+	pthread_attr_t attributes;
 	sigset_t all, old;
 	int err;
 
-	*gate = (struct gate){.shared = shared, .event = event};
+	gate->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	if (gate->stack == MAP_FAILED)
+		return errno;
+	pthread_attr_init(&attributes);
+	err = pthread_attr_setstack(&attributes, gate->stack, STACK_BYTES);
 	/* Signals are for the caller's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&gate->waiter, NULL, wait_for_threads, gate);
+	if (!err)
+		err = pthread_create(&gate->waiter, &attributes, wait_for_threads, gate);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attributes);
+	if (err)
+		munmap(gate->stack, STACK_BYTES);
+	return err;
+}
+
+struct probe_error *gate_open(struct gate *gate, struct probe_gate *shared, int event)
+{
+	int err;
+
+	*gate = (struct gate){.shared = shared, .event = event};
+	err = start_waiter(gate);
 	if (err)
 		return probe_error_system(err, "cannot start a thread");
 	gate->waiting = true;
@@ -203,6 +230,7 @@ void gate_close(struct gate *gate)
 		atomic_fetch_add(shared_word(&gate->shared->arrived), 1);
 		futex(&gate->shared->arrived, FUTEX_WAKE, INT_MAX, NULL);
 		pthread_join(gate->waiter, NULL);
+		munmap(gate->stack, STACK_BYTES);
 	}
 	gate_take(gate);
 	gate_release(gate);

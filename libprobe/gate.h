@@ -21,6 +21,7 @@ struct gate {
 	struct probe_gate *shared; /* in the session's data; NULL: there is no gate */
 	int event;		   /* readable when a thread waits; borrowed */
 	pthread_t waiter;	   /* turns the futex into that descriptor */
+	void *stack;		   /* the waiter's */
 	bool waiting, ending;
 	uint32_t taken; /* the last number that gate_take() has seen */
 };

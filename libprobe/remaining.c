@@ -41,6 +41,7 @@
 #include "libprobe/memory.h"
 #include "libprobe/procfs.h"
 #include "libprobe/remaining.h"
+#include "libprobe/seccomp.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S UINT64_C(1000000000)
@@ -282,7 +283,7 @@ struct remaining *remaining_look(struct control_thread *threads, size_t count)
 	struct remaining *r;
 	size_t indexes[WAITS] = {0};
 
-	if (!count || !(r = calloc(1, sizeof(*r))))
+	if (!count || !seccomp_may_call(SECCOMP_OWN_MOVE) || !(r = calloc(1, sizeof(*r))))
 		return NULL;
 	for (size_t i = 0; i < count && i < LOOKS && r->count < WAITS; i++)
 		if (look(r, &threads[i], &r->waits[r->count]))

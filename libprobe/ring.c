@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 
 #include "libprobe/ring.h"
+#include "libprobe/seccomp.h"
 
 enum { TELL_BYTES = 32768 }; /* consumed before the target is told */
 
@@ -64,8 +65,9 @@ void rings_discharge(struct rings *rings)
 		return;
 	rings->count = 0;
 	/* Both are multiples of the page size. */
-	madvise(rings->base + offset, (uint64_t)2 * rings->layout.cpus << rings->layout.rings_shift,
-		MADV_REMOVE);
+	if (seccomp_may_call(SECCOMP_OWN_REMOVE))
+		madvise(rings->base + offset,
+			(uint64_t)2 * rings->layout.cpus << rings->layout.rings_shift, MADV_REMOVE);
 }
 
 void rings_close(struct rings *rings)

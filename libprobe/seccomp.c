@@ -19,6 +19,8 @@
  */
 #include <errno.h>
 #include <linux/audit.h>
+#include <linux/kcmp.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,9 +29,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "libprobe/array.h"
 #include "libprobe/procfs.h"
@@ -70,6 +70,19 @@ const struct seccomp_call seccomp_calls[] = {
 		{SECCOMP_ADDRESS, 0 /* FUTEX_WAIT */, INT32_MAX, SECCOMP_ADDRESS}, -EAGAIN},
 	{"prctl", SECCOMP_TIME, SYS_prctl, {PR_GET_TSC, SECCOMP_ADDRESS}, 0},
 	{"clock_gettime", SECCOMP_TIME, SYS_clock_gettime, {CLOCK_MONOTONIC, SECCOMP_ADDRESS}, 0},
+	/* Our own. Nobody has the pid 0, and nothing is mapped at address 8. */
+	{"ptrace", SECCOMP_OWN_TRACE, SYS_ptrace, {PTRACE_CONT}, -ESRCH},
+	{"process_vm_readv", SECCOMP_OWN_TRACE, SYS_process_vm_readv, {0, 8, 1, 8, 1}, -EFAULT},
+	{"process_vm_writev", SECCOMP_OWN_TRACE, SYS_process_vm_writev, {0, 8, 1, 8, 1}, -EFAULT},
+	{"kcmp", SECCOMP_OWN_KCMP, SYS_kcmp, {0, 0, KCMP_VM}, -ESRCH},
+	{"sched_getattr", SECCOMP_OWN_URGENT, SYS_sched_getattr, {0, 8, 48}, -EFAULT},
+	{"sched_setattr", SECCOMP_OWN_URGENT, SYS_sched_setattr, {0, 8}, -EFAULT},
+	{"sched_getaffinity", SECCOMP_OWN_MOVE, SYS_sched_getaffinity,
+		{0, sizeof(cpu_set_t), 8}, -EFAULT},
+	{"sched_setaffinity", SECCOMP_OWN_MOVE, SYS_sched_setaffinity,
+		{0, sizeof(cpu_set_t), 8}, -EFAULT},
+	{"sched_yield", SECCOMP_OWN_MOVE, SYS_sched_yield, {0}, 0},
+	{"madvise", SECCOMP_OWN_REMOVE, SYS_madvise, {0, 0, MADV_REMOVE}, 0},
 	/* clang-format on */
 };
 const size_t seccomp_call_count = sizeof(seccomp_calls) / sizeof(*seccomp_calls);
@@ -206,6 +219,8 @@ static unsigned int run_filter(struct seccomp *s, const struct sock_filter *prog
 		struct seccomp_data data = {.nr = call->number, .arch = AUDIT_ARCH_X86_64};
 		uint32_t verdict;
 
+		if (!(call->kinds & SECCOMP_ALL))
+			continue;
 		memcpy(data.args, call->args, sizeof(data.args));
 		verdict = seccomp_run(program, length, &data) & SECCOMP_RET_ACTION_FULL;
 		if (verdict == SECCOMP_RET_ALLOW || verdict == SECCOMP_RET_LOG)
@@ -358,32 +373,4 @@ struct probe_error *seccomp_error(const struct seccomp *seccomp, enum seccomp_ki
 		strstr(why, "only root")
 			? ": run probectl as root, or in the sandbox that the process is in"
 			: ", which probectl would have it call");
-}
-
-/* ---- What we may do ourselves -------------------------------------------------------------- */
-
-static struct probe_error *own_call_denied(const char *name)
-{
-	return probe_error_new(PROBE_ERROR_PERMISSION,
-		"a seccomp filter keeps probectl from calling %s: a container has to be started "
-		"with --cap-add SYS_PTRACE, or with --security-opt seccomp=unconfined",
-		name);
-}
-
-struct probe_error *seccomp_check_own(void)
-{
-	char from[1] = {0}, to[1];
-	struct iovec local = {to, 1}, remote = {from, 1};
-	pid_t self = getpid();
-
-	if (procfs_status_number(gettid(), "Seccomp:") <= SECCOMP_MODE_DISABLED)
-		return NULL;
-	/* No process traces itself: ESRCH is the kernel's own answer. */
-	if (ptrace(PTRACE_CONT, self, NULL, NULL) < 0 && errno != ESRCH)
-		return own_call_denied("ptrace");
-	if (process_vm_readv(self, &local, 1, &remote, 1, 0) != 1)
-		return own_call_denied("process_vm_readv");
-	if (process_vm_writev(self, &local, 1, &remote, 1, 0) != 1)
-		return own_call_denied("process_vm_writev");
-	return NULL;
 }

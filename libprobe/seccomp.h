@@ -23,11 +23,24 @@ enum seccomp_kind {
 	SECCOMP_KINDS = 5
 };
 
+/*
+ * Calls that probectl makes itself; further bits. Without those of the first kind nothing
+ * can be done; the others make something better, and are not made where they would kill us.
+ */
+enum seccomp_own {
+	SECCOMP_OWN_TRACE = 32,
+	SECCOMP_OWN_KCMP = 64,	  /* which processes share their memory */
+	SECCOMP_OWN_URGENT = 128, /* to go first while threads stand still */
+	SECCOMP_OWN_MOVE = 256,	  /* to read the clock of another processor */
+	SECCOMP_OWN_REMOVE = 512, /* to give back what rings have taken */
+	SECCOMP_OWN_END = 1024
+};
+
 /* What stands for an argument that is known only when the call is made. */
 #define SECCOMP_ADDRESS UINT64_C(0x10000) /* of memory that is mapped */
 #define SECCOMP_FILE UINT64_C(1000)	  /* the descriptor that memfd_create(2) returned */
 
-/* One of those calls, with the arguments that filters look at. */
+/* One of all those calls, with the arguments that filters look at. */
 struct seccomp_call {
 	const char *name;
 	unsigned int kinds;
@@ -93,10 +106,17 @@ struct probe_error *seccomp_error(const struct seccomp *seccomp, enum seccomp_ki
  */
 bool seccomp_has_grown(struct seccomp *seccomp);
 
-/* PROBE_ERROR_PERMISSION where our own filters keep us from tracing anything; says which call. */
+/* ---- Our own filters (seccomp_own.c) ----------------------------------------------------- */
+
+/*
+ * Finds out what the filters of this thread let us do, if it has come under any since the last
+ * time. Errors: PROBE_ERROR_PERMISSION where they keep us from tracing anything, which says the
+ * call; PROBE_ERROR_SYSTEM.
+ */
 PROBE_MUST_CHECK struct probe_error *seccomp_check_own(void);
 
-/* ---- Our own filters (seccomp_own.c) ----------------------------------------------------- */
+/* May we make calls of this kind? As seccomp_check_own() has found; before that, yes. */
+bool seccomp_may_call(enum seccomp_own kind);
 
 /* What calls of a kind came to in a child of ours. */
 struct seccomp_trial {
@@ -106,10 +126,10 @@ struct seccomp_trial {
 };
 
 /*
- * Makes the calls of a kind in a child of this process. Errors: PROBE_ERROR_SYSTEM
- * (there is no child).
+ * Makes the calls of a kind, of either enum, in a child of this process. Errors:
+ * PROBE_ERROR_SYSTEM (there is no child).
  */
-PROBE_MUST_CHECK struct probe_error *seccomp_try(enum seccomp_kind kind, struct seccomp_trial *ret);
+PROBE_MUST_CHECK struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret);
 
 /* Have threads of a process that are under `filters` filters the same ones as this thread? */
 bool seccomp_is_same(pid_t pid, long filters);

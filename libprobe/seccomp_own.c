@@ -17,7 +17,9 @@
  * control group and its lack of capabilities: a runtime has one profile for all that
  * it starts in a container (config.json of the OCI runtime specification, linux.seccomp).
  *
- * A child of ours has our filters, and nothing else is lost if it is killed by one.
+ * A child of ours has our filters, and nothing else is lost if it is killed by one. So
+ * what we call ourselves is tried there, too: without ptrace(2) nothing can be done, and other
+ * calls only make something better.
  *
  * Sources: seccomp(2); proc_pid_status(5); pid_namespaces(7) (a parent outside is 0).
  */
@@ -213,7 +215,7 @@ static int make_call(const struct seccomp_call *call, uint64_t *address, uint64_
 }
 
 /* The child: does not return. */
-static void try_calls(enum seccomp_kind kind, int spare_file, int answers)
+static void try_calls(unsigned int kind, int spare_file, int answers)
 {
 	static char spare_pages[SPARE_BYTES] __attribute__((aligned(SPARE_BYTES / 2)));
 	uint64_t words[2] = {0}, address = (uint64_t)words, file = (uint64_t)spare_file;
@@ -237,7 +239,7 @@ static void try_calls(enum seccomp_kind kind, int spare_file, int answers)
 }
 
 /* Reads what the child says until it ends, or was given enough time. */
-static void read_answers(int answers, enum seccomp_kind kind, struct seccomp_trial *ret)
+static void read_answers(int answers, unsigned int kind, struct seccomp_trial *ret)
 {
 	struct pollfd input = {.fd = answers, .events = POLLIN};
 	struct answer answer;
@@ -259,7 +261,7 @@ static void read_answers(int answers, enum seccomp_kind kind, struct seccomp_tri
 	ret->name = ret->allowed ? NULL : seccomp_calls[next].name;
 }
 
-struct probe_error *seccomp_try(enum seccomp_kind kind, struct seccomp_trial *ret)
+struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret)
 {
 	sigset_t all, old;
 	int answers[2], err;
@@ -288,4 +290,49 @@ struct probe_error *seccomp_try(enum seccomp_kind kind, struct seccomp_trial *re
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	close(answers[0]);
 	return child > 0 ? NULL : probe_error_system(err, "cannot start a process");
+}
+
+/* ---- What we may call ourselves ------------------------------------------------------------- */
+
+/* Of this process's own filters: how many there were when they were tried, and what they forbid. */
+static _Atomic long tried_filters;
+static _Atomic unsigned int forbidden;
+
+static struct probe_error *forbid(unsigned int kind, const struct seccomp_trial *trial)
+{
+	forbidden |= kind;
+	if (kind != SECCOMP_OWN_TRACE)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_PERMISSION,
+		"a seccomp filter %s %s: a container has to be started with --cap-add SYS_PTRACE, "
+		"or with --security-opt seccomp=unconfined",
+		trial->err ? "keeps probectl from calling" : "would kill probectl for calling",
+		trial->name);
+}
+
+struct probe_error *seccomp_check_own(void)
+{
+	struct probe_error *error = NULL;
+	long filters;
+
+	if (procfs_status_number(gettid(), "Seccomp:") <= 0)
+		return NULL;
+	filters = procfs_status_number(gettid(), "Seccomp_filters:");
+	if (filters > 0 && filters == tried_filters)
+		return NULL;
+	forbidden = 0;
+	for (unsigned int kind = SECCOMP_OWN_TRACE; kind < SECCOMP_OWN_END && !error; kind <<= 1) {
+		struct seccomp_trial trial;
+
+		error = seccomp_try(kind, &trial);
+		if (!error && !trial.allowed)
+			error = forbid(kind, &trial);
+	}
+	tried_filters = error ? 0 : filters;
+	return error;
+}
+
+bool seccomp_may_call(enum seccomp_own kind)
+{
+	return !(forbidden & kind);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "libprobe/passage.h"
+#include "libprobe/seccomp.h"
 #include "libprobe/target_internal.h"
 
 /* What the child writes before it gives up: errno of execve. */
@@ -87,9 +88,12 @@ static void close_pair(const int pair[2])
 struct probe_error *probe_target_spawn(char *const argv[], struct probe_target **ret)
 {
 	int go[2] = {-1, -1}, failed[2] = {-1, -1};
-	struct probe_target *target = calloc(1, sizeof(*target));
-	struct probe_error *error = NULL;
+	struct probe_error *error = seccomp_check_own();
+	struct probe_target *target;
 
+	if (error)
+		return error;
+	target = calloc(1, sizeof(*target));
 	if (!target)
 		return probe_error_no_memory();
 	target->mem = -1;

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "libprobe/seccomp.h"
 #include "libprobe/urgent.h"
 
 enum { SLICE_NS = 100000 /* the shortest that the scheduler takes */ };
@@ -26,8 +27,11 @@ struct attributes {
 
 void *urgent_begin(void)
 {
-	struct attributes *old = calloc(1, sizeof(*old)), wanted;
+	struct attributes *old, wanted;
 
+	if (!seccomp_may_call(SECCOMP_OWN_URGENT))
+		return NULL;
+	old = calloc(1, sizeof(*old));
 	if (!old || syscall(SYS_sched_getattr, 0, old, sizeof(*old), 0) < 0 ||
 		old->policy != SCHED_OTHER) {
 		free(old);

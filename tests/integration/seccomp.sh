@@ -116,6 +116,50 @@ ask x
 same "a filter that came later: the answer" "$answer" alive
 end_target
 
+# ---- Filters that only probectl is under -----------------------------------------------------
+
+# within WHAT COMMAND...: under a filter, status 0
+within()
+{
+	local what=$1
+	shift
+	# shellcheck disable=SC2086 # lists of words
+	timeout -k 5 60 "$sandbox" $what -- "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null ||
+		fail "under $what: $*: status $?: $(head -3 "$SCRATCH/err")"
+}
+
+# Calls that only make something better are not made where they would kill: madvise, kcmp,
+# sched_setattr, sched_getattr, sched_setaffinity, sched_getaffinity, sched_yield.
+start "$TARGETS/seccomp" 0 none
+save_state "$target_pid"
+probe='seccomp:hit(arg0,str(arg1))'
+for filters in kill:28 "trap:28 kill:312 kill:314" kill:315 "kill:203 kill:204 kill:24 trap:312" container; do
+	within "$filters" list -vv "$TARGETS/seccomp"
+	within "$filters" list -p "$target_pid"
+	within "$filters" enable -p "$target_pid" seccomp:hit
+	within "$filters" status -p "$target_pid"
+	within "$filters" disable -p "$target_pid" seccomp:hit
+	within "$filters" trace -q -n 3 -p "$target_pid" "$probe"
+	same "under $filters: hits" "$(grep -c '"text"' "$SCRATCH/out")" 3
+	within "$filters" trace -q -c --follow -d 0.1 -p "$target_pid" seccomp:hit
+	within "$filters" record -q -n 3 -o "$SCRATCH/within" -p "$target_pid" "$probe"
+	within "$filters" report "$SCRATCH/within"
+	rm -rf "$SCRATCH/within"
+	within "$filters" top -i 0.1 -d 0.2 -p "$target_pid" seccomp:hit
+	same_life "under $filters"
+done
+# Without these nothing can be done: it is said, and nobody is killed.
+for call in "101 ptrace" "310 process_vm_readv" "311 process_vm_writev"; do
+	for action in kill trap; do
+		refused "$action $call" "would kill probectl for calling ${call#* }" \
+			"$sandbox" "$action:${call% *}" -- "$PROBECTL" enable -p "$target_pid" seccomp:hit
+		refused "$action $call, started" "would kill probectl for calling ${call#* }" \
+			"$sandbox" "$action:${call% *}" -- "$PROBECTL" run seccomp:hit -- true
+	done
+done
+same_life "calls that nothing can be done without"
+end_target
+
 # ---- In a sandbox, as containers have it -------------------------------------------------------
 
 cat >"$SCRATCH/inside.sh" <<'INSIDE'

@@ -152,6 +152,64 @@ static void test_calls_are_tried(void **state)
 		0);
 }
 
+/* What we call ourselves: in a process under a filter of ours, returns 0 if all is as it should. */
+static int look_at_own(int call, uint32_t action, unsigned int forbidden, const char *why)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		struct probe_error *error;
+
+		install(call, action);
+		error = seccomp_check_own();
+		if (!error != !why || (error && !strstr(error->message, why)))
+			_exit(1);
+		for (unsigned int kind = SECCOMP_OWN_TRACE; kind < SECCOMP_OWN_END; kind <<= 1)
+			if (!error && seccomp_may_call(kind) != !(kind & forbidden))
+				_exit(2);
+		/* One filter more: looked at again. */
+		install(SYS_kcmp, SECCOMP_RET_KILL_PROCESS);
+		probe_error_free(error);
+		error = seccomp_check_own();
+		_exit(!error == !why && !seccomp_may_call(SECCOMP_OWN_KCMP) == !why ? 0 : 3);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+}
+
+static void test_what_is_ours_to_call(void **state)
+{
+	static const struct {
+		int call;
+		unsigned int kind;
+	} optional[] = {
+		{SYS_kcmp, SECCOMP_OWN_KCMP},
+		{SYS_sched_getattr, SECCOMP_OWN_URGENT},
+		{SYS_sched_setattr, SECCOMP_OWN_URGENT},
+		{SYS_sched_setaffinity, SECCOMP_OWN_MOVE},
+		{SYS_sched_yield, SECCOMP_OWN_MOVE},
+		{SYS_madvise, SECCOMP_OWN_REMOVE},
+	};
+	static const uint32_t actions[] = {SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_THREAD,
+		SECCOMP_RET_TRAP, SECCOMP_RET_ERRNO | EPERM};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(actions) / sizeof(*actions); k++) {
+		bool kills = k < 3;
+
+		for (size_t i = 0; i < sizeof(optional) / sizeof(*optional); i++)
+			assert_int_equal(
+				look_at_own(optional[i].call, actions[k], optional[i].kind, NULL),
+				0);
+		assert_int_equal(look_at_own(SYS_ptrace, actions[k], 0,
+					 kills ? "would kill probectl for calling ptrace"
+					       : "keeps probectl from calling ptrace"),
+			0);
+	}
+	assert_int_equal(look_at_own(SYS_getcwd, SECCOMP_RET_KILL_PROCESS, 0, NULL), 0);
+}
+
 /* The children of a process that is under a filter are under that one. */
 static void test_whose_filters(void **state)
 {
@@ -189,6 +247,7 @@ int main(void)
 		cmocka_unit_test(test_arithmetic_memory_and_registers),
 		cmocka_unit_test(test_malformed_programs_kill),
 		cmocka_unit_test(test_calls_are_tried),
+		cmocka_unit_test(test_what_is_ours_to_call),
 		cmocka_unit_test(test_whose_filters),
 	};
 
