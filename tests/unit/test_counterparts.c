@@ -57,7 +57,10 @@ SEMAPHORE(one);
 SEMAPHORE(two);
 SEMAPHORE(three);
 
-__attribute__((noinline)) static long assorted(long x, long y)
+/* No patch may cross the end of a page: wherever these functions lie, they do not. */
+#define WHOLE __attribute__((noinline, aligned(2048)))
+
+WHOLE static long assorted(long x, long y)
 {
 	double quotient;
 	long z;
@@ -79,7 +82,7 @@ __attribute__((noinline)) static long assorted(long x, long y)
 	return z;
 }
 
-static int run_assorted(char **argv)
+WHOLE static int run_assorted(char **argv)
 {
 	DTRACE_PROBE1(same, main, UINT64_C(0x45));
 	ROOM();
@@ -88,7 +91,7 @@ static int run_assorted(char **argv)
 	return (int)assorted(atol(argv[0]), atol(argv[1]));
 }
 
-__attribute__((noinline)) static void maybe(long x)
+WHOLE static void maybe(long x)
 {
 	if (x > 0) {
 		DTRACE_PROBE1(same, conditional, x);
@@ -105,7 +108,7 @@ static int run_conditional(char **argv)
 }
 
 /* 18 values that are computed before a probe and used behind it: more than registers. */
-__attribute__((noinline)) static uint64_t live_across(uint64_t seed)
+WHOLE static uint64_t live_across(uint64_t seed)
 {
 	uint64_t v[18], digest = 0;
 
@@ -132,7 +135,7 @@ static int run_live(char **argv)
 	return (int)(digest % 251);
 }
 
-static int run_asked(char **argv)
+WHOLE static int run_asked(char **argv)
 {
 	(void)argv;
 	if (!same_asked_semaphore)
@@ -143,7 +146,7 @@ static int run_asked(char **argv)
 }
 
 /* For ever; three probes in turn. */
-static int run_endless(char **argv)
+WHOLE static int run_endless(char **argv)
 {
 	(void)argv;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
