@@ -175,20 +175,26 @@ static short wait_for_events(struct top_loop *loop, uint64_t ns, short events)
 {
 	struct timespec timeout = {(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
 	size_t count = 2 + source_fd_count(loop->source);
-	struct pollfd *fds = poll_fds(loop, count);
+	struct pollfd few[2], *fds = poll_fds(loop, count);
+	bool all = fds != NULL;
 
-	if (!fds)
-		return 0;
+	/* Without memory the output is still waited for. */
+	if (!all) {
+		fds = few;
+		count = 2;
+	}
 	fds[0] = (struct pollfd){.fd = loop->signal_fd, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = STDOUT_FILENO, .events = events};
 	if (loop->gone)
 		fds[1].fd = -1;
 	else if (loop->screen)
 		fds[1].fd = screen_fd(loop->screen);
-	source_wait_for(loop->source, fds + 2);
+	if (all)
+		source_wait_for(loop->source, fds + 2);
 	if (ppoll(fds, count, &timeout, NULL) <= 0)
 		return 0;
-	source_woken(loop->source, fds + 2);
+	if (all)
+		source_woken(loop->source, fds + 2);
 	/* Changes of a target send us SIGCHLD. */
 	if (fds[0].revents)
 		read_signals(loop);
