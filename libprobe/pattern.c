@@ -26,8 +26,9 @@
 #include <string.h>
 
 #include "probe/pattern.h"
+#include "libprobe/argument.h"
 
-enum { CAPTURES_MAX = 32, CAPTURE_ARGS = 32 };
+enum { CAPTURES_MAX = 32 };
 
 struct probe_pattern {
 	char *text;
@@ -113,21 +114,13 @@ static bool take_word(const char **at, const char *word)
 	return true;
 }
 
-static bool take_arg(const char **at, unsigned char *ret)
+static bool take_arg(const char **at, uint8_t *ret)
 {
-	const char *digit = *at + 3;
-	unsigned int number = 0;
+	const char *end = argument_parse(*at, ret);
 
-	if (strncmp(*at, "arg", 3) != 0 || !isdigit((unsigned char)*digit))
-		return false;
-	for (; isdigit((unsigned char)*digit); digit++) {
-		number = number * 10 + (unsigned int)(*digit - '0');
-		if (number >= CAPTURE_ARGS)
-			return false;
-	}
-	*ret = (unsigned char)number;
-	*at = skip_blanks(digit);
-	return true;
+	if (end)
+		*at = skip_blanks(end);
+	return end != NULL;
 }
 
 static struct probe_error *parse_capture(const struct parser *parser, const char **at)

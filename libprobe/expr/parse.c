@@ -24,9 +24,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/argument.h"
 #include "libprobe/expr/tree.h"
 
-enum { NESTING_MAX = 64, ARG_NUMBERS = ARCH_ARGS_MAX };
+enum { NESTING_MAX = 64 };
 
 struct parser {
 	struct expr *expr;
@@ -224,29 +225,15 @@ static bool take_word(struct parser *p, const char *word)
 	return true;
 }
 
-/* arg0 to arg31; no zeros in front. */
 static bool take_arg(struct parser *p, uint8_t *ret)
 {
-	unsigned int number = 0;
-	const char *digits;
-	size_t length;
+	const char *end;
 
 	skip_blanks(p);
-	length = word_length(p->at);
-	digits = p->at + 3;
-	if (length < 4 || length > 5 || strncmp(p->at, "arg", 3) != 0 ||
-		(digits[0] == '0' && length > 4))
-		return false;
-	for (size_t i = 0; i < length - 3; i++) {
-		if (!isdigit((unsigned char)digits[i]))
-			return false;
-		number = number * 10 + (unsigned int)(digits[i] - '0');
-	}
-	if (number >= ARG_NUMBERS)
-		return false;
-	p->at += length;
-	*ret = (uint8_t)number;
-	return true;
+	end = argument_parse(p->at, ret);
+	if (end)
+		p->at = end;
+	return end != NULL;
 }
 
 /* ---- Operands -------------------------------------------------------------------------- */

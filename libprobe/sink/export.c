@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/argument.h"
 #include "libprobe/sink/export.h"
 #include "libprobe/sink/format.h"
 
@@ -24,7 +25,7 @@ static const struct export_format *const formats[] = {
 	[PROBE_EXPORT_TRACE_EVENT] = &export_trace_event,
 };
 
-enum { FORMAT_COUNT = sizeof(formats) / sizeof(formats[0]), ARG_MAX_NUMBER = 4095 };
+enum { FORMAT_COUNT = sizeof(formats) / sizeof(formats[0]) };
 
 bool probe_export_format(const char *name, enum probe_export_format *ret)
 {
@@ -41,29 +42,14 @@ bool probe_export_format(const char *name, enum probe_export_format *ret)
 
 /* ---- Options ------------------------------------------------------------------------ */
 
-/* Reads "argN" at the start of a text; what follows is *end_ret. */
-static bool parse_arg(const char *text, int *ret, const char **end_ret)
-{
-	unsigned long number;
-	char *end;
-
-	if (strncmp(text, "arg", 3) != 0 || text[3] < '0' || text[3] > '9')
-		return false;
-	number = strtoul(text + 3, &end, 10);
-	if (number > ARG_MAX_NUMBER)
-		return false;
-	*ret = (int)number;
-	*end_ret = end;
-	return true;
-}
-
 static struct probe_error *parse_key(const char *text, int *ret)
 {
 	bool is_string = strncmp(text, "str(", 4) == 0;
-	const char *end;
+	uint8_t number = 0;
+	const char *end = argument_parse(text + (is_string ? 4 : 0), &number);
 
-	if (parse_arg(text + (is_string ? 4 : 0), ret, &end) &&
-		strcmp(end, is_string ? ")" : "") == 0)
+	*ret = number;
+	if (end && strcmp(end, is_string ? ")" : "") == 0)
 		return NULL;
 	return probe_error_new(
 		PROBE_ERROR_USAGE, "the key: '%s' is neither argN nor str(argN)", text);
@@ -71,14 +57,16 @@ static struct probe_error *parse_key(const char *text, int *ret)
 
 static struct probe_error *parse_match(const char *text, int *begin_ret, int *end_ret)
 {
-	const char *end;
+	uint8_t begin = 0, end = 0;
+	const char *at = argument_parse(text, &begin);
 
-	if (parse_arg(text, begin_ret, &end)) {
-		*end_ret = *begin_ret;
-		if (*end == '\0' ||
-			(*end == ':' && parse_arg(end + 1, end_ret, &end) && *end == '\0'))
-			return NULL;
-	}
+	end = begin;
+	if (at && *at == ':')
+		at = argument_parse(at + 1, &end);
+	*begin_ret = begin;
+	*end_ret = end;
+	if (at && !*at)
+		return NULL;
 	return probe_error_new(PROBE_ERROR_USAGE,
 		"what is matched: '%s' is neither argN nor argN:argN (of begin and end)", text);
 }

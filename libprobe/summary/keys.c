@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/argument.h"
 #include "libprobe/summary/summary.h"
 #include "libprobe/tracer/value.h"
 
@@ -29,23 +30,7 @@ static const struct {
 	const char *name;
 	enum key_kind kind;
 } words[] = {{"tid", KEY_TID}, {"pid", KEY_PID}, {"cpu", KEY_CPU}, {"comm", KEY_COMM}};
-enum { WORDS = sizeof(words) / sizeof(words[0]), ARGS_MAX = 32 };
-
-/* argN, from `text` up to `end`. */
-static bool parse_arg(const char *text, const char *end, unsigned int *ret)
-{
-	unsigned int arg = 0;
-
-	if (end - text < 4 || end - text > 5 || memcmp(text, "arg", 3) != 0)
-		return false;
-	for (text += 3; text < end; text++) {
-		if (*text < '0' || *text > '9')
-			return false;
-		arg = arg * 10 + (unsigned int)(*text - '0');
-	}
-	*ret = arg;
-	return arg < ARGS_MAX;
-}
+enum { WORDS = sizeof(words) / sizeof(words[0]) };
 
 struct probe_error *key_parse(const char *text, size_t length, struct key *ret)
 {
@@ -58,11 +43,11 @@ struct probe_error *key_parse(const char *text, size_t length, struct key *ret)
 		}
 	}
 	*ret = (struct key){.kind = KEY_ARG};
-	if (parse_arg(text, end, &ret->arg))
+	if (argument_parse(text, &ret->arg) == end)
 		return NULL;
 	ret->kind = KEY_STRING;
 	if (length > 5 && !memcmp(text, "str(", 4) && end[-1] == ')' &&
-		parse_arg(text + 4, end - 1, &ret->arg))
+		argument_parse(text + 4, &ret->arg) == end - 1)
 		return NULL;
 	return probe_error_new(PROBE_ERROR_USAGE,
 		"'%.*s' is not a key (expected argN, str(argN), tid, pid, cpu or comm)",

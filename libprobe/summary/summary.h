@@ -45,7 +45,7 @@ enum key_kind { KEY_ARG, KEY_STRING, KEY_TID, KEY_PID, KEY_CPU, KEY_COMM };
 
 struct key {
 	enum key_kind kind;
-	unsigned int arg;
+	uint8_t arg;
 };
 
 PROBE_MUST_CHECK struct probe_error *key_parse(const char *text, size_t length, struct key *ret);

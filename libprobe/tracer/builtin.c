@@ -1,30 +1,182 @@
 /* SPDX-License-Identifier: MIT */
-/* Which tracers there are. */
+/*
+ * Which tracers there are. Both halves of what erl_tracer's operations do, deciding and
+ * acting, are compiled into the stubs of a session; a row says what these have to gather,
+ * and what is shown of it.
+ */
 #include "libprobe/tracer/tracer.h"
 
-const struct tracer_kind *const tracer_builtin[] = {
-	&tracer_count,
-	&tracer_sum,
-	&tracer_min,
-	&tracer_max,
-	&tracer_avg,
-	&tracer_hist,
-	&tracer_latency,
-	&tracer_transaction,
-	&tracer_point,
-	&tracer_observe,
-	&tracer_counter,
-	&tracer_print,
-	&tracer_json,
-	&tracer_ring,
-	&tracer_stack,
-	&tracer_pcp,
-	NULL,
-};
-
-/* A shared object's: it has no name of its own. */
-const struct tracer_kind tracer_loaded = {
-	.usage = "PATH.so[,OPTIONS]",
-	.help = "a tracer of your own (docs/tracers.md)",
-	.output = PROBE_TRACER_LOADED,
+const struct tracer_kind tracer_builtin[] = {
+	/* Without keys the cheapest session there is; with keys, a row for each. */
+	{
+		.name = "count",
+		.usage = "count",
+		.help = "how often each probe was hit",
+		.output = PROBE_TRACER_ROWS,
+		.view = {.columns = PROBE_COLUMN_COUNT, .order = PROBE_ORDER_COUNT},
+	},
+	{
+		.name = "sum",
+		.usage = "sum,EXPR",
+		.help = "the sum of a value",
+		.output = PROBE_TRACER_ROWS,
+		.needs_value = true,
+		.gather = {.sum = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM,
+			.order = PROBE_ORDER_SUM},
+	},
+	/* The stub keeps both extremes. */
+	{
+		.name = "min",
+		.usage = "min,EXPR",
+		.help = "the smallest value",
+		.output = PROBE_TRACER_ROWS,
+		.needs_value = true,
+		.gather = {.extremes = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_MIN,
+			.order = PROBE_ORDER_MIN},
+	},
+	{
+		.name = "max",
+		.usage = "max,EXPR",
+		.help = "the largest value",
+		.output = PROBE_TRACER_ROWS,
+		.needs_value = true,
+		.gather = {.extremes = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_MAX,
+			.order = PROBE_ORDER_MAX},
+	},
+	{
+		.name = "avg",
+		.usage = "avg,EXPR",
+		.help = "the average of a value",
+		.output = PROBE_TRACER_ROWS,
+		.needs_value = true,
+		.gather = {.sum = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM | PROBE_COLUMN_AVERAGE,
+			.order = PROBE_ORDER_AVERAGE},
+	},
+	/* Exact count, sum and extremes; buckets within 3 %. */
+	{
+		.name = "hist",
+		.usage = "hist,EXPR",
+		.help = "a histogram of a value, and its percentiles",
+		.output = PROBE_TRACER_ROWS,
+		.needs_value = true,
+		.gather = {.sum = true, .extremes = true, .histogram = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM | PROBE_COLUMN_MIN |
+				    PROBE_COLUMN_AVERAGE | PROBE_COLUMN_PERCENTILES |
+				    PROBE_COLUMN_MAX | PROBE_COLUMN_BUCKETS,
+			.chart = true,
+			.order = PROBE_ORDER_COUNT},
+	},
+	/* Keys are ordered by all the time they took. */
+	{
+		.name = "latency",
+		.usage = "latency",
+		.help = "the time between two probes: a histogram, percentiles, how many are in "
+			"flight",
+		.output = PROBE_TRACER_ROWS,
+		.has_pairs = true,
+		.pairing = PROBE_PAIRING_LISTED,
+		.gather = {.sum = true, .extremes = true, .histogram = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM | PROBE_COLUMN_MIN |
+				    PROBE_COLUMN_AVERAGE | PROBE_COLUMN_PERCENTILES |
+				    PROBE_COLUMN_MAX | PROBE_COLUMN_BUCKETS | PROBE_COLUMN_PAIRS,
+			.chart = true,
+			.times = true,
+			.order = PROBE_ORDER_SUM},
+	},
+	/* What an end means is in its name (probe_name_aborts()), as pmtracebegin(3) has it. */
+	{
+		.name = "transaction",
+		.usage = "transaction",
+		.help = "the same of what ends well or badly: done or aborted",
+		.output = PROBE_TRACER_ROWS,
+		.has_pairs = true,
+		.pairing = PROBE_PAIRING_ONE,
+		.gather = {.sum = true, .extremes = true, .histogram = true},
+		.view = {.columns = PROBE_COLUMN_OUTCOME | PROBE_COLUMN_RATE | PROBE_COLUMN_COUNT |
+				    PROBE_COLUMN_SUM | PROBE_COLUMN_MIN | PROBE_COLUMN_AVERAGE |
+				    PROBE_COLUMN_PERCENTILES | PROBE_COLUMN_MAX |
+				    PROBE_COLUMN_BUCKETS | PROBE_COLUMN_PAIRS,
+			.times = true,
+			.order = PROBE_ORDER_COUNT},
+	},
+	{
+		.name = "point",
+		.usage = "point",
+		.help = "passes: how often, and how often a second",
+		.output = PROBE_TRACER_ROWS,
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_RATE,
+			.order = PROBE_ORDER_COUNT},
+	},
+	/* The last value, as pmtraceobs(3) has it. */
+	{
+		.name = "observe",
+		.usage = "observe,EXPR",
+		.help = "the last value, and when it was",
+		.output = PROBE_TRACER_ROWS,
+		.needs_value = true,
+		.gather = {.last = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_LAST | PROBE_COLUMN_TIME,
+			.order = PROBE_ORDER_LAST},
+	},
+	/* As pmtracecounter(3) has it. What it was at first is its smallest value. */
+	{
+		.name = "counter",
+		.usage = "counter,EXPR",
+		.help = "a counter that only grows: its last value and its growth a second",
+		.output = PROBE_TRACER_ROWS,
+		.needs_value = true,
+		.gather = {.last = true, .extremes = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_LAST | PROBE_COLUMN_CHANGE,
+			.order = PROBE_ORDER_LAST},
+	},
+	{
+		.name = "print",
+		.usage = "print",
+		.help = "each hit with its time, thread and arguments; what `trace` does without "
+			"-t",
+		.output = PROBE_TRACER_HITS,
+	},
+	{
+		.name = "json",
+		.usage = "json",
+		.help = "the same as JSON, one object a line",
+		.output = PROBE_TRACER_HITS_JSON,
+	},
+	/* Records that overwrite the oldest, and are read when somebody asks. */
+	{
+		.name = "ring",
+		.usage = "ring",
+		.help = "a flight recorder: the last hits, printed at the end, at SIGUSR1, or "
+			"after a "
+			"crash",
+		.output = PROBE_TRACER_FLIGHT,
+	},
+	/* See libprobe/tracer/stack.c. */
+	{
+		.name = "stack",
+		.usage = "stack[,frames|,bytes=N][,folded]",
+		.help = "how often each call stack led to a probe: a tree, or lines for flame "
+			"graphs",
+		.output = PROBE_TRACER_STACKS,
+		.view = {.columns = PROBE_COLUMN_COUNT, .order = PROBE_ORDER_COUNT},
+	},
+	/* See libprobe/tracer/pcp.c. */
+	{
+		.name = "pcp",
+		.usage = "pcp[,TRACER]",
+		.help = "what another tracer gathers (count unless told), as metrics of "
+			"Performance "
+			"Co-Pilot",
+		.output = PROBE_TRACER_PCP,
+	},
+	/* A shared object's: it has no name of its own. */
+	{
+		.usage = "PATH.so[,OPTIONS]",
+		.help = "a tracer of your own (docs/tracers.md)",
+		.output = PROBE_TRACER_LOADED,
+	},
 };

@@ -7,14 +7,6 @@
 
 #include "libprobe/tracer/tracer.h"
 
-const struct tracer_kind tracer_pcp = {
-	.name = "pcp",
-	.usage = "pcp[,TRACER]",
-	.help = "what another tracer gathers (count unless told), as metrics of Performance "
-		"Co-Pilot",
-	.output = PROBE_TRACER_PCP,
-};
-
 struct probe_error *tracer_pcp_parse(struct probe_tracer_spec *spec)
 {
 	static char count[] = "count";

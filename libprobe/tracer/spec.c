@@ -12,11 +12,19 @@
 
 const struct tracer_kind *tracer_find(const char *name)
 {
-	for (size_t i = 0; tracer_builtin[i]; i++) {
-		if (strcmp(tracer_builtin[i]->name, name) == 0)
-			return tracer_builtin[i];
-	}
+	for (const struct tracer_kind *kind = tracer_builtin; kind->name; kind++)
+		if (strcmp(kind->name, name) == 0)
+			return kind;
 	return NULL;
+}
+
+static const struct tracer_kind *tracer_of_objects(void)
+{
+	const struct tracer_kind *kind = tracer_builtin;
+
+	while (kind->name)
+		kind++;
+	return kind;
 }
 
 /* The one that was meant, perhaps; NULL where none is alike. */
@@ -26,8 +34,8 @@ static const char *find_nearest(const char *name)
 	unsigned int least = UINT_MAX;
 	const char *nearest = NULL;
 
-	for (size_t i = 0; tracer_builtin[i]; i++) {
-		const char *known = tracer_builtin[i]->name;
+	for (const struct tracer_kind *kind = tracer_builtin; kind->name; kind++) {
+		const char *known = kind->name;
 		size_t its_length = strlen(known);
 		size_t longer = its_length > length ? its_length : length;
 		unsigned int distance = nearest_distance(name, length, known, its_length);
@@ -68,9 +76,9 @@ static struct probe_error *check_operand(const struct probe_tracer_spec *spec)
 	const struct tracer_kind *kind = spec->kind;
 	struct tracer_stack_options stack;
 
-	if (kind == &tracer_loaded)
+	if (kind->output == PROBE_TRACER_LOADED)
 		return NULL;
-	if (kind == &tracer_stack)
+	if (kind->output == PROBE_TRACER_STACKS)
 		return tracer_stack_parse(spec->operand, &stack);
 	if (kind->needs_value && (!spec->operand || !*spec->operand))
 		return probe_error_new(PROBE_ERROR_USAGE,
@@ -79,9 +87,10 @@ static struct probe_error *check_operand(const struct probe_tracer_spec *spec)
 	if (!kind->needs_value && spec->operand)
 		return probe_error_new(PROBE_ERROR_USAGE, "tracer '%s' takes no value ('%s')%s",
 			kind->name, spec->operand,
-			kind->has_pairs		? "; what it measures is time"
-			: kind == &tracer_count ? "; -t sum,EXPR adds up, -k EXPR counts by value"
-						: "");
+			kind->has_pairs ? "; what it measures is time"
+			: kind->output == PROBE_TRACER_ROWS
+				? "; -t sum,EXPR adds up, -k EXPR counts by value"
+				: "");
 	return NULL;
 }
 
@@ -104,8 +113,8 @@ struct probe_error *probe_tracer_parse(const char *text, struct probe_tracer_spe
 		*comma = '\0';
 		spec->operand = comma + 1;
 	}
-	spec->kind = is_path(spec->name) ? &tracer_loaded : tracer_find(spec->name);
-	spec->exported = spec->kind == &tracer_pcp;
+	spec->kind = is_path(spec->name) ? tracer_of_objects() : tracer_find(spec->name);
+	spec->exported = spec->kind && spec->kind->output == PROBE_TRACER_PCP;
 	if (spec->exported)
 		error = tracer_pcp_parse(spec);
 	if (!error)
@@ -143,15 +152,9 @@ bool probe_tracer_pairs(const struct probe_tracer_spec *spec)
 
 bool probe_tracer_info(size_t index, struct probe_tracer_info *ret)
 {
-	size_t count = 0;
-	const struct tracer_kind *kind;
-
-	while (tracer_builtin[count])
-		count++;
-	if (index > count)
+	if (index > (size_t)(tracer_of_objects() - tracer_builtin))
 		return false;
-	kind = index < count ? tracer_builtin[index] : &tracer_loaded;
-	*ret = (struct probe_tracer_info){kind->usage, kind->help};
+	*ret = (struct probe_tracer_info){tracer_builtin[index].usage, tracer_builtin[index].help};
 	return true;
 }
 
@@ -182,7 +185,7 @@ static struct probe_error *configure_pairs(
 static struct probe_error *check_gather(
 	const struct probe_tracer_spec *spec, const struct probe_gather *gather)
 {
-	bool loaded = spec->kind == &tracer_loaded;
+	bool loaded = spec->kind->output == PROBE_TRACER_LOADED;
 
 	if (gather->key_count && spec->kind->output != PROBE_TRACER_ROWS)
 		return probe_error_new(PROBE_ERROR_USAGE,
@@ -211,7 +214,7 @@ struct probe_error *probe_tracer_configure(const struct probe_tracer_spec *spec,
 	if (error)
 		return error;
 	options->overwrite = kind->output == PROBE_TRACER_FLIGHT;
-	if (kind == &tracer_stack)
+	if (kind->output == PROBE_TRACER_STACKS)
 		return tracer_stack_configure(spec->operand, options);
 	if (kind->output != PROBE_TRACER_ROWS) {
 		options->kind = PROBE_SESSION_RECORD;
@@ -233,7 +236,7 @@ void probe_tracer_view(const struct probe_tracer_spec *spec,
 {
 	struct tracer_stack_options stack = {0};
 
-	if (spec->kind == &tracer_stack)
+	if (spec->kind->output == PROBE_TRACER_STACKS)
 		probe_error_free(tracer_stack_parse(spec->operand, &stack));
 	*ret = spec->kind->view;
 	ret->tracer = spec->name;

@@ -16,14 +16,6 @@ enum {
 	RING_BYTES = 16 << 20 /* a record is some hundred times as long as others are */
 };
 
-const struct tracer_kind tracer_stack = {
-	.name = "stack",
-	.usage = "stack[,frames|,bytes=N][,folded]",
-	.help = "how often each call stack led to a probe: a tree, or lines for flame graphs",
-	.output = PROBE_TRACER_STACKS,
-	.view = {.columns = PROBE_COLUMN_COUNT, .order = PROBE_ORDER_COUNT},
-};
-
 static struct probe_error *parse_bytes(const char *text, size_t length, uint16_t *ret)
 {
 	char *end;

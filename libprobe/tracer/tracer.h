@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The built-in tracers: one table each, in a file of its own. Both halves of what
- * erl_tracer's operations do, deciding and acting, are compiled into the stubs of
- * a session; a table says what these have to gather, and what is shown of it.
- *
- * To add one, write its file, and name it in builtin.c.
+ * Tracers, built in or loaded. To add one that gathers or records what stubs know already,
+ * add a row to builtin.c.
  */
 #ifndef TRACER_TRACER_H
 #define TRACER_TRACER_H
@@ -12,7 +9,7 @@
 #include "probe/tracer.h"
 
 struct tracer_kind {
-	const char *name;
+	const char *name;  /* or NULL, of the last one */
 	const char *usage; /* what is typed behind -t */
 	const char *help;
 	enum probe_tracer_output output;
@@ -33,11 +30,6 @@ struct probe_tracer_spec {
 	bool exported; /* its rows are metrics (pcp.c) */
 };
 
-extern const struct tracer_kind tracer_count, tracer_sum, tracer_min, tracer_max, tracer_avg,
-	tracer_hist, tracer_latency, tracer_transaction, tracer_point, tracer_observe,
-	tracer_counter, tracer_print, tracer_json, tracer_ring, tracer_stack, tracer_pcp,
-	tracer_loaded;
-
 /* The tracer of a name, or NULL. */
 const struct tracer_kind *tracer_find(const char *name);
 
@@ -55,7 +47,7 @@ PROBE_MUST_CHECK struct probe_error *tracer_stack_parse(
 PROBE_MUST_CHECK struct probe_error *tracer_stack_configure(
 	const char *operand, struct probe_session_options *options);
 
-/* All that have a name, in the order in which they are listed; ends with NULL. */
-extern const struct tracer_kind *const tracer_builtin[];
+/* In the order in which they are listed. The last one has no name: that of shared objects. */
+extern const struct tracer_kind tracer_builtin[];
 
 #endif

@@ -64,7 +64,7 @@ ctl disable --force -p "$pid" demo:event
 ask print
 same "disabled by force" "$answer" "0 0 0 0 0"
 same_state "$pid"
-refuse "" enable --exe /bin/true -p "$pid" demo:event
+refuse "does not run /bin/true" enable --exe /bin/true -p "$pid" demo:event
 ctl enable --exe "$TARGETS/semaphores" -p "$pid" demo:event
 ctl disable -p "$pid" demo:event
 ctl enable --atomic -p "$pid" demo:other
@@ -147,6 +147,6 @@ wait "$tracer_pid"
 same "trace of a program that was killed" "$?" 1
 
 # ---- The wrong bytes, the wrong process ------------------------------------------------
-refuse "" enable -p 999999999 demo:event
-refuse "" enable -p "$$" nobody:nothing
+refuse "there is no process 999999999" enable -p 999999999 demo:event
+refuse "no probe matches 'nobody:nothing'" enable -p "$$" nobody:nothing
 finish

@@ -210,6 +210,13 @@ static inline void skip_because(const char *why, const char *what)
 	skip();
 }
 
+/* Skips a test that links with a linker that is not installed. */
+static inline void need_linker(const char *name)
+{
+	if (!run("command -v ld.%s >/dev/null", name))
+		skip_because("is not installed", name);
+}
+
 /* Writes a file into a directory and returns its path in `path`. */
 static inline void write_file(const char *dir, const char *name, const char *text, char path[256])
 {

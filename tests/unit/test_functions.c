@@ -463,25 +463,20 @@ static void check_assembled(const char *path)
 
 static void assembled(void **state)
 {
-	static const char *const linkers[] = {"bfd", "gold", "lld"};
+	const char *linker = *state;
 	char dir[] = "/tmp/probectl-test-XXXXXX", source[256], path[256];
 
-	(void)state;
+	need_linker(linker);
 	assert_non_null(mkdtemp(dir));
 	write_file(dir, "functions.s", assembly, source);
-	for (size_t i = 0; i < 3; i++) {
-		snprintf(path, sizeof(path), "%s/functions.so", dir);
-		if (run("cc -shared -nostdlib -fuse-ld=%s -o %s %s 2> /dev/null", linkers[i], path,
-			    source))
-			check_assembled(path);
-		else
-			print_message("skipped: cannot link with %s\n", linkers[i]);
-		/* As static programs are: without a search table. */
-		if (run("cc -static -nostdlib -Wl,--no-eh-frame-hdr -e described -fuse-ld=%s "
-			"-o %s %s 2> /dev/null",
-			    linkers[i], path, source))
-			check_assembled(path);
-	}
+	snprintf(path, sizeof(path), "%s/functions.so", dir);
+	assert_true(run("cc -shared -nostdlib -fuse-ld=%s -o %s %s", linker, path, source));
+	check_assembled(path);
+	/* As static programs are: without a search table. */
+	assert_true(run("cc -static -nostdlib -Wl,--no-eh-frame-hdr -e described -fuse-ld=%s "
+			"-o %s %s",
+		linker, path, source));
+	check_assembled(path);
 	assert_true(run("rm -r %s", dir));
 }
 
@@ -494,7 +489,9 @@ int main(void)
 		cmocka_unit_test(augmentations),
 		cmocka_unit_test(unreadable),
 		cmocka_unit_test(damage),
-		cmocka_unit_test(assembled),
+		cmocka_unit_test_prestate(assembled, "bfd"),
+		cmocka_unit_test_prestate(assembled, "gold"),
+		cmocka_unit_test_prestate(assembled, "lld"),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -158,14 +158,14 @@ static void every_table_can_be_exported(void **state)
 	const struct probe_session_options options = {0};
 
 	(void)state;
-	for (size_t i = 0; tracer_builtin[i]; i++) {
-		struct probe_tracer_spec spec = {.kind = tracer_builtin[i]};
+	for (size_t i = 0; tracer_builtin[i].name; i++) {
+		struct probe_tracer_spec spec = {.kind = &tracer_builtin[i]};
 		struct pcp_metrics metrics;
 		struct probe_view view;
 
-		if (tracer_builtin[i]->output != PROBE_TRACER_ROWS)
+		if (tracer_builtin[i].output != PROBE_TRACER_ROWS)
 			continue;
-		spec.name = strdup(tracer_builtin[i]->name);
+		spec.name = strdup(tracer_builtin[i].name);
 		probe_tracer_view(&spec, &options, &view);
 		assert_null(pcp_metrics_init(&view, 0, &metrics));
 		free(spec.name);
