@@ -140,13 +140,14 @@ _Static_assert(sizeof(struct ring_record) == 16, "stubs rely on the layout");
  * goes on: behind the loading of a library. A thread takes the next number
  * (`arrived`), wakes whoever waits for that word, and waits until `released`
  * has reached its number (futex(2), not private). A gate that nobody serves in
- * time disarms itself.
+ * time disarms itself. The next thread that comes passes if `pass` is not 0,
+ * and makes it 0.
  */
 struct probe_gate {
 	uint32_t armed;
 	uint32_t arrived;
 	uint32_t released;
-	uint32_t unused;
+	uint32_t pass;
 };
 enum { GATE_TIMEOUT_S = 2 };
 

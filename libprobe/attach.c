@@ -18,12 +18,15 @@ enum { ROUGH_STUB_BYTES = 512, PLAN_TRIES = 4 };
 
 /* ---- The session -------------------------------------------------------------------- */
 
-/* Home has to be somewhere before there is data: near the first site. */
+/*
+ * Home has to be somewhere before there is data: near the first site. Without one, only gates
+ * will follow, in the C library and the loader: those are behind the program.
+ */
 static struct probe_error *make_home(struct attach *a)
 {
 	const struct selection *s = a->selection;
-	const struct module *near =
-		s->probe_count ? s->probes[0].module : &a->change->modules.items[0];
+	const struct modules *m = &a->change->modules;
+	const struct module *near = s->probe_count ? s->probes[0].module : &m->items[m->count - 1];
 	struct probe_error *error;
 	uint64_t unused;
 

@@ -22,11 +22,14 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -84,23 +87,36 @@ static struct probe_error *lock_target(pid_t pid, int tries, int *fd_ret)
 		"another probectl is changing the probes of process %d: try again", pid);
 }
 
+/* How many of the last numbers below *end (which is moved down) no descriptor has: poll(2). */
+static size_t count_unused(rlim_t *end)
+{
+	struct pollfd fds[DESCRIPTORS_MAX];
+	nfds_t count = *end < DESCRIPTORS_MAX ? *end : DESCRIPTORS_MAX;
+	size_t unused = 0;
+
+	*end -= count;
+	for (nfds_t i = 0; i < count; i++)
+		fds[i] = (struct pollfd){.fd = (int)(*end + i)};
+	if (poll(fds, count, 0) < 0)
+		return 0;
+	for (nfds_t i = 0; i < count; i++)
+		unused += (fds[i].revents & POLLNVAL) != 0;
+	return unused;
+}
+
 struct probe_error *change_need_descriptors(const struct change *change, size_t count)
 {
-	int fds[DESCRIPTORS_MAX], err = 0;
-	size_t got = 0;
+	struct rlimit limit = {0};
+	size_t unused = 0;
+	rlim_t end;
 
-	while (got < count && got < DESCRIPTORS_MAX && !err) {
-		fds[got] = fcntl(change->lock, F_DUPFD_CLOEXEC, 0);
-		if (fds[got] < 0)
-			err = errno;
-		else
-			got++;
-	}
-	while (got > 0)
-		close(fds[--got]);
-	if (!err)
+	getrlimit(RLIMIT_NOFILE, &limit);
+	/* From the highest number down: they are given out from the lowest one up. */
+	for (end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX; end && unused < count;)
+		unused += count_unused(&end);
+	if (unused >= count)
 		return NULL;
-	return probe_error_system(err,
+	return probe_error_system(EMFILE,
 		"%zu more descriptors are needed to change the probes of process %d, or to take "
 		"that back (ulimit -n)",
 		count, change->pid);

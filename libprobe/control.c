@@ -90,20 +90,35 @@ static bool is_own_child(pid_t tid)
 	       procfs_status_number(tid, "Tgid:") == tid;
 }
 
-pid_t control_wait(pid_t tid, int *status_ret, int flags)
+static bool look(pid_t tid, siginfo_t *info, int flags)
 {
-	siginfo_t info = {0};
 	int rc;
 
 	do {
-		rc = waitid(P_PID, tid, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL | flags);
+		*info = (siginfo_t){0};
+		rc = waitid(P_PID, tid, info, flags | WSTOPPED | __WALL);
 	} while (rc < 0 && errno == EINTR);
-	if (rc < 0)
-		return -1;
-	if (info.si_pid != tid)
-		return 0;
-	if (info.si_code == CLD_STOPPED || info.si_code == CLD_TRAPPED)
-		return waitpid(tid, status_ret, __WALL | WNOHANG);
+	return rc == 0;
+}
+
+pid_t control_wait(pid_t tid, int *status_ret, int flags)
+{
+	siginfo_t info;
+
+	/* A stop is taken at once. Asked for stops alone, a thread that has ended is none. */
+	for (;;) {
+		if (look(tid, &info, flags)) {
+			/* As wait(2) has it. */
+			*status_ret = (int)((unsigned int)info.si_status << 8 | 0x7f);
+			return info.si_pid;
+		}
+		if (!look(tid, &info, flags | WEXITED | WNOWAIT))
+			return -1;
+		if (info.si_pid != tid)
+			return 0;
+		if (info.si_code != CLD_STOPPED && info.si_code != CLD_TRAPPED)
+			break;
+	}
 	/* Another's child, or a thread, is a zombie until its tracer has seen it. */
 	if (!is_own_child(tid))
 		waitpid(tid, status_ret, __WALL | WNOHANG);

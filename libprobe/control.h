@@ -13,6 +13,7 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
+#include "libprobe/gadgets.h"
 #include "libprobe/maps.h"
 #include "libprobe/modules.h"
 #include "libprobe/room.h"
@@ -44,16 +45,6 @@ struct control {
 	void *attributes;	       /* how this process was scheduled before the stop; owned */
 	uint64_t stopped_ns;	       /* CLOCK_MONOTONIC when the first thread was asked to stop */
 	const struct seccomp *seccomp; /* which of them may run calls; borrowed. NULL: all */
-};
-
-enum { CONTROL_SIGRETURNS_MAX = 16 };
-
-/* Machine code that the target has anyway, and that remote system calls need. */
-struct control_gadgets {
-	uint64_t syscall_ret; /* `syscall; ret` */
-	/* `mov $15,%eax; syscall`, where signal handlers return to; there may be several */
-	uint64_t sigreturns[CONTROL_SIGRETURNS_MAX];
-	size_t sigreturn_count;
 };
 
 enum { CONTROL_TEXT_MAX = 32 };

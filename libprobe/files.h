@@ -10,6 +10,7 @@
 
 #include "elf/object.h"
 #include "elf/sdt.h"
+#include "libprobe/gadgets.h"
 #include "libprobe/plan.h"
 
 /* Shared by processes of one watch; used by one thread. */
@@ -27,6 +28,8 @@ struct file {
 	struct object *object;
 	struct sdt_notes notes;
 	bool notes_read;
+	struct control_gadgets gadgets; /* see control_find_gadgets() */
+	bool gadgets_known;
 	struct file_plan *plans; /* that have been made: file_plan_sites() */
 	size_t plan_count;
 };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "libprobe/control.h"
+#include "libprobe/files.h"
 #include "libprobe/memory.h"
 
 /* `syscall` at `at`, between `start` and `end`: what it is good for. */
@@ -33,10 +34,12 @@ bool control_has_gadgets(pid_t pid, const struct control_gadgets *gadgets)
 {
 	struct control_gadgets found = {0};
 	uint8_t code[3], handler[9];
+	struct memory_piece pieces[] = {{gadgets->syscall_ret, code, sizeof(code)},
+		{gadgets->sigreturns[0], handler, sizeof(handler)}};
+	struct probe_error *error = memory_read_pieces(pid, pieces, 2);
 
-	if (memory_read(pid, gadgets->syscall_ret, code, sizeof(code)) != sizeof(code) ||
-		memory_read(pid, gadgets->sigreturns[0], handler, sizeof(handler)) !=
-			sizeof(handler))
+	probe_error_free(error);
+	if (error)
 		return false;
 	judge_syscall(&found, code, code, code + sizeof(code), gadgets->syscall_ret);
 	for (size_t i = 5; i <= 7; i += 2) /* behind either form of `mov` */
@@ -46,15 +49,15 @@ bool control_has_gadgets(pid_t pid, const struct control_gadgets *gadgets)
 	return found.syscall_ret && found.sigreturn_count;
 }
 
-/* Looks at every `syscall` instruction of a module. */
-static struct probe_error *search_module(struct module *module, struct control_gadgets *gadgets)
+/* Looks at every `syscall` instruction of a file; addresses are the file's. */
+static struct probe_error *search_file(struct object *object, struct control_gadgets *gadgets)
 {
 	const struct object_segment *segments;
 	size_t count, size;
 	const uint8_t *file;
-	struct probe_error *error = object_load(module->object, &file, &size);
+	struct probe_error *error = object_load(object, &file, &size);
 
-	segments = object_segments(module->object, &count);
+	segments = object_segments(object, &count);
 	for (size_t i = 0; !error && i < count; i++) {
 		const struct object_segment *s = &segments[i];
 		const uint8_t *start, *at, *end;
@@ -68,9 +71,31 @@ static struct probe_error *search_module(struct module *module, struct control_g
 		for (at = start + 1; (at = memchr(at, 0x05, end - at)); at++)
 			if (at[-1] == 0x0f)
 				judge_syscall(gadgets, start, at - 1, end,
-					(uint64_t)(at - 1 - start) + s->address + module->bias);
+					(uint64_t)(at - 1 - start) + s->address);
 	}
 	return error;
+}
+
+/* Adds those of a module. What many processes have mapped is searched once. */
+static struct probe_error *search_module(struct module *module, struct control_gadgets *gadgets)
+{
+	struct control_gadgets own = {0}, *found = module->file ? &module->file->gadgets : &own;
+	struct probe_error *error = NULL;
+
+	if (!module->file || !module->file->gadgets_known)
+		error = search_file(module->object, found);
+	if (module->file)
+		module->file->gadgets_known = !error;
+	if (error)
+		return error;
+	if (found->syscall_ret && !gadgets->syscall_ret)
+		gadgets->syscall_ret = found->syscall_ret + module->bias;
+	for (size_t i = 0;
+		i < found->sigreturn_count && gadgets->sigreturn_count < CONTROL_SIGRETURNS_MAX;
+		i++)
+		gadgets->sigreturns[gadgets->sigreturn_count++] =
+			found->sigreturns[i] + module->bias;
+	return NULL;
 }
 
 struct probe_error *control_find_gadgets(const struct modules *modules, struct control_gadgets *ret)

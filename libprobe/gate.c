@@ -25,6 +25,8 @@
 #include <unistd.h>
 
 #include "libprobe/gate.h"
+#include "libprobe/memory.h"
+#include "libprobe/target_internal.h"
 
 enum { STACK_BYTES = 256 << 10 };
 
@@ -95,6 +97,20 @@ struct probe_error *gate_attach(struct change *change, uint32_t session,
 	probe_report_deinit(&report);
 	attach_deinit(&attach);
 	return error;
+}
+
+bool gate_is_expected(struct change *change)
+{
+	uint64_t unused, size, variable;
+	struct module *loader = find_function(change, state_function, &unused);
+	struct r_debug debug;
+
+	return loader && change->target->held && change->target->facts.known &&
+	       object_symbol(
+		       loader->object, state_variable, strlen(state_variable), &variable, &size) &&
+	       memory_read(change->pid, variable + loader->bias, &debug, sizeof(debug)) ==
+		       sizeof(debug) &&
+	       debug.r_version && debug.r_state == RT_ADD;
 }
 
 /* ---- In this process ----------------------------------------------------------------- */

@@ -41,6 +41,14 @@ PROBE_MUST_CHECK struct probe_error *gate_attach(struct change *change, uint32_t
 	const struct probe_request *request, enum gate_place place, bool children);
 
 /*
+ * Does the program come to the gate of libraries next to tell of what is mapped already? So it
+ * is where it is held in its loader: that has begun to map libraries (RT_ADD), has mapped them
+ * all before it sets the thread up, and tells so when they are relocated. Under LD_AUDIT the
+ * thread is set up before.
+ */
+bool gate_is_expected(struct change *change);
+
+/*
  * Begins to wait at the gate in this process's mapping of the session's data.
  * `event` is an eventfd(2), which does not block; gates may share it.
  */

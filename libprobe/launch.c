@@ -163,7 +163,7 @@ static bool serve(struct launches *l, struct launch_gate *gate)
 	for (size_t i = 0; all && i < waiters.count; i++)
 		if (is_wanted(l, gate, &waiters.items[i]))
 			begin(l, gate, &waiters.items[i]);
-	if (all && gate->gate.shared)
+	if (all && gate->gate.shared && gate_waiting(&gate->gate))
 		gate_release(&gate->gate);
 	free(waiters.items);
 	return all;

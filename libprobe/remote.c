@@ -430,7 +430,6 @@ static bool to_syscall_stop(pid_t tid)
 static struct probe_error *run_call(struct control *control, struct control_thread *thread,
 	const struct control_gadgets *gadgets, const struct prepared *p, struct control_call *call)
 {
-	static const uint64_t all_signals = ~UINT64_C(0);
 	struct user_regs_struct regs = thread->regs;
 
 	regs.rip = gadgets->syscall_ret;
@@ -443,9 +442,8 @@ static struct probe_error *run_call(struct control *control, struct control_thre
 	regs.r10 = call->args[3];
 	regs.r8 = call->args[4];
 	regs.r9 = call->args[5];
-	if (ptrace(PTRACE_SETREGS, thread->tid, NULL, &regs) < 0 ||
-		ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(all_signals), &all_signals) < 0 ||
-		!to_syscall_stop(thread->tid) || !to_syscall_stop(thread->tid) ||
+	if (ptrace(PTRACE_SETREGS, thread->tid, NULL, &regs) < 0 || !to_syscall_stop(thread->tid) ||
+		!to_syscall_stop(thread->tid) ||
 		ptrace(PTRACE_GETREGS, thread->tid, NULL, &regs) < 0)
 		return gone(control);
 	call->result = regs.rax;
@@ -526,6 +524,7 @@ struct probe_error *control_run(struct control *control, const struct rooms *roo
 	const struct control_gadgets *gadgets, struct control_call *calls, size_t count,
 	bool stop_at_error)
 {
+	static const uint64_t all_signals = ~UINT64_C(0);
 	struct control_thread *thread = choose_thread(control);
 	struct probe_error *error;
 	const char *text = NULL;
@@ -549,6 +548,8 @@ struct probe_error *control_run(struct control *control, const struct rooms *roo
 		free(p);
 		return error;
 	}
+	if (ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(all_signals), &all_signals) < 0)
+		error = gone(control);
 	for (size_t i = 0; i < count && !error; i++) {
 		error = run_call(control, thread, gadgets, p, &calls[i]);
 		if (stop_at_error && !is_success(&calls[i]))

@@ -233,14 +233,11 @@ static enum stack_state state_of_sealed(pid_t pid, uint64_t address)
 	return has_mark(bytes + ROOM_ALIGN, sizeof(bytes) - ROOM_ALIGN) ? STACK_LEFT : STACK_FREE;
 }
 
-/* `pagemap` is open; addresses are the target's. */
-static enum stack_state stack_state(pid_t pid, int pagemap, uint64_t address)
+/* `entries` of /proc/PID/pagemap are those of the pages. */
+static enum stack_state stack_state(pid_t pid, const uint64_t *entries, uint64_t address)
 {
-	uint64_t entries[STACK_PAGES], touched = 0;
-	off_t offset = (off_t)(address / PAGE * sizeof(*entries));
+	uint64_t touched = 0;
 
-	if (pread(pagemap, entries, sizeof(entries), offset) != sizeof(entries))
-		return STACK_OTHERS;
 	/* Bit 63: it is in memory; 62: it was moved to swap. */
 	for (size_t i = 0; i < STACK_PAGES; i++)
 		touched |= entries[i] >> 62;
@@ -249,33 +246,47 @@ static enum stack_state stack_state(pid_t pid, int pagemap, uint64_t address)
 	return entries[0] >> 62 ? state_of_sealed(pid, address) : STACK_OTHERS;
 }
 
+/* Returns how many entries there are. */
+static size_t read_pagemap(pid_t pid, uint64_t address, uint64_t entries[], size_t count)
+{
+	char path[48];
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	length = pread(
+		fd, entries, count * sizeof(*entries), (off_t)(address / PAGE * sizeof(*entries)));
+	close(fd);
+	return length > 0 ? (size_t)length / sizeof(*entries) : 0;
+}
+
 /* Looks for the first room of the stack in a state, from one on; false: there is none. */
 static bool find_on_stack(
 	pid_t pid, const struct maps *maps, enum stack_state wanted, struct room *room)
 {
+	uint64_t entries[STACK_LOOKS + STACK_PAGES - 1];
 	const struct mapping *stack = NULL;
-	bool found = false;
-	char path[48];
-	int pagemap;
+	size_t pages;
 
 	for (size_t i = 0; i < maps->count && !stack; i++)
 		if (strcmp(maps->items[i].path, "[stack]") == 0 && maps->items[i].writable)
 			stack = &maps->items[i];
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
-	pagemap = stack ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	if (pagemap < 0)
+	if (!stack)
 		return false;
 	*room = (struct room){.kind = ROOM_STACK,
 		.start = room->start > stack->start ? room->start : stack->start,
 		.size = ROOM_STACK_BYTES};
-	for (int i = 0; i < STACK_LOOKS && !found; i++) {
+	pages = read_pagemap(pid, room->start, entries, sizeof(entries) / sizeof(*entries));
+	for (size_t i = 0; i + STACK_PAGES <= pages; i++, room->start += PAGE) {
 		if (room->start + ROOM_STACK_BYTES > stack->end)
 			break;
-		found = stack_state(pid, pagemap, room->start) == wanted;
-		room->start += found ? 0 : PAGE;
+		if (stack_state(pid, &entries[i], room->start) == wanted)
+			return true;
 	}
-	close(pagemap);
-	return found;
+	return false;
 }
 
 bool room_on_stack(pid_t pid, const struct maps *maps, struct room *ret)

@@ -433,6 +433,8 @@ static struct probe_error *start_following(struct probe_session *s, struct chang
 		error = session_watch(s, &c->registry);
 	if (error || (!loader && !exec))
 		return error;
+	if (loader && gate_is_expected(c))
+		loader->pass = 1;
 	s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->event < 0)
 		return probe_error_system(errno, "cannot make an event descriptor");

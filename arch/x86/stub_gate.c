@@ -23,7 +23,7 @@ void emit_gate(struct emit *e, const struct plan *plan)
 {
 	enum { SECONDS, NANOSECONDS, NUMBER };
 	const struct arch_stub *s = plan->stub;
-	int wait = emit_label(e), out = plan->out;
+	int hold = emit_label(e), wait = emit_label(e), out = plan->out;
 
 	if (s->gate_unless) {
 		emit_const(e, RCX, s->gate_unless);
@@ -33,6 +33,12 @@ void emit_gate(struct emit *e, const struct plan *plan)
 	emit_const(e, R8, s->gate);
 	emit_imm_mem(e, false, IMM_CMP, mem_at(R8, offsetof(struct probe_gate, armed)), 0);
 	emit_jump_label(e, CC_E, out);
+	emit_imm_mem(e, false, IMM_CMP, mem_at(R8, offsetof(struct probe_gate, pass)), 0);
+	emit_jump_label(e, CC_E, hold);
+	emit_store_imm(e, false, mem_at(R8, offsetof(struct probe_gate, pass)), 0);
+	emit_jump_label(e, -1, out);
+
+	emit_place(e, hold);
 	emit_const(e, RAX, 1);
 	emit_bytes(e, "\xf0\x41\x0f\xc1\x40", 5); /* lock xadd %eax,arrived(%r8) */
 	emit_u8(e, offsetof(struct probe_gate, arrived));
