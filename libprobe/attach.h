@@ -76,6 +76,7 @@ struct attach {
 	uint64_t *pun_pages;   /* of new sites, sorted */
 	size_t pun_page_count; /* the first puns_mapped of them are mapped */
 	size_t puns_mapped;
+	bool alone;   /* each site is planned as if there were no other; nothing is attached */
 	bool no_puns; /* the target maps memory faster than it can be taken */
 	struct windows windows;
 };

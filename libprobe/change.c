@@ -300,6 +300,24 @@ struct probe_error *change_begin(struct probe_target *target, struct change *ret
 	return error;
 }
 
+struct probe_error *change_look(struct probe_target *target, struct change *ret)
+{
+	struct probe_error *error;
+
+	*ret = (struct change){.target = target, .pid = target->pid, .lock = -1, .mem = -1};
+	ret->pid = procfs_living(ret->pid);
+	error = open_memory(ret);
+	if (!error)
+		error = read_modules(ret);
+	if (!error)
+		error = check_target(ret);
+	if (!error)
+		error = registry_load(ret->pid, &ret->maps, &ret->registry);
+	if (error)
+		change_end(ret);
+	return error;
+}
+
 void change_end(struct change *change)
 {
 	change_resume(change);

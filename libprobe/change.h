@@ -52,6 +52,11 @@ PROBE_MUST_CHECK struct probe_error *change_begin(struct probe_target *target, s
 /* The same, with what was in libraries that are closed, or opened anew: see site.h. */
 PROBE_MUST_CHECK struct probe_error *change_begin_as_it_is(
 	struct probe_target *target, struct change *ret);
+/*
+ * Reads the state of a target only to look at it: without the lock, and without what a stop
+ * or a system call in it would need. Errors as above.
+ */
+PROBE_MUST_CHECK struct probe_error *change_look(struct probe_target *target, struct change *ret);
 void change_end(struct change *change);
 
 /*

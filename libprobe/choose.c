@@ -222,7 +222,6 @@ static struct probe_error *choose(
 {
 	size_t count;
 	const enum probe_plan *order = plan_order(a, &count);
-	const char *impossible = NULL; /* why the first plan that the file allows cannot be */
 
 	site->chosen = PROBE_PLAN_REFUSED;
 	for (size_t i = 0; i < count && site->chosen == PROBE_PLAN_REFUSED; i++) {
@@ -230,24 +229,24 @@ static struct probe_error *choose(
 		enum probe_plan plan = plan_choose(&site->plan, &order[i], 1, &reason);
 
 		/* A toggle runs the program's own handler: it is no way to trace. */
-		if (plan == PROBE_PLAN_REFUSED || (plan == PROBE_PLAN_TOGGLE && !a->persistent))
+		if (plan == PROBE_PLAN_TOGGLE && !a->persistent)
 			continue;
-		reason = check_plan(a, claims, site, plan, found);
-		if (!reason)
+		if (plan == PROBE_PLAN_REFUSED)
+			reason = plan_reason(&site->plan, &order[i], 1);
+		else if (!(reason = check_plan(a, claims, site, plan, found)))
 			site->chosen = plan;
-		else if (!impossible)
-			impossible = reason;
+		if (reason)
+			select_add_reason(site, reason);
 	}
-	if (site->chosen != PROBE_PLAN_REFUSED)
+	if (a->alone) {
+		a->pun_page_count = 0;
+		a->change->taken.count = 0;
+	} else if (site->chosen != PROBE_PLAN_REFUSED) {
 		return claims_add(claims, plan_claim(site, site->chosen)) ? NULL
 									  : probe_error_no_memory();
-	site->reason = plan_reason(&site->plan, order, count);
-	/* That a pun's address is in use is not why, where the file forbids better plans. */
-	if (impossible && (!site->reason || impossible == overlaps || impossible == changed ||
-				  impossible == is_shared))
-		site->reason = impossible;
-	if (!site->reason)
-		site->reason = plan_impossible;
+	}
+	if (site->chosen == PROBE_PLAN_REFUSED && !site->reasons[0])
+		select_add_reason(site, plan_impossible);
 	return NULL;
 }
 
@@ -255,11 +254,10 @@ static struct probe_error *choose(
 static void share(const struct selection *s, size_t first, struct select_site *site)
 {
 	site->chosen = s->sites[first].chosen;
-	site->reason = s->sites[first].reason;
+	memcpy(site->reasons, s->sites[first].reasons, sizeof(site->reasons));
 	if (site->chosen != PROBE_PLAN_TOGGLE || site->probe == s->sites[first].probe)
 		return;
-	site->chosen = PROBE_PLAN_REFUSED;
-	site->reason = "another note names this address";
+	select_refuse(site, "another note names this address");
 }
 
 /* Is a site the first one at its address, and not patched? Then it is to be planned. */
@@ -326,9 +324,8 @@ static struct probe_error *plan_module(
 
 		if (is_to_plan(a, a->order[i])) {
 			site->plan = plans[count];
-			site->chosen = PROBE_PLAN_REFUSED;
-			site->reason = unfit_reason(&unfit, site->pc);
-			if (!site->reason)
+			select_refuse(site, unfit_reason(&unfit, site->pc));
+			if (!site->reasons[0])
 				error = choose(a, claims, site, edits_found(&found, count));
 			count++;
 		} else if (as->is_new) {
@@ -378,17 +375,14 @@ static void look_up(struct attach *a, size_t i, const enum site_state *states)
 	site->chosen = known->plan;
 	if (a->persistent && known->plan != PROBE_PLAN_TOGGLE &&
 		plan_is_ocaml(site->note->provider)) {
-		site->chosen = PROBE_PLAN_REFUSED;
-		site->reason = "it is being traced: its own handler cannot be switched on now";
+		select_refuse(
+			site, "it is being traced: its own handler cannot be switched on now");
 	}
-	if (known->plan == PROBE_PLAN_TOGGLE) {
-		site->chosen = PROBE_PLAN_REFUSED;
-		site->reason = "its own handler is switched on: disable it first";
-	}
-	if (states[known - a->change->registry.sites] != SITE_PATCHED) {
-		site->chosen = PROBE_PLAN_REFUSED;
-		site->reason = "its patch was overwritten by somebody else (see probectl status)";
-	}
+	if (known->plan == PROBE_PLAN_TOGGLE)
+		select_refuse(site, "its own handler is switched on: disable it first");
+	if (states[known - a->change->registry.sites] != SITE_PATCHED)
+		select_refuse(
+			site, "its patch was overwritten by somebody else (see probectl status)");
 }
 
 static struct probe_error *look_up_all(struct attach *a)
@@ -450,8 +444,7 @@ static struct probe_error *refuse_shared_semaphores(const struct attach *a)
 			return probe_error_new(PROBE_ERROR_REFUSED, "%s:%s: %s", probe->provider,
 				probe->name, has_shared_semaphore);
 		site->semaphore = 0;
-		site->chosen = PROBE_PLAN_REFUSED;
-		site->reason = has_shared_semaphore;
+		select_refuse(site, has_shared_semaphore);
 	}
 	return NULL;
 }
@@ -499,25 +492,34 @@ struct probe_error *attach_plan(struct attach *attach)
 	return error;
 }
 
+/* The report has each site and its reason; so this only says what that means. */
+static struct probe_error *refusal_error(
+	const struct attach *attach, const struct select_site *first, size_t refused)
+{
+	const struct select_probe *probe = &attach->selection->probes[first->probe];
+
+	return probe_error_new(PROBE_ERROR_REFUSED,
+		"process %d: %zu of %zu sites cannot be patched (%s:%s%s), so nothing is changed%s",
+		attach->change->pid, refused, attach->order_count, probe->provider, probe->name,
+		refused > 1 ? ", ..." : "",
+		refused < attach->order_count ? " (--keep-going does the rest)" : "");
+}
+
 struct probe_error *attach_refusals(const struct attach *attach, struct probe_report *report)
 {
 	const struct selection *s = attach->selection;
+	const struct select_site *first = NULL;
 	struct probe_error *error = NULL;
-	size_t refused = SIZE_MAX, refusals = 0;
+	size_t refused = 0;
 
 	for (size_t i = 0; i < s->site_count && !error; i++) {
 		if (!s->sites[i].pc || s->sites[i].chosen != PROBE_PLAN_REFUSED)
 			continue;
-		refused = refused == SIZE_MAX ? i : refused;
-		refusals++;
+		first = first ? first : &s->sites[i];
+		refused++;
 		error = report_refusal(report, &s->probes[s->sites[i].probe], &s->sites[i]);
 	}
-	if (error || refused == SIZE_MAX || attach->request->keep_going)
-		return error;
-	return probe_error_new(PROBE_ERROR_REFUSED,
-		"%s:%s cannot be patched at %#jx in %s: %s%s (--keep-going does the rest)",
-		s->probes[s->sites[refused].probe].provider,
-		s->probes[s->sites[refused].probe].name, (uintmax_t)s->sites[refused].pc,
-		s->probes[s->sites[refused].probe].module->path, s->sites[refused].reason,
-		refusals > 1 ? "; other sites are refused, too" : "");
+	return error || !first || attach->request->keep_going
+		       ? error
+		       : refusal_error(attach, first, refused);
 }

@@ -55,6 +55,9 @@ void probe_list_free(struct probe_list *list)
 		free((char *)list->defects[i].path);
 		free((char *)list->defects[i].what);
 	}
+	for (size_t i = 0; i < list->process_count; i++)
+		forecast_deinit(&list->processes[i].forecast);
+	free(list->processes);
 	free(list->files);
 	free(list->sites);
 	free(list->more);

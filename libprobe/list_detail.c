@@ -10,6 +10,7 @@
 
 #include "arch/arch.h"
 #include "arch/spec.h"
+#include "libprobe/array.h"
 #include "libprobe/list_internal.h"
 #include "libprobe/plan.h"
 
@@ -168,11 +169,55 @@ static struct probe_error *detail_plan(
 	return NULL;
 }
 
+static struct probe_error *forecast_of(
+	struct probe_list *list, pid_t pid, const struct forecast **ret)
+{
+	struct list_process *processes;
+
+	for (size_t i = 0; i < list->process_count; i++) {
+		*ret = &list->processes[i].forecast;
+		if (list->processes[i].pid == pid)
+			return NULL;
+	}
+	processes = array_grow(list->processes, list->process_count, sizeof(*processes));
+	if (!processes)
+		return probe_error_no_memory();
+	list->processes = processes;
+	processes += list->process_count++;
+	*processes = (struct list_process){.pid = pid};
+	*ret = &processes->forecast;
+	return forecast_read(pid, &processes->forecast);
+}
+
+/* What enabling the site would come to in its process; false: nobody knows. */
+static struct probe_error *detail_forecast(struct probe_list *list, const struct probe_site *site,
+	struct probe_site_detail *ret, bool *known_ret)
+{
+	const struct forecast *forecast;
+	const struct forecast_site *found;
+	struct probe_error *error = forecast_of(list, site->pid, &forecast);
+
+	*known_ret = false;
+	if (error)
+		return error;
+	found = forecast_find(forecast, site->pc + site->bias);
+	if (forecast->reason) {
+		ret->plan = PROBE_PLAN_REFUSED;
+		ret->reason = forecast->reason;
+	} else if (found) {
+		ret->plan = found->plan;
+		ret->reason = found->reason;
+	}
+	*known_ret = forecast->reason || found;
+	return NULL;
+}
+
 struct probe_error *probe_list_detail(struct probe_list *list, const struct probe_site *site,
 	bool with_plan, struct probe_site_detail *ret)
 {
 	struct list_file *file = &list->files[list->more[site - list->sites].file];
 	uint64_t start;
+	bool is_known;
 
 	*ret = (struct probe_site_detail){.plan = PROBE_PLAN_NONE};
 	/* OCaml: a note without an address is a semaphore only. */
@@ -192,5 +237,11 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 	}
 	if (!with_plan)
 		return NULL;
+	if (site->pid) {
+		struct probe_error *error = detail_forecast(list, site, ret, &is_known);
+
+		if (error || is_known)
+			return error;
+	}
 	return detail_plan(file, (size_t)(site - list->sites) - file->first_site, ret);
 }

@@ -10,6 +10,7 @@
 #include "elf/lines.h"
 #include "elf/object.h"
 #include "elf/sdt.h"
+#include "libprobe/forecast.h"
 #include "libprobe/modules.h"
 #include "libprobe/plan.h"
 #include "probe/list.h"
@@ -40,7 +41,15 @@ struct list_site {
 	size_t arg_count;
 };
 
+/* A process, once details of its sites were asked for. */
+struct list_process {
+	pid_t pid;
+	struct forecast forecast;
+};
+
 struct probe_list {
+	struct list_process *processes;
+	size_t process_count;
 	struct list_file *files;
 	size_t file_count;
 	struct probe_site *sites;

@@ -22,9 +22,9 @@ struct probe_error *report_refusal(struct probe_report *report, const struct sel
 		.name = strdup(probe->name),
 		.path = strdup(probe->module->path),
 		.pc = site->pc,
-		.reason = site->reason}; /* static text */
+		.reason = select_reason_text(site)};
 	report->refusal_count++;
-	return r->provider && r->name && r->path ? NULL : probe_error_no_memory();
+	return r->provider && r->name && r->path && r->reason ? NULL : probe_error_no_memory();
 }
 
 void report_forget(struct probe_report *report, size_t count)
@@ -35,6 +35,7 @@ void report_forget(struct probe_report *report, size_t count)
 		free((char *)r->provider);
 		free((char *)r->name);
 		free((char *)r->path);
+		free((char *)r->reason);
 	}
 }
 

@@ -194,6 +194,38 @@ void selection_deinit(struct selection *selection)
 	*selection = (struct selection){0};
 }
 
+void select_refuse(struct select_site *site, const char *reason)
+{
+	site->chosen = PROBE_PLAN_REFUSED;
+	memset(site->reasons, 0, sizeof(site->reasons));
+	site->reasons[0] = reason;
+}
+
+void select_add_reason(struct select_site *site, const char *reason)
+{
+	for (size_t i = 0; i < SELECT_REASONS; i++) {
+		if (site->reasons[i] && strcmp(site->reasons[i], reason) != 0)
+			continue;
+		site->reasons[i] = reason;
+		return;
+	}
+}
+
+char *select_reason_text(const struct select_site *site)
+{
+	size_t size = 1;
+	char *text;
+
+	for (size_t i = 0; i < SELECT_REASONS && site->reasons[i]; i++)
+		size += strlen(site->reasons[i]) + strlen(", and ");
+	text = calloc(size, 1);
+	for (size_t i = 0; text && i < SELECT_REASONS && site->reasons[i]; i++) {
+		strcat(text, i ? ", and " : "");
+		strcat(text, site->reasons[i]);
+	}
+	return text;
+}
+
 void selection_drop_unwanted(struct selection *selection)
 {
 	size_t sites = 0, probes = 0;

@@ -8,6 +8,8 @@
 #include "libprobe/plan.h"
 #include "probe/target.h"
 
+enum { SELECT_REASONS = 3 };
+
 /* One site. Addresses are run-time; 0 where the note names none. */
 struct select_site {
 	const struct sdt_note *note; /* owned by the module */
@@ -16,7 +18,8 @@ struct select_site {
 	size_t probe;	  /* index of its probe */
 	struct plan plan; /* see plan_sites(); addresses link-time */
 	enum probe_plan chosen;
-	const char *reason; /* why it is refused */
+	/* Why it is refused: one for each way that was tried; NULL behind the last. */
+	const char *reasons[SELECT_REASONS];
 };
 
 /* One probe: the sites of one provider:name in one module, in the file's order. */
@@ -47,6 +50,12 @@ struct selection {
 PROBE_MUST_CHECK struct probe_error *select_probes(struct modules *modules,
 	const struct probe_pattern *const *patterns, size_t count, struct selection *ret);
 void selection_deinit(struct selection *selection);
+
+/* Refuses a site for one reason, whatever there was before; or adds a reason that is new. */
+void select_refuse(struct select_site *site, const char *reason);
+void select_add_reason(struct select_site *site, const char *reason);
+/* All of them in one text, to be freed; NULL without memory. */
+char *select_reason_text(const struct select_site *site);
 
 /* Drops the probes that are marked as unwanted, with their sites. */
 void selection_drop_unwanted(struct selection *selection);

@@ -19,7 +19,7 @@ static bool is_told(const struct probe_report *report, const struct select_probe
 	for (size_t i = 0; i < report->refusal_count; i++) {
 		const struct probe_refusal *r = &report->refusals[i];
 
-		if (r->reason == reason && strcmp(r->provider, probe->provider) == 0 &&
+		if (strcmp(r->reason, reason) == 0 && strcmp(r->provider, probe->provider) == 0 &&
 			strcmp(r->name, probe->name) == 0 &&
 			strcmp(r->path, probe->module->path) == 0)
 			return true;
@@ -39,7 +39,7 @@ static struct probe_error *tell(struct probe_session *s, const struct selection 
 		for (size_t k = 0; k < probe->site_count && !error; k++) {
 			struct select_site site = selection->sites[probe->first_site + k];
 
-			site.reason = reason;
+			select_refuse(&site, reason);
 			error = report_refusal(&s->report, probe, &site);
 		}
 	}

@@ -30,7 +30,7 @@ static struct probe_error *drop_single(
 			parts[kept++] = parts[i];
 			continue;
 		}
-		site->reason = no_partner;
+		select_refuse(site, no_partner);
 		error = report_refusal(report, &selection->probes[i], site);
 	}
 	if (!error)

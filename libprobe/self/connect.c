@@ -73,6 +73,9 @@ static struct probe_error *add_hook(const char *pattern, struct hook **ret)
 	if (error)
 		return error;
 	error = hook_attach(hook, false, &report);
+	if (error && report.refusal_count)
+		error = probe_error_prefix(error, "%s:%s: %s", report.refusals[0].provider,
+			report.refusals[0].name, report.refusals[0].reason);
 	probe_report_deinit(&report);
 	if (error) {
 		hook_free(hook);

@@ -30,8 +30,7 @@ struct header {
 
 struct refusal {
 	uint64_t pc;
-	const char *reason;
-	uint64_t lengths[3]; /* with their NULs */
+	uint64_t lengths[4]; /* of its strings, with their NULs */
 };
 
 /* ---- Sending ------------------------------------------------------------------------ */
@@ -55,8 +54,8 @@ static void send_all(int fd, const void *bytes, size_t length)
 static struct refusal describe(const struct probe_refusal *r)
 {
 	return (struct refusal){.pc = r->pc,
-		.reason = r->reason,
-		.lengths = {strlen(r->provider) + 1, strlen(r->name) + 1, strlen(r->path) + 1}};
+		.lengths = {strlen(r->provider) + 1, strlen(r->name) + 1, strlen(r->path) + 1,
+			strlen(r->reason) + 1}};
 }
 
 void reply_send(int fd, const struct probe_error *error, const struct probe_report *report,
@@ -76,7 +75,7 @@ void reply_send(int fd, const struct probe_error *error, const struct probe_repo
 	for (size_t i = 0; i < report->refusal_count; i++) {
 		struct refusal r = describe(&report->refusals[i]);
 
-		h.length += sizeof(r) + r.lengths[0] + r.lengths[1] + r.lengths[2];
+		h.length += sizeof(r) + r.lengths[0] + r.lengths[1] + r.lengths[2] + r.lengths[3];
 	}
 	send_all(fd, &h, sizeof(h));
 	if (error)
@@ -89,6 +88,7 @@ void reply_send(int fd, const struct probe_error *error, const struct probe_repo
 		send_all(fd, item->provider, r.lengths[0]);
 		send_all(fd, item->name, r.lengths[1]);
 		send_all(fd, item->path, r.lengths[2]);
+		send_all(fd, item->reason, r.lengths[3]);
 	}
 	send_all(fd, result, result_bytes);
 }
@@ -149,11 +149,12 @@ static bool take_refusal(const char **at, struct probe_report *report)
 		return false;
 	report->refusals = refusals;
 	to = &refusals[report->refusal_count++];
-	*to = (struct probe_refusal){.pc = r.pc, .reason = r.reason};
+	*to = (struct probe_refusal){.pc = r.pc};
 	to->provider = strdup(take(at, r.lengths[0]));
 	to->name = strdup(take(at, r.lengths[1]));
 	to->path = strdup(take(at, r.lengths[2]));
-	return to->provider && to->name && to->path;
+	to->reason = strdup(take(at, r.lengths[3]));
+	return to->provider && to->name && to->path && to->reason;
 }
 
 bool reply_take(const struct reply *reply, struct probe_error **error_ret,

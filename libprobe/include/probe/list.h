@@ -113,8 +113,12 @@ struct probe_site_detail {
 	int line;
 	uint8_t bytes[16]; /* the file's bytes at the site */
 	size_t byte_count;
-	enum probe_plan plan; /* what enabling would choose; PROBE_PLAN_REFUSED with reason */
-	const char *reason;   /* NULL unless refused */
+	/*
+	 * What enabling this site alone would choose, in the process if it is one's; and that
+	 * of a site that is on. PROBE_PLAN_REFUSED with reason.
+	 */
+	enum probe_plan plan;
+	const char *reason; /* NULL unless refused */
 };
 
 /*

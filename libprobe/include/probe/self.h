@@ -83,7 +83,7 @@ struct probe_self_hit {
  * functions at the same probes.
  *
  * Errors, beside those above: PROBE_ERROR_NOT_FOUND (no probe matches),
- * PROBE_ERROR_REFUSED (names the first site that cannot be patched),
+ * PROBE_ERROR_REFUSED (names the first probe that cannot be patched, and why),
  * PROBE_ERROR_STATE (the same function with the same data is connected already),
  * PROBE_ERROR_USAGE (the pattern, or no function); nothing is connected then.
  */

@@ -135,8 +135,9 @@ struct probe_request {
  * their hits until they are disabled (probe_target_status()).
  *
  * All or nothing unless request->keep_going. Errors: PROBE_ERROR_NOT_FOUND
- * (a pattern matches nothing), PROBE_ERROR_REFUSED (names the first site; the
- * rest is in the report), PROBE_ERROR_STATE (overflow), and those of control.
+ * (a pattern matches nothing), PROBE_ERROR_REFUSED (says how many sites, and
+ * names the first probe; which, and why, is in the report), PROBE_ERROR_STATE (overflow), and those
+ * of control.
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_enable(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report);

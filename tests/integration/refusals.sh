@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# A site that is refused is named once, with every reason, and `list -vv -p` says the same of it
+# before. Only where the process has mapped something that is needed does it differ from the file.
+. tests/integration/lib.sh
+need jq
+need_attach
+
+branch='something in the module may jump behind the nop'
+in_use='the address that its bytes would jump to is in use, or where the heap or the stack grows'
+program=$TARGETS/taken
+
+start "$program"
+pid=$target_pid
+save_state "$pid"
+
+# forecast: what list -vv says of the site in the process
+forecast()
+{
+	"$PROBECTL" list -vv --json -p "$pid" taken:site | jq -r '"\(.plan): \(.reason // "")"'
+}
+# what enable says: on standard error, line by line
+enable()
+{
+	"$PROBECTL" enable "$@" -p "$pid" taken:site 2>&1 >"$SCRATCH/out"
+}
+
+same "the file" "$("$PROBECTL" list -vv --json "$program" | jq -r .plan)" pun
+ask take
+[ "$answer" = taken ] || skip "something is where the pun would jump to"
+same "list -vv, taken" "$(forecast)" "refused: $branch, and $in_use"
+"$PROBECTL" list -vv -p "$pid" | grep -q "refused: $branch, and $in_use" || fail "list -vv in words"
+wanted="probectl: refused taken:site at 0x[0-9a-f]* in $program: $branch, and $in_use
+probectl: process $pid: 1 of 1 sites cannot be patched (taken:site), so nothing is changed"
+enable >"$SCRATCH/err" && fail "enable works"
+[[ $(sed 's/0x[0-9a-f]* in/0x[0-9a-f]* in/' "$SCRATCH/err") == "$wanted" ]] ||
+	fail "enable: $(cat "$SCRATCH/err")"
+same "a pun alone" "$(enable --plan pun | sed -n '1s/.*taken: //p')" "$in_use"
+same "behind alone" "$(enable --plan behind | sed -n '1s/.*taken: //p')" "$branch"
+same "no plan" "$(enable --plan nop | sed -n '1s/.*taken: //p')" \
+	"none of the plans asked for is possible there"
+enable --keep-going >"$SCRATCH/err" || fail "enable --keep-going: status $?"
+same "lines with --keep-going" "$(wc -l <"$SCRATCH/err")" 1
+
+# ---- Free again ----------------------------------------------------------------------------
+ask give
+same "list -vv, given" "$(forecast)" "pun: "
+enable || fail "enable: $?"
+same "list -vv of what is on" "$(forecast)" "pun: "
+ask 10
+same "passed" "$answer" "passed 10"
+same "hits" "$("$PROBECTL" status --json -p "$pid" | jq .hits)" 10
+"$PROBECTL" disable -q -p "$pid" taken:site || fail "disable: $?"
+same_state "$pid"
+end_target
+
+# ---- Sites that share bytes ------------------------------------------------------------------
+# Each by itself can be had; together, some are refused, each once, and the last line counts them.
+start "$TARGETS/adjacent"
+pid=$target_pid
+save_state "$pid"
+"$PROBECTL" enable -p "$pid" 'adjacent:*' 2>"$SCRATCH/err" && fail "all of adjacent is enabled"
+named=$(grep -c '^probectl: refused ' "$SCRATCH/err")
+same "named once" "$(grep '^probectl: refused ' "$SCRATCH/err" | sort -u | wc -l)" "$named"
+sites=$("$PROBECTL" list --json "$TARGETS/adjacent" | wc -l)
+grep -v '^probectl: refused ' "$SCRATCH/err" >"$SCRATCH/rest"
+grep -q "^probectl: process $pid: $named of $sites sites cannot be patched (adjacent:.*so nothing is changed (--keep-going does the rest)$" \
+	"$SCRATCH/rest" || fail "adjacent: $(cat "$SCRATCH/rest")"
+same "the rest" "$(wc -l <"$SCRATCH/rest")" 1
+"$PROBECTL" list -vv --json -p "$pid" | jq -r '"\(.provider):\(.name) \(.plan)"' |
+	while read -r probe plan; do
+		if "$PROBECTL" enable -q -p "$pid" "$probe" 2>"$SCRATCH/err"; then
+			[ "$plan" != refused ] || echo "$probe: enable works, list says refused"
+			"$PROBECTL" disable -q -p "$pid" "$probe" || echo "$probe stays"
+		else
+			[ "$plan" = refused ] || echo "$probe: list says $plan: $(cat "$SCRATCH/err")"
+		fi
+	done >"$SCRATCH/differences"
+same "list -vv and enable" "$(cat "$SCRATCH/differences")" ""
+same_state "$pid"
+ask ""
+same "adjacent" "$answer" "passed 1000 wrong 0"
+end_target
+finish
