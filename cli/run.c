@@ -72,7 +72,8 @@ static struct probe_error *start_session(struct run *run, struct run_program *pr
 	error = probe_session_start(
 		program->target, &request, &options, &report, &program->session);
 	if (error)
-		report_refusals(&report);
+		report_refusals_from(&report, 0);
+	report_notes(&report);
 	probe_report_deinit(&report);
 	return error;
 }

@@ -94,6 +94,12 @@ struct probe_error *gate_attach(struct change *change, uint32_t session,
 		error = seccomp_error(&change->seccomp, SECCOMP_WAIT);
 	if (!error)
 		error = attach_all(&attach, &report);
+	if (error && report.refusal_count) {
+		probe_error_free(error);
+		error = probe_error_new(PROBE_ERROR_REFUSED, "%s() cannot be patched: %s",
+			place == GATE_EXEC ? exec_function : state_function,
+			report.refusals[0].reason);
+	}
 	probe_report_deinit(&report);
 	attach_deinit(&attach);
 	return error;

@@ -14,6 +14,7 @@
 #include "libprobe/fate.h"
 #include "libprobe/memory.h"
 #include "libprobe/procfs.h"
+#include "libprobe/report.h"
 #include "libprobe/session_internal.h"
 #include "libprobe/target_internal.h"
 #include "libprobe/watch_internal.h"
@@ -382,18 +383,41 @@ static struct probe_error *serve_gate(struct probe_session *s)
 	return error;
 }
 
-/* What has no such place (a static program) does not go through it; else *ret is where it is. */
-static struct probe_error *add_gate(struct probe_session *s, struct change *c,
-	enum gate_place place, size_t offset, struct probe_gate **ret)
+/* Without a gate something will not be seen, unless the program is static: then it is said. */
+static struct probe_error *note_no_gate(const struct change *c, enum gate_place place,
+	const struct probe_error *why, struct probe_report *report)
 {
+	size_t programs = 0;
+
+	for (size_t i = 0; i < c->modules.count; i++)
+		programs += c->modules.items[i].object != NULL;
+	if (programs < 2)
+		return NULL;
+	if (place == GATE_LIBRARIES)
+		return report_note(report,
+			"process %d: hits in libraries that it opens from now on are not seen: %s",
+			c->pid, why->message);
+	return report_note(report,
+		"process %d: a program that it starts is traced only some milliseconds later, and "
+		"not at all if it has ended by then: %s",
+		c->pid, why->message);
+}
+
+/* What has no such place does not go through it; else *ret is where it is. */
+static struct probe_error *add_gate(struct probe_session *s, struct change *c,
+	enum gate_place place, struct probe_report *report, struct probe_gate **ret)
+{
+	size_t offset = place == GATE_EXEC ? DATA_EXEC_GATE_OFFSET : DATA_GATE_OFFSET;
 	struct probe_error *error =
 		gate_attach(c, s->id, &s->request, place, s->options.follow_children);
 
 	*ret = NULL;
 	if (error &&
 		(error->code == PROBE_ERROR_UNSUPPORTED || error->code == PROBE_ERROR_REFUSED)) {
+		struct probe_error *second = note_no_gate(c, place, error, report);
+
 		probe_error_free(error);
-		return NULL;
+		return second;
 	}
 	if (!error)
 		*ret = (struct probe_gate *)(s->rings.base + offset);
@@ -420,15 +444,16 @@ static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_
 }
 
 /* With the target's state read and locked. */
-static struct probe_error *start_following(struct probe_session *s, struct change *c)
+static struct probe_error *start_following(
+	struct probe_session *s, struct change *c, struct probe_report *report)
 {
 	struct probe_gate *loader = NULL, *exec = NULL;
 	struct probe_error *error = NULL;
 
 	if (s->options.follow_libraries)
-		error = add_gate(s, c, GATE_LIBRARIES, DATA_GATE_OFFSET, &loader);
+		error = add_gate(s, c, GATE_LIBRARIES, report, &loader);
 	if (!error && s->options.watch)
-		error = add_gate(s, c, GATE_EXEC, DATA_EXEC_GATE_OFFSET, &exec);
+		error = add_gate(s, c, GATE_EXEC, report, &exec);
 	if (!error)
 		error = session_watch(s, &c->registry);
 	if (error || (!loader && !exec))
@@ -494,7 +519,7 @@ static struct probe_error *start_once(struct probe_target *target,
 		error = start(s, &c, report);
 		started = !error;
 		if (!error && (options->follow_libraries || options->watch))
-			error = start_following(s, &c);
+			error = start_following(s, &c, report);
 		if (!error)
 			session_keep_filters(s, &c);
 		change_end(&c);

@@ -8,6 +8,7 @@
 . tests/integration/lib.sh
 need_attach
 sandbox=$TARGETS/sandbox
+unseen="warning: process [0-9]*: \(hits in libraries\|a program that it starts\).*would kill it for futex"
 mapping="9 319 11 28" # mmap, memfd_create, munmap, madvise
 
 # same_life WHAT: the target answers, is as it was, and nothing of ours is left in it
@@ -67,6 +68,22 @@ if [ "$(id -u)" = 0 ]; then
 	grep -q 'warning: .*would kill it for rt_sigprocmask' "$SCRATCH/err" ||
 		fail "without rt_sigprocmask: not said: $(cat "$SCRATCH/err")"
 	same_life "without rt_sigprocmask"
+	end_target
+	# Who is to wait until a library is probed waits in futex(2): without it, some is not seen.
+	start "$TARGETS/seccomp" 202
+	save_state "$target_pid"
+	for command in "trace -c" "record -o $SCRATCH/unseen" top; do
+		# shellcheck disable=SC2086 # words
+		"$PROBECTL" $command --follow -d 0.1 -p "$target_pid" seccomp:hit \
+			>"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null ||
+			fail "without futex, $command: $(cat "$SCRATCH/err")"
+		same "without futex, $command: said" "$(grep -c "$unseen" "$SCRATCH/err")" 2
+	done
+	same_life "without futex"
+	# Nothing is said of what nobody asked for.
+	"$PROBECTL" trace -c -d 0.1 -p "$target_pid" seccomp:hit >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+		fail "without futex: $(cat "$SCRATCH/err")"
+	same "without futex, not followed" "$(grep -c "$unseen" "$SCRATCH/err")" 0
 	end_target
 fi
 
