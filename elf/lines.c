@@ -123,13 +123,15 @@ static void find(const struct server *server, uint64_t address, struct answer *r
 }
 
 /* Ends as quietly as it can be ended, and with its parent. */
-static void set_up(void)
+static void set_up(pid_t parent)
 {
 	static const int ending[] = {SIGABRT, SIGTRAP, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	const struct rlimit none = {0};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent) /* it was killed before */
+		_exit(EXIT_FAILURE);
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
 		signal(ending[i], SIG_DFL);
 	setrlimit(RLIMIT_CORE, &none);
@@ -137,13 +139,14 @@ static void set_up(void)
 		dup2(null, STDERR_FILENO);
 }
 
-static _Noreturn void serve(const struct libdw *libdw, const struct object *object, int channel)
+static _Noreturn void serve(
+	const struct libdw *libdw, const struct object *object, int channel, pid_t parent)
 {
 	struct server server = {.libdw = libdw};
 	struct answer answer;
 	uint64_t address;
 
-	set_up();
+	set_up(parent);
 	report(&server, object);
 	while (recv(channel, &address, sizeof(address), 0) == sizeof(address)) {
 		size_t length;
@@ -180,6 +183,7 @@ static void give_up(struct lines *lines)
 static struct probe_error *start(
 	struct lines *lines, const struct libdw *libdw, const struct object *object)
 {
+	pid_t parent = getpid();
 	int channel[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel))
@@ -187,7 +191,7 @@ static struct probe_error *start(
 	lines->pid = fork();
 	if (lines->pid == 0) {
 		close(channel[0]);
-		serve(libdw, object, channel[1]);
+		serve(libdw, object, channel[1], parent);
 	}
 	close(channel[1]);
 	lines->channel = channel[0];

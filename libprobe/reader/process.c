@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -166,13 +167,17 @@ static void limit_process(void)
 }
 
 /* Ends with the reader: signals that are meant for it are its own matter. */
-static void set_up_process(void)
+static void set_up_process(pid_t parent)
 {
 	static const int ignored[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM};
 	static const int ending[] = {SIGPIPE, SIGABRT, SIGTRAP, SIGSEGV, SIGBUS, SIGFPE};
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	sigset_t nothing;
 
+	/* A file may keep it busy for ever. The parent may have been killed before this. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(EXIT_FAILURE);
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		signal(ignored[i], SIG_IGN);
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
@@ -224,7 +229,7 @@ static bool would_wait(int json)
 }
 
 /* `json`: a descriptor to read it from; -1: the path is that of a record. */
-static _Noreturn void serve(const char *path, int json, int fd)
+static _Noreturn void serve(const char *path, int json, int fd, pid_t parent)
 {
 	const struct reader_ops *ops = json < 0 ? &reader_ctf : &reader_json;
 	struct probe_event event;
@@ -234,7 +239,7 @@ static _Noreturn void serve(const char *path, int json, int fd)
 	void *source;
 
 	fd = away_from_stderr(fd);
-	set_up_process();
+	set_up_process(parent);
 	close_pipes(fd, json);
 	if (fd < 0 || !buffer_init(&out))
 		_exit(EXIT_NO_MEMORY);
@@ -448,6 +453,7 @@ static struct probe_error *process_next(void *source, struct probe_event *ret, b
 
 static struct probe_error *start(struct process_reader *reader, int json)
 {
+	pid_t parent = getpid();
 	int fds[2];
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
@@ -457,7 +463,7 @@ static struct probe_error *start(struct process_reader *reader, int json)
 	reader->pid = fork();
 	if (reader->pid == 0) {
 		close(fds[0]);
-		serve(reader->path, json, fds[1]);
+		serve(reader->path, json, fds[1], parent);
 	}
 	close(fds[1]);
 	if (reader->pid < 0) {

@@ -7,6 +7,25 @@
 need babeltrace2 jq
 need_attach
 
+# What reads a file that never ends goes with us, however we end.
+mkfifo "$SCRATCH/endless"
+exec {endless}<>"$SCRATCH/endless"
+"$PROBECTL" report - <&"$endless" >"$SCRATCH/out" 2>&1 &
+reporter=$!
+reader=
+for ((i = 0; i < 600; i++)); do
+	reader=$(pgrep -P "$reporter") && break
+	sleep 0.1
+done
+[ -n "$reader" ] || fail "nobody reads"
+end_process "$reporter"
+for ((i = 0; i < 100; i++)); do
+	grep -qs '^State:[[:space:]]*[^ZX]' "/proc/$reader/status" || break
+	sleep 0.1
+done
+! grep -s '^State:[[:space:]]*[^ZX]' "/proc/$reader/status" || fail "the reader is still there"
+exec {endless}>&-
+
 # report NAME: as text and JSON, into NAME.txt and NAME.json
 report()
 {

@@ -6,7 +6,8 @@
  * Records are read with libbabeltrace2, JSON with json-c; each is loaded when it is
  * first needed. Everything read is untrusted; a record may be cut off anywhere. So
  * libbabeltrace2 works in a process of its own, a child of the caller's, which ends
- * with the reader.
+ * with the reader, or with the thread that has opened it (PR_SET_PDEATHSIG): that one has to
+ * last as long as the reader is used.
  *
  * Other tools' records in the Common Trace Format 1.8 are read as well (LTTng's,
  * for one): names are divided at the first colon (a provider may be empty), the
