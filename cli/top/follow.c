@@ -4,6 +4,7 @@
  * started; and, as trace does it, what happens to them later: libraries that they
  * open, programs that they and their children become.
  */
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/clock.h"
 #include "cli/processes.h"
+#include "cli/request.h"
 #include "cli/top/source.h"
 
 enum {
@@ -186,6 +188,9 @@ static struct probe_error *start_counts(struct top_source *source, struct top_pr
 	*sites_ret = report.sites;
 	if (!error)
 		error = source_add_refusals(model, &report, 0);
+	/* Before there is a screen; a build's thousand programs have nothing else to say. */
+	if (!error && !later)
+		report_notes(&report);
 	source_note_change(source, &report);
 	return error;
 }
@@ -428,6 +433,24 @@ static void follow_programs(struct top_source *source, struct top_model *model)
 	}
 }
 
+/*
+ * How a program ended that we started, our own exit status says; how those ended that were
+ * followed is their parent's business. To be taken away is no end that somebody waits for.
+ */
+static bool note_fate(struct top_source *source, const struct top_process *process)
+{
+	struct probe_fate fate;
+
+	probe_target_fate(process->target, process->pidfd, &fate);
+	if (!fate.signal || (!process->named && !fate.out_of_memory))
+		return false;
+	add_news(source, "process %d was killed by SIG%s%s", (int)probe_target_pid(process->target),
+		sigabbrev_np(fate.signal),
+		fate.out_of_memory ? ": its control group ran out of memory" : "");
+	source->incomplete |= process->named && fate.signal == SIGKILL;
+	return true;
+}
+
 /* Those that were named are told; a build starts thousands of others. */
 static void drop_ended(struct top_source *source, struct top_model *model)
 {
@@ -439,7 +462,7 @@ static void drop_ended(struct top_source *source, struct top_model *model)
 
 		if (process->pidfd >= 0 ? !process->exited : probe_target_alive(process->target))
 			continue;
-		if (process->named && !process->replaced) {
+		if (!process->replaced && !note_fate(source, process) && process->named) {
 			pid = probe_target_pid(process->target);
 			ended++;
 		}

@@ -535,6 +535,7 @@ static void end(struct top_loop *loop)
 
 	screen_close(loop->screen);
 	loop->screen = NULL;
+	print_refusals(loop); /* a screen has only marked them */
 	error = source_stop(loop->source);
 	/* Who waits for a reader that takes nothing may interrupt us once more. */
 	loop->interrupted = false;

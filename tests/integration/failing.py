@@ -53,6 +53,7 @@ COMMANDS = {
     "record": (["record", "-o", "{dir}/record", "-d", "5ms", "-p", "{pid}", PROBE], [], False),
     "record-run": (["record", "-o", "{dir}/record", PROBE, *LOOP], [], False),
     "top": (["top", "-i", "0.01", "-d", "0.02", "-p", "{pid}", PROBE], [], False),
+    "top-run": (["top", "-i", "0.01", PROBE, *LOOP], [], False),
     "report": (["report", "{record}"], [], False),
     "report-json": (["report", "--json", "-k", "arg0", "-"], [], False),
     "report-html": (["report", "--html", "{dir}/page.html", "{record}"], [], False),

@@ -71,6 +71,28 @@ same "the status when the process has ended" "$?" 0
 grep -q "process $target_pid has ended" "$SCRATCH/err" || fail "the end is not told: $(cat "$SCRATCH/err")"
 same "what it did until then" "$(total "$SCRATCH/lines" request__start)" 11
 
+# One that was taken away is told as what it is, and the status says that something is missing.
+for signal in KILL SEGV; do
+	start "$SCRATCH/pairs-$$" 1 10
+	"$PROBECTL" top -p "$target_pid" -i 30 'pairs:*' >"$SCRATCH/lines" 2>"$SCRATCH/err" &
+	top_pid=$!
+	on_exit "kill $top_pid 2>/dev/null"
+	wait_on "$target_pid" pairs:step__done
+	kill -$signal "$target_pid"
+	wait "$target_pid" 2>/dev/null # its end is known for so long as nobody has waited for it
+	wait "$top_pid"
+	status=$?
+	if grep -q "was killed" "$SCRATCH/err"; then
+		same "SIG$signal: status" $status "$([ $signal = KILL ] && echo 1 || echo 0)"
+		same "SIG$signal: said" "$(grep 'process' "$SCRATCH/err")" \
+			"probectl: process $target_pid was killed by SIG$signal"
+	else
+		# Before Linux 6.15 nobody knows it any more.
+		grep -q "process $target_pid has ended" "$SCRATCH/err" ||
+			fail "SIG$signal: not told: $(cat "$SCRATCH/err")"
+	fi
+done
+
 # ---- What happens later -------------------------------------------------------------------
 
 # top_lines ARGS…: in the background, until the target has ended; it has begun
