@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <time.h>
 
 #include "libprobe/attach.h"
 #include "libprobe/edits.h"
@@ -22,7 +21,6 @@
 
 enum {
 	INTERRUPTED_TRIES = 20,
-	INTERRUPTED_WAIT_NS = 2000000,
 };
 
 /* What is prepared before the stop. */
@@ -351,7 +349,9 @@ static struct probe_error *commit_tries(struct attach *a, struct commit *c)
 
 		if (error || !again)
 			return error;
-		nanosleep(&(struct timespec){.tv_nsec = INTERRUPTED_WAIT_NS}, NULL);
+		error = windows_wait(&a->windows);
+		if (error)
+			return error;
 	}
 	return probe_error_new(PROBE_ERROR_STATE,
 		"process %d: a signal handler stays where a site is to be patched: try again",

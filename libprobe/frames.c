@@ -108,15 +108,15 @@ static uint64_t stack_end(struct frames *f, const struct mapping *m, uint64_t sp
 	return sp + reach;
 }
 
-/* Notes where a stack is in use from; false without memory. */
-static bool add_stack(struct frames *f, const struct mapping *m, uint64_t low, bool threads)
+/* Notes which part of a stack is in use; false without memory. */
+static bool add_stack(struct frames *f, uint64_t low, uint64_t end, bool threads)
 {
 	struct frames_stack *stacks = array_grow(f->stacks, f->stack_count, sizeof(*stacks));
 
 	if (!stacks)
 		return false;
 	f->stacks = stacks;
-	stacks[f->stack_count++] = (struct frames_stack){low, m->start, threads};
+	stacks[f->stack_count++] = (struct frames_stack){low, end, threads};
 	return true;
 }
 
@@ -169,7 +169,7 @@ static void check_end(struct frames *f, uint64_t at)
  */
 static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool is_shared)
 {
-	const struct place_visitor visitor = {walk, on_word, on_image, NULL};
+	const struct place_visitor visitor = {walk, on_word, on_image, false};
 	struct frames *f = walk->frames;
 
 	for (uint64_t at = start & ~UINT64_C(7), step; at < end; at += step) {
@@ -204,7 +204,7 @@ static bool search_thread(struct frames *f, const struct control_thread *thread)
 		end = stack_end(f, m, walk.starts[i], tp);
 		if (m && start < m->start)
 			start = m->start;
-		if (m && !add_stack(f, m, start, is_threads(m, walk.starts[i], tp)))
+		if (m && !add_stack(f, start, end, is_threads(m, walk.starts[i], tp)))
 			return false;
 		walk.starts[i] = start;
 		walk.ends[i] = end;
@@ -315,6 +315,14 @@ void frames_close(struct frames *frames)
 
 /* ---- What was collected ------------------------------------------------------------------ */
 
+bool frames_overlap(const struct frames *frames, uint64_t frame, uint64_t rsp)
+{
+	for (size_t i = 0; i < frames->stack_count; i++)
+		if (frames->stacks[i].low > frame && frames->stacks[i].low + RED_ZONE <= rsp)
+			return true;
+	return false;
+}
+
 bool frames_is_below(const struct frames *frames, uint64_t address)
 {
 	const struct mapping *m =
@@ -333,13 +341,14 @@ bool frames_is_below(const struct frames *frames, uint64_t address)
 	return below;
 }
 
-bool frames_is_threads(const struct frames *frames, uint64_t start, uint64_t end)
+const struct frames_stack *frames_own_stack(
+	const struct frames *frames, uint64_t start, uint64_t end)
 {
 	for (size_t i = 0; i < frames->stack_count; i++)
 		if (frames->stacks[i].is_threads && frames->stacks[i].low >= start &&
 			frames->stacks[i].low < end)
-			return true;
-	return false;
+			return &frames->stacks[i];
+	return NULL;
 }
 
 static int compare_pcs(const void *a, const void *b)

@@ -11,10 +11,9 @@
 #include "libprobe/maps.h"
 #include "libprobe/search.h"
 
-/* What is in use of a stack: all from `low` on, up to where it ends. */
+/* What is in use of a stack, and was searched: all from `low` on, up to where it ends. */
 struct frames_stack {
-	uint64_t low;
-	uint64_t start;	 /* of its mapping */
+	uint64_t low, end;
 	bool is_threads; /* one that libc or the kernel made for the thread that stands on it */
 };
 
@@ -65,13 +64,21 @@ bool frames_has_handlers(pid_t pid);
 bool frames_add(struct frames *frames, uint64_t pc);
 
 /*
- * Is an address in memory that nobody uses, as far as that can be seen: in the mapping of a
+ * Is an address in memory that no thread uses as its stack just now: in the mapping of a
  * thread's own stack, and below all that is in use there?
  */
 bool frames_is_below(const struct frames *frames, uint64_t address);
 
-/* Does a thread stand on its own stack in that mapping? */
-bool frames_is_threads(const struct frames *frames, uint64_t start, uint64_t end);
+/*
+ * Does a thread use the middle of a frame in [frame, rsp) as its stack, from there on up? Then
+ * the handler has returned, or was left: what it had interrupted is overwritten, or goes on
+ * there.
+ */
+bool frames_overlap(const struct frames *frames, uint64_t frame, uint64_t rsp);
+
+/* The own stack of a thread that stands on it in [start, end); NULL: there is none. */
+const struct frames_stack *frames_own_stack(
+	const struct frames *frames, uint64_t start, uint64_t end);
 
 /* Sorts what was collected, for frames_within(). */
 void frames_sort(struct frames *frames);

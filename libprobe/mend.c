@@ -8,14 +8,13 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "libprobe/edits.h"
 #include "libprobe/mend.h"
 #include "libprobe/site.h"
 #include "libprobe/windows.h"
 
-enum { TRIES = 20, WAIT_NS = 2000000 };
+enum { TRIES = 20 };
 
 /* The sites that are to be patched again; for each, two edits: what has to be there, the patch. */
 struct mending {
@@ -154,8 +153,9 @@ static struct probe_error *mend(struct mending *m, struct change *change)
 		error = prepare_windows(m, change);
 	for (int i = 0; i < TRIES && !error && again; i++) {
 		if (i)
-			nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
-		error = mend_once(m, change, &again);
+			error = windows_wait(&m->windows);
+		if (!error)
+			error = mend_once(m, change, &again);
 	}
 	if (error || !again)
 		return error;

@@ -12,17 +12,13 @@
  *         + 192  the selectors of code and stack: of a 64-bit thread always the same word
  *         + 232  address of the floating-point state, which is above, on the same stack
  *
- * A program may copy that, whole or only the registers. The word of the selectors tells it
- * from other memory, whatever the handler's restorer. Where no data names the places, as
- * inside of a program's function, every aligned word counts that is one of them.
- *
- * What glibc saves of a user context (ucontext_t) has the same layout, but 8 bytes less in
- * front, and no selectors. But the address of its floating-point state is that of its own
- * last part: a word that names the address 200 bytes behind itself.
+ * A program may copy that, whole or only the registers, to any address. The word of the
+ * selectors tells it from other memory, whatever the handler's restorer, and is looked for at
+ * every byte. Where no data names the places, as inside of a program's function, every
+ * aligned word of a stack in use counts that is one of them.
  *
  * Sources: arch/x86/kernel/signal_64.c, struct rt_sigframe, and
- * arch/x86/include/uapi/asm/sigcontext.h of Linux; sysdeps/unix/sysv/linux/x86_64/getcontext.S
- * and sys/ucontext.h of glibc.
+ * arch/x86/include/uapi/asm/sigcontext.h of Linux.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +35,9 @@ enum {
 	IMAGE_RIP = 176,
 	IMAGE_SELECTORS = 192,
 	IMAGE_STATE = 232,
-	CONTEXT_RSP = 160, /* in ucontext_t */
-	CONTEXT_STATE = 224,
-	CONTEXT_DISTANCE = 200, /* from there to what it names */
-	STACK_DISABLED = 2,	/* SS_DISABLE */
-	STACK_INVALID = 7,	/* see libprobe/remote.c */
+	STACK_DISABLED = 2, /* SS_DISABLE */
+	STACK_INVALID = 7,  /* see libprobe/remote.c */
+	GUARD_SHIFT = 17,   /* PTR_MANGLE */
 	BLOCK = 64
 };
 #define SELECTORS UINT64_C(0x002b000000000033) /* cs, gs, fs, ss: __USER_CS, 0, 0, __USER_DS */
@@ -155,14 +149,6 @@ static bool tell_image(
 	return visitor->image(visitor->data, &image);
 }
 
-static bool tell_context(
-	uint64_t address, const uint8_t *bytes, const struct place_visitor *visitor)
-{
-	const struct place_context context = {.at = address, .rsp = load(bytes + CONTEXT_RSP)};
-
-	return !visitor->context || visitor->context(visitor->data, &context);
-}
-
 /* What is being looked at. */
 struct piece {
 	uint64_t address;
@@ -176,62 +162,104 @@ static bool begins(const struct piece *piece, size_t i, size_t before)
 	return i >= before && i - before < piece->step;
 }
 
-static bool tell_word(const struct places *places, const struct piece *p, size_t i,
-	const struct place_visitor *visitor)
+/* A word at i, as the program counter of an image or not. */
+static bool tell_word(const struct places *places, const struct piece *p, size_t i, uint64_t word,
+	bool is_context, const struct place_visitor *visitor)
 {
-	const size_t selectors = i + IMAGE_SELECTORS - IMAGE_RIP;
-	uint64_t word = load(p->bytes + i);
-	bool is_context;
-
-	if (!places_have(places, word))
-		return true;
-	is_context = selectors + 8 <= p->size && load(p->bytes + selectors) == SELECTORS;
-	if (places->are_code && !is_context)
-		return true;
-	return visitor->word(visitor->data, p->address + i, word, is_context);
+	return !places_have(places, word) ||
+	       visitor->word(visitor->data, p->address + i, word, is_context);
 }
 
-/* The words at [i, end). */
-static bool look_closely(const struct places *places, const struct piece *p, size_t i, size_t end,
+static uint64_t unguarded(const struct places *places, uint64_t word)
+{
+	return (word >> GUARD_SHIFT | word << (64 - GUARD_SHIFT)) ^ places->guard;
+}
+
+static bool is_context(const struct piece *p, size_t i)
+{
+	const size_t selectors = i + IMAGE_SELECTORS - IMAGE_RIP;
+
+	return selectors + 8 <= p->size && load(p->bytes + selectors) == SELECTORS;
+}
+
+/* The aligned words at [i, end) that are no program counters of images. */
+static bool look_at_words(const struct places *places, const struct piece *p, size_t i, size_t end,
 	const struct place_visitor *visitor)
 {
-	for (; i < end; i += 8) {
+	for (; i < end && i < p->step; i += 8) {
 		uint64_t word = load(p->bytes + i);
-		size_t image = i - IMAGE_SELECTORS, context = i - CONTEXT_STATE;
-		bool ok = true;
 
-		if (word == SELECTORS && begins(p, i, IMAGE_SELECTORS))
-			ok = tell_image(
-				p->address + image, p->bytes + image, p->size - image, visitor);
-		else if (word == p->address + i + CONTEXT_DISTANCE && begins(p, i, CONTEXT_STATE))
-			ok = tell_context(p->address + context, p->bytes + context, visitor);
-		if (ok && i < p->step)
-			ok = tell_word(places, p, i, visitor);
-		if (!ok)
+		if (is_context(p, i))
+			continue;
+		if (!tell_word(places, p, i, word, false, visitor) ||
+			(places->guard &&
+				!tell_word(places, p, i, unguarded(places, word), false, visitor)))
 			return false;
 	}
 	return true;
+}
+
+/* The selectors that begin at [i, end): of images, or of copies of the registers alone. */
+static bool look_at_selectors(const struct places *places, const struct piece *p, size_t i,
+	size_t end, const struct place_visitor *visitor)
+{
+	for (; i < end && i + 8 <= p->size; i++) {
+		const size_t image = i - IMAGE_SELECTORS, rip = image + IMAGE_RIP;
+
+		if (load(p->bytes + i) != SELECTORS)
+			continue;
+		if (begins(p, i, IMAGE_SELECTORS - IMAGE_RIP) &&
+			!tell_word(places, p, rip, load(p->bytes + rip), true, visitor))
+			return false;
+		if (begins(p, i, IMAGE_SELECTORS) &&
+			!tell_image(p->address + image, p->bytes + image, p->size - image, visitor))
+			return false;
+	}
+	return true;
+}
+
+/* Is one of the aligned words of a block near the places? */
+static bool may_have_words(const struct places *places, const uint8_t *block)
+{
+	uint64_t low = places->low, span = places->span;
+	bool any = false;
+
+	for (size_t k = 0; k < BLOCK; k += 8)
+		any |= load(block + k) - low < span;
+	for (size_t k = 0; places->guard && k < BLOCK; k += 8)
+		any |= unguarded(places, load(block + k)) - low < span;
+	return any;
+}
+
+/*
+ * May selectors begin in a block, at any byte? BLOCK + 7 bytes are read. A sum instead of an
+ * early end, so that compilers make vector instructions of it.
+ */
+static bool may_have_selectors(const uint8_t *block)
+{
+	uint8_t any = 0;
+
+	for (size_t k = 0; k < BLOCK; k++)
+		any |= (block[k] == (uint8_t)SELECTORS) &
+		       (block[k + 6] == (uint8_t)(SELECTORS >> 48)) & (block[k + 7] == 0);
+	return any;
 }
 
 bool places_scan(const struct places *places, uint64_t address, const uint8_t *bytes, size_t size,
 	size_t step, const struct place_visitor *visitor)
 {
 	const struct piece piece = {address, bytes, size, step};
-	uint64_t low = places->low, span = places->span;
+	bool has_words = !places->are_code && !visitor->only_images, ok = true;
 
 	/* Hardly a word is anything: a block is looked at closely only if one may be. */
-	for (size_t i = 0; i < size; i += BLOCK) {
+	for (size_t i = 0; i < size && ok; i += BLOCK) {
+		bool is_last = size - i < BLOCK + 7;
 		size_t end = size - i < BLOCK ? size : i + BLOCK;
-		bool any = false;
 
-		for (size_t k = i; k < end; k += 8) {
-			uint64_t word = load(bytes + k);
-
-			any |= (word - low < span) | (word == SELECTORS) |
-			       (word - address - CONTEXT_DISTANCE == k);
-		}
-		if (any && !look_closely(places, &piece, i, end, visitor))
-			return false;
+		if (has_words && (is_last || may_have_words(places, bytes + i)))
+			ok = look_at_words(places, &piece, i, end, visitor);
+		if (ok && (is_last || may_have_selectors(bytes + i)))
+			ok = look_at_selectors(places, &piece, i, end, visitor);
 	}
-	return true;
+	return ok;
 }

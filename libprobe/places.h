@@ -23,6 +23,11 @@ struct places {
 	 * Set by the caller.
 	 */
 	bool are_code;
+	/*
+	 * Not 0: words are also taken as setjmp(3) of glibc stores pointers, with this guard.
+	 * Set by the caller.
+	 */
+	uint64_t guard;
 	uint64_t low, span; /* all of them lie in [low, low + span) */
 	/* One bit per 64 bytes, modulo 2^16: clear where no place is. */
 	uint64_t filter[(1 << PLACES_FILTER_BITS) / 64];
@@ -48,24 +53,20 @@ struct place_image {
 
 enum { PLACE_IMAGE_BYTES = 240 };
 
-/* What getcontext(3) and swapcontext(3) of glibc save, at an address. */
-struct place_context {
-	uint64_t at, rsp;
-};
-
 /* Who is told what is found; false ends the scan. */
 struct place_visitor {
 	void *data;
 	/* A word that is a place. `is_context`: as the program counter of an image. */
 	bool (*word)(void *data, uint64_t at, uint64_t word, bool is_context);
 	bool (*image)(void *data, const struct place_image *image);
-	bool (*context)(void *data, const struct place_context *context); /* or NULL */
+	bool only_images; /* other words than their program counters are not told */
 };
 
 /*
  * Looks at `size` bytes, a multiple of 8, that were read at an address, which is one, too.
- * Words, images and contexts are told that begin among the first `step` bytes; those that
- * PLACE_IMAGE_BYTES more are needed for are only recognised where these are there.
+ * Words and images are told that begin among the first `step` bytes; those that
+ * PLACE_IMAGE_BYTES more are needed for are only recognised where these are there. A word
+ * that belongs to an image that is told, too, is told before it.
  */
 bool places_scan(const struct places *places, uint64_t address, const uint8_t *bytes, size_t size,
 	size_t step, const struct place_visitor *visitor);

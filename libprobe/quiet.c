@@ -14,9 +14,8 @@
  * Since nobody enters a stub any more, who was not found once is not there later, but for
  * what libprobe/search.c says about contexts that move.
  *
- * A word below all that a thread uses of its own stack is left over from a handler that has
- * returned, unless the program has made other stacks in an array there: user contexts that
- * stand there tell.
+ * Handlers that have returned leave whole frames behind, too: see libprobe/doubts.c. What is
+ * left over in one look is so in all.
  *
  * Where a search is not complete, nothing is proved, and all stubs stay.
  */
@@ -48,6 +47,7 @@ struct probe_error *quiet_open(
 
 void quiet_close(struct quiet *quiet)
 {
+	doubts_deinit(&quiet->doubts);
 	frames_close(&quiet->frames);
 	search_close(&quiet->search);
 	places_deinit(&quiet->places);
@@ -55,27 +55,23 @@ void quiet_close(struct quiet *quiet)
 
 /* ---- Judging --------------------------------------------------------------------------- */
 
-/* Will somebody come back with a word that is there? All threads are stopped. */
-static bool is_live(const struct quiet *q, const struct search_find *find)
-{
-	if (frames_is_below(&q->frames, find->at) && !search_has_context(&q->search, find->at))
-		return false;
-	return !find->is_remote && !search_is_stale(&q->search, find);
-}
-
 static bool judge(struct quiet *q, const struct change *change)
 {
 	bool ok = true;
 
 	for (size_t i = 0; i < q->search.find_count && ok; i++) {
-		const struct search_find *find = &q->search.finds[i];
+		struct search_find *find = &q->search.finds[i];
 		uint64_t word;
 
+		if (find->is_over)
+			continue;
 		if (memory_read(change->pid, find->at, &word, sizeof(word)) != sizeof(word) ||
 			word != find->word)
 			q->moved = true;
-		else if (is_live(q, find))
+		else if (doubts_are_live(&q->doubts, &q->frames, &q->search, find))
 			ok = frames_add(&q->frames, find->word);
+		else
+			find->is_over = true;
 	}
 	return ok;
 }
@@ -87,6 +83,7 @@ struct probe_error *quiet_look(struct quiet *quiet, const struct change *change,
 	if (error)
 		return error;
 	busy_look_at_calls(busy, change);
+	doubts_begin(&quiet->doubts, &change->control);
 	return judge(quiet, change) ? NULL : probe_error_no_memory();
 }
 
@@ -108,11 +105,19 @@ struct probe_error *quiet_wait(struct quiet *q, struct change *change, struct bu
 
 	for (bool first = true;; first = false) {
 		struct probe_error *error = look(data, change, first);
+		bool settled;
 
 		if (error)
 			return error;
 		frames_sort(&q->frames);
 		busy_find(busy, change, &q->frames, q->sites, q->stubs);
+		if (busy->any) {
+			error = doubts_settle(&q->doubts, &q->search, &settled);
+			if (error)
+				return error;
+			if (settled)
+				continue;
+		}
 		if (busy->any && wait && ++looks < LOOKS) {
 			nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
 			continue;

@@ -5,6 +5,7 @@
 
 #include "libprobe/busy.h"
 #include "libprobe/change.h"
+#include "libprobe/doubts.h"
 #include "libprobe/frames.h"
 #include "libprobe/search.h"
 
@@ -13,6 +14,7 @@ struct quiet {
 	struct places places;	   /* their code */
 	struct frames frames;
 	struct search search;
+	struct doubts doubts;
 	bool searched; /* and what was found has been judged since */
 	bool moved;    /* some of what was found is not there any more */
 };

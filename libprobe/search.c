@@ -46,7 +46,10 @@ enum {
 	ALTERNATE_MAX = 16 << 20, /* of an alternate stack */
 	IMAGE_RIP = 176,	  /* see libprobe/places.c */
 	IN_PLACE_MAX = 64 << 10,  /* from a frame to its floating-point state, or from a copy */
-	STATE_SOFTWARE = 464,	  /* struct _fpx_sw_bytes in it */
+	/* struct rt_sigframe, as the kernel aligns it below the floating-point state */
+	FRAME_MIN = 440,
+	FRAME_MAX = 512,
+	STATE_SOFTWARE = 464, /* struct _fpx_sw_bytes in it */
 	STATE_MIN = 512,
 	STATE_MAX = 16384
 };
@@ -67,9 +70,7 @@ static bool add_find(void *data, uint64_t at, uint64_t word, bool is_context)
 	struct search *s = data;
 	struct search_find *finds;
 
-	/* Where nobody stands, a word alone may be data: of a program that traces others, say. */
-	if (!is_context)
-		return true;
+	(void)is_context; /* only these are told */
 	if (s->find_count == FINDS_MAX) {
 		s->unknown = too_many;
 		return false;
@@ -84,6 +85,23 @@ static bool add_find(void *data, uint64_t at, uint64_t word, bool is_context)
 	return true;
 }
 
+static void describe_find(
+	const struct search *s, struct search_find *find, const struct place_image *image)
+{
+	uint64_t distance = image->state - image->at;
+
+	find->is_remote = image->is_remote;
+	/* Of a copy of the context alone, in other memory, nothing more is known. */
+	if (distance < IN_PLACE_MAX || (image->state && !maps_find(&s->maps, image->state)))
+		find->state = image->state;
+	/* A copy in such a distance would overlap the frame that it was made of. */
+	if (distance >= FRAME_MIN && distance <= FRAME_MAX && image->rsp > image->state &&
+		image->rsp - image->state < IN_PLACE_MAX) {
+		find->frame = image->at;
+		find->rsp = image->rsp;
+	}
+}
+
 /* Where the context lies will be looked at again: an alternate stack holds no other's. */
 static bool add_part(void *data, const struct place_image *image)
 {
@@ -91,24 +109,24 @@ static bool add_part(void *data, const struct place_image *image)
 	const struct mapping *m = maps_find(&s->maps, image->at);
 	struct search_part part, *parts;
 
-	for (size_t i = s->find_count; i-- > 0 && s->finds[i].at > image->at;) {
-		if (s->finds[i].at != image->at + IMAGE_RIP)
-			continue;
-		s->finds[i].is_remote = image->is_remote;
-		/* Of a copy of the context alone, in other memory, nothing more is known. */
-		if (image->state - image->at < IN_PLACE_MAX ||
-			(image->state && !maps_find(&s->maps, image->state)))
-			s->finds[i].state = image->state;
-	}
+	for (size_t i = s->find_count; i-- > 0 && s->finds[i].at > image->at;)
+		if (s->finds[i].at == image->at + IMAGE_RIP)
+			describe_find(s, &s->finds[i], image);
 	if (image->is_remote || !m)
 		return true;
-	part = (struct search_part){m->start, m->end};
+	part = (struct search_part){m->start, m->end, image->at};
 	if (image->at - image->stack < image->stack_end - image->stack &&
 		image->stack_end - image->stack <= ALTERNATE_MAX)
-		part = (struct search_part){image->stack & ~UINT64_C(7), image->stack_end};
-	for (size_t i = s->part_count; i-- > 0;)
-		if (s->parts[i].start <= part.start && s->parts[i].end >= part.end)
-			return true;
+		part = (struct search_part){
+			image->stack & ~UINT64_C(7), image->stack_end, image->at};
+	for (size_t i = s->part_count; i-- > 0;) {
+		struct search_part *known = &s->parts[i];
+
+		if (known->start > part.start || known->end < part.end)
+			continue;
+		known->last = known->last < part.last ? part.last : known->last;
+		return true;
+	}
 	if (s->part_count == PARTS_MAX) {
 		s->unknown = too_many;
 		return false;
@@ -121,36 +139,6 @@ static bool add_part(void *data, const struct place_image *image)
 	s->parts = parts;
 	parts[s->part_count++] = part;
 	return true;
-}
-
-/* A user context that was set aside stands on a stack, too. */
-static bool add_stack(void *data, const struct place_context *context)
-{
-	struct search *s = data;
-	uint64_t *stacks;
-
-	if (s->stack_count == PARTS_MAX) {
-		s->unknown = too_many;
-		return false;
-	}
-	stacks = array_grow(s->stacks, s->stack_count, sizeof(*stacks));
-	if (!stacks) {
-		s->no_memory = true;
-		return false;
-	}
-	s->stacks = stacks;
-	stacks[s->stack_count++] = context->rsp;
-	return true;
-}
-
-bool search_has_context(const struct search *s, uint64_t address)
-{
-	const struct mapping *m = maps_find(&s->maps, address);
-
-	for (size_t i = 0; m && i < s->stack_count; i++)
-		if (s->stacks[i] - m->start <= m->end - m->start)
-			return true;
-	return false;
 }
 
 bool search_is_stale(const struct search *s, const struct search_find *find)
@@ -214,7 +202,8 @@ static bool is_there(const struct search *s, uint64_t address)
 /* Searches [start, end), all of which was there when it was asked. */
 static bool search_run(struct search *s, uint64_t start, uint64_t end)
 {
-	const struct place_visitor visitor = {s, add_find, add_part, add_stack};
+	const struct place_visitor own = {s, add_find, add_part, .only_images = true};
+	const struct place_visitor *visitor = s->visitor ? s->visitor : &own;
 	bool is_page = false; /* what could not be read is read page by page */
 
 	for (uint64_t at = start; at < end;) {
@@ -223,7 +212,7 @@ static bool search_run(struct search *s, uint64_t start, uint64_t end)
 		size_t got = read_memory(s, at, s->buffer, want) & ~(size_t)7;
 		size_t step = got < CHUNK ? got : CHUNK;
 
-		if (!places_scan(s->places, at, s->buffer, got, step, &visitor))
+		if (!places_scan(s->places, at, s->buffer, got, step, visitor))
 			return false;
 		s->bytes += step;
 		at += step;
@@ -336,13 +325,12 @@ void search_forget(struct search *s)
 	s->no_memory = false;
 }
 
-struct probe_error *search_all(struct search *s)
+/* Reads the mappings anew, and all that can hold a context. */
+static struct probe_error *search_mappings(struct search *s)
 {
 	struct probe_error *error;
 	uint64_t *sizes;
 
-	search_forget(s);
-	s->part_count = s->stack_count = 0;
 	maps_deinit(&s->maps);
 	error = maps_read(s->pid, &s->maps);
 	if (error)
@@ -354,6 +342,28 @@ struct probe_error *search_all(struct search *s)
 		if (sizes[i])
 			error = search_range(s, s->maps.items[i].start, s->maps.items[i].end);
 	free(sizes);
+	return error;
+}
+
+struct probe_error *search_all(struct search *s)
+{
+	search_forget(s);
+	s->part_count = 0;
+	return search_mappings(s);
+}
+
+struct probe_error *search_words(
+	struct search *s, const struct places *places, const struct place_visitor *visitor)
+{
+	const struct places *own = s->places;
+	struct probe_error *error;
+
+	s->places = places;
+	s->visitor = visitor;
+	s->unknown = NULL;
+	error = search_mappings(s);
+	s->places = own;
+	s->visitor = NULL;
 	return error;
 }
 
@@ -389,7 +399,6 @@ void search_close(struct search *s)
 	free(s->entries);
 	free(s->finds);
 	free(s->parts);
-	free(s->stacks);
 	maps_deinit(&s->maps);
 	*s = (struct search){0};
 }

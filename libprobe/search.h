@@ -14,11 +14,15 @@ struct search_find {
 	uint64_t at, word;
 	bool is_remote; /* of what this library saved, to run a system call */
 	uint64_t state; /* of a frame that is where the kernel made it: the rest of it; or 0 */
+	/* Such a frame lies in [frame, rsp), on the stack of what it has interrupted; or 0. */
+	uint64_t frame, rsp;
+	bool is_over; /* for the caller: nobody comes back with it */
 };
 
 /* Memory that contexts were found in: an alternate stack, or a mapping. */
 struct search_part {
 	uint64_t start, end;
+	uint64_t last; /* the highest context */
 };
 
 struct search {
@@ -29,15 +33,14 @@ struct search {
 	int pagemap;
 	uint8_t *buffer;
 	uint64_t *entries;
-	struct maps maps; /* of the last search_all() */
+	struct maps maps;		     /* of the last search of everything */
+	const struct place_visitor *visitor; /* NULL: what is found is kept here */
 
 	/* What was found. */
 	struct search_find *finds;
 	size_t find_count;
 	struct search_part *parts;
 	size_t part_count;
-	uint64_t *stacks; /* where user contexts stand that glibc has saved */
-	size_t stack_count;
 	const char *unknown; /* why not everything was looked at; NULL: it was */
 	uint64_t bytes;	     /* looked at */
 	bool no_memory;
@@ -59,12 +62,19 @@ void search_close(struct search *search);
 PROBE_MUST_CHECK struct probe_error *search_all(struct search *search);
 
 /*
- * Forgets what was found, but for parts and stacks; and searches [start, end) in addition to what
+ * Forgets what was found, but for parts; and searches [start, end) in addition to what
  * was since. The process may stand still: it is not disturbed.
  */
 void search_forget(struct search *search);
 PROBE_MUST_CHECK struct probe_error *search_range(
 	struct search *search, uint64_t start, uint64_t end);
+
+/*
+ * Looks at all that search_all() searches, for other places and another visitor. What was found
+ * stays; `unknown` says why not everything was looked at. Errors: those of search_all().
+ */
+PROBE_MUST_CHECK struct probe_error *search_words(
+	struct search *search, const struct places *places, const struct place_visitor *visitor);
 
 /* How much of [start, end) is in memory, in bytes; UINT64_MAX if that cannot be known. */
 uint64_t search_present(struct search *search, uint64_t start, uint64_t end);
@@ -75,8 +85,5 @@ uint64_t search_present(struct search *search, uint64_t start, uint64_t end);
  * one on a stack that has been used since seldom is.
  */
 bool search_is_stale(const struct search *search, const struct search_find *find);
-
-/* Does a user context that was saved stand in the mapping of an address? */
-bool search_has_context(const struct search *search, uint64_t address);
 
 #endif

@@ -11,18 +11,19 @@
  *   read     all threads stopped: the stacks in use are searched for the places where such
  *            instructions begin, and so is what was found before
  *
- * What handlers that have returned left below the stack pointer of a thread is no such
- * memory, unless user contexts were saved that stand there: on stacks that the program has
- * made in an array.
+ * Below the stack pointer of a thread lies what handlers that have returned have left; but the
+ * program may have made other stacks in an array there, so that is searched, too.
  *
  * A process without a signal handler has none of that, and is not searched.
  */
 #include <stdio.h>
+#include <time.h>
 
 #include "libprobe/target_internal.h"
 #include "libprobe/windows.h"
 
-#define PARTS_BYTES (UINT64_C(4) << 20) /* searched while all threads stand still */
+enum { WAIT_NS = 2000000 };
+#define PARTS_BYTES (UINT64_C(16) << 20) /* searched while all threads stand still */
 
 static const char too_large[] = "they are in more memory than can be searched at once";
 
@@ -66,11 +67,36 @@ struct probe_error *windows_prepare(struct windows *w, const struct change *chan
 
 /* ---- The stop -------------------------------------------------------------------------- */
 
-/* Is it a thread's own stack, and nobody's else? The frames were read. */
-static bool is_threads(const struct windows *w, const struct search_part *part)
+/* Searches [start, end), of `left_inout` bytes at the most. */
+static struct probe_error *search_some(
+	struct windows *w, uint64_t start, uint64_t end, uint64_t *left_inout)
 {
-	return frames_is_threads(&w->frames, part->start, part->end) &&
-	       !search_has_context(&w->search, part->start);
+	uint64_t size = start < end ? search_present(&w->search, start, end) : 0;
+
+	if (size > *left_inout) {
+		w->search.unknown = too_large;
+		return NULL;
+	}
+	*left_inout -= size;
+	return size ? search_range(&w->search, start, end) : NULL;
+}
+
+/*
+ * Of a thread's own stack, what is in use was read with the frames. What the kernel has mapped
+ * behind it, as one mapping with it, is other memory.
+ */
+static struct probe_error *search_part(
+	struct windows *w, const struct search_part *part, uint64_t *left_inout)
+{
+	const struct frames_stack *own = frames_own_stack(&w->frames, part->start, part->end);
+	struct probe_error *error;
+
+	if (!own)
+		return search_some(w, part->start, part->end, left_inout);
+	error = search_some(w, part->start, own->low, left_inout);
+	if (error || w->search.unknown || part->last < own->end)
+		return error;
+	return search_some(w, own->end, part->end, left_inout);
 }
 
 static struct probe_error *search_parts(struct windows *w)
@@ -79,27 +105,12 @@ static struct probe_error *search_parts(struct windows *w)
 	uint64_t left = PARTS_BYTES;
 
 	search_forget(&w->search);
-	for (size_t i = 0; i < w->search.part_count && !error && !w->search.unknown; i++) {
-		const struct search_part *part = &w->search.parts[i];
-		uint64_t size;
-
-		if (is_threads(w, part))
-			continue;
-		size = search_present(&w->search, part->start, part->end);
-		if (size > left) {
-			w->search.unknown = too_large;
-			break;
-		}
-		left -= size;
-		error = search_range(&w->search, part->start, part->end);
-	}
-	for (size_t i = 0; i < w->search.find_count && !error; i++) {
-		const struct search_find *find = &w->search.finds[i];
-
-		if (!find->is_remote && !search_is_stale(&w->search, find) &&
-			!frames_add(&w->frames, find->word))
+	for (size_t i = 0; i < w->search.part_count && !error && !w->search.unknown; i++)
+		error = search_part(w, &w->search.parts[i], &left);
+	for (size_t i = 0; i < w->search.find_count && !error; i++)
+		if (doubts_are_live(&w->doubts, &w->frames, &w->search, &w->search.finds[i]) &&
+			!frames_add(&w->frames, w->search.finds[i].word))
 			error = probe_error_no_memory();
-	}
 	return error;
 }
 
@@ -108,6 +119,7 @@ struct probe_error *windows_read(struct windows *w, const struct change *change)
 	struct probe_error *error = frames_read(&w->frames, &change->control);
 	const char *unknown;
 
+	doubts_begin(&w->doubts, &change->control);
 	if (!error && w->places.count && w->search.part_count)
 		error = search_parts(w);
 	unknown = w->frames.unknown ? w->frames.unknown : w->search.unknown;
@@ -119,8 +131,20 @@ struct probe_error *windows_read(struct windows *w, const struct change *change)
 		change->pid, unknown);
 }
 
+struct probe_error *windows_wait(struct windows *w)
+{
+	struct probe_error *error;
+	bool settled;
+
+	error = doubts_settle(&w->doubts, &w->search, &settled);
+	if (!error && !settled)
+		nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+	return error;
+}
+
 void windows_close(struct windows *w)
 {
+	doubts_deinit(&w->doubts);
 	frames_close(&w->frames);
 	search_close(&w->search);
 	places_deinit(&w->places);

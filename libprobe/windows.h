@@ -4,6 +4,7 @@
 #define LIBPROBE_WINDOWS_H
 
 #include "libprobe/change.h"
+#include "libprobe/doubts.h"
 #include "libprobe/frames.h"
 #include "libprobe/search.h"
 
@@ -12,6 +13,7 @@ struct windows {
 	struct places places; /* where instructions begin within the jumps to come */
 	struct frames frames;
 	struct search search; /* of its parts: what contexts were found in */
+	struct doubts doubts;
 	bool looked;
 	const char *reason;
 };
@@ -37,6 +39,12 @@ PROBE_MUST_CHECK struct probe_error *windows_prepare(
  */
 PROBE_MUST_CHECK struct probe_error *windows_read(
 	struct windows *windows, const struct change *change);
+
+/*
+ * Somebody was in the way: waits a moment, with all threads running, or finds out whether it
+ * was so. Errors: those of search_all().
+ */
+PROBE_MUST_CHECK struct probe_error *windows_wait(struct windows *windows);
 void windows_close(struct windows *windows);
 
 #endif

@@ -25,27 +25,29 @@ goes_on()
 	same "$case: it goes on" "$answer" "free wrong 0"
 }
 
-# stubs STAY MEMORY RESTORER BYTES: it stays in a stub, and the probe is off meanwhile
+# stubs PROGRAM ARGS...: it stays in a stub, and the probe is off meanwhile
 stubs()
 {
-	case="stub $*"
-	start "$TARGETS/contexts" stub "$@"
+	local name=$1
+	shift
+	case="$name stub $*"
+	start "$TARGETS/$name" stub "$@"
 	pid=$target_pid
 	save_state "$pid"
 	for round in 1 2; do
-		run enable -p "$pid" contexts:mix
-		[ "$round" = 1 ] || run enable -p "$pid" contexts:mix
+		run enable -p "$pid" "$name":mix
+		[ "$round" = 1 ] || run enable -p "$pid" "$name":mix
 		ask go
 		same "$case: in a stub" "$answer" caught
-		run disable --force -p "$pid" contexts:mix
+		run disable --force -p "$pid" "$name":mix
 		same_state "$pid"
 		[ "$(ours)" -gt 0 ] || fail "$case: what it returns to is gone"
 		run repair -p "$pid"
 		grep -q 'a thread may return to' "$SCRATCH/out" || fail "$case: repair says: $(cat "$SCRATCH/out")"
 		# Again, at the same place.
-		run enable -p "$pid" contexts:mix
-		run disable -p "$pid" contexts:mix
-		run trace -c -d 10ms -p "$pid" contexts:mix
+		run enable -p "$pid" "$name":mix
+		run disable -p "$pid" "$name":mix
+		run trace -c -d 10ms -p "$pid" "$name":mix
 		[ "$(ours)" -gt 0 ] || fail "$case: what it returns to is gone after a trace"
 		goes_on
 		run repair -p "$pid"
@@ -56,24 +58,26 @@ stubs()
 	end_target
 }
 
-# between STAY MEMORY RESTORER BYTES: it stays where a jump would be
+# between PROGRAM ARGS...: it stays where a jump would be
 between()
 {
-	case="between $*"
-	start "$TARGETS/contexts" between "$@"
+	local name=$1
+	shift
+	case="$name between $*"
+	start "$TARGETS/$name" between "$@"
 	pid=$target_pid
 	save_state "$pid"
 	ask go
 	same "$case: between instructions" "$answer" caught
-	if "$PROBECTL" enable --plan relocate -p "$pid" contexts:mix 2>"$SCRATCH/err"; then
+	if "$PROBECTL" enable --plan relocate -p "$pid" "$name":mix 2>"$SCRATCH/err"; then
 		fail "$case: a jump was written where somebody comes back"
 	fi
 	grep -q 'a signal handler' "$SCRATCH/err" || fail "$case: it says: $(cat "$SCRATCH/err")"
 	same_state "$pid"
 	same "$case: what is mapped then" "$(ours)" 0
 	goes_on
-	run enable --plan relocate -p "$pid" contexts:mix
-	run disable -p "$pid" contexts:mix
+	run enable --plan relocate -p "$pid" "$name":mix
+	run disable -p "$pid" "$name":mix
 	same "$case: what is mapped at the end" "$(ours)" 0
 	same_state "$pid"
 	tell q
@@ -116,17 +120,24 @@ exec {target_in}>&-
 end_process "$target_pid"
 
 for restorer in mov push xor jump; do
-	stubs near thread $restorer 0
-	between near thread $restorer 0
+	stubs contexts near thread $restorer 0
+	between contexts near thread $restorer 0
 done
-stubs far thread push 150000
-stubs far mmap mov 200000
-stubs far malloc xor 1500000
-between far thread push 150000
-between far mmap mov 200000
-between far static xor 3000000
+stubs contexts far thread push 150000
+stubs contexts far mmap mov 200000
+stubs contexts far malloc xor 1500000
+between contexts far thread push 150000
+between contexts far mmap mov 200000
+between contexts far static xor 3000000
 for memory in array malloc mmap static shared; do
-	stubs switch $memory push 65536
-	between switch $memory mov 262144
+	stubs contexts switch $memory push 65536
+	between contexts switch $memory mov 262144
 done
+for keep in raw setjmp; do
+	stubs preempted $keep 65536 1
+	between preempted $keep 32768 2
+done
+stubs preempted raw 16384 7
+stubs preempted setjmp 200000 3
+between preempted raw 300000 5
 finish

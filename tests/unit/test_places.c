@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <ucontext.h>
 
 #include <cmocka.h>
 
@@ -16,9 +15,9 @@ enum { WORDS = 512, FIRST = 0x400000 };
 static const uint64_t selectors = UINT64_C(0x2b) << 48 | 0x33;
 
 static struct seen {
-	uint64_t words[WORDS], at[WORDS], images[WORDS], contexts[WORDS];
+	uint64_t words[WORDS], at[WORDS], images[WORDS];
 	struct place_image image;
-	size_t word_count, image_count, context_count, saved; /* as program counters of images */
+	size_t word_count, image_count, saved; /* as program counters of images */
 } seen;
 
 static bool on_word(void *data, uint64_t at, uint64_t word, bool is_context)
@@ -40,15 +39,8 @@ static bool on_image(void *data, const struct place_image *image)
 	return true;
 }
 
-static bool on_context(void *data, const struct place_context *context)
-{
-	struct seen *s = data;
-
-	s->contexts[s->context_count++] = context->rsp;
-	return true;
-}
-
-static const struct place_visitor visitor = {&seen, on_word, on_image, on_context};
+static const struct place_visitor visitor = {&seen, on_word, on_image, false};
+static const struct place_visitor only_images = {&seen, on_word, on_image, true};
 
 static void scan(const struct places *places, const uint64_t *words, size_t count, size_t step)
 {
@@ -189,24 +181,47 @@ static void test_code(void **state)
 	places_deinit(&p);
 }
 
-/* What libc saves names its own last part. */
-static void test_contexts(void **state)
+/* A copy of a frame, or of the registers alone, at any byte of the memory. */
+static void test_any_address(void **state)
 {
+	struct places code = {.are_code = true}, all = {0};
+	uint64_t frame[PLACE_IMAGE_BYTES / 8] = {0};
 	static uint64_t words[WORDS];
-	struct places p = {0};
-	ucontext_t *context = (ucontext_t *)(words + 64);
+	enum { REGISTERS = 40 };
 
 	(void)state;
-	places_prepare(&p);
-	if (getcontext(context) != 0 || !context->uc_mcontext.fpregs)
-		skip();
-	context->uc_mcontext.gregs[REG_RSP] = 0x5550;
-	seen = (struct seen){0};
-	assert_true(places_scan(&p, (uintptr_t)words, (const uint8_t *)words, sizeof(words),
-		sizeof(words), &visitor));
-	assert_int_equal(seen.context_count, 1);
-	assert_int_equal(seen.contexts[0], 0x5550);
-	assert_int_equal(seen.word_count, 0);
+	assert_true(places_add(&code, 0x1000, 0x1100));
+	assert_true(places_add(&all, 0x1000, 0x1100));
+	places_prepare(&code);
+	places_prepare(&all);
+	make_frame(frame, 0x12340, 0x1010);
+	for (size_t at = 0; at + sizeof(frame) <= 1024; at++) {
+		memset(words, 0, sizeof(words));
+		memcpy((uint8_t *)words + at, frame, sizeof(frame));
+		for (int i = 0; i < 3; i++) {
+			seen = (struct seen){0};
+			assert_true(places_scan(i ? &all : &code, FIRST, (uint8_t *)words, 1024,
+				1024, i == 2 ? &only_images : &visitor));
+			assert_int_equal(seen.word_count, 1);
+			assert_int_equal(seen.saved, 1);
+			assert_int_equal(seen.at[0], FIRST + at + 176);
+			assert_int_equal(seen.image_count, 1);
+			assert_int_equal(seen.images[0], FIRST + at);
+		}
+	}
+	/* From where a copy of mcontext_t begins, at the start of memory. */
+	for (size_t at = 0; at < 64; at++) {
+		memset(words, 0, sizeof(words));
+		memcpy((uint8_t *)words + at, (uint8_t *)frame + REGISTERS,
+			sizeof(frame) - REGISTERS);
+		scan(&code, words, WORDS, WORDS);
+		assert_int_equal(seen.saved, 1);
+		assert_int_equal(seen.at[0], FIRST + at + 176 - REGISTERS);
+		scan(&code, words, WORDS, (at + 176 - REGISTERS) / 8);
+		assert_int_equal(seen.word_count, 0);
+	}
+	places_deinit(&code);
+	places_deinit(&all);
 }
 
 int main(void)
@@ -216,7 +231,7 @@ int main(void)
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_frames),
 		cmocka_unit_test(test_code),
-		cmocka_unit_test(test_contexts),
+		cmocka_unit_test(test_any_address),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
