@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "libprobe/event.h"
 #include "libprobe/pairs.h"
 #include "probe/spans.h"
 
@@ -31,7 +32,7 @@ struct span_probe {
 };
 
 struct open_span {
-	struct probe_span public; /* strings and values of the event: behind this struct */
+	struct probe_span public; /* the event, packed: behind this struct */
 	struct pair *pair;
 	uint32_t begins;
 	struct owner *owner;
@@ -224,47 +225,16 @@ void probe_spans_finish(struct probe_spans *spans)
 		give_up(spans, span);
 }
 
-static size_t text_size(const char *text)
-{
-	return text ? strlen(text) + 1 : 0;
-}
-
-static const char *put_text(char **at, const char *text)
-{
-	size_t size = text_size(text);
-	char *to = *at;
-
-	*at += size;
-	return text ? memcpy(to, text, size) : NULL;
-}
-
 /* A copy of an event, and of all that it points to. */
 static struct open_span *span_create(const struct probe_event *event)
 {
-	size_t bytes = text_size(event->comm) + text_size(event->provider) + text_size(event->name);
-	struct probe_value *values;
-	struct open_span *span;
-	char *at;
+	size_t size = event_packed_size(event);
+	struct open_span *span = calloc(1, sizeof(*span) + size);
 
-	for (size_t i = 0; i < event->arg_count; i++)
-		bytes += event->args[i].length;
-	span = calloc(1, sizeof(*span) + event->arg_count * sizeof(*values) + bytes);
 	if (!span)
 		return NULL;
-	values = (struct probe_value *)(span + 1);
-	at = (char *)(values + event->arg_count);
-	span->public.begin = *event;
-	span->public.begin.comm = put_text(&at, event->comm);
-	span->public.begin.provider = put_text(&at, event->provider);
-	span->public.begin.name = put_text(&at, event->name);
-	span->public.begin.args = values;
-	for (size_t i = 0; i < event->arg_count; i++) {
-		values[i] = event->args[i];
-		if (!values[i].length)
-			continue;
-		values[i].bytes = memcpy(at, event->args[i].bytes, values[i].length);
-		at += values[i].length;
-	}
+	event_pack(event, span + 1);
+	span->public.begin = *event_unpack(span + 1, size);
 	return span;
 }
 

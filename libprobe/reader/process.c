@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "libprobe/error_internal.h"
+#include "libprobe/event.h"
 #include "libprobe/reader/reader.h"
 #include "libprobe/sink/buffer.h"
 
@@ -56,11 +57,7 @@ struct frame {
 	uint32_t type;
 };
 
-/* Behind it: the values; provider, name and comm, each with its NUL; the values' bytes. */
-struct frame_event {
-	struct frame frame;
-	struct probe_event event; /* pointers only say whether there is something */
-};
+/* Behind it, of an event: the event, packed (libprobe/event.h). */
 
 /* Behind it: the message. */
 struct frame_error {
@@ -93,17 +90,16 @@ static void put_length(struct buffer *out, size_t start)
 
 static void put_event(struct buffer *out, const struct probe_event *event)
 {
-	const struct frame_event frame = {.frame.type = FRAME_EVENT, .event = *event};
-	size_t start = out->length;
+	size_t size = event_packed_size(event);
+	struct frame frame = {.length = (uint32_t)(sizeof(frame) + size), .type = FRAME_EVENT};
+	char *block;
 
 	buffer_bytes(out, &frame, sizeof(frame));
-	buffer_bytes(out, event->args, event->arg_count * sizeof(*event->args));
-	put_text(out, event->provider);
-	put_text(out, event->name);
-	put_text(out, event->comm);
-	for (size_t i = 0; i < event->arg_count; i++)
-		buffer_bytes(out, event->args[i].bytes, event->args[i].length);
-	put_length(out, start);
+	block = buffer_reserve(out, size);
+	if (!block)
+		return;
+	event_pack(event, block);
+	out->length += size;
 }
 
 static void put_error(struct buffer *out, const struct probe_error *error)
@@ -374,43 +370,13 @@ static struct probe_error *next_frame(struct process_reader *reader, struct fram
 	return NULL;
 }
 
-/* A text, which ends before `end`; NULL where none was sent, or it does not. */
-static const char *take_text(const char *sent, char **at, const char *end)
-{
-	const char *text = *at, *nul;
-
-	if (!sent)
-		return NULL;
-	nul = memchr(text, '\0', (size_t)(end - text));
-	if (!nul)
-		return NULL;
-	*at += nul + 1 - text;
-	return text;
-}
-
 static bool take_event(struct frame *frame, struct probe_event *ret)
 {
-	struct frame_event *sent = (struct frame_event *)frame;
-	struct probe_value *values = (struct probe_value *)(sent + 1);
-	char *at = (char *)values, *end = (char *)frame + frame->length;
+	const struct probe_event *event = event_unpack(frame + 1, frame->length - sizeof(*frame));
 
-	if (frame->length < sizeof(*sent) ||
-		sent->event.arg_count > (size_t)(end - at) / sizeof(*values))
+	if (!event || (event->kind == PROBE_EVENT_HIT && (!event->provider || !event->name)))
 		return false;
-	*ret = sent->event;
-	ret->args = values;
-	at += ret->arg_count * sizeof(*values);
-	ret->provider = take_text(sent->event.provider, &at, end);
-	ret->name = take_text(sent->event.name, &at, end);
-	ret->comm = take_text(sent->event.comm, &at, end);
-	if (ret->kind == PROBE_EVENT_HIT && (!ret->provider || !ret->name))
-		return false;
-	for (size_t i = 0; i < ret->arg_count; i++) {
-		if (values[i].length > (size_t)(end - at))
-			return false;
-		values[i].bytes = at;
-		at += values[i].length;
-	}
+	*ret = *event;
 	return true;
 }
 

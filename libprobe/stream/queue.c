@@ -1,37 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Events between the session, which hands them over for a moment, and readers, which
- * have their own memory. They stand one behind the other:
- *
- *	struct entry	with its values; their pointers are of no meaning
- *	bytes		of its strings, in the order of the values
- *	comm		with its NUL, or nothing
- *	padding		to the next entry
+ * have their own memory. They stand one behind the other: a struct entry, and its event,
+ * packed.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/event.h"
 #include "libprobe/stream/stream.h"
+#include "libprobe/tracer/value.h"
 
 enum { ALIGN = _Alignof(struct probe_value), ROOM_MIN = 1 << 16, ROOM_KEPT = 1 << 20 };
 
 struct entry {
-	size_t bytes;
-	size_t comm_length; /* with its NUL; 0: there is none */
+	size_t bytes; /* with the event */
 	struct stream_item item;
-	struct probe_value args[];
 };
-_Static_assert(_Alignof(struct entry) <= ALIGN, "entries stand side by side");
-
-static bool has_bytes(const struct probe_value *value)
-{
-	return value->kind >= PROBE_VALUE_STRING && value->length;
-}
-
-static size_t align_up(size_t bytes)
-{
-	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
+_Static_assert(sizeof(struct entry) % EVENT_ALIGN == 0, "events are aligned behind it");
 
 /* ---- Limits -------------------------------------------------------------------------------- */
 
@@ -86,28 +72,14 @@ static bool make_room(struct stream_queue *q, size_t bytes)
 
 struct probe_error *stream_queue_put(struct stream_queue *queue, const struct stream_item *item)
 {
-	const struct probe_event *event = &item->event;
-	size_t values = event->arg_count * sizeof(*event->args);
-	size_t comm = event->comm ? strlen(event->comm) + 1 : 0;
-	size_t bytes = sizeof(struct entry) + values + comm;
+	size_t bytes = sizeof(struct entry) + event_packed_size(&item->event);
 	struct entry *entry;
-	uint8_t *at;
 
-	for (size_t i = 0; i < event->arg_count; i++)
-		bytes += has_bytes(&event->args[i]) ? event->args[i].length : 0;
-	bytes = align_up(bytes);
 	if (!make_room(queue, bytes))
 		return probe_error_no_memory();
 	entry = (struct entry *)(queue->bytes + queue->end);
-	*entry = (struct entry){.bytes = bytes, .comm_length = comm, .item = *item};
-	if (values)
-		memcpy(entry->args, event->args, values);
-	at = (uint8_t *)entry->args + values;
-	for (size_t i = 0; i < event->arg_count; i++)
-		if (has_bytes(&event->args[i]))
-			at = mempcpy(at, event->args[i].bytes, event->args[i].length);
-	if (comm)
-		memcpy(at, event->comm, comm);
+	*entry = (struct entry){.bytes = bytes, .item = *item};
+	event_pack(&item->event, entry + 1);
 	queue->end += bytes;
 	return NULL;
 }
@@ -123,9 +95,9 @@ struct target {
 
 /* The array of values, or as much of it as there is room for. */
 static struct probe_value *take_values(
-	struct target *to, const struct entry *entry, size_t *count_ret)
+	struct target *to, const struct probe_event *event, size_t *count_ret)
 {
-	size_t skip = -(uintptr_t)to->at % ALIGN, count = entry->item.event.arg_count;
+	size_t skip = -(uintptr_t)to->at % ALIGN, count = event->arg_count;
 	struct probe_value *values;
 
 	if (skip > to->room)
@@ -138,67 +110,66 @@ static struct probe_value *take_values(
 	if (!count)
 		return NULL;
 	values = (struct probe_value *)(void *)(to->at + skip);
-	memcpy(values, entry->args, count * sizeof(*values));
+	memcpy(values, event->args, count * sizeof(*values));
 	to->at += skip + count * sizeof(*values);
 	to->room -= skip + count * sizeof(*values);
 	return values;
 }
 
-static void take_bytes(struct target *to, struct probe_value *value, const uint8_t *bytes)
-{
-	size_t length = value->length < to->room ? value->length : to->room;
-
-	if (length < value->length)
-		to->truncated = value->truncated = true;
-	value->bytes = to->at;
-	value->length = length;
-	if (!length)
-		return;
-	memcpy(to->at, bytes, length);
-	to->at += length;
-	to->room -= length;
-}
-
-static const char *take_comm(struct target *to, const uint8_t *comm, size_t length)
+static const char *take(struct target *to, const char *bytes, size_t length)
 {
 	char *at = to->at;
 
-	if (!length || length > to->room)
-		return NULL;
-	memcpy(at, comm, length);
+	if (length)
+		memcpy(at, bytes, length);
 	to->at += length;
+	to->room -= length;
 	return at;
+}
+
+static void take_bytes(struct target *to, struct probe_value *value)
+{
+	if (value->length > to->room) {
+		value->length = to->room;
+		to->truncated = value->truncated = true;
+	}
+	value->bytes = take(to, value->bytes, value->length);
+}
+
+static const char *take_comm(struct target *to, const char *comm)
+{
+	size_t length = comm ? strlen(comm) + 1 : 0;
+
+	return length && length <= to->room ? take(to, comm, length) : NULL;
 }
 
 bool stream_queue_take(struct stream_queue *queue, const struct stream_types *types,
 	struct probe_stream_event *ret, void *data, size_t size)
 {
 	struct target to = {.at = data, .room = data ? size : 0};
-	const struct entry *entry = (const struct entry *)(queue->bytes + queue->begin);
+	struct entry *entry = (struct entry *)(queue->bytes + queue->begin);
+	const struct probe_event *event;
 	const struct stream_type *type;
 	struct probe_value *values;
-	const uint8_t *bytes;
 	size_t count;
 
 	if (queue->begin == queue->end)
 		return false;
 	type = &types->types[entry->item.type];
-	bytes = (const uint8_t *)(entry->args + entry->item.event.arg_count);
-	values = take_values(&to, entry, &count);
-	for (size_t i = 0; i < entry->item.event.arg_count; i++) {
-		if (i < count && entry->args[i].kind >= PROBE_VALUE_STRING)
-			take_bytes(&to, &values[i], bytes);
-		bytes += has_bytes(&entry->args[i]) ? entry->args[i].length : 0;
-	}
+	event = event_unpack(entry + 1, entry->bytes - sizeof(*entry));
+	values = take_values(&to, event, &count);
+	for (size_t i = 0; i < count; i++)
+		if (value_has_bytes(&values[i]))
+			take_bytes(&to, &values[i]);
 	*ret = (struct probe_stream_event){.type = entry->item.type,
 		.truncation = to.truncated ? PROBE_STREAM_TRUNCATED_READ : entry->item.truncation,
 		.pc = entry->item.pc,
-		.event = entry->item.event};
+		.event = *event};
 	ret->event.provider = type->provider;
 	ret->event.name = type->name;
 	ret->event.args = values;
 	ret->event.arg_count = count;
-	ret->event.comm = take_comm(&to, bytes, entry->comm_length);
+	ret->event.comm = take_comm(&to, event->comm);
 	ret->data_used = data ? (size_t)(to.at - (char *)data) : 0;
 	queue->begin += entry->bytes;
 	if (queue->begin == queue->end)

@@ -32,20 +32,10 @@ struct wire_header {
 	uint32_t length; /* of the whole message */
 };
 
-/*
- * Behind it: arg_count times struct probe_value, with offsets in place of `bytes`
- * pointers; provider, name and the thread's name, each with its NUL; the bytes.
- */
+/* Behind it: the hit as a packed event (libprobe/event.h). */
 struct wire_hit {
 	struct wire_header header;
-	uint64_t time_ns, pc;
-	int32_t pid, tid, cpu;
-	uint32_t tag;
-	uint32_t arg_count;
-	uint32_t filtered;
-	uint32_t name, comm; /* where they begin behind the values; the provider at 0 */
-	uint32_t bytes;
-	uint32_t unused;
+	uint32_t tag, filtered;
 };
 
 /* Appends a message without parts. */
