@@ -226,7 +226,7 @@ static struct probe_error *no_match(const struct list_command *command, const bo
 	const struct pattern_list *patterns = &command->options.patterns;
 	struct probe_error *error;
 	size_t first = 0, count;
-	char where[512], **names;
+	char where[512], list[48] = "probectl list", **names;
 
 	while (first < patterns->count && matched[first])
 		first++;
@@ -235,8 +235,12 @@ static struct probe_error *no_match(const struct list_command *command, const bo
 	names = all_names(&command->lists, &count);
 	if (!names)
 		return probe_error_no_memory();
+	if (command->options.pids.count == 1)
+		snprintf(list, sizeof(list), "probectl list -p %d",
+			(int)command->options.pids.items[0]);
 	error = probe_pattern_no_match(patterns->items[first],
-		describe_where(command, where, sizeof(where)), (const char *const *)names, count);
+		describe_where(command, where, sizeof(where)), list, (const char *const *)names,
+		count);
 	for (size_t i = 0; i < count; i++)
 		free(names[i]);
 	free(names);

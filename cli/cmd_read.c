@@ -256,7 +256,10 @@ static struct probe_error *read_all(const struct read_options *options, int *sta
 		*status_ret = STATUS_FAILED;
 	if (!error && !reader.sessions && *status_ret == STATUS_DONE)
 		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
-			"there is no such session; `probectl enable -t TRACER` leaves one");
+			options->wanted.count
+				? "there is no such session (without -t, all are read)"
+				: "there is no session of a tracer; `probectl enable -t TRACER "
+				  "-p PID PROBE` leaves one");
 	return error;
 }
 

@@ -49,7 +49,7 @@ static struct probe_error *run_checked(struct run_options *options, int *status_
 			"run starts a program; `probectl enable -p PID` is for running ones");
 	if (!options->common.program || !options->common.program[0])
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"run: which program? Give it behind --, as in `run -e PROBE -- ls -l`");
+			"run: which program? Give it behind --, as in `run PROBE -- ls -l`");
 	error = request_init(&options->request, &options->common);
 	return error ? error : run_program(options, status_ret);
 }
@@ -72,7 +72,7 @@ struct probe_error *cmd_run(int argc, char **argv, int *status_ret)
 			.help = "only what it has when it starts"},
 	};
 	const struct command_line line = {
-		.synopsis = "run -e PROBE... [OPTIONS] -- PROGRAM [ARGS...]",
+		.synopsis = "run [OPTIONS] PROBE... -- PROGRAM [ARGS...]",
 		.help = "Starts a program with probes on before any of its code runs, and lets\n"
 			"it go. The exit status is the program's.\n",
 		.rows = rows,

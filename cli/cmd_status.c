@@ -47,7 +47,7 @@ static bool is_shown(const struct status_options *options, const struct probe_st
 static struct probe_error *no_match(
 	const struct probe_pattern *pattern, const struct process_status *process)
 {
-	char where[32], **names = calloc(process->count + 1, sizeof(*names));
+	char where[32], list[48], **names = calloc(process->count + 1, sizeof(*names));
 	struct probe_error *error;
 	size_t count = 0;
 
@@ -60,7 +60,8 @@ static struct probe_error *no_match(
 			count++;
 	}
 	snprintf(where, sizeof(where), "process %d", (int)process->pid);
-	error = probe_pattern_no_match(pattern, where, (const char *const *)names, count);
+	snprintf(list, sizeof(list), "probectl list -p %d", (int)process->pid);
+	error = probe_pattern_no_match(pattern, where, list, (const char *const *)names, count);
 	while (count)
 		free(names[--count]);
 	free(names);

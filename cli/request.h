@@ -46,6 +46,9 @@ void report_refusals_from(const struct probe_report *report, size_t first);
 /* Only the notes. */
 void report_notes(const struct probe_report *report);
 
+/* Behind what was not there: the process is gone, or has closed its libraries, so ask files. */
+#define REQUEST_NEXT_STEP " (`probectl list FILE` shows what a program or library has)"
+
 /* The error for a command line that names no process; `command` is for the message. */
 PROBE_MUST_CHECK struct probe_error *request_no_pid(const char *command);
 

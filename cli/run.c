@@ -253,7 +253,7 @@ struct probe_error *run_start(struct run *run, struct probe_target *target)
 	}
 	if (!run->matched && run->count && run->programs[0].waiting &&
 		probe_session_unmatched(run->programs[0].session) < run->request->pattern_count)
-		report_warning("%s matched no probe of process %d",
+		report_warning("%s matched no probe of process %d" REQUEST_NEXT_STEP,
 			probe_pattern_text(run->request->patterns[probe_session_unmatched(
 				run->programs[0].session)]),
 			(int)pid);

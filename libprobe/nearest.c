@@ -122,7 +122,7 @@ static void insert(struct candidate best[NEAREST_MAX], size_t *count, struct can
 }
 
 struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern, const char *where,
-	const char *const *names, size_t name_count)
+	const char *all, const char *const *names, size_t name_count)
 {
 	const char *text = probe_pattern_text(pattern);
 	struct candidate best[NEAREST_MAX];
@@ -140,9 +140,15 @@ struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern, 
 				distance_of(typed, typed_length, has_provider, names[i])});
 	if (count == 0)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND,
-			"no probe matches '%s' in %s, and none has a name like it (see "
-			"'probectl list')",
-			text, where);
+			"no probe matches '%s' in %s, and none has a name like it (`%s` shows what "
+			"there is)",
+			text, where, all);
+	if (strchr(text, '/') && typed_length == strlen(best[0].name) &&
+		memcmp(typed, best[0].name, typed_length) == 0)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"no probe matches '%s' in %s: %s is there, but not in that file (`%s -v` "
+			"shows where)",
+			text, where, best[0].name, all);
 	return probe_error_new(PROBE_ERROR_NOT_FOUND,
 		"no probe matches '%s' in %s; the nearest: %s%s%s%s%s", text, where, best[0].name,
 		count > 1 ? ", " : "", count > 1 ? best[1].name : "", count > 2 ? ", " : "",

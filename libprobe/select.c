@@ -268,7 +268,7 @@ struct probe_error *select_unmatched(struct modules *modules, const struct selec
 {
 	struct selection all;
 	struct probe_error *error;
-	char **names, where[48];
+	char **names, where[48], list[48];
 	size_t first = 0;
 
 	while (first < selection->pattern_count && selection->matched[first])
@@ -283,7 +283,8 @@ struct probe_error *select_unmatched(struct modules *modules, const struct selec
 		if (asprintf(&names[i], "%s:%s", all.probes[i].provider, all.probes[i].name) < 0)
 			names[i] = NULL;
 	snprintf(where, sizeof(where), "process %d", pid);
-	error = names ? add_unread(probe_pattern_no_match(patterns[first], where,
+	snprintf(list, sizeof(list), "probectl list -p %d", pid);
+	error = names ? add_unread(probe_pattern_no_match(patterns[first], where, list,
 					   (const char *const *)names, all.probe_count),
 				modules)
 		      : probe_error_no_memory();

@@ -224,6 +224,19 @@ struct probe_error *session_select_asked(
 		       : NULL;
 }
 
+/* Of a probe that is not there yet, it is said what would wait for it. */
+static struct probe_error *may_come(struct probe_error *error)
+{
+	struct probe_error *more;
+
+	if (!error || error->code != PROBE_ERROR_NOT_FOUND)
+		return error;
+	more = probe_error_new(error->code,
+		"%s; --follow waits for libraries that are opened later", error->message);
+	probe_error_free(error);
+	return more;
+}
+
 /* With the target's state read and locked. */
 static struct probe_error *start(
 	struct probe_session *s, struct change *c, struct probe_report *report)
@@ -240,7 +253,7 @@ static struct probe_error *start(
 	if (!error)
 		error = session_select_asked(s, &c->modules, &selection);
 	if (!error && !s->options.follow_libraries)
-		error = select_unmatched(&c->modules, &selection, s->patterns, c->pid);
+		error = may_come(select_unmatched(&c->modules, &selection, s->patterns, c->pid));
 	if (!error)
 		error = attach_selection(s, c, &selection, report);
 	selection_deinit(&selection);

@@ -373,9 +373,9 @@ static struct probe_error *check_enabled(const struct change *c, const struct se
 	for (size_t i = 0; i < s->probe_count; i++)
 		if (!registry_persistent(&c->registry, s->probes[i].key))
 			return probe_error_new(PROBE_ERROR_STATE,
-				"%s is not enabled in process %d (--force sets it to off all the "
-				"same, --keep-going does the rest)",
-				probe_label(&s->probes[i], label), c->pid);
+				"%s is not enabled in process %d (`probectl status -p %d` shows "
+				"what is; --keep-going does the rest)",
+				probe_label(&s->probes[i], label), c->pid, c->pid);
 	return NULL;
 }
 

@@ -19,6 +19,7 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
+#include "cli/request.h"
 #include "cli/clock.h"
 #include "cli/print.h"
 #include "cli/top/loop.h"
@@ -524,7 +525,7 @@ static void print_end(struct top_loop *loop, size_t top)
 	set_clock(loop->clock);
 	print_table(loop, top);
 	if (unmatched)
-		report_warning("%s matched no probe", unmatched);
+		report_warning("%s matched no probe" REQUEST_NEXT_STEP, unmatched);
 }
 
 /* Gives terminal and processes back; what is to be seen afterwards is printed then. */

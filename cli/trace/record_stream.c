@@ -243,7 +243,7 @@ static void report_unmatched(const struct recorder *r)
 	size_t i = probe_session_unmatched(probe_stream_session(r->stream));
 
 	if (i < request->pattern_count)
-		report_warning("%s matched no probe of process %d",
+		report_warning("%s matched no probe of process %d" REQUEST_NEXT_STEP,
 			probe_pattern_text(request->patterns[i]), (int)probe_target_pid(r->target));
 }
 

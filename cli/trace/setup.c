@@ -157,7 +157,8 @@ static void report_unmatched(const struct trace *trace)
 				probe_pattern_text(request->patterns[pattern]),
 				trace->over ? "matched" : "matches",
 				(int)probe_target_pid(target->target),
-				trace->over ? "" : "; waiting for a library that has it");
+				trace->over ? REQUEST_NEXT_STEP
+					    : "; waiting for a library that has it");
 	}
 }
 

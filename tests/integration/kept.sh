@@ -51,7 +51,7 @@ same "of others" "$(printed -t latency | jq .count)" "$(jq .done <<<"$said")"
 "$PROBECTL" disable -q -p "$target_pid" pairs:step__done || fail "disable: status $?"
 "$PROBECTL" read -p "$target_pid" -t count >/dev/null 2>"$SCRATCH/err"
 same "read without a session" "$?" 1
-grep -q 'there is no such session' "$SCRATCH/err" || fail "its message: $(cat "$SCRATCH/err")"
+grep -q 'there is no such session (without -t' "$SCRATCH/err" || fail "its message: $(cat "$SCRATCH/err")"
 same "ends, still" "$(printed -t latency | jq .count)" "$(jq .done <<<"$said")"
 for ((i = 0; i < 3; i++)); do
 	"$PROBECTL" disable -q -p "$target_pid" pairs:request__start || fail "disable: status $?"

@@ -26,7 +26,8 @@ long live_value(long i)
 	return i * 7919 % 100003 - 50000;
 }
 
-static __attribute__((noinline)) void hit_value(long i)
+/* Not where the place that its long nop can be led to would be at the end of a page. */
+static __attribute__((noinline, aligned(2048))) void hit_value(long i)
 {
 	DTRACE_PROBE3(live, value, live_value(i), (unsigned int)(i % KINDS), live_names[i % 3]);
 	ROOM();

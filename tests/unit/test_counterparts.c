@@ -521,9 +521,9 @@ static void two_targets(void **state)
 	ok(probe_target_release(first));
 	ok(probe_target_release(second));
 	snprintf(message, sizeof(message),
-		"same:three is not enabled in process %d (--force sets it to off all the same, "
+		"same:three is not enabled in process %d (`probectl status -p %d` shows what is; "
 		"--keep-going does the rest)",
-		probe_target_pid(second));
+		probe_target_pid(second), probe_target_pid(second));
 	is_error(change_all(second, probe_target_disable, false, endless, 3), PROBE_ERROR_STATE,
 		message);
 	are(second, 1, 1, 0);

@@ -256,7 +256,8 @@ static void check_nearest(
 	const char *text, const char *const *names, size_t count, const char *message)
 {
 	struct probe_pattern *pattern = parse(text);
-	struct probe_error *error = probe_pattern_no_match(pattern, "libx.so", names, count);
+	struct probe_error *error =
+		probe_pattern_no_match(pattern, "libx.so", "probectl list", names, count);
 
 	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);
 	assert_string_equal(error->message, message);
@@ -283,8 +284,11 @@ static void test_nearest(void **state)
 		"no probe matches 'usdt:/x/libx.so:hotspot:gc__bgin(arg0)' in libx.so; the "
 		"nearest: hotspot:gc__begin");
 	check_nearest("zzz", names, 6,
-		"no probe matches 'zzz' in libx.so, and none has a name like it (see 'probectl "
-		"list')");
+		"no probe matches 'zzz' in libx.so, and none has a name like it (`probectl "
+		"list` shows what there is)");
+	check_nearest("/x/liby.so:hotspot:gc__end", names, 6,
+		"no probe matches '/x/liby.so:hotspot:gc__end' in libx.so: hotspot:gc__end is "
+		"there, but not in that file (`probectl list -v` shows where)");
 	check_nearest("zzz", NULL, 0, "no probe matches 'zzz': there are no probes in libx.so");
 }
 
@@ -299,7 +303,7 @@ static void test_nearest_of_long_names(void **state)
 	typed[599] = name[599] = '\0';
 	typed[0] = 'x';
 	struct probe_pattern *pattern = parse(typed);
-	struct probe_error *error = probe_pattern_no_match(pattern, "x", names, 1);
+	struct probe_error *error = probe_pattern_no_match(pattern, "x", "y", names, 1);
 
 	assert_non_null(strstr(error->message, "nearest"));
 	probe_error_free(error);

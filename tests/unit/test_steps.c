@@ -115,9 +115,9 @@ static void steps(void **state)
 	live_ok(change_one(l, probe_target_disable, "live:op__start"));
 	assert_string_equal(states(l, text), "op__done=1 op__start=0 value=2");
 	snprintf(message, sizeof(message),
-		"live:op__start is not enabled in process %d (--force sets it to off all the "
-		"same, --keep-going does the rest)",
-		l->pid);
+		"live:op__start is not enabled in process %d (`probectl status -p %d` shows "
+		"what is; --keep-going does the rest)",
+		l->pid, l->pid);
 	is_error(change_one(l, probe_target_disable, "live:op__start"), PROBE_ERROR_STATE, message);
 	assert_int_equal(procfs_thread_state(l->pid, l->pid), 't');
 	live_ok(probe_target_release(l->target));

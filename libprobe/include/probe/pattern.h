@@ -75,10 +75,11 @@ const struct probe_capture *probe_pattern_captures(
 
 /*
  * Makes the error for a pattern that matched nothing: names up to three of the
- * nearest "provider:name" (by edit distance) among `names`.
+ * nearest "provider:name" (by edit distance) among `names`. `all` is the command that shows
+ * all there are.
  */
 struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern, const char *where,
-	const char *const *names, size_t name_count)
+	const char *all, const char *const *names, size_t name_count)
 	__attribute__((returns_nonnull, warn_unused_result));
 
 #ifdef __cplusplus
