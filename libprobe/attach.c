@@ -254,6 +254,8 @@ struct probe_error *attach_all(struct attach *attach, struct probe_report *repor
 	if (detach_has_leftovers(&attach->change->registry))
 		error = detach_and_look(attach->change);
 	if (!error)
+		error = detach_check_leftovers(attach->change);
+	if (!error)
 		error = plan_and_map(attach, report);
 	if (error)
 		return error;

@@ -12,7 +12,9 @@
  * returns to: then the target goes on for a moment and is looked at again (quiet.c).
  * Memory is only unmapped when no thread is, or will come, there. Where a thread
  * stays, or nobody can know, they become leftovers: in the registry without an address, so
- * that their memory stays in use and their site can be patched anew.
+ * that their memory stays in use and their site can be patched anew. Each session has memory of
+ * its own, which a late thread would write to, so it is not used again; and so that it does not
+ * grow without end, nothing is added to a process that has too much of it.
  *
  * A site that holds somebody else's bytes is left as it is: it is not ours to write. Whoever
  * wrote them may have kept our jump, to write it back one day, so all that it leads to stays
@@ -33,7 +35,11 @@
 #include "libprobe/site.h"
 #include "libprobe/space.h"
 
-enum { UNMAPS_AT_ONCE = 64 };
+enum { UNMAPS_AT_ONCE = 64, LEFT_SESSIONS_MAX = 128 };
+
+/* Address space of the target; of the data only pages count that were touched. */
+#define LEFT_DATA_MAX (UINT64_C(8) << 30)
+#define LEFT_CODE_MAX (UINT64_C(64) << 20)
 
 /* ---- What is to end ------------------------------------------------------------------- */
 
@@ -520,6 +526,30 @@ bool detach_has_leftovers(const struct registry *registry)
 	registry_stubs(registry, 0, &stubs);
 	registry_sites(registry, 0, 1, &sites);
 	return stubs + sites > 0;
+}
+
+struct probe_error *detach_check_leftovers(const struct change *change)
+{
+	const struct registry *r = &change->registry;
+	uint64_t data = 0, code = 0;
+	size_t sessions = 0;
+
+	for (size_t i = 0; i < r->session_count; i++)
+		if (r->sessions[i].flags & REG_SESSION_RETIRED) {
+			sessions++;
+			data += r->sessions[i].data_size;
+		}
+	for (size_t i = 0; i < r->stub_count; i++)
+		code += r->stubs[i].pc ? 0 : r->stubs[i].size;
+	for (size_t i = 0; i < r->site_count; i++)
+		code += r->sites[i].pc ? 0 : r->sites[i].tail_size + r->sites[i].pun_size;
+	if (sessions < LEFT_SESSIONS_MAX && data < LEFT_DATA_MAX && code < LEFT_CODE_MAX)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_STATE,
+		"process %d: %zu sessions have ended in it whose memory (%ju KiB of code, %ju KiB "
+		"of data) has to stay, since a thread may return to it: nothing is added until "
+		"`probectl repair -p %d` can take it away",
+		change->pid, sessions, (uintmax_t)code >> 10, (uintmax_t)data >> 10, change->pid);
 }
 
 struct probe_error *detach_unreferenced(struct change *change)

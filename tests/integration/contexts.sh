@@ -119,6 +119,35 @@ tell go
 exec {target_in}>&-
 end_process "$target_pid"
 
+# Where nothing can ever be proved, what stays is told and has a bound.
+case=bound
+start "$TARGETS/solo"
+pid=$target_pid
+save_state "$pid"
+for ((i = 0; i < 1000; i++)); do
+	unread "$SCRATCH/out" enable -p "$pid" solo:one || break
+	unread "$SCRATCH/out" disable -p "$pid" solo:one || fail "$case: disable: $(cat "$SCRATCH/out")"
+done
+[ "$i" -ge 100 ] && [ "$i" -lt 1000 ] || fail "$case: refused after $i: $(cat "$SCRATCH/out")"
+grep -q 'sessions have ended in it whose memory .* has to stay, since a thread may return to it' \
+	"$SCRATCH/out" || fail "$case: it says: $(cat "$SCRATCH/out")"
+[ "$(ours)" -le $((i + 3)) ] || fail "$case: $(ours) mappings after $i sessions"
+"$PROBECTL" status -p "$pid" >"$SCRATCH/out" 2>"$SCRATCH/err"
+grep -q "leftovers ($i sessions)" "$SCRATCH/err" || fail "$case: status: $(cat "$SCRATCH/err")"
+unread "$SCRATCH/out" trace -c -d 10ms -p "$pid" solo:one && fail "$case: traced"
+ask x
+same "$case: the answer" "$answer" alive
+run repair -p "$pid"
+same "$case: what is mapped at the end" "$(ours)" 0
+for ((i = 0; i < 1000; i++)); do # large rings are fewer
+	unread "$SCRATCH/out" trace -q -b 256M -d 1ms -o /dev/null -p "$pid" solo:one || break
+done
+[ "$i" -ge 1 ] && [ "$i" -lt 100 ] || fail "$case: refused after $i large ones: $(cat "$SCRATCH/out")"
+run trace -c -d 10ms -p "$pid" solo:one
+same "$case: what is mapped after a trace that could prove it" "$(ours)" 0
+same_state "$pid"
+end_target
+
 for restorer in mov push xor jump; do
 	stubs contexts near thread $restorer 0
 	between contexts near thread $restorer 0
