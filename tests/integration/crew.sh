@@ -105,6 +105,38 @@ ask quit
 same "a thread that stays in vfork" "$answer" "wrong 0"
 end_target
 
+# It begins during a trace, and stays when that is to end: the probes stay, and it is said.
+for command in "trace -c" "top -i 0.1"; do
+	start "$TARGETS/crew" later
+	save_state "$target_pid"
+	anew stays
+	# shellcheck disable=SC2086 # words
+	env --default-signal=INT "$PROBECTL" $command -p "$target_pid" crew:work \
+		>"$SCRATCH/stays.out" 2>"$SCRATCH/stays.err" </dev/null &
+	tracer=$!
+	on_exit "end_process $tracer"
+	wait_on "$target_pid" crew:work
+	ask fork
+	until grep -q '[0-9]' "/proc/$target_pid"/task/*/children; do
+		sleep 0.01
+	done
+	kill -INT "$tracer"
+	wait "$tracer"
+	same "$command while a thread stays in vfork: status" "$?" 1
+	grep -q "keeps its probes, until .probectl repair.*vfork(2)" "$SCRATCH/stays.err" ||
+		fail "$command while a thread stays in vfork: it says: $(cat "$SCRATCH/stays.err")"
+	"$PROBECTL" status -p "$target_pid" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	grep -q "probectl repair -p $target_pid" "$SCRATCH/err" || fail "$command, status: $(cat "$SCRATCH/err")"
+	ask release
+	"$PROBECTL" repair -p "$target_pid" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+		fail "$command, repair: $(cat "$SCRATCH/err")"
+	same_state "$target_pid"
+	same "$command, what is mapped at the end" "$(grep -c memfd:probectl "/proc/$target_pid/maps")" 0
+	ask quit
+	same "$command while a thread stays in vfork" "$answer" "wrong 0"
+	end_target
+done
+
 all_right spawn 3
 
 # ---- A file that is mapped shared ------------------------------------------------------

@@ -10,6 +10,7 @@
  *	crew child|sibling	also in another process that shares the memory
  *	crew leader		in a thread; the main one ends at "release"
  *	crew vfork		in two threads; a third is in vfork(2) until "release"
+ *	crew later		the same, but it goes there at "fork"
  *	crew spawn THREADS	in one; others start programs all the time
  *	crew shared LIBRARY text|data	in one; a library, writable, is mapped shared
  *
@@ -36,7 +37,7 @@ enum { BELOW = 65536, PATTERN = 0x5a, STACK = 1 << 18, AT_ONCE = 200 };
 extern char **environ;
 
 static _Atomic uint64_t progress, wrong;
-static _Atomic bool over, released;
+static _Atomic bool over, released, forks;
 static ucontext_t main_context, coroutine;
 
 __attribute__((noinline)) static uint64_t work(uint64_t a, uint64_t b)
@@ -72,6 +73,8 @@ static void serve(void)
 			atomic_store(&over, true);
 		else if (strcmp(line, "release") == 0)
 			atomic_store(&released, true);
+		else if (strcmp(line, "fork") == 0)
+			atomic_store(&forks, true);
 		if (!atomic_load(&over)) {
 			printf("progress %llu\n", (unsigned long long)atomic_load(&progress));
 			fflush(stdout);
@@ -186,6 +189,13 @@ static void *fork_away(void *data)
 	return data;
 }
 
+static void *fork_later(void *data)
+{
+	while (!atomic_load(&forks) && !atomic_load(&over))
+		usleep(1000);
+	return atomic_load(&forks) ? fork_away(data) : data;
+}
+
 static void *spawn_on(void *data)
 {
 	char *const argv[] = {"true", NULL};
@@ -259,6 +269,8 @@ int main(int argc, char **argv)
 		end_leader();
 	else if (strcmp(mode, "vfork") == 0)
 		with_threads(fork_away, 1);
+	else if (strcmp(mode, "later") == 0)
+		with_threads(fork_later, 1);
 	else if (strcmp(mode, "spawn") == 0)
 		with_threads(spawn_on, number);
 	else if (strcmp(mode, "shared") == 0)
