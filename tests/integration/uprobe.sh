@@ -184,6 +184,172 @@ for name in company:five company:both5; do
 	done
 done
 
+# ---- Over a jump that stands at the nop itself ---------------------------------------------------
+
+# state_of WANTED WHAT: of the probe `name`, by status; what it says is in $SCRATCH/err
+state_of()
+{
+	same "$2: state" "$("$PROBECTL" status --json -p "$target_pid" 2>"$SCRATCH/err" |
+		jq -r --arg name "${name#*:}" 'select(.name == $name) | .state')" "$1"
+}
+
+# ended STATUS COMMAND...: probectl ends with it
+ended()
+{
+	local wanted=$1
+	shift
+	timeout -k 5 60 "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
+	same "$what: $1: status" "$?" "$wanted"
+}
+
+# go WHAT: all threads pass, with right results
+go()
+{
+	ask "go $rounds"
+	same "$what: $1" "$answer" "passed $passed wrong 0"
+}
+
+# pun_of NAMES...: the first at which a pun is possible in this process, in `name`
+pun_of()
+{
+	for name; do
+		"$PROBECTL" enable -q --plan pun -p "$target_pid" "$name" 2>/dev/null || continue
+		"$PROBECTL" disable -q -p "$target_pid" "$name" || fail "$name: disable"
+		return 0
+	done
+	return 1
+}
+
+# heard TEXT: until the trace says it
+heard()
+{
+	local try
+	for ((try = 0; try < 600; try++)); do
+		grep -qs "$1" "$SCRATCH/over.err" && return
+		kill -0 "$tracer_pid" || break
+		sleep 0.1
+	done
+	die "$what: '$1' is not told: $(cat "$SCRATCH/over.err")"
+}
+
+# over PLAN OFFSET: what is told of `name`, with hits or without between them, and who leaves first
+over()
+{
+	local plan=$1 offset=$2 hits leaves
+	for hits in 0 "$rounds"; do
+		for leaves in kernel ours; do
+			what="$name, $plan, $hits hits, $leaves leaves first"
+			ended 0 enable -q -t count --plan "$plan" -p "$target_pid" "$name"
+			go "ours"
+			kernel_on "$target_pid" "$company" "$offset"
+			[ "$hits" = 0 ] || go "the kernel over ours"
+			state_of inconsistent "$what"
+			grep -q "$name at 0x" "$SCRATCH/err" || fail "$what: status: $(cat "$SCRATCH/err")"
+			ended 1 read -p "$target_pid"
+			grep -q "$name at .*its hits are not counted" "$SCRATCH/err" || fail "$what: read: $(cat "$SCRATCH/err")"
+			ended 1 repair -p "$target_pid"
+			grep -q "$name at .*left as it is" "$SCRATCH/err" || fail "$what: repair: $(cat "$SCRATCH/err")"
+			go "repair has left it"
+			if [ "$leaves" = kernel ]; then
+				kernel_off
+				go "the kernel has left"
+				state_of inconsistent "$what, alone"
+				ended 0 repair -p "$target_pid"
+				state_of on "$what, repaired"
+				go "repaired"
+				ended 0 disable -q -p "$target_pid" "$name"
+			else
+				ended 1 disable -q -p "$target_pid" "$name"
+				grep -q "$name at .*left as it is" "$SCRATCH/err" ||
+					fail "$what: disable: $(cat "$SCRATCH/err")"
+				go "ours are off"
+				kernel_off
+				go "nobody is there"
+				ended 0 repair -p "$target_pid"
+			fi
+			go "at the end"
+			same "$what: what is mapped" "$(grep -c memfd:probectl "/proc/$target_pid/maps")" 0
+			same_state "$target_pid"
+		done
+	done
+
+	# The kernel is there first.
+	what="$name, $plan, the kernel first"
+	kernel_on "$target_pid" "$company" "$offset"
+	for hits in 0 "$rounds"; do
+		[ "$hits" = 0 ] || go "the kernel alone"
+		"$PROBECTL" enable -q --plan "$plan" -p "$target_pid" "$name" 2>"$SCRATCH/err" &&
+			fail "$what: patched over a breakpoint"
+		grep -q "refused $name .*: " "$SCRATCH/err" || fail "$what: enable: $(cat "$SCRATCH/err")"
+	done
+	kernel_off
+	go "refused"
+
+	# It comes and goes during a trace, which says so, and counts again when it is repaired.
+	what="$name, $plan, during a trace"
+	trace_start over -c --json -i 0.2 --plan "$plan" -p "$target_pid" "$name"
+	wait_tracing over
+	go "traced"
+	kernel_on "$target_pid" "$company" "$offset"
+	go "the kernel over it"
+	heard "$name at .*its hits are not counted"
+	kernel_off
+	ended 0 repair -p "$target_pid"
+	heard "$name at .*it is ours again"
+	go "traced again"
+	kill -INT "$tracer_pid"
+	wait "$tracer_pid"
+	same "$what: status" "$?" 1
+	same "$what: hits" "$(hits_of "$SCRATCH/over.out" "$name" | tail -1)" $((2 * passed))
+	same_state "$target_pid"
+}
+
+for plan in pun nop; do
+	start "$company" "$threads"
+	save_state "$target_pid"
+	names_of_plan=(company:five company:both5 company:both10)
+	[ "$plan" = nop ] || {
+		pun_of company:one company:end company:wide company:call && names_of_plan=("$name") ||
+			names_of_plan=()
+	}
+	for name in "${names_of_plan[@]}"; do
+		offset=${offset_of[$name]}
+		[[ $name != company:both* ]] || offset=$((offset + 1)) # ours is in the second nop
+		[[ " ${all_offsets[*]} " == *" $offset "* ]] && over "$plan" "$offset"
+	done
+	end_target
+done
+
+# Both come and go as they like, while threads run and one is just about to patch.
+start "$company" 2
+save_state "$target_pid"
+ask run
+(
+	for ((round = 0; round < 30; round++)); do
+		kernel_on "$target_pid" "$company" "${offset_of[company:five]}" "${offset_of[company:both5]}" \
+			"${offset_of[company:one]}" "${offset_of[company:end]}"
+		kernel_off
+	done
+) 2>/dev/null &
+comes_and_goes=$!
+while kill -0 "$comes_and_goes" 2>/dev/null; do
+	plan=$((RANDOM % 2))
+	plan=$([ "$plan" = 0 ] && echo pun,behind || echo nop,pun)
+	"$PROBECTL" enable -q --keep-going --plan "$plan" -p "$target_pid" 'company:*' >/dev/null 2>&1
+	"$PROBECTL" status -p "$target_pid" >/dev/null 2>&1
+	[ $((RANDOM % 2)) = 0 ] || "$PROBECTL" repair -p "$target_pid" >/dev/null 2>&1
+	"$PROBECTL" disable -q --force -p "$target_pid" 'company:*' >/dev/null 2>&1
+	check_alive "$target_pid"
+done
+wait "$comes_and_goes"
+what="both as they like"
+ask stop
+[[ $answer == passed*'wrong 0' ]] || fail "$what: $answer"
+"$PROBECTL" repair -p "$target_pid" >"$SCRATCH/out" 2>&1 || fail "$what: repair: $(cat "$SCRATCH/out")"
+same "$what: what is mapped" "$(grep -c memfd:probectl "/proc/$target_pid/maps")" 0
+same_state "$target_pid"
+end_target
+
 # ---- They come and go while the threads run ----------------------------------------------------
 
 start "$company" 2
