@@ -54,7 +54,7 @@ static struct doubt *find_doubt(struct doubts *doubts, const struct search_find 
 {
 	for (size_t i = 0; i < doubts->count; i++)
 		if (doubts->items[i].at == find->at && doubts->items[i].word == find->word &&
-			doubts->items[i].rsp == find->rsp)
+			doubts->items[i].frame_end == find->frame_end)
 			return &doubts->items[i];
 	return NULL;
 }
@@ -69,8 +69,10 @@ static void add_doubt(struct doubts *doubts, const struct search_find *find)
 	if (!items)
 		return;
 	doubts->items = items;
-	items[doubts->count++] = (struct doubt){
-		.at = find->at, .word = find->word, .frame = find->frame, .rsp = find->rsp};
+	items[doubts->count++] = (struct doubt){.at = find->at,
+		.word = find->word,
+		.frame = find->frame,
+		.frame_end = find->frame_end};
 	doubts->any = true;
 }
 
@@ -79,7 +81,7 @@ bool doubts_are_live(struct doubts *doubts, const struct frames *frames,
 {
 	const struct doubt *known;
 
-	if (find->is_remote || frames_overlap(frames, find->frame, find->rsp) ||
+	if (find->is_remote || frames_overlap(frames, find->frame, find->frame_end) ||
 		search_is_stale(search, find))
 		return false;
 	if (!find->frame || !frames_is_below(frames, find->at))
@@ -99,9 +101,9 @@ static bool on_word(void *data, uint64_t at, uint64_t word, bool is_context)
 	(void)is_context;
 	for (size_t i = 0; i < doubts->count; i++) {
 		struct doubt *doubt = &doubts->items[i];
-		bool is_its_own = at >= doubt->frame - HANDLER_BYTES && at < doubt->rsp;
+		bool is_its_own = at >= doubt->frame - HANDLER_BYTES && at < doubt->frame_end;
 
-		if (!doubt->settled && !is_its_own && word < doubt->rsp &&
+		if (!doubt->settled && !is_its_own && word < doubt->frame_end &&
 			word >= doubt->frame - REACH_BYTES)
 			doubt->is_held = true;
 	}
@@ -121,7 +123,8 @@ static bool add_places(const struct doubts *doubts, struct places *places)
 
 	for (size_t i = 0; i < doubts->count && ok; i++)
 		ok = doubts->items[i].settled ||
-		     places_add(places, doubts->items[i].frame - REACH_BYTES, doubts->items[i].rsp);
+		     places_add(places, doubts->items[i].frame - REACH_BYTES,
+			     doubts->items[i].frame_end);
 	places_prepare(places);
 	places->guard = doubts->guard;
 	return ok;

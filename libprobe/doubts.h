@@ -9,8 +9,8 @@
 
 /* One of them, and what is known of it. */
 struct doubt {
-	uint64_t at, word, frame, rsp; /* as of the find */
-	bool settled, is_held;	       /* something refers to it */
+	uint64_t at, word, frame, frame_end; /* as of the find */
+	bool settled, is_held;		     /* something refers to it */
 };
 
 /* Initialise with {0}. */

@@ -315,10 +315,10 @@ void frames_close(struct frames *frames)
 
 /* ---- What was collected ------------------------------------------------------------------ */
 
-bool frames_overlap(const struct frames *frames, uint64_t frame, uint64_t rsp)
+bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t end)
 {
 	for (size_t i = 0; i < frames->stack_count; i++)
-		if (frames->stacks[i].low > frame && frames->stacks[i].low + RED_ZONE <= rsp)
+		if (frames->stacks[i].low > start && frames->stacks[i].low + RED_ZONE <= end)
 			return true;
 	return false;
 }

@@ -70,11 +70,11 @@ bool frames_add(struct frames *frames, uint64_t pc);
 bool frames_is_below(const struct frames *frames, uint64_t address);
 
 /*
- * Does a thread use the middle of a frame in [frame, rsp) as its stack, from there on up? Then
+ * Does a thread use the middle of a frame in [start, end) as its stack, from there on up? Then
  * the handler has returned, or was left: what it had interrupted is overwritten, or goes on
  * there.
  */
-bool frames_overlap(const struct frames *frames, uint64_t frame, uint64_t rsp);
+bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t end);
 
 /* The own stack of a thread that stands on it in [start, end); NULL: there is none. */
 const struct frames_stack *frames_own_stack(

@@ -5,15 +5,20 @@
  * scheduler. Which of its memory the program uses for what cannot be known, so all that is
  * in RAM is read, but for
  *
- *   - files, unless they are in memory: mapped privately and not writable, or shared;
+ *   - files that are mapped privately and not writable;
  *   - mappings that are larger than stacks can be expected to be: heaps, with more than
  *     HEAP_BYTES in RAM or SPACE_BYTES of addresses;
+ *   - devices, and files of a file system that may not answer;
  *   - our own.
  *
- * A page that is not in RAM has never been written, or was given back: the pagemap of the
- * process tells, and so nothing is allocated by being looked at. A page that was swapped
+ * A private page that is not in RAM has never been written, or was given back: the pagemap of
+ * the process tells, and so nothing is allocated by being looked at. A page that was swapped
  * out is read. Of shared memory the pagemap tells only what this process has touched, and
- * not given back: the rest is not read, as that would allocate what was never written.
+ * not given back. The rest is read from the file behind it (libprobe/backing.c), up to HEAP_BYTES
+ * of a mapping in memory, and DISK_BYTES of all others. Where we may not open that, up to
+ * BLIND_BYTES are read through the process, which can make so much memory of what was never
+ * written. What is larger is taken for buffers, of which only the pages that the process
+ * uses are read.
  *
  * What cannot be read although it is there makes the search incomplete, and so does too
  * much memory: more than ALL_BYTES. It is what `unknown` says then. Memory that was
@@ -30,9 +35,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "libprobe/array.h"
+#include "libprobe/cgroup.h"
 #include "libprobe/memory.h"
 #include "libprobe/registry.h"
 #include "libprobe/search.h"
@@ -54,6 +61,9 @@ enum {
 	STATE_MAX = 16384
 };
 #define HEAP_BYTES (UINT64_C(256) << 20)
+#define DISK_BYTES (UINT64_C(64) << 20)
+#define BLIND_BYTES (UINT64_C(4) << 20)
+#define ROOM_BYTES (UINT64_C(16) << 20) /* that its control groups leave it for that */
 #define SPACE_BYTES (UINT64_C(16) << 30)
 #define ALL_BYTES (UINT64_C(2) << 30)
 #define STATE_MAGIC1 0x46505853U
@@ -61,7 +71,13 @@ enum {
 
 static const char unreadable[] = "some of its memory cannot be read";
 static const char too_much[] = "it has more memory than is searched";
+static const char no_room[] = "its control group has no memory left to look at what it shares";
 static const char too_many[] = "too many words of its memory are such addresses";
+
+struct search_source {
+	enum { BY_PAGES, BY_FILE, BLINDLY } way;
+	uint64_t bytes; /* 0: it is not read */
+};
 
 /* ---- What is found ---------------------------------------------------------------------- */
 
@@ -95,10 +111,10 @@ static void describe_find(
 	if (distance < IN_PLACE_MAX || (image->state && !maps_find(&s->maps, image->state)))
 		find->state = image->state;
 	/* A copy in such a distance would overlap the frame that it was made of. */
-	if (distance >= FRAME_MIN && distance <= FRAME_MAX && image->rsp > image->state &&
-		image->rsp - image->state < IN_PLACE_MAX) {
+	if (distance >= FRAME_MIN && distance <= FRAME_MAX) {
 		find->frame = image->at;
-		find->rsp = image->rsp;
+		find->frame_end =
+			image->rsp - image->state < IN_PLACE_MAX ? image->rsp : image->state;
 	}
 }
 
@@ -167,16 +183,22 @@ bool search_is_stale(const struct search *s, const struct search_find *find)
 
 /* ---- Reading --------------------------------------------------------------------------- */
 
+static size_t read_file(int fd, uint64_t offset, void *buffer, size_t size)
+{
+	ssize_t length = pread(fd, buffer, size, (off_t)offset);
+
+	return length < 0 ? 0 : (size_t)length;
+}
+
 /* As much as there is, from the start. What the process itself may not read goes by `mem`. */
 static size_t read_memory(const struct search *s, uint64_t address, void *buffer, size_t size)
 {
-	size_t got = memory_read(s->pid, address, buffer, size);
-	ssize_t more;
+	size_t got;
 
-	if (got)
-		return got;
-	more = pread(s->mem, buffer, size, (off_t)address);
-	return more < 0 ? 0 : (size_t)more;
+	if (s->file >= 0)
+		return read_file(s->file, address + s->file_bias, buffer, size);
+	got = memory_read(s->pid, address, buffer, size);
+	return got ? got : read_file(s->mem, address, buffer, size);
 }
 
 /* The entries of `count` pages; how many were read. */
@@ -193,8 +215,11 @@ static size_t read_entries(const struct search *s, uint64_t address, size_t coun
 static bool is_there(const struct search *s, uint64_t address)
 {
 	uint64_t entry;
-	ssize_t length =
-		pread(s->pagemap, &entry, sizeof(entry), (off_t)(address / PAGE * sizeof(entry)));
+	ssize_t length;
+
+	if (s->file >= 0) /* it was made shorter, or there is an error */
+		return pread(s->file, &entry, 1, (off_t)(address + s->file_bias)) < 0;
+	length = pread(s->pagemap, &entry, sizeof(entry), (off_t)(address / PAGE * sizeof(entry)));
 
 	return length < 0 || (length == sizeof(entry) && entry & PAGE_THERE);
 }
@@ -227,11 +252,11 @@ static bool search_run(struct search *s, uint64_t start, uint64_t end)
 	return true;
 }
 
-struct probe_error *search_range(struct search *s, uint64_t start, uint64_t end)
+/* Searches the pages of [start, end) that the process has. */
+static void search_pages(struct search *s, uint64_t start, uint64_t end)
 {
 	uint64_t run = 0; /* where the pages that are there began */
 
-	start &= ~UINT64_C(7);
 	for (uint64_t at = start & ~(uint64_t)(PAGE - 1); at < end && !s->unknown;) {
 		size_t count = read_entries(s, at, (end - at + PAGE - 1) / PAGE);
 
@@ -246,14 +271,81 @@ struct probe_error *search_range(struct search *s, uint64_t start, uint64_t end)
 				run = 0;
 		}
 		if (s->no_memory)
-			return probe_error_no_memory();
+			return;
 	}
 	if (run && !s->unknown)
 		search_run(s, run, end);
+}
+
+/* Bytes behind the end of a file, in its last page, are only in memory. */
+static void search_tail(struct search *s, uint64_t start, uint64_t end, uint64_t bias, int fd)
+{
+	struct stat st;
+	uint64_t eof, low;
+
+	if (fstat(fd, &st) != 0 || st.st_size % PAGE == 0)
+		return;
+	eof = (uint64_t)st.st_size - bias;
+	if (eof - start >= end - start)
+		return;
+	low = (eof & ~(uint64_t)(PAGE - 1)) - PAGE;
+	if (low < start || low > eof)
+		low = start;
+	eof = (eof | (PAGE - 1)) + 1;
+	search_run(s, low, eof < end ? eof : end);
+}
+
+/* Searches what the file of a mapping holds for [start, end). */
+static void search_file(struct search *s, const struct mapping *m, uint64_t start, uint64_t end)
+{
+	uint64_t bias = m->offset - m->start, from, to;
+	int fd = backing_open(&s->backing, m);
+
+	if (fd < 0) {
+		s->unknown = unreadable;
+		return;
+	}
+	s->file = fd;
+	s->file_bias = bias;
+	for (uint64_t at = start; at < end && !s->unknown && !s->no_memory; at = to - bias) {
+		if (!backing_next(fd, at + bias, end + bias, &from, &to))
+			break;
+		from &= ~UINT64_C(7);
+		search_run(s, from - bias < start ? start : from - bias, to - bias);
+	}
+	s->file = -1;
+	if (!s->unknown && !s->no_memory)
+		search_tail(s, start, end, bias, fd);
+	close(fd);
+}
+
+/* The mapping that [start, end) lies in, and how it is read; BY_PAGES if that is not known. */
+static int way_of(
+	const struct search *s, uint64_t start, uint64_t end, const struct mapping **mapping_ret)
+{
+	const struct mapping *m = maps_find(&s->maps, start);
+
+	*mapping_ret = m;
+	return m && s->sources && end <= m->end ? (int)s->sources[m - s->maps.items].way : BY_PAGES;
+}
+
+struct probe_error *search_range(struct search *s, uint64_t start, uint64_t end)
+{
+	const struct mapping *m;
+	int way = way_of(s, start, end, &m);
+
+	start &= ~UINT64_C(7);
+	if (way == BY_FILE)
+		search_file(s, m, start, end);
+	else if (way == BLINDLY)
+		search_run(s, start, end);
+	else
+		search_pages(s, start, end);
 	return s->no_memory ? probe_error_no_memory() : NULL;
 }
 
-uint64_t search_present(struct search *s, uint64_t start, uint64_t end)
+/* How much of [start, end) the process has in memory. */
+static uint64_t measure_pages(struct search *s, uint64_t start, uint64_t end)
 {
 	uint64_t pages = 0;
 
@@ -269,6 +361,30 @@ uint64_t search_present(struct search *s, uint64_t start, uint64_t end)
 	return pages * PAGE;
 }
 
+/* How much its file holds; UINT64_MAX if it cannot be opened. */
+static uint64_t measure_file(
+	struct search *s, const struct mapping *m, uint64_t start, uint64_t end)
+{
+	uint64_t bias = m->offset - m->start, bytes = UINT64_MAX;
+	int fd = backing_open(&s->backing, m);
+
+	if (fd >= 0) {
+		bytes = backing_data(fd, start + bias, end + bias);
+		close(fd);
+	}
+	return bytes;
+}
+
+uint64_t search_measure(struct search *s, uint64_t start, uint64_t end)
+{
+	const struct mapping *m;
+	int way = way_of(s, start, end, &m);
+
+	if (way == BY_FILE)
+		return measure_file(s, m, start, end);
+	return way == BLINDLY ? end - start : measure_pages(s, start, end);
+}
+
 /* ---- All of a process -------------------------------------------------------------------- */
 
 static bool begins_with(const char *text, const char *start)
@@ -277,44 +393,72 @@ static bool begins_with(const char *text, const char *start)
 }
 
 /* Can a mapping hold a context? See the top of this file. */
-static bool is_candidate(const struct mapping *m)
+static bool is_candidate(const struct search *s, const struct mapping *m)
 {
-	static const char *const in_memory[] = {
-		"/dev/zero", "/memfd:", "/SYSV", "/dev/shm/", "[anon_shmem:"};
-
 	if (strcmp(m->path, "/memfd:" DATA_NAME) == 0 || m->end - m->start > SPACE_BYTES)
 		return false;
 	if (!*m->path || strcmp(m->path, "[heap]") == 0 || begins_with(m->path, "[stack") ||
 		begins_with(m->path, "[anon:"))
 		return true;
-	if (!m->writable || (*m->path == '[' && !m->is_shared))
+	if (!m->writable)
 		return false;
-	for (size_t i = 0; m->is_shared && i < sizeof(in_memory) / sizeof(*in_memory); i++)
-		if (begins_with(m->path, in_memory[i]))
-			return true;
-	return !m->is_shared;
+	return m->is_shared ? backing_kind(&s->backing, m) != BACKING_NONE : *m->path != '[';
 }
 
-/* How much of each candidate is in memory; 0 for what is not searched. */
-static uint64_t *measure(struct search *s)
+/* What may still be read of shared memory. */
+struct limits {
+	uint64_t disk, blind;
+};
+
+/* How shared memory is read. What is there now may be given back before the next look. */
+static void choose_way(
+	struct search *s, const struct mapping *m, struct limits *limits, struct search_source *ret)
 {
-	uint64_t *sizes = calloc(s->maps.count + 1, sizeof(*sizes)), all = 0;
+	bool is_disk = backing_kind(&s->backing, m) == BACKING_DISK;
+	uint64_t size = m->end - m->start, bytes = measure_file(s, m, m->start, m->end);
+	struct cgroup_memory memory;
 
-	for (size_t i = 0; sizes && i < s->maps.count && !s->unknown; i++) {
-		const struct mapping *m = &s->maps.items[i];
+	if (bytes != UINT64_MAX && bytes <= (is_disk ? limits->disk : HEAP_BYTES)) {
+		*ret = (struct search_source){BY_FILE, bytes};
+		limits->disk -= is_disk ? bytes : 0;
+	}
+	/* Pages of hugetlbfs are large, and few. */
+	if (bytes != UINT64_MAX || size > limits->blind || begins_with(m->path, "/anon_hugepage"))
+		return;
+	limits->blind -= size;
+	*ret = (struct search_source){BLINDLY, size};
+	cgroup_memory(s->pid, &memory);
+	if (!is_disk && memory.room < ROOM_BYTES)
+		s->unknown = no_room;
+}
 
-		if (!is_candidate(m))
-			continue;
-		sizes[i] = search_present(s, m->start, m->end);
-		if (sizes[i] == UINT64_MAX)
-			s->unknown = unreadable;
-		else if (sizes[i] > HEAP_BYTES)
-			sizes[i] = 0;
-		all += sizes[i];
+static void measure_mapping(
+	struct search *s, const struct mapping *m, struct limits *limits, struct search_source *ret)
+{
+	uint64_t present = measure_pages(s, m->start, m->end);
+
+	if (present == UINT64_MAX)
+		s->unknown = unreadable;
+	*ret = (struct search_source){BY_PAGES, present > HEAP_BYTES ? 0 : present};
+	if (m->is_shared)
+		choose_way(s, m, limits, ret);
+}
+
+/* How each candidate is read. */
+static bool measure(struct search *s)
+{
+	struct limits limits = {DISK_BYTES, BLIND_BYTES};
+	uint64_t all = 0;
+
+	s->sources = calloc(s->maps.count + 1, sizeof(*s->sources));
+	for (size_t i = 0; s->sources && i < s->maps.count && !s->unknown; i++) {
+		if (is_candidate(s, &s->maps.items[i]))
+			measure_mapping(s, &s->maps.items[i], &limits, &s->sources[i]);
+		all += s->sources[i].bytes;
 	}
 	if (!s->unknown && all > ALL_BYTES)
 		s->unknown = too_much;
-	return sizes;
+	return s->sources != NULL;
 }
 
 void search_forget(struct search *s)
@@ -325,23 +469,29 @@ void search_forget(struct search *s)
 	s->no_memory = false;
 }
 
+static void forget_mappings(struct search *s)
+{
+	maps_deinit(&s->maps);
+	backing_deinit(&s->backing);
+	free(s->sources);
+	s->sources = NULL;
+	s->backing.pid = s->pid;
+}
+
 /* Reads the mappings anew, and all that can hold a context. */
 static struct probe_error *search_mappings(struct search *s)
 {
 	struct probe_error *error;
-	uint64_t *sizes;
 
-	maps_deinit(&s->maps);
+	forget_mappings(s);
 	error = maps_read(s->pid, &s->maps);
 	if (error)
 		return error;
-	sizes = measure(s);
-	if (!sizes)
+	if (!measure(s))
 		return probe_error_no_memory();
 	for (size_t i = 0; i < s->maps.count && !error && !s->unknown; i++)
-		if (sizes[i])
+		if (s->sources[i].bytes)
 			error = search_range(s, s->maps.items[i].start, s->maps.items[i].end);
-	free(sizes);
 	return error;
 }
 
@@ -375,7 +525,8 @@ struct probe_error *search_open(
 	*ret = (struct search){.pid = pid,
 		.mem = mem,
 		.places = places,
-		.skipped = skipped & ~(uint64_t)(PAGE - 1)};
+		.skipped = skipped & ~(uint64_t)(PAGE - 1),
+		.file = -1};
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
 	ret->pagemap = open(path, O_RDONLY | O_CLOEXEC);
 	if (ret->pagemap < 0)
@@ -399,6 +550,6 @@ void search_close(struct search *s)
 	free(s->entries);
 	free(s->finds);
 	free(s->parts);
-	maps_deinit(&s->maps);
+	forget_mappings(s);
 	*s = (struct search){0};
 }

@@ -6,6 +6,7 @@
 #ifndef LIBPROBE_SEARCH_H
 #define LIBPROBE_SEARCH_H
 
+#include "libprobe/backing.h"
 #include "libprobe/maps.h"
 #include "libprobe/places.h"
 
@@ -14,8 +15,8 @@ struct search_find {
 	uint64_t at, word;
 	bool is_remote; /* of what this library saved, to run a system call */
 	uint64_t state; /* of a frame that is where the kernel made it: the rest of it; or 0 */
-	/* Such a frame lies in [frame, rsp), on the stack of what it has interrupted; or 0. */
-	uint64_t frame, rsp;
+	/* Where such a frame lies: up to what it has interrupted, if that stands there; or 0. */
+	uint64_t frame, frame_end;
 	bool is_over; /* for the caller: nobody comes back with it */
 };
 
@@ -25,6 +26,8 @@ struct search_part {
 	uint64_t last; /* the highest context */
 };
 
+struct search_source; /* how a mapping is read */
+
 struct search {
 	pid_t pid;
 	int mem;
@@ -33,7 +36,11 @@ struct search {
 	int pagemap;
 	uint8_t *buffer;
 	uint64_t *entries;
-	struct maps maps;		     /* of the last search of everything */
+	struct maps maps;	       /* of the last search of everything */
+	struct search_source *sources; /* beside its items */
+	struct backing backing;
+	int file;			     /* that is read instead of the process; -1: none */
+	uint64_t file_bias;		     /* from an address to the offset in it */
 	const struct place_visitor *visitor; /* NULL: what is found is kept here */
 
 	/* What was found. */
@@ -76,8 +83,8 @@ PROBE_MUST_CHECK struct probe_error *search_range(
 PROBE_MUST_CHECK struct probe_error *search_words(
 	struct search *search, const struct places *places, const struct place_visitor *visitor);
 
-/* How much of [start, end) is in memory, in bytes; UINT64_MAX if that cannot be known. */
-uint64_t search_present(struct search *search, uint64_t start, uint64_t end);
+/* How much of [start, end) is to be read, in bytes; UINT64_MAX if that cannot be known. */
+uint64_t search_measure(struct search *search, uint64_t start, uint64_t end);
 
 /*
  * Is what was found certainly left over? A frame that the kernel has made for a handler is

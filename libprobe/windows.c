@@ -71,7 +71,7 @@ struct probe_error *windows_prepare(struct windows *w, const struct change *chan
 static struct probe_error *search_some(
 	struct windows *w, uint64_t start, uint64_t end, uint64_t *left_inout)
 {
-	uint64_t size = start < end ? search_present(&w->search, start, end) : 0;
+	uint64_t size = start < end ? search_measure(&w->search, start, end) : 0;
 
 	if (size > *left_inout) {
 		w->search.unknown = too_large;

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Signal frames with any restorer, far up a stack, or on stacks that no thread stands on:
 # stubs stay until nobody comes back to them, and no jump is written where somebody does.
+# runs-as: both
 . tests/integration/lib.sh
 need_attach
 need jq
@@ -162,6 +163,16 @@ for memory in array malloc mmap static shared; do
 	stubs contexts switch $memory push 65536
 	between contexts switch $memory mov 262144
 done
+for memory in dropped memfd tmpfs file; do
+	stubs contexts switch $memory push 65536
+	between contexts switch $memory mov 262144
+done
+stubs contexts switch dropped push 2000000
+stubs contexts copy malloc mov 65537
+stubs contexts copy mmap push 131075
+stubs contexts copy memfd mov 65540
+between contexts copy static mov 100007
+between contexts copy malloc mov 65542
 for keep in raw setjmp; do
 	stubs preempted $keep 65536 1
 	between preempted $keep 32768 2

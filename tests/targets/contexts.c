@@ -4,13 +4,15 @@
  *
  * A timer's handler that finds that it has interrupted the code behind a probe, or code that
  * is not the program's (a stub), and stays there for as long as one likes: in a frame of its
- * own, or by switching to the user context that reads lines.
+ * own, by switching to the user context that reads lines, or by setting the registers aside.
  *
- *	contexts stub|between near|far|switch MEMORY RESTORER BYTES
+ *	contexts stub|between near|far|switch|copy MEMORY RESTORER BYTES
  *
  * MEMORY is where the stack of what is interrupted is: thread, array (in a frame of the
- * thread's own stack), malloc, mmap, static, shared. RESTORER is what the handler returns
+ * thread's own stack), malloc, mmap, static, shared; dropped, memfd, tmpfs and file are shared,
+ * too, and its pages are given back while it waits. RESTORER is what the handler returns
  * to: mov, push, xor, jump. BYTES is the size of the handler's frame (far), or of the stack.
+ * Registers are copied (copy) so many bytes behind a multiple of 8, modulo 8, as it says.
  *
  * Prints "ready PID"; for a line "caught", for the next line "free wrong M", where M counts
  * wrong results.
@@ -52,13 +54,15 @@ __asm__("	.text\n"
 	"restore_jump: jmp restore_push\n");
 /* clang-format on */
 
-static bool in_stub, far_away, switches;
+static bool in_stub, far_away, switches, copies, drops;
 static size_t bytes, stack_bytes;
 static ucontext_t outside, inside;
 static char stack_in_data[STACK];
 static volatile sig_atomic_t caught, passing;
 static unsigned long passes, wrong;
 static uintptr_t between;
+static char *copy;
+static volatile sig_atomic_t goes_on;
 
 static void set_timer(int microseconds)
 {
@@ -73,9 +77,20 @@ static void say(const char *text)
 	fflush(stdout);
 }
 
+/* Goes on outside. User contexts have neither flags nor selectors. */
+static void set_aside(gregset_t registers)
+{
+	greg_t flags = registers[REG_EFL], selectors = registers[REG_CSGSFS];
+
+	memcpy(copy, registers, sizeof(gregset_t));
+	memcpy(registers, outside.uc_mcontext.gregs, sizeof(gregset_t));
+	registers[REG_EFL] = flags;
+	registers[REG_CSGSFS] = selectors;
+}
+
 static void on_timer(int number, siginfo_t *info, void *data)
 {
-	const ucontext_t *context = data;
+	ucontext_t *context = data;
 	uintptr_t pc = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
 	bool is_own = pc >= (uintptr_t)&__executable_start && pc < (uintptr_t)&etext;
 	volatile char *room;
@@ -83,10 +98,20 @@ static void on_timer(int number, siginfo_t *info, void *data)
 
 	(void)number;
 	(void)info;
+	if (goes_on) {
+		goes_on = 0;
+		memcpy(context->uc_mcontext.gregs, copy, sizeof(gregset_t));
+		memset(copy, 0, sizeof(gregset_t)); /* or somebody could come back again */
+		return;
+	}
 	if (!passing || caught || (in_stub ? is_own : pc != between))
 		return;
 	set_timer(0);
 	caught = 1;
+	if (copies) {
+		set_aside(context->uc_mcontext.gregs);
+		return;
+	}
 	if (switches) {
 		swapcontext(&inside, &outside);
 		return;
@@ -156,15 +181,59 @@ static void work(void)
 	}
 }
 
+static int open_file(const char *memory)
+{
+	char name[] = "/dev/shm/contexts.XXXXXX";
+	int fd;
+
+	if (strcmp(memory, "memfd") == 0)
+		return memfd_create("contexts", MFD_CLOEXEC);
+	if (strcmp(memory, "file") == 0)
+		strcpy(name, "/tmp/contexts.XXXXXX");
+	fd = mkstemp(name);
+	if (fd >= 0)
+		unlink(name);
+	return fd;
+}
+
 static void *stack_of(const char *memory)
 {
-	int sharing = strcmp(memory, "shared") == 0 ? MAP_SHARED : MAP_PRIVATE;
+	int sharing = strcmp(memory, "mmap") == 0 ? MAP_PRIVATE : MAP_SHARED, fd = -1;
+	void *stack;
 
 	if (strcmp(memory, "static") == 0)
 		return stack_in_data;
 	if (strcmp(memory, "malloc") == 0)
 		return malloc(stack_bytes);
-	return mmap(NULL, stack_bytes, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
+	drops = sharing == MAP_SHARED && strcmp(memory, "shared") != 0;
+	if (drops && strcmp(memory, "dropped") != 0) {
+		fd = open_file(memory);
+		if (fd < 0 || ftruncate(fd, (off_t)stack_bytes) != 0)
+			exit(4);
+	}
+	stack = mmap(NULL, stack_bytes, PROT_READ | PROT_WRITE,
+		sharing | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
+	if (stack == MAP_FAILED)
+		exit(4);
+	close(fd);
+	return stack;
+}
+
+/* On the stack, until it comes back by itself or is set aside. */
+static void go_inside(void)
+{
+	volatile bool is_back = false;
+
+	if (!copies || !caught) {
+		swapcontext(&outside, &inside);
+		return;
+	}
+	getcontext(&outside);
+	if (is_back)
+		return;
+	is_back = true;
+	goes_on = 1;
+	raise(SIGALRM);
 }
 
 static void pass_on(void *stack)
@@ -175,12 +244,15 @@ static void pass_on(void *stack)
 	inside.uc_stack = (stack_t){.ss_sp = stack, .ss_size = stack_bytes};
 	makecontext(&inside, work, 0);
 	do {
-		swapcontext(&outside, &inside);
-		if (!switches)
+		caught = 0;
+		go_inside();
+		if (!switches && !copies)
 			continue;
+		if (drops)
+			madvise(stack, stack_bytes, MADV_DONTNEED);
 		say("caught");
 		(void)target_read_line(line, sizeof(line));
-		swapcontext(&outside, &inside);
+		go_inside();
 	} while (target_read_line(line, sizeof(line)) && line[0] != 'q');
 }
 
@@ -217,6 +289,7 @@ int main(int argc, char **argv)
 	in_stub = strcmp(argv[1], "stub") == 0;
 	far_away = strcmp(argv[2], "far") == 0;
 	switches = strcmp(argv[2], "switch") == 0;
+	copies = strcmp(argv[2], "copy") == 0;
 	bytes = strtoul(argv[5], NULL, 10);
 	if (strcmp(argv[4], "push") == 0)
 		action.restorer = restore_push;
@@ -228,6 +301,8 @@ int main(int argc, char **argv)
 		start_idle() != 0)
 		return 3;
 	stack_bytes = far_away ? STACK : bytes;
+	copy = malloc(sizeof(gregset_t) + 8);
+	copy += bytes % 8;
 	target_wait();
 	if (strcmp(argv[3], "array") == 0) {
 		pass_on(alloca(stack_bytes));

@@ -14,7 +14,7 @@
 #include "libprobe/search.h"
 #include "tests/unit/victim.h"
 
-enum { PAGE = 4096, KINDS = 8, UNTOUCHED = 256 << 20 };
+enum { PAGE = 4096, KINDS = 13, UNTOUCHED = 256 << 20 };
 
 /* No address of anything; made so that no copy of it is in this program. */
 static uint64_t place_of(uint64_t kind)
@@ -36,7 +36,6 @@ static uint64_t *map(size_t size, int sharing)
 	return memory;
 }
 
-/* A word in each kind of memory. */
 /* As the kernel saves a program counter: the flags and the selectors are behind it. */
 static void put(volatile uint64_t *at, uint64_t kind)
 {
@@ -44,6 +43,52 @@ static void put(volatile uint64_t *at, uint64_t kind)
 	at[2] = UINT64_C(0x002b000000000033);
 }
 
+/* Memory of a file, of which the process gives its pages back. */
+static void put_in_file(int fd, size_t size, size_t at, uint64_t kind)
+{
+	char *memory;
+
+	if (fd < 0 || ftruncate(fd, (off_t)size) != 0)
+		_exit(3);
+	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED)
+		_exit(3);
+	put((uint64_t *)(memory + at), kind);
+	if (madvise(memory, size, MADV_DONTNEED) != 0)
+		_exit(3);
+}
+
+static int file_at(const char *folder)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/search.XXXXXX", folder);
+	fd = mkstemp(path);
+	unlink(path);
+	return fd;
+}
+
+static void put_where_nobody_looks(void)
+{
+	uint64_t *dropped = map(PAGE * 20, MAP_SHARED);
+	int fd = memfd_create("search", MFD_CLOEXEC);
+
+	put(&dropped[3000], 8);
+	if (madvise(dropped, PAGE * 20, MADV_DONTNEED) != 0)
+		_exit(3);
+	put_in_file(fd, UNTOUCHED, UNTOUCHED / 2 + 5, 9);
+	/* Across the end of the file, in its last page. */
+	fd = file_at("/dev/shm");
+	put_in_file(fd, PAGE * 3 + 100, PAGE * 3 + 91, 10);
+	close(fd);
+	fd = file_at("/tmp");
+	put_in_file(fd, PAGE * 300, PAGE * 299 + 7, 11);
+	close(fd);
+	put((uint64_t *)((char *)map(PAGE, MAP_PRIVATE) + 1003), 12);
+}
+
+/* A word in each kind of memory. */
 static void holder_body(struct shared *s)
 {
 	uint64_t *on_heap = malloc(PAGE), *large = malloc(4 << 20),
@@ -60,6 +105,7 @@ static void holder_body(struct shared *s)
 	mprotect(closed, PAGE, PROT_NONE);
 	/* Across the end of what is read at once. */
 	put(&many[(33 << 20) / 8 - 1], 7);
+	put_where_nobody_looks();
 	/* A word alone is no context. */
 	on_heap[40] = place_of(KINDS - 1) + 1;
 	atomic_store(&s->ready, 1);
@@ -125,6 +171,7 @@ static void sparse_body(struct shared *s)
 {
 	map(UNTOUCHED, MAP_PRIVATE)[UNTOUCHED / 16] = 1;
 	map(UNTOUCHED, MAP_SHARED)[UNTOUCHED / 16] = 1;
+	put_in_file(memfd_create("sparse", MFD_CLOEXEC), UNTOUCHED, UNTOUCHED / 2, 0);
 	atomic_store(&s->ready, 1);
 	for (;;)
 		pause();
