@@ -12,7 +12,12 @@
  * a handler is to run, the result becomes EINTR.
  *
  * Such a call has its whole time limit again, but for those of epoll (remaining.c). The
- * limits of the others lie in the program's memory.
+ * limits of the others lie in the program's memory (semtimedop(2), rt_sigtimedwait(2),
+ * epoll_pwait2(2), io_getevents(2)), which is not ours to write, or in the socket, for all of its
+ * users. A register could point to a copy in memory of ours instead. But the next stop begins the
+ * call again with that register, whoever makes it, also after we have gone: the copy would have
+ * to stay mapped until the call returns, and nobody is there to see that. Where it did not, the
+ * call would end with EFAULT, which is worse than late.
  *
  * All calls here have done nothing yet when they return EINTR; one that has
  * sent or received something returns how much. close(2), of which that is not so, is
