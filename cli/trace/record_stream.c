@@ -247,6 +247,16 @@ static void report_unmatched(const struct recorder *r)
 			probe_pattern_text(request->patterns[i]), (int)probe_target_pid(r->target));
 }
 
+static void report_missing(const struct recorder *r)
+{
+	size_t count;
+	const struct probe_session_probe *probes =
+		probe_session_probes(probe_stream_session(r->stream), &count);
+
+	for (size_t i = 0; i < count && !r->options->settings.quiet; i++)
+		trace_report_missing(probes[i].provider, probes[i].name, &probes[i].coverage);
+}
+
 /* Writes what there is, and lets the process be. */
 static void finish(struct recorder *r)
 {
@@ -259,6 +269,7 @@ static void finish(struct recorder *r)
 		fail(r, probe_stream_flush(r->stream));
 	fail(r, probe_stream_get_status(r->stream, &r->status));
 	r->overrun |= r->status.overrun;
+	report_missing(r);
 	error = probe_stream_shutdown(r->stream);
 	r->stream = NULL;
 	/* A log that has failed fails again. */

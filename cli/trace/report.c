@@ -287,6 +287,36 @@ void trace_report_summary(const struct trace *trace)
 	free(rows.rows);
 }
 
+/* The record holds hits only: what of a probe is not in it is said here. */
+void trace_report_missing(
+	const char *provider, const char *name, const struct probe_coverage *coverage)
+{
+	char missing[PROBE_COVERAGE_BYTES];
+
+	probe_coverage_text(missing, coverage);
+	if (!missing[0])
+		return;
+	fputs("probectl: ", stderr);
+	print_printable(stderr, provider);
+	putc(':', stderr);
+	print_printable(stderr, name);
+	fprintf(stderr, ": %s (%s)\n",
+		probe_coverage_is_none(coverage) ? "not recorded" : "not all of its hits are there",
+		missing);
+}
+
+static void report_all_missing(const struct trace *trace)
+{
+	struct rows rows;
+
+	if (!rows_init(&rows, trace))
+		return;
+	for (size_t i = 0; i < rows.count; i++)
+		trace_report_missing(
+			rows.rows[i].provider, rows.rows[i].name, &rows.rows[i].coverage);
+	free(rows.rows);
+}
+
 void trace_report_record(const struct trace *trace)
 {
 	uint64_t lost = 0;
@@ -298,6 +328,8 @@ void trace_report_record(const struct trace *trace)
 		report_warning("%" PRIu64 " hits were lost: the rings were full; larger ones (-b) "
 			       "or fewer probes help",
 			lost);
+	if (!trace->settings.quiet)
+		report_all_missing(trace);
 	/* What was in memory when writing failed is not there. */
 	if (!trace->settings.quiet && !trace->gone)
 		fprintf(stderr, "probectl: %" PRIu64 " hits recorded in %s\n", trace->hits,

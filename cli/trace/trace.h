@@ -121,6 +121,9 @@ void trace_report_losses(struct trace *trace);
 
 /* Tells of a process that has ended whether a signal killed it; SIGKILL of one of -p is a failure.
  */
+/* Says of a recorded probe what is not in the record, if anything is not. */
+void trace_report_missing(
+	const char *provider, const char *name, const struct probe_coverage *coverage);
 void trace_report_fate(struct trace *trace, struct trace_target *target);
 
 /* Names the targets whose rings held what made no sense. */

@@ -56,8 +56,17 @@ check "run, --keep-going" "$?" 0
 "$PROBECTL" record --plan nop -o "$SCRATCH/record" 'late:*' -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
 check "record" "$?" 1
 grep -q '200 hits recorded' "$SCRATCH/err" || fail "record: $(cat "$SCRATCH/err")"
+# missing WHAT: the end names what is not in the record
+missing()
+{
+	same "$1: what is missing" "$(sed -n 's/^probectl: \(late:[a-z]*: not .*\)/\1/p' "$SCRATCH/err" | sort)" \
+		"late:none: not recorded (refused)
+late:part: not all of its hits are there (1 of 2 sites refused)"
+}
+missing record
 "$PROBECTL" record --full stop --plan nop -o "$SCRATCH/stream" 'late:*' -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
 check "record of a stream" "$?" 1
+missing "record of a stream"
 
 # top names the probe, not each site.
 "$PROBECTL" top -d 60 'late:*' -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
