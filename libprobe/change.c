@@ -48,7 +48,7 @@
 #include "libprobe/threads.h"
 
 enum {
-	MOMENT_NS = 200000,
+	MOMENT_NS = 100000,
 	EXEC_TRIES = 10,
 	LOCK_TRIES = 500,
 	LOCK_TRIES_HURRY = 10,
@@ -326,6 +326,7 @@ void change_end(struct change *change)
 	maps_deinit(&change->maps);
 	seccomp_deinit(&change->seccomp);
 	free(change->taken.items);
+	free(change->prepared);
 	if (change->mem >= 0)
 		close(change->mem);
 	if (change->lock >= 0)
@@ -445,12 +446,11 @@ static struct rooms rooms_for(
 	return rooms;
 }
 
-static struct probe_error *run_stopped(
-	struct change *c, const char *what, struct control_call *calls, size_t count)
+static struct probe_error *run_stopped(struct change *c, const struct rooms *rooms,
+	const char *what, struct control_call *calls, size_t count)
 {
-	struct rooms rooms = rooms_for(c, calls, count);
 	struct probe_error *error =
-		control_run(&c->control, &rooms, &c->gadgets, calls, count, true);
+		control_run(&c->control, rooms, &c->gadgets, c->prepared, calls, count);
 
 	for (size_t i = 0; i < count && !error; i++)
 		if (calls[i].result < 0 && calls[i].result >= -4095)
@@ -459,55 +459,90 @@ static struct probe_error *run_stopped(
 	return error;
 }
 
+/* What is done before anybody is stopped. */
+static struct probe_error *prepare_calls(struct change *c)
+{
+	if (!c->prepared)
+		c->prepared = control_prepared();
+	if (!c->prepared)
+		return probe_error_no_memory();
+	return c->gadgets.syscall_ret ? NULL : control_find_gadgets(&c->modules, &c->gadgets);
+}
+
 struct probe_error *change_run_in(struct change *change, size_t thread, const char *what,
 	struct control_call *calls, size_t count)
 {
+	struct rooms rooms = rooms_for(change, calls, count);
 	struct control all = change->control;
-	struct probe_error *error = NULL;
+	struct probe_error *error = prepare_calls(change);
 
-	if (!change->gadgets.syscall_ret)
-		error = control_find_gadgets(&change->modules, &change->gadgets);
 	if (error)
 		return error;
 	change->control.threads = &all.threads[thread];
 	change->control.count = 1;
-	error = run_stopped(change, what, calls, count);
+	error = run_stopped(change, &rooms, what, calls, count);
 	change->control.threads = all.threads;
 	change->control.count = all.count;
 	return error;
 }
 
-struct probe_error *change_run(
-	struct change *change, const char *what, struct control_call *calls, size_t count)
+static struct probe_error *borrow_thread(struct change *c)
 {
-	struct probe_error *error = NULL;
-	bool borrow = !change->stopped && !change->target->held;
+	let_run(c);
+	return c->target->hurry ? control_borrow_within(c->pid, &c->seccomp, HURRY_NS, &c->control)
+				: control_borrow(c->pid, &c->seccomp, &c->control);
+}
 
-	if (!change->gadgets.syscall_ret)
-		error = control_find_gadgets(&change->modules, &change->gadgets);
-	if (!error && change->seccomp.count)
-		error = check_filters(change, kind_of(calls, count));
-	if (!error && borrow)
-		let_run(change);
-	if (!error && borrow)
-		error = change->target->hurry
-				? control_borrow_within(
-					  change->pid, &change->seccomp, HURRY_NS, &change->control)
-				: control_borrow(change->pid, &change->seccomp, &change->control);
-	else if (!error && change->target->held)
-		change->control = change->target->control;
-	change->control.seccomp = &change->seccomp;
-	if (error && !memory_is_there(change->mem)) { /* that is why, whatever it met */
+/* Is a thread to be stopped for calls? Else one stands still already. */
+static bool must_borrow(const struct change *c)
+{
+	return !c->stopped && !c->target->held;
+}
+
+static struct probe_error *run_some(struct change *c, const struct rooms *rooms, const char *what,
+	struct control_call *calls, size_t count)
+{
+	bool borrow = must_borrow(c);
+	struct probe_error *error = NULL;
+
+	if (borrow)
+		error = borrow_thread(c);
+	else if (c->target->held)
+		c->control = c->target->control;
+	c->control.seccomp = &c->seccomp;
+	if (error && !memory_is_there(c->mem)) { /* that is why, whatever it met */
 		probe_error_free(error);
-		return check_program(change);
+		return check_program(c);
 	}
 	if (error)
 		return error;
-	error = check_program(change);
+	error = check_program(c);
 	if (!error)
-		error = run_stopped(change, what, calls, count);
+		error = run_stopped(c, rooms, what, calls, count);
 	if (borrow)
-		resume(change);
+		resume(c);
+	return error;
+}
+
+/*
+ * A thread that is stopped for calls stands still no longer than for one, and goes on between
+ * them. Their rooms are those of all: one call may unmap what held the frame of another.
+ */
+struct probe_error *change_run(
+	struct change *change, const char *what, struct control_call *calls, size_t count)
+{
+	struct rooms rooms = rooms_for(change, calls, count);
+	size_t done = 0, some = must_borrow(change) ? 1 : count;
+	struct probe_error *error = prepare_calls(change);
+
+	if (!error && change->seccomp.count)
+		error = check_filters(change, kind_of(calls, count));
+	while (!error && done < count) {
+		error = run_some(change, &rooms, what, &calls[done], some);
+		done += some;
+		if (!control_succeeded(&calls[done - 1]))
+			break;
+	}
 	return error;
 }
 

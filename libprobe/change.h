@@ -31,7 +31,8 @@ struct change {
 	struct arch_thread thread; /* how threads are told apart; not in the loader */
 	struct control_gadgets gadgets;
 	struct rooms rooms;
-	struct control control; /* while stopped or borrowed */
+	struct prepared *prepared; /* for remote calls; NULL before the first */
+	struct control control;	   /* while stopped or borrowed */
 	bool stopped;
 	bool undone; /* detach_unreferenced() has written to sites: there is no way back */
 	struct seccomp seccomp; /* what its threads may call; see change_judge() */

@@ -49,6 +49,8 @@ struct control {
 
 enum { CONTROL_TEXT_MAX = 32 };
 
+struct prepared;
+
 /* A system call to run in the target. */
 struct control_call {
 	long number;
@@ -153,9 +155,8 @@ PROBE_MUST_CHECK struct probe_error *control_find_rooms(pid_t pid, pid_t lender,
 	struct rooms *ret);
 
 /*
- * Runs system calls in one of the stopped threads, in order; stops at the first
- * that fails, or has not the result that is wanted, when stop_at_error. The result
- * of each call that was reached is set.
+ * Runs system calls in one of the stopped threads, in order, and none behind the first
+ * that has not succeeded. The result of each call that was reached is set.
  *
  * If this process is killed at any instant, the thread finishes the system call
  * it is in and then restores itself by rt_sigreturn(2) from a frame in one of the
@@ -166,8 +167,17 @@ PROBE_MUST_CHECK struct probe_error *control_find_rooms(pid_t pid, pid_t lender,
  * being killed), PROBE_ERROR_UNSUPPORTED (there is no room), PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *control_run(struct control *control, const struct rooms *rooms,
-	const struct control_gadgets *gadgets, struct control_call *calls, size_t count,
-	bool stop_at_error);
+	const struct control_gadgets *gadgets, struct prepared *prepared,
+	struct control_call *calls, size_t count);
+
+/*
+ * Memory for what control_run() prepares, the caller's to free(); NULL without memory. It is
+ * asked for, and touched, before a thread is stopped.
+ */
+struct prepared *control_prepared(void);
+
+/* Has a call been made, with the result that is wanted? */
+bool control_succeeded(const struct control_call *call);
 
 /* The error for a target that may not be traced: says which rule forbids it. */
 struct probe_error *control_permission_error(pid_t pid)

@@ -513,22 +513,29 @@ bool control_would_interrupt(const struct control_thread *thread)
 	       (int64_t)thread->regs.rax == -516; /* ERESTART_RESTARTBLOCK */
 }
 
-static bool is_success(const struct control_call *call)
+bool control_succeeded(const struct control_call *call)
 {
 	if (call->wanted)
 		return (uint64_t)call->result == call->wanted;
 	return call->result >= 0 || call->result < -4095;
 }
 
+struct prepared *control_prepared(void)
+{
+	struct prepared *p = malloc(sizeof(*p));
+
+	/* Not calloc(), which leaves the pages to whoever touches them first. */
+	return p ? memset(p, 0, sizeof(*p)) : NULL;
+}
+
 struct probe_error *control_run(struct control *control, const struct rooms *rooms,
-	const struct control_gadgets *gadgets, struct control_call *calls, size_t count,
-	bool stop_at_error)
+	const struct control_gadgets *gadgets, struct prepared *p, struct control_call *calls,
+	size_t count)
 {
 	static const uint64_t all_signals = ~UINT64_C(0);
 	struct control_thread *thread = choose_thread(control);
 	struct probe_error *error;
 	const char *text = NULL;
-	struct prepared *p;
 
 	if (!control_has_gadgets(control->pid, gadgets))
 		return probe_error_new(PROBE_ERROR_STATE,
@@ -537,27 +544,21 @@ struct probe_error *control_run(struct control *control, const struct rooms *roo
 		return probe_error_new(PROBE_ERROR_STATE,
 			"no thread of process %d runs 64-bit code just now: try again",
 			control->pid);
-	p = malloc(sizeof(*p));
-	if (!p)
-		return probe_error_no_memory();
 	leave_sequence(control, thread);
 	for (size_t i = 0; i < count && !text; i++)
 		text = calls[i].text;
 	error = prepare(control, thread, gadgets, rooms, text, p);
-	if (error) {
-		free(p);
+	if (error)
 		return error;
-	}
 	if (ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(all_signals), &all_signals) < 0)
 		error = gone(control);
 	for (size_t i = 0; i < count && !error; i++) {
 		error = run_call(control, thread, gadgets, p, &calls[i]);
-		if (stop_at_error && !is_success(&calls[i]))
+		if (!control_succeeded(&calls[i]))
 			break;
 	}
 	ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(p->mask), &p->mask);
 	ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs);
 	clear_rooms(rooms, p);
-	free(p);
 	return error;
 }

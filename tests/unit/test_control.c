@@ -201,15 +201,16 @@ static void run_getpid(struct victim *v, struct control *control)
 	struct control_call calls[3] = {{.number = SYS_getpid},
 		{.number = SYS_close, .args = {999}}, {.number = SYS_getppid}};
 
-	assert_done(control_run(control, &v->rooms, &v->gadgets, calls, 3, false));
-	assert_int_equal(calls[0].result, v->pid);
-	assert_int_equal(calls[1].result, -EBADF);
-	assert_int_equal(calls[2].result, getpid());
 	/* The first that fails ends it. */
 	calls[2].result = 77;
-	assert_done(control_run(control, &v->rooms, &v->gadgets, calls, 3, true));
+	assert_done(control_run(control, &v->rooms, &v->gadgets, v->prepared, calls, 3));
+	assert_int_equal(calls[0].result, v->pid);
+	assert_true(control_succeeded(&calls[0]));
 	assert_int_equal(calls[1].result, -EBADF);
+	assert_false(control_succeeded(&calls[1]));
 	assert_int_equal(calls[2].result, 77);
+	assert_done(control_run(control, &v->rooms, &v->gadgets, v->prepared, &calls[2], 1));
+	assert_int_equal(calls[2].result, getpid());
 }
 
 static void test_getpid(void **state)
@@ -271,7 +272,7 @@ static void test_two_rooms(void **state)
 	victim_start(&v, on_array_body);
 	await(&v.shared->progress, 1);
 	assert_done(control_stop(v.pid, 0, &control));
-	assert_done(control_run(&control, &v.rooms, &v.gadgets, &call, 1, true));
+	assert_done(control_run(&control, &v.rooms, &v.gadgets, v.prepared, &call, 1));
 	at = call.result;
 	v.rooms.count = 2;
 	v.rooms.items[0] = (struct room){ROOM_HOME, at, 512};
@@ -297,7 +298,7 @@ static void test_no_room(void **state)
 	v.rooms.count = 0;
 	v.rooms.maps = &none;
 	assert_done(control_stop(v.pid, 0, &control));
-	error = control_run(&control, &v.rooms, &v.gadgets, &call, 1, true);
+	error = control_run(&control, &v.rooms, &v.gadgets, v.prepared, &call, 1);
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_UNSUPPORTED);
 	assert_non_null(strstr(error->message, "certainly unused"));

@@ -96,7 +96,7 @@ static void control_forever(struct victim *v)
 
 		if (error)
 			_exit(1);
-		error = control_run(&control, &v->rooms, &v->gadgets, calls, 4, true);
+		error = control_run(&control, &v->rooms, &v->gadgets, v->prepared, calls, 4);
 		if (error || calls[0].result != v->pid)
 			_exit(2);
 		control_resume(&control);

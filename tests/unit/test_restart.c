@@ -229,7 +229,7 @@ static void check_wait(const struct wait *wait, bool runs_calls)
 
 		assert_done(control_stop(v.pid, 0, &control));
 		if (runs_calls)
-			assert_done(control_run(&control, &v.rooms, &v.gadgets, &call, 1, true));
+			assert_done(control_run(&control, &v.rooms, &v.gadgets, v.prepared, &call, 1));
 		control_resume(&control);
 		sleep_ms(5);
 	}

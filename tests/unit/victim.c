@@ -62,6 +62,8 @@ void victim_start(struct victim *victim, void (*body)(struct shared *shared))
 	assert_done(maps_read(victim->pid, &victim->maps));
 	assert_done(modules_read(victim->pid, NULL, &victim->modules));
 	assert_done(control_find_gadgets(&victim->modules, &victim->gadgets));
+	victim->prepared = control_prepared();
+	assert_non_null(victim->prepared);
 	assert_done(memory_open(victim->pid, &victim->mem));
 	assert_done(control_find_rooms(victim->pid, 0, victim->mem, &victim->maps, &victim->modules,
 		(struct room){0}, &victim->rooms));
@@ -74,6 +76,7 @@ static void victim_deinit(struct victim *victim)
 	close(victim->shared->pipe[0]);
 	close(victim->shared->pipe[1]);
 	munmap(victim->shared, sizeof(*victim->shared));
+	free(victim->prepared);
 	close(victim->mem);
 	maps_deinit(&victim->maps);
 	modules_deinit(&victim->modules);

@@ -29,6 +29,7 @@ struct victim {
 	struct maps maps;
 	struct modules modules;
 	struct control_gadgets gadgets;
+	struct prepared *prepared;
 	struct rooms rooms;
 	int mem;
 };
