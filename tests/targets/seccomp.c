@@ -17,6 +17,8 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/sdt.h>
@@ -48,6 +50,9 @@ static void pass(uint64_t hits)
 	STAP_PROBE3(seccomp, hit, hits, "text", text);
 }
 
+/* The filter of the worker: "ready" is said behind it. */
+static atomic_bool installed;
+
 /* It may call nothing, or little: so it does. */
 static void *work(void *data)
 {
@@ -57,6 +62,7 @@ static void *work(void *data)
 		install(*killed);
 	else if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT))
 		exit(1);
+	atomic_store(&installed, true);
 	for (uint64_t hits = 0;; hits++) {
 		for (volatile int i = 0; i < 100000; i++)
 			;
@@ -79,6 +85,8 @@ int main(int argc, char **argv)
 		pthread_create(&worker, NULL, work, strcmp(threads, "strict") ? &killed : NULL);
 	else if (strcmp(threads, "all") == 0)
 		install(killed);
+	while (is_worker && !atomic_load(&installed))
+		sched_yield();
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
 	for (;;) {
