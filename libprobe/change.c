@@ -156,7 +156,8 @@ static struct probe_error *read_modules(struct change *c)
 		maps_deinit(&c->maps);
 		error = maps_read(c->pid, &c->maps);
 		if (!error)
-			error = modules_read(c->pid, c->target->files, &c->modules);
+			error = modules_read_mapped(
+				c->pid, &c->maps, c->target->files, &c->modules);
 	}
 	return error;
 }
@@ -392,10 +393,11 @@ void change_resume(struct change *change)
 struct probe_error *change_judge(struct change *change)
 {
 	struct probe_error *error = NULL;
-	bool stop = !change->stopped && seccomp_can_read();
+	bool stop;
 
 	if (!change->seccomp.count || change->seccomp.judged)
 		return NULL;
+	stop = !change->stopped && seccomp_can_read();
 	if (stop)
 		error = change_stop(change);
 	if (!error)

@@ -55,7 +55,7 @@ enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK };
 /* What is shared by all mappings of one look-up. */
 struct lookup {
 	pid_t pid;
-	struct maps maps;
+	const struct maps *maps;
 	uint64_t page_mask;
 	bool no_map_files;   /* not allowed to use them */
 	struct files *files; /* may be NULL */
@@ -84,8 +84,8 @@ static bool same_device(const struct stat *st, const struct mapping *mapping)
 static const struct mapping *mapping_of_header(
 	const struct lookup *lookup, const struct mapping *mapping)
 {
-	for (size_t i = 0; i < lookup->maps.count; i++) {
-		const struct mapping *other = &lookup->maps.items[i];
+	for (size_t i = 0; i < lookup->maps->count; i++) {
+		const struct mapping *other = &lookup->maps->items[i];
 
 		if (other->inode == mapping->inode && other->offset == 0 &&
 			other->dev_major == mapping->dev_major &&
@@ -351,7 +351,7 @@ static bool is_known(const struct lookup *lookup, const struct mapping *mapping)
 /* The kernel maps the end of .bss anonymously behind the file's last mapping. */
 static void add_bss(const struct lookup *lookup, struct module *module)
 {
-	const struct mapping *bss = maps_find(&lookup->maps, module->end);
+	const struct mapping *bss = maps_find(lookup->maps, module->end);
 	uint64_t file_end = module->end;
 	size_t count;
 	const struct object_segment *segments = object_segments(module->object, &count);
@@ -372,8 +372,8 @@ static void set_range(const struct lookup *lookup, struct module *module)
 {
 	module->start = UINT64_MAX;
 	module->end = 0;
-	for (size_t i = 0; i < lookup->maps.count; i++) {
-		const struct mapping *mapping = &lookup->maps.items[i];
+	for (size_t i = 0; i < lookup->maps->count; i++) {
+		const struct mapping *mapping = &lookup->maps->items[i];
 
 		if (!same_file(module, mapping) ||
 			(module->object &&
@@ -526,18 +526,16 @@ static void lookup_tidy(struct modules *modules)
 		qsort(modules->items, kept, sizeof(*modules->items), compare_starts);
 }
 
-struct probe_error *modules_read(pid_t pid, struct files *files, struct modules *ret)
+struct probe_error *modules_read_mapped(
+	pid_t pid, const struct maps *maps, struct files *files, struct modules *ret)
 {
-	struct lookup lookup = {.pid = procfs_living(pid), .files = files, .exe = -1};
-	struct probe_error *error;
+	struct lookup lookup = {.pid = procfs_living(pid), .maps = maps, .files = files, .exe = -1};
+	struct probe_error *error = NULL;
 
 	*ret = (struct modules){0};
 	lookup.page_mask = ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
-	error = maps_read(pid, &lookup.maps);
-	if (error)
-		return error;
-	for (size_t i = 0; i < lookup.maps.count && !error; i++) {
-		const struct mapping *mapping = &lookup.maps.items[i];
+	for (size_t i = 0; i < maps->count && !error; i++) {
+		const struct mapping *mapping = &maps->items[i];
 
 		if (is_candidate(mapping) && !is_known(&lookup, mapping))
 			error = lookup_add(&lookup, mapping);
@@ -545,7 +543,6 @@ struct probe_error *modules_read(pid_t pid, struct files *files, struct modules 
 	if (lookup.exe >= 0)
 		close(lookup.exe);
 	memfds_deinit(&lookup.memfds);
-	maps_deinit(&lookup.maps);
 	if (error) {
 		modules_deinit(&lookup.modules);
 		return error;
@@ -553,6 +550,19 @@ struct probe_error *modules_read(pid_t pid, struct files *files, struct modules 
 	lookup_tidy(&lookup.modules);
 	*ret = lookup.modules;
 	return NULL;
+}
+
+struct probe_error *modules_read(pid_t pid, struct files *files, struct modules *ret)
+{
+	struct maps maps;
+	struct probe_error *error = maps_read(pid, &maps);
+
+	*ret = (struct modules){0};
+	if (error)
+		return error;
+	error = modules_read_mapped(pid, &maps, files, ret);
+	maps_deinit(&maps);
+	return error;
 }
 
 struct probe_error *module_read_notes(struct module *module)

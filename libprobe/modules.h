@@ -11,6 +11,7 @@
 #include "elf/object.h"
 #include "elf/sdt.h"
 #include "libprobe/files.h"
+#include "libprobe/maps.h"
 #include "probe/error.h"
 
 /*
@@ -50,6 +51,9 @@ struct modules {
  */
 PROBE_MUST_CHECK struct probe_error *modules_read(
 	pid_t pid, struct files *files, struct modules *ret);
+/* The same, of what was read of /proc/PID/maps. */
+PROBE_MUST_CHECK struct probe_error *modules_read_mapped(
+	pid_t pid, const struct maps *maps, struct files *files, struct modules *ret);
 void modules_deinit(struct modules *modules);
 
 /*

@@ -169,7 +169,7 @@ static struct probe_error *evidence_read(struct probe_target *target, struct evi
 	struct probe_error *error = maps_read(target->pid, &ret->maps);
 
 	if (!error)
-		error = modules_read(target->pid, target->files, &ret->modules);
+		error = modules_read_mapped(target->pid, &ret->maps, target->files, &ret->modules);
 	if (!error)
 		error = registry_load(target->pid, &ret->maps, &ret->registry);
 	return error;

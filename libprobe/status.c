@@ -123,7 +123,7 @@ static struct probe_error *read_once(pid_t pid, struct look *look)
 	struct probe_error *error = maps_read(pid, &look->maps);
 
 	if (!error)
-		error = modules_read(pid, NULL, &look->modules);
+		error = modules_read_mapped(pid, &look->maps, NULL, &look->modules);
 	if (!error)
 		error = registry_load(pid, &look->maps, &look->registry);
 	if (!error)
