@@ -3,6 +3,10 @@
 #ifndef LIBPROBE_FORECAST_H
 #define LIBPROBE_FORECAST_H
 
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
 #include "probe/list.h"
 
 struct forecast_site {

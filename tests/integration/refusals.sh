@@ -22,7 +22,7 @@ forecast()
 # what enable says: on standard error, line by line
 enable()
 {
-	"$PROBECTL" enable "$@" -p "$pid" taken:site 2>&1 >"$SCRATCH/out"
+	{ "$PROBECTL" enable "$@" -p "$pid" taken:site >"$SCRATCH/out"; } 2>&1
 }
 
 same "the file" "$("$PROBECTL" list -vv --json "$program" | jq -r .plan)" pun
