@@ -9,7 +9,9 @@
  *            handler on the stacks that they stand on. Cheap, so it is repeated
  *   search   with the target running: nor what was saved for a handler anywhere in its
  *            memory. Without a signal handler there is nothing to be found
- *   judge    in the next look: what was found is still there, or the search is made again
+ *   judge    in the next look: what was found is still there, or the search is made again.
+ *            Who was running in the stub while it was made, and was interrupted again since,
+ *            was in no memory then: so this look goes up all of the stacks that threads stand on
  *
  * Since nobody enters a stub any more, who was not found once is not there later, but for
  * what libprobe/search.c says about contexts that move.
@@ -28,7 +30,7 @@ enum {
 	LOOKS = 50,
 	WAIT_NS = 1000000,
 	SEARCHES = 8,
-	NEAR_REACH = 64 << 10 /* of a foreign stack in a look; the search sees the rest */
+	NEAR_REACH = 64 << 10 /* of a foreign stack in a look before the search */
 };
 
 struct probe_error *quiet_open(
@@ -95,6 +97,7 @@ static struct probe_error *search(struct quiet *q)
 
 	q->searched = !error;
 	q->moved = false;
+	q->frames.reach = FRAMES_REACH;
 	return error;
 }
 
