@@ -52,12 +52,11 @@ enum frame_type {
 	FRAME_END     /* likewise: behind the last event */
 };
 
+/* Behind that of an event: the event, packed (libprobe/event.h). */
 struct frame {
 	uint32_t length; /* of all of it; a multiple of ALIGN */
 	uint32_t type;
 };
-
-/* Behind it, of an event: the event, packed (libprobe/event.h). */
 
 /* Behind it: the message. */
 struct frame_error {
