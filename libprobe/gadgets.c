@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Code that every process has anyway, in its libc, and that lets a thread of it make
- * system calls without any code of ours: `syscall; ret`, and the call of rt_sigreturn(2) where
- * signal handlers return to.
+ * system calls without any code of ours: `syscall; ret`, the call of rt_sigreturn(2) where
+ * signal handlers return to, and `leave; ret`, which may lie within other instructions.
  */
 #include <string.h>
 
@@ -30,13 +30,16 @@ static void judge_syscall(struct control_gadgets *gadgets, const uint8_t *start,
 		gadgets->sigreturns[gadgets->sigreturn_count++] = address - length;
 }
 
+static const uint8_t leave_ret[] = {0xc9, 0xc3};
+
 bool control_has_gadgets(pid_t pid, const struct control_gadgets *gadgets)
 {
 	struct control_gadgets found = {0};
-	uint8_t code[3], handler[9];
+	uint8_t code[3], handler[9], leave[sizeof(leave_ret)];
 	struct memory_piece pieces[] = {{gadgets->syscall_ret, code, sizeof(code)},
-		{gadgets->sigreturns[0], handler, sizeof(handler)}};
-	struct probe_error *error = memory_read_pieces(pid, pieces, 2);
+		{gadgets->sigreturns[0], handler, sizeof(handler)},
+		{gadgets->leave_ret, leave, sizeof(leave)}};
+	struct probe_error *error = memory_read_pieces(pid, pieces, 3);
 
 	probe_error_free(error);
 	if (error)
@@ -46,7 +49,8 @@ bool control_has_gadgets(pid_t pid, const struct control_gadgets *gadgets)
 		if (handler[i] == 0x0f && handler[i + 1] == 0x05)
 			judge_syscall(&found, handler, handler + i, handler + sizeof(handler),
 				gadgets->sigreturns[0] + i);
-	return found.syscall_ret && found.sigreturn_count;
+	return found.syscall_ret && found.sigreturn_count &&
+	       memcmp(leave, leave_ret, sizeof(leave)) == 0;
 }
 
 /* Looks at every `syscall` instruction of a file; addresses are the file's. */
@@ -72,6 +76,9 @@ static struct probe_error *search_file(struct object *object, struct control_gad
 			if (at[-1] == 0x0f)
 				judge_syscall(gadgets, start, at - 1, end,
 					(uint64_t)(at - 1 - start) + s->address);
+		at = memmem(start, s->file_size, leave_ret, sizeof(leave_ret));
+		if (at && !gadgets->leave_ret)
+			gadgets->leave_ret = (uint64_t)(at - start) + s->address;
 	}
 	return error;
 }
@@ -90,12 +97,19 @@ static struct probe_error *search_module(struct module *module, struct control_g
 		return error;
 	if (found->syscall_ret && !gadgets->syscall_ret)
 		gadgets->syscall_ret = found->syscall_ret + module->bias;
+	if (found->leave_ret && !gadgets->leave_ret)
+		gadgets->leave_ret = found->leave_ret + module->bias;
 	for (size_t i = 0;
 		i < found->sigreturn_count && gadgets->sigreturn_count < CONTROL_SIGRETURNS_MAX;
 		i++)
 		gadgets->sigreturns[gadgets->sigreturn_count++] =
 			found->sigreturns[i] + module->bias;
 	return NULL;
+}
+
+static bool has_all(const struct control_gadgets *gadgets)
+{
+	return gadgets->syscall_ret && gadgets->sigreturn_count && gadgets->leave_ret;
 }
 
 struct probe_error *control_find_gadgets(const struct modules *modules, struct control_gadgets *ret)
@@ -110,19 +124,19 @@ struct probe_error *control_find_gadgets(const struct modules *modules, struct c
 
 		if (!m->object || module_is_libc(m) == second)
 			continue;
-		if (second && ret->syscall_ret && ret->sigreturn_count)
+		if (second && has_all(ret))
 			break;
 		/* What one file cannot give another may have. */
 		probe_error_free(error);
 		error = search_module(m, ret);
 	}
-	if (ret->syscall_ret && ret->sigreturn_count) {
+	if (has_all(ret)) {
 		probe_error_free(error);
 		return NULL;
 	}
 	if (error)
 		return error;
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-		"the process has no `syscall; ret` or no rt_sigreturn in its code: "
-		"nothing can be run in it safely");
+		"the process has no `syscall; ret`, no `leave; ret` or no rt_sigreturn in its "
+		"code: nothing can be run in it safely");
 }

@@ -11,6 +11,7 @@ enum { CONTROL_SIGRETURNS_MAX = 16 };
 /* Addresses are the target's, or (struct file) the file's. */
 struct control_gadgets {
 	uint64_t syscall_ret; /* `syscall; ret` */
+	uint64_t leave_ret;   /* `leave; ret` */
 	/* `mov $15,%eax; syscall`, where signal handlers return to; there may be several */
 	uint64_t sigreturns[CONTROL_SIGRETURNS_MAX];
 	size_t sigreturn_count;

@@ -5,8 +5,9 @@
  * A frame like that of a signal handler is written where nothing of the target's own can
  * be (libprobe/room.c):
  *
- *   rsp of the call ----> +---------------------------+
- *                         | address of rt_sigreturn   |
+ *   rbp to leave -------> +---------------------------+
+ *                         | a word                    |
+ *   rsp of the call ----> | address of rt_sigreturn   |
  *                         | struct ucontext           |  the thread as it was
  *                         | siginfo: a mark           |
  *                         +---------------------------+
@@ -22,7 +23,13 @@
  * restart-block kind (nanosleep), which returns EINTR as after any signal.
  *
  * All signals are blocked meanwhile (the frame holds the mask, too): a handler
- * must not run in the middle, where the program never was.
+ * must not run in the middle, where the program never was, and whose stack is the room.
+ * Registers and mask are set one after the other, and we may die in between. So while a
+ * thread has its own mask, or not yet its own registers, it stands at `leave; ret`:
+ *
+ *	rip	leave; ret of its libc, which goes to rt_sigreturn by rbp
+ *	rbp	the room
+ *	rsp	its own: a handler may run there, and comes back to `leave`
  *
  * The XSAVE area has to be as large as the kernel thinks that this thread's is: it looks
  * for a magic word behind it, and without that restores but the state of SSE. ptrace(2)
@@ -58,13 +65,15 @@ enum {
 	USER_CS = 0x33,		  /* of 64-bit code */
 	RECLAIM_TRIES = 20,
 	RECLAIM_WAIT_NS = 1000000,
-	UC_FLAGS = 7 /* UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
+	HANDLER_STACK = 64 << 10, /* that is searched for the frame of a handler */
+	UC_FLAGS = 7		  /* UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
 };
 
 static const uint32_t xstate_magic1 = 0x46505853, xstate_magic2 = 0x46505845;
 
-/* The kernel's struct rt_sigframe. */
+/* The kernel's struct rt_sigframe, and a word that `leave` takes before it. */
 struct sigframe {
+	uint64_t frame_pointer; /* of no meaning */
 	uint64_t return_address;
 	struct {
 		uint64_t flags, link;
@@ -348,19 +357,41 @@ static void clear_rooms(const struct rooms *rooms, struct prepared *p)
 	}
 }
 
+/* Has a handler interrupted the thread at `leave`? Its frame holds what rbp was. */
+static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t rsp)
+{
+	uint64_t words[512];
+
+	for (uint64_t at = rsp & ~UINT64_C(7); at - rsp < HANDLER_STACK; at += sizeof(words)) {
+		ssize_t size = memory_read(pid, at, words, sizeof(words));
+
+		for (size_t i = 0; size > 0 && i < (size_t)size / sizeof(*words); i++)
+			if (rooms_are_left_at(rooms, words[i]))
+				return true;
+		if (size != (ssize_t)sizeof(words))
+			break;
+	}
+	return false;
+}
+
 /* One look: what was left is taken away unless a thread is there. */
 static struct probe_error *reclaim_rooms(pid_t pid, pid_t lender, const struct modules *modules,
-	struct room home, struct rooms *rooms)
+	struct room home, struct rooms *rooms, bool *used_ret)
 {
 	struct control control;
 	struct probe_error *error = control_stop(pid, lender, &control);
-	bool is_used = false;
 
+	*used_ret = false;
 	if (error)
 		return error;
-	for (size_t i = 0; i < control.count; i++)
-		is_used = is_used || rooms_are_left_at(rooms, control.threads[i].regs.rsp);
-	if (!is_used)
+	for (size_t i = 0; i < control.count && !*used_ret; i++) {
+		const struct user_regs_struct *regs = &control.threads[i].regs;
+
+		*used_ret = rooms_are_left_at(rooms, regs->rsp) ||
+			    rooms_are_left_at(rooms, regs->rbp) ||
+			    handler_leads_to_room(pid, rooms, regs->rsp);
+	}
+	if (!*used_ret)
 		error = rooms_find(pid, rooms->mem, rooms->maps, modules, home, true, rooms);
 	control_resume(&control);
 	return error;
@@ -370,12 +401,19 @@ struct probe_error *control_find_rooms(pid_t pid, pid_t lender, int mem, const s
 	const struct modules *modules, struct room home, struct rooms *ret)
 {
 	struct probe_error *error = rooms_find(pid, mem, maps, modules, home, false, ret);
+	bool is_used = false;
 
 	for (int i = 0; i < RECLAIM_TRIES && !error && ret->left_count; i++) {
 		if (i)
 			nanosleep(&(struct timespec){.tv_nsec = RECLAIM_WAIT_NS}, NULL);
-		error = reclaim_rooms(pid, lender, modules, home, ret);
+		error = reclaim_rooms(pid, lender, modules, home, ret, &is_used);
 	}
+	/* Where that thread is really, its frame alone says. */
+	if (!error && is_used)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d: a thread has not returned yet from a system call that it made "
+			"for a controller that was killed: try again",
+			pid);
 	measure_xstate(ret);
 	return error;
 }
@@ -433,7 +471,7 @@ static struct probe_error *run_call(struct control *control, struct control_thre
 	struct user_regs_struct regs = thread->regs;
 
 	regs.rip = gadgets->syscall_ret;
-	regs.rsp = p->frame_address;
+	regs.rsp = p->frame_address + offsetof(struct sigframe, return_address);
 	regs.rax = call->number;
 	regs.orig_rax = -1;
 	regs.rdi = call->text ? p->frame_address + offsetof(struct sigframe, text) : call->args[0];
@@ -479,6 +517,18 @@ static void leave_sequence(const struct control *control, struct control_thread 
 		return;
 	thread->regs.rip = sequence.abort;
 	thread->regs_changed = true;
+}
+
+/* A thread that goes on from here, with any mask, is as it was then. */
+static bool set_leaving(const struct control_thread *thread, const struct control_gadgets *gadgets,
+	const struct prepared *p)
+{
+	struct user_regs_struct regs = thread->regs;
+
+	regs.rip = gadgets->leave_ret;
+	regs.rbp = p->frame_address;
+	regs.orig_rax = -1;
+	return ptrace(PTRACE_SETREGS, thread->tid, NULL, &regs) == 0;
 }
 
 bool control_can_run(const struct control *control, const struct control_thread *thread)
@@ -550,13 +600,15 @@ struct probe_error *control_run(struct control *control, const struct rooms *roo
 	error = prepare(control, thread, gadgets, rooms, text, p);
 	if (error)
 		return error;
-	if (ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(all_signals), &all_signals) < 0)
+	if (!set_leaving(thread, gadgets, p) ||
+		ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(all_signals), &all_signals) < 0)
 		error = gone(control);
 	for (size_t i = 0; i < count && !error; i++) {
 		error = run_call(control, thread, gadgets, p, &calls[i]);
 		if (!control_succeeded(&calls[i]))
 			break;
 	}
+	set_leaving(thread, gadgets, p);
 	ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(p->mask), &p->mask);
 	ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs);
 	clear_rooms(rooms, p);

@@ -16,7 +16,7 @@ enum {
 	ROOMS_MAX = 16,
 	ROOM_ALIGN = 64, /* of each: what an XSAVE area needs */
 	/* A room that was left with a frame of ours, or its XSAVE area alone, holds a mark here. */
-	ROOM_MARK_OFFSET = 312,
+	ROOM_MARK_OFFSET = 320,
 	ROOM_XSTATE_MARK_OFFSET = 488,
 	ROOM_STACK_BYTES = 16384
 };

@@ -187,10 +187,10 @@ static void test_signals_are_kept(void **state)
 		if (i % 2 == 0)
 			assert_int_equal(kill(v.pid, SIGUSR1), 0);
 		control_resume(&control);
-		await(&v.shared->progress, i);
+		await(&v.shared->signals, i);
 	}
 	sleep_ms(20);
-	assert_true(atomic_load(&v.shared->progress) == ROUNDS);
+	assert_true(atomic_load(&v.shared->signals) == ROUNDS);
 	victim_end(&v);
 }
 

@@ -5,10 +5,12 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -75,32 +77,41 @@ void keep_registers(_Atomic uint64_t *rounds);
 
 static void registers_body(struct shared *s)
 {
+	handle_signals(s);
 	atomic_store(&s->ready, 1);
 	keep_registers(&s->progress);
 	atomic_store(&s->failure, 1);
 }
 
-/* A controller that does nothing but run calls in the victim, over and over. */
+/* Calls in the victim; returns 0, or what has failed. */
+static int control_once(struct victim *v)
+{
+	struct control_call calls[4] = {{.number = SYS_getpid}, {.number = SYS_getuid},
+		{.number = SYS_mmap, .args = {0, 4096, PROT_READ, 0x22, -1, 0}},
+		{.number = SYS_getppid}};
+	struct control control;
+
+	if (control_borrow(v->pid, NULL, &control))
+		return 1;
+	if (control_run(&control, &v->rooms, &v->gadgets, v->prepared, calls, 4) ||
+		calls[0].result != v->pid)
+		return 2;
+	control_resume(&control);
+	return 0;
+}
+
+/* A controller that does nothing else, over and over. */
 static void control_forever(struct victim *v)
 {
+	int failed = 0;
+
 	/* What the one before has left is still in use, perhaps. */
 	if (control_find_rooms(
 		    v->pid, 0, v->mem, &v->maps, &v->modules, (struct room){0}, &v->rooms))
 		_exit(3);
-	for (;;) {
-		struct control_call calls[4] = {{.number = SYS_getpid}, {.number = SYS_getuid},
-			{.number = SYS_mmap, .args = {0, 4096, PROT_READ, 0x22, -1, 0}},
-			{.number = SYS_getppid}};
-		struct control control;
-		struct probe_error *error = control_borrow(v->pid, NULL, &control);
-
-		if (error)
-			_exit(1);
-		error = control_run(&control, &v->rooms, &v->gadgets, v->prepared, calls, 4);
-		if (error || calls[0].result != v->pid)
-			_exit(2);
-		control_resume(&control);
-	}
+	while (!failed)
+		failed = control_once(v);
+	_exit(failed);
 }
 
 /* Kills controllers at many instants; the victim must go on after each. */
@@ -259,9 +270,74 @@ static void test_killed_and_signalled(void **state)
 	for (uint64_t i = 1; i <= 20; i++) {
 		kill_controllers(&v, 5);
 		assert_int_equal(kill(v.pid, SIGUSR1), 0);
-		await(&v.shared->progress, i);
+		await(&v.shared->signals, i);
 	}
 	victim_end(&v);
+}
+
+/* ---- Before each of its requests ------------------------------------------------------- */
+
+static unsigned int dies_before; /* a controller's Nth request, with a signal for its victim */
+static pid_t signalled;
+
+/* What the library calls. */
+long ptrace(enum __ptrace_request request, ...)
+{
+	void *address, *data;
+	va_list args;
+	pid_t pid;
+
+	va_start(args, request);
+	pid = va_arg(args, pid_t);
+	address = va_arg(args, void *);
+	data = va_arg(args, void *);
+	va_end(args);
+	if (dies_before && !--dies_before) {
+		kill(signalled, SIGUSR1);
+		kill(getpid(), SIGKILL);
+	}
+	return syscall(SYS_ptrace, request, pid, address, data);
+}
+
+/* False: it has no Nth request. */
+static bool kill_controller_before(struct victim *v, unsigned int request)
+{
+	pid_t controller = fork();
+	int status;
+
+	assert_true(controller >= 0);
+	if (controller == 0) {
+		dies_before = request;
+		signalled = v->pid;
+		_exit(control_once(v));
+	}
+	assert_int_equal(waitpid(controller, &status, 0), controller);
+	assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+	return WIFSIGNALED(status);
+}
+
+/* A signal comes while the thread is where we left it, and another one later. */
+static void check_killed_before_each(void (*body)(struct shared *shared))
+{
+	struct victim v;
+
+	victim_start(&v, body);
+	for (unsigned int n = 1; kill_controller_before(&v, n); n++) {
+		await(&v.shared->signals, 2 * n - 1);
+		assert_int_equal(kill(v.pid, SIGUSR1), 0);
+		await(&v.shared->signals, 2 * n);
+		assert_true(atomic_load(&v.shared->failure) == 0);
+		assert_done(control_find_rooms(
+			v.pid, 0, v.mem, &v.maps, &v.modules, (struct room){0}, &v.rooms));
+	}
+	victim_end(&v);
+}
+
+static void test_killed_before_each_request(void **state)
+{
+	(void)state;
+	check_killed_before_each(registers_body);
+	check_killed_before_each(signal_body);
 }
 
 int main(void)
@@ -273,6 +349,7 @@ int main(void)
 		cmocka_unit_test(test_killed_and_cleaned),
 		cmocka_unit_test(test_killed_while_it_reads),
 		cmocka_unit_test(test_killed_and_signalled),
+		cmocka_unit_test(test_killed_before_each_request),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@
 struct shared {
 	_Atomic uint64_t ready;	   /* set by the victim when it is where it shall be */
 	_Atomic uint64_t progress; /* counts while it runs */
+	_Atomic uint64_t signals;  /* that were handled */
 	_Atomic uint64_t failure;  /* what it found wrong; 0: nothing */
 	_Atomic int64_t result;
 	_Atomic int64_t elapsed_ns;

@@ -28,13 +28,18 @@ static struct shared *handler_shared;
 static void on_signal(int signal)
 {
 	(void)signal;
-	atomic_fetch_add(&handler_shared->progress, 1);
+	atomic_fetch_add(&handler_shared->signals, 1);
+}
+
+void handle_signals(struct shared *s)
+{
+	handler_shared = s;
+	signal(SIGUSR1, on_signal);
 }
 
 void signal_body(struct shared *s)
 {
-	handler_shared = s;
-	signal(SIGUSR1, on_signal);
+	handle_signals(s);
 	atomic_store(&s->ready, 1);
 	for (;;)
 		pause();

@@ -9,7 +9,9 @@
 void finish(struct shared *s, int64_t start, int64_t result);
 /* Reads one byte. */
 void read_body(struct shared *s);
-/* Waits for SIGUSR1, for ever; `progress` counts them. */
+/* From now on `signals` counts each SIGUSR1. */
+void handle_signals(struct shared *s);
+/* Waits for them, for ever. */
 void signal_body(struct shared *s);
 /* Counts, on a stack that is an array filled with a pattern. */
 void on_array_body(struct shared *s);
