@@ -74,12 +74,12 @@ LIBS = $(PKG_LIBS) -ldl -lpthread $(LDLIBS)
 # ---- Sources -------------------------------------------------------------
 
 # Libraries for the programs that are traced, which need nothing but the C library:
-# libprobe/NAME/*.c and NAME.map become libprobe_NAME.
+# libprobe/runtime/NAME/*.c and NAME.map become libprobe_NAME.
 SMALL := events pmtrace
 SMALL_events := User events of programs, by the names of IEEE 1003.1 (posix_trace_event)
 SMALL_pmtrace := The functions of libpcp_trace (pmtrace), as probes
-SMALL_SRC := $(sort $(wildcard $(SMALL:%=libprobe/%/*.c)))
-LIB_SRC := $(sort $(filter-out $(SMALL_SRC),$(wildcard libprobe/*.c libprobe/*/*.c \
+SMALL_SRC := $(sort $(wildcard $(SMALL:%=libprobe/runtime/%/*.c)))
+LIB_SRC := $(sort $(filter-out $(SMALL_SRC),$(wildcard libprobe/*/*.c libprobe/*/*/*.c \
 	elf/*.c arch/*.c arch/*/*.c)))
 CLI_SRC := $(sort $(wildcard cli/*.c cli/*/*.c))
 UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c tests/golden/test_*.c))
@@ -161,14 +161,14 @@ $(LIB_SO): $(LIB_OBJ) libprobe/libprobe.map $(SOURCES)
 
 # They stay loaded, too: identifiers, probes and what is in progress outlive a dlclose(3).
 define small_library
-$(BUILD)/libprobe_$(1).a: $(filter $(BUILD)/obj/libprobe/$(1)/%,$(call objects,$(SMALL_SRC))) \
+$(BUILD)/libprobe_$(1).a: $(filter $(BUILD)/obj/libprobe/runtime/$(1)/%,$(call objects,$(SMALL_SRC))) \
 	$(SOURCES)
 	$$(archive)
-$(BUILD)/libprobe_$(1).so: $(BUILD)/libprobe_$(1).a libprobe/$(1)/$(1).map
+$(BUILD)/libprobe_$(1).so: $(BUILD)/libprobe_$(1).a libprobe/runtime/$(1)/$(1).map
 	$$(say) LD $$@
 	$(Q)$$(LINK) -shared -Wl,-soname,libprobe_$(1).so.$(SOVERSION) -Wl,-Bsymbolic-functions \
 		-Wl,-z,nodelete \
-		-Wl,--version-script=libprobe/$(1)/$(1).map -o $$@ \
+		-Wl,--version-script=libprobe/runtime/$(1)/$(1).map -o $$@ \
 		-Wl,--whole-archive $$< -Wl,--no-whole-archive -lpthread $$(LDLIBS)
 	@ln -sf libprobe_$(1).so $$@.$(SOVERSION)
 endef

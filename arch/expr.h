@@ -2,7 +2,7 @@
 /*
  * Expressions over a hit, that stubs evaluate: filters, keys and values.
  *
- * A tree whose types were decided by whoever parsed it (libprobe/expr.c), as C
+ * A tree whose types were decided by whoever parsed it (libprobe/expr/), as C
  * does (C11, 6.3.1 and 6.5). A value is always held in 64 bits: one of a signed
  * type of 32 bits extended with its sign, one of an unsigned type with zeros, so
  * that converting either to 64 bits is no work.

@@ -63,7 +63,7 @@ static void frame_layout(struct frame *f, bool is_aligned, int registers, int te
 		f->saved[f->order[i]] = 8 * (f->temps + f->order_count - 1 - i);
 }
 
-static void emit_enter(struct emit *e, const struct plan *p)
+static void emit_enter(struct emit *e, const struct stub_plan *p)
 {
 	const struct frame *small = &p->small;
 
@@ -92,7 +92,7 @@ static void emit_shrink(struct emit *e, const struct frame *small, const struct 
 		emit_pop(e, f->order[i]);
 }
 
-static void emit_leave(struct emit *e, const struct plan *p)
+static void emit_leave(struct emit *e, const struct stub_plan *p)
 {
 	for (int i = p->small.order_count - 1; i >= 0; i--)
 		emit_pop(e, p->small.order[i]);
@@ -105,7 +105,7 @@ static void emit_leave(struct emit *e, const struct plan *p)
 
 /* ---- Planning -------------------------------------------------------------- */
 
-static int take_temps(struct plan *p, int count)
+static int take_temps(struct stub_plan *p, int count)
 {
 	int first = p->frame.temps;
 
@@ -126,7 +126,7 @@ static int expressions(const struct arch_stub *s, const struct arch_expr *ret[8]
 	return count;
 }
 
-static bool plan_expressions(struct plan *p)
+static bool plan_expressions(struct stub_plan *p)
 {
 	const struct arch_expr *all[8];
 	int count = expressions(p->stub, all), temps = 0;
@@ -146,7 +146,7 @@ static bool plan_expressions(struct plan *p)
 }
 
 /* Pairs first, then what is read through pointers, then copies of vector registers. */
-static bool plan_captures(struct plan *p)
+static bool plan_captures(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
@@ -182,7 +182,7 @@ static bool plan_captures(struct plan *p)
 	return true;
 }
 
-static bool plan_record(struct plan *p)
+static bool plan_record(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 	uint32_t room = RING_RECORD_MAX - (s->overwrite ? 8 : 0);
@@ -199,7 +199,7 @@ static bool is_power_of_two(uint32_t n)
 	return n && !(n & (n - 1));
 }
 
-static bool plan_gather(struct plan *p)
+static bool plan_gather(struct stub_plan *p)
 {
 	const struct arch_gather *g = &p->stub->gather;
 
@@ -223,7 +223,7 @@ static bool plan_gather(struct plan *p)
 	return true;
 }
 
-static bool plan_flights(struct plan *p)
+static bool plan_flights(struct stub_plan *p)
 {
 	const struct arch_flights *f = &p->stub->flights;
 
@@ -232,7 +232,7 @@ static bool plan_flights(struct plan *p)
 }
 
 /* A filter that is asked before anything else is saved or found out. */
-static bool is_early(const struct plan *p)
+static bool is_early(const struct stub_plan *p)
 {
 	const struct arch_expr *filter = p->stub->filter;
 	uint32_t used = expr_captures(filter);
@@ -247,7 +247,7 @@ static bool is_early(const struct plan *p)
 }
 
 /* How many registers the whole stub needs; see frame_layout(). */
-static int registers_of(const struct plan *p)
+static int registers_of(const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
@@ -256,11 +256,11 @@ static int registers_of(const struct plan *p)
 	return s->kind == ARCH_STUB_RECORD && !p->frame.temps && !s->rate && !s->overwrite ? 3 : 8;
 }
 
-static bool plan_stub(struct plan *p, const struct arch_stub *s)
+static bool plan_stub(struct stub_plan *p, const struct arch_stub *s)
 {
 	int registers;
 
-	*p = (struct plan){.stub = s};
+	*p = (struct stub_plan){.stub = s};
 	if (s->capture_count > ARCH_ARGS_MAX || s->recorded > s->capture_count ||
 		s->every > INT32_MAX || s->rate > INT32_MAX)
 		return false;
@@ -303,7 +303,7 @@ static void emit_id(struct emit *e, uint32_t call, int temp)
 	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(temp));
 }
 
-static void emit_prepare(struct emit *e, const struct plan *p, uint32_t captures)
+static void emit_prepare(struct emit *e, const struct stub_plan *p, uint32_t captures)
 {
 	for (int i = 0; i < p->stub->capture_count; i++)
 		if (captures >> i & 1)
@@ -311,7 +311,7 @@ static void emit_prepare(struct emit *e, const struct plan *p, uint32_t captures
 }
 
 /* What has to be known before the action; first what the filter asks for. */
-static void emit_preparations(struct emit *e, const struct plan *p)
+static void emit_preparations(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 	uint64_t all = (UINT64_C(1) << s->capture_count) - 1;
@@ -331,12 +331,12 @@ static void emit_preparations(struct emit *e, const struct plan *p)
 
 /* ---- Counting -------------------------------------------------------------------- */
 
-static void emit_count(struct emit *e, struct plan *p)
+static void emit_count(struct emit *e, struct stub_plan *p)
 {
 	emit_cpu_inc(e, p, offsetof(struct probe_slot, hits), p->slow);
 }
 
-static void emit_count_slow(struct emit *e, const struct plan *p)
+static void emit_count_slow(struct emit *e, const struct stub_plan *p)
 {
 	if (!p->stub->thread.has_rseq)
 		return;
@@ -347,7 +347,7 @@ static void emit_count_slow(struct emit *e, const struct plan *p)
 }
 
 /* A begin whose thread has begun too often. */
-static void emit_begin_slow(struct emit *e, const struct plan *p)
+static void emit_begin_slow(struct emit *e, const struct stub_plan *p)
 {
 	emit_place(e, p->full);
 	emit_sequence_leave(e, p);
@@ -356,7 +356,7 @@ static void emit_begin_slow(struct emit *e, const struct plan *p)
 
 /* ---- Whole stubs ------------------------------------------------------------------- */
 
-static void emit_action(struct emit *e, struct plan *p)
+static void emit_action(struct emit *e, struct stub_plan *p)
 {
 	switch (p->stub->kind) {
 	case ARCH_STUB_COUNT:
@@ -381,7 +381,7 @@ static void emit_action(struct emit *e, struct plan *p)
 }
 
 /* Hits that nothing is kept of but that they were. */
-static void emit_failures(struct emit *e, const struct plan *p)
+static void emit_failures(struct emit *e, const struct stub_plan *p)
 {
 	emit_place(e, p->unmatched);
 	if (p->stub->flights.table) {
@@ -401,7 +401,7 @@ static void emit_failures(struct emit *e, const struct plan *p)
 	}
 }
 
-static void emit_slow_parts(struct emit *e, struct plan *p)
+static void emit_slow_parts(struct emit *e, struct stub_plan *p)
 {
 	switch (p->stub->kind) {
 	case ARCH_STUB_COUNT:
@@ -434,7 +434,7 @@ static void emit_slow_parts(struct emit *e, struct plan *p)
 	emit_sequence_descriptors(e, p);
 }
 
-static void make_labels(struct emit *e, struct plan *p)
+static void make_labels(struct emit *e, struct stub_plan *p)
 {
 	int *const labels[] = {&p->check, &p->measure, &p->extent, &p->hash, &p->time, &p->out,
 		&p->small_out, &p->slow, &p->full, &p->lost, &p->unmatched, &p->slow_sample,
@@ -447,7 +447,7 @@ static void make_labels(struct emit *e, struct plan *p)
 	p->sequence_count = 0;
 }
 
-static void emit_switches(struct emit *e, const struct plan *p)
+static void emit_switches(struct emit *e, const struct stub_plan *p)
 {
 	if (p->stub->on) {
 		emit_test_u32(e, p->stub->on, RCX);
@@ -460,7 +460,7 @@ static void emit_switches(struct emit *e, const struct plan *p)
 }
 
 /* False where the next stub is out of reach. */
-static bool emit_stub(struct emit *e, struct plan *p, size_t *next_jump)
+static bool emit_stub(struct emit *e, struct stub_plan *p, size_t *next_jump)
 {
 	const struct arch_stub *s = p->stub;
 	bool reached;
@@ -490,7 +490,7 @@ enum arch_stub_status x86_64_stub(const struct arch_stub *stub, uint64_t at, uin
 	size_t room, struct arch_stub_code *ret)
 {
 	struct emit e = {.out = out, .room = room, .at = at};
-	struct plan p;
+	struct stub_plan p;
 	bool reached = false;
 
 	if (!plan_stub(&p, stub))

@@ -50,7 +50,7 @@ static void emit_if_set(struct emit *e, int label)
 	emit_jump_label(e, CC_NE, label);
 }
 
-void emit_alignment_enter(struct emit *e, const struct plan *p)
+void emit_alignment_enter(struct emit *e, const struct stub_plan *p)
 {
 	if (p->is_aligned)
 		return;
@@ -59,7 +59,7 @@ void emit_alignment_enter(struct emit *e, const struct plan *p)
 	emit_place(e, p->check_cleared);
 }
 
-void emit_alignment_leave(struct emit *e, const struct plan *p)
+void emit_alignment_leave(struct emit *e, const struct stub_plan *p)
 {
 	if (p->is_aligned)
 		return;
@@ -68,7 +68,7 @@ void emit_alignment_leave(struct emit *e, const struct plan *p)
 	emit_place(e, p->check_restored);
 }
 
-void emit_alignment_slow(struct emit *e, const struct plan *p)
+void emit_alignment_slow(struct emit *e, const struct stub_plan *p)
 {
 	if (p->is_aligned)
 		return;

@@ -24,7 +24,7 @@
  * function at the site, where no call is, and so the rules for that very address count.
  *
  * Who is between the two counts must find this stub, and what follows it, when it comes
- * back; see libprobe/busy.c.
+ * back; see libprobe/busy/busy.c.
  *
  * Sources: DWARF 5, 6.4 (call frame information), figure 3.36 of the System V ABI,
  * AMD64 supplement (register numbers); Linux Standard Base 5, 10.6.1 (.eh_frame).
@@ -46,7 +46,7 @@ int call_temps(const struct arch_stub *stub)
 }
 
 /* REG_RECORD is as if the words were a record's. */
-static void emit_words(struct emit *e, const struct plan *p)
+static void emit_words(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
@@ -69,7 +69,7 @@ static void emit_words(struct emit *e, const struct plan *p)
 	}
 }
 
-void emit_call(struct emit *e, struct plan *p)
+void emit_call(struct emit *e, struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
@@ -93,7 +93,7 @@ void emit_call(struct emit *e, struct plan *p)
 }
 
 /* The ways of threads without rseq. */
-void emit_call_slow(struct emit *e, const struct plan *p)
+void emit_call_slow(struct emit *e, const struct stub_plan *p)
 {
 	if (!p->stub->thread.has_rseq)
 		return;

@@ -255,7 +255,7 @@ static void emit_value(struct emit *e, const struct frame *f, const struct arch_
  * The subroutine: can the aligned word that holds address %rsi be read? ZF if
  * so. Aligns %rsi; changes %rax, %rcx, %rdx, %rdi, %r10, %r11.
  */
-static void emit_check_subroutine(struct emit *e, const struct plan *p)
+static void emit_check_subroutine(struct emit *e, const struct stub_plan *p)
 {
 	int out = emit_label(e);
 
@@ -282,8 +282,8 @@ static void emit_check_subroutine(struct emit *e, const struct plan *p)
 }
 
 /* %r8 = a memory operand's address; not readable: a jump to `bad`. */
-static void emit_pointer(
-	struct emit *e, const struct plan *p, const struct arch_arg *arg, bool is_static, int bad)
+static void emit_pointer(struct emit *e, const struct stub_plan *p, const struct arch_arg *arg,
+	bool is_static, int bad)
 {
 	int good;
 
@@ -315,8 +315,8 @@ static void emit_pointer(
 /* ---- Bytes of a stated length -------------------------------------------------------- */
 
 /* REG_VALUE = a scalar, also one in memory that has to be asked for; changes %r8. */
-static void emit_checked_value(
-	struct emit *e, const struct plan *p, const struct arch_arg *arg, bool is_static, int bad)
+static void emit_checked_value(struct emit *e, const struct stub_plan *p,
+	const struct arch_arg *arg, bool is_static, int bad)
 {
 	if (!is_checked(arg, is_static)) {
 		emit_value(e, &p->frame, arg);
@@ -328,7 +328,7 @@ static void emit_checked_value(
 
 /* Keeps the pair of the bytes; an operand that cannot be read: a jump to `bad`. */
 static void emit_prepare_bytes(
-	struct emit *e, const struct plan *p, const struct arch_capture *c, int temp, int bad)
+	struct emit *e, const struct stub_plan *p, const struct arch_capture *c, int temp, int bad)
 {
 	int positive = emit_label(e), all = emit_label(e), kept = emit_label(e);
 
@@ -359,7 +359,7 @@ static void emit_prepare_bytes(
 	emit_store_pair(e, temp, R8);
 }
 
-void emit_capture_subroutines(struct emit *e, const struct plan *p)
+void emit_capture_subroutines(struct emit *e, const struct stub_plan *p)
 {
 	if (p->strings)
 		emit_measure_subroutine(e, p);
@@ -377,7 +377,7 @@ void emit_store_pair(struct emit *e, int temp, int pointer)
 	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(temp + 1));
 }
 
-static void emit_prepare_vector(struct emit *e, const struct plan *p, int i)
+static void emit_prepare_vector(struct emit *e, const struct stub_plan *p, int i)
 {
 	const struct arch_arg *arg = &p->stub->captures[i].arg;
 
@@ -390,7 +390,7 @@ static void emit_prepare_vector(struct emit *e, const struct plan *p, int i)
 }
 
 /* What was read stands in %rax (a scalar or a string's pointer) or is at %r8. */
-static void emit_keep(struct emit *e, const struct plan *p, int i)
+static void emit_keep(struct emit *e, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
 	uint64_t cut = c->arg.size > c->bytes_max;
@@ -408,7 +408,7 @@ static void emit_keep(struct emit *e, const struct plan *p, int i)
 	}
 }
 
-void emit_prepare_capture(struct emit *e, const struct plan *p, int i)
+void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
 	bool checked = x86_64_capture_checked(c), variable = capture_is_variable(c);
@@ -456,7 +456,7 @@ void emit_prepare_capture(struct emit *e, const struct plan *p, int i)
 
 /* ---- Within the sequence ----------------------------------------------------------------- */
 
-void emit_captured(struct emit *e, const struct plan *p, const struct frame *frame, int i)
+void emit_captured(struct emit *e, const struct stub_plan *p, const struct frame *frame, int i)
 {
 	if (x86_64_capture_checked(&p->stub->captures[i]))
 		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, temp_at(p->temp[i]));
@@ -464,7 +464,7 @@ void emit_captured(struct emit *e, const struct plan *p, const struct frame *fra
 		emit_value(e, frame, &p->stub->captures[i].arg);
 }
 
-void emit_capture(struct emit *e, const struct plan *p, int i)
+void emit_capture(struct emit *e, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
 	struct emit_mem word = mem_at(REG_RECORD, sizeof(struct ring_record) + 8 * i);
@@ -528,7 +528,7 @@ void emit_copy(struct emit *e)
 	emit_place(e, done);
 }
 
-void emit_copy_pairs(struct emit *e, const struct plan *p)
+void emit_copy_pairs(struct emit *e, const struct stub_plan *p)
 {
 	int next = emit_label(e);
 

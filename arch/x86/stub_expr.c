@@ -13,7 +13,7 @@
 
 struct context {
 	struct emit *e;
-	const struct plan *plan;
+	const struct stub_plan *plan;
 	const struct frame *frame;
 	const struct arch_expr_node *nodes;
 	int temps; /* in use */
@@ -92,7 +92,7 @@ int expr_temps(const struct arch_expr *expr)
 	return need[expr->count - 1];
 }
 
-bool expr_is_possible(const struct plan *plan, const struct arch_expr *expr)
+bool expr_is_possible(const struct stub_plan *plan, const struct arch_expr *expr)
 {
 	if (!expr)
 		return true;
@@ -384,7 +384,7 @@ static void jump_if(struct context *c, int node, bool when, int label)
 /* What cannot be read makes it one that cannot be computed. */
 static void need_captures(struct context *c, const struct arch_expr *expr)
 {
-	const struct plan *p = c->plan;
+	const struct stub_plan *p = c->plan;
 	uint32_t used = expr_captures(expr), checked = 0;
 
 	for (int i = 0; i < p->stub->capture_count; i++) {
@@ -409,7 +409,7 @@ static void need_captures(struct context *c, const struct arch_expr *expr)
 	emit_jump_label(c->e, CC_NE, c->bad);
 }
 
-void emit_expr(struct emit *e, const struct plan *plan, const struct frame *frame,
+void emit_expr(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
 	const struct arch_expr *expr, int bad)
 {
 	struct context c = {e, plan, frame, expr->nodes, 0, bad};
@@ -418,7 +418,7 @@ void emit_expr(struct emit *e, const struct plan *plan, const struct frame *fram
 	value_of(&c, expr->count - 1);
 }
 
-void emit_filter(struct emit *e, const struct plan *plan, const struct frame *frame,
+void emit_filter(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
 	const struct arch_expr *expr, int reject)
 {
 	struct context c = {e, plan, frame, expr->nodes, 0, reject};

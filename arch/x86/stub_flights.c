@@ -28,12 +28,12 @@
 
 enum { SPINS = 64 };
 
-static uint32_t pair_state(const struct plan *p)
+static uint32_t pair_state(const struct stub_plan *p)
 {
 	return FLIGHT_PAIR + p->stub->flights.pair;
 }
 
-static int32_t entry_bytes(const struct plan *p)
+static int32_t entry_bytes(const struct stub_plan *p)
 {
 	uint32_t bytes = sizeof(struct probe_flight) + 8 * p->stub->flights.depth;
 
@@ -43,7 +43,7 @@ static int32_t entry_bytes(const struct plan *p)
 /* ---- Looking for an entry ----------------------------------------------------------- */
 
 /* %rsi, %r8; then %r10, %r11 and %rcx: the first entry. */
-static void emit_first_entry(struct emit *e, const struct plan *p)
+static void emit_first_entry(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_flights *f = &p->stub->flights;
 
@@ -55,14 +55,14 @@ static void emit_first_entry(struct emit *e, const struct plan *p)
 	emit_const(e, R11, FLIGHT_PROBES_MAX);
 }
 
-static void emit_entry_address(struct emit *e, const struct plan *p)
+static void emit_entry_address(struct emit *e, const struct stub_plan *p)
 {
 	emit_multiply(e, RCX, R10, entry_bytes(p));
 	emit_reg(e, true, OP_ADD, RCX, R8);
 }
 
 /* Goes on with the next entry at `next`, if there is one to be looked at. */
-static void emit_advance(struct emit *e, const struct plan *p, int next)
+static void emit_advance(struct emit *e, const struct stub_plan *p, int next)
 {
 	emit_imm(e, false, IMM_ADD, R10, 1);
 	emit_imm(e, false, IMM_AND, R10, (int32_t)p->stub->flights.entries - 1);
@@ -71,7 +71,7 @@ static void emit_advance(struct emit *e, const struct plan *p, int next)
 }
 
 /* %rsi = what the pair is matched by. */
-static void emit_flight_key(struct emit *e, const struct plan *p)
+static void emit_flight_key(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
@@ -88,7 +88,7 @@ static void emit_flight_key(struct emit *e, const struct plan *p)
 }
 
 /* %rcx = the thread's entry; none: a jump to `missing`. */
-static void emit_find_own(struct emit *e, const struct plan *p, int missing)
+static void emit_find_own(struct emit *e, const struct stub_plan *p, int missing)
 {
 	int next = emit_label(e), other = emit_label(e), found = emit_label(e);
 
@@ -106,7 +106,7 @@ static void emit_find_own(struct emit *e, const struct plan *p, int missing)
 }
 
 /* %rcx = an entry of the key, taken; none: a jump to `missing`. */
-static void emit_take(struct emit *e, const struct plan *p, int missing)
+static void emit_take(struct emit *e, const struct stub_plan *p, int missing)
 {
 	int again = emit_label(e), next = emit_label(e), other = emit_label(e);
 	int busy = emit_label(e), taken = emit_label(e);
@@ -146,7 +146,7 @@ static void emit_take(struct emit *e, const struct plan *p, int missing)
 }
 
 /* %rcx = a free entry, made the key's and taken; none: the hit is lost. */
-static void emit_claim(struct emit *e, const struct plan *p)
+static void emit_claim(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 	int next = emit_label(e), claimed = emit_label(e);
@@ -176,7 +176,7 @@ static void emit_claim(struct emit *e, const struct plan *p)
  * A thread that has died may have left an entry to the one that now has its
  * thread pointer: what it had begun will not end.
  */
-static void emit_disown(struct emit *e, const struct plan *p)
+static void emit_disown(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 	int same = emit_label(e);
@@ -200,7 +200,7 @@ static struct emit_mem time_of(int index, int32_t disp)
 }
 
 /* Notes the time on top of the entry at %rcx; the depth publishes it. */
-static void emit_push_time(struct emit *e, const struct plan *p, int full)
+static void emit_push_time(struct emit *e, const struct stub_plan *p, int full)
 {
 	emit_mem(e, false, OP_MOV_LOAD, RDI, FIELD(depth));
 	emit_imm(e, false, IMM_CMP, RDI, (int32_t)p->stub->flights.depth);
@@ -211,7 +211,7 @@ static void emit_push_time(struct emit *e, const struct plan *p, int full)
 }
 
 /* The same without a sequence. */
-static void emit_push_time_again(struct emit *e, const struct plan *p, int full)
+static void emit_push_time_again(struct emit *e, const struct stub_plan *p, int full)
 {
 	emit_push_time(e, p, full);
 	emit_mem(e, true, OP_MOV_STORE, RAX, time_of(RDI, 0));
@@ -227,7 +227,7 @@ static void emit_pop_time(struct emit *e, int empty)
 	emit_dec(e, false, FIELD(depth));
 }
 
-static void emit_begin_own(struct emit *e, struct plan *p)
+static void emit_begin_own(struct emit *e, struct stub_plan *p)
 {
 	const struct sequence *q;
 	int missing = emit_label(e), push = emit_label(e);
@@ -249,7 +249,7 @@ static void emit_begin_own(struct emit *e, struct plan *p)
 	emit_place(e, p->timed);
 }
 
-static void emit_end_own(struct emit *e, struct plan *p)
+static void emit_end_own(struct emit *e, struct stub_plan *p)
 {
 	const struct sequence *q = NULL;
 
@@ -264,7 +264,7 @@ static void emit_end_own(struct emit *e, struct plan *p)
 }
 
 /* Behind a sequence that was aborted; %rcx is still the entry. */
-void emit_flights_slow(struct emit *e, const struct plan *p)
+void emit_flights_slow(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
@@ -280,7 +280,7 @@ void emit_flights_slow(struct emit *e, const struct plan *p)
 
 /* ---- By key ---------------------------------------------------------------------------- */
 
-static void emit_begin_key(struct emit *e, struct plan *p)
+static void emit_begin_key(struct emit *e, struct stub_plan *p)
 {
 	int missing = emit_label(e), push = emit_label(e), full = emit_label(e);
 
@@ -297,7 +297,7 @@ static void emit_begin_key(struct emit *e, struct plan *p)
 	emit_jump_label(e, -1, p->lost);
 }
 
-static void emit_end_key(struct emit *e, const struct plan *p)
+static void emit_end_key(struct emit *e, const struct stub_plan *p)
 {
 	int empty = emit_label(e), more = emit_label(e), done = emit_label(e);
 
@@ -317,7 +317,7 @@ static void emit_end_key(struct emit *e, const struct plan *p)
 
 /* ---- Both ------------------------------------------------------------------------------ */
 
-void emit_begin(struct emit *e, struct plan *p)
+void emit_begin(struct emit *e, struct stub_plan *p)
 {
 	emit_flight_key(e, p);
 	if (p->stub->flights.match)
@@ -326,7 +326,7 @@ void emit_begin(struct emit *e, struct plan *p)
 		emit_begin_own(e, p);
 }
 
-void emit_end(struct emit *e, struct plan *p)
+void emit_end(struct emit *e, struct stub_plan *p)
 {
 	int forward = emit_label(e);
 

@@ -19,7 +19,7 @@ static void emit_futex(struct emit *e, uint32_t op)
 }
 
 /* See struct probe_gate. */
-void emit_gate(struct emit *e, const struct plan *plan)
+void emit_gate(struct emit *e, const struct stub_plan *plan)
 {
 	enum { SECONDS, NANOSECONDS, NUMBER };
 	const struct arch_stub *s = plan->stub;

@@ -13,7 +13,7 @@
 #define FIELD(name) mem_at(RDI, offsetof(struct probe_cell, name))
 
 /* Are there parts that do not count? */
-static bool has_values(const struct plan *p)
+static bool has_values(const struct stub_plan *p)
 {
 	return p->stub->gather.parts & ~(unsigned int)ARCH_GATHER_BUCKETS;
 }
@@ -42,7 +42,7 @@ static void emit_keep_largest(struct emit *e, struct emit_mem word, bool shared)
 }
 
 /* Everything but the count; the sum comes last. */
-static void emit_values(struct emit *e, const struct plan *p, bool shared)
+static void emit_values(struct emit *e, const struct stub_plan *p, bool shared)
 {
 	const struct arch_gather *g = &p->stub->gather;
 
@@ -68,7 +68,7 @@ static void emit_values(struct emit *e, const struct plan *p, bool shared)
 }
 
 /* Counts the hit: in the bucket of its value (see CELL_SUB_BITS), or as such. */
-static void emit_count_value(struct emit *e, const struct plan *p, bool shared)
+static void emit_count_value(struct emit *e, const struct stub_plan *p, bool shared)
 {
 	const struct arch_gather *g = &p->stub->gather;
 	struct emit_mem word = FIELD(count);
@@ -103,7 +103,7 @@ static void emit_count_value(struct emit *e, const struct plan *p, bool shared)
 
 /* ---- Where the cell is -------------------------------------------------------------- */
 
-static const struct sequence *emit_own_cell(struct emit *e, struct plan *p, int slow)
+static const struct sequence *emit_own_cell(struct emit *e, struct stub_plan *p, int slow)
 {
 	const struct arch_stub *s = p->stub;
 	const struct sequence *q = emit_sequence_begin(e, p, RDI, slow);
@@ -115,7 +115,7 @@ static const struct sequence *emit_own_cell(struct emit *e, struct plan *p, int 
 	return q;
 }
 
-static void emit_shared_cell(struct emit *e, const struct plan *p)
+static void emit_shared_cell(struct emit *e, const struct stub_plan *p)
 {
 	emit_shared_set(e, p, RDI, p->stub->gather.cell);
 	if (p->stub->gather.key_count)
@@ -124,7 +124,7 @@ static void emit_shared_cell(struct emit *e, const struct plan *p)
 
 /* ---- The action ------------------------------------------------------------------------ */
 
-void emit_gather(struct emit *e, struct plan *p)
+void emit_gather(struct emit *e, struct stub_plan *p)
 {
 	const struct arch_gather *g = &p->stub->gather;
 	const struct sequence *q;
@@ -151,7 +151,7 @@ void emit_gather(struct emit *e, struct plan *p)
 	emit_sequence_end(e, p, q);
 }
 
-void emit_gather_slow(struct emit *e, const struct plan *p)
+void emit_gather_slow(struct emit *e, const struct stub_plan *p)
 {
 	emit_place(e, p->slow);
 	if (has_values(p)) {

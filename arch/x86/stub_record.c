@@ -14,7 +14,7 @@ enum { BACK_BYTES = 8 };
  * In a flight recorder, what is at the new head leads back to this record, which
  * begins at the old one. Its length is in REG_OUT, if it varies.
  */
-static void emit_publish_over(struct emit *e, const struct plan *p)
+static void emit_publish_over(struct emit *e, const struct stub_plan *p)
 {
 	struct emit_mem head = mem_at(REG_RING, offsetof(struct ring_header, head));
 
@@ -31,7 +31,7 @@ static void emit_publish_over(struct emit *e, const struct plan *p)
 }
 
 /* The thread's id, marked in a forked child. Changes %rax, %rdx. */
-static void emit_tid(struct emit *e, const struct plan *p)
+static void emit_tid(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
@@ -61,7 +61,7 @@ static void emit_tid(struct emit *e, const struct plan *p)
  * The store to `head` pairs with the consumer's acquiring load of it, and the
  * load of `tail` with its releasing store: on x86, plain moves are enough.
  */
-static void emit_ring_record(struct emit *e, const struct plan *p, int full)
+static void emit_ring_record(struct emit *e, const struct stub_plan *p, int full)
 {
 	const struct arch_stub *s = p->stub;
 	struct emit_mem head = mem_at(REG_RING, offsetof(struct ring_header, head));
@@ -146,7 +146,7 @@ static void emit_unlock_ring(struct emit *e)
 	emit_store_imm(e, false, mem_at(REG_RING, offsetof(struct ring_header, lock)), 0);
 }
 
-void emit_record(struct emit *e, struct plan *p)
+void emit_record(struct emit *e, struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 	const struct sequence *q;
@@ -163,7 +163,7 @@ void emit_record(struct emit *e, struct plan *p)
 }
 
 /* The way of threads without rseq, of aborted sequences, and of hits that find no room. */
-void emit_record_slow(struct emit *e, const struct plan *p)
+void emit_record_slow(struct emit *e, const struct stub_plan *p)
 {
 	int full = emit_label(e);
 

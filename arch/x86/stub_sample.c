@@ -10,7 +10,7 @@
 #include "arch/x86/stub_plan.h"
 
 /* %rdx = the hits seen since the last that was taken, as it now is: 0, this one is. */
-static void emit_every(struct emit *e, struct plan *p)
+static void emit_every(struct emit *e, struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 	struct emit_mem seen = mem_indexed(RAX, RCX, offsetof(struct probe_slot, seen));
@@ -33,7 +33,7 @@ static void emit_every(struct emit *e, struct plan *p)
  * %rdi = the window's number, above 32 zeros. %rax = the word; what it shall be,
  * in %rdx, is one hit more, or the first of a new window.
  */
-static void emit_rate(struct emit *e, const struct plan *p)
+static void emit_rate(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 	int again = emit_label(e), same = emit_label(e), change = emit_label(e);
@@ -63,7 +63,7 @@ static void emit_rate(struct emit *e, const struct plan *p)
 	emit_jump_label(e, CC_NE, again);
 }
 
-void emit_sample(struct emit *e, struct plan *p)
+void emit_sample(struct emit *e, struct stub_plan *p)
 {
 	if (p->stub->every > 1) {
 		if (p->stub->thread.has_rseq) {
@@ -80,7 +80,7 @@ void emit_sample(struct emit *e, struct plan *p)
 }
 
 /* A thread without rseq: its number in the set that all share, modulo N. */
-void emit_sample_slow(struct emit *e, const struct plan *p)
+void emit_sample_slow(struct emit *e, const struct stub_plan *p)
 {
 	if (p->stub->every <= 1)
 		return;

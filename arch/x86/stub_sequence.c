@@ -38,7 +38,7 @@ enum {
 };
 
 const struct sequence *emit_sequence_begin(
-	struct emit *e, struct plan *plan, int scratch, int aborted)
+	struct emit *e, struct stub_plan *plan, int scratch, int aborted)
 {
 	struct sequence *q = &plan->sequences[plan->sequence_count++];
 
@@ -51,20 +51,20 @@ const struct sequence *emit_sequence_begin(
 	return q;
 }
 
-void emit_sequence_end(struct emit *e, const struct plan *plan, const struct sequence *q)
+void emit_sequence_end(struct emit *e, const struct stub_plan *plan, const struct sequence *q)
 {
 	emit_place(e, q->end);
 	emit_sequence_leave(e, plan);
 }
 
-void emit_sequence_leave(struct emit *e, const struct plan *plan)
+void emit_sequence_leave(struct emit *e, const struct stub_plan *plan)
 {
 	if (plan->stub->thread.has_rseq)
 		emit_store_imm(e, true, mem_fs(plan->stub->thread.rseq_offset + RSEQ_CS), 0);
 }
 
 /* Nobody sets the number of tries that are left before: any number will do. */
-static void emit_try_again(struct emit *e, const struct plan *plan, int retry)
+static void emit_try_again(struct emit *e, const struct stub_plan *plan, int retry)
 {
 	struct emit_mem tries = temp_at(plan->tries_temp);
 
@@ -77,7 +77,7 @@ static void emit_try_again(struct emit *e, const struct plan *plan, int retry)
  * The kernel wants the signature in the four bytes before the abort handler, to
  * be sure that it is one.
  */
-void emit_sequence_aborts(struct emit *e, const struct plan *plan)
+void emit_sequence_aborts(struct emit *e, const struct stub_plan *plan)
 {
 	for (int i = 0; i < plan->sequence_count; i++) {
 		emit_u32(e, plan->stub->thread.rseq_signature);
@@ -89,7 +89,7 @@ void emit_sequence_aborts(struct emit *e, const struct plan *plan)
 }
 
 /* struct rseq_cs. At the end of the stub: no short jump may cross the padding. */
-void emit_sequence_descriptors(struct emit *e, const struct plan *plan)
+void emit_sequence_descriptors(struct emit *e, const struct stub_plan *plan)
 {
 	for (int i = 0; i < plan->sequence_count; i++) {
 		const struct sequence *q = &plan->sequences[i];
@@ -104,8 +104,8 @@ void emit_sequence_descriptors(struct emit *e, const struct plan *plan)
 	}
 }
 
-void emit_cpu_set(
-	struct emit *e, const struct plan *plan, int reg, uint8_t shift, uint64_t sets, int slow)
+void emit_cpu_set(struct emit *e, const struct stub_plan *plan, int reg, uint8_t shift,
+	uint64_t sets, int slow)
 {
 	emit_mem(e, false, OP_MOV_LOAD, reg, mem_fs(plan->stub->thread.rseq_offset + RSEQ_CPU_ID));
 	emit_lea_to(e, RAX, sets);
@@ -114,21 +114,21 @@ void emit_cpu_set(
 	emit_shift(e, true, true, reg, shift);
 }
 
-void emit_shared_set(struct emit *e, const struct plan *plan, int reg, uint32_t offset)
+void emit_shared_set(struct emit *e, const struct stub_plan *plan, int reg, uint32_t offset)
 {
 	const struct arch_stub *s = plan->stub;
 
 	emit_lea_to(e, reg, s->slots + ((uint64_t)s->cpus << s->slots_shift) + offset);
 }
 
-void emit_shared_inc(struct emit *e, const struct plan *plan, size_t field)
+void emit_shared_inc(struct emit *e, const struct stub_plan *plan, size_t field)
 {
 	emit_shared_set(e, plan, RAX, plan->stub->slot_offset + field);
 	emit_lock(e);
 	emit_inc(e, true, mem_at(RAX, 0));
 }
 
-void emit_cpu_inc(struct emit *e, struct plan *plan, size_t field, int slow)
+void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow)
 {
 	const struct arch_stub *s = plan->stub;
 	const struct sequence *q;
@@ -156,7 +156,7 @@ void emit_cpu_hint(struct emit *e)
 	emit_reg(e, false, OP_MOV_LOAD, RAX, RDX);
 }
 
-void emit_time(struct emit *e, const struct plan *plan)
+void emit_time(struct emit *e, const struct stub_plan *plan)
 {
 	if (plan->stub->thread.no_counter) {
 		emit_call_label(e, plan->time);
@@ -168,7 +168,7 @@ void emit_time(struct emit *e, const struct plan *plan)
 }
 
 /* %rax = CLOCK_MONOTONIC in nanoseconds; 0 where a filter forbids the call. */
-void emit_time_subroutine(struct emit *e, const struct plan *plan)
+void emit_time_subroutine(struct emit *e, const struct stub_plan *plan)
 {
 	static const int changed[] = {RCX, RSI, RDI, R11};
 	enum { CHANGED = sizeof(changed) / sizeof(*changed), SECONDS = 0, NANOSECONDS = 8 };

@@ -25,7 +25,7 @@ int stack_temps(const struct arch_capture *c)
  *	r9	behind the last byte that is wanted
  *	rsi	the page asked for
  */
-static void emit_bytes_of_stack(struct emit *e, const struct plan *p, int i)
+static void emit_bytes_of_stack(struct emit *e, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
 	int next = emit_label(e), all = emit_label(e), cut = emit_label(e), done = emit_label(e);
@@ -53,7 +53,8 @@ static void emit_bytes_of_stack(struct emit *e, const struct plan *p, int i)
 }
 
 /* A jump to `end` unless the word at %r9 + offset can be read; changes all but %r8, %r9. */
-static void emit_readable(struct emit *e, const struct plan *p, int page, int32_t offset, int end)
+static void emit_readable(
+	struct emit *e, const struct stub_plan *p, int page, int32_t offset, int end)
 {
 	int known = emit_label(e);
 
@@ -73,7 +74,7 @@ static void emit_readable(struct emit *e, const struct plan *p, int page, int32_
  *	r8	where the addresses go
  *	r9	the frame pointer
  */
-static void emit_frames(struct emit *e, const struct plan *p, int i)
+static void emit_frames(struct emit *e, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
 	int last = p->spill[i] + LAST, page = p->spill[i] + PAGE, count = p->spill[i] + COUNT;
@@ -113,7 +114,7 @@ static void emit_frames(struct emit *e, const struct plan *p, int i)
 	emit_store_pair(e, p->temp[i], R8);
 }
 
-void emit_prepare_stack(struct emit *e, const struct plan *p, int i)
+void emit_prepare_stack(struct emit *e, const struct stub_plan *p, int i)
 {
 	if (p->stub->captures[i].stack == ARCH_STACK_BYTES)
 		emit_bytes_of_stack(e, p, i);

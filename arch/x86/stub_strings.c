@@ -24,7 +24,7 @@
  *	r9	the first byte that is of no interest
  *	rdi r10	the constants of the search
  */
-void emit_measure_subroutine(struct emit *e, const struct plan *p)
+void emit_measure_subroutine(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 	int page = emit_label(e), known = emit_label(e), word = emit_label(e);
@@ -102,7 +102,7 @@ void emit_measure_subroutine(struct emit *e, const struct plan *p)
  * The subroutine that asks for the pages of [%r8, %r9): %rax = how many of the bytes
  * can be read, and the flag bits, as in the record.
  */
-void emit_extent_subroutine(struct emit *e, const struct plan *p)
+void emit_extent_subroutine(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 	int page = emit_label(e), all = emit_label(e), fault = emit_label(e);

@@ -17,18 +17,18 @@
 
 enum { AT_TAG = 0, AT_OWNER = 8, AT_WORDS = 16 };
 
-static const struct arch_key *key_of(const struct plan *p, int k)
+static const struct arch_key *key_of(const struct stub_plan *p, int k)
 {
 	return &p->stub->gather.keys[k];
 }
 
-static int32_t bytes_at(const struct plan *p)
+static int32_t bytes_at(const struct stub_plan *p)
 {
 	return AT_WORDS + 8 * p->stub->gather.key_count;
 }
 
 /* %rsi, %edx = the bytes of a string of the key, and how many. */
-static void emit_string(struct emit *e, const struct plan *p, int k)
+static void emit_string(struct emit *e, const struct stub_plan *p, int k)
 {
 	int pair = p->temp[key_of(p, k)->string];
 
@@ -48,7 +48,7 @@ static void emit_mix(struct emit *e, int scratch)
 }
 
 /* The subroutine: adds %edx bytes at %rsi to the hash in %rax; changes %r8 to %r10. */
-void emit_hash_subroutine(struct emit *e, const struct plan *p)
+void emit_hash_subroutine(struct emit *e, const struct stub_plan *p)
 {
 	int words = emit_label(e), few = emit_label(e), done = emit_label(e);
 
@@ -78,7 +78,7 @@ void emit_hash_subroutine(struct emit *e, const struct plan *p)
 	emit_u8(e, 0xc3); /* ret */
 }
 
-void emit_key(struct emit *e, const struct plan *p)
+void emit_key(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_gather *g = &p->stub->gather;
 
@@ -144,7 +144,7 @@ static void emit_next_string(struct emit *e)
 }
 
 /* A jump to `differ` unless the entry at %rcx has the key. */
-static void emit_match(struct emit *e, const struct plan *p, int differ)
+static void emit_match(struct emit *e, const struct stub_plan *p, int differ)
 {
 	const struct arch_gather *g = &p->stub->gather;
 
@@ -166,7 +166,7 @@ static void emit_match(struct emit *e, const struct plan *p, int differ)
 }
 
 /* Writes the key into the entry at %rcx, its tag last; changes %rax, %rdx, %rsi, %r8 to %r10. */
-static void emit_fill(struct emit *e, const struct plan *p)
+static void emit_fill(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_gather *g = &p->stub->gather;
 
@@ -193,7 +193,7 @@ static void emit_fill(struct emit *e, const struct plan *p)
  *	r10	number of the entry looked at, which is at rcx
  *	r11	how many more may be looked at
  */
-void emit_lookup(struct emit *e, const struct plan *p, int again, int full)
+void emit_lookup(struct emit *e, const struct stub_plan *p, int again, int full)
 {
 	const struct arch_gather *g = &p->stub->gather;
 	int next = emit_label(e), same = emit_label(e), free_entry = emit_label(e);

@@ -431,14 +431,14 @@ static void draw_help(struct top_frame *frame, const struct top_view *view)
 /* ---- All of it --------------------------------------------------------------------- */
 
 /* Which lines there are beside the rows. */
-struct plan {
+struct arrangement {
 	bool last, titles, head, detail, summary;
 	size_t rows;
 };
 
-static struct plan plan_lines(size_t height)
+static struct arrangement plan_lines(size_t height)
 {
-	struct plan plan = {.last = height >= 2,
+	struct arrangement plan = {.last = height >= 2,
 		.titles = height >= 3,
 		.head = height >= 5,
 		.detail = height >= 7,
@@ -470,7 +470,7 @@ static void scroll(const struct top_model *model, struct top_view *view, size_t 
 }
 
 static void draw_all_rows(struct top_frame *frame, const struct top_model *model,
-	struct top_view *view, const struct plan *plan)
+	struct top_view *view, const struct arrangement *plan)
 {
 	struct shape shape = find_shape(model, view->width, view->utf8);
 	const char *none = model->count ? " (no probe passes the filter)" : " (no probe so far)";
@@ -490,7 +490,7 @@ static void draw_all_rows(struct top_frame *frame, const struct top_model *model
 
 void draw_screen(struct top_frame *frame, const struct top_model *model, struct top_view *view)
 {
-	struct plan plan = plan_lines(view->height);
+	struct arrangement plan = plan_lines(view->height);
 
 	frame_clear(frame);
 	if (view->help) {

@@ -29,7 +29,7 @@ static struct probe_error *gather(
 	return NULL;
 }
 
-static struct probe_view view_of(
+static struct probe_view snapshot_of(
 	const struct trace *trace, const struct trace_tracer *tracer, bool is_interval)
 {
 	uint64_t from = is_interval ? tracer->last_ns : tracer->started_ns;
@@ -51,7 +51,7 @@ static struct probe_view view_of(
 static struct probe_error *print_interval(
 	struct trace *trace, struct trace_tracer *tracer, struct probe_table *table, bool is_last)
 {
-	struct probe_view view = view_of(trace, tracer, true);
+	struct probe_view view = snapshot_of(trace, tracer, true);
 	struct probe_table *none = NULL, *since;
 	struct probe_error *error;
 	size_t count;
@@ -88,7 +88,7 @@ static struct probe_error *print_tracer(
 	} else {
 		if (tracer->last)
 			error = print_interval(trace, tracer, table, true);
-		view = view_of(trace, tracer, false);
+		view = snapshot_of(trace, tracer, false);
 		probe_table_sort(table, view.order);
 		probe_sink_table(trace->sink, table, &view);
 		if (probe_table_lost(table) && tracer->options.gather.key_count)
@@ -148,7 +148,7 @@ static struct probe_error *print_stacks(
 	struct trace *trace, struct trace_tracer *tracer, bool is_interval)
 {
 	struct probe_error *error = gather_stacks(trace, tracer);
-	struct probe_view view = view_of(trace, tracer, is_interval);
+	struct probe_view view = snapshot_of(trace, tracer, is_interval);
 	struct probe_stacks_row *rows;
 	size_t count;
 

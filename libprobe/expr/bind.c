@@ -13,8 +13,8 @@
 
 struct binding {
 	const struct expr *expr;
-	struct layout *layout;
-	const struct layout_site *site;
+	struct record_layout *layout;
+	const struct record_layout_site *site;
 	/* Of each node of the expression: */
 	struct expr_type operation[ARCH_EXPR_NODES_MAX]; /* what it is computed in */
 	struct expr_type wanted[ARCH_EXPR_NODES_MAX];	 /* what its operator takes it as */
@@ -101,7 +101,7 @@ static struct probe_error *capture(struct binding *b, const struct expr_node *no
 
 	if (error)
 		return error;
-	index = layout_capture(b->layout, b->site, node->arg, is_string,
+	index = record_layout_capture(b->layout, b->site, node->arg, is_string,
 		is_string ? string_bytes(b->expr, node->arg) : 0);
 	if (index < 0)
 		return expr_error(b->expr, PROBE_ERROR_UNSUPPORTED, node->at,
@@ -248,8 +248,8 @@ static struct probe_error *bind_node(struct binding *b, uint8_t index)
 	return error;
 }
 
-struct probe_error *expr_bind(const struct expr *expr, struct layout *layout,
-	const struct layout_site *site, struct arch_expr_node *nodes, uint8_t *count_ret)
+struct probe_error *expr_bind(const struct expr *expr, struct record_layout *layout,
+	const struct record_layout_site *site, struct arch_expr_node *nodes, uint8_t *count_ret)
 {
 	struct binding b = {.expr = expr, .layout = layout, .site = site, .nodes = nodes};
 	struct probe_error *error;

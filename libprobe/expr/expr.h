@@ -17,11 +17,11 @@
  * A text is parsed once, and bound to each site, since every site has its
  * arguments elsewhere and may declare other types.
  */
-#ifndef LIBPROBE_EXPR_H
-#define LIBPROBE_EXPR_H
+#ifndef LIBPROBE_EXPR_EXPR_H
+#define LIBPROBE_EXPR_EXPR_H
 
 #include "arch/expr.h"
-#include "libprobe/layout.h"
+#include "libprobe/expr/record_layout.h"
 #include "probe/error.h"
 
 struct expr;
@@ -39,13 +39,14 @@ bool expr_is_string(const struct expr *expr, unsigned int *arg_ret);
 
 /*
  * Binds to a site: makes the captures that it needs in the site's layout (see
- * layout_capture()) and the typed tree, into nodes[ARCH_EXPR_NODES_MAX], which
+ * record_layout_capture()) and the typed tree, into nodes[ARCH_EXPR_NODES_MAX], which
  * refer to the expr's texts. Errors, which do not name the probe:
  * PROBE_ERROR_USAGE (no such argument, one that is no integer, too many
  * operators), PROBE_ERROR_UNSUPPORTED (one that cannot be captured).
  */
-PROBE_MUST_CHECK struct probe_error *expr_bind(const struct expr *expr, struct layout *layout,
-	const struct layout_site *site, struct arch_expr_node *nodes, uint8_t *count_ret);
+PROBE_MUST_CHECK struct probe_error *expr_bind(const struct expr *expr,
+	struct record_layout *layout, const struct record_layout_site *site,
+	struct arch_expr_node *nodes, uint8_t *count_ret);
 
 /* Is the value of a bound tree, of which this is the last node, of a signed type? */
 bool expr_is_signed(const struct arch_expr_node *last);

@@ -24,8 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/argument.h"
 #include "libprobe/expr/tree.h"
+#include "libprobe/names/argument.h"
 
 enum { NESTING_MAX = 64 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/library.h"
+#include "libprobe/base/library.h"
 #include "libprobe/reader/babeltrace.h"
 
 /* The version whose headers were compiled in; there is none with another ABI. */

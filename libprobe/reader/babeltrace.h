@@ -8,8 +8,8 @@
  * Its functions abort() where a caller breaks their preconditions. So whatever the
  * metadata decides (is there a clock, a context, a packet?) is asked first.
  */
-#ifndef READER_BABELTRACE_H
-#define READER_BABELTRACE_H
+#ifndef LIBPROBE_READER_BABELTRACE_H
+#define LIBPROBE_READER_BABELTRACE_H
 
 #include <babeltrace2/babeltrace.h>
 

@@ -3,7 +3,7 @@
  * What an event of a record means. Its class is looked at once: which of its fields
  * are arguments, and where its context tells process and thread.
  *
- * Fields that say something about another one (libprobe/sink/ctf_metadata.c, and
+ * Fields that say something about another one (libprobe/record/ctf_metadata.c, and
  * LTTng's) are known by its name: X_length before an array X; X_text (what the
  * pointer X points to) and X_truncated behind X.
  */

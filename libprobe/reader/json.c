@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hits as `probectl trace --json` prints them (libprobe/sink/json.c), one object a
+ * Hits as `probectl trace --json` prints them (libprobe/output/json.c), one object a
  * line. Fields that are not known are skipped: there may be more of them one day.
  *
  * json-c parses, rather than jansson: a pointer may be any number of 64 bits, and
@@ -16,7 +16,7 @@
 
 #include <json-c/json.h>
 
-#include "libprobe/library.h"
+#include "libprobe/base/library.h"
 #include "libprobe/reader/reader.h"
 
 enum {

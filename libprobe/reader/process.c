@@ -29,10 +29,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "libprobe/error_internal.h"
-#include "libprobe/event.h"
+#include "libprobe/base/buffer.h"
+#include "libprobe/base/error.h"
 #include "libprobe/reader/reader.h"
-#include "libprobe/sink/buffer.h"
+#include "libprobe/session/event.h"
 
 enum {
 	WRITE_BYTES = 1 << 16, /* frames that are handed over at once */
@@ -52,7 +52,7 @@ enum frame_type {
 	FRAME_END     /* likewise: behind the last event */
 };
 
-/* Behind that of an event: the event, packed (libprobe/event.h). */
+/* Behind that of an event: the event, packed (libprobe/session/event.h). */
 struct frame {
 	uint32_t length; /* of all of it; a multiple of ALIGN */
 	uint32_t type;

@@ -4,8 +4,8 @@
  * libbabeltrace2 decodes, and what their events mean (classes.c); hits as JSON
  * (json.c); all of it in a process of its own (process.c).
  */
-#ifndef READER_H
-#define READER_H
+#ifndef LIBPROBE_READER_READER_H
+#define LIBPROBE_READER_READER_H
 
 #include "libprobe/reader/babeltrace.h"
 #include "probe/reader.h"

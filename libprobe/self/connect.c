@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/array.h"
+#include "libprobe/base/array.h"
 #include "libprobe/self/hook.h"
 #include "libprobe/self/self.h"
 

@@ -45,11 +45,11 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
-#include "libprobe/clock.h"
-#include "libprobe/procfs.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/process/procfs.h"
 #include "libprobe/self/helper.h"
 #include "libprobe/self/reply.h"
-#include "libprobe/target_internal.h"
+#include "libprobe/target/target.h"
 
 __thread bool helper_is_quiet __attribute__((tls_model("initial-exec")));
 

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libprobe/attach.h"
-#include "libprobe/attempt.h"
-#include "libprobe/procfs.h"
+#include "libprobe/patch/attempt.h"
+#include "libprobe/patch/install.h"
+#include "libprobe/process/procfs.h"
 #include "libprobe/self/enter.h"
 #include "libprobe/self/helper.h"
 #include "libprobe/self/hook.h"
@@ -38,7 +38,7 @@ static void decode(struct probe_self_hit *hit, void *data)
 {
 	struct decoding *d = data;
 
-	layout_read_frame(&d->site->layout, d->frame, d->values);
+	record_layout_read_frame(&d->site->layout, d->frame, d->values);
 	hit->args = d->values;
 }
 
@@ -89,7 +89,7 @@ static struct probe_error *describe_site(struct hook *hook, const struct selecti
 	const struct arch *arch = arch_of_machine(object_machine(probe->module->object));
 	struct hook_site *ret = &sites->items[sites->count++];
 	const struct probe_capture *wanted;
-	struct layout_site args;
+	struct record_layout_site args;
 	size_t count;
 
 	if (!arch || !arch->call_unwind)
@@ -103,8 +103,8 @@ static struct probe_error *describe_site(struct hook *hook, const struct selecti
 		.name = strdup(probe->name),
 		.path = strdup(probe->module->path)};
 	wanted = probe_pattern_captures(hook->pattern, &count);
-	layout_site_init(&args, arch, probe->module, selected->note->args);
-	layout_init(&ret->layout, &args, wanted, count, &options);
+	record_layout_site_init(&args, arch, probe->module, selected->note->args);
+	record_layout_init(&ret->layout, &args, wanted, count, &options);
 	return ret->provider && ret->name && ret->path ? NULL : probe_error_no_memory();
 }
 
@@ -208,7 +208,7 @@ static void keep_new(
 	selection_drop_unwanted(selection);
 }
 
-/* See struct attach. Sites are numbered as the selection has them. */
+/* See struct install. Sites are numbered as the selection has them. */
 static void describe_stub(const void *data, const struct reg_session *session, uint32_t slot,
 	uint32_t number, struct arch_stub *stub)
 {
@@ -251,13 +251,13 @@ static void report_attached(const struct attaching *a, const struct registry *re
 	}
 }
 
-static struct probe_error *attach_selected(struct attaching *a, struct change *change,
+static struct probe_error *install_selected(struct attaching *a, struct change *change,
 	struct selection *selection, struct probe_report *report, struct attached *ret)
 {
 	const struct probe_pattern *pattern = a->hook->pattern;
 	const struct probe_request request = {
 		.patterns = &pattern, .pattern_count = 1, .keep_going = a->keep_going};
-	struct attach attach = {.change = change,
+	struct install install = {.change = change,
 		.selection = selection,
 		.request = &request,
 		.describe = describe_stub,
@@ -270,15 +270,15 @@ static struct probe_error *attach_selected(struct attaching *a, struct change *c
 
 	keep_new(a, &change->registry, selection);
 	a->selection = selection;
-	if (selection->probe_count || !attach.session)
-		error = attach_all(&attach, report);
+	if (selection->probe_count || !install.session)
+		error = install_all(&install, report);
 	if (!error)
-		report_attached(a, &change->registry, attach.session, ret);
-	attach_deinit(&attach);
+		report_attached(a, &change->registry, install.session, ret);
+	install_deinit(&install);
 	return error;
 }
 
-static struct probe_error *attach_once(
+static struct probe_error *install_once(
 	struct probe_target *target, void *data, struct probe_report *report, void *result)
 {
 	struct attaching *a = data;
@@ -291,24 +291,24 @@ static struct probe_error *attach_once(
 	if (error)
 		return error;
 	retire_unknown(&change.registry);
-	error = attach_heal(&change);
+	error = install_heal(&change);
 	if (!error)
 		error = select_probes(&change.modules, &pattern, 1, &selection);
 	if (!error)
-		error = attach_selected(a, &change, &selection, report, result);
+		error = install_selected(a, &change, &selection, report, result);
 	selection_deinit(&selection);
 	change_end(&change);
 	return error;
 }
 
-static struct probe_error *attach_act(
+static struct probe_error *install_act(
 	struct probe_target *target, void *data, struct probe_report *report, void *result)
 {
 	struct attempt attempt = attempt_begin(target, report);
 	struct probe_error *error;
 
 	do {
-		error = attach_once(target, data, report, result);
+		error = install_once(target, data, report, result);
 	} while (attempt_again(&attempt, &error));
 	return error;
 }
@@ -342,7 +342,7 @@ struct probe_error *hook_attach(struct hook *hook, bool keep_going, struct probe
 {
 	struct hook_sites *sites = NULL;
 	struct attaching attaching = {.hook = hook, .keep_going = keep_going};
-	struct helper_work work = {.act = attach_act, .data = &attaching, .report = report};
+	struct helper_work work = {.act = install_act, .data = &attaching, .report = report};
 	struct probe_error *error = enter_init(true);
 
 	if (!error)
@@ -389,7 +389,7 @@ static struct probe_error *detach_act(
 	if (session)
 		retire(&change.registry, session);
 	if (change.registry.home)
-		error = detach_unreferenced(&change);
+		error = uninstall_unreferenced(&change);
 	*gone = !error && !registry_session(&change.registry, id);
 	change_end(&change);
 	return error;

@@ -6,7 +6,7 @@
 #ifndef LIBPROBE_SELF_HOOK_H
 #define LIBPROBE_SELF_HOOK_H
 
-#include "libprobe/layout.h"
+#include "libprobe/expr/record_layout.h"
 #include "libprobe/self/functions.h"
 #include "libprobe/self/unwind.h"
 
@@ -15,7 +15,7 @@ struct hook_site {
 	struct hook *hook;
 	uint64_t pc, key; /* see select_key() */
 	char *provider, *name, *path;
-	struct layout layout;
+	struct record_layout layout;
 };
 
 /* Sites that were patched together. */

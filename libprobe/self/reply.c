@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libprobe/error_internal.h"
+#include "libprobe/base/error.h"
 #include "libprobe/self/reply.h"
 
 #define REPLY_MAGIC UINT64_C(0x31796c7065726270)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libprobe/procfs.h"
+#include "libprobe/process/procfs.h"
 #include "libprobe/self/self.h"
 #include "probe/self.h"
 

@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <sched.h>
 
-#include "libprobe/clock.h"
-#include "libprobe/session_internal.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
 
 enum { FLUSH_NS = 1000000000 };

@@ -22,8 +22,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "libprobe/session_internal.h"
-#include "libprobe/sink/ctf.h"
+#include "libprobe/record/ctf.h"
+#include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
 
 enum {

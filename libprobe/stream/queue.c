@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/event.h"
+#include "libprobe/session/event.h"
+#include "libprobe/session/value.h"
 #include "libprobe/stream/stream.h"
-#include "libprobe/tracer/value.h"
 
 enum { ALIGN = _Alignof(struct probe_value), ROOM_MIN = 1 << 16, ROOM_KEPT = 1 << 20 };
 

@@ -23,8 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/clock.h"
-#include "libprobe/session_internal.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Active streams: a session that records, with a switch (session_switch.c), and what
+ * Active streams: a session that records, with a switch (libprobe/session/switch.c), and what
  * POSIX trace adds to it. What happens to the stream is decided here; its events are
  * put in order in read.c, and written in flush.c.
  *
@@ -18,8 +18,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "libprobe/clock.h"
-#include "libprobe/session_internal.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
 
 enum {
@@ -498,7 +498,7 @@ static bool is_lapped(struct probe_stream *stream, bool *over_ret)
 	for (uint32_t i = 0; i < 2 * l->cpus; i++) {
 		uint64_t head = 0, unread;
 
-		if (!view_read(&s->view, l->rings - l->data + ((uint64_t)i << l->rings_shift),
+		if (!snapshot_read(&s->view, l->rings - l->data + ((uint64_t)i << l->rings_shift),
 			    &head, sizeof(head)) ||
 			head <= stream->reading.since[i])
 			continue;

@@ -3,13 +3,13 @@
  * The parts of streams: types, queue, reading, log, and the stream itself. The numbers of
  * their errors are those that the standard states.
  */
-#ifndef LIBPROBE_STREAM_H
-#define LIBPROBE_STREAM_H
+#ifndef LIBPROBE_STREAM_STREAM_H
+#define LIBPROBE_STREAM_STREAM_H
 
 #include <pthread.h>
 
-#include "libprobe/error_internal.h"
-#include "libprobe/recorder.h"
+#include "libprobe/base/error.h"
+#include "libprobe/session/recorder.h"
 #include "probe/reader.h"
 #include "probe/stream.h"
 

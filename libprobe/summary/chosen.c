@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "libprobe/sink/text.h"
+#include "libprobe/output/text.h"
 #include "libprobe/summary/numbers.h"
 #include "libprobe/summary/summary.h"
 

@@ -2,7 +2,7 @@
 /*
  * Pairs: from the hit that begins something to the one that ends it.
  *
- * Which probes are pairs is said by their names (libprobe/pairs.c), and names are
+ * Which probes are pairs is said by their names (libprobe/names/pairs.c), and names are
  * known only as they come. So every probe that could begin something is taken to
  * do so, until its end is seen or the record ends. A probe that once is part of
  * a pair stays so.
@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "arch/layout.h"
+#include "libprobe/session/value.h"
 #include "libprobe/summary/summary.h"
-#include "libprobe/tracer/value.h"
 
 enum { FIRST_ROOM = 256, FIRST_TIMES = 4 };
 

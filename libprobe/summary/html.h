@@ -8,8 +8,8 @@
  * printable as for a terminal, and then escaped; nothing else puts text of a
  * record into the page.
  */
-#ifndef SUMMARY_HTML_H
-#define SUMMARY_HTML_H
+#ifndef LIBPROBE_SUMMARY_HTML_H
+#define LIBPROBE_SUMMARY_HTML_H
 
 #include "libprobe/summary/summary.h"
 

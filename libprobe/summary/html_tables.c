@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/sink/text.h"
+#include "libprobe/output/text.h"
 #include "libprobe/summary/html.h"
 #include "libprobe/summary/numbers.h"
 

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/sink/json.h"
+#include "libprobe/output/json.h"
 #include "libprobe/summary/summary.h"
 
 static void rate_field(struct buffer *out, const struct probe_summary *summary, uint64_t hits)

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/argument.h"
+#include "libprobe/names/argument.h"
+#include "libprobe/session/value.h"
 #include "libprobe/summary/summary.h"
-#include "libprobe/tracer/value.h"
 
 uint64_t summary_hash(const void *bytes, size_t length, uint64_t seed)
 {

@@ -3,8 +3,8 @@
  * The arithmetic of scales. Not libm's: loading that would make every start of
  * probectl slower, and nothing here needs more than a few digits.
  */
-#ifndef SUMMARY_NUMBERS_H
-#define SUMMARY_NUMBERS_H
+#ifndef LIBPROBE_SUMMARY_NUMBERS_H
+#define LIBPROBE_SUMMARY_NUMBERS_H
 
 #include <math.h> /* frexp() and isfinite() are in libc */
 #include <stdint.h>

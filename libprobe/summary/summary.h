@@ -7,15 +7,15 @@
  * Everything has a limit, since a record may hold anything: the sums stay exact
  * beyond it, what cannot be told apart any more is counted together.
  */
-#ifndef SUMMARY_SUMMARY_H
-#define SUMMARY_SUMMARY_H
+#ifndef LIBPROBE_SUMMARY_SUMMARY_H
+#define LIBPROBE_SUMMARY_SUMMARY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "libprobe/pairs.h"
-#include "libprobe/sink/buffer.h"
+#include "libprobe/base/buffer.h"
+#include "libprobe/names/pairs.h"
 #include "probe/summary.h"
 
 enum {

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/sink/grid.h"
-#include "libprobe/sink/text.h"
+#include "libprobe/output/grid.h"
+#include "libprobe/output/text.h"
 #include "libprobe/summary/numbers.h"
 #include "libprobe/summary/summary.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The process in which a loaded tracer runs. */
-#ifndef TRACER_GUEST_H
-#define TRACER_GUEST_H
+#ifndef LIBPROBE_TRACER_GUEST_H
+#define LIBPROBE_TRACER_GUEST_H
 
 /*
  * Loads the tracer and serves it until the controller ends it, or is gone. Does

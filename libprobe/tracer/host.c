@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "libprobe/clock.h"
-#include "libprobe/sink/format.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/output/format.h"
 #include "libprobe/tracer/guest.h"
 #include "libprobe/tracer/tracer.h"
 #include "libprobe/tracer/wire.h"

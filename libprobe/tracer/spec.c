@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/nearest.h"
+#include "libprobe/names/nearest.h"
 #include "libprobe/tracer/tracer.h"
 
 /* ---- Parsing ---------------------------------------------------------------------- */

@@ -3,8 +3,8 @@
  * Tracers, built in or loaded. To add one that gathers or records what stubs know already,
  * add a row to builtin.c.
  */
-#ifndef TRACER_TRACER_H
-#define TRACER_TRACER_H
+#ifndef LIBPROBE_TRACER_TRACER_H
+#define LIBPROBE_TRACER_TRACER_H
 
 #include "probe/tracer.h"
 

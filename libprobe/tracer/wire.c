@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "libprobe/event.h"
+#include "libprobe/session/event.h"
 #include "libprobe/tracer/wire.h"
 
 void wire_put(struct buffer *out, enum wire_type type)

@@ -5,10 +5,10 @@
  * program, so nothing is packed or swapped; but the reader checks lengths all the
  * same, since a tracer that runs wild may read from its own pipe.
  */
-#ifndef TRACER_WIRE_H
-#define TRACER_WIRE_H
+#ifndef LIBPROBE_TRACER_WIRE_H
+#define LIBPROBE_TRACER_WIRE_H
 
-#include "libprobe/sink/buffer.h"
+#include "libprobe/base/buffer.h"
 #include "probe/tracer.h"
 
 enum wire_type {
@@ -32,7 +32,7 @@ struct wire_header {
 	uint32_t length; /* of the whole message */
 };
 
-/* Behind it: the hit as a packed event (libprobe/event.h). */
+/* Behind it: the hit as a packed event (libprobe/session/event.h). */
 struct wire_hit {
 	struct wire_header header;
 	uint32_t tag, filtered;

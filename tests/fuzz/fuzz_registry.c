@@ -13,7 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "libprobe/registry.h"
+#include "libprobe/process/shared.h"
+#include "libprobe/target/registry.h"
 
 enum {
 	PLACE_BYTES = 1 << 16,
@@ -143,7 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.readable = true,
 		.writable = true,
 		.is_shared = true,
-		.path = "/memfd:" DATA_NAME};
+		.path = "/memfd:" SHARED_NAME};
 	items[1] = (struct mapping){.start = (uintptr_t)place + HOME_OFFSET,
 		.end = (uintptr_t)place + 2 * PLACE_BYTES,
 		.readable = true,

@@ -19,8 +19,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "libprobe/session_internal.h"
-#include "libprobe/target_internal.h"
+#include "libprobe/session/session.h"
+#include "libprobe/target/target.h"
 #include "probe/sink.h"
 
 enum {
@@ -68,17 +68,17 @@ static uint64_t take(struct input *input, size_t bytes)
 
 /* ---- What the session would record ---------------------------------------------------- */
 
-static void make_capture(struct input *input, struct layout *layout)
+static void make_capture(struct input *input, struct record_layout *layout)
 {
 	static const uint32_t sizes[] = {1, 2, 4, 8, 16, 3, 24, 100};
 	unsigned int kind = take(input, 1), limit = take(input, 1);
 	struct arch_capture *capture = &layout->captures[layout->capture_count];
-	struct layout_arg *arg = &layout->args[layout->arg_count++];
+	struct record_layout_arg *arg = &layout->args[layout->arg_count++];
 	bool is_string = kind & 1;
 
 	*capture = (struct arch_capture){.is_string = is_string, .bytes_max = limit * 8};
 	capture->arg.size = is_string ? 8 : sizes[kind >> 1 & 7];
-	*arg = (struct layout_arg){.value = is_string ? -1 : layout->capture_count,
+	*arg = (struct record_layout_arg){.value = is_string ? -1 : layout->capture_count,
 		.string = is_string ? layout->capture_count : -1,
 		.is_signed = kind >> 4 & 1,
 		.is_float = kind >> 5 & 1 && (capture->arg.size == 4 || capture->arg.size == 8),

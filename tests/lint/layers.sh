@@ -1,51 +1,64 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Dependencies point one way: cli -> libprobe -> {elf, arch}.
-#   cli       includes itself and libprobe/include
-#   libprobe  includes anything but cli
-#   elf, arch include themselves and probe/error.h, never each other
-#   libprobe/include includes only itself and the C library
+# A folder includes only what stands below it in the list of docs/architecture.md
+# ("Folders"); the commands and what is linked into traced programs include only the
+# public headers, and those only each other.
 . tests/lint/lib.sh
 set +e # grep finding nothing is the good case
 
-# Of every #include "..." the line file:line:name, name from the root.
+# Of every #include "..." or <...> of a file that is ours: FILE LINE PATH, from the root.
 includes()
 {
-	local folder=$1 file line name path
-
-	sources '*.c' '*.h' '*.S' | grep "^$folder/" | while read -r file; do
-		grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' "$file" |
-			sed -E 's/^([0-9]+):[^"<]*["<]([^">]*)[">].*/\1 \2/' |
-			while read -r line name; do
-				path=$name
-				for dir in "$(dirname "$file")" . libprobe/include; do
-					[ -e "$dir/$name" ] || continue
-					path=$(realpath --relative-to=. "$dir/$name")
-					break
-				done
-				echo "$file:$line: $path"
+	sources '*.c' '*.h' '*.S' | grep -E '^(cli|libprobe|elf|arch)/' |
+		xargs grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' /dev/null |
+		sed -E 's/^([^:]*):([0-9]+):[^"<]*["<]([^">]*)[">].*/\1 \2 \3/' |
+		while read -r file line name; do
+			for dir in "${file%/*}" . libprobe/include; do
+				[ -e "$dir/$name" ] || continue
+				case $name in
+				*..*) name=$(realpath --relative-to=. "$dir/$name") ;;
+				*) name=$dir/$name ;;
+				esac
+				echo "$file $line ${name#./}"
+				break
 			done
-	done
+		done
 }
 
-rc=0
-# layer FOLDER FORBIDDEN [ALLOWED]: no file of the folder may include a path
-# that matches FORBIDDEN, unless it matches ALLOWED
-layer()
+includes | awk '
+function folder(path, parts)
 {
-	local found
-
-	found=$(includes "$1" | grep -E ": ($2)" | grep -vE ": (${3:-/})")
-	[ -z "$found" ] || {
-		echo "$found"
-		rc=1
-	}
+	split(path, parts, "/")
+	return parts[1] == "libprobe" ? parts[2] : parts[1]
 }
-
-layer cli '(libprobe|elf|arch|tests)/' 'libprobe/include/'
-layer libprobe '(cli|tests)/'
-layer libprobe/include '(libprobe|elf|arch|cli|tests)/' 'libprobe/include/'
-layer elf '(cli|arch|tests|libprobe)/' 'libprobe/include/probe/error\.h$'
-layer arch '(cli|elf|tests|libprobe)/' 'libprobe/include/probe/error\.h$'
-exit $rc
+function complain(why)
+{
+	print $1 ":" $2 ": " $3 ": " why
+	bad = 1
+}
+# The list: indented lines behind the heading, from the highest to the lowest.
+FILENAME != "-" {
+	if (/^## /)
+		listed = $0 == "## Folders"
+	else if (listed && /^    [a-z]/)
+		for (i = 1; i <= NF && $0 ~ "^    ([a-z]+ )*" $i "( |$)"; i++)
+			if (!($i in depth))
+				depth[$i] = FNR
+	next
+}
+{
+	from = folder($1)
+	to = folder($3)
+	if (to == "include" || from == to)
+		next
+	if (from == "cli")
+		complain("the commands use the public API alone")
+	else if (from == "include" || from == "runtime")
+		complain("it includes nothing of libprobe")
+	else if (!(from in depth) || !(to in depth))
+		complain("docs/architecture.md does not say where " (from in depth ? to : from) " is")
+	else if (depth[to] <= depth[from])
+		complain(to " is not below " from)
+}
+END { exit bad }' docs/architecture.md -

@@ -48,18 +48,8 @@ while IFS= read -r line; do
 	done
 done < <(set -f && sources '*.md' '*.[1-8]' | xargs cat | grep -oE 'probectl [a-z]+ [^`|]*' | sort -u)
 
-# The table of files, as globs.
-mapfile -t parts < <(sed -n '/^| files |/,/^$/s/^| \([^|]*\) |.*/\1/p' docs/architecture.md |
-	grep -oE '`[^`]+`' | tr -d '`')
-for part in "${parts[@]}"; do
-	compgen -G "libprobe/$part.[ch]" >/dev/null || missing docs/architecture.md "libprobe/$part"
-done
-for file in libprobe/*.c; do
-	for part in "${parts[@]}"; do
-		# shellcheck disable=SC2053 # a glob
-		[[ ${file#libprobe/} != $part.c ]] || continue 2
-	done
-	echo "docs/architecture.md: $file is not in its table of files"
-	rc=1
-done
+# "Where to look", of architecture.md: files below libprobe/, or the root.
+while read -r file; do
+	[ -e "libprobe/$file" ] || [ -e "$file" ] || missing docs/architecture.md "$file"
+done < <(sed -n '/^| question | file |/,/^$/p' docs/architecture.md | grep -oE '[a-z0-9_/]+\.c\b')
 exit $rc

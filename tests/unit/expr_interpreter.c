@@ -329,8 +329,8 @@ struct probe_error *expr_case_init(struct expr_case *c, const char *args, const 
 	uint8_t count;
 
 	*c = (struct expr_case){0};
-	layout_site_init(&c->site, arch_of_machine(EM_X86_64), &c->module, args);
-	layout_init(&c->layout, &c->site, &none, 0, &options);
+	record_layout_site_init(&c->site, arch_of_machine(EM_X86_64), &c->module, args);
+	record_layout_init(&c->layout, &c->site, &none, 0, &options);
 	error = expr_parse("the filter", text, &c->expr);
 	if (error)
 		return error;

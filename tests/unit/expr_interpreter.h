@@ -35,8 +35,8 @@ const char *expr_ill_formed(const struct arch_expr *expr, uint8_t capture_count,
 struct expr_case {
 	struct expr *expr;
 	struct module module;
-	struct layout_site site;
-	struct layout layout;
+	struct record_layout_site site;
+	struct record_layout layout;
 	struct arch_expr_node nodes[ARCH_EXPR_NODES_MAX];
 	struct arch_expr bound;
 };

@@ -7,7 +7,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-#include "libprobe/array.h"
+#include "libprobe/base/array.h"
 
 enum { ITEMS = 1000 };
 

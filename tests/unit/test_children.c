@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/children.h"
+#include "libprobe/stop/children.h"
 
 static int wait_for_ever(void *unused)
 {

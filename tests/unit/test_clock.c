@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/clock.h"
+#include "libprobe/base/clock.h"
 
 static void nap(void)
 {

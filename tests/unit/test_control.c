@@ -20,8 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "libprobe/memory.h"
-#include "libprobe/procfs.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/process/procfs.h"
 #include "tests/unit/victim_bodies.h"
 
 enum { WAIT_MS = 300 };

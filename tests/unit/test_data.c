@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "arch/layout.h"
-#include "libprobe/data.h"
+#include "libprobe/target/data.h"
 
 #define DATA UINT64_C(0x7f0000000000)
 

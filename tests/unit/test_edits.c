@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "libprobe/edits.h"
-#include "libprobe/memory.h"
-#include "libprobe/semaphores.h"
+#include "libprobe/patch/semaphores.h"
+#include "libprobe/process/edits.h"
+#include "libprobe/process/memory.h"
 
 enum { PAGE = 4096, PAGES = 8 };
 

@@ -8,7 +8,7 @@
 #include "arch/arch.h"
 #include "elf/sdt.h"
 #include "elf_image.h"
-#include "libprobe/events/image.h"
+#include "libprobe/runtime/events/image.h"
 #include "probe/posix_trace.h"
 
 /* ---- The file -------------------------------------------------------------------------- */

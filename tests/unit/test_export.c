@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/session_internal.h"
+#include "libprobe/session/session.h"
 #include "probe/ctf.h"
 #include "probe/export.h"
 #include "probe/reader.h"

@@ -279,11 +279,11 @@ static void test_many_sites(void **state)
 	assert_null(error);
 	for (size_t i = 0; i < COUNT(args); i++) {
 		struct arch_expr_node nodes[ARCH_EXPR_NODES_MAX];
-		struct layout layout = {0};
-		struct layout_site site;
+		struct record_layout layout = {0};
+		struct record_layout_site site;
 		uint8_t count;
 
-		layout_site_init(&site, &arch_x86_64, &module, args[i]);
+		record_layout_site_init(&site, &arch_x86_64, &module, args[i]);
 		error = expr_bind(expr, &layout, &site, nodes, &count);
 		assert_null(error);
 		assert_int_equal(count, 3);

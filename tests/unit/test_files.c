@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "libprobe/files.h"
+#include "libprobe/process/files.h"
 
 enum { MANY = 100 };
 

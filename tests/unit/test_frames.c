@@ -12,7 +12,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "libprobe/frames.h"
+#include "libprobe/busy/frames.h"
 #include "tests/unit/victim.h"
 
 /* Two places to be interrupted at; each goes round until *stop is not 0. */

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/gate.h"
+#include "libprobe/follow/gate.h"
 
 static struct probe_gate *shared_gate(void)
 {

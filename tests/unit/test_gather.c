@@ -16,11 +16,11 @@
 
 #include <cmocka.h>
 
-#include "libprobe/data.h"
-#include "libprobe/gather.h"
-#include "libprobe/procfs.h"
-#include "libprobe/session_internal.h"
-#include "libprobe/target_internal.h"
+#include "libprobe/process/procfs.h"
+#include "libprobe/session/gather.h"
+#include "libprobe/session/session.h"
+#include "libprobe/target/data.h"
+#include "libprobe/target/target.h"
 
 enum { CPUS = 2, PROBES = 3, SAMPLES = 20000 };
 #define ADDRESS UINT64_C(0x7f0000000000)
@@ -66,7 +66,7 @@ static struct host *host_create(const struct probe_session_options *options, siz
 	assert_int_equal(ftruncate(s->data, (off_t)reg.data_size), 0);
 	assert_null(rings_open(s->data, &reg, &s->rings));
 	h->base = s->rings.base;
-	s->view = (struct view){.base = h->base, .fd = s->data, .layout = reg};
+	s->view = (struct snapshot){.base = h->base, .fd = s->data, .layout = reg};
 	clock_init(&s->clock, CLOCK_SOURCE_COUNTER);
 	return h;
 }

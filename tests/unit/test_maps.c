@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/maps.h"
+#include "libprobe/process/maps.h"
 
 static struct maps parse(const char *text)
 {

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "libprobe/memfds.h"
+#include "libprobe/process/memfds.h"
 
 enum { FILES = 40 };
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/pairs.h"
+#include "libprobe/names/pairs.h"
 
 enum { PROBES_MAX = 32 };
 

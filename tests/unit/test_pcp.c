@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/sink/pcp_mmv.h"
+#include "libprobe/pcp/mmv.h"
 #include "libprobe/tracer/tracer.h"
 
 #ifdef PCP_BUILT

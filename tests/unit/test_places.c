@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/places.h"
+#include "libprobe/busy/places.h"
 
 enum { WORDS = 512, FIRST = 0x400000 };
 

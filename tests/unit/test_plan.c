@@ -7,7 +7,7 @@
 #include "elf_image.h"
 
 #include "elf/sdt.h"
-#include "libprobe/plan.h"
+#include "libprobe/plan/plan.h"
 
 /* ---- Functions ---------------------------------------------------------------------- */
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "libprobe/pmtrace/tags.h"
+#include "libprobe/runtime/pmtrace/tags.h"
 #include "probe/pmtrace.h"
 
 /* ---- Threads ------------------------------------------------------------------------------ */

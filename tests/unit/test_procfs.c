@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/procfs.h"
+#include "libprobe/process/procfs.h"
 
 /* A child that has prepared itself and waits. */
 static pid_t child(void (*prepare)(const char *), const char *argument)

@@ -14,14 +14,14 @@
 #include <cmocka.h>
 
 #include "arch/layout.h"
-#include "libprobe/data.h"
-#include "libprobe/recorder.h"
+#include "libprobe/session/recorder.h"
+#include "libprobe/target/data.h"
 
 enum { RING_BYTES = 1 << 17, CPUS = 2, RECORD_MAX = 1024, ROUNDS = 200 };
 
 struct host {
 	uint8_t *base; /* the target's mapping: at the end of its memory */
-	struct view view;
+	struct snapshot view;
 	struct recording recording;
 	atomic_bool ending;
 };

@@ -14,8 +14,9 @@
 
 #include <cmocka.h>
 
-#include "libprobe/memory.h"
-#include "libprobe/registry.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/process/shared.h"
+#include "libprobe/target/registry.h"
 #include "probe/list.h"
 
 enum {
@@ -61,7 +62,7 @@ static void *map(size_t size, int prot, int flags, int fd)
 static int host_setup(void **state)
 {
 	struct host *h = calloc(1, sizeof(*h));
-	int fd = memfd_create(DATA_NAME, MFD_CLOEXEC);
+	int fd = memfd_create(SHARED_NAME, MFD_CLOEXEC);
 	struct data_header *header;
 	struct reg_session *session;
 
@@ -69,7 +70,7 @@ static int host_setup(void **state)
 	assert_int_equal(ftruncate(fd, DATA_BYTES), 0);
 	header = map(DATA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
 	close(fd);
-	fd = memfd_create(DATA_NAME, MFD_CLOEXEC);
+	fd = memfd_create(SHARED_NAME, MFD_CLOEXEC);
 	assert_int_equal(ftruncate(fd, ARENA_BYTES), 0);
 	h->arena = (uintptr_t)map(ARENA_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd);
 	close(fd);

@@ -22,10 +22,10 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
-#include "libprobe/maps.h"
-#include "libprobe/procfs.h"
-#include "libprobe/remaining.h"
-#include "libprobe/restart.h"
+#include "libprobe/process/maps.h"
+#include "libprobe/process/procfs.h"
+#include "libprobe/stop/remaining.h"
+#include "libprobe/stop/restart.h"
 #include "tests/unit/victim.h"
 
 enum { WAIT_MS = 200, STOPS = 8 };
@@ -229,7 +229,8 @@ static void check_wait(const struct wait *wait, bool runs_calls)
 
 		assert_done(control_stop(v.pid, 0, &control));
 		if (runs_calls)
-			assert_done(control_run(&control, &v.rooms, &v.gadgets, v.prepared, &call, 1));
+			assert_done(
+				control_run(&control, &v.rooms, &v.gadgets, v.prepared, &call, 1));
 		control_resume(&control);
 		sleep_ms(5);
 	}

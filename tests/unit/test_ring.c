@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "libprobe/ring.h"
-#include "libprobe/view.h"
+#include "libprobe/session/ring.h"
+#include "libprobe/session/snapshot.h"
 
 enum { RING_BYTES = 1 << 17, CPUS = 2, PAGE = 4096, SLOTS_SHIFT = 8, RINGS_SHIFT = 18 };
 
@@ -444,9 +444,9 @@ static void test_private_copy(void **state)
 
 static uint64_t sum_of(const struct host *h, uint32_t slot, size_t field)
 {
-	const struct view view = {.base = h->base, .fd = -1, .layout = h->session};
+	const struct snapshot view = {.base = h->base, .fd = -1, .layout = h->session};
 
-	return view_sum_slots(&view, slot, field);
+	return snapshot_sum_slots(&view, slot, field);
 }
 
 static uint64_t hits_of(const struct host *h, uint32_t slot)

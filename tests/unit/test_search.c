@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "libprobe/memory.h"
-#include "libprobe/procfs.h"
-#include "libprobe/search.h"
+#include "libprobe/busy/search.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/process/procfs.h"
 #include "tests/unit/victim.h"
 
 enum { PAGE = 4096, KINDS = 13, UNTOUCHED = 256 << 20 };

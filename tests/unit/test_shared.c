@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/shared.h"
+#include "libprobe/process/shared.h"
 
 enum { BYTES = 12288 };
 

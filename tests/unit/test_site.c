@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/site.h"
+#include "libprobe/target/site.h"
 
 enum { PATCH = 0x400001, ARENA = 0x500000, ARENA_SIZE = 0x1000 };
 

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "libprobe/registry.h"
-#include "libprobe/space.h"
+#include "libprobe/target/registry.h"
+#include "libprobe/target/space.h"
 
 enum { PAGE = 4096, ASIDE = 64 << 10 };
 #define GIB (UINT64_C(1) << 30)

@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#include "libprobe/memory.h"
-#include "libprobe/procfs.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/process/procfs.h"
 #include "tests/unit/live.h"
 
 typedef struct probe_error *change(struct probe_target *target, const struct probe_request *request,

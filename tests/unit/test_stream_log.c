@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/session_internal.h"
+#include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
 #include "tests/unit/stream_live.h"
 

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "libprobe/target_internal.h"
-#include "libprobe/threads.h"
+#include "libprobe/target/target.h"
+#include "libprobe/target/threads.h"
 
 static struct arch_thread model_of(struct probe_target *target)
 {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/unwinder.h"
+#include "libprobe/session/unwinder.h"
 
 enum { STACK_BYTES = 8192, REGISTERS = 7, GARBAGE_ROUNDS = 20000, DEPTH = 6 };
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/control.h"
+#include "libprobe/stop/control.h"
 
 /* What a victim and the test share; zeroed for each victim. */
 struct shared {
@@ -29,7 +29,7 @@ struct victim {
 	struct shared *shared;
 	struct maps maps;
 	struct modules modules;
-	struct control_gadgets gadgets;
+	struct gadgets gadgets;
 	struct prepared *prepared;
 	struct rooms rooms;
 	int mem;

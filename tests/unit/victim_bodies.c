@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libprobe/memory.h"
+#include "libprobe/process/memory.h"
 #include "tests/unit/victim_bodies.h"
 
 void finish(struct shared *s, int64_t start, int64_t result)

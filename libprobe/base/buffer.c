@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/buffer.h"
+#include "probe/utf8.h"
+
+enum { BUFFER_FIRST_ROOM = 64 << 10 };
+
+static const char hex_digits[] = "0123456789abcdef";
+
+bool buffer_init(struct buffer *buffer)
+{
+	*buffer = (struct buffer){0};
+	buffer->c_locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+	return buffer->c_locale != (locale_t)0;
+}
+
+void buffer_deinit(struct buffer *buffer)
+{
+	if (buffer->c_locale)
+		freelocale(buffer->c_locale);
+	free(buffer->data);
+}
+
+/* Moves what is there to the front, or into a larger block. */
+static bool buffer_grow(struct buffer *buffer, size_t need)
+{
+	size_t used = buffer->length - buffer->start;
+	size_t room = buffer->room ? buffer->room : BUFFER_FIRST_ROOM;
+	char *data;
+
+	if (buffer->start) {
+		memmove(buffer->data, buffer->data + buffer->start, used);
+		buffer->start = 0;
+		buffer->length = used;
+	}
+	while (room - used < need) {
+		if (room > SIZE_MAX / 2)
+			return false;
+		room *= 2;
+	}
+	if (room == buffer->room)
+		return true;
+	data = realloc(buffer->data, room);
+	if (!data)
+		return false;
+	buffer->data = data;
+	buffer->room = room;
+	return true;
+}
+
+char *buffer_reserve(struct buffer *buffer, size_t need)
+{
+	if (buffer->room - buffer->length < need && !buffer_grow(buffer, need)) {
+		buffer->no_memory = true;
+		return NULL;
+	}
+	return buffer->data + buffer->length;
+}
+
+void buffer_bytes(struct buffer *buffer, const void *bytes, size_t length)
+{
+	char *to = length ? buffer_reserve(buffer, length) : NULL;
+
+	if (!to)
+		return;
+	memcpy(to, bytes, length);
+	buffer->length += length;
+}
+
+void buffer_string(struct buffer *buffer, const char *string)
+{
+	buffer_bytes(buffer, string, strlen(string));
+}
+
+void buffer_char(struct buffer *buffer, char c)
+{
+	char *to = buffer_reserve(buffer, 1);
+
+	if (!to)
+		return;
+	*to = c;
+	buffer->length++;
+}
+
+void buffer_pad(struct buffer *buffer, size_t used, size_t width)
+{
+	char *to = used < width ? buffer_reserve(buffer, width - used) : NULL;
+
+	if (!to)
+		return;
+	memset(to, ' ', width - used);
+	buffer->length += width - used;
+}
+
+void buffer_unsigned(struct buffer *buffer, uint64_t value)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = (char)('0' + value % 10);
+		value /= 10;
+	} while (value);
+	buffer_bytes(buffer, digits + at, sizeof(digits) - at);
+}
+
+void buffer_signed(struct buffer *buffer, int64_t value)
+{
+	if (value < 0)
+		buffer_char(buffer, '-');
+	buffer_unsigned(buffer, value < 0 ? -(uint64_t)value : (uint64_t)value);
+}
+
+void buffer_hex(struct buffer *buffer, uint64_t value)
+{
+	char digits[18];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = hex_digits[value & 15];
+		value >>= 4;
+	} while (value);
+	digits[--at] = 'x';
+	digits[--at] = '0';
+	buffer_bytes(buffer, digits + at, sizeof(digits) - at);
+}
+
+void buffer_hex_bytes(struct buffer *buffer, const void *bytes, size_t length)
+{
+	const unsigned char *from = bytes;
+
+	for (size_t i = 0; i < length; i++) {
+		buffer_char(buffer, hex_digits[from[i] >> 4]);
+		buffer_char(buffer, hex_digits[from[i] & 15]);
+	}
+}
+
+void buffer_float(struct buffer *buffer, double value)
+{
+	locale_t users = uselocale(buffer->c_locale);
+	char text[40];
+
+	for (int digits = DBL_DIG; digits <= DBL_DECIMAL_DIG; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, value);
+		if (strtod(text, NULL) == value)
+			break;
+	}
+	uselocale(users);
+	buffer_string(buffer, text);
+}
+
+bool buffer_whole(struct buffer *buffer, long double value)
+{
+	const long double limit = 9223372036854775808.0L; /* 2^63 */
+
+	if (value >= 0 && value < 2 * limit && value == (long double)(uint64_t)value)
+		buffer_unsigned(buffer, (uint64_t)value);
+	else if (value >= -limit && value < 0 && value == (long double)(int64_t)value)
+		buffer_signed(buffer, (int64_t)value);
+	else
+		return false;
+	return true;
+}
+
+/* The letter behind the backslash for a control character, or 0. */
+static char escape_letter(unsigned char c)
+{
+	switch (c) {
+	case '\a':
+		return 'a';
+	case '\b':
+		return 'b';
+	case '\t':
+		return 't';
+	case '\n':
+		return 'n';
+	case '\v':
+		return 'v';
+	case '\f':
+		return 'f';
+	case '\r':
+		return 'r';
+	default:
+		return 0;
+	}
+}
+
+/* Three octal digits: unlike \x, they end by themselves whatever follows. */
+static void c_escape(struct buffer *buffer, unsigned char c)
+{
+	char letter = escape_letter(c);
+	char octal[4] = {
+		'\\', (char)('0' + (c >> 6)), (char)('0' + (c >> 3 & 7)), (char)('0' + (c & 7))};
+
+	if (letter) {
+		buffer_char(buffer, '\\');
+		buffer_char(buffer, letter);
+	} else {
+		buffer_bytes(buffer, octal, sizeof(octal));
+	}
+}
+
+/* Bytes at the start of text that any format passes on as they are. */
+static size_t plain_length(const char *text, size_t length, char quote)
+{
+	size_t i = 0;
+
+	while (i < length && text[i] >= ' ' && text[i] < 0x7f && text[i] != '\\' &&
+		(text[i] != quote || !quote))
+		i++;
+	return i;
+}
+
+void buffer_c_escaped(struct buffer *buffer, const char *text, size_t length, char quote)
+{
+	while (length) {
+		size_t step = plain_length(text, length, quote);
+		unsigned char c;
+
+		if (step) {
+			buffer_bytes(buffer, text, step);
+			text += step;
+			length -= step;
+			continue;
+		}
+		c = (unsigned char)*text;
+		step = probe_utf8_character(text, length);
+		if (step >= 2 && !buffer_is_control(text, step)) {
+			buffer_bytes(buffer, text, step);
+		} else {
+			step = 1;
+			if (c == '\\' || (quote && *text == quote)) {
+				buffer_char(buffer, '\\');
+				buffer_char(buffer, *text);
+			} else {
+				c_escape(buffer, c);
+			}
+		}
+		text += step;
+		length -= step;
+	}
+}
+
+/* One character that is not plain; returns the bytes it took. */
+static size_t json_escape(struct buffer *buffer, const char *text, size_t length)
+{
+	unsigned char c = (unsigned char)*text;
+	char letter = escape_letter(c);
+	size_t step = probe_utf8_character(text, length);
+
+	if (c == '"' || c == '\\') {
+		buffer_char(buffer, '\\');
+		buffer_char(buffer, *text);
+	} else if (letter && letter != 'a' && letter != 'v') {
+		buffer_char(buffer, '\\');
+		buffer_char(buffer, letter);
+	} else if (step && buffer_is_control(text, step)) {
+		/* Of two bytes, the second one is what the character is. */
+		unsigned char code = (unsigned char)text[step - 1];
+		char hex[2] = {hex_digits[code >> 4], hex_digits[code & 15]};
+
+		buffer_string(buffer, "\\u00");
+		buffer_bytes(buffer, hex, sizeof(hex));
+	} else if (step) {
+		buffer_bytes(buffer, text, step);
+	} else {
+		buffer_string(buffer, "\xef\xbf\xbd");
+		step = 1;
+	}
+	return step;
+}
+
+void buffer_json_escaped(struct buffer *buffer, const char *text, size_t length)
+{
+	while (length) {
+		size_t step = plain_length(text, length, '"');
+
+		if (step)
+			buffer_bytes(buffer, text, step);
+		else
+			step = json_escape(buffer, text, length);
+		text += step;
+		length -= step;
+	}
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LIBPROBE_BUSY_BUSY_H
+#define LIBPROBE_BUSY_BUSY_H
+
+#include "libprobe/busy/frames.h"
+#include "libprobe/target/change.h"
+
+/* Beside the registry's arrays: where a thread is, or will come. */
+struct busy {
+	bool *sites; /* their tail or pun */
+	bool *stubs;
+	bool *calling; /* sessions: functions that their stubs called have not returned */
+	bool any;
+};
+
+/* False without memory. */
+bool busy_init(struct busy *busy, const struct registry *registry);
+void busy_deinit(struct busy *busy);
+
+/* The code of the ending sites and stubs; false without memory. */
+bool busy_places(struct places *places, const struct registry *registry, const bool *sites,
+	const bool *stubs);
+
+/* Takes all of them for busy: who is in them cannot be known. */
+void busy_all(
+	struct busy *busy, const struct registry *registry, const bool *sites, const bool *stubs);
+
+/*
+ * While all threads are stopped: finds out whose functions have been called and did not
+ * return. Their threads are anywhere, and will come back to the stubs.
+ */
+void busy_look_at_calls(struct busy *busy, const struct change *change);
+
+/*
+ * Finds which of the ending sites and stubs a thread is in, or will come to from
+ * one that it is in: a stub leads to an older one or to the tail. `frames` were
+ * read, and are sorted. As nobody comes to what has been undone, this stays true
+ * of what is not busy.
+ */
+void busy_find(struct busy *busy, const struct change *change, const struct frames *frames,
+	const bool *sites, const bool *stubs);
+
+#endif

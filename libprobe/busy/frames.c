@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A thread in a signal handler will go on, after it, at an instruction that
+ * only the frame on its stack tells: perhaps in a stub that is to be freed, or
+ * behind a site in bytes that are to be overwritten. All that is in use of its stack is
+ * searched for such words (libprobe/busy/places.c). A word that only looks like one costs a
+ * retry, never the target.
+ *
+ * A handler may run on an alternate stack (sigaltstack(2)): the frame is there,
+ * and tells where the interrupted stack is, which is searched then.
+ *
+ * What the program has not written to yet of a stack is not read: the kernel would give the
+ * target pages of zeros for that, and those would be taken for memory that is in use.
+ *
+ * What nobody stands on is the subject of libprobe/busy/search.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/busy/frames.h"
+#include "libprobe/process/memory.h"
+
+enum {
+	CHUNK = 64 << 10,
+	RED_ZONE = 128,
+	NEAR_BYTES = 64 << 10, /* above a stack pointer that is in no mapping */
+	PCS_ROOM = 1024,       /* of threads and frames, before more is allocated */
+	STACKS_MAX = 32	       /* nested alternate stacks */
+};
+
+static const char too_deep[] = "a stack is larger than is searched";
+static const char too_nested[] = "signal handlers are nested on too many stacks";
+static const char unreadable[] = "a stack cannot be read";
+
+/* The stacks of one thread, while they are searched. */
+struct walk {
+	struct frames *frames;
+	uint64_t starts[STACKS_MAX], ends[STACKS_MAX];
+	size_t count; /* of starts: found, and perhaps not searched yet */
+	bool no_memory;
+};
+
+bool frames_add(struct frames *frames, uint64_t pc)
+{
+	if (frames->count == frames->room) {
+		uint64_t *pcs = reallocarray(frames->pcs, frames->room * 2, sizeof(*pcs));
+
+		if (!pcs)
+			return false;
+		frames->pcs = pcs;
+		frames->room *= 2;
+	}
+	frames->pcs[frames->count++] = pc;
+	return true;
+}
+
+/* ---- Stacks ---------------------------------------------------------------------------- */
+
+/* The mapping of an address, as it is now if the mappings that were read have none. */
+static const struct mapping *mapping_of(struct frames *f, uint64_t address)
+{
+	const struct mapping *m = maps_find(f->maps, address);
+
+	if (m)
+		return m;
+	if (!f->fresh.count)
+		probe_error_free(maps_read(f->pid, &f->fresh));
+	return maps_find(&f->fresh, address);
+}
+
+/* Mappings that differ only in what the kernel keeps of them stand next to each other. */
+static uint64_t end_of(const struct frames *f, const struct mapping *m)
+{
+	const struct maps *maps =
+		m >= f->maps->items && m < f->maps->items + f->maps->count ? f->maps : &f->fresh;
+	const struct mapping *last = maps->items + maps->count;
+
+	while (m + 1 < last && m[1].start == m->end && m[1].readable && m[1].writable &&
+		strcmp(m[1].path, m->path) == 0)
+		m++;
+	return m->end;
+}
+
+/* libc puts a thread's control block (tp) on top of the stack that it makes. */
+static bool is_threads(const struct mapping *m, uint64_t sp, uint64_t tp)
+{
+	return m && (strcmp(m->path, "[stack]") == 0 || (tp > sp && tp < m->end));
+}
+
+/* The end of what is searched of the stack that holds sp. */
+static uint64_t stack_end(struct frames *f, const struct mapping *m, uint64_t sp, uint64_t tp)
+{
+	uint64_t end, reach = f->reach;
+
+	if (!m)
+		return sp + NEAR_BYTES;
+	end = tp > sp && tp < m->end ? tp : end_of(f, m);
+	if (is_threads(m, sp, tp))
+		reach = FRAMES_REACH;
+	if (end - sp <= reach)
+		return end;
+	f->unknown = too_deep;
+	return sp + reach;
+}
+
+/* Notes which part of a stack is in use; false without memory. */
+static bool add_stack(struct frames *f, uint64_t low, uint64_t end, bool threads)
+{
+	struct frames_stack *stacks = array_grow(f->stacks, f->stack_count, sizeof(*stacks));
+
+	if (!stacks)
+		return false;
+	f->stacks = stacks;
+	stacks[f->stack_count++] = (struct frames_stack){low, end, threads};
+	return true;
+}
+
+/* ---- Searching ------------------------------------------------------------------------- */
+
+static bool on_word(void *data, uint64_t at, uint64_t word, bool is_context)
+{
+	struct walk *walk = data;
+
+	(void)at;
+	(void)is_context;
+	walk->no_memory = !frames_add(walk->frames, word);
+	return !walk->no_memory;
+}
+
+/* What was interrupted on another stack goes on there. */
+static bool on_image(void *data, const struct place_image *image)
+{
+	struct walk *walk = data;
+
+	for (size_t i = 0; i < walk->count; i++)
+		if (image->rsp >= walk->starts[i] && image->rsp < walk->ends[i])
+			return true;
+	if (!mapping_of(walk->frames, image->rsp))
+		return true;
+	if (walk->count == STACKS_MAX) {
+		walk->frames->unknown = too_nested;
+		return true;
+	}
+	walk->starts[walk->count] = image->rsp;
+	walk->ends[walk->count++] = image->rsp + 1; /* until it is searched */
+	return true;
+}
+
+/* A stack ends where memory does that can be read, whatever the mappings were. */
+static void check_end(struct frames *f, uint64_t at)
+{
+	const struct mapping *m;
+
+	if (!f->fresh.count)
+		probe_error_free(maps_read(f->pid, &f->fresh));
+	m = maps_find(&f->fresh, at);
+	if (!f->fresh.count || (m && m->readable))
+		f->unknown = unreadable;
+}
+
+/*
+ * Searches [start, end). What is shared may be in memory although the process has not
+ * looked at it.
+ */
+static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool is_shared)
+{
+	const struct place_visitor visitor = {walk, on_word, on_image, false};
+	struct frames *f = walk->frames;
+
+	for (uint64_t at = start & ~UINT64_C(7), step; at < end; at += step) {
+		/* A frame that begins in this chunk may end in the next. */
+		size_t want =
+			end - at < CHUNK + PLACE_IMAGE_BYTES ? end - at : CHUNK + PLACE_IMAGE_BYTES;
+		bool is_there = true;
+		size_t run = is_shared ? want : memory_run(f->pagemap, at, want, &is_there), size;
+
+		step = run < CHUNK ? run : CHUNK;
+		if (!is_there)
+			continue;
+		size = memory_read(f->pid, at, f->buffer, run);
+		if (!places_scan(f->places, at, f->buffer, size & ~(size_t)7, step, &visitor))
+			return;
+		if (size < run) {
+			check_end(f, at + size);
+			return;
+		}
+	}
+}
+
+static bool search_thread(struct frames *f, const struct control_thread *thread)
+{
+	uint64_t sp = thread->regs.rsp, tp = thread->regs.fs_base;
+	struct walk walk = {.frames = f, .starts = {sp}, .ends = {sp + 1}, .count = 1};
+
+	for (size_t i = 0; i < walk.count && !walk.no_memory; i++) {
+		const struct mapping *m = mapping_of(f, walk.starts[i]);
+		uint64_t start = walk.starts[i] - RED_ZONE, end;
+
+		end = stack_end(f, m, walk.starts[i], tp);
+		if (m && start < m->start)
+			start = m->start;
+		if (m && !add_stack(f, start, end, is_threads(m, walk.starts[i], tp)))
+			return false;
+		walk.starts[i] = start;
+		walk.ends[i] = end;
+		search_stack(&walk, start, end, m && m->is_shared);
+	}
+	return !walk.no_memory;
+}
+
+/* A context may be on its way from one place to another, in a register. */
+static bool add_registers(struct frames *f, const struct user_regs_struct *r)
+{
+	const uint64_t words[] = {r->rax, r->rbx, r->rcx, r->rdx, r->rsi, r->rdi, r->rbp, r->r8,
+		r->r9, r->r10, r->r11, r->r12, r->r13, r->r14, r->r15};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (places_have(f->places, words[i]) && !frames_add(f, words[i]))
+			return false;
+	return true;
+}
+
+/* Without a handler there is no frame. The kernel's mask of them, in the status file. */
+static bool has_handlers(int status)
+{
+	char text[4096];
+	ssize_t length = pread(status, text, sizeof(text) - 1, 0);
+	const char *value;
+
+	text[length < 0 ? 0 : length] = '\0';
+	value = strstr(text, "\nSigCgt:");
+	return !value || strtoull(value + strlen("\nSigCgt:"), NULL, 16) != 0;
+}
+
+static int open_file(pid_t pid, const char *name)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+bool frames_has_handlers(pid_t pid)
+{
+	int status = open_file(pid, "status");
+	bool found = has_handlers(status);
+
+	if (status >= 0)
+		close(status);
+	return found;
+}
+
+struct probe_error *frames_open(pid_t pid, const struct maps *maps, const struct places *places,
+	uint64_t reach, struct frames *ret)
+{
+	*ret = (struct frames){.room = PCS_ROOM,
+		.pid = pid,
+		.maps = maps,
+		.places = places,
+		.reach = reach,
+		.pagemap = -1};
+	ret->status = open_file(pid, "status");
+	if (ret->status < 0)
+		return errno == ENOENT
+			       ? probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid)
+			       : probe_error_system(errno, "/proc/%d/status", pid);
+	ret->has_handlers = has_handlers(ret->status);
+	ret->pagemap = open_file(pid, "pagemap");
+	ret->pcs = calloc(ret->room, sizeof(*ret->pcs));
+	ret->buffer = malloc(CHUNK + PLACE_IMAGE_BYTES);
+	if (!ret->pcs || !ret->buffer) {
+		frames_close(ret);
+		return probe_error_no_memory();
+	}
+	/* So that no page fault is left for the stop. */
+	memset(ret->buffer, 0, CHUNK + PLACE_IMAGE_BYTES);
+	return NULL;
+}
+
+struct probe_error *frames_read(struct frames *frames, const struct control *control)
+{
+	bool ok = true;
+
+	frames->count = frames->stack_count = 0;
+	frames->unknown = NULL;
+	maps_deinit(&frames->fresh);
+	for (size_t i = 0; ok && i < control->count; i++)
+		ok = frames_add(frames, control->threads[i].regs.rip);
+	if (!frames->has_handlers)
+		frames->has_handlers = has_handlers(frames->status);
+	for (size_t i = 0;
+		ok && frames->has_handlers && frames->places->count && i < control->count; i++)
+		ok = add_registers(frames, &control->threads[i].regs) &&
+		     search_thread(frames, &control->threads[i]);
+	return ok ? NULL : probe_error_no_memory();
+}
+
+void frames_close(struct frames *frames)
+{
+	if (frames->room && frames->status >= 0)
+		close(frames->status);
+	if (frames->room && frames->pagemap >= 0)
+		close(frames->pagemap);
+	free(frames->pcs);
+	free(frames->stacks);
+	free(frames->buffer);
+	maps_deinit(&frames->fresh);
+	*frames = (struct frames){0};
+}
+
+/* ---- What was collected ------------------------------------------------------------------ */
+
+bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t end)
+{
+	for (size_t i = 0; i < frames->stack_count; i++)
+		if (frames->stacks[i].low > start && frames->stacks[i].low + RED_ZONE <= end)
+			return true;
+	return false;
+}
+
+bool frames_is_below(const struct frames *frames, uint64_t address)
+{
+	const struct mapping *m =
+		maps_find(frames->fresh.count ? &frames->fresh : frames->maps, address);
+	bool below = false;
+
+	for (size_t i = 0; m && i < frames->stack_count; i++) {
+		const struct frames_stack *stack = &frames->stacks[i];
+
+		if (stack->low < m->start || stack->low >= m->end)
+			continue;
+		if (stack->low <= address)
+			return false;
+		below = below || stack->is_threads;
+	}
+	return below;
+}
+
+const struct frames_stack *frames_own_stack(
+	const struct frames *frames, uint64_t start, uint64_t end)
+{
+	for (size_t i = 0; i < frames->stack_count; i++)
+		if (frames->stacks[i].is_threads && frames->stacks[i].low >= start &&
+			frames->stacks[i].low < end)
+			return &frames->stacks[i];
+	return NULL;
+}
+
+static int compare_pcs(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+void frames_sort(struct frames *frames)
+{
+	qsort(frames->pcs, frames->count, sizeof(*frames->pcs), compare_pcs);
+}
+
+bool frames_within(const struct frames *frames, uint64_t start, uint64_t end)
+{
+	size_t low = 0, high = frames->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (frames->pcs[middle] < start)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < frames->count && frames->pcs[low] < end;
+}

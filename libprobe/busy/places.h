@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* Addresses that somebody may come back to, and words of memory that say so. */
+#ifndef LIBPROBE_BUSY_PLACES_H
+#define LIBPROBE_BUSY_PLACES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PLACES_FILTER_BITS = 16 };
+
+struct place {
+	uint64_t start, end;
+};
+
+/* Initialise with {0}; to be prepared before it is asked. */
+struct places {
+	struct place *items; /* sorted, without overlaps */
+	size_t count;
+	/*
+	 * They are pieces of our code: only program counters of images are told. Other words
+	 * may be what data names: registries that a process has read, samples of a profiler.
+	 * Set by the caller.
+	 */
+	bool are_code;
+	/*
+	 * Not 0: words are also taken as setjmp(3) of glibc stores pointers, with this guard.
+	 * Set by the caller.
+	 */
+	uint64_t guard;
+	uint64_t low, span; /* all of them lie in [low, low + span) */
+	/* One bit per 64 bytes, modulo 2^16: clear where no place is. */
+	uint64_t filter[(1 << PLACES_FILTER_BITS) / 64];
+};
+
+/* Adds [start, end), unless it is empty; false without memory. */
+bool places_add(struct places *places, uint64_t start, uint64_t end);
+void places_prepare(struct places *places);
+bool places_have(const struct places *places, uint64_t address);
+void places_deinit(struct places *places);
+
+/*
+ * What the kernel saves for a signal handler (struct rt_sigframe), as far as it was read;
+ * `at` is where that begins. Copies that programs make of its context look the same.
+ */
+struct place_image {
+	uint64_t at;
+	uint64_t rsp, rip;	   /* of what was interrupted */
+	uint64_t stack, stack_end; /* the alternate stack of the thread; 0: it had none */
+	uint64_t state;		   /* the floating-point state's address */
+	bool is_remote;		   /* one that this library made: see control_run() */
+};
+
+enum { PLACE_IMAGE_BYTES = 240 };
+
+/* Who is told what is found; false ends the scan. */
+struct place_visitor {
+	void *data;
+	/* A word that is a place. `is_context`: as the program counter of an image. */
+	bool (*word)(void *data, uint64_t at, uint64_t word, bool is_context);
+	bool (*image)(void *data, const struct place_image *image);
+	bool only_images; /* other words than their program counters are not told */
+};
+
+/*
+ * Looks at `size` bytes, a multiple of 8, that were read at an address, which is one, too.
+ * Words and images are told that begin among the first `step` bytes; those that
+ * PLACE_IMAGE_BYTES more are needed for are only recognised where these are there. A word
+ * that belongs to an image that is told, too, is told before it.
+ */
+bool places_scan(const struct places *places, uint64_t address, const uint8_t *bytes, size_t size,
+	size_t step, const struct place_visitor *visitor);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* Waiting until nobody is in stubs that were taken out of use, or comes back to them. */
+#ifndef LIBPROBE_BUSY_QUIET_H
+#define LIBPROBE_BUSY_QUIET_H
+
+#include "libprobe/busy/busy.h"
+#include "libprobe/busy/doubts.h"
+#include "libprobe/busy/frames.h"
+#include "libprobe/busy/search.h"
+#include "libprobe/target/change.h"
+
+struct quiet {
+	const bool *sites, *stubs; /* beside the registry's arrays: what has ended; borrowed */
+	struct places places;	   /* their code */
+	struct frames frames;
+	struct search search;
+	struct doubts doubts;
+	bool searched; /* and what was found has been judged since */
+	bool moved;    /* some of what was found is not there any more */
+};
+
+/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. Only quiet_close() is due after one. */
+PROBE_MUST_CHECK struct probe_error *quiet_open(
+	const struct change *change, const bool *sites, const bool *stubs, struct quiet *ret);
+void quiet_close(struct quiet *quiet);
+
+/* While all threads are stopped: collects where they are, and judges what was found before. */
+PROBE_MUST_CHECK struct probe_error *quiet_look(
+	struct quiet *quiet, const struct change *change, struct busy *busy);
+
+/*
+ * Looks until nobody is there, for a while if `wait`, and finds out what is busy then.
+ * `look` stops the target, calls quiet_look(), and lets it go; `first` is true once.
+ */
+PROBE_MUST_CHECK struct probe_error *quiet_wait(struct quiet *quiet, struct change *change,
+	struct busy *busy, bool wait,
+	struct probe_error *(*look)(void *data, struct change *change, bool first), void *data);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* Exporting events: the formats by their names, the options, and writing. */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/export/export.h"
+#include "libprobe/names/argument.h"
+#include "libprobe/output/format.h"
+
+struct probe_export {
+	const struct export_format *format;
+	struct probe_export_options options;
+	struct export_settings settings;
+	struct probe_sink *sink;
+	int fd;
+	void *state;
+};
+
+/* In the order of enum probe_export_format. */
+static const struct export_format *const formats[] = {
+	[PROBE_EXPORT_JSON] = &export_json,
+	[PROBE_EXPORT_CSV] = &export_csv,
+	[PROBE_EXPORT_FOLDED] = &export_folded,
+	[PROBE_EXPORT_TRACE_EVENT] = &export_trace_event,
+};
+
+enum { FORMAT_COUNT = sizeof(formats) / sizeof(formats[0]) };
+
+bool probe_export_format(const char *name, enum probe_export_format *ret)
+{
+	for (size_t i = 0; i < FORMAT_COUNT; i++) {
+		for (const char *const *its = formats[i]->names; *its; its++) {
+			if (strcmp(*its, name) != 0)
+				continue;
+			*ret = (enum probe_export_format)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- Options ------------------------------------------------------------------------ */
+
+static struct probe_error *parse_key(const char *text, int *ret)
+{
+	bool is_string = strncmp(text, "str(", 4) == 0;
+	uint8_t number = 0;
+	const char *end = argument_parse(text + (is_string ? 4 : 0), &number);
+
+	*ret = number;
+	if (end && strcmp(end, is_string ? ")" : "") == 0)
+		return NULL;
+	return probe_error_new(
+		PROBE_ERROR_USAGE, "the key: '%s' is neither argN nor str(argN)", text);
+}
+
+static struct probe_error *parse_match(const char *text, int *begin_ret, int *end_ret)
+{
+	uint8_t begin = 0, end = 0;
+	const char *at = argument_parse(text, &begin);
+
+	end = begin;
+	if (at && *at == ':')
+		at = argument_parse(at + 1, &end);
+	*begin_ret = begin;
+	*end_ret = end;
+	if (at && !*at)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"what is matched: '%s' is neither argN nor argN:argN (of begin and end)", text);
+}
+
+static struct probe_error *settings_init(
+	struct export_settings *settings, const struct probe_export_options *options)
+{
+	struct probe_error *error = NULL;
+
+	*settings = (struct export_settings){options, -1, -1, -1};
+	if (options->key)
+		error = parse_key(options->key, &settings->key);
+	if (!error && options->match)
+		error = parse_match(options->match, &settings->match, &settings->match_end);
+	return error;
+}
+
+/* ---- Writing -------------------------------------------------------------------------- */
+
+static struct probe_error *export_flush(struct probe_export *exporter)
+{
+	struct pollfd output = {.fd = exporter->fd, .events = POLLOUT};
+	struct probe_error *error = probe_sink_flush(exporter->sink);
+
+	while (!error && probe_sink_pending(exporter->sink)) {
+		poll(&output, 1, -1);
+		error = probe_sink_flush(exporter->sink);
+	}
+	return error;
+}
+
+struct probe_error *probe_export_create(enum probe_export_format format,
+	const struct probe_export_options *options, int fd, const char *name,
+	struct probe_export **ret)
+{
+	struct probe_export *exporter = calloc(1, sizeof(*exporter));
+	struct probe_error *error;
+
+	if (!exporter)
+		return probe_error_no_memory();
+	exporter->format = formats[format];
+	exporter->fd = fd;
+	exporter->options = *options;
+	error = settings_init(&exporter->settings, &exporter->options);
+	if (!error)
+		error = sink_create(&format_silent, fd, name, &exporter->sink);
+	if (!error)
+		error = exporter->format->create(
+			&exporter->settings, &sink_context(exporter->sink)->out, &exporter->state);
+	if (error) {
+		probe_export_free(exporter);
+		return error;
+	}
+	*ret = exporter;
+	return NULL;
+}
+
+void probe_export_free(struct probe_export *exporter)
+{
+	if (!exporter)
+		return;
+	exporter->format->free(exporter->state);
+	probe_sink_free(exporter->sink);
+	free(exporter);
+}
+
+struct probe_error *probe_export_event(
+	struct probe_export *exporter, const struct probe_event *event)
+{
+	struct probe_error *error = exporter->format->event(exporter->state, event);
+
+	return error || !probe_sink_full(exporter->sink) ? error : export_flush(exporter);
+}
+
+struct probe_error *probe_export_finish(struct probe_export *exporter)
+{
+	struct probe_error *error = NULL;
+	bool done = false;
+
+	while (!error && !done) {
+		error = exporter->format->finish(exporter->state, &done);
+		if (!error)
+			error = export_flush(exporter);
+	}
+	return error;
+}
+
+/* ---- What several formats say ------------------------------------------------------------ */
+
+void export_arg_text(struct buffer *out, const struct probe_event *event, int arg)
+{
+	const struct probe_value *value;
+
+	if (arg < 0 || (size_t)arg >= event->arg_count)
+		return;
+	value = &event->args[arg];
+	switch (value->kind) {
+	case PROBE_VALUE_NULL:
+		break;
+	case PROBE_VALUE_SIGNED:
+		buffer_signed(out, value->i);
+		break;
+	case PROBE_VALUE_UNSIGNED:
+		buffer_unsigned(out, value->u);
+		break;
+	case PROBE_VALUE_FLOAT:
+		buffer_float(out, value->f);
+		break;
+	case PROBE_VALUE_STRING:
+	case PROBE_VALUE_TEXT:
+		buffer_bytes(out, value->bytes, value->length);
+		break;
+	case PROBE_VALUE_BYTES:
+		buffer_hex_bytes(out, value->bytes, value->length);
+		break;
+	}
+}

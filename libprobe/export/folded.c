@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Folded stacks, for flamegraph.pl, inferno, speedscope and the like: a line for each
+ * stack, its frames divided by semicolons, and its weight.
+ *
+ *	COMM;PROVIDER:PAIR;PROVIDER:PAIR KEY 1234
+ *
+ * Frames are pairs that were begun in the same thread and not ended; the weight is
+ * the time in nanoseconds that a pair took itself, without the pairs within it. Or,
+ * if asked for, the number of hits: begins, and probes that are no pair, as frames of
+ * their own in the pairs around them.
+ *
+ * Stacks are a tree of nodes while events come. That a begin has no end is known at
+ * the end only; then its frame is left out, and what is the same without it is added
+ * up.
+ */
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/export/export.h"
+#include "probe/utf8.h"
+#include "libprobe/stream/stream.h"
+
+/* What a frame says; each once. */
+struct label {
+	const struct probe_span_pair *pair; /* NULL: a thread's name, or a point */
+	const char *text;		    /* behind this struct */
+};
+
+struct node {
+	struct node *parent;
+	const struct label *label;
+	uint64_t self_ns, hits;
+};
+
+/* A line of the output. */
+struct stack {
+	const char *text; /* behind this struct */
+	uint64_t weight;
+};
+
+struct folded_export {
+	struct export_settings settings;
+	struct buffer *out, text;
+	struct probe_spans *spans;
+	void *labels, *nodes, *stacks; /* tsearch(3) */
+	uint64_t ended, lost;
+	bool failed; /* while stacks were made: no memory */
+};
+
+static int compare_labels(const void *a, const void *b)
+{
+	const struct label *x = a, *y = b;
+
+	if (x->pair != y->pair)
+		return (uintptr_t)x->pair < (uintptr_t)y->pair ? -1 : 1;
+	return strcmp(x->text, y->text);
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+	const struct node *x = a, *y = b;
+
+	if (x->parent != y->parent)
+		return (uintptr_t)x->parent < (uintptr_t)y->parent ? -1 : 1;
+	return ((uintptr_t)x->label > (uintptr_t)y->label) -
+	       ((uintptr_t)x->label < (uintptr_t)y->label);
+}
+
+static int compare_stacks(const void *a, const void *b)
+{
+	const struct stack *x = a, *y = b;
+
+	return strcmp(x->text, y->text);
+}
+
+/* ---- Frames ------------------------------------------------------------------------------- */
+
+/* The label of what is in the text buffer, which is emptied; NULL without memory. */
+static const struct label *find_label(
+	struct folded_export *folded, const struct probe_span_pair *pair)
+{
+	struct label wanted = {.pair = pair}, *label;
+	void **place;
+	char *text;
+
+	buffer_char(&folded->text, '\0');
+	if (folded->text.no_memory)
+		return NULL;
+	text = folded->text.data;
+	for (size_t i = 0; i + 1 < folded->text.length; i++) {
+		size_t step = probe_utf8_character(text + i, folded->text.length - 1 - i);
+
+		if (step && buffer_is_control(text + i, step))
+			memset(text + i, ' ', step);
+		else if (text[i] == ';')
+			text[i] = ':';
+	}
+	wanted.text = text;
+	place = tfind(&wanted, &folded->labels, compare_labels);
+	if (!place) {
+		label = malloc(sizeof(*label) + folded->text.length);
+		if (!label)
+			return NULL;
+		label->pair = pair;
+		label->text = memcpy(label + 1, text, folded->text.length);
+		place = tsearch(label, &folded->labels, compare_labels);
+		if (!place)
+			free(label);
+	}
+	folded->text.length = 0;
+	return place ? *place : NULL;
+}
+
+/* NULL without memory. */
+static struct node *find_node(
+	struct folded_export *folded, struct node *parent, const struct label *label)
+{
+	struct node wanted = {.parent = parent, .label = label}, *node;
+	void **place = tfind(&wanted, &folded->nodes, compare_nodes);
+
+	if (place)
+		return *place;
+	node = label ? malloc(sizeof(*node)) : NULL;
+	if (!node)
+		return NULL;
+	*node = wanted;
+	if (tsearch(node, &folded->nodes, compare_nodes))
+		return node;
+	free(node);
+	return NULL;
+}
+
+/* A frame for an event, within `around`, or at the bottom of its thread. */
+static struct node *frame_of(struct folded_export *folded, const struct probe_event *event,
+	const struct probe_span *around, const struct probe_span_pair *pair)
+{
+	struct node *parent = around ? around->data : NULL;
+
+	if (!around) {
+		buffer_string(&folded->text, event->comm ? event->comm : "?");
+		parent = find_node(folded, NULL, find_label(folded, NULL));
+		if (!parent)
+			return NULL;
+	}
+	buffer_string(&folded->text, event->provider);
+	buffer_char(&folded->text, ':');
+	buffer_string(&folded->text, pair && pair->name[0] ? pair->name : event->name);
+	if (folded->settings.key >= 0 && (size_t)folded->settings.key < event->arg_count) {
+		buffer_char(&folded->text, ' ');
+		export_arg_text(&folded->text, event, folded->settings.key);
+	}
+	return find_node(folded, parent, find_label(folded, pair));
+}
+
+/* ---- Events ------------------------------------------------------------------------------- */
+
+static void ended(struct folded_export *folded, const struct probe_span *span,
+	const struct probe_event *event)
+{
+	struct node *node = span->data;
+	uint64_t took_ns = event->time_ns - span->begin.time_ns;
+
+	folded->ended++;
+	if (event->time_ns > span->begin.time_ns && took_ns > span->inner_ns)
+		node->self_ns += took_ns - span->inner_ns;
+}
+
+static struct probe_error *folded_event(void *state, const struct probe_event *event)
+{
+	struct folded_export *folded = state;
+	enum probe_span_kind kind;
+	struct probe_span *span;
+	struct probe_error *error;
+	struct node *node;
+
+	/* No thread did what the log of a stream tells of the stream. */
+	if (stream_types_is_own(event))
+		return NULL;
+	error = probe_spans_add(folded->spans, event, &kind, &span);
+	folded->lost += event->lost;
+	if (error || event->kind != PROBE_EVENT_HIT)
+		return error;
+	switch (kind) {
+	case PROBE_SPAN_END:
+		ended(folded, span, event);
+		return NULL;
+	case PROBE_SPAN_BEGIN:
+		node = frame_of(folded, event, folded->settings.match < 0 ? span->parent : NULL,
+			span->pair);
+		span->data = node;
+		break;
+	default:
+		if (!folded->settings.options->hits)
+			return NULL;
+		node = frame_of(folded, event, span, NULL);
+		break;
+	}
+	if (!node)
+		return probe_error_no_memory();
+	node->hits++;
+	return NULL;
+}
+
+/* ---- The end ------------------------------------------------------------------------------ */
+
+static void add_frames(struct buffer *out, const struct node *node, bool is_leaf)
+{
+	/* The tree is no deeper than threads have begins that are kept. */
+	if (node->parent)
+		add_frames(out, node->parent, false);
+	if (!is_leaf && node->label->pair && !node->label->pair->ended)
+		return;
+	if (out->length)
+		buffer_char(out, ';');
+	buffer_string(out, node->label->text);
+}
+
+static bool add_stack(struct folded_export *folded, uint64_t weight)
+{
+	struct buffer *text = &folded->text;
+	struct stack wanted = {.text = text->data}, *stack;
+	void **place;
+
+	buffer_char(text, '\0');
+	if (text->no_memory)
+		return false;
+	wanted.text = text->data;
+	place = tfind(&wanted, &folded->stacks, compare_stacks);
+	if (!place) {
+		stack = malloc(sizeof(*stack) + text->length);
+		if (!stack)
+			return false;
+		stack->text = memcpy(stack + 1, text->data, text->length);
+		stack->weight = 0;
+		place = tsearch(stack, &folded->stacks, compare_stacks);
+		if (!place) {
+			free(stack);
+			return false;
+		}
+	}
+	(*(struct stack **)place)->weight += weight;
+	text->length = 0;
+	return true;
+}
+
+static void visit_node(const void *place, VISIT visit, void *data)
+{
+	const struct node *node = *(const struct node *const *)place;
+	struct folded_export *folded = data;
+	uint64_t weight = folded->settings.options->hits ? node->hits : node->self_ns;
+
+	if ((visit != postorder && visit != leaf) || !weight || folded->failed)
+		return;
+	add_frames(&folded->text, node, true);
+	folded->failed = !add_stack(folded, weight);
+}
+
+static void visit_stack(const void *place, VISIT visit, void *data)
+{
+	const struct stack *stack = *(const struct stack *const *)place;
+	struct buffer *out = data;
+
+	if (visit != postorder && visit != leaf)
+		return;
+	buffer_string(out, stack->text);
+	buffer_char(out, ' ');
+	buffer_unsigned(out, stack->weight);
+	buffer_char(out, '\n');
+}
+
+static struct probe_error *folded_finish(void *state, bool *done_ret)
+{
+	struct folded_export *folded = state;
+
+	*done_ret = true;
+	if (!folded->settings.options->hits && !folded->ended)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"folded stacks are of pairs (X__start and X__done, X__entry and "
+			"X__return ...), and there is no end of one; --count counts hits");
+	twalk_r(folded->nodes, visit_node, folded);
+	if (folded->lost && folded->settings.options->hits && !folded->failed) {
+		buffer_string(&folded->text, "[lost]");
+		folded->failed = !add_stack(folded, folded->lost);
+	}
+	if (folded->failed)
+		return probe_error_no_memory();
+	twalk_r(folded->stacks, visit_stack, folded->out);
+	return NULL;
+}
+
+static void folded_free(void *state)
+{
+	struct folded_export *folded = state;
+
+	if (!folded)
+		return;
+	probe_spans_free(folded->spans);
+	tdestroy(folded->stacks, free);
+	tdestroy(folded->nodes, free);
+	tdestroy(folded->labels, free);
+	if (folded->text.c_locale)
+		buffer_deinit(&folded->text);
+	free(folded);
+}
+
+static struct probe_error *folded_create(
+	const struct export_settings *settings, struct buffer *out, void **ret)
+{
+	const struct probe_spans_options options = {
+		.match = settings->match, .match_end = settings->match_end};
+	struct folded_export *folded = calloc(1, sizeof(*folded));
+	struct probe_error *error;
+
+	if (!folded)
+		return probe_error_no_memory();
+	folded->settings = *settings;
+	folded->out = out;
+	error = buffer_init(&folded->text) ? probe_spans_create(&options, &folded->spans)
+					   : probe_error_no_memory();
+	if (error) {
+		folded_free(folded);
+		return error;
+	}
+	*ret = folded;
+	return NULL;
+}
+
+const struct export_format export_folded = {
+	.names = {"folded", "flamegraph"},
+	.create = folded_create,
+	.free = folded_free,
+	.event = folded_event,
+	.finish = folded_finish,
+};

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Expressions are parsed once, and bound to each site, which has its arguments
+ * elsewhere and may have declared other types.
+ *
+ *   filter   every hit; of a pair, both ends: else one would find the other's
+ *   value    what is no part of a pair: there it is the time
+ *   keys     what is no part of a pair, and ends
+ *   match    begins and ends
+ *
+ * Keys are bound first. A string is captured once for all who want it, at the
+ * greatest length that is there: an entry of the table has room for what keys
+ * capture, and a filter that looks at more bytes gets a capture of its own.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/expr/asked.h"
+#include "libprobe/target/data.h"
+
+/* ---- Parsing --------------------------------------------------------------------------- */
+
+static struct probe_error *usage(const char *message)
+{
+	return probe_error_new(PROBE_ERROR_USAGE, "%s", message);
+}
+
+/* What does not go together. */
+static struct probe_error *check_options(const struct probe_session_options *o)
+{
+	const struct probe_gather *g = &o->gather;
+	bool pairs = g->pairing != PROBE_PAIRING_NONE;
+
+	if (o->overwrite && o->kind != PROBE_SESSION_RECORD)
+		return usage("only a session that records has rings to overwrite");
+	if (o->switched && o->kind != PROBE_SESSION_RECORD)
+		return usage("only a session that records has switches");
+	if (o->until_full && (!o->switched || o->overwrite))
+		return usage("only a session with a switch and rings that get full ends with them");
+	if ((o->stack == PROBE_STACK_COPY && o->kind != PROBE_SESSION_RECORD) ||
+		(o->stack == PROBE_STACK_FRAMES && o->kind != PROBE_SESSION_GATHER))
+		return usage("copies of stacks are recorded, return addresses are gathered");
+	if (o->kind != PROBE_SESSION_GATHER)
+		return NULL;
+	if (g->key_count > PROBE_KEYS_MAX)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "a key has at most %d parts", PROBE_KEYS_MAX);
+	if (o->stack == PROBE_STACK_FRAMES && (pairs || g->key_count))
+		return usage("hits are counted by their stacks, and so by no other key, and not in "
+			     "pairs");
+	if (pairs && g->value)
+		return usage("what is gathered of pairs is their time, and no other value");
+	if (pairs && (o->sample_every > 1 || o->sample_rate))
+		return usage("pairs cannot be sampled: ends would find other begins");
+	if (!pairs && (g->match || g->match_end))
+		return usage("there is something to be matched only with pairs");
+	if (!pairs && !g->value && (g->sum || g->extremes || g->histogram))
+		return usage("there is nothing to add up but the hits: give a value");
+	return NULL;
+}
+
+static struct probe_error *parse(const char *what, const char *text, struct expr **ret)
+{
+	return text ? expr_parse(what, text, ret) : NULL;
+}
+
+static struct probe_error *parse_gather(struct asked *asked, const struct probe_gather *g)
+{
+	struct probe_error *error = parse("the value", g->value, &asked->value);
+	unsigned int arg;
+
+	if (!error)
+		error = parse("the match", g->match, &asked->match);
+	if (!error)
+		error = parse("the match of the end", g->match_end, &asked->match_end);
+	for (size_t i = 0; i < g->key_count && !error; i++) {
+		error = parse("the key", g->keys[i], &asked->keys[i]);
+		asked->key_string[i] = !error && expr_is_string(asked->keys[i], &arg);
+		asked->string_count += asked->key_string[i];
+		asked->key_count++;
+	}
+	return error;
+}
+
+/* A row for each stack: its return addresses, and the site. */
+static void ask_for_stacks(struct asked *asked)
+{
+	asked->stack = true;
+	asked->key_count = BIND_STACK_KEYS;
+	asked->key_string[BIND_STACK_FRAMES] = true;
+	asked->string_count = 1;
+	asked->string_bytes = 8 * ARCH_FRAMES_MAX;
+}
+
+struct probe_error *asked_init(struct asked *asked, const struct probe_session_options *options)
+{
+	struct probe_error *error = check_options(options);
+
+	*asked = (struct asked){.string_bytes = options->string_bytes ? options->string_bytes
+								      : DATA_KEY_STRING_DEFAULT};
+	if (!error)
+		error = parse("the filter", options->filter, &asked->filter);
+	if (!error && options->kind == PROBE_SESSION_GATHER)
+		error = parse_gather(asked, &options->gather);
+	if (!error && options->stack == PROBE_STACK_FRAMES)
+		ask_for_stacks(asked);
+	if (error)
+		asked_deinit(asked);
+	return error;
+}
+
+void asked_deinit(struct asked *asked)
+{
+	expr_free(asked->filter);
+	expr_free(asked->value);
+	expr_free(asked->match);
+	expr_free(asked->match_end);
+	for (size_t i = 0; i < PROBE_KEYS_MAX; i++)
+		expr_free(asked->keys[i]);
+	*asked = (struct asked){0};
+}
+
+/* ---- Binding --------------------------------------------------------------------------- */
+
+enum { EXPRS_MAX = 3 + PROBE_KEYS_MAX };
+
+struct binder {
+	const struct asked *asked;
+	const struct record_layout_site *site;
+	struct record_layout *layout;
+	struct bound *bound; /* with room for all nodes there can be */
+	size_t used;
+};
+
+static struct probe_error *bind_expr(
+	struct binder *b, const struct expr *expr, struct arch_expr *ret)
+{
+	struct arch_expr_node *nodes = b->bound->nodes + b->used;
+	struct probe_error *error;
+
+	if (!expr)
+		return NULL;
+	error = expr_bind(expr, b->layout, b->site, nodes, &ret->count);
+	if (error)
+		return error;
+	ret->nodes = nodes;
+	b->used += ret->count;
+	return NULL;
+}
+
+static bool is_signed(const struct arch_expr *expr)
+{
+	return expr->count && expr_is_signed(&expr->nodes[expr->count - 1]);
+}
+
+static struct probe_error *bind_string(struct binder *b, unsigned int arg, uint8_t *ret)
+{
+	int capture;
+
+	if (arg >= b->site->count)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"there is no arg%u for the key, the probe has %zu arguments", arg,
+			b->site->count);
+	capture = record_layout_capture(b->layout, b->site, arg, true, b->asked->string_bytes);
+	if (capture < 0)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"the key: arg%u cannot be captured as a string: '%.*s'", arg,
+			(int)b->site->specs[arg].spec_length, b->site->specs[arg].spec);
+	*ret = (uint8_t)capture;
+	return NULL;
+}
+
+static struct probe_error *bind_stack(struct binder *b)
+{
+	int capture = record_layout_capture_stack(
+		b->layout, b->site->arch, ARCH_STACK_FRAMES, b->asked->string_bytes);
+	struct arch_expr_node *nodes = b->bound->nodes + b->used;
+	int caller = b->site->return_offset < 0 ? -1
+						: record_layout_capture_word(b->layout,
+							  b->site->arch, b->site->return_offset);
+
+	if (capture < 0)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"call stacks cannot be taken on this machine (%s)", b->site->arch->name);
+	b->bound->key_strings[BIND_STACK_FRAMES] = (uint8_t)capture;
+	nodes[0] = (struct arch_expr_node){
+		.kind = ARCH_EXPR_CONST, .wide = true, .value = b->site->pc};
+	nodes[1] = (struct arch_expr_node){.kind = ARCH_EXPR_CONST, .wide = true};
+	if (caller >= 0)
+		nodes[1] = (struct arch_expr_node){
+			.kind = ARCH_EXPR_CAPTURE, .wide = true, .capture = (uint8_t)caller};
+	b->used += 2;
+	b->bound->key_numbers[BIND_STACK_SITE] = (struct arch_expr){&nodes[0], 1};
+	b->bound->key_numbers[BIND_STACK_CALLER] = (struct arch_expr){&nodes[1], 1};
+	return NULL;
+}
+
+static struct probe_error *bind_keys(struct binder *b, struct bound_types *types)
+{
+	struct probe_error *error = NULL;
+	unsigned int arg;
+
+	for (size_t i = 0; i < b->asked->key_count && !error; i++) {
+		if (expr_is_string(b->asked->keys[i], &arg)) {
+			error = bind_string(b, arg, &b->bound->key_strings[i]);
+			continue;
+		}
+		error = bind_expr(b, b->asked->keys[i], &b->bound->key_numbers[i]);
+		types->key_signed[i] = types->key_signed[i] || is_signed(&b->bound->key_numbers[i]);
+	}
+	return error;
+}
+
+static struct probe_error *bind_all(
+	struct binder *b, enum pair_role role, struct bound_types *types)
+{
+	const struct asked *asked = b->asked;
+	struct probe_error *error = NULL;
+
+	if (asked->stack)
+		error = bind_stack(b);
+	else if (role != PAIR_BEGIN)
+		error = bind_keys(b, types);
+	if (!error && role == PAIR_NONE) {
+		error = bind_expr(b, asked->value, &b->bound->value);
+		types->value_signed = types->value_signed || is_signed(&b->bound->value);
+	}
+	if (!error && role != PAIR_NONE)
+		error = bind_expr(b,
+			role == PAIR_END && asked->match_end ? asked->match_end : asked->match,
+			&b->bound->match);
+	return error ? error : bind_expr(b, asked->filter, &b->bound->filter);
+}
+
+/* Nodes have moved with what they are in. */
+static void move_nodes(
+	struct arch_expr *expr, const struct arch_expr_node *from, const struct arch_expr_node *to)
+{
+	if (expr->count)
+		expr->nodes = to + (expr->nodes - from);
+}
+
+/* A copy with as many nodes as there are. */
+static struct bound *shrink(const struct bound *from, size_t count)
+{
+	struct bound *to = malloc(sizeof(*to) + count * sizeof(to->nodes[0]));
+
+	if (!to)
+		return NULL;
+	*to = *from;
+	memcpy(to->nodes, from->nodes, count * sizeof(to->nodes[0]));
+	move_nodes(&to->filter, from->nodes, to->nodes);
+	move_nodes(&to->value, from->nodes, to->nodes);
+	move_nodes(&to->match, from->nodes, to->nodes);
+	for (size_t i = 0; i < PROBE_KEYS_MAX; i++)
+		move_nodes(&to->key_numbers[i], from->nodes, to->nodes);
+	return to;
+}
+
+struct probe_error *bind_site(const struct asked *asked, enum pair_role role,
+	const struct select_probe *probe, const struct record_layout_site *site,
+	struct record_layout *layout, struct bound_types *types, struct bound **ret)
+{
+	struct bound *room =
+		calloc(1, sizeof(*room) + EXPRS_MAX * ARCH_EXPR_NODES_MAX * sizeof(room->nodes[0]));
+	struct binder binder = {.asked = asked, .site = site, .layout = layout, .bound = room};
+	struct probe_error *error;
+
+	if (!room)
+		return probe_error_no_memory();
+	error = bind_all(&binder, role, types);
+	if (!error) {
+		*ret = shrink(room, binder.used);
+		if (!*ret)
+			error = probe_error_no_memory();
+	}
+	free(room);
+	return probe_error_prefix(error, "%s:%s", probe->provider, probe->name);
+}

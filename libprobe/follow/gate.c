@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The loader's function is `_dl_debug_state`, empty and exported, and it says
+ * by r_state of `struct r_debug` whether the list is being changed or whole
+ * again (RT_CONSISTENT, 0). It is called behind mapping and before relocation
+ * and constructors.
+ *
+ * A gate nobody serves disarms itself (struct probe_gate), so a controller that
+ * dies delays its target once, by two seconds at most.
+ *
+ * Sources: <link.h>, struct r_debug; gdb and glibc, "Rendezvous structure used
+ * by the run-time dynamic linker"; futex(2).
+ */
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libprobe/follow/gate.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/target/target.h"
+
+enum { STACK_BYTES = 256 << 10 };
+
+static const char state_function[] = "_dl_debug_state", state_variable[] = "_r_debug";
+static const char exec_function[] = "execve";
+
+/* ---- In the target ----------------------------------------------------------------- */
+
+/*
+ * The module of a function, and its address there. execve() is libc's, which also
+ * has the environment: others may wrap it.
+ */
+static struct module *find_function(struct change *change, const char *name, uint64_t *ret)
+{
+	for (size_t i = 0; i < change->modules.count; i++) {
+		struct module *m = &change->modules.items[i];
+		uint64_t size, value;
+
+		if (!m->object || (name == exec_function &&
+					  !object_symbol(m->object, "__environ", 9, &value, &size)))
+			continue;
+		if (object_symbol(m->object, name, strlen(name), ret, &size))
+			return m;
+	}
+	return NULL;
+}
+
+struct probe_error *gate_attach(struct change *change, uint32_t session,
+	const struct probe_request *request, enum gate_place place, bool children)
+{
+	struct sdt_note note = {.provider = plan_entry_provider, .name = "gate", .args = ""};
+	struct select_probe probe = {.provider = note.provider, .name = note.name, .site_count = 1};
+	struct select_site site = {.note = &note};
+	struct selection selection = {
+		.probes = &probe, .probe_count = 1, .sites = &site, .site_count = 1};
+	/* The plans that the user chose are for the probes. */
+	struct probe_request its = *request;
+	struct install install = {.change = change,
+		.selection = &selection,
+		.request = &its,
+		.session = session,
+		.is_gate = true,
+		.follow_children = children,
+		.gate_offset = place == GATE_EXEC ? DATA_EXEC_GATE_OFFSET : DATA_GATE_OFFSET,
+		.fd = -1};
+	struct probe_report report = {0};
+	struct probe_error *error;
+	uint64_t size, variable;
+
+	its.plans = NULL;
+	its.plan_count = 0;
+	probe.module = find_function(
+		change, place == GATE_EXEC ? exec_function : state_function, &note.pc);
+	if (!probe.module)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d has no dynamic loader whose libraries could be followed",
+			change->pid);
+	site.pc = probe.key = note.pc + probe.module->bias;
+	if (place == GATE_LIBRARIES && object_symbol(probe.module->object, state_variable,
+					       strlen(state_variable), &variable, &size))
+		install.gate_unless =
+			variable + probe.module->bias + offsetof(struct r_debug, r_state);
+	error = change_judge(change);
+	if (!error && !(change->seccomp.allowed & SECCOMP_WAIT))
+		error = seccomp_error(&change->seccomp, SECCOMP_WAIT);
+	if (!error)
+		error = install_all(&install, &report);
+	if (error && report.refusal_count) {
+		probe_error_free(error);
+		error = probe_error_new(PROBE_ERROR_REFUSED, "%s() cannot be patched: %s",
+			place == GATE_EXEC ? exec_function : state_function,
+			report.refusals[0].reason);
+	}
+	probe_report_deinit(&report);
+	install_deinit(&install);
+	return error;
+}
+
+bool gate_is_expected(struct change *change)
+{
+	uint64_t unused, size, variable;
+	struct module *loader = find_function(change, state_function, &unused);
+	struct r_debug debug;
+
+	return loader && change->target->held && change->target->facts.known &&
+	       object_symbol(
+		       loader->object, state_variable, strlen(state_variable), &variable, &size) &&
+	       memory_read(change->pid, variable + loader->bias, &debug, sizeof(debug)) ==
+		       sizeof(debug) &&
+	       debug.r_version && debug.r_state == RT_ADD;
+}
+
+/* ---- In this process ----------------------------------------------------------------- */
+
+static _Atomic uint32_t *shared_word(uint32_t *word)
+{
+	return (_Atomic uint32_t *)word;
+}
+
+static long futex(uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
+{
+	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
+}
+
+/*
+ * Tells the descriptor whenever a thread has taken a number. Looks up now and
+ * then: a target that writes the word as it likes can make any wake-up miss.
+ */
+static void *wait_for_threads(void *data)
+{
+	static const struct timespec a_while = {.tv_nsec = 100 * 1000 * 1000};
+	struct gate *gate = data;
+	uint32_t seen = 0;
+
+	while (!atomic_load((_Atomic bool *)&gate->ending)) {
+		uint32_t arrived = atomic_load(shared_word(&gate->shared->arrived));
+
+		if (arrived != seen) {
+			seen = arrived;
+			gate_raise(gate->event);
+			continue;
+		}
+		futex(&gate->shared->arrived, FUTEX_WAIT, seen, &a_while);
+	}
+	return NULL;
+}
+
+/*
+ * On a stack of ours: where it is libc's own, libc calls madvise(2) when the thread ends, for
+ * which a seccomp filter might kill us.
+ */
+static int start_waiter(struct gate *gate)
+{
+	pthread_attr_t attributes;
+	sigset_t all, old;
+	int err;
+
+	gate->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	if (gate->stack == MAP_FAILED)
+		return errno;
+	pthread_attr_init(&attributes);
+	err = pthread_attr_setstack(&attributes, gate->stack, STACK_BYTES);
+	/* Signals are for the caller's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	if (!err)
+		err = pthread_create(&gate->waiter, &attributes, wait_for_threads, gate);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attributes);
+	if (err)
+		munmap(gate->stack, STACK_BYTES);
+	return err;
+}
+
+struct probe_error *gate_open(struct gate *gate, struct probe_gate *shared, int event)
+{
+	int err;
+
+	*gate = (struct gate){.shared = shared, .event = event};
+	err = start_waiter(gate);
+	if (err)
+		return probe_error_system(err, "cannot start a thread");
+	gate->waiting = true;
+	atomic_store(shared_word(&shared->armed), 1);
+	return NULL;
+}
+
+void gate_clear(int event)
+{
+	uint64_t count;
+
+	/* Fails where nobody has raised it. */
+	if (read(event, &count, sizeof(count)) < 0)
+		return;
+}
+
+void gate_raise(int event)
+{
+	uint64_t one = 1;
+
+	/* Fails where it is raised to the brim. */
+	if (write(event, &one, sizeof(one)) < 0)
+		return;
+}
+
+bool gate_take(struct gate *gate)
+{
+	if (!gate->shared)
+		return false;
+	gate->taken = atomic_load(shared_word(&gate->shared->arrived));
+	return gate->taken != atomic_load(shared_word(&gate->shared->released));
+}
+
+uint32_t gate_waiting(const struct gate *gate)
+{
+	return gate->taken - atomic_load(shared_word(&gate->shared->released));
+}
+
+void gate_arm(struct gate *gate, bool armed)
+{
+	if (!gate->shared)
+		return;
+	atomic_store(shared_word(&gate->shared->armed), armed);
+	if (!armed && gate_take(gate))
+		gate_release(gate);
+}
+
+void gate_release(struct gate *gate)
+{
+	atomic_store(shared_word(&gate->shared->released), gate->taken);
+	futex(&gate->shared->released, FUTEX_WAKE, INT_MAX, NULL);
+}
+
+void gate_close(struct gate *gate)
+{
+	if (!gate->shared)
+		return;
+	atomic_store(shared_word(&gate->shared->armed), 0);
+	if (gate->waiting) {
+		atomic_store((_Atomic bool *)&gate->ending, true);
+		/* The waiter may be about to wait: the word must differ from what it saw. */
+		atomic_fetch_add(shared_word(&gate->shared->arrived), 1);
+		futex(&gate->shared->arrived, FUTEX_WAKE, INT_MAX, NULL);
+		pthread_join(gate->waiter, NULL);
+		munmap(gate->stack, STACK_BYTES);
+	}
+	gate_take(gate);
+	gate_release(gate);
+	gate->shared = NULL;
+}

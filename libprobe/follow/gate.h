@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Following what a target does: a stub holds its thread until this process has
+ * done what has to be done first.
+ *
+ * - Libraries that are opened: at the function that the loader calls for
+ *   debuggers, whenever its list of libraries has changed and before their
+ *   constructors run.
+ * - Programs that are started: at libc's execve(), see libprobe/follow/launch.h.
+ */
+#ifndef LIBPROBE_FOLLOW_GATE_H
+#define LIBPROBE_FOLLOW_GATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "arch/layout.h"
+#include "libprobe/patch/install.h"
+
+struct gate {
+	struct probe_gate *shared; /* in the session's data; NULL: there is no gate */
+	int event;		   /* readable when a thread waits; borrowed */
+	pthread_t waiter;	   /* turns the futex into that descriptor */
+	void *stack;		   /* the waiter's */
+	bool waiting, ending;
+	uint32_t taken; /* the last number that gate_take() has seen */
+};
+
+enum gate_place {
+	GATE_LIBRARIES, /* in the loader */
+	GATE_EXEC	/* in libc */
+};
+
+/*
+ * Puts a gate's stub into a session, with the target's state read and locked.
+ * With `children`, forked children are held there as well.
+ * Errors: PROBE_ERROR_UNSUPPORTED (there is no such function, as in a static
+ * program), PROBE_ERROR_REFUSED, and those of attaching.
+ */
+PROBE_MUST_CHECK struct probe_error *gate_attach(struct change *change, uint32_t session,
+	const struct probe_request *request, enum gate_place place, bool children);
+
+/*
+ * Does the program come to the gate of libraries next to tell of what is mapped already? So it
+ * is where it is held in its loader: that has begun to map libraries (RT_ADD), has mapped them
+ * all before it sets the thread up, and tells so when they are relocated. Under LD_AUDIT the
+ * thread is set up before.
+ */
+bool gate_is_expected(struct change *change);
+
+/*
+ * Begins to wait at the gate in this process's mapping of the session's data.
+ * `event` is an eventfd(2), which does not block; gates may share it.
+ */
+PROBE_MUST_CHECK struct probe_error *gate_open(
+	struct gate *gate, struct probe_gate *shared, int event);
+
+/* Takes the readiness of such a descriptor away, before its gates are looked at; and gives it. */
+void gate_clear(int event);
+void gate_raise(int event);
+
+/* Is a thread waiting? */
+bool gate_take(struct gate *gate);
+/* How many threads wait that gate_take() has seen. */
+uint32_t gate_waiting(const struct gate *gate);
+/* Lets the threads go that gate_take() has seen. */
+void gate_release(struct gate *gate);
+/* While a gate is shut off, nobody is held, and who was is let go. */
+void gate_arm(struct gate *gate, bool armed);
+/* Lets everyone go from now on, and ends the waiter. */
+void gate_close(struct gate *gate);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Programs that the processes of sessions start: they are held before any code of
+ * them runs, as spawned ones are.
+ */
+#ifndef LIBPROBE_FOLLOW_LAUNCH_H
+#define LIBPROBE_FOLLOW_LAUNCH_H
+
+#include "libprobe/follow/gate.h"
+#include "libprobe/follow/passage.h"
+#include "libprobe/follow/waiters.h"
+#include "libprobe/target/target.h"
+
+/* A session's gate at execve(). */
+struct launch_gate {
+	struct gate gate;
+	/* With children, those of its children are followed as well; else they are let go. */
+	struct waiters_place place;
+};
+
+/* A thread that has come through a gate. */
+struct launch {
+	struct passage passage;
+	struct launch_gate *gate; /* borrowed; NULL: it has been closed */
+};
+
+/* All that are on their way, the oldest first. */
+struct launches {
+	int event; /* an eventfd(2): readable when launches_run() has something to do */
+	struct launch_gate **gates; /* borrowed */
+	size_t gate_count;
+	struct launch *items;
+	size_t count;
+	struct files *files; /* of the programs */
+};
+
+/* Errors: PROBE_ERROR_SYSTEM. To be given back with launches_deinit() even then. */
+PROBE_MUST_CHECK struct probe_error *launches_init(struct launches *launches);
+/* Lets everybody go. */
+void launches_deinit(struct launches *launches);
+
+/* Serves a gate that is open, and raises launches->event, from here on. */
+PROBE_MUST_CHECK struct probe_error *launches_add(
+	struct launches *launches, struct launch_gate *gate);
+/*
+ * Serves it no longer. Those of its threads that have not become another program are let
+ * go, so that the process can be changed.
+ */
+void launches_remove(struct launches *launches, const struct launch_gate *gate);
+
+/*
+ * Serves the gates: threads that wait there are followed into the programs that they
+ * start. Goes on with all that are on their way, for as long as one of them may soon be
+ * held: some milliseconds at the most. What cannot be followed, or takes too long, goes
+ * on as it would have, and is found by a struct probe_watch.
+ */
+void launches_run(struct launches *launches);
+
+/* The next held program, the caller's to release or to close; NULL: there is none. */
+struct probe_target *launches_take(struct launches *launches);
+
+/* Is a process on its way? */
+bool launches_have(const struct launches *launches, pid_t pid);
+/*
+ * May a process that is on its way, or at this gate, run in the memory of the gate's
+ * own? Then its parent cannot be stopped: it waits in vfork(2) for what launches_run()
+ * does next.
+ */
+bool launches_depend(const struct launches *launches, struct launch_gate *gate);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Starting a program so that its probes are on before any of its code runs.
+ *
+ * The child is seized before execve(2), and followed until it is held as
+ * libprobe/follow/passage.c says.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libprobe/follow/passage.h"
+#include "libprobe/sandbox/seccomp.h"
+#include "libprobe/target/target.h"
+
+/* What the child writes before it gives up: errno of execve. */
+static void child_run(char *const argv[], int go, int failed)
+{
+	char byte;
+
+	/* The other end is written to once the parent is tracing us. */
+	if (read(go, &byte, 1) != 1)
+		_exit(127);
+	execvp(argv[0], argv);
+	byte = 0;
+	if (write(failed, &(int){errno}, sizeof(int)) < 0)
+		byte = 1;
+	_exit(127 + byte);
+}
+
+/* From the seized child to a held program: nobody else has to do anything for it. */
+static struct probe_error *run_to_hold(
+	struct probe_target *target, struct passage *passage, const char *name, int failed)
+{
+	int err;
+
+	while (passage->state < PASSAGE_HELD) {
+		siginfo_t info;
+
+		/* Its end is left for whoever waits for the program. */
+		if (waitid(P_PID, (id_t)passage->pid, &info,
+			    WEXITED | WSTOPPED | WNOWAIT | __WALL) < 0 &&
+			errno != EINTR)
+			break;
+		passage_step(passage);
+	}
+	if (passage->state == PASSAGE_HELD)
+		return passage_take(passage, target);
+	if (read(failed, &err, sizeof(err)) == sizeof(err))
+		return probe_error_system(err, "%s", name);
+	return probe_error_new(
+		PROBE_ERROR_STATE, "%s has ended before its libraries were loaded", name);
+}
+
+static struct probe_error *start_child(
+	char *const argv[], int go[2], int failed[2], struct probe_target *target)
+{
+	struct passage passage = {0};
+
+	target->pid = fork();
+	if (target->pid < 0)
+		return probe_error_system(errno, "cannot start a process");
+	if (target->pid == 0) {
+		close(go[1]);
+		child_run(argv, go[0], failed[1]);
+	}
+	target->spawned = true;
+	close(failed[1]);
+	failed[1] = -1;
+	passage_begin(&passage, target->pid, target->pid);
+	if (passage.state == PASSAGE_OVER)
+		return probe_error_system(errno, "cannot trace the program");
+	if (write(go[1], "", 1) != 1)
+		return probe_error_system(errno, "cannot start the program");
+	return run_to_hold(target, &passage, argv[0], failed[0]);
+}
+
+static void close_pair(const int pair[2])
+{
+	for (int i = 0; i < 2; i++)
+		if (pair[i] >= 0)
+			close(pair[i]);
+}
+
+struct probe_error *probe_target_spawn(char *const argv[], struct probe_target **ret)
+{
+	int go[2] = {-1, -1}, failed[2] = {-1, -1};
+	struct probe_error *error = seccomp_check_own();
+	struct probe_target *target;
+
+	if (error)
+		return error;
+	target = calloc(1, sizeof(*target));
+	if (!target)
+		return probe_error_no_memory();
+	target->mem = -1;
+	if (pipe2(go, O_CLOEXEC) < 0 || pipe2(failed, O_CLOEXEC) < 0)
+		error = probe_error_system(errno, "cannot make a pipe");
+	if (!error)
+		error = start_child(argv, go, failed, target);
+	close_pair(go);
+	close_pair(failed);
+	if (error) {
+		if (target->pid > 0) {
+			kill(target->pid, SIGKILL);
+			waitpid(target->pid, NULL, __WALL);
+		}
+		target->spawned = false;
+		probe_target_close(target);
+		return error;
+	}
+	*ret = target;
+	return NULL;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A thread that waits at a gate sleeps in futex(2), at an address that /proc/PID/task/TID/syscall
+ * tells. Those of forked children wait for the same memory at the same address.
+ *
+ * Between taking its number and sleeping, a thread may have to wait for a processor. So one that
+ * is not found is waited for while anybody runs who could be it. One that was killed on that
+ * way has its number yet, and is never found.
+ *
+ * Sources: proc_pid_syscall(5); futex(2).
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/follow/waiters.h"
+#include "libprobe/process/procfs.h"
+#include "libprobe/stop/children.h"
+
+enum {
+	FIND_NS = 500000000,	 /* between arriving at the gate and waiting there, at the most */
+	FIND_IDLE_NS = 10000000, /* the same, while nobody runs who could be on that way */
+	FIND_PAUSE_NS = 100000	 /* between two looks */
+};
+
+/*
+ * Does a thread wait for a futex at this address? *runs_ret: it is in no system call, or does
+ * not sleep there. (-1 stands for a page fault.)
+ */
+static bool is_waiting(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret)
+{
+	char path[64], text[128];
+	unsigned long long word;
+	long number;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
+	if (!procfs_read(path, text, sizeof(text)))
+		return false;
+	*runs_ret |= strncmp(text, "running", strlen("running")) == 0 || text[0] == '-';
+	return sscanf(text, "%ld %llx", &number, &word) == 2 &&
+	       (number == SYS_futex || number == SYS_restart_syscall) && word == address;
+}
+
+static void find_in(struct waiters *waiters, const struct waiters_place *place, pid_t pid)
+{
+	DIR *threads = procfs_threads(pid);
+	pid_t tid;
+
+	while ((tid = procfs_next_thread(threads))) {
+		struct waiter *items;
+
+		if ((place->leave_out && place->leave_out(place->data, pid, tid)) ||
+			!is_waiting(pid, tid, place->address, &waiters->others_run))
+			continue;
+		items = array_grow(waiters->items, waiters->count, sizeof(*items));
+		if (!items)
+			break;
+		waiters->items = items;
+		items[waiters->count++] = (struct waiter){.pid = pid, .tid = tid};
+	}
+	if (threads)
+		closedir(threads);
+}
+
+static void find_below(struct waiters *waiters, const struct waiters_place *place, pid_t pid)
+{
+	pid_t *pids = children_of(pid);
+
+	for (size_t i = 0; pids && pids[i]; i++) {
+		find_in(waiters, place, pids[i]);
+		/* Who has memory of its own waits only if children are held. */
+		if (place->children)
+			find_below(waiters, place, pids[i]);
+	}
+	free(pids);
+}
+
+bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_place *place)
+{
+	static const struct timespec pause = {.tv_nsec = FIND_PAUSE_NS};
+	uint64_t now = clock_monotonic_ns(), patience;
+
+	if (!gate_take(gate)) {
+		place->since_ns = 0;
+		return true;
+	}
+	if (!place->since_ns)
+		place->since_ns = now;
+	find_in(waiters, place, place->pid);
+	if (waiters->count < gate_waiting(gate))
+		find_below(waiters, place, place->pid);
+	/* More may have come, and been found: they are let go with the rest. */
+	gate_take(gate);
+	patience = waiters->others_run ? FIND_NS : FIND_IDLE_NS;
+	if (waiters->count < gate_waiting(gate) && now - place->since_ns < patience) {
+		nanosleep(&pause, NULL);
+		return false;
+	}
+	place->since_ns = 0;
+	return true;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* Which threads wait at a gate. */
+#ifndef LIBPROBE_FOLLOW_WAITERS_H
+#define LIBPROBE_FOLLOW_WAITERS_H
+
+#include "libprobe/follow/gate.h"
+
+struct waiter {
+	pid_t pid, tid;
+};
+
+/* Initialise with {0}; give items back with free(). */
+struct waiters {
+	struct waiter *items;
+	size_t count;
+	bool others_run; /* who may have arrived, and will wait in a moment */
+};
+
+/* Where they may be. */
+struct waiters_place {
+	pid_t pid;
+	bool children;	   /* also children with memory of their own, and theirs */
+	uint64_t address;  /* in the target, of the word that they wait for */
+	uint64_t since_ns; /* somebody has arrived who is not found yet; 0: nobody */
+	/* Not NULL: who is left out, with `data`. */
+	bool (*leave_out)(const void *data, pid_t pid, pid_t tid);
+	const void *data;
+};
+
+/*
+ * Finds all that have arrived at a gate; gate_release() lets just those go. False while one
+ * is not found yet: to be called again, for which it takes a moment's time. Who was killed there is
+ * given up in time.
+ */
+bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_place *place);
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How execve(2) shows from outside:
+ *
+ * - A descriptor of /proc/PID/mem stands for the memory that the process had
+ *   when it was opened. When that has been replaced (or the process has ended),
+ *   reading gives no byte and no error: a check that costs one system call.
+ * - The kernel gives every program 16 random bytes, named by AT_RANDOM in its
+ *   auxiliary vector. fork(2) copies them, so a child that has other ones than
+ *   its parent is another program. A child that vfork(2) made has its parent's
+ *   memory until it calls execve().
+ *
+ * A process whose parent has ended is given to another one; it is known already,
+ * or nobody's.
+ *
+ * Sources: proc_pid_mem(5), getauxval(3); fs/proc/base.c, mem_rw(), of Linux.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/follow/watch.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/process/modules.h"
+#include "libprobe/process/procfs.h"
+#include "libprobe/stop/children.h"
+#include "libprobe/stop/control.h"
+#include "libprobe/target/target.h"
+#include "libprobe/target/threads.h"
+
+enum {
+	AUXV_MAX = 64,
+	SCAN_NS = 2000000, /* between two looks at children, at the least */
+	SCAN_SHARE = 20	   /* and so many times as long as one look takes */
+};
+
+/* What tells one program from the next in one process. */
+struct image {
+	uint64_t address;
+	uint8_t random[16];
+};
+
+struct watched {
+	pid_t pid;
+	uint64_t start_time;
+	struct image image;
+	int mem;	     /* of what was added, or -1: the children, which are looked at */
+	bool is_child;	     /* it was found, not added */
+	bool seen;	     /* in this round */
+	bool denied;	     /* that it may not be looked at has been told */
+	uint64_t checked_ns; /* when it was this program still */
+};
+
+struct probe_watch {
+	struct launches launches;
+	bool children;
+	struct watched *items;
+	size_t count;
+	size_t at; /* next to be looked at in this round */
+	bool full; /* a round in which children are looked at */
+	uint64_t round_ns, scanned_ns, next_scan_ns;
+};
+
+/* ---- Programs --------------------------------------------------------------------- */
+
+enum image_state {
+	IMAGE_READ,
+	IMAGE_GONE,  /* the process has ended */
+	IMAGE_DENIED /* it may not be looked at: a program that runs as somebody else */
+};
+
+static enum image_state image_read(pid_t pid, struct image *ret)
+{
+	uint64_t auxv[AUXV_MAX][2];
+	char path[48];
+	ssize_t length;
+	int fd;
+
+	*ret = (struct image){0};
+	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) /* what belongs to a process that is exiting is root's, too */
+		return errno != ENOENT && procfs_status_number(pid, "VmSize:") >= 0 ? IMAGE_DENIED
+										    : IMAGE_GONE;
+	length = read(fd, auxv, sizeof(auxv));
+	close(fd);
+	for (size_t i = 0; length > 0 && i < (size_t)length / sizeof(auxv[0]); i++)
+		if (auxv[i][0] == AT_RANDOM)
+			ret->address = auxv[i][1];
+	/* A 32-bit program's vector means nothing here, but differs from a 64-bit one's. */
+	if (ret->address)
+		memory_read(pid, ret->address, ret->random, sizeof(ret->random));
+	return length > 0 ? IMAGE_READ : IMAGE_GONE;
+}
+
+static bool image_same(const struct image *a, const struct image *b)
+{
+	return a->address == b->address && memcmp(a->random, b->random, sizeof(a->random)) == 0;
+}
+
+/*
+ * Is a program's loader at work yet? It tells so to debuggers (struct r_debug). A
+ * process that cannot be read is none that waiting would help.
+ */
+static bool is_loading(pid_t pid, struct files *files)
+{
+	struct modules modules = {0};
+	struct probe_error *error = modules_read(pid, files, &modules);
+	bool loading = false;
+
+	for (size_t i = 0; !error && i < modules.count; i++) {
+		struct module *m = &modules.items[i];
+		struct r_debug debug;
+		uint64_t value, size;
+
+		if (!threads_is_loader(m) || !object_is_64bit(m->object) ||
+			!object_symbol(m->object, "_r_debug", 8, &value, &size) ||
+			memory_read(pid, value + m->bias, &debug, sizeof(debug)) != sizeof(debug))
+			continue;
+		loading = debug.r_version == 0 || debug.r_state != RT_CONSISTENT;
+		break;
+	}
+	probe_error_free(error);
+	modules_deinit(&modules);
+	return loading;
+}
+
+/* ---- The processes ------------------------------------------------------------------ */
+
+struct probe_error *probe_watch_create(bool children, struct probe_watch **ret)
+{
+	struct probe_watch *watch = calloc(1, sizeof(*watch));
+
+	struct probe_error *error;
+
+	if (!watch)
+		return probe_error_no_memory();
+	watch->children = children;
+	error = launches_init(&watch->launches);
+	if (error) {
+		probe_watch_free(watch);
+		return error;
+	}
+	*ret = watch;
+	return NULL;
+}
+
+int probe_watch_fd(const struct probe_watch *watch)
+{
+	return watch->launches.event;
+}
+
+struct launches *watch_launches(struct probe_watch *watch)
+{
+	return &watch->launches;
+}
+
+static void drop(struct probe_watch *watch, size_t i)
+{
+	if (watch->items[i].mem >= 0)
+		close(watch->items[i].mem);
+	watch->items[i] = watch->items[--watch->count];
+}
+
+void probe_watch_free(struct probe_watch *watch)
+{
+	if (!watch)
+		return;
+	while (watch->count)
+		drop(watch, watch->count - 1);
+	launches_deinit(&watch->launches);
+	free(watch->items);
+	free(watch);
+}
+
+static struct watched *find(struct probe_watch *watch, pid_t pid)
+{
+	for (size_t i = 0; i < watch->count; i++)
+		if (watch->items[i].pid == pid)
+			return &watch->items[i];
+	return NULL;
+}
+
+/* NULL without memory. */
+static struct watched *add(struct probe_watch *watch, pid_t pid)
+{
+	struct watched *items = reallocarray(watch->items, watch->count + 1, sizeof(*items));
+
+	if (!items)
+		return NULL;
+	watch->items = items;
+	items[watch->count] = (struct watched){
+		.pid = pid, .start_time = procfs_start_time(pid), .mem = -1, .seen = true};
+	return &items[watch->count++];
+}
+
+static int open_mem(pid_t pid)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+struct probe_error *probe_watch_add(struct probe_watch *watch, const struct probe_target *target)
+{
+	struct watched *w = find(watch, target->pid);
+
+	if (!w)
+		w = add(watch, target->pid);
+	if (!w)
+		return probe_error_no_memory();
+	if (w->mem >= 0)
+		close(w->mem);
+	w->start_time = target->start_time;
+	/* It may have become another one since its probes were switched on. */
+	w->mem = target->mem < 0 ? open_mem(target->pid) : fcntl(target->mem, F_DUPFD_CLOEXEC, 0);
+	if (w->mem < 0)
+		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
+						 "there is no process %d", target->pid)
+				       : procfs_permission_error(target->pid);
+	image_read(target->pid, &w->image);
+	w->checked_ns = clock_monotonic_ns();
+	return NULL;
+}
+
+/* ---- Looking ------------------------------------------------------------------------ */
+
+/* Is it another program now, and has been loaded? *error_ret: it may not be looked at. */
+static bool has_changed(
+	struct probe_watch *watch, struct watched *w, uint64_t now, struct probe_error **error_ret)
+{
+	struct image image;
+	enum image_state state;
+
+	if (w->mem >= 0 && memory_is_there(w->mem)) {
+		w->checked_ns = now;
+		return false;
+	}
+	/* Nothing of it has run. */
+	if (launches_have(&watch->launches, w->pid))
+		return false;
+	state = image_read(w->pid, &image);
+	if (state == IMAGE_DENIED && !w->denied) {
+		w->denied = true;
+		*error_ret = procfs_permission_error(w->pid);
+	}
+	if (state != IMAGE_READ)
+		return false;
+	if (w->mem < 0 && image_same(&image, &w->image)) {
+		w->checked_ns = now;
+		return false;
+	}
+	if (is_loading(w->pid, watch->launches.files))
+		return false;
+	w->image = image;
+	return true;
+}
+
+/* Opens what a process has become, and watches that. */
+static struct probe_error *take(
+	struct watched *w, struct files *files, uint64_t now, struct probe_watch_event *ret)
+{
+	struct probe_error *error;
+
+	if (w->mem >= 0)
+		close(w->mem);
+	w->mem = open_mem(w->pid);
+	ret->is_child = w->is_child;
+	ret->unseen_ns = now - w->checked_ns;
+	w->checked_ns = now;
+	error = probe_target_open(w->pid, NULL, &ret->target);
+	if (!error)
+		ret->target->files = files_hold(files);
+	if (!error || error->code != PROBE_ERROR_NOT_FOUND)
+		return error;
+	probe_error_free(error);
+	return NULL;
+}
+
+/* One that is held, which is watched as what it is now. */
+static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
+{
+	const struct watched *w;
+
+	launches_run(&watch->launches);
+	ret->target = launches_take(&watch->launches);
+	if (!ret->target)
+		return false;
+	ret->held = true;
+	w = find(watch, ret->target->pid);
+	ret->is_child = !w || w->is_child;
+	/* Without memory for that, it is not noticed when it becomes yet another one. */
+	probe_error_free(probe_watch_add(watch, ret->target));
+	return true;
+}
+
+/* Adds the children of a process that are new. */
+static bool add_children(struct probe_watch *watch, size_t parent)
+{
+	pid_t *children = children_of(watch->items[parent].pid);
+	bool ok = true;
+
+	for (size_t i = 0; children && children[i] && ok; i++) {
+		struct watched *w = find(watch, children[i]);
+
+		if (w) {
+			w->seen = true;
+			continue;
+		}
+		w = add(watch, children[i]);
+		ok = w != NULL;
+		if (!ok)
+			break;
+		/* As its parent was when it forked. */
+		w->is_child = true;
+		w->image = watch->items[parent].image;
+		w->checked_ns = watch->scanned_ns;
+	}
+	free(children);
+	return ok;
+}
+
+/* Has a process ended? Of one that was added, its memory tells in most cases that it has not. */
+static bool has_ended(const struct watched *w)
+{
+	return !(w->mem >= 0 && memory_is_there(w->mem)) &&
+	       procfs_start_time(w->pid) != w->start_time;
+}
+
+/* Finds new children of all, and forgets those that have ended. */
+static bool scan(struct probe_watch *watch)
+{
+	bool ok = true;
+
+	for (size_t i = 0; i < watch->count; i++)
+		watch->items[i].seen = false;
+	for (size_t i = 0; i < watch->count && ok; i++)
+		ok = add_children(watch, i);
+	for (size_t i = watch->count; i-- > 0;)
+		if ((!watch->items[i].seen || !watch->items[i].is_child) &&
+			has_ended(&watch->items[i]))
+			drop(watch, i);
+	watch->scanned_ns = watch->round_ns;
+	return ok;
+}
+
+/*
+ * A round looks at every process once, and lasts over several calls where it finds
+ * something. Children take several system calls each, so that they are not
+ * looked at in each round.
+ */
+static bool begin_round(struct probe_watch *watch)
+{
+	watch->round_ns = clock_monotonic_ns();
+	watch->at = 0;
+	watch->full = watch->children && watch->round_ns >= watch->next_scan_ns;
+	return !watch->full || scan(watch);
+}
+
+static void end_round(struct probe_watch *watch)
+{
+	uint64_t now = clock_monotonic_ns(), pause = SCAN_SHARE * (now - watch->round_ns);
+
+	if (watch->full)
+		watch->next_scan_ns = now + (pause > SCAN_NS ? pause : SCAN_NS);
+	watch->at = 0;
+	watch->full = false;
+}
+
+struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_watch_event *ret)
+{
+	struct probe_error *error = NULL;
+
+	*ret = (struct probe_watch_event){0};
+	if (take_held(watch, ret))
+		return NULL;
+	if (watch->at == 0 && !begin_round(watch))
+		return probe_error_no_memory();
+	while (watch->at < watch->count && !error && !ret->target) {
+		struct watched *w = &watch->items[watch->at++];
+		uint64_t now = clock_monotonic_ns();
+
+		if ((w->mem >= 0 || watch->full) && has_changed(watch, w, now, &error))
+			error = take(w, watch->launches.files, now, ret);
+	}
+	if (!error && !ret->target)
+		end_round(watch);
+	return error;
+}

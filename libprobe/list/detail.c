@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is only looked up for single sites: arguments, function, source line,
+ * the bytes there, and the plan that enabling would choose.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <elf.h>
+
+#include "arch/arch.h"
+#include "arch/spec.h"
+#include "libprobe/base/array.h"
+#include "libprobe/list/list.h"
+#include "libprobe/plan/plan.h"
+
+const char *probe_plan_name(enum probe_plan plan)
+{
+	static const char *const names[PROBE_PLAN_COUNT] = {
+		[PROBE_PLAN_NONE] = "none",
+		[PROBE_PLAN_TOGGLE] = "toggle",
+		[PROBE_PLAN_LONG_NOP] = "nop",
+		[PROBE_PLAN_RELOCATE] = "relocate",
+		[PROBE_PLAN_PUN] = "pun",
+		[PROBE_PLAN_REFUSED] = "refused",
+		[PROBE_PLAN_BEHIND] = "behind",
+	};
+
+	return (unsigned int)plan < PROBE_PLAN_COUNT ? names[plan] : "none";
+}
+
+/* ---- Arguments ---------------------------------------------------------------- */
+
+/* Sizes and signs are the same on every ISA; only the operands differ. */
+static bool no_operand(struct spec_text *text, struct arch_arg *arg)
+{
+	(void)text;
+	(void)arg;
+	return false;
+}
+
+static size_t parse_args(uint16_t machine, const char *spec, struct arch_arg ret[ARCH_ARGS_MAX])
+{
+	/* The registers of i386 are named as those of x86-64. */
+	const struct arch *arch = arch_of_machine(machine == EM_386 ? EM_X86_64 : machine);
+
+	return arch ? arch->parse_args(spec, ret) : spec_parse_args(spec, no_operand, ret);
+}
+
+/* One allocation: the arguments, and behind them the text of their specs. */
+static struct probe_arg *copy_args(const struct arch_arg *args, size_t count)
+{
+	size_t bytes = 0;
+	struct probe_arg *copies;
+	char *text;
+
+	for (size_t i = 0; i < count; i++)
+		bytes += sizeof(*copies) + args[i].spec_length + 1;
+	/* At least one byte, as NULL stands for "not parsed". */
+	copies = malloc(bytes + 1);
+	if (!copies)
+		return NULL;
+	text = (char *)(copies + count);
+	for (size_t i = 0; i < count; i++) {
+		copies[i] = (struct probe_arg){
+			.spec = text,
+			.size = args[i].size,
+			.is_signed = args[i].is_signed,
+			.is_float = args[i].is_float,
+		};
+		memcpy(text, args[i].spec, args[i].spec_length);
+		text[args[i].spec_length] = '\0';
+		text += args[i].spec_length + 1;
+	}
+	return copies;
+}
+
+struct probe_error *probe_list_args(struct probe_list *list, const struct probe_site *site,
+	const struct probe_arg **ret, size_t *count_ret)
+{
+	struct list_site *more = &list->more[site - list->sites];
+
+	if (!more->args) {
+		struct arch_arg args[ARCH_ARGS_MAX];
+		size_t count = parse_args(list->files[more->file].machine, site->args_spec, args);
+
+		more->args = copy_args(args, count);
+		if (!more->args)
+			return probe_error_no_memory();
+		more->arg_count = count;
+	}
+	*ret = more->args;
+	*count_ret = more->arg_count;
+	return NULL;
+}
+
+/* ---- Details ------------------------------------------------------------------- */
+
+/* The file may have gone or changed since its notes were read: then there are no details. */
+static void open_object(struct list_file *file)
+{
+	if (file->object || file->object_tried)
+		return;
+	file->object_tried = true;
+	probe_error_free(object_open(file->path, &file->object));
+	if (file->object && strcmp(object_build_id(file->object), file->build_id) != 0) {
+		object_close(file->object);
+		file->object = NULL;
+	}
+}
+
+/* Source lines are a courtesy: without libdw, or debug information, there are none. */
+static void open_lines(struct list_file *file)
+{
+	if (file->lines || file->lines_tried)
+		return;
+	file->lines_tried = true;
+	probe_error_free(lines_open(file->object, &file->lines));
+}
+
+/* Plans all sites of a file at once, as the proofs search its whole code. */
+static struct probe_error *make_plans(struct list_file *file)
+{
+	const struct sdt_note **notes;
+	struct probe_error *error;
+	size_t count = 0;
+
+	file->plans_tried = true;
+	notes = calloc(file->notes.count, sizeof(*notes));
+	file->plans = calloc(file->notes.count, sizeof(*file->plans));
+	if (!notes || !file->plans) {
+		free(notes);
+		return probe_error_no_memory();
+	}
+	for (size_t i = 0; i < file->notes.count; i++) {
+		if (file->notes.notes[i].pc != 0)
+			notes[count++] = &file->notes.notes[i];
+	}
+	error = plan_sites(file->object, &file->notes, notes, count, plan_default_order,
+		PLAN_DEFAULTS, file->plans);
+	free(notes);
+	if (error) {
+		free(file->plans);
+		file->plans = NULL;
+	}
+	/* An ISA whose code nobody can patch has no plans, and can be listed. */
+	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
+		probe_error_free(error);
+		return NULL;
+	}
+	return error;
+}
+
+/* Fills plan and reason of the note `index`, which has an address. */
+static struct probe_error *detail_plan(
+	struct list_file *file, size_t index, struct probe_site_detail *ret)
+{
+	struct probe_error *error = file->plans_tried ? NULL : make_plans(file);
+	size_t planned = 0;
+
+	if (error || !file->plans)
+		return error;
+	for (size_t i = 0; i < index; i++)
+		planned += file->notes.notes[i].pc != 0;
+	ret->plan =
+		plan_choose(&file->plans[planned], plan_default_order, PLAN_DEFAULTS, &ret->reason);
+	if (ret->plan != PROBE_PLAN_REFUSED)
+		ret->reason = NULL;
+	return NULL;
+}
+
+static struct probe_error *forecast_of(
+	struct probe_list *list, pid_t pid, const struct forecast **ret)
+{
+	struct list_process *processes;
+
+	for (size_t i = 0; i < list->process_count; i++) {
+		*ret = &list->processes[i].forecast;
+		if (list->processes[i].pid == pid)
+			return NULL;
+	}
+	processes = array_grow(list->processes, list->process_count, sizeof(*processes));
+	if (!processes)
+		return probe_error_no_memory();
+	list->processes = processes;
+	processes += list->process_count++;
+	*processes = (struct list_process){.pid = pid};
+	*ret = &processes->forecast;
+	return forecast_read(pid, &processes->forecast);
+}
+
+/* What enabling the site would come to in its process; false: nobody knows. */
+static struct probe_error *detail_forecast(struct probe_list *list, const struct probe_site *site,
+	struct probe_site_detail *ret, bool *known_ret)
+{
+	const struct forecast *forecast;
+	const struct forecast_site *found;
+	struct probe_error *error = forecast_of(list, site->pid, &forecast);
+
+	*known_ret = false;
+	if (error)
+		return error;
+	found = forecast_find(forecast, site->pc + site->bias);
+	if (forecast->reason) {
+		ret->plan = PROBE_PLAN_REFUSED;
+		ret->reason = forecast->reason;
+	} else if (found) {
+		ret->plan = found->plan;
+		ret->reason = found->reason;
+	}
+	*known_ret = forecast->reason || found;
+	return NULL;
+}
+
+struct probe_error *probe_list_detail(struct probe_list *list, const struct probe_site *site,
+	bool with_plan, struct probe_site_detail *ret)
+{
+	struct list_file *file = &list->files[list->more[site - list->sites].file];
+	uint64_t start;
+	bool is_known;
+
+	*ret = (struct probe_site_detail){.plan = PROBE_PLAN_NONE};
+	/* OCaml: a note without an address is a semaphore only. */
+	if (site->pc == 0)
+		return NULL;
+	open_object(file);
+	if (!file->object)
+		return NULL;
+	ret->function = object_symbol_at(file->object, site->pc, &start);
+	if (ret->function)
+		ret->function_offset = site->pc - start;
+	ret->byte_count = object_read(file->object, site->pc, ret->bytes, sizeof(ret->bytes));
+	open_lines(file);
+	if (file->lines && !lines_find(file->lines, site->pc, &ret->file, &ret->line)) {
+		ret->file = NULL;
+		ret->line = 0;
+	}
+	if (!with_plan)
+		return NULL;
+	if (site->pid) {
+		struct probe_error *error = detail_forecast(list, site, ret, &is_known);
+
+		if (error || is_known)
+			return error;
+	}
+	return detail_plan(file, (size_t)(site - list->sites) - file->first_site, ret);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The state of a process's probes, as a list shows it.
+ *
+ * A probe with a semaphore is on while that is above 0, whoever raised it. The
+ * semaphores of a module lie together in its section .probes, so they are read
+ * as one range where that is small, with process_vm_readv(2): the process is
+ * not stopped, and 16 bits that are aligned cannot be seen half written.
+ *
+ * What controllers have switched on is in the registry that they keep in the
+ * process; it is all that there is for a probe without a semaphore.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/list/list.h"
+#include "libprobe/patch/semaphores.h"
+#include "libprobe/process/maps.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/target/registry.h"
+#include "libprobe/target/site.h"
+
+enum {
+	SEMAPHORE_BYTES = 2,
+	/* 8,192 semaphores; libjvm, the largest known, has some 500. */
+	RANGE_BYTES_MAX = 16 * 1024
+};
+
+/* The run-time addresses [start, end) of a module's semaphores; start is 0 if none. */
+struct range {
+	uint64_t start, end;
+};
+
+static uint64_t semaphore_address(const struct probe_site *site)
+{
+	return site->bias + site->semaphore + semaphore_offset(site->provider);
+}
+
+static bool has_semaphore(const struct list_file *file, const struct probe_site *site)
+{
+	uint64_t address = semaphore_address(site);
+
+	/* The note's word: it must lie in the module. */
+	return site->semaphore != 0 && address >= file->start && address < file->end &&
+	       file->end - address >= SEMAPHORE_BYTES;
+}
+
+/* Reads memory of a process; false if any of it cannot be read (errno says why). */
+static bool read_memory(int pid, uint64_t address, void *buffer, size_t length)
+{
+	size_t got = memory_read(pid, address, buffer, length);
+
+	if (got && got < length)
+		errno = EFAULT;
+	return got == length;
+}
+
+static void set_refcount(struct probe_site *site, uint32_t value)
+{
+	site->refcount = value;
+	site->enabled = value > 0;
+}
+
+/* One system call for all semaphores of a module; false where it must be one for each. */
+static bool read_range(
+	struct probe_list *list, int pid, size_t first, size_t end, struct range range)
+{
+	const struct list_file *file = &list->files[list->more[first].file];
+	char bytes[RANGE_BYTES_MAX];
+
+	if (range.end - range.start > sizeof(bytes) ||
+		!read_memory(pid, range.start, bytes, range.end - range.start))
+		return false;
+	for (size_t i = first; i < end; i++) {
+		struct probe_site *site = &list->sites[i];
+		uint16_t value;
+
+		if (!has_semaphore(file, site))
+			continue;
+		memcpy(&value, bytes + (semaphore_address(site) - range.start), sizeof(value));
+		set_refcount(site, value);
+	}
+	return true;
+}
+
+static struct range semaphore_range(const struct probe_list *list, size_t first, size_t end)
+{
+	const struct list_file *file = &list->files[list->more[first].file];
+	struct range range = {0};
+
+	for (size_t i = first; i < end; i++) {
+		const struct probe_site *site = &list->sites[i];
+		uint64_t address = semaphore_address(site);
+
+		if (!has_semaphore(file, site))
+			continue;
+		if (range.start == 0 || address < range.start)
+			range.start = address;
+		if (address + SEMAPHORE_BYTES > range.end)
+			range.end = address + SEMAPHORE_BYTES;
+	}
+	return range;
+}
+
+/* The sites [first, end) are of one module. */
+static void read_semaphores(struct probe_list *list, int pid, size_t first, size_t end)
+{
+	const struct list_file *file = &list->files[list->more[first].file];
+	struct range range = semaphore_range(list, first, end);
+	bool done = range.start == 0 || read_range(list, pid, first, end, range);
+
+	for (size_t i = first; i < end; i++) {
+		struct probe_site *site = &list->sites[i];
+		uint16_t value;
+
+		site->state_known = true;
+		if (done || !has_semaphore(file, site))
+			continue;
+		if (read_memory(pid, semaphore_address(site), &value, sizeof(value)))
+			set_refcount(site, value);
+		else
+			site->state_known = false;
+	}
+}
+
+/* ---- The registry ----------------------------------------------------------------- */
+
+/* The sites [first, end) are of one module. */
+static void add_references(struct probe_list *list, const struct registry *registry,
+	const enum site_state *states, size_t first, size_t end)
+{
+	const struct list_file *file = &list->files[list->more[first].file];
+
+	for (size_t i = first; i < end; i++) {
+		struct probe_site *site = &list->sites[i];
+		const struct reg_site *patched =
+			site->pc ? registry_site(registry, site->pc + site->bias) : NULL;
+		uint64_t key = select_key(&file->notes, site->bias, site->provider, site->name);
+		uint32_t count = registry_refcount(registry, key, false);
+
+		if (count > site->refcount)
+			set_refcount(site, count);
+		if (patched && patched->plan < PROBE_PLAN_COUNT)
+			site->plan = patched->plan;
+		if (patched && states && states[patched - registry->sites] != SITE_PATCHED &&
+			site_is_wanted(registry, patched)) {
+			site->inconsistent = true;
+			site->enabled = false;
+		}
+	}
+}
+
+/* Without a registry that can be read, nothing is known of probes without a semaphore. */
+static struct probe_error *read_registry(
+	struct probe_list *list, int pid, size_t first, struct registry *ret)
+{
+	struct maps maps = {0};
+	struct probe_error *error = maps_read(pid, &maps);
+
+	if (!error)
+		error = registry_load(pid, &maps, ret);
+	maps_deinit(&maps);
+	if (!error || (error->code != PROBE_ERROR_FORMAT && error->code != PROBE_ERROR_PERMISSION))
+		return error;
+	probe_error_free(error);
+	for (size_t i = first; i < list->site_count; i++)
+		if (list->sites[i].semaphore == 0)
+			list->sites[i].state_known = false;
+	return NULL;
+}
+
+/* Where the sites of a module end, of which `start` is one. */
+static size_t module_end(const struct probe_list *list, size_t start)
+{
+	size_t end = start + 1;
+
+	while (end < list->site_count && list->more[end].file == list->more[start].file)
+		end++;
+	return end;
+}
+
+/*
+ * What the sites of the registry hold; NULL where it cannot be read, or a controller is
+ * just changing it: then what the registry says has to do.
+ */
+static struct probe_error *read_sites(
+	const struct registry *registry, int pid, enum site_state **ret)
+{
+	bool busy = change_is_busy(pid);
+	struct edits edits = {0};
+	struct probe_error *error = site_read_all(registry, pid, &edits, ret);
+
+	edits_deinit(&edits);
+	if (!error && (busy || change_is_busy(pid))) {
+		free(*ret);
+		*ret = NULL;
+	}
+	return error;
+}
+
+struct probe_error *list_read_state(struct probe_list *list, int pid, size_t first)
+{
+	enum site_state *states = NULL;
+	struct registry registry = {0};
+	struct probe_error *error;
+
+	if (first == list->site_count)
+		return NULL;
+	for (size_t i = first; i < list->site_count; i = module_end(list, i))
+		read_semaphores(list, pid, i, module_end(list, i));
+	error = read_registry(list, pid, first, &registry);
+	if (!error && registry.site_count)
+		error = read_sites(&registry, pid, &states);
+	for (size_t i = first; i < list->site_count && registry.home; i = module_end(list, i))
+		add_references(list, &registry, states, i, module_end(list, i));
+	free(states);
+	registry_deinit(&registry);
+	return error;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pairs of probes by their names: within one provider of one module, names that
+ * are the same but for their last word, where the words belong together.
+ *
+ *   query__start            query__done
+ *   transaction__start      transaction__commit, transaction__abort
+ *   method__entry           method__return
+ *
+ * The words are those that PostgreSQL, OpenJDK, Ruby, Python, PHP, MySQL, glibc
+ * and SystemTap use. Not among them are words that most often are two ends of
+ * something that one thread does not do from its begin to its end, or not one
+ * within the other: acquire and release, connect and disconnect, request and
+ * response. Such pairs can be listed, with what they are to be matched by.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/names/pairs.h"
+
+enum { WORDS_MAX = 16 };
+
+/* Of the rules for one begin, the first counts whose ends there are. */
+struct rule {
+	const char *begin;
+	const char *ends[WORDS_MAX];
+};
+
+/* clang-format off */
+static const struct rule rules[] = {
+	{"start",    {"done", "end", "finish", "finished", "complete", "completed", "stop",
+		      "stopped", "commit", "abort", "rollback", "fail", "failed", "error"}},
+	{"begin",    {"end", "done", "finish", "finished", "complete", "completed",
+		      "commit", "abort", "rollback", "fail", "failed", "error"}},
+	{"entry",    {"return", "exit"}},
+	{"entry",    {"acquired"}}, /* glibc's mutex_entry */
+	{"enter",    {"entered"}},  /* OpenJDK's monitor__contended__enter */
+	{"enter",    {"exit", "leave", "return"}},
+	{"startup",  {"shutdown"}},
+	{"wait",     {"waited"}},
+	/* OpenJDK's class__initialization */
+	{"required", {"end", "error", "erroneous", "recursive", "concurrent", "super__failed"}},
+};
+/* clang-format on */
+
+/* ---- By names ------------------------------------------------------------------------- */
+
+/* Probes of one provider of one module stand together: the index behind the last of them. */
+static size_t provider_end(const struct selection *s, size_t from)
+{
+	const struct select_probe *first = &s->probes[from];
+
+	while (from < s->probe_count && s->probes[from].module == first->module &&
+		strcmp(s->probes[from].provider, first->provider) == 0)
+		from++;
+	return from;
+}
+
+/* As DTrace has it. */
+char *pair_plain_name(const char *name)
+{
+	char *copy = malloc(2 * strlen(name) + 1), *to = copy;
+
+	for (; copy && *name; name++) {
+		*to++ = *name == '-' ? '_' : *name;
+		if (*name == '-')
+			*to++ = '_';
+	}
+	if (copy)
+		*to = '\0';
+	return copy;
+}
+
+static void free_names(char **names, size_t count)
+{
+	for (size_t i = 0; names && i < count; i++)
+		free(names[i]);
+	free(names);
+}
+
+static char **plain_names(const struct selection *s)
+{
+	char **names = calloc(s->probe_count + 1, sizeof(*names));
+
+	for (size_t i = 0; names && i < s->probe_count; i++) {
+		names[i] = pair_plain_name(s->probes[i].name);
+		if (names[i])
+			continue;
+		free_names(names, i);
+		return NULL;
+	}
+	return names;
+}
+
+/* Is the name's last word `word`? How long what stands before it is, with the separator. */
+static bool ends_in(const char *name, const char *word, size_t *before_ret)
+{
+	size_t length = strlen(name), word_length = strlen(word);
+
+	if (length < word_length || strcmp(name + length - word_length, word) != 0)
+		return false;
+	*before_ret = length - word_length;
+	return *before_ret == 0 || name[*before_ret - 1] == '_';
+}
+
+/* Gives all ends of a begin that are still free the pair's number; how many there were. */
+static size_t take_ends(const struct rule *rule, char *const *names, size_t first, size_t end,
+	const char *begin, size_t before, uint32_t pair, struct pair_part *parts)
+{
+	size_t count = 0;
+
+	for (size_t i = first; i < end; i++) {
+		if (parts[i].role != PAIR_NONE || strncmp(names[i], begin, before) != 0)
+			continue;
+		for (size_t k = 0; k < WORDS_MAX && rule->ends[k]; k++) {
+			if (strcmp(names[i] + before, rule->ends[k]) != 0)
+				continue;
+			parts[i] = (struct pair_part){PAIR_END, pair};
+			count++;
+		}
+	}
+	return count;
+}
+
+/* The pairs of probes [first, end), which are of one provider. */
+static void pair_provider(
+	char *const *names, size_t first, size_t end, struct pair_part *parts, uint32_t *pairs)
+{
+	for (size_t r = 0; r < sizeof(rules) / sizeof(*rules); r++) {
+		for (size_t i = first; i < end; i++) {
+			size_t before;
+
+			if (parts[i].role != PAIR_NONE ||
+				!ends_in(names[i], rules[r].begin, &before) ||
+				!take_ends(&rules[r], names, first, end, names[i], before, *pairs,
+					parts))
+				continue;
+			parts[i] = (struct pair_part){PAIR_BEGIN, (*pairs)++};
+		}
+	}
+}
+
+static struct probe_error *pair_names(
+	const struct selection *s, struct pair_part *parts, uint32_t *pairs)
+{
+	char **names = plain_names(s);
+	uint32_t before = *pairs;
+
+	if (!names)
+		return probe_error_no_memory();
+	for (size_t i = 0, end; i < s->probe_count; i = end) {
+		end = provider_end(s, i);
+		pair_provider(names, i, end, parts, pairs);
+	}
+	free_names(names, s->probe_count);
+	if (*pairs == before && s->probe_count)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"no two of the probes are a pair by their names (X__start and X__done, "
+			"X__entry and X__return ...): %s:%s has no partner",
+			s->probes[0].provider, s->probes[0].name);
+	return NULL;
+}
+
+/* ---- Names by themselves ----------------------------------------------------------------- */
+
+/* The way to divide at a stem of this length; a new one if there is room, else NULL. */
+static struct pair_word *word_at(struct pair_word *words, size_t *count, size_t stem)
+{
+	for (size_t i = 0; i < *count; i++) {
+		if (words[i].stem == stem)
+			return &words[i];
+	}
+	if (*count == PAIR_WORDS_MAX)
+		return NULL;
+	words[*count] = (struct pair_word){.stem = stem};
+	return &words[(*count)++];
+}
+
+size_t pair_words(const char *name, struct pair_word ret[PAIR_WORDS_MAX])
+{
+	struct pair_word *word;
+	size_t count = 0, stem;
+
+	for (size_t r = 0; r < sizeof(rules) / sizeof(*rules); r++) {
+		if (ends_in(name, rules[r].begin, &stem) && (word = word_at(ret, &count, stem)))
+			word->begins |= 1U << r;
+		for (size_t k = 0; k < WORDS_MAX && rules[r].ends[k]; k++) {
+			if (ends_in(name, rules[r].ends[k], &stem) &&
+				(word = word_at(ret, &count, stem)))
+				word->ends |= 1U << r;
+		}
+	}
+	return count;
+}
+
+/* ---- By patterns ------------------------------------------------------------------------ */
+
+/* What the probes of a pattern are. */
+static struct pair_part part_of(enum probe_pairing pairing, size_t pattern)
+{
+	if (pairing == PROBE_PAIRING_ONE)
+		return (struct pair_part){pattern ? PAIR_END : PAIR_BEGIN, 0};
+	return (struct pair_part){pattern % 2 ? PAIR_END : PAIR_BEGIN, (uint32_t)(pattern / 2)};
+}
+
+/* A hit is a begin or an end, and of one pair. */
+static struct probe_error *check_part(const struct select_probe *probe,
+	const struct probe_pattern *const *patterns, size_t count, enum probe_pairing pairing)
+{
+	struct pair_part part = part_of(pairing, probe->pattern);
+
+	for (size_t i = probe->pattern + 1; i < count; i++) {
+		struct pair_part other = part_of(pairing, i);
+
+		if ((part.role == other.role && part.pair == other.pair) ||
+			!probe_pattern_matches(
+				patterns[i], probe->module->path, probe->provider, probe->name))
+			continue;
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%s:%s is meant by '%s' and by '%s': it can begin or end one pair only",
+			probe->provider, probe->name, probe_pattern_text(patterns[probe->pattern]),
+			probe_pattern_text(patterns[i]));
+	}
+	return NULL;
+}
+
+static struct probe_error *pair_patterns(const struct selection *s,
+	const struct probe_pattern *const *patterns, enum probe_pairing pairing,
+	struct pair_part *parts, uint32_t *pairs)
+{
+	size_t count = s->pattern_count;
+	struct probe_error *error = NULL;
+
+	if (count < 2 || (pairing == PROBE_PAIRING_LISTED && count % 2))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%zu probes do not make pairs: each begin needs its end", count);
+	for (size_t i = 0; i < s->probe_count && !error; i++) {
+		error = check_part(&s->probes[i], patterns, count, pairing);
+		parts[i] = part_of(pairing, s->probes[i].pattern);
+	}
+	*pairs = pairing == PROBE_PAIRING_ONE ? 1 : (uint32_t)(count / 2);
+	return error;
+}
+
+struct probe_error *pairs_assign(const struct selection *selection,
+	const struct probe_pattern *const *patterns, enum probe_pairing pairing,
+	struct pair_part *parts, uint32_t *pairs)
+{
+	for (size_t i = 0; i < selection->probe_count; i++)
+		parts[i] = (struct pair_part){PAIR_NONE, 0};
+	switch (pairing) {
+	case PROBE_PAIRING_NONE:
+		return NULL;
+	case PROBE_PAIRING_NAMES:
+		return pair_names(selection, parts, pairs);
+	default:
+		return pair_patterns(selection, patterns, pairing, parts, pairs);
+	}
+}

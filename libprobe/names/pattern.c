@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Patterns: what users type to name probes.
+ *
+ * Users come from other tools, and each tool spells a static probe in its own
+ * way; probe/pattern.h has the grammar. How the spellings are told apart:
+ *
+ *   /…/            begins and ends with a slash. No name ends with a slash, so
+ *                  this never is a path:provider:name with an absolute path.
+ *   usdt:… u:…     with three parts or more. With two, "usdt" is a provider.
+ *   sdt_P:N        the provider is P, or really is called sdt_P: both match.
+ *                  perf also writes it with a % before it.
+ *   A:N            where A has a slash, it is a path: no provider has one.
+ *   A:P:N          the last two parts are provider and name: paths may have
+ *                  colons, these may not.
+ *
+ * An empty part is `*`, as in DTrace. DTrace also turns `__` in a probe's name
+ * into `-`, so names are compared with every `-` made `__`.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <regex.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/pattern.h"
+#include "libprobe/names/argument.h"
+
+enum { CAPTURES_MAX = 32 };
+
+struct probe_pattern {
+	char *text;
+	/* Not NULL: whoever asks it knows; there is nothing else but the text. */
+	bool (*predicate)(const char *path, const char *provider, const char *name, void *data);
+	void *data;
+	bool is_regex;
+	regex_t regex;	 /* if is_regex, else the globs: */
+	char *path;	 /* NULL: any module */
+	char *resolved;	 /* path without symbolic links, if it is a file here; or NULL */
+	bool is_library; /* path may be a library's bare name: "c", "libc" */
+	char *provider;
+	const char *without_prefix; /* provider behind "sdt_", or NULL */
+	char *name;		    /* with `-` made `__` */
+	bool has_captures;
+	struct probe_capture captures[CAPTURES_MAX];
+	size_t capture_count;
+};
+
+/* The text being parsed; a column counts from 1. */
+struct parser {
+	const char *text;
+	struct probe_pattern *pattern;
+};
+
+static struct probe_error *mistake(
+	const struct parser *parser, const char *at, const char *expected)
+{
+	return probe_error_new(PROBE_ERROR_USAGE, "bad probe '%s', column %td: %s", parser->text,
+		at - parser->text + 1, expected);
+}
+
+/* ---- Dashes --------------------------------------------------------------- */
+
+/*
+ * Copies a name or a glob with every `-` made `__`, but for a glob's ranges
+ * (`[a-z]`). A backslash before a dash goes with it.
+ */
+static char *double_dashes(const char *from, size_t length, bool is_glob)
+{
+	char *copy = malloc(2 * length + 1), *to = copy;
+	const char *end = from + length;
+	bool in_brackets = false;
+
+	if (!copy)
+		return NULL;
+	while (from < end) {
+		char c = *from++;
+
+		if (is_glob && c == '\\' && from < end && *from == '-' && !in_brackets)
+			continue;
+		if (is_glob && c == '[')
+			in_brackets = true;
+		else if (c == ']')
+			in_brackets = false;
+		if (c == '-' && !in_brackets) {
+			*to++ = '_';
+			*to++ = '_';
+		} else {
+			*to++ = c;
+		}
+	}
+	*to = '\0';
+	return copy;
+}
+
+/* ---- Captures: `(arg0, str(arg1))` ----------------------------------------- */
+
+static const char *skip_blanks(const char *at)
+{
+	while (*at == ' ' || *at == '\t')
+		at++;
+	return at;
+}
+
+static bool take_word(const char **at, const char *word)
+{
+	size_t length = strlen(word);
+
+	if (strncmp(*at, word, length) != 0)
+		return false;
+	*at = skip_blanks(*at + length);
+	return true;
+}
+
+static bool take_arg(const char **at, uint8_t *ret)
+{
+	const char *end = argument_parse(*at, ret);
+
+	if (end)
+		*at = skip_blanks(end);
+	return end != NULL;
+}
+
+static struct probe_error *parse_capture(const struct parser *parser, const char **at)
+{
+	struct probe_pattern *pattern = parser->pattern;
+	struct probe_capture capture = {0};
+	bool has_parenthesis;
+
+	if (pattern->capture_count == CAPTURES_MAX)
+		return mistake(parser, *at, "there are more than 32 arguments");
+	capture.is_string = take_word(at, "str");
+	capture.has_length = !capture.is_string && take_word(at, "bytes");
+	has_parenthesis = capture.is_string || capture.has_length;
+	if (has_parenthesis && !take_word(at, "("))
+		return mistake(parser, *at,
+			capture.is_string ? "expected '(' behind str"
+					  : "expected '(' behind bytes");
+	if (!take_arg(at, &capture.arg))
+		return mistake(parser, *at,
+			has_parenthesis ? "expected arg0 to arg31"
+					: "expected arg0 to arg31, str(argN) or bytes(argN,argM)");
+	if (has_parenthesis && take_word(at, ",")) {
+		capture.has_length = true;
+		if (!take_arg(at, &capture.length))
+			return mistake(parser, *at, "expected arg0 to arg31, the length");
+	} else if (capture.has_length) {
+		return mistake(parser, *at, "expected ',' and the argument that is the length");
+	}
+	if (has_parenthesis && !take_word(at, ")"))
+		return mistake(parser, *at, "expected ')'");
+	pattern->captures[pattern->capture_count++] = capture;
+	return NULL;
+}
+
+/* `open` is the list's parenthesis; the text ends with the closing one. */
+static struct probe_error *parse_captures(const struct parser *parser, const char *open)
+{
+	const char *at = skip_blanks(open + 1);
+	struct probe_error *error;
+
+	parser->pattern->has_captures = true;
+	do {
+		error = parse_capture(parser, &at);
+		if (error)
+			return error;
+	} while (take_word(&at, ","));
+	if (*at != ')' || at[1] != '\0')
+		return mistake(parser, at, "expected ',' or ')'");
+	return NULL;
+}
+
+/*
+ * Where the list of captures begins, or the text's end: the parenthesis that
+ * the last character closes. A regular expression ends in a slash before it.
+ */
+static const char *find_captures(const char *text)
+{
+	const char *end = text + strlen(text);
+	int depth = 0;
+
+	if (end == text || end[-1] != ')')
+		return end;
+	for (const char *at = end; at-- > text;) {
+		if (*at == ')')
+			depth++;
+		else if (*at == '(' && --depth == 0)
+			return at;
+	}
+	return end;
+}
+
+/* ---- The pattern itself ------------------------------------------------------ */
+
+static struct probe_error *parse_regex(const struct parser *parser, const char *end)
+{
+	struct probe_pattern *pattern = parser->pattern;
+	char *source = strndup(parser->text + 1, (size_t)(end - parser->text) - 2);
+	char why[128];
+	int status;
+
+	if (!source)
+		return probe_error_no_memory();
+	status = regcomp(&pattern->regex, source, REG_EXTENDED | REG_NOSUB);
+	free(source);
+	if (status == REG_ESPACE)
+		return probe_error_no_memory();
+	if (status) {
+		regerror(status, &pattern->regex, why, sizeof(why));
+		return mistake(parser, parser->text + 1, why);
+	}
+	pattern->is_regex = true;
+	return NULL;
+}
+
+/* fnmatch(3) takes an open bracket for itself, which no name holds. */
+static struct probe_error *check_brackets(
+	const struct parser *parser, const char *from, const char *end)
+{
+	for (const char *at = from; at < end; at++) {
+		const char *close;
+
+		if (*at == '\\') {
+			at++;
+			continue;
+		}
+		if (*at != '[')
+			continue;
+		/* A bracket that comes first stands for itself: []a] */
+		close = at + 1;
+		if (close < end && (*close == '!' || *close == '^'))
+			close++;
+		close = close < end ? memchr(close + 1, ']', (size_t)(end - close - 1)) : NULL;
+		if (!close)
+			return mistake(parser, at, "this bracket is not closed");
+		at = close;
+	}
+	return NULL;
+}
+
+/* No name holds a parenthesis: it is of a list of arguments that does not end the text. */
+static struct probe_error *check_parentheses(
+	const struct parser *parser, const char *from, const char *end)
+{
+	for (; from < end; from++) {
+		if (*from == '(' || *from == ')')
+			return mistake(parser, from, "the arguments, as in (arg0), must come last");
+	}
+	return NULL;
+}
+
+static bool is_glob(const char *text)
+{
+	return strpbrk(text, "*?[\\") != NULL;
+}
+
+/* A path may be a symbolic link (/usr/bin/python3, /lib); maps has what it leads to. */
+static struct probe_error *set_path(struct probe_pattern *pattern, const char *from, size_t length)
+{
+	if (length == 0)
+		return NULL;
+	pattern->path = strndup(from, length);
+	if (!pattern->path)
+		return probe_error_no_memory();
+	if (strchr(pattern->path, '/') && !is_glob(pattern->path)) {
+		pattern->resolved = realpath(pattern->path, NULL);
+		if (!pattern->resolved && errno == ENOMEM)
+			return probe_error_no_memory();
+	}
+	return NULL;
+}
+
+static struct probe_error *set_provider(
+	struct probe_pattern *pattern, const char *from, size_t length)
+{
+	pattern->provider = length > 0 ? strndup(from, length) : strdup("*");
+	if (!pattern->provider)
+		return probe_error_no_memory();
+	if (strncmp(pattern->provider, "sdt_", 4) == 0 && pattern->provider[4])
+		pattern->without_prefix = pattern->provider + 4;
+	return NULL;
+}
+
+static struct probe_error *set_name(struct probe_pattern *pattern, const char *from, size_t length)
+{
+	pattern->name = length > 0 ? double_dashes(from, length, true) : strdup("*");
+	return pattern->name ? NULL : probe_error_no_memory();
+}
+
+/* The last colon of [from, end) that is not within brackets ([[:alpha:]]), or NULL. */
+static const char *last_colon(const char *from, const char *end)
+{
+	int depth = 0;
+
+	for (const char *at = end; at-- > from;) {
+		if (*at == ']')
+			depth++;
+		else if (*at == '[' && depth > 0)
+			depth--;
+		else if (*at == ':' && depth == 0)
+			return at;
+	}
+	return NULL;
+}
+
+/* Takes the prefix that bpftrace and bcc put before a path; returns where the path begins. */
+static const char *skip_tool(const char *from, const char *end)
+{
+	size_t length = strncmp(from, "usdt:", 5) == 0 ? 5 : strncmp(from, "u:", 2) == 0 ? 2 : 0;
+
+	/* With one colon only, it is a provider of that name. */
+	return length > 0 && last_colon(from + length, end) ? from + length : from;
+}
+
+static struct probe_error *parse_globs(const struct parser *parser, const char *end)
+{
+	struct probe_pattern *pattern = parser->pattern;
+	const char *from = parser->text + (parser->text[0] == '%');
+	const char *start = skip_tool(from, end);
+	const char *name_colon = last_colon(start, end), *colon;
+	struct probe_error *error = check_brackets(parser, from, end);
+
+	if (!error)
+		error = check_parentheses(parser, name_colon ? name_colon + 1 : start, end);
+	if (error)
+		return error;
+	pattern->is_library = start != from;
+	if (!name_colon) {
+		if (memchr(start, '/', (size_t)(end - start)))
+			return mistake(parser, end,
+				start[0] == '/' ? "expected ':' and a probe behind the path, or "
+						  "'/' at the end of a regular expression"
+						: "expected ':' and a probe behind the path");
+		error = set_provider(pattern, start, 0);
+		return error ? error : set_name(pattern, start, (size_t)(end - start));
+	}
+	error = set_name(pattern, name_colon + 1, (size_t)(end - name_colon - 1));
+	if (error)
+		return error;
+	colon = last_colon(start, name_colon);
+	/* usdt:path:name, and path:name */
+	if (!colon && (pattern->is_library || memchr(start, '/', (size_t)(name_colon - start)))) {
+		error = set_path(pattern, start, (size_t)(name_colon - start));
+		return error ? error : set_provider(pattern, start, 0);
+	}
+	if (!colon)
+		return set_provider(pattern, start, (size_t)(name_colon - start));
+	error = set_path(pattern, start, (size_t)(colon - start));
+	return error ? error : set_provider(pattern, colon + 1, (size_t)(name_colon - colon - 1));
+}
+
+static struct probe_error *parse(const struct parser *parser)
+{
+	const char *text = parser->text, *captures = find_captures(text);
+	const char *end = captures;
+	struct probe_error *error;
+
+	while (end > text && (end[-1] == ' ' || end[-1] == '\t'))
+		end--;
+	if (end == text)
+		return mistake(parser, text, "expected provider:name");
+	if (end - text > 2 && text[0] == '/' && end[-1] == '/')
+		error = parse_regex(parser, end);
+	else
+		error = parse_globs(parser, end);
+	if (!error && *captures)
+		error = parse_captures(parser, captures);
+	return error;
+}
+
+/* One with a copy of the text, and nothing else; NULL without memory. */
+static struct probe_pattern *create(const char *text)
+{
+	struct probe_pattern *pattern = calloc(1, sizeof(*pattern));
+
+	if (!pattern)
+		return NULL;
+	pattern->text = strdup(text);
+	if (pattern->text)
+		return pattern;
+	free(pattern);
+	return NULL;
+}
+
+struct probe_error *probe_pattern_parse(const char *text, struct probe_pattern **ret)
+{
+	struct probe_pattern *pattern = create(text);
+	struct probe_error *error;
+
+	*ret = NULL;
+	if (!pattern)
+		return probe_error_no_memory();
+	error = parse(&(struct parser){pattern->text, pattern});
+	if (error) {
+		probe_pattern_free(pattern);
+		return error;
+	}
+	*ret = pattern;
+	return NULL;
+}
+
+struct probe_error *probe_pattern_predicate(const char *text,
+	bool (*predicate)(const char *path, const char *provider, const char *name, void *data),
+	void *data, struct probe_pattern **ret)
+{
+	struct probe_pattern *pattern = create(text);
+
+	*ret = pattern;
+	if (!pattern)
+		return probe_error_no_memory();
+	pattern->predicate = predicate;
+	pattern->data = data;
+	return NULL;
+}
+
+void probe_pattern_free(struct probe_pattern *pattern)
+{
+	if (!pattern)
+		return;
+	if (pattern->is_regex)
+		regfree(&pattern->regex);
+	free(pattern->path);
+	free(pattern->resolved);
+	free(pattern->provider);
+	free(pattern->name);
+	free(pattern->text);
+	free(pattern);
+}
+
+const char *probe_pattern_text(const struct probe_pattern *pattern)
+{
+	return pattern->text;
+}
+
+const struct probe_capture *probe_pattern_captures(
+	const struct probe_pattern *pattern, size_t *count_ret)
+{
+	*count_ret = pattern->capture_count;
+	return pattern->has_captures ? pattern->captures : NULL;
+}
+
+/* ---- Matching ----------------------------------------------------------------- */
+
+/* Does a file's name belong to the library that bcc calls "c" and bpftrace "libc"? */
+static bool is_library_file(const char *library, const char *file)
+{
+	size_t length = strlen(library);
+
+	if (strncmp(library, "lib", 3) != 0 && strncmp(file, "lib", 3) == 0)
+		file += 3;
+	if (strncmp(file, library, length) != 0)
+		return false;
+	file += length;
+	/* libc-2.31.so was the name of the C library until glibc 2.34. */
+	return strncmp(file, ".so", 3) == 0 ||
+	       (file[0] == '-' && isdigit((unsigned char)file[1]) && strstr(file, ".so"));
+}
+
+static bool matches_path(const struct probe_pattern *pattern, const char *path)
+{
+	const char *glob = pattern->path;
+	const char *slash;
+
+	if (!glob)
+		return true;
+	if (!strchr(glob, '/')) {
+		slash = strrchr(path, '/');
+		slash = slash ? slash + 1 : path;
+		return fnmatch(glob, slash, 0) == 0 ||
+		       (pattern->is_library && is_library_file(glob, slash));
+	}
+	if (fnmatch(glob, path, 0) == 0)
+		return true;
+	if (pattern->resolved && strcmp(pattern->resolved, path) == 0)
+		return true;
+	if (glob[0] == '/')
+		return false;
+	/* A relative path names the tail of an absolute one. */
+	while (strncmp(glob, "./", 2) == 0)
+		glob += 2;
+	for (slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		if (fnmatch(glob, slash + 1, 0) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool matches_name(const struct probe_pattern *pattern, const char *name)
+{
+	char *doubled;
+	bool matches;
+
+	if (!strchr(name, '-'))
+		return fnmatch(pattern->name, name, 0) == 0;
+	doubled = double_dashes(name, strlen(name), false);
+	matches = doubled && fnmatch(pattern->name, doubled, 0) == 0;
+	free(doubled);
+	return matches;
+}
+
+/* Copies a name with every `__` made `-`. */
+static void single_dashes(char *to, const char *from)
+{
+	while (*from) {
+		if (from[0] == '_' && from[1] == '_') {
+			*to++ = '-';
+			from += 2;
+		} else {
+			*to++ = *from++;
+		}
+	}
+	*to = '\0';
+}
+
+/* The name as it is, with each `-` made `__`, and with each `__` made `-`. */
+static bool matches_regex(const regex_t *regex, const char *provider, const char *name)
+{
+	size_t provider_length = strlen(provider);
+	char *doubled = NULL, *subject, *tail;
+	bool matches;
+
+	if (strchr(name, '-')) {
+		doubled = double_dashes(name, strlen(name), false);
+		if (!doubled)
+			return false;
+	}
+	subject = malloc(provider_length + 1 + 2 * strlen(name) + 1);
+	if (!subject) {
+		free(doubled);
+		return false;
+	}
+	memcpy(subject, provider, provider_length);
+	subject[provider_length] = ':';
+	tail = subject + provider_length + 1;
+	strcpy(tail, name);
+	matches = regexec(regex, subject, 0, NULL, 0) == 0;
+	if (!matches && doubled) {
+		strcpy(tail, doubled);
+		matches = regexec(regex, subject, 0, NULL, 0) == 0;
+	}
+	if (!matches && strstr(name, "__")) {
+		single_dashes(tail, name);
+		matches = regexec(regex, subject, 0, NULL, 0) == 0;
+	}
+	free(subject);
+	free(doubled);
+	return matches;
+}
+
+bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path,
+	const char *provider, const char *name)
+{
+	if (pattern->predicate)
+		return pattern->predicate(path, provider, name, pattern->data);
+	if (pattern->is_regex)
+		return matches_regex(&pattern->regex, provider, name);
+	if (fnmatch(pattern->provider, provider, 0) != 0 &&
+		(!pattern->without_prefix || fnmatch(pattern->without_prefix, provider, 0) != 0))
+		return false;
+	return matches_name(pattern, name) && matches_path(pattern, path);
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/names/select.h"
+
+/* Orders notes by provider and name, and keeps the file's order among equals. */
+static int compare_notes(const void *a, const void *b)
+{
+	const struct sdt_note *x = *(const struct sdt_note *const *)a;
+	const struct sdt_note *y = *(const struct sdt_note *const *)b;
+	int order = strcmp(x->provider, y->provider);
+
+	if (!order)
+		order = strcmp(x->name, y->name);
+	return order ? order : x < y ? -1 : x > y;
+}
+
+/* FNV-1a, of a text and its terminating 0. */
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	do {
+		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+	} while (*text++);
+	return hash;
+}
+
+uint64_t select_key(
+	const struct sdt_notes *notes, uint64_t bias, const char *provider, const char *name)
+{
+	uint64_t where = bias;
+
+	if (notes->count && notes->notes[0].pc)
+		where += notes->notes[0].pc;
+	else if (notes->count)
+		where += notes->notes[0].semaphore;
+	return hash_text(hash_text(where ^ UINT64_C(0xcbf29ce484222325), provider), name);
+}
+
+/* By address, and by their order in the file, which is also that in memory. */
+static int compare_places(const void *a, const void *b)
+{
+	const struct sdt_note *x = *(const struct sdt_note *const *)a;
+	const struct sdt_note *y = *(const struct sdt_note *const *)b;
+
+	return x->pc != y->pc ? (x->pc < y->pc ? -1 : 1) : x < y ? -1 : x > y;
+}
+
+/*
+ * The notes of a probe by address. Linkers fold functions whose code is the same (--icf),
+ * and so several may name one: it is one site, which is hit once. NULL without memory.
+ */
+static const struct sdt_note **sort_places(const struct sdt_note *const *notes, size_t count)
+{
+	const struct sdt_note **places = calloc(count, sizeof(*places));
+
+	if (!places)
+		return NULL;
+	memcpy(places, notes, count * sizeof(*places));
+	qsort(places, count, sizeof(*places), compare_places);
+	return places;
+}
+
+/* The first of them that names the address of a note. */
+static const struct sdt_note *first_place(
+	const struct sdt_note *const *places, size_t count, const struct sdt_note *note)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (places[middle]->pc < note->pc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return places[low];
+}
+
+/* `is_again`: another note has named its address; what remains is the semaphore. */
+static struct probe_error *add_site(struct selection *selection, const struct module *module,
+	const struct sdt_note *note, size_t probe, bool is_again)
+{
+	struct select_site *sites =
+		array_grow(selection->sites, selection->site_count, sizeof(*sites));
+
+	if (!sites)
+		return probe_error_no_memory();
+	selection->sites = sites;
+	sites[selection->site_count++] = (struct select_site){
+		.note = note,
+		.pc = note->pc && !is_again ? note->pc + module->bias : 0,
+		.semaphore = note->semaphore ? note->semaphore + module->bias : 0,
+		.probe = probe,
+	};
+	return NULL;
+}
+
+/* Adds a probe with its notes, which stand together in `notes`. */
+static struct probe_error *add_probe(struct selection *selection, struct module *module,
+	const struct sdt_note *const *notes, size_t count, size_t pattern)
+{
+	size_t probe_count = selection->probe_count;
+	struct select_probe *probes = array_grow(selection->probes, probe_count, sizeof(*probes));
+	const struct sdt_note **places = sort_places(notes, count);
+	struct probe_error *error = NULL;
+
+	if (probes)
+		selection->probes = probes;
+	if (!probes || !places) {
+		free(places);
+		return probe_error_no_memory();
+	}
+	probes[selection->probe_count++] = (struct select_probe){
+		.module = module,
+		.provider = notes[0]->provider,
+		.name = notes[0]->name,
+		.first_site = selection->site_count,
+		.pattern = pattern,
+		.key = select_key(&module->notes, module->bias, notes[0]->provider, notes[0]->name),
+	};
+	for (size_t i = 0; i < count && !error; i++) {
+		const struct sdt_note *first = first_place(places, count, notes[i]);
+		bool is_again = notes[i]->pc && first != notes[i];
+
+		if (!is_again || first->semaphore != notes[i]->semaphore)
+			error = add_site(selection, module, notes[i], probe_count, is_again);
+	}
+	probes[probe_count].site_count = selection->site_count - probes[probe_count].first_site;
+	free(places);
+	return error;
+}
+
+static struct probe_error *select_module(struct module *module,
+	const struct probe_pattern *const *patterns, size_t pattern_count, struct selection *ret)
+{
+	struct probe_error *error = module_read_notes(module);
+	const struct sdt_note **notes;
+	size_t count = module->notes.count;
+
+	if (error || !count)
+		return error;
+	notes = calloc(count, sizeof(*notes));
+	if (!notes)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		notes[i] = &module->notes.notes[i];
+	qsort(notes, count, sizeof(*notes), compare_notes);
+	for (size_t i = 0, end; i < count && !error; i = end) {
+		size_t first = pattern_count;
+
+		for (end = i + 1; end < count && strcmp(notes[i]->name, notes[end]->name) == 0 &&
+				  strcmp(notes[i]->provider, notes[end]->provider) == 0;)
+			end++;
+		for (size_t k = 0; k < pattern_count; k++) {
+			if (!probe_pattern_matches(
+				    patterns[k], module->path, notes[i]->provider, notes[i]->name))
+				continue;
+			ret->matched[k] = true;
+			if (first == pattern_count)
+				first = k;
+		}
+		if (first < pattern_count || pattern_count == 0)
+			error = add_probe(ret, module, notes + i, end - i, first);
+	}
+	free(notes);
+	return error;
+}
+
+struct probe_error *select_probes(struct modules *modules,
+	const struct probe_pattern *const *patterns, size_t count, struct selection *ret)
+{
+	struct probe_error *error = NULL;
+
+	*ret = (struct selection){.pattern_count = count};
+	ret->matched = calloc(count + 1, sizeof(*ret->matched));
+	if (!ret->matched)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < modules->count && !error; i++)
+		error = select_module(&modules->items[i], patterns, count, ret);
+	if (error)
+		selection_deinit(ret);
+	return error;
+}
+
+void selection_deinit(struct selection *selection)
+{
+	free(selection->probes);
+	free(selection->sites);
+	free(selection->matched);
+	*selection = (struct selection){0};
+}
+
+void select_refuse(struct select_site *site, const char *reason)
+{
+	site->chosen = PROBE_PLAN_REFUSED;
+	memset(site->reasons, 0, sizeof(site->reasons));
+	site->reasons[0] = reason;
+}
+
+void select_add_reason(struct select_site *site, const char *reason)
+{
+	for (size_t i = 0; i < SELECT_REASONS; i++) {
+		if (site->reasons[i] && strcmp(site->reasons[i], reason) != 0)
+			continue;
+		site->reasons[i] = reason;
+		return;
+	}
+}
+
+char *select_reason_text(const struct select_site *site)
+{
+	size_t size = 1;
+	char *text;
+
+	for (size_t i = 0; i < SELECT_REASONS && site->reasons[i]; i++)
+		size += strlen(site->reasons[i]) + strlen(", and ");
+	text = calloc(size, 1);
+	for (size_t i = 0; text && i < SELECT_REASONS && site->reasons[i]; i++) {
+		strcat(text, i ? ", and " : "");
+		strcat(text, site->reasons[i]);
+	}
+	return text;
+}
+
+void selection_drop_unwanted(struct selection *selection)
+{
+	size_t sites = 0, probes = 0;
+
+	for (size_t i = 0; i < selection->probe_count; i++) {
+		struct select_probe probe = selection->probes[i];
+
+		if (probe.unwanted)
+			continue;
+		memmove(selection->sites + sites, selection->sites + probe.first_site,
+			probe.site_count * sizeof(*selection->sites));
+		for (size_t k = 0; k < probe.site_count; k++)
+			selection->sites[sites + k].probe = probes;
+		probe.first_site = sites;
+		sites += probe.site_count;
+		selection->probes[probes++] = probe;
+	}
+	selection->site_count = sites;
+	selection->probe_count = probes;
+}
+
+/* What could not be looked at may be where the probe is. */
+static struct probe_error *add_unread(struct probe_error *error, const struct modules *modules)
+{
+	struct probe_error *more;
+
+	for (size_t i = 0; i < modules->count; i++) {
+		if (!modules->items[i].reason)
+			continue;
+		more = probe_error_new(error->code, "%s (%s: %s)", error->message,
+			modules->items[i].path, modules->items[i].reason);
+		probe_error_free(error);
+		return more;
+	}
+	return error;
+}
+
+struct probe_error *select_unmatched(struct modules *modules, const struct selection *selection,
+	const struct probe_pattern *const *patterns, pid_t pid)
+{
+	struct selection all;
+	struct probe_error *error;
+	char **names, where[48], list[48];
+	size_t first = 0;
+
+	while (first < selection->pattern_count && selection->matched[first])
+		first++;
+	if (first == selection->pattern_count)
+		return NULL;
+	error = select_probes(modules, NULL, 0, &all);
+	if (error)
+		return error;
+	names = calloc(all.probe_count + 1, sizeof(*names));
+	for (size_t i = 0; names && i < all.probe_count; i++)
+		if (asprintf(&names[i], "%s:%s", all.probes[i].provider, all.probes[i].name) < 0)
+			names[i] = NULL;
+	snprintf(where, sizeof(where), "process %d", pid);
+	snprintf(list, sizeof(list), "probectl list -p %d", pid);
+	error = names ? add_unread(probe_pattern_no_match(patterns[first], where, list,
+					   (const char *const *)names, all.probe_count),
+				modules)
+		      : probe_error_no_memory();
+	for (size_t i = 0; names && i < all.probe_count; i++)
+		free(names[i]);
+	free(names);
+	selection_deinit(&all);
+	return error;
+}

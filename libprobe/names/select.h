@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* The probes and sites of a process that a request names. */
+#ifndef LIBPROBE_NAMES_SELECT_H
+#define LIBPROBE_NAMES_SELECT_H
+
+#include "arch/arch.h"
+#include "libprobe/plan/plan.h"
+#include "libprobe/process/modules.h"
+#include "probe/target.h"
+
+enum { SELECT_REASONS = 3 };
+
+/* One site. Addresses are run-time; 0 where the note names none. */
+struct select_site {
+	const struct sdt_note *note; /* owned by the module */
+	uint64_t pc;
+	uint64_t semaphore;
+	size_t probe;	  /* index of its probe */
+	struct plan plan; /* see plan_sites(); addresses link-time */
+	enum probe_plan chosen;
+	/* Why it is refused: one for each way that was tried; NULL behind the last. */
+	const char *reasons[SELECT_REASONS];
+};
+
+/* One probe: the sites of one provider:name in one module, in the file's order. */
+struct select_probe {
+	struct module *module;
+	const char *provider, *name;
+	size_t first_site, site_count;
+	size_t pattern; /* index of the first pattern that matches */
+	uint64_t key;	/* see select_key() */
+	bool refused;	/* none of its sites can be patched */
+	bool unwanted;	/* see selection_drop_unwanted() */
+};
+
+/* Sites are sorted by probe. Initialise with {0}. */
+struct selection {
+	struct select_probe *probes;
+	size_t probe_count;
+	struct select_site *sites;
+	size_t site_count;
+	bool *matched; /* per pattern */
+	size_t pattern_count;
+};
+
+/*
+ * Selects by patterns; no patterns (count 0) selects everything. Reads the
+ * notes of all modules. Errors: those of sdt_read(), PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *select_probes(struct modules *modules,
+	const struct probe_pattern *const *patterns, size_t count, struct selection *ret);
+void selection_deinit(struct selection *selection);
+
+/* Refuses a site for one reason, whatever there was before; or adds a reason that is new. */
+void select_refuse(struct select_site *site, const char *reason);
+void select_add_reason(struct select_site *site, const char *reason);
+/* All of them in one text, to be freed; NULL without memory. */
+char *select_reason_text(const struct select_site *site);
+
+/* Drops the probes that are marked as unwanted, with their sites. */
+void selection_drop_unwanted(struct selection *selection);
+
+/*
+ * What a probe is known by in the registry: a hash of its name and of where the
+ * first of its module's notes lies, so that it is the same for every controller.
+ */
+uint64_t select_key(
+	const struct sdt_notes *notes, uint64_t bias, const char *provider, const char *name);
+
+/* The error for the first pattern that matched nothing; NULL if all did. */
+PROBE_MUST_CHECK struct probe_error *select_unmatched(struct modules *modules,
+	const struct selection *selection, const struct probe_pattern *const *patterns, pid_t pid);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What an output format has to say: one table of operations per format, each
+ * appending to the sink's buffer. All are there in every table but where it is
+ * said that NULL is allowed.
+ */
+#ifndef LIBPROBE_OUTPUT_FORMAT_H
+#define LIBPROBE_OUTPUT_FORMAT_H
+
+#include "probe/sink.h"
+#include "libprobe/base/buffer.h"
+
+/* The wall-clock second that was formatted last: hits come many to a second. */
+struct clock_cache {
+	int64_t second; /* since the epoch; -1 while nothing is cached */
+	char text[16];	/* HH:MM:SS */
+};
+
+struct format_context {
+	struct buffer out;
+	struct clock_cache clock;
+};
+
+struct format {
+	/* NULL where there is nothing to say at the start. */
+	void (*begin)(struct format_context *context, bool header);
+	void (*hit)(struct format_context *context, const struct probe_hit *hit,
+		const struct probe_session_probe *probe, const char *comm);
+	void (*lost)(struct format_context *context, const struct probe_session_probe *probe,
+		uint64_t lost);
+	/* NULL where nothing is said of that. */
+	void (*site)(struct format_context *context, pid_t pid, const struct probe_site_news *news);
+	void (*table)(struct format_context *context, const struct probe_table *table,
+		const struct probe_view *view);
+	void (*stacks)(struct format_context *context, const struct probe_stacks_row *rows,
+		size_t count, const struct probe_view *view);
+	/* NULL where there is nothing to say at the end. */
+	void (*end)(struct format_context *context);
+};
+
+/* The same as probe_sink_create(), for any format. */
+PROBE_MUST_CHECK struct probe_error *sink_create(
+	const struct format *format, int fd, const char *name, struct probe_sink **ret);
+struct format_context *sink_context(struct probe_sink *sink);
+
+/* Says nothing by itself: what goes to a loaded tracer (libprobe/tracer/host.c). */
+extern const struct format format_silent;
+extern const struct format format_text;
+extern const struct format format_json;
+
+#endif

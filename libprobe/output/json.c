@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * JSON, one object a line (RFC 8259; DESIGN's names are a contract).
+ *
+ *	{"ts":N,"pid":N,"tid":N,"cpu":N,"comm":"...","provider":"...","name":"...",
+ *	 "pc":"0x...","args":[...]}
+ *	{"lost":N,"provider":"...","name":"..."}
+ *	{"inconsistent":true,"pid":N,"provider":"...","name":"...","path":"...","pc":"0x...",
+ *	 "good_ts":N,"bad_ts":N,"ts":N,"bytes":"...","left":false}
+ *	rows of tables: json_table.c
+ *
+ * Arguments are numbers; strings where a string was asked for, and for
+ * aggregates the hexadecimal digits of their bytes; null where one could not be
+ * read, or is a float that JSON cannot say (NaN, infinities). Where strings
+ * or aggregates were cut, "truncated" lists the arguments by number. Of events that
+ * are read from a record (probectl-export(1)), "pc" and, of losses, provider and name
+ * are left out where it does not tell them.
+ *
+ * Written by hand: with a JSON library, building a tree for each hit and dumping
+ * it took 2.7 us where this takes 0.24, and a target may hit millions of times a
+ * second. The layout is fixed; the only piece that needs care is the escaping of
+ * strings (buffer_json_escaped()). The tests read it with Python's parser.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "libprobe/output/json.h"
+#include "libprobe/output/stacks.h"
+
+void json_string(struct buffer *out, const char *text, size_t length)
+{
+	buffer_char(out, '"');
+	buffer_json_escaped(out, text, length);
+	buffer_char(out, '"');
+}
+
+/* `key` with all its punctuation, e.g. ",\"name\":". */
+void json_string_field(struct buffer *out, const char *key, const char *text)
+{
+	buffer_string(out, key);
+	json_string(out, text, strlen(text));
+}
+
+void json_unsigned_field(struct buffer *out, const char *key, uint64_t value)
+{
+	buffer_string(out, key);
+	buffer_unsigned(out, value);
+}
+
+void json_signed_field(struct buffer *out, const char *key, int64_t value)
+{
+	buffer_string(out, key);
+	buffer_signed(out, value);
+}
+
+void json_value(struct buffer *out, const struct probe_value *value)
+{
+	switch (value->kind) {
+	case PROBE_VALUE_NULL:
+		buffer_string(out, "null");
+		break;
+	case PROBE_VALUE_SIGNED:
+		buffer_signed(out, value->i);
+		break;
+	case PROBE_VALUE_UNSIGNED:
+		buffer_unsigned(out, value->u);
+		break;
+	case PROBE_VALUE_FLOAT:
+		if (isfinite(value->f))
+			buffer_float(out, value->f);
+		else
+			buffer_string(out, "null");
+		break;
+	case PROBE_VALUE_STRING:
+	case PROBE_VALUE_TEXT:
+		json_string(out, value->bytes, value->length);
+		break;
+	case PROBE_VALUE_BYTES:
+		buffer_char(out, '"');
+		buffer_hex_bytes(out, value->bytes, value->length);
+		buffer_char(out, '"');
+		break;
+	}
+}
+
+static void json_truncated(struct buffer *out, const struct probe_hit *hit)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < hit->arg_count; i++) {
+		if (!hit->args[i].truncated)
+			continue;
+		json_unsigned_field(out, any ? "," : ",\"truncated\":[", i);
+		any = true;
+	}
+	if (any)
+		buffer_char(out, ']');
+}
+
+void json_hit(struct buffer *out, const struct probe_hit *hit,
+	const struct probe_session_probe *probe, const char *comm)
+{
+	json_unsigned_field(out, "{\"ts\":", hit->time_ns);
+	json_signed_field(out, ",\"pid\":", hit->pid);
+	json_signed_field(out, ",\"tid\":", hit->tid);
+	json_signed_field(out, ",\"cpu\":", hit->cpu);
+	if (comm)
+		json_string_field(out, ",\"comm\":", comm);
+	json_string_field(out, ",\"provider\":", probe->provider);
+	json_string_field(out, ",\"name\":", probe->name);
+	if (hit->pc) {
+		buffer_string(out, ",\"pc\":\"");
+		buffer_hex(out, hit->pc);
+		buffer_char(out, '"');
+	}
+	buffer_string(out, ",\"args\":[");
+	for (size_t i = 0; i < hit->arg_count; i++) {
+		if (i)
+			buffer_char(out, ',');
+		json_value(out, &hit->args[i]);
+	}
+	buffer_char(out, ']');
+	json_truncated(out, hit);
+	buffer_string(out, "}\n");
+}
+
+void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint64_t lost)
+{
+	json_unsigned_field(out, "{\"lost\":", lost);
+	if (probe->provider)
+		json_string_field(out, ",\"provider\":", probe->provider);
+	if (probe->name)
+		json_string_field(out, ",\"name\":", probe->name);
+	buffer_string(out, "}\n");
+}
+
+static void format_hit(struct format_context *context, const struct probe_hit *hit,
+	const struct probe_session_probe *probe, const char *comm)
+{
+	json_hit(&context->out, hit, probe, comm);
+}
+
+static void format_lost(
+	struct format_context *context, const struct probe_session_probe *probe, uint64_t lost)
+{
+	json_lost(&context->out, probe, lost);
+}
+
+/* A site of no probe serves to follow what is opened or started. */
+static void json_site(struct format_context *context, pid_t pid, const struct probe_site_news *news)
+{
+	struct buffer *out = &context->out;
+
+	buffer_string(out, news->event == PROBE_SITE_BACK ? "{\"inconsistent\":false,\"pid\":"
+							  : "{\"inconsistent\":true,\"pid\":");
+	buffer_signed(out, pid);
+	if (news->site.name) {
+		json_string_field(out, ",\"provider\":", news->site.provider);
+		json_string_field(out, ",\"name\":", news->site.name);
+		json_string_field(out, ",\"path\":", news->site.path);
+	}
+	buffer_string(out, ",\"pc\":\"");
+	buffer_hex(out, news->site.pc);
+	buffer_string(out, "\",\"good_ts\":");
+	if (news->good_ns)
+		buffer_unsigned(out, news->good_ns);
+	else
+		buffer_string(out, "null");
+	json_unsigned_field(out, ",\"bad_ts\":", news->bad_ns);
+	json_unsigned_field(out, ",\"ts\":", news->now_ns);
+	buffer_string(out, ",\"bytes\":\"");
+	buffer_hex_bytes(out, (const char *)news->site.bytes, news->site.length);
+	buffer_string(out, news->site.left ? "\",\"left\":true}\n" : "\",\"left\":false}\n");
+}
+
+const struct format format_json = {
+	.hit = format_hit,
+	.lost = format_lost,
+	.site = json_site,
+	.table = json_table,
+	.stacks = json_stacks,
+};

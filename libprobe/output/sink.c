@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A sink: a format's output on its way to a file descriptor.
+ *
+ * Writing must not wait for a reader (probe/sink.h says why), yet the
+ * descriptor's O_NONBLOCK is not ours to set: standard output shares its file
+ * description with the shell and with the traced program. So poll(2) is asked
+ * before each write, and what is then written is small enough never to block:
+ * POLLOUT on a pipe means room for PIPE_BUF bytes (pipe(7)). Regular files
+ * always have room, and take all at once. A terminal that says POLLOUT may have
+ * room for one byte only, so it is opened a second time, for us alone and without
+ * blocking; sockets can be told with each call.
+ *
+ * The traced program often writes to the same pipe or terminal. What one call
+ * of write(2) hands over is not mixed with it, so each ends at the end of a
+ * line; only a line longer than PIPE_BUF goes in pieces.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libprobe/output/format.h"
+
+enum {
+	SINK_FULL_BYTES = 256 << 10,
+	SINK_IDLE_ROOM = 1 << 20 /* a larger buffer is given back when it is empty */
+};
+
+struct probe_sink {
+	const struct format *format;
+	struct format_context context;
+	int fd;
+	char *name;
+	int own;      /* a file description of our own for the same terminal, or -1 */
+	bool regular; /* never blocks */
+	bool socket;
+	bool failed; /* output is discarded from now on */
+};
+
+static const struct format *format_of(enum probe_sink_format format)
+{
+	switch (format) {
+	case PROBE_SINK_TEXT:
+		return &format_text;
+	case PROBE_SINK_JSON:
+		return &format_json;
+	}
+	return NULL;
+}
+
+/* Where it may not be opened (it is another user's), it is written as it is. */
+static void open_terminal(struct probe_sink *sink)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", sink->fd);
+	sink->own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (sink->own >= 0)
+		sink->fd = sink->own;
+}
+
+struct probe_error *sink_create(
+	const struct format *format, int fd, const char *name, struct probe_sink **ret)
+{
+	int flags = fcntl(fd, F_GETFL);
+	struct probe_sink *sink;
+	struct stat st;
+
+	if (flags < 0 || fstat(fd, &st) < 0)
+		return probe_error_system(errno, "%s", name);
+	/* Now, and not when a hit is to be written: as write(2) would say. */
+	if ((flags & O_ACCMODE) == O_RDONLY)
+		return probe_error_system(EBADF, "%s", name);
+	sink = calloc(1, sizeof(*sink));
+	if (!sink)
+		return probe_error_no_memory();
+	sink->format = format;
+	sink->context.clock.second = -1;
+	sink->fd = fd;
+	sink->own = -1;
+	sink->regular = S_ISREG(st.st_mode);
+	sink->socket = S_ISSOCK(st.st_mode);
+	if (isatty(fd))
+		open_terminal(sink);
+	sink->name = strdup(name);
+	if (!sink->name || !buffer_init(&sink->context.out)) {
+		probe_sink_free(sink);
+		return probe_error_no_memory();
+	}
+	*ret = sink;
+	return NULL;
+}
+
+struct probe_error *probe_sink_create(
+	enum probe_sink_format format, int fd, const char *name, struct probe_sink **ret)
+{
+	if (!format_of(format))
+		return probe_error_new(PROBE_ERROR_USAGE, "no output format %d", (int)format);
+	return sink_create(format_of(format), fd, name, ret);
+}
+
+struct format_context *sink_context(struct probe_sink *sink)
+{
+	return &sink->context;
+}
+
+void probe_sink_free(struct probe_sink *sink)
+{
+	if (!sink)
+		return;
+	buffer_deinit(&sink->context.out);
+	if (sink->own >= 0)
+		close(sink->own);
+	free(sink->name);
+	free(sink);
+}
+
+void probe_sink_begin(struct probe_sink *sink, bool header)
+{
+	if (sink->format->begin)
+		sink->format->begin(&sink->context, header);
+}
+
+void probe_sink_hit(struct probe_sink *sink, const struct probe_hit *hit,
+	const struct probe_session_probe *probe, const char *comm)
+{
+	if (!sink->failed)
+		sink->format->hit(&sink->context, hit, probe, comm);
+}
+
+void probe_sink_lost(
+	struct probe_sink *sink, const struct probe_session_probe *probe, uint64_t lost)
+{
+	if (!sink->failed)
+		sink->format->lost(&sink->context, probe, lost);
+}
+
+void probe_sink_site(struct probe_sink *sink, pid_t pid, const struct probe_site_news *news)
+{
+	if (!sink->failed && sink->format->site)
+		sink->format->site(&sink->context, pid, news);
+}
+
+void probe_sink_table(
+	struct probe_sink *sink, const struct probe_table *table, const struct probe_view *view)
+{
+	if (!sink->failed)
+		sink->format->table(&sink->context, table, view);
+}
+
+void probe_sink_stacks(struct probe_sink *sink, const struct probe_stacks_row *rows, size_t count,
+	const struct probe_view *view)
+{
+	if (!sink->failed)
+		sink->format->stacks(&sink->context, rows, count, view);
+}
+
+void probe_sink_end(struct probe_sink *sink)
+{
+	if (!sink->failed && sink->format->end)
+		sink->format->end(&sink->context);
+}
+
+size_t probe_sink_pending(const struct probe_sink *sink)
+{
+	return sink->context.out.length - sink->context.out.start;
+}
+
+bool probe_sink_full(const struct probe_sink *sink)
+{
+	return probe_sink_pending(sink) >= SINK_FULL_BYTES;
+}
+
+/* Nothing is left: begin at the front again. */
+static void sink_rewind(struct probe_sink *sink)
+{
+	struct buffer *out = &sink->context.out;
+
+	out->start = out->length = 0;
+	if (out->room > SINK_IDLE_ROOM) {
+		free(out->data);
+		out->data = NULL;
+		out->room = 0;
+	}
+}
+
+static struct probe_error *sink_fail(struct probe_sink *sink, struct probe_error *error)
+{
+	sink->failed = true;
+	sink_rewind(sink);
+	return error;
+}
+
+/* Would a write of PIPE_BUF bytes go through, or fail, at once? */
+static bool sink_ready(const struct probe_sink *sink)
+{
+	struct pollfd pfd = {.fd = sink->fd, .events = POLLOUT};
+
+	return sink->regular || poll(&pfd, 1, 0) > 0;
+}
+
+/* How much of what is waiting the next write takes. */
+static size_t next_length(const struct probe_sink *sink)
+{
+	const struct buffer *out = &sink->context.out;
+	size_t length = out->length - out->start;
+	const char *line_end;
+
+	if (sink->regular || length <= PIPE_BUF)
+		return length; /* all of it: lines are added whole */
+	line_end = memrchr(out->data + out->start, '\n', PIPE_BUF);
+	return line_end ? (size_t)(line_end + 1 - (out->data + out->start)) : PIPE_BUF;
+}
+
+struct probe_error *probe_sink_flush(struct probe_sink *sink)
+{
+	struct buffer *out = &sink->context.out;
+
+	if (!sink->failed && out->no_memory)
+		return sink_fail(sink, probe_error_no_memory());
+	while (out->start < out->length && sink_ready(sink)) {
+		const char *from = out->data + out->start;
+		ssize_t written = sink->socket ? send(sink->fd, from, next_length(sink),
+							 MSG_DONTWAIT | MSG_NOSIGNAL)
+					       : write(sink->fd, from, next_length(sink));
+
+		if (written >= 0) {
+			out->start += (size_t)written;
+			continue;
+		}
+		if (errno == EINTR)
+			continue;
+		if (errno == EAGAIN)
+			return NULL;
+		return sink_fail(sink, probe_error_system(errno, "cannot write to %s", sink->name));
+	}
+	if (out->start == out->length)
+		sink_rewind(sink);
+	return NULL;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stacks as people and flame graphs see them: functions, not addresses. Two calls
+ * from different lines of one function are one frame, as with other tools.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/output/stacks.h"
+
+size_t stacks_depth(const struct probe_stacks_row *row)
+{
+	return row->stack.count + (row->stack.end != PROBE_STACK_WHOLE);
+}
+
+/* The frame at a depth, from the outermost on; NULL for the one that says what is missing. */
+static const struct probe_frame *frame_at(const struct probe_stacks_row *row, size_t depth)
+{
+	if (row->stack.end != PROBE_STACK_WHOLE && depth-- == 0)
+		return NULL;
+	return row->stack.frames[row->stack.count - 1 - depth];
+}
+
+/* NULL is before all texts. */
+static int compare_texts(const char *a, const char *b)
+{
+	if (!a || !b)
+		return (a != NULL) - (b != NULL);
+	return strcmp(a, b);
+}
+
+/* Of a frame without a symbol: of its function, if that is known. */
+static uint64_t place_of(const struct probe_frame *frame)
+{
+	return frame->function ? frame->function : frame->offset;
+}
+
+static int compare_frames(const struct probe_frame *a, const struct probe_frame *b)
+{
+	int order;
+
+	if (a == b)
+		return 0;
+	order = compare_texts(a->symbol, b->symbol);
+	if (!order)
+		order = compare_texts(a->module, b->module);
+	if (!order && !a->symbol && place_of(a) != place_of(b))
+		order = place_of(a) < place_of(b) ? -1 : 1;
+	return order;
+}
+
+int stacks_compare_at(
+	const struct probe_stacks_row *a, const struct probe_stacks_row *b, size_t depth)
+{
+	bool a_ends = depth >= stacks_depth(a), b_ends = depth >= stacks_depth(b);
+	const struct probe_frame *left, *right;
+
+	if (a_ends || b_ends)
+		return (int)b_ends - (int)a_ends;
+	left = frame_at(a, depth);
+	right = frame_at(b, depth);
+	if (!left && !right)
+		return (int)a->stack.end - (int)b->stack.end;
+	if (!left || !right)
+		return (left != NULL) - (right != NULL);
+	return compare_frames(left, right);
+}
+
+int stacks_compare(const struct probe_stacks_row *a, const struct probe_stacks_row *b)
+{
+	size_t a_depth = stacks_depth(a), b_depth = stacks_depth(b);
+	size_t deepest = a_depth > b_depth ? a_depth : b_depth;
+	int order = 0;
+
+	for (size_t depth = 0; depth < deepest && !order; depth++)
+		order = stacks_compare_at(a, b, depth);
+	return order;
+}
+
+/* Text without what ends a frame or a line. */
+static void put_text(struct buffer *out, const char *text)
+{
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		buffer_char(out, c == ';' ? ':' : c < ' ' || c == 0x7f ? '?' : *text);
+	}
+}
+
+void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth)
+{
+	const struct probe_frame *frame = frame_at(row, depth);
+	const char *slash;
+
+	if (!frame) {
+		buffer_string(
+			out, row->stack.end == PROBE_STACK_TRUNCATED ? "[truncated]" : "[unknown]");
+	} else if (frame->symbol) {
+		put_text(out, frame->symbol);
+	} else if (frame->module) {
+		slash = strrchr(frame->module, '/');
+		put_text(out, slash ? slash + 1 : frame->module);
+		buffer_char(out, '+');
+		buffer_hex(out, place_of(frame));
+	} else {
+		buffer_hex(out, frame->ip);
+	}
+}
+
+/* ---- Folded lines ------------------------------------------------------------------- */
+
+/*
+ *	comm;outermost;...;innermost COUNT
+ *
+ * as flamegraph.pl and speedscope read it. Rows are in the order of
+ * folded_compare(); with several probes the innermost frame is the probe.
+ */
+static void folded_line(
+	struct buffer *out, const struct probe_stacks_row *row, uint64_t count, bool many)
+{
+	put_text(out, row->comm ? row->comm : "?");
+	for (size_t i = 0; i < stacks_depth(row); i++) {
+		buffer_char(out, ';');
+		stacks_label(out, row, i);
+	}
+	if (many) {
+		buffer_char(out, ';');
+		put_text(out, row->provider);
+		buffer_char(out, ':');
+		put_text(out, row->name);
+	}
+	buffer_char(out, ' ');
+	buffer_unsigned(out, count);
+	buffer_char(out, '\n');
+}
+
+static int compare_probes(const struct probe_stacks_row *a, const struct probe_stacks_row *b)
+{
+	int order = strcmp(a->provider, b->provider);
+
+	return order ? order : strcmp(a->name, b->name);
+}
+
+static int folded_compare(const void *a, const void *b)
+{
+	const struct probe_stacks_row *const *left = a, *const *right = b;
+	int order = compare_texts((*left)->comm, (*right)->comm);
+
+	if (!order)
+		order = stacks_compare(*left, *right);
+	return order ? order : compare_probes(*left, *right);
+}
+
+void folded_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count)
+{
+	const struct probe_stacks_row **order = calloc(count + 1, sizeof(*order));
+	uint64_t sum = 0;
+	bool many = false;
+
+	if (!order) {
+		out->no_memory = true;
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		order[i] = &rows[i];
+		many |= compare_probes(&rows[i], &rows[0]) != 0;
+	}
+	qsort(order, count, sizeof(*order), folded_compare);
+	for (size_t i = 0; i < count; i++) {
+		sum += order[i]->count;
+		if (i + 1 < count && !folded_compare(&order[i], &order[i + 1]))
+			continue;
+		folded_line(out, order[i], sum, many);
+		sum = 0;
+	}
+	free(order);
+}

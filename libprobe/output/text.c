@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Text: one line a hit, in columns.
+ *
+ *	TIME             PID     TID     COMMAND          PROBE  ARGUMENTS
+ *	14:03:07.123456  8121    8121    postgres         postgresql:query__start "select 1"
+ *
+ * Integers are decimal by their sign, but an unsigned one from 2^32 upwards,
+ * which an address nearly always is and a number of things hardly ever, is in
+ * hexadecimal. Strings are in double quotes with C escapes, followed by "..."
+ * where they were cut; what could not be read is `null`; aggregates are
+ * the hexadecimal digits of their bytes in braces.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "libprobe/output/stacks.h"
+#include "libprobe/output/text.h"
+
+enum {
+	PID_WIDTH = 7,	    /* the kernel's largest pid_max is 4194304 */
+	COMMAND_WIDTH = 15, /* TASK_COMM_LEN without its NUL */
+	PROBE_WIDTH = 24,
+	NSEC_PER_SEC = 1000000000
+};
+
+/* A column that begins at `start`: blanks to its width, and the gap to the next one. */
+static void column_end(struct buffer *out, size_t before, size_t width)
+{
+	buffer_pad(out, out->length - out->start - before, width);
+	buffer_string(out, "  ");
+}
+
+static size_t column_start(const struct buffer *out)
+{
+	return out->length - out->start;
+}
+
+static void text_column(struct buffer *out, const char *text, size_t width)
+{
+	size_t before = column_start(out);
+
+	buffer_c_escaped(out, text, strlen(text), 0);
+	column_end(out, before, width);
+}
+
+static void number_column(struct buffer *out, int64_t number, size_t width)
+{
+	size_t before = column_start(out);
+
+	buffer_signed(out, number);
+	column_end(out, before, width);
+}
+
+void text_probe(struct buffer *out, const char *provider, const char *name)
+{
+	buffer_c_escaped(out, provider, strlen(provider), 0);
+	buffer_char(out, ':');
+	buffer_c_escaped(out, name, strlen(name), 0);
+}
+
+static void text_begin(struct format_context *context, bool header)
+{
+	struct buffer *out = &context->out;
+
+	if (!header)
+		return;
+	text_column(out, "TIME", sizeof("HH:MM:SS.uuuuuu") - 1);
+	text_column(out, "PID", PID_WIDTH);
+	text_column(out, "TID", PID_WIDTH);
+	text_column(out, "COMMAND", COMMAND_WIDTH);
+	text_column(out, "PROBE", PROBE_WIDTH);
+	buffer_string(out, "ARGUMENTS\n");
+}
+
+/* localtime_r() runs once a second at most. */
+void text_time(struct format_context *context, uint64_t time_ns)
+{
+	struct clock_cache *clock = &context->clock;
+	time_t second = (time_t)(time_ns / NSEC_PER_SEC);
+	uint64_t micro = time_ns % NSEC_PER_SEC / 1000;
+	char digits[] = ".000000";
+	struct tm tm;
+
+	if (clock->second != second) {
+		if (!localtime_r(&second, &tm) ||
+			!strftime(clock->text, sizeof(clock->text), "%H:%M:%S", &tm))
+			strcpy(clock->text, "??:??:??");
+		clock->second = second;
+	}
+	for (int i = 6; micro; i--, micro /= 10)
+		digits[i] = (char)('0' + micro % 10);
+	buffer_string(&context->out, clock->text);
+	buffer_string(&context->out, digits);
+}
+
+static void text_string(struct buffer *out, const struct probe_value *value)
+{
+	buffer_char(out, '"');
+	buffer_c_escaped(out, value->bytes, value->length, '"');
+	buffer_char(out, '"');
+	if (value->truncated)
+		buffer_string(out, "...");
+}
+
+void text_value(struct buffer *out, const struct probe_value *value)
+{
+	switch (value->kind) {
+	case PROBE_VALUE_NULL:
+		buffer_string(out, "null");
+		break;
+	case PROBE_VALUE_SIGNED:
+		buffer_signed(out, value->i);
+		break;
+	case PROBE_VALUE_UNSIGNED:
+		if (value->u > UINT32_MAX)
+			buffer_hex(out, value->u);
+		else
+			buffer_unsigned(out, value->u);
+		break;
+	case PROBE_VALUE_FLOAT:
+		buffer_float(out, value->f);
+		break;
+	case PROBE_VALUE_STRING:
+	case PROBE_VALUE_TEXT:
+		text_string(out, value);
+		break;
+	case PROBE_VALUE_BYTES:
+		buffer_char(out, '{');
+		buffer_hex_bytes(out, value->bytes, value->length);
+		buffer_string(out, value->truncated ? "...}" : "}");
+		break;
+	}
+}
+
+static void text_hit(struct format_context *context, const struct probe_hit *hit,
+	const struct probe_session_probe *probe, const char *comm)
+{
+	struct buffer *out = &context->out;
+	size_t before;
+
+	text_time(context, hit->time_ns);
+	buffer_string(out, "  ");
+	number_column(out, hit->pid, PID_WIDTH);
+	number_column(out, hit->tid, PID_WIDTH);
+	text_column(out, comm ? comm : "?", COMMAND_WIDTH);
+	before = column_start(out);
+	text_probe(out, probe->provider, probe->name);
+	if (hit->arg_count)
+		column_end(out, before, PROBE_WIDTH);
+	for (size_t i = 0; i < hit->arg_count; i++) {
+		if (i)
+			buffer_char(out, ' ');
+		text_value(out, &hit->args[i]);
+	}
+	buffer_char(out, '\n');
+}
+
+static void text_lost(
+	struct format_context *context, const struct probe_session_probe *probe, uint64_t lost)
+{
+	struct buffer *out = &context->out;
+
+	buffer_string(out, "# lost ");
+	buffer_unsigned(out, lost);
+	buffer_string(out, lost == 1 ? " hit of " : " hits of ");
+	text_probe(out, probe->provider, probe->name);
+	buffer_char(out, '\n');
+}
+
+const struct format format_text = {
+	.begin = text_begin,
+	.hit = text_hit,
+	.lost = text_lost,
+	.table = text_table,
+	.stacks = text_stacks,
+};

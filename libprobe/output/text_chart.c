@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A histogram as a chart with a bar for each power of two, as bpftrace prints it:
+ *
+ *	postgresql:query__start -> postgresql:query__done
+ *	[65.5us, 131us)       12 |@@                                                  |
+ *	[131us, 262us)       312 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|
+ *	count 324  sum 56.1ms  min 71.2us  avg 173us  max 255us
+ *	p50 170us  p90 210us  p95 231us  p99 250us  p99.9 255us  p99.99 255us
+ *	in flight 1  ends without a begin 0
+ *
+ * Percentiles come from the row's own buckets, which are 32 times finer.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "libprobe/output/text.h"
+#include "libprobe/session/value.h"
+#include "probe/sink.h"
+
+enum {
+	BAR_WIDTH = 52,
+	/* Negative values; 0; and then [2^k, 2^(k+1)) for k = 0 .. 63. */
+	BAR_NEGATIVE = 0,
+	BAR_ZERO = 1,
+	BAR_FIRST = 2,
+	BARS = BAR_FIRST + 64
+};
+
+struct bars {
+	uint64_t counts[BARS];
+	uint64_t most;
+	unsigned int low, high; /* the bars with something in them: [low, high) */
+};
+
+/* The bar that a bucket belongs to: that of its middle, where bounds are times. */
+static unsigned int bar_of(const struct probe_row *row, size_t index)
+{
+	uint64_t high, value;
+	int64_t low;
+	double middle;
+
+	if (index == PROBE_BUCKETS - 1)
+		return BAR_NEGATIVE;
+	probe_bucket_range(index, &low, &high);
+	value = (uint64_t)low;
+	if (row->unit != 1) {
+		middle = ((double)(uint64_t)low + (double)high) / 2 * row->unit;
+		value = middle >= 0x1p64 ? UINT64_MAX : (uint64_t)middle;
+	}
+	return value ? BAR_FIRST + 63 - (unsigned int)__builtin_clzll(value) : BAR_ZERO;
+}
+
+static void bars_init(struct bars *bars, const struct probe_row *row)
+{
+	*bars = (struct bars){.low = BARS};
+	for (size_t i = 0; i < PROBE_BUCKETS; i++) {
+		unsigned int bar;
+
+		if (!row->buckets[i])
+			continue;
+		bar = bar_of(row, i);
+		bars->counts[bar] += row->buckets[i];
+		if (bars->counts[bar] > bars->most)
+			bars->most = bars->counts[bar];
+		if (bar < bars->low)
+			bars->low = bar;
+		if (bar >= bars->high)
+			bars->high = bar + 1;
+	}
+}
+
+/* 2^exponent, shortened: 512, 1K, 2M. */
+static void power(struct buffer *out, unsigned int exponent, bool times)
+{
+	static const char *const units[] = {"", "K", "M", "G", "T", "P", "E"};
+
+	if (times) {
+		text_duration(out, exponent < 64 ? (double)(UINT64_C(1) << exponent) : 0x1p64);
+		return;
+	}
+	buffer_unsigned(out, UINT64_C(1) << exponent % 10);
+	buffer_string(out, units[exponent / 10]);
+}
+
+static void bar_label(struct buffer *out, unsigned int bar, bool times)
+{
+	if (bar == BAR_NEGATIVE) {
+		buffer_string(out, "(..., 0)");
+	} else if (bar == BAR_ZERO) {
+		buffer_string(out, "[0]");
+	} else if (bar == BAR_FIRST) {
+		buffer_string(out, times ? "[1ns]" : "[1]");
+	} else {
+		buffer_char(out, '[');
+		power(out, bar - BAR_FIRST, times);
+		buffer_string(out, ", ");
+		power(out, bar - BAR_FIRST + 1, times);
+		buffer_char(out, ')');
+	}
+}
+
+static size_t written(const struct buffer *out)
+{
+	return out->length - out->start;
+}
+
+static size_t digits_of(uint64_t value)
+{
+	size_t digits = 1;
+
+	while (value /= 10)
+		digits++;
+	return digits;
+}
+
+static void bar_line(struct buffer *out, const struct bars *bars, unsigned int bar, bool times)
+{
+	enum { LABEL_WIDTH = 16, COUNT_WIDTH = 10 };
+	uint64_t count = bars->counts[bar];
+	size_t before = written(out), width;
+
+	bar_label(out, bar, times);
+	buffer_pad(out, written(out) - before, LABEL_WIDTH);
+	buffer_char(out, ' ');
+	buffer_pad(out, digits_of(count), COUNT_WIDTH);
+	buffer_unsigned(out, count);
+	buffer_string(out, " |");
+	width = (size_t)((double)count / (double)bars->most * BAR_WIDTH);
+	for (size_t i = 0; i < width; i++)
+		buffer_char(out, '@');
+	buffer_pad(out, width, BAR_WIDTH);
+	buffer_string(out, "|\n");
+}
+
+/* ---- Figures ---------------------------------------------------------------------- */
+
+static void figure(struct buffer *out, const char *name, long double value, bool times)
+{
+	buffer_string(out, name);
+	buffer_char(out, ' ');
+	if (times)
+		text_duration(out, (double)value);
+	else
+		text_number(out, value);
+}
+
+static void extreme(
+	struct buffer *out, const char *name, const struct probe_value *value, bool times)
+{
+	double number = NAN;
+
+	/* A whole number keeps all its digits. */
+	if (times || !value_number(value, &number)) {
+		value_number(value, &number);
+		figure(out, name, number, times);
+		return;
+	}
+	buffer_string(out, name);
+	buffer_char(out, ' ');
+	text_value(out, value);
+}
+
+static void figures(struct buffer *out, const struct probe_row *row, const struct probe_view *view,
+	bool is_none)
+{
+	static const struct {
+		const char *name;
+		double percent;
+	} percentiles[] = {
+		{"p50", 50},
+		{"  p90", 90},
+		{"  p95", 95},
+		{"  p99", 99},
+		{"  p99.9", 99.9},
+		{"  p99.99", 99.99},
+	};
+
+	buffer_string(out, "count ");
+	if (is_none)
+		buffer_char(out, '-');
+	else
+		buffer_unsigned(out, row->count);
+	if (row->count) {
+		figure(out, "  sum", row->sum, view->times);
+		extreme(out, "  min", &row->min, view->times);
+		figure(out, "  avg", row->sum / row->count, view->times);
+		extreme(out, "  max", &row->max, view->times);
+		buffer_char(out, '\n');
+		for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {
+			double value = probe_row_percentile(row, percentiles[i].percent);
+
+			/* Values are integers, but a bucket's middle may be none. */
+			figure(out, percentiles[i].name,
+				view->times ? value : (double)(int64_t)value, view->times);
+		}
+	}
+	buffer_char(out, '\n');
+}
+
+void text_chart(struct format_context *context, const struct probe_table_row *row,
+	const struct probe_view *view)
+{
+	struct buffer *out = &context->out;
+	struct bars bars;
+
+	if (row->row.buckets && row->row.count) {
+		bars_init(&bars, &row->row);
+		for (unsigned int bar = bars.low; bar < bars.high; bar++)
+			bar_line(out, &bars, bar, view->times);
+	}
+	figures(out, &row->row, view, probe_coverage_is_none(&row->coverage));
+	if (view->columns & PROBE_COLUMN_PAIRS) {
+		buffer_string(out, "in flight ");
+		buffer_unsigned(out, row->row.in_flight);
+		buffer_string(out, "  ends without a begin ");
+		buffer_unsigned(out, row->unmatched);
+		buffer_char(out, '\n');
+	}
+}

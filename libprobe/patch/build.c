@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Generating the code of a session, before anything stands still.
+ *
+ *   site:   nop
+ *           jmp stub ------> stub of the newest session
+ *                              jmp -----> stub of an older one ...
+ *                                           jmp -----> tail: the moved
+ *   behind the jump  <------------------------ jmp     instructions
+ *
+ * A punned site's jump leads to a page of its own, which holds the jump to the
+ * stub. A long nop that the jump is written over needs no tail: the last stub
+ * jumps behind the nop.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/patch/install.h"
+#include "libprobe/patch/puns.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/target/space.h"
+#include "libprobe/target/target.h"
+#include "libprobe/target/threads.h"
+
+enum { OCAML_CALL = 0xe8 };
+
+/* The code of one module's sites, in one piece. */
+struct piece {
+	uint64_t start; /* in the target */
+	uint8_t *bytes;
+	size_t size, used;
+};
+
+/* Where the stub of a site goes on: the one that its jump leads to now, or its tail. */
+static uint64_t next_code(
+	const struct install *a, const struct install_site *first, uint32_t *order)
+{
+	const struct reg_stub *stubs;
+	size_t count;
+
+	*order = first->order;
+	if (first->head)
+		return first->head;
+	stubs = registry_stubs(&a->change->registry, first->reg.pc, &count);
+	*order = count ? stubs[count - 1].order : 0;
+	return count ? stubs[count - 1].start : first->reg.tail;
+}
+
+/*
+ * The largest run of pages of a module that can be read and not written, where a string
+ * needs no check: most often headers, code and constants, each in a segment of its own.
+ */
+static void safe_range(const struct module *module, struct arch_stub *stub)
+{
+	const struct object_segment *segments;
+	uint64_t start = 0, end = 0;
+	size_t count;
+
+	segments = object_segments(module->object, &count);
+	for (size_t i = 0; i < count; i++) {
+		const struct object_segment *s = &segments[i];
+
+		if (!s->readable || s->writable)
+			continue;
+		/* Pages are mapped as a whole. */
+		if (!end || s->address / SPACE_PAGE > (end - 1) / SPACE_PAGE + 1 ||
+			s->address < end)
+			start = s->address;
+		end = s->address + s->file_size;
+		if (end - start <= stub->safe_end - stub->safe_start)
+			continue;
+		stub->safe_start = start + module->bias;
+		stub->safe_end = end + module->bias;
+	}
+}
+
+/* What records call a site. */
+static uint32_t site_number(const struct install *a, size_t i)
+{
+	return a->numbers ? a->numbers[i] : a->first_site + (uint32_t)i;
+}
+
+/* What the stub of a site is to do. */
+static struct arch_stub describe(const struct install *a, size_t i)
+{
+	const struct change *c = a->change;
+	const struct select_site *site = &a->selection->sites[i];
+	const struct select_probe *probe = &a->selection->probes[site->probe];
+	const struct reg_session *session = registry_session(&c->registry, a->session);
+	const struct reg_probe *counted = registry_probe(&c->registry, probe->key, a->session);
+	struct arch_stub stub = {
+		.kind = a->is_gate ? ARCH_STUB_GATE : ARCH_STUB_COUNT,
+		.thread = c->thread,
+		.guard = a->follow_children ? session->data + offsetof(struct data_header, guard)
+					    : c->registry.guard,
+		.own = a->follow_children ? c->registry.guard : 0,
+		.slots = session->slots,
+		.slots_shift = session->slots_shift,
+		.cpus = session->cpus,
+		.slot_offset = counted->slot * sizeof(struct probe_slot),
+		.rings = session->rings,
+		.rings_shift = session->rings_shift,
+		.ring_bytes = session->ring_bytes,
+		.site = site_number(a, i),
+		.gate = session->data + a->gate_offset,
+		.gate_unless = a->gate_unless,
+		.may_call_kernel = c->seccomp.allowed & SECCOMP_ASK,
+		.may_ask_time = c->seccomp.allowed & SECCOMP_TIME,
+	};
+
+	if (threads_is_loader(probe->module))
+		stub.thread = (struct arch_thread){0};
+	stub.thread.no_counter = session->flags & REG_SESSION_KERNEL_TIME;
+	stub.thread.has_rseq = stub.thread.has_rseq && !stub.thread.no_counter;
+	if (a->describe) {
+		a->describe(a->describe_data, session, counted->slot, stub.site, &stub);
+		safe_range(probe->module, &stub);
+	}
+	return stub;
+}
+
+static struct probe_error *stub_error(
+	const struct install *a, size_t i, enum arch_stub_status status)
+{
+	const struct select_probe *probe = &a->selection->probes[a->selection->sites[i].probe];
+
+	if (status == ARCH_STUB_UNSUPPORTED && a->change->target->no_counter &&
+		!(a->change->seccomp.allowed & SECCOMP_TIME))
+		return seccomp_error(&a->change->seccomp, SECCOMP_TIME);
+	if (status == ARCH_STUB_UNSUPPORTED && !(a->change->seccomp.allowed & SECCOMP_ASK))
+		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
+	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+		"%s:%s: no code can be generated for it: %s", probe->provider, probe->name,
+		status == ARCH_STUB_NO_ROOM	   ? "it would be too long"
+		: status == ARCH_STUB_OUT_OF_REACH ? "there is no place near enough"
+		: a->needs.ring_bytes ? "its arguments take too much room in the ring (see -b)"
+				      : "this processor cannot do what is asked of it");
+}
+
+/* How many bytes the code of a site may take, at most, with alignment. */
+static struct probe_error *measure(const struct install *a, size_t i, size_t *ret)
+{
+	const struct module *module = a->selection->probes[a->selection->sites[i].probe].module;
+	uint64_t at = module->start & ~(uint64_t)(ARCH_STUB_ALIGN - 1);
+	struct arch_stub stub = describe(a, i);
+	uint8_t scratch[ARCH_STUB_MAX];
+	struct arch_stub_code code;
+	enum arch_stub_status status;
+
+	if (a->change->seccomp.strict &&
+		(stub.kind == ARCH_STUB_RECORD || stub.flights.table || stub.rate))
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"a thread of process %d is under strict seccomp, and would be killed if it "
+			"read a clock, as records and times take (seccomp(2)): count hits instead",
+			a->change->pid);
+	/* A record would bear the main thread's id. */
+	if (stub.kind == ARCH_STUB_RECORD && !stub.thread.has_tid && !stub.may_call_kernel)
+		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
+	stub.next = at;
+	status = a->change->arch->stub(&stub, at, scratch, sizeof(scratch), &code);
+	if (status != ARCH_STUB_OK)
+		return stub_error(a, i, status);
+	/* Constants may take more bytes at other addresses; a jump may be moved off a page's end.
+	 */
+	*ret = code.length + 3 * ARCH_STUB_ALIGN;
+	if (a->sites[i].is_new)
+		*ret += ARCH_MOVED_BYTES_MAX + ARCH_STUB_ALIGN;
+	return NULL;
+}
+
+static void align_piece(struct piece *p)
+{
+	while ((p->start + p->used) % ARCH_STUB_ALIGN)
+		p->bytes[p->used++] = 0xcc;
+}
+
+/* The moved instructions of a site, and the jump back. */
+static struct probe_error *build_tail(
+	struct install *a, size_t i, const struct plan_move *move, struct piece *p)
+{
+	const struct arch *arch = a->change->arch;
+	const struct select_site *site = &a->selection->sites[i];
+	struct install_site *as = &a->sites[i];
+	const struct plan *plan = &site->plan;
+	struct reg_site *reg = &as->reg;
+	enum arch_move_status status;
+
+	align_piece(p);
+	reg->patch = site->pc + move->offset;
+	reg->tail = p->start + p->used;
+	status = arch->move(plan->bytes + move->offset, plan->byte_count - move->offset, reg->patch,
+		reg->tail, arch->jump_length, &as->moved);
+	if (status != ARCH_MOVE_OK && !(status == ARCH_MOVE_FLOW_INSIDE && as->moved.padding))
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"the instructions at %#jx cannot be moved to %#jx", (uintmax_t)reg->patch,
+			(uintmax_t)reg->tail);
+	memcpy(p->bytes + p->used, as->moved.code, as->moved.code_length);
+	p->used += as->moved.code_length;
+	if (as->moved.falls_through)
+		p->used += arch->jump(
+			p->start + p->used, reg->patch + as->moved.length, p->bytes + p->used);
+	reg->tail_size = p->start + p->used - reg->tail;
+	reg->covers = as->moved.length;
+	return NULL;
+}
+
+/* Describes how a new site is patched; see reg_site. */
+static struct probe_error *describe_patch(struct install *a, size_t i, struct piece *p)
+{
+	const struct select_site *site = &a->selection->sites[i];
+	const struct plan *plan = &site->plan;
+	struct reg_site *reg = &a->sites[i].reg;
+	struct probe_error *error = NULL;
+
+	*reg = (struct reg_site){.pc = site->pc,
+		.plan = site->chosen,
+		.entry = a->sites[i].entry,
+		.length = a->change->arch->jump_length,
+		.covers = a->change->arch->jump_length};
+	switch (site->chosen) {
+	case PROBE_PLAN_BEHIND:
+		error = build_tail(a, i, &plan->behind, p);
+		break;
+	case PROBE_PLAN_RELOCATE:
+		error = build_tail(a, i, &plan->relocate, p);
+		break;
+	case PROBE_PLAN_LONG_NOP:
+		reg->patch = site->pc + plan->nop_offset;
+		reg->tail = reg->patch + plan->nop_length;
+		if (plan->nop_fixed == 4)
+			reg->length = 1;
+		break;
+	case PROBE_PLAN_PUN:
+		reg->patch = site->pc;
+		reg->tail = site->pc + 1;
+		reg->length = 1;
+		break;
+	default: /* a toggle */
+		reg->key = a->selection->probes[site->probe].key;
+		reg->patch = site->pc + 1;
+		reg->patched[0] = OCAML_CALL;
+		reg->length = 1;
+		break;
+	}
+	if (reg->entry)
+		puns_place(&a->change->registry, reg->entry, &reg->pun, &reg->pun_size);
+	else
+		reg->entry = reg->patch;
+	memcpy(reg->original, plan->bytes + (reg->patch - site->pc), reg->length);
+	return error;
+}
+
+/* Emits the stub of a site, and the jump that will lead to it. */
+static struct probe_error *build_stub(struct install *a, size_t i, struct piece *p)
+{
+	const struct arch *arch = a->change->arch;
+	struct install_site *as = &a->sites[i], *first = &a->sites[as->first];
+	struct arch_stub stub = describe(a, i);
+	enum arch_stub_status status;
+	uint64_t jump;
+
+	as->reg = first->reg;
+	stub.next = next_code(a, first, &as->order);
+	first->order = ++as->order;
+	do { /* the jump out may be written anew later: not across two pages */
+		align_piece(p);
+		as->stub = p->start + p->used;
+		status = arch->stub(
+			&stub, as->stub, p->bytes + p->used, p->size - p->used, &as->code);
+		if (status != ARCH_STUB_OK)
+			return stub_error(a, i, status);
+		jump = as->stub + as->code.next_jump;
+		if (jump / SPACE_PAGE == (jump + arch->jump_length - 1) / SPACE_PAGE)
+			break;
+		p->bytes[p->used++] = 0xcc;
+	} while (p->used < p->size);
+	p->used += as->code.length;
+	first->head = as->stub;
+	a->asks |= as->code.asks;
+	jump = first->reg.pun ? first->reg.entry : first->head;
+	if (first->is_new && !arch->jump(first->reg.patch, jump, first->reg.patched))
+		return stub_error(a, i, ARCH_STUB_OUT_OF_REACH);
+	return NULL;
+}
+
+/* The bytes that the code of order[first..end) may take, at most. */
+static struct probe_error *measure_module(
+	const struct install *a, size_t first, size_t end, size_t *ret)
+{
+	struct probe_error *error = NULL;
+
+	*ret = 0;
+	for (size_t i = first; i < end && !error; i++) {
+		size_t site = a->order[i], size = 0;
+
+		if (a->sites[site].wanted && a->selection->sites[site].chosen != PROBE_PLAN_TOGGLE)
+			error = measure(a, site, &size);
+		*ret += size;
+	}
+	return error;
+}
+
+/*
+ * Memory for a piece of code. An arena that is mapped for it is announced at once:
+ * a controller that is killed leaves nothing that nobody knows of.
+ */
+static struct probe_error *allocate_piece(
+	struct change *change, const struct module *module, struct piece *p)
+{
+	size_t arenas = change->registry.arena_count;
+	struct probe_error *error =
+		change_alloc_code(change, p->size, module->start, module->end, &p->start);
+
+	return error || change->registry.arena_count == arenas ? error : change_store(change);
+}
+
+/* Builds and writes the code of order[first..end), the sites of one module. */
+static struct probe_error *build_module(struct install *a, size_t first, size_t end)
+{
+	const struct module *module = install_module(a, a->order[first]);
+	struct piece p = {0};
+	struct probe_error *error = measure_module(a, first, end, &p.size);
+
+	if (!error && p.size)
+		error = allocate_piece(a->change, module, &p);
+	if (error)
+		return error;
+	p.bytes = malloc(p.size + 1);
+	if (!p.bytes)
+		return probe_error_no_memory();
+	for (size_t i = first; i < end && !error; i++) {
+		size_t site = a->order[i];
+		struct install_site *as = &a->sites[site];
+
+		if (!as->wanted)
+			continue;
+		if (as->is_new && as->first == site)
+			error = describe_patch(a, site, &p);
+		if (!error && a->selection->sites[site].chosen != PROBE_PLAN_TOGGLE)
+			error = build_stub(a, site, &p);
+	}
+	if (!error && p.used)
+		error = memory_write_code(a->change->mem, p.start, p.bytes, p.used);
+	free(p.bytes);
+	return error;
+}
+
+/* ---- The registry -------------------------------------------------------------------- */
+
+/* Gives each probe of the selection a counter: a new one, or the one that it had. */
+static struct probe_error *add_probes(struct install *a)
+{
+	struct registry *r = &a->change->registry;
+
+	for (size_t i = 0; i < a->selection->probe_count; i++) {
+		struct reg_session *session = registry_session(r, a->session);
+		struct reg_probe *probe;
+
+		/* An attached session shows it, without a hit. */
+		if (a->selection->probes[i].refused && a->persistent)
+			continue;
+		probe = registry_add_probe(r);
+		if (!probe)
+			return probe_error_no_memory();
+		if (!a->slots && session->slot_count == session->slot_capacity)
+			return probe_error_new(
+				PROBE_ERROR_STATE, "the session has no counter left");
+		*probe = (struct reg_probe){.key = a->selection->probes[i].key,
+			.session = a->session,
+			.refcount = 1,
+			.slot = a->slots ? a->slots[i] : session->slot_count++};
+	}
+	registry_sort(r);
+	return NULL;
+}
+
+/* Announces in the registry what is about to be done. */
+static struct probe_error *announce(struct install *a)
+{
+	struct registry *r = &a->change->registry;
+
+	for (size_t i = 0; i < a->selection->site_count; i++) {
+		const struct install_site *as = &a->sites[i];
+		struct reg_site *site;
+		struct reg_stub *stub;
+
+		if (!as->wanted)
+			continue;
+		if (as->is_new && as->first == i) {
+			site = registry_add_site(r);
+			if (!site)
+				return probe_error_no_memory();
+			*site = as->reg;
+		}
+		if (!as->stub)
+			continue;
+		stub = registry_add_stub(r);
+		if (!stub)
+			return probe_error_no_memory();
+		*stub = (struct reg_stub){.pc = as->reg.pc,
+			.key = a->selection->probes[a->selection->sites[i].probe].key,
+			.start = as->stub,
+			.size = as->code.length,
+			.next_jump = as->code.next_jump,
+			.session = a->session,
+			.order = as->order,
+			.site = site_number(a, i)};
+	}
+	registry_sort(r);
+	a->change->taken.count = 0; /* the arrays name it all now */
+	return NULL;
+}
+
+struct probe_error *install_build(struct install *install)
+{
+	struct change *c = install->change;
+	struct probe_error *error = puns_announce(install);
+
+	if (!error)
+		error = add_probes(install);
+	for (size_t i = 0, end; i < install->order_count && !error; i = end) {
+		end = install_module_end(install, i);
+		error = build_module(install, i, end);
+	}
+	if (!error)
+		error = puns_write(install);
+	if (!error)
+		error = announce(install);
+	if (!error)
+		error = change_store(c);
+	return error;
+}

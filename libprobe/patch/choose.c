@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Choosing a plan for each site: what the file proves (libprobe/plan/prove.c), what
+ * the process has mapped, and what other sites have taken.
+ *
+ * Sites may stand closer together than a jump is long. The bytes that a patch
+ * writes, those that a pun only reads (the displacement is made of them), and
+ * those that are moved (nothing runs there any more) must not meet the bytes
+ * that another patch writes.
+ *
+ * Notes that name the very same address share its patch: see install_site.first.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/busy/unfit.h"
+#include "libprobe/patch/install.h"
+#include "libprobe/patch/puns.h"
+#include "libprobe/patch/report.h"
+#include "libprobe/process/edits.h"
+#include "libprobe/target/site.h"
+#include "libprobe/target/space.h"
+
+enum { JUMP_BYTES = 5, CLAIM_MAX = UINT8_MAX };
+
+static const char crosses[] = "the jump would cross a page, and could not be written in one step";
+static const char overlaps[] = "its bytes are also those of another site that is patched";
+
+static const char is_shared[] =
+	"it is mapped shared: a patch would change the file, and every process that has it mapped";
+static const char has_shared_semaphore[] =
+	"its semaphore is mapped shared: to raise it would change the file, and every process that "
+	"has it mapped";
+static const char changed[] =
+	"the memory there does not hold what the file holds: another tool may have patched it";
+
+/* ---- Bytes of patches --------------------------------------------------------------- */
+
+/*
+ * [start, end) belongs to a patch; what is written in it begins at start. Where they are the
+ * same, there is no patch any more, but a thread will come back there from the code it led to.
+ */
+struct claim {
+	uint64_t start, end;
+	uint64_t written_end;
+};
+
+/* Sorted by start. */
+struct claims {
+	struct claim *items;
+	size_t count;
+};
+
+/* `covers` bytes from the patch on are replaced or relied on; `length` of them are written. */
+static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
+{
+	return (struct claim){patch, patch + (covers < length ? length : covers), patch + length};
+}
+
+/* What is left of a site that was restored: where its tail, or its last stub, leads. */
+static struct claim claim_left(const struct reg_site *site)
+{
+	uint64_t end = site->tail_size ? site->patch + site->covers : site->tail;
+
+	return (struct claim){end, end, end};
+}
+
+/* The first claim that starts at or above an address. */
+static size_t claims_from(const struct claims *claims, uint64_t address)
+{
+	size_t low = 0, high = claims->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (claims->items[middle].start < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool claims_meet(const struct claims *claims, struct claim c)
+{
+	for (size_t i = claims_from(claims, c.start - CLAIM_MAX);
+		i < claims->count && claims->items[i].start < c.end; i++) {
+		const struct claim *other = &claims->items[i];
+
+		if (other->start == other->end) {
+			if (other->start > c.start && other->start < c.written_end)
+				return true;
+			continue;
+		}
+		if ((other->start < c.written_end && c.start < other->end) ||
+			(other->start < c.end && c.start < other->written_end))
+			return true;
+	}
+	return false;
+}
+
+static bool claims_add(struct claims *claims, struct claim c)
+{
+	struct claim *items = array_grow(claims->items, claims->count, sizeof(*items));
+	size_t at;
+
+	if (!items)
+		return false;
+	claims->items = items;
+	at = claims_from(claims, c.start);
+	memmove(claims->items + at + 1, claims->items + at,
+		(claims->count++ - at) * sizeof(*claims->items));
+	claims->items[at] = c;
+	return true;
+}
+
+/* ---- Planning --------------------------------------------------------------------- */
+
+static bool crosses_page(uint64_t address, uint64_t length)
+{
+	return address / SPACE_PAGE != (address + length - 1) / SPACE_PAGE;
+}
+
+/* What is written through /proc/PID/mem becomes the process's own only where it is private. */
+static bool is_mapped_shared(const struct change *change, uint64_t address)
+{
+	const struct mapping *m = maps_find(&change->maps, address);
+
+	return m && m->is_shared;
+}
+
+/*
+ * Can what a jump at an offset from a site will lead to be had, with so many bytes of its
+ * distance as they are? Takes it.
+ */
+static const char *take_pun(
+	struct install *a, const struct select_site *site, size_t offset, unsigned int fixed)
+{
+	uint64_t *entry = &a->sites[site - a->selection->sites].entry;
+	int32_t distance;
+
+	if (site->plan.byte_count < offset + JUMP_BYTES)
+		return "the code ends behind the nop";
+	memcpy(&distance, site->plan.bytes + offset + 1, sizeof(distance));
+	if (fixed < sizeof(distance))
+		distance &= (1 << 8 * fixed) - 1;
+	*entry = site->pc + offset + JUMP_BYTES + (int64_t)distance;
+	return fixed == sizeof(distance) ? puns_take(a, *entry) : puns_take_any(a, fixed, entry);
+}
+
+/* What a plan would write at a site. A patch of one byte relies on the four behind it. */
+static struct claim plan_claim(const struct select_site *site, enum probe_plan plan)
+{
+	switch (plan) {
+	case PROBE_PLAN_TOGGLE:
+		return claim_of(site->pc + 1, 1, JUMP_BYTES);
+	case PROBE_PLAN_PUN:
+		return claim_of(site->pc, 1, JUMP_BYTES);
+	case PROBE_PLAN_LONG_NOP:
+		return claim_of(site->pc + site->plan.nop_offset, JUMP_BYTES, JUMP_BYTES);
+	case PROBE_PLAN_RELOCATE:
+		return claim_of(site->pc, JUMP_BYTES, site->plan.relocate.length);
+	default:
+		return claim_of(
+			site->pc + site->plan.behind.offset, JUMP_BYTES, site->plan.behind.length);
+	}
+}
+
+/* Would a plan's jump take the place of more than one instruction? */
+static bool has_boundary(
+	const struct install *a, const struct select_site *site, enum probe_plan plan)
+{
+	const struct plan_move *move =
+		plan == PROBE_PLAN_BEHIND ? &site->plan.behind : &site->plan.relocate;
+	struct arch_insn insn;
+
+	if (plan != PROBE_PLAN_BEHIND && plan != PROBE_PLAN_RELOCATE)
+		return false;
+	return !a->change->arch->decode(site->plan.bytes + move->offset,
+		       site->plan.byte_count - move->offset, site->pc + move->offset, &insn) ||
+	       insn.length < a->change->arch->jump_length;
+}
+
+/*
+ * Why a plan that the file allows is not possible in this process; NULL: it is. `found` is
+ * what the memory holds from the site on, as much as the file; NULL: nothing can be read.
+ */
+static const char *check_plan(struct install *a, const struct claims *claims,
+	const struct select_site *site, enum probe_plan plan, const uint8_t *found)
+{
+	struct claim claim = plan_claim(site, plan);
+
+	a->sites[site - a->selection->sites].entry = 0;
+	if (claims_meet(claims, claim))
+		return overlaps;
+	if (is_mapped_shared(a->change, claim.start))
+		return is_shared;
+	if (!found || !plan_holds(a->change->arch, &site->plan, plan, found))
+		return changed;
+	if (crosses_page(claim.start, claim.written_end - claim.start))
+		return crosses;
+	if (has_boundary(a, site, plan))
+		return windows_reason(&a->windows, a->change);
+	if (plan == PROBE_PLAN_PUN)
+		return take_pun(a, site, 0, 4);
+	if (plan == PROBE_PLAN_LONG_NOP && site->plan.nop_fixed)
+		return take_pun(a, site, site->plan.nop_offset, site->plan.nop_fixed);
+	return NULL;
+}
+
+/* The plans that are asked for. */
+static const enum probe_plan *plan_order(const struct install *a, size_t *count_ret)
+{
+	*count_ret = a->request->plans ? a->request->plan_count : PLAN_DEFAULTS;
+	return a->request->plans ? a->request->plans : plan_default_order;
+}
+
+/* Decides on a plan for a site that nobody has patched; for `found` see check_plan(). */
+static struct probe_error *choose(
+	struct install *a, struct claims *claims, struct select_site *site, const uint8_t *found)
+{
+	size_t count;
+	const enum probe_plan *order = plan_order(a, &count);
+
+	site->chosen = PROBE_PLAN_REFUSED;
+	for (size_t i = 0; i < count && site->chosen == PROBE_PLAN_REFUSED; i++) {
+		const char *reason;
+		enum probe_plan plan = plan_choose(&site->plan, &order[i], 1, &reason);
+
+		/* A toggle runs the program's own handler: it is no way to trace. */
+		if (plan == PROBE_PLAN_TOGGLE && !a->persistent)
+			continue;
+		if (plan == PROBE_PLAN_REFUSED)
+			reason = plan_reason(&site->plan, &order[i], 1);
+		else if (!(reason = check_plan(a, claims, site, plan, found)))
+			site->chosen = plan;
+		if (reason)
+			select_add_reason(site, reason);
+	}
+	if (a->alone) {
+		a->pun_page_count = 0;
+		a->change->taken.count = 0;
+	} else if (site->chosen != PROBE_PLAN_REFUSED) {
+		return claims_add(claims, plan_claim(site, site->chosen)) ? NULL
+									  : probe_error_no_memory();
+	}
+	if (site->chosen == PROBE_PLAN_REFUSED && !site->reasons[0])
+		select_add_reason(site, plan_impossible);
+	return NULL;
+}
+
+/* A site at the same address as one that is planned. A toggle serves only one probe. */
+static void share(const struct selection *s, size_t first, struct select_site *site)
+{
+	site->chosen = s->sites[first].chosen;
+	memcpy(site->reasons, s->sites[first].reasons, sizeof(site->reasons));
+	if (site->chosen != PROBE_PLAN_TOGGLE || site->probe == s->sites[first].probe)
+		return;
+	select_refuse(site, "another note names this address");
+}
+
+/* Is a site the first one at its address, and not patched? Then it is to be planned. */
+static bool is_to_plan(const struct install *a, size_t site)
+{
+	return a->sites[site].is_new && a->sites[site].first == site;
+}
+
+/* What the memory holds at planned sites, in the order of their addresses. */
+static struct probe_error *read_found(const struct install *a, const struct plan *plans,
+	size_t first, size_t end, struct edits *found)
+{
+	struct probe_error *error;
+
+	for (size_t i = first, n = 0; i < end; i++)
+		if (is_to_plan(a, a->order[i]) &&
+			!edits_add(
+				found, a->selection->sites[a->order[i]].pc, plans[n++].byte_count))
+			return probe_error_no_memory();
+	error = edits_prepare(found);
+	return error ? error : edits_read(found, a->change->pid);
+}
+
+static struct probe_error *plan_notes(struct module *module, const struct sdt_note *const *notes,
+	size_t count, const enum probe_plan *order, size_t order_count, struct plan *ret)
+{
+	return module->file ? file_plan_sites(module->file, notes, count, order, order_count, ret)
+			    : plan_sites(module->object, &module->notes, notes, count, order,
+				      order_count, ret);
+}
+
+/*
+ * Plans the unpatched sites among order[first..end), which are of one module,
+ * by ascending address.
+ */
+static struct probe_error *plan_module(
+	struct install *a, struct claims *claims, size_t first, size_t end)
+{
+	struct selection *s = a->selection;
+	struct module *module = install_module(a, a->order[first]);
+	const struct sdt_note **notes = calloc(end - first, sizeof(*notes));
+	struct plan *plans = calloc(end - first, sizeof(*plans));
+	struct edits found = {0};
+	struct unfit unfit = {0};
+	struct probe_error *error = module_read_notes(module);
+	size_t count = 0, order_count;
+	const enum probe_plan *order = plan_order(a, &order_count);
+
+	if (!error && (!notes || !plans))
+		error = probe_error_no_memory();
+	for (size_t i = first; !error && i < end; i++)
+		if (is_to_plan(a, a->order[i]))
+			notes[count++] = s->sites[a->order[i]].note;
+	if (!error && count)
+		error = plan_notes(module, notes, count, order, order_count, plans);
+	if (!error && count)
+		error = read_found(a, plans, first, end, &found);
+	if (!error && count)
+		error = unfit_open(a->change->pid, a->change->arch, module, &unfit);
+	count = 0;
+	for (size_t i = first; !error && i < end; i++) {
+		struct install_site *as = &a->sites[a->order[i]];
+		struct select_site *site = &s->sites[a->order[i]];
+
+		if (is_to_plan(a, a->order[i])) {
+			site->plan = plans[count];
+			select_refuse(site, unfit_reason(&unfit, site->pc));
+			if (!site->reasons[0])
+				error = choose(a, claims, site, edits_found(&found, count));
+			count++;
+		} else if (as->is_new) {
+			share(s, as->first, site);
+		}
+	}
+	unfit_close(&unfit);
+	edits_deinit(&found);
+	free(notes);
+	free(plans);
+	return error;
+}
+
+static struct probe_error *plan_modules(struct install *a)
+{
+	const struct registry *r = &a->change->registry;
+	struct probe_error *error = NULL;
+	struct claims claims = {0};
+
+	for (size_t i = 0; i < r->site_count && !error; i++) {
+		const struct reg_site *site = &r->sites[i];
+
+		if (!claims_add(&claims, site->pc
+						 ? claim_of(site->patch, site->length, site->covers)
+						 : claim_left(site)))
+			error = probe_error_no_memory();
+	}
+	for (size_t i = 0, end; i < a->order_count && !error; i = end) {
+		end = install_module_end(a, i);
+		error = plan_module(a, &claims, i, end);
+	}
+	free(claims.items);
+	return error;
+}
+
+/* What the registry knows of a site decides whether it is new; `states` see site_read_all(). */
+static void look_up(struct install *a, size_t i, const enum site_state *states)
+{
+	struct select_site *site = &a->selection->sites[i];
+	struct reg_site *known = site->pc ? registry_site(&a->change->registry, site->pc) : NULL;
+
+	a->sites[i].wanted = site->pc != 0;
+	a->sites[i].is_new = !known;
+	if (!known)
+		return;
+	a->sites[i].reg = *known;
+	site->chosen = known->plan;
+	if (a->persistent && known->plan != PROBE_PLAN_TOGGLE &&
+		plan_is_ocaml(site->note->provider)) {
+		select_refuse(
+			site, "it is being traced: its own handler cannot be switched on now");
+	}
+	if (known->plan == PROBE_PLAN_TOGGLE)
+		select_refuse(site, "its own handler is switched on: disable it first");
+	if (states[known - a->change->registry.sites] != SITE_PATCHED)
+		select_refuse(
+			site, "its patch was overwritten by somebody else (see probectl status)");
+}
+
+static struct probe_error *look_up_all(struct install *a)
+{
+	enum site_state *states = NULL;
+	struct edits edits = {0};
+	struct probe_error *error =
+		site_read_all(&a->change->registry, a->change->pid, &edits, &states);
+
+	for (size_t i = 0; i < a->selection->site_count && !error; i++)
+		look_up(a, i, states);
+	edits_deinit(&edits);
+	free(states);
+	return error;
+}
+
+static int compare_sites(const void *a, const void *b, void *data)
+{
+	const struct select_site *sites = data;
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+
+	if (sites[x].pc != sites[y].pc)
+		return sites[x].pc < sites[y].pc ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+/* Puts the sites into the order of their addresses, and finds those that share one. */
+static void order_sites(struct install *a)
+{
+	const struct selection *s = a->selection;
+
+	for (size_t i = 0; i < s->site_count; i++)
+		if (a->sites[i].wanted)
+			a->order[a->order_count++] = i;
+	qsort_r(a->order, a->order_count, sizeof(*a->order), compare_sites, s->sites);
+	for (size_t i = 0; i < a->order_count; i++) {
+		size_t site = a->order[i], before = i ? a->order[i - 1] : site;
+		bool shares = i && s->sites[before].pc == s->sites[site].pc;
+
+		a->sites[site].first = shares ? a->sites[before].first : site;
+	}
+}
+
+/*
+ * A site whose semaphore cannot be raised is refused, and the semaphore is none of ours. A note
+ * that is a semaphore alone has no site to be refused.
+ */
+static struct probe_error *refuse_shared_semaphores(const struct install *a)
+{
+	const struct selection *s = a->selection;
+
+	for (size_t i = 0; i < s->site_count; i++) {
+		struct select_site *site = &s->sites[i];
+		const struct select_probe *probe = &s->probes[site->probe];
+
+		if (!site->semaphore || !is_mapped_shared(a->change, site->semaphore))
+			continue;
+		if (!site->pc)
+			return probe_error_new(PROBE_ERROR_REFUSED, "%s:%s: %s", probe->provider,
+				probe->name, has_shared_semaphore);
+		site->semaphore = 0;
+		select_refuse(site, has_shared_semaphore);
+	}
+	return NULL;
+}
+
+/* A probe all of whose sites are refused is not switched on. */
+static void mark_refused(struct install *a)
+{
+	struct selection *s = a->selection;
+
+	for (size_t i = 0; i < s->probe_count; i++) {
+		struct select_probe *probe = &s->probes[i];
+		size_t sites = 0, wanted = 0;
+
+		for (size_t k = 0; k < probe->site_count; k++) {
+			sites += s->sites[probe->first_site + k].pc != 0;
+			wanted += a->sites[probe->first_site + k].wanted;
+		}
+		probe->refused = sites > 0 && wanted == 0;
+	}
+}
+
+struct probe_error *install_plan(struct install *install)
+{
+	struct selection *s = install->selection;
+	struct probe_error *error;
+
+	install->order_count = 0;
+	free(install->order);
+	free(install->sites);
+	install->sites = calloc(s->site_count + 1, sizeof(*install->sites));
+	install->order = calloc(s->site_count + 1, sizeof(*install->order));
+	if (!install->sites || !install->order)
+		return probe_error_no_memory();
+	error = look_up_all(install);
+	if (error)
+		return error;
+	order_sites(install);
+	error = plan_modules(install);
+	if (!error)
+		error = refuse_shared_semaphores(install);
+	for (size_t i = 0; i < s->site_count; i++)
+		if (s->sites[i].chosen == PROBE_PLAN_REFUSED)
+			install->sites[i].wanted = false;
+	mark_refused(install);
+	return error;
+}
+
+/* The report has each site and its reason; so this only says what that means. */
+static struct probe_error *refusal_error(
+	const struct install *install, const struct select_site *first, size_t refused)
+{
+	const struct select_probe *probe = &install->selection->probes[first->probe];
+
+	return probe_error_new(PROBE_ERROR_REFUSED,
+		"process %d: %zu of %zu sites cannot be patched (%s:%s%s), so nothing is changed%s",
+		install->change->pid, refused, install->order_count, probe->provider, probe->name,
+		refused > 1 ? ", ..." : "",
+		refused < install->order_count ? " (--keep-going does the rest)" : "");
+}
+
+struct probe_error *install_refusals(const struct install *install, struct probe_report *report)
+{
+	const struct selection *s = install->selection;
+	const struct select_site *first = NULL;
+	struct probe_error *error = NULL;
+	size_t refused = 0;
+
+	for (size_t i = 0; i < s->site_count && !error; i++) {
+		if (!s->sites[i].pc || s->sites[i].chosen != PROBE_PLAN_REFUSED)
+			continue;
+		first = first ? first : &s->sites[i];
+		refused++;
+		error = report_refusal(report, &s->probes[s->sites[i].probe], &s->sites[i]);
+	}
+	return error || !first || install->request->keep_going
+		       ? error
+		       : refusal_error(install, first, refused);
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libprobe/patch/attempt.h"
+#include "libprobe/patch/counts.h"
+#include "libprobe/patch/install.h"
+#include "libprobe/patch/orphans.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/process/procfs.h"
+#include "libprobe/target/target.h"
+
+/* ---- Targets ---------------------------------------------------------------------- */
+
+/* Does the process run this program? */
+static struct probe_error *check_exe(pid_t pid, const char *exe)
+{
+	char path[48], link[4096];
+	struct stat wanted, running;
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", procfs_living(pid));
+	if (stat(exe, &wanted) < 0)
+		return probe_error_system(errno, "%s", exe);
+	if (stat(path, &running) < 0)
+		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
+						 "there is no process %d", pid)
+				       : probe_error_system(errno, "%s", path);
+	if (wanted.st_dev == running.st_dev && wanted.st_ino == running.st_ino)
+		return NULL;
+	length = readlink(path, link, sizeof(link) - 1);
+	link[length < 0 ? 0 : length] = '\0';
+	return probe_error_new(
+		PROBE_ERROR_STATE, "process %d does not run %s but %s", pid, exe, link);
+}
+
+struct probe_error *probe_target_open(pid_t pid, const char *exe, struct probe_target **ret)
+{
+	struct probe_error *error = procfs_check();
+	struct probe_target *target;
+	uint64_t start;
+
+	if (error)
+		return error;
+	start = procfs_start_time(pid);
+	if (!start)
+		return procfs_no_room(errno) ? probe_error_system(errno, "/proc/%d/stat", pid)
+					     : probe_error_new(PROBE_ERROR_NOT_FOUND,
+						       "there is no process %d", pid);
+	if (procfs_is_zombie(pid))
+		return probe_error_new(
+			PROBE_ERROR_STATE, "process %d has ended and waits for its parent", pid);
+	error = exe ? check_exe(pid, exe) : NULL;
+	if (error)
+		return error;
+	target = calloc(1, sizeof(*target));
+	if (!target)
+		return probe_error_no_memory();
+	target->mem = -1;
+	target->pid = pid;
+	target->start_time = start;
+	*ret = target;
+	return NULL;
+}
+
+pid_t probe_target_pid(const struct probe_target *target)
+{
+	return target->pid;
+}
+
+bool probe_target_alive(const struct probe_target *target)
+{
+	pid_t pid = target->pid;
+
+	if (procfs_start_time(pid) != target->start_time)
+		return false;
+	/* Who is exiting gives the memory back before becoming a zombie. */
+	if (procfs_status_number(pid, "VmSize:") >= 0)
+		return true;
+	/* The main thread may end before the others do. */
+	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") > 1;
+}
+
+const char *target_string(struct probe_target *target, const char *text)
+{
+	size_t size = strlen(text) + 1;
+	struct target_text *copy = malloc(sizeof(*copy) + size);
+
+	if (!copy)
+		return NULL;
+	memcpy(copy->text, text, size);
+	copy->next = target->texts;
+	target->texts = copy;
+	return copy->text;
+}
+
+/* ---- Enabling ---------------------------------------------------------------------- */
+
+static const char *probe_label(const struct select_probe *probe, char buffer[256])
+{
+	snprintf(buffer, 256, "%s:%s", probe->provider, probe->name);
+	return buffer;
+}
+
+/* Probes that are on already, by their keys. */
+struct known {
+	uint64_t *keys;
+	size_t count;
+	size_t sites;
+};
+
+/* All that a probe's session added to semaphores changes by one. */
+static struct probe_error *change_semaphores(
+	struct change *c, struct semaphores *semaphores, const struct reg_probe *probe, int by)
+{
+	size_t count;
+	struct reg_semaphore *items = registry_semaphores(&c->registry, probe->key, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		if (items[i].session != probe->session)
+			continue;
+		if (!semaphores_add(semaphores, items[i].address, by))
+			return probe_error_no_memory();
+		items[i].added += by;
+	}
+	return NULL;
+}
+
+static size_t patched_sites(
+	const struct registry *r, const struct selection *s, const struct select_probe *probe)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < probe->site_count; i++) {
+		uint64_t pc = s->sites[probe->first_site + i].pc;
+
+		count += pc && registry_site(r, pc);
+	}
+	return count;
+}
+
+/* Takes the probes that are on already out of the selection. */
+static struct probe_error *split_known(struct change *c, struct selection *s, struct known *known)
+{
+	struct probe_error *error = NULL;
+
+	known->keys = calloc(s->probe_count + 1, sizeof(*known->keys));
+	if (!known->keys)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < s->probe_count && !error; i++) {
+		struct select_probe *probe = &s->probes[i];
+		const struct reg_probe *persistent = registry_persistent(&c->registry, probe->key);
+		char label[256];
+
+		probe->unwanted = persistent;
+		if (!persistent)
+			continue;
+		if (persistent->refcount >= UINT16_MAX)
+			error = probe_error_new(PROBE_ERROR_STATE,
+				"%s: its reference count is at its largest value already",
+				probe_label(probe, label));
+		known->keys[known->count++] = probe->key;
+		known->sites += patched_sites(&c->registry, s, probe);
+	}
+	if (!error)
+		selection_drop_unwanted(s);
+	return error;
+}
+
+/* Writes semaphores; with all threads stopped where that is asked for. */
+static struct probe_error *write_semaphores(
+	struct change *c, struct semaphores *semaphores, bool atomic)
+{
+	struct probe_error *error = atomic ? change_stop(c) : NULL;
+
+	if (!error && atomic)
+		error = semaphores_read(semaphores, c->pid);
+	if (!error)
+		error = semaphores_write(semaphores, c->mem);
+	change_resume(c);
+	return error;
+}
+
+/*
+ * Counts up what is on already: all of it, or nothing. The registry says so first: it holds
+ * at least what is there.
+ */
+static struct probe_error *enable_known(
+	struct change *c, const struct known *known, const struct counts *before, bool atomic)
+{
+	struct semaphores semaphores = {0};
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < known->count && !error; i++) {
+		struct reg_probe *probe = registry_persistent(&c->registry, known->keys[i]);
+
+		error = change_semaphores(c, &semaphores, probe, 1);
+		probe->refcount++;
+	}
+	if (!error)
+		error = semaphores_prepare(&semaphores);
+	if (!error)
+		error = semaphores_read(&semaphores, c->pid);
+	if (!error)
+		error = change_store(c);
+	if (!error)
+		error = write_semaphores(c, &semaphores, atomic);
+	if (error)
+		counts_put_back(before, c, false);
+	semaphores_deinit(&semaphores);
+	return error;
+}
+
+/* Pairs name starts at even places and ends at odd ones: the ends go first. */
+static int compare_pair_ends(const void *a, const void *b)
+{
+	const struct select_probe *x = a, *y = b;
+	size_t end_x = x->pattern % 2, end_y = y->pattern % 2;
+
+	if (end_x != end_y)
+		return end_x ? -1 : 1;
+	return x->first_site < y->first_site ? -1 : x->first_site > y->first_site;
+}
+
+static struct probe_error *order_pairs(struct selection *s)
+{
+	struct select_site *sites = calloc(s->site_count + 1, sizeof(*sites));
+	size_t at = 0;
+
+	if (!sites)
+		return probe_error_no_memory();
+	qsort(s->probes, s->probe_count, sizeof(*s->probes), compare_pair_ends);
+	for (size_t i = 0; i < s->probe_count; i++) {
+		struct select_probe *probe = &s->probes[i];
+
+		memcpy(sites + at, s->sites + probe->first_site,
+			probe->site_count * sizeof(*sites));
+		for (size_t k = 0; k < probe->site_count; k++)
+			sites[at + k].probe = i;
+		probe->first_site = at;
+		at += probe->site_count;
+	}
+	free(s->sites);
+	s->sites = sites;
+	return NULL;
+}
+
+/* What a request names; each of its patterns has to match. */
+static struct probe_error *select_asked(
+	struct change *c, const struct probe_request *request, struct selection *ret)
+{
+	struct probe_error *error =
+		select_probes(&c->modules, request->patterns, request->pattern_count, ret);
+
+	if (!error)
+		error = select_unmatched(&c->modules, ret, request->patterns, c->pid);
+	if (!error && request->pairs)
+		error = order_pairs(ret);
+	return error;
+}
+
+/* What is not on yet; where that fails, what is on already is not counted up either. */
+static struct probe_error *install_rest(
+	struct install *install, struct probe_report *report, const struct counts *counted)
+{
+	struct probe_error *error = install_all(install, report);
+
+	if (error && counted)
+		counts_put_back(counted, install->change, true);
+	return error;
+}
+
+static struct probe_error *enable_once(struct probe_target *target,
+	const struct probe_request *request, struct probe_report *report)
+{
+	struct selection selection = {0};
+	struct known known = {0};
+	struct counts before = {0};
+	bool counts_up;
+	struct probe_error *error;
+	struct change c;
+	struct install install = {.change = &c,
+		.selection = &selection,
+		.request = request,
+		.persistent = true,
+		.fd = -1};
+
+	error = change_begin(target, &c);
+	if (error)
+		return error;
+	error = install_heal(&c);
+	if (!error)
+		error = select_asked(&c, request, &selection);
+	if (!error)
+		error = split_known(&c, &selection, &known);
+	if (!error)
+		error = counts_keep(&c.registry, &before);
+	counts_up = known.count && !request->force;
+	if (!error && counts_up)
+		error = enable_known(&c, &known, &before, request->atomic);
+	if (!error && selection.probe_count)
+		error = install_rest(&install, report, counts_up ? &before : NULL);
+	report->probes += known.count;
+	report->sites += known.sites;
+	if (c.stop_ns > report->stop_ns)
+		report->stop_ns = c.stop_ns;
+	free(known.keys);
+	counts_deinit(&before);
+	install_deinit(&install);
+	selection_deinit(&selection);
+	change_end(&c);
+	return error;
+}
+
+struct probe_error *probe_target_enable(struct probe_target *target,
+	const struct probe_request *request, struct probe_report *report)
+{
+	struct attempt attempt = attempt_begin(target, report);
+	struct probe_error *error;
+
+	do {
+		error = enable_once(target, request, report);
+	} while (attempt_again(&attempt, &error));
+	return error;
+}
+
+/* ---- Disabling ----------------------------------------------------------------------- */
+
+/* A probe that only other tools hold: --force ends that. */
+static struct probe_error *force_off(pid_t pid, struct semaphores *semaphores,
+	const struct selection *s, const struct select_probe *probe, bool *was_on_ret)
+{
+	uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
+	size_t count = addresses ? semaphores_of(s, probe, addresses) : 0;
+	bool ok = addresses != NULL;
+
+	*was_on_ret = false;
+	for (size_t i = 0; i < count && ok; i++) {
+		uint16_t value = 0;
+
+		if (memory_read(pid, addresses[i], &value, sizeof(value)) == sizeof(value) && value)
+			*was_on_ret = true;
+		ok = semaphores_add(semaphores, addresses[i], 0);
+	}
+	free(addresses);
+	return ok ? NULL : probe_error_no_memory();
+}
+
+/* Takes one reference off a probe; at 0, uninstall_unreferenced() does the rest. */
+static struct probe_error *drop_reference(
+	struct change *c, struct semaphores *semaphores, struct reg_probe *known, bool force)
+{
+	if (force || known->refcount <= 1)
+		known->refcount = 0;
+	/* Several persistent sessions may have it: --force ends it in all of them. */
+	while (force && (known = registry_persistent(&c->registry, known->key))->refcount)
+		known->refcount = 0;
+	if (!known->refcount)
+		return NULL;
+	known->refcount--;
+	return change_semaphores(c, semaphores, known, -1);
+}
+
+/* All or nothing: looks whether every probe can be lowered before any is. */
+static struct probe_error *check_enabled(const struct change *c, const struct selection *s)
+{
+	char label[256];
+
+	for (size_t i = 0; i < s->probe_count; i++)
+		if (!registry_persistent(&c->registry, s->probes[i].key))
+			return probe_error_new(PROBE_ERROR_STATE,
+				"%s is not enabled in process %d (`probectl status -p %d` shows "
+				"what is; --keep-going does the rest)",
+				probe_label(&s->probes[i], label), c->pid, c->pid);
+	return NULL;
+}
+
+/* Semaphores are lowered first, as the registry holds at least what is there. */
+static struct probe_error *lower_all(struct change *c, const struct selection *s,
+	const struct probe_request *request, struct probe_report *report)
+{
+	struct semaphores semaphores = {0};
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < s->probe_count && !error; i++) {
+		const struct select_probe *probe = &s->probes[i];
+		struct reg_probe *known = registry_persistent(&c->registry, probe->key);
+		bool was_on = known != NULL;
+
+		if (known)
+			error = drop_reference(c, &semaphores, known, request->force);
+		else if (request->force) /* else see check_enabled() */
+			error = force_off(c->pid, &semaphores, s, probe, &was_on);
+		report->probes += was_on;
+		report->sites += was_on ? patched_sites(&c->registry, s, probe) : 0;
+	}
+	if (!error)
+		error = semaphores_prepare(&semaphores);
+	semaphores_keep(&semaphores, &c->registry);
+	if (!error)
+		error = semaphores_read(&semaphores, c->pid);
+	if (!error && semaphores.count)
+		error = write_semaphores(c, &semaphores, request->atomic);
+	semaphores_deinit(&semaphores);
+	return error;
+}
+
+/* What nobody refers to any more ends, or the command has not happened. */
+static struct probe_error *uninstall_lowered(struct change *c, const struct counts *before)
+{
+	struct probe_error *error = uninstall_unreferenced(c);
+
+	if (error && !c->undone)
+		counts_put_back(before, c, true);
+	return error;
+}
+
+struct probe_error *probe_target_disable(struct probe_target *target,
+	const struct probe_request *request, struct probe_report *report)
+{
+	struct selection selection = {0};
+	struct counts before = {0};
+	struct orphans orphans;
+	struct probe_error *error;
+	struct change c;
+
+	error = change_begin(target, &c);
+	if (error)
+		return error;
+	error = orphans_remove(&c, &orphans);
+	uninstall_find_stale(&c); /* what is stale ends together with the rest */
+	if (!error)
+		error = select_asked(&c, request, &selection);
+	if (!error && !request->force && !request->keep_going)
+		error = check_enabled(&c, &selection);
+	if (!error)
+		error = counts_keep(&c.registry, &before);
+	if (!error)
+		error = lower_all(&c, &selection, request, report);
+	if (!error && c.registry.home)
+		error = uninstall_lowered(&c, &before);
+	report->left = uninstall_count_left(&c.registry);
+	target->dropped = true;
+	report->stop_ns = c.stop_ns;
+	counts_deinit(&before);
+	selection_deinit(&selection);
+	change_end(&c);
+	return error;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/patch/install.h"
+#include "libprobe/patch/orphans.h"
+#include "libprobe/patch/puns.h"
+#include "libprobe/patch/report.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/process/procfs.h"
+#include "libprobe/target/space.h"
+#include "libprobe/target/target.h"
+
+enum { ROUGH_STUB_BYTES = 512, PLAN_TRIES = 4 };
+
+/* ---- The session -------------------------------------------------------------------- */
+
+/*
+ * Home has to be somewhere before there is data: near the first site. Without one, only gates
+ * will follow, in the C library and the loader: those are behind the program.
+ */
+static struct probe_error *make_home(struct install *a)
+{
+	const struct selection *s = a->selection;
+	const struct modules *m = &a->change->modules;
+	const struct module *near = s->probe_count ? s->probes[0].module : &m->items[m->count - 1];
+	struct probe_error *error;
+	uint64_t unused;
+
+	if (a->change->registry.home)
+		return NULL;
+	error = change_alloc_code(a->change, s->site_count * ROUGH_STUB_BYTES + SPACE_PAGE,
+		near->start, near->end, &unused);
+	a->change->taken.count = 0;
+	/* Whoever finds the data of a controller that dies soon finds a registry, too. */
+	return error ? error : change_store(a->change);
+}
+
+/*
+ * In a process that was forked with our code, the guard is 0, and so nothing of what
+ * it inherited counts. What is attached now gets a guard of its own: the next word of
+ * the same page.
+ */
+static struct probe_error *renew_guard(struct change *c)
+{
+	static const uint32_t one = 1;
+	struct registry *r = &c->registry;
+	uint32_t guard;
+	struct probe_error *error;
+
+	if (!r->home)
+		return NULL;
+	error = memory_read_all(c->pid, r->guard, &guard, sizeof(guard));
+	if (error || guard)
+		return error;
+	r->guard += sizeof(uint64_t);
+	if (r->guard % SPACE_PAGE == 0)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d inherited probes over too many generations: disable them first",
+			c->pid);
+	return memory_write_code(c->mem, r->guard, &one, sizeof(one));
+}
+
+/* Creates the session in the registry and its data. */
+static struct probe_error *create_session(struct install *install)
+{
+	struct change *c = install->change;
+	struct reg_session session = {
+		.id = c->registry.next_session++,
+		.flags = (install->caller ? REG_SESSION_CALLS : 0) |
+			 (install->takes_time && c->target->no_counter ? REG_SESSION_KERNEL_TIME
+								       : 0),
+		.owner = getpid(), /* also of one that will have none, until it is committed */
+		.owner_start = procfs_start_time(getpid()),
+		.stamp = clock_monotonic_ns(),
+		.cpus = sysconf(_SC_NPROCESSORS_CONF),
+	};
+	struct data_header header = {.magic = DATA_MAGIC, .session = session.id, .guard = 1};
+	struct probe_error *error;
+	struct reg_session *added;
+
+	error = data_lay_out(
+		&session, install->selection->probe_count + install->spare_probes, &install->needs);
+	if (!error)
+		error = make_home(install);
+	if (!error)
+		error = change_map_data(
+			c, session.data_size, install->caller != 0, &session.data, &install->fd);
+	if (error)
+		return error;
+	data_place(&session);
+	header.home = c->registry.home;
+	if (pwrite(install->fd, &header, sizeof(header), 0) != sizeof(header))
+		return probe_error_new(PROBE_ERROR_SYSTEM, "cannot write shared memory");
+	added = registry_add_session(&c->registry);
+	if (!added)
+		return probe_error_no_memory();
+	*added = session;
+	install->session = session.id;
+	install->data_size = session.data_size;
+	return NULL;
+}
+
+void install_deinit(struct install *install)
+{
+	if (install->fd >= 0)
+		close(install->fd);
+	free(install->sites);
+	free(install->order);
+	free(install->pun_pages);
+	windows_close(&install->windows);
+	install->fd = -1;
+	install->sites = NULL;
+	install->order = NULL;
+	install->pun_pages = NULL;
+}
+
+/* Adds what was done to a report. */
+static void add_report(const struct install *install, struct probe_report *report)
+{
+	const struct selection *s = install->selection;
+
+	for (size_t i = 0; i < s->probe_count; i++)
+		report->probes += !s->probes[i].refused;
+	for (size_t i = 0; i < s->site_count; i++) {
+		if (!install->sites[i].wanted)
+			continue;
+		report->sites++;
+		report->plans[s->sites[i].chosen]++;
+	}
+	report->plans[PROBE_PLAN_REFUSED] = report->refusal_count;
+	if (install->change->stop_ns > report->stop_ns)
+		report->stop_ns = install->change->stop_ns;
+}
+
+/* Stubs that may not ask the kernel what can be read, follow fewer pointers. */
+static struct probe_error *report_denied(const struct install *a, struct probe_report *report)
+{
+	const struct seccomp *seccomp = &a->change->seccomp;
+
+	if (!a->asks || seccomp->allowed & SECCOMP_ASK)
+		return NULL;
+	return report_note(report,
+		"%s, by which probes find out what can be read: of strings, and of what pointers "
+		"lead to, only constants of the program are shown",
+		seccomp_why(seccomp, SECCOMP_ASK));
+}
+
+struct module *install_module(const struct install *install, size_t site)
+{
+	return install->selection->probes[install->selection->sites[site].probe].module;
+}
+
+size_t install_module_end(const struct install *install, size_t from)
+{
+	const struct module *module = install_module(install, install->order[from]);
+
+	while (from < install->order_count &&
+		install_module(install, install->order[from]) == module)
+		from++;
+	return from;
+}
+
+/* ---- All of it ------------------------------------------------------------------------ */
+
+/* What is unmapped is free for what comes: a pun may need that very page. */
+static struct probe_error *uninstall_and_look(struct change *change)
+{
+	struct probe_error *error = uninstall_unreferenced(change);
+
+	return error ? error : change_reread_maps(change);
+}
+
+struct probe_error *install_heal(struct change *change)
+{
+	struct orphans orphans;
+	struct probe_error *error = orphans_remove(change, &orphans);
+
+	if (!error && orphans.mappings)
+		error = change_reread_maps(change);
+	if (!error && (uninstall_find_stale(change) || uninstall_has_leftovers(&change->registry)))
+		error = uninstall_and_look(change);
+	return error;
+}
+
+/*
+ * Undoes what was begun for a session, which may have existed before. What
+ * cannot be undone now is stale when this process ends, and found later.
+ */
+static void abandon(const struct install *a, bool added)
+{
+	struct registry *r = &a->change->registry;
+	struct reg_session *session = registry_session(r, a->session);
+	struct orphans orphans;
+	struct probe_error *error;
+
+	if (added && session)
+		session->flags |= REG_SESSION_RETIRED;
+	for (size_t i = 0; i < a->selection->probe_count; i++) {
+		struct reg_probe *probe =
+			registry_probe(r, a->selection->probes[i].key, a->session);
+
+		if (probe)
+			probe->refcount = 0;
+	}
+	if (session)
+		probe_error_free(uninstall_unreferenced(a->change));
+	/* What the registry was not told of yet. */
+	error = change_reread(a->change);
+	probe_error_free(error ? error : orphans_remove(a->change, &orphans));
+}
+
+/* Would a session have anything to do? */
+static bool is_empty(const struct selection *s)
+{
+	for (size_t i = 0; i < s->probe_count; i++)
+		if (!s->probes[i].refused)
+			return false;
+	return true;
+}
+
+/*
+ * Plans, and takes the pages that puns need before anything else is mapped. What the target
+ * has mapped meanwhile is planned differently; at last, without puns.
+ */
+static struct probe_error *plan_and_map(struct install *install, struct probe_report *report)
+{
+	struct probe_error *error = NULL;
+	bool again = true;
+
+	for (int i = 0; i < PLAN_TRIES && !error && again; i++) {
+		install->no_puns = i == PLAN_TRIES - 1;
+		error = install_plan(install);
+		if (!error)
+			error = puns_map(install, &again);
+	}
+	if (!error)
+		error = install_refusals(install, report);
+	if (error)
+		puns_drop(install);
+	return error;
+}
+
+struct probe_error *install_all(struct install *install, struct probe_report *report)
+{
+	struct probe_error *error = NULL;
+	bool added = install->session == 0;
+
+	if (!added && !registry_session(&install->change->registry, install->session))
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d: the session was ended by somebody else", install->change->pid);
+	if (uninstall_has_leftovers(&install->change->registry))
+		error = uninstall_and_look(install->change);
+	if (!error)
+		error = detach_check_leftovers(install->change);
+	if (!error)
+		error = plan_and_map(install, report);
+	if (error)
+		return error;
+	if (install->persistent && is_empty(install->selection)) {
+		add_report(install, report);
+		return NULL;
+	}
+	error = change_judge(install->change);
+	if (!error)
+		error = renew_guard(install->change);
+	if (!error && added)
+		error = create_session(install);
+	if (!error)
+		error = install_build(install);
+	if (!error)
+		error = report_denied(install, report);
+	if (!error && install->take)
+		error = install->take(install->take_data, install);
+	if (!error)
+		error = install_commit(install);
+	if (error)
+		abandon(install, added);
+	else
+		add_report(install, report);
+	return error;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Adding a session to a target, and removing what nobody wants any more.
+ *
+ *   install_plan()    how each site is to be patched; who is refused
+ *   install_build()   memory, stubs and tails, written but not yet reachable
+ *   install.take()    the controller maps and allocates what it needs
+ *   install_commit()  all threads stopped: bytes verified, sites patched,
+ *                    semaphores raised
+ */
+#ifndef LIBPROBE_PATCH_INSTALL_H
+#define LIBPROBE_PATCH_INSTALL_H
+
+#include "libprobe/busy/windows.h"
+#include "libprobe/expr/record_layout.h"
+#include "libprobe/names/select.h"
+#include "libprobe/patch/semaphores.h"
+#include "libprobe/target/change.h"
+#include "libprobe/target/data.h"
+
+/* What is being done to one site. */
+struct install_site {
+	bool wanted; /* it gets a stub, or is toggled */
+	bool is_new; /* nobody has patched it yet: `reg` describes how it will be */
+	/*
+	 * Notes may name the same address: index of the first of its sites, which
+	 * alone is planned and patched. The others' stubs are linked before its own.
+	 */
+	size_t first;
+	struct reg_site reg;
+	uint64_t entry; /* that the jump of a pun, or into a long nop, leads to; 0: to the stub */
+	uint64_t stub;	/* 0 for a toggle */
+	uint64_t head;	/* of a `first`: the stub that its jump leads to */
+	uint32_t order; /* of the stub; see reg_stub. Of a `first`: of head */
+	struct arch_stub_code code;
+	struct arch_moved moved;
+};
+
+struct install {
+	struct change *change;
+	struct selection *selection;
+	const struct probe_request *request;
+	struct install_site *sites; /* as many as the selection has */
+	size_t *order;		    /* indices of those with an address, by address */
+	size_t order_count;
+	/*
+	 * Says what the stub of a site does; NULL: it counts. `slot` is its probe's,
+	 * `number` what its records call the site.
+	 */
+	void (*describe)(const void *data, const struct reg_session *session, uint32_t slot,
+		uint32_t number, struct arch_stub *stub);
+	const void *describe_data;
+	/*
+	 * Takes all that the controller needs of the session, once its stubs are there and
+	 * before any site leads to them: an error undoes everything. NULL: nothing.
+	 */
+	struct probe_error *(*take)(void *data, struct install *install);
+	void *take_data;
+	uint32_t first_site; /* the number of selection->sites[0], the others follow; but: */
+	/* Of probes that the session has had before: the numbers of their sites, their counters. */
+	const uint32_t *numbers, *slots;
+	uint32_t session;     /* 0 until it is created; else one that is there already */
+	bool asks;	      /* set: some stub makes system calls, or would if it were allowed */
+	bool takes_time;      /* the stubs read the time stamp counter */
+	bool is_gate;	      /* the stubs wait for the controller (struct probe_gate) */
+	uint64_t gate_offset; /* of that struct in the session's data */
+	uint64_t gate_unless;
+	bool persistent;
+	/* Not 0: the stubs call functions of the target (REG_SESSION_CALLS); of whom. */
+	uint64_t caller;
+	struct data_needs needs; /* of a new session, beside counters */
+	size_t spare_probes;	 /* room for probes of libraries to come */
+	bool follow_children;	 /* forked children count as well */
+	int fd;			 /* of the session's data, or -1 */
+	uint64_t data_size;
+	uint64_t *pun_pages;   /* of new sites, sorted */
+	size_t pun_page_count; /* the first puns_mapped of them are mapped */
+	size_t puns_mapped;
+	bool alone;   /* each site is planned as if there were no other; nothing is attached */
+	bool no_puns; /* the target maps memory faster than it can be taken */
+	struct windows windows;
+};
+
+/* The module of a site, by index; and where, in order[], the next module's sites begin. */
+struct module *install_module(const struct install *install, size_t site);
+size_t install_module_end(const struct install *install, size_t from);
+
+/* Plans every site of the selection; anew, if it has been done. */
+PROBE_MUST_CHECK struct probe_error *install_plan(struct install *install);
+
+/*
+ * Puts refused sites into the report; unless request->keep_going they are an error
+ * (PROBE_ERROR_REFUSED).
+ */
+PROBE_MUST_CHECK struct probe_error *install_refusals(
+	const struct install *install, struct probe_report *report);
+
+PROBE_MUST_CHECK struct probe_error *install_build(struct install *install);
+PROBE_MUST_CHECK struct probe_error *install_commit(struct install *install);
+void install_deinit(struct install *install);
+
+/*
+ * All of it: plans, creates the session unless there is one, builds, commits,
+ * and reports; undoes everything where one of them fails.
+ */
+PROBE_MUST_CHECK struct probe_error *install_all(
+	struct install *install, struct probe_report *report);
+
+/*
+ * Ends everything that has a reference count of 0: sites without a stub get
+ * their bytes back, others are linked anew, semaphores are lowered, memory is
+ * given back as soon as no thread can be in it.
+ */
+PROBE_MUST_CHECK struct probe_error *uninstall_unreferenced(struct change *change);
+
+/* Ends what controllers left behind that are dead, as uninstall_unreferenced() does. */
+PROBE_MUST_CHECK struct probe_error *install_heal(struct change *change);
+
+/* How many sites could not be restored, as somebody else's bytes are there. */
+size_t uninstall_count_left(const struct registry *registry);
+
+/* Is there code in the target that nothing leads to any more, and a thread was in? */
+bool uninstall_has_leftovers(const struct registry *registry);
+
+/*
+ * PROBE_ERROR_STATE where so much is left that no more may be added: in a process of which
+ * nobody can know whether a thread comes back, each session leaves its own.
+ */
+PROBE_MUST_CHECK struct probe_error *detach_check_leftovers(const struct change *change);
+
+/*
+ * Sets the reference counts of sessions whose controllers are dead to 0, and
+ * looks for other work that was not finished; above 0: uninstall_unreferenced() is
+ * due.
+ */
+size_t uninstall_find_stale(struct change *change);
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Patching a site again that somebody has restored, if only its first byte. Its stubs and its tail
+ * are there: they were made of the file's bytes, so what they stand for has to be there, all of it,
+ * and all threads stopped when it is compared. A thread that stands where the patch is to be
+ * written, or will return there from a signal handler, is given a moment: which instruction
+ * of the tail stands for which of the site is not known any more.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/busy/windows.h"
+#include "libprobe/patch/mend.h"
+#include "libprobe/process/edits.h"
+#include "libprobe/target/site.h"
+
+enum { TRIES = 20 };
+
+/* The sites that are to be patched again; for each, two edits: what has to be there, the patch. */
+struct mending {
+	const struct reg_site **sites;
+	uint8_t (*wanted)[EDIT_BYTES]; /* the file's bytes, window_of() of them */
+	size_t count;
+	struct edits edits;
+	struct windows windows;
+};
+
+/* From the patch on, what is written or relied on. */
+static size_t window_of(const struct reg_site *site)
+{
+	return site->covers > site->length ? site->covers : site->length;
+}
+
+/* What the file holds where the patch replaces something, or relies on it. */
+static bool read_file(
+	const struct change *change, const struct reg_site *site, uint8_t bytes[EDIT_BYTES])
+{
+	const struct module *module = modules_find(&change->modules, site->patch);
+	size_t size = window_of(site);
+
+	return module && module->object && size <= EDIT_BYTES &&
+	       object_read(module->object, site->patch - module->bias, bytes, size) == size &&
+	       site_is_in_file(&change->modules, site);
+}
+
+static bool add(struct mending *m, const struct change *change, const struct reg_site *site)
+{
+	struct edit *edit;
+
+	if (!read_file(change, site, m->wanted[m->count]))
+		return true;
+	edit = edits_add(&m->edits, site->patch, window_of(site));
+	edit = edit ? edits_add(&m->edits, site->patch, site->length) : NULL;
+	if (!edit)
+		return false;
+	edit->is_write = true;
+	memcpy(edit->bytes, site->patched, site->length);
+	m->sites[m->count++] = site;
+	return true;
+}
+
+static struct probe_error *find(struct mending *m, const struct change *change)
+{
+	const struct registry *r = &change->registry;
+	enum site_state *states = NULL;
+	struct edits edits = {0};
+	struct probe_error *error = site_read_all(r, change->pid, &edits, &states);
+
+	m->sites = calloc(r->site_count + 1, sizeof(*m->sites));
+	m->wanted = calloc(r->site_count + 1, sizeof(*m->wanted));
+	if (!error && (!m->sites || !m->wanted))
+		error = probe_error_no_memory();
+	for (size_t i = 0; i < r->site_count && !error; i++)
+		if (r->sites[i].pc &&
+			(states[i] == SITE_ORIGINAL ||
+				(states[i] == SITE_FOREIGN &&
+					site_is_mixed(&r->sites[i], edits_found(&edits, i)))) &&
+			site_is_wanted(r, &r->sites[i]) && !add(m, change, &r->sites[i]))
+			error = probe_error_no_memory();
+	edits_deinit(&edits);
+	free(states);
+	return error;
+}
+
+/* Has somebody written there since? Such a site is left alone. */
+static void check(struct mending *m)
+{
+	for (size_t i = 0; i < m->count; i++) {
+		const uint8_t *found = edits_found(&m->edits, 2 * i);
+		size_t length = m->sites[i]->length;
+
+		m->edits.items[2 * i + 1].is_write = found && site_is_mixed(m->sites[i], found) &&
+						     memcmp(found + length, m->wanted[i] + length,
+							     window_of(m->sites[i]) - length) == 0;
+	}
+}
+
+/* Would a thread go on behind the first byte of a patch? */
+static bool in_the_way(const struct mending *m)
+{
+	for (size_t i = 0; i < m->count; i++)
+		if (frames_within(&m->windows.frames, m->sites[i]->patch + 1,
+			    m->sites[i]->patch + m->sites[i]->length))
+			return true;
+	return false;
+}
+
+static struct probe_error *prepare_windows(struct mending *m, const struct change *change)
+{
+	const char *reason = windows_reason(&m->windows, change);
+
+	if (reason)
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"process %d: no site can be patched again: %s", change->pid, reason);
+	for (size_t i = 0; i < m->count; i++)
+		if (!windows_add(&m->windows, m->sites[i]->patch + 1,
+			    m->sites[i]->patch + m->sites[i]->length))
+			return probe_error_no_memory();
+	return windows_prepare(&m->windows, change);
+}
+
+static struct probe_error *mend_once(struct mending *m, struct change *change, bool *again_ret)
+{
+	struct probe_error *error = change_stop(change);
+
+	*again_ret = false;
+	if (error)
+		return error;
+	error = edits_read(&m->edits, change->pid);
+	if (!error)
+		error = windows_read(&m->windows, change);
+	if (!error) {
+		frames_sort(&m->windows.frames);
+		check(m);
+		*again_ret = in_the_way(m);
+		if (!*again_ret)
+			error = edits_write(&m->edits, change->mem);
+	}
+	change_resume(change);
+	return error;
+}
+
+static struct probe_error *mend(struct mending *m, struct change *change)
+{
+	struct probe_error *error = edits_prepare(&m->edits);
+	bool again = true;
+
+	if (!error)
+		error = edits_read(&m->edits, change->pid);
+	if (!error)
+		error = edits_pretouch(&m->edits, change->mem);
+	if (!error)
+		error = prepare_windows(m, change);
+	for (int i = 0; i < TRIES && !error && again; i++) {
+		if (i)
+			error = windows_wait(&m->windows);
+		if (!error)
+			error = mend_once(m, change, &again);
+	}
+	if (error || !again)
+		return error;
+	return probe_error_new(PROBE_ERROR_STATE,
+		"process %d: a thread stays where a site is to be patched again: try again",
+		change->pid);
+}
+
+struct probe_error *mend_sites(struct change *change, size_t *count_ret)
+{
+	struct mending m = {0};
+	struct probe_error *error = find(&m, change);
+
+	*count_ret = 0;
+	if (!error && m.count)
+		error = mend(&m, change);
+	for (size_t i = 0; i < m.count && !error; i++)
+		*count_ret += m.edits.items[2 * i + 1].is_write;
+	edits_deinit(&m.edits);
+	windows_close(&m.windows);
+	free(m.sites);
+	free(m.wanted);
+	return error;
+}

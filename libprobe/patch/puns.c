@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where a punned site jumps to is chance, and stands in its bytes:
+ *
+ *	site:	90 8d 87 01 00 ..	lea 1(%rdi),%eax behind the nop
+ *		e9 8d 87 01 00 ..	jmp site + 5 + 0x1878d
+ *
+ * So its page is mapped first of all that a change maps: neither an arena nor the data of a
+ * session can have come to lie there before. An arena of an earlier change may be there, by
+ * chance as well, or because it is near the same module. Then the jump to the stub is written
+ * into the arena, if its allocator has the bytes to give.
+ *
+ * The target maps memory, too. A page that it has taken since its maps were read is no reason
+ * to fail: the sites are planned once more.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "libprobe/patch/puns.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/target/space.h"
+
+enum {
+	PUNS_AT_ONCE = 64, /* one thread stands still while their pages are mapped */
+	FAR_JUMP_BYTES = 14
+};
+
+static const char pun_taken[] =
+	"the address that its bytes would jump to is in use, or where the heap or the stack grows";
+
+static uint64_t page_of(uint64_t address)
+{
+	return address & ~(uint64_t)(SPACE_PAGE - 1);
+}
+
+/* ---- Taking -------------------------------------------------------------------------- */
+
+/* Where a page is among the taken ones, which are sorted, or would be. */
+static size_t page_index(const struct install *a, uint64_t page)
+{
+	size_t low = 0, high = a->pun_page_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (a->pun_pages[middle] < page)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+const char *puns_take(struct install *install, uint64_t entry)
+{
+	uint64_t page = page_of(entry), *pages = install->pun_pages;
+	size_t at = page_index(install, page);
+
+	/* The jump is written as a whole, also when it is led elsewhere later. */
+	if (install->no_puns || page_of(entry + FAR_JUMP_BYTES - 1) != page)
+		return pun_taken;
+	if (code_arena(&install->change->registry, entry))
+		return code_take(&install->change->registry, &install->change->taken, entry,
+			       FAR_JUMP_BYTES)
+			       ? NULL
+			       : pun_taken;
+	/* Puns do not share pages. */
+	if ((at < install->pun_page_count && pages[at] == page) ||
+		!space_is_free(&install->change->maps, page, page + SPACE_PAGE))
+		return pun_taken;
+	pages = reallocarray(pages, install->pun_page_count + 1, sizeof(*pages));
+	if (!pages)
+		return "out of memory";
+	install->pun_pages = pages;
+	memmove(pages + at + 1, pages + at, (install->pun_page_count++ - at) * sizeof(*pages));
+	pages[at] = page;
+	return NULL;
+}
+
+const char *puns_take_any(struct install *install, unsigned int fixed, uint64_t *entry)
+{
+	int64_t step = INT64_C(1) << 8 * fixed, start = (int64_t)*entry, reach = INT64_C(1) << 31;
+
+	/* Alternately above and below; the distance that it has is less than a step. */
+	for (int64_t far = 0; far < reach - step; far += step) {
+		if (!puns_take(install, *entry = (uint64_t)(start + far)) ||
+			!puns_take(install, *entry = (uint64_t)(start - step - far)))
+			return NULL;
+	}
+	return pun_taken;
+}
+
+void puns_place(
+	const struct registry *registry, uint64_t entry, uint64_t *start_ret, uint32_t *size_ret)
+{
+	bool in_arena = code_arena(registry, entry);
+
+	*start_ret = in_arena ? entry : page_of(entry);
+	*size_ret = in_arena ? FAR_JUMP_BYTES : SPACE_PAGE;
+}
+
+/* ---- Mapping ------------------------------------------------------------------------- */
+
+static void unmap_pages(struct change *change, const uint64_t *pages, size_t count)
+{
+	for (size_t done = 0; done < count;) {
+		struct control_call calls[PUNS_AT_ONCE];
+		size_t n = 0;
+
+		for (; n < PUNS_AT_ONCE && done < count; n++, done++)
+			calls[n] = (struct control_call){
+				.number = SYS_munmap, .args = {pages[done], SPACE_PAGE}};
+		probe_error_free(change_run(change, "unmap memory", calls, n));
+	}
+}
+
+/*
+ * Maps pages for code at addresses that were free when the maps were read; *done_ret: how many
+ * of them. Fewer without an error: the next one is in use.
+ */
+static struct probe_error *map_pages(
+	struct change *change, const uint64_t *pages, size_t count, size_t *done_ret)
+{
+	struct control_call calls[PUNS_AT_ONCE + 1], close;
+	struct probe_error *error;
+	int64_t fd;
+
+	*done_ret = 0;
+	/* One page for all: each writes its own copy. */
+	error = change_code_file(change, SPACE_PAGE, &fd);
+	if (error)
+		return error;
+	close = change_call_close(fd);
+	for (size_t i = 0; i < count; i++)
+		calls[i] = change_call_map_code(pages[i], SPACE_PAGE, fd);
+	calls[count] = close;
+	error = change_run(change, "map memory for code", calls, count + 1);
+	while (*done_ret < count && calls[*done_ret].result == (int64_t)pages[*done_ret])
+		++*done_ret;
+	if (*done_ret == count)
+		return error;
+	/* A kernel before 4.17 has mapped it elsewhere. */
+	if (!error && calls[*done_ret].result > 0)
+		unmap_pages(change, &(uint64_t){(uint64_t)calls[*done_ret].result}, 1);
+	probe_error_free(change_run(change, "close a file", &close, 1));
+	if (error && calls[*done_ret].result != -EEXIST)
+		return error;
+	probe_error_free(error);
+	return NULL;
+}
+
+struct probe_error *puns_map(struct install *install, bool *again_ret)
+{
+	struct probe_error *error = NULL;
+
+	*again_ret = false;
+	while (install->puns_mapped < install->pun_page_count && !error && !*again_ret) {
+		size_t left = install->pun_page_count - install->puns_mapped, done;
+		size_t count = left < PUNS_AT_ONCE ? left : PUNS_AT_ONCE;
+
+		error = map_pages(
+			install->change, install->pun_pages + install->puns_mapped, count, &done);
+		install->puns_mapped += done;
+		*again_ret = !error && done < count;
+	}
+	if (error || *again_ret)
+		puns_drop(install);
+	if (!error && (*again_ret || install->puns_mapped))
+		error = change_reread_maps(install->change);
+	return error;
+}
+
+void puns_drop(struct install *install)
+{
+	unmap_pages(install->change, install->pun_pages, install->puns_mapped);
+	install->puns_mapped = install->pun_page_count = 0;
+	install->change->taken.count = 0;
+}
+
+/*
+ * A pun's page is an arena: it goes with its site or, if the site's library is
+ * closed, with the last session.
+ */
+struct probe_error *puns_announce(struct install *install)
+{
+	for (size_t i = 0; i < install->puns_mapped; i++) {
+		struct reg_arena *arena = registry_add_arena(&install->change->registry);
+
+		if (!arena)
+			return probe_error_no_memory();
+		*arena = (struct reg_arena){install->pun_pages[i], SPACE_PAGE};
+	}
+	return install->puns_mapped ? change_store(install->change) : NULL;
+}
+
+struct probe_error *puns_write(const struct install *install)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < install->selection->site_count && !error; i++) {
+		const struct install_site *as = &install->sites[i];
+		uint8_t jump[16];
+		size_t length;
+
+		if (!as->wanted || !as->is_new || !as->head || !as->reg.pun)
+			continue;
+		length = install->change->arch->far_jump(as->reg.entry, as->head, jump);
+		error = memory_write_code(install->change->mem, as->reg.entry, jump, length);
+	}
+	return error;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/patch/report.h"
+
+struct probe_error *report_refusal(struct probe_report *report, const struct select_probe *probe,
+	const struct select_site *site)
+{
+	struct probe_refusal *refusals, *r;
+
+	if (!report)
+		return NULL;
+	refusals = reallocarray(report->refusals, report->refusal_count + 1, sizeof(*refusals));
+	if (!refusals)
+		return probe_error_no_memory();
+	report->refusals = refusals;
+	r = &refusals[report->refusal_count];
+	*r = (struct probe_refusal){.provider = strdup(probe->provider),
+		.name = strdup(probe->name),
+		.path = strdup(probe->module->path),
+		.pc = site->pc,
+		.reason = select_reason_text(site)};
+	report->refusal_count++;
+	return r->provider && r->name && r->path && r->reason ? NULL : probe_error_no_memory();
+}
+
+void report_forget(struct probe_report *report, size_t count)
+{
+	while (report->refusal_count > count) {
+		struct probe_refusal *r = &report->refusals[--report->refusal_count];
+
+		free((char *)r->provider);
+		free((char *)r->name);
+		free((char *)r->path);
+		free((char *)r->reason);
+	}
+}
+
+struct probe_error *report_note(struct probe_report *report, const char *format, ...)
+{
+	char **notes, *note;
+	va_list ap;
+	int length;
+
+	if (!report)
+		return NULL;
+	notes = reallocarray(report->notes, report->note_count + 1, sizeof(*notes));
+	if (!notes)
+		return probe_error_no_memory();
+	report->notes = notes;
+	va_start(ap, format);
+	length = vasprintf(&note, format, ap);
+	va_end(ap);
+	if (length < 0)
+		return probe_error_no_memory();
+	notes[report->note_count++] = note;
+	return NULL;
+}
+
+void probe_report_deinit(struct probe_report *report)
+{
+	report_forget(report, 0);
+	for (size_t i = 0; i < report->note_count; i++)
+		free(report->notes[i]);
+	free(report->notes);
+	free(report->refusals);
+	*report = (struct probe_report){0};
+}

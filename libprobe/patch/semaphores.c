@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A probe may have several semaphores, one for each of its sites, and probes
+ * may share one. OCaml's have two counters: SystemTap's at the address that the
+ * note names, and 2 bytes behind it the one that OCaml's own tools, and we,
+ * count in; but for the provider `ocaml`, which has only the first.
+ *
+ * They are written through /proc/PID/mem, as some lie in pages that the program
+ * makes read-only (RELRO).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/patch/semaphores.h"
+#include "libprobe/plan/plan.h"
+
+uint64_t semaphore_offset(const char *provider)
+{
+	return plan_is_ocaml(provider) && strcmp(provider, "ocaml") != 0 ? sizeof(uint16_t) : 0;
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+size_t semaphores_of(
+	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses)
+{
+	uint64_t offset = semaphore_offset(probe->provider);
+	size_t count = 0, distinct = 0;
+
+	for (size_t i = 0; i < probe->site_count; i++) {
+		uint64_t address = selection->sites[probe->first_site + i].semaphore;
+
+		if (address)
+			addresses[count++] = address + offset;
+	}
+	qsort(addresses, count, sizeof(*addresses), compare_addresses);
+	for (size_t i = 0; i < count; i++)
+		if (i == 0 || addresses[i] != addresses[i - 1])
+			addresses[distinct++] = addresses[i];
+	return distinct;
+}
+
+/* ---- Changes ------------------------------------------------------------------------- */
+
+static bool add_change(struct semaphores *semaphores, struct semaphore_change change)
+{
+	struct semaphore_change *items =
+		array_grow(semaphores->items, semaphores->count, sizeof(*items));
+
+	if (!items)
+		return false;
+	semaphores->items = items;
+	items[semaphores->count++] = change;
+	return true;
+}
+
+bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by)
+{
+	return add_change(semaphores,
+		(struct semaphore_change){.address = address, .by = by, .is_set = by == 0});
+}
+
+bool semaphores_add_all(struct semaphores *semaphores, const struct registry *registry)
+{
+	bool ok = true;
+
+	for (size_t i = 0; i < registry->semaphore_count && ok; i++)
+		ok = add_change(semaphores,
+			(struct semaphore_change){.address = registry->semaphores[i].address});
+	return ok;
+}
+
+void semaphores_deinit(struct semaphores *semaphores)
+{
+	edits_deinit(&semaphores->edits);
+	free(semaphores->items);
+	*semaphores = (struct semaphores){0};
+}
+
+static int compare_changes(const void *a, const void *b)
+{
+	const struct semaphore_change *x = a, *y = b;
+
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* The change of a semaphore, where they are sorted and merged; NULL: there is none. */
+static struct semaphore_change *find_change(const struct semaphores *s, uint64_t address)
+{
+	const struct semaphore_change key = {.address = address};
+
+	return s->count ? bsearch(&key, s->items, s->count, sizeof(key), compare_changes) : NULL;
+}
+
+/* Changes of one semaphore become one. */
+static void merge(struct semaphores *s)
+{
+	size_t count = 0;
+
+	if (s->count)
+		qsort(s->items, s->count, sizeof(*s->items), compare_changes);
+	for (size_t i = 0; i < s->count; i++) {
+		if (count && s->items[count - 1].address == s->items[i].address) {
+			s->items[count - 1].by += s->items[i].by;
+			s->items[count - 1].is_set |= s->items[i].is_set;
+		} else {
+			s->items[count++] = s->items[i];
+		}
+	}
+	s->count = count;
+}
+
+struct probe_error *semaphores_prepare(struct semaphores *semaphores)
+{
+	merge(semaphores);
+	for (size_t i = 0; i < semaphores->count; i++) {
+		struct edit *edit = edits_add(
+			&semaphores->edits, semaphores->items[i].address, sizeof(uint16_t));
+
+		if (!edit)
+			return probe_error_no_memory();
+		edit->is_write = true;
+	}
+	return edits_prepare(&semaphores->edits);
+}
+
+void semaphores_keep(struct semaphores *semaphores, const struct registry *registry)
+{
+	for (size_t i = 0; i < registry->semaphore_count; i++) {
+		const struct reg_semaphore *s = &registry->semaphores[i];
+		struct semaphore_change *change = find_change(semaphores, s->address);
+		const struct reg_probe *probe = registry_probe(registry, s->key, s->session);
+
+		if (change && probe && probe->refcount && s->added + change->least <= UINT16_MAX)
+			change->least += s->added;
+	}
+}
+
+/* What a change makes of a value. */
+static int32_t changed(const struct semaphore_change *change, uint16_t now)
+{
+	int32_t then = change->is_set ? 0 : now + change->by;
+
+	return !change->is_set && then < change->least ? change->least : then < 0 ? 0 : then;
+}
+
+struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid)
+{
+	struct probe_error *error = edits_read(&semaphores->edits, pid);
+
+	for (size_t i = 0; i < semaphores->count && !error; i++) {
+		const struct semaphore_change *change = &semaphores->items[i];
+		const uint8_t *found = edits_found(&semaphores->edits, i);
+		uint16_t now, value;
+		int32_t then;
+
+		if (!found && change->by > 0)
+			return probe_error_new(PROBE_ERROR_FORMAT,
+				"process %d has no semaphore at %#jx", pid,
+				(uintmax_t)change->address);
+		if (!found)
+			continue;
+		memcpy(&now, found, sizeof(now));
+		then = changed(change, now);
+		if (then > UINT16_MAX)
+			return probe_error_new(PROBE_ERROR_STATE,
+				"the semaphore at %#jx is at its largest value already",
+				(uintmax_t)change->address);
+		value = then;
+		memcpy(semaphores->edits.items[i].bytes, &value, sizeof(value));
+		/* Others may write what we leave alone. */
+		semaphores->edits.items[i].is_write = value != now;
+	}
+	return error;
+}
+
+struct probe_error *semaphores_write(struct semaphores *semaphores, int mem)
+{
+	return edits_write(&semaphores->edits, mem);
+}
+
+size_t semaphores_short(const struct registry *registry, pid_t pid)
+{
+	struct semaphores all = {0};
+	struct probe_error *error = NULL;
+	size_t count = 0;
+
+	if (!semaphores_add_all(&all, registry))
+		error = probe_error_no_memory();
+	if (!error)
+		error = semaphores_prepare(&all);
+	semaphores_keep(&all, registry);
+	if (!error)
+		error = semaphores_read(&all, pid);
+	for (size_t i = 0; i < all.edits.count && !error; i++)
+		count += edits_found(&all.edits, i) && all.edits.items[i].is_write;
+	probe_error_free(error);
+	semaphores_deinit(&all);
+	return count;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Semaphores: the 16-bit counters in a target's data that its probes test
+ * before they compute their arguments.
+ */
+#ifndef LIBPROBE_PATCH_SEMAPHORES_H
+#define LIBPROBE_PATCH_SEMAPHORES_H
+
+#include "libprobe/names/select.h"
+#include "libprobe/process/edits.h"
+#include "libprobe/target/registry.h"
+
+/* Where OCaml's protocol (plan_is_ocaml()) or SystemTap's counts: beside the note's address. */
+uint64_t semaphore_offset(const char *provider);
+
+/* The distinct semaphores of a probe, sorted; room for site_count is enough. */
+size_t semaphores_of(
+	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
+
+/* Changes that are to be made at once. Initialise with {0}. */
+struct semaphores {
+	struct semaphore_change {
+		uint64_t address;
+		int32_t by;
+		bool is_set;	/* to 0, whatever it is */
+		uint16_t least; /* what it is at the least afterwards, see semaphores_keep() */
+	} * items;
+	size_t count;
+	struct edits edits;
+};
+
+/* Adds a change; 0 `by` sets the semaphore to 0. False without memory. */
+bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by);
+
+/* The last step before threads are stopped: sorts, makes room. */
+PROBE_MUST_CHECK struct probe_error *semaphores_prepare(struct semaphores *semaphores);
+
+/*
+ * Of semaphores that are prepared: none is to be less than what a registry says
+ * its sessions have added. That makes good what a controller has not done that
+ * was killed between the registry and the semaphores, in either order.
+ */
+void semaphores_keep(struct semaphores *semaphores, const struct registry *registry);
+
+/* Adds all semaphores of a registry, to be looked at by semaphores_keep(). */
+bool semaphores_add_all(struct semaphores *semaphores, const struct registry *registry);
+
+/* How many semaphores are less than what the registry says; 0 where that cannot be known. */
+size_t semaphores_short(const struct registry *registry, pid_t pid);
+
+void semaphores_deinit(struct semaphores *semaphores);
+
+/*
+ * Reads them and computes their new values. None becomes less than 0, as
+ * others may have lowered it, or than semaphores_keep() says; one to be lowered that is not there
+ * any more is left out. Errors: PROBE_ERROR_STATE (one would overflow), PROBE_ERROR_FORMAT (one to
+ * be raised cannot be read), those of edits_read().
+ */
+PROBE_MUST_CHECK struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid);
+
+/* Writes them: all or none. */
+PROBE_MUST_CHECK struct probe_error *semaphores_write(struct semaphores *semaphores, int mem);
+
+#endif

@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Ending what nobody refers to. What is to end has a reference count of 0 in
+ * the registry before anything is undone, so that whoever comes next can
+ * finish it if this controller does not.
+ *
+ * Bytes of a site are put back while all threads stand still. What is written
+ * is known before, also the registry behind it, which one word makes the
+ * current one next to lowering the semaphores: they are not lowered twice.
+ *
+ * Stubs and tails may still have a thread in them, or be what a signal handler
+ * returns to: then the target goes on for a moment and is looked at again (quiet.c).
+ * Memory is only unmapped when no thread is, or will come, there. Where a thread
+ * stays, or nobody can know, they become leftovers: in the registry without an address, so
+ * that their memory stays in use and their site can be patched anew. Each session has memory of
+ * its own, which a late thread would write to, so it is not used again; and so that it does not
+ * grow without end, nothing is added to a process that has too much of it.
+ *
+ * A site that holds somebody else's bytes is left as it is: it is not ours to write. Whoever
+ * wrote them may have kept our jump, to write it back one day, so all that it leads to stays
+ * as well: the site is kept in the registry with its stubs, whose session has ended, and
+ * every later change tries again.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/patch/install.h"
+#include "libprobe/busy/busy.h"
+#include "libprobe/target/target.h"
+#include "libprobe/process/edits.h"
+#include "libprobe/patch/orphans.h"
+#include "libprobe/busy/quiet.h"
+#include "libprobe/target/site.h"
+#include "libprobe/target/space.h"
+
+enum { UNMAPS_AT_ONCE = 64, LEFT_SESSIONS_MAX = 128 };
+
+/* Address space of the target; of the data only pages count that were touched. */
+#define LEFT_DATA_MAX (UINT64_C(8) << 30)
+#define LEFT_CODE_MAX (UINT64_C(64) << 20)
+
+/* ---- What is to end ------------------------------------------------------------------- */
+
+/* Does a session still count a probe? Stubs of sites are kept by their probes. */
+static bool is_wanted(const struct registry *r, uint64_t key, uint32_t session)
+{
+	const struct reg_probe *probe = registry_probe(r, key, session);
+
+	return probe && probe->refcount > 0;
+}
+
+size_t uninstall_find_stale(struct change *change)
+{
+	struct registry *r = &change->registry;
+	size_t count = 0;
+
+	for (size_t i = 0; i < r->session_count; i++) {
+		struct reg_session *session = &r->sessions[i];
+
+		if (session->flags & (REG_SESSION_PERSISTENT | REG_SESSION_RETIRED) ||
+			!registry_is_dead(session))
+			continue;
+		session->flags |= REG_SESSION_RETIRED;
+		for (size_t k = 0; k < r->probe_count; k++)
+			if (r->probes[k].session == session->id)
+				r->probes[k].refcount = 0;
+		count++;
+	}
+	/* What another controller has begun to end, and did not finish, or could not. */
+	for (size_t i = 0; i < r->stub_count && !count; i++)
+		count += r->stubs[i].pc && !is_wanted(r, r->stubs[i].key, r->stubs[i].session);
+	for (size_t i = 0; i < r->probe_count && !count; i++)
+		count += r->probes[i].refcount == 0;
+	for (size_t i = 0; i < r->session_count && !count; i++)
+		count += (r->sessions[i].flags & REG_SESSION_RETIRED) != 0;
+	return count ? count : semaphores_short(r, change->pid);
+}
+
+/* What ends, as flags beside the registry's arrays, and what that takes. */
+struct ending {
+	bool *sites, *stubs, *semaphores;
+	bool *held; /* sites that hold somebody else's bytes */
+	struct busy busy;
+	bool any;
+	bool any_live; /* more than leftovers, where a thread may stay for long */
+	struct edits text;
+	/* Beside text.items: the site whose bytes have to be a controller's; SIZE_MAX: none. */
+	size_t *checks;
+	struct semaphores lowered;
+	struct quiet quiet;
+	uint64_t image, image_size; /* of the registry to come */
+};
+
+static bool is_leftover(const struct reg_site *site)
+{
+	return site->pc == 0;
+}
+
+static bool find_ending(struct ending *e, const struct change *change)
+{
+	const struct registry *r = &change->registry;
+
+	*e = (struct ending){
+		.sites = calloc(r->site_count + 1, sizeof(bool)),
+		.stubs = calloc(r->stub_count + 1, sizeof(bool)),
+		.semaphores = calloc(r->semaphore_count + 1, sizeof(bool)),
+		.held = calloc(r->site_count + 1, sizeof(bool)),
+	};
+	if (!busy_init(&e->busy, r) || !e->sites || !e->stubs || !e->semaphores || !e->held)
+		return false;
+	for (size_t i = 0; i < r->stub_count; i++) {
+		e->stubs[i] =
+			r->stubs[i].pc == 0 || !is_wanted(r, r->stubs[i].key, r->stubs[i].session);
+		e->any = e->any || e->stubs[i];
+		e->any_live = e->any_live || (e->stubs[i] && r->stubs[i].pc);
+	}
+	for (size_t i = 0; i < r->site_count; i++) {
+		size_t count;
+		const struct reg_stub *stubs = registry_stubs(r, r->sites[i].pc, &count);
+		bool kept = r->sites[i].plan == PROBE_PLAN_TOGGLE &&
+			    registry_refcount(r, r->sites[i].key, false) > 0;
+
+		for (size_t k = 0; k < count && !kept; k++)
+			kept = !e->stubs[stubs + k - r->stubs];
+		e->sites[i] = !kept || is_leftover(&r->sites[i]);
+		e->any = e->any || e->sites[i];
+	}
+	for (size_t i = 0; i < r->semaphore_count; i++) {
+		e->semaphores[i] = !is_wanted(r, r->semaphores[i].key, r->semaphores[i].session);
+		e->any = e->any || e->semaphores[i];
+	}
+	for (size_t i = 0; i < r->probe_count; i++)
+		e->any = e->any || r->probes[i].refcount == 0;
+	for (size_t i = 0; i < r->session_count; i++)
+		e->any = e->any || r->sessions[i].flags & REG_SESSION_RETIRED;
+	e->any = e->any || semaphores_short(r, change->pid);
+	return true;
+}
+
+static void ending_deinit(struct ending *e)
+{
+	free(e->sites);
+	free(e->stubs);
+	free(e->semaphores);
+	free(e->held);
+	busy_deinit(&e->busy);
+	free(e->checks);
+	edits_deinit(&e->text);
+	semaphores_deinit(&e->lowered);
+	quiet_close(&e->quiet);
+}
+
+/* ---- Preparing -------------------------------------------------------------------------- */
+
+/* A place to be written; for `site` see struct ending. NULL without memory. */
+static struct edit *add_edit(struct ending *e, uint64_t address, size_t length, size_t site)
+{
+	size_t *checks = array_grow(e->checks, e->text.count, sizeof(*checks));
+	struct edit *edit;
+
+	if (!checks)
+		return NULL;
+	e->checks = checks;
+	edit = edits_add(&e->text, address, length);
+	if (!edit)
+		return NULL;
+	e->checks[e->text.count - 1] = site;
+	edit->is_write = true;
+	return edit;
+}
+
+static struct probe_error *restore_site(struct ending *e, const struct registry *r, size_t i)
+{
+	const struct reg_site *site = &r->sites[i];
+	struct edit *edit = add_edit(e, site->patch, site->length, i);
+
+	if (!edit)
+		return probe_error_no_memory();
+	memcpy(edit->bytes, site->original, site->length);
+	return NULL;
+}
+
+/* Leads a jump to another stub, or to the tail: that of the site itself, or a stub's. */
+static struct probe_error *redirect(struct ending *e, const struct change *change, size_t i,
+	bool is_entry, uint64_t at, uint64_t to)
+{
+	struct reg_site *site = &change->registry.sites[i];
+	bool is_text = is_entry && !site->pun;
+	struct edit *edit = add_edit(e, at, 0, is_text ? i : SIZE_MAX);
+
+	if (!edit)
+		return probe_error_no_memory();
+	edit->length = is_entry && site->pun ? change->arch->far_jump(at, to, edit->bytes)
+					     : change->arch->jump(at, to, edit->bytes);
+	if (!edit->length)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"the stubs of the site at %#jx are too far apart", (uintmax_t)site->pc);
+	if (is_text)
+		memcpy(site->patched, edit->bytes, site->length);
+	return NULL;
+}
+
+/* Does one of these stubs of the registry end? */
+static bool any_ends(const struct ending *e, const struct registry *r, const struct reg_stub *stubs,
+	size_t count)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < count; i++)
+		any = any || e->stubs[stubs + i - r->stubs];
+	return any;
+}
+
+/*
+ * Takes the ending stubs of a site out of its chain, which runs from the
+ * newest stub (last in the registry) to the tail. Where one ends, the entry is written
+ * anew: it leads past the newest to an older stub, which may be the one that ends, if the
+ * controller of the newest was killed before it had patched the site.
+ */
+static struct probe_error *relink_site(struct ending *e, const struct change *change, size_t i)
+{
+	const struct registry *r = &change->registry;
+	const struct reg_site *site = &r->sites[i];
+	struct probe_error *error = NULL;
+	uint64_t at = site->entry;
+	size_t count;
+	const struct reg_stub *stubs = registry_stubs(r, site->pc, &count);
+	bool is_entry = true, skipped = any_ends(e, r, stubs, count);
+
+	while (count-- > 0 && !error) {
+		const struct reg_stub *stub = &stubs[count];
+
+		if (e->stubs[stub - r->stubs]) {
+			skipped = true;
+			continue;
+		}
+		if (skipped)
+			error = redirect(e, change, i, is_entry, at, stub->start);
+		at = stub->start + stub->next_jump;
+		is_entry = skipped = false;
+	}
+	if (!error && skipped)
+		error = redirect(e, change, i, is_entry, at, site->tail);
+	return error;
+}
+
+static struct probe_error *prepare_text(struct ending *e, const struct change *change)
+{
+	const struct registry *r = &change->registry;
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < r->site_count && !error; i++) {
+		if (is_leftover(&r->sites[i]))
+			continue;
+		error = e->sites[i] ? restore_site(e, r, i) : relink_site(e, change, i);
+	}
+	return error ? error : edits_prepare(&e->text);
+}
+
+/* The semaphores that are lowered are not in the registry to come. */
+static struct probe_error *prepare_semaphores(struct ending *e, struct registry *r)
+{
+	struct probe_error *error;
+
+	for (size_t i = 0; i < r->semaphore_count; i++)
+		if (e->semaphores[i] && r->semaphores[i].added &&
+			!semaphores_add(&e->lowered, r->semaphores[i].address,
+				-(int)r->semaphores[i].added))
+			return probe_error_no_memory();
+	registry_drop_semaphore(r, e->semaphores);
+	if (!semaphores_add_all(&e->lowered, r))
+		return probe_error_no_memory();
+	error = semaphores_prepare(&e->lowered);
+	semaphores_keep(&e->lowered, r);
+	return error;
+}
+
+static struct probe_error *prepare(struct ending *e, struct change *change)
+{
+	struct registry *r = &change->registry;
+	struct probe_error *error = prepare_text(e, change);
+
+	if (!error)
+		error = prepare_semaphores(e, r);
+	e->image_size = registry_image_size(r);
+	/* Anywhere: images are data. */
+	if (!error)
+		error = change_alloc_code(change, e->image_size, r->home, r->home + 1, &e->image);
+	if (!error)
+		error = registry_write(r, change->mem, e->image);
+	if (!error)
+		error = quiet_open(change, e->sites, e->stubs, &e->quiet);
+	return error;
+}
+
+/* ---- The stop --------------------------------------------------------------------------- */
+
+/* Only what is ours is written: not a site that is gone, or restored, or somebody else's. */
+static void check_sites(struct ending *e, const struct registry *r)
+{
+	for (size_t i = 0; i < e->text.count; i++) {
+		size_t site = e->checks[i];
+		enum site_state state;
+
+		if (site == SIZE_MAX)
+			continue;
+		state = site_state(r, &r->sites[site], edits_found(&e->text, i));
+		if (state == SITE_FOREIGN &&
+			site_is_mixed(&r->sites[site], edits_found(&e->text, i)))
+			state = SITE_PATCHED;
+		e->text.items[i].is_write = state == SITE_PATCHED;
+		e->held[site] = state == SITE_COVERED || state == SITE_FOREIGN;
+	}
+}
+
+static struct probe_error *undo(struct ending *e, struct change *change)
+{
+	struct registry *r = &change->registry;
+	struct probe_error *error = edits_read(&e->text, change->pid);
+
+	if (!error)
+		error = semaphores_read(&e->lowered, change->pid);
+	if (error)
+		return error;
+	check_sites(e, r);
+	change->undone = true;
+	error = edits_write(&e->text, change->mem);
+	if (!error)
+		error = semaphores_write(&e->lowered, change->mem);
+	if (!error)
+		error = registry_publish(r, change->mem, e->image, e->image_size);
+	return error;
+}
+
+/* One stop, the first of which undoes; see quiet_wait(). */
+static struct probe_error *look(void *data, struct change *change, bool first)
+{
+	struct ending *e = data;
+	struct probe_error *error = change_stop(change);
+
+	if (error)
+		return error;
+	if (first)
+		error = undo(e, change);
+	if (!error)
+		error = quiet_look(&e->quiet, change, &e->busy);
+	change_resume(change);
+	return error;
+}
+
+/* ---- The registry afterwards --------------------------------------------------------------- */
+
+/* What a jump of ours that comes back would lead to does not end now. */
+static void keep_held(struct ending *e, const struct registry *r)
+{
+	for (size_t i = 0; i < r->site_count; i++) {
+		size_t count;
+		const struct reg_stub *stubs = registry_stubs(r, r->sites[i].pc, &count);
+
+		if (!e->held[i])
+			continue;
+		e->sites[i] = e->busy.sites[i] = false;
+		for (size_t k = 0; k < count; k++)
+			e->stubs[stubs + k - r->stubs] = e->busy.stubs[stubs + k - r->stubs] =
+				false;
+	}
+}
+
+/* Takes away what has ended; what a thread is still in becomes a leftover. */
+static void drop_ended(const struct ending *e, struct registry *r)
+{
+	for (size_t i = 0; i < r->stub_count; i++) {
+		if (e->busy.stubs[i])
+			r->stubs[i].pc = r->stubs[i].key = 0;
+		e->stubs[i] = e->stubs[i] && !e->busy.stubs[i];
+	}
+	for (size_t i = 0; i < r->site_count; i++) {
+		if (e->busy.sites[i])
+			r->sites[i].pc = r->sites[i].key = 0;
+		e->sites[i] = e->sites[i] && !e->busy.sites[i];
+	}
+	registry_drop_stub(r, e->stubs);
+	registry_drop_site(r, e->sites);
+	registry_sort(r);
+}
+
+/* Drops probes without references, and retires persistent sessions without probes. */
+static void drop_probes(struct registry *r)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->session_count; i++) {
+		struct reg_session *session = &r->sessions[i];
+		bool used = false;
+
+		for (size_t k = 0; k < r->probe_count && !used; k++)
+			used = r->probes[k].session == session->id && r->probes[k].refcount;
+		/* An attached session without a probe waits for a library to come. */
+		if (!used && session->flags & REG_SESSION_PERSISTENT)
+			session->flags |= REG_SESSION_RETIRED;
+	}
+	for (size_t i = 0; i < r->probe_count; i++)
+		if (r->probes[i].refcount)
+			r->probes[kept++] = r->probes[i];
+	r->probe_count = kept;
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The pages of puns whose sites have ended, sorted; they are arenas no more. */
+static uint64_t *take_puns(const struct ending *e, struct registry *r, size_t *count_ret)
+{
+	uint64_t *pages = calloc(r->site_count + 1, sizeof(*pages));
+	bool *flags = calloc(r->arena_count + 1, sizeof(*flags));
+	size_t count = 0;
+
+	for (size_t i = 0; pages && flags && i < r->site_count; i++)
+		if (e->sites[i] && !e->busy.sites[i] && r->sites[i].pun_size == SPACE_PAGE)
+			pages[count++] = r->sites[i].pun;
+	if (count) {
+		qsort(pages, count, sizeof(*pages), compare_addresses);
+		for (size_t i = 0; i < r->arena_count; i++)
+			flags[i] = bsearch(&r->arenas[i].start, pages, count, sizeof(*pages),
+					   compare_addresses) != NULL;
+		registry_drop_arena(r, flags);
+	}
+	if (!flags) {
+		free(pages);
+		pages = NULL;
+	}
+	free(flags);
+	*count_ret = count;
+	return pages;
+}
+
+/* Nobody can come to the pages any more, and the registry has forgotten them. */
+static struct probe_error *unmap_pages(struct change *change, const uint64_t *pages, size_t count)
+{
+	struct control_call calls[UNMAPS_AT_ONCE];
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < count && !error;) {
+		size_t n = 0;
+
+		for (; n < UNMAPS_AT_ONCE && i < count; n++, i++)
+			calls[n] = (struct control_call){
+				.number = SYS_munmap, .args = {pages[i], SPACE_PAGE}};
+		error = change_run(change, "unmap memory", calls, n);
+	}
+	return error;
+}
+
+/* Before the last session goes, and the home with it: what nobody else will know then. */
+static struct probe_error *collect_orphans(struct change *change)
+{
+	const struct registry *r = &change->registry;
+	struct probe_error *error;
+	size_t unused;
+
+	for (size_t i = 0; i < r->session_count; i++)
+		if (!(r->sessions[i].flags & REG_SESSION_RETIRED))
+			return NULL;
+	error = change_reread_maps(change);
+	return error ? error : orphans_unmap(change, &unused);
+}
+
+/* Without a stub, a retired session's data can go; see change_collect(). */
+static struct probe_error *collect(struct change *change)
+{
+	struct registry *r = &change->registry;
+	struct probe_error *error;
+
+	for (size_t i = 0; i < r->stub_count; i++) {
+		struct reg_session *session = registry_session(r, r->stubs[i].session);
+
+		if (session && session->flags & REG_SESSION_RETIRED)
+			return change_store(change);
+	}
+	if (r->site_count && !r->probe_count)
+		return change_store(change); /* a thread is in a tail */
+	error = collect_orphans(change);
+	return error ? error : change_collect(change);
+}
+
+/* With the sites undone: gives back what no thread is in. */
+static struct probe_error *give_back(struct ending *e, struct change *change)
+{
+	struct probe_error *error = NULL;
+	uint64_t *pages;
+	size_t count;
+
+	keep_held(e, &change->registry);
+	pages = take_puns(e, &change->registry, &count);
+	if (!pages)
+		return probe_error_no_memory();
+	drop_ended(e, &change->registry);
+	drop_probes(&change->registry);
+	if (count)
+		error = change_store(change);
+	if (!error)
+		error = unmap_pages(change, pages, count);
+	free(pages);
+	return error ? error : collect(change);
+}
+
+size_t uninstall_count_left(const struct registry *r)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < r->site_count; i++)
+		count += r->sites[i].pc && !site_is_wanted(r, &r->sites[i]);
+	return count;
+}
+
+bool uninstall_has_leftovers(const struct registry *registry)
+{
+	size_t stubs, sites;
+
+	registry_stubs(registry, 0, &stubs);
+	registry_sites(registry, 0, 1, &sites);
+	return stubs + sites > 0;
+}
+
+struct probe_error *detach_check_leftovers(const struct change *change)
+{
+	const struct registry *r = &change->registry;
+	uint64_t data = 0, code = 0;
+	size_t sessions = 0;
+
+	for (size_t i = 0; i < r->session_count; i++)
+		if (r->sessions[i].flags & REG_SESSION_RETIRED) {
+			sessions++;
+			data += r->sessions[i].data_size;
+		}
+	for (size_t i = 0; i < r->stub_count; i++)
+		code += r->stubs[i].pc ? 0 : r->stubs[i].size;
+	for (size_t i = 0; i < r->site_count; i++)
+		code += r->sites[i].pc ? 0 : r->sites[i].tail_size + r->sites[i].pun_size;
+	if (sessions < LEFT_SESSIONS_MAX && data < LEFT_DATA_MAX && code < LEFT_CODE_MAX)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_STATE,
+		"process %d: %zu sessions have ended in it whose memory (%ju KiB of code, %ju KiB "
+		"of data) has to stay, since a thread may return to it: nothing is added until "
+		"`probectl repair -p %d` can take it away",
+		change->pid, sessions, (uintmax_t)code >> 10, (uintmax_t)data >> 10, change->pid);
+}
+
+struct probe_error *uninstall_unreferenced(struct change *change)
+{
+	struct ending e;
+	struct probe_error *error = NULL;
+
+	change->undone = false;
+	if (!find_ending(&e, change)) {
+		ending_deinit(&e);
+		return probe_error_no_memory();
+	}
+	/* The intention first: whoever finds it can finish it. */
+	if (change->registry.home)
+		error = change_store(change);
+	if (!error && e.any) {
+		error = prepare(&e, change);
+		/* While it is held nobody gets out of a stub: probe_target_release() goes on. */
+		if (!error)
+			error = quiet_wait(&e.quiet, change, &e.busy,
+				e.any_live && !change->target->held, look, &e);
+		change->taken.count = 0; /* the registry itself knows where its image is */
+		if (!error)
+			error = give_back(&e, change);
+	}
+	ending_deinit(&e);
+	return error;
+}

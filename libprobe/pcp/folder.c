@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files of memory mapped values, by libpcp_mmv.
+ *
+ * pmcd's agent pmdammv(1) reads every file in PCP_TMP_DIR/mmv whose name does not
+ * begin with a dot. All our files ask for one cluster (a part of a metric's number)
+ * and for metric names without the file's: the agent then makes one set of metrics
+ * of them, with the instances of all. So numbers and names are the same on every
+ * host and in every archive.
+ *
+ *	.probectl.PID.START.TIME	being made, or taken away
+ *	probectl.PID.START.TIME		read by pmdammv
+ *
+ * PID and START tell whose it is. MMV_FLAG_PROCESS has the agent leave out files
+ * whose process is gone; the next exporter removes them.
+ *
+ * A file's form cannot change, so a new one takes its place, which is complete
+ * before it is shown. The agent looks at the folder anew when its time stamp changes,
+ * in whole seconds, or when the generation in a file that it has mapped does.
+ *
+ * libpcp_mmv and libpcp take longer to load than a list of probes takes to print,
+ * so they are loaded when metrics are exported, and only their types come from their
+ * headers.
+ */
+#include "libprobe/base/array.h"
+#include "libprobe/pcp/mmv.h"
+
+#ifdef PCP_BUILT
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libprobe/base/library.h"
+#include "libprobe/process/procfs.h"
+
+enum {
+	LOCK_TRIES = 100,
+	LOCK_PAUSE_NS = 10 * 1000 * 1000,
+	ENTRIES_MAX = 2 * PCP_COUNT_MAX, /* tables, domains and instances of a file */
+	FILE_BYTES_MAX = 64 << 20	 /* a file with PCP_COUNT_MAX of everything has 9 MB */
+};
+
+/* ---- The library ------------------------------------------------------------------ */
+
+static struct probe_error *libpcp_load(struct libpcp *libpcp)
+{
+	static const struct library_function functions[] = {
+		{"mmv_stats_registry", offsetof(struct libpcp, registry)},
+		{"mmv_stats_add_indom", offsetof(struct libpcp, add_indom)},
+		{"mmv_stats_add_metric", offsetof(struct libpcp, add_metric)},
+		{"mmv_stats_add_instance", offsetof(struct libpcp, add_instance)},
+		{"mmv_stats_add_registry_label", offsetof(struct libpcp, add_registry_label)},
+		{"mmv_stats_add_instance_label", offsetof(struct libpcp, add_instance_label)},
+		{"mmv_stats_start", offsetof(struct libpcp, start)},
+		{"mmv_stats_free", offsetof(struct libpcp, free)},
+		/* Of libpcp, which it needs. */
+		{"pmGetOptionalConfig", offsetof(struct libpcp, config)},
+	};
+	static const char soname[] = "libpcp_mmv.so.1";
+	const char *missing =
+		library_load(soname, functions, sizeof(functions) / sizeof(functions[0]), libpcp);
+
+	if (missing == soname)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"metrics need Performance Co-Pilot's libpcp_mmv (Debian: libpcp-mmv1), "
+			"which cannot be loaded: %s",
+			dlerror());
+	if (missing)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"metrics need a newer libpcp_mmv (Performance Co-Pilot 5), with %s()",
+			missing);
+	return NULL;
+}
+
+/* ---- The folder ------------------------------------------------------------------- */
+
+struct probe_error *pcp_no_access(const struct pcp_folder *folder, int err)
+{
+	struct stat st;
+	const struct group *group =
+		folder->fd >= 0 && !fstat(folder->fd, &st) && st.st_mode & S_IWGRP
+			? getgrgid(st.st_gid)
+			: NULL;
+
+	if (err == ENOENT || err == ENOTDIR)
+		return probe_error_system(err,
+			"cannot open %s, where pmcd looks for metrics (install pcp, or set "
+			"PCP_TMP_DIR for both)",
+			folder->path);
+	if (group)
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"cannot write metrics into %s: %s; the members of group '%s' and root may "
+			"(usermod -a -G %s USER)",
+			folder->path, strerror(err), group->gr_name, group->gr_name);
+	return probe_error_new(PROBE_ERROR_PERMISSION,
+		"cannot write metrics into %s, where pmcd looks for them: %s", folder->path,
+		strerror(err));
+}
+
+/* Whose file is it? False for files that are not ours. */
+static bool parse_name(const char *name, pid_t *pid_ret, uint64_t *start_ret)
+{
+	const char *at = name + (*name == '.');
+	char *end;
+	long pid;
+
+	if (strncmp(at, PCP_PREFIX, strlen(PCP_PREFIX)))
+		return false;
+	pid = strtol(at + strlen(PCP_PREFIX), &end, 10);
+	if (pid <= 0 || pid > INT32_MAX || *end != '.')
+		return false;
+	*pid_ret = (pid_t)pid;
+	*start_ret = strtoull(end + 1, &end, 10);
+	return *end == '.';
+}
+
+static DIR *read_folder(const struct pcp_folder *folder)
+{
+	int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+
+	if (fd >= 0 && !dir)
+		close(fd);
+	return dir;
+}
+
+/* What others left stays where it may not be removed; pmdammv leaves it out. */
+static void remove_stale(const struct pcp_folder *folder)
+{
+	DIR *dir = read_folder(folder);
+	const struct dirent *entry;
+	uint64_t start;
+	pid_t pid;
+
+	if (!dir)
+		return;
+	while ((entry = readdir(dir)))
+		if (parse_name(entry->d_name, &pid, &start) && procfs_start_time(pid) != start)
+			unlinkat(folder->fd, entry->d_name, 0);
+	closedir(dir);
+}
+
+static struct probe_error *folder_find(struct pcp_folder *folder)
+{
+	const char *config = getenv("PCP_CONF"), *parent;
+
+	/* libpcp prints a remark of its own where there is no configuration. */
+	if (!config)
+		config = "/etc/pcp.conf";
+	parent = access(config, R_OK) ? NULL : folder->libpcp.config("PCP_TMP_DIR");
+	if (!parent || !*parent)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"%s does not say where metrics go (PCP_TMP_DIR): install Performance "
+			"Co-Pilot (Debian: pcp)",
+			config);
+	if (asprintf(&folder->path, "%s/mmv", parent) < 0) {
+		folder->path = NULL;
+		return probe_error_no_memory();
+	}
+	folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (folder->fd < 0 || faccessat(folder->fd, ".", W_OK | X_OK, AT_EACCESS))
+		return pcp_no_access(folder, errno);
+	return NULL;
+}
+
+struct probe_error *pcp_folder_open(struct pcp_folder **ret)
+{
+	struct pcp_folder *folder = calloc(1, sizeof(*folder));
+	struct probe_error *error;
+
+	if (!folder)
+		return probe_error_no_memory();
+	folder->fd = -1;
+	error = libpcp_load(&folder->libpcp);
+	if (!error)
+		error = folder_find(folder);
+	if (error) {
+		pcp_folder_close(folder);
+		return error;
+	}
+	remove_stale(folder);
+	*ret = folder;
+	return NULL;
+}
+
+void pcp_folder_close(struct pcp_folder *folder)
+{
+	if (!folder)
+		return;
+	if (folder->fd >= 0)
+		close(folder->fd);
+	free(folder->path);
+	free(folder);
+}
+
+struct probe_error *pcp_folder_lock(struct pcp_folder *folder)
+{
+	/* Held for milliseconds; whoever holds it longer is not waited for. */
+	for (int try = 0; try < LOCK_TRIES; try++) {
+		if (!flock(folder->fd, LOCK_EX | LOCK_NB))
+			return NULL;
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return probe_error_system(errno, "cannot lock %s", folder->path);
+		nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
+	}
+	return probe_error_new(PROBE_ERROR_STATE, "%s is locked by another process", folder->path);
+}
+
+void pcp_folder_unlock(struct pcp_folder *folder)
+{
+	flock(folder->fd, LOCK_UN);
+}
+
+/* ---- The files of others ---------------------------------------------------------- */
+
+struct taken_list {
+	struct pcp_taken *items;
+	size_t count;
+	uint64_t left; /* entries of the file that may still be looked at */
+};
+
+/* May so many more be looked at? */
+static bool spend(struct taken_list *list, uint64_t entries)
+{
+	bool may = list->left >= entries;
+
+	list->left = may ? list->left - entries : 0;
+	return may;
+}
+
+static bool taken_add(struct taken_list *list, int domain, int32_t id)
+{
+	struct pcp_taken *items = array_grow(list->items, list->count, sizeof(*items));
+
+	if (!items)
+		return false;
+	list->items = items;
+	items[list->count++] = (struct pcp_taken){domain, id};
+	return true;
+}
+
+/* Is `count` times `each` at `offset` within a file? */
+static bool is_within(size_t size, uint64_t offset, uint64_t count, size_t each)
+{
+	return offset <= size && count <= (size - offset) / each;
+}
+
+/* The instances of one domain; ours are of the second form, for they have labels. */
+static bool take_instances(
+	struct taken_list *list, const char *file, size_t size, const mmv_disk_indom_t *domain)
+{
+	mmv_disk_instance2_t instance;
+
+	if (!is_within(size, domain->offset, domain->count, sizeof(instance)) ||
+		!spend(list, domain->count))
+		return true;
+	for (uint32_t i = 0; i < domain->count; i++) {
+		memcpy(&instance, file + domain->offset + i * sizeof(instance), sizeof(instance));
+		if (!taken_add(list, (int)domain->serial, instance.internal))
+			return false;
+	}
+	return true;
+}
+
+/* Another's file may hold anything; false without memory. */
+static bool take_file(struct taken_list *list, const char *file, size_t size)
+{
+	mmv_disk_header_t header;
+	mmv_disk_indom_t domain;
+	mmv_disk_toc_t toc;
+	size_t before = list->count;
+	bool done = true;
+
+	list->left = ENTRIES_MAX;
+	if (size < sizeof(header))
+		return true;
+	memcpy(&header, file, sizeof(header));
+	if (memcmp(header.magic, "MMV", 4) || header.version != MMV_VERSION3 || header.tocs < 0 ||
+		!is_within(size, sizeof(header), (uint64_t)header.tocs, sizeof(toc)))
+		return true;
+	for (int i = 0; i < header.tocs && spend(list, 1); i++) {
+		memcpy(&toc, file + sizeof(header) + (size_t)i * sizeof(toc), sizeof(toc));
+		if (toc.type != MMV_TOC_INDOMS || toc.count < 0 ||
+			!is_within(size, toc.offset, (uint64_t)toc.count, sizeof(domain)))
+			continue;
+		for (int k = 0; k < toc.count && done && spend(list, 1); k++) {
+			memcpy(&domain, file + toc.offset + (size_t)k * sizeof(domain),
+				sizeof(domain));
+			done = take_instances(list, file, size, &domain);
+		}
+	}
+	/* There may be more, and nobody reads such a file. */
+	if (!list->left)
+		list->count = before;
+	return done;
+}
+
+static bool take_named(struct taken_list *list, const struct pcp_folder *folder, const char *name)
+{
+	int fd = openat(folder->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	bool done = true;
+	char *file;
+
+	if (fd < 0)
+		return true;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size <= FILE_BYTES_MAX) {
+		/* Read, for a mapped file could be cut off below us. */
+		file = malloc((size_t)st.st_size + 1);
+		done = file && true;
+		if (file && read(fd, file, (size_t)st.st_size) == st.st_size)
+			done = take_file(list, file, (size_t)st.st_size);
+		free(file);
+	}
+	close(fd);
+	return done;
+}
+
+struct probe_error *pcp_folder_taken(
+	struct pcp_folder *folder, const char *own, struct pcp_taken **ret, size_t *count_ret)
+{
+	struct taken_list list = {0};
+	DIR *dir = read_folder(folder);
+	const struct dirent *entry;
+	bool done = true;
+	uint64_t start;
+	pid_t pid;
+
+	while (dir && done && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.' && parse_name(entry->d_name, &pid, &start) &&
+			!(own && !strcmp(entry->d_name, own)))
+			done = take_named(&list, folder, entry->d_name);
+	if (dir)
+		closedir(dir);
+	if (!done) {
+		free(list.items);
+		return probe_error_no_memory();
+	}
+	*ret = list.items;
+	*count_ret = list.count;
+	return NULL;
+}
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* Which metrics a tracer has. */
+#include "libprobe/pcp/pcp.h"
+
+#ifdef PCP_BUILT
+#include <stdio.h>
+#include <string.h>
+
+enum { QUANTITIES_MAX = 32 };
+
+/* Each tracer's place here is a part of the numbers of its metrics and domains. */
+static const char *const tracers[] = {"count", "point", "sum", "min", "max", "avg", "hist",
+	"latency", "transaction", "observe", "counter"};
+
+/* clang-format off */
+static const struct {
+	const char *name;
+	const char *help;
+	unsigned int columns; /* the views that have it (enum probe_column) */
+	bool is_counter;
+	bool is_value;	      /* a value of the user's, or a time; else a number of hits */
+	bool is_per_process;
+	bool keyless;	      /* rows by keys have none */
+	double percent;
+} quantities[] = {
+	[PCP_HITS] = {"hits", "Hits; of pairs, those that have ended", PROBE_COLUMN_COUNT, .is_counter = true},
+	[PCP_TOTAL] = {"total", "The sum of all values or times", PROBE_COLUMN_SUM,
+		.is_counter = true, .is_value = true},
+	[PCP_LEAST] = {"min", "The least of the last interval", PROBE_COLUMN_MIN, .is_value = true},
+	[PCP_MOST] = {"max", "The most of the last interval", PROBE_COLUMN_MAX, .is_value = true},
+	[PCP_P50] = {"p50", "The median of the last interval", PROBE_COLUMN_PERCENTILES,
+		.is_value = true, .percent = 50},
+	[PCP_P90] = {"p90", "90 % of the last interval were no more", PROBE_COLUMN_PERCENTILES,
+		.is_value = true, .percent = 90},
+	[PCP_P95] = {"p95", "95 % of the last interval were no more", PROBE_COLUMN_PERCENTILES,
+		.is_value = true, .percent = 95},
+	[PCP_P99] = {"p99", "99 % of the last interval were no more", PROBE_COLUMN_PERCENTILES,
+		.is_value = true, .percent = 99},
+	[PCP_P999] = {"p999", "99.9 % of the last interval were no more", PROBE_COLUMN_PERCENTILES,
+		.is_value = true, .percent = 99.9},
+	[PCP_LAST] = {"value", "The last value", PROBE_COLUMN_LAST, .is_value = true},
+	[PCP_IN_FLIGHT] = {"in_flight", "Begun and not yet ended", PROBE_COLUMN_PAIRS, .keyless = true},
+	[PCP_UNMATCHED] = {"unmatched", "Ends without a begin", PROBE_COLUMN_PAIRS,
+		.is_counter = true, .is_per_process = true},
+	[PCP_LOST] = {"lost", "Hits that there was no room for", ~0u,
+		.is_counter = true, .is_per_process = true},
+};
+/* clang-format on */
+
+_Static_assert((int)PCP_QUANTITY_COUNT <= (int)QUANTITIES_MAX, "a tracer's numbers end there");
+
+static void add_metric(struct pcp_metrics *metrics, const struct probe_view *view,
+	enum pcp_quantity quantity, size_t tracer)
+{
+	struct pcp_metric *metric = &metrics->items[metrics->count];
+	bool is_value = quantities[quantity].is_value;
+	bool is_counter = quantities[quantity].is_counter ||
+			  (quantity == PCP_LAST && view->columns & PROBE_COLUMN_CHANGE);
+
+	*metric = (struct pcp_metric){
+		.item = (int)(tracer * QUANTITIES_MAX + quantity),
+		.domain = quantities[quantity].is_per_process ? metrics->process_domain
+							      : metrics->row_domain,
+		/* Observed values may be -1, which would mean that there is none. */
+		.is_double = is_value && !view->times && !is_counter,
+		.is_counter = is_counter,
+		.is_time = is_value && view->times,
+		.is_count = !is_value,
+	};
+	snprintf(metric->name, sizeof(metric->name), "probectl.%s.%s", tracers[tracer],
+		quantities[quantity].name);
+	snprintf(metric->help, sizeof(metric->help), "%s", quantities[quantity].help);
+	metrics->quantity[metrics->count++] = quantity;
+}
+
+struct probe_error *pcp_metrics_init(
+	const struct probe_view *view, size_t key_count, struct pcp_metrics *ret)
+{
+	size_t tracer = 0, count = sizeof(tracers) / sizeof(tracers[0]);
+
+	while (tracer < count && strcmp(tracers[tracer], view->tracer))
+		tracer++;
+	if (tracer == count)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "tracer '%s' has no metrics", view->tracer);
+	ret->count = 0;
+	ret->row_domain = (int)(2 * tracer + 1);
+	ret->process_domain = (int)(2 * tracer + 2);
+	for (enum pcp_quantity i = 0; i < PCP_QUANTITY_COUNT; i++)
+		if (quantities[i].columns & view->columns && !(quantities[i].keyless && key_count))
+			add_metric(ret, view, i, tracer);
+	return NULL;
+}
+
+size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < metrics->count; i++)
+		count += metrics->items[i].domain == domain;
+	return count;
+}
+
+double pcp_percent(enum pcp_quantity quantity)
+{
+	return quantities[quantity].percent;
+}
+#endif

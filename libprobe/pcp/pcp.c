@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Gathered rows as metrics for Performance Co-Pilot.
+ *
+ * A tracer's columns are metrics: mmv.probectl.latency.hits, .time, .p99 and so on.
+ * Rows are their instances, named PID/provider:name, PID/provider:begin..end of
+ * pairs, with the keys behind a blank. What of it somebody may want to select or to
+ * add up by is a label: pid, program, provider, probe, begin, outcome, key, value.
+ *
+ * What grows is a counter, from which PCP makes rates (and averages: time by hits);
+ * percentiles and extremes are those of the last interval. What belongs to no row,
+ * hits without room for their key and ends without a begin, has the process as its
+ * instance.
+ *
+ * The numbers of metrics and domains are a contract: archives hold them. The
+ * number of an instance is made from its name, so it stays the same, too. Where
+ * another exporter has it, since it exports the same of the same process, or by
+ * chance, the name gets a "#2" behind it.
+ */
+#include "libprobe/base/array.h"
+#include "libprobe/pcp/pcp.h"
+
+#ifdef PCP_BUILT
+#include <math.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/session/value.h"
+#include "probe/pcp.h"
+
+struct instance {
+	char *key; /* what it is, in full; instances are found by it */
+	struct pcp_instance mmv;
+	bool has_id;
+	struct pcp_value values[PCP_QUANTITY_COUNT];
+};
+
+struct process {
+	pid_t pid;
+	struct instance *instance; /* borrowed */
+	char *program;
+	struct probe_table *last;
+};
+
+struct probe_pcp {
+	struct pcp_folder *folder;
+	struct pcp_file *file;
+	size_t shown_count; /* the first instances are in the file */
+	bool is_dirty;	    /* it has to be made anew */
+
+	struct probe_view view;
+	size_t key_count;
+	char *name; /* "mmv.probectl.count" */
+	struct pcp_metrics metrics;
+
+	struct instance **instances;
+	size_t instance_count;
+	size_t label_count, value_count; /* that they will have in the file */
+	void *by_key;			 /* tsearch(3) */
+	struct process *processes;
+	size_t process_count;
+	size_t left_out, leaving_out;
+};
+
+/* ---- Instances ---------------------------------------------------------------------- */
+
+static void instance_free(struct instance *instance)
+{
+	if (!instance)
+		return;
+	for (size_t i = 0; i < instance->mmv.label_count; i++)
+		free(instance->mmv.labels[i].value);
+	free(instance->key);
+	free(instance);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct instance *left = a, *right = b;
+
+	return strcmp(left->key, right->key);
+}
+
+static struct instance *find_instance(const struct probe_pcp *pcp, const char *key)
+{
+	const struct instance wanted = {.key = (char *)(uintptr_t)key};
+	struct instance *const *found = tfind(&wanted, &pcp->by_key, compare_keys);
+
+	return found ? *found : NULL;
+}
+
+static struct instance *instance_create(const char *key, int domain)
+{
+	struct instance *instance = calloc(1, sizeof(*instance));
+
+	if (!instance)
+		return NULL;
+	instance->key = strdup(key);
+	instance->mmv.domain = domain;
+	pcp_instance_name(&instance->mmv, key);
+	if (instance->key)
+		return instance;
+	instance_free(instance);
+	return NULL;
+}
+
+/* Does PCP take one more? */
+static bool has_room(const struct probe_pcp *pcp, const struct instance *instance)
+{
+	/* One label is the host's. */
+	return pcp->instance_count < PCP_COUNT_MAX &&
+	       pcp->label_count + instance->mmv.label_count < PCP_COUNT_MAX &&
+	       pcp->value_count + pcp_metrics_of(&pcp->metrics, instance->mmv.domain) <=
+		       PCP_COUNT_MAX;
+}
+
+/* Takes an instance over; *taken_ret is false where there is no room for it. */
+static struct probe_error *take_instance(
+	struct probe_pcp *pcp, struct instance *instance, bool *taken_ret)
+{
+	struct instance **instances;
+
+	*taken_ret = false;
+	if (!has_room(pcp, instance)) {
+		instance_free(instance);
+		return NULL;
+	}
+	instances = array_grow(pcp->instances, pcp->instance_count, sizeof(struct instance *));
+	if (instances)
+		pcp->instances = instances;
+	if (!instances || !tsearch(instance, &pcp->by_key, compare_keys)) {
+		instance_free(instance);
+		return probe_error_no_memory();
+	}
+	pcp->instances[pcp->instance_count++] = instance;
+	pcp->label_count += instance->mmv.label_count;
+	pcp->value_count += pcp_metrics_of(&pcp->metrics, instance->mmv.domain);
+	pcp->is_dirty = true;
+	*taken_ret = true;
+	return NULL;
+}
+
+/* The instance of a row, made where there is none; NULL in *ret: there is no room. */
+static struct probe_error *row_instance(struct probe_pcp *pcp, const struct process *process,
+	const struct probe_table_row *row, struct instance **ret)
+{
+	char *key = pcp_row_key(process->pid, row, pcp->key_count);
+	struct probe_error *error = NULL;
+	struct instance *instance;
+	bool taken;
+
+	*ret = NULL;
+	if (!key)
+		return probe_error_no_memory();
+	*ret = find_instance(pcp, key);
+	if (!*ret) {
+		instance = instance_create(key, pcp->metrics.row_domain);
+		if (!instance ||
+			!pcp_process_labels(&instance->mmv, process->pid, process->program) ||
+			!pcp_row_labels(&instance->mmv, row, &pcp->view, pcp->key_count)) {
+			instance_free(instance);
+			error = probe_error_no_memory();
+		} else {
+			error = take_instance(pcp, instance, &taken);
+			if (!error && taken)
+				*ret = instance;
+		}
+	}
+	free(key);
+	return error;
+}
+
+/* ---- Processes ---------------------------------------------------------------------- */
+
+static struct probe_error *add_process(struct probe_pcp *pcp, pid_t pid, struct process **ret)
+{
+	struct process *processes =
+		reallocarray(pcp->processes, pcp->process_count + 1, sizeof(*pcp->processes));
+
+	if (!processes)
+		return probe_error_no_memory();
+	pcp->processes = processes;
+	*ret = &processes[pcp->process_count];
+	**ret = (struct process){.pid = pid, .program = strdup("")};
+	(*ret)->last = probe_table_create(pcp->key_count);
+	if ((*ret)->program && (*ret)->last) {
+		pcp->process_count++;
+		return NULL;
+	}
+	free((*ret)->program);
+	probe_table_free((*ret)->last);
+	return probe_error_no_memory();
+}
+
+/* Instances have the program's name as a label: a new one, new instances' labels. */
+static struct probe_error *rename_process(
+	struct probe_pcp *pcp, struct process *process, const char *program)
+{
+	char prefix[24], *copy = strdup(program);
+
+	if (!copy)
+		return probe_error_no_memory();
+	free(process->program);
+	process->program = copy;
+	snprintf(prefix, sizeof(prefix), "%d/", (int)process->pid);
+	for (size_t i = 0; i < pcp->instance_count; i++) {
+		struct instance *instance = pcp->instances[i];
+
+		if (instance != process->instance && strncmp(instance->key, prefix, strlen(prefix)))
+			continue;
+		if (!pcp_rename_program(&instance->mmv, program))
+			return probe_error_no_memory();
+		pcp->is_dirty = true;
+	}
+	return NULL;
+}
+
+static struct probe_error *process_instance(struct probe_pcp *pcp, struct process *process)
+{
+	struct instance *instance;
+	struct probe_error *error;
+	char name[16];
+	bool taken;
+
+	snprintf(name, sizeof(name), "%d", (int)process->pid);
+	instance = instance_create(name, pcp->metrics.process_domain);
+	if (!instance || !pcp_process_labels(&instance->mmv, process->pid, process->program)) {
+		instance_free(instance);
+		return probe_error_no_memory();
+	}
+	error = take_instance(pcp, instance, &taken);
+	if (!error && taken)
+		process->instance = instance;
+	return error;
+}
+
+static struct probe_error *find_process(
+	struct probe_pcp *pcp, pid_t pid, const char *program, struct process **ret)
+{
+	struct probe_error *error = NULL;
+	bool is_new;
+
+	*ret = NULL;
+	for (size_t i = 0; i < pcp->process_count && !*ret; i++)
+		if (pcp->processes[i].pid == pid)
+			*ret = &pcp->processes[i];
+	is_new = !*ret;
+	if (is_new)
+		error = add_process(pcp, pid, ret);
+	if (!error && program && strcmp((*ret)->program, program))
+		error = rename_process(pcp, *ret, program);
+	if (!error && is_new)
+		error = process_instance(pcp, *ret);
+	return error;
+}
+
+/* ---- Values ------------------------------------------------------------------------- */
+
+static struct pcp_value count_value(uint64_t count)
+{
+	return (struct pcp_value){.u = count};
+}
+
+/* With all of its digits; a sum below 0 as a counter that has wrapped. */
+static struct pcp_value sum_value(long double sum)
+{
+	if (sum < 0)
+		return (struct pcp_value){.u = sum > -0x1p63L ? (uint64_t)(int64_t)sum : 0};
+	return (struct pcp_value){.u = sum < 0x1p64L ? (uint64_t)sum : UINT64_MAX - 1};
+}
+
+/* NAN: there is none. */
+static struct pcp_value time_value(double ns)
+{
+	if (isnan(ns))
+		return (struct pcp_value){.u = PCP_NONE};
+	return (struct pcp_value){.u = ns < 0 ? 0 : ns < 0x1p63 ? (uint64_t)(ns + 0.5) : INT64_MAX};
+}
+
+/* A value or a time; NAN: there is none. */
+static struct pcp_value number(const struct probe_pcp *pcp, double value)
+{
+	return pcp->view.times ? time_value(value) : (struct pcp_value){.f = value};
+}
+
+static struct pcp_value value_of(const struct probe_pcp *pcp, const struct probe_value *value)
+{
+	double result = NAN;
+
+	value_number(value, &result);
+	return number(pcp, result);
+}
+
+/* Of a counter, all of its bits. */
+static struct pcp_value last_value(const struct probe_pcp *pcp, const struct probe_value *value)
+{
+	if (!(pcp->view.columns & PROBE_COLUMN_CHANGE))
+		return value_of(pcp, value);
+	return (struct pcp_value){.u = value->kind == PROBE_VALUE_NULL ? PCP_NONE : value->u};
+}
+
+/* What a row has of all the time; of the last interval, nothing yet. */
+static void set_totals(
+	const struct probe_pcp *pcp, struct instance *instance, const struct probe_table_row *row)
+{
+	instance->values[PCP_HITS] = count_value(row->row.count);
+	instance->values[PCP_TOTAL] = sum_value(row->row.sum);
+	for (enum pcp_quantity i = PCP_LEAST; i <= PCP_P999; i++)
+		instance->values[i] = number(pcp, NAN);
+	instance->values[PCP_LAST] = last_value(pcp, &row->row.last);
+	instance->values[PCP_IN_FLIGHT] = count_value(row->row.in_flight);
+}
+
+static void set_interval(
+	const struct probe_pcp *pcp, struct instance *instance, const struct probe_table_row *row)
+{
+	if (!row->row.count)
+		return;
+	instance->values[PCP_LEAST] = value_of(pcp, &row->row.min);
+	instance->values[PCP_MOST] = value_of(pcp, &row->row.max);
+	for (enum pcp_quantity i = PCP_P50; i <= PCP_P999; i++)
+		instance->values[i] = number(pcp, probe_row_percentile(&row->row, pcp_percent(i)));
+}
+
+static struct probe_error *set_rows(struct probe_pcp *pcp, const struct process *process,
+	const struct probe_table *table, bool is_interval)
+{
+	size_t count;
+	const struct probe_table_row *rows = probe_table_rows(table, &count);
+	struct probe_error *error = NULL;
+	struct instance *instance;
+
+	for (size_t i = 0; i < count && !error; i++) {
+		/* An end that has not ended anything is counted as unmatched only. */
+		if (pcp->view.columns & PROBE_COLUMN_PAIRS && !rows[i].begin_name)
+			continue;
+		error = row_instance(pcp, process, &rows[i], &instance);
+		if (error)
+			break;
+		if (is_interval && instance)
+			set_interval(pcp, instance, &rows[i]);
+		else if (instance)
+			set_totals(pcp, instance, &rows[i]);
+		else if (!is_interval)
+			pcp->leaving_out++;
+	}
+	return error;
+}
+
+struct probe_error *probe_pcp_add(
+	struct probe_pcp *pcp, pid_t pid, const char *program, struct probe_table *table)
+{
+	struct process *process = NULL;
+	struct probe_error *error = find_process(pcp, pid, program, &process);
+	struct probe_table *since = NULL;
+
+	if (!error)
+		error = probe_table_since(table, process->last, &since);
+	if (!error)
+		error = set_rows(pcp, process, table, false);
+	if (!error)
+		error = set_rows(pcp, process, since, true);
+	if (!error && process->instance) {
+		process->instance->values[PCP_LOST] = count_value(probe_table_lost(table));
+		process->instance->values[PCP_UNMATCHED] =
+			count_value(probe_table_unmatched(table));
+	}
+	probe_table_free(since);
+	if (error) {
+		probe_table_free(table);
+		return error;
+	}
+	probe_table_free(process->last);
+	process->last = table;
+	return NULL;
+}
+
+/* ---- Publishing --------------------------------------------------------------------- */
+
+static int compare_taken(const void *a, const void *b)
+{
+	const struct pcp_taken *left = a, *right = b;
+
+	if (left->domain != right->domain)
+		return left->domain < right->domain ? -1 : 1;
+	return left->id < right->id ? -1 : left->id > right->id;
+}
+
+static struct pcp_taken id_of(const struct pcp_instance *instance)
+{
+	return (struct pcp_taken){
+		instance->domain, (int32_t)(pcp_hash(instance->name) & INT32_MAX)};
+}
+
+/* Gives an instance a number that nobody has, and for that perhaps another name. */
+static bool number_instance(struct instance *instance, struct pcp_taken *slot, void **taken)
+{
+	size_t length = strlen(instance->mmv.name);
+
+	*slot = id_of(&instance->mmv);
+	for (unsigned int i = 2; tfind(slot, taken, compare_taken); i++) {
+		snprintf(
+			instance->mmv.name + length, sizeof(instance->mmv.name) - length, "#%u", i);
+		*slot = id_of(&instance->mmv);
+	}
+	if (!tsearch(slot, taken, compare_taken))
+		return false;
+	instance->mmv.id = slot->id;
+	instance->has_id = true;
+	return true;
+}
+
+static void keep(void *node)
+{
+	(void)node;
+}
+
+static struct probe_error *number_instances(
+	const struct probe_pcp *pcp, struct pcp_taken *others, size_t other_count)
+{
+	struct pcp_taken *own = calloc(pcp->instance_count + 1, sizeof(*own));
+	void *taken = NULL;
+	bool done = own != NULL;
+
+	for (size_t i = 0; i < other_count && done; i++)
+		done = tsearch(&others[i], &taken, compare_taken) != NULL;
+	for (size_t i = 0; i < pcp->instance_count && done; i++) {
+		const struct instance *instance = pcp->instances[i];
+
+		own[i] = (struct pcp_taken){instance->mmv.domain, instance->mmv.id};
+		if (instance->has_id)
+			done = tsearch(&own[i], &taken, compare_taken) != NULL;
+	}
+	for (size_t i = 0; i < pcp->instance_count && done; i++)
+		if (!pcp->instances[i]->has_id)
+			done = number_instance(pcp->instances[i], &own[i], &taken);
+	tdestroy(taken, keep);
+	free(own);
+	return done ? NULL : probe_error_no_memory();
+}
+
+/* Those instances are in the file that were there when it was made. */
+static void set_values(const struct probe_pcp *pcp, struct pcp_file *file, size_t instance_count)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < pcp->metrics.count; i++)
+		for (size_t k = 0; k < instance_count; k++)
+			if (pcp->instances[k]->mmv.domain == pcp->metrics.items[i].domain)
+				pcp_file_set(file, at++,
+					pcp->instances[k]->values[pcp->metrics.quantity[i]]);
+}
+
+static struct probe_error *make_file(struct probe_pcp *pcp, struct pcp_file **ret)
+{
+	const struct pcp_instance **instances =
+		calloc(pcp->instance_count + 1, sizeof(struct pcp_instance *));
+	struct probe_error *error;
+
+	if (!instances)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < pcp->instance_count; i++)
+		instances[i] = &pcp->instances[i]->mmv;
+	error = pcp_file_create(pcp->folder, pcp->metrics.items, pcp->metrics.count, instances,
+		pcp->instance_count, ret);
+	free(instances);
+	if (error)
+		return error;
+	set_values(pcp, *ret, pcp->instance_count);
+	error = pcp_file_show(*ret);
+	if (error)
+		pcp_file_retire(*ret);
+	return error;
+}
+
+/* The new file is seen before the old one goes: no sample finds nothing. */
+static struct probe_error *renew_file(struct probe_pcp *pcp)
+{
+	struct probe_error *error = pcp_folder_lock(pcp->folder);
+	struct pcp_taken *others = NULL;
+	struct pcp_file *file = NULL;
+	size_t count = 0;
+
+	if (error)
+		return error;
+	error = pcp_folder_taken(
+		pcp->folder, pcp->file ? pcp_file_name(pcp->file) : NULL, &others, &count);
+	if (!error)
+		error = number_instances(pcp, others, count);
+	if (!error)
+		error = make_file(pcp, &file);
+	pcp_folder_unlock(pcp->folder);
+	free(others);
+	if (error)
+		return error;
+	pcp_file_retire(pcp->file);
+	pcp->file = file;
+	pcp->shown_count = pcp->instance_count;
+	pcp->is_dirty = false;
+	return NULL;
+}
+
+struct probe_error *probe_pcp_update(struct probe_pcp *pcp)
+{
+	struct probe_error *error = NULL;
+
+	pcp->left_out = pcp->leaving_out;
+	pcp->leaving_out = 0;
+	if (pcp->is_dirty || !pcp->file || !pcp_file_is_there(pcp->file))
+		error = renew_file(pcp);
+	if (!pcp->file)
+		return error;
+	set_values(pcp, pcp->file, pcp->shown_count);
+	pcp_file_remind(pcp->file);
+	return error;
+}
+
+/* ---- Life ----------------------------------------------------------------------------- */
+
+struct probe_error *probe_pcp_open(
+	const struct probe_view *view, size_t key_count, struct probe_pcp **ret)
+{
+	struct probe_pcp *pcp = calloc(1, sizeof(*pcp));
+	struct probe_error *error;
+
+	if (!pcp)
+		return probe_error_no_memory();
+	pcp->view = *view;
+	pcp->key_count = key_count;
+	error = pcp_metrics_init(view, key_count, &pcp->metrics);
+	if (!error && asprintf(&pcp->name, "mmv.probectl.%s", view->tracer) < 0) {
+		pcp->name = NULL;
+		error = probe_error_no_memory();
+	}
+	if (!error)
+		error = pcp_folder_open(&pcp->folder);
+	if (error) {
+		probe_pcp_close(pcp);
+		return error;
+	}
+	*ret = pcp;
+	return NULL;
+}
+
+const char *probe_pcp_name(const struct probe_pcp *pcp)
+{
+	return pcp->name;
+}
+
+size_t probe_pcp_left_out(const struct probe_pcp *pcp)
+{
+	return pcp->left_out;
+}
+
+void probe_pcp_close(struct probe_pcp *pcp)
+{
+	if (!pcp)
+		return;
+	pcp_file_retire(pcp->file);
+	pcp_folder_close(pcp->folder);
+	tdestroy(pcp->by_key, keep);
+	for (size_t i = 0; i < pcp->instance_count; i++)
+		instance_free(pcp->instances[i]);
+	for (size_t i = 0; i < pcp->process_count; i++) {
+		probe_table_free(pcp->processes[i].last);
+		free(pcp->processes[i].program);
+	}
+	free(pcp->processes);
+	free(pcp->instances);
+	free(pcp->name);
+	free(pcp);
+}
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How a site can be patched: what the file alone proves. The rest (is the
+ * address of a pun free? does the memory hold what the file holds?) is known
+ * only for a process.
+ */
+#ifndef LIBPROBE_PLAN_PLAN_H
+#define LIBPROBE_PLAN_PLAN_H
+
+#include "arch/arch.h"
+#include "elf/object.h"
+#include "elf/sdt.h"
+#include "probe/list.h"
+
+enum { PLAN_BYTES = 32 };
+
+/* A jump over instructions, which run in the tail. */
+struct plan_move {
+	uint8_t offset;	    /* of the jump from pc: the bytes before it stay */
+	uint8_t length;	    /* bytes that it displaces; 0 unless they may move */
+	const char *cannot; /* why they must stay; NULL: they may move */
+};
+
+/* What is possible at one site. Addresses are link-time. */
+struct plan {
+	uint64_t pc;
+	uint8_t bytes[PLAN_BYTES]; /* the file's, from pc on */
+	size_t byte_count;
+	bool ocaml;	    /* a toggle at pc + 1 */
+	uint8_t nop_offset; /* of a nop that holds a jump; nop_length 0: there is none */
+	uint8_t nop_length;
+	/*
+	 * The first so many bytes of that jump's distance are the nop's own, which has to be a
+	 * nop if somebody puts its first byte back: 0, all 4, or 2 (plan.c).
+	 */
+	uint8_t nop_fixed;
+	bool one_byte_nop; /* at pc: a pun is to be considered */
+	struct plan_move behind, relocate;
+};
+
+/*
+ * Plans the sites of one object. `notes` are `count` notes of it, with a pc; `all` are
+ * those that it has. `ret` is an array of `count` plans in the same order. What the plans
+ * of `order` ask for is proved, which searches the code of the whole object.
+ *
+ * Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (the
+ * ISA is only parsed).
+ */
+PROBE_MUST_CHECK struct probe_error *plan_sites(struct object *object, const struct sdt_notes *all,
+	const struct sdt_note *const *notes, size_t count, const enum probe_plan *order,
+	size_t order_count, struct plan *ret);
+
+/*
+ * The first plan of `order` that may work, without regard to what a process has
+ * mapped; PROBE_PLAN_REFUSED sets *reason_ret.
+ */
+enum probe_plan plan_choose(const struct plan *plan, const enum probe_plan *order, size_t count,
+	const char **reason_ret);
+
+/* Why instructions that plans of `order` would move must stay; NULL: nothing speaks against it. */
+const char *plan_reason(const struct plan *plan, const enum probe_plan *order, size_t count);
+extern const char plan_impossible[]; /* where there is no better reason */
+
+/*
+ * Bytes from pc on that have to be known for a plan, and whether those found in memory are
+ * right for it: the file's, or what others may make of a nop that stays (plan.c).
+ */
+size_t plan_needs(const struct plan *plan, enum probe_plan chosen);
+bool plan_holds(const struct arch *arch, const struct plan *plan, enum probe_plan chosen,
+	const uint8_t *found);
+
+/* The order in which plans are tried unless the user says otherwise. */
+enum { PLAN_DEFAULTS = 4 };
+extern const enum probe_plan plan_default_order[PLAN_DEFAULTS];
+
+/*
+ * The provider of notes that we make ourselves for the entry of a function, where
+ * there is no nop: the first instruction takes its place.
+ */
+extern const char plan_entry_provider[];
+
+/* OCaml's protocol: its providers' sites are toggled, and count at semaphore + 2. */
+bool plan_is_ocaml(const char *provider);
+
+#endif

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The proof that instructions may be moved.
+ *
+ * A jump behind the nop of a site overwrites the first bytes of the instructions
+ * there. They run in the stub instead, so nothing else may enter them, nor begin
+ * right behind the nop, where it would be counted as a hit. All from the second
+ * byte of the site to the last one of the jump is its window:
+ *
+ *	pc	90			nop
+ *	pc + 1	e9 .. .. .. ..		window, of one site: 5 bytes; behind a longer
+ *	pc + 6				nop the rest of that belongs to it, too
+ *
+ * Something enters there only if somewhere in the module there is
+ *
+ *   - a direct branch with a 32-bit displacement to it    arch->scan(), anywhere
+ *   - a direct branch with an 8-bit displacement           within 130 bytes
+ *   - its address, as a 64-bit word (computed goto, jump   every aligned word of
+ *     tables, relocations, exported symbols) or constant   every segment, but for
+ *                                                          program headers (sizes)
+ *   - a 32-bit distance from a table to it (jump tables    every table whose
+ *     of position-independent code)                        address the code takes
+ *   - a distance from a label of its function (GCC's       no function both takes
+ *     labels as values), kept anywhere                     such an address and has
+ *                                                          an indirect jump
+ *   - a landing pad of an exception table                  the function's table
+ *   - a call that returns to it                            arch->move()
+ *
+ * All of them are searched for in the bytes, at every offset, not in decoded
+ * instructions: what is found is a superset of what exists, and so "nothing
+ * found" is a proof that does not depend on symbols, function bounds or the
+ * decoder. Only for the short branches, where chance would find one at every
+ * third site, the function is decoded to see whether a candidate is real.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <elf.h>
+
+#include "libprobe/plan/prove.h"
+
+enum { SHORT_REACH = 130, GAP_MAX = 4096, TABLE_ENTRIES_MAX = 16384 };
+
+static const char table_unreadable[] = "its exception table cannot be read";
+static const char entered[] = "something in the module may jump behind the nop";
+static const char entered_short[] = "a branch enters the instructions behind the nop";
+static const char landing_pad[] = "an exception lands behind the nop";
+static const char another_site[] = "another site is behind the nop";
+
+/* The function that a site is in. */
+struct around {
+	struct object_range range;
+	enum { JUMPS_UNKNOWN, JUMPS_NOT, JUMPS_INDIRECTLY } jumps; /* see has_indirect_jump() */
+};
+
+/* The search through one object. */
+struct search {
+	struct object *object;
+	const struct arch *arch;
+	const uint8_t *file;
+	size_t file_size;
+	struct arch_windows windows; /* all of one length */
+	struct proof *proofs;	     /* of the windows, in their order */
+	struct around *functions;    /* that they are in */
+	uint64_t *sites;	     /* of all notes, sorted */
+	size_t site_count;
+};
+
+/* The file's bytes of a segment, as far as the file has them. */
+static const uint8_t *segment_bytes(
+	const struct search *s, const struct object_segment *segment, size_t *size_ret)
+{
+	if (segment->offset >= s->file_size)
+		return NULL;
+	*size_ret = s->file_size - segment->offset;
+	if (segment->file_size < *size_ret)
+		*size_ret = segment->file_size;
+	return s->file + segment->offset;
+}
+
+static void on_reference(void *data, size_t site)
+{
+	struct search *s = data;
+
+	if (!s->proofs[site].move->cannot)
+		s->proofs[site].move->cannot = entered;
+}
+
+/* Something leads to an address, which windows that overlap may share. */
+static void refer(struct search *s, uint64_t target)
+{
+	size_t found = arch_windows_find(&s->windows, target);
+
+	for (; found != SIZE_MAX && target - s->windows.sites[found] < s->windows.jump_length;
+		found--)
+		on_reference(s, found);
+}
+
+/* Has a function, decoded, a jump to where a register or a word says? */
+static bool has_indirect_jump(const struct search *s, struct object_range range)
+{
+	const struct object_segment *segment = object_segment_of(s->object, range.start);
+	const uint8_t *bytes;
+	size_t size, at = 0;
+
+	bytes = segment ? segment_bytes(s, segment, &size) : NULL;
+	if (!bytes || range.start - segment->address >= size)
+		return true;
+	bytes += range.start - segment->address;
+	size -= range.start - segment->address;
+	if (range.end - range.start < size)
+		size = range.end - range.start;
+	while (at < size) {
+		struct arch_insn insn;
+
+		if (!s->arch->decode(bytes + at, size - at, range.start + at, &insn) ||
+			insn.flow == ARCH_FLOW_INDIRECT_JUMP)
+			return true;
+		at += insn.length;
+	}
+	return false;
+}
+
+/*
+ * A label's address is taken within a function. It may be all that is wanted
+ * (__builtin_setjmp), but the code may also compute others from it, to jump to
+ * one. Functions are in the order of their sites.
+ */
+static void refer_label(struct search *s, uint64_t label)
+{
+	size_t low = 0, high = s->windows.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (s->functions[middle].range.end <= label)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < s->windows.count && s->functions[low].range.start < label; low++) {
+		struct around *around = &s->functions[low];
+
+		if (around->jumps == JUMPS_UNKNOWN)
+			around->jumps =
+				has_indirect_jump(s, around->range) ? JUMPS_INDIRECTLY : JUMPS_NOT;
+		if (around->jumps == JUMPS_INDIRECTLY)
+			on_reference(s, low);
+	}
+}
+
+/*
+ * The code takes an address: of a label, or of a jump table, which holds
+ * distances from its own start to code. Tables may be in the text.
+ */
+static void on_constant(void *data, uint64_t base)
+{
+	struct search *s = data;
+	const struct object_segment *segment = object_segment_of(s->object, base);
+	const uint8_t *bytes;
+	size_t size;
+
+	if (!segment)
+		return;
+	if (segment->executable)
+		refer_label(s, base);
+	bytes = segment_bytes(s, segment, &size);
+	if (!bytes || base - segment->address >= size)
+		return;
+	bytes += base - segment->address;
+	size -= base - segment->address;
+	for (size_t i = 0; i < TABLE_ENTRIES_MAX && (i + 1) * 4 <= size; i++) {
+		const struct object_segment *to;
+		int32_t distance;
+
+		memcpy(&distance, bytes + i * 4, sizeof(distance));
+		refer(s, base + (int64_t)distance);
+		to = object_segment_of(s->object, base + (int64_t)distance);
+		if (!to || !to->executable)
+			return;
+	}
+}
+
+/* Every aligned word of the file that is an address in a window. */
+static void search_words(struct search *s, const uint8_t *bytes, size_t size)
+{
+	struct object_range headers = object_program_headers(s->object);
+	uint64_t offset = (uint64_t)(bytes - s->file);
+
+	for (size_t i = 0; i + 8 <= size; i += 8) {
+		uint64_t word;
+
+		if (offset + i >= headers.start && offset + i < headers.end)
+			continue;
+		memcpy(&word, bytes + i, sizeof(word));
+		refer(s, word);
+	}
+}
+
+static void search_object(struct search *s)
+{
+	struct arch_scan scan = {.windows = &s->windows,
+		.position_dependent = object_type(s->object) == ET_EXEC,
+		.data = s,
+		.reference = on_reference,
+		.constant = on_constant};
+	const struct object_segment *segments;
+	size_t count;
+
+	segments = object_segments(s->object, &count);
+	for (size_t i = 0; i < count; i++) {
+		size_t size, skip = -segments[i].address & 7;
+		const uint8_t *bytes = segment_bytes(s, &segments[i], &size);
+
+		if (!bytes || size < skip)
+			continue;
+		search_words(s, bytes + skip, size - skip);
+		if (segments[i].executable)
+			s->arch->scan(bytes, size, segments[i].address, &scan);
+	}
+}
+
+/* ---- Short branches ------------------------------------------------------------ */
+
+/* Does the function, decoded from its start, have a branch into the window? */
+static bool function_enters(
+	const struct search *s, const struct plan *plan, const struct object_range *range)
+{
+	const struct object_segment *segment = object_segment_of(s->object, range->start);
+	const uint8_t *bytes;
+	size_t size, at = 0;
+
+	bytes = segment ? segment_bytes(s, segment, &size) : NULL;
+	if (!bytes || range->start - segment->address >= size)
+		return true;
+	bytes += range->start - segment->address;
+	size -= range->start - segment->address;
+	if (range->end - range->start < size)
+		size = range->end - range->start;
+	while (at < size && range->start + at < plan->pc + s->windows.jump_length + SHORT_REACH) {
+		struct arch_insn insn;
+
+		if (!s->arch->decode(bytes + at, size - at, range->start + at, &insn))
+			return true;
+		if ((insn.flow == ARCH_FLOW_BRANCH || insn.flow == ARCH_FLOW_JUMP) &&
+			insn.target > plan->pc && insn.target < plan->pc + s->windows.jump_length)
+			return true;
+		/* The site must be where an instruction begins. */
+		if (range->start + at < plan->pc && range->start + at + insn.length > plan->pc)
+			return true;
+		at += insn.length;
+	}
+	return false;
+}
+
+/*
+ * The code around an address that can be decoded from its start: the function
+ * there or, where no table tells of one (start-up code of the C runtime), what
+ * lies between the functions before and behind it.
+ */
+static bool decodable_range(const struct search *s, uint64_t address, struct object_range *ret)
+{
+	const struct object_segment *segment = object_segment_of(s->object, address);
+	struct object_function function;
+	uint64_t at;
+
+	if (object_function_at(s->object, address, &function)) {
+		*ret = function.range;
+		return true;
+	}
+	for (at = address; at > segment->address && address - at < GAP_MAX; at--)
+		if (object_function_at(s->object, at - 1, &function))
+			break;
+	ret->start = at;
+	for (at = address; at < segment->address + segment->file_size && at - address < GAP_MAX;
+		at++)
+		if (object_function_at(s->object, at, &function))
+			break;
+	ret->end = at;
+	return ret->end - address < GAP_MAX && address - ret->start < GAP_MAX;
+}
+
+/*
+ * Looks for short branches into a window, first at every offset. A candidate is
+ * believed only if the function it is in, decoded, really has one.
+ */
+static const char *check_short_branches(const struct search *s, const struct plan *plan)
+{
+	const struct object_segment *segment = object_segment_of(s->object, plan->pc);
+	struct object_range range = {0};
+	uint64_t start, end;
+	const uint8_t *bytes;
+	size_t size;
+
+	bytes = segment ? segment_bytes(s, segment, &size) : NULL;
+	if (!bytes || size < 2)
+		return entered_short;
+	start = plan->pc - segment->address > SHORT_REACH ? plan->pc - SHORT_REACH
+							  : segment->address;
+	end = plan->pc + s->windows.jump_length + SHORT_REACH;
+	if (end > segment->address + size - 1)
+		end = segment->address + size - 1;
+	for (uint64_t at = start; at < end; at++) {
+		uint64_t target;
+
+		if (!s->arch->short_branch(bytes + (at - segment->address), at, &target) ||
+			target <= plan->pc || target >= plan->pc + s->windows.jump_length)
+			continue;
+		if (at >= range.start && at < range.end)
+			continue; /* looked at already */
+		if (!decodable_range(s, at, &range) || function_enters(s, plan, &range))
+			return entered_short;
+	}
+	return NULL;
+}
+
+/* ---- Exceptions ------------------------------------------------------------------ */
+
+struct landing {
+	const struct plan *plan;
+	uint8_t length; /* of its window */
+	bool found;
+};
+
+static void on_landing_pad(uint64_t address, void *data)
+{
+	struct landing *landing = data;
+
+	if (address > landing->plan->pc && address < landing->plan->pc + landing->length)
+		landing->found = true;
+}
+
+static const char *check_landing_pads(const struct search *s, const struct plan *plan)
+{
+	struct landing landing = {.plan = plan, .length = s->windows.jump_length};
+	struct object_function function;
+
+	if (!object_function_at(s->object, plan->pc, &function) || !function.lsda)
+		return NULL;
+	if (!object_landing_pads(s->object, &function, on_landing_pad, &landing))
+		return table_unreadable;
+	return landing.found ? landing_pad : NULL;
+}
+
+/* ---- Single sites ------------------------------------------------------------------- */
+
+static const char *move_reason(enum arch_move_status status, const struct arch_moved *moved)
+{
+	switch (status) {
+	case ARCH_MOVE_OK:
+		return NULL;
+	case ARCH_MOVE_UNDECODABLE:
+		return "the bytes behind the nop cannot be decoded";
+	case ARCH_MOVE_TRUNCATED:
+		return "the code ends behind the nop";
+	case ARCH_MOVE_CALL_INSIDE:
+		return "a call returns behind the nop";
+	case ARCH_MOVE_FLOW_INSIDE:
+		/* Padding behind it may go: the search tells whether anything leads there. */
+		return moved->padding ? NULL : "a jump or return stands right behind the nop";
+	case ARCH_MOVE_UNSUPPORTED:
+		return "an instruction behind the nop cannot run elsewhere";
+	case ARCH_MOVE_OUT_OF_REACH:
+		return "an instruction behind the nop refers to something too far away";
+	}
+	return "the instructions behind the nop cannot be moved";
+}
+
+/* By the length of the window, then by address. */
+static int compare_proofs(const void *a, const void *b)
+{
+	const struct proof *x = a, *y = b;
+
+	if (x->move->offset != y->move->offset)
+		return x->move->offset < y->move->offset ? -1 : 1;
+	return x->plan->pc < y->plan->pc ? -1 : x->plan->pc > y->plan->pc;
+}
+
+/* The function that a site is in; where nothing tells, what is around it. */
+static struct object_range function_of(const struct search *s, uint64_t pc)
+{
+	struct object_function function;
+
+	if (object_function_at(s->object, pc, &function))
+		return function.range;
+	return (struct object_range){pc > GAP_MAX ? pc - GAP_MAX : 0, pc + GAP_MAX};
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static bool sort_sites(struct search *s, const struct sdt_notes *notes)
+{
+	s->sites = calloc(notes->count + 1, sizeof(*s->sites));
+	if (!s->sites)
+		return false;
+	for (size_t i = 0; i < notes->count; i++)
+		s->sites[s->site_count++] = notes->notes[i].pc;
+	qsort(s->sites, s->site_count, sizeof(*s->sites), compare_addresses);
+	return true;
+}
+
+/* What moves runs elsewhere: a breakpoint of others, at another site, would end in our jump. */
+static bool has_another_site(const struct search *s, uint64_t start, uint64_t end)
+{
+	size_t low = 0, high = s->site_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (s->sites[middle] < start)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < s->site_count && s->sites[low] < end;
+}
+
+/* Can what is behind one site run elsewhere at all? */
+static void try_move(const struct search *s, struct proof *proof)
+{
+	const struct plan *plan = proof->plan;
+	struct plan_move *move = proof->move;
+	uint64_t at = plan->pc + move->offset;
+	struct arch_moved moved = {0};
+
+	/* Where the copy will be does not matter yet: next to the original. */
+	move->cannot = move_reason(
+		s->arch->move(plan->bytes + move->offset, plan->byte_count - move->offset, at,
+			at + (1 << 20), s->arch->jump_length, &moved),
+		&moved);
+	move->length = moved.length;
+	/* Its own is where relocation begins. */
+	if (!move->cannot && has_another_site(s, at > plan->pc ? at : at + 1, at + move->length))
+		move->cannot = another_site;
+}
+
+/* Decides about `count` proofs, sorted, with windows of one length. */
+static struct probe_error *prove_windows(struct search *s, struct proof *proofs, size_t count)
+{
+	uint64_t *sites = calloc(count, sizeof(*sites));
+
+	s->functions = calloc(count, sizeof(*s->functions));
+	s->proofs = proofs;
+	if (!sites || !s->functions) {
+		free(sites);
+		free(s->functions);
+		return probe_error_no_memory();
+	}
+	for (size_t i = 0; i < count; i++) {
+		try_move(s, &proofs[i]);
+		sites[i] = proofs[i].plan->pc;
+		s->functions[i].range = function_of(s, sites[i]);
+	}
+	arch_windows_init(&s->windows, sites, count,
+		(uint8_t)(proofs[0].move->offset + s->arch->jump_length));
+	search_object(s);
+	for (size_t i = 0; i < count; i++) {
+		struct plan_move *move = proofs[i].move;
+
+		if (!move->cannot)
+			move->cannot = check_short_branches(s, proofs[i].plan);
+		if (!move->cannot)
+			move->cannot = check_landing_pads(s, proofs[i].plan);
+		if (move->cannot)
+			move->length = 0;
+	}
+	free(sites);
+	free(s->functions);
+	return NULL;
+}
+
+/*
+ * Notes may name one address (linkers fold functions that are the same): moves the first
+ * question about each to the front, and returns how many there are.
+ */
+static size_t take_distinct(struct proof *proofs, size_t count)
+{
+	size_t distinct = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct proof proof = proofs[i];
+
+		if (distinct && compare_proofs(&proofs[distinct - 1], &proof) == 0)
+			continue;
+		proofs[i] = proofs[distinct];
+		proofs[distinct++] = proof;
+	}
+	return distinct;
+}
+
+struct probe_error *prove(struct object *object, const struct arch *arch,
+	const struct sdt_notes *notes, struct proof *proofs, size_t count)
+{
+	struct search *s = calloc(1, sizeof(*s));
+	struct probe_error *error;
+	size_t distinct;
+
+	if (!s)
+		return probe_error_no_memory();
+	s->object = object;
+	s->arch = arch;
+	error = object_load(object, &s->file, &s->file_size);
+	if (!error && !sort_sites(s, notes))
+		error = probe_error_no_memory();
+	qsort(proofs, count, sizeof(*proofs), compare_proofs);
+	distinct = take_distinct(proofs, count);
+	for (size_t i = 0, end; i < distinct && !error; i = end) {
+		for (end = i + 1; end < distinct; end++)
+			if (proofs[end].move->offset != proofs[i].move->offset)
+				break;
+		error = prove_windows(s, proofs + i, end - i);
+	}
+	for (size_t i = distinct; i < count && !error; i++) {
+		const struct proof *same =
+			bsearch(&proofs[i], proofs, distinct, sizeof(*proofs), compare_proofs);
+
+		*proofs[i].move = *same->move;
+	}
+	free(s->sites);
+	free(s);
+	return error;
+}

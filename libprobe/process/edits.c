@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A system call for every site would make a target with thousands of them stand
+ * still for long. Places are read with as few calls as possible
+ * (process_vm_readv(2) takes many), and those that touch are written together.
+ * What lies between two places is never written: it need not be as it was read
+ * a moment before, for the kernel and debuggers put breakpoints there, and take
+ * them away, also while all threads stand still.
+ *
+ * /proc/PID/mem is written page by page, and a controller that is killed leaves
+ * a page either as it was or as it is to be (fs/proc/base.c, mem_rw(); each
+ * page is copied in one step). So no write crosses a page's end.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/process/edits.h"
+#include "libprobe/process/memory.h"
+
+enum { PAGE = 4096 };
+
+struct edit *edits_add(struct edits *edits, uint64_t address, size_t length)
+{
+	struct edit *items = array_grow(edits->items, edits->count, sizeof(*items));
+
+	if (!items)
+		return NULL;
+	edits->items = items;
+	items[edits->count] = (struct edit){.address = address, .length = length};
+	return &items[edits->count++];
+}
+
+void edits_deinit(struct edits *edits)
+{
+	free(edits->items);
+	free(edits->order);
+	free(edits->spans);
+	free(edits->before);
+	free(edits->after);
+	free(edits->pieces);
+	*edits = (struct edits){0};
+}
+
+/* ---- Preparing --------------------------------------------------------------------- */
+
+static int compare_items(const void *a, const void *b, void *data)
+{
+	const struct edit *items = data;
+	const struct edit *x = &items[*(const uint32_t *)a], *y = &items[*(const uint32_t *)b];
+
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* The indices of the places by address; NULL without memory. */
+static uint32_t *sorted(const struct edits *e)
+{
+	uint32_t *order = reallocarray(NULL, e->count + 1, sizeof(*order));
+
+	if (!order)
+		return NULL;
+	for (size_t i = 0; i < e->count; i++)
+		order[i] = i;
+	qsort_r(order, e->count, sizeof(*order), compare_items, e->items);
+	return order;
+}
+
+/* Puts places that touch into one span. */
+static void make_spans(struct edits *e)
+{
+	struct edit_span *span = NULL;
+
+	for (size_t i = 0; i < e->count; i++) {
+		struct edit *item = &e->items[e->order[i]];
+		uint64_t end = item->address + item->length;
+
+		if (!span || item->address - span->address > span->length) {
+			if (span)
+				e->size += span->length;
+			span = &e->spans[e->span_count++];
+			*span = (struct edit_span){.address = item->address, .offset = e->size};
+		}
+		item->span = span - e->spans;
+		if (end - span->address > span->length)
+			span->length = end - span->address;
+	}
+	if (span)
+		e->size += span->length;
+}
+
+struct probe_error *edits_prepare(struct edits *edits)
+{
+	edits->order = sorted(edits);
+	edits->spans = calloc(edits->count + 1, sizeof(*edits->spans));
+	edits->pieces = calloc(edits->count + 1, sizeof(*edits->pieces));
+	if (!edits->order || !edits->spans || !edits->pieces)
+		return probe_error_no_memory();
+	make_spans(edits);
+	edits->before = malloc(edits->size + 1);
+	edits->after = malloc(edits->size + 1);
+	if (!edits->before || !edits->after)
+		return probe_error_no_memory();
+	/* So that no page fault is left for the stop. */
+	memset(edits->before, 0, edits->size + 1);
+	memset(edits->after, 0, edits->size + 1);
+	for (size_t i = 0; i < edits->span_count; i++)
+		edits->pieces[i] = (struct memory_piece){edits->spans[i].address,
+			edits->before + edits->spans[i].offset, edits->spans[i].length};
+	return NULL;
+}
+
+/* ---- Reading ------------------------------------------------------------------------- */
+
+struct probe_error *edits_read(struct edits *edits, pid_t pid)
+{
+	struct probe_error *error = memory_read_pieces(pid, edits->pieces, edits->span_count);
+	bool all = !error;
+
+	/* Some place is not there: a library was closed. */
+	if (error && error->code != PROBE_ERROR_FORMAT)
+		return error;
+	probe_error_free(error);
+	for (size_t i = 0; i < edits->span_count; i++) {
+		struct edit_span *span = &edits->spans[i];
+
+		span->readable =
+			all || memory_read(pid, span->address, edits->before + span->offset,
+				       span->length) == span->length;
+	}
+	return NULL;
+}
+
+const uint8_t *edits_found(const struct edits *edits, size_t i)
+{
+	const struct edit *item = &edits->items[i];
+	const struct edit_span *span = &edits->spans[item->span];
+
+	return span->readable ? edits->before + span->offset + (item->address - span->address)
+			      : NULL;
+}
+
+/* ---- Writing -------------------------------------------------------------------------- */
+
+struct probe_error *edits_pretouch(const struct edits *edits, int mem)
+{
+	struct probe_error *error = NULL;
+	uint64_t last = UINT64_MAX;
+
+	for (size_t i = 0; i < edits->count && !error; i++) {
+		const struct edit *item = &edits->items[i];
+		const uint8_t *found = edits_found(edits, i);
+
+		if (!item->is_write || !found || item->address / PAGE == last)
+			continue;
+		error = memory_write_code(mem, item->address, found, 1);
+		last = item->address / PAGE;
+	}
+	return error;
+}
+
+/* Writes the bytes of a span that are at [at, end) from a buffer, no piece across two pages. */
+static struct probe_error *write_piece(
+	const struct edit_span *span, uint64_t at, uint64_t end, const uint8_t *buffer, int mem)
+{
+	struct probe_error *error = NULL;
+
+	while (at < end && !error) {
+		uint64_t page_end = (at | (PAGE - 1)) + 1;
+		size_t size = (end < page_end ? end : page_end) - at;
+
+		error = memory_write_code(
+			mem, at, buffer + span->offset + (at - span->address), size);
+		at += size;
+	}
+	return error;
+}
+
+static bool is_written(const struct edits *e, const struct edit *item)
+{
+	return item->is_write && e->spans[item->span].readable;
+}
+
+/* Writes, from a buffer, the places among the first `count` by address that are to be. */
+static struct probe_error *write_places(
+	const struct edits *e, const uint8_t *buffer, int mem, size_t *count)
+{
+	struct probe_error *error = NULL;
+	size_t i = 0;
+
+	while (i < *count && !error) {
+		const struct edit *item = &e->items[e->order[i++]];
+		uint64_t end = item->address + item->length;
+
+		if (!is_written(e, item))
+			continue;
+		/* Those that touch it: what is only read may lie between them in the order. */
+		for (; i < *count && e->items[e->order[i]].address <= end; i++) {
+			const struct edit *next = &e->items[e->order[i]];
+
+			if (is_written(e, next) && next->address + next->length > end)
+				end = next->address + next->length;
+		}
+		error = write_piece(&e->spans[item->span], item->address, end, buffer, mem);
+	}
+	*count = i;
+	return error;
+}
+
+/* What each span will hold. */
+static void compose(struct edits *e)
+{
+	memcpy(e->after, e->before, e->size);
+	for (size_t i = 0; i < e->count; i++) {
+		const struct edit *item = &e->items[i];
+		const struct edit_span *span = &e->spans[item->span];
+
+		if (is_written(e, item))
+			memcpy(e->after + span->offset + (item->address - span->address),
+				item->bytes, item->length);
+	}
+}
+
+struct probe_error *edits_write(struct edits *edits, int mem)
+{
+	struct probe_error *error;
+	size_t count = edits->count;
+
+	compose(edits);
+	error = write_places(edits, edits->after, mem, &count);
+	if (error)
+		probe_error_free(write_places(edits, edits->before, mem, &count));
+	return error;
+}
+
+void edits_revert(const struct edits *edits, int mem)
+{
+	size_t count = edits->count;
+
+	probe_error_free(write_places(edits, edits->before, mem, &count));
+}

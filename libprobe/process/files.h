@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files that many processes have mapped: opened, read and planned once. A build starts
+ * thousands of programs, all of which have the same C library.
+ */
+#ifndef LIBPROBE_PROCESS_FILES_H
+#define LIBPROBE_PROCESS_FILES_H
+
+#include <sys/stat.h>
+
+#include "elf/object.h"
+#include "elf/sdt.h"
+#include "libprobe/plan/plan.h"
+#include "libprobe/process/gadgets.h"
+
+/* Shared by processes of one watch; used by one thread. */
+struct files;
+
+/* One file, as it was when it was opened. */
+struct file {
+	size_t references;
+	dev_t dev;
+	ino_t inode;
+	off_t size;
+	struct timespec modified, changed;
+	char *path;
+	int fd; /* as long as it is open, nobody else has its inode */
+	struct object *object;
+	struct sdt_notes notes;
+	bool notes_read;
+	struct gadgets gadgets; /* see gadgets_find() */
+	bool gadgets_known;
+	struct file_plan *plans; /* that have been made: file_plan_sites() */
+	size_t plan_count;
+};
+
+PROBE_MUST_CHECK struct probe_error *files_create(struct files **ret);
+/* One more holds it (NULL: nobody does); files_release() for each. */
+struct files *files_hold(struct files *files);
+void files_release(struct files *files);
+
+/*
+ * The file behind a descriptor, which stays the caller's. `path` is for messages. The
+ * result is the caller's to file_release(). Errors: those of object_open_fd(),
+ * PROBE_ERROR_SYSTEM.
+ */
+PROBE_MUST_CHECK struct probe_error *files_open(
+	struct files *files, int fd, const char *path, struct file **ret);
+void file_release(struct file *file);
+
+/* Reads the notes of a file, unless that is done. Errors: those of sdt_read(). */
+PROBE_MUST_CHECK struct probe_error *file_read_notes(struct file *file);
+
+/* plan_sites(), for notes of a file whose notes have been read; what was asked before is known. */
+PROBE_MUST_CHECK struct probe_error *file_plan_sites(struct file *file,
+	const struct sdt_note *const *notes, size_t count, const enum probe_plan *order,
+	size_t order_count, struct plan *ret);
+
+#endif

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading /proc/PID/maps.
+ *
+ * A line is (fs/proc/task_mmu.c, show_map_vma):
+ *
+ *   start-end rwxp offset major:minor inode      path\n
+ *
+ * all numbers in hexadecimal but the inode, which is decimal. A newline in a
+ * path is printed as "\012", nothing else is escaped; a file that was unlinked
+ * ends in " (deleted)". The kernel hands out about a page of text per read(2),
+ * and each piece is consistent in itself only.
+ *
+ * A JVM has thousands of lines, so the text is read once and the paths point
+ * into it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/process/maps.h"
+#include "libprobe/process/procfs.h"
+
+enum { TEXT_BYTES_START = 64 * 1024, EXEC_TRIES = 10 };
+
+/* ---- The text ------------------------------------------------------------- */
+
+/*
+ * Opening the file takes PTRACE_MODE_READ (ptrace(2)), which Yama does not
+ * restrict: what is left is another user, a process that is not dumpable, or
+ * one with more capabilities than ours.
+ */
+static struct probe_error *permission_error(pid_t pid)
+{
+	long uid = procfs_status_number(pid, "Uid:"); /* the real one is the first */
+
+	if (geteuid() == 0 || uid < 0)
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"cannot read the mappings of process %d: it has capabilities that this "
+			"one lacks, or a security module forbids it",
+			(int)pid);
+	if (uid != (long)geteuid())
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"cannot read the mappings of process %d: it belongs to user %ld; run as "
+			"that user or as root",
+			(int)pid, uid);
+	return probe_error_new(PROBE_ERROR_PERMISSION,
+		"cannot read the mappings of process %d: it is not dumpable (a set-user-ID "
+		"program, or one with capabilities); run as root",
+		(int)pid);
+}
+
+static struct probe_error *system_error(pid_t pid, int err)
+{
+	switch (err) {
+	case ENOENT:
+	case ESRCH:
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", (int)pid);
+	case EACCES:
+	case EPERM:
+		return permission_error(pid);
+	case ENOMEM:
+		return probe_error_no_memory();
+	default:
+		return probe_error_system(err, "cannot read /proc/%d/maps", (int)pid);
+	}
+}
+
+/* Reads a whole file; the text is not terminated. Returns an errno, or 0. */
+static int read_whole(int fd, char **text_ret, size_t *length_ret)
+{
+	size_t room = TEXT_BYTES_START, length = 0;
+	char *text = malloc(room);
+	ssize_t got;
+
+	if (!text)
+		return ENOMEM;
+	for (;;) {
+		if (length == room) {
+			char *more = realloc(text, room * 2);
+
+			if (!more)
+				goto no_memory;
+			text = more;
+			room *= 2;
+		}
+		got = read(fd, text + length, room - length);
+		if (got == 0)
+			break;
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0) {
+			int err = errno;
+
+			free(text);
+			return err;
+		}
+		length += (size_t)got;
+	}
+	*text_ret = text;
+	*length_ret = length;
+	return 0;
+no_memory:
+	free(text);
+	return ENOMEM;
+}
+
+/* ---- The lines ------------------------------------------------------------ */
+
+/* What is left of a line. Each step returns false where the line is malformed. */
+struct cursor {
+	char *at, *end;
+};
+
+static int digit_of(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return 16;
+}
+
+static bool take_number(struct cursor *c, unsigned int base, char delimiter, uint64_t *ret)
+{
+	uint64_t value = 0;
+	char *start = c->at;
+
+	for (; c->at < c->end; c->at++) {
+		unsigned int digit = (unsigned int)digit_of(*c->at);
+
+		if (digit >= base)
+			break;
+		if (value > (UINT64_MAX - digit) / base)
+			return false;
+		value = value * base + digit;
+	}
+	if (c->at == start)
+		return false;
+	*ret = value;
+	if (c->at == c->end)
+		return delimiter == '\0' || delimiter == ' ';
+	if (delimiter && *c->at++ != delimiter)
+		return false;
+	return true;
+}
+
+static bool take_small(struct cursor *c, char delimiter, uint32_t *ret)
+{
+	uint64_t value;
+
+	if (!take_number(c, 16, delimiter, &value) || value > UINT32_MAX)
+		return false;
+	*ret = (uint32_t)value;
+	return true;
+}
+
+static bool take_flags(struct cursor *c, struct mapping *ret)
+{
+	if (c->end - c->at < 5 || c->at[4] != ' ')
+		return false;
+	ret->readable = c->at[0] == 'r';
+	ret->writable = c->at[1] == 'w';
+	ret->executable = c->at[2] == 'x';
+	ret->is_shared = c->at[3] == 's';
+	c->at += 5;
+	return true;
+}
+
+/* Turns the kernel's "\012" back into a newline, in place. */
+static void unescape(char *path)
+{
+	char *to = strstr(path, "\\012");
+
+	if (!to)
+		return;
+	for (char *from = to; *from;) {
+		if (strncmp(from, "\\012", 4) == 0) {
+			*to++ = '\n';
+			from += 4;
+		} else {
+			*to++ = *from++;
+		}
+	}
+	*to = '\0';
+}
+
+/* The line's end is overwritten with a NUL, so that the path is a string. */
+static void take_path(struct cursor *c, struct mapping *ret)
+{
+	static const char suffix[] = " (deleted)";
+	const size_t suffix_length = sizeof(suffix) - 1;
+	size_t length;
+
+	while (c->at < c->end && *c->at == ' ')
+		c->at++;
+	*c->end = '\0';
+	length = strlen(c->at);
+	if (length > suffix_length && strcmp(c->at + length - suffix_length, suffix) == 0) {
+		c->at[length - suffix_length] = '\0';
+		ret->deleted = true;
+	}
+	unescape(c->at);
+	ret->path = c->at;
+}
+
+static bool parse_line(struct cursor *c, struct mapping *ret)
+{
+	if (!take_number(c, 16, '-', &ret->start) || !take_number(c, 16, ' ', &ret->end) ||
+		!take_flags(c, ret) || !take_number(c, 16, ' ', &ret->offset) ||
+		!take_small(c, ':', &ret->dev_major) || !take_small(c, ' ', &ret->dev_minor) ||
+		!take_number(c, 10, ' ', &ret->inode))
+		return false;
+	if (ret->start >= ret->end)
+		return false;
+	take_path(c, ret);
+	return true;
+}
+
+static size_t count_lines(const char *text, size_t length)
+{
+	size_t count = 0;
+	const char *end = text + length;
+
+	for (const char *at = text; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+		count++;
+	return count;
+}
+
+/*
+ * Takes text over, which has room for a NUL behind its length. A mapping that
+ * moved between two reads may be seen twice; what does not ascend is dropped.
+ */
+static struct probe_error *parse_text(char *text, size_t length, struct maps *ret)
+{
+	struct maps maps = {.storage = text};
+	size_t lines = count_lines(text, length) + 1;
+	char *at = text, *end = text + length;
+
+	maps.items = calloc(lines, sizeof(*maps.items));
+	if (!maps.items) {
+		maps_deinit(&maps);
+		return probe_error_no_memory();
+	}
+	while (at < end) {
+		char *line_end = memchr(at, '\n', (size_t)(end - at));
+		struct cursor cursor = {at, line_end ? line_end : end};
+		struct mapping *mapping = &maps.items[maps.count];
+
+		if (!parse_line(&cursor, mapping)) {
+			size_t offset = (size_t)(at - text);
+
+			maps_deinit(&maps);
+			return probe_error_new(PROBE_ERROR_FORMAT,
+				"malformed line in /proc/PID/maps at byte %zu", offset);
+		}
+		at = cursor.end + 1;
+		if (maps.count > 0 && mapping->start < maps.items[maps.count - 1].end)
+			*mapping = (struct mapping){0};
+		else
+			maps.count++;
+	}
+	*ret = maps;
+	return NULL;
+}
+
+struct probe_error *maps_parse(const char *text, size_t length, struct maps *ret)
+{
+	char *copy = malloc(length + 1);
+
+	*ret = (struct maps){0};
+	if (!copy)
+		return probe_error_no_memory();
+	memcpy(copy, text, length);
+	return parse_text(copy, length, ret);
+}
+
+static int read_text(pid_t pid, char **text_ret, size_t *length_ret)
+{
+	char path[64];
+	int fd, err;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	err = read_whole(fd, text_ret, length_ret);
+	close(fd);
+	return err;
+}
+
+struct probe_error *maps_read(pid_t pid, struct maps *ret)
+{
+	char *text = NULL, *terminated;
+	size_t length = 0;
+	int err = read_text(pid, &text, &length);
+	pid_t living = !err && length == 0 ? procfs_living(pid) : pid;
+
+	*ret = (struct maps){0};
+	if (living != pid) {
+		free(text);
+		text = NULL;
+		err = read_text(living, &text, &length);
+	}
+	/* The file belongs to the memory of the program that execve(2) has just replaced. */
+	for (int i = 0; i < EXEC_TRIES && !err && length == 0; i++) {
+		if (procfs_status_number(pid, "VmSize:") < 0)
+			break;
+		free(text);
+		text = NULL;
+		err = read_text(pid, &text, &length);
+	}
+	if (err)
+		return system_error(pid, err);
+	if (length == 0) {
+		free(text);
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d has no memory: it has exited, or is a kernel thread", (int)pid);
+	}
+	terminated = realloc(text, length + 1);
+	if (!terminated) {
+		free(text);
+		return probe_error_no_memory();
+	}
+	return probe_error_prefix(
+		parse_text(terminated, length, ret), "cannot read process %d", (int)pid);
+}
+
+void maps_deinit(struct maps *maps)
+{
+	free(maps->items);
+	free(maps->storage);
+	*maps = (struct maps){0};
+}
+
+/* ---- Finding -------------------------------------------------------------- */
+
+const struct mapping *maps_find_from(const struct maps *maps, uint64_t address)
+{
+	size_t low = 0, high = maps->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (maps->items[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < maps->count ? &maps->items[low] : NULL;
+}
+
+const struct mapping *maps_find(const struct maps *maps, uint64_t address)
+{
+	const struct mapping *mapping = maps_find_from(maps, address);
+
+	return mapping && mapping->start <= address ? mapping : NULL;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "libprobe/process/memory.h"
+#include "libprobe/process/procfs.h"
+
+/* The memory is that of all threads, but one that has ended does not lead to it any more. */
+static ssize_t read_pieces(
+	pid_t pid, const struct iovec *local, const struct iovec *remote, size_t count)
+{
+	ssize_t length = process_vm_readv(pid, local, count, remote, count, 0);
+	pid_t living;
+
+	if (length >= 0 || errno != ESRCH)
+		return length;
+	living = procfs_living(pid);
+	errno = ESRCH;
+	return living == pid ? -1 : process_vm_readv(living, local, count, remote, count, 0);
+}
+
+size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size)
+{
+	struct iovec local = {buffer, size}, remote = {(void *)address, size};
+	ssize_t length = read_pieces(pid, &local, &remote, 1);
+
+	return length < 0 ? 0 : length;
+}
+
+/* Whether `size` bytes were moved: with errno of the call where `length` is negative. */
+static struct probe_error *check_length(
+	ssize_t length, pid_t pid, const char *needed, uint64_t address, size_t size)
+{
+	if (length < 0 && errno == ESRCH)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
+	if (length < 0 && errno == EPERM)
+		return procfs_permission_error(pid);
+	if (length < 0 || (size_t)length != size)
+		return probe_error_new(PROBE_ERROR_FORMAT, "process %d has no %zu %s bytes at %#jx",
+			pid, size, needed, (uintmax_t)address);
+	return NULL;
+}
+
+struct probe_error *memory_read_all(pid_t pid, uint64_t address, void *buffer, size_t size)
+{
+	struct iovec local = {buffer, size}, remote = {(void *)address, size};
+
+	return check_length(read_pieces(pid, &local, &remote, 1), pid, "readable", address, size);
+}
+
+struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pieces, size_t count)
+{
+	enum { AT_ONCE = 512 }; /* below IOV_MAX */
+	struct iovec local[AT_ONCE], remote[AT_ONCE];
+
+	while (count) {
+		size_t n = count < AT_ONCE ? count : AT_ONCE, size = 0;
+		ssize_t length;
+
+		for (size_t i = 0; i < n; i++) {
+			local[i] = (struct iovec){pieces[i].buffer, pieces[i].size};
+			remote[i] = (struct iovec){(void *)pieces[i].address, pieces[i].size};
+			size += pieces[i].size;
+		}
+		length = read_pieces(pid, local, remote, n);
+		if (length < 0 && errno == ESRCH)
+			return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
+		if (length < 0 || (size_t)length != size)
+			return probe_error_new(PROBE_ERROR_FORMAT,
+				"process %d: the memory of a site cannot be read", pid);
+		pieces += n;
+		count -= n;
+	}
+	return NULL;
+}
+
+struct probe_error *memory_write_data(pid_t pid, uint64_t address, const void *buffer, size_t size)
+{
+	struct iovec local = {(void *)buffer, size}, remote = {(void *)address, size};
+
+	return check_length(
+		process_vm_writev(pid, &local, 1, &remote, 1, 0), pid, "writable", address, size);
+}
+
+struct probe_error *memory_write_code(int fd, uint64_t address, const void *buffer, size_t size)
+{
+	ssize_t length = pwrite(fd, buffer, size, address);
+
+	if (length == 0) /* there is no memory behind it any more */
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "the process has ended");
+	if (length < 0 && (errno == EIO || errno == EPERM))
+		return probe_error_system(errno,
+			"cannot write code of the process at %#jx (the boot parameter "
+			"proc_mem.force_override forbids it, or there is none)",
+			(uintmax_t)address);
+	if (length < 0 || (size_t)length != size)
+		return probe_error_system(length < 0 ? errno : EIO,
+			"cannot write code of the process at %#jx", (uintmax_t)address);
+	return NULL;
+}
+
+struct probe_error *memory_open(pid_t pid, int *fd_ret)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", procfs_living(pid));
+	*fd_ret = open(path, O_RDWR | O_CLOEXEC);
+	if (*fd_ret >= 0)
+		return NULL;
+	if (errno == EACCES || errno == EPERM)
+		return procfs_permission_error(pid);
+	if (errno == ENOENT)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", pid);
+	if (errno == ESRCH) /* it is exiting, and has given its memory back */
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
+	return probe_error_system(errno, "%s", path);
+}
+
+bool memory_is_there(int fd)
+{
+	char byte;
+
+	/* Whether anything is mapped at 0 does not matter: that would be an error, or a byte. */
+	return pread(fd, &byte, 1, 0) != 0;
+}
+
+size_t memory_run(int pagemap, uint64_t address, size_t size, bool *there_ret)
+{
+	enum { PAGE = 4096, ENTRIES = 32 };
+	uint64_t entries[ENTRIES];
+	size_t most = ENTRIES * PAGE - address % PAGE, pages, i = 1;
+	ssize_t length;
+
+	*there_ret = true;
+	if (size > most)
+		size = most;
+	pages = (address % PAGE + size + PAGE - 1) / PAGE;
+	length = pread(pagemap, entries, pages * sizeof(*entries),
+		(off_t)(address / PAGE * sizeof(*entries)));
+	if (length != (ssize_t)(pages * sizeof(*entries)))
+		return size;
+	*there_ret = (entries[0] & PAGE_THERE) != 0;
+	while (i < pages && ((entries[i] & PAGE_THERE) != 0) == *there_ret)
+		i++;
+	return i == pages ? size : i * PAGE - address % PAGE;
+}

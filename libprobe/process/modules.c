@@ -1,0 +1,610 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which ELF files a process has mapped, where, and how to open them.
+ *
+ * The path in /proc/PID/maps is only a hint: the process may live in another
+ * mount namespace or root, and the file may have been deleted or replaced (an
+ * upgraded library). So the file is opened, in this order, through
+ *
+ *   /proc/PID/map_files/START-END  the very file; needs CAP_CHECKPOINT_RESTORE
+ *                                  (proc_pid_map_files(5)) in the first namespace
+ *   /proc/PID/exe                  the main program, deleted or not
+ *   /proc/PID/root/PATH            the process's own view of the path
+ *   PATH                           where the process was only chroot(2)ed: the
+ *                                  kernel prints paths as the reader sees them
+ *   /proc/PID/fd/N                 memory files (memfd_create(2)), which have no
+ *                                  path: probes made at run time (user events,
+ *                                  libstapsdt) keep theirs open for that
+ *
+ * and the last three count only if device and inode are the mapping's, and no
+ * symbolic link is followed (libprobe/process/beneath.h). btrfs and
+ * overlayfs print another device in maps than stat(2) gives; there the inode
+ * and the first bytes in memory must agree.
+ *
+ * The bias follows from one mapping: a PT_LOAD segment that holds the
+ * mapping's file offset says at which link-time address it belongs.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/process/beneath.h"
+#include "libprobe/process/distant.h"
+#include "libprobe/process/maps.h"
+#include "libprobe/process/memfds.h"
+#include "libprobe/process/modules.h"
+#include "libprobe/process/procfs.h"
+#include "libprobe/process/shared.h"
+
+/*
+ * Enough for the ELF header, the program headers and, as linkers lay files
+ * out, the build id; too little to reach code, which may have been patched.
+ */
+enum { COMPARED_BYTES = 1024 };
+
+/* O_NONBLOCK: what lies at the path now may be a FIFO. */
+enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK };
+
+/* What is shared by all mappings of one look-up. */
+struct lookup {
+	pid_t pid;
+	const struct maps *maps;
+	uint64_t page_mask;
+	bool no_map_files;   /* not allowed to use them */
+	struct files *files; /* may be NULL */
+	int exe;	     /* /proc/PID/exe, if it has been opened, or -1 */
+	struct stat exe_st;
+	/* The last device that was looked at; one that does not answer is asked once. */
+	uint32_t dev_major, dev_minor;
+	bool known, distant, silent;
+	struct memfds memfds;
+	struct modules modules; /* also the rejected ones: neither object nor reason */
+};
+
+/* ---- Opening -------------------------------------------------------------- */
+
+static bool same_inode(const struct stat *st, const struct mapping *mapping)
+{
+	return st->st_ino == mapping->inode;
+}
+
+static bool same_device(const struct stat *st, const struct mapping *mapping)
+{
+	return major(st->st_dev) == mapping->dev_major && minor(st->st_dev) == mapping->dev_minor;
+}
+
+/* The mapping of the same file's first byte, or NULL. */
+static const struct mapping *mapping_of_header(
+	const struct lookup *lookup, const struct mapping *mapping)
+{
+	for (size_t i = 0; i < lookup->maps->count; i++) {
+		const struct mapping *other = &lookup->maps->items[i];
+
+		if (other->inode == mapping->inode && other->offset == 0 &&
+			other->dev_major == mapping->dev_major &&
+			other->dev_minor == mapping->dev_minor)
+			return other;
+	}
+	return NULL;
+}
+
+/*
+ * Are the file's first bytes those in memory? Where they cannot be compared
+ * (reading memory takes more rights than reading maps) the inode must do:
+ * patching looks at the bytes of every site again.
+ */
+static bool same_header(const struct lookup *lookup, const struct mapping *mapping, int fd)
+{
+	const struct mapping *header = mapping_of_header(lookup, mapping);
+	unsigned char in_file[COMPARED_BYTES], in_memory[COMPARED_BYTES];
+	struct iovec local = {in_memory, sizeof(in_memory)}, remote;
+	ssize_t got, have;
+
+	if (!header)
+		return true;
+	remote.iov_base = (void *)(uintptr_t)header->start;
+	remote.iov_len = sizeof(in_memory);
+	got = process_vm_readv(lookup->pid, &local, 1, &remote, 1, 0);
+	if (got < 0)
+		return true;
+	have = pread(fd, in_file, sizeof(in_file), 0);
+	return have >= 0 && have <= got && memcmp(in_file, in_memory, (size_t)have) == 0;
+}
+
+static bool is_memfd(const struct mapping *mapping)
+{
+	return strncmp(mapping->path, "/memfd:", 7) == 0;
+}
+
+static bool is_mapped_inode(const struct stat *st, const void *mapping)
+{
+	return same_inode(st, mapping);
+}
+
+/* Opens a path if the mapped file is there; else -1, and *err_ret is 0 for another file. */
+static int open_verified(
+	const struct lookup *lookup, const struct mapping *mapping, const char *root, int *err_ret)
+{
+	int fd = beneath_open(root, mapping->path, is_mapped_inode, mapping, err_ret);
+	struct stat st;
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) == 0 && (same_device(&st, mapping) || same_header(lookup, mapping, fd)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int open_map_file(struct lookup *lookup, const struct mapping *mapping)
+{
+	char path[96];
+	struct stat st;
+	int fd;
+
+	if (lookup->no_map_files)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)lookup->pid,
+		(unsigned long long)mapping->start, (unsigned long long)mapping->end);
+	fd = open(path, OPEN_FLAGS);
+	if (fd < 0) {
+		lookup->no_map_files = errno == EPERM || errno == EACCES;
+		return -1;
+	}
+	/* The mapping may have been replaced since maps was read. */
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && same_inode(&st, mapping))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static char *open_failure(const struct mapping *mapping, int err)
+{
+	const char *why = "another file has taken its place on disk";
+	char *reason;
+
+	if (err == ETIMEDOUT)
+		return strdup("its file system does not answer: the mapped file cannot be read");
+	if (mapping->deleted)
+		why = "it was deleted";
+	else if (err)
+		why = strerror(err);
+	if (asprintf(&reason,
+		    "cannot open the mapped file: %s (opening what is mapped takes "
+		    "CAP_CHECKPOINT_RESTORE)",
+		    why) < 0)
+		return NULL;
+	return reason;
+}
+
+/* The program's file, if that is what is mapped: others may be of a device that answers. */
+static void open_exe(struct lookup *lookup, const struct mapping *mapping)
+{
+	char path[48], link[4096];
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)lookup->pid);
+	length = readlink(path, link, sizeof(link));
+	if (lookup->exe >= 0 || length < (ssize_t)strlen(mapping->path) ||
+		memcmp(link, mapping->path, strlen(mapping->path)) != 0)
+		return;
+	lookup->exe = open(path, OPEN_FLAGS);
+	if (lookup->exe >= 0 && fstat(lookup->exe, &lookup->exe_st) != 0) {
+		close(lookup->exe);
+		lookup->exe = -1;
+	}
+}
+
+/* The mapped file, or -1; *err_ret is 0 where no descriptor or path is of it. */
+static int open_here(struct lookup *lookup, const struct mapping *mapping, int *err_ret)
+{
+	char root[48];
+	int fd;
+
+	fd = open_map_file(lookup, mapping);
+	if (fd >= 0)
+		return fd;
+	open_exe(lookup, mapping);
+	if (lookup->exe >= 0 && same_inode(&lookup->exe_st, mapping) &&
+		(same_device(&lookup->exe_st, mapping) ||
+			same_header(lookup, mapping, lookup->exe))) {
+		fd = fcntl(lookup->exe, F_DUPFD_CLOEXEC, 0);
+		if (fd >= 0)
+			return fd;
+	}
+	if (is_memfd(mapping))
+		return memfds_open(&lookup->memfds, lookup->pid, mapping, err_ret);
+	snprintf(root, sizeof(root), "/proc/%d/root", (int)lookup->pid);
+	fd = open_verified(lookup, mapping, root, err_ret);
+	if (fd < 0) {
+		int err_here;
+
+		fd = open_verified(lookup, mapping, "/", &err_here);
+	}
+	return fd;
+}
+
+/* What distant_copy() opens. */
+struct wanted {
+	struct lookup *lookup;
+	const struct mapping *mapping;
+};
+
+static int open_wanted(void *data, int *err_ret)
+{
+	struct wanted *wanted = data;
+
+	return open_here(wanted->lookup, wanted->mapping, err_ret);
+}
+
+/* The mapped file, or a copy of one whose file system might not answer. */
+static int open_mapping(struct lookup *lookup, const struct mapping *mapping, int *err_ret)
+{
+	struct wanted wanted = {lookup, mapping};
+	int fd;
+
+	if (!lookup->known || lookup->dev_major != mapping->dev_major ||
+		lookup->dev_minor != mapping->dev_minor) {
+		lookup->known = true;
+		lookup->dev_major = mapping->dev_major;
+		lookup->dev_minor = mapping->dev_minor;
+		lookup->silent = false;
+		lookup->distant = !is_memfd(mapping) &&
+				  distant_is(lookup->pid, mapping->dev_major, mapping->dev_minor);
+	}
+	if (!lookup->distant)
+		return open_here(lookup, mapping, err_ret);
+	*err_ret = ETIMEDOUT;
+	if (lookup->silent)
+		return -1;
+	fd = distant_copy(open_wanted, &wanted, err_ret);
+	lookup->silent = fd < 0 && *err_ret == ETIMEDOUT;
+	return fd;
+}
+
+/* ---- Where a file is mapped ------------------------------------------------ */
+
+/* The bias that a mapping has if it is of this segment; false if it is not. */
+static bool bias_by_segment(const struct lookup *lookup, const struct mapping *mapping,
+	const struct object_segment *segment, uint64_t *ret)
+{
+	uint64_t first = segment->offset & lookup->page_mask;
+
+	/* What is beyond the segment's bytes is not of the segment: no mapping starts there. */
+	if (segment->file_size == 0 || mapping->offset < first ||
+		mapping->offset - first >= segment->offset - first + segment->file_size)
+		return false;
+	/* Modulo 2^64, as a bias may be negative. */
+	*ret = mapping->start - (segment->address + (mapping->offset - segment->offset));
+	return true;
+}
+
+/*
+ * The bias that a mapping tells. A page of the file may belong to two
+ * segments; one that begins there is preferred, and one of equal rights.
+ */
+static bool bias_of(const struct lookup *lookup, const struct object *object,
+	const struct mapping *mapping, uint64_t *ret)
+{
+	size_t count;
+	const struct object_segment *segments = object_segments(object, &count);
+	int best = -1;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t bias;
+		int rank;
+
+		if (!bias_by_segment(lookup, mapping, &segments[i], &bias))
+			continue;
+		rank = (segments[i].executable == mapping->executable ? 2 : 0) +
+		       ((segments[i].offset & lookup->page_mask) == mapping->offset ? 1 : 0);
+		if (rank <= best)
+			continue;
+		best = rank;
+		*ret = bias;
+	}
+	return best >= 0;
+}
+
+static bool fits_bias(const struct lookup *lookup, const struct object *object,
+	const struct mapping *mapping, uint64_t bias)
+{
+	size_t count;
+	const struct object_segment *segments = object_segments(object, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t other;
+
+		if (bias_by_segment(lookup, mapping, &segments[i], &other) && other == bias)
+			return true;
+	}
+	return false;
+}
+
+static bool same_file(const struct module *module, const struct mapping *mapping)
+{
+	return module->inode == mapping->inode && module->dev_major == mapping->dev_major &&
+	       module->dev_minor == mapping->dev_minor;
+}
+
+/* Does a mapping belong to a module that is known already (or was rejected)? */
+static bool is_known(const struct lookup *lookup, const struct mapping *mapping)
+{
+	for (size_t i = lookup->modules.count; i-- > 0;) {
+		const struct module *module = &lookup->modules.items[i];
+
+		if (same_file(module, mapping) &&
+			(!module->object ||
+				fits_bias(lookup, module->object, mapping, module->bias)))
+			return true;
+	}
+	return false;
+}
+
+/* The kernel maps the end of .bss anonymously behind the file's last mapping. */
+static void add_bss(const struct lookup *lookup, struct module *module)
+{
+	const struct mapping *bss = maps_find(lookup->maps, module->end);
+	uint64_t file_end = module->end;
+	size_t count;
+	const struct object_segment *segments = object_segments(module->object, &count);
+
+	if (!bss || bss->inode != 0 || bss->path[0])
+		return;
+	for (size_t i = 0; i < count; i++) {
+		/* The file's word: it counts only within what is mapped. */
+		uint64_t end = module->bias + segments[i].address + segments[i].size;
+
+		if (end > file_end && end <= bss->end && end > module->end)
+			module->end = end;
+	}
+}
+
+/* The module's range: all mappings of the file at its bias. */
+static void set_range(const struct lookup *lookup, struct module *module)
+{
+	module->start = UINT64_MAX;
+	module->end = 0;
+	for (size_t i = 0; i < lookup->maps->count; i++) {
+		const struct mapping *mapping = &lookup->maps->items[i];
+
+		if (!same_file(module, mapping) ||
+			(module->object &&
+				!fits_bias(lookup, module->object, mapping, module->bias)))
+			continue;
+		if (mapping->start < module->start)
+			module->start = mapping->start;
+		if (mapping->end > module->end)
+			module->end = mapping->end;
+	}
+	if (module->object)
+		add_bss(lookup, module);
+}
+
+/* ---- Modules ---------------------------------------------------------------- */
+
+static void module_deinit(struct module *module)
+{
+	if (!module->file) {
+		if (module->notes_read)
+			sdt_notes_deinit(&module->notes);
+		object_close(module->object);
+	}
+	file_release(module->file);
+	if (module->fd >= 0)
+		close(module->fd);
+	free(module->reason);
+	free(module->path);
+}
+
+void modules_deinit(struct modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		module_deinit(&modules->items[i]);
+	free(modules->items);
+	*modules = (struct modules){0};
+}
+
+/* Executable memory that is no library: code made at run time, and devices. */
+static bool is_candidate(const struct mapping *mapping)
+{
+	const char *path = mapping->path;
+
+	if (!mapping->executable || mapping->inode == 0 || path[0] != '/')
+		return false;
+	if (shared_is_code(mapping))
+		return false;
+	if (strncmp(path, "/dev/", 5) == 0)
+		return strncmp(path, "/dev/shm/", 9) == 0;
+	return strncmp(path, "/SYSV", 5) != 0 && strncmp(path, "/anon_hugepage", 14) != 0;
+}
+
+static bool has_elf_magic(int fd)
+{
+	char magic[4];
+
+	return pread(fd, magic, 4, 0) == 4 && memcmp(magic, "\177ELF", 4) == 0;
+}
+
+/* Opens the file and finds the bias. A module that is left without a reason is rejected. */
+static struct probe_error *module_open(
+	struct lookup *lookup, const struct mapping *mapping, struct module *module)
+{
+	struct probe_error *error;
+	int err;
+
+	module->fd = open_mapping(lookup, mapping, &err);
+	if (module->fd < 0 && procfs_no_room(err))
+		return probe_error_system(
+			err, "cannot open the files that process %d has mapped", (int)lookup->pid);
+	/* As a rule a memfd holds code made at run time, so one that is closed is no loss. */
+	if (module->fd < 0 && is_memfd(mapping))
+		return NULL;
+	if (module->fd < 0) {
+		module->reason = open_failure(mapping, err);
+		return module->reason ? NULL : probe_error_no_memory();
+	}
+	if (!has_elf_magic(module->fd))
+		return NULL;
+	if (lookup->files)
+		error = files_open(lookup->files, module->fd, module->path, &module->file);
+	else
+		error = object_open_fd(module->fd, module->path, &module->object);
+	if (!error && module->file)
+		module->object = module->file->object;
+	if (error) {
+		module->object = NULL;
+		module->reason = strdup(error->message);
+		probe_error_free(error);
+		return module->reason ? NULL : probe_error_no_memory();
+	}
+	if (!bias_of(lookup, module->object, mapping, &module->bias)) {
+		/* Mapped as data, by a debugger or an editor, say. */
+		if (!module->file)
+			object_close(module->object);
+		module->object = NULL;
+	}
+	return NULL;
+}
+
+static struct probe_error *lookup_add(struct lookup *lookup, const struct mapping *mapping)
+{
+	struct modules *modules = &lookup->modules;
+	struct module *module, *items = array_grow(modules->items, modules->count, sizeof(*items));
+	struct probe_error *error;
+
+	if (!items)
+		return probe_error_no_memory();
+	modules->items = items;
+	module = &items[modules->count];
+	*module = (struct module){
+		.path = strdup(mapping->path),
+		.dev_major = mapping->dev_major,
+		.dev_minor = mapping->dev_minor,
+		.inode = mapping->inode,
+		.deleted = mapping->deleted,
+		.fd = -1,
+	};
+	lookup->modules.count++;
+	if (!module->path)
+		return probe_error_no_memory();
+	error = module_open(lookup, mapping, module);
+	if (!error && (module->object || module->reason))
+		set_range(lookup, module);
+	return error;
+}
+
+static int compare_starts(const void *left, const void *right)
+{
+	const struct module *a = left, *b = right;
+
+	return a->start < b->start ? -1 : a->start > b->start;
+}
+
+/* Drops what was only kept so as not to be tried again, and sorts the rest. */
+static void lookup_tidy(struct modules *modules)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < modules->count; i++) {
+		struct module *module = &modules->items[i];
+
+		if (module->object || module->reason)
+			modules->items[kept++] = *module;
+		else
+			module_deinit(module);
+	}
+	modules->count = kept;
+	if (kept > 0)
+		qsort(modules->items, kept, sizeof(*modules->items), compare_starts);
+}
+
+struct probe_error *modules_read_mapped(
+	pid_t pid, const struct maps *maps, struct files *files, struct modules *ret)
+{
+	struct lookup lookup = {.pid = procfs_living(pid), .maps = maps, .files = files, .exe = -1};
+	struct probe_error *error = NULL;
+
+	*ret = (struct modules){0};
+	lookup.page_mask = ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
+	for (size_t i = 0; i < maps->count && !error; i++) {
+		const struct mapping *mapping = &maps->items[i];
+
+		if (is_candidate(mapping) && !is_known(&lookup, mapping))
+			error = lookup_add(&lookup, mapping);
+	}
+	if (lookup.exe >= 0)
+		close(lookup.exe);
+	memfds_deinit(&lookup.memfds);
+	if (error) {
+		modules_deinit(&lookup.modules);
+		return error;
+	}
+	lookup_tidy(&lookup.modules);
+	*ret = lookup.modules;
+	return NULL;
+}
+
+struct probe_error *modules_read(pid_t pid, struct files *files, struct modules *ret)
+{
+	struct maps maps;
+	struct probe_error *error = maps_read(pid, &maps);
+
+	*ret = (struct modules){0};
+	if (error)
+		return error;
+	error = modules_read_mapped(pid, &maps, files, ret);
+	maps_deinit(&maps);
+	return error;
+}
+
+struct probe_error *module_read_notes(struct module *module)
+{
+	struct probe_error *error;
+
+	if (module->notes_read || !module->object)
+		return NULL;
+	if (module->file) {
+		error = file_read_notes(module->file);
+		module->notes = module->file->notes;
+	} else {
+		error = sdt_read(module->object, &module->notes);
+	}
+	module->notes_read = !error;
+	return error;
+}
+
+struct module *modules_find(const struct modules *modules, uint64_t address)
+{
+	size_t low = 0, high = modules->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (modules->items[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0 || address >= modules->items[low - 1].end)
+		return NULL;
+	return &modules->items[low - 1];
+}
+
+bool module_is_libc(const struct module *module)
+{
+	static const char *const names[] = {"libc.", "libc-", "libpthread", "ld-"};
+	const char *slash = strrchr(module->path, '/');
+
+	for (size_t i = 0; slash && i < sizeof(names) / sizeof(*names); i++)
+		if (strncmp(slash + 1, names[i], strlen(names[i])) == 0)
+			return true;
+	return false;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libprobe/process/procfs.h"
+
+enum { VALUE_BYTES = 512 };
+
+size_t procfs_read(const char *path, char *buffer, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length;
+
+	buffer[0] = '\0';
+	if (fd < 0)
+		return 0;
+	length = read(fd, buffer, size - 1);
+	close(fd);
+	if (length <= 0)
+		return 0;
+	buffer[length] = '\0';
+	return length;
+}
+
+size_t procfs_read_whole(const char *path, char *buffer, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t length = 0;
+	ssize_t got;
+
+	while (fd >= 0 && (got = read(fd, buffer + length, size - 1 - length)) > 0)
+		length += (size_t)got;
+	if (fd >= 0)
+		close(fd);
+	buffer[length] = '\0';
+	return length;
+}
+
+/*
+ * What follows a key of the status file, up to the end of its line. False where there is
+ * none; errno is then 0 if the file could be read. Line by line: those of a process in
+ * many groups are longer than the buffer, and what we look for comes behind them.
+ */
+static bool status_value(pid_t pid, const char *key, char value[VALUE_BYTES])
+{
+	size_t have = 0, length = strlen(key);
+	bool found = false, skipped = false; /* the rest of a line that is too long */
+	char path[48], buffer[4096];
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	while (!found && (got = read(fd, buffer + have, sizeof(buffer) - have)) > 0) {
+		char *line = buffer, *end = buffer + have + got, *newline;
+
+		while (!found && (newline = memchr(line, '\n', (size_t)(end - line)))) {
+			*newline = '\0';
+			found = !skipped && strncmp(line, key, length) == 0;
+			if (found)
+				snprintf(value, VALUE_BYTES, "%s", line + length);
+			skipped = false;
+			line = newline + 1;
+		}
+		have = (size_t)(end - line);
+		skipped |= have == sizeof(buffer);
+		have = skipped ? 0 : have;
+		memmove(buffer, line, have);
+	}
+	close(fd);
+	if (!found)
+		errno = 0;
+	return found;
+}
+
+long procfs_status_number(pid_t pid, const char *key)
+{
+	char value[VALUE_BYTES];
+
+	return status_value(pid, key, value) ? strtol(value, NULL, 10) : -1;
+}
+
+long procfs_status_last_number(pid_t pid, const char *key)
+{
+	char value[VALUE_BYTES], *rest = NULL;
+	long number = -1;
+
+	if (!status_value(pid, key, value))
+		return -1;
+	for (char *word = strtok_r(value, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest))
+		number = strtol(word, NULL, 10);
+	return number;
+}
+
+bool procfs_status_has(pid_t pid, const char *key, const char *word)
+{
+	char value[VALUE_BYTES];
+
+	return status_value(pid, key, value) && strstr(value, word);
+}
+
+bool procfs_status_text(pid_t pid, const char *key, char *buffer, size_t size)
+{
+	char value[VALUE_BYTES], *rest = NULL, *word;
+
+	if (!status_value(pid, key, value))
+		return false;
+	word = strtok_r(value, " \t", &rest);
+	if (!word || strlen(word) >= size)
+		return false;
+	strcpy(buffer, word);
+	return true;
+}
+
+long procfs_file_number(const char *path)
+{
+	char buffer[64];
+
+	return procfs_read(path, buffer, sizeof(buffer)) ? strtol(buffer, NULL, 10) : -1;
+}
+
+void procfs_comm(pid_t pid, char *buffer, size_t size)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	if (!procfs_read(path, buffer, size))
+		snprintf(buffer, size, "?");
+	buffer[strcspn(buffer, "\n")] = '\0';
+}
+
+DIR *procfs_threads(pid_t pid)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	return opendir(path);
+}
+
+pid_t procfs_next_thread(DIR *threads)
+{
+	struct dirent *entry;
+
+	while (threads && (entry = readdir(threads))) {
+		pid_t tid = atoi(entry->d_name);
+
+		if (tid > 0) /* neither "." nor ".." */
+			return tid;
+	}
+	return 0;
+}
+
+/*
+ * Field n (counted from 1, as proc_pid_stat(5) does) of a stat file, for n > 2;
+ * the command in parentheses may hold anything.
+ */
+static const char *stat_field(const char *path, int n, char *buffer, size_t size)
+{
+	const char *field;
+
+	if (!procfs_read(path, buffer, size))
+		return NULL;
+	field = strrchr(buffer, ')');
+	for (int i = 2; field && i < n; i++) {
+		field = strchr(field, ' ');
+		field = field ? field + 1 : NULL;
+	}
+	return field;
+}
+
+char procfs_thread_state(pid_t pid, pid_t tid)
+{
+	char path[64], buffer[1024];
+	const char *field;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+	field = stat_field(path, 3, buffer, sizeof(buffer));
+	return field ? *field : 0;
+}
+
+struct probe_error *procfs_check(void)
+{
+	char self[24];
+	ssize_t length = readlink("/proc/self", self, sizeof(self) - 1);
+
+	if (length < 0)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"/proc/self: %s: probes are switched through /proc, which has to be "
+			"mounted",
+			strerror(errno));
+	self[length] = '\0';
+	if (strtol(self, NULL, 10) != getpid())
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"/proc is of another pid namespace, where process %d is %s: mount that of "
+			"this namespace",
+			(int)getpid(), self);
+	return NULL;
+}
+
+long procfs_last_pid(int fd)
+{
+	char buffer[128];
+	ssize_t length = pread(fd, buffer, sizeof(buffer) - 1, 0);
+	const char *last;
+
+	buffer[length < 0 ? 0 : length] = '\0';
+	last = strrchr(buffer, ' ');
+	return last ? strtol(last, NULL, 10) : -1;
+}
+
+pid_t procfs_parent(pid_t pid)
+{
+	char path[48], buffer[1024];
+	const char *field;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	field = stat_field(path, 4, buffer, sizeof(buffer));
+	return field ? (pid_t)strtol(field, NULL, 10) : 0;
+}
+
+pid_t procfs_living(pid_t pid)
+{
+	DIR *threads = procfs_thread_state(pid, pid) == 'Z' ? procfs_threads(pid) : NULL;
+	pid_t tid, found = pid;
+
+	while (found == pid && (tid = procfs_next_thread(threads))) {
+		char state = procfs_thread_state(pid, tid);
+
+		if (state && !strchr("ZXx", state))
+			found = tid;
+	}
+	if (threads)
+		closedir(threads);
+	return found;
+}
+
+bool procfs_is_zombie(pid_t pid)
+{
+	/* The main thread may end before the others do. */
+	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") <= 1;
+}
+
+uint64_t procfs_start_time(pid_t pid)
+{
+	char path[48], buffer[1024];
+	const char *field;
+
+	errno = 0;
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	field = stat_field(path, 22, buffer, sizeof(buffer));
+	return field ? strtoull(field, NULL, 10) : 0;
+}
+
+bool procfs_exit_status(pid_t pid, uint64_t start_time, int *ret)
+{
+	char path[48], buffer[1024];
+	const char *field;
+
+	if (!procfs_is_zombie(pid) || procfs_start_time(pid) != start_time)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	field = stat_field(path, 52, buffer, sizeof(buffer));
+	*ret = field ? atoi(field) : 0;
+	return field != NULL;
+}
+
+bool procfs_no_room(int err)
+{
+	return err == EMFILE || err == ENFILE || err == ENOMEM;
+}
+
+int procfs_open_regular(int path_fd, int flags)
+{
+	char path[48];
+	struct stat st;
+
+	if (fstat(path_fd, &st) < 0)
+		return -1;
+	if (!S_ISREG(st.st_mode)) {
+		errno = EINVAL;
+		return -1;
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
+	return open(path, flags | O_CLOEXEC);
+}
+
+struct probe_error *procfs_permission_error(pid_t pid)
+{
+	long tracer = procfs_status_number(pid, "TracerPid:");
+	long uid = procfs_status_number(pid, "Uid:");
+	long scope = procfs_file_number("/proc/sys/kernel/yama/ptrace_scope");
+	char name[32];
+
+	if (tracer > 0) {
+		procfs_comm(tracer, name, sizeof(name));
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"process %d is being traced by process %ld (%s): end that first", pid,
+			tracer, name);
+	}
+	if (uid >= 0 && geteuid() != 0 && (uid_t)uid != geteuid())
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"process %d belongs to user %ld: run probectl as that user or as root", pid,
+			uid);
+	if (geteuid() != 0 && scope > 0)
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"process %d may not be traced: kernel.yama.ptrace_scope is %ld: set it to "
+			"0 "
+			"or run probectl as root",
+			pid, scope);
+	return probe_error_new(PROBE_ERROR_PERMISSION,
+		"process %d may not be traced: it is not dumpable, has more capabilities or is in "
+		"another user namespace: run probectl as root",
+		pid);
+}

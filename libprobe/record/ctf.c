@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A record: its parts, its events and their classes.
+ *
+ * Time stamps count from an hour before the record's begin. What the session's clock says
+ * is interpolated anew at each poll, and may go back by some nanoseconds from one
+ * to the next, or by more if somebody sets the system's clock; within a stream it
+ * must not.
+ *
+ * Parts follow each other in time. The hits of several sessions do not quite come in
+ * order, for each is read up to an instant of its own: hits that are older than the
+ * part that has just begun go into the one before, which is kept until all of them
+ * have come.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libprobe/session/session.h"
+#include "libprobe/output/place.h"
+#include "libprobe/record/ctf.h"
+
+enum {
+	CACHE_ENTRIES = 1024, /* a power of two */
+	NSEC_PER_SEC = 1000000000,
+	/* Hits may be older than the record: their sessions are, and clocks have errors. */
+	CLOCK_MARGIN_S = 3600,
+	LATE_FLUSHES = 2, /* until nothing is late any more: there is one a second */
+	EVENT_ROOM = 32,  /* of an event without name and arguments */
+	ARG_ROOM = 16	  /* of an argument without bytes */
+};
+
+/* What the last hits of a site were like. */
+struct ctf_site {
+	uint64_t pc;
+	uint32_t id; /* of the class */
+	struct ctf_class class;
+};
+
+struct probe_ctf {
+	struct probe_ctf_options options;
+	char *path; /* for messages */
+	int root;
+	struct ctf_part part, before; /* the second, while it is open, for what is late */
+	unsigned int part_count;
+	unsigned int flushes;	    /* since the part began */
+	uint64_t begin_ns, next_ns; /* the part's begin, by its first hit; the next one's */
+	int last_cpu;		    /* of the last hit */
+	uint64_t last_ns;	    /* likewise; or the record's begin */
+	struct ctf_description description;
+	struct ctf_class *classes;
+	size_t class_count;
+	struct ctf_site *sites;
+	bool failed;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
+}
+
+/* ---- Parts ------------------------------------------------------------------------- */
+
+/* A folder that holds nothing yet. */
+static struct probe_error *root_open(const char *path, int *ret)
+{
+	struct dirent *entry;
+	bool empty = true;
+	DIR *folder;
+	int fd;
+	struct probe_error *error = place_folder(path, &fd);
+
+	if (error)
+		return error;
+	folder = fdopendir(fd);
+	if (!folder) {
+		error = probe_error_system(errno, "cannot open the folder");
+		close(fd);
+		return error;
+	}
+	while ((entry = readdir(folder)))
+		empty &= strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+	*ret = fcntl(dirfd(folder), F_DUPFD_CLOEXEC, 0);
+	closedir(folder);
+	if (!empty)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"the folder is not empty; give one that is, or is not there yet");
+	return *ret < 0 ? probe_error_system(errno, "cannot open the folder") : NULL;
+}
+
+static bool rotates(const struct probe_ctf *ctf)
+{
+	return ctf->options.rotate_bytes || ctf->options.rotate_ns;
+}
+
+static struct probe_error *begin_part(struct probe_ctf *ctf)
+{
+	char name[CTF_PART_NAME_BYTES] = ".";
+
+	ctf->flushes = 0;
+	if (ctf->options.rotate_ns)
+		ctf->next_ns = now_ns() + ctf->options.rotate_ns;
+	if (rotates(ctf))
+		ctf_part_name(name, ++ctf->part_count);
+	return ctf_part_open(&ctf->part, ctf->root, name, &ctf->description);
+}
+
+/* Nothing more is added where something could not be written. */
+static struct probe_error *checked(struct probe_ctf *ctf, struct probe_error *error)
+{
+	ctf->failed |= error != NULL;
+	return probe_error_prefix(error, "%s", ctf->path);
+}
+
+static struct probe_error *end_part(struct ctf_part *part)
+{
+	struct probe_error *error = ctf_part_flush(part);
+
+	ctf_part_close(part);
+	return error;
+}
+
+/* The part that a hit belongs to, which may be a new one. */
+static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_part **ret)
+{
+	struct probe_error *error;
+
+	*ret = time_ns < ctf->begin_ns && ctf->before.folder >= 0 ? &ctf->before : &ctf->part;
+	if (*ret == &ctf->before ||
+		(!(ctf->options.rotate_bytes && ctf->part.written >= ctf->options.rotate_bytes) &&
+			!(ctf->options.rotate_ns && time_ns >= ctf->next_ns)))
+		return NULL;
+	error = end_part(&ctf->before);
+	ctf->before = ctf->part;
+	ctf->part = (struct ctf_part){.folder = -1};
+	ctf->begin_ns = time_ns;
+	return error ? error : begin_part(ctf);
+}
+
+/* ---- The record -------------------------------------------------------------------- */
+
+struct probe_error *probe_ctf_create(
+	const char *directory, const struct probe_ctf_options *options, struct probe_ctf **ret)
+{
+	struct probe_ctf *ctf = calloc(1, sizeof(*ctf));
+	struct probe_error *error;
+
+	if (!ctf)
+		return probe_error_no_memory();
+	ctf->root = ctf->part.folder = ctf->before.folder = -1;
+	if (options)
+		ctf->options = *options;
+	ctf->last_ns = now_ns();
+	ctf->description.base_s = ctf->last_ns / NSEC_PER_SEC - CLOCK_MARGIN_S;
+	ctf->path = strdup(directory);
+	ctf->sites = calloc(CACHE_ENTRIES, sizeof(*ctf->sites));
+	if (!ctf->path || !ctf->sites || !buffer_init(&ctf->description.classes)) {
+		probe_ctf_free(ctf);
+		return probe_error_no_memory();
+	}
+	error = root_open(directory, &ctf->root);
+	if (!error)
+		error = begin_part(ctf);
+	if (error) {
+		probe_ctf_free(ctf);
+		return probe_error_prefix(error, "%s", directory);
+	}
+	*ret = ctf;
+	return NULL;
+}
+
+void probe_ctf_free(struct probe_ctf *ctf)
+{
+	if (!ctf)
+		return;
+	ctf_part_close(&ctf->part);
+	ctf_part_close(&ctf->before);
+	if (ctf->root >= 0)
+		close(ctf->root);
+	if (ctf->description.classes.c_locale)
+		buffer_deinit(&ctf->description.classes);
+	free(ctf->classes);
+	free(ctf->sites);
+	free(ctf->path);
+	free(ctf);
+}
+
+static void stream_time(const struct probe_ctf *ctf, struct ctf_stream *stream, uint64_t time_ns)
+{
+	uint64_t base_ns = ctf->description.base_s * NSEC_PER_SEC;
+	uint64_t since = time_ns > base_ns ? time_ns - base_ns : 0;
+
+	if (since > stream->last_ns)
+		stream->last_ns = since;
+}
+
+/* ---- Classes of events ------------------------------------------------------------- */
+
+static uint8_t code_of(const struct probe_value *value, uint8_t size)
+{
+	uint8_t truncated = value->truncated ? CTF_TRUNCATED : 0;
+	uint8_t number = (uint8_t)(size << CTF_SIZE_SHIFT);
+
+	switch (value->kind) {
+	case PROBE_VALUE_SIGNED:
+		return (uint8_t)(CTF_SIGNED | number);
+	case PROBE_VALUE_UNSIGNED:
+		return (uint8_t)(CTF_UNSIGNED | number);
+	case PROBE_VALUE_FLOAT:
+		return (uint8_t)(CTF_FLOAT | number);
+	case PROBE_VALUE_STRING:
+		return (uint8_t)(CTF_STRING | truncated);
+	case PROBE_VALUE_TEXT:
+		return (uint8_t)(CTF_TEXT | number | truncated);
+	case PROBE_VALUE_BYTES:
+		return (uint8_t)(CTF_BYTES | truncated);
+	case PROBE_VALUE_NULL:
+		break;
+	}
+	return CTF_UNREADABLE;
+}
+
+/* The size in bytes of a number, as its site's note declares it. */
+static uint8_t size_of(const struct session_site *site, size_t arg)
+{
+	uint8_t size = site && arg < site->layout.arg_count ? site->layout.args[arg].size : 8;
+
+	return size == 1 || size == 2 || size == 4 ? size : 8;
+}
+
+static const struct session_site *find_site(
+	const struct probe_session *session, const struct probe_hit *hit)
+{
+	for (size_t i = 0; i < session->site_count; i++)
+		if (session->sites[i].pc == hit->pc && session->sites[i].probe == hit->probe)
+			return &session->sites[i];
+	return NULL;
+}
+
+static bool same_probe(const struct ctf_class *a, const struct ctf_class *b)
+{
+	const struct probe_session_probe *left = &a->session->probes[a->probe];
+	const struct probe_session_probe *right = &b->session->probes[b->probe];
+
+	return left == right || (strcmp(left->name, right->name) == 0 &&
+					strcmp(left->provider, right->provider) == 0 &&
+					strcmp(left->path, right->path) == 0);
+}
+
+/* The number of a class, which many processes may have in common. */
+static struct probe_error *find_class(
+	struct probe_ctf *ctf, const struct ctf_class *class, uint32_t *ret)
+{
+	struct ctf_class *classes;
+	size_t i = 0;
+
+	while (i < ctf->class_count &&
+		!(ctf->classes[i].arg_count == class->arg_count &&
+			memcmp(ctf->classes[i].codes, class->codes, class->arg_count) == 0 &&
+			same_probe(&ctf->classes[i], class)))
+		i++;
+	*ret = (uint32_t)i;
+	if (i < ctf->class_count)
+		return NULL;
+	classes = reallocarray(ctf->classes, i + 1, sizeof(*classes));
+	if (!classes)
+		return probe_error_no_memory();
+	ctf->classes = classes;
+	classes[i] = *class;
+	ctf->class_count++;
+	ctf_describe_class(&ctf->description.classes, class, (uint32_t)i,
+		&class->session->probes[class->probe]);
+	return NULL;
+}
+
+/* Do the arguments stand as they did when the site was last seen? */
+static bool same_codes(const struct ctf_class *class, const struct probe_hit *hit)
+{
+	for (size_t i = 0; i < hit->arg_count; i++)
+		if (class->codes[i] != code_of(&hit->args[i], class->codes[i] >> CTF_SIZE_SHIFT))
+			return false;
+	return true;
+}
+
+static struct probe_error *class_of(struct probe_ctf *ctf, const struct probe_session *session,
+	const struct probe_hit *hit, const struct ctf_site **ret)
+{
+	struct ctf_site *seen = &ctf->sites[(hit->pc ^ hit->pc >> 10) % CACHE_ENTRIES];
+	const struct session_site *site;
+
+	*ret = seen;
+	if (seen->pc == hit->pc && seen->class.session == session &&
+		seen->class.probe == hit->probe && seen->class.arg_count == hit->arg_count &&
+		same_codes(&seen->class, hit))
+		return NULL;
+	site = find_site(session, hit);
+	*seen = (struct ctf_site){.pc = hit->pc,
+		.class = {.session = session,
+			.probe = hit->probe,
+			.arg_count = (uint8_t)hit->arg_count}};
+	for (size_t i = 0; i < hit->arg_count; i++)
+		seen->class.codes[i] = code_of(&hit->args[i], size_of(site, i));
+	return find_class(ctf, &seen->class, &seen->id);
+}
+
+/* ---- Events ------------------------------------------------------------------------ */
+
+static uint8_t *put(uint8_t *at, const void *bytes, size_t length)
+{
+	memcpy(at, bytes, length);
+	return at + length;
+}
+
+/* The first bytes of a number; EVENT_ROOM has room for all. */
+static uint8_t *put_number(uint8_t *at, uint64_t number, size_t size)
+{
+	memcpy(at, &number, sizeof(number));
+	return at + size;
+}
+
+static uint8_t *put_string(uint8_t *at, const char *bytes, size_t length)
+{
+	at = put(at, bytes, length);
+	*at = '\0';
+	return at + 1;
+}
+
+/* CTF's strings end at the first NUL, which one that was changed meanwhile may hold. */
+static uint8_t *put_text(uint8_t *at, const struct probe_value *value)
+{
+	return put_string(at, value->bytes, strnlen(value->bytes, value->length));
+}
+
+static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t code)
+{
+	size_t size = code >> CTF_SIZE_SHIFT;
+	uint32_t length = (uint32_t)value->length;
+	float single = (float)value->f;
+
+	switch (code & 7) {
+	case CTF_UNREADABLE:
+		*at++ = 0;
+		break;
+	case CTF_SIGNED:
+	case CTF_UNSIGNED:
+		at = put_number(at, value->u, size);
+		break;
+	case CTF_FLOAT:
+		at = size == sizeof(single) ? put(at, &single, sizeof(single))
+					    : put(at, &value->f, sizeof(value->f));
+		break;
+	case CTF_TEXT:
+		at = put_number(at, value->u, size);
+		at = put_text(at, value);
+		break;
+	case CTF_STRING:
+		at = put_text(at, value);
+		break;
+	case CTF_BYTES:
+		at = put(at, &length, sizeof(length));
+		at = put(at, value->bytes, value->length);
+		break;
+	}
+	if (code & CTF_TRUNCATED)
+		*at++ = 1;
+	return at;
+}
+
+/* Bytes that an event may take at most, and some that are written over by the next. */
+static size_t event_room(const struct probe_hit *hit, size_t comm_length)
+{
+	size_t room = EVENT_ROOM + comm_length;
+
+	for (size_t i = 0; i < hit->arg_count; i++)
+		room += ARG_ROOM +
+			(hit->args[i].kind >= PROBE_VALUE_STRING ? hit->args[i].length : 0);
+	return room;
+}
+
+static uint8_t *put_event(uint8_t *at, const struct ctf_stream *stream, const struct probe_hit *hit,
+	const struct ctf_site *site, const char *comm, size_t comm_length)
+{
+	at = put(at, &site->id, sizeof(site->id));
+	at = put(at, &stream->last_ns, sizeof(stream->last_ns));
+	at = put(at, &hit->pid, sizeof(int32_t));
+	at = put(at, &hit->tid, sizeof(int32_t));
+	at = put_string(at, comm, comm_length);
+	for (size_t i = 0; i < hit->arg_count; i++)
+		at = put_arg(at, &hit->args[i], site->class.codes[i]);
+	return at;
+}
+
+/* Adds an event to a stream, which is written as often as it is full. */
+static struct probe_error *add_event(struct probe_ctf *ctf, struct ctf_part *part,
+	struct ctf_stream *stream, const struct probe_hit *hit, const struct ctf_site *site,
+	const char *comm)
+{
+	size_t comm_length = strlen(comm), room = event_room(hit, comm_length);
+	struct probe_error *error;
+	uint8_t *at;
+
+	if (room > CTF_EVENT_BYTES_MAX)
+		return probe_error_new(PROBE_ERROR_FORMAT, "a hit is larger than any can be");
+	stream_time(ctf, stream, hit->time_ns);
+	at = ctf_stream_room(stream, part->uuid, room);
+	if (!at) {
+		error = ctf_part_write(part, stream);
+		if (error)
+			return error;
+		/* There is room: it is empty. */
+		at = ctf_stream_room(stream, part->uuid, room);
+	}
+	stream->length =
+		(size_t)(put_event(at, stream, hit, site, comm, comm_length) - stream->buffer);
+	return NULL;
+}
+
+struct probe_error *probe_ctf_hit(struct probe_ctf *ctf, const struct probe_session *session,
+	const struct probe_hit *hit, const char *comm)
+{
+	const struct ctf_site *site;
+	struct ctf_stream *stream;
+	struct probe_error *error;
+	struct ctf_part *part;
+
+	if (ctf->failed)
+		return NULL;
+	if (hit->arg_count > ARCH_ARGS_MAX)
+		return probe_error_new(PROBE_ERROR_FORMAT, "a hit is larger than any can be");
+	error = part_of(ctf, hit->time_ns, &part);
+	if (!error)
+		error = ctf_part_stream(part, session, hit->cpu, &stream);
+	if (!error)
+		error = class_of(ctf, session, hit, &site);
+	if (!error)
+		error = add_event(ctf, part, stream, hit, site, comm ? comm : "");
+	ctf->last_cpu = hit->cpu;
+	ctf->last_ns = hit->time_ns;
+	return error ? checked(ctf, error) : NULL;
+}
+
+struct probe_error *probe_ctf_discarded(
+	struct probe_ctf *ctf, const struct probe_session *session, uint64_t count)
+{
+	struct ctf_part *part = &ctf->part;
+	struct ctf_stream *stream;
+	struct probe_error *error;
+
+	if (ctf->failed || !count)
+		return NULL;
+	/* Nobody knows on which CPU they were: it is told where the last hit was. */
+	error = ctf_part_stream(part, session, ctf->last_cpu, &stream);
+	if (error)
+		return checked(ctf, error);
+	/* Not later than hits that are still to come: how long ago they were is not known. */
+	if (!stream->begun)
+		stream_time(ctf, stream, ctf->last_ns);
+	if (ctf_stream_discard(stream, part->uuid, count))
+		return NULL;
+	error = ctf_part_write(part, stream);
+	if (!error && !ctf_stream_discard(stream, part->uuid, count))
+		error = probe_error_new(PROBE_ERROR_FORMAT, "a loss fits into no packet");
+	return error ? checked(ctf, error) : NULL;
+}
+
+struct probe_error *probe_ctf_flush(struct probe_ctf *ctf)
+{
+	struct probe_error *error;
+
+	if (ctf->failed)
+		return NULL;
+	error = ctf_part_flush(&ctf->before);
+	if (!error)
+		error = ctf_part_flush(&ctf->part);
+	if (++ctf->flushes == LATE_FLUSHES)
+		ctf_part_close(&ctf->before);
+	return error ? checked(ctf, error) : NULL;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The description of a record in TSDL, the language of CTF 1.8's metadata.
+ *
+ * A class of events is made for each way in which a probe's arguments were met:
+ * with the sizes that its site's note declares, and one more where one of them
+ * could not be read. So no event carries tags, and what could not be read says so.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "libprobe/record/ctf.h"
+
+static void uuid_text(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES])
+{
+	for (size_t i = 0; i < CTF_UUID_BYTES; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			buffer_char(out, '-');
+		buffer_hex_bytes(out, &uuid[i], 1);
+	}
+}
+
+static void quoted(struct buffer *out, const char *text)
+{
+	buffer_char(out, '"');
+	buffer_c_escaped(out, text, strlen(text), '"');
+	buffer_char(out, '"');
+}
+
+static void environment(struct buffer *out)
+{
+	struct utsname host;
+
+	buffer_string(out, "env {\n\ttracer_name = \"probectl\";\n\ttracer_version = ");
+	quoted(out, PROBE_VERSION);
+	if (uname(&host) == 0) {
+		buffer_string(out, ";\n\thostname = ");
+		quoted(out, host.nodename);
+		buffer_string(out, ";\n\tsysname = ");
+		quoted(out, host.sysname);
+		buffer_string(out, ";\n\trelease = ");
+		quoted(out, host.release);
+		buffer_string(out, ";\n\tmachine = ");
+		quoted(out, host.machine);
+	}
+	buffer_string(out, ";\n};\n\n");
+}
+
+static void integer_type(
+	struct buffer *out, const char *size, const char *is_signed, const char *name)
+{
+	buffer_string(out, "typealias integer { size = ");
+	buffer_string(out, size);
+	buffer_string(out, "; align = 8; signed = ");
+	buffer_string(out, is_signed);
+	buffer_string(out, "; } := ");
+	buffer_string(out, name);
+	buffer_string(out, size);
+	buffer_string(out, "_t;\n");
+}
+
+void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES], uint64_t offset_s)
+{
+	static const char *const sizes[] = {"8", "16", "32", "64"};
+
+	buffer_string(out, "/* CTF 1.8 */\n\n");
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		integer_type(out, sizes[i], "false", "uint");
+		integer_type(out, sizes[i], "true", "int");
+	}
+	buffer_string(out,
+		"typealias integer { size = 8; align = 8; signed = false; base = 16; } := byte_t;\n"
+		"typealias floating_point { exp_dig = 8; mant_dig = 24; align = 8; } := "
+		"float32_t;\n"
+		"typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; } := "
+		"float64_t;\n"
+		"\ntrace {\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"");
+	uuid_text(out, uuid);
+	buffer_string(out, "\";\n"
+			   "\tbyte_order = le;\n"
+			   "\tpacket.header := struct {\n"
+			   "\t\tuint32_t magic;\n"
+			   "\t\tuint8_t uuid[16];\n"
+			   "\t\tuint32_t stream_id;\n"
+			   "\t};\n};\n\n");
+	environment(out);
+	buffer_string(out, "clock {\n"
+			   "\tname = \"realtime\";\n"
+			   "\tdescription = \"CLOCK_REALTIME\";\n"
+			   "\tfreq = 1000000000;\n"
+			   "\toffset_s = ");
+	buffer_unsigned(out, offset_s);
+	buffer_string(out, ";\n\toffset = 0;\n"
+			   "\tabsolute = TRUE;\n};\n\n"
+			   "typealias integer {\n"
+			   "\tsize = 64; align = 8; signed = false; map = clock.realtime.value;\n"
+			   "} := time_t;\n\n"
+			   "stream {\n"
+			   "\tid = 0;\n"
+			   "\tpacket.context := struct {\n"
+			   "\t\ttime_t timestamp_begin;\n"
+			   "\t\ttime_t timestamp_end;\n"
+			   "\t\tuint64_t content_size;\n"
+			   "\t\tuint64_t packet_size;\n"
+			   "\t\tuint64_t packet_seq_num;\n"
+			   "\t\tuint64_t events_discarded;\n"
+			   "\t\tuint32_t cpu_id;\n"
+			   "\t};\n"
+			   "\tevent.header := struct {\n"
+			   "\t\tuint32_t id;\n"
+			   "\t\ttime_t timestamp;\n"
+			   "\t};\n"
+			   "\tevent.context := struct {\n"
+			   "\t\tint32_t pid;\n"
+			   "\t\tint32_t tid;\n"
+			   "\t\tstring { encoding = UTF8; } comm;\n"
+			   "\t};\n};\n\n");
+}
+
+/* One member of the fields: its type, and what its name begins and ends with. */
+static void member(struct buffer *out, const char *type, size_t arg, const char *suffix)
+{
+	buffer_string(out, "\t\t");
+	buffer_string(out, type);
+	buffer_string(out, " arg");
+	buffer_unsigned(out, arg);
+	buffer_string(out, suffix);
+	buffer_string(out, ";\n");
+}
+
+static void number_member(struct buffer *out, const char *kind, size_t arg, uint8_t code)
+{
+	char type[32];
+
+	snprintf(type, sizeof(type), "%s%u_t", kind, 8U * (code >> CTF_SIZE_SHIFT));
+	member(out, type, arg, "");
+}
+
+static void describe_arg(struct buffer *out, size_t arg, uint8_t code)
+{
+	char length[40];
+
+	switch (code & 7) {
+	case CTF_UNREADABLE:
+		member(out, "enum : uint8_t { unreadable = 0 }", arg, "");
+		break;
+	case CTF_SIGNED:
+		number_member(out, "int", arg, code);
+		break;
+	case CTF_UNSIGNED:
+		number_member(out, "uint", arg, code);
+		break;
+	case CTF_FLOAT:
+		number_member(out, "float", arg, code);
+		break;
+	case CTF_TEXT:
+		number_member(out, "uint", arg, code);
+		member(out, "string { encoding = UTF8; }", arg, "_text");
+		break;
+	case CTF_STRING:
+		member(out, "string { encoding = UTF8; }", arg, "");
+		break;
+	case CTF_BYTES:
+		member(out, "uint32_t", arg, "_length");
+		snprintf(length, sizeof(length), "[arg%zu_length]", arg);
+		member(out, "byte_t", arg, length);
+		break;
+	}
+	if (code & CTF_TRUNCATED)
+		member(out, "uint8_t", arg, "_truncated");
+}
+
+void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint32_t id,
+	const struct probe_session_probe *probe)
+{
+	buffer_string(out, "event {\n\tname = \"");
+	buffer_c_escaped(out, probe->provider, strlen(probe->provider), '"');
+	buffer_char(out, ':');
+	buffer_c_escaped(out, probe->name, strlen(probe->name), '"');
+	buffer_string(out, "\";\n\tid = ");
+	buffer_unsigned(out, id);
+	buffer_string(out, ";\n\tstream_id = 0;\n\tmodel.emf.uri = ");
+	quoted(out, probe->path);
+	buffer_string(out, ";\n\tfields := struct {\n");
+	for (size_t i = 0; i < class->arg_count; i++)
+		describe_arg(out, i, class->codes[i]);
+	buffer_string(out, "\t};\n};\n\n");
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A part of a record, or all of it where it is not divided: a folder with a file for
+ * each stream, and metadata.
+ *
+ * Metadata is replaced (rename(2)) before the first packet is written that needs
+ * what is new in it. So a reader finds a description of every event, whenever we
+ * are killed.
+ *
+ * The folder may be another user's, who puts links there: every file is one that we make.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libprobe/record/ctf.h"
+
+/* ---- Metadata ------------------------------------------------------------------ */
+
+static struct probe_error *write_all(int fd, const char *data, size_t length)
+{
+	while (length) {
+		ssize_t n = write(fd, data, length);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return probe_error_system(n ? errno : ENOSPC, "cannot write the metadata");
+		data += n;
+		length -= (size_t)n;
+	}
+	return NULL;
+}
+
+static struct probe_error *write_metadata(struct ctf_part *part)
+{
+	static const char draft[] = ".metadata.new";
+	const struct buffer *classes = &part->description->classes;
+	struct probe_error *error;
+	struct buffer text;
+	int fd;
+
+	if (classes->no_memory || !buffer_init(&text))
+		return probe_error_no_memory();
+	ctf_describe_trace(&text, part->uuid, part->description->base_s);
+	buffer_bytes(&text, classes->data, classes->length);
+	unlinkat(part->folder, draft, 0);
+	fd = openat(part->folder, draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (text.no_memory)
+		error = probe_error_no_memory();
+	else if (fd < 0)
+		error = probe_error_system(errno, "cannot create the metadata");
+	else
+		error = write_all(fd, text.data, text.length);
+	if (fd >= 0 && close(fd) != 0 && !error)
+		error = probe_error_system(errno, "cannot write the metadata");
+	if (!error && renameat(part->folder, draft, part->folder, "metadata") != 0)
+		error = probe_error_system(errno, "cannot name the metadata");
+	if (error && fd >= 0)
+		unlinkat(part->folder, draft, 0);
+	if (!error)
+		part->described = classes->length;
+	buffer_deinit(&text);
+	return error;
+}
+
+/* ---- The folder ----------------------------------------------------------------- */
+
+void ctf_part_name(char ret[CTF_PART_NAME_BYTES], unsigned int number)
+{
+	snprintf(ret, CTF_PART_NAME_BYTES, "%06u", number);
+}
+
+bool ctf_part_number(const char *name, unsigned int *ret)
+{
+	char again[CTF_PART_NAME_BYTES];
+
+	*ret = (unsigned int)strtoul(name, NULL, 10);
+	ctf_part_name(again, *ret);
+	return strcmp(name, again) == 0;
+}
+
+struct probe_error *ctf_part_open(struct ctf_part *part, int root, const char *name,
+	const struct ctf_description *description)
+{
+	*part = (struct ctf_part){.folder = -1, .description = description};
+	if (getrandom(part->uuid, sizeof(part->uuid), 0) != sizeof(part->uuid))
+		return probe_error_system(errno, "cannot make a number for the record");
+	/* RFC 9562, 5.4: version 4 of the variant that it defines. */
+	part->uuid[6] = (uint8_t)((part->uuid[6] & 0x0f) | 0x40);
+	part->uuid[8] = (uint8_t)((part->uuid[8] & 0x3f) | 0x80);
+	if (name[0] != '.' && mkdirat(root, name, 0777) != 0)
+		return probe_error_system(errno, "cannot create the folder %s", name);
+	part->folder = openat(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (part->folder < 0)
+		return probe_error_system(errno, "cannot open the folder %s", name);
+	return write_metadata(part);
+}
+
+void ctf_part_close(struct ctf_part *part)
+{
+	for (size_t i = 0; i < part->stream_count; i++)
+		free(part->streams[i].buffer);
+	free(part->streams);
+	if (part->folder >= 0)
+		close(part->folder);
+	*part = (struct ctf_part){.folder = -1};
+}
+
+/* ---- Streams ---------------------------------------------------------------------- */
+
+/* Not for good: a record of many processes would have more files open than one may. */
+static struct probe_error *stream_open(
+	const struct ctf_part *part, struct ctf_stream *stream, int *ret)
+{
+	int flags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC;
+	char name[64];
+
+	/* Sessions have their numbers in the order of their first hits. */
+	snprintf(name, sizeof(name), "stream_%zu_cpu%d", (size_t)(stream - part->streams),
+		stream->cpu);
+	*ret = openat(part->folder, name, stream->created ? flags : flags | O_CREAT | O_EXCL, 0666);
+	if (*ret < 0)
+		return probe_error_system(
+			errno, "cannot %s %s", stream->created ? "open" : "create", name);
+	stream->created = true;
+	return NULL;
+}
+
+struct probe_error *ctf_part_write(struct ctf_part *part, struct ctf_stream *stream)
+{
+	const struct buffer *classes = &part->description->classes;
+	off_t before = stream->written;
+	struct probe_error *error = NULL;
+	int fd = -1;
+
+	if (!stream->packet)
+		return NULL;
+	if (part->described != classes->length || classes->no_memory)
+		error = write_metadata(part);
+	if (!error)
+		error = stream_open(part, stream, &fd);
+	if (!error)
+		error = ctf_stream_write(stream, fd);
+	/* Some file systems say only now that there was no room. */
+	if (fd >= 0 && close(fd) != 0 && !error)
+		error = probe_error_system(errno, "cannot write the record");
+	part->written += (uint64_t)(stream->written - before);
+	return error;
+}
+
+struct probe_error *ctf_part_flush(struct ctf_part *part)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < part->stream_count && !error; i++) {
+		ctf_stream_close(&part->streams[i], part->uuid);
+		error = ctf_part_write(part, &part->streams[i]);
+	}
+	return error;
+}
+
+static bool is_stream_of(
+	const struct ctf_part *part, size_t i, const struct probe_session *session, int cpu)
+{
+	return i < part->stream_count && part->streams[i].session == session &&
+	       part->streams[i].cpu == cpu;
+}
+
+/* Hits come from one session for a while, and from a few CPUs in turn. */
+struct probe_error *ctf_part_stream(struct ctf_part *part, const struct probe_session *session,
+	int cpu, struct ctf_stream **ret)
+{
+	size_t *recent = &part->recent[(unsigned int)cpu % CTF_RECENT], i = *recent;
+	struct ctf_stream *streams;
+
+	if (!is_stream_of(part, i, session, cpu))
+		for (i = 0; i < part->stream_count && !is_stream_of(part, i, session, cpu);)
+			i++;
+	*recent = i;
+	if (i == part->stream_count) {
+		streams = reallocarray(part->streams, i + 1, sizeof(*streams));
+		if (!streams)
+			return probe_error_no_memory();
+		part->streams = streams;
+		streams[i] = (struct ctf_stream){
+			.session = session, .cpu = cpu, .buffer = malloc(CTF_BATCH_BYTES)};
+		if (!streams[i].buffer)
+			return probe_error_no_memory();
+		part->stream_count++;
+	}
+	*ret = &part->streams[i];
+	return NULL;
+}

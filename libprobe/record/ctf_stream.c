@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* Packets of the Common Trace Format, and the files that they are written to. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/record/ctf.h"
+
+enum { BITS = 8, MAGIC_BYTES = 4, SIZE_OFFSET = 24 + 24 };
+static const uint32_t magic = 0xc1fc1fc1;
+
+static size_t whole_pages(size_t bytes)
+{
+	return (bytes + CTF_PACKET_BYTES - 1) / CTF_PACKET_BYTES * CTF_PACKET_BYTES;
+}
+
+static uint8_t *put(uint8_t *at, const void *bytes, size_t length)
+{
+	memcpy(at, bytes, length);
+	return at + length;
+}
+
+static uint8_t *put_u64(uint8_t *at, uint64_t value)
+{
+	return put(at, &value, sizeof(value));
+}
+
+void ctf_stream_close(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES])
+{
+	uint8_t *at = stream->buffer + stream->packet;
+	size_t content = stream->length - stream->packet;
+	size_t size = whole_pages(content);
+	uint32_t stream_id = 0, cpu = (uint32_t)stream->cpu;
+
+	if (!stream->is_open)
+		return;
+	memset(at + content, 0, size - content);
+	at = put(at, &magic, MAGIC_BYTES);
+	at = put(at, uuid, CTF_UUID_BYTES);
+	at = put(at, &stream_id, sizeof(stream_id));
+	at = put_u64(at, stream->begin_ns);
+	at = put_u64(at, stream->last_ns);
+	at = put_u64(at, BITS * content);
+	at = put_u64(at, BITS * size);
+	at = put_u64(at, stream->sequence++);
+	at = put_u64(at, stream->discarded);
+	put(at, &cpu, sizeof(cpu));
+	stream->packet += size;
+	stream->is_open = false;
+}
+
+/* Begins a packet with room for so many bytes of events; false where there is none. */
+static bool packet_open(struct ctf_stream *stream, size_t length)
+{
+	if (stream->packet + whole_pages(CTF_HEADER_BYTES + length) > CTF_BATCH_BYTES)
+		return false;
+	stream->length = stream->packet + CTF_HEADER_BYTES;
+	stream->begin_ns = stream->last_ns;
+	stream->is_open = stream->begun = true;
+	return true;
+}
+
+uint8_t *ctf_stream_room(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], size_t room)
+{
+	if (stream->is_open && stream->length + room > stream->packet + CTF_PACKET_BYTES)
+		ctf_stream_close(stream, uuid);
+	if (!stream->is_open && !packet_open(stream, room))
+		return NULL;
+	return stream->buffer + stream->length;
+}
+
+bool ctf_stream_discard(
+	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], uint64_t count)
+{
+	/* Readers tell the difference to the packet before: there has to be one. */
+	if (!stream->begun) {
+		if (!packet_open(stream, 0))
+			return false;
+		ctf_stream_close(stream, uuid);
+	}
+	if (stream->is_open && stream->sequence == 0)
+		ctf_stream_close(stream, uuid);
+	if (!stream->is_open && !packet_open(stream, 0))
+		return false;
+	stream->discarded += count;
+	return true;
+}
+
+/* The end of the last packet that is whole in the first `written` bytes. */
+static size_t whole_packets(const struct ctf_stream *stream, size_t written)
+{
+	size_t at = 0;
+
+	while (at < written) {
+		uint64_t bits;
+
+		memcpy(&bits, stream->buffer + at + SIZE_OFFSET, sizeof(bits));
+		if (at + bits / BITS > written)
+			break;
+		at += bits / BITS;
+	}
+	return at;
+}
+
+struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
+{
+	size_t done = 0, whole;
+	int err = 0;
+
+	while (done < stream->packet && !err) {
+		ssize_t n = write(fd, stream->buffer + done, stream->packet - done);
+
+		if (n > 0)
+			done += (size_t)n;
+		else if (n == 0)
+			err = ENOSPC;
+		else if (errno != EINTR)
+			err = errno;
+	}
+	whole = whole_packets(stream, done);
+	stream->written += (off_t)whole;
+	/* An event behind the closed packets would lie open: there is none. */
+	stream->packet = 0;
+	if (!err)
+		return NULL;
+	if (whole < done && ftruncate(fd, stream->written) != 0)
+		return probe_error_system(err, "cannot write the record (and its last packet stays "
+					       "incomplete)");
+	return probe_error_system(err, "cannot write more of the record, which is whole so far");
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What Performance Co-Pilot's library tells its agent, this one says at probes. Return
+ * values are those of libpcp_trace 6.0 where it has an agent; tests/integration/pmtrace.sh
+ * runs the same calls through both. Its manual pages say that transactions belong to
+ * threads; what it does is to tell processes apart.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define _SDT_HAS_SEMAPHORES 1
+#include <sys/sdt.h>
+
+#include "libprobe/runtime/pmtrace/tags.h"
+#include "probe/pmtrace.h"
+
+#define SEMAPHORE(name)                                                                            \
+	__extension__ unsigned short pmtrace_##name##_semaphore                                    \
+		__attribute__((section(".probes"), visibility("hidden")))
+SEMAPHORE(begin);
+SEMAPHORE(end);
+SEMAPHORE(abort);
+SEMAPHORE(point);
+SEMAPHORE(obs);
+SEMAPHORE(counter);
+SEMAPHORE(state);
+
+/* Does somebody trace that probe? Its arguments are made for nobody else. */
+#define TRACED(name) __builtin_expect(pmtrace_##name##_semaphore != 0, 0)
+
+static atomic_int flags;
+static atomic_bool is_synchronous; /* since the first call, and then for good */
+
+/* ---- Diagnostics ---------------------------------------------------------------------- */
+
+/* With PMTRACE_STATE_API: the call, and what it returned. Passes the result on. */
+__attribute__((format(printf, 3, 4))) static int told(
+	int result, const char *function, const char *format, ...)
+{
+	char arguments[PMTRACE_TAG_MAX + 64];
+	va_list list;
+
+	if (__builtin_expect(
+		    !(atomic_load_explicit(&flags, memory_order_relaxed) & PMTRACE_STATE_API), 1))
+		return result;
+	va_start(list, format);
+	vsnprintf(arguments, sizeof(arguments), format, list);
+	va_end(list);
+	if (result < 0)
+		fprintf(stderr, "%s(%s) = %d (%s)\n", function, arguments, result,
+			pmtraceerrstr(result));
+	else
+		fprintf(stderr, "%s(%s) = %d\n", function, arguments, result);
+	return result;
+}
+
+/*
+ * A nop of five bytes behind that of a probe: both are one that a jump fits into, so that
+ * the probe can be switched on wherever the library was loaded.
+ */
+#ifdef __x86_64__
+#define ROOM() __asm__ volatile(".byte 0x0f, 0x1f, 0x44, 0x00, 0x00")
+#else
+#define ROOM()
+#endif
+
+/* For %s, where a tag may be missing. */
+static const char *shown(const char *tag)
+{
+	return tag ? tag : "(null)";
+}
+
+/* The first call with a tag decides on the protocol, of which only this is left. */
+static void decide(void)
+{
+	if (!(atomic_load_explicit(&flags, memory_order_relaxed) & PMTRACE_STATE_ASYNC) &&
+		!atomic_load_explicit(&is_synchronous, memory_order_relaxed))
+		atomic_store(&is_synchronous, true);
+}
+
+/* ---- Transactions --------------------------------------------------------------------- */
+
+int pmtracebegin(const char *tag)
+{
+	uint64_t number = 0;
+	int err = tags_begin(tag, &number);
+
+	if (!err) {
+		decide();
+		if (TRACED(begin)) {
+			STAP_PROBE2(pmtrace, begin, tag, number);
+			ROOM();
+		}
+	}
+	return told(err, __func__, "\"%s\"", shown(tag));
+}
+
+int pmtraceend(const char *tag)
+{
+	uint64_t number = 0;
+	int err = tags_end(tag, &number);
+
+	if (!err && TRACED(end)) {
+		STAP_PROBE2(pmtrace, end, tag, number);
+		ROOM();
+	}
+	return told(err, __func__, "\"%s\"", shown(tag));
+}
+
+int pmtraceabort(const char *tag)
+{
+	uint64_t number = 0;
+	int err = tags_end(tag, &number);
+
+	if (!err && TRACED(abort)) {
+		STAP_PROBE2(pmtrace, abort, tag, number);
+		ROOM();
+	}
+	return told(err, __func__, "\"%s\"", shown(tag));
+}
+
+/* ---- Points and values ------------------------------------------------------------------ */
+
+/* Without its fraction, and as near as an int64_t can be. */
+static int64_t whole(double value)
+{
+	if (value >= 0x1p63)
+		return INT64_MAX;
+	if (value < -0x1p63)
+		return INT64_MIN;
+	return value == value ? (int64_t)value : 0;
+}
+
+int pmtracepoint(const char *tag)
+{
+	int err = tags_check(tag);
+
+	if (!err) {
+		decide();
+		if (TRACED(point)) {
+			STAP_PROBE1(pmtrace, point, tag);
+			ROOM();
+		}
+	}
+	return told(err, __func__, "\"%s\"", shown(tag));
+}
+
+int pmtraceobs(const char *tag, double value)
+{
+	int err = tags_check(tag);
+
+	if (!err) {
+		decide();
+		if (TRACED(obs)) {
+			STAP_PROBE3(pmtrace, obs, tag, value, whole(value));
+			ROOM();
+		}
+	}
+	return told(err, __func__, "\"%s\", %g", shown(tag), value);
+}
+
+int pmtracecounter(const char *tag, double value)
+{
+	int err = tags_check(tag);
+
+	if (!err) {
+		decide();
+		if (TRACED(counter)) {
+			STAP_PROBE3(pmtrace, counter, tag, value, whole(value));
+			ROOM();
+		}
+	}
+	return told(err, __func__, "\"%s\", %g", shown(tag), value);
+}
+
+/* ---- State and errors -------------------------------------------------------------------- */
+
+int pmtracestate(int code)
+{
+	int previous;
+
+	if (code & PMTRACE_STATE_ASYNC && atomic_load(&is_synchronous))
+		return told(-EINVAL, __func__, "%d", code);
+	previous = atomic_exchange(&flags, code);
+	if (TRACED(state)) {
+		STAP_PROBE2(pmtrace, state, code, previous);
+		ROOM();
+	}
+	return told(previous, __func__, "%d", code);
+}
+
+char *pmtraceerrstr(int code)
+{
+	static char *const texts[] = {
+		"Invalid tag name - tag names cannot be NULL",
+		"Transaction is already in progress - cannot begin",
+		"Transaction is not currently in progress - cannot end",
+		"Transaction tag was not successfully initialised",
+		"Tag is already in use for a different type of tracing",
+		"Tag name is too long (maximum 256 characters)",
+		"IPC protocol failure",
+		"Unrecognised environment variable format",
+		"Application timed out connecting to the PMDA",
+		"Incompatible versions between application and PMDA",
+		"Cannot connect to PMDA - permission denied",
+		"Cannot connect to PMDA - connection limit reached",
+	};
+	static char none[] = "No error.", unknown[] = "Unknown error code.";
+	const int count = sizeof(texts) / sizeof(texts[0]);
+
+	if (code == 0)
+		return none;
+	if (code > 0 || code <= -PMTRACE_ERR_BASE - count)
+		return unknown;
+	return code > -PMTRACE_ERR_BASE ? strerror(-code) : texts[-PMTRACE_ERR_BASE - code];
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* Histograms as stubs keep them (arch/layout.h): what a bucket holds, and percentiles. */
+#include <math.h>
+
+#include "arch/layout.h"
+#include "libprobe/session/value.h"
+#include "probe/target.h"
+
+_Static_assert(PROBE_BUCKETS == CELL_BUCKETS, "rows are cells, read");
+
+void probe_bucket_range(size_t index, int64_t *low_ret, uint64_t *high_ret)
+{
+	uint64_t low = index;
+	unsigned int shift = 0;
+
+	if (index >= CELL_NEGATIVE) {
+		*low_ret = INT64_MIN;
+		*high_ret = UINT64_MAX; /* -1 */
+		return;
+	}
+	if (index >= 1u << CELL_SUB_BITS) {
+		shift = (unsigned int)(index >> CELL_SUB_BITS) - 1;
+		low = (index - ((uint64_t)shift << CELL_SUB_BITS)) << shift;
+	}
+	*low_ret = (int64_t)low;
+	*high_ret = low + ((UINT64_C(1) << shift) - 1);
+}
+
+/* The middle of a bucket, in the row's unit, as far as the row's extremes allow. */
+static double bucket_middle(const struct probe_row *row, size_t index)
+{
+	double middle, least, most;
+	uint64_t high;
+	int64_t low;
+
+	probe_bucket_range(index, &low, &high);
+	if (index == CELL_NEGATIVE)
+		middle = value_number(&row->min, &least) && least < 0 ? least / 2 : -1;
+	else
+		middle = ((double)(uint64_t)low + (double)high) / 2 * row->unit;
+	if (value_number(&row->min, &least) && middle < least)
+		middle = least;
+	if (value_number(&row->max, &most) && middle > most)
+		middle = most;
+	return middle;
+}
+
+/* The nearest rank: the smallest value that so many per cent of all do not exceed. */
+double probe_row_percentile(const struct probe_row *row, double percent)
+{
+	uint64_t total = 0, below, rank;
+	double wanted;
+
+	for (size_t i = 0; row->buckets && i < PROBE_BUCKETS; i++)
+		total += row->buckets[i];
+	if (!total)
+		return NAN;
+	/* 99.9 has no exact double: its rank among 1000 is 999 all the same. */
+	wanted = percent / 100 * (double)total * (1 - 1e-12);
+	rank = (uint64_t)wanted;
+	if (rank < 1 || (double)rank < wanted)
+		rank++;
+	below = row->buckets[CELL_NEGATIVE];
+	if (below >= rank)
+		return bucket_middle(row, CELL_NEGATIVE);
+	for (size_t i = 0; i < CELL_NEGATIVE; i++) {
+		below += row->buckets[i];
+		if (below >= rank)
+			return bucket_middle(row, i);
+	}
+	return bucket_middle(row, CELL_NEGATIVE - 1);
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading what a session has gathered: the cells of all CPUs become one row for
+ * each probe, or for each key of it.
+ *
+ * A hit changes its cell in two steps, the values and then the count, so between
+ * the two a row may hold a value more than it counts. Each is exact when the
+ * target has come to rest.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/session/gather.h"
+#include "libprobe/session/session.h"
+#include "libprobe/session/snapshot.h"
+#include "libprobe/target/target.h"
+
+enum { NO_PROBE = -1 };
+
+/* A row as it is added up. */
+struct merged {
+	size_t probe;
+	uint64_t count;
+	__int128 sum;
+	uint64_t most, least, last, last_time; /* as in struct probe_cell */
+	uint64_t *buckets;		       /* owned; or NULL */
+	uint8_t *key;			       /* likewise */
+	size_t key_bytes;
+};
+
+struct merger {
+	struct probe_session *session;
+	struct view_keys keys;
+	bool is_string[PROBE_KEYS_MAX];
+	int32_t *probe_of; /* of each slot, or NO_PROBE */
+	struct merged *rows;
+	size_t count, room;
+	size_t *index; /* a hash table of rows + 1; a power of two, at least half of it free */
+	size_t index_size;
+};
+
+static const struct probe_gather *gather_of(const struct probe_session *s)
+{
+	return &s->options.gather;
+}
+
+/* ---- Finding a row ---------------------------------------------------------------------- */
+
+static size_t hash(size_t probe, const uint8_t *key, size_t bytes)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325) ^ probe;
+
+	for (size_t i = 0; i < bytes; i++)
+		h = (h ^ key[i]) * UINT64_C(0x100000001b3);
+	return (size_t)(h ^ h >> 32);
+}
+
+/* The place of a key in the index: its row's, or the free one where it belongs. */
+static size_t *find(struct merger *m, size_t probe, const uint8_t *key, size_t bytes)
+{
+	size_t at = hash(probe, key, bytes);
+
+	for (;; at++) {
+		size_t *place = &m->index[at & (m->index_size - 1)];
+		const struct merged *row = &m->rows[*place - 1];
+
+		if (!*place || (row->probe == probe && row->key_bytes == bytes &&
+				       (!bytes || memcmp(row->key, key, bytes) == 0)))
+			return place;
+	}
+}
+
+static bool grow(struct merger *m)
+{
+	size_t room = m->room ? 2 * m->room : 64;
+	struct merged *rows = reallocarray(m->rows, room, sizeof(*rows));
+	size_t *index = calloc(2 * room, sizeof(*index));
+
+	if (rows)
+		m->rows = rows;
+	if (!rows || !index) {
+		free(index);
+		return false;
+	}
+	free(m->index);
+	m->index = index;
+	m->index_size = 2 * room;
+	m->room = room;
+	for (size_t i = 0; i < m->count; i++)
+		*find(m, rows[i].probe, rows[i].key, rows[i].key_bytes) = i + 1;
+	return true;
+}
+
+/* The row of a probe and key, made if need be; NULL without memory. */
+static struct merged *row_of(struct merger *m, size_t probe, const uint8_t *key, size_t bytes)
+{
+	struct merged row = {.probe = probe, .key_bytes = bytes};
+	size_t *place;
+
+	if (m->count == m->room && !grow(m))
+		return NULL;
+	place = find(m, probe, key, bytes);
+	if (*place)
+		return &m->rows[*place - 1];
+	if (gather_of(m->session)->histogram)
+		row.buckets = calloc(CELL_BUCKETS, sizeof(*row.buckets));
+	if (bytes)
+		row.key = malloc(bytes);
+	if ((bytes && !row.key) || (gather_of(m->session)->histogram && !row.buckets)) {
+		free(row.key);
+		free(row.buckets);
+		return NULL;
+	}
+	if (bytes)
+		memcpy(row.key, key, bytes);
+	m->rows[m->count] = row;
+	*place = ++m->count;
+	return &m->rows[m->count - 1];
+}
+
+/* ---- Adding up -------------------------------------------------------------------------- */
+
+static void add_cell(struct merged *row, const struct probe_cell *cell, bool is_signed)
+{
+	row->sum += is_signed ? (__int128)(int64_t)cell->sum : (__int128)cell->sum;
+	if (cell->most > row->most)
+		row->most = cell->most;
+	if (cell->least > row->least)
+		row->least = cell->least;
+	if (cell->last_time > row->last_time) {
+		row->last_time = cell->last_time;
+		row->last = cell->last;
+	}
+	if (!row->buckets)
+		row->count += cell->count;
+	for (size_t i = 0; row->buckets && i < CELL_BUCKETS; i++) {
+		row->buckets[i] += cell->buckets[i];
+		row->count += cell->buckets[i];
+	}
+}
+
+static bool merge_cell(void *data, const struct view_cell *cell)
+{
+	struct merger *m = data;
+	int32_t probe = m->probe_of[cell->slot];
+	size_t bytes = cell->key ? snapshot_key_bytes(&m->keys, cell->key) : 0;
+	struct merged *row;
+
+	if (probe == NO_PROBE || m->session->parts[probe].part.role == PAIR_BEGIN)
+		return true;
+	row = row_of(m, (size_t)probe, cell->key, bytes);
+	if (row)
+		add_cell(row, cell->cell, m->session->parts[probe].types.value_signed);
+	return row != NULL;
+}
+
+static void merger_deinit(struct merger *m)
+{
+	for (size_t i = 0; i < m->count; i++) {
+		free(m->rows[i].buckets);
+		free(m->rows[i].key);
+	}
+	free(m->rows);
+	free(m->index);
+	free(m->probe_of);
+}
+
+static bool merger_init(struct merger *m, struct probe_session *s)
+{
+	uint32_t slots = s->view.layout.slot_capacity;
+
+	*m = (struct merger){.session = s,
+		.keys = {.count = gather_of(s)->key_count, .string_bytes = s->asked.string_bytes},
+		.probe_of = malloc(slots * sizeof(*m->probe_of) + 1)};
+	if (!m->probe_of)
+		return false;
+	for (uint32_t i = 0; i < slots; i++)
+		m->probe_of[i] = NO_PROBE;
+	for (size_t i = 0; i < s->probe_count; i++)
+		if (s->slots[i] < slots)
+			m->probe_of[s->slots[i]] = (int32_t)i;
+	for (size_t i = 0; i < m->keys.count; i++)
+		m->is_string[i] = s->asked.key_string[i];
+	m->keys.is_string = m->is_string;
+	return true;
+}
+
+/* ---- Rows ------------------------------------------------------------------------------- */
+
+static bool is_end(const struct probe_session *s, size_t probe)
+{
+	return s->parts[probe].part.role == PAIR_END;
+}
+
+/* What makes a value out of a cell's words. */
+struct scale {
+	bool is_signed;
+	bool is_time;
+	double unit;
+};
+
+static struct probe_value value_of(const struct scale *scale, uint64_t word)
+{
+	if (scale->is_time)
+		return (struct probe_value){.kind = PROBE_VALUE_UNSIGNED,
+			.u = (uint64_t)((double)word * scale->unit + 0.5)};
+	return (struct probe_value){
+		.kind = scale->is_signed ? PROBE_VALUE_SIGNED : PROBE_VALUE_UNSIGNED, .u = word};
+}
+
+static void set_extremes(
+	struct probe_row *row, const struct merged *from, const struct scale *scale)
+{
+	uint64_t bias = scale->is_signed ? CELL_BIAS : 0;
+	uint64_t most = from->most, least = ~from->least;
+
+	if (!from->most && !from->least)
+		return;
+	/* Both are of the same hits, but when one of them was just about to change. */
+	if (least > most)
+		least = most;
+	row->min = value_of(scale, least - bias);
+	row->max = value_of(scale, most - bias);
+}
+
+/* When a hit was; not later than now, whatever the target has written. */
+static uint64_t time_of(const struct probe_session *s, uint64_t stamp)
+{
+	uint64_t now = s->clock.last_stamp;
+
+	if (!stamp)
+		return 0;
+	return clock_realtime_ns(&s->clock, stamp > now || now - stamp > now / 2 ? now : stamp);
+}
+
+static size_t begin_of(const struct probe_session *s, size_t probe)
+{
+	for (size_t i = 0; is_end(s, probe) && i < s->probe_count; i++)
+		if (s->parts[i].part.role == PAIR_BEGIN &&
+			s->parts[i].part.pair == s->parts[probe].part.pair)
+			return i;
+	return SIZE_MAX;
+}
+
+/* The numbers of a row; keys and buckets come from where they have been copied to. */
+static void fill_row(const struct probe_session *s, const struct merged *from, double tick_ns,
+	const uint64_t *in_flight, struct probe_row *row)
+{
+	const struct probe_gather *g = gather_of(s);
+	const struct session_part *part = &s->parts[from->probe];
+	struct scale scale = {.is_signed = part->types.value_signed,
+		.is_time = is_end(s, from->probe),
+		.unit = is_end(s, from->probe) ? tick_ns : 1};
+
+	*row = (struct probe_row){.probe = from->probe,
+		.begin = begin_of(s, from->probe),
+		.count = from->count,
+		.has_value = scale.is_time || g->value,
+		.is_signed = scale.is_signed,
+		.unit = scale.unit};
+	if (g->last)
+		row->last_time_ns = time_of(s, from->last_time);
+	if (scale.is_time && !g->key_count && part->part.pair < s->pairs)
+		row->in_flight = in_flight[part->part.pair];
+	if (!row->has_value)
+		return;
+	row->sum = (long double)from->sum * scale.unit;
+	set_extremes(row, from, &scale);
+	if (g->last && from->last_time)
+		row->last = value_of(&scale, from->last);
+}
+
+static void set_keys(const struct merger *m, const struct merged *from, const uint8_t *key,
+	struct probe_value *keys)
+{
+	const struct bound_types *types = &m->session->parts[from->probe].types;
+	size_t at = 8 * m->keys.count;
+
+	for (size_t i = 0; i < m->keys.count; i++) {
+		uint64_t word;
+
+		memcpy(&word, key + 8 * i, sizeof(word));
+		keys[i] = (struct probe_value){
+			.kind = types->key_signed[i] ? PROBE_VALUE_SIGNED : PROBE_VALUE_UNSIGNED,
+			.u = word};
+		if (!m->is_string[i])
+			continue;
+		keys[i] = (struct probe_value){.kind = word >> RING_STRING_NULL_BIT & 1
+							       ? PROBE_VALUE_NULL
+							       : PROBE_VALUE_STRING,
+			.truncated = word >> RING_STRING_TRUNCATED_BIT & 1,
+			.bytes = (const char *)key + at,
+			.length = (uint32_t)word};
+		at += (keys[i].length + 7) & ~(size_t)7;
+	}
+}
+
+/* A row is shown if it is a probe's, or if its key was hit. */
+static bool is_shown(const struct merger *m, const struct merged *row)
+{
+	return row->count || !m->keys.count;
+}
+
+/*
+ * One block for all: the rows, the values of their keys, their buckets, and the
+ * bytes of the keys.
+ */
+static struct probe_row *pack(
+	const struct merger *m, double tick_ns, const uint64_t *in_flight, size_t *count_ret)
+{
+	size_t count = 0, key_bytes = 0, buckets = 0;
+	struct probe_value *keys;
+	struct probe_row *rows;
+	uint64_t *words;
+	uint8_t *bytes;
+
+	for (size_t i = 0; i < m->count; i++) {
+		if (!is_shown(m, &m->rows[i]))
+			continue;
+		count++;
+		key_bytes += m->rows[i].key_bytes;
+		buckets += m->rows[i].buckets ? CELL_BUCKETS : 0;
+	}
+	rows = malloc(count * (sizeof(*rows) + m->keys.count * sizeof(*keys)) +
+		      buckets * sizeof(*words) + key_bytes + 1);
+	if (!rows)
+		return NULL;
+	keys = (struct probe_value *)(rows + count);
+	words = (uint64_t *)(keys + count * m->keys.count);
+	bytes = (uint8_t *)(words + buckets);
+	*count_ret = 0;
+	for (size_t i = 0; i < m->count; i++) {
+		const struct merged *from = &m->rows[i];
+		struct probe_row *row = &rows[*count_ret];
+
+		if (!is_shown(m, from))
+			continue;
+		fill_row(m->session, from, tick_ns, in_flight, row);
+		row->keys = keys;
+		if (from->key_bytes)
+			memcpy(bytes, from->key, from->key_bytes);
+		set_keys(m, from, bytes, keys);
+		keys += m->keys.count;
+		bytes += from->key_bytes;
+		if (from->buckets) {
+			memcpy(words, from->buckets, CELL_BUCKETS * sizeof(*words));
+			row->buckets = words;
+			words += CELL_BUCKETS;
+		}
+		(*count_ret)++;
+	}
+	return rows;
+}
+
+/* A thread that is gone, of a process that is not. */
+static bool thread_lives(void *data, uint32_t tid)
+{
+	const struct probe_session *s = data;
+	char path[64];
+
+	if (!tid || s->options.follow_children || s->target_pid != (uint32_t)s->target->pid)
+		return true;
+	snprintf(path, sizeof(path), "/proc/%d/task/%u", s->target->pid, tid);
+	return access(path, F_OK) == 0;
+}
+
+/* What has begun and not ended; NULL without memory. */
+static uint64_t *count_flights(struct probe_session *s)
+{
+	uint64_t *ret = calloc(s->pairs + (size_t)1, sizeof(*ret));
+	bool ask = !gather_of(s)->match && probe_target_alive(s->target);
+
+	if (ret)
+		snapshot_flights(&s->view, ret, s->pairs, ask ? thread_lives : NULL, s);
+	return ret;
+}
+
+/* Every probe that can have hits has a row, also without any. */
+static bool add_empty_rows(struct merger *m)
+{
+	const struct probe_session *s = m->session;
+
+	for (size_t i = 0; i < s->probe_count && !m->keys.count; i++)
+		if (s->parts[i].part.role != PAIR_BEGIN && !row_of(m, i, NULL, 0))
+			return false;
+	return true;
+}
+
+static void set_hits(const struct merger *m)
+{
+	struct probe_session *s = m->session;
+
+	for (size_t i = 0; i < s->probe_count; i++)
+		s->probes[i].hits = 0;
+	for (size_t i = 0; i < m->count; i++)
+		s->probes[m->rows[i].probe].hits += m->rows[i].count;
+}
+
+struct probe_error *probe_session_rows(
+	struct probe_session *session, struct probe_row **ret, size_t *count_ret)
+{
+	bool gathers = session->options.kind == PROBE_SESSION_GATHER;
+	struct probe_error *error = session_check_there(session);
+	struct probe_row *rows = NULL;
+	struct merger m = {0};
+	uint64_t *in_flight;
+
+	if (error)
+		return error;
+	in_flight = count_flights(session);
+	if (!gathers) {
+		*count_ret = 0;
+		rows = malloc(1);
+	} else if (in_flight && merger_init(&m, session) && add_empty_rows(&m) &&
+		   snapshot_cells(&session->view, &m.keys, merge_cell, &m)) {
+		/* Behind all that was read. */
+		clock_sync(&session->clock);
+		set_hits(&m);
+		session_count_lost(session);
+		rows = pack(&m, clock_tick_ns(&session->clock), in_flight, count_ret);
+	}
+	merger_deinit(&m);
+	free(in_flight);
+	*ret = rows;
+	return rows ? NULL : probe_error_no_memory();
+}
+
+/* ---- Counts alone ----------------------------------------------------------------------- */
+
+struct counter {
+	const struct probe_session *session;
+	uint64_t *hits; /* of each slot */
+	bool buckets;
+};
+
+static bool count_cell(void *data, const struct view_cell *cell)
+{
+	const struct counter *c = data;
+
+	c->hits[cell->slot] += c->buckets ? 0 : cell->cell->count;
+	for (size_t i = 0; c->buckets && i < CELL_BUCKETS; i++)
+		c->hits[cell->slot] += cell->cell->buckets[i];
+	return true;
+}
+
+void gather_count(struct probe_session *session)
+{
+	uint32_t slots = session->view.layout.slot_capacity;
+	struct view_keys keys = {.is_string = session->asked.key_string,
+		.count = gather_of(session)->key_count,
+		.string_bytes = session->asked.string_bytes};
+	struct counter counter = {.session = session,
+		.hits = calloc(slots + (size_t)1, sizeof(uint64_t)),
+		.buckets = gather_of(session)->histogram};
+
+	/* Without memory, the counts are older. */
+	if (counter.hits && snapshot_cells(&session->view, &keys, count_cell, &counter))
+		for (size_t i = 0; i < session->probe_count; i++)
+			if (session->slots[i] < slots)
+				session->probes[i].hits = counter.hits[session->slots[i]];
+	free(counter.hits);
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whether a session's sites are still patched: somebody may have restored them, or written
+ * over them, and from then on their hits do not count.
+ *
+ * The bytes of all sites are read at once, without stopping anything, and compared with what
+ * was there at the last look; as a rule that is all. Only where they differ is the registry
+ * read, for another controller may have put its stub before ours, and the files, for a
+ * library may have been closed. In the middle of another controller's change nothing is
+ * concluded.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "libprobe/process/memory.h"
+#include "libprobe/session/session.h"
+#include "libprobe/target/change.h"
+#include "libprobe/target/site.h"
+#include "libprobe/target/target.h"
+
+enum watch_state {
+	WATCH_GOOD,
+	WATCH_SUSPECT, /* restored; or a library that was opened anew is about to be probed */
+	WATCH_BAD,     /* told */
+	WATCH_CLOSED   /* its library is not there */
+};
+
+struct watched_site {
+	struct reg_site reg;
+	enum watch_state state;
+	enum probe_site_fault fault;
+	bool readable;
+	uint8_t bytes[sizeof(((struct reg_site *)0)->patched)]; /* at the last look */
+	uint64_t good_ns, bad_ns; /* CLOCK_REALTIME: seen last in order, first not; 0: never */
+	bool left;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void session_watch_deinit(struct session_watch *watch)
+{
+	free(watch->sites);
+	edits_deinit(&watch->edits);
+	*watch = (struct session_watch){0};
+}
+
+/* ---- What is watched -------------------------------------------------------------------- */
+
+static bool has_stub(const struct registry *r, const struct reg_site *site, uint32_t session)
+{
+	size_t count;
+	const struct reg_stub *stubs = registry_stubs(r, site->pc, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (stubs[i].session == session)
+			return true;
+	return false;
+}
+
+/* What is known of a site already; one that was patched anew has another tail. */
+static const struct watched_site *find(
+	const struct session_watch *watch, const struct reg_site *reg)
+{
+	for (size_t i = 0; i < watch->count; i++)
+		if (watch->sites[i].reg.pc == reg->pc && watch->sites[i].reg.tail == reg->tail)
+			return &watch->sites[i];
+	return NULL;
+}
+
+struct probe_error *session_watch(struct probe_session *s, const struct registry *r)
+{
+	struct session_watch next = {.sites = calloc(r->site_count + 1, sizeof(*next.sites))};
+	uint64_t now = s->opened ? 0 : now_ns();
+	struct probe_error *error = next.sites ? NULL : probe_error_no_memory();
+
+	for (size_t i = 0; i < r->site_count && !error; i++) {
+		const struct reg_site *reg = &r->sites[i];
+		const struct watched_site *known = find(&s->watch, reg);
+		struct watched_site *site = &next.sites[next.count];
+
+		if (!reg->pc || !has_stub(r, reg, s->id))
+			continue;
+		*site = known ? *known : (struct watched_site){.readable = true, .good_ns = now};
+		site->reg = *reg;
+		if (site->state == WATCH_GOOD)
+			memcpy(site->bytes, reg->patched, reg->length);
+		next.count++;
+		if (!edits_add(&next.edits, reg->patch, reg->length))
+			error = probe_error_no_memory();
+	}
+	if (!error)
+		error = edits_prepare(&next.edits);
+	if (error) {
+		session_watch_deinit(&next);
+		return error;
+	}
+	session_watch_deinit(&s->watch);
+	s->watch = next;
+	return NULL;
+}
+
+/* ---- Telling ---------------------------------------------------------------------------- */
+
+/* Names are those of the probe that had the site last. */
+static void tell(struct probe_session *s, const struct watched_site *site,
+	enum probe_site_event event, void (*visit)(const struct probe_site_news *news, void *data),
+	void *data)
+{
+	struct probe_site_news news = {.event = event,
+		.probe = SIZE_MAX,
+		.site = {.pc = site->reg.pc,
+			.patch = site->reg.patch,
+			.fault = site->fault,
+			.bytes = site->bytes,
+			.length = site->reg.length,
+			.left = event == PROBE_SITE_LEFT},
+		.good_ns = site->good_ns,
+		.bad_ns = site->bad_ns,
+		.now_ns = now_ns()};
+
+	for (size_t i = s->site_count; i-- > 0 && news.probe == SIZE_MAX;)
+		if (s->sites[i].pc == site->reg.pc)
+			news.probe = s->sites[i].probe;
+	if (news.probe < s->probe_count) {
+		news.site.provider = s->probes[news.probe].provider;
+		news.site.name = s->probes[news.probe].name;
+		news.site.path = s->probes[news.probe].path;
+	}
+	visit(&news, data);
+}
+
+/* From now on the counts of its probes are not all that there was. */
+static void note_incomplete(struct probe_session *s, uint64_t pc)
+{
+	for (size_t i = 0; i < s->site_count; i++) {
+		struct probe_coverage *coverage = &s->probes[s->sites[i].probe].coverage;
+
+		if (s->sites[i].pc == pc &&
+			coverage->overwritten < coverage->sites - coverage->refused)
+			coverage->overwritten++;
+	}
+}
+
+/* ---- Looking ---------------------------------------------------------------------------- */
+
+/* What has to be known of a target where a site's bytes have changed. */
+struct evidence {
+	struct maps maps;
+	struct modules modules;
+	struct registry registry;
+};
+
+static void evidence_deinit(struct evidence *evidence)
+{
+	registry_deinit(&evidence->registry);
+	modules_deinit(&evidence->modules);
+	maps_deinit(&evidence->maps);
+}
+
+static struct probe_error *evidence_read(struct probe_target *target, struct evidence *ret)
+{
+	struct probe_error *error = maps_read(target->pid, &ret->maps);
+
+	if (!error)
+		error = modules_read_mapped(target->pid, &ret->maps, target->files, &ret->modules);
+	if (!error)
+		error = registry_load(target->pid, &ret->maps, &ret->registry);
+	return error;
+}
+
+static bool has_changed(const struct session_watch *watch, size_t i)
+{
+	const struct watched_site *site = &watch->sites[i];
+	const uint8_t *found = edits_found(&watch->edits, i);
+
+	/* One that is suspected is looked at again. */
+	return site->state == WATCH_SUSPECT || (found != NULL) != site->readable ||
+	       (found && memcmp(found, site->bytes, site->reg.length) != 0);
+}
+
+static bool any_changed(const struct session_watch *watch)
+{
+	for (size_t i = 0; i < watch->count; i++)
+		if (has_changed(watch, i))
+			return true;
+	return false;
+}
+
+static enum site_state look_at(
+	const struct evidence *evidence, struct watched_site *site, const uint8_t *found)
+{
+	const struct reg_site *reg = registry_site(&evidence->registry, site->reg.pc);
+	enum site_state state;
+
+	/* Another controller's stub stands before ours, or does so no more. */
+	if (reg && reg->tail == site->reg.tail)
+		site->reg = *reg;
+	state = site_state(&evidence->registry, &site->reg, found);
+	if (state != SITE_PATCHED && !site_is_in_file(&evidence->modules, &site->reg))
+		return SITE_GONE;
+	return state;
+}
+
+/* Where libraries are followed, one that was opened anew is probed in a moment. */
+static bool may_be_new(const struct probe_session *s, const struct watched_site *site, bool last)
+{
+	return s->options.follow_libraries && site->fault == PROBE_SITE_RESTORED && !last &&
+	       site->state != WATCH_SUSPECT;
+}
+
+static void take(struct probe_session *s, struct watched_site *site, enum site_state state,
+	bool last, void (*visit)(const struct probe_site_news *news, void *data), void *data)
+{
+	enum watch_state before = site->state;
+
+	if (!site_fault(state, &site->fault)) {
+		site->state = state == SITE_PATCHED ? WATCH_GOOD : WATCH_CLOSED;
+		if (before == WATCH_BAD && state == SITE_PATCHED)
+			tell(s, site, PROBE_SITE_BACK, visit, data);
+		return;
+	}
+	if (before == WATCH_BAD)
+		return;
+	if (before != WATCH_SUSPECT)
+		site->bad_ns = now_ns();
+	site->state = may_be_new(s, site, last) ? WATCH_SUSPECT : WATCH_BAD;
+	if (site->state != WATCH_BAD)
+		return;
+	note_incomplete(s, site->reg.pc);
+	tell(s, site, PROBE_SITE_BAD, visit, data);
+}
+
+static void take_all(struct probe_session *s, const struct evidence *evidence, bool last,
+	void (*visit)(const struct probe_site_news *news, void *data), void *data)
+{
+	for (size_t i = 0; i < s->watch.count; i++) {
+		struct watched_site *site = &s->watch.sites[i];
+		const uint8_t *found = edits_found(&s->watch.edits, i);
+
+		if (!has_changed(&s->watch, i))
+			continue;
+		site->readable = found != NULL;
+		if (found)
+			memcpy(site->bytes, found, site->reg.length);
+		take(s, site, look_at(evidence, site, found), last, visit, data);
+	}
+}
+
+static void note_good(struct session_watch *watch)
+{
+	uint64_t now = now_ns();
+
+	for (size_t i = 0; i < watch->count; i++)
+		if (watch->sites[i].state == WATCH_GOOD)
+			watch->sites[i].good_ns = now;
+}
+
+/* Is what was read that of the program that the session is in? */
+static bool is_there(const struct probe_session *s)
+{
+	return s->target->mem < 0 ? probe_target_alive(s->target) : memory_is_there(s->target->mem);
+}
+
+static struct probe_error *look(struct probe_session *s, bool last,
+	void (*visit)(const struct probe_site_news *news, void *data), void *data)
+{
+	bool busy = change_is_busy(s->target->pid);
+	struct evidence evidence = {0};
+	struct probe_error *error = edits_read(&s->watch.edits, s->target->pid);
+
+	if (!error && any_changed(&s->watch)) {
+		error = evidence_read(s->target, &evidence);
+		if (!error && !busy && !change_is_busy(s->target->pid) && is_there(s))
+			take_all(s, &evidence, last, visit, data);
+		else
+			busy = true;
+	}
+	if (!error && !busy && is_there(s))
+		note_good(&s->watch);
+	evidence_deinit(&evidence);
+	return error;
+}
+
+/* ---- What was left ---------------------------------------------------------------------- */
+
+void session_note_left(struct probe_session *s, const struct registry *r)
+{
+	struct probe_error *error = edits_read(&s->watch.edits, s->target->pid);
+
+	for (size_t i = 0; i < s->watch.count && !error; i++) {
+		struct watched_site *site = &s->watch.sites[i];
+		const struct reg_site *reg = registry_site(r, site->reg.pc);
+		const uint8_t *found = edits_found(&s->watch.edits, i);
+
+		if (!found || !reg || site_is_wanted(r, reg) || !has_stub(r, reg, s->id))
+			continue;
+		memcpy(site->bytes, found, site->reg.length);
+		site->left = site_fault(site_state(r, reg, found), &site->fault) &&
+			     site->fault != PROBE_SITE_RESTORED;
+	}
+	/* Who has ended meanwhile keeps nothing. */
+	probe_error_free(error);
+}
+
+static void tell_left(struct probe_session *s,
+	void (*visit)(const struct probe_site_news *news, void *data), void *data)
+{
+	for (size_t i = 0; i < s->watch.count; i++) {
+		struct watched_site *site = &s->watch.sites[i];
+
+		if (site->left)
+			tell(s, site, PROBE_SITE_LEFT, visit, data);
+		site->left = false;
+	}
+}
+
+struct probe_error *probe_session_look(struct probe_session *session, bool last,
+	void (*visit)(const struct probe_site_news *news, void *data), void *data)
+{
+	struct probe_error *error;
+
+	if (session->stopped && !session->opened) {
+		tell_left(session, visit, data);
+		return NULL;
+	}
+	if (!session->watch.count || !is_there(session))
+		return NULL;
+	error = look(session, last, visit, data);
+	/* A target that has ended, or is in execve(2), is told otherwise. */
+	if (error && !is_there(session)) {
+		probe_error_free(error);
+		return NULL;
+	}
+	return error;
+}

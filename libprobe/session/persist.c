@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sessions that stay in a target when their controller ends, and that others
+ * read later.
+ *
+ * Such a session begins as any other does, and is left: the registry then says
+ * that it belongs to nobody, and keeps a text, by which whoever started it can
+ * tell another process what was asked. That process selects and binds anew,
+ * which gives the same; what could differ is in the registry: the numbers of
+ * slots, sites and pairs. That the memory is laid out as what is asked for would
+ * be is checked before anything is read.
+ *
+ * The memory is mapped where the kernel lets us open it (/proc/PID/map_files is
+ * for those with CAP_CHECKPOINT_RESTORE), else read through the target, which
+ * gives the pages of tables that nobody has touched so far memory.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libprobe/process/procfs.h"
+#include "libprobe/session/session.h"
+#include "libprobe/target/target.h"
+
+enum { TEXT_MAX = 1 << 16, MAX_OFF_PERCENT = 1 };
+
+/* ---- Leaving ---------------------------------------------------------------------------- */
+
+static struct probe_error *check_leaving(const struct probe_session *s, const char *text)
+{
+	if (s->stopped)
+		return probe_error_new(PROBE_ERROR_STATE, "the session has ended");
+	if (s->options.follow_libraries || s->options.watch)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"libraries and programs can only be followed as long as somebody is there");
+	if (s->options.switched)
+		return probe_error_new(PROBE_ERROR_USAGE, "nobody would be there to switch it");
+	if (s->options.kind == PROBE_SESSION_RECORD && !s->options.overwrite)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"nobody would read the records: only a ring that is overwritten can stay");
+	if (strlen(text) > TEXT_MAX)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "the session's text has more than %d bytes", TEXT_MAX);
+	return NULL;
+}
+
+/* Times are converted by how long ticks were since the session began, whoever reads it. */
+static void keep_clock(const struct probe_session *s)
+{
+	struct data_clock clock = {.stamp = s->clock.first_stamp,
+		.realtime_ns = s->clock.first_ns,
+		.steady_stamp = s->clock.first_steady_stamp,
+		.steady_ns = s->clock.first_steady_ns};
+
+	memcpy(s->rings.base + DATA_CLOCK_OFFSET, &clock, sizeof(clock));
+}
+
+static struct probe_error *leave(struct probe_session *s, struct registry *r, const char *text)
+{
+	struct reg_session *session = registry_session(r, s->id);
+
+	if (!session || session->stamp != s->rings.layout.stamp)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d has become another program, or somebody has ended the session",
+			s->target->pid);
+	session->flags |= REG_SESSION_PERSISTENT;
+	session->owner = 0;
+	session->owner_start = 0;
+	for (size_t i = 0; i < r->probe_count; i++)
+		for (size_t k = 0; k < s->probe_count; k++)
+			if (r->probes[i].session == s->id && r->probes[i].slot == s->slots[k])
+				r->probes[i].part = session_part_word(&s->parts[k].part);
+	return registry_set_text(r, s->id, text) ? NULL : probe_error_no_memory();
+}
+
+struct probe_error *probe_session_leave(struct probe_session *session, const char *text)
+{
+	struct probe_error *error = check_leaving(session, text);
+	struct change c;
+
+	if (error)
+		return error;
+	keep_clock(session);
+	error = change_begin(session->target, &c);
+	if (error)
+		return error;
+	error = leave(session, &c.registry, text);
+	if (!error)
+		error = change_store(&c);
+	change_end(&c);
+	session->stopped = !error;
+	return error;
+}
+
+/* ---- Which there are -------------------------------------------------------------------- */
+
+static bool is_shown(const struct reg_session *session)
+{
+	return (session->flags & (REG_SESSION_PERSISTENT | REG_SESSION_RETIRED)) ==
+	       REG_SESSION_PERSISTENT;
+}
+
+static struct probe_error *load(pid_t pid, struct maps *maps, struct registry *registry)
+{
+	struct probe_error *error = maps_read(pid, maps);
+
+	return error ? error : registry_load(pid, maps, registry);
+}
+
+static size_t count_probes(const struct registry *r, uint32_t session)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < r->probe_count; i++)
+		count += r->probes[i].session == session && r->probes[i].refcount;
+	return count;
+}
+
+/* One block: the array, then the texts. */
+static struct probe_kept *list(const struct registry *r, char **texts, size_t *count_ret)
+{
+	size_t count = 0, bytes = 0;
+	struct probe_kept *ret;
+	char *at;
+
+	for (size_t i = 0; i < r->session_count; i++)
+		bytes += texts[i] ? strlen(texts[i]) + 1 : 0;
+	ret = malloc(r->session_count * sizeof(*ret) + bytes + 1);
+	if (!ret)
+		return NULL;
+	at = (char *)(ret + r->session_count);
+	for (size_t i = 0; i < r->session_count; i++) {
+		if (!is_shown(&r->sessions[i]))
+			continue;
+		ret[count] = (struct probe_kept){
+			.id = r->sessions[i].id, .probes = count_probes(r, r->sessions[i].id)};
+		if (texts[i]) {
+			ret[count].text = at;
+			at = stpcpy(at, texts[i]) + 1;
+		}
+		count++;
+	}
+	*count_ret = count;
+	return ret;
+}
+
+struct probe_error *probe_target_kept(
+	struct probe_target *target, struct probe_kept **ret, size_t *count_ret)
+{
+	struct registry registry = {0};
+	struct maps maps = {0};
+	struct probe_error *error = load(target->pid, &maps, &registry);
+	char **texts = error ? NULL : calloc(registry.session_count + 1, sizeof(*texts));
+
+	if (!error) {
+		for (size_t i = 0; texts && i < registry.session_count; i++)
+			texts[i] = registry_text(&registry, registry.sessions[i].id);
+		*ret = texts ? list(&registry, texts, count_ret) : NULL;
+		error = *ret ? NULL : probe_error_no_memory();
+	}
+	for (size_t i = 0; texts && i < registry.session_count; i++)
+		free(texts[i]);
+	free(texts);
+	registry_deinit(&registry);
+	maps_deinit(&maps);
+	return error;
+}
+
+/* ---- Opening ---------------------------------------------------------------------------- */
+
+/* The file behind the data, which nobody can make shorter; -1: it cannot be opened. */
+static int open_data(pid_t pid, const struct maps *maps, const struct reg_session *session)
+{
+	const struct mapping *found = NULL;
+	struct stat status;
+	char path[80];
+	int name, fd;
+
+	for (size_t i = 0; i < maps->count && !found; i++)
+		if (maps->items[i].start == session->data &&
+			maps->items[i].end == session->data + session->data_size)
+			found = &maps->items[i];
+	if (!found)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%jx-%jx", procfs_living(pid),
+		(uintmax_t)found->start, (uintmax_t)found->end);
+	name = open(path, O_PATH | O_CLOEXEC);
+	fd = name < 0 ? -1 : procfs_open_regular(name, O_RDONLY);
+	if (name >= 0)
+		close(name);
+	if (fd < 0)
+		return -1;
+	if (fcntl(fd, F_GET_SEALS) >= 0 && fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK &&
+		fstat(fd, &status) == 0 && (uint64_t)status.st_size >= session->data_size)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static void open_view(
+	struct probe_session *s, const struct maps *maps, const struct reg_session *session)
+{
+	void *base = MAP_FAILED;
+
+	s->rings.layout = *session;
+	s->view = (struct snapshot){.fd = -1, .pid = s->target->pid, .layout = *session};
+	s->data = open_data(s->target->pid, maps, session);
+	if (s->data >= 0)
+		base = mmap(NULL, session->data_size, PROT_READ, MAP_SHARED | MAP_NORESERVE,
+			s->data, 0);
+	if (base == MAP_FAILED)
+		return;
+	s->view.base = base;
+	s->view.fd = s->data;
+}
+
+/* The session's own beginning, if it is believable: it stands where the target can write. */
+static void take_clock(struct probe_session *s)
+{
+	struct clock clock = s->clock;
+	struct data_clock kept;
+	double tick_ns, kept_ns;
+
+	if (!snapshot_read(&s->view, DATA_CLOCK_OFFSET, &kept, sizeof(kept)) || !kept.stamp)
+		return;
+	tick_ns = clock_tick_ns(&clock);
+	clock.first_stamp = kept.stamp;
+	clock.first_ns = kept.realtime_ns;
+	clock.first_steady_stamp = kept.steady_stamp;
+	clock.first_steady_ns = kept.steady_ns;
+	clock_sync(&clock);
+	kept_ns = clock_tick_ns(&clock);
+	if (kept.stamp < clock.last_stamp && kept.realtime_ns < clock.last_ns &&
+		kept.steady_stamp < clock.last_steady_stamp &&
+		kept.steady_ns < clock.last_steady_ns &&
+		kept_ns > tick_ns * (100 - MAX_OFF_PERCENT) / 100 &&
+		kept_ns < tick_ns * (100 + MAX_OFF_PERCENT) / 100)
+		s->clock = clock;
+}
+
+/* Only the session's own probes, and of them what is still mapped. */
+static void keep_own(
+	const struct probe_session *s, const struct registry *r, struct selection *selection)
+{
+	for (size_t i = 0; i < selection->probe_count; i++)
+		selection->probes[i].unwanted = !registry_probe(r, selection->probes[i].key, s->id);
+	selection_drop_unwanted(selection);
+}
+
+static const struct arch *arch_of_modules(const struct modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (modules->items[i].object)
+			return arch_of_machine(object_machine(modules->items[i].object));
+	return NULL;
+}
+
+static struct probe_error *resume(struct probe_session *s, struct modules *modules,
+	const struct maps *maps, const struct registry *r)
+{
+	const struct reg_session *session = registry_session(r, s->id);
+	const struct arch *arch = arch_of_modules(modules);
+	struct data_needs needs = session_needs(s);
+	struct selection selection = {0};
+	struct probe_error *error;
+
+	if (!session || !is_shown(session) || !arch)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"process %d has no persistent session %u", s->target->pid, s->id);
+	if (!data_fits(session, &needs))
+		return probe_error_new(PROBE_ERROR_STATE,
+			"session %u of process %d gathers something else than is asked for", s->id,
+			s->target->pid);
+	open_view(s, maps, session);
+	if (session->flags & REG_SESSION_KERNEL_TIME)
+		clock_init(&s->clock, CLOCK_SOURCE_KERNEL);
+	take_clock(s);
+	error = select_probes(modules, s->patterns, s->request.pattern_count, &selection);
+	if (!error) {
+		keep_own(s, r, &selection);
+		error = session_stack_start(s, arch);
+	}
+	if (!error)
+		error = session_resume(s, arch, &selection, r);
+	if (!error)
+		error = session_take_probes(s, r, &selection);
+	if (!error)
+		error = session_watch(s, r);
+	selection_deinit(&selection);
+	return error;
+}
+
+struct probe_error *probe_session_open(struct probe_target *target, uint32_t id,
+	const struct probe_request *request, const struct probe_session_options *options,
+	struct probe_session **ret)
+{
+	struct probe_session *s = calloc(1, sizeof(*s));
+	struct registry registry = {0};
+	struct modules modules = {0};
+	struct probe_error *error;
+	struct maps maps = {0};
+
+	if (!s)
+		return probe_error_no_memory();
+	s->target = target;
+	s->data = -1;
+	s->event = -1;
+	s->id = id;
+	s->opened = s->stopped = true;
+	clock_init(&s->clock, CLOCK_SOURCE_COUNTER);
+	error = session_init(s, request, options);
+	if (!error)
+		error = load(target->pid, &maps, &registry);
+	if (!error)
+		error = modules_read(target->pid, NULL, &modules);
+	if (!error)
+		error = resume(s, &modules, &maps, &registry);
+	registry_deinit(&registry);
+	modules_deinit(&modules);
+	maps_deinit(&maps);
+	if (error) {
+		probe_session_free(s);
+		return error;
+	}
+	*ret = s;
+	return NULL;
+}
+
+/* ---- Ending ----------------------------------------------------------------------------- */
+
+struct probe_error *probe_target_end(struct probe_target *target, uint32_t id)
+{
+	struct reg_session *session;
+	struct probe_error *error;
+	struct change c;
+
+	error = change_begin(target, &c);
+	if (error)
+		return error;
+	session = registry_session(&c.registry, id);
+	if (!session || !is_shown(session)) {
+		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"process %d has no persistent session %u", target->pid, id);
+	} else {
+		session->flags |= REG_SESSION_RETIRED;
+		for (size_t i = 0; i < c.registry.probe_count; i++)
+			if (c.registry.probes[i].session == id)
+				c.registry.probes[i].refcount = 0;
+		error = uninstall_unreferenced(&c);
+	}
+	change_end(&c);
+	return error;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading what a session's hits have left: counts and records. What is gathered: gather.c. */
+#include <stddef.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/session/gather.h"
+#include "libprobe/session/recorder.h"
+#include "libprobe/session/ring.h"
+#include "libprobe/session/session.h"
+#include "libprobe/target/target.h"
+
+enum { COUNTING_SHARE = 50 };
+
+/* ---- Counts ----------------------------------------------------------------------------- */
+
+/*
+ * Adding up what was gathered can take long: then it is done the less often. It
+ * is never more than a small part of the time.
+ */
+static void count_gathered(struct probe_session *s)
+{
+	uint64_t before = clock_monotonic_ns(), after;
+
+	if (before < s->count_again_ns && !s->stopped)
+		return;
+	gather_count(s);
+	after = clock_monotonic_ns();
+	s->count_again_ns = after + COUNTING_SHARE * (after - before);
+}
+
+static uint64_t sum_of(const struct probe_session *s, size_t probe, size_t field)
+{
+	return snapshot_sum_slots(&s->view, s->slots[probe], field);
+}
+
+void session_count_lost(struct probe_session *s)
+{
+	for (size_t i = 0; i < s->probe_count; i++) {
+		s->probes[i].lost = sum_of(s, i, offsetof(struct probe_slot, lost));
+		s->probes[i].unmatched = sum_of(s, i, offsetof(struct probe_slot, unmatched));
+	}
+}
+
+void session_update_counts(struct probe_session *s)
+{
+	session_count_lost(s);
+	for (size_t i = 0; i < s->probe_count; i++) {
+		struct probe_session_probe *probe = &s->probes[i];
+
+		if (s->options.kind == PROBE_SESSION_COUNT)
+			probe->hits = sum_of(s, i, offsetof(struct probe_slot, hits));
+		else if (s->options.kind == PROBE_SESSION_RECORD)
+			probe->hits = s->consumed[i] + probe->lost;
+	}
+	if (s->options.kind == PROBE_SESSION_GATHER)
+		count_gathered(s);
+}
+
+/* ---- Records ---------------------------------------------------------------------------- */
+
+/* Sites have the numbers that their session gave them, which may not be ours. */
+static const struct session_site *find_site(const struct probe_session *s, uint32_t number)
+{
+	if (number < s->site_count && s->sites[number].number == number)
+		return &s->sites[number];
+	for (size_t i = 0; s->opened && i < s->site_count; i++)
+		if (s->sites[i].number == number)
+			return &s->sites[i];
+	return NULL;
+}
+
+/*
+ * Reads a record, of which `size` bytes were copied from a ring; returns its
+ * length, or 0 where it makes no sense. The hit's values are in values[].
+ */
+static size_t read_hit(struct probe_session *s, const struct ring_record *record, size_t size,
+	size_t ring, struct probe_value values[ARCH_ARGS_MAX], struct probe_hit *ret)
+{
+	const struct session_site *site = find_site(s, record->site);
+	uint64_t stamp = record->time;
+	size_t length;
+
+	if (!site)
+		return 0;
+	/* The clock has been read since: what is later was not written by a stub. */
+	if (stamp > s->clock.last_stamp)
+		stamp = s->clock.last_stamp;
+	length = record_layout_read(&site->layout, (const uint8_t *)record, size, values);
+	if (length == 0)
+		return 0;
+	*ret = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock, stamp),
+		.cpu = (int)(ring % s->rings.layout.cpus),
+		.probe = site->probe,
+		.pc = site->pc,
+		.args = values,
+		.arg_count = site->layout.arg_count,
+		.stack = session_stack_read(s, site, record)};
+	children_thread(&s->processes, record->tid, &ret->pid, &ret->tid);
+	return length;
+}
+
+/* Hands one record over; false where `visit` wants no more. */
+static bool hand_over(struct probe_session *s, const struct ring_record *record, struct ring *ring,
+	size_t size, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
+{
+	struct probe_value values[ARCH_ARGS_MAX];
+	struct probe_hit hit;
+	size_t length = read_hit(s, record, size, ring - s->rings.rings, values, &hit);
+	bool go_on = true;
+
+	if (length) {
+		go_on = visit(&hit, data);
+		s->consumed[hit.probe]++;
+	}
+	rings_consume(ring, length);
+	return go_on;
+}
+
+struct probe_error *session_check_there(const struct probe_session *s)
+{
+	if (s->view.base || probe_target_alive(s->target))
+		return NULL;
+	return probe_error_new(PROBE_ERROR_NOT_FOUND,
+		"process %d has ended, and what it has gathered with it", s->target->pid);
+}
+
+struct probe_error *session_take_recording(
+	struct probe_session *s, uint64_t *since, struct recording *ret)
+{
+	struct probe_error *error;
+
+	if (!s->options.overwrite)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"only a session that overwrites its rings can be copied");
+	error = session_check_there(s);
+	if (!error)
+		error = recording_read(&s->view, s->record_max, since, ret);
+	if (!error)
+		clock_sync(&s->clock);
+	return error;
+}
+
+size_t session_visit_recording(struct probe_session *s, const struct recording *recording,
+	size_t from, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
+{
+	struct probe_value values[ARCH_ARGS_MAX];
+	struct probe_hit hit;
+	bool go_on = true;
+
+	for (; from < recording->count && go_on; from++) {
+		const struct recorded *r = &recording->records[from];
+		const struct ring_record *record =
+			(const struct ring_record *)(recording->bytes + r->offset);
+
+		/* Its length is known by two ways. */
+		if (read_hit(s, record, r->size, r->ring, values, &hit) == r->size)
+			go_on = visit(&hit, data);
+	}
+	return from;
+}
+
+struct probe_error *probe_session_snapshot(struct probe_session *session,
+	bool (*visit)(const struct probe_hit *hit, void *data), void *data)
+{
+	struct recording recording = {0};
+	struct probe_error *error = session_take_recording(session, NULL, &recording);
+
+	if (error)
+		return error;
+	session_visit_recording(session, &recording, 0, visit, data);
+	recording_deinit(&recording);
+	return NULL;
+}
+
+bool session_read_rings(
+	struct probe_session *s, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
+{
+	uint64_t until = s->stopped ? UINT64_MAX : clock_stamp(&s->clock);
+	const struct ring_record *record = NULL;
+	struct ring *ring;
+	bool any = false;
+	size_t size;
+
+	/* What may be written over at any time is read all at once. */
+	if (!visit || s->options.overwrite)
+		children_learn(&s->processes);
+	if (s->options.overwrite)
+		return false;
+	rings_begin(&s->rings);
+	clock_sync(&s->clock);
+	while (visit && (record = rings_next(&s->rings, s->record_max, until, &ring, &size))) {
+		any = true;
+		if (!hand_over(s, record, ring, size, visit, data))
+			break;
+	}
+	if (s->stopped && visit && !record)
+		rings_discard(&s->rings);
+	rings_end(&s->rings);
+	return any;
+}
+
+uint64_t probe_session_damaged(const struct probe_session *session)
+{
+	return rings_damaged(&session->rings);
+}

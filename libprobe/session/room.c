@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How large a session's memory may become. Its pages cost nothing until they are
+ * touched; then they are charged to the target's control group, and where that has a
+ * limit, to reach it kills the target. So where there is a limit, buffers and tables
+ * take no more, when all of it is touched, than a part of what the group has left.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/patch/report.h"
+#include "libprobe/sandbox/cgroup.h"
+#include "libprobe/session/session.h"
+#include "libprobe/target/space.h"
+
+enum {
+	ROOM_SHARE = 2,	 /* of what is left, half is the program's own */
+	LIMIT_SHARE = 8, /* it may have just begun, and need more: unless the user says so */
+	KEYS_MIN = 16,
+	FIGURE_MAX = 32
+};
+
+static const char *figure(uint64_t bytes, char text[FIGURE_MAX])
+{
+	if (bytes >> 20 && (bytes % (1 << 20) == 0 || bytes >> 24))
+		snprintf(text, FIGURE_MAX, "%ju MiB", (uintmax_t)bytes >> 20);
+	else if (bytes >> 20)
+		snprintf(text, FIGURE_MAX, "%.1f MiB", (double)bytes / (1 << 20));
+	else
+		snprintf(text, FIGURE_MAX, "%ju KiB", (uintmax_t)bytes >> 10);
+	return text;
+}
+
+/* What a session takes when all that hits can reach is touched; 0 where it cannot be at all. */
+static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
+{
+	struct reg_session s = {.cpus = sysconf(_SC_NPROCESSORS_CONF)};
+	struct probe_error *error = data_lay_out(&s, probes, needs);
+	uint64_t flights = (uint64_t)needs->threads * needs->pairs, entry;
+
+	if (error) {
+		probe_error_free(error);
+		return 0;
+	}
+	/* Of an entry for a thread only the first page is touched, unless it recurses deeply. */
+	entry = s.flights ? data_flight_bytes(s.flight_depth) : 0;
+	if (needs->by_key || flights > s.flight_entries)
+		flights = s.flight_entries;
+	return SPACE_PAGE + ((s.cpus + UINT64_C(1)) << s.slots_shift) +
+	       flights * (entry < SPACE_PAGE ? entry : SPACE_PAGE) +
+	       2 * (uint64_t)s.cpus * s.ring_bytes;
+}
+
+/* Makes one of them half as large, if nobody asked for it; false where nothing is left. */
+static bool take_less(const struct probe_session_options *asked, struct data_needs *needs)
+{
+	if (needs->ring_bytes > DATA_RING_MIN && asked->may_shrink) {
+		needs->ring_bytes /= 2;
+		return true;
+	}
+	if (needs->key_count && needs->keys_max > KEYS_MIN && !asked->gather.keys_max) {
+		needs->keys_max /= 2;
+		return true;
+	}
+	return false;
+}
+
+static struct probe_error *too_large(
+	pid_t pid, uint64_t bytes, uint64_t most, const struct cgroup_memory *memory)
+{
+	char wanted[FIGURE_MAX], room[FIGURE_MAX], limit[FIGURE_MAX], part[FIGURE_MAX];
+
+	return probe_error_new(PROBE_ERROR_REFUSED,
+		"process %d: what is asked for may take %s of memory; its control group has %s "
+		"left of %s, of which the session may take %s: take smaller buffers (-b), fewer "
+		"keys (--keys) or fewer probes",
+		pid, figure(bytes, wanted), figure(memory->room, room),
+		figure(memory->limit, limit), figure(most, part));
+}
+
+struct probe_error *session_fit(const struct probe_session *session, struct data_needs *needs,
+	size_t probes, struct probe_report *report)
+{
+	const struct probe_session_options *asked = &session->options;
+	struct data_needs wanted = *needs;
+	struct cgroup_memory memory;
+	uint64_t most, bytes = most_bytes(needs, probes);
+	char room[FIGURE_MAX], limit[FIGURE_MAX], now[FIGURE_MAX], before[FIGURE_MAX];
+
+	cgroup_memory(session->target->pid, &memory);
+	if (memory.limit == UINT64_MAX || !bytes)
+		return NULL;
+	most = memory.room / ROOM_SHARE;
+	if (memory.limit / LIMIT_SHARE < most && asked->may_shrink && !asked->gather.keys_max)
+		most = memory.limit / LIMIT_SHARE;
+	if (asked->together > 1)
+		most /= asked->together;
+	while (bytes > most && take_less(asked, needs))
+		bytes = most_bytes(needs, probes);
+	if (bytes > most)
+		return too_large(session->target->pid, bytes, most, &memory);
+	if (needs->ring_bytes == wanted.ring_bytes && needs->keys_max == wanted.keys_max)
+		return NULL;
+	figure(memory.room, room);
+	figure(memory.limit, limit);
+	if (needs->ring_bytes != wanted.ring_bytes)
+		return report_note(report,
+			"process %d: its control group has %s left of %s: buffers of %s for each "
+			"CPU are taken instead of %s (-b)",
+			session->target->pid, room, limit, figure(needs->ring_bytes, now),
+			figure(wanted.ring_bytes, before));
+	return report_note(report,
+		"process %d: its control group has %s left of %s: room for %zu keys on each CPU "
+		"is taken instead of %zu (--keys)",
+		session->target->pid, room, limit, needs->keys_max, wanted.keys_max);
+}

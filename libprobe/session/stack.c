@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* Call stacks of a session's hits and rows. */
+#include "libprobe/session/session.h"
+#include "libprobe/target/target.h"
+
+struct probe_error *session_stack_start(struct probe_session *session, const struct arch *arch)
+{
+	enum probe_stack_kind kind = session->options.stack;
+
+	if (kind == PROBE_STACK_NONE || session->unwinder)
+		return NULL;
+	return unwinder_create(arch, session->target->pid, &session->unwinder);
+}
+
+void session_stack_refresh(struct probe_session *session)
+{
+	if (session->unwinder)
+		unwinder_refresh(session->unwinder);
+}
+
+int32_t session_stack_return_offset(const struct probe_session *session, uint64_t pc)
+{
+	return session->asked.stack ? unwinder_return_offset(session->unwinder, pc) : -1;
+}
+
+const struct probe_stack *session_stack_read(struct probe_session *session,
+	const struct session_site *site, const struct ring_record *record)
+{
+	struct unwinder_thread thread = {.pc = site->pc};
+	struct record_layout_stack stack;
+
+	if (!session->unwinder ||
+		!record_layout_read_stack(&site->layout, (const uint8_t *)record, &stack))
+		return NULL;
+	thread.registers = stack.registers;
+	thread.bytes = stack.bytes;
+	thread.length = stack.length;
+	/* Without memory there are fewer frames, and the stack says so. */
+	probe_error_free(unwinder_copy(session->unwinder, &thread, &session->stack));
+	return &session->stack;
+}
+
+struct probe_error *probe_session_stack(
+	struct probe_session *session, const struct probe_row *row, struct probe_stack *ret)
+{
+	const struct probe_value *returns, *site, *caller;
+
+	if (!session->unwinder || !session->asked.stack)
+		return probe_error_new(PROBE_ERROR_USAGE, "rows of this session have no stacks");
+	returns = &row->keys[BIND_STACK_FRAMES];
+	site = &row->keys[BIND_STACK_SITE];
+	caller = &row->keys[BIND_STACK_CALLER];
+	return unwinder_frames(session->unwinder, site->u, caller->u, returns->bytes,
+		returns->kind == PROBE_VALUE_STRING ? returns->length / 8 : 0, ret);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/* What the stubs of a session do: from its options, to each site. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/patch/report.h"
+#include "libprobe/process/procfs.h"
+#include "libprobe/session/session.h"
+#include "libprobe/target/target.h"
+
+enum { PAIRS_MAX = 1 << 20 };
+
+/* ---- Pairs ------------------------------------------------------------------------------ */
+
+static const char no_partner[] =
+	"no other probe of its provider is its other end, as far as their names tell";
+
+/* Reports and drops the probes that have no partner. */
+static struct probe_error *drop_single(
+	struct selection *selection, struct pair_part *parts, struct probe_report *report)
+{
+	struct probe_error *error = NULL;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < selection->probe_count && !error; i++) {
+		struct select_site *site = &selection->sites[selection->probes[i].first_site];
+
+		selection->probes[i].unwanted = parts[i].role == PAIR_NONE;
+		if (!selection->probes[i].unwanted) {
+			parts[kept++] = parts[i];
+			continue;
+		}
+		select_refuse(site, no_partner);
+		error = report_refusal(report, &selection->probes[i], site);
+	}
+	if (!error)
+		selection_drop_unwanted(selection);
+	return error;
+}
+
+/*
+ * Finds the pairs of a selection; *ret says it of what is left of its probes. What
+ * is gathered of pairs is nothing for a probe without a partner; others can do
+ * with one. Partners may also be in a library that is opened later.
+ */
+static struct probe_error *find_pairs(struct probe_session *s, struct selection *selection,
+	struct probe_report *report, struct pair_part **ret)
+{
+	enum probe_pairing pairing = s->options.gather.pairing;
+	bool gathers = s->options.kind == PROBE_SESSION_GATHER;
+	struct pair_part *parts = calloc(selection->probe_count + 1, sizeof(*parts));
+	struct probe_error *error;
+
+	if (!parts)
+		return probe_error_no_memory();
+	*ret = parts;
+	error = pairs_assign(selection, s->patterns, pairing, parts, &s->pairs);
+	if (error && error->code == PROBE_ERROR_NOT_FOUND &&
+		(!gathers || s->options.follow_libraries)) {
+		probe_error_free(error);
+		error = NULL;
+	}
+	if (error || !gathers || pairing != PROBE_PAIRING_NAMES)
+		return error;
+	return drop_single(selection, parts, report);
+}
+
+/* ---- Sites ------------------------------------------------------------------------------ */
+
+static struct probe_error *prepare_site(struct probe_session *s, const struct arch *arch,
+	const struct selection *selection, size_t index)
+{
+	const struct select_site *selected = &selection->sites[index];
+	const struct select_probe *probe = &selection->probes[selected->probe];
+	struct session_site *site = &s->sites[s->site_count + index];
+	struct session_part *part = &s->parts[s->probe_count + selected->probe];
+	const struct probe_capture *wanted;
+	struct record_layout_site args;
+	size_t wanted_count;
+
+	site->pc = selected->pc;
+	site->probe = s->probe_count + selected->probe;
+	site->number = (uint32_t)(s->site_count + index);
+	record_layout_site_init(&args, arch, probe->module, selected->note->args);
+	args.pc = selected->pc;
+	args.return_offset = session_stack_return_offset(s, selected->pc);
+	if (s->options.kind == PROBE_SESSION_RECORD) {
+		wanted = probe_pattern_captures(s->patterns[probe->pattern], &wanted_count);
+		record_layout_init(&site->layout, &args, wanted, wanted_count, &s->options);
+		if (record_layout_bytes(&site->layout) > s->record_max)
+			s->record_max = record_layout_bytes(&site->layout);
+	}
+	if (s->record_max > RING_RECORD_MAX)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"a record could take %zu bytes: take fewer strings or a smaller -s",
+			s->record_max);
+	return bind_site(&s->asked, part->part.role, probe, &args, &site->layout, &part->types,
+		&site->bound);
+}
+
+static struct probe_error *prepare_sites(
+	struct probe_session *s, const struct arch *arch, const struct selection *selection)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < selection->site_count && !error; i++)
+		error = prepare_site(s, arch, selection, i);
+	if (error)
+		session_unprepare(s, selection);
+	return error;
+}
+
+/* Room for what a selection adds, set to zero. */
+static struct probe_error *make_room(struct probe_session *s, const struct selection *selection)
+{
+	size_t sites = s->site_count + selection->site_count + 1;
+	size_t probes = s->probe_count + selection->probe_count + 1;
+	struct session_site *more_sites = reallocarray(s->sites, sites, sizeof(*s->sites));
+	struct session_part *more_parts;
+
+	if (!more_sites)
+		return probe_error_no_memory();
+	s->sites = more_sites;
+	memset(s->sites + s->site_count, 0, (sites - s->site_count) * sizeof(*s->sites));
+	more_parts = reallocarray(s->parts, probes, sizeof(*s->parts));
+	if (!more_parts)
+		return probe_error_no_memory();
+	s->parts = more_parts;
+	memset(s->parts + s->probe_count, 0, (probes - s->probe_count) * sizeof(*s->parts));
+	return NULL;
+}
+
+struct probe_error *session_prepare(struct probe_session *session, const struct change *change,
+	struct selection *selection, struct probe_report *report)
+{
+	struct pair_part *pairs = NULL;
+	struct probe_error *error = find_pairs(session, selection, report, &pairs);
+
+	if (!error)
+		error = make_room(session, selection);
+	for (size_t i = 0; i < selection->probe_count && !error; i++)
+		session->parts[session->probe_count + i].part = pairs[i];
+	free(pairs);
+	if (error)
+		return error;
+	return prepare_sites(session, change->arch, selection);
+}
+
+/* What records call a site; no number that is given out where it has no stub. */
+static uint32_t site_number(
+	const struct registry *registry, uint32_t session, uint64_t pc, uint64_t key)
+{
+	size_t count;
+	const struct reg_stub *stubs = registry_stubs(registry, pc, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (stubs[i].session == session && stubs[i].key == key)
+			return stubs[i].site;
+	return UINT32_MAX;
+}
+
+enum { PART_ROLE_BITS = 2 };
+
+uint32_t session_part_word(const struct pair_part *part)
+{
+	return part->pair << PART_ROLE_BITS | part->role;
+}
+
+/* The word may be the target's: pairs are no more than probes can be. */
+static struct pair_part part_of(uint32_t word)
+{
+	struct pair_part part = {word & ((1u << PART_ROLE_BITS) - 1), word >> PART_ROLE_BITS};
+
+	if (part.role > PAIR_END || part.pair >= PAIRS_MAX)
+		part = (struct pair_part){PAIR_NONE, 0};
+	return part;
+}
+
+struct probe_error *session_resume(struct probe_session *session, const struct arch *arch,
+	const struct selection *selection, const struct registry *registry)
+{
+	struct probe_error *error = make_room(session, selection);
+
+	if (error)
+		return error;
+	for (size_t i = 0; i < selection->probe_count; i++) {
+		struct pair_part part = part_of(
+			registry_probe(registry, selection->probes[i].key, session->id)->part);
+
+		session->parts[session->probe_count + i].part = part;
+		if (part.role != PAIR_NONE && part.pair >= session->pairs)
+			session->pairs = part.pair + 1;
+	}
+	error = prepare_sites(session, arch, selection);
+	for (size_t i = 0; i < selection->site_count && !error; i++)
+		session->sites[session->site_count + i].number = site_number(registry, session->id,
+			selection->sites[i].pc, selection->probes[selection->sites[i].probe].key);
+	return error;
+}
+
+void session_unprepare(struct probe_session *session, const struct selection *selection)
+{
+	for (size_t i = 0; i < selection->site_count; i++) {
+		struct session_site *site = &session->sites[session->site_count + i];
+
+		free(site->bound);
+		site->bound = NULL;
+	}
+}
+
+/* ---- Memory ----------------------------------------------------------------------------- */
+
+struct data_needs session_needs(const struct probe_session *session)
+{
+	const struct probe_session_options *o = &session->options;
+	const struct probe_gather *g = &o->gather;
+	long threads = procfs_status_number(session->target->pid, "Threads:");
+
+	if (o->kind == PROBE_SESSION_RECORD)
+		return (struct data_needs){.ring_bytes = o->ring_bytes, .overwrite = o->overwrite};
+	if (o->kind != PROBE_SESSION_GATHER)
+		return (struct data_needs){0};
+	return (struct data_needs){.cells = true,
+		.buckets = g->histogram,
+		.key_count = (uint8_t)session->asked.key_count,
+		.string_count = session->asked.string_count,
+		.string_bytes = session->asked.string_bytes,
+		.keys_max = g->keys_max ? g->keys_max : DATA_KEYS_DEFAULT,
+		/* With names, there may be more in libraries to come. */
+		.pairs = session->pairs || g->pairing == PROBE_PAIRING_NONE ? session->pairs : 1,
+		.by_key = g->match != NULL,
+		.threads = threads > 0 ? (size_t)threads : 1};
+}
+
+/* ---- Stubs ------------------------------------------------------------------------------ */
+
+static const struct arch_expr *if_any(const struct arch_expr *expr)
+{
+	return expr->count ? expr : NULL;
+}
+
+static void describe_switches(
+	const struct probe_session *s, const struct reg_session *reg, struct arch_stub *stub)
+{
+	if (!s->options.switched)
+		return;
+	stub->on = reg->data + DATA_SWITCH_OFFSET;
+	stub->off = reg->slots + ((uint64_t)reg->cpus << reg->slots_shift) + stub->slot_offset +
+		    offsetof(struct probe_slot, off);
+	stub->on_until_full = s->options.until_full;
+}
+
+static unsigned int parts_of(const struct probe_gather *g)
+{
+	return (g->sum ? ARCH_GATHER_SUM : 0) | (g->extremes ? ARCH_GATHER_EXTREMES : 0) |
+	       (g->last ? ARCH_GATHER_LAST : 0) | (g->histogram ? ARCH_GATHER_BUCKETS : 0);
+}
+
+static void describe_flights(const struct reg_session *reg, const struct session_part *part,
+	const struct bound *bound, struct arch_stub *stub)
+{
+	if (part->part.role == PAIR_NONE)
+		return;
+	stub->flights = (struct arch_flights){.table = reg->flights,
+		.entries = reg->flight_entries,
+		.depth = reg->flight_depth,
+		.pair = part->part.pair,
+		.match = if_any(&bound->match)};
+}
+
+static void describe_gather(const struct probe_session *s, const struct reg_session *reg,
+	uint32_t slot, const struct session_part *part, const struct bound *bound,
+	struct arch_stub *stub)
+{
+	struct arch_gather *g = &stub->gather;
+
+	g->parts = parts_of(&s->options.gather);
+	g->value = if_any(&bound->value);
+	g->is_signed = part->types.value_signed;
+	g->cell = reg->cells;
+	if (!data_has_table(reg)) {
+		g->cell += slot * reg->cell_bytes;
+		return;
+	}
+	g->key_count = (uint8_t)s->asked.key_count;
+	for (size_t i = 0; i < g->key_count; i++)
+		g->keys[i] = (struct arch_key){
+			.number = if_any(&bound->key_numbers[i]), .string = bound->key_strings[i]};
+	g->owner = slot;
+	g->entries = reg->entries;
+	g->entry_bytes = reg->cell_bytes;
+	g->entry_cell = reg->entry_cell;
+}
+
+/* See struct install. */
+static void describe(const void *data, const struct reg_session *reg, uint32_t slot,
+	uint32_t number, struct arch_stub *stub)
+{
+	const struct probe_session *s = data;
+	const struct session_site *described = &s->sites[number];
+	const struct session_part *part = &s->parts[described->probe];
+
+	stub->captures = described->layout.captures;
+	stub->capture_count = described->layout.capture_count;
+	stub->recorded = described->layout.recorded;
+	stub->filter = if_any(&described->bound->filter);
+	stub->every = s->options.sample_every;
+	stub->rate = s->options.sample_rate;
+	stub->rate_ticks = s->rate_ticks;
+	stub->rate_word = reg->data + DATA_RATE_OFFSET;
+	stub->pid = s->target_pid;
+	if (s->options.kind == PROBE_SESSION_RECORD) {
+		stub->kind = ARCH_STUB_RECORD;
+		stub->overwrite = s->options.overwrite;
+		describe_switches(s, reg, stub);
+	} else if (s->options.kind == PROBE_SESSION_GATHER) {
+		stub->kind = part->part.role == PAIR_BEGIN ? ARCH_STUB_BEGIN : ARCH_STUB_GATHER;
+		describe_flights(reg, part, described->bound, stub);
+		if (part->part.role != PAIR_BEGIN)
+			describe_gather(s, reg, slot, part, described->bound, stub);
+	}
+}
+
+/* Will a stub of the session take the time of its hits? */
+static bool takes_time(const struct probe_session *s)
+{
+	const struct probe_session_options *o = &s->options;
+
+	return o->kind == PROBE_SESSION_RECORD || o->sample_rate || o->gather.last || s->pairs ||
+	       o->gather.pairing != PROBE_PAIRING_NONE;
+}
+
+struct install session_attach(
+	struct probe_session *session, struct change *change, struct selection *selection)
+{
+	return (struct install){.change = change,
+		.selection = selection,
+		.request = &session->request,
+		.describe = describe,
+		.describe_data = session,
+		.session = session->id,
+		.takes_time = takes_time(session),
+		.follow_children = session->options.follow_children,
+		.fd = -1};
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Switching records on and off while stubs run: they test words of the session's
+ * memory (arch_stub.on and .off), which are stored here. Nothing is stopped, and
+ * nothing waits for hits that have passed the test already.
+ */
+#include <stdatomic.h>
+
+#include "libprobe/session/session.h"
+
+static _Atomic uint32_t *switch_of(const struct probe_session *s)
+{
+	return (_Atomic uint32_t *)(s->rings.base + DATA_SWITCH_OFFSET);
+}
+
+void probe_session_switch(struct probe_session *session, bool on)
+{
+	if (session->options.switched && session->rings.base)
+		atomic_store_explicit(switch_of(session), on, memory_order_relaxed);
+}
+
+/* The target, too, can write the word. */
+bool probe_session_is_on(const struct probe_session *session)
+{
+	return session->options.switched && session->rings.base &&
+	       atomic_load_explicit(switch_of(session), memory_order_relaxed);
+}
+
+void probe_session_switch_probe(struct probe_session *session, size_t probe, bool on)
+{
+	const struct reg_session *l = &session->rings.layout;
+	uint64_t offset;
+
+	if (!session->options.switched || !session->rings.base || probe >= session->probe_count)
+		return;
+	offset = l->slots - l->data + ((uint64_t)l->cpus << l->slots_shift) +
+		 session->slots[probe] * sizeof(struct probe_slot) +
+		 offsetof(struct probe_slot, off);
+	atomic_store_explicit(
+		(_Atomic uint64_t *)(session->rings.base + offset), !on, memory_order_relaxed);
+}

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Unwinding is done after the fact: the thread has long gone on, and so all that
+ * may be looked at is the copy of its stack, and the files. A frame that is not in
+ * the copy ends the stack, which then says so; the live stack would tell of
+ * another call.
+ *
+ * Code without call frame information (a JIT's, or assembler) is left by its frame
+ * pointer, where that points into the copy and the return address beside it into
+ * code. What comes out may be wrong, as with any tool, but is bounded: the stack
+ * pointer only goes up, but for the frame of a signal, and there are at most
+ * PROBE_FRAMES_MAX frames.
+ *
+ * Frames are made once for each address and then shared: a symbol is looked up
+ * once, and frames can be compared as pointers.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/unwind.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/process/maps.h"
+#include "libprobe/process/modules.h"
+#include "libprobe/session/unwinder.h"
+
+enum {
+	REFRESH_NS = 50 * 1000 * 1000, /* how often a new address is reason to look at the maps */
+	FRAME_BYTES_MAX = 1 << 20,     /* from one frame pointer to the next */
+	KNOWN_FRAMES_MAX = 1 << 20,
+	FRAMES_FIRST = 256,
+	SP = 0, /* places in arch->unwind_registers */
+	FP = 1
+};
+
+/* A frame by its address, and whether a call returns there. */
+struct named {
+	struct probe_frame frame;
+	bool is_return;
+	char text[]; /* the symbol's name, and the module's path, each with its NUL */
+};
+
+struct unwinder {
+	const struct arch *arch;
+	pid_t pid;
+	struct maps maps;
+	struct modules modules;
+	struct unwind **rules; /* of each module, NULL before the first use */
+	uint64_t refreshed_ns;
+	/* Open addressing; at most half of the buckets are taken. Frames that are no longer in
+	 * it, for there is another module now, are in `old`. */
+	struct named **buckets, **old;
+	size_t bucket_count, known, old_count;
+	const struct probe_frame *frames[PROBE_FRAMES_MAX];
+	size_t count;
+};
+
+/* ---- Modules ------------------------------------------------------------------------ */
+
+static bool same_module(const struct module *a, const struct module *b)
+{
+	return a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
+	       a->inode == b->inode && a->bias == b->bias && !strcmp(a->path, b->path);
+}
+
+/* What is known of modules that are still there is kept: they change places with the new ones. */
+static size_t keep_known(struct unwinder *u, struct modules *fresh, struct unwind **rules)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < fresh->count; i++) {
+		struct module *module = &fresh->items[i], swapped = *module;
+
+		for (size_t k = 0; k < u->modules.count; k++) {
+			struct module *known = &u->modules.items[k];
+
+			if (!same_module(known, &swapped))
+				continue;
+			*module = *known;
+			*known = swapped;
+			module->start = swapped.start;
+			module->end = swapped.end;
+			rules[i] = u->rules[k];
+			u->rules[k] = NULL;
+			kept++;
+			break;
+		}
+	}
+	return kept;
+}
+
+static void drop_modules(struct unwinder *u)
+{
+	for (size_t i = 0; i < u->modules.count; i++)
+		unwind_close(u->rules[i]);
+	free(u->rules);
+	modules_deinit(&u->modules);
+}
+
+/* Addresses may mean something else now. The frames themselves have been handed out. */
+static void forget_frames(struct unwinder *u)
+{
+	struct named **old = reallocarray(u->old, u->old_count + u->known + 1, sizeof(*old));
+
+	if (!old)
+		return; /* rather an old name than none */
+	u->old = old;
+	for (size_t i = 0; i < u->bucket_count; i++)
+		if (u->buckets[i])
+			u->old[u->old_count++] = u->buckets[i];
+	free(u->buckets);
+	u->buckets = NULL;
+	u->bucket_count = u->known = 0;
+}
+
+static struct probe_error *refresh(struct unwinder *u)
+{
+	struct modules fresh = {0};
+	struct maps maps = {0};
+	struct unwind **rules;
+	struct probe_error *error = maps_read(u->pid, &maps);
+	bool gone;
+
+	u->refreshed_ns = clock_monotonic_ns();
+	if (error)
+		return error;
+	error = modules_read(u->pid, NULL, &fresh);
+	rules = error ? NULL : calloc(fresh.count + 1, sizeof(struct unwind *));
+	if (!rules) {
+		modules_deinit(&fresh);
+		maps_deinit(&maps);
+		return error ? error : probe_error_no_memory();
+	}
+	gone = keep_known(u, &fresh, rules) < u->modules.count;
+	drop_modules(u);
+	maps_deinit(&u->maps);
+	u->modules = fresh;
+	u->rules = rules;
+	u->maps = maps;
+	if (gone)
+		forget_frames(u);
+	return NULL;
+}
+
+void unwinder_refresh(struct unwinder *unwinder)
+{
+	probe_error_free(refresh(unwinder));
+}
+
+struct probe_error *unwinder_create(const struct arch *arch, pid_t pid, struct unwinder **ret)
+{
+	struct unwinder *u;
+	struct probe_error *error = unwind_check();
+
+	if (error)
+		return error;
+	if (!arch->unwind_registers)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"call stacks cannot be taken on this machine (%s)", arch->name);
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return probe_error_no_memory();
+	u->arch = arch;
+	u->pid = pid;
+	error = refresh(u);
+	if (error)
+		unwinder_free(u);
+	else
+		*ret = u;
+	return error;
+}
+
+void unwinder_free(struct unwinder *unwinder)
+{
+	if (!unwinder)
+		return;
+	drop_modules(unwinder);
+	maps_deinit(&unwinder->maps);
+	for (size_t i = 0; i < unwinder->bucket_count; i++)
+		free(unwinder->buckets[i]);
+	for (size_t i = 0; i < unwinder->old_count; i++)
+		free(unwinder->old[i]);
+	free(unwinder->buckets);
+	free(unwinder->old);
+	free(unwinder);
+}
+
+static bool is_code(const struct unwinder *u, uint64_t address)
+{
+	const struct mapping *mapping = maps_find(&u->maps, address);
+
+	return mapping && mapping->executable;
+}
+
+/* Is it? A library may have been opened, or code been made, since we looked. */
+static bool find_code(struct unwinder *u, uint64_t address)
+{
+	if (is_code(u, address))
+		return true;
+	if (clock_monotonic_ns() - u->refreshed_ns < REFRESH_NS)
+		return false;
+	unwinder_refresh(u);
+	return is_code(u, address);
+}
+
+/* ---- Frames ------------------------------------------------------------------------- */
+
+static struct named **bucket_of(struct named **buckets, size_t count, uint64_t ip, bool is_return)
+{
+	size_t at =
+		(size_t)(((ip * 2 + is_return) * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (count - 1);
+
+	while (buckets[at] && (buckets[at]->frame.ip != ip || buckets[at]->is_return != is_return))
+		at = (at + 1) & (count - 1);
+	return &buckets[at];
+}
+
+static bool make_room(struct unwinder *u)
+{
+	size_t count = u->bucket_count ? 2 * u->bucket_count : FRAMES_FIRST;
+	struct named **buckets;
+
+	if (2 * (u->known + 1) <= u->bucket_count)
+		return true;
+	buckets = calloc(count, sizeof(struct named *));
+	if (!buckets)
+		return false;
+	for (size_t i = 0; i < u->bucket_count; i++) {
+		struct named *named = u->buckets[i];
+
+		if (named)
+			*bucket_of(buckets, count, named->frame.ip, named->is_return) = named;
+	}
+	free(u->buckets);
+	u->buckets = buckets;
+	u->bucket_count = count;
+	return true;
+}
+
+/* Where the function begins: files without symbols know that, too. */
+static uint64_t function_at(struct module *module, uint64_t link)
+{
+	struct object_function function;
+
+	if (!module || !module->object || !object_function_at(module->object, link, &function))
+		return 0;
+	return function.range.start;
+}
+
+/* A call may be the last instruction of its function: what it returns to is the next one. */
+static struct named *make_frame(struct unwinder *u, uint64_t ip, bool is_return)
+{
+	struct module *module = modules_find(&u->modules, ip - is_return);
+	const char *symbol = NULL, *path = module ? module->path : "";
+	size_t symbol_size = 0, path_size = strlen(path) + 1;
+	uint64_t link = module ? ip - module->bias : ip, start = 0;
+	struct named *named;
+
+	if (module && module->object)
+		symbol = object_symbol_at(module->object, link - is_return, &start);
+	if (symbol)
+		symbol_size = strlen(symbol) + 1;
+	named = malloc(sizeof(*named) + symbol_size + path_size);
+	if (!named)
+		return NULL;
+	memcpy(named->text, path, path_size);
+	if (symbol)
+		memcpy(named->text + path_size, symbol, symbol_size);
+	named->is_return = is_return;
+	named->frame = (struct probe_frame){.ip = ip,
+		.module = module ? named->text : NULL,
+		.symbol = symbol ? named->text + path_size : NULL,
+		.offset = symbol ? link - start : link,
+		.function = symbol ? start : function_at(module, link - is_return)};
+	return named;
+}
+
+/* Adds one to the stack. Without memory, *error_ret is set. False: that is all. */
+static bool add_frame(
+	struct unwinder *u, uint64_t ip, bool is_return, struct probe_error **error_ret)
+{
+	struct named **bucket;
+
+	if (u->known + u->old_count >= KNOWN_FRAMES_MAX)
+		return false;
+	bucket = make_room(u) ? bucket_of(u->buckets, u->bucket_count, ip, is_return) : NULL;
+	if (bucket && !*bucket) {
+		*bucket = make_frame(u, ip, is_return);
+		u->known += *bucket != NULL;
+	}
+	if (!bucket || !*bucket) {
+		*error_ret = probe_error_no_memory();
+		return false;
+	}
+	u->frames[u->count++] = &(*bucket)->frame;
+	return true;
+}
+
+static struct probe_stack stack_of(const struct unwinder *u, enum probe_stack_end end)
+{
+	return (struct probe_stack){.frames = u->frames, .count = u->count, .end = end};
+}
+
+/* ---- Copies ------------------------------------------------------------------------- */
+
+struct walk {
+	struct unwinder *unwinder;
+	const struct unwinder_thread *thread;
+	uint64_t start; /* address of the copy */
+	struct unwind_registers registers;
+	bool missed; /* something above the copy was asked for */
+	bool is_signal;
+};
+
+static bool read_word(void *data, uint64_t address, uint64_t *ret)
+{
+	struct walk *walk = data;
+	uint64_t offset = address - walk->start;
+	size_t length = walk->thread->length;
+
+	if (address < walk->start)
+		return false;
+	if (offset >= length || length - offset < sizeof(*ret)) {
+		walk->missed = true;
+		return false;
+	}
+	memcpy(ret, walk->thread->bytes + offset, sizeof(*ret));
+	return true;
+}
+
+static uint64_t dwarf_register(const struct walk *walk, int place, bool *known_ret)
+{
+	uint8_t dwarf = walk->unwinder->arch->unwind_registers[place].dwarf;
+
+	*known_ret = walk->registers.known >> dwarf & 1;
+	return walk->registers.values[dwarf];
+}
+
+/* Without rules: [fp] is the caller's frame pointer, [fp + 8] the return address. */
+static enum unwind_status step_by_frame_pointer(struct walk *walk)
+{
+	const struct arch_unwind_register *regs = walk->unwinder->arch->unwind_registers;
+	struct unwind_registers next = {0};
+	uint64_t fp, sp, caller_fp;
+	bool fp_known, sp_known;
+
+	fp = dwarf_register(walk, FP, &fp_known);
+	sp = dwarf_register(walk, SP, &sp_known);
+	if (fp_known && fp == 0)
+		return UNWIND_OUTERMOST; /* so the ABI marks it */
+	if (!fp_known || !sp_known || fp % 8 || fp < sp || fp - sp > FRAME_BYTES_MAX)
+		return UNWIND_FAILED;
+	if (!read_word(walk, fp, &caller_fp) || !read_word(walk, fp + 8, &next.pc))
+		return UNWIND_FAILED;
+	next.values[regs[FP].dwarf] = caller_fp;
+	next.values[regs[SP].dwarf] = fp + 16;
+	next.known = UINT64_C(1) << regs[FP].dwarf | UINT64_C(1) << regs[SP].dwarf;
+	walk->registers = next;
+	walk->is_signal = false;
+	return next.pc ? UNWIND_CALLER : UNWIND_OUTERMOST;
+}
+
+static struct unwind *rules_of(struct unwinder *u, const struct module *module)
+{
+	struct unwind **rules = &u->rules[module - u->modules.items];
+
+	if (!*rules && module->object)
+		probe_error_free(unwind_open(module->object, rules));
+	return *rules;
+}
+
+int32_t unwinder_return_offset(struct unwinder *u, uint64_t pc)
+{
+	struct module *module = modules_find(&u->modules, pc);
+	struct unwind *rules = module ? rules_of(u, module) : NULL;
+	int32_t offset;
+
+	if (rules && unwind_return_offset(rules, pc - module->bias,
+			     u->arch->unwind_registers[SP].dwarf, &offset))
+		return offset;
+	return -1;
+}
+
+static enum unwind_status step(struct walk *walk, bool is_return)
+{
+	const struct unwind_memory memory = {read_word, walk};
+	struct unwinder *u = walk->unwinder;
+	uint64_t address = walk->registers.pc - is_return;
+	struct module *module = modules_find(&u->modules, address);
+	struct unwind *rules = module ? rules_of(u, module) : NULL;
+	enum unwind_status status = UNWIND_NO_RULES;
+	bool sp_known, was_known;
+	uint64_t sp = dwarf_register(walk, SP, &was_known), next;
+
+	if (rules)
+		status = unwind_step(
+			rules, address - module->bias, &memory, &walk->registers, &walk->is_signal);
+	if (status == UNWIND_NO_RULES)
+		status = step_by_frame_pointer(walk);
+	if (status != UNWIND_CALLER)
+		return status;
+	/* A handler may have a stack of its own. */
+	next = dwarf_register(walk, SP, &sp_known);
+	if (!sp_known || (next <= sp && !walk->is_signal))
+		return UNWIND_FAILED;
+	return find_code(u, walk->registers.pc) ? UNWIND_CALLER : UNWIND_FAILED;
+}
+
+static void walk_init(struct walk *walk, struct unwinder *u, const struct unwinder_thread *thread)
+{
+	*walk = (struct walk){.unwinder = u,
+		.thread = thread,
+		.start = thread->registers[SP],
+		.registers = {.pc = thread->pc}};
+	for (size_t i = 0; i < u->arch->unwind_count; i++) {
+		uint8_t dwarf = u->arch->unwind_registers[i].dwarf;
+
+		walk->registers.values[dwarf] = thread->registers[i];
+		walk->registers.known |= UINT64_C(1) << dwarf;
+	}
+}
+
+struct probe_error *unwinder_copy(
+	struct unwinder *unwinder, const struct unwinder_thread *thread, struct probe_stack *ret)
+{
+	enum unwind_status status = UNWIND_CALLER;
+	enum probe_stack_end end = PROBE_STACK_LOST;
+	struct probe_error *error = NULL;
+	bool is_return = false;
+	struct walk walk;
+
+	walk_init(&walk, unwinder, thread);
+	unwinder->count = 0;
+	find_code(unwinder, thread->pc); /* a library that was opened meanwhile */
+	while (status == UNWIND_CALLER && unwinder->count < PROBE_FRAMES_MAX) {
+		if (!add_frame(unwinder, walk.registers.pc, is_return, &error))
+			break;
+		status = step(&walk, is_return);
+		is_return = !walk.is_signal;
+	}
+	if (status == UNWIND_OUTERMOST)
+		end = PROBE_STACK_WHOLE;
+	else if (walk.missed || unwinder->count == PROBE_FRAMES_MAX)
+		end = PROBE_STACK_TRUNCATED;
+	*ret = stack_of(unwinder, end);
+	return error;
+}
+
+/* ---- Return addresses ----------------------------------------------------------------- */
+
+struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc, uint64_t caller,
+	const void *returns, size_t count, struct probe_stack *ret)
+{
+	enum probe_stack_end end = PROBE_STACK_WHOLE;
+	struct probe_error *error = NULL;
+	uint64_t ip;
+
+	unwinder->count = 0;
+	find_code(unwinder, pc);
+	add_frame(unwinder, pc, false, &error);
+	if (caller && !error && find_code(unwinder, caller))
+		add_frame(unwinder, caller, true, &error);
+	if (count >= ARCH_FRAMES_MAX)
+		end = PROBE_STACK_TRUNCATED;
+	for (size_t i = 0; i < count && unwinder->count < PROBE_FRAMES_MAX && !error; i++) {
+		memcpy(&ip, (const uint8_t *)returns + 8 * i, sizeof(ip));
+		if (!find_code(unwinder, ip) || !add_frame(unwinder, ip, true, &error)) {
+			end = PROBE_STACK_LOST;
+			break;
+		}
+	}
+	*ret = stack_of(unwinder, end);
+	return error;
+}

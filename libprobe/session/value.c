@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "libprobe/session/value.h"
+
+bool value_has_bytes(const struct probe_value *value)
+{
+	return value->kind == PROBE_VALUE_STRING || value->kind == PROBE_VALUE_TEXT ||
+	       value->kind == PROBE_VALUE_BYTES;
+}
+
+bool value_number(const struct probe_value *value, double *ret)
+{
+	switch (value->kind) {
+	case PROBE_VALUE_SIGNED:
+		*ret = (double)value->i;
+		return true;
+	case PROBE_VALUE_UNSIGNED:
+		*ret = (double)value->u;
+		return true;
+	case PROBE_VALUE_FLOAT:
+		*ret = value->f;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int rank(const struct probe_value *value)
+{
+	if (value->kind == PROBE_VALUE_NULL)
+		return 0;
+	return value_has_bytes(value) ? 2 : 1;
+}
+
+static bool is_negative(const struct probe_value *value)
+{
+	return value->kind == PROBE_VALUE_SIGNED && value->i < 0;
+}
+
+static int compare_numbers(const struct probe_value *a, const struct probe_value *b)
+{
+	double left = 0, right = 0;
+
+	if (a->kind != PROBE_VALUE_FLOAT && b->kind != PROBE_VALUE_FLOAT) {
+		if (is_negative(a) != is_negative(b))
+			return is_negative(a) ? -1 : 1;
+		/* Of one sign, two's complement has the order of unsigned numbers. */
+		return a->u < b->u ? -1 : a->u > b->u;
+	}
+	value_number(a, &left);
+	value_number(b, &right);
+	return left < right ? -1 : left > right;
+}
+
+static int compare_bytes(const struct probe_value *a, const struct probe_value *b)
+{
+	size_t shorter = a->length < b->length ? a->length : b->length;
+	int order = shorter ? memcmp(a->bytes, b->bytes, shorter) : 0;
+
+	if (order)
+		return order;
+	if (a->length != b->length)
+		return a->length < b->length ? -1 : 1;
+	return (int)a->truncated - (int)b->truncated;
+}
+
+int value_compare(const struct probe_value *a, const struct probe_value *b)
+{
+	int order = rank(a) - rank(b);
+
+	if (order || rank(a) == 0)
+		return order;
+	return value_has_bytes(a) ? compare_bytes(a, b) : compare_numbers(a, b);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sources: proc_pid_task(5), the file `children` of each thread (CONFIG_PROC_CHILDREN);
+ * proc_pid_status(5), NSpid; pid_namespaces(7).
+ */
+#include <errno.h>
+#include <linux/kcmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "arch/layout.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/process/procfs.h"
+#include "libprobe/sandbox/seccomp.h"
+#include "libprobe/stop/children.h"
+
+enum {
+	SIZE_TRIES = 8,
+	SCAN_NS = 10000000,
+	SCAN_SHARE = 20, /* times as long as the last one took */
+	NEW_PIDS_MAX = 256
+};
+
+/* Appends the numbers of a file; returns the array, or NULL without memory. */
+static pid_t *append_children(const char *path, pid_t *pids, size_t *count)
+{
+	FILE *file = fopen(path, "re");
+	int pid;
+
+	while (file && fscanf(file, "%d", &pid) == 1) {
+		pid_t *more = reallocarray(pids, *count + 2, sizeof(*more));
+
+		if (!more)
+			break;
+		pids = more;
+		pids[(*count)++] = pid;
+		pids[*count] = 0;
+	}
+	if (file)
+		fclose(file);
+	return pids;
+}
+
+pid_t *children_of(pid_t pid)
+{
+	DIR *threads = procfs_threads(pid);
+	pid_t tid, *pids = NULL;
+	size_t count = 0;
+	char path[96];
+
+	while ((tid = procfs_next_thread(threads))) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tid);
+		pids = append_children(path, pids, &count);
+	}
+	if (threads)
+		closedir(threads);
+	return pids;
+}
+
+/*
+ * Where kcmp(2) is not to be had, as in most containers: what is one memory has one size at
+ * any time. Of a forked child's, less is there: pages of files are not copied (fork(2)).
+ */
+static bool look_alike(pid_t pid, pid_t other)
+{
+	pid_t pids[] = {pid, other, pid};
+	char text[3][128], path[32];
+
+	for (int tries = 0; tries < SIZE_TRIES; tries++) {
+		for (int i = 0; i < 3; i++) {
+			snprintf(path, sizeof(path), "/proc/%d/statm", pids[i]);
+			if (!procfs_read(path, text[i], sizeof(text[i])))
+				return false;
+		}
+		if (strcmp(text[0], text[2]) == 0)
+			return strcmp(text[0], text[1]) == 0;
+	}
+	return true; /* it is never long the same: as bad as it can be */
+}
+
+bool children_share(pid_t pid, pid_t other)
+{
+	long order;
+
+	if (!seccomp_may_call(SECCOMP_OWN_KCMP))
+		return look_alike(pid, other);
+	order = syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0);
+	return order < 0 && errno != ESRCH ? look_alike(pid, other) : order == 0;
+}
+
+pid_t *children_apart(pid_t pid)
+{
+	pid_t *pids = children_of(pid);
+	size_t kept = 0;
+
+	for (size_t i = 0; pids && pids[i]; i++)
+		if (!children_share(pid, pids[i]))
+			pids[kept++] = pids[i];
+	if (pids)
+		pids[kept] = 0;
+	return pids;
+}
+
+/* ---- Shared memory ------------------------------------------------------------------ */
+
+static bool add_pid(pid_t pid, pid_t **list)
+{
+	size_t count = 0;
+	pid_t *more;
+
+	for (; *list && (*list)[count]; count++)
+		if ((*list)[count] == pid)
+			return true;
+	more = reallocarray(*list, count + 2, sizeof(*more));
+	if (!more)
+		return false;
+	more[count] = pid;
+	more[count + 1] = 0;
+	*list = more;
+	return true;
+}
+
+static void add_sharing_children(pid_t pid, pid_t of, pid_t **list)
+{
+	pid_t *children = children_of(of);
+
+	for (size_t i = 0; children && children[i]; i++)
+		if (children[i] != pid && children_share(pid, children[i]))
+			add_pid(children[i], list);
+	free(children);
+}
+
+pid_t *children_sharing(pid_t pid)
+{
+	long parent = procfs_status_number(pid, "PPid:");
+	pid_t *list = NULL;
+
+	add_sharing_children(pid, pid, &list);
+	if (parent > 0 && children_share(pid, (pid_t)parent))
+		add_pid((pid_t)parent, &list);
+	if (parent > 0)
+		add_sharing_children(pid, (pid_t)parent, &list);
+	/* The list grows meanwhile. */
+	for (size_t i = 0; list && list[i]; i++)
+		add_sharing_children(pid, list[i], &list);
+	return list;
+}
+
+/*
+ * Could a process that has just been started share the memory? To ask kcmp(2) of all that are
+ * would be to wait for those that are in execve(2).
+ */
+static bool is_relative(pid_t pid, pid_t other, const pid_t *list)
+{
+	pid_t parent = procfs_parent(other);
+
+	if (parent == pid)
+		return true;
+	for (size_t i = 0; list && list[i]; i++)
+		if (parent == list[i])
+			return true;
+	return parent && parent == procfs_parent(pid);
+}
+
+bool children_add_sharing(pid_t pid, long from, long to, pid_t **list)
+{
+	bool ok = true;
+
+	if (from < 0 || to < from || to - from > NEW_PIDS_MAX) {
+		/* Ids began anew, or there are too many: whoever was found is. */
+		pid_t *all = children_sharing(pid);
+
+		for (size_t i = 0; all && all[i] && ok; i++)
+			ok = add_pid(all[i], list);
+		free(all);
+		return ok;
+	}
+	for (long id = from + 1; id <= to && ok; id++)
+		if (is_relative(pid, (pid_t)id, *list) && children_share(pid, (pid_t)id) &&
+			procfs_status_number((pid_t)id, "Tgid:") == id)
+			ok = id == pid || add_pid((pid_t)id, list);
+	return ok;
+}
+
+/* ---- Threads ---------------------------------------------------------------------- */
+
+static void remember(struct children_cache *cache, pid_t tid, pid_t pid, pid_t outer)
+{
+	unsigned int slot = (unsigned int)tid % CHILDREN_CACHE;
+
+	cache->tids[slot] = tid;
+	cache->pids[slot] = pid;
+	cache->outer[slot] = outer;
+}
+
+/* Remembers all threads of a process by what they are called in its namespace. */
+static void scan_process(struct children_cache *cache, pid_t pid)
+{
+	DIR *threads = procfs_threads(pid);
+	pid_t outer;
+
+	while ((outer = procfs_next_thread(threads))) {
+		long inner = procfs_status_last_number(outer, "NSpid:");
+
+		if (inner > 0)
+			remember(cache, (pid_t)inner, pid, outer);
+	}
+	if (threads)
+		closedir(threads);
+}
+
+static void scan(struct children_cache *cache, pid_t pid)
+{
+	pid_t *pids = cache->children ? children_of(pid) : NULL;
+
+	scan_process(cache, pid);
+	for (size_t i = 0; pids && pids[i]; i++)
+		scan(cache, pids[i]);
+	free(pids);
+}
+
+void children_cache_init(struct children_cache *cache, pid_t root, bool children)
+{
+	char path[48], ours[64] = "", theirs[64] = "";
+	ssize_t length;
+
+	*cache = (struct children_cache){.root = root, .children = children};
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", root);
+	length = readlink(path, theirs, sizeof(theirs) - 1);
+	cache->foreign = length > 0 && readlink("/proc/self/ns/pid", ours, sizeof(ours) - 1) > 0 &&
+			 strcmp(ours, theirs) != 0;
+}
+
+void children_learn(struct children_cache *cache)
+{
+	uint64_t begin = clock_monotonic_ns(), end;
+
+	if ((!cache->children && !cache->foreign) || begin < cache->next_scan_ns)
+		return;
+	scan(cache, cache->root);
+	end = clock_monotonic_ns();
+	cache->next_scan_ns = end + SCAN_NS + SCAN_SHARE * (end - begin);
+}
+
+/* Looks for a thread that is not known. */
+static void find(struct children_cache *cache, pid_t tid)
+{
+	long pid;
+
+	if (cache->foreign) {
+		children_learn(cache);
+		return;
+	}
+	pid = procfs_status_number(tid, "Tgid:");
+	remember(cache, tid, pid > 0 ? (pid_t)pid : tid, tid);
+}
+
+void children_thread(struct children_cache *cache, uint32_t word, pid_t *pid_ret, pid_t *tid_ret)
+{
+	bool is_child = word & RING_TID_CHILD;
+	pid_t tid = (pid_t)(word & ~RING_TID_CHILD);
+	unsigned int slot = (unsigned int)tid % CHILDREN_CACHE;
+
+	*pid_ret = cache->root;
+	*tid_ret = tid ? tid : cache->root;
+	if (!tid || (!is_child && !cache->foreign))
+		return;
+	if (cache->tids[slot] != tid)
+		find(cache, tid);
+	if (cache->tids[slot] == tid) {
+		*pid_ret = cache->pids[slot];
+		*tid_ret = cache->outer[slot];
+	} else if (is_child) {
+		*pid_ret = tid;
+	}
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stopping the threads of a process, running system calls in one of them, and
+ * letting them go as if nothing had happened.
+ */
+#ifndef LIBPROBE_STOP_CONTROL_H
+#define LIBPROBE_STOP_CONTROL_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include "libprobe/process/gadgets.h"
+#include "libprobe/process/maps.h"
+#include "libprobe/process/modules.h"
+#include "libprobe/sandbox/seccomp.h"
+#include "libprobe/stop/room.h"
+#include "probe/error.h"
+
+struct remaining;
+struct remaining_wait;
+
+/* A stopped thread. */
+struct control_thread {
+	pid_t tid;
+	pid_t pid;	 /* of its process: that which was stopped, or one that shares its memory */
+	bool is_running; /* it was asked to stop, and has not yet */
+	struct user_regs_struct regs; /* as it was stopped */
+	bool regs_changed;	      /* regs are to be written back before it goes on */
+	/* What it waits for with a time limit, if that is known; of control->remaining */
+	struct remaining_wait *wait;
+};
+
+/* Some or all threads of a process, stopped under ptrace(2) by the calling thread. */
+struct control {
+	pid_t pid;
+	struct control_thread *threads;
+	size_t count;
+	pid_t lender;  /* see control_stop() */
+	pid_t *guests; /* other processes in the same memory, ended by 0; NULL: none. Owned */
+	struct remaining *remaining;   /* of the threads' waits; owned. NULL: unknown */
+	void *attributes;	       /* how this process was scheduled before the stop; owned */
+	uint64_t stopped_ns;	       /* CLOCK_MONOTONIC when the first thread was asked to stop */
+	const struct seccomp *seccomp; /* which of them may run calls; borrowed. NULL: all */
+};
+
+enum { CONTROL_TEXT_MAX = 32 };
+
+struct prepared;
+
+/* A system call to run in the target. */
+struct control_call {
+	long number;
+	uint64_t args[6];
+	int64_t result; /* set: the value, or -errno */
+	/* Not NULL: the first argument is the address of this text (with its NUL, at most
+	 * CONTROL_TEXT_MAX bytes). Calls that run together have one text. */
+	const char *text;
+	uint64_t wanted; /* not 0: any other result ends the run, too */
+};
+
+/*
+ * Stops every thread of a process, also those being created meanwhile, and of the processes
+ * that share its memory. One of these, the `lender`, is left alone (0: none): it
+ * waits for us, and runs nothing of its own.
+ *
+ * As long as a thread waits in vfork(2), nobody is stopped. A thread that begins to do so
+ * meanwhile keeps the others for some milliseconds at most; then all are let go, and it is
+ * tried again, for some seconds.
+ *
+ * Errors: PROBE_ERROR_NOT_FOUND (it is gone), PROBE_ERROR_PERMISSION (names
+ * the cause), PROBE_ERROR_STATE (a thread does not stop, e.g. waits in vfork).
+ * After an error nothing is stopped.
+ */
+PROBE_MUST_CHECK struct probe_error *control_stop(pid_t pid, pid_t lender, struct control *ret);
+
+/*
+ * This process goes first as long as threads stand still. Ends that, for a stop that
+ * lasts; resuming does, too.
+ */
+void control_calm(struct control *control);
+
+/*
+ * Stops only one thread, that which it costs least. `seccomp` (may be NULL) is borrowed as
+ * long as *ret is used. Errors: those of control_stop().
+ */
+PROBE_MUST_CHECK struct probe_error *control_borrow(
+	pid_t pid, const struct seccomp *seccomp, struct control *ret);
+
+/*
+ * The same, and other processes wait for us meanwhile: after `patience_ns` a thread that
+ * cannot stop is an error (PROBE_ERROR_STATE). Nobody stands still then.
+ */
+PROBE_MUST_CHECK struct probe_error *control_stop_within(
+	pid_t pid, pid_t lender, uint64_t patience_ns, struct control *ret);
+PROBE_MUST_CHECK struct probe_error *control_borrow_within(
+	pid_t pid, const struct seccomp *seccomp, uint64_t patience_ns, struct control *ret);
+
+/*
+ * waitpid(2) for the stops of a traced thread: `tid` when it has stopped, 0 with
+ * WNOHANG when it has not, -1 when it is gone. The exit status of a child of
+ * this process is left to whoever started it.
+ */
+pid_t control_wait(pid_t tid, int *status_ret, int flags);
+
+/*
+ * The kernel tells a tracer by SIGCHLD, and sleeping for that hands the
+ * processor over to the thread at once; waitpid(2) alone has no time limit.
+ * Between _take and _give the signal is blocked; what _wait has taken is raised
+ * again at the end, so that the caller misses no child of its own.
+ */
+struct control_signals {
+	sigset_t child, old;
+	bool taken;
+};
+void control_signals_take(struct control_signals *signals);
+/* Sleeps until it comes, for a millisecond at most; false where it did not. */
+bool control_signals_wait(struct control_signals *signals);
+void control_signals_give(struct control_signals *signals);
+
+/*
+ * Is it in a system call that, if we died while it runs one of ours, would end
+ * with EINTR instead of going on (the restart-block kind: nanosleep, poll, futex)?
+ */
+bool control_would_interrupt(const struct control_thread *thread);
+
+/*
+ * Can it run our system calls just now? Not in 32-bit code, nor under filters that do not allow
+ * them, nor in a process that shares the memory: that may be another program by now.
+ */
+bool control_can_run(const struct control *control, const struct control_thread *thread);
+
+/*
+ * Lets all threads go, each where and as it was stopped (or as regs say where
+ * regs_changed is set). Returns how long the first of them was stopped, in ns.
+ */
+uint64_t control_resume(struct control *control);
+
+/*
+ * Finds the rooms of a target that runs (see rooms_find()). Where a killed controller has left
+ * a frame, all threads are stopped for a moment: what is left afterwards is still in use.
+ */
+PROBE_MUST_CHECK struct probe_error *control_find_rooms(pid_t pid, pid_t lender, int mem,
+	const struct maps *maps, const struct modules *modules, struct room home,
+	struct rooms *ret);
+
+/*
+ * Runs system calls in one of the stopped threads, in order, and none behind the first
+ * that has not succeeded. The result of each call that was reached is set.
+ *
+ * If this process is killed at any instant, the thread finishes the system call
+ * it is in and then restores itself by rt_sigreturn(2) from a frame in one of the
+ * rooms. Its stack is not touched. Otherwise the registers are put back through ptrace, so that an
+ * interrupted system call restarts as it would have.
+ *
+ * Errors: PROBE_ERROR_STATE (it has become another program), PROBE_ERROR_NOT_FOUND (it is
+ * being killed), PROBE_ERROR_UNSUPPORTED (there is no room), PROBE_ERROR_SYSTEM.
+ */
+PROBE_MUST_CHECK struct probe_error *control_run(struct control *control, const struct rooms *rooms,
+	const struct gadgets *gadgets, struct prepared *prepared, struct control_call *calls,
+	size_t count);
+
+/*
+ * Memory for what control_run() prepares, the caller's to free(); NULL without memory. It is
+ * asked for, and touched, before a thread is stopped.
+ */
+struct prepared *control_prepared(void);
+
+/* Has a call been made, with the result that is wanted? */
+bool control_succeeded(const struct control_call *call);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory of a target in which nothing of its own can be: where a frame of ours may lie. */
+#ifndef LIBPROBE_STOP_ROOM_H
+#define LIBPROBE_STOP_ROOM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "libprobe/process/maps.h"
+#include "libprobe/process/modules.h"
+#include "probe/error.h"
+
+enum {
+	ROOMS_MAX = 16,
+	ROOM_ALIGN = 64, /* of each: what an XSAVE area needs */
+	/* A room that was left with a frame of ours, or its XSAVE area alone, holds a mark here. */
+	ROOM_MARK_OFFSET = 320,
+	ROOM_XSTATE_MARK_OFFSET = 488,
+	ROOM_STACK_BYTES = 16384
+};
+#define ROOM_MARK "probectl\0 frame" /* 16 bytes with the last NUL */
+
+enum room_kind {
+	ROOM_TAIL, /* its bytes are to be given back */
+	ROOM_HOME, /* in memory that we mapped */
+	ROOM_STACK /* see room_on_stack() */
+};
+
+struct room {
+	enum room_kind kind;
+	uint64_t start;
+	size_t size;
+};
+
+/* Sorted: what is preferred first. */
+struct rooms {
+	struct room items[ROOMS_MAX];
+	size_t count;
+	/* With a frame of a controller that was killed. A thread may be about to read it. */
+	struct room left[ROOMS_MAX];
+	size_t left_count;
+	int mem;		 /* from memory_open(); borrowed */
+	const struct maps *maps; /* borrowed */
+	/* Of an XSAVE area with these features: CPUID is dear in a virtual machine. 0: not known.
+	 */
+	uint64_t features;
+	size_t xstate_bytes;
+};
+
+/*
+ * Finds the tails of pages behind the read-only segments of the program and its libc, and
+ * what killed controllers left in these, in `home` (a room in our own memory; its size is 0 where
+ * there is none) and on the stack. With `reclaim`, that is taken away: no thread's
+ * stack pointer may be in one of those rooms. `mem` is from memory_open(). No other
+ * controller may be changing the target.
+ */
+PROBE_MUST_CHECK struct probe_error *rooms_find(pid_t pid, int mem, const struct maps *maps,
+	const struct modules *modules, struct room home, bool reclaim, struct rooms *ret);
+
+/* Adds one as the first. */
+void rooms_prefer(struct rooms *rooms, struct room room);
+
+/* Is an address in a room that was left? */
+bool rooms_are_left_at(const struct rooms *rooms, uint64_t address);
+
+/*
+ * ROOM_STACK_BYTES of the main thread's stack that nobody has ever written, or whose bytes are
+ * as we left them. False where there are none.
+ */
+bool room_on_stack(pid_t pid, const struct maps *maps, struct room *ret);
+
+/* Makes bytes for such a room known again: the first ROOM_ALIGN of them are ours. */
+void room_seal(uint8_t bytes[ROOM_STACK_BYTES]);
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* What has come since an earlier table. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/session/value.h"
+#include "libprobe/table/table.h"
+
+/* The bound of a bucket, as a value of the row. */
+static struct probe_value bound_value(const struct probe_row *row, size_t index, bool high_end)
+{
+	uint64_t high;
+	int64_t low;
+
+	probe_bucket_range(index, &low, &high);
+	if (index == PROBE_BUCKETS - 1) /* negative ones: what is known of all */
+		return high_end ? (struct probe_value){.kind = PROBE_VALUE_SIGNED, .i = -1}
+				: row->min;
+	return (struct probe_value){.kind = PROBE_VALUE_UNSIGNED,
+		.u = (uint64_t)((double)(high_end ? high : (uint64_t)low) * row->unit)};
+}
+
+/* The lowest and the highest bucket with something in it; false where all are empty. */
+static bool bucket_span(const uint64_t *buckets, size_t *low_ret, size_t *high_ret)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < PROBE_BUCKETS; i++) {
+		size_t index = i ? i - 1 : PROBE_BUCKETS - 1; /* negative values are the least */
+
+		if (!buckets[index])
+			continue;
+		if (!any)
+			*low_ret = index;
+		*high_ret = index;
+		any = true;
+	}
+	return any;
+}
+
+/* Extremes of what is new; `row` still has those of all. */
+static void difference_extremes(struct probe_row *row, const struct probe_row *before)
+{
+	struct probe_value least = row->min, most = row->max;
+	bool has_span = false;
+	size_t low, high;
+
+	if (row->buckets)
+		has_span = bucket_span(row->buckets, &low, &high);
+	if (before->min.kind != PROBE_VALUE_NULL && !value_compare(&row->min, &before->min)) {
+		least = (struct probe_value){.kind = PROBE_VALUE_NULL};
+		if (has_span)
+			least = bound_value(row, low, false);
+		if (has_span && value_compare(&least, &row->min) < 0)
+			least = row->min;
+	}
+	if (before->max.kind != PROBE_VALUE_NULL && !value_compare(&row->max, &before->max)) {
+		most = (struct probe_value){.kind = PROBE_VALUE_NULL};
+		if (has_span)
+			most = bound_value(row, high, true);
+		if (has_span && value_compare(&most, &row->max) > 0)
+			most = row->max;
+	}
+	row->min = least;
+	row->max = most;
+}
+
+static uint64_t minus(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
+}
+
+/* Takes from a row of its own what was there before. */
+static void subtract(struct probe_table_row *row, const struct probe_table_row *before)
+{
+	uint64_t *buckets = (uint64_t *)(uintptr_t)row->row.buckets;
+
+	for (size_t i = 0; buckets && before->row.buckets && i < PROBE_BUCKETS; i++)
+		buckets[i] = minus(buckets[i], before->row.buckets[i]);
+	difference_extremes(&row->row, &before->row);
+	row->row.count = minus(row->row.count, before->row.count);
+	row->row.sum -= before->row.sum;
+	row->unmatched = minus(row->unmatched, before->unmatched);
+	value_number(&before->row.last, &row->first);
+}
+
+/* That something is not counted is told each time, but not for every key. */
+static bool is_news(const struct probe_table *table, const struct probe_table_row *row)
+{
+	return row->row.count || row->unmatched || row->row.in_flight ||
+	       (!table->key_count && (row->coverage.refused || row->coverage.overwritten));
+}
+
+/* An earlier table's rows in the order of table_compare(), whatever order they are in. */
+struct lookup {
+	const struct probe_table *table;
+	const struct probe_table_row **rows;
+};
+
+static int compare_pointers(const void *a, const void *b, void *data)
+{
+	const struct probe_table_row *const *left = a, *const *right = b;
+
+	return table_compare(*left, *right, data);
+}
+
+static bool lookup_init(struct lookup *lookup, const struct probe_table *table)
+{
+	*lookup = (struct lookup){table, calloc(table->count + 1, sizeof(*lookup->rows))};
+	if (!lookup->rows)
+		return false;
+	for (size_t i = 0; i < table->count; i++)
+		lookup->rows[i] = &table->rows[i];
+	if (table->count)
+		qsort_r(lookup->rows, table->count, sizeof(*lookup->rows), compare_pointers,
+			(void *)(uintptr_t)table);
+	return true;
+}
+
+static const struct probe_table_row *lookup_find(
+	const struct lookup *lookup, const struct probe_table_row *row)
+{
+	size_t low = 0, high = lookup->table->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order =
+			table_compare(row, lookup->rows[middle], (void *)(uintptr_t)lookup->table);
+
+		if (!order)
+			return lookup->rows[middle];
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return NULL;
+}
+
+static struct probe_error *append_since(
+	struct probe_table *since, const struct probe_table_row *now, const struct lookup *earlier)
+{
+	const struct probe_table_row *before = lookup_find(earlier, now);
+	struct probe_error *error = table_append(since, now);
+	struct probe_table_row *row;
+
+	if (error)
+		return error;
+	row = &since->rows[since->count - 1];
+	if (before)
+		subtract(row, before);
+	if (!is_news(since, row))
+		table_row_free(&since->rows[--since->count]);
+	return NULL;
+}
+
+struct probe_error *probe_table_since(const struct probe_table *table,
+	const struct probe_table *earlier, struct probe_table **ret)
+{
+	struct probe_table *since = probe_table_create(table->key_count);
+	struct lookup lookup = {0};
+	struct probe_error *error = NULL;
+
+	if (!since || !lookup_init(&lookup, earlier))
+		error = probe_error_no_memory();
+	for (size_t i = 0; i < table->count && !error; i++)
+		error = append_since(since, &table->rows[i], &lookup);
+	free(lookup.rows);
+	if (error) {
+		probe_table_free(since);
+		return error;
+	}
+	since->lost = minus(table->lost, earlier->lost);
+	since->unmatched = minus(table->unmatched, earlier->unmatched);
+	*ret = since;
+	return NULL;
+}

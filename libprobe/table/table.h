@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* What the parts of tables share. */
+#ifndef LIBPROBE_TABLE_TABLE_H
+#define LIBPROBE_TABLE_TABLE_H
+
+#include "probe/table.h"
+
+struct probe_table {
+	struct probe_table_row *rows;
+	size_t count;
+	size_t key_count;
+	uint64_t lost, unmatched;
+};
+
+/* Copies a row into the table, with all that it points to. */
+PROBE_MUST_CHECK struct probe_error *table_append(
+	struct probe_table *table, const struct probe_table_row *row);
+
+/* Gives back what a row of a table points to. */
+void table_row_free(struct probe_table_row *row);
+
+/* Makes one row of those with the same names and keys. */
+void table_merge(struct probe_table *table);
+
+/* Adds what the probes have lost, and so on. */
+void table_add_totals(
+	struct probe_table *table, const struct probe_session_probe *probes, size_t probe_count);
+
+/* The order by names and keys of two struct probe_table_row; `table` is one with such rows. */
+int table_compare(const void *a, const void *b, void *table);
+
+#endif

@@ -1,0 +1,834 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory that a target is given, all of it where the kernel has nothing:
+ *
+ *   arena    near each cluster of modules; readable and executable, private
+ *            +-----------+---------------------------+---------------------+
+ *            | home page | images of the registry    | stubs and tails     |
+ *            +-----------+---------------------------+---------------------+
+ *            (home page in the first arena only; its last page is the guard:
+ *            anonymous, readable and writable, wiped on fork, so that a child
+ *            finds it zero)
+ *   pun      one page each, readable and executable, private
+ *   data     one mapping per session, shared with its controller: header,
+ *            counters, rings (arch/layout.h)
+ *
+ * All of it but the guard is mapped from files in memory that bear our name, the
+ * code privately: so whatever a controller leaves that is killed before the
+ * registry tells of it can be told from the target's own (libprobe/patch/orphans.h),
+ * also a descriptor that is still open.
+ *
+ * No page is writable and executable. Code is written through /proc/PID/mem.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/process/emulator.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/process/procfs.h"
+#include "libprobe/process/shared.h"
+#include "libprobe/sandbox/seccomp.h"
+#include "libprobe/stop/children.h"
+#include "libprobe/target/change.h"
+#include "libprobe/target/site.h"
+#include "libprobe/target/space.h"
+#include "libprobe/target/target.h"
+#include "libprobe/target/threads.h"
+
+enum {
+	MOMENT_NS = 100000,
+	EXEC_TRIES = 10,
+	LOCK_TRIES = 500,
+	LOCK_TRIES_HURRY = 10,
+	HURRY_NS = 100000000,
+	LOCK_WAIT_NS = 10000000,
+	CHANGE_DESCRIPTORS = 10, /* open at once, beside those of the modules; some to spare */
+	DESCRIPTORS_MAX = 32,
+	HOME_USED = 128, /* bytes of the registry's home page, and some to spare */
+	MAP_TRIES = 4
+};
+
+/* ---- Begin and end -------------------------------------------------------------- */
+
+/*
+ * Controllers exclude each other by a lock on a file of /proc/PID, which lasts
+ * no longer than they do.
+ */
+static struct probe_error *lock_target(pid_t pid, int tries, int *fd_ret)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	*fd_ret = open(path, O_RDONLY | O_CLOEXEC);
+	if (*fd_ret < 0)
+		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
+						 "there is no process %d", pid)
+				       : probe_error_system(errno, "%s", path);
+	for (int i = 0; i < tries; i++) {
+		if (flock(*fd_ret, LOCK_EX | LOCK_NB) == 0)
+			return NULL;
+		nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT_NS}, NULL);
+	}
+	close(*fd_ret);
+	*fd_ret = -1;
+	return probe_error_new(PROBE_ERROR_STATE,
+		"another probectl is changing the probes of process %d: try again", pid);
+}
+
+/* How many of the last numbers below *end (which is moved down) no descriptor has: poll(2). */
+static size_t count_unused(rlim_t *end)
+{
+	struct pollfd fds[DESCRIPTORS_MAX];
+	nfds_t count = *end < DESCRIPTORS_MAX ? *end : DESCRIPTORS_MAX;
+	size_t unused = 0;
+
+	*end -= count;
+	for (nfds_t i = 0; i < count; i++)
+		fds[i] = (struct pollfd){.fd = (int)(*end + i)};
+	if (poll(fds, count, 0) < 0)
+		return 0;
+	for (nfds_t i = 0; i < count; i++)
+		unused += (fds[i].revents & POLLNVAL) != 0;
+	return unused;
+}
+
+struct probe_error *change_need_descriptors(const struct change *change, size_t count)
+{
+	struct rlimit limit = {0};
+	size_t unused = 0;
+	rlim_t end;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	/* From the highest number down: they are given out from the lowest one up. */
+	for (end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX; end && unused < count;)
+		unused += count_unused(&end);
+	if (unused >= count)
+		return NULL;
+	return probe_error_system(EMFILE,
+		"%zu more descriptors are needed to change the probes of process %d, or to take "
+		"that back (ulimit -n)",
+		count, change->pid);
+}
+
+bool change_is_busy(pid_t pid)
+{
+	char path[48];
+	bool busy;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	busy = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0;
+	if (fd >= 0)
+		close(fd);
+	return busy;
+}
+
+static const struct module *first_program(const struct modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (modules->items[i].object)
+			return &modules->items[i];
+	return NULL;
+}
+
+/* In the middle of execve(2) a process has nothing mapped but a stack: it is given a moment. */
+static struct probe_error *read_modules(struct change *c)
+{
+	struct probe_error *error = NULL;
+
+	for (int i = 0; i < EXEC_TRIES && !error && !first_program(&c->modules); i++) {
+		if (i)
+			nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS}, NULL);
+		modules_deinit(&c->modules);
+		maps_deinit(&c->maps);
+		error = maps_read(c->pid, &c->maps);
+		if (!error)
+			error = modules_read_mapped(
+				c->pid, &c->maps, c->target->files, &c->modules);
+	}
+	return error;
+}
+
+/* Is this a process whose code we can patch? */
+static struct probe_error *check_target(struct change *c)
+{
+	long parent = procfs_status_number(c->pid, "PPid:");
+	const struct module *program = first_program(&c->modules);
+	char buffer[64];
+	const char *emulator = emulator_of(c->pid, &c->modules, buffer);
+
+	/* Its parent's threads would not be stopped, nor is the lock its parent's. */
+	if (parent > 0 && children_share(c->pid, (pid_t)parent))
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d runs in the memory of process %ld until it starts a program "
+			"(vfork): change the probes of that one",
+			c->pid, parent);
+	if (emulator)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d is executed by %s, which runs translated copies of its code: "
+			"probes in it would never be hit",
+			c->pid, emulator);
+	if (!program)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d: none of its program files can be read", c->pid);
+	c->arch = arch_of_machine(object_machine(program->object));
+	if (!c->arch || !c->arch->stub || !object_is_64bit(program->object))
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d runs code of a machine type whose probes can be listed, "
+			"not enabled (%s)",
+			c->pid, object_is_64bit(program->object) ? "not x86-64" : "32-bit");
+	if (procfs_status_has(c->pid, "x86_Thread_features:", "shstk"))
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d has a shadow stack: moved calls would fault", c->pid);
+	return NULL;
+}
+
+/*
+ * What was read of a process, and is about to be written, is right only for the
+ * program that it was (execve(2)).
+ */
+static struct probe_error *check_program(const struct change *change)
+{
+	return memory_is_there(change->mem)
+		       ? NULL
+		       : probe_error_new(PROBE_ERROR_NOT_FOUND,
+				 "process %d has become another program meanwhile, or has ended",
+				 change->pid);
+}
+
+/* A target is one program: the first that was looked at. */
+static struct probe_error *open_memory(struct change *change)
+{
+	struct probe_target *target = change->target;
+	struct probe_error *error = NULL;
+
+	if (target->mem < 0)
+		error = memory_open(change->pid, &target->mem);
+	if (error)
+		return error;
+	change->mem = fcntl(target->mem, F_DUPFD_CLOEXEC, 0);
+	if (change->mem < 0)
+		return probe_error_system(
+			errno, "cannot open the memory of process %d", change->pid);
+	return check_program(change);
+}
+
+static struct probe_error *check_process(const struct probe_target *target)
+{
+	uint64_t start = procfs_start_time(target->pid);
+
+	if (start == target->start_time)
+		return NULL;
+	return !start && procfs_no_room(errno)
+		       ? probe_error_system(errno, "/proc/%d/stat", target->pid)
+		       : probe_error_new(
+				 PROBE_ERROR_NOT_FOUND, "process %d has ended", target->pid);
+}
+
+/* The rest of the page that is the registry's home. */
+static struct room home_room(const struct change *c)
+{
+	if (!c->registry.home)
+		return (struct room){.kind = ROOM_HOME};
+	return (struct room){ROOM_HOME, c->registry.home + HOME_USED, REGISTRY_PAGE - HOME_USED};
+}
+
+static struct probe_error *find_rooms(struct change *c)
+{
+	/* What is held has just been started, or was looked at before. */
+	return c->target->held ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, home_room(c),
+					 false, &c->rooms)
+			       : control_find_rooms(c->pid, c->target->lender, c->mem, &c->maps,
+					 &c->modules, home_room(c), &c->rooms);
+}
+
+struct probe_error *change_begin_as_it_is(struct probe_target *target, struct change *ret)
+{
+	struct probe_error *error;
+
+	*ret = (struct change){.target = target, .pid = target->pid, .lock = -1, .mem = -1};
+	error = seccomp_check_own();
+	if (!error)
+		error = lock_target(
+			ret->pid, target->hurry ? LOCK_TRIES_HURRY : LOCK_TRIES, &ret->lock);
+	if (!error)
+		ret->pid = procfs_living(ret->pid);
+	/* Before the modules are read, and with all of them open. */
+	if (!error)
+		error = change_need_descriptors(ret, CHANGE_DESCRIPTORS);
+	if (!error)
+		error = check_process(target);
+	if (!error)
+		error = open_memory(ret);
+	if (!error)
+		error = read_modules(ret);
+	if (!error)
+		error = change_need_descriptors(ret, CHANGE_DESCRIPTORS);
+	if (!error)
+		error = check_target(ret);
+	if (!error)
+		error = seccomp_look(ret->pid, &ret->seccomp);
+	if (!error)
+		error = registry_load(ret->pid, &ret->maps, &ret->registry);
+	if (!error)
+		error = find_rooms(ret);
+	if (!error)
+		threads_model(target, &ret->modules, &ret->thread);
+	if (error)
+		change_end(ret);
+	return error;
+}
+
+struct probe_error *change_begin(struct probe_target *target, struct change *ret)
+{
+	struct probe_error *error = change_begin_as_it_is(target, ret);
+
+	if (!error)
+		site_forget_closed(ret);
+	return error;
+}
+
+struct probe_error *change_look(struct probe_target *target, struct change *ret)
+{
+	struct probe_error *error;
+
+	*ret = (struct change){.target = target, .pid = target->pid, .lock = -1, .mem = -1};
+	ret->pid = procfs_living(ret->pid);
+	error = open_memory(ret);
+	if (!error)
+		error = read_modules(ret);
+	if (!error)
+		error = check_target(ret);
+	if (!error)
+		error = registry_load(ret->pid, &ret->maps, &ret->registry);
+	if (error)
+		change_end(ret);
+	return error;
+}
+
+void change_end(struct change *change)
+{
+	change_resume(change);
+	registry_deinit(&change->registry);
+	modules_deinit(&change->modules);
+	maps_deinit(&change->maps);
+	seccomp_deinit(&change->seccomp);
+	free(change->taken.items);
+	free(change->prepared);
+	if (change->mem >= 0)
+		close(change->mem);
+	if (change->lock >= 0)
+		close(change->lock);
+	*change = (struct change){.lock = -1, .mem = -1};
+}
+
+/* ---- Stopping and running --------------------------------------------------------- */
+
+/*
+ * A target that is stopped again before it has come to run stands still for as
+ * long as both stops together: it is given a moment between them.
+ */
+static void let_run(const struct change *change)
+{
+	uint64_t since = clock_monotonic_ns() - change->resumed_ns;
+
+	if (change->resumed_ns && since < MOMENT_NS)
+		nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS - since}, NULL);
+}
+
+/* Lets the stopped threads go, and notes how long they stood. */
+static void resume(struct change *change)
+{
+	uint64_t ns = control_resume(&change->control);
+
+	if (ns > change->stop_ns)
+		change->stop_ns = ns;
+	change->resumed_ns = clock_monotonic_ns();
+}
+
+struct probe_error *change_stop(struct change *change)
+{
+	struct probe_error *error;
+
+	if (change->target->held) {
+		change->control = change->target->control;
+		change->control.seccomp = &change->seccomp;
+		return NULL;
+	}
+	let_run(change);
+	error = change->target->hurry
+			? control_stop_within(
+				  change->pid, change->target->lender, HURRY_NS, &change->control)
+			: control_stop(change->pid, change->target->lender, &change->control);
+	change->control.seccomp = &change->seccomp;
+	change->stopped = !error;
+	if (!error)
+		error = check_program(change);
+	if (error)
+		change_resume(change);
+	return error;
+}
+
+void change_resume(struct change *change)
+{
+	if (!change->stopped)
+		return;
+	change->stopped = false;
+	resume(change);
+}
+
+struct probe_error *change_judge(struct change *change)
+{
+	struct probe_error *error = NULL;
+	bool stop;
+
+	if (!change->seccomp.count || change->seccomp.judged)
+		return NULL;
+	stop = !change->stopped && seccomp_can_read();
+	if (stop)
+		error = change_stop(change);
+	if (!error)
+		error = seccomp_judge(&change->seccomp);
+	if (stop)
+		change_resume(change);
+	return error;
+}
+
+/* What calls are for. */
+static enum seccomp_kind kind_of(const struct control_call *calls, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (calls[i].number != SYS_munmap && calls[i].number != SYS_close)
+			return SECCOMP_MAP;
+	return SECCOMP_UNMAP;
+}
+
+/* Is there a thread at all in which calls of this kind may be made? */
+static struct probe_error *check_filters(struct change *change, enum seccomp_kind kind)
+{
+	struct probe_error *error = change_judge(change);
+	DIR *threads = error ? NULL : procfs_threads(change->pid);
+	bool found = !threads;
+	pid_t tid;
+
+	change->seccomp.wanted = kind;
+	while (!found && (tid = procfs_next_thread(threads)))
+		found = seccomp_may_run(&change->seccomp, tid);
+	if (threads)
+		closedir(threads);
+	return error || found ? error : seccomp_error(&change->seccomp, kind);
+}
+
+/* Home is preferred, unless these calls unmap it. */
+static struct rooms rooms_for(
+	const struct change *c, const struct control_call *calls, size_t count)
+{
+	struct room home = home_room(c);
+	struct rooms rooms = c->rooms;
+	bool stays = home.size && !rooms_are_left_at(&rooms, home.start);
+
+	for (size_t i = 0; i < count; i++)
+		stays = stays && (calls[i].number != SYS_munmap ||
+					 home.start - calls[i].args[0] >= calls[i].args[1]);
+	if (stays)
+		rooms_prefer(&rooms, home);
+	return rooms;
+}
+
+static struct probe_error *run_stopped(struct change *c, const struct rooms *rooms,
+	const char *what, struct control_call *calls, size_t count)
+{
+	struct probe_error *error =
+		control_run(&c->control, rooms, &c->gadgets, c->prepared, calls, count);
+
+	for (size_t i = 0; i < count && !error; i++)
+		if (calls[i].result < 0 && calls[i].result >= -4095)
+			return probe_error_system(
+				-calls[i].result, "process %d: cannot %s", c->pid, what);
+	return error;
+}
+
+/* What is done before anybody is stopped. */
+static struct probe_error *prepare_calls(struct change *c)
+{
+	if (!c->prepared)
+		c->prepared = control_prepared();
+	if (!c->prepared)
+		return probe_error_no_memory();
+	return c->gadgets.syscall_ret ? NULL : gadgets_find(&c->modules, &c->gadgets);
+}
+
+struct probe_error *change_run_in(struct change *change, size_t thread, const char *what,
+	struct control_call *calls, size_t count)
+{
+	struct rooms rooms = rooms_for(change, calls, count);
+	struct control all = change->control;
+	struct probe_error *error = prepare_calls(change);
+
+	if (error)
+		return error;
+	change->control.threads = &all.threads[thread];
+	change->control.count = 1;
+	error = run_stopped(change, &rooms, what, calls, count);
+	change->control.threads = all.threads;
+	change->control.count = all.count;
+	return error;
+}
+
+static struct probe_error *borrow_thread(struct change *c)
+{
+	let_run(c);
+	return c->target->hurry ? control_borrow_within(c->pid, &c->seccomp, HURRY_NS, &c->control)
+				: control_borrow(c->pid, &c->seccomp, &c->control);
+}
+
+/* Is a thread to be stopped for calls? Else one stands still already. */
+static bool must_borrow(const struct change *c)
+{
+	return !c->stopped && !c->target->held;
+}
+
+static struct probe_error *run_some(struct change *c, const struct rooms *rooms, const char *what,
+	struct control_call *calls, size_t count)
+{
+	bool borrow = must_borrow(c);
+	struct probe_error *error = NULL;
+
+	if (borrow)
+		error = borrow_thread(c);
+	else if (c->target->held)
+		c->control = c->target->control;
+	c->control.seccomp = &c->seccomp;
+	if (error && !memory_is_there(c->mem)) { /* that is why, whatever it met */
+		probe_error_free(error);
+		return check_program(c);
+	}
+	if (error)
+		return error;
+	error = check_program(c);
+	if (!error)
+		error = run_stopped(c, rooms, what, calls, count);
+	if (borrow)
+		resume(c);
+	return error;
+}
+
+/*
+ * A thread that is stopped for calls stands still no longer than for one, and goes on between
+ * them. Their rooms are those of all: one call may unmap what held the frame of another.
+ */
+struct probe_error *change_run(
+	struct change *change, const char *what, struct control_call *calls, size_t count)
+{
+	struct rooms rooms = rooms_for(change, calls, count);
+	size_t done = 0, some = must_borrow(change) ? 1 : count;
+	struct probe_error *error = prepare_calls(change);
+
+	if (!error && change->seccomp.count)
+		error = check_filters(change, kind_of(calls, count));
+	while (!error && done < count) {
+		error = run_some(change, &rooms, what, &calls[done], some);
+		done += some;
+		if (!control_succeeded(&calls[done - 1]))
+			break;
+	}
+	return error;
+}
+
+/* ---- Memory ------------------------------------------------------------------------- */
+
+static struct control_call call_mmap(
+	uint64_t address, uint64_t size, int prot, int flags, int64_t fd)
+{
+	return (struct control_call){
+		.number = SYS_mmap, .args = {address, size, prot, flags, (uint64_t)fd, 0}};
+}
+
+struct probe_error *change_reread_maps(struct change *change)
+{
+	maps_deinit(&change->maps);
+	return maps_read(change->pid, &change->maps);
+}
+
+struct probe_error *change_reread(struct change *change)
+{
+	struct probe_error *error = change_reread_maps(change);
+
+	registry_deinit(&change->registry);
+	change->taken.count = 0;
+	return error ? error : registry_load(change->pid, &change->maps, &change->registry);
+}
+
+struct control_call change_call_close(int64_t fd)
+{
+	return (struct control_call){.number = SYS_close, .args = {(uint64_t)fd}};
+}
+
+/* Closes a descriptor of the target that a run of calls was to close, and did not. */
+static void close_file(struct change *change, int64_t fd)
+{
+	struct control_call call = change_call_close(fd);
+
+	probe_error_free(change_run(change, "close a file", &call, 1));
+}
+
+/* A file in memory: the target's descriptor, and our own. */
+static struct probe_error *create_file(
+	struct change *change, size_t size, int64_t *fd_ret, int *ours_ret)
+{
+	struct control_call call = {
+		.number = SYS_memfd_create, .args = {0, SHARED_MEMFD_FLAGS}, .text = SHARED_NAME};
+	struct probe_error *error = change_run(change, "create shared memory", &call, 1);
+
+	*ours_ret = -1;
+	if (error && call.result == -EACCES) {
+		probe_error_free(error);
+		call.args[1] |= SHARED_MEMFD_NOEXEC_SEAL;
+		error = change_run(change, "create shared memory", &call, 1);
+	}
+	if (error)
+		return error;
+	*fd_ret = call.result;
+	error = shared_open(change->pid, *fd_ret, size, ours_ret);
+	if (error)
+		close_file(change, *fd_ret);
+	return error;
+}
+
+/* ---- Code memory ---------------------------------------------------------------------- */
+
+struct control_call change_call_map_code(uint64_t address, uint64_t size, int64_t fd)
+{
+	struct control_call call = call_mmap(
+		address, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd);
+
+	/* A kernel before 4.17 takes the address for a wish. */
+	call.wanted = address;
+	return call;
+}
+
+struct probe_error *change_code_file(struct change *change, size_t size, int64_t *fd_ret)
+{
+	int ours;
+	struct probe_error *error = create_file(change, size, fd_ret, &ours);
+
+	if (!error)
+		close(ours);
+	return error;
+}
+
+/*
+ * Maps an arena at an address, with the guard in its last page if it is the
+ * first one; *taken_ret: there is something already.
+ */
+static struct probe_error *map_arena_at(
+	struct change *change, uint64_t address, uint64_t size, int64_t fd, bool *taken_ret)
+{
+	uint64_t guard = address + size - SPACE_PAGE;
+	struct control_call calls[4], *call = calls;
+	struct probe_error *error;
+
+	*call++ = change_call_map_code(address, size, fd);
+	if (!change->registry.home) {
+		*call = call_mmap(guard, SPACE_PAGE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
+		call++->wanted = guard;
+		*call++ = (struct control_call){
+			.number = SYS_madvise, .args = {guard, SPACE_PAGE, MADV_WIPEONFORK}};
+	}
+	*call++ = change_call_close(fd);
+	error = change_run(change, "map memory for code", calls, call - calls);
+	*taken_ret = calls[0].result == -EEXIST;
+	if (error && *taken_ret) {
+		probe_error_free(error);
+		return NULL;
+	}
+	if (calls[0].result > 0 && (error || (uint64_t)calls[0].result != address)) {
+		struct control_call undo = {
+			.number = SYS_munmap, .args = {(uint64_t)calls[0].result, size}};
+		struct probe_error *second = change_run(change, "unmap memory", &undo, 1);
+
+		*taken_ret = !error;
+		if (!error)
+			return second;
+		probe_error_free(second);
+	}
+	return error;
+}
+
+/* Finds a place for an arena and maps it there; closes the descriptor. */
+static struct probe_error *place_arena(struct change *change, struct reg_arena *arena, int64_t fd,
+	uint64_t reach_start, uint64_t reach_end)
+{
+	struct probe_error *error = NULL;
+	bool taken = true;
+
+	for (int i = 0; i < MAP_TRIES && !error && taken; i++) {
+		if (i)
+			error = change_reread_maps(change);
+		if (error)
+			break;
+		arena->start = space_find(&change->maps, arena->size, reach_start, reach_end);
+		if (!arena->start)
+			error = probe_error_new(PROBE_ERROR_REFUSED,
+				"process %d has no free address space within 2 GiB of the module",
+				change->pid);
+		else
+			error = map_arena_at(change, arena->start, arena->size, fd, &taken);
+	}
+	if (!error && taken)
+		error = probe_error_new(PROBE_ERROR_STATE,
+			"process %d maps memory faster than a place for ours is found: try again",
+			change->pid);
+	if (error)
+		close_file(change, fd);
+	return error;
+}
+
+static struct probe_error *map_arena(
+	struct change *change, uint64_t size, uint64_t reach_start, uint64_t reach_end)
+{
+	static const uint32_t one = 1;
+	struct registry *r = &change->registry;
+	struct reg_arena arena = {.size = size}, *added;
+	struct probe_error *error;
+	int64_t fd;
+
+	error = change_code_file(change, size, &fd);
+	if (!error)
+		error = place_arena(change, &arena, fd, reach_start, reach_end);
+	if (error)
+		return error;
+	added = registry_add_arena(r);
+	if (!added)
+		return probe_error_no_memory();
+	*added = arena;
+	if (!r->home) {
+		r->home = arena.start;
+		r->guard = arena.start + arena.size - SPACE_PAGE;
+		error = memory_write_code(change->mem, r->guard, &one, sizeof(one));
+	}
+	return error ? error : change_reread_maps(change);
+}
+
+struct probe_error *change_alloc_code(
+	struct change *change, size_t size, uint64_t reach_start, uint64_t reach_end, uint64_t *ret)
+{
+	struct registry *r = &change->registry;
+	struct probe_error *error;
+	uint64_t arena = ARENA_BYTES;
+
+	*ret = code_alloc(r, &change->taken, size, ARCH_STUB_ALIGN, reach_start, reach_end);
+	if (*ret)
+		return NULL;
+	while (arena < size * 2 + ARENA_BYTES / 2)
+		arena *= 2;
+	error = map_arena(change, arena, reach_start, reach_end);
+	if (error)
+		return error;
+	*ret = code_alloc(r, &change->taken, size, ARCH_STUB_ALIGN, reach_start, reach_end);
+	return *ret ? NULL : probe_error_no_memory();
+}
+
+struct probe_error *change_map_data(
+	struct change *change, size_t size, bool is_private, uint64_t *address_ret, int *fd_ret)
+{
+	int sharing = is_private ? MAP_PRIVATE : MAP_SHARED;
+	struct control_call calls[2];
+	struct probe_error *error;
+	int64_t fd;
+
+	error = create_file(change, size, &fd, fd_ret);
+	if (error)
+		return error;
+	calls[0] = call_mmap(0, size, PROT_READ | PROT_WRITE, sharing | MAP_NORESERVE, fd);
+	/* The mappings keep it: the target is not to have one descriptor more. */
+	calls[1] = change_call_close(fd);
+	error = change_run(change, "map shared memory", calls, 2);
+	*address_ret = calls[0].result;
+	if (!error)
+		return NULL;
+	close_file(change, fd);
+	close(*fd_ret);
+	*fd_ret = -1;
+	return error;
+}
+
+struct probe_error *change_store(struct change *change)
+{
+	struct registry *r = &change->registry;
+	uint64_t image;
+	struct probe_error *error;
+
+	/* Anywhere: images are data. */
+	error = change_alloc_code(change, registry_image_size(r), r->home, r->home + 1, &image);
+	if (!error)
+		error = registry_store(r, change->mem, image);
+	change->taken.count -= !error; /* the registry itself knows where its image is */
+	return error;
+}
+
+/* ---- Giving back ---------------------------------------------------------------------- */
+
+/*
+ * Everything, when no session is left. The home, with the guard, goes first: a
+ * registry that is found names nothing that is gone, and might be the target's
+ * own by then. If we die, the rest are orphans.
+ */
+static struct probe_error *unmap_all(struct change *change)
+{
+	struct registry *r = &change->registry;
+	struct control_call *calls = calloc(r->arena_count + 1, sizeof(*calls));
+	struct probe_error *error;
+	size_t count = 0;
+
+	if (!calls)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < r->arena_count; i++)
+		calls[count++] = (struct control_call){
+			.number = SYS_munmap, .args = {r->arenas[i].start, r->arenas[i].size}};
+	error = change_run(change, "unmap memory", calls, count);
+	free(calls);
+	if (!error)
+		registry_deinit(r);
+	return error;
+}
+
+struct probe_error *change_collect(struct change *change)
+{
+	struct registry *r = &change->registry;
+	struct control_call *calls = calloc(r->session_count + 1, sizeof(*calls));
+	struct probe_error *error = NULL;
+	size_t count = 0;
+
+	if (!calls)
+		return probe_error_no_memory();
+	for (size_t i = r->session_count; i-- > 0;) {
+		if (!(r->sessions[i].flags & REG_SESSION_RETIRED))
+			continue;
+		calls[count++] = (struct control_call){.number = SYS_munmap,
+			.args = {r->sessions[i].data, r->sessions[i].data_size}};
+		registry_forget_texts(r, r->sessions[i].id);
+		registry_remove_session(r, i);
+	}
+	/* If we die, they are orphans (libprobe/patch/orphans.h): nobody unmaps them twice. */
+	if (r->home && (count || r->session_count))
+		error = change_store(change);
+	if (!error && count)
+		error = change_run(change, "unmap memory", calls, count);
+	free(calls);
+	return error || !r->home || r->session_count ? error : unmap_all(change);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One change of a target: its state is read, something is prepared, committed
+ * with all threads stopped, and what is no longer needed is given back.
+ *
+ *   change_begin()    lock; maps, modules, registry
+ *   change_map_*()    memory in the target, one thread borrowed
+ *   change_stop()     everything stands still
+ *   change_resume()
+ *   change_end()
+ */
+#ifndef LIBPROBE_TARGET_CHANGE_H
+#define LIBPROBE_TARGET_CHANGE_H
+
+#include "arch/arch.h"
+#include "libprobe/process/maps.h"
+#include "libprobe/process/modules.h"
+#include "libprobe/stop/control.h"
+#include "libprobe/target/registry.h"
+#include "probe/target.h"
+
+struct change {
+	struct probe_target *target;
+	pid_t pid;
+	int lock, mem;
+	struct maps maps;
+	struct modules modules;
+	struct registry registry;
+	struct code_taken taken; /* code memory handed out by this change */
+	const struct arch *arch;
+	struct arch_thread thread; /* how threads are told apart; not in the loader */
+	struct gadgets gadgets;
+	struct rooms rooms;
+	struct prepared *prepared; /* for remote calls; NULL before the first */
+	struct control control;	   /* while stopped or borrowed */
+	bool stopped;
+	bool undone; /* uninstall_unreferenced() has written to sites: there is no way back */
+	struct seccomp seccomp; /* what its threads may call; see change_judge() */
+	uint64_t resumed_ns;	/* when it was let go last (CLOCK_MONOTONIC), or 0 */
+	uint64_t stop_ns;	/* the longest stop so far */
+	bool atomic;		/* stop for counters, too */
+};
+
+enum { ARENA_BYTES = 256 << 10 }; /* arenas are this large, or a multiple of it */
+
+/*
+ * Locks the target against other controllers and reads its state. Errors leave
+ * nothing to end: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION,
+ * PROBE_ERROR_UNSUPPORTED, PROBE_ERROR_STATE (another controller is busy),
+ * PROBE_ERROR_SYSTEM (EMFILE: too few descriptors are left).
+ */
+PROBE_MUST_CHECK struct probe_error *change_begin(struct probe_target *target, struct change *ret);
+/* The same, with what was in libraries that are closed, or opened anew: see site.h. */
+PROBE_MUST_CHECK struct probe_error *change_begin_as_it_is(
+	struct probe_target *target, struct change *ret);
+/*
+ * Reads the state of a target only to look at it: without the lock, and without what a stop
+ * or a system call in it would need. Errors as above.
+ */
+PROBE_MUST_CHECK struct probe_error *change_look(struct probe_target *target, struct change *ret);
+void change_end(struct change *change);
+
+/*
+ * Can so many descriptors, 32 at the most, be opened yet? PROBE_ERROR_SYSTEM (EMFILE, ENFILE)
+ * where not: a change that has none left can neither be done nor taken back.
+ */
+PROBE_MUST_CHECK struct probe_error *change_need_descriptors(
+	const struct change *change, size_t count);
+
+/* Reads maps, or maps and registry, again, as they are in the target. */
+PROBE_MUST_CHECK struct probe_error *change_reread_maps(struct change *change);
+PROBE_MUST_CHECK struct probe_error *change_reread(struct change *change);
+
+/* Is a controller changing that process just now? */
+bool change_is_busy(pid_t pid);
+
+/* Stops all threads (a held target stands still already), and lets them go again. */
+PROBE_MUST_CHECK struct probe_error *change_stop(struct change *change);
+void change_resume(struct change *change);
+
+/*
+ * Finds out what the target's threads may call (change->seccomp), if they are under
+ * filters; may stop it for that. Errors: those of stopping and of seccomp_judge().
+ */
+PROBE_MUST_CHECK struct probe_error *change_judge(struct change *change);
+
+/*
+ * Runs system calls in the target, borrowing one thread unless it is stopped.
+ * A call that fails ends it: PROBE_ERROR_SYSTEM, named by `what`.
+ */
+PROBE_MUST_CHECK struct probe_error *change_run(
+	struct change *change, const char *what, struct control_call *calls, size_t count);
+
+/* The same in one of the threads that are stopped, by its index in change->control. */
+PROBE_MUST_CHECK struct probe_error *change_run_in(struct change *change, size_t thread,
+	const char *what, struct control_call *calls, size_t count);
+
+/* Where in code memory `size` bytes may go (see code_alloc()); maps an arena if need be. */
+PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, size_t size,
+	uint64_t reach_start, uint64_t reach_end, uint64_t *ret);
+
+/* A file of `size` bytes to map code from: the target's descriptor, to be closed again. */
+PROBE_MUST_CHECK struct probe_error *change_code_file(
+	struct change *change, size_t size, int64_t *fd_ret);
+
+/* Calls for change_run(): map code where nothing is, at any other place is no success; close. */
+struct control_call change_call_map_code(uint64_t address, uint64_t size, int64_t fd);
+struct control_call change_call_close(int64_t fd);
+
+/*
+ * Maps `size` bytes shared between the target and this process; the first page
+ * begins with a struct data_header. *fd_ret is this process's descriptor. Private
+ * ones are what was written to the descriptor before the target first touches them.
+ */
+PROBE_MUST_CHECK struct probe_error *change_map_data(
+	struct change *change, size_t size, bool is_private, uint64_t *address_ret, int *fd_ret);
+
+/* Writes the registry as it now is in this process. */
+PROBE_MUST_CHECK struct probe_error *change_store(struct change *change);
+
+/* Unmaps what no session uses any more; at the end, everything. */
+PROBE_MUST_CHECK struct probe_error *change_collect(struct change *change);
+
+#endif

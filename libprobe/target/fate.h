@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LIBPROBE_TARGET_FATE_H
+#define LIBPROBE_TARGET_FATE_H
+
+#include "probe/target.h"
+
+/* Notes, once, what probe_target_fate() compares with. */
+void fate_begin(struct probe_target *target);
+
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What controllers keep in a target: who has patched what.
+ *
+ * The registry is an image of plain arrays in memory of the target that is
+ * readable and executable but not writable there (it shares an arena with the
+ * stubs); controllers write it through /proc/PID/mem. It is private memory, so
+ * a forked child has a registry that is right for the child.
+ *
+ * A new image is written beside the old one, and then one 8-byte word, in the
+ * home page, is changed to point to it. Whatever a controller does between,
+ * and whenever it is killed, one whole image is current. An image is written
+ * before what it announces is done, and after what it no longer has is undone:
+ * the registry always holds at least what is there.
+ */
+#ifndef LIBPROBE_TARGET_REGISTRY_H
+#define LIBPROBE_TARGET_REGISTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "libprobe/process/maps.h"
+#include "probe/error.h"
+
+/* Code memory that controllers mapped: the first one is home, single pages are puns'. */
+struct reg_arena {
+	uint64_t start, size;
+};
+
+enum reg_session_flags {
+	REG_SESSION_PERSISTENT = 1, /* belongs to nobody: stays until disabled */
+	REG_SESSION_RETIRED = 2,    /* switched off; a thread may still be in its stubs */
+	REG_SESSION_RECORDS = 4,    /* its stubs write records */
+	REG_SESSION_OVERWRITES = 8, /* ... over the oldest ones */
+	REG_SESSION_BUCKETS = 16,   /* its cells have buckets */
+	/*
+	 * Its stubs call functions of the process itself, to which it belongs: it has no
+	 * owner, and lasts until the process ends it. A forked child has both as well, and
+	 * so its data is private.
+	 */
+	REG_SESSION_CALLS = 32,
+	REG_SESSION_KERNEL_TIME = 64 /* time stamps are CLOCK_MONOTONIC's */
+};
+
+/* Counters, cells and rings of one enabling, in a mapping of its own: see data.h. */
+struct reg_session {
+	uint32_t id;
+	uint32_t flags;
+	int32_t owner; /* pid of the controller, as it sees itself; 0 if persistent */
+	uint32_t cpus;
+	/* Its start time, in clock ticks since boot; without one, who in the process is called. */
+	uint64_t owner_start;
+	uint64_t stamp; /* tells it from every other session, also those of other programs */
+	uint64_t data, data_size;
+	uint64_t slots; /* addresses in the target, within data */
+	uint64_t rings;
+	uint32_t slot_count, slot_capacity;
+	uint8_t slots_shift, rings_shift;
+	uint8_t pad[2];
+	uint32_t ring_bytes;
+	uint32_t cells;	     /* offset in a set: of a cell per slot, or of a table of cells */
+	uint32_t cell_bytes; /* of each, or of an entry; 0: there are none */
+	uint32_t entries;    /* of the table; 0: there is none */
+	uint32_t entry_cell; /* offset of the cell in an entry */
+	uint64_t flights;    /* struct probe_flight; 0: there are none */
+	uint32_t flight_entries, flight_depth;
+};
+
+/* A probe of a session. */
+struct reg_probe {
+	uint64_t key; /* see select_key() */
+	uint32_t session;
+	uint32_t refcount;
+	uint32_t slot;
+	uint32_t part; /* of a persistent session: what it is to its pair (session_part_word()) */
+};
+
+/* A patched site. */
+struct reg_site {
+	uint64_t pc;	   /* of the note, run-time */
+	uint64_t key;	   /* of a toggled site's probe, else 0 */
+	uint64_t patch;	   /* address of the changed bytes */
+	uint64_t tail;	   /* code that goes on behind the site; 0 for a toggle */
+	uint64_t entry;	   /* address of the jump that leads to the first stub */
+	uint64_t pun;	   /* of a pun: its page, or its entry in an arena; else 0 */
+	uint32_t pun_size; /* bytes of that */
+	uint32_t tail_size;
+	uint8_t plan;	/* enum probe_plan */
+	uint8_t length; /* of the changed bytes */
+	uint8_t covers; /* bytes from `patch` on that the patch replaces or relies on */
+	uint8_t original[8], patched[8];
+	uint8_t pad[5];
+};
+
+/* A stub of a session at a site. Those of one site are linked, newest first. */
+struct reg_stub {
+	uint64_t pc;  /* of the site */
+	uint64_t key; /* of its probe */
+	uint64_t start;
+	uint32_t size;
+	uint32_t next_jump; /* offset of the jump to the next stub or to the tail */
+	uint32_t session;
+	uint32_t order; /* among those of the site: the highest is entered first */
+	uint32_t site;	/* what its records call it */
+	uint32_t pad;
+};
+
+/* A part of what a persistent session's controller wants to be remembered: a text. */
+struct reg_text {
+	uint32_t session;
+	uint32_t index; /* of the part */
+	char bytes[56]; /* the last part ends with zeros */
+};
+
+/* What a session added to a semaphore. */
+struct reg_semaphore {
+	uint64_t key; /* of the probe */
+	uint64_t address;
+	uint32_t session;
+	uint32_t added;
+};
+
+#define REGISTRY_ARRAYS(X)                                                                         \
+	X(arena, arenas)                                                                           \
+	X(session, sessions)                                                                       \
+	X(probe, probes)                                                                           \
+	X(site, sites)                                                                             \
+	X(stub, stubs)                                                                             \
+	X(semaphore, semaphores)                                                                   \
+	X(text, texts)
+
+/*
+ * The registry as a controller holds it. Sites are sorted by pc; probes and
+ * semaphores by key and session; stubs by pc and order, so that those of a site
+ * stand together, the newest last.
+ */
+struct registry {
+	uint64_t home;	/* address of the home page; 0: the target has none */
+	uint64_t image; /* address of the current image, and its size */
+	uint64_t image_size;
+	uint64_t guard; /* address of a word, in a page that a forked child finds zero */
+	uint64_t generation;
+	uint32_t next_session;
+#define X(type, name)                                                                              \
+	struct reg_##type *name;                                                                   \
+	size_t type##_count;
+	REGISTRY_ARRAYS(X)
+#undef X
+};
+
+/* The first bytes of a session's data, so that its mapping leads to the registry. */
+struct data_header {
+	uint64_t magic;
+	uint64_t home;
+	uint32_t session;
+	uint32_t guard;	 /* 1: the guard of stubs that forked children run as well */
+	uint64_t answer; /* where the kernel writes what a call is made to learn */
+};
+
+enum {
+	REGISTRY_PAGE = 4096,
+	/* In the first page of the data: */
+	DATA_GATE_OFFSET = 64,	     /* struct probe_gate: where libraries are opened */
+	DATA_RATE_OFFSET = 128,	     /* u64: see arch_stub.rate_word */
+	DATA_EXEC_GATE_OFFSET = 192, /* struct probe_gate: at execve() */
+	DATA_CLOCK_OFFSET = 256,     /* struct data_clock */
+	DATA_SWITCH_OFFSET = 320     /* u32: see arch_stub.on */
+};
+/* Of a persistent session: all clocks at one instant near its start. Zero: not known. */
+struct data_clock {
+	uint64_t stamp, realtime_ns;
+	uint64_t steady_stamp, steady_ns;
+};
+#define DATA_MAGIC UINT64_C(0x31617461646f7270) /* "prodata1" */
+
+/*
+ * Loads the registry of a process; one without has home 0 and nothing else.
+ * Errors: PROBE_ERROR_FORMAT (there is one, but it makes no sense),
+ * PROBE_ERROR_PERMISSION (there may be one, but memory may not be read).
+ */
+PROBE_MUST_CHECK struct probe_error *registry_load(
+	pid_t pid, const struct maps *maps, struct registry *ret);
+void registry_deinit(struct registry *registry);
+
+/* Bytes that the image will take. */
+size_t registry_image_size(const struct registry *registry);
+
+/*
+ * Writes the registry as a new image at an address (of free code memory, see
+ * code_alloc()). It is not the current one yet. `mem` is from memory_open().
+ */
+PROBE_MUST_CHECK struct probe_error *registry_write(
+	struct registry *registry, int mem, uint64_t image);
+
+/* Makes an image of `size` bytes the current one: one word is written. */
+PROBE_MUST_CHECK struct probe_error *registry_publish(
+	struct registry *registry, int mem, uint64_t image, uint64_t size);
+
+/* Both. */
+PROBE_MUST_CHECK struct probe_error *registry_store(
+	struct registry *registry, int mem, uint64_t image);
+
+/* Has another controller changed the registry since it was loaded? */
+bool registry_is_stale(const struct registry *registry, pid_t pid);
+
+/*
+ * Appends an element, set to zero; NULL without memory. Pointers into the array
+ * end, and registry_sort() is due before anything is looked up.
+ */
+#define X(type, name)                                                                              \
+	struct reg_##type *registry_add_##type(struct registry *registry);                         \
+	/* Removes the element at an index; the order of the others stays. */                      \
+	void registry_remove_##type(struct registry *registry, size_t index);                      \
+	/* Removes those whose flag is set. */                                                     \
+	void registry_drop_##type(struct registry *registry, const bool *flags);
+REGISTRY_ARRAYS(X)
+#undef X
+void registry_sort(struct registry *registry);
+
+/* Keeps a text with a session, in place of what was kept; false without memory. */
+bool registry_set_text(struct registry *registry, uint32_t session, const char *text);
+/* A copy of it, to be freed; NULL: there is none, or no memory. */
+char *registry_text(const struct registry *registry, uint32_t session);
+void registry_forget_texts(struct registry *registry, uint32_t session);
+
+struct reg_session *registry_session(const struct registry *registry, uint32_t id);
+struct reg_site *registry_site(const struct registry *registry, uint64_t pc);
+/* The sites whose pc is in [start, end): the first, and how many there are. */
+struct reg_site *registry_sites(
+	const struct registry *registry, uint64_t start, uint64_t end, size_t *count_ret);
+struct reg_probe *registry_probe(const struct registry *registry, uint64_t key, uint32_t session);
+
+/* What belongs to a probe or a site stands together: the first, and how many there are. */
+struct reg_probe *registry_probes(const struct registry *registry, uint64_t key, size_t *count_ret);
+struct reg_stub *registry_stubs(const struct registry *registry, uint64_t pc, size_t *count_ret);
+struct reg_semaphore *registry_semaphores(
+	const struct registry *registry, uint64_t key, size_t *count_ret);
+
+/* Is a session's controller dead? A persistent session needs none. */
+bool registry_is_dead(const struct reg_session *session);
+
+/* Reference count of a probe: of the persistent sessions, or of all. */
+uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only);
+
+/* The probe of a persistent session, one that has references if there is any; or NULL. */
+struct reg_probe *registry_persistent(const struct registry *registry, uint64_t key);
+
+/*
+ * Finds room for `size` bytes, aligned, in the arenas whose every byte is
+ * within reach (2 GiB) of all of [reach_start, reach_end); 0 where there is
+ * none. What is in use is what the arrays name, the current image and `taken`
+ * (extents handed out but not yet in an array; the new one is appended).
+ */
+struct code_extent {
+	uint64_t start, size;
+};
+struct code_taken {
+	struct code_extent *items;
+	size_t count;
+};
+uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, size_t size,
+	size_t alignment, uint64_t reach_start, uint64_t reach_end);
+
+/* Does an address lie in an arena that code is allocated in? A single page is a pun's. */
+bool code_arena(const struct registry *registry, uint64_t address);
+
+/* Takes `size` bytes there, unless they are in use. */
+bool code_take(
+	const struct registry *registry, struct code_taken *taken, uint64_t start, size_t size);
+
+/* Could a stub at any place of [start, end) jump to and from [reach_start, reach_end)? */
+bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t reach_end);
+
+#endif

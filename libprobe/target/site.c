@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * We are not alone in a target's text: a debugger or the kernel puts a breakpoint over our
+ * jump, another tool or the program itself writes back what was there. The bytes say what
+ * has become of a site; what others wrote is theirs.
+ *
+ * Bytes of the file, too, mean two things: somebody has restored them, or the library was
+ * closed and opened again at the same place, in fresh pages. Only then is the site forgotten.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/process/edits.h"
+#include "libprobe/target/site.h"
+#include "libprobe/target/space.h"
+
+enum { BREAKPOINT = 0xcc };
+
+/* Does a jump lead into code of ours: to a stub that was linked by a controller that died then? */
+static bool leads_to_arena(
+	const struct registry *r, const struct reg_site *site, const uint8_t *bytes)
+{
+	int32_t distance;
+	uint64_t target;
+
+	if (site->length != 5)
+		return false;
+	memcpy(&distance, bytes + 1, sizeof(distance));
+	target = site->patch + site->length + (int64_t)distance;
+	for (size_t i = 0; i < r->arena_count; i++)
+		if (target - r->arenas[i].start < r->arenas[i].size)
+			return true;
+	return false;
+}
+
+enum site_state site_state(
+	const struct registry *registry, const struct reg_site *site, const uint8_t *bytes)
+{
+	if (!bytes)
+		return SITE_GONE;
+	if (memcmp(bytes, site->original, site->length) == 0)
+		return SITE_ORIGINAL;
+	if (memcmp(bytes, site->patched, site->length) == 0)
+		return SITE_PATCHED;
+	if (site->length > 1 && !leads_to_arena(registry, site, bytes))
+		return SITE_FOREIGN;
+	if (bytes[0] == site->patched[0])
+		return SITE_PATCHED;
+	return bytes[0] == BREAKPOINT ? SITE_COVERED : SITE_FOREIGN;
+}
+
+bool site_is_mixed(const struct reg_site *site, const uint8_t *bytes)
+{
+	for (size_t i = 0; bytes && i < site->length; i++)
+		if (bytes[i] != site->original[i] && bytes[i] != site->patched[i])
+			return false;
+	return bytes != NULL;
+}
+
+/* ---- Whose memory it is ----------------------------------------------------------------- */
+
+/*
+ * Has the page of an address been written to, so that it is the process's own copy and not
+ * the file's? Not known without /proc/PID/pagemap: then it has not.
+ * (Documentation/admin-guide/mm/pagemap.rst: bit 63 present, 62 swapped, 61 of a file.)
+ */
+static bool is_own_copy(int pagemap, uint64_t address)
+{
+	uint64_t entry = 0;
+
+	if (pagemap < 0 || pread(pagemap, &entry, sizeof(entry),
+				   (off_t)(address / SPACE_PAGE * sizeof(entry))) != sizeof(entry))
+		return false;
+	return entry & (UINT64_C(1) << 62) ||
+	       (entry & (UINT64_C(1) << 63) && !(entry & (UINT64_C(1) << 61)));
+}
+
+bool site_is_in_file(const struct modules *modules, const struct reg_site *site)
+{
+	const struct module *module = modules_find(modules, site->patch);
+	uint8_t bytes[sizeof(site->original)];
+
+	if (!module)
+		return false;
+	/* One that cannot be read (deleted, say) may be the file that it was. */
+	return !module->object || (object_read(module->object, site->patch - module->bias, bytes,
+					   site->length) == site->length &&
+					  memcmp(bytes, site->original, site->length) == 0);
+}
+
+/* What is there may be another library by now, or the same one opened anew. */
+static enum site_state state_in_file(const struct change *change, const struct reg_site *site,
+	enum site_state state, int pagemap)
+{
+	switch (state) {
+	case SITE_ORIGINAL:
+		return is_own_copy(pagemap, site->patch) ? state : SITE_GONE;
+	case SITE_COVERED:
+	case SITE_FOREIGN:
+		return site_is_in_file(&change->modules, site) ? state : SITE_GONE;
+	case SITE_PATCHED:
+	case SITE_GONE:
+		return state;
+	}
+	return state;
+}
+
+bool site_is_wanted(const struct registry *r, const struct reg_site *site)
+{
+	size_t count;
+	const struct reg_stub *stubs = registry_stubs(r, site->pc, &count);
+
+	if (site->plan == PROBE_PLAN_TOGGLE)
+		return registry_refcount(r, site->key, false) > 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct reg_probe *probe = registry_probe(r, stubs[i].key, stubs[i].session);
+
+		if (probe && probe->refcount)
+			return true;
+	}
+	return false;
+}
+
+bool site_fault(enum site_state state, enum probe_site_fault *ret)
+{
+	switch (state) {
+	case SITE_ORIGINAL:
+		*ret = PROBE_SITE_RESTORED;
+		return true;
+	case SITE_COVERED:
+		*ret = PROBE_SITE_COVERED;
+		return true;
+	case SITE_FOREIGN:
+		*ret = PROBE_SITE_OVERWRITTEN;
+		return true;
+	case SITE_PATCHED:
+	case SITE_GONE:
+		return false;
+	}
+	return false;
+}
+
+/* ---- What was closed -------------------------------------------------------------------- */
+
+/* What is to be dropped, as flags beside the registry's arrays. */
+struct losses {
+	bool *sites, *stubs, *probes, *semaphores;
+	bool *kept;    /* probes that still have a site */
+	bool *foreign; /* probes that lost one whose memory is gone, or another file's */
+	bool any;
+};
+
+static bool losses_init(struct losses *l, const struct registry *r)
+{
+	*l = (struct losses){
+		.sites = calloc(r->site_count + 1, sizeof(bool)),
+		.stubs = calloc(r->stub_count + 1, sizeof(bool)),
+		.probes = calloc(r->probe_count + 1, sizeof(bool)),
+		.semaphores = calloc(r->semaphore_count + 1, sizeof(bool)),
+		.kept = calloc(r->probe_count + 1, sizeof(bool)),
+		.foreign = calloc(r->probe_count + 1, sizeof(bool)),
+	};
+	return l->sites && l->stubs && l->probes && l->semaphores && l->kept && l->foreign;
+}
+
+static void losses_deinit(struct losses *l)
+{
+	free(l->sites);
+	free(l->stubs);
+	free(l->probes);
+	free(l->semaphores);
+	free(l->kept);
+	free(l->foreign);
+}
+
+/* Notes for a probe that it has, or has lost, a site. */
+static void note_probe(struct losses *l, const struct registry *r, const struct reg_probe *probe,
+	bool lost, bool original)
+{
+	size_t i;
+
+	if (!probe)
+		return;
+	i = probe - r->probes;
+	l->kept[i] = l->kept[i] || !lost;
+	l->probes[i] = l->probes[i] || lost;
+	l->foreign[i] = l->foreign[i] || (lost && !original);
+}
+
+static void note_site(
+	struct losses *l, const struct registry *r, size_t i, bool lost, bool original)
+{
+	size_t count;
+	const struct reg_stub *stubs = registry_stubs(r, r->sites[i].pc, &count);
+
+	l->sites[i] = lost;
+	l->any = l->any || lost;
+	for (size_t k = 0; k < count; k++) {
+		l->stubs[stubs + k - r->stubs] = lost;
+		note_probe(l, r, registry_probe(r, stubs[k].key, stubs[k].session), lost, original);
+	}
+	if (r->sites[i].plan == PROBE_PLAN_TOGGLE)
+		note_probe(l, r, registry_persistent(r, r->sites[i].key), lost, original);
+}
+
+/* Probes go with their last site. */
+static void drop_losses(struct losses *l, struct registry *r)
+{
+	for (size_t i = 0; i < r->probe_count; i++)
+		l->probes[i] = l->probes[i] && !l->kept[i];
+	for (size_t i = 0; i < r->semaphore_count; i++) {
+		const struct reg_probe *probe =
+			registry_probe(r, r->semaphores[i].key, r->semaphores[i].session);
+
+		/* Those beside original bytes may have been raised: they are lowered. */
+		l->semaphores[i] =
+			probe && l->probes[probe - r->probes] && l->foreign[probe - r->probes];
+	}
+	/* A thread may be in their code: see libprobe/patch/uninstall.c. */
+	for (size_t i = 0; i < r->site_count; i++)
+		if (l->sites[i])
+			r->sites[i].pc = r->sites[i].key = 0;
+	for (size_t i = 0; i < r->stub_count; i++)
+		if (l->stubs[i])
+			r->stubs[i].pc = r->stubs[i].key = 0;
+	registry_drop_probe(r, l->probes);
+	registry_drop_semaphore(r, l->semaphores);
+	registry_sort(r);
+}
+
+/* ---- All sites of a registry ------------------------------------------------------------ */
+
+struct probe_error *site_read_all(
+	const struct registry *r, pid_t pid, struct edits *edits, enum site_state **ret)
+{
+	enum site_state *states = calloc(r->site_count + 1, sizeof(*states));
+	struct probe_error *error = states ? NULL : probe_error_no_memory();
+
+	for (size_t i = 0; i < r->site_count && !error; i++)
+		if (!edits_add(edits, r->sites[i].patch, r->sites[i].length))
+			error = probe_error_no_memory();
+	if (!error)
+		error = edits_prepare(edits);
+	if (!error)
+		error = edits_read(edits, pid);
+	for (size_t i = 0; i < r->site_count && !error; i++)
+		states[i] = site_state(r, &r->sites[i], edits_found(edits, i));
+	if (error)
+		free(states);
+	else
+		*ret = states;
+	return error;
+}
+
+/* The same, without an error: without memory or permission, nothing is known of them. */
+static enum site_state *try_states(const struct change *change, struct edits *edits)
+{
+	enum site_state *states = NULL;
+
+	if (change->registry.site_count)
+		probe_error_free(site_read_all(&change->registry, change->pid, edits, &states));
+	return states;
+}
+
+size_t site_count_patched(const struct change *change)
+{
+	const struct registry *r = &change->registry;
+	struct edits edits = {0};
+	enum site_state *states = try_states(change, &edits);
+	size_t count = 0;
+
+	for (size_t i = 0; states && i < r->site_count; i++)
+		count += r->sites[i].pc && states[i] == SITE_PATCHED;
+	edits_deinit(&edits);
+	free(states);
+	return count;
+}
+
+static int open_pagemap(pid_t pid)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+void site_forget_closed(struct change *change)
+{
+	struct registry *r = &change->registry;
+	struct edits edits = {0};
+	struct losses losses = {0};
+	enum site_state *states = try_states(change, &edits);
+	int pagemap = -1;
+
+	if (states && losses_init(&losses, r)) {
+		for (size_t i = 0; i < r->site_count; i++) {
+			bool original = states[i] == SITE_ORIGINAL, lost;
+
+			if (!r->sites[i].pc)
+				continue;
+			if (original && pagemap < 0)
+				pagemap = open_pagemap(change->pid);
+			lost = state_in_file(change, &r->sites[i], states[i], pagemap) == SITE_GONE;
+			note_site(&losses, r, i, lost, original);
+		}
+		if (losses.any)
+			drop_losses(&losses, r);
+	}
+	if (pagemap >= 0)
+		close(pagemap);
+	losses_deinit(&losses);
+	edits_deinit(&edits);
+	free(states);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LIBPROBE_TARGET_TARGET_H
+#define LIBPROBE_TARGET_TARGET_H
+
+#include "libprobe/stop/control.h"
+#include "probe/target.h"
+
+/* What a held program told about its threads by the system calls of its loader. */
+struct spawn_facts {
+	bool known; /* the loader has set the thread pointer up */
+	bool has_rseq;
+	int32_t rseq_offset;
+	uint32_t rseq_signature;
+};
+
+/* A copy of some text, in the list of its target. */
+struct target_text {
+	struct target_text *next;
+	char text[];
+};
+
+struct probe_target {
+	pid_t pid;
+	uint64_t start_time; /* tells this process from a later one with its pid */
+	int mem;	     /* of the program that it was when it was first changed, or -1 */
+	bool spawned, held;
+	bool hurry;		/* others wait for us: who cannot be changed at once is an error */
+	bool attached;		/* it is held, and was running before: probe_target_attach() */
+	bool dropped;		/* and probes were switched off since */
+	struct control control; /* while held: all its threads, stopped */
+	/* Not 0: a process in its memory that waits for us and runs nothing else meanwhile. */
+	pid_t lender;
+	struct spawn_facts facts;
+	struct files *files; /* that it shares with other processes, or NULL */
+	bool odd_threads;    /* libc's model of threads is not right for all (threads.c) */
+	bool no_counter;     /* a thread may not read the processor's time stamp counter */
+	/* How often such a thing was noticed: what failed for it is tried anew. */
+	unsigned int lessons;
+	/* The file that tells how often its control group ran out of memory, or NULL. */
+	char *events;
+	uint64_t kills;		   /* as it said when a session began */
+	struct target_text *texts; /* what target_string() handed out */
+};
+
+/* A copy that lives as long as the target; NULL without memory. */
+const char *target_string(struct probe_target *target, const char *text);
+
+#endif
