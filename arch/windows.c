@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "arch/windows.h"
+#include "libprobe/base/array.h"
 
 void arch_windows_init(
 	struct arch_windows *windows, const uint64_t *sites, size_t count, uint8_t jump_length)
@@ -18,16 +19,10 @@ void arch_windows_init(
 
 size_t arch_windows_search(const struct arch_windows *windows, uint64_t address)
 {
-	size_t low = 0, high = windows->count;
+	/* The first site that is not below the address. */
+	size_t low =
+		array_search(windows->sites, windows->count, sizeof(*windows->sites), 0, address);
 
-	while (low < high) { /* the first site that is not below the address */
-		size_t middle = low + (high - low) / 2;
-
-		if (windows->sites[middle] < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (low > 0 && address - windows->sites[low - 1] < windows->jump_length)
 		return low - 1;
 	return SIZE_MAX;

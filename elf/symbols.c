@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "elf/internal.h"
+#include "libprobe/base/array.h"
 
 /* One symbol table of the file. All data is libelf's and lives as long as object->elf. */
 struct table {
@@ -277,21 +278,13 @@ static void build_functions(struct object *object)
 static const struct function *function_at(struct object *object, uint64_t address, bool sized)
 {
 	struct symbols *symbols = symbols_of(object);
-	size_t low = 0, high;
+	size_t low;
 
 	if (!symbols)
 		return NULL;
 	if (!symbols->functions_built)
 		build_functions(object);
-	high = symbols->function_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (symbols->functions[middle].range.start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	low = ARRAY_SEARCH(symbols->functions, symbols->function_count, range.start, address + 1);
 	/* The innermost: functions nest where assembly has entries within entries. */
 	while (low-- > 0 && symbols->functions[low].reach > address) {
 		const struct function *function = &symbols->functions[low];

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays that grow by one item at a time, and need not say how many have room. */
+/* Arrays that grow by one item at a time, and such as are sorted by a number. */
 #ifndef LIBPROBE_BASE_ARRAY_H
 #define LIBPROBE_BASE_ARRAY_H
 
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 /*
  * Makes room for one item behind the `count` ones of an array (NULL: none is allocated yet).
@@ -11,5 +13,31 @@
  * then where it was. To be called for every item that is added; items may go without a word.
  */
 void *array_grow(void *items, size_t count, size_t item_bytes);
+
+/*
+ * The index of the first item whose key is not below `key`, or `count`. The array is sorted by
+ * its keys: a uint64_t in each item, `offset` bytes from its begin.
+ */
+static inline size_t array_search(
+	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		uint64_t at;
+
+		memcpy(&at, (const char *)items + middle * item_bytes + offset, sizeof(at));
+		if (at < key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The same by a member of the items. */
+#define ARRAY_SEARCH(items, count, member, key)                                                    \
+	array_search(items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key)
 
 #endif

@@ -365,15 +365,7 @@ void frames_sort(struct frames *frames)
 
 bool frames_within(const struct frames *frames, uint64_t start, uint64_t end)
 {
-	size_t low = 0, high = frames->count;
+	size_t first = array_search(frames->pcs, frames->count, sizeof(*frames->pcs), 0, start);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (frames->pcs[middle] < start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < frames->count && frames->pcs[low] < end;
+	return first < frames->count && frames->pcs[first] < end;
 }

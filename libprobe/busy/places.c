@@ -100,19 +100,12 @@ void places_prepare(struct places *places)
 bool places_have(const struct places *places, uint64_t address)
 {
 	uint64_t bit = address >> LINE_SHIFT & ((1 << PLACES_FILTER_BITS) - 1);
-	size_t low = 0, high = places->count;
+	size_t first;
 
 	if (address - places->low >= places->span || !(places->filter[bit / 64] >> (bit % 64) & 1))
 		return false;
-	while (low < high) { /* the first that ends above it */
-		size_t middle = low + (high - low) / 2;
-
-		if (places->items[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < places->count && places->items[low].start <= address;
+	first = ARRAY_SEARCH(places->items, places->count, end, address + 1);
+	return first < places->count && places->items[first].start <= address;
 }
 
 void places_deinit(struct places *places)

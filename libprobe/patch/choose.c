@@ -66,25 +66,9 @@ static struct claim claim_left(const struct reg_site *site)
 	return (struct claim){end, end, end};
 }
 
-/* The first claim that starts at or above an address. */
-static size_t claims_from(const struct claims *claims, uint64_t address)
-{
-	size_t low = 0, high = claims->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (claims->items[middle].start < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 static bool claims_meet(const struct claims *claims, struct claim c)
 {
-	for (size_t i = claims_from(claims, c.start - CLAIM_MAX);
+	for (size_t i = ARRAY_SEARCH(claims->items, claims->count, start, c.start - CLAIM_MAX);
 		i < claims->count && claims->items[i].start < c.end; i++) {
 		const struct claim *other = &claims->items[i];
 
@@ -108,7 +92,7 @@ static bool claims_add(struct claims *claims, struct claim c)
 	if (!items)
 		return false;
 	claims->items = items;
-	at = claims_from(claims, c.start);
+	at = ARRAY_SEARCH(claims->items, claims->count, start, c.start);
 	memmove(claims->items + at + 1, claims->items + at,
 		(claims->count++ - at) * sizeof(*claims->items));
 	claims->items[at] = c;

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/patch/puns.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/target/space.h"
@@ -37,26 +38,11 @@ static uint64_t page_of(uint64_t address)
 
 /* ---- Taking -------------------------------------------------------------------------- */
 
-/* Where a page is among the taken ones, which are sorted, or would be. */
-static size_t page_index(const struct install *a, uint64_t page)
-{
-	size_t low = 0, high = a->pun_page_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (a->pun_pages[middle] < page)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 const char *puns_take(struct install *install, uint64_t entry)
 {
 	uint64_t page = page_of(entry), *pages = install->pun_pages;
-	size_t at = page_index(install, page);
+	/* Where the page is among the taken ones, which are sorted, or would be. */
+	size_t at = array_search(pages, install->pun_page_count, sizeof(*pages), 0, page);
 
 	/* The jump is written as a whole, also when it is led elsewhere later. */
 	if (install->no_puns || page_of(entry + FAR_JUMP_BYTES - 1) != page)

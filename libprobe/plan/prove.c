@@ -36,6 +36,7 @@
 #include <string.h>
 #include <elf.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/plan/prove.h"
 
 enum { SHORT_REACH = 130, GAP_MAX = 4096, TABLE_ENTRIES_MAX = 16384 };
@@ -127,24 +128,16 @@ static bool has_indirect_jump(const struct search *s, struct object_range range)
  */
 static void refer_label(struct search *s, uint64_t label)
 {
-	size_t low = 0, high = s->windows.count;
+	size_t i = ARRAY_SEARCH(s->functions, s->windows.count, range.end, label + 1);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (s->functions[middle].range.end <= label)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; low < s->windows.count && s->functions[low].range.start < label; low++) {
-		struct around *around = &s->functions[low];
+	for (; i < s->windows.count && s->functions[i].range.start < label; i++) {
+		struct around *around = &s->functions[i];
 
 		if (around->jumps == JUMPS_UNKNOWN)
 			around->jumps =
 				has_indirect_jump(s, around->range) ? JUMPS_INDIRECTLY : JUMPS_NOT;
 		if (around->jumps == JUMPS_INDIRECTLY)
-			on_reference(s, low);
+			on_reference(s, i);
 	}
 }
 
@@ -406,17 +399,9 @@ static bool sort_sites(struct search *s, const struct sdt_notes *notes)
 /* What moves runs elsewhere: a breakpoint of others, at another site, would end in our jump. */
 static bool has_another_site(const struct search *s, uint64_t start, uint64_t end)
 {
-	size_t low = 0, high = s->site_count;
+	size_t first = array_search(s->sites, s->site_count, sizeof(*s->sites), 0, start);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (s->sites[middle] < start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < s->site_count && s->sites[low] < end;
+	return first < s->site_count && s->sites[first] < end;
 }
 
 /* Can what is behind one site run elsewhere at all? */

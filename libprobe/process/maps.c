@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/process/maps.h"
 #include "libprobe/process/procfs.h"
 
@@ -340,17 +341,9 @@ void maps_deinit(struct maps *maps)
 
 const struct mapping *maps_find_from(const struct maps *maps, uint64_t address)
 {
-	size_t low = 0, high = maps->count;
+	size_t first = ARRAY_SEARCH(maps->items, maps->count, end, address + 1);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (maps->items[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < maps->count ? &maps->items[low] : NULL;
+	return first < maps->count ? &maps->items[first] : NULL;
 }
 
 const struct mapping *maps_find(const struct maps *maps, uint64_t address)

@@ -583,19 +583,11 @@ struct probe_error *module_read_notes(struct module *module)
 
 struct module *modules_find(const struct modules *modules, uint64_t address)
 {
-	size_t low = 0, high = modules->count;
+	size_t above = ARRAY_SEARCH(modules->items, modules->count, start, address + 1);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (modules->items[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0 || address >= modules->items[low - 1].end)
+	if (above == 0 || address >= modules->items[above - 1].end)
 		return NULL;
-	return &modules->items[low - 1];
+	return &modules->items[above - 1];
 }
 
 bool module_is_libc(const struct module *module)

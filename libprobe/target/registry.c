@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/process/shared.h"
@@ -452,18 +453,9 @@ struct reg_session *registry_session(const struct registry *registry, uint32_t i
 static size_t find_range(const void *items, size_t count, size_t size, uint64_t start, uint64_t end,
 	size_t *count_ret)
 {
-	size_t low = 0, high = count, last;
+	size_t low = array_search(items, count, size, 0, start), last;
 	uint64_t at;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		memcpy(&at, (const char *)items + middle * size, sizeof(at));
-		if (at < start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	for (last = low; last < count; last++) {
 		memcpy(&at, (const char *)items + last * size, sizeof(at));
 		if (at > end)
