@@ -284,7 +284,7 @@ static const struct function *function_at(struct object *object, uint64_t addres
 		return NULL;
 	if (!symbols->functions_built)
 		build_functions(object);
-	low = ARRAY_SEARCH(symbols->functions, symbols->function_count, range.start, address + 1);
+	low = ARRAY_SEARCH_ABOVE(symbols->functions, symbols->function_count, range.start, address);
 	/* The innermost: functions nest where assembly has entries within entries. */
 	while (low-- > 0 && symbols->functions[low].reach > address) {
 		const struct function *function = &symbols->functions[low];

@@ -36,8 +36,18 @@ static inline size_t array_search(
 	return low;
 }
 
+/* That of the first item whose key is above it. */
+static inline size_t array_search_above(
+	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
+{
+	return key == UINT64_MAX ? count : array_search(items, count, item_bytes, offset, key + 1);
+}
+
 /* The same by a member of the items. */
 #define ARRAY_SEARCH(items, count, member, key)                                                    \
 	array_search(items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key)
+#define ARRAY_SEARCH_ABOVE(items, count, member, key)                                              \
+	array_search_above(                                                                        \
+		items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key)
 
 #endif

@@ -104,7 +104,7 @@ bool places_have(const struct places *places, uint64_t address)
 
 	if (address - places->low >= places->span || !(places->filter[bit / 64] >> (bit % 64) & 1))
 		return false;
-	first = ARRAY_SEARCH(places->items, places->count, end, address + 1);
+	first = ARRAY_SEARCH_ABOVE(places->items, places->count, end, address);
 	return first < places->count && places->items[first].start <= address;
 }
 

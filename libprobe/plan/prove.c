@@ -128,7 +128,7 @@ static bool has_indirect_jump(const struct search *s, struct object_range range)
  */
 static void refer_label(struct search *s, uint64_t label)
 {
-	size_t i = ARRAY_SEARCH(s->functions, s->windows.count, range.end, label + 1);
+	size_t i = ARRAY_SEARCH_ABOVE(s->functions, s->windows.count, range.end, label);
 
 	for (; i < s->windows.count && s->functions[i].range.start < label; i++) {
 		struct around *around = &s->functions[i];

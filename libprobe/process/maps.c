@@ -341,7 +341,7 @@ void maps_deinit(struct maps *maps)
 
 const struct mapping *maps_find_from(const struct maps *maps, uint64_t address)
 {
-	size_t first = ARRAY_SEARCH(maps->items, maps->count, end, address + 1);
+	size_t first = ARRAY_SEARCH_ABOVE(maps->items, maps->count, end, address);
 
 	return first < maps->count ? &maps->items[first] : NULL;
 }

@@ -583,7 +583,7 @@ struct probe_error *module_read_notes(struct module *module)
 
 struct module *modules_find(const struct modules *modules, uint64_t address)
 {
-	size_t above = ARRAY_SEARCH(modules->items, modules->count, start, address + 1);
+	size_t above = ARRAY_SEARCH_ABOVE(modules->items, modules->count, start, address);
 
 	if (above == 0 || address >= modules->items[above - 1].end)
 		return NULL;

@@ -148,11 +148,11 @@ static bool merge_cell(void *data, const struct view_cell *cell)
 	size_t bytes = cell->key ? snapshot_key_bytes(&m->keys, cell->key) : 0;
 	struct merged *row;
 
-	if (probe == NO_PROBE || m->session->parts[probe].part.role == PAIR_BEGIN)
+	if (probe == NO_PROBE || m->session->known[probe].part.role == PAIR_BEGIN)
 		return true;
 	row = row_of(m, (size_t)probe, cell->key, bytes);
 	if (row)
-		add_cell(row, cell->cell, m->session->parts[probe].types.value_signed);
+		add_cell(row, cell->cell, m->session->known[probe].types.value_signed);
 	return row != NULL;
 }
 
@@ -179,8 +179,8 @@ static bool merger_init(struct merger *m, struct probe_session *s)
 	for (uint32_t i = 0; i < slots; i++)
 		m->probe_of[i] = NO_PROBE;
 	for (size_t i = 0; i < s->probe_count; i++)
-		if (s->slots[i] < slots)
-			m->probe_of[s->slots[i]] = (int32_t)i;
+		if (s->known[i].slot < slots)
+			m->probe_of[s->known[i].slot] = (int32_t)i;
 	for (size_t i = 0; i < m->keys.count; i++)
 		m->is_string[i] = s->asked.key_string[i];
 	m->keys.is_string = m->is_string;
@@ -191,7 +191,7 @@ static bool merger_init(struct merger *m, struct probe_session *s)
 
 static bool is_end(const struct probe_session *s, size_t probe)
 {
-	return s->parts[probe].part.role == PAIR_END;
+	return s->known[probe].part.role == PAIR_END;
 }
 
 /* What makes a value out of a cell's words. */
@@ -238,8 +238,8 @@ static uint64_t time_of(const struct probe_session *s, uint64_t stamp)
 static size_t begin_of(const struct probe_session *s, size_t probe)
 {
 	for (size_t i = 0; is_end(s, probe) && i < s->probe_count; i++)
-		if (s->parts[i].part.role == PAIR_BEGIN &&
-			s->parts[i].part.pair == s->parts[probe].part.pair)
+		if (s->known[i].part.role == PAIR_BEGIN &&
+			s->known[i].part.pair == s->known[probe].part.pair)
 			return i;
 	return SIZE_MAX;
 }
@@ -249,7 +249,7 @@ static void fill_row(const struct probe_session *s, const struct merged *from, d
 	const uint64_t *in_flight, struct probe_row *row)
 {
 	const struct probe_gather *g = gather_of(s);
-	const struct session_part *part = &s->parts[from->probe];
+	const struct session_probe *part = &s->known[from->probe];
 	struct scale scale = {.is_signed = part->types.value_signed,
 		.is_time = is_end(s, from->probe),
 		.unit = is_end(s, from->probe) ? tick_ns : 1};
@@ -275,7 +275,7 @@ static void fill_row(const struct probe_session *s, const struct merged *from, d
 static void set_keys(const struct merger *m, const struct merged *from, const uint8_t *key,
 	struct probe_value *keys)
 {
-	const struct bound_types *types = &m->session->parts[from->probe].types;
+	const struct bound_types *types = &m->session->known[from->probe].types;
 	size_t at = 8 * m->keys.count;
 
 	for (size_t i = 0; i < m->keys.count; i++) {
@@ -383,7 +383,7 @@ static bool add_empty_rows(struct merger *m)
 	const struct probe_session *s = m->session;
 
 	for (size_t i = 0; i < s->probe_count && !m->keys.count; i++)
-		if (s->parts[i].part.role != PAIR_BEGIN && !row_of(m, i, NULL, 0))
+		if (s->known[i].part.role != PAIR_BEGIN && !row_of(m, i, NULL, 0))
 			return false;
 	return true;
 }
@@ -458,7 +458,7 @@ void gather_count(struct probe_session *session)
 	/* Without memory, the counts are older. */
 	if (counter.hits && snapshot_cells(&session->view, &keys, count_cell, &counter))
 		for (size_t i = 0; i < session->probe_count; i++)
-			if (session->slots[i] < slots)
-				session->probes[i].hits = counter.hits[session->slots[i]];
+			if (session->known[i].slot < slots)
+				session->probes[i].hits = counter.hits[session->known[i].slot];
 	free(counter.hits);
 }

@@ -72,8 +72,8 @@ static struct probe_error *leave(struct probe_session *s, struct registry *r, co
 	session->owner_start = 0;
 	for (size_t i = 0; i < r->probe_count; i++)
 		for (size_t k = 0; k < s->probe_count; k++)
-			if (r->probes[i].session == s->id && r->probes[i].slot == s->slots[k])
-				r->probes[i].part = session_part_word(&s->parts[k].part);
+			if (r->probes[i].session == s->id && r->probes[i].slot == s->known[k].slot)
+				r->probes[i].part = session_part_word(&s->known[k].part);
 	return registry_set_text(r, s->id, text) ? NULL : probe_error_no_memory();
 }
 

@@ -30,7 +30,7 @@ static void count_gathered(struct probe_session *s)
 
 static uint64_t sum_of(const struct probe_session *s, size_t probe, size_t field)
 {
-	return snapshot_sum_slots(&s->view, s->slots[probe], field);
+	return snapshot_sum_slots(&s->view, s->known[probe].slot, field);
 }
 
 void session_count_lost(struct probe_session *s)
@@ -50,7 +50,7 @@ void session_update_counts(struct probe_session *s)
 		if (s->options.kind == PROBE_SESSION_COUNT)
 			probe->hits = sum_of(s, i, offsetof(struct probe_slot, hits));
 		else if (s->options.kind == PROBE_SESSION_RECORD)
-			probe->hits = s->consumed[i] + probe->lost;
+			probe->hits = s->known[i].consumed + probe->lost;
 	}
 	if (s->options.kind == PROBE_SESSION_GATHER)
 		count_gathered(s);
@@ -110,7 +110,7 @@ static bool hand_over(struct probe_session *s, const struct ring_record *record,
 
 	if (length) {
 		go_on = visit(&hit, data);
-		s->consumed[hit.probe]++;
+		s->known[hit.probe].consumed++;
 	}
 	rings_consume(ring, length);
 	return go_on;

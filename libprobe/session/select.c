@@ -23,11 +23,11 @@ static bool *find_wanted(const struct probe_session *s, const bool *on)
 	bool *pair_off = calloc(s->pairs + (size_t)1, 1);
 
 	for (size_t i = 0; wanted && pair_off && i < s->probe_count; i++)
-		if (s->parts[i].part.role != PAIR_NONE && !on[i])
-			pair_off[s->parts[i].part.pair] = true;
+		if (s->known[i].part.role != PAIR_NONE && !on[i])
+			pair_off[s->known[i].part.pair] = true;
 	for (size_t i = 0; wanted && pair_off && i < s->probe_count; i++)
-		wanted[i] = s->parts[i].part.role == PAIR_NONE ? on[i]
-							       : !pair_off[s->parts[i].part.pair];
+		wanted[i] = s->known[i].part.role == PAIR_NONE ? on[i]
+							       : !pair_off[s->known[i].part.pair];
 	if (!pair_off) {
 		free(wanted);
 		wanted = NULL;
@@ -44,9 +44,9 @@ static struct probe_error *switch_off(struct probe_session *s, struct change *c,
 	size_t count = 0;
 
 	for (size_t i = 0; i < s->probe_count; i++) {
-		struct reg_probe *probe = registry_probe(&c->registry, s->parts[i].key, s->id);
+		struct reg_probe *probe = registry_probe(&c->registry, s->known[i].key, s->id);
 
-		if (wanted[i] || s->parts[i].off)
+		if (wanted[i] || s->known[i].off)
 			continue;
 		if (probe)
 			probe->refcount = 0;
@@ -56,7 +56,7 @@ static struct probe_error *switch_off(struct probe_session *s, struct change *c,
 		return NULL;
 	error = uninstall_unreferenced(c);
 	for (size_t i = 0; i < s->probe_count && !error; i++)
-		s->parts[i].off = s->parts[i].off || !wanted[i];
+		s->known[i].off = s->known[i].off || !wanted[i];
 	return error ? error : change_reread_maps(c);
 }
 
@@ -90,7 +90,7 @@ static void again_deinit(struct again *again)
 static size_t find_off(const struct probe_session *s, const bool *wanted, uint64_t key)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
-		if (s->parts[i].off && wanted[i] && s->parts[i].key == key)
+		if (s->known[i].off && wanted[i] && s->known[i].key == key)
 			return i;
 	return SIZE_MAX;
 }
@@ -135,7 +135,7 @@ static struct probe_error *match_all(const struct probe_session *s, const bool *
 
 	for (size_t i = 0; i < selection->probe_count && !error; i++) {
 		again->probes[i] = find_off(s, wanted, selection->probes[i].key);
-		again->slots[i] = s->slots[again->probes[i]];
+		again->slots[i] = s->known[again->probes[i]].slot;
 		error = match_sites(s, selection, i, again);
 	}
 	return error;
@@ -152,7 +152,7 @@ static void forget_flights(const struct probe_session *s, const struct again *ag
 			(struct probe_flight *)(s->rings.base + (l->flights - l->data) + i * bytes);
 
 		for (size_t k = 0; k < count; k++) {
-			const struct pair_part *part = &s->parts[again->probes[k]].part;
+			const struct pair_part *part = &s->known[again->probes[k]].part;
 
 			if (part->role != PAIR_NONE && flight->state == FLIGHT_PAIR + part->pair)
 				flight->depth = 0;
@@ -171,7 +171,7 @@ static struct probe_error *install_again(struct probe_session *s, struct change 
 	forget_flights(s, again, selection->probe_count);
 	error = install_all(&install, report);
 	for (size_t i = 0; i < selection->probe_count && !error; i++)
-		s->parts[again->probes[i]].off = false;
+		s->known[again->probes[i]].off = false;
 	install_deinit(&install);
 	return error;
 }
@@ -180,7 +180,7 @@ static struct probe_error *install_again(struct probe_session *s, struct change 
 static bool any_to_switch_on(const struct probe_session *s, const bool *wanted)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
-		if (s->parts[i].off && wanted[i])
+		if (s->known[i].off && wanted[i])
 			return true;
 	return false;
 }
@@ -271,5 +271,5 @@ struct probe_error *probe_session_select(
 
 bool probe_session_is_selected(const struct probe_session *session, size_t probe)
 {
-	return !session->stopped && probe < session->probe_count && !session->parts[probe].off;
+	return !session->stopped && probe < session->probe_count && !session->known[probe].off;
 }

@@ -26,7 +26,7 @@ enum {
 	RESERVE_BYTES = 8 << 20	  /* address space for an end without memory: libc's text, tables */
 };
 
-static enum probe_role role_of(const struct session_part *part)
+static enum probe_role role_of(const struct session_probe *part)
 {
 	return part->part.role == PAIR_BEGIN ? PROBE_ROLE_BEGIN
 	       : part->part.role == PAIR_END ? PROBE_ROLE_END
@@ -58,20 +58,10 @@ struct probe_error *session_take_probes(
 {
 	size_t total = s->probe_count + selection->probe_count + 1;
 	struct probe_session_probe *probes = reallocarray(s->probes, total, sizeof(*probes));
-	uint64_t *consumed;
-	uint32_t *slots;
 
 	if (!probes)
 		return probe_error_no_memory();
 	s->probes = probes;
-	consumed = reallocarray(s->consumed, total, sizeof(*consumed));
-	if (!consumed)
-		return probe_error_no_memory();
-	s->consumed = consumed;
-	slots = reallocarray(s->slots, total, sizeof(*slots));
-	if (!slots)
-		return probe_error_no_memory();
-	s->slots = slots;
 	for (size_t i = 0; i < selection->probe_count; i++) {
 		const struct select_probe *p = &selection->probes[i];
 		const struct reg_probe *counted = registry_probe(registry, p->key, s->id);
@@ -81,13 +71,12 @@ struct probe_error *session_take_probes(
 			.provider = target_string(s->target, p->provider),
 			.name = target_string(s->target, p->name),
 			.path = target_string(s->target, p->module->path),
-			.role = role_of(&s->parts[at]),
+			.role = role_of(&s->known[at]),
 			.coverage = coverage_of(s, registry, selection, p)};
 		if (!probes[at].provider || !probes[at].name || !probes[at].path || !counted)
 			return probe_error_no_memory();
-		s->parts[at].key = p->key;
-		consumed[at] = 0;
-		slots[at] = counted->slot;
+		s->known[at].key = p->key;
+		s->known[at].slot = counted->slot;
 	}
 	s->probe_count += selection->probe_count;
 	s->site_count += selection->site_count;
@@ -139,7 +128,7 @@ struct probe_error *session_init(struct probe_session *s, const struct probe_req
 static bool is_off(const struct probe_session *s, uint64_t key)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
-		if (s->parts[i].off && s->parts[i].key == key)
+		if (s->known[i].off && s->known[i].key == key)
 			return true;
 	return false;
 }
@@ -747,10 +736,8 @@ void probe_session_free(struct probe_session *session)
 	unwinder_free(session->unwinder);
 	reserve_release(session);
 	free(session->sites);
-	free(session->parts);
+	free(session->known);
 	free(session->probes);
-	free(session->slots);
-	free(session->consumed);
 	free(session->patterns);
 	free(session->matched);
 	free(session);

@@ -26,11 +26,13 @@ struct session_site {
 };
 
 /* What a session knows of a probe, beside what it shows. */
-struct session_part {
+struct session_probe {
 	struct pair_part part;
 	struct bound_types types;
-	uint64_t key; /* see select_key() */
-	bool off;     /* by probe_session_select() */
+	uint64_t key;	   /* see select_key() */
+	uint64_t consumed; /* records handed over */
+	uint32_t slot;
+	bool off; /* by probe_session_select() */
 };
 
 /* The sites whose bytes are looked at (look.c). Initialise with {0}. */
@@ -72,9 +74,7 @@ struct probe_session {
 	struct session_site *sites;
 	size_t site_count;
 	struct probe_session_probe *probes;
-	struct session_part *parts; /* of each probe */
-	uint32_t *slots;	    /* likewise */
-	uint64_t *consumed;	    /* records handed over, of each probe */
+	struct session_probe *known; /* of each of them */
 	size_t probe_count;
 	size_t record_max; /* bytes of the largest record of any site */
 	struct session_watch watch;

@@ -73,7 +73,7 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	const struct select_site *selected = &selection->sites[index];
 	const struct select_probe *probe = &selection->probes[selected->probe];
 	struct session_site *site = &s->sites[s->site_count + index];
-	struct session_part *part = &s->parts[s->probe_count + selected->probe];
+	struct session_probe *part = &s->known[s->probe_count + selected->probe];
 	const struct probe_capture *wanted;
 	struct record_layout_site args;
 	size_t wanted_count;
@@ -116,17 +116,17 @@ static struct probe_error *make_room(struct probe_session *s, const struct selec
 	size_t sites = s->site_count + selection->site_count + 1;
 	size_t probes = s->probe_count + selection->probe_count + 1;
 	struct session_site *more_sites = reallocarray(s->sites, sites, sizeof(*s->sites));
-	struct session_part *more_parts;
+	struct session_probe *more_known;
 
 	if (!more_sites)
 		return probe_error_no_memory();
 	s->sites = more_sites;
 	memset(s->sites + s->site_count, 0, (sites - s->site_count) * sizeof(*s->sites));
-	more_parts = reallocarray(s->parts, probes, sizeof(*s->parts));
-	if (!more_parts)
+	more_known = reallocarray(s->known, probes, sizeof(*s->known));
+	if (!more_known)
 		return probe_error_no_memory();
-	s->parts = more_parts;
-	memset(s->parts + s->probe_count, 0, (probes - s->probe_count) * sizeof(*s->parts));
+	s->known = more_known;
+	memset(s->known + s->probe_count, 0, (probes - s->probe_count) * sizeof(*s->known));
 	return NULL;
 }
 
@@ -139,7 +139,7 @@ struct probe_error *session_prepare(struct probe_session *session, const struct 
 	if (!error)
 		error = make_room(session, selection);
 	for (size_t i = 0; i < selection->probe_count && !error; i++)
-		session->parts[session->probe_count + i].part = pairs[i];
+		session->known[session->probe_count + i].part = pairs[i];
 	free(pairs);
 	if (error)
 		return error;
@@ -187,7 +187,7 @@ struct probe_error *session_resume(struct probe_session *session, const struct a
 		struct pair_part part = part_of(
 			registry_probe(registry, selection->probes[i].key, session->id)->part);
 
-		session->parts[session->probe_count + i].part = part;
+		session->known[session->probe_count + i].part = part;
 		if (part.role != PAIR_NONE && part.pair >= session->pairs)
 			session->pairs = part.pair + 1;
 	}
@@ -256,7 +256,7 @@ static unsigned int parts_of(const struct probe_gather *g)
 	       (g->last ? ARCH_GATHER_LAST : 0) | (g->histogram ? ARCH_GATHER_BUCKETS : 0);
 }
 
-static void describe_flights(const struct reg_session *reg, const struct session_part *part,
+static void describe_flights(const struct reg_session *reg, const struct session_probe *part,
 	const struct bound *bound, struct arch_stub *stub)
 {
 	if (part->part.role == PAIR_NONE)
@@ -269,7 +269,7 @@ static void describe_flights(const struct reg_session *reg, const struct session
 }
 
 static void describe_gather(const struct probe_session *s, const struct reg_session *reg,
-	uint32_t slot, const struct session_part *part, const struct bound *bound,
+	uint32_t slot, const struct session_probe *part, const struct bound *bound,
 	struct arch_stub *stub)
 {
 	struct arch_gather *g = &stub->gather;
@@ -298,7 +298,7 @@ static void describe(const void *data, const struct reg_session *reg, uint32_t s
 {
 	const struct probe_session *s = data;
 	const struct session_site *described = &s->sites[number];
-	const struct session_part *part = &s->parts[described->probe];
+	const struct session_probe *part = &s->known[described->probe];
 
 	stub->captures = described->layout.captures;
 	stub->capture_count = described->layout.capture_count;

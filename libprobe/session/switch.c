@@ -34,7 +34,7 @@ void probe_session_switch_probe(struct probe_session *session, size_t probe, boo
 	if (!session->options.switched || !session->rings.base || probe >= session->probe_count)
 		return;
 	offset = l->slots - l->data + ((uint64_t)l->cpus << l->slots_shift) +
-		 session->slots[probe] * sizeof(struct probe_slot) +
+		 session->known[probe].slot * sizeof(struct probe_slot) +
 		 offsetof(struct probe_slot, off);
 	atomic_store_explicit(
 		(_Atomic uint64_t *)(session->rings.base + offset), !on, memory_order_relaxed);

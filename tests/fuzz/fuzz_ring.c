@@ -109,8 +109,7 @@ static void make_sites(struct run *run)
 			make_capture(&run->input, &s->sites[i].layout);
 		s->sites[i].layout.recorded = s->sites[i].layout.capture_count;
 		s->probes[i] = probe;
-		s->slots[i] = (uint32_t)i;
-		s->consumed[i] = 0;
+		s->known[i] = (struct session_probe){.slot = (uint32_t)i};
 	}
 	s->record_max = RING_RECORD_MAX;
 }
@@ -261,8 +260,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct session_site sites[SITES_MAX];
 	struct probe_session_probe probes[SITES_MAX];
 	struct probe_target target = {.pid = 1};
-	uint64_t consumed[SITES_MAX];
-	uint32_t slots[SITES_MAX];
+	struct session_probe known[SITES_MAX];
 	struct run run = {.input = {data, data + size}};
 
 	if (!sinks[0]) {
@@ -276,8 +274,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	run.session.target = &target;
 	run.session.sites = sites;
 	run.session.probes = probes;
-	run.session.consumed = consumed;
-	run.session.slots = slots;
+	run.session.known = known;
 	clock_init(&run.session.clock, CLOCK_SOURCE_COUNTER);
 	interpret(&run);
 	return 0;

@@ -29,8 +29,7 @@ struct host {
 	struct probe_session session;
 	struct probe_target target;
 	struct probe_session_probe probes[PROBES];
-	struct session_part parts[PROBES];
-	uint32_t slots[PROBES];
+	struct session_probe known[PROBES];
 	uint8_t *base;
 	struct probe_row *rows;
 	size_t count;
@@ -51,12 +50,11 @@ static struct host *host_create(const struct probe_session_options *options, siz
 	s->options = *options;
 	assert_null(asked_init(&s->asked, options));
 	s->probes = h->probes;
-	s->parts = h->parts;
-	s->slots = h->slots;
+	s->known = h->known;
 	s->probe_count = PROBES;
 	s->pairs = pairs;
 	for (uint32_t i = 0; i < PROBES; i++)
-		h->slots[i] = PROBES - 1 - i;
+		h->known[i].slot = PROBES - 1 - i;
 	needs = session_needs(s);
 	assert_null(data_lay_out(&reg, PROBES, &needs));
 	reg.data = ADDRESS;
@@ -91,7 +89,8 @@ static struct probe_cell *cell_of(const struct host *h, uint32_t set, size_t pro
 {
 	const struct reg_session *l = &h->session.view.layout;
 
-	return (struct probe_cell *)(set_of(h, set) + l->cells + h->slots[probe] * l->cell_bytes);
+	return (struct probe_cell *)(set_of(h, set) + l->cells +
+				     h->known[probe].slot * l->cell_bytes);
 }
 
 static uint64_t *entry_of(const struct host *h, uint32_t set, uint32_t entry)
@@ -165,7 +164,7 @@ static void test_cells(void **state)
 	const struct probe_row *row;
 
 	(void)state;
-	h->parts[1].types.value_signed = true;
+	h->known[1].types.value_signed = true;
 	hit(cell_of(h, 0, 1), (uint64_t)-5, true, now + 10, false);
 	hit(cell_of(h, 0, 1), 7, true, now + 40, false);
 	hit(cell_of(h, 1, 1), (uint64_t)-9, true, now + 50, false);
@@ -299,17 +298,17 @@ static void test_number_keys(void **state)
 	uint64_t *e;
 
 	(void)state;
-	h->parts[0].types.key_signed[0] = true;
+	h->known[0].types.key_signed[0] = true;
 	for (int i = 0; i < 3; i++) {
 		e = entry_of(h, sets[i], entries[i]);
-		memcpy(e, (const uint64_t[]){0x51, h->slots[0], (uint64_t)-2, 6}, 32);
+		memcpy(e, (const uint64_t[]){0x51, h->known[0].slot, (uint64_t)-2, 6}, 32);
 		hit(entry_cell(h, e), 100, false, 0, false);
 	}
 	e = entry_of(h, 1, 4); /* the same words of another probe */
-	memcpy(e, (const uint64_t[]){0x51, h->slots[1], (uint64_t)-2, 6}, 32);
+	memcpy(e, (const uint64_t[]){0x51, h->known[1].slot, (uint64_t)-2, 6}, 32);
 	hit(entry_cell(h, e), 1, false, 0, false);
 	e = entry_of(h, 1, 5); /* made, and not hit yet */
-	memcpy(e, (const uint64_t[]){0x53, h->slots[0], 1, 1}, 32);
+	memcpy(e, (const uint64_t[]){0x53, h->known[0].slot, 1, 1}, 32);
 	read_rows(h);
 	assert_int_equal(h->count, 2);
 	assert_int_equal(row_of(h, 0)->count, 3);
@@ -332,7 +331,7 @@ static uint64_t *string_entry(const struct host *h, uint32_t set, uint32_t entry
 {
 	uint64_t *e = entry_of(h, set, entry);
 
-	memcpy(e, (const uint64_t[]){0x7, h->slots[0], strlen(text) | flags, number, 2}, 40);
+	memcpy(e, (const uint64_t[]){0x7, h->known[0].slot, strlen(text) | flags, number, 2}, 40);
 	memset(e + 5, 'x', 8 * ((strlen(text) + 7) / 8)); /* what pads has no meaning */
 	memcpy(e + 5, text, strlen(text));
 	memcpy(e + 5 + (strlen(text) + 7) / 8, "ab\xff\xff", 4);
@@ -416,7 +415,7 @@ static void test_sparse(void **state)
 	uint64_t *e = entry_of(h, 1, 5000);
 
 	(void)state;
-	memcpy(e, (const uint64_t[]){1, h->slots[2], 77}, 24);
+	memcpy(e, (const uint64_t[]){1, h->known[2].slot, 77}, 24);
 	hit(entry_cell(h, e), 40, false, 0, true);
 	assert_int_equal(fstat(h->session.data, &before), 0);
 	assert_true(before.st_size > 100 << 20);
@@ -451,9 +450,9 @@ static void test_pairs(void **state)
 	double tick;
 
 	(void)state;
-	h->parts[0].part = (struct pair_part){PAIR_END, 1};
-	h->parts[1].part = (struct pair_part){PAIR_BEGIN, 1};
-	h->parts[2].part = (struct pair_part){PAIR_END, 1};
+	h->known[0].part = (struct pair_part){PAIR_END, 1};
+	h->known[1].part = (struct pair_part){PAIR_BEGIN, 1};
+	h->known[2].part = (struct pair_part){PAIR_END, 1};
 	h->session.target_pid = (uint32_t)getpid();
 	hit(cell_of(h, 0, 0), 1000000, false, 0, true);
 	hit(cell_of(h, 1, 0), 3000000, false, 0, true);
