@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		(void)probe_pattern_matches(pattern, "/usr/lib/libx.so.1", "provider", "a-b__c");
 		if (probe_pattern_captures(pattern, &count) && (count == 0 || count > 32))
 			abort();
-		error = probe_pattern_no_match(pattern, "here", names, 3);
+		error = probe_pattern_no_match(pattern, "here", "probectl list", names, 3);
 		probe_pattern_free(pattern);
 	}
 	probe_error_free(error);
