@@ -28,7 +28,7 @@
 #include "libprobe/process/memory.h"
 #include "libprobe/target/target.h"
 
-enum { STACK_BYTES = 256 << 10 };
+enum { STACK_BYTES = 1 << 20 }; /* thread-local variables of the program lie in it, too */
 
 static const char state_function[] = "_dl_debug_state", state_variable[] = "_r_debug";
 static const char exec_function[] = "execve";
