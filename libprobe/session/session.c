@@ -22,8 +22,7 @@
 enum {
 	SPARE_PROBES = 4096, /* counters for those of libraries to come */
 	GATE_WAIT_NS = 1000000000,
-	SESSION_DESCRIPTORS = 16, /* what it keeps, and what its end takes beside the modules */
-	RESERVE_BYTES = 8 << 20	  /* address space for an end without memory: libc's text, tables */
+	SESSION_DESCRIPTORS = 16 /* what it keeps, and what its end takes beside the modules */
 };
 
 static enum probe_role role_of(const struct session_probe *part)
@@ -471,29 +470,6 @@ static struct probe_error *start_following(
 	return error || !exec ? error : open_exec_gate(s, exec);
 }
 
-/*
- * A session that cannot be ended for want of memory would leave its probes on. So some
- * is kept from the start, never touched, and given back when the end has failed: it is
- * then tried once more.
- */
-static struct probe_error *reserve_take(struct probe_session *s)
-{
-	void *reserve = mmap(NULL, RESERVE_BYTES, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (reserve == MAP_FAILED)
-		return probe_error_no_memory();
-	s->reserve = reserve;
-	return NULL;
-}
-
-static void reserve_release(struct probe_session *s)
-{
-	if (s->reserve)
-		munmap(s->reserve, RESERVE_BYTES);
-	s->reserve = NULL;
-}
-
 static struct probe_error *start_once(struct probe_target *target,
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_report *report, struct probe_session **ret)
@@ -513,7 +489,7 @@ static struct probe_error *start_once(struct probe_target *target,
 	clock_init(&s->clock, target->no_counter ? CLOCK_SOURCE_KERNEL : CLOCK_SOURCE_COUNTER);
 	error = session_init(s, request, options);
 	if (!error)
-		error = reserve_take(s);
+		error = session_reserve(s);
 	if (!error)
 		error = change_begin(target, &c);
 	if (!error) {
@@ -615,130 +591,4 @@ const struct probe_session_probe *probe_session_probes(
 {
 	*count_ret = session->probe_count;
 	return session->probes;
-}
-
-/* ---- Stopping ------------------------------------------------------------------------- */
-
-/*
- * Ends a session in one process: the target, or a child that has a copy of its registry.
- * `again`: what an attempt that failed has left goes as well.
- */
-static struct probe_error *end_in(struct probe_session *s, struct probe_target *target, bool again)
-{
-	struct reg_session *session;
-	struct probe_error *error;
-	struct change c;
-
-	error = change_begin(target, &c);
-	if (error)
-		return error;
-	session = registry_session(&c.registry, s->id);
-	/* The program may have become another one, or somebody has repaired it. */
-	if (session && session->stamp == s->rings.layout.stamp) {
-		session->flags |= REG_SESSION_RETIRED;
-		for (size_t i = 0; i < c.registry.probe_count; i++)
-			if (c.registry.probes[i].session == s->id)
-				c.registry.probes[i].refcount = 0;
-		error = uninstall_unreferenced(&c);
-		if (!error && target == s->target)
-			session_note_left(s, &c.registry);
-	}
-	if (!error && again)
-		error = change_reread(&c);
-	if (!error && again)
-		error = install_heal(&c);
-	change_end(&c);
-	return error;
-}
-
-static struct probe_error *stop_in(struct probe_session *s, struct probe_target *target)
-{
-	struct probe_error *error = end_in(s, target, false);
-
-	if (!error || (error->code != PROBE_ERROR_MEMORY && error->code != PROBE_ERROR_SYSTEM))
-		return error;
-	probe_error_free(error);
-	reserve_release(s);
-	return end_in(s, target, true);
-}
-
-/*
- * Children forked meanwhile are patched as their parent was. One that cannot be
- * cleaned now is by the next command for it: its session's owner is then dead.
- */
-static void stop_in_children(struct probe_session *s, pid_t pid)
-{
-	pid_t *children = children_apart(pid);
-
-	for (size_t i = 0; children && children[i]; i++) {
-		struct probe_target *child;
-		struct probe_error *error = probe_target_open(children[i], NULL, &child);
-
-		if (!error) {
-			error = stop_in(s, child);
-			probe_target_close(child);
-		}
-		probe_error_free(error);
-		stop_in_children(s, children[i]);
-	}
-	free(children);
-}
-
-static void close_gates(struct probe_session *s)
-{
-	if (s->options.watch)
-		launches_remove(watch_launches(s->options.watch), &s->exec_gate);
-	gate_close(&s->exec_gate.gate);
-	gate_close(&s->gate);
-	if (s->event >= 0)
-		close(s->event);
-	s->event = -1;
-}
-
-struct probe_error *probe_session_stop(struct probe_session *session)
-{
-	struct probe_error *error;
-
-	if (session->stopped)
-		return NULL;
-	close_gates(session);
-	error = stop_in(session, session->target);
-	/* From here on, children that were forked with the code run none of it. */
-	if (session->rings.base)
-		((struct data_header *)session->rings.base)->guard = 0;
-	stop_in_children(session, session->target->pid);
-	if (error &&
-		(error->code == PROBE_ERROR_NOT_FOUND || !probe_target_alive(session->target))) {
-		probe_error_free(error);
-		error = NULL;
-	}
-	session->stopped = !error;
-	session_update_counts(session);
-	return error;
-}
-
-void probe_session_free(struct probe_session *session)
-{
-	if (!session)
-		return;
-	close_gates(session);
-	probe_report_deinit(&session->report);
-	rings_close(&session->rings);
-	if (session->opened && session->view.base)
-		munmap((void *)session->view.base, session->view.layout.data_size);
-	if (session->data >= 0)
-		close(session->data);
-	for (size_t i = 0; i < session->site_count; i++)
-		free(session->sites[i].bound);
-	session_watch_deinit(&session->watch);
-	asked_deinit(&session->asked);
-	seccomp_deinit(&session->seccomp);
-	unwinder_free(session->unwinder);
-	reserve_release(session);
-	free(session->sites);
-	free(session->known);
-	free(session->probes);
-	free(session->patterns);
-	free(session->matched);
-	free(session);
 }

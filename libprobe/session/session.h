@@ -80,7 +80,7 @@ struct probe_session {
 	struct session_watch watch;
 	struct unwinder *unwinder; /* with options.stack */
 	struct probe_stack stack;  /* of the hit that is being handed over */
-	void *reserve;		   /* memory for its end, or NULL; see session.c */
+	void *reserve;		   /* memory for its end, or NULL; see end.c */
 };
 
 /* ---- What its stubs do (stubs.c) ------------------------------------------------ */
@@ -169,6 +169,15 @@ void session_keep_new(const struct probe_session *session, const struct change *
 /* Selects what was asked for: nothing without patterns, the session then only follows. */
 PROBE_MUST_CHECK struct probe_error *session_select_asked(
 	const struct probe_session *session, struct modules *modules, struct selection *ret);
+
+/* ---- Its end (end.c) --------------------------------------------------------------------- */
+
+/*
+ * A session that cannot be ended for want of memory would leave its probes on. So some
+ * is kept from the start, never touched, and given back when the end has failed: it is
+ * then tried once more.
+ */
+PROBE_MUST_CHECK struct probe_error *session_reserve(struct probe_session *session);
 
 /* ---- Forked children (child.c) --------------------------------------------------- */
 

@@ -16,6 +16,7 @@
 #include "libprobe/process/maps.h"
 #include "libprobe/process/modules.h"
 #include "libprobe/stop/control.h"
+#include "libprobe/target/code.h"
 #include "libprobe/target/registry.h"
 #include "probe/target.h"
 

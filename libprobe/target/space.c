@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "libprobe/target/registry.h"
+#include "libprobe/target/code.h"
 #include "libprobe/target/space.h"
 
 #define LOWEST UINT64_C(0x10000) /* vm.mmap_min_addr is at most this */

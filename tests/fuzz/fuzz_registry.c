@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "libprobe/process/shared.h"
+#include "libprobe/target/code.h"
 #include "libprobe/target/registry.h"
 
 enum {

@@ -16,6 +16,7 @@
 
 #include "libprobe/process/memory.h"
 #include "libprobe/process/shared.h"
+#include "libprobe/target/code.h"
 #include "libprobe/target/registry.h"
 #include "probe/list.h"
 

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "libprobe/target/code.h"
 #include "libprobe/target/registry.h"
 #include "libprobe/target/space.h"
 

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory that a target is given, all of it where the kernel has nothing:
+ *
+ *   arena    near each cluster of modules; readable and executable, private
+ *            +-----------+---------------------------+---------------------+
+ *            | home page | images of the registry    | stubs and tails     |
+ *            +-----------+---------------------------+---------------------+
+ *            (home page in the first arena only; its last page is the guard:
+ *            anonymous, readable and writable, wiped on fork, so that a child
+ *            finds it zero)
+ *   pun      one page each, readable and executable, private
+ *   data     one mapping per session, shared with its controller: header,
+ *            counters, rings (arch/layout.h)
+ *
+ * All of it but the guard is mapped from files in memory that bear our name, the
+ * code privately: so whatever a controller leaves that is killed before the
+ * registry tells of it can be told from the target's own (libprobe/patch/orphans.h),
+ * also a descriptor that is still open.
+ *
+ * No page is writable and executable. Code is written through /proc/PID/mem.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "libprobe/process/memory.h"
+#include "libprobe/process/shared.h"
+#include "libprobe/target/change.h"
+#include "libprobe/target/space.h"
+
+enum { MAP_TRIES = 4 };
+
+static struct control_call call_mmap(
+	uint64_t address, uint64_t size, int prot, int flags, int64_t fd)
+{
+	return (struct control_call){
+		.number = SYS_mmap, .args = {address, size, prot, flags, (uint64_t)fd, 0}};
+}
+
+struct probe_error *change_reread_maps(struct change *change)
+{
+	maps_deinit(&change->maps);
+	return maps_read(change->pid, &change->maps);
+}
+
+struct probe_error *change_reread(struct change *change)
+{
+	struct probe_error *error = change_reread_maps(change);
+
+	registry_deinit(&change->registry);
+	change->taken.count = 0;
+	return error ? error : registry_load(change->pid, &change->maps, &change->registry);
+}
+
+struct control_call change_call_close(int64_t fd)
+{
+	return (struct control_call){.number = SYS_close, .args = {(uint64_t)fd}};
+}
+
+/* Closes a descriptor of the target that a run of calls was to close, and did not. */
+static void close_file(struct change *change, int64_t fd)
+{
+	struct control_call call = change_call_close(fd);
+
+	probe_error_free(change_run(change, "close a file", &call, 1));
+}
+
+/* A file in memory: the target's descriptor, and our own. */
+static struct probe_error *create_file(
+	struct change *change, size_t size, int64_t *fd_ret, int *ours_ret)
+{
+	struct control_call call = {
+		.number = SYS_memfd_create, .args = {0, SHARED_MEMFD_FLAGS}, .text = SHARED_NAME};
+	struct probe_error *error = change_run(change, "create shared memory", &call, 1);
+
+	*ours_ret = -1;
+	if (error && call.result == -EACCES) {
+		probe_error_free(error);
+		call.args[1] |= SHARED_MEMFD_NOEXEC_SEAL;
+		error = change_run(change, "create shared memory", &call, 1);
+	}
+	if (error)
+		return error;
+	*fd_ret = call.result;
+	error = shared_open(change->pid, *fd_ret, size, ours_ret);
+	if (error)
+		close_file(change, *fd_ret);
+	return error;
+}
+
+/* ---- Code memory ---------------------------------------------------------------------- */
+
+struct control_call change_call_map_code(uint64_t address, uint64_t size, int64_t fd)
+{
+	struct control_call call = call_mmap(
+		address, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd);
+
+	/* A kernel before 4.17 takes the address for a wish. */
+	call.wanted = address;
+	return call;
+}
+
+struct probe_error *change_code_file(struct change *change, size_t size, int64_t *fd_ret)
+{
+	int ours;
+	struct probe_error *error = create_file(change, size, fd_ret, &ours);
+
+	if (!error)
+		close(ours);
+	return error;
+}
+
+/*
+ * Maps an arena at an address, with the guard in its last page if it is the
+ * first one; *taken_ret: there is something already.
+ */
+static struct probe_error *map_arena_at(
+	struct change *change, uint64_t address, uint64_t size, int64_t fd, bool *taken_ret)
+{
+	uint64_t guard = address + size - SPACE_PAGE;
+	struct control_call calls[4], *call = calls;
+	struct probe_error *error;
+
+	*call++ = change_call_map_code(address, size, fd);
+	if (!change->registry.home) {
+		*call = call_mmap(guard, SPACE_PAGE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
+		call++->wanted = guard;
+		*call++ = (struct control_call){
+			.number = SYS_madvise, .args = {guard, SPACE_PAGE, MADV_WIPEONFORK}};
+	}
+	*call++ = change_call_close(fd);
+	error = change_run(change, "map memory for code", calls, call - calls);
+	*taken_ret = calls[0].result == -EEXIST;
+	if (error && *taken_ret) {
+		probe_error_free(error);
+		return NULL;
+	}
+	if (calls[0].result > 0 && (error || (uint64_t)calls[0].result != address)) {
+		struct control_call undo = {
+			.number = SYS_munmap, .args = {(uint64_t)calls[0].result, size}};
+		struct probe_error *second = change_run(change, "unmap memory", &undo, 1);
+
+		*taken_ret = !error;
+		if (!error)
+			return second;
+		probe_error_free(second);
+	}
+	return error;
+}
+
+/* Finds a place for an arena and maps it there; closes the descriptor. */
+static struct probe_error *place_arena(struct change *change, struct reg_arena *arena, int64_t fd,
+	uint64_t reach_start, uint64_t reach_end)
+{
+	struct probe_error *error = NULL;
+	bool taken = true;
+
+	for (int i = 0; i < MAP_TRIES && !error && taken; i++) {
+		if (i)
+			error = change_reread_maps(change);
+		if (error)
+			break;
+		arena->start = space_find(&change->maps, arena->size, reach_start, reach_end);
+		if (!arena->start)
+			error = probe_error_new(PROBE_ERROR_REFUSED,
+				"process %d has no free address space within 2 GiB of the module",
+				change->pid);
+		else
+			error = map_arena_at(change, arena->start, arena->size, fd, &taken);
+	}
+	if (!error && taken)
+		error = probe_error_new(PROBE_ERROR_STATE,
+			"process %d maps memory faster than a place for ours is found: try again",
+			change->pid);
+	if (error)
+		close_file(change, fd);
+	return error;
+}
+
+static struct probe_error *map_arena(
+	struct change *change, uint64_t size, uint64_t reach_start, uint64_t reach_end)
+{
+	static const uint32_t one = 1;
+	struct registry *r = &change->registry;
+	struct reg_arena arena = {.size = size}, *added;
+	struct probe_error *error;
+	int64_t fd;
+
+	error = change_code_file(change, size, &fd);
+	if (!error)
+		error = place_arena(change, &arena, fd, reach_start, reach_end);
+	if (error)
+		return error;
+	added = registry_add_arena(r);
+	if (!added)
+		return probe_error_no_memory();
+	*added = arena;
+	if (!r->home) {
+		r->home = arena.start;
+		r->guard = arena.start + arena.size - SPACE_PAGE;
+		error = memory_write_code(change->mem, r->guard, &one, sizeof(one));
+	}
+	return error ? error : change_reread_maps(change);
+}
+
+struct probe_error *change_alloc_code(
+	struct change *change, size_t size, uint64_t reach_start, uint64_t reach_end, uint64_t *ret)
+{
+	struct registry *r = &change->registry;
+	struct probe_error *error;
+	uint64_t arena = ARENA_BYTES;
+
+	*ret = code_alloc(r, &change->taken, size, ARCH_STUB_ALIGN, reach_start, reach_end);
+	if (*ret)
+		return NULL;
+	while (arena < size * 2 + ARENA_BYTES / 2)
+		arena *= 2;
+	error = map_arena(change, arena, reach_start, reach_end);
+	if (error)
+		return error;
+	*ret = code_alloc(r, &change->taken, size, ARCH_STUB_ALIGN, reach_start, reach_end);
+	return *ret ? NULL : probe_error_no_memory();
+}
+
+struct probe_error *change_map_data(
+	struct change *change, size_t size, bool is_private, uint64_t *address_ret, int *fd_ret)
+{
+	int sharing = is_private ? MAP_PRIVATE : MAP_SHARED;
+	struct control_call calls[2];
+	struct probe_error *error;
+	int64_t fd;
+
+	error = create_file(change, size, &fd, fd_ret);
+	if (error)
+		return error;
+	calls[0] = call_mmap(0, size, PROT_READ | PROT_WRITE, sharing | MAP_NORESERVE, fd);
+	/* The mappings keep it: the target is not to have one descriptor more. */
+	calls[1] = change_call_close(fd);
+	error = change_run(change, "map shared memory", calls, 2);
+	*address_ret = calls[0].result;
+	if (!error)
+		return NULL;
+	close_file(change, fd);
+	close(*fd_ret);
+	*fd_ret = -1;
+	return error;
+}
+
+struct probe_error *change_store(struct change *change)
+{
+	struct registry *r = &change->registry;
+	uint64_t image;
+	struct probe_error *error;
+
+	/* Anywhere: images are data. */
+	error = change_alloc_code(change, registry_image_size(r), r->home, r->home + 1, &image);
+	if (!error)
+		error = registry_store(r, change->mem, image);
+	change->taken.count -= !error; /* the registry itself knows where its image is */
+	return error;
+}
+
+/* ---- Giving back ---------------------------------------------------------------------- */
+
+/*
+ * Everything, when no session is left. The home, with the guard, goes first: a
+ * registry that is found names nothing that is gone, and might be the target's
+ * own by then. If we die, the rest are orphans.
+ */
+static struct probe_error *unmap_all(struct change *change)
+{
+	struct registry *r = &change->registry;
+	struct control_call *calls = calloc(r->arena_count + 1, sizeof(*calls));
+	struct probe_error *error;
+	size_t count = 0;
+
+	if (!calls)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < r->arena_count; i++)
+		calls[count++] = (struct control_call){
+			.number = SYS_munmap, .args = {r->arenas[i].start, r->arenas[i].size}};
+	error = change_run(change, "unmap memory", calls, count);
+	free(calls);
+	if (!error)
+		registry_deinit(r);
+	return error;
+}
+
+struct probe_error *change_collect(struct change *change)
+{
+	struct registry *r = &change->registry;
+	struct control_call *calls = calloc(r->session_count + 1, sizeof(*calls));
+	struct probe_error *error = NULL;
+	size_t count = 0;
+
+	if (!calls)
+		return probe_error_no_memory();
+	for (size_t i = r->session_count; i-- > 0;) {
+		if (!(r->sessions[i].flags & REG_SESSION_RETIRED))
+			continue;
+		calls[count++] = (struct control_call){.number = SYS_munmap,
+			.args = {r->sessions[i].data, r->sessions[i].data_size}};
+		registry_forget_texts(r, r->sessions[i].id);
+		registry_remove_session(r, i);
+	}
+	/* If we die, they are orphans (libprobe/patch/orphans.h): nobody unmaps them twice. */
+	if (r->home && (count || r->session_count))
+		error = change_store(change);
+	if (!error && count)
+		error = change_run(change, "unmap memory", calls, count);
+	free(calls);
+	return error || !r->home || r->session_count ? error : unmap_all(change);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/target/code.h"
+
+bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t reach_end)
+{
+	uint64_t low = start < reach_start ? start : reach_start;
+	uint64_t high = end > reach_end ? end : reach_end;
+
+	return high - low < (UINT64_C(1) << 31) - REGISTRY_PAGE;
+}
+
+static int compare_extents(const void *a, const void *b)
+{
+	const struct code_extent *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Everything in use, sorted by address; NULL without memory. */
+static struct code_extent *extents_in_use(
+	const struct registry *registry, const struct code_taken *taken, size_t *count_ret)
+{
+	size_t count = 0, most = 2 * registry->site_count + registry->stub_count + taken->count + 3;
+	struct code_extent *extents = calloc(most, sizeof(*extents));
+
+	if (!extents)
+		return NULL;
+	if (registry->home)
+		extents[count++] = (struct code_extent){registry->home, REGISTRY_PAGE};
+	if (registry->guard)
+		extents[count++] = (struct code_extent){
+			registry->guard & ~(uint64_t)(REGISTRY_PAGE - 1), REGISTRY_PAGE};
+	if (registry->image)
+		extents[count++] = (struct code_extent){registry->image, registry->image_size};
+	for (size_t i = 0; i < registry->site_count; i++) {
+		const struct reg_site *site = &registry->sites[i];
+
+		if (site->tail)
+			extents[count++] = (struct code_extent){site->tail, site->tail_size};
+		if (site->pun)
+			extents[count++] = (struct code_extent){site->pun, site->pun_size};
+	}
+	for (size_t i = 0; i < registry->stub_count; i++)
+		extents[count++] =
+			(struct code_extent){registry->stubs[i].start, registry->stubs[i].size};
+	if (taken->count)
+		memcpy(extents + count, taken->items, taken->count * sizeof(*extents));
+	count += taken->count;
+	qsort(extents, count, sizeof(*extents), compare_extents);
+	*count_ret = count;
+	return extents;
+}
+
+static bool is_allocated(const struct reg_arena *arena)
+{
+	return arena->size > REGISTRY_PAGE;
+}
+
+static uint64_t align_up(uint64_t value, uint64_t alignment)
+{
+	return (value + alignment - 1) & ~(alignment - 1);
+}
+
+/* The first gap of an arena between extents, or 0. */
+static uint64_t find_gap(const struct reg_arena *arena, const struct code_extent *extents,
+	size_t count, size_t size, size_t alignment)
+{
+	uint64_t at = align_up(arena->start, alignment), end = arena->start + arena->size;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct code_extent *e = &extents[i];
+
+		if (e->start + e->size <= at || e->start >= end)
+			continue;
+		if (e->start >= at && e->start - at >= size)
+			break;
+		at = align_up(e->start + e->size, alignment);
+	}
+	return at < end && end - at >= size ? at : 0;
+}
+
+uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, size_t size,
+	size_t alignment, uint64_t reach_start, uint64_t reach_end)
+{
+	struct code_extent *items, *extents;
+	uint64_t found = 0;
+	size_t count;
+
+	items = reallocarray(taken->items, taken->count + 1, sizeof(*items));
+	if (!items)
+		return 0;
+	taken->items = items;
+	extents = extents_in_use(registry, taken, &count);
+	for (size_t i = 0; extents && i < registry->arena_count && !found; i++) {
+		const struct reg_arena *arena = &registry->arenas[i];
+
+		if (is_allocated(arena) && code_reaches(arena->start, arena->start + arena->size,
+						   reach_start, reach_end))
+			found = find_gap(arena, extents, count, size, alignment);
+	}
+	free(extents);
+	if (found)
+		taken->items[taken->count++] = (struct code_extent){found, size};
+	return found;
+}
+
+bool code_arena(const struct registry *registry, uint64_t address)
+{
+	for (size_t i = 0; i < registry->arena_count; i++)
+		if (is_allocated(&registry->arenas[i]) &&
+			address - registry->arenas[i].start < registry->arenas[i].size)
+			return true;
+	return false;
+}
+
+bool code_take(
+	const struct registry *registry, struct code_taken *taken, uint64_t start, size_t size)
+{
+	struct code_extent *items, *extents;
+	size_t count;
+	bool is_free = code_arena(registry, start) && code_arena(registry, start + size - 1);
+
+	items = reallocarray(taken->items, taken->count + 1, sizeof(*items));
+	if (!items)
+		return false;
+	taken->items = items;
+	extents = extents_in_use(registry, taken, &count);
+	for (size_t i = 0; extents && i < count && is_free; i++)
+		is_free = extents[i].start >= start + size ||
+			  extents[i].start + extents[i].size <= start;
+	if (extents && is_free)
+		taken->items[taken->count++] = (struct code_extent){start, size};
+	is_free = extents && is_free;
+	free(extents);
+	return is_free;
+}
