@@ -311,35 +311,38 @@ struct probe_error *cmd_export(int argc, char **argv, int *status_ret)
 			.kind = OPTION_STRING,
 			.value = "FILE",
 			.target = &options.output,
-			.help = "write there, not to standard output"},
+			.help = "write to FILE instead of standard output"},
 		{.letter = 'k',
 			.name = "key",
 			.kind = OPTION_STRING,
 			.value = "ARG",
 			.target = &options.options.key,
-			.help = "name slices and frames by arg0 or str(arg1), as functions are"},
+			.help = "name slices and frames by arg0 or str(arg1), such as a function "
+				"name"},
 		{.name = "match",
 			.kind = OPTION_STRING,
 			.value = "ARG[:ARG]",
 			.target = &options.options.match,
-			.help = "an end belongs to the begin with the same arg0, on any thread"},
+			.help = "match an end to the begin with the same value of ARG, on any "
+				"thread"},
 		{.name = "counter",
 			.kind = OPTION_STRINGS,
 			.value = "PROBE(ARG)",
 			.target = &options.counters,
-			.help = "trace-event: the argument's values over time; may be repeated"},
+			.help = "trace-event: show an argument's values over time; may be "
+				"repeated"},
 		{.name = "count",
 			.kind = OPTION_FLAG,
 			.target = &options.options.hits,
-			.help = "folded: count hits; else pairs have their own time in "
-				"nanoseconds"},
+			.help = "folded: count hits (default: nanoseconds that pairs took "
+				"themselves)"},
 	};
 	const struct command_line line = {
 		.synopsis = "export --format=FORMAT [OPTIONS] DIR|- [PROBE...]",
-		.help = "Writes a record of `probectl record`, or (-) the hits that `probectl "
-			"trace "
-			"--json`\n"
-			"prints, in the format of another tool; with PROBEs, only their hits.\n",
+		.help = "Writes a record of `probectl record`, or (-) the output of `probectl "
+			"trace\n"
+			"--json`, in the format of another tool. With PROBEs, writes only their "
+			"hits.\n",
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};

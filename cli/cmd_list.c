@@ -290,9 +290,9 @@ static struct probe_error *list(struct list_command *command)
 }
 
 static const char help_text[] =
-	"Shows the static probes (stapsdt notes) of ELF files, of all files that a process\n"
-	"has mapped, or without both of all programs and libraries in the standard\n"
-	"directories. With PROBEs, only those.\n"
+	"Shows the static probes (stapsdt notes) of ELF files, or of all files that a\n"
+	"process has mapped; by default, of all programs and libraries in the standard\n"
+	"directories. With PROBEs, shows only those.\n"
 	"\n"
 	"  probectl list /usr/lib/jvm/*/lib/server/libjvm.so 'hotspot:gc__*'\n"
 	"  probectl list -v -p 1234\n";
@@ -307,7 +307,7 @@ struct probe_error *cmd_list(int argc, char **argv, int *status_ret)
 			.name = "verbose",
 			.kind = OPTION_COUNTER,
 			.target = &command.verbose,
-			.help = "show each site: address, function, line; -vv: bytes, plan"},
+			.help = "also show each site: address, function, line; -vv: bytes, plan"},
 		{.name = "json",
 			.kind = OPTION_FLAG,
 			.target = &command.json,

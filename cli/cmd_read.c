@@ -293,16 +293,16 @@ struct probe_error *cmd_read(int argc, char **argv, int *status_ret)
 			.kind = OPTION_STRINGS,
 			.value = "TRACER|N",
 			.target = &options.wanted,
-			.help = "only sessions with that tracer, or that number"},
+			.help = "read only sessions with this tracer or this number"},
 		{.name = "reset",
 			.kind = OPTION_FLAG,
 			.target = &options.reset,
-			.help = "begin anew afterwards"},
+			.help = "start again after reading"},
 		{.name = "top",
 			.kind = OPTION_NUMBER,
 			.value = "N",
 			.target = &options.top,
-			.help = "rows of a table (default: 20); 0: all"},
+			.help = "limit tables to N rows (default: 20; 0: no limit)"},
 		{.letter = 'a',
 			.name = "all",
 			.kind = OPTION_FLAG,
@@ -312,7 +312,7 @@ struct probe_error *cmd_read(int argc, char **argv, int *status_ret)
 	};
 	const struct command_line line = {
 		.synopsis = "read [OPTIONS] -p PID[,PID...]",
-		.help = "Prints what the sessions have gathered that `probectl enable -t` left.\n",
+		.help = "Prints what the sessions left by `probectl enable -t` have gathered.\n",
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};

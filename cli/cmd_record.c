@@ -63,19 +63,18 @@ struct probe_error *cmd_record(int argc, char **argv, int *status_ret)
 			.kind = OPTION_STRING,
 			.value = "DIR",
 			.target = &options.directory,
-			.help = "the folder of the record; new, or empty"},
+			.help = "write the record to DIR, which is created or must be empty"},
 		{.name = "rotate",
 			.kind = OPTION_STRING,
 			.value = "SIZE|TIME",
 			.target = &rotate,
-			.help = "begin a new part after 64M, 10s ..., in a folder of its own in "
-				"DIR"},
+			.help = "begin a new part, a record of its own in DIR, after 64M, 10s ..."},
 		{.name = "full",
 			.kind = OPTION_STRING,
 			.value = "flush|loop|stop",
 			.target = &full,
-			.help = "write all the time; or keep the newest hits that -b has room for; "
-				"or end once it is full"},
+			.help = "write continuously (default), keep the newest hits, or stop when "
+				"a buffer is full"},
 		OPTIONS_FILTER(&options.tracer),
 		OPTIONS_TRACE(&options),
 	};
@@ -83,10 +82,11 @@ struct probe_error *cmd_record(int argc, char **argv, int *status_ret)
 		.synopsis = "record [OPTIONS] -o DIR PROBE... " SYNOPSIS_PROCESSES,
 		.help = "Records each hit in the Common Trace Format, for babeltrace2 and Trace "
 			"Compass,\n"
-			"until Ctrl-C, the end of the process, -n or -d.\n"
-			"The process is then as it was. With a PROGRAM, PROBEs come before the "
-			"--,\n"
-			"and the exit status is the program's.\n",
+			"until Ctrl-C, the end of the processes, or the limit set by -n or -d. The "
+			"code\n"
+			"of the processes is then as it was before. With a PROGRAM, PROBEs come "
+			"before\n"
+			"the --, and the exit status is that of the program.\n",
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};

@@ -171,15 +171,15 @@ struct probe_error *cmd_repair(int argc, char **argv, int *status_ret)
 	};
 	const struct command_line line = {
 		.synopsis = "repair [--json] -p PID[,PID...]",
-		.help = "Removes what controllers left in processes that were killed: sessions "
+		.help = "Removes what killed controllers left in processes: sessions that nobody "
+			"reads any\n"
+			"more, and probes that are only half switched on or off. Any other command "
 			"that\n"
-			"nobody reads any more, and probes switched half on or half off. Any other "
-			"command\n"
-			"that changes a process does the same first. Sites that somebody has "
-			"restored\n"
-			"while a session wants them are patched again; what holds somebody else's "
-			"bytes\n"
-			"is named and left, and the exit status is 1.\n",
+			"changes a process does the same first. Sites that a session wants patched "
+			"and\n"
+			"that something has restored are patched again. Sites that something else "
+			"has\n"
+			"overwritten are named and left as they are; the exit status is then 1.\n",
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};

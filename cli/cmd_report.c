@@ -177,7 +177,7 @@ struct probe_error *cmd_report(int argc, char **argv, int *status_ret)
 			.kind = OPTION_STRING,
 			.value = "FILE",
 			.target = &options.html,
-			.help = "write one page with charts, which needs no other file"},
+			.help = "write one self-contained page with charts"},
 		OPTIONS_JSON(&options.json),
 		{.letter = 'k',
 			.name = "key",
@@ -190,18 +190,17 @@ struct probe_error *cmd_report(int argc, char **argv, int *status_ret)
 			.kind = OPTION_STRING,
 			.value = "KEY[:KEY]",
 			.target = &options.match,
-			.help = "an end belongs to the begin with the same value (else: of the "
-				"same thread)"},
+			.help = "match an end to the begin with the same value, on any thread"},
 		{.name = "top",
 			.kind = OPTION_NUMBER,
 			.target = &options.top,
-			.help = "rows of each table (default: 20); 0: all"},
+			.help = "limit tables to N rows (default: 20; 0: no limit)"},
 	};
 	const struct command_line line = {
 		.synopsis = "report [OPTIONS] DIR|-",
-		.help = "Sums up a record of `probectl record`, or what `probectl trace --json` "
-			"prints:\n"
-			"rates, probes, times of pairs, most frequent values, losses.\n",
+		.help = "Summarizes a record of `probectl record`, or (-) the output of `probectl "
+			"trace\n"
+			"--json`: rates, probes, times of pairs, most frequent values, losses.\n",
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};

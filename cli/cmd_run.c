@@ -65,16 +65,17 @@ struct probe_error *cmd_run(int argc, char **argv, int *status_ret)
 			.name = "verbose",
 			.kind = OPTION_FLAG,
 			.target = &options.verbose,
-			.help = "say on standard error what was enabled"},
+			.help = "print on standard error what was enabled"},
 		{.name = "no-follow",
 			.kind = OPTION_FLAG,
 			.target = &options.no_follow,
-			.help = "only what it has when it starts"},
+			.help = "probe only the program and the libraries that it starts with"},
 	};
 	const struct command_line line = {
 		.synopsis = "run [OPTIONS] PROBE... -- PROGRAM [ARGS...]",
-		.help = "Starts a program with probes on before any of its code runs, and lets\n"
-			"it go. The exit status is the program's.\n",
+		.help = "Starts a program with probes enabled before any of its code runs. The "
+			"exit\n"
+			"status is that of the program.\n",
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};

@@ -308,12 +308,12 @@ struct probe_error *cmd_status(int argc, char **argv, int *status_ret)
 			.name = "all",
 			.kind = OPTION_FLAG,
 			.target = &options.all,
-			.help = "show the probes that are off, too"},
+			.help = "also show the probes that are off"},
 		OPTIONS_JSON(&options.json),
 	};
 	const struct command_line line = {
 		.synopsis = "status [-a] [--json] -p PID[,PID...] [PROBE...]",
-		.help = "Shows the probes of processes that are on, or those that PROBEs name.\n"
+		.help = "Shows the probes of processes that are on, or those that match PROBE.\n"
 			"Does not stop the processes.\n",
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),

@@ -223,16 +223,17 @@ static struct probe_error *switch_command(
 		{.name = "force",
 			.kind = OPTION_FLAG,
 			.target = &options.force,
-			.help = "set the state, whatever the reference count"},
+			.help = "set the state, ignoring the reference count"},
 		{.name = "exe",
 			.kind = OPTION_STRING,
 			.value = "PATH",
 			.target = &options.exe,
-			.help = "refuse processes that run another program"},
+			.help = "refuse processes that run a program other than PATH"},
 		{.name = "atomic",
 			.kind = OPTION_FLAG,
 			.target = &options.atomic,
-			.help = "change counters with all threads stopped, too"},
+			.help = "stop all threads also for changing counters of probes without a "
+				"site"},
 		{.name = "keep-going",
 			.kind = OPTION_FLAG,
 			.target = &options.kept.request.keep_going,
@@ -241,7 +242,8 @@ static struct probe_error *switch_command(
 			.name = "verbose",
 			.kind = OPTION_COUNTER,
 			.target = &options.verbose,
-			.help = "say how sites were patched, and how long the process stood still"},
+			.help = "print how sites were patched, and how long the process was "
+				"stopped"},
 		{.letter = 'q',
 			.name = "quiet",
 			.kind = OPTION_FLAG,
@@ -271,17 +273,17 @@ struct probe_error *cmd_enable(int argc, char **argv, int *status_ret)
 	static const struct direction enable = {
 		.past = "enabled",
 		.patches = true,
-		.keep_going = "leave out the sites that cannot be patched, and do the rest",
+		.keep_going = "leave out the sites that cannot be patched",
 		.switch_probes = probe_target_enable,
 		.line =
 			{
 				.synopsis = "enable -p PID[,PID...] [OPTIONS] PROBE...",
 				.help = "Switches probes of running processes on, until `probectl "
-					"disable`.\n"
-					"Each probe counts how often it was enabled. With -t a "
-					"session "
-					"with that\n"
-					"tracer is left behind, which `probectl read` prints.\n",
+					"disable`. Each probe\n"
+					"counts how often it was enabled. With -t, leaves a "
+					"session with that tracer in\n"
+					"the process; `probectl read` prints what it has "
+					"gathered.\n",
 			},
 	};
 
@@ -292,15 +294,14 @@ struct probe_error *cmd_disable(int argc, char **argv, int *status_ret)
 {
 	static const struct direction disable = {
 		.past = "disabled",
-		.keep_going = "leave out the probes that are off, and do the rest",
+		.keep_going = "leave out the probes that are off",
 		.switch_probes = probe_target_disable,
 		.line =
 			{
 				.synopsis = "disable -p PID[,PID...] [OPTIONS] PROBE...",
-				.help = "Takes back one `probectl enable` of each probe. Those "
-					"that nobody\n"
-					"else has enabled are off then, and the code is as it "
-					"was.\n",
+				.help = "Undoes one `probectl enable` of each probe. A probe that "
+					"nobody else has enabled\n"
+					"is then off, and the code is as it was before.\n",
 			},
 	};
 

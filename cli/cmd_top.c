@@ -73,31 +73,35 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 			.kind = OPTION_DURATION,
 			.value = "SECONDS",
 			.target = &options.interval_ns,
-			.help = "look that often (default: 1)"},
+			.help = "update at this interval (default: 1)"},
 		{.letter = 'd',
 			.name = "duration",
 			.kind = OPTION_DURATION,
 			.value = "SECONDS",
 			.target = &options.duration_ns,
-			.help = "end after so long"},
+			.help = "stop after this time"},
 		{.name = "sort",
 			.kind = OPTION_STRING,
 			.value = "ORDER",
 			.target = &options.sort,
-			.help = "begin ordered by rate, total, p50, p99 or name"},
+			.help = "sort by rate, total, p50, p99 or name at first (default: rate)"},
 		{.name = "top",
 			.kind = OPTION_NUMBER,
 			.target = &options.top,
-			.help = "rows of a table without a screen (default: 20); 0: all"},
+			.help = "limit tables without a screen to N rows (default: 20; 0: no "
+				"limit)"},
 	};
 	const struct command_line line = {
 		.synopsis = "top [OPTIONS] [PROBE...] " SYNOPSIS_PROCESSES,
-		.help = "Shows how often the probes of processes are hit, all of them unless\n"
-			"PROBEs are given, and how long pairs of them take, on a screen that is\n"
-			"renewed; `?` explains its keys. The processes are then as they were.\n"
-			"Without a terminal, prints a table at each interval.\n"
-			"With a PROGRAM, PROBEs come before the --, what it writes is kept until\n"
-			"the screen is gone, and the exit status is the program's.\n",
+		.help = "Shows live how often probes of processes are hit (default: all probes), "
+			"and how\n"
+			"long pairs of them take; `?` explains the keys. The code of the processes "
+			"is\n"
+			"afterwards as it was before. Without a terminal, prints a table at each\n"
+			"interval. With a PROGRAM, PROBEs come before the --, the program's output "
+			"is\n"
+			"kept until the screen is closed, and the exit status is that of the "
+			"program.\n",
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};

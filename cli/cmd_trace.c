@@ -15,20 +15,20 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 			.kind = OPTION_NUMBER,
 			.value = "N",
 			.target = &options.settings.top,
-			.help = "rows of a table (default: 20); 0: all"},
+			.help = "limit tables to N rows (default: 20; 0: no limit)"},
 		{.letter = 'i',
 			.name = "interval",
 			.kind = OPTION_DURATION,
 			.value = "SECONDS",
 			.target = &options.settings.interval_ns,
-			.help = "print what is new that often, and all at the end"},
+			.help = "print what is new every SECONDS, and the totals at the end"},
 		OPTIONS_JSON(&options.settings.json),
 		{.letter = 'o',
 			.name = "output",
 			.kind = OPTION_STRING,
 			.value = "FILE",
 			.target = &options.output,
-			.help = "write to a file"},
+			.help = "write to FILE instead of standard output"},
 		{.letter = 'a',
 			.name = "all",
 			.kind = OPTION_FLAG,
@@ -38,11 +38,13 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 	};
 	const struct command_line line = {
 		.synopsis = "trace [OPTIONS] PROBE... " SYNOPSIS_PROCESSES,
-		.help = "Prints a line for each hit, or what a tracer (-t) makes of them, until\n"
-			"Ctrl-C, the end of the process, -n or -d.\n"
-			"The process is then as it was. With a PROGRAM, PROBEs come before the "
-			"--,\n"
-			"and the exit status is the program's.\n",
+		.help = "Prints a line for each hit, or the result of a tracer (-t), until Ctrl-C, "
+			"the\n"
+			"end of the processes, or the limit set by -n or -d. The code of the "
+			"processes\n"
+			"is then as it was before. With a PROGRAM, PROBEs come before the --, and "
+			"the\n"
+			"exit status is that of the program.\n",
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]),
 	};

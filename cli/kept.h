@@ -30,11 +30,11 @@ struct kept_options {
 			.kind = OPTION_NUMBER,                                                     \
 			.value = "N",                                                              \
 			.target = &(options)->string_bytes,                                        \
-			.help = "with -t: up to N bytes of each string"},                          \
+			.help = "with -t: keep up to N bytes of each string"},                     \
 	{                                                                                          \
 		.letter = 'b', .name = "buffer", .kind = OPTION_SIZE,                              \
 		.target = &(options)->ring_bytes,                                                  \
-		.help = "with -t ring: size of the ring of each CPU"                               \
+		.help = "with -t ring: size of the ring buffer of each CPU"                        \
 	}
 
 enum {

@@ -17,18 +17,19 @@
 static const struct command commands[] = {
 	{"list", "show the probes of files, of running processes or of the system", cmd_list},
 	{"status", "show which probes of processes are on", cmd_status},
-	{"enable", "switch probes of processes on, to stay on", cmd_enable},
+	{"enable", "switch probes of processes on; they stay on", cmd_enable},
 	{"disable", "switch them off again", cmd_disable},
-	{"read", "print what sessions gathered that `enable -t` left", cmd_read},
-	{"repair", "remove what controllers left that died", cmd_repair},
+	{"read", "print what the sessions left by `enable -t` have gathered", cmd_read},
+	{"repair", "remove what a killed probectl left behind", cmd_repair},
 	{"run", "start a program with probes on", cmd_run},
 	{"trace", "print or count the hits of probes", cmd_trace},
 	{"top", "show live how often probes are hit, and how long pairs take", cmd_top},
 	{"record", "write the hits of probes to disk, for babeltrace2 and Trace Compass",
 		cmd_record},
-	{"export", "turn records into what other tools read: JSON, CSV, flame graphs, Perfetto",
+	{"export", "convert records for other tools: JSON, CSV, flame graphs, Perfetto",
 		cmd_export},
-	{"report", "sum up a record: rates, latencies, losses; also as a page", cmd_report},
+	{"report", "summarize a record: rates, latencies, losses; also as a page with charts",
+		cmd_report},
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };

@@ -245,7 +245,7 @@ static void print_help(const struct command_line *line)
 	for (size_t i = 0; i < line->row_count; i++)
 		print_row(&line->rows[i]);
 	print_row(&(struct option_row){
-		.letter = 'h', .name = "help", .kind = OPTION_FLAG, .help = "print this"});
+		.letter = 'h', .name = "help", .kind = OPTION_FLAG, .help = "print this help"});
 }
 
 /* ---- Options ---------------------------------------------------------------------- */

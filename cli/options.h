@@ -78,17 +78,17 @@ struct common_options {
 #define OPTIONS_PID(common)                                                                        \
 	{                                                                                          \
 		.letter = 'p', .name = "pid", .kind = OPTION_PIDS, .target = &(common)->pids,      \
-		.help = "the processes: -p 1,2 or -p 1 -p 2"                                       \
+		.help = "use these processes: -p 1,2 or -p 1 -p 2"                                 \
 	}
 #define OPTIONS_PROBE(common)                                                                      \
 	{                                                                                          \
 		.letter = 'e', .name = "probe", .kind = OPTION_PATTERN,                            \
-		.target = &(common)->patterns, .help = "a PROBE; the same as an operand"           \
+		.target = &(common)->patterns, .help = "use this PROBE; the same as an operand"    \
 	}
 #define OPTIONS_JSON(flag)                                                                         \
 	{                                                                                          \
 		.name = "json", .kind = OPTION_FLAG, .target = (flag),                             \
-		.help = "print one JSON object a line"                                             \
+		.help = "print one JSON object per line"                                           \
 	}
 
 struct command_line {

@@ -10,10 +10,10 @@
 		.kind = OPTION_STRINGS,                                                            \
 		.value = "NAME",                                                                   \
 		.target = &(common)->names,                                                        \
-		.help = "all processes with that command name or program file"},                   \
+		.help = "use all processes with this command name or program file"},               \
 	{                                                                                          \
 		.name = "children", .kind = OPTION_PIDS, .target = &(common)->parents,             \
-		.help = "all processes that descend from these"                                    \
+		.help = "use all descendants of these processes"                                   \
 	}
 
 #define SYNOPSIS_PROCESSES "(-p PID[,PID...] | --name NAME | --children PID | -- PROGRAM [ARGS...])"
@@ -22,11 +22,12 @@
 	{.name = "follow",                                                                         \
 		.kind = OPTION_FLAG,                                                               \
 		.target = &(common)->follow,                                                       \
-		.help = "also libraries opened later, forked children, and programs that they "    \
+		.help = "also probe libraries opened later, forked children, and programs that "   \
+			"they "                                                                    \
 			"start"},                                                                  \
 	{                                                                                          \
 		.name = "no-follow", .kind = OPTION_FLAG, .target = &(common)->no_follow,          \
-		.help = "with a PROGRAM: only what it has when it starts"                          \
+		.help = "with a PROGRAM: probe only it and the libraries that it starts with"      \
 	}
 
 /* Is any process named, in whatever way? */

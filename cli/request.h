@@ -21,13 +21,13 @@ struct request_options {
 #define OPTIONS_KEEP_GOING(options)                                                                \
 	{                                                                                          \
 		.name = "keep-going", .kind = OPTION_FLAG, .target = &(options)->keep_going,       \
-		.help = "leave out the sites that cannot be patched, and do the rest"              \
+		.help = "leave out the sites that cannot be patched"                               \
 	}
 #define OPTIONS_PLAN(options)                                                                      \
 	{                                                                                          \
 		.name = "plan", .kind = OPTION_STRING, .value = "LIST",                            \
 		.target = &(options)->plan_text,                                                   \
-		.help = "the ways of patching, in order: toggle,behind,pun,nop"                    \
+		.help = "ways of patching, in order (default: toggle,behind,pun,nop)"              \
 	}
 
 /*

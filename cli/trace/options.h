@@ -36,21 +36,21 @@ struct trace_options {
 #define OPTIONS_TRACE(options)                                                                     \
 	{.letter = 'n', .name = "hits", .kind = OPTION_NUMBER, .value = "COUNT",                   \
 		.target = &(options)->settings.hits_max,                                           \
-		.help = "end after so many hits"},                                                 \
+		.help = "stop after COUNT hits"},                                                  \
 	{.letter = 'd', .name = "duration", .kind = OPTION_DURATION, .value = "SECONDS",           \
 		.target = &(options)->settings.duration_ns,                                        \
-		.help = "end after so long"},                                                      \
+		.help = "stop after this time"},                                                   \
 	{.letter = 's', .name = "strings", .kind = OPTION_NUMBER, .value = "N",                    \
 		.target = &(options)->string_bytes,                                                \
-		.help = "also up to N bytes of text behind every pointer"},                        \
+		.help = "also show up to N bytes of text behind every pointer"},                   \
 	{.letter = 'b', .name = "buffer", .kind = OPTION_SIZE, .target = &(options)->ring_bytes,   \
-		.help = "size of the ring of each CPU, where hits wait for us"},                   \
+		.help = "size of the ring buffer of each CPU, where hits wait"},                   \
 	OPTIONS_FOLLOW(&(options)->common),                                                        \
 	OPTIONS_KEEP_GOING(&(options)->request),                                                   \
 	OPTIONS_PLAN(&(options)->request),                                                         \
 	{.letter = 'q', .name = "quiet", .kind = OPTION_FLAG,                                      \
 		.target = &(options)->settings.quiet,                                              \
-		.help = "no summary on standard error"}
+		.help = "print no summary on standard error"}
 /* clang-format on */
 
 /*

@@ -34,30 +34,30 @@ enum { TRACER_TOP = 20 }; /* rows of a table, unless --top says otherwise */
 #define OPTIONS_FILTER(options)                                                                    \
 	{.letter = 'f', .name = "filter", .kind = OPTION_STRING, .value = "EXPR",                  \
 		.target = &(options)->filter,                                                      \
-		.help = "only hits for which this is true: 'arg0 > 100 && cpu != 3'"},             \
+		.help = "use only hits for which EXPR is true: 'arg0 > 100 && cpu != 3'"},         \
 	{.name = "every", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->every,        \
-		.help = "only one hit in N"},                                                      \
+		.help = "use only one hit in N, on each CPU"},                                     \
 	{.name = "rate", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->rate,          \
-		.help = "at most N hits a second"}
+		.help = "use at most N hits per second"}
 
 #define OPTIONS_TRACER(options)                                                                    \
 	{.letter = 't', .name = "tracer", .kind = OPTION_STRINGS, .value = "TRACER[,ARG]",         \
 		.target = &(options)->tracers,                                                     \
-		.help = "what becomes of hits; 'help' lists the tracers"},                         \
+		.help = "process hits with this tracer; 'help' lists the tracers"},                \
 	{.letter = 'c', .name = "count", .kind = OPTION_FLAG, .target = &(options)->count,         \
 		.help = "the same as -t count"},                                                   \
 	{.letter = 'k', .name = "key", .kind = OPTION_STRINGS, .value = "EXPR",                    \
 		.target = &(options)->keys,                                                        \
-		.help = "a row for each value of arg0, tid, str(arg1) ...; up to four"},           \
+		.help = "keep a row for each value of arg0, tid, str(arg1) ...; up to four"},      \
 	OPTIONS_FILTER(options),                                                                   \
 	{.name = "pairs", .kind = OPTION_STRING, .value = "auto|listed",                           \
 		.target = &(options)->pairs,                                                       \
-		.help = "begins and ends by their names, or in the order given"},                  \
+		.help = "find begins and ends by their names, or in the order given"},             \
 	{.name = "match", .kind = OPTION_STRING, .value = "EXPR[:EXPR]",                           \
 		.target = &(options)->match,                                                       \
-		.help = "ends belong to begins with the same value, not to the thread"},           \
+		.help = "match an end to the begin with the same value, on any thread"},           \
 	{.name = "keys", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->keys_max,      \
-		.help = "room for so many keys on each CPU"}
+		.help = "keep up to N different keys on each CPU (default: 4096)"}
 /* clang-format on */
 
 /* One -t: it has a session in each target. */

@@ -91,7 +91,7 @@ const struct tracer_kind tracer_builtin[] = {
 	{
 		.name = "transaction",
 		.usage = "transaction",
-		.help = "the same of what ends well or badly: done or aborted",
+		.help = "the same, with ends that are done or aborted",
 		.output = PROBE_TRACER_ROWS,
 		.has_pairs = true,
 		.pairing = PROBE_PAIRING_ONE,
@@ -106,7 +106,7 @@ const struct tracer_kind tracer_builtin[] = {
 	{
 		.name = "point",
 		.usage = "point",
-		.help = "passes: how often, and how often a second",
+		.help = "how often a point is passed, in total and per second",
 		.output = PROBE_TRACER_ROWS,
 		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_RATE,
 			.order = PROBE_ORDER_COUNT},
@@ -115,7 +115,7 @@ const struct tracer_kind tracer_builtin[] = {
 	{
 		.name = "observe",
 		.usage = "observe,EXPR",
-		.help = "the last value, and when it was",
+		.help = "the last value, and its time",
 		.output = PROBE_TRACER_ROWS,
 		.needs_value = true,
 		.gather = {.last = true},
@@ -126,7 +126,7 @@ const struct tracer_kind tracer_builtin[] = {
 	{
 		.name = "counter",
 		.usage = "counter,EXPR",
-		.help = "a counter that only grows: its last value and its growth a second",
+		.help = "a counter that only grows: its last value and its growth per second",
 		.output = PROBE_TRACER_ROWS,
 		.needs_value = true,
 		.gather = {.last = true, .extremes = true},
@@ -143,7 +143,7 @@ const struct tracer_kind tracer_builtin[] = {
 	{
 		.name = "json",
 		.usage = "json",
-		.help = "the same as JSON, one object a line",
+		.help = "the same as JSON, one object per line",
 		.output = PROBE_TRACER_HITS_JSON,
 	},
 	/* Records that overwrite the oldest, and are read when somebody asks. */
@@ -168,7 +168,7 @@ const struct tracer_kind tracer_builtin[] = {
 	{
 		.name = "pcp",
 		.usage = "pcp[,TRACER]",
-		.help = "what another tracer gathers (count unless told), as metrics of "
+		.help = "what another tracer gathers (default: count), as metrics of "
 			"Performance "
 			"Co-Pilot",
 		.output = PROBE_TRACER_PCP,
