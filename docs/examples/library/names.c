@@ -63,8 +63,8 @@ int main(int argc, char **argv)
 	if (argc > 2) {
 		check(probe_pattern_parse(argv[2], &pattern));
 		if (!print_matching(list, pattern))
-			check(probe_pattern_no_match(pattern, argv[1], "names FILE",
-				(const char *const *)names, count));
+			check(probe_pattern_no_match(
+				pattern, argv[1], "names FILE", (const char *const *)names, count));
 		probe_pattern_free(pattern);
 	}
 	free(names);
