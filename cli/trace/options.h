@@ -42,7 +42,7 @@ struct trace_options {
 		.help = "stop after this time"},                                                   \
 	{.letter = 's', .name = "strings", .kind = OPTION_NUMBER, .value = "N",                    \
 		.target = &(options)->string_bytes,                                                \
-		.help = "also show up to N bytes of text behind every pointer"},                   \
+		.help = "also take up to N bytes of text behind every pointer"},                   \
 	{.letter = 'b', .name = "buffer", .kind = OPTION_SIZE, .target = &(options)->ring_bytes,   \
 		.help = "size of the ring buffer of each CPU, where hits wait"},                   \
 	OPTIONS_FOLLOW(&(options)->common),                                                        \
