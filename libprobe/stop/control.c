@@ -319,7 +319,6 @@ static void release_stopped(struct control *control)
 		reap_or_detach(thread->tid);
 		drop_thread(control, i);
 	}
-	control_calm(control);
 }
 
 static void forget(struct control *control)
@@ -331,15 +330,23 @@ static void forget(struct control *control)
 		.pid = control->pid, .lender = control->lender, .seccomp = control->seccomp};
 }
 
-/* Detaches from all. Only a thread that is stopped can be let go, so the others have to. */
-static void release(struct control *control)
+/*
+ * Detaches from all. Only a thread that is stopped can be let go, so the others have to. Returns
+ * when the stopped ones were gone (CLOCK_MONOTONIC): we may lose the processor right behind that.
+ */
+static uint64_t release(struct control *control)
 {
+	uint64_t end;
+
 	release_stopped(control);
+	end = clock_monotonic_ns();
+	control_calm(control);
 	for (size_t i = 0; i < control->count; i++)
 		ptrace(PTRACE_INTERRUPT, control->threads[i].tid, NULL, NULL);
 	for (int i = 0; i < LET_GO_TRIES && !let_late_go(control); i++)
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 	forget(control);
+	return end;
 }
 
 /* Before they are interrupted: how much of their time limits is left. */
@@ -477,11 +484,13 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	}
 	if (loadavg >= 0)
 		close(loadavg);
-	if (!error && *again_ret)
+	if (!error && *again_ret) {
 		release_stopped(control);
-	else if (!error && !control->count)
+		control_calm(control);
+	} else if (!error && !control->count) {
 		error = probe_error_new(
 			PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
+	}
 	if (error)
 		release(control);
 	return error;
@@ -515,8 +524,7 @@ uint64_t control_resume(struct control *control)
 {
 	uint64_t start = control->stopped_ns;
 
-	release(control);
-	return clock_monotonic_ns() - start;
+	return release(control) - start;
 }
 
 /* ---- Borrowing one thread ---------------------------------------------------- */
