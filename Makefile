@@ -286,12 +286,12 @@ bench: all targets
 SANITIZED_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS),unit golden)
 # ThreadSanitizer knows neither stacks and code that we make ourselves nor fences.
 NOT_TSAN := control control_killed counterparts frames kept recorder restart search steps stub_flags \
-	stub_gather stub_pairs stub_sample stub_threads children self self_calls
+	stub_gather stub_pairs stub_sample stub_threads children self self_calls self_forks
 TSAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS), \
 	$(filter-out $(NOT_TSAN:%=tests/unit/test_%.c),$(UNIT_SRC)))
 # Each change of a program with signal handlers searches its memory, of which AddressSanitizer
 # makes terabytes; these make hundreds of changes of themselves.
-NOT_ASAN := self self_calls steps
+NOT_ASAN := self self_calls self_forks steps
 ASAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS), \
 	$(filter-out $(NOT_ASAN:%=tests/unit/test_%.c),$(UNIT_SRC)))
 asan: | $(FIRST)

@@ -22,11 +22,12 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/sdt.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <ucontext.h>
 
+#define PROVIDER contexts
+#include "between.h"
 #include "target.h"
 
 enum { STACK = 8 << 20, RESTORER = 0x04000000 /* SA_RESTORER */ };
@@ -123,41 +124,6 @@ static void on_timer(int number, siginfo_t *info, void *data)
 	room[0] = 2;
 }
 
-/*
- * A jump at the probe, or behind its nop, replaces at least two of the instructions; nothing
- * of it is in libc.
- */
-__attribute__((noinline, noclone)) static unsigned long mix(unsigned long n)
-{
-	unsigned long mixed = n * 0x9e3779b97f4a7c15;
-
-	STAP_PROBE2(contexts, mix, n, mixed);
-	__asm__ volatile("incq %0\n"
-			 "addq $0x10000, %0"
-			 : "+a"(mixed)
-			 :
-			 : "cc");
-	return mixed;
-}
-
-/* The second of them: an address that is taken would be one that may be jumped to. */
-static uintptr_t find_between(void)
-{
-	static const char both[] = {0x48, (char)0xff, (char)0xc0, 0x48, 0x05};
-	const char *found = memmem((const void *)mix, 128, both, sizeof(both));
-
-	return found ? (uintptr_t)found + 3 : 0;
-}
-
-/* What handlers have left on the stack is written over. */
-__attribute__((noinline)) static void scrub(void)
-{
-	volatile char room[16384];
-
-	for (size_t i = 0; i < sizeof(room); i++)
-		room[i] = 0;
-}
-
 static void pass_until_caught(void)
 {
 	caught = 0;
@@ -168,7 +134,7 @@ static void pass_until_caught(void)
 		wrong += mix(passes) != passes * 0x9e3779b97f4a7c15 + 0x10001;
 	}
 	passing = 0;
-	scrub();
+	scrub(16384);
 	printf("free wrong %lu\n", wrong);
 	fflush(stdout);
 }

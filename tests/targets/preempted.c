@@ -18,10 +18,10 @@
 #include <alloca.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <string.h>
-#include <sys/sdt.h>
 #include <sys/time.h>
 
+#define PROVIDER preempted
+#include "between.h"
 #include "target.h"
 
 enum { THREADS_MAX = 64 };
@@ -85,38 +85,6 @@ static void on_timer(int number, siginfo_t *info, void *data)
 	switch_to(current + 1);
 }
 
-/* A jump at the probe, or behind its nop, replaces at least two of the instructions. */
-__attribute__((noinline, noclone)) static unsigned long mix(unsigned long n)
-{
-	unsigned long mixed = n * 0x9e3779b97f4a7c15;
-
-	STAP_PROBE2(preempted, mix, n, mixed);
-	__asm__ volatile("incq %0\n"
-			 "addq $0x10000, %0"
-			 : "+a"(mixed)
-			 :
-			 : "cc");
-	return mixed;
-}
-
-/* The second of them. */
-static uintptr_t find_between(void)
-{
-	static const char both[] = {0x48, (char)0xff, (char)0xc0, 0x48, 0x05};
-	const char *found = memmem((const void *)mix, 128, both, sizeof(both));
-
-	return found ? (uintptr_t)found + 3 : 0;
-}
-
-/* What handlers have left on the stack is written over: somebody could come back with it. */
-__attribute__((noinline)) static void scrub(void)
-{
-	volatile char room[4096];
-
-	for (size_t i = 0; i < sizeof(room); i++)
-		room[i] = 0;
-}
-
 static void pass_until_caught(int self)
 {
 	sigset_t timer;
@@ -131,7 +99,7 @@ static void pass_until_caught(int self)
 		passes++;
 		wrong += mix(passes) != passes * 0x9e3779b97f4a7c15 + 0x10001;
 	}
-	scrub();
+	scrub(4096);
 	switch_to(self + 1);
 }
 

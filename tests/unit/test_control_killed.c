@@ -5,12 +5,10 @@
  */
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -18,6 +16,7 @@
 
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
+#include "tests/unit/dying.h"
 #include "tests/unit/victim_bodies.h"
 
 /*
@@ -277,28 +276,6 @@ static void test_killed_and_signalled(void **state)
 
 /* ---- Before each of its requests ------------------------------------------------------- */
 
-static unsigned int dies_before; /* a controller's Nth request, with a signal for its victim */
-static pid_t signalled;
-
-/* What the library calls. */
-long ptrace(enum __ptrace_request request, ...)
-{
-	void *address, *data;
-	va_list args;
-	pid_t pid;
-
-	va_start(args, request);
-	pid = va_arg(args, pid_t);
-	address = va_arg(args, void *);
-	data = va_arg(args, void *);
-	va_end(args);
-	if (dies_before && !--dies_before) {
-		kill(signalled, SIGUSR1);
-		kill(getpid(), SIGKILL);
-	}
-	return syscall(SYS_ptrace, request, pid, address, data);
-}
-
 /* False: it has no Nth request. */
 static bool kill_controller_before(struct victim *v, unsigned int request)
 {
@@ -307,8 +284,8 @@ static bool kill_controller_before(struct victim *v, unsigned int request)
 
 	assert_true(controller >= 0);
 	if (controller == 0) {
-		dies_before = request;
-		signalled = v->pid;
+		dying_before = request;
+		dying_signals = v->pid;
 		_exit(control_once(v));
 	}
 	assert_int_equal(waitpid(controller, &status, 0), controller);

@@ -3,13 +3,11 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <unwind.h>
 
@@ -17,33 +15,19 @@
 #include <sys/sdt.h>
 
 #include "tests/unit/room.h"
-#include "tests/unit/self_text.h"
+#include "tests/unit/self_hits.h"
 
-enum { THREADS = 4, HITS = 1000, ROUNDS = 20, DEPTH = 5, FRAMES = 64, FUNCTIONS = 9 };
+enum { THREADS = 4, HITS = 1000, FRAMES = 64, FUNCTIONS = 9 };
 
 /* ---- Probes ------------------------------------------------------------------------------ */
 
 /* These two have sections of their own: the linker says where they begin and end. */
 extern const char __start_of_hit[], __stop_of_hit[], __start_of_caller[], __stop_of_caller[];
 
-__attribute__((noinline, section("of_hit"))) static void hit(long i)
-{
-	__asm__ volatile("" : : "r"(i));
-	STAP_PROBE1(testcalls, hit, i);
-	ROOM();
-}
-
 __attribute__((noinline)) static void all_kinds(
 	int i, unsigned char c, double d, const char *text, const char *none)
 {
 	STAP_PROBE5(testcalls, kinds, i, c, d, text, none);
-	ROOM();
-}
-
-__attribute__((noinline)) static void ping(long i)
-{
-	__asm__ volatile("" : : "r"(i));
-	STAP_PROBE1(testcalls, ping, i);
 	ROOM();
 }
 
@@ -72,12 +56,6 @@ __attribute__((noinline)) static long live(const long *from, const double *numbe
 }
 
 /* ---- Calls ------------------------------------------------------------------------------- */
-
-static void count(const struct probe_self_hit *hit, void *data)
-{
-	(void)hit;
-	++*(atomic_long *)data;
-}
 
 struct kept {
 	long calls;
@@ -148,8 +126,8 @@ static void test_many_functions(void **state)
 
 	(void)state;
 	for (int i = 0; i < FUNCTIONS; i++)
-		self_ok(probe_self_register("testcalls:hit", count, &counts[i]));
-	self_ok(probe_self_register("testcalls:h?t", count, &by_glob));
+		self_ok(probe_self_register("testcalls:hit", self_count, &counts[i]));
+	self_ok(probe_self_register("testcalls:h?t", self_count, &by_glob));
 	self_enable("testcalls:hit");
 	for (int i = 0; i < HITS; i++)
 		hit(i);
@@ -158,18 +136,18 @@ static void test_many_functions(void **state)
 	assert_int_equal(by_glob, HITS);
 	assert_int_equal(self_status("testcalls", "hit").hits, HITS);
 	assert_int_equal(self_status("testcalls", "hit").refcount, 3);
-	self_ok(probe_self_unregister("testcalls:hit", count, &counts[3]));
+	self_ok(probe_self_unregister("testcalls:hit", self_count, &counts[3]));
 	self_disable("testcalls:hit");
 	hit(0);
 	assert_int_equal(counts[3], HITS);
 	assert_int_equal(counts[4], HITS + 1);
-	self_ok(probe_self_register("testcalls:hit", count, &counts[3]));
+	self_ok(probe_self_register("testcalls:hit", self_count, &counts[3]));
 	hit(0);
 	assert_int_equal(counts[3], HITS + 1);
 	for (int i = 0; i < FUNCTIONS; i++)
-		self_ok(probe_self_unregister("testcalls:hit", count, &counts[i]));
+		self_ok(probe_self_unregister("testcalls:hit", self_count, &counts[i]));
 	assert_int_equal(self_status("testcalls", "hit").refcount, 1);
-	self_ok(probe_self_unregister("testcalls:h?t", count, &by_glob));
+	self_ok(probe_self_unregister("testcalls:h?t", self_count, &by_glob));
 	self_text_same();
 	self_nothing_left();
 }
@@ -180,28 +158,30 @@ static void test_errors(void **state)
 	atomic_long calls = 0;
 
 	(void)state;
-	self_fails(probe_self_register("testcalls:hut", count, &calls), PROBE_ERROR_NOT_FOUND,
+	self_fails(probe_self_register("testcalls:hut", self_count, &calls), PROBE_ERROR_NOT_FOUND,
 		"testcalls:hit");
-	self_fails(probe_self_register("testcalls:hit(", count, &calls), PROBE_ERROR_USAGE, "");
-	self_fails(probe_self_unregister("testcalls:hit", count, &calls), PROBE_ERROR_NOT_FOUND,
+	self_fails(
+		probe_self_register("testcalls:hit(", self_count, &calls), PROBE_ERROR_USAGE, "");
+	self_fails(probe_self_unregister("testcalls:hit", self_count, &calls),
+		PROBE_ERROR_NOT_FOUND,
 		"testcalls:hit: the function is not connected with this data");
 	/* What dlsym(3) has not found, say. */
 	self_fails(probe_self_register("testcalls:hit", NULL, NULL), PROBE_ERROR_USAGE,
 		"testcalls:hit: there is no function to be connected");
 	self_nothing_left();
-	self_ok(probe_self_register("testcalls:hit", count, &calls));
+	self_ok(probe_self_register("testcalls:hit", self_count, &calls));
 	self_fails(probe_self_unregister("testcalls:hit", NULL, NULL), PROBE_ERROR_NOT_FOUND,
 		"testcalls:hit: the function is not connected with this data");
-	self_fails(probe_self_register("testcalls:hit", count, &calls), PROBE_ERROR_STATE,
+	self_fails(probe_self_register("testcalls:hit", self_count, &calls), PROBE_ERROR_STATE,
 		"testcalls:hit: the function is connected already, with the same data");
 	/* It has no references of the kind that are taken one by one. */
 	self_fails(probe_self_disable(self_request("testcalls:hit"), &report), PROBE_ERROR_STATE,
 		"testcalls:hit is not enabled");
 	hit(1);
 	assert_int_equal(calls, 1);
-	self_ok(probe_self_unregister("testcalls:hit", count, &calls));
-	self_fails(probe_self_unregister("testcalls:hit", count, &calls), PROBE_ERROR_NOT_FOUND,
-		"not connected");
+	self_ok(probe_self_unregister("testcalls:hit", self_count, &calls));
+	self_fails(probe_self_unregister("testcalls:hit", self_count, &calls),
+		PROBE_ERROR_NOT_FOUND, "not connected");
 	self_text_same();
 	self_nothing_left();
 }
@@ -348,29 +328,6 @@ static void test_nested(void **state)
 /* ---- Taking away ------------------------------------------------------------------------------
  */
 
-struct slow {
-	atomic_int entered, left;
-	atomic_bool go;
-};
-
-static void wait_to_go(const struct probe_self_hit *hit, void *data)
-{
-	struct slow *slow = data;
-
-	(void)hit;
-	slow->entered++;
-	while (!slow->go)
-		usleep(100);
-	slow->left++;
-}
-
-static void *hit_once(void *data)
-{
-	(void)data;
-	hit(1);
-	return NULL;
-}
-
 static void *let_go(void *data)
 {
 	usleep(100000);
@@ -387,13 +344,13 @@ static void test_unregister_waits(void **state)
 
 	(void)state;
 	self_ok(probe_self_register("testcalls:hit", wait_to_go, slow));
-	self_ok(probe_self_register("testcalls:ping", count, &calls));
+	self_ok(probe_self_register("testcalls:ping", self_count, &calls));
 	assert_int_equal(pthread_create(&hitter, NULL, hit_once, NULL), 0);
 	while (!slow->entered)
 		usleep(100);
 	/* Others can be changed meanwhile. */
 	ping(1);
-	self_ok(probe_self_unregister("testcalls:ping", count, &calls));
+	self_ok(probe_self_unregister("testcalls:ping", self_count, &calls));
 	assert_int_equal(calls, 1);
 	self_enable("testcalls:hit");
 	self_disable("testcalls:hit");
@@ -457,10 +414,10 @@ static void test_unregister_itself(void **state)
 	hit(2);
 	assert_int_equal(calls, 1);
 	self_text_same();
-	self_ok(probe_self_register("testcalls:hit", count, &others));
+	self_ok(probe_self_register("testcalls:hit", self_count, &others));
 	hit(3);
 	assert_int_equal(others, 1);
-	self_ok(probe_self_unregister("testcalls:hit", count, &others));
+	self_ok(probe_self_unregister("testcalls:hit", self_count, &others));
 	assert_int_equal(calls, 1);
 	self_text_same();
 	self_nothing_left();
@@ -468,24 +425,6 @@ static void test_unregister_itself(void **state)
 
 /* ---- Storms -----------------------------------------------------------------------------------
  */
-
-static atomic_bool done;
-static atomic_long passed;
-
-static void *keep_hitting(void *data)
-{
-	unsigned int seed = (unsigned int)(uintptr_t)data;
-
-	while (!done) {
-		void *block = malloc(100 + rand_r(&seed) % 100000);
-
-		hit(1);
-		passed++;
-		ping(DEPTH);
-		free(block);
-	}
-	return NULL;
-}
 
 struct life {
 	atomic_long calls;
@@ -528,190 +467,20 @@ static void test_storm(void **state)
 
 	(void)state;
 	/* From before the first hit to behind the last one. */
-	self_ok(probe_self_register("testcalls:hit", count, &exact));
-	done = false;
-	passed = 0;
+	self_ok(probe_self_register("testcalls:hit", self_count, &exact));
+	hitters_done = false;
+	hitters_passed = 0;
 	for (uintptr_t i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, keep_hitting, (void *)i), 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(pthread_create(&changers[i], NULL, come_and_go, patterns[i]), 0);
 	for (int i = 0; i < 3; i++)
 		pthread_join(changers[i], NULL);
-	done = true;
+	hitters_done = true;
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	assert_int_equal(exact, passed);
-	self_ok(probe_self_unregister("testcalls:hit", count, &exact));
-	self_text_same();
-	self_nothing_left();
-}
-
-/* ---- Forks --------------------------------------------------------------------------------------
- */
-
-static void child_check(bool good)
-{
-	if (!good)
-		_exit(1);
-}
-
-/* The child has the functions, too; each takes away its own. */
-static void test_fork(void **state)
-{
-	atomic_long calls = 0;
-	pid_t child;
-
-	(void)state;
-	self_ok(probe_self_register("testcalls:hit", count, &calls));
-	hit(1);
-	child = fork();
-	if (child == 0) {
-		hit(1);
-		child_check(calls == 2);
-		self_ok(probe_self_unregister("testcalls:hit", count, &calls));
-		hit(1);
-		child_check(calls == 2);
-		self_text_same();
-		self_nothing_left();
-		self_ok(probe_self_register("testcalls:hit", count, &calls));
-		hit(1);
-		child_check(calls == 3);
-		_exit(0);
-	}
-	self_join(child);
-	hit(1);
-	assert_int_equal(calls, 2);
-	self_ok(probe_self_unregister("testcalls:hit", count, &calls));
-	self_text_same();
-	self_nothing_left();
-}
-
-static bool in_child;
-
-static void fork_within(const struct probe_self_hit *h, void *data)
-{
-	pid_t child = fork();
-
-	(void)h;
-	if (child) {
-		self_join(child);
-		return;
-	}
-	in_child = true;
-	/* The thread that sits in wait_to_go() is not in the child. */
-	self_ok(probe_self_unregister("testcalls:hit", wait_to_go, data));
-	self_ok(probe_self_unregister("testcalls:ping", fork_within, data));
-	self_text_same();
-}
-
-/* The child of a thread that is in a function, while others are in others. */
-static void test_fork_within(void **state)
-{
-	struct probe_report report = {0};
-	struct slow slow = {0};
-	pthread_t hitter;
-
-	(void)state;
-	self_ok(probe_self_register("testcalls:hit", wait_to_go, &slow));
-	self_ok(probe_self_register("testcalls:ping", fork_within, &slow));
-	assert_int_equal(pthread_create(&hitter, NULL, hit_once, NULL), 0);
-	while (!slow.entered)
-		usleep(100);
-	ping(1);
-	if (in_child) {
-		/* Nor will it come back to its stub; and this one has left its own. */
-		self_ok(probe_self_update(&report));
-		self_nothing_left();
-		_exit(0);
-	}
-	slow.go = true;
-	pthread_join(hitter, NULL);
-	self_ok(probe_self_unregister("testcalls:hit", wait_to_go, &slow));
-	self_ok(probe_self_unregister("testcalls:ping", fork_within, &slow));
-	self_text_same();
-	self_nothing_left();
-}
-
-/* ---- A copy that dies ----------------------------------------------------------- */
-
-/* The first child of a process, or 0. */
-static pid_t first_child(pid_t pid, pid_t tid)
-{
-	char path[64];
-	int child = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tid);
-	file = fopen(path, "r");
-	if (file && fscanf(file, "%d", &child) != 1)
-		child = 0;
-	if (file)
-		fclose(file);
-	return child;
-}
-
-struct killer {
-	pid_t changer; /* the thread whose helpers are killed */
-	atomic_bool done;
-	atomic_int kills;
-};
-
-/* Kills the copies that change this process, a little later each time. */
-static void *kill_copies(void *data)
-{
-	struct killer *killer = data;
-	unsigned int wait_us = 0;
-
-	while (!killer->done) {
-		pid_t forker = first_child(getpid(), killer->changer);
-		pid_t copy = forker ? first_child(forker, forker) : 0;
-
-		if (!copy)
-			continue;
-		usleep(wait_us);
-		wait_us = (wait_us + 130) % 6000;
-		killer->kills += kill(copy, SIGKILL) == 0;
-		/* One that changes nothing any more, but is still listed, is not worth two. */
-		while (!killer->done && first_child(getpid(), killer->changer) == forker)
-			usleep(50);
-	}
-	return NULL;
-}
-
-static void test_copy_dies(void **state)
-{
-	struct killer killer = {.changer = gettid()};
-	pthread_t threads[2], id;
-	atomic_long calls = 0;
-
-	(void)state;
-	done = false;
-	for (uintptr_t i = 0; i < 2; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, keep_hitting, (void *)i), 0);
-	assert_int_equal(pthread_create(&id, NULL, kill_copies, &killer), 0);
-	for (int i = 0; i < 3 * ROUNDS; i++) {
-		struct probe_error *error = probe_self_register("testcalls:hit", count, &calls);
-
-		if (error) {
-			self_fails(error, PROBE_ERROR_STATE, "has died: try again");
-			continue;
-		}
-		error = probe_self_unregister("testcalls:hit", count, &calls);
-		if (error)
-			self_fails(error, PROBE_ERROR_STATE, "has died: try again");
-	}
-	killer.done = true;
-	pthread_join(id, NULL);
-	print_message("%d copies were killed\n", killer.kills);
-	/* Whoever comes next finishes what they began. */
-	self_ok(probe_self_register("testcalls:hit", count, &calls));
-	calls = 0;
-	hit(1);
-	assert_true(calls > 0);
-	self_ok(probe_self_unregister("testcalls:hit", count, &calls));
-	done = true;
-	for (int i = 0; i < 2; i++)
-		pthread_join(threads[i], NULL);
+	assert_int_equal(exact, hitters_passed);
+	self_ok(probe_self_unregister("testcalls:hit", self_count, &exact));
 	self_text_same();
 	self_nothing_left();
 }
@@ -729,9 +498,6 @@ int main(void)
 		cmocka_unit_test(test_unregister_cancelled),
 		cmocka_unit_test(test_unregister_itself),
 		cmocka_unit_test(test_storm),
-		cmocka_unit_test(test_fork),
-		cmocka_unit_test(test_fork_within),
-		cmocka_unit_test(test_copy_dies),
 	};
 
 	self_text_save();

@@ -6,13 +6,11 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +19,7 @@
 
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
+#include "tests/unit/dying.h"
 #include "tests/unit/live.h"
 
 typedef struct probe_error *change(struct probe_target *target, const struct probe_request *request,
@@ -225,30 +224,17 @@ static void child_in_its_memory(void **state)
 /* ---- A controller that dies before it patches a site ---------------------------------------- */
 
 static uint64_t dies_at;
-static unsigned int dies_before; /* its Nth call of these */
 
-/* What the library calls: the first write to a place of the target is the last thing done. */
+/*
+ * What the library calls: the first write to a place of the target is the last thing done.
+ * A write is a step, as a request is.
+ */
 ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset)
 {
-	if ((dies_at && dies_at - (uint64_t)offset < size) || (dies_before && !--dies_before))
+	if (dies_at && dies_at - (uint64_t)offset < size)
 		kill(getpid(), SIGKILL);
+	dying_step();
 	return syscall(SYS_pwrite64, fd, bytes, size, offset);
-}
-
-long ptrace(enum __ptrace_request request, ...)
-{
-	void *address, *data;
-	va_list args;
-	pid_t pid;
-
-	va_start(args, request);
-	pid = va_arg(args, pid_t);
-	address = va_arg(args, void *);
-	data = va_arg(args, void *);
-	va_end(args);
-	if (dies_before && !--dies_before)
-		kill(getpid(), SIGKILL);
-	return syscall(SYS_ptrace, request, pid, address, data);
 }
 
 /* Where the jump is that leads from live:value to its stubs. */
@@ -333,7 +319,7 @@ static void dead_before_patch(struct live *l, enum probe_plan plan)
 	probe_report_deinit(&report);
 }
 
-static void dies_before_patch(void **state)
+static void dying_before_patch(void **state)
 {
 	dead_before_patch(*state, PROBE_PLAN_LONG_NOP);
 	dead_before_patch(*state, PROBE_PLAN_PUN);
@@ -356,7 +342,7 @@ static void dies_while_disabling(void **state)
 		probe_report_deinit(&report);
 		child = fork();
 		if (child == 0) {
-			dies_before = n;
+			dying_before = n;
 			_exit(change_one(l, probe_target_disable, "live:value") != NULL);
 		}
 		assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED), 0);
@@ -464,7 +450,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(closed_while_attached, live_setup, teardown),
 		cmocka_unit_test_setup_teardown(steps_under_load, live_setup, teardown),
 		cmocka_unit_test(child_in_its_memory),
-		cmocka_unit_test_setup_teardown(dies_before_patch, live_setup, teardown),
+		cmocka_unit_test_setup_teardown(dying_before_patch, live_setup, teardown),
 		cmocka_unit_test_setup_teardown(dies_while_disabling, live_setup, teardown),
 		cmocka_unit_test(names),
 		cmocka_unit_test_setup_teardown(predicates, live_setup, teardown),

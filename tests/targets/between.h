@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A function with a probe, and a place right behind it that a jump takes away: for programs
+ * that are interrupted there. Whoever includes it names the PROVIDER of the probe, `mix`.
+ */
+#ifndef TESTS_BETWEEN_H
+#define TESTS_BETWEEN_H
+
+#include <stdint.h>
+#include <string.h>
+#include <sys/sdt.h>
+
+/*
+ * A jump at the probe, or behind its nop, replaces at least two of the instructions; nothing
+ * of it is in libc.
+ */
+__attribute__((noinline, noclone)) static unsigned long mix(unsigned long n)
+{
+	unsigned long mixed = n * 0x9e3779b97f4a7c15;
+
+	STAP_PROBE2(PROVIDER, mix, n, mixed);
+	__asm__ volatile("incq %0\n"
+			 "addq $0x10000, %0"
+			 : "+a"(mixed)
+			 :
+			 : "cc");
+	return mixed;
+}
+
+/* The second of them: an address that is taken would be one that may be jumped to. */
+static inline uintptr_t find_between(void)
+{
+	static const char both[] = {0x48, (char)0xff, (char)0xc0, 0x48, 0x05};
+	const char *found = memmem((const void *)mix, 128, both, sizeof(both));
+
+	return found ? (uintptr_t)found + 3 : 0;
+}
+
+/* What handlers have left on the stack is written over: somebody could come back with it. */
+__attribute__((noinline)) static void scrub(size_t bytes)
+{
+	volatile char room[bytes];
+
+	for (size_t i = 0; i < bytes; i++)
+		room[i] = 0;
+}
+
+#endif
