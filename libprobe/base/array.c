@@ -5,12 +5,19 @@
 
 enum { FIRST_ROOM = 16 /* a power of two */ };
 
-/* There is room for FIRST_ROOM items, or for as many as the next power of two says. */
+/* The next power of two. */
+size_t array_room(size_t count)
+{
+	size_t room = FIRST_ROOM;
+
+	while (room < count)
+		room *= 2;
+	return room;
+}
+
 void *array_grow(void *items, size_t count, size_t item_bytes)
 {
-	if (!items || count == 0)
-		return reallocarray(items, FIRST_ROOM, item_bytes);
-	if (count < FIRST_ROOM || (count & (count - 1)))
+	if (items && count && array_room(count) > count)
 		return items;
-	return reallocarray(items, 2 * count, item_bytes);
+	return reallocarray(items, array_room(count + 1), item_bytes);
 }

@@ -14,6 +14,9 @@
  */
 void *array_grow(void *items, size_t count, size_t item_bytes);
 
+/* How many items array_grow() takes for granted that there is room for, where it has `count`. */
+size_t array_room(size_t count);
+
 /*
  * The index of the first item whose key is not below `key`, or `count`. The array is sorted by
  * its keys: a uint64_t in each item, `offset` bytes from its begin.

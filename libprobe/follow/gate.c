@@ -64,20 +64,17 @@ struct probe_error *gate_attach(struct change *change, uint32_t session,
 		.probes = &probe, .probe_count = 1, .sites = &site, .site_count = 1};
 	/* The plans that the user chose are for the probes. */
 	struct probe_request its = *request;
-	struct install install = {.change = change,
-		.selection = &selection,
-		.request = &its,
-		.session = session,
-		.is_gate = true,
-		.follow_children = children,
-		.gate_offset = place == GATE_EXEC ? DATA_EXEC_GATE_OFFSET : DATA_GATE_OFFSET,
-		.fd = -1};
+	struct install install = install_of(change, &selection, &its);
 	struct probe_report report = {0};
 	struct probe_error *error;
 	uint64_t size, variable;
 
 	its.plans = NULL;
 	its.plan_count = 0;
+	install.session = session;
+	install.is_gate = true;
+	install.follow_children = children;
+	install.gate_offset = place == GATE_EXEC ? DATA_EXEC_GATE_OFFSET : DATA_GATE_OFFSET;
 	probe.module = find_function(
 		change, place == GATE_EXEC ? exec_function : state_function, &note.pc);
 	if (!probe.module)

@@ -283,12 +283,9 @@ static struct probe_error *enable_once(struct probe_target *target,
 	bool counts_up;
 	struct probe_error *error;
 	struct change c;
-	struct install install = {.change = &c,
-		.selection = &selection,
-		.request = request,
-		.persistent = true,
-		.fd = -1};
+	struct install install = install_of(&c, &selection, request);
 
+	install.persistent = true;
 	error = change_begin(target, &c);
 	if (error)
 		return error;

@@ -66,14 +66,10 @@ static struct probe_error *plan(struct change *change, struct forecast *ret)
 {
 	static const struct probe_request request = {.keep_going = true};
 	struct selection selection = {0};
-	struct install install = {.change = change,
-		.selection = &selection,
-		.request = &request,
-		.persistent = true,
-		.alone = true,
-		.fd = -1};
+	struct install install = install_of(change, &selection, &request);
 	struct probe_error *error = select_probes(&change->modules, NULL, 0, &selection);
 
+	install.persistent = install.alone = true;
 	if (!error)
 		error = install_plan(&install);
 	if (!error)

@@ -104,6 +104,13 @@ static struct probe_error *create_session(struct install *install)
 	return NULL;
 }
 
+struct install install_of(
+	struct change *change, struct selection *selection, const struct probe_request *request)
+{
+	return (struct install){
+		.change = change, .selection = selection, .request = request, .fd = -1};
+}
+
 void install_deinit(struct install *install)
 {
 	if (install->fd >= 0)
@@ -112,10 +119,6 @@ void install_deinit(struct install *install)
 	free(install->order);
 	free(install->pun_pages);
 	windows_close(&install->windows);
-	install->fd = -1;
-	install->sites = NULL;
-	install->order = NULL;
-	install->pun_pages = NULL;
 }
 
 /* Adds what was done to a report. */

@@ -81,6 +81,10 @@ struct install {
 	struct windows windows;
 };
 
+/* One that is to add this selection, and does no more than count; install_deinit() is due. */
+struct install install_of(
+	struct change *change, struct selection *selection, const struct probe_request *request);
+
 /* The module of a site, by index; and where, in order[], the next module's sites begin. */
 struct module *install_module(const struct install *install, size_t site);
 size_t install_module_end(const struct install *install, size_t from);

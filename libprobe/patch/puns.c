@@ -56,7 +56,7 @@ const char *puns_take(struct install *install, uint64_t entry)
 	if ((at < install->pun_page_count && pages[at] == page) ||
 		!space_is_free(&install->change->maps, page, page + SPACE_PAGE))
 		return pun_taken;
-	pages = reallocarray(pages, install->pun_page_count + 1, sizeof(*pages));
+	pages = array_grow(pages, install->pun_page_count, sizeof(*pages));
 	if (!pages)
 		return "out of memory";
 	install->pun_pages = pages;

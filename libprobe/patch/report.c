@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/patch/report.h"
 
 struct probe_error *report_refusal(struct probe_report *report, const struct select_probe *probe,
@@ -13,7 +14,7 @@ struct probe_error *report_refusal(struct probe_report *report, const struct sel
 
 	if (!report)
 		return NULL;
-	refusals = reallocarray(report->refusals, report->refusal_count + 1, sizeof(*refusals));
+	refusals = array_grow(report->refusals, report->refusal_count, sizeof(*refusals));
 	if (!refusals)
 		return probe_error_no_memory();
 	report->refusals = refusals;
@@ -47,7 +48,7 @@ struct probe_error *report_note(struct probe_report *report, const char *format,
 
 	if (!report)
 		return NULL;
-	notes = reallocarray(report->notes, report->note_count + 1, sizeof(*notes));
+	notes = array_grow(report->notes, report->note_count, sizeof(*notes));
 	if (!notes)
 		return probe_error_no_memory();
 	report->notes = notes;

@@ -62,10 +62,7 @@ size_t uninstall_find_stale(struct change *change)
 		if (session->flags & (REG_SESSION_PERSISTENT | REG_SESSION_RETIRED) ||
 			!registry_is_dead(session))
 			continue;
-		session->flags |= REG_SESSION_RETIRED;
-		for (size_t k = 0; k < r->probe_count; k++)
-			if (r->probes[k].session == session->id)
-				r->probes[k].refcount = 0;
+		registry_retire(r, session);
 		count++;
 	}
 	/* What another controller has begun to end, and did not finish, or could not. */

@@ -177,7 +177,7 @@ static struct probe_error *row_instance(struct probe_pcp *pcp, const struct proc
 static struct probe_error *add_process(struct probe_pcp *pcp, pid_t pid, struct process **ret)
 {
 	struct process *processes =
-		reallocarray(pcp->processes, pcp->process_count + 1, sizeof(*pcp->processes));
+		array_grow(pcp->processes, pcp->process_count, sizeof(*pcp->processes));
 
 	if (!processes)
 		return probe_error_no_memory();

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/reader/reader.h"
 
 enum {
@@ -48,7 +49,7 @@ static struct probe_error *add_record(struct ctf_reader *reader, const char *fol
 
 	if (reader->record_count >= RECORDS_MAX)
 		return probe_error_new(PROBE_ERROR_FORMAT, "there are too many records in it");
-	records = reallocarray(reader->records, reader->record_count + 1, sizeof(*reader->records));
+	records = array_grow(reader->records, reader->record_count, sizeof(*reader->records));
 	if (!records)
 		return probe_error_no_memory();
 	reader->records = records;

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/session/session.h"
 #include "libprobe/output/place.h"
 #include "libprobe/record/ctf.h"
@@ -271,7 +272,7 @@ static struct probe_error *find_class(
 	*ret = (uint32_t)i;
 	if (i < ctf->class_count)
 		return NULL;
-	classes = reallocarray(ctf->classes, i + 1, sizeof(*classes));
+	classes = array_grow(ctf->classes, i, sizeof(*classes));
 	if (!classes)
 		return probe_error_no_memory();
 	ctf->classes = classes;

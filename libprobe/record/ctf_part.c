@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/record/ctf.h"
 
 /* ---- Metadata ------------------------------------------------------------------ */
@@ -184,7 +185,7 @@ struct probe_error *ctf_part_stream(struct ctf_part *part, const struct probe_se
 			i++;
 	*recent = i;
 	if (i == part->stream_count) {
-		streams = reallocarray(part->streams, i + 1, sizeof(*streams));
+		streams = array_grow(part->streams, i, sizeof(*streams));
 		if (!streams)
 			return probe_error_no_memory();
 		part->streams = streams;

@@ -147,14 +147,6 @@ static struct probe_error *find_sites(struct hook *hook, struct hook_sites **ret
 
 /* ---- Ending: in the copy ------------------------------------------------------------------- */
 
-static void retire(struct registry *registry, struct reg_session *session)
-{
-	session->flags |= REG_SESSION_RETIRED;
-	for (size_t i = 0; i < registry->probe_count; i++)
-		if (registry->probes[i].session == session->id)
-			registry->probes[i].refcount = 0;
-}
-
 /* A copy that died right after it was done has left a session that no hook knows of. */
 static void retire_unknown(struct registry *registry)
 {
@@ -163,7 +155,7 @@ static void retire_unknown(struct registry *registry)
 
 		if (session->flags & REG_SESSION_CALLS && !session->owner &&
 			session->owner_start == (uintptr_t)&kept && !hook_has_session(session->id))
-			retire(registry, session);
+			registry_retire(registry, session);
 	}
 }
 
@@ -257,17 +249,14 @@ static struct probe_error *install_selected(struct attaching *a, struct change *
 	const struct probe_pattern *pattern = a->hook->pattern;
 	const struct probe_request request = {
 		.patterns = &pattern, .pattern_count = 1, .keep_going = a->keep_going};
-	struct install install = {.change = change,
-		.selection = selection,
-		.request = &request,
-		.describe = describe_stub,
-		.describe_data = a,
-		.session = a->hook->counters.session,
-		.spare_probes = SPARE_PROBES,
-		.caller = (uintptr_t)&kept,
-		.fd = -1};
+	struct install install = install_of(change, selection, &request);
 	struct probe_error *error = NULL;
 
+	install.describe = describe_stub;
+	install.describe_data = a;
+	install.session = a->hook->counters.session;
+	install.spare_probes = SPARE_PROBES;
+	install.caller = (uintptr_t)&kept;
 	keep_new(a, &change->registry, selection);
 	a->selection = selection;
 	if (selection->probe_count || !install.session)
@@ -387,7 +376,7 @@ static struct probe_error *detach_act(
 	retire_unknown(&change.registry);
 	session = registry_session(&change.registry, id);
 	if (session)
-		retire(&change.registry, session);
+		registry_retire(&change.registry, session);
 	if (change.registry.home)
 		error = uninstall_unreferenced(&change);
 	*gone = !error && !registry_session(&change.registry, id);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/error.h"
 #include "libprobe/self/reply.h"
 
@@ -140,7 +141,7 @@ static const void *take(const char **at, size_t length)
 static bool take_refusal(const char **at, struct probe_report *report)
 {
 	struct probe_refusal *refusals =
-		reallocarray(report->refusals, report->refusal_count + 1, sizeof(*refusals));
+		array_grow(report->refusals, report->refusal_count, sizeof(*refusals));
 	struct probe_refusal *to;
 	struct refusal r;
 

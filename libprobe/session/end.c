@@ -45,10 +45,7 @@ static struct probe_error *end_in(struct probe_session *s, struct probe_target *
 	session = registry_session(&c.registry, s->id);
 	/* The program may have become another one, or somebody has repaired it. */
 	if (session && session->stamp == s->rings.layout.stamp) {
-		session->flags |= REG_SESSION_RETIRED;
-		for (size_t i = 0; i < c.registry.probe_count; i++)
-			if (c.registry.probes[i].session == s->id)
-				c.registry.probes[i].refcount = 0;
+		registry_retire(&c.registry, session);
 		error = uninstall_unreferenced(&c);
 		if (!error && target == s->target)
 			session_note_left(s, &c.registry);

@@ -298,23 +298,18 @@ struct probe_error *probe_session_open(struct probe_target *target, uint32_t id,
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_session **ret)
 {
-	struct probe_session *s = calloc(1, sizeof(*s));
 	struct registry registry = {0};
 	struct modules modules = {0};
-	struct probe_error *error;
 	struct maps maps = {0};
+	struct probe_session *s;
+	struct probe_error *error =
+		session_create(target, CLOCK_SOURCE_COUNTER, request, options, &s);
 
-	if (!s)
-		return probe_error_no_memory();
-	s->target = target;
-	s->data = -1;
-	s->event = -1;
+	if (error)
+		return error;
 	s->id = id;
 	s->opened = s->stopped = true;
-	clock_init(&s->clock, CLOCK_SOURCE_COUNTER);
-	error = session_init(s, request, options);
-	if (!error)
-		error = load(target->pid, &maps, &registry);
+	error = load(target->pid, &maps, &registry);
 	if (!error)
 		error = modules_read(target->pid, NULL, &modules);
 	if (!error)
@@ -346,10 +341,7 @@ struct probe_error *probe_target_end(struct probe_target *target, uint32_t id)
 		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"process %d has no persistent session %u", target->pid, id);
 	} else {
-		session->flags |= REG_SESSION_RETIRED;
-		for (size_t i = 0; i < c.registry.probe_count; i++)
-			if (c.registry.probes[i].session == id)
-				c.registry.probes[i].refcount = 0;
+		registry_retire(&c.registry, session);
 		error = uninstall_unreferenced(&c);
 	}
 	change_end(&c);

@@ -90,8 +90,8 @@ static uint32_t own_pid(pid_t pid)
 	return own > 0 ? (uint32_t)own : 0;
 }
 
-struct probe_error *session_init(struct probe_session *s, const struct probe_request *request,
-	const struct probe_session_options *options)
+static struct probe_error *take_options(struct probe_session *s,
+	const struct probe_request *request, const struct probe_session_options *options)
 {
 	size_t ring = options->ring_bytes ? options->ring_bytes : DATA_RING_DEFAULT;
 	struct probe_error *error;
@@ -121,6 +121,25 @@ struct probe_error *session_init(struct probe_session *s, const struct probe_req
 	s->request = *request;
 	s->request.patterns = s->patterns;
 	return NULL;
+}
+
+struct probe_error *session_create(struct probe_target *target, enum clock_source clock,
+	const struct probe_request *request, const struct probe_session_options *options,
+	struct probe_session **ret)
+{
+	struct probe_session *s = malloc(sizeof(*s));
+	struct probe_error *error;
+
+	if (!s)
+		return probe_error_no_memory();
+	*s = (struct probe_session){.target = target, .data = -1, .event = -1};
+	clock_init(&s->clock, clock);
+	error = take_options(s, request, options);
+	if (error)
+		probe_session_free(s);
+	else
+		*ret = s;
+	return error;
 }
 
 /* Those that were switched off are not in the registry. */
@@ -474,22 +493,17 @@ static struct probe_error *start_once(struct probe_target *target,
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_report *report, struct probe_session **ret)
 {
-	struct probe_session *s = calloc(1, sizeof(*s));
-	struct probe_error *error;
+	enum clock_source clock = target->no_counter ? CLOCK_SOURCE_KERNEL : CLOCK_SOURCE_COUNTER;
+	struct probe_session *s;
+	struct probe_error *error = session_create(target, clock, request, options, &s);
 	bool started = false;
 	struct change c;
 
-	if (!s)
-		return probe_error_no_memory();
-	s->target = target;
+	if (error)
+		return error;
 	if (!target->files && options->watch)
 		target->files = files_hold(watch_launches(options->watch)->files);
-	s->data = -1;
-	s->event = -1;
-	clock_init(&s->clock, target->no_counter ? CLOCK_SOURCE_KERNEL : CLOCK_SOURCE_COUNTER);
-	error = session_init(s, request, options);
-	if (!error)
-		error = session_reserve(s);
+	error = session_reserve(s);
 	if (!error)
 		error = change_begin(target, &c);
 	if (!error) {

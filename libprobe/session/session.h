@@ -155,9 +155,13 @@ void session_watch_deinit(struct session_watch *watch);
 
 /* ---- Its parts (session.c) -------------------------------------------------------------- */
 
-/* Takes the options over, and parses what is in them. */
-PROBE_MUST_CHECK struct probe_error *session_init(struct probe_session *session,
-	const struct probe_request *request, const struct probe_session_options *options);
+/*
+ * A session without probes: takes the options over, and parses what is in them. It is to be
+ * given back with probe_session_free().
+ */
+PROBE_MUST_CHECK struct probe_error *session_create(struct probe_target *target,
+	enum clock_source clock, const struct probe_request *request,
+	const struct probe_session_options *options, struct probe_session **ret);
 
 /* The probes of a selection that is in the registry become the session's. */
 PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *session,

@@ -333,13 +333,12 @@ static bool takes_time(const struct probe_session *s)
 struct install session_attach(
 	struct probe_session *session, struct change *change, struct selection *selection)
 {
-	return (struct install){.change = change,
-		.selection = selection,
-		.request = &session->request,
-		.describe = describe,
-		.describe_data = session,
-		.session = session->id,
-		.takes_time = takes_time(session),
-		.follow_children = session->options.follow_children,
-		.fd = -1};
+	struct install install = install_of(change, selection, &session->request);
+
+	install.describe = describe;
+	install.describe_data = session;
+	install.session = session->id;
+	install.takes_time = takes_time(session);
+	install.follow_children = session->options.follow_children;
+	return install;
 }

@@ -238,11 +238,15 @@ static struct probe_error *find_rooms(struct change *c)
 					 &c->modules, home_room(c), &c->rooms);
 }
 
+static const struct change no_change = {.lock = -1, .mem = -1};
+
 struct probe_error *change_begin_as_it_is(struct probe_target *target, struct change *ret)
 {
 	struct probe_error *error;
 
-	*ret = (struct change){.target = target, .pid = target->pid, .lock = -1, .mem = -1};
+	*ret = no_change;
+	ret->target = target;
+	ret->pid = target->pid;
 	error = seccomp_check_own();
 	if (!error)
 		error = lock_target(
@@ -288,8 +292,9 @@ struct probe_error *change_look(struct probe_target *target, struct change *ret)
 {
 	struct probe_error *error;
 
-	*ret = (struct change){.target = target, .pid = target->pid, .lock = -1, .mem = -1};
-	ret->pid = procfs_living(ret->pid);
+	*ret = no_change;
+	ret->target = target;
+	ret->pid = procfs_living(target->pid);
 	error = open_memory(ret);
 	if (!error)
 		error = read_modules(ret);
@@ -315,7 +320,7 @@ void change_end(struct change *change)
 		close(change->mem);
 	if (change->lock >= 0)
 		close(change->lock);
-	*change = (struct change){.lock = -1, .mem = -1};
+	*change = no_change;
 }
 
 /* ---- Stopping and running --------------------------------------------------------- */

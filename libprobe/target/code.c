@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/target/code.h"
 
 bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t reach_end)
@@ -82,18 +83,22 @@ static uint64_t find_gap(const struct reg_arena *arena, const struct code_extent
 	return at < end && end - at >= size ? at : 0;
 }
 
+static bool make_room(struct code_taken *taken)
+{
+	struct code_extent *items = array_grow(taken->items, taken->count, sizeof(*items));
+
+	taken->items = items ? items : taken->items;
+	return items != NULL;
+}
+
 uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, size_t size,
 	size_t alignment, uint64_t reach_start, uint64_t reach_end)
 {
-	struct code_extent *items, *extents;
-	uint64_t found = 0;
 	size_t count;
+	struct code_extent *extents =
+		make_room(taken) ? extents_in_use(registry, taken, &count) : NULL;
+	uint64_t found = 0;
 
-	items = reallocarray(taken->items, taken->count + 1, sizeof(*items));
-	if (!items)
-		return 0;
-	taken->items = items;
-	extents = extents_in_use(registry, taken, &count);
 	for (size_t i = 0; extents && i < registry->arena_count && !found; i++) {
 		const struct reg_arena *arena = &registry->arenas[i];
 
@@ -119,15 +124,11 @@ bool code_arena(const struct registry *registry, uint64_t address)
 bool code_take(
 	const struct registry *registry, struct code_taken *taken, uint64_t start, size_t size)
 {
-	struct code_extent *items, *extents;
 	size_t count;
+	struct code_extent *extents =
+		make_room(taken) ? extents_in_use(registry, taken, &count) : NULL;
 	bool is_free = code_arena(registry, start) && code_arena(registry, start + size - 1);
 
-	items = reallocarray(taken->items, taken->count + 1, sizeof(*items));
-	if (!items)
-		return false;
-	taken->items = items;
-	extents = extents_in_use(registry, taken, &count);
 	for (size_t i = 0; extents && i < count && is_free; i++)
 		is_free = extents[i].start >= start + size ||
 			  extents[i].start + extents[i].size <= start;

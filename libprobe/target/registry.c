@@ -41,24 +41,12 @@ struct image_header {
 
 /* ---- Arrays ----------------------------------------------------------------------- */
 
-/* Arrays have room for the next power of two of their elements. */
-static size_t room_for(size_t count)
-{
-	size_t room = 1;
-
-	while (room < count)
-		room *= 2;
-	return room;
-}
-
 #define X(type, name)                                                                              \
 	struct reg_##type *registry_add_##type(struct registry *registry)                          \
 	{                                                                                          \
-		size_t count = registry->type##_count;                                             \
-		struct reg_##type *items = registry->name;                                         \
+		struct reg_##type *items =                                                         \
+			array_grow(registry->name, registry->type##_count, sizeof(*items));        \
                                                                                                    \
-		if (!items || room_for(count) == count)                                            \
-			items = reallocarray(items, room_for(count + 1), sizeof(*items));          \
 		if (!items)                                                                        \
 			return NULL;                                                               \
 		registry->name = items;                                                            \
@@ -230,7 +218,7 @@ static struct probe_error *parse_image(
 #define X(type, name)                                                                              \
 	if (header->type##_count > (size - at) / sizeof(*ret->name))                               \
 		return malformed(pid, "too many " #name);                                          \
-	ret->name = reallocarray(NULL, room_for(header->type##_count), sizeof(*ret->name));        \
+	ret->name = reallocarray(NULL, array_room(header->type##_count), sizeof(*ret->name));      \
 	if (!ret->name)                                                                            \
 		return probe_error_no_memory();                                                    \
 	memcpy(ret->name, bytes + at, header->type##_count * sizeof(*ret->name));                  \
@@ -528,6 +516,14 @@ static bool is_persistent(const struct registry *registry, uint32_t id)
 	const struct reg_session *session = registry_session(registry, id);
 
 	return session && session->flags & REG_SESSION_PERSISTENT;
+}
+
+void registry_retire(struct registry *registry, struct reg_session *session)
+{
+	session->flags |= REG_SESSION_RETIRED;
+	for (size_t i = 0; i < registry->probe_count; i++)
+		if (registry->probes[i].session == session->id)
+			registry->probes[i].refcount = 0;
 }
 
 bool registry_is_dead(const struct reg_session *session)

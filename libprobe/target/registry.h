@@ -238,6 +238,9 @@ struct reg_stub *registry_stubs(const struct registry *registry, uint64_t pc, si
 struct reg_semaphore *registry_semaphores(
 	const struct registry *registry, uint64_t key, size_t *count_ret);
 
+/* Ends a session in the registry: nothing refers to its probes any more. */
+void registry_retire(struct registry *registry, struct reg_session *session);
+
 /* Is a session's controller dead? A persistent session needs none. */
 bool registry_is_dead(const struct reg_session *session);
 
