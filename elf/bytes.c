@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See bytes.h. */
 #include <string.h>
 
 #include "elf/bytes.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cursor over bytes of an ELF file that cannot leave them.
+ * A bounds-checked cursor over bytes of an ELF file.
  *
- * Failure sticks: a read behind the end gives 0 and sets `failed`, so that a
- * parser reads a whole structure and looks at `failed` once.
+ * Failure sticks: a read past the end gives 0 and sets `failed`, so a parser reads a whole
+ * structure and checks `failed` once.
  */
 #ifndef ELF_BYTES_H
 #define ELF_BYTES_H
@@ -16,7 +16,7 @@ struct bytes {
 	const uint8_t *data; /* borrowed */
 	size_t size;
 	size_t at;	  /* <= size */
-	uint64_t address; /* link-time address of data[0], where one is needed */
+	uint64_t address; /* link-time address of data[0], if needed */
 	bool big_endian;
 	bool wide; /* addresses have 8 bytes, else 4 */
 	bool failed;
@@ -30,7 +30,7 @@ uint64_t bytes_address(struct bytes *bytes);
 /* LEB128 (DWARF 5, section 7.6); bits above 64 are a failure. */
 uint64_t bytes_uleb(struct bytes *bytes);
 int64_t bytes_sleb(struct bytes *bytes);
-/* A NUL-terminated string, NULL where the NUL is missing. */
+/* A NUL-terminated string, or NULL if the NUL is missing. */
 const char *bytes_string(struct bytes *bytes);
 void bytes_skip(struct bytes *bytes, uint64_t count);
 

@@ -2,10 +2,9 @@
 /*
  * The bounds of functions, from the unwinder's tables.
  *
- * Stripped files have no symbols, but they can be unwound: .eh_frame describes
- * every function part that exceptions may pass, and the segment
- * PT_GNU_EH_FRAME (.eh_frame_hdr) is a table, sorted by address, that finds
- * the description:
+ * Stripped files have no symbols, but they can be unwound: .eh_frame describes every function
+ * part that exceptions may pass through. The segment PT_GNU_EH_FRAME (.eh_frame_hdr) is a
+ * table, sorted by address, that leads to the descriptions:
  *
  *	.eh_frame_hdr                       .eh_frame
  *	version 1, three encodings          CIE: augmentation "zPLR" says how
@@ -14,17 +13,15 @@
  *	start of function | its FDE  ----->       start, length
  *	...                                       augmentation: LSDA pointer
  *
- * Source: Linux Standard Base Core 5.0, "Exception Frames"; DWARF 5, section
- * 6.4; libgcc, unwind-dw2-fde-dip.c. (CIE: common information entry; FDE: frame
- * description entry; LSDA: language-specific data area.)
+ * Source: Linux Standard Base Core 5.0, "Exception Frames"; DWARF 5, section 6.4; libgcc,
+ * unwind-dw2-fde-dip.c. (CIE: common information entry; FDE: frame description entry; LSDA:
+ * language-specific data area.)
  *
- * The table is read whole at the first look-up (8 bytes for a function), the
- * entries one by one. What is read is believed only as far as the entry found
- * covers the address asked for.
+ * The first look-up reads the whole table (8 bytes per function); entries are read one at a
+ * time. An entry is used only if it covers the requested address.
  *
- * A static program has no such table: crtbegin.o hands .eh_frame itself to the
- * unwinder, which sorts it when it is first needed. So is done here, if the file
- * has section headers.
+ * A static program has no such table: crtbegin.o hands .eh_frame itself to the unwinder, which
+ * sorts it on first use. This file does the same if the file has section headers.
  */
 #include <elf.h>
 #include <string.h>
@@ -32,34 +29,36 @@
 #include "elf/internal.h"
 #include "elf/pointers.h"
 
-/* What a CIE says of its FDEs. */
+/* What a CIE says about its FDEs. */
 struct cie {
 	uint64_t address;
 	bool valid;
 	bool has_augmentation; /* 'z': FDEs have augmentation data */
-	uint8_t pointer, lsda; /* encodings; lsda EH_OMIT where there is none */
+	uint8_t pointer, lsda; /* encodings; lsda is EH_OMIT if there is none */
 };
 
-/* What a search table would say of a function. */
+/* A function, as in a search table. */
 struct known_fde {
 	uint64_t start, fde;
 };
 
 struct cfi {
-	struct known_fde *sorted; /* instead of a table, where the file has none */
-	uint8_t *table;		  /* NULL where there is none that can be searched */
-	size_t count;		  /* entries of one or the other */
+	struct known_fde *sorted; /* built if the file has no table */
+	uint8_t *table;		  /* NULL if there is none that can be searched */
+	size_t count;		  /* entries of `sorted` or `table` */
 	size_t entry_size;
 	uint8_t encoding;
 	uint64_t address; /* of the table */
 	struct eh_bases bases;
-	struct cie cie; /* the one read last: a file has few */
+	struct cie cie; /* the last one read: a file has few */
 };
 
 enum {
 	HEADER_BYTES_MAX = 4 + 2 * 8, /* of .eh_frame_hdr, before the table */
-	/* No CIE's augmentation or FDE's pointers reach further; call frame
-	 * instructions, which follow, are not looked at. */
+	/*
+	 * Enough for every CIE's augmentation and every FDE's pointers; the call frame
+	 * instructions after them are not needed.
+	 */
 	ENTRY_BYTES_MAX = 256
 };
 
@@ -109,7 +108,7 @@ void cfi_free(struct cfi *cfi)
 	free(cfi);
 }
 
-/* The start that the table states for entry `index`, and the address of its FDE. */
+/* The function start in table entry `index`, and the address of its FDE. */
 static uint64_t cfi_entry(
 	const struct object *object, const struct cfi *cfi, size_t index, uint64_t *fde_ret)
 {
@@ -149,8 +148,8 @@ static bool cfi_search(
 }
 
 /*
- * Reads the start of a CIE or FDE into `buffer` and returns a reader of what is
- * behind the length; it has failed where there is no entry.
+ * Reads the start of a CIE or FDE into `buffer`. Returns a reader positioned after the length;
+ * it has failed if there is no entry.
  */
 static struct bytes read_entry(
 	const struct object *object, uint64_t address, uint8_t buffer[ENTRY_BYTES_MAX])
@@ -168,10 +167,10 @@ static struct bytes read_entry(
 	return bytes;
 }
 
-/* Reads the part of a CIE's augmentation data that FDEs depend on. */
+/* Reads the part of a CIE's augmentation data that its FDEs depend on. */
 static bool read_augmentation(struct bytes *bytes, const char *augmentation, struct cie *ret)
 {
-	/* A personality is only skipped: the base of its pointer does not matter. */
+	/* A personality is only skipped, so the base of its pointer does not matter. */
 	const struct eh_bases bases = {.has_data = true, .has_function = true};
 
 	if (*augmentation != 'z')
@@ -197,7 +196,7 @@ static bool read_augmentation(struct bytes *bytes, const char *augmentation, str
 		case 'B': /* AArch64: return addresses signed with key B */
 		case 'G': /* AArch64: memory tagging */
 			break;
-		default: /* what follows cannot be told apart */
+		default: /* what follows is ambiguous */
 			return false;
 		}
 	}
@@ -211,13 +210,13 @@ static bool read_cie(const struct object *object, uint64_t address, struct cie *
 	const char *augmentation;
 
 	*ret = (struct cie){.address = address, .pointer = EH_ABSPTR, .lsda = EH_OMIT};
-	if (bytes_unsigned(&bytes, 4)) /* of an FDE it would be the distance to its CIE */
+	if (bytes_unsigned(&bytes, 4)) /* in an FDE: the distance to its CIE */
 		return false;
 	version = bytes_u8(&bytes);
 	augmentation = bytes_string(&bytes);
 	if (bytes.failed || (version != 1 && version != 3 && version != 4))
 		return false;
-	if (!strcmp(augmentation, "eh")) { /* gcc 2: a pointer of its own */
+	if (!strcmp(augmentation, "eh")) { /* gcc 2: an extra pointer */
 		bytes_address(&bytes);
 		augmentation = "";
 	}
@@ -245,12 +244,12 @@ static uint64_t read_lsda(const struct object *object, struct bytes *bytes, uint
 	if (bytes->failed)
 		return OBJECT_LSDA_UNKNOWN;
 	if (!raw) {
-		/* "None", unless it is the place of a relocation, whose addend is elsewhere. */
+		/* Zero means "none", unless a relocation applies here: its addend is elsewhere. */
 		if (object->type == ET_DYN && !(encoding & EH_BASE))
 			return OBJECT_LSDA_UNKNOWN;
 		return 0;
 	}
-	/* What the place named by an indirect pointer holds is known at run time only. */
+	/* The target of an indirect pointer is known only at run time. */
 	return encoding & EH_INDIRECT ? OBJECT_LSDA_UNKNOWN : value;
 }
 
@@ -262,7 +261,7 @@ static bool read_fde(struct object *object, uint64_t address, struct object_func
 	uint64_t here = bytes_here(&bytes), distance = bytes_unsigned(&bytes, 4), length;
 	struct object_range *range = &ret->range;
 
-	if (bytes.failed || !distance) /* that would be a CIE */
+	if (bytes.failed || !distance) /* it is a CIE */
 		return false;
 	if (cfi->cie.address != here - distance || !cfi->cie.valid) {
 		if (!read_cie(object, here - distance, &cfi->cie))
@@ -292,7 +291,7 @@ static int compare_starts(const void *left, const void *right)
 	return a->start < b->start ? -1 : a->start > b->start;
 }
 
-/* Adds the FDEs of .eh_frame. False where one cannot be read: it might be any function's. */
+/* Adds the FDEs of .eh_frame. False if one is unreadable: it could describe any function. */
 static bool add_fdes(struct object *object, struct cfi *cfi, struct bytes *frames)
 {
 	size_t room = 0;
@@ -319,7 +318,7 @@ static bool add_fdes(struct object *object, struct cfi *cfi, struct bytes *frame
 				cfi->sorted = more;
 				room = room ? 2 * room : 256;
 			}
-			/* Of what the linker left out, the start is 0. */
+			/* Functions that the linker discarded start at 0. */
 			if (function.range.start)
 				cfi->sorted[cfi->count++] =
 					(struct known_fde){function.range.start, address};
@@ -367,11 +366,9 @@ static struct cfi *cfi_of(struct object *object)
 }
 
 /*
- * What may be said of the exception table of a function that no FDE describes.
- * With a search table, the unwinder stops at such a function, and nothing lands
- * in it. Without one, frames may be registered by other means: by crtbegin.o, where
- * there are no section headers that would lead to them, and 32-bit ARM has
- * .ARM.exidx.
+ * The LSDA of a function that no FDE describes. With a search table, the unwinder stops at such
+ * a function, so nothing lands in it. Without one, frames may be registered by other means: by
+ * crtbegin.o, in a file without section headers to find them, or in .ARM.exidx on 32-bit ARM.
  */
 static uint64_t lsda_without_fde(struct object *object)
 {
@@ -394,7 +391,7 @@ bool object_function_at(struct object *object, uint64_t address, struct object_f
 		struct object_function found;
 
 		if (!read_fde(object, fde, &found)) {
-			found.lsda = OBJECT_LSDA_UNKNOWN; /* described, but not to us */
+			found.lsda = OBJECT_LSDA_UNKNOWN; /* it has an FDE, but we cannot read it */
 		} else if (address >= found.range.start && address < found.range.end) {
 			*ret = found;
 			return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of elf/ share, and nobody else sees. */
+/* Shared by the files of elf/ only. */
 #ifndef ELF_INTERNAL_H
 #define ELF_INTERNAL_H
 
@@ -22,14 +22,14 @@ struct object {
 	char *path;
 	uint64_t file_size;
 	Elf *elf;
-	uint64_t section_table; /* its offset; 0 where the file has no section headers */
+	uint64_t section_table;		     /* file offset; 0 if the file has no section headers */
 	struct object_range program_headers; /* offsets */
 	struct object_segment *segments;     /* PT_LOAD */
 	size_t segment_count;
 	uint64_t eh_frame_hdr;	    /* address of PT_GNU_EH_FRAME */
-	uint64_t eh_frame_hdr_size; /* 0 where there is none */
+	uint64_t eh_frame_hdr_size; /* 0 if there is none */
 
-	/* Made when first asked for. */
+	/* Built at first use. */
 	char *build_id;
 	struct symbols *symbols;
 	struct cfi *cfi;
@@ -43,25 +43,25 @@ size_t object_read_file(const struct object *object, uint64_t offset, void *buff
 struct bytes object_bytes(
 	const struct object *object, const void *data, size_t size, uint64_t address);
 
-/* The section of that name; false where there is none. */
+/* The section with this name; false if there is none. */
 bool object_section(const struct object *object, const char *name, GElf_Shdr *ret);
 
-/* symbols.c, functions.c: give back what they keep in the object. NULL is allowed. */
+/* symbols.c, functions.c: free what they keep in the object. NULL is allowed. */
 void symbols_free(struct symbols *symbols);
 void cfi_free(struct cfi *cfi);
 
-/* symbols.c: the function symbol with a size that covers an address. */
+/* symbols.c: the sized function symbol that covers an address. */
 bool symbols_function_at(struct object *object, uint64_t address, struct object_range *ret);
 
-/* A function of libdw, and where its address goes: POSIX has dlsym() give a void *. */
+/* A function of libdw and where to store its address: POSIX dlsym() returns a void *. */
 struct libdw_function {
 	const char *name;
 	void **address;
 };
 
 /*
- * libdw.c: loads libdw for good, and looks functions up. `purpose` says what for, and
- * is followed by a library: "source lines need". Errors: PROBE_ERROR_UNSUPPORTED.
+ * libdw.c: loads libdw permanently and looks functions up. `purpose` begins the error message
+ * and is followed by the library's name: "source lines need". Errors: PROBE_ERROR_UNSUPPORTED.
  */
 PROBE_MUST_CHECK struct probe_error *libdw_load(
 	const char *purpose, const struct libdw_function *functions, size_t count);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where exceptions may enter a function: its landing pads.
+ * Landing pads: where exceptions may enter a function.
  *
  * The language-specific data of a function (.gcc_except_table):
  *
- *	encoding of LPStart (a byte), LPStart	landing pads count from here, or
- *						from the function if omitted
+ *	encoding of LPStart (a byte), LPStart	base of the landing pads; the
+ *						function's start if omitted
  *	encoding of the type table, its distance (ULEB128)
- *	encoding of the call sites, bytes of their table (ULEB128)
+ *	encoding of the call sites, size of their table in bytes (ULEB128)
  *	call sites: start, length, landing pad (0: none), action (ULEB128)
  *	...
  *
- * C++, Rust, Objective-C, Ada, D, Swift and C with -fexceptions share this form
- * ("Itanium C++ ABI: Exception Handling", 2.5; LLVM, "Exception Handling"; libgcc,
- * unwind-c.c). Each part of a split function has its own FDE and its own table;
- * for basic-block sections clang states LPStart.
+ * C++, Rust, Objective-C, Ada, D, Swift and C with -fexceptions share this format ("Itanium C++
+ * ABI: Exception Handling", 2.5; LLVM, "Exception Handling"; libgcc, unwind-c.c). Each part of
+ * a split function has its own FDE and its own table; for basic-block sections clang states
+ * LPStart.
  */
 #include "elf/internal.h"
 #include "elf/pointers.h"
@@ -41,7 +41,7 @@ static bool read_header(
 		uint64_t raw;
 
 		ret->pads_from = eh_pointer(&bytes, encoding, &bases, &raw);
-		/* An absolute 0 in a shared object may be the place of a relocation. */
+		/* An absolute 0 in a shared object may have a relocation. */
 		if (encoding & EH_INDIRECT ||
 			(!raw && object->type == ET_DYN && !(encoding & EH_BASE)))
 			return false;
@@ -52,7 +52,7 @@ static bool read_header(
 	ret->encoding = bytes_u8(&bytes);
 	ret->table_size = bytes_uleb(&bytes);
 	ret->table = bytes_here(&bytes);
-	/* Call sites are offsets: nothing is added to them. */
+	/* Call sites are offsets without a base. */
 	return !bytes.failed && !(ret->encoding & ~EH_FORMAT);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libdw and what it depends on (decompressors) take longer to load than a list
- * of probes takes to print, so it is loaded when the first source line or the
- * first stack is asked for, and its types alone come from its headers.
+ * Loads libdw at the first request for a source line or a stack: loading it and its
+ * dependencies (decompressors) takes longer than listing probes does. At build time only its
+ * headers are needed.
  */
 #include <dlfcn.h>
 
@@ -11,7 +11,7 @@
 struct probe_error *libdw_load(
 	const char *purpose, const struct libdw_function *functions, size_t count)
 {
-	/* It stays loaded: the next module needs it again. */
+	/* Keep it loaded: the next module needs it again. */
 	void *libdw = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
 
 	if (!libdw)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Source lines, by libdwfl, in a process of its own.
+ * Source lines, by libdwfl in a child process.
  *
  *	lines_find()  -- address -->  libdwfl in a child
  *	              <-- line, file --
  *
- * libdwfl maps what it reads, and a mapped file that is cut short ends its reader by
- * SIGBUS; without memory it crashes at the next look-up, or meets an assertion; and what
- * a file's debug information makes it do, nobody knows. Lines are a courtesy: where the
- * child ends, or does not answer, there are none.
+ * libdwfl maps the files it reads, so a file that is truncated meanwhile kills its reader with
+ * SIGBUS. Without memory it crashes at the next look-up or fails an assertion, and malformed
+ * debug information may do anything to it. Lines are optional: if the child ends or does not
+ * answer, there are none.
  *
- * A separate debug file is looked for by build id only. libdw's standard way
- * would also try names and check sums, which reads whole files, and ask
- * debuginfod servers, which is not for a tracer to do unasked.
+ * A separate debug file is looked up by build id only. libdw's default would also try names and
+ * checksums, which reads whole files, and ask debuginfod servers, which a tracer should not do
+ * unasked.
  */
 #include <elfutils/libdwfl.h>
 #include <errno.h>
@@ -33,7 +33,7 @@
 #include "elf/lines.h"
 
 enum {
-	ANSWER_MS = 20000, /* gigabytes of debug information are read in less */
+	ANSWER_MS = 20000, /* gigabytes of debug information take less */
 	FILE_BYTES = 4096
 };
 
@@ -68,7 +68,7 @@ static struct probe_error *functions_load(struct libdw *libdw)
 
 /* ---- In the child ----------------------------------------------------------------- */
 
-/* What is told of an address, as one message, up to the NUL of the file. */
+/* The answer for an address: one message, up to the NUL of the file. */
 struct answer {
 	int32_t line; /* 0: unknown */
 	char file[FILE_BYTES];
@@ -82,7 +82,7 @@ struct server {
 	GElf_Addr bias;	     /* libdw's addresses minus the file's */
 };
 
-/* Shows the file to libdw. Failures leave module NULL: there are no lines then. */
+/* Reports the file to libdwfl. On failure `module` stays NULL and no line is found. */
 static void report(struct server *server, const struct object *object)
 {
 	/* libdwfl keeps the descriptor and closes it. */
@@ -122,7 +122,7 @@ static void find(const struct server *server, uint64_t address, struct answer *r
 	strcpy(ret->file, file);
 }
 
-/* Ends as quietly as it can be ended, and with its parent. */
+/* Makes the child end quietly, and whenever its parent ends. */
 static void set_up(pid_t parent)
 {
 	static const int ending[] = {SIGABRT, SIGTRAP, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
@@ -130,7 +130,7 @@ static void set_up(pid_t parent)
 	const struct rlimit none = {0};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) /* it was killed before */
+	if (getppid() != parent) /* the parent ended before prctl() */
 		_exit(EXIT_FAILURE);
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
 		signal(ending[i], SIG_DFL);
@@ -159,12 +159,12 @@ static _Noreturn void serve(
 	_exit(EXIT_SUCCESS);
 }
 
-/* ---- In ours ------------------------------------------------------------------------ */
+/* ---- In the parent ----------------------------------------------------------------- */
 
 struct lines {
-	pid_t pid; /* 0: it has ended */
+	pid_t pid; /* 0: the child has ended */
 	int channel;
-	void *files; /* tsearch(3): names that were told */
+	void *files; /* tsearch(3): names received */
 };
 
 static void give_up(struct lines *lines)
@@ -210,7 +210,7 @@ struct probe_error *lines_open(struct object *object, struct lines **ret)
 	if (!lines)
 		return probe_error_no_memory();
 	lines->channel = -1;
-	/* Here, and only once: every child inherits it. */
+	/* Load before fork(), and only once: every child inherits it. */
 	error = functions_load(&libdw);
 	if (!error)
 		error = start(lines, &libdw, object);
@@ -231,7 +231,7 @@ void lines_close(struct lines *lines)
 	free(lines);
 }
 
-/* False where the child has ended, or does not answer. */
+/* False if the child has ended or does not answer. */
 static bool ask(const struct lines *lines, uint64_t address, struct answer *ret)
 {
 	struct pollfd channel = {.fd = lines->channel, .events = POLLIN};
@@ -249,7 +249,7 @@ static bool ask(const struct lines *lines, uint64_t address, struct answer *ret)
 	return got > (ssize_t)offsetof(struct answer, file) && ((char *)ret)[got - 1] == '\0';
 }
 
-/* One copy of each name. */
+/* Keeps one copy of each name. */
 static const char *keep(struct lines *lines, const char *file)
 {
 	char **found = tfind(file, &lines->files, (comparison_fn_t)strcmp);

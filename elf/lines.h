@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Source lines of addresses, from DWARF by libdw, which is loaded at the first use, and
- * reads each file in a process of its own.
+ * Source lines of addresses, from DWARF. libdw reads each file in a child process; it is loaded
+ * at the first use.
  */
 #ifndef ELF_LINES_H
 #define ELF_LINES_H
@@ -11,17 +11,16 @@
 struct lines;
 
 /*
- * Prepares for look-ups in one object. Succeeds also where the file has no
- * debug information: look-ups then find nothing. Looks for a separate debug
- * file by build id in /usr/lib/debug.
+ * Prepares look-ups in one object. Succeeds even if the file has no debug information: look-ups
+ * then find nothing. A separate debug file is looked up by build id in /usr/lib/debug.
  *
  * Errors: PROBE_ERROR_UNSUPPORTED (libdw is not installed), PROBE_ERROR_MEMORY,
- * PROBE_ERROR_SYSTEM (no process).
+ * PROBE_ERROR_SYSTEM (no child process).
  */
 PROBE_MUST_CHECK struct probe_error *lines_open(struct object *object, struct lines **ret);
 void lines_close(struct lines *lines);
 
-/* The file and line of an address; false where unknown. *file_ret is owned by `lines`. */
+/* The file and line of an address; false if unknown. `lines` owns *file_ret. */
 bool lines_find(struct lines *lines, uint64_t address, const char **file_ret, int *line_ret);
 
 #endif

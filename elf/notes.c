@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Notes: three words (size of the name, size of the descriptor, type), the
- * name, padding, the descriptor, padding.
+ * A note is three words (size of the name, size of the descriptor, type), the name, padding,
+ * the descriptor, padding.
  *
- * The gABI asks for padding to 8 bytes in 64-bit files, but everybody pads to
- * 4, but for sections with an alignment of 8 (.note.gnu.property): binutils and
- * elfutils take the section's alignment, and so does this file. Static probes
- * are the exception: <sys/sdt.h> and its kin write `.balign 4` between the
- * parts themselves, so that is their layout wherever a linker script puts them.
+ * The gABI asks for padding to 8 bytes in 64-bit files. In practice everything pads to 4,
+ * except sections with an alignment of 8 (.note.gnu.property): binutils and elfutils use the
+ * section's alignment, and so does this file. Static probes are an exception: <sys/sdt.h> and
+ * similar headers write `.balign 4` between the parts, so that is their layout wherever a
+ * linker script puts them.
  */
 #include <elf.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@ enum { NOTE_HEADER_BYTES = 12, NT_STAPSDT = 3 };
 
 static bool note_ranges_add(struct note_ranges *list, const struct note_range *range)
 {
-	/* Full at each power of two: grow there. */
+	/* The array is full at each power of two. */
 	if (!(list->count & (list->count - 1))) {
 		size_t room = list->count ? list->count * 2 : 1;
 		struct note_range *grown;
@@ -127,7 +127,7 @@ enum note_status note_next(struct bytes *bytes, uint64_t section_align, struct n
 		.name = (const char *)bytes->data + bytes->at,
 		.name_size = (size_t)name_size};
 	bytes->at = start;
-	/* All sums below stay under 2^34: the fields have 32 bits. */
+	/* The sums below stay under 2^34, because the fields have 32 bits. */
 	if (NOTE_HEADER_BYTES + name_size > left)
 		return NOTE_TOO_LARGE;
 	if (note_is_stapsdt(ret))
@@ -135,7 +135,7 @@ enum note_status note_next(struct bytes *bytes, uint64_t section_align, struct n
 	desc_at = align_up(NOTE_HEADER_BYTES + (size_t)name_size, align);
 	if (desc_at + desc_size > left && desc_size)
 		return NOTE_TOO_LARGE;
-	/* The last one may lack its padding. */
+	/* The last note may lack its padding. */
 	desc_at = desc_at > left ? left : desc_at;
 	ret->desc = bytes->data + start + desc_at;
 	ret->desc_size = (size_t)desc_size;

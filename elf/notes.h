@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Note sections and segments: where they are, and the notes in them (gABI, "Note Section"). */
+/* Finds note sections and segments, and reads the notes in them (gABI, "Note Section"). */
 #ifndef ELF_NOTES_H
 #define ELF_NOTES_H
 
@@ -7,13 +7,13 @@
 
 /* Bytes of the file that hold notes. */
 struct note_range {
-	uint64_t offset, size; /* as the header says: not yet checked against the file */
+	uint64_t offset, size; /* from the header; not checked against the file */
 	uint64_t align;	       /* of the section or segment */
 	bool compressed;
 };
 
 struct note_ranges {
-	struct note_range *ranges; /* to be given back with free() */
+	struct note_range *ranges; /* the caller frees them */
 	size_t count;
 };
 
@@ -25,7 +25,7 @@ PROBE_MUST_CHECK struct probe_error *note_ranges_of_segments(
 	const struct object *object, struct note_ranges *ret);
 
 struct note {
-	size_t at; /* of its header, in the reader */
+	size_t at; /* offset of its header in the reader */
 	uint32_t type;
 	const char *name;
 	size_t name_size;
@@ -36,17 +36,17 @@ struct note {
 enum note_status {
 	NOTE_OK,
 	NOTE_END,
-	NOTE_CUT,      /* bytes are left, but fewer than a header */
-	NOTE_TOO_LARGE /* its sizes reach behind the end */
+	NOTE_CUT,      /* fewer bytes are left than a header has */
+	NOTE_TOO_LARGE /* its sizes reach past the end */
 };
 
 /*
- * Reads the note at the cursor and puts the cursor on the next. `align` is the
- * section's: 8 means 8, anything else 4. The cursor stays after a failure.
+ * Reads the note at the cursor and advances the cursor. `align` is the section's: 8 means 8,
+ * anything else 4. After a failure the cursor is unchanged.
  */
 enum note_status note_next(struct bytes *bytes, uint64_t align, struct note *ret);
 
-/* Is it a static probe? */
+/* Whether a note describes a static probe. */
 bool note_is_stapsdt(const struct note *note);
 
 #endif

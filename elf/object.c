@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An ELF file, read as little as possible.
+ * An ELF file; reads as little of it as possible.
  *
- * libelf decodes the headers and the symbol tables: both classes and byte
- * orders, extended numbering. It is given the descriptor to read from
- * (ELF_C_READ), so that opening a file costs the ELF header and the program
- * headers, and the section headers come when somebody asks. Nothing is mapped:
- * a mapped file that is cut short while we look at it kills us with SIGBUS, and
- * pages of a big library that are touched for a few bytes are slower than a
- * pread(2). object_load() is for those who search the whole text of a module: it
- * reads the segments into memory of our own, which nobody else changes.
+ * libelf decodes the headers and the symbol tables in both classes and byte orders, with
+ * extended numbering. It reads from the descriptor (ELF_C_READ): opening a file reads the ELF
+ * header and the program headers, and section headers are read on demand. Nothing is mapped: a
+ * mapped file that is truncated would kill us with SIGBUS, and mapping pages of a big library
+ * for a few bytes is slower than pread(2). object_load() serves callers that search a module's
+ * whole text: it copies the segments into our own memory.
  */
 #include <elf.h>
 #include <errno.h>
@@ -23,7 +21,7 @@
 #include "elf/internal.h"
 #include "elf/notes.h"
 
-/* No code that is probed is larger: its 32-bit jumps would not reach. */
+/* Code in a larger file is not probed: 32-bit jumps would not reach. */
 #define LOAD_BYTES_MAX (UINT64_C(2) << 30)
 
 static struct probe_error *object_bad(const struct object *object, const char *what)
@@ -86,7 +84,7 @@ static struct probe_error *object_read_headers(struct object *object)
 	GElf_Ehdr header;
 	struct stat st;
 
-	/* Most files of a directory are scripts and data: libelf would ask three times. */
+	/* Most files of a directory are scripts and data; libelf would read three times. */
 	if (pread(object->fd, magic, SELFMAG, 0) != SELFMAG || memcmp(magic, ELFMAG, SELFMAG))
 		return object_bad(object, "not an ELF file");
 	if (fstat(object->fd, &st))
@@ -259,7 +257,7 @@ size_t object_read(const struct object *object, uint64_t address, void *buffer, 
 	return object_read_file(object, offset, buffer, size < left ? size : (size_t)left);
 }
 
-/* What the file has of a segment: [offset, end), empty where it has nothing. */
+/* The part of a segment that the file contains: [offset, end), possibly empty. */
 static struct object_range in_file(
 	const struct object *object, const struct object_segment *segment)
 {
@@ -272,7 +270,7 @@ static struct object_range in_file(
 	return range;
 }
 
-/* Segments may overlap, so a small file could ask for more than there is memory. */
+/* Segments may overlap, so a small file could ask for more memory than exists. */
 static bool segments_fit(const struct object *object)
 {
 	uint64_t total = 0;
@@ -308,7 +306,7 @@ struct probe_error *object_load(struct object *object, const uint8_t **ret, size
 
 		if (object->file_size > SIZE_MAX || !segments_fit(object))
 			return object_bad(object, "its segments are too large to be searched");
-		/* At the offsets of the file; what is between the segments takes no memory. */
+		/* At the file's offsets; the gaps between segments take no memory. */
 		memory = mmap(NULL, (size_t)object->file_size, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (memory == MAP_FAILED)
@@ -356,7 +354,7 @@ bool object_section(const struct object *object, const char *name, GElf_Shdr *re
 
 /* ---- The build id: a note of type 3 and name "GNU" ------------------------ */
 
-/* A SHA-1 has 20 bytes; --build-id=0x... may be longer, but not without end. */
+/* A SHA-1 has 20 bytes; --build-id=0x... may be longer. Both are bounded here. */
 enum {
 	BUILD_ID_BYTES_MAX = 256,
 	BUILD_ID_NOTES_MAX = 64 << 10 /* bytes of notes looked at in one segment */
@@ -395,7 +393,7 @@ static char *build_id_in(const struct object *object, const struct note_range *r
 	return NULL;
 }
 
-/* Frees the list. */
+/* The build id in the notes of `list`, which it frees. */
 static char *build_id_among(const struct object *object, struct note_ranges *list)
 {
 	char *found = NULL;
@@ -412,7 +410,7 @@ const char *object_build_id(struct object *object)
 
 	if (object->build_id)
 		return object->build_id;
-	/* An object file of the compiler has no segments. */
+	/* Relocatable objects (ET_REL) have no segments. */
 	probe_error_free(note_ranges_of_segments(object, &list));
 	object->build_id = build_id_among(object, &list);
 	if (!object->build_id) {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See pointers.h. */
 #include "elf/pointers.h"
 
 size_t eh_pointer_size(uint8_t encoding, bool wide)
@@ -62,7 +61,7 @@ static uint64_t base_of(struct bytes *bytes, uint8_t encoding, const struct eh_b
 	default:
 		break;
 	}
-	/* Nothing on our systems counts from the text segment. */
+	/* No Linux system uses pointers relative to the text segment. */
 	bytes->failed = true;
 	return 0;
 }

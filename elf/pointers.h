@@ -2,10 +2,9 @@
 /*
  * Encoded pointers of exception frames (DW_EH_PE_*).
  *
- * A byte says how a pointer is written: the low four bits its format, the next
- * three what is to be added, the top bit whether it names the place that holds
- * the pointer. Source: Linux Standard Base Core 5.0, "DWARF Exception Header
- * Encoding"; libgcc, unwind-pe.h.
+ * One byte describes how a pointer is encoded: the low four bits are its format, the next three
+ * say what to add, and the top bit says that the result is the address of the pointer. Source:
+ * Linux Standard Base Core 5.0, "DWARF Exception Header Encoding"; libgcc, unwind-pe.h.
  */
 #ifndef ELF_POINTERS_H
 #define ELF_POINTERS_H
@@ -24,7 +23,7 @@ enum {
 	EH_SDATA4 = 0x0b,
 	EH_SDATA8 = 0x0c,
 	EH_FORMAT = 0x0f,
-	EH_PCREL = 0x10, /* what is added */
+	EH_PCREL = 0x10, /* what to add */
 	EH_TEXTREL = 0x20,
 	EH_DATAREL = 0x30,
 	EH_FUNCREL = 0x40,
@@ -34,20 +33,19 @@ enum {
 	EH_OMIT = 0xff
 };
 
-/* What relative pointers count from. */
+/* Bases of relative pointers. */
 struct eh_bases {
 	bool has_data, has_function;
 	uint64_t data, function;
 };
 
-/* Bytes of the format, 0 where they vary (LEB128) or the format is unknown. */
+/* The format's size in bytes; 0 if it varies (LEB128) or the format is unknown. */
 size_t eh_pointer_size(uint8_t encoding, bool wide);
 
 /*
- * Reads a pointer. An encoding that is unknown, or relative to something that
- * is not known, fails the reader. *raw_ret (may be NULL) is the value before
- * anything was added: 0 there means "none". EH_INDIRECT is the caller's to
- * follow; EH_OMIT is the caller's to check.
+ * Reads a pointer. An unknown encoding, or an unknown base, fails the reader. *raw_ret (may be
+ * NULL) is the value before the base is added; 0 there means "none". The caller handles
+ * EH_INDIRECT and EH_OMIT.
  */
 uint64_t eh_pointer(
 	struct bytes *bytes, uint8_t encoding, const struct eh_bases *bases, uint64_t *raw_ret);

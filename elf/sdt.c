@@ -2,26 +2,22 @@
 /*
  * Static probes in ELF files.
  *
- * A probe's site leaves a note behind: name "stapsdt", type 3, usually in
- * .note.stapsdt, which no segment maps. Its descriptor holds three addresses of
- * the file's class and three strings:
+ * Each site of a probe has a note: name "stapsdt", type 3, usually in .note.stapsdt, which no
+ * segment maps. Its descriptor holds three addresses of the file's class and three strings:
  *
  *	pc | .stapsdt.base | semaphore | provider\0 | name\0 | arguments\0
  *
- * Prelink moves a library's addresses and knows nothing of notes. That is what
- * .stapsdt.base is for: one byte in an allocated section, whose address the
- * note remembers. Where the section is elsewhere now, pc and semaphore moved
- * with it. Some linkers drop the section (mold, lld and gold with garbage
- * collection), and the note's base is then 0: nothing can be concluded from it.
- * (SystemTap wiki, "User Space Probe Implementation".)
+ * Prelink moves a library's addresses but does not adjust notes. .stapsdt.base makes up for
+ * that: it is one byte in an allocated section, and the note records its link-time address. If
+ * the section has moved, pc and semaphore moved by the same distance. Some linkers drop the
+ * section (mold, and lld and gold with garbage collection); the note's base is then 0 and no
+ * correction is possible. (SystemTap wiki, "User Space Probe Implementation".)
  *
- * In an object file of the compiler (ET_REL) the addresses are still
- * relocations, and so 0.
+ * In a relocatable object (ET_REL) the addresses are 0: relocations supply them.
  *
- * Malformed notes: a note whose sizes reach behind its section, or whose
- * descriptor has swallowed other notes, says nothing of where the next one
- * starts. The header of a probe's note is 20 fixed bytes but for one word, so
- * the next one is looked for.
+ * A malformed note whose sizes reach past its section, or whose descriptor swallows other
+ * notes, does not tell where the next note starts. The header of a probe's note is 20 bytes
+ * that are fixed except for one word, so the reader searches for the next one.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -29,7 +25,7 @@
 #include "elf/notes.h"
 #include "elf/sdt.h"
 
-/* A gap between two note ranges that is cheaper to read than to skip. */
+/* The largest gap between two note ranges that is cheaper to read than to skip. */
 enum { GAP_BYTES_MAX = 64 };
 
 struct reader {
@@ -80,7 +76,9 @@ static void reader_note(struct reader *reader, const struct sdt_note *note)
 	notes->notes[notes->count++] = *note;
 }
 
-/* Decodes a descriptor. Returns what is wrong with it, or NULL; the cursor is behind its strings.
+/*
+ * Decodes a descriptor. Returns what is wrong with it, or NULL; the cursor is then past its
+ * strings.
  */
 static const char *parse_desc(struct bytes *desc, struct sdt_note *ret)
 {
@@ -105,7 +103,7 @@ static const char *parse_desc(struct bytes *desc, struct sdt_note *ret)
 	return NULL;
 }
 
-/* Where the header of a probe's note starts, at or behind `at`; `end` where nowhere. */
+/* Finds the header of the next probe note at or after `at`; returns `end` if there is none. */
 static size_t find_probe(const struct bytes *bytes, size_t at, size_t end)
 {
 	struct bytes reader = *bytes;
@@ -146,7 +144,7 @@ static void read_probe(
 		reader_defect(reader, probe.offset, what);
 }
 
-/* Reads the notes of one range, which starts at `offset` of the file. */
+/* Reads the notes of one range, which starts at file offset `offset`. */
 static void read_range(struct reader *reader, struct bytes bytes, uint64_t align, uint64_t offset)
 {
 	while (!reader->no_memory) {
@@ -165,7 +163,7 @@ static void read_range(struct reader *reader, struct bytes bytes, uint64_t align
 			return;
 		case NOTE_TOO_LARGE:
 			reader_defect(reader, offset + bytes.at,
-				"the note's sizes reach behind the end of its section");
+				"the note's sizes reach past the end of its section");
 			bytes.at = find_probe(&bytes, bytes.at + 4, bytes.size);
 			break;
 		}
@@ -180,9 +178,8 @@ static int compare_ranges(const void *a, const void *b)
 }
 
 /*
- * Sorts the ranges, cuts them to the file and to what the ones before have not
- * covered, and drops the empty ones. So no byte is read twice, and memory is
- * bounded by the file's size, whatever the headers say.
+ * Sorts the ranges, cuts off what lies outside the file or in an earlier range, and drops empty
+ * ones. No byte is read twice, so the file's size bounds memory whatever the headers say.
  */
 static void tidy_ranges(struct reader *reader, struct note_ranges *list)
 {
@@ -200,7 +197,7 @@ static void tidy_ranges(struct reader *reader, struct note_ranges *list)
 		}
 		if (range.offset >= file_size || range.size > file_size - range.offset) {
 			reader_defect(reader, range.offset,
-				"the note section reaches behind the end of the file");
+				"the note section reaches past the end of the file");
 			if (range.offset >= file_size)
 				continue;
 			range.size = file_size - range.offset;
@@ -220,7 +217,7 @@ static void tidy_ranges(struct reader *reader, struct note_ranges *list)
 	list->count = kept;
 }
 
-/* Ranges that are close together, which one system call reads: [first, last]. */
+/* Ranges [first, last] that lie close together; one system call reads them. */
 struct run {
 	uint64_t offset, size;
 	size_t last;
@@ -299,7 +296,7 @@ static void correct_for_prelink(struct object *object, struct sdt_notes *notes)
 		struct sdt_note *note = &notes->notes[i];
 		uint64_t moved = note->base ? section.sh_addr - note->base : 0;
 
-		/* 0 is no address but "none": OCaml's pc, anybody's semaphore. */
+		/* 0 means "none" (OCaml's pc, or no semaphore), so it is not moved. */
 		if (note->pc)
 			note->pc = (note->pc + moved) & mask;
 		if (note->semaphore)

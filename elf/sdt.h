@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Static probes: the notes of type 3, name "stapsdt", that <sys/sdt.h>,
- * usdt.h, libstapsdt and OCaml leave in an ELF file.
+ * Static probes: the notes of type 3 and name "stapsdt" that <sys/sdt.h>, usdt.h, libstapsdt
+ * and OCaml put into ELF files.
  *
  * Source: SystemTap, "User Space Probe Implementation"; elf(5), Nhdr.
  */
@@ -10,14 +10,14 @@
 
 #include "object.h"
 
-/* One note: one site of a probe. Addresses are link-time, corrected for prelink. */
+/* One note, which is one site of a probe. Addresses are link-time, corrected for prelink. */
 struct sdt_note {
-	const char *provider; /* these three point into the list's own copy */
+	const char *provider; /* these three point into sdt_notes.storage */
 	const char *name;
-	const char *args;   /* the argument string; "" where there is none */
+	const char *args;   /* the argument string, or "" */
 	uint64_t pc;	    /* may be 0 (OCaml: only a semaphore) */
 	uint64_t base;	    /* as in the note: the link-time address of .stapsdt.base, or 0 */
-	uint64_t semaphore; /* 0 where there is none */
+	uint64_t semaphore; /* 0 if there is none */
 	uint64_t offset;    /* of the note, from the start of the file */
 };
 
@@ -28,20 +28,19 @@ struct sdt_defect {
 };
 
 struct sdt_notes {
-	struct sdt_note *notes; /* in the file's order */
+	struct sdt_note *notes; /* in file order */
 	size_t count;
 	struct sdt_defect *defects;
 	size_t defect_count;
-	char *storage; /* the notes' bytes, which the strings point into */
+	char *storage; /* the notes' bytes; the strings point here */
 };
 
 /*
- * Reads every stapsdt note of an object. Malformed notes become defects, and
- * reading goes on behind them as far as their sizes can be believed. Memory
- * and time are proportional to the note sections.
+ * Reads all stapsdt notes of an object. Malformed notes become defects; reading continues after
+ * them if their sizes are plausible. Memory and time are proportional to the note sections.
  *
- * Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY, PROBE_ERROR_FORMAT (the
- * section headers themselves are unusable).
+ * Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY, PROBE_ERROR_FORMAT (the section headers are
+ * unusable).
  */
 PROBE_MUST_CHECK struct probe_error *sdt_read(struct object *object, struct sdt_notes *ret);
 void sdt_notes_deinit(struct sdt_notes *notes);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Symbols: by name from a hash table per symbol table, by address from one
- * sorted table of functions. Each is built at the first look-up that needs it;
- * .symtab (megabytes in a big library) is not read while .dynsym answers.
+ * Symbols: by name from a hash table per symbol table, by address from one sorted table of
+ * functions. Each is built at the first look-up that needs it; .symtab (megabytes in a big
+ * library) is not read if .dynsym answers.
  *
- * In an object file of the compiler (ET_REL) values are offsets into sections,
- * which do not tell functions apart: there is no look-up by address.
+ * In a relocatable object (ET_REL) values are offsets into sections, which overlap, so there is
+ * no look-up by address.
  */
 #include <elf.h>
 #include <string.h>
@@ -13,22 +13,22 @@
 #include "elf/internal.h"
 #include "libprobe/base/array.h"
 
-/* One symbol table of the file. All data is libelf's and lives as long as object->elf. */
+/* One symbol table of the file. libelf owns all data, which lives as long as object->elf. */
 struct table {
 	bool loaded;
-	Elf_Data *data; /* NULL where there is none, or a malformed one */
+	Elf_Data *data; /* NULL if missing or malformed */
 	size_t count;
 	const char *names;
-	size_t names_size; /* up to and including the last NUL: any name below is terminated */
-	uint32_t *buckets; /* index of a symbol, 0 (the null symbol) where free; or NULL */
+	size_t names_size; /* up to and including the last NUL, so every name in it is terminated */
+	uint32_t *buckets; /* symbol index, 0 (the null symbol) if free; or NULL */
 	size_t bucket_mask;
 };
 
 struct function {
 	struct object_range range;
-	uint64_t reach; /* the greatest end of this and all functions before */
+	uint64_t reach; /* the greatest end of this and all earlier functions */
 	const char *name;
-	bool sized; /* the symbol states its size; else it reaches to the next one */
+	bool sized; /* the symbol states its size; else it extends to the next one */
 	bool global;
 };
 
@@ -98,7 +98,7 @@ static size_t hash(const char *name, size_t length)
 	return (size_t)(value ^ value >> 32);
 }
 
-/* The bucket that holds the name, or the free one where it belongs. */
+/* The bucket that holds the name, or the free one where it would go. */
 static uint32_t *table_bucket(const struct table *table, const char *name, size_t length)
 {
 	size_t at = hash(name, length) & table->bucket_mask;
@@ -107,7 +107,7 @@ static uint32_t *table_bucket(const struct table *table, const char *name, size_
 		const char *found;
 		GElf_Sym symbol;
 
-		/* At most half of the buckets are taken, so this ends. */
+		/* At most half of the buckets are in use, so this terminates. */
 		if (!table->buckets[at])
 			return &table->buckets[at];
 		if (table_symbol(table, table->buckets[at], &symbol, &found) &&
@@ -116,7 +116,7 @@ static uint32_t *table_bucket(const struct table *table, const char *name, size_
 	}
 }
 
-/* A global symbol goes before a local one of the same name, else the first one counts. */
+/* Inserts a symbol. A global replaces a local of the same name; otherwise the first one stays. */
 static void table_insert(struct table *table, size_t index)
 {
 	GElf_Sym symbol, held;
@@ -184,7 +184,7 @@ bool object_symbol(struct object *object, const char *name, size_t name_length, 
 
 /* ---- By address ------------------------------------------------------------- */
 
-/* By start; of several at one place the last one is shown: the global, the one with a size. */
+/* Sorts by start. Of several at one address the last one is shown: a global, one with a size. */
 static int compare_functions(const void *a, const void *b)
 {
 	const struct function *x = a, *y = b;
@@ -195,7 +195,7 @@ static int compare_functions(const void *a, const void *b)
 		return x->sized ? 1 : -1;
 	if (x->global != y->global)
 		return x->global ? 1 : -1;
-	/* Any order will do, but always the same one. */
+	/* Any stable order will do. */
 	return strcmp(y->name, x->name);
 }
 
@@ -214,7 +214,7 @@ static void add_functions(struct object *object, const struct table *table)
 		type = GELF_ST_TYPE(symbol.st_info);
 		if (type != STT_FUNC && type != STT_GNU_IFUNC)
 			continue;
-		/* Bit 0 says Thumb (ELF for the Arm Architecture). */
+		/* Bit 0 marks Thumb code (ELF for the Arm Architecture). */
 		if (object->machine == EM_ARM)
 			symbol.st_value &= ~1ull;
 		function = &symbols->functions[symbols->function_count++];
@@ -227,7 +227,7 @@ static void add_functions(struct object *object, const struct table *table)
 	}
 }
 
-/* Gives functions without a size (assembly) what is left up to the next, within their segment. */
+/* Extends functions without a size (assembly) to the next one, within their segment. */
 static void finish_functions(struct object *object)
 {
 	struct symbols *symbols = object->symbols;
@@ -285,7 +285,7 @@ static const struct function *function_at(struct object *object, uint64_t addres
 	if (!symbols->functions_built)
 		build_functions(object);
 	low = ARRAY_SEARCH_ABOVE(symbols->functions, symbols->function_count, range.start, address);
-	/* The innermost: functions nest where assembly has entries within entries. */
+	/* The innermost function: assembly nests entry points within functions. */
 	while (low-- > 0 && symbols->functions[low].reach > address) {
 		const struct function *function = &symbols->functions[low];
 

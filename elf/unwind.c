@@ -2,11 +2,10 @@
 /*
  * Unwinding by .eh_frame.
  *
- * libdw could unwind a whole stack by itself (dwfl_getthread_frames()), but it
- * interprets the call frame instructions of every frame of every stack anew, at
- * some microseconds each, while the stacks of one probe go through the same few
- * hundred addresses again and again. So libdw is asked once for each address, and
- * what it says is kept, in a form that takes some ten nanoseconds to apply.
+ * libdw can unwind whole stacks itself (dwfl_getthread_frames()), but it interprets the call
+ * frame instructions of every frame again each time, which takes microseconds, while the stacks
+ * of one probe pass the same few hundred addresses over and over. So this file asks libdw once
+ * per address and caches the result in a form that takes tens of nanoseconds to apply.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,13 +25,13 @@ struct libdw_cfi {
 
 enum {
 	BUCKETS_FIRST = 64,
-	KNOWN_MAX = 1 << 16 /* addresses; then it begins anew: who has more is no program */
+	KNOWN_MAX = 1 << 16 /* addresses; then the cache starts over: no real program has more */
 };
 
 struct unwind {
 	struct libdw_cfi libdw;
-	Dwarf_CFI *cfi; /* NULL where the file has none */
-	/* By address, open addressing; at most half of the buckets are taken. */
+	Dwarf_CFI *cfi; /* NULL if the file has none */
+	/* By address, with open addressing; at most half of the buckets are in use. */
 	struct unwind_rules **buckets;
 	size_t bucket_count, known;
 };
@@ -76,7 +75,7 @@ struct probe_error *unwind_open(struct object *object, struct unwind **ret)
 	return NULL;
 }
 
-/* ---- What is known already -------------------------------------------------------- */
+/* ---- The cache -------------------------------------------------------------------- */
 
 static void rules_free(struct unwind_rules *rules)
 {
@@ -117,7 +116,7 @@ static struct unwind_rules **bucket_of(
 	return &buckets[at];
 }
 
-/* Room for one more; false without memory. */
+/* Makes room for one more; false without memory. */
 static bool make_room(struct unwind *unwind)
 {
 	size_t count = unwind->bucket_count ? 2 * unwind->bucket_count : BUCKETS_FIRST;
@@ -156,7 +155,7 @@ static bool read_rules(const struct libdw_cfi *libdw, Dwarf_Frame *frame, struct
 	if (libdw->frame_cfa(frame, &ops, &count) || !unwind_rule_init_cfa(&ret->cfa, ops, count))
 		return false;
 	for (int i = 0; i < UNWIND_REGISTERS; i++) {
-		/* Those that the machine does not have are nobody's. */
+		/* Registers that the machine does not have stay undefined. */
 		if (libdw->frame_register(frame, i, own, &ops, &count)) {
 			ops = own;
 			count = 0;
@@ -243,7 +242,7 @@ enum unwind_status unwind_step(struct unwind *unwind, uint64_t address,
 		return UNWIND_NO_RULES;
 	if (rules->registers[rules->return_address].how == UNWIND_UNDEFINED)
 		return UNWIND_OUTERMOST;
-	/* Where the column is no register of its own, the pc is what expressions find there. */
+	/* If the return address column is not a register, rules find the pc there. */
 	if (!(from.known >> rules->return_address & 1)) {
 		from.values[rules->return_address] = from.pc;
 		from.known |= UINT64_C(1) << rules->return_address;

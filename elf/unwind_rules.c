@@ -2,13 +2,11 @@
 /*
  * Rules of call frame information.
  *
- * libdw gives every rule as a DWARF expression. Nearly all are "register plus
- * offset" or "in memory at the CFA plus offset", and are told apart once, when
- * the rule is made. What is left are the frames of signals and of the PLT, and
- * those of stacks that were realigned; for these there is a small machine, which
- * knows the operations that compute with 64-bit numbers (DWARF 5, 2.5.1). The
- * files are untrusted: the stack of the machine is bounded, and jumps, with which
- * an expression might never end, are not known to it.
+ * libdw returns every rule as a DWARF expression. Nearly all are "register plus offset" or "in
+ * memory at the CFA plus offset"; these are recognised once, when the rule is built. The rest
+ * (signal frames, the PLT, realigned stacks) run on a small stack machine that knows the
+ * operations on 64-bit numbers (DWARF 5, 2.5.1). Files are untrusted, so its stack is bounded,
+ * and it refuses jumps, with which an expression could loop forever.
  */
 #include <dwarf.h>
 #include <stdlib.h>
@@ -18,7 +16,7 @@
 
 enum { STACK_MAX = 32, OPS_MAX = 64 };
 
-/* ---- Making ------------------------------------------------------------------- */
+/* ---- Building rules ----------------------------------------------------------- */
 
 /* DW_OP_bregN and its long form. */
 static bool is_register(const Dwarf_Op *op, uint8_t *reg_ret, int64_t *offset_ret)
@@ -50,7 +48,7 @@ static bool is_in_register(const Dwarf_Op *op, uint8_t *reg_ret)
 	return reg < UNWIND_REGISTERS;
 }
 
-/* "CFA", "CFA + offset", in memory there or, with DW_OP_stack_value, the sum itself. */
+/* "CFA" or "CFA + offset": the memory there or, with DW_OP_stack_value, the sum itself. */
 static bool make_of_cfa(struct unwind_rule *rule, const Dwarf_Op *ops, size_t count)
 {
 	size_t at = 1;
@@ -137,7 +135,7 @@ static bool known(const struct unwind_registers *registers, uint8_t reg, uint64_
 	return true;
 }
 
-/* Operations that push something of their own. */
+/* Operations that push a value without popping one. */
 static bool run_leaf(struct machine *m, const Dwarf_Op *op, bool *is_leaf_ret)
 {
 	uint64_t value;
@@ -169,7 +167,7 @@ static bool run_leaf(struct machine *m, const Dwarf_Op *op, bool *is_leaf_ret)
 	}
 }
 
-/* Of the value on top. */
+/* Operations on the top value. */
 static bool run_unary(struct machine *m, const Dwarf_Op *op, bool *is_unary_ret)
 {
 	uint64_t *top = &m->stack[m->depth - 1];

@@ -287,7 +287,7 @@ static void check_absurd(int64_t name_size, int64_t desc_size, size_t defects, c
 
 static void absurd_sizes(void **state)
 {
-	static const char behind[] = "the note's sizes reach behind the end of its section";
+	static const char behind[] = "the note's sizes reach past the end of its section";
 
 	(void)state;
 	check_absurd(-1, 0xffffffff, 1, behind);
@@ -367,8 +367,8 @@ static void sections_behind_the_end(void **state)
 	assert_true(f.read.count >= 1);
 	assert_note(&f.read.notes[0], 1, 0, "p", "one", "");
 	assert_defect(
-		&f, 0, f.sections[0].offset, "the note section reaches behind the end of the file");
-	assert_defect(&f, 1, UINT64_MAX - 8, "the note section reaches behind the end of the file");
+		&f, 0, f.sections[0].offset, "the note section reaches past the end of the file");
+	assert_defect(&f, 1, UINT64_MAX - 8, "the note section reaches past the end of the file");
 	fixture_deinit(&f);
 }
 
