@@ -1,14 +1,48 @@
 /* SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "arch/arch.h"
+
+static const struct arch *const all[] = {&arch_x86_64, &arch_aarch64};
 
 const struct arch *arch_of_machine(uint16_t elf_machine)
 {
-	static const struct arch *const all[] = {&arch_x86_64, &arch_aarch64};
-	size_t i;
-
-	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (all[i]->elf_machine == elf_machine)
 			return all[i];
-	}
 	return NULL;
+}
+
+const struct arch *arch_of_args(uint16_t elf_machine)
+{
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (elf_machine && all[i]->elf_machine_args == elf_machine)
+			return all[i];
+	return arch_of_machine(elf_machine);
+}
+
+const struct arch *arch_host(void)
+{
+#if defined(__x86_64__)
+	return &arch_x86_64;
+#elif defined(__aarch64__)
+	return &arch_aarch64;
+#else
+	return NULL;
+#endif
+}
+
+bool arch_has_breakpoint(
+	const struct arch *arch, const uint8_t *found, const uint8_t *bytes, size_t length)
+{
+	size_t broken = arch->breakpoint_length;
+
+	return length >= broken && arch->is_breakpoint(found) &&
+	       memcmp(found + broken, bytes + broken, length - broken) == 0;
+}
+
+void arch_fill(const struct arch *arch, uint8_t *out, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		out[i] = arch->breakpoint[i % arch->breakpoint_length];
 }

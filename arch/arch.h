@@ -61,6 +61,7 @@ enum { ARCH_ARGS_MAX = 32 };
 
 enum {
 	ARCH_INSN_MAX = 15,	   /* bytes of the longest instruction of any ISA */
+	ARCH_JUMP_MAX = 16,	   /* bytes of the longest jump of any ISA */
 	ARCH_MOVED_INSNS_MAX = 8,  /* instructions one patch can displace */
 	ARCH_MOVED_BYTES_MAX = 160 /* bytes their copies may take */
 };
@@ -322,9 +323,31 @@ struct arch_extent {
 	uint64_t start, size;
 };
 
+/* ---- Patches ------------------------------------------------------------ */
+
+/*
+ * OCaml's own switch for a probe: behind the site's nop stands an instruction without effect,
+ * the first byte of which makes it a call of the probe's handler.
+ */
+struct arch_toggle {
+	uint8_t offset;	 /* from the site, behind the nop */
+	uint8_t off, on; /* that byte */
+	uint8_t covers;	 /* bytes of the instruction */
+};
+
+/*
+ * Where a jump can lead of which some bytes have to stay as they are: to `first`, and if `step`
+ * is not 0, to all places that are multiples of it away from there, as far as a jump reaches.
+ */
+struct arch_pun {
+	uint64_t first, step;
+};
+
 struct arch {
 	const char *name;     /* "x86-64" */
 	uint16_t elf_machine; /* EM_* of <elf.h> */
+	/* Of another machine whose arguments parse_args() understands; EM_NONE: there is none. */
+	uint16_t elf_machine_args;
 
 	/* -- argument specs: every ISA has these -- */
 
@@ -343,8 +366,28 @@ struct arch {
 
 	/* -- patching: NULL where the ISA is only parsed -- */
 
-	/* The longest patch, in bytes. */
+	/* The longest patch, in bytes: a direct jump. It spans less than so much, either way. */
 	uint8_t jump_length;
+	uint64_t jump_reach;
+	uint8_t far_jump_length; /* of a jump to anywhere; at most ARCH_JUMP_MAX */
+	uint8_t site_nop;	 /* bytes of the nop that <sys/sdt.h> leaves at a site */
+	/* A breakpoint, as debuggers and the kernel write it over an instruction. */
+	uint8_t breakpoint[4], breakpoint_length;
+	bool (*is_breakpoint)(const uint8_t *bytes);
+	const struct arch_toggle *toggle; /* NULL: there is none */
+	/*
+	 * Puns: the first so many bytes of a jump are written, and the others, its distance,
+	 * are what the code has there. 0: there are none. `fixed` is how many bytes of the
+	 * distance must stay.
+	 */
+	uint8_t pun_length;
+	struct arch_pun (*pun)(const uint8_t *bytes, uint64_t at, unsigned int fixed);
+	/*
+	 * How much of the distance of a jump that is written over a long nop must be what the
+	 * nop has there, because somebody else may write over the nop, too. `is_site`: a note
+	 * names it. NULL: nothing.
+	 */
+	uint8_t (*nop_fixed)(const uint8_t *nop, size_t length, bool is_site);
 	/*
 	 * Can decode() and move() work here? They need a library that may be
 	 * missing; without it they find every byte undecodable. NULL: always.
@@ -363,7 +406,11 @@ struct arch {
 	 */
 	void (*scan)(const uint8_t *bytes, size_t length, uint64_t address,
 		const struct arch_scan *scan);
-	/* Would these two bytes be a branch of short reach, and where to? */
+	/*
+	 * Would these two bytes be a branch of short reach, and where to? It leads less than
+	 * short_reach away. NULL: there are none.
+	 */
+	uint8_t short_reach;
 	bool (*short_branch)(const uint8_t *bytes, uint64_t address, uint64_t *target_ret);
 	/* Bytes of the nop at the start of `bytes` (after `90`, what follows); 0 where none. */
 	size_t (*nop_length)(const uint8_t *bytes, size_t length);
@@ -416,5 +463,24 @@ extern const struct arch arch_aarch64;
 
 /* The table for an ELF machine number, or NULL. */
 const struct arch *arch_of_machine(uint16_t elf_machine);
+
+/* The table that parses the arguments of an ELF machine number, or NULL. */
+const struct arch *arch_of_args(uint16_t elf_machine);
+
+/*
+ * The table of this machine, and so of every process that is controlled: those of other
+ * instruction sets are refused. NULL: there is none.
+ */
+const struct arch *arch_host(void);
+
+/*
+ * Is what was found at these bytes a breakpoint in their place, with the rest of them behind
+ * it? Only the first instruction is looked at.
+ */
+bool arch_has_breakpoint(
+	const struct arch *arch, const uint8_t *found, const uint8_t *bytes, size_t length);
+
+/* Fills memory for code that nobody reaches with breakpoints. */
+void arch_fill(const struct arch *arch, uint8_t *out, size_t length);
 
 #endif

@@ -1,14 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * aarch64: probes are listed and their arguments parsed; sites are not
- * patched yet, so the patching operations are NULL.
+ * patched yet, so there is no stub(), and of the patching operations only
+ * those that a few lines make.
  */
 #include <elf.h>
 
 #include "arch/aarch64/args.h"
+#include "arch/aarch64/patch.h"
 
 const struct arch arch_aarch64 = {
 	.name = "aarch64",
 	.elf_machine = EM_AARCH64,
 	.parse_args = aarch64_parse_args,
+	.jump_length = AARCH64_INSN_LENGTH,
+	.jump_reach = UINT64_C(1) << 27,
+	.site_nop = AARCH64_INSN_LENGTH,
+	.breakpoint = {0x00, 0x00, 0x20, 0xd4}, /* brk #0 */
+	.breakpoint_length = AARCH64_INSN_LENGTH,
+	.is_breakpoint = aarch64_is_breakpoint,
+	.nop_length = aarch64_nop_length,
+	.jump = aarch64_jump,
+	.jump_target = aarch64_jump_target,
 };

@@ -9,8 +9,9 @@
 #include "arch/arch.h"
 
 enum {
-	X86_64_JUMP_LENGTH = 5,	    /* of x86_64_jump() */
-	X86_64_FAR_JUMP_LENGTH = 14 /* of x86_64_far_jump() */
+	X86_64_JUMP_LENGTH = 5,	     /* of x86_64_jump() */
+	X86_64_FAR_JUMP_LENGTH = 14, /* of x86_64_far_jump() */
+	X86_64_SHORT_REACH = 130     /* of a displacement of 8 bits, from before it */
 };
 
 /* What stands before the opcode. Of several prefixes of a group the last one is told. */

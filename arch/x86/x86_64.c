@@ -6,6 +6,7 @@
 #include "arch/x86/argument.h"
 #include "arch/x86/emit.h"
 #include "arch/x86/insn.h"
+#include "arch/x86/patch.h"
 #include "arch/x86/scan.h"
 #include "arch/x86/stack_pointer.h"
 #include "arch/x86/stub.h"
@@ -26,11 +27,23 @@ const struct arch arch_x86_64 = {
 	.unwind_registers = unwind_registers,
 	.unwind_count = sizeof(unwind_registers) / sizeof(unwind_registers[0]),
 	.elf_machine = EM_X86_64,
+	.elf_machine_args = EM_386, /* whose registers are named alike */
 	.parse_args = x86_64_parse_args,
-	.jump_length = 5,
+	.jump_length = X86_64_JUMP_LENGTH,
+	.jump_reach = UINT64_C(1) << 31,
+	.far_jump_length = X86_64_FAR_JUMP_LENGTH,
+	.site_nop = 1,
+	.breakpoint = {X86_64_BREAKPOINT},
+	.breakpoint_length = 1,
+	.is_breakpoint = x86_64_is_breakpoint,
+	.toggle = &x86_64_toggle,
+	.pun_length = X86_64_PUN_LENGTH,
+	.pun = x86_64_pun,
+	.nop_fixed = x86_64_nop_fixed,
 	.can_decode = x86_64_can_decode,
 	.decode = x86_64_decode,
 	.scan = x86_64_scan,
+	.short_reach = X86_64_SHORT_REACH,
 	.short_branch = x86_64_short_branch,
 	.nop_length = x86_64_nop_length,
 	.loses_stack = x86_64_loses_stack,

@@ -41,8 +41,7 @@ static bool no_operand(struct spec_text *text, struct arch_arg *arg)
 
 static size_t parse_args(uint16_t machine, const char *spec, struct arch_arg ret[ARCH_ARGS_MAX])
 {
-	/* The registers of i386 are named as those of x86-64. */
-	const struct arch *arch = arch_of_machine(machine == EM_386 ? EM_X86_64 : machine);
+	const struct arch *arch = arch_of_args(machine);
 
 	return arch ? arch->parse_args(spec, ret) : spec_parse_args(spec, no_operand, ret);
 }

@@ -22,8 +22,6 @@
 #include "libprobe/target/target.h"
 #include "libprobe/target/threads.h"
 
-enum { OCAML_CALL = 0xe8 };
-
 /* The code of one module's sites, in one piece. */
 struct piece {
 	uint64_t start; /* in the target */
@@ -168,10 +166,12 @@ static struct probe_error *measure(const struct install *a, size_t i, size_t *re
 	return NULL;
 }
 
-static void align_piece(struct piece *p)
+/* Leaves out at least `length` bytes, up to where a stub may begin. */
+static void skip(const struct arch *arch, struct piece *p, size_t length)
 {
-	while ((p->start + p->used) % ARCH_STUB_ALIGN)
-		p->bytes[p->used++] = 0xcc;
+	length += -(p->start + p->used + length) % ARCH_STUB_ALIGN;
+	arch_fill(arch, p->bytes + p->used, length);
+	p->used += length;
 }
 
 /* The moved instructions of a site, and the jump back. */
@@ -185,7 +185,7 @@ static struct probe_error *build_tail(
 	struct reg_site *reg = &as->reg;
 	enum arch_move_status status;
 
-	align_piece(p);
+	skip(arch, p, 0);
 	reg->patch = site->pc + move->offset;
 	reg->tail = p->start + p->used;
 	status = arch->move(plan->bytes + move->offset, plan->byte_count - move->offset, reg->patch,
@@ -209,14 +209,15 @@ static struct probe_error *describe_patch(struct install *a, size_t i, struct pi
 {
 	const struct select_site *site = &a->selection->sites[i];
 	const struct plan *plan = &site->plan;
+	const struct arch *arch = a->change->arch;
 	struct reg_site *reg = &a->sites[i].reg;
 	struct probe_error *error = NULL;
 
 	*reg = (struct reg_site){.pc = site->pc,
 		.plan = site->chosen,
 		.entry = a->sites[i].entry,
-		.length = a->change->arch->jump_length,
-		.covers = a->change->arch->jump_length};
+		.length = arch->jump_length,
+		.covers = arch->jump_length};
 	switch (site->chosen) {
 	case PROBE_PLAN_BEHIND:
 		error = build_tail(a, i, &plan->behind, p);
@@ -227,19 +228,19 @@ static struct probe_error *describe_patch(struct install *a, size_t i, struct pi
 	case PROBE_PLAN_LONG_NOP:
 		reg->patch = site->pc + plan->nop_offset;
 		reg->tail = reg->patch + plan->nop_length;
-		if (plan->nop_fixed == 4)
-			reg->length = 1;
+		if (arch->pun_length && plan->nop_fixed == arch->jump_length - arch->pun_length)
+			reg->length = arch->pun_length;
 		break;
 	case PROBE_PLAN_PUN:
 		reg->patch = site->pc;
-		reg->tail = site->pc + 1;
-		reg->length = 1;
+		reg->tail = site->pc + arch->site_nop;
+		reg->length = arch->pun_length;
 		break;
 	default: /* a toggle */
 		reg->key = a->selection->probes[site->probe].key;
-		reg->patch = site->pc + 1;
-		reg->patched[0] = OCAML_CALL;
-		reg->length = 1;
+		reg->patch = site->pc + arch->toggle->offset;
+		reg->patched[0] = arch->toggle->on;
+		reg->length = sizeof(arch->toggle->on);
 		break;
 	}
 	if (reg->entry)
@@ -262,8 +263,8 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 	as->reg = first->reg;
 	stub.next = next_code(a, first, &as->order);
 	first->order = ++as->order;
+	skip(arch, p, 0);
 	do { /* the jump out may be written anew later: not across two pages */
-		align_piece(p);
 		as->stub = p->start + p->used;
 		status = arch->stub(
 			&stub, as->stub, p->bytes + p->used, p->size - p->used, &as->code);
@@ -272,7 +273,7 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 		jump = as->stub + as->code.next_jump;
 		if (jump / SPACE_PAGE == (jump + arch->jump_length - 1) / SPACE_PAGE)
 			break;
-		p->bytes[p->used++] = 0xcc;
+		skip(arch, p, 1);
 	} while (p->used < p->size);
 	p->used += as->code.length;
 	first->head = as->stub;

@@ -22,7 +22,7 @@
 #include "libprobe/target/site.h"
 #include "libprobe/target/space.h"
 
-enum { JUMP_BYTES = 5, CLAIM_MAX = UINT8_MAX };
+enum { CLAIM_MAX = UINT8_MAX };
 
 static const char crosses[] = "the jump would cross a page, and could not be written in one step";
 static const char overlaps[] = "its bytes are also those of another site that is patched";
@@ -121,33 +121,33 @@ static bool is_mapped_shared(const struct change *change, uint64_t address)
 static const char *take_pun(
 	struct install *a, const struct select_site *site, size_t offset, unsigned int fixed)
 {
-	uint64_t *entry = &a->sites[site - a->selection->sites].entry;
-	int32_t distance;
+	const struct arch *arch = a->change->arch;
 
-	if (site->plan.byte_count < offset + JUMP_BYTES)
+	if (site->plan.byte_count < offset + arch->jump_length)
 		return "the code ends behind the nop";
-	memcpy(&distance, site->plan.bytes + offset + 1, sizeof(distance));
-	if (fixed < sizeof(distance))
-		distance &= (1 << 8 * fixed) - 1;
-	*entry = site->pc + offset + JUMP_BYTES + (int64_t)distance;
-	return fixed == sizeof(distance) ? puns_take(a, *entry) : puns_take_any(a, fixed, entry);
+	return puns_take(a, arch->pun(site->plan.bytes + offset, site->pc + offset, fixed),
+		&a->sites[site - a->selection->sites].entry);
 }
 
-/* What a plan would write at a site. A patch of one byte relies on the four behind it. */
-static struct claim plan_claim(const struct select_site *site, enum probe_plan plan)
+/* What a plan would write at a site. A patch of one byte relies on those behind it. */
+static struct claim plan_claim(
+	const struct arch *arch, const struct select_site *site, enum probe_plan plan)
 {
+	const struct arch_toggle *toggle = arch->toggle;
+	unsigned int jump = arch->jump_length;
+
 	switch (plan) {
 	case PROBE_PLAN_TOGGLE:
-		return claim_of(site->pc + 1, 1, JUMP_BYTES);
+		return claim_of(site->pc + toggle->offset, sizeof(toggle->on), toggle->covers);
 	case PROBE_PLAN_PUN:
-		return claim_of(site->pc, 1, JUMP_BYTES);
+		return claim_of(site->pc, arch->pun_length, jump);
 	case PROBE_PLAN_LONG_NOP:
-		return claim_of(site->pc + site->plan.nop_offset, JUMP_BYTES, JUMP_BYTES);
+		return claim_of(site->pc + site->plan.nop_offset, jump, jump);
 	case PROBE_PLAN_RELOCATE:
-		return claim_of(site->pc, JUMP_BYTES, site->plan.relocate.length);
+		return claim_of(site->pc, jump, site->plan.relocate.length);
 	default:
 		return claim_of(
-			site->pc + site->plan.behind.offset, JUMP_BYTES, site->plan.behind.length);
+			site->pc + site->plan.behind.offset, jump, site->plan.behind.length);
 	}
 }
 
@@ -173,21 +173,22 @@ static bool has_boundary(
 static const char *check_plan(struct install *a, const struct claims *claims,
 	const struct select_site *site, enum probe_plan plan, const uint8_t *found)
 {
-	struct claim claim = plan_claim(site, plan);
+	const struct arch *arch = a->change->arch;
+	struct claim claim = plan_claim(arch, site, plan);
 
 	a->sites[site - a->selection->sites].entry = 0;
 	if (claims_meet(claims, claim))
 		return overlaps;
 	if (is_mapped_shared(a->change, claim.start))
 		return is_shared;
-	if (!found || !plan_holds(a->change->arch, &site->plan, plan, found))
+	if (!found || !plan_holds(arch, &site->plan, plan, found))
 		return changed;
 	if (crosses_page(claim.start, claim.written_end - claim.start))
 		return crosses;
 	if (has_boundary(a, site, plan))
 		return windows_reason(&a->windows, a->change);
 	if (plan == PROBE_PLAN_PUN)
-		return take_pun(a, site, 0, 4);
+		return take_pun(a, site, 0, arch->jump_length - arch->pun_length);
 	if (plan == PROBE_PLAN_LONG_NOP && site->plan.nop_fixed)
 		return take_pun(a, site, site->plan.nop_offset, site->plan.nop_fixed);
 	return NULL;
@@ -226,8 +227,9 @@ static struct probe_error *choose(
 		a->pun_page_count = 0;
 		a->change->taken.count = 0;
 	} else if (site->chosen != PROBE_PLAN_REFUSED) {
-		return claims_add(claims, plan_claim(site, site->chosen)) ? NULL
-									  : probe_error_no_memory();
+		return claims_add(claims, plan_claim(a->change->arch, site, site->chosen))
+			       ? NULL
+			       : probe_error_no_memory();
 	}
 	if (site->chosen == PROBE_PLAN_REFUSED && !site->reasons[0])
 		select_add_reason(site, plan_impossible);

@@ -43,7 +43,8 @@ static struct edit *expect(const struct install *a, size_t i, struct edits *edit
 	if (!as->is_new)
 		return edits_add(edits, as->reg.patch, as->reg.length);
 	return edits_add(edits, as->reg.pc,
-		plan_needs(&a->selection->sites[i].plan, (enum probe_plan)as->reg.plan));
+		plan_needs(a->change->arch, &a->selection->sites[i].plan,
+			(enum probe_plan)as->reg.plan));
 }
 
 /* Are they? */

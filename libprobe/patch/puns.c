@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a punned site jumps to is chance, and stands in its bytes:
- *
- *	site:	90 8d 87 01 00 ..	lea 1(%rdi),%eax behind the nop
- *		e9 8d 87 01 00 ..	jmp site + 5 + 0x1878d
- *
- * So its page is mapped first of all that a change maps: neither an arena nor the data of a
- * session can have come to lie there before. An arena of an earlier change may be there, by
- * chance as well, or because it is near the same module. Then the jump to the stub is written
- * into the arena, if its allocator has the bytes to give.
+ * Where a punned site jumps to is chance, and stands in its bytes (struct arch, pun). So its page
+ * is mapped first of all that a change maps: neither an arena nor the data of a session can have
+ * come to lie there before. An arena of an earlier change may be there, by chance as well, or
+ * because it is near the same module. Then the jump to the stub is written into the arena, if its
+ * allocator has the bytes to give.
  *
  * The target maps memory, too. A page that it has taken since its maps were read is no reason
  * to fail: the sites are planned once more.
@@ -23,10 +19,7 @@
 #include "libprobe/process/memory.h"
 #include "libprobe/target/space.h"
 
-enum {
-	PUNS_AT_ONCE = 64, /* one thread stands still while their pages are mapped */
-	FAR_JUMP_BYTES = 14
-};
+enum { PUNS_AT_ONCE = 64 }; /* one thread stands still while their pages are mapped */
 
 static const char pun_taken[] =
 	"the address that its bytes would jump to is in use, or where the heap or the stack grows";
@@ -38,18 +31,18 @@ static uint64_t page_of(uint64_t address)
 
 /* ---- Taking -------------------------------------------------------------------------- */
 
-const char *puns_take(struct install *install, uint64_t entry)
+static const char *take(struct install *install, uint64_t entry)
 {
 	uint64_t page = page_of(entry), *pages = install->pun_pages;
+	size_t jump = install->change->arch->far_jump_length;
 	/* Where the page is among the taken ones, which are sorted, or would be. */
 	size_t at = array_search(pages, install->pun_page_count, sizeof(*pages), 0, page);
 
 	/* The jump is written as a whole, also when it is led elsewhere later. */
-	if (install->no_puns || page_of(entry + FAR_JUMP_BYTES - 1) != page)
+	if (install->no_puns || page_of(entry + jump - 1) != page)
 		return pun_taken;
 	if (code_arena(&install->change->registry, entry))
-		return code_take(&install->change->registry, &install->change->taken, entry,
-			       FAR_JUMP_BYTES)
+		return code_take(&install->change->registry, &install->change->taken, entry, jump)
 			       ? NULL
 			       : pun_taken;
 	/* Puns do not share pages. */
@@ -65,14 +58,16 @@ const char *puns_take(struct install *install, uint64_t entry)
 	return NULL;
 }
 
-const char *puns_take_any(struct install *install, unsigned int fixed, uint64_t *entry)
+const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *entry_ret)
 {
-	int64_t step = INT64_C(1) << 8 * fixed, start = (int64_t)*entry, reach = INT64_C(1) << 31;
+	uint64_t reach = install->change->arch->jump_reach;
 
+	if (!pun.step)
+		return take(install, *entry_ret = pun.first);
 	/* Alternately above and below; the distance that it has is less than a step. */
-	for (int64_t far = 0; far < reach - step; far += step) {
-		if (!puns_take(install, *entry = (uint64_t)(start + far)) ||
-			!puns_take(install, *entry = (uint64_t)(start - step - far)))
+	for (uint64_t far = 0; far < reach - pun.step; far += pun.step) {
+		if (!take(install, *entry_ret = pun.first + far) ||
+			!take(install, *entry_ret = pun.first - pun.step - far))
 			return NULL;
 	}
 	return pun_taken;
@@ -84,7 +79,7 @@ void puns_place(
 	bool in_arena = code_arena(registry, entry);
 
 	*start_ret = in_arena ? entry : page_of(entry);
-	*size_ret = in_arena ? FAR_JUMP_BYTES : SPACE_PAGE;
+	*size_ret = in_arena ? arch_host()->far_jump_length : SPACE_PAGE;
 }
 
 /* ---- Mapping ------------------------------------------------------------------------- */
@@ -187,7 +182,7 @@ struct probe_error *puns_write(const struct install *install)
 
 	for (size_t i = 0; i < install->selection->site_count && !error; i++) {
 		const struct install_site *as = &install->sites[i];
-		uint8_t jump[16];
+		uint8_t jump[ARCH_JUMP_MAX];
 		size_t length;
 
 		if (!as->wanted || !as->is_new || !as->head || !as->reg.pun)

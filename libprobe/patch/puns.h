@@ -6,16 +6,10 @@
 #include "libprobe/patch/install.h"
 
 /*
- * Takes the place that a punned site's bytes jump to, if it can be had: NULL, or why not
- * (static text).
+ * Takes a place that a punned site's bytes can jump to, if one can be had, preferably a near one:
+ * NULL, or why not (static text).
  */
-const char *puns_take(struct install *install, uint64_t entry);
-
-/*
- * Takes any place that a jump can lead to whose distance ends with the `fixed` bytes (of 4) that
- * it has for *entry; a near one is preferred.
- */
-const char *puns_take_any(struct install *install, unsigned int fixed, uint64_t *entry);
+const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *entry_ret);
 
 /*
  * Maps the pages that were taken, before anything else that this change maps could come to lie

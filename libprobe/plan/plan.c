@@ -6,8 +6,8 @@
  * put a breakpoint on the nop. When it is hit, the instruction that the *file* has there
  * is carried out elsewhere, and the thread goes on where that instruction ends:
  *
- *	site:	90	nop, or int3 while somebody else is there
- *	back:	e9 ...	our jump, where a thread goes on in both cases	(behind)
+ *	site:	nop	or a breakpoint, while somebody else is there
+ *	back:	jump	ours, where a thread goes on in both cases	(behind)
  *
  * A jump that begins at the nop itself is entered at its second byte then, and the
  * target crashes. So the jump lies behind the nop, on instructions that are moved. It
@@ -21,16 +21,9 @@
  * alone: a breakpoint there replaces ours, its thread goes on at bytes that are the
  * file's, and nothing is counted until we write it again.
  *
- * A long nop is punned, too, if it may be somebody's site. When the kernel leaves, it puts
+ * A long nop is punned, too, if it may be somebody's site: when the kernel leaves, it puts
  * one byte back (or all, where it had rewritten them), and what is behind that byte has to
- * make a nop with it. That is so of any two bytes at the end of the usual nop of five:
- *
- *	0f 1f 44 00 00		nopl 0(%rax,%rax,1)
- *	e9 1f 44 xx yy		jmp, to one of 65,536 places, 64 KiB apart
- *	0f 1f 44 xx yy		nopl yy(...)
- *
- * Of other nops only the first byte is changed. A nop that nobody takes, as it is behind
- * the site's own and not of a length that the kernel knows, holds any jump.
+ * make a nop with it (arch/x86/patch.c).
  *
  * `relocate`, the jump over a one-byte nop, is safe only where nobody else comes, and so
  * only done if it is asked for.
@@ -41,13 +34,7 @@
 #include "libprobe/plan/plan.h"
 #include "libprobe/plan/prove.h"
 
-enum {
-	OCAML_CMP = 0x3d,
-	OCAML_CALL = 0xe8,
-	BREAKPOINT = 0xcc, /* of a debugger, or of the kernel */
-	KERNEL_NOP = 5,	   /* that it takes, or two of them */
-	NOPS_MAX = 12	   /* bytes, and as many as fit into struct plan with what is moved */
-};
+enum { NOPS_MAX = 12 }; /* bytes, and as many as fit into struct plan with what is moved */
 
 const enum probe_plan plan_default_order[PLAN_DEFAULTS] = {
 	PROBE_PLAN_TOGGLE, PROBE_PLAN_BEHIND, PROBE_PLAN_PUN, PROBE_PLAN_LONG_NOP};
@@ -78,9 +65,20 @@ static bool is_named(const struct sdt_notes *notes, uint64_t pc)
 	return false;
 }
 
+static size_t nop_at(const struct arch *arch, const struct plan *plan, size_t at)
+{
+	return arch->nop_length(plan->bytes + at, plan->byte_count - at);
+}
+
+/* Is it the nop of <sys/sdt.h>, with no room for a jump? */
+static bool is_short_nop(const struct arch *arch, size_t length)
+{
+	return length == arch->site_nop && length < arch->jump_length;
+}
+
 /*
  * How many bytes others may break into, that is, how far behind the site a jump may begin:
- * its nop, and the long one of usdt.h behind it; or one-byte nops that follow, if they are
+ * its nop, and the long one of usdt.h behind it; or short nops that follow, if they are
  * sites, too. One of those with a long nop is hit there, which has to come later.
  */
 static size_t nops_length(const struct arch *arch, const struct sdt_notes *all,
@@ -88,15 +86,13 @@ static size_t nops_length(const struct arch *arch, const struct sdt_notes *all,
 {
 	size_t at = first;
 
-	if (first != 1)
+	if (!is_short_nop(arch, first))
 		return first;
 	if (second >= arch->jump_length && first + second <= NOPS_MAX)
 		return first + second;
-	while (at < NOPS_MAX && arch->nop_length(plan->bytes + at, plan->byte_count - at) == 1 &&
-		arch->nop_length(plan->bytes + at + 1, plan->byte_count - at - 1) <
-			arch->jump_length &&
-		is_named(all, plan->pc + at))
-		at++;
+	while (at < NOPS_MAX && nop_at(arch, plan, at) == first &&
+		nop_at(arch, plan, at + first) < arch->jump_length && is_named(all, plan->pc + at))
+		at += first;
 	return at;
 }
 
@@ -120,39 +116,37 @@ static void plan_entry(const struct arch *arch, struct plan *plan)
 		plan->behind.cannot = "the first instruction may go elsewhere, and come back";
 }
 
-/* How much of a long nop has to stay in the distance of a jump: see struct plan. */
-static uint8_t fixed_bytes(const struct arch *arch, const uint8_t *nop, size_t length, bool is_site)
+/* Does OCaml's toggle, on or off, stand behind a nop of this length? */
+static bool has_toggle(const struct arch_toggle *toggle, const struct plan *plan, size_t first)
 {
-	static const uint8_t usual[] = {0x0f, 0x1f, 0x44};
+	uint8_t byte = toggle ? plan->bytes[toggle->offset] : 0;
 
-	if (!is_site && length != KERNEL_NOP && length != 2 * KERNEL_NOP)
-		return 0;
-	return length == arch->jump_length && memcmp(nop, usual, sizeof(usual)) == 0 ? 2 : 4;
+	return toggle && first == toggle->offset &&
+	       plan->byte_count >= (size_t)toggle->offset + toggle->covers &&
+	       (byte == toggle->off || byte == toggle->on);
 }
 
 /* What the bytes of a site say by themselves. */
 static void plan_bytes(
 	const struct arch *arch, const struct sdt_notes *all, bool ocaml, struct plan *plan)
 {
-	size_t first = arch->nop_length(plan->bytes, plan->byte_count);
-	size_t second = first ? arch->nop_length(plan->bytes + first, plan->byte_count - first) : 0;
+	size_t first = nop_at(arch, plan, 0), second = first ? nop_at(arch, plan, first) : 0;
 
-	plan->one_byte_nop = first == 1;
+	plan->short_nop = is_short_nop(arch, first);
 	plan->behind.offset = (uint8_t)nops_length(arch, all, plan, first, second);
 	if (first >= arch->jump_length) {
 		plan->nop_length = first;
-	} else if (first == 1 && second >= arch->jump_length) {
+	} else if (plan->short_nop && second >= arch->jump_length) {
 		plan->nop_offset = first;
 		plan->nop_length = second;
 	}
-	if (plan->nop_length)
-		plan->nop_fixed = fixed_bytes(arch, plan->bytes + plan->nop_offset,
-			plan->nop_length, plan->nop_offset == 0);
-	plan->ocaml = ocaml && first == 1 && plan->byte_count >= 6 &&
-		      (plan->bytes[1] == OCAML_CMP || plan->bytes[1] == OCAML_CALL);
+	if (plan->nop_length && arch->nop_fixed)
+		plan->nop_fixed = arch->nop_fixed(
+			plan->bytes + plan->nop_offset, plan->nop_length, plan->nop_offset == 0);
+	plan->ocaml = ocaml && has_toggle(arch->toggle, plan, first);
 	if (!first)
 		plan->behind.cannot = no_nop;
-	if (!plan->one_byte_nop)
+	if (!plan->short_nop)
 		plan->relocate.cannot = no_nop;
 }
 
@@ -235,7 +229,7 @@ static bool is_possible(const struct plan *plan, enum probe_plan asked)
 	case PROBE_PLAN_RELOCATE:
 		return plan->relocate.length > 0;
 	case PROBE_PLAN_PUN: /* the kernel may write the long nop that it would jump by */
-		return plan->one_byte_nop && !plan->nop_length && !plan->ocaml;
+		return plan->short_nop && !plan->nop_length && !plan->ocaml;
 	case PROBE_PLAN_NONE:
 	case PROBE_PLAN_REFUSED:
 		break;
@@ -269,7 +263,7 @@ enum probe_plan plan_choose(const struct plan *plan, const enum probe_plan *orde
 
 /* ---- What is there now ------------------------------------------------------------------ */
 
-size_t plan_needs(const struct plan *plan, enum probe_plan chosen)
+size_t plan_needs(const struct arch *arch, const struct plan *plan, enum probe_plan chosen)
 {
 	size_t needed;
 
@@ -284,7 +278,8 @@ size_t plan_needs(const struct plan *plan, enum probe_plan chosen)
 		needed = plan->nop_offset + plan->nop_length;
 		break;
 	default: /* the nop, and what the pun or the toggle gives a new meaning */
-		needed = plan->ocaml ? 6 : 5;
+		needed = plan->ocaml ? arch->toggle->offset + arch->toggle->covers
+				     : arch->jump_length;
 		break;
 	}
 	return needed < plan->byte_count ? needed : plan->byte_count;
@@ -298,13 +293,13 @@ static bool staying_holds(
 	const struct arch *arch, const struct plan *plan, size_t offset, const uint8_t *found)
 {
 	for (size_t at = 0, length; at < offset; at += length) {
-		length = arch->nop_length(plan->bytes + at, plan->byte_count - at);
+		length = nop_at(arch, plan, at);
 		if (!length || length > offset - at)
 			length = offset - at; /* the first instruction of a function */
 		else if (length >= arch->jump_length)
 			continue;
-		if ((found[at] != plan->bytes[at] && found[at] != BREAKPOINT) ||
-			memcmp(found + at + 1, plan->bytes + at + 1, length - 1) != 0)
+		if (memcmp(found + at, plan->bytes + at, length) != 0 &&
+			!arch_has_breakpoint(arch, found + at, plan->bytes + at, length))
 			return false;
 	}
 	return true;
@@ -313,7 +308,7 @@ static bool staying_holds(
 bool plan_holds(const struct arch *arch, const struct plan *plan, enum probe_plan chosen,
 	const uint8_t *found)
 {
-	size_t stays = 0, needed = plan_needs(plan, chosen);
+	size_t stays = 0, needed = plan_needs(arch, plan, chosen);
 
 	if (chosen == PROBE_PLAN_BEHIND)
 		stays = plan->behind.offset;

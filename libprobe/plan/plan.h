@@ -31,10 +31,10 @@ struct plan {
 	uint8_t nop_length;
 	/*
 	 * The first so many bytes of that jump's distance are the nop's own, which has to be a
-	 * nop if somebody puts its first byte back: 0, all 4, or 2 (plan.c).
+	 * nop if somebody puts back what he had written over (struct arch, nop_fixed).
 	 */
 	uint8_t nop_fixed;
-	bool one_byte_nop; /* at pc: a pun is to be considered */
+	bool short_nop; /* at pc, with no room for a jump: a pun is to be considered */
 	struct plan_move behind, relocate;
 };
 
@@ -65,7 +65,7 @@ extern const char plan_impossible[]; /* where there is no better reason */
  * Bytes from pc on that have to be known for a plan, and whether those found in memory are
  * right for it: the file's, or what others may make of a nop that stays (plan.c).
  */
-size_t plan_needs(const struct plan *plan, enum probe_plan chosen);
+size_t plan_needs(const struct arch *arch, const struct plan *plan, enum probe_plan chosen);
 bool plan_holds(const struct arch *arch, const struct plan *plan, enum probe_plan chosen,
 	const uint8_t *found);
 

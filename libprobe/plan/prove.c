@@ -7,14 +7,14 @@
  * right behind the nop, where it would be counted as a hit. All from the second
  * byte of the site to the last one of the jump is its window:
  *
- *	pc	90			nop
- *	pc + 1	e9 .. .. .. ..		window, of one site: 5 bytes; behind a longer
- *	pc + 6				nop the rest of that belongs to it, too
+ *	pc	nop
+ *	pc + 1	jump		window, of a nop of one byte: as long as a jump; behind a
+ *	  ...			longer nop the rest of that belongs to it, too
  *
  * Something enters there only if somewhere in the module there is
  *
  *   - a direct branch with a 32-bit displacement to it    arch->scan(), anywhere
- *   - a direct branch with an 8-bit displacement           within 130 bytes
+ *   - a direct branch with an 8-bit displacement           within arch->short_reach
  *   - its address, as a 64-bit word (computed goto, jump   every aligned word of
  *     tables, relocations, exported symbols) or constant   every segment, but for
  *                                                          program headers (sizes)
@@ -39,7 +39,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/plan/prove.h"
 
-enum { SHORT_REACH = 130, GAP_MAX = 4096, TABLE_ENTRIES_MAX = 16384 };
+enum { GAP_MAX = 4096, TABLE_ENTRIES_MAX = 16384 };
 
 static const char table_unreadable[] = "its exception table cannot be read";
 static const char entered[] = "something in the module may jump behind the nop";
@@ -229,7 +229,8 @@ static bool function_enters(
 	size -= range->start - segment->address;
 	if (range->end - range->start < size)
 		size = range->end - range->start;
-	while (at < size && range->start + at < plan->pc + s->windows.jump_length + SHORT_REACH) {
+	while (at < size &&
+		range->start + at < plan->pc + s->windows.jump_length + s->arch->short_reach) {
 		struct arch_insn insn;
 
 		if (!s->arch->decode(bytes + at, size - at, range->start + at, &insn))
@@ -280,16 +281,15 @@ static const char *check_short_branches(const struct search *s, const struct pla
 {
 	const struct object_segment *segment = object_segment_of(s->object, plan->pc);
 	struct object_range range = {0};
-	uint64_t start, end;
+	uint64_t start, end, reach = s->arch->short_reach;
 	const uint8_t *bytes;
 	size_t size;
 
 	bytes = segment ? segment_bytes(s, segment, &size) : NULL;
 	if (!bytes || size < 2)
 		return entered_short;
-	start = plan->pc - segment->address > SHORT_REACH ? plan->pc - SHORT_REACH
-							  : segment->address;
-	end = plan->pc + s->windows.jump_length + SHORT_REACH;
+	start = plan->pc - segment->address > reach ? plan->pc - reach : segment->address;
+	end = plan->pc + s->windows.jump_length + reach;
 	if (end > segment->address + size - 1)
 		end = segment->address + size - 1;
 	for (uint64_t at = start; at < end; at++) {
@@ -446,7 +446,7 @@ static struct probe_error *prove_windows(struct search *s, struct proof *proofs,
 	for (size_t i = 0; i < count; i++) {
 		struct plan_move *move = proofs[i].move;
 
-		if (!move->cannot)
+		if (!move->cannot && s->arch->short_branch)
 			move->cannot = check_short_branches(s, proofs[i].plan);
 		if (!move->cannot)
 			move->cannot = check_landing_pads(s, proofs[i].plan);

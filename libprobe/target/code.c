@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/arch.h"
 #include "libprobe/base/array.h"
 #include "libprobe/target/code.h"
 
@@ -10,7 +11,7 @@ bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t r
 	uint64_t low = start < reach_start ? start : reach_start;
 	uint64_t high = end > reach_end ? end : reach_end;
 
-	return high - low < (UINT64_C(1) << 31) - REGISTRY_PAGE;
+	return high - low < arch_host()->jump_reach - REGISTRY_PAGE;
 }
 
 static int compare_extents(const void *a, const void *b)

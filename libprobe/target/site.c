@@ -17,19 +17,23 @@
 #include "libprobe/target/site.h"
 #include "libprobe/target/space.h"
 
-enum { BREAKPOINT = 0xcc };
-
-/* Does a jump lead into code of ours: to a stub that was linked by a controller that died then? */
-static bool leads_to_arena(
-	const struct registry *r, const struct reg_site *site, const uint8_t *bytes)
+/*
+ * Are these bytes a jump into code of ours: to a stub that was linked by a controller that died
+ * then? The first `covered` bytes are taken to be those of our jump.
+ */
+static bool leads_to_arena(const struct arch *arch, const struct registry *r,
+	const struct reg_site *site, const uint8_t *bytes, size_t covered)
 {
-	int32_t distance;
+	uint8_t jump[ARCH_JUMP_MAX] = {0};
 	uint64_t target;
 
-	if (site->length != 5)
+	if (site->length != arch->jump_length)
 		return false;
-	memcpy(&distance, bytes + 1, sizeof(distance));
-	target = site->patch + site->length + (int64_t)distance;
+	memcpy(jump, bytes, site->length);
+	memcpy(jump, site->patched, covered);
+	target = arch->jump_target(site->patch, jump);
+	if (!target)
+		return false;
 	for (size_t i = 0; i < r->arena_count; i++)
 		if (target - r->arenas[i].start < r->arenas[i].size)
 			return true;
@@ -39,17 +43,22 @@ static bool leads_to_arena(
 enum site_state site_state(
 	const struct registry *registry, const struct reg_site *site, const uint8_t *bytes)
 {
+	const struct arch *arch = arch_host();
+	size_t broken = arch->breakpoint_length;
+
 	if (!bytes)
 		return SITE_GONE;
 	if (memcmp(bytes, site->original, site->length) == 0)
 		return SITE_ORIGINAL;
 	if (memcmp(bytes, site->patched, site->length) == 0)
 		return SITE_PATCHED;
-	if (site->length > 1 && !leads_to_arena(registry, site, bytes))
-		return SITE_FOREIGN;
-	if (bytes[0] == site->patched[0])
+	if (leads_to_arena(arch, registry, site, bytes, 0))
 		return SITE_PATCHED;
-	return bytes[0] == BREAKPOINT ? SITE_COVERED : SITE_FOREIGN;
+	if (site->length < broken || !arch->is_breakpoint(bytes))
+		return SITE_FOREIGN;
+	return site->length == broken || leads_to_arena(arch, registry, site, bytes, broken)
+		       ? SITE_COVERED
+		       : SITE_FOREIGN;
 }
 
 bool site_is_mixed(const struct reg_site *site, const uint8_t *bytes)

@@ -189,6 +189,9 @@ static void test_table(void **state)
 	assert_ptr_equal(arch_of_machine(EM_X86_64), &arch_x86_64);
 	assert_null(arch_of_machine(EM_NONE));
 	assert_null(arch_of_machine(EM_386));
+	assert_ptr_equal(arch_of_args(EM_AARCH64), &arch_aarch64);
+	assert_ptr_equal(arch_of_args(EM_386), &arch_x86_64);
+	assert_null(arch_of_args(EM_NONE));
 	assert_string_equal(arch_aarch64.name, "aarch64");
 	assert_ptr_equal(arch_aarch64.parse_args, aarch64_parse_args);
 	assert_null(arch_aarch64.stub);

@@ -217,7 +217,7 @@ static void check_plans(const char *path, const char *how)
 
 		assert_string_equal(notes.notes[i].name, functions[i].name);
 		assert_int_equal(plans[i].pc, notes.notes[i].pc);
-		assert_true(plans[i].one_byte_nop);
+		assert_true(plans[i].short_nop);
 		/* A static program exports nothing. */
 		if (strcmp(functions[i].name, "exported") == 0 && strstr(how, "-static"))
 			wanted = NULL;
@@ -433,7 +433,7 @@ static void test_other_plans(void **state)
 	/* Two bytes of a jump there can be chosen: the rest makes a nop with the first byte. */
 	assert_int_equal(plans[0].nop_fixed, 2);
 	assert_int_equal(plans[0].behind.offset, 5);
-	assert_false(plans[0].one_byte_nop);
+	assert_false(plans[0].short_nop);
 	assert_int_equal(choose_first(&plans[0], &reason), PROBE_PLAN_LONG_NOP);
 	assert_int_equal(choose(&plans[0], PROBE_PLAN_BEHIND, &reason), PROBE_PLAN_REFUSED);
 	assert_string_equal(reason, jumps);
@@ -480,7 +480,7 @@ static void test_other_plans(void **state)
 static void test_toggle(void **state)
 {
 	static const uint8_t code[] = {0x90, 0x3d, 1, 2, 3, 4, 0xc3};
-	struct plan plan = {.byte_count = sizeof(code), .one_byte_nop = true, .ocaml = true};
+	struct plan plan = {.byte_count = sizeof(code), .short_nop = true, .ocaml = true};
 	const char *reason;
 
 	(void)state;
@@ -499,8 +499,7 @@ static void test_toggle(void **state)
 /* A plan for code, with `offset` bytes that stay and 5 that are moved. */
 static struct plan plan_for(const uint8_t *code, size_t length, uint8_t offset)
 {
-	struct plan plan = {
-		.byte_count = length, .one_byte_nop = true, .behind = {offset, 5, NULL}};
+	struct plan plan = {.byte_count = length, .short_nop = true, .behind = {offset, 5, NULL}};
 
 	memcpy(plan.bytes, code, length);
 	return plan;
@@ -525,7 +524,7 @@ static void test_breakpoints(void **state)
 
 	(void)state;
 	/* Somebody's breakpoint is no difference; anything else at a short nop is. */
-	assert_int_equal(plan_needs(&plan, PROBE_PLAN_BEHIND), 6);
+	assert_int_equal(plan_needs(&arch_x86_64, &plan, PROBE_PLAN_BEHIND), 6);
 	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 0, 0x90));
 	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xcc));
 	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xe9));

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* What others do at a site, and what of it a patch has to stand: the patching part of arch.h. */
+#ifndef ARCH_X86_PATCH_H
+#define ARCH_X86_PATCH_H
+
+#include "arch/arch.h"
+
+enum { X86_64_BREAKPOINT = 0xcc, X86_64_PUN_LENGTH = 1 };
+
+extern const struct arch_toggle x86_64_toggle;
+
+bool x86_64_is_breakpoint(const uint8_t *bytes);
+struct arch_pun x86_64_pun(const uint8_t *bytes, uint64_t at, unsigned int fixed);
+uint8_t x86_64_nop_fixed(const uint8_t *nop, size_t length, bool is_site);
+
+#endif
