@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Expressions over a hit, that stubs evaluate: filters, keys and values.
+ * Expressions over a hit that stubs evaluate: filters, keys and values.
  *
- * A tree whose types were decided by whoever parsed it (libprobe/expr/), as C
- * does (C11, 6.3.1 and 6.5). A value is always held in 64 bits: one of a signed
- * type of 32 bits extended with its sign, one of an unsigned type with zeros, so
- * that converting either to 64 bits is no work.
+ * The parser (libprobe/expr/) has already assigned types as C does (C11, 6.3.1 and 6.5). Every
+ * value is held in 64 bits: a signed 32-bit type is sign-extended and an unsigned one
+ * zero-extended, so converting either to 64 bits costs nothing.
  */
 #ifndef ARCH_EXPR_H
 #define ARCH_EXPR_H
@@ -17,7 +16,7 @@ enum arch_expr_kind {
 	/* leaves */
 	ARCH_EXPR_CONST,   /* `value` */
 	ARCH_EXPR_CAPTURE, /* the scalar capture `capture`, as it is recorded */
-	ARCH_EXPR_TID,	   /* as the target's own pid namespace has it */
+	ARCH_EXPR_TID,	   /* as seen in the target's own pid namespace */
 	ARCH_EXPR_PID,
 	ARCH_EXPR_CPU,
 	/* of the string capture `capture` and `text`: 0 or 1 */
@@ -39,28 +38,27 @@ enum arch_expr_kind {
 	ARCH_EXPR_AND,
 	ARCH_EXPR_OR,
 	ARCH_EXPR_XOR,
-	/* 0 or 1, of operands of the node's type */
+	/* 0 or 1; the operands have the node's type */
 	ARCH_EXPR_LT,
 	ARCH_EXPR_LE,
 	ARCH_EXPR_GT,
 	ARCH_EXPR_GE,
 	ARCH_EXPR_EQ,
 	ARCH_EXPR_NE,
-	/* 0 or 1; the right operand is only looked at where the left does not decide */
+	/* 0 or 1; the right operand is evaluated only if the left does not decide */
 	ARCH_EXPR_BOTH,
 	ARCH_EXPR_EITHER
 };
 
 enum {
 	ARCH_EXPR_NODES_MAX = 64,
-	ARCH_EXPR_DEPTH_MAX = 16, /* of operators within each other */
+	ARCH_EXPR_DEPTH_MAX = 16, /* nested operators */
 	ARCH_EXPR_TEXT_MAX = 255  /* bytes of a literal */
 };
 
 /*
- * `wide` and `is_signed` are the type in which the node is computed, to which
- * its operands have been converted (of a shift: the left one). What is 0 or 1
- * has the type int.
+ * `wide` and `is_signed` are the type in which the node is computed; its operands (for a shift,
+ * the left one) have been converted to it. A result of 0 or 1 has type int.
  */
 struct arch_expr_node {
 	enum arch_expr_kind kind;
@@ -74,8 +72,8 @@ struct arch_expr_node {
 };
 
 /*
- * The last node is the whole. An argument that cannot be read makes the hit one
- * that is rejected, whatever the rest of the expression says of it.
+ * The last node is the root. If an argument that it uses cannot be read, the hit is rejected,
+ * whatever the rest of the expression yields.
  */
 struct arch_expr {
 	const struct arch_expr_node *nodes; /* borrowed */

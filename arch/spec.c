@@ -2,8 +2,8 @@
 /*
  * The argument string of a note.
  *
- * <sys/sdt.h> lets the compiler print each argument as an operand of inline
- * assembly, and writes before it the size of the value:
+ * <sys/sdt.h> lets the compiler print each argument as an operand of inline assembly, preceded
+ * by the size of the value:
  *
  *	-4@%eax 8@16(%rsp) 8f@%xmm0 4@$-1	x86-64
  *	-4@w0 8@[sp, 16] 8f@d0 4@-1		aarch64
@@ -12,17 +12,16 @@
  *	item    = [ size "@" ] operand
  *	size    = [ "-" ] digit { digit } [ "f" ]	"-": signed, "f": float
  *
- * The operand is whatever the compiler's and the assembler's syntax has, so
- * the string is not self-delimiting: blanks stand between items, but also
- * inside brackets. Here an item ends at the first blank outside of brackets.
+ * The operand follows the compiler's and the assembler's syntax, so the string is ambiguous:
+ * blanks separate items but also occur inside brackets. Here an item ends at the first blank
+ * outside brackets.
  *
- * All of this was written by strangers. Nothing here recurses deeper than
- * DEPTH_MAX, and each item is looked at a constant number of times, plus once
- * to the end of the string where its brackets do not close; since there are
- * at most ARCH_ARGS_MAX items, time is linear in the string.
+ * The input is untrusted. Nothing here recurses deeper than DEPTH_MAX, and each item is read a
+ * constant number of times, plus once to the end of the string if its brackets do not close;
+ * since there are at most ARCH_ARGS_MAX items, time is linear in the string.
  *
- * Sources: SystemTap, "User Space Probe Implementation" and <sys/sdt.h>;
- * GNU as manual, "Expressions" and "Symbol Names".
+ * Sources: SystemTap, "User Space Probe Implementation" and <sys/sdt.h>; GNU as manual,
+ * "Expressions" and "Symbol Names".
  */
 #include <string.h>
 
@@ -33,7 +32,7 @@ enum {
 	SIZE_DEFAULT = 8
 };
 
-/* No locale: these are bytes of a file. */
+/* Independent of the locale: these are bytes of a file. */
 static bool is_blank(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
@@ -170,9 +169,9 @@ static bool in_range(wide value)
 }
 
 /*
- * Is there an ELF relocation behind the symbol, as in `sym@GOTPCREL`? Then the
- * operand is not the symbol's address but, say, that of its GOT slot. Any
- * other `@` is a symbol's version, a part of its name.
+ * Whether the symbol has an ELF relocation, as in `sym@GOTPCREL`. The operand is then not the
+ * symbol's address but, say, that of its GOT slot. Any other `@` is a symbol's version, which
+ * is part of its name.
  */
 static bool has_relocation(const char *symbol, size_t length)
 {
@@ -210,7 +209,7 @@ static bool take_primary(struct spec_text *text, unsigned int depth, struct term
 		ret->value = number;
 		return true;
 	}
-	/* `$` and `@` may stand in a name, but do not begin one. */
+	/* `$` and `@` may occur in a name, but do not begin one. */
 	if (c == '$' || c == '@')
 		return false;
 	ret->symbol_length = spec_word(text, &ret->symbol);
@@ -300,7 +299,7 @@ void spec_set(struct arch_arg *arg, enum arch_arg_kind kind, const struct spec_s
 
 /* ---- Items ---------------------------------------------------------------- */
 
-/* Takes `N@`, `-N@`, `Nf@`. Returns false, taking nothing, where there is none. */
+/* Consumes `N@`, `-N@`, `Nf@`. If there is none, returns false and consumes nothing. */
 static bool take_size(struct spec_text *text, struct arch_arg *arg)
 {
 	const char *at = text->at;
@@ -334,9 +333,9 @@ static bool take_size(struct spec_text *text, struct arch_arg *arg)
 }
 
 /*
- * Operands in Intel syntax (-masm=intel) are not understood, but they have
- * blanks outside of brackets, `DWORD PTR [rax]` and `OFFSET FLAT:sym`, which
- * must not make several arguments of one and shift those that follow.
+ * Operands in Intel syntax (-masm=intel) are not understood, but they contain blanks outside
+ * brackets, `DWORD PTR [rax]` and `OFFSET FLAT:sym`, which must not split one argument into
+ * several and shift those after it.
  */
 static bool joins(const char *item, const char *blank, const char *next)
 {
@@ -348,7 +347,7 @@ static bool joins(const char *item, const char *blank, const char *next)
 	while (is_word(*end))
 		end++;
 	text = (struct spec_text){next, end};
-	/* What has a size of its own is an argument of its own. */
+	/* An item with its own size is its own argument. */
 	if (take_size(&text, &ignored))
 		return false;
 	while (word > item && is_word(word[-1]) && word[-1] != '@')
@@ -359,8 +358,8 @@ static bool joins(const char *item, const char *blank, const char *next)
 }
 
 /*
- * Where the item that starts at `item` ends: before the first blank outside of
- * brackets, or simply before the first blank where the brackets do not close.
+ * Where the item that starts at `item` ends: before the first blank outside brackets, or before
+ * the first blank if the brackets do not close.
  */
 static const char *item_end(const char *item)
 {

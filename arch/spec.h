@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the argument parsers of all ISAs share: splitting a note's argument
- * string, the sizes, and a lexer with constant expressions.
+ * Shared by the argument parsers of all ISAs: splitting a note's argument string, sizes, and a
+ * lexer with constant expressions.
  */
 #ifndef ARCH_SPEC_H
 #define ARCH_SPEC_H
 
 #include "arch/arch.h"
 
-/* What is still to be read of one argument: [at, end), within the note's string. */
+/* The unread part of one argument: [at, end), within the note's string. */
 struct spec_text {
 	const char *at;
 	const char *end;
@@ -22,60 +22,58 @@ struct spec_sum {
 };
 
 /*
- * Parses the operand behind `N@` into kind, base, index, scale, width, shift,
- * disp and symbol of `arg`; the rest is set, and these are set as for
- * ARCH_ARG_UNKNOWN. It need not look at what it leaves unread, and may leave
- * rubbish in `arg` when it fails.
- * Returns false for what is not understood.
+ * Parses the operand after `N@` into kind, base, index, scale, width, shift, disp and symbol of
+ * `arg`. The other members are set already, and these are set as for ARCH_ARG_UNKNOWN. It may
+ * leave text unread, and on failure `arg` may hold anything. Returns false if it does not
+ * understand the operand.
  */
 typedef bool spec_operand_fn(struct spec_text *text, struct arch_arg *arg);
 
 /*
- * Parses a whole argument string with an ISA's operand parser: see parse_args
- * in arch/arch.h. An argument that is not understood, or not to its end, is
- * ARCH_ARG_UNKNOWN: its spec is set, its size, sign and float as far as the
- * note states them (else 8, false, false), and nothing else.
+ * Parses a whole argument string with an ISA's operand parser: see parse_args in arch/arch.h.
+ * An argument that is not understood, or not to its end, becomes ARCH_ARG_UNKNOWN with its spec
+ * and with the size, sign and float that the note states (else 8, false, false); nothing else
+ * is set.
  */
 size_t spec_parse_args(
 	const char *args, spec_operand_fn *operand, struct arch_arg ret[ARCH_ARGS_MAX]);
 
-/* The next character behind blanks, which are skipped; '\0' at the end. */
+/* Skips blanks and returns the next character; '\0' at the end. */
 char spec_peek(struct spec_text *text);
 
-/* Takes `c` (and blanks before it) if it comes next. */
+/* Consumes `c` (and blanks before it) if it comes next. */
 bool spec_take(struct spec_text *text, char c);
 
 /*
- * Takes the longest run of letters, digits, `_ . $ @` and bytes above 0x7f,
- * the characters of an ELF symbol in assembly. Returns its length, maybe 0.
+ * Consumes the longest run of letters, digits, `_ . $ @` and bytes above 0x7f: the characters
+ * of an ELF symbol in assembly. Returns its length, possibly 0.
  */
 size_t spec_word(struct spec_text *text, const char **ret);
 
-/* Is the word `name` (in lower case)? The assembler ignores the case of registers. */
+/* Whether the word is `name` (lower case). The assembler ignores the case of registers. */
 bool spec_word_is(const char *word, size_t length, const char *name);
 
 /*
- * The number in decimal, without sign or leading zero, that ends the word from
- * `from`, as in "xmm12". Returns it if it is below `limit` (at most 100), else -1.
+ * The decimal number, without sign or leading zero, from offset `from` to the word's end, as in
+ * "xmm12". Returns -1 if there is none, or it is not below `limit` (at most 100).
  */
 int spec_word_number(const char *word, size_t length, size_t from, int limit);
 
 /*
- * Takes an unsigned number as the assembler reads it: decimal, 0x..., or octal
- * with a leading zero. Fails above 64 bits, and when a letter follows
- * (`1f` is a label).
+ * Consumes an unsigned number as the assembler reads it: decimal, 0x..., or octal with a
+ * leading zero. Fails above 64 bits, and if a letter follows (`1f` is a label).
  */
 bool spec_number(struct spec_text *text, uint64_t *ret);
 
 /*
- * Takes a constant expression of + - ~ *, parentheses, numbers, and at most
- * one symbol, which must be added. Its value, and each one on the way, lies in
- * -2^63 ... 2^64-1. Fails for anything else, and so for `sym@GOTPCREL` and
- * other relocations that do not mean the symbol's own address.
+ * Consumes a constant expression of + - ~ *, parentheses, numbers, and at most one symbol,
+ * which must be added. Its value and all intermediate values are in -2^63 ... 2^64-1. Fails for
+ * anything else, including `sym@GOTPCREL` and other relocations that do not stand for the
+ * symbol's own address.
  */
 bool spec_sum(struct spec_text *text, struct spec_sum *ret);
 
-/* Makes the sum the displacement, and with it the argument one of a kind. */
+/* Sets the argument's kind, and its displacement and symbol from the sum. */
 void spec_set(struct arch_arg *arg, enum arch_arg_kind kind, const struct spec_sum *sum);
 
 #endif

@@ -19,7 +19,7 @@ void arch_windows_init(
 
 size_t arch_windows_search(const struct arch_windows *windows, uint64_t address)
 {
-	/* The first site that is not below the address. */
+	/* The first site at or above the address. */
 	size_t low =
 		array_search(windows->sites, windows->count, sizeof(*windows->sites), 0, address);
 

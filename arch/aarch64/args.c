@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operands of aarch64, as gcc and clang print them for the constraint "nor"
- * of <sys/sdt.h>:
+ * Operands of aarch64, as gcc and clang print them for the constraint "nor" of <sys/sdt.h>:
  *
  *	operand  = register | [ "#" ] sum | "[" register [ "," offset ] "]"
  *	offset   = [ "#" ] sum | register [ "," extend [ [ "#" ] number ] ]
  *	extend   = "lsl" | "sxtx" | "uxtx"
  *
- * gcc prints no `#` before numbers (older versions did), clang addresses
- * nearly everything through one register. Names have no sigil, so a symbol
- * that looks like a register cannot be told from one: what looks like a
- * register and is none is UNKNOWN.
+ * gcc prints no `#` before numbers (older versions did); clang addresses nearly everything
+ * through one register. Register names have no prefix, so a symbol may look like one: a word
+ * that looks like a register but is not one is UNKNOWN.
  *
- * Sources: Arm ARM (DDI 0487), C1.2.5 "Register names" and C1.3.3 "Load/store
- * addressing modes"; gcc, aarch64_print_address_internal().
+ * Sources: Arm ARM (DDI 0487), C1.2.5 "Register names" and C1.3.3 "Load/store addressing
+ * modes"; gcc, aarch64_print_address_internal().
  */
 #include "arch/spec.h"
 #include "arch/aarch64/args.h"
@@ -25,7 +23,7 @@ enum {
 };
 
 /* clang-format off */
-/* What begins a register's name; a number follows. */
+/* The prefix of a register's name; a number follows. */
 static const struct {
 	char letter[2];
 	uint8_t width;
@@ -77,7 +75,7 @@ static bool find_register(const char *name, size_t length, struct reg *ret)
 	for (i = 0; i < sizeof(numbered) / sizeof(numbered[0]); i++) {
 		if (!length || !spec_word_is(name, 1, numbered[i].letter))
 			continue;
-		/* 31 is the stack pointer or zero, and has a name instead. */
+		/* 31 is the stack pointer or zero, which have names. */
 		number = spec_word_number(name, length, 1,
 			numbered[i].kind == ARCH_ARG_REGISTER ? STACK_POINTER : REGISTER_COUNT);
 		if (number < 0)
@@ -88,7 +86,7 @@ static bool find_register(const char *name, size_t length, struct reg *ret)
 	return false;
 }
 
-/* A letter and digits, as all registers and their elements (v0.2d, z7, p3, x31). */
+/* A letter and digits, like all registers and their elements (v0.2d, z7, p3, x31). */
 static bool looks_like_register(const char *word, size_t length)
 {
 	size_t i = 1;
@@ -98,7 +96,7 @@ static bool looks_like_register(const char *word, size_t length)
 	return i > 1 && (i == length || word[i] == '.');
 }
 
-/* Takes a general register of 64 bits; the zero register is ARCH_REG_NONE. */
+/* Consumes a 64-bit general register; the zero register is ARCH_REG_NONE. */
 static bool take_address_register(struct spec_text *text, int8_t *number_ret)
 {
 	const char *name;
@@ -111,7 +109,7 @@ static bool take_address_register(struct spec_text *text, int8_t *number_ret)
 	return true;
 }
 
-/* Takes `lsl 3` behind an index register. */
+/* Consumes `lsl 3` after an index register. */
 static bool take_extend(struct spec_text *text, struct arch_arg *arg)
 {
 	const char *name;
@@ -131,7 +129,7 @@ static bool take_extend(struct spec_text *text, struct arch_arg *arg)
 	return true;
 }
 
-/* What follows the comma in `[x0, ...]`. */
+/* The part after the comma in `[x0, ...]`. */
 static bool take_offset(struct spec_text *text, struct arch_arg *arg)
 {
 	struct spec_text ahead = *text;
@@ -152,7 +150,7 @@ static bool take_offset(struct spec_text *text, struct arch_arg *arg)
 	return true;
 }
 
-/* What follows the bracket in `[x0]`. */
+/* The part after the bracket in `[x0]`. */
 static bool take_memory(struct spec_text *text, struct arch_arg *arg)
 {
 	if (!take_address_register(text, &arg->base) || arg->base == ARCH_REG_NONE)

@@ -2,30 +2,29 @@
 /*
  * Argument specifications of aarch64.
  *
- * How operands are represented, beyond what arch/arch.h says:
+ * How operands are represented, in addition to arch/arch.h:
  *
  *	x0 ... x30, fp, lr, ip0, ip1	REGISTER; base 0 to 30, width 8
  *	w0 ... w30			REGISTER; width 4
  *	sp, wsp				REGISTER; base 31, width 8 or 4
- *	xzr, wzr			IMMEDIATE 0; size 8 or 4 where the note states none
+ *	xzr, wzr			IMMEDIATE 0; size 8 or 4 if the note states none
  *	b1 h1 s1 d1 q1 v1		FP_REGISTER; base 1, width 1, 2, 4, 8, 16, 16
  *	5, #-5				IMMEDIATE; 64-bit values are taken modulo 2^64
  *	sym+8				IMMEDIATE; disp + the symbol's address (not its contents)
  *	[x0] [sp, 60] [x0, #-16]	MEMORY; index NONE, scale 1
  *	[x1, x2] [x1, x2, lsl 3]	MEMORY; scale 1 or 8
  *
- * UNKNOWN on purpose: `[x0, #:lo12:sym]`, since it adds the low 12 bits of the
- * symbol's run-time address, and no address, to x0 (the symbol is mostly a
- * local label that no symbol table has, too); index registers extended from
- * 32 bits (uxtw, sxtw); write-back; shifts above 3; local labels (`.LC0`),
- * which stand for memory; x31 and vector elements.
+ * Deliberately UNKNOWN: `[x0, #:lo12:sym]`, which adds the low 12 bits of the symbol's run-time
+ * address to x0 (and the symbol is usually a local label in no symbol table); index registers
+ * extended from 32 bits (uxtw, sxtw); write-back; shifts above 3; local labels (`.LC0`), which
+ * stand for memory; x31 and vector elements.
  */
 #ifndef ARCH_AARCH64_ARGS_H
 #define ARCH_AARCH64_ARGS_H
 
 #include "arch/arch.h"
 
-/* The operation parse_args of arch/arch.h. */
+/* Implements parse_args of arch/arch.h. */
 size_t aarch64_parse_args(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
 
 #endif

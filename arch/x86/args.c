@@ -1,35 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operands of x86-64 in AT&T syntax, as gcc and clang print them for the
- * constraint "nor" of <sys/sdt.h>, and as people write them in assembly:
+ * Operands of x86-64 in AT&T syntax, as gcc and clang print them for the constraint "nor" of
+ * <sys/sdt.h>, and as people write them in assembly:
  *
  *	operand   = "$" sum | register | [ sum ] [ address ]
  *	address   = "(" [ register ] [ "," [ register ] [ "," scale ] ] ")"
  *	          | "(" [ register ] "," scale ")"
  *	register  = "%" name
  *
- * `sum` is spec_sum()'s. Beside the plain forms compilers print a constant
- * before the symbol (gcc, PIC: `8+sym(%rip)`) or behind it (`sym+8(%rip)`,
- * `sym-8(%rip)`), a zero before the base that needs a displacement byte
- * (`0(%rbp)`, `0(%r13,%rax,4)`), bare numbers for objects at fixed addresses
- * (`4660`, `-16`), `$sym` for addresses in code that is not PIC, and
+ * `sum` is parsed by spec_sum(). Besides the plain forms compilers print a constant before the
+ * symbol (gcc, PIC: `8+sym(%rip)`) or after it (`sym+8(%rip)`, `sym-8(%rip)`), a zero before a
+ * base that needs a displacement byte (`0(%rbp)`, `0(%r13,%rax,4)`), bare numbers for objects
+ * at fixed addresses (`4660`, `-16`), `$sym` for addresses in code that is not PIC, and
  * `%fs:(%rax)` for thread-local variables, which is not represented.
  *
- * In Intel syntax (-masm=intel) a bare word may be a register and a bare
- * number is an immediate. A note is in one syntax throughout, so one argument
- * that is clearly Intel's makes the bare numbers beside it UNKNOWN: read as
- * addresses, they would make a hit fault.
+ * In Intel syntax (-masm=intel) a bare word may be a register and a bare number is an
+ * immediate. A note is in one syntax throughout, so one argument that is clearly Intel's makes
+ * the bare numbers beside it UNKNOWN: reading them as addresses would make the hit fault.
  *
- * Sources: GNU as manual, "80386 Dependent Features: Memory References";
- * Intel SDM volume 2, tables 2-2 and 3-1 (encoding of registers); gcc,
- * ix86_print_operand_address() and output_pic_addr_const().
+ * Sources: GNU as manual, "80386 Dependent Features: Memory References"; Intel SDM volume 2,
+ * tables 2-2 and 3-1 (encoding of registers); gcc, ix86_print_operand_address() and
+ * output_pic_addr_const().
  */
 #include "arch/spec.h"
 #include "arch/x86/args.h"
 
 enum {
 	GENERAL_COUNT = 16,
-	LEGACY_COUNT = 8, /* those that have a name, not a number */
+	LEGACY_COUNT = 8, /* those with a name instead of a number */
 	HIGH_BYTE_COUNT = 4,
 	VECTOR_COUNT = 32,
 	STACK_POINTER = 4,
@@ -130,8 +128,8 @@ static bool find_register(const char *name, size_t length, struct reg *ret)
 }
 
 /*
- * A base or index register. A base may be ARCH_REG_PC; an index may be
- * ARCH_REG_NONE, for %riz, the assembler's name for "no index".
+ * A base or index register. A base may be ARCH_REG_PC; an index may be ARCH_REG_NONE, for %riz,
+ * the assembler's name for "no index".
  */
 static bool take_address_register(struct spec_text *text, bool is_index, int8_t *number_ret)
 {
@@ -162,14 +160,14 @@ static bool take_scale(struct spec_text *text, uint8_t *ret)
 	return scale == 1 || scale == 2 || scale == 4 || scale == 8;
 }
 
-/* What stands in the parentheses, and the closing one. */
+/* The text inside the parentheses, and the closing one. */
 static bool take_address(struct spec_text *text, struct arch_arg *arg)
 {
 	if (spec_peek(text) == '%' && !take_address_register(text, false, &arg->base))
 		return false;
 	if (spec_take(text, ',')) {
 		if (spec_peek(text) != '%') {
-			/* `sym(,1)`: no index; the scale is an ornament. */
+			/* `sym(,1)`: no index; the scale has no effect. */
 			if (!take_scale(text, &arg->scale))
 				return false;
 		} else if (!take_address_register(text, true, &arg->index) ||
@@ -184,7 +182,7 @@ static bool take_address(struct spec_text *text, struct arch_arg *arg)
 	return spec_take(text, ')');
 }
 
-/* Does the address come next? It begins as an expression in parentheses does. */
+/* Whether an address comes next. It begins like an expression in parentheses. */
 static bool is_address(const struct spec_text *text)
 {
 	struct spec_text ahead = *text;
@@ -250,7 +248,7 @@ static bool take_operand(struct spec_text *text, struct arch_arg *arg)
 	return true;
 }
 
-/* Is this argument, which was not understood, in Intel syntax? */
+/* Whether this argument, which was not understood, is in Intel syntax. */
 static bool is_intel(const struct arch_arg *arg)
 {
 	struct spec_text text = {arg->spec, arg->spec + arg->spec_length};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is the fourth argument of a system call, %r10, still needed behind it?
+ * Checks whether the fourth argument of a system call, %r10, is still needed after the call.
  *
- * The kernel preserves it, so a compiler may count on its value. All paths behind the
- * `syscall` are followed up to the function's return or a call, at which the ABI gives the
- * register up ("System V ABI, AMD64 Architecture Processor Supplement", figure 3.4). An
- * instruction that names it at all ends the search: it is needed then. So does whatever
- * is not understood.
+ * The kernel preserves %r10, so a compiler may rely on its value. This follows all paths after
+ * the `syscall` up to the function's return or a call, where the ABI lets the register change
+ * ("System V ABI, AMD64 Architecture Processor Supplement", figure 3.4). An instruction that
+ * names the register at all ends the search: it counts as needed. So does anything that is not
+ * understood.
  *
  * Source: Intel SDM volume 2, 2.1.5 (ModRM, SIB), 2.2.1 (REX); appendix A.
  */
@@ -18,7 +18,7 @@ enum { REX_X = 2, REX_R = 4, LOW_R10 = 2, MODE_REGISTER = 3, RM_SIB = 4 };
 enum { TWO_BYTES = 0x0f, SYSCALL = 0x05, EVEX = 0x62, VEX3 = 0xc4, VEX2 = 0xc5, XOP = 0x8f };
 enum { INSNS_MAX = 64 };
 
-/* Vector instructions have registers elsewhere; a system call reads %r10 without naming it. */
+/* Vector instructions encode registers elsewhere; a system call reads %r10 without naming it. */
 static bool is_obscure(const uint8_t *opcode, size_t length)
 {
 	return *opcode == EVEX || *opcode == VEX3 || *opcode == VEX2 || *opcode == XOP ||
@@ -32,7 +32,7 @@ static bool names_r10(const uint8_t *bytes, const struct disasm_insn *insn)
 
 	if (p.length >= insn->length || is_obscure(bytes + p.length, insn->length - p.length))
 		return true;
-	if (!insn->modrm_offset) /* the register is part of the opcode, its last byte */
+	if (!insn->modrm_offset) /* the opcode's last byte encodes the register */
 		return p.rex & X86_64_REX_B;
 	if (p.rex & REX_R && (*modrm >> 3 & 7) == LOW_R10)
 		return true;
@@ -42,7 +42,10 @@ static bool names_r10(const uint8_t *bytes, const struct disasm_insn *insn)
 	       (p.rex & REX_X && (modrm[1] >> 3 & 7) == LOW_R10);
 }
 
-/* The path from an offset on; *left: instructions to be looked at yet, of all paths. */
+/*
+ * Follows the path from an offset on; *left is how many more instructions to examine, on all
+ * paths.
+ */
 static bool path_ends(const uint8_t *bytes, size_t length, uint64_t at, int *left)
 {
 	while (at < length && (*left)-- > 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An operation of struct arch, where it is documented. */
+/* Implements an operation of struct arch; documented there. */
 #ifndef ARCH_X86_ARGUMENT_H
 #define ARCH_X86_ARGUMENT_H
 

@@ -2,23 +2,21 @@
 /*
  * The disassembler library: capstone. No other file includes its headers.
  *
- * Linking it would cost every command 1.5 ms of the dynamic linker's time (its
- * tables need 77,000 relocations), and most commands never decode anything:
- * a site that is a long nop is recognised by its bytes. So it is loaded by
- * dlopen(3) at the first use. Structures differ between major versions; the
- * name that is loaded is of the version whose headers were compiled in.
+ * Linking it would cost every command 1.5 ms in the dynamic linker (its tables need 77,000
+ * relocations), and most commands never decode anything: a site that is a long nop is
+ * recognised by its bytes. So dlopen(3) loads it at the first use. Structures differ between
+ * major versions; the name that is loaded belongs to the version whose headers were compiled
+ * in.
  *
- * A handle is not safe to share between threads, and opening one costs some
- * microseconds and a table that fills as instructions are met. So each thread
- * keeps one, in thread-specific data whose destructor frees it when the thread
- * ends. The main thread's lives as long as the process, or until the library
- * that holds this code is unloaded (disasm_unload()).
+ * A handle is not safe to share between threads, and opening one costs microseconds and a table
+ * that fills up while decoding. So each thread keeps one in thread-specific data, whose
+ * destructor frees it when the thread ends. The main thread's lives as long as the process, or
+ * until the library that holds this code is unloaded (disasm_unload()).
  *
- * capstone does not look at what malloc() returns: without memory, cs_open() and
- * the first instruction of a handle crash. So it is told to take its memory from
- * functions of ours (CS_OPT_MEM), which have a reserve for when malloc() has none,
- * and no handle is opened unless one fits into that. The functions are those of
- * everybody who uses capstone in this process, and malloc()'s again when we go.
+ * capstone does not check what malloc() returns: without memory, cs_open() and the first
+ * instruction of a handle crash. So CS_OPT_MEM makes it use functions of ours, which fall back
+ * on a reserve, and no handle is opened unless one fits into the reserve. These functions serve
+ * every user of capstone in this process; unloading restores malloc()'s.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -39,7 +37,7 @@
 /* Written once, by library_load() under `once`. */
 static struct library {
 	pthread_once_t once;
-	void *handle;	   /* of dlopen(3); NULL when the library cannot be used */
+	void *handle;	   /* from dlopen(3); NULL if the library cannot be used */
 	pthread_key_t key; /* a thread's struct disasm */
 	__typeof__(cs_open) *open;
 	__typeof__(cs_close) *close;
@@ -63,7 +61,7 @@ enum {
 	RESERVE_ALIGN = 16
 };
 
-/* Given out once, and not taken back: whoever needs it twice has no memory at all. */
+/* Used once and never taken back: a process that needs it twice has no memory at all. */
 static struct {
 	_Alignas(RESERVE_ALIGN) char bytes[RESERVE_BYTES];
 	atomic_size_t taken;
@@ -113,7 +111,7 @@ static void memory_free(void *pointer)
 		free(pointer);
 }
 
-/* Is there enough of the reserve for a handle? */
+/* Whether the reserve has room for a handle. */
 static bool has_reserve(void)
 {
 	return atomic_load(&reserve.taken) <= RESERVE_BYTES - HANDLE_BYTES;
@@ -168,10 +166,10 @@ static struct disasm *disasm_create(void)
 		free(disasm);
 		return NULL;
 	}
-	/* cs_malloc() allocates the details only while they are switched on. */
+	/* cs_malloc() allocates the details only while they are enabled. */
 	library.option(disasm->handle, CS_OPT_DETAIL, CS_OPT_ON);
 	disasm->insn = library.malloc(disasm->handle);
-	/* The first instruction takes memory, too. */
+	/* The first instruction allocates memory, too. */
 	if (!disasm->insn || !decode(disasm, true, nop, sizeof(nop))) {
 		disasm_free(disasm);
 		return NULL;
@@ -180,9 +178,9 @@ static struct disasm *disasm_create(void)
 }
 
 /*
- * capstone 4 sorts a table of registers at the first instruction, without a
- * lock (X86_insn_reg_intel()). One instruction decoded here, while nobody else
- * can, keeps threads from sorting it under each other.
+ * capstone 4 sorts a table of registers at the first instruction, without a lock
+ * (X86_insn_reg_intel()). Decoding one instruction here, before any other thread can, prevents
+ * concurrent sorting.
  */
 static bool library_settle(void)
 {

@@ -172,9 +172,9 @@ void emit_const(struct emit *e, int reg, uint64_t value)
 }
 
 /*
- * How far `address` is from the end of an instruction of `length` bytes. What
- * is near the limit counts as out of reach, so that the second writing, whose
- * code is at other addresses, decides as the first did.
+ * The distance from the end of an instruction of `length` bytes to `address`. Distances near
+ * the limit count as out of reach, so the second pass, whose code is at other addresses, makes
+ * the same decisions as the first.
  */
 static bool emit_reaches(const struct emit *e, size_t length, uint64_t address, int64_t *ret)
 {
@@ -352,7 +352,7 @@ static int64_t fixup_distance(const struct emit *e, int k)
 
 void emit_again(struct emit *e)
 {
-	/* Short jumps only bring everything closer together. */
+	/* Short jumps only bring labels closer together. */
 	for (int k = 0; !e->overflow && k < e->fixup_count; k++) {
 		int64_t distance = fixup_distance(e, k);
 

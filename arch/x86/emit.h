@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A small x86-64 encoder: just the instruction forms that stubs use.
+ * A small x86-64 encoder with only the instruction forms that stubs use.
  *
- * Source: Intel 64 and IA-32 Architectures Software Developer's Manual,
- * volume 2, chapter 2 (prefixes, ModRM, SIB) and appendix B.
+ * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, chapter 2
+ * (prefixes, ModRM, SIB) and appendix B.
  */
 #ifndef ARCH_X86_EMIT_H
 #define ARCH_X86_EMIT_H
@@ -32,8 +32,7 @@ enum {
 	REG_NONE = -1
 };
 
-/* Condition codes as in the low four bits of 0f 8x; a code with its last bit flipped is the
- * opposite. */
+/* Condition codes: the low four bits of 0f 8x. Flipping the last bit negates the condition. */
 enum {
 	CC_B = 2,
 	CC_AE = 3,
@@ -51,9 +50,8 @@ enum {
 enum { EMIT_LABELS = 1024, EMIT_FIXUPS = 2048 };
 
 /*
- * Code being written to `out` for execution at `at`. It is written twice: the
- * first time with long jumps, the second time, after emit_again(), with short
- * ones where the first showed that they reach.
+ * Code written to `out` for execution at `at`. It is written twice: first with long jumps,
+ * then, after emit_again(), with short ones wherever the first pass showed that they reach.
  */
 struct emit {
 	uint8_t *out;
@@ -103,7 +101,7 @@ enum emit_op {
 	OP_BSR = 0x0fbd,
 	OP_IMUL = 0x0faf,
 	OP_CMPXCHG = 0x0fb1, /* mem with %rax; where equal, mem <- reg */
-	OP_XADD = 0x0fc1,    /* mem += reg, reg <- what mem was */
+	OP_XADD = 0x0fc1,    /* mem += reg, reg <- the old mem */
 	OP_LSL = 0x0f03
 };
 
@@ -139,7 +137,7 @@ void emit_cmp_byte(struct emit *e, struct emit_mem mem, uint8_t imm);
 void emit_shift(struct emit *e, bool wide, bool left, int reg, uint8_t count);
 /* Loads a constant by the shortest form; leaves the flags alone. */
 void emit_const(struct emit *e, int reg, uint64_t value);
-/* Loads an address, relative to the program counter where that reaches. */
+/* Loads an address, relative to the program counter if it is in reach. */
 void emit_lea_to(struct emit *e, int reg, uint64_t address);
 /* Compares the u32 at `address` with 0; may change `scratch`. */
 void emit_test_u32(struct emit *e, uint64_t address, int scratch);
@@ -159,10 +157,10 @@ void emit_place(struct emit *e, int label);
 void emit_jump_label(struct emit *e, int cc, int label);
 void emit_call_label(struct emit *e, int label);
 void emit_lea_label(struct emit *e, int reg, int label);
-/* A jump to an address; false where it is out of reach. */
+/* A jump to an address; false if it is out of reach. */
 bool emit_jump(struct emit *e, uint64_t to);
 void emit_align(struct emit *e, size_t alignment);
-/* Starts over. What is emitted next must be the same as before. */
+/* Starts the second pass, which must emit the same code as the first. */
 void emit_again(struct emit *e);
 /* Resolves the labels; false if anything went wrong. */
 bool emit_finish(struct emit *e);

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decoding x86-64 code: where does an instruction end, and where can it go?
+ * Decoding x86-64 code: where an instruction ends, and where it can go.
  *
- * Lengths are the disassembler library's word. What an instruction does to the
- * flow is read from its opcode, behind the prefixes (Intel SDM vol. 2,
- * appendix A; AMD APM vol. 3), because the library's text and details cost
- * more than they tell. For a direct branch the two must agree on the length:
- * the displacement ends where the instruction does.
+ * Lengths come from the disassembler library. The effect on control flow is read from the
+ * opcode after the prefixes (Intel SDM vol. 2, appendix A; AMD APM vol. 3), because the
+ * library's text and details cost more than they tell. For a direct branch the two must agree
+ * on the length: the displacement ends where the instruction does.
  *
- * They do not agree where CPUs do not: with a 66 prefix, `e8`, `e9`, `0f 8x`
- * and xbegin have two bytes of displacement on AMD and four on Intel. No
- * compiler emits that, and it is refused; but 66 with REX.W is harmless, and
- * every thread-local access of a shared library has it (`66 66 48 e8`).
+ * They disagree where CPUs do: with a 66 prefix, `e8`, `e9`, `0f 8x` and xbegin have two bytes
+ * of displacement on AMD and four on Intel. No compiler emits that, and it is refused. 66 with
+ * REX.W is harmless, and every thread-local access of a shared library has it (`66 66 48 e8`).
  *
- * VEX (c4, c5), EVEX (62) and XOP (8f) hold no branches.
+ * VEX (c4, c5), EVEX (62) and XOP (8f) contain no branches.
  */
 #include <string.h>
 
@@ -55,17 +53,17 @@ struct x86_64_prefixes x86_64_prefixes(const uint8_t *bytes, size_t length)
 			ret.rex = byte;
 			continue;
 		}
-		/* A REX that is not the last prefix counts for nothing. */
+		/* A REX that is not the last prefix is ignored. */
 		ret.rex = 0;
 	}
 	return ret;
 }
 
-/* A transfer of control as its opcode tells it. */
+/* A transfer of control, as its opcode describes it. */
 struct transfer {
 	enum arch_flow flow;
 	uint8_t opcode_size;
-	uint8_t displacement_size; /* of a direct one, else 0 */
+	uint8_t displacement_size; /* of a direct transfer, else 0 */
 };
 
 static struct transfer transfer_0f(uint8_t second)
@@ -85,7 +83,7 @@ static struct transfer transfer_0f(uint8_t second)
 	}
 }
 
-/* `opcode` has at least one byte, `next` is what follows it, or 0. */
+/* `opcode` has at least one byte; `next` is the byte after it, or 0. */
 static struct transfer transfer_of(uint8_t opcode, uint8_t next)
 {
 	if (opcode >= 0x70 && opcode <= 0x7f)
@@ -127,7 +125,7 @@ static struct transfer transfer_of(uint8_t opcode, uint8_t next)
 	return (struct transfer){.flow = ARCH_FLOW_NONE};
 }
 
-/* The target of a direct transfer; false where it is not what its length says. */
+/* The target of a direct transfer; false if the length does not match. */
 static bool transfer_target(const struct transfer *transfer, const struct x86_64_prefixes *prefixes,
 	const uint8_t *bytes, size_t length, uint64_t address, uint64_t *ret)
 {
@@ -174,7 +172,7 @@ bool x86_64_decode(const uint8_t *bytes, size_t length, uint64_t address, struct
 	return true;
 }
 
-/* The bytes of a ModRM byte and what belongs to it (64-bit addressing), or 0 if cut off. */
+/* The length of a ModRM byte and its SIB and displacement (64-bit addressing), or 0 if cut off. */
 static size_t operand_length(const uint8_t *bytes, size_t length)
 {
 	static const uint8_t displacement[] = {0, 1, 4, 0};
@@ -199,10 +197,9 @@ static size_t operand_length(const uint8_t *bytes, size_t length)
 }
 
 /*
- * Nops as assemblers write them: 66* 90 and (66 | 2e)* 0f 1f /0 (Intel SDM
- * vol. 2, "NOP": recommended multi-byte sequences; more 66 is what gas pads
- * with). `f3 90` is pause, `41 90` an exchange, `f3 0f 1e fa` endbr64: none is
- * a nop here.
+ * Nops as assemblers write them: 66* 90 and (66 | 2e)* 0f 1f /0 (Intel SDM vol. 2, "NOP":
+ * recommended multi-byte sequences; gas pads with more 66). `f3 90` is pause, `41 90` an
+ * exchange, `f3 0f 1e fa` endbr64: these are not nops here.
  */
 size_t x86_64_nop_length(const uint8_t *bytes, size_t length)
 {
@@ -235,7 +232,7 @@ size_t x86_64_jump(uint64_t at, uint64_t to, uint8_t *out)
 	return X86_64_JUMP_LENGTH;
 }
 
-/* jmp *0(%rip), with the address behind it */
+/* jmp *0(%rip), followed by the address */
 static const uint8_t far_jump[] = {0xff, 0x25, 0, 0, 0, 0};
 
 size_t x86_64_far_jump(uint64_t at, uint64_t to, uint8_t *out)

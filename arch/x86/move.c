@@ -2,38 +2,35 @@
 /*
  * Moving x86-64 instructions to another address.
  *
- * A 5-byte jump over a 1-byte nop covers the instructions behind it. Their
- * copies run in the stub and must do there exactly what they did here, seen
- * from registers, flags, memory and the stack:
+ * A 5-byte jump over a 1-byte nop covers the instructions after it. Their copies run in the
+ * stub and must have the same effect there, as seen from registers, flags, memory and the
+ * stack:
  *
  *	from:	nop			to:	nop
  *		mov  x(%rip),%rax		mov  x(%rip),%rax	new displacement
  *		call f				push $ret; movl $ret>>32,4(%rsp)
  *	ret:	...				jmp  f
  *
- * - An operand relative to %rip gets the displacement that names the same
- *   address. The library tells where it is; the ModRM byte must say the same.
+ * - An operand relative to %rip gets a displacement to the same address. The library tells
+ *   where the displacement is, and the ModRM byte must agree.
  * - A direct branch becomes its rel32 form with the same target.
- * - A call pushes the original return address, because unwinders, exceptions
- *   and conservative stack scanners look it up. A call instruction in the stub
- *   cannot do that, so the address is pushed without touching any register or
- *   flag, and the rest is a jump. The callee comes back to the original code,
- *   which is why only the last moved instruction can be a call. Two prices:
- *   the CPU's return predictor misses once, and with a shadow stack (CET) the
- *   return would fault, so a target that runs with one must not be patched.
- *   An indirect call reads its operand after the push here and before it in
- *   the original: an operand based on %rsp is corrected by 8, and one that
- *   overlaps the slot below %rsp is refused.
- * - What knows its own address in other ways is refused: syscall puts it into
- *   %rcx, an interrupt reports it to a handler, xbegin rolls back to it.
- *   (An x87 instruction leaves its address in the FPU's state; only handlers
- *   of unmasked x87 exceptions look at that.)
- * - loop, jrcxz and their kin have no rel32 form, and are rare: refused.
- * - A jump or return that ends before the patch does, with only padding up to
- *   there, can be moved if nobody enters that padding (arch_moved.padding).
- * - Nothing may lead into the moved bytes, which the patch overwrites: a
- *   target within them is refused, their first byte excepted, where the patch
- *   is entered again.
+ * - A call pushes the original return address, because unwinders, exceptions and conservative
+ *   stack scanners look it up. A call instruction in the stub cannot do that, so the address is
+ *   pushed without changing any register or flag, and a jump follows. The callee returns to the
+ *   original code, so only the last moved instruction can be a call. This has two costs: the
+ *   CPU's return predictor misses once, and with a shadow stack (CET) the return would fault,
+ *   so a target that uses one must not be patched. An indirect call reads its operand after the
+ *   push here and before it in the original: an operand based on %rsp is corrected by 8, and
+ *   one that overlaps the slot below %rsp is refused.
+ * - Instructions that use their own address in other ways are refused: syscall puts it into
+ *   %rcx, an interrupt reports it to a handler, xbegin rolls back to it. (An x87 instruction
+ *   leaves its address in the FPU's state; only handlers of unmasked x87 exceptions look at
+ *   that.)
+ * - loop, jrcxz and similar have no rel32 form, and are rare: refused.
+ * - A jump or return that ends before the patch does, followed only by padding, can be moved if
+ *   nothing enters that padding (arch_moved.padding).
+ * - Nothing may lead into the moved bytes, which the patch overwrites: a target within them is
+ *   refused, except their first byte, which enters the patch again.
  */
 #include <string.h>
 
@@ -43,7 +40,7 @@
 /* The longest copy is a call: push (5), movl (8), jump (one byte longer than at most 15 + 4). */
 enum { COPY_MAX = 5 + 8 + ARCH_INSN_MAX + 4 };
 
-/* One instruction on its way. */
+/* One instruction being moved. */
 struct move {
 	const uint8_t *bytes; /* its own */
 	uint64_t from;	      /* its address */
@@ -68,8 +65,8 @@ static void emit_byte(struct move *move, uint8_t byte)
 }
 
 /*
- * The 32-bit displacement, `tail` bytes before the end of its instruction,
- * that names move->target; it is written at code + at.
+ * Writes at code + at the 32-bit displacement to move->target; `tail` bytes of the instruction
+ * follow it.
  */
 static enum arch_move_status set_displacement(struct move *move, size_t at, size_t tail)
 {
@@ -83,7 +80,7 @@ static enum arch_move_status set_displacement(struct move *move, size_t at, size
 	return ARCH_MOVE_OK;
 }
 
-/* A displacement behind what has been emitted, as the end of its instruction. */
+/* Appends a displacement that ends its instruction. */
 static enum arch_move_status emit_target(struct move *move, uint64_t target)
 {
 	size_t at = move->code_length;
@@ -94,7 +91,7 @@ static enum arch_move_status emit_target(struct move *move, uint64_t target)
 	return set_displacement(move, at, 0);
 }
 
-/* What a call pushes: the address behind the original. Changes no register, no flag. */
+/* Pushes the address after the original call. Changes no register and no flag. */
 static void emit_push_return(struct move *move)
 {
 	static const uint8_t store_high[] = {0xc7, 0x44, 0x24, 0x04}; /* movl $imm,4(%rsp) */
@@ -109,7 +106,7 @@ static void emit_push_return(struct move *move)
 	}
 }
 
-/* Copies what does not branch: only an operand relative to %rip changes. */
+/* Copies an instruction that does not branch; only an operand relative to %rip changes. */
 static enum arch_move_status move_plain(struct move *move)
 {
 	uint8_t length = move->insn.length;
@@ -141,7 +138,7 @@ static enum arch_move_status move_plain(struct move *move)
 	return set_displacement(move, at, length - at - 4);
 }
 
-/* Of the prefixes of a direct branch only bnd and the hints of jcc mean something. */
+/* Of the prefixes of a direct branch only bnd and the hints of jcc have a meaning. */
 static enum arch_move_status move_branch(struct move *move)
 {
 	const uint8_t *opcode = move->bytes + move->prefixes.length;
@@ -170,7 +167,7 @@ static enum arch_move_status move_jump(struct move *move)
 	return emit_target(move, move->insn.target);
 }
 
-/* A memory operand disp(%rsp,...): ModRM, SIB and displacement, 8 higher. */
+/* A memory operand disp(%rsp,...): ModRM, SIB, and the displacement plus 8. */
 static enum arch_move_status emit_stack_operand(struct move *move, const uint8_t *modrm)
 {
 	uint8_t mod = modrm[0] >> 6, sib = modrm[1];
@@ -180,7 +177,7 @@ static enum arch_move_status emit_stack_operand(struct move *move, const uint8_t
 		displacement = (int8_t)modrm[2];
 	else if (mod == 2)
 		memcpy(&displacement, modrm + 2, sizeof(displacement));
-	/* It would read what the push has just written, or the addition overflow. */
+	/* It would read what the push has just written, or the addition would overflow. */
 	if ((displacement > -16 && displacement < 0) || displacement > INT32_MAX - 8)
 		return ARCH_MOVE_UNSUPPORTED;
 	displacement += 8;
@@ -190,14 +187,14 @@ static enum arch_move_status emit_stack_operand(struct move *move, const uint8_t
 	return ARCH_MOVE_OK;
 }
 
-/* push; then the operand as it was, with the opcode extension of jmp. */
+/* push, then the same operand with the opcode extension of jmp. */
 static enum arch_move_status move_indirect_call(struct move *move)
 {
 	const struct x86_64_prefixes *prefixes = &move->prefixes;
 	const uint8_t *modrm = move->bytes + prefixes->length + 1;
 	uint8_t mod = modrm[0] >> 6, rm = modrm[0] & 7;
 	size_t operand = move->insn.length - prefixes->length - 1;
-	bool base_is_12 = prefixes->rex & X86_64_REX_B; /* rm 4, or base 4, is then %r12 */
+	bool base_is_12 = prefixes->rex & X86_64_REX_B; /* rm 4, or base 4, means %r12 */
 	static const uint8_t displacement_size[] = {0, 1, 4, 0};
 	int32_t displacement;
 	size_t at;
@@ -211,7 +208,7 @@ static enum arch_move_status move_indirect_call(struct move *move)
 	if (mod == 3 && (operand != 1 || (rm == 4 && !base_is_12)))
 		return ARCH_MOVE_UNSUPPORTED;
 	if (mod != 3 && rm == 4 && (modrm[1] & 7) == 4 && !base_is_12) {
-		/* Prefixes may have filled the instruction up; the operand needs 6 bytes. */
+		/* Prefixes may leave no room; the operand needs 6 bytes. */
 		if (operand != 2u + displacement_size[mod] ||
 			prefixes->length + 1 + 6 > ARCH_INSN_MAX)
 			return ARCH_MOVE_UNSUPPORTED;
@@ -230,7 +227,7 @@ static enum arch_move_status move_indirect_call(struct move *move)
 	return set_displacement(move, at, 0);
 }
 
-/* Instructions other than branches that know where they are. */
+/* Instructions other than branches that use their own address. */
 static bool knows_its_address(const struct move *move)
 {
 	const uint8_t *opcode = move->bytes + move->prefixes.length;
@@ -274,7 +271,7 @@ static enum arch_move_status move_by_flow(struct move *move)
 	return knows_its_address(move) ? ARCH_MOVE_UNSUPPORTED : move_plain(move);
 }
 
-/* Why an instruction was not decoded: are more bytes what it lacks? */
+/* Why an instruction was not decoded: whether more bytes would help. */
 static enum arch_move_status undecodable(const uint8_t *bytes, size_t length)
 {
 	uint8_t padded[ARCH_INSN_MAX] = {0};
@@ -288,7 +285,7 @@ static enum arch_move_status undecodable(const uint8_t *bytes, size_t length)
 							      : ARCH_MOVE_UNDECODABLE;
 }
 
-/* Does an instruction that ends before `need` is covered let the next one run there? */
+/* Whether execution can continue after an instruction that ends before `need` bytes are covered. */
 static enum arch_move_status check_inside(enum arch_flow flow)
 {
 	switch (flow) {
@@ -304,8 +301,8 @@ static enum arch_move_status check_inside(enum arch_flow flow)
 }
 
 /*
- * Nops and int3 at the start of `bytes` that reach `need`: how long they are,
- * or 0. What follows the end of a function, or aligns the next loop.
+ * The length of the nops and int3 at the start of `bytes` that reach `need`, or 0: padding
+ * after a function's end, or alignment of the next loop.
  */
 static size_t padding_length(const uint8_t *bytes, size_t length, size_t need)
 {

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding everything in a module's code that could lead into a window.
+ * Finds everything in a module's code that could lead into a window.
  *
- * Nothing is decoded: every byte offset is taken as the possible start of a
- * 32-bit displacement behind the opcode of a branch (e8, e9, 0f 80-8f, and
- * xbegin's c7 f8) or behind the ModRM byte of `lea disp32(%rip)`. That is a
- * superset of all direct branches and of all address constants of
- * position-independent code, however the code is laid out: cold parts,
- * hand-written assembly, data in the text. In a position-dependent program an
- * address may also be a 32-bit constant anywhere. What is found by chance costs
- * one site its place among the relocatable ones; nothing is missed.
+ * Nothing is decoded: every byte offset is treated as the possible start of a 32-bit
+ * displacement after the opcode of a branch (e8, e9, 0f 80-8f, and xbegin's c7 f8) or after the
+ * ModRM byte of `lea disp32(%rip)`. That is a superset of all direct branches and of all
+ * address constants of position-independent code, however the code is laid out: cold parts,
+ * hand-written assembly, data in the text. In a position-dependent program an address may also
+ * be a 32-bit constant anywhere. A chance match makes one site count as not relocatable;
+ * nothing is missed.
  *
- * A large program has 13 MB of code, of which the bytes above are one in
- * twenty. They are found sixteen at a time, with the compiler's vectors, which
- * every ISA that this is built on has in some form.
+ * A large program has 13 MB of code, and one byte in twenty is one of the above. They are found
+ * sixteen at a time with the compiler's vectors, which every supported ISA has in some form.
  */
 #include <string.h>
 
@@ -25,7 +23,7 @@ typedef uint64_t block_halves __attribute__((vector_size(16)));
 
 enum {
 	DISPLACEMENT = 4,
-	STRIDE = 64 /* bytes looked at in one go: the bits of a word */
+	STRIDE = 64 /* bytes per step: the bits of a word */
 };
 
 static int32_t displacement(const uint8_t *bytes)
@@ -36,7 +34,7 @@ static int32_t displacement(const uint8_t *bytes)
 	return value;
 }
 
-/* Reports the window that `target` is in, and those that overlap it there. */
+/* Reports the window that contains `target`, and those that overlap it there. */
 static void report(const struct arch_scan *scan, size_t found, uint64_t target)
 {
 	const struct arch_windows *w = scan->windows;
@@ -53,21 +51,21 @@ static bool is_lea(uint8_t before, uint8_t byte)
 	return before == 0x8d && (byte & 0xc7) == 0x05;
 }
 
-/* Does a displacement follow these two bytes? The first may not be there: 0. */
+/* Whether a displacement may follow these two bytes. `before` is 0 if there is none. */
 static bool leads(uint8_t before, uint8_t byte)
 {
 	return (byte & 0xfe) == 0xe8 || (before == 0x0f && (byte & 0xf0) == 0x80) ||
 	       is_lea(before, byte) || (before == 0xc7 && byte == 0xf8);
 }
 
-/* A bit of each byte, which are 0 or 0xff, the first byte's lowest. */
+/* One bit per byte, each of which is 0 or 0xff; the first byte's bit is the lowest. */
 static uint64_t bit_per_byte(uint64_t bytes)
 {
-	/* byte k's bit 0, at 8 * k, times 2^(56 - 7 * k) stands at 56 + k */
+	/* byte k's bit 0, at 8 * k, times 2^(56 - 7 * k), lands at 56 + k */
 	return (bytes & UINT64_C(0x0101010101010101)) * UINT64_C(0x0102040810204080) >> 56;
 }
 
-/* leads() for 16 bytes and those before each: a bit per byte. */
+/* leads() for 16 bytes and those before each: one bit per byte. */
 static uint64_t leads_block(const uint8_t *at)
 {
 	block before, byte;
@@ -82,7 +80,7 @@ static uint64_t leads_block(const uint8_t *at)
 	return bit_per_byte(found[0]) | bit_per_byte(found[1]) << 8;
 }
 
-/* The displacement behind bytes[i] would lead to `target`. */
+/* Checks the displacement after bytes[i]. */
 static void check_target(
 	const uint8_t *bytes, size_t i, uint64_t address, const struct arch_scan *scan)
 {
@@ -123,7 +121,7 @@ static void scan_relative(
 	}
 }
 
-/* Is any of the sizeof(block) constants that begin here in [low, low + span)? */
+/* Whether one of the sizeof(block) constants that begin here is in [low, low + span). */
 static bool any_in_range(const uint8_t *at, uint32_t low, uint32_t span)
 {
 	block_halves any = {0};
@@ -137,7 +135,7 @@ static bool any_in_range(const uint8_t *at, uint32_t low, uint32_t span)
 	return any[0] | any[1];
 }
 
-/* The constants that begin in the first `count` bytes. */
+/* Checks the constants that begin in the first `count` bytes. */
 static void check_constants(const uint8_t *bytes, size_t count, const struct arch_scan *scan)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -149,7 +147,7 @@ static void check_constants(const uint8_t *bytes, size_t count, const struct arc
 	}
 }
 
-/* 32-bit constants. Most are far from every window, so their range comes first. */
+/* 32-bit constants. Most are far from every window, so their range is checked first. */
 static void scan_absolute(const uint8_t *bytes, size_t length, const struct arch_scan *scan)
 {
 	const struct arch_windows *w = scan->windows;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does %rsp point to a stack?
+ * Checks whether %rsp points to a stack.
  *
- * Stubs push onto it, as signal handlers do. Hand-written code can use it as any other
- * register, with signals blocked: to read a table with `pop`, for one. So what leads to a
- * site is decoded, from the start of its function, in the order of the addresses. Where
- * %rsp is given an address of the program's data, a constant, or what its caller has
- * passed, a stub would write there.
+ * Stubs push onto the stack, as signal handlers do. Hand-written code can use %rsp as any other
+ * register while signals are blocked, for example to read a table with `pop`. So this decodes
+ * the code that leads to a site, from the start of its function, in address order. If %rsp is
+ * set to an address of the program's data, to a constant, or to an argument, a stub would write
+ * there.
  *
- * What comes from memory is taken for a stack pointer that was saved there, as longjmp(3)
- * and coroutines have it; what was copied or computed from %rsp or %rbp, for one of the
- * same stack (variable-length arrays, alignment).
+ * A value loaded from memory is taken for a saved stack pointer, as in longjmp(3) and
+ * coroutines; a value copied or computed from %rsp or %rbp is taken for one of the same stack
+ * (variable-length arrays, alignment).
  *
  * Source: Intel SDM volume 2, MOV, LEA, XCHG, POP, LEAVE; appendix B.
  */
@@ -25,17 +25,17 @@ enum {
 	MOV_FROM_RM = 0x8b,
 	LEA = 0x8d,
 	XCHG = 0x87,
-	XCHG_RAX = 0x90, /* and the seven behind it */
+	XCHG_RAX = 0x90, /* and the seven after it */
 	MOV_CONST = 0xb8,
 	MOV_CONST32 = 0xc7,
 	POP_RSP = 0x5c,
 	LEAVE = 0xc9
 };
 
-/* What is known of the registers. */
+/* What is known about the registers. */
 struct known {
-	uint16_t stack; /* a bit for each register that may point to the stack */
-	bool lost;	/* %rsp does not */
+	uint16_t stack; /* one bit for each register that may point to the stack */
+	bool lost;	/* %rsp does not point to the stack */
 };
 
 static bool is_stack(const struct known *k, int reg)
@@ -51,7 +51,7 @@ static void set(struct known *k, int reg, bool stack)
 		k->stack |= 1u << reg;
 }
 
-/* The register that an address begins with; REG_NONE: it is a constant, or %rip's. */
+/* The base register of an address; REG_NONE for a constant or a %rip-relative address. */
 static int base_of(const uint8_t *modrm, uint8_t rex)
 {
 	int mode = *modrm >> 6, rm = *modrm & 7, base = rm;
@@ -107,7 +107,10 @@ static void follow(struct known *k, const uint8_t *bytes, size_t length)
 	}
 }
 
-/* May it hold one of these instructions with %rsp? Decoding takes a thousand times longer. */
+/*
+ * Whether the code may contain one of these instructions with %rsp. Decoding takes a thousand
+ * times longer.
+ */
 static bool is_worth_it(const uint8_t *bytes, size_t length)
 {
 	for (size_t i = 0; i + 1 < length; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether %rsp points to a stack: an operation of struct arch, where it is documented. */
+/* Checks whether %rsp points to a stack: an operation of struct arch, documented there. */
 #ifndef ARCH_X86_STACK_POINTER_H
 #define ARCH_X86_STACK_POINTER_H
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stubs: what runs in the target at a hit.
+ * Stubs: the code that runs in the target at a hit.
  *
- * A stub is entered by a jump from a site, in the middle of somebody else's
- * function, and must leave no trace there:
+ * A jump at a site enters the stub in the middle of a function of the program, and the stub
+ * must leave no trace there:
  *
  *   lea -128(%rsp),%rsp       step over the red zone (System V ABI, 3.2.2)
  *   push %rax; lahf; seto %al; push %rax ...    flags: popf costs 6 ns more
- *   [the alignment check off  stub_alignment.c]
+ *   [clear the alignment check  stub_alignment.c]
  *   [guard == 0: a forked child that does not count: leave]
- *   [switched off: leave]
+ *   [disabled: leave]
  *   [a filter that needs no more than this: false: leave]
  *   push ...                  the other registers
- *   [pointers: may they be followed? measure the strings]
+ *   [pointers: check that they are readable; measure the strings]
  *   [a filter that needs them]
  *   [sampling                 stub_sample.c]
  *   the action                stub_record.c, stub_gather.c, stub_flights.c, stub_gate.c,
@@ -23,8 +23,8 @@
  *   pop ...; add $0x7f,%al; sahf; pop %rax; lea 128(%rsp),%rsp
  *   jmp next
  *
- *   what the action rarely does
- *   what restartable sequences need    stub_sequence.c
+ *   the slow parts of the action
+ *   data of restartable sequences      stub_sequence.c
  *   subroutines               stub_captures.c, stub_table.c
  *
  * Sources: Intel SDM volume 2, LAHF, SETcc.
@@ -45,7 +45,7 @@ enum {
 
 /* ---- Frame -------------------------------------------------------------- */
 
-/* Frames of fewer registers, without temporaries, are the beginning of larger ones. */
+/* A smaller frame (fewer registers, no temporaries) is a prefix of a larger one. */
 static void frame_layout(struct frame *f, bool is_aligned, int registers, int temps)
 {
 	static const int regs[] = {RCX, RDX, RDI, RSI, R8, R9, R10, R11};
@@ -145,7 +145,7 @@ static bool plan_expressions(struct stub_plan *p)
 	return true;
 }
 
-/* Pairs first, then what is read through pointers, then copies of vector registers. */
+/* Pairs come first, then values read through pointers, then copies of vector registers. */
 static bool plan_captures(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -231,7 +231,7 @@ static bool plan_flights(struct stub_plan *p)
 	return is_power_of_two(f->entries) && f->depth > 0 && f->depth < 1 << 20;
 }
 
-/* A filter that is asked before anything else is saved or found out. */
+/* Whether the filter can run before anything else is saved or prepared. */
 static bool is_early(const struct stub_plan *p)
 {
 	const struct arch_expr *filter = p->stub->filter;
@@ -310,7 +310,7 @@ static void emit_prepare(struct emit *e, const struct stub_plan *p, uint32_t cap
 			emit_prepare_capture(e, p, i);
 }
 
-/* What has to be known before the action; first what the filter asks for. */
+/* What must be known before the action; first what the filter needs. */
 static void emit_preparations(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -346,7 +346,7 @@ static void emit_count_slow(struct emit *e, const struct stub_plan *p)
 	emit_jump_label(e, -1, p->out);
 }
 
-/* A begin whose thread has begun too often. */
+/* A begin in a thread that has begun too often. */
 static void emit_begin_slow(struct emit *e, const struct stub_plan *p)
 {
 	emit_place(e, p->full);
@@ -380,7 +380,7 @@ static void emit_action(struct emit *e, struct stub_plan *p)
 	}
 }
 
-/* Hits that nothing is kept of but that they were. */
+/* Hits that are only counted as lost or unmatched. */
 static void emit_failures(struct emit *e, const struct stub_plan *p)
 {
 	emit_place(e, p->unmatched);
@@ -459,7 +459,7 @@ static void emit_switches(struct emit *e, const struct stub_plan *p)
 	}
 }
 
-/* False where the next stub is out of reach. */
+/* False if the next stub is out of reach. */
 static bool emit_stub(struct emit *e, struct stub_plan *p, size_t *next_jump)
 {
 	const struct arch_stub *s = p->stub;

@@ -2,10 +2,10 @@
 /*
  * The alignment check.
  *
- * A program that sets EFLAGS.AC gets a SIGBUS for each word that it reads or writes across
- * its alignment. A stub reads strings, structures and numbers wherever they are, and a
- * function of the program that it calls may do the same (memcpy(3) does): neither must
- * stop the program. Such a stub looks at the flag, and clears it until it leaves:
+ * A program that sets EFLAGS.AC gets a SIGBUS for each misaligned word that it reads or writes.
+ * A stub reads strings, structures and numbers wherever they are, and so may a function of the
+ * program that the stub calls (memcpy(3) does): neither must stop the program. Such a stub
+ * tests the flag, and clears it until it leaves:
  *
  *   pushf                  below the other flags (struct frame)
  *   testb $4,2(%rsp)       set?
@@ -14,8 +14,8 @@
  *   testb $4,2(%rsp)
  *   jne restore
  *
- * Stubs that read nothing but registers, constants and aligned words leave it out. The
- * stack is aligned where the flag is set: the program pushes onto it as we do.
+ * Stubs that read only registers, constants and aligned words omit this. The stack is aligned
+ * if the flag is set: the program itself pushes onto it.
  *
  * Sources: Intel SDM volume 1, 3.4.3; volume 3, 6.15 (interrupt 17).
  */
@@ -43,7 +43,7 @@ bool stub_is_aligned(const struct arch_stub *s)
 	return true;
 }
 
-/* A jump to the label where the flag was set. */
+/* Jumps to the label if the flag was set. */
 static void emit_if_set(struct emit *e, int label)
 {
 	emit_bytes(e, "\xf6\x44\x24\x02\x04", 5); /* testb $4,2(%rsp) */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calling a function of the program itself, from the middle of another one.
+ * Calling a function of the program from the middle of another one.
  *
- * The stub has saved what it uses itself: those are just the registers that a function
- * may change without asking, but for the vector and floating-point ones, which its
- * callee keeps (libprobe/self/enter.c). What is left is a stack that is aligned as
- * functions expect it, and from which unwinders find back:
+ * The stub has already saved the registers it uses. These are exactly the ones that a function
+ * may change, except the vector and floating-point registers, which the callee saves
+ * (libprobe/self/enter.c). What remains is to align the stack as functions expect, so that
+ * unwinders still find the way back:
  *
  *	site's %rsp ------>	+----------------------------+
  *				| red zone, 128 bytes        |
@@ -20,14 +20,14 @@
  *				+----------------------------+
  *				| return address: the stub   |
  *
- * For an unwinder, the stub is a signal frame (augmentation `S`): it interrupted the
- * function at the site, where no call is, and so the rules for that very address count.
+ * For an unwinder, the stub is a signal frame (augmentation `S`): it interrupted the function
+ * at the site, which is not a call, so the rules for that very address apply.
  *
- * Who is between the two counts must find this stub, and what follows it, when it comes
- * back; see libprobe/busy/busy.c.
+ * While a thread is between the two counts, this stub and the code after it must stay until the
+ * thread returns; see libprobe/busy/busy.c.
  *
- * Sources: DWARF 5, 6.4 (call frame information), figure 3.36 of the System V ABI,
- * AMD64 supplement (register numbers); Linux Standard Base 5, 10.6.1 (.eh_frame).
+ * Sources: DWARF 5, 6.4 (call frame information), figure 3.36 of the System V ABI, AMD64
+ * supplement (register numbers); Linux Standard Base 5, 10.6.1 (.eh_frame).
  */
 #include <string.h>
 
@@ -39,13 +39,13 @@ enum { CALL_FRAME = 32, CALL_STUB_SP = 0, CALL_SITE_SP = 8, CALL_SITE_PC = 16 };
 
 /* ---- The call ----------------------------------------------------------------------- */
 
-/* Words, the mask and pointers: see arch_stub.call. */
+/* Words, mask and pointers: see arch_stub.call. */
 int call_temps(const struct arch_stub *stub)
 {
 	return 2 * stub->recorded + 1;
 }
 
-/* REG_RECORD is as if the words were a record's. */
+/* REG_RECORD is set as if the words were part of a record. */
 static void emit_words(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -92,7 +92,7 @@ void emit_call(struct emit *e, struct stub_plan *p)
 	emit_cpu_inc(e, p, offsetof(struct probe_slot, seen), p->slow_leave);
 }
 
-/* The ways of threads without rseq. */
+/* The paths of threads without rseq. */
 void emit_call_slow(struct emit *e, const struct stub_plan *p)
 {
 	if (!p->stub->thread.has_rseq)
@@ -119,25 +119,25 @@ enum {
 	DATA_ALIGN = 0x78 /* -8 as SLEB128 */
 };
 
-/* Behind its length: the CIE's. Of each saved register: its number, and -distance / 8. */
+/* The CIE, after its length. For each saved register: its number, and -distance / 8. */
 static const uint8_t cie[] = {
 	/* clang-format off */
 	0, 0, 0, 0, 1, 'z', 'R', 'S', 0, 1, DATA_ALIGN, DWARF_RA,
-	1, 0, /* the addresses of code are 8 bytes as they are */
+	1, 0, /* addresses of code are plain 8 bytes */
 	CFA_DEF_CFA_EXPRESSION, 3, OP_BREG_RSP, CALL_SITE_SP, OP_DEREF,
 	CFA_EXPRESSION, DWARF_RA, 2, OP_BREG_RSP, CALL_SITE_PC,
 	CFA_OFFSET | 0, 17,  /* rax */
-	CFA_OFFSET | 2, 20,  /* rcx; the flags are between them, twice */
+	CFA_OFFSET | 2, 20,  /* the flags lie in between, twice */
 	CFA_OFFSET | 1, 21,  /* rdx */
 	CFA_OFFSET | 5, 22,  /* rdi */
 	CFA_OFFSET | 4, 23,  /* rsi */
 	CFA_OFFSET | 8, 24, CFA_OFFSET | 9, 25, CFA_OFFSET | 10, 26, CFA_OFFSET | 11, 27,
-	0, 0 /* to a multiple of 8, with the length before it */
+	0, 0 /* pads to a multiple of 8, including the length */
 	/* clang-format on */
 };
 _Static_assert((sizeof(cie) + 4) % 8 == 0, "entries are aligned");
 
-/* An FDE, behind its length. */
+/* An FDE, after its length. */
 struct fde {
 	uint32_t length;
 	uint32_t cie; /* distance from here back to the CIE */

@@ -2,18 +2,16 @@
 /*
  * How a stub reads a probe's arguments.
  *
- * Pointers. A memory operand that is not on the stack or in static storage,
- * and every string, is reached through a pointer that the program may never
- * follow itself. Before following it, the stub asks the kernel whether its
- * page can be read: rt_sigprocmask(2) with an invalid `how` copies eight bytes
- * from the address it is given and then fails with EINVAL, or with EFAULT where
- * there is nothing to read (kernel/signal.c of Linux). It changes nothing in
- * either case. What another thread unmaps between the question and the read
- * still faults; the program would, too, if it looked there just then.
+ * Pointers. A memory operand that is not on the stack or in static storage, and every string,
+ * is reached through a pointer that the program itself may never follow. Before following it,
+ * the stub asks the kernel whether its page is readable: rt_sigprocmask(2) with an invalid
+ * `how` copies eight bytes from the given address and then fails with EINVAL, or with EFAULT if
+ * the address is not readable (kernel/signal.c of Linux). It changes nothing in either case. If
+ * another thread unmaps the page between the check and the read, the read still faults, as a
+ * read by the program itself would.
  *
- * The page of the site's stack pointer needs no question. Neither does what
- * lies within two pages above it where the base is %rbp: with a frame pointer,
- * that is the frame.
+ * The page of the site's stack pointer needs no check. Neither do addresses within two pages
+ * above it whose base is %rbp: with a frame pointer, that is the frame.
  */
 #include "arch/arch.h"
 #include "arch/layout.h"
@@ -175,7 +173,7 @@ static void emit_register_value(struct emit *e, const struct frame *f, const str
 	}
 }
 
-/* The constant as the declared size and sign make it. */
+/* The constant, converted to the declared size and sign. */
 static uint64_t immediate_value(const struct arch_arg *arg)
 {
 	unsigned int bits = arg->size * 8;
@@ -252,8 +250,8 @@ static void emit_value(struct emit *e, const struct frame *f, const struct arch_
 /* ---- Checked pointers -------------------------------------------------------------- */
 
 /*
- * The subroutine: can the aligned word that holds address %rsi be read? ZF if
- * so. Aligns %rsi; changes %rax, %rcx, %rdx, %rdi, %r10, %r11.
+ * The subroutine that checks whether the aligned word containing address %rsi is readable: ZF
+ * if so. Aligns %rsi; changes %rax, %rcx, %rdx, %rdi, %r10, %r11.
  */
 static void emit_check_subroutine(struct emit *e, const struct stub_plan *p)
 {
@@ -261,13 +259,16 @@ static void emit_check_subroutine(struct emit *e, const struct stub_plan *p)
 
 	emit_place(e, p->check);
 	emit_imm(e, true, IMM_AND, RSI, -8);
-	/* The page of the site's stack pointer? The return addresses do not matter. */
+	/*
+	 * Is it the page of the site's stack pointer? The pushed return addresses make no
+	 * difference.
+	 */
 	emit_mem(e, true, OP_LEA, RAX, mem_at(RSP, p->frame.size));
 	emit_reg(e, true, OP_XOR, RAX, RSI);
 	emit_shift(e, true, false, RAX, 12);
 	if (p->stub->may_call_kernel) {
 		emit_jump_label(e, CC_E, out);
-		/* A null set would be no error; nothing is mapped in the first page. */
+		/* A null set is not an error; nothing is mapped in the first page. */
 		emit_imm(e, true, IMM_CMP, RSI, PAGE_BYTES);
 		emit_jump_label(e, CC_B, out); /* below: not equal */
 		emit_const(e, RDI, UINT32_MAX);
@@ -281,7 +282,7 @@ static void emit_check_subroutine(struct emit *e, const struct stub_plan *p)
 	emit_u8(e, 0xc3); /* ret */
 }
 
-/* %r8 = a memory operand's address; not readable: a jump to `bad`. */
+/* %r8 = a memory operand's address; jumps to `bad` if it is not readable. */
 static void emit_pointer(struct emit *e, const struct stub_plan *p, const struct arch_arg *arg,
 	bool is_static, int bad)
 {
@@ -314,7 +315,7 @@ static void emit_pointer(struct emit *e, const struct stub_plan *p, const struct
 
 /* ---- Bytes of a stated length -------------------------------------------------------- */
 
-/* REG_VALUE = a scalar, also one in memory that has to be asked for; changes %r8. */
+/* REG_VALUE = a scalar, even one in memory that must be checked; changes %r8. */
 static void emit_checked_value(struct emit *e, const struct stub_plan *p,
 	const struct arch_arg *arg, bool is_static, int bad)
 {
@@ -326,7 +327,7 @@ static void emit_checked_value(struct emit *e, const struct stub_plan *p,
 	emit_load(e, mem_at(R8, 0), arg->size, is_sign_extended(arg));
 }
 
-/* Keeps the pair of the bytes; an operand that cannot be read: a jump to `bad`. */
+/* Stores the pair of the bytes; jumps to `bad` if an operand cannot be read. */
 static void emit_prepare_bytes(
 	struct emit *e, const struct stub_plan *p, const struct arch_capture *c, int temp, int bad)
 {
@@ -342,7 +343,7 @@ static void emit_prepare_bytes(
 	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(temp));
 	emit_checked_value(e, p, &c->arg, c->is_static, bad);
 	emit_reg(e, true, OP_MOV_LOAD, R8, RAX);
-	/* bytes_max of them at most */
+	/* at most bytes_max */
 	emit_const(e, R9, c->bytes_max);
 	emit_mem(e, true, OP_CMP, R9, temp_at(temp));
 	emit_jump_label(e, CC_BE, all);
@@ -389,7 +390,7 @@ static void emit_prepare_vector(struct emit *e, const struct stub_plan *p, int i
 	emit_store_pair(e, p->temp[i], R8);
 }
 
-/* What was read stands in %rax (a scalar or a string's pointer) or is at %r8. */
+/* What was read is in %rax (a scalar or a string's pointer) or at %r8. */
 static void emit_keep(struct emit *e, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
@@ -486,9 +487,8 @@ void emit_capture(struct emit *e, const struct stub_plan *p, int i)
 }
 
 /*
- * Never reads a byte beyond: eight at a time and the last eight again,
- * overlapping; of fewer than eight the first and last four; of fewer than four
- * one by one.
+ * Never reads past the end: copies eight bytes at a time and then the last eight again,
+ * overlapping; of fewer than eight the first and last four; of fewer than four one by one.
  */
 void emit_copy(struct emit *e)
 {

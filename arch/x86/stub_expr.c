@@ -2,10 +2,10 @@
 /*
  * Expressions as machine code (arch/expr.h).
  *
- * A tree is walked; each node's value comes to stand in %rax, extended to 64
- * bits as its type says. Where both operands of an operator take more than a
- * load, the left one waits in a temporary. Conditions become jumps: 0 and 1 are
- * only made where somebody computes with them.
+ * The generator walks the tree; each node's value is computed into %rax, extended to 64 bits
+ * according to its type. If both operands of an operator need more than a load, the left one
+ * waits in a temporary. Conditions become jumps: 0 and 1 are materialised only if something
+ * computes with them.
  */
 #include "arch/layout.h"
 #include "arch/x86/stub.h"
@@ -17,7 +17,7 @@ struct context {
 	const struct frame *frame;
 	const struct arch_expr_node *nodes;
 	int temps; /* in use */
-	int bad;   /* where to go when it cannot be computed */
+	int bad;   /* where to jump if it cannot be computed */
 };
 
 static void value_of(struct context *c, int node);
@@ -40,7 +40,7 @@ static bool is_binary(const struct arch_expr_node *n)
 	return n->kind >= ARCH_EXPR_ADD;
 }
 
-/* 0 or 1, by a jump. */
+/* Yields 0 or 1 by a jump. */
 static bool is_condition(const struct arch_expr_node *n)
 {
 	return is_string_test(n->kind) || n->kind == ARCH_EXPR_NOT || n->kind >= ARCH_EXPR_LT;
@@ -116,7 +116,7 @@ bool expr_is_possible(const struct stub_plan *plan, const struct arch_expr *expr
 
 /* ---- Values -------------------------------------------------------------------- */
 
-/* Extends what 32 bits of %rax hold as a type says. */
+/* Extends the low 32 bits of %rax according to a type. */
 static void extend(struct context *c, const struct arch_expr_node *type)
 {
 	if (type->wide)
@@ -155,7 +155,7 @@ static void leaf(struct context *c, const struct arch_expr_node *n)
 	}
 }
 
-/* %rax and %rcx = the operands of a node; a small constant on the right stays where it is. */
+/* %rax and %rcx = the operands of a node; a small constant on the right is not loaded. */
 static void operands(struct context *c, const struct arch_expr_node *n)
 {
 	const struct arch_expr_node *left = &c->nodes[n->left], *right = &c->nodes[n->right];
@@ -181,7 +181,7 @@ static void operands(struct context *c, const struct arch_expr_node *n)
 	}
 }
 
-/* %rax / %rcx or its remainder. What would trap does not get there. */
+/* %rax / %rcx or its remainder. Operands that would trap are excluded before. */
 static void divide(struct context *c, const struct arch_expr_node *n)
 {
 	bool remainder = n->kind == ARCH_EXPR_MOD;
@@ -285,7 +285,7 @@ static void value_of(struct context *c, int node)
 
 /* ---- Conditions ------------------------------------------------------------------ */
 
-/* A jump, if the `length` bytes at %rax are not those of a literal. */
+/* Jumps to `differ` unless the `length` bytes at %rax equal a literal. */
 static void compare_bytes(struct context *c, const char *text, size_t length, int differ)
 {
 	size_t at = 0;
@@ -310,7 +310,7 @@ static void string_test(struct context *c, const struct arch_expr_node *n, bool 
 	int pair = c->plan->temp[n->capture], end = emit_label(c->e);
 	int differ = when ? end : label;
 
-	/* The length is the lower half of the word; one that was cut has more above. */
+	/* The length is the lower half of the word; a truncated string has bits set above it. */
 	emit_imm_mem(
 		c->e, n->kind == ARCH_EXPR_STRING_IS, IMM_CMP, temp_at(pair + 1), n->text_length);
 	emit_jump_label(c->e, n->kind == ARCH_EXPR_STRING_IS ? CC_NE : CC_B, differ);
@@ -354,11 +354,11 @@ static void comparison(struct context *c, const struct arch_expr_node *n, bool w
 	emit_jump_label(c->e, condition(n) ^ !when, label);
 }
 
-/* A jump to `label` if the node is true, or not, as `when` says. */
+/* Jumps to `label` if the node's truth value equals `when`. */
 static void jump_if(struct context *c, int node, bool when, int label)
 {
 	const struct arch_expr_node *n = &c->nodes[node];
-	bool decided = n->kind == ARCH_EXPR_EITHER; /* what either operand decides alone */
+	bool decided = n->kind == ARCH_EXPR_EITHER; /* what decides alone */
 
 	if (is_string_test(n->kind)) {
 		string_test(c, n, when, label);
@@ -381,7 +381,7 @@ static void jump_if(struct context *c, int node, bool when, int label)
 
 /* ---- Whole expressions ------------------------------------------------------------- */
 
-/* What cannot be read makes it one that cannot be computed. */
+/* If a capture cannot be read, the expression cannot be computed. */
 static void need_captures(struct context *c, const struct arch_expr *expr)
 {
 	const struct stub_plan *p = c->plan;

@@ -2,16 +2,16 @@
 /*
  * Pairs: the time between a begin and its end (struct probe_flight).
  *
- * By thread: an entry belongs to the thread whose thread pointer is its key, and
- * only that thread changes it. A signal handler may come in between; with rseq
- * that is noticed, and without, what it leaves is balanced or off by its own begins:
- * the time is noted before the depth counts it, for whoever never comes back, and
- * behind it once more, for the handler may have noted its own there meanwhile. No
- * instruction is locked but for a thread's first begin.
+ * By thread: an entry belongs to the thread whose thread pointer is its key, and only that
+ * thread changes it. A signal handler may come in between. With rseq the sequence is aborted
+ * then. Without rseq, a handler that balances its begins and ends does no harm, and otherwise
+ * the depth is off only by its own begins: the time is stored before the depth counts it, in
+ * case the handler never returns, and once more afterwards, because the handler may have stored
+ * its own there. Only a thread's first begin uses a locked instruction.
  *
- * By key: whoever wants to change an entry takes it (state FLIGHT_TAKEN) with a
- * locked instruction, and gives it back. It does not wait for others, but looks
- * SPINS times, as who has it may be the thread that a signal interrupted.
+ * By key: a thread that changes an entry takes it (state FLIGHT_TAKEN) with a locked
+ * instruction, and gives it back. It does not wait for others but retries SPINS times, because
+ * the owner may be the very thread that a signal interrupted.
  *
  *	rsi	the key
  *	r8	the table
@@ -42,7 +42,7 @@ static int32_t entry_bytes(const struct stub_plan *p)
 
 /* ---- Looking for an entry ----------------------------------------------------------- */
 
-/* %rsi, %r8; then %r10, %r11 and %rcx: the first entry. */
+/* Sets %rsi and %r8, then %r10, %r11 and %rcx to the first entry. */
 static void emit_first_entry(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_flights *f = &p->stub->flights;
@@ -61,7 +61,7 @@ static void emit_entry_address(struct emit *e, const struct stub_plan *p)
 	emit_reg(e, true, OP_ADD, RCX, R8);
 }
 
-/* Goes on with the next entry at `next`, if there is one to be looked at. */
+/* Continues at `next` with the next entry, if one is left to look at. */
 static void emit_advance(struct emit *e, const struct stub_plan *p, int next)
 {
 	emit_imm(e, false, IMM_ADD, R10, 1);
@@ -70,7 +70,7 @@ static void emit_advance(struct emit *e, const struct stub_plan *p, int next)
 	emit_jump_label(e, CC_NE, next);
 }
 
-/* %rsi = what the pair is matched by. */
+/* %rsi = the key of the pair. */
 static void emit_flight_key(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -87,7 +87,7 @@ static void emit_flight_key(struct emit *e, const struct stub_plan *p)
 	emit_lea_to(e, R8, s->flights.table);
 }
 
-/* %rcx = the thread's entry; none: a jump to `missing`. */
+/* %rcx = the thread's entry; jumps to `missing` if there is none. */
 static void emit_find_own(struct emit *e, const struct stub_plan *p, int missing)
 {
 	int next = emit_label(e), other = emit_label(e), found = emit_label(e);
@@ -105,7 +105,7 @@ static void emit_find_own(struct emit *e, const struct stub_plan *p, int missing
 	emit_place(e, found);
 }
 
-/* %rcx = an entry of the key, taken; none: a jump to `missing`. */
+/* %rcx = an entry of the key, taken; jumps to `missing` if there is none. */
 static void emit_take(struct emit *e, const struct stub_plan *p, int missing)
 {
 	int again = emit_label(e), next = emit_label(e), other = emit_label(e);
@@ -128,7 +128,7 @@ static void emit_take(struct emit *e, const struct stub_plan *p, int missing)
 	emit_lock(e);
 	emit_mem(e, false, OP_CMPXCHG, RDX, FIELD(state));
 	emit_jump_label(e, CC_NE, busy);
-	/* It may have become another key's in between. */
+	/* Meanwhile it may have become another key's. */
 	emit_mem(e, true, OP_CMP, RSI, FIELD(key));
 	emit_jump_label(e, CC_E, taken);
 	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
@@ -145,7 +145,7 @@ static void emit_take(struct emit *e, const struct stub_plan *p, int missing)
 	emit_place(e, taken);
 }
 
-/* %rcx = a free entry, made the key's and taken; none: the hit is lost. */
+/* %rcx = a free entry, claimed for the key and taken; without one the hit is lost. */
 static void emit_claim(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -173,8 +173,8 @@ static void emit_claim(struct emit *e, const struct stub_plan *p)
 /* ---- By thread ------------------------------------------------------------------------- */
 
 /*
- * A thread that has died may have left an entry to the one that now has its
- * thread pointer: what it had begun will not end.
+ * A dead thread may have left an entry to the thread that now has its thread pointer: what it
+ * had begun will never end.
  */
 static void emit_disown(struct emit *e, const struct stub_plan *p)
 {
@@ -199,7 +199,7 @@ static struct emit_mem time_of(int index, int32_t disp)
 		.disp = (int32_t)offsetof(struct probe_flight, times) + disp};
 }
 
-/* Notes the time on top of the entry at %rcx; the depth publishes it. */
+/* Stores the time on top of the entry at %rcx; the depth publishes it. */
 static void emit_push_time(struct emit *e, const struct stub_plan *p, int full)
 {
 	emit_mem(e, false, OP_MOV_LOAD, RDI, FIELD(depth));
@@ -217,7 +217,7 @@ static void emit_push_time_again(struct emit *e, const struct stub_plan *p, int 
 	emit_mem(e, true, OP_MOV_STORE, RAX, time_of(RDI, 0));
 }
 
-/* %rax = the time on top, which goes. */
+/* %rax = the time on top, which is removed. */
 static void emit_pop_time(struct emit *e, int empty)
 {
 	emit_mem(e, false, OP_MOV_LOAD, RDI, FIELD(depth));
@@ -263,7 +263,7 @@ static void emit_end_own(struct emit *e, struct stub_plan *p)
 	emit_place(e, p->timed);
 }
 
-/* Behind a sequence that was aborted; %rcx is still the entry. */
+/* After an aborted sequence; %rcx is still the entry. */
 void emit_flights_slow(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -307,7 +307,7 @@ static void emit_end_key(struct emit *e, const struct stub_plan *p)
 	emit_jump_label(e, CC_NE, more);
 	emit_store_imm(e, false, FIELD(state), FLIGHT_FREE);
 	emit_jump_label(e, -1, done);
-	emit_place(e, empty); /* somebody has scribbled over it */
+	emit_place(e, empty); /* the program overwrote it */
 	emit_store_imm(e, false, FIELD(state), FLIGHT_FREE);
 	emit_jump_label(e, -1, p->unmatched);
 	emit_place(e, more);
@@ -330,7 +330,7 @@ void emit_end(struct emit *e, struct stub_plan *p)
 {
 	int forward = emit_label(e);
 
-	emit_time(e, p); /* first: what follows is not the program's time */
+	emit_time(e, p); /* first, to exclude our own time */
 	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->time_temp));
 	emit_flight_key(e, p);
 	if (p->stub->flights.match)

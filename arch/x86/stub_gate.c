@@ -54,7 +54,7 @@ void emit_gate(struct emit *e, const struct stub_plan *plan)
 	emit_mem(e, false, OP_MOV_LOAD, RDX, mem_at(R8, offsetof(struct probe_gate, released)));
 	emit_reg(e, false, OP_MOV_LOAD, RAX, RDX);
 	emit_mem(e, false, OP_SUB, RAX, temp_at(NUMBER));
-	emit_jump_label(e, CC_NS, out); /* released - number >= 0, also where both wrapped */
+	emit_jump_label(e, CC_NS, out); /* released - number >= 0, even after wrapping */
 	emit_mem(e, true, OP_LEA, RDI, mem_at(R8, offsetof(struct probe_gate, released)));
 	emit_mem(e, true, OP_LEA, R10, temp_at(SECONDS));
 	emit_futex(e, FUTEX_OP_WAIT);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Gathering: a hit's value is added to a cell (struct probe_cell).
+ * Aggregating: a hit's value is added to a cell (struct probe_cell).
  *
- * A restartable sequence publishes with one store, so a cell takes two of them:
- * one for the sum, and before it, what may be done twice without harm (the
- * extremes, the last value); one for the count or the value's bucket. Each is
- * exact by itself, on whatever CPU it happens.
+ * A restartable sequence publishes with one store, so a cell takes two sequences. One stores
+ * the sum, and before it whatever may safely be done twice (the extremes, the last value); the
+ * other stores the count or the value's bucket. Each is exact by itself, on whichever CPU it
+ * runs.
  */
 #include "arch/layout.h"
 #include "arch/x86/stub_plan.h"
 
 #define FIELD(name) mem_at(RDI, offsetof(struct probe_cell, name))
 
-/* Are there parts that do not count? */
+/* Whether there is anything besides the count. */
 static bool has_values(const struct stub_plan *p)
 {
 	return p->stub->gather.parts & ~(unsigned int)ARCH_GATHER_BUCKETS;
@@ -20,7 +20,7 @@ static bool has_values(const struct stub_plan *p)
 
 /* ---- With the CPU's own cell at %rdi --------------------------------------------- */
 
-/* A word keeps the largest of %rdx, of all that come. */
+/* A word keeps the largest %rdx it has seen. */
 static void emit_keep_largest(struct emit *e, struct emit_mem word, bool shared)
 {
 	int done = emit_label(e), again = emit_label(e);
@@ -41,7 +41,7 @@ static void emit_keep_largest(struct emit *e, struct emit_mem word, bool shared)
 	emit_place(e, done);
 }
 
-/* Everything but the count; the sum comes last. */
+/* Everything except the count; the sum comes last. */
 static void emit_values(struct emit *e, const struct stub_plan *p, bool shared)
 {
 	const struct arch_gather *g = &p->stub->gather;
@@ -67,7 +67,7 @@ static void emit_values(struct emit *e, const struct stub_plan *p, bool shared)
 	}
 }
 
-/* Counts the hit: in the bucket of its value (see CELL_SUB_BITS), or as such. */
+/* Counts the hit: in the bucket of its value (see CELL_SUB_BITS), or in `count`. */
 static void emit_count_value(struct emit *e, const struct stub_plan *p, bool shared)
 {
 	const struct arch_gather *g = &p->stub->gather;

@@ -2,8 +2,8 @@
 /*
  * Recording: a hit's time, thread, site and arguments go into a ring.
  *
- * The time is read inside the sequence, or with the lock held, so the records
- * of one ring are in the order of time.
+ * The time is read inside the sequence, or with the lock held, so the records of one ring are
+ * in time order.
  */
 #include "arch/layout.h"
 #include "arch/x86/stub_plan.h"
@@ -11,8 +11,8 @@
 enum { BACK_BYTES = 8 };
 
 /*
- * In a flight recorder, what is at the new head leads back to this record, which
- * begins at the old one. Its length is in REG_OUT, if it varies.
+ * In a flight recorder, the word at the new head leads back to this record, which begins at the
+ * old head. REG_OUT holds its length if it varies.
  */
 static void emit_publish_over(struct emit *e, const struct stub_plan *p)
 {
@@ -30,7 +30,7 @@ static void emit_publish_over(struct emit *e, const struct stub_plan *p)
 	emit_mem(e, true, OP_MOV_STORE, RAX, head);
 }
 
-/* The thread's id, marked in a forked child. Changes %rax, %rdx. */
+/* The thread's id, marked if in a forked child. Changes %rax, %rdx. */
 static void emit_tid(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -54,12 +54,12 @@ static void emit_tid(struct emit *e, const struct stub_plan *p)
 }
 
 /*
- * Writes a record into the ring at REG_RING and publishes it; no room: jumps to
- * `full`. The last instruction is the one that publishes. Before it, nothing
- * is changed that a second try, or another hit, would miss.
+ * Writes a record into the ring at REG_RING and publishes it; jumps to `full` if there is no
+ * room. The last instruction publishes. Everything before it can be repeated, or interrupted by
+ * another hit, without loss.
  *
- * The store to `head` pairs with the consumer's acquiring load of it, and the
- * load of `tail` with its releasing store: on x86, plain moves are enough.
+ * The store to `head` pairs with the consumer's acquiring load of it, and the load of `tail`
+ * with the consumer's releasing store: on x86, plain moves are enough.
  */
 static void emit_ring_record(struct emit *e, const struct stub_plan *p, int full)
 {
@@ -104,8 +104,8 @@ static void emit_ring_record(struct emit *e, const struct stub_plan *p, int full
 }
 
 /*
- * REG_RING = a ring of the sets [cpus, 2 * cpus), locked; none free: a jump to
- * `lost`. The search starts at the CPU's own number, if that can be told.
+ * REG_RING = a ring of the sets [cpus, 2 * cpus), locked; jumps to `lost` if none is free. The
+ * search starts at the CPU's own number, if known.
  */
 static void emit_lock_ring(struct emit *e, const struct arch_stub *s, int lost)
 {
@@ -137,7 +137,7 @@ static void emit_lock_ring(struct emit *e, const struct arch_stub *s, int lost)
 	emit_jump_label(e, CC_NE, next);
 	emit_jump_label(e, -1, lost);
 	emit_place(e, got);
-	/* The time must not be read ahead, while another thread had the lock. */
+	/* Do not read the time ahead, while another thread had the lock. */
 	emit_bytes(e, "\x0f\xae\xe8", 3); /* lfence */
 }
 
@@ -162,7 +162,7 @@ void emit_record(struct emit *e, struct stub_plan *p)
 	emit_sequence_end(e, p, q);
 }
 
-/* The way of threads without rseq, of aborted sequences, and of hits that find no room. */
+/* The path of threads without rseq, of aborted sequences, and of hits that find no room. */
 void emit_record_slow(struct emit *e, const struct stub_plan *p)
 {
 	int full = emit_label(e);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sampling: one hit in so many, and so many in a time.
+ * Sampling: one hit in N, and at most so many per unit of time.
  *
- * One in N is counted on each CPU by itself. A rate is the session's, over all
- * CPUs, in windows of time; one word holds the window's number and the hits that
- * it has had, and so both change at once.
+ * One in N is counted on each CPU separately. A rate applies to the session, across all CPUs,
+ * in windows of time; one word holds the window's number and its hits, so both change at once.
  */
 #include "arch/layout.h"
 #include "arch/x86/stub_plan.h"
 
-/* %rdx = the hits seen since the last that was taken, as it now is: 0, this one is. */
+/* %rdx = the updated number of hits since the last sampled one; 0: sample this one. */
 static void emit_every(struct emit *e, struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -30,8 +29,8 @@ static void emit_every(struct emit *e, struct stub_plan *p)
 }
 
 /*
- * %rdi = the window's number, above 32 zeros. %rax = the word; what it shall be,
- * in %rdx, is one hit more, or the first of a new window.
+ * %rdi = the window's number, shifted left by 32. %rax = the old word; %rdx = the new one: one
+ * hit more, or the first hit of a new window.
  */
 static void emit_rate(struct emit *e, const struct stub_plan *p)
 {
@@ -79,7 +78,7 @@ void emit_sample(struct emit *e, struct stub_plan *p)
 		emit_rate(e, p);
 }
 
-/* A thread without rseq: its number in the set that all share, modulo N. */
+/* A thread without rseq: counts modulo N in the set that all share. */
 void emit_sample_slow(struct emit *e, const struct stub_plan *p)
 {
 	if (p->stub->every <= 1)

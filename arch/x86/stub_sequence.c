@@ -14,15 +14,15 @@
  *   signature, abort: jmp `aborted`
  *   descriptor (struct rseq_cs)
  *
- * A hit whose sequence was aborted goes the way of threads without rseq, by locked
- * instructions, and not back to `retry`: under a debugger that steps through a stub, and
- * in a program that sets its own trap flag, each instruction is an abort, and the hit
- * would never come to its end. Where that way may run out of room, in the table of keys
- * that all threads share, it is only taken after up to TRIES_MASK more tries. So a sequence
- * changes nothing that it reads but what is not published yet, or what may be changed twice.
+ * A hit whose sequence was aborted takes the path of threads without rseq, with locked
+ * instructions, and does not go back to `retry`: under a debugger that steps through a stub,
+ * and in a program that sets its own trap flag, each instruction is an abort, and the hit would
+ * never finish. If that path may run out of room, in the table of keys that all threads share,
+ * it is taken only after up to TRIES_MASK more tries. So a sequence changes only data that is
+ * not published yet, or that may be changed twice.
  *
- * Sources: include/uapi/linux/rseq.h and kernel/rseq.c of Linux; Intel SDM
- * volume 2, RDTSC, LSL.
+ * Sources: include/uapi/linux/rseq.h and kernel/rseq.c of Linux; Intel SDM volume 2, RDTSC,
+ * LSL.
  */
 #include "arch/x86/stub_plan.h"
 
@@ -63,7 +63,7 @@ void emit_sequence_leave(struct emit *e, const struct stub_plan *plan)
 		emit_store_imm(e, true, mem_fs(plan->stub->thread.rseq_offset + RSEQ_CS), 0);
 }
 
-/* Nobody sets the number of tries that are left before: any number will do. */
+/* The number of tries left is not initialised: any number will do. */
 static void emit_try_again(struct emit *e, const struct stub_plan *plan, int retry)
 {
 	struct emit_mem tries = temp_at(plan->tries_temp);
@@ -73,10 +73,7 @@ static void emit_try_again(struct emit *e, const struct stub_plan *plan, int ret
 	emit_jump_label(e, CC_AE, retry);
 }
 
-/*
- * The kernel wants the signature in the four bytes before the abort handler, to
- * be sure that it is one.
- */
+/* The kernel requires the signature in the four bytes before the abort handler. */
 void emit_sequence_aborts(struct emit *e, const struct stub_plan *plan)
 {
 	for (int i = 0; i < plan->sequence_count; i++) {
@@ -88,7 +85,7 @@ void emit_sequence_aborts(struct emit *e, const struct stub_plan *plan)
 	}
 }
 
-/* struct rseq_cs. At the end of the stub: no short jump may cross the padding. */
+/* struct rseq_cs, at the end of the stub: no short jump may cross the padding. */
 void emit_sequence_descriptors(struct emit *e, const struct stub_plan *plan)
 {
 	for (int i = 0; i < plan->sequence_count; i++) {
@@ -145,8 +142,7 @@ void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow
 
 /*
  * lsl reads the number from a segment that Linux keeps for its vDSO
- * (arch/x86/include/asm/segment.h); where there is no such segment, it leaves
- * the register as it was.
+ * (arch/x86/include/asm/segment.h); without such a segment, it leaves the register unchanged.
  */
 void emit_cpu_hint(struct emit *e)
 {
@@ -167,7 +163,7 @@ void emit_time(struct emit *e, const struct stub_plan *plan)
 	emit_reg(e, true, OP_OR, RAX, RDX);
 }
 
-/* %rax = CLOCK_MONOTONIC in nanoseconds; 0 where a filter forbids the call. */
+/* %rax = CLOCK_MONOTONIC in nanoseconds; 0 if a filter forbids the call. */
 void emit_time_subroutine(struct emit *e, const struct stub_plan *plan)
 {
 	static const int changed[] = {RCX, RSI, RDI, R11};

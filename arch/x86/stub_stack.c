@@ -2,17 +2,17 @@
 /*
  * Captures of the stack: its bytes, or the return addresses in it.
  *
- * What is above the stack pointer's own page need not be mapped: each page is
- * asked for before it is read, as pointers are (stub_captures.c). A frame
- * pointer may be any number in code that was built without; the chain ends
- * where the next one is not above the last one, far away, or cannot be read.
+ * Memory above the stack pointer's own page may be unmapped, so each page is checked before it
+ * is read, as pointers are (stub_captures.c). In code built without frame pointers %rbp may be
+ * any number; the chain ends if the next one is not above the last one, is far away, or cannot
+ * be read.
  */
 #include "arch/layout.h"
 #include "arch/x86/stub_plan.h"
 
 enum { FRAME_BYTES_MAX = 1 << 20 };
 
-/* Of return addresses: the last frame pointer, the page that can be read, how many there are. */
+/* For return addresses: the last frame pointer, the readable page, the count. */
 enum { LAST, PAGE, COUNT, FRAME_TEMPS };
 
 int stack_temps(const struct arch_capture *c)
@@ -22,8 +22,8 @@ int stack_temps(const struct arch_capture *c)
 
 /*
  *	r8	the stack pointer
- *	r9	behind the last byte that is wanted
- *	rsi	the page asked for
+ *	r9	the end of the wanted bytes
+ *	rsi	the page to check
  */
 static void emit_bytes_of_stack(struct emit *e, const struct stub_plan *p, int i)
 {
@@ -52,7 +52,7 @@ static void emit_bytes_of_stack(struct emit *e, const struct stub_plan *p, int i
 	emit_store_pair(e, p->temp[i], R8);
 }
 
-/* A jump to `end` unless the word at %r9 + offset can be read; changes all but %r8, %r9. */
+/* Jumps to `end` unless the word at %r9 + offset is readable; changes all but %r8, %r9. */
 static void emit_readable(
 	struct emit *e, const struct stub_plan *p, int page, int32_t offset, int end)
 {
@@ -93,7 +93,7 @@ static void emit_frames(struct emit *e, const struct stub_plan *p, int i)
 	emit_reg(e, true, OP_MOV_LOAD, RAX, R9);
 	emit_mem(e, true, OP_SUB, RAX, temp_at(last));
 	emit_imm(e, true, IMM_CMP, RAX, FRAME_BYTES_MAX);
-	emit_jump_label(e, CC_AE, end); /* below the last one is far above, unsigned */
+	emit_jump_label(e, CC_AE, end); /* below the last one counts as far above, unsigned */
 	emit_readable(e, p, page, 0, end);
 	emit_readable(e, p, page, 8, end);
 	emit_mem(e, true, OP_MOV_LOAD, RDX, temp_at(count));

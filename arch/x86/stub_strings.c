@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How much there is behind a pointer: the subroutines of a stub that find it out.
+ * Subroutines of a stub that measure what a pointer points to.
  *
- * Strings are searched for their end in aligned words, which never cross a
- * page: a byte of w is zero where (w - 0x01..01) & ~w & 0x80..80 has a bit, and
- * the lowest such bit is always right (Lamport, "Multiple byte processing with
- * full-word instructions", CACM 18:8, 1975).
+ * The end of a string is searched in aligned words, which never cross a page: a byte of w is
+ * zero where (w - 0x01..01) & ~w & 0x80..80 has a bit, and the lowest such bit is always right
+ * (Lamport, "Multiple byte processing with full-word instructions", CACM 18:8, 1975).
  *
- * Bytes of a length that another argument states are not looked at before they
- * are copied: each of their pages is asked for.
+ * Bytes whose length another argument states are not read before they are copied; only their
+ * pages are checked.
  */
 #include "arch/arch.h"
 #include "arch/layout.h"
@@ -16,8 +15,8 @@
 #include "arch/x86/stub_plan.h"
 
 /*
- * The subroutine that measures the string at %r8, of which fewer than %r9
- * bytes are wanted: %rax = its length and the flag bits, as in the record.
+ * The subroutine that measures the string at %r8 up to %r9 (exclusive): %rax = its length and
+ * the flag bits, as in the record.
  *
  *	rsi	the word looked at, aligned
  *	rdx	words below it can be read
@@ -56,7 +55,7 @@ void emit_measure_subroutine(struct emit *e, const struct stub_plan *p)
 	emit_mem(e, true, OP_MOV_LOAD, RAX, mem_at(RSI, 0));
 	emit_reg(e, true, OP_CMP, RSI, R8);
 	emit_jump_label(e, CC_AE, test);
-	/* the first word: the bytes before the string count as not zero */
+	/* the first word: bytes before the string count as nonzero */
 	emit_mem(e, false, OP_LEA, RCX,
 		(struct emit_mem){.base = REG_NONE, .index = R8, .scale = 8});
 	emit_const(e, R11, UINT64_MAX);
@@ -84,7 +83,7 @@ void emit_measure_subroutine(struct emit *e, const struct stub_plan *p)
 	emit_reg(e, true, OP_SUB, RAX, R8);
 	emit_u8(e, 0xc3);
 
-	emit_place(e, fault); /* what came before it, if anything, is shown */
+	emit_place(e, fault); /* show what came before it, if anything */
 	emit_reg(e, true, OP_CMP, RSI, R8);
 	emit_jump_label(e, CC_BE, null);
 	emit_mem(e, true, OP_LEA, R9, mem_at(RSI, 1));
@@ -99,8 +98,8 @@ void emit_measure_subroutine(struct emit *e, const struct stub_plan *p)
 }
 
 /*
- * The subroutine that asks for the pages of [%r8, %r9): %rax = how many of the bytes
- * can be read, and the flag bits, as in the record.
+ * The subroutine that checks the pages of [%r8, %r9): %rax = the number of readable bytes and
+ * the flag bits, as in the record.
  */
 void emit_extent_subroutine(struct emit *e, const struct stub_plan *p)
 {
@@ -134,7 +133,7 @@ void emit_extent_subroutine(struct emit *e, const struct stub_plan *p)
 	emit_reg(e, true, OP_SUB, RAX, R8);
 	emit_u8(e, 0xc3);
 
-	emit_place(e, fault); /* what comes before that page, if anything, is shown */
+	emit_place(e, fault); /* show what comes before that page, if anything */
 	emit_reg(e, true, OP_CMP, RSI, R8);
 	emit_jump_label(e, CC_BE, null);
 	emit_const(e, RAX, UINT64_C(1) << RING_STRING_TRUNCATED_BIT);

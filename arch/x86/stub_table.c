@@ -2,13 +2,12 @@
 /*
  * Tables of keys (arch/layout.h): finding the cell of a key.
  *
- * In a CPU's own table the search is part of the sequence that changes the
- * cell. A new entry's tag is stored last; then the sequence begins anew, and
- * finds it. In the table that threads without rseq share, an entry is claimed by
- * its tag first.
+ * In a CPU's own table the search is part of the sequence that changes the cell. Creating an
+ * entry stores its tag last; then the sequence restarts and finds it. In the table that threads
+ * without rseq share, an entry is claimed by its tag first.
  *
- * The hash multiplies by 2^64 divided by the golden ratio (Knuth, The Art of
- * Computer Programming, volume 3, 6.4) and folds the upper half into the lower.
+ * The hash multiplies by 2^64 divided by the golden ratio (Knuth, The Art of Computer
+ * Programming, volume 3, 6.4) and folds the upper half into the lower.
  */
 #include "arch/layout.h"
 #include "arch/x86/stub_plan.h"
@@ -27,7 +26,7 @@ static int32_t bytes_at(const struct stub_plan *p)
 	return AT_WORDS + 8 * p->stub->gather.key_count;
 }
 
-/* %rsi, %edx = the bytes of a string of the key, and how many. */
+/* %rsi, %edx = address and length of a string of the key. */
 static void emit_string(struct emit *e, const struct stub_plan *p, int k)
 {
 	int pair = p->temp[key_of(p, k)->string];
@@ -38,7 +37,7 @@ static void emit_string(struct emit *e, const struct stub_plan *p, int k)
 
 /* ---- The hash ------------------------------------------------------------------------ */
 
-/* %rax *= %rcx, its upper half folded into the lower; changes `scratch`. */
+/* %rax *= %rcx with its upper half folded into the lower; changes `scratch`. */
 static void emit_mix(struct emit *e, int scratch)
 {
 	emit_reg(e, true, OP_IMUL, RAX, RCX);
@@ -104,7 +103,7 @@ void emit_key(struct emit *e, const struct stub_plan *p)
 
 /* ---- Searching -------------------------------------------------------------------------- */
 
-/* A jump to `differ` unless the %edx bytes at %rsi are those at %r8; changes %rax, %r9. */
+/* Jumps to `differ` unless the %edx bytes at %rsi equal those at %r8; changes %rax, %r9. */
 static void emit_compare(struct emit *e, int differ)
 {
 	int words = emit_label(e), few = emit_label(e), done = emit_label(e);
@@ -135,7 +134,7 @@ static void emit_compare(struct emit *e, int differ)
 	emit_place(e, done);
 }
 
-/* %r8 goes on behind a string of %edx bytes. */
+/* Advances %r8 past a string of %edx bytes. */
 static void emit_next_string(struct emit *e)
 {
 	emit_imm(e, true, IMM_ADD, RDX, 7);
@@ -143,7 +142,7 @@ static void emit_next_string(struct emit *e)
 	emit_reg(e, true, OP_ADD, R8, RDX);
 }
 
-/* A jump to `differ` unless the entry at %rcx has the key. */
+/* Jumps to `differ` unless the entry at %rcx has the key. */
 static void emit_match(struct emit *e, const struct stub_plan *p, int differ)
 {
 	const struct arch_gather *g = &p->stub->gather;
