@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays that grow by one item at a time, and such as are sorted by a number. */
+/* Arrays that grow by one item at a time, and binary search in arrays sorted by a number. */
 #ifndef LIBPROBE_BASE_ARRAY_H
 #define LIBPROBE_BASE_ARRAY_H
 
@@ -8,18 +8,18 @@
 #include <string.h>
 
 /*
- * Makes room for one item behind the `count` ones of an array (NULL: none is allocated yet).
- * Returns where the array is now, to be given back with free(); NULL without memory: it is
- * then where it was. To be called for every item that is added; items may go without a word.
+ * Makes room for one item after the first `count` items of an array (NULL: not allocated yet).
+ * Returns the array's new address, which the caller frees; on NULL (no memory) the array is
+ * unchanged. Call it for every item that is added. Items may be removed without a call.
  */
 void *array_grow(void *items, size_t count, size_t item_bytes);
 
-/* How many items array_grow() takes for granted that there is room for, where it has `count`. */
+/* How many items array_grow() assumes are allocated for an array of `count`. */
 size_t array_room(size_t count);
 
 /*
- * The index of the first item whose key is not below `key`, or `count`. The array is sorted by
- * its keys: a uint64_t in each item, `offset` bytes from its begin.
+ * The index of the first item whose key is >= `key`, or `count`. The array is sorted by key: a
+ * uint64_t at `offset` bytes in each item.
  */
 static inline size_t array_search(
 	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
@@ -39,14 +39,14 @@ static inline size_t array_search(
 	return low;
 }
 
-/* That of the first item whose key is above it. */
+/* The index of the first item whose key is > `key`, or `count`. */
 static inline size_t array_search_above(
 	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
 {
 	return key == UINT64_MAX ? count : array_search(items, count, item_bytes, offset, key + 1);
 }
 
-/* The same by a member of the items. */
+/* array_search() by the name of a member. */
 #define ARRAY_SEARCH(items, count, member, key)                                                    \
 	array_search(items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key)
 #define ARRAY_SEARCH_ABOVE(items, count, member, key)                                              \

@@ -25,7 +25,7 @@ void buffer_deinit(struct buffer *buffer)
 	free(buffer->data);
 }
 
-/* Moves what is there to the front, or into a larger block. */
+/* Moves the contents to the front, or into a larger block. */
 static bool buffer_grow(struct buffer *buffer, size_t need)
 {
 	size_t used = buffer->length - buffer->start;
@@ -166,7 +166,7 @@ bool buffer_whole(struct buffer *buffer, long double value)
 	return true;
 }
 
-/* The letter behind the backslash for a control character, or 0. */
+/* The letter after the backslash for a control character, or 0. */
 static char escape_letter(unsigned char c)
 {
 	switch (c) {
@@ -189,7 +189,7 @@ static char escape_letter(unsigned char c)
 	}
 }
 
-/* Three octal digits: unlike \x, they end by themselves whatever follows. */
+/* Three octal digits: unlike \x, they end regardless of what follows. */
 static void c_escape(struct buffer *buffer, unsigned char c)
 {
 	char letter = escape_letter(c);
@@ -204,7 +204,7 @@ static void c_escape(struct buffer *buffer, unsigned char c)
 	}
 }
 
-/* Bytes at the start of text that any format passes on as they are. */
+/* The length of the text's start that every format copies unchanged. */
 static size_t plain_length(const char *text, size_t length, char quote)
 {
 	size_t i = 0;
@@ -245,7 +245,7 @@ void buffer_c_escaped(struct buffer *buffer, const char *text, size_t length, ch
 	}
 }
 
-/* One character that is not plain; returns the bytes it took. */
+/* Escapes one character; returns the bytes it consumed. */
 static size_t json_escape(struct buffer *buffer, const char *text, size_t length)
 {
 	unsigned char c = (unsigned char)*text;
@@ -259,7 +259,7 @@ static size_t json_escape(struct buffer *buffer, const char *text, size_t length
 		buffer_char(buffer, '\\');
 		buffer_char(buffer, letter);
 	} else if (step && buffer_is_control(text, step)) {
-		/* Of two bytes, the second one is what the character is. */
+		/* Of two bytes, the second one is the character's code. */
 		unsigned char code = (unsigned char)text[step - 1];
 		char hex[2] = {hex_digits[code >> 4], hex_digits[code & 15]};
 

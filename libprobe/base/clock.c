@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stubs stamp records with the processor's counter, which costs 16 ns less
- * than nothing else does: it needs no call. The controller turns stamps into
- * CLOCK_REALTIME by pairs (stamp, time) that it takes itself, one before the first
- * record and one at each poll. How long a tick is, is measured by CLOCK_MONOTONIC:
- * the other clock may be set meanwhile, and both run at one rate. The kernel keeps
- * the counters of all processors together as long as its clock source is "tsc".
+ * Stubs stamp records with the processor's time stamp counter: reading it takes no call, and 16
+ * ns less than any other clock. The controller converts stamps to CLOCK_REALTIME with pairs
+ * (stamp, time) that it takes itself, one before the first record and one at each poll. The
+ * length of a tick is measured against CLOCK_MONOTONIC, because the other clock may be set
+ * meanwhile; both run at the same rate. The kernel keeps the counters of all processors in step
+ * as long as its clock source is "tsc".
  *
- * In a program that has forbidden itself the counter (PR_SET_TSC), stamps are
- * CLOCK_MONOTONIC's, and pairs are taken all the same: the rest need not know.
+ * In a program that has disabled the counter for itself (PR_SET_TSC), stamps are
+ * CLOCK_MONOTONIC's. Pairs are taken all the same, so the rest of the code need not
+ * distinguish.
  */
 #include <stddef.h>
 #include <time.h>
@@ -53,7 +54,7 @@ uint64_t clock_stamp(const struct clock *clock)
 	return clock->source == CLOCK_SOURCE_KERNEL ? clock_monotonic_ns() : counter();
 }
 
-/* A clock and a stamp at one instant: of several readings the one least disturbed. */
+/* A clock and a stamp at the same instant: the least disturbed of several readings. */
 static void clock_pair(
 	const struct clock *clock, clockid_t id, uint64_t *stamp_ret, uint64_t *ns_ret)
 {
@@ -99,7 +100,7 @@ double clock_tick_ns(const struct clock *clock)
 	double stamps = (double)(clock->last_steady_stamp - clock->first_steady_stamp);
 	double ns = (double)(clock->last_steady_ns - clock->first_steady_ns);
 
-	/* Two readings too close to each other say nothing. */
+	/* Two readings too close to each other are useless. */
 	return stamps > 0 && ns >= CALIBRATION_NS ? ns / stamps
 						  : 1e9 / (double)clock_ticks_per_s(clock);
 }
@@ -119,7 +120,7 @@ uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp)
 {
 	if (clock->stamp_ns == 0)
 		return clock->first_ns;
-	/* From the newer pair backwards: records are at most as old as one poll. */
+	/* Counts back from the newer pair: records are at most as old as one poll. */
 	return clock->last_ns +
 	       (int64_t)((double)(int64_t)(stamp - clock->last_stamp) * clock->stamp_ns);
 }

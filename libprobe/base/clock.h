@@ -7,28 +7,28 @@
 
 uint64_t clock_monotonic_ns(void);
 
-/* What stubs read for the time stamps of their hits. */
+/* What stubs read to time-stamp hits. */
 enum clock_source {
-	CLOCK_SOURCE_COUNTER, /* the processor's */
+	CLOCK_SOURCE_COUNTER, /* the processor's time stamp counter */
 	CLOCK_SOURCE_KERNEL   /* CLOCK_MONOTONIC, by a system call */
 };
 
 /*
- * Converts time stamps to CLOCK_REALTIME by two pairs of both clocks, of which
- * the newer is moved on by clock_sync(). Initialise with clock_init().
+ * Converts time stamps to CLOCK_REALTIME by two pairs of both clocks; clock_sync() advances the
+ * newer pair. Initialise with clock_init().
  */
 struct clock {
 	enum clock_source source;
 	uint64_t first_stamp, last_stamp;
 	uint64_t first_ns, last_ns;
-	double stamp_ns; /* of a tick, from one steady pair to the other; 0: they are the same */
-	/* The same of CLOCK_MONOTONIC, which nobody sets. */
+	double stamp_ns; /* length of a tick, between the steady pairs; 0: they are equal */
+	/* The same for CLOCK_MONOTONIC, which cannot be set. */
 	uint64_t first_steady_stamp, last_steady_stamp;
 	uint64_t first_steady_ns, last_steady_ns;
 };
 
 void clock_init(struct clock *clock, enum clock_source source);
-/* A time stamp of now. */
+/* The current time stamp. */
 uint64_t clock_stamp(const struct clock *clock);
 /* Reads both clocks again. Call it after the stamps to be converted were taken. */
 void clock_sync(struct clock *clock);
@@ -37,7 +37,7 @@ uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp);
 /* Nanoseconds between two stamps that differ by 1: the mean from clock_init() to clock_sync(). */
 double clock_tick_ns(const struct clock *clock);
 
-/* How many stamps there are in a second, off by a thousandth at most. Takes half a millisecond. */
+/* Stamps per second, within a thousandth. Takes half a millisecond. */
 uint64_t clock_ticks_per_s(const struct clock *clock);
 
 #endif

@@ -16,7 +16,7 @@ struct probe_error *probe_error_no_memory(void)
 	return &no_memory;
 }
 
-/* Takes message over; NULL stands for a failed allocation. */
+/* Takes ownership of the message; NULL means that its allocation failed. */
 static struct probe_error *error_make(enum probe_error_code code, int err, char *message)
 {
 	struct probe_error *error = message ? malloc(sizeof(*error)) : NULL;

@@ -4,7 +4,7 @@
 
 #include "probe/error.h"
 
-/* As probe_error_new(), with a number of errno(3) in `err`, which is not in the message. */
+/* Like probe_error_new(), with an errno(3) number that is not part of the message. */
 struct probe_error *error_numbered(enum probe_error_code code, int err, const char *format, ...)
 	__attribute__((format(printf, 3, 4), returns_nonnull, warn_unused_result));
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Expressions are parsed once, and bound to each site, which has its arguments
- * elsewhere and may have declared other types.
+ * A session's expressions are parsed once and bound to each site, whose arguments may be
+ * elsewhere and of other types.
  *
- *   filter   every hit; of a pair, both ends: else one would find the other's
- *   value    what is no part of a pair: there it is the time
- *   keys     what is no part of a pair, and ends
- *   match    begins and ends
+ *   filter   applies to every hit; of a pair, to both ends, since otherwise one
+ *            would find the other's
+ *   value    of probes outside pairs; a pair's value is its time
+ *   keys     of probes outside pairs, and of ends
+ *   match    of begins and ends
  *
- * Keys are bound first. A string is captured once for all who want it, at the
- * greatest length that is there: an entry of the table has room for what keys
- * capture, and a filter that looks at more bytes gets a capture of its own.
+ * Keys are bound first. A string is captured once for all its users, at the greatest length
+ * that exists: an entry of the table has room for what keys capture, and a filter that needs
+ * more bytes gets its own capture.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static struct probe_error *usage(const char *message)
 	return probe_error_new(PROBE_ERROR_USAGE, "%s", message);
 }
 
-/* What does not go together. */
+/* Checks which options go together. */
 static struct probe_error *check_options(const struct probe_session_options *o)
 {
 	const struct probe_gather *g = &o->gather;
@@ -82,7 +83,7 @@ static struct probe_error *parse_gather(struct asked *asked, const struct probe_
 	return error;
 }
 
-/* A row for each stack: its return addresses, and the site. */
+/* One row per stack: its return addresses, and the site. */
 static void ask_for_stacks(struct asked *asked)
 {
 	asked->stack = true;
@@ -128,7 +129,7 @@ struct binder {
 	const struct asked *asked;
 	const struct record_layout_site *site;
 	struct record_layout *layout;
-	struct bound *bound; /* with room for all nodes there can be */
+	struct bound *bound; /* with room for the largest number of nodes */
 	size_t used;
 };
 
@@ -232,7 +233,7 @@ static struct probe_error *bind_all(
 	return error ? error : bind_expr(b, asked->filter, &b->bound->filter);
 }
 
-/* Nodes have moved with what they are in. */
+/* Adjusts an expression whose nodes were copied. */
 static void move_nodes(
 	struct arch_expr *expr, const struct arch_expr_node *from, const struct arch_expr_node *to)
 {
@@ -240,7 +241,7 @@ static void move_nodes(
 		expr->nodes = to + (expr->nodes - from);
 }
 
-/* A copy with as many nodes as there are. */
+/* A copy with only the nodes in use. */
 static struct bound *shrink(const struct bound *from, size_t count)
 {
 	struct bound *to = malloc(sizeof(*to) + count * sizeof(to->nodes[0]));

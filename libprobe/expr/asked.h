@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a session asks of each hit, and how its sites answer. */
+/* The expressions of a session, and how they are bound to its sites. */
 #ifndef LIBPROBE_EXPR_ASKED_H
 #define LIBPROBE_EXPR_ASKED_H
 
@@ -7,38 +7,38 @@
 #include "libprobe/names/pairs.h"
 
 /*
- * The keys of a session with PROBE_STACK_FRAMES: return addresses; the site's
- * address; and where the site's function has no frame, so that its own return
- * address is not among them, that one, else 0.
+ * The keys of a session with PROBE_STACK_FRAMES: return addresses; the site's address; and the
+ * return address of the site's function if that function has no frame, so that the first key
+ * lacks it, else 0.
  */
 enum { BIND_STACK_FRAMES, BIND_STACK_SITE, BIND_STACK_CALLER, BIND_STACK_KEYS };
 
-/* A session's expressions. NULL: there is none. */
+/* A session's expressions; NULL if there is none. */
 struct asked {
 	struct expr *filter, *value, *match, *match_end;
 	struct expr *keys[PROBE_KEYS_MAX];
 	size_t key_count;
-	bool stack; /* the keys are none of those above, but return addresses and a site */
-	bool key_string[PROBE_KEYS_MAX]; /* is it str(argN)? */
+	bool stack; /* the keys are return addresses and a site instead of those above */
+	bool key_string[PROBE_KEYS_MAX]; /* whether it is str(argN) */
 	uint8_t string_count;
 	uint16_t string_bytes;
 };
 
 /*
- * Parses the expressions of a session's options, and checks that the options go
- * together. Errors: PROBE_ERROR_USAGE.
+ * Parses the expressions of a session's options, and checks that the options go together.
+ * Errors: PROBE_ERROR_USAGE.
  */
 PROBE_MUST_CHECK struct probe_error *asked_init(
 	struct asked *asked, const struct probe_session_options *options);
 void asked_deinit(struct asked *asked);
 
-/* What is known of the values of a probe, and is the same for all of its sites. */
+/* What is known of a probe's values; the same for all of its sites. */
 struct bound_types {
 	bool value_signed;
 	bool key_signed[PROBE_KEYS_MAX];
 };
 
-/* The expressions as a site's stub has them; `count` 0 where there is none. */
+/* The expressions as a site's stub uses them; `count` is 0 if there is none. */
 struct bound {
 	struct arch_expr filter, value, match;
 	struct arch_expr key_numbers[PROBE_KEYS_MAX];
@@ -47,11 +47,10 @@ struct bound {
 };
 
 /*
- * Binds all that a probe in this role needs to one of its sites, and makes the
- * captures for it, behind those that are recorded. *types is widened: of several
- * sites, some of which have signed arguments, all have signed values.
- * *ret is to be freed, before `asked` is. Errors: PROBE_ERROR_USAGE and
- * PROBE_ERROR_UNSUPPORTED, which name the probe; PROBE_ERROR_MEMORY.
+ * Binds everything that a probe in this role needs to one of its sites, and adds the captures
+ * for it after the recorded ones. *types is widened: if some sites have signed arguments, all
+ * sites have signed values. The caller frees *ret, before `asked`. Errors: PROBE_ERROR_USAGE
+ * and PROBE_ERROR_UNSUPPORTED, which name the probe; PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *bind_site(const struct asked *asked, enum pair_role role,
 	const struct select_probe *probe, const struct record_layout_site *site,

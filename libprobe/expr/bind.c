@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Binding an expression to a site: the types of its arguments are known now, so
- * each operator gets the type in which it is computed, and where C converts an
- * operand in a way that changes its bits, a node that does so.
+ * Binding an expression to a site. The types of its arguments are known now, so each operator
+ * gets the type in which it is computed, and, where C's conversion of an operand changes its
+ * bits, a conversion node.
  *
- * That is only from int to unsigned int: conversions to 64 bits are no work
- * (arch/expr.h), nothing is converted from 64 bits to less, and constants are
- * converted here. Operands stay before their operators, with what converts them
- * right behind them.
+ * Only a conversion from int to unsigned int does: conversions to 64 bits are free
+ * (arch/expr.h), nothing is converted from 64 bits to fewer, and constants are converted here.
+ * Operands precede their operators, each immediately followed by its conversion.
  */
 #include "libprobe/expr/tree.h"
 
@@ -15,11 +14,11 @@ struct binding {
 	const struct expr *expr;
 	struct record_layout *layout;
 	const struct record_layout_site *site;
-	/* Of each node of the expression: */
+	/* For each node of the expression: */
 	struct expr_type operation[ARCH_EXPR_NODES_MAX]; /* what it is computed in */
-	struct expr_type wanted[ARCH_EXPR_NODES_MAX];	 /* what its operator takes it as */
+	struct expr_type wanted[ARCH_EXPR_NODES_MAX];	 /* what its operator converts it to */
 	uint8_t place[ARCH_EXPR_NODES_MAX];		 /* of its value, among the bound nodes */
-	/* The bound nodes, and how many operators are within each other there. */
+	/* The bound nodes, and how deeply their operators nest. */
 	struct arch_expr_node *nodes;
 	uint8_t depth[ARCH_EXPR_NODES_MAX];
 	uint8_t count;
@@ -44,14 +43,14 @@ static bool is_scalar(const struct arch_arg *spec)
 	return spec->size == 1 || spec->size == 2 || spec->size == 4 || spec->size == 8;
 }
 
-/* C promotes what is smaller than an int to int. */
+/* C promotes types smaller than int to int. */
 static struct expr_type promoted(const struct arch_arg *spec)
 {
 	return (struct expr_type){
 		.wide = spec->size == 8, .is_signed = spec->is_signed || spec->size < 4};
 }
 
-/* Is this argument one that the node can use? */
+/* Whether the node can use this argument. */
 static struct probe_error *check_arg(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
@@ -76,8 +75,8 @@ static struct probe_error *check_arg(const struct binding *b, const struct expr_
 }
 
 /*
- * One byte more than the longest text that any node compares the string with:
- * a longer string is then seen to be another, and one capture does for all.
+ * One byte more than the longest text that any node compares the string with: this is enough to
+ * tell a longer string apart, so one capture serves all nodes.
  */
 static uint16_t string_bytes(const struct expr *expr, uint8_t arg)
 {
@@ -123,7 +122,7 @@ static bool is_unary(enum arch_expr_kind kind)
 	return kind >= ARCH_EXPR_NEGATE && kind < ARCH_EXPR_ADD;
 }
 
-/* From the leaves up; whoever is an operand of none is wanted as it is. */
+/* From the leaves up; a node that is no operand keeps its own type. */
 static struct probe_error *decide_types(struct binding *b)
 {
 	for (uint8_t i = 0; i < b->expr->count; i++) {
@@ -154,7 +153,7 @@ static struct probe_error *decide_types(struct binding *b)
 	return NULL;
 }
 
-/* A constant count must be one that the left operand's type has. */
+/* A constant shift count must be valid for the left operand's type. */
 static struct probe_error *check_shift(const struct binding *b, uint8_t index)
 {
 	const struct expr_node *node = &b->expr->nodes[index];
@@ -200,7 +199,7 @@ static struct probe_error *add_conversion(struct binding *b, struct expr_type ty
 		at);
 }
 
-/* What is held in half a vector register was not extended by its sign when it was captured. */
+/* A value in half a vector register was not sign-extended when it was captured. */
 static bool is_raw(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
@@ -209,7 +208,7 @@ static bool is_raw(const struct binding *b, const struct expr_node *node)
 	       spec->size == 4;
 }
 
-/* A node, and what converts its value into what its operator wants. */
+/* A node, and the conversion of its value to what its operator takes. */
 static struct probe_error *bind_node(struct binding *b, uint8_t index)
 {
 	const struct expr_node *node = &b->expr->nodes[index];

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * C's types and constants: integer promotions, the usual arithmetic conversions
- * (C11, 6.3.1.1 and 6.3.1.8) and what operators do with constants.
+ * C's types and constants: integer promotions, the usual arithmetic conversions (C11, 6.3.1.1
+ * and 6.3.1.8) and operators on constants.
  *
- * Where C leaves a result undefined, a stub has one all the same, as arch/expr.h
- * says. Between constants that would only hide a mistake ("1 << 40" is 256), so
- * there it is an error.
+ * Where C leaves a result undefined, a stub yields what arch/expr.h says. Between constants
+ * that would only hide a mistake ("1 << 40" is 256), so it is an error.
  */
 #include "libprobe/expr/tree.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a user types for filters, keys and values.
+ * The language of filters, keys and values.
  *
  *   expr      C's operators on integers, with C's precedence, but no assignment,
  *             no comma, no ?:, no casts:  ( ) ! ~ - + * / % << >> < <= > >= == !=
@@ -8,14 +8,13 @@
  *   operands  decimal, hexadecimal (0x), octal (0) and character ('a') constants,
  *             with suffixes u, l, ul; arg0 ... arg31; tid, pid, cpu
  *   strings   str(argN) == "text", str(argN) != "text", starts_with(str(argN), "text")
- *             with C's escapes; there alone
+ *             with C's escapes, and in no other operation
  *
- * Types are C's on x86-64 Linux: an argument has the type that its note
- * declares, int8_t to uint64_t; tid, pid and cpu are int. Arguments with a
- * fraction, and aggregates, are errors.
+ * Types are C's on x86-64 Linux: an argument has the type that its note declares, int8_t to
+ * uint64_t; tid, pid and cpu are int. Floating-point arguments and aggregates are errors.
  *
- * A text is parsed once, and bound to each site, since every site has its
- * arguments elsewhere and may declare other types.
+ * A text is parsed once, and bound to each site, because sites may have their arguments
+ * elsewhere and declare other types.
  */
 #ifndef LIBPROBE_EXPR_EXPR_H
 #define LIBPROBE_EXPR_EXPR_H
@@ -27,28 +26,28 @@
 struct expr;
 
 /*
- * Parses. `what` names it in messages ("the filter"). Errors: PROBE_ERROR_USAGE,
- * with the column (from 1), the text, and what was expected there.
+ * Parses. `what` names the text in messages ("the filter"). Errors: PROBE_ERROR_USAGE, with the
+ * column (from 1), the text, and what was expected there.
  */
 PROBE_MUST_CHECK struct probe_error *expr_parse(
 	const char *what, const char *text, struct expr **ret);
 void expr_free(struct expr *expr);
 
-/* Is the whole text one string, str(argN)? Then *arg_ret is N; it cannot be bound. */
+/* Whether the whole text is one string, str(argN). Then *arg_ret is N, and it cannot be bound. */
 bool expr_is_string(const struct expr *expr, unsigned int *arg_ret);
 
 /*
- * Binds to a site: makes the captures that it needs in the site's layout (see
- * record_layout_capture()) and the typed tree, into nodes[ARCH_EXPR_NODES_MAX], which
- * refer to the expr's texts. Errors, which do not name the probe:
- * PROBE_ERROR_USAGE (no such argument, one that is no integer, too many
- * operators), PROBE_ERROR_UNSUPPORTED (one that cannot be captured).
+ * Binds to a site: adds the captures that it needs to the site's layout (see
+ * record_layout_capture()) and puts the typed tree into nodes[ARCH_EXPR_NODES_MAX], which refer
+ * to the expr's texts. Errors, which do not name the probe: PROBE_ERROR_USAGE (no such
+ * argument, not an integer, too many operators), PROBE_ERROR_UNSUPPORTED (it cannot be
+ * captured).
  */
 PROBE_MUST_CHECK struct probe_error *expr_bind(const struct expr *expr,
 	struct record_layout *layout, const struct record_layout_site *site,
 	struct arch_expr_node *nodes, uint8_t *count_ret);
 
-/* Is the value of a bound tree, of which this is the last node, of a signed type? */
+/* Whether the value of a bound tree, whose last node this is, has a signed type. */
 bool expr_is_signed(const struct arch_expr_node *last);
 
 #endif

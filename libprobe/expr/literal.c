@@ -12,7 +12,7 @@ static struct probe_error *mistake(const struct expr *expr, const char *at, cons
 
 /* ---- Integers -------------------------------------------------------------------------- */
 
-/* The value of a digit in bases up to 16; 16 for what is none. */
+/* The value of a digit in bases up to 16; 16 if it is not a digit. */
 static unsigned int digit_value(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -28,7 +28,7 @@ struct suffix {
 	bool is_unsigned, is_long;
 };
 
-/* u, l, ll, ul, ull, lu, llu, in upper case, too; "lL" is none. */
+/* u, l, ll, ul, ull, lu, llu, also in upper case; "lL" is invalid. */
 static struct suffix take_suffix(const char **at)
 {
 	struct suffix suffix = {0};
@@ -48,7 +48,7 @@ static struct suffix take_suffix(const char **at)
 	}
 }
 
-/* The first type that holds the value: decimal constants become unsigned by a suffix only. */
+/* The first type that can hold the value: decimal constants become unsigned only by a suffix. */
 static bool type_of(uint64_t value, struct suffix suffix, bool is_decimal, struct expr_type *ret)
 {
 	ret->wide = suffix.is_long || value > UINT32_MAX;
@@ -106,7 +106,7 @@ static bool simple_escape(char c, unsigned int *ret)
 	return found != NULL;
 }
 
-/* *at is at the backslash. */
+/* *at points to the backslash. */
 static struct probe_error *take_escape(const struct expr *expr, const char **at, unsigned int *ret)
 {
 	const char *start = *at, *digit = start + 1;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The grammar of expressions, read from left to right by a parser that climbs
- * precedences: an operand is read, then operators for as long as they bind
- * tighter than the one that stands before the operand.
+ * The grammar of expressions, parsed by precedence climbing: the parser reads an operand, then
+ * operators as long as they bind tighter than the one before the operand.
  *
  *	operand   NUMBER | 'CHARACTER' | argN | tid | pid | cpu | ( expr )
  *	          | ! operand | ~ operand | - operand | + operand
@@ -10,13 +9,12 @@
  *	expr      operand { OPERATOR operand }
  *	          | str ( argN ) == "TEXT" | str ( argN ) != "TEXT"
  *
- * Nodes are appended as they are complete, so operands stand before operators,
- * and what was parsed last is the last node. Operators on constants are computed
- * at once, which takes the operands' nodes away again.
+ * Nodes are appended when complete, so operands precede operators, and the last node is what
+ * was parsed last. Operators on constants are computed at once, which removes the operands'
+ * nodes.
  *
- * What is in the text decides how deep the parser calls itself, so that is
- * counted (`nesting`): an expression comes from somebody's command line, or from
- * somebody's program.
+ * The text controls the recursion depth and comes from a command line or a program, so
+ * `nesting` limits it.
  */
 #include <ctype.h>
 #include <stdarg.h>
@@ -32,7 +30,7 @@ enum { NESTING_MAX = 64 };
 struct parser {
 	struct expr *expr;
 	const char *at;
-	unsigned int nesting; /* operands that the parser is within */
+	unsigned int nesting; /* depth of nested operands */
 };
 
 static const struct infix {
@@ -41,7 +39,7 @@ static const struct infix {
 	enum arch_expr_kind kind;
 } infixes[] = {
 	/* clang-format off */
-	/* What begins with another one stands before it. */
+	/* An operator that begins with another one comes first. */
 	{"||", 1, ARCH_EXPR_EITHER},
 	{"&&", 2, ARCH_EXPR_BOTH},
 	{"==", 6, ARCH_EXPR_EQ}, {"!=", 6, ARCH_EXPR_NE},
@@ -60,7 +58,7 @@ static struct probe_error *parse_level(struct parser *p, unsigned int level);
 
 /* ---- Messages -------------------------------------------------------------------------- */
 
-/* Columns are of characters, not of bytes: UTF-8 may stand in texts. */
+/* Columns count characters, not bytes: texts may contain UTF-8. */
 static size_t column(const char *text, const char *at)
 {
 	size_t count = 1;
@@ -133,7 +131,7 @@ static uint8_t deeper(const struct expr_node *a, const struct expr_node *b)
 	return (a->depth > b->depth ? a->depth : b->depth) + 1;
 }
 
-/* Puts the result of an operator on constants in their place. */
+/* Replaces constant operands by the result of an operator. */
 static struct probe_error *fold(struct parser *p, enum arch_expr_kind kind, const char *where,
 	struct expr_node *left, const struct expr_node *right)
 {
@@ -176,7 +174,7 @@ static struct probe_error *add_binary(struct parser *p, const struct infix *op, 
 {
 	struct expr_node *left = &p->expr->nodes[left_index], *right = last(p);
 
-	if (right->is_string) /* a string on the left has met parse_comparison() */
+	if (right->is_string) /* parse_comparison() handles a string on the left */
 		return not_compared(p, right);
 	if ((op->kind == ARCH_EXPR_DIV || op->kind == ARCH_EXPR_MOD) &&
 		right->kind == ARCH_EXPR_CONST && !right->value)
@@ -238,7 +236,7 @@ static bool take_arg(struct parser *p, uint8_t *ret)
 
 /* ---- Operands -------------------------------------------------------------------------- */
 
-/* Behind the word str. */
+/* After the word str. */
 static struct probe_error *parse_str(struct parser *p, const char *where)
 {
 	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE, .is_string = true, .at = where};
@@ -252,7 +250,7 @@ static struct probe_error *parse_str(struct parser *p, const char *where)
 	return add(p, &node);
 }
 
-/* A text, with which the last node, a string, is compared. */
+/* A text to compare the last node, a string, with. */
 static struct probe_error *parse_text(struct parser *p, enum arch_expr_kind kind)
 {
 	struct expr_node *string = last(p);
@@ -265,7 +263,7 @@ static struct probe_error *parse_text(struct parser *p, enum arch_expr_kind kind
 	return expr_text(p->expr, &p->at, string);
 }
 
-/* Behind the word starts_with. */
+/* After the word starts_with. */
 static struct probe_error *parse_starts_with(struct parser *p)
 {
 	struct probe_error *error;
@@ -340,7 +338,7 @@ static struct probe_error *parse_parentheses(struct parser *p)
 	return no_operator(p, "expected an operator or ')'");
 }
 
-/* C reads two of them as one operator, which is not here. */
+/* C reads two of them as one operator, which does not exist here. */
 static struct probe_error *check_doubled(const struct parser *p)
 {
 	if ((*p->at == '-' || *p->at == '+') && p->at[1] == *p->at)
@@ -370,7 +368,7 @@ static struct probe_error *parse_unary(struct parser *p)
 		return add_unary(p, ARCH_EXPR_COMPLEMENT, where);
 	case '-':
 		return add_unary(p, ARCH_EXPR_NEGATE, where);
-	default: /* + leaves a number as it is */
+	default: /* + does not change a number */
 		return last(p)->is_string ? not_compared(p, last(p)) : NULL;
 	}
 }
@@ -413,7 +411,7 @@ static const struct infix *infix_at(const char *at)
 	return NULL;
 }
 
-/* Behind a string and an operator. */
+/* After a string and an operator. */
 static struct probe_error *parse_comparison(
 	struct parser *p, const struct infix *op, const char *where)
 {
@@ -427,7 +425,7 @@ static struct probe_error *parse_comparison(
 	return add_unary(p, ARCH_EXPR_NOT, where);
 }
 
-/* An operand, and the operators of this level or tighter behind it. */
+/* An operand, and the following operators of this level or tighter. */
 static struct probe_error *parse_level(struct parser *p, unsigned int level)
 {
 	struct probe_error *error = parse_operand(p);
@@ -482,7 +480,7 @@ struct probe_error *expr_parse(const char *what, const char *text, struct expr *
 		return probe_error_no_memory();
 	expr->what = strdup(what);
 	expr->text = strdup(text);
-	expr->literals = malloc(strlen(text) + 1); /* no escape is longer than what it stands for */
+	expr->literals = malloc(strlen(text) + 1); /* no escape is longer than its result */
 	error = expr->what && expr->text && expr->literals ? parse(expr) : probe_error_no_memory();
 	if (error) {
 		expr_free(expr);

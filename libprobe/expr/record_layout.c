@@ -11,7 +11,7 @@ enum {
 	STACK_BYTES_MIN = 64
 };
 
-/* Are these bytes mapped as long as the module is? The note may name any address. */
+/* Whether these bytes stay mapped as long as the module. The note may name any address. */
 static bool is_mapped(const struct object *object, uint64_t address, uint64_t size)
 {
 	const struct object_segment *segments;
@@ -26,7 +26,7 @@ static bool is_mapped(const struct object *object, uint64_t address, uint64_t si
 	return false;
 }
 
-/* Puts addresses where the argument names symbols; false where it cannot be read. */
+/* Resolves the symbols that the argument names; false if it cannot be read. */
 static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *module)
 {
 	uint64_t value, size;
@@ -38,18 +38,18 @@ static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *mo
 		value += arg->disp;
 		arg->disp = value + module->bias;
 		arg->symbol = NULL;
-		/* Beside a register, the address is only where something may begin. */
+		/* With a register, the symbol is only the start of an address. */
 		*is_static_ret = arg->kind == ARCH_ARG_MEMORY && arg->base < 0 && arg->index < 0 &&
 				 is_mapped(module->object, value, arg->size);
 	} else if (arg->base == ARCH_REG_PC) {
-		return false; /* relative to an instruction that nobody names */
+		return false; /* relative to an unknown instruction */
 	}
 	if (arg->base == ARCH_REG_PC)
 		arg->base = ARCH_REG_NONE;
 	return true;
 }
 
-/* Does it hold a pointer? Those in vector registers, of a few bytes, or with a fraction do not. */
+/* Whether it holds a pointer: not in a vector register, too small, or a fraction. */
 static bool may_be_string(const struct arch_arg *arg)
 {
 	bool is_whole = arg->size == 1 || arg->size == 2 || arg->size == 4 || arg->size == 8;
@@ -73,7 +73,7 @@ static int add_capture(struct record_layout *l, const struct arch *arch, const s
 	return l->capture_count++;
 }
 
-/* So many bytes behind `arg` as `length` says. */
+/* As many bytes at `arg` as `length` says. */
 static int add_sized(struct record_layout *l, const struct record_layout_site *site,
 	const struct arch_arg *arg, bool is_static, const struct arch_arg *length, size_t bytes)
 {
@@ -86,7 +86,7 @@ static int add_sized(struct record_layout *l, const struct record_layout_site *s
 		!resolve(&resolved, &length_is_static, site->module) ||
 		!site->arch->capturable(&resolved))
 		return -1;
-	/* All else is as for a string. */
+	/* The rest is as for a string. */
 	index = add_capture(l, site->arch, arg, is_static, true, bytes);
 	if (index < 0)
 		return -1;
@@ -179,7 +179,7 @@ int record_layout_capture_word(
 	return layout->capture_count++;
 }
 
-/* The registers, and behind them the stack. They come first, so that there is room for them. */
+/* The registers, followed by the stack. They come first, so there is room for them. */
 static void add_stack(struct record_layout *l, const struct arch *arch, size_t bytes)
 {
 	for (size_t i = 0; i < arch->unwind_count; i++)
@@ -241,7 +241,7 @@ int record_layout_capture(struct record_layout *layout, const struct record_layo
 
 /* ---- Reading back ----------------------------------------------------------------- */
 
-/* Where the bytes of a capture are, once they have been walked over. */
+/* Where the bytes of a capture are, once their length is known. */
 struct span {
 	const uint8_t *bytes;
 	size_t length;
@@ -273,7 +273,7 @@ static uint64_t word_at(const uint8_t *at)
 	return word;
 }
 
-/* All bytes are text that a person would read: UTF-8 is left to the output. */
+/* Whether all bytes are readable text; UTF-8 is left to the output. */
 static bool is_text(const struct span *span)
 {
 	if (!span->length)
@@ -292,7 +292,7 @@ static void span_value(const struct span *span, enum probe_value_kind kind, stru
 	ret->length = span->length;
 }
 
-/* What was asked for as a string, or as bytes. */
+/* What was requested as a string, or as bytes. */
 static void string_value(const struct arch_capture *capture, const struct record_layout_arg *arg,
 	const struct span *span, struct probe_value *ret)
 {
@@ -307,7 +307,7 @@ static void string_value(const struct arch_capture *capture, const struct record
 	ret->truncated = false;
 }
 
-/* Integers of less than 64 bits in a vector register come as they are. */
+/* Integers of less than 64 bits in a vector register are not extended yet. */
 static uint64_t extend(const struct record_layout_arg *arg, uint64_t word)
 {
 	unsigned int bits = arg->size * 8;
@@ -344,14 +344,14 @@ bool record_layout_read_stack(
 
 	if (!layout->stack)
 		return false;
-	/* Of all that is bytes, it is the first. */
+	/* It comes first among the variable captures. */
 	*ret = (struct record_layout_stack){.registers = (const uint64_t *)(const void *)words,
 		.bytes = record + at,
 		.length = (uint32_t)word_at(words + 8 * (layout->stack - 1))};
 	return true;
 }
 
-/* A variable capture's word says how long it is. */
+/* A variable capture's word holds its length. */
 static struct span span_of(const uint8_t *bytes, uint64_t word)
 {
 	return (struct span){.bytes = bytes,
@@ -360,7 +360,7 @@ static struct span span_of(const uint8_t *bytes, uint64_t word)
 		.is_null = word >> RING_STRING_NULL_BIT & 1};
 }
 
-/* `words` are u64, of each capture; a bit of `valid` says whether it could be read. */
+/* `words` has one u64 per capture; a bit in `valid` says that it could be read. */
 static void read_values(const struct record_layout *layout, const uint8_t *words, uint64_t valid,
 	const struct span *spans, struct probe_value *values)
 {
@@ -400,7 +400,7 @@ size_t record_layout_read(const struct record_layout *layout, const uint8_t *rec
 	const uint8_t *words = record + sizeof(struct ring_record);
 	size_t at = sizeof(struct ring_record) + 8 * (layout->recorded + layout->checked);
 	uint64_t valid = ~UINT64_C(0);
-	struct span spans[ARCH_ARGS_MAX]; /* of those that have bytes */
+	struct span spans[ARCH_ARGS_MAX]; /* of the variable captures */
 
 	if (at > size)
 		return 0;
@@ -413,7 +413,7 @@ size_t record_layout_read(const struct record_layout *layout, const uint8_t *rec
 
 		if (!has_bytes(c))
 			continue;
-		/* The target can write what it likes here. */
+		/* Untrusted: the target can write here. */
 		if (length > (size_t)c->bytes_max + 8 || at + ((length + 7) & ~(size_t)7) > size)
 			return 0;
 		spans[i] = span_of(record + at, word);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the record of a site holds: how arguments are captured, and read back. */
+/* What the record of a site contains: how arguments are captured, and read back. */
 #ifndef LIBPROBE_EXPR_RECORD_LAYOUT_H
 #define LIBPROBE_EXPR_RECORD_LAYOUT_H
 
@@ -13,8 +13,8 @@
 struct record_layout_arg {
 	int8_t value, string;
 	bool is_signed, is_float;
-	bool is_guess; /* the string is only shown where it is text */
-	bool is_bytes; /* the string is bytes of a stated length, NUL or not */
+	bool is_guess; /* the string is shown only if it is text */
+	bool is_bytes; /* the string is bytes of a stated length, with or without NUL */
 	uint8_t size;
 };
 
@@ -23,77 +23,73 @@ struct record_layout {
 	uint8_t arg_count;
 	struct arch_capture captures[ARCH_ARGS_MAX];
 	uint8_t capture_count;
-	uint8_t recorded; /* captures; the others are for expressions */
-	bool checked;	  /* records hold the word that says which captures could be read */
-	uint8_t stack;	  /* behind the capture that is a copy of the stack; 0: there is none */
+	uint8_t recorded; /* captures; further ones are for expressions */
+	bool checked;	  /* records contain the word that says which captures could be read */
+	uint8_t stack;	  /* 1 + index of the capture that copies the stack; 0: none */
 };
 
 /* A copy of the stack in a record. */
 struct record_layout_stack {
-	const uint64_t *registers; /* those of arch->unwind_registers */
+	const uint64_t *registers; /* those in arch->unwind_registers */
 	const uint8_t *bytes;	   /* from the stack pointer on */
 	size_t length;
 };
 
-/* A site's arguments as its note has them, parsed. */
+/* A site's arguments, parsed from its note. */
 struct record_layout_site {
 	const struct arch *arch;
 	struct module *module;
 	struct arch_arg specs[ARCH_ARGS_MAX];
 	size_t count;
-	/* For the keys of stacks: */
+	/* For keys that are stacks: */
 	uint64_t pc;	       /* in the target */
-	int32_t return_offset; /* of the return address, from the stack pointer; or -1 */
+	int32_t return_offset; /* distance of the return address from the stack pointer, or -1 */
 };
 void record_layout_site_init(struct record_layout_site *site, const struct arch *arch,
 	struct module *module, const char *args);
 
 /*
- * Decides what to capture of a site's arguments: those in `wanted`, or all.
- * Symbols are looked up in the module. What cannot be captured is shown as null.
+ * Decides what to capture of a site's arguments: those in `wanted`, or all. Symbols are looked
+ * up in the module. An argument that cannot be captured is shown as null.
  */
 void record_layout_init(struct record_layout *layout, const struct record_layout_site *site,
 	const struct probe_capture *wanted, size_t wanted_count,
 	const struct probe_session_options *options);
 
 /*
- * A capture of an argument for an expression: one that is there already, else a
- * new one, which is not recorded. Strings are read up to `bytes`. Its index, or
- * -1 where it cannot be captured. All that is recorded must be there before.
+ * Captures an argument for an expression: reuses an existing capture, or adds one that is not
+ * recorded. Strings are read up to `bytes`. Returns its index, or -1 if it cannot be captured.
+ * Call it after everything that is recorded has been added.
  */
 int record_layout_capture(struct record_layout *layout, const struct record_layout_site *site,
 	unsigned int arg, bool is_string, uint16_t bytes);
 
-/*
- * A capture of the stack, of so many bytes, for a key. Its index, or -1 where
- * there can be none.
- */
+/* Captures `bytes` bytes of the stack, for a key. Returns its index, or -1 if impossible. */
 int record_layout_capture_stack(struct record_layout *layout, const struct arch *arch,
 	enum arch_capture_stack kind, uint16_t bytes);
 
-/* A capture of 8 bytes of the stack, so far from the stack pointer. Likewise. */
+/* Captures 8 bytes of the stack at `offset` from the stack pointer. Returns the same. */
 int record_layout_capture_word(
 	struct record_layout *layout, const struct arch *arch, int32_t offset);
 
-/* The length of the longest record that there may be. */
+/* The length of the longest possible record. */
 size_t record_layout_bytes(const struct record_layout *layout);
 
 /*
- * Reads a record's arguments; `size` bytes are there, from the fixed header on.
- * Returns the length of the whole record, or 0 where it makes no sense. Bytes
- * of strings point into the record.
+ * Reads a record's arguments from `size` bytes, which start at the fixed header. Returns the
+ * length of the whole record, or 0 if it is invalid. Bytes of strings point into the record.
  */
 size_t record_layout_read(const struct record_layout *layout, const uint8_t *record, size_t size,
 	struct probe_value values[ARCH_ARGS_MAX]);
 
 /*
- * Reads the arguments in what a stub hands over to a function (arch_stub.call). Bytes
- * are where the program has them.
+ * Reads the arguments from what a stub passes to a function (arch_stub.call). Bytes stay where
+ * the program has them.
  */
 void record_layout_read_frame(const struct record_layout *layout, const uint64_t *frame,
 	struct probe_value values[ARCH_ARGS_MAX]);
 
-/* The stack in a record that record_layout_read() found whole; false where there is none. */
+/* The stack in a record that record_layout_read() accepted; false if there is none. */
 bool record_layout_read_stack(
 	const struct record_layout *layout, const uint8_t *record, struct record_layout_stack *ret);
 

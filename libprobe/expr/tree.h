@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A parsed expression, and C's arithmetic on it: what the files of expr share. */
+/* A parsed expression, and C's arithmetic on it. Shared by the files of expr/. */
 #ifndef LIBPROBE_EXPR_TREE_H
 #define LIBPROBE_EXPR_TREE_H
 
@@ -12,7 +12,7 @@ struct expr_type {
 	bool wide, is_signed;
 };
 
-/* A node before the types of arguments are known. Operands stand before their operator. */
+/* A node before the types of arguments are known. Operands precede their operator. */
 struct expr_node {
 	enum arch_expr_kind kind; /* an argument is ARCH_EXPR_CAPTURE */
 	bool is_string;		  /* of an argument: str(argN), not compared with anything yet */
@@ -21,16 +21,16 @@ struct expr_node {
 	uint8_t depth;
 	uint8_t text_length;
 	struct expr_type type; /* of a constant */
-	uint64_t value;	       /* of a constant, held as arch/expr.h says */
+	uint64_t value;	       /* of a constant, held as described in arch/expr.h */
 	const char *text;      /* in expr->literals */
-	const char *at;	       /* in expr->text: what messages point to */
+	const char *at;	       /* in expr->text, for messages */
 };
 
 struct expr {
 	char *what, *text;
-	char *literals; /* the bytes of all texts, one behind the other */
+	char *literals; /* the concatenated bytes of all texts */
 	size_t literals_length;
-	struct expr_node nodes[ARCH_EXPR_NODES_MAX]; /* the last is the whole */
+	struct expr_node nodes[ARCH_EXPR_NODES_MAX]; /* the last one is the root */
 	uint8_t count;
 };
 
@@ -38,15 +38,15 @@ struct expr {
 struct probe_error *expr_error(const struct expr *expr, enum probe_error_code code, const char *at,
 	const char *format, ...) __attribute__((format(printf, 4, 5), warn_unused_result));
 
-/* ---- Constants (literal.c): read at *at, and step behind ------------------------------- */
+/* ---- Constants (literal.c): parse at *at and advance it --------------------------------- */
 
-/* *at is at a digit. Sets the node's type and value. */
+/* *at points to a digit. Sets the node's type and value. */
 PROBE_MUST_CHECK struct probe_error *expr_integer(
 	const struct expr *expr, const char **at, struct expr_node *node);
-/* *at is at the opening quote. */
+/* *at points to the opening quote. */
 PROBE_MUST_CHECK struct probe_error *expr_character(
 	const struct expr *expr, const char **at, struct expr_node *node);
-/* Likewise; adds the bytes to expr->literals. Sets the node's text and its length. */
+/* Also; adds the bytes to expr->literals. Sets the node's text and its length. */
 PROBE_MUST_CHECK struct probe_error *expr_text(
 	struct expr *expr, const char **at, struct expr_node *node);
 
@@ -57,14 +57,11 @@ uint64_t expr_convert(struct expr_type type, uint64_t value);
 /* The type in which an operator is computed, given those of its operands. */
 struct expr_type expr_operator_type(
 	enum arch_expr_kind kind, struct expr_type left, struct expr_type right);
-/* The type of what comes out of a node that is computed in `type`. */
+/* The type of the result of a node that is computed in `type`. */
 struct expr_type expr_result_type(enum arch_expr_kind kind, struct expr_type type);
-/* Are both operands converted to the type in which the operator is computed? */
+/* Whether both operands are converted to the type in which the operator is computed. */
 bool expr_converts(enum arch_expr_kind kind);
-/*
- * Computes an operator on constants that have been converted. Returns NULL, or
- * why there is no result.
- */
+/* Computes an operator on converted constants. Returns NULL, or why there is no result. */
 const char *expr_compute(enum arch_expr_kind kind, struct expr_type type, uint64_t left,
 	uint64_t right, uint64_t *ret);
 

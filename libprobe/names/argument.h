@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * Reads the name of an argument, "arg0" to "arg31", at the start of a text. Returns what
- * follows it, or NULL where no such name stands alone there ("arg01", "arg32", "arg1x").
+ * Parses the name of an argument, "arg0" to "arg31", at the start of a text. Returns a pointer
+ * past it, or NULL if there is no complete name ("arg01", "arg32", "arg1x").
  */
 const char *argument_parse(const char *text, uint8_t *ret);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * "Did you mean": the probes whose names are nearest to a pattern that matched
- * none, by Levenshtein's distance (the least number of characters inserted,
- * deleted or replaced).
+ * "Did you mean": the probes whose names are nearest to a pattern that matched none, by
+ * Levenshtein distance (the least number of characters inserted, deleted or replaced).
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,8 +21,8 @@ struct candidate {
 };
 
 /*
- * What of a pattern is compared: the last two parts without a list of
- * arguments, tools' prefixes and the characters of globs, `-` as `__`.
+ * The part of a pattern to compare: the last two parts, without the list of arguments, tools'
+ * prefixes and glob characters, and with `-` as `__`.
  */
 static size_t reduce(const char *pattern, char ret[COMPARED_MAX + 1], bool *has_provider_ret)
 {
@@ -77,7 +76,7 @@ unsigned int nearest_distance(const char *a, size_t a_length, const char *b, siz
 	return row[b_length];
 }
 
-/* How far a "provider:name" is from what was typed; UINT32_MAX: not alike at all. */
+/* How far a "provider:name" is from what was typed; UINT32_MAX: not similar. */
 static unsigned int distance_of(
 	const char *typed, size_t typed_length, bool has_provider, const char *name)
 {
@@ -104,7 +103,7 @@ static bool is_listed(const struct candidate *best, size_t count, const char *na
 	return false;
 }
 
-/* Keeps the nearest first, and of equals the one that came first. */
+/* Sorts by distance; of equals the first one stays first. */
 static void insert(struct candidate best[NEAREST_MAX], size_t *count, struct candidate new)
 {
 	size_t at = *count;

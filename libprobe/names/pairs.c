@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pairs of probes by their names: within one provider of one module, names that
- * are the same but for their last word, where the words belong together.
+ * Pairs of probes by their names. Two names of one provider in one module pair if they differ
+ * only in their last word, and these words belong together.
  *
  *   query__start            query__done
  *   transaction__start      transaction__commit, transaction__abort
  *   method__entry           method__return
  *
- * The words are those that PostgreSQL, OpenJDK, Ruby, Python, PHP, MySQL, glibc
- * and SystemTap use. Not among them are words that most often are two ends of
- * something that one thread does not do from its begin to its end, or not one
- * within the other: acquire and release, connect and disconnect, request and
- * response. Such pairs can be listed, with what they are to be matched by.
+ * The words are those that PostgreSQL, OpenJDK, Ruby, Python, PHP, MySQL, glibc and SystemTap
+ * use. Words that usually do not bracket something that one thread begins and ends, properly
+ * nested, are excluded: acquire and release, connect and disconnect, request and response.
+ * Users can list such pairs, with the key to match them by.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,7 @@
 
 enum { WORDS_MAX = 16 };
 
-/* Of the rules for one begin, the first counts whose ends there are. */
+/* Of the rules for one begin, the first one with existing ends applies. */
 struct rule {
 	const char *begin;
 	const char *ends[WORDS_MAX];
@@ -45,7 +44,7 @@ static const struct rule rules[] = {
 
 /* ---- By names ------------------------------------------------------------------------- */
 
-/* Probes of one provider of one module stand together: the index behind the last of them. */
+/* The index past the last probe of a provider of one module; these are adjacent. */
 static size_t provider_end(const struct selection *s, size_t from)
 {
 	const struct select_probe *first = &s->probes[from];
@@ -56,7 +55,7 @@ static size_t provider_end(const struct selection *s, size_t from)
 	return from;
 }
 
-/* As DTrace has it. */
+/* In DTrace's spelling. */
 char *pair_plain_name(const char *name)
 {
 	char *copy = malloc(2 * strlen(name) + 1), *to = copy;
@@ -92,7 +91,7 @@ static char **plain_names(const struct selection *s)
 	return names;
 }
 
-/* Is the name's last word `word`? How long what stands before it is, with the separator. */
+/* Whether the name's last word is `word`. *before_ret: the length before it, with the separator. */
 static bool ends_in(const char *name, const char *word, size_t *before_ret)
 {
 	size_t length = strlen(name), word_length = strlen(word);
@@ -103,7 +102,7 @@ static bool ends_in(const char *name, const char *word, size_t *before_ret)
 	return *before_ret == 0 || name[*before_ret - 1] == '_';
 }
 
-/* Gives all ends of a begin that are still free the pair's number; how many there were. */
+/* Assigns the pair's number to all ends of a begin that are still free; returns how many. */
 static size_t take_ends(const struct rule *rule, char *const *names, size_t first, size_t end,
 	const char *begin, size_t before, uint32_t pair, struct pair_part *parts)
 {
@@ -122,7 +121,7 @@ static size_t take_ends(const struct rule *rule, char *const *names, size_t firs
 	return count;
 }
 
-/* The pairs of probes [first, end), which are of one provider. */
+/* The pairs among probes [first, end), which share one provider. */
 static void pair_provider(
 	char *const *names, size_t first, size_t end, struct pair_part *parts, uint32_t *pairs)
 {
@@ -161,9 +160,9 @@ static struct probe_error *pair_names(
 	return NULL;
 }
 
-/* ---- Names by themselves ----------------------------------------------------------------- */
+/* ---- Single names ------------------------------------------------------------------------ */
 
-/* The way to divide at a stem of this length; a new one if there is room, else NULL. */
+/* The split at a stem of this length; a new one if there is room, else NULL. */
 static struct pair_word *word_at(struct pair_word *words, size_t *count, size_t stem)
 {
 	for (size_t i = 0; i < *count; i++) {
@@ -195,7 +194,7 @@ size_t pair_words(const char *name, struct pair_word ret[PAIR_WORDS_MAX])
 
 /* ---- By patterns ------------------------------------------------------------------------ */
 
-/* What the probes of a pattern are. */
+/* The part that a pattern's probes play. */
 static struct pair_part part_of(enum probe_pairing pairing, size_t pattern)
 {
 	if (pairing == PROBE_PAIRING_ONE)
@@ -203,7 +202,7 @@ static struct pair_part part_of(enum probe_pairing pairing, size_t pattern)
 	return (struct pair_part){pattern % 2 ? PAIR_END : PAIR_BEGIN, (uint32_t)(pattern / 2)};
 }
 
-/* A hit is a begin or an end, and of one pair. */
+/* A probe is either a begin or an end, and belongs to one pair. */
 static struct probe_error *check_part(const struct select_probe *probe,
 	const struct probe_pattern *const *patterns, size_t count, enum probe_pairing pairing)
 {

@@ -7,31 +7,30 @@
 
 enum pair_role { PAIR_NONE, PAIR_BEGIN, PAIR_END };
 
-/* What a probe is to its pair. A pair may have several begins, and several ends. */
+/* A probe's part in its pair. A pair may have several begins, and several ends. */
 struct pair_part {
 	enum pair_role role;
 	uint32_t pair;
 };
 
 /*
- * Says of each probe of a selection what it is: parts[] has as many. Pairs that
- * are found by names are numbered from *pairs on, the others by their patterns;
- * *pairs becomes a number above all of them.
+ * Sets parts[] for each probe of a selection. Pairs found by name are numbered from *pairs on,
+ * the others by their patterns; *pairs becomes greater than all numbers used.
  *
- * By names, a probe without a partner is PAIR_NONE. Errors: PROBE_ERROR_USAGE (an
- * odd number of patterns, one that begins and ends), PROBE_ERROR_NOT_FOUND (no
- * names pair), PROBE_ERROR_MEMORY.
+ * Found by name, a probe without a partner is PAIR_NONE. Errors: PROBE_ERROR_USAGE (an odd
+ * number of patterns, or a probe that both begins and ends), PROBE_ERROR_NOT_FOUND (no names
+ * pair), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *pairs_assign(const struct selection *selection,
 	const struct probe_pattern *const *patterns, enum probe_pairing pairing,
 	struct pair_part *parts, uint32_t *pairs);
 
-/* ---- Names by themselves, where not all of them are known ------------------------- */
+/* ---- Single names, when not all of them are known -------------------------------- */
 
 /*
- * A name divided before a last word that begins or ends something. A begin and an end
- * of one provider and one stem (the `stem` first bytes) are a pair if they have a rule
- * (a bit) in common.
+ * A name split before a last word that begins or ends something. A begin and an end of one
+ * provider with the same stem (the first `stem` bytes) are a pair if they have a rule (a bit)
+ * in common.
  */
 struct pair_word {
 	size_t stem;
@@ -39,10 +38,10 @@ struct pair_word {
 };
 enum { PAIR_WORDS_MAX = 4 };
 
-/* A name with every `-` made `__`, to be freed; NULL without memory. */
+/* A name with every `-` as `__`, which the caller frees; NULL without memory. */
 char *pair_plain_name(const char *name);
 
-/* The ways to divide a plain name; how many there are, none where it has no such word. */
+/* All splits of a plain name; returns how many, 0 if it has no such word. */
 size_t pair_words(const char *plain_name, struct pair_word ret[PAIR_WORDS_MAX]);
 
 #endif

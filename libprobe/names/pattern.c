@@ -2,20 +2,20 @@
 /*
  * Patterns: what users type to name probes.
  *
- * Users come from other tools, and each tool spells a static probe in its own
- * way; probe/pattern.h has the grammar. How the spellings are told apart:
+ * Users come from other tools, and each tool spells a static probe in its own way;
+ * probe/pattern.h has the grammar. How the spellings are told apart:
  *
  *   /…/            begins and ends with a slash. No name ends with a slash, so
- *                  this never is a path:provider:name with an absolute path.
- *   usdt:… u:…     with three parts or more. With two, "usdt" is a provider.
+ *                  this is never a path:provider:name with an absolute path.
+ *   usdt:… u:…     with three or more parts. With two, "usdt" is a provider.
  *   sdt_P:N        the provider is P, or really is called sdt_P: both match.
  *                  perf also writes it with a % before it.
- *   A:N            where A has a slash, it is a path: no provider has one.
- *   A:P:N          the last two parts are provider and name: paths may have
+ *   A:N            if A has a slash, it is a path: no provider has one.
+ *   A:P:N          the last two parts are provider and name: paths may contain
  *                  colons, these may not.
  *
- * An empty part is `*`, as in DTrace. DTrace also turns `__` in a probe's name
- * into `-`, so names are compared with every `-` made `__`.
+ * An empty part is `*`, as in DTrace. DTrace also turns `__` in a probe's name into `-`, so
+ * both names are compared with every `-` as `__`.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -32,23 +32,23 @@ enum { CAPTURES_MAX = 32 };
 
 struct probe_pattern {
 	char *text;
-	/* Not NULL: whoever asks it knows; there is nothing else but the text. */
+	/* If not NULL, it decides alone; only `text` is set besides. */
 	bool (*predicate)(const char *path, const char *provider, const char *name, void *data);
 	void *data;
 	bool is_regex;
 	regex_t regex;	 /* if is_regex, else the globs: */
 	char *path;	 /* NULL: any module */
-	char *resolved;	 /* path without symbolic links, if it is a file here; or NULL */
+	char *resolved;	 /* path without symbolic links, if such a file exists here; or NULL */
 	bool is_library; /* path may be a library's bare name: "c", "libc" */
 	char *provider;
-	const char *without_prefix; /* provider behind "sdt_", or NULL */
-	char *name;		    /* with `-` made `__` */
+	const char *without_prefix; /* provider after "sdt_", or NULL */
+	char *name;		    /* with `-` as `__` */
 	bool has_captures;
 	struct probe_capture captures[CAPTURES_MAX];
 	size_t capture_count;
 };
 
-/* The text being parsed; a column counts from 1. */
+/* The text being parsed; columns count from 1. */
 struct parser {
 	const char *text;
 	struct probe_pattern *pattern;
@@ -64,8 +64,8 @@ static struct probe_error *mistake(
 /* ---- Dashes --------------------------------------------------------------- */
 
 /*
- * Copies a name or a glob with every `-` made `__`, but for a glob's ranges
- * (`[a-z]`). A backslash before a dash goes with it.
+ * Copies a name or a glob with every `-` as `__`, except in a glob's ranges (`[a-z]`). A
+ * backslash before a dash is dropped.
  */
 static char *double_dashes(const char *from, size_t length, bool is_glob)
 {
@@ -155,7 +155,7 @@ static struct probe_error *parse_capture(const struct parser *parser, const char
 	return NULL;
 }
 
-/* `open` is the list's parenthesis; the text ends with the closing one. */
+/* `open` is the list's opening parenthesis; the text ends with the closing one. */
 static struct probe_error *parse_captures(const struct parser *parser, const char *open)
 {
 	const char *at = skip_blanks(open + 1);
@@ -173,8 +173,8 @@ static struct probe_error *parse_captures(const struct parser *parser, const cha
 }
 
 /*
- * Where the list of captures begins, or the text's end: the parenthesis that
- * the last character closes. A regular expression ends in a slash before it.
+ * Where the list of captures begins: the parenthesis that the text's last character closes; or
+ * the text's end. A regular expression ends with a slash before it.
  */
 static const char *find_captures(const char *text)
 {
@@ -215,7 +215,7 @@ static struct probe_error *parse_regex(const struct parser *parser, const char *
 	return NULL;
 }
 
-/* fnmatch(3) takes an open bracket for itself, which no name holds. */
+/* fnmatch(3) matches an unclosed bracket literally, but no name contains one. */
 static struct probe_error *check_brackets(
 	const struct parser *parser, const char *from, const char *end)
 {
@@ -228,7 +228,7 @@ static struct probe_error *check_brackets(
 		}
 		if (*at != '[')
 			continue;
-		/* A bracket that comes first stands for itself: []a] */
+		/* A bracket that comes first is literal: []a] */
 		close = at + 1;
 		if (close < end && (*close == '!' || *close == '^'))
 			close++;
@@ -240,7 +240,7 @@ static struct probe_error *check_brackets(
 	return NULL;
 }
 
-/* No name holds a parenthesis: it is of a list of arguments that does not end the text. */
+/* No name contains a parenthesis: it belongs to a list of arguments that does not end the text. */
 static struct probe_error *check_parentheses(
 	const struct parser *parser, const char *from, const char *end)
 {
@@ -256,7 +256,7 @@ static bool is_glob(const char *text)
 	return strpbrk(text, "*?[\\") != NULL;
 }
 
-/* A path may be a symbolic link (/usr/bin/python3, /lib); maps has what it leads to. */
+/* A path may be a symbolic link (/usr/bin/python3, /lib); /proc/PID/maps has its target. */
 static struct probe_error *set_path(struct probe_pattern *pattern, const char *from, size_t length)
 {
 	if (length == 0)
@@ -305,12 +305,12 @@ static const char *last_colon(const char *from, const char *end)
 	return NULL;
 }
 
-/* Takes the prefix that bpftrace and bcc put before a path; returns where the path begins. */
+/* Skips the prefix that bpftrace and bcc put before a path; returns where the path begins. */
 static const char *skip_tool(const char *from, const char *end)
 {
 	size_t length = strncmp(from, "usdt:", 5) == 0 ? 5 : strncmp(from, "u:", 2) == 0 ? 2 : 0;
 
-	/* With one colon only, it is a provider of that name. */
+	/* With only one colon, it is a provider of that name. */
 	return length > 0 && last_colon(from + length, end) ? from + length : from;
 }
 
@@ -370,7 +370,7 @@ static struct probe_error *parse(const struct parser *parser)
 	return error;
 }
 
-/* One with a copy of the text, and nothing else; NULL without memory. */
+/* A pattern with a copy of the text and nothing else; NULL without memory. */
 static struct probe_pattern *create(const char *text)
 {
 	struct probe_pattern *pattern = calloc(1, sizeof(*pattern));
@@ -443,7 +443,7 @@ const struct probe_capture *probe_pattern_captures(
 
 /* ---- Matching ----------------------------------------------------------------- */
 
-/* Does a file's name belong to the library that bcc calls "c" and bpftrace "libc"? */
+/* Whether a file name belongs to the library that bcc calls "c" and bpftrace "libc". */
 static bool is_library_file(const char *library, const char *file)
 {
 	size_t length = strlen(library);
@@ -477,7 +477,7 @@ static bool matches_path(const struct probe_pattern *pattern, const char *path)
 		return true;
 	if (glob[0] == '/')
 		return false;
-	/* A relative path names the tail of an absolute one. */
+	/* A relative path matches the tail of an absolute one. */
 	while (strncmp(glob, "./", 2) == 0)
 		glob += 2;
 	for (slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -500,7 +500,7 @@ static bool matches_name(const struct probe_pattern *pattern, const char *name)
 	return matches;
 }
 
-/* Copies a name with every `__` made `-`. */
+/* Copies a name with every `__` as `-`. */
 static void single_dashes(char *to, const char *from)
 {
 	while (*from) {
@@ -514,7 +514,7 @@ static void single_dashes(char *to, const char *from)
 	*to = '\0';
 }
 
-/* The name as it is, with each `-` made `__`, and with each `__` made `-`. */
+/* Tries the name unchanged, with each `-` as `__`, and with each `__` as `-`. */
 static bool matches_regex(const regex_t *regex, const char *provider, const char *name)
 {
 	size_t provider_length = strlen(provider);

@@ -6,7 +6,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/names/select.h"
 
-/* Orders notes by provider and name, and keeps the file's order among equals. */
+/* Orders notes by provider and name; equal ones stay in file order. */
 static int compare_notes(const void *a, const void *b)
 {
 	const struct sdt_note *x = *(const struct sdt_note *const *)a;
@@ -18,7 +18,7 @@ static int compare_notes(const void *a, const void *b)
 	return order ? order : x < y ? -1 : x > y;
 }
 
-/* FNV-1a, of a text and its terminating 0. */
+/* FNV-1a of a text including its terminating 0. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
 	do {
@@ -39,7 +39,7 @@ uint64_t select_key(
 	return hash_text(hash_text(where ^ UINT64_C(0xcbf29ce484222325), provider), name);
 }
 
-/* By address, and by their order in the file, which is also that in memory. */
+/* By address, then by file order, which is also their order in memory. */
 static int compare_places(const void *a, const void *b)
 {
 	const struct sdt_note *x = *(const struct sdt_note *const *)a;
@@ -49,8 +49,8 @@ static int compare_places(const void *a, const void *b)
 }
 
 /*
- * The notes of a probe by address. Linkers fold functions whose code is the same (--icf),
- * and so several may name one: it is one site, which is hit once. NULL without memory.
+ * A probe's notes sorted by address. Linkers fold functions with identical code (--icf), so
+ * several notes may name one address: that is one site, which is hit once. NULL without memory.
  */
 static const struct sdt_note **sort_places(const struct sdt_note *const *notes, size_t count)
 {
@@ -63,7 +63,7 @@ static const struct sdt_note **sort_places(const struct sdt_note *const *notes, 
 	return places;
 }
 
-/* The first of them that names the address of a note. */
+/* The first of them that names the note's address. */
 static const struct sdt_note *first_place(
 	const struct sdt_note *const *places, size_t count, const struct sdt_note *note)
 {
@@ -80,7 +80,7 @@ static const struct sdt_note *first_place(
 	return places[low];
 }
 
-/* `is_again`: another note has named its address; what remains is the semaphore. */
+/* `is_again`: an earlier note has the same address; only the semaphore matters. */
 static struct probe_error *add_site(struct selection *selection, const struct module *module,
 	const struct sdt_note *note, size_t probe, bool is_again)
 {
@@ -99,7 +99,7 @@ static struct probe_error *add_site(struct selection *selection, const struct mo
 	return NULL;
 }
 
-/* Adds a probe with its notes, which stand together in `notes`. */
+/* Adds a probe with its notes, which are adjacent in `notes`. */
 static struct probe_error *add_probe(struct selection *selection, struct module *module,
 	const struct sdt_note *const *notes, size_t count, size_t pattern)
 {
@@ -247,7 +247,7 @@ void selection_drop_unwanted(struct selection *selection)
 	selection->probe_count = probes;
 }
 
-/* What could not be looked at may be where the probe is. */
+/* The probe may be in a module that could not be read. */
 static struct probe_error *add_unread(struct probe_error *error, const struct modules *modules)
 {
 	struct probe_error *more;

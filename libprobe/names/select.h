@@ -10,7 +10,7 @@
 
 enum { SELECT_REASONS = 3 };
 
-/* One site. Addresses are run-time; 0 where the note names none. */
+/* One site. Addresses are run-time; 0 if the note has none. */
 struct select_site {
 	const struct sdt_note *note; /* owned by the module */
 	uint64_t pc;
@@ -18,11 +18,11 @@ struct select_site {
 	size_t probe;	  /* index of its probe */
 	struct plan plan; /* see plan_sites(); addresses link-time */
 	enum probe_plan chosen;
-	/* Why it is refused: one for each way that was tried; NULL behind the last. */
+	/* Why it is refused: one reason for each plan that was tried, then NULL. */
 	const char *reasons[SELECT_REASONS];
 };
 
-/* One probe: the sites of one provider:name in one module, in the file's order. */
+/* One probe: the sites of one provider:name in one module, in file order. */
 struct select_probe {
 	struct module *module;
 	const char *provider, *name;
@@ -44,25 +44,25 @@ struct selection {
 };
 
 /*
- * Selects by patterns; no patterns (count 0) selects everything. Reads the
- * notes of all modules. Errors: those of sdt_read(), PROBE_ERROR_MEMORY.
+ * Selects by patterns; no patterns (count 0) selects everything. Reads the notes of all
+ * modules. Errors: those of sdt_read(), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *select_probes(struct modules *modules,
 	const struct probe_pattern *const *patterns, size_t count, struct selection *ret);
 void selection_deinit(struct selection *selection);
 
-/* Refuses a site for one reason, whatever there was before; or adds a reason that is new. */
+/* Refuses a site for one reason, replacing earlier ones; or adds a reason if it is new. */
 void select_refuse(struct select_site *site, const char *reason);
 void select_add_reason(struct select_site *site, const char *reason);
-/* All of them in one text, to be freed; NULL without memory. */
+/* All reasons in one text, which the caller frees; NULL without memory. */
 char *select_reason_text(const struct select_site *site);
 
-/* Drops the probes that are marked as unwanted, with their sites. */
+/* Drops the probes marked as unwanted, with their sites. */
 void selection_drop_unwanted(struct selection *selection);
 
 /*
- * What a probe is known by in the registry: a hash of its name and of where the
- * first of its module's notes lies, so that it is the same for every controller.
+ * A probe's key in the registry: a hash of its name and of the address of its module's first
+ * note, so all controllers compute the same key.
  */
 uint64_t select_key(
 	const struct sdt_notes *notes, uint64_t bias, const char *provider, const char *name);

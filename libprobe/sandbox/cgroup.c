@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory is charged to the control group of the process that touches it first: that of
- * the target, for all that its stubs write into.
+ * Memory is charged to the control group of the process that touches it first: for everything
+ * that stubs write, the target's.
  *
- * /proc/PID/cgroup names a process's groups, one line for each hierarchy:
+ * /proc/PID/cgroup names a process's groups, one line per hierarchy:
  *
  *	4:memory:/docker/5f3c     version 1, of this controller
  *	0::/system.slice/x        version 2
  *
- * as paths from the root of the reader's cgroup namespace. /proc/self/mountinfo tells
- * where hierarchies are mounted, and from which of their folders on, as in a container:
+ * as paths from the root of the reader's cgroup namespace. /proc/self/mountinfo says where each
+ * hierarchy is mounted, and which of its folders that shows, as in a container:
  *
  *	34 31 0:32 /docker/5f3c /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
  *
- * Each folder up to there may have a limit. What is used counts file caches too, which
- * the kernel drops before it kills; of those, only what is inactive is taken for free.
+ * Each folder up to the mount may have a limit. Usage includes file caches, which the kernel
+ * drops before it kills; only inactive ones are counted as free here.
  *
  * Sources: cgroups(7), cgroup_namespaces(7), proc_pid_mountinfo(5);
  * Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of Linux.
@@ -39,7 +39,7 @@ struct version {
 static const struct version versions[] = {
 	{"cgroup", {"memory.limit_in_bytes", NULL}, "memory.usage_in_bytes", "total_inactive_file ",
 		"memory.oom_control"},
-	/* Beyond `high`, a process is held up rather than killed. */
+	/* Above `high`, a process is throttled rather than killed. */
 	{"cgroup2", {"memory.max", "memory.high"}, "memory.current", "inactive_file ",
 		"memory.events"},
 };
@@ -60,7 +60,7 @@ static bool has_word(const char *list, const char *word, size_t end)
 	return false;
 }
 
-/* The path of a process's group in a hierarchy; false where it has none. */
+/* The path of a process's group in a hierarchy; false if it has none. */
 static bool find_group(const char *groups, size_t version, char *path)
 {
 	for (const char *line = groups; line && *line; line = strchr(line, '\n')) {
@@ -80,7 +80,7 @@ static bool find_group(const char *groups, size_t version, char *path)
 	return false;
 }
 
-/* Blanks and the like are octal numbers in mountinfo. */
+/* mountinfo writes blanks and similar as octal numbers. */
 static void unescape(char *text)
 {
 	char *out = text;
@@ -98,7 +98,7 @@ static void unescape(char *text)
 	*out = '\0';
 }
 
-/* Where the hierarchy is mounted, and which of its folders; false where it is not. */
+/* Where the hierarchy is mounted, and which of its folders; false if it is not mounted. */
 static bool find_mount(const char *mounts, size_t version, char *root, char *point)
 {
 	for (const char *line = mounts; line && *line; line = strchr(line, '\n')) {
@@ -121,7 +121,7 @@ static bool find_mount(const char *mounts, size_t version, char *root, char *poi
 	return false;
 }
 
-/* A group's folder, and how much of its path is that of the mount. */
+/* A group's folder, and how much of its path is the mount point. */
 static bool find_folder(const char *folder, const char *groups, const char *mounts, size_t version,
 	char *ret, size_t *mount_ret)
 {
@@ -134,7 +134,7 @@ static bool find_folder(const char *folder, const char *groups, const char *moun
 		return false;
 	length = strcmp(root, "/") == 0 ? 0 : strlen(root);
 	if (strncmp(group, root, length) != 0 || (group[length] && group[length] != '/'))
-		return false; /* it is elsewhere, or above all that can be seen */
+		return false; /* it is elsewhere, or above everything visible */
 	inside += length;
 	if (strncmp(inside, "/..", 3) == 0)
 		return false;
@@ -151,7 +151,7 @@ static bool find_folder(const char *folder, const char *groups, const char *moun
 
 /* ---- How much -------------------------------------------------------------------------------- */
 
-/* Reads a file of a folder; false where there is none. */
+/* Reads a file of a folder; false if there is none. */
 static bool read_file(const char *folder, const char *name, char *text, size_t size)
 {
 	char path[PATH_MAX];
@@ -165,11 +165,11 @@ static uint64_t number_in(const char *folder, const char *name, uint64_t missing
 	char text[NUMBER_MAX];
 
 	if (!name || !read_file(folder, name, text, sizeof(text)) || text[0] < '0' || text[0] > '9')
-		return missing; /* "max", for one */
+		return missing; /* for example "max" */
 	return strtoull(text, NULL, 10);
 }
 
-/* The number behind a key of a file that has one on each line. */
+/* The number after a key in a file with one key per line. */
 static uint64_t number_behind(const char *text, const char *key)
 {
 	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
@@ -221,7 +221,7 @@ void cgroup_memory_in(
 /* ---- Of a process -----------------------------------------------------------------------------
  */
 
-/* What both files say, in one piece of memory; NULL without. */
+/* The contents of both files in one allocation; NULL without memory. */
 static char *read_both(pid_t pid, const char **mounts_ret)
 {
 	char path[32], *text = malloc(2 * TEXT_MAX);

@@ -7,27 +7,27 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The group that leaves least. */
+/* The group with the least memory left. */
 struct cgroup_memory {
-	uint64_t limit; /* in bytes; UINT64_MAX: there is none */
-	uint64_t room;	/* below the limit, as far as it is not used; file caches do not count */
+	uint64_t limit; /* in bytes; UINT64_MAX: none */
+	uint64_t room;	/* what is left below the limit; file caches do not count as used */
 };
 
-/* Those of a process, in its own group and all groups above that can be seen from here. */
+/* Of a process: examines its own group and all visible ancestors. */
 void cgroup_memory(pid_t pid, struct cgroup_memory *ret);
 
 /*
- * How often the kernel has killed a process of this process's own group, because memory
- * ran out; and the file that tells, for cgroup_kills() once the process is gone: to be
- * given back with free(), NULL where none does.
+ * The path of the file that counts how often the kernel has killed a process of this process's
+ * group because memory ran out, for cgroup_kills() after the process is gone. The caller frees
+ * it. NULL if there is none.
  */
 char *cgroup_events(pid_t pid);
-/* 0 where `events` is NULL or cannot be read. */
+/* The count; 0 if `events` is NULL or cannot be read. */
 uint64_t cgroup_kills(const char *events);
 
 /*
- * The same, of what /proc/PID/cgroup and /proc/self/mountinfo say, with a folder before each
- * path of the latter. For tests.
+ * For tests: the same for given contents of /proc/PID/cgroup and /proc/self/mountinfo, with
+ * `folder` before each path of the latter.
  */
 void cgroup_memory_in(
 	const char *folder, const char *groups, const char *mounts, struct cgroup_memory *ret);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A filter may kill the process for a call that it does not know, so nothing is
- * tried out in a target. There are two ways to know beforehand:
+ * A filter may kill the process for an unexpected call, so nothing is tried out in a target.
+ * There are two ways to know beforehand:
  *
  *   read    PTRACE_SECCOMP_GET_FILTER shows a stopped thread's filters to a tracer
- *           that has CAP_SYS_ADMIN and is under no filter itself. They are small
+ *           that has CAP_SYS_ADMIN and has no filter itself. They are small
  *           programs, which are run here (seccomp_run.c).
- *   try     Filters are inherited and never taken away, and /proc tells how many
- *           there are. Where the target's are those that we are under ourselves, as in
- *           a container, a child of ours makes the calls (seccomp_own.c).
+ *   try     Filters are inherited and never removed, and /proc shows how many
+ *           there are. If the target has the same filters as we do, as in a
+ *           container, a child of ours makes the calls (seccomp_own.c).
  *
- * Each thread may have filters of its own: a thread is borrowed for system calls
- * only if its filters allow them, and stubs, which run in all threads, make only
- * such calls as all threads may.
+ * Each thread may have its own filters: a thread is borrowed for system calls only if its
+ * filters allow them, and stubs, which run in all threads, make only calls that all threads may
+ * make.
  *
  * Sources: seccomp(2), ptrace(2), proc_pid_status(5) (Seccomp, Seccomp_filters);
  * Documentation/userspace-api/seccomp_filter.rst of Linux.
@@ -44,7 +44,7 @@ enum { CAPABILITY_SYS_ADMIN = 21 };
 
 /* ---- What is needed ----------------------------------------------------------------------- */
 
-/* In an order in which they can be made one after the other. */
+/* In an order in which they can be made one after another. */
 const struct seccomp_call seccomp_calls[] = {
 	/* clang-format off */
 	{"memfd_create", SECCOMP_MAP, SYS_memfd_create, {SECCOMP_ADDRESS, SHARED_MEMFD_FLAGS}, 0},
@@ -70,7 +70,7 @@ const struct seccomp_call seccomp_calls[] = {
 		{SECCOMP_ADDRESS, 0 /* FUTEX_WAIT */, INT32_MAX, SECCOMP_ADDRESS}, -EAGAIN},
 	{"prctl", SECCOMP_TIME, SYS_prctl, {PR_GET_TSC, SECCOMP_ADDRESS}, 0},
 	{"clock_gettime", SECCOMP_TIME, SYS_clock_gettime, {CLOCK_MONOTONIC, SECCOMP_ADDRESS}, 0},
-	/* Our own. Nobody has the pid 0, and nothing is mapped at address 8. */
+	/* Our own. No process has pid 0, and nothing is mapped at address 8. */
 	{"ptrace", SECCOMP_OWN_TRACE, SYS_ptrace, {PTRACE_CONT}, -ESRCH},
 	{"process_vm_readv", SECCOMP_OWN_TRACE, SYS_process_vm_readv, {0, 8, 1, 8, 1}, -EFAULT},
 	{"process_vm_writev", SECCOMP_OWN_TRACE, SYS_process_vm_writev, {0, 8, 1, 8, 1}, -EFAULT},
@@ -89,10 +89,10 @@ const size_t seccomp_call_count = sizeof(seccomp_calls) / sizeof(*seccomp_calls)
 
 /* ---- Looking ------------------------------------------------------------------------------ */
 
-/* Fills in what /proc says of a thread; *there_ret is false where it is under none, or gone. */
+/* Fills in what /proc says about a thread; *there_ret is false if it has no filters, or is gone. */
 static struct probe_error *look_at(pid_t tid, struct seccomp_thread *ret, bool *there_ret)
 {
-	/* A thread has a status file of its own under its own number, too. */
+	/* Every thread has a status file under its own number, too. */
 	long mode = procfs_status_number(tid, "Seccomp:");
 
 	*there_ret = mode > SECCOMP_MODE_DISABLED;
@@ -167,7 +167,7 @@ bool seccomp_has_grown(struct seccomp *seccomp)
 	for (size_t i = 0; i < now.count; i++) {
 		const struct seccomp_thread *t = &now.threads[i], *old = find(seccomp, t->tid);
 
-		/* A new thread has the filters of the one that made it. */
+		/* A new thread inherits the filters of its creator. */
 		grown |= old ? t->filters > old->filters || t->strict != old->strict
 			     : t->strict || t->filters > most || t->filters < 0;
 	}
@@ -181,7 +181,7 @@ bool seccomp_has_grown(struct seccomp *seccomp)
 
 /* ---- Judging ------------------------------------------------------------------------------ */
 
-/* Why threads may not make calls of these kinds; the first reason stays. */
+/* Records why threads may not make calls of these kinds; the first reason stays. */
 __attribute__((format(printf, 3, 4))) static void deny(
 	struct seccomp *s, unsigned int kinds, const char *format, ...)
 {
@@ -209,7 +209,7 @@ bool seccomp_can_read(void)
 	       strtoull(capabilities + strlen("\nCapEff:"), NULL, 16) >> CAPABILITY_SYS_ADMIN & 1;
 }
 
-/* Which kinds does one filter allow? */
+/* The kinds of calls that one filter allows. */
 static unsigned int run_filter(struct seccomp *s, const struct sock_filter *program, size_t length)
 {
 	unsigned int allowed = SECCOMP_ALL;
@@ -247,7 +247,7 @@ static enum reading read_filters(struct seccomp *s, struct seccomp_thread *threa
 		long length = ptrace(PTRACE_SECCOMP_GET_FILTER, thread->tid, (void *)index, NULL);
 		struct sock_filter *program;
 
-		if (length < 0 && errno == ENOENT) { /* there are no more */
+		if (length < 0 && errno == ENOENT) { /* no more filters */
 			thread->allowed = allowed;
 			return READ_ALL;
 		}
@@ -265,7 +265,7 @@ static enum reading read_filters(struct seccomp *s, struct seccomp_thread *threa
 	}
 }
 
-/* What a child of ours may call under the filters that are ours as well. */
+/* What a child of ours may call, under filters that we share. */
 static struct probe_error *try_all(struct seccomp *s, unsigned int *ret)
 {
 	struct probe_error *error = NULL;
@@ -287,7 +287,7 @@ static struct probe_error *try_all(struct seccomp *s, unsigned int *ret)
 	return error;
 }
 
-/* What a thread may call, whose filters cannot be read; `*ours` once it is known. */
+/* What a thread with unreadable filters may call; `*ours` once it is known. */
 static struct probe_error *judge_unread(
 	struct seccomp *s, struct seccomp_thread *thread, unsigned int *ours, bool *tried)
 {
@@ -349,7 +349,7 @@ bool seccomp_may_run(const struct seccomp *seccomp, pid_t tid)
 		return true;
 	if (known)
 		return (known->allowed & seccomp->wanted) == seccomp->wanted;
-	/* A thread that has come since is used if it is under none. */
+	/* A thread created since is used if it has no filters. */
 	error = look_at(tid, &thread, &filtered);
 	filtered |= error != NULL;
 	probe_error_free(error);

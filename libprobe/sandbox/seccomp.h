@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the seccomp filters of a target's threads would do to the system calls that we need. */
+/* What the seccomp filters of a target's threads do to the system calls that we need. */
 #ifndef LIBPROBE_SANDBOX_SECCOMP_H
 #define LIBPROBE_SANDBOX_SECCOMP_H
 
@@ -12,126 +12,126 @@
 
 #include "probe/error.h"
 
-/* Calls that a target's threads make for us, by what they are for; bits. */
+/* Purposes of the calls that a target's threads make for us; bits. */
 enum seccomp_kind {
-	SECCOMP_MAP = 1,   /* in one thread that is borrowed: memory is mapped ... */
-	SECCOMP_UNMAP = 2, /* ... or given back */
-	SECCOMP_ASK = 4,   /* in stubs: can this pointer be followed, which thread is this */
-	SECCOMP_WAIT = 8,  /* in stubs: at a gate */
-	SECCOMP_TIME = 16, /* may the thread read the processor's counter; in stubs: the time */
+	SECCOMP_MAP = 1,   /* one borrowed thread maps memory ... */
+	SECCOMP_UNMAP = 2, /* ... or unmaps it */
+	SECCOMP_ASK = 4,   /* stubs check a pointer, or get the thread's id */
+	SECCOMP_WAIT = 8,  /* stubs wait at a gate */
+	SECCOMP_TIME = 16, /* whether the processor's counter is readable; stubs get the time */
 	SECCOMP_ALL = 31,
 	SECCOMP_KINDS = 5
 };
 
 /*
- * Calls that probectl makes itself; further bits. Without those of the first kind nothing
- * can be done; the others make something better, and are not made where they would kill us.
+ * Purposes of the calls that probectl makes itself; further bits. Without the first nothing
+ * works. The others are optional, and are not made if they would kill us.
  */
 enum seccomp_own {
 	SECCOMP_OWN_TRACE = 32,
-	SECCOMP_OWN_KCMP = 64,	  /* which processes share their memory */
-	SECCOMP_OWN_URGENT = 128, /* to go first while threads stand still */
-	SECCOMP_OWN_MOVE = 256,	  /* to read the clock of another processor */
-	SECCOMP_OWN_REMOVE = 512, /* to give back what rings have taken */
+	SECCOMP_OWN_KCMP = 64,	  /* finds out which processes share memory */
+	SECCOMP_OWN_URGENT = 128, /* raises our priority while threads are stopped */
+	SECCOMP_OWN_MOVE = 256,	  /* reads the clock of another processor */
+	SECCOMP_OWN_REMOVE = 512, /* frees the memory of rings */
 	SECCOMP_OWN_END = 1024
 };
 
-/* What stands for an argument that is known only when the call is made. */
-#define SECCOMP_ADDRESS UINT64_C(0x10000) /* of memory that is mapped */
+/* Placeholders for arguments that are known only when the call is made. */
+#define SECCOMP_ADDRESS UINT64_C(0x10000) /* an address of mapped memory */
 #define SECCOMP_FILE UINT64_C(1000)	  /* the descriptor that memfd_create(2) returned */
 
-/* One of all those calls, with the arguments that filters look at. */
+/* One of these calls, with the arguments that filters examine. */
 struct seccomp_call {
 	const char *name;
 	unsigned int kinds;
 	int number;
 	uint64_t args[6];
-	long wanted; /* its result, where that is an error; 0: anything but an error */
+	long wanted; /* its result if that is an error; 0: anything except an error */
 };
 
 extern const struct seccomp_call seccomp_calls[];
 extern const size_t seccomp_call_count;
 
-/* A thread that is under filters, or under strict seccomp. */
+/* A thread with filters, or in strict mode. */
 struct seccomp_thread {
 	pid_t tid;
-	long filters;	      /* how many; -1: the kernel does not say (before 5.9) */
-	bool strict;	      /* read, write, exit and rt_sigreturn are all that it may call */
-	unsigned int allowed; /* kinds; 0 until it is judged */
+	long filters;	      /* their number; -1: unknown (Linux before 5.9) */
+	bool strict;	      /* it may call only read, write, exit and rt_sigreturn */
+	unsigned int allowed; /* kinds; 0 until judged */
 };
 
 /* What is known of a target. */
 struct seccomp {
 	pid_t pid;
 	struct seccomp_thread *threads;
-	size_t count; /* 0: all threads may call what they like */
-	bool strict;  /* one of them is */
+	size_t count; /* 0: no thread is restricted */
+	bool strict;  /* one of them is in strict mode */
 	bool judged;
 	unsigned int allowed;	      /* kinds that every thread may call */
-	unsigned int wanted;	      /* kinds for which a thread is to be borrowed */
-	char why[SECCOMP_KINDS][224]; /* of each kind, in their order: why some thread may not */
+	unsigned int wanted;	      /* kinds for which a thread is borrowed */
+	char why[SECCOMP_KINDS][224]; /* for each kind: why some thread may not make the calls */
 };
 
 /*
- * Looks which threads of a process are under filters. Nothing is stopped, and
- * nothing is known of what the filters allow. Errors: PROBE_ERROR_MEMORY.
+ * Finds the threads of a process that have filters. Stops nothing, and does not look at what
+ * the filters allow. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret);
 void seccomp_deinit(struct seccomp *seccomp);
 
-/* May this process read filters? Those of a thread that it has stopped. */
+/* Whether this process may read the filters of a thread it has stopped. */
 bool seccomp_can_read(void);
 
 /*
- * Finds out what each thread may call: by reading its filters, where we may; else by
- * trying the calls in a child of this process, where the filters are the same as our
- * own. What cannot be known is not allowed. Where seccomp_can_read(), all threads have
- * to be stopped by the calling thread. Errors: PROBE_ERROR_SYSTEM (no child).
+ * Finds out what each thread may call: by reading its filters if we may; otherwise by trying
+ * the calls in a child of this process, if it has the same filters. What cannot be known is not
+ * allowed. If seccomp_can_read(), the calling thread must have stopped all threads. Errors:
+ * PROBE_ERROR_SYSTEM (no child).
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_judge(struct seccomp *seccomp);
 
-/* May this thread be borrowed for what is wanted? `seccomp` is judged, or NULL: any may. */
+/* Whether this thread may be borrowed for `wanted`. `seccomp` is judged, or NULL: any may. */
 bool seccomp_may_run(const struct seccomp *seccomp, pid_t tid);
 
 /* Why some thread may not make calls of a kind. */
 const char *seccomp_why(const struct seccomp *seccomp, enum seccomp_kind kind);
 
-/* The error where a kind of call is not allowed. */
+/* The error for a kind of call that is not allowed. */
 struct probe_error *seccomp_error(const struct seccomp *seccomp, enum seccomp_kind kind)
 	__attribute__((returns_nonnull, warn_unused_result));
 
 /*
- * Has a thread come under filters since? `seccomp` is what was seen of the process
- * last, and is renewed. Does not judge.
+ * Whether a thread has got filters since. `seccomp` is the last state seen, and is updated.
+ * Does not judge.
  */
 bool seccomp_has_grown(struct seccomp *seccomp);
 
 /* ---- Our own filters (seccomp_own.c) ----------------------------------------------------- */
 
 /*
- * Finds out what the filters of this thread let us do, if it has come under any since the last
- * time. Errors: PROBE_ERROR_PERMISSION where they keep us from tracing anything, which says the
- * call; PROBE_ERROR_SYSTEM.
+ * Finds out what this thread's own filters allow, if it has got any since the last call.
+ * Errors: PROBE_ERROR_PERMISSION if they prevent all tracing, naming the call;
+ * PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_check_own(void);
 
-/* May we make calls of this kind? As seccomp_check_own() has found; before that, yes. */
+/* Whether we may make calls of this kind, according to seccomp_check_own(); before that, yes. */
 bool seccomp_may_call(enum seccomp_own kind);
 
-/* What calls of a kind came to in a child of ours. */
+/* The outcome of calls of one kind in a child of ours. */
 struct seccomp_trial {
 	bool allowed;
 	const char *name; /* of the call that is not allowed */
-	int err;	  /* its errno; 0: the child was killed for it */
+	int err;	  /* its errno; 0: it killed the child */
 };
 
 /*
  * Makes the calls of a kind, of either enum, in a child of this process. Errors:
- * PROBE_ERROR_SYSTEM (there is no child).
+ * PROBE_ERROR_SYSTEM (no child).
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret);
 
-/* Have threads of a process that are under `filters` filters the same ones as this thread? */
+/* Whether threads of a process with `filters` filters have the same ones as this thread. */
 bool seccomp_is_same(pid_t pid, long filters);
 
 /* ---- Running a filter (seccomp_run.c) ---------------------------------------------------- */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which threads are under the same filters as we are, and what those filters allow.
+ * Finds out which threads have the same filters as we do, and what those filters allow.
  *
- * Filters come from the process that makes a process, and are only ever added. So
- * a process that has as many as one of its ancestors has those of the ancestor. Where
- * the target and we both have as many as the nearest ancestor of both, ours are its:
+ * A process inherits the filters of its parent and can only add more. So a process with as many
+ * filters as one of its ancestors has exactly that ancestor's. If the target and we both have
+ * as many as our nearest common ancestor, all three have the same:
  *
  *                sandbox: 1 filter
  *                /              \
@@ -12,14 +12,14 @@
  *            |
  *      probectl: 1 filter
  *
- * What joins a container later (docker exec) has no ancestor inside. It is under
- * the container's profile all the same, if it has the container's namespaces, its
- * control group and its lack of capabilities: a runtime has one profile for all that
- * it starts in a container (config.json of the OCI runtime specification, linux.seccomp).
+ * A process that joins a container later (docker exec) has no ancestor inside. It still has the
+ * container's profile if it has the container's namespaces, its control group and the same
+ * missing capabilities: a runtime applies one profile to everything it starts in a container
+ * (config.json of the OCI runtime specification, linux.seccomp).
  *
- * A child of ours has our filters, and nothing else is lost if it is killed by one. So
- * what we call ourselves is tried there, too: without ptrace(2) nothing can be done, and other
- * calls only make something better.
+ * A child of ours has our filters, and if one kills it, nothing else is lost. So the calls that
+ * we make ourselves are tried there, too: without ptrace(2) nothing works, and the other calls
+ * are optional.
  *
  * Sources: seccomp(2); proc_pid_status(5); pid_namespaces(7) (a parent outside is 0).
  */
@@ -42,15 +42,15 @@
 enum {
 	LINEAGE_MAX = 64,
 	SPARE_BYTES = 8192,	 /* two pages */
-	TRIAL_TIMEOUT_MS = 2000, /* somebody else may decide (SECCOMP_RET_USER_NOTIF) */
+	TRIAL_TIMEOUT_MS = 2000, /* another process may decide (SECCOMP_RET_USER_NOTIF) */
 	TEXT_MAX = 512
 };
 
 /* ---- Where filters come from --------------------------------------------------------------- */
 
 /*
- * When this process began to run our code, in clock ticks since boot: children that it
- * had before may be of another program, which was under other filters. Set once.
+ * When this process began to run our code, in clock ticks since boot: children from before may
+ * come from an earlier program of this process, which had other filters. Set once.
  */
 static uint64_t loaded_at;
 
@@ -63,7 +63,7 @@ __attribute__((constructor)) static void note_begin(void)
 		    (uint64_t)now.tv_nsec / (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
-/* What is alike in threads under the same filters. */
+/* What threads with the same filters have in common. */
 struct confinement {
 	long filters, no_new_privileges;
 };
@@ -81,11 +81,11 @@ static bool is_confined_so(pid_t tid, const struct confinement *wanted)
 	return c.filters == wanted->filters && c.no_new_privileges == wanted->no_new_privileges;
 }
 
-/* A process and its ancestors, as long as they are confined alike. */
+/* A process and its ancestors, as long as they have the same confinement. */
 struct lineage {
 	pid_t pids[LINEAGE_MAX];
 	size_t count;
-	bool whole; /* it goes up to where the pid namespace ends */
+	bool whole; /* it reaches the top of the pid namespace */
 };
 
 static void trace_lineage(pid_t pid, const struct confinement *wanted, struct lineage *ret)
@@ -98,7 +98,7 @@ static void trace_lineage(pid_t pid, const struct confinement *wanted, struct li
 	ret->whole = pid == 0;
 }
 
-/* Is there an ancestor of both? One is its own. */
+/* Whether they have a common ancestor. A process counts as its own ancestor. */
 static bool has_common_ancestor(const struct lineage *ours, const struct lineage *theirs)
 {
 	for (size_t i = 0; i < theirs->count; i++)
@@ -113,7 +113,7 @@ static bool has_common_ancestor(const struct lineage *ours, const struct lineage
 
 /* ---- Containers ----------------------------------------------------------------------------- */
 
-/* Is what a file, or a link, of both processes says the same? */
+/* Whether a file or link has the same contents in both processes. */
 static bool same_text(pid_t pid, const char *file, bool is_link)
 {
 	char path[64], ours[TEXT_MAX] = "", theirs[TEXT_MAX] = "";
@@ -132,9 +132,8 @@ static bool same_text(pid_t pid, const char *file, bool is_link)
 }
 
 /*
- * Are both confined as a runtime confines a container? Whoever still may have
- * CAP_SYS_ADMIN, of which the lower half of the bounding set tells, may have
- * added filters in other ways, too.
+ * Whether both are confined as a runtime confines a container. A process that may still get
+ * CAP_SYS_ADMIN (in the lower half of the bounding set) may have added filters in other ways.
  */
 static bool same_container(pid_t pid)
 {
@@ -166,9 +165,9 @@ bool seccomp_is_same(pid_t pid, long filters)
 	       (ours.whole && theirs.whole && same_container(pid));
 }
 
-/* ---- In a child of ours --------------------------------------------------------------------- */
+/* ---- In the child ----------------------------------------------------------------------- */
 
-/* What it says of each call. */
+/* Its answer for each call. */
 struct answer {
 	uint32_t call;
 	int32_t err;
@@ -179,7 +178,7 @@ static void ignore_trap(int signal)
 	(void)signal;
 }
 
-/* A handler's return is an rt_sigreturn(2); where that fails, the child ends here. */
+/* Returning from a handler calls rt_sigreturn(2); if that fails, the child ends here. */
 static long return_from_handler(void)
 {
 	struct sigaction action = {.sa_handler = ignore_trap};
@@ -190,7 +189,7 @@ static long return_from_handler(void)
 	return 0;
 }
 
-/* Makes a call, of which nobody but this child sees anything. Returns its errno, or 0. */
+/* Makes a call whose effects stay in this child. Returns its errno, or 0. */
 static int make_call(const struct seccomp_call *call, uint64_t *address, uint64_t *file)
 {
 	uint64_t args[6];
@@ -221,7 +220,7 @@ static void try_calls(unsigned int kind, int spare_file, int answers)
 	uint64_t words[2] = {0}, address = (uint64_t)words, file = (uint64_t)spare_file;
 	struct sigaction action = {.sa_handler = SIG_DFL};
 
-	/* No core of it is wanted; and who handles SIGSYS might make up a result. */
+	/* No core dump, and no handler for SIGSYS that could invent a result. */
 	prctl(PR_SET_DUMPABLE, 0);
 	sigaction(SIGSYS, &action, NULL);
 	if (kind == SECCOMP_UNMAP)
@@ -238,7 +237,7 @@ static void try_calls(unsigned int kind, int spare_file, int answers)
 	syscall(SYS_exit_group, 0);
 }
 
-/* Reads what the child says until it ends, or was given enough time. */
+/* Reads the child's answers until it ends, or time is up. */
 static void read_answers(int answers, unsigned int kind, struct seccomp_trial *ret)
 {
 	struct pollfd input = {.fd = answers, .events = POLLIN};
@@ -270,12 +269,12 @@ struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret)
 	*ret = (struct seccomp_trial){0};
 	if (pipe2(answers, O_CLOEXEC) < 0)
 		return probe_error_system(errno, "cannot make a pipe");
-	/* No handler of this process's is to run in the child; these two are its own. */
+	/* Block our process's handlers in the child; these two signals it handles itself. */
 	sigfillset(&all);
 	sigdelset(&all, SIGTRAP);
 	sigdelset(&all, SIGSYS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	/* It ends without a signal, so that nobody who waits for any child meets it. */
+	/* Without an exit signal, so other code that waits for any child does not see it. */
 	child = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
 	err = errno;
 	if (child == 0)
@@ -292,9 +291,9 @@ struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret)
 	return child > 0 ? NULL : probe_error_system(err, "cannot start a process");
 }
 
-/* ---- What we may call ourselves ------------------------------------------------------------- */
+/* ---- Our own calls -------------------------------------------------------------------------- */
 
-/* Of this process's own filters: how many there were when they were tried, and what they forbid. */
+/* This process's own filters: how many there were at the trial, and what they forbid. */
 static _Atomic long tried_filters;
 static _Atomic unsigned int forbidden;
 

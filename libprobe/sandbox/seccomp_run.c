@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Filters are small programs that depend on the call alone, so they can be run
- * here, to see what they would do.
+ * Filters are small programs whose result depends only on the call, so they can be run here to
+ * see what they would do.
  *
  * Source: Documentation/networking/filter.rst of Linux for the instructions.
  */
@@ -68,7 +68,7 @@ static bool condition(const struct machine *m, uint16_t code, uint32_t operand)
 	}
 }
 
-/* A load into either register; false where it is malformed. */
+/* A load into either register; false if it is malformed. */
 static bool load(const struct machine *m, const struct sock_filter *i,
 	const struct seccomp_data *data, uint32_t *ret)
 {
@@ -93,7 +93,7 @@ static bool load(const struct machine *m, const struct sock_filter *i,
 	return false;
 }
 
-/* One instruction that is neither a jump nor a return. */
+/* One instruction other than a jump or a return. */
 static bool step(struct machine *m, const struct sock_filter *i, const struct seccomp_data *data)
 {
 	uint32_t operand = BPF_SRC(i->code) == BPF_X ? m->x : i->k;
@@ -127,7 +127,7 @@ uint32_t seccomp_run(
 	struct machine m = {0};
 	size_t at = 0;
 
-	/* Jumps only go forward, so this ends. */
+	/* Jumps only go forward, so this terminates. */
 	while (at < length) {
 		const struct sock_filter *i = &program[at++];
 		uint32_t operand = BPF_SRC(i->code) == BPF_X ? m.x : i->k;
