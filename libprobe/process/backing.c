@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process may have given the pages of shared memory back (MADV_DONTNEED), or not have
- * touched them since it was forked: its pagemap does not show them, but their content is
- * still there. Reading the process's memory would show it, and make pages for all that was never
- * written. The file behind the memory tells what was (SEEK_DATA of lseek(2)), and reading the
- * file makes nothing. Memory without a path has a file, too:
+ * A process may have dropped pages of shared memory (MADV_DONTNEED), or not have touched them
+ * since fork(2): its pagemap does not show them, but their content still exists. Reading it
+ * through the process's memory would also allocate pages for everything that was never written.
+ * The file behind the memory tells what was written (SEEK_DATA of lseek(2)), and reading the
+ * file allocates nothing. Memory without a path has a file, too:
  *
  *   /proc/PID/map_files/START-END  any file; needs CAP_CHECKPOINT_RESTORE
  *   /proc/PID/fd/N                 of memfd_create(2), while it is open
  *   /proc/PID/root/PATH            if device and inode are the mapping's
  *
- * Files of devices are not opened, nor read through the process: that has effects. Those of
- * a file system that may not answer are left alone (libprobe/process/distant.c).
+ * Device files are neither opened nor read through the process, because that has effects. Files
+ * on a file system that may not answer are skipped (libprobe/process/distant.c).
  *
  * Sources: proc_pid_map_files(5), lseek(2); mm/shmem.c and fs/hugetlbfs/inode.c of Linux (the
- * latter takes all of a file for data).
+ * latter reports the whole file as data).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +73,7 @@ static int open_map_file(struct backing *backing, const struct mapping *mapping)
 		backing->no_map_files = errno == EPERM || errno == EACCES;
 		return -1;
 	}
-	/* The mapping may have been replaced since maps was read. */
+	/* The mapping may have been replaced since /proc/PID/maps was read. */
 	if (fstat(fd, &st) == 0 && is_of(&st, mapping))
 		return fd;
 	close(fd);
@@ -114,7 +114,7 @@ bool backing_next(int fd, uint64_t offset, uint64_t end, uint64_t *start_ret, ui
 
 	if (data < 0 && errno == ENXIO)
 		return false;
-	/* A file system that does not know: all may be data. */
+	/* The file system does not know: everything may be data. */
 	*start_ret = data < 0 ? offset : (uint64_t)data;
 	hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
 	*end_ret = hole < 0 || (uint64_t)hole > end ? end : (uint64_t)hole;

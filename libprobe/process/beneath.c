@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Like openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, which kernels have
- * from 5.6 on, and which the filters of many containers forbid.
+ * Like openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, which needs Linux 5.6, and
+ * which the filters of many containers forbid.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static bool next_component(const char **path, char name[NAME_MAX + 1])
 	return true;
 }
 
-/* Names the file without opening it; -1 with errno. */
+/* Returns a descriptor (O_PATH) that names the file without opening it; -1 with errno. */
 static int find(const char *root, const char *path)
 {
 	int at = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);

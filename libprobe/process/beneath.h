@@ -6,14 +6,13 @@
 #include <sys/stat.h>
 
 /*
- * Opens a regular file by a path that a target's maps state, below `root` (a
- * directory, "/" or /proc/PID/root), for reading. No symbolic link is followed: the
- * kernel states paths without any, so one that is there now was put there since,
- * and one of the target's would be looked up in our own root. What is no
- * regular file, or not the one that `wanted` accepts, is not opened at all: that
- * alone has effects on devices and pipes.
+ * Opens a regular file for reading by a path from a target's maps, below `root` (a directory,
+ * "/" or /proc/PID/root). Follows no symbolic links: the kernel reports paths without any, so a
+ * link that is there now is newer, and a link in the target's root would be resolved in ours. A
+ * file that is not regular, or that `wanted` rejects, is not opened at all, because opening a
+ * device or pipe has effects.
  *
- * Returns the descriptor; -1 with *err_ret: errno, or 0 where another file is there.
+ * Returns the descriptor; or -1 with *err_ret: errno, or 0 if another file is there.
  */
 int beneath_open(const char *root, const char *path,
 	bool (*wanted)(const struct stat *st, const void *data), const void *data, int *err_ret);

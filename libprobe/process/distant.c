@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file that a target has mapped may be of a FUSE file system, which any user can
- * serve, or of a server that is gone: whoever opens or reads it then waits, for ever and,
- * once the request is taken, against SIGKILL. So such files are not touched by us:
+ * A file that a target has mapped may be on a FUSE file system, which any user can serve, or on
+ * a server that is gone. Opening or reading it may then block forever and, once the request is
+ * taken, even against SIGKILL. So we do not touch such files ourselves:
  *
  *	/proc/PID/maps       the device of the mapped file
- *	/proc/PID/mountinfo  what kind of file system that is
- *	a process            opens the file, and copies it into memory (memfd_create(2))
+ *	/proc/PID/mountinfo  the type of its file system
+ *	a helper process     opens the file, and copies it into memory (memfd_create(2))
  *
- * The process is given a deadline. It is nobody's child and has none of our descriptors:
- * where it waits, nobody waits for it, and it ends when it is answered.
+ * The helper has a deadline. It is not our child and holds none of our descriptors: if it
+ * blocks, nothing waits for it, and it ends when the file system answers.
  *
- * A file system of a disk is believed to answer: it has a device number of its own.
+ * A file system on a disk, which has a device number of its own, is assumed to answer.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ enum { ANSWER_MS = 5000, COPY_BYTES = 1 << 16, COPIED_BYTES_MAX = 1 << 30 };
 
 /* ---- Which they are ----------------------------------------------------------------- */
 
-/* Those that ask nobody outside the kernel, of the kinds that have no device. */
+/* Types without a device whose files never involve anything outside the kernel. */
 static bool is_local(const char *type)
 {
 	static const char *const local[] = {"tmpfs", "ramfs", "rootfs", "hugetlbfs", "overlay",
@@ -44,7 +44,7 @@ static bool is_local(const char *type)
 	return false;
 }
 
-/* The type of a device's file system, in a list of mounts (proc_pid_mountinfo(5)). */
+/* The file system type of a device, from a list of mounts (proc_pid_mountinfo(5)). */
 static bool find_type(const char *path, const char *device, char type[64])
 {
 	FILE *file = fopen(path, "re");
@@ -72,7 +72,7 @@ bool distant_is(pid_t pid, uint32_t dev_major, uint32_t dev_minor)
 		return false;
 	snprintf(device, sizeof(device), "%u:%u", dev_major, dev_minor);
 	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
-	/* What an overlay consists of is mounted elsewhere. */
+	/* The layers of an overlay are mounted elsewhere. */
 	return !(find_type(path, device, type) ||
 		       find_type("/proc/self/mountinfo", device, type)) ||
 	       !is_local(type);
@@ -80,7 +80,7 @@ bool distant_is(pid_t pid, uint32_t dev_major, uint32_t dev_minor)
 
 /* ---- Copying -------------------------------------------------------------------------- */
 
-/* Whoever waits for the end of a pipe of ours is not to wait for this process. */
+/* The helper must not hold our pipes open: their readers would wait for it. */
 static void close_others(int first)
 {
 	if (syscall(SYS_close_range, first, ~0U, 0) == 0)
@@ -105,7 +105,7 @@ static int copy(int from, int to)
 	return n < 0 ? errno : 0;
 }
 
-/* What the process says: the file is there, or why not. */
+/* The helper's answer: the file is there, or why not. */
 struct answer {
 	bool opened;
 	int err;
@@ -117,7 +117,7 @@ static _Noreturn void serve(
 	struct answer answer = {0};
 	int fd;
 
-	/* Above them all, and then the first three. */
+	/* Move both out of the way, then to 0 and 1. */
 	memory = fcntl(memory, F_DUPFD, 3);
 	channel = fcntl(channel, F_DUPFD, 3);
 	dup2(memory, 0);
@@ -132,7 +132,7 @@ static _Noreturn void serve(
 	_exit(write(1, &answer, sizeof(answer)) < 0);
 }
 
-/* Nobody's child: init reaps it. */
+/* Forks twice: init adopts and reaps the helper. */
 static bool start(int (*open)(void *data, int *err_ret), void *data, int memory, int channel)
 {
 	pid_t child = fork();
@@ -149,7 +149,7 @@ static bool start(int (*open)(void *data, int *err_ret), void *data, int memory,
 	return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* The process's answer, if it comes in time. */
+/* The helper's answer, if it comes in time. */
 static bool receive(int channel, struct answer *ret)
 {
 	struct pollfd input = {.fd = channel, .events = POLLIN};
@@ -162,7 +162,7 @@ static bool receive(int channel, struct answer *ret)
 	return ready > 0 && read(channel, ret, sizeof(*ret)) == sizeof(*ret);
 }
 
-/* Where vm.memfd_noexec is 2, memory must not be executable; older kernels have no word for it. */
+/* If vm.memfd_noexec is 2, memory must not be executable; older kernels lack the flag. */
 static int memory_file(void)
 {
 	int fd = memfd_create("probectl copy", MFD_CLOEXEC | SHARED_MEMFD_NOEXEC_SEAL);

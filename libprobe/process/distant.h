@@ -8,15 +8,15 @@
 #include <sys/types.h>
 
 /*
- * Does a program or another machine serve the files of a device, as a process has it
- * mounted? Also if nothing tells. No file system is asked.
+ * Whether a program or another machine serves the files of a device, as a process has it
+ * mounted; true if unknown. Accesses no file system.
  */
 bool distant_is(pid_t pid, uint32_t dev_major, uint32_t dev_minor);
 
 /*
- * A file in memory with the content of one that `open` opens (-1 and *err_ret: not), in a
- * process of its own; the caller closes it. -1 where it cannot be opened or read: *err_ret
- * is then the errno, 0 (as `open` says), or ETIMEDOUT where it does not answer in time.
+ * Runs `open` (returns -1 and *err_ret on failure) in a helper process and returns an in-memory
+ * copy of the file, which the caller closes. On failure returns -1; *err_ret is the errno, 0
+ * (if `open` says so), or ETIMEDOUT if there is no answer in time.
  */
 int distant_copy(int (*open)(void *data, int *err_ret), void *data, int *err_ret);
 

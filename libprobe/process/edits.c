@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A system call for every site would make a target with thousands of them stand
- * still for long. Places are read with as few calls as possible
- * (process_vm_readv(2) takes many), and those that touch are written together.
- * What lies between two places is never written: it need not be as it was read
- * a moment before, for the kernel and debuggers put breakpoints there, and take
- * them away, also while all threads stand still.
+ * One system call per site would stop a target with thousands of sites for a long time. So
+ * places are read with as few calls as possible (process_vm_readv(2) takes many), and adjacent
+ * ones are written together. Bytes between two places are never written: they may have changed
+ * since they were read, because the kernel and debuggers set and remove breakpoints even while
+ * all threads are stopped.
  *
- * /proc/PID/mem is written page by page, and a controller that is killed leaves
- * a page either as it was or as it is to be (fs/proc/base.c, mem_rw(); each
- * page is copied in one step). So no write crosses a page's end.
+ * /proc/PID/mem is written page by page, so a controller that is killed leaves each page either
+ * old or new (fs/proc/base.c, mem_rw(); each page is copied in one step). So no write crosses a
+ * page boundary.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +51,7 @@ static int compare_items(const void *a, const void *b, void *data)
 	return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* The indices of the places by address; NULL without memory. */
+/* The indices of the places sorted by address; NULL without memory. */
 static uint32_t *sorted(const struct edits *e)
 {
 	uint32_t *order = reallocarray(NULL, e->count + 1, sizeof(*order));
@@ -65,7 +64,7 @@ static uint32_t *sorted(const struct edits *e)
 	return order;
 }
 
-/* Puts places that touch into one span. */
+/* Merges adjacent places into spans. */
 static void make_spans(struct edits *e)
 {
 	struct edit_span *span = NULL;
@@ -100,7 +99,7 @@ struct probe_error *edits_prepare(struct edits *edits)
 	edits->after = malloc(edits->size + 1);
 	if (!edits->before || !edits->after)
 		return probe_error_no_memory();
-	/* So that no page fault is left for the stop. */
+	/* Touch the buffers now, to avoid page faults during the stop. */
 	memset(edits->before, 0, edits->size + 1);
 	memset(edits->after, 0, edits->size + 1);
 	for (size_t i = 0; i < edits->span_count; i++)
@@ -116,7 +115,7 @@ struct probe_error *edits_read(struct edits *edits, pid_t pid)
 	struct probe_error *error = memory_read_pieces(pid, edits->pieces, edits->span_count);
 	bool all = !error;
 
-	/* Some place is not there: a library was closed. */
+	/* Some place is gone: a library was unloaded. */
 	if (error && error->code != PROBE_ERROR_FORMAT)
 		return error;
 	probe_error_free(error);
@@ -158,7 +157,7 @@ struct probe_error *edits_pretouch(const struct edits *edits, int mem)
 	return error;
 }
 
-/* Writes the bytes of a span that are at [at, end) from a buffer, no piece across two pages. */
+/* Writes the part of a span in [at, end) from a buffer; no write crosses a page boundary. */
 static struct probe_error *write_piece(
 	const struct edit_span *span, uint64_t at, uint64_t end, const uint8_t *buffer, int mem)
 {
@@ -180,7 +179,7 @@ static bool is_written(const struct edits *e, const struct edit *item)
 	return item->is_write && e->spans[item->span].readable;
 }
 
-/* Writes, from a buffer, the places among the first `count` by address that are to be. */
+/* From a buffer, writes those of the first `count` places by address that are to be written. */
 static struct probe_error *write_places(
 	const struct edits *e, const uint8_t *buffer, int mem, size_t *count)
 {
@@ -193,7 +192,7 @@ static struct probe_error *write_places(
 
 		if (!is_written(e, item))
 			continue;
-		/* Those that touch it: what is only read may lie between them in the order. */
+		/* Extend over adjacent ones; read-only places may come in between. */
 		for (; i < *count && e->items[e->order[i]].address <= end; i++) {
 			const struct edit *next = &e->items[e->order[i]];
 
@@ -206,7 +205,7 @@ static struct probe_error *write_places(
 	return error;
 }
 
-/* What each span will hold. */
+/* Computes the new contents of each span. */
 static void compose(struct edits *e)
 {
 	memcpy(e->after, e->before, e->size);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Changing many places of a target's memory at once, while it stands still.
+ * Changes many places of a target's memory at once while it is stopped.
  *
- *   edits_add()      each place, and what is to be there
+ *   edits_add()      a place, and its new contents
  *   edits_prepare()  memory, order and buffers: the last step before the stop
- *   edits_read()     what is there now
- *   (the caller looks at it, and may take single edits back)
- *   edits_write()    all of them, or none
+ *   edits_read()     the current contents
+ *   (the caller examines them, and may withdraw single edits)
+ *   edits_write()    writes all of them, or none
  */
 #ifndef LIBPROBE_PROCESS_EDITS_H
 #define LIBPROBE_PROCESS_EDITS_H
@@ -22,7 +22,7 @@ struct memory_piece;
 
 enum { EDIT_BYTES = 32 };
 
-/* One place. `bytes` are to be there, where is_write; it is only read else. */
+/* One place. If is_write, `bytes` are written there; otherwise it is only read. */
 struct edit {
 	uint64_t address;
 	uint8_t length; /* up to EDIT_BYTES */
@@ -40,45 +40,45 @@ struct edit_span {
 
 /* Initialise with {0}. */
 struct edits {
-	struct edit *items; /* in the order in which they were added */
+	struct edit *items; /* in the order of edits_add() */
 	size_t count;
-	uint32_t *order; /* their indices by address, set by edits_prepare() */
+	uint32_t *order; /* indices by address, set by edits_prepare() */
 	struct edit_span *spans;
 	size_t span_count;
 	size_t size;		     /* of each buffer */
 	uint8_t *before, *after;     /* what was read, and what is written */
-	struct memory_piece *pieces; /* the spans, as they are read */
+	struct memory_piece *pieces; /* the spans, for reading */
 };
 
-/* NULL without memory. The pointer is good until the next one is added. */
+/* NULL without memory. The pointer is valid until the next call. */
 struct edit *edits_add(struct edits *edits, uint64_t address, size_t length);
 
 /*
- * Nothing is added any more. Places may not overlap where they are written. Errors:
+ * Call it after the last edits_add(). Places that are written must not overlap. Errors:
  * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *edits_prepare(struct edits *edits);
 void edits_deinit(struct edits *edits);
 
-/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION. Places may be unreadable. */
+/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION. Single places may be unreadable. */
 PROBE_MUST_CHECK struct probe_error *edits_read(struct edits *edits, pid_t pid);
 
-/* What edits_read() found at the i-th place; NULL where there is no memory. */
+/* What edits_read() found at the i-th place; NULL if it is not mapped. */
 const uint8_t *edits_found(const struct edits *edits, size_t i);
 
 /*
- * Makes the pages that will be written the target's own copies, by writing
- * bytes that are there already: that takes longer than the writing itself.
+ * Makes the pages to be written private copies by writing back their own bytes, because copying
+ * takes longer than the actual writes.
  */
 PROBE_MUST_CHECK struct probe_error *edits_pretouch(const struct edits *edits, int mem);
 
 /*
- * Writes through `mem` (memory_open()); a page at a time, so that a place
- * within one page is written as a whole. An error leaves everything as it was.
+ * Writes through `mem` (memory_open()), one page at a time, so a place within one page is
+ * written completely or not at all. On an error everything is as before.
  */
 PROBE_MUST_CHECK struct probe_error *edits_write(struct edits *edits, int mem);
 
-/* Puts back what edits_read() found. */
+/* Restores what edits_read() found. */
 void edits_revert(const struct edits *edits, int mem);
 
 #endif

@@ -5,9 +5,9 @@
 #include "libprobe/process/modules.h"
 
 /*
- * What executes the process's program in the processor's place ("valgrind",
- * "qemu-aarch64"): the code in memory is translated, and never runs itself. Written
- * into `buffer`; NULL where there is nothing of that kind.
+ * The name of the emulator that executes the process's program ("valgrind", "qemu-aarch64"): it
+ * translates the code in memory, which never runs itself. Written into `buffer`; NULL if there
+ * is no emulator.
  */
 const char *emulator_of(pid_t pid, const struct modules *modules, char buffer[64]);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file is known by device and inode, which nobody else gets while we have it open, and
- * has changed if its size or one of its times has. Even then nothing wrong is written: the
- * bytes of each site are compared with those in memory.
+ * A file is identified by device and inode, which stay reserved while we have it open. It has
+ * changed if its size or one of its times has. Even a wrong match does no harm: the bytes of
+ * each site are compared with those in memory before they are written.
  *
- * What was opened last is looked for first, and what was not asked for the longest is closed
- * when there are too many.
+ * Look-ups start with the most recently used file; if there are too many, the least recently
+ * used one is closed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ struct file_plan {
 
 struct files {
 	size_t references;
-	struct file *items[FILES_MAX]; /* the one that was asked for last is the first */
+	struct file *items[FILES_MAX]; /* most recently used first */
 	size_t count;
 };
 
@@ -114,7 +114,7 @@ static struct probe_error *open_file(
 	return NULL;
 }
 
-/* As the first; the last one goes where there is no room. */
+/* Inserts a file at the front; the last one is dropped if there is no room. */
 static void put_first(struct files *files, struct file *file)
 {
 	if (files->count == FILES_MAX)
@@ -180,7 +180,7 @@ static const struct plan *find_plan(const struct file *file, const struct sdt_no
 	return NULL;
 }
 
-/* Without memory it is made again next time. */
+/* Without memory it is computed again next time. */
 static void keep_plan(struct file *file, const struct sdt_note *note, const enum probe_plan *order,
 	size_t order_count, const struct plan *plan)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Files that many processes have mapped: opened, read and planned once. A build starts
- * thousands of programs, all of which have the same C library.
+ * thousands of programs, and all map the same C library.
  */
 #ifndef LIBPROBE_PROCESS_FILES_H
 #define LIBPROBE_PROCESS_FILES_H
@@ -24,34 +24,33 @@ struct file {
 	off_t size;
 	struct timespec modified, changed;
 	char *path;
-	int fd; /* as long as it is open, nobody else has its inode */
+	int fd; /* keeps its inode from being reused */
 	struct object *object;
 	struct sdt_notes notes;
 	bool notes_read;
 	struct gadgets gadgets; /* see gadgets_find() */
 	bool gadgets_known;
-	struct file_plan *plans; /* that have been made: file_plan_sites() */
+	struct file_plan *plans; /* computed by file_plan_sites() */
 	size_t plan_count;
 };
 
 PROBE_MUST_CHECK struct probe_error *files_create(struct files **ret);
-/* One more holds it (NULL: nobody does); files_release() for each. */
+/* Takes a reference (NULL is allowed); release each with files_release(). */
 struct files *files_hold(struct files *files);
 void files_release(struct files *files);
 
 /*
- * The file behind a descriptor, which stays the caller's. `path` is for messages. The
- * result is the caller's to file_release(). Errors: those of object_open_fd(),
- * PROBE_ERROR_SYSTEM.
+ * The file behind a descriptor, which the caller keeps. `path` is for messages. Release the
+ * result with file_release(). Errors: those of object_open_fd(), PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *files_open(
 	struct files *files, int fd, const char *path, struct file **ret);
 void file_release(struct file *file);
 
-/* Reads the notes of a file, unless that is done. Errors: those of sdt_read(). */
+/* Reads the notes of a file, once. Errors: those of sdt_read(). */
 PROBE_MUST_CHECK struct probe_error *file_read_notes(struct file *file);
 
-/* plan_sites(), for notes of a file whose notes have been read; what was asked before is known. */
+/* plan_sites() for notes of a file whose notes have been read; results are cached. */
 PROBE_MUST_CHECK struct probe_error *file_plan_sites(struct file *file,
 	const struct sdt_note *const *notes, size_t count, const enum probe_plan *order,
 	size_t order_count, struct plan *ret);

@@ -6,13 +6,12 @@
  *
  *   start-end rwxp offset major:minor inode      path\n
  *
- * all numbers in hexadecimal but the inode, which is decimal. A newline in a
- * path is printed as "\012", nothing else is escaped; a file that was unlinked
- * ends in " (deleted)". The kernel hands out about a page of text per read(2),
- * and each piece is consistent in itself only.
+ * All numbers are hexadecimal except the inode, which is decimal. A newline in a path is
+ * printed as "\012"; nothing else is escaped. The path of an unlinked file ends in "
+ * (deleted)". The kernel returns about a page of text per read(2), and only each piece is
+ * consistent in itself.
  *
- * A JVM has thousands of lines, so the text is read once and the paths point
- * into it.
+ * A JVM has thousands of lines, so the text is read once and the paths point into it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,13 +29,13 @@ enum { TEXT_BYTES_START = 64 * 1024, EXEC_TRIES = 10 };
 /* ---- The text ------------------------------------------------------------- */
 
 /*
- * Opening the file takes PTRACE_MODE_READ (ptrace(2)), which Yama does not
- * restrict: what is left is another user, a process that is not dumpable, or
- * one with more capabilities than ours.
+ * Opening the file takes PTRACE_MODE_READ (ptrace(2)), which Yama does not restrict. It fails
+ * for another user's process, one that is not dumpable, or one with more capabilities than
+ * ours.
  */
 static struct probe_error *permission_error(pid_t pid)
 {
-	long uid = procfs_status_number(pid, "Uid:"); /* the real one is the first */
+	long uid = procfs_status_number(pid, "Uid:"); /* the first one is the real uid */
 
 	if (geteuid() == 0 || uid < 0)
 		return probe_error_new(PROBE_ERROR_PERMISSION,
@@ -70,7 +69,7 @@ static struct probe_error *system_error(pid_t pid, int err)
 	}
 }
 
-/* Reads a whole file; the text is not terminated. Returns an errno, or 0. */
+/* Reads a whole file; the text is not terminated. Returns 0 or an errno. */
 static int read_whole(int fd, char **text_ret, size_t *length_ret)
 {
 	size_t room = TEXT_BYTES_START, length = 0;
@@ -111,7 +110,7 @@ no_memory:
 
 /* ---- The lines ------------------------------------------------------------ */
 
-/* What is left of a line. Each step returns false where the line is malformed. */
+/* The rest of a line. Each step returns false if the line is malformed. */
 struct cursor {
 	char *at, *end;
 };
@@ -171,7 +170,7 @@ static bool take_flags(struct cursor *c, struct mapping *ret)
 	return true;
 }
 
-/* Turns the kernel's "\012" back into a newline, in place. */
+/* Converts the kernel's "\012" back into a newline, in place. */
 static void unescape(char *path)
 {
 	char *to = strstr(path, "\\012");
@@ -189,7 +188,7 @@ static void unescape(char *path)
 	*to = '\0';
 }
 
-/* The line's end is overwritten with a NUL, so that the path is a string. */
+/* Overwrites the line's end with a NUL to make the path a string. */
 static void take_path(struct cursor *c, struct mapping *ret)
 {
 	static const char suffix[] = " (deleted)";
@@ -232,8 +231,8 @@ static size_t count_lines(const char *text, size_t length)
 }
 
 /*
- * Takes text over, which has room for a NUL behind its length. A mapping that
- * moved between two reads may be seen twice; what does not ascend is dropped.
+ * Takes ownership of the text, which has room for a NUL at its end. A mapping that moved
+ * between two reads may appear twice; mappings out of order are dropped.
  */
 static struct probe_error *parse_text(char *text, size_t length, struct maps *ret)
 {
@@ -306,7 +305,7 @@ struct probe_error *maps_read(pid_t pid, struct maps *ret)
 		text = NULL;
 		err = read_text(living, &text, &length);
 	}
-	/* The file belongs to the memory of the program that execve(2) has just replaced. */
+	/* The file shows the memory of the program that execve(2) has just replaced. */
 	for (int i = 0; i < EXEC_TRIES && !err && length == 0; i++) {
 		if (procfs_status_number(pid, "VmSize:") < 0)
 			break;

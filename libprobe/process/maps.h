@@ -14,7 +14,7 @@
 struct mapping {
 	uint64_t start, end;
 	uint64_t offset; /* in the file, bytes */
-	uint64_t inode;	 /* 0 where no file is behind it */
+	uint64_t inode;	 /* 0 if there is no file */
 	uint32_t dev_major, dev_minor;
 	bool readable, writable, executable;
 	bool is_shared;	  /* MAP_SHARED */
@@ -22,32 +22,32 @@ struct mapping {
 	const char *path; /* "" for anonymous memory, "[stack]" ...; owned by the maps */
 };
 
-/* All of them, sorted by address. Initialise with {0}. */
+/* All mappings, sorted by address. Initialise with {0}. */
 struct maps {
 	struct mapping *items;
 	size_t count;
-	char *storage; /* the file's text, which the paths point into */
+	char *storage; /* the file's text; paths point here */
 };
 
 /*
- * Reads the mappings of a process, or of the process that a thread id names.
- * Stops nothing: a process that maps meanwhile may be seen half before, half after.
+ * Reads the mappings of a process, or of the process of a thread id. Does not stop it: if it
+ * maps or unmaps meanwhile, the result may mix both states.
  *
- * Errors: PROBE_ERROR_NOT_FOUND (no such process), PROBE_ERROR_STATE (it has
- * no memory: a zombie or a kernel thread), PROBE_ERROR_PERMISSION (names the
- * cause), PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ * Errors: PROBE_ERROR_NOT_FOUND (no such process), PROBE_ERROR_STATE (it has no memory: a
+ * zombie or a kernel thread), PROBE_ERROR_PERMISSION (names the cause), PROBE_ERROR_FORMAT,
+ * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *maps_read(pid_t pid, struct maps *ret);
 
-/* The same for text that is already there (of `length` bytes); for tests. */
+/* For tests: parses text of `length` bytes. */
 PROBE_MUST_CHECK struct probe_error *maps_parse(const char *text, size_t length, struct maps *ret);
 
 void maps_deinit(struct maps *maps);
 
-/* The mapping that holds an address, or NULL. */
+/* The mapping that contains an address, or NULL. */
 const struct mapping *maps_find(const struct maps *maps, uint64_t address);
 
-/* The first mapping that ends above an address (it holds it, or follows it), or NULL. */
+/* The first mapping that ends above an address (it contains it, or follows it), or NULL. */
 const struct mapping *maps_find_from(const struct maps *maps, uint64_t address);
 
 #endif

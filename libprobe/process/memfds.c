@@ -17,7 +17,7 @@ struct memfd {
 	char number[16]; /* its name in /proc/PID/fd */
 };
 
-/* The link's text is "/memfd:NAME (deleted)", and no path of a file system ends so and is open. */
+/* The link's text is "/memfd:NAME (deleted)"; no open file with a path looks like that. */
 static bool is_memfd(int folder, const char *name, struct stat *st)
 {
 	static const char prefix[] = "/memfd:";
@@ -68,7 +68,7 @@ static bool is_of(const struct stat *st, const struct mapping *mapping)
 	       minor(st->st_dev) == mapping->dev_minor;
 }
 
-/* The descriptor may be of another file by now, and opening alone has effects on devices. */
+/* The number may name another file by now, and opening a device has effects. */
 static int open_number(pid_t pid, const char *number, const struct mapping *mapping)
 {
 	char path[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of memfd_create(2) that a process has open: they have no path to open them by. */
+/* Files from memfd_create(2) that a process has open: they have no path to open them by. */
 #ifndef LIBPROBE_PROCESS_MEMFDS_H
 #define LIBPROBE_PROCESS_MEMFDS_H
 
@@ -18,9 +18,9 @@ struct memfds {
 };
 
 /*
- * Opens the file of a mapping for reading, where one of the process's descriptors is
- * of it; -1 where none is, or where we may not look, or with an *err_ret that
- * procfs_no_room() knows. The descriptors are read once, by the first call.
+ * Opens the file of a mapping for reading through one of the process's descriptors. Returns -1
+ * if no descriptor refers to it, if access is denied, or with an *err_ret that procfs_no_room()
+ * recognises. The first call reads all descriptors.
  */
 int memfds_open(struct memfds *memfds, pid_t pid, const struct mapping *mapping, int *err_ret);
 void memfds_deinit(struct memfds *memfds);

@@ -8,7 +8,7 @@
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 
-/* The memory is that of all threads, but one that has ended does not lead to it any more. */
+/* All threads share the memory, but a thread that has ended no longer gives access to it. */
 static ssize_t read_pieces(
 	pid_t pid, const struct iovec *local, const struct iovec *remote, size_t count)
 {
@@ -30,7 +30,7 @@ size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size)
 	return length < 0 ? 0 : length;
 }
 
-/* Whether `size` bytes were moved: with errno of the call where `length` is negative. */
+/* Checks that `size` bytes were moved; if `length` is negative, errno tells why not. */
 static struct probe_error *check_length(
 	ssize_t length, pid_t pid, const char *needed, uint64_t address, size_t size)
 {
@@ -89,7 +89,7 @@ struct probe_error *memory_write_code(int fd, uint64_t address, const void *buff
 {
 	ssize_t length = pwrite(fd, buffer, size, address);
 
-	if (length == 0) /* there is no memory behind it any more */
+	if (length == 0) /* the process's memory is gone */
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "the process has ended");
 	if (length < 0 && (errno == EIO || errno == EPERM))
 		return probe_error_system(errno,
@@ -114,7 +114,7 @@ struct probe_error *memory_open(pid_t pid, int *fd_ret)
 		return procfs_permission_error(pid);
 	if (errno == ENOENT)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", pid);
-	if (errno == ESRCH) /* it is exiting, and has given its memory back */
+	if (errno == ESRCH) /* it is exiting and has released its memory */
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
 	return probe_error_system(errno, "%s", path);
 }
@@ -123,7 +123,7 @@ bool memory_is_there(int fd)
 {
 	char byte;
 
-	/* Whether anything is mapped at 0 does not matter: that would be an error, or a byte. */
+	/* Whether address 0 is mapped does not matter: that gives an error, or a byte. */
 	return pread(fd, &byte, 1, 0) != 0;
 }
 

@@ -2,27 +2,26 @@
 /*
  * Which ELF files a process has mapped, where, and how to open them.
  *
- * The path in /proc/PID/maps is only a hint: the process may live in another
- * mount namespace or root, and the file may have been deleted or replaced (an
- * upgraded library). So the file is opened, in this order, through
+ * The path in /proc/PID/maps is only a hint: the process may use another mount namespace or
+ * root, and the file may have been deleted or replaced (an upgraded library). So the file is
+ * opened, in this order, through
  *
  *   /proc/PID/map_files/START-END  the very file; needs CAP_CHECKPOINT_RESTORE
  *                                  (proc_pid_map_files(5)) in the first namespace
  *   /proc/PID/exe                  the main program, deleted or not
  *   /proc/PID/root/PATH            the process's own view of the path
- *   PATH                           where the process was only chroot(2)ed: the
+ *   PATH                           if the process was only chroot(2)ed: the
  *                                  kernel prints paths as the reader sees them
  *   /proc/PID/fd/N                 memory files (memfd_create(2)), which have no
  *                                  path: probes made at run time (user events,
  *                                  libstapsdt) keep theirs open for that
  *
- * and the last three count only if device and inode are the mapping's, and no
- * symbolic link is followed (libprobe/process/beneath.h). btrfs and
- * overlayfs print another device in maps than stat(2) gives; there the inode
- * and the first bytes in memory must agree.
+ * The last three count only if device and inode are the mapping's, and no symbolic link is
+ * followed (libprobe/process/beneath.h). btrfs and overlayfs print another device in maps than
+ * stat(2) returns; there the inode and the first bytes in memory must agree.
  *
- * The bias follows from one mapping: a PT_LOAD segment that holds the
- * mapping's file offset says at which link-time address it belongs.
+ * One mapping determines the bias: the PT_LOAD segment that contains the mapping's file offset
+ * gives its link-time address.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,28 +43,28 @@
 #include "libprobe/process/shared.h"
 
 /*
- * Enough for the ELF header, the program headers and, as linkers lay files
- * out, the build id; too little to reach code, which may have been patched.
+ * Enough for the ELF header, the program headers and, in the usual file layout, the build id;
+ * too little to reach code, which may have been patched.
  */
 enum { COMPARED_BYTES = 1024 };
 
-/* O_NONBLOCK: what lies at the path now may be a FIFO. */
+/* O_NONBLOCK: the path may be a FIFO by now. */
 enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK };
 
-/* What is shared by all mappings of one look-up. */
+/* State shared by all mappings of one look-up. */
 struct lookup {
 	pid_t pid;
 	const struct maps *maps;
 	uint64_t page_mask;
-	bool no_map_files;   /* not allowed to use them */
+	bool no_map_files;   /* access to map_files was denied */
 	struct files *files; /* may be NULL */
-	int exe;	     /* /proc/PID/exe, if it has been opened, or -1 */
+	int exe;	     /* /proc/PID/exe once opened, or -1 */
 	struct stat exe_st;
-	/* The last device that was looked at; one that does not answer is asked once. */
+	/* The last device examined; one that does not answer is asked only once. */
 	uint32_t dev_major, dev_minor;
 	bool known, distant, silent;
 	struct memfds memfds;
-	struct modules modules; /* also the rejected ones: neither object nor reason */
+	struct modules modules; /* also rejected ones, which have neither object nor reason */
 };
 
 /* ---- Opening -------------------------------------------------------------- */
@@ -80,7 +79,7 @@ static bool same_device(const struct stat *st, const struct mapping *mapping)
 	return major(st->st_dev) == mapping->dev_major && minor(st->st_dev) == mapping->dev_minor;
 }
 
-/* The mapping of the same file's first byte, or NULL. */
+/* The mapping of the file's first byte, or NULL. */
 static const struct mapping *mapping_of_header(
 	const struct lookup *lookup, const struct mapping *mapping)
 {
@@ -96,9 +95,9 @@ static const struct mapping *mapping_of_header(
 }
 
 /*
- * Are the file's first bytes those in memory? Where they cannot be compared
- * (reading memory takes more rights than reading maps) the inode must do:
- * patching looks at the bytes of every site again.
+ * Whether the file's first bytes equal those in memory. If they cannot be compared (reading
+ * memory takes more rights than reading maps), the inode must do: patching compares the bytes
+ * of every site again.
  */
 static bool same_header(const struct lookup *lookup, const struct mapping *mapping, int fd)
 {
@@ -128,7 +127,7 @@ static bool is_mapped_inode(const struct stat *st, const void *mapping)
 	return same_inode(st, mapping);
 }
 
-/* Opens a path if the mapped file is there; else -1, and *err_ret is 0 for another file. */
+/* Opens a path if it is the mapped file; else returns -1, and *err_ret is 0 for another file. */
 static int open_verified(
 	const struct lookup *lookup, const struct mapping *mapping, const char *root, int *err_ret)
 {
@@ -184,7 +183,7 @@ static char *open_failure(const struct mapping *mapping, int err)
 	return reason;
 }
 
-/* The program's file, if that is what is mapped: others may be of a device that answers. */
+/* Opens the program's file only if it is what is mapped: otherwise its device may not answer. */
 static void open_exe(struct lookup *lookup, const struct mapping *mapping)
 {
 	char path[48], link[4096];
@@ -202,7 +201,7 @@ static void open_exe(struct lookup *lookup, const struct mapping *mapping)
 	}
 }
 
-/* The mapped file, or -1; *err_ret is 0 where no descriptor or path is of it. */
+/* The mapped file, or -1; *err_ret is 0 if no descriptor or path refers to it. */
 static int open_here(struct lookup *lookup, const struct mapping *mapping, int *err_ret)
 {
 	char root[48];
@@ -231,7 +230,7 @@ static int open_here(struct lookup *lookup, const struct mapping *mapping, int *
 	return fd;
 }
 
-/* What distant_copy() opens. */
+/* The file that distant_copy() opens. */
 struct wanted {
 	struct lookup *lookup;
 	const struct mapping *mapping;
@@ -244,7 +243,7 @@ static int open_wanted(void *data, int *err_ret)
 	return open_here(wanted->lookup, wanted->mapping, err_ret);
 }
 
-/* The mapped file, or a copy of one whose file system might not answer. */
+/* The mapped file, or a copy if its file system might not answer. */
 static int open_mapping(struct lookup *lookup, const struct mapping *mapping, int *err_ret)
 {
 	struct wanted wanted = {lookup, mapping};
@@ -271,24 +270,24 @@ static int open_mapping(struct lookup *lookup, const struct mapping *mapping, in
 
 /* ---- Where a file is mapped ------------------------------------------------ */
 
-/* The bias that a mapping has if it is of this segment; false if it is not. */
+/* The bias of a mapping if it belongs to this segment; false if it does not. */
 static bool bias_by_segment(const struct lookup *lookup, const struct mapping *mapping,
 	const struct object_segment *segment, uint64_t *ret)
 {
 	uint64_t first = segment->offset & lookup->page_mask;
 
-	/* What is beyond the segment's bytes is not of the segment: no mapping starts there. */
+	/* Bytes past the segment's file part do not belong to it: no mapping starts there. */
 	if (segment->file_size == 0 || mapping->offset < first ||
 		mapping->offset - first >= segment->offset - first + segment->file_size)
 		return false;
-	/* Modulo 2^64, as a bias may be negative. */
+	/* Modulo 2^64: a bias may be negative. */
 	*ret = mapping->start - (segment->address + (mapping->offset - segment->offset));
 	return true;
 }
 
 /*
- * The bias that a mapping tells. A page of the file may belong to two
- * segments; one that begins there is preferred, and one of equal rights.
+ * The bias according to a mapping. A page of the file may belong to two segments; prefer one
+ * that begins there, and one with the same permissions.
  */
 static bool bias_of(const struct lookup *lookup, const struct object *object,
 	const struct mapping *mapping, uint64_t *ret)
@@ -334,7 +333,7 @@ static bool same_file(const struct module *module, const struct mapping *mapping
 	       module->dev_minor == mapping->dev_minor;
 }
 
-/* Does a mapping belong to a module that is known already (or was rejected)? */
+/* Whether a mapping belongs to a module that is already known (or was rejected). */
 static bool is_known(const struct lookup *lookup, const struct mapping *mapping)
 {
 	for (size_t i = lookup->modules.count; i-- > 0;) {
@@ -348,7 +347,7 @@ static bool is_known(const struct lookup *lookup, const struct mapping *mapping)
 	return false;
 }
 
-/* The kernel maps the end of .bss anonymously behind the file's last mapping. */
+/* The kernel maps the end of .bss anonymously after the file's last mapping. */
 static void add_bss(const struct lookup *lookup, struct module *module)
 {
 	const struct mapping *bss = maps_find(lookup->maps, module->end);
@@ -359,7 +358,7 @@ static void add_bss(const struct lookup *lookup, struct module *module)
 	if (!bss || bss->inode != 0 || bss->path[0])
 		return;
 	for (size_t i = 0; i < count; i++) {
-		/* The file's word: it counts only within what is mapped. */
+		/* From the file, so untrusted: it counts only within what is mapped. */
 		uint64_t end = module->bias + segments[i].address + segments[i].size;
 
 		if (end > file_end && end <= bss->end && end > module->end)
@@ -367,7 +366,7 @@ static void add_bss(const struct lookup *lookup, struct module *module)
 	}
 }
 
-/* The module's range: all mappings of the file at its bias. */
+/* Sets the module's range: all mappings of the file at its bias. */
 static void set_range(const struct lookup *lookup, struct module *module)
 {
 	module->start = UINT64_MAX;
@@ -412,7 +411,7 @@ void modules_deinit(struct modules *modules)
 	*modules = (struct modules){0};
 }
 
-/* Executable memory that is no library: code made at run time, and devices. */
+/* Excludes executable memory that is not a file: code made at run time, and devices. */
 static bool is_candidate(const struct mapping *mapping)
 {
 	const char *path = mapping->path;
@@ -433,7 +432,7 @@ static bool has_elf_magic(int fd)
 	return pread(fd, magic, 4, 0) == 4 && memcmp(magic, "\177ELF", 4) == 0;
 }
 
-/* Opens the file and finds the bias. A module that is left without a reason is rejected. */
+/* Opens the file and finds the bias. A module without an object or reason is rejected. */
 static struct probe_error *module_open(
 	struct lookup *lookup, const struct mapping *mapping, struct module *module)
 {
@@ -444,7 +443,7 @@ static struct probe_error *module_open(
 	if (module->fd < 0 && procfs_no_room(err))
 		return probe_error_system(
 			err, "cannot open the files that process %d has mapped", (int)lookup->pid);
-	/* As a rule a memfd holds code made at run time, so one that is closed is no loss. */
+	/* A memfd usually holds code made at run time, so a closed one is no loss. */
 	if (module->fd < 0 && is_memfd(mapping))
 		return NULL;
 	if (module->fd < 0) {
@@ -466,7 +465,7 @@ static struct probe_error *module_open(
 		return module->reason ? NULL : probe_error_no_memory();
 	}
 	if (!bias_of(lookup, module->object, mapping, &module->bias)) {
-		/* Mapped as data, by a debugger or an editor, say. */
+		/* Mapped as data, for example by a debugger or an editor. */
 		if (!module->file)
 			object_close(module->object);
 		module->object = NULL;
@@ -508,7 +507,7 @@ static int compare_starts(const void *left, const void *right)
 	return a->start < b->start ? -1 : a->start > b->start;
 }
 
-/* Drops what was only kept so as not to be tried again, and sorts the rest. */
+/* Drops entries that were kept only to avoid trying them again, and sorts the rest. */
 static void lookup_tidy(struct modules *modules)
 {
 	size_t kept = 0;

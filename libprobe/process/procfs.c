@@ -42,14 +42,14 @@ size_t procfs_read_whole(const char *path, char *buffer, size_t size)
 }
 
 /*
- * What follows a key of the status file, up to the end of its line. False where there is
- * none; errno is then 0 if the file could be read. Line by line: those of a process in
- * many groups are longer than the buffer, and what we look for comes behind them.
+ * The text after a key of the status file, up to the end of its line. False if there is none;
+ * errno is then 0 if the file could be read. Reads line by line: the line of groups can be
+ * longer than the buffer, and our keys come after it.
  */
 static bool status_value(pid_t pid, const char *key, char value[VALUE_BYTES])
 {
 	size_t have = 0, length = strlen(key);
-	bool found = false, skipped = false; /* the rest of a line that is too long */
+	bool found = false, skipped = false; /* inside a line that is too long */
 	char path[48], buffer[4096];
 	ssize_t got;
 	int fd;
@@ -158,8 +158,8 @@ pid_t procfs_next_thread(DIR *threads)
 }
 
 /*
- * Field n (counted from 1, as proc_pid_stat(5) does) of a stat file, for n > 2;
- * the command in parentheses may hold anything.
+ * Field n (counted from 1, as in proc_pid_stat(5)) of a stat file, for n > 2; the command in
+ * parentheses may contain anything.
  */
 static const char *stat_field(const char *path, int n, char *buffer, size_t size)
 {

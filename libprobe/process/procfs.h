@@ -11,70 +11,70 @@
 
 #include "probe/error.h"
 
-/* Reads a small file, whose text is then terminated; returns its length, or 0. */
+/* Reads a small file and terminates its text; returns its length, or 0. */
 size_t procfs_read(const char *path, char *buffer, size_t size);
-/* The same in as many pieces as the kernel gives it in; what has no room is left out. */
+/* The same with as many reads as it takes; text beyond `size` is dropped. */
 size_t procfs_read_whole(const char *path, char *buffer, size_t size);
 /*
- * The (first) number behind a key of /proc/PID/status, or -1: errno is then 0 if there is no
- * such key.
+ * The first number after a key of /proc/PID/status, or -1: errno is then 0 if the key is
+ * missing.
  */
 long procfs_status_number(pid_t pid, const char *key);
-/* The last of the numbers behind a key, or -1: of NSpid, the one in the process's namespace. */
+/* The last number after a key, or -1. For NSpid, it is the pid in the process's own namespace. */
 long procfs_status_last_number(pid_t pid, const char *key);
-/* Does the line of a key hold a word? */
+/* Whether the line of a key contains a word. */
 bool procfs_status_has(pid_t pid, const char *key, const char *word);
-/* Copies the first word behind a key; false where there is none, or no room. */
+/* Copies the first word after a key; false if there is none, or it does not fit. */
 bool procfs_status_text(pid_t pid, const char *key, char *buffer, size_t size);
 /* The number in a file, or -1. */
 long procfs_file_number(const char *path);
-/* The command name; "?" where the process is gone. */
+/* The command name; "?" if the process is gone. */
 void procfs_comm(pid_t pid, char *buffer, size_t size);
-/*
- * The threads of a process, to be gone through: NULL and errno where there is none, else
- * to be given back with closedir(3).
- */
+/* Opens the list of a process's threads; NULL and errno on failure. Use closedir(3). */
 DIR *procfs_threads(pid_t pid);
-/* The next one; 0 behind the last, and where `threads` is NULL. */
+/* The next thread; 0 after the last one, and if `threads` is NULL. */
 pid_t procfs_next_thread(DIR *threads);
-/* The state letter of a thread, or 0 where it is gone. */
+/* The state letter of a thread, or 0 if it is gone. */
 char procfs_thread_state(pid_t pid, pid_t tid);
 /*
- * Is /proc there, and does it number processes as system calls do? Errors:
- * PROBE_ERROR_UNSUPPORTED (none is mounted, or that of another pid namespace).
+ * Checks that /proc is mounted and uses the same process numbers as system calls. Errors:
+ * PROBE_ERROR_UNSUPPORTED (not mounted, or of another pid namespace).
  */
 PROBE_MUST_CHECK struct probe_error *procfs_check(void);
-/* The id that was given out last, to a process or a thread, or -1; `fd` is of /proc/loadavg. */
+/* The id given out last, to a process or a thread, or -1; `fd` is of /proc/loadavg. */
 long procfs_last_pid(int fd);
-/* The parent of a process, or of the process of a thread, or 0. */
+/* The parent of a process (or of a thread's process), or 0. */
 pid_t procfs_parent(pid_t pid);
 /*
- * A thread of a process by whose id /proc and process_vm_readv(2) know its memory and its files:
- * the main one, but where that has ended (pthread_exit(3)) and others have not, one of them.
+ * A thread id through which /proc and process_vm_readv(2) reach the process's memory and files:
+ * the main thread's, or, if that has ended (pthread_exit(3)) and others have not, another
+ * one's.
  */
 pid_t procfs_living(pid_t pid);
-/* Has a process ended that its parent has not waited for yet? */
+/* Whether a process has ended, but its parent has not yet waited for it. */
 bool procfs_is_zombie(pid_t pid);
 /*
- * Opens the regular file that a descriptor made with O_PATH names; -1 and errno
- * where it is none (EINVAL). So nothing but a regular file is ever opened: to
- * open a device can be to use it.
+ * Opens the regular file that an O_PATH descriptor names; -1 and errno if it is none (EINVAL).
+ * Only regular files are ever opened, because opening a device can have effects.
  */
 int procfs_open_regular(int path_fd, int flags);
 /*
- * When a process started, in clock ticks since boot; 0 where it is gone, or, with an errno
- * that procfs_no_room() knows, cannot be asked.
+ * When a process started, in clock ticks since boot. 0 if it is gone, or unknown with an errno
+ * that procfs_no_room() recognises.
  */
 uint64_t procfs_start_time(pid_t pid);
 /*
- * The wait status of a process that has ended and that nobody has waited for, if it is
- * the one that started then; false where it is not there, or not to be known.
+ * The wait status of a process that has ended but has not been waited for, if its start time
+ * matches; false if it does not exist, or the status is unknown.
  */
 bool procfs_exit_status(pid_t pid, uint64_t start_time, int *ret);
-/* Does an errno of open(2) say nothing of the file, but that no descriptor or memory is left? */
+/*
+ * Whether an errno of open(2) only says that descriptors or memory ran out, and nothing about
+ * the file.
+ */
 bool procfs_no_room(int err);
 
-/* The error for a target that may not be traced: says which rule forbids it. */
+/* The error for a target that may not be traced; names the rule that forbids it. */
 struct probe_error *procfs_permission_error(pid_t pid)
 	__attribute__((returns_nonnull, warn_unused_result));
 

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The target makes a memfd, and the controller opens it through /proc/PID/fd.
- * Between the two, other threads of the target run, and the number may come to
- * name something else: a file that the controller may write and the target may
- * not, or a device that acts on being opened. So the name is first looked up
- * without opening it (O_PATH), and only a memfd that is as new is opened and
- * written.
+ * The target makes a memfd, and the controller opens it through /proc/PID/fd. In between, other
+ * threads of the target run, and the number may come to name another file: one that the
+ * controller may write but the target may not, or a device that reacts to being opened. So the
+ * controller first looks the name up without opening it (O_PATH), and opens and writes only a
+ * memfd that is still in its initial state.
  *
- * A mapping that reaches behind the end of its file is a trap: SIGBUS. Therefore
- * the file's size is sealed (fcntl(2), "File Sealing") before it is mapped here.
+ * Access to a mapping past the end of its file raises SIGBUS. So the file's size is sealed
+ * (fcntl(2), "File Sealing") before it is mapped here.
  *
  * With the sysctl vm.memfd_noexec, kernels from 6.3 on seal the mode of such a file
- * (F_SEAL_EXEC), so that execve(2) does not take it; some refuse to make one that does not
- * ask for that. Code can be mapped from it all the same.
- * Source: Documentation/userspace-api/mfd_noexec.rst of Linux.
+ * (F_SEAL_EXEC), so that execve(2) refuses it; some refuse to create one without that flag.
+ * Code can be mapped from it all the same. Source: Documentation/userspace-api/mfd_noexec.rst
+ * of Linux.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +60,7 @@ static struct probe_error *set_size(pid_t pid, int fd, size_t size)
 
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	/* Files of a file system have F_SEAL_SEAL from the start. */
+	/* Files of a file system start with F_SEAL_SEAL. */
 	if (seals < 0 || seals & ~F_SEAL_EXEC)
 		return replaced(pid);
 	if (ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)

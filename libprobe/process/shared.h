@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files in memory that a target has made for us, seen from the controller. */
+/* Memory files that a target has made for us, as the controller sees them. */
 #ifndef LIBPROBE_PROCESS_SHARED_H
 #define LIBPROBE_PROCESS_SHARED_H
 
@@ -11,7 +11,7 @@
 #include "probe/error.h"
 
 /*
- * The flags of memfd_create(2) for a file that shared_open() takes; and the one to add where
+ * The flags of memfd_create(2) for a file that shared_open() accepts, and the flag to add if
  * the kernel refuses that with EACCES, as some do with the sysctl vm.memfd_noexec.
  */
 enum {
@@ -20,17 +20,16 @@ enum {
 };
 
 /*
- * Opens the empty memfd that is the target's descriptor `fd`, and gives it its
- * size, which nobody can change from then on. Any other file is left as it is.
+ * Opens the empty memfd that is the target's descriptor `fd`, and sets its size, which cannot
+ * change after that. Does not touch any other file.
  *
- * Errors: PROBE_ERROR_STATE (the target has put another file in its place, or
- * touched it), PROBE_ERROR_SYSTEM.
+ * Errors: PROBE_ERROR_STATE (the target has replaced or changed the file), PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *shared_open(pid_t pid, int64_t fd, size_t size, int *fd_ret);
 
-#define SHARED_NAME "probectl" /* of our memfds: shown in /proc/PID/maps */
+#define SHARED_NAME "probectl" /* name of our memfds in /proc/PID/maps */
 
-/* Code memory, of whatever use: it is known by its name, as data is. */
+/* Whether a mapping is code memory of ours, for any use. Its name tells, as for data. */
 bool shared_is_code(const struct mapping *mapping);
 
 #endif

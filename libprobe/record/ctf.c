@@ -2,15 +2,13 @@
 /*
  * A record: its parts, its events and their classes.
  *
- * Time stamps count from an hour before the record's begin. What the session's clock says
- * is interpolated anew at each poll, and may go back by some nanoseconds from one
- * to the next, or by more if somebody sets the system's clock; within a stream it
- * must not.
+ * Time stamps count from an hour before the record's beginning. The session's clock is
+ * interpolated anew at each poll, and may go back by some nanoseconds from one poll to the
+ * next, or by more if the system's clock is set; within a stream, time must not go back.
  *
- * Parts follow each other in time. The hits of several sessions do not quite come in
- * order, for each is read up to an instant of its own: hits that are older than the
- * part that has just begun go into the one before, which is kept until all of them
- * have come.
+ * Parts follow each other in time. The hits of several sessions are not quite in order, because
+ * each session is read up to a different instant. So hits that are older than the current part
+ * go into the previous one, which stays open until all of them have come.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,14 +28,14 @@
 enum {
 	CACHE_ENTRIES = 1024, /* a power of two */
 	NSEC_PER_SEC = 1000000000,
-	/* Hits may be older than the record: their sessions are, and clocks have errors. */
+	/* Hits may be older than the record: sessions may, and clocks have errors. */
 	CLOCK_MARGIN_S = 3600,
-	LATE_FLUSHES = 2, /* until nothing is late any more: there is one a second */
-	EVENT_ROOM = 32,  /* of an event without name and arguments */
-	ARG_ROOM = 16	  /* of an argument without bytes */
+	LATE_FLUSHES = 2, /* one per second; after these, nothing is late any more */
+	EVENT_ROOM = 32,  /* size of an event without name and arguments */
+	ARG_ROOM = 16	  /* size of an argument without bytes */
 };
 
-/* What the last hits of a site were like. */
+/* What the last hits of a site looked like. */
 struct ctf_site {
 	uint64_t pc;
 	uint32_t id; /* of the class */
@@ -48,12 +46,12 @@ struct probe_ctf {
 	struct probe_ctf_options options;
 	char *path; /* for messages */
 	int root;
-	struct ctf_part part, before; /* the second, while it is open, for what is late */
+	struct ctf_part part, before; /* `before` is the previous part, while open for late hits */
 	unsigned int part_count;
-	unsigned int flushes;	    /* since the part began */
-	uint64_t begin_ns, next_ns; /* the part's begin, by its first hit; the next one's */
+	unsigned int flushes;	    /* since the part's beginning */
+	uint64_t begin_ns, next_ns; /* beginnings of this part (its first hit) and the next */
 	int last_cpu;		    /* of the last hit */
-	uint64_t last_ns;	    /* likewise; or the record's begin */
+	uint64_t last_ns;	    /* of the last hit; or the record's beginning */
 	struct ctf_description description;
 	struct ctf_class *classes;
 	size_t class_count;
@@ -71,7 +69,7 @@ static uint64_t now_ns(void)
 
 /* ---- Parts ------------------------------------------------------------------------- */
 
-/* A folder that holds nothing yet. */
+/* Opens an empty folder. */
 static struct probe_error *root_open(const char *path, int *ret)
 {
 	struct dirent *entry;
@@ -115,7 +113,7 @@ static struct probe_error *begin_part(struct probe_ctf *ctf)
 	return ctf_part_open(&ctf->part, ctf->root, name, &ctf->description);
 }
 
-/* Nothing more is added where something could not be written. */
+/* Once something could not be written, nothing more is added. */
 static struct probe_error *checked(struct probe_ctf *ctf, struct probe_error *error)
 {
 	ctf->failed |= error != NULL;
@@ -130,7 +128,7 @@ static struct probe_error *end_part(struct ctf_part *part)
 	return error;
 }
 
-/* The part that a hit belongs to, which may be a new one. */
+/* The part that a hit belongs to; may start a new one. */
 static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_part **ret)
 {
 	struct probe_error *error;
@@ -230,7 +228,7 @@ static uint8_t code_of(const struct probe_value *value, uint8_t size)
 	return CTF_UNREADABLE;
 }
 
-/* The size in bytes of a number, as its site's note declares it. */
+/* The size in bytes of a number, as declared in the site's note. */
 static uint8_t size_of(const struct session_site *site, size_t arg)
 {
 	uint8_t size = site && arg < site->layout.arg_count ? site->layout.args[arg].size : 8;
@@ -257,7 +255,7 @@ static bool same_probe(const struct ctf_class *a, const struct ctf_class *b)
 					strcmp(left->path, right->path) == 0);
 }
 
-/* The number of a class, which many processes may have in common. */
+/* The number of a class; many processes may share it. */
 static struct probe_error *find_class(
 	struct probe_ctf *ctf, const struct ctf_class *class, uint32_t *ret)
 {
@@ -283,7 +281,7 @@ static struct probe_error *find_class(
 	return NULL;
 }
 
-/* Do the arguments stand as they did when the site was last seen? */
+/* Whether the arguments have the same codes as at the site's last hit. */
 static bool same_codes(const struct ctf_class *class, const struct probe_hit *hit)
 {
 	for (size_t i = 0; i < hit->arg_count; i++)
@@ -321,7 +319,7 @@ static uint8_t *put(uint8_t *at, const void *bytes, size_t length)
 	return at + length;
 }
 
-/* The first bytes of a number; EVENT_ROOM has room for all. */
+/* The low `size` bytes of a number; EVENT_ROOM leaves room for 8. */
 static uint8_t *put_number(uint8_t *at, uint64_t number, size_t size)
 {
 	memcpy(at, &number, sizeof(number));
@@ -335,7 +333,7 @@ static uint8_t *put_string(uint8_t *at, const char *bytes, size_t length)
 	return at + 1;
 }
 
-/* CTF's strings end at the first NUL, which one that was changed meanwhile may hold. */
+/* CTF strings end at the first NUL; one that changed during the copy may contain a NUL. */
 static uint8_t *put_text(uint8_t *at, const struct probe_value *value)
 {
 	return put_string(at, value->bytes, strnlen(value->bytes, value->length));
@@ -376,7 +374,7 @@ static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t co
 	return at;
 }
 
-/* Bytes that an event may take at most, and some that are written over by the next. */
+/* The most bytes that an event takes, plus some that the next one overwrites. */
 static size_t event_room(const struct probe_hit *hit, size_t comm_length)
 {
 	size_t room = EVENT_ROOM + comm_length;
@@ -400,7 +398,7 @@ static uint8_t *put_event(uint8_t *at, const struct ctf_stream *stream, const st
 	return at;
 }
 
-/* Adds an event to a stream, which is written as often as it is full. */
+/* Adds an event to a stream; writes the stream when it is full. */
 static struct probe_error *add_event(struct probe_ctf *ctf, struct ctf_part *part,
 	struct ctf_stream *stream, const struct probe_hit *hit, const struct ctf_site *site,
 	const char *comm)
@@ -417,7 +415,7 @@ static struct probe_error *add_event(struct probe_ctf *ctf, struct ctf_part *par
 		error = ctf_part_write(part, stream);
 		if (error)
 			return error;
-		/* There is room: it is empty. */
+		/* It has room: it is empty. */
 		at = ctf_stream_room(stream, part->uuid, room);
 	}
 	stream->length =
@@ -458,11 +456,11 @@ struct probe_error *probe_ctf_discarded(
 
 	if (ctf->failed || !count)
 		return NULL;
-	/* Nobody knows on which CPU they were: it is told where the last hit was. */
+	/* Their CPU is unknown: use that of the last hit. */
 	error = ctf_part_stream(part, session, ctf->last_cpu, &stream);
 	if (error)
 		return checked(ctf, error);
-	/* Not later than hits that are still to come: how long ago they were is not known. */
+	/* Their time is unknown: use one not later than any hit still to come. */
 	if (!stream->begun)
 		stream_time(ctf, stream, ctf->last_ns);
 	if (ctf_stream_discard(stream, part->uuid, count))

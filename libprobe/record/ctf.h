@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CTF writer: packets (ctf_stream.c), the description of what is in them
- * (ctf_metadata.c), a folder of both (ctf_part.c), and the record as a whole (ctf.c).
+ * The CTF writer: packets (ctf_stream.c), the description of their contents (ctf_metadata.c), a
+ * folder of both (ctf_part.c), and the whole record (ctf.c).
  *
  * A packet, little-endian, everything aligned to bytes:
  *
@@ -28,11 +28,11 @@
 
 enum {
 	/*
-	 * write(2) may be cut off by SIGKILL or a full disk, but only where a page
-	 * ends. So every packet is whole pages: what is in the file is whole packets.
+	 * SIGKILL or a full disk may cut off write(2), but only at a page boundary. Packets are
+	 * whole pages, so the file always contains whole packets.
 	 */
 	CTF_PACKET_BYTES = 4096,
-	CTF_BATCH_BYTES = 1 << 18, /* packets that are written at once */
+	CTF_BATCH_BYTES = 1 << 18, /* packets written at once */
 	CTF_HEADER_BYTES = 76,
 	CTF_UUID_BYTES = 16,
 	CTF_EVENT_BYTES_MAX = CTF_BATCH_BYTES - CTF_PACKET_BYTES,
@@ -44,53 +44,53 @@ enum {
 struct ctf_stream {
 	const struct probe_session *session;
 	int cpu;
-	bool created;	 /* its file is there */
+	bool created;	 /* its file exists */
 	uint8_t *buffer; /* CTF_BATCH_BYTES */
-	size_t packet;	 /* where the packet begins that is being filled, or the next will */
-	size_t length;	 /* end of what was added; of no meaning unless is_open */
+	size_t packet;	 /* start of the open packet, or of the next one */
+	size_t length;	 /* end of the last event; meaningless unless is_open */
 	bool is_open;
-	bool begun; /* has had a packet */
+	bool begun; /* it has had a packet */
 	uint64_t begin_ns, last_ns;
 	uint64_t discarded, sequence;
 	off_t written;
 };
 
 /*
- * Where an event of up to `room` bytes may be put, at last_ns; NULL where the stream has
- * to be written first. What is put there is then added to `length`.
+ * Returns where to put an event of up to `room` bytes with time last_ns; NULL if the stream
+ * must be written first. The caller then adds the event's size to `length`.
  */
 uint8_t *ctf_stream_room(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], size_t room);
 
-/* Counts lost events. False where the stream has to be written first. */
+/* Counts lost events. False if the stream must be written first. */
 bool ctf_stream_discard(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], uint64_t count);
 
-/* Ends the packet that is open. */
+/* Ends the open packet. */
 void ctf_stream_close(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES]);
 
 /*
- * Writes all closed packets to the stream's file, open for appending. On an error
- * it ends with the last whole one. `written` tells the file's size.
+ * Writes all closed packets to the stream's file, open for appending. After an error the file
+ * ends with the last whole packet. `written` is the file's size.
  */
 PROBE_MUST_CHECK struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd);
 
 /* ---- Descriptions ------------------------------------------------------------------ */
 
-/* How an argument stands in an event. */
+/* How an event encodes an argument. */
 enum ctf_code {
 	CTF_UNREADABLE, /* an enumeration of one value */
 	CTF_SIGNED,
 	CTF_UNSIGNED,
 	CTF_FLOAT,
 	CTF_STRING,
-	CTF_TEXT,	   /* the pointer, and the string */
+	CTF_TEXT,	   /* the pointer, then the string */
 	CTF_BYTES,	   /* u32 length, bytes */
-	CTF_TRUNCATED = 8, /* a flag: one byte, 1, follows */
+	CTF_TRUNCATED = 8, /* a flag: one byte of value 1 follows */
 	CTF_SIZE_SHIFT = 4 /* of numbers: their size in bytes */
 };
 
-/* One type of events: a probe, and how its arguments stand. */
+/* An event type: a probe, and how its arguments are encoded. */
 struct ctf_class {
 	const struct probe_session *session;
 	size_t probe;
@@ -98,52 +98,52 @@ struct ctf_class {
 	uint8_t codes[ARCH_ARGS_MAX]; /* enum ctf_code */
 };
 
-/* What stands before all classes. `offset_s` is the clock's 0, in seconds since 1970. */
+/* The part before all classes. `offset_s` is the clock's 0, in seconds since 1970. */
 void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES], uint64_t offset_s);
 
-/* One class; its id is its number. */
+/* Describes one class, whose number is its id. */
 void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint32_t id,
 	const struct probe_session_probe *probe);
 
-/* What metadata is made of. */
+/* The contents of the metadata. */
 struct ctf_description {
 	uint64_t base_s;       /* the clock's 0 */
-	struct buffer classes; /* all that were met so far, described */
+	struct buffer classes; /* descriptions of all classes so far */
 };
 
 /* ---- Parts ------------------------------------------------------------------------- */
 
-/* Folders of parts are called 000001 and so on. */
+/* Folders of parts are named 000001 and so on. */
 enum { CTF_PART_NAME_BYTES = 12 };
 void ctf_part_name(char ret[CTF_PART_NAME_BYTES], unsigned int number);
-/* The number of the part that is called so; false: none is. */
+/* The number of the part with this name; false if it is no part's name. */
 bool ctf_part_number(const char *name, unsigned int *ret);
 
 struct ctf_part {
 	int folder; /* -1: not open */
 	const struct ctf_description *description;
 	uint8_t uuid[CTF_UUID_BYTES];
-	size_t described; /* bytes of the classes' description that are in the metadata */
+	size_t described; /* bytes of class descriptions already in the metadata */
 	struct ctf_stream *streams;
 	size_t stream_count;
-	size_t recent[CTF_RECENT]; /* the stream of the last hit on a CPU */
-	uint64_t written;	   /* bytes, of all streams */
+	size_t recent[CTF_RECENT]; /* by CPU: the stream of its last hit */
+	uint64_t written;	   /* bytes in all streams */
 };
 
 /*
- * Makes a folder in another, or (".") takes that one, with metadata. The description,
- * which grows, is borrowed. To be closed also after an error.
+ * Creates a folder with metadata in `root`, or uses `root` itself ("."). The description, which
+ * grows, is borrowed. Close the part even after an error.
  */
 PROBE_MUST_CHECK struct probe_error *ctf_part_open(struct ctf_part *part, int root,
 	const char *name, const struct ctf_description *description);
-/* What was not written is discarded. One that is not open may be closed, and flushed. */
+/* Discards what was not written. A part that is not open may be closed and flushed. */
 void ctf_part_close(struct ctf_part *part);
 
-/* The stream of a session and a CPU, valid until the next one is asked for. */
+/* The stream of a session and a CPU, valid until the next call. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_stream(struct ctf_part *part,
 	const struct probe_session *session, int cpu, struct ctf_stream **ret);
 
-/* Writes the closed packets of a stream, behind the description of what is in them. */
+/* Writes the closed packets of a stream, after describing what is in them. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_write(
 	struct ctf_part *part, struct ctf_stream *stream);
 

@@ -2,9 +2,9 @@
 /*
  * The description of a record in TSDL, the language of CTF 1.8's metadata.
  *
- * A class of events is made for each way in which a probe's arguments were met:
- * with the sizes that its site's note declares, and one more where one of them
- * could not be read. So no event carries tags, and what could not be read says so.
+ * There is one class of events for each encoding of a probe's arguments that occurred: with the
+ * sizes that its site's note declares, and another one if an argument could not be read. So
+ * events carry no tags, and an unreadable argument is marked as such.
  */
 #include <stdio.h>
 #include <string.h>
@@ -118,7 +118,7 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES], 
 			   "\t};\n};\n\n");
 }
 
-/* One member of the fields: its type, and what its name begins and ends with. */
+/* One member of the fields: its type, and its name with a suffix. */
 static void member(struct buffer *out, const char *type, size_t arg, const char *suffix)
 {
 	buffer_string(out, "\t\t");

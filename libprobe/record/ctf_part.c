@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A part of a record, or all of it where it is not divided: a folder with a file for
- * each stream, and metadata.
+ * A part of a record, or the whole if it is not divided: a folder with metadata and one file
+ * per stream.
  *
- * Metadata is replaced (rename(2)) before the first packet is written that needs
- * what is new in it. So a reader finds a description of every event, whenever we
- * are killed.
+ * Metadata is replaced (rename(2)) before the first packet that needs the new version is
+ * written. So a reader finds a description of every event, even if we are killed.
  *
- * The folder may be another user's, who puts links there: every file is one that we make.
+ * The folder may belong to another user, who may plant links in it: we create every file
+ * ourselves.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -115,14 +115,14 @@ void ctf_part_close(struct ctf_part *part)
 
 /* ---- Streams ---------------------------------------------------------------------- */
 
-/* Not for good: a record of many processes would have more files open than one may. */
+/* Opened for each write: a record of many processes would exceed the limit of open files. */
 static struct probe_error *stream_open(
 	const struct ctf_part *part, struct ctf_stream *stream, int *ret)
 {
 	int flags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC;
 	char name[64];
 
-	/* Sessions have their numbers in the order of their first hits. */
+	/* Sessions are numbered in the order of their first hits. */
 	snprintf(name, sizeof(name), "stream_%zu_cpu%d", (size_t)(stream - part->streams),
 		stream->cpu);
 	*ret = openat(part->folder, name, stream->created ? flags : flags | O_CREAT | O_EXCL, 0666);
@@ -148,7 +148,7 @@ struct probe_error *ctf_part_write(struct ctf_part *part, struct ctf_stream *str
 		error = stream_open(part, stream, &fd);
 	if (!error)
 		error = ctf_stream_write(stream, fd);
-	/* Some file systems say only now that there was no room. */
+	/* Some file systems report only now that the disk is full. */
 	if (fd >= 0 && close(fd) != 0 && !error)
 		error = probe_error_system(errno, "cannot write the record");
 	part->written += (uint64_t)(stream->written - before);

@@ -49,7 +49,7 @@ void ctf_stream_close(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYT
 	stream->is_open = false;
 }
 
-/* Begins a packet with room for so many bytes of events; false where there is none. */
+/* Begins a packet with room for `length` bytes of events; false if there is none. */
 static bool packet_open(struct ctf_stream *stream, size_t length)
 {
 	if (stream->packet + whole_pages(CTF_HEADER_BYTES + length) > CTF_BATCH_BYTES)
@@ -72,7 +72,7 @@ uint8_t *ctf_stream_room(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_
 bool ctf_stream_discard(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], uint64_t count)
 {
-	/* Readers tell the difference to the packet before: there has to be one. */
+	/* Readers compare with the previous packet, so there must be one. */
 	if (!stream->begun) {
 		if (!packet_open(stream, 0))
 			return false;
@@ -86,7 +86,7 @@ bool ctf_stream_discard(
 	return true;
 }
 
-/* The end of the last packet that is whole in the first `written` bytes. */
+/* The end of the last complete packet in the first `written` bytes. */
 static size_t whole_packets(const struct ctf_stream *stream, size_t written)
 {
 	size_t at = 0;
@@ -119,7 +119,7 @@ struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
 	}
 	whole = whole_packets(stream, done);
 	stream->written += (off_t)whole;
-	/* An event behind the closed packets would lie open: there is none. */
+	/* No packet is open, so nothing follows the closed ones. */
 	stream->packet = 0;
 	if (!err)
 		return NULL;
