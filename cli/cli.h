@@ -15,8 +15,9 @@ enum exit_status {
 };
 
 /*
- * A command. argv[0] is its name. Returns the exit status, or an error that
- * main() reports: PROBE_ERROR_USAGE then means STATUS_USAGE, others STATUS_FAILED.
+ * A command. argv[0] is its name. Sets the exit status, or returns an error that main()
+ * reports: where the status is not set, PROBE_ERROR_USAGE means STATUS_USAGE, others
+ * STATUS_FAILED.
  */
 typedef struct probe_error *command_fn(int argc, char **argv, int *status_ret);
 

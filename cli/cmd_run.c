@@ -18,26 +18,20 @@ static struct probe_error *run_program(const struct run_options *options, int *s
 {
 	struct run run = {.request = &options->request.request,
 		.verbose = options->verbose,
-		.follow = !options->no_follow};
+		.follow = !options->no_follow,
+		.loop = {.signal_fd = -1}};
 	struct probe_target *target;
-	struct probe_error *error = probe_target_spawn(options->common.program, &target);
-	pid_t pid;
+	struct probe_error *error = child_start(options->common.program, &target, status_ret);
 
-	if (error) {
-		int status = child_spawn_status(error);
-
-		report_error(error);
-		*status_ret = status;
-		return NULL;
-	}
-	pid = probe_target_pid(target);
-	error = run_start(&run, target);
 	if (error)
 		return error;
-	*status_ret = child_wait(pid, &run.signals);
-	if (run.failed)
+	error = run_start(&run, target);
+	if (!error)
+		*status_ret = loop_wait_child(&run.loop);
+	if (!error && run.failed)
 		*status_ret = STATUS_FAILED;
-	return NULL;
+	loop_close(&run.loop);
+	return error;
 }
 
 static struct probe_error *run_checked(struct run_options *options, int *status_ret)

@@ -9,7 +9,7 @@
 #include "cli/request.h"
 #include "cli/top/top.h"
 
-enum { NSEC_PER_MSEC = 1000000, INTERVAL_MIN_MS = 10, TABLE_ROWS = 20 };
+enum { INTERVAL_MIN_MS = 10, TABLE_ROWS = 20 };
 
 enum top_order top_order_named(const char *name)
 {

@@ -172,13 +172,13 @@ static int finish_output(int status)
 
 int main(int argc, char **argv)
 {
-	int status = STATUS_DONE;
+	int status = STATUS_DONE, failed = STATUS_DONE;
 	struct probe_error *error;
 
 	if (!keep_places())
 		return STATUS_FAILED; /* and nowhere to say why */
 	error = run(argc - 1, argv + 1, &status);
 	if (error)
-		status = report_error(error);
-	return finish_output(status);
+		failed = report_error(error);
+	return finish_output(status ? status : failed);
 }

@@ -10,16 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "cli/child.h"
 #include "cli/cli.h"
+#include "cli/clock.h"
 #include "cli/request.h"
 #include "cli/run.h"
 
 enum {
-	MOMENT_NS = 20000000,
-	NSEC_PER_MSEC = 1000000,
+	MOMENT_NS = 20 * NSEC_PER_MSEC,
 	EVENTS_MAX = 8 /* between two looks at libraries */
 };
 
@@ -208,35 +206,29 @@ static void look(struct run *run)
 }
 
 /* Until something happens, or a moment has passed. */
-static void wait_for_events(struct run *run, pid_t pid)
+static void wait_for_events(struct run *run)
 {
-	static const struct timespec moment = {.tv_nsec = MOMENT_NS}, now = {0};
-	struct pollfd *fds = calloc(run->count + 1, sizeof(*fds));
-	int signal;
+	struct loop *loop = &run->loop;
 
-	for (size_t i = 0; fds && i < run->count; i++)
-		fds[i] = (struct pollfd){.fd = run->programs[i].session
-						       ? probe_session_fd(run->programs[i].session)
-						       : -1,
-			.events = POLLIN};
-	if (fds)
-		fds[run->count] =
-			(struct pollfd){.fd = probe_watch_fd(run->watch), .events = POLLIN};
-	ppoll(fds, fds ? run->count + 1 : 0, &moment, NULL);
-	free(fds);
-	signal = sigtimedwait(&run->signals, NULL, &now);
-	if (signal > 0 && signal != SIGCHLD)
-		child_signal(pid, signal);
+	for (size_t i = 0; i < run->count; i++)
+		if (run->programs[i].session)
+			loop_watch(loop, probe_session_fd(run->programs[i].session), POLLIN, NULL);
+	loop_watch(loop, probe_watch_fd(run->watch), POLLIN, NULL);
+	loop_until(loop, clock_ns(CLOCK_MONOTONIC) + MOMENT_NS);
+	/* Whom it cannot wait for, the next look finds. */
+	probe_error_free(loop_sleep(loop));
 }
 
 struct probe_error *run_start(struct run *run, struct probe_target *target)
 {
 	pid_t pid = probe_target_pid(target);
 	struct probe_target *alive = NULL;
-	struct probe_error *error = run->follow ? probe_watch_create(true, &run->watch) : NULL;
-
 	/* Before it is let go: it may end at once. It has been started before. */
-	signals_block(&run->signals);
+	struct probe_error *error = loop_open(&run->loop, NULL);
+
+	run->loop.child = pid;
+	if (!error && run->follow)
+		error = probe_watch_create(true, &run->watch);
 	if (error)
 		probe_target_close(target);
 	else
@@ -248,7 +240,7 @@ struct probe_error *run_start(struct run *run, struct probe_target *target)
 	}
 	probe_error_free(probe_target_open(pid, NULL, &alive));
 	while (run->follow && alive && probe_target_alive(alive)) {
-		wait_for_events(run, pid);
+		wait_for_events(run);
 		look(run);
 	}
 	if (!run->matched && run->count && run->programs[0].waiting &&

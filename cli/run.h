@@ -3,22 +3,22 @@
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "cli/loop.h"
 #include "probe/target.h"
 #include "probe/watch.h"
 
 struct run_program;
 
-/* Initialise the first three, and the rest with zeros. */
+/* Initialise the first three, .loop = {.signal_fd = -1}, and the rest with zeros. */
 struct run {
 	const struct probe_request *request;
 	bool verbose;
 	bool follow; /* also libraries that are opened and programs that are started later */
 
-	sigset_t signals; /* blocked once the program runs */
+	struct loop loop; /* signals do not end it: the program's end does */
 	struct run_program *programs;
 	size_t count;
 	struct probe_watch *watch;
@@ -29,7 +29,8 @@ struct run {
 /*
  * Enables the probes of a held program, which becomes the run's, and lets it go; then
  * those of what it opens, starts and becomes, until it has ended. It is the caller's
- * to wait for. After an error it has not been let go, and is killed.
+ * to wait for (loop_wait_child()), and to close the loop. After an error it has not been let go,
+ * and is killed.
  */
 PROBE_MUST_CHECK struct probe_error *run_start(struct run *run, struct probe_target *target);
 

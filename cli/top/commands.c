@@ -4,29 +4,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/top/loop.h"
+#include "cli/top/top.h"
 #include "probe/sink.h"
 
 static const uint64_t intervals_ms[] = {100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000};
 
-enum { INTERVALS = sizeof(intervals_ms) / sizeof(intervals_ms[0]), NSEC_PER_MSEC = 1000000 };
+enum { INTERVALS = sizeof(intervals_ms) / sizeof(intervals_ms[0]) };
 
 /* Without memory, there is no message. */
-static void say(struct top_loop *loop, const char *format, const char *what)
+static void say(struct top *top, const char *format, const char *what)
 {
 	char *text = NULL;
 
 	if (asprintf(&text, format, what) < 0)
 		text = NULL;
-	loop_say(loop, text);
+	top_say(top, text);
 }
 
 /* ---- The filter -------------------------------------------------------------------- */
 
-static void set_filter(struct top_loop *loop, const char *text)
+static void set_filter(struct top *top, const char *text)
 {
-	if (!model_set_filter(&loop->model, text) && !loop->view.editing)
-		say(loop, "'%s' is no PROBE: it is looked for as a text", text);
+	if (!model_set_filter(&top->model, text) && !top->view.editing)
+		say(top, "'%s' is no PROBE: it is looked for as a text", text);
 }
 
 /* Takes the last character off. */
@@ -40,11 +40,11 @@ static void erase(char *text)
 }
 
 /* False: the key has no meaning here. */
-static bool edit(struct top_loop *loop, const struct top_key *key)
+static bool edit(struct top *top, const struct top_key *key)
 {
 	char text[TOP_FILTER_BYTES];
 
-	strcpy(text, loop->model.filter);
+	strcpy(text, top->model.filter);
 	switch (key->kind) {
 	case TOP_KEY_TEXT:
 		if (strlen(text) + strlen(key->text) < sizeof(text))
@@ -58,69 +58,69 @@ static bool edit(struct top_loop *loop, const struct top_key *key)
 		break;
 	case TOP_KEY_ESCAPE:
 		text[0] = '\0';
-		loop->view.editing = false;
+		top->view.editing = false;
 		break;
 	case TOP_KEY_ENTER:
-		loop->view.editing = false;
+		top->view.editing = false;
 		break;
 	default:
 		return false;
 	}
-	set_filter(loop, text);
+	set_filter(top, text);
 	return true;
 }
 
 /* ---- Switching --------------------------------------------------------------------- */
 
 /* Makes the target what the rows say. */
-static void apply(struct top_loop *loop)
+static void apply(struct top *top)
 {
-	struct probe_error *error = source_switch(loop->source, &loop->model);
+	struct probe_error *error = source_switch(top->source, &top->model);
 	char stop[PROBE_DURATION_BYTES];
 
-	probe_duration_text(stop, (double)source_stop_ns(loop->source));
+	probe_duration_text(stop, (double)source_stop_ns(top->source));
 	if (error)
-		say(loop, "%s", error->message);
+		say(top, "%s", error->message);
 	else
-		say(loop, "done; the process stood still for %s", stop);
+		say(top, "done; the process stood still for %s", stop);
 	probe_error_free(error);
-	model_arrange(&loop->model);
+	model_arrange(&top->model);
 }
 
-static void toggle(struct top_loop *loop)
+static void toggle(struct top *top)
 {
 	struct top_row *row;
 
 	/* The one that was under the cursor may be hidden by the filter. */
-	if (model_cursor(&loop->model) == SIZE_MAX) {
-		say(loop, "%s", "which probe? The arrow keys move the cursor");
+	if (model_cursor(&top->model) == SIZE_MAX) {
+		say(top, "%s", "which probe? The arrow keys move the cursor");
 		return;
 	}
-	row = &loop->model.rows[loop->model.selected];
+	row = &top->model.rows[top->model.selected];
 	row->on = !row->on;
-	apply(loop);
+	apply(top);
 }
 
-static void switch_shown(struct top_loop *loop, bool on)
+static void switch_shown(struct top *top, bool on)
 {
-	for (size_t i = 0; i < loop->model.shown_count; i++)
-		loop->model.rows[loop->model.shown[i]].on = on;
-	apply(loop);
+	for (size_t i = 0; i < top->model.shown_count; i++)
+		top->model.rows[top->model.shown[i]].on = on;
+	apply(top);
 }
 
 /* ---- Commands ---------------------------------------------------------------------- */
 
-static void set_order(struct top_loop *loop, enum top_order order)
+static void set_order(struct top *top, enum top_order order)
 {
-	loop->model.order = order;
-	loop->model.reversed = false;
-	model_arrange(&loop->model);
+	top->model.order = order;
+	top->model.reversed = false;
+	model_arrange(&top->model);
 }
 
 /* The next interval of the list that is longer, or shorter. */
-static void change_interval(struct top_loop *loop, bool longer)
+static void change_interval(struct top *top, bool longer)
 {
-	uint64_t now = loop->view.interval_ns, next = now;
+	uint64_t now = top->view.interval_ns, next = now;
 
 	for (size_t i = 0; i < INTERVALS; i++) {
 		uint64_t ns = intervals_ms[longer ? INTERVALS - 1 - i : i] * NSEC_PER_MSEC;
@@ -128,116 +128,116 @@ static void change_interval(struct top_loop *loop, bool longer)
 		if (longer ? ns > now : ns < now)
 			next = ns;
 	}
-	loop->view.interval_ns = next;
-	if (loop->next_ns > now)
-		loop->next_ns = loop->next_ns - now + next;
+	top->view.interval_ns = top->looks.every_ns = next;
+	if (top->looks.next_ns > now)
+		top->looks.next_ns += next - now;
 }
 
-static void toggle_flag(struct top_loop *loop, bool *flag)
+static void toggle_flag(struct top *top, bool *flag)
 {
 	*flag = !*flag;
-	model_arrange(&loop->model);
+	model_arrange(&top->model);
 }
 
-static void command(struct top_loop *loop, char c)
+static void command(struct top *top, char c)
 {
 	switch (c) {
 	case 'q':
-		loop->over = true;
+		top->events.over = true;
 		break;
 	case '?':
 	case 'h':
-		loop->view.help = true;
+		top->view.help = true;
 		break;
 	case '/':
-		loop->view.editing = true;
+		top->view.editing = true;
 		break;
 	case ' ':
-		toggle(loop);
+		toggle(top);
 		break;
 	case 'A':
 	case 'O':
-		switch_shown(loop, c == 'A');
+		switch_shown(top, c == 'A');
 		break;
 	case 'r':
-		set_order(loop, TOP_ORDER_RATE);
+		set_order(top, TOP_ORDER_RATE);
 		break;
 	case 't':
-		set_order(loop, TOP_ORDER_TOTAL);
+		set_order(top, TOP_ORDER_TOTAL);
 		break;
 	case 'm':
-		set_order(loop, TOP_ORDER_P50);
+		set_order(top, TOP_ORDER_P50);
 		break;
 	case '9':
-		set_order(loop, TOP_ORDER_P99);
+		set_order(top, TOP_ORDER_P99);
 		break;
 	case 'n':
-		set_order(loop, TOP_ORDER_NAME);
+		set_order(top, TOP_ORDER_NAME);
 		break;
 	case 'R':
-		toggle_flag(loop, &loop->model.reversed);
+		toggle_flag(top, &top->model.reversed);
 		break;
 	case 'c':
-		toggle_flag(loop, &loop->model.since_start);
+		toggle_flag(top, &top->model.since_start);
 		break;
 	case 'p':
-		loop->view.paused = !loop->view.paused;
+		top->view.paused = !top->view.paused;
 		break;
 	case '+':
 	case '-':
-		change_interval(loop, c == '+');
+		change_interval(top, c == '+');
 		break;
 	default:
 		break;
 	}
 }
 
-static void move(struct top_loop *loop, enum top_key_kind kind)
+static void move(struct top *top, enum top_key_kind kind)
 {
-	long page = (long)draw_rows(&loop->view), all = (long)loop->model.shown_count;
+	long page = (long)draw_rows(&top->view), all = (long)top->model.shown_count;
 
 	switch (kind) {
 	case TOP_KEY_UP:
-		model_move(&loop->model, -1);
+		model_move(&top->model, -1);
 		break;
 	case TOP_KEY_DOWN:
-		model_move(&loop->model, 1);
+		model_move(&top->model, 1);
 		break;
 	case TOP_KEY_PAGE_UP:
-		model_move(&loop->model, -page);
+		model_move(&top->model, -page);
 		break;
 	case TOP_KEY_PAGE_DOWN:
-		model_move(&loop->model, page);
+		model_move(&top->model, page);
 		break;
 	case TOP_KEY_HOME:
-		model_move(&loop->model, -all);
+		model_move(&top->model, -all);
 		break;
 	case TOP_KEY_END:
-		model_move(&loop->model, all);
+		model_move(&top->model, all);
 		break;
 	case TOP_KEY_REDRAW:
-		screen_forget(loop->screen);
+		screen_forget(top->screen);
 		break;
 	case TOP_KEY_ESCAPE:
-		if (loop->model.selected != SIZE_MAX)
-			loop->model.selected = SIZE_MAX;
+		if (top->model.selected != SIZE_MAX)
+			top->model.selected = SIZE_MAX;
 		else
-			set_filter(loop, "");
+			set_filter(top, "");
 		break;
 	default:
 		break;
 	}
 }
 
-void loop_key(struct top_loop *loop, const struct top_key *key)
+void top_take_key(struct top *top, const struct top_key *key)
 {
-	loop_say(loop, NULL);
-	if (loop->view.help)
-		loop->view.help = false;
-	else if (loop->view.editing && edit(loop, key))
+	top_say(top, NULL);
+	if (top->view.help)
+		top->view.help = false;
+	else if (top->view.editing && edit(top, key))
 		return;
 	else if (key->kind == TOP_KEY_TEXT)
-		command(loop, key->text[0]);
+		command(top, key->text[0]);
 	else
-		move(loop, key->kind);
+		move(top, key->kind);
 }

@@ -4,6 +4,7 @@
  * started; and, as trace does it, what happens to them later: libraries that they
  * open, programs that they and their children become.
  */
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,8 +19,6 @@
 #include "cli/top/source.h"
 
 enum {
-	NSEC_PER_MSEC = 1000000,
-	FDS = 3,       /* of each process */
 	EVENTS_MAX = 8 /* between two looks at keys and libraries */
 };
 
@@ -460,7 +459,7 @@ static void drop_ended(struct top_source *source, struct top_model *model)
 	for (size_t i = source->count; i-- > 0;) {
 		const struct top_process *process = &source->processes[i];
 
-		if (process->pidfd >= 0 ? !process->exited : probe_target_alive(process->target))
+		if (!process->exited)
 			continue;
 		if (!process->replaced && !note_fate(source, process) && process->named) {
 			pid = probe_target_pid(process->target);
@@ -497,34 +496,17 @@ bool source_is_alive(const struct top_source *source)
 
 /* ---- Waiting ----------------------------------------------------------------------- */
 
-size_t source_fd_count(const struct top_source *source)
-{
-	return FDS * source->count + 1;
-}
-
-void source_wait_for(const struct top_source *source, struct pollfd *fds)
+void source_watch(struct top_source *source, struct loop *loop)
 {
 	/* What it has to say, source_follow() hears. */
-	fds[FDS * source->count] =
-		(struct pollfd){.fd = probe_watch_fd(source->watch), .events = POLLIN};
+	loop_watch(loop, probe_watch_fd(source->watch), POLLIN, NULL);
 	for (size_t i = 0; i < source->count; i++) {
-		const struct top_process *process = &source->processes[i];
-		struct pollfd *its = &fds[FDS * i];
+		struct top_process *process = &source->processes[i];
 
-		its[0].fd = process->exited ? -1 : process->pidfd;
-		its[1].fd = probe_session_fd(process->counts);
-		its[2].fd = process->times ? probe_session_fd(process->times) : -1;
-		for (size_t k = 0; k < FDS; k++)
-			its[k].events = POLLIN;
-	}
-}
-
-void source_woken(struct top_source *source, const struct pollfd *fds)
-{
-	for (size_t i = 0; i < source->count; i++) {
-		const struct pollfd *its = &fds[FDS * i];
-
-		source->processes[i].exited |= its[0].revents != 0;
-		source->processes[i].wanted |= its[1].revents || its[2].revents;
+		loop_watch_exit(loop, process->pidfd, process->target, &process->exited);
+		loop_watch(loop, probe_session_fd(process->counts), POLLIN, &process->wanted);
+		if (process->times)
+			loop_watch(
+				loop, probe_session_fd(process->times), POLLIN, &process->wanted);
 	}
 }

@@ -7,8 +7,6 @@
 
 #include "cli/top/top.h"
 
-enum { NSEC_PER_SEC = 1000000000 };
-
 void model_init(struct top_model *model)
 {
 	*model = (struct top_model){.selected = SIZE_MAX};

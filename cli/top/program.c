@@ -65,11 +65,8 @@ struct probe_error *program_start(
 		error = open_kept(program);
 	if (!error && is_screen)
 		error = swap_files(program, ours);
-	if (!error) {
-		error = probe_target_spawn(argv, ret);
-		if (error)
-			program->status = child_spawn_status(error);
-	}
+	if (!error)
+		error = child_start(argv, ret, &program->status);
 	restore_files(ours);
 	return error;
 }

@@ -12,11 +12,11 @@ struct top_process {
 	struct probe_target *target;
 	struct probe_session *counts;
 	struct probe_session *times; /* NULL: it has no pairs */
-	int pidfd;	 /* readable when it has ended; -1 where there is none: then we look */
-	bool named;	 /* on the command line: its end is told */
+	int pidfd;		     /* see loop_watch_exit() */
+	bool named;		     /* on the command line: its end is told */
 	bool replaced;	 /* the process is another program now, which is one of its own */
 	bool wanted;	 /* it waits for us: probe_session_fd() is readable */
-	bool exited;	 /* its pidfd is */
+	bool exited;	 /* the process has ended */
 	size_t probes;	 /* of counts, that there are rows for */
 	size_t refusals; /* of probe_session_report(), that are in the rows */
 };

@@ -3,7 +3,7 @@
  * The live table of `probectl top`.
  *
  *   cmd_top.c  the command line
- *   loop.c     signals and time: who calls the others
+ *   top.c      signals and time: who calls the others
  *   commands.c what the keys do
  *   follow.c   which processes there are, from the begin on
  *   program.c  a program of our own, beside the screen
@@ -22,13 +22,13 @@
 #ifndef CLI_TOP_H
 #define CLI_TOP_H
 
-#include <poll.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cli/clock.h"
+#include "cli/loop.h"
 #include "cli/options.h"
 #include "cli/out.h"
 #include "probe/pattern.h"
@@ -289,13 +289,8 @@ char *source_news(struct top_source *source);
 /* A PROBE that has matched nothing so far; NULL: there is none. */
 const char *source_unmatched(const struct top_source *source);
 
-/*
- * What is to be waited for: so many descriptors, their places in ppoll(2)'s array, and
- * what it has found there, before anything else is done to the source.
- */
-size_t source_fd_count(const struct top_source *source);
-void source_wait_for(const struct top_source *source, struct pollfd *fds);
-void source_woken(struct top_source *source, const struct pollfd *fds);
+/* Ends the next sleep when there is something to follow. */
+void source_watch(struct top_source *source, struct loop *loop);
 
 /* Reads all there is into the model. */
 PROBE_MUST_CHECK struct probe_error *source_read(
@@ -342,7 +337,34 @@ PROBE_MUST_CHECK struct probe_error *program_start(
 size_t program_read(struct top_program *program, char *bytes, size_t size);
 void program_deinit(struct top_program *program);
 
-/* ---- The loop (loop.c) ------------------------------------------------------------- */
+/* ---- Its life (top.c), and what the keys do (commands.c) --------------------------- */
+
+struct top {
+	const struct top_options *options;
+	struct top_model model;
+	struct top_view view;
+	struct top_frame frame;
+	struct top_program program;
+	struct top_source *source;
+	struct top_screen *screen; /* NULL: lines */
+	struct top_keys keys;
+	char clock[16];
+	char *message; /* owned; until the next key, or for some seconds */
+
+	struct loop events;
+	struct timer looks, end;
+	uint64_t escape_ns, message_ns; /* CLOCK_MONOTONIC; UINT64_MAX: never */
+
+	bool stale;		   /* the screen does not show what it should */
+	bool gone;		   /* nobody sees any more what we write */
+	struct probe_error *error; /* what ended it */
+};
+
+/* Does what a key says. */
+void top_take_key(struct top *top, const struct top_key *key);
+
+/* Shows a message (owned from here on; NULL: none) in place of another one. */
+void top_say(struct top *top, char *message);
 
 enum top_order top_order_named(const char *name); /* TOP_ORDER_COUNT: none is called so */
 

@@ -13,7 +13,7 @@
 #include "cli/request.h"
 #include "cli/trace/trace.h"
 
-enum { NSEC_PER_MSEC = 1000000, EVENTS_MAX = 8 /* between two looks at what was hit */ };
+enum { EVENTS_MAX = 8 /* between two looks at what was hit */ };
 
 /* The targets of a process that is later than those that were named, from index `from` on. */
 static void drop_process(struct trace *trace, size_t from)
@@ -127,7 +127,7 @@ static bool follow_event(struct trace *trace, const struct probe_watch_event *ev
 		return true;
 	if (trace->target_count == from) {
 		trace_fail(trace, error);
-		trace->over = true;
+		trace->loop.over = true;
 		return false;
 	}
 	report_untraced(error, event->target);

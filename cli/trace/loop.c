@@ -9,17 +9,12 @@
  * wake-ups a second. We look again at once only after a round that brought
  * BUSY_HITS or more, when the rings might run over.
  *
- * The sleep is one ppoll(2) on everything else that may happen: signals (blocked,
- * and read from a signalfd, so that none can interrupt the switching off), the
+ * A sleep (cli/loop.h) also ends with everything else that may happen: signals, the
  * end of a target, a target that waits for us in dlopen(3), an output that can
  * take more or whose reader went away. Output never blocks (probe/sink.h).
  */
 #include <poll.h>
-#include <stdlib.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
-#include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/clock.h"
 #include "cli/trace/trace.h"
@@ -28,14 +23,12 @@ enum {
 	FIRST_SLEEP_NS = 500 * 1000,
 	LAST_SLEEP_NS = 20 * 1000 * 1000,
 	BUSY_HITS = 1000,
-	FIXED_FDS = 3,		 /* signals, output, programs that are started */
 	FLUSH_NS = NSEC_PER_SEC, /* how long output to a file may lie in memory */
 	LOSSES_NS = NSEC_PER_SEC /* how often losses are told, and sites looked at */
 };
 
-/* When what is due next, on CLOCK_MONOTONIC; UINT64_MAX: never. */
 struct timers {
-	uint64_t end, table, export, flush, losses;
+	struct timer end, table, export, flush, losses;
 };
 
 /* One round of polling: who is being polled, and what it brought. */
@@ -57,7 +50,7 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 	if (trace->merge && !trace->targets[round->target].tracer->stacks) {
 		if (!merge_add(trace->merge, round->target, hit)) {
 			trace_fail(trace, probe_error_no_memory());
-			trace->over = trace->gone = true;
+			trace->loop.over = trace->gone = true;
 			return false;
 		}
 		return !merge_full(trace->merge);
@@ -143,132 +136,77 @@ static size_t poll_all(struct trace *trace)
 		any |= target->on;
 	}
 	if (!any)
-		trace->over = true;
+		trace->loop.over = true;
 	if (trace->settings.hits_max && trace_total(trace) >= trace->settings.hits_max)
-		trace->over = true;
+		trace->loop.over = true;
 	return round.hits;
 }
 
 /* ---- Waiting ---------------------------------------------------------------- */
 
-static void read_signals(struct trace *trace)
-{
-	struct signalfd_siginfo info;
-
-	while (read(trace->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGUSR1)
-			trace->flight = true;
-		else if (signal_ends(trace->child, (int)info.ssi_signo))
-			trace->over = trace->interrupted = true;
-	}
-}
-
-static size_t fds_needed(const struct trace *trace)
-{
-	return FIXED_FDS + 2 * trace->target_count + 2 * trace->tracer_count;
-}
-
 /* What a loaded tracer answers, and its pipe while there is something for it. */
-static void wait_for_host(const struct trace_tracer *tracer, struct pollfd fds[2])
+static void watch_host(struct loop *loop, const struct trace_tracer *tracer)
 {
-	fds[0] = fds[1] = (struct pollfd){.fd = -1};
 	if (!tracer->host || tracer->gone)
 		return;
-	fds[0] = (struct pollfd){.fd = probe_tracer_host_fd(tracer->host), .events = POLLIN};
+	loop_watch(loop, probe_tracer_host_fd(tracer->host), POLLIN, NULL);
 	if (probe_sink_pending(tracer->sink))
-		fds[1] = (struct pollfd){
-			.fd = probe_tracer_host_input(tracer->host), .events = POLLOUT};
+		loop_watch(loop, probe_tracer_host_input(tracer->host), POLLOUT, NULL);
 }
 
-/* Targets are added while it runs. NULL without memory. */
-static struct pollfd *poll_fds(struct trace *trace)
+/* The error is told even where nothing is to be written: `| head` has left. */
+static void watch_output(struct trace *trace, bool *left)
 {
-	size_t count = fds_needed(trace);
-	struct pollfd *fds = trace->fds;
+	int fd = trace->to_file || trace->gone ? -1 : trace->output_fd;
 
-	if (count <= trace->fd_count)
-		return fds;
-	fds = reallocarray(fds, 2 * count, sizeof(*fds));
-	if (!fds)
-		return NULL;
-	trace->fds = fds;
-	trace->fd_count = 2 * count;
-	return fds;
-}
-
-/* Sleeps until something happens, or timeout_ns have passed. */
-static void wait_for_events(struct trace *trace, uint64_t timeout_ns)
-{
-	struct pollfd *fds = poll_fds(trace), *output, *hosts;
-	struct timespec timeout = {
-		.tv_sec = (time_t)(timeout_ns / NSEC_PER_SEC),
-		.tv_nsec = (long)(timeout_ns % NSEC_PER_SEC),
-	};
-
-	if (!fds) {
-		trace_fail(trace, probe_error_no_memory());
-		trace->over = trace->gone = true;
-		return;
-	}
-	output = &fds[1];
-	hosts = &fds[FIXED_FDS + 2 * trace->target_count];
-	fds[0] = (struct pollfd){.fd = trace->signal_fd, .events = POLLIN};
-	/* What it has to say, the next round hears. */
-	fds[2] = (struct pollfd){.fd = probe_watch_fd(trace->watch), .events = POLLIN};
-	*output = (struct pollfd){.fd = trace->to_file || trace->gone ? -1 : trace->output_fd};
+	loop_watch(&trace->loop, fd, 0, left);
 	if (probe_sink_pending(trace->sink))
-		output->events = POLLOUT;
-	for (size_t i = 0; i < trace->target_count; i++) {
-		const struct trace_target *target = &trace->targets[i];
-		struct pollfd *its = &fds[FIXED_FDS + 2 * i];
-
-		its[0] = its[1] = (struct pollfd){.fd = -1, .events = POLLIN};
-		if (!target->on)
-			continue;
-		its[0].fd = target->exited ? -1 : target->pidfd;
-		its[1].fd = probe_session_fd(target->session);
-	}
-	for (size_t i = 0; i < trace->tracer_count; i++)
-		wait_for_host(&trace->tracers[i], &hosts[2 * i]);
-	if (ppoll(fds, fds_needed(trace), &timeout, NULL) <= 0)
-		return;
-	if (fds[0].revents)
-		read_signals(trace);
-	/* The error is told even where nothing is to be written: `| head` has left. */
-	if (output->revents & (POLLERR | POLLHUP))
-		trace->gone = trace->over = true;
-	for (size_t i = 0; i < trace->target_count; i++) {
-		trace->targets[i].exited |= fds[FIXED_FDS + 2 * i].revents != 0;
-		trace->targets[i].wanted |= fds[FIXED_FDS + 2 * i + 1].revents != 0;
-	}
+		loop_watch(&trace->loop, fd, POLLOUT, NULL);
 }
 
-/* For kernels without pidfd_open(2), 5.2 and older. */
-static void look_for_exits(struct trace *trace)
+/* Sleeps until something happens, or for so long. */
+static void wait_for(struct trace *trace, uint64_t ns)
 {
+	struct loop *loop = &trace->loop;
+	struct probe_error *error;
+	bool left = false;
+
+	watch_output(trace, &left);
+	/* What it has to say, the next round hears. */
+	loop_watch(loop, probe_watch_fd(trace->watch), POLLIN, NULL);
 	for (size_t i = 0; i < trace->target_count; i++) {
 		struct trace_target *target = &trace->targets[i];
 
-		if (target->on && target->pidfd < 0)
-			target->exited |= !probe_target_alive(target->target);
+		if (!target->on)
+			continue;
+		loop_watch_exit(loop, target->pidfd, target->target, &target->exited);
+		loop_watch(loop, probe_session_fd(target->session), POLLIN, &target->wanted);
 	}
+	for (size_t i = 0; i < trace->tracer_count; i++)
+		watch_host(loop, &trace->tracers[i]);
+	loop_until(loop, clock_ns(CLOCK_MONOTONIC) + ns);
+	error = loop_sleep(loop);
+	if (error || left)
+		trace->gone = loop->over = true;
+	trace_fail(trace, error);
 }
 
 /* ---- The loop --------------------------------------------------------------- */
 
-static void timers_start(const struct trace *trace, struct timers *timers)
+static struct timers timers_start(const struct trace *trace)
 {
-	const struct trace_settings *settings = &trace->settings;
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	struct timers timers = {
+		.end = timer_every(trace->settings.duration_ns),
+		.table = timer_every(trace->settings.interval_ns),
+		.export = timer_every(exports_interval_ns(trace)),
+		.flush = timer_every(FLUSH_NS),
+		.losses = timer_every(LOSSES_NS),
+	};
 
 	/* Metrics are there at once. */
-	*timers = (struct timers){
-		.end = settings->duration_ns ? now + settings->duration_ns : UINT64_MAX,
-		.table = settings->interval_ns ? now + settings->interval_ns : UINT64_MAX,
-		.export = exports_interval_ns(trace) ? now : UINT64_MAX,
-		.flush = now + FLUSH_NS,
-		.losses = now + LOSSES_NS,
-	};
+	if (timers.export.every_ns)
+		timers.export.next_ns -= timers.export.every_ns;
+	return timers;
 }
 
 /* Does what is due. */
@@ -276,55 +214,43 @@ static void timers_run(struct trace *trace, struct timers *timers)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
-	if (now >= timers->losses) {
+	bool ended = timer_due(&timers->end, now);
+
+	if (timer_due(&timers->losses, now)) {
 		trace_report_losses(trace);
 		trace_look(trace, false);
-		timers->losses = now + LOSSES_NS;
 	}
-	if (now >= timers->table && now < timers->end) {
+	/* The last table has the totals. */
+	if (timer_due(&timers->table, now) && !ended) {
 		trace_look(trace, false);
 		trace_tables(trace, true);
-		do {
-			timers->table += trace->settings.interval_ns;
-		} while (timers->table <= now);
 	}
-	if (now >= timers->export) {
+	if (timer_due(&timers->export, now))
 		exports_update(trace);
-		do {
-			timers->export += exports_interval_ns(trace);
-		} while (timers->export <= now);
-	}
-	if (now >= timers->end)
-		trace->over = true;
-	if (!trace->to_file || now >= timers->flush || probe_sink_full(trace->sink)) {
+	trace->loop.over |= ended;
+	if (timer_due(&timers->flush, now) || !trace->to_file || probe_sink_full(trace->sink))
 		output_flush(trace);
-		timers->flush = now + FLUSH_NS;
-	}
 }
 
-static uint64_t timers_sleep(const struct timers *timers, uint64_t sleep_ns)
+/* What has to be in time; the others are looked at in each round. */
+static void timers_watch(struct trace *trace, const struct timers *timers)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
-	uint64_t next = timers->end < timers->table ? timers->end : timers->table;
-
-	if (timers->export < next)
-		next = timers->export;
-	if (next <= now)
-		return 0;
-	return next - now < sleep_ns ? next - now : sleep_ns;
+	loop_until(&trace->loop, timers->end.next_ns);
+	loop_until(&trace->loop, timers->table.next_ns);
+	loop_until(&trace->loop, timers->export.next_ns);
 }
 
 /* Prints what is still in memory, waiting for the reader; a signal ends the wait. */
 static void output_finish(struct trace *trace)
 {
-	trace->over = false;
+	trace->loop.over = false;
 	output_flush(trace);
-	while (!trace->over && probe_sink_pending(trace->sink)) {
-		wait_for_events(trace, NSEC_PER_SEC);
+	while (!trace->loop.over && probe_sink_pending(trace->sink)) {
+		wait_for(trace, NSEC_PER_SEC);
 		output_flush(trace);
 	}
 	trace->gone |= probe_sink_pending(trace->sink) != 0;
-	trace->over = true;
+	trace->loop.over = true;
 }
 
 /*
@@ -333,15 +259,15 @@ static void output_finish(struct trace *trace)
  */
 static void linger(struct trace *trace)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC), end = now + 2 * exports_interval_ns(trace);
+	struct timer end = timer_every(2 * exports_interval_ns(trace));
 
 	exports_update(trace);
-	trace->over = trace->interrupted;
-	while (!trace->over && now < end) {
-		wait_for_events(trace, end - now);
-		now = clock_ns(CLOCK_MONOTONIC);
+	trace->loop.over = trace->loop.interrupted;
+	while (!trace->loop.over && !timer_due(&end, clock_ns(CLOCK_MONOTONIC))) {
+		loop_until(&trace->loop, end.next_ns);
+		wait_for(trace, NSEC_PER_SEC);
 	}
-	trace->over = true;
+	trace->loop.over = true;
 }
 
 /* Makes room in the sinks that are full; a tracer that takes nothing is given up. */
@@ -354,7 +280,7 @@ static void drain_sinks(struct trace *trace)
 
 		while (tracer->host && !tracer->gone && probe_sink_full(tracer->sink)) {
 			hosts_poll(trace);
-			wait_for_events(trace, NSEC_PER_SEC / 10);
+			wait_for(trace, NSEC_PER_SEC / 10);
 		}
 	}
 }
@@ -402,22 +328,21 @@ void trace_stop(struct trace *trace)
 static void trace_loop(struct trace *trace)
 {
 	uint64_t sleep_ns = FIRST_SLEEP_NS;
-	struct timers timers;
+	struct timers timers = timers_start(trace);
 
-	timers_start(trace, &timers);
-	while (!trace->over) {
+	while (!trace->loop.over) {
 		size_t hits;
 
-		look_for_exits(trace);
 		trace_follow_exec(trace);
 		hits = poll_all(trace);
 		hosts_poll(trace);
 		timers_run(trace, &timers);
-		if (trace->over)
+		if (trace->loop.over)
 			break;
 		if (hits)
 			sleep_ns = FIRST_SLEEP_NS;
-		wait_for_events(trace, hits >= BUSY_HITS ? 0 : timers_sleep(&timers, sleep_ns));
+		timers_watch(trace, &timers);
+		wait_for(trace, hits >= BUSY_HITS ? 0 : sleep_ns);
 		if (sleep_ns < LAST_SLEEP_NS && !hits)
 			sleep_ns = 2 * sleep_ns < LAST_SLEEP_NS ? 2 * sleep_ns : LAST_SLEEP_NS;
 	}

@@ -23,13 +23,8 @@ struct probe_error *trace_options_run(
 		error = processes_find(&options->common);
 	if (error)
 		return error;
-	error = options->full == RECORD_FLUSH ? trace_command(options, status_ret)
-					      : record_stream(options, status_ret);
-	if (!error || *status_ret == STATUS_DONE)
-		return error;
-	/* The program could not be started: its status is not that of a failed tool. */
-	report_error(error);
-	return NULL;
+	return options->full == RECORD_FLUSH ? trace_command(options, status_ret)
+					     : record_stream(options, status_ret);
 }
 
 void trace_options_deinit(struct trace_options *options)

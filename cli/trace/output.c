@@ -15,7 +15,7 @@
 /* The reader has seen enough (`| head`): no failure. */
 static void output_fail(struct trace *trace, struct probe_error *error)
 {
-	trace->gone = trace->over = true;
+	trace->gone = trace->loop.over = true;
 	if (error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE)
 		probe_error_free(error);
 	else
@@ -97,7 +97,7 @@ bool output_hit(size_t target, const struct probe_hit *hit, void *data)
 	/* Not "is it over": what is read after the end is printed as well. */
 	if (++trace->hits != trace->settings.hits_max)
 		return true;
-	trace->over = true;
+	trace->loop.over = true;
 	return false;
 }
 

@@ -39,7 +39,8 @@ uint64_t exports_interval_ns(const struct trace *trace)
 
 void exports_report(const struct trace *trace)
 {
-	for (size_t i = 0; i < trace->tracer_count && !trace->settings.quiet && !trace->child; i++)
+	for (size_t i = 0; i < trace->tracer_count && !trace->settings.quiet && !trace->loop.child;
+		i++)
 		if (trace->tracers[i].pcp)
 			fprintf(stderr, "probectl: exporting %s (pminfo -f %s)\n",
 				probe_pcp_name(trace->tracers[i].pcp),

@@ -8,17 +8,16 @@
  *	loop	a flight recorder: written at the end, and on SIGUSR1
  *	stop	ends when a ring is full
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/pidfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/clock.h"
+#include "cli/loop.h"
 #include "cli/print.h"
 #include "cli/request.h"
 #include "cli/trace/comm.h"
@@ -33,15 +32,15 @@ struct recorder {
 	struct probe_stream *stream;
 	struct comm_cache *comms;
 	struct probe_stream_status status;
-	sigset_t signals;
-	int signal_fd, pidfd; /* or -1 */
-	pid_t child;	      /* the program that we started, or 0 */
-	bool overrun;	      /* at any time */
-	bool asked;	      /* to write what there is */
-	size_t refusals;      /* of the session's report, that were told */
-	uint64_t next_look_ns;
-	bool incomplete; /* of some sites hits are missing, which nobody asked for */
-	bool over, failed;
+	struct loop loop;
+	int pidfd;	     /* see loop_watch_exit() */
+	bool exited;	     /* the process has ended */
+	bool overrun;	     /* at any time */
+	bool asked;	     /* to write what there is */
+	size_t refusals;     /* of the session's report, that were told */
+	struct timer looked; /* at sites: are they as they were left? */
+	bool incomplete;     /* of some sites hits are missing, which nobody asked for */
+	bool failed;
 };
 
 static void fail(struct recorder *r, struct probe_error *error)
@@ -49,7 +48,7 @@ static void fail(struct recorder *r, struct probe_error *error)
 	if (!error)
 		return;
 	report_error(error);
-	r->failed = r->over = true;
+	r->failed = r->loop.over = true;
 }
 
 /* ---- Before -------------------------------------------------------------------------- */
@@ -74,34 +73,24 @@ static struct probe_error *check_options(const struct trace_options *options)
 static struct probe_error *open_target(struct recorder *r, int *status_ret)
 {
 	const struct common_options *common = &r->options->common;
-	struct probe_error *error;
+	struct probe_error *error =
+		common->program ? child_start(common->program, &r->target, status_ret)
+				: probe_target_open(common->pids.items[0], NULL, &r->target);
 
-	if (!common->program) {
-		error = probe_target_open(common->pids.items[0], NULL, &r->target);
-	} else {
-		error = probe_target_spawn(common->program, &r->target);
-		if (error)
-			*status_ret = child_spawn_status(error);
-	}
 	if (error)
 		return error;
 	if (common->program)
-		r->child = probe_target_pid(r->target);
-	/* Kernels before 5.3 have none: then we look. */
+		r->loop.child = probe_target_pid(r->target);
 	r->pidfd = pidfd_open(probe_target_pid(r->target), 0);
 	return NULL;
 }
 
-/* From here on no signal ends us at once. The program has been started before. */
-static struct probe_error *take_signals(struct recorder *r)
+static void take_signal(int signal, void *data)
 {
-	signals_block(&r->signals);
-	sigaddset(&r->signals, SIGUSR1);
-	sigprocmask(SIG_BLOCK, &r->signals, NULL);
-	signal(SIGPIPE, SIG_IGN); /* of those who read our messages */
-	signal(SIGXFSZ, SIG_IGN);
-	r->signal_fd = signalfd(-1, &r->signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	return r->signal_fd < 0 ? probe_error_system(errno, "cannot wait for signals") : NULL;
+	struct recorder *r = data;
+
+	(void)signal;
+	r->asked = true;
 }
 
 static const char *comm_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
@@ -136,7 +125,7 @@ static struct probe_error *start(struct recorder *r)
 	report_refusals(&report);
 	if (!error)
 		error = probe_stream_start(r->stream);
-	if (!error && !o->settings.quiet && !r->child)
+	if (!error && !o->settings.quiet && !r->loop.child)
 		fprintf(stderr, "probectl: recording %zu probe%s, %zu site%s; Ctrl-C ends%s\n",
 			report.probes, report.probes == 1 ? "" : "s", report.sites,
 			report.sites == 1 ? "" : "s",
@@ -144,36 +133,20 @@ static struct probe_error *start(struct recorder *r)
 	probe_report_deinit(&report);
 	if (!error)
 		comm_cache_add(r->comms, probe_target_pid(r->target));
-	if (!error && r->child)
+	if (!error && r->loop.child)
 		error = probe_target_release(r->target);
 	return error;
 }
 
 /* ---- Meanwhile ----------------------------------------------------------------------- */
 
-static void read_signals(struct recorder *r)
+static void wait_a_while(struct recorder *r, const struct timer *end)
 {
-	struct signalfd_siginfo info;
-
-	while (read(r->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGUSR1)
-			r->asked = true;
-		else if (signal_ends(r->child, (int)info.ssi_signo))
-			r->over = true;
-	}
-}
-
-static void wait_a_while(struct recorder *r)
-{
-	struct pollfd fds[] = {
-		{.fd = r->signal_fd, .events = POLLIN},
-		{.fd = r->pidfd, .events = POLLIN},
-		{.fd = probe_stream_fd(r->stream), .events = POLLIN},
-	};
-	struct timespec timeout = {.tv_nsec = LOOK_NS};
-
-	if (ppoll(fds, sizeof(fds) / sizeof(*fds), &timeout, NULL) > 0 && fds[0].revents)
-		read_signals(r);
+	loop_watch_exit(&r->loop, r->pidfd, r->target, &r->exited);
+	loop_watch(&r->loop, probe_stream_fd(r->stream), POLLIN, NULL);
+	loop_until(&r->loop, clock_ns(CLOCK_MONOTONIC) + LOOK_NS);
+	loop_until(&r->loop, end->next_ns);
+	fail(r, loop_sleep(&r->loop));
 }
 
 /* What is refused of libraries that were opened since: as at the begin, but it goes on. */
@@ -195,43 +168,32 @@ static void take_news(const struct probe_site_news *news, void *data)
 	r->incomplete = true;
 }
 
-/* Once a second: are the sites as they were left? */
-static void look_at_sites(struct recorder *r)
-{
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
-
-	if (now < r->next_look_ns)
-		return;
-	r->next_look_ns = now + NSEC_PER_SEC;
-	fail(r, probe_stream_look(r->stream, false, take_news, r));
-}
-
 static void look(struct recorder *r)
 {
 	fail(r, probe_stream_poll(r->stream, NULL));
 	report_refused(r);
-	look_at_sites(r);
+	if (timer_due(&r->looked, clock_ns(CLOCK_MONOTONIC)))
+		fail(r, probe_stream_look(r->stream, false, take_news, r));
 	if (r->asked)
 		fail(r, probe_stream_flush(r->stream));
 	r->asked = false;
 	fail(r, probe_stream_get_status(r->stream, &r->status));
 	r->overrun |= r->status.overrun;
-	r->over |= r->options->full == RECORD_STOP && r->status.full;
+	r->loop.over |= r->options->full == RECORD_STOP && r->status.full;
 }
 
 static void run(struct recorder *r)
 {
-	uint64_t end = UINT64_MAX;
+	struct timer end = timer_every(r->options->settings.duration_ns);
 
-	if (r->options->settings.duration_ns)
-		end = clock_ns(CLOCK_MONOTONIC) + r->options->settings.duration_ns;
-	while (!r->over) {
-		bool alive = probe_target_alive(r->target);
+	r->looked = timer_every(NSEC_PER_SEC);
+	while (!r->loop.over) {
+		bool exited = r->exited;
 
 		look(r);
-		r->over |= !alive || clock_ns(CLOCK_MONOTONIC) >= end;
-		if (!r->over)
-			wait_a_while(r);
+		r->loop.over |= exited || timer_due(&end, clock_ns(CLOCK_MONOTONIC));
+		if (!r->loop.over)
+			wait_a_while(r, &end);
 	}
 }
 
@@ -300,31 +262,33 @@ static void deinit(struct recorder *r)
 		probe_error_free(probe_stream_shutdown(r->stream));
 	probe_target_close(r->target);
 	comm_cache_free(r->comms);
-	if (r->signal_fd >= 0)
-		close(r->signal_fd);
+	loop_close(&r->loop);
 	if (r->pidfd >= 0)
 		close(r->pidfd);
 }
 
 struct probe_error *record_stream(struct trace_options *options, int *status_ret)
 {
-	struct recorder r = {.options = options, .signal_fd = -1, .pidfd = -1};
+	struct recorder r = {.options = options, .loop = {.signal_fd = -1}, .pidfd = -1};
+	static const int asking[] = {SIGUSR1, 0};
 	struct probe_error *error = check_options(options);
 
 	if (error)
 		return error;
+	r.loop.take_signal = take_signal;
+	r.loop.data = &r;
 	r.comms = comm_cache_create();
 	error = r.comms ? open_target(&r, status_ret) : probe_error_no_memory();
 	if (!error)
-		error = take_signals(&r);
+		error = loop_open(&r.loop, asking);
 	if (!error)
 		error = start(&r);
 	if (!error) {
 		run(&r);
 		finish(&r);
 		report(&r);
-		if (r.child)
-			*status_ret = child_wait(r.child, &r.signals);
+		if (r.loop.child)
+			*status_ret = loop_wait_child(&r.loop);
 		if (r.failed || r.incomplete)
 			*status_ret = STATUS_FAILED;
 	}

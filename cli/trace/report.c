@@ -85,12 +85,12 @@ void trace_report_fate(struct trace *trace, struct trace_target *target)
 	 * How a program ended that we started, our own exit status says. How those ended that
 	 * were followed is their parent's business: `yes | head` is one SIGPIPE after another.
 	 */
-	if (!fate.signal || ((target->later || pid == trace->child) && !fate.out_of_memory))
+	if (!fate.signal || ((target->later || pid == trace->loop.child) && !fate.out_of_memory))
 		return;
 	report_warning("process %d was killed by SIG%s%s", (int)pid, sigabbrev_np(fate.signal),
 		fate.out_of_memory ? ": its control group ran out of memory" : "");
 	/* A crash is what many a trace waits for; to be taken away is not. */
-	trace->failed |= fate.signal == SIGKILL && target->given && pid != trace->child;
+	trace->failed |= fate.signal == SIGKILL && target->given && pid != trace->loop.child;
 }
 
 /* Of tracers that take each hit, not of those that gather or keep the last ones. */

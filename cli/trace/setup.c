@@ -2,11 +2,11 @@
 /* What a trace is made of: targets, sessions, output, signals; its begin and its end. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,18 +37,6 @@ static struct probe_error *leave_out(struct trace *trace, const struct trace_opt
 	return NULL;
 }
 
-/* Watches for the process's end; kernels before 5.3 cannot, and are polled. */
-static struct probe_error *watch(struct trace_target *target)
-{
-	pid_t pid = probe_target_pid(target->target);
-
-	target->pidfd = pidfd_open(pid, 0);
-	/* EPERM: a container's seccomp filter. */
-	if (target->pidfd < 0 && errno != ENOSYS && errno != ESRCH && errno != EPERM)
-		return probe_error_system(errno, "cannot watch process %d", (int)pid);
-	return NULL;
-}
-
 struct probe_error *trace_add_process(
 	struct trace *trace, struct probe_target *process, bool given, bool later)
 {
@@ -56,7 +44,6 @@ struct probe_error *trace_add_process(
 		reallocarray(trace->processes, trace->process_count + 1, sizeof(*processes));
 	struct trace_target *targets = reallocarray(
 		trace->targets, trace->target_count + trace->tracer_count, sizeof(*targets));
-	struct probe_error *error = NULL;
 
 	trace->processes = processes ? processes : trace->processes;
 	trace->targets = targets ? targets : trace->targets;
@@ -66,16 +53,13 @@ struct probe_error *trace_add_process(
 	}
 	processes_allow_descriptors();
 	processes[trace->process_count++] = process;
-	for (size_t i = 0; i < trace->tracer_count && !error; i++) {
-		struct trace_target *target = &targets[trace->target_count++];
-
-		*target = (struct trace_target){.target = process,
+	for (size_t i = 0; i < trace->tracer_count; i++)
+		targets[trace->target_count++] = (struct trace_target){.target = process,
 			.tracer = &trace->tracers[i],
+			.pidfd = pidfd_open(probe_target_pid(process), 0),
 			.given = given,
 			.later = later};
-		error = watch(target);
-	}
-	return error;
+	return NULL;
 }
 
 static struct probe_error *open_processes(struct trace *trace, const struct trace_options *options)
@@ -96,18 +80,15 @@ static struct probe_error *open_processes(struct trace *trace, const struct trac
 	return NULL;
 }
 
-/* Starts the program; where that fails, the shell's exit status for it is in *status_ret. */
-static struct probe_error *spawn_process(
+static struct probe_error *start_program(
 	struct trace *trace, const struct trace_options *options, int *status_ret)
 {
 	struct probe_target *process;
-	struct probe_error *error = probe_target_spawn(options->common.program, &process);
+	struct probe_error *error = child_start(options->common.program, &process, status_ret);
 
-	if (error) {
-		*status_ret = child_spawn_status(error);
+	if (error)
 		return error;
-	}
-	trace->child = probe_target_pid(process);
+	trace->loop.child = probe_target_pid(process);
 	return trace_add_process(trace, process, true, false);
 }
 
@@ -155,10 +136,10 @@ static void report_unmatched(const struct trace *trace)
 		if (pattern < request->pattern_count)
 			report_warning("%s %s no probe of process %d%s",
 				probe_pattern_text(request->patterns[pattern]),
-				trace->over ? "matched" : "matches",
+				trace->loop.over ? "matched" : "matches",
 				(int)probe_target_pid(target->target),
-				trace->over ? REQUEST_NEXT_STEP
-					    : "; waiting for a library that has it");
+				trace->loop.over ? REQUEST_NEXT_STEP
+						 : "; waiting for a library that has it");
 	}
 }
 
@@ -166,7 +147,7 @@ static void report_started(const struct trace *trace, const struct probe_report 
 {
 	char processes[48] = "";
 
-	if (trace->settings.quiet || trace->child)
+	if (trace->settings.quiet || trace->loop.child)
 		return;
 	if (trace->tracer_count && trace->target_count > trace->tracer_count)
 		snprintf(processes, sizeof(processes), " in %zu processes",
@@ -249,7 +230,7 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 	if (error)
 		return error;
 	/* A program that has just been started opens its libraries yet. */
-	if (!trace->child)
+	if (!trace->loop.child)
 		report_unmatched(trace);
 	report_started(trace, &sum);
 	exports_report(trace);
@@ -357,23 +338,26 @@ static struct probe_error *trace_prepare(struct trace *trace, struct trace_optio
 	return trace->target_count > 1 ? trace_merge_targets(trace) : NULL;
 }
 
-/* From here on no signal ends us at once. The program has been started before. */
-static struct probe_error *take_signals(struct trace *trace, const struct trace_options *options)
+static void take_signal(int signal, void *data)
 {
-	signals_block(&trace->signals);
-	if (trace_has_output(trace, PROBE_TRACER_FLIGHT)) {
-		sigaddset(&trace->signals, SIGUSR1);
-		sigprocmask(SIG_BLOCK, &trace->signals, NULL);
-	}
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
+	struct trace *trace = data;
+
+	(void)signal;
+	trace->flight = true;
+}
+
+/* The program has been started before. */
+static struct probe_error *open_loop(struct trace *trace)
+{
+	static const int flight[] = {SIGUSR1, 0};
+
+	trace->loop.take_signal = take_signal;
+	trace->loop.data = trace;
 	/* With --full=loop it asks that all is written, as a record is now without being asked. */
-	if (options->directory)
+	if (trace->directory)
 		signal(SIGUSR1, SIG_IGN);
-	trace->signal_fd = signalfd(-1, &trace->signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (trace->signal_fd < 0)
-		return probe_error_system(errno, "cannot wait for signals");
-	return NULL;
+	return loop_open(
+		&trace->loop, trace_has_output(trace, PROBE_TRACER_FLIGHT) ? flight : NULL);
 }
 
 static void trace_deinit(struct trace *trace, const struct trace_options *options)
@@ -383,7 +367,6 @@ static void trace_deinit(struct trace *trace, const struct trace_options *option
 	for (size_t i = 0; i < trace->process_count; i++)
 		probe_target_close(trace->processes[i]);
 	free(trace->targets);
-	free(trace->fds);
 	probe_watch_free(trace->watch);
 	free(trace->processes);
 	tracers_free(trace->tracers, trace->tracer_count);
@@ -391,19 +374,18 @@ static void trace_deinit(struct trace *trace, const struct trace_options *option
 	probe_ctf_free(trace->record);
 	comm_cache_free(trace->comms);
 	merge_free(trace->merge);
-	if (trace->signal_fd >= 0)
-		close(trace->signal_fd);
+	loop_close(&trace->loop);
 	if (options->output && trace->output_fd >= 0)
 		close(trace->output_fd);
 }
 
 static struct probe_error *trace_start(struct trace *trace, const struct trace_options *options)
 {
-	struct probe_error *error = take_signals(trace, options);
+	struct probe_error *error = open_loop(trace);
 
 	if (!error)
 		error = start_sessions(trace, options);
-	if (!error && trace->child)
+	if (!error && trace->loop.child)
 		error = probe_target_release(trace->targets[0].target);
 	if (error)
 		trace_stop(trace);
@@ -421,12 +403,12 @@ static void close_output(struct trace *trace, const struct trace_options *option
 }
 
 /* The program may live on without its probes; its exit status is ours. */
-static int trace_status(const struct trace *trace)
+static int trace_status(struct trace *trace)
 {
 	int status = STATUS_DONE;
 
-	if (trace->child)
-		status = child_wait(trace->child, &trace->signals);
+	if (trace->loop.child)
+		status = loop_wait_child(&trace->loop);
 	return trace->failed ? STATUS_FAILED : status;
 }
 
@@ -437,11 +419,11 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 		.follow = processes_follow(&options->common),
 		.directory = options->directory,
 		.output_fd = -1,
-		.signal_fd = -1};
+		.loop = {.signal_fd = -1}};
 	struct probe_error *error = trace_prepare(&trace, options);
 
 	if (!error && options->common.program)
-		error = spawn_process(&trace, options, status_ret);
+		error = start_program(&trace, options, status_ret);
 	if (!error)
 		error = trace_start(&trace, options);
 	if (!error) {

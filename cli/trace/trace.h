@@ -9,12 +9,13 @@
 #ifndef CLI_TRACE_H
 #define CLI_TRACE_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "cli/clock.h"
+#include "cli/loop.h"
 #include "cli/trace/comm.h"
 #include "cli/trace/merge.h"
 #include "cli/trace/tracer.h"
@@ -46,7 +47,7 @@ struct trace_target {
 	bool stuck;    /* its probes could not be switched off: hits may go on without end */
 	bool wanted;   /* it waits for us: probe_session_fd() is readable */
 	bool later;    /* of no process that was named: of what one has become meanwhile */
-	int pidfd;     /* readable when the process exits; -1 where there is none */
+	int pidfd;     /* see loop_watch_exit() */
 	bool unwanted; /* its tracer wants no more of its hits */
 	bool *removed; /* the same of single probes */
 	size_t removed_count;
@@ -70,8 +71,6 @@ struct trace {
 	const struct probe_request *request;
 	bool follow; /* programs that are started are held, and traced from their begin */
 	struct probe_watch *watch;
-	struct pollfd *fds; /* for the loop's sleep */
-	size_t fd_count;
 	size_t first; /* whose rings are read first: they take turns, for a round has room
 		       * for so many hits only */
 
@@ -84,16 +83,12 @@ struct trace {
 
 	struct comm_cache *comms;
 	struct merge *merge; /* NULL with one target, and where there is no common order */
-	sigset_t signals;
-	int signal_fd;
-	pid_t child; /* the program that we started, or 0 */
+	struct loop loop;
 
-	uint64_t hits;	  /* handed over, to the output or a loaded tracer */
-	bool flight;	  /* somebody asks for what the flight recorders hold */
-	bool over;	  /* something ended the trace */
-	bool interrupted; /* a signal did */
-	bool failed;	  /* an error was reported: exit status 1 */
-	bool noted;	  /* what a report of a program that was started later notes was told */
+	uint64_t hits; /* handed over, to the output or a loaded tracer */
+	bool flight;   /* somebody asks for what the flight recorders hold */
+	bool failed;   /* an error was reported: exit status 1 */
+	bool noted;    /* what a report of a program that was started later notes was told */
 };
 
 /* Runs until the trace is over, switches the probes off, and prints what is left. */

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Signals are blocked and read from a signalfd(2): none interrupts a change of a target, or
+ * comes between a look and a sleep.
+ *
+ *	SIGINT			ends us. The terminal sends it to a program that we started, too
+ *	SIGTERM, SIGHUP		end us, and are handed on to the program
+ *	SIGQUIT (Ctrl-\)	ends us, unless we started a program: it is for that one, as a
+ *				JVM prints its threads
+ *	SIGCHLD			ends the sleep: the program, or a process under ptrace(2)
+ *	others			are the command's own
+ *
+ * A second Ctrl-C ends what a command then waits for: a reader that takes nothing.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "cli/child.h"
+#include "cli/clock.h"
+#include "cli/loop.h"
+
+enum { ROOM_FIRST = 16 };
+
+/* ---- Signals ---------------------------------------------------------------- */
+
+/*
+ * A blocked signal arrives even where it is ignored. nohup(1) means SIGHUP; but a shell
+ * ignores SIGINT for whatever it runs with `&`, and `kill -INT` is how a script ends a trace.
+ */
+static bool stays_ignored(int wanted)
+{
+	struct sigaction action;
+
+	return (wanted == SIGQUIT || wanted == SIGTERM || wanted == SIGHUP || wanted == SIGTSTP) &&
+	       !sigaction(wanted, NULL, &action) && action.sa_handler == SIG_IGN;
+}
+
+static void add_signals(sigset_t *signals, const int *wanted)
+{
+	for (; wanted && *wanted; wanted++)
+		if (!stays_ignored(*wanted))
+			sigaddset(signals, *wanted);
+}
+
+static void hand_on(const struct loop *loop, int signal)
+{
+	if (loop->child)
+		kill(loop->child, signal);
+}
+
+static void take_signal(struct loop *loop, int signal)
+{
+	switch (signal) {
+	case SIGCHLD:
+		return;
+	case SIGQUIT:
+		if (loop->child)
+			return;
+		break;
+	case SIGTERM:
+	case SIGHUP:
+		hand_on(loop, signal);
+		break;
+	case SIGINT:
+		break;
+	default:
+		loop->take_signal(signal, loop->data);
+		return;
+	}
+	loop->over = loop->interrupted = true;
+}
+
+static void take_signals(struct loop *loop)
+{
+	struct signalfd_siginfo info;
+
+	while (read(loop->signal_fd, &info, sizeof(info)) == sizeof(info))
+		take_signal(loop, (int)info.ssi_signo);
+}
+
+/* ---- What ends a sleep ------------------------------------------------------ */
+
+static bool grow(struct loop *loop)
+{
+	size_t room = loop->room ? 2 * loop->room : ROOM_FIRST;
+	struct pollfd *fds = reallocarray(loop->fds, room, sizeof(*fds));
+	bool **ready = reallocarray(loop->ready, room, sizeof(*ready));
+
+	loop->fds = fds ? fds : loop->fds;
+	loop->ready = ready ? ready : loop->ready;
+	if (!fds || !ready)
+		return false;
+	loop->room = room;
+	return true;
+}
+
+void loop_watch(struct loop *loop, int fd, short events, bool *ready)
+{
+	if (fd < 0)
+		return;
+	if (loop->count == loop->room && !grow(loop)) {
+		loop->no_memory = true;
+		return;
+	}
+	loop->fds[loop->count] = (struct pollfd){.fd = fd, .events = events};
+	loop->ready[loop->count++] = ready;
+}
+
+void loop_watch_exit(struct loop *loop, int pidfd, const struct probe_target *target, bool *exited)
+{
+	/* Kernels before 5.3, and containers' seccomp filters, have no such descriptor. */
+	if (!*exited && pidfd < 0)
+		*exited = !probe_target_alive(target);
+	if (!*exited)
+		loop_watch(loop, pidfd, POLLIN, exited);
+}
+
+void loop_until(struct loop *loop, uint64_t ns)
+{
+	if (ns < loop->until_ns)
+		loop->until_ns = ns;
+}
+
+static void begin_round(struct loop *loop)
+{
+	loop->count = 0;
+	loop->until_ns = UINT64_MAX;
+	loop->no_memory = false;
+	loop_watch(loop, loop->signal_fd, POLLIN, NULL);
+}
+
+struct probe_error *loop_sleep(struct loop *loop)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC), until = loop->until_ns;
+	uint64_t ns = until > now ? until - now : 0;
+	struct timespec timeout = {(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
+	bool no_memory = loop->no_memory, signalled = false;
+
+	if (ppoll(loop->fds, loop->count, until == UINT64_MAX ? NULL : &timeout, NULL) > 0) {
+		signalled = loop->fds[0].revents != 0;
+		for (size_t i = 0; i < loop->count; i++) {
+			const struct pollfd *fd = &loop->fds[i];
+
+			if (loop->ready[i] && fd->revents & (fd->events | POLLERR | POLLHUP))
+				*loop->ready[i] = true;
+		}
+	}
+	begin_round(loop);
+	if (signalled)
+		take_signals(loop);
+	return no_memory ? probe_error_no_memory() : NULL;
+}
+
+int loop_wait_child(struct loop *loop)
+{
+	int status;
+
+	/* No memory is needed for signals alone. */
+	while (!child_ended(loop->child, &status))
+		probe_error_free(loop_sleep(loop));
+	return status;
+}
+
+/* ---- Begin and end ---------------------------------------------------------- */
+
+struct probe_error *loop_open(struct loop *loop, const int *own)
+{
+	static const int common[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGCHLD, 0};
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	add_signals(&signals, common);
+	add_signals(&signals, own);
+	/* Where our parent ignored it, our children would vanish before we waited. */
+	signal(SIGCHLD, SIG_DFL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	loop->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (loop->signal_fd < 0)
+		return probe_error_system(errno, "cannot wait for signals");
+	begin_round(loop);
+	return loop->no_memory ? probe_error_no_memory() : NULL;
+}
+
+void loop_close(struct loop *loop)
+{
+	if (loop->signal_fd >= 0)
+		close(loop->signal_fd);
+	free(loop->fds);
+	free(loop->ready);
+}

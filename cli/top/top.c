@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The life of `probectl top`: it sleeps (cli/loop.h) until a key, a signal, a process that
+ * ends or waits for us, or the next look is due.
+ *
+ * No signal ends us at once, so the terminal is given back on the way out whatever ends
+ * the loop. Ctrl-Z gives it back, too, and stops us as it would have.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/child.h"
+#include "cli/cli.h"
+#include "cli/clock.h"
+#include "cli/print.h"
+#include "cli/request.h"
+#include "cli/top/top.h"
+#include "probe/sink.h"
+
+enum {
+	ESCAPE_NS = 50 * NSEC_PER_MSEC, /* a sequence of a key comes in less */
+	MESSAGE_S = 5,			/* how long a message stays, at least */
+	FOLLOW_NS = 20 * NSEC_PER_MSEC, /* how often processes are looked at */
+	PIECE_BYTES = 4096		/* PIPE_BUF: room for it is what POLLOUT promises */
+};
+
+static uint64_t now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+static void set_clock(char text[16])
+{
+	time_t now = time(NULL);
+	struct tm tm;
+
+	strftime(text, 16, "%H:%M:%S", localtime_r(&now, &tm));
+}
+
+/* The first error ends the loop. */
+static void top_fail(struct top *top, struct probe_error *error)
+{
+	if (!error)
+		return;
+	if (top->error)
+		probe_error_free(error);
+	else
+		top->error = error;
+	top->events.over = true;
+}
+
+void top_say(struct top *top, char *message)
+{
+	free(top->message);
+	top->message = message;
+	top->message_ns = message ? now_ns() + (uint64_t)MESSAGE_S * NSEC_PER_SEC : UINT64_MAX;
+}
+
+/* ---- What is shown ----------------------------------------------------------------- */
+
+static void draw(struct top *top)
+{
+	struct top_view *view = &top->view;
+
+	if (!top->screen)
+		return;
+	top->stale = screen_pending(top->screen);
+	if (top->stale)
+		return;
+	screen_size(top->screen, &view->width, &view->height);
+	view->message = top->message;
+	draw_screen(&top->frame, &top->model, view);
+	if (top->frame.text.no_memory)
+		top_fail(top, probe_error_no_memory());
+	else
+		screen_draw(top->screen, &top->frame);
+}
+
+/* ---- Signals ----------------------------------------------------------------------- */
+
+static void take_screen(struct top *top)
+{
+	top_fail(top, screen_enter(top->screen));
+	draw(top);
+}
+
+/* Stops as Ctrl-Z would have; goes on when somebody continues us. */
+static void suspend(struct top *top)
+{
+	sigset_t stop;
+
+	if (top->screen)
+		screen_leave(top->screen);
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTSTP);
+	raise(SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &stop, NULL);
+	sigprocmask(SIG_BLOCK, &stop, NULL);
+	if (top->screen)
+		take_screen(top);
+}
+
+static void take_signal(int signal, void *data)
+{
+	struct top *top = data;
+
+	if (signal == SIGTSTP)
+		suspend(top);
+	if (!top->screen)
+		return;
+	if (signal == SIGCONT) /* after SIGSTOP, which nobody is told: the shell was here */
+		take_screen(top);
+	if (signal == SIGWINCH) {
+		screen_forget(top->screen);
+		draw(top);
+	}
+}
+
+/* ---- Waiting ----------------------------------------------------------------------- */
+
+/*
+ * Sleeps until something happens, or for so long. Tells what has happened to the output,
+ * the screen, which has keys, or lines: it has one of `events`, or nobody reads it any more.
+ */
+static void wait_for(struct top *top, uint64_t ns, short events, bool *output)
+{
+	int fd = top->screen ? screen_fd(top->screen) : STDOUT_FILENO;
+
+	loop_watch(&top->events, top->gone ? -1 : fd, events, output);
+	source_watch(top->source, &top->events);
+	loop_until(&top->events, now_ns() + ns);
+	top_fail(top, loop_sleep(&top->events));
+}
+
+/* ---- Processes --------------------------------------------------------------------- */
+
+/* Names in it may come from a target, and hold any byte. */
+static void print_message(const char *text)
+{
+	fputs("probectl: ", stderr);
+	print_printable(stderr, text);
+	fputc('\n', stderr);
+}
+
+/* On the screen, or where there is none as a line. */
+static void tell_news(struct top *top)
+{
+	char *news = source_news(top->source);
+
+	if (!news)
+		return;
+	if (!top->screen)
+		print_message(news);
+	top_say(top, news);
+	draw(top);
+}
+
+/* A screen marks their rows. */
+static void print_refusals(struct top *top)
+{
+	for (size_t i = 0; i < top->model.count && !top->screen; i++) {
+		struct top_row *row = &top->model.rows[i];
+
+		if (row->refused && !row->refusal_told)
+			report_warning("%s:%s: %zu site%s refused: %s", row->provider, row->name,
+				row->refused, row->refused == 1 ? "" : "s", row->reason);
+		row->refusal_told = row->refused > 0;
+	}
+}
+
+static void follow(struct top *top)
+{
+	size_t count = top->model.count;
+
+	top_fail(top, source_follow(top->source, &top->model));
+	/* The order has to know of new rows. */
+	if (top->model.count != count)
+		model_arrange(&top->model);
+	print_refusals(top);
+	tell_news(top);
+	if (!source_is_alive(top->source))
+		top->events.over = true;
+}
+
+/* ---- Lines ------------------------------------------------------------------------- */
+
+/* What waits for lines has gone; who reads no more has seen what he wanted to see. */
+static void lose_output(struct top *top, int err)
+{
+	top->gone = top->events.over = true;
+	if (err != EPIPE)
+		top_fail(top, probe_error_system(err, "cannot write the output"));
+}
+
+/* Writes lines to standard output; a signal ends the wait for a slow reader. */
+static void write_lines(struct top *top, const char *bytes, size_t count)
+{
+	while (count && !top->gone) {
+		bool ready = false;
+		ssize_t done;
+
+		wait_for(top, FOLLOW_NS, POLLOUT, &ready);
+		if (!top->events.over)
+			follow(top);
+		if (!ready && top->events.interrupted)
+			return;
+		if (!ready)
+			continue;
+		done = write(STDOUT_FILENO, bytes, count < PIECE_BYTES ? count : PIECE_BYTES);
+		if (done < 0 && errno != EINTR && errno != EAGAIN)
+			lose_output(top, errno);
+		bytes += done > 0 ? done : 0;
+		count -= done > 0 ? (size_t)done : 0;
+	}
+}
+
+/* What the program has written so far beside the screen, once that is gone. */
+static void print_kept(struct top *top)
+{
+	char bytes[PIECE_BYTES];
+	size_t count;
+
+	while (!top->gone && (count = program_read(&top->program, bytes, sizeof(bytes))))
+		write_lines(top, bytes, count);
+}
+
+static void print_table(struct top *top, size_t rows)
+{
+	struct out out = {0};
+
+	draw_table(&top->frame, &top->model, &top->view, rows);
+	for (size_t i = 0; i < top->frame.count; i++) {
+		const struct top_line *line = &top->frame.lines[i];
+
+		out_bytes(&out, top->frame.text.data + line->offset, line->length);
+		out_char(&out, '\n');
+	}
+	if (out.no_memory || top->frame.text.no_memory)
+		top_fail(top, probe_error_no_memory());
+	else
+		write_lines(top, out.data, out.length);
+	out_deinit(&out);
+}
+
+/* ---- Looking ----------------------------------------------------------------------- */
+
+static void look(struct top *top)
+{
+	if (top->view.paused)
+		return;
+	top_fail(top, source_read(top->source, &top->model));
+	model_arrange(&top->model);
+	set_clock(top->clock);
+}
+
+static void look_if_due(struct top *top)
+{
+	uint64_t now = now_ns();
+
+	if (timer_due(&top->end, now))
+		top->events.over = true;
+	/* After a pause (Ctrl-Z), the missed ones are not made up for. */
+	if (!timer_due(&top->looks, now))
+		return;
+	if (now >= top->message_ns)
+		top_say(top, NULL);
+	look(top);
+	if (top->screen)
+		draw(top);
+	else if (!top->events.over || source_is_alive(top->source))
+		print_table(top, top->options->top);
+}
+
+/* ---- Keys -------------------------------------------------------------------------- */
+
+static void take_keys(struct top *top, bool all)
+{
+	struct top_key key;
+
+	while (keys_next(&top->keys, all, &key) && !top->events.over)
+		top_take_key(top, &key);
+	top->escape_ns = top->keys.count ? now_ns() + ESCAPE_NS : UINT64_MAX;
+}
+
+static void read_keys(struct top *top)
+{
+	char bytes[sizeof(top->keys.bytes)];
+	struct probe_error *error;
+	size_t count = 0, taken = 0;
+
+	error = screen_read(top->screen, bytes, sizeof(bytes), &count);
+	if (error) {
+		/* The terminal was closed; the shell's SIGHUP says the same. */
+		probe_error_free(error);
+		top->events.over = top->gone = true;
+		return;
+	}
+	while (taken < count) {
+		taken += keys_add(&top->keys, bytes + taken, count - taken);
+		take_keys(top, false);
+	}
+	draw(top);
+}
+
+/* Writes what the terminal takes; what could not be drawn before is then. */
+static void flush(struct top *top)
+{
+	struct probe_error *error = screen_flush(top->screen);
+
+	if (!error && top->stale && !screen_pending(top->screen)) {
+		draw(top);
+		error = screen_flush(top->screen);
+	}
+	if (!error)
+		return;
+	probe_error_free(error);
+	top->events.over = top->gone = true;
+}
+
+static void take_events(struct top *top)
+{
+	short wanted = 0;
+	bool output = false;
+
+	if (top->screen)
+		wanted = (short)(POLLIN | (screen_pending(top->screen) ? POLLOUT : 0));
+	loop_until(&top->events, top->looks.next_ns);
+	loop_until(&top->events, top->end.next_ns);
+	loop_until(&top->events, top->escape_ns);
+	wait_for(top, FOLLOW_NS, wanted, &output);
+	if (output && top->screen)
+		read_keys(top);
+	else if (output)
+		top->events.over = top->gone = true;
+}
+
+static void run(struct top *top)
+{
+	top->looks = timer_every(top->view.interval_ns);
+	top->end = timer_every(top->options->duration_ns);
+	top->escape_ns = UINT64_MAX;
+	set_clock(top->clock);
+	model_arrange(&top->model);
+	draw(top);
+	while (!top->events.over) {
+		if (top->screen)
+			flush(top);
+		take_events(top);
+		if (now_ns() >= top->escape_ns) {
+			take_keys(top, true);
+			draw(top);
+		}
+		follow(top);
+		look_if_due(top);
+	}
+}
+
+/* ---- Begin and end ----------------------------------------------------------------- */
+
+static void begin_view(struct top *top)
+{
+	enum top_order order = top_order_named(top->options->sort);
+	const char *unmatched = source_unmatched(top->source);
+	char stop[PROBE_DURATION_BYTES], *message;
+	int length;
+
+	top->view.title = source_title(top->source);
+	top->view.clock = top->clock;
+	top->view.interval_ns = top->options->interval_ns;
+	top->model.order = order;
+	/* A program that has just been started opens its libraries yet. */
+	if (unmatched && !top->events.child)
+		report_warning("%s matches no probe; waiting for a library that has it", unmatched);
+	else if (!top->model.has_times && (order == TOP_ORDER_P50 || order == TOP_ORDER_P99))
+		report_warning("no two of the probes are a pair by their names: there are no times "
+			       "to sort by");
+	probe_duration_text(stop, (double)source_stop_ns(top->source));
+	length = top->events.child
+			 ? asprintf(&message, "%zu probes are on", top->model.count)
+			 : asprintf(&message, "%zu probes are on; the process stood still for %s",
+				   top->model.count, stop);
+	top_say(top, length < 0 ? NULL : message);
+}
+
+/* The program is started first, for it would inherit that signals are blocked. */
+static struct probe_error *begin_source(struct top *top)
+{
+	static const int own_signals[] = {SIGWINCH, SIGCONT, SIGTSTP, 0};
+	char *const *argv = top->options->common.program;
+	struct probe_target *started = NULL;
+	struct probe_error *error = NULL;
+
+	if (argv)
+		error = program_start(&top->program, argv, screen_possible(), &started);
+	if (error)
+		return error;
+	top->events.take_signal = take_signal;
+	top->events.data = top;
+	error = loop_open(&top->events, own_signals);
+	if (error) {
+		probe_target_close(started);
+		return error;
+	}
+	error = source_start(top->options, started, &top->model, &top->source);
+	if (!error && started)
+		top->events.child = probe_target_pid(started);
+	return error;
+}
+
+/* Before anything is switched on: a standard output that is closed cannot be written. */
+static struct probe_error *check_output(void)
+{
+	int flags = fcntl(STDOUT_FILENO, F_GETFL);
+
+	return flags < 0 || (flags & O_ACCMODE) == O_RDONLY
+		       ? probe_error_system(EBADF, "the standard output")
+		       : NULL;
+}
+
+static struct probe_error *begin(struct top *top)
+{
+	struct probe_error *error = check_output();
+
+	if (!error)
+		error = begin_source(top);
+	if (error)
+		return error;
+	begin_view(top);
+	if (screen_possible())
+		return screen_open(&top->screen);
+	print_refusals(top);
+	return NULL;
+}
+
+/* All that was hit, in so many rows; the screen is gone, and would have taken the table along. */
+static void print_end(struct top *top, size_t rows)
+{
+	const char *unmatched = source_unmatched(top->source);
+
+	top_fail(top, source_read(top->source, &top->model));
+	if (top->error)
+		return;
+	top->model.since_start = true;
+	model_arrange(&top->model);
+	top->model.selected = SIZE_MAX;
+	set_clock(top->clock);
+	print_table(top, rows);
+	if (unmatched)
+		report_warning("%s matched no probe" REQUEST_NEXT_STEP, unmatched);
+}
+
+/* Gives terminal and processes back; what is to be seen afterwards is printed then. */
+static void end(struct top *top)
+{
+	bool was_screen = top->screen != NULL, is_alive = source_is_alive(top->source);
+	struct probe_error *error;
+
+	screen_close(top->screen);
+	top->screen = NULL;
+	print_refusals(top); /* a screen has only marked them */
+	error = source_stop(top->source);
+	/* Who waits for a reader that takes nothing may interrupt us once more. */
+	top->events.interrupted = false;
+	print_kept(top);
+	if (!top->error && !top->gone && !(was_screen && is_alive && !top->events.child))
+		print_end(top, was_screen ? draw_rows(&top->view) : top->options->top);
+	if (was_screen && !is_alive && !top->events.child && top->message)
+		print_message(top->message);
+	tell_news(top);
+	if (error && top->error)
+		report_error(error);
+	else
+		top_fail(top, error);
+}
+
+/* The program may live on without its probes; its exit status is ours. */
+static int wait_for_program(struct top *top)
+{
+	int status;
+
+	while (!child_ended(top->events.child, &status)) {
+		print_kept(top);
+		wait_for(top, FOLLOW_NS, 0, NULL);
+	}
+	print_kept(top);
+	return status;
+}
+
+int top_run(const struct top_options *options)
+{
+	struct top top = {.options = options, .events = {.signal_fd = -1}};
+	int status = STATUS_DONE, failed = STATUS_DONE;
+
+	model_init(&top.model);
+	top.view.utf8 = options->utf8;
+	top_fail(&top, begin(&top));
+	if (!top.error)
+		run(&top);
+	if (top.source)
+		end(&top);
+	if (top.error)
+		failed = report_error(top.error);
+	else if (top.source && source_is_incomplete(top.source))
+		failed = STATUS_FAILED;
+	top.error = NULL;
+	if (top.events.child)
+		status = wait_for_program(&top);
+	if (failed)
+		status = top.program.status ? top.program.status : failed;
+	program_deinit(&top.program);
+	source_free(top.source);
+	model_deinit(&top.model);
+	frame_deinit(&top.frame);
+	free(top.message);
+	loop_close(&top.events);
+	return status;
+}
