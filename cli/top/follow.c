@@ -395,6 +395,8 @@ static void follow_held(
 
 	if (!follow_program(source, model, target, &sites))
 		return;
+	if (!source->processes[source->count - 1].probes)
+		probe_watch_pass_over(source->watch, target);
 	error = probe_target_release(target);
 	if (error)
 		note_untraced(source, probe_target_alive(target), error);

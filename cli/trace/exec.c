@@ -107,6 +107,19 @@ static struct probe_error *start_sessions(
 	return error;
 }
 
+/* Of most programs of a build nothing is wanted. */
+static void pass_over(struct trace *trace, size_t from, const struct probe_watch_event *event)
+{
+	size_t count;
+
+	for (size_t i = from; i < trace->target_count; i++) {
+		probe_session_probes(trace->targets[i].session, &count);
+		if (count)
+			return;
+	}
+	probe_watch_pass_over(trace->watch, event->target);
+}
+
 /* A process that cannot be traced any more is no failure of the trace. */
 static void report_untraced(struct probe_error *error, const struct probe_target *target)
 {
@@ -123,8 +136,10 @@ static bool follow_event(struct trace *trace, const struct probe_watch_event *ev
 
 	if (!error)
 		error = start_sessions(trace, from, event);
-	if (!error)
+	if (!error) {
+		pass_over(trace, from, event);
 		return true;
+	}
 	if (trace->target_count == from) {
 		trace_fail(trace, error);
 		trace->loop.over = true;

@@ -54,6 +54,18 @@ static struct module *find_function(struct change *change, const char *name, uin
 	return NULL;
 }
 
+static const char *name_of(enum gate_place place)
+{
+	return place == GATE_EXEC ? exec_function : state_function;
+}
+
+bool gate_has_place(struct change *change, enum gate_place place)
+{
+	uint64_t unused;
+
+	return find_function(change, name_of(place), &unused) != NULL;
+}
+
 struct probe_error *gate_attach(struct change *change, uint32_t session,
 	const struct probe_request *request, enum gate_place place, bool children)
 {
@@ -75,8 +87,7 @@ struct probe_error *gate_attach(struct change *change, uint32_t session,
 	install.is_gate = true;
 	install.follow_children = children;
 	install.gate_offset = place == GATE_EXEC ? DATA_EXEC_GATE_OFFSET : DATA_GATE_OFFSET;
-	probe.module = find_function(
-		change, place == GATE_EXEC ? exec_function : state_function, &note.pc);
+	probe.module = find_function(change, name_of(place), &note.pc);
 	if (!probe.module)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"process %d has no dynamic loader whose libraries could be followed",
@@ -94,8 +105,7 @@ struct probe_error *gate_attach(struct change *change, uint32_t session,
 	if (error && report.refusal_count) {
 		probe_error_free(error);
 		error = probe_error_new(PROBE_ERROR_REFUSED, "%s() cannot be patched: %s",
-			place == GATE_EXEC ? exec_function : state_function,
-			report.refusals[0].reason);
+			name_of(place), report.refusals[0].reason);
 	}
 	probe_report_deinit(&report);
 	install_deinit(&install);

@@ -40,6 +40,9 @@ enum gate_place {
 PROBE_MUST_CHECK struct probe_error *gate_attach(struct change *change, uint32_t session,
 	const struct probe_request *request, enum gate_place place, bool children);
 
+/* Is there such a function? */
+bool gate_has_place(struct change *change, enum gate_place place);
+
 /*
  * Does the program come to the gate of libraries next to tell of what is mapped already? So it
  * is where it is held in its loader: that has begun to map libraries (RT_ADD), has mapped them

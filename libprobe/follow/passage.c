@@ -86,20 +86,29 @@ static void run_on(struct passage *p, int signal)
 	ptrace(PTRACE_SYSCALL, p->tid, NULL, (long)signal);
 }
 
-/* Is the program's loader glibc's? Another is not followed. */
-static bool has_glibc_loader(pid_t pid, struct files *files)
+/*
+ * Is the program's loader glibc's? Another is not followed. *early_ret: nothing was wanted of
+ * this program when it ran before.
+ */
+static bool has_glibc_loader(pid_t pid, struct files *files, bool *early_ret)
 {
 	struct modules modules = {0};
 	struct probe_error *error = modules_read(pid, files, &modules);
 	bool found = false;
 
-	for (size_t i = 0; !error && i < modules.count && !found; i++) {
+	*early_ret = false;
+	for (size_t i = 0; !error && i < modules.count; i++) {
 		struct module *m = &modules.items[i];
 		uint64_t value, size;
 
-		found = threads_is_loader(m) && object_is_64bit(m->object) &&
+		if (!threads_is_loader(m)) {
+			*early_ret |= m->file && m->file->passed_over;
+			continue;
+		}
+		found = object_is_64bit(m->object) &&
 			object_symbol(m->object, "_dl_allocate_tls", 16, &value, &size);
 	}
+	*early_ret = *early_ret && found;
 	probe_error_free(error);
 	modules_deinit(&modules);
 	return found;
@@ -159,7 +168,8 @@ static bool step_system_call(struct passage *p)
 		return true;
 	if (ptrace(PTRACE_GETREGS, p->tid, NULL, &p->regs) < 0)
 		return true;
-	if (p->state == PASSAGE_PROGRAM && has_glibc_loader(p->pid, p->files)) {
+	if (p->state == PASSAGE_PROGRAM && has_glibc_loader(p->pid, p->files, &p->early) &&
+		!p->early) {
 		enter(p, PASSAGE_LOADER);
 		return true;
 	}
@@ -264,6 +274,7 @@ struct probe_error *passage_take(struct passage *passage, struct probe_target *t
 	target->mem = -1;
 	target->held = target->hurry = true;
 	target->facts = passage->facts;
+	target->early = passage->early;
 	target->files = files_hold(passage->files);
 	target->start_time = procfs_start_time(passage->pid);
 	passage->state = PASSAGE_OVER;

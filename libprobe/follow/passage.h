@@ -32,6 +32,7 @@ struct passage {
 	bool called;		      /* execve(2) has been entered */
 	bool returning;		      /* the next stop of the loader is behind a system call */
 	bool thread_ready;	      /* the loader has told the kernel of its thread */
+	bool early;		      /* it is held before its loader works: file.passed_over */
 	int calls;		      /* of the loader */
 	uint64_t deadline_ns;	      /* of the state (CLOCK_MONOTONIC) */
 	struct user_regs_struct regs; /* of a held one */

@@ -230,6 +230,12 @@ struct probe_error *probe_watch_add(struct probe_watch *watch, const struct prob
 	return NULL;
 }
 
+void probe_watch_pass_over(struct probe_watch *watch, const struct probe_target *target)
+{
+	if (target->held)
+		files_pass_over(watch->launches.files, target->pid);
+}
+
 /* ---- Looking ------------------------------------------------------------------------ */
 
 /* Is it another program now, and has been loaded? *error_ret: it may not be looked at. */

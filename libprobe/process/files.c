@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -76,11 +77,10 @@ static bool same_time(struct timespec a, struct timespec b)
 	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-static bool is_same(const struct file *file, const struct stat *st, const char *path)
+static bool is_same(const struct file *file, const struct stat *st)
 {
 	return file->inode == st->st_ino && file->dev == st->st_dev && file->size == st->st_size &&
-	       same_time(file->modified, st->st_mtim) && same_time(file->changed, st->st_ctim) &&
-	       strcmp(file->path, path) == 0;
+	       same_time(file->modified, st->st_mtim) && same_time(file->changed, st->st_ctim);
 }
 
 static struct probe_error *open_file(
@@ -133,7 +133,7 @@ struct probe_error *files_open(struct files *files, int fd, const char *path, st
 	if (fstat(fd, &st) < 0)
 		return probe_error_system(errno, "%s", path);
 	for (size_t i = 0; i < files->count && !file; i++) {
-		if (!is_same(files->items[i], &st, path))
+		if (!is_same(files->items[i], &st) || strcmp(files->items[i]->path, path) != 0)
 			continue;
 		file = files->items[i];
 		files->count--;
@@ -149,6 +149,18 @@ struct probe_error *files_open(struct files *files, int fd, const char *path, st
 	file->references++;
 	*ret = file;
 	return NULL;
+}
+
+void files_pass_over(struct files *files, pid_t pid)
+{
+	char path[48];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	if (stat(path, &st) < 0)
+		return;
+	for (size_t i = 0; i < files->count; i++)
+		files->items[i]->passed_over |= is_same(files->items[i], &st);
 }
 
 /* ---- What is known ------------------------------------------------------------------- */

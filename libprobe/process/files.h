@@ -32,6 +32,7 @@ struct file {
 	bool gadgets_known;
 	struct file_plan *plans; /* computed by file_plan_sites() */
 	size_t plan_count;
+	bool passed_over; /* of a program: nothing was wanted of it (probe_watch_pass_over()) */
 };
 
 PROBE_MUST_CHECK struct probe_error *files_create(struct files **ret);
@@ -46,6 +47,9 @@ void files_release(struct files *files);
 PROBE_MUST_CHECK struct probe_error *files_open(
 	struct files *files, int fd, const char *path, struct file **ret);
 void file_release(struct file *file);
+
+/* The program of a process is one of them: notes that nothing is wanted of it. */
+void files_pass_over(struct files *files, pid_t pid);
 
 /* Reads the notes of a file, once. Errors: those of sdt_read(). */
 PROBE_MUST_CHECK struct probe_error *file_read_notes(struct file *file);

@@ -279,6 +279,81 @@ static struct probe_error *unless_replaced(const struct probe_session *s, struct
 	return NULL;
 }
 
+/* Without a gate something will not be seen, unless the program is static: then it is said. */
+static struct probe_error *note_no_gate(const struct change *c, enum gate_place place,
+	const struct probe_error *why, struct probe_report *report)
+{
+	size_t programs = 0;
+
+	for (size_t i = 0; i < c->modules.count; i++)
+		programs += c->modules.items[i].object != NULL;
+	if (programs < 2)
+		return NULL;
+	if (place == GATE_LIBRARIES)
+		return report_note(report,
+			"process %d: hits in libraries that it opens from now on are not seen: %s",
+			c->pid, why->message);
+	return report_note(report,
+		"process %d: a program that it starts is traced only some milliseconds later, and "
+		"not at all if it has ended by then: %s",
+		c->pid, why->message);
+}
+
+/* What has no such place does not go through it; else *ret is where it is. */
+static struct probe_error *add_gate(struct probe_session *s, struct change *c,
+	enum gate_place place, struct probe_report *report, struct probe_gate **ret)
+{
+	size_t offset = place == GATE_EXEC ? DATA_EXEC_GATE_OFFSET : DATA_GATE_OFFSET;
+	struct probe_error *error =
+		gate_attach(c, s->id, &s->request, place, s->options.follow_children);
+
+	*ret = NULL;
+	if (error &&
+		(error->code == PROBE_ERROR_UNSUPPORTED || error->code == PROBE_ERROR_REFUSED)) {
+		struct probe_error *second = note_no_gate(c, place, error, report);
+
+		probe_error_free(error);
+		return second;
+	}
+	if (!error)
+		*ret = (struct probe_gate *)(s->rings.base + offset);
+	return error ? unless_replaced(s, error) : NULL;
+}
+
+static struct waiters_place waiters_place(const struct probe_session *s, size_t offset)
+{
+	return (struct waiters_place){.pid = s->target->pid,
+		.children = s->options.follow_children,
+		.address = s->rings.layout.data + offset + offsetof(struct probe_gate, released)};
+}
+
+static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_gate *shared)
+{
+	struct launches *launches = watch_launches(s->options.watch);
+	struct launch_gate *gate = &s->exec_gate;
+	struct probe_error *error = gate_open(&gate->gate, shared, launches->event);
+
+	if (error)
+		return error;
+	gate->place = waiters_place(s, DATA_EXEC_GATE_OFFSET);
+	return launches_add(launches, gate);
+}
+
+/* It was held before it had libc. Where that has come: */
+static struct probe_error *add_due_gate(struct probe_session *s, struct change *c)
+{
+	struct probe_gate *exec;
+	struct probe_error *error;
+
+	if (!s->exec_gate_due || !gate_has_place(c, GATE_EXEC))
+		return NULL;
+	error = add_gate(s, c, GATE_EXEC, &s->report, &exec);
+	if (!error)
+		error = session_watch(s, &c->registry);
+	s->exec_gate_due = error != NULL;
+	return error || !exec ? error : open_exec_gate(s, exec);
+}
+
 /*
  * Probes what the target has opened since. One pass per call: more may have
  * come meanwhile, but its thread then waits at the gate.
@@ -311,6 +386,8 @@ static struct probe_error *follow_once(struct probe_session *s)
 			session_keep_filters(s, &c);
 	}
 	selection_deinit(&selection);
+	if (!error)
+		error = add_due_gate(s, &c);
 	change_end(&c);
 	gate_arm(&s->exec_gate.gate, true);
 	return error ? unless_replaced(s, error) : NULL;
@@ -403,66 +480,6 @@ static struct probe_error *serve_gate(struct probe_session *s)
 	return error;
 }
 
-/* Without a gate something will not be seen, unless the program is static: then it is said. */
-static struct probe_error *note_no_gate(const struct change *c, enum gate_place place,
-	const struct probe_error *why, struct probe_report *report)
-{
-	size_t programs = 0;
-
-	for (size_t i = 0; i < c->modules.count; i++)
-		programs += c->modules.items[i].object != NULL;
-	if (programs < 2)
-		return NULL;
-	if (place == GATE_LIBRARIES)
-		return report_note(report,
-			"process %d: hits in libraries that it opens from now on are not seen: %s",
-			c->pid, why->message);
-	return report_note(report,
-		"process %d: a program that it starts is traced only some milliseconds later, and "
-		"not at all if it has ended by then: %s",
-		c->pid, why->message);
-}
-
-/* What has no such place does not go through it; else *ret is where it is. */
-static struct probe_error *add_gate(struct probe_session *s, struct change *c,
-	enum gate_place place, struct probe_report *report, struct probe_gate **ret)
-{
-	size_t offset = place == GATE_EXEC ? DATA_EXEC_GATE_OFFSET : DATA_GATE_OFFSET;
-	struct probe_error *error =
-		gate_attach(c, s->id, &s->request, place, s->options.follow_children);
-
-	*ret = NULL;
-	if (error &&
-		(error->code == PROBE_ERROR_UNSUPPORTED || error->code == PROBE_ERROR_REFUSED)) {
-		struct probe_error *second = note_no_gate(c, place, error, report);
-
-		probe_error_free(error);
-		return second;
-	}
-	if (!error)
-		*ret = (struct probe_gate *)(s->rings.base + offset);
-	return error ? unless_replaced(s, error) : NULL;
-}
-
-static struct waiters_place waiters_place(const struct probe_session *s, size_t offset)
-{
-	return (struct waiters_place){.pid = s->target->pid,
-		.children = s->options.follow_children,
-		.address = s->rings.layout.data + offset + offsetof(struct probe_gate, released)};
-}
-
-static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_gate *shared)
-{
-	struct launches *launches = watch_launches(s->options.watch);
-	struct launch_gate *gate = &s->exec_gate;
-	struct probe_error *error = gate_open(&gate->gate, shared, launches->event);
-
-	if (error)
-		return error;
-	gate->place = waiters_place(s, DATA_EXEC_GATE_OFFSET);
-	return launches_add(launches, gate);
-}
-
 /* With the target's state read and locked. */
 static struct probe_error *start_following(
 	struct probe_session *s, struct change *c, struct probe_report *report)
@@ -472,7 +489,8 @@ static struct probe_error *start_following(
 
 	if (s->options.follow_libraries)
 		error = add_gate(s, c, GATE_LIBRARIES, report, &loader);
-	if (!error && s->options.watch)
+	s->exec_gate_due = s->options.watch && loader && s->target->early;
+	if (!error && s->options.watch && !s->exec_gate_due)
 		error = add_gate(s, c, GATE_EXEC, report, &exec);
 	if (!error)
 		error = session_watch(s, &c->registry);

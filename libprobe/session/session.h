@@ -56,6 +56,7 @@ struct probe_session {
 	struct waiters_place gate_place;
 	uint64_t gate_since_ns;	      /* somebody waits there who could not be served yet; or 0 */
 	struct launch_gate exec_gate; /* served by options.watch */
+	bool exec_gate_due;	      /* it is to come with libc, which is not mapped yet */
 	struct probe_report report;   /* of libraries that were opened later */
 	struct seccomp seccomp;	      /* its threads, as they were seen last */
 	uint64_t look_again_ns;	      /* nobody looks at them before (CLOCK_MONOTONIC) */

@@ -24,6 +24,7 @@ struct probe_target {
 	uint64_t start_time; /* tells this process from a later one with its pid */
 	int mem;	     /* of the program that it was when it was first changed, or -1 */
 	bool spawned, held;
+	bool early;		/* held before its loader has mapped its libraries */
 	bool hurry;		/* others wait for us: who cannot be changed at once is an error */
 	bool attached;		/* it is held, and was running before: probe_target_attach() */
 	bool dropped;		/* and probes were switched off since */

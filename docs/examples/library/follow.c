@@ -32,6 +32,7 @@ static void add(struct following *f, struct probe_target *target, bool held)
 		.watch = f->watch,
 		.follow_children = true};
 	struct probe_report report = {0};
+	size_t count;
 
 	if (f->count == PROGRAMS_MAX) {
 		probe_target_close(target);
@@ -40,7 +41,9 @@ static void add(struct following *f, struct probe_target *target, bool held)
 	f->targets[f->count] = target;
 	check(probe_session_start(target, &f->request, &options, &report, &f->sessions[f->count]));
 	probe_report_deinit(&report);
-	f->count++;
+	probe_session_probes(f->sessions[f->count++], &count);
+	if (held && !count)
+		probe_watch_pass_over(f->watch, target);
 	if (held)
 		check(probe_target_release(target));
 }

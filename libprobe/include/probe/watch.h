@@ -63,6 +63,15 @@ PROBE_MUST_CHECK struct probe_error *probe_watch_next(
 	struct probe_watch *watch, struct probe_watch_event *ret);
 
 /*
+ * Nothing is wanted of a program that is held: its sessions, all with follow_libraries, have
+ * no probe. When the same file is started again, it is held before its loader has mapped
+ * any library, which costs least. Its sessions are to have follow_libraries again: they see
+ * its libraries before any constructor runs, but not what a library's own code does while it is
+ * relocated (ifunc resolvers).
+ */
+void probe_watch_pass_over(struct probe_watch *watch, const struct probe_target *target);
+
+/*
  * A descriptor that becomes readable when a process waits for probe_watch_next() to be
  * called: at once, for it is held.
  */
