@@ -32,7 +32,7 @@
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/error.h"
 #include "libprobe/reader/reader.h"
-#include "libprobe/session/event.h"
+#include "probe/event.h"
 
 enum {
 	WRITE_BYTES = 1 << 16, /* frames that are handed over at once */
@@ -89,7 +89,7 @@ static void put_length(struct buffer *out, size_t start)
 
 static void put_event(struct buffer *out, const struct probe_event *event)
 {
-	size_t size = event_packed_size(event);
+	size_t size = probe_event_packed_size(event);
 	struct frame frame = {.length = (uint32_t)(sizeof(frame) + size), .type = FRAME_EVENT};
 	char *block;
 
@@ -97,7 +97,7 @@ static void put_event(struct buffer *out, const struct probe_event *event)
 	block = buffer_reserve(out, size);
 	if (!block)
 		return;
-	event_pack(event, block);
+	probe_event_pack(event, block);
 	out->length += size;
 }
 
@@ -371,7 +371,8 @@ static struct probe_error *next_frame(struct process_reader *reader, struct fram
 
 static bool take_event(struct frame *frame, struct probe_event *ret)
 {
-	const struct probe_event *event = event_unpack(frame + 1, frame->length - sizeof(*frame));
+	const struct probe_event *event =
+		probe_event_unpack(frame + 1, frame->length - sizeof(*frame));
 
 	if (!event || (event->kind == PROBE_EVENT_HIT && (!event->provider || !event->name)))
 		return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "libprobe/session/event.h"
+#include "probe/event.h"
 #include "libprobe/session/value.h"
 
 static size_t text_size(const char *text)
@@ -9,14 +9,15 @@ static size_t text_size(const char *text)
 	return text ? strlen(text) + 1 : 0;
 }
 
-size_t event_packed_size(const struct probe_event *event)
+size_t probe_event_packed_size(const struct probe_event *event)
 {
 	size_t size = sizeof(*event) + event->arg_count * sizeof(*event->args) +
 		      text_size(event->provider) + text_size(event->name) + text_size(event->comm);
 
 	for (size_t i = 0; i < event->arg_count; i++)
 		size += value_has_bytes(&event->args[i]) ? event->args[i].length : 0;
-	return (size + EVENT_ALIGN - 1) / EVENT_ALIGN * EVENT_ALIGN;
+	return (size + _Alignof(struct probe_event) - 1) / _Alignof(struct probe_event) *
+	       _Alignof(struct probe_event);
 }
 
 /* Appends bytes to what is in a block; returns their offset in place of a pointer. */
@@ -35,7 +36,7 @@ static const char *put_text(char *block, size_t *used, const char *text)
 	return text ? put(block, used, text, text_size(text)) : NULL;
 }
 
-void event_pack(const struct probe_event *event, void *block)
+void probe_event_pack(const struct probe_event *event, void *block)
 {
 	struct probe_event *to = block;
 	struct probe_value *values = (struct probe_value *)(to + 1);
@@ -50,7 +51,7 @@ void event_pack(const struct probe_event *event, void *block)
 	to->provider = put_text(block, &used, event->provider);
 	to->name = put_text(block, &used, event->name);
 	to->comm = put_text(block, &used, event->comm);
-	memset((char *)block + used, 0, event_packed_size(event) - used);
+	memset((char *)block + used, 0, probe_event_packed_size(event) - used);
 }
 
 /* A text of a block; NULL where there was none. False where it does not end in the block. */
@@ -66,7 +67,7 @@ static bool take_text(char *block, size_t size, const char **text)
 	return true;
 }
 
-struct probe_event *event_unpack(void *block, size_t size)
+struct probe_event *probe_event_unpack(void *block, size_t size)
 {
 	struct probe_event *event = block;
 	struct probe_value *values = (struct probe_value *)(event + 1);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/session/event.h"
+#include "probe/event.h"
 #include "libprobe/session/value.h"
 #include "libprobe/stream/stream.h"
 
@@ -17,7 +17,8 @@ struct entry {
 	size_t bytes; /* with the event */
 	struct stream_item item;
 };
-_Static_assert(sizeof(struct entry) % EVENT_ALIGN == 0, "events are aligned behind it");
+_Static_assert(
+	sizeof(struct entry) % _Alignof(struct probe_event) == 0, "events are aligned behind it");
 
 /* ---- Limits -------------------------------------------------------------------------------- */
 
@@ -72,14 +73,14 @@ static bool make_room(struct stream_queue *q, size_t bytes)
 
 struct probe_error *stream_queue_put(struct stream_queue *queue, const struct stream_item *item)
 {
-	size_t bytes = sizeof(struct entry) + event_packed_size(&item->event);
+	size_t bytes = sizeof(struct entry) + probe_event_packed_size(&item->event);
 	struct entry *entry;
 
 	if (!make_room(queue, bytes))
 		return probe_error_no_memory();
 	entry = (struct entry *)(queue->bytes + queue->end);
 	*entry = (struct entry){.bytes = bytes, .item = *item};
-	event_pack(&item->event, entry + 1);
+	probe_event_pack(&item->event, entry + 1);
 	queue->end += bytes;
 	return NULL;
 }
@@ -156,7 +157,7 @@ bool stream_queue_take(struct stream_queue *queue, const struct stream_types *ty
 	if (queue->begin == queue->end)
 		return false;
 	type = &types->types[entry->item.type];
-	event = event_unpack(entry + 1, entry->bytes - sizeof(*entry));
+	event = probe_event_unpack(entry + 1, entry->bytes - sizeof(*entry));
 	values = take_values(&to, event, &count);
 	for (size_t i = 0; i < count; i++)
 		if (value_has_bytes(&values[i]))

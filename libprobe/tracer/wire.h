@@ -32,7 +32,7 @@ struct wire_header {
 	uint32_t length; /* of the whole message */
 };
 
-/* Behind it: the hit as a packed event (libprobe/session/event.h). */
+/* Behind it: the hit as a packed event (probe/event.h). */
 struct wire_hit {
 	struct wire_header header;
 	uint32_t tag, filtered;

@@ -18,7 +18,7 @@ enum probe_event_kind {
 	PROBE_EVENT_LOST /* `lost` hits left no record */
 };
 
-/* All that it points to is valid until the next event is asked for. */
+/* All that it points to is valid until the next event is asked for; to keep one, pack it. */
 struct probe_event {
 	enum probe_event_kind kind;
 	uint64_t time_ns; /* CLOCK_REALTIME; 0: not known */
@@ -34,6 +34,21 @@ struct probe_event {
 	const struct probe_value *args;
 	size_t arg_count;
 };
+
+/*
+ * A packed event owns what it points to, in one block: the event, its values, their bytes, and
+ * its texts. In place of a pointer there is an offset, so a block may be moved, or sent to
+ * another process. It is aligned as the struct is, and so is its end: one may stand behind
+ * another.
+ */
+size_t probe_event_packed_size(const struct probe_event *event);
+/* Packs an event into a block of that size. */
+void probe_event_pack(const struct probe_event *event, void *block);
+/*
+ * Makes pointers of the offsets of a block, and returns the event, which lies in it. NULL where
+ * an offset leads out of it: nothing in a block is trusted. It can be unpacked once.
+ */
+struct probe_event *probe_event_unpack(void *block, size_t size);
 
 #ifdef __cplusplus
 }
