@@ -32,6 +32,13 @@ const struct arch *arch_host(void)
 #endif
 }
 
+const struct arch_process *arch_process(void)
+{
+	const struct arch *arch = arch_host();
+
+	return arch ? arch->process : NULL;
+}
+
 bool arch_has_breakpoint(
 	const struct arch *arch, const uint8_t *found, const uint8_t *bytes, size_t length)
 {

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "arch/expr.h"
+#include "arch/process.h"
 #include "arch/windows.h"
 
 /* ---- Argument specifications ------------------------------------------ */
@@ -365,6 +366,9 @@ struct arch {
 	uint8_t unwind_count;
 
 	/* -- patching: NULL where the ISA is only parsed -- */
+
+	/* Its processes; NULL: nothing is known of them. */
+	const struct arch_process *process;
 
 	/* The longest patch, in bytes: a direct jump. It spans less than so much, either way. */
 	uint8_t jump_length;

@@ -12,6 +12,7 @@
 const struct arch arch_aarch64 = {
 	.name = "aarch64",
 	.elf_machine = EM_AARCH64,
+	.process = &aarch64_process,
 	.parse_args = aarch64_parse_args,
 	.jump_length = AARCH64_INSN_LENGTH,
 	.jump_reach = UINT64_C(1) << 27,

@@ -27,6 +27,7 @@ const struct arch arch_x86_64 = {
 	.unwind_registers = unwind_registers,
 	.unwind_count = sizeof(unwind_registers) / sizeof(unwind_registers[0]),
 	.elf_machine = EM_X86_64,
+	.process = &x86_64_process,
 	.elf_machine_args = EM_386, /* whose registers are named alike */
 	.parse_args = x86_64_parse_args,
 	.jump_length = X86_64_JUMP_LENGTH,

@@ -7,18 +7,13 @@
 
 uint64_t clock_monotonic_ns(void);
 
-/* What stubs read to time-stamp hits. */
-enum clock_source {
-	CLOCK_SOURCE_COUNTER, /* the processor's time stamp counter */
-	CLOCK_SOURCE_KERNEL   /* CLOCK_MONOTONIC, by a system call */
-};
-
 /*
  * Converts time stamps to CLOCK_REALTIME by two pairs of both clocks; clock_sync() advances the
  * newer pair. Initialise with clock_init().
  */
 struct clock {
-	enum clock_source source;
+	/* What stubs read to time-stamp hits; NULL: CLOCK_MONOTONIC, by a system call */
+	uint64_t (*counter)(void);
 	uint64_t first_stamp, last_stamp;
 	uint64_t first_ns, last_ns;
 	double stamp_ns; /* length of a tick, between the steady pairs; 0: they are equal */
@@ -27,7 +22,7 @@ struct clock {
 	uint64_t first_steady_ns, last_steady_ns;
 };
 
-void clock_init(struct clock *clock, enum clock_source source);
+void clock_init(struct clock *clock, uint64_t (*counter)(void));
 /* The current time stamp. */
 uint64_t clock_stamp(const struct clock *clock);
 /* Reads both clocks again. Call it after the stamps to be converted were taken. */

@@ -18,7 +18,6 @@
  * Documentation/userspace-api/seccomp_filter.rst of Linux.
  */
 #include <errno.h>
-#include <linux/audit.h>
 #include <linux/kcmp.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -31,6 +30,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "arch/process.h"
 #include "libprobe/base/array.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/process/shared.h"
@@ -216,7 +216,7 @@ static unsigned int run_filter(struct seccomp *s, const struct sock_filter *prog
 
 	for (size_t i = 0; i < seccomp_call_count; i++) {
 		const struct seccomp_call *call = &seccomp_calls[i];
-		struct seccomp_data data = {.nr = call->number, .arch = AUDIT_ARCH_X86_64};
+		struct seccomp_data data = {.nr = call->number, .arch = arch_process()->audit};
 		uint32_t verdict;
 
 		if (!(call->kinds & SECCOMP_ALL))

@@ -36,6 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "arch/process.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/sandbox/seccomp.h"
 
@@ -185,7 +186,7 @@ static long return_from_handler(void)
 
 	if (sigaction(SIGTRAP, &action, NULL) < 0)
 		return -errno;
-	__asm__ volatile("int3" ::: "memory");
+	arch_process()->trap();
 	return 0;
 }
 

@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "arch/process.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/target.h"
@@ -277,7 +278,7 @@ static struct probe_error *resume(struct probe_session *s, struct modules *modul
 			s->target->pid);
 	open_view(s, maps, session);
 	if (session->flags & REG_SESSION_KERNEL_TIME)
-		clock_init(&s->clock, CLOCK_SOURCE_KERNEL);
+		clock_init(&s->clock, NULL);
 	take_clock(s);
 	error = select_probes(modules, s->patterns, s->request.pattern_count, &selection);
 	if (!error) {
@@ -303,7 +304,7 @@ struct probe_error *probe_session_open(struct probe_target *target, uint32_t id,
 	struct maps maps = {0};
 	struct probe_session *s;
 	struct probe_error *error =
-		session_create(target, CLOCK_SOURCE_COUNTER, request, options, &s);
+		session_create(target, arch_process()->counter, request, options, &s);
 
 	if (error)
 		return error;

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "arch/process.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/follow/watch.h"
 #include "libprobe/patch/attempt.h"
@@ -123,7 +124,7 @@ static struct probe_error *take_options(struct probe_session *s,
 	return NULL;
 }
 
-struct probe_error *session_create(struct probe_target *target, enum clock_source clock,
+struct probe_error *session_create(struct probe_target *target, uint64_t (*counter)(void),
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_session **ret)
 {
@@ -133,7 +134,7 @@ struct probe_error *session_create(struct probe_target *target, enum clock_sourc
 	if (!s)
 		return probe_error_no_memory();
 	*s = (struct probe_session){.target = target, .data = -1, .event = -1};
-	clock_init(&s->clock, clock);
+	clock_init(&s->clock, counter);
 	error = take_options(s, request, options);
 	if (error)
 		probe_session_free(s);
@@ -511,9 +512,9 @@ static struct probe_error *start_once(struct probe_target *target,
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_report *report, struct probe_session **ret)
 {
-	enum clock_source clock = target->no_counter ? CLOCK_SOURCE_KERNEL : CLOCK_SOURCE_COUNTER;
+	uint64_t (*counter)(void) = target->no_counter ? NULL : arch_process()->counter;
 	struct probe_session *s;
-	struct probe_error *error = session_create(target, clock, request, options, &s);
+	struct probe_error *error = session_create(target, counter, request, options, &s);
 	bool started = false;
 	struct change c;
 

@@ -161,7 +161,7 @@ void session_watch_deinit(struct session_watch *watch);
  * given back with probe_session_free().
  */
 PROBE_MUST_CHECK struct probe_error *session_create(struct probe_target *target,
-	enum clock_source clock, const struct probe_request *request,
+	uint64_t (*counter)(void), const struct probe_request *request,
 	const struct probe_session_options *options, struct probe_session **ret);
 
 /* The probes of a selection that is in the registry become the session's. */

@@ -151,7 +151,7 @@ static struct probe_error *check_target(struct change *c)
 	long parent = procfs_status_number(c->pid, "PPid:");
 	const struct module *program = first_program(&c->modules);
 	char buffer[64];
-	const char *emulator = emulator_of(c->pid, &c->modules, buffer);
+	const char *emulator = emulator_of(c->pid, &c->modules, buffer), *shadow_stack;
 
 	/* Its parent's threads would not be stopped, nor is the lock its parent's. */
 	if (parent > 0 && children_share(c->pid, (pid_t)parent))
@@ -172,8 +172,13 @@ static struct probe_error *check_target(struct change *c)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"process %d runs code of a machine type whose probes can be listed, "
 			"not enabled (%s)",
-			c->pid, object_is_64bit(program->object) ? "not x86-64" : "32-bit");
-	if (procfs_status_has(c->pid, "x86_Thread_features:", "shstk"))
+			c->pid,
+			!object_is_64bit(program->object) ? "32-bit"
+			: c->arch			  ? c->arch->name
+							  : "unknown");
+	shadow_stack = c->arch->process->shadow_stack_line;
+	if (shadow_stack &&
+		procfs_status_has(c->pid, shadow_stack, c->arch->process->shadow_stack_word))
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"process %d has a shadow stack: moved calls would fault", c->pid);
 	return NULL;

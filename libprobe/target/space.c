@@ -8,11 +8,11 @@
  */
 #include <string.h>
 
+#include "arch/process.h"
 #include "libprobe/target/code.h"
 #include "libprobe/target/space.h"
 
 #define LOWEST UINT64_C(0x10000) /* vm.mmap_min_addr is at most this */
-#define HIGHEST UINT64_C(0x7fffffff0000)
 #define HEAP_BERTH (UINT64_C(64) << 20)
 #define STACK_BERTH (UINT64_C(64) << 20)
 #define STEP_ASIDE (UINT64_C(64) << 10) /* from neighbours, so that overruns still fault */
@@ -30,7 +30,7 @@ static void occupied(const struct mapping *m, uint64_t *start_ret, uint64_t *end
 
 bool space_is_free(const struct maps *maps, uint64_t start, uint64_t end)
 {
-	if (start < LOWEST || end > HIGHEST || end <= start)
+	if (start < LOWEST || end > arch_process()->address_end || end <= start)
 		return false;
 	for (size_t i = 0; i < maps->count; i++) {
 		uint64_t low, high;
@@ -68,18 +68,18 @@ uint64_t space_find(
 	struct quest q = {.size = (size + SPACE_PAGE - 1) & ~(uint64_t)(SPACE_PAGE - 1),
 		.reach_start = reach_start,
 		.reach_end = reach_end};
-	uint64_t low = LOWEST;
+	uint64_t low = LOWEST, highest = arch_process()->address_end;
 
-	if (q.size < size || q.size > HIGHEST - LOWEST)
+	if (q.size < size || q.size > highest - LOWEST)
 		return 0;
 	/* The nearest place is at an end of some gap. */
 	for (size_t i = 0; i <= maps->count; i++) {
-		uint64_t high = HIGHEST, next = HIGHEST;
+		uint64_t high = highest, next = highest;
 
 		if (i < maps->count)
 			occupied(&maps->items[i], &high, &next);
-		if (high > HIGHEST)
-			high = HIGHEST;
+		if (high > highest)
+			high = highest;
 		if (low < high && high - low >= q.size) {
 			consider(&q, low + STEP_ASIDE, low, high);
 			if (high - low >= q.size + STEP_ASIDE)

@@ -26,12 +26,12 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 
+#include "arch/process.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/target/target.h"
 #include "libprobe/target/threads.h"
 
 enum {
-	RSEQ_SIGNATURE = 0x53053053,
 	RSEQ_CPU_ID = 4, /* in struct rseq: negative, as an i32, while it is not registered */
 	TID_BITS = 32,
 	OFFSET_MAX = 1 << 16
@@ -97,7 +97,7 @@ void threads_model(struct probe_target *target, struct modules *modules, struct 
 		ret->rseq_signature = target->facts.rseq_signature;
 		return;
 	}
-	ret->rseq_signature = RSEQ_SIGNATURE;
+	ret->rseq_signature = arch_process()->rseq_signature;
 	ret->has_rseq =
 		ret->has_tp &&
 		read_variable(target->pid, modules, "__rseq_size", &size, sizeof(size)) && size &&

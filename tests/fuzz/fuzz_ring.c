@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "arch/process.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/target.h"
 #include "probe/sink.h"
@@ -275,7 +276,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	run.session.sites = sites;
 	run.session.probes = probes;
 	run.session.known = known;
-	clock_init(&run.session.clock, CLOCK_SOURCE_COUNTER);
+	clock_init(&run.session.clock, arch_process()->counter);
 	interpret(&run);
 	return 0;
 }

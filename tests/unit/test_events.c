@@ -13,7 +13,7 @@
 
 /* ---- The file -------------------------------------------------------------------------- */
 
-static int image_file(const struct image_machine *machine, const char *name)
+static int image_file(const struct arch_event *machine, const char *name)
 {
 	uint8_t head[IMAGE_HEAD_BYTES];
 	struct image_layout layout;
@@ -27,7 +27,7 @@ static int image_file(const struct image_machine *machine, const char *name)
 }
 
 /* As the readers of this project see it, for the machine's own argument syntax. */
-static void check_image(const struct image_machine *machine, const char *name)
+static void check_image(const struct arch_event *machine, const char *name)
 {
 	const struct arch *arch = arch_of_machine(machine->elf_machine);
 	int fd = image_file(machine, name);
@@ -66,18 +66,18 @@ static void file_of_each_machine(void **state)
 
 	(void)state;
 	_Static_assert(sizeof(longest) == IMAGE_NAME_MAX + 1, "the longest name");
-	check_image(&image_x86_64, "request.start");
-	check_image(&image_x86_64, "x");
-	check_image(&image_x86_64, longest);
-	check_image(&image_aarch64, "request.start");
-	check_image(&image_aarch64, longest);
+	check_image(&event_x86_64, "request.start");
+	check_image(&event_x86_64, "x");
+	check_image(&event_x86_64, longest);
+	check_image(&event_aarch64, "request.start");
+	check_image(&event_aarch64, longest);
 }
 
 /* readelf, too, finds nothing to complain of, and knows how to unwind from the site. */
 static void file_in_readelf(void **state)
 {
 	char command[256], text[8192];
-	int fd = image_file(&image_x86_64, "plain");
+	int fd = image_file(&event_x86_64, "plain");
 	size_t length;
 	FILE *readelf;
 

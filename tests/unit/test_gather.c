@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "arch/process.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/session/gather.h"
 #include "libprobe/session/session.h"
@@ -65,7 +66,7 @@ static struct host *host_create(const struct probe_session_options *options, siz
 	assert_null(rings_open(s->data, &reg, &s->rings));
 	h->base = s->rings.base;
 	s->view = (struct snapshot){.base = h->base, .fd = s->data, .layout = reg};
-	clock_init(&s->clock, CLOCK_SOURCE_COUNTER);
+	clock_init(&s->clock, arch_process()->counter);
 	return h;
 }
 

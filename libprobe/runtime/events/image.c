@@ -23,42 +23,9 @@
 
 #include "libprobe/runtime/events/image.h"
 
-enum {
-	/* Augmentation "zR": pointers are relative to where they stand, of 4 bytes. */
-	DW_EH_PE_pcrel_sdata4 = 0x1b,
-	DW_CFA_def_cfa = 0x0c,
-	DW_CFA_offset = 0x80,
-	NOTE_STAPSDT = 3,
-	NOTE_TEXT_MAX = IMAGE_PROVIDER_MAX + IMAGE_NAME_MAX + 48
-};
+enum { NOTE_STAPSDT = 3, NOTE_TEXT_MAX = IMAGE_PROVIDER_MAX + IMAGE_NAME_MAX + 48 };
 
 /* clang-format off */
-#define CIE(ra, code_align, ...) \
-	{0, 0, 0, 0, 1, 'z', 'R', 0, code_align, 0x78 /* -8 */, ra, 1, \
-	 DW_EH_PE_pcrel_sdata4, DW_CFA_def_cfa, __VA_ARGS__}
-
-/* nopl 0(%rax,%rax); ret. Five bytes can become a jump without moving anything. */
-const struct image_machine image_x86_64 = {
-	.elf_machine = EM_X86_64,
-	.segment_bytes = 4096,
-	.args = "8@%rdi 8@%rsi",
-	.code = {0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3},
-	.code_length = 6,
-	/* The return address, column 16, is right below the canonical frame address. */
-	.cie = CIE(16, 1, 7 /* rsp */, 8, DW_CFA_offset | 16, 1),
-};
-
-/* nop; ret */
-const struct image_machine image_aarch64 = {
-	.elf_machine = EM_AARCH64,
-	.segment_bytes = 65536,
-	.args = "8@x0 8@x1",
-	.code = {0x1f, 0x20, 0x03, 0xd5, 0xc0, 0x03, 0x5f, 0xd6},
-	.code_length = 8,
-	/* It is in x30, where the caller's call put it. */
-	.cie = CIE(30, 4, 31 /* sp */, 0),
-};
-
 /* bcc has to meet the section of the semaphores before that of the notes. */
 enum {
 	NO_SECTION, TEXT, EH_FRAME, BASE, BUILD_ID, PROBES, NOTE, SYMTAB, STRTAB, SHSTRTAB, SECTIONS
@@ -113,7 +80,7 @@ _Static_assert(sizeof(symbol_names) <= sizeof(((struct head *)0)->symbol_names),
 _Static_assert(offsetof(struct note, site) == 20, "no hole in the note");
 _Static_assert(sizeof(struct eh_frame) == 4 + 24 + 20 + 4, "no holes in .eh_frame");
 
-static void set_code(struct head *head, const struct image_machine *machine)
+static void set_code(struct head *head, const struct arch_event *machine)
 {
 	struct eh_frame *eh = &head->eh_frame;
 
@@ -148,8 +115,8 @@ static void set_build_id(struct build_id *note, const char *provider, const char
 }
 
 /* Returns the note's length. */
-static size_t set_note(struct note *note, const struct image_machine *machine, const char *provider,
-	const char *name)
+static size_t set_note(
+	struct note *note, const struct arch_event *machine, const char *provider, const char *name)
 {
 	const char *strings[] = {provider, name, machine->args};
 	size_t at = 0;
@@ -171,7 +138,7 @@ static size_t set_note(struct note *note, const struct image_machine *machine, c
 	return offsetof(struct note, site) + ((at + 3) & ~(size_t)3);
 }
 
-static void set_symbols(struct head *head, const struct image_machine *machine)
+static void set_symbols(struct head *head, const struct arch_event *machine)
 {
 	memcpy(head->symbol_names, symbol_names, sizeof(symbol_names));
 	head->symbols[1] = (Elf64_Sym){.st_name = 1,
@@ -209,7 +176,7 @@ static size_t set_section_names(struct head *head)
 	return at;
 }
 
-static void set_sections(struct head *head, const struct image_machine *machine, size_t note_length)
+static void set_sections(struct head *head, const struct arch_event *machine, size_t note_length)
 {
 	set_section(head, TEXT, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR,
 		offsetof(struct head, code), machine->code_length);
@@ -234,7 +201,7 @@ static void set_sections(struct head *head, const struct image_machine *machine,
 	head->sections[SYMTAB].sh_entsize = sizeof(Elf64_Sym);
 }
 
-static void set_headers(struct head *head, const struct image_machine *machine)
+static void set_headers(struct head *head, const struct arch_event *machine)
 {
 	head->elf = (Elf64_Ehdr){
 		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
@@ -274,7 +241,7 @@ static void set_headers(struct head *head, const struct image_machine *machine)
 		.p_align = 4};
 }
 
-void image_make(const struct image_machine *machine, const char *provider, const char *name,
+void image_make(const struct arch_event *machine, const char *provider, const char *name,
 	uint8_t ret[IMAGE_HEAD_BYTES], struct image_layout *layout_ret)
 {
 	struct head head;

@@ -35,14 +35,8 @@ static const char provider[] = "posix_trace", unnamed[] = "posix_trace_unnamed_u
 
 enum { FIRST_EVENT = 64 }; /* the identifiers below are the standard's own events */
 
-/* Of other instruction sets, nothing can be made (libprobe/runtime/events/image.c). */
-#if defined(__x86_64__)
-static const struct image_machine *const machine = &image_x86_64;
-#elif defined(__aarch64__)
-static const struct image_machine *const machine = &image_aarch64;
-#else
-static const struct image_machine *const machine;
-#endif
+/* Of other instruction sets, nothing can be made: NULL. */
+static const struct arch_event *const machine = ARCH_EVENT;
 
 struct event {
 	const volatile uint16_t *semaphore; /* not 0 while somebody traces */

@@ -15,6 +15,7 @@
 #define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
 
+#include "arch/runtime.h"
 #include "libprobe/runtime/pmtrace/tags.h"
 #include "probe/pmtrace.h"
 
@@ -59,14 +60,10 @@ __attribute__((format(printf, 3, 4))) static int told(
 }
 
 /*
- * A nop of five bytes behind that of a probe: both are one that a jump fits into, so that
- * the probe can be switched on wherever the library was loaded.
+ * Behind the nop of a probe, another that a jump fits into, unless its own does, so that the
+ * probe can be switched on wherever the library was loaded.
  */
-#ifdef __x86_64__
-#define ROOM() __asm__ volatile(".byte 0x0f, 0x1f, 0x44, 0x00, 0x00")
-#else
-#define ROOM()
-#endif
+#define ROOM() __asm__ volatile(ARCH_JUMP_ROOM)
 
 /* For %s, where a tag may be missing. */
 static const char *shown(const char *tag)

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* What is executed of arch/process.h, and so is there only on x86-64 itself. */
+#ifndef ARCH_X86_PROCESS_H
+#define ARCH_X86_PROCESS_H
+
+#include <stdint.h>
+
+#if defined(__x86_64__)
+#define X86_64_ON_HOST(function) (function)
+#else
+#define X86_64_ON_HOST(function) NULL
+#endif
+
+uint64_t x86_64_counter(void);
+void x86_64_trap(void);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef ARCH_X86_RUNTIME_H
+#define ARCH_X86_RUNTIME_H
+
+/* nopl 0(%rax,%rax). Its five bytes can become a jump without moving anything. */
+#define X86_64_JUMP_ROOM ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00"
+
+/* The same; ret */
+static const struct arch_event event_x86_64 = {
+	.elf_machine = EM_X86_64,
+	.segment_bytes = 4096,
+	.args = "8@%rdi 8@%rsi",
+	.code = {0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3},
+	.code_length = 6,
+	/* The return address, column 16, is right below the canonical frame address. */
+	.cie = ARCH_CIE(16, 1, 7 /* rsp */, 8, DW_CFA_offset | 16, 1),
+};
+
+#endif
