@@ -76,7 +76,8 @@ struct probe_error *gate_attach(struct change *change, uint32_t session,
 		.probes = &probe, .probe_count = 1, .sites = &site, .site_count = 1};
 	/* The plans that the user chose are for the probes. */
 	struct probe_request its = *request;
-	struct install install = install_of(change, &selection, &its);
+	struct transaction t = transaction_of(change, TRANSACTION_ADDS);
+	struct install install = install_of(&t, &selection, &its);
 	struct probe_report report = {0};
 	struct probe_error *error;
 	uint64_t size, variable;
@@ -109,6 +110,7 @@ struct probe_error *gate_attach(struct change *change, uint32_t session,
 	}
 	probe_report_deinit(&report);
 	install_deinit(&install);
+	transaction_end(&t);
 	return error;
 }
 

@@ -408,7 +408,7 @@ static struct probe_error *announce(struct install *a)
 			.site = site_number(a, i)};
 	}
 	registry_sort(r);
-	a->change->taken.count = 0; /* the arrays name it all now */
+	code_release_all(&a->change->taken); /* the arrays name it all now */
 	return NULL;
 }
 

@@ -186,7 +186,7 @@ static const char *check_plan(struct install *a, const struct claims *claims,
 	if (crosses_page(claim.start, claim.written_end - claim.start))
 		return crosses;
 	if (has_boundary(a, site, plan))
-		return windows_reason(&a->windows, a->change);
+		return windows_reason(&a->transaction->windows, a->change);
 	if (plan == PROBE_PLAN_PUN)
 		return take_pun(a, site, 0, arch->jump_length - arch->pun_length);
 	if (plan == PROBE_PLAN_LONG_NOP && site->plan.nop_fixed)
@@ -225,7 +225,7 @@ static struct probe_error *choose(
 	}
 	if (a->alone) {
 		a->pun_page_count = 0;
-		a->change->taken.count = 0;
+		code_release_all(&a->change->taken);
 	} else if (site->chosen != PROBE_PLAN_REFUSED) {
 		return claims_add(claims, plan_claim(a->change->arch, site, site->chosen))
 			       ? NULL

@@ -1,68 +1,71 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part of attaching that happens while the target stands still: as little
- * as possible. What is written is known before, in what memory, and the buffers
- * are there. Pages that will be written are made the target's own before.
- *
- * The registry that tells what has been done is written before, too: under the
- * stop, one word makes it the current one, between patching the sites and
- * raising the semaphores. Killed before that word, a controller leaves patched
- * sites that the registry has announced; killed behind it, semaphores that it
- * says are raised, and that are lowered to 0 at the least.
+ * The part of installing that happens while the target stands still: as little as possible.
+ * The transaction knows what is written, and has the buffers. Pages that will be written are
+ * made the target's own before.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/patch/install.h"
-#include "libprobe/process/edits.h"
 #include "libprobe/target/target.h"
 #include "libprobe/target/threads.h"
 
-enum {
-	INTERRUPTED_TRIES = 20,
+/* A site that is patched. There are two edits for it: what must be there, and the patch. */
+struct commit_site {
+	uint64_t patch; /* where that begins: sites are sorted by it, and do not meet */
+	const struct install *install;
+	size_t index;
 };
 
-/* What is prepared before the stop. */
 struct commit {
-	/* Two for each site that is patched: the bytes that must be there, and the patch. */
-	struct edits text;
-	size_t *sites; /* their indices, by address */
+	struct transaction *transaction;
+	struct commit_site *sites;
 	size_t site_count;
-	struct semaphores semaphores;
-	uint64_t image, image_size; /* of the registry to come */
 };
+
+static const struct install_site *site_of(const struct commit_site *at)
+{
+	return &at->install->sites[at->index];
+}
+
+static const struct select_site *selected(const struct commit_site *at)
+{
+	return &at->install->selection->sites[at->index];
+}
 
 /* ---- Preparing ---------------------------------------------------------------------- */
 
 /* Adds the bytes that have to be right at a site for its patch to be. */
-static struct edit *expect(const struct install *a, size_t i, struct edits *edits)
+static struct edit *expect(const struct commit_site *at, struct edits *edits)
 {
-	const struct install_site *as = &a->sites[i];
+	const struct install_site *as = site_of(at);
 
 	if (!as->is_new)
 		return edits_add(edits, as->reg.patch, as->reg.length);
 	return edits_add(edits, as->reg.pc,
-		plan_needs(a->change->arch, &a->selection->sites[i].plan,
+		plan_needs(at->install->change->arch, &selected(at)->plan,
 			(enum probe_plan)as->reg.plan));
 }
 
 /* Are they? */
-static bool is_expected(const struct install *a, size_t i, const uint8_t *found)
+static bool is_expected(const struct commit_site *at, const uint8_t *found)
 {
-	const struct install_site *as = &a->sites[i];
+	const struct install_site *as = site_of(at);
 
 	if (!as->is_new)
 		return memcmp(found, as->reg.patched, as->reg.length) == 0;
-	return plan_holds(a->change->arch, &a->selection->sites[i].plan,
+	return plan_holds(at->install->change->arch, &selected(at)->plan,
 		(enum probe_plan)as->reg.plan, found);
 }
 
 /* The bytes to be written for a site. */
-static struct probe_error *describe_edit(const struct install *a, size_t i, struct edit *edit)
+static struct probe_error *describe_edit(const struct commit_site *at, struct edit *edit)
 {
-	const struct arch *arch = a->change->arch;
-	const struct install_site *as = &a->sites[i];
+	const struct arch *arch = at->install->change->arch;
+	const struct install_site *as = site_of(at);
 
 	edit->is_write = true;
 	if (as->is_new) {
@@ -78,33 +81,54 @@ static struct probe_error *describe_edit(const struct install *a, size_t i, stru
 				      "no stub can be placed near %#jx", (uintmax_t)as->reg.pc);
 }
 
-static struct probe_error *prepare_text(const struct install *a, struct commit *c)
+static int compare_patches(const void *a, const void *b)
 {
-	struct probe_error *error = NULL;
+	const struct commit_site *x = a, *y = b;
 
-	c->sites = calloc(a->order_count + 1, sizeof(*c->sites));
-	if (!c->sites)
-		return probe_error_no_memory();
-	for (size_t k = 0; k < a->order_count && !error; k++) {
-		size_t i = a->order[k];
-		const struct install_site *as = &a->sites[i];
-		struct edit *edit;
-
-		/* A toggle has no stub. */
-		if (as->first != i || !(as->head || (as->wanted && as->is_new)))
-			continue;
-		c->sites[c->site_count++] = i;
-		if (!expect(a, i, &c->text) ||
-			!(edit = edits_add(
-				  &c->text, as->is_new ? as->reg.patch : as->reg.entry, 0)))
-			return probe_error_no_memory();
-		error = describe_edit(a, i, edit);
-	}
-	return error ? error : edits_prepare(&c->text);
+	return x->patch < y->patch ? -1 : x->patch > y->patch;
 }
 
-/* The semaphores of every probe of the selection, in the registry and to be raised. */
-static struct probe_error *prepare_semaphores(const struct install *a, struct commit *c)
+static bool find_sites(struct commit *c)
+{
+	for (const struct install *a = c->transaction->installs; a; a = a->next)
+		for (size_t k = 0; k < a->order_count; k++) {
+			size_t i = a->order[k];
+			const struct install_site *as = &a->sites[i];
+			struct commit_site *sites;
+
+			/* A toggle has no stub. */
+			if (as->first != i || !(as->head || (as->wanted && as->is_new)))
+				continue;
+			sites = array_grow(c->sites, c->site_count, sizeof(*sites));
+			if (!sites)
+				return false;
+			c->sites = sites;
+			sites[c->site_count++] = (struct commit_site){as->reg.patch, a, i};
+		}
+	if (c->site_count)
+		qsort(c->sites, c->site_count, sizeof(*c->sites), compare_patches);
+	return true;
+}
+
+static struct probe_error *prepare_text(struct commit *c)
+{
+	struct edits *text = &c->transaction->text;
+	struct probe_error *error = find_sites(c) ? NULL : probe_error_no_memory();
+
+	for (size_t k = 0; k < c->site_count && !error; k++) {
+		const struct install_site *as = site_of(&c->sites[k]);
+		struct edit *edit;
+
+		if (!expect(&c->sites[k], text) ||
+			!(edit = edits_add(text, as->is_new ? as->reg.patch : as->reg.entry, 0)))
+			return probe_error_no_memory();
+		error = describe_edit(&c->sites[k], edit);
+	}
+	return error;
+}
+
+/* The semaphores of every probe of a selection, in the registry and to be raised. */
+static bool add_semaphores(const struct install *a, struct semaphores *semaphores)
 {
 	const struct selection *s = a->selection;
 	uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
@@ -117,7 +141,7 @@ static struct probe_error *prepare_semaphores(const struct install *a, struct co
 		for (size_t k = 0; k < count && ok; k++) {
 			struct reg_semaphore *added = registry_add_semaphore(&a->change->registry);
 
-			ok = added && semaphores_add(&c->semaphores, addresses[k], 1);
+			ok = added && semaphores_add(semaphores, addresses[k], 1);
 			if (added)
 				*added = (struct reg_semaphore){.key = s->probes[i].key,
 					.address = addresses[k],
@@ -125,9 +149,8 @@ static struct probe_error *prepare_semaphores(const struct install *a, struct co
 					.added = ok};
 		}
 	}
-	registry_sort(&a->change->registry);
 	free(addresses);
-	return ok ? semaphores_prepare(&c->semaphores) : probe_error_no_memory();
+	return ok;
 }
 
 /* They were not raised: what is undone now must not lower them. */
@@ -145,56 +168,59 @@ static void forget_semaphores(const struct install *a)
 }
 
 /* The registry as it is to be afterwards. */
-static struct probe_error *prepare_image(const struct install *a, struct commit *c)
+static struct probe_error *prepare_registry(const struct commit *c)
 {
-	struct registry *r = &a->change->registry;
-	struct reg_session *session = registry_session(r, a->session);
-	struct probe_error *error;
+	struct registry *r = &c->transaction->change->registry;
+	bool ok = true;
 
 	for (size_t k = 0; k < c->site_count; k++) {
-		const struct install_site *as = &a->sites[c->sites[k]];
-		const struct edit *edit = &c->text.items[2 * k + 1];
+		const struct install_site *as = site_of(&c->sites[k]);
+		const struct edit *edit = &c->transaction->text.items[2 * k + 1];
 		struct reg_site *site = registry_site(r, as->reg.pc);
 
 		/* What is there then is what a later removal has to find. */
 		if (!as->is_new && site && !site->pun)
 			memcpy(site->patched, edit->bytes, site->length);
 	}
-	if (session && a->persistent)
-		session->flags |= REG_SESSION_PERSISTENT;
-	if (session && (a->persistent || a->caller)) {
-		session->owner = 0;
-		session->owner_start = a->caller;
+	for (const struct install *a = c->transaction->installs; a && ok; a = a->next) {
+		struct reg_session *session = registry_session(r, a->session);
+
+		ok = add_semaphores(a, &c->transaction->semaphores);
+		if (session && a->persistent)
+			session->flags |= REG_SESSION_PERSISTENT;
+		if (session && (a->persistent || a->caller)) {
+			session->owner = 0;
+			session->owner_start = a->caller;
+		}
 	}
-	c->image_size = registry_image_size(r);
-	/* Anywhere: images are data. */
-	error = change_alloc_code(a->change, c->image_size, r->home, r->home + 1, &c->image);
-	return error ? error : registry_write(r, a->change->mem, c->image);
+	registry_sort(r);
+	return ok ? NULL : probe_error_no_memory();
 }
 
 /* ---- Verifying ------------------------------------------------------------------------ */
 
 /* Compares the bytes of all sites with what their plans were made for. */
-static struct probe_error *verify(const struct install *a, struct commit *c)
+static struct probe_error *verify(const struct commit *c)
 {
-	struct probe_error *error = edits_read(&c->text, a->change->pid);
+	const struct edits *text = &c->transaction->text;
+	struct probe_error *error = NULL;
 
 	for (size_t k = 0; k < c->site_count && !error; k++) {
-		size_t i = c->sites[k];
-		uint64_t at = c->text.items[2 * k].address;
-		const uint8_t *found = edits_found(&c->text, 2 * k);
+		const struct commit_site *at = &c->sites[k];
+		const uint8_t *found = edits_found(text, 2 * k);
 		const struct select_probe *probe =
-			&a->selection->probes[a->selection->sites[i].probe];
+			&at->install->selection->probes[selected(at)->probe];
 
 		if (!found)
 			error = probe_error_new(PROBE_ERROR_REFUSED,
 				"%s:%s: there is no memory at %#jx", probe->provider, probe->name,
-				(uintmax_t)at);
-		else if (!is_expected(a, i, found))
+				(uintmax_t)text->items[2 * k].address);
+		else if (!is_expected(at, found))
 			error = probe_error_new(PROBE_ERROR_REFUSED,
 				"%s:%s: the memory at %#jx does not hold what %s holds: another "
 				"tool may have patched it",
-				probe->provider, probe->name, (uintmax_t)at, probe->module->path);
+				probe->provider, probe->name, (uintmax_t)text->items[2 * k].address,
+				probe->module->path);
 	}
 	return error;
 }
@@ -220,87 +246,54 @@ static bool move_thread(const struct install_site *as, struct control_thread *th
 }
 
 /* The site whose patch, once written, has pc behind its first byte; NULL: none. */
-static const struct install_site *window_of(
-	const struct install *a, const struct commit *c, uint64_t pc)
+static const struct install_site *window_of(const struct commit *c, uint64_t pc)
 {
-	size_t low = 0, high = c->site_count;
+	size_t above = ARRAY_SEARCH(c->sites, c->site_count, patch, pc);
+	const struct install_site *as = above ? site_of(&c->sites[above - 1]) : NULL;
 
-	/* The last site whose patch begins below pc; patches do not meet. */
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (a->sites[c->sites[middle]].reg.patch < pc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low) {
-		const struct install_site *as = &a->sites[c->sites[low - 1]];
-
-		return as->is_new && pc < as->reg.patch + as->reg.length ? as : NULL;
-	}
-	return NULL;
+	return as && as->is_new && pc < as->reg.patch + as->reg.length ? as : NULL;
 }
 
 /* Where instructions begin that will be covered, but for those at the jumps' own addresses. */
-static struct probe_error *prepare_windows(struct install *a, const struct commit *c)
+static struct probe_error *prepare_windows(const struct commit *c)
 {
+	struct windows *windows = &c->transaction->windows;
+
 	for (size_t i = 0; i < c->site_count; i++) {
-		const struct install_site *as = &a->sites[c->sites[i]];
+		const struct install_site *as = site_of(&c->sites[i]);
 
 		for (size_t k = 0; as->is_new && k < as->moved.count; k++) {
 			uint64_t pc = as->reg.patch + as->moved.from_offset[k];
 
 			if (pc > as->reg.patch && pc < as->reg.patch + as->reg.length &&
-				!windows_add(&a->windows, pc, pc + 1))
+				!windows_add(windows, pc, pc + 1))
 				return probe_error_no_memory();
 		}
 	}
-	return windows_prepare(&a->windows, a->change);
+	return windows_prepare(windows, c->transaction->change);
 }
 
 /*
  * Threads that stand between the first and the last byte of a jump to come are
- * moved; *again_ret is set if a signal handler will return to such a place.
+ * moved. Will a signal handler return to such a place?
  */
-static struct probe_error *clear_windows(struct install *a, const struct commit *c, bool *again_ret)
+static bool is_in_the_way(const struct commit *c)
 {
-	struct control *control = &a->change->control;
-	const struct frames *frames = &a->windows.frames;
-	struct probe_error *error = windows_read(&a->windows, a->change);
+	struct control *control = &c->transaction->change->control;
+	const struct frames *frames = &c->transaction->windows.frames;
+	bool any = false;
 
-	for (size_t i = control->count; !error && i < frames->count && !*again_ret; i++)
-		*again_ret = window_of(a, c, frames->pcs[i]) != NULL;
-	for (size_t i = 0; !error && i < control->count && !*again_ret; i++) {
-		const struct install_site *as = window_of(a, c, frames->pcs[i]);
+	for (size_t i = control->count; i < frames->count && !any; i++)
+		any = window_of(c, frames->pcs[i]) != NULL;
+	for (size_t i = 0; i < control->count && !any; i++) {
+		const struct install_site *as = window_of(c, frames->pcs[i]);
 
-		*again_ret = as && !move_thread(as, &control->threads[i]);
+		any = as && !move_thread(as, &control->threads[i]);
 	}
-	return error;
+	return any;
 }
 
 /* ---- The stop -------------------------------------------------------------------------- */
-
-/* Everything has been looked at. An error leaves all as it was. */
-static struct probe_error *write_all(struct install *a, struct commit *c)
-{
-	struct change *change = a->change;
-	uint64_t old = change->registry.image, old_size = change->registry.image_size;
-	struct probe_error *error = edits_write(&c->text, change->mem);
-
-	if (error)
-		return error;
-	error = registry_publish(&change->registry, change->mem, c->image, c->image_size);
-	if (!error) {
-		error = semaphores_write(&c->semaphores, change->mem);
-		if (error)
-			probe_error_free(
-				registry_publish(&change->registry, change->mem, old, old_size));
-	}
-	if (error)
-		edits_revert(&c->text, change->mem);
-	return error;
-}
 
 /* Stubs that take the time of a hit must not fault. */
 static struct probe_error *check_counter(const struct install *a)
@@ -313,75 +306,57 @@ static struct probe_error *check_counter(const struct install *a)
 				 a->change, session->data + offsetof(struct data_header, answer));
 }
 
-/* One stop. *again_ret: nothing was done, as a signal handler is in the way. */
-static struct probe_error *commit_once(struct install *a, struct commit *c, bool *again_ret)
+/* See transaction_commit(). */
+static struct probe_error *look(void *data, bool *again_ret)
 {
-	struct change *change = a->change;
-	struct probe_error *error = change_stop(change);
+	const struct commit *c = data;
+	struct change *change = c->transaction->change;
+	struct probe_error *error = NULL;
 
-	*again_ret = false;
-	if (error)
-		return error;
 	if (registry_is_stale(&change->registry, change->pid))
-		error = probe_error_new(PROBE_ERROR_STATE,
+		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d: its probes were changed by somebody else meanwhile: try again",
 			change->pid);
-	if (!error && !a->is_gate)
-		error = threads_check(change->target, &change->control, &change->thread);
-	if (!error && a->takes_time)
-		error = check_counter(a);
+	for (const struct install *a = c->transaction->installs; a && !error; a = a->next) {
+		if (!a->is_gate)
+			error = threads_check(change->target, &change->control, &change->thread);
+		if (!error && a->takes_time)
+			error = check_counter(a);
+	}
 	if (!error)
-		error = verify(a, c);
+		error = transaction_read(c->transaction);
 	if (!error)
-		error = semaphores_read(&c->semaphores, change->pid);
+		error = verify(c);
 	if (!error)
-		error = clear_windows(a, c, again_ret);
-	if (!error && !*again_ret)
-		error = write_all(a, c);
-	change_resume(change);
+		error = windows_read(&c->transaction->windows, change);
+	*again_ret = !error && is_in_the_way(c);
 	return error;
 }
 
-static struct probe_error *commit_tries(struct install *a, struct commit *c)
+struct probe_error *install_patch(struct transaction *t)
 {
-	for (int i = 0; i < INTERRUPTED_TRIES; i++) {
-		bool again;
-		struct probe_error *error = commit_once(a, c, &again);
-
-		if (error || !again)
-			return error;
-		error = windows_wait(&a->windows);
-		if (error)
-			return error;
-	}
-	return probe_error_new(PROBE_ERROR_STATE,
-		"process %d: a signal handler stays where a site is to be patched: try again",
-		a->change->pid);
-}
-
-struct probe_error *install_commit(struct install *install)
-{
-	struct change *change = install->change;
-	struct commit c = {0};
-	struct probe_error *error = prepare_text(install, &c);
+	struct commit c = {.transaction = t};
+	struct probe_error *error = prepare_text(&c);
 
 	if (!error)
-		error = verify(install, &c);
+		error = prepare_registry(&c);
 	if (!error)
-		error = edits_pretouch(&c.text, change->mem);
+		error = transaction_prepare(t);
 	if (!error)
-		error = prepare_semaphores(install, &c);
+		error = transaction_read(t);
 	if (!error)
-		error = prepare_image(install, &c);
+		error = verify(&c);
 	if (!error)
-		error = prepare_windows(install, &c);
+		error = edits_pretouch(&t->text, t->change->mem);
 	if (!error)
-		error = commit_tries(install, &c);
+		error = prepare_windows(&c);
+	if (!error)
+		error = transaction_commit(
+			t, look, &c, "a signal handler stays where a site is to be patched");
+	for (const struct install *a = error ? t->installs : NULL; a; a = a->next)
+		forget_semaphores(a);
 	if (error)
-		forget_semaphores(install);
-	change->taken.count = 0; /* the registry itself knows where its image is */
-	edits_deinit(&c.text);
-	semaphores_deinit(&c.semaphores);
+		transaction_uncount(t);
 	free(c.sites);
 	return error;
 }

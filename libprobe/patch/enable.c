@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "libprobe/patch/attempt.h"
-#include "libprobe/patch/counts.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/orphans.h"
 #include "libprobe/process/memory.h"
@@ -106,30 +105,6 @@ static const char *probe_label(const struct select_probe *probe, char buffer[256
 	return buffer;
 }
 
-/* Probes that are on already, by their keys. */
-struct known {
-	uint64_t *keys;
-	size_t count;
-	size_t sites;
-};
-
-/* All that a probe's session added to semaphores changes by one. */
-static struct probe_error *change_semaphores(
-	struct change *c, struct semaphores *semaphores, const struct reg_probe *probe, int by)
-{
-	size_t count;
-	struct reg_semaphore *items = registry_semaphores(&c->registry, probe->key, &count);
-
-	for (size_t i = 0; i < count; i++) {
-		if (items[i].session != probe->session)
-			continue;
-		if (!semaphores_add(semaphores, items[i].address, by))
-			return probe_error_no_memory();
-		items[i].added += by;
-	}
-	return NULL;
-}
-
 static size_t patched_sites(
 	const struct registry *r, const struct selection *s, const struct select_probe *probe)
 {
@@ -143,76 +118,34 @@ static size_t patched_sites(
 	return count;
 }
 
-/* Takes the probes that are on already out of the selection. */
-static struct probe_error *split_known(struct change *c, struct selection *s, struct known *known)
+/*
+ * Takes the probes that are on already out of the selection: they are counted up, all of them
+ * or none, unless the state is what counts.
+ */
+static struct probe_error *split_known(struct transaction *t, struct selection *s,
+	const struct probe_request *request, struct probe_report *report)
 {
-	struct probe_error *error = NULL;
+	const struct registry *r = &t->change->registry;
+	char label[256];
 
-	known->keys = calloc(s->probe_count + 1, sizeof(*known->keys));
-	if (!known->keys)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < s->probe_count && !error; i++) {
+	for (size_t i = 0; i < s->probe_count; i++) {
 		struct select_probe *probe = &s->probes[i];
-		const struct reg_probe *persistent = registry_persistent(&c->registry, probe->key);
-		char label[256];
+		const struct reg_probe *persistent = registry_persistent(r, probe->key);
 
 		probe->unwanted = persistent;
 		if (!persistent)
 			continue;
 		if (persistent->refcount >= UINT16_MAX)
-			error = probe_error_new(PROBE_ERROR_STATE,
+			return probe_error_new(PROBE_ERROR_STATE,
 				"%s: its reference count is at its largest value already",
 				probe_label(probe, label));
-		known->keys[known->count++] = probe->key;
-		known->sites += patched_sites(&c->registry, s, probe);
+		if (!request->force && !transaction_count(t, probe->key, 1))
+			return probe_error_no_memory();
+		report->probes++;
+		report->sites += patched_sites(r, s, probe);
 	}
-	if (!error)
-		selection_drop_unwanted(s);
-	return error;
-}
-
-/* Writes semaphores; with all threads stopped where that is asked for. */
-static struct probe_error *write_semaphores(
-	struct change *c, struct semaphores *semaphores, bool atomic)
-{
-	struct probe_error *error = atomic ? change_stop(c) : NULL;
-
-	if (!error && atomic)
-		error = semaphores_read(semaphores, c->pid);
-	if (!error)
-		error = semaphores_write(semaphores, c->mem);
-	change_resume(c);
-	return error;
-}
-
-/*
- * Counts up what is on already: all of it, or nothing. The registry says so first: it holds
- * at least what is there.
- */
-static struct probe_error *enable_known(
-	struct change *c, const struct known *known, const struct counts *before, bool atomic)
-{
-	struct semaphores semaphores = {0};
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < known->count && !error; i++) {
-		struct reg_probe *probe = registry_persistent(&c->registry, known->keys[i]);
-
-		error = change_semaphores(c, &semaphores, probe, 1);
-		probe->refcount++;
-	}
-	if (!error)
-		error = semaphores_prepare(&semaphores);
-	if (!error)
-		error = semaphores_read(&semaphores, c->pid);
-	if (!error)
-		error = change_store(c);
-	if (!error)
-		error = write_semaphores(c, &semaphores, atomic);
-	if (error)
-		counts_put_back(before, c, false);
-	semaphores_deinit(&semaphores);
-	return error;
+	selection_drop_unwanted(s);
+	return NULL;
 }
 
 /* Pairs name starts at even places and ends at odd ones: the ends go first. */
@@ -263,51 +196,40 @@ static struct probe_error *select_asked(
 	return error;
 }
 
-/* What is not on yet; where that fails, what is on already is not counted up either. */
-static struct probe_error *install_rest(
-	struct install *install, struct probe_report *report, const struct counts *counted)
-{
-	struct probe_error *error = install_all(install, report);
-
-	if (error && counted)
-		counts_put_back(counted, install->change, true);
-	return error;
-}
-
 static struct probe_error *enable_once(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report)
 {
+	size_t probes = report->probes, sites = report->sites;
 	struct selection selection = {0};
-	struct known known = {0};
-	struct counts before = {0};
-	bool counts_up;
+	struct transaction t;
+	struct install install;
 	struct probe_error *error;
 	struct change c;
-	struct install install = install_of(&c, &selection, request);
 
-	install.persistent = true;
 	error = change_begin(target, &c);
 	if (error)
 		return error;
+	t = transaction_of(&c, TRANSACTION_ADDS);
+	t.atomic = request->atomic;
+	install = install_of(&t, &selection, request);
+	install.persistent = true;
 	error = install_heal(&c);
 	if (!error)
 		error = select_asked(&c, request, &selection);
 	if (!error)
-		error = split_known(&c, &selection, &known);
-	if (!error)
-		error = counts_keep(&c.registry, &before);
-	counts_up = known.count && !request->force;
-	if (!error && counts_up)
-		error = enable_known(&c, &known, &before, request->atomic);
+		error = split_known(&t, &selection, request, report);
 	if (!error && selection.probe_count)
-		error = install_rest(&install, report, counts_up ? &before : NULL);
-	report->probes += known.count;
-	report->sites += known.sites;
+		error = install_add(&install, report);
+	if (!error)
+		error = install_commit(&t);
+	if (error) {
+		report->probes = probes;
+		report->sites = sites;
+	}
 	if (c.stop_ns > report->stop_ns)
 		report->stop_ns = c.stop_ns;
-	free(known.keys);
-	counts_deinit(&before);
 	install_deinit(&install);
+	transaction_end(&t);
 	selection_deinit(&selection);
 	change_end(&c);
 	return error;
@@ -328,38 +250,37 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 /* ---- Disabling ----------------------------------------------------------------------- */
 
 /* A probe that only other tools hold: --force ends that. */
-static struct probe_error *force_off(pid_t pid, struct semaphores *semaphores,
-	const struct selection *s, const struct select_probe *probe, bool *was_on_ret)
+static struct probe_error *force_off(struct transaction *t, const struct selection *s,
+	const struct select_probe *probe, bool *was_on_ret)
 {
 	uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
 	size_t count = addresses ? semaphores_of(s, probe, addresses) : 0;
 	bool ok = addresses != NULL;
 
-	*was_on_ret = false;
 	for (size_t i = 0; i < count && ok; i++) {
 		uint16_t value = 0;
 
-		if (memory_read(pid, addresses[i], &value, sizeof(value)) == sizeof(value) && value)
+		if (memory_read(t->change->pid, addresses[i], &value, sizeof(value)) ==
+				sizeof(value) &&
+			value)
 			*was_on_ret = true;
-		ok = semaphores_add(semaphores, addresses[i], 0);
+		ok = semaphores_add(&t->semaphores, addresses[i], 0);
 	}
 	free(addresses);
 	return ok ? NULL : probe_error_no_memory();
 }
 
-/* Takes one reference off a probe; at 0, uninstall_unreferenced() does the rest. */
+/* Takes one reference off a probe; at 0, it ends. Several persistent sessions may have it. */
 static struct probe_error *drop_reference(
-	struct change *c, struct semaphores *semaphores, struct reg_probe *known, bool force)
+	struct transaction *t, struct reg_probe *known, const struct probe_request *request)
 {
-	if (force || known->refcount <= 1)
+	if (!request->force && known->refcount > 1)
+		return transaction_count(t, known->key, -1) ? NULL : probe_error_no_memory();
+	do
 		known->refcount = 0;
-	/* Several persistent sessions may have it: --force ends it in all of them. */
-	while (force && (known = registry_persistent(&c->registry, known->key))->refcount)
-		known->refcount = 0;
-	if (!known->refcount)
-		return NULL;
-	known->refcount--;
-	return change_semaphores(c, semaphores, known, -1);
+	while (request->force &&
+		(known = registry_persistent(&t->change->registry, known->key))->refcount);
+	return NULL;
 }
 
 /* All or nothing: looks whether every probe can be lowered before any is. */
@@ -376,43 +297,24 @@ static struct probe_error *check_enabled(const struct change *c, const struct se
 	return NULL;
 }
 
-/* Semaphores are lowered first, as the registry holds at least what is there. */
-static struct probe_error *lower_all(struct change *c, const struct selection *s,
+static struct probe_error *lower_all(struct transaction *t, const struct selection *s,
 	const struct probe_request *request, struct probe_report *report)
 {
-	struct semaphores semaphores = {0};
+	const struct registry *r = &t->change->registry;
 	struct probe_error *error = NULL;
 
 	for (size_t i = 0; i < s->probe_count && !error; i++) {
 		const struct select_probe *probe = &s->probes[i];
-		struct reg_probe *known = registry_persistent(&c->registry, probe->key);
+		struct reg_probe *known = registry_persistent(r, probe->key);
 		bool was_on = known != NULL;
 
 		if (known)
-			error = drop_reference(c, &semaphores, known, request->force);
+			error = drop_reference(t, known, request);
 		else if (request->force) /* else see check_enabled() */
-			error = force_off(c->pid, &semaphores, s, probe, &was_on);
+			error = force_off(t, s, probe, &was_on);
 		report->probes += was_on;
-		report->sites += was_on ? patched_sites(&c->registry, s, probe) : 0;
+		report->sites += was_on ? patched_sites(r, s, probe) : 0;
 	}
-	if (!error)
-		error = semaphores_prepare(&semaphores);
-	semaphores_keep(&semaphores, &c->registry);
-	if (!error)
-		error = semaphores_read(&semaphores, c->pid);
-	if (!error && semaphores.count)
-		error = write_semaphores(c, &semaphores, request->atomic);
-	semaphores_deinit(&semaphores);
-	return error;
-}
-
-/* What nobody refers to any more ends, or the command has not happened. */
-static struct probe_error *uninstall_lowered(struct change *c, const struct counts *before)
-{
-	struct probe_error *error = uninstall_unreferenced(c);
-
-	if (error && !c->undone)
-		counts_put_back(before, c, true);
 	return error;
 }
 
@@ -420,7 +322,7 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report)
 {
 	struct selection selection = {0};
-	struct counts before = {0};
+	struct transaction t;
 	struct orphans orphans;
 	struct probe_error *error;
 	struct change c;
@@ -428,6 +330,8 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	error = change_begin(target, &c);
 	if (error)
 		return error;
+	t = transaction_of(&c, TRANSACTION_ENDS);
+	t.atomic = request->atomic;
 	error = orphans_remove(&c, &orphans);
 	uninstall_find_stale(&c); /* what is stale ends together with the rest */
 	if (!error)
@@ -435,15 +339,17 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	if (!error && !request->force && !request->keep_going)
 		error = check_enabled(&c, &selection);
 	if (!error)
-		error = counts_keep(&c.registry, &before);
+		error = lower_all(&t, &selection, request, report);
 	if (!error)
-		error = lower_all(&c, &selection, request, report);
-	if (!error && c.registry.home)
-		error = uninstall_lowered(&c, &before);
+		error = transaction_keep_way_back(&t);
+	if (!error)
+		error = uninstall(&t);
+	if (error)
+		transaction_go_back(&t);
 	report->left = uninstall_count_left(&c.registry);
 	target->dropped = true;
 	report->stop_ns = c.stop_ns;
-	counts_deinit(&before);
+	transaction_end(&t);
 	selection_deinit(&selection);
 	change_end(&c);
 	return error;

@@ -66,7 +66,8 @@ static struct probe_error *plan(struct change *change, struct forecast *ret)
 {
 	static const struct probe_request request = {.keep_going = true};
 	struct selection selection = {0};
-	struct install install = install_of(change, &selection, &request);
+	struct transaction t = transaction_of(change, TRANSACTION_ADDS);
+	struct install install = install_of(&t, &selection, &request);
 	struct probe_error *error = select_probes(&change->modules, NULL, 0, &selection);
 
 	install.persistent = install.alone = true;
@@ -75,6 +76,7 @@ static struct probe_error *plan(struct change *change, struct forecast *ret)
 	if (!error)
 		error = take(&install, ret);
 	install_deinit(&install);
+	transaction_end(&t);
 	selection_deinit(&selection);
 	return error;
 }

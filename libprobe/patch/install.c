@@ -34,7 +34,8 @@ static struct probe_error *make_home(struct install *a)
 		return NULL;
 	error = change_alloc_code(a->change, s->site_count * ROUGH_STUB_BYTES + SPACE_PAGE,
 		near->start, near->end, &unused);
-	a->change->taken.count = 0;
+	if (!error)
+		code_release(&a->change->taken);
 	/* Whoever finds the data of a controller that dies soon finds a registry, too. */
 	return error ? error : change_store(a->change);
 }
@@ -100,15 +101,19 @@ static struct probe_error *create_session(struct install *install)
 		return probe_error_no_memory();
 	*added = session;
 	install->session = session.id;
+	install->created = true;
 	install->data_size = session.data_size;
 	return NULL;
 }
 
-struct install install_of(
-	struct change *change, struct selection *selection, const struct probe_request *request)
+struct install install_of(struct transaction *transaction, struct selection *selection,
+	const struct probe_request *request)
 {
-	return (struct install){
-		.change = change, .selection = selection, .request = request, .fd = -1};
+	return (struct install){.change = transaction->change,
+		.transaction = transaction,
+		.selection = selection,
+		.request = request,
+		.fd = -1};
 }
 
 void install_deinit(struct install *install)
@@ -118,12 +123,12 @@ void install_deinit(struct install *install)
 	free(install->sites);
 	free(install->order);
 	free(install->pun_pages);
-	windows_close(&install->windows);
 }
 
 /* Adds what was done to a report. */
-static void add_report(const struct install *install, struct probe_report *report)
+static void add_report(const struct install *install)
 {
+	struct probe_report *report = install->report;
 	const struct selection *s = install->selection;
 
 	for (size_t i = 0; i < s->probe_count; i++)
@@ -190,30 +195,35 @@ struct probe_error *install_heal(struct change *change)
 }
 
 /*
- * Undoes what was begun for a session, which may have existed before. What
+ * Undoes what was begun for sessions, which may have existed before. What
  * cannot be undone now is stale when this process ends, and found later.
  */
-static void abandon(const struct install *a, bool added)
+static void abandon(struct change *change, const struct install *installs)
 {
-	struct registry *r = &a->change->registry;
-	struct reg_session *session = registry_session(r, a->session);
+	struct registry *r = &change->registry;
 	struct orphans orphans;
 	struct probe_error *error;
+	bool any = false;
 
-	if (added && session)
-		session->flags |= REG_SESSION_RETIRED;
-	for (size_t i = 0; i < a->selection->probe_count; i++) {
-		struct reg_probe *probe =
-			registry_probe(r, a->selection->probes[i].key, a->session);
+	for (const struct install *a = installs; a; a = a->next) {
+		struct reg_session *session = registry_session(r, a->session);
 
-		if (probe)
-			probe->refcount = 0;
+		if (a->created && session)
+			registry_retire(r, session);
+		for (size_t i = 0; i < a->selection->probe_count; i++) {
+			struct reg_probe *probe =
+				registry_probe(r, a->selection->probes[i].key, a->session);
+
+			if (probe)
+				probe->refcount = 0;
+		}
+		any = any || session;
 	}
-	if (session)
-		probe_error_free(uninstall_unreferenced(a->change));
+	if (any)
+		probe_error_free(uninstall_unreferenced(change));
 	/* What the registry was not told of yet. */
-	error = change_reread(a->change);
-	probe_error_free(error ? error : orphans_remove(a->change, &orphans));
+	error = change_reread(change);
+	probe_error_free(error ? error : orphans_remove(change, &orphans));
 }
 
 /* Would a session have anything to do? */
@@ -247,30 +257,13 @@ static struct probe_error *plan_and_map(struct install *install, struct probe_re
 	return error;
 }
 
-struct probe_error *install_all(struct install *install, struct probe_report *report)
+static struct probe_error *create_and_build(struct install *install, struct probe_report *report)
 {
-	struct probe_error *error = NULL;
-	bool added = install->session == 0;
+	struct probe_error *error = change_judge(install->change);
 
-	if (!added && !registry_session(&install->change->registry, install->session))
-		return probe_error_new(PROBE_ERROR_STATE,
-			"process %d: the session was ended by somebody else", install->change->pid);
-	if (uninstall_has_leftovers(&install->change->registry))
-		error = uninstall_and_look(install->change);
-	if (!error)
-		error = detach_check_leftovers(install->change);
-	if (!error)
-		error = plan_and_map(install, report);
-	if (error)
-		return error;
-	if (install->persistent && is_empty(install->selection)) {
-		add_report(install, report);
-		return NULL;
-	}
-	error = change_judge(install->change);
 	if (!error)
 		error = renew_guard(install->change);
-	if (!error && added)
+	if (!error && !install->session)
 		error = create_session(install);
 	if (!error)
 		error = install_build(install);
@@ -278,11 +271,57 @@ struct probe_error *install_all(struct install *install, struct probe_report *re
 		error = report_denied(install, report);
 	if (!error && install->take)
 		error = install->take(install->take_data, install);
-	if (!error)
-		error = install_commit(install);
 	if (error)
-		abandon(install, added);
-	else
-		add_report(install, report);
+		abandon(install->change, install);
 	return error;
+}
+
+struct probe_error *install_add(struct install *install, struct probe_report *report)
+{
+	struct change *change = install->change;
+	struct probe_error *error = NULL;
+
+	install->report = report;
+	if (install->session && !registry_session(&change->registry, install->session))
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d: the session was ended by somebody else", change->pid);
+	if (uninstall_has_leftovers(&change->registry))
+		error = uninstall_and_look(change);
+	if (!error)
+		error = detach_check_leftovers(change);
+	if (!error)
+		error = plan_and_map(install, report);
+	if (error)
+		return error;
+	if (install->persistent && is_empty(install->selection)) {
+		add_report(install);
+		return NULL;
+	}
+	error = create_and_build(install, report);
+	if (!error) {
+		install->next = install->transaction->installs;
+		install->transaction->installs = install;
+	}
+	return error;
+}
+
+struct probe_error *install_commit(struct transaction *t)
+{
+	struct probe_error *error;
+
+	if (!t->installs)
+		return transaction_commit_counts(t);
+	error = install_patch(t);
+	if (error)
+		abandon(t->change, t->installs);
+	for (const struct install *a = error ? NULL : t->installs; a; a = a->next)
+		add_report(a);
+	return error;
+}
+
+struct probe_error *install_all(struct install *install, struct probe_report *report)
+{
+	struct probe_error *error = install_add(install, report);
+
+	return error ? error : install_commit(install->transaction);
 }

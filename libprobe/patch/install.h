@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Adding a session to a target, and removing what nobody wants any more.
+ * Adding sessions to a target, and removing what nobody wants any more.
  *
- *   install_plan()    how each site is to be patched; who is refused
- *   install_build()   memory, stubs and tails, written but not yet reachable
- *   install.take()    the controller maps and allocates what it needs
- *   install_commit()  all threads stopped: bytes verified, sites patched,
- *                    semaphores raised
+ *   install_add()        for each selection of probes:
+ *     install_plan()     how each site is to be patched; who is refused
+ *     install_build()    memory, stubs and tails, written but not yet reachable
+ *     install.take()     the controller maps and allocates what it needs
+ *   install_commit()     all threads stopped, once for all that was added: bytes verified,
+ *                        sites patched, semaphores raised
  */
 #ifndef LIBPROBE_PATCH_INSTALL_H
 #define LIBPROBE_PATCH_INSTALL_H
 
-#include "libprobe/busy/windows.h"
 #include "libprobe/expr/record_layout.h"
 #include "libprobe/names/select.h"
-#include "libprobe/patch/semaphores.h"
+#include "libprobe/patch/transaction.h"
 #include "libprobe/target/change.h"
 #include "libprobe/target/data.h"
 
@@ -37,7 +37,10 @@ struct install_site {
 };
 
 struct install {
-	struct change *change;
+	struct change *change; /* that of the transaction */
+	struct transaction *transaction;
+	struct install *next; /* of those that were added to it */
+	struct probe_report *report;
 	struct selection *selection;
 	const struct probe_request *request;
 	struct install_site *sites; /* as many as the selection has */
@@ -60,6 +63,7 @@ struct install {
 	/* Of probes that the session has had before: the numbers of their sites, their counters. */
 	const uint32_t *numbers, *slots;
 	uint32_t session;     /* 0 until it is created; else one that is there already */
+	bool created;	      /* it was */
 	bool asks;	      /* set: some stub makes system calls, or would if it were allowed */
 	bool takes_time;      /* the stubs read the time stamp counter */
 	bool is_gate;	      /* the stubs wait for the controller (struct probe_gate) */
@@ -78,12 +82,11 @@ struct install {
 	size_t puns_mapped;
 	bool alone;   /* each site is planned as if there were no other; nothing is attached */
 	bool no_puns; /* the target maps memory faster than it can be taken */
-	struct windows windows;
 };
 
 /* One that is to add this selection, and does no more than count; install_deinit() is due. */
-struct install install_of(
-	struct change *change, struct selection *selection, const struct probe_request *request);
+struct install install_of(struct transaction *transaction, struct selection *selection,
+	const struct probe_request *request);
 
 /* The module of a site, by index; and where, in order[], the next module's sites begin. */
 struct module *install_module(const struct install *install, size_t site);
@@ -100,13 +103,22 @@ PROBE_MUST_CHECK struct probe_error *install_refusals(
 	const struct install *install, struct probe_report *report);
 
 PROBE_MUST_CHECK struct probe_error *install_build(struct install *install);
-PROBE_MUST_CHECK struct probe_error *install_commit(struct install *install);
 void install_deinit(struct install *install);
 
 /*
- * All of it: plans, creates the session unless there is one, builds, commits,
- * and reports; undoes everything where one of them fails.
+ * Plans, creates the session unless there is one, and builds. The install and its selection
+ * have to stay until the transaction has ended. An error undoes all of this one.
  */
+PROBE_MUST_CHECK struct probe_error *install_add(
+	struct install *install, struct probe_report *report);
+/*
+ * Patches what was added, and changes what is counted, in one stop; and reports. Where
+ * that fails, all of it is undone.
+ */
+PROBE_MUST_CHECK struct probe_error *install_commit(struct transaction *transaction);
+/* The part of it in which the target is stopped (commit.c): an error leaves sites as they were. */
+PROBE_MUST_CHECK struct probe_error *install_patch(struct transaction *transaction);
+/* Both for one alone. */
 PROBE_MUST_CHECK struct probe_error *install_all(
 	struct install *install, struct probe_report *report);
 
@@ -116,6 +128,8 @@ PROBE_MUST_CHECK struct probe_error *install_all(
  * given back as soon as no thread can be in it.
  */
 PROBE_MUST_CHECK struct probe_error *uninstall_unreferenced(struct change *change);
+/* The same with what else the transaction, TRANSACTION_ENDS, has been told to change. */
+PROBE_MUST_CHECK struct probe_error *uninstall(struct transaction *transaction);
 
 /* Ends what controllers left behind that are dead, as uninstall_unreferenced() does. */
 PROBE_MUST_CHECK struct probe_error *install_heal(struct change *change);

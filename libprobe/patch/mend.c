@@ -9,20 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/busy/windows.h"
 #include "libprobe/patch/mend.h"
-#include "libprobe/process/edits.h"
+#include "libprobe/patch/transaction.h"
 #include "libprobe/target/site.h"
-
-enum { TRIES = 20 };
 
 /* The sites that are to be patched again; for each, two edits: what has to be there, the patch. */
 struct mending {
 	const struct reg_site **sites;
 	uint8_t (*wanted)[EDIT_BYTES]; /* the file's bytes, window_of() of them */
 	size_t count;
-	struct edits edits;
-	struct windows windows;
+	struct transaction transaction;
 };
 
 /* From the patch on, what is written or relied on. */
@@ -49,8 +45,8 @@ static bool add(struct mending *m, const struct change *change, const struct reg
 
 	if (!read_file(change, site, m->wanted[m->count]))
 		return true;
-	edit = edits_add(&m->edits, site->patch, window_of(site));
-	edit = edit ? edits_add(&m->edits, site->patch, site->length) : NULL;
+	edit = edits_add(&m->transaction.text, site->patch, window_of(site));
+	edit = edit ? edits_add(&m->transaction.text, site->patch, site->length) : NULL;
 	if (!edit)
 		return false;
 	edit->is_write = true;
@@ -85,13 +81,15 @@ static struct probe_error *find(struct mending *m, const struct change *change)
 /* Has somebody written there since? Such a site is left alone. */
 static void check(struct mending *m)
 {
+	struct edits *edits = &m->transaction.text;
+
 	for (size_t i = 0; i < m->count; i++) {
-		const uint8_t *found = edits_found(&m->edits, 2 * i);
+		const uint8_t *found = edits_found(edits, 2 * i);
 		size_t length = m->sites[i]->length;
 
-		m->edits.items[2 * i + 1].is_write = found && site_is_mixed(m->sites[i], found) &&
-						     memcmp(found + length, m->wanted[i] + length,
-							     window_of(m->sites[i]) - length) == 0;
+		edits->items[2 * i + 1].is_write = found && site_is_mixed(m->sites[i], found) &&
+						   memcmp(found + length, m->wanted[i] + length,
+							   window_of(m->sites[i]) - length) == 0;
 	}
 }
 
@@ -99,83 +97,72 @@ static void check(struct mending *m)
 static bool in_the_way(const struct mending *m)
 {
 	for (size_t i = 0; i < m->count; i++)
-		if (frames_within(&m->windows.frames, m->sites[i]->patch + 1,
+		if (frames_within(&m->transaction.windows.frames, m->sites[i]->patch + 1,
 			    m->sites[i]->patch + m->sites[i]->length))
 			return true;
 	return false;
 }
 
-static struct probe_error *prepare_windows(struct mending *m, const struct change *change)
+static struct probe_error *prepare_windows(struct mending *m)
 {
-	const char *reason = windows_reason(&m->windows, change);
+	struct windows *windows = &m->transaction.windows;
+	const struct change *change = m->transaction.change;
+	const char *reason = windows_reason(windows, change);
 
 	if (reason)
 		return probe_error_new(PROBE_ERROR_REFUSED,
 			"process %d: no site can be patched again: %s", change->pid, reason);
 	for (size_t i = 0; i < m->count; i++)
-		if (!windows_add(&m->windows, m->sites[i]->patch + 1,
+		if (!windows_add(windows, m->sites[i]->patch + 1,
 			    m->sites[i]->patch + m->sites[i]->length))
 			return probe_error_no_memory();
-	return windows_prepare(&m->windows, change);
+	return windows_prepare(windows, change);
 }
 
-static struct probe_error *mend_once(struct mending *m, struct change *change, bool *again_ret)
+/* See transaction_commit(). */
+static struct probe_error *look(void *data, bool *again_ret)
 {
-	struct probe_error *error = change_stop(change);
+	struct mending *m = data;
+	struct transaction *t = &m->transaction;
+	struct probe_error *error = transaction_read(t);
 
-	*again_ret = false;
+	if (!error)
+		error = windows_read(&t->windows, t->change);
 	if (error)
 		return error;
-	error = edits_read(&m->edits, change->pid);
-	if (!error)
-		error = windows_read(&m->windows, change);
-	if (!error) {
-		frames_sort(&m->windows.frames);
-		check(m);
-		*again_ret = in_the_way(m);
-		if (!*again_ret)
-			error = edits_write(&m->edits, change->mem);
-	}
-	change_resume(change);
-	return error;
+	frames_sort(&t->windows.frames);
+	check(m);
+	*again_ret = in_the_way(m);
+	return NULL;
 }
 
-static struct probe_error *mend(struct mending *m, struct change *change)
+static struct probe_error *mend(struct mending *m)
 {
-	struct probe_error *error = edits_prepare(&m->edits);
-	bool again = true;
+	struct transaction *t = &m->transaction;
+	struct probe_error *error = transaction_prepare(t);
 
 	if (!error)
-		error = edits_read(&m->edits, change->pid);
+		error = transaction_read(t);
 	if (!error)
-		error = edits_pretouch(&m->edits, change->mem);
+		error = edits_pretouch(&t->text, t->change->mem);
 	if (!error)
-		error = prepare_windows(m, change);
-	for (int i = 0; i < TRIES && !error && again; i++) {
-		if (i)
-			error = windows_wait(&m->windows);
-		if (!error)
-			error = mend_once(m, change, &again);
-	}
-	if (error || !again)
-		return error;
-	return probe_error_new(PROBE_ERROR_STATE,
-		"process %d: a thread stays where a site is to be patched again: try again",
-		change->pid);
+		error = prepare_windows(m);
+	return error ? error
+		     : transaction_commit(
+			       t, look, m, "a thread stays where a site is to be patched again");
 }
 
 struct probe_error *mend_sites(struct change *change, size_t *count_ret)
 {
-	struct mending m = {0};
+	struct mending m = {.transaction = transaction_of(change, TRANSACTION_MENDS)};
 	struct probe_error *error = find(&m, change);
 
 	*count_ret = 0;
 	if (!error && m.count)
-		error = mend(&m, change);
+		error = mend(&m);
 	for (size_t i = 0; i < m.count && !error; i++)
-		*count_ret += m.edits.items[2 * i + 1].is_write;
-	edits_deinit(&m.edits);
-	windows_close(&m.windows);
+		*count_ret += m.transaction.text.items[2 * i + 1].is_write;
+	transaction_end(&m.transaction);
 	free(m.sites);
 	free(m.wanted);
 	return error;

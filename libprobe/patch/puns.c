@@ -157,7 +157,7 @@ void puns_drop(struct install *install)
 {
 	unmap_pages(install->change, install->pun_pages, install->puns_mapped);
 	install->puns_mapped = install->pun_page_count = 0;
-	install->change->taken.count = 0;
+	code_release_all(&install->change->taken);
 }
 
 /*

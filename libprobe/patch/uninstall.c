@@ -82,12 +82,10 @@ struct ending {
 	struct busy busy;
 	bool any;
 	bool any_live; /* more than leftovers, where a thread may stay for long */
-	struct edits text;
-	/* Beside text.items: the site whose bytes have to be a controller's; SIZE_MAX: none. */
+	struct transaction *transaction;
+	/* Beside its edits: the site whose bytes have to be a controller's; SIZE_MAX: none. */
 	size_t *checks;
-	struct semaphores lowered;
 	struct quiet quiet;
-	uint64_t image, image_size; /* of the registry to come */
 };
 
 static bool is_leftover(const struct reg_site *site)
@@ -95,11 +93,12 @@ static bool is_leftover(const struct reg_site *site)
 	return site->pc == 0;
 }
 
-static bool find_ending(struct ending *e, const struct change *change)
+static bool find_ending(struct ending *e, struct transaction *t)
 {
-	const struct registry *r = &change->registry;
+	const struct registry *r = &t->change->registry;
 
 	*e = (struct ending){
+		.transaction = t,
 		.sites = calloc(r->site_count + 1, sizeof(bool)),
 		.stubs = calloc(r->stub_count + 1, sizeof(bool)),
 		.semaphores = calloc(r->semaphore_count + 1, sizeof(bool)),
@@ -132,7 +131,7 @@ static bool find_ending(struct ending *e, const struct change *change)
 		e->any = e->any || r->probes[i].refcount == 0;
 	for (size_t i = 0; i < r->session_count; i++)
 		e->any = e->any || r->sessions[i].flags & REG_SESSION_RETIRED;
-	e->any = e->any || semaphores_short(r, change->pid);
+	e->any = e->any || semaphores_short(r, t->change->pid);
 	return true;
 }
 
@@ -144,8 +143,6 @@ static void ending_deinit(struct ending *e)
 	free(e->held);
 	busy_deinit(&e->busy);
 	free(e->checks);
-	edits_deinit(&e->text);
-	semaphores_deinit(&e->lowered);
 	quiet_close(&e->quiet);
 }
 
@@ -154,16 +151,17 @@ static void ending_deinit(struct ending *e)
 /* A place to be written; for `site` see struct ending. NULL without memory. */
 static struct edit *add_edit(struct ending *e, uint64_t address, size_t length, size_t site)
 {
-	size_t *checks = array_grow(e->checks, e->text.count, sizeof(*checks));
+	struct edits *text = &e->transaction->text;
+	size_t *checks = array_grow(e->checks, text->count, sizeof(*checks));
 	struct edit *edit;
 
 	if (!checks)
 		return NULL;
 	e->checks = checks;
-	edit = edits_add(&e->text, address, length);
+	edit = edits_add(text, address, length);
 	if (!edit)
 		return NULL;
-	e->checks[e->text.count - 1] = site;
+	e->checks[text->count - 1] = site;
 	edit->is_write = true;
 	return edit;
 }
@@ -253,43 +251,30 @@ static struct probe_error *prepare_text(struct ending *e, const struct change *c
 			continue;
 		error = e->sites[i] ? restore_site(e, r, i) : relink_site(e, change, i);
 	}
-	return error ? error : edits_prepare(&e->text);
+	return error;
 }
 
 /* The semaphores that are lowered are not in the registry to come. */
 static struct probe_error *prepare_semaphores(struct ending *e, struct registry *r)
 {
-	struct probe_error *error;
-
 	for (size_t i = 0; i < r->semaphore_count; i++)
 		if (e->semaphores[i] && r->semaphores[i].added &&
-			!semaphores_add(&e->lowered, r->semaphores[i].address,
+			!semaphores_add(&e->transaction->semaphores, r->semaphores[i].address,
 				-(int)r->semaphores[i].added))
 			return probe_error_no_memory();
 	registry_drop_semaphore(r, e->semaphores);
-	if (!semaphores_add_all(&e->lowered, r))
-		return probe_error_no_memory();
-	error = semaphores_prepare(&e->lowered);
-	semaphores_keep(&e->lowered, r);
-	return error;
+	return NULL;
 }
 
 static struct probe_error *prepare(struct ending *e, struct change *change)
 {
-	struct registry *r = &change->registry;
 	struct probe_error *error = prepare_text(e, change);
 
 	if (!error)
-		error = prepare_semaphores(e, r);
-	e->image_size = registry_image_size(r);
-	/* Anywhere: images are data. */
+		error = prepare_semaphores(e, &change->registry);
 	if (!error)
-		error = change_alloc_code(change, e->image_size, r->home, r->home + 1, &e->image);
-	if (!error)
-		error = registry_write(r, change->mem, e->image);
-	if (!error)
-		error = quiet_open(change, e->sites, e->stubs, &e->quiet);
-	return error;
+		error = transaction_prepare(e->transaction);
+	return error ? error : quiet_open(change, e->sites, e->stubs, &e->quiet);
 }
 
 /* ---- The stop --------------------------------------------------------------------------- */
@@ -297,38 +282,21 @@ static struct probe_error *prepare(struct ending *e, struct change *change)
 /* Only what is ours is written: not a site that is gone, or restored, or somebody else's. */
 static void check_sites(struct ending *e, const struct registry *r)
 {
-	for (size_t i = 0; i < e->text.count; i++) {
+	struct edits *text = &e->transaction->text;
+
+	for (size_t i = 0; i < text->count; i++) {
 		size_t site = e->checks[i];
+		const uint8_t *found = edits_found(text, i);
 		enum site_state state;
 
 		if (site == SIZE_MAX)
 			continue;
-		state = site_state(r, &r->sites[site], edits_found(&e->text, i));
-		if (state == SITE_FOREIGN &&
-			site_is_mixed(&r->sites[site], edits_found(&e->text, i)))
+		state = site_state(r, &r->sites[site], found);
+		if (state == SITE_FOREIGN && site_is_mixed(&r->sites[site], found))
 			state = SITE_PATCHED;
-		e->text.items[i].is_write = state == SITE_PATCHED;
+		text->items[i].is_write = state == SITE_PATCHED;
 		e->held[site] = state == SITE_COVERED || state == SITE_FOREIGN;
 	}
-}
-
-static struct probe_error *undo(struct ending *e, struct change *change)
-{
-	struct registry *r = &change->registry;
-	struct probe_error *error = edits_read(&e->text, change->pid);
-
-	if (!error)
-		error = semaphores_read(&e->lowered, change->pid);
-	if (error)
-		return error;
-	check_sites(e, r);
-	change->undone = true;
-	error = edits_write(&e->text, change->mem);
-	if (!error)
-		error = semaphores_write(&e->lowered, change->mem);
-	if (!error)
-		error = registry_publish(r, change->mem, e->image, e->image_size);
-	return error;
 }
 
 /* One stop, the first of which undoes; see quiet_wait(). */
@@ -340,7 +308,11 @@ static struct probe_error *look(void *data, struct change *change, bool first)
 	if (error)
 		return error;
 	if (first)
-		error = undo(e, change);
+		error = transaction_read(e->transaction);
+	if (!error && first) {
+		check_sites(e, &change->registry);
+		error = transaction_write(e->transaction);
+	}
 	if (!error)
 		error = quiet_look(&e->quiet, change, &e->busy);
 	change_resume(change);
@@ -549,29 +521,40 @@ struct probe_error *detach_check_leftovers(const struct change *change)
 		change->pid, sessions, (uintmax_t)code >> 10, (uintmax_t)data >> 10, change->pid);
 }
 
+/* Sites and semaphores, and what nobody is in. */
+static struct probe_error *end_all(struct ending *e, struct change *change)
+{
+	struct probe_error *error = prepare(e, change);
+
+	/* While it is held nobody gets out of a stub: probe_target_release() goes on. */
+	if (!error)
+		error = quiet_wait(
+			&e->quiet, change, &e->busy, e->any_live && !change->target->held, look, e);
+	return error ? error : give_back(e, change);
+}
+
+struct probe_error *uninstall(struct transaction *t)
+{
+	struct change *change = t->change;
+	struct probe_error *error = NULL;
+	struct ending e;
+
+	if (!find_ending(&e, t))
+		error = probe_error_no_memory();
+	/* The intention first: whoever finds it can finish it. */
+	if (!error && change->registry.home)
+		error = change_store(change);
+	if (!error)
+		error = e.any ? end_all(&e, change) : transaction_commit_counts(t);
+	ending_deinit(&e);
+	return error;
+}
+
 struct probe_error *uninstall_unreferenced(struct change *change)
 {
-	struct ending e;
-	struct probe_error *error = NULL;
+	struct transaction t = transaction_of(change, TRANSACTION_ENDS);
+	struct probe_error *error = uninstall(&t);
 
-	change->undone = false;
-	if (!find_ending(&e, change)) {
-		ending_deinit(&e);
-		return probe_error_no_memory();
-	}
-	/* The intention first: whoever finds it can finish it. */
-	if (change->registry.home)
-		error = change_store(change);
-	if (!error && e.any) {
-		error = prepare(&e, change);
-		/* While it is held nobody gets out of a stub: probe_target_release() goes on. */
-		if (!error)
-			error = quiet_wait(&e.quiet, change, &e.busy,
-				e.any_live && !change->target->held, look, &e);
-		change->taken.count = 0; /* the registry itself knows where its image is */
-		if (!error)
-			error = give_back(&e, change);
-	}
-	ending_deinit(&e);
+	transaction_end(&t);
 	return error;
 }

@@ -249,7 +249,8 @@ static struct probe_error *install_selected(struct attaching *a, struct change *
 	const struct probe_pattern *pattern = a->hook->pattern;
 	const struct probe_request request = {
 		.patterns = &pattern, .pattern_count = 1, .keep_going = a->keep_going};
-	struct install install = install_of(change, selection, &request);
+	struct transaction t = transaction_of(change, TRANSACTION_ADDS);
+	struct install install = install_of(&t, selection, &request);
 	struct probe_error *error = NULL;
 
 	install.describe = describe_stub;
@@ -264,6 +265,7 @@ static struct probe_error *install_selected(struct attaching *a, struct change *
 	if (!error)
 		report_attached(a, &change->registry, install.session, ret);
 	install_deinit(&install);
+	transaction_end(&t);
 	return error;
 }
 

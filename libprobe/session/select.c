@@ -163,7 +163,8 @@ static void forget_flights(const struct probe_session *s, const struct again *ag
 static struct probe_error *install_again(struct probe_session *s, struct change *c,
 	struct selection *selection, const struct again *again, struct probe_report *report)
 {
-	struct install install = session_attach(s, c, selection);
+	struct transaction t = transaction_of(c, TRANSACTION_ADDS);
+	struct install install = session_attach(s, &t, selection);
 	struct probe_error *error;
 
 	install.numbers = again->numbers;
@@ -173,6 +174,7 @@ static struct probe_error *install_again(struct probe_session *s, struct change 
 	for (size_t i = 0; i < selection->probe_count && !error; i++)
 		s->known[again->probes[i]].off = false;
 	install_deinit(&install);
+	transaction_end(&t);
 	return error;
 }
 

@@ -193,7 +193,8 @@ static struct probe_error *take_session(void *data, struct install *install)
 static struct probe_error *install_selection(struct probe_session *s, struct change *c,
 	struct selection *selection, struct probe_report *report)
 {
-	struct install install = session_attach(s, c, selection);
+	struct transaction t = transaction_of(c, TRANSACTION_ADDS);
+	struct install install = session_attach(s, &t, selection);
 	size_t probes = s->probe_count, sites = s->site_count;
 	struct probe_error *error = session_prepare(s, c, selection, report);
 
@@ -220,6 +221,7 @@ static struct probe_error *install_selection(struct probe_session *s, struct cha
 	for (size_t i = 0; i < s->request.pattern_count && !error; i++)
 		s->matched[i] = s->matched[i] || selection->matched[i];
 	install_deinit(&install);
+	transaction_end(&t);
 	return error;
 }
 

@@ -132,8 +132,8 @@ const struct probe_stack *session_stack_read(struct probe_session *session,
 	const struct session_site *site, const struct ring_record *record);
 
 /* What attaches a selection that was prepared, of the session as it is. */
-struct install session_attach(
-	struct probe_session *session, struct change *change, struct selection *selection);
+struct install session_attach(struct probe_session *session, struct transaction *transaction,
+	struct selection *selection);
 
 /* ---- Seccomp filters (filters.c) ------------------------------------------------ */
 

@@ -331,9 +331,9 @@ static bool takes_time(const struct probe_session *s)
 }
 
 struct install session_attach(
-	struct probe_session *session, struct change *change, struct selection *selection)
+	struct probe_session *session, struct transaction *transaction, struct selection *selection)
 {
-	struct install install = install_of(change, selection, &session->request);
+	struct install install = install_of(transaction, selection, &session->request);
 
 	install.describe = describe;
 	install.describe_data = session;

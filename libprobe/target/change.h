@@ -35,11 +35,9 @@ struct change {
 	struct prepared *prepared; /* for remote calls; NULL before the first */
 	struct control control;	   /* while stopped or borrowed */
 	bool stopped;
-	bool undone; /* uninstall_unreferenced() has written to sites: there is no way back */
 	struct seccomp seccomp; /* what its threads may call; see change_judge() */
 	uint64_t resumed_ns;	/* when it was let go last (CLOCK_MONOTONIC), or 0 */
 	uint64_t stop_ns;	/* the longest stop so far */
-	bool atomic;		/* stop for counters, too */
 };
 
 enum { ARENA_BYTES = 256 << 10 }; /* arenas are this large, or a multiple of it */
@@ -116,7 +114,15 @@ struct control_call change_call_close(int64_t fd);
 PROBE_MUST_CHECK struct probe_error *change_map_data(
 	struct change *change, size_t size, bool is_private, uint64_t *address_ret, int *fd_ret);
 
-/* Writes the registry as it now is in this process. */
+/*
+ * Writes the registry, as it now is in this process, as an image that is not the current one
+ * yet; and makes it the current one: one word is written.
+ */
+PROBE_MUST_CHECK struct probe_error *change_write_image(
+	struct change *change, struct code_extent *ret);
+PROBE_MUST_CHECK struct probe_error *change_publish(
+	struct change *change, struct code_extent image);
+/* Both. What is about to be done is announced so: whoever comes next can finish it. */
 PROBE_MUST_CHECK struct probe_error *change_store(struct change *change);
 
 /* Unmaps what no session uses any more; at the end, everything. */

@@ -51,7 +51,7 @@ struct probe_error *change_reread(struct change *change)
 	struct probe_error *error = change_reread_maps(change);
 
 	registry_deinit(&change->registry);
-	change->taken.count = 0;
+	code_release_all(&change->taken);
 	return error ? error : registry_load(change->pid, &change->maps, &change->registry);
 }
 
@@ -250,17 +250,31 @@ struct probe_error *change_map_data(
 	return error;
 }
 
-struct probe_error *change_store(struct change *change)
+struct probe_error *change_write_image(struct change *change, struct code_extent *ret)
 {
 	struct registry *r = &change->registry;
-	uint64_t image;
 	struct probe_error *error;
 
+	ret->size = registry_image_size(r);
 	/* Anywhere: images are data. */
-	error = change_alloc_code(change, registry_image_size(r), r->home, r->home + 1, &image);
+	error = change_alloc_code(change, ret->size, r->home, r->home + 1, &ret->start);
+	return error ? error : registry_write(r, change->mem, ret->start);
+}
+
+struct probe_error *change_publish(struct change *change, struct code_extent image)
+{
+	return registry_publish(&change->registry, change->mem, image.start, image.size);
+}
+
+struct probe_error *change_store(struct change *change)
+{
+	struct code_extent image;
+	struct probe_error *error = change_write_image(change, &image);
+
 	if (!error)
-		error = registry_store(r, change->mem, image);
-	change->taken.count -= !error; /* the registry itself knows where its image is */
+		error = change_publish(change, image);
+	if (!error)
+		code_release(&change->taken); /* the registry itself knows where its image is */
 	return error;
 }
 

@@ -84,20 +84,32 @@ static uint64_t find_gap(const struct reg_arena *arena, const struct code_extent
 	return at < end && end - at >= size ? at : 0;
 }
 
-static bool make_room(struct code_taken *taken)
+bool code_keep(struct code_taken *taken, struct code_extent extent)
 {
 	struct code_extent *items = array_grow(taken->items, taken->count, sizeof(*items));
 
-	taken->items = items ? items : taken->items;
-	return items != NULL;
+	if (!items)
+		return false;
+	taken->items = items;
+	items[taken->count++] = extent;
+	return true;
+}
+
+void code_release(struct code_taken *taken)
+{
+	taken->count--;
+}
+
+void code_release_all(struct code_taken *taken)
+{
+	taken->count = 0;
 }
 
 uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, size_t size,
 	size_t alignment, uint64_t reach_start, uint64_t reach_end)
 {
 	size_t count;
-	struct code_extent *extents =
-		make_room(taken) ? extents_in_use(registry, taken, &count) : NULL;
+	struct code_extent *extents = extents_in_use(registry, taken, &count);
 	uint64_t found = 0;
 
 	for (size_t i = 0; extents && i < registry->arena_count && !found; i++) {
@@ -108,9 +120,7 @@ uint64_t code_alloc(const struct registry *registry, struct code_taken *taken, s
 			found = find_gap(arena, extents, count, size, alignment);
 	}
 	free(extents);
-	if (found)
-		taken->items[taken->count++] = (struct code_extent){found, size};
-	return found;
+	return found && code_keep(taken, (struct code_extent){found, size}) ? found : 0;
 }
 
 bool code_arena(const struct registry *registry, uint64_t address)
@@ -126,16 +136,13 @@ bool code_take(
 	const struct registry *registry, struct code_taken *taken, uint64_t start, size_t size)
 {
 	size_t count;
-	struct code_extent *extents =
-		make_room(taken) ? extents_in_use(registry, taken, &count) : NULL;
-	bool is_free = code_arena(registry, start) && code_arena(registry, start + size - 1);
+	struct code_extent *extents = extents_in_use(registry, taken, &count);
+	bool is_free =
+		extents && code_arena(registry, start) && code_arena(registry, start + size - 1);
 
-	for (size_t i = 0; extents && i < count && is_free; i++)
+	for (size_t i = 0; is_free && i < count; i++)
 		is_free = extents[i].start >= start + size ||
 			  extents[i].start + extents[i].size <= start;
-	if (extents && is_free)
-		taken->items[taken->count++] = (struct code_extent){start, size};
-	is_free = extents && is_free;
 	free(extents);
-	return is_free;
+	return is_free && code_keep(taken, (struct code_extent){start, size});
 }

@@ -28,6 +28,12 @@ bool code_arena(const struct registry *registry, uint64_t address);
 bool code_take(
 	const struct registry *registry, struct code_taken *taken, uint64_t start, size_t size);
 
+/* Keeps what was in use until now; false without memory. */
+bool code_keep(struct code_taken *taken, struct code_extent extent);
+/* What was handed out last is not needed, or named by the registry; or all that was. */
+void code_release(struct code_taken *taken);
+void code_release_all(struct code_taken *taken);
+
 /* Could a stub at any place of [start, end) jump to and from [reach_start, reach_end)? */
 bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t reach_end);
 

@@ -373,14 +373,6 @@ struct probe_error *registry_publish(
 	return NULL;
 }
 
-struct probe_error *registry_store(struct registry *registry, int mem, uint64_t image)
-{
-	struct probe_error *error = registry_write(registry, mem, image);
-
-	return error ? error
-		     : registry_publish(registry, mem, image, registry_image_size(registry));
-}
-
 /* ---- Texts ----------------------------------------------------------------------- */
 
 void registry_forget_texts(struct registry *registry, uint32_t session)

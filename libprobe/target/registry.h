@@ -198,10 +198,6 @@ PROBE_MUST_CHECK struct probe_error *registry_write(
 PROBE_MUST_CHECK struct probe_error *registry_publish(
 	struct registry *registry, int mem, uint64_t image, uint64_t size);
 
-/* Both. */
-PROBE_MUST_CHECK struct probe_error *registry_store(
-	struct registry *registry, int mem, uint64_t image);
-
 /* Has another controller changed the registry since it was loaded? */
 bool registry_is_stale(const struct registry *registry, pid_t pid);
 

@@ -49,7 +49,9 @@ static void model_init(struct model *model)
 	int fd = memfd_create("model", MFD_CLOEXEC);
 
 	require(fd >= 0 && !ftruncate(fd, PLACE_BYTES), "no memory for the model");
-	require(!registry_store(&empty, fd, IMAGE_OFFSET), "an empty registry was not written");
+	require(!registry_write(&empty, fd, IMAGE_OFFSET) &&
+			!registry_publish(&empty, fd, IMAGE_OFFSET, registry_image_size(&empty)),
+		"an empty registry was not written");
 	require(pread(fd, model->home, sizeof(model->home), HOME_OFFSET) == sizeof(model->home) &&
 			pread(fd, model->image, sizeof(model->image), IMAGE_OFFSET) ==
 				sizeof(model->image),

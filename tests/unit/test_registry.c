@@ -124,7 +124,9 @@ static uint64_t image_of(const struct host *h)
 
 static void store(struct host *h)
 {
-	no_error(registry_store(&h->registry, h->mem, image_of(h)));
+	no_error(registry_write(&h->registry, h->mem, image_of(h)));
+	no_error(registry_publish(
+		&h->registry, h->mem, image_of(h), registry_image_size(&h->registry)));
 }
 
 static void poke(const struct host *h, size_t offset, const void *bytes, size_t size)

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is written is known before the stop, in what memory, and the buffers are there. So is
+ * the registry that tells what has been done: under the stop, one word makes it the current
+ * one. The registry always holds at least what is there:
+ *
+ *   adding    announced -> sites patched -> registry -> semaphores raised
+ *   ending    announced -> sites restored -> semaphores lowered -> registry
+ *
+ * Killed before the word, a controller leaves sites of which the registry said that they
+ * would be changed; killed behind it, semaphores that it says are raised, and that are
+ * lowered to 0 at the least.
+ *
+ * Counts of probes that are on already change with the rest. They are announced as they were,
+ * since what has been announced may be all that comes to be.
+ */
+#include <stdlib.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/patch/transaction.h"
+
+enum { INTERRUPTED_TRIES = 20 };
+
+struct transaction transaction_of(struct change *change, enum transaction_kind kind)
+{
+	return (struct transaction){.change = change, .kind = kind};
+}
+
+void transaction_end(struct transaction *t)
+{
+	edits_deinit(&t->text);
+	semaphores_deinit(&t->semaphores);
+	windows_close(&t->windows);
+	free(t->counts);
+	code_release_all(&t->change->taken);
+	*t = transaction_of(t->change, t->kind);
+}
+
+bool transaction_count(struct transaction *t, uint64_t key, int by)
+{
+	struct transaction_count *counts = array_grow(t->counts, t->count_count, sizeof(*counts));
+
+	if (!counts)
+		return false;
+	t->counts = counts;
+	counts[t->count_count++] = (struct transaction_count){key, by};
+	return true;
+}
+
+/* ---- The way back ----------------------------------------------------------------------- */
+
+struct probe_error *transaction_keep_way_back(struct transaction *t)
+{
+	const struct registry *r = &t->change->registry;
+
+	t->before = (struct code_extent){r->image, r->image_size};
+	return code_keep(&t->change->taken, t->before) ? NULL : probe_error_no_memory();
+}
+
+void transaction_go_back(struct transaction *t)
+{
+	struct probe_error *error;
+
+	if (!t->before.start || t->written)
+		return;
+	error = change_publish(t->change, t->before);
+	probe_error_free(error ? error : change_reread(t->change)); /* the first one is told */
+}
+
+/* ---- Preparing -------------------------------------------------------------------------- */
+
+/* All that a probe's session added to semaphores changes as its count does. */
+static bool change_count(struct transaction *t, uint64_t key, int by, struct semaphores *semaphores)
+{
+	struct registry *r = &t->change->registry;
+	struct reg_probe *probe = registry_persistent(r, key);
+	struct reg_semaphore *items;
+	bool ok = true;
+	size_t count;
+
+	probe->refcount += by;
+	items = registry_semaphores(r, key, &count);
+	for (size_t i = 0; i < count; i++) {
+		if (items[i].session != probe->session)
+			continue;
+		items[i].added += by;
+		ok = ok && (!semaphores || semaphores_add(semaphores, items[i].address, by));
+	}
+	return ok;
+}
+
+void transaction_uncount(struct transaction *t)
+{
+	for (; t->counted > 0; t->counted--)
+		change_count(t, t->counts[t->counted - 1].key, -t->counts[t->counted - 1].by, NULL);
+}
+
+static struct probe_error *prepare_semaphores(struct transaction *t)
+{
+	const struct registry *r = &t->change->registry;
+	bool ok = t->kind != TRANSACTION_ENDS || semaphores_add_all(&t->semaphores, r);
+	struct probe_error *error;
+
+	for (; t->counted < t->count_count && ok; t->counted++)
+		ok = change_count(
+			t, t->counts[t->counted].key, t->counts[t->counted].by, &t->semaphores);
+	error = ok ? semaphores_prepare(&t->semaphores) : probe_error_no_memory();
+	if (t->kind == TRANSACTION_ENDS)
+		semaphores_keep(&t->semaphores, r);
+	return error;
+}
+
+struct probe_error *transaction_prepare(struct transaction *t)
+{
+	struct probe_error *error = edits_prepare(&t->text);
+
+	if (!error)
+		error = prepare_semaphores(t);
+	/* A process in which nothing was ever enabled has no registry. */
+	if (error || t->kind == TRANSACTION_MENDS || !t->change->registry.home)
+		return error;
+	return change_write_image(t->change, &t->next);
+}
+
+/* ---- The stop --------------------------------------------------------------------------- */
+
+struct probe_error *transaction_read(struct transaction *t)
+{
+	struct probe_error *error = edits_read(&t->text, t->change->pid);
+
+	return error ? error : semaphores_read(&t->semaphores, t->change->pid);
+}
+
+static struct probe_error *publish(const struct transaction *t)
+{
+	return t->next.start ? change_publish(t->change, t->next) : NULL;
+}
+
+struct probe_error *transaction_write(struct transaction *t)
+{
+	const struct registry *r = &t->change->registry;
+	struct code_extent now = {r->image, r->image_size};
+	bool raise = t->kind != TRANSACTION_ENDS;
+	int mem = t->change->mem;
+	struct probe_error *error = edits_write(&t->text, mem);
+
+	if (error)
+		return error;
+	error = raise ? publish(t) : semaphores_write(&t->semaphores, mem);
+	if (!error) {
+		error = raise ? semaphores_write(&t->semaphores, mem) : publish(t);
+		if (error && raise)
+			probe_error_free(change_publish(t->change, now));
+		else if (error)
+			edits_revert(&t->semaphores.edits, mem);
+	}
+	if (error) {
+		edits_revert(&t->text, mem);
+		return error;
+	}
+	t->written = true;
+	code_release_all(&t->change->taken); /* the registry names all of it now */
+	return NULL;
+}
+
+struct probe_error *transaction_commit_counts(struct transaction *t)
+{
+	struct probe_error *error;
+
+	if (!t->count_count && !t->semaphores.count)
+		return NULL;
+	error = transaction_prepare(t);
+	if (!error && t->atomic)
+		error = change_stop(t->change);
+	if (!error)
+		error = transaction_read(t);
+	if (!error)
+		error = transaction_write(t);
+	change_resume(t->change);
+	return error;
+}
+
+/* One stop. *again_ret: nothing was done, as somebody is in the way. */
+static struct probe_error *commit_once(struct transaction *t,
+	struct probe_error *(*look)(void *data, bool *again_ret), void *data, bool *again_ret)
+{
+	struct probe_error *error = change_stop(t->change);
+
+	*again_ret = false;
+	if (error)
+		return error;
+	error = look(data, again_ret);
+	if (!error && !*again_ret)
+		error = transaction_write(t);
+	change_resume(t->change);
+	return error;
+}
+
+struct probe_error *transaction_commit(struct transaction *t,
+	struct probe_error *(*look)(void *data, bool *again_ret), void *data, const char *what)
+{
+	for (int i = 0; i < INTERRUPTED_TRIES; i++) {
+		bool again;
+		struct probe_error *error = commit_once(t, look, data, &again);
+
+		if (error || !again)
+			return error;
+		error = windows_wait(&t->windows);
+		if (error)
+			return error;
+	}
+	return probe_error_new(
+		PROBE_ERROR_STATE, "process %d: %s: try again", t->change->pid, what);
+}
