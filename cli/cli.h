@@ -3,7 +3,7 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 enum exit_status {
 	STATUS_DONE = 0,

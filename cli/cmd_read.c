@@ -74,13 +74,11 @@ static struct probe_error *print_rows(const struct reader *reader,
 	const struct trace_tracer *tracer, struct probe_session *session,
 	const struct kept_options *kept, const char *title)
 {
-	struct probe_table *table = probe_table_create(tracer->options.gather.key_count);
-	struct probe_error *error = NULL;
+	struct probe_table *table = NULL;
+	struct probe_error *error = probe_table_create(tracer->options.gather.key_count, &table);
 	struct probe_view view;
 
-	if (!table)
-		return probe_error_no_memory();
-	if (tracer->options.kind == PROBE_SESSION_COUNT)
+	if (!error && tracer->options.kind == PROBE_SESSION_COUNT)
 		error = probe_session_poll(session, NULL, NULL, NULL);
 	if (!error)
 		error = probe_table_add(table, session, &tracer->options);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 #include "probe/list.h"
 
 /* A site that is to be shown, and the list that owns it. */

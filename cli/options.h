@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 #include "probe/pattern.h"
 
 /* What an option's value is, and of which type its target. */

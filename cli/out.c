@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/out.h"
-#include "probe/utf8.h"
+#include "libprobe/base/utf8.h"
 
 enum { ROOM_START = 4096 };
 
@@ -150,7 +150,7 @@ size_t out_printable(struct out *out, const char *text)
 		if (!*text)
 			return width;
 		/* At most four bytes: strnlen() keeps the look ahead within the text. */
-		step = probe_utf8_character(text, strnlen(text, 4));
+		step = utf8_character(text, strnlen(text, 4));
 		if (step > 0 && !is_control(text, step)) {
 			out_bytes(out, text, step);
 			width++;
@@ -165,7 +165,7 @@ size_t out_printable(struct out *out, const char *text)
 /* One character that JSON wants escaped, or that is none; returns its length. */
 static size_t json_character(struct out *out, const char *text)
 {
-	size_t step = probe_utf8_character(text, strnlen(text, 4));
+	size_t step = utf8_character(text, strnlen(text, 4));
 	unsigned char c = (unsigned char)*text;
 
 	if (step == 0) {

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 /* Initialise with {0}. */
 struct out {

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 #include "probe/target.h"
 
 /* ---- Text --------------------------------------------------------------------- */

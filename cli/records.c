@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/records.h"
+#include "libprobe/base/error.h"
 
 struct probe_error *records_open(const char *operand, struct probe_reader **ret)
 {

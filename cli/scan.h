@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 #include "probe/list.h"
 
 /* One list for each thread that read files; a file's sites are together in one. */

@@ -10,7 +10,7 @@
 
 #include "cli/out.h"
 #include "cli/print.h"
-#include "probe/utf8.h"
+#include "libprobe/base/utf8.h"
 
 enum {
 	GAP = 2,	  /* blanks between columns */
@@ -196,7 +196,7 @@ static size_t prefix_length(const char *text, size_t length, size_t width)
 	size_t prefix = 0;
 
 	for (; width > 0 && prefix < length; width--) {
-		size_t step = probe_utf8_character(text + prefix, length - prefix);
+		size_t step = utf8_character(text + prefix, length - prefix);
 
 		/* What is in a table is well-formed. */
 		prefix += step > 0 ? step : 1;

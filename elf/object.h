@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 struct object;
 

@@ -7,7 +7,7 @@
 
 #include "cli/top/top.h"
 #include "probe/sink.h"
-#include "probe/utf8.h"
+#include "libprobe/base/utf8.h"
 
 /* ---- Characters -------------------------------------------------------------------- */
 
@@ -41,7 +41,7 @@ static void clean(struct out *out, const char *text, bool utf8)
 	out_printable(&printable, text);
 	for (size_t i = 0; i < printable.length;) {
 		const char *at = printable.data + i;
-		size_t bytes = probe_utf8_character(at, printable.length - i);
+		size_t bytes = utf8_character(at, printable.length - i);
 
 		if (bytes == 1 || (utf8 && columns_of(at, bytes)))
 			out_bytes(out, at, bytes);
@@ -61,7 +61,7 @@ static size_t clean_width(const char *text)
 	size_t width = 0;
 
 	while (*text) {
-		size_t bytes = probe_utf8_character(text, strlen(text));
+		size_t bytes = utf8_character(text, strlen(text));
 
 		width += columns_of(text, bytes);
 		text += bytes;
@@ -87,7 +87,7 @@ static size_t head(const char *text, size_t width, size_t *width_ret)
 	size_t length = 0, taken = 0;
 
 	while (text[length]) {
-		size_t bytes = probe_utf8_character(text + length, strlen(text + length));
+		size_t bytes = utf8_character(text + length, strlen(text + length));
 		size_t columns = columns_of(text + length, bytes);
 
 		if (taken + columns > width)
@@ -105,7 +105,7 @@ static size_t tail(const char *text, size_t width, size_t *width_ret)
 	size_t total = clean_width(text), at = 0;
 
 	while (total > width) {
-		size_t bytes = probe_utf8_character(text + at, strlen(text + at));
+		size_t bytes = utf8_character(text + at, strlen(text + at));
 
 		total -= columns_of(text + at, bytes);
 		at += bytes;

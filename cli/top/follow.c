@@ -311,6 +311,7 @@ static struct probe_error *start_all(
 static struct probe_error *create(const struct top_options *options, struct top_source **ret)
 {
 	struct top_source *source = calloc(1, sizeof(*source));
+	struct probe_error *error;
 
 	*ret = source;
 	if (!source)
@@ -318,11 +319,10 @@ static struct probe_error *create(const struct top_options *options, struct top_
 	source->request = &options->request;
 	source->follow = processes_follow(&options->common);
 	source->matched = calloc(options->request.pattern_count + 1, sizeof(*source->matched));
-	source->gone = probe_table_create(0);
-	source->last = probe_table_create(0);
-	if (!source->matched || !source->gone || !source->last)
+	if (!source->matched)
 		return probe_error_no_memory();
-	return probe_watch_create(source->follow, &source->watch);
+	error = probe_table_create(0, &source->gone);
+	return error ? error : probe_watch_create(source->follow, &source->watch);
 }
 
 struct probe_error *source_start(const struct top_options *options, struct probe_target *started,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/top/top.h"
-#include "probe/utf8.h"
+#include "libprobe/base/utf8.h"
 
 enum { ESCAPE = 0x1b };
 
@@ -136,7 +136,7 @@ static bool take(const struct top_keys *keys, bool all, struct top_key *ret, siz
 		ret->kind = TOP_KEY_ESCAPE;
 		return *length_ret;
 	}
-	length = probe_utf8_character(keys->bytes, keys->count);
+	length = utf8_character(keys->bytes, keys->count);
 	if (!length) {
 		*length_ret = !is_begin_of_character(keys) || all;
 		return false;

@@ -129,12 +129,8 @@ static struct probe_error *take_times(
 /* All times: of processes that are gone, and of those that run. */
 static struct probe_error *gather_times(const struct top_source *source, struct probe_table **ret)
 {
-	struct probe_table *none = probe_table_create(0);
-	struct probe_error *error = none ? NULL : probe_error_no_memory();
+	struct probe_error *error = probe_table_since(source->gone, NULL, ret);
 
-	if (!error)
-		error = probe_table_since(source->gone, none, ret);
-	probe_table_free(none);
 	for (size_t i = 0; i < source->count && !error; i++) {
 		if (!source->processes[i].times)
 			continue;

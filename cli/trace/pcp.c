@@ -74,8 +74,8 @@ static const char *program_of(const struct trace *trace, pid_t pid)
 static struct probe_error *export_process(
 	struct trace *trace, const struct trace_tracer *tracer, size_t first, pid_t pid)
 {
-	struct probe_table *table = probe_table_create(tracer->options.gather.key_count);
-	struct probe_error *error = table ? NULL : probe_error_no_memory();
+	struct probe_table *table = NULL;
+	struct probe_error *error = probe_table_create(tracer->options.gather.key_count, &table);
 
 	for (size_t i = first; i < trace->target_count && !error; i++) {
 		const struct trace_target *target = &trace->targets[i];

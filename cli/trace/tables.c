@@ -12,8 +12,8 @@
 static struct probe_error *gather(
 	const struct trace *trace, const struct trace_tracer *tracer, struct probe_table **ret)
 {
-	struct probe_table *table = probe_table_create(tracer->options.gather.key_count);
-	struct probe_error *error = table ? NULL : probe_error_no_memory();
+	struct probe_table *table = NULL;
+	struct probe_error *error = probe_table_create(tracer->options.gather.key_count, &table);
 
 	for (size_t i = 0; i < trace->target_count && !error; i++) {
 		const struct trace_target *target = &trace->targets[i];
@@ -52,17 +52,10 @@ static struct probe_error *print_interval(
 	struct trace *trace, struct trace_tracer *tracer, struct probe_table *table, bool is_last)
 {
 	struct probe_view view = snapshot_of(trace, tracer, true);
-	struct probe_table *none = NULL, *since;
-	struct probe_error *error;
+	struct probe_table *since;
+	struct probe_error *error = probe_table_since(table, tracer->last, &since);
 	size_t count;
 
-	if (!tracer->last) {
-		none = probe_table_create(tracer->options.gather.key_count);
-		if (!none)
-			return probe_error_no_memory();
-	}
-	error = probe_table_since(table, none ? none : tracer->last, &since);
-	probe_table_free(none);
 	if (error)
 		return error;
 	probe_table_rows(since, &count);

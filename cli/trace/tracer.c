@@ -131,8 +131,7 @@ static struct probe_error *stacks_init(struct trace_tracer *tracer)
 
 	probe_tracer_view(tracer->spec, &tracer->options, &view);
 	tracer->folded = view.folded;
-	tracer->stacks = probe_stacks_create();
-	return tracer->stacks ? NULL : probe_error_no_memory();
+	return probe_stacks_create(&tracer->stacks);
 }
 
 static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *text,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "libprobe/base/buffer.h"
-#include "probe/utf8.h"
+#include "libprobe/base/utf8.h"
 
 enum { BUFFER_FIRST_ROOM = 64 << 10 };
 
@@ -228,7 +228,7 @@ void buffer_c_escaped(struct buffer *buffer, const char *text, size_t length, ch
 			continue;
 		}
 		c = (unsigned char)*text;
-		step = probe_utf8_character(text, length);
+		step = utf8_character(text, length);
 		if (step >= 2 && !buffer_is_control(text, step)) {
 			buffer_bytes(buffer, text, step);
 		} else {
@@ -250,7 +250,7 @@ static size_t json_escape(struct buffer *buffer, const char *text, size_t length
 {
 	unsigned char c = (unsigned char)*text;
 	char letter = escape_letter(c);
-	size_t step = probe_utf8_character(text, length);
+	size_t step = utf8_character(text, length);
 
 	if (c == '"' || c == '\\') {
 		buffer_char(buffer, '\\');

@@ -1,8 +1,30 @@
 /* SPDX-License-Identifier: MIT */
+/* How errors (probe/error.h) are made. */
 #ifndef LIBPROBE_BASE_ERROR_H
 #define LIBPROBE_BASE_ERROR_H
 
 #include "probe/error.h"
+
+/*
+ * Makes an error. Never returns NULL: without memory it returns a static
+ * error that probe_error_free() leaves alone.
+ */
+struct probe_error *probe_error_new(enum probe_error_code code, const char *format, ...)
+	__attribute__((format(printf, 2, 3), returns_nonnull, warn_unused_result));
+
+/* The same for a failed system call: appends ": " and strerror(err). */
+struct probe_error *probe_error_system(int err, const char *format, ...)
+	__attribute__((format(printf, 2, 3), returns_nonnull, warn_unused_result));
+
+/* The error for a failed allocation; static, needs no memory. */
+struct probe_error *probe_error_no_memory(void) __attribute__((returns_nonnull));
+
+/*
+ * Puts "what: " before the message of error (NULL stays NULL) and returns it.
+ * Without memory the message stays as it was.
+ */
+struct probe_error *probe_error_prefix(struct probe_error *error, const char *format, ...)
+	__attribute__((format(printf, 2, 3), warn_unused_result));
 
 /* Like probe_error_new(), with an errno(3) number that is not part of the message. */
 struct probe_error *error_numbered(enum probe_error_code code, int err, const char *format, ...)

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdlib.h>
-#include <string.h>
+#include "libprobe/base/utf8.h"
 
-#include "probe/utf8.h"
-
-static const char replacement[] = "\xef\xbf\xbd";
-
-size_t probe_utf8_character(const char *text, size_t length)
+size_t utf8_character(const char *text, size_t length)
 {
 	const unsigned char *bytes = (const unsigned char *)text;
 	unsigned char low = 0x80, high = 0xbf;
@@ -37,38 +32,4 @@ size_t probe_utf8_character(const char *text, size_t length)
 			return 0;
 	}
 	return need;
-}
-
-char *probe_utf8_clean(const char *text, size_t length, size_t *length_ret)
-{
-	const size_t replacement_length = sizeof(replacement) - 1;
-	char *copy, *to;
-	size_t room;
-
-	/* Every byte may become three. */
-	if (__builtin_mul_overflow(length, replacement_length, &room) ||
-		__builtin_add_overflow(room, 1, &room))
-		return NULL;
-	copy = malloc(room);
-	if (!copy)
-		return NULL;
-	to = copy;
-	while (length > 0) {
-		size_t step = probe_utf8_character(text, length);
-
-		if (step > 0) {
-			memcpy(to, text, step);
-			to += step;
-		} else {
-			memcpy(to, replacement, replacement_length);
-			to += replacement_length;
-			step = 1;
-		}
-		text += step;
-		length -= step;
-	}
-	*to = '\0';
-	if (length_ret)
-		*length_ret = (size_t)(to - copy);
-	return copy;
 }

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "libprobe/export/export.h"
-#include "probe/utf8.h"
+#include "libprobe/base/utf8.h"
 
 enum { OUT_BYTES = 256 << 10 };
 
@@ -50,7 +50,7 @@ static void add_text(struct buffer *out, const char *text, size_t length)
 	if (quotes)
 		buffer_char(out, '"');
 	for (size_t i = 0; i < length;) {
-		size_t n = probe_utf8_character(text + i, length - i);
+		size_t n = utf8_character(text + i, length - i);
 
 		if (n == 0 || (buffer_is_control(text + i, n) && !strchr("\t\r\n", text[i])) ||
 			!text[i]) {

@@ -4,6 +4,7 @@
 #define LIBPROBE_EXPORT_EXPORT_H
 
 #include "libprobe/base/buffer.h"
+#include "libprobe/base/error.h"
 #include "probe/export.h"
 #include "probe/spans.h"
 

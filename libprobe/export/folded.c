@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "libprobe/export/export.h"
-#include "probe/utf8.h"
+#include "libprobe/base/utf8.h"
 #include "libprobe/stream/stream.h"
 
 /* What a frame says; each once. */
@@ -90,7 +90,7 @@ static const struct label *find_label(
 		return NULL;
 	text = folded->text.data;
 	for (size_t i = 0; i + 1 < folded->text.length; i++) {
-		size_t step = probe_utf8_character(text + i, folded->text.length - 1 - i);
+		size_t step = utf8_character(text + i, folded->text.length - 1 - i);
 
 		if (step && buffer_is_control(text + i, step))
 			memset(text + i, ' ', step);

@@ -21,7 +21,7 @@
 
 #include "arch/expr.h"
 #include "libprobe/expr/record_layout.h"
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 struct expr;
 

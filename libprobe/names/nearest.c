@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "libprobe/base/error.h"
 #include "libprobe/names/nearest.h"
 #include "probe/pattern.h"
 

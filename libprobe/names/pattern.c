@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/error.h"
 #include "probe/pattern.h"
 #include "libprobe/names/argument.h"
 

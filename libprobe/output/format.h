@@ -7,6 +7,7 @@
 #ifndef LIBPROBE_OUTPUT_FORMAT_H
 #define LIBPROBE_OUTPUT_FORMAT_H
 
+#include "libprobe/base/error.h"
 #include "probe/sink.h"
 #include "libprobe/base/buffer.h"
 

@@ -3,7 +3,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/output/grid.h"
-#include "probe/utf8.h"
+#include "libprobe/base/utf8.h"
 
 bool grid_init(struct grid *grid)
 {
@@ -22,7 +22,7 @@ static size_t characters(const char *text, size_t length)
 	size_t count = 0;
 
 	for (size_t i = 0; i < length; count++) {
-		size_t bytes = probe_utf8_character(text + i, length - i);
+		size_t bytes = utf8_character(text + i, length - i);
 
 		i += bytes ? bytes : 1;
 	}

@@ -21,6 +21,7 @@
 
 #include "libprobe/output/json.h"
 #include "libprobe/session/value.h"
+#include "libprobe/table/table.h"
 
 /* Whole numbers stay so as far as 64 bits reach. */
 void json_number_field(struct buffer *out, const char *key, long double value)
@@ -203,7 +204,7 @@ void json_row_fields(struct buffer *out, const struct probe_table_row *row, size
 	keys_field(out, row->row.keys, key_count);
 	if (view->columns & PROBE_COLUMN_OUTCOME)
 		json_string_field(
-			out, ",\"outcome\":", probe_name_aborts(row->name) ? "aborted" : "done");
+			out, ",\"outcome\":", table_name_aborts(row->name) ? "aborted" : "done");
 	/* A table of counts alone was there first, and has its own name for them. */
 	buffer_string(out, view->columns == PROBE_COLUMN_COUNT ? ",\"hits\":" : ",\"count\":");
 	if (probe_coverage_is_none(&row->coverage))
@@ -233,7 +234,7 @@ void json_table(struct format_context *context, const struct probe_table *table,
 	rows = probe_table_rows(table, &count);
 	for (size_t i = 0; i < count; i++) {
 		buffer_char(&context->out, '{');
-		json_row_fields(&context->out, &rows[i], probe_table_keys(table), view);
+		json_row_fields(&context->out, &rows[i], table->key_count, view);
 		buffer_string(&context->out, "}\n");
 	}
 }

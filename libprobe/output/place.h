@@ -3,7 +3,7 @@
 #ifndef LIBPROBE_OUTPUT_PLACE_H
 #define LIBPROBE_OUTPUT_PLACE_H
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 /*
  * Makes a folder, or opens the one that is there: *ret is a descriptor of it. Errors:

@@ -15,6 +15,7 @@
 #include "libprobe/output/grid.h"
 #include "libprobe/output/text.h"
 #include "libprobe/session/value.h"
+#include "libprobe/table/table.h"
 
 enum {
 	SILENT_ROWS_MAX = 50, /* beyond so many, rows without hits are only counted */
@@ -230,7 +231,7 @@ static void add_line(struct grid *grid, struct format_context *context,
 	if (view->columns & PROBE_COLUMN_OUTCOME)
 		title(&line,
 			!row			       ? "OUTCOME"
-			: probe_name_aborts(row->name) ? "aborted"
+			: table_name_aborts(row->name) ? "aborted"
 						       : "done",
 			false);
 	figure_cells(&line, context);
@@ -313,7 +314,7 @@ void text_heading(struct format_context *context, const struct probe_view *view)
 static void text_grid(struct format_context *context, const struct probe_table *table,
 	const struct probe_view *view, const struct shown *shown)
 {
-	size_t key_count = probe_table_keys(table), count, done = 0;
+	size_t key_count = table->key_count, count, done = 0;
 	const struct probe_table_row *rows = probe_table_rows(table, &count);
 	bool has_coverage = any_incomplete(rows, count);
 	struct grid grid;
@@ -385,9 +386,9 @@ static void pair_line(struct buffer *out, const struct probe_table *table)
 	size_t count;
 
 	rows = probe_table_rows(table, &count);
-	for (size_t i = 0; i < count && !probe_table_keys(table); i++)
+	for (size_t i = 0; i < count && !table->key_count; i++)
 		in_flight += is_first_end(rows, i) ? rows[i].row.in_flight : 0;
-	if (!probe_table_keys(table)) {
+	if (!table->key_count) {
 		buffer_string(out, "in flight ");
 		buffer_unsigned(out, in_flight);
 		buffer_string(out, "  ");
@@ -400,7 +401,7 @@ static void pair_line(struct buffer *out, const struct probe_table *table)
 void text_table(struct format_context *context, const struct probe_table *table,
 	const struct probe_view *view)
 {
-	bool charts = view->chart && !probe_table_keys(table);
+	bool charts = view->chart && !table->key_count;
 	const struct probe_table_row *rows;
 	struct buffer *out = &context->out;
 	struct shown shown;

@@ -9,6 +9,7 @@
 
 #include "libprobe/base/buffer.h"
 #include "libprobe/session/value.h"
+#include "libprobe/table/table.h"
 
 enum { NAME_CUT = 236 /* leaves room for "~01234567#99999" */ };
 
@@ -192,7 +193,7 @@ bool pcp_row_labels(struct pcp_instance *instance, const struct probe_table_row 
 		done = add_text_label(instance, "begin", row->begin_name);
 	if (done && view->columns & PROBE_COLUMN_OUTCOME)
 		done = add_text_label(
-			instance, "outcome", probe_name_aborts(row->name) ? "aborted" : "done");
+			instance, "outcome", table_name_aborts(row->name) ? "aborted" : "done");
 	if (done && view->value)
 		done = add_text_label(instance, "value", view->value);
 	return done && add_key_labels(instance, row->row.keys, key_count);

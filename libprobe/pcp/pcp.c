@@ -184,14 +184,10 @@ static struct probe_error *add_process(struct probe_pcp *pcp, pid_t pid, struct 
 	pcp->processes = processes;
 	*ret = &processes[pcp->process_count];
 	**ret = (struct process){.pid = pid, .program = strdup("")};
-	(*ret)->last = probe_table_create(pcp->key_count);
-	if ((*ret)->program && (*ret)->last) {
-		pcp->process_count++;
-		return NULL;
-	}
-	free((*ret)->program);
-	probe_table_free((*ret)->last);
-	return probe_error_no_memory();
+	if (!(*ret)->program)
+		return probe_error_no_memory();
+	pcp->process_count++;
+	return NULL;
 }
 
 /* Instances have the program's name as a label: a new one, new instances' labels. */

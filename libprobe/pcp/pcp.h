@@ -13,7 +13,7 @@
 
 #include <sys/types.h>
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 #include "probe/table.h"
 
 /* Without PCP's headers there is nothing of it but what says so (none.c). */

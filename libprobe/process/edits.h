@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 struct memory_piece;
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 /* Reads memory (process_vm_readv(2)); returns the number of bytes read. */
 size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);

@@ -12,7 +12,7 @@
 #include "elf/sdt.h"
 #include "libprobe/process/files.h"
 #include "libprobe/process/maps.h"
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 /*
  * One file at one bias: a library that dlmopen(3) loaded twice is two modules.

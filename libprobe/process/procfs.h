@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 /* Reads a small file and terminates its text; returns its length, or 0. */
 size_t procfs_read(const char *path, char *buffer, size_t size);

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "libprobe/process/maps.h"
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 /*
  * The flags of memfd_create(2) for a file that shared_open() accepts, and the flag to add if

@@ -13,7 +13,7 @@
 
 #include <babeltrace2/babeltrace.h>
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 /* Everything that is called of it, without its prefix. */
 /* clang-format off */

@@ -23,6 +23,7 @@
 #include <sys/types.h>
 
 #include "arch/arch.h"
+#include "libprobe/base/error.h"
 #include "probe/ctf.h"
 #include "libprobe/base/buffer.h"
 

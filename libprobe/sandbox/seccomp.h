@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 /* Purposes of the calls that a target's threads make for us; bits. */
 enum seccomp_kind {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 /*
  * Finds out what has to be saved, and how. Not `by_register`: as a context switch does it,

@@ -4,7 +4,7 @@
 #define LIBPROBE_SESSION_RECORDER_H
 
 #include "libprobe/session/snapshot.h"
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 /* One record: where its copy is, and which ring it was in. */
 struct recorded {

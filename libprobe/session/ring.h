@@ -9,7 +9,7 @@
 
 #include "arch/layout.h"
 #include "libprobe/target/registry.h"
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 /* One ring as it is being read. */
 struct ring {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 /* The pids of the children of all threads, ended by 0; to be freed. NULL: none, or no memory. */
 pid_t *children_of(pid_t pid);

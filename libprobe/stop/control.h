@@ -18,7 +18,7 @@
 #include "libprobe/process/modules.h"
 #include "libprobe/sandbox/seccomp.h"
 #include "libprobe/stop/room.h"
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 struct remaining;
 struct remaining_wait;

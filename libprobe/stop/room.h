@@ -10,7 +10,7 @@
 
 #include "libprobe/process/maps.h"
 #include "libprobe/process/modules.h"
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 enum {
 	ROOMS_MAX = 16,

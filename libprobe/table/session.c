@@ -82,7 +82,7 @@ struct probe_error *probe_table_add(struct probe_table *table, struct probe_sess
 		error = append_silent(table, rows, count, probes, probe_count,
 			options->gather.pairing != PROBE_PAIRING_NONE);
 	if (!error)
-		error = probe_table_add_rows(table, rows, count, probes, probe_count);
+		error = table_add_rows(table, rows, count, probes, probe_count);
 	free(rows);
 	return error;
 }

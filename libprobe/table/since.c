@@ -157,11 +157,14 @@ static struct probe_error *append_since(
 struct probe_error *probe_table_since(const struct probe_table *table,
 	const struct probe_table *earlier, struct probe_table **ret)
 {
-	struct probe_table *since = probe_table_create(table->key_count);
+	static const struct probe_table nothing;
 	struct lookup lookup = {0};
-	struct probe_error *error = NULL;
+	struct probe_table *since = NULL;
+	struct probe_error *error = probe_table_create(table->key_count, &since);
 
-	if (!since || !lookup_init(&lookup, earlier))
+	if (!earlier)
+		earlier = &nothing;
+	if (!error && !lookup_init(&lookup, earlier))
 		error = probe_error_no_memory();
 	for (size_t i = 0; i < table->count && !error; i++)
 		error = append_since(since, &table->rows[i], &lookup);

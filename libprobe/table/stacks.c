@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/error.h"
 #include "probe/stacks.h"
 
 enum {
@@ -31,9 +32,10 @@ struct probe_stacks {
 	uint64_t left_out;
 };
 
-struct probe_stacks *probe_stacks_create(void)
+struct probe_error *probe_stacks_create(struct probe_stacks **ret)
 {
-	return calloc(1, sizeof(struct probe_stacks));
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? NULL : probe_error_no_memory();
 }
 
 void probe_stacks_free(struct probe_stacks *stacks)

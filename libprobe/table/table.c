@@ -14,13 +14,15 @@
 #include "libprobe/session/value.h"
 #include "libprobe/table/table.h"
 
-struct probe_table *probe_table_create(size_t key_count)
+struct probe_error *probe_table_create(size_t key_count, struct probe_table **ret)
 {
 	struct probe_table *table = calloc(1, sizeof(*table));
 
-	if (table)
-		table->key_count = key_count;
-	return table;
+	if (!table)
+		return probe_error_no_memory();
+	table->key_count = key_count;
+	*ret = table;
+	return NULL;
 }
 
 /* The block of a row begins with its keys, of which there may be none. */
@@ -227,7 +229,7 @@ void table_add_totals(
 	}
 }
 
-struct probe_error *probe_table_add_rows(struct probe_table *table, const struct probe_row *rows,
+struct probe_error *table_add_rows(struct probe_table *table, const struct probe_row *rows,
 	size_t count, const struct probe_session_probe *probes, size_t probe_count)
 {
 	struct probe_error *error = NULL;
@@ -301,11 +303,6 @@ const struct probe_table_row *probe_table_rows(const struct probe_table *table, 
 	return table->rows;
 }
 
-size_t probe_table_keys(const struct probe_table *table)
-{
-	return table->key_count;
-}
-
 uint64_t probe_table_lost(const struct probe_table *table)
 {
 	return table->lost;
@@ -316,7 +313,7 @@ uint64_t probe_table_unmatched(const struct probe_table *table)
 	return table->unmatched;
 }
 
-bool probe_name_aborts(const char *name)
+bool table_name_aborts(const char *name)
 {
 	static const char *const signs[] = {"abort", "rollback", "error", "fail"};
 

@@ -3,6 +3,7 @@
 #ifndef LIBPROBE_TABLE_TABLE_H
 #define LIBPROBE_TABLE_TABLE_H
 
+#include "libprobe/base/error.h"
 #include "probe/table.h"
 
 struct probe_table {
@@ -11,6 +12,11 @@ struct probe_table {
 	size_t key_count;
 	uint64_t lost, unmatched;
 };
+
+/* Adds rows as probe_session_rows() gives them. Errors as probe_table_add(). */
+PROBE_MUST_CHECK struct probe_error *table_add_rows(struct probe_table *table,
+	const struct probe_row *rows, size_t count, const struct probe_session_probe *probes,
+	size_t probe_count);
 
 /* Copies a row into the table, with all that it points to. */
 PROBE_MUST_CHECK struct probe_error *table_append(
@@ -25,6 +31,9 @@ void table_merge(struct probe_table *table);
 /* Adds what the probes have lost, and so on. */
 void table_add_totals(
 	struct probe_table *table, const struct probe_session_probe *probes, size_t probe_count);
+
+/* Tells an end whose name says that what began came to nothing: abort, rollback, error, fail. */
+bool table_name_aborts(const char *name);
 
 /* The order by names and keys of two struct probe_table_row; `table` is one with such rows. */
 int table_compare(const void *a, const void *b, void *table);

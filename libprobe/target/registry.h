@@ -22,7 +22,7 @@
 #include <sys/types.h>
 
 #include "libprobe/process/maps.h"
-#include "probe/error.h"
+#include "libprobe/base/error.h"
 
 /* Code memory that controllers mapped: the first one is home, single pages are puns'. */
 struct reg_arena {

@@ -87,7 +87,7 @@ const struct tracer_kind tracer_builtin[] = {
 			.times = true,
 			.order = PROBE_ORDER_SUM},
 	},
-	/* What an end means is in its name (probe_name_aborts()), as pmtracebegin(3) has it. */
+	/* What an end means is in its name (table_name_aborts()), as pmtracebegin(3) has it. */
 	{
 		.name = "transaction",
 		.usage = "transaction",

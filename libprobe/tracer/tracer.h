@@ -6,6 +6,7 @@
 #ifndef LIBPROBE_TRACER_TRACER_H
 #define LIBPROBE_TRACER_TRACER_H
 
+#include "libprobe/base/error.h"
 #include "probe/tracer.h"
 
 struct tracer_kind {

@@ -48,8 +48,7 @@ behind()
 # ---- Files ---------------------------------------------------------------------------
 
 same "version" "$(example version)" "libprobe $("$PROBECTL" --version | cut -d' ' -f2)
-a probe: it is off (state)
-a file: No such file or directory (errno 2)"
+bad probe 'a:b(', column 4: the arguments, as in (arg0), must come last (usage)"
 same "names" "$(example names "$TARGETS/hits" | head -1)" hits:work
 example names "$TARGETS/hits" hits:work >"$SCRATCH/out"
 grep -q '^hits:work 0x.* in work.*: behind arg0=.*32.* arg2=' "$SCRATCH/out" ||

@@ -74,11 +74,18 @@ static void check(const struct probe_stacks *stacks, enum probe_sink_format form
 	free(text);
 }
 
+static struct probe_stacks *stacks_made(void)
+{
+	struct probe_stacks *stacks;
+
+	assert_null(probe_stacks_create(&stacks));
+	return stacks;
+}
+
 static struct probe_stacks *sample(void)
 {
-	struct probe_stacks *stacks = probe_stacks_create();
+	struct probe_stacks *stacks = stacks_made();
 
-	assert_non_null(stacks);
 	add(stacks, &hit, "app", STACK(PROBE_STACK_WHOLE, &right, &main_a, &start), 3);
 	add(stacks, &hit, "app", STACK(PROBE_STACK_WHOLE, &left, &main_a, &start), 2);
 	/* From another line of main: another stack, and the same function. */
@@ -112,7 +119,7 @@ static void a_tree_joins_what_is_called_from_the_same_functions(void **state)
 /* main was hit itself, and called left: its own hits are in its line alone. */
 static void hits_within_the_tree(void **state)
 {
-	struct probe_stacks *stacks = probe_stacks_create();
+	struct probe_stacks *stacks = stacks_made();
 
 	(void)state;
 	add(stacks, &other, NULL, STACK(PROBE_STACK_WHOLE, &main_a), 1);
@@ -157,7 +164,7 @@ static void folded_lines(void **state)
 
 static void json(void **state)
 {
-	struct probe_stacks *stacks = probe_stacks_create();
+	struct probe_stacks *stacks = stacks_made();
 
 	(void)state;
 	add(stacks, &hit, "a\"b", STACK(PROBE_STACK_TRUNCATED, &left, &bare_a, &jit), 7);
@@ -199,7 +206,7 @@ static void intervals(void **state)
 static void too_many_stacks(void **state)
 {
 	enum { MANY = (1 << 17) + 1000 };
-	struct probe_stacks *stacks = probe_stacks_create();
+	struct probe_stacks *stacks = stacks_made();
 	struct probe_frame *frames = calloc(MANY, sizeof(*frames));
 	struct probe_stacks_row *rows;
 	uint64_t sum = 0;

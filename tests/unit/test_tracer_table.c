@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "libprobe/table/table.h"
 #include "probe/sink.h"
 #include "probe/table.h"
 
@@ -58,12 +59,19 @@ static uint64_t *buckets_of(uint64_t count)
 	return buckets;
 }
 
+static struct probe_table *table_made(size_t key_count)
+{
+	struct probe_table *table;
+
+	assert_null(probe_table_create(key_count, &table));
+	return table;
+}
+
 static struct probe_table *table_of(size_t key_count, const struct probe_row *rows, size_t count)
 {
-	struct probe_table *table = probe_table_create(key_count);
+	struct probe_table *table = table_made(key_count);
 
-	assert_non_null(table);
-	assert_null(probe_table_add_rows(table, rows, count, probes, PROBES));
+	assert_null(table_add_rows(table, rows, count, probes, PROBES));
 	return table;
 }
 
@@ -550,7 +558,7 @@ static void silent_rows_are_counted_where_they_are_many(void **state)
 	struct probe_session_probe many[60];
 	struct probe_row rows[60];
 	struct probe_view view = {.tracer = "count", .columns = PROBE_COLUMN_COUNT};
-	struct probe_table *table = probe_table_create(0);
+	struct probe_table *table = table_made(0);
 
 	(void)state;
 	for (size_t i = 0; i < 60; i++) {
@@ -558,7 +566,7 @@ static void silent_rows_are_counted_where_they_are_many(void **state)
 		many[i] = (struct probe_session_probe){.provider = "x", .name = names[i]};
 		rows[i] = (struct probe_row){.probe = i, .begin = SIZE_MAX, .count = i == 3};
 	}
-	assert_null(probe_table_add_rows(table, rows, 60, many, 60));
+	assert_null(table_add_rows(table, rows, 60, many, 60));
 	assert_string_equal(show(table, PROBE_SINK_TEXT, &view), "PROBE          HITS\n"
 								 "x:p03             1\n"
 								 "... 59 probes were not hit\n");
@@ -581,10 +589,10 @@ static void silent_rows_are_counted_where_others_are_left_out(void **state)
 		{.probe = 2, .begin = SIZE_MAX},
 	};
 	struct probe_view view = {.tracer = "count", .columns = PROBE_COLUMN_COUNT, .top = 1};
-	struct probe_table *table = probe_table_create(0);
+	struct probe_table *table = table_made(0);
 
 	(void)state;
-	assert_null(probe_table_add_rows(table, rows, 3, three, 3));
+	assert_null(table_add_rows(table, rows, 3, three, 3));
 	probe_table_sort(table, PROBE_ORDER_COUNT);
 	assert_string_equal(show(table, PROBE_SINK_TEXT, &view), "PROBE           HITS\n"
 								 "x:most             2\n"
@@ -598,11 +606,11 @@ static void silent_rows_are_counted_where_others_are_left_out(void **state)
 static void names_say_what_aborts(void **state)
 {
 	(void)state;
-	assert_true(probe_name_aborts("transaction__abort"));
-	assert_true(probe_name_aborts("Rollback"));
-	assert_true(probe_name_aborts("query__failed"));
-	assert_true(probe_name_aborts("io_error"));
-	assert_false(probe_name_aborts("transaction__commit"));
+	assert_true(table_name_aborts("transaction__abort"));
+	assert_true(table_name_aborts("Rollback"));
+	assert_true(table_name_aborts("query__failed"));
+	assert_true(table_name_aborts("io_error"));
+	assert_false(table_name_aborts("transaction__commit"));
 }
 
 /* ---- What is not counted ------------------------------------------------------------ */
@@ -621,11 +629,10 @@ static void what_is_not_counted_is_not_zero(void **state)
 		{.probe = 2, .count = 5, .begin = SIZE_MAX},
 	};
 	const struct probe_view view = {.columns = PROBE_COLUMN_COUNT};
-	struct probe_table *table = probe_table_create(0);
+	struct probe_table *table = table_made(0);
 
 	(void)state;
-	assert_non_null(table);
-	assert_null(probe_table_add_rows(table, rows, 3, incomplete, 3));
+	assert_null(table_add_rows(table, rows, 3, incomplete, 3));
 	probe_table_sort(table, PROBE_ORDER_COUNT);
 	assert_string_equal(show(table, PROBE_SINK_TEXT, &view),
 		"PROBE            HITS\n"
@@ -639,7 +646,7 @@ static void what_is_not_counted_is_not_zero(void **state)
 		"{\"provider\":\"db\",\"name\":\"none\",\"hits\":null,\"sites\":1,\"refused\":1,"
 		"\"inconsistent\":0}\n");
 	/* Of two processes, one of which could be patched: some hits are known. */
-	assert_null(probe_table_add_rows(table, &rows[1], 1,
+	assert_null(table_add_rows(table, &rows[1], 1,
 		(const struct probe_session_probe[]){
 			incomplete[0], {.provider = "db", .name = "none", .coverage = {1, 0, 0}}},
 		2));

@@ -17,12 +17,4 @@ static inline void check(struct probe_error *error)
 	exit(1);
 }
 
-/* There is no memory left: functions that only return a pointer say so by NULL. */
-static inline void *there(void *pointer)
-{
-	if (!pointer)
-		check(probe_error_no_memory());
-	return pointer;
-}
-
 #endif

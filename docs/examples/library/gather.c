@@ -36,8 +36,7 @@ static void print_rows(const struct probe_table *table)
 		uint64_t high;
 		int64_t low;
 
-		printf("%s:%s%s %llu", rows[i].provider, rows[i].name,
-			probe_name_aborts(rows[i].name) ? " (came to nothing)" : "",
+		printf("%s:%s %llu", rows[i].provider, rows[i].name,
 			(unsigned long long)row->count);
 		for (size_t b = 0; row->buckets && b < PROBE_BUCKETS; b++)
 			if (row->buckets[b] > row->buckets[largest])
@@ -50,7 +49,7 @@ static void print_rows(const struct probe_table *table)
 		}
 		printf("\n");
 	}
-	printf("%zu keys, %llu lost, %llu ends without a begin\n", probe_table_keys(table),
+	printf("%llu lost, %llu ends without a begin\n",
 		(unsigned long long)probe_table_lost(table),
 		(unsigned long long)probe_table_unmatched(table));
 }
@@ -68,19 +67,14 @@ static void print_table(struct probe_sink *sink, struct probe_table *table,
 	check(probe_sink_flush(sink));
 }
 
-/* All that the session has gathered so far: probe_table_add() does the same in one step. */
+/* All that the session has gathered so far. */
 static struct probe_table *read_table(
 	struct probe_session *session, const struct probe_session_options *options)
 {
-	struct probe_table *table = there(probe_table_create(options->gather.key_count));
-	const struct probe_session_probe *probes;
-	size_t count, probe_count;
-	struct probe_row *rows;
+	struct probe_table *table;
 
-	check(probe_session_rows(session, &rows, &count));
-	probes = probe_session_probes(session, &probe_count);
-	check(probe_table_add_rows(table, rows, count, probes, probe_count));
-	free(rows);
+	check(probe_table_create(options->gather.key_count, &table));
+	check(probe_table_add(table, session, options));
 	return table;
 }
 
@@ -89,7 +83,7 @@ int main(int argc, char **argv)
 	struct probe_session_options options = {0};
 	struct probe_pattern *patterns[PROBES_MAX];
 	struct probe_request request = {.patterns = (const struct probe_pattern **)patterns};
-	struct probe_table *table, *last, *since;
+	struct probe_table *table, *last = NULL, *since;
 	struct probe_report report = {0};
 	struct probe_tracer_spec *spec;
 	struct probe_session *session;
@@ -116,11 +110,9 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	check(probe_session_start(target, &request, &options, &report, &session));
 	probe_report_deinit(&report);
-	last = there(probe_table_create(options.gather.key_count));
 	for (int i = 0; i < SECONDS; i++) {
 		sleep(1);
-		table = there(probe_table_create(options.gather.key_count));
-		check(probe_table_add(table, session, &options));
+		table = read_table(session, &options);
 		check(probe_table_since(table, last, &since));
 		print_table(sink, since, spec, &options, 1);
 		probe_table_free(since);

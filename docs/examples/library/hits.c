@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hits PID PROBE COUNT [json]: prints COUNT hits as probectl does, and the text of their
- * first argument once more, if it is a string, so that any terminal can show it.
+ * hits PID PROBE COUNT [json]: prints COUNT hits as probectl does.
  */
 #include <poll.h>
 #include <stdbool.h>
@@ -11,7 +10,6 @@
 #include <probe/pattern.h>
 #include <probe/sink.h>
 #include <probe/target.h>
-#include <probe/utf8.h>
 
 #include "example.h"
 
@@ -31,13 +29,6 @@ static bool visit(const struct probe_hit *hit, void *data)
 	if (!p->left || probe_sink_full(p->sink))
 		return false;
 	probe_sink_hit(p->sink, hit, &probes[hit->probe], NULL);
-	if (hit->arg_count && hit->args[0].kind == PROBE_VALUE_STRING) {
-		char *text = there(probe_utf8_clean(hit->args[0].bytes, hit->args[0].length, NULL));
-
-		fprintf(stderr, "%s (%zu bytes make its first character)\n", text,
-			probe_utf8_character(text, strlen(text)));
-		free(text);
-	}
 	p->left--;
 	return true;
 }

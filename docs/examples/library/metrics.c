@@ -35,8 +35,9 @@ int main(int argc, char **argv)
 		probe_report_deinit(&report);
 	}
 	for (int i = 0; i < atoi(argv[3]); i++) {
-		struct probe_table *table = there(probe_table_create(0));
+		struct probe_table *table = NULL;
 
+		check(probe_table_create(0, &table));
 		check(probe_table_add(table, session, &options));
 		check(probe_pcp_add(pcp, probe_target_pid(target), NULL, table));
 		check(probe_pcp_update(pcp));

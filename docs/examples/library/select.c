@@ -71,8 +71,10 @@ int main(int argc, char **argv)
 	check(probe_session_start(target, &request, &options, &report, &session));
 	probe_report_deinit(&report);
 	probe_session_probes(session, &count);
-	before = there(calloc(count, sizeof(*before)));
-	on = there(calloc(count, sizeof(*on)));
+	before = calloc(count, sizeof(*before));
+	on = calloc(count, sizeof(*on));
+	if (!before || !on)
+		return 1;
 	for (int i = atoi(argv[4]); i > 0; i--)
 		look(session, before, on, strtoull(argv[3], NULL, 10));
 	for (size_t i = 0; i < count; i++)

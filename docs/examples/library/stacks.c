@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 	const struct probe_session_options options = {
 		.kind = frames ? PROBE_SESSION_GATHER : PROBE_SESSION_RECORD,
 		.stack = frames ? PROBE_STACK_FRAMES : PROBE_STACK_COPY};
-	struct adding a = {.stacks = there(probe_stacks_create())};
+	struct adding a;
 	struct probe_report report = {0};
 	struct probe_pattern *pattern;
 	struct probe_target *target;
@@ -75,6 +75,7 @@ int main(int argc, char **argv)
 
 	if (argc < 3)
 		return 2;
+	check(probe_stacks_create(&a.stacks));
 	check(probe_pattern_parse(argv[2], &pattern));
 	check(probe_target_open(atoi(argv[1]), NULL, &target));
 	check(probe_sink_create(PROBE_SINK_TEXT, STDOUT_FILENO, "standard output", &sink));

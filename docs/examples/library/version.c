@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* version: which version of the library this program runs with; what errors are like. */
-#include <errno.h>
-
+#include <probe/pattern.h>
 #include <probe/version.h>
 
 #include "example.h"
 
 int main(void)
 {
-	struct probe_error *error = probe_error_new(PROBE_ERROR_STATE, "it is %s", "off");
+	struct probe_pattern *pattern;
+	struct probe_error *error = probe_pattern_parse("a:b(", &pattern);
 
 	printf("libprobe %s\n", probe_version());
-	error = probe_error_prefix(error, "a probe");
-	printf("%s (%s)\n", error->message, error->code == PROBE_ERROR_STATE ? "state" : "other");
-	probe_error_free(error);
-	error = probe_error_system(ENOENT, "a file");
-	printf("%s (errno %d)\n", error->message, error->err);
+	if (!error)
+		return 1;
+	printf("%s (%s)\n", error->message, error->code == PROBE_ERROR_USAGE ? "usage" : "other");
 	probe_error_free(error);
 	return 0;
 }

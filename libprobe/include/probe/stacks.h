@@ -24,10 +24,9 @@ struct probe_stacks_row {
 	uint64_t count;
 };
 
-/* Makes an empty collection; NULL without memory. To be freed before the sessions whose stacks were
- * added. */
-struct probe_stacks *probe_stacks_create(void);
-/* Frees them. NULL is allowed. */
+/* Makes an empty collection. Errors: PROBE_ERROR_MEMORY. */
+PROBE_MUST_CHECK struct probe_error *probe_stacks_create(struct probe_stacks **ret);
+/* Frees a collection, before the sessions whose stacks were added. NULL is allowed. */
 void probe_stacks_free(struct probe_stacks *stacks);
 
 /*

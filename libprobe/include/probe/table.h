@@ -30,8 +30,8 @@ struct probe_table_row {
 
 struct probe_table;
 
-/* Makes an empty table for rows with so many keys; NULL without memory. */
-struct probe_table *probe_table_create(size_t key_count);
+/* Makes an empty table for rows with so many keys. Errors: PROBE_ERROR_MEMORY. */
+PROBE_MUST_CHECK struct probe_error *probe_table_create(size_t key_count, struct probe_table **ret);
 /* Frees a table. NULL is allowed. */
 void probe_table_free(struct probe_table *table);
 
@@ -43,16 +43,11 @@ void probe_table_free(struct probe_table *table);
 PROBE_MUST_CHECK struct probe_error *probe_table_add(struct probe_table *table,
 	struct probe_session *session, const struct probe_session_options *options);
 
-/* The same of rows as probe_session_rows() gives them. */
-PROBE_MUST_CHECK struct probe_error *probe_table_add_rows(struct probe_table *table,
-	const struct probe_row *rows, size_t count, const struct probe_session_probe *probes,
-	size_t probe_count);
-
 /*
- * What has come since `earlier`, as a new table: differences of counts, sums and
- * buckets. Extremes are exact where they are new; else they are the bounds of
- * buckets, and unknown (PROBE_VALUE_NULL) where there are none. Rows to which
- * nothing has come are left out.
+ * Makes a table of what is new since an earlier one: the differences of counts, sums and
+ * buckets. `earlier` may be NULL: then everything is new. Extremes are exact if they are new.
+ * Others are the bounds of buckets; without buckets they are PROBE_VALUE_NULL. Rows
+ * without a new hit are left out. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_table_since(const struct probe_table *table,
 	const struct probe_table *earlier, struct probe_table **ret);
@@ -71,9 +66,6 @@ void probe_table_sort(struct probe_table *table, enum probe_order order);
 
 /* The rows; owned by the table, until it changes. */
 const struct probe_table_row *probe_table_rows(const struct probe_table *table, size_t *count_ret);
-
-/* How many keys its rows have. */
-size_t probe_table_keys(const struct probe_table *table);
 
 /* Losses and unmatched ends, summed over all probes; with keys, rows have no such numbers. */
 uint64_t probe_table_lost(const struct probe_table *table);
@@ -115,9 +107,6 @@ struct probe_view {
 	uint64_t time_ns;	      /* CLOCK_REALTIME, when the table was made */
 	bool is_interval;	      /* only what is new since the last table */
 };
-
-/* Tells an end whose name says that what began came to nothing: abort, rollback, error, fail. */
-bool probe_name_aborts(const char *name);
 
 #ifdef __cplusplus
 }
