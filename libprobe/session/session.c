@@ -26,13 +26,6 @@ enum {
 	SESSION_DESCRIPTORS = 16 /* what it keeps, and what its end takes beside the modules */
 };
 
-static enum probe_role role_of(const struct session_probe *part)
-{
-	return part->part.role == PAIR_BEGIN ? PROBE_ROLE_BEGIN
-	       : part->part.role == PAIR_END ? PROBE_ROLE_END
-					     : PROBE_ROLE_NONE;
-}
-
 /* Sites that have no stub of the session were refused. */
 static struct probe_coverage coverage_of(const struct probe_session *s, const struct registry *r,
 	const struct selection *selection, const struct select_probe *probe)
@@ -56,30 +49,17 @@ static struct probe_coverage coverage_of(const struct probe_session *s, const st
 struct probe_error *session_take_probes(
 	struct probe_session *s, const struct registry *registry, const struct selection *selection)
 {
-	size_t total = s->probe_count + selection->probe_count + 1;
-	struct probe_session_probe *probes = reallocarray(s->probes, total, sizeof(*probes));
+	size_t first = s->probe_count - selection->probe_count;
 
-	if (!probes)
-		return probe_error_no_memory();
-	s->probes = probes;
 	for (size_t i = 0; i < selection->probe_count; i++) {
 		const struct select_probe *p = &selection->probes[i];
 		const struct reg_probe *counted = registry_probe(registry, p->key, s->id);
-		size_t at = s->probe_count + i;
 
-		probes[at] = (struct probe_session_probe){
-			.provider = target_string(s->target, p->provider),
-			.name = target_string(s->target, p->name),
-			.path = target_string(s->target, p->module->path),
-			.role = role_of(&s->known[at]),
-			.coverage = coverage_of(s, registry, selection, p)};
-		if (!probes[at].provider || !probes[at].name || !probes[at].path || !counted)
+		if (!counted)
 			return probe_error_no_memory();
-		s->known[at].key = p->key;
-		s->known[at].slot = counted->slot;
+		s->known[first + i].slot = counted->slot;
+		s->probes[first + i].coverage = coverage_of(s, registry, selection, p);
 	}
-	s->probe_count += selection->probe_count;
-	s->site_count += selection->site_count;
 	return NULL;
 }
 
@@ -198,12 +178,10 @@ static struct probe_error *install_selection(struct probe_session *s, struct cha
 	size_t probes = s->probe_count, sites = s->site_count;
 	struct probe_error *error = session_prepare(s, c, selection, report);
 
-	if (error)
-		return error;
-	install.first_site = s->site_count;
+	install.first_site = sites;
 	install.spare_probes = s->options.follow_libraries ? SPARE_PROBES : 1;
 	install.needs = session_needs(s);
-	if (!s->id)
+	if (!error && !s->id)
 		error = session_fit(
 			s, &install.needs, selection->probe_count + install.spare_probes, report);
 	install.take = take_session;
@@ -211,9 +189,7 @@ static struct probe_error *install_selection(struct probe_session *s, struct cha
 	if (!error)
 		error = install_all(&install, report);
 	if (error) {
-		s->probe_count = probes;
-		s->site_count = sites;
-		session_unprepare(s, selection);
+		session_unprepare(s, probes, sites);
 		probe_error_free(session_watch(s, &c->registry));
 	} else {
 		s->calls_kernel |= install.asks && c->seccomp.allowed & SECCOMP_ASK;

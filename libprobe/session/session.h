@@ -100,8 +100,8 @@ PROBE_MUST_CHECK struct probe_error *session_prepare(struct probe_session *sessi
 PROBE_MUST_CHECK struct probe_error *session_resume(struct probe_session *session,
 	const struct arch *arch, const struct selection *selection,
 	const struct registry *registry);
-/* Undoes it, where the selection is not attached after all. */
-void session_unprepare(struct probe_session *session, const struct selection *selection);
+/* Undoes it, where the selection is not attached after all: so many there were before. */
+void session_unprepare(struct probe_session *session, size_t probes, size_t sites);
 
 /* What reg_probe.part says of a probe. */
 uint32_t session_part_word(const struct pair_part *part);
@@ -164,7 +164,7 @@ PROBE_MUST_CHECK struct probe_error *session_create(struct probe_target *target,
 	uint64_t (*counter)(void), const struct probe_request *request,
 	const struct probe_session_options *options, struct probe_session **ret);
 
-/* The probes of a selection that is in the registry become the session's. */
+/* What the registry says of the probes of a selection, which were added last. */
 PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *session,
 	const struct registry *registry, const struct selection *selection);
 

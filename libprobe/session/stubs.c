@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/session/session.h"
@@ -68,19 +69,14 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 /* ---- Sites ------------------------------------------------------------------------------ */
 
 static struct probe_error *prepare_site(struct probe_session *s, const struct arch *arch,
-	const struct selection *selection, size_t index)
+	const struct select_probe *probe, const struct select_site *selected,
+	struct session_site *site)
 {
-	const struct select_site *selected = &selection->sites[index];
-	const struct select_probe *probe = &selection->probes[selected->probe];
-	struct session_site *site = &s->sites[s->site_count + index];
-	struct session_probe *part = &s->known[s->probe_count + selected->probe];
+	struct session_probe *part = &s->known[site->probe];
 	const struct probe_capture *wanted;
 	struct record_layout_site args;
 	size_t wanted_count;
 
-	site->pc = selected->pc;
-	site->probe = s->probe_count + selected->probe;
-	site->number = (uint32_t)(s->site_count + index);
 	record_layout_site_init(&args, arch, probe->module, selected->note->args);
 	args.pc = selected->pc;
 	args.return_offset = session_stack_return_offset(s, selected->pc);
@@ -98,52 +94,73 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 		&site->bound);
 }
 
-static struct probe_error *prepare_sites(
-	struct probe_session *s, const struct arch *arch, const struct selection *selection)
+static struct probe_error *add_site(struct probe_session *s, const struct arch *arch,
+	const struct select_probe *probe, const struct select_site *selected, size_t index)
 {
-	struct probe_error *error = NULL;
+	struct session_site *sites = array_grow(s->sites, s->site_count, sizeof(*sites));
 
-	for (size_t i = 0; i < selection->site_count && !error; i++)
-		error = prepare_site(s, arch, selection, i);
-	if (error)
-		session_unprepare(s, selection);
-	return error;
+	if (!sites)
+		return probe_error_no_memory();
+	s->sites = sites;
+	sites[s->site_count] = (struct session_site){
+		.pc = selected->pc, .probe = index, .number = (uint32_t)s->site_count};
+	return prepare_site(s, arch, probe, selected, &sites[s->site_count++]);
 }
 
-/* Room for what a selection adds, set to zero. */
-static struct probe_error *make_room(struct probe_session *s, const struct selection *selection)
+static enum probe_role role_of(struct pair_part part)
 {
-	size_t sites = s->site_count + selection->site_count + 1;
-	size_t probes = s->probe_count + selection->probe_count + 1;
-	struct session_site *more_sites = reallocarray(s->sites, sites, sizeof(*s->sites));
-	struct session_probe *more_known;
+	return part.role == PAIR_BEGIN ? PROBE_ROLE_BEGIN
+	       : part.role == PAIR_END ? PROBE_ROLE_END
+				       : PROBE_ROLE_NONE;
+}
 
-	if (!more_sites)
+static struct probe_error *add_probe(
+	struct probe_session *s, const struct select_probe *probe, struct pair_part part)
+{
+	struct probe_session_probe *probes = array_grow(s->probes, s->probe_count, sizeof(*probes));
+	struct session_probe *known = array_grow(s->known, s->probe_count, sizeof(*known));
+	struct probe_session_probe shown = {.provider = target_string(s->target, probe->provider),
+		.name = target_string(s->target, probe->name),
+		.path = target_string(s->target, probe->module->path),
+		.role = role_of(part)};
+
+	s->probes = probes ? probes : s->probes;
+	s->known = known ? known : s->known;
+	if (!probes || !known || !shown.provider || !shown.name || !shown.path)
 		return probe_error_no_memory();
-	s->sites = more_sites;
-	memset(s->sites + s->site_count, 0, (sites - s->site_count) * sizeof(*s->sites));
-	more_known = reallocarray(s->known, probes, sizeof(*s->known));
-	if (!more_known)
-		return probe_error_no_memory();
-	s->known = more_known;
-	memset(s->known + s->probe_count, 0, (probes - s->probe_count) * sizeof(*s->known));
+	probes[s->probe_count] = shown;
+	known[s->probe_count++] = (struct session_probe){.part = part, .key = probe->key};
 	return NULL;
+}
+
+/* The probes and sites of a selection, whose parts in pairs these are. */
+static struct probe_error *add_all(struct probe_session *s, const struct arch *arch,
+	const struct selection *selection, const struct pair_part *parts)
+{
+	struct probe_error *error = NULL;
+	size_t first = s->probe_count;
+
+	for (size_t i = 0; i < selection->probe_count && !error; i++)
+		error = add_probe(s, &selection->probes[i], parts[i]);
+	for (size_t i = 0; i < selection->site_count && !error; i++) {
+		const struct select_site *site = &selection->sites[i];
+
+		error = add_site(
+			s, arch, &selection->probes[site->probe], site, first + site->probe);
+	}
+	return error;
 }
 
 struct probe_error *session_prepare(struct probe_session *session, const struct change *change,
 	struct selection *selection, struct probe_report *report)
 {
-	struct pair_part *pairs = NULL;
-	struct probe_error *error = find_pairs(session, selection, report, &pairs);
+	struct pair_part *parts = NULL;
+	struct probe_error *error = find_pairs(session, selection, report, &parts);
 
 	if (!error)
-		error = make_room(session, selection);
-	for (size_t i = 0; i < selection->probe_count && !error; i++)
-		session->known[session->probe_count + i].part = pairs[i];
-	free(pairs);
-	if (error)
-		return error;
-	return prepare_sites(session, change->arch, selection);
+		error = add_all(session, change->arch, selection, parts);
+	free(parts);
+	return error;
 }
 
 /* What records call a site; no number that is given out where it has no stub. */
@@ -179,33 +196,33 @@ static struct pair_part part_of(uint32_t word)
 struct probe_error *session_resume(struct probe_session *session, const struct arch *arch,
 	const struct selection *selection, const struct registry *registry)
 {
-	struct probe_error *error = make_room(session, selection);
+	struct pair_part *parts = calloc(selection->probe_count + 1, sizeof(*parts));
+	struct probe_error *error;
 
-	if (error)
-		return error;
+	if (!parts)
+		return probe_error_no_memory();
 	for (size_t i = 0; i < selection->probe_count; i++) {
-		struct pair_part part = part_of(
+		parts[i] = part_of(
 			registry_probe(registry, selection->probes[i].key, session->id)->part);
-
-		session->known[session->probe_count + i].part = part;
-		if (part.role != PAIR_NONE && part.pair >= session->pairs)
-			session->pairs = part.pair + 1;
+		if (parts[i].role != PAIR_NONE && parts[i].pair >= session->pairs)
+			session->pairs = parts[i].pair + 1;
 	}
-	error = prepare_sites(session, arch, selection);
-	for (size_t i = 0; i < selection->site_count && !error; i++)
-		session->sites[session->site_count + i].number = site_number(registry, session->id,
-			selection->sites[i].pc, selection->probes[selection->sites[i].probe].key);
+	error = add_all(session, arch, selection, parts);
+	for (size_t i = 0; i < session->site_count && !error; i++) {
+		struct session_site *site = &session->sites[i];
+
+		site->number = site_number(
+			registry, session->id, site->pc, session->known[site->probe].key);
+	}
+	free(parts);
 	return error;
 }
 
-void session_unprepare(struct probe_session *session, const struct selection *selection)
+void session_unprepare(struct probe_session *session, size_t probes, size_t sites)
 {
-	for (size_t i = 0; i < selection->site_count; i++) {
-		struct session_site *site = &session->sites[session->site_count + i];
-
-		free(site->bound);
-		site->bound = NULL;
-	}
+	session->probe_count = probes;
+	while (session->site_count > sites)
+		free(session->sites[--session->site_count].bound);
 }
 
 /* ---- Memory ----------------------------------------------------------------------------- */
