@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
+#include <string.h>
 
 #include "libprobe/base/array.h"
 
@@ -20,4 +21,14 @@ void *array_grow(void *items, size_t count, size_t item_bytes)
 	if (items && count && array_room(count) > count)
 		return items;
 	return reallocarray(items, array_room(count + 1), item_bytes);
+}
+
+void *array_resident(size_t size)
+{
+	void *memory = malloc(size);
+
+	/* Compilers turn malloc() and memset() into calloc(), which touches no page. */
+	if (memory)
+		explicit_bzero(memory, size);
+	return memory;
 }

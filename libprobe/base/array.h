@@ -18,6 +18,12 @@ void *array_grow(void *items, size_t count, size_t item_bytes);
 size_t array_room(size_t count);
 
 /*
+ * Allocates `size` bytes of zeros whose pages are already present, so that using them while a
+ * process is stopped causes no page fault. The caller frees them; NULL without memory.
+ */
+void *array_resident(size_t size);
+
+/*
  * The index of the first item whose key is >= `key`, or `count`. The array is sorted by key: a
  * uint64_t at `offset` bytes in each item.
  */

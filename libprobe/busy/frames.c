@@ -271,14 +271,12 @@ struct probe_error *frames_open(pid_t pid, const struct maps *maps, const struct
 			       : probe_error_system(errno, "/proc/%d/status", pid);
 	ret->has_handlers = has_handlers(ret->status);
 	ret->pagemap = open_file(pid, "pagemap");
-	ret->pcs = calloc(ret->room, sizeof(*ret->pcs));
-	ret->buffer = malloc(CHUNK + PLACE_IMAGE_BYTES);
+	ret->pcs = array_resident(ret->room * sizeof(*ret->pcs));
+	ret->buffer = array_resident(CHUNK + PLACE_IMAGE_BYTES);
 	if (!ret->pcs || !ret->buffer) {
 		frames_close(ret);
 		return probe_error_no_memory();
 	}
-	/* So that no page fault is left for the stop. */
-	memset(ret->buffer, 0, CHUNK + PLACE_IMAGE_BYTES);
 	return NULL;
 }
 

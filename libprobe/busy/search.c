@@ -534,12 +534,10 @@ struct probe_error *search_open(
 		return errno == ENOENT || errno == ESRCH
 			       ? probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid)
 			       : probe_error_system(errno, "%s", path);
-	ret->buffer = malloc(CHUNK + PLACE_IMAGE_BYTES);
-	ret->entries = calloc(ENTRIES, sizeof(*ret->entries));
+	ret->buffer = array_resident(CHUNK + PLACE_IMAGE_BYTES);
+	ret->entries = array_resident(ENTRIES * sizeof(*ret->entries));
 	if (!ret->buffer || !ret->entries)
 		return probe_error_no_memory();
-	/* So that no page fault is left for when the process stands still. */
-	memset(ret->buffer, 0, CHUNK + PLACE_IMAGE_BYTES);
 	return NULL;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One system call per site would stop a target with thousands of sites for a long time. So
- * places are read with as few calls as possible (process_vm_readv(2) takes many), and adjacent
- * ones are written together. Bytes between two places are never written: they may have changed
+ * places are read with as few calls as possible (process_vm_readv(2) takes many), those of a page
+ * in one piece, because the kernel takes longer to find a page than to copy it; and adjacent
+ * places are written together. Bytes between two places are never written: they may have changed
  * since they were read, because the kernel and debuggers set and remove breakpoints even while
  * all threads are stopped.
  *
@@ -64,7 +65,13 @@ static uint32_t *sorted(const struct edits *e)
 	return order;
 }
 
-/* Merges adjacent places into spans. */
+/* Is a place adjacent to a span, or does it begin in the page where the span begins? */
+static bool is_near(const struct edit_span *span, uint64_t address)
+{
+	return address - span->address <= span->length || address / PAGE == span->address / PAGE;
+}
+
+/* Merges places that are near each other into spans. */
 static void make_spans(struct edits *e)
 {
 	struct edit_span *span = NULL;
@@ -73,7 +80,7 @@ static void make_spans(struct edits *e)
 		struct edit *item = &e->items[e->order[i]];
 		uint64_t end = item->address + item->length;
 
-		if (!span || item->address - span->address > span->length) {
+		if (!span || !is_near(span, item->address)) {
 			if (span)
 				e->size += span->length;
 			span = &e->spans[e->span_count++];
@@ -95,13 +102,10 @@ struct probe_error *edits_prepare(struct edits *edits)
 	if (!edits->order || !edits->spans || !edits->pieces)
 		return probe_error_no_memory();
 	make_spans(edits);
-	edits->before = malloc(edits->size + 1);
-	edits->after = malloc(edits->size + 1);
+	edits->before = array_resident(edits->size + 1);
+	edits->after = array_resident(edits->size + 1);
 	if (!edits->before || !edits->after)
 		return probe_error_no_memory();
-	/* Touch the buffers now, to avoid page faults during the stop. */
-	memset(edits->before, 0, edits->size + 1);
-	memset(edits->after, 0, edits->size + 1);
 	for (size_t i = 0; i < edits->span_count; i++)
 		edits->pieces[i] = (struct memory_piece){edits->spans[i].address,
 			edits->before + edits->spans[i].offset, edits->spans[i].length};
@@ -205,10 +209,9 @@ static struct probe_error *write_places(
 	return error;
 }
 
-/* Computes the new contents of each span. */
+/* Computes the new contents of the places that are written. */
 static void compose(struct edits *e)
 {
-	memcpy(e->after, e->before, e->size);
 	for (size_t i = 0; i < e->count; i++) {
 		const struct edit *item = &e->items[i];
 		const struct edit_span *span = &e->spans[item->span];
