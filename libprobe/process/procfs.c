@@ -144,6 +144,14 @@ DIR *procfs_threads(pid_t pid)
 	return opendir(path);
 }
 
+int procfs_open_threads(pid_t pid)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 pid_t procfs_next_thread(DIR *threads)
 {
 	struct dirent *entry;

@@ -32,6 +32,8 @@ long procfs_file_number(const char *path);
 void procfs_comm(pid_t pid, char *buffer, size_t size);
 /* Opens the list of a process's threads; NULL and errno on failure. Use closedir(3). */
 DIR *procfs_threads(pid_t pid);
+/* Opens the folder that lists them; -1 and errno on failure. */
+int procfs_open_threads(pid_t pid);
 /* The next thread; 0 after the last one, and if `threads` is NULL. */
 pid_t procfs_next_thread(DIR *threads);
 /* The state letter of a thread, or 0 if it is gone. */

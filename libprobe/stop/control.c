@@ -11,8 +11,6 @@
  * passed on at once, and the thread stops again for our interrupt before it
  * runs the first instruction of its handler.
  *
- * Waiting sleeps: a processor that is handed over serves the target at once.
- *
  * Sources: ptrace(2); kernel/ptrace.c and kernel/signal.c of Linux.
  */
 #include <errno.h>
@@ -23,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,139 +35,22 @@
 #include "libprobe/stop/remaining.h"
 #include "libprobe/stop/restart.h"
 #include "libprobe/stop/urgent.h"
+#include "libprobe/stop/wait.h"
 
-#define STOP_TIMEOUT_NS UINT64_C(2000000000) /* for a thread that gets no processor */
-#define PATIENCE_NS UINT64_C(8000000000)     /* until no thread is in vfork(2) */
+#define PATIENCE_NS UINT64_C(8000000000) /* until no thread is in vfork(2) */
 
 enum {
-	BLOCKED_NS = 10000000, /* for how long the others stand still for one in vfork(2) */
 	LOOK_NS = 1000000,
 	LET_GO_TRIES = 100,
 	BORROW_LOOKS = 64, /* threads looked at for one that does not sleep */
-	SLEEP_NS = 1000000 /* in case SIGCHLD is ignored or taken by another thread */
+	STACK_BYTES = 32 << 10
 };
-
-#define EVENT_OF(status) ((unsigned int)(status) >> 16)
-
-/* ---- Waiting ------------------------------------------------------------- */
-
-enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_TIMEOUT };
-
-/* A process that this one started: whoever did that waits for its exit status. */
-static bool is_own_child(pid_t tid)
-{
-	return procfs_status_number(tid, "PPid:") == getpid() &&
-	       procfs_status_number(tid, "Tgid:") == tid;
-}
-
-static bool look(pid_t tid, siginfo_t *info, int flags)
-{
-	int rc;
-
-	do {
-		*info = (siginfo_t){0};
-		rc = waitid(P_PID, tid, info, flags | WSTOPPED | __WALL);
-	} while (rc < 0 && errno == EINTR);
-	return rc == 0;
-}
-
-pid_t control_wait(pid_t tid, int *status_ret, int flags)
-{
-	siginfo_t info;
-
-	/* A stop is taken at once. Asked for stops alone, a thread that has ended is none. */
-	for (;;) {
-		if (look(tid, &info, flags)) {
-			/* As wait(2) has it. */
-			*status_ret = (int)((unsigned int)info.si_status << 8 | 0x7f);
-			return info.si_pid;
-		}
-		if (!look(tid, &info, flags | WEXITED | WNOWAIT))
-			return -1;
-		if (info.si_pid != tid)
-			return 0;
-		if (info.si_code != CLD_STOPPED && info.si_code != CLD_TRAPPED)
-			break;
-	}
-	/* Another's child, or a thread, is a zombie until its tracer has seen it. */
-	if (!is_own_child(tid))
-		waitpid(tid, status_ret, __WALL | WNOHANG);
-	return -1;
-}
-
-void control_signals_take(struct control_signals *signals)
-{
-	signals->taken = false;
-	sigemptyset(&signals->child);
-	sigaddset(&signals->child, SIGCHLD);
-	pthread_sigmask(SIG_BLOCK, &signals->child, &signals->old);
-}
-
-void control_signals_give(struct control_signals *signals)
-{
-	if (signals->taken)
-		kill(getpid(), SIGCHLD);
-	pthread_sigmask(SIG_SETMASK, &signals->old, NULL);
-}
-
-bool control_signals_wait(struct control_signals *signals)
-{
-	static const struct timespec slice = {.tv_nsec = SLEEP_NS};
-	bool came = sigtimedwait(&signals->child, NULL, &slice) == SIGCHLD;
-
-	signals->taken |= came;
-	return came;
-}
-
-/*
- * In vfork(2) a thread sleeps so that nothing but its own end disturbs it, until its child
- * has become another program or has ended. posix_spawn(3) is such a call, too.
- */
-static bool is_blocked(pid_t tid)
-{
-	return procfs_thread_state(tid, tid) == 'D';
-}
-
-/*
- * Waits until a traced thread stops. The others stand still for it, so that one which
- * cannot stop is soon given up.
- */
-static enum wait_result wait_stop(
-	pid_t tid, uint64_t begun_ns, struct control_signals *signals, int *status_ret)
-{
-	for (;;) {
-		pid_t pid = control_wait(tid, status_ret, WNOHANG);
-		uint64_t waited;
-
-		if (pid)
-			return pid == tid ? WAIT_STOPPED : WAIT_GONE;
-		control_signals_wait(signals);
-		waited = clock_monotonic_ns() - begun_ns;
-		if (waited >= STOP_TIMEOUT_NS || (waited >= BLOCKED_NS && is_blocked(tid)))
-			return WAIT_TIMEOUT;
-	}
-}
-
-/* Waits for the stop that PTRACE_INTERRUPT asked for; passes signals on. */
-static enum wait_result wait_interrupt(
-	pid_t tid, uint64_t begun_ns, struct control_signals *signals)
-{
-	for (;;) {
-		int status;
-		enum wait_result result = wait_stop(tid, begun_ns, signals, &status);
-
-		if (result != WAIT_STOPPED || EVENT_OF(status) == PTRACE_EVENT_STOP)
-			return result;
-		if (ptrace(PTRACE_CONT, tid, NULL, EVENT_OF(status) ? 0 : (long)WSTOPSIG(status)) <
-			0)
-			return WAIT_GONE;
-	}
-}
 
 void control_calm(struct control *control)
 {
 	urgent_end(control->attributes);
 	control->attributes = NULL;
+	control_signals_give(&control->signals);
 }
 
 /* ---- Stopping --------------------------------------------------------------- */
@@ -226,8 +108,8 @@ static struct probe_error *seize(struct control *control, pid_t pid, pid_t tid, 
 		return probe_error_system(err, "cannot trace thread %d of process %d", tid, pid);
 	}
 	*attached_ret = true;
-	control->threads[control->count++] =
-		(struct control_thread){.tid = tid, .pid = pid, .is_running = true};
+	control->threads[control->count++] = (struct control_thread){
+		.tid = tid, .pid = pid, .is_running = true, .pause = {.waited_ns = PAUSE_UNKNOWN}};
 	return NULL;
 }
 
@@ -294,31 +176,50 @@ static bool let_late_go(struct control *control)
 			i++;
 			continue;
 		}
-		if (pid == thread->tid && EVENT_OF(status) == PTRACE_EVENT_STOP)
+		if (pid == thread->tid && WAIT_EVENT_OF(status) == PTRACE_EVENT_STOP)
 			read_registers(thread);
 		if (pid == thread->tid)
 			ptrace(PTRACE_DETACH, thread->tid, NULL,
-				EVENT_OF(status) ? 0 : (long)WSTOPSIG(status));
+				WAIT_EVENT_OF(status) ? 0 : (long)WSTOPSIG(status));
 		drop_thread(control, i);
 	}
 	return control->count == 0;
 }
 
-/* Detaches from all that are stopped. */
-static void release_stopped(struct control *control)
+/* Detaches from the stopped threads that were in a system call, or from those that were not. */
+static void detach(struct control *control, bool in_call)
 {
-	for (size_t i = 0; i < control->count;) {
+	for (size_t i = 0; i < control->count; i++) {
 		struct control_thread *thread = &control->threads[i];
 
-		if (thread->is_running) {
-			i++;
+		if (thread->is_running || ((int64_t)thread->regs.orig_rax >= 0) != in_call)
 			continue;
-		}
 		if (thread->regs_changed)
 			ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs);
 		reap_or_detach(thread->tid);
-		drop_thread(control, i);
+		thread->pause.ended_ns = clock_monotonic_ns();
 	}
+}
+
+/*
+ * Detaches from all stopped threads; first from those that were running, because a thread that
+ * sleeps does not notice the stop. Returns the longest pause.
+ */
+static uint64_t release_stopped(struct control *control)
+{
+	uint64_t longest;
+
+	detach(control, false);
+	detach(control, true);
+	longest = pause_longest(control);
+	control_calm(control);
+	for (size_t i = 0; i < control->count;) {
+		if (control->threads[i].is_running)
+			i++;
+		else
+			drop_thread(control, i);
+	}
+	return longest;
 }
 
 static void forget(struct control *control)
@@ -332,28 +233,46 @@ static void forget(struct control *control)
 
 /*
  * Detaches from all. Only a thread that is stopped can be let go, so the others have to. Returns
- * when the stopped ones were gone (CLOCK_MONOTONIC): we may lose the processor right behind that.
+ * the longest pause.
  */
 static uint64_t release(struct control *control)
 {
-	uint64_t end;
+	uint64_t longest = release_stopped(control);
 
-	release_stopped(control);
-	end = clock_monotonic_ns();
-	control_calm(control);
 	for (size_t i = 0; i < control->count; i++)
 		ptrace(PTRACE_INTERRUPT, control->threads[i].tid, NULL, NULL);
 	for (int i = 0; i < LET_GO_TRIES && !let_late_go(control); i++)
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 	forget(control);
-	return end;
+	return longest;
 }
 
-/* Before they are interrupted: how much of their time limits is left. */
-static void look_at_waits(struct control *control)
+/* Makes the part of our stack present that the stop will use: see array_resident(). */
+static __attribute__((noinline)) void touch_stack(void)
+{
+	uint8_t bytes[STACK_BYTES];
+
+	explicit_bzero(bytes, sizeof(bytes));
+}
+
+/* The last step before threads are interrupted. */
+static void get_ready(struct control *control)
 {
 	remaining_free(control->remaining);
 	control->remaining = remaining_look(control->threads, control->count);
+	pause_look(control);
+	touch_stack();
+	control_signals_take(&control->signals);
+	control->attributes = urgent_begin();
+}
+
+static void ask_to_stop(struct control_thread *thread)
+{
+	thread->pause.asked_ns = clock_monotonic_ns();
+	if (thread->wait)
+		remaining_interrupt(thread->wait);
+	else
+		ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL);
 }
 
 /*
@@ -363,21 +282,26 @@ static void look_at_waits(struct control *control)
 static bool interrupt(struct control *control, size_t from)
 {
 	uint64_t begun = clock_monotonic_ns();
-	struct control_signals signals;
 	bool all = true;
 
-	control_signals_take(&signals);
-	/* Those that sleep first: nobody stands still while they are looked at once more. */
+	/*
+	 * First those that wait: no thread is stopped yet while they are checked once more. Then
+	 * the others that sleep. Last those that run: only they lose time.
+	 */
 	for (size_t i = from; i < control->count; i++)
 		if (control->threads[i].wait)
-			remaining_interrupt(control->threads[i].wait);
+			ask_to_stop(&control->threads[i]);
 	for (size_t i = from; i < control->count; i++)
-		if (!control->threads[i].wait)
-			ptrace(PTRACE_INTERRUPT, control->threads[i].tid, NULL, NULL);
+		if (!control->threads[i].wait && control->threads[i].was_asleep)
+			ask_to_stop(&control->threads[i]);
+	for (size_t i = from; i < control->count; i++)
+		if (!control->threads[i].wait && !control->threads[i].was_asleep)
+			ask_to_stop(&control->threads[i]);
 	for (size_t i = from; i < control->count && all;) {
 		struct control_thread *thread = &control->threads[i];
-		enum wait_result result = wait_interrupt(thread->tid, begun, &signals);
+		enum wait_result result = wait_for_interrupt(thread->tid, begun, &control->signals);
 
+		thread->pause.let_ns = clock_monotonic_ns() - thread->pause.asked_ns;
 		thread->is_running = result == WAIT_TIMEOUT;
 		if (thread->is_running)
 			all = false;
@@ -386,7 +310,6 @@ static bool interrupt(struct control *control, size_t from)
 		else
 			i++;
 	}
-	control_signals_give(&signals);
 	return all;
 }
 
@@ -395,9 +318,9 @@ static bool interrupt(struct control *control, size_t from)
 /* Has a thread been in vfork(2), say, for longer than the others could stand still for it? */
 static bool stays_blocked(pid_t tid)
 {
-	uint64_t end = clock_monotonic_ns() + BLOCKED_NS;
+	uint64_t end = clock_monotonic_ns() + WAIT_BLOCKED_NS;
 
-	while (is_blocked(tid)) {
+	while (wait_is_blocked(tid)) {
 		if (clock_monotonic_ns() >= end)
 			return true;
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
@@ -426,7 +349,7 @@ static struct probe_error *await_unblocked(struct control *control, uint64_t dea
 	for (;;) {
 		if (!let_late_go(control))
 			tid = control->threads[0].tid;
-		else if (!tid || !is_blocked(tid))
+		else if (!tid || !wait_is_blocked(tid))
 			tid = blocked_thread(control->pid);
 		if (!tid)
 			return NULL;
@@ -458,35 +381,48 @@ static struct probe_error *add_new_guests(struct control *control, int loadavg, 
 	return NULL;
 }
 
+/*
+ * Does the kernel count as many threads as we have stopped? Stopped threads create no others.
+ * The folder of the threads has two links, and one more for each thread (proc_task_getattr() in
+ * fs/proc/base.c).
+ */
+static bool is_complete(const struct control *control, int folder)
+{
+	struct stat status;
+
+	return !control->guests && fstat(folder, &status) == 0 &&
+	       status.st_nlink == control->count + 2;
+}
+
 /* One try; *again_ret: a thread did not stop, and all others were let go. */
 static struct probe_error *stop_all(struct control *control, bool *again_ret)
 {
 	struct probe_error *error = NULL;
 	size_t added, stopped = 0;
 	int loadavg = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+	int folder = procfs_open_threads(control->pid);
 	long last_pid = procfs_last_pid(loadavg);
 
 	*again_ret = false;
 	free(control->guests);
 	control->guests = children_sharing(control->pid);
 	error = seize_new(control, &added);
-	if (!error)
-		look_at_waits(control);
-	control->attributes = urgent_begin();
-	control->stopped_ns = clock_monotonic_ns();
+	get_ready(control);
 	while (!error && added && !*again_ret) {
 		*again_ret = !interrupt(control, stopped);
 		stopped = control->count;
 		if (!*again_ret)
 			error = add_new_guests(control, loadavg, &last_pid);
-		if (!error && !*again_ret)
+		added = 0;
+		if (!error && !*again_ret && !is_complete(control, folder))
 			error = seize_new(control, &added);
 	}
+	if (folder >= 0)
+		close(folder);
 	if (loadavg >= 0)
 		close(loadavg);
 	if (!error && *again_ret) {
 		release_stopped(control);
-		control_calm(control);
 	} else if (!error && !control->count) {
 		error = probe_error_new(
 			PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
@@ -522,9 +458,7 @@ struct probe_error *control_stop_within(
 
 uint64_t control_resume(struct control *control)
 {
-	uint64_t start = control->stopped_ns;
-
-	return release(control) - start;
+	return release(control);
 }
 
 /* ---- Borrowing one thread ---------------------------------------------------- */
@@ -593,9 +527,7 @@ static struct probe_error *stop_one(struct control *control, pid_t tid)
 
 	if (error || !attached)
 		return error;
-	look_at_waits(control);
-	control->attributes = urgent_begin();
-	control->stopped_ns = clock_monotonic_ns();
+	get_ready(control);
 	if (!interrupt(control, 0))
 		control_calm(control);
 	return NULL;

@@ -13,12 +13,14 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
+#include "libprobe/base/error.h"
 #include "libprobe/process/gadgets.h"
 #include "libprobe/process/maps.h"
 #include "libprobe/process/modules.h"
 #include "libprobe/sandbox/seccomp.h"
+#include "libprobe/stop/pause.h"
 #include "libprobe/stop/room.h"
-#include "libprobe/base/error.h"
+#include "libprobe/stop/signals.h"
 
 struct remaining;
 struct remaining_wait;
@@ -28,6 +30,8 @@ struct control_thread {
 	pid_t tid;
 	pid_t pid;	 /* of its process: that which was stopped, or one that shares its memory */
 	bool is_running; /* it was asked to stop, and has not yet */
+	bool was_asleep; /* in a system call, when it was looked at before */
+	struct pause pause;
 	struct user_regs_struct regs; /* as it was stopped */
 	bool regs_changed;	      /* regs are to be written back before it goes on */
 	/* What it waits for with a time limit, if that is known; of control->remaining */
@@ -41,9 +45,10 @@ struct control {
 	size_t count;
 	pid_t lender;  /* see control_stop() */
 	pid_t *guests; /* other processes in the same memory, ended by 0; NULL: none. Owned */
-	struct remaining *remaining;   /* of the threads' waits; owned. NULL: unknown */
+	struct remaining *remaining; /* of the threads' waits; owned. NULL: unknown */
+	struct control_signals signals;
 	void *attributes;	       /* how this process was scheduled before the stop; owned */
-	uint64_t stopped_ns;	       /* CLOCK_MONOTONIC when the first thread was asked to stop */
+	uint64_t waited_ns;	       /* our own time without a processor before it; see pause.h */
 	const struct seccomp *seccomp; /* which of them may run calls; borrowed. NULL: all */
 };
 
@@ -107,21 +112,6 @@ PROBE_MUST_CHECK struct probe_error *control_borrow_within(
 pid_t control_wait(pid_t tid, int *status_ret, int flags);
 
 /*
- * The kernel tells a tracer by SIGCHLD, and sleeping for that hands the
- * processor over to the thread at once; waitpid(2) alone has no time limit.
- * Between _take and _give the signal is blocked; what _wait has taken is raised
- * again at the end, so that the caller misses no child of its own.
- */
-struct control_signals {
-	sigset_t child, old;
-	bool taken;
-};
-void control_signals_take(struct control_signals *signals);
-/* Sleeps until it comes, for a millisecond at most; false where it did not. */
-bool control_signals_wait(struct control_signals *signals);
-void control_signals_give(struct control_signals *signals);
-
-/*
  * Is it in a system call that, if we died while it runs one of ours, would end
  * with EINTR instead of going on (the restart-block kind: nanosleep, poll, futex)?
  */
@@ -135,7 +125,7 @@ bool control_can_run(const struct control *control, const struct control_thread 
 
 /*
  * Lets all threads go, each where and as it was stopped (or as regs say where
- * regs_changed is set). Returns how long the first of them was stopped, in ns.
+ * regs_changed is set). Returns the longest pause of a thread, in ns (pause.c).
  */
 uint64_t control_resume(struct control *control);
 

@@ -83,16 +83,18 @@ static bool read_of(const struct control_thread *thread, const char *name, char 
 	return procfs_read(path, text, size);
 }
 
-/* Does it sleep in one of these calls, with a time limit? */
-static bool read_wait(const struct control_thread *thread, struct remaining_wait *wait)
+/* Does it sleep in one of these calls, with a time limit? Notes whether it sleeps at all. */
+static bool read_wait(struct control_thread *thread, struct remaining_wait *wait)
 {
 	unsigned long long args[6], sp, pc;
 	char text[256];
 	long number;
 
-	if (!read_of(thread, "syscall", text, sizeof(text)) ||
-		sscanf(text, "%ld %llx %llx %llx %llx %llx %llx %llx %llx", &number, &args[0],
-			&args[1], &args[2], &args[3], &args[4], &args[5], &sp, &pc) != 9 ||
+	if (!read_of(thread, "syscall", text, sizeof(text)))
+		return false;
+	thread->was_asleep = strcmp(text, "running\n") != 0;
+	if (sscanf(text, "%ld %llx %llx %llx %llx %llx %llx %llx %llx", &number, &args[0], &args[1],
+		    &args[2], &args[3], &args[4], &args[5], &sp, &pc) != 9 ||
 		(number != SYS_epoll_wait && number != SYS_epoll_pwait) || (int32_t)args[3] <= 0)
 		return false;
 	wait->number = (uint64_t)number;
@@ -235,8 +237,7 @@ static void forget_wait(struct remaining_wait *wait)
 }
 
 /* The counters first: if they are the same later, all that was read here is still so. */
-static bool look(
-	struct remaining *r, const struct control_thread *thread, struct remaining_wait *wait)
+static bool look(struct remaining *r, struct control_thread *thread, struct remaining_wait *wait)
 {
 	char path[64];
 

@@ -51,6 +51,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "libprobe/base/array.h"
+#include "libprobe/base/clock.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/stop/control.h"
 
@@ -449,8 +451,10 @@ static struct probe_error *prepare(const struct control *control,
  * only SIGSTOP cannot be blocked: it is passed on, and the process stays
  * stopped when we let go.
  */
-static bool to_syscall_stop(pid_t tid)
+static bool to_syscall_stop(struct control_thread *thread)
 {
+	uint64_t begun = clock_monotonic_ns();
+	pid_t tid = thread->tid;
 	long deliver = 0;
 
 	for (;;) {
@@ -460,9 +464,11 @@ static bool to_syscall_stop(pid_t tid)
 			control_wait(tid, &status, 0) != tid)
 			return false;
 		if (WSTOPSIG(status) == (SIGTRAP | 0x80))
-			return true;
+			break;
 		deliver = status >> 16 ? 0 : WSTOPSIG(status);
 	}
+	thread->pause.let_ns += clock_monotonic_ns() - begun;
+	return true;
 }
 
 static struct probe_error *run_call(struct control *control, struct control_thread *thread,
@@ -480,9 +486,8 @@ static struct probe_error *run_call(struct control *control, struct control_thre
 	regs.r10 = call->args[3];
 	regs.r8 = call->args[4];
 	regs.r9 = call->args[5];
-	if (ptrace(PTRACE_SETREGS, thread->tid, NULL, &regs) < 0 || !to_syscall_stop(thread->tid) ||
-		!to_syscall_stop(thread->tid) ||
-		ptrace(PTRACE_GETREGS, thread->tid, NULL, &regs) < 0)
+	if (ptrace(PTRACE_SETREGS, thread->tid, NULL, &regs) < 0 || !to_syscall_stop(thread) ||
+		!to_syscall_stop(thread) || ptrace(PTRACE_GETREGS, thread->tid, NULL, &regs) < 0)
 		return gone(control);
 	call->result = regs.rax;
 	return NULL;
@@ -572,10 +577,7 @@ bool control_succeeded(const struct control_call *call)
 
 struct prepared *control_prepared(void)
 {
-	struct prepared *p = malloc(sizeof(*p));
-
-	/* Not calloc(), which leaves the pages to whoever touches them first. */
-	return p ? memset(p, 0, sizeof(*p)) : NULL;
+	return array_resident(sizeof(struct prepared));
 }
 
 struct probe_error *control_run(struct control *control, const struct rooms *rooms,

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A thread that is waiting for a processor when it is asked to stop keeps waiting, as it would
+ * without us, and its pause begins only when it stops. The same is true while it makes a system
+ * call for us:
+ *
+ *	asked                     stopped   seen          call          ended
+ *	  |--- no processor -----------|------|-----------|--|--|---------|
+ *	                               |======= the pause ===|  |=========|
+ *
+ * The kernel does not tell when a thread stopped. But the scheduler counts how long each thread
+ * has been ready to run without a processor. We subtract the growth of that number, but at most
+ * the time for which we let the thread run. If we had no processor ourselves, we may have seen
+ * the stop late, so we do not subtract that time. What is unknown counts as pause.
+ *
+ * Source: Documentation/scheduler/sched-stats.rst of Linux, /proc/<pid>/schedstat.
+ */
+#include <stdio.h>
+
+#include "libprobe/process/procfs.h"
+#include "libprobe/stop/control.h"
+#include "libprobe/stop/pause.h"
+
+enum { LOOKS = 64 /* threads; for the others, the whole stop counts */ };
+
+static uint64_t read_waited_ns(const char *path)
+{
+	unsigned long long ran, waited;
+	char text[96];
+
+	if (!procfs_read(path, text, sizeof(text)) || sscanf(text, "%llu %llu", &ran, &waited) != 2)
+		return PAUSE_UNKNOWN;
+	return waited;
+}
+
+static uint64_t waited_ns(pid_t pid, pid_t tid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
+	return read_waited_ns(path);
+}
+
+static uint64_t own_waited_ns(void)
+{
+	return read_waited_ns("/proc/thread-self/schedstat");
+}
+
+void pause_look(struct control *control)
+{
+	for (size_t i = 0; i < control->count && i < LOOKS; i++) {
+		struct control_thread *thread = &control->threads[i];
+
+		thread->pause.waited_ns = waited_ns(thread->pid, thread->tid);
+	}
+	control->waited_ns = own_waited_ns();
+}
+
+uint64_t pause_ns(const struct pause *pause, uint64_t waited_ns, uint64_t own_ns)
+{
+	uint64_t whole = pause->ended_ns - pause->asked_ns;
+	uint64_t let = pause->let_ns, waited;
+
+	if (pause->waited_ns == PAUSE_UNKNOWN || waited_ns == PAUSE_UNKNOWN ||
+		waited_ns < pause->waited_ns || own_ns >= let)
+		return whole;
+	waited = waited_ns - pause->waited_ns;
+	let -= own_ns;
+	return whole - (waited < let ? waited : let);
+}
+
+/* The thread whose pause may be the longest; NULL if none can be longer than `than`. */
+static struct control_thread *find_longest(struct control *control, uint64_t than)
+{
+	struct control_thread *found = NULL;
+
+	for (size_t i = 0; i < control->count; i++) {
+		struct pause *pause = &control->threads[i].pause;
+
+		if (pause->ended_ns && pause->ended_ns - pause->asked_ns > than) {
+			found = &control->threads[i];
+			than = pause->ended_ns - pause->asked_ns;
+		}
+	}
+	return found;
+}
+
+/* Reads few files: most threads have not waited for a processor. */
+uint64_t pause_longest(struct control *control)
+{
+	uint64_t own = own_waited_ns(), longest = 0;
+	struct control_thread *thread;
+
+	if (control->waited_ns == PAUSE_UNKNOWN)
+		own = PAUSE_UNKNOWN;
+	else if (own != PAUSE_UNKNOWN)
+		own -= control->waited_ns;
+	while ((thread = find_longest(control, longest))) {
+		uint64_t ns, waited = PAUSE_UNKNOWN;
+
+		if (thread->pause.waited_ns != PAUSE_UNKNOWN)
+			waited = waited_ns(thread->pid, thread->tid);
+		ns = pause_ns(&thread->pause, waited, own);
+		longest = ns > longest ? ns : longest;
+		thread->pause.ended_ns = 0;
+	}
+	return longest;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting for stops sleeps: a processor that is handed over serves the target at once.
+ */
+#include <errno.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/process/procfs.h"
+#include "libprobe/stop/control.h"
+#include "libprobe/stop/wait.h"
+
+#define STOP_TIMEOUT_NS UINT64_C(2000000000) /* for a thread that gets no processor */
+
+/* A process that this one started: whoever did that waits for its exit status. */
+static bool is_own_child(pid_t tid)
+{
+	return procfs_status_number(tid, "PPid:") == getpid() &&
+	       procfs_status_number(tid, "Tgid:") == tid;
+}
+
+static bool look(pid_t tid, siginfo_t *info, int flags)
+{
+	int rc;
+
+	do {
+		*info = (siginfo_t){0};
+		rc = waitid(P_PID, tid, info, flags | WSTOPPED | __WALL);
+	} while (rc < 0 && errno == EINTR);
+	return rc == 0;
+}
+
+pid_t control_wait(pid_t tid, int *status_ret, int flags)
+{
+	siginfo_t info;
+
+	/* A stop is taken at once. Asked for stops alone, a thread that has ended is none. */
+	for (;;) {
+		if (look(tid, &info, flags)) {
+			/* As wait(2) has it. */
+			*status_ret = (int)((unsigned int)info.si_status << 8 | 0x7f);
+			return info.si_pid;
+		}
+		if (!look(tid, &info, flags | WEXITED | WNOWAIT))
+			return -1;
+		if (info.si_pid != tid)
+			return 0;
+		if (info.si_code != CLD_STOPPED && info.si_code != CLD_TRAPPED)
+			break;
+	}
+	/* Another's child, or a thread, is a zombie until its tracer has seen it. */
+	if (!is_own_child(tid))
+		waitpid(tid, status_ret, __WALL | WNOHANG);
+	return -1;
+}
+
+bool wait_is_blocked(pid_t tid)
+{
+	return procfs_thread_state(tid, tid) == 'D';
+}
+
+/*
+ * Waits until a traced thread stops. The others stand still for it, so that one which
+ * cannot stop is soon given up.
+ */
+static enum wait_result wait_stop(
+	pid_t tid, uint64_t begun_ns, struct control_signals *signals, int *status_ret)
+{
+	for (;;) {
+		pid_t pid = control_wait(tid, status_ret, WNOHANG);
+		uint64_t waited;
+
+		if (pid)
+			return pid == tid ? WAIT_STOPPED : WAIT_GONE;
+		control_signals_wait(signals);
+		waited = clock_monotonic_ns() - begun_ns;
+		if (waited >= STOP_TIMEOUT_NS ||
+			(waited >= WAIT_BLOCKED_NS && wait_is_blocked(tid)))
+			return WAIT_TIMEOUT;
+	}
+}
+
+enum wait_result wait_for_interrupt(pid_t tid, uint64_t begun_ns, struct control_signals *signals)
+{
+	for (;;) {
+		int status;
+		enum wait_result result = wait_stop(tid, begun_ns, signals, &status);
+
+		if (result != WAIT_STOPPED || WAIT_EVENT_OF(status) == PTRACE_EVENT_STOP)
+			return result;
+		if (ptrace(PTRACE_CONT, tid, NULL,
+			    WAIT_EVENT_OF(status) ? 0 : (long)WSTOPSIG(status)) < 0)
+			return WAIT_GONE;
+	}
+}

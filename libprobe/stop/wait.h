@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Waiting for the stops of traced threads; see also control_wait(). */
+#ifndef LIBPROBE_STOP_WAIT_H
+#define LIBPROBE_STOP_WAIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "libprobe/stop/signals.h"
+
+/* The PTRACE_EVENT_* of a status; 0: none. */
+#define WAIT_EVENT_OF(status) ((unsigned int)(status) >> 16)
+
+/* For how long the others stand still for a thread in vfork(2). */
+enum { WAIT_BLOCKED_NS = 10000000 };
+
+enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_TIMEOUT };
+
+/*
+ * In vfork(2) a thread sleeps so that nothing but its own end disturbs it, until its child
+ * has become another program or has ended. posix_spawn(3) is such a call, too.
+ */
+bool wait_is_blocked(pid_t tid);
+
+/*
+ * Waits for the stop that PTRACE_INTERRUPT asked for, at `begun_ns` (CLOCK_MONOTONIC) or later;
+ * passes signals on. WAIT_TIMEOUT: it does not stop.
+ */
+enum wait_result wait_for_interrupt(pid_t tid, uint64_t begun_ns, struct control_signals *signals);
+
+#endif
