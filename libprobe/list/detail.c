@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is only looked up for single sites: arguments, function, source line,
- * the bytes there, and the plan that enabling would choose.
+ * Details that are looked up for single sites only: arguments, function, source line, the bytes
+ * of the code, and the plan that enabling would choose.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static size_t parse_args(uint16_t machine, const char *spec, struct arch_arg ret
 	return arch ? arch->parse_args(spec, ret) : spec_parse_args(spec, no_operand, ret);
 }
 
-/* One allocation: the arguments, and behind them the text of their specs. */
+/* One allocation: the arguments, followed by the text of their specs. */
 static struct probe_arg *copy_args(const struct arch_arg *args, size_t count)
 {
 	size_t bytes = 0;
@@ -55,7 +55,7 @@ static struct probe_arg *copy_args(const struct arch_arg *args, size_t count)
 
 	for (size_t i = 0; i < count; i++)
 		bytes += sizeof(*copies) + args[i].spec_length + 1;
-	/* At least one byte, as NULL stands for "not parsed". */
+	/* At least one byte: NULL means "not parsed". */
 	copies = malloc(bytes + 1);
 	if (!copies)
 		return NULL;
@@ -95,7 +95,7 @@ struct probe_error *probe_list_args(struct probe_list *list, const struct probe_
 
 /* ---- Details ------------------------------------------------------------------- */
 
-/* The file may have gone or changed since its notes were read: then there are no details. */
+/* If the file is gone or has changed since its notes were read, there are no details. */
 static void open_object(struct list_file *file)
 {
 	if (file->object || file->object_tried)
@@ -108,7 +108,7 @@ static void open_object(struct list_file *file)
 	}
 }
 
-/* Source lines are a courtesy: without libdw, or debug information, there are none. */
+/* Source lines are optional: without libdw, or debug information, there are none. */
 static void open_lines(struct list_file *file)
 {
 	if (file->lines || file->lines_tried)
@@ -117,7 +117,7 @@ static void open_lines(struct list_file *file)
 	probe_error_free(lines_open(file->object, &file->lines));
 }
 
-/* Plans all sites of a file at once, as the proofs search its whole code. */
+/* Plans all sites of a file at once, because the proofs search its whole code. */
 static struct probe_error *make_plans(struct list_file *file)
 {
 	const struct sdt_note **notes;
@@ -142,7 +142,7 @@ static struct probe_error *make_plans(struct list_file *file)
 		free(file->plans);
 		file->plans = NULL;
 	}
-	/* An ISA whose code nobody can patch has no plans, and can be listed. */
+	/* A file for an ISA that cannot be patched can still be listed. */
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
 		probe_error_free(error);
 		return NULL;
@@ -150,7 +150,7 @@ static struct probe_error *make_plans(struct list_file *file)
 	return error;
 }
 
-/* Fills plan and reason of the note `index`, which has an address. */
+/* Fills in plan and reason of note `index`, which has an address. */
 static struct probe_error *detail_plan(
 	struct list_file *file, size_t index, struct probe_site_detail *ret)
 {
@@ -188,7 +188,7 @@ static struct probe_error *forecast_of(
 	return forecast_read(pid, &processes->forecast);
 }
 
-/* What enabling the site would come to in its process; false: nobody knows. */
+/* What enabling the site in its process would do; *known_ret is false if that is unknown. */
 static struct probe_error *detail_forecast(struct probe_list *list, const struct probe_site *site,
 	struct probe_site_detail *ret, bool *known_ret)
 {
@@ -219,7 +219,7 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 	bool is_known;
 
 	*ret = (struct probe_site_detail){.plan = PROBE_PLAN_NONE};
-	/* OCaml: a note without an address is a semaphore only. */
+	/* OCaml: a note without an address is only a semaphore. */
 	if (site->pc == 0)
 		return NULL;
 	open_object(file);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists of probes: reading the notes of files and of a process's modules into
- * one array of sites.
+ * Lists of probes: reads the notes of files and of a process's modules into one array of sites.
  *
- * A file without probes, which is nearly every file, costs opening it, four
- * bytes and its headers; nothing of it stays. The strings of the sites are the
- * notes' own, so a list takes about as much memory as the notes.
+ * A file without probes, like nearly every file, costs opening it and reading four bytes and
+ * its headers; nothing of it is kept. The strings of the sites belong to the notes, so a list
+ * takes about as much memory as the notes.
  *
- * state.c reads the state of a process's probes, detail.c what is
- * only wanted for single sites.
+ * state.c reads the state of a process's probes, detail.c the details of single sites.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -177,8 +175,8 @@ static void add_sites(struct probe_list *list, size_t file_index, int pid)
 }
 
 /*
- * Adds what was read of a file. Takes the notes over in any case, and the
- * object and fd of `file` when it succeeds and there are notes.
+ * Adds what was read from a file. Always takes ownership of the notes, and of the object and fd
+ * of `file` if it succeeds and there are notes.
  */
 static struct probe_error *add_file(
 	struct probe_list *list, struct object *object, struct list_file *file, int pid)
@@ -230,8 +228,8 @@ static struct probe_error *open_error(const char *path, int err)
 }
 
 /*
- * Says what is wrong with a file that is no ELF file; NULL if it is one. Done
- * before libelf looks at it, as most files of a system are none.
+ * Says why a file is not ELF; NULL if it is. Checked before libelf sees it, because most files
+ * of a system are not.
  */
 static struct probe_error *check_elf(int fd, const char *path)
 {
@@ -256,7 +254,7 @@ struct probe_error *probe_list_add_file(struct probe_list *list, const char *pat
 	struct probe_error *error;
 	int fd;
 
-	/* O_NONBLOCK: do not wait for the other end of a FIFO. */
+	/* O_NONBLOCK: a FIFO must not block us. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return open_error(path, errno);
@@ -275,7 +273,7 @@ struct probe_error *probe_list_add_file(struct probe_list *list, const char *pat
 
 /* ---- Processes ----------------------------------------------------------------- */
 
-/* Moves what details need from the module into the list. */
+/* Moves what details need from the module to the list. */
 static struct probe_error *add_module(struct probe_list *list, struct module *module, int pid)
 {
 	struct list_file file = {.fd = -1};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a list holds; for libprobe/list*.c only. */
+/* The contents of a list; private to libprobe/list. */
 #ifndef LIBPROBE_LIST_LIST_H
 #define LIBPROBE_LIST_LIST_H
 
@@ -23,25 +23,25 @@ struct list_file {
 	struct sdt_notes notes; /* owns the strings of its sites */
 	uint64_t bias;
 	uint64_t start, end; /* where a process has mapped it */
-	/* For details: kept for modules, which may have no path; else opened when needed. */
+	/* For details: kept for modules, which may have no path; otherwise opened on demand. */
 	struct object *object;
-	int fd; /* behind a module's object, or -1 */
+	int fd; /* of a module's object, or -1 */
 	bool object_tried;
 	struct lines *lines;
 	bool lines_tried;
 	size_t first_site;  /* index of the site of its first note */
-	struct plan *plans; /* of the notes with an address, in their order; made when needed */
+	struct plan *plans; /* of the notes with an address, in their order; made on demand */
 	bool plans_tried;
 };
 
-/* What belongs to one site; beside probe_list.sites, at the same index. */
+/* Additional data of a site, at the same index as in probe_list.sites. */
 struct list_site {
 	size_t file;		/* index */
 	struct probe_arg *args; /* one allocation, with the text of the specs; NULL: not parsed */
 	size_t arg_count;
 };
 
-/* A process, once details of its sites were asked for. */
+/* A process whose sites' details were requested. */
 struct list_process {
 	pid_t pid;
 	struct forecast forecast;
@@ -55,13 +55,13 @@ struct probe_list {
 	struct probe_site *sites;
 	struct list_site *more;
 	size_t site_count, site_room;
-	struct probe_defect *defects; /* their paths and texts are owned */
+	struct probe_defect *defects; /* paths and texts are owned */
 	size_t defect_count;
 };
 
 /*
- * Fills the state of the sites of one process, all those from `first` on:
- * enabled, refcount, plan, state_known. Stops nothing.
+ * Fills in the state of the sites of one process, from `first` to the end: enabled, refcount,
+ * plan, state_known. Does not stop the process.
  */
 PROBE_MUST_CHECK struct probe_error *list_read_state(
 	struct probe_list *list, int pid, size_t first);

@@ -2,13 +2,13 @@
 /*
  * The state of a process's probes, as a list shows it.
  *
- * A probe with a semaphore is on while that is above 0, whoever raised it. The
- * semaphores of a module lie together in its section .probes, so they are read
- * as one range where that is small, with process_vm_readv(2): the process is
- * not stopped, and 16 bits that are aligned cannot be seen half written.
+ * A probe with a semaphore is enabled while that is above 0, whichever tool raised it. The
+ * semaphores of a module lie together in its section .probes, so they are read as one range if
+ * that is small, with process_vm_readv(2): the process is not stopped, and aligned 16-bit words
+ * cannot be seen half written.
  *
- * What controllers have switched on is in the registry that they keep in the
- * process; it is all that there is for a probe without a semaphore.
+ * What controllers have enabled is in the registry that they keep in the process. For a probe
+ * without a semaphore it is the only source.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static bool has_semaphore(const struct list_file *file, const struct probe_site 
 {
 	uint64_t address = semaphore_address(site);
 
-	/* The note's word: it must lie in the module. */
+	/* From the note, so untrusted: it must lie in the module. */
 	return site->semaphore != 0 && address >= file->start && address < file->end &&
 	       file->end - address >= SEMAPHORE_BYTES;
 }
@@ -62,7 +62,7 @@ static void set_refcount(struct probe_site *site, uint32_t value)
 	site->enabled = value > 0;
 }
 
-/* One system call for all semaphores of a module; false where it must be one for each. */
+/* Reads all semaphores of a module with one system call; false if each needs its own. */
 static bool read_range(
 	struct probe_list *list, int pid, size_t first, size_t end, struct range range)
 {
@@ -103,7 +103,7 @@ static struct range semaphore_range(const struct probe_list *list, size_t first,
 	return range;
 }
 
-/* The sites [first, end) are of one module. */
+/* The sites [first, end) belong to one module. */
 static void read_semaphores(struct probe_list *list, int pid, size_t first, size_t end)
 {
 	const struct list_file *file = &list->files[list->more[first].file];
@@ -126,7 +126,7 @@ static void read_semaphores(struct probe_list *list, int pid, size_t first, size
 
 /* ---- The registry ----------------------------------------------------------------- */
 
-/* The sites [first, end) are of one module. */
+/* The sites [first, end) belong to one module. */
 static void add_references(struct probe_list *list, const struct registry *registry,
 	const enum site_state *states, size_t first, size_t end)
 {
@@ -151,7 +151,7 @@ static void add_references(struct probe_list *list, const struct registry *regis
 	}
 }
 
-/* Without a registry that can be read, nothing is known of probes without a semaphore. */
+/* Without a readable registry, the state of probes without a semaphore is unknown. */
 static struct probe_error *read_registry(
 	struct probe_list *list, int pid, size_t first, struct registry *ret)
 {
@@ -170,7 +170,7 @@ static struct probe_error *read_registry(
 	return NULL;
 }
 
-/* Where the sites of a module end, of which `start` is one. */
+/* The end of the sites of a module; `start` is one of them. */
 static size_t module_end(const struct probe_list *list, size_t start)
 {
 	size_t end = start + 1;
@@ -181,8 +181,8 @@ static size_t module_end(const struct probe_list *list, size_t start)
 }
 
 /*
- * What the sites of the registry hold; NULL where it cannot be read, or a controller is
- * just changing it: then what the registry says has to do.
+ * The state of the sites in the registry. NULL if it cannot be read, or a controller is just
+ * changing it: the caller then relies on the registry alone.
  */
 static struct probe_error *read_sites(
 	const struct registry *registry, int pid, enum site_state **ret)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A file of memory mapped values, as libpcp_mmv makes it (folder.c). */
+/* A file of memory-mapped values, made with libpcp_mmv (folder.c). */
 #include "libprobe/pcp/mmv.h"
 
 #ifdef PCP_BUILT
@@ -17,7 +17,7 @@
 #include "libprobe/process/procfs.h"
 
 enum {
-	/* Any number below 2048, which with a domain's has to fit into 22 bits; not 0. */
+	/* Any number from 1 to 2047: with a domain's number it must fit into 22 bits. */
 	CLUSTER = 1786,
 	REMIND_NS = 1100 * 1000 * 1000
 };
@@ -85,8 +85,8 @@ static bool add_instance(const struct pcp_file *file, const struct pcp_instance 
 	const struct libpcp *libpcp = &file->folder->libpcp;
 
 	/*
-	 * Up to version 6 it fails with EINVAL whatever it did: its loop has no end but
-	 * that of the domains. Whether they are all there is seen in find_values().
+	 * Up to version 6 it always fails with EINVAL, because its loop ends only at the end of
+	 * the domains. find_values() checks that all instances exist.
 	 */
 	(void)libpcp->add_instance(file->registry, instance->domain, instance->id, instance->name);
 	for (size_t i = 0; i < instance->label_count; i++) {
@@ -100,7 +100,7 @@ static bool add_instance(const struct pcp_file *file, const struct pcp_instance 
 	return true;
 }
 
-/* Of all metrics; pmcd's own label "hostname" is that of the host where it runs. */
+/* The host as a label of all metrics; pmcd's own label "hostname" is the host where pmcd runs. */
 static bool add_host(const struct pcp_file *file)
 {
 	char host[256] = "", value[sizeof(host) + 2];
@@ -115,7 +115,7 @@ static bool add_host(const struct pcp_file *file)
 		       file->registry, "host", value, MMV_STRING_TYPE, 0) >= 0;
 }
 
-/* The library writes through a mapping: without room that ends in SIGBUS. */
+/* The library writes through a mapping: without disk space that raises SIGBUS. */
 static struct probe_error *check_room(
 	const struct pcp_folder *folder, size_t instances, size_t labels, size_t values)
 {
@@ -125,7 +125,7 @@ static struct probe_error *check_room(
 
 	if (fstatvfs(folder->fd, &fs))
 		return probe_error_system(errno, "cannot write metrics into %s", folder->path);
-	/* Some file systems do not count. */
+	/* Some file systems report no sizes. */
 	if (fs.f_blocks && (uint64_t)fs.f_bavail * fs.f_frsize < bytes)
 		return probe_error_system(ENOSPC, "cannot write metrics into %s", folder->path);
 	return NULL;
@@ -176,7 +176,7 @@ static struct probe_error *file_name(struct pcp_file *file)
 	return NULL;
 }
 
-/* The library's functions fail for want of memory, or of what we must not give them. */
+/* The library's functions fail without memory, or on arguments that we must not pass. */
 static bool fill(struct pcp_file *file, const struct pcp_metric *metrics, size_t metric_count,
 	const struct pcp_instance *const *instances, size_t instance_count)
 {
@@ -239,7 +239,7 @@ struct probe_error *pcp_file_create(struct pcp_folder *folder, const struct pcp_
 
 void pcp_file_set(struct pcp_file *file, size_t index, struct pcp_value value)
 {
-	/* Read by pmdammv at any time; a value is whole, and goes with no other. */
+	/* pmdammv may read it at any time; each value is complete and independent of others. */
 	__atomic_store_n(&file->values[index].value.ull, value.u, __ATOMIC_RELAXED);
 }
 
@@ -275,10 +275,10 @@ void pcp_file_retire(struct pcp_file *file)
 {
 	if (!file)
 		return;
-	/* Whoever has it mapped has to look again. */
+	/* Tells processes that have it mapped to look again. */
 	if (file->header)
 		__atomic_store_n(&file->header->g1, 0, __ATOMIC_RELAXED);
-	/* The library removes it by the name that it gave it. */
+	/* The library removes the file by its original name. */
 	if (file->is_shown)
 		renameat(file->folder->fd, file->visible, file->folder->fd, file->hidden);
 	if (file->registry)

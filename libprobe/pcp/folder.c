@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files of memory mapped values, by libpcp_mmv.
+ * Files of memory-mapped values, made with libpcp_mmv.
  *
- * pmcd's agent pmdammv(1) reads every file in PCP_TMP_DIR/mmv whose name does not
- * begin with a dot. All our files ask for one cluster (a part of a metric's number)
- * and for metric names without the file's: the agent then makes one set of metrics
- * of them, with the instances of all. So numbers and names are the same on every
- * host and in every archive.
+ * pmcd's agent pmdammv(1) reads every file in PCP_TMP_DIR/mmv whose name does not begin with a
+ * dot. All our files ask for the same cluster (a part of a metric's number) and for metric
+ * names without the file's name, so the agent merges them into one set of metrics with the
+ * instances of all files. Numbers and names are therefore the same on every host and in every
+ * archive.
  *
- *	.probectl.PID.START.TIME	being made, or taken away
+ *	.probectl.PID.START.TIME	being made, or being removed
  *	probectl.PID.START.TIME		read by pmdammv
  *
- * PID and START tell whose it is. MMV_FLAG_PROCESS has the agent leave out files
- * whose process is gone; the next exporter removes them.
+ * PID and START identify the owner. MMV_FLAG_PROCESS makes the agent ignore files whose process
+ * is gone; the next exporter removes them.
  *
- * A file's form cannot change, so a new one takes its place, which is complete
- * before it is shown. The agent looks at the folder anew when its time stamp changes,
- * in whole seconds, or when the generation in a file that it has mapped does.
+ * A file's layout cannot change, so a new file replaces it, which is complete before it becomes
+ * visible. The agent rescans the folder when its time stamp changes, in whole seconds, or when
+ * the generation in a mapped file does.
  *
- * libpcp_mmv and libpcp take longer to load than a list of probes takes to print,
- * so they are loaded when metrics are exported, and only their types come from their
- * headers.
+ * libpcp_mmv and libpcp take longer to load than listing probes takes, so they are loaded when
+ * metrics are exported; at build time only their headers are needed.
  */
 #include "libprobe/base/array.h"
 #include "libprobe/pcp/mmv.h"
@@ -62,7 +61,7 @@ static struct probe_error *libpcp_load(struct libpcp *libpcp)
 		{"mmv_stats_add_instance_label", offsetof(struct libpcp, add_instance_label)},
 		{"mmv_stats_start", offsetof(struct libpcp, start)},
 		{"mmv_stats_free", offsetof(struct libpcp, free)},
-		/* Of libpcp, which it needs. */
+		/* From libpcp, its dependency. */
 		{"pmGetOptionalConfig", offsetof(struct libpcp, config)},
 	};
 	static const char soname[] = "libpcp_mmv.so.1";
@@ -106,7 +105,7 @@ struct probe_error *pcp_no_access(const struct pcp_folder *folder, int err)
 		strerror(err));
 }
 
-/* Whose file is it? False for files that are not ours. */
+/* The owner of a file. False for files that are not ours. */
 static bool parse_name(const char *name, pid_t *pid_ret, uint64_t *start_ret)
 {
 	const char *at = name + (*name == '.');
@@ -133,7 +132,7 @@ static DIR *read_folder(const struct pcp_folder *folder)
 	return dir;
 }
 
-/* What others left stays where it may not be removed; pmdammv leaves it out. */
+/* Stale files that we may not remove stay; pmdammv ignores them. */
 static void remove_stale(const struct pcp_folder *folder)
 {
 	DIR *dir = read_folder(folder);
@@ -153,7 +152,7 @@ static struct probe_error *folder_find(struct pcp_folder *folder)
 {
 	const char *config = getenv("PCP_CONF"), *parent;
 
-	/* libpcp prints a remark of its own where there is no configuration. */
+	/* Without a configuration, libpcp prints a message of its own. */
 	if (!config)
 		config = "/etc/pcp.conf";
 	parent = access(config, R_OK) ? NULL : folder->libpcp.config("PCP_TMP_DIR");
@@ -204,7 +203,7 @@ void pcp_folder_close(struct pcp_folder *folder)
 
 struct probe_error *pcp_folder_lock(struct pcp_folder *folder)
 {
-	/* Held for milliseconds; whoever holds it longer is not waited for. */
+	/* The lock is held for milliseconds; if it is held longer, give up. */
 	for (int try = 0; try < LOCK_TRIES; try++) {
 		if (!flock(folder->fd, LOCK_EX | LOCK_NB))
 			return NULL;
@@ -225,10 +224,10 @@ void pcp_folder_unlock(struct pcp_folder *folder)
 struct taken_list {
 	struct pcp_taken *items;
 	size_t count;
-	uint64_t left; /* entries of the file that may still be looked at */
+	uint64_t left; /* entries of the file that may still be examined */
 };
 
-/* May so many more be looked at? */
+/* Whether `entries` more may be examined. */
 static bool spend(struct taken_list *list, uint64_t entries)
 {
 	bool may = list->left >= entries;
@@ -248,13 +247,13 @@ static bool taken_add(struct taken_list *list, int domain, int32_t id)
 	return true;
 }
 
-/* Is `count` times `each` at `offset` within a file? */
+/* Whether `count` items of `each` bytes at `offset` are inside a file. */
 static bool is_within(size_t size, uint64_t offset, uint64_t count, size_t each)
 {
 	return offset <= size && count <= (size - offset) / each;
 }
 
-/* The instances of one domain; ours are of the second form, for they have labels. */
+/* The instances of one domain; ours use the second form, because they have labels. */
 static bool take_instances(
 	struct taken_list *list, const char *file, size_t size, const mmv_disk_indom_t *domain)
 {
@@ -271,7 +270,7 @@ static bool take_instances(
 	return true;
 }
 
-/* Another's file may hold anything; false without memory. */
+/* Another process's file may contain anything. False without memory. */
 static bool take_file(struct taken_list *list, const char *file, size_t size)
 {
 	mmv_disk_header_t header;
@@ -298,7 +297,7 @@ static bool take_file(struct taken_list *list, const char *file, size_t size)
 			done = take_instances(list, file, size, &domain);
 		}
 	}
-	/* There may be more, and nobody reads such a file. */
+	/* It may contain more, but pmdammv reads no such file. */
 	if (!list->left)
 		list->count = before;
 	return done;
@@ -314,7 +313,7 @@ static bool take_named(struct taken_list *list, const struct pcp_folder *folder,
 	if (fd < 0)
 		return true;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size <= FILE_BYTES_MAX) {
-		/* Read, for a mapped file could be cut off below us. */
+		/* Read, because a mapped file could be truncated under us. */
 		file = malloc((size_t)st.st_size + 1);
 		done = file && true;
 		if (file && read(fd, file, (size_t)st.st_size) == st.st_size)

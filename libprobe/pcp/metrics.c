@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which metrics a tracer has. */
+/* The metrics of each tracer. */
 #include "libprobe/pcp/pcp.h"
 
 #ifdef PCP_BUILT
@@ -8,7 +8,10 @@
 
 enum { QUANTITIES_MAX = 32 };
 
-/* Each tracer's place here is a part of the numbers of its metrics and domains. */
+/*
+ * A tracer's index here is a part of the numbers of its metrics and domains, so it must not
+ * change.
+ */
 static const char *const tracers[] = {"count", "point", "sum", "min", "max", "avg", "hist",
 	"latency", "transaction", "observe", "counter"};
 
@@ -18,9 +21,9 @@ static const struct {
 	const char *help;
 	unsigned int columns; /* the views that have it (enum probe_column) */
 	bool is_counter;
-	bool is_value;	      /* a value of the user's, or a time; else a number of hits */
+	bool is_value;	      /* a value of the user's, or a time; otherwise a number of hits */
 	bool is_per_process;
-	bool keyless;	      /* rows by keys have none */
+	bool keyless;	      /* absent from rows by keys */
 	double percent;
 } quantities[] = {
 	[PCP_HITS] = {"hits", "Hits; of pairs, those that have ended", PROBE_COLUMN_COUNT, .is_counter = true},
@@ -61,7 +64,7 @@ static void add_metric(struct pcp_metrics *metrics, const struct probe_view *vie
 		.item = (int)(tracer * QUANTITIES_MAX + quantity),
 		.domain = quantities[quantity].is_per_process ? metrics->process_domain
 							      : metrics->row_domain,
-		/* Observed values may be -1, which would mean that there is none. */
+		/* Observed values may be -1, which as an integer would mean "none". */
 		.is_double = is_value && !view->times && !is_counter,
 		.is_counter = is_counter,
 		.is_time = is_value && view->times,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libpcp_mmv, and what the files that use it share. */
+/* libpcp_mmv, and declarations shared by the files that use it. */
 #ifndef LIBPROBE_PCP_MMV_H
 #define LIBPROBE_PCP_MMV_H
 
@@ -7,7 +7,7 @@
 
 #ifdef PCP_BUILT
 #include <pcp/pmapi.h>
-/* They need what stands above them. */
+/* These need the headers above. */
 #include <pcp/mmv_stats.h>
 
 #include <pcp/mmv_dev.h>
@@ -30,10 +30,10 @@ struct pcp_folder {
 	int fd;
 };
 
-/* What the names of our files begin with; a dot before it hides them. */
+/* The prefix of our files' names; a dot before it hides them. */
 #define PCP_PREFIX "probectl."
 
-/* Why the folder cannot be written, and what to do about it. */
+/* The error if the folder is not writable, with what to do about it. */
 struct probe_error *pcp_no_access(const struct pcp_folder *folder, int err);
 
 #endif

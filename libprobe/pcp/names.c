@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the instances of metrics are called, and their labels. */
+/* Names and labels of metric instances. */
 #include "libprobe/pcp/pcp.h"
 
 #ifdef PCP_BUILT
@@ -23,7 +23,7 @@ uint32_t pcp_hash(const char *text)
 	return value;
 }
 
-/* Where text can be cut so that at most `most` bytes are left, and no character is halved. */
+/* Where to cut a text to at most `most` bytes without splitting a character. */
 static size_t cut_length(const char *text, size_t length, size_t most)
 {
 	if (length <= most)
@@ -49,7 +49,7 @@ static void key_text(struct buffer *out, const struct probe_value *key, bool is_
 		buffer_float(out, key->f);
 		break;
 	default:
-		/* Bare where it cannot be mistaken for another. */
+		/* Unquoted if it is unambiguous. */
 		if (is_alone && key->length && key->bytes[0] != '"' && key->bytes[0] != '(') {
 			buffer_c_escaped(out, key->bytes, key->length, 0);
 		} else {
@@ -104,7 +104,7 @@ void pcp_instance_name(struct pcp_instance *instance, const char *key)
 		snprintf(instance->name, sizeof(instance->name), "%s", key);
 }
 
-/* As much of a text as a label holds; false without memory. */
+/* Adds as much of a text as a label holds; false without memory. */
 static bool add_label(
 	struct pcp_instance *instance, const char *name, const char *text, size_t length)
 {
@@ -121,7 +121,7 @@ static bool add_label(
 		buffer_json_escaped(&out, text, length);
 		if (out.no_memory || out.length <= PCP_LABEL_BYTES + 1)
 			break;
-		/* A byte may have become six. */
+		/* One byte may have become six. */
 		most = length - (out.length - PCP_LABEL_BYTES - 1 + 5) / 6;
 	}
 	buffer_char(&out, '"');
@@ -143,7 +143,7 @@ bool pcp_rename_program(struct pcp_instance *instance, const char *program)
 
 	if (!add_text_label(&named, "program", program))
 		return false;
-	/* Behind the pid. */
+	/* The label after the pid. */
 	free(instance->labels[1].value);
 	instance->labels[1] = named.labels[0];
 	return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Metrics for Performance Co-Pilot, where its headers were missing: there are none. */
+/* Replaces Performance Co-Pilot support if its headers were missing at build time. */
 #include "libprobe/pcp/pcp.h"
 
 #ifndef PCP_BUILT
@@ -14,7 +14,7 @@ struct probe_error *probe_pcp_open(
 		"(Debian: libpcp-mmv1-dev, libpcp3-dev) and build anew (make clean all)");
 }
 
-/* Nobody has a struct probe_pcp. */
+/* Never called: no struct probe_pcp exists. */
 struct probe_error *probe_pcp_add(
 	struct probe_pcp *pcp, pid_t pid, const char *program, struct probe_table *table)
 {

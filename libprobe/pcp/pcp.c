@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Gathered rows as metrics for Performance Co-Pilot.
+ * Aggregated rows as metrics for Performance Co-Pilot.
  *
- * A tracer's columns are metrics: mmv.probectl.latency.hits, .time, .p99 and so on.
- * Rows are their instances, named PID/provider:name, PID/provider:begin..end of
- * pairs, with the keys behind a blank. What of it somebody may want to select or to
- * add up by is a label: pid, program, provider, probe, begin, outcome, key, value.
+ * A tracer's columns are metrics: mmv.probectl.latency.hits, .time, .p99 and so on. Rows are
+ * their instances, named PID/provider:name, or PID/provider:begin..end for pairs, followed by a
+ * blank and the keys. The parts that users may select or aggregate by are labels: pid, program,
+ * provider, probe, begin, outcome, key, value.
  *
- * What grows is a counter, from which PCP makes rates (and averages: time by hits);
- * percentiles and extremes are those of the last interval. What belongs to no row,
- * hits without room for their key and ends without a begin, has the process as its
- * instance.
+ * Growing values are counters, from which PCP computes rates (and averages: time by hits);
+ * percentiles and extremes are those of the last interval. Counts that belong to no row (hits
+ * without room for their key, ends without a begin) have the process as their instance.
  *
- * The numbers of metrics and domains are a contract: archives hold them. The
- * number of an instance is made from its name, so it stays the same, too. Where
- * another exporter has it, since it exports the same of the same process, or by
- * chance, the name gets a "#2" behind it.
+ * The numbers of metrics and domains must not change: archives contain them. The number of an
+ * instance is computed from its name, so it stays the same, too. If another exporter already
+ * uses it, because it exports the same process or by chance, the name gets the suffix "#2".
  */
 #include "libprobe/base/array.h"
 #include "libprobe/pcp/pcp.h"
@@ -31,7 +29,7 @@
 #include "probe/pcp.h"
 
 struct instance {
-	char *key; /* what it is, in full; instances are found by it */
+	char *key; /* its full description, by which it is looked up */
 	struct pcp_instance mmv;
 	bool has_id;
 	struct pcp_value values[PCP_QUANTITY_COUNT];
@@ -48,7 +46,7 @@ struct probe_pcp {
 	struct pcp_folder *folder;
 	struct pcp_file *file;
 	size_t shown_count; /* the first instances are in the file */
-	bool is_dirty;	    /* it has to be made anew */
+	bool is_dirty;	    /* the file must be made anew */
 
 	struct probe_view view;
 	size_t key_count;
@@ -57,7 +55,7 @@ struct probe_pcp {
 
 	struct instance **instances;
 	size_t instance_count;
-	size_t label_count, value_count; /* that they will have in the file */
+	size_t label_count, value_count; /* in the next file */
 	void *by_key;			 /* tsearch(3) */
 	struct process *processes;
 	size_t process_count;
@@ -106,7 +104,7 @@ static struct instance *instance_create(const char *key, int domain)
 	return NULL;
 }
 
-/* Does PCP take one more? */
+/* Whether PCP's limits allow one more. */
 static bool has_room(const struct probe_pcp *pcp, const struct instance *instance)
 {
 	/* One label is the host's. */
@@ -116,7 +114,7 @@ static bool has_room(const struct probe_pcp *pcp, const struct instance *instanc
 		       PCP_COUNT_MAX;
 }
 
-/* Takes an instance over; *taken_ret is false where there is no room for it. */
+/* Takes ownership of an instance; *taken_ret is false if there is no room for it. */
 static struct probe_error *take_instance(
 	struct probe_pcp *pcp, struct instance *instance, bool *taken_ret)
 {
@@ -142,7 +140,7 @@ static struct probe_error *take_instance(
 	return NULL;
 }
 
-/* The instance of a row, made where there is none; NULL in *ret: there is no room. */
+/* The instance of a row, created if necessary; NULL in *ret: no room. */
 static struct probe_error *row_instance(struct probe_pcp *pcp, const struct process *process,
 	const struct probe_table_row *row, struct instance **ret)
 {
@@ -190,7 +188,7 @@ static struct probe_error *add_process(struct probe_pcp *pcp, pid_t pid, struct 
 	return NULL;
 }
 
-/* Instances have the program's name as a label: a new one, new instances' labels. */
+/* The program's name is a label of its instances: updates all of them. */
 static struct probe_error *rename_process(
 	struct probe_pcp *pcp, struct process *process, const char *program)
 {
@@ -259,7 +257,7 @@ static struct pcp_value count_value(uint64_t count)
 	return (struct pcp_value){.u = count};
 }
 
-/* With all of its digits; a sum below 0 as a counter that has wrapped. */
+/* Keeps all digits; a negative sum looks like a counter that wrapped. */
 static struct pcp_value sum_value(long double sum)
 {
 	if (sum < 0)
@@ -267,7 +265,7 @@ static struct pcp_value sum_value(long double sum)
 	return (struct pcp_value){.u = sum < 0x1p64L ? (uint64_t)sum : UINT64_MAX - 1};
 }
 
-/* NAN: there is none. */
+/* NAN: none. */
 static struct pcp_value time_value(double ns)
 {
 	if (isnan(ns))
@@ -275,7 +273,7 @@ static struct pcp_value time_value(double ns)
 	return (struct pcp_value){.u = ns < 0 ? 0 : ns < 0x1p63 ? (uint64_t)(ns + 0.5) : INT64_MAX};
 }
 
-/* A value or a time; NAN: there is none. */
+/* A value or a time; NAN: none. */
 static struct pcp_value number(const struct probe_pcp *pcp, double value)
 {
 	return pcp->view.times ? time_value(value) : (struct pcp_value){.f = value};
@@ -289,7 +287,7 @@ static struct pcp_value value_of(const struct probe_pcp *pcp, const struct probe
 	return number(pcp, result);
 }
 
-/* Of a counter, all of its bits. */
+/* A counter keeps all its bits. */
 static struct pcp_value last_value(const struct probe_pcp *pcp, const struct probe_value *value)
 {
 	if (!(pcp->view.columns & PROBE_COLUMN_CHANGE))
@@ -297,7 +295,7 @@ static struct pcp_value last_value(const struct probe_pcp *pcp, const struct pro
 	return (struct pcp_value){.u = value->kind == PROBE_VALUE_NULL ? PCP_NONE : value->u};
 }
 
-/* What a row has of all the time; of the last interval, nothing yet. */
+/* Sets a row's totals; the last interval has no values yet. */
 static void set_totals(
 	const struct probe_pcp *pcp, struct instance *instance, const struct probe_table_row *row)
 {
@@ -329,7 +327,7 @@ static struct probe_error *set_rows(struct probe_pcp *pcp, const struct process 
 	struct instance *instance;
 
 	for (size_t i = 0; i < count && !error; i++) {
-		/* An end that has not ended anything is counted as unmatched only. */
+		/* An end without a begin is counted only as unmatched. */
 		if (pcp->view.columns & PROBE_COLUMN_PAIRS && !rows[i].begin_name)
 			continue;
 		error = row_instance(pcp, process, &rows[i], &instance);
@@ -390,7 +388,7 @@ static struct pcp_taken id_of(const struct pcp_instance *instance)
 		instance->domain, (int32_t)(pcp_hash(instance->name) & INT32_MAX)};
 }
 
-/* Gives an instance a number that nobody has, and for that perhaps another name. */
+/* Gives an instance a free number, renaming it if necessary. */
 static bool number_instance(struct instance *instance, struct pcp_taken *slot, void **taken)
 {
 	size_t length = strlen(instance->mmv.name);
@@ -437,7 +435,7 @@ static struct probe_error *number_instances(
 	return done ? NULL : probe_error_no_memory();
 }
 
-/* Those instances are in the file that were there when it was made. */
+/* The file contains the instances that existed when it was made. */
 static void set_values(const struct probe_pcp *pcp, struct pcp_file *file, size_t instance_count)
 {
 	size_t at = 0;
@@ -471,7 +469,7 @@ static struct probe_error *make_file(struct probe_pcp *pcp, struct pcp_file **re
 	return error;
 }
 
-/* The new file is seen before the old one goes: no sample finds nothing. */
+/* Shows the new file before removing the old one, so that every sample finds one. */
 static struct probe_error *renew_file(struct probe_pcp *pcp)
 {
 	struct probe_error *error = pcp_folder_lock(pcp->folder);

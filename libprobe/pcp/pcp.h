@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of what exports metrics to Performance Co-Pilot: metrics (metrics.c),
- * names of instances and their labels (names.c), the folder where metrics are (folder.c)
- * and the files in it (file.c), and what is in them (pcp.c).
+ * The parts of the export to Performance Co-Pilot: metrics (metrics.c), names and labels of
+ * instances (names.c), the folder of the metric files (folder.c), these files (file.c), and
+ * their contents (pcp.c).
  */
 #ifndef LIBPROBE_PCP_PCP_H
 #define LIBPROBE_PCP_PCP_H
@@ -16,21 +16,21 @@
 #include "libprobe/base/error.h"
 #include "probe/table.h"
 
-/* Without PCP's headers there is nothing of it but what says so (none.c). */
+/* Without PCP's headers, none.c replaces all of it with errors. */
 #if __has_include(<pcp/pmapi.h>) && __has_include(<pcp/mmv_stats.h>) && \
 	__has_include(<pcp/mmv_dev.h>)
 #define PCP_BUILT
 #endif
 
 enum {
-	/* Limits of PCP's pmdammv(1), which reads nothing of a file that exceeds them. */
+	/* Limits of PCP's pmdammv(1), which ignores a file that exceeds them. */
 	PCP_COUNT_MAX = 10000,
-	PCP_NAME_BYTES = 256,  /* of an instance, with its end */
+	PCP_NAME_BYTES = 256,  /* of an instance, with the NUL */
 	PCP_LABEL_BYTES = 225, /* of a label's value in JSON, without quotes */
 	PCP_LABELS_MAX = 10    /* of an instance */
 };
 
-/* Values for which there is none: PCP then shows nothing (unsigned), or NaN. */
+/* Stands for "no value": PCP then shows nothing (unsigned), or NaN. */
 #define PCP_NONE UINT64_MAX
 
 struct pcp_metric {
@@ -40,19 +40,19 @@ struct pcp_metric {
 	int domain; /* the number of its instances' domain */
 	bool is_double, is_counter;
 	bool is_time;  /* in nanoseconds */
-	bool is_count; /* of something: hits */
+	bool is_count; /* a number of hits */
 };
 
 struct pcp_label {
 	const char *name;
-	char *value; /* JSON, with the quotes of a string */
+	char *value; /* JSON; a string includes its quotes */
 	bool is_number;
 };
 
 struct pcp_instance {
 	char name[PCP_NAME_BYTES];
 	int domain;
-	int32_t id; /* the same for the same name in every file, but where it was taken */
+	int32_t id; /* the same for the same name in every file, unless it was taken */
 	struct pcp_label labels[PCP_LABELS_MAX];
 	size_t label_count;
 };
@@ -66,7 +66,7 @@ struct pcp_value {
 
 /* ---- Metrics ------------------------------------------------------------------- */
 
-/* What is known of a row or a process. A part of the metrics' numbers. */
+/* What is measured of a row or a process. A part of the metrics' numbers. */
 enum pcp_quantity {
 	PCP_HITS,
 	PCP_TOTAL,
@@ -86,33 +86,33 @@ enum pcp_quantity {
 
 struct pcp_metrics {
 	struct pcp_metric items[PCP_QUANTITY_COUNT];
-	enum pcp_quantity quantity[PCP_QUANTITY_COUNT]; /* of each */
+	enum pcp_quantity quantity[PCP_QUANTITY_COUNT]; /* of each metric */
 	size_t count;
-	int row_domain, process_domain; /* whose instances are rows, or processes */
+	int row_domain, process_domain; /* domains whose instances are rows, or processes */
 };
 
-/* Errors: PROBE_ERROR_USAGE (the view of something else than a tracer). */
+/* Errors: PROBE_ERROR_USAGE (not a tracer's view). */
 PROBE_MUST_CHECK struct probe_error *pcp_metrics_init(
 	const struct probe_view *view, size_t key_count, struct pcp_metrics *ret);
-/* How many values an instance of a domain has. */
+/* The number of values of each instance of a domain. */
 size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain);
-/* Of a percentile. */
+/* The percentage of a percentile. */
 double pcp_percent(enum pcp_quantity quantity);
 
 /* ---- Names and labels --------------------------------------------------------- */
 
 uint32_t pcp_hash(const char *text);
 
-/* What a row is, in full: to be freed; NULL without memory. */
+/* The full description of a row, which the caller frees; NULL without memory. */
 char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count);
-/* Names an instance after it, cut where it is too long. */
+/* Names an instance after its key, truncated if it is too long. */
 void pcp_instance_name(struct pcp_instance *instance, const char *key);
 
-/* The labels of an instance, first those of its process; false without memory. */
+/* Add labels to an instance, first those of its process; false without memory. */
 bool pcp_process_labels(struct pcp_instance *instance, pid_t pid, const char *program);
 bool pcp_row_labels(struct pcp_instance *instance, const struct probe_table_row *row,
 	const struct probe_view *view, size_t key_count);
-/* Another name of the program in the place of the one that it has. */
+/* Replaces the program's name. */
 bool pcp_rename_program(struct pcp_instance *instance, const char *program);
 
 /* ---- The folder --------------------------------------------------------------- */
@@ -121,22 +121,22 @@ struct pcp_folder;
 struct pcp_file;
 
 /*
- * Loads the library, finds the folder where pmcd looks for files, and removes those
- * of exporters that are gone. Errors: see probe_pcp_open().
+ * Loads the library, finds the folder where pmcd looks for files, and removes files whose
+ * exporters are gone. Errors: see probe_pcp_open().
  */
 PROBE_MUST_CHECK struct probe_error *pcp_folder_open(struct pcp_folder **ret);
 void pcp_folder_close(struct pcp_folder *folder);
 
 /*
- * No other exporter makes a file until pcp_folder_unlock(): what is then not taken
- * stays so. Errors: PROBE_ERROR_SYSTEM.
+ * Keeps other exporters from creating files until pcp_folder_unlock(), so free numbers stay
+ * free. Errors: PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *pcp_folder_lock(struct pcp_folder *folder);
 void pcp_folder_unlock(struct pcp_folder *folder);
 
 /*
- * The instances of our domains in all files but the one named `own` (or NULL): *ret is to be freed.
- * To be called while the folder is locked. Errors: PROBE_ERROR_MEMORY.
+ * The instances of our domains in all files except `own` (or NULL); the caller frees *ret. The
+ * folder must be locked. Errors: PROBE_ERROR_MEMORY.
  */
 struct pcp_taken {
 	int domain;
@@ -148,25 +148,24 @@ PROBE_MUST_CHECK struct probe_error *pcp_folder_taken(
 /* ---- Files --------------------------------------------------------------------- */
 
 /*
- * Makes a file that nobody sees yet. `values` has those of the first metric's
- * instances, then the second's ...: of all instances of its domain, in the order
- * of `instances`.
- * Errors: PROBE_ERROR_SYSTEM, _PERMISSION, _MEMORY.
+ * Creates a hidden file. `values` contains the first metric's instances, then the second's and
+ * so on: all instances of the metric's domain, in the order of `instances`. Errors:
+ * PROBE_ERROR_SYSTEM, _PERMISSION, _MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *pcp_file_create(struct pcp_folder *folder,
 	const struct pcp_metric *metrics, size_t metric_count,
 	const struct pcp_instance *const *instances, size_t instance_count, struct pcp_file **ret);
 /* Sets value `index`. */
 void pcp_file_set(struct pcp_file *file, size_t index, struct pcp_value value);
-/* It is seen from now on. Errors: PROBE_ERROR_SYSTEM. */
+/* Makes the file visible. Errors: PROBE_ERROR_SYSTEM. */
 PROBE_MUST_CHECK struct probe_error *pcp_file_show(struct pcp_file *file);
-/* To be called now and then: makes PCP look again where it may have missed the file. */
+/* Call it periodically: makes PCP look again in case it missed the file. */
 void pcp_file_remind(struct pcp_file *file);
 /* Its name in the folder; owned by the file. */
 const char *pcp_file_name(const struct pcp_file *file);
-/* Is it still where it was put? */
+/* Whether the file still exists under its name. */
 bool pcp_file_is_there(const struct pcp_file *file);
-/* Takes the file away. NULL is allowed. */
+/* Removes the file. NULL is allowed. */
 void pcp_file_retire(struct pcp_file *file);
 
 #endif

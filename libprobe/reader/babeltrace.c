@@ -6,10 +6,10 @@
 #include "libprobe/base/library.h"
 #include "libprobe/reader/babeltrace.h"
 
-/* The version whose headers were compiled in; there is none with another ABI. */
+/* The version whose headers were compiled in; no other version has this ABI. */
 static const char soname[] = "libbabeltrace2.so.0";
 
-/* Of GLogLevelFlags. */
+/* From GLogLevelFlags. */
 enum { GLIB_FATAL = 1 << 1, GLIB_ERROR = 1 << 2 };
 
 /* Written once, by load() under `once`. */
@@ -23,7 +23,7 @@ static const bt_plugin *find_plugin(const struct babeltrace *bt, const char *nam
 {
 	const bt_plugin *plugin = NULL;
 
-	/* Only those that were installed with it: no other code gets into this process. */
+	/* Only installed plugins: no other code may get into this process. */
 	if (bt->plugin_find(name, BT_FALSE, BT_FALSE, BT_TRUE, BT_FALSE, BT_FALSE, &plugin) !=
 		BT_PLUGIN_FIND_STATUS_OK)
 		return NULL;
@@ -31,8 +31,8 @@ static const bt_plugin *find_plugin(const struct babeltrace *bt, const char *nam
 }
 
 /*
- * GLib's own handler asks for memory and for locks, and so waits for ever where it is to
- * say that there is no memory. What is not fatal is of no use to anyone.
+ * GLib's own handler allocates memory and takes locks, so it would hang if it had to report
+ * that memory ran out. Messages that are not fatal are dropped.
  */
 static void on_message(const char *domain, int level, const char *message, void *data)
 {
@@ -58,7 +58,7 @@ static void load(void)
 	if (library.missing)
 		return;
 	bt->set_log_handler(on_message, NULL);
-	/* It would write to standard error what it also tells us. */
+	/* It would print to standard error what it also returns as errors. */
 	bt->logging_set_global_level(BT_LOGGING_LEVEL_NONE);
 	bt->ctf = find_plugin(bt, "ctf");
 	bt->utils = find_plugin(bt, "utils");
@@ -93,7 +93,7 @@ struct probe_error *babeltrace_error(const struct babeltrace *bt, const char *wh
 	const char *cause = "it does not say why";
 	struct probe_error *ret;
 
-	/* The first cause is the deepest. */
+	/* The first cause is the innermost. */
 	if (error && bt->error_get_cause_count(error))
 		cause = bt->error_cause_get_message(bt->error_borrow_cause_by_index(error, 0));
 	ret = probe_error_new(PROBE_ERROR_FORMAT, "%s (libbabeltrace2: %.*s)", what,
@@ -110,7 +110,7 @@ uint64_t babeltrace_time_ns(const struct babeltrace *bt, const bt_clock_snapshot
 	if (bt->clock_snapshot_get_ns_from_origin(snapshot, &time_ns) ==
 		BT_CLOCK_SNAPSHOT_GET_NS_FROM_ORIGIN_STATUS_OK)
 		return time_ns > 0 ? (uint64_t)time_ns : 0;
-	/* Its next function would abort if this stayed. */
+	/* The library's next function would abort if the error stayed set. */
 	bt->current_thread_clear_error();
 	return 0;
 }

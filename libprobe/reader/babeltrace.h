@@ -2,11 +2,10 @@
 /*
  * libbabeltrace2, the library behind babeltrace2(1).
  *
- * It and what it depends on (GLib) are loaded when a record is opened: nothing but
- * reading records needs them.
+ * It is loaded with its dependency GLib when a record is opened: nothing else needs them.
  *
- * Its functions abort() where a caller breaks their preconditions. So whatever the
- * metadata decides (is there a clock, a context, a packet?) is asked first.
+ * Its functions abort() if a caller violates a precondition. So everything that the metadata
+ * decides (is there a clock, a context, a packet?) is checked first.
  */
 #ifndef LIBPROBE_READER_BABELTRACE_H
 #define LIBPROBE_READER_BABELTRACE_H
@@ -15,7 +14,7 @@
 
 #include "libprobe/base/error.h"
 
-/* Everything that is called of it, without its prefix. */
+/* All functions we call, without their prefix. */
 /* clang-format off */
 #define BABELTRACE_FUNCTIONS(X) \
 	X(component_source_borrow_output_port_by_index_const) \
@@ -101,24 +100,24 @@ struct babeltrace {
 #define MEMBER(name) __typeof__(&bt_##name) name;
 	BABELTRACE_FUNCTIONS(MEMBER)
 #undef MEMBER
-	/* Of GLib, which is loaded with it: g_log_set_default_handler(). */
+	/* GLib's g_log_set_default_handler(); GLib is loaded as a dependency. */
 	void *(*set_log_handler)(
 		void (*handler)(const char *domain, int level, const char *message, void *data),
 		void *data);
-	/* Its plugins, and what we use of them: they live as long as the process. */
+	/* Its plugins, and what we use of them; they are never freed. */
 	const bt_plugin *ctf, *utils;
 	const bt_component_class_source *ctf_fs;
 	const bt_component_class_filter *muxer;
 };
 
-/* Loads it, once; PROBE_ERROR_UNSUPPORTED. *ret lives as long as the process. */
+/* Loads it once. Error: PROBE_ERROR_UNSUPPORTED. *ret is never freed. */
 PROBE_MUST_CHECK struct probe_error *babeltrace_load(const struct babeltrace **ret);
 
-/* What went wrong last, in its own words: "what: ..."; the library forgets it. */
+/* The library's last error as "what: ...", which this clears. */
 struct probe_error *babeltrace_error(const struct babeltrace *bt, const char *what)
 	__attribute__((returns_nonnull));
 
-/* The time of a snapshot in nanoseconds since 1970; 0 where 64 bits do not hold it. */
+/* The time of a snapshot in nanoseconds since 1970; 0 if it does not fit 64 bits. */
 uint64_t babeltrace_time_ns(const struct babeltrace *bt, const bt_clock_snapshot *snapshot);
 
 #endif

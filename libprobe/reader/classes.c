@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an event of a record means. Its class is looked at once: which of its fields
- * are arguments, and where its context tells process and thread.
+ * What an event of a record means. Each event class is analysed once: which of its fields are
+ * arguments, and which members of its context hold process and thread.
  *
- * Fields that say something about another one (libprobe/record/ctf_metadata.c, and
- * LTTng's) are known by its name: X_length before an array X; X_text (what the
- * pointer X points to) and X_truncated behind X.
+ * Fields that describe another one (libprobe/record/ctf_metadata.c, and LTTng's) are recognised
+ * by name: X_length before an array X; X_text (the string that the pointer X points to) and
+ * X_truncated after X.
  */
 #include <search.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 enum member_kind {
 	MEMBER_SKIP,
-	MEMBER_NULL, /* an argument that could not be read, or of no kind of ours */
+	MEMBER_NULL, /* an argument that was unreadable, or has an unsupported type */
 	MEMBER_SIGNED,
 	MEMBER_UNSIGNED,
 	MEMBER_BOOL,
@@ -25,8 +25,8 @@ enum member_kind {
 	MEMBER_DOUBLE,
 	MEMBER_STRING,
 	MEMBER_BYTES,
-	MEMBER_TEXT,	 /* of the argument before */
-	MEMBER_TRUNCATED /* says whether it was cut */
+	MEMBER_TEXT,	 /* of the preceding argument */
+	MEMBER_TRUNCATED /* whether it was truncated */
 };
 
 enum { NOWHERE = -1, BYTE_BITS = 8, NAME_BYTES = 32 };
@@ -43,7 +43,7 @@ struct event_class {
 	struct context common, specific;
 	int cpu; /* in the packet's context */
 	size_t arg_count, member_count;
-	uint8_t kinds[]; /* enum member_kind, of the payload's members */
+	uint8_t kinds[]; /* enum member_kind of each payload member */
 };
 
 void reader_classes_init(struct reader_classes *classes, const struct babeltrace *bt)
@@ -88,7 +88,10 @@ static bool is(const struct babeltrace *bt, const bt_field_class *class, bt_fiel
 	return bt_field_class_type_is(bt->field_class_get_type(class), type);
 }
 
-/* Where one of two names is, as a type; NOWHERE also without a structure. */
+/*
+ * The index of a member with this type and either name; NOWHERE if there is none, or no
+ * structure.
+ */
 static int find_member(const struct babeltrace *bt, const bt_field_class *structure,
 	bt_field_class_type type, const char *name, const char *other)
 {
@@ -117,7 +120,7 @@ static struct context find_context(const struct babeltrace *bt, const bt_field_c
 	};
 }
 
-/* Our name for "this could not be read": an enumeration of this one value. */
+/* How we record "unreadable": an enumeration of this one value. */
 static bool is_unreadable(const struct babeltrace *bt, const bt_field_class *class)
 {
 	return is(bt, class, BT_FIELD_CLASS_TYPE_UNSIGNED_ENUMERATION) &&
@@ -160,7 +163,7 @@ static enum member_kind kind_of(const struct babeltrace *bt, const bt_field_clas
 	return is_bytes(bt, class) ? MEMBER_BYTES : MEMBER_NULL;
 }
 
-/* Is `name` that of a field that says something about the field `base`? */
+/* Whether field `name` describes field `base`. */
 static bool is_about(const char *name, const char *base, const char *suffix)
 {
 	size_t length = strlen(base);
@@ -168,7 +171,7 @@ static bool is_about(const char *name, const char *base, const char *suffix)
 	return strncmp(name, base, length) == 0 && strcmp(name + length, suffix) == 0;
 }
 
-/* Is this the length of the array that follows? LTTng puts an underscore before it. */
+/* Whether this is the length of the array that follows. LTTng puts an underscore before it. */
 static bool is_length(const struct babeltrace *bt, const bt_field_class *payload, uint64_t i)
 {
 	const char *name = member_name(bt, payload, i), *array;
@@ -204,7 +207,7 @@ static void find_args(
 	}
 }
 
-/* "provider:name" is divided where the colon is. */
+/* Splits "provider:name" at the colon. */
 static bool set_names(
 	const struct babeltrace *bt, const bt_event_class *key, struct event_class *class)
 {
@@ -321,7 +324,7 @@ static void take_context(const struct babeltrace *bt, const struct context *cont
 		ret->pc = (uint64_t)integer(bt, member(fields, (uint64_t)context->ip));
 	if (context->comm != NOWHERE)
 		ret->comm = bt->field_string_get_value(member(fields, (uint64_t)context->comm));
-	/* How the writer says that it is not known. */
+	/* The writer's way to say that it is unknown. */
 	if (ret->comm && !ret->comm[0])
 		ret->comm = NULL;
 }
@@ -334,7 +337,7 @@ static void take_string(const struct babeltrace *bt, const bt_field *field,
 	ret->length = bt->field_string_get_length(field);
 }
 
-/* Appends to the event's bytes; where they begin is known once all are there. */
+/* Appends to the event's bytes; pointers are set once all bytes are there. */
 static bool take_bytes(struct reader_classes *classes, const bt_field *field, size_t *used,
 	struct probe_value *ret)
 {
@@ -358,7 +361,7 @@ static bool take_bytes(struct reader_classes *classes, const bt_field *field, si
 	return true;
 }
 
-/* What a member says; `value` is its argument's. False without memory. */
+/* Reads one member; `value` is its argument's. False without memory. */
 static bool take_member(struct reader_classes *classes, enum member_kind kind,
 	const bt_field *field, size_t *used, struct probe_value *value)
 {

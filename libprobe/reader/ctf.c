@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records: their folders, and libbabeltrace2's graph that reads them.
+ * Records: their folders, and the libbabeltrace2 graph that reads them.
  *
  *	source.ctf.fs (one for each record) -> filter.utils.muxer -> a sink of ours
  *
- * The muxer puts the events of all streams in order. The sink keeps what comes in
- * one go, some messages, until they have been asked for.
+ * The muxer merges the events of all streams in order. The sink keeps each batch of messages
+ * until they have been read.
  *
- * Parts of one record (`--rotate`) follow each other in time, so there is one graph
- * for each: however many they are, only one is open.
+ * Parts of one record (`--rotate`) follow each other in time, so each has its own graph: only
+ * one part is open at a time.
  */
 #include <errno.h>
 #include <fts.h>
@@ -20,7 +20,7 @@
 #include "libprobe/reader/reader.h"
 
 enum {
-	/* Of folders below the given one: LTTng's records are six levels down. */
+	/* below the given folder: LTTng's records are six levels down */
 	DEPTH_MAX = 8,
 	RECORDS_MAX = 1 << 20
 };
@@ -29,15 +29,15 @@ struct ctf_reader {
 	const struct babeltrace *bt;
 	struct reader_classes classes;
 	char *path;
-	char **records; /* folders, in their order */
+	char **records; /* folders, in order */
 	size_t record_count;
-	bool parts;    /* one after the other */
-	size_t opened; /* so many of them have been */
+	bool parts;    /* they are read one after the other */
+	size_t opened; /* how many of them have been opened */
 
-	/* Of what is open: */
-	bt_graph *graph;		 /* NULL: nothing is */
-	bt_message_array_const messages; /* of the graph's sink */
-	uint64_t message_count, taken;	 /* messages before `taken` are done with */
+	/* What is open now: */
+	bt_graph *graph;		 /* NULL: nothing */
+	bt_message_array_const messages; /* from the graph's sink */
+	uint64_t message_count, taken;	 /* messages before `taken` have been read */
 	const bt_message *held;		 /* the last event points into it */
 };
 
@@ -60,7 +60,7 @@ static struct probe_error *add_record(struct ctf_reader *reader, const char *fol
 	return NULL;
 }
 
-/* Is this the folder of a part? They are called 000001 and so on. */
+/* Whether this is the folder of a part, named 000001 and so on. */
 static bool is_part(const FTSENT *metadata)
 {
 	const char *name = metadata->fts_parent->fts_name;
@@ -128,7 +128,7 @@ static bt_graph_simple_sink_component_consume_func_status consume(
 	struct ctf_reader *reader = data;
 
 	reader->message_count = reader->taken = 0;
-	/* The values of both enumerations are those of __BT_FUNC_STATUS. */
+	/* Both enumerations use the values of __BT_FUNC_STATUS. */
 	return (bt_graph_simple_sink_component_consume_func_status)reader->bt
 		->message_iterator_next(iterator, &reader->messages, &reader->message_count);
 }
@@ -145,7 +145,7 @@ static struct probe_error *record_error(struct ctf_reader *reader, const char *p
 		"%s", path);
 }
 
-/* The parameters of source.ctf.fs: which folder. */
+/* The parameter of source.ctf.fs: the folder. */
 static bt_value *source_params(const struct babeltrace *bt, const char *path)
 {
 	bt_value *params = bt->value_map_create(), *inputs;
@@ -160,7 +160,7 @@ static bt_value *source_params(const struct babeltrace *bt, const char *path)
 	return params;
 }
 
-/* Adds what reads one record, and connects its streams with the muxer's next inputs. */
+/* Adds the source for one record, and connects its streams to the muxer's next inputs. */
 static struct probe_error *add_source(struct ctf_reader *reader, size_t record,
 	const bt_component_filter *muxer, uint64_t *inputs)
 {
@@ -182,7 +182,7 @@ static struct probe_error *add_source(struct ctf_reader *reader, size_t record,
 		return record_error(reader, path);
 	count = bt->component_source_get_output_port_count(source);
 	for (uint64_t i = 0; i < count && !failed; i++)
-		/* The muxer makes itself another input for each that is connected. */
+		/* The muxer creates another input for each one that is connected. */
 		failed = bt->graph_connect_ports(reader->graph,
 				 bt->component_source_borrow_output_port_by_index_const(source, i),
 				 bt->component_filter_borrow_input_port_by_index_const(
@@ -234,7 +234,7 @@ static void graph_close(struct ctf_reader *reader)
 	reader->message_count = reader->taken = 0;
 }
 
-/* The next message of the graph; NULL behind the last. It is the caller's. */
+/* The next message of the graph; NULL after the last. The caller owns it. */
 static struct probe_error *graph_next(struct ctf_reader *reader, const bt_message **ret)
 {
 	while (reader->taken == reader->message_count) {
@@ -312,7 +312,7 @@ static void discarded(
 				message));
 }
 
-/* Nobody knows how many events were in them: at least one in each. */
+/* How many events they contained is unknown: at least one each. */
 static void discarded_packets(
 	const struct babeltrace *bt, const bt_message *message, struct probe_event *ret)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hits as `probectl trace --json` prints them (libprobe/output/json.c), one object a
- * line. Fields that are not known are skipped: there may be more of them one day.
+ * Hits as `probectl trace --json` prints them (libprobe/output/json.c), one object per line.
+ * Unknown fields are skipped, because later versions may add some.
  *
- * json-c parses, rather than jansson: a pointer may be any number of 64 bits, and
- * jansson refuses integers above 2^63.
+ * The parser is json-c and not jansson: a pointer may be any 64-bit number, and jansson rejects
+ * integers above 2^63.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,7 +22,7 @@
 enum {
 	READ_BYTES = 1 << 16,
 	LINE_BYTES_MAX = 1 << 24,
-	DEPTH_MAX = 8, /* of objects and arrays in each other */
+	DEPTH_MAX = 8, /* nested objects and arrays */
 	ARGS_MAX = 4096
 };
 
@@ -61,10 +61,10 @@ static struct {
 struct json_reader {
 	int fd;
 	char *name;
-	char *data; /* what was read and is not done with: [start, end) */
+	char *data; /* unprocessed input: [start, end) */
 	size_t start, end, room;
 	bool ended;
-	uint64_t line; /* its number, from 1 */
+	uint64_t line; /* current line number, from 1 */
 	struct json_tokener *tokener;
 	struct json_object *object; /* the last event points into it */
 	struct probe_value *args;
@@ -91,7 +91,7 @@ static struct probe_error *line_error(const struct json_reader *reader, const ch
 		PROBE_ERROR_FORMAT, "%s, line %" PRIu64 ": %s", reader->name, reader->line, what);
 }
 
-/* Reads more behind what is there. */
+/* Reads more input, after what is there. */
 static struct probe_error *read_more(struct json_reader *reader)
 {
 	size_t length = reader->end - reader->start;
@@ -121,7 +121,7 @@ static struct probe_error *read_more(struct json_reader *reader)
 	return NULL;
 }
 
-/* The next line without its end; *ret is NULL behind the last. */
+/* The next line without its end; *ret is NULL after the last. */
 static struct probe_error *next_line(
 	struct json_reader *reader, const char **ret, size_t *length_ret)
 {
@@ -171,7 +171,7 @@ static const char *string_field(struct json_object *object, const char *name)
 		       : NULL;
 }
 
-/* Is there such a number? One that is out of range becomes the nearest. */
+/* Whether the number exists. One that is out of range is clamped. */
 static bool int_field(struct json_object *object, const char *name, int *ret)
 {
 	struct json_object *value = field(object, name);
@@ -244,7 +244,7 @@ static struct probe_error *take_args(
 	return NULL;
 }
 
-/* "truncated" lists arguments by their numbers. */
+/* "truncated" lists arguments by index. */
 static void take_truncated(struct json_reader *reader, struct json_object *list, size_t arg_count)
 {
 	size_t count = library.json.object_array_length(list);
@@ -361,7 +361,7 @@ static struct probe_error *parse(struct json_reader *reader, const char *line, s
 	return NULL;
 }
 
-/* What became of a site is no event of the program. */
+/* Reports on sites are not events of the program. */
 static bool is_of_site(struct json_object *object)
 {
 	return field(object, "inconsistent") && !field(object, "args");

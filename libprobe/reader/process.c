@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records, and hits as JSON, are read in a process of their own.
+ * Records, and hits as JSON, are read in a child process.
  *
- *	records -> libbabeltrace2 -> events -- pipe: frames --> whoever reads them
+ *	records -> libbabeltrace2 -> events -- pipe: frames --> reader
  *	JSON    -> json-c
  *
- * libbabeltrace2 asserts that what its own parts hand to each other makes sense, and
- * takes the lengths in a record at their word: one flipped bit makes it abort, or ask
- * for 12 GiB. Without memory GLib ends the process, and libbabeltrace2's plugins crash;
- * so does json-c. There that is an error as any other, so the libraries are also loaded
- * there. Besides, records are decoded on one processor while their events are used on
- * another.
+ * libbabeltrace2 asserts that its own parts pass valid data to each other, and trusts the
+ * lengths in a record: one flipped bit makes it abort, or allocate 12 GiB. Without memory GLib
+ * ends the process, and libbabeltrace2's plugins and json-c crash. In a child all of that is an
+ * ordinary error, so the libraries are loaded only there. Besides, the child decodes records on
+ * one processor while another one uses the events.
  *
- * Both ends are the same program, so nothing is packed; but lengths are checked, since
- * nobody knows what damaged a process that is about to abort.
+ * Both ends are the same program, so frames are not packed. Lengths are checked all the same,
+ * because a process that is about to abort may send anything.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -35,37 +34,37 @@
 #include "probe/event.h"
 
 enum {
-	WRITE_BYTES = 1 << 16, /* frames that are handed over at once */
+	WRITE_BYTES = 1 << 16, /* frames written at once */
 	READ_BYTES = 1 << 18,  /* room for them */
-	PIPE_BYTES = 1 << 20,  /* so much waits, where the kernel allows it */
+	PIPE_BYTES = 1 << 20,  /* capacity of the pipe, if the kernel allows it */
 	FRAME_BYTES_MAX = 1 << 28,
 	ALIGN = sizeof(uint64_t),
-	EXIT_NO_MEMORY = 3 /* how the process ends where it has no memory to say so */
+	EXIT_NO_MEMORY = 3 /* the child's exit status if it lacks the memory for an error */
 };
-/* What libbabeltrace2 may take beyond what we have: enough for 10,000 streams. */
+/* How much libbabeltrace2 may allocate on top of what we have: enough for 10,000 streams. */
 #define DATA_BYTES_MAX (1ULL << 30)
 
 enum frame_type {
 	FRAME_EVENT,
-	FRAME_OPENED, /* the first, unless it is an error */
-	FRAME_ERROR,  /* the last */
-	FRAME_END     /* likewise: behind the last event */
+	FRAME_OPENED, /* the first frame, unless that is an error */
+	FRAME_ERROR,  /* the last frame */
+	FRAME_END     /* the last frame, after the last event */
 };
 
-/* Behind that of an event: the event, packed (libprobe/session/event.h). */
+/* Header of each frame. In an event's, the packed event follows (libprobe/session/event.h). */
 struct frame {
-	uint32_t length; /* of all of it; a multiple of ALIGN */
+	uint32_t length; /* of the whole frame; a multiple of ALIGN */
 	uint32_t type;
 };
 
-/* Behind it: the message. */
+/* The message follows. */
 struct frame_error {
 	struct frame frame;
 	enum probe_error_code code;
 	int err;
 };
 
-/* ---- In the process ------------------------------------------------------------------- */
+/* ---- In the child ---------------------------------------------------------------------- */
 
 static void put_text(struct buffer *out, const char *text)
 {
@@ -73,7 +72,7 @@ static void put_text(struct buffer *out, const char *text)
 		buffer_bytes(out, text, strlen(text) + 1);
 }
 
-/* The frame that began at `start` is complete. */
+/* Completes the frame that began at `start`. */
 static void put_length(struct buffer *out, size_t start)
 {
 	static const char padding[ALIGN];
@@ -128,7 +127,7 @@ static void write_out(struct buffer *out, int fd)
 	while (out->start < out->length) {
 		ssize_t n = write(fd, out->data + out->start, out->length - out->start);
 
-		/* Nobody reads any more: SIGPIPE has ended us. */
+		/* The reader is gone: SIGPIPE ends us. */
 		if (n < 0 && errno != EINTR)
 			_exit(EXIT_FAILURE);
 		if (n > 0)
@@ -137,7 +136,10 @@ static void write_out(struct buffer *out, int fd)
 	out->start = out->length = 0;
 }
 
-/* As much data as we have, and so much more; no core file of an abort that we expect. */
+/*
+ * Limits memory to what we have plus DATA_BYTES_MAX, and disables core dumps: aborts are
+ * expected.
+ */
 static void limit_process(void)
 {
 	const struct rlimit none = {0};
@@ -161,7 +163,7 @@ static void limit_process(void)
 	setrlimit(RLIMIT_CORE, &none);
 }
 
-/* Ends with the reader: signals that are meant for it are its own matter. */
+/* The child ends with its parent, and ignores signals meant for the parent. */
 static void set_up_process(pid_t parent)
 {
 	static const int ignored[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM};
@@ -169,7 +171,7 @@ static void set_up_process(pid_t parent)
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	sigset_t nothing;
 
-	/* A file may keep it busy for ever. The parent may have been killed before this. */
+	/* A file may keep it busy forever. The parent may already have been killed. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(EXIT_FAILURE);
@@ -179,24 +181,24 @@ static void set_up_process(pid_t parent)
 		signal(ending[i], SIG_DFL);
 	sigemptyset(&nothing);
 	sigprocmask(SIG_SETMASK, &nothing, NULL);
-	/* Else GLib, without memory, waits for itself: it asks for more to say so. */
+	/* Otherwise GLib deadlocks without memory: it allocates more to report the failure. */
 	if (setenv("G_SLICE", "always-malloc", 1))
 		_exit(EXIT_NO_MEMORY);
-	/* What assertions print is of no use to anyone. */
+	/* Hide the output of failed assertions. */
 	if (null >= 0)
 		dup2(null, STDERR_FILENO);
 	limit_process();
 }
 
-/* Where our program has no standard error, the pipe may have its number. */
+/* If our program has no standard error, the pipe may have got its number. */
 static int away_from_stderr(int fd)
 {
 	return fd == STDERR_FILENO ? fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : fd;
 }
 
 /*
- * A pipe that the program closes has its end then, also while a record is read. Files stay:
- * the path may lead through /proc/self/fd.
+ * Closes inherited pipes, so that a pipe that the program closes really ends while a record is
+ * read. Files stay open: the path may lead through /proc/self/fd.
  */
 static void close_pipes(int kept, int also)
 {
@@ -215,7 +217,7 @@ static void close_pipes(int kept, int also)
 		closedir(folder);
 }
 
-/* What has been read is handed over before more is waited for. */
+/* Before the child waits for more input, it writes what it has read. */
 static bool would_wait(int json)
 {
 	struct pollfd input = {.fd = json, .events = POLLIN};
@@ -223,7 +225,7 @@ static bool would_wait(int json)
 	return json >= 0 && poll(&input, 1, 0) == 0;
 }
 
-/* `json`: a descriptor to read it from; -1: the path is that of a record. */
+/* `json`: a descriptor to read JSON from; -1: the path is that of a record. */
 static _Noreturn void serve(const char *path, int json, int fd, pid_t parent)
 {
 	const struct reader_ops *ops = json < 0 ? &reader_ctf : &reader_json;
@@ -258,19 +260,19 @@ static _Noreturn void serve(const char *path, int json, int fd, pid_t parent)
 	_exit(EXIT_SUCCESS);
 }
 
-/* ---- In ours -------------------------------------------------------------------------- */
+/* ---- In the parent --------------------------------------------------------------------- */
 
 struct process_reader {
 	char *path;
 	const char *library; /* that decodes */
 	pid_t pid;
 	int fd;
-	char *data; /* what was read and not yet looked at: [start, end) */
+	char *data; /* received but not yet processed: [start, end) */
 	size_t start, end, room;
-	bool over; /* there is nothing more */
+	bool over; /* nothing follows */
 };
 
-/* Ends the process, whatever it does; its wait status. */
+/* Kills the process and returns its wait status. */
 static int reap(struct process_reader *reader)
 {
 	int status = 0;
@@ -315,7 +317,7 @@ static struct probe_error *gave_up(struct process_reader *reader)
 		WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "its process ended");
 }
 
-/* Makes room for a frame of so many bytes and reads what there is of it. */
+/* Makes room for a frame of `wanted` bytes and reads what there is of it. */
 static struct probe_error *read_more(struct process_reader *reader, size_t wanted)
 {
 	size_t length = reader->end - reader->start;
@@ -343,7 +345,7 @@ static struct probe_error *read_more(struct process_reader *reader, size_t wante
 	return NULL;
 }
 
-/* The next frame, which stays in the buffer until the one after it is asked for. */
+/* The next frame; it stays in the buffer until the next call. */
 static struct probe_error *next_frame(struct process_reader *reader, struct frame **ret)
 {
 	struct probe_error *error;

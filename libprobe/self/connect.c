@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connecting functions to probes. Functions of one pattern share a hook; a hook without
- * functions is detached at once. Where a thread is still in one of its stubs then (a
- * function takes itself away), it waits among those that are left, and is looked at again
- * by whoever connects or takes away something later.
+ * Connects functions to probes. Functions with the same pattern share a hook; a hook without
+ * functions is detached at once. If a thread is still in one of its stubs then (a function
+ * disconnects itself), the hook is put on a list, which every later connect or disconnect
+ * checks again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +12,11 @@
 #include "libprobe/self/hook.h"
 #include "libprobe/self/self.h"
 
-/* Of this process; with the lock. */
+/* State of this process; protected by the lock. */
 static struct {
 	struct hook **hooks;
 	size_t count;
-	struct hook **left; /* detached, and yet to be freed */
+	struct hook **left; /* detached, but not yet freed */
 	size_t left_count;
 } all;
 
@@ -39,10 +39,13 @@ static void forget_hook(const struct hook *hook)
 	all.hooks[i] = all.hooks[--all.count];
 }
 
-/* Gives back what no thread is in any more. What cannot be told now can be later. */
+/*
+ * Frees hooks that no thread is in any more. If that cannot be determined now, a later call
+ * tries again.
+ */
 static void collect(void)
 {
-	/* The list is right at any time: copies look at it (hook_has_session()). */
+	/* The list is valid at all times: copies read it (hook_has_session()). */
 	for (size_t i = all.left_count; i-- > 0;) {
 		struct hook *hook = all.left[i];
 		bool gone;
@@ -64,7 +67,7 @@ static struct probe_error *add_hook(const char *pattern, struct hook **ret)
 	if (!hooks)
 		return probe_error_no_memory();
 	all.hooks = hooks;
-	/* Also where it goes in the end: there has to be room then. */
+	/* Reserve room here for the end, where adding must not fail. */
 	left = array_grow(all.left, all.count + all.left_count, sizeof(*left));
 	if (!left)
 		return probe_error_no_memory();
@@ -86,7 +89,7 @@ static struct probe_error *add_hook(const char *pattern, struct hook **ret)
 	return NULL;
 }
 
-/* One without functions. Where that fails, it is left, too. */
+/* Detaches a hook without functions. If that fails, it goes on the list, too. */
 static struct probe_error *end_hook(struct hook *hook)
 {
 	bool gone;
@@ -171,7 +174,7 @@ struct probe_error *probe_self_unregister(const char *pattern, function_call *fu
 	if (!found)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"%s: the function is not connected with this data", pattern);
-	/* Its place keeps the hook. Who is in the function may wait for the lock. */
+	/* Its place keeps the hook alive. A thread in the function may wait for the lock. */
 	function_wait(found);
 	cancel = self_lock();
 	functions_remove(&hook->functions, found);

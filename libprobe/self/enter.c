@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Between a stub and a function of the program: everything that a function may change
- * and that a stub does not keep. That is the state of the x87 unit, of vector registers in
- * all their sizes and of the masks.
+ * Between a stub and a function of the program: saves everything that a function may change but
+ * a stub does not save. That is the state of the x87 unit, of vector registers in all sizes,
+ * and of the mask registers.
  *
- * What a context switch does (xsavec, xrstor) takes 50 and 130 ns, on an AMD EPYC with
- * AVX-512; asking what is in use (xgetbv) and storing and loading just that, one register
- * after the other, takes 40 together. So it is done this way, but for processors that
- * cannot tell, and for registers that only they know of.
+ * The context switch's way (xsavec, xrstor) takes 50 and 130 ns on an AMD EPYC with AVX-512.
+ * Asking what is in use (xgetbv) and saving and restoring just that, register by register,
+ * takes 40 together. So this file does the latter, except on processors that cannot tell what
+ * is in use, or with registers it does not know.
  *
- * What is no such state stays as it is: protection keys (the function may mean to change
- * them), tiles (AMX: 8 KiB, which no function touches that was not written for it).
+ * Other state is left alone: protection keys (the function may change them on purpose), and
+ * tiles (AMX: 8 KiB, which only functions written for them use).
  *
- * A function begins with the direction flag clear and with an empty x87 stack (System V
- * ABI, AMD64 supplement, 3.2), and upper halves that are zero make code for older
- * registers fast (Intel 64 and IA-32 Architectures Optimization Reference Manual, 15.3).
+ * A function begins with the direction flag clear and with an empty x87 stack (System V ABI,
+ * AMD64 supplement, 3.2), and zero upper halves keep code for older registers fast (Intel 64
+ * and IA-32 Architectures Optimization Reference Manual, 15.3).
  *
  * Sources: Intel SDM volume 1, 13.1 to 13.8; volume 2, XGETBV, CPUID leaf 0DH.
  */
@@ -25,7 +25,7 @@
 #include <cpuid.h>
 #include <stddef.h>
 
-/* No instruction for vectors, and no call of what the sanitizers look with. */
+/* No vector instructions, and no calls into sanitizers. */
 #define GENERAL_ONLY                                                                               \
 	__attribute__((target("general-regs-only"), no_instrument_function,                        \
 		no_sanitize("address"), no_sanitize("undefined"), no_sanitize("thread")))
@@ -37,19 +37,19 @@ enum {
 	STATE_SSE = 1 << 1,
 	STATE_AVX = 1 << 2,
 	STATE_MASKS = 1 << 5,
-	STATE_HIGH = 1 << 6,	/* halves of zmm0 to zmm15 */
+	STATE_HIGH = 1 << 6,	/* upper halves of zmm0 to zmm15 */
 	STATE_FURTHER = 1 << 7, /* zmm16 to zmm31 */
 	STATE_AVX512 = STATE_MASKS | STATE_HIGH | STATE_FURTHER,
 	STATE_APX = 1 << 19, /* sixteen more general registers */
 	STATE_SAVED = STATE_X87 | STATE_SSE | STATE_AVX | STATE_AVX512 | STATE_APX,
 	COMPONENTS = 32,
 	FLAG_DIRECTION = 1 << 10,
-	X87_TOUCHED = 0x387f /* of the status word: exceptions, and where the stack's top is */
+	X87_TOUCHED = 0x387f /* bits of the status word: exceptions, and the top of the stack */
 };
 
 /*
- * Where things are in the area. That of x87, of MXCSR and of the header is xsave's; it
- * never sees the rest.
+ * Offsets in the area. x87, MXCSR and the header are where xsave puts them; xsave never sees
+ * the rest.
  */
 enum { AT_MXCSR = 24, AREA_BYTES = 1408 + 16 * 64 };
 #define AT_XMM "160"
@@ -58,14 +58,14 @@ enum { AT_MXCSR = 24, AREA_BYTES = 1408 + 16 * 64 };
 #define AT_HIGH "896"
 #define AT_FURTHER "1408"
 
-/* What is to be saved; nothing is entered before it is known. */
+/* What to save; set before anything is entered. */
 static struct {
 	uint64_t mask;
 	uint64_t bytes;
 	bool asked, by_register;
 } state;
 
-/* The size of the area that xsave needs for the components of the mask. */
+/* The size of the area that xsave needs for the components in the mask. */
 static uint64_t area_bytes(uint64_t mask)
 {
 	uint64_t end = AREA_BYTES;
@@ -96,7 +96,7 @@ struct probe_error *enter_init(bool by_register)
 	__cpuid_count(0xd, 1, a, b, c, d);
 	by_register =
 		by_register && a >> 2 & 1 && !(low & STATE_APX); /* xgetbv of what is in use */
-	/* Masks of 64 bits came with AVX-512BW; all three components are there, or none. */
+	/* 64-bit masks came with AVX-512BW; either all three components exist, or none. */
 	if (low & STATE_AVX512)
 		by_register = by_register && (low & STATE_AVX512) == STATE_AVX512 &&
 			      __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX512BW;
@@ -106,9 +106,12 @@ struct probe_error *enter_init(bool by_register)
 	return NULL;
 }
 
-/* ---- One register after the other ---------------------------------------------------------- */
+/* ---- Register by register ------------------------------------------------------------------ */
 
-/* `instruction` for each n of [first, first + count), which it names \n; %0 is the area. */
+/*
+ * Emits `instruction` for each n of [first, first + count); it contains \n for the number. %0
+ * is the area.
+ */
 #define EACH(area, first, count, instruction)                                                      \
 	__asm__ volatile(".altmacro\n.macro enter_one n\n" instruction                             \
 			 "\n.endm\n.set enter_n," first "\n.rept " count                           \
@@ -132,7 +135,7 @@ GENERAL_ONLY static inline void store(uint8_t *area, uint64_t used)
 		EACH(area, "0", "8", "kmovq %%k\\n," AT_MASKS "+8*\\n(%0)");
 }
 
-/* What was not in use was zero. */
+/* Registers not in use were zero. */
 GENERAL_ONLY static inline void load_avx512(const uint8_t *area, uint64_t used)
 {
 	if (used & STATE_HIGH)
@@ -163,13 +166,13 @@ GENERAL_ONLY static inline void load(const uint8_t *area, uint64_t used)
 		__asm__ volatile("ldmxcsr %0" : : "m"(saved));
 }
 
-/* ---- As a context switch does it ------------------------------------------------------------ */
+/* ---- The context switch's way -------------------------------------------------------------- */
 
 GENERAL_ONLY static inline void save(uint8_t *area, uint64_t mask)
 {
 	volatile uint64_t *header = (volatile uint64_t *)(area + LEGACY_BYTES);
 
-	/* What the processor does not write of it has to be zero. */
+	/* The parts that the processor does not write must be zero. */
 	for (int i = 0; i < HEADER_BYTES / 8; i++)
 		header[i] = 0;
 	__asm__ volatile("xsave64 (%0)"
@@ -188,7 +191,7 @@ GENERAL_ONLY static inline void restore(const uint8_t *area, uint64_t mask)
 
 /* ---- Entering ----------------------------------------------------------------------------- */
 
-/* Of the components of the mask, those that are not as they are at first. */
+/* The components in the mask that are not in their initial state. */
 GENERAL_ONLY static inline uint64_t in_use(void)
 {
 	uint32_t low, high;
@@ -197,7 +200,7 @@ GENERAL_ONLY static inline uint64_t in_use(void)
 	return low & state.mask;
 }
 
-/* Where the x87 unit was not in use: if it is now, it is put back to where it began. */
+/* If the x87 unit was not in use but is now, resets it. */
 GENERAL_ONLY static inline void empty_x87(void)
 {
 	uint16_t status;
@@ -207,13 +210,13 @@ GENERAL_ONLY static inline void empty_x87(void)
 		__asm__ volatile("fninit");
 }
 
-/* Compiled to use nothing that it has not saved. */
+/* Compiled to use only registers that it has saved. */
 GENERAL_ONLY __attribute__((noinline)) void enter(const uint64_t *frame, uint64_t site)
 {
 	uint8_t *area = __builtin_alloca_with_align(state.bytes, 8 * 64);
 	uint64_t flags, used = state.by_register ? in_use() : 0;
 
-	/* Code that uses no vectors at all is not worth a way of its own. */
+	/* Code without any vectors is too rare for a path of its own. */
 	if (used & STATE_SSE) {
 		store(area, used);
 		if (used & STATE_X87)

@@ -9,19 +9,19 @@
 #include "libprobe/base/error.h"
 
 /*
- * Finds out what has to be saved, and how. Not `by_register`: as a context switch does it,
- * also where there is a faster way; for tests. PROBE_ERROR_UNSUPPORTED: this processor
- * cannot do it.
+ * Finds out what to save, and how. Without `by_register` it uses the context switch's way even
+ * if there is a faster one; for tests. Error: PROBE_ERROR_UNSUPPORTED (this processor cannot do
+ * it).
  */
 PROBE_MUST_CHECK struct probe_error *enter_init(bool by_register);
 
 /*
- * arch_stub.call: keeps vector and floating-point state, and calls `enter_called` with
- * the same arguments, in the state in which functions begin.
+ * arch_stub.call: saves vector and floating-point state, and calls `enter_called` with the same
+ * arguments, in the state in which functions begin.
  */
 void enter(const uint64_t *frame, uint64_t site);
 
-/* Of whoever uses it (hook.c). */
+/* Defined by the user of this module (hook.c). */
 void enter_called(const uint64_t *frame, uint64_t site);
 
 #endif

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who calls, counts itself in before it looks whether there still is a function, and out
- * behind the call; who takes it away first makes it NULL, and then looks at the counts:
+ * A caller increments `in` before it checks that the function is still connected, and `out`
+ * after the call. A thread that disconnects the function first sets `call` to NULL, and then
+ * checks the counts:
  *
  *	caller                          function_stop(), function_wait()
  *	in++                            call = NULL
  *	call is NULL? leave             wait until in == out
  *
- * Each of both does the one before the other, in an order that all threads agree on
- * (sequentially consistent), so either the caller sees NULL or it is waited for. What is
- * waited for is counted in many places, as all threads would fight for one; sums are
- * read `out` first, so what is equal was equal.
+ * Both do the one before the other, in an order that all threads agree on (sequentially
+ * consistent), so either the caller sees NULL, or the other thread waits for it. The counts are
+ * spread over several cache lines, because all threads would contend for one. Sums read all
+ * `out` first: if they are equal, no call was in progress.
  *
- * Places are never given back while their hook can be hit, and so a caller needs nothing
- * else to walk over them.
+ * Places are never freed while their hook can be hit, so a caller can walk over them without
+ * further protection.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -50,7 +51,7 @@ static struct function_block *add_block(_Atomic(struct function_block *) *last)
 	if (!block)
 		return NULL;
 	memset(block, 0, sizeof(*block));
-	atomic_store(last, block); /* pairs with the load of functions_call() */
+	atomic_store(last, block); /* pairs with the load in functions_call() */
 	return block;
 }
 
@@ -77,7 +78,7 @@ struct function *functions_add(struct functions *functions, function_call *call,
 		return NULL;
 	f->is_taken = true;
 	f->data = data;
-	atomic_store(&f->call, call); /* and with it `data` */
+	atomic_store(&f->call, call); /* publishes `data`, too */
 	functions->count++;
 	return f;
 }
@@ -91,14 +92,14 @@ struct function *functions_find(const struct functions *functions, function_call
 	return NULL;
 }
 
-/* ---- Taking one away --------------------------------------------------------------------- */
+/* ---- Disconnecting ----------------------------------------------------------------------- */
 
 void function_stop(struct function *function)
 {
 	atomic_store(&function->call, NULL);
 }
 
-/* How often this thread is in it. */
+/* How many times this thread is in the function. */
 static uint64_t own_calls(const struct function *function)
 {
 	uint64_t count = 0;
@@ -124,7 +125,7 @@ void function_wait(struct function *function)
 	uint64_t own = own_calls(function);
 	int cancel;
 
-	/* Nobody would give its place back for a thread that ends here. */
+	/* If this thread were cancelled here, nothing would free the place. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	for (int i = 0; calls(function) != own; i++) {
 		if (i < SPINS)
@@ -150,7 +151,7 @@ void functions_after_fork(struct functions *functions)
 
 /* ---- Calling ----------------------------------------------------------------------------- */
 
-/* Threads are told apart by where their control blocks are, some pages apart at least. */
+/* Threads are distinguished by their control blocks, which are at least some pages apart. */
 static struct function_count *count_of(struct function *f)
 {
 	uint64_t thread = (uintptr_t)__builtin_thread_pointer() >> 12;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions of a hook (hook.h): called by all threads at once without a lock, added
- * and taken away meanwhile.
+ * The functions of a hook (hook.h): all threads call them at once without a lock, while
+ * functions are added and removed.
  */
 #ifndef LIBPROBE_SELF_FUNCTIONS_H
 #define LIBPROBE_SELF_FUNCTIONS_H
@@ -15,16 +15,16 @@ typedef void function_call(const struct probe_self_hit *hit, void *data);
 
 enum { FUNCTION_STRIPES = 32, FUNCTIONS_AT_ONCE = 4 };
 
-/* Calls that began and that ended, of some of the threads. */
+/* Counts of calls that began and ended, for some of the threads. */
 struct function_count {
 	_Alignas(64) _Atomic uint64_t in, out;
 };
 
-/* A place for one; it is used again, and given back with its hook only. */
+/* A place for a function; it is reused, and freed only with its hook. */
 struct function {
-	_Atomic(function_call *) call; /* NULL: none, or one that is taken away */
+	_Atomic(function_call *) call; /* NULL: none, or it is being disconnected */
 	void *data;
-	bool is_taken; /* with the lock */
+	bool is_taken; /* protected by the lock */
 	struct function_count counts[FUNCTION_STRIPES];
 };
 
@@ -33,27 +33,30 @@ struct function_block {
 	_Atomic(struct function_block *) next;
 };
 
-/* All of them. Initialise with {0}; nobody may be within when it is given back. */
+/* All functions. Initialise with {0}; no thread may be in one at the end. */
 struct functions {
 	_Atomic(struct function_block *) first;
-	size_t count; /* that are taken; with the lock */
+	size_t count; /* those that are taken; protected by the lock */
 };
 void functions_deinit(struct functions *functions);
 
-/* Both with the lock. NULL without memory; the one that is called so, or NULL. */
+/*
+ * Both with the lock. functions_add() returns NULL without memory, functions_find() if there is
+ * none.
+ */
 struct function *functions_add(struct functions *functions, function_call *call, void *data);
 struct function *functions_find(const struct functions *functions, function_call *call, void *data);
 
-/* It is called no more; with the lock. */
+/* Prevents further calls; with the lock. */
 void function_stop(struct function *function);
-/* Waits until no other thread is in it; without the lock. */
+/* Waits until no other thread is in the function; without the lock. */
 void function_wait(struct function *function);
-/* Its place is free; with the lock. */
+/* Frees its place; with the lock. */
 void functions_remove(struct functions *functions, struct function *function);
 
 /*
- * What this thread is within, innermost first. It is also what tells a forked child
- * who is in which function: its only thread.
+ * The calls that this thread is in, innermost first. It also tells a forked child which
+ * functions its only thread is in.
  */
 struct running {
 	struct running *outer;
@@ -63,7 +66,7 @@ struct running {
 };
 extern __thread struct running *functions_running __attribute__((tls_model("initial-exec")));
 
-/* Calls all of them; `hit->args` are found out by decode(), if there is one to be called. */
+/* Calls all functions. decode() fills in `hit->args` if there is a function to call. */
 void functions_call(struct functions *functions, const void *hook, struct probe_self_hit *hit,
 	void (*decode)(struct probe_self_hit *hit, void *data), void *data);
 

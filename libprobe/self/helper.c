@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Nobody traces himself: ptrace(2) wants another process. So a copy of this one becomes
- * its controller, by the same code that probectl runs:
+ * A process cannot ptrace(2) itself, so a copy of this process becomes its controller and runs
+ * the same code as probectl:
  *
  *	caller          clone(2) --> forker       fork() ---> copy
  *	  |  waits                     | waits                  | stops all threads of the
- *	  |                            |                        | process, patches, lets go
+ *	  |                            |                        | process, patches, resumes
  *	  |  <-------------------------------- pipe: the reply  |
  *	  |                            | <---------------- ends |
  *	  |  <------------------- ends |
  *
- * The copy calls malloc and the rest of libc, in a process that may have threads, and one
- * of these may hold a lock at that moment. Only libc's own fork() gives a copy in which
- * its locks are free, and those of whoever asked for it with pthread_atfork(3). But then
- * the copy's end would be told with SIGCHLD and by wait(2), which are the program's own.
- * So it is the child of another child, the forker, which is none that wait(2) without
- * __WCLONE knows of and that ends without a signal. The forker is in this process's memory, as
- * a child of vfork(2) is, with the caller's thread pointer, on a stack of its own, so
- * its call of fork() is as good as the caller's. Until that call is over the caller waits
- * with all signals blocked, and touches nothing that belongs to its thread (not even
- * errno). Afterwards the forker calls nothing of libc any more.
+ * The copy calls malloc and the rest of libc, in a process that may have other threads, and one
+ * of them may hold a lock at that moment. Only libc's own fork() yields a copy whose libc locks
+ * are free, as well as those of pthread_atfork(3) users. But then the end of the copy would
+ * send SIGCHLD and show up in wait(2), both of which belong to the program. So the copy is the
+ * child of another child, the forker, which wait(2) without __WCLONE does not report and which
+ * ends without a signal. The forker shares this process's memory, like a child of vfork(2), and
+ * uses the caller's thread pointer and a stack of its own, so its call of fork() is as good as
+ * the caller's. Until that call returns the caller waits with all signals blocked, and touches
+ * nothing that belongs to its thread (not even errno). After that the forker calls nothing in
+ * libc.
  *
- * Restartable sequences (rseq(2)) are the one thing that a thread pointer does not lend:
- * the kernel knows only the caller's. It is taken back meanwhile, so that stubs which
- * the forker meets on its way through libc see a thread without a CPU of its own.
+ * Restartable sequences (rseq(2)) are the one thing that does not come with the thread pointer:
+ * the kernel knows only the caller's registration. It is removed meanwhile, so that a stub that
+ * the forker passes in libc sees a thread without a CPU of its own.
  *
- * No library is opened in the copy: the loader's locks are not among those that fork()
- * sets free. What it may need is opened before.
+ * The copy loads no libraries: the loader's locks are not among those that fork() releases.
+ * Whatever it may need is loaded before.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -56,22 +56,22 @@ __thread bool helper_is_quiet __attribute__((tls_model("initial-exec")));
 #if defined(__x86_64__)
 
 enum {
-	COPY_SECONDS = 20, /* until the copy ends itself, and the caller gives it up */
+	COPY_SECONDS = 20, /* until the copy ends itself, and the caller gives up on it */
 	TRIES = 2,
-	STACK_BYTES = 8 << 20, /* of the forker, and so of the copy; what is used counts */
+	STACK_BYTES = 8 << 20, /* of the forker, and so of the copy; only used pages count */
 	GUARD_BYTES = 4096,
 	RSEQ_BYTES_MIN = 32,
-	LOOK_NS = 50000000, /* so often it is seen whether the forker lives */
+	LOOK_NS = 50000000, /* interval for checking that the forker is alive */
 	RSEQ_UNREGISTER = 1,
-	YAMA_DESCENDANTS = 1 /* of ptrace_scope */
+	YAMA_DESCENDANTS = 1 /* a value of ptrace_scope */
 };
 #define RSEQ_SIGNATURE 0x53053053 /* <sys/rseq.h>, RSEQ_SIG of x86 */
 
-/* Where glibc, since 2.35, has the area that it registers for each thread. */
+/* Where glibc (2.35 and later) has the area that it registers for each thread. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
-/* What the three share; it is shared memory, also with the copy. */
+/* Shared by all three, including the copy. */
 struct channel {
 	_Atomic uint32_t forked;  /* futex: the copy's pid, or -errno; 0: not yet */
 	_Atomic uint32_t allowed; /* futex: 1 when the copy may begin */
@@ -86,7 +86,7 @@ struct helper {
 	char *stack;
 };
 
-/* A system call that leaves errno alone. */
+/* A system call that does not change errno. */
 static long raw_call(long number, long a, long b, long c, long d)
 {
 	register long r10 __asm__("r10") = d;
@@ -113,7 +113,10 @@ static void set(_Atomic uint32_t *word, uint32_t value)
 
 /* ---- The copy --------------------------------------------------------------------------- */
 
-/* The program's descriptors are open twice as long as the copy lives: a pipe's end, say. */
+/*
+ * Otherwise the program's descriptors would stay open as long as the copy lives, for example
+ * the end of a pipe.
+ */
 static void close_others(int kept)
 {
 	if (kept > STDERR_FILENO + 1)
@@ -121,7 +124,7 @@ static void close_others(int kept)
 	syscall(SYS_close_range, kept < STDERR_FILENO ? STDERR_FILENO + 1 : kept + 1, ~0U, 0);
 }
 
-/* None of the program's handlers runs here; and it ends, whatever happens. */
+/* Keeps the program's handlers from running here, and limits the copy's life. */
 static void set_signals(void)
 {
 	sigset_t set;
@@ -145,7 +148,7 @@ static void copy_main(struct helper *h)
 	wait_until_set(&h->channel->allowed);
 	error = h->work->act(h->target, h->work->data, &report, h->work->result);
 	reply_send(h->pipe[1], error, &report, h->work->result, h->work->result_bytes);
-	/* Nothing of the program's runs at its end, nor the sanitizers' checks. */
+	/* Skip the program's exit handlers, and the sanitizers' checks. */
 	raw_call(SYS_exit_group, 0, 0, 0, 0);
 }
 
@@ -160,14 +163,14 @@ static int forker_main(void *data)
 	if (pid == 0)
 		copy_main(h);
 	set(&channel->forked, pid > 0 ? (uint32_t)pid : (uint32_t)-errno);
-	/* From here on, `h` and the thread are the caller's. */
+	/* From here on, `h` and the thread belong to the caller. */
 	if (pid > 0)
 		raw_call(SYS_wait4, pid, 0, __WALL, 0);
 	raw_call(SYS_exit, 0, 0, 0, 0);
 	return 0;
 }
 
-/* Takes the caller's area back from the kernel; its address where that was done, else 0. */
+/* Unregisters the caller's rseq area; returns its address if that succeeded, else 0. */
 static long rseq_take_back(long bytes)
 {
 	long area;
@@ -178,7 +181,10 @@ static long rseq_take_back(long bytes)
 	return raw_call(SYS_rseq, area, bytes, RSEQ_UNREGISTER, RSEQ_SIGNATURE) == 0 ? area : 0;
 }
 
-/* What the forker says, the copy's pid or -errno; it may die before it says anything. */
+/*
+ * What the forker reports: the copy's pid or -errno. The forker may die before it reports
+ * anything.
+ */
 static int32_t wait_for_fork(struct helper *h)
 {
 	static const struct timespec moment = {.tv_nsec = LOOK_NS};
@@ -222,7 +228,7 @@ static struct probe_error *start_copy(struct helper *h)
 
 /* ---- The caller ----------------------------------------------------------------------------- */
 
-/* Only ancestors may trace where Yama says so, and who is named. */
+/* Yama may allow only ancestors, and processes named by PR_SET_PTRACER, to trace. */
 static void allow(const struct helper *h)
 {
 	bool restricted =
@@ -233,7 +239,7 @@ static void allow(const struct helper *h)
 	set(&h->channel->allowed, 1);
 }
 
-/* Reads all that the copy has to say, and until it ends; *late_ret: it did not. */
+/* Reads the copy's reply until it ends; *late_ret: it did not end in time. */
 static struct probe_error *listen_to(const struct helper *h, struct reply *reply, bool *late_ret)
 {
 	uint64_t end = clock_monotonic_ns() + COPY_SECONDS * UINT64_C(1000000000);
@@ -252,10 +258,10 @@ static struct probe_error *listen_to(const struct helper *h, struct reply *reply
 	return error;
 }
 
-/* Behind this, the forker is gone, and its stack free. */
+/* After this, the forker is gone, and its stack is free. */
 static void end_copy(const struct helper *h, bool late)
 {
-	/* Its end of the pipe is open, so it is there; and nobody else can have its number. */
+	/* Its end of the pipe is open, so it exists, and its pid cannot have been reused. */
 	if (late && h->copy)
 		kill(h->copy, SIGKILL);
 	while (h->forker > 0 && waitpid(h->forker, NULL, __WCLONE) < 0 && errno == EINTR)
@@ -294,7 +300,7 @@ static void clean_up(struct helper *h)
 	probe_target_close(h->target);
 }
 
-/* One try; *done_ret: the copy has told how it went. */
+/* One try; *done_ret: the copy has reported its result. */
 static struct probe_error *try(const struct helper_work *work, bool *done_ret)
 {
 	struct helper h = {
@@ -331,7 +337,7 @@ struct probe_error *helper_run(struct helper_work *work)
 	struct probe_error *error = NULL;
 	bool done = false;
 
-	/* Opened by its first use: not in the copy. */
+	/* Loads the disassembler here, not in the copy. */
 	if (arch_x86_64.can_decode)
 		arch_x86_64.can_decode();
 	for (int i = 0; i < TRIES && !done; i++) {

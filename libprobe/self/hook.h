@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pattern that functions are connected to, and the session in this process's registry
- * whose stubs call them.
+ * A pattern with functions connected to it, and the session in this process's registry whose
+ * stubs call them.
  */
 #ifndef LIBPROBE_SELF_HOOK_H
 #define LIBPROBE_SELF_HOOK_H
@@ -10,7 +10,7 @@
 #include "libprobe/self/functions.h"
 #include "libprobe/self/unwind.h"
 
-/* A site as stubs name it, by its address: it stays until no thread is in the stub. */
+/* A site, which stubs pass by address: it stays until no thread is in the stub. */
 struct hook_site {
 	struct hook *hook;
 	uint64_t pc, key; /* see select_key() */
@@ -42,30 +42,33 @@ struct hook {
 	struct functions functions;
 	struct hook_sites *sites;
 	struct hook_counters counters;
-	/* Stubs may lead here that nobody knows of: it is never given back. */
+	/* Unknown stubs may lead here, so it is never freed. */
 	bool is_kept;
 	struct hook *next_kept;
 };
 
-/* Nothing is patched yet. Errors: PROBE_ERROR_USAGE (the pattern), PROBE_ERROR_MEMORY. */
+/*
+ * Creates a hook; patches nothing yet. Errors: PROBE_ERROR_USAGE (the pattern),
+ * PROBE_ERROR_MEMORY.
+ */
 PROBE_MUST_CHECK struct probe_error *hook_create(const char *text, struct hook **ret);
-/* Nothing may be patched any more, but by a copy that died. */
+/* Nothing may be patched any more, except by a copy that died. */
 void hook_free(struct hook *hook);
 
 /*
- * Patches the sites that its pattern matches, and that are not patched yet. Errors:
- * PROBE_ERROR_NOT_FOUND (none matches, and it has none yet), those of probe/self.h.
+ * Patches the sites that its pattern matches and that are not patched yet. Errors:
+ * PROBE_ERROR_NOT_FOUND (it matches none, and none are patched), those of probe/self.h.
  */
 PROBE_MUST_CHECK struct probe_error *hook_attach(
 	struct hook *hook, bool keep_going, struct probe_report *report);
 
 /*
- * Undoes it. *gone_ret: no thread is, or will come, where it was; else a later call
- * has to look again.
+ * Undoes hook_attach(). *gone_ret: no thread is or will get into the stubs; otherwise a later
+ * call must check again.
  */
 PROBE_MUST_CHECK struct probe_error *hook_detach(struct hook *hook, bool *gone_ret);
 
-/* With the lock: does a hook of this process have that session (connect.c)? */
+/* With the lock: whether a hook of this process has that session (connect.c). */
 bool hook_has_session(uint32_t id);
 
 /* In a child that was just forked. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * The format of a reply:
+ *
  *	struct header
  *	the error's message, without a NUL
- *	of each refusal: struct refusal, provider, name and path with their NULs
+ *	for each refusal: struct refusal, provider, name and path with their NULs
  *	the result
  *
- * Sender and receiver are the same program: pointers to constants are the same in both.
+ * Sender and receiver are the same program, so pointers to constants are valid in both.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -23,7 +25,7 @@ enum { READ_BYTES = 4096 };
 
 struct header {
 	uint64_t magic;
-	uint64_t length; /* of all of it */
+	uint64_t length; /* of the whole reply */
 	int32_t code, err;
 	uint64_t message_length;
 	struct probe_report report; /* without its pointers */
@@ -129,7 +131,7 @@ bool reply_read(struct reply *reply, int fd, struct probe_error **error_ret)
 	return got > 0;
 }
 
-/* The next bytes, once the length of all of them is known to be right. */
+/* The next bytes; their total length has been checked. */
 static const void *take(const char **at, size_t length)
 {
 	const void *bytes = *at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a copy of the process tells it through a pipe. */
+/* What a copy of the process reports through a pipe. */
 #ifndef LIBPROBE_SELF_REPLY_H
 #define LIBPROBE_SELF_REPLY_H
 
@@ -7,7 +7,7 @@
 
 #include "probe/target.h"
 
-/* Sends an error or success (NULL), a report and a result; an end of the pipe is no error. */
+/* Sends an error or success (NULL), a report and a result. A closed pipe is ignored. */
 void reply_send(int fd, const struct probe_error *error, const struct probe_report *report,
 	const void *result, size_t result_bytes);
 
@@ -18,15 +18,12 @@ struct reply {
 };
 void reply_deinit(struct reply *reply);
 
-/*
- * Reads what there is. False: that was all. Errors set *error_ret (else NULL), and are an
- * end.
- */
+/* Reads what is available. Returns false at the end; *error_ret is then the error, or NULL. */
 bool reply_read(struct reply *reply, int fd, struct probe_error **error_ret);
 
 /*
- * Is it whole? Then *error_ret is what was sent, the report is added to, and the result
- * set.
+ * Whether the reply is complete. If so, *error_ret is the error that was sent, the report is
+ * added to, and the result is set.
  */
 bool reply_take(const struct reply *reply, struct probe_error **error_ret,
 	struct probe_report *report, void *result, size_t result_bytes);

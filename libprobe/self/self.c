@@ -14,7 +14,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The copy is made by who has the lock. */
+/* The thread with the lock creates the copy. */
 static void before_fork(void)
 {
 	if (!helper_is_quiet)
@@ -106,7 +106,7 @@ struct probe_error *probe_self_disable(
 
 /* ---- Status ----------------------------------------------------------------------------- */
 
-/* Copies a string to *at, which moves on. */
+/* Copies a string to *at, and advances it. */
 static const char *copy_string(char **at, const char *text)
 {
 	char *copy = *at;
@@ -115,7 +115,7 @@ static const char *copy_string(char **at, const char *text)
 	return copy;
 }
 
-/* The states with their strings, in one block. */
+/* Packs the states and their strings into one block. */
 static struct probe_status *pack(const struct probe_status *states, size_t count)
 {
 	size_t bytes = (count + 1) * sizeof(*states);

@@ -5,9 +5,9 @@
 #include "libprobe/self/helper.h"
 
 /*
- * One change at a time in this process. A child that is forked meanwhile finds it
- * unlocked, and complete; a thread that is cancelled (pthread_cancel(3)) lives until it is
- * unlocked. What self_lock() returns is for self_unlock().
+ * Serialises changes in this process. A child forked meanwhile sees the lock free, and
+ * consistent state. While a thread holds the lock, it cannot be cancelled (pthread_cancel(3)).
+ * Pass what self_lock() returns to self_unlock().
  */
 int self_lock(void);
 void self_unlock(int cancel);

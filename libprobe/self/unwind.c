@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The unwinder is libgcc's: C++ programs are linked with it, and backtrace(3) opens it. It
- * looks for rules in sections that are registered, and then in the modules. A
- * program that is linked with its archive (-static-libgcc) may have a second one, for
- * its exceptions; both are told.
+ * The unwinder is libgcc's: C++ programs are linked with it, and backtrace(3) loads it. It
+ * looks for rules in registered sections, and then in the modules. A program that is linked
+ * with libgcc's archive (-static-libgcc) may have a second unwinder for its exceptions; both
+ * are informed.
  *
  * Source: libgcc, unwind-dw2-fde.c.
  */
@@ -31,7 +31,7 @@ struct unwind {
 	uint8_t section[];
 };
 
-/* It stays open: what is registered is not forgotten. */
+/* The library stays loaded: registered sections stay known. */
 static void find_unwinders(void)
 {
 	void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

@@ -8,11 +8,11 @@
 struct unwind;
 
 /*
- * Tells this process's unwinder (backtrace(3), _Unwind_Backtrace()) of stubs; NULL:
- * there is none, or no memory, and backtraces end at the stub.
+ * Registers stubs with this process's unwinder (backtrace(3), _Unwind_Backtrace()). Returns
+ * NULL if there is no unwinder or no memory: backtraces then end at the stub.
  */
 struct unwind *unwind_add(const struct arch *arch, const struct arch_extent *stubs, size_t count);
-/* Before other code may come to lie where the stubs were. NULL is allowed. */
+/* Call it before other code can be mapped where the stubs were. NULL is allowed. */
 void unwind_remove(struct unwind *unwind);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which tracers there are. Both halves of what erl_tracer's operations do, deciding and
- * acting, are compiled into the stubs of a session; a row says what these have to gather,
- * and what is shown of it.
+ * The table of tracers. Deciding and acting, the two halves of erl_tracer's operations, are
+ * both compiled into the stubs of a session; a row says what these aggregate, and how it is
+ * shown.
  */
 #include "libprobe/tracer/tracer.h"
 
 const struct tracer_kind tracer_builtin[] = {
-	/* Without keys the cheapest session there is; with keys, a row for each. */
+	/* Without keys it is the cheapest session of all; with keys, one row for each. */
 	{
 		.name = "count",
 		.usage = "count",
@@ -70,7 +70,7 @@ const struct tracer_kind tracer_builtin[] = {
 			.chart = true,
 			.order = PROBE_ORDER_COUNT},
 	},
-	/* Keys are ordered by all the time they took. */
+	/* Keys are sorted by their total time. */
 	{
 		.name = "latency",
 		.usage = "latency",
@@ -87,7 +87,7 @@ const struct tracer_kind tracer_builtin[] = {
 			.times = true,
 			.order = PROBE_ORDER_SUM},
 	},
-	/* What an end means is in its name (table_name_aborts()), as pmtracebegin(3) has it. */
+	/* The end's name says how it ended (table_name_aborts()), as in pmtracebegin(3). */
 	{
 		.name = "transaction",
 		.usage = "transaction",
@@ -111,7 +111,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_RATE,
 			.order = PROBE_ORDER_COUNT},
 	},
-	/* The last value, as pmtraceobs(3) has it. */
+	/* The last value, as in pmtraceobs(3). */
 	{
 		.name = "observe",
 		.usage = "observe,EXPR",
@@ -122,7 +122,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_LAST | PROBE_COLUMN_TIME,
 			.order = PROBE_ORDER_LAST},
 	},
-	/* As pmtracecounter(3) has it. What it was at first is its smallest value. */
+	/* As in pmtracecounter(3). Its smallest value is its first one. */
 	{
 		.name = "counter",
 		.usage = "counter,EXPR",
@@ -146,7 +146,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.help = "the same as JSON, one object per line",
 		.output = PROBE_TRACER_HITS_JSON,
 	},
-	/* Records that overwrite the oldest, and are read when somebody asks. */
+	/* Records overwrite the oldest ones, and are read on demand. */
 	{
 		.name = "ring",
 		.usage = "ring",
@@ -173,7 +173,7 @@ const struct tracer_kind tracer_builtin[] = {
 			"Co-Pilot",
 		.output = PROBE_TRACER_PCP,
 	},
-	/* A shared object's: it has no name of its own. */
+	/* A shared object; it has no name of its own. */
 	{
 		.usage = "PATH.so[,OPTIONS]",
 		.help = "a tracer of your own (docs/tracers.md)",

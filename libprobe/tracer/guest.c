@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A loaded tracer, in a process of its own: it reads messages, calls operations,
- * and answers. Nothing it does can hurt the controller or the traced program,
- * none of whose memory or descriptors it has. It is not a prison: the code is the
- * user's own, and may open files or print.
+ * A loaded tracer, in a child process: it reads messages, calls operations, and answers. It
+ * cannot hurt the controller or the traced program, because it has none of their memory or
+ * descriptors. It is not a sandbox: the code is the user's own, and may open files or print.
  *
- * Signals from the terminal are the controller's to act on: a tracer goes on to
- * the end, where it can say what it found. Where the controller is killed, so
- * is the tracer.
+ * The controller handles signals from the terminal: a tracer runs to the end, where it can
+ * report what it found. If the controller is killed, so is the tracer.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,7 +22,7 @@
 #include "libprobe/tracer/guest.h"
 #include "libprobe/tracer/wire.h"
 
-/* A probe that the tracer was taken off. */
+/* A probe that the tracer was removed from. */
 struct removed {
 	struct removed *next;
 	char names[]; /* provider, NUL, name, NUL */
@@ -36,12 +34,12 @@ struct guest {
 	void *state;
 	int input, replies;
 	struct removed *removed;
-	bool off; /* taken off all probes */
+	bool off; /* removed from all probes */
 };
 
 /* ---- Answers ---------------------------------------------------------------------- */
 
-/* A reply that cannot be written has nobody to read it. */
+/* If a reply cannot be written, nothing is left to read it. */
 static void reply(const struct guest *guest, enum wire_type type, const void *text, size_t length)
 {
 	char message[1024];
@@ -131,7 +129,7 @@ static void take_hit(struct guest *guest, char *message, size_t length)
 		remove_probe(guest, &got.term);
 }
 
-/* Somebody looks at the tracer: does it want to live, and what does it say? */
+/* The user looks at the tracer: asks whether it stays, and lets it print its state. */
 static void take_look(struct guest *guest)
 {
 	struct wire_got got = {.tag = PROBE_TAG_STATUS, .term = {.provider = "", .name = ""}};
@@ -219,7 +217,7 @@ static void take(struct guest *guest, char *message, const struct wire_header *h
 	}
 }
 
-/* Takes the whole messages of a block; returns how many bytes they were. */
+/* Processes the complete messages of a block; returns their size in bytes. */
 static size_t take_all(struct guest *guest, char *block, size_t length)
 {
 	struct wire_header header;
@@ -237,7 +235,7 @@ static size_t take_all(struct guest *guest, char *block, size_t length)
 	return at;
 }
 
-/* What was printed is shown when there is nothing else to do. */
+/* Flushes output when there is nothing else to do. */
 static void flush_if_idle(const struct guest *guest)
 {
 	struct pollfd input = {.fd = guest->input, .events = POLLIN};
@@ -268,7 +266,7 @@ static _Noreturn void serve(struct guest *guest)
 	}
 }
 
-/* Puts the descriptors to where they are kept, and closes all others. */
+/* Moves the descriptors to their places, and closes all others. */
 static void take_descriptors(struct guest *guest, int output)
 {
 	enum { INPUT = 3, REPLIES = 4, FIRST_FREE = 5 };
@@ -280,7 +278,7 @@ static void take_descriptors(struct guest *guest, int output)
 		_exit(EXIT_FAILURE);
 	guest->input = INPUT;
 	guest->replies = REPLIES;
-	/* Before Linux 5.9 there is no close_range(2). */
+	/* close_range(2) came with Linux 5.9. */
 	if (syscall(SYS_close_range, FIRST_FREE, ~0u, 0) < 0)
 		for (int fd = FIRST_FREE; fd < 1024; fd++)
 			close(fd);

@@ -6,10 +6,9 @@
  *	rings -> hits -> sink -- pipe: messages --> enabled, trace ...
  *	         removed probes <-- pipe: replies --
  *
- * The controller never waits for it but at the start and at the end, and then for
- * a bounded time: hits that it is too slow for stay in the rings, and are counted
- * as lost there. It is asked once a second whether it lives; one that does not
- * answer for long is killed.
+ * The controller waits for the tracer only at the start and at the end, and only for a bounded
+ * time: hits that the tracer is too slow for stay in the rings, and are counted as lost there.
+ * The controller pings it once a second; a tracer that does not answer for long is killed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,14 +30,14 @@ enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000, PIPE_BYTES = 1 << 20,
 
 struct probe_tracer_host {
 	char *path, *options;
-	enum probe_tracer_tag tag; /* of hits that are no pair's */
+	enum probe_tracer_tag tag; /* of hits outside pairs */
 	uint64_t timeout_ns;	   /* 0: never */
 	pid_t pid;
 	int input, replies, output;
 	struct probe_sink *sink;
 	bool ready, done, off;
 	unsigned int unanswered;
-	uint64_t asked_ns; /* when, the first of the unanswered */
+	uint64_t asked_ns; /* when the first unanswered ping was sent */
 	uint64_t heard_ns;
 	char reply[1024];
 	size_t reply_length;
@@ -74,7 +73,7 @@ static struct probe_error *take_timeout(struct probe_tracer_host *host, const ch
 	return NULL;
 }
 
-/* Takes our own options (tag=, timeout=) out of the user's; the rest is the tracer's. */
+/* Takes our own options (tag=, timeout=) out of the user's; the rest goes to the tracer. */
 static struct probe_error *host_options(struct probe_tracer_host *host, const char *text)
 {
 	char *copy = strdup(text), *rest = copy, *word;
@@ -124,7 +123,7 @@ static struct probe_error *reap(struct probe_tracer_host *host)
 static struct probe_error *give_up(struct probe_tracer_host *host)
 {
 	kill(host->pid, SIGKILL);
-	host->done = true; /* no other message */
+	host->done = true; /* send nothing more */
 	probe_error_free(reap(host));
 	return probe_error_new(PROBE_ERROR_STATE,
 		"tracer %s did not answer for %llu s, and was ended (its option timeout=SECONDS "
@@ -167,7 +166,7 @@ static struct probe_error *take_reply(struct probe_tracer_host *host,
 	}
 }
 
-/* Takes the whole replies that have come. */
+/* Handles the complete replies received. */
 static struct probe_error *take_replies(struct probe_tracer_host *host,
 	void (*removed)(const char *provider, const char *name, void *data), void *data)
 {
@@ -190,7 +189,7 @@ static struct probe_error *take_replies(struct probe_tracer_host *host,
 	return error;
 }
 
-/* Reads what has been answered; *end_ret: there will be no more. */
+/* Reads and handles replies; *end_ret: there will be no more. */
 static struct probe_error *read_replies(struct probe_tracer_host *host,
 	void (*removed)(const char *provider, const char *name, void *data), void *data,
 	bool *end_ret)
@@ -217,7 +216,7 @@ static struct probe_error *read_replies(struct probe_tracer_host *host,
 	return error;
 }
 
-/* Somebody stopped reading what the tracer prints: that is not its fault. */
+/* Whether the tracer's output is not being read: that is not its fault. */
 static bool output_is_blocked(const struct probe_tracer_host *host)
 {
 	struct pollfd output = {.fd = host->output, .events = POLLOUT};
@@ -273,7 +272,7 @@ static struct probe_error *fork_guest(struct probe_tracer_host *host)
 	return NULL;
 }
 
-/* Waits for the next replies, but not for ever. */
+/* Waits for the next replies for a bounded time. */
 static struct probe_error *wait_for_replies(struct probe_tracer_host *host)
 {
 	struct pollfd fds[] = {{.fd = host->replies, .events = POLLIN},
@@ -306,7 +305,7 @@ static char *loadable_path(const char *name)
 {
 	char *path = NULL;
 
-	/* Without a slash, dlopen(3) would look among the system's libraries. */
+	/* Without a slash, dlopen(3) would search the system's libraries. */
 	if (asprintf(&path, "%s%s", strchr(name, '/') ? "" : "./", name) < 0)
 		return NULL;
 	return path;
@@ -406,7 +405,7 @@ struct probe_error *probe_tracer_host_finish(struct probe_tracer_host *host)
 	host->asked_ns = clock_monotonic_ns();
 	while (!error && host->pid && !host->done) {
 		error = probe_sink_flush(host->sink);
-		/* Why nobody reads it is in the replies, or in how the process ended. */
+		/* The replies, or the process's exit status, tell why it stopped reading. */
 		if (error && error->err == EPIPE) {
 			probe_error_free(error);
 			error = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pcp: what another tracer gathers, as metrics of Performance Co-Pilot (probe/pcp.h)
- * in place of a table. Its sessions are the other's.
+ * pcp: what another tracer aggregates, as metrics of Performance Co-Pilot (probe/pcp.h) instead
+ * of a table. Its sessions are the other tracer's.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tracers as users name them, and the sessions that they need. */
+/* Parses tracers as users name them, and configures their sessions. */
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static const struct tracer_kind *tracer_of_objects(void)
 	return kind;
 }
 
-/* The one that was meant, perhaps; NULL where none is alike. */
+/* The tracer that was probably meant; NULL if none is similar. */
 static const char *find_nearest(const char *name)
 {
 	size_t length = strnlen(name, NEAREST_COMPARED_MAX);
@@ -63,7 +63,7 @@ static struct probe_error *no_tracer(const char *name)
 		name, name);
 }
 
-/* A path, and not a name: it has a slash, or ends as shared objects do. */
+/* Whether it is a path rather than a name: it has a slash, or ends like a shared object. */
 static bool is_path(const char *name)
 {
 	size_t length = strlen(name);
@@ -160,7 +160,7 @@ bool probe_tracer_info(size_t index, struct probe_tracer_info *ret)
 
 /* ---- Sessions --------------------------------------------------------------------- */
 
-/* Begins and ends: as the user says, or as the tracer takes its operands. */
+/* Begins and ends: as the user says, or by the tracer's default. */
 static struct probe_error *configure_pairs(
 	const struct probe_tracer_spec *spec, size_t pattern_count, struct probe_gather *gather)
 {

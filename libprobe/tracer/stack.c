@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stack: hits by call stack. Stacks are copied into records and unwound by the
- * controller; with `frames`, stubs follow the frame pointers, and count by what they
- * find.
+ * stack: hits by call stack. Stacks are copied into records, and the controller unwinds them;
+ * with `frames`, stubs follow the frame pointers and count by return addresses.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 
 enum {
 	BYTES_MIN = 512,
-	RING_BYTES = 16 << 20 /* a record is some hundred times as long as others are */
+	RING_BYTES = 16 << 20 /* a record is about a hundred times as long as others */
 };
 
 static struct probe_error *parse_bytes(const char *text, size_t length, uint16_t *ret)

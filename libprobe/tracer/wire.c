@@ -28,7 +28,7 @@ bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct pr
 	size_t length = sizeof(struct wire_hit) + probe_event_packed_size(&event);
 	struct wire_hit *wire;
 
-	/* All at once: half a message would be worse than none. */
+	/* Reserve all at once: half a message would be worse than none. */
 	wire = length > WIRE_MESSAGE_MAX ? NULL : (void *)buffer_reserve(out, length);
 	if (!wire)
 		return false;

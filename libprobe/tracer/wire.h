@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What goes over the pipe to the process in which a loaded tracer runs: one
- * message after the other, each a header and its parts. Both ends are the same
- * program, so nothing is packed or swapped; but the reader checks lengths all the
- * same, since a tracer that runs wild may read from its own pipe.
+ * The messages in the pipe to a loaded tracer's process, each a header and its parts. Both ends
+ * are the same program, so nothing is packed or byte-swapped; but the reader checks lengths all
+ * the same, because a tracer that misbehaves may read from its own pipe.
  */
 #ifndef LIBPROBE_TRACER_WIRE_H
 #define LIBPROBE_TRACER_WIRE_H
@@ -13,15 +12,15 @@
 
 enum wire_type {
 	/* To the tracer: */
-	WIRE_HIT,  /* struct wire_hit, and what belongs to it */
-	WIRE_LOOK, /* somebody looks at the tracer */
-	WIRE_PING, /* are you alive? */
-	WIRE_END,  /* the last message: say good-bye */
+	WIRE_HIT,  /* struct wire_hit, and the packed event */
+	WIRE_LOOK, /* the user looks at the tracer */
+	WIRE_PING, /* asks for a sign of life */
+	WIRE_END,  /* the last message */
 	/* From the tracer: */
 	WIRE_READY,
-	WIRE_ERROR,  /* a text: why there is no tracer */
-	WIRE_PONG,   /* to each look and ping */
-	WIRE_REMOVE, /* provider, NUL, name: no more of its hits; empty: of none */
+	WIRE_ERROR,  /* a text: why the tracer cannot run */
+	WIRE_PONG,   /* answers each look and ping */
+	WIRE_REMOVE, /* provider, NUL, name: send no more of its hits; empty: send none at all */
 	WIRE_DONE
 };
 
@@ -32,7 +31,11 @@ struct wire_header {
 	uint32_t length; /* of the whole message */
 };
 
+<<<<<<< HEAD
 /* Behind it: the hit as a packed event (probe/event.h). */
+=======
+/* The hit follows as a packed event (libprobe/session/event.h). */
+>>>>>>> d196e24 (reader, pcp, self, list, tracer, runtime: comments read plainly)
 struct wire_hit {
 	struct wire_header header;
 	uint32_t tag, filtered;
@@ -41,11 +44,11 @@ struct wire_hit {
 /* Appends a message without parts. */
 void wire_put(struct buffer *out, enum wire_type type);
 
-/* Appends a hit; false where it is too long for a message, or there is no memory. */
+/* Appends a hit; false if it is too long for a message, or without memory. */
 bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm, bool filtered);
 
-/* A hit as the tracer gets it; points into the message. */
+/* A hit as the tracer receives it; points into the message. */
 struct wire_got {
 	enum probe_tracer_tag tag;
 	struct probe_tracee tracee;
@@ -53,7 +56,7 @@ struct wire_got {
 	struct probe_tracer_options options;
 };
 
-/* Reads a hit in place: its values get their pointers. False where it makes no sense. */
+/* Reads a hit in place and sets the pointers of its values. False if it is malformed. */
 bool wire_get_hit(char *message, size_t length, struct wire_got *ret);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A probe is what an ELF file says it is, and controllers read the files that are
- * mapped. So a probe that gets its name at run time needs a file of its own:
+ * Controllers find probes in the ELF files that a process has mapped. So a probe whose name is
+ * known only at run time needs a file of its own:
  *
  *     0               ELF header, program headers
  *                     .text            the function: a nop, the site, and a return
@@ -12,11 +12,11 @@
  *                     .symtab, .strtab, .shstrtab, section headers
  *     segment_bytes   .probes          the semaphore
  *
- * The first part is mapped executable, the second one writable, both privately.
- * No loader is needed, nothing is relocated: addresses are offsets in the file.
+ * The first part is mapped executable, the second one writable, both privately. It needs no
+ * loader and no relocation: addresses are file offsets.
  *
- * Sources: System V ABI, "Object Files"; SystemTap, "User Space Probe
- * Implementation" (the note); DWARF 5, 6.4, and LSB 10.6 (.eh_frame).
+ * Sources: System V ABI, "Object Files"; SystemTap, "User Space Probe Implementation" (the
+ * note); DWARF 5, 6.4, and LSB 10.6 (.eh_frame).
  */
 #include <assert.h>
 #include <string.h>
@@ -26,7 +26,7 @@
 enum { NOTE_STAPSDT = 3, NOTE_TEXT_MAX = IMAGE_PROVIDER_MAX + IMAGE_NAME_MAX + 48 };
 
 /* clang-format off */
-/* bcc has to meet the section of the semaphores before that of the notes. */
+/* bcc must find the section of the semaphores before that of the notes. */
 enum {
 	NO_SECTION, TEXT, EH_FRAME, BASE, BUILD_ID, PROBES, NOTE, SYMTAB, STRTAB, SHSTRTAB, SECTIONS
 };
@@ -35,7 +35,7 @@ static const char *const section_names[SECTIONS] = {
 	".note.stapsdt", ".symtab", ".strtab", ".shstrtab"
 };
 
-/* posix_trace_event() jumps there, so this is its frame in a call stack. */
+/* posix_trace_event() jumps to the site, so this is its frame in a call stack. */
 static const char symbol_names[] = "\0posix_trace_event";
 /* clang-format on */
 
@@ -62,11 +62,11 @@ struct note {
 	char text[NOTE_TEXT_MAX]; /* provider, name, arguments, each with its NUL */
 } __attribute__((packed, aligned(4)));
 
-/* The first segment, as it is in the file. */
+/* The first segment as it is in the file. */
 struct head {
 	Elf64_Ehdr elf;
 	Elf64_Phdr segments[3];
-	uint8_t code[15], base; /* what .stapsdt.base is */
+	uint8_t code[15], base; /* base: the contents of .stapsdt.base */
 	struct eh_frame eh_frame;
 	struct build_id build_id;
 	struct note note;
@@ -94,7 +94,7 @@ static void set_code(struct head *head, const struct arch_event *machine)
 	eh->size = machine->code_length;
 }
 
-/* What is in the file follows from the names, so the identity does. FNV-1a. */
+/* The names determine the contents, so they determine the build id. FNV-1a. */
 static void set_build_id(struct build_id *note, const char *provider, const char *name)
 {
 	const char *strings[] = {provider, name};
@@ -160,7 +160,7 @@ static void set_section(struct head *head, unsigned int which, uint32_t type, ui
 		.sh_addralign = 1};
 }
 
-/* Returns the length of all of them. */
+/* Returns their total length. */
 static size_t set_section_names(struct head *head)
 {
 	size_t at = 0;
@@ -197,7 +197,7 @@ static void set_sections(struct head *head, const struct arch_event *machine, si
 	head->sections[BUILD_ID].sh_addralign = 4;
 	head->sections[NOTE].sh_addralign = 4;
 	head->sections[SYMTAB].sh_link = STRTAB;
-	head->sections[SYMTAB].sh_info = 2; /* symbols that are local */
+	head->sections[SYMTAB].sh_info = 2; /* local symbols */
 	head->sections[SYMTAB].sh_entsize = sizeof(Elf64_Sym);
 }
 

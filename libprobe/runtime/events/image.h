@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ELF file of one probe, which a program makes of itself when it runs. */
+/* The ELF file of one probe, which a program creates at run time. */
 #ifndef LIBPROBE_RUNTIME_EVENTS_IMAGE_H
 #define LIBPROBE_RUNTIME_EVENTS_IMAGE_H
 
@@ -10,7 +10,7 @@
 
 enum { IMAGE_PROVIDER_MAX = 16, IMAGE_NAME_MAX = 64 };
 
-/* Where things are, from the first byte of the mapped file. */
+/* Offsets in the mapped file. */
 struct image_layout {
 	size_t site;	  /* the function and its site */
 	size_t semaphore; /* u16, in the second segment */
@@ -20,8 +20,8 @@ struct image_layout {
 enum { IMAGE_HEAD_BYTES = 2048 };
 
 /*
- * Makes the first IMAGE_HEAD_BYTES of the file; all else in it is 0. `provider` and
- * `name` have at most the bytes above.
+ * Makes the first IMAGE_HEAD_BYTES of the file; the rest is 0. `provider` and `name` must not
+ * exceed the limits above.
  */
 void image_make(const struct arch_event *machine, const char *provider, const char *name,
 	uint8_t ret[IMAGE_HEAD_BYTES], struct image_layout *layout_ret);

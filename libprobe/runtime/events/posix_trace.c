@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An event type is a small ELF file in memory (image.c), mapped into this process:
- * controllers find it as they find any library, in /proc/PID/maps, and read it through
- * /proc/PID/fd, for which its descriptor stays open. The loader knows nothing of it, so
- * this works in static programs, too; but debuggers and controllers that wait for new
- * libraries are told of it as the loader would tell them: by a call of the empty
- * function that `struct r_debug` names.
+ * An event type is a small ELF file in memory (image.c), mapped into this process. Controllers
+ * find it like any library in /proc/PID/maps, and read it through /proc/PID/fd, so its
+ * descriptor stays open. The loader does not know it, so this works in static programs, too.
+ * Debuggers and controllers that wait for new libraries are notified as the loader would do it:
+ * by a call of the empty function that `struct r_debug` names.
  *
- * One probe for all events, with the name as an argument, would need no file, but every
- * hit of any event would be a hit of all, and whoever traces would have to compare
- * strings.
+ * One probe for all events, with the name as an argument, would need no file. But every hit of
+ * any event would then be a hit of all, and tracers would have to compare strings.
  *
- * An identifier is an index. Entries are filled once, before their number is counted,
- * and never change: nothing is locked but in posix_trace_eventid_open().
+ * An identifier is an index. Entries are filled in once, before the count includes them, and
+ * never change: only posix_trace_eventid_open() takes a lock.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,13 +31,24 @@ _Static_assert(TRACE_EVENT_NAME_MAX <= IMAGE_NAME_MAX, "names fit into a note");
 
 static const char provider[] = "posix_trace", unnamed[] = "posix_trace_unnamed_userevent";
 
-enum { FIRST_EVENT = 64 }; /* the identifiers below are the standard's own events */
+enum { FIRST_EVENT = 64 }; /* lower identifiers are the standard's own events */
 
+<<<<<<< HEAD
 /* Of other instruction sets, nothing can be made: NULL. */
 static const struct arch_event *const machine = ARCH_EVENT;
+=======
+/* No probe can be made on other instruction sets (libprobe/runtime/events/image.c). */
+#if defined(__x86_64__)
+static const struct image_machine *const machine = &image_x86_64;
+#elif defined(__aarch64__)
+static const struct image_machine *const machine = &image_aarch64;
+#else
+static const struct image_machine *const machine;
+#endif
+>>>>>>> d196e24 (reader, pcp, self, list, tracer, runtime: comments read plainly)
 
 struct event {
-	const volatile uint16_t *semaphore; /* not 0 while somebody traces */
+	const volatile uint16_t *semaphore; /* nonzero while traced */
 	void (*site)(const void *data, size_t length);
 	char name[TRACE_EVENT_NAME_MAX + 1];
 };
@@ -51,12 +60,12 @@ static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 __extension__ unsigned short posix_trace_posix_trace_unnamed_userevent_semaphore
 	__attribute__((section(".probes"), visibility("hidden")));
 
-/* Not there in static programs, and with other C libraries. */
+/* Missing in static programs, and with other C libraries. */
 #pragma weak _r_debug
 
 /* ---- Making a probe ----------------------------------------------------------------- */
 
-/* A sealed file with the image; or -1 with errno. The first descriptors are not ours. */
+/* A sealed file with the image; or -1 with errno. Never uses descriptors 0 to 2. */
 static int make_file(const uint8_t *head, size_t length)
 {
 	int low = memfd_create(provider, MFD_CLOEXEC | MFD_ALLOW_SEALING), fd, err;
@@ -135,7 +144,7 @@ static void announce(void)
 	tell();
 }
 
-/* A forked child can open events, whatever another thread was doing. */
+/* A forked child can open events, whatever other threads were doing. */
 static void lock(void)
 {
 	pthread_mutex_lock(&opening);

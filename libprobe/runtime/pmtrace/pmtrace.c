@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What Performance Co-Pilot's library tells its agent, this one says at probes. Return
- * values are those of libpcp_trace 6.0 where it has an agent; tests/integration/pmtrace.sh
- * runs the same calls through both. Its manual pages say that transactions belong to
- * threads; what it does is to tell processes apart.
+ * What Performance Co-Pilot's library sends to its agent, this one reports at probes. Return
+ * values are those of libpcp_trace 6.0 with an agent; tests/integration/pmtrace.sh runs the
+ * same calls through both. That library's manual pages say that transactions belong to threads,
+ * but its behaviour distinguishes only processes.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -30,15 +30,15 @@ SEMAPHORE(obs);
 SEMAPHORE(counter);
 SEMAPHORE(state);
 
-/* Does somebody trace that probe? Its arguments are made for nobody else. */
+/* Whether the probe is traced: its arguments are computed only then. */
 #define TRACED(name) __builtin_expect(pmtrace_##name##_semaphore != 0, 0)
 
 static atomic_int flags;
-static atomic_bool is_synchronous; /* since the first call, and then for good */
+static atomic_bool is_synchronous; /* set by the first call, permanently */
 
 /* ---- Diagnostics ---------------------------------------------------------------------- */
 
-/* With PMTRACE_STATE_API: the call, and what it returned. Passes the result on. */
+/* With PMTRACE_STATE_API, prints the call and its result. Returns the result. */
 __attribute__((format(printf, 3, 4))) static int told(
 	int result, const char *function, const char *format, ...)
 {
@@ -60,18 +60,23 @@ __attribute__((format(printf, 3, 4))) static int told(
 }
 
 /*
+<<<<<<< HEAD
  * Behind the nop of a probe, another that a jump fits into, unless its own does, so that the
  * probe can be switched on wherever the library was loaded.
+=======
+ * A 5-byte nop after the probe's own: a jump fits into the two together, so the probe can be
+ * enabled wherever the library is loaded.
+>>>>>>> d196e24 (reader, pcp, self, list, tracer, runtime: comments read plainly)
  */
 #define ROOM() __asm__ volatile(ARCH_JUMP_ROOM)
 
-/* For %s, where a tag may be missing. */
+/* For %s, if there may be no tag. */
 static const char *shown(const char *tag)
 {
 	return tag ? tag : "(null)";
 }
 
-/* The first call with a tag decides on the protocol, of which only this is left. */
+/* The first call with a tag selects the protocol; this is all that is left of it. */
 static void decide(void)
 {
 	if (!(atomic_load_explicit(&flags, memory_order_relaxed) & PMTRACE_STATE_ASYNC) &&
@@ -122,7 +127,7 @@ int pmtraceabort(const char *tag)
 
 /* ---- Points and values ------------------------------------------------------------------ */
 
-/* Without its fraction, and as near as an int64_t can be. */
+/* Truncates to an integer, clamped to int64_t. */
 static int64_t whole(double value)
 {
 	if (value >= 0x1p63)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A table of tags that only grows: whoever looks a tag up needs no lock. One word says
- * what a transaction is doing, and is changed by compare and exchange:
+ * A table of tags that only grows, so look-ups need no lock. One word is the state of a
+ * transaction, changed by compare and exchange:
  *
  *     generation << 1 | in progress
  *
- * A generation is a process: the one of a forked child is the next. What belongs to an
- * older one was begun by the parent, and counts as never begun.
+ * A generation is a process: a forked child has the next one. A transaction of an older
+ * generation was begun by the parent, and counts as never begun.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -30,7 +30,7 @@ static _Atomic(struct tag *) heads[HEADS];
 static _Atomic uint64_t generation = 1;
 static uint64_t count;
 
-/* For whoever adds a tag, and whoever forks. */
+/* Taken to add a tag, and to fork. */
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
 static void before_fork(void)
@@ -87,7 +87,7 @@ static struct tag *add(_Atomic(struct tag *) *head, const char *text)
 	struct tag *tag;
 
 	pthread_mutex_lock(&adding);
-	/* Another thread may have been first. */
+	/* Another thread may have been faster. */
 	tag = find(head, text);
 	if (!tag && (tag = malloc(sizeof(*tag) + size))) {
 		memcpy(tag->text, text, size);

@@ -6,15 +6,15 @@
 #include <stdint.h>
 
 /*
- * All return 0 and, with *number_ret, the number of the tag in this process, from 1 on;
- * or an error of probe/pmtrace.h. No transaction is left behind by an error. Threads may
- * call them as they like: of several that begin, or end, the same one, one succeeds.
+ * All return 0 and set *number_ret to the tag's number in this process, from 1 on; or return an
+ * error of probe/pmtrace.h, and leave no transaction behind. They are thread-safe: if several
+ * threads begin, or end, the same transaction, one succeeds.
  */
 int tags_begin(const char *tag, uint64_t *number_ret);
-/* Ends and aborts. */
+/* Ends or aborts a transaction. */
 int tags_end(const char *tag, uint64_t *number_ret);
 
-/* Is it a tag at all? 0, or an error. */
+/* Checks that it is a valid tag. Returns 0, or an error. */
 int tags_check(const char *tag);
 
 #endif
