@@ -5,28 +5,28 @@
 # usage: tests/run.sh [-b BUILD] [-t SECONDS] KIND|TEST...
 #
 # A KIND is one of
-#   unit         BUILD/tests/unit/test_*: cmocka programs, run as they are
+#   unit         BUILD/tests/unit/test_*: cmocka programs, run directly
 #   golden       tests/golden/*.sh and BUILD/tests/golden/test_*
-#   integration  tests/integration/*.sh (but lib*.sh, which they source)
+#   integration  tests/integration/*.sh (except lib*.sh, which they source)
 #   lint         tests/lint/*.sh
-# a TEST is a path below tests/, as in tests/integration/list.sh.
+# A TEST is a path below tests/, such as tests/integration/list.sh.
 #
-# A test passes with status 0 and is skipped with 77; its last line then says
-# why. A cmocka program that skips some of its cases counts as passed, and as
-# one skip more. Scripts run in the root of the sources with
+# A test passes with status 0 and is skipped with 77; its last line then says why. A cmocka
+# program that skips some of its cases counts as passed, plus one skip. Scripts run in the root
+# of the sources with
 #   BUILD      the build folder, absolute
 #   PROBECTL   the program
 #   TARGETS    the folder of the built tests/targets
 #   SCRATCH    an empty folder of their own, removed afterwards (also HOME, TMPDIR)
-#   RUN_AS_USER  a command prefix that gives up root; empty for an ordinary user
+#   RUN_AS_USER  a command prefix that drops root; empty for an ordinary user
 #
-# When all this runs as root, integration tests run as an ordinary user. One
-# with a line `# runs-as: both` runs a second time as root, and one with
-# `# runs-as: root` only so. PROBE_TEST_AS=self lets everything run as it is.
-# Logs are left in BUILD/check/. The last line is `N passed, N failed, N skipped`.
+# If this runs as root, integration tests run as an ordinary user. A test that contains the line
+# `# runs-as: both` runs a second time as root, and one with `# runs-as: root` only as root.
+# With PROBE_TEST_AS=self everything runs as the current user. Logs stay in BUILD/check/. The
+# last line is `N passed, N failed, N skipped`.
 set -u
-# What is set for other programs decides no test: a proxy, a language, a server of one's
-# own, options of Java, the variables of the make that runs us.
+# Variables meant for other programs must not influence tests: a proxy, a language, the address
+# of a server, Java options, variables of the calling make.
 for name in $(compgen -e); do
 	case $name in
 	PATH | PWD | TMPDIR | CC | LD_* | PKG_CONFIG* | CCACHE_* | GCOV_* | *SAN_OPTIONS | \
@@ -36,11 +36,9 @@ for name in $(compgen -e); do
 	esac
 done
 export LC_ALL=C.UTF-8
-# The sanitizers' own idea of where the thread-local storage of libraries is that were
-# opened later (libdw) is wrong with some versions of the C library: the search for
-# leaks crashes.
-# Its own signal handlers are off: where there is one, all memory of a target is searched,
-# of which a sanitized program has a lot.
+# With some versions of the C library the sanitizers misplace the thread-local storage of
+# libraries that are loaded later (libdw), and the leak check crashes. Their signal handlers are
+# off: if a target has handlers, all its memory is searched, and a sanitized program has a lot.
 none=handle_segv=0:handle_sigbus=0:handle_sigfpe=0
 export ASAN_OPTIONS=intercept_tls_get_addr=0:$none${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 export TSAN_OPTIONS=$none${TSAN_OPTIONS:+:$TSAN_OPTIONS}
@@ -59,8 +57,8 @@ shift $((OPTIND - 1))
 
 build=$(realpath -m "$build")
 logs=$build/check
-# A socket's path may have 107 bytes, of which Chromium's takes 76 below TMPDIR, and make
-# and pkg-config take no blanks: /tmp, where TMPDIR is longer or has some.
+# A socket's path is limited to 107 bytes, and Chromium needs 76 of them below TMPDIR; make and
+# pkg-config accept no blanks. So use /tmp if TMPDIR is longer or contains blanks.
 tmp=${TMPDIR:-/tmp}
 [[ ${#tmp} -le 30 && $tmp != *[[:space:]]* ]] || tmp=/tmp
 scratch_root=$(mktemp -d "$tmp/probectl-check.XXXXXX")
@@ -76,7 +74,7 @@ source_dir=$PWD
 user_source_dir=$PWD
 user_build=$build
 
-# A clone in root's own folder cannot be read by an ordinary user: copy it.
+# An ordinary user cannot read a clone in root's own folder: copy it.
 share_with_user()
 {
 	# shellcheck disable=SC2016 # expanded by that shell
@@ -150,7 +148,7 @@ run_one()
 	fi
 
 	start=$(date +%s%3N)
-	# Signals that our parent ignores, as nohup(1) does, would be ignored by all.
+	# If our parent ignores signals, as nohup(1) does, all children would, too.
 	timeout -k 10 "$seconds" env --default-signal "${environment[@]}" "${prefix[@]}" "$@" \
 		</dev/null >"$log" 2>&1
 	status=$?
@@ -185,7 +183,7 @@ run_integration()
 	fi
 }
 
-# run_path PATH: one test, by its place below tests/ of the sources or of BUILD
+# run_path PATH: runs one test, by its path below tests/ of the sources or of BUILD
 run_path()
 {
 	local name=${1#"$build"/}
@@ -205,7 +203,7 @@ tests_of()
 {
 	local path
 
-	# The sources, not what is built: a folder may hold programs of deleted tests.
+	# List sources, not build results: the build folder may contain programs of deleted tests.
 	for path in tests/"$1"/test_*.c tests/"$1"/*.sh; do
 		[ -e "$path" ] || continue
 		case $path in

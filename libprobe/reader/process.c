@@ -51,7 +51,7 @@ enum frame_type {
 	FRAME_END     /* the last frame, after the last event */
 };
 
-/* Header of each frame. In an event's, the packed event follows (libprobe/session/event.h). */
+/* Header of each frame. In an event's, the packed event follows (probe/event.h). */
 struct frame {
 	uint32_t length; /* of the whole frame; a multiple of ALIGN */
 	uint32_t type;

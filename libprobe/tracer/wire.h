@@ -31,11 +31,7 @@ struct wire_header {
 	uint32_t length; /* of the whole message */
 };
 
-<<<<<<< HEAD
-/* Behind it: the hit as a packed event (probe/event.h). */
-=======
-/* The hit follows as a packed event (libprobe/session/event.h). */
->>>>>>> d196e24 (reader, pcp, self, list, tracer, runtime: comments read plainly)
+/* The hit follows as a packed event (probe/event.h). */
 struct wire_hit {
 	struct wire_header header;
 	uint32_t tag, filtered;

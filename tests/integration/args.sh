@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Every form of operand, executed: what `trace --json` shows is what the program
-# says it must (tests/targets/args.c). And the hit leaves the machine as it was.
+# Every form of operand, executed: `trace --json` shows what the program expects
+# (tests/targets/args.c), and a hit leaves the machine state unchanged.
 . tests/integration/lib.sh
 need_attach
 
@@ -60,7 +60,7 @@ for program in args args_nopie; do
 	same "$program: output" "$(cat "$SCRATCH/stdout")" "$ask_hits"
 done
 
-# A probe asked for in part: arguments by number.
+# Some arguments of a probe only, by number.
 "$PROBECTL" trace --json -o "$SCRATCH/part.out" 'args:immediate_32(arg1,arg0)' -- \
 	"$TARGETS/args" >/dev/null 2>"$SCRATCH/run.err"
 same "chosen arguments" \
@@ -86,7 +86,7 @@ for how in --count --json; do
 		" 512 kept"
 done
 
-# Strings behind bad pointers: the program lives, and says so.
+# Strings at bad pointers: the program lives, and prints what it should.
 start "$TARGETS/badstring"
 save_state "$target_pid"
 trace_start bad --json -s 64 -p "$target_pid" 'badstring:text(arg0,str(arg1))'

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 # runs-as: root
 #
-# A control group with a limit: what a session may take fits into what is left, is
-# said, or is refused; a program that is killed is told of.
+# A control group with a memory limit: a session fits into what is left, says what it takes, or
+# is refused; if the kernel kills the program, this is reported.
 . tests/integration/lib.sh
 need_attach
 
-# make_group NAME MIB: a group below our own, or below another one, with a limit
+# make_group NAME MIB: creates a limited group below our own, or below another one
 path=$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)
 if [ -n "$path" ]; then
 	groups=$(awk '$NF ~ /memory/ && / - cgroup / {print $5; exit}' /proc/self/mountinfo)$path
@@ -36,7 +36,7 @@ start_in()
 group=probectl-test.$$
 make_group $group 24
 
-# The program has 18 MiB of 24: the default buffers may not kill it.
+# The program has 18 of 24 MiB: the default buffers must not kill it.
 start_in $group "$TARGETS/grows" 18
 for how in "trace -o $SCRATCH/out" "record -o $SCRATCH/record" "trace -o $SCRATCH/out -t count -t print"; do
 	anew room
@@ -68,7 +68,7 @@ grep -qE 'room for [0-9]+ keys on each CPU is taken instead of 4096' "$SCRATCH/e
 same "too large a table: status" "$?" 1
 same_state "$target_pid"
 
-# What it does itself kills it.
+# The program's own allocation kills it.
 for how in trace record; do
 	anew $how
 	rm -rf "$SCRATCH/record"
@@ -87,7 +87,7 @@ for how in trace record; do
 	[ $how = record ] || start_in $group "$TARGETS/grows" 18
 done
 
-# The limit of a group above counts, too.
+# The limit of a parent group counts, too.
 make_group $group/inner 1000
 start_in $group/inner "$TARGETS/grows" 18
 "$PROBECTL" trace -q -d 0.1 -p "$target_pid" grows:hit >"$SCRATCH/out" 2>"$SCRATCH/err" ||
@@ -95,7 +95,7 @@ start_in $group/inner "$TARGETS/grows" 18
 grep -qE 'left of 24 MiB: buffers of [0-9]+ KiB' "$SCRATCH/err" || fail "a group inside: $(cat "$SCRATCH/err")"
 end_target
 
-# A program that has just begun will need what is left.
+# A program that has just started will need what is left.
 # shellcheck disable=SC2016 # expanded by that shell
 printf 'hits 3000000\n' | "$PROBECTL" trace -o "$SCRATCH/out" grows:hit -- \
 	sh -c 'echo $$ >"$1/cgroup.procs" && exec "$2" 18' sh "$groups/$group" "$TARGETS/grows" >"$SCRATCH/stdout" 2>"$SCRATCH/err"

@@ -10,7 +10,7 @@ PATH=${PROBECTL%/*}:$PATH
 # shellcheck source=docs/completion/probectl.bash
 . docs/completion/probectl.bash
 
-# offers LINE: what bash would offer at its end, sorted, in one line
+# offers LINE: what bash offers at its end, sorted, in one line
 offers()
 {
 	COMP_LINE=$1
@@ -32,7 +32,7 @@ expect()
 	}
 }
 
-# holds LINE WORD: the offer has that word
+# holds LINE WORD: the offer contains the word
 holds()
 {
 	case " $(offers "$1") " in
@@ -49,7 +49,7 @@ expect 'probectl st' 'status'
 holds 'probectl ' 'enable'
 holds 'probectl help ' 'list'
 holds 'probectl trace --j' '--json'
-# Every option that the help lists, and nothing else that it mentions.
+# Every option that the help lists, and no other word that it mentions.
 expect 'probectl repair -' '--help --json --pid -h -p'
 for command in $(offers 'probectl help '); do
 	[ "$command" = help ] || holds "probectl $command -" --help
@@ -69,7 +69,7 @@ holds 'probectl trace --name ba' 'bash'
 expect 'probectl trace -n ' ''
 holds 'probectl list /usr/bin/python3.11 python:gc' 'gc__start'
 
-# Behind a colon bash replaces only what follows it.
+# After a colon bash replaces only the text that follows it.
 program=/usr/bin/python3.11
 line="probectl trace -e python:function__en"
 COMP_LINE="$line -- $program x.py"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Signal frames with any restorer, far up a stack, or on stacks that no thread stands on:
-# stubs stay until nobody comes back to them, and no jump is written where somebody does.
+# Signal frames with any restorer, far up a stack, or on stacks that no thread is running on:
+# stubs stay until nothing returns to them, and no jump is written to a place where something
+# does.
 # runs-as: both
 . tests/integration/lib.sh
 need_attach
 need jq
 
-# ours: what is mapped by our name
+# ours: mappings with our name
 ours()
 {
 	grep -c 'memfd:probectl' "/proc/$target_pid/maps"
@@ -19,14 +20,14 @@ run()
 	"$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "$case: $*: $(cat "$SCRATCH/err")"
 }
 
-# goes_on: what was caught goes on, with right results
+# goes_on: the interrupted thread continues, with correct results
 goes_on()
 {
 	ask on
 	same "$case: it goes on" "$answer" "free wrong 0"
 }
 
-# stubs PROGRAM ARGS...: it stays in a stub, and the probe is off meanwhile
+# stubs PROGRAM ARGS...: a thread stays in a stub while the probe is disabled
 stubs()
 {
 	local name=$1
@@ -59,7 +60,7 @@ stubs()
 	end_target
 }
 
-# between PROGRAM ARGS...: it stays where a jump would be
+# between PROGRAM ARGS...: a thread stays where a jump would be written
 between()
 {
 	local name=$1
@@ -85,7 +86,7 @@ between()
 	end_target
 }
 
-# unread FILE ARGS...: probectl, for which the memory of [stack] has errors
+# unread FILE ARGS...: probectl, for which reading [stack] fails
 unread()
 {
 	local file=$1 range
@@ -94,7 +95,7 @@ unread()
 	UNREAD=$range LD_PRELOAD=$TARGETS/libunread.so "$PROBECTL" "$@" >"$file" 2>&1
 }
 
-# A search that an error ends is no proof.
+# A search that ended with an error proves nothing.
 case=unread
 start "$TARGETS/contexts" stub near thread mov 0
 pid=$target_pid
@@ -120,7 +121,7 @@ tell go
 exec {target_in}>&-
 end_process "$target_pid"
 
-# Where nothing can ever be proved, what stays is told and has a bound.
+# If nothing can ever be proved, what stays is reported and bounded.
 case=bound
 start "$TARGETS/solo"
 pid=$target_pid

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# N hits are N counts; N records and losses are N; on every plan, with one thread
-# and with sixteen, attached and started.
+# N hits give N counts, and N records plus losses give N; with every plan, with one thread and
+# with sixteen, attached and started.
 . tests/integration/lib.sh
 need_attach
 
@@ -19,8 +19,8 @@ print(total)
 PYTHON
 }
 
-# start_patchable SITE HITS THREADS OPTIONS…: starts `loop`. Whether its site can be
-# punned depends on where the loader puts the program: as often as need be.
+# start_patchable SITE HITS THREADS OPTIONS…: starts `loop`. Whether its site can be punned
+# depends on its load address: retries as often as necessary.
 start_patchable()
 {
 	local site=$1 hits=$2 threads=$3 try
@@ -73,7 +73,7 @@ for site in nop pun nop10; do
 	same "started, $site" "$(hits_of "$SCRATCH/started.out" "loop:$site")" 400000
 done
 
-# Records: all of them, or their number among the lost.
+# Records: each hit is recorded, or counted as lost.
 for threads in 1 4; do
 	"$PROBECTL" trace --json -o "$SCRATCH/records.out" loop:nop -- \
 		"$TARGETS/loop" -s nop -n 300000 -t "$threads" >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
@@ -84,19 +84,19 @@ for threads in 1 4; do
 	same "hits of a thread out of order" "$disordered" 0
 done
 
-# A ring that is far too small loses nearly all, and says so.
+# A ring that is far too small loses nearly all hits, and reports it.
 "$PROBECTL" trace --json -b 4k -o "$SCRATCH/small.out" loop:nop -- \
 	"$TARGETS/loop" -s nop -n 300000 >"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "a small ring: status $?"
 read -r kept lost _ < <(records_of "$SCRATCH/small.out")
 same "records and losses in a small ring" "$((kept + lost))" 300000
 
-# So slow that nothing may be lost.
+# Slow enough that nothing may be lost.
 "$PROBECTL" trace --json -o "$SCRATCH/slow.out" loop:nop -- \
 	"$TARGETS/loop" -s nop -n 1000 -r 20 -z 10 >"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "slowly: status $?"
 read -r kept lost _ < <(records_of "$SCRATCH/slow.out") # each round counts from 0
 same "records of a slow program" "$kept $lost" "20000 0"
 
-# -n ends after so many hits, -d after so long.
+# -n ends after a number of hits, -d after a time.
 start "$TARGETS/loop" -s nop -n 1000000 -r 100 -z 10 -b -a
 save_state "$target_pid"
 tell go
@@ -128,7 +128,8 @@ same_state "$target_pid"
 tell bye
 end_target
 
-# Sites closer than a jump is long: each counts, alone, together, one by one.
+# Sites closer together than the length of a jump: each counts, alone, together, and added one
+# by one.
 names=$("$python" tests/integration/state.py sites "$TARGETS/adjacent" | cut -d' ' -f1)
 adjacent()
 {
@@ -141,7 +142,7 @@ adjacent()
 	same "adjacent, $*" "$answer" "passed 1000 wrong 0"
 	trace_stop adjacent
 	for name in $names; do
-		# What is refused says so; what is not is counted.
+		# A refused site is reported; every other one counts.
 		grep -q "refused $name " "$SCRATCH/adjacent.err" && continue
 		case $name in *:three_second) continue ;; esac # nothing passes it
 		same "adjacent, $*: $name" "$(hits_of "$SCRATCH/adjacent.out" "$name")" 1000

@@ -3,14 +3,14 @@
 # runs-as: both
 #
 # Programs whose threads have small stacks, share their memory with other processes, wait in
-# vfork(2) or have lost their main thread: each computes what it should, whatever comes and
-# goes.
+# vfork(2) or have lost their main thread: each computes its result while controllers come and
+# go.
 . tests/integration/lib.sh
 need_attach
 
 rounds=2
 
-# traced WHAT: traces that count and that record, and enable and disable, come and go
+# traced WHAT: counting and recording traces, enable and disable come and go
 traced()
 {
 	local i before after
@@ -31,7 +31,7 @@ traced()
 	[ "$after" -gt "$before" ] || fail "$1: it does not go on: $before, $after"
 }
 
-# all_right WHAT MODE…: such a program is not harmed
+# all_right WHAT MODE…: the program is not harmed
 all_right()
 {
 	local what="$*"
@@ -48,7 +48,7 @@ all_right()
 
 all_right array 4096
 all_right pool 6000
-# The kernel wants room for all registers.
+# The kernel requires room for all registers.
 all_right alt 16384
 
 # ---- Other processes in the same memory ------------------------------------------------
@@ -81,7 +81,7 @@ end_target
 start "$TARGETS/crew" vfork
 save_state "$target_pid"
 trace_start vfork -c -p "$target_pid" crew:work
-# The others go on, however long it takes.
+# The other threads continue, however long it takes.
 ask progress
 before=${answer#progress }
 ask progress
@@ -95,7 +95,7 @@ ask quit
 same "a thread in vfork" "$answer" "wrong 0"
 end_target
 
-# It does not end: that is said, and the others go on.
+# It does not end: this is reported, and the other threads continue.
 start "$TARGETS/crew" vfork
 "$PROBECTL" trace -c -d 10ms -p "$target_pid" crew:work >"$SCRATCH/out" 2>"$SCRATCH/err" &&
 	fail "traced while a thread is in vfork"
@@ -105,7 +105,7 @@ ask quit
 same "a thread that stays in vfork" "$answer" "wrong 0"
 end_target
 
-# It begins during a trace, and stays when that is to end: the probes stay, and it is said.
+# It begins during a trace and outlasts it: the probes stay, and this is reported.
 for command in "trace -c" "top -i 0.1"; do
 	start "$TARGETS/crew" later
 	save_state "$target_pid"
@@ -141,7 +141,7 @@ all_right spawn 3
 
 # ---- A file that is mapped shared ------------------------------------------------------
 
-# What is written into such memory is written into the file.
+# Writes to such memory change the file.
 for part in text data; do
 	cp "$TARGETS/libsemaphores.so" "$SCRATCH/lib$part.so"
 	start "$TARGETS/crew" shared "$SCRATCH/lib$part.so" "$part"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# A pun never misses memory that we have taken ourselves; no jump crosses a page; notes that
-# name one address count its hits once for each probe.
+# A pun never misses memory that we have allocated ourselves; no jump crosses a page boundary;
+# notes with the same address count its hits once for each probe.
 . tests/integration/lib.sh
 need_attach
 need jq
@@ -15,7 +15,7 @@ run()
 	"$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "$*: $(cat "$SCRATCH/err")"
 }
 
-# Where the heap begins is chance: not right behind the program, in nearly all cases.
+# The heap's start is random: in nearly all cases it is not right after the program.
 start_roomy()
 {
 	for ((try = 0; try < 20; try++)); do
@@ -40,7 +40,7 @@ hits_of()
 
 # ---- Puns beside our own memory ------------------------------------------------------------
 
-# All at once: their pages are taken first.
+# All at once: their pages are allocated first.
 start_roomy
 save_state "$target_pid"
 # shellcheck disable=SC2086 # several words
@@ -58,7 +58,7 @@ grep -q memfd:probectl "/proc/$target_pid/maps" && fail "memory is left"
 same_state "$target_pid"
 end_target
 
-# One after the other: those behind the first lie in the arena, which is where they are to jump.
+# One after another: all but the first use the arena, where their jumps can reach.
 start_roomy
 save_state "$target_pid"
 run enable --plan behind -p "$target_pid" crowded:folded
@@ -70,7 +70,7 @@ done
 same "near4" "$(hits_of near4)" 30
 same "near3" "$(hits_of near3)" 20
 same "near2" "$(hits_of near2)" 10
-# More sessions at them, and the older ones leave first.
+# Add more sessions; the older ones end first.
 # shellcheck disable=SC2086
 run trace -q -c -d 10ms -p "$target_pid" --keep-going $near
 trace_start more -c --json -p "$target_pid" crowded:near3 crowded:near4
@@ -83,7 +83,7 @@ same "near4 of the newer session" \
 run repair -p "$target_pid"
 ask 10
 same "near3" "$(hits_of near3)" 40
-# What an arena gave for a pun is given back, and taken again.
+# What an arena lent to a pun is returned, and used again.
 for ((round = 0; round < 5; round++)); do
 	run enable --plan pun -p "$target_pid" crowded:near4
 	ask 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# gdb sets breakpoints on sites that are on, steps over them, and leaves: no hit is missed, the
-# program goes on, and its text is the file's at the end.
+# gdb sets breakpoints on enabled sites, steps over them, and detaches: no hit is missed, the
+# program continues, and in the end its text equals the file.
 . tests/integration/lib.sh
 need gdb jq
 need_attach
@@ -9,7 +9,7 @@ need_attach
 company=$TARGETS/company
 rounds=20
 
-# gdb_on WHERE…: a gdb that stops at each of them once and steps on, then leaves
+# gdb_on WHERE…: a gdb that stops once at each of them, steps on, and detaches
 gdb_on()
 {
 	local where commands=()

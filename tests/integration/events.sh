@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# User events (probe/posix_trace.h): probes by their names, whenever they were made;
-# threads, children, closed descriptors, other C libraries; other tools see them.
+# User events (probe/posix_trace.h): named probes created at any time; threads, children, closed
+# descriptors, other C libraries; other tools see them.
 . tests/integration/lib.sh
 need_attach
 need jq
 
-# names PID: the probes of user events that list shows, on one line
+# names PID: the user events that list shows, on one line
 names()
 {
 	"$PROBECTL" list --json -p "$1" 'posix_trace:*' 2>"$SCRATCH/list.err" |
@@ -14,7 +14,7 @@ names()
 	[ ! -s "$SCRATCH/list.err" ] || fail "list: $(cat "$SCRATCH/list.err")"
 }
 
-# hits NAME PROBE [PID]: how many hits a trace as JSON has of it
+# hits NAME PROBE [PID]: how many hits a JSON trace contains
 hits()
 {
 	jq -r "select(.args and .name == \"$2\" and .pid == ${3:-.pid}) | .pid" \
@@ -37,7 +37,7 @@ ask "open 0123456789012345678901234567890123456789012345678901234567890123x"
 same "a name of 65 bytes" "$answer" "error 36"
 save_state "$target_pid"
 
-# Nobody traces: nothing happens. Then all of it does, with the data.
+# Untraced, nothing happens. Traced, every hit comes with its data.
 ask "pass 1000 before"
 trace_start some --json -p "$target_pid" 'posix_trace:request.start(str(arg0),arg1)'
 wait_on "$target_pid" posix_trace:request.start
@@ -46,7 +46,7 @@ ask "unnamed 5"
 trace_stop some
 same "hits of one name" "$(jq -c 'select(.args) | .args' "$SCRATCH/some.out" | sort | uniq -c | xargs)" \
 	'7 [hello,5]'
-# The data as it is, up to -s bytes: what was cut is marked.
+# The data unchanged, up to -s bytes: truncation is marked.
 trace_start data --json -s 64 -p "$target_pid" 'posix_trace:request.start(bytes(arg0,arg1),str(arg0,arg1))'
 wait_on "$target_pid" posix_trace:request.start
 ask "pass 1 hello"
@@ -80,7 +80,7 @@ same "hits of four threads" "$("$PROBECTL" status --json -p "$target_pid" | jq .
 "$PROBECTL" disable -p "$target_pid" posix_trace:request.start >/dev/null || fail "disable"
 same_state "$target_pid"
 
-# Recorded, and read by others.
+# Recorded, and read by other tools.
 if command -v babeltrace2 >/dev/null; then
 	env --default-signal=INT "$PROBECTL" record -s 64 -o "$SCRATCH/record" -p "$target_pid" \
 		'posix_trace:*(bytes(arg0,arg1),arg1)' >"$SCRATCH/record.err" 2>&1 </dev/null &
@@ -98,7 +98,7 @@ fi
 
 # ---- Made while they are traced ------------------------------------------------------------
 
-# The first use is seen, since who opens a name waits until it is probed.
+# The first use is seen, because a thread that opens a name waits until it is probed.
 trace_start late --json --follow -p "$target_pid" 'posix_trace:new.*(str(arg0))'
 for ((i = 0; i < 100; i++)); do
 	grep -q tracing "$SCRATCH/late.err" && break
@@ -116,7 +116,7 @@ same_state "$target_pid"
 
 # ---- Children ---------------------------------------------------------------------------------
 
-# A child has its parent's events; what it opens itself is its own.
+# A child has its parent's events, and may open further ones.
 trace_start family --json --follow -p "$target_pid" 'posix_trace:request.start'
 wait_on "$target_pid" posix_trace:request.start
 ask "open request.start"
@@ -139,7 +139,7 @@ same_state "$target_pid"
 
 # ---- Without the descriptors ---------------------------------------------------------------------
 
-# A controller cannot read their files any more, unless it may open what is mapped. Nothing else
+# A controller can no longer read their files, unless it may open what is mapped. Nothing else
 # changes for the program.
 ask shut
 ask "pass 3 hello"
@@ -156,7 +156,8 @@ printf '%s\n' "new 5 start" "unnamed 2" |
 		2>"$SCRATCH/run.err" || fail "trace -- events: $(cat "$SCRATCH/run.err")"
 same "hits from the start" "$(hits run new.start) $(hits run $unnamed)" "5 2"
 
-# static: no loader, so no one is told of new events, but those that are there can be traced.
+# static: without a loader, controllers are not notified of new events, but can trace existing
+# ones.
 read -ra flags <tests/targets/events.flags
 cc -O2 -g -static -o "$SCRATCH/static" tests/targets/events.c "${flags[@]}" ||
 	fail "no static program"
@@ -172,7 +173,7 @@ same_state "$target_pid"
 tell quit
 end_target 0
 
-# The shared library, for a program that is linked as others are.
+# The shared library, for a dynamically linked program.
 cc -O2 -g -Ilibprobe/include -D_GNU_SOURCE -I. -o "$SCRATCH/shared" tests/targets/events.c \
 	-L"$BUILD" -lprobe_events -lpthread || fail "not linked with libprobe_events.so"
 same "what libprobe_events.so needs" \
@@ -201,7 +202,7 @@ same "the states of the example" \
 	"$(jq -r 'select(.args) | "\(.args[0])>\(.name)"' "$SCRATCH/machine.out" | tr '\n' ' ')" \
 	"start>idle idle>busy busy>not idle not idle>busy "
 
-# gdb reads the file of an event. It has no say in the test where it is not installed.
+# gdb reads the file of an event. Without gdb this part is left out.
 if command -v gdb >/dev/null; then
 	for link in "/proc/$target_pid/fd"/*; do
 		[[ $(readlink "$link") != /memfd:posix_trace* ]] || cat "$link" >"$SCRATCH/event.so"

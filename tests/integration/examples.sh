@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The examples of the library are programs that work, and between them they use each
-# function that it has.
+# The examples of the library work, and together they use each of its functions.
 . tests/integration/lib.sh
 need_attach
 need cc nm
@@ -16,7 +15,7 @@ for source in "$examples"/*.c; do
 		-o "$SCRATCH/bin/${name%.c}" -L"$BUILD" -lprobe || fail "$source"
 done
 
-# Names that begin with `probe_`; what POSIX and PCP name has examples of its own.
+# Only names that begin with `probe_`; those of POSIX and PCP have other examples.
 nm -D --defined-only "$BUILD/libprobe.so" |
 	awk '$2 == "T" && $3 ~ /^probe_/ { sub(/@.*/, "", $3); print $3 }' >"$SCRATCH/functions"
 [ -s "$SCRATCH/functions" ] || die "no functions in $BUILD/libprobe.so"
@@ -24,7 +23,7 @@ while read -r function; do
 	grep -rqw "$function" docs/examples || fail "no example uses $function()"
 done <"$SCRATCH/functions"
 
-# example NAME ARGS…: what it prints
+# example NAME ARGS…: its output
 example()
 {
 	local name=$1
@@ -32,7 +31,7 @@ example()
 	timeout 60 "$SCRATCH/bin/$name" "$@" 2>"$SCRATCH/err" || fail "$name $*: $(head -3 "$SCRATCH/err")"
 }
 
-# behind OUTPUT NAME ARGS…: the same beside the target, whose input it must not hold open
+# behind OUTPUT NAME ARGS…: the same next to the target, whose input it must not hold open
 behind()
 {
 	local output=$1
@@ -154,7 +153,7 @@ done
 
 # ---- Metrics ---------------------------------------------------------------------------------
 
-# In a folder of our own; tests/integration/pcp.sh looks at them as pmcd(1) shows them.
+# In a private folder; tests/integration/pcp.sh checks what pmcd(1) shows of it.
 start "$TARGETS/hits" 1
 save_state "$target_pid"
 mkdir -p "$SCRATCH/pcp/mmv"

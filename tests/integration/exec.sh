@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# Processes that become another program: what is started through libc is traced
-# from its first hit, everything else from when that was noticed, which is said.
+# Processes that execute another program: programs started through libc are traced from their
+# first hit, others from the moment probectl notices, which it reports.
 . tests/integration/lib.sh
 need jq
 
@@ -17,7 +17,7 @@ counted()
 	jq -s 'map(select(.hits).hits) | add // 0' "$1"
 }
 
-# launched WAY ARGS…: every hit is counted, and nothing is said
+# launched WAY ARGS…: every hit is counted, and no message appears
 launched()
 {
 	local way=$1
@@ -36,7 +36,7 @@ for way in exec thread late fork vfork spawn; do
 done
 PATH=/nonexistent:$SCRATCH:$TARGETS:$PATH program=loop launched path
 
-# A script, whose interpreter is the program; and a shell that starts several.
+# A script, executed by its interpreter; and a shell that starts several programs.
 printf '#!%s exec\n' "$launch" >"$SCRATCH/script"
 chmod 755 "$SCRATCH/script"
 printf '#!/bin/sh\n"$@"; "$@" & wait; exec "$@"\n' >"$SCRATCH/thrice"
@@ -49,7 +49,7 @@ same "each hit has the thread's own" "$(jq -r 'select(.args and .pid != .tid) | 
 [ "$(jq -r 'select(.args).ts' "$SCRATCH/out")" = "$(jq -r 'select(.args).ts' "$SCRATCH/out" | sort -n)" ] ||
 	fail "hits of several programs are out of order"
 
-# Exit statuses are those of the last program.
+# The exit status is the last program's.
 for status in 0 3; do
 	"$PROBECTL" trace -q loop:nop -- "$launch" exec /bin/sh -c "exit $status" >/dev/null 2>"$SCRATCH/err"
 	same "the status of what was started" "$?" "$status"
@@ -59,14 +59,14 @@ same "the signal of what was started" "$?" 143
 "$PROBECTL" trace -q loop:nop -- "$launch" exec /nonexistent >/dev/null 2>"$SCRATCH/err"
 same "what does not exist" "$?" 127
 
-# With --no-follow, children's programs are not traced, and its own is.
+# With --no-follow, children's programs are not traced, but the process's own next program is.
 "$PROBECTL" trace --count --json --no-follow -o "$SCRATCH/out" 'libc:*' -- \
 	"$launch" fork "$loop" -s nop -n 1000 >"$SCRATCH/stdout" 2>"$SCRATCH/err"
 same "--no-follow: hits of a child" "$(jq -r 'select(.name == "nop")' "$SCRATCH/out")" ""
 
 # ---- What is noticed later --------------------------------------------------------
 
-# noticed NAME LAUNCH WAY OPTIONS…: the process becomes `world`, and is traced then
+# noticed NAME LAUNCH WAY OPTIONS…: the process executes `world`, which is traced from then on
 noticed()
 {
 	local name=$1 program=$2 way=$3
@@ -102,7 +102,7 @@ grep -q "$missed" "$SCRATCH/alone.err" ||
 
 # ---- run ------------------------------------------------------------------------------
 
-# ran WAY WANTED OPTIONS…: whether world:hit is on in what `launch WAY` starts
+# ran WAY WANTED OPTIONS…: whether world:hit is enabled in what `launch WAY` starts
 ran()
 {
 	local way=$1 wanted=$2 pid
@@ -137,7 +137,7 @@ ran spawn "" --no-follow
 
 # ---- What must not change -----------------------------------------------------------
 
-# Under a tracer without privileges the kernel would not let the file change the user.
+# Under a tracer without privileges the kernel would ignore the file's set-user-id bit.
 if [ "$(id -u)" = 0 ]; then
 	cp "$TARGETS/whoami" "$SCRATCH/other"
 	chown daemon "$SCRATCH/other"
@@ -159,8 +159,7 @@ if [ "$(id -u)" = 0 ]; then
 	fi
 fi
 
-# A controller that is killed while programs are started: nobody waits for it for long
-# (GATE_TIMEOUT_S).
+# A controller that is killed while programs start: they wait for it at most GATE_TIMEOUT_S.
 for ((i = 0; i < 6; i++)); do
 	: >"$SCRATCH/stdout"
 	"$PROBECTL" trace -q --count -o /dev/null loop:nop -- /bin/sh -c 'for i in 1 2 3 4 5 6 7 8 9; do "$@"; done
@@ -171,7 +170,7 @@ for ((i = 0; i < 6; i++)); do
 	child=$(pgrep -P $tracer)
 	kill -KILL $tracer 2>/dev/null
 	wait $tracer 2>/dev/null
-	# Killed before the program was let go, it has taken that along.
+	# If it is killed before it releases the program, the program dies with it.
 	for ((k = 0; k < 600; k++)); do
 		case $(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/${child:-none}/status" 2>/dev/null) in
 		'' | Z | X) break ;;
@@ -183,7 +182,7 @@ for ((i = 0; i < 6; i++)); do
 		fail "killed: only $lines programs ran"
 done
 
-# Programs that have come and gone leave nothing behind with who traces them.
+# Programs that have ended leave nothing behind in their tracer.
 mkfifo "$SCRATCH/more"
 "$PROBECTL" trace -q -o /dev/null 'loop:*' -- /bin/bash -c 'for ((i = 0; i < 40; i++)); do
 	/bin/true; done; echo ran; read -r more' <"$SCRATCH/more" >"$SCRATCH/stdout" 2>"$SCRATCH/err" &
@@ -198,7 +197,7 @@ done
 exec {more}>&-
 wait $tracer
 
-# ---- Whose hits they are, also of threads and processes that are gone ----------------------
+# ---- Attribution of hits, even of threads and processes that are gone ----------------------
 
 "$PROBECTL" trace -q --json -o "$SCRATCH/out" 'pairs:*' -- "$TARGETS/pairs" 4 500 \
 	</dev/null >"$SCRATCH/stdout" || fail "pairs failed"

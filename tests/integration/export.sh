@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Exports: each format has what babeltrace2 finds in the record, and fails as it
-# should. What exactly each format says of known hits is in tests/golden/export.
+# Exports: each format contains what babeltrace2 finds in the record, and fails as it should.
+# tests/golden/export has the exact output for known hits.
 . tests/integration/lib.sh
 need babeltrace2 prlimit python3
 need_attach
 
-# export_as NAME FORMAT ARGS…: to $SCRATCH/NAME.FORMAT
+# export_as NAME FORMAT ARGS…: writes $SCRATCH/NAME.FORMAT
 export_as()
 {
 	local name=$1 format=$2
@@ -16,7 +16,7 @@ export_as()
 		2>"$SCRATCH/err" || fail "$name as $format: $(head -3 "$SCRATCH/err")"
 }
 
-# counts NAME FORMAT: hits by probe, one a line, of an exported file
+# counts NAME FORMAT: hits by probe, one per line, of an exported file
 counts()
 {
 	python3 tests/integration/export.py "$2" "$SCRATCH/$1.$2" >"$SCRATCH/$1.$2.counts" ||
@@ -24,7 +24,7 @@ counts()
 	cat "$SCRATCH/$1.$2.counts"
 }
 
-# check_counts NAME: each format has the hits that babeltrace2 prints
+# check_counts NAME: each format contains the hits that babeltrace2 prints
 check_counts()
 {
 	babeltrace2 "$SCRATCH/$1" >"$SCRATCH/$1.txt" 2>"$SCRATCH/$1.bt" || fail "babeltrace2: $1"
@@ -40,13 +40,13 @@ check_counts()
 	export_as "$1" trace-event
 }
 
-# number NAME KIND: of a trace-event file
+# number NAME KIND: from a trace-event file
 number()
 {
 	counts "$1" trace-event | awk -v kind="$2" '$1 == kind { print $2 }'
 }
 
-# failing STATUS WORDS ARGS…: `probectl export ARGS` says one line with these words
+# failing STATUS WORDS ARGS…: `probectl export ARGS` prints one line with these words
 failing()
 {
 	local want=$1 words=$2
@@ -84,7 +84,7 @@ same "nothing else" "$(number pairs slices)$(number pairs instants)" 00
 export_as pairs trace-event --counter 'pairs:request__start(arg2)' 'pairs:request__*'
 same "counters" "$(number pairs counters)" "$((requests + 4))"
 
-# What stacks say: as often as the program did it, and no more time than it took.
+# Stacks appear as often as the program made the calls, with no more time than these took.
 export_as pairs folded --count
 weight() { awk -v end="$1" '$0 ~ end " [0-9]+$" { n += $NF } END { print n + 0 }' "$SCRATCH/pairs.folded"; }
 same "requests in stacks" "$(weight ';pairs:request')" "$((requests + 4))"
@@ -93,7 +93,7 @@ export_as pairs folded
 awk '{ n += $NF } END { exit !(n > 0) }' "$SCRATCH/pairs.folded" || fail "stacks take no time"
 grep -v '^[^;]*\(;pairs:[a-z]*\)* [0-9]*$' "$SCRATCH/pairs.folded" && fail "no folded stacks"
 
-# Through a pipe, and by another name of the format, the same comes out.
+# Through a pipe, and with another name of the format, the output is the same.
 export_as pairs json
 for format in csv folded trace-event; do
 	export_as pairs "$format"
@@ -170,13 +170,13 @@ echo '{"hits":1}' >"$SCRATCH/table"
 same "status for other JSON" "$?" 1
 grep -q 'standard input, line 1: this is no hit' "$SCRATCH/err" || fail "JSON: $(cat "$SCRATCH/err")"
 
-# Nothing is to be said of pairs where the record could not be read.
+# If the record could not be read, nothing is reported about pairs.
 echo nonsense | "$PROBECTL" export --format folded - >"$SCRATCH/out" 2>"$SCRATCH/err"
 same "status of nonsense" "${PIPESTATUS[1]}" 1
 same "lines about nonsense" "$(wc -l <"$SCRATCH/err")" 1
 grep -q 'standard input, line 1: this is no JSON' "$SCRATCH/err" || fail "nonsense: $(cat "$SCRATCH/err")"
 
-# A record whose end is missing: what is there comes out, then the error.
+# A record without its end: prints what is there, then the error.
 cp -r "$SCRATCH/parts" "$SCRATCH/cut"
 for stream in "$SCRATCH"/cut/000002/stream*; do truncate -s -100 "$stream"; done
 "$PROBECTL" export --format json "$SCRATCH/cut" >"$SCRATCH/cut.json" 2>"$SCRATCH/err"
@@ -199,7 +199,7 @@ pg_as_user env PGHOST="$PGHOST" PGUSER="$PGUSER" PGDATABASE="$PGDATABASE" \
 	"$pg_bin/pgbench" -n -c 2 -t 100 >"$SCRATCH/bench" 2>&1 || fail "pgbench: $(tail -2 "$SCRATCH/bench")"
 record_stop pg
 check_counts pg
-# pgbench's script has seven queries; it asks some more before it begins.
+# pgbench's script has seven queries; it runs some more before it begins.
 queries=$(sed -n 's/^postgresql:query__start //p' "$SCRATCH/pg.counts")
 [ "$queries" -ge 1400 ] || fail "there are $queries queries"
 [ "$(number pg slices)" -gt "$queries" ] || fail "few slices: $(number pg slices)"

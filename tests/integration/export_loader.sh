@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# What is exported for Chrome is loaded by Chromium itself: every slice of every
-# thread, with its name.
+# Chromium loads an export for Chrome: every slice of every thread is there with its name.
 . tests/integration/lib.sh
 need chromium chromedriver jq python3
 need_attach

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Every request for memory, descriptors and processes that a command makes fails in turn,
-# or all from one on do: it says why, or does what it was asked for, and leaves nothing.
+# A command's requests for memory, descriptors and processes fail, one at a time or all from one
+# on: it says why, or still succeeds, and leaves nothing behind.
 #
-# FAILING_STRIDE=1 lets each fail; 83 unless told, from FAILING_START on. FAILING_COMMANDS
-# names some of them (failing.py).
+# FAILING_STRIDE=1 makes each of them fail (default: every 83rd), from FAILING_START on.
+# FAILING_COMMANDS selects commands (failing.py).
 . tests/integration/lib.sh
 need_attach
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# Following holds nobody: whatever programs start at once, and however they or we end, all
-# of them end as they would have. FOLLOW_ROUNDS=1000 does each of this so many times.
+# Following blocks no program: however many start at once, and however they or probectl end, all
+# of them end as they would have. FOLLOW_ROUNDS=1000 runs each part that many times.
 . tests/integration/lib.sh
 need jq timeout pgrep
 
@@ -12,13 +12,13 @@ brood=$TARGETS/brood
 loop=$TARGETS/loop
 [ -x "$brood" ] || skip "the test targets are not built"
 
-# What hangs is no matter of time: it would for ever.
+# This does not depend on time: what hangs, hangs forever.
 bounded()
 {
 	timeout -s KILL 250 "$@"
 }
 
-# same_end NAME PROGRAM…: it ends, with its own status and output, under each command
+# same_end NAME PROGRAM…: it ends with its own status and output under each command
 same_end()
 {
 	local name=$1 wanted status command
@@ -57,7 +57,7 @@ done
 	same_end signal sh -c 'sh -c "kill -KILL \$\$" 2>&-; echo $?'
 }
 
-# brooded WAY THREADS: each of its programs is seen from its first hit on
+# brooded WAY THREADS: each of its programs is traced from its first hit
 brooded()
 {
 	local way=$1 threads=$2
@@ -77,7 +77,7 @@ brooded mixed 6
 
 # ---- Children that are killed -----------------------------------------------------------
 
-# A tracer that does not wait for them would leave them to nobody.
+# If a tracer does not reap them, nobody does.
 for command in trace "trace --count" run; do
 	option=
 	[ "$command" != run ] || option=-e
@@ -98,7 +98,7 @@ same "libraries beside vfork" "$(tail -1 "$SCRATCH/stdout")" "$((3 * rounds)) en
 
 # ---- Libraries that a forked child opens by itself ------------------------------------------
 
-# child_opens WHAT STATUS COMMAND…: what is not traced is named, once, and the status says so
+# child_opens WHAT STATUS COMMAND…: what is not traced is named once, and the status reports it
 child_opens()
 {
 	local what=$1 wanted=$2
@@ -134,13 +134,13 @@ fi
 
 # ---- A controller that ends, or stands still, at any moment ----------------------------------
 
-# Its program goes on, and all that it starts.
+# Its program continues, and so does everything that it starts.
 for ((i = 0; i < rounds; i++)); do
 	: >"$SCRATCH/stdout"
 	"$PROBECTL" trace -q -c -o /dev/null x:y -- "$brood" mixed 3 30 /bin/true \
 		>"$SCRATCH/stdout" 2>"$SCRATCH/err" &
 	controller=$!
-	# Before, in the middle of and behind the first programs.
+	# Before, during and after the first programs.
 	sleep "0.0$((RANDOM % 10))$((RANDOM % 10))"
 	program=$(pgrep -P $controller -x brood)
 	end_process $controller

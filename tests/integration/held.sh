@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# A debugger holds the process, so nothing can be stopped: what fails then has not happened.
-# Counts, semaphores and sites are as before, status, repair and a second try agree on that, and
-# once the debugger has gone each command works.
+# A debugger holds the process, so it cannot be stopped, and a failed command changes nothing.
+# Counts, semaphores and sites stay as before; status, repair and a second try agree on that;
+# and once the debugger is gone each command works.
 . tests/integration/lib.sh
 need jq
 need_attach
@@ -11,7 +11,7 @@ start "$TARGETS/semaphores"
 pid=$target_pid
 save_state "$pid"
 
-# hold, let_go: by a debugger
+# hold, let_go: start and end the debugger
 hold()
 {
 	coproc DEBUGGER { exec "$python" tests/integration/seize.py "$pid" 2>&1; }
@@ -27,7 +27,7 @@ let_go()
 	wait "$debugger_pid" 2>/dev/null
 }
 
-# expect STATUS TEXT ARGS…: what a command says on both streams
+# expect STATUS TEXT ARGS…: what a command prints on both streams
 expect()
 {
 	local status=$1 text=$2 got
@@ -37,7 +37,7 @@ expect()
 	same "$*: status" "$got" "$status"
 	grep -q -- "$text" "$SCRATCH/out" || fail "$*: '$(cat "$SCRATCH/out")' does not say '$text'"
 }
-# are STATE…: what status says of all of demo's probes, and that there is nothing else to say
+# are STATE…: what status prints for all of demo's probes, and nothing else
 are()
 {
 	"$PROBECTL" status --json -a -p "$pid" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "status: $?"
@@ -64,13 +64,13 @@ for ((i = 0; i < 3; i++)); do
 done
 expect 1 "is being traced by process $debugger_pid" disable --force demo:event
 are "$event"
-# What needs no stop: repair finds nothing to do, and counts go up and down.
+# Without a stop: repair finds nothing to do, and counts go up and down.
 expect 0 'nothing to repair' repair
 expect 0 '2 probes' enable demo:event
 are "$twice"
 expect 0 '2 probes' disable demo:event
 are "$event"
-# But --atomic asks for one.
+# --atomic asks for one.
 expect 1 'is being traced' enable --atomic demo:event
 are "$event"
 expect 0 '' enable demo:event
@@ -78,7 +78,7 @@ expect 1 'is being traced' disable --atomic demo:event
 are "$twice"
 
 # ---- All or nothing -------------------------------------------------------------------------
-# One has a reference more, the other has not.
+# One has one more reference than the other.
 expect 1 'is being traced' enable demo:event "$other"
 are "$twice"
 let_go

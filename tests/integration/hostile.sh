@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # runs-as: both
-# A target that writes over what it shares with probectl, keeps or replaces the
-# descriptor: probectl neither crashes nor hangs, takes its probes away, and does
-# nothing to other files. `make asan KINDS=integration` runs it with a controller
-# that notices each byte it should not have read.
+# A target that overwrites what it shares with probectl, or keeps or replaces the descriptor:
+# probectl neither crashes nor hangs, removes its probes, and does nothing to other files. `make
+# asan KINDS=integration` runs this with a controller that detects each invalid read.
 . tests/integration/lib.sh
 need_attach
 
 rounds=${HOSTILE_ROUNDS:-2} # with other random numbers each
 
-# misled COMMAND…: at most an error; never a signal, a timeout, a sanitizer's report
+# misled COMMAND…: fails with an error at most; never a signal, a timeout or a sanitizer's
+# report
 misled()
 {
 	local status
@@ -22,7 +22,7 @@ misled()
 	fi
 }
 
-# stopped: the misbehaving is over; it did something, or it shows nothing
+# stopped: the misbehaviour has ended; without any, the test would prove nothing
 stopped()
 {
 	ask stop
@@ -51,7 +51,7 @@ for ((seed = 1; seed <= rounds; seed++)); do
 	done
 done
 
-# What is printed of it is still JSON.
+# The output is still JSON.
 start "$TARGETS/hostile" scribble 7
 trace_start json --json -d 0.5 -p "$target_pid" hostile:tick
 wait "$tracer_pid"
@@ -93,7 +93,7 @@ end_target 0
 
 # ---- What controllers keep for each other ------------------------------------------------
 
-# The target's own text is at its own mercy here, and so is its life.
+# The target corrupts its own text here, so it may die.
 for ((seed = 1; seed <= rounds; seed++)); do
 	what="registry $seed"
 	coproc VICTIM { exec "$TARGETS/hostile" registry "$seed" 2>/dev/null; }

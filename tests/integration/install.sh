@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# `make install` into a staging folder: a program can be built against what is
-# there, with pkg-config, shared and static; `make uninstall` leaves nothing.
+# `make install` into a staging folder: programs build against it with pkg-config, shared and
+# static; `make uninstall` leaves nothing.
 set -eu
 command -v pkg-config >/dev/null || {
 	echo "pkg-config is not installed"
@@ -29,7 +29,7 @@ done
 for page in docs/man/*.[1-8]; do
 	[ ! -e "$page" ] || cmp "$page" "$root/share/man/man${page##*.}/${page##*/}"
 done
-# One for each function, also those that share one.
+# One page for each function, including those that share one.
 for page in probe_target_enable probe_tracer_free probe_target.h libprobe; do
 	[ -s "$root/share/man/man3/$page.3" ] || {
 		echo "there is no manual page $page"
@@ -66,7 +66,7 @@ cc "$SCRATCH/user.c" -o "$SCRATCH/static" -Wl,-Bstatic -L"$root/lib" -lprobe -Wl
 	"${flags[@]}"
 [ "$("$SCRATCH/static")" = hello ]
 
-# The libraries for programs that are traced need nothing but the C library.
+# The libraries for traced programs need only the C library.
 cat >"$SCRATCH/event.c" <<'C'
 #include <probe/posix_trace.h>
 #include <stdio.h>

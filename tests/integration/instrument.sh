@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The example of docs/instrumenting.md: each of its loops hits its probe as often as it says,
-# also the one that asks a semaphore first.
+# including the one that checks a semaphore first.
 . tests/integration/lib.sh
 need cc jq
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# A JVM with every probe of libjvm on: no site is refused without a reason, and
-# the program's output is as without.
+# A JVM with every probe of libjvm enabled: no site is refused without a reason, and the
+# program's output stays the same.
 . tests/integration/lib.sh
 java_class
 need jq
@@ -12,7 +12,7 @@ sites=$("$python" tests/integration/state.py sites "$libjvm" | wc -l)
 flags=(-XX:+ExtendedDTraceProbes -XX:-OmitStackTraceInFastThrow -Xshare:auto -cp "$SCRATCH")
 java "${flags[@]}" Busy work 2 >"$SCRATCH/plain" 2>"$SCRATCH/plain.err" || die "java: $(cat "$SCRATCH/plain.err")"
 
-# Counted, from the start.
+# Counting, from the start.
 "$PROBECTL" trace --count --json -o "$SCRATCH/count.out" --keep-going 'hotspot*:*' -- \
 	java "${flags[@]}" Busy work 2 >"$SCRATCH/traced" 2>"$SCRATCH/err" ||
 	fail "trace --count -- java: status $?: $(head -3 "$SCRATCH/err")"
@@ -23,20 +23,20 @@ for name in class__loaded thread__start method__entry object__alloc; do
 	[ "$hits" -gt 0 ] || fail "$name was never hit"
 done
 
-# Recorded, but for the two that are hit for every method.
+# Recording, except the two probes that are hit for every method.
 "$PROBECTL" trace --json -o "$SCRATCH/record.out" --keep-going 'hotspot:class__*' 'hotspot:thread__*' \
 	'hotspot:gc__*' 'hotspot:monitor__*' 'hotspot:vmops__*' -- \
 	java "${flags[@]}" Busy work 2 >"$SCRATCH/traced" 2>"$SCRATCH/err" ||
 	fail "trace -- java: status $?: $(head -3 "$SCRATCH/err")"
 diff "$SCRATCH/plain" "$SCRATCH/traced" || fail "the recorded output differs"
 
-# run: on and let go.
+# run: enables the probes and leaves.
 "$PROBECTL" run -v --keep-going -e 'hotspot*:*' -- java "${flags[@]}" Busy work 2 >"$SCRATCH/traced" \
 	2>"$SCRATCH/err" || fail "run -- java: status $?: $(head -3 "$SCRATCH/err")"
 diff "$SCRATCH/plain" "$SCRATCH/traced" || fail "the output under run differs"
 refusals "$SCRATCH/err"
 
-# Attached, on and off, while it works; then it is as it was.
+# Attached, enabled and disabled, while it works; then it is as before.
 need_attach
 start "$(command -v java)" "${flags[@]}" Busy stay
 sleep 1

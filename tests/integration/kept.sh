@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Sessions that `enable -t` leaves in a process, without a controller: what `read`
-# prints is what the program did; --reset begins anew; `disable` ends them, and the
-# process is as it was.
+# Sessions that `enable -t` leaves in a process, without a controller: `read` prints what the
+# program did; --reset starts over; `disable` ends them, and the process is as before.
 . tests/integration/lib.sh
 need_attach
 need jq
@@ -10,7 +9,7 @@ need jq
 threads=4 requests=3000
 total=$((threads * requests))
 
-# printed ARGS…: what `read` prints of the target
+# printed ARGS…: what `read` prints for the target
 printed()
 {
 	"$PROBECTL" read --json -p "$target_pid" "$@" 2>"$SCRATCH/err" || fail "read $*: $(head -3 "$SCRATCH/err")"
@@ -42,12 +41,12 @@ same "read twice" "$(printed -t count | jq .hits)" "$(jq .steps <<<"$said")"
 grep -q "^# process $target_pid, session 2: sum,arg2 -k str(arg3) -f arg2 != 0 pairs:request__start, " "$SCRATCH/text" ||
 	fail "the headings: $(grep '^#' "$SCRATCH/text")"
 
-# Begun anew: nothing yet, and then what comes.
+# After a reset: nothing at first, then new hits.
 same "what --reset prints" "$(printed -t count --reset | jq .hits)" "$(jq .steps <<<"$said")"
 same "after --reset" "$(printed -t count | jq .hits)" 0
 same "of others" "$(printed -t latency | jq .count)" "$(jq .done <<<"$said")"
 
-# Other commands' probes are not concerned.
+# Probes of other commands are not affected.
 "$PROBECTL" disable -q -p "$target_pid" pairs:step__done || fail "disable: status $?"
 "$PROBECTL" read -p "$target_pid" -t count >/dev/null 2>"$SCRATCH/err"
 same "read without a session" "$?" 1
@@ -62,8 +61,7 @@ same_state "$target_pid"
 tell bye
 end_target
 
-# What has no sense without a controller says so, and touches nothing. Options that would
-# do nothing are none.
+# Options without a meaning here are rejected, and nothing changes.
 for line in 'enable --top' 'disable --plan'; do
 	# shellcheck disable=SC2086 # a command and its option
 	"$PROBECTL" $line nop -p "$$" x:y 2>"$SCRATCH/err"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Sites that cannot be patched in what is opened or started later are named, the exit status
-# is that of a refusal at the begin, and no row says 0 of what is not counted.
+# Sites that cannot be patched in a library or program that is loaded later are named, the exit
+# status is that of a refusal at the beginning, and no row shows 0 for what is not counted.
 . tests/integration/lib.sh
 need jq
 
@@ -9,7 +9,7 @@ late=$TARGETS/late
 library=$TARGETS/liblate.so
 [ -x "$late" ] || skip "$late is not built"
 
-# check WHAT STATUS WANTED: the status, and that both refused sites are named, each once
+# check WHAT STATUS WANTED: the status, and that both refused sites are named once each
 check()
 {
 	same "$1: status" "$2" "$3"
@@ -36,7 +36,7 @@ late:whole 100"
 ["whole",100,null,null]'
 done
 
-# Each hit by itself: the summary says what is behind it.
+# Single hits: the summary reports what is missing.
 "$PROBECTL" trace --plan nop 'late:*' -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
 check "hits" "$?" 1
 same "the summary" "$(sed -n 's/^probectl: \(late:.*\)/\1/p' "$SCRATCH/err" | sort)" \
@@ -44,7 +44,7 @@ same "the summary" "$(sed -n 's/^probectl: \(late:.*\)/\1/p' "$SCRATCH/err" | so
 late:part: 100 hits, 0 lost (1 of 2 sites refused)
 late:whole: 100 hits, 0 lost"
 
-# A probe that waits for one that never comes: what has come is told all the same.
+# A probe waits for one that never comes: hits so far are printed all the same.
 for probes in '' no:such; do
 	# shellcheck disable=SC2086
 	"$PROBECTL" run --plan nop -e 'late:*' ${probes:+-e $probes} -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
@@ -56,7 +56,7 @@ check "run, --keep-going" "$?" 0
 "$PROBECTL" record --plan nop -o "$SCRATCH/record" 'late:*' -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
 check "record" "$?" 1
 grep -q '200 hits recorded' "$SCRATCH/err" || fail "record: $(cat "$SCRATCH/err")"
-# missing WHAT: the end names what is not in the record
+# missing WHAT: the end names what is missing from the record
 missing()
 {
 	same "$1: what is missing" "$(sed -n 's/^probectl: \(late:[a-z]*: not .*\)/\1/p' "$SCRATCH/err" | sort)" \

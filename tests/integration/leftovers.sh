@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# A thread that will return into moved instructions, or into a stub, keeps them and
-# what they lead to, whatever is switched meanwhile.
+# If a thread will return into moved instructions or into a stub, these stay, with everything
+# they lead to, whatever is enabled or disabled meanwhile.
 . tests/integration/lib.sh
 need_attach
 need jq
 
-# ours: what is mapped by our name
+# ours: mappings with our name
 ours()
 {
 	grep -c 'memfd:probectl' "/proc/$target_pid/maps"
@@ -31,7 +31,7 @@ same_state "$pid"
 run repair -p "$pid"
 grep -q 'a thread may return to the code' "$SCRATCH/out" || fail "repair says: $(cat "$SCRATCH/out")"
 
-# Again and again, at the same place.
+# Repeatedly, at the same place.
 for round in 1 2 3; do
 	run enable -p "$pid" fault:touch
 	same "hits before, round $round" "$("$PROBECTL" status --json -p "$pid" | jq .hits)" 0
@@ -53,7 +53,7 @@ same_state "$pid"
 tell q
 end_target
 
-# In a stub, of the older session or of the newer one, or behind both.
+# In a stub of the older session, of the newer one, or after both.
 start "$TARGETS/caught"
 pid=$target_pid
 save_state "$pid"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 #
-# What the integration tests share; sourced. tests/run.sh sets BUILD, PROBECTL,
-# TARGETS, SCRATCH and RUN_AS_USER; a test may also be run by hand.
+# Shared by the integration tests, which source it. tests/run.sh sets BUILD, PROBECTL, TARGETS,
+# SCRATCH and RUN_AS_USER; a test may also be run by hand.
 
 set -u
 export LC_ALL=C.UTF-8
-# With C.UTF-8, unlike C, messages are still translated into it.
+# Unlike C, C.UTF-8 does not turn off translated messages.
 unset LANGUAGE
 BUILD=${BUILD:-$PWD/build}
 PROBECTL=${PROBECTL:-$BUILD/probectl}
@@ -22,21 +22,21 @@ failures=0
 
 # ---- Results -----------------------------------------------------------------
 
-# skip REASON: ends the test, which could not run
+# skip REASON: ends a test that cannot run
 skip()
 {
 	echo "$1"
 	exit 77
 }
 
-# fail MESSAGE: notes a failure and goes on
+# fail MESSAGE: records a failure and continues
 fail()
 {
 	echo "FAIL: $1"
 	failures=$((failures + 1))
 }
 
-# die MESSAGE: the rest makes no sense any more
+# die MESSAGE: fails and ends the test
 die()
 {
 	echo "FAIL: $1"
@@ -56,7 +56,7 @@ finish()
 	exit 0
 }
 
-# need PROGRAM…: skips where one is missing
+# need PROGRAM…: skips the test if one is missing
 need()
 {
 	local program
@@ -65,7 +65,7 @@ need()
 	done
 }
 
-# Who is neither root nor an ancestor of the target may be kept out by Yama.
+# Yama may deny access to users who are neither root nor ancestors of the target.
 need_attach()
 {
 	local scope
@@ -81,7 +81,7 @@ on_exit()
 	at_exit=("$1" "${at_exit[@]}")
 }
 
-# end_process PID: without the shell's own remark on it
+# end_process PID: kills it without a message of the shell
 end_process()
 {
 	kill -KILL "$1"
@@ -112,7 +112,7 @@ start()
 	hear
 }
 
-# hear: the next line of the target goes to $answer
+# hear: reads the target's next line into $answer
 hear()
 {
 	answer=
@@ -120,7 +120,7 @@ hear()
 		die "the target said nothing: $(cat "$SCRATCH/target.err")"
 }
 
-# tell LINE, ask LINE: the second also waits for the answer
+# tell LINE, ask LINE: send a line; ask also waits for the answer
 tell()
 {
 	echo "$1" >&"$target_in" || fail "the target takes no more lines"
@@ -136,7 +136,7 @@ end_target()
 {
 	local status
 	exec {target_in}>&- {target_out}<&-
-	# The shell's own ends of the pipes keep the target waiting.
+	# The target keeps waiting while the shell holds its own ends of the pipes.
 	eval "exec ${TARGET[1]-9}>&- ${TARGET[0]-9}<&-" 2>/dev/null
 	wait "$target_pid"
 	status=$?
@@ -169,7 +169,7 @@ text_hash()
 check_alive()
 {
 	local state tracer try
-	# A thread that was let go is still shown as stopped until it gets a processor.
+	# A resumed thread still appears as stopped until it gets a processor.
 	for ((try = 0; try < 100; try++)); do
 		state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null)
 		tracer=$(sed -n 's/^TracerPid:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
@@ -187,7 +187,7 @@ check_alive()
 
 # ---- probectl in the background ---------------------------------------------------
 
-# anew NAME: nobody takes what an earlier one has said for what the next one says
+# anew NAME: clears old output, so that it is not taken for new output
 anew()
 {
 	: >"$SCRATCH/$1.out"
@@ -200,7 +200,7 @@ trace_start()
 	local name=$1
 	shift
 	anew "$name"
-	# A shell that is not interactive lets its background jobs ignore SIGINT.
+	# A non-interactive shell makes its background jobs ignore SIGINT.
 	env --default-signal=INT "$PROBECTL" trace "$@" >"$SCRATCH/$name.out" 2>"$SCRATCH/$name.err" </dev/null &
 	tracer_pid=$!
 	on_exit "end_process $tracer_pid"
@@ -218,7 +218,7 @@ record_start()
 	on_exit "end_process $recorder"
 }
 
-# record_stop NAME: Ctrl-C, and the exit status has to be 0
+# record_stop NAME: Ctrl-C; the exit status must be 0
 record_stop()
 {
 	kill -INT "$recorder" 2>/dev/null
@@ -232,8 +232,8 @@ wait_on()
 		fail "no site of $2 is patched in $1: $(cat "$SCRATCH"/*.err 2>/dev/null | head -5)"
 }
 
-# wait_tracing NAME [PID]: until all that `trace`, or what has this pid, traces is on: also
-# what tells of libraries and programs that come later. wait_on may return before.
+# wait_tracing NAME [PID]: waits until everything that `trace`, or this pid, traces is enabled,
+# including the detection of later libraries and programs. wait_on may return earlier.
 wait_tracing()
 {
 	local try
@@ -245,7 +245,7 @@ wait_tracing()
 	die "the trace does not begin: $(head -3 "$SCRATCH/$1.err")"
 }
 
-# trace_stop NAME: Ctrl-C, and the exit status has to be 0
+# trace_stop NAME: Ctrl-C; the exit status must be 0
 trace_stop()
 {
 	local status
@@ -256,7 +256,7 @@ trace_stop()
 		fail "trace ended with status $status: $(head -5 "$SCRATCH/$1.err")"
 }
 
-# refusals FILE: each has to give a reason
+# refusals FILE: each must give a reason
 refusals()
 {
 	local line
@@ -304,7 +304,7 @@ pg_start()
 	[ -x "$pg_bin/postgres" ] || skip "$pg_bin/postgres is not installed"
 	[ "$(id -u)" != 0 ] || [ -n "$RUN_AS_USER" ] || RUN_AS_USER="setpriv --reuid=nobody
 		--regid=nogroup --clear-groups --inh-caps=-all"
-	# A socket's path may have 107 bytes, which a deep scratch folder exceeds.
+	# A socket's path is limited to 107 bytes, which a deep scratch folder exceeds.
 	pg_dir=$(mktemp -d /tmp/probectl-pg.XXXXXX)
 	on_exit "rm -rf '$pg_dir'"
 	on_exit pg_stop

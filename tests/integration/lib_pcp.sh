@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 #
-# A Performance Co-Pilot of our own, as an ordinary user has one: pmcd with its agents for
-# itself and for memory mapped values, in a folder of its own. Sourced, behind lib.sh.
+# A private Performance Co-Pilot, as an ordinary user runs one: pmcd with its agents for itself
+# and for memory-mapped values, in a folder of its own. Sourced after lib.sh.
 
 pcp_lib=/usr/lib/pcp
 pcp_dir=$SCRATCH/pcp
@@ -13,7 +13,7 @@ need_pcp()
 	[ -x $pcp_lib/bin/pmcd ] || skip "Performance Co-Pilot (pcp) is not installed"
 }
 
-# free_port: one that nobody listens on
+# free_port: a port without a listener
 free_port()
 {
 	"${python:?}" -c 'import socket
@@ -22,7 +22,7 @@ s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])'
 }
 
-# pcp_setup: the folder, and the environment that has all of PCP's programs use it
+# pcp_setup: creates the folder, and sets the environment that makes all PCP programs use it
 pcp_setup()
 {
 	mkdir -p "$pcp_dir/tmp/mmv" "$pcp_dir/run" "$pcp_dir/log"
@@ -41,7 +41,7 @@ CONF
 	pmcd_port=$(free_port)
 }
 
-# pmcd_start: and waits until it answers
+# pmcd_start: starts pmcd and waits until it answers
 pmcd_start()
 {
 	local try
@@ -65,7 +65,7 @@ pmcd_stop()
 	rm -f "$pcp_dir/run/pmcd.socket"
 }
 
-# metric NAME [INSTANCE]: the values below mmv.probectl, of one instance or of all
+# metric NAME [INSTANCE]: the values of mmv.probectl.NAME, of one instance or of all
 metric()
 {
 	pminfo -h local:// -f "mmv.probectl.$1" 2>&1 |
@@ -73,7 +73,7 @@ metric()
 		awk -F '\t' -v name="${2-}" 'name == "" || $1 == name {print $2}'
 }
 
-# until_metric NAME INSTANCE VALUE: waits until it is so
+# until_metric NAME INSTANCE VALUE: waits until the metric has this value
 until_metric()
 {
 	local try got

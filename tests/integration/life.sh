@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What happens to processes: they are stopped, crash, block signals, fork, are traced
-# by somebody else, and close libraries.
+# What happens to processes: they are stopped, crash, block signals, fork, have another tracer,
+# and unload libraries.
 . tests/integration/lib.sh
 need_attach
 need jq
@@ -39,7 +39,7 @@ same "hits counted since" "$("$PROBECTL" status --json -p "$target_pid" | jq .hi
 ctl disable -p "$target_pid" life:hit
 same_state "$target_pid"
 
-# Stopped and resumed all the time, under a trace that begins and ends.
+# Stopped and continued repeatedly, under a trace that begins and ends.
 (while kill -STOP "$target_pid" && sleep 0.01 && kill -CONT "$target_pid"; do sleep 0.01; done) 2>/dev/null &
 stopper=$!
 on_exit "kill $stopper 2>/dev/null"
@@ -67,7 +67,7 @@ same "all are blocked still" "$(grep SigBlk "/proc/$target_pid/status")" "$block
 
 # ---- Children ----------------------------------------------------------------------------
 
-# Without --follow a child's hits are not reported; it is cleaned with its parent.
+# Without --follow a child's hits are not reported; its probes are removed with its parent's.
 for follow in "" --follow; do
 	# shellcheck disable=SC2086 # one word or none
 	trace_start fork --json $follow -p "$target_pid" life:hit
@@ -87,7 +87,7 @@ for follow in "" --follow; do
 	same_state "$target_pid"
 done
 
-# A controller that is killed leaves them in both; repair mends both.
+# A killed controller leaves its probes in both; repair removes them from both.
 trace_start dead --json -p "$target_pid" life:hit
 wait_on "$target_pid" life:hit
 ask fork

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # runs-as: both
-# Targets that have no descriptor or no memory left, that lock all of it, or that
-# may not be dumped: what cannot be done is said, and nothing is left of it.
+# Targets that have no descriptor or memory left, that lock all memory, or that may not be
+# dumped: failures are reported, and leave nothing behind.
 . tests/integration/lib.sh
 need_attach
 need prlimit jq
 
-# ours: how much is mapped, and what is open, by our name
+# ours: number of our mappings and open files
 ours()
 {
 	grep -c 'memfd:probectl' "/proc/$target_pid/maps"
@@ -27,7 +27,7 @@ refused()
 	same_state "$target_pid"
 }
 
-# works WHAT: all the same
+# works WHAT: probectl works all the same
 works()
 {
 	"$PROBECTL" enable -p "$target_pid" "$probe" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
@@ -69,7 +69,7 @@ works "memory for counters"
 limit as unlimited
 works "no limit any more"
 
-# The controller's own memory: its part of the rings is the last thing that it maps.
+# The controller's own memory: its part of the rings is the last thing it maps.
 for buffers in 256M 1G; do
 	(
 		ulimit -v 700000
@@ -84,7 +84,7 @@ same "semaphores" "$answer" "0 0 0 0 0"
 tell quit
 end_target
 
-# python_with CALLS: a Python that has made them, and answers
+# python_with CALLS: a Python that has made these calls, and answers
 python_with()
 {
 	start "$python" -c "import ctypes, sys

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# `probectl list`: the same probes as readelf(1) in real files, wrong inputs,
-# exit statuses, running processes, the system.
+# `probectl list`: the same probes as readelf(1) in real files, invalid input, exit statuses,
+# running processes, the system.
 . tests/integration/lib.sh
 need jq readelf
 
@@ -30,8 +30,8 @@ readelf_notes()
 		}'
 }
 
-# The same from probectl, with pc and semaphore as the notes have them: what
-# prelink moved is moved back. The base is where the section is now.
+# The same from probectl, with pc and semaphore as in the notes: undoes the correction for
+# prelink. The base is the section's current address.
 probectl_notes()
 {
 	local base
@@ -51,7 +51,7 @@ probectl_notes()
 		done
 }
 
-# check_file SITES FILE; SITES is 0 where the number depends on the build
+# check_file SITES FILE; SITES is 0 if the number depends on the build
 check_file()
 {
 	local count
@@ -66,11 +66,11 @@ check_file()
 		fail "$2 differs from readelf: $(head -4 "$SCRATCH/diff")"
 	count=$(wc -l <"$SCRATCH/got")
 	[ "$1" = 0 ] || same "sites of $2" "$count" "$1"
-	# The table counts as many sites, and -v shows each.
+	# The table counts as many sites, and -v shows each one.
 	same "sites in the table of $2" \
 		"$("$PROBECTL" list "$2" | awk 'NR > 1 { sum += $2 } END { print sum + 0 }')" "$count"
 	same "sites with -v of $2" "$("$PROBECTL" list -v "$2" | grep -c '^    0x')" "$count"
-	# Every argument is understood as one, however its operand looks.
+	# Every argument is parsed as one, whatever its operand looks like.
 	"$PROBECTL" list --json "$2" | jq -e -s '
 		all(.[]; (.args | length) == (.args_spec | gsub("\\[[^]]*\\]"; "") |
 			[scan("[^ ]+")] | length)
@@ -92,7 +92,7 @@ done
 
 # ---- The command line -------------------------------------------------------------
 
-# run STATUS ARGS…: output in $out, messages in $err
+# run STATUS ARGS…: output goes to $out, messages to $err
 run()
 {
 	local status wanted=$1
@@ -136,7 +136,7 @@ same "help list" "$out" "$help"
 run 0 --version
 [[ $out =~ ^probectl\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "version: $out"
 
-# ---- Files that are none -------------------------------------------------------------
+# ---- Files that are not ELF ----------------------------------------------------------
 
 run 1 list "$SCRATCH/nosuch"
 says "$SCRATCH/nosuch: there is no such file"
@@ -163,10 +163,10 @@ if [ -r "$python_file" ]; then
 	# One bad file does not hide a good one.
 	run 1 list "$SCRATCH/nosuch" "$python_file" line
 	printf '%s\n' "$out" | grep -q '^python:line ' || fail "the good file is missing: $out"
-	# Cut in the middle: where the section headers were, nothing is.
+	# Cut in the middle: the section headers are missing.
 	head -c 3000000 "$python_file" >"$SCRATCH/cut"
 	run 1 list "$SCRATCH/cut"
-	# One note that claims to be shorter than its addresses; the others are good.
+	# One note claims to be shorter than its addresses; the others are good.
 	"$python" - "$python_file" "$SCRATCH/damaged" <<-'END'
 		import sys
 		data = bytearray(open(sys.argv[1], "rb").read())
@@ -208,7 +208,7 @@ if [ -r "$python_file" ]; then
 		same "message" "$(cat "$SCRATCH/err")" \
 			"probectl: cannot write the output: No space left on device"
 	fi
-	# Names of any bytes, in valid JSON and without control characters in text.
+	# Names with any bytes, in valid JSON and without control characters in text.
 	cp "$python_file" "$SCRATCH/$(printf 'odd\377\033[31m')"
 	run 0 list --json "$SCRATCH"/odd*
 	printf '%s\n' "$out" | jq -e -s 'length == 8 and all(.[]; .path | contains("\ufffd"))' \
@@ -241,7 +241,7 @@ if [ -x "$python_file" ]; then
 		fail "the process differs from its file: $(head -4 "$SCRATCH/diff")"
 	printf '%s\n' "$out" | jq -e -s --argjson pid "$target_pid" 'all(.[]; .pid == $pid and
 		(.enabled | type) == "boolean" and .refcount >= 0)' >/dev/null || fail "state: $out"
-	# Not a position independent program: addresses are the file's.
+	# Not position-independent: addresses are the file's.
 	printf '%s\n' "$out" | jq -e -s 'all(.[] | select(.provider == "python"); .address == .pc)' \
 		>/dev/null || fail "addresses: $out"
 	run 0 list -p "$target_pid" line
@@ -288,8 +288,8 @@ eu_readelf_all()
 		xargs -0 eu-readelf -n
 }
 
-# Times are noted and decide nothing (make bench has them); a sanitizer or a
-# profiler takes memory of its own.
+# Times are only printed (make bench checks them); a sanitizer or a profiler takes memory of its
+# own.
 if [ -n "$jvm_17" ] && ! grep -qE '__(asan|tsan|ubsan|gcov)_' "$PROBECTL"; then
 	ours=$(best 30 "$PROBECTL" list --json "$jvm_17")
 	theirs=$(best 30 readelf -n "$jvm_17")
@@ -299,7 +299,7 @@ if [ -n "$jvm_17" ] && ! grep -qE '__(asan|tsan|ubsan|gcov)_' "$PROBECTL"; then
 		theirs=$(best 3 eu_readelf_all)
 		echo "note: list of the system: $ours us; eu-readelf -n: $theirs us"
 	fi
-	# What was resident at most, once it waits for a reader with all lists in memory.
+	# Peak memory, measured while it waits for a reader with all lists in memory.
 	mkfifo "$SCRATCH/fifo"
 	"$PROBECTL" list --json "$jvm_17" >"$SCRATCH/fifo" &
 	pid=$!

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # runs-as: both
-# More hits than anybody reads: each is a record or counted as lost, in the order of
-# its thread; the target never waits; probectl's memory does not grow; whatever takes
-# the output, or does not.
+# More hits than anything can read: each is recorded or counted as lost, in the order of its
+# thread; the target never waits; probectl's memory does not grow, whatever happens to its
+# output.
 # shellcheck disable=SC2317 # functions that are called by name
 . tests/integration/lib.sh
 need_attach
 
 hits=400000
 
-# busy THREADS: a target that waits for "go", and hits $hits times in each thread
+# busy THREADS: a target that waits for "go", then hits $hits times in each thread
 busy()
 {
 	start "$TARGETS/loop" -s nop -n "$hits" -t "$1" -b -a
 	save_state "$target_pid"
 }
 
-# finished THREADS: it has done its work, whatever the controller does
+# finished THREADS: the target has done its work, whatever the controller does
 finished()
 {
 	hear
@@ -32,13 +32,13 @@ unharmed()
 	end_target 0
 }
 
-# field PID NAME: of its status, in KiB
+# field PID NAME: from its status, in KiB
 field()
 {
 	sed -n "s/^$2:[[:space:]]*\([0-9]*\).*/\1/p" "/proc/$1/status"
 }
 
-# no_larger PID: what probectl keeps for itself; the rings are the session's
+# no_larger PID: probectl's own memory; the rings belong to the session
 no_larger()
 {
 	local kib
@@ -69,8 +69,8 @@ done
 
 # ---- A controller that stands still -------------------------------------------------
 
-# The target does all its work meanwhile. What a ring held is read afterwards, and
-# all others are losses: nothing is unaccounted for.
+# Meanwhile the target does all its work. The contents of the rings are read afterwards; all
+# other hits are lost, and every hit is accounted for.
 what="a stopped controller"
 busy 2
 trace_start load --json -b 128k -p "$target_pid" loop:nop
@@ -96,7 +96,7 @@ wait_on "$target_pid" loop:nop
 tell go
 finished 1
 no_larger "$tracer_pid"
-# The end, too, comes without a reader; the lines wait for one.
+# The end does not wait for a reader either; the lines do.
 kill -INT "$tracer_pid"
 unharmed
 cat "$SCRATCH/pipe" >"$SCRATCH/load.out" {pipe}>&- &
@@ -115,7 +115,7 @@ trace_start load --json -o "$SCRATCH/pipe" -b 128k -p "$target_pid" loop:nop
 wait_on "$target_pid" loop:nop
 tell go
 finished 1
-# Once for the end of the trace, once more to give up the output.
+# Once to end the trace, once more to drop the output.
 kill -INT "$tracer_pid"
 unharmed
 for ((i = 0; i < 100; i++)); do
@@ -128,8 +128,8 @@ exec {pipe}>&-
 
 # ---- A terminal that is not read, or goes away ----------------------------------------
 
-# on_terminal HOW: trace on a terminal that nobody reads; once $SCRATCH/did is there,
-# the terminal is closed, or signals are sent. Prints how it ended.
+# on_terminal HOW: trace on a terminal that is not read; once $SCRATCH/did exists, the terminal
+# is closed, or signals are sent. Prints how it ended.
 on_terminal()
 {
 	"$python" - "$PROBECTL" "$target_pid" "$1" "$SCRATCH/did" <<'PYTHON'
@@ -178,8 +178,8 @@ done
 
 # ---- Outputs that fail -----------------------------------------------------------------
 
-# traced COMMAND…: runs it beside a busy target, from before its first hit; its status
-# goes to $status
+# traced COMMAND…: runs it next to a busy target, from before its first hit; its status goes to
+# $status
 traced()
 {
 	local tracer
@@ -202,7 +202,7 @@ traces()
 	"$PROBECTL" trace -p "$target_pid" loop:nop "$@" 2>"$SCRATCH/err"
 }
 
-# fails WORDS ARGS…: status 1, and says why; the target is as it was
+# fails WORDS ARGS…: status 1, and says why; the target is as before
 fails()
 {
 	local words=$1
@@ -225,7 +225,7 @@ tell go
 finished 1
 unharmed
 
-# A file system that becomes full on the way.
+# A file system that becomes full.
 on_small_disk()
 {
 	# shellcheck disable=SC2016 # expanded by that shell
@@ -243,7 +243,7 @@ else
 	echo "note: no file system of our own: only /dev/full is full"
 fi
 
-# Readers that have seen enough, though not before the probes were seen to be on.
+# Readers that close early, but not before the probes were seen enabled.
 into_head()
 {
 	local lines=$1
@@ -266,7 +266,7 @@ what="count, closed"
 traced into_head 1 -c -i 0.05
 same "$what: status" "$(cat "$SCRATCH/statuses")" "0 0"
 
-# The other commands' output.
+# Output of the other commands.
 for command in list status; do
 	"$PROBECTL" "$command" -p $$ >/dev/full 2>"$SCRATCH/err"
 	status=$?

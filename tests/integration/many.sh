@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # runs-as: both
-# Two hundred processes traced by one command, by pid, by name and as children of
-# one; some of them cannot be, and the others are all the same.
+# One command traces two hundred processes, by pid, by name and as children of one; if some
+# cannot be traced, the others still are.
 . tests/integration/lib.sh
 need_attach
 
 children=200
 hits=500
 
-# herd: starts it; sets kids
+# herd: starts them; sets kids
 herd()
 {
 	start "$TARGETS/herd" "$children" "$hits"
 	mapfile -t kids < <(pgrep -P "$target_pid")
 	same "children" "${#kids[@]}" "$children"
-	# The parent and a few of the others will do.
+	# The parent and a few of the others suffice.
 	save_state "$target_pid"
 	for kid in "${kids[0]}" "${kids[77]}" "${kids[-1]}"; do
 		save_state "$kid"
 	done
 }
 
-# all_on WHAT: waits until trace has said that it traces, and how many
+# all_on WHAT: waits until trace reports that it traces, and how many
 all_on()
 {
 	wait_tracing many
@@ -63,7 +63,7 @@ all_off()
 	same "what the herd did" "$hear_ready" "hits $((hits * (children - gone)))"
 }
 
-# said_once FILE: which process it is
+# said_once FILE: each process is named once
 said_once()
 {
 	! grep -E 'process ([0-9]+)\b.*process \1\b' "$1" || fail "a process is named twice in a line"
@@ -79,7 +79,7 @@ trace_stop many
 same "--children: hits, processes, disordered" "$(tally)" "$((children * hits)) $children 0"
 all_off "$target_pid" "${kids[0]}" "${kids[77]}" "${kids[-1]}"
 
-# By name; counted in the processes, and summed up.
+# By name; counted in the processes, and added up.
 herd
 trace_start many --count --json --name "herd-$target_pid" herd:hit
 all_on "--name" "$children"
@@ -88,8 +88,8 @@ trace_stop many
 same "--name: hits" "$(jq -r '.hits' "$SCRATCH/many.out")" "$((children * hits))"
 all_off "${kids[0]}" "${kids[77]}" "${kids[-1]}"
 
-# By pid: some have ended, one has no such probe, one is no process at all. Each is
-# named, the status is 1, and the others are traced.
+# By pid: some have ended, one has no such probe, one does not exist. Each is named, the status
+# is 1, and the others are traced.
 gone=2
 herd
 kill -KILL "${kids[3]}" "${kids[100]}"
@@ -108,7 +108,7 @@ for kid in "${kids[3]}" "${kids[100]}" "$other"; do
 	grep -q "process ${kid}\b" "$SCRATCH/many.err" || fail "nothing is said of process $kid"
 done
 said_once "$SCRATCH/many.err"
-# Some end while they are traced: the trace goes on.
+# Some end while they are traced: the trace continues.
 all_off "${kids[0]}" "${kids[77]}" "${kids[-1]}"
 
 gone=2
@@ -121,7 +121,7 @@ trace_stop many
 same "hits of those that stayed" "$(tally)" "$(((children - gone) * hits)) $((children - gone)) 0"
 all_off "${kids[0]}" "${kids[77]}" "${kids[-1]}"
 
-# What means nobody is an error.
+# A selection without processes is an error.
 wrong()
 {
 	local wanted=$1 status

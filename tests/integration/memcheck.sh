@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# `list` under valgrind: no byte is read that was not written, none is lost.
+# `list` under valgrind: reads no uninitialised byte, and leaks none.
 . tests/integration/lib.sh
 need valgrind
 if grep -q __asan_init "$PROBECTL" || grep -q __tsan_init "$PROBECTL"; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # runs-as: both
-# A site whose bytes are not ours any more is noticed, told, and repaired or left.
+# A site whose bytes were overwritten is noticed, reported, and repaired or left alone.
 . tests/integration/lib.sh
 need_attach
 need jq
@@ -9,7 +9,7 @@ need jq
 loop=$TARGETS/loop
 [ -x "$loop" ] || skip "$loop is not built"
 
-# begin SITE: a program that hits loop:SITE now and then; sets pid
+# begin SITE: starts a program that hits loop:SITE now and then; sets pid
 begin()
 {
 	probe=loop:$1
@@ -22,7 +22,7 @@ begin()
 	save_state "$pid"
 }
 
-# patched: where the probe's patch begins, the file's bytes there, and what is there now
+# patched: the address of the probe's patch, the file's bytes there, and the current ones
 patched()
 {
 	# shellcheck disable=SC2046
@@ -31,7 +31,7 @@ patched()
 	address=$1 original=$2 ours=$3
 }
 
-# poke BYTES: as another tool would, while nothing of it is being executed
+# poke BYTES: writes as another tool would, while no thread executes there
 poke()
 {
 	kill -STOP "$pid"
@@ -39,7 +39,7 @@ poke()
 	kill -CONT "$pid"
 }
 
-# state: "STATE PATCHED/SITES INCONSISTENT" by status, and ENABLED by list
+# state: "STATE PATCHED/SITES INCONSISTENT" from status, and ENABLED from list
 state()
 {
 	"$PROBECTL" status --json -p "$pid" "$probe" 2>"$SCRATCH/err" |
@@ -52,7 +52,7 @@ still_there()
 	kill -0 "$pid" 2>/dev/null || die "$probe: the program has ended: $1"
 }
 
-# repaired STATUS: what repair says it did
+# repaired STATUS: what repair reports
 repaired()
 {
 	local status=0
@@ -61,7 +61,7 @@ repaired()
 	jq -r '"\(.patched) \(.inconsistent) \(.sites)"' "$SCRATCH/out"
 }
 
-# Somebody restores the file's bytes: it is seen, and patched again.
+# Another tool restores the file's bytes: this is noticed, and the site patched again.
 for site in nop nop5 nop10 pun; do
 	begin "$site"
 	"$PROBECTL" enable -p "$pid" "$probe" >/dev/null || fail "$probe: enable"
@@ -80,8 +80,8 @@ for site in nop nop5 nop10 pun; do
 	"$PROBECTL" disable -p "$pid" "$probe" >/dev/null || fail "$probe: disable"
 	same_state "$pid"
 
-	# Somebody's breakpoint: not ours to repair. Whoever took it away would write our
-	# byte back, so what it leads to has to stay.
+	# Another tool's breakpoint: not ours to repair. Removing it would write our byte back, so what
+	# our jump leads to must stay.
 	"$PROBECTL" enable -p "$pid" "$probe" >/dev/null || fail "$probe: enable"
 	patched
 	kill -STOP "$pid"
@@ -110,9 +110,9 @@ for site in nop nop5 nop10 pun; do
 	end_process "$pid"
 done
 
-# ---- While somebody is there --------------------------------------------------
+# ---- While a controller is there ----------------------------------------------
 
-# await NAME TEXT: until standard error has it
+# await NAME TEXT: until it is on standard error
 await()
 {
 	local try
@@ -123,7 +123,7 @@ await()
 	die "$1: '$2' is not told: $(head -5 "$SCRATCH/$1.err")"
 }
 
-# ended NAME PID STATUS: a controller that is told to end does so with this status
+# ended NAME PID STATUS: a controller asked to end does so with this status
 ended()
 {
 	local status=0
@@ -132,7 +132,7 @@ ended()
 	same "$1: status" "$status" "$3"
 }
 
-# overwrite: somebody restores the site of what is traced as NAME by PID, and repairs it
+# overwrite: another tool restores the site that NAME traces in PID, and it is repaired
 overwrite()
 {
 	patched
@@ -156,7 +156,7 @@ same "counts: the row" "$(tail -1 "$SCRATCH/counts.out" | jq -c '[.name, .sites,
 grep '"args"' "$SCRATCH/counts.out" && fail "counts: hits"
 same_state "$pid"
 
-# Each hit by itself; the objects between them are no events.
+# Single hits; the reports between them are not events.
 trace_start hits --json -p "$pid" "$probe"
 wait_tracing hits
 overwrite hits
@@ -191,7 +191,7 @@ await top "$probe at 0x[0-9a-f]* counts again"
 ended top "$top" 1
 same_state "$pid"
 
-# What stays in the process.
+# Probes that stay in the process.
 "$PROBECTL" enable -q -t count -p "$pid" "$probe" || fail "enable -t"
 "$PROBECTL" read --json -p "$pid" >"$SCRATCH/out" || fail "read"
 patched
@@ -204,7 +204,7 @@ grep -q "$probe at .* its hits are not counted" "$SCRATCH/err" || fail "read: $(
 "$PROBECTL" disable -q -p "$pid" "$probe" || fail "disable -t"
 same_state "$pid"
 
-# Somebody's breakpoint is there when the trace ends, and is taken away afterwards.
+# A breakpoint is there when the trace ends, and is removed afterwards.
 trace_start left -c -p "$pid" "$probe"
 wait_tracing left
 patched
@@ -219,7 +219,7 @@ still_there "its jump came back"
 "$PROBECTL" repair -p "$pid" >/dev/null || fail "left: repair"
 same_state "$pid"
 
-# Another controller at the same site is no stranger, nor is one that comes and goes.
+# A second controller at the same site causes no report, even if it comes and goes.
 trace_start one -c -p "$pid" "$probe"
 wait_tracing one
 for _ in 1 2 3; do

@@ -7,7 +7,7 @@ need_attach
 start "$TARGETS/ocaml"
 save_state "$target_pid"
 
-# state WHAT HITS SEMAPHORES: the handlers' counts and the ten u16
+# state WHAT HITS SEMAPHORES: the handlers' counts and the ten semaphores
 state()
 {
 	ask print
@@ -34,11 +34,11 @@ state "all are on" "10 0 0 0" "1 0 0 1 0 1 0 1 0 0"
 ask hit
 state "all were hit" "20 10 20 10" "1 0 0 1 0 1 0 1 0 0"
 
-# A note without a site: only its semaphore.
+# A note without a site: it has only a semaphore.
 switch enable ocaml_2:only
 state "the semaphore alone" "20 10 20 10" "1 0 0 1 0 1 0 1 0 1"
 
-# Twice on, once off: still on.
+# Enabled twice, disabled once: still enabled.
 switch enable ocaml_1:first
 state "first is on twice" "20 10 20 10" "1 0 0 1 0 2 0 1 0 1"
 switch disable ocaml_1:first

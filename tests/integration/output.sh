@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What other programs read: every --json line is valid JSON with the fields that
-# the manual promises, whatever bytes names and strings have; and lines stay whole
-# where the traced program writes to the same pipe.
+# What other programs read: every --json line is valid JSON with the fields that the manual
+# promises, whatever bytes names and strings contain; and lines stay whole if the traced program
+# writes to the same pipe.
 . tests/integration/lib.sh
 need_attach
 
-# valid KIND FILE: each line is an object with that kind's fields; prints how many
+# valid KIND FILE: each line is an object with that kind's fields; prints their number
 valid()
 {
 	"$python" - "$1" "$2" <<'PYTHON' || fail "$1: not valid"
@@ -69,11 +69,11 @@ same "sites in the process" "$(valid process "$out")" 1
 valid status "$out" >/dev/null
 same "the probe that is on" "$(jq -c 'select(.enabled) | [.name, .sites, .patched, .refcount]' "$out")" \
 	'["text",1,1,1]'
-# It has no semaphore: what list knows of it is in the registry.
+# It has no semaphore: list takes its state from the registry.
 "$PROBECTL" list --json -p "$target_pid" badstring:text >"$out" || fail "list -p: status $?"
 same "its state in the list" "$(jq -c '[.enabled, .refcount, .plan != null]' "$out")" '[true,1,true]'
 trace_start hits --json -s 300 -p "$target_pid" badstring:text
-# state.py does not find the path of this one: wait for what trace says.
+# state.py cannot find this path: wait for trace's message.
 for _ in {1..100}; do
 	grep -q 'tracing 1 probe' "$SCRATCH/hits.err" && break
 	sleep 0.05
@@ -87,7 +87,7 @@ same_state "$target_pid"
 tell bye
 end_target
 
-# Floats that JSON cannot say, aggregates, unknown operands; and counts.
+# Floats that JSON cannot represent, aggregates, unknown operands; and counts.
 "$PROBECTL" trace --json -o "$out" 'args:*' -- "$TARGETS/args" >/dev/null 2>&1 </dev/null
 valid hit "$out" >/dev/null
 "$PROBECTL" trace -c --json -o "$out" 'args:*' -- "$TARGETS/args" >/dev/null 2>&1 </dev/null
@@ -116,7 +116,7 @@ PYTHON
 	same "its calls" "$(jq -c 'select(.args[1] == "tick")' "$out" | wc -l)" 20000
 fi
 
-# A file system that says only when a file is closed that it could not be written.
+# A file system that reports only at close(2) that a write failed.
 if command -v cc >/dev/null; then
 	cat >"$SCRATCH/late.c" <<'C'
 #define _GNU_SOURCE

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Metrics for Performance Co-Pilot, with the real one: what pmcd shows is what the program
-# says it did, for every tracer; types, units, labels, keys; two exporters of one probe; what
-# Prometheus gets of pmproxy; what cannot be.
+# Metrics for a real Performance Co-Pilot: pmcd shows what the program says it did, for every
+# tracer; types, units, labels, keys; two exporters of one probe; what Prometheus gets from
+# pmproxy; errors.
 . tests/integration/lib.sh
 . tests/integration/lib_pcp.sh
 need_attach
@@ -14,7 +14,7 @@ pmcd_start
 threads=4 requests=1000
 total=$((threads * requests))
 
-# truth EXPR: of what the program said
+# truth EXPR: evaluated on the program's report
 truth()
 {
 	jq -r "$1" <<<"$said"
@@ -26,7 +26,7 @@ begin()
 	save_state "$target_pid"
 }
 
-# work: what the program did goes to $said
+# work: the program's report goes to $said
 work()
 {
 	ask go
@@ -43,9 +43,9 @@ end()
 	same "files that $1 left" "$(find "$pcp_dir/tmp/mmv" -name '*probectl*' | wc -l)" 0
 }
 
-# ---- What cannot be ------------------------------------------------------------------
+# ---- Errors --------------------------------------------------------------------------
 
-# refused MESSAGE ARGS…: the error is one line that holds this
+# refused MESSAGE ARGS…: prints an error line that contains this
 refused()
 {
 	local message=$1 status=0
@@ -79,7 +79,7 @@ trace_start values -t pcp -t pcp,point -t pcp,sum,1 -t pcp,observe,arg0 -t pcp,c
 	-t pcp,latency -t pcp,hist,arg0 --pairs auto -i 0.2 -p "$target_pid" \
 	'pairs:request__*' 'pairs:step__*'
 me=$target_pid/pairs
-# A count of 0 is one, too: nothing has been hit yet.
+# Without any hit, a count is 0.
 until_metric count.hits "$me:step__done" 0
 work
 until_metric count.hits "$me:step__done" "$(truth .steps)"
@@ -91,7 +91,7 @@ until_metric latency.in_flight "$me:request__start..request__done" $threads
 until_metric latency.unmatched "$target_pid" $threads
 until_metric sum.total "$me:step__done" "$(truth .steps)"
 until_metric sum.hits "$me:step__done" "$(truth .steps)"
-# Percentiles are those of the last interval: the program rests, so there are none.
+# Percentiles cover the last interval: while the program rests, there are none.
 until_metric latency.p99 "$me:step__start..step__done" ''
 until_metric hist.p99 "$me:step__start" nan
 same "types" "$(pminfo -h local:// -d mmv.probectl.latency mmv.probectl.observe.value \
@@ -119,8 +119,8 @@ same "labels" "$(jq -c '[.pid, .program, .provider, .probe, .begin, .host]' <<<"
 	"[$target_pid,\"pairs\",\"pairs\",\"request__fail\",\"request__start\",\"$(hostname)\"]"
 end values
 
-# Times. The interval does not pass, so that the last one is all there was: it is shown
-# when the program has ended, and stays.
+# Times. The interval is so long that the last one covers everything: it is shown when the
+# program has ended, and stays.
 begin
 trace_start times -t pcp,transaction -i 600 -p "$target_pid" \
 	pairs:request__start pairs:request__done pairs:request__fail
@@ -133,7 +133,7 @@ until_metric transaction.hits "${me}__done" "$(truth .done)"
 until_metric transaction.hits "${me}__fail" "$(truth .failed)"
 times=0
 for outcome in __done __fail; do
-	# In the order in which they must be.
+	# In ascending order.
 	mapfile -t sorted < <(for name in min p50 p90 p95 p99 p999 max; do
 		metric transaction.$name "$me$outcome"
 	done)
@@ -145,7 +145,7 @@ for outcome in __done __fail; do
 	fi
 	times=$((times + sum))
 done
-# Clocks run at rates that differ by some 10^-4.
+# Clock rates differ by some 10^-4.
 if [ $((times * 1001)) -lt $(($(truth .inner) * 1000)) ] ||
 	[ $((times * 999)) -gt $(($(truth .outer) * 1000)) ]; then
 	fail "requests took $times ns, not from $(truth .inner) to $(truth .outer)"
@@ -168,7 +168,7 @@ until_metric count.hits "$me#2" 0
 trace_start keys -t pcp -k 'str(arg3)' "${options[@]}"
 until_metric count.lost "$target_pid#3" 0
 work
-# As pmtrace(1) has tags: an instance for each, that comes when it is first hit.
+# Like the tags of pmtrace(1): each gets an instance at its first hit.
 for key in select insert update delete 'vacuum "all"'; do
 	until_metric count.hits "$me $key" $((total / 5))
 done

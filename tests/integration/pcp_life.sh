@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Metrics for Performance Co-Pilot over time: an archive that has what the program did; a
-# collector that is down meanwhile; exporters that are killed; files that somebody removes;
-# several processes; a program that ends; more rows than PCP takes.
+# Metrics for Performance Co-Pilot over time: an archive that contains what the program did; a
+# collector that is down for a while; exporters that are killed; files that are removed; several
+# processes; a program that ends; more rows than PCP accepts.
 . tests/integration/lib.sh
 . tests/integration/lib_pcp.sh
 need_attach
@@ -12,7 +12,7 @@ pmcd_start
 
 threads=2
 
-# hit N: each thread hits its probe so often
+# hit N: each thread hits its probe N times
 hit()
 {
 	ask "$1"
@@ -40,7 +40,7 @@ hit 500
 until_metric count.hits "$me" 3000
 until_metric counter.value "$me" 1497
 
-# archived: the hits that were last, replayed
+# archived: the final number of hits, from a replay
 archived()
 {
 	pmrep -a "$SCRATCH/archive" -r -u -p -U -o csv mmv.probectl.count.hits 2>/dev/null |
@@ -86,8 +86,8 @@ same_state "$target_pid"
 
 # ---- Rows that come, and too many -------------------------------------------------------------
 
-# PCP reads nothing of a file with more than 10000 labels: with five of each row, two of the
-# process and one of the host, that is 1999 rows.
+# PCP ignores a file with more than 10000 labels: with five per row, two for the process and one
+# for the host, that is 1999 rows.
 trace_start many -t pcp,count -k arg1 "${options[@]}"
 until_metric count.lost "$target_pid" 0
 for count in 1 10 100 2500; do
@@ -123,7 +123,7 @@ end_target
 
 # ---- A program that is started, and ends --------------------------------------------------------------
 
-# Of what it starts, too; the last values stay for two more intervals.
+# With --follow; the last values stay for two more intervals.
 cat >"$SCRATCH/program" <<PROGRAM
 echo 100 | "$TARGETS/hits" $threads
 echo 50 | "$TARGETS/hits" $threads

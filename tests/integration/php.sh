@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# PHP: its functions' entries and returns. PHP passes them only where the
-# environment has USE_ZEND_DTRACE=1.
+# PHP: entries and returns of its functions. PHP has these probes only if USE_ZEND_DTRACE=1 is
+# in the environment.
 . tests/integration/lib.sh
 need php8.2 jq
 
@@ -27,8 +27,8 @@ called()
 		sort | uniq -c | tr -s ' ' | paste -sd,
 }
 same "functions entered" "$(called function__entry)" " 1 main, 1 open, 10 price, 1 total"
-# Its two sites are three bytes apart. The one hit here can only be punned, and that
-# refuses the other; where the pun is not possible, it is refused itself.
+# Its two sites are three bytes apart. The one hit here can only be punned, which refuses the
+# other; if the pun is impossible, it is refused itself.
 if ! grep 'refused php:exception__thrown' "$SCRATCH/err" | grep -qv 'bytes are also those of another'; then
 	same "exceptions" "$(called exception__thrown)" " 1 RuntimeException"
 fi
@@ -59,7 +59,7 @@ trace_stop serve
 same "calls of answer()" "$(jq -r 'select(.args and .name == "function__entry") | .args[0]' "$SCRATCH/serve.out" | grep -c answer)" 3
 same_state "$target_pid"
 
-# The sites that were patched are those that are enabled again, and disabled.
+# The patched sites are enabled again, and disabled.
 did()
 {
 	"$PROBECTL" "$1" --keep-going -p "$target_pid" 'php:*' 2>>"$SCRATCH/err" |

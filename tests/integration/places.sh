@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # runs-as: both
-# Where output goes: in a folder like /tmp, what another user has put there is neither
-# followed nor written to; what is one's own is.
+# Where output goes: in a folder like /tmp, files and links that another user has put there are
+# neither followed nor written; one's own are.
 . tests/integration/lib.sh
 
 open=$SCRATCH/open

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# pmtrace(3): the same object, linked with libpcp_trace and with libprobe_pmtrace, returns
-# the same and counts the same, by the real agent and by probectl.
+# pmtrace(3): the same object, linked with libpcp_trace and with libprobe_pmtrace, returns the
+# same values, and the real agent and probectl count the same.
 . tests/integration/lib.sh
 need_attach
 need jq
@@ -9,7 +9,7 @@ header=$(echo '#include <pcp/trace.h>' | cc -E -x c - >/dev/null 2>&1 && echo ye
 [ -n "$header" ] || skip "libpcp-trace2-dev is not installed"
 export LD_LIBRARY_PATH=$BUILD
 
-# both NAME SOURCE FLAGS…: $SCRATCH/NAME.pcp and $SCRATCH/NAME.ours, of one object
+# both NAME SOURCE FLAGS…: $SCRATCH/NAME.pcp and $SCRATCH/NAME.ours, from one object
 both()
 {
 	local name=$1 source=$2
@@ -22,7 +22,7 @@ both()
 		die "$name: not linked with libprobe_pmtrace"
 }
 
-# ---- What calls return -------------------------------------------------------------------
+# ---- Return values -----------------------------------------------------------------------
 
 both calls tests/targets/pmtrace.c
 "$SCRATCH/calls.pcp" >"$SCRATCH/pcp.out" 2>/dev/null || fail "libpcp_trace: status $?"
@@ -67,7 +67,7 @@ done >"$SCRATCH/wanted"
 printf 'counter\torders ever\t1\nend\tday\t1\npoint\tasked\t%d\n' $((orders * 4)) >>"$SCRATCH/wanted"
 diff <(sort "$SCRATCH/wanted") "$SCRATCH/orders.hits" || fail "other counts than the program's own"
 
-# Transactions: by tag, with their times, whatever else happens meanwhile. As the example says.
+# Transactions by tag, with their times, whatever else happens meanwhile. As in the example.
 command=$(sed -n '/^ \* *probectl /{:more; /\\$/{N; b more}; s/\\\n \*//g; s/^ \* *//; p}' \
 	docs/examples/pmtrace/orders.c)
 [[ $command == 'probectl trace '*' -- ./orders 100' ]] || die "the example says: $command"
@@ -81,7 +81,7 @@ same "transactions" "$(jq -r 'select(.keys) | "\(.name) \(.keys[0]) \(.count)"' 
 same "orders that took no time" "$(jq -s '[.[] | select(.keys and .min < 100000)] | length' \
 	"$SCRATCH/transactions")" 0
 
-# Values, with their fractions and without.
+# Values, with and without a fraction.
 "$PROBECTL" trace --json -o "$SCRATCH/values" 'pmtrace:obs(str(arg0),arg1,arg2)' \
 	'pmtrace:counter(str(arg0),arg1,arg2)' -- "$SCRATCH/orders.ours" 2 2>"$SCRATCH/err" ||
 	fail "values: $(cat "$SCRATCH/err")"
@@ -96,7 +96,7 @@ if [ ! -x "$agent" ] || ! command -v dbpmda >/dev/null; then
 	finish
 fi
 
-# A free port: the agent dies of one that is taken.
+# A free port: the agent exits if its port is in use.
 port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 export PCP_TRACE_PORT=$port PCP_TRACE_HOST=127.0.0.1
 {
@@ -104,8 +104,8 @@ export PCP_TRACE_PORT=$port PCP_TRACE_HOST=127.0.0.1
 	sed -n '/^trace/,$p' "${agent%/*}/pmns" | sed 's/TRACE:/10:/'
 } >"$SCRATCH/names"
 
-# agent NAME ARGS…: what the agent counts of a program, as "KIND TAG COUNT". dbpmda stands in
-# for pmcd: it starts the agent and asks it; numbers of instances are those of the domain.
+# agent NAME ARGS…: what the agent counts for a program, as "KIND TAG COUNT". dbpmda replaces
+# pmcd: it starts the agent and queries it; instance numbers are those of the domain.
 agent()
 {
 	local name=$1 kind metric
@@ -145,7 +145,7 @@ PYTHON
 
 agent orders "$orders" | sort >"$SCRATCH/orders.agent"
 diff "$SCRATCH/orders.agent" <(grep -v ^abort "$SCRATCH/orders.hits") || fail "the agent has other counts"
-# The calls above, a forked child's among them. The agent has no use for the longest tag.
+# The calls above, including those of a forked child. The agent ignores the longest tag.
 ours calls 0 | grep -v -e ^abort -e lllll >"$SCRATCH/calls.hits"
 agent calls 0 | sort >"$SCRATCH/calls.agent"
 [ "$(wc -l <"$SCRATCH/calls.agent")" -gt 10 ] || fail "the agent counted little"

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# PostgreSQL under pgbench: every query is seen, with its text, as often as it was
-# run; all probes can be on; afterwards the backends are as they were.
+# PostgreSQL under pgbench: every query is seen, with its text, as often as it ran; all probes
+# can be enabled; afterwards the backends are as before.
 . tests/integration/lib.sh
 need_attach
 need jq
 pg_start
 pg_bench_init 1
 
-# Two clients whose first statement waits for a lock that somebody holds, so that
-# their backends can be traced before they run anything else.
+# Two clients whose first statement waits for a lock, so that their backends can be traced
+# before they run anything else.
 transactions=400
 "$pg_bin/psql" -XAtqc "select pg_advisory_lock(42); select pg_sleep(600)" >/dev/null 2>&1 &
 holder=$!
@@ -48,7 +48,7 @@ trace_start query --json -s 200 -b 4M -p "$backends" 'postgresql:query__start(st
 for backend in ${backends//,/ }; do
 	wait_on "$backend" postgresql:query__start
 done
-# pgbench's backends end with it: what they are like afterwards is compared below.
+# pgbench's backends end with it; the test below compares their state afterwards.
 kill "$holder"
 "$pg_bin/psql" -XAtqc "select pg_terminate_backend(pid) from pg_locks
 	where locktype = 'advisory' and granted and mode = 'ExclusiveLock'" >/dev/null
@@ -68,7 +68,7 @@ same "first statements" "$(seen '^select abalance from pgbench_accounts where ai
 same "second statements" "$(seen "^select 'second', [0-9]*;$")" "$((2 * transactions))"
 same "all statements" "$(seen .)" "$((4 * transactions))"
 
-# ---- All probes, on a backend that lives on ----------------------------------------
+# ---- All probes, on a backend that stays --------------------------------------------
 
 coproc PSQL { exec "$pg_bin/psql" -XAtq 2>&1; }
 on_exit "kill $PSQL_PID 2>/dev/null"
@@ -81,7 +81,7 @@ sql "select pg_backend_pid();"
 backend=$answer
 save_state "$backend"
 save_state "$pg_pid"
-# Some sites can only be punned, and whether they can depends on what is mapped where.
+# Some sites can only be punned; whether that works depends on the memory map.
 trace_start all --count --json --keep-going -p "$backend,$pg_pid" 'postgresql:*'
 wait_on "$backend" postgresql:query__start
 for ((i = 0; i < 50; i++)); do

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Python: file, function and line of exactly the calls that were made, beside the
-# log that the interpreter's own profiler writes.
+# Python: file, function and line of exactly the calls that were made, compared with the log of
+# the interpreter's own profiler.
 #
-# Python 3.11 only passes function__entry while python:line is on, too: the test
-# for the latter's semaphore is what makes its main loop look.
+# Python 3.11 passes function__entry only while python:line is enabled, too: its main loop tests
+# only the latter's semaphore.
 . tests/integration/lib.sh
 interpreter=/usr/bin/python3.11
 [ -x "$interpreter" ] || skip "$interpreter is not installed"
@@ -76,8 +76,8 @@ traced=$("$PROBECTL" trace --json -o "$SCRATCH/python.out" \
 same "the program's output" "$traced" "$plain"
 same "losses" "$(jq -s 'map(.lost // 0) | add // 0' "$SCRATCH/python.out")" 0
 
-# The profiler sees what work() calls, itself included; before and behind it are
-# the module and the interpreter's own start.
+# The profiler sees what work() calls, and itself; the module and the interpreter's start run
+# before and after it.
 jq -r --arg file "$SCRATCH/calls.py" 'select(.name == "function__entry" and .args[0] == $file) |
 	"\(.args[0]) \(.args[1]) \(.args[2])"' "$SCRATCH/python.out" |
 	sed -n '/ work /,$p' >"$SCRATCH/hits"
@@ -85,11 +85,11 @@ diff "$SCRATCH/log" "$SCRATCH/hits" >"$SCRATCH/diff" ||
 	fail "calls differ (< profiler, > probe): $(head -20 "$SCRATCH/diff")"
 [ "$(wc -l <"$SCRATCH/hits")" -ge 86 ] || fail "only $(wc -l <"$SCRATCH/hits") calls"
 
-# All of Python's probes, in the text form, and the same output.
+# All of Python's probes, as text; the program's output is the same.
 same "with all probes on" "$("$PROBECTL" trace -o "$SCRATCH/all.out" 'python:*' -- \
 	"$interpreter" -I -S "$SCRATCH/calls.py" 2>"$SCRATCH/err")" "$plain"
 
-# Attached to, and left as it was.
+# Attached to, and left as before.
 need_attach
 cat >"$SCRATCH/serve.py" <<'PYTHON'
 import ctypes, sys

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Records, as babeltrace2 reads them: every hit with its values, in order of time,
-# whatever ends the record.
+# Records as babeltrace2 reads them: every hit with its values, in time order, however the
+# record ends.
 . tests/integration/lib.sh
 need babeltrace2 prlimit
 need_attach
@@ -18,7 +18,7 @@ record_end()
 		fail "$1 ended with $status, not $3: $(head -5 "$SCRATCH/$1.err")"
 }
 
-# read_record NAME: what babeltrace2 prints goes to NAME.txt; it has to say nothing
+# read_record NAME: what babeltrace2 prints goes to NAME.txt; it must not print messages
 read_record()
 {
 	babeltrace2 --clock-seconds "$SCRATCH/$1" >"$SCRATCH/$1.txt" 2>"$SCRATCH/$1.bt" ||
@@ -26,13 +26,13 @@ read_record()
 	[ ! -s "$SCRATCH/$1.bt" ] || fail "babeltrace2 on $1: $(head -3 "$SCRATCH/$1.bt")"
 }
 
-# events NAME: how many there are
+# events NAME: their number
 events()
 {
 	grep -c ' hits:work: ' "$SCRATCH/$1.txt"
 }
 
-# Each thread's hits are there once, in their order, with their values.
+# Each thread's hits are there once, in order, with their values.
 check_hits()
 {
 	sed -n 's/^.*tid = \([0-9]*\), comm = "hits".*{ arg0 = \([0-9]*\), arg1 = \([0-9]*\), arg2 = \([0-9]*\) }$/\2 \3 \4/p' \
@@ -48,7 +48,7 @@ check_hits()
 start "$TARGETS/hits" 2
 save_state "$target_pid"
 
-# Ctrl-C, SIGTERM: nothing is missing, and the process is as it was.
+# Ctrl-C, SIGTERM: nothing is missing, and the process is as before.
 for signal in INT TERM; do
 	record_start "$signal" 'hits:work' -p "$target_pid"
 	wait_on "$target_pid" hits:work
@@ -64,7 +64,7 @@ for signal in INT TERM; do
 done
 grep -q '^\[[0-9.]*\]' "$SCRATCH/INT.txt" || fail "no times"
 
-# What is there is not written over.
+# An existing record is not overwritten.
 "$PROBECTL" record -o "$SCRATCH/INT" hits:work -p "$target_pid" 2>"$SCRATCH/again.err"
 same "status for a folder that is not empty" "$?" 1
 grep -q 'not empty' "$SCRATCH/again.err" || fail "not said: $(cat "$SCRATCH/again.err")"
@@ -72,7 +72,7 @@ grep -q 'not empty' "$SCRATCH/again.err" || fail "not said: $(cat "$SCRATCH/agai
 same "status for what is no folder" "$?" 1
 same "lines for it" "$(wc -l <"$SCRATCH/full.err")" 1
 
-# The controller is killed: packets are whole, and are described.
+# The controller is killed: packets are whole, and have a description.
 record_start killed 'hits:work' -p "$target_pid"
 wait_on "$target_pid" hits:work
 ask 20000
@@ -86,7 +86,7 @@ read_record killed
 "$PROBECTL" repair -p "$target_pid" >/dev/null || fail "repair failed"
 same_state "$target_pid"
 
-# Parts: together they hold everything.
+# Parts: together they contain everything.
 record_start parts --rotate 64k 'hits:work' -p "$target_pid"
 wait_on "$target_pid" hits:work
 ask 20000
@@ -96,7 +96,7 @@ read_record parts
 same "hits of all parts" "$(events parts)" 40000
 check_hits parts 40000
 
-# After so long a new part is begun, by the first hit that comes.
+# After a time, the next hit starts a new part.
 record_start times --rotate 200ms 'hits:work' -p "$target_pid"
 wait_on "$target_pid" hits:work
 ask 1000
@@ -123,7 +123,7 @@ read_record ten
 same "hits of -n 10" "$(events ten)" 10
 same_state "$target_pid"
 
-# What a process becomes, and what it starts: each has its name, also when it is gone.
+# Programs that a process executes and starts: each has its name, even after it has ended.
 for way in exec spawn; do
 	"$PROBECTL" record -q -o "$SCRATCH/$way" loop:nop -- \
 		"$TARGETS/launch" "$way" "$TARGETS/loop" -s nop -n 1000 >/dev/null || fail "$way failed"
@@ -131,7 +131,7 @@ for way in exec spawn; do
 	same "$way: hits" "$(grep -c 'comm = "loop" }, { arg0 = .*, arg2 = 1000 }$' "$SCRATCH/$way.txt")" 1000
 done
 
-# More than a ring holds, while nobody reads: what is lost is told, and adds up.
+# More than a ring holds, without a reader: losses are reported, and add up.
 record_start lost -b 128k 'hits:work' -p "$target_pid"
 wait_on "$target_pid" hits:work
 kill -STOP "$recorder"
@@ -146,10 +146,10 @@ lost=$(sed -n 's/.*racer discarded \([0-9]*\) events.*/\1/p' "$SCRATCH/lost.bt" 
 same "hits and losses" "$(($(events lost) + lost))" 100000
 grep -q "$lost hits were lost" "$SCRATCH/lost.err" || fail "losses are not told"
 
-# No room: one line, and what is there can be read.
+# No room: one line, and what has been written is readable.
 record_start room 'hits:work' -p "$target_pid"
 wait_on "$target_pid" hits:work
-# Only now: the rings are a file, too.
+# Not earlier: the rings are a file, too.
 prlimit --pid "$recorder" --fsize=100000 || die "prlimit failed"
 ask 50000
 wait "$recorder"
@@ -159,7 +159,7 @@ read_record room
 [ "$(events room)" -gt 0 ] || fail "nothing is left of what had room"
 same_state "$target_pid"
 
-# A full disk, of our own.
+# A full disk of our own.
 mkdir "$SCRATCH/disk"
 ways=(unshare -rm)
 [ "$(id -u)" != 0 ] || ways=(unshare -m)
@@ -199,7 +199,7 @@ grep -q ' args:rax: .*arg0 = 9833440829064126592, arg1 = -8613303244645425024, a
 "$PROBECTL" record -q -o "$SCRATCH/status" 'args:*' -- sh -c 'exit 3' 2>/dev/null
 same "status of the program" "$?" 3
 
-# A target that writes what it likes where its hits should be: no hit is in the future.
+# A target that overwrites its hits: no hit is in the future.
 end_process "$target_pid"
 start "$TARGETS/hostile" scribble 1
 "$PROBECTL" record -q -d 0.5 -o "$SCRATCH/hostile" -p "$target_pid" hostile:tick 2>/dev/null
@@ -211,7 +211,7 @@ babeltrace2 --clock-seconds "$SCRATCH/hostile" >"$SCRATCH/hostile.txt" 2>/dev/nu
 	fail "a hit in the future: $(tail -1 "$SCRATCH/hostile.txt")"
 ask stop
 
-# Many processes, with streams of their own, and fewer descriptors than those would take.
+# Many processes with streams of their own, and fewer descriptors than those would need.
 end_process "$target_pid"
 start "$TARGETS/herd" 100 200
 ulimit -n 512

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# A server's record while pgbench uses it: each backend, from its fork to its end, with
-# every query and its text, and nothing that babeltrace2 has to say something about.
+# A server's record while pgbench uses it: each backend, from its fork to its end, with every
+# query and its text, and without complaints from babeltrace2.
 . tests/integration/lib.sh
 need_attach
 need babeltrace2
@@ -43,7 +43,7 @@ for probe in query__start query__done; do
 	same "$probe, update" "$(queries $probe 'update pgbench_accounts set .* where aid = [0-9]*;')" \
 		$((2 * transactions))
 done
-# pgbench asks for the size of its tables before.
+# Before, pgbench queries the size of its tables.
 [ "$(grep -c ' postgresql:transaction__commit: ' "$SCRATCH/txt")" -ge $((4 * transactions)) ] ||
 	fail "only $(grep -c ' postgresql:transaction__commit: ' "$SCRATCH/txt") commits"
 [ "$(grep -c ' postgresql:lwlock__acquire: ' "$SCRATCH/txt")" -gt $((4 * transactions)) ] ||

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# A site that is refused is named once, with every reason, and `list -vv -p` says the same of it
-# before. Only where the process has mapped something that is needed does it differ from the file.
+# A site that is refused is named once, with every reason, and `list -vv -p` gives the same
+# reasons beforehand. They differ from the file's only if the process has mapped something where
+# memory is needed.
 . tests/integration/lib.sh
 need jq
 need_attach
@@ -14,12 +15,12 @@ start "$program"
 pid=$target_pid
 save_state "$pid"
 
-# forecast: what list -vv says of the site in the process
+# forecast: what list -vv says about the site in the process
 forecast()
 {
 	"$PROBECTL" list -vv --json -p "$pid" taken:site | jq -r '"\(.plan): \(.reason // "")"'
 }
-# what enable says: on standard error, line by line
+# enable's messages on standard error, line by line
 enable()
 {
 	{ "$PROBECTL" enable "$@" -p "$pid" taken:site >"$SCRATCH/out"; } 2>&1
@@ -55,7 +56,8 @@ same_state "$pid"
 end_target
 
 # ---- Sites that share bytes ------------------------------------------------------------------
-# Each by itself can be had; together, some are refused, each once, and the last line counts them.
+# Each one alone can be enabled; together, some are refused, each once, and the last line counts
+# them.
 start "$TARGETS/adjacent"
 pid=$target_pid
 save_state "$pid"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# status says what a dead controller left, repair removes that and no more.
+# status shows what a dead controller left, repair removes just that.
 . tests/integration/lib.sh
 need_attach
 need jq
 
-# repaired: what repair says it did
+# repaired: what repair reports
 repaired()
 {
 	"$PROBECTL" repair --json -p "$target_pid" 2>"$SCRATCH/err" |
@@ -36,7 +36,7 @@ same "the second time" "$(repaired)" "$pid 0 0 0 0"
 "$PROBECTL" disable -p "$pid" demo:other >/dev/null || fail "disable"
 same_state "$pid"
 
-# A semaphore that was not raised, as by a controller that was killed just before.
+# A semaphore that was not raised, as if the controller was killed just before.
 "$PROBECTL" enable -p "$pid" demo:other >/dev/null
 address=$("$python" tests/integration/state.py semaphores "$pid" | awk '/demo:other / && $NF == 1 {print $(NF - 1); exit}')
 "$python" - "$pid" "$address" <<'PYTHON'

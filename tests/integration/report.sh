@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Reports: their numbers are those of the program itself and of babeltrace2, in text,
-# JSON and HTML.
+# Reports: their numbers are those of the program itself and of babeltrace2, in text, JSON and
+# HTML.
 . tests/integration/lib.sh
 need babeltrace2 jq
 need_attach
 
-# What reads a file that never ends goes with us, however we end.
+# Readers of a file that never ends are killed with us, however we end.
 mkfifo "$SCRATCH/endless"
 exec {endless}<>"$SCRATCH/endless"
 "$PROBECTL" report - <&"$endless" >"$SCRATCH/out" 2>&1 &
@@ -26,7 +26,7 @@ done
 ! grep -s '^State:[[:space:]]*[^ZX]' "/proc/$reader/status" || fail "the reader is still there"
 exec {endless}>&-
 
-# report NAME: as text and JSON, into NAME.txt and NAME.json
+# report NAME: as text and JSON, to NAME.txt and NAME.json
 report()
 {
 	local name=$1
@@ -44,7 +44,7 @@ of()
 	jq -r "$2" "$SCRATCH/$1.json" || fail "jq on $1.json"
 }
 
-# same_counts NAME: hits of each probe, in the text, in JSON and as babeltrace2 prints them
+# same_counts NAME: hits of each probe in the text, in JSON and from babeltrace2 are equal
 same_counts()
 {
 	babeltrace2 "$SCRATCH/$1" 2>/dev/null | sed 's/^\[[^]]*\] ([^)]*) [^ ]* \([^ ]*\): {.*/\1/' |
@@ -57,7 +57,7 @@ same_counts()
 	done <"$SCRATCH/$1.counts"
 }
 
-# ---- A program that knows what it did -----------------------------------------------
+# ---- A program that reports what it did ---------------------------------------------
 
 start "$TARGETS/pairs" 3 2000
 save_state "$target_pid"
@@ -70,7 +70,7 @@ same_state "$target_pid"
 report pairs --top 0
 same_counts pairs
 
-# true_of NAME: what the program says
+# true_of NAME: from the program's report
 true_of()
 {
 	jq -r ".$1" <<<"$truth"
@@ -85,7 +85,7 @@ same "failed requests" "$(pair_count pairs request__fail)" "$(true_of failed)"
 same "steps" "$(pair_count pairs step__done)" "$(true_of steps)"
 same "ends without a begin, begins without an end" \
 	"$(of pairs 'select(.type == "pair" and .name == "request__done") | "\(.unmatched) \(.in_flight)"')" "3 3"
-# Between what the program measured within the probes and around them.
+# Between what the program measured inside the probes and around them.
 sum=$(of pairs 'select(.type == "pair" and (.name | startswith("request"))) | .sum' |
 	awk '{ sum += $1 } END { print sum }')
 [ "$sum" -ge "$(true_of inner)" ] && [ "$sum" -le "$(true_of outer)" ] ||
@@ -103,7 +103,7 @@ grep -q ' 0 lost; 7 probes, 1 process, 4 threads' "$SCRATCH/pairs.txt" ||
 # Jobs begin in one thread and end in another.
 report pairs --match arg0 -k arg1
 same "jobs" "$(pair_count pairs job__done)" "$(true_of jobs)"
-# A request that is not served has no kind: its begin has, and there are three of those.
+# An unserved request has no kind, but its begin has, and there are three of those.
 same "kinds" "$(of pairs 'select(.type == "key" and .name == "request__start") | .count' |
 	awk '{ n += $1 } END { print NR, n }')" \
 	"$(jq -r '"\(.kinds | length) \((.kinds | add) + 3)"' <<<"$truth")"
@@ -123,7 +123,7 @@ done
 hits=$(wc -l <"$SCRATCH/args.json")
 "$PROBECTL" report --json - <"$SCRATCH/args.json" >"$SCRATCH/args.report" || fail "report -"
 same "hits as JSON" "$(jq -r 'select(.type == "record") | .hits' "$SCRATCH/args.report")" "$hits"
-# What comes before a line that makes no sense is told.
+# Whatever precedes an invalid line is reported.
 {
 	head -3 "$SCRATCH/args.json"
 	echo '{"ts":'
@@ -155,7 +155,7 @@ end_target
 
 # ---- What can go wrong -------------------------------------------------------------------
 
-# fails STATUS WORDS ARGS…: one line, with these words
+# fails STATUS WORDS ARGS…: prints one line with these words
 fails()
 {
 	local status=$1 words=$2 got
@@ -181,7 +181,7 @@ same "status of a full disk" "$?" 1
 grep -q 'cannot write' "$SCRATCH/err" || fail "a full disk: $(cat "$SCRATCH/err")"
 "$PROBECTL" report --json "$SCRATCH/pairs" 2>"$SCRATCH/err" | true
 [ ! -s "$SCRATCH/err" ] || fail "a closed pipe: $(cat "$SCRATCH/err")"
-# Where a terminal knows no more than ASCII.
+# A terminal that supports only ASCII.
 LC_ALL=C "$PROBECTL" report "$SCRATCH/pairs" | LC_ALL=C grep -q '[^ -~]' &&
 	fail "there is more than ASCII"
 
@@ -192,7 +192,7 @@ pg_bench_init
 pg_as_user env PGHOST="$PGHOST" PGUSER="$PGUSER" PGDATABASE="$PGDATABASE" \
 	"$pg_bin/pgbench" -n -c 1 -T 4 >"$SCRATCH/bench" 2>&1 &
 bench=$!
-# Its first connection is only to look at the tables.
+# Its first connection only looks at the tables.
 backend=
 for ((i = 0; i < 100; i++)); do
 	sleep 0.1
@@ -208,7 +208,7 @@ wait "$recorder" || fail "record: $(head -3 "$SCRATCH/pg.err")"
 report pg
 same_counts pg
 [ "$(pair_count pg query__done)" -gt 100 ] || fail "few queries: $(pair_count pg query__done)"
-# One thread: what began has ended, but for what the record begins or ends within.
+# One thread: everything that began has ended, except at the record's beginning and end.
 for end in query__done query__parse__done query__execute__done; do
 	begins=$(of pg "select(.type == \"probe\" and .name == \"${end%done}start\") | .hits")
 	timed=$(pair_count pg "$end")

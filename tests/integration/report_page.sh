@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The page of a report in a browser: nothing is loaded, nothing is on the console, it
-# fits a phone, can be read by keyboard and screen reader (browser.py says how), and
-# has the numbers of the text.
+# The page of a report in a browser: it loads nothing, logs nothing to the console, fits a
+# phone, works with keyboard and screen reader (browser.py has the checks), and has the same
+# numbers as the text.
 . tests/integration/lib.sh
 need chromium chromedriver jq
 need_attach
 
-# look PAGE NAME: what is in it goes to NAME.look
+# look PAGE NAME: its contents go to NAME.look
 look()
 {
 	"$python" tests/integration/browser.py look "$1" >"$SCRATCH/$2.look" 2>"$SCRATCH/$2.err" ||
@@ -24,7 +24,7 @@ same "a hostile command" "$(jq -r '.threads[-1][2]' "$SCRATCH/golden.look")" "<b
 same "a hostile value" "$(jq -r '.keys[0][1][2] | "\(.[0]) \(.[1])"' "$SCRATCH/golden.look")" '"</script><b>" 256'
 same "the title" "$(jq -r .title "$SCRATCH/golden.look")" 'golden & <co> – probectl report'
 
-# A program that tells what it did.
+# A program that reports what it did.
 start "$TARGETS/pairs" 3 500
 env --default-signal=INT "$PROBECTL" record -q -o "$SCRATCH/pairs" 'pairs:*' -p "$target_pid" \
 	>"$SCRATCH/record.out" 2>&1 </dev/null &
@@ -65,7 +65,7 @@ same "headings of pairs" "$(in_page '[.headings[] | select(.[0] == 3 and (.[1] |
 	"$(in_json '[.[] | select(.type == "pair" and .count > 0)] | length')"
 end_target
 
-# One hit; none at all.
+# One hit; no hit.
 "$PROBECTL" trace -q --json -n 1 -o "$SCRATCH/one" 'args:*' -- "$TARGETS/args" >/dev/null
 for name in one none; do
 	[ "$name" = one ] || : >"$SCRATCH/none"

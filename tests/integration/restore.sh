@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# After disable, Ctrl-C, and after the controller's sudden death, text and
-# semaphores are as they were, or the next command makes them so; reference
-# counts do what DESIGN says.
+# After disable, Ctrl-C, and the controller's sudden death, text and semaphores are as before,
+# or the next command makes them so; reference counts work as documented.
 . tests/integration/lib.sh
 need_attach
 
-# ctl ARGS…: has to succeed; refuse TEXT ARGS…: has to fail, and say TEXT
+# ctl ARGS…: must succeed; refuse TEXT ARGS…: must fail with TEXT
 ctl()
 {
 	"$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
@@ -17,14 +16,14 @@ refuse()
 	local text=$1
 	shift
 	"$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" && fail "probectl $* succeeded"
-	# One line, behind those that name refused sites.
+	# One line, after those that name refused sites.
 	[ "$(grep -vc '^probectl: refused ' "$SCRATCH/err")" = 1 ] ||
 		fail "probectl $*: not one line: $(cat "$SCRATCH/err")"
 	grep -q "^probectl: .*$text" "$SCRATCH/err" ||
 		fail "probectl $*: '$(cat "$SCRATCH/err")' does not say '$text'"
 }
 
-# refcount PROBE: as status says it
+# refcount PROBE: from status
 refcount()
 {
 	"$PROBECTL" status --json -p "$target_pid" "$1" 2>/dev/null |
@@ -115,14 +114,14 @@ same_state "$pid"
 # ---- A controller that dies ---------------------------------------------------------
 for ((i = 0; i < 8; i++)); do
 	trace_start dead --json -p "$pid" 'demo:*'
-	# At another instant each time: while it starts, and when it is on.
+	# At a different moment each time: while it starts, and when it is enabled.
 	sleep "0.0$((i * 8 % 10))$i"
 	kill -KILL "$tracer_pid"
 	wait "$tracer_pid" 2>/dev/null
 	check_alive "$pid"
 	ask hit
 done
-# The next command heals what they left.
+# The next command cleans up.
 ctl enable -p "$pid" demo:other
 ctl disable -p "$pid" demo:other
 ask print

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Ruby: class, method, file and line of exactly the methods that were entered,
-# beside the log of Ruby's own TracePoint.
+# Ruby: class, method, file and line of exactly the methods that were entered, compared with the
+# log of Ruby's own TracePoint.
 #
 # Since 2.5 Ruby passes method__entry only while some TracePoint is enabled
-# (doc/dtrace_probes.rdoc, https://bugs.ruby-lang.org/issues/14582), so there is
-# one in every run. The line it tells is that of the method's first expression, and
-# TracePoint's that of its `def`: here they are the same.
+# (doc/dtrace_probes.rdoc, https://bugs.ruby-lang.org/issues/14582), so every run has one. The
+# probe has the line of the method's first expression, TracePoint that of its `def`: here they
+# are the same.
 . tests/integration/lib.sh
 need ruby jq
-# No part of the path of an ordinary user.
+# Not in the path of an ordinary user.
 library=$(/sbin/ldconfig -p | sed -n 's/.*libruby-3\.1\.so\.3\.1 .*=> //p' | head -1)
 [ -n "$library" ] || skip "libruby 3.1 is not installed"
 

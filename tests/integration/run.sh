@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# run and trace -- PROGRAM: probes are on before any code that could pass them,
-# the exit status is the program's, and children do as they would have.
+# run and trace -- PROGRAM: probes are enabled before any code that could pass them, the exit
+# status is the program's, and children behave as usual.
 . tests/integration/lib.sh
 need jq
 
@@ -21,7 +21,7 @@ args_of()
 same "constructors" "$(args_of "$SCRATCH/ctor.out")" "construct(2) construct(1) main(4) call(5)"
 same "output" "$(cat "$SCRATCH/stdout")" "done 1"
 
-# The plugin's, which is opened later, three times.
+# Those of the plugin, which is opened later, three times.
 "$PROBECTL" trace --json -o "$SCRATCH/ctor.out" 'ctor:*' -- "$ctor" "$plugin" 3 >"$SCRATCH/stdout" \
 	2>"$SCRATCH/err" || fail "trace -- ctor PLUGIN: status $?: $(head -3 "$SCRATCH/err")"
 same "constructors of a plugin" "$(args_of "$SCRATCH/ctor.out")" "construct(2) construct(1) main(4) call(5) construct(3) plugin(6) construct(3) plugin(6) construct(3) plugin(6)"
@@ -32,12 +32,12 @@ same "output with a plugin" "$(cat "$SCRATCH/stdout")" "done 4"
 	2>"$SCRATCH/err" || fail "trace ctor:plugin: status $?: $(head -3 "$SCRATCH/err")"
 same "the plugin's own probe" "$(args_of "$SCRATCH/ctor.out")" "plugin(6)"
 
-# run alone enables and lets go: OCaml's handlers then count.
+# run alone enables probes and leaves: OCaml's handlers then count.
 same "run of toggles" "$(printf 'hit\nprint\nquit\n' |
 	"$PROBECTL" run -e 'ocaml*:*' -- "$TARGETS/ocaml" 2>"$SCRATCH/err" | sed -n 's/ semaphores.*//; s/^hits //p')" \
 	"10 10 20 10"
 
-# Exit status: the program's own, by a signal, and when it cannot be started.
+# Exit status: the program's own, of a signal, and of a program that cannot be started.
 status_of()
 {
 	"$PROBECTL" "$@" >/dev/null 2>"$SCRATCH/err" </dev/null
@@ -54,7 +54,7 @@ done
 same "wrong usage" "$(status_of trace)" 2
 same "an unknown command" "$(status_of frobnicate)" 2
 
-# A program that ends by a signal.
+# A program killed by a signal.
 cat >"$SCRATCH/die.sh" <<'SH'
 exec "$1" -b </dev/null & wait $!
 SH
@@ -74,7 +74,7 @@ print(sys.stdin.read() + os.environ["A_B"], sys.argv[1], os.getcwd())' 'two word
 c two words $(cd "$SCRATCH" && pwd -P)"
 fi
 
-# A trace that ends just as the program does leaves it its exit status.
+# If a trace ends just as the program does, the exit status is still the program's.
 if [ -x /usr/bin/python3.11 ]; then
 	for _ in {1..40}; do
 		"$PROBECTL" trace -q -n 2 -o /dev/null python:function__return -- \
@@ -83,7 +83,7 @@ if [ -x /usr/bin/python3.11 ]; then
 	done
 fi
 
-# Children: without --follow only the program, with it all of them.
+# Children: without --follow only the program is traced, with it all of them.
 "$PROBECTL" trace --count --json -o "$SCRATCH/fork.out" --no-follow fork:hit -- "$TARGETS/fork" 3 500 \
 	</dev/null >"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "fork: status $?: $(head -3 "$SCRATCH/err")"
 same "children do as they would" "$(grep parent "$SCRATCH/stdout")" "parent 1500 children 3500"

@@ -28,7 +28,7 @@ expect()
 	fi
 }
 
-# prints LINE: the output holds it
+# prints LINE: the output contains it
 prints()
 {
 	grep -qxE "$1" output || {
@@ -67,7 +67,8 @@ prints 'the reason'
 
 expect 0 '1 passed, 0 failed, 0 skipped' tests/integration/good.sh
 
-# Whatever the folder for temporary files is called, tests have one that all their programs take.
+# Whatever the folder for temporary files is called, tests get one that all their programs
+# accept.
 a_test integration/short.sh '[ ${#SCRATCH} -lt 70 ] && [[ $SCRATCH != *" "* ]] && [ -w "$SCRATCH" ]'
 for TMPDIR in "$SCRATCH/a folder" "$SCRATCH/$(printf '%0100d' 0)"; do
 	mkdir "$TMPDIR"
@@ -75,13 +76,13 @@ for TMPDIR in "$SCRATCH/a folder" "$SCRATCH/$(printf '%0100d' 0)"; do
 	expect 0 '1 passed, 0 failed, 0 skipped' tests/integration/short.sh
 done
 
-# Nor does what is set for other programs.
+# Other programs' variables make no difference.
 a_test integration/clean.sh '[ -z "${http_proxy-}${JAVA_TOOL_OPTIONS-}${MAKEFLAGS-}${PGHOST-}${CDPATH-}" ] &&
 	[ "$SEED $HOME" = "7 $SCRATCH" ]'
 http_proxy=http://127.0.0.1:9 JAVA_TOOL_OPTIONS=-Xmx1g MAKEFLAGS=n PGHOST=/nowhere CDPATH=/ SEED=7 \
 	expect 0 '1 passed, 0 failed, 0 skipped' tests/integration/clean.sh
 
-# Nor which signals are ignored. (Those of libc's own, 32 and 33, are where posix_spawn(3) was.)
+# Neither do ignored signals. (32 and 33 are libc's own, and vary with posix_spawn(3).)
 a_test integration/signals.sh \
 	'[ $((0x$(sed -n "s/^SigIgn:[[:space:]]*//p" /proc/self/status) & 0x7fffffff)) = 0 ]'
 env --ignore-signal=CHLD,HUP,INT,PIPE,QUIT bash tests/run.sh tests/integration/signals.sh >output ||

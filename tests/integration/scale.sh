@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Ten thousand sites, a thousand threads: nothing takes time that grows with
-# their square. The limit is far above what is needed, as machines are busy; how
-# long the target stood still is only noted.
+# Ten thousand sites, a thousand threads: no time grows with their square. The limit is far
+# above what is needed, because machines are busy; how long the target was stopped is only
+# printed.
 . tests/integration/lib.sh
 need_attach
 
@@ -40,7 +40,7 @@ same "status" "$(states status)" "10000:True:1"
 same "list" "$(states list)" "10000:True:1"
 on enable -v -p "$target_pid" 'many:*'
 same "status, on twice" "$(states status)" "10000:True:2"
-# Another session's stubs are linked before the first one's, and taken out again.
+# Another session's stubs are linked before the first one's, and removed again.
 trace_start many --count --json -p "$target_pid" 'many:*'
 for ((i = 0; i < 100; i++)); do
 	[ "$(states status)" = 10000:True:3 ] && break

@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# A target under a seccomp filter is only touched if the filter allows what that
-# takes. Root can read it; what is under the same filters can try the calls in a
-# process of its own. Each thread may have its own.
+# A target with a seccomp filter is changed only if the filter allows all necessary calls. Root
+# can read it; a controller with the same filters can try the calls in a child. Each thread may
+# have its own filters.
 . tests/integration/lib.sh
 need_attach
 sandbox=$TARGETS/sandbox
 unseen="warning: process [0-9]*: \(hits in libraries\|a program that it starts\).*would kill it for futex"
 mapping="9 319 11 28" # mmap, memfd_create, munmap, madvise
 
-# same_life WHAT: the target answers, is as it was, and nothing of ours is left in it
+# same_life WHAT: the target answers, is as before, and contains nothing of ours
 same_life()
 {
 	ask x
@@ -30,7 +30,7 @@ refused()
 	grep -q "$reason" "$SCRATCH/err" || fail "$what: the reason: $(cat "$SCRATCH/err")"
 }
 
-# hits N COMMAND...: prints so many, with both texts
+# hits N COMMAND...: prints N hits, with both texts
 hits()
 {
 	local n=$1
@@ -59,7 +59,7 @@ if [ "$(id -u)" = 0 ]; then
 		same_life "call $call"
 		end_target
 	done
-	# What stubs call: constants are shown, and it is said that the others are not.
+	# What stubs call: constants are shown, and a message says that the others are not.
 	start "$TARGETS/seccomp" 14
 	save_state "$target_pid"
 	"$PROBECTL" trace -q -n 3 -p "$target_pid" 'seccomp:hit(arg0,str(arg1),str(arg2))' \
@@ -69,7 +69,8 @@ if [ "$(id -u)" = 0 ]; then
 		fail "without rt_sigprocmask: not said: $(cat "$SCRATCH/err")"
 	same_life "without rt_sigprocmask"
 	end_target
-	# Who is to wait until a library is probed waits in futex(2): without it, some is not seen.
+	# A thread that waits for a library to be probed waits in futex(2): without it, some hits are
+	# missed.
 	start "$TARGETS/seccomp" 202
 	save_state "$target_pid"
 	for command in "trace -c" "record -o $SCRATCH/unseen" top; do
@@ -80,7 +81,7 @@ if [ "$(id -u)" = 0 ]; then
 		same "without futex, $command: said" "$(grep -c "$unseen" "$SCRATCH/err")" 2
 	done
 	same_life "without futex"
-	# Nothing is said of what nobody asked for.
+	# No message about what was not requested.
 	"$PROBECTL" trace -c -d 0.1 -p "$target_pid" seccomp:hit >"$SCRATCH/out" 2>"$SCRATCH/err" ||
 		fail "without futex: $(cat "$SCRATCH/err")"
 	same "without futex, not followed" "$(grep -c "$unseen" "$SCRATCH/err")" 0
@@ -104,7 +105,7 @@ for how in "14 worker" "319 worker"; do
 	end_target
 done
 
-# Strict seccomp takes even the time stamp counter away.
+# Strict seccomp forbids even the time stamp counter.
 start "$TARGETS/seccomp" 0 strict
 save_state "$target_pid"
 refused "a strict thread" 'strict seccomp' "$PROBECTL" trace -q -n 1 -p "$target_pid" seccomp:hit
@@ -116,7 +117,8 @@ done
 same_life "a strict thread"
 end_target
 
-# ---- A filter that comes while it is traced --------------------------------------------------
+# ---- A filter added while it is traced
+# --------------------------------------------------------
 
 start "$TARGETS/seccomp" 319 later
 trace_start later -p "$target_pid" 'seccomp:hit(arg0,str(arg2))'
@@ -135,7 +137,7 @@ end_target
 
 # ---- Filters that only probectl is under -----------------------------------------------------
 
-# within WHAT COMMAND...: under a filter, status 0
+# within WHAT COMMAND...: with a filter, status 0
 within()
 {
 	local what=$1
@@ -145,8 +147,8 @@ within()
 		fail "under $what: $*: status $?: $(head -3 "$SCRATCH/err")"
 }
 
-# Calls that only make something better are not made where they would kill: madvise, kcmp,
-# sched_setattr, sched_getattr, sched_setaffinity, sched_getaffinity, sched_yield.
+# Optional calls are not made if they would kill: madvise, kcmp, sched_setattr, sched_getattr,
+# sched_setaffinity, sched_getaffinity, sched_yield.
 start "$TARGETS/seccomp" 0 none
 save_state "$target_pid"
 probe='seccomp:hit(arg0,str(arg1))'
@@ -165,7 +167,7 @@ for filters in kill:28 "trap:28 kill:312 kill:314" kill:315 "kill:203 kill:204 k
 	within "$filters" top -i 0.1 -d 0.2 -p "$target_pid" seccomp:hit
 	same_life "under $filters"
 done
-# Without these nothing can be done: it is said, and nobody is killed.
+# Without these nothing works: this is reported, and nothing is killed.
 for call in "101 ptrace" "310 process_vm_readv" "311 process_vm_writev"; do
 	for action in kill trap; do
 		refused "$action $call" "would kill probectl for calling ${call#* }" \
@@ -177,7 +179,8 @@ done
 same_life "calls that nothing can be done without"
 end_target
 
-# ---- In a sandbox, as containers have it -------------------------------------------------------
+# ---- In a sandbox, as in containers
+# ------------------------------------------------------------
 
 cat >"$SCRATCH/inside.sh" <<'INSIDE'
 probectl=$1 program=$2 out=$3
@@ -208,7 +211,7 @@ probe='seccomp:hit(arg0,str(arg1),str(arg2))'
 } >"$out" 2>&1 </dev/null
 INSIDE
 
-# inside WHAT FILTERS...: what came of it is in $SCRATCH/inside
+# inside WHAT FILTERS...: the outcome is in $SCRATCH/inside
 inside()
 {
 	local what=$1
@@ -227,7 +230,7 @@ for filters in container "container allow" "errno:135:1"; do
 	done
 	same "inside $filters: hits" "$(grep -c '"text" "written"' "$SCRATCH/inside")" 6
 done
-# Of what we need in the target, this alone is nothing that we call ourselves.
+# The only call that we need in the target but never make ourselves.
 for action in kill trap; do
 	# shellcheck disable=SC2086
 	inside "$action 319" $caps container "$action:319"
@@ -252,7 +255,7 @@ inside "no process_vm_readv" $caps container errno:310:1
 grep -q 'keeps probectl from calling process_vm_readv: .*SYS_PTRACE' "$SCRATCH/inside" ||
 	fail "no process_vm_readv: $(cat "$SCRATCH/inside")"
 
-# As root from outside: the filters are read.
+# As root from outside: the filters can be read.
 if [ "$(id -u)" = 0 ]; then
 	start "$sandbox" container -- "$TARGETS/seccomp" 0 none
 	save_state "$target_pid"
@@ -261,7 +264,7 @@ if [ "$(id -u)" = 0 ]; then
 	end_target
 fi
 
-# What joins a container later has no ancestor inside (docker exec).
+# A process that joins a container later has no ancestor inside (docker exec).
 if [ "$(id -u)" = 0 ] && command -v nsenter >/dev/null; then
 	start unshare -pf --mount-proc --kill-child "$sandbox" caps container -- "$TARGETS/seccomp" 0 none
 	outer=$target_pid
@@ -277,7 +280,7 @@ if [ "$(id -u)" = 0 ] && command -v nsenter >/dev/null; then
 	end_target
 fi
 
-# Two sandboxes that have nothing to do with each other, with as many filters.
+# Two unrelated sandboxes with equally many filters.
 # shellcheck disable=SC2086
 start "$sandbox" $caps kill:319 -- "$TARGETS/seccomp" 0 none
 save_state "$target_pid"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Programs that switch their own probes, while probectl does so from outside; and the
-# examples of it.
+# Programs that enable and disable their own probes while probectl does so from outside; and the
+# examples.
 . tests/integration/lib.sh
 need_attach
 need cc jq
@@ -14,7 +14,7 @@ for linked in so a; do
 		die "the target cannot be linked with libprobe.$linked"
 done
 
-# of EXPRESSION: of the one probe, as `probectl status` has it
+# of EXPRESSION: of the single probe in `probectl status`
 of()
 {
 	"$PROBECTL" status --json -p "$target_pid" selftest:hit | jq -r "$1"
@@ -63,7 +63,7 @@ functions_and_trace()
 	ask "hit 20000"
 	trace_stop both
 	same "hits counted outside" "$(jq -s 'map(.hits // empty) | last' "$SCRATCH/both.out")" 60000
-	# Nobody outside can take it away: it is no stale session, and nobody's reference.
+	# Others cannot remove it: it is neither a stale session nor another's reference.
 	quietly repair -p "$target_pid"
 	"$PROBECTL" disable -p "$target_pid" selftest:hit 2>"$SCRATCH/err" &&
 		fail "a function was disabled from outside"
@@ -85,7 +85,7 @@ wait_refcount()
 	fail "the count is not $1: $(of .refcount)"
 }
 
-# A controller that dies leaves what the program itself heals.
+# The program itself cleans up after a controller that died.
 killed_outside()
 {
 	trace_start "killed" -c -p "$target_pid" selftest:hit
@@ -116,7 +116,7 @@ storm()
 	ask end
 	hits=${answer#hits }
 	[ "$hits" -gt 0 ] || fail "nothing was hit"
-	# What was there all the time has missed none.
+	# A session that was there all the time has missed no hit.
 	ask "unregister selftest:h*"
 	calls=${answer#calls }
 	[ "$calls" -ge "$hits" ] || fail "$calls calls of $hits hits"
@@ -143,7 +143,7 @@ libraries()
 	answers close ok
 	answers "hit 1" "hits 3"
 	answers update "updated 0"
-	# It may well come to lie where it was.
+	# It may well be mapped at its old address.
 	answers "open $library" ok
 	answers poke ok
 	answers update "updated 1"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program that switches its own probes, as it is told by lines on its input; each is
- * answered by one line.
+ * A program that controls its own probes. It takes one command per line, and answers with one
+ * line:
  *
  *	hit N			hits selftest:hit N times in each of THREADS threads: "hits TOTAL"
  *	begin, end		threads that hit all the time; "hits TOTAL", of all

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Call stacks: a known tree of calls, with and without frame pointers; a recursion,
-# a signal, frames beyond what is copied; C++ exceptions; PostgreSQL, where gdb has
-# to see the same.
+# Call stacks: a known tree of calls, with and without frame pointers; recursion, a signal,
+# frames beyond the copy; C++ exceptions; PostgreSQL, where gdb must see the same.
 . tests/integration/lib.sh
 need_attach
 
 rounds=50
 
-# stacks_of FILE PROBE: the stacks in JSON of one probe, as "COUNT END inner,...,main",
-# sorted; frames outside of main, and those of the C library, are left out
+# stacks_of FILE PROBE: the JSON stacks of one probe, as "COUNT END inner,...,main", sorted;
+# frames outside main, and those of the C library, are left out
 stacks_of()
 {
 	"$python" - "$1" "$2" <<'PYTHON'
@@ -48,7 +47,7 @@ calls="$((2 * rounds)) whole leaf,middle,right,calls,main
 $rounds whole leaf,left,calls,main"
 recursion="1 whole bottom,recurse,recurse,recurse,recurse,recurse,main"
 
-# By the files' rules, in code without frame pointers and with them.
+# By unwind rules, in code with and without frame pointers.
 for target in stacks stacks_frames; do
 	trace_stacks "$target" "$target" -t stack 'stacks:*'
 	out=$SCRATCH/$target.json
@@ -56,7 +55,7 @@ for target in stacks stacks_frames; do
 	same "$target: a recursion" "$(stacks_of "$out" stacks:recursion)" "$recursion"
 	same "$target: a signal" "$(stacks_of "$out" stacks:signal)" \
 		"1 whole on_signal,on_illegal,interrupted,main"
-	# 20,000 bytes lie between the copy's end and the caller.
+	# 20,000 bytes lie between the end of the copy and the caller.
 	same "$target: a big frame" "$(stacks_of "$out" stacks:big)" "1 truncated behind_big,big"
 	deep=$(stacks_of "$out" stacks:deep)
 	same "$target: no more than 127 frames" "$(tr ',' '\n' <<<"$deep" | grep -c .)" 127
@@ -92,7 +91,7 @@ same "folded lines" "$(sed 's/^stacks;.*;main;/main;/' "$SCRATCH/folded")" \
 	"main;calls;left;leaf $rounds
 main;calls;right;middle;leaf $((2 * rounds))"
 
-# A tree, callers above.
+# A tree, callers on top.
 printf '\n\n' | "$PROBECTL" trace -t stack -o "$SCRATCH/tree" stacks:call -- \
 	"$TARGETS/stacks" "$rounds" >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
 	fail "tree: $(head -3 "$SCRATCH/err")"
@@ -132,7 +131,7 @@ usage "tracer 'stack' has no rows" -t stack -k tid
 usage "tracer 'stack' has no rows" -t stack,frames -k tid
 usage 'records nothing; -b' -t stack,frames -b 1M
 
-# Without libdw nothing is begun, for callers would be missing in silence.
+# Without libdw the command fails at once: callers would be missing without notice.
 mkdir "$SCRATCH/no_libdw"
 : >"$SCRATCH/no_libdw/libdw.so.1"
 for how in stack stack,frames; do
@@ -145,7 +144,7 @@ for how in stack stack,frames; do
 	esac
 done
 
-# What is new at each interval adds up to the whole; the target is as it was.
+# The new hits of all intervals add up to the total; the target is as before.
 for how in stack stack,frames; do
 	start "$TARGETS/stacks_frames" 20000
 	save_state "$target_pid"
@@ -167,7 +166,7 @@ for line in open(sys.argv[1], encoding="utf-8"):
         intervals += item["count"]
     elif "frames" in item:
         whole += item["count"]
-# What came after the last interval is in no interval.
+# Hits after the last interval belong to none.
 print(intervals <= whole and intervals > 0, whole + lost)
 PYTHON
 	)" "True 60000"
@@ -188,7 +187,7 @@ for line in open(sys.argv[1], encoding="utf-8"):
     item = json.loads(line)
     if "frames" not in item:
         continue
-    # The compiler has parts and variants of functions: f.cold, f.isra.0.
+    # The compiler splits and clones functions: f.cold, f.isra.0.
     names = [str(frame["symbol"]).split(".")[0] for frame in item["frames"]]
     chain = [name for name in names[:names.index("main") + 1] if not name.startswith("_ZN")]
     chains.add(" ".join(chain))
@@ -208,7 +207,7 @@ if ! command -v gdb >/dev/null; then
 fi
 pg_start
 
-# Every query is run with the same plan, from the same place.
+# Every query runs with the same plan, from the same place.
 coproc PSQL { exec "$pg_bin/psql" -XAtq; }
 # shellcheck disable=SC2153 # set by coproc
 psql_pid=$PSQL_PID
@@ -242,7 +241,7 @@ for ((i = 0; i < 300; i++)); do
 done
 query 'select 1;'
 wait "$gdb_pid"
-# The first frame stands at the breakpoint: behind it are those that calls return to.
+# The first frame is the breakpoint; the others are return addresses.
 sed -n 's/^#[0-9]* *\(0x[0-9a-f]*\) in .*/\1/p' "$SCRATCH/gdb.out" |
 	"$python" -c 'import sys
 [print(hex(int(line, 16))) for line in sys.stdin]' >"$SCRATCH/theirs"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # runs-as: root
-# A target has a file mapped whose file system does not answer any more: what is asked
-# about the target says so and goes on; nobody waits for that file system.
+# A target maps a file from a file system that no longer answers: commands about the target
+# report it and go on, and nothing waits for that file system.
 . tests/integration/lib.sh
 
 mkdir "$SCRATCH/mounted"
@@ -17,7 +17,7 @@ IFS= read -r -t 60 -u "$target_out" answer || {
 	die "the file system cannot be mounted: $(cat "$SCRATCH/target.err")"
 }
 
-# answers STATUS COMMAND...: in time, also to whoever waits for the end of its output
+# answers STATUS COMMAND...: in time, even for readers that wait for the end of its output
 answers()
 {
 	local status=$1 got

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# Threads in which a hit finds what it does not find elsewhere: the alignment
-# check on, a thread pointer that is another's or anything.
+# Threads in which a hit finds an unusual state: the alignment check is on, or the thread
+# pointer is another thread's or arbitrary.
 . tests/integration/lib.sh
 need_attach
 need jq
@@ -11,7 +11,7 @@ need jq
 start "$TARGETS/strange"
 save_state "$target_pid"
 
-# traced LINE HITS ARGS…: the target does what the line says under a trace, and hits so often
+# traced LINE HITS ARGS…: the target does what the line says under a trace, and hits HITS times
 traced()
 {
 	local line=$1 hits=$2 got
@@ -24,7 +24,7 @@ traced()
 	same "hits under $line with $*" "$got" "$hits"
 }
 
-# counted LINE HITS ARGS…: the same, of a tracer that counts
+# counted LINE HITS ARGS…: the same with a counting tracer
 counted()
 {
 	local line=$1 hits=$2
@@ -46,7 +46,7 @@ counted "check 300" 1 -c --filter 'arg2 == 42 && arg0 == 7' strange:hit
 counted "check 300" 300 -t count -k 'str(arg1)' strange:hit
 same_state "$target_pid"
 
-# ---- Threads that libc knows nothing of ------------------------------------------------
+# ---- Threads unknown to libc -----------------------------------------------------------
 
 # odd ORDER: counts and records are complete, with these threads
 odd()
@@ -69,7 +69,7 @@ odd()
 
 # ---- The time stamp counter ------------------------------------------------------------
 
-# sealed THREADS: records with their times, and times between two of them, are right. Several
+# sealed THREADS: records have correct times, as have intervals between two of them. Several
 # threads may be preempted between reading the time and publishing it.
 sealed()
 {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Streams of real processes, through the programs of docs/examples/stream: events in order,
-# filters, logs that babeltrace2 reads, and targets that are as they were, whatever happens.
+# Streams of real processes, with the programs of docs/examples/stream: events in order,
+# filters, logs that babeltrace2 reads, and targets that are as before, whatever happens.
 . tests/integration/lib.sh
 need cc babeltrace2
 need_attach
@@ -47,7 +47,7 @@ same "last event" "$(sed -n '$s/^[0-9]* //p' "$SCRATCH/watched")" "posix_trace_s
 LC_ALL=C sort -c -s -n -k1,1 "$SCRATCH/watched" || fail "events are not in order"
 same_state "$target_pid"
 
-# What is filtered out is not there, and nothing is missing.
+# Filtered hits are absent, and nothing counts as missing.
 example watch filtered "$target_pid" 'hits:*' 1 hits:work
 wait_on "$target_pid" hits:work
 ask 1000
@@ -56,7 +56,7 @@ same "types behind a filter" "$(sed 's/^[0-9]* //' "$SCRATCH/filtered" | cut -d:
 	"without hits,posix_trace_start,posix_trace_stop 0"
 same_state "$target_pid"
 
-# The newest are kept: more than there is room for, while nobody reads.
+# The newest hits are kept if there is no room for all while nothing reads.
 example watch newest "$target_pid" hits:work 3
 wait_on "$target_pid" hits:work
 kill -STOP "$example"
@@ -92,7 +92,7 @@ same "stops of the log" "$(sed -n 's/^posix_trace_stop //p' "$SCRATCH/played")" 
 grep -q "^a log of probectl $("$PROBECTL" --version | cut -d' ' -f2), of [0-9]* hits$" \
 	"$SCRATCH/played" || fail "play: $(head -1 "$SCRATCH/played")"
 
-# Any other record can be played, too; what is none cannot.
+# Any other record can be played, too; anything else cannot.
 echo 100 | "$PROBECTL" record -q -o "$SCRATCH/record" hits:work -- "$TARGETS/hits" 1 >/dev/null ||
 	fail "record"
 same "hits of a record" "$("$SCRATCH/play" "$SCRATCH/record" | paste -sd,)" \
@@ -100,7 +100,7 @@ same "hits of a record" "$("$SCRATCH/play" "$SCRATCH/record" | paste -sd,)" \
 "$SCRATCH/play" "$BUILD" >/dev/null 2>"$SCRATCH/none" && fail "a folder of other files is played"
 same "lines about it" "$(wc -l <"$SCRATCH/none")" 1
 
-# The controller is killed: the target is well, and the log can be read.
+# The controller is killed: the target is well, and the log is readable.
 example log killed "$target_pid" hits:work "$SCRATCH/killed.log"
 wait_on "$target_pid" hits:work
 ask 20000
@@ -128,7 +128,7 @@ recorder()
 	wait_on "$target_pid" hits:work
 }
 
-# recorded NAME: what babeltrace2 prints goes to NAME.txt; it has to say nothing
+# recorded NAME: what babeltrace2 prints goes to NAME.txt; it must not print messages
 recorded()
 {
 	babeltrace2 "$SCRATCH/$1" >"$SCRATCH/$1.txt" 2>"$SCRATCH/$1.bt" || fail "babeltrace2: $1"
@@ -156,7 +156,7 @@ done
 grep -q "{ arg0 = [01], arg1 = 49999, " "$SCRATCH/loop.txt" || fail "nothing was written at SIGUSR1"
 grep -q ' posix_trace:flush_stop: ' "$SCRATCH/loop.txt" || fail "the stream tells of no flush"
 grep -q 'comm = "hits" }.*hits:work\|hits:work.*comm = "hits"' "$SCRATCH/loop.txt" || fail "no names"
-# A report is of hits only, and tells that there were more.
+# A report covers only hits, and says that there were other events.
 "$PROBECTL" report "$SCRATCH/loop" >"$SCRATCH/loop.report" || fail "no report of loop"
 grep -q "^$(grep -c ' hits:work: ' "$SCRATCH/loop.txt") hits, .* 0 lost; 1 probe, 1 process, " \
 	"$SCRATCH/loop.report" || fail "report of loop: $(head -2 "$SCRATCH/loop.report")"
@@ -179,7 +179,7 @@ for thread in 0 1; do
 done
 same_state "$target_pid"
 
-# Nobody reads its messages any more: it ends as it should all the same.
+# Its messages are no longer read: it ends as it should all the same.
 "$PROBECTL" record -o "$SCRATCH/unread" --full=loop --follow hits:work 'no*:such' -p "$target_pid" \
 	2> >(head -1 >"$SCRATCH/unread.err") &
 example=$!
@@ -195,7 +195,7 @@ same "status of a record whose messages nobody reads" "$?" 0
 recorded unread
 same_state "$target_pid"
 
-# A program of several threads that is gone before anything is read: whose hits they were.
+# A program of several threads that ends before anything is read: hits keep their threads.
 echo 100 | "$PROBECTL" record -q -o "$SCRATCH/gone" --full=loop hits:work -- "$TARGETS/hits" 2 \
 	>"$SCRATCH/gone.out" || fail "record --full=loop -- PROGRAM"
 recorded gone
@@ -221,7 +221,7 @@ refused 2 "one process at a time" --full=stop hits:work -p "$target_pid,$$"
 refused 1 "the nearest: hits:work" --full=stop hits:wrok -p "$target_pid"
 refused 127 "No such file" --full=loop hits:work -- /nonexistent
 
-# ---- The switch that they are made of ----------------------------------------------------
+# ---- The switch behind streams ------------------------------------------------------------
 
 mkfifo "$SCRATCH/lines"
 "$SCRATCH/pause" "$target_pid" hits:work <"$SCRATCH/lines" >"$SCRATCH/paused" 2>&1 &

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # runs-as: both
-# What a parent leaves to us: streams that are closed, signals that are ignored, few
-# descriptors, a strict umask, no environment. The figures are the same, or it is said why not.
+# What a parent leaves behind: closed streams, ignored signals, few descriptors, a strict umask,
+# no environment. The figures are the same, or a message says why not.
 . tests/integration/lib.sh
 need_attach
 need jq
@@ -10,7 +10,7 @@ need jq
 ctor=$TARGETS/ctor
 [ -x "$ctor" ] || skip "the test targets are not built"
 
-# without STREAMS COMMAND…: with those of 0, 1 and 2 closed; its output is in $SCRATCH/out and err
+# without STREAMS COMMAND…: with those of 0, 1 and 2 closed; output goes to $SCRATCH/out and err
 without()
 {
 	local streams=$1
@@ -26,7 +26,7 @@ without()
 
 # ---- Streams that are closed --------------------------------------------------------------
 
-# Warnings, too, go nowhere: not into what happens to be opened first.
+# Warnings are dropped: they must not go into the first file that is opened.
 for streams in 0 1 2 01 02 12 012; do
 	what="without $streams"
 	rm -rf "$SCRATCH/record" "$SCRATCH/hits" "$SCRATCH/page"
@@ -55,7 +55,7 @@ done
 
 # ---- Signals that are ignored --------------------------------------------------------------
 
-# Children of whoever ignores SIGCHLD leave no status.
+# Children of a process that ignores SIGCHLD leave no status.
 for signals in CHLD PIPE,CHLD,INT,HUP,TERM,QUIT; do
 	for command in "run --no-follow" run "trace -q" "top -i 1"; do
 		for ((i = 0; i < 4; i++)); do
@@ -71,7 +71,7 @@ done
 
 # ---- Few descriptors -----------------------------------------------------------------------
 
-# Some of 25 processes are not traced, and it is said; nothing is left in any of them.
+# Some of 25 processes are not traced, which is reported; nothing is left in any of them.
 start "$TARGETS/herd" 25 10
 mapfile -t kids < <(pgrep -P "$target_pid")
 maps=()
@@ -104,7 +104,7 @@ end_target 0
 
 # ---- Modes, and an environment of nothing -----------------------------------------------------
 
-# modes UMASK: those of all that is made, which are what the umask leaves of 666 and 777
+# modes UMASK: of all files that are made: what the umask leaves of 666 and 777
 modes()
 {
 	(

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Threads that come and go, signal handlers, deep stacks and exceptions, while
-# probes are switched on and off.
+# Threads that come and go, signal handlers, deep stacks and exceptions, while probes are
+# enabled and disabled.
 . tests/integration/lib.sh
 need_attach
 
@@ -17,14 +17,14 @@ for line in open(sys.argv[1]):
 print(" ".join(str(total.get(name, 0)) for name in sys.argv[2:]))' "$@"
 }
 
-# Counted from the first to the last of 3,000 short threads.
+# 3,000 short threads, counted from the first to the last.
 "$PROBECTL" trace --count --json -o "$SCRATCH/threads.out" threads:hit -- \
 	"$TARGETS/threads" -c 3000 -n 100 >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
 	fail "trace -- threads: status $?: $(head -3 "$SCRATCH/err")"
 same "the program" "$(grep threads "$SCRATCH/stdout")" "threads 3000 hits 300000"
 same "hits of threads that exit" "$(hits_in "$SCRATCH/threads.out" hit)" 300000
 
-# On and off, 60 times, under threads that are created all the time.
+# Enabled and disabled 60 times, while threads are created all the time.
 start "$TARGETS/threads" -l 12 -n 50
 save_state "$target_pid"
 for ((i = 0; i < 30; i++)); do
@@ -61,7 +61,7 @@ same_state "$target_pid"
 tell bye
 end_target
 
-# … and switched on and off meanwhile.
+# … and enabled and disabled meanwhile.
 start "$TARGETS/signals" storm 3
 save_state "$target_pid"
 tell go
@@ -75,7 +75,7 @@ hear
 tell bye
 end_target
 
-# Interrupted system calls go on as they would have.
+# Interrupted system calls continue as usual.
 start "$TARGETS/signals" sleep 3
 save_state "$target_pid"
 tell go
@@ -97,7 +97,7 @@ end_target
 deep=$(sed -n 's/^hits //p' "$SCRATCH/stdout")
 same "hits in recursion" "$(hits_in "$SCRATCH/deep.out" down up)" "$deep $deep"
 
-# C++ exceptions through moved calls, counted and recorded, by every plan.
+# C++ exceptions through moved calls, counted and recorded, with every plan.
 for plan in behind relocate pun behind,pun; do
 	"$PROBECTL" trace --json -o "$SCRATCH/throw.out" --plan "$plan" --keep-going 'cxx:*' -- \
 		"$TARGETS/throw" 3000 </dev/null >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Several controllers with different tracers on one probe, each starting and stopping
-# at random: all totals are exact for the time they were on, and the code is as it was.
-# TOGETHER_SECONDS is for how long.
+# Several controllers with different tracers on one probe start and stop at random: all totals
+# are exact for the time they were enabled, and the code is as before. TOGETHER_SECONDS sets the
+# duration.
 . tests/integration/lib.sh
 need_attach
 

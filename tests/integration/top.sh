@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# probectl top: its figures are what the program did; its keys do what its help says, in
-# a terminal of any size; and however it ends, terminal and program are as they were.
+# probectl top: its figures match what the program did; its keys do what the help says, in a
+# terminal of any size; and however it ends, terminal and program are as before.
 . tests/integration/lib.sh
 need_attach
 need tmux jq
 
-# hits FILE PROBE: of the last table; total FILE NAME: of pairs
+# hits FILE PROBE: from the last table; total FILE NAME: of pairs
 hits()
 {
 	awk -v name="$2" '/^#/ { n = "" } $1 == name { n = $3 } END { print n }' "$1"
@@ -43,7 +43,7 @@ same "in flight" "$(awk '/^#/ { n = "" } $1 == "pairs:request__done" { n = $NF }
 grep -q ', all of ' "$SCRATCH/lines" || fail "no last table: $(grep '^#' "$SCRATCH/lines")"
 same_state "$target_pid"
 
-# Nobody reads, nothing takes it, nobody is there.
+# Output to a closed pipe, and to a full disk.
 "$PROBECTL" top -p "$target_pid" -i 0.05 'pairs:*' 2>"$SCRATCH/err" | head -1 >/dev/null
 same "a closed pipe" "${PIPESTATUS[0]}" 0
 [ ! -s "$SCRATCH/err" ] || fail "a closed pipe: $(cat "$SCRATCH/err")"
@@ -55,7 +55,7 @@ same_state "$target_pid"
 tell bye
 end_target 0
 
-# The last of the processes ends it.
+# top ends with the last of the processes.
 cp "$TARGETS/pairs" "$SCRATCH/pairs-$$"
 start "$SCRATCH/pairs-$$" 1 10
 "$PROBECTL" top --name "pairs-$$" -i 30 >"$SCRATCH/lines" 2>"$SCRATCH/err" &
@@ -71,7 +71,7 @@ same "the status when the process has ended" "$?" 0
 grep -q "process $target_pid has ended" "$SCRATCH/err" || fail "the end is not told: $(cat "$SCRATCH/err")"
 same "what it did until then" "$(total "$SCRATCH/lines" request__start)" 11
 
-# One that was taken away is told as what it is, and the status says that something is missing.
+# A probe that was removed is reported as such, and the status says that something is missing.
 for signal in KILL SEGV; do
 	start "$SCRATCH/pairs-$$" 1 10
 	"$PROBECTL" top -p "$target_pid" -i 30 'pairs:*' >"$SCRATCH/lines" 2>"$SCRATCH/err" &
@@ -87,7 +87,7 @@ for signal in KILL SEGV; do
 		same "SIG$signal: said" "$(grep 'process' "$SCRATCH/err")" \
 			"probectl: process $target_pid was killed by SIG$signal"
 	else
-		# Before Linux 6.15 nobody knows it any more.
+		# Before Linux 6.15 this is no longer known.
 		grep -q "process $target_pid has ended" "$SCRATCH/err" ||
 			fail "SIG$signal: not told: $(cat "$SCRATCH/err")"
 	fi
@@ -95,7 +95,7 @@ done
 
 # ---- What happens later -------------------------------------------------------------------
 
-# top_lines ARGS…: in the background, until the target has ended; it has begun
+# top_lines ARGS…: in the background, until the target has ended; returns once it has begun
 top_lines()
 {
 	local try
@@ -109,7 +109,7 @@ top_lines()
 	done
 	die "top does not begin: $(cat "$SCRATCH/err")"
 }
-# top_told [MESSAGE]…: it has ended, and told this, and that the target has ended
+# top_told [MESSAGE]…: it has ended with these messages, and the one about the target's end
 top_told()
 {
 	wait "$top_pid"
@@ -119,7 +119,7 @@ top_told()
 		"$(printf 'probectl: %s\n' "$@" 'process PID has ended')"
 }
 
-# A library, its constructor included; opened again where it is mapped anew.
+# A library with its constructor; unloaded, and loaded again.
 plugin=$TARGETS/libctor_plugin.so
 start "$TARGETS/life"
 top_lines --follow
@@ -136,7 +136,7 @@ same "hits of its constructors" "$(hits "$SCRATCH/lines" ctor:construct)" 2
 same "hits of the library" "$(hits "$SCRATCH/lines" ctor:plugin)" 2
 same "hits of the program" "$(hits "$SCRATCH/lines" life:hit)" 3
 
-# A probe that nothing has yet is waited for, and one that nothing ever has is told.
+# A probe that does not exist yet is waited for; one that never appears is reported.
 start "$TARGETS/life"
 top_lines --follow ctor:plugin life:never
 ask "open $plugin"
@@ -148,7 +148,7 @@ grep -q 'ctor:plugin matches no probe; waiting' "$SCRATCH/err" || fail "no wait:
 grep -q 'life:never matched no probe' "$SCRATCH/err" || fail "not told: $(cat "$SCRATCH/err")"
 same "hits of what was waited for" "$(hits "$SCRATCH/lines" ctor:plugin)" 1
 
-# Children, theirs, and what they start; without --follow the process alone.
+# Children and grandchildren, and what they start; without --follow only the process.
 for follow in "" --follow; do
 	start "$TARGETS/fork" 3 500
 	# shellcheck disable=SC2086 # none, or one
@@ -162,7 +162,7 @@ for follow in "" --follow; do
 	same "hits with '$follow'" "$(hits "$SCRATCH/lines" fork:hit)" "$([ "$follow" ] && echo 5000 || echo 1500)"
 done
 
-# The process becomes another program; without --follow, that is noticed later.
+# The process executes another program; without --follow, this is noticed later.
 for follow in "" --follow; do
 	start "$TARGETS/launch" wait "$TARGETS/world"
 	# shellcheck disable=SC2086
@@ -232,7 +232,7 @@ ran 126 loop:nop -- /etc/passwd
 ran 1 --no-follow loop:nop -- "$TARGETS/ctor"
 ran 5 -d 0.1 loop:nop -- sh -c 'sleep 0.5; exit 5'
 
-# Programs that have ended leave their hits, and no descriptor.
+# Programs that have ended leave their hits, but no descriptor.
 cat >"$SCRATCH/many" <<'SH'
 for i in 1 2 3 4 5 6 7 8 9 10; do "$@" && "$@" && "$@" >/dev/null || exit 1; done
 echo "all done"
@@ -247,7 +247,7 @@ for ((i = 0; i < 600; i++)); do
 	sleep 0.1
 done
 for ((i = 0; i < 100; i++)); do
-	# The shell's and that of a sleep, each for two sessions and the watch.
+	# The shell's and a sleep's, each for two sessions and the watch.
 	open=$(find "/proc/$top_pid/fd" -lname '/proc/*/mem' 2>/dev/null | wc -l)
 	[ "$open" -gt 6 ] || break
 	sleep 0.1
@@ -258,7 +258,7 @@ wait "$top_pid"
 same "the status after many programs" "$?" 0
 same "hits of many programs" "$(hits "$SCRATCH/lines" ctor:main)" 30
 
-# A signal to top is handed on.
+# top passes signals on.
 "$PROBECTL" top -i 0.1 loop:nop -- sh -c 'trap "exit 9" TERM; echo ready; while :; do sleep 0.1; done' \
 	>"$SCRATCH/lines" 2>"$SCRATCH/err" &
 top_pid=$!
@@ -273,8 +273,8 @@ same "the status of a program that was told to end" "$?" 9
 
 # ---- A terminal ---------------------------------------------------------------------------
 
-# A shell in a terminal of 100 columns; a socket's path may have 107 bytes. What tmux runs
-# is run by $SHELL, and without that by the user's own, which may be one that runs nothing.
+# A shell in a terminal of 100 columns; a socket's path is limited to 107 bytes. tmux runs
+# commands with $SHELL, or else the user's shell, which may refuse to run anything.
 tmux_dir=$(mktemp -d /tmp/probectl-tmux.XXXXXX)
 on_exit "rm -rf '$tmux_dir'"
 terminal()
@@ -293,7 +293,7 @@ screen()
 {
 	terminal capture-pane -p
 }
-# sees WHAT: until the screen shows that
+# sees WHAT: waits until the screen shows it
 sees()
 {
 	local try
@@ -319,7 +319,7 @@ top_start()
 	keys Enter
 	find_top "$target_pid"
 }
-# find_top WORD: of its command line; $top_pid is set
+# find_top WORD: of its command line; sets $top_pid
 find_top()
 {
 	sees 'probectl top  ' || die "no screen"
@@ -335,7 +335,7 @@ for pid in filter(str.isdigit, os.listdir("/proc")):
 PYTHON
 	)
 }
-# top_ended STATUS: back in the shell, and the terminal is as it was
+# top_ended STATUS: back in the shell, with the terminal as before
 top_ended()
 {
 	sees "the status is $1"
@@ -375,7 +375,7 @@ keys Escape
 keys Escape
 sees '^ pairs:request__done'
 
-# Off and on again, many times, while all threads work: nothing else is lost.
+# Disabled and enabled many times, while all threads work: nothing else is lost.
 keys -l '/step__done'
 keys Enter
 sees 'filter: step__done'
@@ -402,7 +402,7 @@ sees "^ pairs:step__start .* $(jq .steps <<<"$said")"
 	fail "more steps than there were: $(line step__done)"
 sees '^ pairs:job__done'
 
-# All that are shown.
+# All visible probes.
 keys O
 sees ' off 7'
 same "probes that are on" "$("$PROBECTL" status --json -p "$target_pid" | wc -l)" 0
@@ -434,7 +434,7 @@ screen | awk 'length > 40 { exit 1 }' || fail "lines are longer than the screen"
 terminal resize-window -x 100 -y 20
 sees 'OPEN'
 
-# Stopped and continued, as Ctrl-Z and fg do it, and by a signal that nobody can see.
+# Stopped and continued, as by Ctrl-Z and fg, and by a signal that cannot be caught.
 keys C-z
 sees Stopped
 keys -l "stty -g | cmp - '$SCRATCH/stty.before' && echo it is \"the same\""
@@ -468,7 +468,7 @@ top_ended 139
 "$PROBECTL" repair -p "$target_pid" >/dev/null || fail "repair: status $?"
 same_state "$target_pid"
 
-# Nothing on the screen waits for the next look.
+# Keys are not delayed until the next refresh.
 keys -l "clear; '$PROBECTL' top -i 1000 -p $target_pid; echo the status is \$?"
 keys Enter
 sees '^ pairs:request__done'
@@ -480,21 +480,22 @@ sees '^ pairs:request__done'
 keys q
 top_ended 0
 
-# Without UTF-8, what is cut has dots.
+# Without UTF-8, truncated text ends in dots.
 terminal resize-window -x 30 -y 8
 top_start LC_ALL=C
 sees '^ pairs:..*\.\..*'
 ! screen | grep -q '[^ -~]' || fail "not ASCII: $(screen | grep '[^ -~]')"
 terminal resize-window -x 100 -y 20
 
-# The process ends: the table stays, and it is said.
+# The process ends: the table stays, with a message.
 tell bye
 end_target 0
 sees "process $target_pid has ended"
 sees 'all of'
 top_ended 0
 
-# What is off is switched off in a library that is opened later, too: each time, it is another one.
+# A disabled probe is also disabled in a library that is opened later: it is a new library each
+# time.
 start "$TARGETS/life"
 save_state "$target_pid"
 follow=--follow
@@ -520,7 +521,7 @@ end_target 0
 sees "process $target_pid has ended"
 top_ended 0
 
-# What a program of our own writes is there once the screen is gone, and it reads nothing.
+# The output of our own program appears once the screen is gone, and the program gets no input.
 cat >"$SCRATCH/speaker" <<'SH'
 #!/bin/sh
 echo hello
@@ -531,7 +532,7 @@ echo later
 exit 7
 SH
 chmod 755 "$SCRATCH/speaker"
-# speaker_start FILE: until there is that file, it runs
+# speaker_start FILE: runs until the file exists
 speaker_start()
 {
 	rm -f "$1"
@@ -548,7 +549,7 @@ same "what it has written, and the table" \
 	"$(screen | grep -oE '^(hello|oops|no input|later)$|, all of' | paste -sd' ')" "hello oops no input later , all of"
 ! screen | grep 'probes are on' || fail "what was said on the screen is said again"
 
-# Without top, it goes on; top waits for it.
+# Without top, it continues; top waits for it.
 speaker_start "$SCRATCH/left"
 keys q
 sees 'all of'
@@ -557,12 +558,12 @@ touch "$SCRATCH/left"
 top_ended 7
 sees '^later$'
 
-# Ctrl-C is for both.
+# Ctrl-C reaches both.
 speaker_start "$SCRATCH/interrupted"
 keys C-c
 top_ended 130
 
-# It is not harmed where top is killed.
+# Killing top does not harm it.
 speaker_start "$SCRATCH/killed"
 read -r speaker _ <"/proc/$top_pid/task/$top_pid/children"
 kill -KILL "$top_pid"
@@ -577,7 +578,7 @@ done
 keys -l "stty sane; clear; printf '\\033[?1049l\\033[?7h\\033[?25h'"
 keys Enter
 
-# A terminal that takes nothing keeps nobody from ending, and is told the end all the same.
+# A terminal that accepts no output does not keep top from ending, and still gets the end.
 start "$TARGETS/pairs" 1 1
 save_state "$target_pid"
 env TERM=xterm "$python" - "$PROBECTL" "$target_pid" <<'PYTHON' >"$SCRATCH/out" || fail "a stalled terminal: $(cat "$SCRATCH/out")"
@@ -587,7 +588,7 @@ if pid == 0:
     os.execv(sys.argv[1], ["probectl", "top", "-i", "0.02", "-p", sys.argv[2]])
 time.sleep(1)
 deadline = time.monotonic() + 20
-# Each size makes it draw all; what was written stays where it is, until there is no more room.
+# A resize redraws everything; earlier output stays in place while there is room.
 for rows in range(20, 220):
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 200, 0, 0))
     time.sleep(0.005)

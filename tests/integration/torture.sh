@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Controllers are killed, at random and at some of their steps, and probes are
-# switched without pause, on a program that checks its results. A short
-# `make torture`, so that it always works.
+# Controllers are killed, at random moments and at certain steps, and probes are switched
+# without pause, on a program that checks its results. A short `make torture`, so that it keeps
+# working.
 . tests/integration/lib.sh
 . tests/torture/lib.sh
 need_attach
 torture_build
 
-# In a shell of its own, as each program has its own target. SEED changes the kills.
+# In a shell of its own, because each program has its own target. SEED changes the kills.
 apart()
 {
 	(

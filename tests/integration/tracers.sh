@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Every tracer beside a program that knows what it did: counts, sums, percentiles,
-# times, keys, filters, pairs that nest, pairs that end in another thread, with one
-# thread and with sixteen; flight recorders; tracers of shared objects, also those
-# that crash, block or lack an operation.
+# Every tracer on a program that reports what it did: counts, sums, percentiles, times, keys,
+# filters, nested pairs, pairs that end in another thread, with one thread and with sixteen;
+# flight recorders; loaded tracers, including those that crash, block or lack an operation.
 . tests/integration/lib.sh
 need_attach
 need jq
@@ -11,14 +10,14 @@ need jq
 threads=16 requests=2000
 total=$((threads * requests))
 
-# truth EXPR: of what the program said
+# truth EXPR: evaluated on the program's report
 truth()
 {
 	jq -r "$1" <<<"$said"
 }
 
-# traced NAME OPTIONS…: the program under these options; what it did goes to $said,
-# what was printed to $SCRATCH/NAME.out
+# traced NAME OPTIONS…: the program with these options; its report goes to $said, the output to
+# $SCRATCH/NAME.out
 traced()
 {
 	local name=$1
@@ -42,7 +41,7 @@ rows()
 	jq -r "$2" "$SCRATCH/$1.out"
 }
 
-# within WHAT LOW VALUE HIGH: clocks run at rates that differ by some 10^-4
+# within WHAT LOW VALUE HIGH: clock rates differ by some 10^-4
 within()
 {
 	"$python" -c "import sys; low, value, high = map(float, sys.argv[1:])
@@ -56,7 +55,7 @@ traced count --json -t count pairs:request__start pairs:step__done
 same "count" "$(rows count 'select(.name == "request__start").hits')" "$((total + threads))"
 same "count of steps" "$(rows count 'select(.name == "step__done").hits')" "$(truth .steps)"
 
-# Orphans have the size 0 and the kind 0.
+# Orphans have size 0 and kind 0.
 traced keys --json -t count -k arg1 -f 'arg2 != 0 || arg0 == 0' pairs:request__start
 same "by kind" "$(rows keys '"\(.keys[0]) \(.count // .hits)"' | sort -n | cut -d' ' -f2 | paste -sd,)" \
 	"$(truth '.kinds | map(tostring) | join(",")')"
@@ -168,12 +167,12 @@ for ((i = 0; i < 100; i++)); do
 	sleep 0.1
 done
 grep -q '"args"' "$SCRATCH/ring.out" || fail "SIGUSR1: nothing was printed"
-# A thread's last hit is that without an end; and it outlives the process.
+# A thread's last hit is the one without an end; and it outlives the process.
 same "the last hit" "$(jq -s '.[-1].args[0] > 1e18' "$SCRATCH/ring.out")" true
 printed=$(wc -l <"$SCRATCH/ring.out")
 end_process "$target_pid"
 wait "$tracer_pid"
-# It was killed, which the status tells.
+# The process was killed, which the status shows.
 same "the trace of a killed process" "$?" 1
 same "after its death" "$(wc -l <"$SCRATCH/ring.out")" $((2 * printed))
 
@@ -228,7 +227,7 @@ says "defines no 'probe_tracer'"
 own=$SCRATCH/none.so loaded 1 "" loop:nop
 says "cannot load it"
 
-# A process that runs on: the tracer dies, the probes are off, and it is unharmed.
+# A process that keeps running: the tracer dies, the probes are disabled, and it is unharmed.
 for harm in crash exit block; do
 	start "$TARGETS/loop" -s nop -n 1000 -r 101 -z 20 -b -a
 	save_state "$target_pid"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Tracers beside what real programs say of themselves: PostgreSQL's queries beside
-# pgbench's count, pauses of a JVM beside its log, functions of Python beside its
-# profiler, methods of Ruby beside TracePoint, exceptions of a C++ program.
+# Tracers compared with what real programs report: PostgreSQL's queries with pgbench's count,
+# pauses of a JVM with its log, Python functions with its profiler, Ruby methods with
+# TracePoint, exceptions of a C++ program.
 . tests/integration/lib.sh
 need jq
 
@@ -28,7 +28,7 @@ calls = collections.Counter()
 
 
 def profile(frame, event, argument):
-    # A generator's yield is a return, too, for both.
+    # A generator's yield is a return, too, in both.
     if event == "return":
         calls[frame.f_code.co_name] += 1
 
@@ -60,7 +60,7 @@ PYTHON
 		-o "$SCRATCH/python.out" python:function__return -- \
 		"$interpreter" -I -S "$SCRATCH/calls.py" "$SCRATCH/profile" 2>"$SCRATCH/err" ||
 		fail "python: status $?: $(head -3 "$SCRATCH/err")"
-	# What is called beside work() is the profiler itself, and the module.
+	# Besides work(), only the profiler itself and the module are called.
 	rows python '"\(.keys[0]) \(.hits)"' | grep -v '^profile \|^<module> ' | sort >"$SCRATCH/functions"
 	diff "$SCRATCH/profile" "$SCRATCH/functions" >"$SCRATCH/diff" ||
 		fail "Python's functions (< profiler, > probes): $(head -5 "$SCRATCH/diff")"
@@ -105,7 +105,7 @@ ruby_methods
 
 # ---- A JVM ---------------------------------------------------------------------------
 
-# Its own log says how long each collection took; the probes stand around that.
+# Its own log has the length of each collection; the probes are around it.
 jvm_pauses()
 {
 	local collections
@@ -137,7 +137,7 @@ jvm_pauses
 
 # ---- C++ -----------------------------------------------------------------------------
 
-# Exceptions by the place that threw, as many as libstdc++ says.
+# Exceptions by the place that threw, as many as libstdc++ reports.
 cxx_throws()
 {
 	"$PROBECTL" trace -c --json -o "$SCRATCH/cxx.out" libstdcxx:throw libstdcxx:catch -- \
@@ -202,11 +202,11 @@ for text in "select 'second';" 'begin;' 'rollback;' \
 	same "$text" "$(jq --arg text "$text" 'select(.keys[0] == $text).count' "$SCRATCH/query.out")" "$transactions"
 done
 same "aborted" "$(rows transaction 'select(.outcome == "aborted").count')" "$transactions"
-# One query of its own for each of the first two, and that which took the lock.
+# One query of its own for each of the first two, and the one that took the lock.
 committed=$(rows transaction 'select(.outcome == "done").count')
 [ "$committed" -ge $((2 * transactions)) ] && [ "$committed" -le $((2 * transactions + 3)) ] ||
 	fail "committed: $committed of $((2 * transactions))"
-# pgbench waits for every query: what it measures is longer than what they took.
+# pgbench waits for every query: the times it measures are longer.
 jq -s --argjson transactions "$transactions" 'map(select(.keys[0] | startswith("select pg_advisory") | not).sum) |
 	add / $transactions / 1e6' "$SCRATCH/query.out" >"$SCRATCH/query.ms"
 "$python" - "$SCRATCH/query.ms" "$SCRATCH/pgbench.out" <<'PYTHON' >"$SCRATCH/diff" || fail "$(cat "$SCRATCH/diff")"

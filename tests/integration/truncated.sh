@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # runs-as: both
-# A file that is cut short, or changes, while it is looked at: an error or a list, and
-# no signal ends us.
+# A file that is truncated, or changes, while probectl reads it: the result is an error or a
+# list, and no signal kills probectl.
 . tests/integration/lib.sh
 
-# Maps the file as a library would be, and then, for ever: cuts it short, or writes over
-# single bytes of it, and puts everything back.
+# Maps the file as a library would be, and then repeatedly truncates it, or overwrites single
+# bytes, and restores everything.
 spoil()
 {
 	cp "$TARGETS/many" "$SCRATCH/many" || die "cannot copy a program with probes"
@@ -37,7 +37,7 @@ PYTHON
 	rm "$SCRATCH/many.ready"
 }
 
-# survives COMMAND...: ends by itself, and says why where it fails
+# survives COMMAND...: ends by itself, and says why if it fails
 survives()
 {
 	local status

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# Sites at which no stub may run are refused, with the reason, and the others are not.
+# Sites where no stub may run are refused, with the reason; the others are not.
 . tests/integration/lib.sh
 need_attach
 need jq

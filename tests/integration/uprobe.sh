@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # runs-as: root
-# Kernel uprobes and probectl at the same sites: both count every hit, in any order of
-# coming and going, the program goes on, and its text is the file's at the end.
+# Kernel uprobes and probectl at the same sites: both count every hit, whoever comes or leaves
+# first, the program continues, and in the end its text equals the file.
 . tests/integration/lib.sh
 need jq
 
@@ -32,7 +32,7 @@ kernel_on()
 	same "the kernel" "$said" on
 }
 
-# kernel_counts: what each has counted, by now
+# kernel_counts: what each has counted so far
 kernel_counts()
 {
 	local said
@@ -57,7 +57,7 @@ times()
 	done | sed 's/ $//'
 }
 
-# Of the two nops of usdt.h the kernel may take either. Older ones refuse prefixed nops.
+# The kernel may use either of the two nops of usdt.h. Older kernels refuse prefixed nops.
 start "$company" 1
 all_offsets=()
 both5=${offset_of[company:both5]} both10=${offset_of[company:both10]}
@@ -85,7 +85,7 @@ ours_off()
 		fail "disable: $(cat "$SCRATCH/err")"
 }
 
-# ours_count WHAT HITS: of each probe
+# ours_count WHAT HITS: for each probe
 ours_count()
 {
 	local hits
@@ -105,7 +105,8 @@ hits_of()
 	jq -r --arg name "$2" 'select("\(.provider):\(.name)" == $name) | .hits' "$1" 2>/dev/null
 }
 
-# ---- Both orders, both ways of leaving ---------------------------------------------------------
+# ---- Either first, either last
+# -----------------------------------------------------------------
 
 threads=3
 rounds=500
@@ -150,10 +151,11 @@ for first in ours kernel; do
 	done
 done
 
-# ---- In a long nop, where nothing else can be ---------------------------------------------------
+# ---- In a long nop, where there is no room for both
+# ---------------------------------------------
 
-# The kernel takes the nop for itself, and gives it back, whether anybody came by or not. Ours
-# are not counted from then on.
+# The kernel takes the whole nop, and gives it back, whether or not a thread passed. From then
+# on our probe does not count.
 for name in company:five company:both5; do
 	for offset in "${offset_of[$name]}" $((offset_of[$name] + 1)); do
 		[ "$name $offset" = "company:five ${offset_of[$name]}" ] || [ "$name" = company:both5 ] ||
@@ -184,9 +186,10 @@ for name in company:five company:both5; do
 	done
 done
 
-# ---- Over a jump that stands at the nop itself ---------------------------------------------------
+# ---- Over a jump at the nop itself
+# ---------------------------------------------------------------
 
-# state_of WANTED WHAT: of the probe `name`, by status; what it says is in $SCRATCH/err
+# state_of WANTED WHAT: of the probe `name`, from status; its messages are in $SCRATCH/err
 state_of()
 {
 	same "$2: state" "$("$PROBECTL" status --json -p "$target_pid" 2>"$SCRATCH/err" |
@@ -202,14 +205,14 @@ ended()
 	same "$what: $1: status" "$?" "$wanted"
 }
 
-# go WHAT: all threads pass, with right results
+# go WHAT: all threads pass, with correct results
 go()
 {
 	ask "go $rounds"
 	same "$what: $1" "$answer" "passed $passed wrong 0"
 }
 
-# pun_of NAMES...: the first at which a pun is possible in this process, in `name`
+# pun_of NAMES...: sets `name` to the first that can be punned in this process
 pun_of()
 {
 	for name; do
@@ -220,7 +223,7 @@ pun_of()
 	return 1
 }
 
-# heard TEXT: until the trace says it
+# heard TEXT: waits for a message of the trace
 heard()
 {
 	local try
@@ -232,7 +235,8 @@ heard()
 	die "$what: '$1' is not told: $(cat "$SCRATCH/over.err")"
 }
 
-# over PLAN OFFSET: what is told of `name`, with hits or without between them, and who leaves first
+# over PLAN OFFSET: what is reported about `name`, with hits in between or without, whoever
+# leaves first
 over()
 {
 	local plan=$1 offset=$2 hits leaves
@@ -273,7 +277,7 @@ over()
 		done
 	done
 
-	# The kernel is there first.
+	# The kernel comes first.
 	what="$name, $plan, the kernel first"
 	kernel_on "$target_pid" "$company" "$offset"
 	for hits in 0 "$rounds"; do
@@ -285,7 +289,7 @@ over()
 	kernel_off
 	go "refused"
 
-	# It comes and goes during a trace, which says so, and counts again when it is repaired.
+	# It comes and goes during a trace, which reports it, and counts again once repaired.
 	what="$name, $plan, during a trace"
 	trace_start over -c --json -i 0.2 --plan "$plan" -p "$target_pid" "$name"
 	wait_tracing over
@@ -320,7 +324,7 @@ for plan in pun nop; do
 	end_target
 done
 
-# Both come and go as they like, while threads run and one is just about to patch.
+# Both come and go at random, while threads run and one is just about to patch.
 start "$company" 2
 save_state "$target_pid"
 ask run
@@ -350,7 +354,8 @@ same "$what: what is mapped" "$(grep -c memfd:probectl "/proc/$target_pid/maps")
 same_state "$target_pid"
 end_target
 
-# ---- They come and go while the threads run ----------------------------------------------------
+# ---- Both come and go while the threads run
+# ----------------------------------------------------
 
 start "$company" 2
 save_state "$target_pid"
@@ -431,9 +436,10 @@ else
 	echo "note: no tracefs can be mounted"
 fi
 
-# ---- Where we do not share a site -----------------------------------------------------------
+# ---- Sites that we do not share -------------------------------------------------------------
 
-# In what would be moved: refused, and said; or another plan, where there is one for sure.
+# Inside instructions that would be moved: refused and reported; or another plan, if a certain
+# one exists.
 start "$company" 2
 save_state "$target_pid"
 for place in one:1 wide:1 five:5 both5:6 both10:11; do
@@ -457,7 +463,7 @@ done
 same_state "$target_pid"
 end_target
 
-# The entries that we wait at for libraries and programs.
+# The entry points where we wait for libraries and programs.
 loader=$(ldd "$company" | sed -n 's/^[[:space:]]*\(\/[^ ]*ld-linux[^ ]*\).*/\1/p')
 libc=$(ldd "$company" | sed -n 's/.*libc\.so\.6 => \([^ ]*\).*/\1/p')
 at_entry()
@@ -497,7 +503,7 @@ if [ -n "$loader" ] && [ -n "$libc" ] && command -v readelf >/dev/null; then
 		if [ "$first" = kernel ]; then
 			trace_stop gates
 		else
-			# The kernel has put back the byte that was there before our jump.
+			# The kernel has restored the byte that preceded our jump.
 			kill -INT "$tracer_pid"
 			wait "$tracer_pid"
 			same "status of a trace whose gate was written over" "$?" 1

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# An ordinary user's rights: on their own processes all, on others none, and the
-# reason is named.
+# An ordinary user's rights: full access to their own processes, none to others, and errors name
+# the reason.
 . tests/integration/lib.sh
 need_attach
 [ "$(id -u)" != 0 ] || skip "needs an ordinary user"
 
-# One's own process.
+# The user's own process.
 start "$TARGETS/loop" -s nop -n 1000 -b -a
 save_state "$target_pid"
 trace_start own --count --json -p "$target_pid" loop:nop
@@ -32,7 +32,7 @@ else
 	done
 fi
 
-# A process that somebody traces already.
+# A process that already has a tracer.
 if command -v gdb >/dev/null; then
 	start "$TARGETS/gap"
 	gdb -q -nx -batch -iex 'set debuginfod enabled off' -ex continue -p "$target_pid" \

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# Programs of every make, and in places of their own: whatever is mapped is read
-# through the target's own eyes, and what cannot be patched is refused, and says why.
+# Programs built in every way, in mount namespaces and roots of their own: mapped files are read
+# as the target sees them, and what cannot be patched is refused with the reason.
 . tests/integration/lib.sh
 need_attach
 
-# build NAME COMPILER FLAGS…: world.c becomes $SCRATCH/NAME; false where that cannot be
+# build NAME COMPILER FLAGS…: world.c becomes $SCRATCH/NAME; false if that is impossible
 build()
 {
 	local name=$1 compiler=$2
@@ -19,7 +19,7 @@ build()
 }
 
 
-# traced WHAT PID WHO: 5 hits of it are seen, and it is as it was
+# traced WHAT PID WHO: 5 of its hits are seen, and it is as before
 traced()
 {
 	save_state "$2"
@@ -34,7 +34,7 @@ traced()
 	same "$1: the target afterwards" "$answer" "hits 2"
 }
 
-# refused WHAT PID REASON: nothing is changed, and the reason is told
+# refused WHAT PID REASON: nothing changes, and the reason is given
 refused()
 {
 	local command maps
@@ -57,7 +57,7 @@ quit()
 
 # ---- Linkers and libraries -----------------------------------------------------------
 
-# made NAME COMPILER FLAGS…: traced attached and started
+# made NAME COMPILER FLAGS…: traced both attached and started
 made()
 {
 	build "$@" || return
@@ -83,7 +83,7 @@ headers="-idirafter /usr/include/$(gcc -dumpmachine)"
 made musl musl-gcc $headers
 # shellcheck disable=SC2086
 made musl-static-pie musl-gcc $headers -static-pie
-# It has no handler, and so no code to come back from one.
+# It has no handler, and so no code to return from one.
 # shellcheck disable=SC2086
 if build musl-static musl-gcc $headers -static; then
 	start "$SCRATCH/musl-static"
@@ -130,16 +130,16 @@ rm "$SCRATCH/deleted"
 traced deleted "$target_pid" 1
 quit
 
-# Another file has its name: its sites are elsewhere.
+# Another file has its name; its sites are elsewhere.
 cp "$SCRATCH/bfd-pie" "$SCRATCH/replaced"
 start "$SCRATCH/replaced"
 build other gcc -O0 -DWHO=2 && mv "$SCRATCH/other" "$SCRATCH/replaced"
 traced replaced "$target_pid" 1
 quit
 
-# ---- Places of their own -------------------------------------------------------------------
+# ---- Namespaces and roots ------------------------------------------------------------------
 
-# The same path, and another file inside.
+# The same path, but another file inside.
 mkdir "$SCRATCH/place" "$SCRATCH/inside"
 cp "$SCRATCH/bfd-pie" "$SCRATCH/place/world"
 build inside/world gcc -O0 -DWHO=2
@@ -156,7 +156,7 @@ inside()
 	# shellcheck disable=SC2016 # expanded by that shell
 	start "$@" sh -c 'mount --bind "$1/inside" "$1/place" && exec "$1/place/world"' sh "$SCRATCH"
 	outer=$target_pid
-	# What unshare has forked, if it has.
+	# The process that unshare has forked, if any.
 	target_pid=$(cat "/proc/$outer/task/$outer/children")
 	target_pid=${target_pid:-$outer}
 	target_pid=${target_pid// /}
@@ -178,7 +178,7 @@ if [ "$(id -u)" = 0 ]; then
 	start chroot "$SCRATCH/root" /bin/world
 	traced "a root of its own" "$target_pid" 1
 	quit
-	# Also where the file cannot be had through /proc/PID/map_files.
+	# Even if the file is not accessible through /proc/PID/map_files.
 	start chroot "$SCRATCH/root" /bin/world
 	save_state "$target_pid"
 	setpriv --bounding-set=-sys_admin,-checkpoint_restore --inh-caps=-all "$PROBECTL" trace -n 2 \
@@ -194,7 +194,7 @@ fi
 
 # ---- Memory that may not be executed ------------------------------------------------------------
 
-# sealed WHAT COMMAND...: the command becomes the program
+# sealed WHAT COMMAND...: the command executes the program
 sealed()
 {
 	local what=$1
@@ -208,7 +208,7 @@ sealed()
 	target_pid=$outer
 	quit
 }
-# Nothing that is writable becomes executable (PR_SET_MDWE), and so in what it becomes.
+# No writable memory becomes executable (PR_SET_MDWE), also after execve(2).
 sealed "PR_SET_MDWE" "$python" -c 'import ctypes, os, sys
 ctypes.CDLL(None).prctl(65, 1, 0, 0, 0)
 os.execv(sys.argv[1], sys.argv[1:])'

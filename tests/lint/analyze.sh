@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Both compilers' warnings as errors, and gcc's static analyzer over what is
-# shipped, for what it judges well: memory freed twice or used afterwards, files
-# left open. It takes no notice of returns_nonnull and of what one field says
-# about another, so leaks, null pointers and uninitialised memory are left to
-# the warnings, the sanitizers (`make asan`) and the fuzzers.
+# Both compilers' warnings as errors, and gcc's static analyzer on the shipped code for what it
+# detects reliably: double frees, use after free, files left open. It ignores returns_nonnull
+# and relations between fields, so leaks, null pointers and uninitialised memory are left to the
+# warnings, the sanitizers (`make asan`) and the fuzzers.
 . tests/lint/lib.sh
 need clang gcc pkg-config
 read -ra flags <<<"$(pkg-config --cflags libelf libdw capstone babeltrace2 cmocka)"

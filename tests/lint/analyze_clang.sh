@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# clang's static analyzer over what is shipped. Off is what it only guesses at: it
-# takes no notice of what a count says about its array, knows neither what dlsym(3)
-# found nor the cleanup attribute. That is for the sanitizers (`make asan`).
+# clang's static analyzer on the shipped code, without the checks that only guess: it does not
+# relate a count to its array, and understands neither dlsym(3) nor the cleanup attribute. The
+# sanitizers (`make asan`) cover these.
 . tests/lint/lib.sh
 need clang pkg-config
 read -ra flags <<<"$(pkg-config --cflags libelf libdw capstone babeltrace2)"

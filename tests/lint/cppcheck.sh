@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# cppcheck over what is shipped. Its style hints stay off, and what it only
-# guesses at: leaks are for `make asan` (it does not know the cleanup
-# attribute), uninitialised variables for the compilers (analyze.sh).
+# cppcheck on the shipped code, without its style hints and guesses: `make asan` finds leaks
+# (cppcheck does not know the cleanup attribute), the compilers uninitialised variables
+# (analyze.sh).
 . tests/lint/lib.sh
 need cppcheck
 sources '*.c' | grep -E '^(cli|libprobe|elf|arch)/' >"$SCRATCH/files"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# libprobe.so exports the functions that the public headers declare, no other; nor do the
-# libraries for programs that are traced.
+# libprobe.so exports exactly the functions that the public headers declare; so do the libraries
+# for traced programs.
 . tests/lint/lib.sh
 need nm gcc
 so=$BUILD/libprobe.so
@@ -15,8 +15,8 @@ exports()
 {
 	nm -D --defined-only "$1" | awk '$2 != "A" {sub(/@.*/, "", $3); print $3}' | sort -u
 }
-# declarations PATTERN HEADER…: names of functions, as the compiler sees them: no comments,
-# no attributes, no types of what pointers to functions return
+# declarations PATTERN HEADER…: names of functions, as the compiler sees them: without comments,
+# attributes, and the return types of function pointers
 declarations()
 {
 	local pattern=$1 header
@@ -29,7 +29,7 @@ declarations()
 }
 
 rc=0
-# compare SO: what $SCRATCH/exported and $SCRATCH/declared do not share
+# compare SO: names in only one of $SCRATCH/exported and $SCRATCH/declared
 compare()
 {
 	local name

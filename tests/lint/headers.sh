@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Every header compiles by itself; the public ones also as C++.
+# Every header compiles on its own; the public ones also as C++.
 . tests/lint/lib.sh
 need gcc g++
 rc=0

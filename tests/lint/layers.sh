@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# A folder includes only what stands below it in the list of docs/architecture.md
-# ("Folders"); the commands include only the public headers, and base; what is linked into
-# traced programs only the public headers, and those only each other, and its machine code.
+# A folder includes only folders below it in the list of docs/architecture.md ("Folders"). The
+# commands include only the public headers and base; code linked into traced programs only the
+# public headers and its machine code; and the public headers only each other.
 . tests/lint/lib.sh
 set +e # grep finding nothing is the good case
 
-# Of every #include "..." or <...> of a file that is ours: FILE LINE PATH, from the root.
+# For each #include "..." or <...> of one of our files: FILE LINE PATH, from the root.
 includes()
 {
 	sources '*.c' '*.h' '*.S' | grep -E '^(cli|libprobe|elf|arch)/' |
@@ -37,7 +37,7 @@ function complain(why)
 	print $1 ":" $2 ": " $3 ": " why
 	bad = 1
 }
-# The list: indented lines behind the heading, from the highest to the lowest.
+# The list: the indented lines after the heading, from the highest layer to the lowest.
 FILENAME != "-" {
 	if (/^## /)
 		listed = $0 == "## Folders"

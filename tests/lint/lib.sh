@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# What the scripts of this folder share. They run in the root of the sources,
-# print what they find as file:line, and fail where they found something.
+# Shared by the scripts of this folder. They run in the root of the sources, print what they
+# find as file:line, and fail if they found anything.
 set -eu
 BUILD=${BUILD:-build}
 SCRATCH=${SCRATCH:-$(mktemp -d)}
 
-# need PROGRAM...: skips the test where one is missing
+# need PROGRAM...: skips the test if one is missing
 need()
 {
 	local program
@@ -19,8 +19,8 @@ need()
 	done
 }
 
-# Sources of the project, as `find` prints them: sources PATTERN...
-# Files of the tree, not of git: what is about to be committed counts, too.
+# sources PATTERN...: source files of the project, as `find` prints them. Files of the tree, not
+# of git, so files that are not committed yet count, too.
 sources()
 {
 	local pattern

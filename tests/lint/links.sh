@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Files and headings that the documents link to are there.
+# Files and headings that the documents link to exist.
 . tests/lint/lib.sh
 rc=0
 
-# headings FILE: what links to them are called, one a line
+# headings FILE: the anchors of its headings, one per line
 headings()
 {
 	sed -n 's/^#\{1,\} //p' "$1" | tr '[:upper:] ' '[:lower:]-' | tr -cd 'a-z0-9_\n-'

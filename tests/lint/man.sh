@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Man pages are mdoc, clean, and there is one for each command of probectl, and for
-# each function of the library.
+# Man pages are clean mdoc, and there is one for each command of probectl and for each function
+# of the library.
 . tests/lint/lib.sh
 need mandoc
 pages=$(find docs/man -name '*.[1-8]' | sort)
@@ -19,13 +19,13 @@ for page in $pages; do
 		echo "$page: not an mdoc page"
 		rc=1
 	}
-	# roff takes such a backslash for its own: the line runs on into the next.
+	# roff interprets such a backslash: the line would be joined with the next.
 	sed -n '/^\.Bd/,/^\.Ed/p' "$page" | grep -n '\\$' && {
 		echo "$page: a backslash at the end of a line of an example is written \\e"
 		rc=1
 	}
 done
-# libprobe(3) names the page of each header; pages that are named are there.
+# libprobe(3) names the page of each header, and every page it names exists.
 for header in libprobe/include/probe/*.h; do
 	grep -q "^\.It .*Xr probe_${header##*/} 3" docs/man/libprobe.3 || {
 		echo "docs/man/libprobe.3: probe_${header##*/} is missing"
@@ -41,13 +41,13 @@ while IFS=: read -r page name; do
 	}
 done < <(grep -oE 'Xr (libprobe|probe)[a-z_.-]* [1-8]' $pages | sort -u)
 
-# Of lines like "-p, --pid PID": the options, one a line.
+# The options in lines like "-p, --pid PID", one per line.
 options()
 {
 	grep -oE '(^|[[:space:],])--?[a-zA-Z][a-zA-Z-]*' | tr -d ' ,' | sort -u
 }
 
-# A page lists the options that the command's help lists.
+# A page lists the same options as the command's help.
 if [ -x "$BUILD/probectl" ]; then
 	for command in $("$BUILD/probectl" help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p'); do
 		[ "$command" != help ] || continue

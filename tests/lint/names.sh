@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What the documents name is there: files, functions, tests, goals of make, options of
-# probectl; and docs/architecture.md has every file of libprobe.
+# Names in the documents exist: files, functions, tests, make targets, options of probectl; and
+# docs/architecture.md lists every file of libprobe.
 . tests/lint/lib.sh
 rc=0
 
@@ -24,11 +24,11 @@ while IFS=: read -r file line name; do
 		missing "$file:$line" "$name"
 done < <(each '\b(arch|cli|docs|elf|libprobe|tests)/[a-zA-Z0-9_.*/-]*[a-zA-Z0-9_*/]')
 
-# Names within backquotes: NAME(), and of tests and fuzzers.
+# Names in backquotes: NAME(), tests and fuzzers.
 sources '*.c' '*.h' '*.sh' '*.S' | xargs cat | grep -oE '\w+' | sort -u >"$SCRATCH/words"
 while IFS=: read -r file line name; do
 	name=${name//[\`()]/}
-	# What the standard has, we need not have.
+	# Names of the standard need not be ours.
 	[[ $name == posix_* ]] || grep -qxF "$name" "$SCRATCH/words" ||
 		compgen -G "tests/*/$name.c" >/dev/null || missing "$file:$line" "$name"
 done < <(each '`([a-z]\w*\(\)|(test|fuzz)_\w+)`')
@@ -38,7 +38,7 @@ while IFS=: read -r file line name; do
 	grep -qE "^(\.PHONY:.* )?$name( |:|$)" Makefile || missing "$file:$line" "goal $name of make"
 done < <(each '`make [a-z-]+')
 
-# Options of the commands that are shown, up to `--`, a pipe or a backquote.
+# Options in the commands shown, up to `--`, a pipe or a backquote.
 while IFS= read -r line; do
 	command=${line#probectl } command=${command%% *}
 	[ -x "$BUILD/probectl" ] && help=$("$BUILD/probectl" help "$command" 2>/dev/null) || continue
@@ -48,7 +48,7 @@ while IFS= read -r line; do
 	done
 done < <(set -f && sources '*.md' '*.[1-8]' | xargs cat | grep -oE 'probectl [a-z]+ [^`|]*' | sort -u)
 
-# "Where to look", of architecture.md: files below libprobe/, or the root.
+# "Where to look" in architecture.md: files below libprobe/, or below the root.
 while read -r file; do
 	[ -e "libprobe/$file" ] || [ -e "$file" ] || missing docs/architecture.md "$file"
 done < <(sed -n '/^| question | file |/,/^$/p' docs/architecture.md | grep -oE '[a-z0-9_/]+\.c\b')

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Scripts pass shellcheck, and those that say what runs them can be run.
+# Scripts pass shellcheck, and those with a #! line are executable.
 . tests/lint/lib.sh
 need shellcheck
 for script in $(sources '*.sh') .ci/run .ci/deps; do
@@ -9,7 +9,7 @@ for script in $(sources '*.sh') .ci/run .ci/deps; do
 		exit 1
 	}
 done
-# SC1091: sourced files are checked by themselves; SC2034: and set variables for others.
+# SC1091: sourced files are checked separately; SC2034: and set variables for others.
 {
 	sources '*.sh' '*.bash'
 	ls .ci/run .ci/deps

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Every source names its licence; no trailing space, no line without an end;
-# nothing is left to be done later.
+# Every source names its licence; no trailing space, no line without an end; no notes about work
+# left to do.
 . tests/lint/lib.sh
 rc=0
 

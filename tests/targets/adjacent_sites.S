@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sites closer to each other than a jump is long, as inlining makes them: in
- * OpenJDK 17 hotspot_jni:GetVersion__entry and __return are one byte apart, in PHP
- * 8.2 two of exception__thrown three.
+ * Sites closer together than the length of a jump, as inlining makes them: in OpenJDK 17
+ * hotspot_jni:GetVersion__entry and __return are one byte apart, in PHP 8.2 two of
+ * exception__thrown three.
  *
  *	uint64_t adjacent_pass(uint64_t value)	passes all; returns value + 10
  */

@@ -3,11 +3,11 @@
  * Executes every form of operand that a probe's arguments can have.
  *
  *	args            hits each probe args:NAME of args_cases.h once
- *	args --expect   prints {"name":…,"args":…}, what a tracer has to show
- *	args --wait     as without, but waits for a line before and after
+ *	args --expect   prints {"name":…,"args":…}, what a tracer must show
+ *	args --wait     the same as without, but waits for a line before and after
  *
- * The cases are assembly, because a compiler chooses its operands itself; the
- * last two are <sys/sdt.h>'s own.
+ * The cases are written in assembly, because a compiler would choose the operands itself; the
+ * last two use <sys/sdt.h>.
  */
 #include <string.h>
 #include <sys/mman.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A probe whose argument should point to text, and does not always.
+ * A probe whose argument should point to text, but sometimes does not.
  *
  *	badstring           waits, passes badstring:text(CASE, POINTER) for every
  *	                    case, prints "passed N", waits
- *	badstring --expect  prints what `str(arg1)` has to give with -s 64, in
- *	                    JSON: {"case":N,"text":…}, and null where it is unreadable
+ *	badstring --expect  prints what `str(arg1)` must yield with -s 64, in
+ *	                    JSON: {"case":N,"text":…}, and null if it is unreadable
  */
 #include <string.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A function with a probe, and a place right behind it that a jump takes away: for programs
- * that are interrupted there. Whoever includes it names the PROVIDER of the probe, `mix`.
+ * A function with a probe, and an address right after it that a jump overwrites: for programs
+ * that are interrupted there. The including file defines PROVIDER, the provider of probe `mix`.
  */
 #ifndef TESTS_BETWEEN_H
 #define TESTS_BETWEEN_H

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* flags: -D_GNU_SOURCE -pthread */
 /*
- * Starts many short programs, several at once, and says how they ended.
+ * Starts many short programs, several at once, and reports how they ended.
  *
  *	brood WAY THREADS ROUNDS PROGRAM ARGS…
  *
- * Each thread starts PROGRAM ROUNDS times, one after the other. WAY is
- *	fork, vfork, spawn	how; each is to end with status 0
+ * Each thread starts PROGRAM ROUNDS times, one after another. WAY is
+ *	fork, vfork, spawn	how to start it; each must end with status 0
  *	mixed			all three in turn
  *	kill			spawn, and SIGKILL within 20 ms
- *	open			a library (PROGRAM) is opened and closed by each thread, while
+ *	open			each thread opens and closes a library (PROGRAM), while
  *				one more thread vforks ARGS…
- * prints "N ended, N wrong". A child whose parent is not told of its end within a minute
- * is wrong, and the last that is waited for.
+ * Prints "N ended, N wrong". If a child's end is not reported within a minute, that child counts as
+ *wrong, and no others are waited for.
  */
 #include <dlfcn.h>
 #include <pthread.h>

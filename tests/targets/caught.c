@@ -2,12 +2,11 @@
 /*
  * flags: -D_GNU_SOURCE
  *
- * A timer's handler that waits for a line when it finds that it has interrupted
- * code which is not the program's: a stub. So a thread stays there for as long
- * as one likes.
+ * A timer's handler that waits for a line if it has interrupted code outside the program: a
+ * stub. So the thread stays there as long as the test wants.
  *
- * Prints "ready PID"; for a line "caught", for the next line "free N wrong M",
- * after N passes of the probe.
+ * Prints "ready PID"; after one line "caught", after the next "free N wrong M", after N passes
+ * of the probe.
  */
 #include <signal.h>
 #include <sys/sdt.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that pass the sites of company_sites.S while others come and go there.
+ * Threads that pass the sites of company_sites.S while other tools' probes come and go there.
  *
  *	company [THREADS]
  *
- * prints "ready PID", and takes a line for each answer:
+ * prints "ready PID", and answers each line with one:
  *
  *	go N	each thread passes each site N times	"passed N wrong W", of all threads
  *	run	the threads run until the next line	"running"

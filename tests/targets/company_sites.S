@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sites that others put breakpoints on, with every nop that is made for probes, and with
- * different instructions behind it. Each function returns its argument plus 10.
+ * Sites where other tools set breakpoints, with every nop that is used for probes, and with
+ * various instructions after it. Each function returns its argument plus 10.
  */
 #include "note.h"
 

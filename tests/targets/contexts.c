@@ -2,19 +2,19 @@
 /*
  * flags: -D_GNU_SOURCE -pthread
  *
- * A timer's handler that finds that it has interrupted the code behind a probe, or code that
- * is not the program's (a stub), and stays there for as long as one likes: in a frame of its
- * own, by switching to the user context that reads lines, or by setting the registers aside.
+ * A timer's handler that stays as long as the test wants if it has interrupted the code after a
+ * probe, or code outside the program (a stub): in a frame of its own, by switching to the user
+ * context that reads lines, or by saving the registers.
  *
  *	contexts stub|between near|far|switch|copy MEMORY RESTORER BYTES
  *
- * MEMORY is where the stack of what is interrupted is: thread, array (in a frame of the
- * thread's own stack), malloc, mmap, static, shared; dropped, memfd, tmpfs and file are shared,
- * too, and its pages are given back while it waits. RESTORER is what the handler returns
- * to: mov, push, xor, jump. BYTES is the size of the handler's frame (far), or of the stack.
- * Registers are copied (copy) so many bytes behind a multiple of 8, modulo 8, as it says.
+ * MEMORY is where the interrupted code's stack is: thread, array (in a frame of the thread's
+ * own stack), malloc, mmap, static, shared; dropped, memfd, tmpfs and file are shared, too, and
+ * their pages are released during the wait. RESTORER is what the handler returns to: mov, push,
+ * xor, jump. BYTES is the size of the handler's frame (far), or of the stack. With copy, the
+ * copied registers are at an address that is BYTES modulo 8.
  *
- * Prints "ready PID"; for a line "caught", for the next line "free wrong M", where M counts
+ * Prints "ready PID"; after one line "caught", after the next "free wrong M", where M counts
  * wrong results.
  */
 #include <alloca.h>

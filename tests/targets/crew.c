@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* flags: -D_GNU_SOURCE -pthread */
 /*
- * Threads and processes that are not as one thinks of them. Whoever runs hits
- * crew:work(A, B), and compares the result with what it should be.
+ * Threads and processes in unusual arrangements. All of them hit crew:work(A, B), and compare
+ * the result with what it should be.
  *
  *	crew array BYTES	on a coroutine's stack, an array in main's frame
  *	crew pool BYTES	on one in memory of mmap(2)
@@ -14,7 +14,8 @@
  *	crew spawn THREADS	in one; others start programs all the time
  *	crew shared LIBRARY text|data	in one; a library, writable, is mapped shared
  *
- * It answers "progress" with how often it has, and "quit" with "wrong 0", or what is.
+ * It answers "progress" with the number of hits so far, and "quit" with "wrong 0", or with what
+ * is wrong.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

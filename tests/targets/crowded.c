@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Passes the sites of crowded_sites.S as often as a line says, and answers "passed N wrong W".
- */
+/* Passes the sites of crowded_sites.S as often as a line says, and answers "passed N wrong W". */
 #include "target.h"
 
 uint64_t crowded_near(uint64_t value), crowded_folded(uint64_t value),

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sites where memory, or an address, is wanted twice.
+ * Sites that compete for memory or addresses.
  *
  *	uint64_t crowded_near(uint64_t value)	returns value + 10
  *	uint64_t crowded_folded(uint64_t value)	the same
  *	uint64_t crowded_edgeN(uint64_t value)	the same; its site is N bytes before a page's end
  *
- * With `e9` for its nop, the bytes 8d 87 N 0 behind it make a jump by N * 64 KiB + 0x878d:
- * right behind the program, where the nearest place for memory of any use is.
+ * With `e9` for its nop, the bytes 8d 87 N 0 after it make a jump by N * 64 KiB + 0x878d: right
+ * after the program, where the nearest usable memory is.
  */
 #include "note.h"
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Probes that are passed before anybody could attach: ctor:construct in the
- * constructors of a library (2), of the program (1) and, at dlopen(), of a plugin
- * (3); then ctor:main(4), ctor:call(5) in the library, ctor:plugin(6) in the
- * plugin.
+ * Probes that are passed before a tracer could attach: ctor:construct in the constructors of a
+ * library (2), of the program (1) and, at dlopen(), of a plugin (3); then ctor:main(4),
+ * ctor:call(5) in the library, ctor:plugin(6) in the plugin.
  *
- *	ctor [PLUGIN [ROUNDS]]	prints "done N"; with ROUNDS the plugin is opened
- *				and closed so often
+ *	ctor [PLUGIN [ROUNDS]]	prints "done N"; opens and closes the plugin ROUNDS times
  */
 #include <dlfcn.h>
 

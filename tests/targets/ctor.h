@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A probe in a constructor: passed before main() runs, or inside dlopen(). The
- * probe's argument says whose constructor it is.
+ * A probe in a constructor: passed before main() runs, or inside dlopen(). The argument
+ * identifies the constructor.
  */
 #ifndef TESTS_CTOR_H
 #define TESTS_CTOR_H

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process with user events that does what it is told, a line each, and answers
- * with one:
+ * A process with user events that takes one command per line, and answers with one line:
  *
  *	open NAME	posix_trace_eventid_open()	"id ID" or "error NUMBER"
  *	pass N TEXT	the last event opened, N times, with the text's bytes	"passed N"
  *	unnamed N	the unnamed event, N times	"passed N"
- *	bytes N LENGTH	the last event, N times, with so many bytes 0, 1, 2 ...	"passed N"
+ *	bytes N LENGTH	the last event, N times, with LENGTH bytes 0, 1, 2 ...	"passed N"
  *	storm T N	T threads pass it N times each	"passed T*N"
  *	new N TEXT	opens the event new.TEXT and passes it N times	"passed N"
- *	fork		a child waits; what follows is for it	"child PID"
- *	back		the child ends; the parent goes on	"status STATUS"
+ *	fork		a child takes the following commands	"child PID"
+ *	back		the child ends; the parent continues	"status STATUS"
  *	shut		closes all descriptors above 2	"shut"
  */
 #include <pthread.h>

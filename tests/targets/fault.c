@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An instruction behind a probe that faults: the handler of SIGSEGV says so and
- * waits for a line, and then lets the instruction be done again. So a thread
- * stays for as long as one likes where it returns into the moved instruction.
+ * An instruction after a probe that faults: the handler of SIGSEGV reports it, waits for a
+ * line, and then lets the instruction be repeated. So a thread stays as long as the test wants
+ * in a handler that returns into the moved instruction.
  *
- * Prints "ready PID", and for each line "fault", and for the next line "N" touches.
+ * Prints "ready PID"; after one line "fault", after the next "N" touches.
  */
 #include <signal.h>
 #include <sys/mman.h>

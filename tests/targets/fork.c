@@ -4,7 +4,7 @@
  *
  *	fork [CHILDREN [HITS]]	waits; forks, and every process passes fork:hit
  *				(ROLE, I) HITS times: ROLE is 0 in the parent, 1 in
- *				a child, 2 in a child's child, 3 behind vfork() and
+ *				a child, 2 in a child's child, 3 after vfork() and
  *				execve() of itself; prints "parent N children M"
  */
 #include <string.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Measures, from inside, how long a process was stopped: a loop that reads the
- * clock and passes gap:hit (3 arguments), and keeps the largest step.
+ * Measures from inside how long a process was stopped: a loop that reads the clock and passes
+ * gap:hit (3 arguments), and keeps the largest step.
  *
- * On a busy machine the scheduler makes larger steps than any tracer. It also
- * tells how long a thread that could run had to wait for a CPU (the second
- * number of /proc/PID/schedstat, Documentation/scheduler/sched-stats.rst), and a
- * thread that is stopped does not wait for one; so that time is taken off.
+ * On a busy machine the scheduler causes larger steps than any tracer. The program therefore
+ * subtracts the time that a runnable thread waited for a CPU (the second number of
+ * /proc/PID/schedstat, Documentation/scheduler/sched-stats.rst); a stopped thread does not wait
+ * for one.
  *
- * SIGUSR1 begins a measurement, SIGUSR2 ends it and prints "gap NS hits N raw
- * NS", the last with the waiting; SIGTERM ends the program.
+ * SIGUSR1 begins a measurement, SIGUSR2 ends it and prints "gap NS hits N raw NS", where raw
+ * includes the waiting; SIGTERM ends the program.
  */
 #include <fcntl.h>
 #include <signal.h>

@@ -2,9 +2,9 @@
 /*
  * A program that uses some memory, and passes grows:hit.
  *
- *	grows MIB	prints "ready PID" when it has touched so many MiB, then for each line
- *			"hits N" passes the probe N times, "more N" touches N MiB more, and
- *			answers "done"; the end of the input ends it
+ *	grows MIB	touches MIB MiB and prints "ready PID"; then, for each line,
+ *			"hits N" passes the probe N times, "more N" touches N MiB more; it
+ *			answers "done". The end of the input ends it
  */
 #include <string.h>
 #include <sys/sdt.h>

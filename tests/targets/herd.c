@@ -4,10 +4,10 @@
  *
  *	herd CHILDREN HITS
  *
- * forks CHILDREN, which all are called "herd-PID", by its own number, prints
- * "ready PID" and, when a line comes, lets each pass herd:hit(number, i) HITS
- * times; prints "hits N" when all have done so, and waits for another line, after
- * which they exit. A child that is killed meanwhile is missing from N.
+ * forks CHILDREN processes, all with the name "herd-PID" of their parent's pid, and prints
+ * "ready PID". After a line each child passes herd:hit(number, i) HITS times; prints "hits N"
+ * when all have done so, and after another line they exit. The hits of a child that was killed
+ * are missing from N.
  */
 #include <errno.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hits THREADS: each line of input is a number; so many times each of THREADS
- * threads hits hits:work(thread, number of the hit, 3 * that). Answers "did N",
- * N of all threads; ends with the input.
+ * hits THREADS: for each line, a number N, each of THREADS threads hits hits:work(thread,
+ * number of the hit, 3 * that) N times. Answers "did N", the total of all threads; ends with
+ * the input.
  */
 #include <pthread.h>
 #include <sys/sdt.h>

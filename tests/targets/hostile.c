@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A target that turns what probectl shares with it against probectl.
+ * A target that uses what probectl shares with it against probectl.
  *
  *	hostile scribble SEED   writes random bytes all over the shared memory
- *	hostile fill BYTE       the same byte, everywhere, again and again
- *	hostile cut             keeps the memory's descriptor, and cuts the file short
- *	hostile swap FILE       puts another file in the place of the descriptor
- *	hostile registry SEED   scribbles over what controllers keep for each other
+ *	hostile fill BYTE       the same byte, everywhere, repeatedly
+ *	hostile cut             keeps the memory's descriptor, and truncates the file
+ *	hostile swap FILE       replaces the descriptor by another file
+ *	hostile registry SEED   overwrites what controllers store for each other
  *
- * One thread does so as soon and as often as it can; the main thread passes
- * hostile:tick. Prints "ready PID"; a line makes both stop, and is answered by
- * "did N", how often it found something to do. Another line ends.
+ * One thread does so as soon and as often as it can; the main thread passes hostile:tick.
+ * Prints "ready PID"; a line stops both, and is answered by "did N", the number of times it
+ * found something to do. Another line ends it.
  */
 #include <dirent.h>
 #include <fcntl.h>

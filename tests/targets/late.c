@@ -4,9 +4,10 @@
  * bytes, late:part one with such a nop and one with a nop of one byte, late:none one of the
  * latter. With `--plan nop` only the long ones can be patched.
  *
- *	late LIBRARY [exec|child|fork|both]	prints "done". It opens the library itself, or has
- *		it opened by what it becomes (exec), or what its child becomes, or by two forked
- *		children, one after the other (fork), and then itself (both)
+ *	late LIBRARY [exec|child|fork|both]	prints "done". By default it opens the library
+ *		itself; else the program it executes does (exec), or one that its child
+ *		executes, or two forked children, one after another (fork), or these and
+ *		then itself (both)
  */
 #include <dlfcn.h>
 #include <string.h>

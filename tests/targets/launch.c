@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* flags: -D_GNU_SOURCE -pthread */
 /*
- * Starts another program, in one of many ways, and ends with its exit status.
+ * Starts another program in one of many ways, and ends with its exit status. Passes
+ * launch:go(ARGC) first.
  *
  *	launch WAY PROGRAM ARGS…
  *
  * WAY is
- *	exec	it becomes the program
- *	wait	the same, but it says that it is ready, and waits for a line before
+ *	exec	executes the program itself
+ *	wait	the same, but first prints that it is ready, and waits for a line
  *	raw	the same, without libc's execve()
- *	thread	like exec, but not the first thread does so, and others are at work
- *	late	fails to become /nonexistent 100 times before
- *	fork, vfork, spawn	a child becomes the program
- *	path	a child looks for it in PATH
- * and launch:go(ARGC) is passed before.
+ *	thread	like exec, but from a second thread, while others are working
+ *	late	first fails to execute /nonexistent 100 times
+ *	fork, vfork, spawn	a child executes the program
+ *	path	a child searches PATH for it
  */
 #include <errno.h>
 #include <pthread.h>

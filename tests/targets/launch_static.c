@@ -1,4 +1,4 @@
 /* SPDX-License-Identifier: MIT */
 /* flags: -D_GNU_SOURCE -pthread -static */
-/* launch, whose execve() is no library's. */
+/* launch with an execve() that is not in a library. */
 #include "launch.c"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A library that a program opens when its functions are connected already. */
+/* A library that a program opens after connecting its functions. */
 #include <sys/sdt.h>
 
 void poke(void);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* flags: -Ilibprobe/include */
 /*
- * A loaded tracer for the tests, which says what it is asked, and misbehaves as
- * its option says: crash, block, exit, refuse, off (at the start); with a number
- * behind it, at that hit. Without, it prints a line for each hit.
+ * A loaded tracer for the tests. It prints a line for each hit, or misbehaves as its option
+ * says: crash, block, exit, refuse, off (at the start); with a number after it, at that hit.
  */
 #include <inttypes.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* flags: -Ilibprobe/include */
-/* A tracer that was built for another version of its header. */
+/* A tracer built for another version of the header. */
 #include <probe/tracer.h>
 
 const struct probe_tracer_ops probe_tracer = {

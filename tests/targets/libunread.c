@@ -2,8 +2,8 @@
 /*
  * flags: -D_GNU_SOURCE
  *
- * For LD_PRELOAD: the memory of other processes at UNREAD=START-END (hexadecimal) cannot
- * be read, as if the machine had an error there.
+ * For LD_PRELOAD: reading other processes' memory at UNREAD=START-END (hexadecimal) fails, as
+ * with a hardware error.
  */
 #include <errno.h>
 #include <stdbool.h>

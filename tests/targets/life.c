@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* flags: -D_GNU_SOURCE */
 /*
- * A process that does what it is told, a line each, and answers with one:
+ * A process that takes one command per line, and answers with one line:
  *
  *	hit N	passes life:hit(I, PID) N times		"hits N"
  *	crash	passes it three times, and crashes	(nothing)
  *	block	blocks all signals			"blocked"
- *	fork	a child waits; what follows is for it	"child PID"
- *	back	the child ends; the parent goes on	"status STATUS"
+ *	fork	a child takes the following commands	"child PID"
+ *	back	the child ends; the parent continues	"status STATUS"
  *	open LIB	opens a library and calls it	"opened"
  *	close	closes it, and fills its place		"closed BYTES"
- *	check	looks what is there			"intact", or "altered"
+ *	check	checks what is there now		"intact", or "altered"
  */
 #include <dlfcn.h>
 #include <signal.h>

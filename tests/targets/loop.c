@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hits one probe in a loop, a known number of times, and says what an iteration
- * cost. The measure of all counts and of every figure of `make bench`.
+ * Hits one probe in a loop, a known number of times, and prints the cost of an iteration. All
+ * counts and all figures of `make bench` are measured with it.
  *
  *	loop [-s SITE] [-n HITS] [-t THREADS] [-r ROUNDS] [-z MS] [-p RATE] [-b] [-a]
  *
- * prints "HITS NS": all hits of all threads and rounds, and the nanoseconds of
- * one iteration, the median of the rounds (of the slowest thread in each).
- * -z sleeps between rounds, so that a tracer can empty its buffers. -p makes each
- * thread hit RATE times a second (pace.h); a NS of 10^9 / RATE says that it did.
- * -b and -a print "ready PID" and wait for a line, before and after.
+ * Prints "HITS NS": all hits of all threads and rounds, and the nanoseconds of one iteration,
+ * the median of the rounds (of the slowest thread in each). -z sleeps between rounds, so that a
+ * tracer can empty its buffers. -p makes each thread hit RATE times a second (pace.h); NS is
+ * then 10^9 / RATE if it succeeded. -b and -a print "ready PID" and wait for a line, before and
+ * after.
  *
- * SITE is what stands in the loop:
- *	bare	nothing: what the others are compared with
+ * SITE is the body of the loop:
+ *	bare	nothing, for comparison
  *	nop	a probe of <sys/sdt.h> with three integers
- *	string	the same, and the last argument points to text
+ *	string	the same, but the last argument points to text
  *	nop10, nop5, pun	see loop_sites.S
  *	pair	two probes, pair__begin and pair__end
  *	inline	no probe, but a recorder compiled in: time, thread and three

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loops around sites that compilers do not make by themselves.
+ * Loops around sites that compilers do not generate.
  *
  *	uint64_t loop_X(uint64_t hits, const char *text)
  *
- * Each passes its site `hits` times with three arguments: the hits still to
- * come, the hits so far, and `hits` itself.
+ * Each passes its site `hits` times with three arguments: the hits still to come, the hits so
+ * far, and `hits` itself.
  */
 #include "note.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ten thousand probes, many:p0 … many:p9999, a site each, in one function:
+ * Ten thousand probes, many:p0 … many:p9999, with one site each, in one function:
  *
- *	uint64_t many_pass(void)	passes all; returns how many there are
+ *	uint64_t many_pass(void)	passes all; returns their number
  */
-	/* note.h's macros are not written for .altmacro, which numbering needs. */
+	/* note.h's macros do not work with .altmacro, which the numbering needs. */
 	.altmacro
 .macro MANY_SITE number
 	.balign 8	/* no jump over a site crosses a page */

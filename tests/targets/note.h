@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Probe notes written by hand, for code and operands that <sys/sdt.h> would
- * never make the compiler choose.
+ * Probe notes written by hand, for code and operands that <sys/sdt.h> never makes the compiler
+ * choose.
  *
- * The note's layout: SystemTap, "User Space Probe Implementation". A name size,
- * a description size and the type 3; the name "stapsdt"; then the site, the
- * base for prelink and the semaphore, eight bytes each, and three strings:
- * provider, name, arguments.
+ * The note's layout (SystemTap, "User Space Probe Implementation"): a name size, a description
+ * size and the type 3; the name "stapsdt"; then the site, the base for prelink and the
+ * semaphore, eight bytes each, and three strings: provider, name, arguments.
  *
  * PROBE_NOTE describes the site at the label `site`; PROBE_NOP makes both.
  */

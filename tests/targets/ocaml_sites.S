@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sites as OCaml makes them: a one-byte nop, then `3d imm32`, a comparison with
- * %eax whose operand is the displacement of a handler. One byte, e8 for 3d, at
- * the site + 1, makes it a call of that handler; the handler keeps every
- * register. The semaphore is two u16: SystemTap's count at +0, OCaml's at +2;
- * the provider `ocaml` alone counts at +0 itself.
+ * Sites as OCaml makes them: a one-byte nop, then `3d imm32`, a comparison with %eax whose
+ * operand is the displacement of a handler. Replacing 3d at site + 1 by e8 makes it a call of
+ * that handler; the handler saves every register. The semaphore is two u16: SystemTap's count
+ * at +0, OCaml's at +2; only the provider `ocaml` itself counts at +0.
  *
  *	provider	probe	   functions
  *	ocaml		plain	   ocaml_plain
  *	ocaml.1		dotted	   ocaml_dotted
  *	ocaml_1		first	   ocaml_first (two sites)
  *	ocaml_2		second	   ocaml_second
- *	ocaml_2		only	   none: the note's site is 0, it names a semaphore
+ *	ocaml_2		only	   none: the note's site is 0, and it names a semaphore
  */
 #include "note.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* So many hits a second, of whatever makes hits. Also for tests/bench/lttng_loop.c. */
+/* Makes hits at a fixed rate. Also used by tests/bench/lttng_loop.c. */
 #ifndef TESTS_PACE_H
 #define TESTS_PACE_H
 

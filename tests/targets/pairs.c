@@ -4,17 +4,15 @@
  *
  *	pairs [THREADS [REQUESTS]]
  *
- * Each thread serves REQUESTS requests, which begin with request__start(id, kind,
- * size, name) and end with request__done(id) or, one in ten, request__fail(id).
- * Within each there are id % 4 + 1 steps, one within the other: step__start(depth)
- * and step__done(depth). One request in five hands a job to a thread of its own
- * kind: job__start(id) in one thread, job__done(id) in another. Every thread
- * begins with a request__done that has no begin, and ends with a request__start
- * that has no end.
+ * Each thread serves REQUESTS requests, which begin with request__start(id, kind, size, name)
+ * and end with request__done(id) or, one in ten, request__fail(id). Each contains id % 4 + 1
+ * nested steps: step__start(depth) and step__done(depth). One request in five hands a job to a
+ * worker thread: job__start(id) in one thread, job__done(id) in another. Every thread begins
+ * with a request__done that has no begin, and ends with a request__start that has no end.
  *
- * The threads stay until the end. It says what it did in one line of JSON. Of each kind of pair
- *that it timed there are the sums of times within the probes (`inner`) and around them
- * (`outer`): what a tracer measures lies between.
+ * The threads stay until the end. The program prints what it did as one line of JSON. For each
+ * kind of pair that it timed there are the sums of times inside the probes (`inner`) and around
+ * them (`outer`): what a tracer measures lies between.
  */
 #include <pthread.h>
 #include <sys/sdt.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls of pmtrace(3), and what each returns: a line for each. Compiled with
- * -DPCP_TRACE it uses the real header, so that the same object can be linked with either
- * library.
+ * Calls the functions of pmtrace(3), and prints a line with each result. With -DPCP_TRACE it
+ * uses the real header, so that the same object can be linked with either library.
  */
 #include <pthread.h>
 #include <stdio.h>

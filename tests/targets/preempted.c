@@ -2,17 +2,17 @@
 /*
  * flags: -D_GNU_SOURCE
  *
- * User threads that a signal handler preempts, by a switch of their own, without user contexts.
- * Their stacks are in an array of main's frame, and the highest of them talks: while it waits for a
- * line, the others are below its stack pointer, and their frames in memory that looks unused.
+ * User threads that a signal handler preempts by its own switch, without user contexts. Their
+ * stacks are in an array of main's frame, and the highest of them reads lines: while it waits,
+ * the others are below its stack pointer, with their frames in memory that looks unused.
  *
  *	preempted stub|between raw|setjmp BYTES COUNT
  *
- * COUNT threads are interrupted in code that is not the program's (a stub), or between the
- * instructions behind a probe. Their stack pointers are kept as they are, or by setjmp(3).
- * BYTES is the size of a stack.
+ * COUNT threads are interrupted in code outside the program (a stub), or between the
+ * instructions after a probe. Their stack pointers are stored directly, or by setjmp(3). BYTES
+ * is the size of a stack.
  *
- * Prints "ready PID"; for a line "caught", for the next line "free wrong M", where M counts
+ * Prints "ready PID"; after one line "caught", after the next "free wrong M", where M counts
  * wrong results.
  */
 #include <alloca.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shows that a hit leaves the machine as it was: all general registers, the
- * flags (each arithmetic flag and the direction flag, set and clear), the vector
- * registers and the red zone.
+ * Checks that a hit leaves the machine state unchanged: all general registers, the flags (each
+ * arithmetic flag and the direction flag, set and clear), the vector registers and the red
+ * zone.
  *
  *	preserve [ROUNDS]	waits, hits, prints "hits N wrong M"
  */

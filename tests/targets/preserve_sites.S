@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * void preserve_hit(void): loads all of struct preserve_state `preserve_before`
- * into the machine, passes the site preserve:hit, and stores the machine into
- * `preserve_after`. The layout is that of preserve.c.
+ * void preserve_hit(void): loads struct preserve_state `preserve_before` into the machine,
+ * passes the site preserve:hit, and stores the machine state into `preserve_after`. preserve.c
+ * defines the layout.
  *
- * Between the site and the stores no instruction may change what is compared,
- * so they are moves relative to the program counter, and the flags come last,
- * after the red zone (pushf writes there).
+ * Between the site and the stores no instruction may change what is compared, so they are moves
+ * relative to the program counter, and the flags come last, after the red zone (pushf writes
+ * there).
  */
 #include "note.h"
 

@@ -2,7 +2,7 @@
 /*
  * Probes in a recursion, on small stacks and near their end.
  *
- *	recursive [DEPTH]	waits; recurses on the main stack, on a thread of
+ *	recursive [DEPTH]	waits; recurses on the main stack, on a thread with
  *				the smallest stack and on a signal's alternate stack;
  *				prints "hits N"
  */

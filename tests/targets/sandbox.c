@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Puts itself under a seccomp filter and becomes another program.
+ * Installs seccomp filters and executes another program.
  *
  *	sandbox FILTER... -- COMMAND ARGS...
  *
- * FILTERs, each one more:
+ * Each FILTER adds one:
  *	container	what container runtimes install by default: a list of calls is
  *			allowed, clone3 is ENOSYS, anything else EPERM
- *	kill:N		the process is killed for the system call N
- *	trap:N		SIGSYS
- *	errno:N:E	it fails with the error number E
- *	allow		everything
- *	caps		no filter: CAP_SYS_ADMIN, SYS_PTRACE and BPF are given up for good
+ *	kill:N		system call N kills the process
+ *	trap:N		it raises SIGSYS
+ *	errno:N:E	it fails with errno E
+ *	allow		allows everything
+ *	caps		no filter: permanently drops CAP_SYS_ADMIN, SYS_PTRACE and BPF
  */
 #include <errno.h>
 #include <linux/capability.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program under a seccomp filter that passes seccomp:hit all the time.
+ * A program with a seccomp filter that passes seccomp:hit all the time.
  *
- *	seccomp KILLED [THREADS]	the process is killed for the system call KILLED
- *		(a number); 0: for none, the filter allows everything.
- *	THREADS		whose filter it is
- *	all		of the only thread, from the start
- *	worker		of a second thread, which alone passes the probe
- *	strict		that thread is under strict seccomp instead
- *	later		of the only thread, once it is told "now"
- *	none		nobody's
+ *	seccomp KILLED [THREADS]	system call KILLED (a number) kills the process;
+ *		0: the filter allows everything
+ *	THREADS		who has the filter
+ *	all		the only thread, from the start
+ *	worker		a second thread, which alone passes the probe
+ *	strict		that thread is in strict mode instead
+ *	later		the only thread, after the line "now"
+ *	none		no thread
  *
- * prints "ready PID", and "alive" for every line that it is given.
+ * prints "ready PID", and answers every line with "alive".
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>

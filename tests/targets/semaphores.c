@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Probes behind semaphores. Commands on standard input, an answer a line:
+ * Probes with semaphores. Commands on standard input, each answered by a line:
  *
  *	print	"A B LIB OTHER STUCK": the semaphores' values
  *	hit	passes all tests twice (odd and even value), 10 times:
- *		"ENTERED": how many of the 70 saw their semaphore on
+ *		"ENTERED": how many of the 70 saw their semaphore enabled
  *	quit
  *
- * demo:event has two sites each in two files of the program and in a library,
- * with a semaphore per file; demo:other has one of its own, and so has stuck:site,
- * which nobody can patch.
+ * demo:event has two sites each in two files of the program and in a library, with one
+ * semaphore per file; demo:other has its own, and so has stuck:site, which cannot be patched.
  */
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One probe name, demo:event, many times: several sites, and several semaphores,
- * in the program and in a library.
+ * Many copies of one probe, demo:event: several sites, and several semaphores, in the program
+ * and in a library.
  *
- * Each source file that uses SEMAPHORES_DEFINE has a semaphore of its own: the symbol is
- * local, as in programs that are linked from archives of their own.
+ * Each source file that uses SEMAPHORES_DEFINE has its own semaphore: the symbol is local, as
+ * in programs linked from several archives.
  */
 #ifndef TESTS_SEMAPHORES_H
 #define TESTS_SEMAPHORES_H

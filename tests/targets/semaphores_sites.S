@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The second file of semaphores.c: the same as SEMAPHORES_DEFINE(semaphores_b, 2)
- * makes, with a semaphore of its own, because its symbol is local, and with room for a
- * jump behind the nops (see target_room_behind()). And the probe stuck:site, which has to
- * be refused: a branch enters the instruction behind the
- * nop, and as a jump its bytes name an address inside the program.
+ * The second file of semaphores.c: the same as SEMAPHORES_DEFINE(semaphores_b, 2), with a
+ * semaphore of its own, because its symbol is local, and with room for a jump after the nops
+ * (see target_room_behind()). Also the probe stuck:site, which must be refused: a branch enters
+ * the instruction after the nop, and as a jump its bytes point into the program.
  */
 #include "note.h"
 

@@ -6,9 +6,9 @@
  *		hits signals:main in a loop while a timer's handler hits
  *		signals:handler; prints "main N handler M".
  *	signals sleep SECONDS
- *		threads that sit in nanosleep, poll, read and futex while somebody
- *		stops and resumes the process; each call must come back only with
- *		its own result, and not before its time. Prints "calls N wrong M".
+ *		threads wait in nanosleep, poll, read and futex while the test
+ *		stops and continues the process; each call must return only with
+ *		its own result, and not too early. Prints "calls N wrong M".
  *
  * Both wait for a line before and after.
  */

@@ -2,8 +2,8 @@
 /*
  * flags: -O1
  *
- * solo:one, behind which a single instruction is as long as a jump, in a program that has a
- * signal handler. Passes it all the time; prints "alive" for every line that it is given.
+ * solo:one, followed by a single instruction as long as a jump, in a program with a signal
+ * handler. Passes it all the time; answers every line with "alive".
  */
 #include <poll.h>
 #include <signal.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* flags: -pthread */
 /*
- * stalled FOLDER FILE: mounts a file system of its own on FOLDER (FUSE), whose one file,
- * `lib`, has the content of FILE; maps that as a library would be; and answers nothing
- * any more. Prints "ready", and ends with its input. Status 77: there is no FUSE here.
+ * stalled FOLDER FILE: mounts a FUSE file system on FOLDER, whose only file, `lib`, has the
+ * contents of FILE; maps that as a library; and then stops answering. Prints "ready", and ends
+ * with its input. Status 77: FUSE is not available.
  *
- * The protocol is that of <linux/fuse.h>: a request, and its answer, by one read(2) and
+ * The protocol is that of <linux/fuse.h>: a request and its answer are one read(2) and one
  * write(2) of /dev/fuse.
  */
 #include <errno.h>

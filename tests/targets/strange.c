@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* flags: -D_GNU_SOURCE -pthread */
 /*
- * A process whose threads are not as they mostly are. It does what it is told, a line each,
- * and answers with one:
+ * A process with unusual threads. It takes one command per line, and answers with one line:
  *
  *	hit N	passes strange:hit(I, TEXT, NUMBER) N times	"hits N"
  *	check N	the same, with the alignment check on		"hits N"
@@ -10,13 +9,12 @@
  *	own N	makes N threads with a pointer of their own	"threads N"
  *	sealed N	the same as share, but they may not read the
  *		time stamp counter (PR_SET_TSC)			"threads N"
- *	seal	neither may the main thread from then on	"sealed"
- *	go N	each of all threads passes the probe N times	"hits ALL"
+ *	seal	from now on, the main thread may not either	"sealed"
+ *	go N	every thread passes the probe N times		"hits ALL"
  *
- * Those threads are made with clone(2), and libc knows nothing of them.
- * Each second pass also passes strange:back(I). TEXT is a string, NUMBER a number in memory;
- *neither is aligned. A result that is not the one that it computes without the probe ends it with
- *status 3.
+ * These threads are made with clone(2) and unknown to libc. Every second pass also passes
+ * strange:back(I). TEXT is a string, NUMBER a number in memory; neither is aligned. If a result
+ * differs from that without the probe, the process exits with status 3.
  */
 #include <sched.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Maps memory where the pun of its only site would jump to, or gives it back.
+ * Maps memory where the pun of its only site would jump to, or unmaps it.
  *
- * prints "ready PID", and takes a line for each answer:
+ * prints "ready PID", and answers each line with one:
  *
  *	take	"taken", or "no room"
  *	give	"given"

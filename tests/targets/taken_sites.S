@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A site that can only be punned, as in loop_sites.S: a branch enters behind its nop. */
+/* A site that can only be punned, as in loop_sites.S: a branch enters after its nop. */
 #include "note.h"
 
 	.text

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the test targets share: clocks, permission to be traced, and waiting
- * for the test script.
+ * Shared by the test targets: clocks, permission to be traced, and waiting for the test script.
  *
- * A script drives a target through its standard input: a target that is ready
- * prints one line, and goes on when it is given one.
+ * A script drives a target through its standard input: a target that is ready prints one line,
+ * and continues when it gets one.
  */
 #ifndef TESTS_TARGET_H
 #define TESTS_TARGET_H

@@ -4,9 +4,9 @@
  *
  *	threads [-l LIVE] [-n HITS] [-c COUNT]
  *
- * keeps LIVE threads alive at once; each passes threads:hit HITS times and
- * exits; COUNT threads in all (0: until a line comes). Prints "ready PID" at
- * once and "threads T hits N" at the end, then waits for a line.
+ * keeps LIVE threads alive at once; each passes threads:hit HITS times and exits; COUNT threads
+ * in all (0: until a line comes). Prints "ready PID" at the start and "threads T hits N" at the
+ * end, then waits for a line.
  */
 #include <getopt.h>
 #include <poll.h>

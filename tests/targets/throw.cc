@@ -4,9 +4,9 @@
  *
  *	throw [ROUNDS]	waits, throws, prints "caught N cleaned M", waits
  *
- * A probe stands right behind a call that throws (its return address is the
- * site), right before one (the call is among the moved instructions), and at the
- * start of a landing pad.
+ * There is a probe right after a call that throws (its return address is the site), one right
+ * before such a call (which is among the moved instructions), and one at the start of a landing
+ * pad.
  */
 #include <cstdio>
 #include <cstdlib>

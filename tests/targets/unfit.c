@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* flags: -D_GNU_SOURCE */
 /*
- * A program with probes where no stub may run: in two restartable sequences of its own,
- * one described in a section, the other in a variable that is filled in; and where %rsp
- * reads a table. A probe, unfit:outside, is elsewhere.
+ * A program with probes where no stub may run: in two of its own restartable sequences, one
+ * described in a section, the other in a variable that is filled in; and where %rsp reads a
+ * table. Another probe, unfit:outside, is elsewhere.
  *
  *	count N		passes all of them N times, under a storm of signals	"counted N"
  *
- * The answer is "lost N" if a signal did not abort the sequence that it came in, and the
- * program ends with status 3 if the table is not as it was.
+ * It answers "lost N" if a signal did not abort the sequence that it interrupted, and ends with
+ * status 3 if the table has changed.
  */
 #include <signal.h>
 #include <string.h>

@@ -5,10 +5,10 @@
  *
  *	uprobe PID PATH OFFSET...
  *
- * places one on each offset of the file, in one process, or in all that map it (-1), and
- * prints "on"; for each line that comes it prints how often each was hit (of one process: by
- * its first thread). With "end", or the end of its input, they are gone. "no uprobes: REASON" and
- *status 77 where the machine has none.
+ * places one at each offset of the file, in one process, or in all processes that map it (-1),
+ * and prints "on"; for each line it prints how often each was hit (in one process: by its first
+ * thread). "end", or the end of its input, removes them. "no uprobes: REASON" and status 77 if
+ * the machine has none.
  */
 #include <errno.h>
 #include <linux/perf_event.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* flags: -static */
-/* Prints its effective user; for a copy that runs as somebody else. */
+/* Prints its effective user; for a copy with the set-user-ID bit. */
 #include <stdio.h>
 #include <unistd.h>
 

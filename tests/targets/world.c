@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The smallest program with a probe that a script can drive; built in many ways
- * and started in many places (tests/integration/worlds.sh).
+ * The smallest program with a probe that a script can drive; built in many ways and started in
+ * many environments (tests/integration/worlds.sh).
  *
  *	world	waits for lines: "hit N" passes world:hit(I, WHO) N times and is
  *		answered by "hits N"; "quit", or the end of the input, ends it
  *
- * WHO is the macro of that name, so that two files of one name can be told apart.
+ * WHO is the macro of that name, which distinguishes two files with the same name.
  */
 #include <string.h>
 #include <sys/sdt.h>

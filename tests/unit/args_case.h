@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of the argument parsers share. */
+/* Shared by the tests of the argument parsers. */
 #ifndef TESTS_UNIT_ARGS_CASE_H
 #define TESTS_UNIT_ARGS_CASE_H
 

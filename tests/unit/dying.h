@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A controller that kills itself before one of its steps: a request of ptrace(2), or another. */
+/* A controller that kills itself before one of its steps: a ptrace(2) request, or another one. */
 #ifndef TESTS_UNIT_DYING_H
 #define TESTS_UNIT_DYING_H
 

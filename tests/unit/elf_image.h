@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ELF files made byte by byte, of either class and byte order, for the tests of elf/. */
+/* ELF files built byte by byte, of either class and byte order, for the tests of elf/. */
 #ifndef TESTS_ELF_IMAGE_H
 #define TESTS_ELF_IMAGE_H
 

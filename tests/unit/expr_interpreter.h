@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an expression is worth: arch/expr.h, read literally, for tests to compare
- * parsers and generated code with. It shares no code with either.
+ * Evaluates expressions according to arch/expr.h, for tests to compare parsers and generated
+ * code with. It shares no code with either.
  */
 #ifndef TESTS_EXPR_INTERPRETER_H
 #define TESTS_EXPR_INTERPRETER_H

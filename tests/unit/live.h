@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A target whose every hit is known: a child of the test, which hits its probes
- * on command, in several threads.
+ * A target whose every hit is known: a child of the test that hits its probes on command, in
+ * several threads.
  */
 #ifndef UNIT_LIVE_H
 #define UNIT_LIVE_H

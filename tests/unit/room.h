@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ROOM() behind a probe is a nop of five bytes: a jump fits there, whatever else is linked.
- * Without it, one of some fifty sites cannot be patched for certain in one build and can in
- * the next, where bytes elsewhere happen to look like a jump to behind it.
+ * ROOM() after a probe is a 5-byte nop: a jump fits there, whatever else is linked. Without it,
+ * about one site in fifty cannot be patched in one build but can in the next, because bytes
+ * elsewhere happen to look like a jump to the address after it.
  */
 #ifndef UNIT_ROOM_H
 #define UNIT_ROOM_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of this process's own probes share. */
+/* Shared by the tests of a process's own probes. */
 #ifndef TESTS_UNIT_SELF_TEXT_H
 #define TESTS_UNIT_SELF_TEXT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stubs that gather, in the test's own process, and what they have gathered. */
+/* Aggregating stubs in the test's own process, and what they have aggregated. */
 #ifndef TESTS_UNIT_STUB_GATHERING_H
 #define TESTS_UNIT_STUB_GATHERING_H
 

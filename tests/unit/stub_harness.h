@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs code on the test's thread with every register set, and tells what it left. */
+/* Runs code on the test's thread with every register set, and reports what it left. */
 #ifndef TESTS_UNIT_STUB_HARNESS_H
 #define TESTS_UNIT_STUB_HARNESS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A place where generated stubs run: code, counters and rings in the test's
- * own process. Only on x86-64; elsewhere the tests that use it are skipped.
+ * A host for generated stubs: code, counters and rings in the test's own process. Only on
+ * x86-64; elsewhere the tests that use it are skipped.
  */
 #ifndef TESTS_UNIT_STUB_HOST_H
 #define TESTS_UNIT_STUB_HOST_H

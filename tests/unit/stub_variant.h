@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ways in which a stub is made, each to be tested with, and what is done in all of them. */
+/* The variants in which every stub is tested, and what the tests do in all of them. */
 #ifndef TESTS_UNIT_STUB_VARIANT_H
 #define TESTS_UNIT_STUB_VARIANT_H
 

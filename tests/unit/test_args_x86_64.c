@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Argument specifications of x86-64: each form, and what must not be misread. */
+/* Argument specifications of x86-64: each form, and what must not be misparsed. */
 #include "tests/unit/args_case.h"
 
 #include "arch/x86/args.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Code behind a system call in which %r10 is needed, and code in which it is not. */
+/* Code after a system call that needs %r10, and code that does not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

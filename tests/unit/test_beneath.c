@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files are opened below a root, without following what leads out of it. */
+/* Files are opened below a root, and links that lead out of it are not followed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

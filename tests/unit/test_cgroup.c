@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The room that control groups leave, in a tree of files as the kernel shows them. */
+/* The memory that control groups leave, in a file tree like the kernel's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

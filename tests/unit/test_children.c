@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who shares a memory with whom, also where a filter denies kcmp(2). */
+/* Which processes share their memory, even if a filter denies kcmp(2). */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

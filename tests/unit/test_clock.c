@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Time stamps as times of day, also where somebody sets the system's clock meanwhile. */
+/* Time stamps as times of day, even if the system's clock is set meanwhile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

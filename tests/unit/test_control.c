@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stopping processes and running system calls in them, so that they notice
- * nothing: threads that come and go, system calls that were interrupted, and a
- * controller that is killed at any step.
+ * Stopping processes and running system calls in them without their noticing: threads that come
+ * and go, interrupted system calls, and a controller that is killed at any step.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Controllers that are killed while a thread makes system calls for them: it goes on as if
+ * Controllers that are killed while a thread makes system calls for them: it continues as if
  * nothing had happened, with all its registers and its stack.
  */
 #include <errno.h>

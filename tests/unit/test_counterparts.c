@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the test suite of ocaml-probes shows of that controller, shown of this one. The
- * targets are this program itself, started with the name of what it is to do.
+ * What the test suite of ocaml-probes shows of that controller, shown of this one. The targets
+ * are this program itself, started with the name of a task.
  *
  *	there				here
  *	terminating/test, assorted_handlers	launched_with_all

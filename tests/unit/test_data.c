@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where everything is in a session's data: in no other's place, and checked when read back. */
+/* The layout of a session's data: nothing overlaps, and it is checked when read back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

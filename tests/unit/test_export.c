@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A record of known hits in each format, against the files of tests/golden/export.
- * Where a format is changed on purpose, UPDATE_GOLDEN=1 writes them anew; what has
- * changed in them is to be looked at.
+ * A record of known hits in each format, compared with the files of tests/golden/export. After
+ * an intended change of a format, UPDATE_GOLDEN=1 rewrites them; review the difference.
  */
 #include <dirent.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Expressions: grammar, types, strings, and values where C says nothing. */
+/* Expressions: grammar, types, strings, and values that C leaves undefined. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Expressions are what C says: each of these is compiled by the compiler as well,
- * and must have the same type, and the same value for any arguments.
+ * Expressions follow C: the compiler compiles each of these as well, and type and value must be
+ * the same for any arguments.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Expressions that are mistaken, or too much: messages, their columns, limits. */
+/* Invalid and oversized expressions: messages, their columns, limits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

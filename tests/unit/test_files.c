@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files that several processes have mapped: opened once, as long as they are what they were. */
+/* Files that several processes have mapped: opened once, as long as they do not change. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where threads will return to from signal handlers: on their stack, on others, in others. */
+/* Where threads will return to from signal handlers: on their own stack, and on others. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

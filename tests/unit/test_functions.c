@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Bounds of functions and landing pads: real files against readelf, assembled and hand-made ones.
+/*
+ * Bounds of functions and landing pads: real files compared with readelf, assembled and
+ * hand-made ones.
  */
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The controller's side of a gate whose words the target writes as it likes. */
+/* The controller's side of a gate whose words the target writes at will. */
 #include <linux/futex.h>
 #include <poll.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of what was gathered: cells, tables and flights as stubs would have left
- * them, on several CPUs, and as a target would that lies.
+ * Rows of aggregated data: cells, tables and flights as stubs would leave them on several CPUs,
+ * and as a lying target would.
  */
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What sessions gather of a real process, against what it is known to have done. */
+/* What sessions aggregate of a real process, compared with what it did. */
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>

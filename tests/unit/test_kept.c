@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sessions that stay in a process, and are read by whoever opens them. */
+/* Sessions that stay in a process, and can be read by any controller. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists of this very program, which has probes of its own, as a file and as a
- * process; and of damaged copies of it.
+ * Lists of this very program, which has its own probes, as a file and as a process; and of
+ * damaged copies of it.
  */
 #include <elf.h>
 #include <fcntl.h>

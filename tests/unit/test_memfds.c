@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files in memory, found by the descriptors of a process: our own, and a child's. */
+/* Memory files found through the descriptors of a process: our own, and a child's. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>

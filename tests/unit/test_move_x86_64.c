@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Moved code must do what the original did: here both run.
+ * Moved code must have the same effect as the original: here both run.
  *
- * The cases below are assembled into a block of their own, which is copied to
- * several places of the address space (what a call pushes depends on them):
+ * The cases below are assembled into a block, which is copied to several places of the address
+ * space (what a call pushes depends on them):
  *
  *	block	cases, callees		read and execute
- *		case_data		read and write, filled anew for each run
+ *		case_data		read and write, reset before each run
  *	+1 MiB	the copy in the stub	read and execute
  *	+2 MiB	stack			read and write
  *
- * Each case runs from the same registers twice: as it is, and with a jump to
- * its moved instructions at its site and int3 in what is left of the bytes
- * displaced. Then all registers, the flags, the data and the stack, with what
- * was left below its top, must be the same.
+ * Each case runs twice from the same registers: unchanged, and with a jump to its moved
+ * instructions at its site and int3 in the rest of the displaced bytes. Then all registers, the
+ * flags, the data and the stack, including what was left below its top, must be equal.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ELF files: headers, segments, bytes, build ids, symbols, and files that are none. */
+/* ELF files: headers, segments, bytes, build ids, symbols, and files that are not ELF. */
 #include <sys/stat.h>
 
 #include "elf_image.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line, and what output is put together with. */
+/* The command line, and the assembly of output. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

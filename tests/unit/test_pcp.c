@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the instances of metrics are called, their labels, and which metrics a tracer has. */
+/* Names and labels of metric instances, and the metrics of each tracer. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of tags, in threads and children; what calls return is tests/integration/pmtrace.sh's.
- */
+/* The table of tags, in threads and children; tests/integration/pmtrace.sh tests return values. */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>

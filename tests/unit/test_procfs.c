@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Facts of processes whose names and groups make them hard to read. */
+/* Facts about processes whose names and groups make them hard to parse. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading records: what the writer wrote comes back, and damage is an error at most. */
+/* Reading records: what the writer wrote comes back, and damage leads to an error at most. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>

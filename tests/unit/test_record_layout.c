@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What records hold: which arguments are captured, and values read back, also from hostile bytes.
+/*
+ * The contents of records: which arguments are captured, and values read back, even from
+ * hostile bytes.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rings that are overwritten, read backwards: whole, lapped, while they are written, and lies. */
+/* Overwriting rings, read backwards: whole, lapped, during writes, and with false contents. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

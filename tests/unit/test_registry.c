@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The registry, kept in this process's own memory: stored, loaded, damaged,
- * searched. And the allocation of code memory.
+ * The registry, kept in this process's own memory: stored, loaded, damaged, searched. Also the
+ * allocation of code memory.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls that return EINTR at every stop: they go on, with and without a time
- * limit, in a thread that is only stopped and in one that makes calls for us; a signal
- * with a handler still ends them.
+ * System calls that return EINTR at every stop: they continue, with and without a time limit,
+ * in a thread that is only stopped and in one that makes calls for us; a signal with a handler
+ * still interrupts them.
  */
 #include <dlfcn.h>
 #include <errno.h>

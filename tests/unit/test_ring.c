@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading rings that somebody else writes: in order, over their end, and with lies in them. */
+/*
+ * Reading rings that another process writes: in order, across their end, and with false
+ * contents.
+ */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

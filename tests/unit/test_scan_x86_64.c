@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The search for what leads into windows, against the plainest way to write it. */
+/* The search for what leads into windows, compared with the simplest implementation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Probes in ELF files: real ones against readelf, hand-made ones with every defect. */
+/* Probes in ELF files: real ones compared with readelf, hand-made ones with every defect. */
 #include <errno.h>
 
 #include "elf/sdt.h"

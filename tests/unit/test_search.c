@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Words are found wherever a process can keep them; what cannot be read is no proof. */
+/* Words are found wherever a process can keep them; unreadable memory proves nothing. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters, run here; and what those that this process is under allow it. */
+/* Running filters; and what the filters of this process allow it. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Single probes of a session that are switched off and on again, in a real process. */
+/* Disabling and enabling single probes of a session in a real process. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions connected to one's own probes, where the process forks, and where its copies die. */
+/* Functions connected to one's own probes when the process forks, and when its copies die. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Only a new memfd is opened and given a size, which then stays; other files are not touched. */
+/* Only a new memfd is opened and sized, and its size stays; other files are not touched. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The output formats, against golden output; and writing to readers that stop or go away. */
+/* The output formats, compared with golden output; and readers that stop or go away. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

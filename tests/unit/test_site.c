@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the bytes at a patched site say of it. */
+/* What the bytes at a patched site reveal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Free address space: near, out of the way of what grows, and truly free. */
+/* Free address space: near, away from what grows, and really free. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

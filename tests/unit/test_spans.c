@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Begins and ends of events: which belong together, what is within what, who gives way. */
+/* Begins and ends of events: pairing, nesting, and which span yields. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts by call stack, and how they are shown. */
+/* Counts by call stack, and their output. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

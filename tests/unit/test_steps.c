@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A target in steps: attached to, changed more than once, released; and what names its
- * probes: lists without duplicates, predicates, pairs, force.
+ * A target in steps: attached to, changed several times, released; and ways to name its probes:
+ * lists without duplicates, predicates, pairs, force.
  */
 #include <sched.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What streams consist of, without a target: sets, the queue, limits, and a log's index. */
+/* The parts of streams, without a target: sets, the queue, limits, and a log's index. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting for events of a stream: until a time, in several threads, signals, and the end. */
+/* Waiting for events of a stream: timeouts, several threads, signals, and the end. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stubs that call a function: the function gets the arguments, may change all that a
- * function may, and the program finds nothing changed; unwinders find the way back.
+ * Stubs that call a function: the function gets the arguments, may change everything that a
+ * function may, and the program sees no change; unwinders find the way back.
  */
 #include <cpuid.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Filters and values as machine code, run, beside what the interpreter of
- * expressions says of the same hit: each operator, and many random expressions.
+ * Filters and values as machine code, compared with the interpreter of expressions on the same
+ * hit: each operator, and many random expressions.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stubs of x86-64: bytes whose number another argument states. */
+/* Stubs of x86-64: bytes whose length is another argument. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stubs in a program that has set flags which few programs set, and that finds them as they
- * were. It has the processor check alignment (EFLAGS.AC): what a stub reads may lie
- * anywhere. It steps through its own code (EFLAGS.TF), and each step aborts a restartable
- * sequence: a hit ends all the same. It has forbidden itself the time stamp counter
- * (PR_SET_TSC): stubs that are made for it do not read it.
+ * Stubs in a program that has set unusual flags, which must be unchanged afterwards. With the
+ * alignment check (EFLAGS.AC), what a stub reads may still be misaligned. Single-stepping
+ * (EFLAGS.TF) aborts a restartable sequence at each step; a hit finishes all the same. If the
+ * program has disabled the time stamp counter for itself (PR_SET_TSC), stubs made for it do not
+ * read it.
  */
 #include <setjmp.h>
 #include <signal.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Stubs that gather: cells and tables of keys. By one thread, and by many in a storm of signals. */
+/*
+ * Aggregating stubs: cells and tables of keys, in one thread, and in many under a storm of
+ * signals.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Stubs of begins and ends: by thread, by key. By one thread, and by many in a storm of signals. */
+/*
+ * Stubs of begins and ends, by thread and by key, in one thread, and in many under a storm of
+ * signals.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stubs that take only some hits, and those that keep only the last ones. */
+/* Stubs that take only some hits, and stubs that keep only the last ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

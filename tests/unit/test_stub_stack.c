@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stubs that capture the stack: its bytes up to where it ends, and return addresses. */
+/* Stubs that capture the stack: its bytes up to its end, and return addresses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stubs of x86-64 hit by many threads, under a storm of signals whose handlers
- * are hits themselves: nothing is lost but what is counted as lost, no record is
- * torn, and each ring is in the order of time.
+ * Stubs of x86-64 hit by many threads, under a storm of signals whose handlers are hits
+ * themselves: every hit is recorded or counted as lost, no record is torn, and each ring is in
+ * time order.
  */
 #include <pthread.h>
 #include <setjmp.h>

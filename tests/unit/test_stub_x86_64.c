@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stubs of x86-64, executed here: what they write, and that they leave no
- * trace. Every test runs them with rseq and without, with the rings near the
- * code and far from it. Threads and signals are in test_stub_threads.c.
+ * Executes stubs of x86-64: what they write, and that they leave no trace. Every test runs them
+ * with and without rseq, with the rings near the code and far from it. test_stub_threads.c
+ * tests threads and signals.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is written of a summary: axes, and nothing that escapes. */
+/* The output of summaries: axes, and escaping. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where libc keeps a thread's id and its rseq area: looked up, and looked at. */
+/* Where libc keeps a thread's id and its rseq area: found, and verified. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

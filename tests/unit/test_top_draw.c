@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `probectl top` draws: lines of any width, for any names. */
+/* The output of `probectl top`: lines of any width, for any names. */
 #include <locale.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of `probectl trace`: merging by time, thread names, what a program's end means. */
+/* The parts of `probectl trace`: merging by time, thread names, the program's exit status. */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>

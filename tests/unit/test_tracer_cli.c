@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* -t and the options beside it, and messages to loaded tracers. */
+/* -t and related options, and messages to loaded tracers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

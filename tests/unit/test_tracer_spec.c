@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a user types behind -t: parsed, and made a session's options. */
+/* What a user types after -t: parsed, and turned into a session's options. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

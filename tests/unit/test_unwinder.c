@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Unwinding copies of stacks: this program's own, cut ones, and bytes that are no stack. */
+/* Unwinding copies of stacks: this program's own, truncated ones, and random bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

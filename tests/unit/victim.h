@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Forked processes for the tests of what is done to other processes. */
+/* Forked processes for tests that change other processes. */
 #ifndef TESTS_VICTIM_H
 #define TESTS_VICTIM_H
 

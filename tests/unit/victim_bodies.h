@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What victims do that more than one test has a use for. */
+/* What victims do, if several tests need it. */
 #ifndef TESTS_VICTIM_BODIES_H
 #define TESTS_VICTIM_BODIES_H
 

@@ -33,19 +33,8 @@ static const char provider[] = "posix_trace", unnamed[] = "posix_trace_unnamed_u
 
 enum { FIRST_EVENT = 64 }; /* lower identifiers are the standard's own events */
 
-<<<<<<< HEAD
-/* Of other instruction sets, nothing can be made: NULL. */
+/* NULL on other instruction sets: no probe can be made there. */
 static const struct arch_event *const machine = ARCH_EVENT;
-=======
-/* No probe can be made on other instruction sets (libprobe/runtime/events/image.c). */
-#if defined(__x86_64__)
-static const struct image_machine *const machine = &image_x86_64;
-#elif defined(__aarch64__)
-static const struct image_machine *const machine = &image_aarch64;
-#else
-static const struct image_machine *const machine;
-#endif
->>>>>>> d196e24 (reader, pcp, self, list, tracer, runtime: comments read plainly)
 
 struct event {
 	const volatile uint16_t *semaphore; /* nonzero while traced */

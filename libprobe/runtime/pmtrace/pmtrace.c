@@ -60,13 +60,8 @@ __attribute__((format(printf, 3, 4))) static int told(
 }
 
 /*
-<<<<<<< HEAD
- * Behind the nop of a probe, another that a jump fits into, unless its own does, so that the
- * probe can be switched on wherever the library was loaded.
-=======
- * A 5-byte nop after the probe's own: a jump fits into the two together, so the probe can be
+ * Another nop after that of a probe, unless a jump fits into its own, so that the probe can be
  * enabled wherever the library is loaded.
->>>>>>> d196e24 (reader, pcp, self, list, tracer, runtime: comments read plainly)
  */
 #define ROOM() __asm__ volatile(ARCH_JUMP_ROOM)
 
