@@ -41,7 +41,7 @@ struct probe_slot {
 _Static_assert(sizeof(struct probe_slot) == 32, "stubs rely on the layout");
 
 /*
- * What is aggregated for a probe, or for one of its keys, on one CPU. All zero means nothing
+ * What is gathered for a probe, or for one of its keys, on one CPU. All zero means nothing
  * yet. Of two values that change together, the one stored last counts.
  */
 struct probe_cell {

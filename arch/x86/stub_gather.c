@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Aggregating: a hit's value is added to a cell (struct probe_cell).
+ * Gathering: a hit's value is added to a cell (struct probe_cell).
  *
  * A restartable sequence publishes with one store, so a cell takes two sequences. One stores
  * the sum, and before it whatever may safely be done twice (the extremes, the last value); the

@@ -71,7 +71,7 @@ struct stub_plan {
 	int tid_temp, pid_temp, mask_temp;
 	int expr_temp;		     /* the first one for expressions */
 	int call_temp;		     /* the first one of the called function's frame */
-	int value_temp, time_temp;   /* the aggregated value, and when its pair ended */
+	int value_temp, time_temp;   /* the gathered value, and when its pair ended */
 	int tag_temp;		     /* of the key */
 	int tries_temp;		     /* how often an aborted sequence is retried */
 	int key_temp[ARCH_KEYS_MAX]; /* numbers, and strings' words */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Aggregated rows as metrics for Performance Co-Pilot.
+ * Gathered rows as metrics for Performance Co-Pilot.
  *
  * A tracer's columns are metrics: mmv.probectl.latency.hits, .time, .p99 and so on. Rows are
  * their instances, named PID/provider:name, or PID/provider:begin..end for pairs, followed by a
- * blank and the keys. The parts that users may select or aggregate by are labels: pid, program,
+ * blank and the keys. The parts that users may select or sum by are labels: pid, program,
  * provider, probe, begin, outcome, key, value.
  *
  * Growing values are counters, from which PCP computes rates (and averages: time by hits);

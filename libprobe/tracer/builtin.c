@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The table of tracers. Deciding and acting, the two halves of erl_tracer's operations, are
- * both compiled into the stubs of a session; a row says what these aggregate, and how it is
+ * both compiled into the stubs of a session; a row says what these gather, and how it is
  * shown.
  */
 #include "libprobe/tracer/tracer.h"

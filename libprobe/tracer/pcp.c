@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pcp: what another tracer aggregates, as metrics of Performance Co-Pilot (probe/pcp.h) instead
+ * pcp: what another tracer gathers, as metrics of Performance Co-Pilot (probe/pcp.h) instead
  * of a table. Its sessions are the other tracer's.
  */
 #include <string.h>

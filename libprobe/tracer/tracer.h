@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tracers, built-in or loaded. To add one that aggregates or records what stubs already
+ * Tracers, built-in or loaded. To add one that gathers or records what stubs already
  * support, add a row to builtin.c.
  */
 #ifndef LIBPROBE_TRACER_TRACER_H
@@ -18,7 +18,7 @@ struct tracer_kind {
 	bool has_pairs;
 	/* With has_pairs: how operands pair by default. */
 	enum probe_pairing pairing;
-	struct probe_gather gather; /* its flags: what is aggregated */
+	struct probe_gather gather; /* its flags: what is gathered */
 	struct probe_view view;	    /* its columns, order, chart and times */
 };
 

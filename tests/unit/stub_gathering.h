@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Aggregating stubs in the test's own process, and what they have aggregated. */
+/* Stubs that gather, in the test's own process, and what they have gathered. */
 #ifndef TESTS_UNIT_STUB_GATHERING_H
 #define TESTS_UNIT_STUB_GATHERING_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of aggregated data: cells, tables and flights as stubs would leave them on several CPUs,
+ * Rows of gathered data: cells, tables and flights as stubs would leave them on several CPUs,
  * and as a lying target would.
  */
 #include <math.h>

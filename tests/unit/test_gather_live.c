@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What sessions aggregate of a real process, compared with what it did. */
+/* What sessions gather from a real process, compared with what it did. */
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>

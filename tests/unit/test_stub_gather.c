@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Aggregating stubs: cells and tables of keys, in one thread, and in many under a storm of
+ * Gathering stubs: cells and tables of keys, in one thread, and in many under a storm of
  * signals.
  */
 #include <setjmp.h>

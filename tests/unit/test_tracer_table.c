@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Aggregated data: merged, subtracted, sorted, and shown as text and as JSON. */
+/* Gathered data: merged, subtracted, sorted, and shown as text and as JSON. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
