@@ -18,16 +18,16 @@ struct repair_options {
 
 /* ---- Printing --------------------------------------------------------------- */
 
-static void add_count(struct out *out, size_t count, const char *what)
+static void add_count(struct buffer *out, size_t count, const char *what)
 {
 	if (!count)
 		return;
-	out_text(out, out->data[out->length - 1] == ':' ? " " : ", ");
-	out_unsigned(out, count);
-	out_char(out, ' ');
-	out_text(out, what);
+	buffer_string(out, out->data[out->length - 1] == ':' ? " " : ", ");
+	buffer_unsigned(out, count);
+	buffer_char(out, ' ');
+	buffer_string(out, what);
 	if (count != 1)
-		out_char(out, 's');
+		buffer_char(out, 's');
 }
 
 static bool is_nothing(const struct probe_repair *repair)
@@ -37,23 +37,23 @@ static bool is_nothing(const struct probe_repair *repair)
 	return memcmp(repair, &none, sizeof(none)) == 0;
 }
 
-static void add_text(struct out *out, pid_t pid, const struct probe_repair *repair, size_t left)
+static void add_text(struct buffer *out, pid_t pid, const struct probe_repair *repair, size_t left)
 {
 	struct probe_repair done = *repair;
 
-	out_text(out, "process ");
-	out_unsigned(out, (uint64_t)pid);
+	buffer_string(out, "process ");
+	buffer_unsigned(out, (uint64_t)pid);
 	done.waiting = done.mended = 0;
 	if (repair->mended) {
-		out_text(out, ": patched again:");
+		buffer_string(out, ": patched again:");
 		add_count(out, repair->mended, "site");
 	}
 	if (is_nothing(&done)) {
-		out_text(out, repair->mended ? ""
-			      : left	     ? ": nothing removed"
-					     : ": nothing to repair");
+		buffer_string(out, repair->mended ? ""
+				   : left	  ? ": nothing removed"
+						  : ": nothing to repair");
 	} else {
-		out_text(out, repair->mended ? "; removed:" : ": removed:");
+		buffer_string(out, repair->mended ? "; removed:" : ": removed:");
 		add_count(out, done.sessions, "session");
 		add_count(out, done.probes, "probe");
 		add_count(out, done.sites, "site");
@@ -62,47 +62,48 @@ static void add_text(struct out *out, pid_t pid, const struct probe_repair *repa
 		add_count(out, done.descriptors, "descriptor");
 	}
 	if (left) {
-		out_text(out, "; left as they are:");
+		buffer_string(out, "; left as they are:");
 		add_count(out, left, "site");
 	}
 	if (repair->waiting)
-		out_text(out, "; a thread may return to the code of a session that is off: repair "
-			      "again later");
-	out_char(out, '\n');
+		buffer_string(out,
+			"; a thread may return to the code of a session that is off: repair "
+			"again later");
+	buffer_char(out, '\n');
 }
 
-static void add_json(struct out *out, pid_t pid, const struct probe_repair *repair, size_t left)
+static void add_json(struct buffer *out, pid_t pid, const struct probe_repair *repair, size_t left)
 {
-	out_text(out, "{\"pid\":");
-	out_unsigned(out, (uint64_t)pid);
-	out_text(out, ",\"sessions\":");
-	out_unsigned(out, repair->sessions);
+	buffer_string(out, "{\"pid\":");
+	buffer_unsigned(out, (uint64_t)pid);
+	buffer_string(out, ",\"sessions\":");
+	buffer_unsigned(out, repair->sessions);
 	out_number_field(out, ",\"probes\":", repair->probes);
-	out_text(out, ",\"sites\":");
-	out_unsigned(out, repair->sites);
+	buffer_string(out, ",\"sites\":");
+	buffer_unsigned(out, repair->sites);
 	out_number_field(out, ",\"patched\":", repair->mended);
 	out_number_field(out, ",\"inconsistent\":", left);
-	out_text(out, ",\"semaphores\":");
-	out_unsigned(out, repair->semaphores);
+	buffer_string(out, ",\"semaphores\":");
+	buffer_unsigned(out, repair->semaphores);
 	out_number_field(out, ",\"mappings\":", repair->mappings);
 	out_number_field(out, ",\"descriptors\":", repair->descriptors);
-	out_text(out, ",\"waiting\":");
-	out_unsigned(out, repair->waiting);
-	out_text(out, "}\n");
+	buffer_string(out, ",\"waiting\":");
+	buffer_unsigned(out, repair->waiting);
+	buffer_string(out, "}\n");
 }
 
 static struct probe_error *print(const struct repair_options *options, pid_t pid,
 	const struct probe_repair *repair, size_t left)
 {
 	struct probe_error *error;
-	struct out out = {0};
+	struct buffer out = {0};
 
 	if (options->json)
 		add_json(&out, pid, repair, left);
 	else
 		add_text(&out, pid, repair, left);
 	error = out_flush(&out, stdout);
-	out_deinit(&out);
+	buffer_deinit(&out);
 	return error;
 }
 

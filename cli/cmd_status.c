@@ -96,7 +96,7 @@ static const char *state_of(const struct probe_status *probe)
 }
 
 static void add_probe_json(
-	struct out *out, const struct process_status *process, const struct probe_status *probe)
+	struct buffer *out, const struct process_status *process, const struct probe_status *probe)
 {
 	bool any = false;
 
@@ -110,17 +110,17 @@ static void add_probe_json(
 	out_number_field(out, ",\"refcount\":", probe->refcount);
 	out_boolean_field(out, ",\"enabled\":", probe->enabled);
 	out_text_field(out, ",\"state\":", state_of(probe));
-	out_text(out, ",\"plan\":{");
+	buffer_string(out, ",\"plan\":{");
 	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++) {
 		if (!probe->plans[plan])
 			continue;
-		out_text(out, any ? "," : "");
+		buffer_string(out, any ? "," : "");
 		out_json(out, probe_plan_name(plan));
 		out_number_field(out, ":", probe->plans[plan]);
 		any = true;
 	}
 	out_number_field(out, "},\"hits\":", probe->hits);
-	out_text(out, "}\n");
+	buffer_string(out, "}\n");
 }
 
 /* "behind", or where there are several "3 behind, 2 pun"; "-" where nothing is patched. */
@@ -166,7 +166,7 @@ static struct probe_error *print_process(const struct status_options *options,
 	const struct process_status *process, struct table *table, size_t *shown)
 {
 	struct probe_error *error;
-	struct out out = {0};
+	struct buffer out = {0};
 
 	for (size_t i = 0; i < process->count; i++) {
 		const struct probe_status *probe = &process->probes[i];
@@ -180,30 +180,30 @@ static struct probe_error *print_process(const struct status_options *options,
 			table_add_probe(table, process, probe);
 	}
 	error = out_flush(&out, stdout);
-	out_deinit(&out);
+	buffer_deinit(&out);
 	return error;
 }
 
 /* ---- The command ------------------------------------------------------------ */
 
-static void add_count(struct out *out, size_t count, const char *what)
+static void add_count(struct buffer *out, size_t count, const char *what)
 {
 	if (!count)
 		return;
 	if (out->length)
-		out_text(out, ", ");
-	out_unsigned(out, count);
-	out_char(out, ' ');
-	out_text(out, what);
+		buffer_string(out, ", ");
+	buffer_unsigned(out, count);
+	buffer_char(out, ' ');
+	buffer_string(out, what);
 	if (count != 1)
-		out_char(out, 's');
+		buffer_char(out, 's');
 }
 
 /* What was left, as a rule by a dead controller, does no harm, but hits may pay for it. */
 static struct probe_error *warn_of_stale(struct probe_target *target)
 {
 	struct probe_stale stale;
-	struct out out = {0};
+	struct buffer out = {0};
 	struct probe_error *error = probe_target_stale(target, &stale);
 
 	if (error)
@@ -218,7 +218,7 @@ static struct probe_error *warn_of_stale(struct probe_target *target)
 			       "them",
 			probe_target_pid(target), (int)out.length, out.data,
 			probe_target_pid(target));
-	out_deinit(&out);
+	buffer_deinit(&out);
 	return NULL;
 }
 

@@ -49,20 +49,20 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 
 /* ---- Writing ---------------------------------------------------------------------- */
 
-static void add_word(struct out *out, const char *word)
+static void add_word(struct buffer *out, const char *word)
 {
-	out_char(out, '\n');
+	buffer_char(out, '\n');
 	for (; *word; word++) {
 		if (*word == '\\')
-			out_text(out, "\\\\");
+			buffer_string(out, "\\\\");
 		else if (*word == '\n')
-			out_text(out, "\\n");
+			buffer_string(out, "\\n");
 		else
-			out_char(out, *word);
+			buffer_char(out, *word);
 	}
 }
 
-static void add_option(struct out *out, const char *name, const char *value)
+static void add_option(struct buffer *out, const char *name, const char *value)
 {
 	if (!value)
 		return;
@@ -70,13 +70,13 @@ static void add_option(struct out *out, const char *name, const char *value)
 	add_word(out, value);
 }
 
-static void add_number(struct out *out, const char *name, uint64_t value)
+static void add_number(struct buffer *out, const char *name, uint64_t value)
 {
 	if (!value)
 		return;
 	add_word(out, name);
-	out_char(out, '\n');
-	out_unsigned(out, value);
+	buffer_char(out, '\n');
+	buffer_unsigned(out, value);
 }
 
 /* The words of a session, to be freed; NULL without memory. */
@@ -84,9 +84,9 @@ static char *kept_text(const struct kept_options *options)
 {
 	const struct tracer_options *tracer = &options->tracer;
 	const struct pattern_list *patterns = &options->common.patterns;
-	struct out out = {0};
+	struct buffer out = {0};
 
-	out_unsigned(&out, options->since_ns);
+	buffer_unsigned(&out, options->since_ns);
 	add_option(&out, "-t", tracer->count ? "count" : tracer->tracers.items[0]);
 	for (size_t i = 0; i < tracer->keys.count; i++)
 		add_option(&out, "-k", tracer->keys.items[i]);
@@ -100,10 +100,10 @@ static char *kept_text(const struct kept_options *options)
 	add_number(&out, "-b", options->ring_bytes);
 	for (size_t i = 0; i < patterns->count; i++)
 		add_option(&out, "-e", probe_pattern_text(patterns->items[i]));
-	out_bytes(&out, "", 1);
+	buffer_bytes(&out, "", 1);
 	if (!out.no_memory)
 		return out.data;
-	out_deinit(&out);
+	buffer_deinit(&out);
 	return NULL;
 }
 
@@ -230,7 +230,7 @@ void kept_deinit(struct kept_options *options)
 
 char *kept_title(const char *text)
 {
-	struct out out = {0};
+	struct buffer out = {0};
 	const char *from = strchr(text, '\n');
 	char *copy = strdup(from ? from + 1 : ""), **words = NULL;
 	int count = 0;
@@ -242,14 +242,14 @@ char *kept_title(const char *text)
 		if (!strcmp(words[i], "-e") || (i == 0 && !strcmp(words[i], "-t")))
 			continue;
 		if (out.length)
-			out_char(&out, ' ');
-		out_text(&out, words[i]);
+			buffer_char(&out, ' ');
+		buffer_string(&out, words[i]);
 	}
-	out_bytes(&out, "", 1);
+	buffer_bytes(&out, "", 1);
 	free(words);
 	free(copy);
 	if (!out.no_memory)
 		return out.data;
-	out_deinit(&out);
+	buffer_deinit(&out);
 	return NULL;
 }

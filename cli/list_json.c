@@ -11,21 +11,21 @@
 /* Lines are handed to the stream a few hundred at a time. */
 enum { FLUSH_BYTES = 64 * 1024 };
 
-static void add_args(struct out *out, const struct probe_arg *args, size_t count)
+static void add_args(struct buffer *out, const struct probe_arg *args, size_t count)
 {
-	out_text(out, ",\"args\":[");
+	buffer_string(out, ",\"args\":[");
 	for (size_t i = 0; i < count; i++) {
 		out_text_field(out, i > 0 ? ",{\"spec\":" : "{\"spec\":", args[i].spec);
 		out_number_field(out, ",\"size\":", args[i].size);
 		out_boolean_field(out, ",\"signed\":", args[i].is_signed);
 		out_boolean_field(out, ",\"float\":", args[i].is_float);
-		out_char(out, '}');
+		buffer_char(out, '}');
 	}
-	out_char(out, ']');
+	buffer_char(out, ']');
 }
 
 /* A state that could not be read is null. */
-static void add_state(struct out *out, const struct probe_site *site)
+static void add_state(struct buffer *out, const struct probe_site *site)
 {
 	out_number_field(out, ",\"pid\":", (uint64_t)site->pid);
 	out_hex_field(out, ",\"address\":", site->pc ? site->bias + site->pc : 0);
@@ -35,12 +35,12 @@ static void add_state(struct out *out, const struct probe_site *site)
 			out_boolean_field(out, ",\"inconsistent\":", true);
 		out_number_field(out, ",\"refcount\":", site->refcount);
 	} else {
-		out_text(out, ",\"enabled\":null,\"refcount\":null");
+		buffer_string(out, ",\"enabled\":null,\"refcount\":null");
 	}
 }
 
 static void add_detail(
-	struct out *out, const struct probe_site_detail *detail, unsigned int details)
+	struct buffer *out, const struct probe_site_detail *detail, unsigned int details)
 {
 	out_text_field(out, ",\"function\":", detail->function);
 	if (detail->function)
@@ -50,13 +50,12 @@ static void add_detail(
 		out_number_field(out, ",\"line\":", (uint64_t)detail->line);
 	if (details < 2)
 		return;
-	out_text(out, ",\"bytes\":\"");
-	for (size_t i = 0; i < detail->byte_count; i++)
-		out_hex_byte(out, detail->bytes[i]);
-	out_char(out, '"');
+	buffer_string(out, ",\"bytes\":\"");
+	buffer_hex_bytes(out, detail->bytes, detail->byte_count);
+	buffer_char(out, '"');
 }
 
-static void add_plan(struct out *out, enum probe_plan plan, const char *reason)
+static void add_plan(struct buffer *out, enum probe_plan plan, const char *reason)
 {
 	if (plan == PROBE_PLAN_NONE)
 		return;
@@ -66,7 +65,7 @@ static void add_plan(struct out *out, enum probe_plan plan, const char *reason)
 }
 
 static struct probe_error *add_site(
-	const struct listing *listing, const struct listed_site *item, struct out *out)
+	const struct listing *listing, const struct listed_site *item, struct buffer *out)
 {
 	const struct probe_site *site = item->site;
 	struct probe_site_detail detail = {.plan = PROBE_PLAN_NONE};
@@ -97,14 +96,14 @@ static struct probe_error *add_site(
 		add_plan(out, site->plan, NULL);
 	else
 		add_plan(out, detail.plan, detail.reason);
-	out_text(out, "}\n");
+	buffer_string(out, "}\n");
 	return NULL;
 }
 
 struct probe_error *listing_print_json(const struct listing *listing)
 {
 	struct probe_error *error = NULL;
-	struct out out = {0};
+	struct buffer out = {0};
 
 	for (size_t i = 0; i < listing->count && !error; i++) {
 		error = add_site(listing, &listing->items[i], &out);
@@ -113,6 +112,6 @@ struct probe_error *listing_print_json(const struct listing *listing)
 	}
 	if (!error)
 		error = out_flush(&out, stdout);
-	out_deinit(&out);
+	buffer_deinit(&out);
 	return error;
 }

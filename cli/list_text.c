@@ -43,19 +43,19 @@ static void add_type(struct arg_types *types, const struct probe_arg *arg)
 }
 
 /* u32, s64, f64; an aggregate's bytes: 16B */
-static void name_type(struct out *out, const struct probe_arg *arg)
+static void name_type(struct buffer *out, const struct probe_arg *arg)
 {
 	if (arg->size > 8) {
-		out_unsigned(out, arg->size);
-		out_char(out, 'B');
+		buffer_unsigned(out, arg->size);
+		buffer_char(out, 'B');
 		return;
 	}
-	out_char(out, arg->is_float ? 'f' : arg->is_signed ? 's' : 'u');
-	out_unsigned(out, arg->size * 8);
+	buffer_char(out, arg->is_float ? 'f' : arg->is_signed ? 's' : 'u');
+	buffer_unsigned(out, arg->size * 8);
 }
 
 /* "u64 s32|u64": the types of each argument, over all sites. */
-static struct probe_error *describe_args(const struct group *group, struct out *out)
+static struct probe_error *describe_args(const struct group *group, struct buffer *out)
 {
 	struct arg_types types[ARGS_MAX];
 	size_t most = 0;
@@ -76,12 +76,12 @@ static struct probe_error *describe_args(const struct group *group, struct out *
 	for (size_t k = 0; k < most; k++) {
 		for (size_t i = 0; i < types[k].count; i++) {
 			if (i > 0 || k > 0)
-				out_char(out, i > 0 ? '|' : ' ');
+				buffer_char(out, i > 0 ? '|' : ' ');
 			name_type(out, types[k].types[i]);
 		}
 	}
 	if (most == 0)
-		out_char(out, '-');
+		buffer_char(out, '-');
 	return NULL;
 }
 
@@ -98,7 +98,7 @@ static const char *describe_semaphores(const struct group *group)
  * "on 2": some site is on, and the highest count of its semaphores; "?": not known;
  * "inconsistent": somebody has written over some site's patch.
  */
-static void describe_state(const struct group *group, struct out *out)
+static void describe_state(const struct group *group, struct buffer *out)
 {
 	uint32_t highest = 0;
 	bool known = true, enabled = false, inconsistent = false;
@@ -113,12 +113,12 @@ static void describe_state(const struct group *group, struct out *out)
 			highest = site->refcount;
 	}
 	if (inconsistent) {
-		out_text(out, "inconsistent");
+		buffer_string(out, "inconsistent");
 		return;
 	}
-	out_text(out, enabled ? "on " : known ? "off" : "?");
+	buffer_string(out, enabled ? "on " : known ? "off" : "?");
 	if (enabled)
-		out_unsigned(out, highest);
+		buffer_unsigned(out, highest);
 }
 
 /* ---- Sites: -v and -vv -------------------------------------------------------------- */
@@ -134,55 +134,55 @@ enum site_cell {
 };
 
 /* Where a process has mapped it, or in the file. */
-static void describe_address(const struct probe_site *site, struct out *out)
+static void describe_address(const struct probe_site *site, struct buffer *out)
 {
-	out_hex(out, site->pc ? site->bias + site->pc : 0);
+	buffer_hex(out, site->pc ? site->bias + site->pc : 0);
 }
 
-static void describe_function(const struct probe_site_detail *detail, struct out *out)
+static void describe_function(const struct probe_site_detail *detail, struct buffer *out)
 {
 	if (!detail->function)
 		return;
-	out_text(out, detail->function);
-	out_char(out, '+');
-	out_hex(out, detail->function_offset);
+	buffer_string(out, detail->function);
+	buffer_char(out, '+');
+	buffer_hex(out, detail->function_offset);
 }
 
-static void describe_line(const struct probe_site_detail *detail, struct out *out)
+static void describe_line(const struct probe_site_detail *detail, struct buffer *out)
 {
 	if (!detail->file)
 		return;
-	out_text(out, detail->file);
-	out_char(out, ':');
-	out_unsigned(out, (uint64_t)detail->line);
+	buffer_string(out, detail->file);
+	buffer_char(out, ':');
+	buffer_unsigned(out, (uint64_t)detail->line);
 }
 
-static void describe_bytes(const struct probe_site_detail *detail, struct out *out)
+static void describe_bytes(const struct probe_site_detail *detail, struct buffer *out)
 {
 	for (size_t i = 0; i < detail->byte_count; i++) {
 		if (i > 0)
-			out_char(out, ' ');
-		out_hex_byte(out, detail->bytes[i]);
+			buffer_char(out, ' ');
+		buffer_hex_bytes(out, &detail->bytes[i], 1);
 	}
 }
 
 /* That of a site which is on, else the one that it would get. */
 static void describe_plan(
-	const struct probe_site *site, const struct probe_site_detail *detail, struct out *out)
+	const struct probe_site *site, const struct probe_site_detail *detail, struct buffer *out)
 {
 	enum probe_plan plan = site->plan != PROBE_PLAN_NONE ? site->plan : detail->plan;
 
 	if (plan == PROBE_PLAN_NONE)
 		return;
-	out_text(out, probe_plan_name(plan));
+	buffer_string(out, probe_plan_name(plan));
 	if (plan == PROBE_PLAN_REFUSED && detail->reason) {
-		out_text(out, ": ");
-		out_text(out, detail->reason);
+		buffer_string(out, ": ");
+		buffer_string(out, detail->reason);
 	}
 }
 
 static struct probe_error *add_site(struct table *table, const struct listing *listing,
-	const struct listed_site *item, struct out *out)
+	const struct listed_site *item, struct buffer *out)
 {
 	size_t starts[SITE_CELLS];
 	const char *cells[SITE_CELLS];
@@ -206,8 +206,8 @@ static struct probe_error *add_site(struct table *table, const struct listing *l
 		else if (cell == SITE_PLAN && listing->details > 1)
 			describe_plan(item->site, &detail, out);
 		else if (cell == SITE_ARGS)
-			out_text(out, item->site->args_spec);
-		out_char(out, '\0');
+			buffer_string(out, item->site->args_spec);
+		buffer_char(out, '\0');
 	}
 	if (out->no_memory)
 		return probe_error_no_memory();
@@ -244,14 +244,14 @@ static bool same_probe(const struct listed_site *a, const struct listed_site *b)
 enum { COLUMNS_MAX = 7 };
 
 struct cells {
-	struct out *out;
+	struct buffer *out;
 	size_t starts[COLUMNS_MAX];
 	size_t count;
 };
 
 static void end_cell(struct cells *cells, size_t start)
 {
-	out_char(cells->out, '\0');
+	buffer_char(cells->out, '\0');
 	cells->starts[cells->count++] = start;
 }
 
@@ -259,20 +259,20 @@ static void add_probe_cells(
 	struct cells *cells, const struct listing *listing, const struct group *group)
 {
 	const struct probe_site *site = group->items[0].site;
-	struct out *out = cells->out;
+	struct buffer *out = cells->out;
 	size_t start = out->length;
 
 	if (listing->show_pid) {
-		out_unsigned(out, (uint64_t)site->pid);
+		buffer_unsigned(out, (uint64_t)site->pid);
 		end_cell(cells, start);
 		start = out->length;
 	}
-	out_text(out, site->provider);
-	out_char(out, ':');
-	out_text(out, site->name);
+	buffer_string(out, site->provider);
+	buffer_char(out, ':');
+	buffer_string(out, site->name);
 	end_cell(cells, start);
 	start = out->length;
-	out_unsigned(out, group->count);
+	buffer_unsigned(out, group->count);
 	end_cell(cells, start);
 	start = out->length;
 	if (listing->is_process) {
@@ -282,7 +282,7 @@ static void add_probe_cells(
 }
 
 static struct probe_error *add_group(struct table *table, const struct listing *listing,
-	const struct group *group, struct out *out)
+	const struct group *group, struct buffer *out)
 {
 	struct cells cells = {.out = out};
 	const char *texts[COLUMNS_MAX];
@@ -330,7 +330,7 @@ struct probe_error *listing_print_text(struct listing *listing)
 	struct table_column columns[COLUMNS_MAX];
 	struct table *table = make_table(listing, columns);
 	struct probe_error *error = NULL;
-	struct out out = {0};
+	struct buffer out = {0};
 	struct group group;
 
 	if (listing->count > 0)
@@ -344,7 +344,7 @@ struct probe_error *listing_print_text(struct listing *listing)
 	}
 	if (!error)
 		error = table_print(table);
-	out_deinit(&out);
+	buffer_deinit(&out);
 	table_free(table);
 	return error;
 }

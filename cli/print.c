@@ -13,13 +13,13 @@ enum { TIME_BYTES = 32 };
 
 char *printable(const char *text)
 {
-	struct out out = {0};
+	struct buffer out = {0};
 
 	out_printable(&out, text);
-	out_char(&out, '\0');
+	buffer_char(&out, '\0');
 	if (!out.no_memory)
 		return out.data;
-	out_deinit(&out);
+	buffer_deinit(&out);
 	return NULL;
 }
 

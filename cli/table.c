@@ -31,7 +31,7 @@ struct row {
 struct table {
 	const struct table_column *columns;
 	size_t column_count;
-	struct out text;
+	struct buffer text;
 	struct cell *cells;
 	size_t cell_count, cell_room;
 	struct row *rows;
@@ -145,7 +145,7 @@ void table_free(struct table *table)
 {
 	if (!table)
 		return;
-	out_deinit(&table->text);
+	buffer_deinit(&table->text);
 	free(table->cells);
 	free(table->rows);
 	free(table->widths);
@@ -205,7 +205,7 @@ static size_t prefix_length(const char *text, size_t length, size_t width)
 }
 
 static void print_cell(
-	const struct table *table, size_t column, const struct cell *cell, struct out *out)
+	const struct table *table, size_t column, const struct cell *cell, struct buffer *out)
 {
 	const struct table_column *look = &table->columns[column];
 	const char *text = table->text.data + cell->offset;
@@ -214,39 +214,39 @@ static void print_cell(
 	bool is_last = column + 1 == table->column_count;
 
 	if (column > 0)
-		out_blanks(out, GAP);
+		buffer_pad(out, 0, GAP);
 	if (look->is_number)
-		out_blanks(out, pad);
+		buffer_pad(out, 0, pad);
 	/* Only what may shrink can be too wide; the rest runs over the edge. */
 	if (cell->width <= width) {
-		out_bytes(out, text, cell->length);
+		buffer_bytes(out, text, cell->length);
 	} else {
-		out_bytes(out, text, prefix_length(text, cell->length, width - 1));
-		out_text(out, "…");
+		buffer_bytes(out, text, prefix_length(text, cell->length, width - 1));
+		buffer_string(out, "…");
 	}
 	if (!look->is_number && !is_last)
-		out_blanks(out, pad);
+		buffer_pad(out, 0, pad);
 }
 
 /* A column that no line fills takes no room. */
-static void print_line(const struct table *table, const struct row *row, struct out *out)
+static void print_line(const struct table *table, const struct row *row, struct buffer *out)
 {
 	const struct cell *cells = &table->cells[row->first];
 	size_t last = row->count;
 
 	while (last > 0 && cells[last - 1].length == 0)
 		last--;
-	out_blanks(out, INDENT);
+	buffer_pad(out, 0, INDENT);
 	for (size_t i = 0; i < last; i++) {
-		out_bytes(out, table->text.data + cells[i].offset, cells[i].length);
+		buffer_bytes(out, table->text.data + cells[i].offset, cells[i].length);
 		if (i + 1 < last && table->line_widths[i] > 0)
-			out_blanks(out, table->line_widths[i] - cells[i].width + GAP);
+			buffer_pad(out, 0, table->line_widths[i] - cells[i].width + GAP);
 	}
 }
 
 struct probe_error *table_print(struct table *table)
 {
-	struct out out = {0};
+	struct buffer out = {0};
 	struct probe_error *error;
 
 	if (!table || table->no_memory || table->text.no_memory)
@@ -263,9 +263,9 @@ struct probe_error *table_print(struct table *table)
 			for (size_t k = 0; k < row->count; k++)
 				print_cell(table, k, &table->cells[row->first + k], &out);
 		}
-		out_char(&out, '\n');
+		buffer_char(&out, '\n');
 	}
 	error = out_flush(&out, stdout);
-	out_deinit(&out);
+	buffer_deinit(&out);
 	return error;
 }

@@ -34,9 +34,9 @@ static size_t columns_of(const char *text, size_t bytes)
 }
 
 /* What is safe of a text, and has a width: a copy that ends with NUL. */
-static void clean(struct out *out, const char *text, bool utf8)
+static void clean(struct buffer *out, const char *text, bool utf8)
 {
-	struct out printable = {0};
+	struct buffer printable = {0};
 
 	out_printable(&printable, text);
 	for (size_t i = 0; i < printable.length;) {
@@ -44,14 +44,14 @@ static void clean(struct out *out, const char *text, bool utf8)
 		size_t bytes = utf8_character(at, printable.length - i);
 
 		if (bytes == 1 || (utf8 && columns_of(at, bytes)))
-			out_bytes(out, at, bytes);
+			buffer_bytes(out, at, bytes);
 		else
-			out_char(out, '?');
+			buffer_char(out, '?');
 		i += bytes ? bytes : 1;
 	}
-	out_char(out, '\0');
+	buffer_char(out, '\0');
 	out->no_memory |= printable.no_memory;
-	out_deinit(&printable);
+	buffer_deinit(&printable);
 }
 
 /* ---- Text -------------------------------------------------------------------------- */
@@ -71,13 +71,13 @@ static size_t clean_width(const char *text)
 
 size_t cell_width(const char *text, bool utf8)
 {
-	struct out copy = {0};
+	struct buffer copy = {0};
 	size_t width = 0;
 
 	clean(&copy, text, utf8);
 	if (!copy.no_memory)
 		width = clean_width(copy.data);
-	out_deinit(&copy);
+	buffer_deinit(&copy);
 	return width;
 }
 
@@ -115,24 +115,24 @@ static size_t tail(const char *text, size_t width, size_t *width_ret)
 }
 
 /* The first and the last part of a text that has no room. */
-static size_t fit_ends(struct out *out, const char *text, size_t width, bool utf8)
+static size_t fit_ends(struct buffer *out, const char *text, size_t width, bool utf8)
 {
 	size_t dots = utf8 ? 1 : 2, first, last, at;
 
 	if (width <= dots) {
-		out_bytes(out, "..", width);
+		buffer_bytes(out, "..", width);
 		return width;
 	}
-	out_bytes(out, text, head(text, (width - dots + 1) / 2, &first));
-	out_text(out, utf8 ? "…" : "..");
+	buffer_bytes(out, text, head(text, (width - dots + 1) / 2, &first));
+	buffer_string(out, utf8 ? "…" : "..");
 	at = tail(text, width - dots - first, &last);
-	out_text(out, text + at);
+	buffer_string(out, text + at);
 	return first + dots + last;
 }
 
-size_t cell_text(struct out *out, const char *text, size_t width, bool utf8)
+size_t cell_text(struct buffer *out, const char *text, size_t width, bool utf8)
 {
-	struct out copy = {0};
+	struct buffer copy = {0};
 	size_t taken = 0;
 
 	clean(&copy, text, utf8);
@@ -140,22 +140,22 @@ size_t cell_text(struct out *out, const char *text, size_t width, bool utf8)
 	if (!copy.no_memory) {
 		taken = clean_width(copy.data);
 		if (taken <= width)
-			out_text(out, copy.data);
+			buffer_string(out, copy.data);
 		else
 			taken = fit_ends(out, copy.data, width, utf8);
 	}
-	out_deinit(&copy);
+	buffer_deinit(&copy);
 	return taken;
 }
 
 /* ---- Numbers ----------------------------------------------------------------------- */
 
-static void right(struct out *out, const char *text, size_t width)
+static void right(struct buffer *out, const char *text, size_t width)
 {
 	size_t length = strlen(text);
 
-	out_blanks(out, width > length ? width - length : 0);
-	out_text(out, text);
+	buffer_pad(out, 0, width > length ? width - length : 0);
+	buffer_string(out, text);
 }
 
 /* What has too many digits gets a unit: "12.3M". */
@@ -171,7 +171,7 @@ static void short_number(char *text, size_t size, double value)
 	snprintf(text, size, "%.*f%c", value < 99.95 ? 1 : 0, value, units[unit]);
 }
 
-void cell_rate(struct out *out, double rate, size_t width)
+void cell_rate(struct buffer *out, double rate, size_t width)
 {
 	char text[32];
 
@@ -186,7 +186,7 @@ void cell_rate(struct out *out, double rate, size_t width)
 	right(out, text, width);
 }
 
-void cell_count(struct out *out, uint64_t count, size_t width)
+void cell_count(struct buffer *out, uint64_t count, size_t width)
 {
 	char text[32];
 
@@ -196,7 +196,7 @@ void cell_count(struct out *out, uint64_t count, size_t width)
 	right(out, text, width);
 }
 
-void cell_time(struct out *out, double ns, size_t width)
+void cell_time(struct buffer *out, double ns, size_t width)
 {
 	char text[PROBE_DURATION_BYTES] = "-";
 

@@ -33,7 +33,7 @@ void frame_clear(struct top_frame *frame)
 
 void frame_deinit(struct top_frame *frame)
 {
-	out_deinit(&frame->text);
+	buffer_deinit(&frame->text);
 	free(frame->lines);
 	*frame = (struct top_frame){0};
 }
@@ -62,7 +62,7 @@ static void line_end(struct top_frame *frame, size_t taken, size_t width)
 	if (frame->count == frame->room)
 		return;
 	if (line->look == TOP_LOOK_REVERSE && taken < width)
-		out_blanks(&frame->text, width - taken);
+		buffer_pad(&frame->text, 0, width - taken);
 	while (line->look != TOP_LOOK_REVERSE && frame->text.length > line->offset &&
 		frame->text.data[frame->text.length - 1] == ' ')
 		frame->text.length--;
@@ -167,7 +167,7 @@ static void titles(struct top_frame *frame, const struct top_model *model,
 		[TOP_ORDER_P50] = COLUMN_P50,
 		[TOP_ORDER_P99] = COLUMN_P99,
 		[TOP_ORDER_NAME] = COLUMNS};
-	struct out *out = &frame->text;
+	struct buffer *out = &frame->text;
 	char text[16];
 	size_t taken;
 
@@ -177,25 +177,25 @@ static void titles(struct top_frame *frame, const struct top_model *model,
 	for (size_t i = 0; i < COLUMNS; i++) {
 		if (!shape->has[i])
 			continue;
-		out_blanks(out, shape->name - taken + GAP);
+		buffer_pad(out, 0, shape->name - taken + GAP);
 		taken = shape->name;
 		/* A star stands at what rows are ordered by. */
 		snprintf(text, sizeof(text), "%s%s", columns[i].title,
 			ordered[model->order] == i ? "*" : "");
-		out_blanks(out, columns[i].width - strlen(text));
-		out_text(out, text);
+		buffer_pad(out, 0, columns[i].width - strlen(text));
+		buffer_string(out, text);
 	}
 	line_end(frame, 0, 0);
 }
 
-static void figure(struct out *out, const struct top_model *model, const struct top_row *row,
+static void figure(struct buffer *out, const struct top_model *model, const struct top_row *row,
 	enum column column)
 {
 	const struct top_times *times = model_times(model, row);
 	size_t width = columns[column].width;
 
 	if (column >= COLUMN_P50 && !row->ends) {
-		out_blanks(out, width);
+		buffer_pad(out, 0, width);
 		return;
 	}
 	switch (column) {
@@ -203,8 +203,8 @@ static void figure(struct out *out, const struct top_model *model, const struct 
 	case COLUMN_TOTAL:
 		/* What is not counted is not 0. */
 		if (probe_coverage_is_none(&row->coverage)) {
-			out_blanks(out, width - 1);
-			out_char(out, '-');
+			buffer_pad(out, 0, width - 1);
+			buffer_char(out, '-');
 		} else if (column == COLUMN_TOTAL) {
 			cell_count(out, row->total, width);
 		} else {
@@ -238,24 +238,24 @@ static void row_line(struct top_frame *frame, const struct top_model *model,
 	const struct top_view *view, const struct shape *shape, const struct top_row *row)
 {
 	bool under_cursor = (size_t)(row - model->rows) == model->selected;
-	struct out *out = &frame->text;
+	struct buffer *out = &frame->text;
 	char *name = NULL;
 	size_t taken = 1;
 
 	line_begin(frame, under_cursor ? TOP_LOOK_REVERSE
 			  : !row->on   ? TOP_LOOK_FAINT
 				       : TOP_LOOK_PLAIN);
-	out_char(out, mark_of(row));
+	buffer_char(out, mark_of(row));
 	if (asprintf(&name, "%s:%s", row->provider, row->name) < 0)
 		out->no_memory = true;
 	else
 		taken += cell_text(out, name, shape->name - 1, view->utf8);
 	free(name);
-	out_blanks(out, shape->name - taken);
+	buffer_pad(out, 0, shape->name - taken);
 	for (size_t i = 0; i < COLUMNS; i++) {
 		if (!shape->has[i])
 			continue;
-		out_blanks(out, GAP);
+		buffer_pad(out, 0, GAP);
 		figure(out, model, row, (enum column)i);
 	}
 	line_end(frame, shape->name + figures_width(shape), view->width);
@@ -287,8 +287,8 @@ static void head_line(
 		right = 0;
 	taken = cell_text(&frame->text, text, view->width, view->utf8);
 	if (right) {
-		out_blanks(&frame->text, view->width - taken - right);
-		out_text(&frame->text, view->clock);
+		buffer_pad(&frame->text, 0, view->width - taken - right);
+		buffer_string(&frame->text, view->clock);
 		taken = view->width;
 	}
 	line_end(frame, taken, view->width);
@@ -299,7 +299,7 @@ static void summary_line(
 	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
 {
 	size_t hit = 0, off = 0, refused = 0;
-	struct out text = {0};
+	struct buffer text = {0};
 	uint64_t lost = 0;
 
 	for (size_t i = 0; i < model->count; i++) {
@@ -310,28 +310,28 @@ static void summary_line(
 		refused += row->refused;
 		lost += row->lost;
 	}
-	out_unsigned(&text, (uint64_t)model_rate_all(model));
-	out_text(&text, " hits/s  ");
-	out_unsigned(&text, hit);
-	out_text(&text, " of ");
-	out_unsigned(&text, model->count);
-	out_text(&text, " probes hit");
+	buffer_unsigned(&text, (uint64_t)model_rate_all(model));
+	buffer_string(&text, " hits/s  ");
+	buffer_unsigned(&text, hit);
+	buffer_string(&text, " of ");
+	buffer_unsigned(&text, model->count);
+	buffer_string(&text, " probes hit");
 	for (size_t i = 0; i < 3; i++) {
 		static const char *const names[] = {"  not timed ", "  off ", "  sites refused "};
 		uint64_t count = i == 0 ? lost : i == 1 ? off : refused;
 
 		if (!count)
 			continue;
-		out_text(&text, names[i]);
-		out_unsigned(&text, count);
+		buffer_string(&text, names[i]);
+		buffer_unsigned(&text, count);
 	}
 	if (model->filter[0]) {
-		out_text(&text, "  filter: ");
-		out_text(&text, model->filter);
+		buffer_string(&text, "  filter: ");
+		buffer_string(&text, model->filter);
 	}
-	out_char(&text, '\0');
+	buffer_char(&text, '\0');
 	line_of_text(frame, view, TOP_LOOK_PLAIN, text.no_memory ? "" : text.data);
-	out_deinit(&text);
+	buffer_deinit(&text);
 }
 
 /* All about the probe under the cursor that has no room in its row. */
@@ -340,7 +340,7 @@ static void detail_line(
 {
 	char missing[PROBE_COVERAGE_BYTES];
 	const struct top_row *row;
-	struct out text = {0};
+	struct buffer text = {0};
 
 	if (model_cursor(model) == SIZE_MAX) {
 		line_of_text(frame, view, TOP_LOOK_FAINT, "");
@@ -348,35 +348,35 @@ static void detail_line(
 	}
 	row = &model->rows[model->selected];
 	if (row->refused) {
-		out_unsigned(&text, row->refused);
-		out_text(&text, row->refused == 1 ? " site refused: " : " sites refused: ");
-		out_text(&text, row->reason ? row->reason : "");
+		buffer_unsigned(&text, row->refused);
+		buffer_string(&text, row->refused == 1 ? " site refused: " : " sites refused: ");
+		buffer_string(&text, row->reason ? row->reason : "");
 	} else if (row->coverage.overwritten) {
 		probe_coverage_text(missing, &row->coverage);
-		out_text(&text, missing);
-		out_text(&text, " by somebody else: hits are missing");
+		buffer_string(&text, missing);
+		buffer_string(&text, " by somebody else: hits are missing");
 	} else if (!row->on) {
-		out_text(&text, "off (space switches it on)");
+		buffer_string(&text, "off (space switches it on)");
 	}
 	if (row->ends) {
-		out_text(&text, text.length ? "; ends " : "ends ");
-		out_text(&text, row->begin);
+		buffer_string(&text, text.length ? "; ends " : "ends ");
+		buffer_string(&text, row->begin);
 	}
 	if (row->unmatched) {
-		out_text(&text, ", without a begin ");
-		out_unsigned(&text, row->unmatched);
+		buffer_string(&text, ", without a begin ");
+		buffer_unsigned(&text, row->unmatched);
 	}
 	if (row->lost) {
-		out_text(&text, text.length ? ", not timed " : "not timed ");
-		out_unsigned(&text, row->lost);
+		buffer_string(&text, text.length ? ", not timed " : "not timed ");
+		buffer_unsigned(&text, row->lost);
 	}
 	if (row->path) {
-		out_text(&text, text.length ? "; in " : "in ");
-		out_text(&text, row->path);
+		buffer_string(&text, text.length ? "; in " : "in ");
+		buffer_string(&text, row->path);
 	}
-	out_char(&text, '\0');
+	buffer_char(&text, '\0');
 	line_of_text(frame, view, TOP_LOOK_FAINT, text.no_memory ? "" : text.data);
-	out_deinit(&text);
+	buffer_deinit(&text);
 }
 
 static void last_line(

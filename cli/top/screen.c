@@ -33,7 +33,7 @@ struct top_screen {
 	bool taken;
 	struct top_frame shown; /* what is on the screen */
 	bool known;		/* it is that */
-	struct out pending;	/* to be written */
+	struct buffer pending;	/* to be written */
 	size_t written;
 };
 
@@ -129,7 +129,7 @@ struct probe_error *screen_enter(struct top_screen *screen)
 	screen->taken = true;
 	catch_crashes(screen);
 	screen->pending.length = screen->written = 0;
-	out_text(&screen->pending, enter_sequence);
+	buffer_string(&screen->pending, enter_sequence);
 	screen_forget(screen);
 	return NULL;
 }
@@ -151,7 +151,7 @@ void screen_leave(struct top_screen *screen)
 		return;
 	/* A sequence that is half written is ended by the escape of the next one. */
 	screen->pending.length = screen->written = 0;
-	out_text(&screen->pending, leave_sequence);
+	buffer_string(&screen->pending, leave_sequence);
 	write_out(screen);
 	/* What nobody has taken so far gives its room to what has to be said last. */
 	if (screen_pending(screen)) {
@@ -171,7 +171,7 @@ void screen_close(struct top_screen *screen)
 	screen_leave(screen);
 	close(screen->fd);
 	frame_deinit(&screen->shown);
-	out_deinit(&screen->pending);
+	buffer_deinit(&screen->pending);
 	free(screen);
 }
 
@@ -211,7 +211,7 @@ static bool is_shown(const struct top_screen *screen, const struct top_frame *fr
 			       screen->shown.text.data + before->offset, line->length) == 0);
 }
 
-static void put_line(struct out *out, const struct top_frame *frame, size_t index)
+static void put_line(struct buffer *out, const struct top_frame *frame, size_t index)
 {
 	static const char *const looks[] = {[TOP_LOOK_PLAIN] = "\033[0m",
 		[TOP_LOOK_BOLD] = "\033[0;1m",
@@ -219,12 +219,12 @@ static void put_line(struct out *out, const struct top_frame *frame, size_t inde
 		[TOP_LOOK_FAINT] = "\033[0;2m"};
 	const struct top_line *line = &frame->lines[index];
 
-	out_text(out, "\033[");
-	out_unsigned(out, index + 1);
-	out_text(out, ";1H\033[0m\033[2K");
-	out_text(out, looks[line->look]);
+	buffer_string(out, "\033[");
+	buffer_unsigned(out, index + 1);
+	buffer_string(out, ";1H\033[0m\033[2K");
+	buffer_string(out, looks[line->look]);
 	if (line->length)
-		out_bytes(out, frame->text.data + line->offset, line->length);
+		buffer_bytes(out, frame->text.data + line->offset, line->length);
 }
 
 /* Keeps a copy of what is on the screen now. */
@@ -241,7 +241,7 @@ static void keep(struct top_screen *screen, const struct top_frame *frame)
 			shown->room = frame->count;
 		}
 	}
-	out_bytes(&shown->text, frame->text.data, frame->text.length);
+	buffer_bytes(&shown->text, frame->text.data, frame->text.length);
 	screen->known = lines && !shown->text.no_memory;
 	if (screen->known) {
 		memcpy(shown->lines, frame->lines, frame->count * sizeof(*lines));
@@ -251,13 +251,13 @@ static void keep(struct top_screen *screen, const struct top_frame *frame)
 
 void screen_draw(struct top_screen *screen, const struct top_frame *frame)
 {
-	struct out *out = &screen->pending;
+	struct buffer *out = &screen->pending;
 
 	if (!screen->taken || screen_pending(screen))
 		return;
 	out->length = screen->written = 0;
 	if (!screen->known)
-		out_text(out, "\033[0m\033[2J");
+		buffer_string(out, "\033[0m\033[2J");
 	for (size_t i = 0; i < frame->count; i++)
 		if (!is_shown(screen, frame, i))
 			put_line(out, frame, i);

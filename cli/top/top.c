@@ -233,20 +233,20 @@ static void print_kept(struct top *top)
 
 static void print_table(struct top *top, size_t rows)
 {
-	struct out out = {0};
+	struct buffer out = {0};
 
 	draw_table(&top->frame, &top->model, &top->view, rows);
 	for (size_t i = 0; i < top->frame.count; i++) {
 		const struct top_line *line = &top->frame.lines[i];
 
-		out_bytes(&out, top->frame.text.data + line->offset, line->length);
-		out_char(&out, '\n');
+		buffer_bytes(&out, top->frame.text.data + line->offset, line->length);
+		buffer_char(&out, '\n');
 	}
 	if (out.no_memory || top->frame.text.no_memory)
 		top_fail(top, probe_error_no_memory());
 	else
 		write_lines(top, out.data, out.length);
-	out_deinit(&out);
+	buffer_deinit(&out);
 }
 
 /* ---- Looking ----------------------------------------------------------------------- */
@@ -326,15 +326,14 @@ static void flush(struct top *top)
 
 static void take_events(struct top *top)
 {
-	short wanted = 0;
 	bool output = false;
 
-	if (top->screen)
-		wanted = (short)(POLLIN | (screen_pending(top->screen) ? POLLOUT : 0));
+	if (top->screen && screen_pending(top->screen))
+		loop_watch(&top->events, screen_fd(top->screen), POLLOUT, NULL);
 	loop_until(&top->events, top->looks.next_ns);
 	loop_until(&top->events, top->end.next_ns);
 	loop_until(&top->events, top->escape_ns);
-	wait_for(top, FOLLOW_NS, wanted, &output);
+	wait_for(top, FOLLOW_NS, top->screen ? POLLIN : 0, &output);
 	if (output && top->screen)
 		read_keys(top);
 	else if (output)

@@ -130,14 +130,14 @@ const struct top_times *model_times(const struct top_model *model, const struct 
  * loses its middle, since names differ at their ends. Without utf8, it is ASCII.
  * Returns the columns it takes. The locale has to be what utf8 says.
  */
-size_t cell_text(struct out *out, const char *text, size_t width, bool utf8);
+size_t cell_text(struct buffer *out, const char *text, size_t width, bool utf8);
 /* The columns that it would take. */
 size_t cell_width(const char *text, bool utf8);
 
 /* Right-aligned in `width` columns. A NAN is a dash, 0 of a rate nothing. */
-void cell_rate(struct out *out, double rate, size_t width);
-void cell_count(struct out *out, uint64_t count, size_t width);
-void cell_time(struct out *out, double ns, size_t width);
+void cell_rate(struct buffer *out, double rate, size_t width);
+void cell_count(struct buffer *out, uint64_t count, size_t width);
+void cell_time(struct buffer *out, double ns, size_t width);
 
 /* ---- Lines (draw.c) ---------------------------------------------------------------- */
 
@@ -150,7 +150,7 @@ struct top_line {
 
 /* What is on the screen. Initialise with {0}. */
 struct top_frame {
-	struct out text;
+	struct buffer text;
 	struct top_line *lines;
 	size_t count, room;
 };

@@ -7,7 +7,7 @@
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/utf8.h"
 
-enum { BUFFER_FIRST_ROOM = 64 << 10 };
+enum { BUFFER_FIRST_ROOM = 4 << 10 };
 
 static const char hex_digits[] = "0123456789abcdef";
 
@@ -23,6 +23,7 @@ void buffer_deinit(struct buffer *buffer)
 	if (buffer->c_locale)
 		freelocale(buffer->c_locale);
 	free(buffer->data);
+	*buffer = (struct buffer){0};
 }
 
 /* Moves the contents to the front, or into a larger block. */

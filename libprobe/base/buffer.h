@@ -20,7 +20,7 @@ struct buffer {
 	locale_t c_locale; /* numbers have a decimal point, whatever the user's locale */
 };
 
-/* False without memory. */
+/* False without memory. For a buffer without floating-point numbers, {0} will do. */
 bool buffer_init(struct buffer *buffer);
 void buffer_deinit(struct buffer *buffer);
 

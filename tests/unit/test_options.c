@@ -190,33 +190,33 @@ static void test_sizes(void **state)
 
 /* ---- Output ------------------------------------------------------------------- */
 
-static void check_out(struct out *out, const char *expected)
+static void check_out(struct buffer *out, const char *expected)
 {
 	assert_int_equal(out->length, strlen(expected));
 	assert_memory_equal(out->data, expected, out->length);
-	out_deinit(out);
+	buffer_deinit(out);
 }
 
 static void test_out(void **state)
 {
-	struct out out = {0};
+	struct buffer out = {0};
 
 	(void)state;
-	out_unsigned(&out, 0);
-	out_char(&out, ' ');
-	out_unsigned(&out, UINT64_MAX);
-	out_char(&out, ' ');
-	out_hex(&out, 0);
-	out_blanks(&out, 2);
-	out_hex(&out, UINT64_C(0xfedcba9876543210));
-	out_hex_byte(&out, 0x0f);
-	out_bytes(&out, "", 0);
+	buffer_unsigned(&out, 0);
+	buffer_char(&out, ' ');
+	buffer_unsigned(&out, UINT64_MAX);
+	buffer_char(&out, ' ');
+	buffer_hex(&out, 0);
+	buffer_pad(&out, 0, 2);
+	buffer_hex(&out, UINT64_C(0xfedcba9876543210));
+	buffer_hex_bytes(&out, "\x0f", 1);
+	buffer_bytes(&out, "", 0);
 	check_out(&out, "0 18446744073709551615 0x0  0xfedcba98765432100f");
 }
 
 static void test_printable(void **state)
 {
-	struct out out = {0};
+	struct buffer out = {0};
 
 	(void)state;
 	/* A newline, an escape sequence, a C1 control, an umlaut, a stray byte. */
@@ -226,13 +226,13 @@ static void test_printable(void **state)
 
 static void test_json(void **state)
 {
-	struct out out = {0};
+	struct buffer out = {0};
 
 	(void)state;
 	out_json(&out, NULL);
 	out_json(&out, "");
 	out_json(&out, "a\"b\\c\nd\x7f\xc2\x9b\xc3\xa4\xff\xed\xa0\x80");
-	check_out(&out, "null\"\"\"a\\\"b\\\\c\\u000ad\\u007f\\u009b\xc3\xa4\xef\xbf\xbd"
+	check_out(&out, "null\"\"\"a\\\"b\\\\c\\nd\\u007f\\u009b\xc3\xa4\xef\xbf\xbd"
 			"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
 }
 

@@ -17,12 +17,12 @@
 
 static void fits(const char *text, size_t width, bool utf8, const char *expected, size_t taken)
 {
-	struct out out = {0};
+	struct buffer out = {0};
 
 	assert_int_equal(cell_text(&out, text, width, utf8), taken);
-	out_char(&out, '\0');
+	buffer_char(&out, '\0');
 	assert_string_equal(out.data, expected);
-	out_deinit(&out);
+	buffer_deinit(&out);
 }
 
 static void test_text(void **state)
@@ -49,20 +49,20 @@ static void test_text(void **state)
 	fits("\xc3\xa9t\xc3\xa9", 9, false, "?t?", 3);
 }
 
-static void number(void (*cell)(struct out *out, double value, size_t width), double value,
+static void number(void (*cell)(struct buffer *out, double value, size_t width), double value,
 	const char *expected)
 {
-	struct out out = {0};
+	struct buffer out = {0};
 
 	cell(&out, value, strlen(expected));
-	out_char(&out, '\0');
+	buffer_char(&out, '\0');
 	assert_string_equal(out.data, expected);
-	out_deinit(&out);
+	buffer_deinit(&out);
 }
 
 static void test_numbers(void **state)
 {
-	struct out out = {0};
+	struct buffer out = {0};
 
 	(void)state;
 	number(cell_rate, 0, "    ");
@@ -76,9 +76,9 @@ static void test_numbers(void **state)
 	number(cell_time, 1234567, "1.23ms");
 	number(cell_time, NAN, "  -");
 	cell_count(&out, UINT64_MAX, 11);
-	out_char(&out, '\0');
+	buffer_char(&out, '\0');
 	assert_string_equal(out.data, "      18.4E");
-	out_deinit(&out);
+	buffer_deinit(&out);
 }
 
 /* ---- Screens ------------------------------------------------------------------------------ */
