@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Source: proc_pid_stat(5). One look at all of /proc, so that a tree is seen whole. */
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,8 @@
 #include <unistd.h>
 
 #include "cli/processes.h"
+#include "libprobe/base/array.h"
+#include "libprobe/base/file.h"
 
 enum { COMM_LENGTH = 15 /* of TASK_COMM_LEN, without its NUL */ };
 
@@ -42,19 +43,9 @@ static bool parse_stat(char *text, struct process *ret)
 static bool read_process(const char *name, struct process *ret)
 {
 	char path[64], text[512];
-	ssize_t length;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%.20s/stat", name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	length = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (length <= 0)
-		return false;
-	text[length] = '\0';
-	return parse_stat(text, ret);
+	return file_read(path, text, sizeof(text)) && parse_stat(text, ret);
 }
 
 static struct probe_error *processes_read(struct processes *ret)
@@ -62,27 +53,20 @@ static struct probe_error *processes_read(struct processes *ret)
 	DIR *dir = opendir("/proc");
 	struct probe_error *error = NULL;
 	struct dirent *entry;
-	size_t room = 0;
 
 	*ret = (struct processes){0};
 	while (dir && !error && (entry = readdir(dir))) {
-		struct process process;
+		struct process process, *items;
 
 		if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
 			!read_process(entry->d_name, &process))
 			continue;
-		if (ret->count == room) {
-			struct process *items;
-
-			room = room ? room * 2 : 256;
-			items = reallocarray(ret->items, room, sizeof(*items));
-			if (!items) {
-				error = probe_error_no_memory();
-				break;
-			}
-			ret->items = items;
-		}
-		ret->items[ret->count++] = process;
+		items = array_grow(ret->items, ret->count, sizeof(*items));
+		ret->items = items ? items : ret->items;
+		if (items)
+			items[ret->count++] = process;
+		else
+			error = probe_error_no_memory();
 	}
 	if (dir)
 		closedir(dir);

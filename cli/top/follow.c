@@ -17,6 +17,7 @@
 #include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/top/source.h"
+#include "libprobe/base/file.h"
 
 enum {
 	EVENTS_MAX = 8 /* between two looks at keys and libraries */
@@ -89,9 +90,8 @@ char *source_news(struct top_source *source)
 static void make_title(struct top_source *source)
 {
 	const struct top_process *first = NULL;
-	char path[48], comm[32] = "process\n";
+	char path[48], comm[32];
 	size_t others = 0;
-	FILE *file;
 	int pid;
 
 	for (size_t i = source->count; i-- > 0;) {
@@ -105,12 +105,8 @@ static void make_title(struct top_source *source)
 		return;
 	pid = (int)probe_target_pid(first->target);
 	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	file = fopen(path, "re");
-	if (file) {
-		if (!fgets(comm, sizeof(comm), file))
-			strcpy(comm, "process\n");
-		fclose(file);
-	}
+	if (!file_read(path, comm, sizeof(comm)))
+		strcpy(comm, "process");
 	comm[strcspn(comm, "\n")] = '\0';
 	if (others)
 		snprintf(source->title, sizeof(source->title), "%s (%d) and %zu more", comm, pid,

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/trace/comm.h"
+#include "libprobe/base/file.h"
 
 enum {
 	COMM_ENTRIES = 4096, /* a power of two; threads that share one take turns */
@@ -37,22 +36,15 @@ void comm_cache_free(struct comm_cache *cache)
 static bool comm_read(const char *path, char ret[COMM_BYTES])
 {
 	char text[COMM_BYTES + 1];
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length;
+	size_t length = file_read(path, text, sizeof(text));
 
-	if (fd < 0)
-		return false;
-	length = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (length <= 0)
+	if (!length)
 		return false;
 	/* One newline is the kernel's; the name itself may hold others. */
 	if (text[length - 1] == '\n')
-		length--;
-	if (length >= COMM_BYTES)
-		length = COMM_BYTES - 1;
-	memcpy(ret, text, (size_t)length);
-	ret[length] = '\0';
+		text[length - 1] = '\0';
+	memcpy(ret, text, COMM_BYTES);
+	ret[COMM_BYTES - 1] = '\0';
 	return true;
 }
 

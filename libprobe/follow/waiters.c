@@ -18,6 +18,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
 #include "libprobe/follow/waiters.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/stop/children.h"
@@ -39,7 +40,7 @@ static bool is_waiting(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret)
 	long number;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-	if (!procfs_read(path, text, sizeof(text)))
+	if (!file_read(path, text, sizeof(text)))
 		return false;
 	*runs_ret |= strncmp(text, "running", strlen("running")) == 0 || text[0] == '-';
 	return sscanf(text, "%ld %llx", &number, &word) == 2 &&

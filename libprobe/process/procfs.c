@@ -7,39 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libprobe/base/file.h"
 #include "libprobe/process/procfs.h"
 
 enum { VALUE_BYTES = 512 };
-
-size_t procfs_read(const char *path, char *buffer, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length;
-
-	buffer[0] = '\0';
-	if (fd < 0)
-		return 0;
-	length = read(fd, buffer, size - 1);
-	close(fd);
-	if (length <= 0)
-		return 0;
-	buffer[length] = '\0';
-	return length;
-}
-
-size_t procfs_read_whole(const char *path, char *buffer, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t length = 0;
-	ssize_t got;
-
-	while (fd >= 0 && (got = read(fd, buffer + length, size - 1 - length)) > 0)
-		length += (size_t)got;
-	if (fd >= 0)
-		close(fd);
-	buffer[length] = '\0';
-	return length;
-}
 
 /*
  * The text after a key of the status file, up to the end of its line. False if there is none;
@@ -123,7 +94,7 @@ long procfs_file_number(const char *path)
 {
 	char buffer[64];
 
-	return procfs_read(path, buffer, sizeof(buffer)) ? strtol(buffer, NULL, 10) : -1;
+	return file_read(path, buffer, sizeof(buffer)) ? strtol(buffer, NULL, 10) : -1;
 }
 
 void procfs_comm(pid_t pid, char *buffer, size_t size)
@@ -131,7 +102,7 @@ void procfs_comm(pid_t pid, char *buffer, size_t size)
 	char path[48];
 
 	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	if (!procfs_read(path, buffer, size))
+	if (!file_read(path, buffer, size))
 		snprintf(buffer, size, "?");
 	buffer[strcspn(buffer, "\n")] = '\0';
 }
@@ -173,7 +144,7 @@ static const char *stat_field(const char *path, int n, char *buffer, size_t size
 {
 	const char *field;
 
-	if (!procfs_read(path, buffer, size))
+	if (!file_read(path, buffer, size))
 		return NULL;
 	field = strrchr(buffer, ')');
 	for (int i = 2; field && i < n; i++) {

@@ -11,10 +11,6 @@
 
 #include "libprobe/base/error.h"
 
-/* Reads a small file and terminates its text; returns its length, or 0. */
-size_t procfs_read(const char *path, char *buffer, size_t size);
-/* The same with as many reads as it takes; text beyond `size` is dropped. */
-size_t procfs_read_whole(const char *path, char *buffer, size_t size);
 /*
  * The first number after a key of /proc/PID/status, or -1: errno is then 0 if the key is
  * missing.

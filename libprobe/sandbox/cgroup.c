@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/file.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/sandbox/cgroup.h"
 
@@ -157,7 +158,7 @@ static bool read_file(const char *folder, const char *name, char *text, size_t s
 	char path[PATH_MAX];
 	int length = snprintf(path, sizeof(path), "%s/%s", folder, name);
 
-	return length > 0 && length < PATH_MAX && procfs_read(path, text, size) > 0;
+	return length > 0 && length < PATH_MAX && file_read(path, text, size) > 0;
 }
 
 static uint64_t number_in(const char *folder, const char *name, uint64_t missing)
@@ -229,8 +230,8 @@ static char *read_both(pid_t pid, const char **mounts_ret)
 	if (!text)
 		return NULL;
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
-	procfs_read(path, text, TEXT_MAX);
-	procfs_read_whole("/proc/self/mountinfo", text + TEXT_MAX, TEXT_MAX);
+	file_read(path, text, TEXT_MAX);
+	file_read_whole("/proc/self/mountinfo", text + TEXT_MAX, TEXT_MAX);
 	*mounts_ret = text + TEXT_MAX;
 	return text;
 }
@@ -268,6 +269,6 @@ uint64_t cgroup_kills(const char *events)
 {
 	char text[STAT_MAX];
 
-	return events && procfs_read(events, text, sizeof(text)) ? number_behind(text, "oom_kill ")
-								 : 0;
+	return events && file_read(events, text, sizeof(text)) ? number_behind(text, "oom_kill ")
+							       : 0;
 }

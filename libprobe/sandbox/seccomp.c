@@ -32,6 +32,7 @@
 
 #include "arch/process.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/file.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/sandbox/seccomp.h"
@@ -201,7 +202,7 @@ bool seccomp_can_read(void)
 	char path[] = "/proc/thread-self/status", buffer[4096];
 	const char *mode, *capabilities;
 
-	if (!procfs_read(path, buffer, sizeof(buffer)))
+	if (!file_read(path, buffer, sizeof(buffer)))
 		return false;
 	mode = strstr(buffer, "\nSeccomp:");
 	capabilities = strstr(buffer, "\nCapEff:");

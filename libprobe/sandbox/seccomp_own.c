@@ -37,6 +37,7 @@
 #include <unistd.h>
 
 #include "arch/process.h"
+#include "libprobe/base/file.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/sandbox/seccomp.h"
 
@@ -122,13 +123,13 @@ static bool same_text(pid_t pid, const char *file, bool is_link)
 	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
 	if (is_link && readlink(path, theirs, sizeof(theirs) - 1) <= 0)
 		return false;
-	if (!is_link && procfs_read(path, theirs, sizeof(theirs)) >= sizeof(theirs) - 1)
+	if (!is_link && file_read(path, theirs, sizeof(theirs)) >= sizeof(theirs) - 1)
 		return false;
 	snprintf(path, sizeof(path), "/proc/self/%s", file);
 	if (is_link && readlink(path, ours, sizeof(ours) - 1) <= 0)
 		return false;
 	if (!is_link)
-		procfs_read(path, ours, sizeof(ours));
+		file_read(path, ours, sizeof(ours));
 	return ours[0] && strcmp(ours, theirs) == 0;
 }
 

@@ -13,6 +13,7 @@
 
 #include "arch/layout.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/sandbox/seccomp.h"
 #include "libprobe/stop/children.h"
@@ -72,7 +73,7 @@ static bool look_alike(pid_t pid, pid_t other)
 	for (int tries = 0; tries < SIZE_TRIES; tries++) {
 		for (int i = 0; i < 3; i++) {
 			snprintf(path, sizeof(path), "/proc/%d/statm", pids[i]);
-			if (!procfs_read(path, text[i], sizeof(text[i])))
+			if (!file_read(path, text[i], sizeof(text[i])))
 				return false;
 		}
 		if (strcmp(text[0], text[2]) == 0)

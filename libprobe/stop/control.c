@@ -28,6 +28,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/stop/children.h"
 #include "libprobe/stop/control.h"
@@ -483,7 +484,7 @@ static enum cost cost_of(pid_t pid, pid_t tid)
 	if (!state || strchr("ZXxD", state))
 		return COST_UNFIT;
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-	if (!procfs_read(path, text, sizeof(text)))
+	if (!file_read(path, text, sizeof(text)))
 		return COST_RESTART;
 	number = strtol(text, &rest, 10);
 	if (rest == text || number < 0) /* "running", or "-1": in none */

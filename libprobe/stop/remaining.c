@@ -36,6 +36,7 @@
 
 #include "arch/arch.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
 #include "libprobe/process/maps.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
@@ -80,7 +81,7 @@ static bool read_of(const struct control_thread *thread, const char *name, char 
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", thread->pid, thread->tid, name);
-	return procfs_read(path, text, size);
+	return file_read(path, text, size);
 }
 
 /* Does it sleep in one of these calls, with a time limit? Notes whether it sleeps at all. */
@@ -181,7 +182,7 @@ static uint64_t clock_of_ns(struct remaining *r, int cpu)
 		return 0;
 	r->has_moved = true;
 	sched_yield(); /* accounts our time */
-	return procfs_read("/proc/thread-self/sched", text, sizeof(text)) ? last_ran_ns(text) : 0;
+	return file_read("/proc/thread-self/sched", text, sizeof(text)) ? last_ran_ns(text) : 0;
 }
 
 static bool measure(

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
+#include "libprobe/base/file.h"
 #include "libprobe/process/maps.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/stop/remaining.h"
@@ -293,9 +294,9 @@ static void need_knowledge(void)
 	const struct mapping *code;
 	bool is_libc;
 
-	if (!procfs_read("/proc/self/sched", sched, sizeof(sched)) ||
+	if (!file_read("/proc/self/sched", sched, sizeof(sched)) ||
 		!strstr(sched, "se.exec_start") ||
-		!procfs_read("/proc/self/schedstat", counters, sizeof(counters)) ||
+		!file_read("/proc/self/schedstat", counters, sizeof(counters)) ||
 		sscanf(counters, "%llu %llu %llu", &ran, &waited, &times) != 3 || !ran)
 		skip();
 	assert_done(maps_read(getpid(), &maps));

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "libprobe/base/file.h"
+
+size_t file_read(const char *path, char *buffer, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length;
+
+	buffer[0] = '\0';
+	if (fd < 0)
+		return 0;
+	length = read(fd, buffer, size - 1);
+	close(fd);
+	if (length <= 0)
+		return 0;
+	buffer[length] = '\0';
+	return length;
+}
+
+size_t file_read_whole(const char *path, char *buffer, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t length = 0;
+	ssize_t got;
+
+	while (fd >= 0 && (got = read(fd, buffer + length, size - 1 - length)) > 0)
+		length += (size_t)got;
+	if (fd >= 0)
+		close(fd);
+	buffer[length] = '\0';
+	return length;
+}
