@@ -17,6 +17,7 @@
  */
 #include <stdio.h>
 
+#include "libprobe/base/file.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/stop/pause.h"
@@ -28,7 +29,7 @@ static uint64_t read_waited_ns(const char *path)
 	unsigned long long ran, waited;
 	char text[96];
 
-	if (!procfs_read(path, text, sizeof(text)) || sscanf(text, "%llu %llu", &ran, &waited) != 2)
+	if (!file_read(path, text, sizeof(text)) || sscanf(text, "%llu %llu", &ran, &waited) != 2)
 		return PAUSE_UNKNOWN;
 	return waited;
 }
