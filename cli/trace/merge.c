@@ -4,7 +4,7 @@
 #include "cli/trace/merge.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/buffer.h"
-#include "probe/event.h"
+#include "libprobe/base/event.h"
 
 enum { FULL_BYTES = 4 << 20 };
 
@@ -50,7 +50,7 @@ bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit)
 		.args = hit->args,
 		.arg_count = hit->arg_count,
 	};
-	size_t bytes = probe_event_packed_size(&event);
+	size_t bytes = event_packed_size(&event);
 	struct place *places = array_grow(merge->places, merge->count, sizeof(*places));
 	struct entry *entry = (void *)buffer_reserve(&merge->entries, sizeof(*entry) + bytes);
 
@@ -58,7 +58,7 @@ bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit)
 	if (!places || !entry)
 		return false;
 	*entry = (struct entry){target, hit->probe, bytes};
-	probe_event_pack(&event, entry + 1);
+	event_pack(&event, entry + 1);
 	places[merge->count++] = (struct place){hit->time_ns, merge->entries.length};
 	merge->entries.length += sizeof(*entry) + bytes;
 	return true;
@@ -87,7 +87,7 @@ void merge_drain(struct merge *merge,
 		qsort(merge->places, merge->count, sizeof(*merge->places), place_compare);
 	for (size_t i = 0; i < merge->count && more; i++) {
 		struct entry *entry = (void *)(merge->entries.data + merge->places[i].offset);
-		const struct probe_event *event = probe_event_unpack(entry + 1, entry->event_bytes);
+		const struct probe_event *event = event_unpack(entry + 1, entry->event_bytes);
 		const struct probe_hit hit = {
 			.time_ns = event->time_ns,
 			.pid = event->pid,

@@ -112,7 +112,7 @@ static const struct arch_arg *spec_of(const struct record_layout_site *site, uns
 }
 
 static void add_arg(struct record_layout *l, const struct record_layout_site *site,
-	const struct probe_capture *wanted, const struct probe_session_options *options)
+	const struct capture *wanted, const struct probe_session_options *options)
 {
 	struct record_layout_arg *arg = &l->args[l->arg_count++];
 	const struct arch_arg *spec = spec_of(site, wanted->arg);
@@ -198,14 +198,14 @@ static void add_stack(struct record_layout *l, const struct arch *arch, size_t b
 }
 
 void record_layout_init(struct record_layout *layout, const struct record_layout_site *site,
-	const struct probe_capture *wanted, size_t wanted_count,
+	const struct capture *wanted, size_t wanted_count,
 	const struct probe_session_options *options)
 {
 	*layout = (struct record_layout){0};
 	if (options->stack == PROBE_STACK_COPY)
 		add_stack(layout, site->arch, options->stack_bytes);
 	for (size_t i = 0; !wanted && i < site->count; i++)
-		add_arg(layout, site, &(struct probe_capture){.arg = (unsigned char)i}, options);
+		add_arg(layout, site, &(struct capture){.arg = (unsigned char)i}, options);
 	for (size_t i = 0; i < wanted_count && layout->arg_count < ARCH_ARGS_MAX; i++)
 		add_arg(layout, site, &wanted[i], options);
 	layout->recorded = layout->capture_count;

@@ -5,8 +5,8 @@
 
 #include "arch/arch.h"
 #include "arch/layout.h"
+#include "libprobe/names/pattern.h"
 #include "libprobe/process/modules.h"
-#include "probe/pattern.h"
 #include "probe/target.h"
 
 /* One argument as it is shown. Captures are indices, or -1. */
@@ -53,7 +53,7 @@ void record_layout_site_init(struct record_layout_site *site, const struct arch 
  * up in the module. An argument that cannot be captured is shown as null.
  */
 void record_layout_init(struct record_layout *layout, const struct record_layout_site *site,
-	const struct probe_capture *wanted, size_t wanted_count,
+	const struct capture *wanted, size_t wanted_count,
 	const struct probe_session_options *options);
 
 /*

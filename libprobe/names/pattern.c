@@ -26,8 +26,8 @@
 #include <string.h>
 
 #include "libprobe/base/error.h"
-#include "probe/pattern.h"
 #include "libprobe/names/argument.h"
+#include "libprobe/names/pattern.h"
 
 enum { CAPTURES_MAX = 32 };
 
@@ -45,7 +45,7 @@ struct probe_pattern {
 	const char *without_prefix; /* provider after "sdt_", or NULL */
 	char *name;		    /* with `-` as `__` */
 	bool has_captures;
-	struct probe_capture captures[CAPTURES_MAX];
+	struct capture captures[CAPTURES_MAX];
 	size_t capture_count;
 };
 
@@ -127,7 +127,7 @@ static bool take_arg(const char **at, uint8_t *ret)
 static struct probe_error *parse_capture(const struct parser *parser, const char **at)
 {
 	struct probe_pattern *pattern = parser->pattern;
-	struct probe_capture capture = {0};
+	struct capture capture = {0};
 	bool has_parenthesis;
 
 	if (pattern->capture_count == CAPTURES_MAX)
@@ -435,8 +435,7 @@ const char *probe_pattern_text(const struct probe_pattern *pattern)
 	return pattern->text;
 }
 
-const struct probe_capture *probe_pattern_captures(
-	const struct probe_pattern *pattern, size_t *count_ret)
+const struct capture *pattern_captures(const struct probe_pattern *pattern, size_t *count_ret)
 {
 	*count_ret = pattern->capture_count;
 	return pattern->has_captures ? pattern->captures : NULL;

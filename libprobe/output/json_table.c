@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "libprobe/output/json.h"
-#include "libprobe/session/value.h"
+#include "libprobe/base/value.h"
 #include "libprobe/table/table.h"
 
 /* Whole numbers stay so as far as 64 bits reach. */

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "libprobe/output/text.h"
-#include "libprobe/session/value.h"
+#include "libprobe/base/value.h"
 #include "probe/sink.h"
 
 enum {

@@ -14,7 +14,7 @@
 
 #include "libprobe/output/grid.h"
 #include "libprobe/output/text.h"
-#include "libprobe/session/value.h"
+#include "libprobe/base/value.h"
 #include "libprobe/table/table.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "libprobe/base/buffer.h"
-#include "libprobe/session/value.h"
+#include "libprobe/base/value.h"
 #include "libprobe/table/table.h"
 
 enum { NAME_CUT = 236 /* leaves room for "~01234567#99999" */ };

@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/session/value.h"
+#include "libprobe/base/value.h"
 #include "probe/pcp.h"
 
 struct instance {

@@ -31,7 +31,7 @@
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/error.h"
 #include "libprobe/reader/reader.h"
-#include "probe/event.h"
+#include "libprobe/base/event.h"
 
 enum {
 	WRITE_BYTES = 1 << 16, /* frames written at once */
@@ -51,7 +51,7 @@ enum frame_type {
 	FRAME_END     /* the last frame, after the last event */
 };
 
-/* Header of each frame. In an event's, the packed event follows (probe/event.h). */
+/* Header of each frame. In an event's, the packed event follows (libprobe/base/event.h). */
 struct frame {
 	uint32_t length; /* of the whole frame; a multiple of ALIGN */
 	uint32_t type;
@@ -88,7 +88,7 @@ static void put_length(struct buffer *out, size_t start)
 
 static void put_event(struct buffer *out, const struct probe_event *event)
 {
-	size_t size = probe_event_packed_size(event);
+	size_t size = event_packed_size(event);
 	struct frame frame = {.length = (uint32_t)(sizeof(frame) + size), .type = FRAME_EVENT};
 	char *block;
 
@@ -96,7 +96,7 @@ static void put_event(struct buffer *out, const struct probe_event *event)
 	block = buffer_reserve(out, size);
 	if (!block)
 		return;
-	probe_event_pack(event, block);
+	event_pack(event, block);
 	out->length += size;
 }
 
@@ -373,8 +373,7 @@ static struct probe_error *next_frame(struct process_reader *reader, struct fram
 
 static bool take_event(struct frame *frame, struct probe_event *ret)
 {
-	const struct probe_event *event =
-		probe_event_unpack(frame + 1, frame->length - sizeof(*frame));
+	const struct probe_event *event = event_unpack(frame + 1, frame->length - sizeof(*frame));
 
 	if (!event || (event->kind == PROBE_EVENT_HIT && (!event->provider || !event->name)))
 		return false;

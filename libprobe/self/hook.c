@@ -88,7 +88,7 @@ static struct probe_error *describe_site(struct hook *hook, const struct selecti
 	const struct probe_session_options options = {.string_bytes = PROBE_STRING_BYTES_MAX};
 	const struct arch *arch = arch_of_machine(object_machine(probe->module->object));
 	struct hook_site *ret = &sites->items[sites->count++];
-	const struct probe_capture *wanted;
+	const struct capture *wanted;
 	struct record_layout_site args;
 	size_t count;
 
@@ -102,7 +102,7 @@ static struct probe_error *describe_site(struct hook *hook, const struct selecti
 		.provider = strdup(probe->provider),
 		.name = strdup(probe->name),
 		.path = strdup(probe->module->path)};
-	wanted = probe_pattern_captures(hook->pattern, &count);
+	wanted = pattern_captures(hook->pattern, &count);
 	record_layout_site_init(&args, arch, probe->module, selected->note->args);
 	record_layout_init(&ret->layout, &args, wanted, count, &options);
 	return ret->provider && ret->name && ret->path ? NULL : probe_error_no_memory();

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "arch/layout.h"
-#include "libprobe/session/value.h"
+#include "libprobe/base/value.h"
 #include "probe/target.h"
 
 _Static_assert(PROBE_BUCKETS == CELL_BUCKETS, "rows are cells, read");

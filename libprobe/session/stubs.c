@@ -73,7 +73,7 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	struct session_site *site)
 {
 	struct session_probe *part = &s->known[site->probe];
-	const struct probe_capture *wanted;
+	const struct capture *wanted;
 	struct record_layout_site args;
 	size_t wanted_count;
 
@@ -81,7 +81,7 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	args.pc = selected->pc;
 	args.return_offset = session_stack_return_offset(s, selected->pc);
 	if (s->options.kind == PROBE_SESSION_RECORD) {
-		wanted = probe_pattern_captures(s->patterns[probe->pattern], &wanted_count);
+		wanted = pattern_captures(s->patterns[probe->pattern], &wanted_count);
 		record_layout_init(&site->layout, &args, wanted, wanted_count, &s->options);
 		if (record_layout_bytes(&site->layout) > s->record_max)
 			s->record_max = record_layout_bytes(&site->layout);

@@ -13,12 +13,6 @@ static _Atomic uint32_t *switch_of(const struct probe_session *s)
 	return (_Atomic uint32_t *)(s->rings.base + DATA_SWITCH_OFFSET);
 }
 
-void probe_session_switch(struct probe_session *session, bool on)
-{
-	if (session->options.switched && session->rings.base)
-		atomic_store_explicit(switch_of(session), on, memory_order_relaxed);
-}
-
 /* The target, too, can write the word. */
 bool probe_session_is_on(const struct probe_session *session)
 {
@@ -26,12 +20,18 @@ bool probe_session_is_on(const struct probe_session *session)
 	       atomic_load_explicit(switch_of(session), memory_order_relaxed);
 }
 
-void probe_session_switch_probe(struct probe_session *session, size_t probe, bool on)
+void probe_session_switch(struct probe_session *session, size_t probe, bool on)
 {
 	const struct reg_session *l = &session->rings.layout;
 	uint64_t offset;
 
-	if (!session->options.switched || !session->rings.base || probe >= session->probe_count)
+	if (!session->options.switched || !session->rings.base)
+		return;
+	if (probe == SIZE_MAX) {
+		atomic_store_explicit(switch_of(session), on, memory_order_relaxed);
+		return;
+	}
+	if (probe >= session->probe_count)
 		return;
 	offset = l->slots - l->data + ((uint64_t)l->cpus << l->slots_shift) +
 		 session->known[probe].slot * sizeof(struct probe_slot) +

@@ -49,7 +49,7 @@ static struct probe_error *end_full_log(struct probe_stream *stream)
 	if (o->log_policy != PROBE_STREAM_LOG_UNTIL_FULL || !stream_log_is_full(stream->log) ||
 		!was_running)
 		return NULL;
-	probe_session_switch(stream->session, false);
+	probe_session_switch(stream->session, SIZE_MAX, false);
 	stream->state = STREAM_SUSPENDED;
 	stream->restarts = false;
 	stream->reading.closed = true;

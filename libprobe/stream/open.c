@@ -122,14 +122,11 @@ static struct probe_error *take_from_record(struct probe_stream *stream, bool *t
 /* ---- The next event ---------------------------------------------------------------------------
  */
 
-enum wait { WAIT_NOT, WAIT_UNTIL, WAIT_LONG };
-
 struct next {
 	struct probe_stream_event *event;
 	void *data;
 	size_t size;
-	enum wait wait;
-	const struct timespec *until;
+	const struct timespec *until; /* NULL: without a limit */
 	uint64_t sleep_ns;
 };
 
@@ -162,9 +159,9 @@ static struct probe_error *time_left(const struct next *next, uint64_t *ret)
 	int64_t left;
 
 	*ret = next->sleep_ns;
-	if (next->wait != WAIT_UNTIL)
+	if (!next->until)
 		return NULL;
-	if (!next->until || next->until->tv_nsec < 0 || next->until->tv_nsec >= NSEC_PER_SEC)
+	if (next->until->tv_nsec < 0 || next->until->tv_nsec >= NSEC_PER_SEC)
 		return error_numbered(PROBE_ERROR_USAGE, EINVAL, "this is no time to wait until");
 	clock_gettime(CLOCK_REALTIME, &now);
 	if (now.tv_sec > next->until->tv_sec ||
@@ -200,6 +197,12 @@ static struct probe_error *sleep_a_while(struct probe_stream *stream, uint64_t s
 	return ready < 0 ? probe_error_system(err, "waiting for an event") : NULL;
 }
 
+/* Then nobody waits. */
+static bool is_zero(const struct timespec *until)
+{
+	return until && !until->tv_sec && !until->tv_nsec;
+}
+
 /* With the lock. */
 static struct probe_error *next_event(
 	struct probe_stream *stream, struct next *next, bool *there_ret)
@@ -217,7 +220,7 @@ static struct probe_error *next_event(
 			probe_error_free(error);
 			return NULL;
 		}
-		if (error || over || next->wait == WAIT_NOT)
+		if (error || over || is_zero(next->until))
 			return error;
 		error = time_left(next, &sleep_ns);
 		if (!error)
@@ -229,46 +232,24 @@ static struct probe_error *next_event(
 	}
 }
 
-static struct probe_error *enter_and_next(
-	struct probe_stream *stream, struct next *next, bool *there_ret)
+struct probe_error *probe_stream_next(struct probe_stream *stream, void *data, size_t size,
+	const struct timespec *until, struct probe_stream_event *ret, bool *there_ret)
 {
+	struct next next = {.event = ret,
+		.data = data,
+		.size = size,
+		.until = until,
+		.sleep_ns = FIRST_SLEEP_NS};
 	struct probe_error *error = stream_enter(
-		stream, next->wait == WAIT_LONG ? STREAM_ANY : STREAM_ACTIVE, "events are tried");
+		stream, until ? STREAM_ACTIVE : STREAM_ANY, "a wait for events can be limited");
 
 	if (error)
 		return error;
-	next->sleep_ns = FIRST_SLEEP_NS;
 	if (stream->log)
 		error = error_numbered(PROBE_ERROR_STATE, EINVAL,
 			"the events of a stream with a log are in its log");
 	else
-		error = next_event(stream, next, there_ret);
+		error = next_event(stream, &next, there_ret);
 	stream_leave(stream);
 	return error;
-}
-
-struct probe_error *probe_stream_next(struct probe_stream *stream, struct probe_stream_event *ret,
-	void *data, size_t size, bool *there_ret)
-{
-	struct next next = {.event = ret, .data = data, .size = size, .wait = WAIT_LONG};
-
-	return enter_and_next(stream, &next, there_ret);
-}
-
-struct probe_error *probe_stream_timed_next(struct probe_stream *stream,
-	struct probe_stream_event *ret, void *data, size_t size, const struct timespec *until,
-	bool *there_ret)
-{
-	struct next next = {
-		.event = ret, .data = data, .size = size, .wait = WAIT_UNTIL, .until = until};
-
-	return enter_and_next(stream, &next, there_ret);
-}
-
-struct probe_error *probe_stream_try_next(struct probe_stream *stream,
-	struct probe_stream_event *ret, void *data, size_t size, bool *there_ret)
-{
-	struct next next = {.event = ret, .data = data, .size = size, .wait = WAIT_NOT};
-
-	return enter_and_next(stream, &next, there_ret);
 }

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "probe/event.h"
-#include "libprobe/session/value.h"
+#include "libprobe/base/event.h"
+#include "libprobe/base/value.h"
 #include "libprobe/stream/stream.h"
 
 enum { ALIGN = _Alignof(struct probe_value), ROOM_MIN = 1 << 16, ROOM_KEPT = 1 << 20 };
@@ -73,14 +73,14 @@ static bool make_room(struct stream_queue *q, size_t bytes)
 
 struct probe_error *stream_queue_put(struct stream_queue *queue, const struct stream_item *item)
 {
-	size_t bytes = sizeof(struct entry) + probe_event_packed_size(&item->event);
+	size_t bytes = sizeof(struct entry) + event_packed_size(&item->event);
 	struct entry *entry;
 
 	if (!make_room(queue, bytes))
 		return probe_error_no_memory();
 	entry = (struct entry *)(queue->bytes + queue->end);
 	*entry = (struct entry){.bytes = bytes, .item = *item};
-	probe_event_pack(&item->event, entry + 1);
+	event_pack(&item->event, entry + 1);
 	queue->end += bytes;
 	return NULL;
 }
@@ -157,7 +157,7 @@ bool stream_queue_take(struct stream_queue *queue, const struct stream_types *ty
 	if (queue->begin == queue->end)
 		return false;
 	type = &types->types[entry->item.type];
-	event = probe_event_unpack(entry + 1, entry->bytes - sizeof(*entry));
+	event = event_unpack(entry + 1, entry->bytes - sizeof(*entry));
 	values = take_values(&to, event, &count);
 	for (size_t i = 0; i < count; i++)
 		if (value_has_bytes(&values[i]))

@@ -178,7 +178,7 @@ static struct probe_error *know_probes(struct probe_stream *stream)
 			break;
 		stream->probe_count = i + 1;
 		if (stream_set_has(&stream->filter, types[i]))
-			probe_session_switch_probe(stream->session, i, false);
+			probe_session_switch(stream->session, i, false);
 	}
 	return error;
 }

@@ -14,7 +14,7 @@
 #include <sys/queue.h>
 
 #include "libprobe/names/pairs.h"
-#include "probe/event.h"
+#include "libprobe/base/event.h"
 #include "probe/spans.h"
 
 struct pair {
@@ -228,13 +228,13 @@ void probe_spans_finish(struct probe_spans *spans)
 /* A copy of an event, and of all that it points to. */
 static struct open_span *span_create(const struct probe_event *event)
 {
-	size_t size = probe_event_packed_size(event);
+	size_t size = event_packed_size(event);
 	struct open_span *span = calloc(1, sizeof(*span) + size);
 
 	if (!span)
 		return NULL;
-	probe_event_pack(event, span + 1);
-	span->public.begin = *probe_event_unpack(span + 1, size);
+	event_pack(event, span + 1);
+	span->public.begin = *event_unpack(span + 1, size);
 	return span;
 }
 

@@ -342,7 +342,7 @@ void stream_go_on(struct probe_stream *stream)
 	/* All hits have a later stamp. */
 	stream_mark(stream, PROBE_STREAM_START, false, 0, sets);
 	stream->state = STREAM_RUNNING;
-	probe_session_switch(stream->session, true);
+	probe_session_switch(stream->session, SIZE_MAX, true);
 }
 
 struct probe_error *probe_stream_start(struct probe_stream *stream)
@@ -367,7 +367,7 @@ static void stop(struct probe_stream *stream)
 	stream->restarts = false;
 	if (stream->state != STREAM_RUNNING)
 		return;
-	probe_session_switch(stream->session, false);
+	probe_session_switch(stream->session, SIZE_MAX, false);
 	stream->state = STREAM_SUSPENDED;
 	stream_mark(stream, PROBE_STREAM_STOP, false, 0, NULL);
 }
@@ -402,9 +402,9 @@ struct probe_error *probe_stream_clear(struct probe_stream *stream)
 		rings_clear(&stream->session->rings);
 	}
 	stream_queue_clear(&stream->queue);
-	probe_stream_set_empty(&stream->filter);
+	stream->filter = (struct probe_stream_set){0};
 	for (size_t i = 0; i < stream->probe_count; i++)
-		probe_session_switch_probe(stream->session, i, true);
+		probe_session_switch(stream->session, i, true);
 	stream_reading_reset(stream);
 	stream->lost_before += stream_lost(stream);
 	stream->lost_status = 0;
@@ -447,7 +447,7 @@ static void switch_probes(struct probe_stream *stream, const struct probe_stream
 	for (size_t i = 0; i < stream->probe_count; i++)
 		if (stream_set_has(in, stream->probe_types[i]) &&
 			!stream_set_has(not_in, stream->probe_types[i]))
-			probe_session_switch_probe(stream->session, i, on);
+			probe_session_switch(stream->session, i, on);
 }
 
 struct probe_error *probe_stream_set_filter(

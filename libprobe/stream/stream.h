@@ -196,7 +196,6 @@ struct probe_stream {
 	bool closing;
 	int wake; /* an eventfd(2), readable once it closes */
 	struct stream_index index;
-	uint32_t next_type; /* of the list */
 	struct stream_queue queue;
 
 	/* Of an active stream: */

@@ -183,58 +183,32 @@ struct probe_error *probe_stream_type_name(
 	return error;
 }
 
-bool probe_stream_type_equal(const struct probe_stream *stream, uint32_t a, uint32_t b)
-{
-	(void)stream; /* each name has one number */
-	return a == b;
-}
-
 struct probe_error *probe_stream_type_next(
-	struct probe_stream *stream, uint32_t *type_ret, bool *there_ret)
+	struct probe_stream *stream, uint32_t from, uint32_t *type_ret, bool *there_ret)
 {
 	struct probe_error *error = stream_enter(stream, STREAM_ANY, NULL);
 
 	if (error)
 		return error;
-	while (stream->next_type < PROBE_STREAM_TYPES_END &&
-		!stream_types_has(stream->index.types, stream->next_type))
-		stream->next_type++;
-	*there_ret = stream->next_type < PROBE_STREAM_TYPES_END;
+	while (from < PROBE_STREAM_TYPES_END && !stream_types_has(stream->index.types, from))
+		from++;
+	*there_ret = from < PROBE_STREAM_TYPES_END;
 	if (*there_ret)
-		*type_ret = stream->next_type++;
-	else
-		/* More may be opened: the list goes on with them. */
-		stream->next_type = stream->index.types->next;
-	stream_leave(stream);
-	return NULL;
-}
-
-struct probe_error *probe_stream_type_rewind(struct probe_stream *stream)
-{
-	struct probe_error *error = stream_enter(stream, STREAM_ANY, NULL);
-
-	if (error)
-		return error;
-	stream->next_type = 0;
+		*type_ret = from;
 	stream_leave(stream);
 	return NULL;
 }
 
 /* ---- Sets ------------------------------------------------------------------------------------ */
 
-void probe_stream_set_empty(struct probe_stream_set *set)
-{
-	*set = (struct probe_stream_set){0};
-}
-
 struct probe_error *probe_stream_set_fill(struct probe_stream_set *set, enum probe_stream_fill what)
 {
 	switch (what) {
 	case PROBE_STREAM_WOPID_TYPES:
-		probe_stream_set_empty(set);
+		*set = (struct probe_stream_set){0};
 		return NULL;
 	case PROBE_STREAM_OWN_TYPES:
-		probe_stream_set_empty(set);
+		*set = (struct probe_stream_set){0};
 		set->words[0] = (UINT64_C(1) << PROBE_STREAM_SYSTEM_TYPES) - 1;
 		return NULL;
 	case PROBE_STREAM_ALL_TYPES:
@@ -252,21 +226,15 @@ static struct probe_error *check_type(uint32_t type)
 	return error_numbered(PROBE_ERROR_USAGE, EINVAL, "no type of events can be %u", type);
 }
 
-struct probe_error *probe_stream_set_add(struct probe_stream_set *set, uint32_t type)
+struct probe_error *probe_stream_set_put(struct probe_stream_set *set, uint32_t type, bool in)
 {
 	struct probe_error *error = check_type(type);
+	uint64_t bit = UINT64_C(1) << (type % 64);
 
-	if (!error)
-		set->words[type / 64] |= UINT64_C(1) << (type % 64);
-	return error;
-}
-
-struct probe_error *probe_stream_set_del(struct probe_stream_set *set, uint32_t type)
-{
-	struct probe_error *error = check_type(type);
-
-	if (!error)
-		set->words[type / 64] &= ~(UINT64_C(1) << (type % 64));
+	if (!error && in)
+		set->words[type / 64] |= bit;
+	else if (!error)
+		set->words[type / 64] &= ~bit;
 	return error;
 }
 
@@ -296,7 +264,7 @@ struct probe_error *probe_stream_set_read(
 	if (value->kind != PROBE_VALUE_BYTES || value->truncated ||
 		value->length > sizeof(ret->words))
 		return error_numbered(PROBE_ERROR_USAGE, EINVAL, "the value is no set of types");
-	probe_stream_set_empty(ret);
+	*ret = (struct probe_stream_set){0};
 	if (value->length)
 		memcpy(ret->words, value->bytes, value->length);
 	return NULL;

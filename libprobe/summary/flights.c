@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "arch/layout.h"
-#include "libprobe/session/value.h"
+#include "libprobe/base/value.h"
 #include "libprobe/summary/summary.h"
 
 enum { FIRST_ROOM = 256, FIRST_TIMES = 4 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "libprobe/names/argument.h"
-#include "libprobe/session/value.h"
+#include "libprobe/base/value.h"
 #include "libprobe/summary/summary.h"
 
 uint64_t summary_hash(const void *bytes, size_t length, uint64_t seed)

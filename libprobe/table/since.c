@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/session/value.h"
+#include "libprobe/base/value.h"
 #include "libprobe/table/table.h"
 
 /* The bound of a bucket, as a value of the row. */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/session/value.h"
+#include "libprobe/base/value.h"
 #include "libprobe/table/table.h"
 
 struct probe_error *probe_table_create(size_t key_count, struct probe_table **ret)

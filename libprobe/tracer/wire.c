@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "probe/event.h"
+#include "libprobe/base/event.h"
 #include "libprobe/tracer/wire.h"
 
 void wire_put(struct buffer *out, enum wire_type type)
@@ -25,7 +25,7 @@ bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct pr
 		.args = hit->args,
 		.arg_count = hit->arg_count,
 	};
-	size_t length = sizeof(struct wire_hit) + probe_event_packed_size(&event);
+	size_t length = sizeof(struct wire_hit) + event_packed_size(&event);
 	struct wire_hit *wire;
 
 	/* Reserve all at once: half a message would be worse than none. */
@@ -33,7 +33,7 @@ bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct pr
 	if (!wire)
 		return false;
 	*wire = (struct wire_hit){{WIRE_HIT, (uint32_t)length}, tag, filtered};
-	probe_event_pack(&event, wire + 1);
+	event_pack(&event, wire + 1);
 	out->length += length;
 	return true;
 }
@@ -45,7 +45,7 @@ bool wire_get_hit(char *message, size_t length, struct wire_got *ret)
 
 	if (length < sizeof(*wire) || wire->tag >= PROBE_TAG_STATUS)
 		return false;
-	event = probe_event_unpack(message + sizeof(*wire), length - sizeof(*wire));
+	event = event_unpack(message + sizeof(*wire), length - sizeof(*wire));
 	if (!event || !event->provider || !event->name)
 		return false;
 	*ret = (struct wire_got){

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "probe/pattern.h"
+#include "libprobe/names/pattern.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!error) {
 		(void)probe_pattern_matches(pattern, text, text, text);
 		(void)probe_pattern_matches(pattern, "/usr/lib/libx.so.1", "provider", "a-b__c");
-		if (probe_pattern_captures(pattern, &count) && (count == 0 || count > 32))
+		if (pattern_captures(pattern, &count) && (count == 0 || count > 32))
 			abort();
 		error = probe_pattern_no_match(pattern, "here", "probectl list", names, 3);
 		probe_pattern_free(pattern);

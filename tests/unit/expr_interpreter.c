@@ -324,7 +324,7 @@ const char *expr_ill_formed(const struct arch_expr *expr, uint8_t capture_count,
 struct probe_error *expr_case_init(struct expr_case *c, const char *args, const char *text)
 {
 	static const struct probe_session_options options = {.string_bytes = 0};
-	static const struct probe_capture none = {0};
+	static const struct capture none = {0};
 	struct probe_error *error;
 	uint8_t count;
 

@@ -38,8 +38,8 @@ bool try_next(struct probe_stream *stream, struct seen *seen)
 {
 	bool there;
 
-	live_ok(probe_stream_try_next(
-		stream, &seen->event, seen->data, sizeof(seen->data), &there));
+	live_ok(probe_stream_next(
+		stream, seen->data, sizeof(seen->data), &no_wait, &seen->event, &there));
 	return there;
 }
 
@@ -75,9 +75,8 @@ struct probe_stream_status status_of(struct probe_stream *stream)
 
 struct probe_stream_set set_of(uint32_t type)
 {
-	struct probe_stream_set set;
+	struct probe_stream_set set = {0};
 
-	probe_stream_set_empty(&set);
-	live_ok(probe_stream_set_add(&set, type));
+	live_ok(probe_stream_set_put(&set, type, true));
 	return set;
 }

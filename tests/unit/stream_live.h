@@ -6,6 +6,8 @@
 #include "probe/stream.h"
 #include "tests/unit/live.h"
 
+static const struct timespec no_wait = {0}; /* for probe_stream_next() */
+
 enum { EVENT_BYTES = 4096, TEST_RING_BYTES = 1 << 17 };
 
 /* An event, and the memory that it points into. */

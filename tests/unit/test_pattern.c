@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "probe/pattern.h"
+#include "libprobe/names/pattern.h"
 
 static const char jvm[] = "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so";
 
@@ -157,11 +157,11 @@ static void test_regular_expressions(void **state)
 	assert_true(matches("/a/b:c/", "/x", "p/a/b", "c"));
 }
 
-static void check_captures(const char *text, size_t count, const struct probe_capture *expected)
+static void check_captures(const char *text, size_t count, const struct capture *expected)
 {
 	struct probe_pattern *pattern = parse(text);
 	size_t found;
-	const struct probe_capture *captures = probe_pattern_captures(pattern, &found);
+	const struct capture *captures = pattern_captures(pattern, &found);
 
 	assert_non_null(captures);
 	assert_int_equal(found, count);
@@ -176,16 +176,16 @@ static void check_captures(const char *text, size_t count, const struct probe_ca
 
 static void test_captures(void **state)
 {
-	const struct probe_capture one[] = {{.arg = 3}};
-	const struct probe_capture two[] = {{.arg = 31}, {.arg = 0, .is_string = true}};
-	const struct probe_capture sized[] = {
+	const struct capture one[] = {{.arg = 3}};
+	const struct capture two[] = {{.arg = 31}, {.arg = 0, .is_string = true}};
+	const struct capture sized[] = {
 		{.arg = 2, .is_string = true, .has_length = true, .length = 3},
 		{.arg = 0, .has_length = true, .length = 31}};
 	struct probe_pattern *pattern = parse("hotspot:*");
 	size_t count;
 
 	(void)state;
-	assert_null(probe_pattern_captures(pattern, &count));
+	assert_null(pattern_captures(pattern, &count));
 	assert_int_equal(count, 0);
 	probe_pattern_free(pattern);
 	check_captures("a:b(arg3)", 1, one);

@@ -24,7 +24,7 @@ enum { RECORD = sizeof(struct ring_record) };
 uint64_t layout_variable = 5;
 static const struct probe_session_options plain, guessing = {.guess_strings = true};
 
-static struct record_layout record_layout_of(const char *args, const struct probe_capture *wanted,
+static struct record_layout record_layout_of(const char *args, const struct capture *wanted,
 	size_t count, const struct probe_session_options *options)
 {
 	struct module module = {.bias = 0x10000};
@@ -195,7 +195,7 @@ static void test_symbols_beyond(void **state)
 
 /* ---- Strings and aggregates ----------------------------------------------------------- */
 
-static const struct probe_capture string_and_number[] = {{.arg = 0, .is_string = true}, {.arg = 1}};
+static const struct capture string_and_number[] = {{.arg = 0, .is_string = true}, {.arg = 1}};
 
 static void test_strings(void **state)
 {
@@ -289,7 +289,7 @@ static void test_guesses(void **state)
 /* So many bytes as another argument says: as they are, or as text up to a NUL. */
 static void test_stated_lengths(void **state)
 {
-	static const struct probe_capture wanted[] = {{.arg = 0, .has_length = true, .length = 1},
+	static const struct capture wanted[] = {{.arg = 0, .has_length = true, .length = 1},
 		{.arg = 0, .is_string = true, .has_length = true, .length = 1}, {.arg = 0}};
 	struct record_layout l = record_layout_of("8@%rdi -4@%esi", wanted, 3, &plain);
 	struct probe_value v[ARCH_ARGS_MAX];
@@ -327,12 +327,12 @@ static void test_stated_lengths(void **state)
 
 /* ---- Which arguments -------------------------------------------------------------------- */
 
-static const struct probe_capture both_strings[] = {
+static const struct capture both_strings[] = {
 	{.arg = 0, .is_string = true}, {.arg = 1, .is_string = true}};
 
 static void test_wanted(void **state)
 {
-	static const struct probe_capture wanted[] = {
+	static const struct capture wanted[] = {
 		{.arg = 1}, {.arg = 0}, {.arg = 7}, {.arg = 7, .is_string = true}};
 	struct record_layout l = record_layout_of("8@%rdi 8@%rsi", wanted, 4, &plain);
 	struct probe_value v[ARCH_ARGS_MAX];
@@ -380,7 +380,7 @@ static void test_many(void **state)
 /* Whatever the target writes: no read outside, and spans stay within the record. */
 static void test_random(void **state)
 {
-	static const struct probe_capture wanted[] = {{.arg = 0, .is_string = true}, {.arg = 1},
+	static const struct capture wanted[] = {{.arg = 0, .is_string = true}, {.arg = 1},
 		{.arg = 2, .is_string = true}, {.arg = 3},
 		{.arg = 0, .is_string = true, .has_length = true, .length = 2},
 		{.arg = 0, .has_length = true, .length = 2}};

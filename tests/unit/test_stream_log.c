@@ -87,7 +87,8 @@ static bool read_next(struct probe_stream *stream, struct seen *seen)
 {
 	bool there;
 
-	live_ok(probe_stream_next(stream, &seen->event, seen->data, sizeof(seen->data), &there));
+	live_ok(probe_stream_next(
+		stream, seen->data, sizeof(seen->data), NULL, &seen->event, &there));
 	return there;
 }
 
@@ -95,17 +96,16 @@ static bool read_next(struct probe_stream *stream, struct seen *seen)
 static uint32_t listed(struct probe_stream *stream, const char *wanted)
 {
 	const char *name;
-	uint32_t type;
 	bool there;
 
-	live_ok(probe_stream_type_rewind(stream));
-	do {
-		live_ok(probe_stream_type_next(stream, &type, &there));
+	for (uint32_t type = 0;; type++) {
+		live_ok(probe_stream_type_next(stream, type, &type, &there));
 		if (!there)
 			fail_msg("there is no type %s", wanted);
 		live_ok(probe_stream_type_name(stream, type, &name));
-	} while (strcmp(name, wanted) != 0);
-	return type;
+		if (strcmp(name, wanted) == 0)
+			return type;
+	}
 }
 
 /* ---- What was flushed is what is read ----------------------------------------------------------
@@ -134,7 +134,7 @@ static void check_log(struct probe_stream *stream)
 	assert_true(read_next(stream, &seen));
 	assert_int_equal(seen.event.type, PROBE_STREAM_STOP);
 	assert_int_equal(seen.event.event.args[0].i, 0);
-	live_ok(probe_stream_next(stream, &seen.event, NULL, 0, &there));
+	live_ok(probe_stream_next(stream, NULL, 0, NULL, &seen.event, &there));
 	assert_false(there);
 }
 
@@ -153,8 +153,8 @@ static void test_flush(void **state)
 	live_ok(probe_stream_get_attributes(stream, &a));
 	assert_int_equal(a.options.policy, PROBE_STREAM_FLUSH); /* the default, with a log */
 	/* Its events are in the log. */
-	is_error(probe_stream_next(stream, &event, NULL, 0, &there), EINVAL);
-	is_error(probe_stream_try_next(stream, &event, NULL, 0, &there), EINVAL);
+	is_error(probe_stream_next(stream, NULL, 0, NULL, &event, &there), EINVAL);
+	is_error(probe_stream_next(stream, NULL, 0, &no_wait, &event, &there), EINVAL);
 	live_ok(probe_stream_start(stream));
 	live_order(l, 'o');
 	live_ok(probe_stream_stop(stream));
@@ -552,16 +552,15 @@ static void test_usage(void **state)
 	struct probe_report report = {0};
 	struct probe_request request = {0};
 	struct probe_stream *stream;
-	struct probe_stream_set set;
+	struct probe_stream_set set = {0};
 	struct probe_stream_event event;
-	struct timespec past = {0};
+	struct timespec past = {.tv_sec = 1};
 	struct probe_error *error;
 	uint32_t type;
 	bool there;
 	char path[64];
 	FILE *file;
 
-	probe_stream_set_empty(&set);
 	options.log = folder;
 	is_error(probe_stream_create(l->target, &request, &options, &report, &stream), EINVAL);
 	options.log_bytes = 0;
@@ -593,8 +592,8 @@ static void test_usage(void **state)
 	is_error(probe_stream_set_filter(stream, &set, PROBE_STREAM_FILTER_SET), EINVAL);
 	is_error(probe_stream_get_filter(stream, &set), EINVAL);
 	is_error(probe_stream_type_open(stream, "a:b", &type), EINVAL);
-	is_error(probe_stream_try_next(stream, &event, NULL, 0, &there), EINVAL);
-	is_error(probe_stream_timed_next(stream, &event, NULL, 0, &past, &there), EINVAL);
+	is_error(probe_stream_next(stream, NULL, 0, &no_wait, &event, &there), EINVAL);
+	is_error(probe_stream_next(stream, NULL, 0, &past, &event, &there), EINVAL);
 	assert_int_equal(probe_stream_fd(stream), -1);
 	assert_null(probe_stream_session(stream));
 	live_ok(probe_stream_close(stream));

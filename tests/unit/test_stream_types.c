@@ -29,20 +29,19 @@ static bool has(const struct probe_stream_set *set, uint32_t type)
 
 static void test_sets(void **state)
 {
-	struct probe_stream_set set, other;
+	struct probe_stream_set set = {0}, other;
 	struct probe_value value;
 
 	(void)state;
-	probe_stream_set_empty(&set);
 	for (uint32_t i = 0; i < PROBE_STREAM_TYPES_END; i++)
 		assert_false(has(&set, i));
-	live_ok(probe_stream_set_add(&set, PROBE_STREAM_TYPES_END - 1));
-	live_ok(probe_stream_set_add(&set, PROBE_STREAM_TYPES_END - 1));
+	live_ok(probe_stream_set_put(&set, PROBE_STREAM_TYPES_END - 1, true));
+	live_ok(probe_stream_set_put(&set, PROBE_STREAM_TYPES_END - 1, true));
 	assert_true(has(&set, PROBE_STREAM_TYPES_END - 1));
 	value = stream_set_value(&set);
 	assert_int_equal(value.length, sizeof(set));
-	live_ok(probe_stream_set_del(&set, PROBE_STREAM_TYPES_END - 1));
-	live_ok(probe_stream_set_del(&set, PROBE_STREAM_STOP));
+	live_ok(probe_stream_set_put(&set, PROBE_STREAM_TYPES_END - 1, false));
+	live_ok(probe_stream_set_put(&set, PROBE_STREAM_STOP, false));
 	assert_int_equal(stream_set_value(&set).length, 0);
 	live_ok(probe_stream_set_fill(&set, PROBE_STREAM_OWN_TYPES));
 	assert_true(has(&set, PROBE_STREAM_ERROR) && has(&set, PROBE_STREAM_FLUSH_STOP));
@@ -56,8 +55,8 @@ static void test_sets(void **state)
 	live_ok(probe_stream_set_fill(&set, PROBE_STREAM_WOPID_TYPES));
 	assert_int_equal(stream_set_value(&set).length, 0);
 	is_error(probe_stream_set_fill(&set, (enum probe_stream_fill)7), EINVAL);
-	is_error(probe_stream_set_add(&set, PROBE_STREAM_TYPES_END), EINVAL);
-	is_error(probe_stream_set_del(&set, UINT32_MAX), EINVAL);
+	is_error(probe_stream_set_put(&set, PROBE_STREAM_TYPES_END, true), EINVAL);
+	is_error(probe_stream_set_put(&set, UINT32_MAX, false), EINVAL);
 	is_error(probe_stream_set_has(&set, PROBE_STREAM_TYPES_END, &(bool){0}), EINVAL);
 	value.length = sizeof(set) + 1;
 	is_error(probe_stream_set_read(&value, &other), EINVAL);

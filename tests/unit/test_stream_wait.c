@@ -43,17 +43,20 @@ static void test_timed(void **state)
 	struct probe_stream_event event;
 	bool there;
 
-	is_error(probe_stream_timed_next(stream, &event, NULL, 0, &past, &there), ETIMEDOUT);
-	is_error(probe_stream_timed_next(stream, &event, NULL, 0, &soon, &there), ETIMEDOUT);
+	is_error(probe_stream_next(stream, NULL, 0, &past, &event, &there), ETIMEDOUT);
+	is_error(probe_stream_next(stream, NULL, 0, &soon, &event, &there), ETIMEDOUT);
 	soon = in_ns(0);
-	is_error(probe_stream_timed_next(stream, &event, NULL, 0, &bad, &there), EINVAL);
-	is_error(probe_stream_timed_next(stream, &event, NULL, 0, NULL, &there), EINVAL);
+	is_error(probe_stream_next(stream, NULL, 0, &bad, &event, &there), EINVAL);
+	bad.tv_nsec = 1000000000;
+	is_error(probe_stream_next(stream, NULL, 0, &bad, &event, &there), EINVAL);
+	live_ok(probe_stream_next(stream, NULL, 0, &no_wait, &event, &there));
+	assert_false(there);
 	/* With an event at hand the time is not looked at. */
 	live_ok(probe_stream_start(stream));
-	live_ok(probe_stream_timed_next(stream, &event, NULL, 0, &past, &there));
+	live_ok(probe_stream_next(stream, NULL, 0, &past, &event, &there));
 	assert_true(there && event.type == PROBE_STREAM_START);
 	live_order(l, '1');
-	live_ok(probe_stream_timed_next(stream, &event, NULL, 0, &bad, &there));
+	live_ok(probe_stream_next(stream, NULL, 0, &bad, &event, &there));
 	assert_true(there);
 	end(stream);
 }
@@ -74,7 +77,7 @@ static void *read_on(void *data)
 		struct probe_stream_event event;
 		bool there;
 		struct probe_error *error =
-			probe_stream_next(r->stream, &event, memory, sizeof(memory), &there);
+			probe_stream_next(r->stream, memory, sizeof(memory), NULL, &event, &there);
 
 		if (error) {
 			r->ended += error->err == EINVAL;
@@ -121,7 +124,7 @@ static void *wait_for_signal(void *data)
 	struct waiter *w = data;
 	struct probe_stream_event event;
 	bool there;
-	struct probe_error *error = probe_stream_next(w->stream, &event, NULL, 0, &there);
+	struct probe_error *error = probe_stream_next(w->stream, NULL, 0, NULL, &event, &there);
 
 	w->err = error ? error->err : 0;
 	probe_error_free(error);
@@ -165,7 +168,7 @@ static void test_target_ends(void **state)
 		usleep(1000);
 	next_is(stream, &seen, PROBE_STREAM_START);
 	next_is(stream, &seen, type);
-	live_ok(probe_stream_next(stream, &seen.event, NULL, 0, &there));
+	live_ok(probe_stream_next(stream, NULL, 0, NULL, &seen.event, &there));
 	assert_false(there);
 	live_ok(probe_stream_shutdown(stream));
 }

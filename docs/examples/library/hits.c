@@ -70,17 +70,6 @@ static void print_losses(const struct printing *p)
 		fprintf(stderr, "the process wrote over its records\n");
 }
 
-/* PROBE may say which arguments are wanted: name(arg0,str(arg1)). */
-static void print_wanted(const struct probe_pattern *pattern)
-{
-	size_t count;
-	const struct probe_capture *captures = probe_pattern_captures(pattern, &count);
-
-	for (size_t i = 0; captures && i < count; i++)
-		fprintf(stderr, "argument %u%s\n", captures[i].arg,
-			captures[i].is_string ? " as text" : "");
-}
-
 int main(int argc, char **argv)
 {
 	const struct probe_session_options options = {
@@ -95,7 +84,6 @@ int main(int argc, char **argv)
 	if (argc < 4)
 		return 2;
 	check(probe_pattern_parse(argv[2], &pattern));
-	print_wanted(pattern);
 	check(probe_target_open(atoi(argv[1]), NULL, &target));
 	check(probe_sink_create(format, STDOUT_FILENO, "standard output", &p.sink));
 	{

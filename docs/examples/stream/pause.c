@@ -41,9 +41,9 @@ int main(int argc, char **argv)
 	puts("off");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin)) {
-		probe_session_switch(session, !probe_session_is_on(session));
+		probe_session_switch(session, SIZE_MAX, !probe_session_is_on(session));
 		/* Each probe has its own, too. */
-		probe_session_switch_probe(session, 0, true);
+		probe_session_switch(session, 0, true);
 		puts(probe_session_is_on(session) ? "on" : "off");
 		fflush(stdout);
 	}

@@ -25,7 +25,7 @@ static void count_events(struct probe_stream *stream, uint64_t counts[PROBE_STRE
 	bool there;
 
 	for (;;) {
-		check(probe_stream_next(stream, &event, NULL, 0, &there));
+		check(probe_stream_next(stream, NULL, 0, NULL, &event, &there));
 		if (!there)
 			return;
 		counts[event.type]++;
@@ -47,15 +47,14 @@ int main(int argc, char **argv)
 	}
 	check(probe_stream_open(argv[1], &stream));
 	describe(stream);
-	check(probe_stream_next(stream, &event, NULL, 0, &there));
+	check(probe_stream_next(stream, NULL, 0, NULL, &event, &there));
 	if (there)
 		printf("first %s:%s\n", event.event.provider, event.event.name);
 	/* A log tells its types; those of other records are known once they have been read. */
 	check(probe_stream_rewind(stream));
 	count_events(stream, counts);
-	check(probe_stream_type_rewind(stream));
-	for (;;) {
-		check(probe_stream_type_next(stream, &type, &there));
+	for (type = 0;; type++) {
+		check(probe_stream_type_next(stream, type, &type, &there));
 		if (!there)
 			break;
 		check(probe_stream_type_name(stream, type, &name));

@@ -15,21 +15,20 @@
 
 static void filter_out(struct probe_stream *stream, const char *name)
 {
-	struct probe_stream_set set;
+	struct probe_stream_set set = {0};
 	uint32_t type;
 	bool there;
 
 	/* Types have numbers before they have events: this one, and none of the stream's own. */
 	check(probe_stream_type_open(stream, name, &type));
-	probe_stream_set_empty(&set);
-	check(probe_stream_set_add(&set, type));
+	check(probe_stream_set_put(&set, type, true));
 	check(probe_stream_set_filter(stream, &set, PROBE_STREAM_FILTER_ADD));
 	check(probe_stream_get_filter(stream, &set));
 	check(probe_stream_set_has(&set, type, &there));
 	if (there)
 		printf("without %s\n", name);
 	check(probe_stream_set_fill(&set, PROBE_STREAM_OWN_TYPES));
-	check(probe_stream_set_del(&set, PROBE_STREAM_START));
+	check(probe_stream_set_put(&set, PROBE_STREAM_START, false));
 	check(probe_stream_set_filter(stream, &set, PROBE_STREAM_FILTER_SUB));
 }
 
@@ -41,7 +40,7 @@ static void print(struct probe_stream *stream, const struct probe_stream_event *
 
 	check(probe_stream_type_name(stream, seen->type, &name));
 	printf("%" PRIu64 " %s", event->time_ns, name);
-	if (probe_stream_type_equal(stream, seen->type, PROBE_STREAM_START)) {
+	if (seen->type == PROBE_STREAM_START) {
 		check(probe_stream_set_read(&event->args[0], &filter));
 		printf(": other types than %s", filter.words[0] ? "these" : "those asked for");
 	}
@@ -65,11 +64,12 @@ static void watch(struct probe_stream *stream, const struct timespec *until)
 {
 	struct probe_stream_event event;
 	struct probe_value memory[64]; /* arguments, and the strings that they have */
+	const struct timespec no_wait = {0};
 	bool there = true;
 
 	while (there) {
-		struct probe_error *error = probe_stream_timed_next(
-			stream, &event, memory, sizeof(memory), until, &there);
+		struct probe_error *error =
+			probe_stream_next(stream, memory, sizeof(memory), until, &event, &there);
 
 		if (error && error->err == ETIMEDOUT) {
 			probe_error_free(error);
@@ -83,7 +83,7 @@ static void watch(struct probe_stream *stream, const struct timespec *until)
 	check(probe_stream_stop(stream));
 	/* What came meanwhile, and the stop. */
 	for (;;) {
-		check(probe_stream_try_next(stream, &event, memory, sizeof(memory), &there));
+		check(probe_stream_next(stream, memory, sizeof(memory), &no_wait, &event, &there));
 		if (!there)
 			break;
 		print(stream, &event);

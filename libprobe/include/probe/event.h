@@ -35,21 +35,6 @@ struct probe_event {
 	size_t arg_count;
 };
 
-/*
- * A packed event owns what it points to, in one block: the event, its values, their bytes, and
- * its texts. In place of a pointer there is an offset, so a block may be moved, or sent to
- * another process. It is aligned as the struct is, and so is its end: one may stand behind
- * another.
- */
-size_t probe_event_packed_size(const struct probe_event *event);
-/* Packs an event into a block of that size. */
-void probe_event_pack(const struct probe_event *event, void *block);
-/*
- * Makes pointers of the offsets of a block, and returns the event, which lies in it. NULL where
- * an offset leads out of it: nothing in a block is trusted. It can be unpacked once.
- */
-struct probe_event *probe_event_unpack(void *block, size_t size);
-
 #ifdef __cplusplus
 }
 #endif

@@ -35,14 +35,6 @@ extern "C" {
 
 struct probe_pattern;
 
-/* One wanted argument. */
-struct probe_capture {
-	unsigned char arg; /* counted from 0, below 32 */
-	bool is_string;
-	bool has_length;      /* str(argN,argM) or, if it is no string, bytes(argN,argM) */
-	unsigned char length; /* that other argument */
-};
-
 /*
  * Parses a pattern; the text is copied.
  * Errors: PROBE_ERROR_USAGE, with the column of the mistake.
@@ -68,10 +60,6 @@ const char *probe_pattern_text(const struct probe_pattern *pattern);
 /* Tells whether a probe of the module at `path` matches. */
 bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path,
 	const char *provider, const char *name);
-
-/* The list in parentheses; NULL where all arguments are wanted. Owned by the pattern. */
-const struct probe_capture *probe_pattern_captures(
-	const struct probe_pattern *pattern, size_t *count_ret);
 
 /*
  * Makes the error for a pattern that matched nothing: names up to three of the

@@ -78,20 +78,17 @@ PROBE_MUST_CHECK struct probe_error *probe_stream_type_open(
 PROBE_MUST_CHECK struct probe_error *probe_stream_type_name(
 	struct probe_stream *stream, uint32_t type, const char **ret);
 
-/* Tells whether two numbers are the same type. */
-bool probe_stream_type_equal(const struct probe_stream *stream, uint32_t a, uint32_t b);
-
 /*
- * Gives the next type of the stream's list; *there_ret is false behind the last one. The
- * list holds all types that are known. probe_stream_type_rewind() begins anew.
+ * Finds the first type of the stream whose number is `from` or more. *there_ret is false, and
+ * *type_ret unchanged, if there is none. To list all types, begin with 0, and continue with
+ * *type_ret + 1.
  */
 PROBE_MUST_CHECK struct probe_error *probe_stream_type_next(
-	struct probe_stream *stream, uint32_t *type_ret, bool *there_ret);
-PROBE_MUST_CHECK struct probe_error *probe_stream_type_rewind(struct probe_stream *stream);
+	struct probe_stream *stream, uint32_t from, uint32_t *type_ret, bool *there_ret);
 
 /* ---- Sets of types ----------------------------------------------------------------- */
 
-/* To be initialised by _empty() or _fill(). */
+/* {0} is the empty set. */
 struct probe_stream_set {
 	uint64_t words[PROBE_STREAM_TYPES_END / 64];
 };
@@ -102,17 +99,15 @@ enum probe_stream_fill {
 	PROBE_STREAM_ALL_TYPES
 };
 
-/* Makes a set of no type. */
-void probe_stream_set_empty(struct probe_stream_set *set);
-/* Makes a set of several types. EINVAL: not one of these. */
+/* Makes a set of these types and no others. Errors: EINVAL (another value of `what`). */
 PROBE_MUST_CHECK struct probe_error *probe_stream_set_fill(
 	struct probe_stream_set *set, enum probe_stream_fill what);
-/* Adds or takes out a type, whether it is in the set or not. EINVAL: no type can have this number.
+/*
+ * Adds a type to a set (`in`) or removes it. It does not matter whether the type was in the set.
+ * Errors: EINVAL (no type can have this number).
  */
-PROBE_MUST_CHECK struct probe_error *probe_stream_set_add(
-	struct probe_stream_set *set, uint32_t type);
-PROBE_MUST_CHECK struct probe_error *probe_stream_set_del(
-	struct probe_stream_set *set, uint32_t type);
+PROBE_MUST_CHECK struct probe_error *probe_stream_set_put(
+	struct probe_stream_set *set, uint32_t type, bool in);
 /* Tells whether a type is in a set. EINVAL as above. */
 PROBE_MUST_CHECK struct probe_error *probe_stream_set_has(
 	const struct probe_stream_set *set, uint32_t type, bool *ret);
@@ -301,25 +296,20 @@ struct probe_stream_event {
 };
 
 /*
- * Takes the oldest event out of the stream. `data`, of `size` bytes, is where its
- * arguments go; what does not fit is left out (PROBE_STREAM_TRUNCATED_READ).
+ * Removes the oldest event from the stream and returns it. Its arguments go to `data`, which
+ * has `size` bytes; arguments that do not fit are left out (PROBE_STREAM_TRUNCATED_READ).
  *
- * probe_stream_next() waits for one. *there_ret is false where there is none and will
- * be none: the record ends, or the target has ended. probe_stream_timed_next() waits
- * until a time of CLOCK_REALTIME, and has ETIMEDOUT then; probe_stream_try_next() does
- * not wait.
+ * If there is no event, the call waits for one. `until` limits the wait: a time of
+ * CLOCK_REALTIME; {0}: the call does not wait; NULL: no limit. *there_ret is false if there is no
+ * event and never will be one, because the record or the target has ended; with {0}, also if
+ * there is none yet.
  *
- * Errors: EINVAL (an active stream with a log; shut down meanwhile; the time makes no
- * sense; try or timed, of a pre-recorded stream), EINTR (a signal came), those of
- * reading a record, PROBE_ERROR_MEMORY.
+ * Errors: ETIMEDOUT (no event until then), EINVAL (an active stream with a log; the stream was
+ * shut down meanwhile; not a valid time; a pre-recorded stream, and `until` is not NULL), EINTR
+ * (a signal arrived), those of reading a record, PROBE_ERROR_MEMORY.
  */
-PROBE_MUST_CHECK struct probe_error *probe_stream_next(struct probe_stream *stream,
-	struct probe_stream_event *ret, void *data, size_t size, bool *there_ret);
-PROBE_MUST_CHECK struct probe_error *probe_stream_timed_next(struct probe_stream *stream,
-	struct probe_stream_event *ret, void *data, size_t size, const struct timespec *until,
-	bool *there_ret);
-PROBE_MUST_CHECK struct probe_error *probe_stream_try_next(struct probe_stream *stream,
-	struct probe_stream_event *ret, void *data, size_t size, bool *there_ret);
+PROBE_MUST_CHECK struct probe_error *probe_stream_next(struct probe_stream *stream, void *data,
+	size_t size, const struct timespec *until, struct probe_stream_event *ret, bool *there_ret);
 
 /* ---- Pre-recorded streams ------------------------------------------------------------------ */
 

@@ -493,13 +493,14 @@ PROBE_MUST_CHECK struct probe_error *probe_session_poll(struct probe_session *se
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data, bool *more_ret);
 
 /*
- * Switches a session with options->switched on or off, at once and without stopping
- * the target: it is one store. A hit that is just being recorded may still come.
+ * Switches one probe of a session with options->switched on or off, by its index, or with
+ * SIZE_MAX the session as a whole. A hit leaves a record if both are on; at first, all probes
+ * are on, and the session is off. Takes one store, and stops nothing: a hit that is being recorded
+ * at this moment may still arrive. Does nothing for an index that there is not.
  */
-void probe_session_switch(struct probe_session *session, bool on);
+void probe_session_switch(struct probe_session *session, size_t probe, bool on);
+/* Tells whether the session as a whole is switched on. */
 bool probe_session_is_on(const struct probe_session *session);
-/* The same for one probe of such a session, by its index; at first all are on. */
-void probe_session_switch_probe(struct probe_session *session, size_t probe, bool on);
 
 /*
  * How often records made no sense and were thrown away, so that hits are missing

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Values of hits and keys, compared and as numbers. */
-#ifndef LIBPROBE_SESSION_VALUE_H
-#define LIBPROBE_SESSION_VALUE_H
+#ifndef LIBPROBE_BASE_VALUE_H
+#define LIBPROBE_BASE_VALUE_H
 
 #include <stdbool.h>
 

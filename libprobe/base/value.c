@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "libprobe/session/value.h"
+#include "libprobe/base/value.h"
 
 bool value_has_bytes(const struct probe_value *value)
 {

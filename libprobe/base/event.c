@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "probe/event.h"
-#include "libprobe/session/value.h"
+#include "libprobe/base/event.h"
+#include "libprobe/base/value.h"
 
 static size_t text_size(const char *text)
 {
 	return text ? strlen(text) + 1 : 0;
 }
 
-size_t probe_event_packed_size(const struct probe_event *event)
+size_t event_packed_size(const struct probe_event *event)
 {
 	size_t size = sizeof(*event) + event->arg_count * sizeof(*event->args) +
 		      text_size(event->provider) + text_size(event->name) + text_size(event->comm);
@@ -36,7 +36,7 @@ static const char *put_text(char *block, size_t *used, const char *text)
 	return text ? put(block, used, text, text_size(text)) : NULL;
 }
 
-void probe_event_pack(const struct probe_event *event, void *block)
+void event_pack(const struct probe_event *event, void *block)
 {
 	struct probe_event *to = block;
 	struct probe_value *values = (struct probe_value *)(to + 1);
@@ -51,7 +51,7 @@ void probe_event_pack(const struct probe_event *event, void *block)
 	to->provider = put_text(block, &used, event->provider);
 	to->name = put_text(block, &used, event->name);
 	to->comm = put_text(block, &used, event->comm);
-	memset((char *)block + used, 0, probe_event_packed_size(event) - used);
+	memset((char *)block + used, 0, event_packed_size(event) - used);
 }
 
 /* A text of a block; NULL where there was none. False where it does not end in the block. */
@@ -67,7 +67,7 @@ static bool take_text(char *block, size_t size, const char **text)
 	return true;
 }
 
-struct probe_event *probe_event_unpack(void *block, size_t size)
+struct probe_event *event_unpack(void *block, size_t size)
 {
 	struct probe_event *event = block;
 	struct probe_value *values = (struct probe_value *)(event + 1);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* The arguments that a pattern names. */
+#ifndef LIBPROBE_NAMES_PATTERN_H
+#define LIBPROBE_NAMES_PATTERN_H
+
+#include "probe/pattern.h"
+
+/* An argument that a pattern asks for. */
+struct capture {
+	unsigned char arg; /* counted from 0, below 32 */
+	bool is_string;
+	bool has_length;      /* str(argN,argM) or, if it is no string, bytes(argN,argM) */
+	unsigned char length; /* M */
+};
+
+/* The list in parentheses; NULL if there is none, and all arguments are wanted. */
+const struct capture *pattern_captures(const struct probe_pattern *pattern, size_t *count_ret);
+
+#endif
