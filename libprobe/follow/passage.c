@@ -275,6 +275,7 @@ struct probe_error *passage_take(struct passage *passage, struct probe_target *t
 	target->held = target->hurry = true;
 	target->facts = passage->facts;
 	target->early = passage->early;
+	target->alone = true;
 	target->files = files_hold(passage->files);
 	target->start_time = procfs_start_time(passage->pid);
 	passage->state = PASSAGE_OVER;

@@ -26,6 +26,7 @@
 enum {
 	FIND_NS = 500000000,	 /* between arriving at the gate and waiting there, at the most */
 	FIND_IDLE_NS = 10000000, /* the same, while nobody runs who could be on that way */
+	FIND_LOOKS = 50,	 /* at the least: we may get the processor as rarely as they do */
 	FIND_PAUSE_NS = 100000	 /* between two looks */
 };
 
@@ -47,23 +48,28 @@ static bool is_waiting(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret)
 	       (number == SYS_futex || number == SYS_restart_syscall) && word == address;
 }
 
+static void look_at(
+	struct waiters *waiters, const struct waiters_place *place, pid_t pid, pid_t tid)
+{
+	struct waiter *items;
+
+	if ((place->leave_out && place->leave_out(place->data, pid, tid)) ||
+		!is_waiting(pid, tid, place->address, &waiters->others_run))
+		return;
+	items = array_grow(waiters->items, waiters->count, sizeof(*items));
+	if (!items)
+		return;
+	waiters->items = items;
+	items[waiters->count++] = (struct waiter){.pid = pid, .tid = tid};
+}
+
 static void find_in(struct waiters *waiters, const struct waiters_place *place, pid_t pid)
 {
 	DIR *threads = procfs_threads(pid);
 	pid_t tid;
 
-	while ((tid = procfs_next_thread(threads))) {
-		struct waiter *items;
-
-		if ((place->leave_out && place->leave_out(place->data, pid, tid)) ||
-			!is_waiting(pid, tid, place->address, &waiters->others_run))
-			continue;
-		items = array_grow(waiters->items, waiters->count, sizeof(*items));
-		if (!items)
-			break;
-		waiters->items = items;
-		items[waiters->count++] = (struct waiter){.pid = pid, .tid = tid};
-	}
+	while ((tid = procfs_next_thread(threads)))
+		look_at(waiters, place, pid, tid);
 	if (threads)
 		closedir(threads);
 }
@@ -81,6 +87,22 @@ static void find_below(struct waiters *waiters, const struct waiters_place *plac
 	free(pids);
 }
 
+/* Most have one thread, and so have their children: false where that is not all. */
+static bool find_main_threads(
+	struct waiters *waiters, const struct waiters_place *place, uint32_t wanted)
+{
+	pid_t *pids;
+
+	look_at(waiters, place, place->pid, place->pid);
+	if (waiters->count >= wanted)
+		return true;
+	pids = children_of_thread(place->pid, place->pid);
+	for (size_t i = 0; pids && pids[i] && waiters->count < wanted; i++)
+		look_at(waiters, place, pids[i], pids[i]);
+	free(pids);
+	return waiters->count >= wanted;
+}
+
 bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_place *place)
 {
 	static const struct timespec pause = {.tv_nsec = FIND_PAUSE_NS};
@@ -90,15 +112,21 @@ bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_pla
 		place->since_ns = 0;
 		return true;
 	}
-	if (!place->since_ns)
+	if (!place->since_ns) {
 		place->since_ns = now;
-	find_in(waiters, place, place->pid);
-	if (waiters->count < gate_waiting(gate))
+		place->looks = 0;
+	}
+	if (!find_main_threads(waiters, place, gate_waiting(gate))) {
+		waiters->count = 0;
+		find_in(waiters, place, place->pid);
 		find_below(waiters, place, place->pid);
+	}
 	/* More may have come, and been found: they are let go with the rest. */
 	gate_take(gate);
 	patience = waiters->others_run ? FIND_NS : FIND_IDLE_NS;
-	if (waiters->count < gate_waiting(gate) && now - place->since_ns < patience) {
+	if (waiters->count < gate_waiting(gate) &&
+		(now - place->since_ns < patience || place->looks < FIND_LOOKS)) {
+		place->looks++;
 		nanosleep(&pause, NULL);
 		return false;
 	}

@@ -19,9 +19,10 @@ struct waiters {
 /* Where they may be. */
 struct waiters_place {
 	pid_t pid;
-	bool children;	   /* also children with memory of their own, and theirs */
-	uint64_t address;  /* in the target, of the word that they wait for */
-	uint64_t since_ns; /* somebody has arrived who is not found yet; 0: nobody */
+	bool children;	    /* also children with memory of their own, and theirs */
+	uint64_t address;   /* in the target, of the word that they wait for */
+	uint64_t since_ns;  /* somebody has arrived who is not found yet; 0: nobody */
+	unsigned int looks; /* in vain, since then */
 	/* Not NULL: who is left out, with `data`. */
 	bool (*leave_out)(const void *data, pid_t pid, pid_t tid);
 	const void *data;

@@ -184,8 +184,9 @@ static struct probe_error *uninstall_and_look(struct change *change)
 
 struct probe_error *install_heal(struct change *change)
 {
-	struct orphans orphans;
-	struct probe_error *error = orphans_remove(change, &orphans);
+	struct orphans orphans = {0};
+	/* execve(2) takes mappings away, and closes descriptors of ours. */
+	struct probe_error *error = change->target->alone ? NULL : orphans_remove(change, &orphans);
 
 	if (!error && orphans.mappings)
 		error = change_reread_maps(change);

@@ -124,30 +124,38 @@ static void put_first(struct files *files, struct file *file)
 	files->count++;
 }
 
+struct file *files_find(struct files *files, const struct stat *st, const char *path)
+{
+	for (size_t i = 0; i < files->count; i++) {
+		struct file *file = files->items[i];
+
+		if (!is_same(file, st) || strcmp(file->path, path) != 0)
+			continue;
+		files->count--;
+		memmove(files->items + i, files->items + i + 1,
+			(files->count - i) * sizeof(files->items[0]));
+		put_first(files, file);
+		file->references++;
+		return file;
+	}
+	return NULL;
+}
+
 struct probe_error *files_open(struct files *files, int fd, const char *path, struct file **ret)
 {
 	struct probe_error *error;
-	struct file *file = NULL;
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
 		return probe_error_system(errno, "%s", path);
-	for (size_t i = 0; i < files->count && !file; i++) {
-		if (!is_same(files->items[i], &st) || strcmp(files->items[i]->path, path) != 0)
-			continue;
-		file = files->items[i];
-		files->count--;
-		memmove(files->items + i, files->items + i + 1,
-			(files->count - i) * sizeof(files->items[0]));
-	}
-	if (!file) {
-		error = open_file(fd, &st, path, &file);
-		if (error)
-			return error;
-	}
-	put_first(files, file);
-	file->references++;
-	*ret = file;
+	*ret = files_find(files, &st, path);
+	if (*ret)
+		return NULL;
+	error = open_file(fd, &st, path, ret);
+	if (error)
+		return error;
+	put_first(files, *ret);
+	(*ret)->references++;
 	return NULL;
 }
 

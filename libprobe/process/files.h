@@ -48,6 +48,9 @@ PROBE_MUST_CHECK struct probe_error *files_open(
 	struct files *files, int fd, const char *path, struct file **ret);
 void file_release(struct file *file);
 
+/* The one with this status and path, the caller's to file_release(); NULL if it is not known. */
+struct file *files_find(struct files *files, const struct stat *st, const char *path);
+
 /* The program of a process is one of them: notes that nothing is wanted of it. */
 void files_pass_over(struct files *files, pid_t pid);
 

@@ -142,6 +142,12 @@ static int open_verified(
 	return -1;
 }
 
+static void map_file_path(const struct lookup *lookup, const struct mapping *mapping, char path[96])
+{
+	snprintf(path, 96, "/proc/%d/map_files/%llx-%llx", (int)lookup->pid,
+		(unsigned long long)mapping->start, (unsigned long long)mapping->end);
+}
+
 static int open_map_file(struct lookup *lookup, const struct mapping *mapping)
 {
 	char path[96];
@@ -150,8 +156,7 @@ static int open_map_file(struct lookup *lookup, const struct mapping *mapping)
 
 	if (lookup->no_map_files)
 		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)lookup->pid,
-		(unsigned long long)mapping->start, (unsigned long long)mapping->end);
+	map_file_path(lookup, mapping, path);
 	fd = open(path, OPEN_FLAGS);
 	if (fd < 0) {
 		lookup->no_map_files = errno == EPERM || errno == EACCES;
@@ -243,21 +248,27 @@ static int open_wanted(void *data, int *err_ret)
 	return open_here(wanted->lookup, wanted->mapping, err_ret);
 }
 
+/* Sets lookup->distant for the device of a mapping. */
+static void look_at_device(struct lookup *lookup, const struct mapping *mapping)
+{
+	if (lookup->known && lookup->dev_major == mapping->dev_major &&
+		lookup->dev_minor == mapping->dev_minor)
+		return;
+	lookup->known = true;
+	lookup->dev_major = mapping->dev_major;
+	lookup->dev_minor = mapping->dev_minor;
+	lookup->silent = false;
+	lookup->distant = !is_memfd(mapping) &&
+			  distant_is(lookup->pid, mapping->dev_major, mapping->dev_minor);
+}
+
 /* The mapped file, or a copy if its file system might not answer. */
 static int open_mapping(struct lookup *lookup, const struct mapping *mapping, int *err_ret)
 {
 	struct wanted wanted = {lookup, mapping};
 	int fd;
 
-	if (!lookup->known || lookup->dev_major != mapping->dev_major ||
-		lookup->dev_minor != mapping->dev_minor) {
-		lookup->known = true;
-		lookup->dev_major = mapping->dev_major;
-		lookup->dev_minor = mapping->dev_minor;
-		lookup->silent = false;
-		lookup->distant = !is_memfd(mapping) &&
-				  distant_is(lookup->pid, mapping->dev_major, mapping->dev_minor);
-	}
+	look_at_device(lookup, mapping);
 	if (!lookup->distant)
 		return open_here(lookup, mapping, err_ret);
 	*err_ret = ETIMEDOUT;
@@ -396,9 +407,9 @@ static void module_deinit(struct module *module)
 			sdt_notes_deinit(&module->notes);
 		object_close(module->object);
 	}
-	file_release(module->file);
-	if (module->fd >= 0)
+	if (module->fd >= 0 && !module->file)
 		close(module->fd);
+	file_release(module->file);
 	free(module->reason);
 	free(module->path);
 }
@@ -432,6 +443,35 @@ static bool has_elf_magic(int fd)
 	return pread(fd, magic, 4, 0) == 4 && memcmp(magic, "\177ELF", 4) == 0;
 }
 
+/* A file that is known already takes one system call, and no descriptor. */
+static struct file *find_known(struct lookup *lookup, const struct mapping *mapping)
+{
+	char path[96];
+	struct stat st;
+
+	if (!lookup->files || lookup->no_map_files)
+		return NULL;
+	look_at_device(lookup, mapping);
+	if (lookup->distant)
+		return NULL;
+	map_file_path(lookup, mapping, path);
+	return stat(path, &st) == 0 && same_inode(&st, mapping)
+		       ? files_find(lookup->files, &st, mapping->path)
+		       : NULL;
+}
+
+static struct probe_error *set_bias(
+	const struct lookup *lookup, const struct mapping *mapping, struct module *module)
+{
+	if (bias_of(lookup, module->object, mapping, &module->bias))
+		return NULL;
+	/* Mapped as data, for example by a debugger or an editor. */
+	if (!module->file)
+		object_close(module->object);
+	module->object = NULL;
+	return NULL;
+}
+
 /* Opens the file and finds the bias. A module without an object or reason is rejected. */
 static struct probe_error *module_open(
 	struct lookup *lookup, const struct mapping *mapping, struct module *module)
@@ -439,6 +479,12 @@ static struct probe_error *module_open(
 	struct probe_error *error;
 	int err;
 
+	module->file = find_known(lookup, mapping);
+	if (module->file) {
+		module->fd = module->file->fd;
+		module->object = module->file->object;
+		return set_bias(lookup, mapping, module);
+	}
 	module->fd = open_mapping(lookup, mapping, &err);
 	if (module->fd < 0 && procfs_no_room(err))
 		return probe_error_system(
@@ -456,21 +502,18 @@ static struct probe_error *module_open(
 		error = files_open(lookup->files, module->fd, module->path, &module->file);
 	else
 		error = object_open_fd(module->fd, module->path, &module->object);
-	if (!error && module->file)
+	if (!error && module->file) {
+		close(module->fd);
+		module->fd = module->file->fd;
 		module->object = module->file->object;
+	}
 	if (error) {
 		module->object = NULL;
 		module->reason = strdup(error->message);
 		probe_error_free(error);
 		return module->reason ? NULL : probe_error_no_memory();
 	}
-	if (!bias_of(lookup, module->object, mapping, &module->bias)) {
-		/* Mapped as data, for example by a debugger or an editor. */
-		if (!module->file)
-			object_close(module->object);
-		module->object = NULL;
-	}
-	return NULL;
+	return set_bias(lookup, mapping, module);
 }
 
 static struct probe_error *lookup_add(struct lookup *lookup, const struct mapping *mapping)

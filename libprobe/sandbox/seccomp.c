@@ -100,7 +100,7 @@ static struct probe_error *look_at(pid_t tid, struct seccomp_thread *ret, bool *
 	if (mode < 0 && procfs_no_room(errno))
 		return probe_error_system(errno, "/proc/%d/status", tid);
 	*ret = (struct seccomp_thread){.tid = tid,
-		.filters = procfs_status_number(tid, "Seccomp_filters:"),
+		.filters = *there_ret ? procfs_status_number(tid, "Seccomp_filters:") : 0,
 		.strict = mode == SECCOMP_MODE_STRICT};
 	return NULL;
 }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Attached sessions: they belong to this process and end with it. */
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,16 +11,13 @@
 #include "libprobe/follow/watch.h"
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/install.h"
-#include "libprobe/patch/report.h"
-#include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/fate.h"
 #include "libprobe/target/target.h"
 
 enum {
-	SPARE_PROBES = 4096, /* counters for those of libraries to come */
-	GATE_WAIT_NS = 1000000000,
+	SPARE_PROBES = 4096,	 /* counters for those of libraries to come */
 	SESSION_DESCRIPTORS = 16 /* what it keeps, and what its end takes beside the modules */
 };
 
@@ -170,7 +165,7 @@ static struct probe_error *take_session(void *data, struct install *install)
 }
 
 /* Attaches a selection: to a new session, or to the one that is there. */
-static struct probe_error *install_selection(struct probe_session *s, struct change *c,
+struct probe_error *session_install(struct probe_session *s, struct change *c,
 	struct selection *selection, struct probe_report *report)
 {
 	struct transaction t = transaction_of(c, TRANSACTION_ADDS);
@@ -241,249 +236,9 @@ static struct probe_error *start(
 	if (!error && !s->options.follow_libraries)
 		error = may_come(select_unmatched(&c->modules, &selection, s->patterns, c->pid));
 	if (!error)
-		error = install_selection(s, c, &selection, report);
+		error = session_install(s, c, &selection, report);
 	selection_deinit(&selection);
 	return error;
-}
-
-/*
- * A process that becomes another program, or ends, while its libraries are being
- * probed: what the session has counted and recorded up to then is there.
- */
-static struct probe_error *unless_replaced(const struct probe_session *s, struct probe_error *error)
-{
-	if (s->target->mem < 0 || memory_is_there(s->target->mem))
-		return error;
-	probe_error_free(error);
-	return NULL;
-}
-
-/* Without a gate something will not be seen, unless the program is static: then it is said. */
-static struct probe_error *note_no_gate(const struct change *c, enum gate_place place,
-	const struct probe_error *why, struct probe_report *report)
-{
-	size_t programs = 0;
-
-	for (size_t i = 0; i < c->modules.count; i++)
-		programs += c->modules.items[i].object != NULL;
-	if (programs < 2)
-		return NULL;
-	if (place == GATE_LIBRARIES)
-		return report_note(report,
-			"process %d: hits in libraries that it opens from now on are not seen: %s",
-			c->pid, why->message);
-	return report_note(report,
-		"process %d: a program that it starts is traced only some milliseconds later, and "
-		"not at all if it has ended by then: %s",
-		c->pid, why->message);
-}
-
-/* What has no such place does not go through it; else *ret is where it is. */
-static struct probe_error *add_gate(struct probe_session *s, struct change *c,
-	enum gate_place place, struct probe_report *report, struct probe_gate **ret)
-{
-	size_t offset = place == GATE_EXEC ? DATA_EXEC_GATE_OFFSET : DATA_GATE_OFFSET;
-	struct probe_error *error =
-		gate_attach(c, s->id, &s->request, place, s->options.follow_children);
-
-	*ret = NULL;
-	if (error &&
-		(error->code == PROBE_ERROR_UNSUPPORTED || error->code == PROBE_ERROR_REFUSED)) {
-		struct probe_error *second = note_no_gate(c, place, error, report);
-
-		probe_error_free(error);
-		return second;
-	}
-	if (!error)
-		*ret = (struct probe_gate *)(s->rings.base + offset);
-	return error ? unless_replaced(s, error) : NULL;
-}
-
-static struct waiters_place waiters_place(const struct probe_session *s, size_t offset)
-{
-	return (struct waiters_place){.pid = s->target->pid,
-		.children = s->options.follow_children,
-		.address = s->rings.layout.data + offset + offsetof(struct probe_gate, released)};
-}
-
-static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_gate *shared)
-{
-	struct launches *launches = watch_launches(s->options.watch);
-	struct launch_gate *gate = &s->exec_gate;
-	struct probe_error *error = gate_open(&gate->gate, shared, launches->event);
-
-	if (error)
-		return error;
-	gate->place = waiters_place(s, DATA_EXEC_GATE_OFFSET);
-	return launches_add(launches, gate);
-}
-
-/* It was held before it had libc. Where that has come: */
-static struct probe_error *add_due_gate(struct probe_session *s, struct change *c)
-{
-	struct probe_gate *exec;
-	struct probe_error *error;
-
-	if (!s->exec_gate_due || !gate_has_place(c, GATE_EXEC))
-		return NULL;
-	error = add_gate(s, c, GATE_EXEC, &s->report, &exec);
-	if (!error)
-		error = session_watch(s, &c->registry);
-	s->exec_gate_due = error != NULL;
-	return error || !exec ? error : open_exec_gate(s, exec);
-}
-
-/*
- * Probes what the target has opened since. One pass per call: more may have
- * come meanwhile, but its thread then waits at the gate.
- */
-static struct probe_error *follow_once(struct probe_session *s)
-{
-	struct selection selection = {0};
-	struct probe_error *error;
-	struct change c;
-
-	/*
-	 * A child of vfork(2) that waits at the gate would keep its parent from being
-	 * stopped. Programs that start now are found a little later.
-	 */
-	gate_arm(&s->exec_gate.gate, false);
-	error = change_begin(s->target, &c);
-	if (error) {
-		gate_arm(&s->exec_gate.gate, true);
-		return unless_replaced(s, error);
-	}
-	session_stack_refresh(s);
-	/* What is refused is told in the session's report: nobody could say --keep-going. */
-	s->request.keep_going = true;
-	error = session_select_asked(s, &c.modules, &selection);
-	if (!error) {
-		session_keep_new(s, &c, &selection);
-		if (selection.probe_count)
-			error = install_selection(s, &c, &selection, &s->report);
-		if (selection.probe_count && !error)
-			session_keep_filters(s, &c);
-	}
-	selection_deinit(&selection);
-	if (!error)
-		error = add_due_gate(s, &c);
-	change_end(&c);
-	gate_arm(&s->exec_gate.gate, true);
-	return error ? unless_replaced(s, error) : NULL;
-}
-
-static struct probe_error *follow(struct probe_session *s)
-{
-	struct attempt attempt = attempt_begin(s->target, &s->report);
-	struct probe_error *error;
-
-	do {
-		error = follow_once(s);
-	} while (attempt_again(&attempt, &error));
-	return error;
-}
-
-/* The same, while other processes may wait for us. */
-static struct probe_error *follow_now(struct probe_session *s)
-{
-	struct probe_error *error;
-
-	s->target->hurry = true;
-	error = follow(s);
-	s->target->hurry = false;
-	return error;
-}
-
-/*
- * While a program is being started, its parent may be waiting for it in vfork(2), and cannot
- * be stopped: the library's turn comes when that program is there, or has taken too long.
- */
-static bool has_to_wait(struct probe_session *s)
-{
-	return s->options.watch && launches_depend(watch_launches(s->options.watch), &s->exec_gate);
-}
-
-/* Is there time to try once more? */
-static bool may_wait(struct probe_session *s)
-{
-	uint64_t now = clock_monotonic_ns();
-
-	if (!s->gate_since_ns)
-		s->gate_since_ns = now;
-	return now - s->gate_since_ns < GATE_WAIT_NS;
-}
-
-/* Is it for a moment that a target cannot be changed? */
-static bool is_passing(const struct probe_error *error)
-{
-	return error && error->code == PROBE_ERROR_STATE;
-}
-
-/*
- * Lets the threads go that have opened a library, with its probes on; in a forked child, with
- * those named that are not.
- */
-static struct probe_error *serve_gate(struct probe_session *s)
-{
-	struct probe_error *error = NULL;
-	struct waiters waiters = {0};
-	bool ours = false;
-
-	if (s->event < 0)
-		return NULL;
-	gate_clear(s->event);
-	if (!gate_take(&s->gate))
-		return NULL;
-	if (!waiters_find(&waiters, &s->gate, &s->gate_place) || (has_to_wait(s) && may_wait(s))) {
-		free(waiters.items);
-		gate_raise(s->event);
-		return NULL;
-	}
-	for (size_t i = 0; i < waiters.count && !error; i++) {
-		if (waiters.items[i].pid == s->target->pid)
-			ours = true;
-		else
-			error = session_note_child(s, waiters.items[i].pid);
-	}
-	/* Who has gone on or was not found may have been one of its own threads. */
-	if (!error && (ours || !waiters.count))
-		error = follow_now(s);
-	free(waiters.items);
-	if (is_passing(error) && may_wait(s)) {
-		probe_error_free(error);
-		gate_raise(s->event);
-		return NULL;
-	}
-	s->gate_since_ns = 0;
-	gate_release(&s->gate);
-	return error;
-}
-
-/* With the target's state read and locked. */
-static struct probe_error *start_following(
-	struct probe_session *s, struct change *c, struct probe_report *report)
-{
-	struct probe_gate *loader = NULL, *exec = NULL;
-	struct probe_error *error = NULL;
-
-	if (s->options.follow_libraries)
-		error = add_gate(s, c, GATE_LIBRARIES, report, &loader);
-	s->exec_gate_due = s->options.watch && loader && s->target->early;
-	if (!error && s->options.watch && !s->exec_gate_due)
-		error = add_gate(s, c, GATE_EXEC, report, &exec);
-	if (!error)
-		error = session_watch(s, &c->registry);
-	if (error || (!loader && !exec))
-		return error;
-	if (loader && gate_is_expected(c))
-		loader->pass = 1;
-	s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (s->event < 0)
-		return probe_error_system(errno, "cannot make an event descriptor");
-	s->gate_place = waiters_place(s, DATA_GATE_OFFSET);
-	if (loader)
-		error = gate_open(&s->gate, loader, s->event);
-	return error || !exec ? error : open_exec_gate(s, exec);
 }
 
 static struct probe_error *start_once(struct probe_target *target,
@@ -504,18 +259,19 @@ static struct probe_error *start_once(struct probe_target *target,
 	if (!error)
 		error = change_begin(target, &c);
 	if (!error) {
-		fate_begin(target);
+		if (!target->early)
+			fate_begin(target);
 		error = start(s, &c, report);
 		started = !error;
 		if (!error && (options->follow_libraries || options->watch))
-			error = start_following(s, &c, report);
+			error = session_start_following(s, &c, report);
 		if (!error)
 			session_keep_filters(s, &c);
 		change_end(&c);
 	}
 	/* A library may have come before the gate was there. */
 	if (!error && options->follow_libraries && !target->held)
-		error = follow(s);
+		error = session_follow(s);
 	if (error && started)
 		probe_error_free(probe_session_stop(s));
 	if (error) {
@@ -586,7 +342,7 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 	if (more_ret)
 		*more_ret = any;
 	if (!session->stopped)
-		error = serve_gate(session);
+		error = session_serve_gate(session);
 	if (!error && !session->stopped)
 		error = stop_for_filters(session, visit, data);
 	return error;

@@ -168,12 +168,29 @@ PROBE_MUST_CHECK struct probe_error *session_create(struct probe_target *target,
 PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *session,
 	const struct registry *registry, const struct selection *selection);
 
+/* Adds a selection to the session, which is created with the first one. */
+PROBE_MUST_CHECK struct probe_error *session_install(struct probe_session *session,
+	struct change *change, struct selection *selection, struct probe_report *report);
+
 /* Forgets the probes of a selection that the session has already; child.c, too. */
 void session_keep_new(const struct probe_session *session, const struct change *change,
 	struct selection *selection);
 /* Selects what was asked for: nothing without patterns, the session then only follows. */
 PROBE_MUST_CHECK struct probe_error *session_select_asked(
 	const struct probe_session *session, struct modules *modules, struct selection *ret);
+
+/* ---- What it follows (follow.c) ---------------------------------------------------------- */
+
+/* Puts its gates into the target, which is locked, and begins to serve them. */
+PROBE_MUST_CHECK struct probe_error *session_start_following(
+	struct probe_session *session, struct change *change, struct probe_report *report);
+/* Probes what the target has opened since. */
+PROBE_MUST_CHECK struct probe_error *session_follow(struct probe_session *session);
+/*
+ * Lets the threads go that wait at the gate of libraries, with those probed; in a forked child,
+ * with those named that are not.
+ */
+PROBE_MUST_CHECK struct probe_error *session_serve_gate(struct probe_session *session);
 
 /* ---- Its end (end.c) --------------------------------------------------------------------- */
 

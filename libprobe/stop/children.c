@@ -45,6 +45,15 @@ static pid_t *append_children(const char *path, pid_t *pids, size_t *count)
 	return pids;
 }
 
+pid_t *children_of_thread(pid_t pid, pid_t tid)
+{
+	char path[64];
+	size_t count = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tid);
+	return append_children(path, NULL, &count);
+}
+
 pid_t *children_of(pid_t pid)
 {
 	DIR *threads = procfs_threads(pid);

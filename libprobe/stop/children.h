@@ -11,6 +11,8 @@
 
 /* The pids of the children of all threads, ended by 0; to be freed. NULL: none, or no memory. */
 pid_t *children_of(pid_t pid);
+/* Of one thread. */
+pid_t *children_of_thread(pid_t pid, pid_t tid);
 
 /*
  * Does a process run in the memory of another one, its parent say, as a child of vfork(2)

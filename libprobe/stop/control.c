@@ -534,6 +534,32 @@ static struct probe_error *stop_one(struct control *control, pid_t tid)
 	return NULL;
 }
 
+/* The kernel counts the threads of a process in the links of that folder. */
+static bool has_one_thread(pid_t pid)
+{
+	char path[48];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	return stat(path, &st) == 0 && st.st_nlink == 3;
+}
+
+bool control_stop_alone(pid_t pid, struct control *ret)
+{
+	pid_t *children = children_of_thread(pid, pid);
+	struct probe_error *error = NULL;
+
+	*ret = (struct control){.pid = pid};
+	if (!children && has_one_thread(pid))
+		error = stop_one(ret, pid);
+	free(children);
+	if (!error && ret->count && !ret->threads[0].is_running && has_one_thread(pid))
+		return true;
+	probe_error_free(error);
+	release(ret);
+	return false;
+}
+
 struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, struct control *ret)
 {
 	return control_borrow_within(pid, seccomp, PATIENCE_NS, ret);

@@ -83,6 +83,13 @@ struct control_call {
 PROBE_MUST_CHECK struct probe_error *control_stop(pid_t pid, pid_t lender, struct control *ret);
 
 /*
+ * Stops a process of one thread that has started no other process: nobody shares its memory, but
+ * for the parent before its execve(2). False where it is not such a one, or cannot be stopped:
+ * nothing is stopped then.
+ */
+bool control_stop_alone(pid_t pid, struct control *ret);
+
+/*
  * This process goes first as long as threads stand still. Ends that, for a stop that
  * lasts; resuming does, too.
  */

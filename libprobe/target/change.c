@@ -148,7 +148,7 @@ static struct probe_error *read_modules(struct change *c)
 /* Is this a process whose code we can patch? */
 static struct probe_error *check_target(struct change *c)
 {
-	long parent = procfs_status_number(c->pid, "PPid:");
+	long parent = c->target->alone ? 0 : procfs_status_number(c->pid, "PPid:");
 	const struct module *program = first_program(&c->modules);
 	char buffer[64];
 	const char *emulator = emulator_of(c->pid, &c->modules, buffer), *shadow_stack;
@@ -214,10 +214,19 @@ static struct probe_error *open_memory(struct change *change)
 	return check_program(change);
 }
 
-static struct probe_error *check_process(const struct probe_target *target)
+/* Is it still this process, and has it a living thread? */
+static struct probe_error *check_process(struct change *c)
 {
-	uint64_t start = procfs_start_time(target->pid);
+	const struct probe_target *target = c->target;
+	struct probe_error *error;
+	uint64_t start;
 
+	c->pid = procfs_living(c->pid);
+	/* Before the modules are read, and with all of them open. */
+	error = change_need_descriptors(c, CHANGE_DESCRIPTORS);
+	if (error)
+		return error;
+	start = procfs_start_time(target->pid);
 	if (start == target->start_time)
 		return NULL;
 	return !start && procfs_no_room(errno)
@@ -236,6 +245,7 @@ static struct room home_room(const struct change *c)
 
 static struct probe_error *find_rooms(struct change *c)
 {
+	c->rooms_known = true;
 	/* What is held has just been started, or was looked at before. */
 	return c->target->held ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, home_room(c),
 					 false, &c->rooms)
@@ -252,17 +262,12 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 	*ret = no_change;
 	ret->target = target;
 	ret->pid = target->pid;
-	error = seccomp_check_own();
+	error = target->alone ? NULL : seccomp_check_own();
 	if (!error)
 		error = lock_target(
 			ret->pid, target->hurry ? LOCK_TRIES_HURRY : LOCK_TRIES, &ret->lock);
-	if (!error)
-		ret->pid = procfs_living(ret->pid);
-	/* Before the modules are read, and with all of them open. */
-	if (!error)
-		error = change_need_descriptors(ret, CHANGE_DESCRIPTORS);
-	if (!error)
-		error = check_process(target);
+	if (!error && !target->alone)
+		error = check_process(ret);
 	if (!error)
 		error = open_memory(ret);
 	if (!error)
@@ -275,7 +280,7 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 		error = seccomp_look(ret->pid, &ret->seccomp);
 	if (!error)
 		error = registry_load(ret->pid, &ret->maps, &ret->registry);
-	if (!error)
+	if (!error && !target->alone)
 		error = find_rooms(ret);
 	if (!error)
 		threads_model(target, &ret->modules, &ret->thread);
@@ -461,18 +466,25 @@ static struct probe_error *prepare_calls(struct change *c)
 		c->prepared = control_prepared();
 	if (!c->prepared)
 		return probe_error_no_memory();
+	if (!c->rooms_known) {
+		struct probe_error *error = find_rooms(c);
+
+		if (error)
+			return error;
+	}
 	return c->gadgets.syscall_ret ? NULL : gadgets_find(&c->modules, &c->gadgets);
 }
 
 struct probe_error *change_run_in(struct change *change, size_t thread, const char *what,
 	struct control_call *calls, size_t count)
 {
-	struct rooms rooms = rooms_for(change, calls, count);
 	struct control all = change->control;
 	struct probe_error *error = prepare_calls(change);
+	struct rooms rooms;
 
 	if (error)
 		return error;
+	rooms = rooms_for(change, calls, count);
 	change->control.threads = &all.threads[thread];
 	change->control.count = 1;
 	error = run_stopped(change, &rooms, what, calls, count);
@@ -526,11 +538,14 @@ static struct probe_error *run_some(struct change *c, const struct rooms *rooms,
 struct probe_error *change_run(
 	struct change *change, const char *what, struct control_call *calls, size_t count)
 {
-	struct rooms rooms = rooms_for(change, calls, count);
 	size_t done = 0, some = must_borrow(change) ? 1 : count;
 	struct probe_error *error = prepare_calls(change);
+	struct rooms rooms;
 
-	if (!error && change->seccomp.count)
+	if (error)
+		return error;
+	rooms = rooms_for(change, calls, count);
+	if (change->seccomp.count)
 		error = check_filters(change, kind_of(calls, count));
 	while (!error && done < count) {
 		error = run_some(change, &rooms, what, &calls[done], some);

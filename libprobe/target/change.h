@@ -32,6 +32,7 @@ struct change {
 	struct arch_thread thread; /* how threads are told apart; not in the loader */
 	struct gadgets gadgets;
 	struct rooms rooms;
+	bool rooms_known;
 	struct prepared *prepared; /* for remote calls; NULL before the first */
 	struct control control;	   /* while stopped or borrowed */
 	bool stopped;

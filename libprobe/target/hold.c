@@ -47,7 +47,7 @@ struct probe_error *probe_target_release(struct probe_target *target)
 
 	if (!target->held)
 		return probe_error_new(PROBE_ERROR_STATE, "process %d is not held", target->pid);
-	target->held = target->early = target->hurry = target->attached = target->dropped = false;
+	target->held = target->early = target->alone = target->hurry = target->attached = target->dropped = false;
 	control_resume(&target->control);
 	/* A thread may have stood in code that was no longer needed. */
 	return collect && probe_target_alive(target) ? probe_target_repair(target, &repair) : NULL;

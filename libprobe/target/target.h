@@ -25,6 +25,11 @@ struct probe_target {
 	int mem;	     /* of the program that it was when it was first changed, or -1 */
 	bool spawned, held;
 	bool early;		/* held before its loader has mapped its libraries */
+	/*
+	 * It is held since its execve(2) by the one thread that it has, in memory that no other
+	 * process shares: nobody else comes and goes there.
+	 */
+	bool alone;
 	bool hurry;		/* others wait for us: who cannot be changed at once is an error */
 	bool attached;		/* it is held, and was running before: probe_target_attach() */
 	bool dropped;		/* and probes were switched off since */
