@@ -31,10 +31,11 @@
  *	rbp	the room
  *	rsp	its own: a handler may run there, and comes back to `leave`
  *
- * The XSAVE area has to be as large as the kernel thinks that this thread's is: it looks
- * for a magic word behind it, and without that restores but the state of SSE. ptrace(2)
- * gives the state of everything that the processor has; what a thread has not asked
- * for (the tiles of AMX) is no part of its frames.
+ * The kernel looks for a magic word after the XSAVE area, and restores only the SSE state if
+ * there is none, or if the area is larger than this thread's. ptrace(2) gives the state of
+ * everything that the processor has. The tiles of AMX are left out where they are in their
+ * first state: most threads have not asked for them, and rt_sigreturn(2) puts those that a
+ * frame does not have into that state.
  *
  * Sources: arch/x86/include/uapi/asm/{sigcontext,ucontext}.h;
  * arch/x86/kernel/{signal_64,fpu/signal,fpu/xstate}.c; Intel SDM 1, 13.2 (CPUID leaf 0DH).
@@ -181,29 +182,6 @@ static void measure_xstate(struct rooms *rooms)
 	rooms->xstate_bytes = xstate_bytes(rooms->features);
 }
 
-/*
- * Does a thread have room for tiles? Those in their first state do not show; but the kernel
- * takes none from us for a thread that has none. What is set here is what they are then.
- */
-static bool has_tiles(pid_t tid, struct prepared *p, size_t size)
-{
-	struct iovec xstate = {p->xstate, size};
-	uint64_t in_use, tiles = UINT64_C(1) << TILES;
-	bool has;
-
-	memcpy(&in_use, p->xstate + XSTATE_HEADER, sizeof(in_use));
-	if (in_use & tiles)
-		return true;
-	in_use |= tiles;
-	memcpy(p->xstate + XSTATE_HEADER, &in_use, sizeof(in_use));
-	has = ptrace(PTRACE_SETREGSET, tid, NT_X86_XSTATE, &xstate) == 0;
-	in_use &= ~tiles;
-	memcpy(p->xstate + XSTATE_HEADER, &in_use, sizeof(in_use));
-	if (has)
-		ptrace(PTRACE_SETREGSET, tid, NT_X86_XSTATE, &xstate);
-	return has;
-}
-
 /* Makes the XSAVE area acceptable to rt_sigreturn (check_xstate_in_sigframe()). */
 static void fill_xstate(struct prepared *p, uint64_t features)
 {
@@ -227,15 +205,15 @@ static struct probe_error *read_xstate(const struct control *control,
 	const struct control_thread *thread, const struct rooms *rooms, struct prepared *p)
 {
 	struct iovec xstate = {p->xstate, XSTATE_MAX};
-	uint64_t features;
+	uint64_t features, in_use;
 
 	if (ptrace(PTRACE_GETREGSET, thread->tid, NT_X86_XSTATE, &xstate) < 0 ||
 		ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof(p->mask), &p->mask) < 0)
 		return gone(control);
 	/* ptrace leaves what the processor has in the first eight of the software bytes. */
 	memcpy(&features, p->xstate + FP_SOFTWARE_OFFSET, sizeof(features));
-	if (features >> TILES & 1 && !has_tiles(thread->tid, p, xstate.iov_len))
-		features &= ~(UINT64_C(1) << TILES);
+	memcpy(&in_use, p->xstate + XSTATE_HEADER, sizeof(in_use));
+	features &= in_use | ~(UINT64_C(1) << TILES);
 	p->xstate_size = features == rooms->features ? rooms->xstate_bytes : xstate_bytes(features);
 	if (p->xstate_size > xstate.iov_len || p->xstate_size > XSTATE_MAX)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
