@@ -102,14 +102,19 @@ struct probe_error *probe_export_create(enum probe_export_format format,
 	const struct probe_export_options *options, int fd, const char *name,
 	struct probe_export **ret)
 {
-	struct probe_export *exporter = calloc(1, sizeof(*exporter));
+	struct probe_export *exporter;
 	struct probe_error *error;
 
+	if ((size_t)format >= FORMAT_COUNT)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "there is no export format %d", (int)format);
+	exporter = calloc(1, sizeof(*exporter));
 	if (!exporter)
 		return probe_error_no_memory();
 	exporter->format = formats[format];
 	exporter->fd = fd;
-	exporter->options = *options;
+	if (options)
+		exporter->options = *options;
 	error = settings_init(&exporter->settings, &exporter->options);
 	if (!error)
 		error = sink_create(&format_silent, fd, name, &exporter->sink);

@@ -72,6 +72,12 @@ static struct probe_error *take_options(struct probe_session *s,
 	size_t ring = options->ring_bytes ? options->ring_bytes : DATA_RING_DEFAULT;
 	struct probe_error *error;
 
+	if ((unsigned int)options->kind > PROBE_SESSION_GATHER ||
+		(unsigned int)options->stack > PROBE_STACK_FRAMES ||
+		(unsigned int)options->gather.pairing > PROBE_PAIRING_NAMES)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"no session is of kind %d with stacks %d and pairs %d", (int)options->kind,
+			(int)options->stack, (int)options->gather.pairing);
 	s->options = *options;
 	s->options.may_shrink |= !options->ring_bytes;
 	children_cache_init(&s->processes, s->target->pid, options->follow_children);

@@ -92,7 +92,7 @@ struct probe_error *probe_spans_create(
 
 	if (!spans)
 		return probe_error_no_memory();
-	spans->options = *options;
+	spans->options = options ? *options : (struct probe_spans_options){-1, -1, NULL, NULL};
 	TAILQ_INIT(&spans->all);
 	*ret = spans;
 	return NULL;

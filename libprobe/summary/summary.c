@@ -278,6 +278,9 @@ struct probe_error *probe_summary_render(const struct probe_summary *summary,
 {
 	struct buffer out;
 
+	if ((unsigned int)format > PROBE_SUMMARY_HTML)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "there is no format %d of summaries", (int)format);
 	if (!buffer_init(&out))
 		return probe_error_no_memory();
 	switch (format) {

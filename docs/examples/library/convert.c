@@ -28,7 +28,6 @@ static void print_summary(const struct probe_summary *summary, const char *title
 
 int main(int argc, char **argv)
 {
-	const struct probe_spans_options in_threads = {.match = -1, .match_end = -1};
 	const struct probe_export_options options = {0};
 	enum probe_export_format format;
 	struct probe_summary *summary;
@@ -49,7 +48,7 @@ int main(int argc, char **argv)
 	check(probe_export_create(
 		format, &options, output, argc > 3 ? argv[3] : "standard output", &exporter));
 	check(probe_summary_create(NULL, &summary));
-	check(probe_spans_create(&in_threads, &spans));
+	check(probe_spans_create(NULL, &spans));
 	for (;;) {
 		enum probe_span_kind kind;
 		struct probe_span *span;
