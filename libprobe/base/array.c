@@ -32,3 +32,19 @@ void *array_resident(size_t size)
 		explicit_bzero(memory, size);
 	return memory;
 }
+
+static int compare_keys(const void *a, const void *b, void *data)
+{
+	const size_t *offset = data;
+	uint64_t x, y;
+
+	memcpy(&x, (const char *)a + *offset, sizeof(x));
+	memcpy(&y, (const char *)b + *offset, sizeof(y));
+	return x < y ? -1 : x > y;
+}
+
+void array_sort(void *items, size_t count, size_t item_bytes, size_t offset)
+{
+	if (count)
+		qsort_r(items, count, item_bytes, compare_keys, &offset);
+}

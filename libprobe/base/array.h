@@ -52,11 +52,29 @@ static inline size_t array_search_above(
 	return key == UINT64_MAX ? count : array_search(items, count, item_bytes, offset, key + 1);
 }
 
-/* array_search() by the name of a member. */
+/* The item whose key is `key`; NULL: there is none. */
+static inline void *array_find(
+	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
+{
+	size_t index = array_search(items, count, item_bytes, offset, key);
+	char *item = (char *)items + index * item_bytes;
+
+	return index < count && memcmp(item + offset, &key, sizeof(key)) == 0 ? item : NULL;
+}
+
+/* Sorts an array by its keys; `items` may be NULL if there are none. */
+void array_sort(void *items, size_t count, size_t item_bytes, size_t offset);
+
+/* The same by the name of a member. */
 #define ARRAY_SEARCH(items, count, member, key)                                                    \
 	array_search(items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key)
 #define ARRAY_SEARCH_ABOVE(items, count, member, key)                                              \
 	array_search_above(                                                                        \
 		items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key)
+#define ARRAY_FIND(items, count, member, key)                                                      \
+	((__typeof__(&*(items)))array_find(                                                        \
+		items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key))
+#define ARRAY_SORT(items, count, member)                                                           \
+	array_sort(items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member))
 
 #endif

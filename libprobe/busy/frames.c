@@ -349,16 +349,9 @@ const struct frames_stack *frames_own_stack(
 	return NULL;
 }
 
-static int compare_pcs(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 void frames_sort(struct frames *frames)
 {
-	qsort(frames->pcs, frames->count, sizeof(*frames->pcs), compare_pcs);
+	array_sort(frames->pcs, frames->count, sizeof(*frames->pcs), 0);
 }
 
 bool frames_within(const struct frames *frames, uint64_t start, uint64_t end)

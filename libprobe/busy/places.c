@@ -58,13 +58,6 @@ bool places_add(struct places *places, uint64_t start, uint64_t end)
 	return true;
 }
 
-static int compare_places(const void *a, const void *b)
-{
-	const struct place *x = a, *y = b;
-
-	return x->start < y->start ? -1 : x->start > y->start;
-}
-
 static void set_filter(struct places *places, const struct place *place)
 {
 	for (uint64_t line = place->start >> LINE_SHIFT; line <= (place->end - 1) >> LINE_SHIFT;
@@ -81,7 +74,7 @@ void places_prepare(struct places *places)
 
 	if (!places->count)
 		return;
-	qsort(places->items, places->count, sizeof(*places->items), compare_places);
+	ARRAY_SORT(places->items, places->count, start);
 	for (size_t i = 1; i < places->count; i++) {
 		struct place *last = &places->items[kept];
 

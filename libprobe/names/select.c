@@ -39,45 +39,36 @@ uint64_t select_key(
 	return hash_text(hash_text(where ^ UINT64_C(0xcbf29ce484222325), provider), name);
 }
 
+/* A note, by its address. */
+struct place {
+	uint64_t pc;
+	const struct sdt_note *note;
+};
+
 /* By address, then by file order, which is also their order in memory. */
 static int compare_places(const void *a, const void *b)
 {
-	const struct sdt_note *x = *(const struct sdt_note *const *)a;
-	const struct sdt_note *y = *(const struct sdt_note *const *)b;
+	const struct place *x = a, *y = b;
 
-	return x->pc != y->pc ? (x->pc < y->pc ? -1 : 1) : x < y ? -1 : x > y;
+	return x->pc != y->pc	   ? (x->pc < y->pc ? -1 : 1)
+	       : x->note < y->note ? -1
+				   : x->note > y->note;
 }
 
 /*
  * A probe's notes sorted by address. Linkers fold functions with identical code (--icf), so
  * several notes may name one address: that is one site, which is hit once. NULL without memory.
  */
-static const struct sdt_note **sort_places(const struct sdt_note *const *notes, size_t count)
+static struct place *sort_places(const struct sdt_note *const *notes, size_t count)
 {
-	const struct sdt_note **places = calloc(count, sizeof(*places));
+	struct place *places = calloc(count, sizeof(*places));
 
 	if (!places)
 		return NULL;
-	memcpy(places, notes, count * sizeof(*places));
+	for (size_t i = 0; i < count; i++)
+		places[i] = (struct place){notes[i]->pc, notes[i]};
 	qsort(places, count, sizeof(*places), compare_places);
 	return places;
-}
-
-/* The first of them that names the note's address. */
-static const struct sdt_note *first_place(
-	const struct sdt_note *const *places, size_t count, const struct sdt_note *note)
-{
-	size_t low = 0, high = count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (places[middle]->pc < note->pc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return places[low];
 }
 
 /* `is_again`: an earlier note has the same address; only the semaphore matters. */
@@ -105,7 +96,7 @@ static struct probe_error *add_probe(struct selection *selection, struct module 
 {
 	size_t probe_count = selection->probe_count;
 	struct select_probe *probes = array_grow(selection->probes, probe_count, sizeof(*probes));
-	const struct sdt_note **places = sort_places(notes, count);
+	struct place *places = sort_places(notes, count);
 	struct probe_error *error = NULL;
 
 	if (probes)
@@ -123,7 +114,8 @@ static struct probe_error *add_probe(struct selection *selection, struct module 
 		.key = select_key(&module->notes, module->bias, notes[0]->provider, notes[0]->name),
 	};
 	for (size_t i = 0; i < count && !error; i++) {
-		const struct sdt_note *first = first_place(places, count, notes[i]);
+		const struct sdt_note *first =
+			places[ARRAY_SEARCH(places, count, pc, notes[i]->pc)].note;
 		bool is_again = notes[i]->pc && first != notes[i];
 
 		if (!is_again || first->semaphore != notes[i]->semaphore)

@@ -81,13 +81,6 @@ static struct probe_error *describe_edit(const struct commit_site *at, struct ed
 				      "no stub can be placed near %#jx", (uintmax_t)as->reg.pc);
 }
 
-static int compare_patches(const void *a, const void *b)
-{
-	const struct commit_site *x = a, *y = b;
-
-	return x->patch < y->patch ? -1 : x->patch > y->patch;
-}
-
 static bool find_sites(struct commit *c)
 {
 	for (const struct install *a = c->transaction->installs; a; a = a->next)
@@ -105,8 +98,7 @@ static bool find_sites(struct commit *c)
 			c->sites = sites;
 			sites[c->site_count++] = (struct commit_site){as->reg.patch, a, i};
 		}
-	if (c->site_count)
-		qsort(c->sites, c->site_count, sizeof(*c->sites), compare_patches);
+	ARRAY_SORT(c->sites, c->site_count, patch);
 	return true;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/patch/forecast.h"
 #include "libprobe/patch/install.h"
 
@@ -21,20 +22,9 @@ void forecast_deinit(struct forecast *forecast)
 	*forecast = (struct forecast){0};
 }
 
-static int compare_sites(const void *a, const void *b)
-{
-	const struct forecast_site *x = a, *y = b;
-
-	return x->pc < y->pc ? -1 : x->pc > y->pc;
-}
-
 const struct forecast_site *forecast_find(const struct forecast *forecast, uint64_t pc)
 {
-	const struct forecast_site key = {.pc = pc};
-
-	return forecast->count
-		       ? bsearch(&key, forecast->sites, forecast->count, sizeof(key), compare_sites)
-		       : NULL;
+	return ARRAY_FIND(forecast->sites, forecast->count, pc, pc);
 }
 
 static struct probe_error *take(const struct install *install, struct forecast *ret)
@@ -58,7 +48,7 @@ static struct probe_error *take(const struct install *install, struct forecast *
 		}
 		ret->count++;
 	}
-	qsort(ret->sites, ret->count, sizeof(*ret->sites), compare_sites);
+	ARRAY_SORT(ret->sites, ret->count, pc);
 	return NULL;
 }
 

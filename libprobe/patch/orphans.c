@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "libprobe/patch/orphans.h"
@@ -87,8 +86,7 @@ struct probe_error *orphans_unmap(struct change *change, size_t *count_ret)
 		if (!is_orphan(change->pid, m, &change->registry))
 			continue;
 		++*count_ret;
-		calls[count++] = (struct control_call){
-			.number = SYS_munmap, .args = {m->start, end_of(m) - m->start}};
+		calls[count++] = change_call_unmap(m->start, end_of(m) - m->start);
 		if (count < AT_ONCE)
 			continue;
 		error = change_run(change, "unmap memory", calls, count);

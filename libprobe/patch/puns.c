@@ -12,14 +12,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #include "libprobe/base/array.h"
 #include "libprobe/patch/puns.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/target/space.h"
-
-enum { PUNS_AT_ONCE = 64 }; /* one thread stands still while their pages are mapped */
 
 static const char pun_taken[] =
 	"the address that its bytes would jump to is in use, or where the heap or the stack grows";
@@ -84,19 +81,6 @@ void puns_place(
 
 /* ---- Mapping ------------------------------------------------------------------------- */
 
-static void unmap_pages(struct change *change, const uint64_t *pages, size_t count)
-{
-	for (size_t done = 0; done < count;) {
-		struct control_call calls[PUNS_AT_ONCE];
-		size_t n = 0;
-
-		for (; n < PUNS_AT_ONCE && done < count; n++, done++)
-			calls[n] = (struct control_call){
-				.number = SYS_munmap, .args = {pages[done], SPACE_PAGE}};
-		probe_error_free(change_run(change, "unmap memory", calls, n));
-	}
-}
-
 /*
  * Maps pages for code at addresses that were free when the maps were read; *done_ret: how many
  * of them. Fewer without an error: the next one is in use.
@@ -104,7 +88,7 @@ static void unmap_pages(struct change *change, const uint64_t *pages, size_t cou
 static struct probe_error *map_pages(
 	struct change *change, const uint64_t *pages, size_t count, size_t *done_ret)
 {
-	struct control_call calls[PUNS_AT_ONCE + 1], close;
+	struct control_call calls[CHANGE_PAGES_AT_ONCE + 1], close;
 	struct probe_error *error;
 	int64_t fd;
 
@@ -124,7 +108,8 @@ static struct probe_error *map_pages(
 		return error;
 	/* A kernel before 4.17 has mapped it elsewhere. */
 	if (!error && calls[*done_ret].result > 0)
-		unmap_pages(change, &(uint64_t){(uint64_t)calls[*done_ret].result}, 1);
+		probe_error_free(change_unmap_pages(
+			change, &(uint64_t){(uint64_t)calls[*done_ret].result}, 1));
 	probe_error_free(change_run(change, "close a file", &close, 1));
 	if (error && calls[*done_ret].result != -EEXIST)
 		return error;
@@ -139,7 +124,7 @@ struct probe_error *puns_map(struct install *install, bool *again_ret)
 	*again_ret = false;
 	while (install->puns_mapped < install->pun_page_count && !error && !*again_ret) {
 		size_t left = install->pun_page_count - install->puns_mapped, done;
-		size_t count = left < PUNS_AT_ONCE ? left : PUNS_AT_ONCE;
+		size_t count = left < CHANGE_PAGES_AT_ONCE ? left : CHANGE_PAGES_AT_ONCE;
 
 		error = map_pages(
 			install->change, install->pun_pages + install->puns_mapped, count, &done);
@@ -155,7 +140,8 @@ struct probe_error *puns_map(struct install *install, bool *again_ret)
 
 void puns_drop(struct install *install)
 {
-	unmap_pages(install->change, install->pun_pages, install->puns_mapped);
+	probe_error_free(
+		change_unmap_pages(install->change, install->pun_pages, install->puns_mapped));
 	install->puns_mapped = install->pun_page_count = 0;
 	code_release_all(&install->change->taken);
 }

@@ -20,13 +20,6 @@ uint64_t semaphore_offset(const char *provider)
 	return plan_is_ocaml(provider) && strcmp(provider, "ocaml") != 0 ? sizeof(uint16_t) : 0;
 }
 
-static int compare_addresses(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 size_t semaphores_of(
 	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses)
 {
@@ -39,7 +32,7 @@ size_t semaphores_of(
 		if (address)
 			addresses[count++] = address + offset;
 	}
-	qsort(addresses, count, sizeof(*addresses), compare_addresses);
+	array_sort(addresses, count, sizeof(*addresses), 0);
 	for (size_t i = 0; i < count; i++)
 		if (i == 0 || addresses[i] != addresses[i - 1])
 			addresses[distinct++] = addresses[i];
@@ -83,28 +76,12 @@ void semaphores_deinit(struct semaphores *semaphores)
 	*semaphores = (struct semaphores){0};
 }
 
-static int compare_changes(const void *a, const void *b)
-{
-	const struct semaphore_change *x = a, *y = b;
-
-	return x->address < y->address ? -1 : x->address > y->address;
-}
-
-/* The change of a semaphore, where they are sorted and merged; NULL: there is none. */
-static struct semaphore_change *find_change(const struct semaphores *s, uint64_t address)
-{
-	const struct semaphore_change key = {.address = address};
-
-	return s->count ? bsearch(&key, s->items, s->count, sizeof(key), compare_changes) : NULL;
-}
-
 /* Changes of one semaphore become one. */
 static void merge(struct semaphores *s)
 {
 	size_t count = 0;
 
-	if (s->count)
-		qsort(s->items, s->count, sizeof(*s->items), compare_changes);
+	ARRAY_SORT(s->items, s->count, address);
 	for (size_t i = 0; i < s->count; i++) {
 		if (count && s->items[count - 1].address == s->items[i].address) {
 			s->items[count - 1].by += s->items[i].by;
@@ -134,7 +111,8 @@ void semaphores_keep(struct semaphores *semaphores, const struct registry *regis
 {
 	for (size_t i = 0; i < registry->semaphore_count; i++) {
 		const struct reg_semaphore *s = &registry->semaphores[i];
-		struct semaphore_change *change = find_change(semaphores, s->address);
+		struct semaphore_change *change =
+			ARRAY_FIND(semaphores->items, semaphores->count, address, s->address);
 		const struct reg_probe *probe = registry_probe(registry, s->key, s->session);
 
 		if (change && probe && probe->refcount && s->added + change->least <= UINT16_MAX)

@@ -23,7 +23,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #include "libprobe/base/array.h"
 #include "libprobe/patch/install.h"
@@ -35,7 +34,7 @@
 #include "libprobe/target/site.h"
 #include "libprobe/target/space.h"
 
-enum { UNMAPS_AT_ONCE = 64, LEFT_SESSIONS_MAX = 128 };
+enum { LEFT_SESSIONS_MAX = 128 };
 
 /* Address space of the target; of the data only pages count that were touched. */
 #define LEFT_DATA_MAX (UINT64_C(8) << 30)
@@ -376,13 +375,6 @@ static void drop_probes(struct registry *r)
 	r->probe_count = kept;
 }
 
-static int compare_addresses(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* The pages of puns whose sites have ended, sorted; they are arenas no more. */
 static uint64_t *take_puns(const struct ending *e, struct registry *r, size_t *count_ret)
 {
@@ -394,10 +386,10 @@ static uint64_t *take_puns(const struct ending *e, struct registry *r, size_t *c
 		if (e->sites[i] && !e->busy.sites[i] && r->sites[i].pun_size == SPACE_PAGE)
 			pages[count++] = r->sites[i].pun;
 	if (count) {
-		qsort(pages, count, sizeof(*pages), compare_addresses);
+		array_sort(pages, count, sizeof(*pages), 0);
 		for (size_t i = 0; i < r->arena_count; i++)
-			flags[i] = bsearch(&r->arenas[i].start, pages, count, sizeof(*pages),
-					   compare_addresses) != NULL;
+			flags[i] = array_find(pages, count, sizeof(*pages), 0,
+					   r->arenas[i].start) != NULL;
 		registry_drop_arena(r, flags);
 	}
 	if (!flags) {
@@ -407,23 +399,6 @@ static uint64_t *take_puns(const struct ending *e, struct registry *r, size_t *c
 	free(flags);
 	*count_ret = count;
 	return pages;
-}
-
-/* Nobody can come to the pages any more, and the registry has forgotten them. */
-static struct probe_error *unmap_pages(struct change *change, const uint64_t *pages, size_t count)
-{
-	struct control_call calls[UNMAPS_AT_ONCE];
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < count && !error;) {
-		size_t n = 0;
-
-		for (; n < UNMAPS_AT_ONCE && i < count; n++, i++)
-			calls[n] = (struct control_call){
-				.number = SYS_munmap, .args = {pages[i], SPACE_PAGE}};
-		error = change_run(change, "unmap memory", calls, n);
-	}
-	return error;
 }
 
 /* Before the last session goes, and the home with it: what nobody else will know then. */
@@ -473,8 +448,8 @@ static struct probe_error *give_back(struct ending *e, struct change *change)
 	drop_probes(&change->registry);
 	if (count)
 		error = change_store(change);
-	if (!error)
-		error = unmap_pages(change, pages, count);
+	if (!error) /* nobody can come to them any more, and the registry has forgotten them */
+		error = change_unmap_pages(change, pages, count);
 	free(pages);
 	return error ? error : collect(change);
 }

@@ -378,13 +378,6 @@ static struct object_range function_of(const struct search *s, uint64_t pc)
 	return (struct object_range){pc > GAP_MAX ? pc - GAP_MAX : 0, pc + GAP_MAX};
 }
 
-static int compare_addresses(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static bool sort_sites(struct search *s, const struct sdt_notes *notes)
 {
 	s->sites = calloc(notes->count + 1, sizeof(*s->sites));
@@ -392,7 +385,7 @@ static bool sort_sites(struct search *s, const struct sdt_notes *notes)
 		return false;
 	for (size_t i = 0; i < notes->count; i++)
 		s->sites[s->site_count++] = notes->notes[i].pc;
-	qsort(s->sites, s->site_count, sizeof(*s->sites), compare_addresses);
+	array_sort(s->sites, s->site_count, sizeof(*s->sites), 0);
 	return true;
 }
 

@@ -41,7 +41,8 @@ struct change {
 	uint64_t stop_ns;	/* the longest stop so far */
 };
 
-enum { ARENA_BYTES = 256 << 10 }; /* arenas are this large, or a multiple of it */
+enum { CHANGE_PAGES_AT_ONCE = 64 }; /* one thread stands still while they are (un)mapped */
+enum { ARENA_BYTES = 256 << 10 };   /* arenas are this large, or a multiple of it */
 
 /*
  * Locks the target against other controllers and reads its state. Errors leave
@@ -106,6 +107,7 @@ PROBE_MUST_CHECK struct probe_error *change_code_file(
 /* Calls for change_run(): map code where nothing is, at any other place is no success; close. */
 struct control_call change_call_map_code(uint64_t address, uint64_t size, int64_t fd);
 struct control_call change_call_close(int64_t fd);
+struct control_call change_call_unmap(uint64_t start, uint64_t size);
 
 /*
  * Maps `size` bytes shared between the target and this process; the first page
@@ -125,6 +127,10 @@ PROBE_MUST_CHECK struct probe_error *change_publish(
 	struct change *change, struct code_extent image);
 /* Both. What is about to be done is announced so: whoever comes next can finish it. */
 PROBE_MUST_CHECK struct probe_error *change_store(struct change *change);
+
+/* Unmaps single pages, some at a time. */
+PROBE_MUST_CHECK struct probe_error *change_unmap_pages(
+	struct change *change, const uint64_t *pages, size_t count);
 
 /* Unmaps what no session uses any more; at the end, everything. */
 PROBE_MUST_CHECK struct probe_error *change_collect(struct change *change);

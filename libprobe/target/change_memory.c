@@ -55,6 +55,11 @@ struct probe_error *change_reread(struct change *change)
 	return error ? error : registry_load(change->pid, &change->maps, &change->registry);
 }
 
+struct control_call change_call_unmap(uint64_t start, uint64_t size)
+{
+	return (struct control_call){.number = SYS_munmap, .args = {start, size}};
+}
+
 struct control_call change_call_close(int64_t fd)
 {
 	return (struct control_call){.number = SYS_close, .args = {(uint64_t)fd}};
@@ -140,8 +145,7 @@ static struct probe_error *map_arena_at(
 		return NULL;
 	}
 	if (calls[0].result > 0 && (error || (uint64_t)calls[0].result != address)) {
-		struct control_call undo = {
-			.number = SYS_munmap, .args = {(uint64_t)calls[0].result, size}};
+		struct control_call undo = change_call_unmap((uint64_t)calls[0].result, size);
 		struct probe_error *second = change_run(change, "unmap memory", &undo, 1);
 
 		*taken_ret = !error;
@@ -280,6 +284,21 @@ struct probe_error *change_store(struct change *change)
 
 /* ---- Giving back ---------------------------------------------------------------------- */
 
+struct probe_error *change_unmap_pages(struct change *change, const uint64_t *pages, size_t count)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t done = 0; done < count && !error;) {
+		struct control_call calls[CHANGE_PAGES_AT_ONCE];
+		size_t n = 0;
+
+		for (; n < CHANGE_PAGES_AT_ONCE && done < count; n++, done++)
+			calls[n] = change_call_unmap(pages[done], SPACE_PAGE);
+		error = change_run(change, "unmap memory", calls, n);
+	}
+	return error;
+}
+
 /*
  * Everything, when no session is left. The home, with the guard, goes first: a
  * registry that is found names nothing that is gone, and might be the target's
@@ -295,8 +314,7 @@ static struct probe_error *unmap_all(struct change *change)
 	if (!calls)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < r->arena_count; i++)
-		calls[count++] = (struct control_call){
-			.number = SYS_munmap, .args = {r->arenas[i].start, r->arenas[i].size}};
+		calls[count++] = change_call_unmap(r->arenas[i].start, r->arenas[i].size);
 	error = change_run(change, "unmap memory", calls, count);
 	free(calls);
 	if (!error)
@@ -316,8 +334,7 @@ struct probe_error *change_collect(struct change *change)
 	for (size_t i = r->session_count; i-- > 0;) {
 		if (!(r->sessions[i].flags & REG_SESSION_RETIRED))
 			continue;
-		calls[count++] = (struct control_call){.number = SYS_munmap,
-			.args = {r->sessions[i].data, r->sessions[i].data_size}};
+		calls[count++] = change_call_unmap(r->sessions[i].data, r->sessions[i].data_size);
 		registry_forget_texts(r, r->sessions[i].id);
 		registry_remove_session(r, i);
 	}

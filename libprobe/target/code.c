@@ -14,13 +14,6 @@ bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t r
 	return high - low < arch_host()->jump_reach - REGISTRY_PAGE;
 }
 
-static int compare_extents(const void *a, const void *b)
-{
-	const struct code_extent *x = a, *y = b;
-
-	return x->start < y->start ? -1 : x->start > y->start;
-}
-
 /* Everything in use, sorted by address; NULL without memory. */
 static struct code_extent *extents_in_use(
 	const struct registry *registry, const struct code_taken *taken, size_t *count_ret)
@@ -51,7 +44,7 @@ static struct code_extent *extents_in_use(
 	if (taken->count)
 		memcpy(extents + count, taken->items, taken->count * sizeof(*extents));
 	count += taken->count;
-	qsort(extents, count, sizeof(*extents), compare_extents);
+	ARRAY_SORT(extents, count, start);
 	*count_ret = count;
 	return extents;
 }

@@ -433,16 +433,10 @@ struct reg_session *registry_session(const struct registry *registry, uint32_t i
 static size_t find_range(const void *items, size_t count, size_t size, uint64_t start, uint64_t end,
 	size_t *count_ret)
 {
-	size_t low = array_search(items, count, size, 0, start), last;
-	uint64_t at;
+	size_t first = array_search(items, count, size, 0, start);
 
-	for (last = low; last < count; last++) {
-		memcpy(&at, (const char *)items + last * size, sizeof(at));
-		if (at > end)
-			break;
-	}
-	*count_ret = last - low;
-	return low;
+	*count_ret = array_search_above(items, count, size, 0, end) - first;
+	return first;
 }
 
 /* What find_range() finds an element by is its first member. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays that grow by one item at a time. */
+/* Arrays that grow by one item at a time, and are sorted by a number. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -41,9 +41,44 @@ static void test_room(void **state)
 	}
 }
 
+struct item {
+	int number;
+	uint64_t key;
+};
+
+/* Items are found by keys of any size, at any number of them, and none that is not there. */
+static void test_find(void **state)
+{
+	struct item items[100];
+
+	(void)state;
+	for (size_t count = 0; count <= 100; count++) {
+		for (size_t i = 0; i < count; i++)
+			items[i] = (struct item){(int)i, UINT64_MAX - (i * 37 % count) * 3};
+		ARRAY_SORT(items, count, key);
+		for (size_t i = 0; i < count; i++) {
+			uint64_t key = UINT64_MAX - (count - 1 - i) * 3;
+			const struct item *found = ARRAY_FIND(items, count, key, key);
+
+			assert_true(i == 0 || items[i - 1].key <= items[i].key);
+			if (count % 37) { /* else keys repeat */
+				assert_ptr_equal(found, &items[i]);
+				assert_int_equal(found->number * 37 % count, count - 1 - i);
+			}
+			assert_null(ARRAY_FIND(items, count, key, key - 1));
+			assert_null(ARRAY_FIND(items, count, key, key + 1));
+		}
+	}
+	array_sort(NULL, 0, sizeof(*items), 0);
+	assert_null(array_find(NULL, 0, sizeof(*items), 0, 1));
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_room)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_room),
+		cmocka_unit_test(test_find),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
