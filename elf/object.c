@@ -292,7 +292,7 @@ static struct probe_error *load_segments(const struct object *object, uint8_t *m
 		size_t size = (size_t)(range.end - range.start);
 
 		if (object_read_file(object, range.start, memory + range.start, size) != size)
-			return object_bad(object, "it was cut short while it was read");
+			return object_bad(object, "it was truncated while it was read");
 	}
 	return NULL;
 }

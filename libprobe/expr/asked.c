@@ -47,16 +47,16 @@ static struct probe_error *check_options(const struct probe_session_options *o)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "a key has at most %d parts", PROBE_KEYS_MAX);
 	if (o->stack == PROBE_STACK_FRAMES && (pairs || g->key_count))
-		return usage("hits are counted by their stacks, and so by no other key, and not in "
+		return usage("hits are counted by stack: there can be no other key, and no "
 			     "pairs");
 	if (pairs && g->value)
-		return usage("what is gathered of pairs is their time, and no other value");
+		return usage("the value of a pair is its time, no other value");
 	if (pairs && (o->sample_every > 1 || o->sample_rate))
 		return usage("pairs cannot be sampled: ends would find other begins");
 	if (!pairs && (g->match || g->match_end))
-		return usage("there is something to be matched only with pairs");
+		return usage("only pairs can be matched");
 	if (!pairs && !g->value && (g->sum || g->extremes || g->histogram))
-		return usage("there is nothing to add up but the hits: give a value");
+		return usage("there is nothing to add up except hits: give a value");
 	return NULL;
 }
 

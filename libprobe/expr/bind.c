@@ -69,8 +69,8 @@ static struct probe_error *check_arg(const struct binding *b, const struct expr_
 			(int)spec->spec_length, spec->spec);
 	if (spec->is_float || !is_scalar(spec) || (is_string && spec->kind == ARCH_ARG_FP_REGISTER))
 		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
-			"arg%u is no %s: it is declared as '%.*s'", node->arg,
-			is_string ? "string" : "integer", (int)spec->spec_length, spec->spec);
+			"arg%u is not %s: it is declared as '%.*s'", node->arg,
+			is_string ? "a string" : "an integer", (int)spec->spec_length, spec->spec);
 	return NULL;
 }
 
@@ -183,7 +183,7 @@ static struct probe_error *add(struct binding *b, const struct arch_expr_node *n
 		depth = b->depth[node->right] + 1;
 	if (depth > ARCH_EXPR_DEPTH_MAX)
 		return expr_error(b->expr, PROBE_ERROR_USAGE, at,
-			"more than 16 operators and conversions are within each other");
+			"more than 16 operators and conversions are nested");
 	b->depth[b->count] = depth;
 	b->nodes[b->count++] = *node;
 	return NULL;
@@ -256,7 +256,7 @@ struct probe_error *expr_bind(const struct expr *expr, struct record_layout *lay
 
 	if (expr_is_string(expr, &arg))
 		return expr_error(expr, PROBE_ERROR_USAGE, expr->text,
-			"str(arg%u) is a string, and no number", arg);
+			"str(arg%u) is a string, not a number", arg);
 	error = decide_types(&b);
 	for (uint8_t i = 0; i < expr->count && !error; i++) {
 		error = check_shift(&b, i);

@@ -88,8 +88,8 @@ static const char *compute_signed(
 	}
 	overflows |= (uint64_t)*ret != expr_convert(type, (uint64_t)*ret);
 	if (overflows)
-		return type.wide ? "the result is more than 64 bits hold"
-				 : "the result is more than 32 bits hold (1l has 64 bits)";
+		return type.wide ? "the result does not fit 64 bits"
+				 : "the result does not fit 32 bits (1l has 64 bits)";
 	return NULL;
 }
 

@@ -80,15 +80,14 @@ struct probe_error *expr_integer(const struct expr *expr, const char **at, struc
 		return mistake(
 			expr, digit, "expected octal digits, since the number begins with 0");
 	if (*digit == '.')
-		return mistake(expr, digit, "expected an operator; numbers are whole");
+		return mistake(expr, digit, "expected an operator; numbers are integers");
 	*at = digit;
 	if (!type_of(value, take_suffix(at), base == 10, &node->type) && fits)
-		return mistake(
-			expr, start, "the number is more than 63 bits hold; write it with u");
+		return mistake(expr, start, "the number does not fit 63 bits; add the suffix u");
 	if (!fits)
-		return mistake(expr, start, "the number is more than 64 bits hold");
+		return mistake(expr, start, "the number does not fit 64 bits");
 	if (isalnum((unsigned char)**at) || **at == '_')
-		return mistake(expr, *at, "expected an operator behind the number");
+		return mistake(expr, *at, "expected an operator after the number");
 	node->kind = ARCH_EXPR_CONST;
 	node->value = value;
 	return NULL;
@@ -154,7 +153,7 @@ struct probe_error *expr_character(const struct expr *expr, const char **at, str
 	if (error)
 		return error;
 	if (**at != '\'')
-		return mistake(expr, *at, "expected ' behind one character");
+		return mistake(expr, *at, "expected ' after one character");
 	++*at;
 	*node = (struct expr_node){.kind = ARCH_EXPR_CONST,
 		.type = {.wide = false, .is_signed = true},
@@ -180,7 +179,7 @@ struct probe_error *expr_text(struct expr *expr, const char **at, struct expr_no
 		if (error)
 			return error;
 		if (!byte)
-			return mistake(expr, from, "the strings of C hold no NUL");
+			return mistake(expr, from, "a C string cannot contain NUL");
 		if (to - node->text == ARCH_EXPR_TEXT_MAX)
 			return mistake(expr, from, "texts have at most 255 bytes");
 		*to++ = (char)byte;

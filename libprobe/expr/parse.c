@@ -103,7 +103,8 @@ static struct probe_error *mistake(const struct parser *p, const char *at, const
 static struct probe_error *not_compared(const struct parser *p, const struct expr_node *string)
 {
 	return mistake(p, string->at,
-		"a string is no number: expected str(argN) == \"text\", str(argN) != \"text\" or "
+		"a string is not a number: expected str(argN) == \"text\", str(argN) != \"text\" "
+		"or "
 		"starts_with(str(argN), \"text\")");
 }
 
@@ -116,7 +117,7 @@ static struct probe_error *add(struct parser *p, const struct expr_node *node)
 	if (expr->count == ARCH_EXPR_NODES_MAX)
 		return mistake(p, node->at, "there are more than 64 operators and operands");
 	if (node->depth > ARCH_EXPR_DEPTH_MAX)
-		return mistake(p, node->at, "more than 16 operators are within each other");
+		return mistake(p, node->at, "more than 16 operators are nested");
 	expr->nodes[expr->count++] = *node;
 	return NULL;
 }
@@ -242,11 +243,11 @@ static struct probe_error *parse_str(struct parser *p, const char *where)
 	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE, .is_string = true, .at = where};
 
 	if (!take(p, '('))
-		return mistake(p, p->at, "expected '(' behind str");
+		return mistake(p, p->at, "expected '(' after str");
 	if (!take_arg(p, &node.arg))
 		return mistake(p, p->at, "expected arg0 to arg31");
 	if (!take(p, ')'))
-		return mistake(p, p->at, "expected ')' behind the argument");
+		return mistake(p, p->at, "expected ')' after the argument");
 	return add(p, &node);
 }
 
@@ -270,7 +271,7 @@ static struct probe_error *parse_starts_with(struct parser *p)
 	const char *str;
 
 	if (!take(p, '('))
-		return mistake(p, p->at, "expected '(' behind starts_with");
+		return mistake(p, p->at, "expected '(' after starts_with");
 	skip_blanks(p);
 	str = p->at;
 	if (!take_word(p, "str"))
@@ -284,7 +285,7 @@ static struct probe_error *parse_starts_with(struct parser *p)
 	if (error)
 		return error;
 	if (!take(p, ')'))
-		return mistake(p, p->at, "expected ')' behind the text");
+		return mistake(p, p->at, "expected ')' after the text");
 	return NULL;
 }
 
@@ -343,7 +344,7 @@ static struct probe_error *check_doubled(const struct parser *p)
 {
 	if ((*p->at == '-' || *p->at == '+') && p->at[1] == *p->at)
 		return expr_error(p->expr, PROBE_ERROR_USAGE, p->at,
-			"there is no '%c%c': put a blank between them", *p->at, *p->at);
+			"there is no operator '%c%c': put a blank between", *p->at, *p->at);
 	return NULL;
 }
 
@@ -379,8 +380,7 @@ static struct probe_error *parse_operand(struct parser *p)
 
 	skip_blanks(p);
 	if (p->nesting > NESTING_MAX)
-		return mistake(
-			p, p->at, "more than 64 parentheses and signs are within each other");
+		return mistake(p, p->at, "more than 64 parentheses and signs are nested");
 	p->nesting++;
 	if (*p->at == '(')
 		error = parse_parentheses(p);
@@ -392,7 +392,7 @@ static struct probe_error *parse_operand(struct parser *p)
 		error = parse_name(p);
 	else if (*p->at == '"')
 		error = mistake(p, p->at,
-			"a text can only stand behind str(argN) == or !=, or in starts_with()");
+			"a text can only follow str(argN) == or !=, or be in starts_with()");
 	else
 		error = mistake(p, p->at,
 			"expected a number, an argument (arg0 to arg31), tid, pid, cpu, '(' or a "
@@ -418,7 +418,7 @@ static struct probe_error *parse_comparison(
 	struct probe_error *error;
 
 	if (op->kind != ARCH_EXPR_EQ && op->kind != ARCH_EXPR_NE)
-		return mistake(p, where, "expected '==' or '!=' behind a string");
+		return mistake(p, where, "expected '==' or '!=' after a string");
 	error = parse_text(p, ARCH_EXPR_STRING_IS);
 	if (error || op->kind == ARCH_EXPR_EQ)
 		return error;

@@ -216,7 +216,7 @@ static struct probe_error *check_part(const struct select_probe *probe,
 				patterns[i], probe->module->path, probe->provider, probe->name))
 			continue;
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"%s:%s is meant by '%s' and by '%s': it can begin or end one pair only",
+			"%s:%s matches both '%s' and '%s': it can begin or end only one pair",
 			probe->provider, probe->name, probe_pattern_text(patterns[probe->pattern]),
 			probe_pattern_text(patterns[i]));
 	}

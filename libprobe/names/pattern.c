@@ -137,8 +137,7 @@ static struct probe_error *parse_capture(const struct parser *parser, const char
 	has_parenthesis = capture.is_string || capture.has_length;
 	if (has_parenthesis && !take_word(at, "("))
 		return mistake(parser, *at,
-			capture.is_string ? "expected '(' behind str"
-					  : "expected '(' behind bytes");
+			capture.is_string ? "expected '(' after str" : "expected '(' after bytes");
 	if (!take_arg(at, &capture.arg))
 		return mistake(parser, *at,
 			has_parenthesis ? "expected arg0 to arg31"
@@ -331,9 +330,9 @@ static struct probe_error *parse_globs(const struct parser *parser, const char *
 	if (!name_colon) {
 		if (memchr(start, '/', (size_t)(end - start)))
 			return mistake(parser, end,
-				start[0] == '/' ? "expected ':' and a probe behind the path, or "
+				start[0] == '/' ? "expected ':' and a probe after the path, or "
 						  "'/' at the end of a regular expression"
-						: "expected ':' and a probe behind the path");
+						: "expected ':' and a probe after the path");
 		error = set_provider(pattern, start, 0);
 		return error ? error : set_name(pattern, start, (size_t)(end - start));
 	}

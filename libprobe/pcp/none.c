@@ -11,7 +11,7 @@ struct probe_error *probe_pcp_open(
 	(void)view, (void)key_count, (void)ret;
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 		"built without Performance Co-Pilot: to export metrics, install its headers "
-		"(Debian: libpcp-mmv1-dev, libpcp3-dev) and build anew (make clean all)");
+		"(Debian: libpcp-mmv1-dev, libpcp3-dev) and rebuild (make clean all)");
 }
 
 /* Never called: no struct probe_pcp exists. */

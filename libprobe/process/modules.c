@@ -171,7 +171,7 @@ static int open_map_file(struct lookup *lookup, const struct mapping *mapping)
 
 static char *open_failure(const struct mapping *mapping, int err)
 {
-	const char *why = "another file has taken its place on disk";
+	const char *why = "it was replaced on disk by another file";
 	char *reason;
 
 	if (err == ETIMEDOUT)

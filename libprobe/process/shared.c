@@ -40,7 +40,7 @@ enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 static struct probe_error *replaced(pid_t pid)
 {
 	return probe_error_new(PROBE_ERROR_STATE,
-		"process %d has put another file in the place of the shared memory that it made "
+		"process %d has replaced the shared memory that it made "
 		"for probectl",
 		pid);
 }

@@ -139,7 +139,7 @@ static struct probe_error *record_error(struct ctf_reader *reader, const char *p
 
 	return probe_error_prefix(
 		babeltrace_error(reader->bt,
-			more ? "the record cannot be read; the parts behind it can be given by "
+			more ? "the record cannot be read; the parts after it can be read by "
 			       "themselves"
 			     : "the record cannot be read"),
 		"%s", path);

@@ -281,7 +281,8 @@ static struct probe_error *take_event(struct json_reader *reader, struct probe_e
 	if (!ret->provider || !ret->name || !is_array(args) ||
 		!unsigned_field(object, "ts", &ret->time_ns) ||
 		!int_field(object, "pid", &ret->pid) || !int_field(object, "tid", &ret->tid))
-		return line_error(reader, "this is no hit, as `probectl trace --json` prints it");
+		return line_error(
+			reader, "this is not a hit, as `probectl trace --json` prints it");
 	int_field(object, "cpu", &ret->cpu);
 	if (pc)
 		ret->pc = strtoull(pc, NULL, 16);
@@ -346,18 +347,18 @@ static struct probe_error *parse(struct json_reader *reader, const char *line, s
 		return line_error(reader, "the object does not end");
 	if (problem != json_tokener_success)
 		return probe_error_new(PROBE_ERROR_FORMAT,
-			"%s, line %" PRIu64 ": this is no JSON, as `probectl trace --json` prints "
+			"%s, line %" PRIu64 ": this is not JSON, as `probectl trace --json` prints "
 			"it (%s)",
 			reader->name, reader->line, library.json.tokener_error_desc(problem));
 	if (library.json.object_get_type(reader->object) != json_type_object)
 		return line_error(
-			reader, "this is no JSON object (does the program write there, too?)");
+			reader, "this is not a JSON object (does the program write there, too?)");
 	at = library.json.tokener_get_parse_end(tokener);
 	while (at < length && strchr(" \t\r", line[at]) && line[at])
 		at++;
 	if (at < length)
 		return line_error(
-			reader, "there is more behind the object: the program writes there, too");
+			reader, "there is more after the object: the program writes there, too");
 	return NULL;
 }
 

@@ -312,7 +312,7 @@ static struct probe_error *gave_up(struct process_reader *reader)
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_MEMORY)
 		return probe_error_no_memory();
 	return probe_error_new(PROBE_ERROR_FORMAT,
-		"%s: %s gives up on it (%s): it is damaged, or there is not enough memory",
+		"%s: %s cannot read it (%s): it is damaged, or there is not enough memory",
 		reader->path, reader->library,
 		WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "its process ended");
 }

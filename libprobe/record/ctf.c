@@ -91,8 +91,8 @@ static struct probe_error *root_open(const char *path, int *ret)
 	*ret = fcntl(dirfd(folder), F_DUPFD_CLOEXEC, 0);
 	closedir(folder);
 	if (!empty)
-		return probe_error_new(PROBE_ERROR_STATE,
-			"the folder is not empty; give one that is, or is not there yet");
+		return probe_error_new(PROBE_ERROR_STATE, "the folder is not empty; give an empty "
+							  "one, or one that does not exist yet");
 	return *ret < 0 ? probe_error_system(errno, "cannot open the folder") : NULL;
 }
 

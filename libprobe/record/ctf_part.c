@@ -91,7 +91,7 @@ struct probe_error *ctf_part_open(struct ctf_part *part, int root, const char *n
 {
 	*part = (struct ctf_part){.folder = -1, .description = description};
 	if (getrandom(part->uuid, sizeof(part->uuid), 0) != sizeof(part->uuid))
-		return probe_error_system(errno, "cannot make a number for the record");
+		return probe_error_system(errno, "cannot make an identifier for the record");
 	/* RFC 9562, 5.4: version 4 of the variant that it defines. */
 	part->uuid[6] = (uint8_t)((part->uuid[6] & 0x0f) | 0x40);
 	part->uuid[8] = (uint8_t)((part->uuid[8] & 0x3f) | 0x80);

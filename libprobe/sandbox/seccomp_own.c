@@ -305,7 +305,7 @@ static struct probe_error *forbid(unsigned int kind, const struct seccomp_trial 
 	if (kind != SECCOMP_OWN_TRACE)
 		return NULL;
 	return probe_error_new(PROBE_ERROR_PERMISSION,
-		"a seccomp filter %s %s: a container has to be started with --cap-add SYS_PTRACE, "
+		"a seccomp filter %s %s: a container must be started with --cap-add SYS_PTRACE, "
 		"or with --security-opt seccomp=unconfined",
 		trial->err ? "keeps probectl from calling" : "would kill probectl for calling",
 		trial->name);

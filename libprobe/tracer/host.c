@@ -55,7 +55,7 @@ static struct probe_error *take_tag(struct probe_tracer_host *host, const char *
 		host->tag = PROBE_TAG_POINT;
 	else
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"tracer %s: no tag is called '%s'; there are point, observe, count",
+			"tracer %s: there is no tag '%s'; there are point, observe, count",
 			host->path, tag);
 	return NULL;
 }
@@ -67,7 +67,7 @@ static struct probe_error *take_timeout(struct probe_tracer_host *host, const ch
 
 	if (end == text || *end || seconds > 86400)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"tracer %s: '%s' is no number of seconds (timeout=10; 0: for ever)",
+			"tracer %s: '%s' is not a number of seconds (timeout=10; 0: for ever)",
 			host->path, text);
 	host->timeout_ns = seconds * (uint64_t)NSEC_PER_SEC;
 	return NULL;
@@ -161,8 +161,8 @@ static struct probe_error *take_reply(struct probe_tracer_host *host,
 		host->done = true;
 		return NULL;
 	default:
-		return probe_error_new(PROBE_ERROR_FORMAT,
-			"tracer %s wrote over what it answers with", host->path);
+		return probe_error_new(
+			PROBE_ERROR_FORMAT, "tracer %s damaged its replies", host->path);
 	}
 }
 
@@ -177,8 +177,8 @@ static struct probe_error *take_replies(struct probe_tracer_host *host,
 	while (!error && host->reply_length - at >= sizeof(header)) {
 		memcpy(&header, host->reply + at, sizeof(header));
 		if (header.length < sizeof(header) || header.length > sizeof(host->reply))
-			return probe_error_new(PROBE_ERROR_FORMAT,
-				"tracer %s wrote over what it answers with", host->path);
+			return probe_error_new(
+				PROBE_ERROR_FORMAT, "tracer %s damaged its replies", host->path);
 		if (host->reply_length - at < header.length)
 			break;
 		error = take_reply(host, &header, host->reply + at + sizeof(header), removed, data);

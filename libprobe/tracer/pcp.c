@@ -21,7 +21,7 @@ struct probe_error *tracer_pcp_parse(struct probe_tracer_spec *spec)
 	if (!spec->kind || spec->kind->output == PROBE_TRACER_ROWS)
 		return NULL;
 	return probe_error_new(PROBE_ERROR_USAGE,
-		"-t pcp,%s: metrics are made of what is gathered: -t pcp,latency, or any other "
+		"-t pcp,%s: metrics need a tracer that gathers: -t pcp,latency, or any other "
 		"tracer that makes tables",
 		spec->name);
 }

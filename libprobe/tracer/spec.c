@@ -176,7 +176,7 @@ static struct probe_error *configure_pairs(
 			spec->name);
 	if (gather->pairing == PROBE_PAIRING_LISTED && pattern_count % 2)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"%zu PROBEs are no pairs: a begin and its end, the next begin and its "
+			"%zu PROBEs are not pairs: a begin and its end, the next begin and its "
 			"end; --pairs auto finds them by their names",
 			pattern_count);
 	return NULL;

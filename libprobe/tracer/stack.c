@@ -50,7 +50,7 @@ static struct probe_error *parse_word(
 		return parse_bytes(text + prefix, length - prefix, &ret->bytes);
 	else
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"tracer 'stack' knows no '%.*s'; it knows frames, bytes=N and folded",
+			"tracer 'stack' has no option '%.*s'; it has frames, bytes=N and folded",
 			(int)length, text);
 	return NULL;
 }

@@ -168,20 +168,20 @@ done
 echo '{"hits":1}' >"$SCRATCH/table"
 "$PROBECTL" export --format csv - <"$SCRATCH/table" >/dev/null 2>"$SCRATCH/err"
 same "status for other JSON" "$?" 1
-grep -q 'standard input, line 1: this is no hit' "$SCRATCH/err" || fail "JSON: $(cat "$SCRATCH/err")"
+grep -q 'standard input, line 1: this is not a hit' "$SCRATCH/err" || fail "JSON: $(cat "$SCRATCH/err")"
 
 # If the record could not be read, nothing is reported about pairs.
 echo nonsense | "$PROBECTL" export --format folded - >"$SCRATCH/out" 2>"$SCRATCH/err"
 same "status of nonsense" "${PIPESTATUS[1]}" 1
 same "lines about nonsense" "$(wc -l <"$SCRATCH/err")" 1
-grep -q 'standard input, line 1: this is no JSON' "$SCRATCH/err" || fail "nonsense: $(cat "$SCRATCH/err")"
+grep -q 'standard input, line 1: this is not JSON' "$SCRATCH/err" || fail "nonsense: $(cat "$SCRATCH/err")"
 
 # A record without its end: prints what is there, then the error.
 cp -r "$SCRATCH/parts" "$SCRATCH/cut"
 for stream in "$SCRATCH"/cut/000002/stream*; do truncate -s -100 "$stream"; done
 "$PROBECTL" export --format json "$SCRATCH/cut" >"$SCRATCH/cut.json" 2>"$SCRATCH/err"
 same "status of a damaged record" "$?" 1
-grep -q 'cut/000002: the record cannot be read; the parts behind it can be given by themselves' \
+grep -q 'cut/000002: the record cannot be read; the parts after it can be read by themselves' \
 	"$SCRATCH/err" || fail "damage: $(cat "$SCRATCH/err")"
 "$PROBECTL" export --format json "$SCRATCH/cut/000002" >/dev/null 2>"$SCRATCH/err"
 ! grep -q 'behind it' "$SCRATCH/err" || fail "damage of one part: $(cat "$SCRATCH/err")"

@@ -123,7 +123,7 @@ usage()
 	*) fail "$*: '$message' lacks '$wanted'" ;;
 	esac
 }
-usage "knows no 'bytess'" -t stack,bytess
+usage "has no option 'bytess'" -t stack,bytess
 usage 'between 512 and 32768 bytes' -t stack,bytes=40000
 usage 'between 512 and 32768 bytes' -t stack,bytes=
 usage 'either frames' -t stack,frames,bytes=4096

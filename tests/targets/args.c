@@ -20,7 +20,7 @@ enum { ARGS_FIXED = 0x60000000, ARGS_STACK = 0x60008000 };
 
 /* clang-format off */
 
-/* As PROBE_NOTE of note.h, but for the assembler inside C. */
+/* Like PROBE_NOTE of note.h, for inline assembly. */
 #define ARGS_NOTE(NAME, SPEC)							\
 	".pushsection .note.stapsdt, \"?\", \"note\"\n"				\
 	".balign 4\n"								\

@@ -118,7 +118,7 @@ ARGS_CASE(aggregate, "lea args_data(%rip), %rax",
 	"[\"0102030405060708090a0b0c0d0e0f10\", 1,"
 	" \"0102030405060708090a0b0c0d0e0f101112131415161718\"]")
 
-/* What nobody can read stops neither the probe nor the other arguments. */
+/* An unreadable argument affects neither the probe nor the other arguments. */
 ARGS_CASE(unreadable, "", "8@%zzz 4@$1 8@(%rax,%rbx,3) 4@$2 8@[rax] 8@ @ 4@$3 8@(%rax 4@$4"
 	" 99999999999999999999@%rax 8@no_such_symbol(%rip) nonsense 4@$5",
 	"[null, 1, null, 2, null, null, null, 3, null, 4, null, null, null, 5]")

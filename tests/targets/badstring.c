@@ -28,11 +28,11 @@ static const char *pointer_of(unsigned int number)
 		return NULL;
 	case 2:
 		return (const char *)1;
-	case 3: /* not mapped; a hole among the mappings might be filled by the tracer */
+	case 3: /* not mapped; the tracer might fill a hole among the mappings */
 		return (const char *)0x10000;
 	case 4: /* ends with the page, terminated */
 		return strcpy(pages + PAGE - 6, "edge!");
-	case 5: /* runs into the page that nobody may read */
+	case 5: /* runs into the unreadable page */
 		return memcpy(pages + PAGE - 6, "broken", 6);
 	case 6:
 		return long_text;
@@ -44,7 +44,7 @@ static const char *pointer_of(unsigned int number)
 		return (const char *)0xffffffff81000000u;
 	case 10:
 		return writable_text;
-	case 11: /* bytes that are no UTF-8, and what JSON escapes */
+	case 11: /* bytes that are not UTF-8, and what JSON escapes */
 		return "tab\there \"quoted\" back\\slash";
 	default:
 		return NULL;

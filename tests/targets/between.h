@@ -11,8 +11,8 @@
 #include <sys/sdt.h>
 
 /*
- * A jump at the probe, or behind its nop, replaces at least two of the instructions; nothing
- * of it is in libc.
+ * A jump at the probe, or after its nop, replaces at least two of the instructions; nothing
+ * here calls libc.
  */
 __attribute__((noinline, noclone)) static unsigned long mix(unsigned long n)
 {
@@ -27,7 +27,7 @@ __attribute__((noinline, noclone)) static unsigned long mix(unsigned long n)
 	return mixed;
 }
 
-/* The second of them: an address that is taken would be one that may be jumped to. */
+/* The second of them: if its address were taken, it could be a jump target. */
 static inline uintptr_t find_between(void)
 {
 	static const char both[] = {0x48, (char)0xff, (char)0xc0, 0x48, 0x05};
@@ -36,7 +36,7 @@ static inline uintptr_t find_between(void)
 	return found ? (uintptr_t)found + 3 : 0;
 }
 
-/* What handlers have left on the stack is written over: somebody could come back with it. */
+/* Overwrites what handlers have left on the stack: it would look like a frame to return to. */
 __attribute__((noinline)) static void scrub(size_t bytes)
 {
 	volatile char room[bytes];

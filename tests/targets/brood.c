@@ -48,7 +48,7 @@ static pid_t start(int number)
 	return pid;
 }
 
-/* Waits for one child, whose status is to be this. */
+/* Waits for one child, which must have this status. */
 static void wait_for(pid_t pid, int wanted)
 {
 	uint64_t end = target_now_ns() + PATIENCE_S * UINT64_C(1000000000);
@@ -84,7 +84,7 @@ static void *start_many(void *data)
 			usleep((unsigned int)rand_r(&seed) % KILL_US);
 			kill(pid, SIGKILL);
 		}
-		/* One that was faster than the signal is as good. */
+		/* A child that was faster than the signal counts, too. */
 		wait_for(pid, strcmp(way, "kill") == 0 ? -1 : 0);
 	}
 	return NULL;

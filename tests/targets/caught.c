@@ -36,7 +36,7 @@ static void on_timer(int number, siginfo_t *info, void *data)
 	(void)target_read_line(line, sizeof(line));
 }
 
-/* The instructions behind the probe are moved; nothing of it is in libc. */
+/* The instructions after the probe are moved; nothing here calls libc. */
 __attribute__((noinline)) static unsigned long mix(unsigned long n)
 {
 	unsigned long mixed = n * 0x9e3779b97f4a7c15;

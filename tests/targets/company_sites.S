@@ -52,7 +52,7 @@ END call
 	add	$7, %rax
 	ret
 
-/* The end of a function, and what is behind it. */
+/* The end of a function, and the padding after it. */
 FUNCTION end
 	lea	10(%rdi), %rax
 	PROBE_NOP company, end, "8@%rdi"
@@ -60,7 +60,7 @@ FUNCTION end
 END end
 	.zero	15, 0xcc
 
-/* A nop of five bytes alone. */
+/* A five-byte nop alone. */
 FUNCTION five
 990:
 	NOP5
@@ -70,7 +70,7 @@ FUNCTION five
 	ret
 END five
 
-/* usdt.h: one byte and five, or ten, of which the kernel may take either. */
+/* usdt.h: one byte and five, or ten; the kernel may use either nop. */
 FUNCTION both5
 	PROBE_NOP company, both5, "8@%rdi"
 	NOP5
@@ -87,7 +87,7 @@ FUNCTION both10
 	ret
 END both10
 
-/* A nop of ten bytes alone. */
+/* A ten-byte nop alone. */
 FUNCTION ten
 991:
 	NOP10

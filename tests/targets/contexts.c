@@ -78,7 +78,7 @@ static void say(const char *text)
 	fflush(stdout);
 }
 
-/* Goes on outside. User contexts have neither flags nor selectors. */
+/* Continues outside. User contexts have neither flags nor selectors. */
 static void set_aside(gregset_t registers)
 {
 	greg_t flags = registers[REG_EFL], selectors = registers[REG_CSGSFS];
@@ -102,7 +102,7 @@ static void on_timer(int number, siginfo_t *info, void *data)
 	if (goes_on) {
 		goes_on = 0;
 		memcpy(context->uc_mcontext.gregs, copy, sizeof(gregset_t));
-		memset(copy, 0, sizeof(gregset_t)); /* or somebody could come back again */
+		memset(copy, 0, sizeof(gregset_t)); /* or it would look like a frame to return to */
 		return;
 	}
 	if (!passing || caught || (in_stub ? is_own : pc != between))
@@ -185,7 +185,7 @@ static void *stack_of(const char *memory)
 	return stack;
 }
 
-/* On the stack, until it comes back by itself or is set aside. */
+/* On the stack, until it returns by itself or is saved. */
 static void go_inside(void)
 {
 	volatile bool is_back = false;
@@ -222,7 +222,7 @@ static void pass_on(void *stack)
 	} while (target_read_line(line, sizeof(line)) && line[0] != 'q');
 }
 
-/* A thread that signals never meet. */
+/* A thread that never receives signals. */
 static void *idle(void *unused)
 {
 	for (;;)

@@ -180,7 +180,7 @@ static void *fork_away(void *data)
 {
 	pid_t pid = vfork();
 
-	/* In our memory, and the thread waits for its end. */
+	/* In our memory, while the thread waits for its end. */
 	if (pid == 0) {
 		while (!atomic_load(&released) && !atomic_load(&over))
 			usleep(1000);
@@ -223,7 +223,7 @@ static void with_threads(void *(*first)(void *), int count)
 	pthread_join(worker, NULL);
 }
 
-/* Maps the code, or the data, of a library again, so that what is written there is the file's. */
+/* Maps the code or the data of a library again, so that writes change the file. */
 static void map_shared(const char *library, bool is_text)
 {
 	int fd = open(library, O_RDWR);

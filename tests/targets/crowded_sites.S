@@ -31,7 +31,7 @@ crowded_near:
 	.cfi_endproc
 	.size	crowded_near, . - crowded_near
 
-/* What a linker makes that folds functions of the same code; and one of another probe. */
+/* The result of a linker that folds identical functions; and one of another probe. */
 	.globl	crowded_folded
 	.type	crowded_folded, @function
 crowded_folded:

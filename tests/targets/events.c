@@ -94,7 +94,7 @@ static void obey(char *line)
 	}
 }
 
-/* In the child until it is told to go back; the parent waits meanwhile. */
+/* Runs in the child until "back"; the parent waits meanwhile. */
 static void fork_and_wait(void)
 {
 	pid_t child = fork();

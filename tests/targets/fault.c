@@ -27,7 +27,7 @@ static void on_fault(int number)
 	mprotect(page, PAGE, PROT_READ | PROT_WRITE);
 }
 
-/* The addition is long enough to be what a jump at the probe replaces. */
+/* The addition is long enough for a jump at the probe to replace it. */
 __attribute__((noinline)) static void touch(int *at)
 {
 	STAP_PROBE1(fault, touch, at);

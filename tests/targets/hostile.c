@@ -45,16 +45,13 @@ static uint64_t next_random(struct hostile *h)
 
 /* ---- What is mapped ------------------------------------------------------------------- */
 
-/*
- * By way of the kernel, which also writes where memory is read-only, and does
- * not mind what has been unmapped meanwhile.
- */
+/* Through the kernel, which also writes read-only memory, and tolerates unmapped memory. */
 static void put(struct hostile *h, uint64_t at, const void *bytes, size_t size)
 {
 	h->did += pwrite(h->mem, bytes, size, (off_t)at) > 0;
 }
 
-/* Random words at random places, small and large ones: rings look at both. */
+/* Random words at random places, small and large ones: rings depend on both. */
 static void scribble(struct hostile *h, uint64_t at, size_t size)
 {
 	for (int i = 0; i < 4096; i++) {
@@ -74,7 +71,7 @@ static void fill(struct hostile *h, uint64_t at, size_t size)
 		put(h, at + done, bytes, size - done < sizeof(bytes) ? size - done : sizeof(bytes));
 }
 
-/* The registry: behind its magic number, version and size; now and then these, too. */
+/* The registry: after its magic number, version and size; now and then these, too. */
 static void write_registry(struct hostile *h, uint64_t at)
 {
 	uint64_t home[2];
@@ -137,7 +134,7 @@ static void visit_descriptors(struct hostile *h)
 	for (int fd = 3; fd < 16; fd++)
 		if (fd != h->victim)
 			visit_descriptor(h, fd);
-	/* Those who have it mapped get SIGBUS, unless something forbids it. */
+	/* Processes that have it mapped get SIGBUS, unless the size is sealed. */
 	if (!strcmp(h->mode, "cut") && h->victim >= 0 && ftruncate(h->victim, 0) == 0)
 		h->did++;
 }

@@ -4,7 +4,7 @@
 #define NOP_1 ".byte 0x90"
 #define NOP_5 ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00"
 
-/* A site with a nop of one's own choice (note.h tells the layout), without arguments. */
+/* A site with a chosen nop (note.h describes the layout), without arguments. */
 #define LATE_SITE(nop, name)                                                                       \
 	__asm__ volatile("990: " nop "\n"                                                          \
 			 ".pushsection .note.stapsdt, \"?\", \"note\"\n"                           \

@@ -11,7 +11,7 @@
 
 	.text
 
-/* usdt.h: a one-byte nop, and behind it one of ten bytes. */
+/* usdt.h: a one-byte nop, followed by one of ten bytes. */
 	.globl	loop_nop10
 	.type	loop_nop10, @function
 loop_nop10:
@@ -32,7 +32,7 @@ loop_nop10:
 	.cfi_endproc
 	.size	loop_nop10, . - loop_nop10
 
-/* A five-byte nop at the site: what the kernel's uprobes optimise since 6.18. */
+/* A five-byte nop at the site, which the kernel's uprobes optimise since 6.18. */
 	.globl	loop_nop5
 	.type	loop_nop5, @function
 loop_nop5:
@@ -54,11 +54,11 @@ loop_nop5:
 	.size	loop_nop5, . - loop_nop5
 
 /*
- * A site that can only be punned: the loop is entered behind the nop, so the
- * instructions there cannot move. With `e9` for the nop, the bytes 48 89 c2 90
- * that follow make a jump by 0x90c28948, 1.7 GiB down: always free below a
- * position-independent program. Above it the heap would begin somewhere. Below one
- * that is not there is nothing, so its bytes name an address 1.1 GiB up.
+ * A site that can only be punned: the loop is entered after the nop, so the instructions there
+ * cannot move. With `e9` for the nop, the following bytes 48 89 c2 90 make a jump by
+ * 0x90c28948, 1.7 GiB down: always free below a position-independent program, while the heap
+ * may be anywhere above it. Below a position-dependent program there is no room, so its bytes
+ * name an address 1.1 GiB up.
  */
 #ifdef LOOP_NOPIE
 #define PUN_LAST 0x3e	/* a prefix, %ds, which means nothing to inc */

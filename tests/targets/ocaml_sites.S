@@ -34,7 +34,7 @@
 	.size	\function, . - \function
 .endm
 
-/* The handler counts, and keeps all it touches, the flags too. */
+/* The handler counts, and preserves everything it uses, including the flags. */
 .macro OCAML_HANDLER handler, index
 	.type	\handler, @function
 \handler:

@@ -10,9 +10,9 @@
 enum { PACE_BURSTS = 1000 }; /* in a second */
 
 /*
- * Calls `run` for bursts of hits, a millisecond apart, until there were `hits`. Who
- * falls behind catches up: the rate over all is as stated, unless it cannot be
- * reached. Returns how many there were, as `run` has counted them.
+ * Calls `run` for bursts of hits, a millisecond apart, until there were `hits`. A thread that
+ * falls behind catches up: the overall rate is as requested, if it can be reached. Returns the
+ * number of hits that `run` has counted.
  */
 static inline uint64_t pace(uint64_t (*run)(uint64_t hits, const char *text), const char *text,
 	uint64_t hits, uint64_t per_second)

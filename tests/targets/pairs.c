@@ -33,7 +33,7 @@ struct worker {
 };
 
 struct job {
-	uint64_t id, before, begun; /* when it began, before the probe and behind it */
+	uint64_t id, before, begun; /* when it began: before and after the probe */
 };
 
 static const char *const names[NAMES] = {"select", "insert", "update", "delete", "vacuum \"all\""};

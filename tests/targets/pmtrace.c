@@ -76,7 +76,7 @@ static void transactions(void)
 	CALL(pmtraceend("a"));
 }
 
-/* One tag may be of several kinds. */
+/* One tag may be used in several ways. */
 static void kinds(void)
 {
 	CALL(pmtracepoint("a"));

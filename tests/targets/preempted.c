@@ -42,7 +42,7 @@ static struct {
 	void *sp;
 	jmp_buf registers;
 	volatile sig_atomic_t caught;
-} threads[THREADS_MAX + 1]; /* the last one talks */
+} threads[THREADS_MAX + 1]; /* the last one reads lines */
 
 static int count, current;
 static bool in_stub, uses_setjmp;
@@ -112,7 +112,7 @@ static void talk(void)
 		printf("caught\n");
 		fflush(stdout);
 		(void)target_read_line(line, sizeof(line));
-		switch_to(0); /* all go on */
+		switch_to(0); /* all continue */
 		printf("free wrong %lu\n", wrong);
 		fflush(stdout);
 	} while (target_read_line(line, sizeof(line)) && line[0] != 'q');

@@ -55,7 +55,7 @@ preserve_hit:
 
 	PROBE_NOP preserve, hit, "8@%rax 4@%ebx -1@%r9b 8@-8(%rsp) 8f@%xmm3 8@preserve_text(%rip)"
 
-	/* With these bytes behind it, the site can also be punned: see loop_sites.S. */
+	/* With these bytes after it, the site can also be punned: see loop_sites.S. */
 	.byte	0x48, 0x89, 0xc0, 0x90	/* mov %rax, %rax; nop */
 	mov	%rax, preserve_after+GPR(0)(%rip)
 	mov	%rbx, preserve_after+GPR(1)(%rip)

@@ -26,7 +26,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Of the default profile of Docker, for x86-64 and kernels from 4.8 on, without capabilities. */
+/* From Docker's default profile, for x86-64 and kernels from 4.8 on, without capabilities. */
 static const uint16_t allowed[] = {SYS_accept, SYS_accept4, SYS_access, SYS_alarm, SYS_arch_prctl,
 	SYS_bind, SYS_brk, SYS_capget, SYS_capset, SYS_chdir, SYS_chmod, SYS_chown,
 	SYS_clock_getres, SYS_clock_gettime, SYS_clock_nanosleep, SYS_clone, SYS_close,

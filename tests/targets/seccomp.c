@@ -50,10 +50,10 @@ static void pass(uint64_t hits)
 	STAP_PROBE3(seccomp, hit, hits, "text", text);
 }
 
-/* The filter of the worker: "ready" is said behind it. */
+/* The filter of the worker; "ready" is printed after it is installed. */
 static atomic_bool installed;
 
-/* It may call nothing, or little: so it does. */
+/* It may make no calls, or few: it makes none. */
 static void *work(void *data)
 {
 	const uint32_t *killed = data;

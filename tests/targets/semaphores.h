@@ -12,10 +12,10 @@
 #define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
 
-/* Room for a jump behind a site, which no branch enters. */
+/* Room for a jump after a site, which no branch enters. */
 #define SEMAPHORES_ROOM __asm__ volatile("lea 0(%%rsp), %%rsp\n\tlea 0(%%rsp), %%rsp" ::: "memory")
 
-/* Two sites behind one test. Returns whether the semaphore said that it is on. */
+/* Two sites behind one test. Returns whether the semaphore was nonzero. */
 #define SEMAPHORES_DEFINE(FUNCTION, WHERE)                                                         \
 	__attribute__((                                                                            \
 		section(".probes"), used)) static volatile unsigned short demo_event_semaphore;    \

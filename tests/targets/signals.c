@@ -55,7 +55,7 @@ static void storm(double seconds)
 	printf("main %llu handler %lld\n", (unsigned long long)hits, (long long)handler_hits);
 }
 
-/* A call that is to last at least so long, and however busy the machine is, not for ever. */
+/* A call that must last at least this long, and must end, however busy the machine is. */
 static void check(const char *what, bool good, uint64_t begin, uint64_t least_ms)
 {
 	uint64_t ms = (target_now_ns() - begin) / 1000000;

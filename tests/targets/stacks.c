@@ -22,7 +22,7 @@
 
 enum { BIG_BYTES = 20000, RECURSION = 5, DEPTH = 200 };
 
-/* What is behind a call keeps it from being the last thing that a function does. */
+/* Code after a call keeps it from becoming a tail call. */
 #define CALL __attribute__((noinline, noclone)) static
 #define KEEP(value) __asm__ volatile("" : "+r"(value)::"memory")
 
@@ -111,7 +111,7 @@ CALL void on_signal(int number)
 	KEEP(value);
 }
 
-/* Behind the ud2 (0f 0b) it goes on. */
+/* Continues after the ud2 (0f 0b). */
 CALL void on_illegal(int number, siginfo_t *info, void *context)
 {
 	ucontext_t *interrupted_at = context;
@@ -121,7 +121,7 @@ CALL void on_illegal(int number, siginfo_t *info, void *context)
 	on_signal(number);
 }
 
-/* Here the signal comes at an instruction that is known, and not in a call. */
+/* Here the signal comes at a known instruction, and not in a call. */
 CALL unsigned long interrupted(unsigned long value)
 {
 	value++;

@@ -86,14 +86,14 @@ static void hit(int hits, bool checked)
 	}
 }
 
-/* ---- Threads that libc knows nothing of ------------------------------------------------ */
+/* ---- Threads unknown to libc ----------------------------------------------------------- */
 
 /* The hits of each round, and how many threads have done the last one. */
 static atomic_int rounds, round_hits, done;
 static int threads;
-static uint8_t *blocks[THREADS_MAX]; /* that thread pointers point to the middle of */
+static uint8_t *blocks[THREADS_MAX]; /* thread pointers point to the middle of these */
 
-/* libc and its thread-local variables are not for these. */
+/* libc and its thread-local variables are off limits for these. */
 static int run_thread(void *data)
 {
 	int round = 0;
@@ -149,7 +149,7 @@ static void go(int hits)
 	printf("hits %d\n", hits * (threads + 1));
 }
 
-/* ---- Its orders ------------------------------------------------------------------------ */
+/* ---- Commands -------------------------------------------------------------------------- */
 
 static void obey(const char *line)
 {

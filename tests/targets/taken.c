@@ -18,7 +18,7 @@
 uint64_t taken_pass(uint64_t count);
 extern const unsigned char taken_at[];
 
-/* The page that a jump would lead to whose distance is the four bytes behind the nop. */
+/* The page that a jump would lead to whose distance is the four bytes after the nop. */
 static void *pun_page(void)
 {
 	uint64_t page = sysconf(_SC_PAGESIZE);

@@ -24,16 +24,16 @@ static inline uint64_t target_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Yama's ptrace_scope 1 lets only ancestors trace; the test is none. */
+/* Yama's ptrace_scope 1 lets only ancestors trace, which the test is not. */
 static inline void target_allow_tracing(void)
 {
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 }
 
 /*
- * Called right behind a probe: instructions that a jump fits on and that nothing enters. Without
- * them, what the compiler has put there may leave nothing but a pun, which is refused where the
- * address that it happens to name is taken: the heap begins at another place in each run.
+ * Called right after a probe: instructions that a jump can replace and that nothing enters.
+ * Without them, the compiler's code may allow only a pun, which is refused if the address it
+ * happens to name is taken: the heap begins at another place in each run.
  */
 static inline void target_room_behind(void)
 {
@@ -43,8 +43,8 @@ static inline void target_room_behind(void)
 }
 
 /*
- * Reads one line, without its newline, byte by byte: what follows stays in the
- * pipe, and no stdio buffer is inherited by children. False at the end of file.
+ * Reads one line, without its newline, byte by byte: the rest stays in the pipe, and children
+ * inherit no stdio buffer. False at the end of file.
  */
 static inline bool target_read_line(char *line, size_t size)
 {
@@ -63,7 +63,7 @@ static inline bool target_read_line(char *line, size_t size)
 	return used > 0;
 }
 
-/* Says that it is ready, and waits for a line or the end of the input. */
+/* Reports that it is ready, and waits for a line or the end of the input. */
 static inline void target_wait(void)
 {
 	char line[64];

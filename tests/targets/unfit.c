@@ -69,7 +69,7 @@ __asm__(".text\n" SEQUENCE("described") SEQUENCE("built")
 	".popsection\n");
 /* clang-format on */
 
-/* uint64_t unstacked(const uint64_t *end): adds up a table, of which two words are left. */
+/* uint64_t unstacked(const uint64_t *end): sums a table of which two words are left. */
 __asm__(".text\n.globl unstacked\n.type unstacked, @function\n"
 	"unstacked:\n"
 	"mov %rsp, %r9\n"

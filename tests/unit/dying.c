@@ -19,7 +19,7 @@ void dying_step(void)
 	kill(getpid(), SIGKILL);
 }
 
-/* What the library calls. */
+/* The functions that the library calls. */
 long ptrace(enum __ptrace_request request, ...)
 {
 	void *address, *data;

@@ -6,7 +6,7 @@
 
 /* ---- Values ------------------------------------------------------------------------------- */
 
-/* A value of each of the four types; which one it is says the node. */
+/* A value of one of the four types; the node says which. */
 union number {
 	int32_t i;
 	uint32_t u;
@@ -32,7 +32,7 @@ static uint64_t to_word(const struct arch_expr_node *type, union number n)
 	return type->is_signed ? (uint64_t)(int64_t)n.i : n.u;
 }
 
-/* Below, at or above 0, as a is to b. */
+/* Negative, zero or positive, as a compares to b. */
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 static bool compare(const struct arch_expr_node *node, union number a, union number b)
@@ -59,7 +59,7 @@ static bool compare(const struct arch_expr_node *node, union number a, union num
 	}
 }
 
-/* False: a division by 0. The smallest number by -1 is itself, and leaves nothing. */
+/* False on division by 0. The smallest number divided by -1 is itself, remainder 0. */
 static bool divide(const struct arch_expr_node *node, union number a, union number b, uint64_t *ret)
 {
 	bool is_mod = node->kind == ARCH_EXPR_MOD;
@@ -105,7 +105,7 @@ static uint64_t shift(const struct arch_expr_node *node, union number a, uint64_
 	return to_word(node, result);
 }
 
-/* What comes out the same whatever the sign: two's complement. */
+/* Operations whose result does not depend on the sign (two's complement). */
 static uint64_t modular(const struct arch_expr_node *node, uint64_t a, uint64_t b)
 {
 	uint64_t result;
@@ -243,14 +243,14 @@ bool expr_interpret(const struct arch_expr *expr, const struct expr_input *input
 	return evaluate(expr->nodes, expr->count - 1, input, ret);
 }
 
-/* ---- What trees promise ------------------------------------------------------------------- */
+/* ---- Properties of trees ------------------------------------------------------------------ */
 
 static bool is_signed_int(const struct arch_expr_node *node)
 {
 	return !node->wide && node->is_signed;
 }
 
-/* Can the value of `operand` be taken as one of the node's type, as it is? */
+/* Whether the value of `operand` can be used unchanged as one of the node's type. */
 static bool is_converted(const struct arch_expr_node *operand, const struct arch_expr_node *node)
 {
 	bool is_int = operand->kind == ARCH_EXPR_NOT || operand->kind >= ARCH_EXPR_LT ||

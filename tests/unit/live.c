@@ -26,7 +26,7 @@ long live_value(long i)
 	return i * 7919 % 100003 - 50000;
 }
 
-/* Not where the place that its long nop can be led to would be at the end of a page. */
+/* Not where the free address that its long nop can jump to would be at the end of a page. */
 static __attribute__((noinline, aligned(2048))) void hit_value(long i)
 {
 	DTRACE_PROBE3(live, value, live_value(i), (unsigned int)(i % KINDS), live_names[i % 3]);
@@ -92,7 +92,7 @@ static void in_threads(void *(*work)(void *), int count)
 		pthread_join(threads[i], NULL);
 }
 
-/* A forked child hits as often as its parent. */
+/* A forked child makes as many hits as its parent. */
 static void start_in_child(void)
 {
 	pid_t child;
@@ -117,7 +117,7 @@ static void obey(char command)
 		done(0);
 		start(0);
 		break;
-	case 'q': /* one after the other: begin and end are of different threads */
+	case 'q': /* one after another: begin and end are in different threads */
 		in_threads(start_requests, 1);
 		in_threads(end_requests, 1);
 		done(REQUESTS + 1);
@@ -194,7 +194,7 @@ int live_teardown(void **state)
 	int status;
 
 	live_end_session(l);
-	/* It is unharmed, if it is still there. */
+	/* If it still exists, it is unharmed. */
 	if (probe_target_alive(l->target))
 		live_order(l, 'r');
 	close(l->commands);
@@ -215,12 +215,12 @@ struct probe_error *live_begin(struct live *l, const char *pattern,
 
 	live_ok(probe_pattern_parse(pattern, &parsed));
 	error = probe_session_start(l->target, &request, options, report, &l->session);
-	/* Only a session that follows libraries looks at its patterns again. */
+	/* Only a session that follows libraries checks its patterns again. */
 	probe_pattern_free(parsed);
 	return error;
 }
 
-/* A session over one command, and its rows. */
+/* Runs a session over one command, and gets its rows. */
 void live_gather(struct live *l, const char *pattern, const struct probe_session_options *options,
 	char command)
 {

@@ -44,7 +44,7 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *data)
 	return 1;
 }
 
-/* Not memcpy(): it may not read what the sanitizers do not know. */
+/* Not memcpy(): it must not read what the sanitizers do not know. */
 __attribute__((no_sanitize("address"))) void self_text_save(void)
 {
 	dl_iterate_phdr(find_text, NULL);

@@ -23,7 +23,7 @@ struct crowd {
 	atomic_ulong signals;
 };
 
-/* The crowd that this thread belongs to, for its signal handler. */
+/* This thread's crowd, for its signal handler. */
 static __thread struct crowd *current;
 
 static void on_signal(int signal)

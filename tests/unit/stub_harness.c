@@ -6,8 +6,8 @@
 #ifdef __x86_64__
 
 /*
- * Between the jump and the return no register belongs to the harness, so what
- * it has to remember is in thread-local variables.
+ * Between the jump and the return no register belongs to the harness, so its state is in
+ * thread-local variables.
  */
 __thread void *stub_harness_entry __attribute__((visibility("hidden"), tls_model("local-exec")));
 __thread void *stub_harness_out __attribute__((visibility("hidden"), tls_model("local-exec")));
@@ -88,7 +88,7 @@ __asm__(
 
 const char stub_harness_next[1];
 
-/* Never called: the tests leave before. */
+/* Never called: the tests are skipped before. */
 void stub_harness_run(const struct stub_state *in, struct stub_state *out, const void *entry)
 {
 	(void)entry;

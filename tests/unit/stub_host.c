@@ -12,7 +12,7 @@
 
 enum { RSEQ_SIGNATURE_X86 = 0x53053053 };
 
-/* `bytes` of memory at a free place within 1 GiB below this program. */
+/* Maps `bytes` at a free address within 1 GiB below this program. */
 static void *map_near(size_t bytes, int fd, int protection)
 {
 	uintptr_t here = (uintptr_t)&map_near & ~UINT64_C(0xfffff);

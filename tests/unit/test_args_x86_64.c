@@ -27,7 +27,7 @@ static const struct args_case registers[] = {
 	REGISTER_CASE("4@%r12d", 4, "", R12, 4, 0),
 	REGISTER_CASE("8@%r15", 8, "", R15, 8, 0),
 	REGISTER_CASE("8@%RAX", 8, "", RAX, 8, 0),
-	/* The size and the register's width need not agree. */
+	/* The size and the register's width may differ. */
 	REGISTER_CASE("4@%rax", 4, "", RAX, 8, 0),
 	REGISTER_CASE("-8@%eax", 8, "s", RAX, 4, 0),
 	REGISTER_CASE("-4@%ax", 4, "s", RAX, 2, 0),
@@ -38,7 +38,7 @@ static const struct args_case registers[] = {
 	REGISTER_CASE("%eax", 4, "n", RAX, 4, 0),
 	REGISTER_CASE("%ah", 1, "n", RAX, 1, 8),
 	REGISTER_CASE("%r8w", 2, "n", R8, 2, 0),
-	/* Floats, in general registers too (gcc 12, libstdc++ and php). */
+	/* Floats, also in general registers (gcc 12, libstdc++ and php). */
 	REGISTER_CASE("8f@%rax", 8, "f", RAX, 8, 0),
 	REGISTER_CASE("-4f@%edx", 4, "sf", RDX, 4, 0),
 	FP_CASE("8f@%xmm0", 8, "f", 0, 16),
@@ -69,7 +69,7 @@ static const struct args_case immediates[] = {
 	IMMEDIATE_CASE("8@$~0", 8, "", -1, NULL),
 	IMMEDIATE_CASE("8@$4*8+1", 8, "", 33, NULL),
 	IMMEDIATE_CASE("8@$2*(3+4)", 8, "", 14, NULL),
-	/* The address of a symbol, not what is there. */
+	/* The address of a symbol, not its contents. */
 	IMMEDIATE_CASE("8@$glob", 8, "", 0, "glob"),
 	IMMEDIATE_CASE("8@$a-12", 8, "", -12, "a"),
 	IMMEDIATE_CASE("8@$-12+a", 8, "", -12, "a"),
@@ -167,7 +167,7 @@ static const struct args_case unknown[] = {
 	UNKNOWN_CASE("4@%fs:tls@tpoff", 4, ""),
 	UNKNOWN_CASE("4@%gs:0", 4, ""),
 	UNKNOWN_CASE("4@%fs", 4, ""),
-	/* Registers that are none, or none for this place. */
+	/* Registers that do not exist, or are not allowed here. */
 	UNKNOWN_CASE("8@%rip", 8, ""),
 	UNKNOWN_CASE("8@%r16", 8, ""),
 	UNKNOWN_CASE("8@%r7", 8, ""),
@@ -193,7 +193,7 @@ static const struct args_case unknown[] = {
 	UNKNOWN_CASE("8@(%rip)", 8, ""),
 	UNKNOWN_CASE("8@*%rax", 8, ""),
 	UNKNOWN_CASE("8@*8(%rax)", 8, ""),
-	/* Addresses that are none. */
+	/* Invalid addresses. */
 	UNKNOWN_CASE("8@2147483648(%rax)", 8, ""),
 	UNKNOWN_CASE("8@-2147483649(%rax)", 8, ""),
 	UNKNOWN_CASE("8@0xfffffff8(%rbp)", 8, ""),
@@ -215,7 +215,7 @@ static const struct args_case unknown[] = {
 	UNKNOWN_CASE("8@)", 8, ""),
 	UNKNOWN_CASE("8@(%rax", 8, ""),
 	UNKNOWN_CASE("8@((((((((((((((((((((1))))))))))))))))))))", 8, ""),
-	/* Sizes that are none. */
+	/* Invalid sizes. */
 	UNKNOWN_CASE("8@", 8, ""),
 	UNKNOWN_CASE("0@%rax", 8, "n"),
 	UNKNOWN_CASE("@%rax", 8, "n"),
@@ -225,7 +225,7 @@ static const struct args_case unknown[] = {
 	UNKNOWN_CASE("8ff@%rax", 8, "n"),
 	UNKNOWN_CASE("4294967296@%rax", 8, "n"),
 	UNKNOWN_CASE("99999999999999999999999@%rax", 8, "n"),
-	/* Intel syntax: one argument each, whatever blanks it has. */
+	/* Intel syntax: one argument each, however many blanks it has. */
 	UNKNOWN_CASE("4@DWORD PTR [rbx+rcx*4]", 4, ""),
 	UNKNOWN_CASE("4@DWORD PTR ext[rip]", 4, ""),
 	UNKNOWN_CASE("8@QWORD PTR -32[rdx+r9]", 8, ""),
@@ -292,7 +292,7 @@ static void test_register_names(void **state)
 	}
 }
 
-/* How a string becomes items. */
+/* How a string is split into items. */
 static void test_items(void **state)
 {
 	/* clang-format off */
@@ -330,7 +330,7 @@ static void test_items(void **state)
 	}
 }
 
-/* Bare numbers beside Intel syntax are constants, and must not be read as addresses. */
+/* Bare numbers next to Intel syntax are constants, and must not be parsed as addresses. */
 static void test_intel_note(void **state)
 {
 	struct arch_arg args[ARCH_ARGS_MAX];

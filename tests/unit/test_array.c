@@ -22,7 +22,7 @@ static int *add(int *items, size_t *count)
 	return grown;
 }
 
-/* There is room for what is added, also behind items that went. */
+/* There is room for new items, even after some were removed. */
 static void test_room(void **state)
 {
 	(void)state;

@@ -95,7 +95,7 @@ static void test_links(void **state)
 		assert_int_equal(open_in(paths[i], &err), -1);
 }
 
-/* A pipe that is opened for reading would let its writers in. */
+/* Opening a pipe for reading would unblock its writers. */
 static void test_pipe(void **state)
 {
 	char path[128], in[128];

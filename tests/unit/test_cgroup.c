@@ -19,7 +19,7 @@ static const char mounts[] =
 	"34 31 0:32 / /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory\n"
 	"41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
 
-/* A folder that is removed again. */
+/* A temporary folder. */
 static int make_folder(void **state)
 {
 	char name[] = "/tmp/probectl-cgroup.XXXXXX";
@@ -39,7 +39,7 @@ static int remove_folder(void **state)
 	return system(command);
 }
 
-/* Writes a file below the folder, with all that leads to it. */
+/* Writes a file below the folder, and creates its parents. */
 static void put(const char *folder, const char *path, const char *text)
 {
 	char name[512], command[600];
@@ -63,7 +63,7 @@ static void test_version_2(void **state)
 	cgroup_memory_in(*state, "0::/a/b\n", mounts, &memory);
 	assert_true(memory.limit == UINT64_MAX && memory.room == UINT64_MAX);
 
-	/* The one that leaves least counts, also above. */
+	/* The group with the least memory left counts, even if it is an ancestor. */
 	put(*state, "sys/fs/cgroup/unified/a/memory.max", "1000000\n");
 	put(*state, "sys/fs/cgroup/unified/a/memory.current", "600000\n");
 	cgroup_memory_in(*state, "0::/a/b\n", mounts, &memory);
@@ -72,7 +72,7 @@ static void test_version_2(void **state)
 	cgroup_memory_in(*state, "0::/a/b\n", mounts, &memory);
 	assert_true(memory.limit == 10500 && memory.room == 10000);
 
-	/* Caches that nobody uses are given up before anything is killed. */
+	/* Inactive caches are dropped before anything is killed. */
 	put(*state, "sys/fs/cgroup/unified/a/b/memory.stat", "anon 1\ninactive_file 300\nfile 2\n");
 	cgroup_memory_in(*state, "0::/a/b\n", mounts, &memory);
 	assert_true(memory.room == 10300);
@@ -94,12 +94,12 @@ static void test_version_1(void **state)
 		"inactive_file 5\ntotal_inactive_file 1000\n");
 	cgroup_memory_in(*state, groups, mounts, &memory);
 	assert_true(memory.limit == 25165824 && memory.room == 25165824 - 19000000 + 1000);
-	/* The group of another controller is not meant. */
+	/* The group of another controller does not count. */
 	cgroup_memory_in(*state, "9:cpu,cpuacct:/x/y\n8:memoryless:/x/y\n", mounts, &memory);
 	assert_true(memory.limit == UINT64_MAX);
 }
 
-/* In a container, a part of the tree is mounted, and paths may begin at that part. */
+/* In a container, only a part of the tree is mounted, and paths may begin at that part. */
 static void test_views(void **state)
 {
 	const char *part = "34 31 0:32 /docker/5f /sys/fs/my\\040groups rw - cgroup2 cgroup rw\n";
@@ -111,7 +111,7 @@ static void test_views(void **state)
 	assert_true(memory.limit == 1000 && memory.room == 900);
 	cgroup_memory_in(*state, "0::/docker/5f/app\n", part, &memory);
 	assert_true(memory.limit == 1000);
-	/* Others are not to be seen. */
+	/* Other groups are not visible. */
 	cgroup_memory_in(*state, "0::/docker/5f5\n", part, &memory);
 	assert_true(memory.limit == UINT64_MAX);
 	cgroup_memory_in(*state, "0::/docker\n", part, &memory);
@@ -120,7 +120,7 @@ static void test_views(void **state)
 	assert_true(memory.limit == UINT64_MAX);
 	cgroup_memory_in(*state, "0::/../other\n", mounts, &memory);
 	assert_true(memory.limit == UINT64_MAX);
-	/* A cgroup namespace of its own: both begin at the container. */
+	/* With its own cgroup namespace, both begin at the container. */
 	cgroup_memory_in(*state, "0::/\n",
 		"34 31 0:32 / /sys/fs/my\\040groups rw - cgroup2 cgroup rw\n", &memory);
 	assert_true(memory.limit == 1000);

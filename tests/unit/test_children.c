@@ -53,7 +53,7 @@ static void test_kcmp(void **state)
 	check();
 }
 
-/* From here on, it cannot be called any more. */
+/* From here on, calling it is forbidden. */
 static void test_without_kcmp(void **state)
 {
 	struct sock_filter code[] = {

@@ -16,7 +16,7 @@ static void nap(void)
 	nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
-/* How long it was between two stamps by the times that they become. */
+/* The time between two stamps, as converted to times. */
 static double between_ns(const struct clock *clock, uint64_t first, uint64_t last)
 {
 	return (double)(int64_t)(clock_realtime_ns(clock, last) - clock_realtime_ns(clock, first));
@@ -24,7 +24,7 @@ static double between_ns(const struct clock *clock, uint64_t first, uint64_t las
 
 static void test_set(void **state)
 {
-	/* By how much it was set, forwards and back. */
+	/* How far the clock was set, forwards and back. */
 	static const int64_t steps[] = {0, 3600, -3600, 1, -1, 86400 * 365};
 
 	(void)state;
@@ -34,7 +34,7 @@ static void test_set(void **state)
 		double ns, steady_ns, ticks;
 
 		clock_init(&clock, arch_process()->counter);
-		/* That it has been set since is that it was so much earlier or later before. */
+		/* Simulates that the clock was set since. */
 		clock.first_ns -= (uint64_t)(steps[i] * 1000000000);
 		first = clock_stamp(&clock);
 		nap();
@@ -45,7 +45,7 @@ static void test_set(void **state)
 			    ((double)(last - first) / ticks);
 		ns = between_ns(&clock, first, last);
 		assert_true(ns > steady_ns * 0.999 && ns < steady_ns * 1.001);
-		/* The time of day is that of now. */
+		/* The time of day is the current one. */
 		assert_true(between_ns(&clock, last, clock.last_stamp) >= 0);
 		assert_true(clock_realtime_ns(&clock, clock.last_stamp) == clock.last_ns);
 	}

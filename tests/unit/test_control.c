@@ -64,7 +64,7 @@ static void churn_body(struct shared *s)
 		pause();
 }
 
-/* Every thread that the kernel lists is stopped by us. */
+/* We stop every thread that the kernel lists. */
 static void all_stopped(pid_t pid, const struct control *control)
 {
 	struct dirent *entry;
@@ -137,7 +137,7 @@ static void test_no_process(void **state)
 	probe_error_free(error);
 }
 
-/* Another tracer is named. */
+/* The error names the other tracer. */
 static void test_traced_already(void **state)
 {
 	struct control control;
@@ -163,14 +163,14 @@ static void test_traced_already(void **state)
 	probe_error_free(error);
 	kill(tracer, SIGKILL);
 	waitpid(tracer, &status, 0);
-	/* Its end lets the process go. */
+	/* Its end releases the process. */
 	await(&v.shared->progress, atomic_load(&v.shared->progress) + 1);
 	close(told[0]);
 	close(told[1]);
 	victim_end(&v);
 }
 
-/* Signals on their way are delivered, each once. */
+/* Pending signals are delivered, each once. */
 static void test_signals_are_kept(void **state)
 {
 	enum { ROUNDS = 50 };
@@ -193,14 +193,14 @@ static void test_signals_are_kept(void **state)
 	victim_end(&v);
 }
 
-/* ---- System calls in it ------------------------------------------------------------------ */
+/* ---- System calls in the victim ---------------------------------------------------------- */
 
 static void run_getpid(struct victim *v, struct control *control)
 {
 	struct control_call calls[3] = {{.number = SYS_getpid},
 		{.number = SYS_close, .args = {999}}, {.number = SYS_getppid}};
 
-	/* The first that fails ends it. */
+	/* The first failure ends it. */
 	calls[2].result = 77;
 	assert_done(control_run(control, &v->rooms, &v->gadgets, v->prepared, calls, 3));
 	assert_int_equal(calls[0].result, v->pid);
@@ -231,7 +231,7 @@ static void test_getpid(void **state)
 	victim_end(&v);
 }
 
-/* Which rooms there are decides where the frame lies, and nothing else. */
+/* Which rooms exist decides only where the frame lies. */
 static void run_in_rooms(struct victim *v)
 {
 	struct control control;
@@ -251,7 +251,7 @@ static void test_no_stack_is_used(void **state)
 	victim_start(&v, on_array_body);
 	await(&v.shared->progress, 1);
 	run_in_rooms(&v);
-	/* None but what the main stack has never used. */
+	/* Only the never-used part of the main stack. */
 	v.rooms.count = 0;
 	for (int i = 0; i < 20; i++)
 		run_in_rooms(&v);
@@ -282,7 +282,7 @@ static void test_two_rooms(void **state)
 	victim_end(&v);
 }
 
-/* Without any: all of the stack was used, say. */
+/* No room at all, for example if the whole stack was used. */
 static void test_no_room(void **state)
 {
 	struct control_call call = {.number = SYS_getpid};
@@ -376,7 +376,7 @@ static const struct interrupted {
 	const char *name;
 	void (*body)(struct shared *);
 	int64_t result;
-	bool needs_input; /* ends when there is some, else when its time is over */
+	bool needs_input; /* ends on input, or else after its time */
 } interrupted[] = {
 	{"nanosleep", nanosleep_body, 0, false},
 	{"clock_nanosleep", clock_nanosleep_body, 0, false},
@@ -387,7 +387,7 @@ static const struct interrupted {
 	{"waitpid", wait_body, 5, false},
 };
 
-/* Stops it twice, and runs calls in it: it must end as if nothing had happened. */
+/* Stops it twice, and runs calls in it: its call must end as if nothing had happened. */
 static void test_interrupted(void **state)
 {
 	for (size_t i = 0; i < sizeof(interrupted) / sizeof(*interrupted); i++) {
@@ -413,7 +413,7 @@ static void test_interrupted(void **state)
 		if (atomic_load(&v.shared->result) != call->result)
 			fail_msg("%s: result %lld", call->name,
 				(long long)atomic_load(&v.shared->result));
-		/* Neither cut short nor begun anew. A busy machine may be late. */
+		/* Neither too early nor restarted. A busy machine may be late. */
 		if (!call->needs_input && (elapsed < WAIT_MS || elapsed > WAIT_MS + 2000))
 			fail_msg("%s: took %lld ms", call->name, (long long)elapsed);
 		victim_join(&v);

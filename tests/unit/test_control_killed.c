@@ -20,8 +20,8 @@
 #include "tests/unit/victim_bodies.h"
 
 /*
- * Fills every register, the red zone and the flags, and looks whether they stay
- * so; counts rounds. In assembly, so that nothing else is in registers.
+ * Fills every register, the red zone and the flags, and checks that they keep their values;
+ * counts rounds. In assembly, so that nothing else uses registers.
  */
 /* clang-format off */
 __asm__("	.text\n"
@@ -44,7 +44,7 @@ __asm__("	.text\n"
 	"	mov %r15, -8(%rsp)\n"
 	"	mov %r14, -128(%rsp)\n"
 	"	stc\n"
-	"1:	jnc 9f\n"            /* the carry lives through the round */
+	"1:	jnc 9f\n"            /* the carry survives the round */
 	"	lea 1(%rdi), %rdi\n lea -1(%rdi), %rdi\n"
 	"	jnc 9f\n"
 	"	cmp %r15, -8(%rsp)\n jne 9f\n"
@@ -82,7 +82,7 @@ static void registers_body(struct shared *s)
 	atomic_store(&s->failure, 1);
 }
 
-/* Calls in the victim; returns 0, or what has failed. */
+/* Makes calls in the victim; returns 0, or what failed. */
 static int control_once(struct victim *v)
 {
 	struct control_call calls[4] = {{.number = SYS_getpid}, {.number = SYS_getuid},
@@ -99,12 +99,12 @@ static int control_once(struct victim *v)
 	return 0;
 }
 
-/* A controller that does nothing else, over and over. */
+/* A controller that does nothing else, repeatedly. */
 static void control_forever(struct victim *v)
 {
 	int failed = 0;
 
-	/* What the one before has left is still in use, perhaps. */
+	/* The previous controller's leftovers may still be in use. */
 	if (control_find_rooms(
 		    v->pid, 0, v->mem, &v->maps, &v->modules, (struct room){0}, &v->rooms))
 		_exit(3);
@@ -113,7 +113,7 @@ static void control_forever(struct victim *v)
 	_exit(failed);
 }
 
-/* Kills controllers at many instants; the victim must go on after each. */
+/* Kills controllers at many moments; the victim must continue after each. */
 static void kill_controllers(struct victim *v, int rounds)
 {
 	unsigned int seed = 1;
@@ -125,7 +125,7 @@ static void kill_controllers(struct victim *v, int rounds)
 		assert_true(controller >= 0);
 		if (controller == 0)
 			control_forever(v);
-		/* Within the first calls, or somewhere in the middle. */
+		/* During the first calls, or later. */
 		nanosleep(&(struct timespec){.tv_nsec =
 						     100000 + (unsigned int)rand_r(&seed) % 900000},
 			NULL);
@@ -171,7 +171,7 @@ __attribute__((target("avx"))) static void vectors_body(struct shared *s)
 	atomic_store(&s->failure, 2);
 }
 
-/* The same, in a thread that has asked for AMX and has used its tiles. */
+/* The same in a thread that has requested AMX and used its tiles. */
 __attribute__((target("avx"))) static void tiles_body(struct shared *s)
 {
 	enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
@@ -217,7 +217,7 @@ static void test_killed_while_it_has_tiles(void **state)
 	kill_while_it_has_vectors(tiles_body);
 }
 
-/* What a killed controller leaves in a tail is taken away by the next. */
+/* The next controller removes what a killed one left in a tail. */
 static void test_killed_and_cleaned(void **state)
 {
 	struct victim v;
@@ -232,14 +232,14 @@ static void test_killed_and_cleaned(void **state)
 		assert_done(control_find_rooms(
 			v.pid, 0, v.mem, &v.maps, &v.modules, (struct room){0}, &v.rooms));
 		assert_int_equal(v.rooms.left_count, 0);
-		/* All of them: what is not as in the file is not used. */
+		/* All of them: whatever differs from the file is unused. */
 		assert_int_equal(v.rooms.count, count);
 		array_is_unchanged(&v);
 	}
 	victim_end(&v);
 }
 
-/* A read that was interrupted is begun again by the victim itself. */
+/* The victim itself restarts an interrupted read. */
 static void test_killed_while_it_reads(void **state)
 {
 	(void)state;
@@ -259,7 +259,7 @@ static void test_killed_while_it_reads(void **state)
 	}
 }
 
-/* The signal mask is put back, too: all signals are blocked during a call. */
+/* The signal mask is restored, too: all signals are blocked during a call. */
 static void test_killed_and_signalled(void **state)
 {
 	struct victim v;
@@ -276,7 +276,7 @@ static void test_killed_and_signalled(void **state)
 
 /* ---- Before each of its requests ------------------------------------------------------- */
 
-/* False: it has no Nth request. */
+/* False if there is no Nth request. */
 static bool kill_controller_before(struct victim *v, unsigned int request)
 {
 	pid_t controller = fork();
@@ -293,7 +293,7 @@ static bool kill_controller_before(struct victim *v, unsigned int request)
 	return WIFSIGNALED(status);
 }
 
-/* A signal comes while the thread is where we left it, and another one later. */
+/* One signal arrives while the thread is where we left it, another one later. */
 static void check_killed_before_each(void (*body)(struct shared *shared))
 {
 	struct victim v;

@@ -39,7 +39,7 @@
 
 /* ---- The targets ------------------------------------------------------------------------ */
 
-/* With this, every probe has a semaphore. */
+/* This gives every probe a semaphore. */
 #define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
 
@@ -57,7 +57,7 @@ SEMAPHORE(one);
 SEMAPHORE(two);
 SEMAPHORE(three);
 
-/* No patch may cross the end of a page: wherever these functions lie, they do not. */
+/* No patch may cross a page boundary: these functions do not, wherever they are loaded. */
 #define WHOLE __attribute__((noinline, aligned(2048)))
 
 WHOLE static long assorted(long x, long y)
@@ -107,7 +107,7 @@ static int run_conditional(char **argv)
 	return 0;
 }
 
-/* 18 values that are computed before a probe and used behind it: more than registers. */
+/* 18 values that are computed before a probe and used after it: more than there are registers. */
 WHOLE static uint64_t live_across(uint64_t seed)
 {
 	uint64_t v[18], digest = 0;
@@ -145,7 +145,7 @@ WHOLE static int run_asked(char **argv)
 	return 4;
 }
 
-/* For ever; three probes in turn. */
+/* Endlessly: three probes in turn. */
 WHOLE static int run_endless(char **argv)
 {
 	(void)argv;
@@ -216,7 +216,7 @@ static struct probe_error *change_one(struct probe_target *target, change *how, 
 	return change_all(target, how, false, &text, 1);
 }
 
-/* The state of a probe of ours, without its texts. */
+/* The state of one of our probes, without its texts. */
 static struct probe_status state_of(struct probe_target *target, const char *name)
 {
 	struct probe_status *states, found = {.refcount = UINT32_MAX};
@@ -261,7 +261,7 @@ static void end(struct probe_target *target)
 	probe_target_close(target);
 }
 
-/* ---- Launched: every hit as a line of text ------------------------------------------------ */
+/* ---- Launched: every hit is a line of text ------------------------------------------------- */
 
 struct lines {
 	struct probe_session *session;
@@ -311,7 +311,7 @@ static bool visit(const struct probe_hit *hit, void *data)
 	return true;
 }
 
-/* Runs a target with all of its probes on from the start; its exit status. */
+/* Runs a target with all of its probes enabled from the start; returns its exit status. */
 static int launch(struct lines *lines, const char *what, const char *first, const char *second)
 {
 	const struct probe_session_options options = {
@@ -349,7 +349,7 @@ static void launched_with_all(void **state)
 					"test1 9 4\n"
 					"test_arg 13 true_branch\n"
 					"test_manyarg many 9 2.25 5\n");
-	/* The other site of the same name has arguments of other types. */
+	/* The other site of that name has arguments of other types. */
 	assert_int_equal(launch(&lines, "assorted", "-7", "8"), 15);
 	assert_string_equal(lines.text, "main 69\n"
 					"test_noarg\n"
@@ -391,7 +391,7 @@ static void on_from_the_start(void **state)
 	(void)state;
 	assert_int_equal(launch(&lines, "asked", NULL, NULL), 4);
 	assert_string_equal(lines.text, "asked 1\n");
-	/* Enabled without anybody who listens, too. */
+	/* Enabled, even without a listener. */
 	target = spawn("asked", NULL, NULL);
 	ok(change_one(target, probe_target_enable, "same:asked"));
 	assert_int_equal(refcount(target, "asked"), 1);
@@ -439,7 +439,7 @@ static void are(struct probe_target *target, uint32_t one, uint32_t two, uint32_
 	assert_int_equal(refcount(target, "three"), three);
 }
 
-/* What is on is hit, and nothing else is patched. */
+/* Enabled probes are hit, and nothing else is patched. */
 static void hit_alone(struct probe_target *target, const char *name)
 {
 	static const char *const names[] = {"one", "two", "three"};
@@ -469,7 +469,7 @@ static void toggled(void **state)
 	are(target, 1, 1, 1);
 	ok(change_all(target, probe_target_disable, false, endless, 3));
 	are(target, 0, 0, 0);
-	/* Where only counts change, nothing is stopped but for that. */
+	/* If only counts change, nothing else is stopped. */
 	for (int atomic = 0; atomic < 2; atomic++) {
 		ok(change_all(target, probe_target_enable, atomic, endless, 3));
 		assert_true(stopped);
@@ -506,7 +506,7 @@ static void two_targets(void **state)
 	snprintf(message, sizeof(message), "process %d is attached to already",
 		probe_target_pid(first));
 	is_error(probe_target_attach(first), PROBE_ERROR_STATE, message);
-	/* Each stands for itself. */
+	/* Each has its own state. */
 	snprintf(message, sizeof(message), "process %d is not held", probe_target_pid(second));
 	is_error(probe_target_release(second), PROBE_ERROR_STATE, message);
 	are(first, 1, 1, 1);
@@ -533,7 +533,7 @@ static void two_targets(void **state)
 
 /* ---- Forked --------------------------------------------------------------------------------- */
 
-/* Tells by its exit status whether the probe that asks was on. */
+/* Its exit status says whether the probe was enabled. */
 static pid_t fork_asked(int wait_for, bool by_itself)
 {
 	static const struct probe_report none;
@@ -598,7 +598,7 @@ static void an_orphan_itself(void **state)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		/* Its child waits until it has no parent any more. */
+		/* Its child waits until it is an orphan. */
 		pid_t parent = getpid();
 
 		if (fork() != 0)
@@ -631,7 +631,7 @@ int main(int argc, char **argv)
 	};
 
 #ifndef __x86_64__
-	return 77; /* probes are switched on x86-64 only */
+	return 77; /* probes can be enabled only on x86-64 */
 #endif
 	for (size_t i = 0; argc > 1 && i < sizeof(targets) / sizeof(*targets); i++)
 		if (strcmp(argv[1], targets[i].name) == 0)

@@ -92,7 +92,7 @@ static void test_packet(void **state)
 	const struct probe_value args[3] = {{.kind = PROBE_VALUE_SIGNED, .i = -2},
 		{.kind = PROBE_VALUE_STRING, .bytes = "text", .length = 4, .truncated = true},
 		{.kind = PROBE_VALUE_NULL}};
-	/* Behind id and time: pid, tid, comm; -2; "text", cut; unreadable. */
+	/* After id and time: pid, tid, comm; -2; "text", truncated; unreadable. */
 	static const uint8_t event[] = {
 		11, 0, 0, 0, 12, 0, 0, 0, 'c', 0, 0xfe, 0xff, 't', 'e', 'x', 't', 0, 1, 0};
 	struct probe_hit hit = hit_of(args);
@@ -127,7 +127,7 @@ static void test_packet(void **state)
 		assert_memory_equal(at + 12, event, sizeof(event));
 		at += 12 + sizeof(event);
 	}
-	/* The losses are those since the packet before. */
+	/* The losses are those since the previous packet. */
 	at = record.bytes + PACKET;
 	assert_int_equal(number(at + 40, 8), 8 * CTF_HEADER_BYTES);
 	assert_int_equal(number(at + 56, 8), 1);
@@ -146,7 +146,7 @@ static void test_packet(void **state)
 	record_remove(&record);
 }
 
-/* Processes come and go: what their probes are is described once. */
+/* Processes come and go: their probes are described once. */
 static void test_description(void **state)
 {
 	struct probe_session_probe elsewhere = probe;
@@ -178,7 +178,7 @@ static void test_description(void **state)
 	record_remove(&record);
 }
 
-/* Where losses are told, the time of what comes behind them is what it was. */
+/* After a report of losses, later events keep their times. */
 static void test_time_of_losses(void **state)
 {
 	struct probe_hit hit = hit_of(NULL);
@@ -187,7 +187,7 @@ static void test_time_of_losses(void **state)
 
 	(void)state;
 	hit.arg_count = 0;
-	hit.time_ns -= UINT64_C(15000000000); /* it was read some time after it came */
+	hit.time_ns -= UINT64_C(15000000000); /* it was read some time after it occurred */
 	record_open(&record, NULL);
 	assert_null(probe_ctf_hit(record.ctf, &session, &hit, NULL));
 	assert_null(probe_ctf_discarded(record.ctf, &session, 7));
@@ -203,7 +203,7 @@ static void test_time_of_losses(void **state)
 	assert_int_equal(number(record.bytes + PACKET + CTF_HEADER_BYTES + 4, 8), first + 100);
 	record_remove(&record);
 
-	/* In a part that has no hit of that CPU so far, it is that of the last hit. */
+	/* In a part without hits of that CPU so far, it has the CPU of the last hit. */
 	record_open(&record, NULL);
 	assert_null(probe_ctf_hit(record.ctf, &session, &hit, NULL));
 	assert_null(probe_ctf_discarded(record.ctf, &(struct probe_session){0}, 7));
@@ -216,7 +216,7 @@ static void test_time_of_losses(void **state)
 	record_remove(&record);
 }
 
-/* However large events are, the file is whole packets of whole pages. */
+/* However large events are, the file consists of whole packets of whole pages. */
 static void test_large(void **state)
 {
 	static char text[9000];
@@ -263,12 +263,12 @@ static void test_folder(void **state)
 	record_remove(&record);
 }
 
-/* ---- A folder that is somebody else's ------------------------------------------------- */
+/* ---- A folder of another user ---------------------------------------------------------- */
 
-/* Where a folder that has just been made is to lead instead, or NULL. */
+/* What to replace a newly created folder by, or NULL. */
 static const char *mkdir_leads_to;
 
-/* In place of libc's. */
+/* Replaces libc's function. */
 int mkdirat(int at, const char *name, mode_t mode)
 {
 	int result = (int)syscall(SYS_mkdirat, at, name, mode);
@@ -280,7 +280,7 @@ int mkdirat(int at, const char *name, mode_t mode)
 	return result;
 }
 
-/* Links that whoever has the folder puts there while it is being written are not followed. */
+/* Links that the folder's owner puts there during the writing are not followed. */
 static void test_links(void **state)
 {
 	static const struct probe_ctf_options in_parts = {.rotate_bytes = 1};
@@ -326,7 +326,7 @@ static void test_links(void **state)
 	record_remove(&other);
 }
 
-/* The time of the only event in a stream; 0: there is no such stream. */
+/* The time of the only event in a stream; 0 if there is no such stream. */
 static uint64_t only_event(struct record *record, const char *name)
 {
 	char path[128];
@@ -363,7 +363,7 @@ static void test_part_names(void **state)
 	}
 }
 
-/* What another session hit before a part began is in the part before. */
+/* Hits of another session from before a part began go into the previous part. */
 static void test_parts(void **state)
 {
 	static const struct probe_ctf_options options = {.rotate_bytes = 1};
@@ -383,7 +383,7 @@ static void test_parts(void **state)
 	assert_null(probe_ctf_hit(record.ctf, &other, &hit, NULL));
 	assert_null(probe_ctf_flush(record.ctf));
 	assert_null(probe_ctf_flush(record.ctf));
-	/* So late that nobody waits for it any more. */
+	/* Too late: it is no longer waited for. */
 	assert_null(probe_ctf_hit(record.ctf, &other, &hit, NULL));
 	assert_null(probe_ctf_flush(record.ctf));
 

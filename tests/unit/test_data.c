@@ -62,7 +62,7 @@ static void test_cells(void **state)
 	struct reg_session s = lay_out(5, (struct data_needs){.cells = true});
 
 	(void)state;
-	assert_int_equal(s.cells, 192); /* behind five slots of 32 bytes, in a line of its own */
+	assert_int_equal(s.cells, 192); /* after five slots of 32 bytes, cache-line aligned */
 	assert_int_equal(s.cell_bytes, 64);
 	assert_int_equal(s.slots_shift, 9); /* 192 + 5 * 64 */
 	s = lay_out(5, (struct data_needs){.cells = true, .buckets = true});
@@ -137,7 +137,7 @@ static void test_absurd(void **state)
 	refused(1, (struct data_needs){.ring_bytes = 1 << 30}, "MiB");
 }
 
-/* What a registry may say that was damaged, or written by the target. */
+/* What a damaged registry, or one that the target wrote, may contain. */
 static void test_nonsense(void **state)
 {
 	struct data_needs needs = {
@@ -154,10 +154,10 @@ static void test_nonsense(void **state)
 			fail_msg("%s = %s was believed", #field, #value);                          \
 	} while (0)
 	BAD(cells, 4);
-	BAD(cells, 64);		    /* within the slots */
-	BAD(cells, UINT32_MAX - 7); /* behind the set */
+	BAD(cells, 64);		    /* overlaps the slots */
+	BAD(cells, UINT32_MAX - 7); /* past the set */
 	BAD(cell_bytes, 0);
-	BAD(cell_bytes, 64); /* the cell goes on behind it */
+	BAD(cell_bytes, 64); /* the cell extends past it */
 	BAD(cell_bytes, UINT32_MAX - 7);
 	BAD(entries, 100);
 	BAD(entries, 1 << 20);

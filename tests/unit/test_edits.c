@@ -18,7 +18,7 @@
 enum { PAGE = 4096, PAGES = 8 };
 
 struct host {
-	uint8_t *memory; /* read-only for us, as code is; the page behind it is not there */
+	uint8_t *memory; /* read-only for us, like code; the page after it is not mapped */
 	int mem;
 	struct edits edits;
 	struct semaphores semaphores;
@@ -85,7 +85,7 @@ static void test_nothing(void **state)
 	edits_revert(&h->edits, h->mem);
 }
 
-/* Thousands of places in no order, dense and far apart, some across pages, some only read. */
+/* Thousands of places in random order, dense and sparse, some across pages, some read-only. */
 static void test_many(void **state)
 {
 	enum { COUNT = PAGES * PAGE / 8 - 1 };
@@ -117,20 +117,20 @@ static void test_many(void **state)
 	assert_memory_equal(h->memory, wanted, sizeof(wanted));
 }
 
-/* Only neighbours are written together: what is between others is nobody's. */
+/* Only adjacent places are written together: bytes in between are not ours. */
 static void test_gaps(void **state)
 {
 	struct host *h = *state;
 
 	add_write(h, 100, 1, 2);
-	add_write(h, 102, 2, 2); /* touches it */
+	add_write(h, 102, 2, 2); /* adjacent */
 	add_write(h, 108, 3, 2);
-	/* Read as one, as places of which one is checked and another is written are. */
+	/* Read as one piece, like a place that is checked and one that is written. */
 	assert_non_null(edits_add(&h->edits, at(h, 100), 8));
 	no_error(edits_prepare(&h->edits));
 	assert_int_equal(h->edits.span_count, 1);
 	no_error(edits_read(&h->edits, getpid()));
-	/* Somebody writes between: it stays, also when all is taken back. */
+	/* Another tool writes in between: its bytes stay, even after reverting. */
 	no_error(memory_write_code(h->mem, at(h, 104), "xyz", 3));
 	no_error(edits_write(&h->edits, h->mem));
 	assert_memory_equal(h->memory + 100, "\1\1\2\2xyz\x90\3\3", 10);
@@ -139,7 +139,7 @@ static void test_gaps(void **state)
 	assert_memory_equal(h->memory + 100, "\x90\x90\x90\x90xYz\x90\x90\x90", 10);
 }
 
-/* Single edits may be taken back when it is known what is there. */
+/* Single edits may be withdrawn after reading. */
 static void test_taken_back(void **state)
 {
 	struct host *h = *state;
@@ -156,7 +156,7 @@ static void test_taken_back(void **state)
 	assert_int_equal(h->memory[30], 3);
 }
 
-/* A library was closed: its places are left out, the others are done. */
+/* A library was unloaded: its places are skipped, the others are written. */
 static void test_unreadable(void **state)
 {
 	struct host *h = *state;
@@ -176,7 +176,7 @@ static void test_unreadable(void **state)
 	assert_int_equal(h->memory[10], 1);
 }
 
-/* A write that fails undoes those before it. */
+/* A failing write undoes those before it. */
 static void test_all_or_nothing(void **state)
 {
 	struct host *h = *state;
@@ -248,7 +248,7 @@ static void test_semaphores(void **state)
 	put_u16(h, 4, 1);
 	put_u16(h, 6, 3);
 	put_u16(h, 8, 9);
-	change(h, 6, -5); /* somebody has lowered it: not below 0 */
+	change(h, 6, -5); /* another tool has lowered it: not below 0 */
 	change(h, 0, 1);
 	change(h, 2, 1);
 	change(h, 0, 1); /* shared by two probes */
@@ -292,7 +292,7 @@ static void test_semaphore_without_memory(void **state)
 
 	put_u16(h, 0, 4);
 	change(h, 0, -1);
-	change(h, PAGES * PAGE, -1); /* its library was closed */
+	change(h, PAGES * PAGE, -1); /* its library was unloaded */
 	apply(h);
 	assert_int_equal(get_u16(h, 0), 3);
 	change(h, PAGES * PAGE, 1);
@@ -319,7 +319,7 @@ static void test_semaphores_of(void **state)
 	assert_int_equal(semaphores_of(&selection, &probe, addresses), 7);
 	for (size_t i = 0; i < 7; i++)
 		assert_int_equal(addresses[i], 0x1000 - 12 + 2 * i);
-	/* OCaml counts behind SystemTap's. */
+	/* OCaml's count follows SystemTap's. */
 	probe.provider = "ocaml_1";
 	assert_int_equal(semaphores_of(&selection, &probe, addresses), 7);
 	assert_int_equal(addresses[0], 0x1000 - 12 + 2);

@@ -26,7 +26,7 @@ static int image_file(const struct arch_event *machine, const char *name)
 	return fd;
 }
 
-/* As the readers of this project see it, for the machine's own argument syntax. */
+/* As this project's readers see it, in the machine's own argument syntax. */
 static void check_image(const struct arch_event *machine, const char *name)
 {
 	const struct arch *arch = arch_of_machine(machine->elf_machine);
@@ -73,7 +73,7 @@ static void file_of_each_machine(void **state)
 	check_image(&event_aarch64, longest);
 }
 
-/* readelf, too, finds nothing to complain of, and knows how to unwind from the site. */
+/* readelf does not complain either, and finds unwind rules for the site. */
 static void file_in_readelf(void **state)
 {
 	char command[256], text[8192];
@@ -132,7 +132,7 @@ static void *open_names(void *data)
 	return NULL;
 }
 
-/* Every thread gets the same identifier for the same name, whoever is first. */
+/* Every thread gets the same identifier for the same name, whichever is first. */
 static void same_name_same_id(void **state)
 {
 	struct opener openers[THREADS];
@@ -154,7 +154,7 @@ static void same_name_same_id(void **state)
 	}
 }
 
-/* Forked while other threads open names: the child can go on, and has what there was. */
+/* Forked while other threads open names: the child can continue, with all existing names. */
 static void *fork_or_open(void *data)
 {
 	struct opener *opener = data;
@@ -212,14 +212,14 @@ static void nothing_happens_untraced(void **state)
 	(void)state;
 	posix_trace_event(open_name("untraced"), NULL, 0);
 	posix_trace_event(POSIX_TRACE_UNNAMED_USEREVENT, "x", 1);
-	/* Identifiers that nobody was given. */
+	/* Identifiers that were never assigned. */
 	posix_trace_event(0, "x", 1);
 	posix_trace_event(2, "x", 1);
 	posix_trace_event(100000, "x", 1);
 	posix_trace_event((trace_event_id_t)-1, "x", 1);
 }
 
-/* What cannot be made is an error; the name is free, and can be opened later. */
+/* A failure is an error; the name stays free, and can be opened later. */
 static void no_descriptor_left(void **state)
 {
 	struct rlimit old, none;
@@ -235,7 +235,7 @@ static void no_descriptor_left(void **state)
 	assert_int_equal(open_name("no.descriptor"), open_name("no.descriptor"));
 }
 
-/* Comes last: it leaves no name to be given. */
+/* Runs last: no name is left after it. */
 static void number_of_names(void **state)
 {
 	trace_event_id_t first = open_name("first"), last = first;
@@ -249,7 +249,7 @@ static void number_of_names(void **state)
 		last = open_name(name);
 	}
 	assert_int_equal(last, POSIX_TRACE_UNNAMED_USEREVENT);
-	/* So many had been opened by the tests before. */
+	/* The tests before opened this many. */
 	assert_int_equal(opened - 1, TRACE_USER_EVENT_MAX - NAMES - 4);
 	assert_int_equal(open_name("one.more"), POSIX_TRACE_UNNAMED_USEREVENT);
 	assert_int_equal(open_name("first"), first);

@@ -21,7 +21,7 @@
 #include "probe/reader.h"
 
 enum { ARGS_MAX = 5, OUTPUT_BYTES = 1 << 16, PID = 101, THREAD = 102 };
-/* 2100-01-01: records begin when they are made, and have no time before. */
+/* 2100-01-01: records begin when they are made, and have no earlier times. */
 static const uint64_t base_ns = 4102444800000000000;
 
 enum {
@@ -161,7 +161,7 @@ static size_t read_all(FILE *file, char *ret)
 	return length;
 }
 
-/* What a format makes of the record; or, where `json` is not NULL, of its JSON. */
+/* The record in a format; if `json` is not NULL, its JSON instead. */
 static size_t export_record(enum probe_export_format format,
 	const struct probe_export_options *options, FILE *json, char *ret)
 {
@@ -231,7 +231,7 @@ static void test_csv(void **state)
 {
 	(void)state;
 	check("hits.csv", PROBE_EXPORT_CSV, &(struct probe_export_options){0});
-	/* The same, whether the columns are known or not. */
+	/* The same, whether or not the columns are known. */
 	check("hits.csv", PROBE_EXPORT_CSV, &(struct probe_export_options){.columns = 5});
 }
 
@@ -261,7 +261,7 @@ static void test_trace_event(void **state)
 	probe_pattern_free(pattern);
 }
 
-/* From JSON the same comes out, but for what it does not tell. */
+/* JSON gives the same result, except for what it lacks. */
 static void test_from_json(void **state)
 {
 	static char direct[OUTPUT_BYTES], again[OUTPUT_BYTES];
@@ -313,7 +313,7 @@ static void test_options(void **state)
 		"what is matched: 'arg0:1' is neither argN nor argN:argN (of begin and end)");
 }
 
-/* What a terminal would obey is in no format: neither as ASCII nor as UTF-8 has it. */
+/* No format contains control characters, neither in ASCII nor in UTF-8. */
 static void test_terminal(void **state)
 {
 	static const char hostile[] = "\xc2\x9b"

@@ -140,7 +140,7 @@ static const char *const trees[][2] = {
 	{"!arg7 + 1u", "(+:u (to:u (!:ul arg7:ul)) 1:u)"},
 	{"-arg1", "(-:i arg1:i)"}, {"-arg5", "(-:u arg5:u)"}, {"~arg6", "(~:l arg6:l)"},
 	{"+arg1", "arg1:i"},
-	/* Shifts have the type of what is shifted; && and || convert nothing. */
+	/* Shifts have the type of the left operand; && and || convert nothing. */
 	{"arg4 << 1ul", "(<<:i arg4:i 1:ul)"},
 	{"1 << arg7", "(<<:i 1:i arg7:ul)"},
 	{"arg5 >> arg6", "(>>:u arg5:u arg6:l)"},
@@ -167,7 +167,7 @@ static const char *const trees[][2] = {
 	{"arg4 / arg4 - tid", "(-:i (/:i arg4:i arg4:i) tid:i)"},
 	{"arg4 % -tid", "(%:i arg4:i (-:i tid:i))"},
 	{"!arg4 * ~tid", "(*:i (!:i arg4:i) (~:i tid:i))"},
-	/* Within a level, from the left. */
+	/* Left-associative within a level. */
 	{"arg4 - cpu - tid", "(-:i (-:i arg4:i cpu:i) tid:i)"},
 	{"arg4 - (cpu - tid)", "(-:i arg4:i (-:i cpu:i tid:i))"},
 	{"arg4 / cpu * tid % pid", "(%:i (*:i (/:i arg4:i cpu:i) tid:i) pid:i)"},
@@ -204,7 +204,7 @@ static void test_trees(void **state)
 		check_tree(ARGS, trees[i][0], trees[i][1]);
 }
 
-/* Numbers in half a vector register are captured without their sign. */
+/* Numbers in half a vector register are captured without sign extension. */
 static void test_vector_registers(void **state)
 {
 	(void)state;
@@ -222,7 +222,7 @@ static void test_string_captures(void **state)
 	struct expr_case c;
 
 	(void)state;
-	/* One capture for all texts: the longest and the byte that tells a longer string. */
+	/* One capture for all texts: the length of the longest plus one byte. */
 	error = expr_case_init(&c, ARGS,
 		"str(arg7) == \"a\" || starts_with(str(arg7), \"abcd\") || str(arg6) == \"\" || "
 		"str(arg7) != \"ab\" || arg7 == 0");
@@ -266,7 +266,7 @@ static void test_is_string(void **state)
 	expr_free(NULL);
 }
 
-/* One text is bound to many sites, whose arguments have other types and places. */
+/* One text is bound to many sites with arguments of other types and places. */
 static void test_many_sites(void **state)
 {
 	static const char *const args[] = {"-4@%eax", "4@%ebx", "-8@8(%rsp)", "8@$5"};
@@ -372,7 +372,7 @@ static void test_strings(void **state)
 	assert_int_equal(worth("starts_with(str(arg4), \"\")", words, ""), 1);
 	assert_int_equal(worth("str(arg4) == \"a\" || str(arg4) == \"long\"", words, "long"), 1);
 	assert_int_equal(worth("str(arg4) == \"a\" || str(arg4) == \"long\"", words, "ab"), 0);
-	/* What cannot be read rejects the hit, even where it would not be looked at. */
+	/* An unreadable operand rejects the hit, even if it would not be evaluated. */
 	assert_int_equal(worth("arg0 == 1 || str(arg4) == \"a\"", words, NULL), REJECTED);
 }
 

@@ -138,7 +138,7 @@ struct compiled {
 	(void)arg0; (void)arg1; (void)arg2; (void)arg3; (void)arg4; (void)arg5; (void)arg6; \
 	(void)arg7; (void)tid; (void)pid; (void)cpu
 
-/* All expressions of a list: their texts and types, and their values for some arguments. */
+/* All expressions of a list: their texts and types, and their values for given arguments. */
 #define COMPILED(list, LIST) \
 	static const struct compiled *list##_texts(size_t *count_ret) \
 	{ \
@@ -190,7 +190,7 @@ static void check_type(const struct expr_case *c, const struct compiled *compile
 		fail_msg("%s: %s", compiled->text, why);
 	if (expr_is_signed(whole) != compiled->is_signed)
 		fail_msg("%s: is %ssigned in C", compiled->text, compiled->is_signed ? "" : "un");
-	/* The type of what is 0 or 1 is not in the node. */
+	/* The node does not contain the type of a 0 or 1 result. */
 	if (whole->kind < ARCH_EXPR_LT && whole->kind != ARCH_EXPR_NOT &&
 		whole->wide != compiled->wide)
 		fail_msg("%s: has %d bits in C", compiled->text, compiled->wide ? 64 : 32);
@@ -237,7 +237,7 @@ static uint64_t next(uint64_t *state)
 	return *state;
 }
 
-/* Values at the ends of some type, small ones, and any. */
+/* Values at the limits of some type, small ones, and random ones. */
 static uint64_t interesting(uint64_t *state)
 {
 	uint64_t kind = next(state) % 8, near = next(state) % 5 - 2;
@@ -264,7 +264,7 @@ static void choose_any(struct variables *ret, unsigned int round)
 		.pid = 1 + next(&state) % 4194304,
 		.cpu = next(&state) % 64};
 	if (ret->tid % 4 == 0)
-		ret->arg4 = ret->tid; /* equality, too */
+		ret->arg4 = ret->tid; /* tests equality, too */
 	if (ret->arg4 == INT32_MIN)
 		ret->arg4++; /* which C does not divide by -1 or negate */
 }
@@ -305,7 +305,7 @@ static void test_partial(void **state)
 	compare(&(struct list){partial_texts, partial_values, choose_small});
 }
 
-/* They are folded: one node is left. */
+/* They are folded into one node. */
 static void test_constants(void **state)
 {
 	static uint64_t values[EXPRESSIONS_MAX];

@@ -39,12 +39,12 @@ static void check_error(const char *args, const char *text, enum probe_error_cod
 #define NAMES ": expected arg0 to arg31, tid, pid, cpu, str() or starts_with()"
 #define OPERATOR "expected an operator or the end"
 #define STRING                                                                                     \
-	"a string is no number: expected str(argN) == \"text\", str(argN) != \"text\" or "         \
+	"a string is not a number: expected str(argN) == \"text\", str(argN) != \"text\" or "      \
 	"starts_with(str(argN), \"text\")"
 #define ESCAPE "expected an escape of C: \\n, \\t, \\\", \\x41, \\101 ..."
 #define INT_SHIFT "a number of 32 bits can be shifted by 0 to 31 (1l has 64 bits)"
-#define INT_RANGE "the result is more than 32 bits hold (1l has 64 bits)"
-#define LONG_RANGE "the result is more than 64 bits hold"
+#define INT_RANGE "the result does not fit 32 bits (1l has 64 bits)"
+#define LONG_RANGE "the result does not fit 64 bits"
 
 static const struct {
 	const char *text;
@@ -65,9 +65,9 @@ static const struct {
 	{"(int)arg0", 2, "there is no 'int'" NAMES}, {"1 ! 2", 3, OPERATOR}, {"1 ~ 2", 3, OPERATOR},
 	{"(arg0", 6, "expected an operator or ')'"}, {"(arg0 1)", 7, "expected an operator or ')'"},
 	{"((arg0)", 8, "expected an operator or ')'"},
-	{"--arg0", 1, "there is no '--': put a blank between them"},
-	{"arg0 ++1", 6, "there is no '++': put a blank between them"},
-	{"1--1", 2, "there is no '--': put a blank between them"},
+	{"--arg0", 1, "there is no operator '--': put a blank between"},
+	{"arg0 ++1", 6, "there is no operator '++': put a blank between"},
+	{"1--1", 2, "there is no operator '--': put a blank between"},
 	/* Names. */
 	{"arg", 1, "there is no 'arg'" NAMES}, {"arg32", 1, "there is no 'arg32'" NAMES},
 	{"1 + arg00", 5, "there is no 'arg00'" NAMES}, {"arg1x", 1, "there is no 'arg1x'" NAMES},
@@ -80,24 +80,24 @@ static const struct {
 	{"0x", 3, "expected a hexadecimal digit"}, {"0xg", 3, "expected a hexadecimal digit"},
 	{"09", 2, "expected octal digits, since the number begins with 0"},
 	{"1 == 0778", 9, "expected octal digits, since the number begins with 0"},
-	{"1.5", 2, "expected an operator; numbers are whole"},
-	{"0.5", 2, "expected an operator; numbers are whole"},
-	{"1e5", 2, "expected an operator behind the number"},
-	{"12abc", 3, "expected an operator behind the number"},
-	{"1uu", 3, "expected an operator behind the number"},
-	{"1lL", 3, "expected an operator behind the number"},
-	{"1lul", 4, "expected an operator behind the number"},
-	{"0b1", 2, "expected an operator behind the number"},
-	{"1_", 2, "expected an operator behind the number"},
-	{"9223372036854775808", 1, "the number is more than 63 bits hold; write it with u"},
-	{"-9223372036854775808", 2, "the number is more than 63 bits hold; write it with u"},
-	{"18446744073709551616", 1, "the number is more than 64 bits hold"},
-	{"18446744073709551616u", 1, "the number is more than 64 bits hold"},
-	{"1 < 0x10000000000000000", 5, "the number is more than 64 bits hold"},
-	{"99999999999999999999999999999999", 1, "the number is more than 64 bits hold"},
+	{"1.5", 2, "expected an operator; numbers are integers"},
+	{"0.5", 2, "expected an operator; numbers are integers"},
+	{"1e5", 2, "expected an operator after the number"},
+	{"12abc", 3, "expected an operator after the number"},
+	{"1uu", 3, "expected an operator after the number"},
+	{"1lL", 3, "expected an operator after the number"},
+	{"1lul", 4, "expected an operator after the number"},
+	{"0b1", 2, "expected an operator after the number"},
+	{"1_", 2, "expected an operator after the number"},
+	{"9223372036854775808", 1, "the number does not fit 63 bits; add the suffix u"},
+	{"-9223372036854775808", 2, "the number does not fit 63 bits; add the suffix u"},
+	{"18446744073709551616", 1, "the number does not fit 64 bits"},
+	{"18446744073709551616u", 1, "the number does not fit 64 bits"},
+	{"1 < 0x10000000000000000", 5, "the number does not fit 64 bits"},
+	{"99999999999999999999999999999999", 1, "the number does not fit 64 bits"},
 	{"''", 2, "expected a character"}, {"'", 2, "expected a character"},
-	{"'a", 3, "expected ' behind one character"}, {"'ab'", 3, "expected ' behind one character"},
-	{"'\xc3\xa9'", 2, "expected ' behind one character"},
+	{"'a", 3, "expected ' after one character"}, {"'ab'", 3, "expected ' after one character"},
+	{"'\xc3\xa9'", 2, "expected ' after one character"},
 	{"'\\q'", 2, ESCAPE}, {"'\\", 2, ESCAPE}, {"'\\x'", 2, ESCAPE}, {"'\\8'", 2, ESCAPE},
 	{"'\\400'", 2, "the escape is more than a byte"},
 	{"'\\x100'", 2, "the escape is more than a byte"},
@@ -115,38 +115,38 @@ static const struct {
 	{"arg4 >> 32", 9, INT_SHIFT}, {"arg0 << 32", 9, INT_SHIFT}, {"arg5 << -1", 9, INT_SHIFT},
 	{"arg7 >> 64", 9, "a number of 64 bits can be shifted by 0 to 63"},
 	/* Strings. */
-	{"str", 4, "expected '(' behind str"}, {"str arg0", 5, "expected '(' behind str"},
+	{"str", 4, "expected '(' after str"}, {"str arg0", 5, "expected '(' after str"},
 	{"str()", 5, "expected arg0 to arg31"}, {"str(1)", 5, "expected arg0 to arg31"},
 	{"str(arg32)", 5, "expected arg0 to arg31"}, {"str(tid)", 5, "expected arg0 to arg31"},
-	{"str(arg0", 9, "expected ')' behind the argument"},
-	{"str(arg0 + 1)", 10, "expected ')' behind the argument"},
+	{"str(arg0", 9, "expected ')' after the argument"},
+	{"str(arg0 + 1)", 10, "expected ')' after the argument"},
 	{"str(arg0) ==", 13, "expected a text in double quotes"},
 	{"str(arg0) == 'a'", 14, "expected a text in double quotes"},
 	{"str(arg0) == str(arg1)", 14, "expected a text in double quotes"},
 	{"str(arg0) == (\"a\")", 14, "expected a text in double quotes"},
-	{"str(arg0) < \"a\"", 11, "expected '==' or '!=' behind a string"},
-	{"str(arg0) && 1", 11, "expected '==' or '!=' behind a string"},
-	{"(str(arg0)) + 1", 13, "expected '==' or '!=' behind a string"},
+	{"str(arg0) < \"a\"", 11, "expected '==' or '!=' after a string"},
+	{"str(arg0) && 1", 11, "expected '==' or '!=' after a string"},
+	{"(str(arg0)) + 1", 13, "expected '==' or '!=' after a string"},
 	{"str(arg0) arg1", 11, OPERATOR},
 	{"!str(arg0)", 2, STRING}, {"-str(arg0)", 2, STRING}, {"+str(arg0)", 2, STRING},
 	{"1 + str(arg0)", 5, STRING}, {"1 == str(arg0)", 6, STRING},
 	{"1 + str(arg0) == \"a\"", 5, STRING}, {"!str(arg0) == \"a\"", 2, STRING},
-	{"\"a\" == str(arg0)", 1, "a text can only stand behind str(argN) == or !=, or in starts_with()"},
-	{"arg0 == \"a\"", 9, "a text can only stand behind str(argN) == or !=, or in starts_with()"},
+	{"\"a\" == str(arg0)", 1, "a text can only follow str(argN) == or !=, or be in starts_with()"},
+	{"arg0 == \"a\"", 9, "a text can only follow str(argN) == or !=, or be in starts_with()"},
 	{"str(arg0) == \"a", 14, "the text has no closing quote"},
 	{"str(arg0) == \"a\\\"", 14, "the text has no closing quote"},
 	{"str(arg0) == \"a\\", 16, ESCAPE}, {"str(arg0) == \"\\e\"", 15, ESCAPE},
 	{"str(arg0) == \"\\u00e9\"", 15, ESCAPE},
 	{"str(arg0) == \"\xc3\xbc\\q\"", 16, ESCAPE},
-	{"str(arg0) == \"a\\0b\"", 16, "the strings of C hold no NUL"},
+	{"str(arg0) == \"a\\0b\"", 16, "a C string cannot contain NUL"},
 	{"str(arg0) == \"\\x141\"", 15, "the escape is more than a byte"},
 	{"str(arg0) == \"a\" \"b\"", 18, OPERATOR},
-	{"starts_with", 12, "expected '(' behind starts_with"},
+	{"starts_with", 12, "expected '(' after starts_with"},
 	{"starts_with(arg0, \"a\")", 13, "expected str(argN)"},
 	{"starts_with(str(arg0))", 22, "expected ',' and a text in double quotes"},
 	{"starts_with(str(arg0), arg1)", 24, "expected a text in double quotes"},
-	{"starts_with(str(arg0), \"a\"", 27, "expected ')' behind the text"},
-	{"starts_with(str(arg0), \"a\", 1)", 27, "expected ')' behind the text"},
+	{"starts_with(str(arg0), \"a\"", 27, "expected ')' after the text"},
+	{"starts_with(str(arg0), \"a\", 1)", 27, "expected ')' after the text"},
 	{"starts_with(str(arg32), \"a\")", 17, "expected arg0 to arg31"},
 	/* clang-format on */
 };
@@ -159,7 +159,7 @@ static void test_mistakes(void **state)
 			mistakes[i].why);
 }
 
-/* A message is one line, whatever the text is. */
+/* A message is one line, whatever the text contains. */
 static void test_one_line(void **state)
 {
 	struct probe_error *error;
@@ -183,26 +183,26 @@ static void test_arguments(void **state)
 	check_error("8@%rax", "str(arg1) == \"a\"", PROBE_ERROR_USAGE, 1,
 		"there is no arg1, the probe has 1 argument");
 	check_error("8@%rax -8f@%xmm0", "arg0 < arg1", PROBE_ERROR_USAGE, 8,
-		"arg1 is no integer: it is declared as '-8f@%xmm0'");
+		"arg1 is not an integer: it is declared as '-8f@%xmm0'");
 	check_error("16@(%rdi)", "!arg0", PROBE_ERROR_USAGE, 2,
-		"arg0 is no integer: it is declared as '16@(%rdi)'");
+		"arg0 is not an integer: it is declared as '16@(%rdi)'");
 	check_error("8f@%xmm0", "str(arg0) == \"a\"", PROBE_ERROR_USAGE, 1,
-		"arg0 is no string: it is declared as '8f@%xmm0'");
+		"arg0 is not a string: it is declared as '8f@%xmm0'");
 	check_error("8@%xmm0", "1 && str(arg0) == \"a\"", PROBE_ERROR_USAGE, 6,
-		"arg0 is no string: it is declared as '8@%xmm0'");
+		"arg0 is not a string: it is declared as '8@%xmm0'");
 	check_error("24@(%rdi)", "starts_with(str(arg0), \"a\")", PROBE_ERROR_USAGE, 13,
-		"arg0 is no string: it is declared as '24@(%rdi)'");
+		"arg0 is not a string: it is declared as '24@(%rdi)'");
 	check_error("8@%what", "arg0", PROBE_ERROR_UNSUPPORTED, 1,
 		"arg0 cannot be read: '8@%what' is not understood");
 	check_error("8@%xmm17", "1 + arg0", PROBE_ERROR_UNSUPPORTED, 5,
 		"arg0 cannot be captured: '8@%xmm17'");
-	check_error("8@%rax", "str(arg0)", PROBE_ERROR_USAGE, 1,
-		"str(arg0) is a string, and no number");
+	check_error(
+		"8@%rax", "str(arg0)", PROBE_ERROR_USAGE, 1, "str(arg0) is a string, not a number");
 }
 
 /* ---- Limits ------------------------------------------------------------------------------- */
 
-/* `times` times `part`, between `before` and `behind`; the caller frees it. */
+/* Repeats `part` `times` times between `before` and `behind`; the caller frees it. */
 static char *repeated(const char *before, const char *part, size_t times, const char *behind)
 {
 	char *text = malloc(strlen(before) + times * strlen(part) + strlen(behind) + 1), *to;
@@ -242,14 +242,14 @@ static void check_limit(const char *before, const char *part, size_t times, cons
 
 #define MANY "there are more than 64 operators and operands"
 #define MANY_BOUND "there are more than 64 operators, operands and conversions"
-#define DEEP "more than 16 operators are within each other"
-#define DEEP_BOUND "more than 16 operators and conversions are within each other"
-#define NESTED "more than 64 parentheses and signs are within each other"
+#define DEEP "more than 16 operators are nested"
+#define DEEP_BOUND "more than 16 operators and conversions are nested"
+#define NESTED "more than 64 parentheses and signs are nested"
 
 static void test_limits(void **state)
 {
 	(void)state;
-	/* 16 comparisons in a row are what there is room for: 63 nodes, and 16 levels. */
+	/* 16 comparisons in a row just fit: 63 nodes, and 16 levels. */
 	check_limit("arg0==1", "||arg1==2", 15, "", 0, NULL);
 	check_limit("arg0==1", "||arg1==2", 16, "", 151, MANY);
 	check_limit("arg0", "-arg1", 16, "", 0, NULL);
@@ -258,13 +258,13 @@ static void test_limits(void **state)
 	check_limit("", "!", 17, "arg0", 1, DEEP);
 	check_limit("", "1-(", 60, "1", 182, "expected an operator or ')'");
 	check_limit("", "arg0-(", 31, "arg1))))))))))))))))))))))))))))))))", 89, DEEP);
-	/* Conversions count where they are work. */
+	/* Conversions count if they need code. */
 	check_limit("arg4==1u", "||arg4==2u", 12, "", 0, NULL);
 	check_limit("arg4==1u", "||arg4==2u", 13, "", 131, MANY_BOUND);
 	check_limit("0u-arg4", "-arg4", 14, "", 0, NULL);
 	check_limit("arg4", "-arg4", 14, "<0u", 0, NULL);
 	check_limit("arg4", "-arg4", 15, "<0u", 80, DEEP_BOUND);
-	/* What is folded counts no more; parentheses and signs are no nodes. */
+	/* Folded operators no longer count; parentheses and signs are not nodes. */
 	check_limit("1", "+1", 100000, "", 0, NULL);
 	check_limit("", "-", 1, "1", 0, NULL);
 	check_limit("", "(", 64,

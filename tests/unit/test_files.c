@@ -24,7 +24,7 @@ static void succeed(struct probe_error *error)
 		fail_msg("%s", error->message);
 }
 
-/* A copy of this very program, of which there may be several. */
+/* Copies of this very program. */
 static int make_copy(char path[64])
 {
 	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), to;
@@ -55,14 +55,14 @@ static void test_shared(void **state)
 	assert_ptr_equal(first, second);
 	succeed(file_read_notes(first));
 	assert_true(second->notes_read);
-	/* Written to since, and as long as it was. */
+	/* Written to since, with the same size. */
 	assert_int_equal(futimens(fd, (struct timespec[]){{1, 0}, {1, 0}}), 0);
 	succeed(files_open(files, fd, path, &changed));
 	assert_ptr_not_equal(first, changed);
 	assert_false(changed->notes_read);
 	file_release(first);
 	file_release(second);
-	/* A file outlives those that it was found by. */
+	/* A file outlives the modules it was found by. */
 	files_release(files);
 	assert_true(object_is_64bit(changed->object));
 	file_release(changed);
@@ -88,7 +88,7 @@ static void test_no_elf(void **state)
 	close(fd);
 }
 
-/* Not all stay open: a build runs thousands of programs. */
+/* Not all files stay open: a build runs thousands of programs. */
 static void test_many(void **state)
 {
 	int before = dup(STDERR_FILENO), after;

@@ -15,7 +15,7 @@
 #include "libprobe/busy/frames.h"
 #include "tests/unit/victim.h"
 
-/* Two places to be interrupted at; each goes round until *stop is not 0. */
+/* Two places to be interrupted at; each loops until *stop is not 0. */
 void spin_first(const _Atomic uint64_t *stop);
 void spin_second(const _Atomic uint64_t *stop);
 extern const char spin_first_start[], spin_first_end[], spin_second_start[], spin_second_end[];
@@ -115,7 +115,7 @@ static void spin_body(struct shared *s)
 	spin_first(&s->failure);
 }
 
-/* The alternate stack is memory of its own, far from the thread's. */
+/* The alternate stack is separate memory, far from the thread's. */
 static void alternate_body(struct shared *s)
 {
 	stack_t stack = {.ss_size = 1 << 16};
@@ -227,7 +227,7 @@ static void test_thread_created_later(void **state)
 	victim_end(&v);
 }
 
-/* A handler that is installed after frames_open() is seen, too. */
+/* A handler installed after frames_open() is seen, too. */
 static void late_body(struct shared *s)
 {
 	char byte;
@@ -254,7 +254,7 @@ static void test_handler_installed_later(void **state)
 	await(&v.shared->progress, 1);
 	assert_int_equal(kill(v.pid, SIGUSR1), 0);
 	await(&v.shared->ready, SIGUSR1);
-	for (int i = 0; i < 2; i++) { /* what was collected before is forgotten */
+	for (int i = 0; i < 2; i++) { /* what was collected before is dropped */
 		assert_done(control_stop(v.pid, 0, &control));
 		assert_done(frames_read(&frames, &control));
 		control_resume(&control);
@@ -266,7 +266,7 @@ static void test_handler_installed_later(void **state)
 	victim_end(&v);
 }
 
-/* ---- On the way back --------------------------------------------------------------------- */
+/* ---- Returning from a handler ------------------------------------------------------------ */
 
 static bool is_restorer(const struct victim *v, uint64_t pc)
 {
@@ -277,8 +277,8 @@ static bool is_restorer(const struct victim *v, uint64_t pc)
 }
 
 /*
- * Behind the handler's return, before rt_sigreturn: the word that frames are
- * found by is below the stack pointer then.
+ * After the handler's return, before rt_sigreturn: the word that identifies frames is below the
+ * stack pointer then.
  */
 static void test_before_sigreturn(void **state)
 {
@@ -301,7 +301,7 @@ static void test_before_sigreturn(void **state)
 		assert_int_equal(waitpid(thread->tid, &status, __WALL), thread->tid);
 		assert_int_equal(ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->regs), 0);
 	}
-	for (int i = 0; i < 2; i++) { /* before and behind `mov $15, %eax` */
+	for (int i = 0; i < 2; i++) { /* before and after `mov $15, %eax` */
 		assert_done(frames_read(&frames, &control));
 		assert_int_equal(frames.count, 2);
 		frames_sort(&frames);

@@ -7,7 +7,7 @@
 
 #include "elf_image.h"
 
-/* ---- Against readelf ------------------------------------------------------------ */
+/* ---- Compared with readelf --------------------------------------------------------- */
 
 static const char *const real_files[] = {
 	"/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
@@ -88,7 +88,7 @@ enum {
 	OMIT = 0xff
 };
 
-/* How the frames are written. */
+/* How the frames are encoded. */
 struct frames {
 	uint8_t table_encoding;	  /* of .eh_frame_hdr */
 	const char *augmentation; /* of the CIE */
@@ -108,7 +108,7 @@ static const struct frames usual = {.table_encoding = 0x3b,
 	.pads_from = OMIT,
 	.call_sites = 0x01};
 
-/* The parts of the section and where they are in it. */
+/* The parts of the section, and their offsets. */
 enum { AT_TABLE = 0, AT_CIE = 0x80, AT_FDE = 0xc0, AT_LSDA = 0x100 };
 
 static void put_leb(struct buffer *buffer, uint64_t value)
@@ -190,7 +190,7 @@ static void put_fde(struct buffer *buffer, uint64_t section, const struct frames
 		put_pointer(buffer, section, frames->lsda_encoding, section + AT_LSDA);
 }
 
-/* Call sites with landing pads at 0x20 and 0x40 of the function, and one with none. */
+/* Call sites with landing pads at 0x20 and 0x40 of the function, and one without. */
 static void put_lsda(struct buffer *buffer, uint64_t section, const struct frames *frames)
 {
 	static const uint8_t sites[3][3] = {{0, 8, 0x20}, {8, 8, 0}, {16, 8, 0x40}};
@@ -222,7 +222,7 @@ static void put_frames(struct buffer *buffer, uint64_t section, const struct fra
 	put(buffer, frames->table_encoding, 1);
 	put_pointer(buffer, section, 0x1b, section + AT_CIE);
 	put(buffer, 3, 4);
-	/* Two more functions around ours; nobody asks for theirs. */
+	/* Two more functions around ours, which are not looked up. */
 	for (int i = -1; i <= 1; i++) {
 		put_pointer(
 			buffer, section, frames->table_encoding, (uint64_t)(FUNCTION + i * 0x1000));
@@ -258,7 +258,7 @@ static void fixture_init(struct fixture *f, bool wide, bool big_endian, const st
 	f->image.sections = &f->section;
 	f->image.section_count = 1;
 	f->image.segment_type = PT_GNU_EH_FRAME;
-	image_build(&f->image); /* tells where the section lies */
+	image_build(&f->image); /* computes the section's offset */
 	put_frames(&f->content, IMAGE_BASE + f->section.offset, frames);
 	image_build(&f->image);
 }
@@ -275,7 +275,7 @@ static void fixture_deinit(struct fixture *f)
 	close(f->fd);
 }
 
-/* Reads the function with these frames, in both classes and byte orders. */
+/* Looks up the function with these frames, in both classes and byte orders. */
 static void check_frames(struct frames frames, bool has_lsda)
 {
 	for (int i = 0; i < 4; i++) {
@@ -362,7 +362,7 @@ static void augmentations(void **state)
 	}
 }
 
-/* What cannot be read must not be taken for "no landing pads". */
+/* Unreadable tables must not count as "no landing pads". */
 static void unreadable(void **state)
 {
 	struct object_function function;
@@ -453,7 +453,7 @@ static void check_assembled(const char *path)
 	assert_int_equal(function.range.start, start);
 	assert_int_equal(function.range.end, start + 32);
 	assert_int_equal(function.lsda, 0);
-	/* Without a description the symbol is next; without a size there is nothing. */
+	/* Without a description the symbol is used; without a size there is nothing. */
 	assert_true(object_function_at(object, start + 32, &function));
 	assert_false(function.from_cfi);
 	assert_int_equal(function.range.start, start + 32);
@@ -474,7 +474,7 @@ static void assembled(void **state)
 	snprintf(path, sizeof(path), "%s/functions.so", dir);
 	assert_true(run("cc -shared -nostdlib -fuse-ld=%s -o %s %s", linker, path, source));
 	check_assembled(path);
-	/* As static programs are: without a search table. */
+	/* As in static programs: without a search table. */
 	assert_true(run("cc -static -nostdlib -Wl,--no-eh-frame-hdr -e described -fuse-ld=%s "
 			"-o %s %s",
 		linker, path, source));

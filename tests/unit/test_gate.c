@@ -63,8 +63,8 @@ static void test_one_thread(void **state)
 }
 
 /*
- * A target that writes the word back between our change of it and the waiter's
- * wait makes the wake-up miss. Here it goes to another page.
+ * If a target changes the word back between our change and the waiter's wait, the wake-up is
+ * missed. Here it goes to another page.
  */
 static void test_close_unheard(void **state)
 {
@@ -76,7 +76,7 @@ static void test_close_unheard(void **state)
 	skip(); /* this is a race, on purpose */
 #endif
 	open_gate(&gate, shared);
-	/* The waiter has seen this, and waits for the next. */
+	/* The waiter has seen this, and waits for the next one. */
 	atomic_store((_Atomic uint32_t *)&shared->arrived, 1);
 	syscall(SYS_futex, &shared->arrived, FUTEX_WAKE, 1, NULL, NULL, 0);
 	assert_true(is_wanted(&gate));

@@ -36,7 +36,7 @@ struct host {
 	size_t count;
 };
 
-/* A session with what its options ask for. Slots are in another order than probes. */
+/* A session as its options request it. Slots are in another order than probes. */
 static struct host *host_create(const struct probe_session_options *options, size_t pairs)
 {
 	struct host *h = calloc(1, sizeof(*h));
@@ -106,7 +106,7 @@ static struct probe_cell *entry_cell(const struct host *h, uint64_t *entry)
 	return (struct probe_cell *)((uint8_t *)entry + h->session.view.layout.entry_cell);
 }
 
-/* Where arch/layout.h says that a value is counted. */
+/* Where arch/layout.h says a value is counted. */
 static size_t bucket_of(uint64_t value)
 {
 	size_t shift = 0;
@@ -118,7 +118,7 @@ static size_t bucket_of(uint64_t value)
 	return 32 * shift + (value >> shift);
 }
 
-/* As a stub does, with all parts. */
+/* Updates a cell as a stub does, with all parts. */
 static void hit(
 	struct probe_cell *cell, uint64_t value, bool is_signed, uint64_t time, bool buckets)
 {
@@ -192,7 +192,7 @@ static void test_cells(void **state)
 	assert_int_equal(row->min.kind, PROBE_VALUE_UNSIGNED);
 	assert_true(row->min.u == UINT64_MAX && row->max.u == UINT64_MAX);
 	assert_true(row->sum == 2 * (long double)UINT64_MAX);
-	/* One that was not hit has a row, without values. */
+	/* A probe without hits has a row without values. */
 	row = row_of(h, 0);
 	assert_int_equal(row->count, 0);
 	assert_int_equal(row->min.kind, PROBE_VALUE_NULL);
@@ -227,7 +227,7 @@ static int compare_values(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The distributions that latencies and sizes have: flat, many powers, few values. */
+/* Typical distributions of latencies and sizes: flat, many powers, few values. */
 static uint64_t sample(int kind)
 {
 	uint64_t random = (uint64_t)lrand48() << 31 ^ (uint64_t)lrand48();
@@ -294,7 +294,7 @@ static void test_number_keys(void **state)
 			.value = "arg2",
 			.sum = true}};
 	struct host *h = host_create(&options, 0);
-	/* Of one key, in two places of the shared set, and on a CPU. */
+	/* The same key at two places of the shared set, and on a CPU. */
 	static const uint32_t sets[] = {0, CPUS, CPUS}, entries[] = {3, 0, 15};
 	uint64_t *e;
 
@@ -305,10 +305,10 @@ static void test_number_keys(void **state)
 		memcpy(e, (const uint64_t[]){0x51, h->known[0].slot, (uint64_t)-2, 6}, 32);
 		hit(entry_cell(h, e), 100, false, 0, false);
 	}
-	e = entry_of(h, 1, 4); /* the same words of another probe */
+	e = entry_of(h, 1, 4); /* the same words for another probe */
 	memcpy(e, (const uint64_t[]){0x51, h->known[1].slot, (uint64_t)-2, 6}, 32);
 	hit(entry_cell(h, e), 1, false, 0, false);
-	e = entry_of(h, 1, 5); /* made, and not hit yet */
+	e = entry_of(h, 1, 5); /* created, but not hit yet */
 	memcpy(e, (const uint64_t[]){0x53, h->known[0].slot, 1, 1}, 32);
 	read_rows(h);
 	assert_int_equal(h->count, 2);
@@ -333,7 +333,7 @@ static uint64_t *string_entry(const struct host *h, uint32_t set, uint32_t entry
 	uint64_t *e = entry_of(h, set, entry);
 
 	memcpy(e, (const uint64_t[]){0x7, h->known[0].slot, strlen(text) | flags, number, 2}, 40);
-	memset(e + 5, 'x', 8 * ((strlen(text) + 7) / 8)); /* what pads has no meaning */
+	memset(e + 5, 'x', 8 * ((strlen(text) + 7) / 8)); /* padding has no meaning */
 	memcpy(e + 5, text, strlen(text));
 	memcpy(e + 5 + (strlen(text) + 7) / 8, "ab\xff\xff", 4);
 	hit(entry_cell(h, e), 0, false, 0, false);
@@ -356,7 +356,7 @@ static void test_string_keys(void **state)
 		if (h->rows[i].keys[0].length == 5)
 			row = &h->rows[i];
 	assert_non_null(row);
-	assert_int_equal(row->count, 2); /* of two CPUs, whatever pads them */
+	assert_int_equal(row->count, 2); /* two CPUs, whatever their padding */
 	assert_int_equal(row->keys[0].kind, PROBE_VALUE_STRING);
 	assert_memory_equal(row->keys[0].bytes, "yello", 5);
 	assert_int_equal(row->keys[1].u, 4);
@@ -372,7 +372,7 @@ static void test_string_keys(void **state)
 	host_free(h);
 }
 
-/* What a target may write: nothing of it is believed, or read beyond. */
+/* What a target may write: none of it is trusted, or read past. */
 static void test_lies(void **state)
 {
 	struct host *h = host_create(&by_string, 0);
@@ -391,7 +391,7 @@ static void test_lies(void **state)
 	assert_memory_equal(h->rows[0].keys[0].bytes, "good", 4);
 	gather_count(&h->session);
 	assert_int_equal(h->probes[0].hits, 1);
-	/* Anything at all: it only has to come to an end, without a fault. */
+	/* Random contents: it only has to finish without a fault. */
 	size = h->session.view.layout.data_size;
 	srand48(2);
 	for (uint64_t i = 0; i < size; i += 4)
@@ -402,7 +402,7 @@ static void test_lies(void **state)
 	host_free(h);
 }
 
-/* Looking at a large table takes no memory where there is nothing. */
+/* Reading a large, empty table allocates no memory. */
 static void test_sparse(void **state)
 {
 	static const struct probe_session_options options = {.kind = PROBE_SESSION_GATHER,
@@ -463,7 +463,7 @@ static void test_pairs(void **state)
 	*flight_of(h, 8) = (struct probe_flight){FLIGHT_TAKEN, 1, 1, 0, 0, 0};
 	*flight_of(h, 9) = (struct probe_flight){FLIGHT_PAIR + 2, 1, 1, 0, 0, 0}; /* none such */
 	*flight_of(h, 10) = (struct probe_flight){FLIGHT_PAIR + 1, 1001, 1, 0, 0, 0};
-	/* The thread is gone, and what it began with it. */
+	/* The thread is gone, and with it what it began. */
 	*flight_of(h, 11) = (struct probe_flight){FLIGHT_PAIR + 1, 1, 1, INT32_MAX, 0, 0};
 	read_rows(h);
 	assert_int_equal(h->count, 2); /* ends have rows */

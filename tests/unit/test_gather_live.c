@@ -79,7 +79,7 @@ static void test_keys(void **state)
 	}
 }
 
-/* More keys than there is room for: what finds none is counted as lost. */
+/* More keys than there is room for: the excess is counted as lost. */
 static void test_many_keys(void **state)
 {
 	static const struct probe_session_options options = {.kind = PROBE_SESSION_GATHER,
@@ -119,7 +119,7 @@ static void test_filters(void **state)
 	live_end_session(l);
 	options.kind = PROBE_SESSION_COUNT;
 	live_gather(l, "live:value", &options, 'v');
-	assert_int_equal(l->count, 0); /* only what gathers has rows */
+	assert_int_equal(l->count, 0); /* only sessions that gather have rows */
 	assert_int_equal(live_probe(l, "value")->hits, truth);
 	live_end_session(l);
 	options.kind = PROBE_SESSION_RECORD;
@@ -138,7 +138,7 @@ static void test_samples(void **state)
 
 	live_gather(l, "live:value", &options, 'v');
 	off = 4 * (double)live_probe(l, "value")->hits - THREADS * HITS;
-	assert_true(fabs(off) <= 4 * (double)(cpus + 1)); /* each CPU begins anew */
+	assert_true(fabs(off) <= 4 * (double)(cpus + 1)); /* each CPU starts over */
 }
 
 /* ---- Pairs ------------------------------------------------------------------------------ */
@@ -211,7 +211,7 @@ static void test_recorder(void **state)
 	live_ok(probe_session_snapshot(l->session, live_follow, &first));
 	assert_true(first.count > 1000 && first.count < HITS);
 	assert_int_equal(first.last, live_value(HITS - 1));
-	/* It is still there when the target is not. */
+	/* It is still there when the target is gone. */
 	kill(l->pid, SIGKILL);
 	waitpid(l->pid, NULL, 0);
 	live_ok(probe_session_snapshot(l->session, live_follow, &second));
@@ -220,7 +220,7 @@ static void test_recorder(void **state)
 	live_ok(probe_session_stop(l->session));
 }
 
-/* ---- Mistakes --------------------------------------------------------------------------- */
+/* ---- Errors ----------------------------------------------------------------------------- */
 
 static void refused(struct live *l, const char *pattern,
 	const struct probe_session_options *options, enum probe_error_code code,

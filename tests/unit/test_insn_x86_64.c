@@ -100,7 +100,7 @@ static void test_decode(void **state)
 	}
 }
 
-/* Addresses wrap around, as the CPU's do. */
+/* Addresses wrap around, as on the CPU. */
 static void test_decode_wraps(void **state)
 {
 	struct arch_insn insn;
@@ -123,7 +123,7 @@ static void *decode_often(void *data)
 	return (void *)good;
 }
 
-/* Every thread has a handle of its own, and frees it. */
+/* Every thread has its own handle, and frees it. */
 static void test_threads(void **state)
 {
 	pthread_t threads[4];
@@ -373,7 +373,7 @@ static void test_move_padding(void **state)
 	assert_false(moved.falls_through);
 }
 
-/* Nine instructions are more than one patch displaces. */
+/* Nine instructions are too many for one patch. */
 static void test_move_many(void **state)
 {
 	struct arch_moved moved;

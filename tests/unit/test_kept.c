@@ -25,7 +25,7 @@ static struct probe_error *open_kept(struct live *l, uint32_t id, const char *pa
 	return error;
 }
 
-/* Leaves a session there with a text, and nothing here; its id. */
+/* Leaves a session with a text in the target, and nothing here; returns its id. */
 static uint32_t keep(struct live *l, const char *pattern,
 	const struct probe_session_options *options, const char *text)
 {
@@ -37,7 +37,7 @@ static uint32_t keep(struct live *l, const char *pattern,
 	live_ok(live_begin(l, pattern, options, &report));
 	probe_report_deinit(&report);
 	live_ok(probe_session_leave(l->session, text));
-	live_ok(probe_session_stop(l->session)); /* it is not ours any more */
+	live_ok(probe_session_stop(l->session)); /* it is no longer ours */
 	live_end_session(l);
 	live_ok(probe_target_kept(l->target, &kept, &count));
 	assert_true(count >= 1);
@@ -81,7 +81,7 @@ static void test_kept(void **state)
 	text[sizeof(text) - 1] = '\0';
 	id = keep(l, "live:value", &options, text);
 	live_order(l, 'v');
-	live_ok(open_kept(l, id, "live:*", &options)); /* of others it takes no notice */
+	live_ok(open_kept(l, id, "live:*", &options)); /* it ignores other sessions' probes */
 	live_ok(probe_session_rows(l->session, &l->rows, &l->count));
 	assert_int_equal(l->count, 3);
 	for (size_t i = 0; i < l->count; i++) {
@@ -114,7 +114,7 @@ static void test_kept_pairs(void **state)
 	struct probe_report report = {0};
 
 	live_order(l, 'r');
-	other = keep(l, "live:op*", &options, ""); /* two at once: their numbers are their own */
+	other = keep(l, "live:op*", &options, ""); /* two at once, with separate numbers */
 	live_order(l, 'r');
 	live_ok(open_kept(l, id, "live:*", &options));
 	live_ok(probe_session_rows(l->session, &l->rows, &l->count));

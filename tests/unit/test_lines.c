@@ -7,7 +7,7 @@
 #include "elf/sdt.h"
 #include "elf_image.h"
 
-/* The probe is made by hand: <sys/sdt.h> need not be installed. It is on line 4. */
+/* The probe is hand-made: <sys/sdt.h> may not be installed. It is on line 4. */
 static const char source[] =
 	"int f(int x)\n"
 	"{\n"
@@ -71,7 +71,10 @@ static void compiled(void **state)
 	check_compiled("-O2 -g -s", false);
 }
 
-/* Without a free descriptor dlopen() finds no libdw: a child tries, before it is loaded here. */
+/*
+ * Without a free descriptor dlopen() finds no libdw: a child tries this, before it is loaded
+ * here.
+ */
 static void without_libdw(void **state)
 {
 	struct object *object;
@@ -100,7 +103,7 @@ static void without_libdw(void **state)
 	object_close(object);
 }
 
-/* A file that libdw cannot make sense of has no lines, but no error either. */
+/* A file that libdw cannot parse has no lines, but causes no error. */
 static void not_for_libdw(void **state)
 {
 	struct image image = {.wide = true, .type = 0x1234, .no_sections = true};

@@ -57,7 +57,7 @@ static void write_file(const char *path, const void *bytes, size_t length)
 	close(fd);
 }
 
-/* This program's bytes; to be freed. */
+/* This program's bytes; the caller frees them. */
 static unsigned char *read_self(size_t *length_ret)
 {
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -179,7 +179,7 @@ static void test_args(void **state)
 	probe_list_free(list);
 }
 
-/* Sizes are known even for an ISA whose operands nobody parses. */
+/* Sizes are known even for an ISA whose operands cannot be parsed. */
 static void test_args_of_other_machine(void **state)
 {
 	char *path = in_directory("ppc");
@@ -283,7 +283,7 @@ static unsigned char *find_note(unsigned char *bytes, size_t length)
 	static const char strings[] = "selftest\0plain";
 	unsigned char *end = bytes + length, *found = bytes;
 
-	/* The strings are in the text of this function, too. */
+	/* This function's text contains the strings, too. */
 	do {
 		found = memmem(found + 1, (size_t)(end - found - 1), strings, sizeof(strings));
 		assert_non_null(found);
@@ -370,7 +370,7 @@ static void test_modules(void **state)
 	modules_deinit(&modules);
 }
 
-/* Starts a copy of this program that only waits; returns when it has begun to. */
+/* Starts a copy of this program that only waits; returns once it waits. */
 static pid_t start_copy(const char *path)
 {
 	int ready[2];
@@ -392,7 +392,7 @@ static pid_t start_copy(const char *path)
 	return pid;
 }
 
-/* An upgraded program: what runs is no longer what lies at its path. */
+/* An upgraded program: the running file is no longer at its path. */
 static void test_replaced_program(void **state)
 {
 	char *path = in_directory("replaced");
@@ -449,7 +449,7 @@ static void test_no_such_process(void **state)
 
 enum { NOBODY = 65534 };
 
-/* 0 where process 1 is refused to an ordinary user, as it is to be. */
+/* 0 if access to process 1 is denied to an ordinary user, as it should be. */
 static int list_init_as_user(void)
 {
 	struct probe_list *list;
@@ -491,7 +491,7 @@ static void test_several(void **state)
 	succeed(probe_list_add_process(list, getpid()));
 	probe_list_sites(list, &both);
 	assert_true(both >= 2 * one);
-	/* Strings of the first are still good. */
+	/* Strings of the first are still valid. */
 	assert_string_equal(find(list, "plain", 0)->path, "/proc/self/exe");
 	assert_int_equal(find(list, "plain", 1)->pid, getpid());
 	probe_list_free(list);

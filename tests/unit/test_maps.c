@@ -81,7 +81,7 @@ static void test_incomplete(void **state)
 	maps = parse("1000-2000 r--p 0 00:00 0");
 	assert_string_equal(maps.items[0].path, "");
 	maps_deinit(&maps);
-	/* What a mapping that moved leaves behind is dropped. */
+	/* Traces of a mapping that moved are dropped. */
 	maps = parse("1000-3000 r--p 0 00:00 0 /x\n"
 		     "2000-4000 r--p 0 00:00 0 /y\n"
 		     "4000-5000 r--p 0 00:00 0 /z\n");
@@ -160,7 +160,7 @@ static void test_self(void **state)
 	maps_deinit(&maps);
 }
 
-/* The memory that a file of /proc belongs to may be gone before it is read. */
+/* The memory behind a file of /proc may be gone before it is read. */
 static void test_execve(void **state)
 {
 	static char again[] = "exec sh -c \"$1\" sh \"$1\"";

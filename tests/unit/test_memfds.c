@@ -36,7 +36,7 @@ static void *map(int fd)
 	return at;
 }
 
-/* Opens what is mapped at an address of a process; what it holds, or "" where that fails. */
+/* Opens what is mapped at an address of a process; returns its contents, or "" on failure. */
 static const char *content(pid_t pid, const void *at)
 {
 	static char text[16];
@@ -63,7 +63,7 @@ static const char *content(pid_t pid, const void *at)
 	return text;
 }
 
-/* Each of many of one name is told from the others. */
+/* Several files with the same name are told apart. */
 static void found_by_their_inodes(void **state)
 {
 	int fds[FILES];
@@ -80,7 +80,7 @@ static void found_by_their_inodes(void **state)
 		snprintf(number, sizeof(number), "%d", i);
 		assert_string_equal(content(getpid(), maps[i]), number);
 	}
-	/* Any descriptor of it will do, and without one there is no way. */
+	/* Any descriptor of it will do; without one it cannot be opened. */
 	fds[0] = (close(fds[0]), open("/dev/null", O_RDONLY));
 	assert_string_equal(content(getpid(), maps[0]), "");
 	assert_int_equal(dup2(fds[1], fds[0]), fds[0]);
@@ -94,7 +94,7 @@ static void found_by_their_inodes(void **state)
 	}
 }
 
-/* Descriptors that are none of such files are not opened: that alone would hang on a FIFO. */
+/* Descriptors of other files are not opened: that alone would block on a FIFO. */
 static void nothing_else_is_opened(void **state)
 {
 	char path[] = "/tmp/probectl-test.XXXXXX", fifo[64];
@@ -108,7 +108,7 @@ static void nothing_else_is_opened(void **state)
 	assert_int_equal(mkfifo(fifo, 0600), 0);
 	pipe = open(fifo, O_RDWR);
 	assert_true(pipe >= 0);
-	/* A file of a file system has a path, and is not looked for here. */
+	/* A file of a file system has a path, and is not searched here. */
 	at = map(fd);
 	assert_string_equal(content(getpid(), at), "");
 	munmap(at, 4096);
@@ -143,7 +143,7 @@ static void of_another_process(void **state)
 	assert_string_equal(content(child, at), "");
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
-	/* Gone altogether. */
+	/* Removed completely. */
 	assert_int_equal(
 		memfds_open(&(struct memfds){0}, child, &(struct mapping){.inode = 1}, &err), -1);
 	munmap(at, 4096);

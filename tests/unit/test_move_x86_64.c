@@ -35,7 +35,7 @@ enum {
 	SEEDS = 16
 };
 
-/* In the order of the registers' numbers; run_code() and run_exit know the offsets. */
+/* In the order of register numbers; run_code() and run_exit know the offsets. */
 struct cpu {
 	uint64_t gpr[16];
 	uint64_t flags;
@@ -221,7 +221,7 @@ CASE("cmpxchg16b rip", "", "nop; lock cmpxchg16b scratch(%rip)")
 "	.popsection\n");
 /* clang-format on */
 
-/* What a run leaves. */
+/* The state after a run. */
 struct outcome {
 	struct cpu cpu;
 	uint8_t data[PAGE];
@@ -370,7 +370,7 @@ static void run_all(uint64_t address)
 	munmap(arena, ARENA_BYTES);
 }
 
-/* A return address below 2 GiB is pushed whole. */
+/* A return address below 2 GiB is pushed completely. */
 static void test_low(void **state)
 {
 	(void)state;
@@ -384,7 +384,7 @@ static void test_sign(void **state)
 	run_all(0xb1000000);
 }
 
-/* Where programs and libraries are; ThreadSanitizer keeps the rest for itself. */
+/* Where programs and libraries are; ThreadSanitizer reserves the rest. */
 #ifdef __SANITIZE_THREAD__
 #define HIGH UINT64_C(0x7e9200000000)
 #else

@@ -88,13 +88,13 @@ static void reading(void **state)
 	assert_false(object_offset_of(f.object, 0, &offset));
 	assert_int_equal(object_read(f.object, IMAGE_BASE, bytes, 4), 4);
 	assert_memory_equal(bytes, "\177ELF", 4);
-	/* Not more than the segment has. */
+	/* Not more than the segment contains. */
 	assert_int_equal(object_read(f.object, IMAGE_BASE + segment->file_size - 3, bytes, 8), 3);
 	assert_int_equal(object_read(f.object, 0, bytes, 8), 0);
 	fixture_deinit(&f);
 }
 
-/* Once read, what is done to the file changes nothing; nor does it kill us (SIGBUS). */
+/* After loading, changes to the file have no effect, and do not kill us (SIGBUS). */
 static void loading(void **state)
 {
 	const struct object_segment *segments;
@@ -129,7 +129,7 @@ static void loading_what_is_cut_short(void **state)
 	segments = object_segments(f.object, &size);
 	assert_int_equal(ftruncate(f.fd, (off_t)segments->file_size - 1), 0);
 	assert_error(object_load(f.object, &bytes, &size), PROBE_ERROR_FORMAT,
-		"image: it was cut short while it was read");
+		"image: it was truncated while it was read");
 	assert_int_equal(
 		pwrite(f.fd, f.image.file.data, f.image.file.size, 0), (ssize_t)f.image.file.size);
 	assert_no_error(object_load(f.object, &bytes, &size));
@@ -137,7 +137,7 @@ static void loading_what_is_cut_short(void **state)
 	fixture_deinit(&f);
 }
 
-/* A file of no size worth speaking of, whose one segment claims 4 GiB of it. */
+/* A tiny file whose only segment claims 4 GiB of it. */
 static void loading_what_is_huge(void **state)
 {
 	const uint64_t huge = UINT64_C(4) << 30;
@@ -159,7 +159,7 @@ static void loading_what_is_huge(void **state)
 	fixture_deinit(&f);
 }
 
-/* Absurd program headers: a segment that wraps, and one behind the end of the file. */
+/* Absurd program headers: a segment that wraps, and one past the end of the file. */
 static void absurd_segments(void **state)
 {
 	struct fixture f;
@@ -278,7 +278,7 @@ static void symbols(void **state)
 	assert_true(run("rm -r %s", dir));
 }
 
-/* Every function symbol that readelf lists is found again, by name and by address. */
+/* Every function symbol that readelf lists is found by name and by address. */
 static void symbols_same_as_readelf(void **state)
 {
 	static const char path[] = "/usr/lib/x86_64-linux-gnu/libstdc++.so.6";

@@ -96,7 +96,7 @@ static void test_spellings(void **state)
 	SELECT("a:gc-start", "a:gc__done", "a:tx_begin", "a:tx_end", "a:begin", "a:end",
 		"a:restart", "a:redone");
 	assert_string_equal(by_names(), "b0 e0 b1 e1 b2 e2 - -");
-	/* An end has one begin, and the first rule that has an end counts alone. */
+	/* An end has one begin, and only the first rule with an existing end applies. */
 	SELECT("a:x__begin", "a:x__end", "a:x__start", "a:y__enter", "a:y__exit");
 	assert_string_equal(by_names(), "- e0 b0 b1 e1");
 }
@@ -115,7 +115,7 @@ static void test_borders(void **state)
 
 /* ---- Patterns --------------------------------------------------------------------------- */
 
-/* The error's text of pairing by patterns, or NULL. */
+/* The error of pairing by patterns, or NULL. */
 static const char *by_patterns(enum probe_pairing pairing, const char *const *texts, size_t count)
 {
 	static char message[256];
@@ -163,7 +163,7 @@ static void test_listed(void **state)
 	assert_string_equal(by_patterns(PROBE_PAIRING_LISTED, TEXTS("a:in", "a:out", "a:*")),
 		"3 probes do not make pairs: each begin needs its end");
 	assert_string_equal(by_patterns(PROBE_PAIRING_LISTED, TEXTS("a:in", "a:*")),
-		"a:in is meant by 'a:in' and by 'a:*': it can begin or end one pair only");
+		"a:in matches both 'a:in' and 'a:*': it can begin or end only one pair");
 }
 
 static void test_one(void **state)

@@ -34,7 +34,7 @@ static bool matches(const char *text, const char *path, const char *provider, co
 	return result;
 }
 
-/* Does `text` match hotspot:class__loaded of libjvm? */
+/* Whether `text` matches hotspot:class__loaded of libjvm. */
 static bool matches_jvm(const char *text)
 {
 	return matches(text, jvm, "hotspot", "class__loaded");
@@ -142,7 +142,7 @@ static void test_other_tools(void **state)
 	assert_true(matches("u:c:setjmp", "/lib/libc.so.6", "libc", "setjmp"));
 	assert_true(matches("usdt:libc:setjmp", "/lib/libc-2.31.so", "libc", "setjmp"));
 	assert_false(matches("u:c:setjmp", "/lib/libc-client.so", "libc", "setjmp"));
-	/* A provider of that name. */
+	/* A provider with that name. */
 	assert_true(matches("u:name", "/x", "u", "name"));
 	assert_true(matches("usdt:name", "/x", "usdt", "name"));
 }
@@ -211,9 +211,9 @@ static void test_mistakes(void **state)
 	fails("a:b(arg99999999999)", "bad probe 'a:b(arg99999999999)', column 5: expected arg0 to "
 				     "arg31, str(argN) or bytes(argN,argM)");
 	fails("a:b(str(x))", "bad probe 'a:b(str(x))', column 9: expected arg0 to arg31");
-	fails("a:b(str arg0)", "bad probe 'a:b(str arg0)', column 9: expected '(' behind str");
+	fails("a:b(str arg0)", "bad probe 'a:b(str arg0)', column 9: expected '(' after str");
 	fails("a:b(bytes arg0)",
-		"bad probe 'a:b(bytes arg0)', column 11: expected '(' behind bytes");
+		"bad probe 'a:b(bytes arg0)', column 11: expected '(' after bytes");
 	fails("a:b(bytes(arg0))", "bad probe 'a:b(bytes(arg0))', column 15: expected ',' and the "
 				  "argument that is the length");
 	fails("a:b(bytes(arg0,8))",
@@ -229,9 +229,9 @@ static void test_mistakes(void **state)
 		"bad probe 'a:b(arg0)c', column 4: the arguments, as in (arg0), must come last");
 	fails("a:b)", "bad probe 'a:b)', column 4: the arguments, as in (arg0), must come last");
 	fails("a:[b", "bad probe 'a:[b', column 3: this bracket is not closed");
-	fails("/a", "bad probe '/a', column 3: expected ':' and a probe behind the path, or '/' at "
+	fails("/a", "bad probe '/a', column 3: expected ':' and a probe after the path, or '/' at "
 		    "the end of a regular expression");
-	fails("./a", "bad probe './a', column 4: expected ':' and a probe behind the path");
+	fails("./a", "bad probe './a', column 4: expected ':' and a probe after the path");
 	fails("/(/", "bad probe '/(/', column 2: Unmatched ( or \\(");
 	probe_pattern_free(NULL);
 }

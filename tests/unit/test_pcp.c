@@ -61,7 +61,7 @@ static void long_names_are_cut_between_characters(void **state)
 	char key[600];
 
 	(void)state;
-	/* Two bytes each, from an odd place on. */
+	/* Two bytes each, from an odd offset on. */
 	key[0] = 'x';
 	for (size_t i = 1; i < sizeof(key) - 1; i += 2)
 		memcpy(&key[i], "\u00e4", 2);
@@ -115,7 +115,7 @@ static void labels_are_json_that_fits(void **state)
 	instance_free(&instance);
 }
 
-/* Archives hold the numbers: they must not change. */
+/* Archives contain the numbers: they must not change. */
 static void numbers_are_a_contract(void **state)
 {
 	static const struct {
@@ -176,7 +176,7 @@ static void every_table_can_be_exported(void **state)
 
 enum { FILE_TOCS = 8, FILE_DOMAINS = 500, FILE_INSTANCES = 1000 };
 
-/* All tables of contents are of the same domains, all domains of the same instances. */
+/* All tables of contents have the same domains, all domains the same instances. */
 struct others_file {
 	mmv_disk_header_t header;
 	mmv_disk_toc_t tocs[FILE_TOCS];
@@ -224,7 +224,7 @@ static void files_of_others_are_read_once(void **state)
 	for (int i = 0; i < FILE_INSTANCES; i++)
 		file->instances[i].internal = i;
 	assert_int_equal(taken_of(folder, file), FILE_TOCS * FILE_INSTANCES);
-	/* More than pmdammv reads: it would never end, and take all memory. */
+	/* More than pmdammv reads: it would take forever, and all memory. */
 	for (int i = 0; i < FILE_TOCS; i++)
 		file->tocs[i].count = FILE_DOMAINS;
 	assert_int_equal(taken_of(folder, file), 0);

@@ -77,7 +77,7 @@ static void test_have(void **state)
 	places_deinit(&p);
 }
 
-/* Each word at its place, in blocks of any length; those behind the step are another's. */
+/* Each word at its place, in blocks of any length; words past the step belong to the next one. */
 static void test_words(void **state)
 {
 	struct places p = {0};
@@ -137,7 +137,7 @@ static void test_frames(void **state)
 	assert_int_equal(seen.image.stack_end, 0x708000);
 	assert_int_equal(seen.image.state, 0x401000);
 	assert_false(seen.image.is_remote);
-	/* It is told by the piece that it begins in. */
+	/* The piece in which it begins reports it. */
 	scan(&p, words, WORDS, 100);
 	assert_int_equal(seen.image_count, 0);
 	scan(&p, words, 100 + PLACE_IMAGE_BYTES / 8, 101);
@@ -159,7 +159,7 @@ static void test_frames(void **state)
 	places_deinit(&p);
 }
 
-/* Data may name our code; who comes back there was interrupted there. */
+/* Data may contain addresses of our code; a frame there was interrupted there. */
 static void test_code(void **state)
 {
 	struct places p = {.are_code = true};
@@ -209,7 +209,7 @@ static void test_any_address(void **state)
 			assert_int_equal(seen.images[0], FIRST + at);
 		}
 	}
-	/* From where a copy of mcontext_t begins, at the start of memory. */
+	/* Where a copy of mcontext_t begins, at the start of memory. */
 	for (size_t at = 0; at < 64; at++) {
 		memset(words, 0, sizeof(words));
 		memcpy((uint8_t *)words + at, (uint8_t *)frame + REGISTERS,

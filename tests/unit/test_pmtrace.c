@@ -24,7 +24,7 @@ enum { THREADS = 8, ROUNDS = 2000, TAGS = 3000 };
 
 static atomic_int begun, ended, inside;
 
-/* Whoever begins a transaction has it for itself until it is ended. */
+/* A thread that begins a transaction owns it until it ends. */
 static void *contend(void *data)
 {
 	uint64_t number;
@@ -106,7 +106,7 @@ static void one_number_for_a_tag(void **state)
 
 /* ---- Children ----------------------------------------------------------------------------- */
 
-/* Forked while other threads add tags: the child's table is whole, and its own. */
+/* Forked while other threads add tags: the child's table is complete, and its own. */
 static void *fork_once(void *data)
 {
 	int status = 0;

@@ -71,7 +71,7 @@ static void test_names(void **state)
 	}
 }
 
-/* So many groups that what follows their line is far behind the first page. */
+/* So many groups that the lines after theirs are far past the first page. */
 static void set_groups(const char *unused)
 {
 	gid_t groups[4000];

@@ -157,7 +157,7 @@ static void test_values(void **state)
 	probe_reader_close(reader);
 }
 
-/* A daemon may have closed its standard streams; files that are opened take their places. */
+/* A daemon may have closed its standard streams; files opened later take their numbers. */
 static void test_without_standard_error(void **state)
 {
 	int input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 10);
@@ -216,7 +216,7 @@ static void test_lost(void **state)
 	probe_reader_close(reader);
 }
 
-/* Packets that are missing held hits; nobody knows how many. */
+/* Missing packets contained hits; their number is unknown. */
 static void test_lost_packets(void **state)
 {
 	enum { PACKETS = 5, PACKET_BYTES = 4096 };
@@ -254,7 +254,7 @@ static void test_lost_packets(void **state)
 	assert_int_equal(lost_ns, base_ns);
 }
 
-/* What the program has open is closed when it closes it, also while a record is read. */
+/* What the program closes is really closed, even while a record is read. */
 static void test_descriptors(void **state)
 {
 	enum { HITS = 20000 }; /* more than a pipe holds */
@@ -278,7 +278,7 @@ static void test_descriptors(void **state)
 	probe_reader_close(reader);
 }
 
-/* More parts than a process may open files; the last one is empty. */
+/* More parts than a process may have open files; the last one is empty. */
 static void test_parts(void **state)
 {
 	enum { HITS = 1100 };
@@ -335,7 +335,7 @@ static void test_refused(void **state)
 
 /* ---- Damage ----------------------------------------------------------------------------- */
 
-/* Writes what a file of the record is to hold. */
+/* Writes a file of the record. */
 static void put_file(const char *name, const uint8_t *bytes, size_t length)
 {
 	char path[128];
@@ -363,7 +363,7 @@ static size_t get_file(const char *name, uint8_t *ret, size_t room)
 	return length;
 }
 
-/* Reads what can be read; how many events those were. Errors are of the format. */
+/* Reads what is readable; returns the number of events. Errors are format errors. */
 static uint64_t read_damaged(void)
 {
 	struct probe_reader *reader;
@@ -384,7 +384,7 @@ static uint64_t read_damaged(void)
 }
 
 /*
- * Cut off anywhere, or with any bit of the packet's header flipped: some of those make
+ * Truncated anywhere, or with any bit of the packet's header flipped: some of these make
  * libbabeltrace2 abort.
  */
 static void test_damaged(void **state)
@@ -423,7 +423,7 @@ static void test_damaged(void **state)
 
 /* ---- JSON ----------------------------------------------------------------------------- */
 
-/* A reader of a text; *fd_ret is to be closed behind it. */
+/* A reader of a text; close *fd_ret after it. */
 static struct probe_reader *text_reader(const char *text, int *fd_ret)
 {
 	struct probe_reader *reader;
@@ -485,16 +485,16 @@ static void test_json_refused(void **state)
 		const char *text, *message;
 	} cases[] = {
 		{"\n{", "text, line 2: the object does not end"},
-		{"1 2\n", "text, line 1: this is no JSON object (does the program write "},
+		{"1 2\n", "text, line 1: this is not a JSON object (does the program write "},
 		{"{\"a\":}\n", "text, line 1: "},
 		{"{\"lost\":1}{\"lost\":2}\n",
-			"text, line 1: there is more behind the object: the program writes there"},
-		{"{\"hits\":1}\n", "text, line 1: this is no hit, as `probectl trace --json` "},
+			"text, line 1: there is more after the object: the program writes there"},
+		{"{\"hits\":1}\n", "text, line 1: this is not a hit, as `probectl trace --json` "},
 		{"[[[[[[[[[[[[[[[[",
-			"text, line 1: this is no JSON, as `probectl trace --json` prints it "
+			"text, line 1: this is not JSON, as `probectl trace --json` prints it "
 			"(nesting too deep)"},
 		{"loop:nop 1\n",
-			"text, line 1: this is no JSON, as `probectl trace --json` prints it ("},
+			"text, line 1: this is not JSON, as `probectl trace --json` prints it ("},
 	};
 
 	(void)state;

@@ -40,7 +40,7 @@ static struct record_layout record_layout_of(const char *args, const struct capt
 	return layout;
 }
 
-/* A record in memory of exactly its size, so that reading behind it is seen. */
+/* A record in memory of exactly its size, so that reading past it is detected. */
 static size_t read_words(const struct record_layout *l, const uint64_t *words, size_t count,
 	const char *tail, size_t tail_size, struct probe_value values[ARCH_ARGS_MAX])
 {
@@ -86,7 +86,7 @@ static void test_numbers(void **state)
 	assert_int_equal(v[3].u, UINT64_MAX);
 	assert_int_equal(v[4].u, 7);
 	assert_int_equal(v[5].i, -9);
-	/* What is too short is no record. */
+	/* Too short for a record. */
 	assert_int_equal(read_words(&l, WORDS(1, 2, 3, 4, 5), NULL, 0, v), 0);
 	assert_int_equal(record_layout_read(&l, (const uint8_t[RECORD]){0}, RECORD, v), 0);
 }
@@ -169,12 +169,12 @@ static void test_symbols(void **state)
 	assert_int_equal(l.captures[1].arg.disp, arg->disp + 4);
 	assert_true(l.captures[0].is_static);
 	assert_true(l.captures[1].is_static);
-	/* Only where something may begin. */
+	/* Only where an address may begin. */
 	assert_false(l.captures[2].is_static);
 	assert_true(l.checked);
 }
 
-/* A note may name an address that no segment holds: it has to be checked at each hit. */
+/* A note may name an address outside all segments: it must be checked at each hit. */
 static void test_symbols_beyond(void **state)
 {
 	static const char *const args[] = {
@@ -218,7 +218,7 @@ static void test_strings(void **state)
 	assert_int_equal(v[0].length, 0);
 	assert_int_equal(read_words(&l, WORDS(ABSENT, 0), NULL, 0, v), RECORD + 16);
 	assert_int_equal(v[0].kind, PROBE_VALUE_NULL);
-	/* Eight bytes more than asked for may be there: they are copied by words. */
+	/* Eight more bytes than requested may be there: they are copied by words. */
 	assert_int_equal(record_layout_of("8@%rdi", string_and_number, 1,
 				 &(struct probe_session_options){.string_bytes = UINT16_MAX})
 				 .captures[0]
@@ -237,7 +237,7 @@ static void test_hostile_lengths(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++)
 		assert_int_equal(read_words(&l, WORDS(lengths[i], 0), "12345678", 8, v), 0);
-	/* All of it is there, but it is longer than any stub would make it. */
+	/* Complete, but longer than any stub would make it. */
 	assert_int_equal(read_words(&l, WORDS(265, 0), tail, 512, v), 0);
 	assert_int_equal(read_words(&l, WORDS(264, 0), tail, 264, v), RECORD + 16 + 264);
 }
@@ -286,7 +286,7 @@ static void test_guesses(void **state)
 	assert_int_equal(v[0].kind, PROBE_VALUE_UNSIGNED);
 }
 
-/* So many bytes as another argument says: as they are, or as text up to a NUL. */
+/* As many bytes as another argument says: unchanged, or as text up to a NUL. */
 static void test_stated_lengths(void **state)
 {
 	static const struct capture wanted[] = {{.arg = 0, .has_length = true, .length = 1},
@@ -307,7 +307,7 @@ static void test_stated_lengths(void **state)
 	assert_int_equal(v[1].kind, PROBE_VALUE_STRING);
 	assert_int_equal(v[1].length, 2);
 	assert_int_equal(v[2].u, 77);
-	/* Cut, and a NUL is before the cut. */
+	/* Truncated, with a NUL before the cut. */
 	read_words(&l, WORDS(4 | TRUNCATED, 4 | TRUNCATED, 0), "abcd\0\0\0\0ab\0d\0\0\0\0", 16, v);
 	assert_true(v[0].truncated);
 	assert_int_equal(v[0].length, 4);
@@ -315,11 +315,11 @@ static void test_stated_lengths(void **state)
 	read_words(&l, WORDS(ABSENT, ABSENT, 0), NULL, 0, v);
 	assert_int_equal(v[0].kind, PROBE_VALUE_NULL);
 	assert_int_equal(v[1].kind, PROBE_VALUE_NULL);
-	/* An expression that wants the pointer itself does not get the bytes. */
+	/* An expression that uses the pointer itself does not get the bytes. */
 	record_layout_site_init(&site, arch_of_machine(EM_X86_64), &module, "8@%rdi -4@%esi");
 	record_layout_init(&l, &site, wanted, 1, &plain);
 	assert_int_equal(record_layout_capture(&l, &site, 0, false, 0), 1);
-	/* Lengths that are none. */
+	/* Invalid lengths. */
 	assert_int_equal(record_layout_of("8@%rdi", wanted, 1, &plain).capture_count, 0);
 	assert_int_equal(record_layout_of("8@%rdi 8f@%xmm0", wanted, 1, &plain).capture_count, 0);
 	assert_int_equal(record_layout_of("8@%rdi 16@(%rdi)", wanted, 1, &plain).capture_count, 0);
@@ -344,10 +344,10 @@ static void test_wanted(void **state)
 	assert_int_equal(v[1].u, 22);
 	assert_int_equal(v[2].kind, PROBE_VALUE_NULL);
 	assert_int_equal(v[3].kind, PROBE_VALUE_NULL);
-	/* A string behind a float or an aggregate makes no sense. */
+	/* A string at a float or an aggregate makes no sense. */
 	l = record_layout_of("8f@%xmm0 16@(%rdi)", both_strings, 2, &plain);
 	assert_int_equal(l.capture_count, 0);
-	/* No stub follows what a vector register holds, or three bytes. */
+	/* No stub follows a pointer in a vector register, or of three bytes. */
 	l = record_layout_of("8@%xmm0 3@(%rdi)", both_strings, 2, &plain);
 	assert_int_equal(l.capture_count, 0);
 }
@@ -367,7 +367,7 @@ static void test_many(void **state)
 	assert_int_equal(l.capture_count, ARCH_ARGS_MAX);
 	assert_int_equal(
 		read_words(&l, words, ARCH_ARGS_MAX, NULL, 0, v), RECORD + 8 * ARCH_ARGS_MAX);
-	/* Twice as many are wanted as there is room for: the last are not captured. */
+	/* Twice as many as there is room for: the last ones are not captured. */
 	l = record_layout_of(args, NULL, 0, &guessing);
 	assert_int_equal(l.arg_count, ARCH_ARGS_MAX);
 	assert_int_equal(l.capture_count, ARCH_ARGS_MAX);
@@ -377,7 +377,7 @@ static void test_many(void **state)
 	assert_int_equal(v[ARCH_ARGS_MAX - 1].kind, PROBE_VALUE_NULL);
 }
 
-/* Whatever the target writes: no read outside, and spans stay within the record. */
+/* Whatever the target writes: nothing outside is read, and spans stay inside the record. */
 static void test_random(void **state)
 {
 	static const struct capture wanted[] = {{.arg = 0, .is_string = true}, {.arg = 1},

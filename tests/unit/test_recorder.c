@@ -70,7 +70,7 @@ static uint8_t *at_place(struct ring_header *header, uint64_t place)
 	return (uint8_t *)(header + 1) + (place & (RING_BYTES - 1));
 }
 
-/* As a stub does: the record behind its word, the next word, then head. */
+/* As a stub does: the record after its word, the next word, then head. */
 static void produce(struct host *h, uint32_t ring, uint64_t time, size_t size)
 {
 	struct ring_header *header = ring_of(h, ring);
@@ -96,7 +96,7 @@ static size_t read_all(struct host *h)
 	return h->recording.count;
 }
 
-/* Every record is whole, and in the order of time; how many there are of a ring. */
+/* Checks that every record is whole, and in time order; returns the number of a ring's records. */
 static size_t check(const struct host *h, uint32_t ring, uint64_t *first_ret, uint64_t *last_ret)
 {
 	uint64_t before = 0, last = 0;
@@ -115,7 +115,7 @@ static size_t check(const struct host *h, uint32_t ring, uint64_t *first_ret, ui
 		before = record.time;
 		if (r->ring != ring)
 			continue;
-		/* No record of a ring is left out between two others. */
+		/* No record between two others is missing. */
 		if (count)
 			assert_true(record.time == last + 1);
 		else if (first_ret)
@@ -152,7 +152,7 @@ static void test_few(void **state)
 	assert_int_equal(read_all(h), 4);
 }
 
-/* Whatever is left after many laps is the newest, without a gap, and nearly the whole ring. */
+/* What is left after many laps is the newest part, without a gap, and nearly the whole ring. */
 static void test_laps(void **state)
 {
 	struct host *h = *state;
@@ -181,7 +181,7 @@ static void *write_on(void *data)
 	return NULL;
 }
 
-/* What is read beside a writer that laps the reader is whole, or dropped. */
+/* What is read while a writer laps the reader is whole, or dropped. */
 static void test_writer(void **state)
 {
 	struct host *h = *state;
@@ -212,7 +212,7 @@ static void test_lies(void **state)
 	assert_int_equal(read_all(h), 9);
 	memcpy(at_place(header, 72 * 10), &(uint64_t){72 * 12}, 8); /* forwards */
 	assert_int_equal(read_all(h), 9);
-	memcpy(at_place(header, 72 * 10), &(uint64_t){0}, 8); /* not there: too long a record */
+	memcpy(at_place(header, 72 * 10), &(uint64_t){0}, 8); /* missing: the record is too long */
 	assert_int_equal(read_all(h), 9 + 1);
 	memcpy(at_place(header, 72 * 10), &(uint64_t){72 * 9 + 4}, 8); /* not aligned */
 	assert_int_equal(read_all(h), 9);

@@ -154,7 +154,7 @@ static void test_none(void **state)
 static void add_things(struct registry *r, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		size_t k = (i * 7919) % count; /* in no order */
+		size_t k = (i * 7919) % count; /* in random order */
 
 		*registry_add_probe(r) =
 			(struct reg_probe){.key = 1000 + k, .session = 1, .refcount = 1 + k % 3};
@@ -202,7 +202,7 @@ static void test_round_trip(void **state)
 	assert_int_equal(r.next_session, 1);
 }
 
-/* An image is not there before it is made the current one. */
+/* An image does not exist until it is made the current one. */
 static void test_publish(void **state)
 {
 	struct host *h = *state;
@@ -224,7 +224,7 @@ static void test_publish(void **state)
 	registry_deinit(&r);
 }
 
-/* What was stored by hand in another order is sorted when it is loaded. */
+/* An image stored by hand in another order is sorted when loaded. */
 static void test_unsorted(void **state)
 {
 	struct host *h = *state;
@@ -265,7 +265,7 @@ static void test_home_in_writable_memory(void **state)
 	registry_deinit(&r);
 }
 
-/* A controller was killed before its data led to the home, or unmapped it all but that. */
+/* A controller was killed before its data led to the home, or after it unmapped all but that. */
 static void test_home_without_data(void **state)
 {
 	struct host *h = *state;
@@ -279,7 +279,7 @@ static void test_home_without_data(void **state)
 	registry_deinit(&r);
 }
 
-/* Data that leads to what is no home is not followed. */
+/* Data that leads to something else than a home is not followed. */
 static void test_data_that_leads_astray(void **state)
 {
 	struct host *h = *state;
@@ -367,7 +367,7 @@ static void test_damaged_sessions(void **state)
 	good.ring_bytes = 1 << 16;
 	good.rings_shift = 18;
 	good.rings = h->data + 2 * REGISTRY_PAGE;
-	good.data_size = 2 * REGISTRY_PAGE + (4 << 18); /* more than there is: nobody reads it */
+	good.data_size = 2 * REGISTRY_PAGE + (4 << 18); /* more than is mapped: it is not read */
 	*s = good;
 	store(h);
 	no_error(load(&r));
@@ -515,7 +515,7 @@ static void test_drop(void **state)
 	registry_remove_site(&r, 0);
 	assert_int_equal(r.site_count, 1);
 	assert_int_equal(r.sites[0].pc, 3);
-	/* Room is left over, and taken again. */
+	/* Room is left over, and used again. */
 	for (uint64_t i = 0; i < 20; i++)
 		registry_add_site(&r)->pc = 10 + i;
 	assert_int_equal(r.sites[20].pc, 29);
@@ -557,16 +557,16 @@ static void test_code_alloc(void **state)
 			assert_false(overlaps(at, 0x700, got[i], 0x700));
 		got[count++] = at;
 	}
-	/* Little is wasted: 0xf000 bytes, less the image and the ends of the gaps. */
+	/* Little is wasted: 0xf000 bytes, minus the image and the ends of the gaps. */
 	assert_in_range(count, 29, 34);
 	assert_int_equal(taken.count, count);
-	/* What is left of the gaps is found by those who need less. */
+	/* Smaller requests find the rest of the gaps. */
 	assert_int_not_equal(code_alloc(&r, &taken, 16, 16, BASE, BASE + SIZE), 0);
 	free(taken.items);
 	registry_deinit(&r);
 }
 
-/* Where a pun jumps to is no choice: its bytes there are free, or not. */
+/* A pun's target is fixed: its bytes there are free, or not. */
 static void test_code_take(void **state)
 {
 	enum { BASE = 0x40000000, SIZE = 0x10000 };
@@ -619,7 +619,7 @@ static void test_code_reach(void **state)
 	assert_int_equal(code_alloc(&r, &taken, 64, 16, 0x400000, 0x500000), 0);
 	assert_int_equal(
 		code_alloc(&r, &taken, 64, 16, near + 0x20000000, near + 0x20001000), near);
-	/* All of a module must be in reach, on both sides. */
+	/* The whole module must be in reach, on both sides. */
 	assert_false(code_reaches(near, near + 64, near - 64, far));
 	assert_false(code_reaches(near, near + 64, near - (UINT64_C(1) << 31), near));
 	assert_true(code_reaches(near, near + 64, near - (UINT64_C(1) << 30), near));

@@ -165,7 +165,7 @@ static void send_body(struct shared *s)
 static void accept_body(struct shared *s)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-	struct sockaddr_un name = {.sun_family = AF_UNIX}; /* the kernel finds one */
+	struct sockaddr_un name = {.sun_family = AF_UNIX}; /* the kernel chooses one */
 	struct timeval tv = {.tv_usec = WAIT_MS * 1000L};
 	int64_t start;
 
@@ -261,7 +261,7 @@ static void test_waits_go_on_after_calls(void **state)
 		check_wait(&waits[i], true);
 }
 
-/* ---- The time limit goes on ---------------------------------------------------------------- */
+/* ---- Time limits continue ------------------------------------------------------------------ */
 
 enum { LONG_MS = 100000, HALF_MS = 500, LOOKS_MAX = 2000, PROBATION_MS = 20 };
 
@@ -285,7 +285,7 @@ static void epoll_half_body(struct shared *s)
 	finish(s, start, epoll_pwait(fd, &event, 1, HALF_MS, NULL));
 }
 
-/* What the remaining time is known by; a kernel or a C library may be without. */
+/* How the remaining time is recognised; some kernels or C libraries lack it. */
 static void need_knowledge(void)
 {
 	unsigned long long ran = 0, waited, times;
@@ -334,7 +334,7 @@ static void test_limit_is_shortened(void **state)
 	victim_end(&v);
 }
 
-/* It ends, however often it is stopped, and not before its time. */
+/* It ends, however often it is stopped, and not too early. */
 static void test_stops_do_not_prolong(void **state)
 {
 	struct victim v;
@@ -390,7 +390,7 @@ static void test_which_library(void **state)
 	assert_false(remaining_is_libc("[vdso]"));
 }
 
-/* ---- What a signal does stays what it is -------------------------------------------------- */
+/* ---- Signals keep their effect ------------------------------------------------------------ */
 
 static struct shared *handler_shared;
 
@@ -412,7 +412,7 @@ static void handled_body(struct shared *s)
 	finish(s, 0, epoll_wait(fd, &event, 1, -1));
 }
 
-/* Before the stop, during it, behind it. */
+/* Before, during and after the stop. */
 static void test_signals_end_them(void **state)
 {
 	(void)state;
@@ -438,7 +438,7 @@ static void test_signals_end_them(void **state)
 	}
 }
 
-/* Only calls that have done nothing yet. */
+/* Only calls that have not done anything yet. */
 static void test_which_calls(void **state)
 {
 	struct user_regs_struct regs = {.orig_rax = SYS_epoll_wait, .rax = (uint64_t)-EINTR};

@@ -35,7 +35,7 @@ static int setup(void **state)
 	struct probe_error *error;
 
 	assert_non_null(h);
-	/* The addresses that a target would have: not this process's. */
+	/* The target's addresses: not this process's. */
 	h->session = (struct reg_session){.id = 1,
 		.cpus = CPUS,
 		.data = UINT64_C(0x7f0000000000),
@@ -89,7 +89,7 @@ static void produce(const struct host *h, size_t ring, uint64_t time, uint32_t s
 	header->head += size;
 }
 
-/* The next record, which must be from a site and whole. */
+/* The next record, which must come from a site and be whole. */
 static struct ring *expect(struct host *h, uint32_t site, size_t size)
 {
 	struct ring *ring;
@@ -139,7 +139,7 @@ static void test_merge(void **state)
 	for (uint32_t site = 1; site <= 5; site++)
 		expect(h, site, (const size_t[]){24, 16, 48, 32, 16}[site - 1]);
 	expect_none(h, UINT64_MAX);
-	/* The target is told at the end of the round. */
+	/* The target sees it at the end of the round. */
 	assert_int_equal(header_of(h, 0)->tail, 0);
 	rings_end(&h->rings);
 	assert_int_equal(header_of(h, 0)->tail, 56);
@@ -167,7 +167,7 @@ static void test_until(void **state)
 	rings_end(&h->rings);
 }
 
-/* What is published during a round is read in the next. */
+/* Records published during a round are read in the next one. */
 static void test_rounds(void **state)
 {
 	struct host *h = *state;
@@ -186,7 +186,7 @@ static void test_rounds(void **state)
 	rings_end(&h->rings);
 }
 
-/* A record that was looked at and not consumed comes again. */
+/* A record that was read but not consumed comes again. */
 static void test_not_consumed(void **state)
 {
 	struct host *h = *state;
@@ -196,7 +196,7 @@ static void test_not_consumed(void **state)
 	produce(h, 2, 10, 1, 40);
 	rings_begin(&h->rings);
 	assert_non_null(rings_next(&h->rings, 20, UINT64_MAX, &ring, &size));
-	assert_int_equal(size, 20); /* no more than was asked for */
+	assert_int_equal(size, 20); /* no more than requested */
 	rings_end(&h->rings);
 	assert_int_equal(header_of(h, 2)->tail, 0);
 	rings_begin(&h->rings);
@@ -204,7 +204,7 @@ static void test_not_consumed(void **state)
 	rings_end(&h->rings);
 }
 
-/* ---- Over the end -------------------------------------------------------------------- */
+/* ---- Wrapping ---------------------------------------------------------------------------- */
 
 static void test_wrap(void **state)
 {
@@ -239,7 +239,7 @@ static void test_largest_in_slop(void **state)
 	rings_begin(&h->rings);
 	rings_consume(&h->rings.rings[0], RING_BYTES - 8);
 	rings_end(&h->rings);
-	/* Eight bytes before the end, and all of the slop. */
+	/* Eight bytes before the end, and the whole slop. */
 	produce(h, 0, 2, 2, RING_RECORD_MAX);
 	rings_begin(&h->rings);
 	expect(h, 2, RING_RECORD_MAX);
@@ -247,7 +247,7 @@ static void test_largest_in_slop(void **state)
 	rings_end(&h->rings);
 }
 
-/* In a long round the target is told now and then, so that it does not run out of room. */
+/* In a long round `tail` is updated now and then, so that the target does not run out of room. */
 static void test_told_early(void **state)
 {
 	struct host *h = *state;
@@ -262,7 +262,7 @@ static void test_told_early(void **state)
 	assert_int_equal(header_of(h, 0)->tail, 100000);
 }
 
-/* ---- While it is being written --------------------------------------------------------- */
+/* ---- Concurrent writes ------------------------------------------------------------------- */
 
 enum { LIVE_HITS = 400000, LIVE_RECORD = 24 };
 
@@ -272,7 +272,7 @@ static _Atomic uint64_t *live_lost(const struct host *h)
 				    offsetof(struct probe_slot, lost));
 }
 
-/* A stub in C, with its orders of memory; it counts what it finds no room for. */
+/* A stub in C, with its memory orders; it counts hits without room. */
 static void *produce_live(void *data)
 {
 	const struct host *h = data;
@@ -298,7 +298,7 @@ static void *produce_live(void *data)
 	return NULL;
 }
 
-/* Reads all there is; returns how many records that were. */
+/* Reads everything; returns the number of records. */
 static uint64_t consume_live(struct host *h, uint64_t *last)
 {
 	const struct ring_record *record;
@@ -320,7 +320,7 @@ static uint64_t consume_live(struct host *h, uint64_t *last)
 	return count;
 }
 
-/* Each hit is a record or lost. Under ThreadSanitizer: and nothing is a race. */
+/* Each hit is recorded or lost. Under ThreadSanitizer: without a race. */
 static void test_live(void **state)
 {
 	struct host *h = *state;
@@ -337,7 +337,7 @@ static void test_live(void **state)
 	assert_int_equal(rings_damaged(&h->rings), 0);
 }
 
-/* ---- Lies --------------------------------------------------------------------------- */
+/* ---- False contents ------------------------------------------------------------------ */
 
 static void test_hostile_heads(void **state)
 {
@@ -346,13 +346,13 @@ static void test_hostile_heads(void **state)
 	struct host *h = *state;
 
 	for (size_t i = 0; i < sizeof(heads) / sizeof(*heads); i++) {
-		/* `tail` is at the last head by now, so each of these is a lie. */
+		/* `tail` equals the last head by now, so each of these is false. */
 		header_of(h, 0)->head = heads[i];
 		rings_begin(&h->rings);
 		expect_none(h, UINT64_MAX);
 		rings_end(&h->rings);
 	}
-	/* It goes on where the target says that it is. */
+	/* Reading continues where the target claims to be. */
 	header_of(h, 0)->head = 4096;
 	rings_begin(&h->rings);
 	expect_none(h, 0);
@@ -398,7 +398,7 @@ static void test_senseless_lengths(void **state)
 		produce(h, 0, 2, 2, 32);
 		rings_begin(&h->rings);
 		assert_non_null(rings_next(&h->rings, 64, UINT64_MAX, &ring, &size));
-		/* No sense at all, or more than there is: what is there is skipped. */
+		/* Nonsense, or more than there is: everything there is skipped. */
 		rings_consume(ring, i ? 65 : 0);
 		expect_none(h, UINT64_MAX);
 		rings_end(&h->rings);
@@ -407,13 +407,13 @@ static void test_senseless_lengths(void **state)
 	}
 }
 
-/* At the end, what is no record is told; what was read is not. */
+/* At the end, what is not a record is reported; what was read is not. */
 static void test_discard(void **state)
 {
 	struct host *h = *state;
 
 	produce(h, 0, 1, 1, 32);
-	produce(h, 1, UINT64_MAX, 2, 32); /* nobody stamps so late */
+	produce(h, 1, UINT64_MAX, 2, 32); /* no such time stamp exists */
 	rings_begin(&h->rings);
 	expect(h, 1, 32);
 	expect_none(h, UINT64_MAX);
@@ -426,7 +426,7 @@ static void test_discard(void **state)
 	assert_int_equal(header_of(h, 1)->tail, 32);
 }
 
-/* What the target changes while a record is being looked at is not seen. */
+/* Changes by the target while a record is being processed have no effect. */
 static void test_private_copy(void **state)
 {
 	struct host *h = *state;

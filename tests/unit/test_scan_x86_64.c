@@ -12,7 +12,7 @@
 
 enum { BYTES_MAX = 700, SITES_MAX = 12, FOUND_MAX = 4096 };
 
-/* What was reported, in order: a site's number, or ~address of a constant. */
+/* What was reported, in order: a site's index, or ~address of a constant. */
 struct found {
 	uint64_t what[FOUND_MAX];
 	size_t count;
@@ -73,7 +73,7 @@ static void naive_scan(const uint8_t *bytes, size_t length, uint64_t address,
 	}
 }
 
-/* Bytes among which there are many that mean something. */
+/* Bytes, many of which are meaningful. */
 static uint8_t random_byte(void)
 {
 	static const uint8_t opcodes[] = {
@@ -127,7 +127,7 @@ static void random_bytes(void **state)
 	}
 }
 
-/* One reference at every distance from the ends of the bytes. */
+/* One reference at every distance from both ends of the bytes. */
 static void every_place(void **state)
 {
 	enum { LENGTH = 200, ADDRESS = 0x10000, SITE = 0x20000 };

@@ -5,7 +5,7 @@
 #include "elf/sdt.h"
 #include "elf_image.h"
 
-/* ---- Against readelf --------------------------------------------------------- */
+/* ---- Compared with readelf ------------------------------------------------------ */
 
 static const char *const real_files[] = {
 	"/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so",
@@ -17,7 +17,7 @@ static const char *const real_files[] = {
 	"/usr/bin/stap",
 };
 
-/* The next line of readelf that holds `label`: what is behind it, without the newline. */
+/* The next line of readelf that contains `label`: the rest of it, without the newline. */
 static bool next_field(FILE *readelf, const char *label, char line[4096], char **ret)
 {
 	while (fgets(line, 4096, readelf)) {
@@ -107,7 +107,7 @@ static void put_note(struct buffer *buffer, uint64_t pc, uint64_t base, uint64_t
 	put_note_sized(buffer, pc, base, semaphore, strings, strings_size, -1, -1);
 }
 
-/* A note that is no probe. */
+/* A note that is not a probe. */
 static void put_other(struct buffer *buffer)
 {
 	put(buffer, 4, 4);
@@ -117,7 +117,7 @@ static void put_other(struct buffer *buffer)
 	put_bytes(buffer, "\1\2\3\4\5\0\0", 8);
 }
 
-/* A file under test, its object and what was read. */
+/* A file under test, its object and the notes read. */
 struct fixture {
 	struct buffer notes, more;
 	struct image_section sections[3];
@@ -263,7 +263,7 @@ static void strings(void **state)
 	fixture_deinit(&f);
 }
 
-/* A note whose sizes are absurd between two good ones. */
+/* A note with absurd sizes between two good ones. */
 static void check_absurd(int64_t name_size, int64_t desc_size, size_t defects, const char *what)
 {
 	struct fixture f;
@@ -294,7 +294,7 @@ static void absurd_sizes(void **state)
 	check_absurd(0xffffffff, -1, 1, behind);
 	check_absurd(0xfffffffd, 0xfffffffc, 1, behind); /* would wrap when padded */
 	check_absurd(8, 0x7fffffff, 1, behind);
-	/* What is behind the short note is no header, either. */
+	/* The bytes after the short note are not a header either. */
 	check_absurd(-1, 23, 2, "the note is too short for its three addresses");
 	check_absurd(-1, 40 + 64, 1, "the note overlaps the next one");
 }
@@ -316,7 +316,7 @@ static void cut_short(void **state)
 		g.image.sections = g.sections;
 		g.sections[0].content = &g.notes;
 		fixture_read(&g);
-		/* The second is whole without its padding, and nothing where it has no byte. */
+		/* The second is complete without its padding, and absent without any byte. */
 		assert_int_equal(g.read.count, size >= whole + 20 + 24 + 5 ? 2 : 1);
 		assert_int_equal(
 			g.read.defect_count, size > whole && size < whole + 20 + 24 + 5 ? 1 : 0);
@@ -422,7 +422,7 @@ static void no_notes(void **state)
 	fixture_deinit(&f);
 }
 
-/* The macros align with .balign 4, also where the section is aligned to 8. */
+/* The macros align with .balign 4, even if the section is aligned to 8. */
 static void section_of_alignment_8(void **state)
 {
 	struct fixture f;
@@ -438,7 +438,7 @@ static void section_of_alignment_8(void **state)
 	fixture_deinit(&f);
 }
 
-/* Random damage: nothing is asserted but that it ends (and what the sanitizers see). */
+/* Random damage: nothing is asserted except that it finishes (and what the sanitizers see). */
 static void damage(void **state)
 {
 	struct fixture f;

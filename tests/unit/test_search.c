@@ -16,7 +16,7 @@
 
 enum { PAGE = 4096, KINDS = 13, UNTOUCHED = 256 << 20 };
 
-/* No address of anything; made so that no copy of it is in this program. */
+/* An arbitrary value, computed so that this program contains no copy of it. */
 static uint64_t place_of(uint64_t kind)
 {
 	volatile uint64_t high = 0x1234;
@@ -36,14 +36,14 @@ static uint64_t *map(size_t size, int sharing)
 	return memory;
 }
 
-/* As the kernel saves a program counter: the flags and the selectors are behind it. */
+/* As the kernel saves a program counter: flags and selectors follow it. */
 static void put(volatile uint64_t *at, uint64_t kind)
 {
 	at[0] = place_of(kind);
 	at[2] = UINT64_C(0x002b000000000033);
 }
 
-/* Memory of a file, of which the process gives its pages back. */
+/* Memory of a file whose pages the process drops. */
 static void put_in_file(int fd, size_t size, size_t at, uint64_t kind)
 {
 	char *memory;
@@ -103,7 +103,7 @@ static void holder_body(struct shared *s)
 	put(&on_stack[9], 5);
 	put(&closed[509], 6);
 	mprotect(closed, PAGE, PROT_NONE);
-	/* Across the end of what is read at once. */
+	/* Across the end of a block that is read at once. */
 	put(&many[(33 << 20) / 8 - 1], 7);
 	put_where_nobody_looks();
 	/* A word alone is no context. */
@@ -144,7 +144,7 @@ static void test_kinds(void **state)
 	add_places(&places);
 	assert_done(memory_open(v.pid, &mem));
 	assert_done(search_open(v.pid, mem, &places, 0, &search));
-	for (int i = 0; i < 2; i++) { /* what was found before is forgotten */
+	for (int i = 0; i < 2; i++) { /* what was found before is dropped */
 		size_t count = search.find_count;
 
 		assert_done(search_all(&search));
@@ -157,7 +157,7 @@ static void test_kinds(void **state)
 	}
 	search_close(&search);
 	close(mem);
-	/* Memory that the process itself may not read, and nobody else can: not searched. */
+	/* Memory that the process itself may not read, nor any other: not searched. */
 	assert_done(search_open(v.pid, -1, &places, 0, &search));
 	assert_done(search_all(&search));
 	assert_string_equal(search.unknown, "some of its memory cannot be read");
@@ -166,7 +166,7 @@ static void test_kinds(void **state)
 	victim_end(&v);
 }
 
-/* Memory that was never touched is not made by being searched. */
+/* Searching does not allocate memory that was never touched. */
 static void sparse_body(struct shared *s)
 {
 	map(UNTOUCHED, MAP_PRIVATE)[UNTOUCHED / 16] = 1;
@@ -226,7 +226,7 @@ static void alternate_body(struct shared *s)
 		pause();
 }
 
-/* Of a mapping with an alternate stack, only that is memory for contexts. */
+/* In a mapping with an alternate stack, only that stack may contain contexts. */
 static void test_alternate_stack(void **state)
 {
 	struct places places = {0};

@@ -95,7 +95,7 @@ static void install(int call, uint32_t action)
 		_exit(99);
 }
 
-/* What a child says of a kind of calls: 0 if it is as expected. */
+/* What a child reports about a kind of calls: 0 if it is as expected. */
 static int trial(int call, uint32_t action, enum seccomp_kind kind, const char *name, int err)
 {
 	int status;
@@ -146,13 +146,13 @@ static void test_calls_are_tried(void **state)
 		assert_int_equal(trial(call, SECCOMP_RET_TRACE, kind, name, ENOSYS), 0);
 		assert_int_equal(trial(call, SECCOMP_RET_LOG, kind, NULL, 0), 0);
 	}
-	/* The answer that stubs expect, to a question that was not asked. */
+	/* The result that stubs expect, for a different call. */
 	assert_int_equal(trial(SYS_rt_sigprocmask, SECCOMP_RET_ERRNO | EFAULT, SECCOMP_ASK,
 				 "rt_sigprocmask", EFAULT),
 		0);
 }
 
-/* What we call ourselves: in a process under a filter of ours, returns 0 if all is as it should. */
+/* Our own calls: in a process with one of our filters, returns 0 if all is well. */
 static int look_at_own(int call, uint32_t action, unsigned int forbidden, const char *why)
 {
 	int status;
@@ -168,7 +168,7 @@ static int look_at_own(int call, uint32_t action, unsigned int forbidden, const 
 		for (unsigned int kind = SECCOMP_OWN_TRACE; kind < SECCOMP_OWN_END; kind <<= 1)
 			if (!error && seccomp_may_call(kind) != !(kind & forbidden))
 				_exit(2);
-		/* One filter more: looked at again. */
+		/* One more filter: checked again. */
 		install(SYS_kcmp, SECCOMP_RET_KILL_PROCESS);
 		probe_error_free(error);
 		error = seccomp_check_own();
@@ -210,7 +210,7 @@ static void test_what_is_ours_to_call(void **state)
 	assert_int_equal(look_at_own(SYS_getcwd, SECCOMP_RET_KILL_PROCESS, 0, NULL), 0);
 }
 
-/* The children of a process that is under a filter are under that one. */
+/* The children of a process with a filter have the same one. */
 static void test_whose_filters(void **state)
 {
 	int status;
@@ -228,7 +228,7 @@ static void test_whose_filters(void **state)
 
 			if (!seccomp_is_same(sibling, 1) || seccomp_is_same(sibling, 2))
 				_exit(1);
-			/* One more is not the parent's any more. */
+			/* With one more, it no longer equals the parent's. */
 			install(SYS_kcmp, SECCOMP_RET_ERRNO | EPERM);
 			_exit(seccomp_is_same(sibling, 1) ? 2 : 0);
 		}

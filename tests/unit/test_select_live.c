@@ -30,7 +30,7 @@ static size_t index_of(const struct live *l, const char *name)
 	return (size_t)(live_probe(l, name) - probe_session_probes(l->session, &count));
 }
 
-/* Switches one probe of the session, and leaves the others as they are. */
+/* Switches one probe of the session, and leaves the others unchanged. */
 static void switch_one(struct live *l, const char *name, bool is_on, size_t switched_on)
 {
 	struct probe_report report = {0};
@@ -88,7 +88,7 @@ static void test_counts_go_on(void **state)
 		switch_one(l, "value", true, 1);
 		assert_int_equal(patched(l, "value"), 1);
 	}
-	/* The others were on all the time. */
+	/* The others were enabled all the time. */
 	live_order(l, 'r');
 	assert_int_equal(hits(l, "op__start"), THREADS * ROUNDS * DEPTH + 1);
 }
@@ -114,7 +114,7 @@ static void test_all_at_once(void **state)
 	probe_report_deinit(&report);
 }
 
-/* Records know their sites by numbers: they stay. */
+/* Records refer to sites by numbers: these stay the same. */
 static bool check_record(const struct probe_hit *hit, void *data)
 {
 	uint64_t *count = data;
@@ -154,7 +154,7 @@ static void rows(struct live *l)
 	assert_int_equal(l->count, 1);
 }
 
-/* A pair goes as one, and what was in flight is forgotten. */
+/* A pair is switched as a whole, and what was in flight is dropped. */
 static void test_pairs(void **state)
 {
 	static const struct probe_session_options options = {.kind = PROBE_SESSION_GATHER,
@@ -173,7 +173,7 @@ static void test_pairs(void **state)
 	live_order(l, 'r');
 	rows(l);
 	assert_int_equal(l->rows->count, nested);
-	switch_one(l, "op__start", true, 0); /* the other one is to be off */
+	switch_one(l, "op__start", true, 0); /* the other one must be disabled */
 	assert_false(probe_session_is_selected(l->session, index_of(l, "op__start")));
 	live_ok(probe_session_select(
 		l->session, (bool[PROBES]){true, true}, &(struct probe_report){0}));
@@ -183,7 +183,7 @@ static void test_pairs(void **state)
 	live_order(l, 'r');
 	rows(l);
 	assert_int_equal(l->rows->count, 2 * nested);
-	/* The end without a begin found none that was left from before. */
+	/* The end without a begin found nothing left from before. */
 	assert_int_equal(live_probe(l, "op__done")->unmatched, 2);
 }
 

@@ -90,7 +90,7 @@ static void test_errors(void **state)
 	self_nothing_left();
 }
 
-/* Sites that cannot be patched come back with their names: nothing fits where no plan may. */
+/* Sites that cannot be patched are returned with their names: with no plan allowed, none can. */
 static void test_report(void **state)
 {
 	struct probe_request request = *self_request("testself:*");
@@ -113,7 +113,7 @@ static void test_report(void **state)
 	self_nothing_left();
 }
 
-/* ---- The program does not notice -------------------------------------------------------- */
+/* ---- The program is not affected ---------------------------------------------------------- */
 
 static atomic_int children_seen;
 
@@ -134,7 +134,7 @@ static void test_no_child(void **state)
 	assert_int_equal(errno, ECHILD);
 	self_disable("testself:hit");
 	assert_int_equal(children_seen, 0);
-	/* Also where the program ignores them. */
+	/* Even if the program ignores them. */
 	signal(SIGCHLD, SIG_IGN);
 	self_enable("testself:hit");
 	self_disable("testself:hit");
@@ -153,7 +153,7 @@ static void *send_signals(void *data)
 	return NULL;
 }
 
-/* Signals with handlers, all the time, and nobody asks for system calls to be restarted. */
+/* Signals with handlers, all the time, without SA_RESTART. */
 static void test_signals(void **state)
 {
 	struct sigaction action = {.sa_handler = on_child};
@@ -181,7 +181,7 @@ static void test_signals(void **state)
 static atomic_bool done;
 static atomic_long passed;
 
-/* They hold the locks of malloc most of the time. */
+/* They hold malloc's locks most of the time. */
 static void *work(void *data)
 {
 	unsigned int seed = (unsigned int)(uintptr_t)data;
@@ -228,7 +228,7 @@ static void test_threads(void **state)
 	self_nothing_left();
 }
 
-/* It is cancelled from the start, but ends behind what it calls. */
+/* It is cancelled at the start, but ends only after its calls. */
 static void *switch_cancelled(void *data)
 {
 	pthread_cancel(pthread_self());
@@ -256,7 +256,7 @@ static void test_cancelled(void **state)
 	self_nothing_left();
 }
 
-/* Who is on from the start to the end of many hits has counted all of them. */
+/* A function connected during all hits has counted all of them. */
 static void test_exact(void **state)
 {
 	pthread_t threads[THREADS];
@@ -267,7 +267,7 @@ static void test_exact(void **state)
 	passed = 0;
 	for (uintptr_t i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)i), 0);
-	/* The helpers' copies and the forker pass by. */
+	/* The helpers' copies and the forker do not count. */
 	for (int i = 0; i < ROUNDS; i++) {
 		self_enable("testself:other");
 		self_disable("testself:other");
@@ -282,7 +282,7 @@ static void test_exact(void **state)
 
 /* ---- Forks ------------------------------------------------------------------------------- */
 
-/* cmocka's own failures would go on as the parent. */
+/* A failure in cmocka would continue as the parent. */
 static void child_check(bool good)
 {
 	if (!good)
@@ -301,7 +301,7 @@ static void test_child_enables_itself(void **state)
 		hit(1);
 		hit(2);
 		child_check(self_status("testself", "hit").hits == 2);
-		/* What the parent had on is on here as well, and ends here alone. */
+		/* The parent's enabled probes are enabled here, too, and disabled only here. */
 		self_disable("testself:other");
 		child_check(!self_status("testself", "other").enabled);
 		self_disable("testself:hit");
@@ -385,7 +385,7 @@ static void test_orphan_enables_itself(void **state)
 	self_text_same();
 }
 
-/* A thread that changes probes all the time, and children that do so in between. */
+/* A thread that changes probes all the time, and children that do the same in between. */
 static void test_fork_while_changing(void **state)
 {
 	pthread_t switcher;
@@ -408,7 +408,7 @@ static void test_fork_while_changing(void **state)
 	self_nothing_left();
 }
 
-/* ---- What goes wrong ---------------------------------------------------------------------- */
+/* ---- Failures ------------------------------------------------------------------------------ */
 
 static atomic_bool dies_in_fork;
 
@@ -436,7 +436,7 @@ static void test_forker_dies(void **state)
 	self_nothing_left();
 }
 
-/* Of this program's probes; with an error, those that there are. */
+/* Of this program's probes; with an error, those that exist. */
 static size_t count_own(struct probe_error **error_ret)
 {
 	struct probe_status *states = NULL;
@@ -457,7 +457,7 @@ static void is_no_descriptor(struct probe_error *error)
 		self_fails(error, PROBE_ERROR_SYSTEM, strerror(EMFILE));
 }
 
-/* What cannot be opened is not taken for what is not there. */
+/* A file that cannot be opened does not count as missing. */
 static void test_few_descriptors(void **state)
 {
 	enum { ALL = 64, SPARE = 12 };
@@ -508,7 +508,7 @@ static bool is_unsupported(struct probe_error *error, const char *text)
 	return is;
 }
 
-/* Its number is that of another process there. */
+/* Another process there has its number. */
 static void in_another_namespace(const char *folder)
 {
 	struct probe_report report = {0};

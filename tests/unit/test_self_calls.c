@@ -21,7 +21,7 @@ enum { THREADS = 4, HITS = 1000, FRAMES = 64, FUNCTIONS = 9 };
 
 /* ---- Probes ------------------------------------------------------------------------------ */
 
-/* These two have sections of their own: the linker says where they begin and end. */
+/* These two have sections of their own, so the linker provides their bounds. */
 extern const char __start_of_hit[], __stop_of_hit[], __start_of_caller[], __stop_of_caller[];
 
 __attribute__((noinline)) static void all_kinds(
@@ -38,7 +38,7 @@ __attribute__((noinline)) static void pong(long i)
 	ROOM();
 }
 
-/* As many values across the site as there are registers, and more. */
+/* At least as many values across the site as there are registers. */
 __attribute__((noinline)) static long live(const long *from, const double *numbers, double *sum)
 {
 	long a = from[0], b = from[1], c = from[2], d = from[3], e = from[4], f = from[5];
@@ -119,7 +119,7 @@ static void test_arguments(void **state)
 	self_nothing_left();
 }
 
-/* Many functions at one probe, by one pattern and by others, each with data of its own. */
+/* Many functions at one probe, by one pattern and by others, each with its own data. */
 static void test_many_functions(void **state)
 {
 	atomic_long counts[FUNCTIONS] = {0}, by_glob = 0;
@@ -165,7 +165,7 @@ static void test_errors(void **state)
 	self_fails(probe_self_unregister("testcalls:hit", self_count, &calls),
 		PROBE_ERROR_NOT_FOUND,
 		"testcalls:hit: the function is not connected with this data");
-	/* What dlsym(3) has not found, say. */
+	/* For example, if dlsym(3) has not found it. */
 	self_fails(probe_self_register("testcalls:hit", NULL, NULL), PROBE_ERROR_USAGE,
 		"testcalls:hit: there is no function to be connected");
 	self_nothing_left();
@@ -174,7 +174,7 @@ static void test_errors(void **state)
 		"testcalls:hit: the function is not connected with this data");
 	self_fails(probe_self_register("testcalls:hit", self_count, &calls), PROBE_ERROR_STATE,
 		"testcalls:hit: the function is connected already, with the same data");
-	/* It has no references of the kind that are taken one by one. */
+	/* It has no references that are counted one by one. */
 	self_fails(probe_self_disable(self_request("testcalls:hit"), &report), PROBE_ERROR_STATE,
 		"testcalls:hit is not enabled");
 	hit(1);
@@ -197,7 +197,7 @@ static void check_live(const struct probe_self_hit *hit, void *data)
 	assert_int_equal(hit->arg_count, is_more ? 6 : 12);
 	for (size_t i = 0; i < hit->arg_count; i++)
 		assert_int_equal(hit->args[i].i, from[i + (is_more ? 12 : 0)]);
-	/* Vector registers are used as any function uses them. */
+	/* Vector registers are used, as in any function. */
 	for (int i = 0; i < 32; i++)
 		numbers[i] = i * 1.25 + (double)hit->args[0].i;
 	assert_true(numbers[31] > 0);
@@ -325,8 +325,7 @@ static void test_nested(void **state)
 	self_nothing_left();
 }
 
-/* ---- Taking away ------------------------------------------------------------------------------
- */
+/* ---- Disconnecting --------------------------------------------------------------------------- */
 
 static void *let_go(void *data)
 {
@@ -335,7 +334,7 @@ static void *let_go(void *data)
 	return NULL;
 }
 
-/* A thread sits in the function: taking it away waits for it, and only for it. */
+/* A thread stays in the function: disconnecting waits for it, and only for it. */
 static void test_unregister_waits(void **state)
 {
 	struct slow *slow = calloc(1, sizeof(*slow));
@@ -373,7 +372,7 @@ static void *take_away_cancelled(void *data)
 	return NULL;
 }
 
-/* The same, by a thread that is to end: not before it has waited. */
+/* The same by a thread that is cancelled: not before it has waited. */
 static void test_unregister_cancelled(void **state)
 {
 	struct slow slow = {0};
@@ -403,7 +402,7 @@ static void once(const struct probe_self_hit *hit, void *data)
 	self_ok(probe_self_unregister("testcalls:hit", once, data));
 }
 
-/* It is in its own stub when that is to go: what is left goes with the next change. */
+/* It is in its own stub when that should go: the next change removes the rest. */
 static void test_unregister_itself(void **state)
 {
 	atomic_long calls = 0, others = 0;
@@ -441,7 +440,7 @@ static void check_life(const struct probe_self_hit *hit, void *data)
 	life->calls++;
 }
 
-/* Functions come and go at the probes that are hit, and what they use with them. */
+/* Functions come and go at probes that are being hit, with the memory they use. */
 static void *come_and_go(void *pattern)
 {
 	for (int i = 0; i < ROUNDS; i++) {
@@ -449,7 +448,7 @@ static void *come_and_go(void *pattern)
 
 		life->alive = 1;
 		self_ok(probe_self_register(pattern, check_life, life));
-		/* How long until a thread gets a processor is not for a test to say. */
+		/* A test must not depend on when a thread gets a processor. */
 		while (!life->calls)
 			usleep(100);
 		self_ok(probe_self_unregister(pattern, check_life, life));
@@ -466,7 +465,7 @@ static void test_storm(void **state)
 	atomic_long exact = 0;
 
 	(void)state;
-	/* From before the first hit to behind the last one. */
+	/* From before the first hit until after the last one. */
 	self_ok(probe_self_register("testcalls:hit", self_count, &exact));
 	hitters_done = false;
 	hitters_passed = 0;

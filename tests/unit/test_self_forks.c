@@ -15,7 +15,7 @@ static void child_check(bool good)
 		_exit(1);
 }
 
-/* The child has the functions, too; each takes away its own. */
+/* The child has the functions, too; each process disconnects its own. */
 static void test_fork(void **state)
 {
 	atomic_long calls = 0;
@@ -58,13 +58,13 @@ static void fork_within(const struct probe_self_hit *h, void *data)
 		return;
 	}
 	in_child = true;
-	/* The thread that sits in wait_to_go() is not in the child. */
+	/* The thread in wait_to_go() does not exist in the child. */
 	self_ok(probe_self_unregister("testcalls:hit", wait_to_go, data));
 	self_ok(probe_self_unregister("testcalls:ping", fork_within, data));
 	self_text_same();
 }
 
-/* The child of a thread that is in a function, while others are in others. */
+/* The child of a thread that is in a function, while others are in other functions. */
 static void test_fork_within(void **state)
 {
 	struct probe_report report = {0};
@@ -79,7 +79,7 @@ static void test_fork_within(void **state)
 		usleep(100);
 	ping(1);
 	if (in_child) {
-		/* Nor will it come back to its stub; and this one has left its own. */
+		/* Nor will it return to its stub; and this one has left its own. */
 		self_ok(probe_self_update(&report));
 		self_nothing_left();
 		_exit(0);
@@ -131,7 +131,10 @@ static void *kill_copies(void *data)
 		usleep(wait_us);
 		wait_us = (wait_us + 130) % 6000;
 		killer->kills += kill(copy, SIGKILL) == 0;
-		/* One that changes nothing any more, but is still listed, is not worth two. */
+		/*
+		 * A copy that changes nothing any more, but is still listed, does not count
+		 * twice.
+		 */
 		while (!killer->done && first_child(getpid(), killer->changer) == forker)
 			usleep(50);
 	}
@@ -164,7 +167,7 @@ static void test_copy_dies(void **state)
 	killer.done = true;
 	pthread_join(id, NULL);
 	print_message("%d copies were killed\n", killer.kills);
-	/* Whoever comes next finishes what they began. */
+	/* The next change finishes what they began. */
 	self_ok(probe_self_register("testcalls:hit", self_count, &calls));
 	calls = 0;
 	hit(1);

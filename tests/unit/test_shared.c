@@ -39,7 +39,7 @@ static void test_sealed(void **state)
 	assert_null(shared_open(getpid(), fd, BYTES, &ours));
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_size, BYTES);
-	/* Neither by the target's descriptor nor by ours. */
+	/* Neither through the target's descriptor nor through ours. */
 	assert_int_equal(ftruncate(fd, 0), -1);
 	assert_int_equal(errno, EPERM);
 	assert_int_equal(ftruncate(ours, 2 * BYTES), -1);
@@ -49,7 +49,7 @@ static void test_sealed(void **state)
 	close(fd);
 }
 
-/* What a target could put in the memfd's place. */
+/* What a target could replace the memfd by. */
 static void test_other_files(void **state)
 {
 	char path[] = "/tmp/probectl-shared.XXXXXX";

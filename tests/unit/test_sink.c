@@ -26,7 +26,7 @@ static const struct probe_session_probe query = {
 	.path = "/usr/lib/postgresql/15/bin/postgres",
 };
 
-/* A file without a name, and what a sink wrote into it. */
+/* An unnamed file, and what a sink wrote into it. */
 struct output {
 	int fd;
 	struct probe_sink *sink;
@@ -166,7 +166,7 @@ static void time_follows_the_clock(void **state)
 		"22:13:21.000000  8121     8122     a                postgresql:query__start\n");
 }
 
-/* Overlong, surrogate, beyond U+10FFFF, cut, stray; and C1 controls, which terminals obey. */
+/* Overlong, surrogate, beyond U+10FFFF, truncated, stray; and C1 controls, which terminals obey. */
 static void bytes_that_are_no_text_are_made_safe(void **state)
 {
 	struct probe_value bad[] = {
@@ -358,7 +358,7 @@ static void a_reader_that_stops_is_not_waited_for(void **state)
 	close(ends[1]);
 }
 
-/* A pipe of packets shows what each write handed over: whole lines, but for the long one. */
+/* A packet pipe shows what each write contained: whole lines, except the long one. */
 static void each_write_ends_with_a_line(void **state)
 {
 	static char long_text[2 * PIPE_BUF];

@@ -57,7 +57,7 @@ static void a_breakpoint_covers_a_jump_of_ours(void **state)
 	(void)state;
 	jump(bytes, 0xcc, ARENA + 64);
 	assert_int_equal(site_state(&registry, &site, bytes), SITE_COVERED);
-	/* Over the file's bytes it is somebody else's alone. */
+	/* Over the file's bytes it is only another tool's. */
 	memcpy(bytes, site.original, sizeof(bytes));
 	bytes[0] = 0xcc;
 	assert_int_equal(site_state(&registry, &site, bytes), SITE_FOREIGN);
@@ -70,10 +70,10 @@ static void other_bytes_are_others(void **state)
 
 	(void)state;
 	assert_int_equal(site_state(&registry, &site, site.original), SITE_ORIGINAL);
-	/* A call of the kernel's, as it makes of a nop of 5 bytes. */
+	/* A call by the kernel, which it makes from a 5-byte nop. */
 	jump(bytes, 0xe8, ARENA + 64);
 	assert_int_equal(site_state(&registry, &site, bytes), SITE_FOREIGN);
-	/* The file's first byte, put back over our jump by somebody who knew no better. */
+	/* The file's first byte, which another tool put back over our jump. */
 	memcpy(bytes, site.patched, sizeof(bytes));
 	bytes[0] = site.original[0];
 	assert_int_equal(site_state(&registry, &site, bytes), SITE_FOREIGN);

@@ -70,7 +70,7 @@ static void test_beside_the_module(void **state)
 
 static void test_gap_that_just_fits(void **state)
 {
-	/* Everything within reach is taken, but for one gap. */
+	/* Everything in reach is taken, except one gap. */
 	const uint64_t gap = BASE + 512 * MIB;
 	const struct piece pieces[] = {
 		{BASE - 3 * GIB, gap, NULL}, {gap + 2 * ASIDE, BASE + 3 * GIB, NULL}, {0}};
@@ -89,7 +89,7 @@ static void test_out_of_reach(void **state)
 
 	(void)state;
 	assert_int_equal(space_find(&maps, PAGE, BASE, BASE + PAGE), 0);
-	/* Near one end there is room, and it must reach all of the module. */
+	/* There is room near one end, and it must reach the whole module. */
 	assert_int_not_equal(space_find(&maps, PAGE, BASE + 2 * GIB, BASE + 2 * GIB + PAGE), 0);
 	assert_int_equal(space_find(&maps, PAGE, BASE + GIB - 2 * MIB, BASE + 2 * GIB), 0);
 	maps_deinit(&maps);
@@ -147,7 +147,7 @@ static void test_ends_of_the_address_space(void **state)
 	maps_deinit(&maps);
 }
 
-/* Whatever is mapped: what is found is free and reaches; nothing is only found if all is full. */
+/* Whatever is mapped: the result is free and in reach; nothing is found only if all is full. */
 static void test_random(void **state)
 {
 	unsigned int seed = 1;

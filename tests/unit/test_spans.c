@@ -12,7 +12,7 @@
 
 static struct probe_spans *spans;
 static size_t unended_count, unended_points;
-static uint64_t first_unended; /* when it began */
+static uint64_t first_unended; /* time of the oldest span without an end */
 
 static void unended(void *data, struct probe_span *span)
 {
@@ -31,7 +31,7 @@ static void create(int match, int match_end)
 	assert_null(probe_spans_create(&options, &spans));
 }
 
-/* Adds a hit; what it is. */
+/* Adds a hit; returns what it is. */
 static enum probe_span_kind add(
 	uint64_t time_ns, const char *name, pid_t tid, uint64_t arg, struct probe_span **ret)
 {
@@ -61,7 +61,7 @@ static void test_threads(void **state)
 	assert_null(span->parent);
 	assert_int_equal(add(30, "step__begin", 1, 0, &span), PROBE_SPAN_BEGIN);
 	assert_ptr_equal(span->parent, outer);
-	/* A point is within the newest; an end of another thread or pair is no end. */
+	/* A point is inside the newest span; an end of another thread or pair does not count. */
 	assert_int_equal(add(35, "point", 1, 0, &span), PROBE_SPAN_POINT);
 	assert_string_equal(span->begin.name, "step__begin");
 	assert_int_equal(add(36, "step__end", 3, 0, &span), PROBE_SPAN_UNMATCHED);
@@ -80,7 +80,7 @@ static void test_threads(void **state)
 	probe_spans_free(spans);
 }
 
-/* Of two words, the longer names the pair: class__initialization and its super__failed. */
+/* Of two words, the longer one names the pair: class__initialization and its super__failed. */
 static void test_words(void **state)
 {
 	struct probe_span *span;
@@ -93,7 +93,9 @@ static void test_words(void **state)
 	add(3, "start", 1, 0, &span);
 	assert_int_equal(add(4, "done", 1, 0, &span), PROBE_SPAN_END);
 	assert_string_equal(span->pair->name, "");
-	/* entry and acquired are of another rule than entry and return, start and return of none.
+	/*
+	 * entry and acquired belong to another rule than entry and return; start and return to
+	 * none.
 	 */
 	add(5, "f__start", 1, 0, &span);
 	assert_int_equal(add(6, "f__return", 1, 0, &span), PROBE_SPAN_UNMATCHED);
@@ -111,15 +113,15 @@ static void test_crossed(void **state)
 	add(30, "step__start", 1, 0, &span);
 	add(35, "step__done", 1, 0, &span);
 	assert_int_equal(add(40, "query__done", 1, 0, &span), PROBE_SPAN_END);
-	/* The job never ended so far: the step was the query's. */
+	/* The job has not ended yet: the step was the query's. */
 	assert_int_equal(span->inner_ns, 5);
 	assert_true(job->crossed);
-	/* What comes then is not within it. */
+	/* Later events are not inside it. */
 	add(50, "query__start", 1, 0, &span);
 	assert_null(span->parent);
 	assert_int_equal(add(60, "job__done", 1, 0, &span), PROBE_SPAN_END);
 	assert_true(span->crossed);
-	/* Nor is this within the job, which has a place of its own. */
+	/* Nor is this inside the job, which has a place of its own. */
 	assert_int_equal(add(70, "query__done", 1, 0, &span), PROBE_SPAN_END);
 	assert_false(span->crossed);
 	probe_spans_free(spans);

@@ -133,7 +133,7 @@ static void steps(void **state)
 	assert_false(has_our_memory(l->pid));
 }
 
-/* Closing lets it go as well. */
+/* Closing releases it as well. */
 static void closed_while_attached(void **state)
 {
 	struct live *l = *state;
@@ -147,7 +147,7 @@ static void closed_while_attached(void **state)
 	assert_false(has_our_memory(l->pid));
 }
 
-/* Threads are stopped wherever they are, also in stubs: nothing of ours stays behind. */
+/* Threads are stopped anywhere, even in stubs: nothing of ours stays. */
 static void steps_under_load(void **state)
 {
 	enum { TIMES = 100 };
@@ -179,7 +179,7 @@ static int wait_for_ever(void *unused)
 	return 0;
 }
 
-/* It is the parent whose probes can be changed, and repaired, whoever else has its memory. */
+/* The parent's probes can be changed, and repaired, whoever else shares its memory. */
 static void child_in_its_memory(void **state)
 {
 	static char stack[65536];
@@ -226,8 +226,8 @@ static void child_in_its_memory(void **state)
 static uint64_t dies_at;
 
 /*
- * What the library calls: the first write to a place of the target is the last thing done.
- * A write is a step, as a request is.
+ * Replaces a function of the library: the first write to a certain place of the target is the
+ * last thing done. A write is a step, like a request.
  */
 ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset)
 {
@@ -237,7 +237,7 @@ ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset)
 	return syscall(SYS_pwrite64, fd, bytes, size, offset);
 }
 
-/* Where the jump is that leads from live:value to its stubs. */
+/* The address of the jump that leads from live:value to its stubs. */
 static uint64_t entry_of(pid_t pid, enum probe_plan plan)
 {
 	const struct probe_site *sites;
@@ -254,7 +254,7 @@ static uint64_t entry_of(pid_t pid, enum probe_plan plan)
 			pc = sites[i].pc + sites[i].bias;
 	probe_list_free(list);
 	assert_true(pc != 0);
-	/* Both lead to a page of their own, a long nop by a jump that is there already. */
+	/* Both lead to a page of their own, a long nop through a jump that exists already. */
 	at = plan == PROBE_PLAN_PUN ? pc : pc + 1;
 	assert_int_equal(memory_read(pid, at + 1, &distance, sizeof(distance)), sizeof(distance));
 	return at + 5 + (uint64_t)distance;
@@ -278,8 +278,8 @@ static struct probe_error *count_values(
 }
 
 /*
- * The newest session is one whose controller was killed when it had told of it, and not yet
- * led the site to it. So the site leads to the older one, which ends first.
+ * The newest session's controller was killed after announcing it, and before leading the site
+ * to it. So the site leads to the older one, which ends first.
  */
 static void dead_before_patch(struct live *l, enum probe_plan plan)
 {
@@ -302,7 +302,7 @@ static void dead_before_patch(struct live *l, enum probe_plan plan)
 		dies_at = entry_of(l->pid, plan);
 		_exit(count_values(l, plan, &report) != NULL);
 	}
-	/* Nobody has waited for it: it is dead all the same. */
+	/* It has not been waited for, but it is dead all the same. */
 	assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
 	assert_int_equal(info.si_code, CLD_KILLED);
 	assert_string_equal(states(l, text), "op__done=0 op__start=0 value=2");
@@ -325,7 +325,7 @@ static void dying_before_patch(void **state)
 	dead_before_patch(*state, PROBE_PLAN_PUN);
 }
 
-/* Before each of its steps; then the other session ends, which was the last one. */
+/* Killed before each of its steps; then the other session, the last one, ends. */
 static void dies_while_disabling(void **state)
 {
 	struct live *l = *state;
@@ -372,7 +372,7 @@ static void names(void **state)
 	live_ok(probe_list_names(list, &items, &count));
 	assert_int_equal(count, 0);
 	free(items);
-	/* Twice: no name is there twice all the same. */
+	/* Given twice, no name is there twice. */
 	live_ok(probe_list_add_file(list, "/proc/self/exe"));
 	live_ok(probe_list_add_file(list, "/proc/self/exe"));
 	live_ok(probe_list_names(list, &items, &count));
@@ -436,7 +436,7 @@ static void pairs_and_force(void **state)
 	probe_pattern_free(pair[1]);
 }
 
-/* A test that failed may have left it held. */
+/* A failed test may have left it held. */
 static int teardown(void **state)
 {
 	probe_error_free(probe_target_release(((struct live *)*state)->target));
@@ -458,7 +458,7 @@ int main(void)
 	};
 
 #ifndef __x86_64__
-	return 77; /* probes are switched on x86-64 only */
+	return 77; /* probes can be enabled only on x86-64 */
 #endif
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@
 
 static const struct probe_stream_options until_full = {
 	.policy = PROBE_STREAM_UNTIL_FULL, .stream_bytes = TEST_RING_BYTES};
-/* Room for all that one order makes. */
+/* Room for everything that one command produces. */
 static const struct probe_stream_options roomy = {
 	.policy = PROBE_STREAM_UNTIL_FULL, .stream_bytes = 1 << 24};
 
@@ -37,7 +37,7 @@ static void test_windows(void **state)
 	struct seen seen;
 	uint64_t last = 0;
 
-	/* It is suspended at first. */
+	/* It begins suspended. */
 	assert_false(status_of(stream).running);
 	live_order(l, 'o');
 	nothing_is_left(stream);
@@ -48,7 +48,7 @@ static void test_windows(void **state)
 	live_order(l, 'o');
 	live_ok(probe_stream_stop(stream));
 	live_ok(probe_stream_stop(stream));
-	live_order(l, 'o'); /* nothing of it is recorded */
+	live_order(l, 'o'); /* none of it is recorded */
 
 	next_is(stream, &seen, PROBE_STREAM_START);
 	assert_int_equal(seen.event.event.pid, 0);
@@ -77,7 +77,7 @@ static void test_windows(void **state)
 	end(stream);
 }
 
-/* Events are told in the order of time, those of the stream among them; windows do not mix. */
+/* Events are delivered in time order, including the stream's own; windows do not mix. */
 static void test_two_windows(void **state)
 {
 	struct live *l = *state;
@@ -146,7 +146,7 @@ static void test_types(void **state)
 	end(stream);
 }
 
-/* Past the largest number of types, names have the unnamed one; those that are there stay. */
+/* Beyond the largest number of types, names get the unnamed one; existing ones keep theirs. */
 static void test_too_many_types(void **state)
 {
 	struct live *l = *state;
@@ -201,7 +201,7 @@ static void test_filter(void **state)
 	next_is(stream, &seen, begin);
 	nothing_is_left(stream);
 
-	/* Both types, and the event that tells it: what is filtered out leaves no record at all. */
+	/* Both types, and the event that reports it: filtered hits leave no record at all. */
 	live_ok(probe_stream_set_filter(stream, &set, PROBE_STREAM_FILTER_ADD));
 	set = set_of(done);
 	live_ok(probe_stream_set_put(&set, PROBE_STREAM_FILTER, true));
@@ -224,7 +224,7 @@ static void test_filter(void **state)
 
 /* ---- Full ----------------------------------------------------------------------- */
 
-/* Reads hits of live:value until another event comes; how many there were. */
+/* Reads hits of live:value until another event comes; returns their number. */
 static long read_values(struct probe_stream *stream, uint32_t value, long first, struct seen *seen)
 {
 	long count = 0;
@@ -249,7 +249,7 @@ static void test_until_full(void **state)
 	live_order(l, 'o');
 	status = status_of(stream);
 	assert_true(!status.running && status.full && status.overrun && status.lost > 0);
-	/* Asking resets it. */
+	/* Reading the status resets it. */
 	assert_false(status_of(stream).overrun);
 	/* Neither has an effect while it is full. */
 	live_ok(probe_stream_stop(stream));
@@ -263,18 +263,18 @@ static void test_until_full(void **state)
 	assert_true(hits > 1000 && hits < HITS);
 	assert_int_equal(seen.event.type, PROBE_STREAM_STOP);
 	assert_int_equal(seen.event.event.args[0].i, 1);
-	/* It has been emptied, and goes on by itself. */
+	/* Once emptied, it continues by itself. */
 	status = status_of(stream);
 	assert_true(status.running && !status.full);
 	live_order(l, 'o');
 	next_is(stream, &seen, PROBE_STREAM_START);
-	/* Hits whose sequence was aborted lie in another ring, so a few more may fit. */
+	/* Hits whose sequence was aborted go to another ring, so a few more may fit. */
 	assert_true(labs(read_values(stream, value, 0, &seen) - hits) <= 8);
 	assert_int_equal(seen.event.type, PROBE_STREAM_STOP);
 	end(stream);
 }
 
-/* A stream that is stopped while it is full stays so. */
+/* A stream that is stopped while full stays stopped. */
 static void test_stopped_full(void **state)
 {
 	struct live *l = *state;
@@ -300,7 +300,7 @@ static void test_stopped_full(void **state)
 	end(stream);
 }
 
-/* The newest events are there; that others are not is told before them. */
+/* The newest events are there; the loss of others is reported before them. */
 static void test_loop(void **state)
 {
 	static const struct probe_stream_options options = {.stream_bytes = TEST_RING_BYTES};
@@ -321,7 +321,7 @@ static void test_loop(void **state)
 	assert_int_equal(seen.event.event.kind, PROBE_EVENT_LOST);
 	do
 		assert_true(try_next(stream, &seen));
-	while (seen.event.type == value); /* of a processor that it left early */
+	while (seen.event.type == value); /* from a processor that it left early */
 	assert_int_equal(seen.event.type, PROBE_STREAM_RESUME);
 	resumed = seen.event.event.time_ns;
 	next_is(stream, &seen, value);
@@ -333,7 +333,7 @@ static void test_loop(void **state)
 	status = status_of(stream);
 	assert_true(status.running && !status.full);
 
-	/* What has been read makes room, and is not told again. */
+	/* Events that were read make room, and are not delivered again. */
 	for (int i = 0; i < 3; i++) {
 		live_order(l, '1');
 		nothing_is_left(stream);
@@ -344,7 +344,7 @@ static void test_loop(void **state)
 	end(stream);
 }
 
-/* Events that take no more than the stream has are all there. */
+/* Events that just fit the stream are all there. */
 static void test_promised_room(void **state)
 {
 	struct live *l = *state;
@@ -398,7 +398,7 @@ static void test_clear(void **state)
 		live_ok(probe_stream_clear(stream));
 		status = status_of(stream);
 		assert_true(!status.full && !status.overrun && !status.lost);
-		/* A stream that was running goes on; the other had stopped. */
+		/* A running stream continues; the other one stays stopped. */
 		assert_int_equal(status.running, policy == PROBE_STREAM_LOOP);
 		assert_int_equal(type_of(stream, "my:own"), mine);
 		live_ok(probe_stream_get_filter(stream, &got));
@@ -416,8 +416,7 @@ static void test_clear(void **state)
 
 /* ---- Sizes ---------------------------------------------------------------------- */
 
-/* What is longer than was declared is cut when it is recorded; what a reader has no room for, then.
- */
+/* Events longer than declared are truncated when recorded; too long for the reader, when read. */
 static void test_truncation(void **state)
 {
 	static const struct probe_stream_options options = {
@@ -441,7 +440,7 @@ static void test_truncation(void **state)
 	assert_memory_equal(seen.event.event.args[2].bytes, "al", 2);
 	assert_true(seen.event.event.args[2].truncated);
 	assert_true(seen.event.data_used <= sizeof(seen.data));
-	/* It overrides the other. */
+	/* It overrides the other one. */
 	live_ok(probe_stream_next(stream, small, sizeof(small), &no_wait, &event, &there));
 	assert_true(there && event.type == value);
 	assert_int_equal(event.truncation, PROBE_STREAM_TRUNCATED_READ);
@@ -474,7 +473,7 @@ static void test_inherit(void **state)
 		next_is(stream, &seen, type);
 		assert_int_equal(seen.event.event.args[0].i, 1);
 		if (inherit) {
-			/* The same name has the same number in all processes. */
+			/* A name has the same number in all processes. */
 			next_is(stream, &seen, type);
 			assert_int_equal(seen.event.event.args[0].i, 2);
 		}
@@ -565,7 +564,9 @@ static void test_usage(void **state)
 	end(stream);
 }
 
-/* Text and semaphores are as before: the next stream finds a clean process (and live_teardown()).
+/*
+ * Text and semaphores are as before: the next stream finds a clean process (and
+ * live_teardown()).
  */
 int main(void)
 {

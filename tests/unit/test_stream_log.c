@@ -92,7 +92,7 @@ static bool read_next(struct probe_stream *stream, struct seen *seen)
 	return there;
 }
 
-/* The number that a name has in a stream, by its list. */
+/* The number of a name in a stream, from its list. */
 static uint32_t listed(struct probe_stream *stream, const char *wanted)
 {
 	const char *name;
@@ -108,7 +108,9 @@ static uint32_t listed(struct probe_stream *stream, const char *wanted)
 	}
 }
 
-/* ---- What was flushed is what is read ----------------------------------------------------------
+/*
+ * ---- Reading what was flushed
+ * -----------------------------------------------------------------
  */
 
 static void check_log(struct probe_stream *stream)
@@ -177,7 +179,7 @@ static void test_flush(void **state)
 	assert_int_equal(b.options.log_policy, PROBE_STREAM_LOG_APPEND);
 	assert_int_equal(b.options.stream_bytes, a.options.stream_bytes);
 	assert_int_equal(b.user_event_bytes, b.user_event_bytes);
-	/* Names have the numbers that they had. */
+	/* Names keep their numbers. */
 	assert_int_equal(listed(stream, "live:value"), value);
 	assert_int_equal(listed(stream, "my:own"), mine);
 	status = status_of(stream);
@@ -193,7 +195,7 @@ static void test_flush(void **state)
 	live_ok(probe_stream_close(stream));
 }
 
-/* A flush that others can see, and that the stream tells of while it runs. */
+/* A flush is visible to others, and the stream reports it while it runs. */
 struct flusher {
 	struct probe_stream *stream;
 	atomic_bool over;
@@ -235,7 +237,7 @@ static void test_flushing(void **state)
 	live_ok(probe_stream_close(f.stream));
 }
 
-/* The flush policy: polling does it all; what is shut down is flushed. */
+/* The flush policy: polling does everything; shutting down flushes. */
 static void test_polled(void **state)
 {
 	static const struct probe_stream_options options = {
@@ -255,7 +257,7 @@ static void test_polled(void **state)
 		while (more);
 	}
 	status = status_of(stream);
-	/* It is too small; it does not stop, and tells how many are missing. */
+	/* It is too small; it does not stop, and reports how many are missing. */
 	assert_true(status.running && status.overrun && status.lost > 0);
 	flushed = status.flushed;
 	assert_true(flushed > 0);
@@ -306,8 +308,7 @@ static void test_loop(void **state)
 	live_ok(probe_stream_close(stream));
 }
 
-/* What there is when it is flushed is flushed, also where the clock was set back since the last
- * time. */
+/* Everything present at a flush is flushed, even if the clock was set back since the last one. */
 static void test_clock_set_back(void **state)
 {
 	static const struct probe_stream_options options = {
@@ -366,7 +367,7 @@ static void test_log_loop(void **state)
 	live_ok(probe_stream_close(stream));
 }
 
-/* In place of libc's: removing parts' files fails while this is set. */
+/* Replaces libc's function: removing the files of parts fails while this is set. */
 static bool keeps_files;
 
 int unlinkat(int at, const char *name, int flags)
@@ -398,7 +399,7 @@ static void make_folder(const char *name)
 	assert_int_equal(mkdir(path, 0777), 0);
 }
 
-/* Somebody keeps files of his own in parts; and then what has to go cannot be removed. */
+/* Foreign files are in parts; and then old parts cannot be removed. */
 static void test_log_loop_kept(void **state)
 {
 	static const struct probe_stream_options options = {
@@ -492,7 +493,7 @@ static void test_clear(void **state)
 	live_ok(probe_stream_close(stream));
 }
 
-/* A program's own events may be called as the stream's are (probe/posix_trace.h). */
+/* A program's own events may have the stream's names (probe/posix_trace.h). */
 static void test_names(void **state)
 {
 	static struct probe_session_probe probe = {
@@ -540,7 +541,7 @@ static void test_no_room(void **state)
 	assert_int_equal(status_of(stream).flush_error, 0);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 	live_ok(probe_stream_shutdown(stream));
-	/* What was written before can be read. */
+	/* What was written before is readable. */
 	stream = reopen();
 	live_ok(probe_stream_close(stream));
 }
@@ -582,7 +583,7 @@ static void test_usage(void **state)
 	is_error(probe_stream_rewind(stream), EINVAL);
 	live_ok(probe_stream_shutdown(stream));
 	stream = reopen();
-	/* What only an active stream can do. */
+	/* Operations for active streams only. */
 	is_error(probe_stream_start(stream), EINVAL);
 	is_error(probe_stream_stop(stream), EINVAL);
 	is_error(probe_stream_clear(stream), EINVAL);

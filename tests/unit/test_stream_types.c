@@ -143,7 +143,7 @@ static void test_queue(void **state)
 				assert_string_equal(event.event.comm, "thread");
 		}
 	assert_false(stream_queue_take(&queue, types, &event, NULL, 0));
-	/* In order, however much there is. */
+	/* In order, whatever the amount. */
 	for (uint64_t i = 0; i < 20000; i++) {
 		item.event.time_ns = i;
 		live_ok(stream_queue_put(&queue, &item));
@@ -223,7 +223,7 @@ static void test_index(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(folder));
 	snprintf(path, sizeof(path), "%s/.stream", folder);
-	live_ok(read_index(folder, &read)); /* of a record that is no log */
+	live_ok(read_index(folder, &read)); /* from a record that is not a log */
 	assert_int_equal(read.attributes.created_ns, 0);
 	stream_index_deinit(&read);
 
@@ -236,7 +236,7 @@ static void test_index(void **state)
 	live_ok(stream_types_create(&index.types));
 	live_ok(stream_types_of_probe(index.types, "p", "n\n", &type));
 	live_ok(stream_types_of_name(index.types, "q:\x7f r", &type));
-	/* In a folder of somebody who puts links there. */
+	/* In a folder where another user plants links. */
 	write_file(folder, "mine");
 	snprintf(draft, sizeof(draft), "%s/.stream.new", folder);
 	snprintf(other, sizeof(other), "%s/other", folder);

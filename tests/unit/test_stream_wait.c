@@ -51,7 +51,7 @@ static void test_timed(void **state)
 	is_error(probe_stream_next(stream, NULL, 0, &bad, &event, &there), EINVAL);
 	live_ok(probe_stream_next(stream, NULL, 0, &no_wait, &event, &there));
 	assert_false(there);
-	/* With an event at hand the time is not looked at. */
+	/* If an event is available, the time is not checked. */
 	live_ok(probe_stream_start(stream));
 	live_ok(probe_stream_next(stream, NULL, 0, &past, &event, &there));
 	assert_true(there && event.type == PROBE_STREAM_START);
@@ -61,7 +61,7 @@ static void test_timed(void **state)
 	end(stream);
 }
 
-/* Threads that wait: each event goes to one of them, and they all learn of the end. */
+/* Threads that wait: each event goes to one of them, and all of them see the end. */
 struct readers {
 	struct probe_stream *stream;
 	atomic_long values, others;
@@ -152,7 +152,7 @@ static void test_interrupted(void **state)
 	end(w.stream);
 }
 
-/* A target that has ended has no more events, once they are read. */
+/* A target that has ended has no more events once they are read. */
 static void test_target_ends(void **state)
 {
 	struct live *l = *state;

@@ -10,7 +10,7 @@
 
 /* ---- Strings ----------------------------------------------------------------------- */
 
-/* What a record must say about the string at `address`, cut after `max` bytes. */
+/* What a record must contain for the string at `address`, truncated after `max` bytes. */
 struct string_case {
 	uint64_t address;
 	uint32_t max;
@@ -42,12 +42,12 @@ static void check_string(struct variant *v, const struct string_case *s)
 				(void *)(uintptr_t)s->address, length);
 }
 
-/* A string of `length` bytes whose terminator is right before `end`. */
+/* A string of `length` bytes whose NUL is right before `end`. */
 static uint64_t string_before(uint8_t *end, uint32_t length)
 {
 	uint8_t *start = end - length - 1;
 
-	memset(start - 16, 0, 16); /* zeros before a string are not its end */
+	memset(start - 16, 0, 16); /* zeros before a string do not end it */
 	for (uint32_t i = 0; i < length; i++)
 		start[i] = i % 3 ? 0x80 + i % 100 : 1 + i % 100;
 	start[length] = 0;
@@ -56,14 +56,14 @@ static uint64_t string_before(uint8_t *end, uint32_t length)
 
 static void check_lengths(struct variant *v)
 {
-	uint8_t *end = v->pages + 3 * PAGE; /* behind it nothing can be read */
+	uint8_t *end = v->pages + 3 * PAGE; /* nothing after it is readable */
 
 	for (uint32_t length = 0; length < 40; length++) {
 		uint64_t at = string_before(end, length);
 
 		check_string(v, &(struct string_case){at, 64, length});
 		check_string(v, &(struct string_case){at, length, length});
-		/* the terminator itself is out of reach */
+		/* the NUL itself is out of reach */
 		memset(end - 1, 'x', 1);
 		check_string(v, &(struct string_case){at, length, length | TRUNCATED});
 		check_string(v, &(struct string_case){at, length + 1, (length + 1) | TRUNCATED});
@@ -88,7 +88,7 @@ static void check_places(struct variant *v)
 		&(struct string_case){string_before(v->pages + 2 * PAGE + 100, 5000), 6000, 5000});
 	check_string(v, &(struct string_case){string_before(v->pages + 2 * PAGE + 100, 5000), 4999,
 				4999 | TRUNCATED});
-	/* from a page that can be read into one that cannot */
+	/* from a readable page into an unreadable one */
 	memset(v->pages, 'y', 3 * PAGE);
 	check_string(v, &(struct string_case){(uintptr_t)v->pages, 20000, 3 * PAGE | TRUNCATED});
 	check_string(v, &(struct string_case){(uintptr_t)v->pages + 4 * PAGE, 100, 0});
@@ -123,7 +123,7 @@ static void strings_that_are_not_there(void **state)
 	variant_each(check_bad_strings);
 }
 
-/* Strings in the module's constants need no system call; beyond, they do. */
+/* Strings in the module's constants need no system call; others do. */
 static void check_safe_range(struct variant *v)
 {
 	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
@@ -165,7 +165,7 @@ static void strings_in_the_safe_range(void **state)
 	variant_each(check_safe_range);
 }
 
-/* A string whose pointer is itself in memory, in every place it may be. */
+/* A string whose pointer is itself in memory, in every possible place. */
 static void check_strings_in_memory(struct variant *v)
 {
 	struct arch_capture captures[] = {variant_capture("8@(%rax)"), variant_capture("8@8(%rsp)"),
@@ -241,7 +241,7 @@ static void aggregates(void **state)
 	variant_each(check_aggregates);
 }
 
-/* As many captures as there may be, of the longest code. */
+/* As many captures as possible, with the longest code. */
 static void check_largest(struct variant *v)
 {
 	struct arch_capture captures[ARCH_ARGS_MAX];
@@ -317,12 +317,12 @@ static void check_full(struct variant *v)
 		for (int k = 0; k < HOST_RING_BYTES + RING_RECORD_MAX; k++)
 			assert_int_equal(data[k], 0);
 	}
-	/* eight bytes more, and it fits exactly */
+	/* with eight bytes more, it fits exactly */
 	set_rings(v, HOST_RING_BYTES - BYTES + 8, 8, 0);
 	variant_hit(v, entry);
 	assert_int_equal(stub_host_lost(&v->host), 3);
 	assert_int_equal(grown(v, HOST_RING_BYTES - BYTES + 8), BYTES);
-	/* what has been consumed may be written again */
+	/* consumed bytes may be overwritten */
 	set_rings(v, UINT64_C(1) << 40, UINT64_C(1) << 40, 0);
 	variant_hit(v, entry);
 	assert_int_equal(grown(v, UINT64_C(1) << 40), BYTES);
@@ -334,7 +334,7 @@ static void full_rings_lose_what_they_count(void **state)
 	variant_each(check_full);
 }
 
-/* A record that begins eight bytes before the data ends goes on behind it. */
+/* A record that begins eight bytes before the end of the data continues after it. */
 static void check_slop(struct variant *v)
 {
 	struct arch_capture captures[] = {variant_capture("8@%rbx"), variant_capture("8@%r14")};

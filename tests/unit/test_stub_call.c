@@ -15,7 +15,7 @@
 
 enum { DATA = 0x5eed, PC = 0x1234 };
 
-/* What the function was called with, and in what state. */
+/* The function's arguments, and the state at its call. */
 static struct {
 	unsigned int calls;
 	uint64_t frame[8];
@@ -50,7 +50,7 @@ static void look_at_processor(void)
 #define ONES_ZMM(n) "vpternlogd $255,%%zmm" #n ",%%zmm" #n ",%%zmm" #n "\n"
 #define ONES_MASK(n) "kxnorq %%k" #n ",%%k" #n ",%%k" #n "\n"
 
-/* All at once, and the x87 unit is left as it must be: empty, but with its flags. */
+/* Everything at once; the x87 unit is left as required: empty, but with its flags. */
 static void change_everything(void)
 {
 	static const uint32_t mxcsr = 0x7fbf; /* all flags, and rounding to zero */
@@ -74,7 +74,7 @@ static void change_everything(void)
 			 : "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11");
 }
 
-/* In place of the library's. */
+/* Replaces the library's function. */
 void enter_called(const uint64_t *frame, uint64_t site)
 {
 	struct {
@@ -142,7 +142,7 @@ static void check_registers(struct variant *v)
 		assert_int_equal(called.frame[1], (int64_t)(int32_t)v->state.gpr[RAX]);
 		assert_int_equal(called.frame[2], UINT64_MAX);
 		assert_int_equal(called.site, DATA);
-		/* The frame's address, where a function keeps one, is that of a saved %rbp. */
+		/* The frame's address, where functions store %rbp, contains the saved %rbp. */
 		assert_int_equal(called.stack % 16, 0);
 		assert_false(called.flags & (FLAG_DIRECTION | FLAG_AC));
 		check_counts(v, i + 1);
@@ -172,7 +172,7 @@ struct vectors {
 #define STORE_ZMM(n) "vmovdqu64 %%zmm" #n ",64*" #n "(%2)\n"
 #define LOAD_MASK(n) "kmovq 2048+8*" #n "(%1),%%k" #n "\n"
 #define STORE_MASK(n) "kmovq %%k" #n ",2048+8*" #n "(%2)\n"
-/* The compiler may have something in the red zone. */
+/* The compiler may use the red zone. */
 #define AROUND(load, store)                                                                        \
 	__asm__ volatile(                                                                          \
 		load "lea -128(%%rsp),%%rsp\ncall *%0\nlea 128(%%rsp),%%rsp\n" store               \
@@ -218,7 +218,7 @@ static void check_vectors_in(struct variant *v, enum use use)
 	for (int i = 0; i < 8; i++)
 		in.masks[i] = UINT64_C(0x0123456789abcdef) << i;
 	*v->host.guard = 0;
-	hit_with(site, &in, &bare, use); /* nothing is called: what is there without */
+	hit_with(site, &in, &bare, use); /* without a call, for comparison */
 	*v->host.guard = 1;
 	hit_with(site, &in, &out, use);
 	__asm__ volatile("ldmxcsr %0" : : "m"(mxcsr));
@@ -229,7 +229,7 @@ static void check_vectors_in(struct variant *v, enum use use)
 	if (use == USE_ZMM)
 		assert_memory_equal(out.masks, in.masks, sizeof(in.masks));
 	assert_int_equal(out.mxcsr, in.mxcsr);
-	/* Between them: where its last instruction was, which some processors do not save. */
+	/* In between: the address of its last instruction, which some processors do not save. */
 	assert_memory_equal(out.x87, bare.x87, 12);
 	assert_memory_equal(out.x87 + 28, bare.x87 + 28, sizeof(bare.x87) - 28);
 }
@@ -246,7 +246,7 @@ static void vectors_are_kept(void **state)
 	variant_each(check_vectors);
 }
 
-/* The way of processors that cannot tell what is in use. */
+/* The path for processors that cannot tell what is in use. */
 static void all_are_kept_together(void **state)
 {
 	(void)state;
@@ -276,7 +276,7 @@ static void check_arguments(struct variant *v)
 	variant_hit(v, stub_host_emit(&v->host, &stub));
 	assert_int_equal(called.frame[0], 4711);
 	assert_int_equal(called.frame[1], strlen("handed over"));
-	assert_int_equal(called.frame[3] & 5, 1); /* what may not be read is not */
+	assert_int_equal(called.frame[3] & 5, 1); /* unreadable ones are marked */
 	assert_int_equal(called.frame[4 + 1], (uintptr_t)v->pages + 64);
 	check_counts(v, 1);
 }

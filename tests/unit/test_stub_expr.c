@@ -55,7 +55,7 @@ static uint64_t next_random(struct fixture *f)
 struct subject {
 	struct fixture *fixture;
 	struct expr_case expr;
-	stub_host_site *filter, *value; /* sites: the expression as the one and the other */
+	stub_host_site *filter, *value; /* sites: the expression as a filter and as a value */
 };
 
 static void subject_init(
@@ -87,7 +87,7 @@ static void clear(struct stub_host *host)
 			CELL + sizeof(struct probe_cell));
 }
 
-/* The last value; false where none was gathered. */
+/* The last value; false if none was gathered. */
 static bool last_value(const struct stub_host *host, uint64_t *ret)
 {
 	bool any = false;
@@ -97,7 +97,7 @@ static bool last_value(const struct stub_host *host, uint64_t *ret)
 			(const struct probe_cell *)(host->slots +
 						    ((size_t)set << HOST_SLOTS_SHIFT) + CELL);
 
-		/* A hit whose sequence is aborted may leave its value and its count apart. */
+		/* A hit whose sequence is aborted may separate its value from its count. */
 		any = any || cell->count;
 		if (cell->last_time)
 			*ret = cell->last;
@@ -105,7 +105,7 @@ static bool last_value(const struct stub_host *host, uint64_t *ret)
 	return any;
 }
 
-/* The argument of a note as a stub would record it: "SIZE@%REG". */
+/* A note's argument as a stub would record it: "SIZE@%REG". */
 static uint64_t word_of(const struct subject *s, uint8_t capture, const uint64_t args[3])
 {
 	const struct arch_capture *c = &s->expr.layout.captures[capture];
@@ -226,7 +226,7 @@ static void generate(struct fixture *f, char *text, int depth)
 	case 1:
 		snprintf(text + length, 64, "%ld", (long)(next_random(f) % 200));
 		break;
-	case 2: /* at the edges of types, but not one that an operator cannot have */
+	case 2: /* at the limits of types, but valid for the operator */
 		snprintf(text + length, 64, "0x%lx",
 			next_random(f) % 2 ? UINT64_C(0x80000000) : next_random(f) >> 31);
 		break;
@@ -260,7 +260,7 @@ static void random_expressions(void **state)
 		struct probe_error *error;
 
 		generate(f, text, 4);
-		/* A division by a constant zero is refused, as are too many operators. */
+		/* A division by a constant zero is rejected, as are too many operators. */
 		error = expr_case_init(&probe, note, text);
 		if (error) {
 			probe_error_free(error);
@@ -305,7 +305,7 @@ static void strings(void **state)
 		}
 }
 
-/* What may go on where it cannot be read is not what it seems to be so far. */
+/* If the rest is unreadable, a string does not match by its readable part. */
 static void cut_string(void **state)
 {
 	struct fixture *f = *state;
@@ -328,7 +328,7 @@ static void cut_string(void **state)
 	munmap(pages, 8192);
 }
 
-/* ---- What stands behind pointers ---------------------------------------------------- */
+/* ---- Memory behind pointers ----------------------------------------------------------- */
 
 static void pointers(void **state)
 {

@@ -19,7 +19,7 @@ static struct arch_capture sized(const char *pointer, const char *length, uint16
 	return capture;
 }
 
-/* What a record must say of `length` bytes at `address`, cut after `max`. */
+/* What a record must contain for `length` bytes at `address`, truncated after `max`. */
 struct extent {
 	uint64_t address, length;
 	uint16_t max;
@@ -28,7 +28,7 @@ struct extent {
 
 static void check(struct variant *v, const struct extent *x)
 {
-	/* Beside a string and a number, which share its temporaries. */
+	/* Together with a string and a number, which share its temporaries. */
 	struct arch_capture captures[] = {sized("8@%rbx", "8@%r9", x->max),
 		variant_capture("8@%r8"), variant_capture("4@%ecx"),
 		sized("8@%r8", "8@%r10", x->max)};
@@ -57,7 +57,7 @@ static void check(struct variant *v, const struct extent *x)
 
 static void check_lengths(struct variant *v)
 {
-	uint8_t *end = v->pages + 3 * PAGE; /* behind it nothing can be read */
+	uint8_t *end = v->pages + 3 * PAGE; /* nothing after it is readable */
 
 	for (int i = 0; i < 3 * PAGE; i++)
 		v->pages[i] = (uint8_t)(i * 7 + (i >> 8)); /* zeros among them */
@@ -69,7 +69,7 @@ static void check_lengths(struct variant *v)
 		if (length > 0)
 			check(v,
 				&(struct extent){at, length, length - 1, (length - 1) | TRUNCATED});
-		/* more than there is */
+		/* more than there are */
 		check(v, &(struct extent){
 				 at, length + 1, 64, length ? length | TRUNCATED : UNREADABLE});
 	}
@@ -105,7 +105,7 @@ static void check_bad_pointers(struct variant *v)
 	variant_set_up_state(v);
 }
 
-/* Lengths of every size and sign, and in memory, which may not be there. */
+/* Lengths of every size and sign, also in memory, which may be unreadable. */
 static void check_operands(struct variant *v)
 {
 	static const struct {
@@ -162,7 +162,7 @@ static void check_operands(struct variant *v)
 	variant_set_up_state(v);
 }
 
-/* What lies in the module's constants needs no system call; nothing else is read without. */
+/* Bytes in the module's constants need no system call; everything else does. */
 static void check_safe_range(struct variant *v)
 {
 	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
@@ -238,7 +238,7 @@ static void check_impossible(struct variant *v)
 	}
 }
 
-/* Vector registers hold no pointers and no lengths, nor do 16 bytes. */
+/* Vector registers hold no pointers and no lengths, nor do 16-byte arguments. */
 static void impossible(void **state)
 {
 	(void)state;

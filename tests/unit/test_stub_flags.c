@@ -110,7 +110,7 @@ static void strings_and_structures(void **state)
 	variant_each(check_bytes);
 }
 
-/* A filter that is asked before anything else is saved. */
+/* A filter that runs before anything else is saved. */
 static void check_filter(struct variant *v)
 {
 	static const struct arch_expr_node node = {

@@ -179,7 +179,7 @@ static void number_keys(void **state)
 		assert_int_equal(
 			sum, GATHERING_THREADS * sum_below(GATHERING_HITS) + sum_below(c->signals));
 		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
-		/* In a set of its own nobody comes in between. */
+		/* In a set of its own there is no interference. */
 		if (rseq)
 			assert_true(entries_used(c, &stub.gather) <= 10 * c->host.cpus);
 	}

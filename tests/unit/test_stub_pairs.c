@@ -80,7 +80,7 @@ static void pairs_by_thread(void **state)
 		start = gathering_ticks();
 		c->site(0, 0, 0);
 		wait_ticks(100000);
-		c->site(0, 0, 0); /* one within the other */
+		c->site(0, 0, 0); /* nested */
 		assert_int_equal(in_flight(c), 2);
 		wait_ticks(50000);
 		c->end(0, 0, 0);
@@ -138,7 +138,7 @@ static void pairs_by_many_threads(void **state)
 	assert_int_equal(in_flight(c), 0);
 }
 
-/* A thread that takes over a dead one's thread pointer does not take over its begins. */
+/* A thread that inherits a dead one's thread pointer does not inherit its begins. */
 static void *begin_only(void *data)
 {
 	((struct gathering *)data)->site(0, 0, 0);

@@ -71,7 +71,10 @@ static void rate_by_many(void **state)
 
 /* ---- Flight recorders ---------------------------------------------------------------------- */
 
-/* Walks a ring backwards; returns how many records it has, which must be 8 bytes apart in value. */
+/*
+ * Walks a ring backwards; returns its number of records, whose values must differ by 8 bytes
+ * each.
+ */
 static uint64_t walk_back(const struct gathering *c, uint32_t number, uint64_t *newest_ret)
 {
 	const struct ring_header *ring = stub_host_ring(&c->host, number);

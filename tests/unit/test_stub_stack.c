@@ -81,7 +81,7 @@ static void whole_bytes(void **state)
 	}
 }
 
-/* ---- A stack that ends soon --------------------------------------------------------- */
+/* ---- A stack that ends nearby --------------------------------------------------------- */
 
 struct small {
 	ucontext_t caller, callee;
@@ -97,7 +97,7 @@ static void on_small_stack(unsigned int low, unsigned int high)
 	for (int i = 0; i < LOCAL_BYTES; i++)
 		local[i] = (uint8_t)(i * 7);
 	s->site(local[5], 0, 0);
-	local[0] = 1; /* alive till here */
+	local[0] = 1; /* keeps it alive until here */
 }
 
 static void bytes_end_with_the_stack(void **state)
@@ -122,7 +122,7 @@ static void bytes_end_with_the_stack(void **state)
 	length = (uint32_t)word;
 	assert_int_equal(word >> 32, 1 << (RING_STRING_TRUNCATED_BIT - 32));
 	assert_true(length > LOCAL_BYTES && length < 4 * PAGE);
-	/* What the caller's own variable holds. */
+	/* The contents of the caller's own variable. */
 	assert_memory_equal(bytes + length - LOCAL_BYTES / 2 - 256,
 		memory + STACK_PAGES * PAGE - LOCAL_BYTES / 2 - 256, LOCAL_BYTES / 2);
 	munmap(memory, (STACK_PAGES + 1) * PAGE);
@@ -153,7 +153,7 @@ static void frames(void **state)
 	bytes = captured(host, &word);
 	assert_true(word >= 10 * 8 && word <= 12 * 8);
 	memcpy(pcs, bytes, word);
-	/* The first is where the frame of depth 0 returns to. */
+	/* The first one is where the frame of depth 0 returns to. */
 	for (int i = 1; i < 9; i++)
 		assert_int_equal(pcs[i], pcs[0]);
 	assert_int_not_equal(pcs[9], pcs[0]);
@@ -162,10 +162,10 @@ static void frames(void **state)
 	assert_int_equal(word, 4 * 8);
 }
 
-/* The site is called with something else in %rbp. */
+/* Calls the site with something else in %rbp. */
 static void call_with_rbp(stub_host_site *site, uint64_t rbp)
 {
-	/* %rbx is kept by whoever is called, and is not %rbp. */
+	/* %rbx is callee-saved, and is not %rbp. */
 	__asm__ volatile("lea -128(%%rsp), %%rsp\n\t"
 			 "push %%rbp\n\t"
 			 "mov %%rdx, %%rbp\n\t"

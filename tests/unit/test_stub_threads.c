@@ -26,7 +26,7 @@ enum {
 	MAGIC = 0x5eed
 };
 
-/* What the threads of a test share. */
+/* Shared by the threads of a test. */
 struct crowd {
 	struct stub_host host;
 	stub_host_site *site;
@@ -203,7 +203,7 @@ static void records_without_rseq_too(void **state)
 
 /* ---- Threads that are not registered ---------------------------------------------- */
 
-/* Unregisters this thread, as if it had been started by something else than libc. */
+/* Unregisters this thread, as if something other than libc had started it. */
 static bool leave_rseq(const struct arch_thread *thread)
 {
 	enum { UNREGISTER = 1 };

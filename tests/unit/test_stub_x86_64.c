@@ -14,7 +14,7 @@
 #include "arch/x86/stub.h"
 #include "tests/unit/stub_variant.h"
 
-/* ---- Counting, and what a hit leaves alone ------------------------------------------ */
+/* ---- Counting, and what a hit preserves --------------------------------------------- */
 
 static void all_flags(struct variant *v, const void *entry)
 {
@@ -172,7 +172,7 @@ static void values_of_vector_registers(void **state)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-/* Where a memory operand points to, and so what is to be read. */
+/* The target of a memory operand, and so what must be read. */
 struct memory_case {
 	const char *spec;
 	int base, index;   /* registers set for it, or -1 */
@@ -219,7 +219,7 @@ static void check_memory_case(struct variant *v, const struct memory_case *m)
 	captures[0].arg.width = 8;
 	assert_int_equal(words[0], extended(value, &captures[0].arg));
 	assert_int_equal(words[1], v->state.gpr[RDX]);
-	assert_int_equal(words[2], 3); /* both could be read */
+	assert_int_equal(words[2], 3); /* both were readable */
 	variant_set_up_state(v);
 }
 
@@ -297,7 +297,7 @@ static void check_bad_pointers(struct variant *v)
 	v->state.gpr[R9] = bad;
 	v->state.gpr[R10] = 3;
 	v->state.gpr[R11] = bad - 4; /* begins in a page that can be read */
-	v->state.gpr[R13] = bad - 8; /* the only good one */
+	v->state.gpr[R13] = bad - 8; /* the only readable one */
 	memcpy((void *)(uintptr_t)(bad - 8), "\1\2\3\4\5\6\7\1", 8);
 	words = variant_record(v, captures, N, &bytes);
 	assert_int_equal(bytes, sizeof(struct ring_record) + 8 * (N + 1));
@@ -316,7 +316,7 @@ static void bad_pointers(void **state)
 	variant_each(check_bad_pointers);
 }
 
-/* Without the kernel's help nothing but the stack is read through a pointer. */
+/* Without the kernel's help, only pointers into the stack are followed. */
 static void check_no_kernel(struct variant *v)
 {
 	struct arch_capture captures[] = {variant_capture("8@(%rbx)"),
@@ -355,7 +355,7 @@ static void pointers_without_system_calls(void **state)
 	variant_each(check_no_kernel);
 }
 
-/* Where the C library does not tell its place, the kernel is asked; else it is unknown. */
+/* If the C library does not reveal its place, the kernel is asked; otherwise it is unknown. */
 static void check_thread_id(struct variant *v)
 {
 	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
@@ -371,7 +371,7 @@ static void check_thread_id(struct variant *v)
 	}
 }
 
-/* Where children are followed, a record says whether it is one's. */
+/* If children are followed, a record says whether a child made it. */
 static void check_child(struct variant *v)
 {
 	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
@@ -418,8 +418,7 @@ static void no_records_behind_the_guard(void **state)
 	variant_each(check_guard);
 }
 
-/* ---- What cannot be done -----------------------------------------------------------------------
- */
+/* ---- Impossible requests --------------------------------------------------------------------- */
 
 static void what_cannot_be_captured(void **state)
 {

@@ -66,7 +66,7 @@ static void test_bins_out_of_order(void **state)
 	(void)state;
 	summary_hit(summary, begin, 1, "x", NULL);
 	summary_hit(summary, begin + 5000, 1, "x", NULL);
-	/* Before all others, as far as the bins reach, and beyond. */
+	/* Earlier than all others, as far as the bins reach, and beyond. */
 	summary_hit(summary, begin - 100000, 1, "x", NULL);
 	summary_hit(summary, begin - 100000000000, 1, "x", NULL);
 	summary_hit(summary, 1, 1, "x", NULL);
@@ -110,7 +110,7 @@ static void test_pairs(void **state)
 	struct probe_row row;
 
 	(void)state;
-	/* An end before anybody knows of its begin; two threads; one within the other. */
+	/* An end without a known begin; two threads; nested spans. */
 	summary_hit(summary, 50, 1, "tx__commit", NULL);
 	summary_hit(summary, 100, 1, "tx__start", NULL);
 	summary_hit(summary, 110, 2, "tx__start", NULL);
@@ -137,7 +137,7 @@ static void test_pairs(void **state)
 	probe_summary_free(summary);
 }
 
-/* The rules are those of trace: the first whose ends there are; dashes; not across providers. */
+/* The same rules as for trace: the first one with existing ends; dashes; not across providers. */
 static void test_pair_rules(void **state)
 {
 	struct probe_summary *summary = summary_made(NULL);
@@ -171,7 +171,7 @@ static void test_deep_recursion(void **state)
 	for (uint64_t i = 0; i < DEPTH; i++)
 		summary_hit(summary, 1000 + DEPTH + i, 1, "f__return", NULL);
 	pair = pair_of(summary, "f__entry", "f__return");
-	/* Those beyond the limit are told, and do not disturb the others. */
+	/* Those beyond the limit are reported, and do not disturb the others. */
 	assert_int_equal(summary->probes[pair->begin]->untimed, 1000);
 	assert_int_equal(pair->count, SUMMARY_BEGINS_MAX);
 	assert_int_equal(pair->unmatched, 0);
@@ -212,7 +212,7 @@ static void test_match(void **state)
 	assert_int_equal(summary->flight_count, 0);
 	probe_summary_free(summary);
 
-	/* By strings, the end's being another argument's. */
+	/* By strings; the end's is another argument. */
 	summary = summary_made(&(struct probe_summary_options){.match = "str(arg0):comm"});
 	for (size_t i = 0; i < 2; i++) {
 		struct probe_value name = summary_string(i ? "b" : "a");
@@ -239,15 +239,15 @@ static void test_losses(void **state)
 	const struct summary_pair *pair;
 
 	(void)state;
-	summary_lose(summary, 0, 2); /* not said when: before everything */
+	summary_lose(summary, 0, 2); /* time unknown: before everything */
 	assert_int_equal(summary->lost, 2);
 	summary_hit(summary, 100, 1, "q__start", NULL);
 	summary_hit(summary, 110, 1, "q__done", NULL);
 	summary_hit(summary, 120, 1, "q__start", NULL);
 	summary_lose(summary, 130, 5);
-	/* Its begin may be lost: it is not the one of 120 that is measured. */
+	/* Its begin may be lost: the one of 120 is not measured. */
 	summary_hit(summary, 5000, 1, "q__done", NULL);
-	summary_lose(summary, 0, 3); /* not said when */
+	summary_lose(summary, 0, 3); /* time unknown */
 	pair = pair_of(summary, "q__start", "q__done");
 	assert_int_equal(pair->count, 1);
 	assert_int_equal(pair->most, 10);
@@ -261,7 +261,7 @@ static void test_losses(void **state)
 	probe_summary_free(summary);
 }
 
-/* An event as the log of a stream has it. */
+/* An event as in the log of a stream. */
 static void own_event(struct probe_summary *summary, pid_t pid, const char *name, uint64_t arg)
 {
 	struct probe_value value = summary_number(arg);
@@ -277,7 +277,7 @@ static void own_event(struct probe_summary *summary, pid_t pid, const char *name
 	assert_null(probe_summary_add(summary, &event));
 }
 
-/* What a stream says of itself is no hit, of no probe, process or thread. */
+/* A stream's own events are not hits, and belong to no probe, process or thread. */
 static void test_streams(void **state)
 {
 	struct probe_summary *summary = summary_made(NULL);
@@ -296,7 +296,7 @@ static void test_streams(void **state)
 	assert_int_equal(summary->probe_count, 1);
 	assert_int_equal(summary->thread_count, 1);
 	assert_int_equal(summary->begin_ns, 1000);
-	/* A program's own event may be called so. */
+	/* A program's own event may have that name. */
 	own_event(summary, 7, "start", 0);
 	own_event(summary, 0, "no_such_event", 0);
 	assert_int_equal(summary->hits, 3);
@@ -362,7 +362,7 @@ static void test_top_exact(void **state)
 	top_free(top);
 }
 
-/* Among many values, the frequent ones are found, and no count says too little. */
+/* Among many values, the frequent ones are found, and no count is too low. */
 static void test_top_approximate(void **state)
 {
 	struct top *top = top_create(64);
@@ -428,7 +428,7 @@ static void test_keys(void **state)
 		assert_non_null(error);
 		probe_error_free(error);
 	}
-	/* Values without end are shown where they were asked for, and only there. */
+	/* Unlimited values are shown where requested, and only there. */
 	for (size_t asked = 0; asked < 2; asked++) {
 		summary = summary_made(asked ? &options : NULL);
 		for (uint64_t i = 0; i < 5000; i++) {
@@ -440,7 +440,7 @@ static void test_keys(void **state)
 			struct probe_value value = summary_number(i % 5);
 
 			summary_hit(summary, i, 1, "few", &value);
-			/* As C has most numbers; below 0, too. */
+			/* Formatted like C; negative ones, too. */
 			value = (struct probe_value){
 				.kind = PROBE_VALUE_SIGNED, .i = (int64_t)(i % 5) - 2};
 			summary_hit(summary, i, 1, "few signed", &value);
@@ -456,8 +456,7 @@ static void test_keys(void **state)
 		free(tops);
 		probe_summary_free(summary);
 	}
-	/* Strings of which each came a few times, and all too rarely to be told: a table of none.
-	 */
+	/* Strings of which each came only a few times, too rarely to be shown: an empty table. */
 	for (size_t asked = 0; asked < 2; asked++) {
 		const struct probe_summary_view view = {.title = "rare"};
 		size_t length;
@@ -481,7 +480,7 @@ static void test_keys(void **state)
 		free(rendered);
 		probe_summary_free(summary);
 	}
-	/* A string is kept up to a limit, and not the same as one that is so long. */
+	/* A string is kept up to a limit, and differs from one of just that length. */
 	memset(text, 'x', sizeof(text));
 	summary = summary_made(NULL);
 	for (size_t i = 0; i < 4; i++) {
@@ -501,7 +500,7 @@ static void test_keys(void **state)
 	probe_summary_free(summary);
 }
 
-/* Where there is no room for the times of begins, their ends make room for others all the same. */
+/* Without room for the times of begins, ends still make room for others. */
 static void test_begins_without_room(void **state)
 {
 	struct probe_summary *summary =

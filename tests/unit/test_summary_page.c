@@ -55,7 +55,7 @@ static void test_axes(void **state)
 	}
 	assert_string_equal(written(axis_coordinate, -0.26), "-0.3");
 	assert_string_equal(written(axis_coordinate, 99.96), "100");
-	/* What there is fits, and most of the axis is used. */
+	/* Everything fits, and most of the axis is used. */
 	for (double value = 1e-3; value < 1e25; value *= 1.07) {
 		double end = axis_end(value, &parts);
 
@@ -65,7 +65,7 @@ static void test_axes(void **state)
 	for (size_t row = 2; row + 1 < SUMMARY_HEAT_ROWS; row++) {
 		double at = axis_row(heat_low(row)) - (double)row;
 
-		/* A row begins with a whole number, which is not where it begins exactly. */
+		/* A row begins with a whole number, which is not its exact beginning. */
 		assert_true(at > -1e-5 && at < (row < 20 ? 1 : 0.05));
 	}
 	for (size_t low = 0; low < SUMMARY_HEAT_ROWS; low++) {
@@ -81,9 +81,9 @@ static void test_axes(void **state)
 	}
 }
 
-/* ---- What traced programs say ---- */
+/* ---- Text from traced programs ---- */
 
-/* Every tag of the page is one of ours, and every byte of it is UTF-8 that may be shown. */
+/* Every tag of the page is ours, and every byte is printable UTF-8. */
 static void check_page(const char *page)
 {
 	static const char *const ours[] = {"html", "head", "meta", "title", "style", "body", "a",
@@ -161,7 +161,7 @@ static void test_empty(void **state)
 	assert_null(probe_summary_render(summary, PROBE_SUMMARY_HTML, &view, &text, &length));
 	check_page(text);
 	free(text);
-	/* Losses alone: nobody knows when, and then somebody does. */
+	/* Only losses: first at unknown times, then at a known one. */
 	summary_lose(summary, 0, 4);
 	assert_null(probe_summary_render(summary, PROBE_SUMMARY_TEXT, &view, &text, &length));
 	assert_string_equal(text, "nothing: no hits, 4 lost\n");
@@ -184,7 +184,7 @@ static void test_empty(void **state)
 	probe_summary_free(summary);
 }
 
-/* What is not in the tables is told. */
+/* What the tables lack is reported. */
 static void test_missing(void **state)
 {
 	static const char *const keys[] = {"arg0", "arg7", "str(arg0)"};

@@ -65,7 +65,7 @@ static void test_this_process(void **state)
 	check_thread(&thread);
 	assert_int_equal(pthread_create(&other, NULL, check_thread, &thread), 0);
 	pthread_join(other, NULL);
-	/* What libc says of itself. */
+	/* What libc reports about itself. */
 	assert_int_equal(thread.has_rseq, size && *size > 0);
 	if (!thread.has_rseq) {
 		print_message("skipped: this libc registers no rseq\n");
@@ -75,7 +75,7 @@ static void test_this_process(void **state)
 	assert_int_equal(thread.rseq_signature, 0x53053053);
 }
 
-/* A program that has not begun has no threads to tell apart. */
+/* A program that has not begun has no threads to distinguish. */
 static void test_held(void **state)
 {
 	struct probe_target target = {.pid = getpid(), .held = true};
@@ -83,7 +83,7 @@ static void test_held(void **state)
 
 	(void)state;
 	assert_false(thread.has_tp || thread.has_tid || thread.has_rseq);
-	/* Its loader's system calls have told. */
+	/* Its loader's system calls have revealed it. */
 	target.facts = (struct spawn_facts){
 		.known = true, .has_rseq = true, .rseq_offset = -32, .rseq_signature = 7};
 	thread = model_of(&target);
@@ -94,7 +94,7 @@ static void test_held(void **state)
 	assert_false(model_of(&target).has_rseq);
 }
 
-/* Nothing is found where there is no libc: stubs then ask the kernel. */
+/* Without libc nothing is found: stubs then ask the kernel. */
 static void test_no_libc(void **state)
 {
 	struct probe_target target = {.pid = getpid()};

@@ -36,13 +36,13 @@ static void test_text(void **state)
 	fits("query__start", 1, true, ".", 1);
 	fits("query__start", 0, true, "", 0);
 	fits("", 0, true, "", 0);
-	/* What a terminal would obey, or that would turn the direction of writing. */
+	/* Control characters, and characters that change the direction of text. */
 	fits("\033[2Jx\r\n", 20, true, "\\033[2Jx\\r\\n", 12);
 	fits("a\xe2\x80\xae"
 	     "b",
 		20, true, "a?b", 3);
 	fits("\xff\xc3", 20, true, "\\377\\303", 8);
-	/* Two columns each: half of one is none. */
+	/* Two columns each: half a character is not drawn. */
 	fits("\xe6\xbc\xa2\xe5\xad\x97", 4, true, "\xe6\xbc\xa2\xe5\xad\x97", 4);
 	fits("\xe6\xbc\xa2\xe5\xad\x97\xe5\xad\x97", 4, true, "\xe6\xbc\xa2…", 3);
 	fits("\xc3\xa9t\xc3\xa9", 9, true, "\xc3\xa9t\xc3\xa9", 3);
@@ -161,7 +161,7 @@ static void test_screen(void **state)
 		" postgresql:query__done          31          310    212us   1.10ms    300us      "
 		"2");
 	line_is(&frame, 4, " postgresql:query__start         31          310");
-	/* In its whole width. */
+	/* In its full width. */
 	line_is(&frame, 5,
 		"!postgresql:mark__dirty                        0"
 		"                                          ");
@@ -177,7 +177,7 @@ static void test_screen(void **state)
 	model_deinit(&model);
 }
 
-/* Columns go one by one, and the name stays as long as anything. */
+/* Columns disappear one by one; the name stays longest. */
 static void test_narrow(void **state)
 {
 	struct top_frame frame = {0};
@@ -213,7 +213,7 @@ static size_t columns(const char *text, size_t length)
 	return cell_width(copy, true);
 }
 
-/* Of whatever size, every line fits, and a row is to be seen. */
+/* At any size, every line fits, and a row is visible. */
 static void test_any_size(void **state)
 {
 	struct top_frame frame = {0};
@@ -240,7 +240,7 @@ static void test_any_size(void **state)
 	model_deinit(&model);
 }
 
-/* The cursor is always in sight, and no row is out of it that has room. */
+/* The cursor is always visible, and so is every row that has room. */
 static void test_scrolling(void **state)
 {
 	struct top_view view = {
@@ -342,7 +342,7 @@ int main(void)
 		cmocka_unit_test(test_table),
 	};
 
-	/* Widths of characters are the locale's; Debian's libc has this one always. */
+	/* The locale determines character widths; Debian's libc always has this one. */
 	if (!setlocale(LC_CTYPE, "C.UTF-8"))
 		return 77;
 	return cmocka_run_group_tests(tests, NULL, NULL);

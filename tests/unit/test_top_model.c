@@ -40,7 +40,7 @@ static void fill(struct top_model *model)
 	model_arrange(model);
 }
 
-/* The names that are shown, in order. */
+/* The visible names, in order. */
 static void shows(const struct top_model *model, const char *expected)
 {
 	char text[512] = "";
@@ -58,7 +58,7 @@ static void test_order(void **state)
 
 	(void)state;
 	fill(&model);
-	/* Where figures are the same, by name: rows do not change places for nothing. */
+	/* Equal figures are sorted by name, so that rows do not swap places for no reason. */
 	shows(&model, "query__done query__start abort gc__end lock__wait");
 	assert_true(model_rate(&model, model_find(&model, "pg", "abort")) == 2);
 	assert_true(model_rate_all(&model) == 32.5);
@@ -99,7 +99,7 @@ static void test_filter(void **state)
 	shows(&model, "gc__end");
 	assert_true(model_set_filter(&model, "/^pg:(abort|lock)/"));
 	shows(&model, "abort lock__wait");
-	/* While one is being typed, it is no regular expression yet. */
+	/* While it is being typed, it is not yet a regular expression. */
 	assert_true(model_set_filter(&model, "/^pg"));
 	shows(&model, "");
 	assert_false(model_set_filter(&model, "/(/"));
@@ -130,7 +130,7 @@ static void test_cursor(void **state)
 	assert_int_equal(model_cursor(&model), 0);
 	model_move(&model, 100);
 	assert_int_equal(model_cursor(&model), 5);
-	/* Not shown, it is not there; and another one is found from the begin. */
+	/* When hidden, it is gone; and another one is found from the beginning. */
 	assert_true(model_set_filter(&model, "query"));
 	assert_int_equal(model_cursor(&model), SIZE_MAX);
 	model_move(&model, 100);
@@ -162,7 +162,7 @@ static void test_many(void **state)
 
 /* ---- Keys --------------------------------------------------------------------------------- */
 
-/* What is typed, as a line of words. */
+/* The keys typed, as a line of words. */
 static void typed(const char *bytes, size_t count, bool all, const char *expected)
 {
 	static const char *const names[] = {"text", "up", "down", "page-up", "page-down", "home",
@@ -194,7 +194,7 @@ static void test_keys(void **state)
 	TYPED("\r\n\x7f\b\x15\x0c", "enter enter erase erase clear redraw");
 	TYPED("a\xc3\xa9\xe6\xbc\xa2\xf0\x9f\x98\x80z",
 		"a \xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x98\x80 z");
-	/* Keys that nothing is known of do nothing, whatever is in them. */
+	/* Unknown keys do nothing, whatever they contain. */
 	TYPED("\033[15~\033[1;5C\033[<0;10;20M\033OPq", "q");
 	TYPED("\x01\x02\xff\xfe\x80q\xc3q", "q q");
 }
@@ -202,7 +202,7 @@ static void test_keys(void **state)
 static void test_escape(void **state)
 {
 	(void)state;
-	/* It may be the begin of another key, until nothing comes any more. */
+	/* It may be the beginning of another key, until no more input comes. */
 	TYPED("\033", "");
 	TYPED_ALL("\033", "escape");
 	TYPED_ALL("x\033", "x escape");
@@ -210,7 +210,7 @@ static void test_escape(void **state)
 	TYPED("\033\033[A", "escape up");
 	TYPED("\033[", "");
 	TYPED_ALL("\033[", "escape [");
-	/* A begin that no end follows does not take what comes. */
+	/* An unfinished key does not swallow later input. */
 	TYPED("\033[12\x01q", "q");
 }
 

@@ -208,7 +208,7 @@ static void hits_cross_the_wire(void **state)
 	assert_int_equal(got.options.cpu, 5);
 	assert_true(got.options.filtered);
 	assert_string_equal(got.options.extra, "thread");
-	/* Cut anywhere, or with any byte changed, it is refused or harmless. */
+	/* Truncated anywhere, or with any byte changed, it is rejected or harmless. */
 	for (size_t cut = 0; cut < length; cut += 8) {
 		memcpy(copy, out.data + out.start, length);
 		wire_get_hit(copy, cut, &got);

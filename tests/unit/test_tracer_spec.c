@@ -83,7 +83,7 @@ static void call_stacks(void **state)
 	assert_int_equal(options.ring_bytes, 0);
 	probe_tracer_free(spec);
 
-	wrong("stack,", "tracer 'stack' knows no ''; it knows frames, bytes=N and folded");
+	wrong("stack,", "tracer 'stack' has no option ''; it has frames, bytes=N and folded");
 	wrong("stack,bytes=511",
 		"-t stack,bytes=511: between 512 and 32768 bytes of each stack can be copied");
 	wrong("stack,bytes=4k,folded",
@@ -186,7 +186,7 @@ static void pairs_need_their_operands(void **state)
 		"first, or add --pairs auto, which finds pairs by their names (X__start and "
 		"X__done)");
 	does_not_go_together("latency", 3, options,
-		"3 PROBEs are no pairs: a begin and its end, the next begin and its end; --pairs "
+		"3 PROBEs are not pairs: a begin and its end, the next begin and its end; --pairs "
 		"auto finds them by their names");
 	options.gather.pairing = PROBE_PAIRING_NAMES;
 	does_not_go_together("sum,arg0", 2, options,
@@ -229,7 +229,7 @@ static void metrics_are_made_of_another_tracers_rows(void **state)
 	wrong("pcp,latencie", "there is no tracer 'latencie'; the nearest is 'latency'");
 	wrong("pcp,sum", "tracer 'sum' needs a value: -t sum,arg0, or any other expression");
 	wrong("pcp,print",
-		"-t pcp,print: metrics are made of what is gathered: -t pcp,latency, or any other "
+		"-t pcp,print: metrics need a tracer that gathers: -t pcp,latency, or any other "
 		"tracer that makes tables");
 }
 

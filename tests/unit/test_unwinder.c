@@ -45,7 +45,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* What a stub would take here. The frames above stay as they are until the test has ended. */
+/* What a stub would copy here. The frames above stay unchanged until the test has ended. */
 static __attribute__((noinline, no_sanitize("address", "undefined"))) void take(struct fixture *f)
 {
 	ucontext_t here;
@@ -78,7 +78,7 @@ static __attribute__((noinline)) int descend(struct fixture *f, int depth)
 	return below + 1;
 }
 
-/* Room above, so that the copy does not reach beyond the end of the stack. */
+/* Room above, so that the copy does not extend past the end of the stack. */
 static __attribute__((noinline)) void fill(struct fixture *f)
 {
 	volatile uint8_t room[STACK_BYTES];
@@ -117,7 +117,7 @@ static void own_stack(void **state)
 	assert_ptr_equal(again.frames[2], second);
 }
 
-/* However short the copy is, frames are those that it holds, and it is said to be cut. */
+/* However short the copy is, the frames in it are found, and it is reported as truncated. */
 static void cut_stacks(void **state)
 {
 	struct fixture *f = *state;
@@ -146,7 +146,7 @@ static uint64_t next_random(uint64_t *seed)
 	return *seed;
 }
 
-/* Garbage of a kind that leads on: addresses in the stack, addresses of code, small numbers. */
+/* Garbage that leads on: addresses in the stack, addresses of code, small numbers. */
 static uint64_t plausible(const struct fixture *f, uint64_t *seed)
 {
 	uint64_t random = next_random(seed);
@@ -192,7 +192,7 @@ static void garbage(void **state)
 	}
 }
 
-/* Frame pointers that point to each other, in code that nobody has rules for. */
+/* Frame pointers that point to each other, in code without rules. */
 static void no_endless_loop(void **state)
 {
 	struct fixture *f = *state;
