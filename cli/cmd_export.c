@@ -262,7 +262,7 @@ static struct probe_error *check_options(struct export_options *options)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--format: there is no '%s'; there are json, csv, folded and trace-event",
 			options->format_name);
-	if (common->program || common->operand_count < 1 || !common->operands[0][0])
+	if (common->operand_count < 1 || !common->operands[0][0])
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"export: give one record, a folder of `probectl record -o`, or - for what "
 			"`probectl trace --json` prints");
@@ -276,10 +276,12 @@ static struct probe_error *check_options(struct export_options *options)
 	return error ? error : parse_counters(options);
 }
 
-static struct probe_error *export_checked(struct export_options *options)
+static struct probe_error *export_checked(void *data, int *status_ret)
 {
+	struct export_options *options = data;
 	struct probe_error *error = check_options(options);
 
+	(void)status_ret;
 	return error ? error : export_command(options);
 }
 
@@ -294,63 +296,38 @@ static void export_options_deinit(struct export_options *options)
 	options_deinit(&options->common);
 }
 
+static const char help_text[] =
+	"Writes a record of `probectl record`, or (-) the output of `probectl trace\n"
+	"--json`, in the format of another tool. With PROBEs, writes only their hits.\n";
+
 struct probe_error *cmd_export(int argc, char **argv, int *status_ret)
 {
 	struct export_options options = {0};
 	const struct option_row rows[] = {
 		OPTIONS_PROBE(&options.common),
-		{.letter = 'F',
-			.name = "format",
-			.kind = OPTION_STRING,
-			.value = "FORMAT",
-			.target = &options.format_name,
-			.help = "json (ndjson), csv, folded (flamegraph) or trace-event (perfetto, "
-				"chrome)"},
-		{.letter = 'o',
-			.name = "output",
-			.kind = OPTION_STRING,
-			.value = "FILE",
-			.target = &options.output,
-			.help = "write to FILE instead of standard output"},
-		{.letter = 'k',
-			.name = "key",
-			.kind = OPTION_STRING,
-			.value = "ARG",
-			.target = &options.options.key,
-			.help = "name slices and frames by arg0 or str(arg1), such as a function "
-				"name"},
-		{.name = "match",
-			.kind = OPTION_STRING,
-			.value = "ARG[:ARG]",
-			.target = &options.options.match,
-			.help = "match an end to the begin with the same value of ARG, on any "
-				"thread"},
-		{.name = "counter",
-			.kind = OPTION_STRINGS,
-			.value = "PROBE(ARG)",
-			.target = &options.counters,
-			.help = "trace-event: show an argument's values over time; may be "
-				"repeated"},
-		{.name = "count",
-			.kind = OPTION_FLAG,
-			.target = &options.options.hits,
-			.help = "folded: count hits (default: nanoseconds that pairs took "
-				"themselves)"},
+		OPTION('F', "format", STRING, "FORMAT", &options.format_name,
+			"json (ndjson), csv, folded (flamegraph) or trace-event (perfetto, "
+			"chrome)"),
+		OPTIONS_OUTPUT(&options.output),
+		OPTION('k', "key", STRING, "ARG", &options.options.key,
+			"name slices and frames by arg0 or str(arg1), such as a function name"),
+		OPTION(0, "match", STRING, "ARG[:ARG]", &options.options.match,
+			"match an end to the begin with the same value of ARG, on any thread"),
+		OPTION(0, "counter", STRINGS, "PROBE(ARG)", &options.counters,
+			"trace-event: show an argument's values over time; may be repeated"),
+		OPTION(0, "count", FLAG, NULL, &options.options.hits,
+			"folded: count hits (default: nanoseconds that pairs took themselves)"),
 	};
 	const struct command_line line = {
 		.synopsis = "export --format=FORMAT [OPTIONS] DIR|- [PROBE...]",
-		.help = "Writes a record of `probectl record`, or (-) the output of `probectl "
-			"trace\n"
-			"--json`, in the format of another tool. With PROBEs, writes only their "
-			"hits.\n",
-		.rows = rows,
-		.row_count = sizeof(rows) / sizeof(rows[0]),
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.common = &options.common,
+		.run = export_checked,
+		.data = &options,
 	};
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
+	struct probe_error *error = options_run(&line, argc, argv, status_ret);
 
-	(void)status_ret;
-	if (!error && !options.common.helped)
-		error = export_checked(&options);
 	export_options_deinit(&options);
 	return error;
 }

@@ -54,9 +54,6 @@ static struct probe_error *sort_operands(struct list_command *command)
 		else
 			error = options_add_pattern(&options->patterns, options->operands[i]);
 	}
-	if (!error && options->program)
-		error = probe_error_new(PROBE_ERROR_USAGE,
-			"list runs no program: '--' is not for it (see 'probectl list --help')");
 	return error;
 }
 
@@ -270,8 +267,9 @@ static struct probe_error *show(struct list_command *command)
 	return error;
 }
 
-static struct probe_error *list(struct list_command *command)
+static struct probe_error *list(void *data, int *status_ret)
 {
+	struct list_command *command = data;
 	struct probe_error *error = sort_operands(command);
 
 	if (!error)
@@ -280,6 +278,8 @@ static struct probe_error *list(struct list_command *command)
 		return error;
 	report_defects(command);
 	error = show(command);
+	if (command->failed)
+		*status_ret = STATUS_FAILED;
 	if (!error && command->listing.count == 0 && !command->failed && !command->json) {
 		char where[512];
 
@@ -303,31 +303,22 @@ struct probe_error *cmd_list(int argc, char **argv, int *status_ret)
 	const struct option_row rows[] = {
 		OPTIONS_PID(&command.options),
 		OPTIONS_PROBE(&command.options),
-		{.letter = 'v',
-			.name = "verbose",
-			.kind = OPTION_COUNTER,
-			.target = &command.verbose,
-			.help = "also show each site: address, function, line; -vv: bytes, plan"},
-		{.name = "json",
-			.kind = OPTION_FLAG,
-			.target = &command.json,
-			.help = "print one JSON object for each site"},
+		OPTION('v', "verbose", COUNTER, NULL, &command.verbose,
+			"also show each site: address, function, line; -vv: bytes, plan"),
+		OPTION(0, "json", FLAG, NULL, &command.json, "print one JSON object for each site"),
 	};
 	const struct command_line line = {
 		.synopsis = "list [-v | -vv] [--json] [FILE... | -p PID] [PROBE...]",
 		.help = help_text,
-		.rows = rows,
-		.row_count = sizeof(rows) / sizeof(rows[0]),
+		OPTION_ROWS(rows),
+		.common = &command.options,
+		.run = list,
+		.data = &command,
 	};
-	struct probe_error *error = options_parse(&line, argc, argv, &command.options);
+	struct probe_error *error = options_run(&line, argc, argv, status_ret);
 
-	if (!error && !command.options.helped)
-		error = list(&command);
-	if (command.failed)
-		*status_ret = STATUS_FAILED;
 	free(command.listing.items);
 	free(command.files);
 	scan_deinit(&command.lists);
-	options_deinit(&command.options);
 	return error;
 }

@@ -263,16 +263,16 @@ static struct probe_error *read_all(const struct read_options *options, int *sta
 
 /* ---- The command line ----------------------------------------------------------------- */
 
-static struct probe_error *read_checked(struct read_options *options, int *status_ret)
+static struct probe_error *read_checked(void *data, int *status_ret)
 {
+	struct read_options *options = data;
 	struct probe_error *error;
 
-	if (options->common.program || options->common.operand_count)
+	if (options->common.operand_count)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"read takes no %s; -t TRACER or -t SESSION says which session",
-			options->common.program ? "program" : "PROBE");
+			"read takes no PROBE; -t TRACER or -t SESSION says which session");
 	if (!processes_given(&options->common))
-		return request_no_pid("read");
+		return request_no_pid(&options->common);
 	error = processes_find(&options->common);
 	if (error)
 		return error;
@@ -280,45 +280,32 @@ static struct probe_error *read_checked(struct read_options *options, int *statu
 	return read_all(options, status_ret);
 }
 
+static const char help_text[] =
+	"Prints what the sessions left by `probectl enable -t` have gathered.\n";
+
 struct probe_error *cmd_read(int argc, char **argv, int *status_ret)
 {
 	struct read_options options = {.top = TRACER_TOP};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.common),
 		OPTIONS_PROCESSES(&options.common),
-		{.letter = 't',
-			.name = "tracer",
-			.kind = OPTION_STRINGS,
-			.value = "TRACER|N",
-			.target = &options.wanted,
-			.help = "read only sessions with this tracer or this number"},
-		{.name = "reset",
-			.kind = OPTION_FLAG,
-			.target = &options.reset,
-			.help = "start again after reading"},
-		{.name = "top",
-			.kind = OPTION_NUMBER,
-			.value = "N",
-			.target = &options.top,
-			.help = "limit tables to N rows (default: 20; 0: no limit)"},
-		{.letter = 'a',
-			.name = "all",
-			.kind = OPTION_FLAG,
-			.target = &options.all,
-			.help = "name every probe without hits, however many there are"},
+		OPTION('t', "tracer", STRINGS, "TRACER|N", &options.wanted,
+			"read only sessions with this tracer or this number"),
+		OPTION(0, "reset", FLAG, NULL, &options.reset, "start again after reading"),
+		OPTIONS_TOP(&options.top),
+		OPTIONS_ALL(&options.all),
 		OPTIONS_JSON(&options.json),
 	};
 	const struct command_line line = {
 		.synopsis = "read [OPTIONS] -p PID[,PID...]",
-		.help = "Prints what the sessions left by `probectl enable -t` have gathered.\n",
-		.rows = rows,
-		.row_count = sizeof(rows) / sizeof(rows[0]),
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.common = &options.common,
+		.run = read_checked,
+		.data = &options,
 	};
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
+	struct probe_error *error = options_run(&line, argc, argv, status_ret);
 
-	if (!error && !options.common.helped)
-		error = read_checked(&options, status_ret);
 	free(options.wanted.items);
-	options_deinit(&options.common);
 	return error;
 }

@@ -38,64 +38,60 @@ static struct probe_error *parse_full(const char *text, enum record_full *ret)
 		PROBE_ERROR_USAGE, "--full: '%s' is none of flush, loop and stop", text);
 }
 
-static struct probe_error *check(
-	struct trace_options *options, const char *rotate, const char *full)
+struct record_options {
+	struct trace_options trace;
+	const char *rotate, *full; /* as they were typed; or NULL */
+};
+
+static struct probe_error *record_checked(void *data, int *status_ret)
 {
+	struct record_options *record = data;
+	struct trace_options *options = &record->trace;
 	struct probe_error *error = NULL;
 
 	if (!options->directory || !options->directory[0])
 		return probe_error_new(PROBE_ERROR_USAGE, "record: where to? Give -o DIR");
-	if (rotate)
-		error = parse_rotate(rotate, &options->parts);
-	return error || !full ? error : parse_full(full, &options->full);
+	if (record->rotate)
+		error = parse_rotate(record->rotate, &options->parts);
+	if (!error && record->full)
+		error = parse_full(record->full, &options->full);
+	return error ? error : trace_options_run(options, status_ret);
 }
+
+static const char help_text[] =
+	"Records each hit in the Common Trace Format, for babeltrace2 and Trace Compass,\n"
+	"until Ctrl-C, the end of the processes, or the limit set by -n or -d. The code\n"
+	"of the processes is then as it was before. With a PROGRAM, PROBEs come before\n"
+	"the --, and the exit status is that of the program.\n";
 
 struct probe_error *cmd_record(int argc, char **argv, int *status_ret)
 {
-	struct trace_options options = {.settings = {.top = TRACER_TOP}};
-	const char *rotate = NULL, *full = NULL;
+	struct record_options record = {.trace = {.settings = {.top = TRACER_TOP}}};
 	const struct option_row rows[] = {
-		OPTIONS_PID(&options.common),
-		OPTIONS_PROCESSES(&options.common),
-		OPTIONS_PROBE(&options.common),
-		{.letter = 'o',
-			.name = "output",
-			.kind = OPTION_STRING,
-			.value = "DIR",
-			.target = &options.directory,
-			.help = "write the record to DIR, which is created or must be empty"},
-		{.name = "rotate",
-			.kind = OPTION_STRING,
-			.value = "SIZE|TIME",
-			.target = &rotate,
-			.help = "begin a new part, a record of its own in DIR, after 64M, 10s ..."},
-		{.name = "full",
-			.kind = OPTION_STRING,
-			.value = "flush|loop|stop",
-			.target = &full,
-			.help = "write continuously (default), keep the newest hits, or stop when "
-				"a buffer is full"},
-		OPTIONS_FILTER(&options.tracer),
-		OPTIONS_TRACE(&options),
+		OPTIONS_PID(&record.trace.common),
+		OPTIONS_PROCESSES(&record.trace.common),
+		OPTIONS_PROBE(&record.trace.common),
+		OPTION('o', "output", STRING, "DIR", &record.trace.directory,
+			"write the record to DIR, which is created or must be empty"),
+		OPTION(0, "rotate", STRING, "SIZE|TIME", &record.rotate,
+			"begin a new part, a record of its own in DIR, after 64M, 10s ..."),
+		OPTION(0, "full", STRING, "flush|loop|stop", &record.full,
+			"write continuously (default), keep the newest hits, or stop when a buffer "
+			"is full"),
+		OPTIONS_FILTER(&record.trace.tracer),
+		OPTIONS_TRACE(&record.trace),
 	};
 	const struct command_line line = {
 		.synopsis = "record [OPTIONS] -o DIR PROBE... " SYNOPSIS_PROCESSES,
-		.help = "Records each hit in the Common Trace Format, for babeltrace2 and Trace "
-			"Compass,\n"
-			"until Ctrl-C, the end of the processes, or the limit set by -n or -d. The "
-			"code\n"
-			"of the processes is then as it was before. With a PROGRAM, PROBEs come "
-			"before\n"
-			"the --, and the exit status is that of the program.\n",
-		.rows = rows,
-		.row_count = sizeof(rows) / sizeof(rows[0]),
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.starts_program = true,
+		.common = &record.trace.common,
+		.run = record_checked,
+		.data = &record,
 	};
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
+	struct probe_error *error = options_run(&line, argc, argv, status_ret);
 
-	if (!error && !options.common.helped)
-		error = check(&options, rotate, full);
-	if (!error && !options.common.helped)
-		error = trace_options_run(argv[0], &options, status_ret);
-	trace_options_deinit(&options);
+	tracer_options_deinit(&record.trace.tracer);
 	return error;
 }

@@ -144,14 +144,15 @@ static struct probe_error *repair_process(
 	return processes_error(&options->common, pid, error);
 }
 
-static struct probe_error *repair_checked(struct repair_options *options, int *status_ret)
+static struct probe_error *repair_checked(void *data, int *status_ret)
 {
+	const struct repair_options *options = data;
 	const struct common_options *common = &options->common;
 
-	if (common->program || common->operand_count)
+	if (common->operand_count)
 		return probe_error_new(PROBE_ERROR_USAGE, "repair takes processes only: -p PID");
 	if (!common->pids.count)
-		return request_no_pid("repair");
+		return request_no_pid(common);
 	/* Every process, even if one fails; they are independent of each other. */
 	for (size_t i = 0; i < common->pids.count; i++) {
 		struct probe_error *error =
@@ -163,6 +164,13 @@ static struct probe_error *repair_checked(struct repair_options *options, int *s
 	return NULL;
 }
 
+static const char help_text[] =
+	"Removes what killed controllers left in processes: sessions that nobody reads any\n"
+	"more, and probes that are only half switched on or off. Any other command that\n"
+	"changes a process does the same first. Sites that a session wants patched and\n"
+	"that something has restored are patched again. Sites that something else has\n"
+	"overwritten are named and left as they are; the exit status is then 1.\n";
+
 struct probe_error *cmd_repair(int argc, char **argv, int *status_ret)
 {
 	struct repair_options options = {0};
@@ -172,22 +180,12 @@ struct probe_error *cmd_repair(int argc, char **argv, int *status_ret)
 	};
 	const struct command_line line = {
 		.synopsis = "repair [--json] -p PID[,PID...]",
-		.help = "Removes what killed controllers left in processes: sessions that nobody "
-			"reads any\n"
-			"more, and probes that are only half switched on or off. Any other command "
-			"that\n"
-			"changes a process does the same first. Sites that a session wants patched "
-			"and\n"
-			"that something has restored are patched again. Sites that something else "
-			"has\n"
-			"overwritten are named and left as they are; the exit status is then 1.\n",
-		.rows = rows,
-		.row_count = sizeof(rows) / sizeof(rows[0]),
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.common = &options.common,
+		.run = repair_checked,
+		.data = &options,
 	};
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
 
-	if (!error && !options.common.helped)
-		error = repair_checked(&options, status_ret);
-	options_deinit(&options.common);
-	return error;
+	return options_run(&line, argc, argv, status_ret);
 }

@@ -126,8 +126,6 @@ static struct probe_error *check(const struct report_options *options)
 {
 	const struct common_options *common = &options->common;
 
-	if (common->program)
-		return probe_error_new(PROBE_ERROR_USAGE, "report takes no program");
 	if (common->operand_count != 1 || !common->operands[0][0])
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"report: %s (what `probectl record -o DIR` made; - for the output of "
@@ -139,8 +137,9 @@ static struct probe_error *check(const struct report_options *options)
 	return NULL;
 }
 
-static struct probe_error *report(struct report_options *options, int *status_ret)
+static struct probe_error *report(void *data, int *status_ret)
 {
+	const struct report_options *options = data;
 	const struct probe_summary_options wanted = {
 		.keys = options->keys.items,
 		.key_count = options->keys.count,
@@ -169,46 +168,33 @@ static struct probe_error *report(struct report_options *options, int *status_re
 	return error;
 }
 
+static const char help_text[] =
+	"Summarizes a record of `probectl record`, or (-) the output of `probectl trace\n"
+	"--json`: rates, probes, times of pairs, most frequent values, losses.\n";
+
 struct probe_error *cmd_report(int argc, char **argv, int *status_ret)
 {
 	struct report_options options = {.top = TOP_UNLESS_TOLD};
 	const struct option_row rows[] = {
-		{.name = "html",
-			.kind = OPTION_STRING,
-			.value = "FILE",
-			.target = &options.html,
-			.help = "write one self-contained page with charts"},
+		OPTION(0, "html", STRING, "FILE", &options.html,
+			"write one self-contained page with charts"),
 		OPTIONS_JSON(&options.json),
-		{.letter = 'k',
-			.name = "key",
-			.kind = OPTION_STRINGS,
-			.value = "KEY",
-			.target = &options.keys,
-			.help = "count hits by argN, str(argN), tid, pid, cpu or comm; may be "
-				"repeated"},
-		{.name = "match",
-			.kind = OPTION_STRING,
-			.value = "KEY[:KEY]",
-			.target = &options.match,
-			.help = "match an end to the begin with the same value, on any thread"},
-		{.name = "top",
-			.kind = OPTION_NUMBER,
-			.target = &options.top,
-			.help = "limit tables to N rows (default: 20; 0: no limit)"},
+		OPTION('k', "key", STRINGS, "KEY", &options.keys,
+			"count hits by argN, str(argN), tid, pid, cpu or comm; may be repeated"),
+		OPTION(0, "match", STRING, "KEY[:KEY]", &options.match,
+			"match an end to the begin with the same value, on any thread"),
+		OPTIONS_TOP(&options.top),
 	};
 	const struct command_line line = {
 		.synopsis = "report [OPTIONS] DIR|-",
-		.help = "Summarizes a record of `probectl record`, or (-) the output of `probectl "
-			"trace\n"
-			"--json`: rates, probes, times of pairs, most frequent values, losses.\n",
-		.rows = rows,
-		.row_count = sizeof(rows) / sizeof(rows[0]),
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.common = &options.common,
+		.run = report,
+		.data = &options,
 	};
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
+	struct probe_error *error = options_run(&line, argc, argv, status_ret);
 
-	if (!error && !options.common.helped)
-		error = report(&options, status_ret);
 	free(options.keys.items);
-	options_deinit(&options.common);
 	return error;
 }

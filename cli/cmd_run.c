@@ -34,8 +34,9 @@ static struct probe_error *run_program(const struct run_options *options, int *s
 	return error;
 }
 
-static struct probe_error *run_checked(struct run_options *options, int *status_ret)
+static struct probe_error *run_checked(void *data, int *status_ret)
 {
+	struct run_options *options = data;
 	struct probe_error *error;
 
 	if (options->common.pids.count)
@@ -48,6 +49,10 @@ static struct probe_error *run_checked(struct run_options *options, int *status_
 	return error ? error : run_program(options, status_ret);
 }
 
+static const char help_text[] =
+	"Starts a program with probes enabled before any of its code runs. The exit\n"
+	"status is that of the program.\n";
+
 struct probe_error *cmd_run(int argc, char **argv, int *status_ret)
 {
 	struct run_options options = {0};
@@ -55,28 +60,20 @@ struct probe_error *cmd_run(int argc, char **argv, int *status_ret)
 		OPTIONS_PROBE(&options.common),
 		OPTIONS_KEEP_GOING(&options.request),
 		OPTIONS_PLAN(&options.request),
-		{.letter = 'v',
-			.name = "verbose",
-			.kind = OPTION_FLAG,
-			.target = &options.verbose,
-			.help = "print on standard error what was enabled"},
-		{.name = "no-follow",
-			.kind = OPTION_FLAG,
-			.target = &options.no_follow,
-			.help = "probe only the program and the libraries that it starts with"},
+		OPTION('v', "verbose", FLAG, NULL, &options.verbose,
+			"print on standard error what was enabled"),
+		OPTION(0, "no-follow", FLAG, NULL, &options.no_follow,
+			"probe only the program and the libraries that it starts with"),
 	};
 	const struct command_line line = {
 		.synopsis = "run [OPTIONS] PROBE... -- PROGRAM [ARGS...]",
-		.help = "Starts a program with probes enabled before any of its code runs. The "
-			"exit\n"
-			"status is that of the program.\n",
-		.rows = rows,
-		.row_count = sizeof(rows) / sizeof(rows[0]),
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.starts_program = true,
+		.common = &options.common,
+		.run = run_checked,
+		.data = &options,
 	};
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
 
-	if (!error && !options.common.helped)
-		error = run_checked(&options, status_ret);
-	options_deinit(&options.common);
-	return error;
+	return options_run(&line, argc, argv, status_ret);
 }

@@ -285,18 +285,21 @@ static struct probe_error *status_all(const struct status_options *options, int 
 	return error;
 }
 
-static struct probe_error *status_checked(struct status_options *options, int *status_ret)
+static struct probe_error *status_checked(void *data, int *status_ret)
 {
+	struct status_options *options = data;
 	struct common_options *common = &options->common;
 	struct probe_error *error;
 
-	if (common->program)
-		return probe_error_new(PROBE_ERROR_USAGE, "status takes no program");
 	if (!common->pids.count)
-		return request_no_pid("status");
+		return request_no_pid(common);
 	error = options_add_operands(common, 0);
 	return error ? error : status_all(options, status_ret);
 }
+
+static const char help_text[] =
+	"Shows the probes of processes that are on, or those that match PROBE.\n"
+	"Does not stop the processes.\n";
 
 struct probe_error *cmd_status(int argc, char **argv, int *status_ret)
 {
@@ -304,24 +307,17 @@ struct probe_error *cmd_status(int argc, char **argv, int *status_ret)
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.common),
 		OPTIONS_PROBE(&options.common),
-		{.letter = 'a',
-			.name = "all",
-			.kind = OPTION_FLAG,
-			.target = &options.all,
-			.help = "also show the probes that are off"},
+		OPTION('a', "all", FLAG, NULL, &options.all, "also show the probes that are off"),
 		OPTIONS_JSON(&options.json),
 	};
 	const struct command_line line = {
 		.synopsis = "status [-a] [--json] -p PID[,PID...] [PROBE...]",
-		.help = "Shows the probes of processes that are on, or those that match PROBE.\n"
-			"Does not stop the processes.\n",
-		.rows = rows,
-		.row_count = sizeof(rows) / sizeof(rows[0]),
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.common = &options.common,
+		.run = status_checked,
+		.data = &options,
 	};
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
 
-	if (!error && !options.common.helped)
-		error = status_checked(&options, status_ret);
-	options_deinit(&options.common);
-	return error;
+	return options_run(&line, argc, argv, status_ret);
 }

@@ -22,10 +22,11 @@ struct direction {
 	const char *keep_going; /* what the option does */
 	struct probe_error *(*switch_probes)(struct probe_target *target,
 		const struct probe_request *request, struct probe_report *report);
-	struct command_line line;
+	const char *synopsis, *help;
 };
 
 struct switch_options {
+	const struct direction *direction;
 	struct kept_options kept;    /* processes and PROBEs; with -t, all of it */
 	struct trace_tracer *tracer; /* of enable -t; else NULL */
 	struct string_list pairs;
@@ -190,78 +191,68 @@ static struct probe_error *switch_tracer(struct switch_options *options)
 	return NULL;
 }
 
-static struct probe_error *switch_checked(const struct direction *direction,
-	struct switch_options *options, const char *command, int *status_ret)
+static struct probe_error *switch_checked(void *data, int *status_ret)
 {
+	struct switch_options *options = data;
 	struct probe_error *error;
 
-	if (options->kept.common.program)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"%s takes no program; `probectl run` starts one", command);
+	if (tracers_help(&options->kept.tracer))
+		return NULL;
 	if (!options->kept.common.pids.count)
-		return request_no_pid(command);
+		return request_no_pid(&options->kept.common);
 	error = switch_request(options);
 	if (!error)
 		error = switch_tracer(options);
 	if (!error)
-		*status_ret = switch_all(direction, options);
+		*status_ret = switch_all(options->direction, options);
 	return error;
 }
+
+static const char enable_help[] =
+	"Switches probes of running processes on, until `probectl disable`. Each probe\n"
+	"counts how often it was enabled. With -t, leaves a session with that tracer in\n"
+	"the process; `probectl read` prints what it has gathered.\n";
+
+static const char disable_help[] =
+	"Undoes one `probectl enable` of each probe. A probe that nobody else has enabled\n"
+	"is then off, and the code is as it was before.\n";
 
 static struct probe_error *switch_command(
 	const struct direction *direction, int argc, char **argv, int *status_ret)
 {
-	struct switch_options options = {0};
+	struct switch_options options = {.direction = direction};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.kept.common),
 		OPTIONS_PROBE(&options.kept.common),
-		{.name = "pair",
-			.kind = OPTION_STRINGS,
-			.value = "START,END",
-			.target = &options.pairs,
-			.help = "END is enabled before START, and disabled after it"},
-		{.name = "force",
-			.kind = OPTION_FLAG,
-			.target = &options.force,
-			.help = "set the state, ignoring the reference count"},
-		{.name = "exe",
-			.kind = OPTION_STRING,
-			.value = "PATH",
-			.target = &options.exe,
-			.help = "refuse processes that run a program other than PATH"},
-		{.name = "atomic",
-			.kind = OPTION_FLAG,
-			.target = &options.atomic,
-			.help = "stop all threads also for changing counters of probes without a "
-				"site"},
-		{.name = "keep-going",
-			.kind = OPTION_FLAG,
-			.target = &options.kept.request.keep_going,
-			.help = direction->keep_going},
-		{.letter = 'v',
-			.name = "verbose",
-			.kind = OPTION_COUNTER,
-			.target = &options.verbose,
-			.help = "print how sites were patched, and how long the process was "
-				"stopped"},
-		{.letter = 'q',
-			.name = "quiet",
-			.kind = OPTION_FLAG,
-			.target = &options.quiet,
-			.help = "print nothing but errors"},
+		OPTION(0, "pair", STRINGS, "START,END", &options.pairs,
+			"END is enabled before START, and disabled after it"),
+		OPTION(0, "force", FLAG, NULL, &options.force,
+			"set the state, ignoring the reference count"),
+		OPTION(0, "exe", STRING, "PATH", &options.exe,
+			"refuse processes that run a program other than PATH"),
+		OPTION(0, "atomic", FLAG, NULL, &options.atomic,
+			"stop all threads also for changing counters of probes without a site"),
+		OPTION(0, "keep-going", FLAG, NULL, &options.kept.request.keep_going,
+			direction->keep_going),
+		OPTION('v', "verbose", COUNTER, NULL, &options.verbose,
+			"print how sites were patched, and how long the process was stopped"),
+		OPTION('q', "quiet", FLAG, NULL, &options.quiet, "print nothing but errors"),
 		/* Of enable; disable has all the others. */
 		OPTIONS_PLAN(&options.kept.request),
 		OPTIONS_KEPT(&options.kept),
 	};
-	struct command_line line = direction->line;
-	struct probe_error *error;
+	const struct command_line line = {
+		.synopsis = direction->synopsis,
+		.help = direction->help,
+		.rows = rows,
+		.row_count = sizeof(rows) / sizeof(rows[0]) -
+			     (direction->patches ? 0 : 1 + OPTIONS_KEPT_ROWS),
+		.common = &options.kept.common,
+		.run = switch_checked,
+		.data = &options,
+	};
+	struct probe_error *error = options_run(&line, argc, argv, status_ret);
 
-	line.rows = rows;
-	line.row_count =
-		sizeof(rows) / sizeof(rows[0]) - (direction->patches ? 0 : 1 + OPTIONS_KEPT_ROWS);
-	error = options_parse(&line, argc, argv, &options.kept.common);
-	if (!error && !options.kept.common.helped && !tracers_help(&options.kept.tracer))
-		error = switch_checked(direction, &options, argv[0], status_ret);
 	free(options.pairs.items);
 	tracers_free(options.tracer, options.tracer ? 1 : 0);
 	kept_deinit(&options.kept);
@@ -275,16 +266,8 @@ struct probe_error *cmd_enable(int argc, char **argv, int *status_ret)
 		.patches = true,
 		.keep_going = "leave out the sites that cannot be patched",
 		.switch_probes = probe_target_enable,
-		.line =
-			{
-				.synopsis = "enable -p PID[,PID...] [OPTIONS] PROBE...",
-				.help = "Switches probes of running processes on, until `probectl "
-					"disable`. Each probe\n"
-					"counts how often it was enabled. With -t, leaves a "
-					"session with that tracer in\n"
-					"the process; `probectl read` prints what it has "
-					"gathered.\n",
-			},
+		.synopsis = "enable -p PID[,PID...] [OPTIONS] PROBE...",
+		.help = enable_help,
 	};
 
 	return switch_command(&enable, argc, argv, status_ret);
@@ -296,13 +279,8 @@ struct probe_error *cmd_disable(int argc, char **argv, int *status_ret)
 		.past = "disabled",
 		.keep_going = "leave out the probes that are off",
 		.switch_probes = probe_target_disable,
-		.line =
-			{
-				.synopsis = "disable -p PID[,PID...] [OPTIONS] PROBE...",
-				.help = "Undoes one `probectl enable` of each probe. A probe that "
-					"nobody else has enabled\n"
-					"is then off, and the code is as it was before.\n",
-			},
+		.synopsis = "disable -p PID[,PID...] [OPTIONS] PROBE...",
+		.help = disable_help,
 	};
 
 	return switch_command(&disable, argc, argv, status_ret);

@@ -34,11 +34,12 @@ static struct probe_error *check(const struct top_options *options)
 			"--sort '%s': there are rate, total, p50, p99 and name", options->sort);
 	if (options->interval_ns < INTERVAL_MIN_MS * NSEC_PER_MSEC)
 		return probe_error_new(PROBE_ERROR_USAGE, "-i: at least %d ms", INTERVAL_MIN_MS);
-	return processes_check("top", common);
+	return processes_check(common);
 }
 
-static struct probe_error *run(struct top_options *options, int *status_ret)
+static struct probe_error *run(void *data, int *status_ret)
 {
+	struct top_options *options = data;
 	struct request_options request = {.keep_going = true};
 	struct common_options *common = &options->common;
 	struct probe_error *error = check(options);
@@ -59,6 +60,13 @@ static struct probe_error *run(struct top_options *options, int *status_ret)
 	return NULL;
 }
 
+static const char help_text[] =
+	"Shows live how often probes of processes are hit (default: all probes), and how\n"
+	"long pairs of them take; `?` explains the keys. The code of the processes is\n"
+	"afterwards as it was before. Without a terminal, prints a table at each\n"
+	"interval. With a PROGRAM, PROBEs come before the --, the program's output is\n"
+	"kept until the screen is closed, and the exit status is that of the program.\n";
+
 struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 {
 	struct top_options options = {
@@ -68,47 +76,24 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 		OPTIONS_PROCESSES(&options.common),
 		OPTIONS_PROBE(&options.common),
 		OPTIONS_FOLLOW(&options.common),
-		{.letter = 'i',
-			.name = "interval",
-			.kind = OPTION_DURATION,
-			.value = "SECONDS",
-			.target = &options.interval_ns,
-			.help = "update at this interval (default: 1)"},
-		{.letter = 'd',
-			.name = "duration",
-			.kind = OPTION_DURATION,
-			.value = "SECONDS",
-			.target = &options.duration_ns,
-			.help = "stop after this time"},
-		{.name = "sort",
-			.kind = OPTION_STRING,
-			.value = "ORDER",
-			.target = &options.sort,
-			.help = "sort by rate, total, p50, p99 or name at first (default: rate)"},
-		{.name = "top",
-			.kind = OPTION_NUMBER,
-			.target = &options.top,
-			.help = "limit tables without a screen to N rows (default: 20; 0: no "
-				"limit)"},
+		OPTION('i', "interval", DURATION, "SECONDS", &options.interval_ns,
+			"update at this interval (default: 1)"),
+		OPTION('d', "duration", DURATION, "SECONDS", &options.duration_ns,
+			"stop after this time"),
+		OPTION(0, "sort", STRING, "ORDER", &options.sort,
+			"sort by rate, total, p50, p99 or name at first (default: rate)"),
+		OPTION(0, "top", NUMBER, NULL, &options.top,
+			"limit tables without a screen to N rows (default: 20; 0: no limit)"),
 	};
 	const struct command_line line = {
 		.synopsis = "top [OPTIONS] [PROBE...] " SYNOPSIS_PROCESSES,
-		.help = "Shows live how often probes of processes are hit (default: all probes), "
-			"and how\n"
-			"long pairs of them take; `?` explains the keys. The code of the processes "
-			"is\n"
-			"afterwards as it was before. Without a terminal, prints a table at each\n"
-			"interval. With a PROGRAM, PROBEs come before the --, the program's output "
-			"is\n"
-			"kept until the screen is closed, and the exit status is that of the "
-			"program.\n",
-		.rows = rows,
-		.row_count = sizeof(rows) / sizeof(rows[0]),
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.starts_program = true,
+		.common = &options.common,
+		.run = run,
+		.data = &options,
 	};
-	struct probe_error *error = options_parse(&line, argc, argv, &options.common);
 
-	if (!error && !options.common.helped)
-		error = run(&options, status_ret);
-	options_deinit(&options.common);
-	return error;
+	return options_run(&line, argc, argv, status_ret);
 }

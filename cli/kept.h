@@ -23,19 +23,14 @@ struct kept_options {
 	uint64_t since_ns; /* CLOCK_REALTIME, when it began */
 };
 
+/* clang-format off */
 #define OPTIONS_KEPT(options)                                                                      \
 	OPTIONS_TRACER(&(options)->tracer),                                                        \
-		{.letter = 's',                                                                    \
-			.name = "strings",                                                         \
-			.kind = OPTION_NUMBER,                                                     \
-			.value = "N",                                                              \
-			.target = &(options)->string_bytes,                                        \
-			.help = "with -t: keep up to N bytes of each string"},                     \
-	{                                                                                          \
-		.letter = 'b', .name = "buffer", .kind = OPTION_SIZE,                              \
-		.target = &(options)->ring_bytes,                                                  \
-		.help = "with -t ring: size of the ring buffer of each CPU"                        \
-	}
+	OPTION('s', "strings", NUMBER, "N", &(options)->string_bytes,                              \
+		"with -t: keep up to N bytes of each string"),                                     \
+	OPTION('b', "buffer", SIZE, NULL, &(options)->ring_bytes,                                  \
+		"with -t ring: size of the ring buffer of each CPU")
+/* clang-format on */
 
 enum {
 	OPTIONS_KEPT_ROWS = sizeof((struct option_row[]){OPTIONS_KEPT((struct kept_options *)0)}) /

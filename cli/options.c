@@ -375,6 +375,7 @@ struct probe_error *options_parse(
 {
 	struct parser parser = {line, argv[0], argc, argv, 1, common};
 
+	common->command = argv[0];
 	common->operands = argv + 1;
 	while (parser.at < argc && !common->helped) {
 		char *argument = argv[parser.at++];
@@ -396,6 +397,21 @@ struct probe_error *options_parse(
 	if (common->helped)
 		print_help(line);
 	return NULL;
+}
+
+struct probe_error *options_run(
+	const struct command_line *line, int argc, char **argv, int *status_ret)
+{
+	struct common_options *common = line->common;
+	struct probe_error *error = options_parse(line, argc, argv, common);
+
+	if (!error && common->program && !common->helped && !line->starts_program)
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"%s takes no program; `probectl run` starts one", common->command);
+	if (!error && !common->helped)
+		error = line->run(line->data, status_ret);
+	options_deinit(common);
+	return error;
 }
 
 void options_deinit(struct common_options *common)

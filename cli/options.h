@@ -9,8 +9,7 @@
  *		OPTIONS_PID(&o.common),
  *		OPTIONS_PROBE(&o.common),
  *		OPTIONS_JSON(&o.json),
- *		{.letter = 'v', .name = "verbose", .kind = OPTION_FLAG, .target = &o.verbose,
- *		 .help = "show each site"},
+ *		OPTION('v', "verbose", FLAG, NULL, &o.verbose, "show each site"),
  *	};
  */
 #ifndef CLI_OPTIONS_H
@@ -63,6 +62,7 @@ struct option_row {
 
 /* What nearly every command takes. Initialise with {0}. */
 struct common_options {
+	const char *command; /* its name, for messages */
 	struct pid_list pids;
 	size_t pids_given;	  /* how many of them are from -p: see cli/processes.h */
 	struct string_list names; /* --name and --children, where a command has them */
@@ -75,28 +75,47 @@ struct common_options {
 	bool helped;	/* the help was asked for, and printed: nothing else is to be done */
 };
 
+/* A row of a table; `value` may be NULL. */
+#define OPTION(its_letter, its_name, its_kind, its_value, its_target, its_help)                    \
+	{                                                                                          \
+		.letter = (its_letter), .name = (its_name), .kind = OPTION_##its_kind,             \
+		.value = (its_value), .target = (its_target), .help = (its_help)                   \
+	}
+
+/* clang-format off */
+/* Of several commands. */
 #define OPTIONS_PID(common)                                                                        \
-	{                                                                                          \
-		.letter = 'p', .name = "pid", .kind = OPTION_PIDS, .target = &(common)->pids,      \
-		.help = "use these processes: -p 1,2 or -p 1 -p 2"                                 \
-	}
+	OPTION('p', "pid", PIDS, NULL, &(common)->pids,                                            \
+		"use these processes: -p 1,2 or -p 1 -p 2")
 #define OPTIONS_PROBE(common)                                                                      \
-	{                                                                                          \
-		.letter = 'e', .name = "probe", .kind = OPTION_PATTERN,                            \
-		.target = &(common)->patterns, .help = "use this PROBE; the same as an operand"    \
-	}
+	OPTION('e', "probe", PATTERN, NULL, &(common)->patterns,                                   \
+		"use this PROBE; the same as an operand")
 #define OPTIONS_JSON(flag)                                                                         \
-	{                                                                                          \
-		.name = "json", .kind = OPTION_FLAG, .target = (flag),                             \
-		.help = "print one JSON object per line"                                           \
-	}
+	OPTION(0, "json", FLAG, NULL, (flag), "print one JSON object per line")
+#define OPTIONS_OUTPUT(file)                                                                       \
+	OPTION('o', "output", STRING, "FILE", (file), "write to FILE instead of standard output")
+#define OPTIONS_TOP(number)                                                                        \
+	OPTION(0, "top", NUMBER, "N", (number),                                                    \
+		"limit tables to N rows (default: 20; 0: no limit)")
+#define OPTIONS_ALL(flag)                                                                          \
+	OPTION('a', "all", FLAG, NULL, (flag),                                                     \
+		"name every probe without hits, however many there are")
+/* clang-format on */
 
 struct command_line {
 	const char *synopsis; /* without "probectl ", e.g. "list [-v] FILE..." */
 	const char *help;     /* some lines on what the command does; ends with a newline */
 	const struct option_row *rows;
 	size_t row_count;
+	bool starts_program; /* PROGRAM may stand behind `--` */
+
+	/* For options_run(): runs the command, once `common` has been parsed. */
+	struct common_options *common;
+	struct probe_error *(*run)(void *data, int *status_ret);
+	void *data;
 };
+
+#define OPTION_ROWS(table) .rows = (table), .row_count = sizeof(table) / sizeof((table)[0])
 
 /*
  * Parses argv (argv[0] is the command's name), which is reordered: operands
@@ -108,6 +127,13 @@ struct command_line {
  */
 PROBE_MUST_CHECK struct probe_error *options_parse(
 	const struct command_line *line, int argc, char **argv, struct common_options *common);
+
+/*
+ * A command from its line to its end: parses, runs it unless help was asked for, and gives back
+ * line->common. For *status_ret and errors see cli/cli.h.
+ */
+PROBE_MUST_CHECK struct probe_error *options_run(
+	const struct command_line *line, int argc, char **argv, int *status_ret);
 
 /* Appends a process, once. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *options_add_pid(struct pid_list *pids, pid_t pid);

@@ -160,7 +160,7 @@ bool processes_given(const struct common_options *common)
 	return common->pids.count || common->names.count || common->parents.count;
 }
 
-struct probe_error *processes_check(const char *command, const struct common_options *common)
+struct probe_error *processes_check(const struct common_options *common)
 {
 	bool given = processes_given(common);
 
@@ -171,12 +171,12 @@ struct probe_error *processes_check(const char *command, const struct common_opt
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"%s: give either processes (-p, --name, --children) or -- PROGRAM, not "
 			"both",
-			command);
+			common->command);
 	if (!given && (!common->program || !common->program[0]))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"%s: which process? Give -p PID, --name NAME or --children PID, or -- "
 			"PROGRAM to start one",
-			command);
+			common->command);
 	return NULL;
 }
 

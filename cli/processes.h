@@ -5,40 +5,31 @@
 
 #include "cli/options.h"
 
+/* clang-format off */
 #define OPTIONS_PROCESSES(common)                                                                  \
-	{.name = "name",                                                                           \
-		.kind = OPTION_STRINGS,                                                            \
-		.value = "NAME",                                                                   \
-		.target = &(common)->names,                                                        \
-		.help = "use all processes with this command name or program file"},               \
-	{                                                                                          \
-		.name = "children", .kind = OPTION_PIDS, .target = &(common)->parents,             \
-		.help = "use all descendants of these processes"                                   \
-	}
+	OPTION(0, "name", STRINGS, "NAME", &(common)->names,                                       \
+		"use all processes with this command name or program file"),                       \
+	OPTION(0, "children", PIDS, NULL, &(common)->parents,                                      \
+		"use all descendants of these processes")
 
 #define SYNOPSIS_PROCESSES "(-p PID[,PID...] | --name NAME | --children PID | -- PROGRAM [ARGS...])"
 
 #define OPTIONS_FOLLOW(common)                                                                     \
-	{.name = "follow",                                                                         \
-		.kind = OPTION_FLAG,                                                               \
-		.target = &(common)->follow,                                                       \
-		.help = "also probe libraries opened later, forked children, and programs that "   \
-			"they "                                                                    \
-			"start"},                                                                  \
-	{                                                                                          \
-		.name = "no-follow", .kind = OPTION_FLAG, .target = &(common)->no_follow,          \
-		.help = "with a PROGRAM: probe only it and the libraries that it starts with"      \
-	}
+	OPTION(0, "follow", FLAG, NULL, &(common)->follow,                                         \
+		"also probe libraries opened later, forked children, and programs that they "      \
+		"start"),                                                                          \
+	OPTION(0, "no-follow", FLAG, NULL, &(common)->no_follow,                                   \
+		"with a PROGRAM: probe only it and the libraries that it starts with")
+/* clang-format on */
 
 /* Is any process named, in whatever way? */
 bool processes_given(const struct common_options *common);
 
 /*
- * Is there one way in which processes are meant, and no contradiction? `command` is its
- * name, for messages. Errors: PROBE_ERROR_USAGE.
+ * Is there one way in which processes are meant, and no contradiction? Errors:
+ * PROBE_ERROR_USAGE.
  */
-PROBE_MUST_CHECK struct probe_error *processes_check(
-	const char *command, const struct common_options *common);
+PROBE_MUST_CHECK struct probe_error *processes_check(const struct common_options *common);
 
 /* Is what happens to them later to be followed? */
 bool processes_follow(const struct common_options *common);

@@ -98,7 +98,8 @@ void report_refusals(const struct probe_report *report)
 	report_notes(report);
 }
 
-struct probe_error *request_no_pid(const char *command)
+struct probe_error *request_no_pid(const struct common_options *common)
 {
-	return probe_error_new(PROBE_ERROR_USAGE, "%s: which process? Give -p PID", command);
+	return probe_error_new(
+		PROBE_ERROR_USAGE, "%s: which process? Give -p PID", common->command);
 }

@@ -18,17 +18,14 @@ struct request_options {
 	struct probe_request request; /* once request_init() has returned */
 };
 
+/* clang-format off */
 #define OPTIONS_KEEP_GOING(options)                                                                \
-	{                                                                                          \
-		.name = "keep-going", .kind = OPTION_FLAG, .target = &(options)->keep_going,       \
-		.help = "leave out the sites that cannot be patched"                               \
-	}
+	OPTION(0, "keep-going", FLAG, NULL, &(options)->keep_going,                                \
+		"leave out the sites that cannot be patched")
 #define OPTIONS_PLAN(options)                                                                      \
-	{                                                                                          \
-		.name = "plan", .kind = OPTION_STRING, .value = "LIST",                            \
-		.target = &(options)->plan_text,                                                   \
-		.help = "ways of patching, in order (default: toggle,behind,pun,nop)"              \
-	}
+	OPTION(0, "plan", STRING, "LIST", &(options)->plan_text,                                   \
+		"ways of patching, in order (default: toggle,behind,pun,nop)")
+/* clang-format on */
 
 /*
  * Makes options->request of the PROBEs of a command line, given with -e or as
@@ -49,7 +46,7 @@ void report_notes(const struct probe_report *report);
 /* Behind what was not there: the process is gone, or has closed its libraries, so ask files. */
 #define REQUEST_NEXT_STEP " (`probectl list FILE` shows what a program or library has)"
 
-/* The error for a command line that names no process; `command` is for the message. */
-PROBE_MUST_CHECK struct probe_error *request_no_pid(const char *command);
+/* The error for a command line that names no process. */
+PROBE_MUST_CHECK struct probe_error *request_no_pid(const struct common_options *common);
 
 #endif

@@ -4,19 +4,15 @@
 #include "cli/trace/options.h"
 #include "cli/trace/record_stream.h"
 
-static struct probe_error *check_options(const char *command, const struct trace_options *options)
+struct probe_error *trace_options_run(struct trace_options *options, int *status_ret)
 {
+	struct probe_error *error = NULL;
+
 	if (options->string_bytes > PROBE_STRING_BYTES_MAX)
-		return probe_error_new(PROBE_ERROR_USAGE, "-s: at most %d bytes of a string",
+		error = probe_error_new(PROBE_ERROR_USAGE, "-s: at most %d bytes of a string",
 			PROBE_STRING_BYTES_MAX);
-	return processes_check(command, &options->common);
-}
-
-struct probe_error *trace_options_run(
-	const char *command, struct trace_options *options, int *status_ret)
-{
-	struct probe_error *error = check_options(command, options);
-
+	if (!error)
+		error = processes_check(&options->common);
 	if (!error)
 		error = request_init(&options->request, &options->common);
 	if (!error)
@@ -25,10 +21,4 @@ struct probe_error *trace_options_run(
 		return error;
 	return options->full == RECORD_FLUSH ? trace_command(options, status_ret)
 					     : record_stream(options, status_ret);
-}
-
-void trace_options_deinit(struct trace_options *options)
-{
-	tracer_options_deinit(&options->tracer);
-	options_deinit(&options->common);
 }

@@ -34,32 +34,26 @@ struct trace_options {
 /* clang-format off */
 /* Until when, and how hits are taken. */
 #define OPTIONS_TRACE(options)                                                                     \
-	{.letter = 'n', .name = "hits", .kind = OPTION_NUMBER, .value = "COUNT",                   \
-		.target = &(options)->settings.hits_max,                                           \
-		.help = "stop after COUNT hits"},                                                  \
-	{.letter = 'd', .name = "duration", .kind = OPTION_DURATION, .value = "SECONDS",           \
-		.target = &(options)->settings.duration_ns,                                        \
-		.help = "stop after this time"},                                                   \
-	{.letter = 's', .name = "strings", .kind = OPTION_NUMBER, .value = "N",                    \
-		.target = &(options)->string_bytes,                                                \
-		.help = "also take up to N bytes of text behind every pointer"},                   \
-	{.letter = 'b', .name = "buffer", .kind = OPTION_SIZE, .target = &(options)->ring_bytes,   \
-		.help = "size of the ring buffer of each CPU, where hits wait"},                   \
+	OPTION('n', "hits", NUMBER, "COUNT", &(options)->settings.hits_max,                        \
+		"stop after COUNT hits"),                                                          \
+	OPTION('d', "duration", DURATION, "SECONDS", &(options)->settings.duration_ns,             \
+		"stop after this time"),                                                           \
+	OPTION('s', "strings", NUMBER, "N", &(options)->string_bytes,                              \
+		"also take up to N bytes of text behind every pointer"),                           \
+	OPTION('b', "buffer", SIZE, NULL, &(options)->ring_bytes,                                  \
+		"size of the ring buffer of each CPU, where hits wait"),                           \
 	OPTIONS_FOLLOW(&(options)->common),                                                        \
 	OPTIONS_KEEP_GOING(&(options)->request),                                                   \
 	OPTIONS_PLAN(&(options)->request),                                                         \
-	{.letter = 'q', .name = "quiet", .kind = OPTION_FLAG,                                      \
-		.target = &(options)->settings.quiet,                                              \
-		.help = "print no summary on standard error"}
+	OPTION('q', "quiet", FLAG, NULL, &(options)->settings.quiet,                               \
+		"print no summary on standard error")
 /* clang-format on */
 
 /*
- * Checks what was parsed, and runs the trace from its begin to its end. `command`
- * is its name, for messages. Errors: PROBE_ERROR_USAGE, and whatever keeps it from
- * starting.
+ * Checks what was parsed, and runs the trace from its begin to its end. Errors:
+ * PROBE_ERROR_USAGE, and whatever keeps it from starting.
  */
 PROBE_MUST_CHECK struct probe_error *trace_options_run(
-	const char *command, struct trace_options *options, int *status_ret);
-void trace_options_deinit(struct trace_options *options);
+	struct trace_options *options, int *status_ret);
 
 #endif

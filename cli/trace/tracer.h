@@ -32,32 +32,24 @@ enum { TRACER_TOP = 20 }; /* rows of a table, unless --top says otherwise */
 /* clang-format off */
 /* Which hits are of interest. */
 #define OPTIONS_FILTER(options)                                                                    \
-	{.letter = 'f', .name = "filter", .kind = OPTION_STRING, .value = "EXPR",                  \
-		.target = &(options)->filter,                                                      \
-		.help = "use only hits for which EXPR is true: 'arg0 > 100 && cpu != 3'"},         \
-	{.name = "every", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->every,        \
-		.help = "use only one hit in N, on each CPU"},                                     \
-	{.name = "rate", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->rate,          \
-		.help = "use at most N hits per second"}
+	OPTION('f', "filter", STRING, "EXPR", &(options)->filter,                                  \
+		"use only hits for which EXPR is true: 'arg0 > 100 && cpu != 3'"),                 \
+	OPTION(0, "every", NUMBER, "N", &(options)->every, "use only one hit in N, on each CPU"),  \
+	OPTION(0, "rate", NUMBER, "N", &(options)->rate, "use at most N hits per second")
 
 #define OPTIONS_TRACER(options)                                                                    \
-	{.letter = 't', .name = "tracer", .kind = OPTION_STRINGS, .value = "TRACER[,ARG]",         \
-		.target = &(options)->tracers,                                                     \
-		.help = "process hits with this tracer; 'help' lists the tracers"},                \
-	{.letter = 'c', .name = "count", .kind = OPTION_FLAG, .target = &(options)->count,         \
-		.help = "the same as -t count"},                                                   \
-	{.letter = 'k', .name = "key", .kind = OPTION_STRINGS, .value = "EXPR",                    \
-		.target = &(options)->keys,                                                        \
-		.help = "keep a row for each value of arg0, tid, str(arg1) ...; up to four"},      \
+	OPTION('t', "tracer", STRINGS, "TRACER[,ARG]", &(options)->tracers,                        \
+		"process hits with this tracer; 'help' lists the tracers"),                        \
+	OPTION('c', "count", FLAG, NULL, &(options)->count, "the same as -t count"),               \
+	OPTION('k', "key", STRINGS, "EXPR", &(options)->keys,                                      \
+		"keep a row for each value of arg0, tid, str(arg1) ...; up to four"),              \
 	OPTIONS_FILTER(options),                                                                   \
-	{.name = "pairs", .kind = OPTION_STRING, .value = "auto|listed",                           \
-		.target = &(options)->pairs,                                                       \
-		.help = "find begins and ends by their names, or in the order given"},             \
-	{.name = "match", .kind = OPTION_STRING, .value = "EXPR[:EXPR]",                           \
-		.target = &(options)->match,                                                       \
-		.help = "match an end to the begin with the same value, on any thread"},           \
-	{.name = "keys", .kind = OPTION_NUMBER, .value = "N", .target = &(options)->keys_max,      \
-		.help = "keep up to N different keys on each CPU (default: 4096)"}
+	OPTION(0, "pairs", STRING, "auto|listed", &(options)->pairs,                               \
+		"find begins and ends by their names, or in the order given"),                     \
+	OPTION(0, "match", STRING, "EXPR[:EXPR]", &(options)->match,                               \
+		"match an end to the begin with the same value, on any thread"),                   \
+	OPTION(0, "keys", NUMBER, "N", &(options)->keys_max,                                       \
+		"keep up to N different keys on each CPU (default: 4096)")
 /* clang-format on */
 
 /* One -t: it has a session in each target. */

@@ -33,7 +33,7 @@ static struct probe_error *parse(struct values *values, char **argv)
 		{.name = "time", .kind = OPTION_DURATION, .target = &values->time},
 		{.name = "size", .kind = OPTION_SIZE, .target = &values->size},
 	};
-	const struct command_line line = {"x", "", rows, sizeof(rows) / sizeof(rows[0])};
+	const struct command_line line = {.synopsis = "x", .help = "", OPTION_ROWS(rows)};
 	int argc = 0;
 
 	while (argv[argc])
