@@ -32,6 +32,9 @@ struct launches {
 	struct launch *items;
 	size_t count;
 	struct files *files; /* of the programs */
+	/* The control groups (/proc/PID/cgroup) that had no limit a moment ago; until when. */
+	char free_groups[1024];
+	uint64_t free_until_ns;
 };
 
 /* Errors: PROBE_ERROR_SYSTEM. To be given back with launches_deinit() even then. */

@@ -324,5 +324,8 @@ struct probe_error *install_all(struct install *install, struct probe_report *re
 {
 	struct probe_error *error = install_add(install, report);
 
-	return error ? error : install_commit(install->transaction);
+	/* An empty session is in the registry by now, and nothing of it is in the code. */
+	if (error || (!install->persistent && !install->selection->probe_count))
+		return error;
+	return install_commit(install->transaction);
 }

@@ -13,6 +13,7 @@
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/semaphores.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/process/procfs.h"
 #include "libprobe/target/site.h"
 #include "libprobe/target/target.h"
 
@@ -123,7 +124,7 @@ static struct probe_error *read_once(pid_t pid, struct look *look)
 	struct probe_error *error = maps_read(pid, &look->maps);
 
 	if (!error)
-		error = modules_read_mapped(pid, &look->maps, NULL, &look->modules);
+		error = modules_read_mapped(procfs_living(pid), &look->maps, NULL, &look->modules);
 	if (!error)
 		error = registry_load(pid, &look->maps, &look->registry);
 	if (!error)

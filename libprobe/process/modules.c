@@ -571,7 +571,7 @@ static void lookup_tidy(struct modules *modules)
 struct probe_error *modules_read_mapped(
 	pid_t pid, const struct maps *maps, struct files *files, struct modules *ret)
 {
-	struct lookup lookup = {.pid = procfs_living(pid), .maps = maps, .files = files, .exe = -1};
+	struct lookup lookup = {.pid = pid, .maps = maps, .files = files, .exe = -1};
 	struct probe_error *error = NULL;
 
 	*ret = (struct modules){0};
@@ -602,7 +602,7 @@ struct probe_error *modules_read(pid_t pid, struct files *files, struct modules 
 	*ret = (struct modules){0};
 	if (error)
 		return error;
-	error = modules_read_mapped(pid, &maps, files, ret);
+	error = modules_read_mapped(procfs_living(pid), &maps, files, ret);
 	maps_deinit(&maps);
 	return error;
 }

@@ -50,7 +50,7 @@ struct modules {
  */
 PROBE_MUST_CHECK struct probe_error *modules_read(
 	pid_t pid, struct files *files, struct modules *ret);
-/* The same, from mappings already read. */
+/* The same, from mappings already read; `pid` is procfs_living(). */
 PROBE_MUST_CHECK struct probe_error *modules_read_mapped(
 	pid_t pid, const struct maps *maps, struct files *files, struct modules *ret);
 void modules_deinit(struct modules *modules);

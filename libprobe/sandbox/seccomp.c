@@ -105,6 +105,23 @@ static struct probe_error *look_at(pid_t tid, struct seccomp_thread *ret, bool *
 	return NULL;
 }
 
+static struct probe_error *add_thread(struct seccomp *seccomp, pid_t tid)
+{
+	struct seccomp_thread thread, *more;
+	bool there;
+	struct probe_error *error = look_at(tid, &thread, &there);
+
+	if (error || !there)
+		return error;
+	more = array_grow(seccomp->threads, seccomp->count, sizeof(*more));
+	if (!more)
+		return probe_error_no_memory();
+	seccomp->threads = more;
+	seccomp->strict |= thread.strict;
+	more[seccomp->count++] = thread;
+	return NULL;
+}
+
 struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret)
 {
 	DIR *threads = procfs_threads(pid);
@@ -114,27 +131,19 @@ struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret)
 	*ret = (struct seccomp){.pid = pid, .allowed = SECCOMP_ALL};
 	if (!threads && procfs_no_room(errno))
 		error = probe_error_system(errno, "/proc/%d/task", pid);
-	while (!error && (tid = procfs_next_thread(threads))) {
-		struct seccomp_thread thread, *more;
-		bool there;
-
-		error = look_at(tid, &thread, &there);
-		if (error || !there)
-			continue;
-		more = array_grow(ret->threads, ret->count, sizeof(*more));
-		if (!more) {
-			error = probe_error_no_memory();
-			break;
-		}
-		ret->threads = more;
-		ret->strict |= thread.strict;
-		more[ret->count++] = thread;
-	}
+	while (!error && (tid = procfs_next_thread(threads)))
+		error = add_thread(ret, tid);
 	if (threads)
 		closedir(threads);
 	if (error)
 		seccomp_deinit(ret);
 	return error;
+}
+
+struct probe_error *seccomp_look_at_main(pid_t pid, struct seccomp *ret)
+{
+	*ret = (struct seccomp){.pid = pid, .allowed = SECCOMP_ALL};
+	return add_thread(ret, pid);
 }
 
 void seccomp_deinit(struct seccomp *seccomp)

@@ -77,6 +77,8 @@ struct seccomp {
  * the filters allow. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret);
+/* The same of a process that has but one thread. */
+PROBE_MUST_CHECK struct probe_error *seccomp_look_at_main(pid_t pid, struct seccomp *ret);
 void seccomp_deinit(struct seccomp *seccomp);
 
 /* Whether this process may read the filters of a thread it has stopped. */

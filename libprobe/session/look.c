@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "libprobe/process/memory.h"
+#include "libprobe/process/procfs.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/change.h"
 #include "libprobe/target/site.h"
@@ -169,7 +170,8 @@ static struct probe_error *evidence_read(struct probe_target *target, struct evi
 	struct probe_error *error = maps_read(target->pid, &ret->maps);
 
 	if (!error)
-		error = modules_read_mapped(target->pid, &ret->maps, target->files, &ret->modules);
+		error = modules_read_mapped(
+			procfs_living(target->pid), &ret->maps, target->files, &ret->modules);
 	if (!error)
 		error = registry_load(target->pid, &ret->maps, &ret->registry);
 	return error;

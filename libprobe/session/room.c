@@ -9,6 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
+#include "libprobe/follow/watch.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/sandbox/cgroup.h"
 #include "libprobe/session/session.h"
@@ -18,7 +21,8 @@ enum {
 	ROOM_SHARE = 2,	 /* of what is left, half is the program's own */
 	LIMIT_SHARE = 8, /* it may have just begun, and need more: unless the user says so */
 	KEYS_MIN = 16,
-	FIGURE_MAX = 32
+	FIGURE_MAX = 32,
+	FREE_NS = 1000000000
 };
 
 static const char *figure(uint64_t bytes, char text[FIGURE_MAX])
@@ -79,6 +83,30 @@ static struct probe_error *too_large(
 		figure(memory->limit, limit), figure(most, part));
 }
 
+/*
+ * Of a build's thousand programs, which all are in one group, it is asked once a second whether
+ * that has a limit.
+ */
+static void look_at_memory(const struct probe_session *session, struct cgroup_memory *ret)
+{
+	struct launches *l = session->options.watch ? watch_launches(session->options.watch) : NULL;
+	uint64_t now = clock_monotonic_ns();
+	char path[48], groups[sizeof(l->free_groups)] = "";
+
+	if (l) {
+		snprintf(path, sizeof(path), "/proc/%d/cgroup", session->target->pid);
+		file_read(path, groups, sizeof(groups));
+	}
+	*ret = (struct cgroup_memory){UINT64_MAX, UINT64_MAX};
+	if (groups[0] && now < l->free_until_ns && strcmp(groups, l->free_groups) == 0)
+		return;
+	cgroup_memory(session->target->pid, ret);
+	if (!l || ret->limit != UINT64_MAX || strlen(groups) + 1 == sizeof(groups))
+		return;
+	memcpy(l->free_groups, groups, sizeof(groups));
+	l->free_until_ns = now + FREE_NS;
+}
+
 struct probe_error *session_fit(const struct probe_session *session, struct data_needs *needs,
 	size_t probes, struct probe_report *report)
 {
@@ -88,7 +116,7 @@ struct probe_error *session_fit(const struct probe_session *session, struct data
 	uint64_t most, bytes = most_bytes(needs, probes);
 	char room[FIGURE_MAX], limit[FIGURE_MAX], now[FIGURE_MAX], before[FIGURE_MAX];
 
-	cgroup_memory(session->target->pid, &memory);
+	look_at_memory(session, &memory);
 	if (memory.limit == UINT64_MAX || !bytes)
 		return NULL;
 	most = memory.room / ROOM_SHARE;

@@ -277,7 +277,8 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 	if (!error)
 		error = check_target(ret);
 	if (!error)
-		error = seccomp_look(ret->pid, &ret->seccomp);
+		error = target->alone ? seccomp_look_at_main(ret->pid, &ret->seccomp)
+				      : seccomp_look(ret->pid, &ret->seccomp);
 	if (!error)
 		error = registry_load(ret->pid, &ret->maps, &ret->registry);
 	if (!error && !target->alone)
