@@ -184,7 +184,7 @@ same "status of a damaged record" "$?" 1
 grep -q 'cut/000002: the record cannot be read; the parts after it can be read by themselves' \
 	"$SCRATCH/err" || fail "damage: $(cat "$SCRATCH/err")"
 "$PROBECTL" export --format json "$SCRATCH/cut/000002" >/dev/null 2>"$SCRATCH/err"
-! grep -q 'behind it' "$SCRATCH/err" || fail "damage of one part: $(cat "$SCRATCH/err")"
+! grep -q 'parts after it' "$SCRATCH/err" || fail "damage of one part: $(cat "$SCRATCH/err")"
 "$PROBECTL" export --format json "$SCRATCH/cut/000003" >/dev/null || fail "the part behind it"
 same "hits before the damage" "$(wc -l <"$SCRATCH/cut.json")" \
 	"$(babeltrace2 "$SCRATCH/parts/000001" | wc -l)"

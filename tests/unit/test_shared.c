@@ -59,29 +59,29 @@ static void test_other_files(void **state)
 	(void)state;
 	fd = mkstemp(path);
 	assert_true(fd >= 0);
-	refused(fd, "another file");
+	refused(fd, "has replaced the shared memory");
 	unlink(path);
-	refused(fd, "another file"); /* empty, without a name, perhaps on a tmpfs */
+	refused(fd, "has replaced the shared memory"); /* empty, without a name, perhaps on a tmpfs */
 	assert_int_equal(write(fd, "precious", 8), 8);
-	refused(fd, "another file");
+	refused(fd, "has replaced the shared memory");
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_size, 8);
 	close(fd);
 
 	fd = memfd_create("probectl", MFD_CLOEXEC);
-	refused(fd, "another file");
+	refused(fd, "has replaced the shared memory");
 	close(fd);
 	fd = memfd_create("probectl", SHARED_MEMFD_FLAGS);
 	assert_int_equal(ftruncate(fd, 1), 0);
-	refused(fd, "another file");
+	refused(fd, "has replaced the shared memory");
 	close(fd);
 
 	assert_int_equal(pipe(write_end), 0);
-	refused(write_end[0], "another file");
+	refused(write_end[0], "has replaced the shared memory");
 	close(write_end[0]);
 	close(write_end[1]);
 	fd = open("/dev/null", O_RDWR);
-	refused(fd, "another file");
+	refused(fd, "has replaced the shared memory");
 	close(fd);
 	refused(fd, "/proc/");
 }
@@ -92,7 +92,7 @@ static void test_sealed_by_target(void **state)
 
 	(void)state;
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
-	refused(fd, "another file");
+	refused(fd, "has replaced the shared memory");
 	close(fd);
 }
 
