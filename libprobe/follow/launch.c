@@ -297,7 +297,7 @@ struct probe_target *launches_take(struct launches *launches)
 
 		if (passage->state != PASSAGE_HELD)
 			continue;
-		target = calloc(1, sizeof(*target));
+		target = target_create(0, 0);
 		error = target ? passage_take(passage, target) : probe_error_no_memory();
 		if (!error) {
 			drop(launches, i);

@@ -271,7 +271,6 @@ struct probe_error *passage_take(struct passage *passage, struct probe_target *t
 	control->threads[0] = (struct control_thread){
 		.tid = passage->pid, .pid = passage->pid, .regs = passage->regs};
 	target->pid = passage->pid;
-	target->mem = -1;
 	target->held = target->hurry = true;
 	target->facts = passage->facts;
 	target->early = passage->early;

@@ -93,10 +93,9 @@ struct probe_error *probe_target_spawn(char *const argv[], struct probe_target *
 
 	if (error)
 		return error;
-	target = calloc(1, sizeof(*target));
+	target = target_create(0, 0);
 	if (!target)
 		return probe_error_no_memory();
-	target->mem = -1;
 	if (pipe2(go, O_CLOEXEC) < 0 || pipe2(failed, O_CLOEXEC) < 0)
 		error = probe_error_system(errno, "cannot make a pipe");
 	if (!error)

@@ -1,101 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/orphans.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
 #include "libprobe/target/target.h"
-
-/* ---- Targets ---------------------------------------------------------------------- */
-
-/* Does the process run this program? */
-static struct probe_error *check_exe(pid_t pid, const char *exe)
-{
-	char path[48], link[4096];
-	struct stat wanted, running;
-	ssize_t length;
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", procfs_living(pid));
-	if (stat(exe, &wanted) < 0)
-		return probe_error_system(errno, "%s", exe);
-	if (stat(path, &running) < 0)
-		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
-						 "there is no process %d", pid)
-				       : probe_error_system(errno, "%s", path);
-	if (wanted.st_dev == running.st_dev && wanted.st_ino == running.st_ino)
-		return NULL;
-	length = readlink(path, link, sizeof(link) - 1);
-	link[length < 0 ? 0 : length] = '\0';
-	return probe_error_new(
-		PROBE_ERROR_STATE, "process %d does not run %s but %s", pid, exe, link);
-}
-
-struct probe_error *probe_target_open(pid_t pid, const char *exe, struct probe_target **ret)
-{
-	struct probe_error *error = procfs_check();
-	struct probe_target *target;
-	uint64_t start;
-
-	if (error)
-		return error;
-	start = procfs_start_time(pid);
-	if (!start)
-		return procfs_no_room(errno) ? probe_error_system(errno, "/proc/%d/stat", pid)
-					     : probe_error_new(PROBE_ERROR_NOT_FOUND,
-						       "there is no process %d", pid);
-	if (procfs_is_zombie(pid))
-		return probe_error_new(
-			PROBE_ERROR_STATE, "process %d has ended and waits for its parent", pid);
-	error = exe ? check_exe(pid, exe) : NULL;
-	if (error)
-		return error;
-	target = calloc(1, sizeof(*target));
-	if (!target)
-		return probe_error_no_memory();
-	target->mem = -1;
-	target->pid = pid;
-	target->start_time = start;
-	*ret = target;
-	return NULL;
-}
-
-pid_t probe_target_pid(const struct probe_target *target)
-{
-	return target->pid;
-}
-
-bool probe_target_alive(const struct probe_target *target)
-{
-	pid_t pid = target->pid;
-
-	if (procfs_start_time(pid) != target->start_time)
-		return false;
-	/* Who is exiting gives the memory back before becoming a zombie. */
-	if (procfs_status_number(pid, "VmSize:") >= 0)
-		return true;
-	/* The main thread may end before the others do. */
-	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") > 1;
-}
-
-const char *target_string(struct probe_target *target, const char *text)
-{
-	size_t size = strlen(text) + 1;
-	struct target_text *copy = malloc(sizeof(*copy) + size);
-
-	if (!copy)
-		return NULL;
-	memcpy(copy->text, text, size);
-	copy->next = target->texts;
-	target->texts = copy;
-	return copy->text;
-}
 
 /* ---- Enabling ---------------------------------------------------------------------- */
 

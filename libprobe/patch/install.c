@@ -289,7 +289,7 @@ struct probe_error *install_add(struct install *install, struct probe_report *re
 	if (uninstall_has_leftovers(&change->registry))
 		error = uninstall_and_look(change);
 	if (!error)
-		error = detach_check_leftovers(change);
+		error = uninstall_check_leftovers(change);
 	if (!error)
 		error = plan_and_map(install, report);
 	if (error)

@@ -144,7 +144,7 @@ bool uninstall_has_leftovers(const struct registry *registry);
  * PROBE_ERROR_STATE where so much is left that no more may be added: in a process of which
  * nobody can know whether a thread comes back, each session leaves its own.
  */
-PROBE_MUST_CHECK struct probe_error *detach_check_leftovers(const struct change *change);
+PROBE_MUST_CHECK struct probe_error *uninstall_check_leftovers(const struct change *change);
 
 /*
  * Sets the reference counts of sessions whose controllers are dead to 0, and

@@ -472,7 +472,7 @@ bool uninstall_has_leftovers(const struct registry *registry)
 	return stubs + sites > 0;
 }
 
-struct probe_error *detach_check_leftovers(const struct change *change)
+struct probe_error *uninstall_check_leftovers(const struct change *change)
 {
 	const struct registry *r = &change->registry;
 	uint64_t data = 0, code = 0;

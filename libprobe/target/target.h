@@ -24,7 +24,7 @@ struct probe_target {
 	uint64_t start_time; /* tells this process from a later one with its pid */
 	int mem;	     /* of the program that it was when it was first changed, or -1 */
 	bool spawned, held;
-	bool early;		/* held before its loader has mapped its libraries */
+	bool early; /* held before its loader has mapped its libraries */
 	/*
 	 * It is held since its execve(2) by the one thread that it has, in memory that no other
 	 * process shares: nobody else comes and goes there.
@@ -47,6 +47,9 @@ struct probe_target {
 	uint64_t kills;		   /* as it said when a session began */
 	struct target_text *texts; /* what target_string() handed out */
 };
+
+/* NULL without memory; pid 0: of a process that is to be started. */
+struct probe_target *target_create(pid_t pid, uint64_t start_time);
 
 /* A copy that lives as long as the target; NULL without memory. */
 const char *target_string(struct probe_target *target, const char *text);

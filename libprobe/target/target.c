@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a target is to its user: a process that was found, and is let go. Some stand still
+ * between one call and the next: those that were started (libprobe/follow/spawn.c,
+ * libprobe/follow/launch.c), and those that were stopped to be changed in several steps.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libprobe/process/procfs.h"
+#include "libprobe/target/change.h"
+#include "libprobe/target/target.h"
+
+/* ---- Processes --------------------------------------------------------------------- */
+
+struct probe_target *target_create(pid_t pid, uint64_t start_time)
+{
+	struct probe_target *target = malloc(sizeof(*target));
+
+	if (target)
+		*target = (struct probe_target){.pid = pid, .start_time = start_time, .mem = -1};
+	return target;
+}
+
+/* Does the process run this program? */
+static struct probe_error *check_exe(pid_t pid, const char *exe)
+{
+	char path[48], link[4096];
+	struct stat wanted, running;
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", procfs_living(pid));
+	if (stat(exe, &wanted) < 0)
+		return probe_error_system(errno, "%s", exe);
+	if (stat(path, &running) < 0)
+		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
+						 "there is no process %d", pid)
+				       : probe_error_system(errno, "%s", path);
+	if (wanted.st_dev == running.st_dev && wanted.st_ino == running.st_ino)
+		return NULL;
+	length = readlink(path, link, sizeof(link) - 1);
+	link[length < 0 ? 0 : length] = '\0';
+	return probe_error_new(
+		PROBE_ERROR_STATE, "process %d does not run %s but %s", pid, exe, link);
+}
+
+struct probe_error *probe_target_open(pid_t pid, const char *exe, struct probe_target **ret)
+{
+	struct probe_error *error = procfs_check();
+	uint64_t start;
+
+	if (error)
+		return error;
+	start = procfs_start_time(pid);
+	if (!start)
+		return procfs_no_room(errno) ? probe_error_system(errno, "/proc/%d/stat", pid)
+					     : probe_error_new(PROBE_ERROR_NOT_FOUND,
+						       "there is no process %d", pid);
+	if (procfs_is_zombie(pid))
+		return probe_error_new(
+			PROBE_ERROR_STATE, "process %d has ended and waits for its parent", pid);
+	error = exe ? check_exe(pid, exe) : NULL;
+	if (error)
+		return error;
+	*ret = target_create(pid, start);
+	return *ret ? NULL : probe_error_no_memory();
+}
+
+pid_t probe_target_pid(const struct probe_target *target)
+{
+	return target->pid;
+}
+
+bool probe_target_alive(const struct probe_target *target)
+{
+	pid_t pid = target->pid;
+
+	if (procfs_start_time(pid) != target->start_time)
+		return false;
+	/* Who is exiting gives the memory back before becoming a zombie. */
+	if (procfs_status_number(pid, "VmSize:") >= 0)
+		return true;
+	/* The main thread may end before the others do. */
+	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") > 1;
+}
+
+const char *target_string(struct probe_target *target, const char *text)
+{
+	size_t size = strlen(text) + 1;
+	struct target_text *copy = malloc(sizeof(*copy) + size);
+
+	if (!copy)
+		return NULL;
+	memcpy(copy->text, text, size);
+	copy->next = target->texts;
+	target->texts = copy;
+	return copy->text;
+}
+
+/* ---- Held ---------------------------------------------------------------------------- */
+
+/* Stops it. Whoever else is changing it has to be done first. */
+static struct probe_error *stop(struct probe_target *target)
+{
+	struct change c;
+	struct probe_error *error = change_begin(target, &c);
+
+	if (!error)
+		error = change_stop(&c);
+	if (error) {
+		change_end(&c);
+		return error;
+	}
+	target->control = c.control;
+	target->held = target->attached = true;
+	c.stopped = false;
+	/* Others work on while our caller thinks. */
+	control_calm(&target->control);
+	change_end(&c);
+	return NULL;
+}
+
+struct probe_error *probe_target_attach(struct probe_target *target)
+{
+	if (target->held)
+		return probe_error_new(PROBE_ERROR_STATE, "process %d is %s already", target->pid,
+			target->attached ? "attached to" : "held");
+	return stop(target);
+}
+
+struct probe_error *probe_target_release(struct probe_target *target)
+{
+	struct probe_repair repair = {0};
+	bool collect = target->attached && target->dropped;
+
+	if (!target->held)
+		return probe_error_new(PROBE_ERROR_STATE, "process %d is not held", target->pid);
+	target->held = target->early = target->alone = target->hurry = target->attached =
+		target->dropped = false;
+	control_resume(&target->control);
+	/* A thread may have stood in code that was no longer needed. */
+	return collect && probe_target_alive(target) ? probe_target_repair(target, &repair) : NULL;
+}
+
+void probe_target_close(struct probe_target *target)
+{
+	if (!target)
+		return;
+	if (target->held && target->spawned)
+		kill(target->pid, SIGKILL);
+	if (target->held)
+		probe_error_free(probe_target_release(target));
+	if (target->mem >= 0)
+		close(target->mem);
+	while (target->texts) {
+		struct target_text *text = target->texts;
+
+		target->texts = text->next;
+		free(text);
+	}
+	files_release(target->files);
+	free(target->events);
+	free(target);
+}
