@@ -307,8 +307,7 @@ static void drain(struct trace *trace)
 		if (trace->merge)
 			merge_drain(trace->merge, output_hit, trace);
 		drain_sinks(trace);
-	} while (round.hits != before && !trace->gone &&
-		 !(trace->settings.hits_max && trace->hits >= trace->settings.hits_max));
+	} while (round.hits != before && !trace->gone && !trace_is_full(trace));
 }
 
 void trace_fail(struct trace *trace, struct probe_error *error)

@@ -82,20 +82,26 @@ static void dispatch(struct trace *trace, const struct trace_target *target,
 bool output_hit(size_t target, const struct probe_hit *hit, void *data)
 {
 	struct trace *trace = data;
-	const struct trace_target *its = &trace->targets[target];
+	struct trace_target *its = &trace->targets[target];
 	const struct probe_session_probe *probes;
 	size_t count;
 
-	if (trace->gone || (trace->settings.hits_max && trace->hits >= trace->settings.hits_max))
+	if (trace->gone || trace_is_full(trace))
 		return false;
 	probes = probe_session_probes(its->session, &count);
 	if (hit->probe >= count || its->tracer->gone || is_removed(its, hit->probe))
 		return true;
 	dispatch(trace, its, hit, &probes[hit->probe]);
+	if (!trace_count_hit(its, hit->probe))
+		trace_fail(trace, probe_error_no_memory());
 	if (trace->gone)
 		return false;
+	/* Losses up to this hit are told; whether it is full decides what comes later. */
+	if (trace->hits + 1 == trace->settings.hits_max)
+		trace_report_losses(trace);
+	trace->hits++;
 	/* Not "is it over": what is read after the end is printed as well. */
-	if (++trace->hits != trace->settings.hits_max)
+	if (!trace_is_full(trace))
 		return true;
 	trace->loop.over = true;
 	return false;

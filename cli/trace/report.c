@@ -14,9 +14,13 @@
 /* Beyond so many rows, probes without hits are only counted. */
 enum { SILENT_ROWS_MAX = 50 };
 
-/* One probe, summed up over modules and targets. Names are the sessions'. */
+/*
+ * One probe: the sum over modules and targets, of the tracer that has most. Tracers of one
+ * trace see the same hits, but each may have a filter. Names are the sessions'.
+ */
 struct row {
 	const char *provider, *name;
+	const struct trace_tracer *tracer;
 	uint64_t hits, lost;
 	struct probe_coverage coverage;
 };
@@ -32,6 +36,16 @@ static int row_compare_names(const void *a, const void *b)
 	int order = strcmp(left->provider, right->provider);
 
 	return order ? order : strcmp(left->name, right->name);
+}
+
+static int row_compare_tracers(const void *a, const void *b)
+{
+	const struct row *left = a, *right = b;
+	int order = row_compare_names(a, b);
+
+	if (order)
+		return order;
+	return left->tracer < right->tracer ? -1 : left->tracer > right->tracer;
 }
 
 /* Not all of its hits are known. */
@@ -52,21 +66,32 @@ static int row_compare_hits(const void *a, const void *b)
 	return row_compare_names(a, b);
 }
 
-/* Makes one row of neighbours with the same name. */
-static void rows_merge(struct rows *rows)
+static void row_add(struct row *row, const struct row *more)
+{
+	row->hits += more->hits;
+	row->lost += more->lost;
+	probe_coverage_add(&row->coverage, &more->coverage);
+}
+
+static void row_take_most(struct row *row, const struct row *other)
+{
+	if (other->hits > row->hits || (other->hits == row->hits && other->lost > row->lost))
+		*row = *other;
+}
+
+/* Makes one row of neighbours that are equal. */
+static void rows_merge(struct rows *rows, int (*compare)(const void *, const void *),
+	void (*merge)(struct row *, const struct row *))
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < rows->count; i++) {
 		struct row *row = &rows->rows[i];
 
-		if (kept && !row_compare_names(&rows->rows[kept - 1], row)) {
-			rows->rows[kept - 1].hits += row->hits;
-			rows->rows[kept - 1].lost += row->lost;
-			probe_coverage_add(&rows->rows[kept - 1].coverage, &row->coverage);
-		} else {
+		if (kept && !compare(&rows->rows[kept - 1], row))
+			merge(&rows->rows[kept - 1], row);
+		else
 			rows->rows[kept++] = *row;
-		}
 	}
 	rows->count = kept;
 }
@@ -101,6 +126,19 @@ static bool is_told(const struct trace_target *target)
 	       target->tracer->output != PROBE_TRACER_FLIGHT;
 }
 
+static struct row row_of(const struct trace *trace, const struct trace_target *target,
+	const struct probe_session_probe *probes, size_t i)
+{
+	struct row row = {probes[i].provider, probes[i].name, target->tracer, probes[i].hits,
+		probes[i].lost, probes[i].coverage};
+
+	if (trace_is_full(trace)) {
+		row.lost = i < target->tally_count ? target->tallies[i].lost : 0;
+		row.hits = row.lost + (i < target->tally_count ? target->tallies[i].hits : 0);
+	}
+	return row;
+}
+
 /* Rows of all probes whose hits are told one by one, by hits. False without memory. */
 static bool rows_init(struct rows *rows, const struct trace *trace)
 {
@@ -118,11 +156,11 @@ static bool rows_init(struct rows *rows, const struct trace *trace)
 			probe_session_probes(trace->targets[i].session, &count);
 
 		for (size_t k = 0; is_told(&trace->targets[i]) && k < count; k++)
-			rows->rows[rows->count++] = (struct row){probes[k].provider, probes[k].name,
-				probes[k].hits, probes[k].lost, probes[k].coverage};
+			rows->rows[rows->count++] = row_of(trace, &trace->targets[i], probes, k);
 	}
-	qsort(rows->rows, rows->count, sizeof(*rows->rows), row_compare_names);
-	rows_merge(rows);
+	qsort(rows->rows, rows->count, sizeof(*rows->rows), row_compare_tracers);
+	rows_merge(rows, row_compare_tracers, row_add);
+	rows_merge(rows, row_compare_names, row_take_most);
 	qsort(rows->rows, rows->count, sizeof(*rows->rows), row_compare_hits);
 	return true;
 }
@@ -163,36 +201,53 @@ void trace_report_refusals(struct trace *trace)
 
 /* ---- Losses ----------------------------------------------------------------- */
 
-static bool said_grow(struct trace_target *target, size_t count)
+static bool tallies_grow(struct trace_target *target, size_t count)
 {
-	uint64_t *said;
+	struct trace_tally *tallies;
 
-	if (count <= target->said_count)
+	if (count <= target->tally_count)
 		return true;
-	said = realloc(target->said, count * sizeof(*said));
-	if (!said)
+	tallies = reallocarray(target->tallies, count, sizeof(*tallies));
+	if (!tallies)
 		return false;
-	memset(said + target->said_count, 0, (count - target->said_count) * sizeof(*said));
-	target->said = said;
-	target->said_count = count;
+	memset(tallies + target->tally_count, 0, (count - target->tally_count) * sizeof(*tallies));
+	target->tallies = tallies;
+	target->tally_count = count;
+	return true;
+}
+
+bool trace_is_full(const struct trace *trace)
+{
+	return trace->settings.hits_max && trace->hits >= trace->settings.hits_max;
+}
+
+bool trace_count_hit(struct trace_target *target, size_t probe)
+{
+	if (!tallies_grow(target, probe + 1))
+		return false;
+	target->tallies[probe].hits++;
 	return true;
 }
 
 void trace_report_losses(struct trace *trace)
 {
-	for (size_t i = 0; i < trace->target_count; i++) {
+	for (size_t i = 0; i < trace->target_count && !trace_is_full(trace); i++) {
 		struct trace_target *target = &trace->targets[i];
 		const struct probe_session_probe *probes;
 		size_t count;
 
 		probes = probe_session_probes(target->session, &count);
-		if (target->tracer->folded || !said_grow(target, count))
+		if (!tallies_grow(target, count))
 			continue; /* the summary has them all */
 		for (size_t k = 0; k < count; k++) {
-			if (probes[k].lost <= target->said[k])
+			struct trace_tally *tally = &target->tallies[k];
+
+			if (probes[k].lost <= tally->lost)
 				continue;
-			output_lost(trace, target, &probes[k], probes[k].lost - target->said[k]);
-			target->said[k] = probes[k].lost;
+			if (!target->tracer->folded)
+				output_lost(trace, target, &probes[k],
+					probes[k].lost - tally->lost);
+			tally->lost = probes[k].lost;
 		}
 	}
 }
@@ -322,8 +377,8 @@ void trace_report_record(const struct trace *trace)
 	uint64_t lost = 0;
 
 	for (size_t i = 0; i < trace->target_count; i++)
-		for (size_t k = 0; k < trace->targets[i].said_count; k++)
-			lost += trace->targets[i].said[k];
+		for (size_t k = 0; k < trace->targets[i].tally_count; k++)
+			lost += trace->targets[i].tallies[k].lost;
 	if (lost)
 		report_warning("%" PRIu64 " hits were lost: the rings were full; larger ones (-b) "
 			       "or fewer probes help",

@@ -160,7 +160,7 @@ static void report_started(const struct trace *trace, const struct probe_report 
 void trace_target_close(struct trace_target *target)
 {
 	probe_session_free(target->session);
-	free(target->said);
+	free(target->tallies);
 	free(target->removed);
 	if (target->pidfd >= 0)
 		close(target->pidfd);

@@ -35,6 +35,11 @@ struct trace_settings {
 	uint64_t top; /* rows of a table of text; 0: all */
 };
 
+/* What was told of a probe so far. */
+struct trace_tally {
+	uint64_t hits, lost;
+};
+
 struct trace_target {
 	bool given;		     /* by -p: it must be there */
 	struct probe_target *target; /* one of the trace's processes */
@@ -52,8 +57,8 @@ struct trace_target {
 	bool *removed; /* the same of single probes */
 	size_t removed_count;
 	size_t refusals; /* of the session's report, that were told */
-	uint64_t *said;	 /* losses that were told, for each probe */
-	size_t said_count;
+	struct trace_tally *tallies; /* for each probe */
+	size_t tally_count;
 };
 
 struct trace {
@@ -113,6 +118,12 @@ void trace_take_refusals(struct trace *trace, const struct probe_report *report,
 
 /* Tells the losses that were not told yet. */
 void trace_report_losses(struct trace *trace);
+
+/* All hits that were asked for (-n) have been told. What comes later is not the trace's. */
+bool trace_is_full(const struct trace *trace);
+
+/* Counts a hit that is told. False without memory. */
+bool trace_count_hit(struct trace_target *target, size_t probe);
 
 /* Tells of a process that has ended whether a signal killed it; SIGKILL of one of -p is a failure.
  */

@@ -103,6 +103,7 @@ tell go
 "$PROBECTL" trace --json -n 25 -p "$target_pid" loop:nop >"$SCRATCH/n.out" 2>"$SCRATCH/err" ||
 	fail "trace -n: status $?"
 same "-n 25" "$(grep -c '"args"' "$SCRATCH/n.out")" 25
+same "the summary of -n 25" "$(grep nop: "$SCRATCH/err")" "probectl: loop:nop: 25 hits, 0 lost"
 begin=$(date +%s%3N)
 "$PROBECTL" trace --count -d 0.5 -p "$target_pid" loop:nop >"$SCRATCH/d.out" 2>"$SCRATCH/err" ||
 	fail "trace -d: status $?"
@@ -110,6 +111,11 @@ took=$(($(date +%s%3N) - begin))
 [ "$took" -ge 450 ] && [ "$took" -lt 30000 ] || fail "-d 0.5 took $took ms"
 same_state "$target_pid"
 kill -TERM "$target_pid"
+
+# Several tracers see the same hits.
+"$PROBECTL" trace -t print -t json -t stack -o /dev/null loop:nop -- "$TARGETS/loop" -s nop -n 7 \
+	>/dev/null 2>"$SCRATCH/err" || fail "three tracers: status $?"
+same "three tracers" "$(grep nop: "$SCRATCH/err")" "probectl: loop:nop: 7 hits, 0 lost"
 
 # Ten thousand probes at once.
 start "$TARGETS/many" 3
