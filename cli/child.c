@@ -15,8 +15,16 @@ struct probe_error *child_start(char *const argv[], struct probe_target **ret, i
 	return error;
 }
 
+static int status_of(int wait_status)
+{
+	return WIFSIGNALED(wait_status) ? STATUS_SIGNAL + WTERMSIG(wait_status)
+					: WEXITSTATUS(wait_status);
+}
+
 int child_spawn_status(const struct probe_error *error)
 {
+	if (error->code == PROBE_ERROR_ENDED)
+		return status_of(error->err);
 	switch (error->code == PROBE_ERROR_SYSTEM ? error->err : 0) {
 	case ENOENT:
 	case ENOTDIR:
@@ -44,10 +52,8 @@ bool child_ended(pid_t pid, int *ret)
 	} while (got < 0 && errno == EINTR);
 	if (got < 0)
 		*ret = STATUS_FAILED; /* somebody else waited for it */
-	else if (got && WIFEXITED(wait_status))
-		*ret = WEXITSTATUS(wait_status);
-	else if (got && WIFSIGNALED(wait_status))
-		*ret = STATUS_SIGNAL + WTERMSIG(wait_status);
+	else if (got && (WIFEXITED(wait_status) || WIFSIGNALED(wait_status)))
+		*ret = status_of(wait_status);
 	else
 		return false;
 	return true;

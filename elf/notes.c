@@ -67,6 +67,11 @@ struct probe_error *note_ranges_of_sections(const struct object *object, struct 
 unusable:
 	free(ret->ranges);
 	*ret = (struct note_ranges){0};
+	if (!elf_errno() || object->section_table >= object->file_size)
+		return probe_error_new(PROBE_ERROR_FORMAT,
+			"%s: the file ends before its section headers (at offset 0x%" PRIx64
+			"): is it cut short?",
+			object->path, object->section_table);
 	return probe_error_new(PROBE_ERROR_FORMAT,
 		"%s: the section headers at offset 0x%" PRIx64 " cannot be read: %s", object->path,
 		object->section_table, elf_errmsg(-1));

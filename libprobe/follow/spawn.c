@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,15 +32,26 @@ static void child_run(char *const argv[], int go, int failed)
 	_exit(127 + byte);
 }
 
+/* What waitid(2) says of a child's end. */
+static struct probe_error *ended(const char *name, const siginfo_t *info)
+{
+	if (info->si_code == CLD_EXITED)
+		return error_numbered(PROBE_ERROR_ENDED, W_EXITCODE(info->si_status, 0),
+			"%s exited with status %d before its libraries were loaded", name,
+			info->si_status);
+	return error_numbered(PROBE_ERROR_ENDED, info->si_status,
+		"%s was killed by SIG%s before its libraries were loaded", name,
+		sigabbrev_np(info->si_status));
+}
+
 /* From the seized child to a held program: nobody else has to do anything for it. */
 static struct probe_error *run_to_hold(
 	struct probe_target *target, struct passage *passage, const char *name, int failed)
 {
+	siginfo_t info = {0};
 	int err;
 
 	while (passage->state < PASSAGE_HELD) {
-		siginfo_t info;
-
 		/* Its end is left for whoever waits for the program. */
 		if (waitid(P_PID, (id_t)passage->pid, &info,
 			    WEXITED | WSTOPPED | WNOWAIT | __WALL) < 0 &&
@@ -51,8 +63,7 @@ static struct probe_error *run_to_hold(
 		return passage_take(passage, target);
 	if (read(failed, &err, sizeof(err)) == sizeof(err))
 		return probe_error_system(err, "%s", name);
-	return probe_error_new(
-		PROBE_ERROR_STATE, "%s has ended before its libraries were loaded", name);
+	return ended(name, &info);
 }
 
 static struct probe_error *start_child(

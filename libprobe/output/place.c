@@ -160,13 +160,16 @@ static struct probe_error *open_there(
 static struct probe_error *open_last(struct walk *w, const char *name, int *ret, bool *again_ret)
 {
 	struct stat st;
+	int err;
 
 	*ret = openat(w->at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
 	if (*ret >= 0)
 		return NULL;
-	/* In folders that are not for files (/dev, /proc) it is another error. */
+	/* In folders that are not for files (/dev, /proc) it is not EEXIST, whatever is there. */
+	err = errno;
 	if (fstatat(w->at, name, &st, AT_SYMLINK_NOFOLLOW)) {
-		*again_ret = errno == ENOENT && ++w->links <= LINKS_MAX;
+		*again_ret = err == EEXIST && errno == ENOENT && ++w->links <= LINKS_MAX;
+		errno = err == EEXIST ? errno : err;
 		return *again_ret ? NULL : failed(w);
 	}
 	if (!S_ISLNK(st.st_mode))

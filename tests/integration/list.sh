@@ -166,6 +166,8 @@ if [ -r "$python_file" ]; then
 	# Cut in the middle: the section headers are missing.
 	head -c 3000000 "$python_file" >"$SCRATCH/cut"
 	run 1 list "$SCRATCH/cut"
+	printf '%s\n' "$err" | grep -q 'the file ends before its section headers' ||
+		fail "a file cut short: $err"
 	# One note claims to be shorter than its addresses; the others are good.
 	"$python" - "$python_file" "$SCRATCH/damaged" <<-'END'
 		import sys

@@ -47,6 +47,12 @@ for command in $commands; do
 	[ -s "$SCRATCH/out" ] || fail "$command to /dev/stdout: nothing came"
 	to "$command" "$SCRATCH/none/file" && fail "$command: a folder that is not there"
 	grep -q 'cannot create.*No such file' "$SCRATCH/err" || fail "$command: $(cat "$SCRATCH/err")"
+	mkdir -p "$SCRATCH/locked.$command" && chmod 555 "$SCRATCH/locked.$command"
+	if [ "$(id -u)" != 0 ]; then
+		to "$command" "$SCRATCH/locked.$command/file" && fail "$command: a locked folder"
+		grep -q 'cannot create.*Permission denied' "$SCRATCH/err" ||
+			fail "$command: $(cat "$SCRATCH/err")"
+	fi
 	to "$command" "$open" && fail "$command to a folder"
 	grep -q 'Is a directory' "$SCRATCH/err" || fail "$command: $(cat "$SCRATCH/err")"
 done

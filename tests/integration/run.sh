@@ -51,6 +51,14 @@ for command in run trace; do
 	same "$command: a probe that is not there" "$(status_of $command -e 'ctor:nothing' --no-follow -- "$ctor" 2>&1)" \
 		1
 done
+# A program that its loader cannot load.
+head -c 4096 "$ctor" >"$SCRATCH/short"
+chmod +x "$SCRATCH/short"
+bare=$("$SCRATCH/short" >/dev/null 2>&1; echo $?) 2>/dev/null
+for command in run trace; do
+	same "$command: a program cut short" "$(status_of $command -e 'ctor:main' -- "$SCRATCH/short")" \
+		"$bare"
+done
 same "wrong usage" "$(status_of trace)" 2
 same "an unknown command" "$(status_of frobnicate)" 2
 

@@ -22,12 +22,13 @@ enum probe_error_code {
 	PROBE_ERROR_PERMISSION, /* the caller may not control the target */
 	PROBE_ERROR_STATE,	/* not possible now: for example, the probe to disable is off */
 	PROBE_ERROR_REFUSED,	/* a site cannot be patched safely */
-	PROBE_ERROR_UNSUPPORTED /* the library does not support this target, ISA or kernel */
+	PROBE_ERROR_UNSUPPORTED, /* the library does not support this target, ISA or kernel */
+	PROBE_ERROR_ENDED	/* a program that was started has ended too early; `err` says how */
 };
 
 struct probe_error {
 	enum probe_error_code code;
-	int err; /* a number of errno(3), or 0 */
+	int err; /* a number of errno(3), or 0; of PROBE_ERROR_ENDED, a status of waitpid(2) */
 	/*
 	 * One line without a newline: what failed, on what, why and, if it helps, what to do
 	 * about it. Never NULL; owned by the error.
