@@ -9,6 +9,19 @@ bool value_has_bytes(const struct probe_value *value)
 	       value->kind == PROBE_VALUE_BYTES;
 }
 
+bool value_add_number(struct buffer *out, const struct probe_value *value)
+{
+	if (value->kind == PROBE_VALUE_SIGNED)
+		buffer_signed(out, value->i);
+	else if (value->kind == PROBE_VALUE_UNSIGNED)
+		buffer_unsigned(out, value->u);
+	else if (value->kind == PROBE_VALUE_FLOAT)
+		buffer_float(out, value->f);
+	else
+		return false;
+	return true;
+}
+
 bool value_number(const struct probe_value *value, double *ret)
 {
 	switch (value->kind) {

@@ -5,10 +5,14 @@
 
 #include <stdbool.h>
 
+#include "libprobe/base/buffer.h"
 #include "probe/target.h"
 
 /* Are there `bytes`? */
 bool value_has_bytes(const struct probe_value *value);
+
+/* Appends a number in decimal; false where the value is none. */
+bool value_add_number(struct buffer *out, const struct probe_value *value);
 
 /* The value as a number; false, and *ret as it was, where it is none. */
 bool value_number(const struct probe_value *value, double *ret);

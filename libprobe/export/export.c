@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/value.h"
 #include "libprobe/export/export.h"
 #include "libprobe/names/argument.h"
 #include "libprobe/output/format.h"
@@ -168,24 +169,10 @@ void export_arg_text(struct buffer *out, const struct probe_event *event, int ar
 	if (arg < 0 || (size_t)arg >= event->arg_count)
 		return;
 	value = &event->args[arg];
-	switch (value->kind) {
-	case PROBE_VALUE_NULL:
-		break;
-	case PROBE_VALUE_SIGNED:
-		buffer_signed(out, value->i);
-		break;
-	case PROBE_VALUE_UNSIGNED:
-		buffer_unsigned(out, value->u);
-		break;
-	case PROBE_VALUE_FLOAT:
-		buffer_float(out, value->f);
-		break;
-	case PROBE_VALUE_STRING:
-	case PROBE_VALUE_TEXT:
-		buffer_bytes(out, value->bytes, value->length);
-		break;
-	case PROBE_VALUE_BYTES:
+	if (value_add_number(out, value) || value->kind == PROBE_VALUE_NULL)
+		return;
+	if (value->kind == PROBE_VALUE_BYTES)
 		buffer_hex_bytes(out, value->bytes, value->length);
-		break;
-	}
+	else
+		buffer_bytes(out, value->bytes, value->length);
 }

@@ -24,6 +24,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "libprobe/base/value.h"
 #include "libprobe/output/json.h"
 #include "libprobe/output/stacks.h"
 
@@ -55,31 +56,17 @@ void json_signed_field(struct buffer *out, const char *key, int64_t value)
 
 void json_value(struct buffer *out, const struct probe_value *value)
 {
-	switch (value->kind) {
-	case PROBE_VALUE_NULL:
+	bool is_nothing = value->kind == PROBE_VALUE_NULL ||
+			  (value->kind == PROBE_VALUE_FLOAT && !isfinite(value->f));
+
+	if (is_nothing) {
 		buffer_string(out, "null");
-		break;
-	case PROBE_VALUE_SIGNED:
-		buffer_signed(out, value->i);
-		break;
-	case PROBE_VALUE_UNSIGNED:
-		buffer_unsigned(out, value->u);
-		break;
-	case PROBE_VALUE_FLOAT:
-		if (isfinite(value->f))
-			buffer_float(out, value->f);
-		else
-			buffer_string(out, "null");
-		break;
-	case PROBE_VALUE_STRING:
-	case PROBE_VALUE_TEXT:
-		json_string(out, value->bytes, value->length);
-		break;
-	case PROBE_VALUE_BYTES:
+	} else if (value->kind == PROBE_VALUE_BYTES) {
 		buffer_char(out, '"');
 		buffer_hex_bytes(out, value->bytes, value->length);
 		buffer_char(out, '"');
-		break;
+	} else if (!value_add_number(out, value)) {
+		json_string(out, value->bytes, value->length);
 	}
 }
 

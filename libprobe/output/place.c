@@ -208,72 +208,85 @@ static struct probe_error *enter(struct walk *w, const char *name, bool last)
 	return NULL;
 }
 
-static struct probe_error *walk_begin(struct walk *w, const char *path)
+/* What is done with a component; *ret >= 0 ends the walk. */
+typedef struct probe_error *step_fn(struct walk *w, const char *name, bool last, int *ret);
+
+/* The caller closes w->at. Messages call the path `shown`. */
+static struct probe_error *walk(
+	struct walk *w, const char *path, const char *shown, step_fn *step, int *ret)
 {
-	*w = (struct walk){.path = path};
+	char name[NAME_MAX + 1];
+	struct probe_error *error = NULL;
+	bool last = false;
+
+	*w = (struct walk){.path = path, .at = -1};
+	*ret = -1;
 	if (strlen(path) >= sizeof(w->rest) || !*path) {
 		errno = *path ? ENAMETOOLONG : ENOENT;
 		return failed(w);
 	}
 	strcpy(w->rest, path);
 	w->at = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return w->at < 0 ? failed(w) : NULL;
+	if (w->at < 0)
+		return failed(w);
+	w->path = shown;
+	while (!error && *ret < 0 && next_name(w, name, &last))
+		error = step(w, name, last, ret);
+	return error;
+}
+
+static struct probe_error *is_folder(const struct walk *w)
+{
+	errno = EISDIR;
+	return failed(w);
+}
+
+static struct probe_error *file_step(struct walk *w, const char *name, bool last, int *ret)
+{
+	struct probe_error *error;
+	bool again = false;
+
+	if (!last)
+		return enter(w, name, false);
+	if (w->rest[0] || !strcmp(name, ".") || !strcmp(name, ".."))
+		return is_folder(w);
+	error = open_last(w, name, ret, &again);
+	if (!error && again && !w->rest[0])
+		strcpy(w->rest, name);
+	return error;
 }
 
 struct probe_error *probe_output_open(const char *path, int *ret)
 {
-	char name[NAME_MAX + 1];
-	struct probe_error *error;
-	bool last = false;
 	struct walk w;
+	struct probe_error *error = walk(&w, path, path, file_step, ret);
 
-	*ret = -1;
-	error = walk_begin(&w, path);
-	if (error)
-		return error;
-	while (!error && *ret < 0) {
-		bool again = false;
-
-		if (!next_name(&w, name, &last)) {
-			errno = EISDIR;
-			error = failed(&w);
-		} else if (!last) {
-			error = enter(&w, name, false);
-		} else if (w.rest[0] || !strcmp(name, ".") || !strcmp(name, "..")) {
-			errno = EISDIR;
-			error = failed(&w);
-		} else {
-			error = open_last(&w, name, ret, &again);
-			if (!error && again && !w.rest[0])
-				strcpy(w.rest, name);
-		}
-	}
-	close(w.at);
+	if (!error && *ret < 0)
+		error = is_folder(&w);
+	if (w.at >= 0)
+		close(w.at);
 	return error;
+}
+
+static struct probe_error *folder_step(struct walk *w, const char *name, bool last, int *ret)
+{
+	(void)ret;
+	if (last && mkdirat(w->at, name, 0777) && errno != EEXIST)
+		return failed(w);
+	return enter(w, name, last);
 }
 
 struct probe_error *place_folder(const char *path, int *ret)
 {
-	char name[NAME_MAX + 1];
-	struct probe_error *error;
-	bool last = false;
 	struct walk w;
+	/* The caller says which. */
+	struct probe_error *error = walk(&w, path, "the folder", folder_step, ret);
 
-	*ret = -1;
-	error = walk_begin(&w, path);
-	if (error)
-		return error;
-	w.path = "the folder"; /* the caller says which */
-	while (!error && next_name(&w, name, &last)) {
-		if (last && mkdirat(w.at, name, 0777) && errno != EEXIST)
-			error = failed(&w);
-		else
-			error = enter(&w, name, last);
-	}
 	if (!error) {
 		*ret = openat(w.at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		error = *ret < 0 ? failed(&w) : NULL;
 	}
-	close(w.at);
+	if (w.at >= 0)
+		close(w.at);
 	return error;
 }

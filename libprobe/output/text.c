@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "libprobe/base/value.h"
 #include "libprobe/output/stacks.h"
 #include "libprobe/output/text.h"
 
@@ -105,31 +106,16 @@ static void text_string(struct buffer *out, const struct probe_value *value)
 
 void text_value(struct buffer *out, const struct probe_value *value)
 {
-	switch (value->kind) {
-	case PROBE_VALUE_NULL:
+	if (value->kind == PROBE_VALUE_NULL) {
 		buffer_string(out, "null");
-		break;
-	case PROBE_VALUE_SIGNED:
-		buffer_signed(out, value->i);
-		break;
-	case PROBE_VALUE_UNSIGNED:
-		if (value->u > UINT32_MAX)
-			buffer_hex(out, value->u);
-		else
-			buffer_unsigned(out, value->u);
-		break;
-	case PROBE_VALUE_FLOAT:
-		buffer_float(out, value->f);
-		break;
-	case PROBE_VALUE_STRING:
-	case PROBE_VALUE_TEXT:
-		text_string(out, value);
-		break;
-	case PROBE_VALUE_BYTES:
+	} else if (value->kind == PROBE_VALUE_UNSIGNED && value->u > UINT32_MAX) {
+		buffer_hex(out, value->u);
+	} else if (value->kind == PROBE_VALUE_BYTES) {
 		buffer_char(out, '{');
 		buffer_hex_bytes(out, value->bytes, value->length);
 		buffer_string(out, value->truncated ? "...}" : "}");
-		break;
+	} else if (!value_add_number(out, value)) {
+		text_string(out, value);
 	}
 }
 

@@ -35,31 +35,20 @@ static size_t cut_length(const char *text, size_t length, size_t most)
 
 static void key_text(struct buffer *out, const struct probe_value *key, bool is_alone)
 {
-	switch (key->kind) {
-	case PROBE_VALUE_NULL:
+	if (key->kind == PROBE_VALUE_NULL)
 		buffer_string(out, "(unreadable)");
-		break;
-	case PROBE_VALUE_SIGNED:
-		buffer_signed(out, key->i);
-		break;
-	case PROBE_VALUE_UNSIGNED:
-		buffer_unsigned(out, key->u);
-		break;
-	case PROBE_VALUE_FLOAT:
-		buffer_float(out, key->f);
-		break;
-	default:
-		/* Unquoted if it is unambiguous. */
-		if (is_alone && key->length && key->bytes[0] != '"' && key->bytes[0] != '(') {
-			buffer_c_escaped(out, key->bytes, key->length, 0);
-		} else {
-			buffer_char(out, '"');
-			buffer_c_escaped(out, key->bytes, key->length, '"');
-			buffer_char(out, '"');
-		}
-		if (key->truncated)
-			buffer_string(out, "...");
+	if (key->kind == PROBE_VALUE_NULL || value_add_number(out, key))
+		return;
+	/* Bare where it cannot be mistaken for another. */
+	if (is_alone && key->length && key->bytes[0] != '"' && key->bytes[0] != '(') {
+		buffer_c_escaped(out, key->bytes, key->length, 0);
+	} else {
+		buffer_char(out, '"');
+		buffer_c_escaped(out, key->bytes, key->length, '"');
+		buffer_char(out, '"');
 	}
+	if (key->truncated)
+		buffer_string(out, "...");
 }
 
 char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count)
