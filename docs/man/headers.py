@@ -120,7 +120,7 @@ def split_errors(text):
         return text, ""
     end = text.find("\n\n", match.end())
     end = len(text) if end < 0 else end
-    errors = re.sub(r"^Errors: ", "", text[match.start():end].strip())
+    errors = re.sub(r"^Errors:\s+", "", text[match.start():end].strip())
     return (text[:match.start()] + text[end:]).strip(), errors
 
 
@@ -142,7 +142,7 @@ def function_page(path, essay, comment, functions):
         page += [f".Ft {kind}", f".Fo {name}", *(f'.Fa "{p}"' for p in parameters), ".Fc"]
     page += [".Sh DESCRIPTION", body(text or errors, names)]
     if any(kind == "struct probe_error *" for kind, _, _ in functions):
-        page += [".Sh RETURN VALUES", ".Dv NULL", "is success; all else is an error, to be freed with",
+        page += [".Sh RETURN VALUES", ".Dv NULL", "means success. Any other value is an error; free it with",
                  ".Xr probe_error_free 3 ."]
     if errors and text:
         page += [".Sh ERRORS", body(errors, names)]

@@ -3,9 +3,9 @@
  * Records in the Common Trace Format 1.8 (https://diamon.org/ctf/), which
  * babeltrace2 and Trace Compass read.
  *
- * A record is a folder: `metadata`, and a stream file for each session and CPU.
- * It can be read at any time, also after this process was killed: files hold
- * whole packets only, and metadata describes all events of them.
+ * A record is a folder with a file `metadata`, and a stream file for each session and CPU. It can
+ * be read at any time, even after this process was killed, because files hold only whole packets,
+ * and metadata describes all of their events.
  */
 #ifndef PROBE_CTF_H
 #define PROBE_CTF_H
@@ -22,40 +22,43 @@ extern "C" {
 
 struct probe_ctf;
 
-/* Zero is no limit; with any, each part is a record of its own, DIRECTORY/000001 and so on. */
+/* Limits of a part; 0: none. With a limit, each part is a record: DIRECTORY/000001 and so on. */
 struct probe_ctf_options {
-	uint64_t rotate_bytes; /* a new part once there is so much in one */
-	uint64_t rotate_ns;    /* or after so long */
+	uint64_t rotate_bytes; /* begin a new part when one has this size */
+	uint64_t rotate_ns;    /* begin a new part after this time */
 };
 
 /*
- * Begins a record in a folder that is empty or not there yet. `options` may be NULL.
- * Errors: PROBE_ERROR_STATE (there is something in it), PROBE_ERROR_SYSTEM.
+ * Begins a record. The folder must be empty, or is created. `options` may be NULL.
+ * Errors: PROBE_ERROR_STATE (the folder is not empty), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_create(
 	const char *directory, const struct probe_ctf_options *options, struct probe_ctf **ret);
-/* Frees a record, and discards what was not flushed. NULL is allowed. */
+/* Frees a record. What was not flushed is lost. NULL is allowed. */
 void probe_ctf_free(struct probe_ctf *ctf);
 
 /*
- * Adds a hit that probe_session_poll() hands over. `comm` is the thread's name, or
- * NULL. Hits of one session and CPU come in order of time; where the system's clock
- * was set back meanwhile, they have the time of the latest one. Sessions are told
- * apart by their addresses: none that had a hit is freed before the record.
+ * Adds a hit of probe_session_poll(). `comm` is the name of the thread, or NULL. Add the hits of
+ * a session in the order in which they are polled. If the system's clock is set back, hits get
+ * the time of the latest hit before them. A session that had a hit must be freed after the
+ * record, which knows it by its address.
  *
- * Errors: PROBE_ERROR_SYSTEM (ENOSPC, EFBIG, EIO ...: what was written stays
- * readable, and nothing more is added), PROBE_ERROR_MEMORY.
+ * Errors: PROBE_ERROR_SYSTEM (ENOSPC, EFBIG, EIO ...; what was written before stays readable, and
+ * nothing more is added), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_hit(struct probe_ctf *ctf,
 	const struct probe_session *session, const struct probe_hit *hit, const char *comm);
 
-/* Adds that so many hits of a session left no record since this was last said. Errors as above. */
+/*
+ * Adds that `count` further hits of a session were lost, since the last such call. Errors: as
+ * probe_ctf_hit().
+ */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_discarded(
 	struct probe_ctf *ctf, const struct probe_session *session, uint64_t count);
 
 /*
- * Writes everything that was added. To be called about once a second, and at the end. Errors as
- * above.
+ * Writes everything that was added. Call it about once a second, and at the end. Errors: as
+ * probe_ctf_hit().
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_flush(struct probe_ctf *ctf);
 

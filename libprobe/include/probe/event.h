@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One event: what a record or a stream holds of a hit, or of hits that were lost. */
+/* Events, as records and streams hold them: a hit, or the loss of hits. */
 #ifndef PROBE_EVENT_H
 #define PROBE_EVENT_H
 
@@ -18,19 +18,19 @@ enum probe_event_kind {
 	PROBE_EVENT_LOST /* `lost` hits left no record */
 };
 
-/* All that it points to is valid until the next event is asked for; to keep one, pack it. */
+/* Pointers are valid until the next event is read. */
 struct probe_event {
 	enum probe_event_kind kind;
 	uint64_t time_ns; /* CLOCK_REALTIME; 0: not known */
-	uint64_t lost;	  /* of PROBE_EVENT_LOST, else 0 */
-	/* Never NULL, of a hit; of a loss, NULL where nobody knows whose hits they were. */
+	uint64_t lost;	  /* of PROBE_EVENT_LOST; otherwise 0 */
+	/* Of a hit, never NULL. Of a loss, NULL if it is not known which probes were hit. */
 	const char *provider, *name;
 
 	/* Of a hit: */
 	pid_t pid, tid;
 	int cpu;	  /* -1: not known */
 	uint64_t pc;	  /* run-time address of the site; 0: not known */
-	const char *comm; /* the thread's name, or NULL */
+	const char *comm; /* name of the thread, or NULL */
 	const struct probe_value *args;
 	size_t arg_count;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a user types to name probes.
+ * Patterns: what a user types to name probes.
  *
  *   PATTERN [ '(' CAPTURE { ',' CAPTURE } ')' ]
  *
@@ -19,7 +19,7 @@
  *   str(argN)              the NUL-terminated string that it points to
  *   str(argN,argM)         the same, of argM bytes at most: it need not be terminated
  *   bytes(argN,argM)       the argM bytes that it points to
- * Without a list, all arguments are taken.
+ * Without a list, all arguments are captured.
  */
 #ifndef PROBE_PATTERN_H
 #define PROBE_PATTERN_H
@@ -36,16 +36,17 @@ extern "C" {
 struct probe_pattern;
 
 /*
- * Parses a pattern; the text is copied.
- * Errors: PROBE_ERROR_USAGE, with the column of the mistake.
+ * Parses a pattern. The text is copied. Errors: PROBE_ERROR_USAGE (the message has the column of
+ * the mistake), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_pattern_parse(
 	const char *text, struct probe_pattern **ret);
 
 /*
- * Makes a pattern that asks a function. `text` is what messages call it, and is copied. The
- * function tells whether a probe of the module at `path` is meant; it is called whenever probes are
- * selected: also for libraries that are opened later. Errors: PROBE_ERROR_MEMORY.
+ * Makes a pattern that matches the probes for which a function returns true. The function gets
+ * the path of the probe's file, and `data`. It is called whenever probes are selected, also when
+ * libraries are opened later. `text` is what messages call the pattern, and is copied. Errors:
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_pattern_predicate(const char *text,
 	bool (*predicate)(const char *path, const char *provider, const char *name, void *data),
@@ -54,17 +55,17 @@ PROBE_MUST_CHECK struct probe_error *probe_pattern_predicate(const char *text,
 /* Frees a pattern. NULL is allowed. */
 void probe_pattern_free(struct probe_pattern *pattern);
 
-/* The text as it was given; owned by the pattern. */
+/* Returns the text that the pattern was made from. Owned by the pattern. */
 const char *probe_pattern_text(const struct probe_pattern *pattern);
 
-/* Tells whether a probe of the module at `path` matches. */
+/* Tells whether a pattern matches a probe of the file at `path`. */
 bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path,
 	const char *provider, const char *name);
 
 /*
- * Makes the error for a pattern that matched nothing: names up to three of the
- * nearest "provider:name" (by edit distance) among `names`. `all` is the command that shows
- * all there are.
+ * Makes the error for a pattern that matches nothing. The message says where (`where`) was
+ * searched, names up to three probes of `names` ("provider:name") that are spelled similarly, and
+ * the command that lists all (`all`).
  */
 struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern, const char *where,
 	const char *all, const char *const *names, size_t name_count)

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading a record (probe/ctf.h, `probectl record`), event by event, oldest first,
- * or the hits that `probectl trace --json` prints.
+ * Reads a record (probe/ctf.h, `probectl record`) event by event, oldest first, or the hits that
+ * `probectl trace --json` has printed.
  *
- * Records are read with libbabeltrace2, JSON with json-c; each is loaded when it is
- * first needed. Everything read is untrusted; a record may be cut off anywhere. So
- * libbabeltrace2 works in a process of its own, a child of the caller's, which ends
- * with the reader, or with the thread that has opened it (PR_SET_PDEATHSIG): that one has to
- * last as long as the reader is used.
+ * Records are read by libbabeltrace2, JSON by json-c. Each is loaded when it is first needed.
+ * Input is not trusted, and may be cut off anywhere. So both libraries run in a child process of
+ * the caller. It ends with the reader, or with the thread that has opened the reader
+ * (PR_SET_PDEATHSIG), so that thread must exist as long as the reader is used.
  *
- * Other tools' records in the Common Trace Format 1.8 are read as well (LTTng's,
- * for one): names are divided at the first colon (a provider may be empty), the
- * context's fields pid or vpid, tid or vtid, comm or procname, and ip say who it
- * was, and the fields are the arguments; those that struct probe_value has no kind
- * for are PROBE_VALUE_NULL.
+ * Records of other tools in the Common Trace Format 1.8, such as LTTng's, can be read, too. The
+ * name of an event is divided at the first colon (the provider may be empty). The fields pid or
+ * vpid, tid or vtid, comm or procname, and ip of its context name the thread and the address. Its
+ * other fields are the arguments; a field that struct probe_value cannot represent is
+ * PROBE_VALUE_NULL.
  */
 #ifndef PROBE_READER_H
 #define PROBE_READER_H
@@ -30,32 +29,32 @@ extern "C" {
 struct probe_reader;
 
 /*
- * Opens the record in a folder; of one with parts (`--rotate`), all of them, one
- * after the other; of one with several records below it, all of them at once.
- * Errors: PROBE_ERROR_NOT_FOUND (no such folder, no record in it),
- * PROBE_ERROR_FORMAT (not a record), PROBE_ERROR_UNSUPPORTED (libbabeltrace2 is
- * not installed), PROBE_ERROR_SYSTEM.
+ * Opens the record in a folder. The parts of a record (`--rotate`) are read one after the other.
+ * If the folder has several records, their events are merged by time. Errors:
+ * PROBE_ERROR_NOT_FOUND (no such folder, or no record in it), PROBE_ERROR_FORMAT (not a record),
+ * PROBE_ERROR_UNSUPPORTED (libbabeltrace2 is not installed), PROBE_ERROR_SYSTEM,
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_reader_open(const char *path, struct probe_reader **ret);
 
 /*
- * Reads the hits and losses that `probectl trace --json` prints, one object a line.
- * The descriptor stays the caller's; `name` is used in messages ("standard input")
- * and is copied. What JSON does not tell: integers are PROBE_VALUE_SIGNED where
- * 64 bits with a sign hold them; aggregates are strings, as they were printed.
- * Errors: PROBE_ERROR_UNSUPPORTED (json-c is not installed).
+ * Opens hits and losses as `probectl trace --json` prints them: one object a line. The caller
+ * closes the descriptor. `name` is what messages call the input ("standard input"), and is
+ * copied. JSON does not have all types: an integer is PROBE_VALUE_SIGNED if a signed 64-bit
+ * integer can hold it, and an aggregate is a string, as it was printed. Errors:
+ * PROBE_ERROR_UNSUPPORTED (json-c is not installed), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_reader_open_json(
 	int fd, const char *name, struct probe_reader **ret);
 
-/* Closes a record. NULL is allowed. */
+/* Closes a reader. NULL is allowed. */
 void probe_reader_close(struct probe_reader *reader);
 
 /*
- * Reads the next event; *there_ret is false, and *ret unchanged, behind the last one.
- * Errors: PROBE_ERROR_FORMAT (what is left of the record cannot be read; all
- * before it has been handed over, but for some hundred where libbabeltrace2 aborts),
- * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ * Reads the next event. After the last one, *there_ret is false and *ret unchanged.
+ * Errors: PROBE_ERROR_FORMAT (the rest of the record cannot be read; all events before it were
+ * returned, except up to some hundred if libbabeltrace2 aborts), PROBE_ERROR_MEMORY,
+ * PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *probe_reader_next(
 	struct probe_reader *reader, struct probe_event *ret, bool *there_ret);

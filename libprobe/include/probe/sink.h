@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Output formats for hits, losses and tables: text for people, JSON (one object
- * a line) for programs.
+ * Output of hits, losses and tables: text for people, JSON (one object a line) for programs.
  *
- * A sink collects output in memory and writes it to a file descriptor. It never
- * waits for a slow reader: what a pipe or a terminal does not take at once stays
- * in memory, and probe_sink_full() says when the caller had better stop adding.
- * So a stopped pager can stop neither the caller's event loop nor a target that
- * waits for it.
+ * A sink collects output in memory, and writes it to a descriptor. It never waits for a slow
+ * reader: what a pipe or a terminal does not take at once stays in memory, and probe_sink_full()
+ * tells when to stop adding. So a stopped pager stops neither the caller's event loop nor a
+ * target that waits for it.
  *
- * What fails while writing is remembered and reported once, by
- * probe_sink_flush(); output added after that is discarded.
+ * The first error of a sink is reported once, by probe_sink_flush(). After that, output is
+ * dropped.
  */
 #ifndef PROBE_SINK_H
 #define PROBE_SINK_H
@@ -31,9 +29,9 @@ extern "C" {
 struct probe_sink;
 
 /*
- * Opens a file for output as open(2) does with O_CREAT and O_TRUNC; *ret is its descriptor.
- * In a folder where everybody may put files (/tmp), another user's link is not followed,
- * and another user's file or pipe not written to, whatever the kernel's settings are.
+ * Opens a file for output, as open(2) does with O_CREAT and O_TRUNC. *ret is its descriptor. In a
+ * folder where everybody may create files, such as /tmp, it does not follow links of other users,
+ * nor open their files or pipes, whatever the kernel's settings are.
  *
  * Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
  */
@@ -45,66 +43,69 @@ enum probe_sink_format {
 };
 
 /*
- * Makes a sink for a descriptor, which stays the caller's. `name` is used in
- * messages ("standard output", a path) and is copied.
+ * Creates a sink that writes to a descriptor, which the caller closes. `name` is what messages
+ * call the output ("standard output", a path), and is copied. Errors: PROBE_ERROR_USAGE (no such
+ * format), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_sink_create(
 	enum probe_sink_format format, int fd, const char *name, struct probe_sink **ret);
-/* Frees a sink, and discards what was not flushed. NULL is allowed. */
+/* Frees a sink. What was not flushed is lost. NULL is allowed. */
 void probe_sink_free(struct probe_sink *sink);
 
 /* ---- Adding output ---------------------------------------------------------- */
 
-/* Begins the output, before the first hit; `header` asks for a line that names the columns, if the
- * format has one. */
+/* Begins the output, before the first hit. With `header`, text begins with the names of columns. */
 void probe_sink_begin(struct probe_sink *sink, bool header);
 
-/* Adds one hit. `comm` is the thread's name, or NULL; it, names and strings may hold any byte. */
+/*
+ * Adds a hit. `comm` is the name of the thread, or NULL. Names and strings may hold any byte:
+ * they are made printable.
+ */
 void probe_sink_hit(struct probe_sink *sink, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm);
 
-/* Adds that `lost` hits of a probe left no record since this was last said. */
+/* Adds that `lost` further hits of a probe left no record, since the last such call. */
 void probe_sink_lost(
 	struct probe_sink *sink, const struct probe_session_probe *probe, uint64_t lost);
 
 /*
- * Adds what has become of a site of a process. Text says nothing of it: it belongs on
- * standard error.
+ * Adds the state of a site (probe_session_look()). Only JSON has it; a program that prints text
+ * reports it on standard error.
  */
 void probe_sink_site(struct probe_sink *sink, pid_t pid, const struct probe_site_news *news);
 
-/* Adds a table of what was gathered, in its order. */
+/* Adds a table, with its rows in their order. */
 void probe_sink_table(
 	struct probe_sink *sink, const struct probe_table *table, const struct probe_view *view);
 
-/* Adds call stacks, as probe_stacks_rows() gives them. */
+/* Adds call stacks, as probe_stacks_rows() returns them. */
 void probe_sink_stacks(struct probe_sink *sink, const struct probe_stacks_row *rows, size_t count,
 	const struct probe_view *view);
 
-/* Ends the output, after everything else. */
+/* Ends the output. Call it after everything else was added. */
 void probe_sink_end(struct probe_sink *sink);
 
 /*
- * A time as tables have it, with three significant digits and its unit: "812ns",
- * "1.23ms"; "-" where there is none (NAN). The decimal point is that of the locale.
+ * Writes a time as tables show it, with three significant digits and a unit: "812ns", "1.23ms";
+ * "-" for NAN. The decimal point is that of the locale.
  */
 enum { PROBE_DURATION_BYTES = 32 };
 void probe_duration_text(char text[PROBE_DURATION_BYTES], double ns);
 
 /* ---- Writing ------------------------------------------------------------------ */
 
-/* Tells whether so much is waiting that it should be flushed before more is added. */
+/* Tells whether the sink should be flushed before more is added. */
 bool probe_sink_full(const struct probe_sink *sink);
 
 /*
- * Writes what the descriptor takes without waiting for a reader. What remains
- * (probe_sink_pending(), in bytes) goes out with a later call, when poll(2)
- * says POLLOUT.
+ * Writes as much as the descriptor takes without waiting. The rest is written by a later call:
+ * call again when poll(2) reports POLLOUT.
  *
- * Errors, once: PROBE_ERROR_SYSTEM with err EPIPE (SIGPIPE must be ignored),
- * ENOSPC, EIO ...; PROBE_ERROR_MEMORY.
+ * Errors, each once: PROBE_ERROR_SYSTEM with EPIPE (the caller must ignore SIGPIPE), ENOSPC, EIO
+ * ...; PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_sink_flush(struct probe_sink *sink);
+/* Returns how many bytes have not been written yet. */
 size_t probe_sink_pending(const struct probe_sink *sink);
 
 #ifdef __cplusplus

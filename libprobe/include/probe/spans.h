@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Spans of time between two events of a record or a stream: the begins and ends that
- * `--pairs auto` finds by their names (X__start and X__done, X__entry and X__return;
- * probectl-trace(1)).
+ * Spans of time between two events of a record or a stream: the pairs that `--pairs auto` finds
+ * by names (X__start and X__done, X__entry and X__return; probectl-trace(1)).
  *
- * It takes event by event, in constant memory. Which probes there are is not known
- * before the last event, so whatever could begin something by its name is kept until
- * its end comes; if there never is one, it was a point.
+ * Events are added one by one, and memory is limited. The probes are not known in advance, so
+ * each event whose name may be a begin is kept until its end arrives. If there never is one, the
+ * event was a point.
  */
 #ifndef PROBE_SPANS_H
 #define PROBE_SPANS_H
@@ -22,64 +21,71 @@
 extern "C" {
 #endif
 
-/* Begins that are kept: so many of a thread (or a key), and so many in all. */
+/* How many begins are kept: of a thread (or a value that is matched), and in total. */
 enum { PROBE_SPANS_OWNER_MAX = 256, PROBE_SPANS_MAX = 1 << 16 };
 
 struct probe_spans;
 
-/* Which begins and ends belong together: those of one provider and one stem. */
+/* The begins and ends that belong together: those of one provider and one stem. */
 struct probe_span_pair {
 	const char *provider;
 	const char *name; /* the stem without its separator: query of query__start */
-	bool ended;	  /* there has been an end */
+	bool ended;	  /* there was an end */
 };
 
-/* A begin that waits for its end. */
+/* A begin. */
 struct probe_span {
 	struct probe_event begin; /* a copy */
 	const struct probe_span_pair *pair;
-	/* The one around it: the next older one of the same thread that is not crossed. */
+	/* The span around it: the next older one of the same thread that is not crossed. */
 	struct probe_span *parent; /* or NULL */
-	bool crossed;		   /* an older one of the same thread has ended before it */
-	uint64_t inner_ns;	   /* what ended ones took of which it was the parent */
+	bool crossed;		   /* an older span of the same thread ended before it */
+	uint64_t inner_ns;	   /* the time of ended spans that have it as parent */
 	void *data;		   /* the caller's */
 };
 
 enum probe_span_kind {
-	PROBE_SPAN_POINT, /* by its name, neither begins nor ends anything; or it is a loss */
-	PROBE_SPAN_BEGIN, /* it is kept, until its end comes */
+	PROBE_SPAN_POINT, /* neither a begin nor an end, by its name; or a loss */
+	PROBE_SPAN_BEGIN, /* kept until its end arrives */
 	PROBE_SPAN_END,
 	PROBE_SPAN_UNMATCHED /* an end without a begin */
 };
 
-/* How begins and ends are matched: `match` < 0 within one thread, else by the value ... */
+/* How begins and ends are matched. */
 struct probe_spans_options {
-	int match;     /* ... of this argument of the begin ... */
-	int match_end; /* ... and this one of the end; matched ones may be on any thread */
 	/*
-	 * A begin without an end: it gave way to newer ones, or probe_spans_finish().
-	 * It was a point where its pair was never ended. NULL: nobody asks.
+	 * -1: in each thread. Otherwise, the index of an argument: an end ends a begin with the
+	 * same value, in any thread.
+	 */
+	int match;
+	int match_end; /* the index of that argument of the end */
+	/*
+	 * Called for a begin without an end: when newer begins need its place, and by
+	 * probe_spans_finish(). If its pair has not `ended`, it was a point. May be NULL.
 	 */
 	void (*unended)(void *data, struct probe_span *span);
 	void *data;
 };
 
-/* Errors: PROBE_ERROR_MEMORY. */
+/*
+ * Creates spans without events. `options` may be NULL: in each thread. Errors:
+ * PROBE_ERROR_MEMORY.
+ */
 PROBE_MUST_CHECK struct probe_error *probe_spans_create(
 	const struct probe_spans_options *options, struct probe_spans **ret);
-/* Forgets all that is kept. NULL is allowed. */
+/* Frees spans. NULL is allowed. */
 void probe_spans_free(struct probe_spans *spans);
 
 /*
- * Takes the next event. *span_ret is what it began or ended, or else what is around
- * it in its thread, if there is something and spans are of threads; valid until the next call.
- * An end that lacks the argument to be matched by is unmatched, and
- * a begin is then a point. Errors: PROBE_ERROR_MEMORY.
+ * Adds the next event, in the order of time. *span_ret is the span that it begins or ends. For
+ * other events, if spans are matched in threads, it is the span around the event; otherwise NULL.
+ * It is valid until the next call. Without the argument that is matched, a begin is a point, and
+ * an end is unmatched. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_spans_add(struct probe_spans *spans,
 	const struct probe_event *event, enum probe_span_kind *ret, struct probe_span **span_ret);
 
-/* After the last event: all begins that are left. */
+/* Calls `unended` for all remaining begins, after the last event. */
 void probe_spans_finish(struct probe_spans *spans);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts by call stack: of hits that have one, or of what a session gathered by stack. */
+/* Counts of hits by call stack. */
 #ifndef PROBE_STACKS_H
 #define PROBE_STACKS_H
 
@@ -16,7 +16,7 @@ extern "C" {
 
 struct probe_stacks;
 
-/* Hits of one probe, by threads of one name, with one stack. */
+/* The hits of one probe, in threads of one name, with one call stack. */
 struct probe_stacks_row {
 	const char *provider, *name;
 	const char *comm; /* or NULL */
@@ -30,36 +30,36 @@ PROBE_MUST_CHECK struct probe_error *probe_stacks_create(struct probe_stacks **r
 void probe_stacks_free(struct probe_stacks *stacks);
 
 /*
- * Adds `count` hits; names and stack are copied, frames are the session's. `comm`
- * may be NULL. Beyond some 100,000 different stacks, hits of new ones are only
- * counted: probe_stacks_left_out(). Errors: PROBE_ERROR_MEMORY.
+ * Adds `count` hits. Names and stack are copied; frames remain owned by the session. `comm` may
+ * be NULL. After about 100,000 different stacks, hits with new ones are only counted
+ * (probe_stacks_left_out()). Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_stacks_add(struct probe_stacks *stacks,
 	const struct probe_session_probe *probe, const char *comm, const struct probe_stack *stack,
 	uint64_t count);
 
 /*
- * Adds all that a session with PROBE_STACK_FRAMES has gathered so far. Before it
- * is added again, probe_stacks_clear() has to take away what was added before.
- * Errors: those of probe_session_rows() and probe_session_stack().
+ * Adds everything that a session with PROBE_STACK_FRAMES has gathered so far. To add it again
+ * later, call probe_stacks_clear() first. Errors: those of probe_session_rows() and
+ * probe_session_stack().
  */
 PROBE_MUST_CHECK struct probe_error *probe_stacks_add_session(
 	struct probe_stacks *stacks, struct probe_session *session, const char *comm);
 
-/* Sets all counts to 0; what was marked stays so. */
+/* Sets all counts to 0. A mark (probe_stacks_mark()) stays. */
 void probe_stacks_clear(struct probe_stacks *stacks);
 
-/* From here on an interval begins. */
+/* Begins an interval: probe_stacks_rows() can return the hits since then. */
 void probe_stacks_mark(struct probe_stacks *stacks);
 
 /*
- * The stacks with hits, most first; with `is_interval`, hits since the last mark.
- * *ret is to be freed with free(), and points into `stacks`. Errors: PROBE_ERROR_MEMORY.
+ * Returns the stacks with hits, the most frequent first. With `is_interval`, hits are those since
+ * the last mark. *ret points into `stacks`; free it with free(). Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_stacks_rows(const struct probe_stacks *stacks,
 	bool is_interval, struct probe_stacks_row **ret, size_t *count_ret);
 
-/* Hits of stacks that there was no room for. */
+/* Returns the number of hits whose stacks had no room. */
 uint64_t probe_stacks_left_out(const struct probe_stacks *stacks);
 
 #ifdef __cplusplus

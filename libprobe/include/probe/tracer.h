@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tracers: what hits are dispatched to.
+ * Tracers: what happens to hits.
  *
- * The first half is for whoever writes one of their own: a shared object that
- * defines `probe_tracer` (docs/tracers.md, docs/examples/tracer). It needs
- * nothing of libprobe but this header. The second half is for programs that use
- * tracers, built in or loaded.
+ * The first half is for authors of tracers: a tracer is a shared object that defines
+ * `probe_tracer` (docs/tracers.md, docs/examples/tracer). It needs only this header of libprobe.
+ * The second half is for programs that use tracers, built-in ones or shared objects.
  */
 #ifndef PROBE_TRACER_H
 #define PROBE_TRACER_H
@@ -26,23 +25,23 @@ extern "C" {
 
 /* ---- Writing a tracer ---------------------------------------------------------- */
 
-/* Changes when a tracer that was built for another one must not be loaded. */
+/* The version of this interface. Tracers built for another version are not loaded. */
 #define PROBE_TRACER_ABI 1
 
-/* What an operation says about the hit, or about itself. */
+/* What an operation returns. */
 enum probe_tracer_verdict {
-	PROBE_TRACER_TRACE,   /* enabled: hand the hit over; trace: go on */
-	PROBE_TRACER_DISCARD, /* this hit is of no interest */
+	PROBE_TRACER_TRACE,   /* `enabled`: call `trace` for this hit; `trace`: continue */
+	PROBE_TRACER_DISCARD, /* ignore this hit */
 	/*
-	 * Take this tracer off the probe: no more of its hits are handed over.
-	 * For PROBE_TAG_STATUS: off all probes, which ends it.
+	 * Remove this tracer from the probe: it gets no more of its hits. For PROBE_TAG_STATUS:
+	 * remove it from all probes, which ends it.
 	 */
 	PROBE_TRACER_REMOVE
 };
 
 /* The kinds of hits. */
 enum probe_tracer_tag {
-	PROBE_TAG_POINT, /* nothing more is known of it */
+	PROBE_TAG_POINT, /* any other hit */
 	PROBE_TAG_BEGIN, /* of a pair (--pairs) */
 	PROBE_TAG_END,
 	PROBE_TAG_OBSERVE, /* the user says that its first argument is a value (tag=observe) */
@@ -55,12 +54,12 @@ enum probe_tracer_tag {
 	PROBE_TAG_STATUS
 };
 
-/* Who hit the probe. Of PROBE_TAG_STATUS: 0. */
+/* The thread that hit the probe. With PROBE_TAG_STATUS: 0. */
 struct probe_tracee {
 	pid_t pid, tid;
 };
 
-/* What was hit, with its arguments. Of PROBE_TAG_STATUS: empty strings, no arguments. */
+/* The probe and its arguments. With PROBE_TAG_STATUS: empty strings, no arguments. */
 struct probe_tracer_term {
 	const char *provider, *name;
 	uint64_t pc;
@@ -71,43 +70,41 @@ struct probe_tracer_term {
 struct probe_tracer_options {
 	uint64_t time_ns; /* CLOCK_REALTIME */
 	int cpu;
-	bool filtered;	   /* there is a filter, and the hit has passed it */
+	bool filtered;	   /* there is a filter, which the hit has passed */
 	const char *extra; /* the name of the thread, or NULL */
 };
 
 /*
- * The table of operations, after Erlang's erl_tracer. All run in a process of
- * their own, one at a time: a tracer that crashes or blocks hurts neither the
- * traced program nor the controller. What they print goes to the user.
+ * The operations of a tracer, after Erlang's erl_tracer. They run in a process of their own, one
+ * at a time: a tracer that crashes or blocks affects neither the traced program nor the
+ * controller. What it prints goes to the user.
  *
- * `enabled` and `trace` must be there. An operation for one tag may be NULL:
- * then the general one is called. All that is handed over is valid during the
- * call only.
+ * `enabled` and `trace` are required. If the operation for a tag is NULL, the general one is
+ * called. Pointers that an operation gets are valid only during the call.
  */
 struct probe_tracer_ops {
 	uint32_t abi;	  /* PROBE_TRACER_ABI */
 	uint32_t size;	  /* sizeof(struct probe_tracer_ops) */
-	const char *name; /* for messages; NULL: the file's */
+	const char *name; /* for messages; NULL: the name of the file */
 
 	/*
-	 * Before all others; `options` is what stands behind the first comma of
-	 * the user's -t, "" where there is none. *state_ret is handed to every
-	 * other operation. Returns NULL, or why there can be no tracer: a static
-	 * text. May be NULL: the state is then NULL.
+	 * Called first. `options` is what follows the first comma of the user's -t, or "".
+	 * *state_ret is passed to all other operations. Returns NULL, or a static text that says
+	 * why the tracer cannot run. May be NULL: the state is then NULL.
 	 */
 	const char *(*create)(const char *options, void **state_ret);
-	/* After all others. May be NULL. */
+	/* Called last. May be NULL. */
 	void (*destroy)(void *state);
 
-	/* As early as possible, without the arguments: is the hit of interest? */
+	/* Called first for each hit, without the arguments: is the hit of interest? */
 	enum probe_tracer_verdict (*enabled)(
 		enum probe_tracer_tag tag, void *state, const struct probe_tracee *tracee);
-	/* Acts. */
+	/* Called for each hit of interest. */
 	enum probe_tracer_verdict (*trace)(enum probe_tracer_tag tag, void *state,
 		const struct probe_tracee *tracee, const struct probe_tracer_term *term,
 		const struct probe_tracer_options *options);
 
-	/* By tag, indexed by enum probe_tracer_tag; each may be NULL. */
+	/* The same for one tag, indexed by enum probe_tracer_tag. Each may be NULL. */
 	enum probe_tracer_verdict (*enabled_tag[PROBE_TAG_STATUS + 1])(
 		enum probe_tracer_tag tag, void *state, const struct probe_tracee *tracee);
 	enum probe_tracer_verdict (*trace_tag[PROBE_TAG_STATUS + 1])(enum probe_tracer_tag tag,
@@ -115,106 +112,120 @@ struct probe_tracer_ops {
 		const struct probe_tracer_term *term, const struct probe_tracer_options *options);
 };
 
-/* What a shared object has to define. */
+/* The variable that a shared object must define. */
 extern const struct probe_tracer_ops probe_tracer;
 
 /* ---- Tracers by name -------------------------------------------------------------- */
 
 struct probe_tracer_spec;
 
-/* What comes out of a tracer. */
+/* What a tracer produces. */
 enum probe_tracer_output {
 	PROBE_TRACER_ROWS,	/* rows (probe/table.h) */
 	PROBE_TRACER_HITS,	/* each hit, as text */
 	PROBE_TRACER_HITS_JSON, /* each hit, as JSON */
-	PROBE_TRACER_FLIGHT,	/* the last hits, when asked for */
+	PROBE_TRACER_FLIGHT,	/* the last hits, on request: probe_session_snapshot() */
 	PROBE_TRACER_PCP,	/* rows, as metrics (probe/pcp.h) */
 	PROBE_TRACER_STACKS,	/* counts by call stack (probe/stacks.h) */
-	PROBE_TRACER_LOADED	/* what a shared object makes of hits: probe_tracer_host_start() */
+	PROBE_TRACER_LOADED	/* whatever a shared object does: probe_tracer_host_start() */
 };
 
 /*
- * Parses what a user types: NAME[,EXPR], pcp[,NAME[,EXPR]], or PATH.so[,OPTIONS]. The
- * text is copied.
- * Errors: PROBE_ERROR_USAGE (no such tracer, and which is the nearest; no value
- * where one is needed, or one where none is).
+ * Parses a tracer as users type it: NAME[,EXPR], pcp[,NAME[,EXPR]], or PATH.so[,OPTIONS]. The
+ * text is copied. Errors: PROBE_ERROR_USAGE (no such tracer: the message names the nearest one;
+ * an expression is missing, or is not allowed), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_parse(
 	const char *text, struct probe_tracer_spec **ret);
 /* Frees a specification. NULL is allowed. */
 void probe_tracer_free(struct probe_tracer_spec *spec);
 
-/* The name (of what is exported), or the path of the shared object; owned by the spec. */
+/*
+ * Returns the name of the tracer (for pcp, of the one whose rows are exported), or the path of
+ * the shared object. Owned by the specification.
+ */
 const char *probe_tracer_name(const struct probe_tracer_spec *spec);
-/* What comes out of it. */
+/* Returns what the tracer produces. */
 enum probe_tracer_output probe_tracer_output(const struct probe_tracer_spec *spec);
-/* Tells whether it is about pairs of probes. */
+/* Tells whether the tracer works on pairs of probes. */
 bool probe_tracer_pairs(const struct probe_tracer_spec *spec);
 
 /*
- * Makes the options of a session what the tracer needs: kind, overwrite, and
- * what of `gather` the user has not set (keys, pairing, match). The spec must
- * outlive the session. Errors: PROBE_ERROR_USAGE, for what does not go together.
+ * Sets the options of a session as the tracer needs them: kind, stack, overwrite, and the fields
+ * of `gather` that the user has not set (keys, pairing, match). The specification must outlive
+ * the session. Errors: PROBE_ERROR_USAGE (options that do not go together).
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_configure(const struct probe_tracer_spec *spec,
 	size_t pattern_count, struct probe_session_options *options);
 
-/* How its rows are shown; key_names, top, all, and times of the table are the caller's. */
+/*
+ * Returns how the rows of the tracer are shown. The caller sets key_names, top, all, and the
+ * times of the table.
+ */
 void probe_tracer_view(const struct probe_tracer_spec *spec,
 	const struct probe_session_options *options, struct probe_view *ret);
 
-/* The built-in tracers, one after the other: false at the end of the list. */
+/* A built-in tracer, as help shows it. Static strings. */
 struct probe_tracer_info {
 	const char *usage; /* "sum,EXPR" */
 	const char *help;  /* what it does */
 };
+/* Describes a built-in tracer by its index, from 0. False after the last one. */
 bool probe_tracer_info(size_t index, struct probe_tracer_info *ret);
 
 /* ---- Loaded tracers --------------------------------------------------------------- */
 
 /*
- * The process in which a loaded tracer runs. Hits are handed over through a pipe
- * that never blocks: what is waiting, and when to stop adding, is said by its
- * sink (probe_sink_full(), _pending(), _flush()).
+ * The process in which a loaded tracer runs. Hits go there through a pipe that never blocks: use
+ * probe_sink_full(), probe_sink_pending() and probe_sink_flush() with the host's sink.
  */
 struct probe_tracer_host;
 
 /*
- * Starts it, loads the tracer, and asks it for its status. What it prints goes
- * to `output`. To be called before there is anything that it must not inherit.
- * Errors: PROBE_ERROR_STATE (it cannot be loaded, lacks an operation, does not
- * want to, crashed, did not answer), PROBE_ERROR_USAGE, PROBE_ERROR_SYSTEM.
+ * Starts the process, loads the tracer, and asks for its status. What the tracer prints goes to
+ * the descriptor `output`. The process inherits the caller's open files, so call this early.
+ * Errors: PROBE_ERROR_STATE (the tracer cannot be loaded, lacks an operation, refuses, crashed,
+ * or did not answer), PROBE_ERROR_USAGE, PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_host_start(
 	const struct probe_tracer_spec *spec, int output, struct probe_tracer_host **ret);
 
-/* Where hits are handed over; owned by the host. */
+/* Returns the sink that hits are written to. Owned by the host. */
 struct probe_sink *probe_tracer_host_sink(const struct probe_tracer_host *host);
-/* The pipe that the sink writes to, and the one that is readable when there are replies. */
+/*
+ * Return descriptors to poll(2): the pipe that the sink writes to, and one that is readable when
+ * there are replies (probe_tracer_host_poll()).
+ */
 int probe_tracer_host_input(const struct probe_tracer_host *host);
 int probe_tracer_host_fd(const struct probe_tracer_host *host);
 
-/* Hands a hit over. PROBE_TAG_POINT: what the user says that hits are (tag=), else points. */
+/*
+ * Sends a hit to the tracer. With PROBE_TAG_POINT, it gets the tag that the user has set (tag=),
+ * if any. `comm` is the name of the thread, or NULL.
+ */
 void probe_tracer_host_hit(struct probe_tracer_host *host, enum probe_tracer_tag tag,
 	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm,
 	bool filtered);
-/* Tells it that somebody looks: PROBE_TAG_STATUS. */
+/* Asks the tracer for its status (PROBE_TAG_STATUS). */
 void probe_tracer_host_look(struct probe_tracer_host *host);
 
 /*
- * Takes replies, and asks now and then whether it lives; never blocks. `removed`
- * is told each probe that the tracer was taken off. Errors: PROBE_ERROR_STATE,
- * once (it crashed, ended, did not answer: it is gone then), PROBE_ERROR_SYSTEM
- * with EPIPE (nobody reads what it prints).
+ * Reads replies, and checks regularly that the tracer is alive. Never blocks. Calls `removed` for
+ * each probe from which the tracer has removed itself. Errors: PROBE_ERROR_STATE, once (the
+ * tracer crashed, ended or did not answer, and is gone), PROBE_ERROR_SYSTEM with EPIPE (nobody
+ * reads what it prints).
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_host_poll(struct probe_tracer_host *host,
 	void (*removed)(const char *provider, const char *name, void *data), void *data);
-/* Tells whether it was taken off all probes. */
+/* Tells whether the tracer has removed itself from all probes. */
 bool probe_tracer_host_off(const struct probe_tracer_host *host);
 
-/* A last look, and its end; waits for it, but not longer than its timeout. */
+/*
+ * Asks for a last status, and ends the process; waits for it as long as its timeout allows.
+ * Errors: as probe_tracer_host_poll().
+ */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_host_finish(struct probe_tracer_host *host);
-/* Kills it, if it is still there. NULL is allowed. */
+/* Frees a host, and kills its process if it still runs. NULL is allowed. */
 void probe_tracer_host_free(struct probe_tracer_host *host);
 
 #ifdef __cplusplus

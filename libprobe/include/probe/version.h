@@ -2,10 +2,9 @@
 /*
  * The version of the library.
  *
- * Programs that were linked with libprobe.so.N run with every later libprobe.so.N:
- * functions and fields are added, none is changed or taken away. Before 1.0, N is 0 and
- * this is not promised yet. What is exported is listed in libprobe/libprobe.map, by the
- * version in which it came.
+ * A program that was linked with libprobe.so.N runs with every later libprobe.so.N: functions and
+ * fields are added, but none is changed or removed. Before 1.0, N is 0, and this is not promised
+ * yet. libprobe/libprobe.map lists the exported functions by the version that added them.
  */
 #ifndef PROBE_VERSION_H
 #define PROBE_VERSION_H
@@ -14,7 +13,7 @@
 extern "C" {
 #endif
 
-/* The version that is running, "0.1.0"; static. */
+/* Returns the version of the library that is running: "0.1.0". A static string. */
 const char *probe_version(void);
 
 #ifdef __cplusplus

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Watching for processes that become another program (execve(2)): their memory
- * is replaced, and with it all that was switched on in it.
+ * Watches for processes that execute another program (execve(2)): that replaces their memory, and
+ * everything that was switched on in it.
  *
- * Programs that libc is asked to start by processes of sessions with options.watch are
- * held before any code of them runs. No tracer is attached to anybody else, so other
- * programs are noticed some milliseconds later.
+ * If a process of a session with options.watch starts a program through libc, the program is held
+ * before any of its code runs. Other processes are not traced, so their programs are noticed some
+ * milliseconds later.
  *
- * A watch traces those that it holds, by ptrace(2): it is used by one thread, the
- * one that polls those sessions.
+ * A watch traces (ptrace(2)) the processes that it holds. So one thread must make all calls for
+ * it, the same that polls those sessions.
  */
 #ifndef PROBE_WATCH_H
 #define PROBE_WATCH_H
@@ -25,55 +25,61 @@ extern "C" {
 
 struct probe_watch;
 
-/* Begins to watch. With `children`, also the children of the processes, and theirs, are watched. */
+/*
+ * Creates a watch. With `children`, the descendants of watched processes are watched, too.
+ * Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ */
 PROBE_MUST_CHECK struct probe_error *probe_watch_create(bool children, struct probe_watch **ret);
-/* Ends watching; whom it holds goes on. Its sessions are to be gone. NULL is allowed. */
+/*
+ * Frees a watch. Processes that it holds continue. Free the sessions that use it first. NULL is
+ * allowed.
+ */
 void probe_watch_free(struct probe_watch *watch);
 
 /*
- * Watches a process from here on, as the program that it was when its probes were
- * switched on, or else is now. Nothing of the target is kept. Errors: PROBE_ERROR_NOT_FOUND,
- * PROBE_ERROR_PERMISSION.
+ * Adds a process. Its program is the one whose probes were switched on, if any were, or the one
+ * that it runs now. The target may be closed afterwards. Errors: PROBE_ERROR_NOT_FOUND,
+ * PROBE_ERROR_PERMISSION, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_watch_add(
 	struct probe_watch *watch, const struct probe_target *target);
 
-/* A process that has become another program. */
+/* A process that has executed another program. */
 struct probe_watch_event {
-	struct probe_target *target; /* the caller's to close; NULL: there is none */
-	bool is_child;		     /* of a process that was added, not that process itself */
+	struct probe_target *target; /* the caller closes it; NULL: no such process */
+	bool is_child;		     /* a descendant of a process that was added */
 	/*
-	 * None of its code has run yet: for a session of its own, and probe_target_release();
-	 * closing it lets it go, too. Else it is running.
+	 * None of its code has run yet. Start sessions, then call probe_target_release();
+	 * closing the target releases it, too. False: the process runs.
 	 */
 	bool held;
-	uint64_t unseen_ns; /* it has been running for so long, at the most */
+	uint64_t unseen_ns; /* how long it has been running, at most */
 };
 
 /*
- * The next process that has become another program, once its libraries have
- * been loaded; it is watched as that program from here on. Takes some milliseconds at
- * the most, waits for no single process, and looks at most as often as costs little: to be
- * called until there is no more, and that often. A process that is on its way for too
- * long, or has been held for 2 seconds without being taken, goes on, and is told when
- * it runs. Errors concern one process, and are told once:
- * PROBE_ERROR_PERMISSION (the program runs as somebody else).
+ * Returns the next process that has executed another program, as soon as its libraries are
+ * loaded. From then on it is watched as that program. Call this often, each time until there is
+ * no process left: it takes a few milliseconds at most, waits for no single process, and limits
+ * how often it really looks. A process that takes too long to load, or is held for 2 seconds
+ * before it is returned, continues, and is returned when it runs. An error concerns one process,
+ * and is returned once. Errors: PROBE_ERROR_PERMISSION (the program runs as another user),
+ * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *probe_watch_next(
 	struct probe_watch *watch, struct probe_watch_event *ret);
 
 /*
- * Nothing is wanted of a program that is held: its sessions, all with follow_libraries, have
- * no probe. When the same file is started again, it is held before its loader has mapped
- * any library, which costs least. Its sessions are to have follow_libraries again: they see
- * its libraries before any constructor runs, but not what a library's own code does while it is
+ * Says that a held program has no probe that is wanted, though all of its sessions follow
+ * libraries. When the same file is executed again, the process is held before its loader has
+ * mapped any library, which costs least. Sessions for it must follow libraries again. They see
+ * its libraries before any constructor runs, but not hits of code that runs while a library is
  * relocated (ifunc resolvers).
  */
 void probe_watch_pass_over(struct probe_watch *watch, const struct probe_target *target);
 
 /*
- * A descriptor that becomes readable when a process waits for probe_watch_next() to be
- * called: at once, for it is held.
+ * Returns a descriptor that becomes readable when a process is held until probe_watch_next() is
+ * called.
  */
 int probe_watch_fd(const struct probe_watch *watch);
 
