@@ -39,6 +39,21 @@ const struct arch_process *arch_process(void)
 	return arch ? arch->process : NULL;
 }
 
+uint64_t arch_get(const struct arch_registers *registers, enum arch_register which)
+{
+	int word = arch_process()->registers[which];
+
+	return word < 0 ? UINT64_MAX : registers->words[word];
+}
+
+void arch_set(struct arch_registers *registers, enum arch_register which, uint64_t value)
+{
+	int word = arch_process()->registers[which];
+
+	if (word >= 0)
+		registers->words[word] = value;
+}
+
 bool arch_has_breakpoint(
 	const struct arch *arch, const uint8_t *found, const uint8_t *bytes, size_t length)
 {

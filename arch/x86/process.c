@@ -1,10 +1,64 @@
 /* SPDX-License-Identifier: MIT */
 /* Processes of x86-64 on Linux: see arch/process.h. */
+#include <elf.h>
 #include <linux/audit.h>
 #include <string.h>
 
-#include "arch/process.h"
+#include "arch/x86/frame.h"
 #include "arch/x86/process.h"
+
+enum {
+	USER_CS = 0x33, /* of 64-bit code */
+	PTRACE_GETREGS = 12,
+	PTRACE_SETREGS = 13
+};
+
+static bool is_native(const struct arch_registers *registers)
+{
+	return registers->words[WORD_CS] == USER_CS;
+}
+
+/* ---- System calls --------------------------------------------------------------------------- */
+
+/* Linux, arch/x86/entry/syscalls/syscall_64.tbl. */
+static const uint16_t waits[] = {
+	232, /* epoll_wait */
+	281, /* epoll_pwait */
+	441, /* epoll_pwait2 */
+	65,  /* semop */
+	220, /* semtimedop */
+	70,  /* msgrcv */
+	69,  /* msgsnd */
+	128, /* rt_sigtimedwait */
+	208, /* io_getevents */
+	333, /* io_pgetevents */
+	426, /* io_uring_enter */
+	/* On a socket with SO_RCVTIMEO or SO_SNDTIMEO. */
+	0,   /* read */
+	19,  /* readv */
+	327, /* preadv2 */
+	45,  /* recvfrom */
+	47,  /* recvmsg */
+	299, /* recvmmsg */
+	43,  /* accept */
+	288, /* accept4 */
+	42,  /* connect */
+	1,   /* write */
+	20,  /* writev */
+	328, /* pwritev2 */
+	44,  /* sendto */
+	46,  /* sendmsg */
+	307, /* sendmmsg */
+	40,  /* sendfile */
+	275, /* splice */
+};
+static const uint16_t limited_waits[] = {232 /* epoll_wait */, 281 /* epoll_pwait */};
+static const uint16_t blocks[] = {
+	35,  /* nanosleep */
+	230, /* clock_nanosleep */
+	7,   /* poll */
+	219, /* restart_syscall */
+};
 
 /* ---- Code that every process has --------------------------------------------------------- */
 
@@ -60,10 +114,41 @@ const struct arch_process x86_64_process = {
 	.address_end = UINT64_C(0x7fffffff0000),
 	.shadow_stack_line = "x86_Thread_features:",
 	.shadow_stack_word = "shstk",
+	.ptrace_get = PTRACE_GETREGS, /* for a thread in 32-bit code the regset has another form */
+	.ptrace_set = PTRACE_SETREGS,
+	.register_bytes = WORDS * sizeof(uint64_t),
+	.registers = {WORD_RIP, WORD_RSP, WORD_RBP, WORD_FS_BASE, WORD_ORIG_RAX, WORD_RAX, WORD_RDI,
+		WORD_RSI, WORD_RDX, WORD_R10, WORD_R8, WORD_R9},
+	.general_first = WORD_R15,
+	.general_count = WORD_RDI + 1,
+	.is_native = is_native,
+	.red_zone = 128,
+	.tp_is_self = true,
+	.guard = 0x30,
+	.guard_shift = 17,
+	.musl = "x86_64",
+	.waits = waits,
+	.wait_count = sizeof(waits) / sizeof(*waits),
+	.limited_waits = limited_waits,
+	.limited_wait_count = sizeof(limited_waits) / sizeof(*limited_waits),
+	.blocks = blocks,
+	.block_count = sizeof(blocks) / sizeof(*blocks),
 	.find_gadgets = find_gadgets,
 	.call_bytes = SYSCALL_BYTES + 1,
 	.leave_bytes = sizeof(leave_ret),
 	.sigreturn_bytes = sizeof(mov64) + SYSCALL_BYTES,
+	.make_frame = x86_64_make_frame,
+	.frame_bytes = X86_64_FRAME_BYTES,
+	.frame_text = X86_64_FRAME_TEXT,
+	.frame_mark = X86_64_FRAME_MARK,
+	.state_mark = X86_64_STATE_MARK,
+	.set_call = x86_64_set_call,
+	.set_leave = x86_64_set_leave,
+	.layout = &x86_64_frame_layout,
+	.state_size = x86_64_state_size,
 	.counter = X86_64_ON_HOST(x86_64_counter),
 	.trap = X86_64_ON_HOST(x86_64_trap),
+	.state_regset = NT_X86_XSTATE,
+	.measure_state = X86_64_ON_HOST(x86_64_measure_state),
+	.make_state = X86_64_ON_HOST(x86_64_make_state),
 };

@@ -3,7 +3,7 @@
 #ifndef ARCH_X86_PROCESS_H
 #define ARCH_X86_PROCESS_H
 
-#include <stdint.h>
+#include "arch/process.h"
 
 #if defined(__x86_64__)
 #define X86_64_ON_HOST(function) (function)
@@ -13,5 +13,7 @@
 
 uint64_t x86_64_counter(void);
 void x86_64_trap(void);
+void x86_64_measure_state(struct arch_state *ret);
+size_t x86_64_make_state(uint8_t *state, size_t size, const struct arch_state *usual);
 
 #endif

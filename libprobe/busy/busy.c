@@ -18,7 +18,7 @@
 #include "libprobe/busy/busy.h"
 #include "libprobe/process/memory.h"
 
-enum { JUMP_BYTES_MAX = 16, SLOTS_AT_ONCE = 64 };
+enum { SLOTS_AT_ONCE = 64 };
 
 /* Where threads will come. */
 struct leads {
@@ -92,7 +92,7 @@ static bool is_there(
 /* A thread will take the jump at an address. */
 static void follow(struct leads *leads, const struct change *change, uint64_t at)
 {
-	uint8_t bytes[JUMP_BYTES_MAX] = {0};
+	uint8_t bytes[ARCH_JUMP_MAX] = {0};
 	uint64_t *items = reallocarray(leads->items, leads->count + 1, sizeof(*items));
 
 	if (items)

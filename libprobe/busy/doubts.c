@@ -32,21 +32,15 @@
 #include "libprobe/busy/doubts.h"
 #include "libprobe/process/memory.h"
 
-enum {
-	DOUBTS_MAX = 4096,
-	SEARCHES_MAX = 8,
-	GUARD_OFFSET = 0x30, /* in the thread control block */
-	REACH_BYTES = 64 << 10,
-	HANDLER_BYTES = 16 << 10
-};
+enum { DOUBTS_MAX = 4096, SEARCHES_MAX = 8, REACH_BYTES = 64 << 10, HANDLER_BYTES = 16 << 10 };
 
 void doubts_begin(struct doubts *doubts, const struct control *control)
 {
-	uint64_t guard;
+	uint64_t tp = control->count ? arch_get(&control->threads[0].regs, ARCH_TP) : 0, guard;
 
-	if (control->count && control->threads[0].regs.fs_base &&
-		memory_read(control->pid, control->threads[0].regs.fs_base + GUARD_OFFSET, &guard,
-			sizeof(guard)) == sizeof(guard))
+	if (tp && arch_process()->guard &&
+		memory_read(control->pid, tp + arch_process()->guard, &guard, sizeof(guard)) ==
+			sizeof(guard))
 		doubts->guard = guard;
 }
 
@@ -127,6 +121,7 @@ static bool add_places(const struct doubts *doubts, struct places *places)
 			     doubts->items[i].frame_end);
 	places_prepare(places);
 	places->guard = doubts->guard;
+	places->guard_shift = arch_process()->guard_shift;
 	return ok;
 }
 

@@ -21,13 +21,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/process.h"
 #include "libprobe/base/array.h"
 #include "libprobe/busy/frames.h"
 #include "libprobe/process/memory.h"
 
 enum {
 	CHUNK = 64 << 10,
-	RED_ZONE = 128,
 	NEAR_BYTES = 64 << 10, /* above a stack pointer that is in no mapping */
 	PCS_ROOM = 1024,       /* of threads and frames, before more is allocated */
 	STACKS_MAX = 32	       /* nested alternate stacks */
@@ -138,16 +138,16 @@ static bool on_image(void *data, const struct place_image *image)
 	struct walk *walk = data;
 
 	for (size_t i = 0; i < walk->count; i++)
-		if (image->rsp >= walk->starts[i] && image->rsp < walk->ends[i])
+		if (image->sp >= walk->starts[i] && image->sp < walk->ends[i])
 			return true;
-	if (!mapping_of(walk->frames, image->rsp))
+	if (!mapping_of(walk->frames, image->sp))
 		return true;
 	if (walk->count == STACKS_MAX) {
 		walk->frames->unknown = too_nested;
 		return true;
 	}
-	walk->starts[walk->count] = image->rsp;
-	walk->ends[walk->count++] = image->rsp + 1; /* until it is searched */
+	walk->starts[walk->count] = image->sp;
+	walk->ends[walk->count++] = image->sp + 1; /* until it is searched */
 	return true;
 }
 
@@ -175,7 +175,7 @@ static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool i
 	for (uint64_t at = start & ~UINT64_C(7), step; at < end; at += step) {
 		/* A frame that begins in this chunk may end in the next. */
 		size_t want =
-			end - at < CHUNK + PLACE_IMAGE_BYTES ? end - at : CHUNK + PLACE_IMAGE_BYTES;
+			end - at < CHUNK + PLACE_IMAGE_MAX ? end - at : CHUNK + PLACE_IMAGE_MAX;
 		bool is_there = true;
 		size_t run = is_shared ? want : memory_run(f->pagemap, at, want, &is_there), size;
 
@@ -194,12 +194,12 @@ static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool i
 
 static bool search_thread(struct frames *f, const struct control_thread *thread)
 {
-	uint64_t sp = thread->regs.rsp, tp = thread->regs.fs_base;
+	uint64_t sp = arch_get(&thread->regs, ARCH_SP), tp = arch_get(&thread->regs, ARCH_TP);
 	struct walk walk = {.frames = f, .starts = {sp}, .ends = {sp + 1}, .count = 1};
 
 	for (size_t i = 0; i < walk.count && !walk.no_memory; i++) {
 		const struct mapping *m = mapping_of(f, walk.starts[i]);
-		uint64_t start = walk.starts[i] - RED_ZONE, end;
+		uint64_t start = walk.starts[i] - arch_process()->red_zone, end;
 
 		end = stack_end(f, m, walk.starts[i], tp);
 		if (m && start < m->start)
@@ -214,12 +214,11 @@ static bool search_thread(struct frames *f, const struct control_thread *thread)
 }
 
 /* A context may be on its way from one place to another, in a register. */
-static bool add_registers(struct frames *f, const struct user_regs_struct *r)
+static bool add_registers(struct frames *f, const struct arch_registers *r)
 {
-	const uint64_t words[] = {r->rax, r->rbx, r->rcx, r->rdx, r->rsi, r->rdi, r->rbp, r->r8,
-		r->r9, r->r10, r->r11, r->r12, r->r13, r->r14, r->r15};
+	const uint64_t *words = r->words + arch_process()->general_first;
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+	for (size_t i = 0; i < arch_process()->general_count; i++)
 		if (places_have(f->places, words[i]) && !frames_add(f, words[i]))
 			return false;
 	return true;
@@ -272,7 +271,7 @@ struct probe_error *frames_open(pid_t pid, const struct maps *maps, const struct
 	ret->has_handlers = has_handlers(ret->status);
 	ret->pagemap = open_file(pid, "pagemap");
 	ret->pcs = array_resident(ret->room * sizeof(*ret->pcs));
-	ret->buffer = array_resident(CHUNK + PLACE_IMAGE_BYTES);
+	ret->buffer = array_resident(CHUNK + PLACE_IMAGE_MAX);
 	if (!ret->pcs || !ret->buffer) {
 		frames_close(ret);
 		return probe_error_no_memory();
@@ -288,7 +287,7 @@ struct probe_error *frames_read(struct frames *frames, const struct control *con
 	frames->unknown = NULL;
 	maps_deinit(&frames->fresh);
 	for (size_t i = 0; ok && i < control->count; i++)
-		ok = frames_add(frames, control->threads[i].regs.rip);
+		ok = frames_add(frames, arch_get(&control->threads[i].regs, ARCH_PC));
 	if (!frames->has_handlers)
 		frames->has_handlers = has_handlers(frames->status);
 	for (size_t i = 0;
@@ -315,8 +314,10 @@ void frames_close(struct frames *frames)
 
 bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t end)
 {
+	uint64_t red_zone = arch_process()->red_zone;
+
 	for (size_t i = 0; i < frames->stack_count; i++)
-		if (frames->stacks[i].low > start && frames->stacks[i].low + RED_ZONE <= end)
+		if (frames->stacks[i].low > start && frames->stacks[i].low + red_zone <= end)
 			return true;
 	return false;
 }

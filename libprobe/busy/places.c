@@ -1,46 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Whoever comes back to an address has it somewhere in memory. The kernel saves the program
- * counter for a signal handler, on the stack that the handler runs on:
+ * counter for a signal handler, on the stack that the handler runs on (struct arch_frame_layout).
  *
- *   frame + 0    where the handler returns to: code that calls rt_sigreturn(2)
- *         + 8    flags, link
- *         + 24   the thread's alternate stack: address, flags, size
- *         + 48   r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx
- *         + 168  rsp
- *         + 176  rip
- *         + 192  the selectors of code and stack: of a 64-bit thread always the same word
- *         + 232  address of the floating-point state, which is above, on the same stack
- *
- * A program may copy that, whole or only the registers, to any address. The word of the
- * selectors tells it from other memory, whatever the handler's restorer, and is looked for at
- * every byte. Where no data names the places, as inside of a program's function, every
- * aligned word of a stack in use counts that is one of them.
- *
- * Sources: arch/x86/kernel/signal_64.c, struct rt_sigframe, and
- * arch/x86/include/uapi/asm/sigcontext.h of Linux.
+ * A program may copy that, whole or only the registers, to any address. The mark of the layout
+ * tells it from other memory, whatever the handler's restorer, and is looked for at every byte.
+ * Where no data names the places, as inside of a program's function, every aligned word of a
+ * stack in use counts that is one of them.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/process.h"
 #include "libprobe/base/array.h"
 #include "libprobe/busy/places.h"
 
 enum {
 	LINE_SHIFT = 6,
-	IMAGE_STACK = 24,
-	IMAGE_STACK_FLAGS = 32,
-	IMAGE_STACK_SIZE = 40,
-	IMAGE_RSP = 168,
-	IMAGE_RIP = 176,
-	IMAGE_SELECTORS = 192,
-	IMAGE_STATE = 232,
 	STACK_DISABLED = 2, /* SS_DISABLE */
-	STACK_INVALID = 7,  /* see libprobe/stop/remote.c */
-	GUARD_SHIFT = 17,   /* PTR_MANGLE */
 	BLOCK = 64
 };
-#define SELECTORS UINT64_C(0x002b000000000033) /* cs, gs, fs, ss: __USER_CS, 0, 0, __USER_DS */
 
 /* ---- Places --------------------------------------------------------------------------- */
 
@@ -117,30 +96,35 @@ static uint64_t load(const uint8_t *bytes)
 	return word;
 }
 
-static bool tell_image(
-	uint64_t address, const uint8_t *bytes, size_t size, const struct place_visitor *visitor)
-{
-	uint64_t stack = load(bytes + IMAGE_STACK), length = load(bytes + IMAGE_STACK_SIZE);
-	uint32_t flags = (uint32_t)load(bytes + IMAGE_STACK_FLAGS);
-	struct place_image image = {.at = address,
-		.rsp = load(bytes + IMAGE_RSP),
-		.rip = load(bytes + IMAGE_RIP),
-		.state = size >= PLACE_IMAGE_BYTES ? load(bytes + IMAGE_STATE) : 0,
-		.is_remote = flags == STACK_INVALID};
-
-	if (flags != STACK_INVALID && flags != STACK_DISABLED && length && stack + length > stack) {
-		image.stack = stack;
-		image.stack_end = stack + length;
-	}
-	return visitor->image(visitor->data, &image);
-}
-
 /* What is being looked at. */
 struct piece {
 	uint64_t address;
 	const uint8_t *bytes;
 	size_t size, step;
+	const struct arch_frame_layout *layout;
 };
+
+/* The image that begins at an offset of a piece. */
+static bool tell_image(const struct piece *p, size_t at, const struct place_visitor *visitor)
+{
+	const struct arch_frame_layout *layout = p->layout;
+	const uint8_t *bytes = p->bytes + at;
+	uint64_t stack = load(bytes + layout->stack), length = load(bytes + layout->stack_size);
+	uint32_t flags = (uint32_t)load(bytes + layout->stack_flags);
+	struct place_image image = {.at = p->address + at,
+		.sp = load(bytes + layout->sp),
+		.pc = load(bytes + layout->pc),
+		.is_remote = flags == ARCH_FRAME_STACK};
+
+	if (layout->state && p->size - at >= layout->bytes)
+		image.state = load(bytes + layout->state);
+	if (flags != ARCH_FRAME_STACK && flags != STACK_DISABLED && length &&
+		stack + length > stack) {
+		image.stack = stack;
+		image.stack_end = stack + length;
+	}
+	return visitor->image(visitor->data, &image);
+}
 
 /* Does something of a piece begin so far before i, and is it to be told? */
 static bool begins(const struct piece *piece, size_t i, size_t before)
@@ -158,14 +142,16 @@ static bool tell_word(const struct places *places, const struct piece *p, size_t
 
 static uint64_t unguarded(const struct places *places, uint64_t word)
 {
-	return (word >> GUARD_SHIFT | word << (64 - GUARD_SHIFT)) ^ places->guard;
+	uint8_t shift = places->guard_shift;
+
+	return (word >> shift | word << (-shift & 63)) ^ places->guard;
 }
 
 static bool is_context(const struct piece *p, size_t i)
 {
-	const size_t selectors = i + IMAGE_SELECTORS - IMAGE_RIP;
+	const size_t mark = i + p->layout->mark - p->layout->pc;
 
-	return selectors + 8 <= p->size && load(p->bytes + selectors) == SELECTORS;
+	return mark + 8 <= p->size && load(p->bytes + mark) == p->layout->mark_word;
 }
 
 /* The aligned words at [i, end) that are no program counters of images. */
@@ -185,20 +171,21 @@ static bool look_at_words(const struct places *places, const struct piece *p, si
 	return true;
 }
 
-/* The selectors that begin at [i, end): of images, or of copies of the registers alone. */
-static bool look_at_selectors(const struct places *places, const struct piece *p, size_t i,
-	size_t end, const struct place_visitor *visitor)
+/* The marks that begin at [i, end): of images, or of copies of the registers alone. */
+static bool look_at_marks(const struct places *places, const struct piece *p, size_t i, size_t end,
+	const struct place_visitor *visitor)
 {
-	for (; i < end && i + 8 <= p->size; i++) {
-		const size_t image = i - IMAGE_SELECTORS, rip = image + IMAGE_RIP;
+	const struct arch_frame_layout *layout = p->layout;
 
-		if (load(p->bytes + i) != SELECTORS)
+	for (; i < end && i + 8 <= p->size; i++) {
+		const size_t image = i - layout->mark, pc = image + layout->pc;
+
+		if (load(p->bytes + i) != layout->mark_word)
 			continue;
-		if (begins(p, i, IMAGE_SELECTORS - IMAGE_RIP) &&
-			!tell_word(places, p, rip, load(p->bytes + rip), true, visitor))
+		if (begins(p, i, layout->mark - layout->pc) &&
+			!tell_word(places, p, pc, load(p->bytes + pc), true, visitor))
 			return false;
-		if (begins(p, i, IMAGE_SELECTORS) &&
-			!tell_image(p->address + image, p->bytes + image, p->size - image, visitor))
+		if (begins(p, i, layout->mark) && !tell_image(p, image, visitor))
 			return false;
 	}
 	return true;
@@ -218,23 +205,25 @@ static bool may_have_words(const struct places *places, const uint8_t *block)
 }
 
 /*
- * May selectors begin in a block, at any byte? BLOCK + 7 bytes are read. A sum instead of an
+ * May a mark begin in a block, at any byte? BLOCK + 7 bytes are read. A sum instead of an
  * early end, so that compilers make vector instructions of it.
  */
-static bool may_have_selectors(const uint8_t *block)
+static bool may_have_mark(const uint8_t *block, uint64_t mark)
 {
+	const uint8_t first = (uint8_t)mark, seventh = (uint8_t)(mark >> 48);
+	const uint8_t last = (uint8_t)(mark >> 56);
 	uint8_t any = 0;
 
 	for (size_t k = 0; k < BLOCK; k++)
-		any |= (block[k] == (uint8_t)SELECTORS) &
-		       (block[k + 6] == (uint8_t)(SELECTORS >> 48)) & (block[k + 7] == 0);
+		any |= (block[k] == first) & (block[k + 6] == seventh) & (block[k + 7] == last);
 	return any;
 }
 
 bool places_scan(const struct places *places, uint64_t address, const uint8_t *bytes, size_t size,
 	size_t step, const struct place_visitor *visitor)
 {
-	const struct piece piece = {address, bytes, size, step};
+	const struct arch_frame_layout *layout = arch_process()->layout;
+	const struct piece piece = {address, bytes, size, step, layout};
 	bool has_words = !places->are_code && !visitor->only_images, ok = true;
 
 	/* Hardly a word is anything: a block is looked at closely only if one may be. */
@@ -244,8 +233,8 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 
 		if (has_words && (is_last || may_have_words(places, bytes + i)))
 			ok = look_at_words(places, &piece, i, end, visitor);
-		if (ok && (is_last || may_have_selectors(bytes + i)))
-			ok = look_at_selectors(places, &piece, i, end, visitor);
+		if (ok && (is_last || may_have_mark(bytes + i, layout->mark_word)))
+			ok = look_at_marks(places, &piece, i, end, visitor);
 	}
 	return ok;
 }

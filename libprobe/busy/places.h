@@ -28,6 +28,7 @@ struct places {
 	 * Set by the caller.
 	 */
 	uint64_t guard;
+	uint8_t guard_shift;
 	uint64_t low, span; /* all of them lie in [low, low + span) */
 	/* One bit per 64 bytes, modulo 2^16: clear where no place is. */
 	uint64_t filter[(1 << PLACES_FILTER_BITS) / 64];
@@ -45,13 +46,13 @@ void places_deinit(struct places *places);
  */
 struct place_image {
 	uint64_t at;
-	uint64_t rsp, rip;	   /* of what was interrupted */
+	uint64_t sp, pc;	   /* of what was interrupted */
 	uint64_t stack, stack_end; /* the alternate stack of the thread; 0: it had none */
 	uint64_t state;		   /* the floating-point state's address */
 	bool is_remote;		   /* one that this library made: see control_run() */
 };
 
-enum { PLACE_IMAGE_BYTES = 240 };
+enum { PLACE_IMAGE_MAX = 640 }; /* bytes, on any instruction set: arch_frame_layout.bytes */
 
 /* Who is told what is found; false ends the scan. */
 struct place_visitor {
@@ -65,7 +66,7 @@ struct place_visitor {
 /*
  * Looks at `size` bytes, a multiple of 8, that were read at an address, which is one, too.
  * Words and images are told that begin among the first `step` bytes; those that
- * PLACE_IMAGE_BYTES more are needed for are only recognised where these are there. A word
+ * PLACE_IMAGE_MAX more are needed for are only recognised where these are there. A word
  * that belongs to an image that is told, too, is told before it.
  */
 bool places_scan(const struct places *places, uint64_t address, const uint8_t *bytes, size_t size,

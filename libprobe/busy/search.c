@@ -38,6 +38,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "arch/process.h"
 #include "libprobe/base/array.h"
 #include "libprobe/busy/search.h"
 #include "libprobe/process/memory.h"
@@ -51,15 +52,9 @@ enum {
 	ENTRIES = 8192, /* pages whose entries are read at once */
 	FINDS_MAX = 65536,
 	PARTS_MAX = 4096,
+	HEAD_MAX = 1024,	  /* of a floating-point state: layout.state_head */
 	ALTERNATE_MAX = 16 << 20, /* of an alternate stack */
-	IMAGE_RIP = 176,	  /* see libprobe/busy/places.c */
 	IN_PLACE_MAX = 64 << 10,  /* from a frame to its floating-point state, or from a copy */
-	/* struct rt_sigframe, as the kernel aligns it below the floating-point state */
-	FRAME_MIN = 440,
-	FRAME_MAX = 512,
-	STATE_SOFTWARE = 464, /* struct _fpx_sw_bytes in it */
-	STATE_MIN = 512,
-	STATE_MAX = 16384
 };
 #define HEAP_BYTES (UINT64_C(256) << 20)
 #define DISK_BYTES (UINT64_C(64) << 20)
@@ -67,8 +62,6 @@ enum {
 #define ROOM_BYTES (UINT64_C(16) << 20) /* that its control groups leave it for that */
 #define SPACE_BYTES (UINT64_C(16) << 30)
 #define ALL_BYTES (UINT64_C(2) << 30)
-#define STATE_MAGIC1 0x46505853U
-#define STATE_MAGIC2 0x46505845U
 
 static const char unreadable[] = "some of its memory cannot be read";
 static const char too_much[] = "it has more memory than is searched";
@@ -105,6 +98,7 @@ static bool add_find(void *data, uint64_t at, uint64_t word, bool is_context)
 static void describe_find(
 	const struct search *s, struct search_find *find, const struct place_image *image)
 {
+	const struct arch_frame_layout *layout = arch_process()->layout;
 	uint64_t distance = image->state - image->at;
 
 	find->is_remote = image->is_remote;
@@ -112,10 +106,10 @@ static void describe_find(
 	if (distance < IN_PLACE_MAX || (image->state && !maps_find(&s->maps, image->state)))
 		find->state = image->state;
 	/* A copy in such a distance would overlap the frame that it was made of. */
-	if (distance >= FRAME_MIN && distance <= FRAME_MAX) {
+	if (distance >= layout->state_min && distance <= layout->state_max) {
 		find->frame = image->at;
 		find->frame_end =
-			image->rsp - image->state < IN_PLACE_MAX ? image->rsp : image->state;
+			image->sp - image->state < IN_PLACE_MAX ? image->sp : image->state;
 	}
 }
 
@@ -127,7 +121,7 @@ static bool add_part(void *data, const struct place_image *image)
 	struct search_part part, *parts;
 
 	for (size_t i = s->find_count; i-- > 0 && s->finds[i].at > image->at;)
-		if (s->finds[i].at == image->at + IMAGE_RIP)
+		if (s->finds[i].at == image->at + arch_process()->layout->pc)
 			describe_find(s, &s->finds[i], image);
 	if (image->is_remote || !m)
 		return true;
@@ -160,26 +154,21 @@ static bool add_part(void *data, const struct place_image *image)
 
 bool search_is_stale(const struct search *s, const struct search_find *find)
 {
-	struct {
-		uint32_t magic1, extended_size;
-		uint64_t features;
-		uint32_t size;
-	} software;
-	uint32_t magic2;
+	const struct arch_frame_layout *layout = arch_process()->layout;
+	uint8_t head[HEAD_MAX];
+	uint32_t last;
+	size_t size;
 
 	if (!find->state)
 		return false;
 	if (!maps_find(&s->maps, find->state))
 		return true; /* rt_sigreturn(2) would fail */
-	if (memory_read(s->pid, find->state + STATE_SOFTWARE, &software, sizeof(software)) !=
-		sizeof(software))
+	if (memory_read(s->pid, find->state, head, layout->state_head) != layout->state_head)
 		return false;
-	if (software.magic1 != STATE_MAGIC1 || software.size < STATE_MIN ||
-		software.size > STATE_MAX)
-		return true;
-	return memory_read(s->pid, find->state + software.size, &magic2, sizeof(magic2)) ==
-		       sizeof(magic2) &&
-	       magic2 != STATE_MAGIC2;
+	size = arch_process()->state_size(head);
+	return !size ||
+	       (memory_read(s->pid, find->state + size, &last, sizeof(last)) == sizeof(last) &&
+		       last != layout->state_end);
 }
 
 /* ---- Reading --------------------------------------------------------------------------- */
@@ -233,7 +222,7 @@ static bool search_run(struct search *s, uint64_t start, uint64_t end)
 	bool is_page = false; /* what could not be read is read page by page */
 
 	for (uint64_t at = start; at < end;) {
-		size_t most = is_page ? PAGE - at % PAGE : CHUNK + PLACE_IMAGE_BYTES;
+		size_t most = is_page ? PAGE - at % PAGE : CHUNK + PLACE_IMAGE_MAX;
 		size_t want = end - at < most ? end - at : most;
 		size_t got = read_memory(s, at, s->buffer, want) & ~(size_t)7;
 		size_t step = got < CHUNK ? got : CHUNK;
@@ -534,7 +523,7 @@ struct probe_error *search_open(
 		return errno == ENOENT || errno == ESRCH
 			       ? probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid)
 			       : probe_error_system(errno, "%s", path);
-	ret->buffer = array_resident(CHUNK + PLACE_IMAGE_BYTES);
+	ret->buffer = array_resident(CHUNK + PLACE_IMAGE_MAX);
 	ret->entries = array_resident(ENTRIES * sizeof(*ret->entries));
 	if (!ret->buffer || !ret->entries)
 		return probe_error_no_memory();

@@ -29,12 +29,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "arch/process.h"
 #include "libprobe/base/array.h"
 #include "libprobe/busy/sequences.h"
 #include "libprobe/process/memory.h"
 
 enum {
-	SIGNATURE = 0x53053053,
 	PAGE = 4096,
 	FLAGS_MAX = 7,
 	LENGTH_MAX = 1 << 20,
@@ -65,7 +65,7 @@ static bool is_sequence(pid_t pid, const struct module *module, const uint64_t *
 		return false;
 	return memory_read(pid, words[ABORT] - sizeof(signature), &signature, sizeof(signature)) ==
 		       sizeof(signature) &&
-	       signature == SIGNATURE;
+	       signature == arch_process()->rseq_signature;
 }
 
 static struct probe_error *search(pid_t pid, const struct module *module, const uint64_t *words,

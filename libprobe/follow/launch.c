@@ -88,7 +88,7 @@ static bool read_path(pid_t pid, uint64_t address, char text[PROGRAM_PATH_MAX])
 }
 
 /* Of the file, and of the interpreter that it names if it is a script. */
-static bool may_follow(pid_t pid, const struct user_regs_struct *regs)
+static bool may_follow(pid_t pid, const struct arch_registers *regs)
 {
 	char text[PROGRAM_PATH_MAX], path[PROGRAM_PATH_MAX + 64], first[INTERPRETER_MAX];
 	char second[INTERPRETER_MAX];
@@ -96,7 +96,7 @@ static bool may_follow(pid_t pid, const struct user_regs_struct *regs)
 
 	if (geteuid() == 0)
 		return true;
-	if (!read_path(pid, regs->rdi, text))
+	if (!read_path(pid, arch_get(regs, ARCH_ARG0), text))
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/%s/%s", pid, text[0] == '/' ? "root" : "cwd", text);
 	if (changes_user(path, first))

@@ -41,6 +41,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/follow/passage.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/stop/registers.h"
 #include "libprobe/target/threads.h"
 
 enum {
@@ -117,16 +118,18 @@ static bool has_glibc_loader(pid_t pid, struct files *files, bool *early_ret)
 /* Before or behind a system call on the way to execve(2); false: it is astray, or has failed. */
 static bool step_call(struct passage *p)
 {
-	struct user_regs_struct regs;
+	struct arch_registers regs;
+	long number;
 
 	if (!p->may_follow)
 		return true;
-	if (ptrace(PTRACE_GETREGS, p->tid, NULL, &regs) < 0)
+	if (!registers_read(p->tid, &regs))
 		return false;
 	/* The gate's. */
-	if (regs.orig_rax == SYS_futex || regs.orig_rax == SYS_restart_syscall)
+	number = (long)arch_get(&regs, ARCH_CALL);
+	if (number == SYS_futex || number == SYS_restart_syscall)
 		return true;
-	if (regs.orig_rax != SYS_execve || p->called)
+	if (number != SYS_execve || p->called)
 		return false;
 	p->called = true;
 	return p->may_follow(p->tid, &regs);
@@ -135,16 +138,17 @@ static bool step_call(struct passage *p)
 /* Behind a system call of the loader: is everything mapped? */
 static bool is_mapped(struct passage *p)
 {
-	switch (p->regs.orig_rax) {
+	switch ((long)arch_get(&p->regs, ARCH_CALL)) {
 	case SYS_set_tid_address:
 	case SYS_set_robust_list:
 		p->thread_ready = true;
 		return false;
 	case SYS_rseq:
 		p->facts.known = true;
-		p->facts.has_rseq = p->regs.rax == 0;
-		p->facts.rseq_offset = p->regs.rdi - p->regs.fs_base;
-		p->facts.rseq_signature = p->regs.r10;
+		p->facts.has_rseq = arch_get(&p->regs, ARCH_RESULT) == 0;
+		p->facts.rseq_offset =
+			(int32_t)(arch_get(&p->regs, ARCH_ARG0) - arch_get(&p->regs, ARCH_TP));
+		p->facts.rseq_signature = (uint32_t)arch_get(&p->regs, ARCH_ARG3);
 		return true;
 	}
 	/* No rseq: an older glibc, or switched off. */
@@ -166,7 +170,7 @@ static bool step_system_call(struct passage *p)
 	p->returning = !p->returning;
 	if (!behind)
 		return true;
-	if (ptrace(PTRACE_GETREGS, p->tid, NULL, &p->regs) < 0)
+	if (!registers_read(p->tid, &p->regs))
 		return true;
 	if (p->state == PASSAGE_PROGRAM && has_glibc_loader(p->pid, p->files, &p->early) &&
 		!p->early) {

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <sys/user.h>
 
+#include "arch/process.h"
 #include "libprobe/target/target.h"
 
 enum passage_state {
@@ -27,15 +27,15 @@ struct passage {
 	 * Whether execve() may be followed, with its arguments in the registers; asked at
 	 * the call. NULL: whatever it does up to execve(2) is followed.
 	 */
-	bool (*may_follow)(pid_t tid, const struct user_regs_struct *regs);
-	struct files *files;	      /* borrowed; may be NULL */
-	bool called;		      /* execve(2) has been entered */
-	bool returning;		      /* the next stop of the loader is behind a system call */
-	bool thread_ready;	      /* the loader has told the kernel of its thread */
-	bool early;		      /* it is held before its loader works: file.passed_over */
-	int calls;		      /* of the loader */
-	uint64_t deadline_ns;	      /* of the state (CLOCK_MONOTONIC) */
-	struct user_regs_struct regs; /* of a held one */
+	bool (*may_follow)(pid_t tid, const struct arch_registers *regs);
+	struct files *files;	    /* borrowed; may be NULL */
+	bool called;		    /* execve(2) has been entered */
+	bool returning;		    /* the next stop of the loader is behind a system call */
+	bool thread_ready;	    /* the loader has told the kernel of its thread */
+	bool early;		    /* it is held before its loader works: file.passed_over */
+	int calls;		    /* of the loader */
+	uint64_t deadline_ns;	    /* of the state (CLOCK_MONOTONIC) */
+	struct arch_registers regs; /* of a held one */
 	struct spawn_facts facts;
 };
 

@@ -6,10 +6,10 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ptrace.h>
 
 #include "libprobe/base/array.h"
 #include "libprobe/patch/install.h"
+#include "libprobe/stop/registers.h"
 #include "libprobe/target/target.h"
 #include "libprobe/target/threads.h"
 
@@ -226,13 +226,13 @@ static struct probe_error *verify(const struct commit *c)
  */
 static bool move_thread(const struct install_site *as, struct control_thread *thread)
 {
-	uint64_t offset = thread->regs.rip - as->reg.patch;
+	uint64_t offset = arch_get(&thread->regs, ARCH_PC) - as->reg.patch;
 
 	for (size_t k = 0; k < as->moved.count; k++) {
 		if (as->moved.from_offset[k] != offset)
 			continue;
-		thread->regs.rip = as->reg.tail + as->moved.to_offset[k];
-		return ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs) == 0;
+		arch_set(&thread->regs, ARCH_PC, as->reg.tail + as->moved.to_offset[k]);
+		return registers_write(thread->tid, &thread->regs);
 	}
 	return false;
 }

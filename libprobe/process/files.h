@@ -28,7 +28,7 @@ struct file {
 	struct object *object;
 	struct sdt_notes notes;
 	bool notes_read;
-	struct gadgets gadgets; /* see gadgets_find() */
+	struct arch_gadgets gadgets; /* see gadgets_find() */
 	bool gadgets_known;
 	struct file_plan *plans; /* computed by file_plan_sites() */
 	size_t plan_count;

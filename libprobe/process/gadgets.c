@@ -11,51 +11,31 @@
 #include "libprobe/process/memory.h"
 #include "libprobe/process/modules.h"
 
-/* `syscall` at `at`, between `start` and `end`: what it is good for. */
-static void judge_syscall(struct gadgets *gadgets, const uint8_t *start, const uint8_t *at,
-	const uint8_t *end, uint64_t address)
+enum { PIECE_MAX = UINT8_MAX };
+
+bool gadgets_are_there(pid_t pid, const struct arch_gadgets *gadgets)
 {
-	static const uint8_t mov64[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0}; /* mov $15,%rax */
-	static const uint8_t mov32[] = {0xb8, 0x0f, 0, 0, 0};		  /* mov $15,%eax */
-	size_t length = 0;
-
-	if (end - at > 2 && at[2] == 0xc3 && !gadgets->syscall_ret)
-		gadgets->syscall_ret = address;
-	if (at - start >= (ptrdiff_t)sizeof(mov64) &&
-		memcmp(at - sizeof(mov64), mov64, sizeof(mov64)) == 0)
-		length = sizeof(mov64);
-	else if (at - start >= (ptrdiff_t)sizeof(mov32) &&
-		 memcmp(at - sizeof(mov32), mov32, sizeof(mov32)) == 0)
-		length = sizeof(mov32);
-	if (length && gadgets->sigreturn_count < GADGETS_SIGRETURNS_MAX)
-		gadgets->sigreturns[gadgets->sigreturn_count++] = address - length;
-}
-
-static const uint8_t leave_ret[] = {0xc9, 0xc3};
-
-bool gadgets_are_there(pid_t pid, const struct gadgets *gadgets)
-{
-	struct gadgets found = {0};
-	uint8_t code[3], handler[9], leave[sizeof(leave_ret)];
-	struct memory_piece pieces[] = {{gadgets->syscall_ret, code, sizeof(code)},
-		{gadgets->sigreturns[0], handler, sizeof(handler)},
-		{gadgets->leave_ret, leave, sizeof(leave)}};
+	const struct arch_process *arch = arch_process();
+	struct arch_gadgets found = {0};
+	uint8_t call[PIECE_MAX], handler[PIECE_MAX], leave[PIECE_MAX];
+	struct memory_piece pieces[] = {{gadgets->call, call, arch->call_bytes},
+		{gadgets->sigreturns[0], handler, arch->sigreturn_bytes},
+		{gadgets->leave, leave, arch->leave_bytes}};
 	struct probe_error *error = memory_read_pieces(pid, pieces, 3);
 
 	probe_error_free(error);
 	if (error)
 		return false;
-	judge_syscall(&found, code, code, code + sizeof(code), gadgets->syscall_ret);
-	for (size_t i = 5; i <= 7; i += 2) /* behind either form of `mov` */
-		if (handler[i] == 0x0f && handler[i + 1] == 0x05)
-			judge_syscall(&found, handler, handler + i, handler + sizeof(handler),
-				gadgets->sigreturns[0] + i);
-	return found.syscall_ret && found.sigreturn_count &&
-	       memcmp(leave, leave_ret, sizeof(leave)) == 0;
+	arch->find_gadgets(handler, arch->sigreturn_bytes, gadgets->sigreturns[0], &found);
+	found.call = found.leave = 0; /* each at its own address */
+	arch->find_gadgets(call, arch->call_bytes, gadgets->call, &found);
+	arch->find_gadgets(leave, arch->leave_bytes, gadgets->leave, &found);
+	return found.call == gadgets->call && found.leave == gadgets->leave &&
+	       found.sigreturn_count;
 }
 
-/* Looks at every `syscall` instruction of a file; addresses are the file's. */
-static struct probe_error *search_file(struct object *object, struct gadgets *gadgets)
+/* Looks at all code of a file; addresses are the file's. */
+static struct probe_error *search_file(struct object *object, struct arch_gadgets *gadgets)
 {
 	const struct object_segment *segments;
 	size_t count, size;
@@ -65,29 +45,18 @@ static struct probe_error *search_file(struct object *object, struct gadgets *ga
 	segments = object_segments(object, &count);
 	for (size_t i = 0; !error && i < count; i++) {
 		const struct object_segment *s = &segments[i];
-		const uint8_t *start, *at, *end;
 
-		if (!s->executable || s->file_size < 2 || s->offset > size ||
-			s->file_size > size - s->offset)
-			continue;
-		start = file + s->offset;
-		end = start + s->file_size;
-		/* 05 is the rarer one of the two bytes of `syscall`. */
-		for (at = start + 1; (at = memchr(at, 0x05, end - at)); at++)
-			if (at[-1] == 0x0f)
-				judge_syscall(gadgets, start, at - 1, end,
-					(uint64_t)(at - 1 - start) + s->address);
-		at = memmem(start, s->file_size, leave_ret, sizeof(leave_ret));
-		if (at && !gadgets->leave_ret)
-			gadgets->leave_ret = (uint64_t)(at - start) + s->address;
+		if (s->executable && s->offset <= size && s->file_size <= size - s->offset)
+			arch_process()->find_gadgets(
+				file + s->offset, s->file_size, s->address, gadgets);
 	}
 	return error;
 }
 
 /* Adds those of a module. What many processes have mapped is searched once. */
-static struct probe_error *search_module(struct module *module, struct gadgets *gadgets)
+static struct probe_error *search_module(struct module *module, struct arch_gadgets *gadgets)
 {
-	struct gadgets own = {0}, *found = module->file ? &module->file->gadgets : &own;
+	struct arch_gadgets own = {0}, *found = module->file ? &module->file->gadgets : &own;
 	struct probe_error *error = NULL;
 
 	if (!module->file || !module->file->gadgets_known)
@@ -96,28 +65,27 @@ static struct probe_error *search_module(struct module *module, struct gadgets *
 		module->file->gadgets_known = !error;
 	if (error)
 		return error;
-	if (found->syscall_ret && !gadgets->syscall_ret)
-		gadgets->syscall_ret = found->syscall_ret + module->bias;
-	if (found->leave_ret && !gadgets->leave_ret)
-		gadgets->leave_ret = found->leave_ret + module->bias;
+	if (found->call && !gadgets->call)
+		gadgets->call = found->call + module->bias;
+	if (found->leave && !gadgets->leave)
+		gadgets->leave = found->leave + module->bias;
 	for (size_t i = 0;
-		i < found->sigreturn_count && gadgets->sigreturn_count < GADGETS_SIGRETURNS_MAX;
-		i++)
+		i < found->sigreturn_count && gadgets->sigreturn_count < ARCH_SIGRETURNS_MAX; i++)
 		gadgets->sigreturns[gadgets->sigreturn_count++] =
 			found->sigreturns[i] + module->bias;
 	return NULL;
 }
 
-static bool has_all(const struct gadgets *gadgets)
+static bool has_all(const struct arch_gadgets *gadgets)
 {
-	return gadgets->syscall_ret && gadgets->sigreturn_count && gadgets->leave_ret;
+	return gadgets->call && gadgets->sigreturn_count && gadgets->leave;
 }
 
-struct probe_error *gadgets_find(const struct modules *modules, struct gadgets *ret)
+struct probe_error *gadgets_find(const struct modules *modules, struct arch_gadgets *ret)
 {
 	struct probe_error *error = NULL;
 
-	*ret = (struct gadgets){0};
+	*ret = (struct arch_gadgets){0};
 	/* First libc alone: a program's own code may be large, and rarely has them. */
 	for (size_t i = 0; i < 2 * modules->count; i++) {
 		struct module *m = &modules->items[i % modules->count];

@@ -8,26 +8,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "arch/process.h"
 #include "libprobe/base/error.h"
 
 struct modules;
 
-enum { GADGETS_SIGRETURNS_MAX = 16 };
-
-/* Addresses are the target's, or (struct file) the file's. */
-struct gadgets {
-	uint64_t syscall_ret; /* `syscall; ret` */
-	uint64_t leave_ret;   /* `leave; ret` */
-	/* `mov $15,%eax; syscall`, where signal handlers return to; there may be several */
-	uint64_t sigreturns[GADGETS_SIGRETURNS_MAX];
-	size_t sigreturn_count;
-};
-
 /* Finds the gadgets in the target's modules. PROBE_ERROR_UNSUPPORTED where it has none. */
 PROBE_MUST_CHECK struct probe_error *gadgets_find(
-	const struct modules *modules, struct gadgets *ret);
+	const struct modules *modules, struct arch_gadgets *ret);
 
 /* Are they still there? execve(2) may have taken them away. */
-bool gadgets_are_there(pid_t pid, const struct gadgets *gadgets);
+bool gadgets_are_there(pid_t pid, const struct arch_gadgets *gadgets);
 
 #endif

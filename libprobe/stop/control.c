@@ -33,6 +33,7 @@
 #include "libprobe/stop/children.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/stop/reap.h"
+#include "libprobe/stop/registers.h"
 #include "libprobe/stop/remaining.h"
 #include "libprobe/stop/restart.h"
 #include "libprobe/stop/urgent.h"
@@ -156,13 +157,13 @@ static struct probe_error *seize_new(struct control *control, size_t *new_ret)
 /* At once: if we die, the thread goes on as its registers say. */
 static bool read_registers(struct control_thread *thread)
 {
-	if (ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->regs) < 0)
+	if (!registers_read(thread->tid, &thread->regs))
 		return false;
 	if (!restart_wait(&thread->regs))
 		return true;
 	if (thread->wait)
 		remaining_apply(thread->wait, &thread->regs);
-	return ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs) == 0;
+	return registers_write(thread->tid, &thread->regs);
 }
 
 /* Detaches from those that were asked to stop late and have by now; true when none is left. */
@@ -193,10 +194,11 @@ static void detach(struct control *control, bool in_call)
 	for (size_t i = 0; i < control->count; i++) {
 		struct control_thread *thread = &control->threads[i];
 
-		if (thread->is_running || ((int64_t)thread->regs.orig_rax >= 0) != in_call)
+		if (thread->is_running ||
+			((int64_t)arch_get(&thread->regs, ARCH_CALL) >= 0) != in_call)
 			continue;
 		if (thread->regs_changed)
-			ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs);
+			registers_write(thread->tid, &thread->regs);
 		reap_or_detach(thread->tid);
 		thread->pause.ended_ns = clock_monotonic_ns();
 	}

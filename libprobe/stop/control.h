@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <sys/user.h>
 
+#include "arch/process.h"
 #include "libprobe/base/error.h"
 #include "libprobe/process/gadgets.h"
 #include "libprobe/process/maps.h"
@@ -32,8 +32,8 @@ struct control_thread {
 	bool is_running; /* it was asked to stop, and has not yet */
 	bool was_asleep; /* in a system call, when it was looked at before */
 	struct pause pause;
-	struct user_regs_struct regs; /* as it was stopped */
-	bool regs_changed;	      /* regs are to be written back before it goes on */
+	struct arch_registers regs; /* as it was stopped */
+	bool regs_changed;	    /* regs are to be written back before it goes on */
 	/* What it waits for with a time limit, if that is known; of control->remaining */
 	struct remaining_wait *wait;
 };
@@ -52,7 +52,7 @@ struct control {
 	const struct seccomp *seccomp; /* which of them may run calls; borrowed. NULL: all */
 };
 
-enum { CONTROL_TEXT_MAX = 32 };
+enum { CONTROL_TEXT_MAX = ARCH_FRAME_TEXT };
 
 struct prepared;
 
@@ -157,7 +157,7 @@ PROBE_MUST_CHECK struct probe_error *control_find_rooms(pid_t pid, pid_t lender,
  * being killed), PROBE_ERROR_UNSUPPORTED (there is no room), PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *control_run(struct control *control, const struct rooms *rooms,
-	const struct gadgets *gadgets, struct prepared *prepared, struct control_call *calls,
+	const struct arch_gadgets *gadgets, struct prepared *prepared, struct control_call *calls,
 	size_t count);
 
 /*

@@ -2,7 +2,7 @@
 /*
  * A wait that is begun again after a stop (restart.c) would have its whole time limit
  * again, and an event loop's timers would be late. epoll_wait(2) and epoll_pwait(2) take
- * theirs in milliseconds in r10, so what is left of it can be put there. Whatever is not
+ * theirs in milliseconds in a register, so what is left of it can be put there. Whatever is not
  * known for sure leaves the whole limit.
  *
  * When the wait began. The scheduler notes in se.exec_start (/proc/PID/task/TID/sched) when
@@ -17,7 +17,7 @@
  * the two it would have to be woken, turn its loop once and make the same call again. If they
  * take longer than BETWEEN_NS, the wait keeps its whole limit.
  *
- * Whether r10 is still needed. The kernel preserves it, and the code behind the call may
+ * Whether that register is still needed. The kernel preserves it, and the code behind the call may
  * count on that. So that code has to be the C library's, whose functions keep to the ABI
  * when they return, and not name the register (struct arch, argument_dies).
  *
@@ -53,6 +53,7 @@ enum {
 	WAITS = 64,	    /* of them; a descriptor each, up to the interrupt */
 	CLOCK_DRIFT = 1000, /* the clocks' rates differ by less than one in this (adjtimex(2)) */
 	MARGIN_MS = 2,
+	LIMIT = 3, /* the argument that is the time limit */
 	CODE_BYTES = 256,
 	COUNTERS_BYTES = 72
 };
@@ -84,6 +85,15 @@ static bool read_of(const struct control_thread *thread, const char *name, char 
 	return file_read(path, text, size);
 }
 
+/* Is a system call one of these? */
+static bool has_limit(long number)
+{
+	for (size_t i = 0; i < arch_process()->limited_wait_count; i++)
+		if (number == arch_process()->limited_waits[i])
+			return true;
+	return false;
+}
+
 /* Does it sleep in one of these calls, with a time limit? Notes whether it sleeps at all. */
 static bool read_wait(struct control_thread *thread, struct remaining_wait *wait)
 {
@@ -96,7 +106,7 @@ static bool read_wait(struct control_thread *thread, struct remaining_wait *wait
 	thread->was_asleep = strcmp(text, "running\n") != 0;
 	if (sscanf(text, "%ld %llx %llx %llx %llx %llx %llx %llx %llx", &number, &args[0], &args[1],
 		    &args[2], &args[3], &args[4], &args[5], &sp, &pc) != 9 ||
-		(number != SYS_epoll_wait && number != SYS_epoll_pwait) || (int32_t)args[3] <= 0)
+		!has_limit(number) || (int32_t)args[LIMIT] <= 0)
 		return false;
 	wait->number = (uint64_t)number;
 	for (int i = 0; i < 6; i++)
@@ -188,7 +198,7 @@ static uint64_t clock_of_ns(struct remaining *r, int cpu)
 static bool measure(
 	struct remaining *r, const struct control_thread *thread, struct remaining_wait *wait)
 {
-	int limit = (int32_t)wait->args[3], cpu = last_cpu(thread);
+	int limit = (int32_t)wait->args[LIMIT], cpu = last_cpu(thread);
 	uint64_t begun, now;
 	char text[1024];
 
@@ -204,13 +214,16 @@ static bool measure(
 
 bool remaining_is_libc(const char *path)
 {
-	static const char *const names[] = {
-		"libc.so.6", "libc-2.", "ld-musl-x86_64.so.1", "libc.musl-x86_64.so.1"};
+	static const char *const forms[] = {
+		"libc.so.6%.0s", "libc-2.%.0s", "ld-musl-%s.so.1", "libc.musl-%s.so.1"};
 	const char *slash = strrchr(path, '/');
+	char name[64];
 
-	for (size_t i = 0; slash && i < sizeof(names) / sizeof(*names); i++)
-		if (strncmp(slash + 1, names[i], strlen(names[i])) == 0)
+	for (size_t i = 0; slash && i < sizeof(forms) / sizeof(*forms); i++) {
+		snprintf(name, sizeof(name), forms[i], arch_process()->musl);
+		if (strncmp(slash + 1, name, strlen(name)) == 0)
 			return true;
+	}
 	return false;
 }
 
@@ -225,7 +238,7 @@ static bool may_change(pid_t pid, const struct maps *maps, uint64_t pc)
 		return false;
 	length = mapping->end - pc < sizeof(code) ? mapping->end - pc : sizeof(code);
 	length = memory_read(pid, pc, code, length);
-	return arch_x86_64.argument_dies(code, length);
+	return arch_host()->argument_dies && arch_host()->argument_dies(code, length);
 }
 
 /* ---- Looking ---------------------------------------------------------------------------- */
@@ -317,10 +330,13 @@ void remaining_interrupt(struct remaining_wait *wait)
 	forget_wait(wait); /* the stop may need descriptors */
 }
 
-void remaining_apply(const struct remaining_wait *wait, struct user_regs_struct *regs)
+void remaining_apply(const struct remaining_wait *wait, struct arch_registers *regs)
 {
-	if (wait->is_proven && regs->orig_rax == wait->number && regs->rip == wait->pc &&
-		regs->rsp == wait->sp && regs->rdi == wait->args[0] && regs->rsi == wait->args[1] &&
-		regs->rdx == wait->args[2] && regs->r10 == wait->args[3])
-		regs->r10 = (uint64_t)wait->left_ms;
+	bool same = wait->is_proven && arch_get(regs, ARCH_CALL) == wait->number &&
+		    arch_get(regs, ARCH_PC) == wait->pc && arch_get(regs, ARCH_SP) == wait->sp;
+
+	for (int i = 0; i <= LIMIT; i++)
+		same = same && arch_get(regs, ARCH_ARG0 + i) == wait->args[i];
+	if (same)
+		arch_set(regs, ARCH_ARG0 + LIMIT, (uint64_t)wait->left_ms);
 }

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/user.h>
+
+#include "arch/process.h"
 
 struct control_thread;
 struct remaining;
@@ -26,7 +27,7 @@ void remaining_interrupt(struct remaining_wait *wait);
  * Of a stopped thread whose wait is to be begun again: gives it the time that is left, where that
  * was proven. Else the registers stay as they are.
  */
-void remaining_apply(const struct remaining_wait *wait, struct user_regs_struct *regs);
+void remaining_apply(const struct remaining_wait *wait, struct arch_registers *regs);
 
 /*
  * Milliseconds that are left of a time limit, never too few; the whole limit if the two

@@ -5,14 +5,9 @@
  * A frame like that of a signal handler is written where nothing of the target's own can
  * be (libprobe/stop/room.c):
  *
- *   rbp to leave -------> +---------------------------+
- *                         | a word                    |
- *   rsp of the call ----> | address of rt_sigreturn   |
- *                         | struct ucontext           |  the thread as it was
- *                         | siginfo: a mark           |
- *                         +---------------------------+
- *   in the same room      | floating-point state      |  XSAVE area, 64-aligned
- *   or another one        +---------------------------+
+ *   the frame             the thread as it was, and a mark (arch/x86/frame.c)
+ *   in the same room      floating-point state (arch/x86/xstate.c)
+ *   or another one
  *
  * and the thread is sent to a `syscall; ret` of its own libc. While we live, we stop
  * it at the call's entry and exit (PTRACE_SYSCALL) and write its registers
@@ -27,20 +22,12 @@
  * Registers and mask are set one after the other, and we may die in between. So while a
  * thread has its own mask, or not yet its own registers, it stands at `leave; ret`:
  *
- *	rip	leave; ret of its libc, which goes to rt_sigreturn by rbp
- *	rbp	the room
- *	rsp	its own: a handler may run there, and comes back to `leave`
+ *	program counter	`leave; ret` of its libc, which goes to rt_sigreturn by the
+ *	frame pointer	which leads to the room
+ *	stack pointer	its own: a handler may run there, and comes back to `leave`
  *
- * The kernel looks for a magic word after the XSAVE area, and restores only the SSE state if
- * there is none, or if the area is larger than this thread's. ptrace(2) gives the state of
- * everything that the processor has. The tiles of AMX are left out where they are in their
- * first state: most threads have not asked for them, and rt_sigreturn(2) puts those that a
- * frame does not have into that state.
- *
- * Sources: arch/x86/include/uapi/asm/{sigcontext,ucontext}.h;
- * arch/x86/kernel/{signal_64,fpu/signal,fpu/xstate}.c; Intel SDM 1, 13.2 (CPUID leaf 0DH).
+ * Sources: ptrace(2), sigreturn(2); arch/x86/kernel/signal_64.c of Linux.
  */
-#include <cpuid.h>
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
@@ -56,42 +43,14 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/stop/control.h"
+#include "libprobe/stop/registers.h"
 
 enum {
-	XSTATE_MAX = 16384,  /* with AMX tiles: 11 KB */
-	XSTATE_LEAST = 576,  /* the part of FXSAVE, and the header */
-	XSTATE_HEADER = 512, /* in it: XSTATE_BV, which features are not in their first state */
-	TILES = 18,	     /* the one feature that a thread has to ask for */
-	FEATURES = 63,
-	ALTSTACK_INVALID = 7,	  /* ss_flags that sigreturn skips, leaving the stack as it is */
-	FP_SOFTWARE_OFFSET = 464, /* of struct _fpx_sw_bytes */
-	USER_CS = 0x33,		  /* of 64-bit code */
 	RECLAIM_TRIES = 20,
 	RECLAIM_WAIT_NS = 1000000,
-	HANDLER_STACK = 64 << 10, /* that is searched for the frame of a handler */
-	UC_FLAGS = 7		  /* UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
+	FRAME_MAX = 1024,
+	HANDLER_STACK = 64 << 10 /* that is searched for the frame of a handler */
 };
-
-static const uint32_t xstate_magic1 = 0x46505853, xstate_magic2 = 0x46505845;
-
-/* The kernel's struct rt_sigframe, and a word that `leave` takes before it. */
-struct sigframe {
-	uint64_t frame_pointer; /* of no meaning */
-	uint64_t return_address;
-	struct {
-		uint64_t flags, link;
-		uint64_t stack_sp;
-		uint32_t stack_flags, stack_unused;
-		uint64_t stack_size;
-		struct sigcontext context;
-		uint64_t mask;
-	} uc;
-	/* Nobody reads the siginfo. What is behind it is not the kernel's any more. */
-	char mark[16];
-	char text[CONTROL_TEXT_MAX];
-};
-_Static_assert(sizeof(struct sigcontext) == 256, "as the kernel lays it out");
-_Static_assert(offsetof(struct sigframe, mark) == ROOM_MARK_OFFSET, "as it is looked for");
 
 /* What is written into a room, and what was there. */
 struct written {
@@ -102,125 +61,34 @@ struct written {
 
 /* What is written into the target, and what is to be put back. */
 struct prepared {
-	struct sigframe frame;
-	uint8_t xstate[XSTATE_MAX + 4];
-	size_t xstate_size;
-	uint64_t frame_address, xstate_address;
+	uint8_t frame[FRAME_MAX];
+	uint8_t state[ARCH_STATE_MAX + 4];
+	size_t state_size;
+	uint64_t frame_address, state_address;
 	uint64_t mask;
 	struct written written[2];
 };
-
-static void fill_context(struct prepared *p, const struct user_regs_struct *r)
-{
-	struct sigcontext *c = &p->frame.uc.context;
-
-	*c = (struct sigcontext){.r8 = r->r8,
-		.r9 = r->r9,
-		.r10 = r->r10,
-		.r11 = r->r11,
-		.r12 = r->r12,
-		.r13 = r->r13,
-		.r14 = r->r14,
-		.r15 = r->r15,
-		.rdi = r->rdi,
-		.rsi = r->rsi,
-		.rbp = r->rbp,
-		.rbx = r->rbx,
-		.rdx = r->rdx,
-		.rax = r->rax,
-		.rcx = r->rcx,
-		.rsp = r->rsp,
-		.rip = r->rip,
-		.eflags = r->eflags,
-		.cs = r->cs,
-		.gs = r->gs,
-		.fs = r->fs,
-		.__pad0 = r->ss}; /* the kernel calls it ss */
-	c->fpstate = (void *)p->xstate_address;
-	if ((int64_t)r->orig_rax < 0)
-		return;
-	/* In a system call: what the kernel does before a handler (handle_signal()). */
-	switch ((int64_t)r->rax) {
-	case -512: /* ERESTARTSYS */
-	case -513: /* ERESTARTNOINTR */
-	case -514: /* ERESTARTNOHAND */
-		c->rax = r->orig_rax;
-		c->rip -= 2;
-		break;
-	case -516: /* ERESTART_RESTARTBLOCK: rt_sigreturn drops the block */
-		c->rax = -EINTR;
-		break;
-	}
-}
-
-/* What an XSAVE area with these features takes, in the form that is not compacted. */
-static size_t xstate_bytes(uint64_t features)
-{
-	size_t bytes = XSTATE_LEAST;
-
-	for (unsigned int i = 2; i < FEATURES; i++) {
-		unsigned int size, offset, c, d;
-
-		if (!(features >> i & 1))
-			continue;
-		__cpuid_count(0x0d, i, size, offset, c, d);
-		if (offset && (size_t)offset + size > bytes) /* without one: the kernel's alone */
-			bytes = (size_t)offset + size;
-	}
-	return bytes;
-}
-
-/* What threads without tiles have: asked for before they are stopped. */
-static void measure_xstate(struct rooms *rooms)
-{
-	unsigned int a, b, c = 0, d, low, high;
-
-	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE))
-		return;
-	__asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-	rooms->features = ((uint64_t)high << 32 | low) & ~(UINT64_C(1) << TILES);
-	rooms->xstate_bytes = xstate_bytes(rooms->features);
-}
-
-/* Makes the XSAVE area acceptable to rt_sigreturn (check_xstate_in_sigframe()). */
-static void fill_xstate(struct prepared *p, uint64_t features)
-{
-	uint32_t size = p->xstate_size, extended = size + sizeof(xstate_magic2);
-	struct _fpx_sw_bytes software = {.magic1 = xstate_magic1,
-		.extended_size = extended,
-		.xstate_bv = features,
-		.xstate_size = size};
-
-	memcpy(p->xstate + FP_SOFTWARE_OFFSET, &software, sizeof(software));
-	memcpy(p->xstate + ROOM_XSTATE_MARK_OFFSET, ROOM_MARK, sizeof(ROOM_MARK));
-	memcpy(p->xstate + size, &xstate_magic2, sizeof(xstate_magic2));
-}
 
 static struct probe_error *gone(const struct control *control)
 {
 	return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
 }
 
-static struct probe_error *read_xstate(const struct control *control,
+static struct probe_error *read_state(const struct control *control,
 	const struct control_thread *thread, const struct rooms *rooms, struct prepared *p)
 {
-	struct iovec xstate = {p->xstate, XSTATE_MAX};
-	uint64_t features, in_use;
+	struct iovec state = {p->state, ARCH_STATE_MAX};
 
-	if (ptrace(PTRACE_GETREGSET, thread->tid, NT_X86_XSTATE, &xstate) < 0 ||
+	if (ptrace(PTRACE_GETREGSET, thread->tid, arch_process()->state_regset, &state) < 0 ||
 		ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof(p->mask), &p->mask) < 0)
 		return gone(control);
-	/* ptrace leaves what the processor has in the first eight of the software bytes. */
-	memcpy(&features, p->xstate + FP_SOFTWARE_OFFSET, sizeof(features));
-	memcpy(&in_use, p->xstate + XSTATE_HEADER, sizeof(in_use));
-	features &= in_use | ~(UINT64_C(1) << TILES);
-	p->xstate_size = features == rooms->features ? rooms->xstate_bytes : xstate_bytes(features);
-	if (p->xstate_size > xstate.iov_len || p->xstate_size > XSTATE_MAX)
+	p->state_size = arch_process()->make_state(p->state, state.iov_len, &rooms->usual_state);
+	if (!p->state_size)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"process %d: the kernel tells less of a thread's registers than the "
 			"processor has",
 			control->pid);
-	fill_xstate(p, features);
+	memcpy(p->state + arch_process()->state_mark, ROOM_MARK, sizeof(ROOM_MARK));
 	return NULL;
 }
 
@@ -234,35 +102,34 @@ static size_t align_up(size_t size)
 /* Both parts in one room, from an offset of it on; or the frame alone. */
 static void put_frame(struct prepared *p, const struct room *room, size_t offset, bool both)
 {
-	size_t next = align_up(offset + sizeof(p->frame));
+	size_t next = align_up(offset + arch_process()->frame_bytes);
 
 	p->written[0].room = *room;
-	p->written[0].size =
-		both ? next + p->xstate_size + sizeof(xstate_magic2) : offset + sizeof(p->frame);
+	p->written[0].size = both ? next + p->state_size : offset + arch_process()->frame_bytes;
 	p->frame_address = room->start + offset;
 	if (both)
-		p->xstate_address = room->start + next;
+		p->state_address = room->start + next;
 }
 
 static bool place(struct prepared *p, const struct rooms *rooms)
 {
-	size_t xstate = p->xstate_size + sizeof(xstate_magic2);
+	size_t state = p->state_size;
 
 	for (size_t i = 0; i < rooms->count; i++) {
-		if (rooms->items[i].size < align_up(sizeof(p->frame)) + xstate)
+		if (rooms->items[i].size < align_up(arch_process()->frame_bytes) + state)
 			continue;
 		put_frame(p, &rooms->items[i], 0, true);
 		return true;
 	}
 	for (size_t i = 0; i < rooms->count; i++)
 		for (size_t k = 0; k < rooms->count; k++) {
-			if (k == i || rooms->items[i].size < sizeof(p->frame) ||
-				rooms->items[k].size < xstate)
+			if (k == i || rooms->items[i].size < arch_process()->frame_bytes ||
+				rooms->items[k].size < state)
 				continue;
 			put_frame(p, &rooms->items[i], 0, false);
 			p->written[1].room = rooms->items[k];
-			p->written[1].size = xstate;
-			p->xstate_address = rooms->items[k].start;
+			p->written[1].size = state;
+			p->state_address = rooms->items[k].start;
 			return true;
 		}
 	return false;
@@ -304,8 +171,8 @@ static struct probe_error *write_rooms(
 
 	for (size_t i = 0; i < 2; i++)
 		memset(p->written[i].bytes, 0, p->written[i].size);
-	compose(p, p->frame_address, &p->frame, sizeof(p->frame));
-	compose(p, p->xstate_address, p->xstate, p->xstate_size + sizeof(xstate_magic2));
+	compose(p, p->frame_address, p->frame, arch_process()->frame_bytes);
+	compose(p, p->state_address, p->state, p->state_size);
 	for (size_t i = 0; i < 2 && !error; i++) {
 		struct written *w = &p->written[i];
 
@@ -337,12 +204,12 @@ static void clear_rooms(const struct rooms *rooms, struct prepared *p)
 	}
 }
 
-/* Has a handler interrupted the thread at `leave`? Its frame holds what rbp was. */
-static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t rsp)
+/* Has a handler interrupted the thread at `leave`? Its frame holds what the frame pointer was. */
+static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t sp)
 {
 	uint64_t words[512];
 
-	for (uint64_t at = rsp & ~UINT64_C(7); at - rsp < HANDLER_STACK; at += sizeof(words)) {
+	for (uint64_t at = sp & ~UINT64_C(7); at - sp < HANDLER_STACK; at += sizeof(words)) {
 		ssize_t size = memory_read(pid, at, words, sizeof(words));
 
 		for (size_t i = 0; size > 0 && i < (size_t)size / sizeof(*words); i++)
@@ -365,11 +232,12 @@ static struct probe_error *reclaim_rooms(pid_t pid, pid_t lender, const struct m
 	if (error)
 		return error;
 	for (size_t i = 0; i < control.count && !*used_ret; i++) {
-		const struct user_regs_struct *regs = &control.threads[i].regs;
+		const struct arch_registers *regs = &control.threads[i].regs;
+		uint64_t sp = arch_get(regs, ARCH_SP);
 
-		*used_ret = rooms_are_left_at(rooms, regs->rsp) ||
-			    rooms_are_left_at(rooms, regs->rbp) ||
-			    handler_leads_to_room(pid, rooms, regs->rsp);
+		*used_ret = rooms_are_left_at(rooms, sp) ||
+			    rooms_are_left_at(rooms, arch_get(regs, ARCH_FP)) ||
+			    handler_leads_to_room(pid, rooms, sp);
 	}
 	if (!*used_ret)
 		error = rooms_find(pid, rooms->mem, rooms->maps, modules, home, true, rooms);
@@ -394,30 +262,28 @@ struct probe_error *control_find_rooms(pid_t pid, pid_t lender, int mem, const s
 			"process %d: a thread has not returned yet from a system call that it made "
 			"for a controller that was killed: try again",
 			pid);
-	measure_xstate(ret);
+	arch_process()->measure_state(&ret->usual_state);
 	return error;
 }
 
 /* Writes the frame, with a text or NULL. */
 static struct probe_error *prepare(const struct control *control,
-	const struct control_thread *thread, const struct gadgets *gadgets,
+	const struct control_thread *thread, const struct arch_gadgets *gadgets,
 	const struct rooms *rooms, const char *text, struct prepared *p)
 {
-	struct probe_error *error = read_xstate(control, thread, rooms, p);
+	struct arch_frame frame = {
+		.registers = &thread->regs, .sigreturn = gadgets->sigreturns[0], .mark = ROOM_MARK};
+	struct probe_error *error = read_state(control, thread, rooms, p);
 
 	if (!error)
 		error = find_place(control, rooms, p);
 	if (error)
 		return error;
-	memset(&p->frame, 0, sizeof(p->frame));
-	p->frame.return_address = gadgets->sigreturns[0];
-	p->frame.uc.flags = UC_FLAGS;
-	p->frame.uc.stack_flags = ALTSTACK_INVALID;
-	p->frame.uc.mask = p->mask;
-	memcpy(p->frame.mark, ROOM_MARK, sizeof(ROOM_MARK));
+	frame.mask = p->mask;
+	frame.state = p->state_address;
 	if (text)
-		strncpy(p->frame.text, text, sizeof(p->frame.text) - 1);
-	fill_context(p, &thread->regs);
+		strncpy(frame.text, text, sizeof(frame.text) - 1);
+	arch_process()->make_frame(&frame, p->frame);
 	return write_rooms(control, rooms, p);
 }
 
@@ -450,24 +316,20 @@ static bool to_syscall_stop(struct control_thread *thread)
 }
 
 static struct probe_error *run_call(struct control *control, struct control_thread *thread,
-	const struct gadgets *gadgets, const struct prepared *p, struct control_call *call)
+	const struct arch_gadgets *gadgets, const struct prepared *p, struct control_call *call)
 {
-	struct user_regs_struct regs = thread->regs;
+	const struct arch_process *arch = arch_process();
+	struct arch_registers regs = thread->regs;
 
-	regs.rip = gadgets->syscall_ret;
-	regs.rsp = p->frame_address + offsetof(struct sigframe, return_address);
-	regs.rax = call->number;
-	regs.orig_rax = -1;
-	regs.rdi = call->text ? p->frame_address + offsetof(struct sigframe, text) : call->args[0];
-	regs.rsi = call->args[1];
-	regs.rdx = call->args[2];
-	regs.r10 = call->args[3];
-	regs.r8 = call->args[4];
-	regs.r9 = call->args[5];
-	if (ptrace(PTRACE_SETREGS, thread->tid, NULL, &regs) < 0 || !to_syscall_stop(thread) ||
-		!to_syscall_stop(thread) || ptrace(PTRACE_GETREGS, thread->tid, NULL, &regs) < 0)
+	arch->set_call(&regs, gadgets, p->frame_address, call->number);
+	for (int i = 0; i < 6; i++)
+		arch_set(&regs, ARCH_ARG0 + i, call->args[i]);
+	if (call->text)
+		arch_set(&regs, ARCH_ARG0, p->frame_address + arch->frame_text);
+	if (!registers_write(thread->tid, &regs) || !to_syscall_stop(thread) ||
+		!to_syscall_stop(thread) || !registers_read(thread->tid, &regs))
 		return gone(control);
-	call->result = regs.rax;
+	call->result = (int64_t)arch_get(&regs, ARCH_RESULT);
 	return NULL;
 }
 
@@ -496,27 +358,25 @@ static void leave_sequence(const struct control *control, struct control_thread 
 		!current ||
 		memory_read(control->pid, current, &sequence, sizeof(sequence)) !=
 			sizeof(sequence) ||
-		thread->regs.rip - sequence.start >= sequence.length)
+		arch_get(&thread->regs, ARCH_PC) - sequence.start >= sequence.length)
 		return;
-	thread->regs.rip = sequence.abort;
+	arch_set(&thread->regs, ARCH_PC, sequence.abort);
 	thread->regs_changed = true;
 }
 
 /* A thread that goes on from here, with any mask, is as it was then. */
-static bool set_leaving(const struct control_thread *thread, const struct gadgets *gadgets,
+static bool set_leaving(const struct control_thread *thread, const struct arch_gadgets *gadgets,
 	const struct prepared *p)
 {
-	struct user_regs_struct regs = thread->regs;
+	struct arch_registers regs = thread->regs;
 
-	regs.rip = gadgets->leave_ret;
-	regs.rbp = p->frame_address;
-	regs.orig_rax = -1;
-	return ptrace(PTRACE_SETREGS, thread->tid, NULL, &regs) == 0;
+	arch_process()->set_leave(&regs, gadgets, p->frame_address);
+	return registers_write(thread->tid, &regs);
 }
 
 bool control_can_run(const struct control *control, const struct control_thread *thread)
 {
-	return thread->pid == control->pid && thread->regs.cs == USER_CS &&
+	return thread->pid == control->pid && arch_process()->is_native(&thread->regs) &&
 	       seccomp_may_run(control->seccomp, thread->tid);
 }
 
@@ -542,8 +402,8 @@ static struct control_thread *choose_thread(struct control *control)
 
 bool control_would_interrupt(const struct control_thread *thread)
 {
-	return (int64_t)thread->regs.orig_rax >= 0 &&
-	       (int64_t)thread->regs.rax == -516; /* ERESTART_RESTARTBLOCK */
+	return (int64_t)arch_get(&thread->regs, ARCH_CALL) >= 0 &&
+	       (int64_t)arch_get(&thread->regs, ARCH_RESULT) == -516; /* ERESTART_RESTARTBLOCK */
 }
 
 bool control_succeeded(const struct control_call *call)
@@ -559,7 +419,8 @@ struct prepared *control_prepared(void)
 }
 
 struct probe_error *control_run(struct control *control, const struct rooms *rooms,
-	const struct gadgets *gadgets, struct prepared *p, struct control_call *calls, size_t count)
+	const struct arch_gadgets *gadgets, struct prepared *p, struct control_call *calls,
+	size_t count)
 {
 	static const uint64_t all_signals = ~UINT64_C(0);
 	struct control_thread *thread = choose_thread(control);
@@ -589,7 +450,7 @@ struct probe_error *control_run(struct control *control, const struct rooms *roo
 	}
 	set_leaving(thread, gadgets, p);
 	ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(p->mask), &p->mask);
-	ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->regs);
+	registers_write(thread->tid, &thread->regs);
 	clear_rooms(rooms, p);
 	return error;
 }

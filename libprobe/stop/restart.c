@@ -8,7 +8,7 @@
  *
  * For those the result is changed to ERESTARTNOHAND before the thread goes on. The
  * kernel looks at it behind the stop (arch_do_signal_or_restart()): without a signal it
- * leads the thread back to its `syscall` instruction, with the call's number in rax; if
+ * leads the thread back to its system call instruction, with the call's number; if
  * a handler is to run, the result becomes EINTR.
  *
  * Such a call has its whole time limit again, but for those of epoll (remaining.c). The
@@ -33,44 +33,17 @@
 
 enum { ERESTARTNOHAND = 514 }; /* <linux/errno.h>, not for programs */
 
-static const unsigned short waits[] = {
-	SYS_epoll_wait,
-	SYS_epoll_pwait,
-	441, /* epoll_pwait2 */
-	SYS_semop,
-	SYS_semtimedop,
-	SYS_msgrcv,
-	SYS_msgsnd,
-	SYS_rt_sigtimedwait,
-	SYS_io_getevents,
-	333, /* io_pgetevents */
-	426, /* io_uring_enter */
-	/* On a socket with SO_RCVTIMEO or SO_SNDTIMEO. */
-	SYS_read,
-	SYS_readv,
-	327, /* preadv2 */
-	SYS_recvfrom,
-	SYS_recvmsg,
-	SYS_recvmmsg,
-	SYS_accept,
-	SYS_accept4,
-	SYS_connect,
-	SYS_write,
-	SYS_writev,
-	328, /* pwritev2 */
-	SYS_sendto,
-	SYS_sendmsg,
-	SYS_sendmmsg,
-	SYS_sendfile,
-	SYS_splice,
-};
+static bool has(const uint16_t *numbers, size_t count, long number)
+{
+	for (size_t i = 0; i < count; i++)
+		if (number == numbers[i])
+			return true;
+	return false;
+}
 
 bool restart_is_wait(long number)
 {
-	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
-		if (number == waits[i])
-			return true;
-	return false;
+	return has(arch_process()->waits, arch_process()->wait_count, number);
 }
 
 bool restart_has_block(long number, const char *args)
@@ -81,15 +54,16 @@ bool restart_has_block(long number, const char *args)
 		return sscanf(args, "%llx %llx %llx %llx", &futex[0], &futex[1], &futex[2],
 			       &futex[3]) == 4 &&
 		       futex[3];
-	return number == SYS_nanosleep || number == SYS_clock_nanosleep || number == SYS_poll ||
-	       number == SYS_restart_syscall;
+	return has(arch_process()->blocks, arch_process()->block_count, number);
 }
 
-bool restart_wait(struct user_regs_struct *regs)
+bool restart_wait(struct arch_registers *regs)
 {
-	if ((int64_t)regs->orig_rax < 0 || (int64_t)regs->rax != -EINTR ||
-		!restart_is_wait((long)regs->orig_rax))
+	int64_t number = (int64_t)arch_get(regs, ARCH_CALL);
+
+	if (number < 0 || (int64_t)arch_get(regs, ARCH_RESULT) != -EINTR ||
+		!restart_is_wait((long)number))
 		return false;
-	regs->rax = -(uint64_t)ERESTARTNOHAND;
+	arch_set(regs, ARCH_RESULT, -(uint64_t)ERESTARTNOHAND);
 	return true;
 }

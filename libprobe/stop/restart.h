@@ -4,14 +4,15 @@
 #define LIBPROBE_STOP_RESTART_H
 
 #include <stdbool.h>
-#include <sys/user.h>
+
+#include "arch/process.h"
 
 /*
  * Of a thread that was stopped by PTRACE_INTERRUPT: if that made the system call that
  * it was in end with EINTR, the registers are changed so that the kernel begins the call again when
  * the thread goes on, or lets it end with EINTR if a handler runs first. True if so.
  */
-bool restart_wait(struct user_regs_struct *regs);
+bool restart_wait(struct arch_registers *regs);
 
 /* Is a system call one of those? */
 bool restart_is_wait(long number);

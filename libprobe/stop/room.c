@@ -96,7 +96,7 @@ static bool find_tail(const struct maps *maps, const struct module *module,
 
 static bool has_mark(const uint8_t *bytes, size_t size)
 {
-	static const size_t offsets[] = {ROOM_MARK_OFFSET, ROOM_XSTATE_MARK_OFFSET};
+	const size_t offsets[] = {arch_process()->frame_mark, arch_process()->state_mark};
 
 	for (size_t i = 0; i < 2; i++)
 		if (size >= offsets[i] + sizeof(ROOM_MARK) &&

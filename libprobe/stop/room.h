@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "arch/process.h"
 #include "libprobe/process/maps.h"
 #include "libprobe/process/modules.h"
 #include "libprobe/base/error.h"
@@ -15,12 +16,13 @@
 enum {
 	ROOMS_MAX = 16,
 	ROOM_ALIGN = 64, /* of each: what an XSAVE area needs */
-	/* A room that was left with a frame of ours, or its XSAVE area alone, holds a mark here. */
-	ROOM_MARK_OFFSET = 320,
-	ROOM_XSTATE_MARK_OFFSET = 488,
 	ROOM_STACK_BYTES = 16384
 };
-#define ROOM_MARK "probectl\0 frame" /* 16 bytes with the last NUL */
+/*
+ * What is left in a room with a frame of ours, or with its floating-point state alone (struct
+ * arch_process, frame_mark, state_mark): ARCH_FRAME_MARK bytes with the last NUL.
+ */
+#define ROOM_MARK "probectl\0 frame"
 
 enum room_kind {
 	ROOM_TAIL, /* its bytes are to be given back */
@@ -41,12 +43,9 @@ struct rooms {
 	/* With a frame of a controller that was killed. A thread may be about to read it. */
 	struct room left[ROOMS_MAX];
 	size_t left_count;
-	int mem;		 /* from memory_open(); borrowed */
-	const struct maps *maps; /* borrowed */
-	/* Of an XSAVE area with these features: CPUID is dear in a virtual machine. 0: not known.
-	 */
-	uint64_t features;
-	size_t xstate_bytes;
+	int mem;		       /* from memory_open(); borrowed */
+	const struct maps *maps;       /* borrowed */
+	struct arch_state usual_state; /* asked before the stop: it is dear in a virtual machine */
 };
 
 /*

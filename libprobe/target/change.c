@@ -473,7 +473,7 @@ static struct probe_error *prepare_calls(struct change *c)
 		if (error)
 			return error;
 	}
-	return c->gadgets.syscall_ret ? NULL : gadgets_find(&c->modules, &c->gadgets);
+	return c->gadgets.call ? NULL : gadgets_find(&c->modules, &c->gadgets);
 }
 
 struct probe_error *change_run_in(struct change *change, size_t thread, const char *what,

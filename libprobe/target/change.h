@@ -30,7 +30,7 @@ struct change {
 	struct code_taken taken; /* code memory handed out by this change */
 	const struct arch *arch;
 	struct arch_thread thread; /* how threads are told apart; not in the loader */
-	struct gadgets gadgets;
+	struct arch_gadgets gadgets;
 	struct rooms rooms;
 	bool rooms_known;
 	struct prepared *prepared; /* for remote calls; NULL before the first */

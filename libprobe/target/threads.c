@@ -109,12 +109,13 @@ void threads_model(struct probe_target *target, struct modules *modules, struct 
 
 /* ---- Is it so? ---------------------------------------------------------------------- */
 
-/* A thread's control block points to itself (System V ABI, TLS). */
+/* A thread's control block points to itself (System V ABI, TLS), where that is so. */
 static bool has_block(pid_t pid, uint64_t pointer)
 {
 	uint64_t self;
 
-	return memory_read(pid, pointer, &self, sizeof(self)) == sizeof(self) && self == pointer;
+	return !arch_process()->tp_is_self ||
+	       (memory_read(pid, pointer, &self, sizeof(self)) == sizeof(self) && self == pointer);
 }
 
 /* A thread that has just been made, and comes to registering its area. */
@@ -129,7 +130,7 @@ static bool is_as_modelled(
 	pid_t pid, const struct control_thread *thread, const struct arch_thread *model)
 {
 	struct __ptrace_rseq_configuration rseq = {0};
-	uint64_t pointer = thread->regs.fs_base;
+	uint64_t pointer = arch_get(&thread->regs, ARCH_TP);
 
 	if (!model->has_rseq || ptrace(PTRACE_GET_RSEQ_CONFIGURATION, thread->tid, sizeof(rseq),
 					&rseq) != sizeof(rseq))
@@ -155,7 +156,7 @@ static struct probe_error *find_shared(const struct control *control, bool *ret)
 	if (!pointers)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < control->count; i++)
-		pointers[i] = control->threads[i].regs.fs_base;
+		pointers[i] = arch_get(&control->threads[i].regs, ARCH_TP);
 	qsort(pointers, control->count, sizeof(*pointers), compare);
 	for (size_t i = 1; i < control->count; i++)
 		*ret = *ret || pointers[i] == pointers[i - 1];

@@ -77,7 +77,7 @@ static void collect(struct victim *v, struct frames *frames)
 	assert_done(frames_read(frames, &control));
 	assert_true(frames->count >= control.count);
 	for (size_t i = 0; i < control.count; i++)
-		assert_true(frames->pcs[i] == control.threads[i].regs.rip);
+		assert_true(frames->pcs[i] == arch_get(&control.threads[i].regs, ARCH_PC));
 	control_resume(&control);
 	frames_sort(frames);
 }
@@ -296,7 +296,7 @@ static void test_before_sigreturn(void **state)
 	assert_done(control_stop(v.pid, 0, &control));
 	thread = &control.threads[0];
 	atomic_store(&v.shared->result, 1); /* the handler ends */
-	for (int i = 0; i < 10000 && !is_restorer(&v, thread->regs.rip); i++) {
+	for (int i = 0; i < 10000 && !is_restorer(&v, arch_get(&thread->regs, ARCH_PC)); i++) {
 		assert_int_equal(ptrace(PTRACE_SINGLESTEP, thread->tid, NULL, NULL), 0);
 		assert_int_equal(waitpid(thread->tid, &status, __WALL), thread->tid);
 		assert_int_equal(ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->regs), 0);

@@ -104,6 +104,8 @@ static void test_words(void **state)
 	places_deinit(&p);
 }
 
+enum { IMAGE_BYTES = 240 }; /* of it, up to behind the address of the state */
+
 /* A frame as the kernel makes it, whatever it returns to. */
 static void make_frame(uint64_t *words, uint64_t rsp, uint64_t rip)
 {
@@ -131,8 +133,8 @@ static void test_frames(void **state)
 	assert_int_equal(seen.saved, 1);
 	assert_int_equal(seen.image_count, 1);
 	assert_int_equal(seen.image.at, FIRST + 800);
-	assert_int_equal(seen.image.rsp, 0x12340);
-	assert_int_equal(seen.image.rip, 0x1010);
+	assert_int_equal(seen.image.sp, 0x12340);
+	assert_int_equal(seen.image.pc, 0x1010);
 	assert_int_equal(seen.image.stack, 0x700000);
 	assert_int_equal(seen.image.stack_end, 0x708000);
 	assert_int_equal(seen.image.state, 0x401000);
@@ -140,7 +142,7 @@ static void test_frames(void **state)
 	/* The piece in which it begins reports it. */
 	scan(&p, words, WORDS, 100);
 	assert_int_equal(seen.image_count, 0);
-	scan(&p, words, 100 + PLACE_IMAGE_BYTES / 8, 101);
+	scan(&p, words, 100 + IMAGE_BYTES / 8, 101);
 	assert_int_equal(seen.image_count, 1);
 	/* No alternate stack; one of this library's. */
 	words[104] = 2;
@@ -185,7 +187,7 @@ static void test_code(void **state)
 static void test_any_address(void **state)
 {
 	struct places code = {.are_code = true}, all = {0};
-	uint64_t frame[PLACE_IMAGE_BYTES / 8] = {0};
+	uint64_t frame[IMAGE_BYTES / 8] = {0};
 	static uint64_t words[WORDS];
 	enum { REGISTERS = 40 };
 

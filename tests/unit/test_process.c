@@ -4,7 +4,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
 
 #include <cmocka.h>
 
@@ -82,12 +85,244 @@ static void x86_64_finds_its_gadgets(void **state)
 	assert_int_equal(found.call, AT + 5);
 }
 
+/* ---- Registers and calls ------------------------------------------------------------------ */
+
+static void registers_are_where_the_kernel_has_them(void **state)
+{
+	static const uint8_t x86_64[ARCH_REGISTERS] = {16, 19, 4, 21, 15, 10, 14, 13, 12, 7, 9, 8};
+	static const int8_t aarch64[ARCH_REGISTERS] = {32, 31, 29, -1, -1, 0, 0, 1, 2, 3, 4, 5};
+	struct arch_registers registers = {{0}};
+
+	(void)state;
+	for (int i = 0; i < ARCH_REGISTERS; i++) {
+		assert_int_equal(x86_64_process.registers[i], x86_64[i]);
+		assert_int_equal(aarch64_process.registers[i], aarch64[i]);
+	}
+	assert_int_equal(x86_64_process.register_bytes, 27 * 8);
+	assert_int_equal(aarch64_process.register_bytes, 34 * 8);
+	/* All but the stack pointer, the program counter and what is no address. */
+	assert_int_equal(x86_64_process.general_count, 15);
+	assert_int_equal(aarch64_process.general_count, 31);
+	assert_true(sizeof(struct user_regs_struct) <= sizeof(registers));
+	assert_int_equal(sizeof(struct user_regs_struct), arch_process()->register_bytes);
+	arch_set(&registers, ARCH_SP, 0x1234);
+	arch_set(&registers, ARCH_ARG2, 77);
+	assert_int_equal(arch_get(&registers, ARCH_SP), 0x1234);
+	assert_int_equal(arch_get(&registers, ARCH_ARG2), 77);
+	assert_int_equal(arch_get(&registers, ARCH_PC), 0);
+}
+
+static bool has(const uint16_t *numbers, size_t count, long number)
+{
+	for (size_t i = 0; i < count; i++)
+		if (numbers[i] == number)
+			return true;
+	return false;
+}
+
+static void calls_have_this_machines_numbers(void **state)
+{
+	static const long waits[] = {SYS_epoll_pwait, SYS_semop, SYS_semtimedop, SYS_msgrcv,
+		SYS_msgsnd, SYS_rt_sigtimedwait, SYS_io_getevents, SYS_read, SYS_readv, SYS_preadv2,
+		SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg, SYS_accept, SYS_accept4, SYS_connect,
+		SYS_write, SYS_writev, SYS_pwritev2, SYS_sendto, SYS_sendmsg, SYS_sendmmsg,
+		SYS_sendfile, SYS_splice, 441, 426, SYS_io_pgetevents};
+	static const long blocks[] = {SYS_nanosleep, SYS_clock_nanosleep, SYS_restart_syscall};
+	const struct arch_process *arch = arch_process();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
+		assert_true(has(arch->waits, arch->wait_count, waits[i]));
+	for (size_t i = 0; i < sizeof(blocks) / sizeof(*blocks); i++)
+		assert_true(has(arch->blocks, arch->block_count, blocks[i]));
+	assert_true(has(arch->limited_waits, arch->limited_wait_count, SYS_epoll_pwait));
+	assert_false(has(arch->waits, arch->wait_count, SYS_close));
+	for (size_t i = 0; i < arch->limited_wait_count; i++)
+		assert_true(has(arch->waits, arch->wait_count, arch->limited_waits[i]));
+}
+
+/* ---- Frames of x86-64 ---------------------------------------------------------------------- */
+
+enum { R15 = 0, RBP = 4, RAX = 10, RDI = 14, ORIG_RAX = 15, RIP = 16, CS = 17, RSP = 19 };
+
+static uint64_t word_at(const uint8_t *bytes, size_t at)
+{
+	uint64_t word;
+
+	memcpy(&word, bytes + at, sizeof(word));
+	return word;
+}
+
+/* A thread that stands in a call (-1: in none), with the result that it has so far. */
+static struct arch_registers thread_in(long call, long result)
+{
+	struct arch_registers r;
+
+	for (size_t i = 0; i < ARCH_REGISTER_WORDS; i++)
+		r.words[i] = 0x1000 + i;
+	r.words[ORIG_RAX] = (uint64_t)call;
+	r.words[RAX] = (uint64_t)result;
+	r.words[CS] = 0x33;
+	r.words[20] = 0x2b; /* ss */
+	r.words[25] = r.words[26] = 0;
+	return r;
+}
+
+static const struct arch_frame_layout *make(
+	const struct arch_registers *registers, uint8_t bytes[512])
+{
+	struct arch_frame frame = {.registers = registers,
+		.mask = 0x77,
+		.state = 0x555000,
+		.sigreturn = 0x666000,
+		.mark = "0123456789abcde",
+		.text = "a name"};
+
+	memset(bytes, 0xee, 512);
+	x86_64_process.make_frame(&frame, bytes);
+	return x86_64_process.layout;
+}
+
+/* Ours has a word before what the kernel's begins with. */
+static void a_frame_is_as_the_kernels(void **state)
+{
+	struct arch_registers r = thread_in(-1, 5);
+	uint8_t bytes[512], *kernels = bytes + 8;
+	const struct arch_frame_layout *layout = make(&r, bytes);
+
+	(void)state;
+	assert_int_equal(word_at(kernels, 0), 0x666000);
+	assert_int_equal(word_at(kernels, layout->sp), r.words[RSP]);
+	assert_int_equal(word_at(kernels, layout->pc), r.words[RIP]);
+	assert_true(word_at(kernels, layout->mark) == layout->mark_word);
+	assert_int_equal(word_at(kernels, layout->state), 0x555000);
+	assert_int_equal((uint32_t)word_at(kernels, layout->stack_flags), ARCH_FRAME_STACK);
+	assert_int_equal(word_at(kernels, 304), 0x77); /* uc_sigmask */
+	assert_int_equal(word_at(kernels, 48), r.words[9]);
+	assert_int_equal(word_at(kernels, 104), r.words[R15]);
+	assert_int_equal(word_at(kernels, 112), r.words[RDI]);
+	assert_int_equal(word_at(kernels, 128), r.words[RBP]);
+	assert_int_equal(word_at(kernels, 152), 5);
+	assert_string_equal((char *)bytes + x86_64_process.frame_mark, "0123456789abcde");
+	assert_string_equal((char *)bytes + x86_64_process.frame_text, "a name");
+	assert_int_equal(bytes[x86_64_process.frame_bytes], 0xee);
+}
+
+static void a_frame_begins_a_call_again(void **state)
+{
+	static const long again[] = {-512, -513, -514};
+	uint8_t bytes[512], *kernels = bytes + 8;
+	struct arch_registers r;
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		r = thread_in(7, again[i]);
+		make(&r, bytes);
+		assert_int_equal(word_at(kernels, 152), 7);
+		assert_int_equal(word_at(kernels, 176), r.words[RIP] - 2);
+	}
+	/* rt_sigreturn(2) drops a restart block; other results stay. */
+	r = thread_in(7, -516);
+	make(&r, bytes);
+	assert_int_equal((int64_t)word_at(kernels, 152), -EINTR);
+	assert_int_equal(word_at(kernels, 176), r.words[RIP]);
+	r = thread_in(7, -EAGAIN);
+	make(&r, bytes);
+	assert_int_equal((int64_t)word_at(kernels, 152), -EAGAIN);
+	r = thread_in(-1, -512);
+	make(&r, bytes);
+	assert_int_equal((int64_t)word_at(kernels, 152), -512);
+}
+
+static void a_thread_is_led_to_its_gadgets(void **state)
+{
+	static const struct arch_gadgets gadgets = {.call = 0xaaa000, .leave = 0xbbb000};
+	struct arch_registers r = thread_in(7, -512), before = r;
+
+	(void)state;
+	assert_true(x86_64_process.is_native(&r));
+	x86_64_process.set_call(&r, &gadgets, 0x9000, 12);
+	assert_int_equal(r.words[RIP], 0xaaa000);
+	assert_int_equal(r.words[RSP], 0x9008);
+	assert_int_equal(r.words[RAX], 12);
+	assert_true(r.words[ORIG_RAX] == UINT64_MAX);
+	r = before;
+	x86_64_process.set_leave(&r, &gadgets, 0x9000);
+	assert_int_equal(r.words[RIP], 0xbbb000);
+	assert_int_equal(r.words[RBP], 0x9000);
+	assert_int_equal(r.words[RSP], before.words[RSP]);
+	assert_true(r.words[ORIG_RAX] == UINT64_MAX);
+	r.words[CS] = 0x23;
+	assert_false(x86_64_process.is_native(&r));
+}
+
+static void a_state_says_how_long_it_is(void **state)
+{
+	uint8_t head[512] = {0};
+	uint32_t magic = 0x46505853, size = 2696;
+
+	(void)state;
+	assert_in_range(x86_64_process.layout->state_head, 484, sizeof(head));
+	assert_int_equal(x86_64_process.state_size(head), 0);
+	memcpy(head + 464, &magic, sizeof(magic));
+	assert_int_equal(x86_64_process.state_size(head), 0);
+	memcpy(head + 480, &size, sizeof(size));
+	assert_int_equal(x86_64_process.state_size(head), 2696);
+	size = ARCH_STATE_MAX + 1;
+	memcpy(head + 480, &size, sizeof(size));
+	assert_int_equal(x86_64_process.state_size(head), 0);
+}
+
+/* ---- Frames of aarch64 --------------------------------------------------------------------- */
+
+/* struct rt_sigframe of arch/arm64/kernel/signal.c, as far as the first record. */
+struct aarch64_frame {
+	uint8_t siginfo[128];
+	uint64_t flags, link;
+	struct {
+		uint64_t address;
+		uint32_t flags, unused;
+		uint64_t size;
+	} stack;
+	uint8_t mask[128];
+	_Alignas(16) uint64_t fault_address;
+	uint64_t regs[31], sp, pc, pstate;
+	_Alignas(16) uint32_t magic;
+	uint32_t size;
+};
+
+static void aarch64s_frame_is_as_the_kernel_lays_it_out(void **state)
+{
+	const struct arch_frame_layout *layout = aarch64_process.layout;
+	struct aarch64_frame frame = {.magic = 0x46508001, .size = 528};
+
+	(void)state;
+	assert_int_equal(layout->stack, offsetof(struct aarch64_frame, stack.address));
+	assert_int_equal(layout->stack_flags, offsetof(struct aarch64_frame, stack.flags));
+	assert_int_equal(layout->stack_size, offsetof(struct aarch64_frame, stack.size));
+	assert_int_equal(layout->sp, offsetof(struct aarch64_frame, sp));
+	assert_int_equal(layout->pc, offsetof(struct aarch64_frame, pc));
+	assert_int_equal(layout->mark, offsetof(struct aarch64_frame, magic));
+	assert_true(word_at((uint8_t *)&frame, layout->mark) == layout->mark_word);
+	assert_int_equal(layout->bytes, layout->mark + 8);
+	/* Nothing is run in a thread yet. */
+	assert_null(aarch64_process.find_gadgets);
+	assert_null(aarch64_process.make_frame);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_kernels_numbers),
 		cmocka_unit_test(a_process_is_of_this_machine),
 		cmocka_unit_test(x86_64_finds_its_gadgets),
+		cmocka_unit_test(registers_are_where_the_kernel_has_them),
+		cmocka_unit_test(calls_have_this_machines_numbers),
+		cmocka_unit_test(a_frame_is_as_the_kernels),
+		cmocka_unit_test(a_frame_begins_a_call_again),
+		cmocka_unit_test(a_thread_is_led_to_its_gadgets),
+		cmocka_unit_test(a_state_says_how_long_it_is),
+		cmocka_unit_test(aarch64s_frame_is_as_the_kernel_lays_it_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

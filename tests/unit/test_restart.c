@@ -324,8 +324,8 @@ static void test_limit_is_shortened(void **state)
 		assert_done(control_stop(v.pid, 0, &control));
 		waited = (now_ns() - atomic_load(&v.shared->result)) / 1000000;
 		assert_int_equal(control.count, 1);
-		if (control.threads[0].regs.orig_rax == SYS_epoll_wait)
-			limit_ms = control.threads[0].regs.r10;
+		if (arch_get(&control.threads[0].regs, ARCH_CALL) == SYS_epoll_wait)
+			limit_ms = arch_get(&control.threads[0].regs, ARCH_ARG3);
 		control_resume(&control);
 		assert_true(limit_ms <= LONG_MS);
 		assert_true((int64_t)limit_ms >= LONG_MS - waited);
@@ -438,20 +438,29 @@ static void test_signals_end_them(void **state)
 	}
 }
 
+static struct arch_registers in_call(long number, long result)
+{
+	struct arch_registers regs = {{0}};
+
+	arch_set(&regs, ARCH_CALL, (uint64_t)number);
+	arch_set(&regs, ARCH_RESULT, (uint64_t)result);
+	return regs;
+}
+
 /* Only calls that have not done anything yet. */
 static void test_which_calls(void **state)
 {
-	struct user_regs_struct regs = {.orig_rax = SYS_epoll_wait, .rax = (uint64_t)-EINTR};
+	struct arch_registers regs = in_call(SYS_epoll_wait, -EINTR);
 
 	(void)state;
 	assert_true(restart_wait(&regs));
-	assert_int_equal((int64_t)regs.rax, -514);
+	assert_int_equal((int64_t)arch_get(&regs, ARCH_RESULT), -514);
 	assert_false(restart_wait(&regs));
-	regs = (struct user_regs_struct){.orig_rax = SYS_close, .rax = (uint64_t)-EINTR};
+	regs = in_call(SYS_close, -EINTR);
 	assert_false(restart_wait(&regs));
-	regs = (struct user_regs_struct){.orig_rax = (uint64_t)-1, .rax = (uint64_t)-EINTR};
+	regs = in_call(-1, -EINTR);
 	assert_false(restart_wait(&regs));
-	regs = (struct user_regs_struct){.orig_rax = SYS_epoll_wait, .rax = 1};
+	regs = in_call(SYS_epoll_wait, 1);
 	assert_false(restart_wait(&regs));
 }
 

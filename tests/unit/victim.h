@@ -29,7 +29,7 @@ struct victim {
 	struct shared *shared;
 	struct maps maps;
 	struct modules modules;
-	struct gadgets gadgets;
+	struct arch_gadgets gadgets;
 	struct prepared *prepared;
 	struct rooms rooms;
 	int mem;
