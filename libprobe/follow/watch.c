@@ -222,8 +222,7 @@ struct probe_error *probe_watch_add(struct probe_watch *watch, const struct prob
 	/* It may have become another one since its probes were switched on. */
 	w->mem = target->mem < 0 ? open_mem(target->pid) : fcntl(target->mem, F_DUPFD_CLOEXEC, 0);
 	if (w->mem < 0)
-		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
-						 "there is no process %d", target->pid)
+		return errno == ENOENT ? procfs_no_process(target->pid)
 				       : procfs_permission_error(target->pid);
 	image_read(target->pid, &w->image);
 	w->checked_ns = clock_monotonic_ns();

@@ -58,7 +58,7 @@ static struct probe_error *system_error(pid_t pid, int err)
 	switch (err) {
 	case ENOENT:
 	case ESRCH:
-		return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", (int)pid);
+		return procfs_no_process(pid);
 	case EACCES:
 	case EPERM:
 		return permission_error(pid);

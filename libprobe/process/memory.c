@@ -113,7 +113,7 @@ struct probe_error *memory_open(pid_t pid, int *fd_ret)
 	if (errno == EACCES || errno == EPERM)
 		return procfs_permission_error(pid);
 	if (errno == ENOENT)
-		return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", pid);
+		return procfs_no_process(pid);
 	if (errno == ESRCH) /* it is exiting and has released its memory */
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
 	return probe_error_system(errno, "%s", path);

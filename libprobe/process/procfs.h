@@ -39,6 +39,8 @@ char procfs_thread_state(pid_t pid, pid_t tid);
  * PROBE_ERROR_UNSUPPORTED (not mounted, or of another pid namespace).
  */
 PROBE_MUST_CHECK struct probe_error *procfs_check(void);
+/* The error for a process that /proc does not have; it says so if there is no usable /proc. */
+PROBE_MUST_CHECK struct probe_error *procfs_no_process(pid_t pid);
 /* The id given out last, to a process or a thread, or -1; `fd` is of /proc/loadavg. */
 long procfs_last_pid(int fd);
 /* The parent of a process (or of a thread's process), or 0. */

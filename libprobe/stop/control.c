@@ -126,8 +126,7 @@ static struct probe_error *seize_process(struct control *control, pid_t pid, siz
 	if (!threads && errno == ENOENT && pid != control->pid)
 		return NULL;
 	if (!threads)
-		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
-						 "there is no process %d", pid)
+		return errno == ENOENT ? procfs_no_process(pid)
 				       : probe_error_system(errno, "/proc/%d/task", pid);
 	while (!error && (tid = procfs_next_thread(threads))) {
 		bool attached;
@@ -506,8 +505,7 @@ static struct probe_error *choose_borrowed(
 
 	*best_ret = 0;
 	if (!threads)
-		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
-						 "there is no process %d", pid)
+		return errno == ENOENT ? procfs_no_process(pid)
 				       : probe_error_system(errno, "/proc/%d/task", pid);
 	for (int i = 0; i < BORROW_LOOKS && least && (tid = procfs_next_thread(threads));) {
 		enum cost cost = seccomp_may_run(seccomp, tid) ? cost_of(pid, tid) : COST_UNFIT;
@@ -588,8 +586,7 @@ struct probe_error *control_borrow_within(
 		if (ret->count && !ret->threads[0].is_running)
 			return NULL;
 		if ((!procfs_start_time(pid) && !procfs_no_room(errno)) || procfs_is_zombie(pid))
-			error = probe_error_new(
-				PROBE_ERROR_NOT_FOUND, "there is no process %d", pid);
+			error = procfs_no_process(pid);
 		else if (clock_monotonic_ns() >= deadline)
 			error = probe_error_new(PROBE_ERROR_STATE,
 				"no thread of process %d can stop: each waits for what it started "

@@ -56,8 +56,7 @@ static struct probe_error *lock_target(pid_t pid, int tries, int *fd_ret)
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
 	*fd_ret = open(path, O_RDONLY | O_CLOEXEC);
 	if (*fd_ret < 0)
-		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
-						 "there is no process %d", pid)
+		return errno == ENOENT ? procfs_no_process(pid)
 				       : probe_error_system(errno, "%s", path);
 	for (int i = 0; i < tries; i++) {
 		if (flock(*fd_ret, LOCK_EX | LOCK_NB) == 0)

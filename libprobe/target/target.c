@@ -38,8 +38,7 @@ static struct probe_error *check_exe(pid_t pid, const char *exe)
 	if (stat(exe, &wanted) < 0)
 		return probe_error_system(errno, "%s", exe);
 	if (stat(path, &running) < 0)
-		return errno == ENOENT ? probe_error_new(PROBE_ERROR_NOT_FOUND,
-						 "there is no process %d", pid)
+		return errno == ENOENT ? procfs_no_process(pid)
 				       : probe_error_system(errno, "%s", path);
 	if (wanted.st_dev == running.st_dev && wanted.st_ino == running.st_ino)
 		return NULL;
@@ -59,8 +58,7 @@ struct probe_error *probe_target_open(pid_t pid, const char *exe, struct probe_t
 	start = procfs_start_time(pid);
 	if (!start)
 		return procfs_no_room(errno) ? probe_error_system(errno, "/proc/%d/stat", pid)
-					     : probe_error_new(PROBE_ERROR_NOT_FOUND,
-						       "there is no process %d", pid);
+					     : procfs_no_process(pid);
 	if (procfs_is_zombie(pid))
 		return probe_error_new(
 			PROBE_ERROR_STATE, "process %d has ended and waits for its parent", pid);

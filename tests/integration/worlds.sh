@@ -220,6 +220,20 @@ if [ "$(id -u)" = 0 ] && [ -e /proc/sys/vm/memfd_noexec ]; then
 	done
 fi
 
+# ---- No /proc ----------------------------------------------------------------------------------
+
+if [ "$(id -u)" = 0 ]; then
+	for command in "status -p 1" "list -p 1" "trace -c -p 1 world:hit" \
+		"trace -c world:hit -- $TARGETS/world"; do
+		# shellcheck disable=SC2016 # expanded by that shell
+		unshare -m sh -c 'umount -l /proc; probectl=$1; shift; exec "$probectl" $*' sh \
+			"$PROBECTL" "$command" >"$SCRATCH/stdout" 2>"$SCRATCH/err" </dev/null
+		same "$command without /proc: status" "$?" 1
+		grep -q 'which has to be mounted' "$SCRATCH/err" ||
+			fail "$command without /proc: $(cat "$SCRATCH/err")"
+	done
+fi
+
 # ---- Huge pages --------------------------------------------------------------------------------
 
 if [ "$(id -u)" = 0 ]; then
