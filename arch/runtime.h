@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Machine code of the libraries that are linked into traced programs (libprobe/runtime). They
- * need nothing but the C library, so this is all in headers.
+ * Machine code of the libraries that are linked into traced programs (libprobe/runtime). These
+ * need only the C library, so all of it is in headers.
  */
 #ifndef ARCH_RUNTIME_H
 #define ARCH_RUNTIME_H
@@ -9,18 +9,18 @@
 #include <elf.h>
 #include <stdint.h>
 
-/* What the ELF file of a user event has that depends on the instruction set. */
+/* The parts of a user event's ELF file that depend on the instruction set. */
 struct arch_event {
 	uint16_t elf_machine;	/* EM_* of <elf.h> */
-	uint32_t segment_bytes; /* of the code, and of the data behind it: the largest page */
-	const char *args;	/* where a function's first two arguments are, as a note says */
+	uint32_t segment_bytes; /* of the code, and of the data after it: the largest page size */
+	const char *args;	/* where a function's first two arguments are, in note syntax */
 	uint8_t code[8];	/* a function: the site, and a return */
 	uint8_t code_length;
 	uint8_t cie[24]; /* of .eh_frame, without its length; padded with 0, DW_CFA_nop */
 };
 
 enum {
-	/* Augmentation "zR": pointers are relative to where they stand, of 4 bytes. */
+	/* Augmentation "zR": pointers are 4 bytes, relative to their own address. */
 	DW_EH_PE_pcrel_sdata4 = 0x1b,
 	DW_CFA_def_cfa = 0x0c,
 	DW_CFA_offset = 0x80
@@ -36,8 +36,8 @@ enum {
 #include "arch/x86/runtime.h"
 
 /*
- * Of the machine that this is compiled for: its event, or NULL; and, where the nop of
- * <sys/sdt.h> holds no jump, one that does.
+ * For the machine this is compiled for: its event, or NULL; and a nop that a jump fits into, if
+ * the nop of <sys/sdt.h> is too short.
  */
 #if defined(__x86_64__)
 #define ARCH_EVENT (&event_x86_64)

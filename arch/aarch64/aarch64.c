@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * aarch64: probes are listed and their arguments parsed; sites are not
- * patched yet, so there is no stub(), and of the patching operations only
- * those that a few lines make.
+ * aarch64: probes are listed and their arguments parsed. Sites are not patched yet: there is no
+ * stub(), and only the simplest patching operations exist.
  */
 #include <elf.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All instructions have four bytes, in little-endian order whatever that of data is (Arm ARM,
- * DDI 0487, B2.6.2), so a nop holds a jump, and nothing has to be moved for it.
+ * All instructions are four bytes, little-endian whatever the byte order of data (Arm ARM, DDI
+ * 0487, B2.6.2), so a jump fits into a nop, and no instruction has to be moved for it.
  */
 #include "arch/aarch64/patch.h"
 
 #define NOP UINT32_C(0xd503201f)
-#define BRK UINT32_C(0xd4200000) /* brk #imm16: gdb's is #0, that of a uprobe #5 */
+#define BRK UINT32_C(0xd4200000) /* brk #imm16: gdb uses #0, a uprobe #5 */
 #define BRK_MASK UINT32_C(0xffe0001f)
 #define B UINT32_C(0x14000000) /* b: a distance of 26 bits, in instructions */
 #define B_MASK UINT32_C(0xfc000000)
@@ -43,7 +43,7 @@ size_t aarch64_jump(uint64_t at, uint64_t to, uint8_t *out)
 uint64_t aarch64_jump_target(uint64_t at, const uint8_t *bytes)
 {
 	uint32_t insn = load(bytes);
-	/* The distance's sign is the highest of its 26 bits. */
+	/* The highest of the 26 bits is the sign. */
 	int32_t distance = (int32_t)(insn << 6) / 16;
 
 	return (insn & B_MASK) == B ? at + (uint64_t)(int64_t)distance : 0;

@@ -9,7 +9,7 @@ static const struct arch_event event_aarch64 = {
 	.args = "8@x0 8@x1",
 	.code = {0x1f, 0x20, 0x03, 0xd5, 0xc0, 0x03, 0x5f, 0xd6},
 	.code_length = 8,
-	/* It is in x30, where the caller's call put it. */
+	/* x30 holds it, as the call left it. */
 	.cie = ARCH_CIE(30, 4, 31 /* sp */, 0),
 };
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Decoding and moving x86-64 instructions: operations of struct arch, where
- * each is documented.
- */
+/* Decoding and moving x86-64 instructions: operations of struct arch, documented there. */
 #ifndef ARCH_X86_INSN_H
 #define ARCH_X86_INSN_H
 
@@ -11,13 +8,13 @@
 enum {
 	X86_64_JUMP_LENGTH = 5,	     /* of x86_64_jump() */
 	X86_64_FAR_JUMP_LENGTH = 14, /* of x86_64_far_jump() */
-	X86_64_SHORT_REACH = 130     /* of a displacement of 8 bits, from before it */
+	X86_64_SHORT_REACH = 130     /* of an 8-bit displacement, from the address before it */
 };
 
-/* What stands before the opcode. Of several prefixes of a group the last one is told. */
+/* The bytes before the opcode. Of several prefixes of one group the last one is stored. */
 struct x86_64_prefixes {
 	uint8_t length;	   /* bytes, REX included: the offset of the opcode */
-	uint8_t rex;	   /* 0 where there is none */
+	uint8_t rex;	   /* 0 if there is none */
 	uint8_t repeat;	   /* f2, f3 or 0 */
 	uint8_t segment;   /* 26, 2e, 36, 3e, 64, 65 or 0 */
 	bool operand_size; /* 66 */
@@ -28,12 +25,12 @@ struct x86_64_prefixes {
 /* REX.W, REX.B as bits of struct x86_64_prefixes.rex. */
 enum { X86_64_REX_W = 8, X86_64_REX_B = 1 };
 
-/* The prefixes at the start of `bytes`; length is `length` where nothing else is there. */
+/* The prefixes at the start of `bytes`; the result's length is `length` if nothing follows them. */
 struct x86_64_prefixes x86_64_prefixes(const uint8_t *bytes, size_t length);
 
 /*
- * Can decode() and move() work at all? False when the disassembler library is
- * not there; they then find every byte undecodable. Loads the library.
+ * Whether decode() and move() work. False if the disassembler library is missing: they then
+ * find every byte undecodable. Loads the library.
  */
 bool x86_64_can_decode(void);
 

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Patches of which a part is not ours to choose.
+ * Patches that must keep some of a site's bytes.
  *
  * A pun writes one byte, the opcode of a jump, before bytes that stay:
  *
- *	site:	90 8d 87 01 00 ..	lea 1(%rdi),%eax behind the nop
+ *	site:	90 8d 87 01 00 ..	lea 1(%rdi),%eax after the nop
  *		e9 8d 87 01 00 ..	jmp site + 5 + 0x1878d
  *
- * A jump may be written over a long nop as a whole. But where somebody else may have a
- * breakpoint, as a kernel uprobe, he puts one byte back when he leaves, and what is behind
- * that byte has to make a nop with it. That is so of any two bytes at the end of the usual nop
- * of five:
+ * A jump may overwrite a whole long nop. But where another tool may have a breakpoint, for
+ * example a kernel uprobe, that tool restores one byte when it leaves, and the following bytes
+ * must form a nop with it. This holds for any two bytes at the end of the usual 5-byte nop:
  *
  *	0f 1f 44 00 00		nopl 0(%rax,%rax,1)
  *	e9 1f 44 xx yy		jmp, to one of 65,536 places, 64 KiB apart
  *	0f 1f 44 xx yy		nopl yy(...)
  *
- * Of other nops only the first byte is changed. A nop that nobody takes, as it is behind the
- * site's own and not of a length that the kernel knows, holds any jump.
+ * In other nops only the first byte is changed. A nop that no other tool uses, because it
+ * follows the site's own nop and the kernel does not use this length, can hold any jump.
  */
 #include <string.h>
 
@@ -25,11 +24,11 @@
 #include "arch/x86/patch.h"
 
 enum {
-	KERNEL_NOP = 5, /* that the kernel takes, or two of them (arch_uprobe_optimize()) */
+	KERNEL_NOP = 5, /* the kernel uses one or two of them (arch_uprobe_optimize()) */
 	DISTANCE = X86_64_JUMP_LENGTH - X86_64_PUN_LENGTH
 };
 
-/* cmp $imm32,%eax and call rel32, behind a nop of one byte. */
+/* cmp $imm32,%eax and call rel32, after a one-byte nop. */
 const struct arch_toggle x86_64_toggle = {.offset = 1, .off = 0x3d, .on = 0xe8, .covers = 5};
 
 bool x86_64_is_breakpoint(const uint8_t *bytes)

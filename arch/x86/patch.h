@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What others do at a site, and what of it a patch has to stand: the patching part of arch.h. */
+/* What other tools write at a site, and what a patch must tolerate: the patching part of arch.h. */
 #ifndef ARCH_X86_PATCH_H
 #define ARCH_X86_PATCH_H
 

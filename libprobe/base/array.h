@@ -52,7 +52,7 @@ static inline size_t array_search_above(
 	return key == UINT64_MAX ? count : array_search(items, count, item_bytes, offset, key + 1);
 }
 
-/* The item whose key is `key`; NULL: there is none. */
+/* The item whose key is `key`, or NULL. */
 static inline void *array_find(
 	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
 {
@@ -65,7 +65,7 @@ static inline void *array_find(
 /* Sorts an array by its keys; `items` may be NULL if there are none. */
 void array_sort(void *items, size_t count, size_t item_bytes, size_t offset);
 
-/* The same by the name of a member. */
+/* array_search() by the name of a member. */
 #define ARRAY_SEARCH(items, count, member, key)                                                    \
 	array_search(items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key)
 #define ARRAY_SEARCH_ABOVE(items, count, member, key)                                              \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How errors (probe/error.h) are made. */
+/* Constructors of errors (probe/error.h). */
 #ifndef LIBPROBE_BASE_ERROR_H
 #define LIBPROBE_BASE_ERROR_H
 
@@ -20,8 +20,8 @@ struct probe_error *probe_error_system(int err, const char *format, ...)
 struct probe_error *probe_error_no_memory(void) __attribute__((returns_nonnull));
 
 /*
- * Puts "what: " before the message of error (NULL stays NULL) and returns it.
- * Without memory the message stays as it was.
+ * Puts "what: " before the message of `error` (NULL stays NULL) and returns it. Without memory
+ * the message is unchanged.
  */
 struct probe_error *probe_error_prefix(struct probe_error *error, const char *format, ...)
 	__attribute__((format(printf, 2, 3), warn_unused_result));

@@ -20,7 +20,7 @@ size_t event_packed_size(const struct probe_event *event)
 	       _Alignof(struct probe_event);
 }
 
-/* Appends bytes to what is in a block; returns their offset in place of a pointer. */
+/* Appends bytes to a block; returns their offset in place of a pointer. */
 static const char *put(char *block, size_t *used, const char *bytes, size_t size)
 {
 	size_t offset = *used;
@@ -54,7 +54,7 @@ void event_pack(const struct probe_event *event, void *block)
 	memset((char *)block + used, 0, event_packed_size(event) - used);
 }
 
-/* A text of a block; NULL where there was none. False where it does not end in the block. */
+/* A text of a block; NULL if there was none. False if it does not end inside the block. */
 static bool take_text(char *block, size_t size, const char **text)
 {
 	size_t offset = (uintptr_t)*text;

@@ -6,9 +6,9 @@
 #include <stddef.h>
 
 /*
- * The length, 1 to 4 bytes, of the well-formed character at the start of text,
- * which has `length` bytes; 0 where there is none. (Unicode 15, table 3-7: no
- * overlong forms, no surrogates, nothing above U+10FFFF.)
+ * The length, 1 to 4 bytes, of the well-formed character at the start of a text of `length`
+ * bytes; 0 if there is none. (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing
+ * above U+10FFFF.)
  */
 size_t utf8_character(const char *text, size_t length);
 

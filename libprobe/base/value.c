@@ -58,7 +58,7 @@ static int compare_numbers(const struct probe_value *a, const struct probe_value
 	if (a->kind != PROBE_VALUE_FLOAT && b->kind != PROBE_VALUE_FLOAT) {
 		if (is_negative(a) != is_negative(b))
 			return is_negative(a) ? -1 : 1;
-		/* Of one sign, two's complement has the order of unsigned numbers. */
+		/* With equal signs, two's complement numbers sort like unsigned ones. */
 		return a->u < b->u ? -1 : a->u > b->u;
 	}
 	value_number(a, &left);

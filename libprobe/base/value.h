@@ -8,18 +8,18 @@
 #include "libprobe/base/buffer.h"
 #include "probe/target.h"
 
-/* Are there `bytes`? */
+/* Whether it has `bytes`. */
 bool value_has_bytes(const struct probe_value *value);
 
-/* Appends a number in decimal; false where the value is none. */
+/* Appends a number in decimal; false if the value is not one. */
 bool value_add_number(struct buffer *out, const struct probe_value *value);
 
-/* The value as a number; false, and *ret as it was, where it is none. */
+/* The value as a number; if it is not one, returns false and leaves *ret unchanged. */
 bool value_number(const struct probe_value *value, double *ret);
 
 /*
- * Below, equal or above 0, as for strcmp(3): null, then numbers, then strings.
- * A cut string is another one than the same text whole.
+ * Returns <, = or > 0 like strcmp(3): null, then numbers, then strings. A truncated string
+ * differs from a complete one with the same text.
  */
 int value_compare(const struct probe_value *a, const struct probe_value *b);
 

@@ -5,11 +5,11 @@
 
 #include "probe/pattern.h"
 
-/* An argument that a pattern asks for. */
+/* An argument that a pattern requests. */
 struct capture {
 	unsigned char arg; /* counted from 0, below 32 */
 	bool is_string;
-	bool has_length;      /* str(argN,argM) or, if it is no string, bytes(argN,argM) */
+	bool has_length;      /* str(argN,argM) or, if it is not a string, bytes(argN,argM) */
 	unsigned char length; /* M */
 };
 

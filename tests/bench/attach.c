@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attaches to a process and lets it go, with nothing in between: the shortest
- * pause that ptrace(2) can make. `attach PID`
+ * Attaches to a process and detaches at once: the shortest pause that ptrace(2) can make.
+ * `attach PID`
  */
 #include <stdlib.h>
 #include <sys/ptrace.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A loop that calls a function of three integers, for tracers of functions
- * (uftrace, built with -pg): called HITS prints the nanoseconds of an iteration.
+ * A loop that calls a function with three integers, for function tracers (uftrace, built with
+ * -pg): `called HITS` prints the nanoseconds per iteration.
  */
 #include <stdint.h>
 #include <stdio.h>

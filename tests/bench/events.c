@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a program pays for being instrumented: `events KIND CALLS ROUNDS` prints the
- * nanoseconds of a call, the median of the rounds; of `open`, of each of 100 new names.
+ * The cost of instrumentation for a program: `events KIND CALLS ROUNDS` prints the nanoseconds
+ * per call, the median of the rounds; for `open`, per new name, out of 100.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What a program pays for user events and pmtrace, linked as others are, while nobody traces
-# and while hits are counted, beside a plain probe of sys/sdt.h behind its semaphore.
+# The cost of user events and pmtrace for a dynamically linked program, untraced and while hits
+# are counted, compared with a plain probe of sys/sdt.h with a semaphore.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
 . tests/bench/lib.sh

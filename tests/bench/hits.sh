@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What a hit costs the program, above the bare loop (tests/targets/loop.c), with
-# probectl and with the tools beside it, on one and on two threads.
+# The cost of a hit for the program, above the bare loop (tests/targets/loop.c), with probectl
+# and with other tools, on one and on two threads.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
 . tests/bench/lib.sh

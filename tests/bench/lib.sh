@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 #
-# What the parts of `make bench` share; sourced after tests/integration/lib.sh.
-# A part prints rows of the one table, and says why where it cannot measure.
+# Shared by the parts of `make bench`; sourced after tests/integration/lib.sh. A part prints
+# rows of the table, and says why if it cannot measure.
 
 bench=$PWD/tests/bench
 tools=$BUILD/bench

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 #
-# The loop (tests/targets/loop.c) under a tracer, for the parts that measure what
-# a hit costs; sourced after tests/bench/lib.sh.
+# The loop (tests/targets/loop.c) under a tracer, for the parts that measure the cost of a hit;
+# sourced after tests/bench/lib.sh.
 
 # shellcheck disable=SC2154 # set by the two libraries
 loop=$TARGETS/loop

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 #
-# LTTng-UST beside probectl: a session daemon of our own, in a folder of its own, and
-# the loop with a tracepoint compiled in (lttng_loop.c). Sourced after
-# tests/bench/lib.sh.
+# LTTng-UST for comparison: a private session daemon with its own folder, and the loop with a
+# tracepoint compiled in (lttng_loop.c). Sourced after tests/bench/lib.sh.
 
 # As root the daemon would use the machine's own folders: give up root for it.
 # shellcheck disable=SC2154 # set by tests/integration/lib.sh and tests/bench/lib.sh

@@ -4,8 +4,8 @@
  *
  *	lttng_loop nop|string|bare HITS ROUNDS THREADS [RATE]
  *
- * prints "HITS NS" as the other does. Between rounds it waits, so that the consumer
- * can empty the buffers. With RATE each thread hits so many times a second.
+ * prints "HITS NS" like the other one. It waits between rounds, so that the consumer can empty
+ * the buffers. With RATE each thread makes RATE hits a second.
  */
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE

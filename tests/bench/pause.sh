@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# How long a program stands still while probes are switched on and off, measured
-# by the program itself: the largest step of its clock (tests/targets/gap.c and
-# Busy.java), less the time in which it could have run but had no CPU. The first row is what the machine does to a program that nobody
-# touches for the same time.
+# How long a program is stopped while probes are enabled and disabled, measured by the program
+# itself: the largest step of its clock (tests/targets/gap.c and Busy.java), minus the time in
+# which it was runnable but had no CPU. The first row shows an undisturbed program over the same
+# time.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
 . tests/bench/lib.sh

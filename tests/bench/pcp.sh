@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What metrics cost: a pmlogger asks a pmcd every second, in a network of its own whose
+# The cost of metrics: a pmlogger queries a pmcd every second, in a network namespace whose
 # loopback is measured (both directions, all headers); the program hits its probe a million
-# times a second. Processor time is that of the time of measuring.
+# times a second. Processor time covers the time of the measurement.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
 . tests/bench/lib.sh

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What is left of a PostgreSQL backend's throughput (pgbench -S) while all its
-# probes are counted. One client runs all the time; windows with and without
-# follow each other, so that what else the machine does meets both alike. The
-# figure is the median ratio of neighbours.
+# The throughput that remains for a PostgreSQL backend (pgbench -S) while all its probes are
+# counted. One client runs all the time; windows with and without probes alternate, so that
+# other load affects both alike. The figure is the median ratio of neighbouring windows.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
 . tests/bench/lib.sh

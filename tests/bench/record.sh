@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# How many hits a second of one thread reach the disk without loss, with probectl and
-# with LTTng, whose buffers are as large. The thread keeps a stated rate and counts its
-# hits. The tools say what they lost; at 3 million, babeltrace2 counts what has come.
+# How many hits a second of one thread reach the disk without loss, with probectl and with LTTng
+# with equally large buffers. The thread keeps a given rate and counts its hits. The tools
+# report their losses; at 3 million, babeltrace2 counts the recorded hits.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
 . tests/bench/lib.sh

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# `make bench`: one table, in one run, of what probectl costs beside the other
-# tools on this machine.
+# `make bench`: one table, in one run, of the costs of probectl and other tools on this machine.
 # usage: tests/bench/run.sh [--quick] [PART…]
 #
-# The parts are hits, tracers, self, events, record, pcp, pause, first, list and postgres, a
-# script of each name beside this one. What cannot run on this machine, or without root,
-# says why. BUILD is the build folder. Nothing is left behind: events, daemons, servers
-# and files are removed, also after Ctrl-C.
+# The parts are hits, tracers, self, events, record, pcp, pause, first, list and postgres, each
+# a script in this folder. A part that cannot run on this machine, or without root, says why.
+# BUILD is the build folder. Everything temporary (events, daemons, servers and files) is
+# removed, even after Ctrl-C.
 set -u
 export LC_ALL=C.UTF-8
 cd "$(dirname "$0")/../.." || exit 1

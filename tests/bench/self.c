@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a function connected to a probe costs the program itself, at each hit: a probe of
+ * The cost of a function connected to a probe for the program itself, per hit: a probe with
  * three integers in a loop, in one thread and in two.
  *
  *	self [HITS [ROUNDS]]
  *
- * prints lines "NAME<tab>NS<tab>NS": above the bare loop, the median of the rounds.
+ * prints lines "NAME<tab>NS<tab>NS": the time above the bare loop, the median of the rounds.
  */
 #include <pthread.h>
 #include <stdatomic.h>

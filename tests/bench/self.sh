@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What a hit costs a program that has connected a function to its own probe, beside a
-# count and beside calling the function itself.
+# The cost of a hit for a program that has connected a function to its own probe, compared with
+# counting and with calling the function directly.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
 . tests/bench/lib.sh

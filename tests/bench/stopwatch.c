@@ -4,11 +4,11 @@
  *
  *	stopwatch [-r ROUNDS] [-f] [-t TEXT] -- COMMAND ARGS…
  *
- * prints "FIRST_US TOTAL_US RSS_KIB", the medians of the rounds: from just before
- * fork() to the first byte on the command's standard output (with -t: to the
- * first output that holds TEXT), to its end, and its largest resident set. With
- * -f the command gets SIGINT right after that output. What it prints is thrown
- * away; -1 stands for output that never came.
+ * prints "FIRST_US TOTAL_US RSS_KIB", the medians of the rounds: the time from just before
+ * fork() to the first byte on the command's standard output (with -t: to the first output that
+ * contains TEXT), the time to its end, and its largest resident set. With -f the command gets
+ * SIGINT right after that output. The command's output is discarded; -1 means that the output
+ * never came.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 /*
  * libFuzzer target: the argument parsers of all ISAs, on any string.
  *
- * The sanitizers watch for reads out of bounds; checked here is what callers
- * rely on: everything points into the string and in its order, numbers are in
- * range, and an argument means the same when it stands alone.
+ * The sanitizers detect reads out of bounds. This checks what callers rely on: everything
+ * points into the string and in order, numbers are in range, and an argument has the same
+ * meaning on its own.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole files through elf/ and the plans: headers, notes, build id, symbols,
- * function bounds, landing pads, and what a site's bytes allow. Any bytes give
- * an error or results that keep within the file.
+ * Whole files through elf/ and the plans: headers, notes, build id, symbols, function bounds,
+ * landing pads, and what a site's bytes allow. Any bytes give an error or results that stay
+ * within the file.
  *
- * An input above INPUT_BYTES_MAX is left alone: tables are searched whole, and
- * a fuzzer learns more from many small files.
+ * Inputs above INPUT_BYTES_MAX are skipped: tables are searched completely, and a fuzzer learns
+ * more from many small files.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libFuzzer target: hits as JSON, from anywhere, and what is made of them: every format of
- * `export`, and the summary of `report`. The first byte chooses.
+ * libFuzzer target: hits as JSON from any source, and their processing: every format of
+ * `export`, and the summary of `report`. The first byte selects.
  *
- * The sanitizers watch; checked here is that what was read is sound, and that what
- * is written of it can be: an error says why, and is no crash.
+ * The sanitizers watch. This checks that what was read is valid, and that it can be written: an
+ * error says why, and nothing crashes.
  */
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Moves any bytes. The first two bytes of the input choose the distance and
- * how much is needed. What is moved must decode again: as many instructions
- * as there were or more (a call becomes several), the copies of each beginning
- * where they are said to, with the same branch targets.
+ * Moves any bytes. The first two bytes of the input select the distance and the number of bytes
+ * needed. The result must decode again: to at least as many instructions (a call becomes
+ * several), with the copies of each beginning where reported, and with the same branch targets.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Patterns: any text is parsed, matched against names made of it, and compared. */
+/* Patterns: any text is parsed, matched against names derived from it, and compared. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

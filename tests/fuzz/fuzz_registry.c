@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The registry of a target that has written into it what it likes: data header,
- * home page and image. This process plays the target: its own memory is read,
- * and what stands for /proc/PID/maps is made here.
+ * The registry of a hostile target: data header, home page and image. This process plays the
+ * target: its own memory is read, and it provides what stands for /proc/PID/maps.
  *
  *	byte 0    which magic numbers are made right, where the image is
  *	then      the image; its first bytes serve as data header and home page

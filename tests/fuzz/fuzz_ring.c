@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A session's rings and counters with any bytes in them, which also change
- * while they are read; from the shared memory to the formatted line.
+ * A session's rings and counters with any bytes in them, which also change while they are read;
+ * from the shared memory to the formatted line.
  *
  * The input is a program:
  *
  *	byte 0        how many sites
  *	each site     how many captures; two bytes for each: kind and limit
- *	then          orders: what the target writes where, and when we poll
+ *	then          commands: what the target writes where, and when we poll
  *
- * Orders that the target may interleave with our reading are given from inside
- * the poll: each hit that is handed over runs the next one.
+ * Commands that may run while we read are executed inside the poll: each hit that it delivers
+ * runs the next one.
  */
 #include <fcntl.h>
 #include <stdio.h>

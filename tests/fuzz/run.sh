@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Runs every fuzzer for some seconds, on its seeds in tests/fuzz/corpus/NAME
-# and with tests/fuzz/NAME.dict, where those exist. What it finds worth keeping
-# goes into BUILD/corpus/NAME, and an input that crashes it into BUILD.
+# Runs every fuzzer for some seconds, on its seeds in tests/fuzz/corpus/NAME and with
+# tests/fuzz/NAME.dict, if these exist. Interesting inputs go to BUILD/corpus/NAME, and crashing
+# ones to BUILD.
 # usage: tests/fuzz/run.sh BUILD SECONDS
 set -u
 cd "$(dirname "$0")/../.." || exit 1

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A summary of events that are always the same, as text, JSON and HTML: byte for
- * byte what is in tests/golden/summary. After a change that is meant, look at the
- * new output, which PROBE_GOLDEN=write puts there.
+ * A summary of fixed events, as text, JSON and HTML: byte for byte what is in
+ * tests/golden/summary. After an intended change, PROBE_GOLDEN=write stores the new output
+ * there; review it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Golden pairs: x86_64/NAME.before.s is code at a site, NAME.after.s what the
- * instructions under a 5-byte jump must become in the stub, without the jump
- * back. Both are assembled when the test runs, with these symbols:
+ * Golden pairs: x86_64/NAME.before.s is code at a site; NAME.after.s is what the instructions
+ * under a 5-byte jump must become in the stub, without the jump back. Both are assembled when
+ * the test runs, with these symbols:
  *
  *	site		the address of `before`; `after` is 1 MiB higher
  *	function, data	1 and 2 MiB above the site, the same in both
  *
- * A short branch needs a label of its own file: an assembler leaves eight bits
- * to no linker. A line `# at: SITE STUB` in `before` names other addresses.
+ * A short branch needs a label in its own file: an assembler does not leave 8-bit displacements
+ * to the linker. A line `# at: SITE STUB` in `before` sets other addresses.
  */
 #include <glob.h>
 #include <setjmp.h>

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# Programs of which nothing is wanted: the next time that one is started, it is held before its
-# loader works. Whatever it opens or starts is traced all the same.
+# Programs without a probe that is wanted are passed over: when one starts again, it is held
+# before its loader runs. Whatever it opens or starts is traced all the same.
 . tests/integration/lib.sh
 need jq
 

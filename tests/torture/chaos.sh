@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Many programs at once, and controllers that come, go, stand still and are killed at random:
-# PostgreSQL with clients that come and go, a JVM, Python, Ruby, and programs that check what
-# they compute. As root, kernel uprobes come and go on the same probes.
+# Many programs at once, with controllers that start, end, stall and are killed at random:
+# PostgreSQL with clients that come and go, a JVM, Python, Ruby, and programs that check their
+# results. As root, kernel uprobes come and go on the same probes.
 #
 # usage: tests/torture/chaos.sh [-s SECONDS] [-w WORKERS] [-S SEED] [PROGRAM...]
-# PROGRAMs are those of run.sh but for exec, and what victim.c knows; default: all of them.
+# PROGRAMs are those of run.sh except exec, and the modes of victim.c; default: all of them.
 # The environment is that of an integration test: BUILD, PROBECTL.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Switches probes on and off again through the library, which takes no process
- * for each command: many times in a short while.
+ * Enables and disables probes repeatedly through the library, which needs no process per
+ * command, so many cycles take little time.
  *
  *	cycler PID CYCLES PROBE...
  *
- * Prints "cycles N failed F sites S longest U us": how many sites the last one
- * switched, and the longest stop. Status 1, with a message, when the target ends.
- * SIGTERM ends it early.
+ * Prints "cycles N failed F sites S longest U us": how many sites the last cycle switched, and
+ * the longest stop. Status 1, with a message, if the target ends. SIGTERM ends it early.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lets the Nth request of a program fail: a library for LD_PRELOAD. What fails is
- * said by PROBECTL_FAIL, as `memory:N`, or `memory:N-` for the Nth and all behind it:
+ * Makes the Nth request of a program fail: a library for LD_PRELOAD. PROBECTL_FAIL selects the
+ * request, as `memory:N`, or `memory:N-` for the Nth and all later ones:
  *
- *	memory       malloc() and its kin, mmap(): ENOMEM. What the C library allocates
- *	             for itself (fopen(), opendir(), strdup(), asprintf()) goes through
+ *	memory       malloc() and related functions, mmap(): ENOMEM. The C library's own
+ *	             allocations (fopen(), opendir(), strdup(), asprintf()) go through
  *	             malloc(), too
- *	descriptors  whatever gives a new one: EMFILE
+ *	descriptors  every call that returns a new one: EMFILE
  *	processes    fork(), pthread_create(): EAGAIN
  *
- * A child that was forked goes on counting by itself. PROBECTL_FAILED names a file
- * that is told which call it was, once something has failed. Other programs that
- * ours starts are left alone.
+ * A forked child continues counting separately. After a failure, the file named by
+ * PROBECTL_FAILED contains the name of the call. Other programs that ours starts are not
+ * affected.
  */
 #include <dirent.h>
 #include <dlfcn.h>

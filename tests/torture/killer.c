@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starts commands and kills them (SIGKILL) at random instants; looks after each
- * whether the target still lives, runs, and is traced by nobody.
+ * Starts commands and kills them (SIGKILL) at random moments; checks after each that the target
+ * lives, runs, and has no tracer.
  *
  *	killer -p PID -n KILLS -- COMMAND... -- COMMAND... [-- HEALER...]
  *	  -s SEED	of the random numbers
  *	  -u US		longest life; 0: 1.2 times what the command takes, measured first
- *	  -h EVERY	let the last command (the healer) run to its end after so many
+ *	  -h EVERY	lets the last command (the healer) run to its end after EVERY
  *			kills; it must succeed (0: there is no healer)
- *	  -k		kill nobody: all commands run to their ends, in order (cycles)
+ *	  -k		no kills: all commands run to their ends, in order (cycles)
  *
- * SIGTERM ends it early. Prints "started N killed K finished F failed X healed H"; "failed" are
- * commands that ended by themselves with a status other than 0. Status 1, with a
+ * SIGTERM ends it early. Prints "started N killed K finished F failed X healed H"; "failed"
+ * counts commands that ended by themselves with a status other than 0. Status 1, with a
  * message, as soon as the target is harmed or the healer fails.
  *
- * A killed tracer is only reaped when the kernel has detached it from all its
- * tracees (exit_notify() comes after exit_ptrace()), so the look is exact.
+ * A killed tracer is reaped only after the kernel has detached it from all its tracees
+ * (exit_notify() comes after exit_ptrace()), so the check is exact.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 #
-# What tests/torture/run.sh and the short test share; sourced behind
-# tests/integration/lib.sh.
+# Shared by tests/torture/run.sh and the short test; sourced after tests/integration/lib.sh.
 # shellcheck disable=SC2154 # which sets answer, pg_dir, pg_bin
 
 torture=tests/torture

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Kills controllers at random instants, and switches probes without pause, on
-# programs that check their own results. Prints a row for each.
+# Kills controllers at random moments, and switches probes without pause, on programs that check
+# their own results. Prints a row for each.
 #
 # usage: tests/torture/run.sh [-k KILLS] [-c CYCLES] [-l CYCLES] [-n STRIDE] [-s SEED] [PROGRAM...]
 #
-# KILLS and CYCLES are for each program (default 100; 0: none). Those of -c are commands
-# of two controllers at once, those of -l calls of the library (default 1000). With a STRIDE the
-# commands are also killed at every STRIDEth of their steps (see steps.c; 0: not).
-# PROGRAMs are
+# KILLS and CYCLES are per program (default 100; 0: none). -c counts commands of two controllers
+# at once, -l calls of the library (default 1000). With a STRIDE the commands are also killed at
+# every STRIDEth of their steps (see steps.c; 0: never). PROGRAMs are
 #   compute four signals altstack churn threads fork spawn exec coroutine sleep
 #   python ruby java postgres		(default: all of them)
 # The environment is that of an integration test: BUILD, PROBECTL.

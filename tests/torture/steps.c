@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lets a program kill itself right before its Nth step: a library for
- * LD_PRELOAD. A step is every call by which a controller changes a target or
- * what it keeps there, and every wait for one. N is taken from PROBECTL_DIE_AT;
- * a name that PROBECTL_DIED names is a file that is told which call it was.
+ * Makes a program kill itself right before its Nth step: a library for LD_PRELOAD. A step is
+ * every call by which a controller changes a target or what it keeps there, and every wait for
+ * one. PROBECTL_DIE_AT is N; the file named by PROBECTL_DIED gets the name of the call.
  *
- * So it is the program itself that is tested, not one that was built for this.
+ * So the tested program is the shipped one, not a special build.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

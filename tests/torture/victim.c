@@ -10,14 +10,13 @@
  * churn	threads are created and exit
  * fork		children compute and exit
  * spawn	vfork() with execve(), and posix_spawn(), of itself
- * exec		becomes itself again after every 20 rounds; the pid stays
+ * exec		executes itself again after every 20 rounds, with the same pid
  * coroutine	two contexts on stacks of malloc() take turns
  * sleep	nanosleep, poll, futex and read must end with their own results, in time;
- *		EINTR where no handler ran is counted, not an error
+ *		EINTR without a handler is counted, but not an error
  *
- * Prints "ready PID"; answers every line with "rounds N wrong M interrupted I
- * late L". A line "quit" ends it, as the end of input does; status 1 if
- * anything was wrong.
+ * Prints "ready PID"; answers every line with "rounds N wrong M interrupted I late L". A line
+ * "quit", or the end of input, ends it; status 1 if anything was wrong.
  */
 #include <errno.h>
 #include <linux/futex.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is computed with probes in it, and without. */
+/* The same computation with and without probes. */
 #ifndef TESTS_TORTURE_VICTIM_H
 #define TESTS_TORTURE_VICTIM_H
 

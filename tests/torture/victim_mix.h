@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The body of mix_probed() and mix_plain(): everything that a probe must leave
- * alone is alive at one. PROBE(name, a, b) is a probe or nothing.
+ * The body of mix_probed() and mix_plain(): everything that a probe must preserve is alive at
+ * one. PROBE(name, a, b) is a probe or nothing.
  *
- * Registers: seven words and four doubles are used before and behind. Flags:
- * a carry runs through a probe (the compiler puts none between).
+ * Registers: seven words and four doubles are used before and after. Flags: a carry lives
+ * across a probe (the compiler itself never does that).
  */
 struct mixed MIX(uint64_t seed, int rounds) {
 	uint64_t a = seed, b = seed * 3 + 1, c = ~seed, d = seed << 7, e = 5, f = 11, carries = 0;

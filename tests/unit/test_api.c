@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Arguments of the public API that make no sense, or are left out: an error, or the default. */
+/* Arguments of the public API that are invalid, or left out: an error, or the default. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
