@@ -72,8 +72,7 @@ void array_sort(void *items, size_t count, size_t item_bytes, size_t offset);
 	array_search_above(                                                                        \
 		items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key)
 #define ARRAY_FIND(items, count, member, key)                                                      \
-	((__typeof__(&*(items)))array_find(                                                        \
-		items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key))
+	array_find(items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member), key)
 #define ARRAY_SORT(items, count, member)                                                           \
 	array_sort(items, count, sizeof(*(items)), offsetof(__typeof__(*(items)), member))
 
