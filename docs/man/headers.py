@@ -142,7 +142,7 @@ def function_page(path, essay, comment, functions):
         page += [f".Ft {kind}", f".Fo {name}", *(f'.Fa "{p}"' for p in parameters), ".Fc"]
     page += [".Sh DESCRIPTION", body(text or errors, names)]
     if any(kind == "struct probe_error *" for kind, _, _ in functions):
-        page += [".Sh RETURN VALUES", ".Dv NULL", "means success. Any other value is an error; free it with",
+        page += [".Sh RETURN VALUES", ".Dv NULL", "means success.", "Any other value is an error; free it with",
                  ".Xr probe_error_free 3 ."]
     if errors and text:
         page += [".Sh ERRORS", body(errors, names)]

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Begins wait in the list of their owner: the thread, or the value that begins and
+ * Begins wait in the stack of their owner: the thread, or the value that begins and
  * ends are matched by. An end takes the newest begin of its owner that it belongs to.
  *
  *	spans -> probes, by name: how the name can be divided
  *	      -> pairs, by provider and stem
- *	      -> owners, by thread or value -> begins, newest first
+ *	      -> begins, in stacks by thread or value
  *	      -> all begins, oldest first: who gives way
  */
 #include <search.h>
@@ -15,6 +15,7 @@
 
 #include "libprobe/names/pairs.h"
 #include "libprobe/base/event.h"
+#include "libprobe/stream/begins.h"
 #include "probe/spans.h"
 
 struct pair {
@@ -35,24 +36,17 @@ struct open_span {
 	struct probe_span public; /* the event, packed: behind this struct */
 	struct pair *pair;
 	uint32_t begins;
-	struct owner *owner;
-	struct open_span *older, *newer; /* of the same owner */
+	struct begins_key key;
 	TAILQ_ENTRY(open_span) all;
-};
-
-struct owner {
-	uint64_t key;
-	struct open_span *newest, *oldest;
-	size_t count;
 };
 
 TAILQ_HEAD(all_spans, open_span);
 
 struct probe_spans {
 	struct probe_spans_options options;
-	void *probes, *pairs, *owners; /* tsearch(3) */
-	struct all_spans all;	       /* oldest first */
-	size_t count;
+	void *probes, *pairs;	 /* tsearch(3) */
+	struct begins begins;	 /* struct open_span * */
+	struct all_spans all;	 /* oldest first */
 	struct open_span *ended; /* the last, that the caller may still look at */
 };
 
@@ -78,13 +72,6 @@ static int compare_pairs(const void *a, const void *b)
 		x->public.provider, x->public.name, y->public.provider, y->public.name);
 }
 
-static int compare_owners(const void *a, const void *b)
-{
-	const struct owner *x = a, *y = b;
-
-	return (x->key > y->key) - (x->key < y->key);
-}
-
 struct probe_error *probe_spans_create(
 	const struct probe_spans_options *options, struct probe_spans **ret)
 {
@@ -93,6 +80,7 @@ struct probe_error *probe_spans_create(
 	if (!spans)
 		return probe_error_no_memory();
 	spans->options = options ? *options : (struct probe_spans_options){-1, -1, NULL, NULL};
+	spans->begins.item_bytes = sizeof(struct open_span *);
 	TAILQ_INIT(&spans->all);
 	*ret = spans;
 	return NULL;
@@ -111,7 +99,7 @@ void probe_spans_free(struct probe_spans *spans)
 	free(spans->ended);
 	tdestroy(spans->probes, free);
 	tdestroy(spans->pairs, free);
-	tdestroy(spans->owners, free);
+	begins_deinit(&spans->begins);
 	free(spans);
 }
 
@@ -186,23 +174,27 @@ static const struct span_probe *find_probe(
 
 /* ---- Begins ----------------------------------------------------------------------------- */
 
-/* Takes a begin out of its lists; it stays allocated. */
+static struct open_span *span_at(const struct begins_stack *stack, size_t index)
+{
+	return ((struct open_span *const *)stack->items)[index];
+}
+
+/* Takes a begin out of its stack and list; it stays allocated. */
 static void span_remove(struct probe_spans *spans, struct open_span *span)
 {
-	struct owner *owner = span->owner;
+	struct begins_stack *stack = begins_find(&spans->begins, &span->key);
+	size_t i = stack->depth - 1;
 
-	for (struct open_span *newer = span->newer; newer; newer = newer->newer) {
-		if (newer->public.parent == &span->public)
-			newer->public.parent = span->public.parent;
+	for (; span_at(stack, i) != span; i--) {
+		struct probe_span *newer = &span_at(stack, i)->public;
+
+		if (newer->parent == &span->public)
+			newer->parent = span->public.parent;
 	}
-	*(span->newer ? &span->newer->older : &owner->newest) = span->older;
-	*(span->older ? &span->older->newer : &owner->oldest) = span->newer;
+	begins_remove(&spans->begins, stack, i);
+	if (!stack->depth)
+		begins_drop(&spans->begins, stack);
 	TAILQ_REMOVE(&spans->all, span, all);
-	spans->count--;
-	if (--owner->count == 0) {
-		tdelete(owner, &spans->owners, compare_owners);
-		free(owner);
-	}
 }
 
 static void give_up(struct probe_spans *spans, struct open_span *span)
@@ -239,64 +231,39 @@ static struct open_span *span_create(const struct probe_event *event)
 }
 
 /* The newest that is not crossed. */
-static struct probe_span *innermost(const struct owner *owner)
+static struct probe_span *innermost(const struct begins_stack *stack)
 {
-	struct open_span *span = owner ? owner->newest : NULL;
+	size_t i = stack ? stack->depth : 0;
 
-	while (span && span->public.crossed)
-		span = span->older;
-	return span ? &span->public : NULL;
-}
-
-static struct owner *find_owner(struct probe_spans *spans, uint64_t key, bool make)
-{
-	struct owner wanted = {.key = key}, *owner;
-	void **place = tfind(&wanted, &spans->owners, compare_owners);
-
-	if (place || !make)
-		return place ? *place : NULL;
-	owner = calloc(1, sizeof(*owner));
-	if (!owner)
-		return NULL;
-	owner->key = key;
-	if (!tsearch(owner, &spans->owners, compare_owners)) {
-		free(owner);
-		return NULL;
-	}
-	return owner;
+	while (i && span_at(stack, i - 1)->public.crossed)
+		i--;
+	return i ? &span_at(stack, i - 1)->public : NULL;
 }
 
 /* False without memory. */
-static bool span_open(struct probe_spans *spans, const struct probe_event *event, uint64_t key,
-	struct pair *pair, uint32_t begins, struct probe_span **ret)
+static bool span_open(struct probe_spans *spans, const struct probe_event *event,
+	const struct begins_key *key, struct pair *pair, uint32_t begins, struct probe_span **ret)
 {
-	struct owner *owner = find_owner(spans, key, true);
-	struct open_span *span = owner ? span_create(event) : NULL;
+	struct begins_stack *stack = begins_make(&spans->begins, key);
+	struct open_span *span = stack ? span_create(event) : NULL;
 
-	if (!span) {
-		if (owner && !owner->count) {
-			tdelete(owner, &spans->owners, compare_owners);
-			free(owner);
-		}
+	if (span) {
+		span->pair = pair;
+		span->public.pair = &pair->public;
+		span->begins = begins;
+		span->key = *key;
+		span->public.parent = innermost(stack);
+	}
+	if (!span || !begins_push(&spans->begins, stack, &span)) {
+		free(span);
+		if (stack && !stack->depth)
+			begins_drop(&spans->begins, stack);
 		return false;
 	}
-	span->pair = pair;
-	span->public.pair = &pair->public;
-	span->begins = begins;
-	span->owner = owner;
-	span->public.parent = innermost(owner);
-	span->older = owner->newest;
-	if (owner->newest)
-		owner->newest->newer = span;
-	else
-		owner->oldest = span;
-	owner->newest = span;
-	owner->count++;
 	TAILQ_INSERT_TAIL(&spans->all, span, all);
-	spans->count++;
-	if (owner->count > PROBE_SPANS_OWNER_MAX)
-		give_up(spans, owner->oldest);
-	if (spans->count > PROBE_SPANS_MAX)
+	if (stack->depth > PROBE_SPANS_OWNER_MAX)
+		give_up(spans, span_at(stack, 0));
+	if (spans->begins.depth > PROBE_SPANS_MAX)
 		give_up(spans, TAILQ_FIRST(&spans->all));
 	*ret = &span->public;
 	return true;
@@ -308,9 +275,11 @@ static bool span_open(struct probe_spans *spans, const struct probe_event *event
  * The begins above this one go on, though it has ended. Of one that is crossed itself
  * they are not within anyway.
  */
-static void cross(struct open_span *span)
+static void cross(const struct begins_stack *stack, struct open_span *span)
 {
-	for (struct open_span *newer = span->newer; newer; newer = newer->newer) {
+	for (size_t i = stack->depth; span_at(stack, i - 1) != span; i--) {
+		struct open_span *newer = span_at(stack, i - 1);
+
 		newer->public.crossed |= !span->public.crossed;
 		/* Of one that is no begin at all, this was within the one that ends. */
 		if (!newer->pair->public.ended)
@@ -318,11 +287,12 @@ static void cross(struct open_span *span)
 	}
 }
 
-static struct open_span *find_begin(const struct owner *owner, const struct span_probe *probe)
+static struct open_span *find_begin(
+	const struct begins_stack *stack, const struct span_probe *probe)
 {
-	struct open_span *span = owner ? owner->newest : NULL;
+	for (size_t at = stack ? stack->depth : 0; at; at--) {
+		struct open_span *span = span_at(stack, at - 1);
 
-	for (; span; span = span->older) {
 		for (size_t i = 0; i < probe->count; i++) {
 			if (probe->ways[i].pair == span->pair &&
 				(probe->ways[i].ends & span->begins))
@@ -339,7 +309,7 @@ static void span_end(
 	uint64_t took_ns = event->time_ns > begin_ns ? event->time_ns - begin_ns : 0;
 
 	span->pair->public.ended = true;
-	cross(span);
+	cross(begins_find(&spans->begins, &span->key), span);
 	if (span->public.parent)
 		span->public.parent->inner_ns += took_ns;
 	span_remove(spans, span);
@@ -347,14 +317,14 @@ static void span_end(
 }
 
 /* By what an event is matched; false where it has no such argument. */
-static bool key_of(const struct probe_event *event, int arg, uint64_t *ret)
+static bool key_of(const struct probe_event *event, int arg, struct begins_key *ret)
 {
-	*ret = (uint64_t)event->tid;
+	*ret = (struct begins_key){.word = (uint64_t)event->tid};
 	if (arg < 0)
 		return true;
 	if ((size_t)arg >= event->arg_count)
 		return false;
-	*ret = event->args[arg].u;
+	ret->word = event->args[arg].u;
 	return event->args[arg].kind == PROBE_VALUE_SIGNED ||
 	       event->args[arg].kind == PROBE_VALUE_UNSIGNED ||
 	       event->args[arg].kind == PROBE_VALUE_TEXT;
@@ -367,7 +337,7 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 	const struct span_probe *probe;
 	struct open_span *begin;
 	bool ends = false;
-	uint64_t key;
+	struct begins_key key;
 
 	free(spans->ended);
 	spans->ended = NULL;
@@ -379,13 +349,13 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 	if (!probe)
 		return probe_error_no_memory();
 	if (options->match < 0 && key_of(event, -1, &key))
-		*span_ret = innermost(find_owner(spans, key, false));
+		*span_ret = innermost(begins_find(&spans->begins, &key));
 	for (size_t i = 0; i < probe->count; i++) {
 		ends |= probe->ways[i].ends != 0;
 		if (!probe->ways[i].begins || !key_of(event, options->match, &key))
 			continue;
 		*ret = PROBE_SPAN_BEGIN;
-		return span_open(spans, event, key, probe->ways[i].pair, probe->ways[i].begins,
+		return span_open(spans, event, &key, probe->ways[i].pair, probe->ways[i].begins,
 			       span_ret)
 			       ? NULL
 			       : probe_error_no_memory();
@@ -395,7 +365,7 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 	*ret = PROBE_SPAN_UNMATCHED;
 	if (!key_of(event, options->match < 0 ? -1 : options->match_end, &key))
 		return NULL;
-	begin = find_begin(find_owner(spans, key, false), probe);
+	begin = find_begin(begins_find(&spans->begins, &key), probe);
 	if (!begin)
 		return NULL;
 	*ret = PROBE_SPAN_END;

@@ -19,8 +19,6 @@
 #include "libprobe/base/value.h"
 #include "libprobe/summary/summary.h"
 
-enum { FIRST_ROOM = 256, FIRST_TIMES = 4 };
-
 /* ---- Which probes ------------------------------------------------------------------- */
 
 static struct probe_error *add_pair(
@@ -126,106 +124,33 @@ struct probe_error *flights_probe(struct probe_summary *summary, size_t probe)
 
 /* ---- Stacks --------------------------------------------------------------------------- */
 
-static size_t home_of(const struct probe_summary *summary, const struct flight *flight)
-{
-	uint64_t words[3] = {flight->word, flight->kind, flight->begin};
-
-	return summary_hash(words, sizeof(words), 0) & (summary->flight_room - 1);
-}
-
-/* Where the flight is, or would be. */
-static size_t find(const struct probe_summary *summary, const struct flight *wanted)
-{
-	size_t at = home_of(summary, wanted);
-
-	for (;; at = (at + 1) & (summary->flight_room - 1)) {
-		const struct flight *flight = &summary->flights[at];
-
-		if (flight->begin == SIZE_MAX ||
-			(flight->word == wanted->word && flight->kind == wanted->kind &&
-				flight->begin == wanted->begin))
-			return at;
-	}
-}
-
-static bool grow(struct probe_summary *summary)
-{
-	size_t room = summary->flight_room, wider = room ? 2 * room : FIRST_ROOM;
-	struct flight *before = summary->flights, *flights = calloc(wider, sizeof(*flights));
-
-	if (!flights)
-		return false;
-	for (size_t i = 0; i < wider; i++)
-		flights[i].begin = SIZE_MAX;
-	summary->flights = flights;
-	summary->flight_room = wider;
-	for (size_t i = 0; i < room; i++) {
-		if (before[i].begin != SIZE_MAX)
-			flights[find(summary, &before[i])] = before[i];
-	}
-	free(before);
-	return true;
-}
-
-/* Takes an empty flight out; those behind it that it kept from their place move up. */
-static void remove_flight(struct probe_summary *summary, size_t hole)
-{
-	size_t mask = summary->flight_room - 1;
-
-	free(summary->flights[hole].times);
-	for (size_t at = (hole + 1) & mask; summary->flights[at].begin != SIZE_MAX;
-		at = (at + 1) & mask) {
-		if (((at - home_of(summary, &summary->flights[at])) & mask) < ((at - hole) & mask))
-			continue;
-		summary->flights[hole] = summary->flights[at];
-		hole = at;
-	}
-	summary->flights[hole] = (struct flight){.begin = SIZE_MAX};
-	summary->flight_count--;
-}
-
 /* False without memory. Beyond the limits, begins are only counted. */
-static bool push(struct probe_summary *summary, struct flight *flight, uint64_t time_ns)
+static bool push(struct probe_summary *summary, struct begins_stack *stack, uint64_t time_ns)
 {
-	if (flight->excess || summary->begins == SUMMARY_BEGINS_MAX) {
-		flight->excess++;
-		summary->probes[flight->begin]->untimed++;
-		return true;
-	}
-	if (flight->depth == flight->room) {
-		uint32_t room = flight->room ? 2 * flight->room : FIRST_TIMES;
-		uint64_t *times = reallocarray(flight->times, room, sizeof(*times));
-
-		if (!times)
-			return false;
-		flight->times = times;
-		flight->room = room;
-	}
-	flight->times[flight->depth++] = time_ns;
-	summary->begins++;
+	if (!stack->excess && summary->flights.depth < SUMMARY_BEGINS_MAX)
+		return begins_push(&summary->flights, stack, &time_ns);
+	stack->excess++;
+	summary->probes[stack->key.probe]->untimed++;
 	return true;
 }
 
 void flights_forget(struct probe_summary *summary)
 {
-	for (size_t i = 0; i < summary->flight_room; i++) {
-		struct flight *flight = &summary->flights[i];
+	for (size_t i = 0; i < summary->flights.room; i++) {
+		const struct begins_stack *stack = &summary->flights.stacks[i];
+		uint64_t count = stack->depth + stack->excess;
 
-		if (flight->begin == SIZE_MAX)
+		if (!stack->used)
 			continue;
-		summary->probes[flight->begin]->set_aside += flight->depth + flight->excess;
-		summary->probes[flight->begin]->in_flight -= flight->depth + flight->excess;
-		free(flight->times);
-		*flight = (struct flight){.begin = SIZE_MAX};
+		summary->probes[stack->key.probe]->set_aside += count;
+		summary->probes[stack->key.probe]->in_flight -= count;
 	}
-	summary->flight_count = summary->begins = 0;
+	begins_deinit(&summary->flights);
 }
 
 void flights_deinit(struct probe_summary *summary)
 {
-	for (size_t i = 0; i < summary->flight_room; i++)
-		free(summary->flights[i].times);
-	free(summary->flights);
+	begins_deinit(&summary->flights);
 	for (size_t i = 0; i < summary->pair_count; i++) {
 		free(summary->pairs[i]->heat);
 		free(summary->pairs[i]);
@@ -235,13 +160,13 @@ void flights_deinit(struct probe_summary *summary)
 
 /* ---- Hits ------------------------------------------------------------------------------- */
 
-/* Whose begins these are. False where the hit has no value to match by. */
-static bool flight_of(const struct probe_summary *summary, size_t begin, const struct key *match,
-	const struct probe_event *event, struct flight *ret)
+/* Whose begins these are. False if the hit has no value to match by. */
+static bool key_of(const struct probe_summary *summary, size_t begin, const struct key *match,
+	const struct probe_event *event, struct begins_key *ret)
 {
 	struct probe_value value;
 
-	*ret = (struct flight){.begin = begin};
+	*ret = (struct begins_key){.probe = begin};
 	if (!summary->matches) {
 		ret->word = (uint64_t)(uint32_t)event->pid << 32 | (uint32_t)event->tid;
 		return true;
@@ -258,27 +183,22 @@ static struct probe_error *begin_hit(
 	struct probe_summary *summary, size_t probe, const struct probe_event *event)
 {
 	struct summary_probe *its = summary->probes[probe];
-	struct flight wanted;
-	size_t at;
+	struct begins_stack *stack = NULL;
+	struct begins_key key;
+	bool has_key = key_of(summary, probe, &summary->match, event, &key);
 
-	if (2 * (summary->flight_count + 1) > summary->flight_room && !grow(summary))
-		return probe_error_no_memory();
-	if (!flight_of(summary, probe, &summary->match, event, &wanted)) {
+	if (has_key)
+		stack = begins_find(&summary->flights, &key);
+	if (!has_key || (!stack && summary->flights.count == SUMMARY_FLIGHTS_MAX)) {
 		its->untimed++;
 		return NULL;
 	}
-	at = find(summary, &wanted);
-	if (summary->flights[at].begin == SIZE_MAX) {
-		if (summary->flight_count == SUMMARY_FLIGHTS_MAX) {
-			its->untimed++;
-			return NULL;
-		}
-		summary->flights[at] = wanted;
-		summary->flight_count++;
-	}
+	if (!stack)
+		stack = begins_make(&summary->flights, &key);
+	if (!stack)
+		return probe_error_no_memory();
 	its->in_flight++;
-	return push(summary, &summary->flights[at], event->time_ns) ? NULL
-								    : probe_error_no_memory();
+	return push(summary, stack, event->time_ns) ? NULL : probe_error_no_memory();
 }
 
 static size_t bucket_of(uint64_t value)
@@ -330,30 +250,27 @@ static void add_time(struct summary_pair *pair, uint64_t time_ns, size_t bin)
 static void end_hit(struct probe_summary *summary, struct summary_pair *pair,
 	const struct probe_event *event, size_t bin)
 {
-	struct flight wanted, *flight = NULL;
-	uint64_t begun;
-	size_t at = 0;
+	struct begins_stack *stack = NULL;
+	struct begins_key key;
 
-	if (summary->flight_room &&
-		flight_of(summary, pair->begin, &summary->match_end, event, &wanted)) {
-		at = find(summary, &wanted);
-		flight = &summary->flights[at];
-	}
-	if (!flight || flight->begin == SIZE_MAX || !(flight->depth + flight->excess)) {
+	if (key_of(summary, pair->begin, &summary->match_end, event, &key))
+		stack = begins_find(&summary->flights, &key);
+	if (!stack || !(stack->depth + stack->excess)) {
 		pair->unmatched++;
 		return;
 	}
 	summary->probes[pair->begin]->in_flight--;
-	if (flight->excess) {
-		flight->excess--;
+	if (stack->excess) {
+		stack->excess--;
 	} else {
-		begun = flight->times[--flight->depth];
-		summary->begins--;
+		uint64_t begun = ((const uint64_t *)stack->items)[stack->depth - 1];
+
+		begins_remove(&summary->flights, stack, stack->depth - 1);
 		/* Clocks of two CPUs may differ by some nanoseconds. */
 		add_time(pair, event->time_ns > begun ? event->time_ns - begun : 0, bin);
 	}
-	if (summary->matches && !(flight->depth + flight->excess))
-		remove_flight(summary, at);
+	if (summary->matches && !(stack->depth + stack->excess))
+		begins_drop(&summary->flights, stack);
 }
 
 struct probe_error *flights_hit(

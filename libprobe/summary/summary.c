@@ -46,6 +46,7 @@ struct probe_error *probe_summary_create(
 
 	if (!summary)
 		return probe_error_no_memory();
+	summary->flights.item_bytes = sizeof(uint64_t);
 	summary->probes = calloc(SUMMARY_PROBES_MAX, sizeof(struct summary_probe *));
 	summary->probe_table = calloc(PROBE_TABLE, sizeof(*summary->probe_table));
 	error = summary->probes && summary->probe_table ? NULL : probe_error_no_memory();

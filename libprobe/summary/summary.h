@@ -16,6 +16,7 @@
 
 #include "libprobe/base/buffer.h"
 #include "libprobe/names/pairs.h"
+#include "libprobe/stream/begins.h"
 #include "probe/summary.h"
 
 enum {
@@ -128,16 +129,6 @@ struct summary_thread {
 	char comm[SUMMARY_COMM_BYTES]; /* the last one; "" is not known */
 };
 
-/* What a thread, or a value, has begun and not ended. */
-struct flight {
-	uint64_t word; /* the thread; the value or its hash */
-	uint64_t kind; /* of value; with the length of a string */
-	size_t begin;  /* the probe; SIZE_MAX: free */
-	uint64_t *times;
-	uint32_t depth, room;
-	uint64_t excess; /* more begins, without a time */
-};
-
 struct probe_summary {
 	struct key keys[SUMMARY_KEYS_MAX];
 	size_t key_count;
@@ -164,9 +155,7 @@ struct probe_summary {
 	size_t pair_count;
 	bool more_pairs; /* than there is room for */
 
-	struct flight *flights;
-	size_t flight_room, flight_count;
-	size_t begins; /* times in them */
+	struct begins flights; /* times in nanoseconds, by thread or value, and by probe */
 
 	struct summary_thread *threads; /* by hash; tid 0 is free */
 	size_t thread_room, thread_count, last_thread;

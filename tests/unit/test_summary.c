@@ -209,7 +209,7 @@ static void test_match(void **state)
 	assert_int_equal(pair->most, 9000);
 	assert_int_equal(pair->unmatched, 1);
 	assert_int_equal(summary->probes[pair->begin]->untimed, 1);
-	assert_int_equal(summary->flight_count, 0);
+	assert_int_equal(summary->flights.count, 0);
 	probe_summary_free(summary);
 
 	/* By strings; the end's is another argument. */
@@ -513,9 +513,9 @@ static void test_begins_without_room(void **state)
 	for (uint64_t i = 1; i <= 100; i++) {
 		value = summary_number(i);
 		summary_hit(summary, SUMMARY_BEGINS_MAX + i, 1, "q__start", &value);
-		assert_int_equal(summary->flight_count, 2);
+		assert_int_equal(summary->flights.count, 2);
 		summary_hit(summary, SUMMARY_BEGINS_MAX + i, 1, "q__done", &value);
-		assert_int_equal(summary->flight_count, 1);
+		assert_int_equal(summary->flights.count, 1);
 	}
 	assert_int_equal(summary->probes[0]->untimed, 100);
 	assert_int_equal(summary->probes[0]->in_flight, SUMMARY_BEGINS_MAX);

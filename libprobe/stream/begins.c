@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* An open hash table of stacks. Those that collide stand behind each other, without gaps. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/stream/begins.h"
+
+enum { FIRST_ROOM = 256 };
+
+static bool same_key(const struct begins_key *a, const struct begins_key *b)
+{
+	return a->word == b->word && a->kind == b->kind && a->probe == b->probe;
+}
+
+/* The mix of murmur3 (https://github.com/aappleby/smhasher), over three words. */
+static size_t home_of(const struct begins *begins, const struct begins_key *key)
+{
+	uint64_t words[] = {key->word, key->kind, key->probe}, hash = 0;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		hash = (hash ^ words[i]) * 0xff51afd7ed558ccd;
+		hash ^= hash >> 33;
+	}
+	return hash & (begins->room - 1);
+}
+
+/* Where the stack of a key is, or would be. */
+static struct begins_stack *place_of(const struct begins *begins, const struct begins_key *key)
+{
+	size_t at = home_of(begins, key);
+
+	while (begins->stacks[at].used && !same_key(&begins->stacks[at].key, key))
+		at = (at + 1) & (begins->room - 1);
+	return &begins->stacks[at];
+}
+
+static bool grow(struct begins *begins)
+{
+	struct begins wider = *begins;
+
+	wider.room = begins->room ? 2 * begins->room : FIRST_ROOM;
+	wider.stacks = calloc(wider.room, sizeof(*wider.stacks));
+	if (!wider.stacks)
+		return false;
+	for (size_t i = 0; i < begins->room; i++)
+		if (begins->stacks[i].used)
+			*place_of(&wider, &begins->stacks[i].key) = begins->stacks[i];
+	free(begins->stacks);
+	*begins = wider;
+	return true;
+}
+
+void begins_deinit(struct begins *begins)
+{
+	for (size_t i = 0; i < begins->room; i++)
+		free(begins->stacks[i].items);
+	free(begins->stacks);
+	*begins = (struct begins){.item_bytes = begins->item_bytes};
+}
+
+struct begins_stack *begins_find(const struct begins *begins, const struct begins_key *key)
+{
+	struct begins_stack *stack = begins->room ? place_of(begins, key) : NULL;
+
+	return stack && stack->used ? stack : NULL;
+}
+
+struct begins_stack *begins_make(struct begins *begins, const struct begins_key *key)
+{
+	struct begins_stack *stack = begins_find(begins, key);
+
+	if (stack)
+		return stack;
+	if (2 * (begins->count + 1) > begins->room && !grow(begins))
+		return NULL;
+	stack = place_of(begins, key);
+	*stack = (struct begins_stack){.key = *key, .used = true};
+	begins->count++;
+	return stack;
+}
+
+/* Stacks behind the hole that it kept from their place move up. */
+void begins_drop(struct begins *begins, struct begins_stack *stack)
+{
+	size_t hole = (size_t)(stack - begins->stacks), mask = begins->room - 1;
+
+	free(stack->items);
+	begins->depth -= stack->depth;
+	begins->count--;
+	for (size_t at = (hole + 1) & mask; begins->stacks[at].used; at = (at + 1) & mask) {
+		size_t home = home_of(begins, &begins->stacks[at].key);
+
+		if (((at - home) & mask) < ((at - hole) & mask))
+			continue;
+		begins->stacks[hole] = begins->stacks[at];
+		hole = at;
+	}
+	begins->stacks[hole] = (struct begins_stack){0};
+}
+
+bool begins_push(struct begins *begins, struct begins_stack *stack, const void *item)
+{
+	char *items = array_grow(stack->items, stack->depth, begins->item_bytes);
+
+	if (!items)
+		return false;
+	memcpy(items + stack->depth * begins->item_bytes, item, begins->item_bytes);
+	stack->items = items;
+	stack->depth++;
+	begins->depth++;
+	return true;
+}
+
+void begins_remove(struct begins *begins, struct begins_stack *stack, size_t index)
+{
+	char *at = (char *)stack->items + index * begins->item_bytes;
+
+	memmove(at, at + begins->item_bytes, (--stack->depth - index) * begins->item_bytes);
+	begins->depth--;
+}
