@@ -303,7 +303,7 @@ static bool interrupt(struct control *control, size_t from)
 		struct control_thread *thread = &control->threads[i];
 		enum wait_result result = wait_for_interrupt(thread->tid, begun, &control->signals);
 
-		thread->pause.let_ns = clock_monotonic_ns() - thread->pause.asked_ns;
+		pause_let(&thread->pause, thread->pause.asked_ns);
 		thread->is_running = result == WAIT_TIMEOUT;
 		if (thread->is_running)
 			all = false;

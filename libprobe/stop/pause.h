@@ -12,7 +12,7 @@
 struct pause {
 	uint64_t waited_ns; /* how long it had waited for a processor before the stop */
 	uint64_t asked_ns;  /* when it was asked to stop */
-	uint64_t let_ns;    /* how long we let it run since, to stop and to make our calls */
+	uint64_t let_ns;    /* how long we let it run since, as far as it may have waited then */
 	uint64_t ended_ns;  /* when it went on; 0: not yet */
 };
 
@@ -20,6 +20,9 @@ struct control;
 
 /* Call this before the threads are asked to stop. */
 void pause_look(struct control *control);
+
+/* We let the thread run from `begun_ns` to now, to stop or to make a call. */
+void pause_let(struct pause *pause, uint64_t begun_ns);
 
 /* Call this right after the threads went on. Returns the longest of their pauses, in ns. */
 uint64_t pause_longest(struct control *control);

@@ -311,7 +311,7 @@ static bool to_syscall_stop(struct control_thread *thread)
 			break;
 		deliver = status >> 16 ? 0 : WSTOPSIG(status);
 	}
-	thread->pause.let_ns += clock_monotonic_ns() - begun;
+	pause_let(&thread->pause, begun);
 	return true;
 }
 
