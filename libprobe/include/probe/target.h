@@ -108,8 +108,8 @@ struct probe_report {
 	size_t refusal_count;
 	/* Sites that should have been restored, but hold bytes of somebody else: not touched. */
 	size_t left;
-	uint64_t stop_ns; /* how long the process was stopped: the maximum over its threads */
-	/* Warnings for the user: less memory was taken than requested, or less is shown. */
+	/* The longest stop of a thread, without the time for which it waited for a CPU. */
+	uint64_t stop_ns;
 	char **notes;
 	size_t note_count;
 };
