@@ -68,11 +68,11 @@ static bool in_second(const struct frames *f)
 }
 
 /* Stops the victim and collects; the threads' own pcs come first. */
-static void collect(struct victim *v, struct frames *frames)
+static void collect_within(struct victim *v, uint64_t reach, struct frames *frames)
 {
 	struct control control;
 
-	assert_done(frames_open(v->pid, &v->maps, &places, FRAMES_REACH, frames));
+	assert_done(frames_open(v->pid, &v->maps, &places, reach, frames));
 	assert_done(control_stop(v->pid, 0, &control));
 	assert_done(frames_read(frames, &control));
 	assert_true(frames->count >= control.count);
@@ -80,6 +80,11 @@ static void collect(struct victim *v, struct frames *frames)
 		assert_true(frames->pcs[i] == arch_get(&control.threads[i].regs, ARCH_PC));
 	control_resume(&control);
 	frames_sort(frames);
+}
+
+static void collect(struct victim *v, struct frames *frames)
+{
+	collect_within(v, FRAMES_REACH, frames);
 }
 
 /* ---- In handlers ----------------------------------------------------------------------- */
@@ -168,6 +173,60 @@ static void check_nested(void (*body)(struct shared *))
 	assert_int_equal(frames.count, 3);
 	frames_close(&frames);
 	victim_end(&v);
+}
+
+enum { DEEP_BYTES = 200 << 10, NEAR_BYTES = 64 << 10 };
+
+/* The frame of what was interrupted is this much above the stack pointer. */
+static void stay_deep(int signal)
+{
+	volatile uint8_t bytes[DEEP_BYTES];
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)signal;
+	stay(signal);
+}
+
+static void deep_body(struct shared *s)
+{
+	stack_t stack = {.ss_size = 1 << 20};
+
+	shared = s;
+	stack.ss_sp = mmap(
+		NULL, stack.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (sigaltstack(&stack, NULL) != 0)
+		_exit(3);
+	handle(SIGUSR1, stay_deep, SA_ONSTACK);
+	handle(SIGUSR2, stay_deep, 0);
+	atomic_store(&s->ready, 1);
+	spin_first(&s->failure);
+}
+
+/* Of a stack that is not the thread's own, only a look with that reach finds what is deep. */
+static void check_deep(int signal, bool is_own)
+{
+	struct frames frames;
+	struct victim v;
+
+	victim_start(&v, deep_body);
+	assert_int_equal(kill(v.pid, signal), 0);
+	await(&v.shared->ready, (uint64_t)signal);
+	collect_within(&v, NEAR_BYTES, &frames);
+	assert_int_equal(in_first(&frames), is_own);
+	assert_true((frames.unknown == NULL) == is_own);
+	frames_close(&frames);
+	collect_within(&v, FRAMES_REACH, &frames);
+	assert_true(in_first(&frames));
+	assert_null(frames.unknown);
+	frames_close(&frames);
+	victim_end(&v);
+}
+
+static void test_deep(void **state)
+{
+	(void)state;
+	check_deep(SIGUSR1, false);
+	check_deep(SIGUSR2, true);
 }
 
 static void test_own_stack(void **state)
@@ -355,6 +414,7 @@ int main(void)
 		cmocka_unit_test(test_not_in_a_handler),
 		cmocka_unit_test(test_own_stack),
 		cmocka_unit_test(test_alternate_stack),
+		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_thread_created_later),
 		cmocka_unit_test(test_handler_installed_later),
 		cmocka_unit_test(test_before_sigreturn),
