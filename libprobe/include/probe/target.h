@@ -110,6 +110,7 @@ struct probe_report {
 	size_t left;
 	/* The longest stop of a thread, without the time for which it waited for a CPU. */
 	uint64_t stop_ns;
+	/* Warnings for the user: less memory was taken than requested, or less is shown. */
 	char **notes;
 	size_t note_count;
 };
