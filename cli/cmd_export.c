@@ -257,10 +257,10 @@ static struct probe_error *check_options(struct export_options *options)
 
 	if (!options->format_name)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"export: as what? Give --format=json, csv, folded or trace-event");
+			"export: no format given; use --format=json, csv, folded or trace-event");
 	if (!probe_export_format(options->format_name, &options->format))
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"--format: there is no '%s'; there are json, csv, folded and trace-event",
+			"--format '%s': use json, csv, folded or trace-event",
 			options->format_name);
 	if (common->operand_count < 1 || !common->operands[0][0])
 		return probe_error_new(PROBE_ERROR_USAGE,

@@ -34,8 +34,7 @@ static struct probe_error *parse_full(const char *text, enum record_full *ret)
 		if (strcmp(text, names[i]) == 0)
 			return NULL;
 	}
-	return probe_error_new(
-		PROBE_ERROR_USAGE, "--full: '%s' is none of flush, loop and stop", text);
+	return probe_error_new(PROBE_ERROR_USAGE, "--full '%s': use flush, loop or stop", text);
 }
 
 struct record_options {
@@ -50,7 +49,7 @@ static struct probe_error *record_checked(void *data, int *status_ret)
 	struct probe_error *error = NULL;
 
 	if (!options->directory || !options->directory[0])
-		return probe_error_new(PROBE_ERROR_USAGE, "record: where to? Give -o DIR");
+		return probe_error_new(PROBE_ERROR_USAGE, "record: no folder given; use -o DIR");
 	if (record->rotate)
 		error = parse_rotate(record->rotate, &options->parts);
 	if (!error && record->full)

@@ -130,7 +130,7 @@ static struct probe_error *check(const struct report_options *options)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"report: %s (what `probectl record -o DIR` made; - for the output of "
 			"`probectl trace --json`)",
-			common->operand_count > 1 ? "one DIR at a time" : "which DIR?");
+			common->operand_count > 1 ? "one DIR at a time" : "no DIR given");
 	if (options->json && options->html)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "report: --json and --html are two formats; give one");

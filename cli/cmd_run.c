@@ -44,7 +44,7 @@ static struct probe_error *run_checked(void *data, int *status_ret)
 			"run starts a program; `probectl enable -p PID` is for running ones");
 	if (!options->common.program || !options->common.program[0])
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"run: which program? Give it behind --, as in `run PROBE -- ls -l`");
+			"run: no program given; put it after --, as in `run PROBE -- ls -l`");
 	error = request_init(&options->request, &options->common);
 	return error ? error : run_program(options, status_ret);
 }

@@ -56,8 +56,8 @@ static void report_done(const struct direction *direction, const struct switch_o
 {
 	if (options->quiet)
 		return;
-	printf("%zu probe%s, %zu site%s %s in %d", report->probes, report->probes == 1 ? "" : "s",
-		report->sites, report->sites == 1 ? "" : "s", direction->past, (int)pid);
+	printf("%zu probe%s, %zu site%s %s in %d", COUNTED(report->probes), COUNTED(report->sites),
+		direction->past, (int)pid);
 	if (report->refusal_count)
 		printf("; %zu refused", report->refusal_count);
 	if (options->verbose)
@@ -155,7 +155,7 @@ static struct probe_error *switch_request(struct switch_options *options)
 
 	if (options->pairs.count && (common->patterns.count || common->operand_count))
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"--pair names its PROBEs itself; switch others with a second command");
+			"--pair names its own PROBEs; use a second command for others");
 	for (size_t i = 0; i < options->pairs.count; i++) {
 		error = pair_add(&common->patterns, options->pairs.items[i]);
 		if (error)
@@ -187,7 +187,7 @@ static struct probe_error *switch_tracer(struct switch_options *options)
 		tracer->every || tracer->rate || tracer->keys_max || options->kept.ring_bytes ||
 		options->kept.string_bytes)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"-k, -f and the like are a tracer's: which? Give -t TRACER, too");
+			"-k, -f and the like need a tracer; give -t TRACER, too");
 	return NULL;
 }
 

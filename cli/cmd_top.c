@@ -31,7 +31,7 @@ static struct probe_error *check(const struct top_options *options)
 
 	if (top_order_named(options->sort) == TOP_ORDER_COUNT)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"--sort '%s': there are rate, total, p50, p99 and name", options->sort);
+			"--sort '%s': use rate, total, p50, p99 or name", options->sort);
 	if (options->interval_ns < INTERVAL_MIN_MS * NSEC_PER_MSEC)
 		return probe_error_new(PROBE_ERROR_USAGE, "-i: at least %d ms", INTERVAL_MIN_MS);
 	return processes_check(common);

@@ -30,7 +30,7 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 
 	if (count != 1)
 		return probe_error_new(
-			PROBE_ERROR_USAGE, "give one tracer; each is a session of its own");
+			PROBE_ERROR_USAGE, "give only one tracer; each has a session of its own");
 	if (options->string_bytes > PROBE_STRING_BYTES_MAX)
 		return probe_error_new(PROBE_ERROR_USAGE, "-s: at most %d bytes of a string",
 			PROBE_STRING_BYTES_MAX);
@@ -38,7 +38,7 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 		ret, &count);
 	if (!error && (*ret)->output != PROBE_TRACER_ROWS && (*ret)->output != PROBE_TRACER_FLIGHT)
 		error = probe_error_new(PROBE_ERROR_USAGE,
-			"tracer '%s' needs somebody who takes its hits: use `probectl trace`",
+			"tracer '%s' prints hits as they come; use `probectl trace`",
 			probe_tracer_name((*ret)->spec));
 	if (error) {
 		tracers_free(*ret, count);
@@ -165,7 +165,7 @@ static char **cut(char *text, int *count_ret)
 static struct probe_error *malformed(void)
 {
 	return probe_error_new(PROBE_ERROR_FORMAT,
-		"the words that the session was left with make no sense; another version of "
+		"the options stored with the session make no sense; another version of "
 		"probectl may have left it");
 }
 

@@ -32,7 +32,7 @@ static void print_site(const struct probe_bad_site *site, pid_t pid)
 		putc(':', stderr);
 		print_printable(stderr, site->name);
 	} else {
-		fputs("the place where what is opened or started is noticed", stderr);
+		fputs("the gate that notices libraries and programs", stderr);
 	}
 	fprintf(stderr, " at 0x%" PRIx64, site->pc);
 	if (site->path) {
@@ -81,8 +81,7 @@ void print_site_news(const struct probe_site_news *news, pid_t pid)
 		break;
 	case PROBE_SITE_BACK:
 		print_site(&news->site, pid);
-		fprintf(stderr, "it is ours again at %s; its hits since %s are missing\n", now,
-			bad);
+		fprintf(stderr, "patched again at %s; its hits since %s are missing\n", now, bad);
 		break;
 	case PROBE_SITE_LEFT:
 		print_bad_site(&news->site, pid,

@@ -11,6 +11,9 @@
 #include "libprobe/base/error.h"
 #include "probe/target.h"
 
+/* For "%zu site%s": a count, and the ending of its noun. */
+#define COUNTED(count) (count), (count) == 1 ? "" : "s"
+
 /* ---- Text --------------------------------------------------------------------- */
 
 /*

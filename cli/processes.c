@@ -166,7 +166,7 @@ struct probe_error *processes_check(const struct common_options *common)
 
 	if (common->follow && common->no_follow)
 		return probe_error_new(
-			PROBE_ERROR_USAGE, "--follow and --no-follow are each other's opposite");
+			PROBE_ERROR_USAGE, "--follow and --no-follow exclude each other");
 	if (common->program && given)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"%s: give either processes (-p, --name, --children) or -- PROGRAM, not "
@@ -174,7 +174,7 @@ struct probe_error *processes_check(const struct common_options *common)
 			common->command);
 	if (!given && (!common->program || !common->program[0]))
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"%s: which process? Give -p PID, --name NAME or --children PID, or -- "
+			"%s: no process given; use -p PID, --name NAME or --children PID, or -- "
 			"PROGRAM to start one",
 			common->command);
 	return NULL;

@@ -34,8 +34,8 @@ static struct probe_error *plans_parse(struct request_options *options)
 
 		if (plan == PROBE_PLAN_NONE)
 			return probe_error_new(PROBE_ERROR_USAGE,
-				"--plan: no plan is called '%.*s'; there are toggle, behind, "
-				"pun, nop, relocate",
+				"--plan: unknown plan '%.*s'; use toggle, behind, "
+				"pun, nop or relocate",
 				(int)(length < INT16_MAX ? length : INT16_MAX), at);
 		for (size_t i = 0; i < request->plan_count; i++) {
 			if (options->plans[i] == plan)
@@ -58,8 +58,8 @@ struct probe_error *request_init(struct request_options *options, struct common_
 	if (error)
 		return error;
 	if (!common->patterns.count)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"no PROBE is given; `probectl list` shows what there is");
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "no PROBE given; `probectl list` shows what there is");
 	options->request = (struct probe_request){
 		.patterns = (const struct probe_pattern *const *)common->patterns.items,
 		.pattern_count = common->patterns.count,
@@ -101,5 +101,5 @@ void report_refusals(const struct probe_report *report)
 struct probe_error *request_no_pid(const struct common_options *common)
 {
 	return probe_error_new(
-		PROBE_ERROR_USAGE, "%s: which process? Give -p PID", common->command);
+		PROBE_ERROR_USAGE, "%s: no process given; use -p PID", common->command);
 }

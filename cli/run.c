@@ -13,6 +13,7 @@
 
 #include "cli/cli.h"
 #include "cli/clock.h"
+#include "cli/print.h"
 #include "cli/request.h"
 #include "cli/run.h"
 
@@ -42,8 +43,9 @@ static struct probe_error *enable(struct run *run, struct probe_target *target, 
 
 	report_refusals(&report);
 	if (!error && run->verbose)
-		fprintf(stderr, "probectl: %zu probes, %zu sites enabled in %d\n", report.probes,
-			report.sites, (int)probe_target_pid(target));
+		fprintf(stderr, "probectl: %zu probe%s, %zu site%s enabled in %d\n",
+			COUNTED(report.probes), COUNTED(report.sites),
+			(int)probe_target_pid(target));
 	probe_report_deinit(&report);
 	*waiting_ret = error && error->code == PROBE_ERROR_NOT_FOUND && run->follow;
 	run->matched |= !error;
@@ -139,7 +141,8 @@ static void add_later(struct run *run, struct probe_target *target, bool held)
 	struct probe_error *error = add(run, target, held);
 
 	if (error && error->code != PROBE_ERROR_NOT_FOUND)
-		report_warning("a program that was started has no probes on: %s", error->message);
+		report_warning(
+			"the probes of a program that was started are off: %s", error->message);
 	run->failed |= error && error->code == PROBE_ERROR_REFUSED;
 	probe_error_free(error);
 }

@@ -26,7 +26,7 @@ static void say(struct top *top, const char *format, const char *what)
 static void set_filter(struct top *top, const char *text)
 {
 	if (!model_set_filter(&top->model, text) && !top->view.editing)
-		say(top, "'%s' is no PROBE: it is looked for as a text", text);
+		say(top, "'%s' is not a PROBE; searching for it as text", text);
 }
 
 /* Takes the last character off. */
@@ -82,7 +82,7 @@ static void apply(struct top *top)
 	if (error)
 		say(top, "%s", error->message);
 	else
-		say(top, "done; the process stood still for %s", stop);
+		say(top, "done; the process was stopped for %s", stop);
 	probe_error_free(error);
 	model_arrange(&top->model);
 }
@@ -93,7 +93,7 @@ static void toggle(struct top *top)
 
 	/* The one that was under the cursor may be hidden by the filter. */
 	if (model_cursor(&top->model) == SIZE_MAX) {
-		say(top, "%s", "which probe? The arrow keys move the cursor");
+		say(top, "%s", "no probe is selected; the arrow keys move the cursor");
 		return;
 	}
 	row = &top->model.rows[top->model.selected];

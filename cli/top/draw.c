@@ -400,19 +400,19 @@ static void last_line(
 
 static const char *const help[] = {
 	"q Ctrl-C        quit; all probes are switched off",
-	"up down         move the cursor, as page up, page down, home, end do",
-	"space           switch the probe under the cursor off, or on again",
-	"A O             all probes that are shown: on, off",
+	"up down         move the cursor; so do page up, page down, home, end",
+	"space           switch the probe under the cursor on or off",
+	"A O             switch all probes that are shown on (A) or off (O)",
 	"/               filter: a text, globs (*lock*), or /a regular expression/",
-	"escape          forget the cursor, then the filter",
+	"escape          clear the cursor, then the filter",
 	"r t m 9 n       order: rate, total, median, 99th percentile, name",
-	"R               the other way round",
-	"c               rates and times: of the last interval, of all the time",
-	"+ -             a longer interval, a shorter one",
-	"p               pause: nothing moves, hits are counted on",
-	"Ctrl-L          draw the screen anew",
+	"R               reverse the order",
+	"c               rates and times of the last interval, or since the start",
+	"+ -             use a longer or shorter interval",
+	"p               pause the display; hits are still counted",
+	"Ctrl-L          redraw the screen",
 	"",
-	"P50, P99, AVG: how long it took from the probe that begins something to",
+	"P50, P99, AVG: the time from the probe that begins something to",
 	"this one, which ends it (X__start, X__done). OPEN: begun, not yet ended.",
 	"Before a name: - off, ! a site is not counted (the line below says why).",
 };
@@ -425,7 +425,7 @@ static void draw_help(struct top_frame *frame, const struct top_view *view)
 		line_of_text(frame, view, TOP_LOOK_PLAIN, help[i]);
 	while (frame->count + 1 < view->height)
 		line_of_text(frame, view, TOP_LOOK_PLAIN, "");
-	line_of_text(frame, view, TOP_LOOK_REVERSE, "any key goes back");
+	line_of_text(frame, view, TOP_LOOK_REVERSE, "press any key to go back");
 }
 
 /* ---- All of it --------------------------------------------------------------------- */
@@ -473,7 +473,7 @@ static void draw_all_rows(struct top_frame *frame, const struct top_model *model
 	struct top_view *view, const struct arrangement *plan)
 {
 	struct shape shape = find_shape(model, view->width, view->utf8);
-	const char *none = model->count ? " (no probe passes the filter)" : " (no probe so far)";
+	const char *none = model->count ? " (no probe matches the filter)" : " (no probe so far)";
 	size_t end;
 
 	scroll(model, view, plan->rows);

@@ -59,17 +59,18 @@ void source_note_failure(struct top_source *source, struct probe_error *error)
 void source_note_site(struct top_source *source, pid_t pid, const struct probe_site_news *news)
 {
 	char fault[PROBE_FAULT_BYTES];
-	const char *provider = news->site.name ? news->site.provider : "what follows";
+	const char *provider = news->site.name ? news->site.provider : "the gate that notices ";
+	const char *colon = news->site.name ? ":" : "";
 	const char *name = news->site.name ? news->site.name : "libraries and programs";
 
 	source->incomplete = true;
 	probe_fault_text(fault, news->site.fault, news->site.bytes, news->site.length);
 	if (news->event == PROBE_SITE_BACK)
-		add_news(source, "process %d: %s:%s at 0x%jx counts again", (int)pid, provider,
-			name, (uintmax_t)news->site.pc);
+		add_news(source, "process %d: %s%s%s at 0x%jx counts again", (int)pid, provider,
+			colon, name, (uintmax_t)news->site.pc);
 	else
-		add_news(source, "process %d: %s:%s at 0x%jx%s: %s", (int)pid, provider, name,
-			(uintmax_t)news->site.pc,
+		add_news(source, "process %d: %s%s%s at 0x%jx%s: %s", (int)pid, provider, colon,
+			name, (uintmax_t)news->site.pc,
 			news->site.left ? " is left as it is" : " does not count any more", fault);
 }
 

@@ -321,7 +321,7 @@ static struct probe_error *stop_session(
 	const struct top_process *process, struct probe_session *session)
 {
 	return probe_error_prefix(session ? probe_session_stop(session) : NULL,
-		"process %d keeps its probes, until `probectl repair`",
+		"process %d keeps its probes until `probectl repair`",
 		(int)probe_target_pid(process->target));
 }
 

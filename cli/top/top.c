@@ -170,7 +170,7 @@ static void print_refusals(struct top *top)
 
 		if (row->refused && !row->refusal_told)
 			report_warning("%s:%s: %zu site%s refused: %s", row->provider, row->name,
-				row->refused, row->refused == 1 ? "" : "s", row->reason);
+				COUNTED(row->refused), row->reason);
 		row->refusal_told = row->refused > 0;
 	}
 }
@@ -378,13 +378,13 @@ static void begin_view(struct top *top)
 	if (unmatched && !top->events.child)
 		report_warning("%s matches no probe; waiting for a library that has it", unmatched);
 	else if (!top->model.has_times && (order == TOP_ORDER_P50 || order == TOP_ORDER_P99))
-		report_warning("no two of the probes are a pair by their names: there are no times "
+		report_warning("no two probes form a pair by their names, so there are no times "
 			       "to sort by");
 	probe_duration_text(stop, (double)source_stop_ns(top->source));
 	length = top->events.child
-			 ? asprintf(&message, "%zu probes are on", top->model.count)
-			 : asprintf(&message, "%zu probes are on; the process stood still for %s",
-				   top->model.count, stop);
+			 ? asprintf(&message, "%zu probe%s enabled", COUNTED(top->model.count))
+			 : asprintf(&message, "%zu probe%s enabled; the process was stopped for %s",
+				   COUNTED(top->model.count), stop);
 	top_say(top, length < 0 ? NULL : message);
 }
 

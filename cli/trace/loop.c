@@ -74,7 +74,7 @@ static void target_stop(struct trace *trace, struct trace_target *target)
 	error = probe_session_stop(target->session);
 	target->stuck = error != NULL;
 	trace_fail(trace,
-		probe_error_prefix(error, "process %d keeps its probes, until `probectl repair`",
+		probe_error_prefix(error, "process %d keeps its probes until `probectl repair`",
 			(int)probe_target_pid(target->target)));
 }
 

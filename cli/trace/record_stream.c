@@ -127,8 +127,7 @@ static struct probe_error *start(struct recorder *r)
 		error = probe_stream_start(r->stream);
 	if (!error && !o->settings.quiet && !r->loop.child)
 		fprintf(stderr, "probectl: recording %zu probe%s, %zu site%s; Ctrl-C ends%s\n",
-			report.probes, report.probes == 1 ? "" : "s", report.sites,
-			report.sites == 1 ? "" : "s",
+			COUNTED(report.probes), COUNTED(report.sites),
 			o->full == RECORD_LOOP ? ", SIGUSR1 writes what there is" : "");
 	probe_report_deinit(&report);
 	if (!error)
@@ -250,7 +249,7 @@ static void report(const struct recorder *r)
 	if (r->overrun)
 		fprintf(stderr, "probectl: %s (see -b)\n",
 			o->full == RECORD_LOOP
-				? "older hits were written over"
+				? "older hits were overwritten"
 				: "later hits were not recorded: the rings were full");
 	fprintf(stderr, "probectl: %" PRIu64 " hits recorded in %s\n", r->status.flushed,
 		o->directory);

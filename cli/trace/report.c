@@ -245,8 +245,8 @@ void trace_report_losses(struct trace *trace)
 			if (probes[k].lost <= tally->lost)
 				continue;
 			if (!target->tracer->folded)
-				output_lost(trace, target, &probes[k],
-					probes[k].lost - tally->lost);
+				output_lost(
+					trace, target, &probes[k], probes[k].lost - tally->lost);
 			tally->lost = probes[k].lost;
 		}
 	}
@@ -337,7 +337,7 @@ void trace_report_summary(const struct trace *trace)
 		fprintf(stderr, "probectl: %zu probes were not hit (-a names them)\n",
 			rows.count - shown);
 	if (lost)
-		fprintf(stderr, "probectl: hits were lost for want of room in the rings; larger "
+		fprintf(stderr, "probectl: hits were lost because the rings were full; larger "
 				"ones (-b) or fewer probes help, and -c counts without loss\n");
 	free(rows.rows);
 }

@@ -12,6 +12,7 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
+#include "cli/print.h"
 #include "cli/processes.h"
 #include "cli/trace/options.h"
 
@@ -153,8 +154,8 @@ static void report_started(const struct trace *trace, const struct probe_report 
 		snprintf(processes, sizeof(processes), " in %zu processes",
 			trace->target_count / trace->tracer_count);
 	fprintf(stderr, "probectl: %s %zu probe%s, %zu site%s%s; Ctrl-C ends\n",
-		trace->record ? "recording" : "tracing", sum->probes, sum->probes == 1 ? "" : "s",
-		sum->sites, sum->sites == 1 ? "" : "s", processes);
+		trace->record ? "recording" : "tracing", COUNTED(sum->probes), COUNTED(sum->sites),
+		processes);
 }
 
 void trace_target_close(struct trace_target *target)
@@ -286,11 +287,11 @@ static struct probe_error *check_tracers(
 			"-c or -t latency");
 	if (options->ring_bytes && !has_records(trace))
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"tracer '%s' records nothing; -b means nothing to it",
+			"tracer '%s' records nothing, so -b does not apply",
 			probe_tracer_name(trace->tracers->spec));
 	if (options->string_bytes && !has_records(trace) && !options->tracer.keys.count)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"tracer '%s' records nothing; -s means nothing to it without -k",
+			"tracer '%s' records nothing, so -s does not apply without -k",
 			probe_tracer_name(trace->tracers->spec));
 	return NULL;
 }

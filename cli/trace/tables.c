@@ -85,8 +85,8 @@ static struct probe_error *print_tracer(
 		probe_table_sort(table, view.order);
 		probe_sink_table(trace->sink, table, &view);
 		if (probe_table_lost(table) && tracer->options.gather.key_count)
-			fprintf(stderr, "probectl: there was no room for the keys of all hits; "
-					"--keys N makes more\n");
+			fprintf(stderr, "probectl: not all keys fit into the table; "
+					"--keys N makes it larger\n");
 	}
 	probe_table_free(tracer->last);
 	tracer->last = table;

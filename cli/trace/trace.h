@@ -56,7 +56,7 @@ struct trace_target {
 	bool unwanted; /* its tracer wants no more of its hits */
 	bool *removed; /* the same of single probes */
 	size_t removed_count;
-	size_t refusals; /* of the session's report, that were told */
+	size_t refusals;	     /* of the session's report, that were told */
 	struct trace_tally *tallies; /* for each probe */
 	size_t tally_count;
 };

@@ -66,7 +66,7 @@ static struct probe_error *parse_pairing(const char *text, enum probe_pairing *r
 		*ret = PROBE_PAIRING_LISTED;
 	else
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"--pairs '%s': there are auto (by their names) and listed (a begin, its "
+			"--pairs '%s': use auto (by their names) or listed (a begin, its "
 			"end, the next begin ...)",
 			text);
 	return NULL;
@@ -81,7 +81,7 @@ static struct probe_error *check_numbers(const struct tracer_options *options)
 			PROBE_ERROR_USAGE, "--every and --rate: at most %u", UINT32_MAX);
 	if (options->keys_max && !options->keys.count)
 		return probe_error_new(
-			PROBE_ERROR_USAGE, "--keys is room for keys; which? Give -k EXPR, too");
+			PROBE_ERROR_USAGE, "--keys is the number of keys; give -k EXPR, too");
 	return NULL;
 }
 

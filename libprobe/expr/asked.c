@@ -160,8 +160,8 @@ static struct probe_error *bind_string(struct binder *b, unsigned int arg, uint8
 
 	if (arg >= b->site->count)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"there is no arg%u for the key, the probe has %zu arguments", arg,
-			b->site->count);
+			"there is no arg%u for the key, the probe has %zu argument%s", arg,
+			b->site->count, b->site->count == 1 ? "" : "s");
 	capture = record_layout_capture(b->layout, b->site, arg, true, b->asked->string_bytes);
 	if (capture < 0)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,

@@ -302,7 +302,7 @@ static void answers(struct page *page, const struct summary_probe *const *probes
 		page_share(page, summary->lost, summary->lost + summary->hits);
 		page_html(page, " of all hits: what follows is incomplete</dd></div>\n");
 	} else if (summary->overrun || summary->full) {
-		page_html(page, summary->overrun ? "but older hits were written over</dd></div>\n"
+		page_html(page, summary->overrun ? "but older hits were overwritten</dd></div>\n"
 						 : "but later hits were not recorded</dd></div>\n");
 	} else {
 		page_html(page, "every hit is here</dd></div>\n");
@@ -472,7 +472,7 @@ static void losses(struct page *page)
 {
 	section_begin(page, "losses", "Losses");
 	if (page->summary->overrun)
-		page_html(page, "<p><span class=\"alert\">▲ Older hits were written over</span>, "
+		page_html(page, "<p><span class=\"alert\">▲ Older hits were overwritten</span>, "
 				"and nobody has counted them: the rings held no more. Larger ones "
 				"(-b) hold more.</p>\n");
 	if (page->summary->full)

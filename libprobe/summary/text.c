@@ -131,7 +131,7 @@ static void missing(struct buffer *out, const struct probe_summary *summary)
 {
 	if (summary->overrun)
 		buffer_string(
-			out, "older hits were written over: the rings held no more (record -b)\n");
+			out, "older hits were overwritten: the rings held no more (record -b)\n");
 	if (summary->full)
 		buffer_string(
 			out, "later hits were not recorded: the rings were full (record -b)\n");

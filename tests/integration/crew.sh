@@ -123,7 +123,7 @@ for command in "trace -c" "top -i 0.1"; do
 	kill -INT "$tracer"
 	wait "$tracer"
 	same "$command while a thread stays in vfork: status" "$?" 1
-	grep -q "keeps its probes, until .probectl repair.*vfork(2)" "$SCRATCH/stays.err" ||
+	grep -q "keeps its probes until .probectl repair.*vfork(2)" "$SCRATCH/stays.err" ||
 		fail "$command while a thread stays in vfork: it says: $(cat "$SCRATCH/stays.err")"
 	"$PROBECTL" status -p "$target_pid" >"$SCRATCH/out" 2>"$SCRATCH/err"
 	grep -q "probectl repair -p $target_pid" "$SCRATCH/err" || fail "$command, status: $(cat "$SCRATCH/err")"

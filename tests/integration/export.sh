@@ -140,8 +140,8 @@ same "losses of trace-event" "$(number lost lost)" "$lost"
 
 # ---- What fails ----------------------------------------------------------------------------
 
-failing 2 "as what?" "$SCRATCH/pairs"
-failing 2 "there is no 'xml'" --format xml "$SCRATCH/pairs"
+failing 2 "no format given" "$SCRATCH/pairs"
+failing 2 "--format 'xml': use json" --format xml "$SCRATCH/pairs"
 failing 2 "give one record" --format csv
 failing 2 "is not PROBE(argN)" --format perfetto --counter loop:nop "$SCRATCH/pairs"
 failing 2 "--key and --match" --format csv --key arg0 "$SCRATCH/pairs"

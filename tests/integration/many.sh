@@ -144,5 +144,5 @@ for command in "top herd:hit" "enable herd:hit" repair; do
 done
 wanted_status=2
 wrong "not both" --name herd herd:hit -- true
-wrong "which process" herd:hit
+wrong "no process given" herd:hit
 finish

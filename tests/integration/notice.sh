@@ -139,7 +139,7 @@ overwrite()
 	poke "$original"
 	await "$1" "$probe at 0x[0-9a-f]* .*its hits are not counted, since .* at the latest"
 	"$PROBECTL" repair -p "$pid" >/dev/null || fail "$1: repair"
-	await "$1" "$probe at 0x[0-9a-f]* .*it is ours again at"
+	await "$1" "$probe at 0x[0-9a-f]* .*patched again at"
 }
 
 begin nop

@@ -166,8 +166,8 @@ fails()
 	same "lines of report $*" "$(wc -l <"$SCRATCH/err")" 1
 	grep -q -- "$words" "$SCRATCH/err" || fail "report $*: $(cat "$SCRATCH/err")"
 }
-fails 2 'which DIR'
-fails 2 'which DIR' ''
+fails 2 'no DIR given'
+fails 2 'no DIR given' ''
 fails 2 'one DIR' a b
 fails 2 'give one' --json --html x "$SCRATCH/pairs"
 fails 2 'not a key' -k arg99 "$SCRATCH/pairs"

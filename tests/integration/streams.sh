@@ -146,7 +146,7 @@ ask 1000
 kill -TERM "$example"
 wait "$example" || fail "record --full=loop: $(cat "$SCRATCH/loop.err")"
 recorded loop
-grep -q 'older hits were written over' "$SCRATCH/loop.err" || fail "it is not told that hits are gone"
+grep -q 'older hits were overwritten' "$SCRATCH/loop.err" || fail "it is not told that hits are gone"
 same "hits told" "$(sed -n 's/^probectl: \([0-9]*\) hits recorded.*/\1/p' "$SCRATCH/loop.err")" \
 	"$(grep -c ' hits:work: ' "$SCRATCH/loop.txt")"
 for thread in 0 1; do
@@ -160,7 +160,7 @@ grep -q 'comm = "hits" }.*hits:work\|hits:work.*comm = "hits"' "$SCRATCH/loop.tx
 "$PROBECTL" report "$SCRATCH/loop" >"$SCRATCH/loop.report" || fail "no report of loop"
 grep -q "^$(grep -c ' hits:work: ' "$SCRATCH/loop.txt") hits, .* 0 lost; 1 probe, 1 process, " \
 	"$SCRATCH/loop.report" || fail "report of loop: $(head -2 "$SCRATCH/loop.report")"
-grep -q '^older hits were written over' "$SCRATCH/loop.report" || fail "the report does not say that hits are gone"
+grep -q '^older hits were overwritten' "$SCRATCH/loop.report" || fail "the report does not say that hits are gone"
 same "stacks of loop" "$("$PROBECTL" export --format=folded --count "$SCRATCH/loop")" \
 	"hits;hits:work $(grep -c ' hits:work: ' "$SCRATCH/loop.txt")"
 same_state "$target_pid"

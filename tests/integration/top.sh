@@ -190,12 +190,12 @@ usage()
 	same "top $*" "$?" 2
 	grep -q -- "$message" "$SCRATCH/err" || fail "top $*: $(cat "$SCRATCH/err")"
 }
-usage 'which process' 'pairs:*'
-usage 'there are rate' -p $$ --sort size
+usage 'no process given' 'pairs:*'
+usage 'use rate' -p $$ --sort size
 usage 'at least 10 ms' -p $$ -i 1ms
 usage 'not both' -p $$ -- true
 usage 'to start one' --
-usage 'opposite' --follow --no-follow -- true
+usage 'exclude each other' --follow --no-follow -- true
 "$PROBECTL" top -p $$ >"$SCRATCH/out" 2>"$SCRATCH/err"
 same "a process without probes" "$?" 1
 grep -q "no probe" "$SCRATCH/err" || fail "a process without probes: $(cat "$SCRATCH/err")"
@@ -355,10 +355,10 @@ requests=200000
 start "$TARGETS/pairs" "$threads" "$requests"
 save_state "$target_pid"
 top_start
-sees 'probes are on; the process stood still for'
+sees 'probes enabled; the process was stopped for'
 sees ' PROBE .*HITS/s\* .*TOTAL .*P50 .*OPEN'
 keys '?'
-sees 'any key goes back'
+sees 'press any key to go back'
 keys x
 sees ' PROBE .*HITS/s\*'
 keys n
@@ -474,7 +474,7 @@ keys Enter
 sees '^ pairs:request__done'
 keys /
 keys -l nosuch
-sees '(no probe passes the filter)'
+sees '(no probe matches the filter)'
 keys Escape
 sees '^ pairs:request__done'
 keys q
@@ -547,7 +547,7 @@ touch "$SCRATCH/ended"
 top_ended 7
 same "what it has written, and the table" \
 	"$(screen | grep -oE '^(hello|oops|no input|later)$|, all of' | paste -sd' ')" "hello oops no input later , all of"
-! screen | grep 'probes are on' || fail "what was said on the screen is said again"
+! screen | grep 'probes enabled' || fail "what was said on the screen is said again"
 
 # Without top, it continues; top waits for it.
 speaker_start "$SCRATCH/left"

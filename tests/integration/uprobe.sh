@@ -299,7 +299,7 @@ over()
 	heard "$name at .*its hits are not counted"
 	kernel_off
 	ended 0 repair -p "$target_pid"
-	heard "$name at .*it is ours again"
+	heard "$name at .*patched again"
 	go "traced again"
 	kill -INT "$tracer_pid"
 	wait "$tracer_pid"
@@ -507,7 +507,7 @@ if [ -n "$loader" ] && [ -n "$libc" ] && command -v readelf >/dev/null; then
 			kill -INT "$tracer_pid"
 			wait "$tracer_pid"
 			same "status of a trace whose gate was written over" "$?" 1
-			grep -q 'the place where what is opened or started is noticed' "$SCRATCH/gates.err" ||
+			grep -q 'the gate that notices libraries and programs' "$SCRATCH/gates.err" ||
 				fail "not told: $(head -3 "$SCRATCH/gates.err")"
 		fi
 		same "hits, $first first" "$(hits_of "$SCRATCH/gates.out" life:hit)" 100

@@ -203,7 +203,7 @@ static void test_missing(void **state)
 	assert_null(probe_summary_add(summary, &stop));
 	assert_null(probe_summary_render(summary, PROBE_SUMMARY_TEXT, &view, &text, &length));
 	assert_non_null(strstr(text, "\n3 hits, 0 lost; 1 probe, "));
-	assert_non_null(strstr(text, "\nolder hits were written over"));
+	assert_non_null(strstr(text, "\nolder hits were overwritten"));
 	assert_non_null(strstr(text, "  OVER TIME\n"));
 	assert_non_null(strstr(text, "100.0%  5\n2 hits have no such value\n"));
 	assert_non_null(strstr(text, "\nno hit has arg7\n\nno hit has str(arg0)\n"));
@@ -213,7 +213,7 @@ static void test_missing(void **state)
 	check_page(text);
 	assert_non_null(strstr(text, "2</data> hits have no such value."));
 	assert_non_null(strstr(text, "No hit has <code>arg7</code>."));
-	assert_non_null(strstr(text, "but older hits were written over"));
+	assert_non_null(strstr(text, "but older hits were overwritten"));
 	assert_null(strstr(text, "every hit is here"));
 	assert_null(strstr(text, "No hit was lost"));
 	assert_non_null(strstr(text, "<dd>all hits are of one instant</dd>"));

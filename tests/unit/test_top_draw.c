@@ -292,7 +292,7 @@ static void test_other_screens(void **state)
 	fill(&model);
 	assert_true(model_set_filter(&model, "nothing"));
 	draw_screen(&frame, &model, &view);
-	line_is(&frame, 2, " (no probe passes the filter)");
+	line_is(&frame, 2, " (no probe matches the filter)");
 	line_is(&frame, 5, "filter: nothing_                                            ");
 	view.height = 1;
 	draw_screen(&frame, &model, &view);

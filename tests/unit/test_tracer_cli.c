@@ -153,12 +153,12 @@ static void mistakes_are_named(void **state)
 
 	(void)state;
 	usage(&(struct tracer_options){.tracers = {latency, 1}, .pairs = "car"}, 2,
-		"--pairs 'car': there are auto (by their names) and listed (a begin, its end, the "
+		"--pairs 'car': use auto (by their names) or listed (a begin, its end, the "
 		"next begin ...)");
 	usage(&(struct tracer_options){.tracers = {count, 1}, .keys = {keys, 5}}, 1,
 		"-k: at most 4 keys");
 	usage(&(struct tracer_options){.tracers = {count, 1}, .keys_max = 5}, 1,
-		"--keys is room for keys; which? Give -k EXPR, too");
+		"--keys is the number of keys; give -k EXPR, too");
 	usage(&(struct tracer_options){.every = UINT64_C(1) << 32}, 1,
 		"--every and --rate: at most 4294967295");
 }
