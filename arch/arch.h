@@ -238,6 +238,12 @@ struct arch_flights {
 	uint32_t depth;	  /* times in an entry */
 	uint32_t pair;
 	const struct arch_expr *match; /* what says which begin; NULL: the thread */
+	/*
+	 * If forked children use the table as well: a u32 in private memory, the number of the
+	 * process, zero in a child that has none yet; and the u32 that the table's users share,
+	 * the number given out last. Both 0: one process alone uses the table.
+	 */
+	uint64_t process, processes;
 };
 
 /*

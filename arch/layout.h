@@ -87,14 +87,15 @@ enum { TABLE_TAG_FILLING = 2, TABLE_PROBES_MAX = 32 /* entries examined */ };
 
 /*
  * What has begun and not yet ended, for a thread or for a key of the program's own (a request's
- * number). Open addressing as above, in one table that all CPUs share.
+ * number). Open addressing as above, in one table that all CPUs share, and forked children, if
+ * they count as well: these have the same thread pointers and addresses as their parent.
  */
 struct probe_flight {
-	uint32_t state; /* FLIGHT_*, or FLIGHT_PAIR + number of the pair */
-	uint32_t depth; /* number of entries in `times` */
-	uint64_t key;	/* the thread pointer, the thread's id, or the program's own key */
-	uint32_t tid;	/* the thread that made the entry; 0: unknown */
-	uint32_t unused;
+	uint32_t state;	  /* FLIGHT_*, or FLIGHT_PAIR + number of the pair */
+	uint32_t depth;	  /* number of entries in `times` */
+	uint64_t key;	  /* the thread pointer, the thread's id, or the program's own key */
+	uint32_t tid;	  /* the thread that made the entry; 0: unknown */
+	uint32_t process; /* number of the key's process, where several use the table */
 	uint64_t unused2;
 	uint64_t times[]; /* time stamp counter; the innermost is last */
 };

@@ -228,6 +228,8 @@ static bool plan_flights(struct stub_plan *p)
 	const struct arch_flights *f = &p->stub->flights;
 
 	p->kernel_tid |= !f->match && !p->stub->thread.has_tp;
+	if (f->process)
+		p->process_temp = take_temps(p, 1);
 	return is_power_of_two(f->entries) && f->depth > 0 && f->depth < 1 << 20;
 }
 
@@ -440,7 +442,7 @@ static void make_labels(struct emit *e, struct stub_plan *p)
 		&p->small_out, &p->slow, &p->full, &p->lost, &p->unmatched, &p->slow_sample,
 		&p->sampled, &p->slow_update, &p->slow_flight, &p->timed, &p->entered,
 		&p->slow_leave, &p->clear_check, &p->check_cleared, &p->restore_check,
-		&p->check_restored};
+		&p->check_restored, &p->number, &p->numbered};
 
 	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)
 		*labels[i] = emit_label(e);

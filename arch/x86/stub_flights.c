@@ -9,6 +9,13 @@
  * case the handler never returns, and once more afterwards, because the handler may have stored
  * its own there. Only a thread's first begin uses a locked instruction.
  *
+ * If forked children use the table as well, they have the same thread pointers and keys as their
+ * parent. So a key is one of a process, which has a number: the word that holds it is wiped by
+ * fork(2), and whoever finds it zero takes the next number of those that share the table. And
+ * processes come and go: where no entry is free, a thread takes one whose depth is 0, whoever's
+ * it is. So at depth 0 its owner, too, has to take it, with a locked instruction that compares
+ * state and depth at once; above that only the owner changes it.
+ *
  * By key: a thread that changes an entry takes it (state FLIGHT_TAKEN) with a locked
  * instruction, and gives it back. It does not wait for others but retries SPINS times, because
  * the owner may be the very thread that a signal interrupted.
@@ -49,6 +56,13 @@ static void emit_first_entry(struct emit *e, const struct stub_plan *p)
 
 	emit_const(e, RCX, GOLDEN);
 	emit_mem(e, true, OP_LEA, R10, mem_at(RSI, (int32_t)f->pair));
+	if (f->process) {
+		/* The product's upper half, of which the index is taken, then has it times GOLDEN.
+		 */
+		emit_mem(e, false, OP_MOV_LOAD, R11, temp_at(p->process_temp));
+		emit_shift(e, true, true, R11, 32);
+		emit_reg(e, true, OP_ADD, R10, R11);
+	}
 	emit_reg(e, true, OP_IMUL, R10, RCX);
 	emit_shift(e, true, false, R10, 32);
 	emit_imm(e, false, IMM_AND, R10, (int32_t)f->entries - 1);
@@ -70,6 +84,50 @@ static void emit_advance(struct emit *e, const struct stub_plan *p, int next)
 	emit_jump_label(e, CC_NE, next);
 }
 
+/*
+ * Compares the key and the process of the entry at %rcx with ours: where the key is another, jumps
+ * to `other`, else leaves the flags; changes %rdx.
+ */
+static void emit_compare_key(struct emit *e, const struct stub_plan *p, int other)
+{
+	emit_mem(e, true, OP_CMP, RSI, FIELD(key));
+	if (!p->stub->flights.process)
+		return;
+	emit_jump_label(e, CC_NE, other);
+	emit_mem(e, false, OP_MOV_LOAD, RDX, temp_at(p->process_temp));
+	emit_mem(e, false, OP_CMP, RDX, FIELD(process));
+}
+
+/* Puts the number of the process into its temporary; changes %rax. */
+static void emit_process(struct emit *e, const struct stub_plan *p)
+{
+	emit_lea_to(e, RAX, p->stub->flights.process);
+	emit_mem(e, false, OP_MOV_LOAD, RAX, mem_at(RAX, 0));
+	emit_reg(e, false, OP_TEST, RAX, RAX);
+	emit_jump_label(e, CC_E, p->number);
+	emit_place(e, p->numbered);
+	emit_mem(e, false, OP_MOV_STORE, RAX, temp_at(p->process_temp));
+}
+
+/* Of two threads that come here at once, one's number is not used. */
+static void emit_take_number(struct emit *e, const struct stub_plan *p)
+{
+	emit_place(e, p->number);
+	emit_lea_to(e, RCX, p->stub->flights.processes);
+	emit_const(e, RDX, 1);
+	emit_lock(e);
+	emit_mem(e, false, OP_XADD, RDX, mem_at(RCX, 0));
+	emit_imm(e, false, IMM_ADD, RDX, 1);
+	emit_jump_label(e, CC_E, p->number);
+	emit_lea_to(e, RCX, p->stub->flights.process);
+	emit_const(e, RAX, 0);
+	emit_lock(e);
+	emit_mem(e, false, OP_CMPXCHG, RDX, mem_at(RCX, 0));
+	emit_jump_label(e, CC_NE, p->numbered);
+	emit_reg(e, false, OP_MOV_LOAD, RAX, RDX);
+	emit_jump_label(e, -1, p->numbered);
+}
+
 /* %rsi = the key of the pair. */
 static void emit_flight_key(struct emit *e, const struct stub_plan *p)
 {
@@ -84,20 +142,29 @@ static void emit_flight_key(struct emit *e, const struct stub_plan *p)
 	} else {
 		emit_mem(e, true, OP_MOV_LOAD, RSI, temp_at(p->tid_temp));
 	}
+	if (s->flights.process)
+		emit_process(e, p);
 	emit_lea_to(e, R8, s->flights.table);
 }
 
-/* %rcx = the thread's entry; jumps to `missing` if there is none. */
-static void emit_find_own(struct emit *e, const struct stub_plan *p, int missing)
+/*
+ * %rcx = the thread's entry; jumps to `missing` if there is none. An end needs one that somebody
+ * else cannot take. A jump to `other` looks for a further one.
+ */
+static void emit_find_own(struct emit *e, const struct stub_plan *p, int other, int missing)
 {
-	int next = emit_label(e), other = emit_label(e), found = emit_label(e);
+	int next = emit_label(e), found = emit_label(e);
 
 	emit_first_entry(e, p);
 	emit_place(e, next);
 	emit_entry_address(e, p);
 	emit_imm_mem(e, false, IMM_CMP, FIELD(state), (int32_t)pair_state(p));
 	emit_jump_label(e, CC_NE, other);
-	emit_mem(e, true, OP_CMP, RSI, FIELD(key));
+	if (p->stub->flights.process && p->stub->kind != ARCH_STUB_BEGIN) {
+		emit_imm_mem(e, false, IMM_CMP, FIELD(depth), 0);
+		emit_jump_label(e, CC_E, other);
+	}
+	emit_compare_key(e, p, other);
 	emit_jump_label(e, CC_E, found);
 	emit_place(e, other);
 	emit_advance(e, p, next);
@@ -109,7 +176,7 @@ static void emit_find_own(struct emit *e, const struct stub_plan *p, int missing
 static void emit_take(struct emit *e, const struct stub_plan *p, int missing)
 {
 	int again = emit_label(e), next = emit_label(e), other = emit_label(e);
-	int busy = emit_label(e), taken = emit_label(e);
+	int busy = emit_label(e), taken = emit_label(e), stale = emit_label(e);
 
 	emit_const(e, R9, SPINS);
 	emit_place(e, again);
@@ -122,15 +189,16 @@ static void emit_take(struct emit *e, const struct stub_plan *p, int missing)
 	emit_jump_label(e, CC_E, busy);
 	emit_imm(e, false, IMM_CMP, RAX, (int32_t)pair_state(p));
 	emit_jump_label(e, CC_NE, other);
-	emit_mem(e, true, OP_CMP, RSI, FIELD(key));
+	emit_compare_key(e, p, other);
 	emit_jump_label(e, CC_NE, other);
 	emit_const(e, RDX, FLIGHT_TAKEN);
 	emit_lock(e);
 	emit_mem(e, false, OP_CMPXCHG, RDX, FIELD(state));
 	emit_jump_label(e, CC_NE, busy);
 	/* Meanwhile it may have become another key's. */
-	emit_mem(e, true, OP_CMP, RSI, FIELD(key));
+	emit_compare_key(e, p, stale);
 	emit_jump_label(e, CC_E, taken);
+	emit_place(e, stale);
 	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
 	emit_place(e, busy);
 	emit_const(e, RDI, 1);
@@ -145,10 +213,48 @@ static void emit_take(struct emit *e, const struct stub_plan *p, int missing)
 	emit_place(e, taken);
 }
 
-/* %rcx = a free entry, claimed for the key and taken; without one the hit is lost. */
-static void emit_claim(struct emit *e, const struct stub_plan *p)
+/* %rcx = an entry that nobody needs, taken; jumps to `taken` with it. Others follow behind it. */
+static void emit_take_idle(struct emit *e, const struct stub_plan *p, int taken)
+{
+	int next = emit_label(e), other = emit_label(e);
+
+	emit_first_entry(e, p);
+	emit_place(e, next);
+	emit_entry_address(e, p);
+	emit_mem(e, true, OP_MOV_LOAD, RAX, FIELD(state)); /* and the depth */
+	emit_imm(e, true, IMM_CMP, RAX, FLIGHT_PAIR);
+	emit_jump_label(e, CC_B, other);
+	emit_reg(e, true, OP_MOV_LOAD, RDX, RAX);
+	emit_shift(e, true, false, RDX, 32);
+	emit_jump_label(e, CC_NE, other);
+	emit_const(e, RDX, FLIGHT_TAKEN);
+	emit_lock(e);
+	emit_mem(e, true, OP_CMPXCHG, RDX, FIELD(state));
+	emit_jump_label(e, CC_E, taken);
+	emit_place(e, other);
+	emit_advance(e, p, next);
+}
+
+/* Notes in the entry at %rcx, which is taken, whose it is. */
+static void emit_own(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
+
+	emit_mem(e, true, OP_MOV_STORE, RSI, FIELD(key));
+	emit_store_imm(e, false, FIELD(depth), 0);
+	if (s->flights.process) {
+		emit_mem(e, false, OP_MOV_LOAD, RAX, temp_at(p->process_temp));
+		emit_mem(e, false, OP_MOV_STORE, RAX, FIELD(process));
+	}
+	if (s->thread.has_tid) {
+		emit_mem(e, false, OP_MOV_LOAD, RAX, mem_fs(s->thread.tid_offset));
+		emit_mem(e, false, OP_MOV_STORE, RAX, FIELD(tid));
+	}
+}
+
+/* %rcx = an entry for the key, taken; without one the hit is lost. */
+static void emit_claim(struct emit *e, const struct stub_plan *p)
+{
 	int next = emit_label(e), claimed = emit_label(e);
 
 	emit_first_entry(e, p);
@@ -160,23 +266,20 @@ static void emit_claim(struct emit *e, const struct stub_plan *p)
 	emit_mem(e, false, OP_CMPXCHG, RDX, FIELD(state));
 	emit_jump_label(e, CC_E, claimed);
 	emit_advance(e, p, next);
+	if (p->stub->flights.process && !p->stub->flights.match)
+		emit_take_idle(e, p, claimed);
 	emit_jump_label(e, -1, p->lost);
 	emit_place(e, claimed);
-	emit_mem(e, true, OP_MOV_STORE, RSI, FIELD(key));
-	emit_store_imm(e, false, FIELD(depth), 0);
-	if (s->thread.has_tid) {
-		emit_mem(e, false, OP_MOV_LOAD, RAX, mem_fs(s->thread.tid_offset));
-		emit_mem(e, false, OP_MOV_STORE, RAX, FIELD(tid));
-	}
+	emit_own(e, p);
 }
 
 /* ---- By thread ------------------------------------------------------------------------- */
 
 /*
  * A dead thread may have left an entry to the thread that now has its thread pointer: what it
- * had begun will never end.
+ * had begun will never end. If others may take the entry for that, jumps to `idle`.
  */
-static void emit_disown(struct emit *e, const struct stub_plan *p)
+static void emit_disown(struct emit *e, const struct stub_plan *p, int idle)
 {
 	const struct arch_stub *s = p->stub;
 	int same = emit_label(e);
@@ -187,7 +290,10 @@ static void emit_disown(struct emit *e, const struct stub_plan *p)
 	emit_mem(e, false, OP_CMP, RAX, FIELD(tid));
 	emit_jump_label(e, CC_E, same);
 	emit_store_imm(e, false, FIELD(depth), 0);
-	emit_mem(e, false, OP_MOV_STORE, RAX, FIELD(tid));
+	if (s->flights.process)
+		emit_jump_label(e, -1, idle);
+	else
+		emit_mem(e, false, OP_MOV_STORE, RAX, FIELD(tid));
 	emit_place(e, same);
 }
 
@@ -227,18 +333,42 @@ static void emit_pop_time(struct emit *e, int empty)
 	emit_dec(e, false, FIELD(depth));
 }
 
+/* Takes the thread's own entry at depth 0; jumps to `other` if somebody else was faster. */
+static void emit_retake(struct emit *e, const struct stub_plan *p, int other)
+{
+	int ours = emit_label(e), stale = emit_label(e);
+
+	emit_const(e, RAX, pair_state(p));
+	emit_const(e, RDX, FLIGHT_TAKEN);
+	emit_lock(e);
+	emit_mem(e, true, OP_CMPXCHG, RDX, FIELD(state)); /* and the depth */
+	emit_jump_label(e, CC_NE, other);
+	/* Somebody else may also have had it meanwhile. */
+	emit_compare_key(e, p, stale);
+	emit_jump_label(e, CC_E, ours);
+	emit_place(e, stale);
+	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
+	emit_jump_label(e, -1, other);
+	emit_place(e, ours);
+	emit_own(e, p);
+}
+
+/*
+ * A new entry is seen by nobody, nor by a signal handler, before the time is in it. So a handler
+ * may have made another one for the thread. The innermost begin is always in the first of them.
+ */
 static void emit_begin_own(struct emit *e, struct stub_plan *p)
 {
+	int missing = emit_label(e), idle = emit_label(e), push = emit_label(e);
+	int other = emit_label(e);
 	const struct sequence *q;
-	int missing = emit_label(e), push = emit_label(e);
 
-	emit_find_own(e, p, missing);
-	emit_disown(e, p);
-	emit_jump_label(e, -1, push);
-	emit_place(e, missing);
-	emit_claim(e, p);
-	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
-	emit_place(e, push);
+	emit_find_own(e, p, other, missing);
+	if (p->stub->flights.process) {
+		emit_imm_mem(e, false, IMM_CMP, FIELD(depth), 0);
+		emit_jump_label(e, CC_E, idle);
+	}
+	emit_disown(e, p, idle);
 	if (p->stub->thread.has_rseq) {
 		q = emit_sequence_begin(e, p, RDI, p->slow_flight);
 		emit_push_time(e, p, p->full);
@@ -247,14 +377,25 @@ static void emit_begin_own(struct emit *e, struct stub_plan *p)
 		emit_push_time_again(e, p, p->full);
 	}
 	emit_place(e, p->timed);
+	emit_jump_label(e, -1, p->out);
+	emit_place(e, idle);
+	if (p->stub->flights.process) {
+		emit_retake(e, p, other);
+		emit_jump_label(e, -1, push);
+	}
+	emit_place(e, missing);
+	emit_claim(e, p);
+	emit_place(e, push);
+	emit_push_time(e, p, p->full);
+	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
 }
 
 static void emit_end_own(struct emit *e, struct stub_plan *p)
 {
 	const struct sequence *q = NULL;
 
-	emit_find_own(e, p, p->unmatched);
-	emit_disown(e, p);
+	emit_find_own(e, p, emit_label(e), p->unmatched);
+	emit_disown(e, p, p->unmatched);
 	if (p->stub->thread.has_rseq)
 		q = emit_sequence_begin(e, p, RDI, p->slow_flight);
 	emit_pop_time(e, p->unmatched);
@@ -263,11 +404,13 @@ static void emit_end_own(struct emit *e, struct stub_plan *p)
 	emit_place(e, p->timed);
 }
 
-/* After an aborted sequence; %rcx is still the entry. */
+/* After an aborted sequence, %rcx is still the entry. */
 void emit_flights_slow(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
+	if (s->flights.process)
+		emit_take_number(e, p);
 	if (!s->flights.table || s->flights.match || !s->thread.has_rseq)
 		return;
 	emit_place(e, p->slow_flight);

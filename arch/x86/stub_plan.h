@@ -72,6 +72,7 @@ struct stub_plan {
 	int expr_temp;		     /* the first one for expressions */
 	int call_temp;		     /* the first one of the called function's frame */
 	int value_temp, time_temp;   /* the gathered value, and when its pair ended */
+	int process_temp;	     /* the number of the process, if flights need one */
 	int tag_temp;		     /* of the key */
 	int tries_temp;		     /* how often an aborted sequence is retried */
 	int key_temp[ARCH_KEYS_MAX]; /* numbers, and strings' words */
@@ -86,6 +87,7 @@ struct stub_plan {
 	int slow_sample, sampled; /* without rseq, while sampling; continue with a sampled hit */
 	int slow_update;
 	int slow_flight, timed;	 /* without rseq, for a pair by thread; its begin or end is noted */
+	int number, numbered;	 /* take a number for the process; it has one, in %eax */
 	int entered, slow_leave; /* counted as called; without rseq, after the call */
 	int clear_check, check_cleared, restore_check, check_restored; /* stub_alignment.c */
 	struct sequence sequences[SEQUENCES_MAX];

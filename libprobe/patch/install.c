@@ -58,11 +58,42 @@ static struct probe_error *renew_guard(struct change *c)
 	if (error || guard)
 		return error;
 	r->guard += sizeof(uint64_t);
-	if (r->guard % SPACE_PAGE == 0)
+	if (r->guard % SPACE_PAGE == GUARD_PROCESSES_OFFSET)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d inherited probes over too many generations: disable them first",
 			c->pid);
 	return memory_write_code(c->mem, r->guard, &one, sizeof(one));
+}
+
+static bool has_process(const struct registry *registry, uint64_t word)
+{
+	for (size_t i = 0; i < registry->session_count; i++)
+		if (registry->sessions[i].process == word)
+			return true;
+	return false;
+}
+
+/*
+ * The process is number one of those that will share the session's flights. Every session has a
+ * word of its own for that, as it has its own count of processes: numbers of two sessions would
+ * not tell processes apart.
+ */
+static struct probe_error *number_process(struct change *c, struct reg_session *session)
+{
+	static const uint32_t one = 1;
+	uint64_t page = registry_guard_page(&c->registry);
+
+	for (uint64_t word = page + GUARD_PROCESSES_OFFSET; word < page + REGISTRY_PAGE;
+		word += sizeof(one)) {
+		if (has_process(&c->registry, word))
+			continue;
+		session->process = word;
+		return memory_write_code(c->mem, word, &one, sizeof(one));
+	}
+	return probe_error_new(PROBE_ERROR_STATE,
+		"process %d has too many sessions that time pairs in forked children: end some "
+		"first",
+		c->pid);
 }
 
 /* Creates the session in the registry and its data. */
@@ -79,7 +110,8 @@ static struct probe_error *create_session(struct install *install)
 		.stamp = clock_monotonic_ns(),
 		.cpus = sysconf(_SC_NPROCESSORS_CONF),
 	};
-	struct data_header header = {.magic = DATA_MAGIC, .session = session.id, .guard = 1};
+	struct data_header header = {
+		.magic = DATA_MAGIC, .session = session.id, .guard = 1, .processes = 1};
 	struct probe_error *error;
 	struct reg_session *added;
 
@@ -93,6 +125,10 @@ static struct probe_error *create_session(struct install *install)
 	if (error)
 		return error;
 	data_place(&session);
+	if (session.flights && install->follow_children)
+		error = number_process(c, &session);
+	if (error)
+		return error;
 	header.home = c->registry.home;
 	if (pwrite(install->fd, &header, sizeof(header), 0) != sizeof(header))
 		return probe_error_new(PROBE_ERROR_SYSTEM, "cannot write shared memory");

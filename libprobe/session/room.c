@@ -49,7 +49,7 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 	}
 	/* Of an entry for a thread only the first page is touched, unless it recurses deeply. */
 	entry = s.flights ? data_flight_bytes(s.flight_depth) : 0;
-	if (needs->by_key || flights > s.flight_entries)
+	if (needs->by_key || needs->flights_min || flights > s.flight_entries)
 		flights = s.flight_entries;
 	return SPACE_PAGE + ((s.cpus + UINT64_C(1)) << s.slots_shift) +
 	       flights * (entry < SPACE_PAGE ? entry : SPACE_PAGE) +
@@ -61,6 +61,11 @@ static bool take_less(const struct probe_session_options *asked, struct data_nee
 {
 	if (needs->ring_bytes > DATA_RING_MIN && asked->may_shrink) {
 		needs->ring_bytes /= 2;
+		return true;
+	}
+	/* Nobody asks for these; without room for it, a begin is counted as lost. */
+	if (needs->pairs && needs->flights_min > DATA_FLIGHTS_FEW) {
+		needs->flights_min /= 2;
 		return true;
 	}
 	if (needs->key_count && needs->keys_max > KEYS_MIN && !asked->gather.keys_max) {

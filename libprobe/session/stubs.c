@@ -246,6 +246,7 @@ struct data_needs session_needs(const struct probe_session *session)
 		/* With names, there may be more in libraries to come. */
 		.pairs = session->pairs || g->pairing == PROBE_PAIRING_NONE ? session->pairs : 1,
 		.by_key = g->match != NULL,
+		.flights_min = o->follow_children ? DATA_FLIGHTS_FORKS : 0,
 		.threads = threads > 0 ? (size_t)threads : 1};
 }
 
@@ -282,7 +283,10 @@ static void describe_flights(const struct reg_session *reg, const struct session
 		.entries = reg->flight_entries,
 		.depth = reg->flight_depth,
 		.pair = part->part.pair,
-		.match = if_any(&bound->match)};
+		.match = if_any(&bound->match),
+		.process = reg->process,
+		.processes =
+			reg->process ? reg->data + offsetof(struct data_header, processes) : 0};
 }
 
 static void describe_gather(const struct probe_session *s, const struct reg_session *reg,

@@ -26,8 +26,8 @@ static struct code_extent *extents_in_use(
 	if (registry->home)
 		extents[count++] = (struct code_extent){registry->home, REGISTRY_PAGE};
 	if (registry->guard)
-		extents[count++] = (struct code_extent){
-			registry->guard & ~(uint64_t)(REGISTRY_PAGE - 1), REGISTRY_PAGE};
+		extents[count++] =
+			(struct code_extent){registry_guard_page(registry), REGISTRY_PAGE};
 	if (registry->image)
 		extents[count++] = (struct code_extent){registry->image, registry->image_size};
 	for (size_t i = 0; i < registry->site_count; i++) {

@@ -87,7 +87,9 @@ static uint64_t lay_out_set(struct reg_session *s, size_t probes, const struct d
 static void lay_out_flights(struct reg_session *s, const struct data_needs *needs)
 {
 	uint64_t entries = 4 * (uint64_t)needs->threads * needs->pairs;
-	uint64_t least = needs->by_key ? FLIGHTS_MIN_KEY : FLIGHTS_MIN;
+	uint64_t least = needs->by_key	      ? FLIGHTS_MIN_KEY
+			 : needs->flights_min ? needs->flights_min
+					      : FLIGHTS_MIN;
 
 	if (entries < least)
 		entries = least;

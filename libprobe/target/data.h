@@ -20,6 +20,11 @@ struct data_needs {
 	size_t pairs;	      /* whose begins are noted */
 	bool by_key;	      /* they are told apart by a key of the program, not by the thread */
 	size_t threads;	      /* that the target has now */
+	/*
+	 * Where forked children use the table as well, its entries at least, all of which they may
+	 * touch in time; 0: only the threads of the target do.
+	 */
+	size_t flights_min;
 };
 
 enum {
@@ -29,7 +34,9 @@ enum {
 	DATA_KEYS_DEFAULT = 4096,
 	DATA_KEY_STRING_DEFAULT = 64,
 	DATA_DEPTH_THREAD = 1000, /* a recursion that goes deeper loses its outermost ends */
-	DATA_DEPTH_KEY = 8
+	DATA_DEPTH_KEY = 8,
+	DATA_FLIGHTS_FORKS = 4096, /* fewer where memory is scarce, but not less than: */
+	DATA_FLIGHTS_FEW = 64
 };
 
 /* Bytes of a cell, with its buckets; and of an entry of the table of what has begun. */

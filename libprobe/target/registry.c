@@ -15,7 +15,7 @@
 #define IMAGE_MAGIC UINT64_C(0x31676d6962727021)
 /* Images of another layout are not read: the sizes of the elements are part of the version. */
 enum {
-	IMAGE_VERSION = 2
+	IMAGE_VERSION = 3
 #define X(type, name) +(int)sizeof(struct reg_##type) * 256
 	REGISTRY_ARRAYS(X)
 #undef X
@@ -239,6 +239,16 @@ static bool pun_makes_sense(const struct reg_site *site)
 	       (site->pun == site->entry && site->pun_size < REGISTRY_PAGE);
 }
 
+/* The word for the number of the process is behind the guards. */
+static bool number_makes_sense(const struct registry *r, const struct reg_session *session)
+{
+	uint64_t first = registry_guard_page(r) + GUARD_PROCESSES_OFFSET;
+
+	return !session->process ||
+	       (session->process % sizeof(uint32_t) == 0 &&
+		       session->process - first < REGISTRY_PAGE - GUARD_PROCESSES_OFFSET);
+}
+
 /* What is written into the target, and where, is never taken on trust. */
 static struct probe_error *check_registry(pid_t pid, const struct registry *r)
 {
@@ -247,7 +257,7 @@ static struct probe_error *check_registry(pid_t pid, const struct registry *r)
 			r->arenas[i].start > UINT64_MAX - r->arenas[i].size)
 			return malformed(pid, "an arena");
 	for (size_t i = 0; i < r->session_count; i++)
-		if (!data_makes_sense(&r->sessions[i]))
+		if (!data_makes_sense(&r->sessions[i]) || !number_makes_sense(r, &r->sessions[i]))
 			return malformed(pid, "a session");
 	for (size_t i = 0; i < r->probe_count; i++) {
 		const struct reg_session *s = registry_session(r, r->probes[i].session);

@@ -66,6 +66,8 @@ struct reg_session {
 	uint32_t entry_cell; /* offset of the cell in an entry */
 	uint64_t flights;    /* struct probe_flight; 0: there are none */
 	uint32_t flight_entries, flight_depth;
+	/* Where forked children use them as well: a word in the guard's page (arch_flights). */
+	uint64_t process;
 };
 
 /* A probe of a session. */
@@ -155,12 +157,16 @@ struct data_header {
 	uint64_t magic;
 	uint64_t home;
 	uint32_t session;
-	uint32_t guard;	 /* 1: the guard of stubs that forked children run as well */
-	uint64_t answer; /* where the kernel writes what a call is made to learn */
+	uint32_t guard;	    /* 1: the guard of stubs that forked children run as well */
+	uint64_t answer;    /* where the kernel writes what a call is made to learn */
+	uint32_t processes; /* the number given out last: see arch_flights */
+	uint32_t unused;
 };
 
 enum {
 	REGISTRY_PAGE = 4096,
+	/* The guard's page has guards, of 8 bytes, and from here on a u32 for each session. */
+	GUARD_PROCESSES_OFFSET = 2048,
 	/* In the first page of the data: */
 	DATA_GATE_OFFSET = 64,	     /* struct probe_gate: where libraries are opened */
 	DATA_RATE_OFFSET = 128,	     /* u64: see arch_stub.rate_word */
@@ -236,6 +242,12 @@ struct reg_semaphore *registry_semaphores(
 
 /* Ends a session in the registry: nothing refers to its probes any more. */
 void registry_retire(struct registry *registry, struct reg_session *session);
+
+/* The page that a forked child finds zero. */
+static inline uint64_t registry_guard_page(const struct registry *registry)
+{
+	return registry->guard & ~(uint64_t)(REGISTRY_PAGE - 1);
+}
 
 /* Is a session's controller dead? A persistent session needs none. */
 bool registry_is_dead(const struct reg_session *session);

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Begins and ends of forked processes, which have the same thread pointers and the same addresses:
+# none is taken for another's, by thread or by a value, in the target or in a record.
+. tests/integration/lib.sh
+need_attach
+need jq
+
+# between WHAT LOW VALUE HIGH: clocks run at rates that differ by some 10^-4
+between()
+{
+	"$python" -c "import sys; low, value, high = map(float, sys.argv[1:])
+sys.exit(not low * 0.999 <= value <= high * 1.001)" "$2" "$3" "$4" ||
+		fail "$1: $3 is not between $2 and $4"
+}
+
+# measured NAME UNMATCHED IN_FLIGHT: the row of job__done in $SCRATCH/out against what the
+# program said
+measured()
+{
+	local said row
+	said=$(grep '^{"jobs"' "$SCRATCH/stdout")
+	row=$(jq -c 'select(.name == "job__done")' "$SCRATCH/out")
+	same "$1: pairs, ends without a begin, in flight" \
+		"$(jq -r '"\(.count) \(.unmatched) \(.in_flight)"' <<<"$row")" \
+		"$(jq -r .jobs <<<"$said") $2 $3"
+	between "$1: times" "$(jq .inner <<<"$said")" "$(jq .sum <<<"$row")" "$(jq .outer <<<"$said")"
+	between "$1: the longest" "$(jq .inner_max <<<"$said")" "$(jq .max <<<"$row")" \
+		"$(jq .outer_max <<<"$said")"
+}
+
+# forked UNMATCHED IN_FLIGHT WAY ARGS…: by thread, by a number, by a pointer
+forked()
+{
+	local unmatched=$1 in_flight=$2 match
+	shift 2
+	for match in "" arg0 arg1; do
+		"$PROBECTL" trace --json -o "$SCRATCH/out" -t latency ${match:+--match $match} \
+			forked:job__start forked:job__done -- "$TARGETS/forked" "$@" \
+			</dev/null >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
+			fail "$* ${match:-by thread}: status $?: $(head -3 "$SCRATCH/err")"
+		measured "$* ${match:-by thread}" "$unmatched" "$in_flight"
+	done
+}
+forked 0 0 turns 3 10
+forked 0 0 turns 40 3
+forked 0 0 turns 1 5
+forked 0 0 threads 5 4
+forked 0 0 raw 4 5
+forked 0 0 nested 6 3
+forked 5 0 handed 1 5
+forked 12 0 handed 3 4
+forked 0 8 left 8 2
+finish
