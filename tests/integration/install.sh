@@ -40,13 +40,18 @@ done
 cmp docs/completion/probectl.bash "$root/share/bash-completion/completions/probectl"
 
 cat >"$SCRATCH/user.c" <<'C'
-#include <probe/error.h>
+#include <probe/pattern.h>
 #include <stdio.h>
 
 int main(void)
 {
-	struct probe_error *error = probe_error_new(PROBE_ERROR_STATE, "%s", "hello");
-	puts(error->message);
+	struct probe_pattern *pattern;
+	struct probe_error *error = probe_pattern_parse("*:hello", &pattern);
+
+	if (error)
+		puts(error->message);
+	else
+		puts(probe_pattern_text(pattern));
 	probe_error_free(error);
 	return 0;
 }
@@ -56,7 +61,7 @@ read -ra flags <<<"$(pkg-config --define-variable=prefix="$root" \
 	--define-variable=libdir="$root/lib" --define-variable=includedir="$root/include" \
 	--cflags --libs probe)"
 cc "$SCRATCH/user.c" -o "$SCRATCH/shared" "${flags[@]}"
-[ "$(LD_LIBRARY_PATH=$root/lib "$SCRATCH/shared")" = hello ]
+[ "$(LD_LIBRARY_PATH=$root/lib "$SCRATCH/shared")" = '*:hello' ]
 readelf -d "$SCRATCH/shared" | grep -q 'NEEDED.*libprobe\.so\.0'
 
 read -ra flags <<<"$(pkg-config --static --define-variable=prefix="$root" \
@@ -64,7 +69,7 @@ read -ra flags <<<"$(pkg-config --static --define-variable=prefix="$root" \
 	--cflags --libs probe)"
 cc "$SCRATCH/user.c" -o "$SCRATCH/static" -Wl,-Bstatic -L"$root/lib" -lprobe -Wl,-Bdynamic \
 	"${flags[@]}"
-[ "$("$SCRATCH/static")" = hello ]
+[ "$("$SCRATCH/static")" = '*:hello' ]
 
 # The libraries for traced programs need only the C library.
 cat >"$SCRATCH/event.c" <<'C'
