@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Looks at a page as a reader does, in headless Chromium through chromedriver (WebDriver).
+"""Checks a page as a reader sees it, in headless Chromium with chromedriver (WebDriver).
 
-usage: browser.py look PAGE                what is in it, as JSON
+usage: browser.py look PAGE                its contents, as JSON
        browser.py shot PAGE FILE WIDTH light|dark
 
-`look` fails with a line for each of: something on the console, something loaded, a page wider
-than the screen, a heading left out, something without a name, text that is hard to read.
+`look` fails with a line for each of these: console output, a loaded resource, a page wider than
+the screen, a skipped heading level, an element without a name, text with too little contrast.
 """
 import base64
 import json

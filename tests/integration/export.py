@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-What an exported file says, looked at field by field.
+Checks an exported file field by field.
 
-    export.py json FILE         counts of "provider:name", one a line
-    export.py csv FILE          the same, of CSV; every line has as many columns
+    export.py json FILE         counts of "provider:name", one per line
+    export.py csv FILE          the same for CSV; every line has equally many columns
     export.py trace-event FILE  "KIND N" for slices, asyncs, instants, open, counters,
                                 lost, threads, named ones, and processes; what the Trace Event
                                 Format asks of each event is checked

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-Loads an exported trace as Chromium does: by the loader of its own Performance panel.
+Loads an exported trace with the loader of Chromium's Performance panel.
 
     export_loader.py FILE       "PID TID NAME SLICES", a line for each thread
 """

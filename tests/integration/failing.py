@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs commands of probectl, and lets each of their requests for memory, descriptors
+"""Runs commands of probectl, and makes each of their requests for memory, descriptors
 or processes fail in turn (tests/torture/failing.c).
 
 usage: failing.py LIBRARY TARGET_PID FOLDER KIND STRIDE START [COMMAND...]
 
-KIND is memory, descriptors or processes; with a `-` behind it, all requests from the
-Nth on fail. STRIDE: every so many; START: the first. A COMMAND is a name of COMMANDS;
-without any, all. Each time the command has to end by itself, with what it does or with
-status 1 and a reason; the target has to be alive, and as it was but for what was
-enabled. Prints what was not so, and how many were tried; status 1 if anything was not.
+KIND is memory, descriptors or processes; with a `-` after it, all requests from the Nth on
+fail. START is the first N, STRIDE its increment. A COMMAND is a name of COMMANDS; default: all.
+Each time the command must end by itself, either with success or with status 1 and a reason; the
+target must be alive, and as before except for what was enabled. Prints every violation, and the
+number of tries; status 1 if there was any.
 """
 import os
 import re

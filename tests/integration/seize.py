@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""seize.py PID: traces a process as a debugger does, until its input ends; says "seized"."""
+"""seize.py PID: traces a process like a debugger until its input ends; prints "seized"."""
 import ctypes
 import os
 import sys

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Looks into a process for the tests: is it as it was?
+"""Checks for the tests whether a process is as before.
 
-usage: state.py save PID FILE       keeps the text and the semaphores
-       state.py compare PID FILE    says what differs; status 1 if anything does
+usage: state.py save PID FILE       stores the text and the semaphores
+       state.py compare PID FILE    prints the differences; status 1 if there are any
        state.py wait PID PROBE [S]  waits until a site of PROBE is patched
        state.py hash PID            prints a sum of the text
        state.py semaphores PID      prints "PATH PROVIDER:NAME ADDRESS VALUE"
        state.py sites PATH          prints "PROVIDER:NAME ADDRESS OFFSET"
 
-The text is every executable mapping of a file, byte for byte. The semaphores
-are those that the stapsdt notes of the mapped files name. It reads the notes by
-itself, so that a mistake of the tool under test cannot hide itself.
+The text is every executable mapping of a file, byte for byte. The semaphores are those
+named by the stapsdt notes of the mapped files. It has its own reader of notes, so that an
+error of the tool under test cannot hide itself.
 """
 import hashlib
 import os

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""together.py PROBECTL TARGET SECONDS SEED: several controllers, each with its own
-tracer, on one probe; each starts and stops at random while the target is at work.
+"""together.py PROBECTL TARGET SECONDS SEED: several controllers, each with its own tracer,
+on one probe; each starts and stops at random while the target is working.
 
-The target hits in rounds that this script asks for. What a controller must have seen
-is known exactly where it starts and stops between rounds; where it does so within a
-round, by bounds. Prints what was done; status 1 and a line for each thing that is wrong.
+The target hits in rounds that this script requests. If a controller starts and stops between
+rounds, its result is known exactly; if it does so within a round, only by bounds. Prints what
+was done; status 1 and a line for each error.
 """
 import json
 import random

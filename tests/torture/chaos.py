@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""chaos.py PROBECTL SECONDS SEED WORKERS SCRATCH TARGET...: controllers that come, go, stand
-still and are killed at random, on many programs at once.
+"""chaos.py PROBECTL SECONDS SEED WORKERS SCRATCH TARGET...: controllers that start, end, stall
+and are killed at random, on many programs at once.
 
-A TARGET is NAME=PID=OPTIONS=PROBES: a process that runs already, options for commands that
-switch its probes, and the probes, both separated by commas. A NAME that ends with + stands
-for a server, whose children are traced, too.
+A TARGET is NAME=PID=OPTIONS=PROBES: a running process, options for commands that switch its
+probes, and the probes, both separated by commas. A NAME that ends with + is a server whose
+children are traced, too.
 
-Each worker gives one command after the other. Half of them are killed, some are stopped for a
-while. Some start a program (children, pipelines), which has to end by itself whatever happens
-to its controller. As root, kernel uprobes are put on the probes and taken away meanwhile.
+Each worker runs one command after another. Half of them are killed, some are stopped for a
+while. Some start a program (children, pipelines), which must end by itself whatever happens to
+its controller. As root, kernel uprobes are put on the probes and removed meanwhile.
 
 Prints what was done as "N commands, N killed ..."; status 1, and a line for each program that
 was harmed: one that has ended, does not run, or did not finish.
