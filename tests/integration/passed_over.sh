@@ -28,7 +28,7 @@ for way in exec thread late fork vfork spawn; do
 	again="/bin/sh -c '$launch $way $loop -s nop -n 100; exit 0'"
 	traced 300 "$again; $again; $again" loop:nop
 done
-traced 400 "/bin/sh -c 'true | $loop -s nop -n 100 | $loop -s nop -n 100'; 
+traced 400 "/bin/sh -c 'true | $loop -s nop -n 100 | $loop -s nop -n 100';
 /bin/sh -c 'true | $loop -s nop -n 100 | $loop -s nop -n 100'" loop:nop
 
 # What it opens: with LD_PRELOAD, its constructor included; by dlopen(3).
