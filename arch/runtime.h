@@ -36,18 +36,19 @@ enum {
 #include "arch/x86/runtime.h"
 
 /*
- * For the machine this is compiled for: its event, or NULL; and a nop that a jump fits into, if
- * the nop of <sys/sdt.h> is too short.
+ * For the machine this is compiled for: its event, or NULL; and a statement for after a probe:
+ * another nop, unless a jump fits into the probe's own, so that the probe can be enabled wherever
+ * the library is loaded.
  */
 #if defined(__x86_64__)
 #define ARCH_EVENT (&event_x86_64)
-#define ARCH_JUMP_ROOM X86_64_JUMP_ROOM
+#define ARCH_JUMP_ROOM() __asm__ volatile(X86_64_JUMP_ROOM)
 #elif defined(__aarch64__)
 #define ARCH_EVENT (&event_aarch64)
-#define ARCH_JUMP_ROOM ""
+#define ARCH_JUMP_ROOM() ((void)0)
 #else
 #define ARCH_EVENT NULL
-#define ARCH_JUMP_ROOM ""
+#define ARCH_JUMP_ROOM() ((void)0)
 #endif
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef ARCH_AARCH64_RUNTIME_H
 #define ARCH_AARCH64_RUNTIME_H
 
+#include "arch/runtime.h"
+
 /* nop; ret */
 static const struct arch_event event_aarch64 = {
 	.elf_machine = EM_AARCH64,

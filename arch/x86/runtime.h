@@ -2,6 +2,8 @@
 #ifndef ARCH_X86_RUNTIME_H
 #define ARCH_X86_RUNTIME_H
 
+#include "arch/runtime.h"
+
 /* nopl 0(%rax,%rax). Its five bytes can become a jump without moving anything. */
 #define X86_64_JUMP_ROOM ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00"
 

@@ -187,6 +187,8 @@ static long return_from_handler(void)
 
 	if (sigaction(SIGTRAP, &action, NULL) < 0)
 		return -errno;
+	if (!arch_process()->trap)
+		return -ENOSYS;
 	arch_process()->trap();
 	return 0;
 }

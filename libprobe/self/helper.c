@@ -65,7 +65,6 @@ enum {
 	RSEQ_UNREGISTER = 1,
 	YAMA_DESCENDANTS = 1 /* a value of ptrace_scope */
 };
-#define RSEQ_SIGNATURE 0x53053053 /* <sys/rseq.h>, RSEQ_SIG of x86 */
 
 /* Where glibc (2.35 and later) has the area that it registers for each thread. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -178,7 +177,9 @@ static long rseq_take_back(long bytes)
 	if (!&__rseq_offset || !&__rseq_size || !__rseq_size)
 		return 0;
 	area = (long)((char *)__builtin_thread_pointer() + __rseq_offset);
-	return raw_call(SYS_rseq, area, bytes, RSEQ_UNREGISTER, RSEQ_SIGNATURE) == 0 ? area : 0;
+	return raw_call(SYS_rseq, area, bytes, RSEQ_UNREGISTER, arch_process()->rseq_signature) == 0
+		       ? area
+		       : 0;
 }
 
 /*
@@ -218,7 +219,7 @@ static struct probe_error *start_copy(struct helper *h)
 	forked = h->forker < 0 ? -errno : wait_for_fork(h);
 	helper_is_quiet = false;
 	if (area)
-		raw_call(SYS_rseq, area, bytes, 0, RSEQ_SIGNATURE);
+		raw_call(SYS_rseq, area, bytes, 0, arch_process()->rseq_signature);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	h->copy = forked > 0 ? forked : 0;
 	return forked > 0 ? NULL
@@ -338,8 +339,8 @@ struct probe_error *helper_run(struct helper_work *work)
 	bool done = false;
 
 	/* Loads the disassembler here, not in the copy. */
-	if (arch_x86_64.can_decode)
-		arch_x86_64.can_decode();
+	if (arch_host()->can_decode)
+		arch_host()->can_decode();
 	for (int i = 0; i < TRIES && !done; i++) {
 		probe_error_free(error);
 		error = try(work, &done);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "libprobe/busy/frames.h"
+#include "libprobe/stop/registers.h"
 #include "tests/unit/victim.h"
 
 /* Two places to be interrupted at; each loops until *stop is not 0. */
@@ -358,7 +359,7 @@ static void test_before_sigreturn(void **state)
 	for (int i = 0; i < 10000 && !is_restorer(&v, arch_get(&thread->regs, ARCH_PC)); i++) {
 		assert_int_equal(ptrace(PTRACE_SINGLESTEP, thread->tid, NULL, NULL), 0);
 		assert_int_equal(waitpid(thread->tid, &status, __WALL), thread->tid);
-		assert_int_equal(ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->regs), 0);
+		assert_int_equal(registers_read(thread->tid, &thread->regs), true);
 	}
 	for (int i = 0; i < 2; i++) { /* before and after `mov $15, %eax` */
 		assert_done(frames_read(&frames, &control));
@@ -367,7 +368,7 @@ static void test_before_sigreturn(void **state)
 		assert_true(in_first(&frames));
 		assert_int_equal(ptrace(PTRACE_SINGLESTEP, thread->tid, NULL, NULL), 0);
 		assert_int_equal(waitpid(thread->tid, &status, __WALL), thread->tid);
-		assert_int_equal(ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->regs), 0);
+		assert_int_equal(registers_read(thread->tid, &thread->regs), true);
 	}
 	control_resume(&control);
 	frames_close(&frames);

@@ -59,12 +59,6 @@ __attribute__((format(printf, 3, 4))) static int told(
 	return result;
 }
 
-/*
- * Another nop after that of a probe, unless a jump fits into its own, so that the probe can be
- * enabled wherever the library is loaded.
- */
-#define ROOM() __asm__ volatile(ARCH_JUMP_ROOM)
-
 /* For %s, if there may be no tag. */
 static const char *shown(const char *tag)
 {
@@ -90,7 +84,7 @@ int pmtracebegin(const char *tag)
 		decide();
 		if (TRACED(begin)) {
 			STAP_PROBE2(pmtrace, begin, tag, number);
-			ROOM();
+			ARCH_JUMP_ROOM();
 		}
 	}
 	return told(err, __func__, "\"%s\"", shown(tag));
@@ -103,7 +97,7 @@ int pmtraceend(const char *tag)
 
 	if (!err && TRACED(end)) {
 		STAP_PROBE2(pmtrace, end, tag, number);
-		ROOM();
+		ARCH_JUMP_ROOM();
 	}
 	return told(err, __func__, "\"%s\"", shown(tag));
 }
@@ -115,7 +109,7 @@ int pmtraceabort(const char *tag)
 
 	if (!err && TRACED(abort)) {
 		STAP_PROBE2(pmtrace, abort, tag, number);
-		ROOM();
+		ARCH_JUMP_ROOM();
 	}
 	return told(err, __func__, "\"%s\"", shown(tag));
 }
@@ -140,7 +134,7 @@ int pmtracepoint(const char *tag)
 		decide();
 		if (TRACED(point)) {
 			STAP_PROBE1(pmtrace, point, tag);
-			ROOM();
+			ARCH_JUMP_ROOM();
 		}
 	}
 	return told(err, __func__, "\"%s\"", shown(tag));
@@ -154,7 +148,7 @@ int pmtraceobs(const char *tag, double value)
 		decide();
 		if (TRACED(obs)) {
 			STAP_PROBE3(pmtrace, obs, tag, value, whole(value));
-			ROOM();
+			ARCH_JUMP_ROOM();
 		}
 	}
 	return told(err, __func__, "\"%s\", %g", shown(tag), value);
@@ -168,7 +162,7 @@ int pmtracecounter(const char *tag, double value)
 		decide();
 		if (TRACED(counter)) {
 			STAP_PROBE3(pmtrace, counter, tag, value, whole(value));
-			ROOM();
+			ARCH_JUMP_ROOM();
 		}
 	}
 	return told(err, __func__, "\"%s\", %g", shown(tag), value);
@@ -185,7 +179,7 @@ int pmtracestate(int code)
 	previous = atomic_exchange(&flags, code);
 	if (TRACED(state)) {
 		STAP_PROBE2(pmtrace, state, code, previous);
-		ROOM();
+		ARCH_JUMP_ROOM();
 	}
 	return told(previous, __func__, "%d", code);
 }
