@@ -91,41 +91,51 @@ static struct probe_error *switch_target(const struct direction *direction,
 		report_done(direction, options, probe_target_pid(target), report);
 	if (!error && report->left)
 		error = probe_target_bad_sites(target, report_left, target);
-	return processes_error(&options->kept.common, probe_target_pid(target), error);
+	return error;
 }
 
-/* Returns the exit status; reports what fails. */
-static int switch_process(
-	const struct direction *direction, const struct switch_options *options, pid_t pid)
+/* *left_ret: sites that somebody else has changed were left as they are. */
+static struct probe_error *switch_process(const struct direction *direction,
+	const struct switch_options *options, pid_t pid, bool *left_ret)
 {
 	struct probe_report report = {0};
 	struct probe_target *target = NULL;
 	struct probe_error *error = probe_target_open(pid, options->exe, &target);
-	bool left;
 
 	if (!error)
 		error = switch_target(direction, options, target, &report);
-	left = report.left != 0;
+	*left_ret |= report.left != 0;
 	probe_report_deinit(&report);
 	probe_target_close(target);
-	if (error)
-		return report_error(error);
-	return left ? STATUS_FAILED : STATUS_DONE;
+	return error;
+}
+
+static void note_status(int its, int *status)
+{
+	if (its != STATUS_DONE && *status != STATUS_FAILED)
+		*status = its;
 }
 
 /* Every process, even if one fails; they are independent of each other. */
 static int switch_all(const struct direction *direction, const struct switch_options *options)
 {
-	const struct pid_list *pids = &options->kept.common.pids;
+	const struct common_options *common = &options->kept.common;
+	struct mistake mistake = {0};
+	struct probe_error *error;
 	int status = STATUS_DONE;
+	bool left = false;
 
-	for (size_t i = 0; i < pids->count; i++) {
-		int its = switch_process(direction, options, pids->items[i]);
+	for (size_t i = 0; i < common->pids.count; i++) {
+		pid_t pid = common->pids.items[i];
 
-		if (its != STATUS_DONE && status != STATUS_FAILED)
-			status = its;
+		error = switch_process(direction, options, pid, &left);
+		if (error && !mistake_take(&mistake, pid, error))
+			note_status(report_error(processes_error(common, pid, error)), &status);
 	}
-	return status;
+	error = mistake_end(&mistake, common, common->pids.count);
+	if (error)
+		note_status(report_error(error), &status);
+	return left ? STATUS_FAILED : status;
 }
 
 /* ---- The command line ------------------------------------------------------- */

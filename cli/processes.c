@@ -224,3 +224,26 @@ struct probe_error *processes_error(
 		return error;
 	return probe_error_prefix(error, "%s", name);
 }
+
+bool mistake_take(struct mistake *mistake, pid_t pid, struct probe_error *error)
+{
+	if (error->code != PROBE_ERROR_USAGE)
+		return false;
+	if (mistake->error && strcmp(mistake->error->message, error->message) != 0)
+		return false;
+	if (mistake->error) {
+		probe_error_free(error);
+	} else {
+		mistake->error = error;
+		mistake->pid = pid;
+	}
+	mistake->count++;
+	return true;
+}
+
+struct probe_error *mistake_end(
+	struct mistake *mistake, const struct common_options *common, size_t count)
+{
+	return mistake->count == count ? mistake->error
+				       : processes_error(common, mistake->pid, mistake->error);
+}

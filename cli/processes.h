@@ -49,6 +49,22 @@ void processes_allow_descriptors(void);
  */
 PROBE_MUST_CHECK struct probe_error *processes_find(struct common_options *common);
 
+/*
+ * A mistake in what was typed is one error, however many processes it was found in. Initialise
+ * with {0}; mistake_end() is to be called in any case.
+ */
+struct mistake {
+	struct probe_error *error;
+	pid_t pid; /* where it was found first */
+	size_t count;
+};
+
+/* Takes an error of a process where it is a mistake, the first or the same again. */
+bool mistake_take(struct mistake *mistake, pid_t pid, struct probe_error *error);
+/* The mistake, or NULL. It names the process, unless all were taken, `count` of them. */
+struct probe_error *mistake_end(
+	struct mistake *mistake, const struct common_options *common, size_t count);
+
 /* What failed for one of the processes: says for which, where there are several. NULL is allowed.
  */
 struct probe_error *processes_error(

@@ -199,22 +199,22 @@ static struct probe_error *start_session(struct trace *trace, struct trace_targe
 
 static struct probe_error *start_sessions(struct trace *trace, const struct trace_options *options)
 {
-	size_t asked = options->common.pids.count, kept = 0;
+	size_t asked = options->common.pids.count, kept = 0, count = trace->target_count;
 	struct probe_report sum = {0};
+	struct mistake mistake = {0};
 	struct probe_error *error = probe_watch_create(trace->follow, &trace->watch);
 
 	if (error)
 		return error;
 	for (size_t i = 0; i < trace->target_count; i++) {
 		struct trace_target *target = &trace->targets[i];
+		pid_t pid = probe_target_pid(target->target);
 		struct probe_error *its =
 			error ? NULL : start_session(trace, target, options, &sum);
 
-		if (its)
-			its = processes_error(
-				&options->common, probe_target_pid(target->target), its);
-		if (its)
-			error = leave_out(trace, options, its, target->given);
+		if (its && !mistake_take(&mistake, pid, its))
+			error = leave_out(trace, options,
+				processes_error(&options->common, pid, its), target->given);
 		/* Those that are on have to be switched off, whatever happens to the rest. */
 		if (target->on)
 			trace->targets[kept++] = *target;
@@ -222,6 +222,10 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 			trace_target_close(target);
 	}
 	trace->target_count = kept;
+	if (mistake.count == count && !error)
+		error = mistake_end(&mistake, &options->common, count);
+	else
+		trace_fail(trace, mistake_end(&mistake, &options->common, count));
 	if (!error && !kept)
 		error = probe_error_new(
 			PROBE_ERROR_NOT_FOUND, "none of the %zu processes can be traced", asked);

@@ -145,4 +145,21 @@ done
 wanted_status=2
 wrong "not both" --name herd herd:hit -- true
 wrong "no process given" herd:hit
+
+# A mistake in what was typed is one error, in however many processes it is found.
+pids=()
+for _ in 1 2 3; do
+	"$TARGETS/loop" -s nop -p 100 -n 1000000 >/dev/null &
+	pids+=($!)
+	on_exit "kill $! 2>/dev/null"
+	until [ "$(readlink "/proc/$!/exe")" -ef "$TARGETS/loop" ]; do sleep 0.01; done
+done
+all=$(IFS=,; echo "${pids[*]}")
+for mistake in "trace -c -f arg9>1" "trace -k arg9 -c" "enable -c -f arg9>1"; do
+	# shellcheck disable=SC2086 # a command and its options
+	"$PROBECTL" $mistake -p "$all" loop:nop >/dev/null 2>"$SCRATCH/err"
+	same "$mistake: status" "$?" 2
+	same "$mistake: errors" "$(grep -c 'there is no arg9' "$SCRATCH/err") of $(wc -l <"$SCRATCH/err")" "1 of 1"
+	! grep -q 'process [0-9]' "$SCRATCH/err" || fail "$mistake: $(cat "$SCRATCH/err")"
+done
 finish
