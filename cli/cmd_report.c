@@ -182,7 +182,8 @@ struct probe_error *cmd_report(int argc, char **argv, int *status_ret)
 		OPTION('k', "key", STRINGS, "KEY", &options.keys,
 			"count hits by argN, str(argN), tid, pid, cpu or comm; may be repeated"),
 		OPTION(0, "match", STRING, "KEY[:KEY]", &options.match,
-			"match an end to the begin with the same value, on any thread"),
+			"match an end to the begin with the same value, on any thread of the "
+			"process"),
 		OPTIONS_TOP(&options.top),
 	};
 	const struct command_line line = {

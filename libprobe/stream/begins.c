@@ -10,13 +10,14 @@ enum { FIRST_ROOM = 256 };
 
 static bool same_key(const struct begins_key *a, const struct begins_key *b)
 {
-	return a->word == b->word && a->kind == b->kind && a->probe == b->probe;
+	return a->process == b->process && a->word == b->word && a->kind == b->kind &&
+	       a->probe == b->probe;
 }
 
-/* The mix of murmur3 (https://github.com/aappleby/smhasher), over three words. */
+/* The mix of murmur3 (https://github.com/aappleby/smhasher), over four words. */
 static size_t home_of(const struct begins *begins, const struct begins_key *key)
 {
-	uint64_t words[] = {key->word, key->kind, key->probe}, hash = 0;
+	uint64_t words[] = {key->process, key->word, key->kind, key->probe}, hash = 0;
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
 		hash = (hash ^ words[i]) * 0xff51afd7ed558ccd;

@@ -12,9 +12,10 @@
 
 /* Whose stack it is. */
 struct begins_key {
-	uint64_t word;	/* the thread; the value, or its hash */
-	uint64_t kind;	/* tells different kinds of values apart */
-	uint64_t probe; /* that begins; 0 if all share a stack */
+	uint64_t process; /* processes have the same values, forked ones also the same pointers */
+	uint64_t word;	  /* the thread; the value, or its hash */
+	uint64_t kind;	  /* tells different kinds of values apart */
+	uint64_t probe;	  /* that begins; 0 if all share a stack */
 };
 
 struct begins_stack {

@@ -319,7 +319,7 @@ static void span_end(
 /* By what an event is matched; false where it has no such argument. */
 static bool key_of(const struct probe_event *event, int arg, struct begins_key *ret)
 {
-	*ret = (struct begins_key){.word = (uint64_t)event->tid};
+	*ret = (struct begins_key){.process = (uint64_t)event->pid, .word = (uint64_t)event->tid};
 	if (arg < 0)
 		return true;
 	if ((size_t)arg >= event->arg_count)

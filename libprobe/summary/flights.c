@@ -166,9 +166,9 @@ static bool key_of(const struct probe_summary *summary, size_t begin, const stru
 {
 	struct probe_value value;
 
-	*ret = (struct begins_key){.probe = begin};
+	*ret = (struct begins_key){.process = (uint64_t)event->pid, .probe = begin};
 	if (!summary->matches) {
-		ret->word = (uint64_t)(uint32_t)event->pid << 32 | (uint32_t)event->tid;
+		ret->word = (uint64_t)event->tid;
 		return true;
 	}
 	if (!key_value(match, event, &value))

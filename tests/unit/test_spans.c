@@ -12,6 +12,7 @@
 
 static struct probe_spans *spans;
 static size_t unended_count, unended_points;
+static pid_t process;	       /* of the next hits */
 static uint64_t first_unended; /* time of the oldest span without an end */
 
 static void unended(void *data, struct probe_span *span)
@@ -40,6 +41,7 @@ static enum probe_span_kind add(
 		.time_ns = time_ns,
 		.provider = "p",
 		.name = name,
+		.pid = process,
 		.tid = tid,
 		.args = args,
 		.arg_count = 1};
@@ -141,6 +143,19 @@ static void test_match(void **state)
 	assert_int_equal(add(22, "job__done", 1, 8, &span), PROBE_SPAN_END);
 	assert_int_equal(span->begin.time_ns, 11);
 	probe_spans_free(spans);
+	/* Forked processes have the same values, and the same thread in another pid namespace. */
+	for (int match = -1; match < 1; match++) {
+		create(match, match);
+		for (process = 1; process < 4; process++)
+			add((uint64_t)process, "job__start", 1, 7, &span);
+		assert_int_equal(add(9, "job__done", 1, 7, &span), PROBE_SPAN_UNMATCHED);
+		for (process = 1; process < 4; process++) {
+			assert_int_equal(add(10, "job__done", 1, 7, &span), PROBE_SPAN_END);
+			assert_int_equal(span->begin.time_ns, process);
+		}
+		process = 0;
+		probe_spans_free(spans);
+	}
 	/* There is no such argument. */
 	create(1, 0);
 	assert_int_equal(add(10, "job__start", 1, 7, &span), PROBE_SPAN_POINT);

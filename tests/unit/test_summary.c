@@ -223,6 +223,7 @@ static void test_match(void **state)
 		struct probe_event event = {.provider = "db",
 			.name = "job__done",
 			.time_ns = 300 + i,
+			.pid = 10,
 			.comm = i ? "a" : "b"};
 
 		assert_null(probe_summary_add(summary, &event));
@@ -230,6 +231,33 @@ static void test_match(void **state)
 	pair = pair_of(summary, "job__start", "job__done");
 	assert_int_equal(pair->least, 199);
 	assert_int_equal(pair->most, 201);
+	probe_summary_free(summary);
+}
+
+/* Forked processes have the same values: what one begins, no other one ends. */
+static void test_match_processes(void **state)
+{
+	struct probe_summary *summary =
+		summary_made(&(struct probe_summary_options){.match = "arg0"});
+	struct probe_value id = summary_number(7);
+	const struct summary_pair *pair;
+
+	(void)state;
+	for (int i = 0; i < 7; i++) {
+		struct probe_event event = {.provider = "db",
+			.name = i < 3 ? "job__start" : "job__done",
+			.time_ns = 100 * (uint64_t)(i + 1),
+			.pid = i < 6 ? 20 + i % 3 : 30,
+			.args = &id,
+			.arg_count = 1};
+
+		assert_null(probe_summary_add(summary, &event));
+	}
+	pair = pair_of(summary, "job__start", "job__done");
+	assert_int_equal(pair->count, 3);
+	assert_int_equal(pair->least, 300);
+	assert_int_equal(pair->most, 300);
+	assert_int_equal(pair->unmatched, 1);
 	probe_summary_free(summary);
 }
 
@@ -584,6 +612,7 @@ int main(void)
 		cmocka_unit_test(test_pair_rules),
 		cmocka_unit_test(test_deep_recursion),
 		cmocka_unit_test(test_match),
+		cmocka_unit_test(test_match_processes),
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_streams),
 		cmocka_unit_test(test_buckets),

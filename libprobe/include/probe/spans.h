@@ -55,7 +55,7 @@ enum probe_span_kind {
 struct probe_spans_options {
 	/*
 	 * -1: in each thread. Otherwise, the index of an argument: an end ends a begin with the
-	 * same value, in any thread.
+	 * same value, in any thread of its process.
 	 */
 	int match;
 	int match_end; /* the index of that argument of the end */
