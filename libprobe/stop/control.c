@@ -565,6 +565,19 @@ struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, str
 	return control_borrow_within(pid, seccomp, PATIENCE_NS, ret);
 }
 
+/* Why no thread of a process can be had, or NULL where it is worth another look. */
+static struct probe_error *give_up(pid_t pid, uint64_t deadline)
+{
+	if ((!procfs_start_time(pid) && !procfs_no_room(errno)) || procfs_is_zombie(pid))
+		return procfs_no_process(pid);
+	if (clock_monotonic_ns() < deadline)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_STATE,
+		"no thread of process %d can stop: each waits for what it started with vfork(2), "
+		"or for a device: try again later",
+		pid);
+}
+
 struct probe_error *control_borrow_within(
 	pid_t pid, const struct seccomp *seccomp, uint64_t patience_ns, struct control *ret)
 {
@@ -572,30 +585,20 @@ struct probe_error *control_borrow_within(
 	struct probe_error *error = NULL;
 
 	*ret = (struct control){.pid = pid, .seccomp = seccomp};
-	for (;;) {
+	while (!error) {
 		pid_t tid = 0;
 
 		if (let_late_go(ret))
 			error = choose_borrowed(pid, seccomp, &tid);
 		if (!error && tid)
 			error = stop_one(ret, tid);
-		if (error) {
-			release(ret);
-			return error;
-		}
-		if (ret->count && !ret->threads[0].is_running)
+		if (!error && ret->count && !ret->threads[0].is_running)
 			return NULL;
-		if ((!procfs_start_time(pid) && !procfs_no_room(errno)) || procfs_is_zombie(pid))
-			error = procfs_no_process(pid);
-		else if (clock_monotonic_ns() >= deadline)
-			error = probe_error_new(PROBE_ERROR_STATE,
-				"no thread of process %d can stop: each waits for what it started "
-				"with vfork(2), or for a device: try again later",
-				pid);
-		if (error) {
-			release(ret);
-			return error;
-		}
-		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+		if (!error)
+			error = give_up(pid, deadline);
+		if (!error)
+			nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 	}
+	release(ret);
+	return error;
 }

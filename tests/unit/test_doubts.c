@@ -52,8 +52,8 @@ static void no_error(struct probe_error *error)
 static int setup(void **state)
 {
 	struct host *h = calloc(1, sizeof(*h));
-	void *region = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *region = mmap(
+		NULL, REGION_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	assert_non_null(h);
 	assert_ptr_not_equal(region, MAP_FAILED);
@@ -128,7 +128,8 @@ static void test_no_doubt(void **state)
 	struct host *h = *state;
 	struct search_find copy = {.at = h->region + FRAME_AT, .word = 1};
 	struct search_find above = find_at(h, LOW_AT + 4096, LOW_AT + 8192);
-	struct search_find elsewhere = {.at = 0x1000, .word = 1, .frame = 0x1000, .frame_end = 8192};
+	struct search_find elsewhere = {
+		.at = 0x1000, .word = 1, .frame = 0x1000, .frame_end = 8192};
 	bool settled;
 
 	assert_true(is_live(h, &copy));

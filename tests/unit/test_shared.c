@@ -61,7 +61,8 @@ static void test_other_files(void **state)
 	assert_true(fd >= 0);
 	refused(fd, "has replaced the shared memory");
 	unlink(path);
-	refused(fd, "has replaced the shared memory"); /* empty, without a name, perhaps on a tmpfs */
+	refused(fd,
+		"has replaced the shared memory"); /* empty, without a name, perhaps on a tmpfs */
 	assert_int_equal(write(fd, "precious", 8), 8);
 	refused(fd, "has replaced the shared memory");
 	assert_int_equal(fstat(fd, &st), 0);

@@ -14,16 +14,16 @@ extern "C" {
 
 /* Why something failed, for programs. The message is for people. */
 enum probe_error_code {
-	PROBE_ERROR_SYSTEM = 1, /* a system call failed: `err` says how */
-	PROBE_ERROR_MEMORY,	/* this process has no memory left */
-	PROBE_ERROR_USAGE,	/* an argument makes no sense */
-	PROBE_ERROR_FORMAT,	/* a file or the target holds malformed bytes */
-	PROBE_ERROR_NOT_FOUND,	/* no such process, file or probe */
-	PROBE_ERROR_PERMISSION, /* the caller may not control the target */
-	PROBE_ERROR_STATE,	/* not possible now: for example, the probe to disable is off */
-	PROBE_ERROR_REFUSED,	/* a site cannot be patched safely */
+	PROBE_ERROR_SYSTEM = 1,	 /* a system call failed: `err` says how */
+	PROBE_ERROR_MEMORY,	 /* this process has no memory left */
+	PROBE_ERROR_USAGE,	 /* an argument makes no sense */
+	PROBE_ERROR_FORMAT,	 /* a file or the target holds malformed bytes */
+	PROBE_ERROR_NOT_FOUND,	 /* no such process, file or probe */
+	PROBE_ERROR_PERMISSION,	 /* the caller may not control the target */
+	PROBE_ERROR_STATE,	 /* not possible now: for example, the probe to disable is off */
+	PROBE_ERROR_REFUSED,	 /* a site cannot be patched safely */
 	PROBE_ERROR_UNSUPPORTED, /* the library does not support this target, ISA or kernel */
-	PROBE_ERROR_ENDED	/* a program that was started has ended too early; `err` says how */
+	PROBE_ERROR_ENDED /* a program that was started has ended too early; `err` says how */
 };
 
 struct probe_error {
