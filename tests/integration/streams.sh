@@ -214,7 +214,7 @@ refused()
 	grep -q -e "$text" "$SCRATCH/refused.err" || fail "$*: $(cat "$SCRATCH/refused.err")"
 	[ ! -e "$SCRATCH/refused" ] || fail "$* leaves a folder"
 }
-refused 2 "none of flush, loop and stop" --full=round hits:work -p "$target_pid"
+refused 2 "use flush, loop or stop" --full=round hits:work -p "$target_pid"
 refused 2 "leave --rotate out" --full=loop --rotate 1M hits:work -p "$target_pid"
 refused 2 "do not go with" --full=stop -n 5 hits:work -p "$target_pid"
 refused 2 "one process at a time" --full=stop hits:work -p "$target_pid,$$"

@@ -270,7 +270,7 @@ usage "the nearest is 'latency'" -t latencie loop:nop
 usage "needs a value" -t sum loop:nop
 usage "pairs auto" -t latency loop:nop
 usage "it needs a tracer that makes them" -i 1 loop:nop
-usage "-b means nothing" -c -b 1M loop:nop
+usage "-b does not apply" -c -b 1M loop:nop
 "$PROBECTL" trace -t help | grep -q '^  latency ' || fail "-t help lists nothing"
 "$PROBECTL" trace -t help | grep -q 'PATH.so' || fail "-t help does not name tracers of one's own"
 finish
