@@ -148,8 +148,11 @@ static void emit_flight_key(struct emit *e, const struct stub_plan *p)
 }
 
 /*
- * %rcx = the thread's entry; jumps to `missing` if there is none. An end needs one that somebody
- * else cannot take. A jump to `other` looks for a further one.
+ * %rcx = the thread's entry; jumps to `missing` if there is none. A jump to `other` looks for a
+ * further one. If others can take entries, %rdi = the depth before the key was compared: an entry
+ * that had the thread's key after a depth above 0 cannot be taken any more. (In between, a signal
+ * handler may have made somebody else's entry the thread's. It left depth 0, so the depth is
+ * looked at once more.) An end skips entries at depth 0.
  */
 static void emit_find_own(struct emit *e, const struct stub_plan *p, int other, int missing)
 {
@@ -160,9 +163,12 @@ static void emit_find_own(struct emit *e, const struct stub_plan *p, int other, 
 	emit_entry_address(e, p);
 	emit_imm_mem(e, false, IMM_CMP, FIELD(state), (int32_t)pair_state(p));
 	emit_jump_label(e, CC_NE, other);
-	if (p->stub->flights.process && p->stub->kind != ARCH_STUB_BEGIN) {
-		emit_imm_mem(e, false, IMM_CMP, FIELD(depth), 0);
-		emit_jump_label(e, CC_E, other);
+	if (p->stub->flights.process) {
+		emit_mem(e, false, OP_MOV_LOAD, RDI, FIELD(depth));
+		if (p->stub->kind != ARCH_STUB_BEGIN) {
+			emit_reg(e, false, OP_TEST, RDI, RDI);
+			emit_jump_label(e, CC_E, other);
+		}
 	}
 	emit_compare_key(e, p, other);
 	emit_jump_label(e, CC_E, found);
@@ -365,6 +371,8 @@ static void emit_begin_own(struct emit *e, struct stub_plan *p)
 
 	emit_find_own(e, p, other, missing);
 	if (p->stub->flights.process) {
+		emit_reg(e, false, OP_TEST, RDI, RDI);
+		emit_jump_label(e, CC_E, idle);
 		emit_imm_mem(e, false, IMM_CMP, FIELD(depth), 0);
 		emit_jump_label(e, CC_E, idle);
 	}
@@ -393,8 +401,13 @@ static void emit_begin_own(struct emit *e, struct stub_plan *p)
 static void emit_end_own(struct emit *e, struct stub_plan *p)
 {
 	const struct sequence *q = NULL;
+	int other = emit_label(e);
 
-	emit_find_own(e, p, emit_label(e), p->unmatched);
+	emit_find_own(e, p, other, p->unmatched);
+	if (p->stub->flights.process) {
+		emit_imm_mem(e, false, IMM_CMP, FIELD(depth), 0);
+		emit_jump_label(e, CC_E, other);
+	}
 	emit_disown(e, p, p->unmatched);
 	if (p->stub->thread.has_rseq)
 		q = emit_sequence_begin(e, p, RDI, p->slow_flight);

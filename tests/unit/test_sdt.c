@@ -380,7 +380,7 @@ static void section_headers_behind_the_end(void **state)
 	fixture_init(&f, true, false);
 	put_note(&f.notes, 1, 0, 0, STRINGS("p\0one\0"));
 	f.image.section_table = 0x10000000;
-	assert_error(fixture_try(&f), PROBE_ERROR_FORMAT, "section headers at offset 0x10000000");
+	assert_error(fixture_try(&f), PROBE_ERROR_FORMAT, "section headers (at offset 0x10000000)");
 	fixture_deinit(&f);
 }
 
