@@ -11,14 +11,12 @@
 /* The plan of a name of `length` bytes, or PROBE_PLAN_NONE. */
 static enum probe_plan plan_named(const char *name, size_t length)
 {
-	static const enum probe_plan plans[] = {PROBE_PLAN_TOGGLE, PROBE_PLAN_BEHIND,
-		PROBE_PLAN_PUN, PROBE_PLAN_LONG_NOP, PROBE_PLAN_RELOCATE};
+	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++) {
+		const char *known = probe_plan_name(plan);
 
-	for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
-		const char *known = probe_plan_name(plans[i]);
-
-		if (strlen(known) == length && !memcmp(known, name, length))
-			return plans[i];
+		if (plan != PROBE_PLAN_REFUSED && strlen(known) == length &&
+			!memcmp(known, name, length))
+			return plan;
 	}
 	return PROBE_PLAN_NONE;
 }
