@@ -129,7 +129,7 @@ usage 'between 512 and 32768 bytes' -t stack,bytes=
 usage 'either frames' -t stack,frames,bytes=4096
 usage "tracer 'stack' has no rows" -t stack -k tid
 usage "tracer 'stack' has no rows" -t stack,frames -k tid
-usage 'records nothing; -b' -t stack,frames -b 1M
+usage 'records nothing, so -b does not apply' -t stack,frames -b 1M
 
 # Without libdw the command fails at once: callers would be missing without notice.
 mkdir "$SCRATCH/no_libdw"
