@@ -121,16 +121,21 @@ static void spin_body(struct shared *s)
 	spin_first(&s->failure);
 }
 
-/* The alternate stack is separate memory, far from the thread's. */
-static void alternate_body(struct shared *s)
+static void use_other_stack(size_t bytes)
 {
-	stack_t stack = {.ss_size = 1 << 16};
+	stack_t stack = {.ss_size = bytes};
 
-	shared = s;
 	stack.ss_sp = mmap(
 		NULL, stack.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (sigaltstack(&stack, NULL) != 0)
 		_exit(3);
+}
+
+/* The alternate stack is separate memory, far from the thread's. */
+static void alternate_body(struct shared *s)
+{
+	shared = s;
+	use_other_stack(1 << 16);
 	handle(SIGUSR1, stay, SA_ONSTACK);
 	handle(SIGUSR2, stay_and_spin, SA_ONSTACK);
 	atomic_store(&s->ready, 1);
@@ -190,13 +195,8 @@ static void stay_deep(int signal)
 
 static void deep_body(struct shared *s)
 {
-	stack_t stack = {.ss_size = 1 << 20};
-
 	shared = s;
-	stack.ss_sp = mmap(
-		NULL, stack.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (sigaltstack(&stack, NULL) != 0)
-		_exit(3);
+	use_other_stack(1 << 20);
 	handle(SIGUSR1, stay_deep, SA_ONSTACK);
 	handle(SIGUSR2, stay_deep, 0);
 	atomic_store(&s->ready, 1);
