@@ -85,7 +85,7 @@ static enum wait_result wait_stop(
 enum wait_result wait_for_interrupt(pid_t tid, uint64_t begun_ns, struct control_signals *signals)
 {
 	for (;;) {
-		int status;
+		int status = 0;
 		enum wait_result result = wait_stop(tid, begun_ns, signals, &status);
 
 		if (result != WAIT_STOPPED || WAIT_EVENT_OF(status) == PTRACE_EVENT_STOP)
