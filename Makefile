@@ -284,9 +284,11 @@ bench: all targets
 # The sanitizers build into folders of their own. `make asan KINDS=integration`
 # runs the integration tests with a sanitized probectl.
 SANITIZED_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS),unit golden)
-# ThreadSanitizer knows neither stacks and code that we make ourselves nor fences.
+# ThreadSanitizer knows neither stacks and code that we make ourselves nor fences. The last three
+# search programs of which it makes terabytes, for minutes, and start no threads of the library.
 NOT_TSAN := control control_killed counterparts frames kept recorder restart search steps stub_flags \
-	stub_gather stub_pairs stub_sample stub_threads children self self_calls self_forks
+	stub_gather stub_pairs stub_sample stub_threads children self self_calls self_forks \
+	doubts gather_live select_live
 TSAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS), \
 	$(filter-out $(NOT_TSAN:%=tests/unit/test_%.c),$(UNIT_SRC)))
 # Each change of a program with signal handlers searches its memory, of which AddressSanitizer
