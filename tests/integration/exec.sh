@@ -11,12 +11,6 @@ loop=$TARGETS/loop
 launch=$TARGETS/launch
 [ -x "$launch" ] || skip "the test targets are not built"
 
-# counted FILE: hits of loop:nop
-counted()
-{
-	jq -s 'map(select(.hits).hits) | add // 0' "$1"
-}
-
 # launched WAY ARGS…: every hit is counted, and no message appears
 launched()
 {
@@ -27,7 +21,7 @@ launched()
 	same "$way: status" "$?" 0
 	same "$way: the program" "$(cut -d' ' -f1 "$SCRATCH/stdout")" 1000
 	same "$way: messages" "$(cat "$SCRATCH/err")" ""
-	same "$way: hits" "$(counted "$SCRATCH/out")" 1000
+	same "$way: hits" "$(hits_of "$SCRATCH/out")" 1000
 }
 
 program=$loop

@@ -68,7 +68,7 @@ brooded()
 		"$((threads * rounds)) ended, 0 wrong"
 	same "$way in $threads threads: messages" "$(cat "$SCRATCH/err")" ""
 	same "$way in $threads threads: hits" \
-		"$(jq -s 'map(select(.hits).hits) | add // 0' "$SCRATCH/out")" $((threads * rounds * 10))
+		"$(hits_of "$SCRATCH/out")" $((threads * rounds * 10))
 }
 brooded spawn 1
 brooded vfork 3

@@ -270,6 +270,12 @@ refusals()
 	fi
 }
 
+# hits_of FILE: the sum of a `trace --count --json`
+hits_of()
+{
+	jq -s 'map(select(.hits).hits) | add // 0' "$1"
+}
+
 # records_of FILE: "HITS LOST DISORDERED" of JSON records; the second argument counts up in
 # each thread
 records_of()

@@ -20,7 +20,7 @@ traced()
 		/bin/sh -c "$script; exit 7" >"$SCRATCH/stdout" 2>"$SCRATCH/err"
 	same "$script: status" "$?" 7
 	same "$script: messages" "$(cat "$SCRATCH/err")" ""
-	same "$script: hits" "$(jq -s 'map(select(.hits).hits) | add // 0' "$SCRATCH/out")" "$wanted"
+	same "$script: hits" "$(hits_of "$SCRATCH/out")" "$wanted"
 }
 
 # What it starts: by each way to do so, from a shell that was passed over.
@@ -42,7 +42,7 @@ traced 2 "$TARGETS/ctor; $TARGETS/ctor" ctor:main
 	"$TARGETS/ctor $TARGETS/libctor_plugin.so; $TARGETS/ctor $TARGETS/libctor_plugin.so" \
 	>"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "two tracers: $(cat "$SCRATCH/err")"
 same "two tracers: messages" "$(cat "$SCRATCH/err")" ""
-same "two tracers: hits" "$(jq -s 'map(select(.hits).hits) | add' "$SCRATCH/out")" 2
+same "two tracers: hits" "$(hits_of "$SCRATCH/out")" 2
 
 # Exit statuses.
 traced 0 "/bin/sh -c 'kill -TERM \$\$'; /bin/sh -c 'kill -TERM \$\$'; [ \$? = 143 ] || exit 1" loop:nop
