@@ -80,7 +80,7 @@ SMALL_events := User events of programs, by the names of IEEE 1003.1 (posix_trac
 SMALL_pmtrace := The functions of libpcp_trace (pmtrace), as probes
 SMALL_SRC := $(sort $(wildcard $(SMALL:%=libprobe/runtime/%/*.c)))
 LIB_SRC := $(sort $(filter-out $(SMALL_SRC),$(wildcard libprobe/*/*.c libprobe/*/*/*.c \
-	elf/*.c arch/*.c arch/*/*.c)))
+	elf/*.c arch/*.c arch/*/*.c arch/*/*/*.c)))
 CLI_SRC := $(sort $(wildcard cli/*.c cli/*/*.c))
 UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c tests/golden/test_*.c))
 HELPER_SRC := $(sort $(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
@@ -228,11 +228,11 @@ DEPS_BUILD := gcc libc6-dev make pkg-config binutils python3-minimal libelf-dev 
 	libcapstone-dev libbabeltrace2-dev libjson-c-dev libpcp-mmv1-dev libpcp3-dev systemtap-sdt-dev
 DEPS_DEMO := python3.11-minimal
 # Programs of 32 bits, and those that probectl refuses: gcc-multilib, valgrind, qemu-user.
-# Reads records: babeltrace2; metrics: pcp; what pmtrace is compared with: libpcp-trace2-dev;
+# Reads records: babeltrace2; metrics: pcp; what pmtrace is compared with: libpcp-trace2-dev, gfortran;
 # looks at the page of a report: chromium; is a terminal: tmux.
 DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
 	gcc-multilib valgrind qemu-user strace \
-	procps iproute2 jq tmux gdb elfutils babeltrace2 pcp libpcp-trace2-dev chromium chromium-driver \
+	procps iproute2 jq tmux gdb elfutils babeltrace2 pcp libpcp-trace2-dev gfortran chromium chromium-driver \
 	python3 python3.11 \
 	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git
@@ -287,13 +287,13 @@ SANITIZED_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS),unit gol
 # ThreadSanitizer knows neither stacks and code that we make ourselves nor fences. The last three
 # search programs of which it makes terabytes, for minutes, and start no threads of the library.
 NOT_TSAN := control control_killed counterparts frames kept recorder restart search steps stub_flags \
-	stub_gather stub_pairs stub_sample stub_threads children self self_calls self_forks \
+	stub_gather stub_pairs stub_sample stub_threads children self self_calls self_forks self_order \
 	doubts gather_live select_live
 TSAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS), \
 	$(filter-out $(NOT_TSAN:%=tests/unit/test_%.c),$(UNIT_SRC)))
 # Each change of a program with signal handlers searches its memory, of which AddressSanitizer
 # makes terabytes; these make hundreds of changes of themselves.
-NOT_ASAN := self self_calls self_forks steps
+NOT_ASAN := self self_calls self_forks self_order steps
 ASAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS), \
 	$(filter-out $(NOT_ASAN:%=tests/unit/test_%.c),$(UNIT_SRC)))
 asan: | $(FIRST)
@@ -315,6 +315,9 @@ coverage: | $(FIRST)
 # ---- Installing ----------------------------------------------------------
 
 HEADERS := $(wildcard libprobe/include/probe/*.h)
+# Headers with the names of standards, in a folder that only users of one library look into.
+STANDARD := $(wildcard libprobe/include/probe/standard/*.h)
+SMALL_CFLAGS_events := -I$${includedir}/probe/standard
 MAN := $(wildcard docs/man/*.[1-8])
 COMPLETION := $(wildcard docs/completion/probectl.bash)
 man_dir = $(MANDIR)/man$(subst .,,$(suffix $(1)))
@@ -333,7 +336,8 @@ $(SMALL:%=$(BUILD)/probe_%.pc): Makefile | $(FIRST)
 	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$(INCLUDEDIR)' '' \
 		'Name: $(basename $(@F))' 'Description: $(SMALL_$(subst probe_,,$(basename $(@F))))' \
 		'Version: $(VERSION)' 'Libs: -L$${libdir} -l$(basename $(@F))' \
-		'Libs.private: -lpthread' 'Cflags: -I$${includedir}' >$@
+		'Libs.private: -lpthread' \
+		'Cflags: -I$${includedir} $(SMALL_CFLAGS_$(subst probe_,,$(basename $(@F))))' >$@
 
 # The pages of the library's functions are made of what its headers say.
 man: $(BUILD)/man3
@@ -342,7 +346,8 @@ $(BUILD)/man3: docs/man/headers.py $(HEADERS) | $(FIRST)
 
 install: all man
 	$(Q)$(MAKE) -B -s $(BUILD)/probe.pc $(SMALL:%=$(BUILD)/probe_%.pc)
-	$(INSTALL) -d '$(D)$(BINDIR)' '$(D)$(LIBDIR)' '$(D)$(INCLUDEDIR)/probe' '$(D)$(PKGCONFIGDIR)'
+	$(INSTALL) -d '$(D)$(BINDIR)' '$(D)$(LIBDIR)' '$(D)$(INCLUDEDIR)/probe/standard' \
+		'$(D)$(PKGCONFIGDIR)'
 	$(INSTALL) -m 755 $(PROBECTL) '$(D)$(BINDIR)/probectl'
 	$(INSTALL) -m 644 $(LIB_A) '$(D)$(LIBDIR)/libprobe.a'
 	$(INSTALL) -m 755 $(LIB_SO) '$(D)$(LIBDIR)/libprobe.so.$(VERSION)'
@@ -354,6 +359,7 @@ install: all man
 		ln -sf lib$(s).so.$(SOVERSION) '$(D)$(LIBDIR)/lib$(s).so' && \
 		$(INSTALL) -m 644 $(BUILD)/$(s).pc '$(D)$(PKGCONFIGDIR)/$(s).pc' &&) :
 	$(INSTALL) -m 644 $(HEADERS) '$(D)$(INCLUDEDIR)/probe'
+	$(INSTALL) -m 644 $(STANDARD) '$(D)$(INCLUDEDIR)/probe/standard'
 	$(INSTALL) -m 644 $(BUILD)/probe.pc '$(D)$(PKGCONFIGDIR)/probe.pc'
 	$(foreach m,$(MAN),$(INSTALL) -D -m 644 $(m) '$(D)$(call man_dir,$(m))/$(notdir $(m))' &&) :
 	$(INSTALL) -d '$(D)$(MANDIR)/man3' && cp -P $(BUILD)/man3/*.3 '$(D)$(MANDIR)/man3'
@@ -366,6 +372,8 @@ uninstall: man
 	rm -f $(foreach s,$(SMALL:%=probe_%),$(foreach e,a so so.$(SOVERSION) so.$(VERSION), \
 		'$(D)$(LIBDIR)/lib$(s).$(e)') '$(D)$(PKGCONFIGDIR)/$(s).pc')
 	rm -f $(foreach h,$(HEADERS),'$(D)$(INCLUDEDIR)/probe/$(notdir $(h))')
+	rm -f $(foreach h,$(STANDARD),'$(D)$(INCLUDEDIR)/probe/standard/$(notdir $(h))')
+	rmdir '$(D)$(INCLUDEDIR)/probe/standard' 2>/dev/null || :
 	$(if $(MAN),rm -f $(foreach m,$(MAN),'$(D)$(call man_dir,$(m))/$(notdir $(m))'))
 	cd $(BUILD)/man3 && for page in *.3; do rm -f '$(D)$(MANDIR)/man3'/"$$page"; done
 	rmdir '$(D)$(INCLUDEDIR)/probe' 2>/dev/null || :

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an instruction set has to say: one table of operations per ISA.
+ * What depends on the instruction set: one table of operations for each ISA.
  *
- * Everything here is pure: it reads bytes and writes into a caller's buffer
- * for an address that the caller states; it makes no system call, and so
- * every ISA is built and tested on every host.
+ * All functions are pure: they read bytes, and write into the caller's buffer code for an address
+ * that the caller gives. They make no system call, so every ISA is built and tested on every host.
  *
  * To port probectl to another ISA, write one `struct arch` (docs/porting.md).
  */
@@ -41,12 +40,12 @@ struct arch_arg {
 	enum arch_arg_kind kind;
 	uint32_t size;	    /* bytes of the value: 1, 2, 4, 8; any other number: an aggregate */
 	bool is_signed;	    /* a negative size in the note */
-	bool is_float;	    /* an `f` behind the size */
-	bool has_size;	    /* false where the note states none: size is then the operand's */
+	bool is_float;	    /* an `f` after the size */
+	bool has_size;	    /* false if the note has none: `size` is then the operand's */
 	int8_t base;	    /* a register number of this ISA, or ARCH_REG_NONE, ARCH_REG_PC */
 	int8_t index;	    /* likewise, or ARCH_REG_NONE */
 	uint8_t scale;	    /* 1, 2, 4 or 8 */
-	uint8_t width;	    /* bytes that the register operand names: 1, 2, 4, 8, 16, 32, 64 */
+	uint8_t width;	    /* of the named register, in bytes: 1, 2, 4, 8, 16, 32, 64 */
 	uint8_t shift;	    /* 8 for %ah, %bh, %ch, %dh; else 0 */
 	int64_t disp;	    /* displacement, absolute address or immediate */
 	const char *symbol; /* into the note's string, not terminated; NULL if none */
@@ -69,9 +68,9 @@ enum {
 
 enum arch_move_status {
 	ARCH_MOVE_OK,
-	ARCH_MOVE_UNDECODABLE, /* bytes that are no instruction */
+	ARCH_MOVE_UNDECODABLE, /* the bytes are not an instruction */
 	ARCH_MOVE_TRUNCATED,   /* the bytes end before `need` is covered */
-	ARCH_MOVE_CALL_INSIDE, /* a call ends before the last moved byte: its return address */
+	ARCH_MOVE_CALL_INSIDE, /* a call would return into the moved bytes */
 	ARCH_MOVE_FLOW_INSIDE, /* an unconditional jump or return ends the code before `need` */
 	ARCH_MOVE_UNSUPPORTED, /* an instruction that cannot run elsewhere (loop, xbegin ...) */
 	ARCH_MOVE_OUT_OF_REACH /* a target or operand is too far from the copy */
@@ -81,10 +80,10 @@ enum arch_move_status {
 struct arch_moved {
 	uint8_t length; /* original bytes displaced, >= need */
 	/*
-	 * Above 0 only with ARCH_MOVE_FLOW_INSIDE, and then all is as with
-	 * ARCH_MOVE_OK, but that the last `padding` of the displaced bytes are nops
-	 * and int3 behind the code's end. Whoever knows that no function and no
-	 * branch target begins within them can use the copy all the same.
+	 * Above 0 only with ARCH_MOVE_FLOW_INSIDE. Then everything is as with
+	 * ARCH_MOVE_OK, except that the last `padding` displaced bytes are nops and int3
+	 * after the end of the code. A caller that knows that no function and no branch
+	 * target begins within them can use the copy.
 	 */
 	uint8_t padding;
 	uint8_t count;				   /* instructions */
@@ -104,7 +103,7 @@ enum arch_flow {
 	ARCH_FLOW_INDIRECT_JUMP,
 	ARCH_FLOW_INDIRECT_CALL,
 	ARCH_FLOW_RETURN,
-	ARCH_FLOW_STOP /* ud2, hlt, int3: does not go on */
+	ARCH_FLOW_STOP /* ud2, hlt, int3: never continues */
 };
 
 struct arch_insn {
@@ -115,7 +114,7 @@ struct arch_insn {
 
 /* ---- Searching code ---------------------------------------------------- */
 
-/* What is looked for in the code of a module, and whom to tell. */
+/* What to search for in the code of a module, and which functions to call. */
 struct arch_scan {
 	const struct arch_windows *windows;
 	bool position_dependent; /* addresses may also be plain 32-bit constants */
@@ -129,7 +128,7 @@ struct arch_scan {
 /* ---- Stubs -------------------------------------------------------------- */
 
 /*
- * How the threads of the target can be told apart without a system call.
+ * How a stub can identify the current thread without a system call.
  * Everything is relative to the thread pointer (fs on x86-64).
  */
 struct arch_thread {
@@ -141,8 +140,7 @@ struct arch_thread {
 	int32_t tid_offset; /* of the thread's u32 id, from the thread pointer */
 	/*
 	 * Reading the processor's time stamp counter faults: stubs ask the kernel for
-	 * CLOCK_MONOTONIC, in nanoseconds. Not together with has_rseq: a sequence makes no
-	 * system call.
+	 * CLOCK_MONOTONIC, in nanoseconds. Excludes has_rseq: a sequence makes no system call.
 	 */
 	bool no_counter;
 };
@@ -150,63 +148,63 @@ struct arch_thread {
 enum arch_stub_kind {
 	ARCH_STUB_COUNT,  /* adds one to the probe's per-CPU counter */
 	ARCH_STUB_GATE,	  /* waits for the controller: needs only guard, gate and next */
-	ARCH_STUB_RECORD, /* writes a record into the per-CPU ring; no room: counts it as lost */
+	ARCH_STUB_RECORD, /* writes a record into the per-CPU ring, or counts it as lost */
 	ARCH_STUB_GATHER, /* adds to a cell: the probe's, or that of a key */
-	ARCH_STUB_BEGIN,  /* notes the time, for the GATHER of the end */
+	ARCH_STUB_BEGIN,  /* stores the time, for the GATHER stub of the end */
 	ARCH_STUB_CALL	  /* calls a function of the target itself: see arch_stub.call */
 };
 
-/*
- * An argument to be recorded. A scalar (1, 2, 4 or 8 bytes) is recorded as a
- * u64, extended as the size's sign says; a MEMORY operand of any other size,
- * and 16 bytes of a vector register, as bytes.
- */
+/* Which part of the stack to capture. */
 enum arch_capture_stack {
 	ARCH_STACK_NOT,
 	/*
-	 * The bytes from the stack pointer on, bytes_max of them or up to the end of
-	 * what can be read, for a debugger's rules to unwind.
+	 * The bytes from the stack pointer up, to be unwound with the rules for debuggers:
+	 * bytes_max, or fewer where the readable memory ends.
 	 */
 	ARCH_STACK_BYTES,
 	/*
-	 * Return addresses, u64, innermost first, that the chain of frame pointers
-	 * leads to; up to bytes_max / 8.
+	 * The return addresses (u64, innermost first) that the chain of frame pointers
+	 * leads to, at most bytes_max / 8.
 	 */
 	ARCH_STACK_FRAMES
 };
 
+/*
+ * An argument to record. A scalar (1, 2, 4 or 8 bytes) is recorded as a u64, sign- or
+ * zero-extended by its size's sign; a MEMORY operand of any other size, and 16 bytes of a vector
+ * register, as bytes.
+ */
 struct arch_capture {
-	/* Of the stack: then only bytes_max counts beside it. Recorded as a string is. */
+	/* If set, only bytes_max is used besides it. Recorded as a string is. */
 	enum arch_capture_stack stack;
 	/*
-	 * Symbols are resolved: `symbol` NULL, their run-time address added to
-	 * `disp`. What still has a symbol cannot be captured.
+	 * Symbols must be resolved: `symbol` NULL, its run-time address added to `disp`.
+	 * An argument that still has a symbol cannot be captured.
 	 */
 	struct arch_arg arg;
 	/*
-	 * For MEMORY: base is NONE or PC, index NONE, and [disp, disp + size) lies
-	 * in a readable segment of a loaded module that stays loaded while its
-	 * probes can be hit. Such an operand is read without a check. Set by
-	 * whoever resolved the symbol; false for a bare number, which is checked as
-	 * any pointer is.
+	 * For MEMORY: base is NONE or PC, index NONE, and [disp, disp + size) lies in a
+	 * readable segment of a module that stays loaded while its probes can be hit. Such an
+	 * operand is read without a check. The code that resolves the symbol sets this; a bare
+	 * number has false, and is checked like any pointer.
 	 */
 	bool is_static;
 	bool is_string; /* follow the pointer to a NUL-terminated string */
 	/*
-	 * Follow the pointer to so many bytes as another argument says, none where
-	 * that is negative. Like `arg`, without a symbol, and static or not.
+	 * Follow the pointer to as many bytes as another argument says (none if that is
+	 * negative). `length` is like `arg`: without a symbol, and static or not.
 	 */
 	bool has_length, length_is_static;
 	struct arch_arg length;
-	uint16_t bytes_max; /* of a string or an aggregate in memory; the rest is cut */
+	uint16_t bytes_max; /* of a string or an aggregate in memory; the rest is cut off */
 };
 
-/* Parts of a cell (struct probe_cell) that a hit changes, beside its count. */
+/* The parts of a cell (struct probe_cell) that a hit changes, besides its count. */
 enum arch_gather_parts {
 	ARCH_GATHER_SUM = 1,
 	ARCH_GATHER_EXTREMES = 2,
 	ARCH_GATHER_LAST = 4,
-	ARCH_GATHER_BUCKETS = 8 /* in place of the count */
+	ARCH_GATHER_BUCKETS = 8 /* instead of the count */
 };
 
 /* A part of a key: a number, or a string. */
@@ -221,6 +219,7 @@ struct arch_gather {
 	unsigned int parts;
 	const struct arch_expr *value; /* NULL: the time since the begin, else 0 */
 	bool is_signed;		       /* the value is */
+	bool is_double;		       /* the value is the bits of one */
 	uint32_t cell;		       /* offset, in each set, of the cell or of the table */
 	/* A table (arch/layout.h): */
 	struct arch_key keys[ARCH_KEYS_MAX];
@@ -237,74 +236,77 @@ struct arch_flights {
 	uint32_t entries; /* a power of two */
 	uint32_t depth;	  /* times in an entry */
 	uint32_t pair;
-	const struct arch_expr *match; /* what says which begin; NULL: the thread */
+	const struct arch_expr
+		*match; /* an end belongs to the begin with the same value; NULL: the same thread */
 	/*
-	 * If forked children use the table as well: a u32 in private memory, the number of the
-	 * process, zero in a child that has none yet; and the u32 that the table's users share,
-	 * the number given out last. Both 0: one process alone uses the table.
+	 * If forked children use the table as well: `process` is a u32 in private memory, the
+	 * number of the process (zero in a child that has none yet); `processes` is a u32 that
+	 * all users of the table share, the last number given out. Both 0: only one process uses
+	 * the table.
 	 */
 	uint64_t process, processes;
 };
 
 /*
- * A stub acts on a hit and goes on to `next`: another session's stub for the
+ * A stub acts on a hit and continues at `next`: another session's stub for the
  * same site, or the site's tail (moved instructions and the jump back).
  * docs/ring.md gives the layout of what it writes.
  */
 struct arch_stub {
 	enum arch_stub_kind kind;
 	struct arch_thread thread;
-	uint64_t next;	/* where to go afterwards */
+	uint64_t next;	/* where to continue afterwards */
 	uint64_t guard; /* u32, zero in a forked child that must not count */
-	uint64_t own;	/* u32, zero in a forked child, whose records say so; 0: none do */
+	uint64_t own;	/* u32, zero in a forked child: its records are marked; 0: none are */
 	/*
-	 * Switches, u32 that a controller changes at any time; 0: there is none. A hit leaves
-	 * nothing while `on` is zero or `off` is not.
+	 * Switches: u32 that a controller may change at any time; 0: there is none. A hit
+	 * leaves nothing while *on is zero or *off is not.
 	 */
 	uint64_t on, off;
-	bool on_until_full; /* a hit that finds no room sets `on` to zero */
+	bool on_until_full; /* a hit that finds no room sets *on to zero */
 	uint64_t slots;	    /* counters of CPU 0: CPU c's are at slots + (c << slots_shift) */
 	uint8_t slots_shift;
-	uint32_t cpus;	      /* CPUs with slots and rings; one more set serves the rest */
+	uint32_t cpus;	      /* CPUs with slots and rings; all others share one more set */
 	uint32_t slot_offset; /* of this probe's struct probe_slot, within a CPU's slots */
 	uint64_t rings;	      /* ring of CPU 0 */
 	uint8_t rings_shift;  /* log2 of the distance between rings */
 	uint32_t ring_bytes;  /* of a ring's data, a power of two */
 	uint32_t site;	      /* written into the record */
 	uint64_t gate;	      /* of a struct probe_gate */
-	uint64_t gate_unless; /* u32: nobody is held while it is not 0; or 0 */
+	uint64_t gate_unless; /* address of a u32: no thread is held while it is not 0; or 0 */
 	const struct arch_capture *captures; /* borrowed */
 	uint8_t capture_count;
-	uint8_t recorded; /* of them, the first so many are; the others are for expressions */
-	bool overwrite;	  /* the ring is a flight recorder: the oldest records go */
+	uint8_t recorded; /* how many of them are recorded; the others are for expressions */
+	bool overwrite;	  /* the ring is a flight recorder: new records replace the oldest */
 	struct arch_gather gather;
 	struct arch_flights flights;
-	const struct arch_expr *filter; /* hits for which it is 0 are none; NULL: all are */
-	uint32_t every;			/* only every so many-th hit, on each CPU; 0 or 1: all */
-	uint32_t rate;			/* only so many in each rate_ticks; 0: all */
+	const struct arch_expr *filter; /* hits for which it is 0 are ignored; NULL: none are */
+	uint32_t every;			/* take every Nth hit on each CPU; 0 or 1: all */
+	uint32_t rate;			/* take at most this many hits in each rate_ticks; 0: all */
 	uint64_t rate_ticks;		/* of the time stamp counter */
-	uint64_t rate_word;		/* u64, its own to the session: window << 32 | hits */
+	uint64_t rate_word;		/* address of a u64 of the session: window << 32 | hits */
 	uint32_t pid;			/* of the target, in its namespace; 0: ask the kernel */
 	/*
-	 * Of an ARCH_STUB_CALL: a function (const uint64_t *frame, uint64_t call_data),
-	 * which may change what any function may change, but for vector and
-	 * floating-point state; and the site's own address, for unwinders. The frame is
+	 * Of an ARCH_STUB_CALL: `call` is a function (const uint64_t *frame, uint64_t
+	 * call_data) that may change whatever a function may change, except vector and
+	 * floating-point state; `pc` is the address of the site, for unwinders. The frame is
 	 *
 	 *	u64 word	for each capture, as in a record
 	 *	u64 readable	a bit for each capture that could be read
-	 *	u64 pointer	for each capture: to its bytes, where it has any
+	 *	u64 pointer	for each capture: to its bytes, if it has any
 	 *
-	 * The slot counts calls in `hits`, and those that have returned in `seen`.
+	 * The slot counts calls in `hits`, and returns in `seen`.
 	 */
 	uint64_t call, call_data, pc;
 	uint64_t safe_start, safe_end; /* read-only data of the probe's module: no check needed */
-	bool may_ask_time; /* a system call may tell the time, where the counter may not be read */
-	bool may_call_kernel; /* a system call may check pointers; else they are not followed */
+	bool may_ask_time;    /* if the counter cannot be read, a system call may give the time */
+	bool may_call_kernel; /* a system call may check pointers; otherwise they are not followed
+			       */
 };
 
 enum { ARCH_STUB_ALIGN = 32, ARCH_STUB_MAX = 8192 };
 
-/* A register that unwinding begins with: its number here, and the one DWARF has for it. */
+/* A register that unwinding starts from: its number here, and its number in DWARF. */
 struct arch_unwind_register {
 	int8_t reg;
 	uint8_t dwarf;
@@ -322,7 +324,7 @@ enum arch_stub_status {
 	ARCH_STUB_OK,
 	ARCH_STUB_NO_ROOM,	/* the buffer is too small */
 	ARCH_STUB_OUT_OF_REACH, /* `next` is too far from `at` */
-	ARCH_STUB_UNSUPPORTED	/* this ISA cannot do what is asked */
+	ARCH_STUB_UNSUPPORTED	/* this ISA cannot do it */
 };
 
 /* A piece of code. */
@@ -333,18 +335,28 @@ struct arch_extent {
 /* ---- Patches ------------------------------------------------------------ */
 
 /*
- * OCaml's own switch for a probe: behind the site's nop stands an instruction without effect,
- * the first byte of which makes it a call of the probe's handler.
+ * OCaml's own switch for a probe: after the nop of a site there is an instruction without effect.
+ * Changing its first byte turns it into a call of the probe's handler.
  */
 struct arch_toggle {
-	uint8_t offset;	 /* from the site, behind the nop */
-	uint8_t off, on; /* that byte */
-	uint8_t covers;	 /* bytes of the instruction */
+	uint8_t offset;	 /* of the instruction, from the site */
+	uint8_t off, on; /* the values of its first byte */
+	uint8_t covers;	 /* the length of the instruction */
+	/*
+	 * Where the call is led elsewhere (`on`, then a jump's distance), code for that place:
+	 * enter() takes the return address off the stack; leave() calls the handler at `to`, which
+	 * returns to `back`, if the 16-bit word at `count` is not 0, and else goes there. Registers
+	 * are kept, flags are not. Both return the length, at most ARCH_TOGGLE_BYTES; leave()
+	 * returns 0 where something is out of reach.
+	 */
+	size_t (*enter)(uint8_t *out);
+	size_t (*leave)(uint64_t at, uint64_t count, uint64_t to, uint64_t back, uint8_t *out);
 };
+enum { ARCH_TOGGLE_BYTES = 64 };
 
 /*
- * Where a jump can lead of which some bytes have to stay as they are: to `first`, and if `step`
- * is not 0, to all places that are multiples of it away from there, as far as a jump reaches.
+ * Where a jump can lead if some of its bytes must stay as they are: to `first`, and, if `step` is
+ * not 0, to every address that is a multiple of `step` away from it, as far as a jump reaches.
  */
 struct arch_pun {
 	uint64_t first, step;
@@ -353,85 +365,94 @@ struct arch_pun {
 struct arch {
 	const char *name;     /* "x86-64" */
 	uint16_t elf_machine; /* EM_* of <elf.h> */
-	/* Of another machine whose arguments parse_args() understands; EM_NONE: there is none. */
+	/* Another machine whose arguments parse_args() understands; EM_NONE: there is none. */
 	uint16_t elf_machine_args;
 
-	/* -- argument specs: every ISA has these -- */
+	/* -- argument specifications: every ISA has these -- */
 
 	/*
 	 * Parses a note's argument string into at most ARCH_ARGS_MAX arguments.
-	 * Never fails: what is not understood is ARCH_ARG_UNKNOWN.
+	 * Never fails: an argument that is not understood is ARCH_ARG_UNKNOWN.
 	 * Returns the number of arguments.
 	 */
 	size_t (*parse_args)(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
 
 	/* -- unwinding: NULL where stacks cannot be captured -- */
 
-	/* The stack pointer first, then the frame pointer, then what callees save. */
+	/* The stack pointer first, then the frame pointer, then the other callee-saved ones. */
 	const struct arch_unwind_register *unwind_registers;
 	uint8_t unwind_count;
 
-	/* -- patching: NULL where the ISA is only parsed -- */
+	/* -- patching: NULL if only arguments of the ISA are parsed -- */
 
-	/* Its processes; NULL: nothing is known of them. */
+	/* Its processes; NULL: not supported. */
 	const struct arch_process *process;
 
-	/* The longest patch, in bytes: a direct jump. It spans less than so much, either way. */
+	/* The longest patch, a direct jump, in bytes; it reaches less than jump_reach either way.
+	 */
 	uint8_t jump_length;
 	uint64_t jump_reach;
 	uint8_t far_jump_length; /* of a jump to anywhere; at most ARCH_JUMP_MAX */
-	uint8_t site_nop;	 /* bytes of the nop that <sys/sdt.h> leaves at a site */
+	/* Of a jump to short_reach at most, shorter than the other one; 0: there is none. */
+	uint8_t short_jump_length;
+	uint8_t site_nop; /* bytes of the nop that <sys/sdt.h> leaves at a site */
 	/* A breakpoint, as debuggers and the kernel write it over an instruction. */
 	uint8_t breakpoint[4], breakpoint_length;
 	bool (*is_breakpoint)(const uint8_t *bytes);
 	const struct arch_toggle *toggle; /* NULL: there is none */
 	/*
-	 * Puns: the first so many bytes of a jump are written, and the others, its distance,
-	 * are what the code has there. 0: there are none. `fixed` is how many bytes of the
-	 * distance must stay.
+	 * Puns: only the first pun_length bytes of a jump are written; the rest, which holds the
+	 * distance, is what the code has there. 0: there are no puns. `fixed` is the number of
+	 * bytes of the distance that must stay.
 	 */
 	uint8_t pun_length;
 	struct arch_pun (*pun)(const uint8_t *bytes, uint64_t at, unsigned int fixed);
 	/*
-	 * How much of the distance of a jump that is written over a long nop must be what the
-	 * nop has there, because somebody else may write over the nop, too. `is_site`: a note
-	 * names it. NULL: nothing.
+	 * A jump is written over a long nop: how many bytes of its distance must keep the value
+	 * that the nop has there, because other tools may write over the nop, too? `is_site`: a
+	 * note names the nop. NULL: none.
 	 */
 	uint8_t (*nop_fixed)(const uint8_t *nop, size_t length, bool is_site);
 	/*
-	 * Can decode() and move() work here? They need a library that may be
-	 * missing; without it they find every byte undecodable. NULL: always.
+	 * Do decode() and move() work here? They need a library that may be missing; without
+	 * it they cannot decode any byte. NULL: they always work.
 	 */
 	bool (*can_decode)(void);
 	/*
-	 * Decodes one instruction at `address`. Returns false where the bytes
-	 * are none. `bytes` may hold less than a whole instruction.
+	 * Decodes one instruction at `address`. Returns false if the bytes are not one. `bytes`
+	 * may hold less than a whole instruction.
 	 */
 	bool (*decode)(
 		const uint8_t *bytes, size_t length, uint64_t address, struct arch_insn *ret);
 	/*
-	 * Reports everything in `bytes`, decoded at any offset, that could be a
-	 * branch into a window: a superset of what is there. Short branches are
-	 * left out: they are found by short_branch() around a site.
+	 * Whether an instruction, given by all of its bytes, provably changes only general
+	 * registers, arithmetic flags and memory, and goes where decode() says. NULL: it cannot be
+	 * told of any.
+	 */
+	bool (*is_general)(const uint8_t *bytes, size_t length);
+	/*
+	 * Reports everything in `bytes`, decoded at any offset, that could be a branch into a
+	 * window: a superset of what exists. It leaves out short branches, which
+	 * short_branch() finds around a site.
 	 */
 	void (*scan)(const uint8_t *bytes, size_t length, uint64_t address,
 		const struct arch_scan *scan);
 	/*
-	 * Would these two bytes be a branch of short reach, and where to? It leads less than
-	 * short_reach away. NULL: there are none.
+	 * Are these two bytes a short branch, and where does it lead? Less than short_reach
+	 * away. NULL: there are no short branches.
 	 */
 	uint8_t short_reach;
 	bool (*short_branch)(const uint8_t *bytes, uint64_t address, uint64_t *target_ret);
-	/* Bytes of the nop at the start of `bytes` (after `90`, what follows); 0 where none. */
+	/* The length of the nop at `bytes` (after a `90`: of the one that follows); 0: none. */
 	size_t (*nop_length)(const uint8_t *bytes, size_t length);
 	/*
-	 * Does code, from the start of a function up to a site, leave the stack pointer
-	 * where no stack is known to be? NULL: it never does.
+	 * Does code, from the start of a function up to a site, move the stack pointer to a
+	 * place that is not known to be a stack? NULL: it never does.
 	 */
 	bool (*loses_stack)(const uint8_t *bytes, size_t length);
 	/*
-	 * Of the code behind a system call instruction: may the register of the call's
-	 * fourth argument hold anything from there on? NULL: it is not known.
+	 * In the code after a system call instruction: is the register of the call's fourth
+	 * argument dead, so that it may hold anything? NULL: not known.
 	 */
 	bool (*argument_dies)(const uint8_t *bytes, size_t length);
 	/*
@@ -440,29 +461,30 @@ struct arch {
 	 */
 	enum arch_move_status (*move)(const uint8_t *bytes, size_t length, uint64_t from,
 		uint64_t to, size_t need, struct arch_moved *ret);
-	/* Emits a direct jump at `at`; returns its length, or 0 when out of reach. */
+	/* Emits a direct jump at `at`; returns its length, or 0 if `to` is out of reach. */
 	size_t (*jump)(uint64_t at, uint64_t to, uint8_t *out);
+	/* The same for a short jump. */
+	size_t (*short_jump)(uint64_t at, uint64_t to, uint8_t *out);
 	/* Emits a jump that reaches any address; returns its length. */
 	size_t (*far_jump)(uint64_t at, uint64_t to, uint8_t *out);
-	/* Where one of both, read back from `at` (16 bytes), leads; 0 where it is neither. */
+	/* Where such a jump, read back from `at` (16 bytes), leads; 0: it is neither. */
 	uint64_t (*jump_target)(uint64_t at, const uint8_t *bytes);
 	/* Can this argument be captured at all? */
 	bool (*capturable)(const struct arch_arg *arg);
 	/*
-	 * Must a capture's pointer be checked at each hit? Then the record has
-	 * the word that says which captures could be read.
+	 * Must the pointer of a capture be checked at each hit? Then the record has a word that
+	 * says which captures could be read.
 	 */
 	bool (*capture_checked)(const struct arch_capture *capture);
 	/*
-	 * Emits a stub for address `at`, a multiple of ARCH_STUB_ALIGN, which is
-	 * also where it is entered.
+	 * Emits a stub for address `at`, a multiple of ARCH_STUB_ALIGN. It is entered there.
 	 */
 	enum arch_stub_status (*stub)(const struct arch_stub *stub, uint64_t at, uint8_t *out,
 		size_t room, struct arch_stub_code *ret);
 	/*
-	 * How to unwind from the functions that stubs call (ARCH_STUB_CALL) to their
-	 * sites: an .eh_frame section for stubs at these places, with the end mark.
-	 * Returns its length, also where there is no room for all of it.
+	 * Writes how to unwind from the functions that stubs call (ARCH_STUB_CALL) to their
+	 * sites: an .eh_frame section for stubs at these places, with its terminator. Returns
+	 * the length of the whole section, even if there is no room for all of it.
 	 */
 	size_t (*call_unwind)(
 		const struct arch_extent *stubs, size_t count, uint8_t *out, size_t room);
@@ -478,19 +500,19 @@ const struct arch *arch_of_machine(uint16_t elf_machine);
 const struct arch *arch_of_args(uint16_t elf_machine);
 
 /*
- * The table of this machine, and so of every process that is controlled: those of other
- * instruction sets are refused. NULL: there is none.
+ * The table of this machine, and so of every target: processes of other instruction sets are
+ * refused. NULL: there is none.
  */
 const struct arch *arch_host(void);
 
 /*
- * Is what was found at these bytes a breakpoint in their place, with the rest of them behind
- * it? Only the first instruction is looked at.
+ * Does `found` hold a breakpoint in place of the first bytes, and after it the others unchanged?
+ * Only the first instruction is compared.
  */
 bool arch_has_breakpoint(
 	const struct arch *arch, const uint8_t *found, const uint8_t *bytes, size_t length);
 
-/* Fills memory for code that nobody reaches with breakpoints. */
+/* Fills code memory that nothing should reach with breakpoints. */
 void arch_fill(const struct arch *arch, uint8_t *out, size_t length);
 
 #endif

@@ -16,7 +16,10 @@ enum arch_expr_kind {
 	/* leaves */
 	ARCH_EXPR_CONST,   /* `value` */
 	ARCH_EXPR_CAPTURE, /* the scalar capture `capture`, as it is recorded */
-	ARCH_EXPR_TID,	   /* as seen in the target's own pid namespace */
+	/* the same of a double or a float, as the bits of a double; only alone, as a value */
+	ARCH_EXPR_DOUBLE,
+	ARCH_EXPR_FLOAT,
+	ARCH_EXPR_TID, /* as seen in the target's own pid namespace */
 	ARCH_EXPR_PID,
 	ARCH_EXPR_CPU,
 	/* of the string capture `capture` and `text`: 0 or 1 */

@@ -46,9 +46,9 @@ _Static_assert(sizeof(struct probe_slot) == 32, "stubs rely on the layout");
  */
 struct probe_cell {
 	uint64_t count; /* only if there are no buckets; otherwise their sum */
-	uint64_t sum;	/* modulo 2^64 */
+	uint64_t sum;	/* modulo 2^64; or a double */
 	/* Unsigned, whatever the sign of the values (CELL_BIAS), so 0 is neutral. */
-	uint64_t most;	/* of value + bias */
+	uint64_t most;	/* of value + bias; of doubles, of what has their order */
 	uint64_t least; /* of ~(value + bias) */
 	uint64_t last;
 	uint64_t last_time; /* time stamp counter */
@@ -58,6 +58,19 @@ _Static_assert(sizeof(struct probe_cell) == 48, "stubs rely on the layout");
 #define CELL_BIAS (UINT64_C(1) << 63) /* added to signed values, 0 to unsigned ones */
 
 /*
+ * An unsigned number with the order of doubles, from a double's bits: positive ones get the sign
+ * bit, negative ones are inverted. NaNs are at the ends.
+ */
+static inline uint64_t cell_order_of(uint64_t bits)
+{
+	return bits >> 63 ? ~bits : bits | CELL_BIAS;
+}
+static inline uint64_t cell_bits_of(uint64_t order)
+{
+	return order >> 63 ? order ^ CELL_BIAS : ~order;
+}
+
+/*
  * Buckets are linear within each power of two, 32 of them, so a bucket's middle is within 1.6 %
  * of each of its values:
  *
@@ -65,8 +78,16 @@ _Static_assert(sizeof(struct probe_cell) == 48, "stubs rely on the layout");
  *	2^e .. 2^(e+1)	shift = e - 5; bucket = 32 * shift + (value >> shift)
  *
  * All negative values share the last bucket.
+ *
+ * Of doubles, the powers of two are those from 2^-24 to 2^36. A bucket's number is then the
+ * exponent and the first 5 bits behind it, less those of 2^-24; what is smaller is in the first
+ * one, what is larger (and what is no number) in the one before the negative ones.
  */
-enum { CELL_SUB_BITS = 5, CELL_NEGATIVE = 1920, CELL_BUCKETS = 1921 };
+enum { CELL_SUB_BITS = 5, CELL_NEGATIVE = 1920, CELL_BUCKETS = 1921, CELL_DOUBLE_LEAST = -24 };
+enum {
+	CELL_DOUBLE_SHIFT = 52 - CELL_SUB_BITS,
+	CELL_DOUBLE_FIRST = (1023 + CELL_DOUBLE_LEAST) << CELL_SUB_BITS
+};
 
 /*
  * A hash table from keys to cells, one in each set, with open addressing and linear probing. An
@@ -135,17 +156,30 @@ _Static_assert(sizeof(struct ring_record) == 16, "stubs rely on the layout");
 
 /*
  * A gate holds a thread while the controller does something, for example after a library was
- * loaded. The thread takes the next number (`arrived`), wakes whoever waits on that word, and
- * waits until `released` reaches its number (futex(2), not private). A gate that is not served
- * in time disarms itself. If `pass` is not 0, the next thread passes and sets it to 0.
+ * loaded. The thread takes the next number (`arrived`), wakes the waiters on that word, and
+ * waits until `released` reaches its number. If `pass` is not 0, the next thread passes and sets
+ * it to 0.
+ *
+ * It sleeps (futex(2), not private) on the word `owner` of the turn of its number, modulo
+ * GATE_TURNS. That is a robust futex of a thread of the controller: its thread id, GATE_WAITED,
+ * and GATE_FLIP, which changes whenever a number of this turn is released. When the controller
+ * dies, the kernel clears the id and wakes one of those who sleep; this one disarms the gate and
+ * wakes the others. A gate that is not served in time disarms itself as well.
  */
+enum { GATE_TIMEOUT_S = 2, GATE_TURNS = 16 };
 struct probe_gate {
 	uint32_t armed;
 	uint32_t arrived;
 	uint32_t released;
 	uint32_t pass;
+	struct {
+		uint32_t owner;
+		uint32_t unused; /* an entry of the kernel's list takes 8 bytes */
+	} turns[GATE_TURNS];
 };
-enum { GATE_TIMEOUT_S = 2 };
+#define GATE_OWNER UINT32_C(0x3fffffff)	 /* FUTEX_TID_MASK */
+#define GATE_FLIP UINT32_C(0x40000000)	 /* FUTEX_OWNER_DIED: set at the death, too */
+#define GATE_WAITED UINT32_C(0x80000000) /* FUTEX_WAITERS: the kernel wakes somebody */
 
 enum {
 	RING_RECORD_MAX = 65536, /* of all captures of one record, in bytes */

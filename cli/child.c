@@ -51,7 +51,7 @@ bool child_ended(pid_t pid, int *ret)
 		got = waitpid(pid, &wait_status, WNOHANG);
 	} while (got < 0 && errno == EINTR);
 	if (got < 0)
-		*ret = STATUS_FAILED; /* somebody else waited for it */
+		*ret = STATUS_FAILED; /* something else waited for it */
 	else if (got && (WIFEXITED(wait_status) || WIFSIGNALED(wait_status)))
 		*ret = status_of(wait_status);
 	else

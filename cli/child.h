@@ -18,7 +18,7 @@
 PROBE_MUST_CHECK struct probe_error *child_start(
 	char *const argv[], struct probe_target **ret, int *status_ret);
 
-/* Our exit status where the program could not be started. */
+/* Our exit status if the program could not be started. */
 int child_spawn_status(const struct probe_error *error);
 
 /* Has the program ended? Its exit status, as a shell would show it, goes to *ret then. */

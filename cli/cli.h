@@ -15,9 +15,8 @@ enum exit_status {
 };
 
 /*
- * A command. argv[0] is its name. Sets the exit status, or returns an error that main()
- * reports: where the status is not set, PROBE_ERROR_USAGE means STATUS_USAGE, others
- * STATUS_FAILED.
+ * A command. argv[0] is its name. Sets the exit status, or returns an error that main() reports: if
+ * the status is not set, PROBE_ERROR_USAGE means STATUS_USAGE, other errors STATUS_FAILED.
  */
 typedef struct probe_error *command_fn(int argc, char **argv, int *status_ret);
 

@@ -10,7 +10,7 @@
 
 #include "cli/clock.h"
 #include "cli/kept.h"
-#include "cli/out.h"
+#include "cli/print/out.h"
 
 enum { WORDS_MAX = 4096 };
 
@@ -24,6 +24,7 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 	const struct probe_session_options base = {
 		.ring_bytes = options->ring_bytes,
 		.string_bytes = (uint16_t)options->string_bytes,
+		.file = options->file,
 	};
 	struct probe_error *error;
 	size_t count = options->tracer.tracers.count + options->tracer.count;
@@ -36,9 +37,18 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 			PROBE_STRING_BYTES_MAX);
 	error = tracers_init(&options->tracer, &base, options->request.request.pattern_count, false,
 		ret, &count);
+	if (!error && count != 1)
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"tracer '%s' stands for several, and each has a session of its own; use "
+			"`probectl trace`",
+			options->tracer.tracers.items[0]);
 	if (!error && (*ret)->output != PROBE_TRACER_ROWS && (*ret)->output != PROBE_TRACER_FLIGHT)
 		error = probe_error_new(PROBE_ERROR_USAGE,
 			"tracer '%s' prints hits as they come; use `probectl trace`",
+			probe_tracer_name((*ret)->spec));
+	if (!error && options->file && (*ret)->output != PROBE_TRACER_FLIGHT)
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"--file is for -t ring; tracer '%s' keeps no hits",
 			probe_tracer_name((*ret)->spec));
 	if (error) {
 		tracers_free(*ret, count);
@@ -98,8 +108,29 @@ static char *kept_text(const struct kept_options *options)
 	add_number(&out, "--keys", tracer->keys_max);
 	add_number(&out, "-s", options->string_bytes);
 	add_number(&out, "-b", options->ring_bytes);
+	add_option(&out, "--file", options->file);
 	for (size_t i = 0; i < patterns->count; i++)
 		add_option(&out, "-e", probe_pattern_text(patterns->items[i]));
+	buffer_bytes(&out, "", 1);
+	if (!out.no_memory)
+		return out.data;
+	buffer_deinit(&out);
+	return NULL;
+}
+
+/* A path with the process's id for each %p, to be freed; NULL without memory. */
+static char *path_of(const char *pattern, pid_t pid)
+{
+	struct buffer out = {0};
+
+	for (const char *at = pattern; *at; at++) {
+		if (at[0] == '%' && at[1] == 'p') {
+			buffer_unsigned(&out, (uint64_t)pid);
+			at++;
+		} else {
+			buffer_char(&out, *at);
+		}
+	}
 	buffer_bytes(&out, "", 1);
 	if (!out.no_memory)
 		return out.data;
@@ -110,17 +141,20 @@ static char *kept_text(const struct kept_options *options)
 struct probe_error *kept_start(struct probe_target *target, const struct kept_options *options,
 	const struct trace_tracer *tracer, struct probe_report *report)
 {
+	struct probe_session_options its = tracer->options;
 	struct kept_options begun = *options;
 	struct probe_session *session = NULL;
 	struct probe_error *error, *stopped;
-	char *text;
+	char *text, *path = its.file ? path_of(its.file, probe_target_pid(target)) : NULL;
 
 	begun.since_ns = clock_ns(CLOCK_REALTIME);
-	text = kept_text(&begun);
-	if (!text)
+	text = its.file && !path ? NULL : kept_text(&begun);
+	if (!text) {
+		free(path);
 		return probe_error_no_memory();
-	error = probe_session_start(
-		target, &options->request.request, &tracer->options, report, &session);
+	}
+	its.file = path;
+	error = probe_session_start(target, &options->request.request, &its, report, &session);
 	if (!error) {
 		error = probe_session_leave(session, text);
 		stopped = error ? probe_session_stop(session) : NULL;
@@ -128,6 +162,7 @@ struct probe_error *kept_start(struct probe_target *target, const struct kept_op
 	}
 	probe_session_free(session);
 	free(text);
+	free(path);
 	return error;
 }
 

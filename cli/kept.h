@@ -14,12 +14,13 @@
 #include "cli/request.h"
 #include "cli/trace/tracer.h"
 
-/* What says all of such a session. Initialise with {0}. */
+/* Everything that defines such a session. Initialise with {0}. */
 struct kept_options {
 	struct common_options common;
 	struct request_options request;
 	struct tracer_options tracer;
 	uint64_t ring_bytes, string_bytes;
+	const char *file;
 	uint64_t since_ns; /* CLOCK_REALTIME, when it began */
 };
 
@@ -29,7 +30,9 @@ struct kept_options {
 	OPTION('s', "strings", NUMBER, "N", &(options)->string_bytes,                              \
 		"with -t: keep up to N bytes of each string"),                                     \
 	OPTION('b', "buffer", SIZE, NULL, &(options)->ring_bytes,                                  \
-		"with -t ring: size of the ring buffer of each CPU")
+		"with -t ring: size of the ring buffer of each CPU"),                              \
+	OPTION(0, "file", STRING, "PATH", &(options)->file,                                        \
+		"with -t ring: keep the hits in this file, which outlives the process")
 /* clang-format on */
 
 enum {
@@ -57,7 +60,7 @@ PROBE_MUST_CHECK struct probe_error *kept_start(struct probe_target *target,
 
 /*
  * Parses words that come out of a process, and may be anything. *words_ret is what
- * `ret` points into; both are to be given back by kept_deinit() and free().
+ * `ret` points into; give both back with kept_deinit() and free().
  */
 PROBE_MUST_CHECK struct probe_error *kept_parse(
 	const char *text, struct kept_options *ret, char ***words_ret);

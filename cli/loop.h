@@ -10,8 +10,8 @@
  *		loop_sleep(&loop);
  *	}
  *
- * Each round says anew what ends its sleep: what there is to wait for changes all the time, as
- * processes come and go. Nothing runs behind a command's back: a sleep sets the flags that it
+ * Each round sets up again what ends its sleep: what there is to wait for changes all the time,
+ * as processes come and go. Nothing runs behind a command's back: a sleep sets the flags that it
  * was given, and only a command's own signals call a function.
  */
 #ifndef CLI_LOOP_H
@@ -46,10 +46,10 @@ struct loop {
 };
 
 /*
- * From here on no signal ends us at once: SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGCHLD and those
- * of `own` (ends with 0; NULL: none) are blocked, and read by loop_sleep(). SIGPIPE and SIGXFSZ
- * are errors of write(2). To be called once a program has been started, which would inherit
- * all of this. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * From here on no signal ends us at once: SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGCHLD and those of
+ * `own` (ends with 0; NULL: none) are blocked, and read by loop_sleep(). SIGPIPE and SIGXFSZ are
+ * errors of write(2). Call it after starting a program, which would inherit all of this. Errors:
+ * PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *loop_open(struct loop *loop, const int *own);
 /* Signals stay blocked. */

@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/print/print.h"
+#include "libprobe/base/nearest.h"
 #include "probe/version.h"
-#include "cli/print.h"
 
 static const struct command commands[] = {
 	{"list", "show the probes of files, of running processes or of the system", cmd_list},
@@ -62,6 +63,15 @@ static const struct command *find_command(const char *name)
 
 static struct probe_error *unknown_command(const char *name)
 {
+	struct nearest nearest = {0};
+
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		nearest_consider(&nearest, name, commands[i].name);
+	if (nearest.name)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"there is no command '%s'; the nearest is '%s' ('probectl --help' lists "
+			"the commands)",
+			name, nearest.name);
 	return probe_error_new(PROBE_ERROR_USAGE,
 		"there is no command '%s' ('probectl --help' lists the commands)", name);
 }
@@ -132,10 +142,10 @@ void report_warning(const char *format, ...)
 }
 
 /*
- * What is opened takes the lowest free number: where a standard stream is closed, that is
- * its own, and messages would go into a record, or into the memory of a target. So
- * something takes the place that can neither be read nor written, and that a program which
- * we start does not inherit.
+ * A file that is opened gets the lowest free descriptor. If a standard stream is closed, that is
+ * the stream's, and messages would go into a record, or into the memory of a target. So a
+ * descriptor that can be neither read nor written takes its place; programs that we start do not
+ * inherit it.
  */
 static bool keep_places(void)
 {
@@ -164,7 +174,7 @@ static int finish_output(int status)
 		return status;
 	if (err == EPIPE || reader_left())
 		return status;
-	/* Of an earlier failure, nobody has kept the reason. */
+	/* The reason of an earlier failure is lost. */
 	return report_error(
 		err ? probe_error_system(err, "cannot write the output")
 		    : probe_error_new(PROBE_ERROR_SYSTEM, "cannot write all of the output"));

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parsing command lines by table. Not getopt_long(3): that loses where `--`
- * was, and everything behind it is a program to run and its arguments.
+ * Parses command lines by table. getopt_long(3) does not tell where `--` was, after which a program
+ * to run and its arguments follow.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/options.h"
+#include "libprobe/base/array.h"
+#include "libprobe/base/nearest.h"
 
 /* ---- Values ----------------------------------------------------------------- */
 
@@ -16,7 +18,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Takes digits; false where there are none, or too many. */
+/* Takes digits; false if there are none, or too many. */
 static bool take_digits(const char **at, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -133,7 +135,7 @@ struct probe_error *parse_size(const char *text, uint64_t *bytes_ret)
 
 static struct probe_error *add_string(struct string_list *strings, const char *text)
 {
-	const char **items = reallocarray(strings->items, strings->count + 1, sizeof(*items));
+	const char **items = array_grow(strings->items, strings->count, sizeof(*items));
 
 	if (!items)
 		return probe_error_no_memory();
@@ -150,7 +152,7 @@ struct probe_error *options_add_pid(struct pid_list *pids, pid_t pid)
 		if (pids->items[i] == pid)
 			return NULL;
 	}
-	items = reallocarray(pids->items, pids->count + 1, sizeof(*items));
+	items = array_grow(pids->items, pids->count, sizeof(*items));
 	if (!items)
 		return probe_error_no_memory();
 	pids->items = items;
@@ -183,7 +185,7 @@ struct probe_error *options_add_pattern(struct pattern_list *patterns, const cha
 
 	if (error)
 		return error;
-	items = reallocarray(patterns->items, patterns->count + 1, sizeof(struct probe_pattern *));
+	items = array_grow(patterns->items, patterns->count, sizeof(struct probe_pattern *));
 	if (!items) {
 		probe_pattern_free(pattern);
 		return probe_error_no_memory();
@@ -315,6 +317,24 @@ static struct probe_error *apply(struct parser *parser, const struct option_row 
 	return row->kind == OPTION_PATTERN ? error : probe_error_prefix(error, "%s", shown);
 }
 
+/* `argument` begins with --, and a name of that length. */
+static struct probe_error *unknown_option(
+	const struct parser *parser, const char *argument, size_t length)
+{
+	struct nearest nearest = {0};
+	char name[NEAREST_COMPARED_MAX + 1];
+
+	snprintf(name, sizeof(name), "%.*s", (int)length, argument + 2);
+	for (size_t i = 0; i < parser->line->row_count; i++)
+		if (parser->line->rows[i].name)
+			nearest_consider(&nearest, name, parser->line->rows[i].name);
+	if (!nearest.name)
+		return usage_error(parser, "unknown option", argument);
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"unknown option '%s'; the nearest is '--%s' (see 'probectl %s --help')", argument,
+		nearest.name, parser->command);
+}
+
 static struct probe_error *parse_long(struct parser *parser, char *argument)
 {
 	const char *name = argument + 2, *equals = strchr(name, '=');
@@ -335,7 +355,7 @@ static struct probe_error *parse_long(struct parser *parser, char *argument)
 			return usage_error(parser, "this option takes no value:", argument);
 		return apply(parser, row, shown, equals ? equals + 1 : NULL);
 	}
-	return usage_error(parser, "unknown option", argument);
+	return unknown_option(parser, argument, length);
 }
 
 static const struct option_row *find_letter(const struct command_line *line, char letter)
@@ -408,17 +428,27 @@ struct probe_error *options_run(
 	if (!error && common->program && !common->helped && !line->starts_program)
 		error = probe_error_new(PROBE_ERROR_USAGE,
 			"%s takes no program; `probectl run` starts one", common->command);
+	if (!error && common->exe && !common->helped && !common->pids.count &&
+		!common->names.count && !common->parents.count)
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"--exe checks processes that run already: give it with -p PID");
 	if (!error && !common->helped)
 		error = line->run(line->data, status_ret);
 	options_deinit(common);
 	return error;
 }
 
+void options_free_patterns(struct pattern_list *patterns)
+{
+	for (size_t i = 0; i < patterns->count; i++)
+		probe_pattern_free(patterns->items[i]);
+	free(patterns->items);
+	*patterns = (struct pattern_list){0};
+}
+
 void options_deinit(struct common_options *common)
 {
-	for (size_t i = 0; i < common->patterns.count; i++)
-		probe_pattern_free(common->patterns.items[i]);
-	free(common->patterns.items);
+	options_free_patterns(&common->patterns);
 	free(common->pids.items);
 	free(common->names.items);
 	free(common->parents.items);

@@ -23,7 +23,7 @@
 #include "libprobe/base/error.h"
 #include "probe/pattern.h"
 
-/* What an option's value is, and of which type its target. */
+/* The form of an option's value, and the type of its target. */
 enum option_kind {
 	OPTION_FLAG,	 /* bool: set to true */
 	OPTION_COUNTER,	 /* unsigned int: one more each time */
@@ -37,7 +37,7 @@ enum option_kind {
 };
 
 struct string_list {
-	const char **items; /* each owned by argv; the array is freed by whoever has the list */
+	const char **items; /* each owned by argv; the array by the owner of the list */
 	size_t count;
 };
 
@@ -64,6 +64,7 @@ struct option_row {
 struct common_options {
 	const char *command; /* its name, for messages */
 	struct pid_list pids;
+	const char *exe;	  /* the program that they have to run; NULL: any */
 	size_t pids_given;	  /* how many of them are from -p: see cli/processes.h */
 	struct string_list names; /* --name and --children, where a command has them */
 	struct pid_list parents;
@@ -72,7 +73,7 @@ struct common_options {
 	char **operands; /* into argv: what is neither option nor value, up to `--` */
 	size_t operand_count;
 	char **program; /* what follows `--`, ends with NULL; NULL if there was no `--` */
-	bool helped;	/* the help was asked for, and printed: nothing else is to be done */
+	bool helped;	/* the help was requested and printed: nothing else is to be done */
 };
 
 /* A row of a table; `value` may be NULL. */
@@ -87,6 +88,9 @@ struct common_options {
 #define OPTIONS_PID(common)                                                                        \
 	OPTION('p', "pid", PIDS, NULL, &(common)->pids,                                            \
 		"use these processes: -p 1,2 or -p 1 -p 2")
+#define OPTIONS_EXE(common)                                                                        \
+	OPTION(0, "exe", STRING, "PATH", &(common)->exe,                                           \
+		"refuse processes that run a program other than PATH")
 #define OPTIONS_PROBE(common)                                                                      \
 	OPTION('e', "probe", PATTERN, NULL, &(common)->patterns,                                   \
 		"use this PROBE; the same as an operand")
@@ -107,7 +111,7 @@ struct command_line {
 	const char *help;     /* some lines on what the command does; ends with a newline */
 	const struct option_row *rows;
 	size_t row_count;
-	bool starts_program; /* PROGRAM may stand behind `--` */
+	bool starts_program; /* PROGRAM may follow `--` */
 
 	/* For options_run(): runs the command, once `common` has been parsed. */
 	struct common_options *common;
@@ -119,7 +123,7 @@ struct command_line {
 
 /*
  * Parses argv (argv[0] is the command's name), which is reordered: operands
- * come to its front, behind argv[0]. `--help` and `-h` print the help and set
+ * come to its front, after argv[0]. `--help` and `-h` print the help and set
  * common->helped; the caller is then to return.
  *
  * Operands stay as they are: options_add_operands() makes PROBEs of them.
@@ -142,13 +146,14 @@ PROBE_MUST_CHECK struct probe_error *options_add_pid(struct pid_list *pids, pid_
 PROBE_MUST_CHECK struct probe_error *options_add_pattern(
 	struct pattern_list *patterns, const char *text);
 
-/* Parses the operands from number `first` on as PROBEs, behind those of -e. */
+/* Parses the operands from number `first` on as PROBEs, after those of -e. */
 PROBE_MUST_CHECK struct probe_error *options_add_operands(
 	struct common_options *common, size_t first);
 
+void options_free_patterns(struct pattern_list *patterns);
 void options_deinit(struct common_options *common);
 
-/* The parsers of single values; the errors say what was expected, not of which option. */
+/* The parsers of single values. The errors say what was expected, but do not name the option. */
 PROBE_MUST_CHECK struct probe_error *parse_duration(const char *text, uint64_t *ns_ret);
 PROBE_MUST_CHECK struct probe_error *parse_size(const char *text, uint64_t *bytes_ret);
 PROBE_MUST_CHECK struct probe_error *parse_number(const char *text, uint64_t *ret);

@@ -172,7 +172,11 @@ struct probe_error *processes_check(const struct common_options *common)
 			"%s: give either processes (-p, --name, --children) or -- PROGRAM, not "
 			"both",
 			common->command);
-	if (!given && (!common->program || !common->program[0]))
+	if (!given && common->program && !common->program[0])
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%s: no program given; put it after --, as in `%s PROBE -- ls -l`",
+			common->command, common->command);
+	if (!given && !common->program)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"%s: no process given; use -p PID, --name NAME or --children PID, or -- "
 			"PROGRAM to start one",

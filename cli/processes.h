@@ -41,17 +41,16 @@ bool processes_follow(const struct common_options *common);
 void processes_allow_descriptors(void);
 
 /*
- * Adds those that --name and --children mean to common->pids, behind those of
- * -p, whose number is then in common->pids_given. Neither this process nor
- * zombies are among them.
+ * Adds the processes of --name and --children to common->pids, after those of -p, whose number is
+ * then in common->pids_given. Leaves out this process and zombies.
  *
  * Errors: PROBE_ERROR_NOT_FOUND (a name or a parent means none).
  */
 PROBE_MUST_CHECK struct probe_error *processes_find(struct common_options *common);
 
 /*
- * A mistake in what was typed is one error, however many processes it was found in. Initialise
- * with {0}; mistake_end() is to be called in any case.
+ * A mistake on the command line is reported once, even if it is found in many processes. Initialise
+ * with {0}; always call mistake_end().
  */
 struct mistake {
 	struct probe_error *error;
@@ -59,14 +58,13 @@ struct mistake {
 	size_t count;
 };
 
-/* Takes an error of a process where it is a mistake, the first or the same again. */
+/* Takes an error of a process if it is a mistake: the first one, or the same again. */
 bool mistake_take(struct mistake *mistake, pid_t pid, struct probe_error *error);
 /* The mistake, or NULL. It names the process, unless all were taken, `count` of them. */
 struct probe_error *mistake_end(
 	struct mistake *mistake, const struct common_options *common, size_t count);
 
-/* What failed for one of the processes: says for which, where there are several. NULL is allowed.
- */
+/* Adds to an error for which process it is, if there are several. NULL is allowed. */
 struct probe_error *processes_error(
 	const struct common_options *common, pid_t pid, struct probe_error *error);
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/print.h"
+#include "cli/print/print.h"
 #include "cli/cli.h"
 #include "cli/request.h"
 
@@ -33,7 +33,7 @@ static struct probe_error *plans_parse(struct request_options *options)
 		if (plan == PROBE_PLAN_NONE)
 			return probe_error_new(PROBE_ERROR_USAGE,
 				"--plan: unknown plan '%.*s'; use toggle, behind, "
-				"pun, nop or relocate",
+				"hop, pun, nop, before, call or relocate",
 				(int)(length < INT16_MAX ? length : INT16_MAX), at);
 		for (size_t i = 0; i < request->plan_count; i++) {
 			if (options->plans[i] == plan)
@@ -61,8 +61,13 @@ struct probe_error *request_init(struct request_options *options, struct common_
 	options->request = (struct probe_request){
 		.patterns = (const struct probe_pattern *const *)common->patterns.items,
 		.pattern_count = common->patterns.count,
-		.keep_going = options->keep_going,
 	};
+	return request_init_plans(options);
+}
+
+struct probe_error *request_init_plans(struct request_options *options)
+{
+	options->request.keep_going = options->keep_going;
 	return options->plan_text ? plans_parse(options) : NULL;
 }
 
@@ -78,10 +83,27 @@ static void report_refusal(const struct probe_refusal *refusal)
 	fprintf(stderr, ": %s\n", refusal->reason);
 }
 
-void report_refusals_from(const struct probe_report *report, size_t first)
+bool report_refusals_since(
+	const struct probe_report *report, pid_t pid, bool each, struct refusals_told *told)
 {
-	for (size_t i = first; i < report->refusal_count; i++)
-		report_refusal(&report->refusals[i]);
+	size_t refused = report->refusal_count - told->refusals, silent = 0;
+	bool named = false;
+
+	for (size_t i = told->refusals; i < report->refusal_count; i++) {
+		const struct probe_refusal *refusal = &report->refusals[i];
+
+		if (each || refusal->named)
+			report_refusal(refusal);
+		else
+			silent++;
+		named |= refusal->named;
+	}
+	if (silent)
+		fprintf(stderr, "probectl: process %d: %zu of %zu sites refused, -v says which\n",
+			(int)pid, refused, refused + report->sites - told->sites);
+	told->refusals = report->refusal_count;
+	told->sites = report->sites;
+	return named;
 }
 
 void report_notes(const struct probe_report *report)
@@ -90,10 +112,11 @@ void report_notes(const struct probe_report *report)
 		report_warning("%s", report->notes[i]);
 }
 
-void report_refusals(const struct probe_report *report)
+void report_refusals(const struct probe_report *report, pid_t pid, bool each)
 {
-	report_refusals_from(report, 0);
-	report_notes(report);
+	struct refusals_told told = {0};
+
+	report_refusals_since(report, pid, each, &told);
 }
 
 struct probe_error *request_no_pid(const struct common_options *common)

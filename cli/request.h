@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What enable, disable, run and trace share: what is to be switched, and what came of it. */
+/* What enable, disable, run and trace share: what to switch, and what came of it. */
 #ifndef CLI_REQUEST_H
 #define CLI_REQUEST_H
 
@@ -9,9 +9,9 @@
 #include "cli/options.h"
 #include "probe/target.h"
 
-/* Initialise with {0}; nothing is to be given back. */
+/* Initialise with {0}; there is nothing to give back. */
 struct request_options {
-	bool keep_going;
+	bool keep_going, verbose;
 	const char *plan_text; /* the value of --plan, or NULL */
 
 	enum probe_plan plans[PROBE_PLAN_COUNT];
@@ -21,10 +21,13 @@ struct request_options {
 /* clang-format off */
 #define OPTIONS_KEEP_GOING(options)                                                                \
 	OPTION(0, "keep-going", FLAG, NULL, &(options)->keep_going,                                \
-		"leave out the sites that cannot be patched")
+		"leave out the sites that cannot be patched, also of probes named exactly")
+#define OPTIONS_VERBOSE(options)                                                                   \
+	OPTION('v', "verbose", FLAG, NULL, &(options)->verbose,                                    \
+		"name each site that cannot be patched")
 #define OPTIONS_PLAN(options)                                                                      \
 	OPTION(0, "plan", STRING, "LIST", &(options)->plan_text,                                   \
-		"ways of patching, in order (default: toggle,behind,pun,nop)")
+		"ways of patching, in order (default: toggle,behind,hop,pun,nop,before,call)")
 /* clang-format on */
 
 /*
@@ -35,15 +38,30 @@ struct request_options {
 PROBE_MUST_CHECK struct probe_error *request_init(
 	struct request_options *options, struct common_options *common);
 
-/* Tells what a report holds on stderr: the refused sites, one a line, with the reason; notes. */
-void report_refusals(const struct probe_report *report);
+/* The same if something other than options->request names the probes. */
+PROBE_MUST_CHECK struct probe_error *request_init_plans(struct request_options *options);
 
-/* Only the sites from an index on: a report grows while a session follows libraries. */
-void report_refusals_from(const struct probe_report *report, size_t first);
-/* Only the notes. */
+/* What has been told of a report, which grows while a session follows libraries. */
+struct refusals_told {
+	size_t refusals, sites;
+};
+
+/*
+ * Tells on stderr of the refused sites of a report that are new. Those of probes that were named
+ * get a line each, with the reason; those that wildcards match, one line for all of them, unless
+ * `each` is set: with -v, and where nothing was changed. Returns whether one was named.
+ */
+bool report_refusals_since(
+	const struct probe_report *report, pid_t pid, bool each, struct refusals_told *told);
+/* All of them. */
+void report_refusals(const struct probe_report *report, pid_t pid, bool each);
+/* The notes, which nothing else tells. */
 void report_notes(const struct probe_report *report);
 
-/* Behind what was not there: the process is gone, or has closed its libraries, so ask files. */
+/*
+ * Says after an error that something is missing: the process has ended, or has closed its
+ * libraries, so list files instead.
+ */
 #define REQUEST_NEXT_STEP " (`probectl list FILE` shows what a program or library has)"
 
 /* The error for a command line that names no process. */

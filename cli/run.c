@@ -13,9 +13,10 @@
 
 #include "cli/cli.h"
 #include "cli/clock.h"
-#include "cli/print.h"
+#include "cli/print/print.h"
 #include "cli/request.h"
 #include "cli/run.h"
+#include "libprobe/base/array.h"
 
 enum {
 	MOMENT_NS = 20 * NSEC_PER_MSEC,
@@ -24,7 +25,7 @@ enum {
 
 struct run_program {
 	struct probe_target *target;
-	struct probe_session *session; /* NULL: nothing is to be followed */
+	struct probe_session *session; /* NULL: nothing is followed */
 	bool waiting;		       /* for libraries: not all PROBEs have matched */
 };
 
@@ -35,13 +36,14 @@ static bool no_hit(const struct probe_hit *hit, void *data)
 	return true;
 }
 
-/* Enables the probes for good; *waiting_ret where some PROBE matches nothing yet. */
+/* Enables the probes permanently; *waiting_ret: some PROBE matches nothing yet. */
 static struct probe_error *enable(struct run *run, struct probe_target *target, bool *waiting_ret)
 {
 	struct probe_report report = {0};
 	struct probe_error *error = probe_target_enable(target, run->request, &report);
 
-	report_refusals(&report);
+	report_refusals(&report, probe_target_pid(target), error || run->verbose);
+	report_notes(&report);
 	if (!error && run->verbose)
 		fprintf(stderr, "probectl: %zu probe%s, %zu site%s enabled in %d\n",
 			COUNTED(report.probes), COUNTED(report.sites),
@@ -72,25 +74,30 @@ static struct probe_error *start_session(struct run *run, struct run_program *pr
 	error = probe_session_start(
 		program->target, &request, &options, &report, &program->session);
 	if (error)
-		report_refusals_from(&report, 0);
+		report_refusals(&report, probe_target_pid(program->target), true);
 	report_notes(&report);
 	probe_report_deinit(&report);
 	return error;
 }
 
 /*
- * What it has waited for has not come as a whole, and so enable() did not say what cannot
- * be patched of that which has.
+ * Not everything that it waited for has come, so enable() did not say what cannot be patched of
+ * what has.
  */
 static void report_refused(struct run *run, const struct run_program *program)
 {
+	struct refusals_told told = {0};
 	const struct probe_report *report;
+	bool named;
 
 	if (!program->waiting || !program->session)
 		return;
 	report = probe_session_report(program->session);
-	report_refusals(report);
-	run->failed |= report->refusal_count && !run->request->keep_going;
+	named = report_refusals_since(
+		report, probe_target_pid(program->target), run->verbose, &told);
+	report_notes(report);
+	run->failed |=
+		!run->request->keep_going && (named || (report->refusal_count && !report->sites));
 }
 
 static void close_program(struct run *run, size_t i)
@@ -111,8 +118,7 @@ static void close_program(struct run *run, size_t i)
 /* Takes a program over, held or not, and lets it go. */
 static struct probe_error *add(struct run *run, struct probe_target *target, bool held)
 {
-	struct run_program *programs =
-		reallocarray(run->programs, run->count + 1, sizeof(*programs));
+	struct run_program *programs = array_grow(run->programs, run->count, sizeof(*programs));
 	struct run_program *program;
 	struct probe_error *error;
 

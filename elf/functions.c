@@ -28,6 +28,8 @@
 
 #include "elf/internal.h"
 #include "elf/pointers.h"
+#include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 
 /* What a CIE says about its FDEs. */
 struct cie {
@@ -127,24 +129,30 @@ static uint64_t cfi_entry(
 	return start;
 }
 
+struct wanted {
+	const struct object *object;
+	const struct cfi *cfi;
+	uint64_t address;
+};
+
+static bool starts_at_or_below(const void *data, size_t index)
+{
+	const struct wanted *wanted = data;
+	uint64_t fde;
+
+	return cfi_entry(wanted->object, wanted->cfi, index, &fde) <= wanted->address;
+}
+
 /* The FDE of the last entry that starts at or below the address. */
 static bool cfi_search(
 	const struct object *object, const struct cfi *cfi, uint64_t address, uint64_t *fde_ret)
 {
-	size_t low = 0, high = cfi->count;
-	uint64_t fde;
+	const struct wanted wanted = {object, cfi, address};
+	size_t above = array_partition(cfi->count, starts_at_or_below, &wanted);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (cfi_entry(object, cfi, middle, &fde) <= address) {
-			low = middle + 1;
-			*fde_ret = fde;
-		} else {
-			high = middle;
-		}
-	}
-	return low > 0;
+	if (above)
+		cfi_entry(object, cfi, above - 1, fde_ret);
+	return above > 0;
 }
 
 /*
@@ -284,21 +292,13 @@ static bool read_fde(struct object *object, uint64_t address, struct object_func
 
 /* ---- Files without a search table ----------------------------------------------- */
 
-static int compare_starts(const void *left, const void *right)
-{
-	const struct known_fde *a = left, *b = right;
-
-	return a->start < b->start ? -1 : a->start > b->start;
-}
-
 /* Adds the FDEs of .eh_frame. False if one is unreadable: it could describe any function. */
 static bool add_fdes(struct object *object, struct cfi *cfi, struct bytes *frames)
 {
-	size_t room = 0;
-
 	while (bytes_left(frames) >= 4) {
 		uint64_t address = bytes_here(frames), length = bytes_unsigned(frames, 4);
 		struct object_function function;
+		struct known_fde *more;
 		size_t start;
 
 		if (length == 0xffffffff)
@@ -309,15 +309,10 @@ static bool add_fdes(struct object *object, struct cfi *cfi, struct bytes *frame
 		if (bytes_unsigned(frames, 4) != 0) { /* no CIE */
 			if (!read_fde(object, address, &function))
 				return false;
-			if (cfi->count == room) {
-				struct known_fde *more = reallocarray(
-					cfi->sorted, room ? 2 * room : 256, sizeof(*more));
-
-				if (!more)
-					return false;
-				cfi->sorted = more;
-				room = room ? 2 * room : 256;
-			}
+			more = array_grow(cfi->sorted, cfi->count, sizeof(*more));
+			if (!more)
+				return false;
+			cfi->sorted = more;
 			/* Functions that the linker discarded start at 0. */
 			if (function.range.start)
 				cfi->sorted[cfi->count++] =
@@ -345,7 +340,7 @@ static void cfi_sort(struct object *object, struct cfi *cfi)
 		return;
 	frames = object_bytes(object, data, (size_t)section.sh_size, section.sh_addr);
 	if (add_fdes(object, cfi, &frames)) {
-		qsort(cfi->sorted, cfi->count, sizeof(*cfi->sorted), compare_starts);
+		ARRAY_SORT(cfi->sorted, cfi->count, start);
 		return;
 	}
 	free(cfi->sorted);

@@ -66,10 +66,4 @@ struct libdw_function {
 PROBE_MUST_CHECK struct probe_error *libdw_load(
 	const char *purpose, const struct libdw_function *functions, size_t count);
 
-static inline void internal_free(void *pointer)
-{
-	free(*(void **)pointer);
-}
-#define AUTO_FREE __attribute__((cleanup(internal_free)))
-
 #endif

@@ -18,6 +18,7 @@
  */
 #include "elf/internal.h"
 #include "elf/pointers.h"
+#include "libprobe/base/cleanup.h"
 
 enum { LSDA_HEADER_BYTES_MAX = 64 };
 

@@ -14,22 +14,18 @@
 #include <string.h>
 
 #include "elf/notes.h"
+#include "libprobe/base/array.h"
 
 enum { NOTE_HEADER_BYTES = 12, NT_STAPSDT = 3 };
 
 static bool note_ranges_add(struct note_ranges *list, const struct note_range *range)
 {
-	/* The array is full at each power of two. */
-	if (!(list->count & (list->count - 1))) {
-		size_t room = list->count ? list->count * 2 : 1;
-		struct note_range *grown;
+	struct note_range *grown = array_grow(list->ranges, list->count, sizeof(*grown));
 
-		grown = reallocarray(list->ranges, room, sizeof(*grown));
-		if (!grown)
-			return false;
-		list->ranges = grown;
-	}
-	list->ranges[list->count++] = *range;
+	if (!grown)
+		return false;
+	list->ranges = grown;
+	grown[list->count++] = *range;
 	return true;
 }
 

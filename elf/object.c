@@ -20,6 +20,8 @@
 
 #include "elf/internal.h"
 #include "elf/notes.h"
+#include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 
 /* Code in a larger file is not probed: 32-bit jumps would not reach. */
 #define LOAD_BYTES_MAX (UINT64_C(2) << 30)
@@ -31,9 +33,9 @@ static struct probe_error *object_bad(const struct object *object, const char *w
 
 static bool object_add_segment(struct object *object, const GElf_Phdr *header)
 {
-	struct object_segment *grown;
+	struct object_segment *grown =
+		array_grow(object->segments, object->segment_count, sizeof(*grown));
 
-	grown = reallocarray(object->segments, object->segment_count + 1, sizeof(*grown));
 	if (!grown)
 		return false;
 	object->segments = grown;

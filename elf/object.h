@@ -46,7 +46,7 @@ struct object_function {
 };
 
 /*
- * Opens the ELF file behind a file descriptor. The caller keeps the descriptor and must leave
+ * Opens the ELF file of a file descriptor. The caller keeps the descriptor and must leave
  * it open as long as the object exists. `path` is for messages and is copied.
  *
  * Errors: PROBE_ERROR_FORMAT (not an ELF file, or malformed), PROBE_ERROR_SYSTEM.

@@ -24,6 +24,7 @@
 
 #include "elf/notes.h"
 #include "elf/sdt.h"
+#include "libprobe/base/array.h"
 
 /* The largest gap between two note ranges that is cheaper to read than to skip. */
 enum { GAP_BYTES_MAX = 64 };
@@ -31,49 +32,33 @@ enum { GAP_BYTES_MAX = 64 };
 struct reader {
 	struct object *object;
 	struct sdt_notes *notes;
-	size_t note_room, defect_room;
 	bool no_memory;
 };
-
-static bool grow(void **array, size_t *room, size_t count, size_t size)
-{
-	size_t wanted = *room ? *room * 2 : 16;
-	void *grown;
-
-	if (count < *room)
-		return true;
-	grown = reallocarray(*array, wanted, size);
-	if (!grown)
-		return false;
-	*array = grown;
-	*room = wanted;
-	return true;
-}
 
 static void reader_defect(struct reader *reader, uint64_t offset, const char *what)
 {
 	struct sdt_notes *notes = reader->notes;
-	void *array = notes->defects;
+	struct sdt_defect *grown = array_grow(notes->defects, notes->defect_count, sizeof(*grown));
 
-	if (!grow(&array, &reader->defect_room, notes->defect_count, sizeof(*notes->defects))) {
+	if (!grown) {
 		reader->no_memory = true;
 		return;
 	}
-	notes->defects = array;
-	notes->defects[notes->defect_count++] = (struct sdt_defect){offset, what};
+	notes->defects = grown;
+	grown[notes->defect_count++] = (struct sdt_defect){offset, what};
 }
 
 static void reader_note(struct reader *reader, const struct sdt_note *note)
 {
 	struct sdt_notes *notes = reader->notes;
-	void *array = notes->notes;
+	struct sdt_note *grown = array_grow(notes->notes, notes->count, sizeof(*grown));
 
-	if (!grow(&array, &reader->note_room, notes->count, sizeof(*notes->notes))) {
+	if (!grown) {
 		reader->no_memory = true;
 		return;
 	}
-	notes->notes = array;
-	notes->notes[notes->count++] = *note;
+	notes->notes = grown;
+	grown[notes->count++] = *note;
 }
 
 /*

@@ -102,8 +102,14 @@ enum emit_op {
 	OP_IMUL = 0x0faf,
 	OP_CMPXCHG = 0x0fb1, /* mem with %rax; where equal, mem <- reg */
 	OP_XADD = 0x0fc1,    /* mem += reg, reg <- the old mem */
-	OP_LSL = 0x0f03
+	OP_LSL = 0x0f03,
+	/* After emit_prefix(): of a double, the low half of %xmm`reg`. */
+	OP_MOVLP_LOAD = 0x0f12,	 /* 66: %xmm <- mem */
+	OP_MOVLP_STORE = 0x0f13, /* 66: mem <- %xmm */
+	OP_ADDS = 0x0f58,	 /* f2: %xmm += mem */
+	OP_MXCSR = 0x0fae	 /* no prefix; `reg` is MXCSR_LOAD or MXCSR_STORE */
 };
+enum { MXCSR_LOAD = 2, MXCSR_STORE = 3 };
 
 /* /digits of opcode group 1 (with an immediate), 2 (shifts), 3 and 5 (of one operand). */
 enum { IMM_ADD = 0, IMM_OR = 1, IMM_AND = 4, IMM_SUB = 5, IMM_XOR = 6, IMM_CMP = 7 };

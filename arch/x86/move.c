@@ -34,8 +34,8 @@
  */
 #include <string.h>
 
-#include "arch/x86/disasm.h"
-#include "arch/x86/insn.h"
+#include "arch/x86/decode/disasm.h"
+#include "arch/x86/decode/insn.h"
 
 /* The longest copy is a call: push (5), movl (8), jump (one byte longer than at most 15 + 4). */
 enum { COPY_MAX = 5 + 8 + ARCH_INSN_MAX + 4 };

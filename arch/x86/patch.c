@@ -20,7 +20,7 @@
  */
 #include <string.h>
 
-#include "arch/x86/insn.h"
+#include "arch/x86/decode/insn.h"
 #include "arch/x86/patch.h"
 
 enum {
@@ -28,8 +28,52 @@ enum {
 	DISTANCE = X86_64_JUMP_LENGTH - X86_64_PUN_LENGTH
 };
 
+static size_t toggle_enter(uint8_t *out)
+{
+	static const uint8_t drop[] = {0x48, 0x8d, 0x64, 0x24, 0x08}; /* lea 8(%rsp),%rsp */
+
+	memcpy(out, drop, sizeof(drop));
+	return sizeof(drop);
+}
+
+/* Puts the 32-bit distance from `next` to `to` at `out`; false: it is too far. */
+static bool put_distance(uint8_t *out, uint64_t next, uint64_t to)
+{
+	int64_t distance = (int64_t)(to - next);
+	int32_t value = (int32_t)distance;
+
+	memcpy(out, &value, sizeof(value));
+	return value == distance;
+}
+
+static size_t toggle_leave(uint64_t at, uint64_t count, uint64_t to, uint64_t back, uint8_t *out)
+{
+	static const uint8_t code[] = {
+		0x66, 0x83, 0x3d, 0, 0, 0, 0, 0,    /*  0: cmpw $0,count(%rip) */
+		0x74, 0x12,			    /*  8: je 28 */
+		0x68, 0, 0, 0, 0,		    /* 10: push $low half of back */
+		0xc7, 0x44, 0x24, 0x04, 0, 0, 0, 0, /* 15: movl $high half,4(%rsp) */
+		0xe9, 0, 0, 0, 0,		    /* 23: jmp to */
+		0xe9, 0, 0, 0, 0		    /* 28: jmp back */
+	};
+	uint32_t low = (uint32_t)back, high = (uint32_t)(back >> 32);
+
+	memcpy(out, code, sizeof(code));
+	memcpy(out + 11, &low, sizeof(low));
+	memcpy(out + 19, &high, sizeof(high));
+	return put_distance(out + 3, at + 8, count) && put_distance(out + 24, at + 28, to) &&
+			       put_distance(out + 29, at + 33, back)
+		       ? sizeof(code)
+		       : 0;
+}
+
 /* cmp $imm32,%eax and call rel32, after a one-byte nop. */
-const struct arch_toggle x86_64_toggle = {.offset = 1, .off = 0x3d, .on = 0xe8, .covers = 5};
+const struct arch_toggle x86_64_toggle = {.offset = 1,
+	.off = 0x3d,
+	.on = 0xe8,
+	.covers = X86_64_JUMP_LENGTH,
+	.enter = toggle_enter,
+	.leave = toggle_leave};
 
 bool x86_64_is_breakpoint(const uint8_t *bytes)
 {

@@ -7,13 +7,16 @@
 /* nopl 0(%rax,%rax). Its five bytes can become a jump without moving anything. */
 #define X86_64_JUMP_ROOM ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00"
 
-/* The same; ret */
+/*
+ * nop, which stays; mov $0,%eax, whose five bytes take the jump wherever this is mapped; ret.
+ * A nop in place of the mov could be a site of another tool, too.
+ */
 static const struct arch_event event_x86_64 = {
 	.elf_machine = EM_X86_64,
 	.segment_bytes = 4096,
 	.args = "8@%rdi 8@%rsi",
-	.code = {0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3},
-	.code_length = 6,
+	.code = {0x90, 0xb8, 0x00, 0x00, 0x00, 0x00, 0xc3},
+	.code_length = 7,
 	/* The return address, column 16, is right below the canonical frame address. */
 	.cie = ARCH_CIE(16, 1, 7 /* rsp */, 8, DW_CFA_offset | 16, 1),
 };

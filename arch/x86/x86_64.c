@@ -3,13 +3,14 @@
 
 #include "arch/arch.h"
 #include "arch/x86/args.h"
-#include "arch/x86/argument.h"
+#include "arch/x86/decode/argument.h"
 #include "arch/x86/emit.h"
-#include "arch/x86/insn.h"
+#include "arch/x86/decode/general.h"
+#include "arch/x86/decode/insn.h"
 #include "arch/x86/patch.h"
-#include "arch/x86/scan.h"
-#include "arch/x86/stack_pointer.h"
-#include "arch/x86/stub.h"
+#include "arch/x86/decode/scan.h"
+#include "arch/x86/decode/stack_pointer.h"
+#include "arch/x86/stub/stub.h"
 
 /* "System V ABI, AMD64 Architecture Processor Supplement", figure 3.36. */
 static const struct arch_unwind_register unwind_registers[] = {
@@ -33,6 +34,7 @@ const struct arch arch_x86_64 = {
 	.jump_length = X86_64_JUMP_LENGTH,
 	.jump_reach = UINT64_C(1) << 31,
 	.far_jump_length = X86_64_FAR_JUMP_LENGTH,
+	.short_jump_length = X86_64_SHORT_JUMP_LENGTH,
 	.site_nop = 1,
 	.breakpoint = {X86_64_BREAKPOINT},
 	.breakpoint_length = 1,
@@ -43,6 +45,7 @@ const struct arch arch_x86_64 = {
 	.nop_fixed = x86_64_nop_fixed,
 	.can_decode = x86_64_can_decode,
 	.decode = x86_64_decode,
+	.is_general = x86_64_is_general,
 	.scan = x86_64_scan,
 	.short_reach = X86_64_SHORT_REACH,
 	.short_branch = x86_64_short_branch,
@@ -51,6 +54,7 @@ const struct arch arch_x86_64 = {
 	.argument_dies = x86_64_argument_dies,
 	.move = x86_64_move,
 	.jump = x86_64_jump,
+	.short_jump = x86_64_short_jump,
 	.far_jump = x86_64_far_jump,
 	.jump_target = x86_64_jump_target,
 	.capturable = x86_64_capturable,

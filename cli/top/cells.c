@@ -24,7 +24,7 @@ static wchar_t decode(const char *text, size_t bytes)
 
 /*
  * The columns of a character. Those that take none (marks, and what turns the
- * direction of writing) or that nobody knows are not printed.
+ * direction of writing) or that are unknown are not printed.
  */
 static size_t columns_of(const char *text, size_t bytes)
 {
@@ -99,7 +99,7 @@ static size_t head(const char *text, size_t width, size_t *width_ret)
 	return length;
 }
 
-/* The same from the end: where the last characters begin that have room. */
+/* The same from the end: where the last characters that fit begin. */
 static size_t tail(const char *text, size_t width, size_t *width_ret)
 {
 	size_t total = clean_width(text), at = 0;

@@ -54,7 +54,7 @@ static void line_begin(struct top_frame *frame, enum top_look look)
 	frame->lines[frame->count] = (struct top_line){.offset = frame->text.length, .look = look};
 }
 
-/* What was written since is a line; one that stands out does so in its whole width. */
+/* Ends a line; a highlighted one is highlighted in its whole width. */
 static void line_end(struct top_frame *frame, size_t taken, size_t width)
 {
 	struct top_line *line = &frame->lines[frame->count];
@@ -94,7 +94,7 @@ enum column {
 static const struct {
 	const char *title;
 	unsigned int width;
-	unsigned int order; /* by which it is left out where there is no room: 0 is the first */
+	unsigned int order; /* the order in which columns are left out for lack of room: 0 first */
 } columns[COLUMNS] = {
 	[COLUMN_RATE] = {"HITS/s", 9, 5},
 	[COLUMN_TOTAL] = {"TOTAL", 11, 2},
@@ -179,7 +179,7 @@ static void titles(struct top_frame *frame, const struct top_model *model,
 			continue;
 		buffer_pad(out, 0, shape->name - taken + GAP);
 		taken = shape->name;
-		/* A star stands at what rows are ordered by. */
+		/* A star marks the column that rows are sorted by. */
 		snprintf(text, sizeof(text), "%s%s", columns[i].title,
 			ordered[model->order] == i ? "*" : "");
 		buffer_pad(out, 0, columns[i].width - strlen(text));
@@ -354,7 +354,7 @@ static void detail_line(
 	} else if (row->coverage.overwritten) {
 		probe_coverage_text(missing, &row->coverage);
 		buffer_string(&text, missing);
-		buffer_string(&text, " by somebody else: hits are missing");
+		buffer_string(&text, ": hits are missing");
 	} else if (!row->on) {
 		buffer_string(&text, "off (space switches it on)");
 	}

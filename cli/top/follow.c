@@ -17,6 +17,7 @@
 #include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/top/source.h"
+#include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
 
 enum {
@@ -25,7 +26,7 @@ enum {
 
 /* ---- News -------------------------------------------------------------------------- */
 
-/* Something to be told, behind what has not been told yet. Without memory, it is not. */
+/* Adds a message after those that wait. Without memory, it is dropped. */
 static void __attribute__((format(printf, 2, 3)))
 add_news(struct top_source *source, const char *format, ...)
 {
@@ -87,7 +88,7 @@ char *source_news(struct top_source *source)
 	return news;
 }
 
-/* Names may hold anything; whoever prints the title takes care of that. */
+/* Names may hold anything; the code that prints the title handles that. */
 static void make_title(struct top_source *source)
 {
 	const struct top_process *first = NULL;
@@ -119,7 +120,7 @@ static void make_title(struct top_source *source)
 /* ---- Rows -------------------------------------------------------------------------- */
 
 /*
- * Rows for what a process has opened since this was last asked. What somebody has
+ * Rows for what a process has opened since this was last asked. What the user has
  * switched off is off there, too.
  */
 static struct probe_error *take_probes(
@@ -160,7 +161,7 @@ static struct probe_error *take_probes(
 
 /* ---- Beginning --------------------------------------------------------------------- */
 
-/* What a process has become may not have opened yet all that it needs. */
+/* A new program may not have opened all of its libraries yet. */
 static struct probe_error *start_session(struct top_source *source,
 	const struct top_process *process, const struct probe_session_options *kind, bool later,
 	struct probe_report *report, struct probe_session **ret)
@@ -184,7 +185,7 @@ static struct probe_error *start_counts(struct top_source *source, struct top_pr
 	*sites_ret = report.sites;
 	if (!error)
 		error = source_add_refusals(model, &report, 0);
-	/* Before there is a screen; a build's thousand programs have nothing else to say. */
+	/* Before there is a screen; otherwise a build would print this for a thousand programs. */
 	if (!error && !later)
 		report_notes(&report);
 	source_note_change(source, &report);
@@ -212,7 +213,7 @@ static struct top_process *add_process(
 	struct top_source *source, struct probe_target *target, bool later)
 {
 	struct top_process *processes =
-		reallocarray(source->processes, source->count + 1, sizeof(*processes));
+		array_grow(source->processes, source->count, sizeof(*processes));
 	pid_t pid = probe_target_pid(target);
 	struct top_process *process;
 
@@ -234,8 +235,8 @@ static struct top_process *add_process(
 }
 
 /*
- * Takes a target over, and switches its probes on: so many sites. After an error it may
- * be the last of the processes: see drop_failed().
+ * Takes over a target and switches its probes on; returns the number of sites. After an error it
+ * may be the last of the processes: see drop_failed().
  */
 static struct probe_error *start_process(struct top_source *source, struct top_model *model,
 	struct probe_target *target, bool later, size_t *sites_ret)
@@ -274,7 +275,7 @@ static struct probe_error *start_named(
 
 	if (error)
 		drop_failed(source, model, before);
-	else /* Who has ended meanwhile becomes nothing else. */
+	else /* A process that has ended executes nothing else. */
 		probe_error_free(probe_watch_add(source->watch, target));
 	return error;
 }
@@ -285,7 +286,8 @@ static struct probe_error *start_all(
 {
 	for (size_t i = 0; i < common->pids.count; i++) {
 		struct probe_target *target;
-		struct probe_error *error = probe_target_open(common->pids.items[i], NULL, &target);
+		struct probe_error *error =
+			probe_target_open(common->pids.items[i], common->exe, &target);
 
 		if (!error)
 			error = start_named(source, model, target);
@@ -432,8 +434,8 @@ static void follow_programs(struct top_source *source, struct top_model *model)
 }
 
 /*
- * How a program ended that we started, our own exit status says; how those ended that were
- * followed is their parent's business. To be taken away is no end that somebody waits for.
+ * Our exit status says how a program that we started has ended; how followed ones end concerns
+ * their parents. A process that is removed from the table has not ended for the user.
  */
 static bool note_fate(struct top_source *source, const struct top_process *process)
 {
@@ -449,7 +451,7 @@ static bool note_fate(struct top_source *source, const struct top_process *proce
 	return true;
 }
 
-/* Those that were named are told; a build starts thousands of others. */
+/* Only named processes are reported; a build starts thousands of others. */
 static void drop_ended(struct top_source *source, struct top_model *model)
 {
 	size_t before = source->count, ended = 0;

@@ -30,7 +30,7 @@ static void drop(struct top_keys *keys, size_t count)
 /* ---- Escape sequences -------------------------------------------------------------- */
 
 static const struct {
-	const char *sequence; /* behind the escape */
+	const char *sequence; /* after the escape */
 	enum top_key_kind kind;
 } sequences[] = {
 	{"[A", TOP_KEY_UP},
@@ -64,7 +64,7 @@ static size_t sequence_length(const struct top_keys *keys)
 		if (c >= 0x40 && c <= 0x7e)
 			return i + 1;
 		if (c < 0x20 || c > 0x3f)
-			return i; /* it is none: what follows is a key of its own */
+			return i; /* not a sequence: what follows is a key of its own */
 	}
 	/* No key is so long. */
 	return keys->count == sizeof(keys->bytes) ? keys->count : 0;
@@ -120,7 +120,7 @@ static bool is_begin_of_character(const struct top_keys *keys)
 	return true;
 }
 
-/* Is there a key? How many bytes it, or what is none, takes: 0, more have to come. */
+/* Returns the bytes of the next key, or of an unknown sequence; 0: more must arrive first. */
 static bool take(const struct top_keys *keys, bool all, struct top_key *ret, size_t *length_ret)
 {
 	size_t length;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/top/top.h"
+#include "libprobe/base/array.h"
 
 void model_init(struct top_model *model)
 {
@@ -29,47 +30,51 @@ void model_deinit(struct top_model *model)
 
 /* ---- Rows -------------------------------------------------------------------------- */
 
-static int compare_names(const struct top_row *row, const char *provider, const char *name)
-{
-	int order = strcmp(row->provider, provider);
+/* A name that is looked for. */
+struct wanted {
+	const struct top_row *rows;
+	const char *provider, *name;
+};
 
-	return order ? order : strcmp(row->name, name);
+static int compare(const struct wanted *wanted, size_t index)
+{
+	int order = strcmp(wanted->rows[index].provider, wanted->provider);
+
+	return order ? order : strcmp(wanted->rows[index].name, wanted->name);
 }
 
-/* Where the row is, or belongs. */
-static size_t place_of(const struct top_model *model, const char *provider, const char *name)
+static bool is_before(const void *wanted, size_t index)
 {
-	size_t low = 0, high = model->count;
+	return compare(wanted, index) < 0;
+}
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
+/* Returns the row, or NULL; *at_ret: its index, or the index where it belongs. */
+static struct top_row *find(
+	const struct top_model *model, const char *provider, const char *name, size_t *at_ret)
+{
+	const struct wanted wanted = {model->rows, provider, name};
 
-		if (compare_names(&model->rows[middle], provider, name) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	*at_ret = array_partition(model->count, is_before, &wanted);
+	return *at_ret < model->count && compare(&wanted, *at_ret) == 0 ? &model->rows[*at_ret]
+									: NULL;
 }
 
 struct top_row *model_find(const struct top_model *model, const char *provider, const char *name)
 {
-	size_t at = place_of(model, provider, name);
+	size_t at;
 
-	if (at == model->count || compare_names(&model->rows[at], provider, name))
-		return NULL;
-	return &model->rows[at];
+	return find(model, provider, name, &at);
 }
 
 static bool make_room(struct top_model *model)
 {
-	struct top_row *rows = reallocarray(model->rows, model->count + 1, sizeof(*rows));
+	struct top_row *rows = array_grow(model->rows, model->count, sizeof(*rows));
 	size_t *shown;
 
 	if (!rows)
 		return false;
 	model->rows = rows;
-	shown = reallocarray(model->shown, model->count + 1, sizeof(*shown));
+	shown = array_grow(model->shown, model->count, sizeof(*shown));
 	if (!shown)
 		return false;
 	model->shown = shown;
@@ -79,9 +84,9 @@ static bool make_room(struct top_model *model)
 struct top_row *model_row(struct top_model *model, const char *provider, const char *name)
 {
 	static const struct top_times none = {NAN, NAN, NAN};
-	struct top_row *found = model_find(model, provider, name);
 	struct top_row row = {.recent = none, .all = none};
 	size_t at;
+	struct top_row *found = find(model, provider, name, &at);
 
 	if (found || !make_room(model))
 		return found;
@@ -92,7 +97,6 @@ struct top_row *model_row(struct top_model *model, const char *provider, const c
 		free(row.name);
 		return NULL;
 	}
-	at = place_of(model, provider, name);
 	memmove(&model->rows[at + 1], &model->rows[at], (model->count - at) * sizeof(row));
 	model->rows[at] = row;
 	model->count++;
@@ -136,7 +140,7 @@ const struct top_times *model_times(const struct top_model *model, const struct 
 
 /* ---- Order ------------------------------------------------------------------------- */
 
-/* What rows are ordered by; where there is nothing, less than anything. */
+/* The value that rows are sorted by; without one, less than any value. */
 static double figure(const struct top_model *model, const struct top_row *row)
 {
 	double value = -1;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program that `probectl top` starts. Where there is a screen, the terminal is ours:
- * of the program's standard files, those that are the terminal are a file without a name
- * for what it writes, and nothing for what it reads. A pipe to us would end it with us, if
- * we were killed.
+ * The program that `probectl top` starts. If there is a screen, the terminal is ours: those of the
+ * program's standard files that are the terminal become an unnamed file for its output, and an
+ * empty one for its input. With a pipe, killing us would also end the program.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +17,7 @@ enum { STANDARD_FILES = 3 };
 static struct probe_error *open_kept(struct top_program *program)
 {
 	program->kept = tmpfile();
-	/* Who opens /dev/stderr writes behind the others. */
+	/* A program that opens /dev/stderr appends to it. */
 	if (!program->kept || fcntl(fileno(program->kept), F_SETFL, O_APPEND) < 0 ||
 		fcntl(fileno(program->kept), F_SETFD, FD_CLOEXEC) < 0)
 		return probe_error_system(errno, "cannot make a file for the program's output");

@@ -40,8 +40,8 @@ struct top_screen {
 /* ---- Crashes ----------------------------------------------------------------------- */
 
 /*
- * A program that crashes must not leave a terminal that shows nothing of what is
- * typed. A signal handler can find what it needs in a static object only.
+ * A program that crashes must not leave a terminal without echo. A signal handler can find its data
+ * only in a static object.
  */
 static struct {
 	volatile sig_atomic_t taken;
@@ -114,7 +114,7 @@ struct probe_error *screen_enter(struct top_screen *screen)
 {
 	struct termios ours;
 
-	/* Where it is still ours, our own settings may be what is there. */
+	/* If it is still ours, the present settings may be our own. */
 	if (!screen->taken && tcgetattr(screen->fd, &screen->before) < 0)
 		return probe_error_system(errno, "cannot read the terminal's settings");
 	ours = screen->before;
@@ -153,7 +153,7 @@ void screen_leave(struct top_screen *screen)
 	screen->pending.length = screen->written = 0;
 	buffer_string(&screen->pending, leave_sequence);
 	write_out(screen);
-	/* What nobody has taken so far gives its room to what has to be said last. */
+	/* Output that was not taken so far makes room for the last message. */
 	if (screen_pending(screen)) {
 		tcflush(screen->fd, TCOFLUSH);
 		screen->written = 0;
@@ -227,7 +227,7 @@ static void put_line(struct buffer *out, const struct top_frame *frame, size_t i
 		buffer_bytes(out, frame->text.data + line->offset, line->length);
 }
 
-/* Keeps a copy of what is on the screen now. */
+/* Keeps a copy of the present screen. */
 static void keep(struct top_screen *screen, const struct top_frame *frame)
 {
 	struct top_frame *shown = &screen->shown;

@@ -87,7 +87,7 @@ static void read_figures(const struct top_source *source, struct top_model *mode
 	for (size_t i = 0; i < model->count; i++) {
 		struct top_row *row = &model->rows[i];
 
-		/* Counters stand where the target can write. */
+		/* The target can write to the counters. */
 		row->new_hits = row->total > row->new_hits ? row->total - row->new_hits : 0;
 	}
 }
@@ -176,7 +176,7 @@ static void take_news(const struct probe_site_news *news, void *data)
 	source_note_site(looking->source, looking->pid, news);
 }
 
-/* Both sessions of a process have the same sites, but for gates. */
+/* Both sessions of a process have the same sites, except gates. */
 static struct probe_error *look(struct top_source *source, const struct top_process *process)
 {
 	struct looking looking = {source, probe_target_pid(process->target)};
@@ -268,7 +268,7 @@ static void visit_rows(const struct top_source *source, struct top_model *model,
 	}
 }
 
-/* What is switched on anew is told anew what of it is refused. */
+/* A probe that is switched on again reports its refused sites again. */
 static void forget_refusals(struct top_row *row, bool is_on)
 {
 	if (!row->on || is_on)
@@ -299,7 +299,10 @@ struct probe_error *source_switch(struct top_source *source, struct top_model *m
 	for (size_t i = 0; i < source->count && !error; i++)
 		if (!source->processes[i].replaced)
 			error = source_switch_process(source, &source->processes[i], model);
-	/* Rows say what is, not what was wished; of processes that are gone, what was. */
+	/*
+	 * Rows show the real state, not the requested one; for processes that have ended, the last
+	 * one.
+	 */
 	visit_rows(source, model, forget_state);
 	visit_rows(source, model, add_state);
 	return error;

@@ -13,7 +13,7 @@ struct top_process {
 	struct probe_session *counts;
 	struct probe_session *times; /* NULL: it has no pairs */
 	int pidfd;		     /* see loop_watch_exit() */
-	bool named;		     /* on the command line: its end is told */
+	bool named;		     /* on the command line: its end is reported */
 	bool replaced;	 /* the process is another program now, which is one of its own */
 	bool wanted;	 /* it waits for us: probe_session_fd() is readable */
 	bool exited;	 /* the process has ended */
@@ -34,11 +34,11 @@ struct top_source {
 	uint64_t started_ns, last_ns;
 	uint64_t stop_ns; /* the longest stop of the last change */
 	char title[64];
-	char *news; /* that nobody has taken yet; NULL: none */
+	char *news; /* not taken yet; NULL: none */
 	bool incomplete;
 };
 
-/* What the sessions are, but for what they follow. */
+/* The options of the sessions, except what they follow. */
 extern const struct probe_session_options top_count_options, top_time_options;
 
 /* A change was made, or tried. */
@@ -53,7 +53,7 @@ PROBE_MUST_CHECK struct probe_error *source_add_refusals(
 	struct top_model *model, const struct probe_report *report, size_t first);
 
 /*
- * Reads what a process has counted, and lets it go on where it waits for us, with its
+ * Reads what a process has counted, and lets it continue where it waits for us, with its
  * new libraries probed.
  */
 PROBE_MUST_CHECK struct probe_error *source_serve(

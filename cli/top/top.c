@@ -19,7 +19,7 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/clock.h"
-#include "cli/print.h"
+#include "cli/print/print.h"
 #include "cli/request.h"
 #include "cli/top/top.h"
 #include "probe/sink.h"
@@ -91,7 +91,7 @@ static void take_screen(struct top *top)
 	draw(top);
 }
 
-/* Stops as Ctrl-Z would have; goes on when somebody continues us. */
+/* Stops as Ctrl-Z would have; continues at SIGCONT. */
 static void suspend(struct top *top)
 {
 	sigset_t stop;
@@ -115,7 +115,7 @@ static void take_signal(int signal, void *data)
 		suspend(top);
 	if (!top->screen)
 		return;
-	if (signal == SIGCONT) /* after SIGSTOP, which nobody is told: the shell was here */
+	if (signal == SIGCONT) /* after SIGSTOP, which cannot be caught: the shell was here */
 		take_screen(top);
 	if (signal == SIGWINCH) {
 		screen_forget(top->screen);
@@ -127,7 +127,7 @@ static void take_signal(int signal, void *data)
 
 /*
  * Sleeps until something happens, or for so long. Tells what has happened to the output,
- * the screen, which has keys, or lines: it has one of `events`, or nobody reads it any more.
+ * the screen, which has keys, or lines: it has one of `events`, or has no reader any more.
  */
 static void wait_for(struct top *top, uint64_t ns, short events, bool *output)
 {
@@ -149,7 +149,7 @@ static void print_message(const char *text)
 	fputc('\n', stderr);
 }
 
-/* On the screen, or where there is none as a line. */
+/* On the screen, or without one as a line. */
 static void tell_news(struct top *top)
 {
 	char *news = source_news(top->source);
@@ -191,7 +191,7 @@ static void follow(struct top *top)
 
 /* ---- Lines ------------------------------------------------------------------------- */
 
-/* What waits for lines has gone; who reads no more has seen what he wanted to see. */
+/* The reader of the lines is gone: it has seen what it wanted. */
 static void lose_output(struct top *top, int err)
 {
 	top->gone = top->events.over = true;
@@ -438,7 +438,7 @@ static struct probe_error *begin(struct top *top)
 	return NULL;
 }
 
-/* All that was hit, in so many rows; the screen is gone, and would have taken the table along. */
+/* Prints all hit rows, up to a limit, after the screen is closed: the table on it is gone. */
 static void print_end(struct top *top, size_t rows)
 {
 	const char *unmatched = source_unmatched(top->source);
@@ -455,7 +455,7 @@ static void print_end(struct top *top, size_t rows)
 		report_warning("%s matched no probe" REQUEST_NEXT_STEP, unmatched);
 }
 
-/* Gives terminal and processes back; what is to be seen afterwards is printed then. */
+/* Gives terminal and processes back, then prints what should be seen afterwards. */
 static void end(struct top *top)
 {
 	bool was_screen = top->screen != NULL, is_alive = source_is_alive(top->source);

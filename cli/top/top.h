@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The live table of `probectl top`.
+ * The live table of `probectl top`. cli/commands/top.c reads the command line.
  *
- *   cmd_top.c  the command line
- *   top.c      signals and time: who calls the others
+ *   top.c      signals and time; it calls the others
  *   commands.c what the keys do
  *   follow.c   which processes there are, from the begin on
  *   program.c  a program of our own, beside the screen
@@ -30,7 +29,7 @@
 #include "cli/clock.h"
 #include "cli/loop.h"
 #include "cli/options.h"
-#include "cli/out.h"
+#include "cli/print/out.h"
 #include "probe/pattern.h"
 #include "probe/target.h"
 
@@ -90,30 +89,29 @@ struct top_model {
 	enum top_order order;
 	bool reversed;
 	char filter[TOP_FILTER_BYTES]; /* as it is typed */
-	struct probe_pattern *pattern; /* what it means, where it is more than a text */
+	struct probe_pattern *pattern; /* what it means, if it is more than a text */
 	size_t selected;	       /* the row under the cursor; SIZE_MAX: none */
 };
 
 void model_init(struct top_model *model);
 void model_deinit(struct top_model *model);
 
-/* The row of a probe, which is added where there is none (indices change); NULL without memory. */
+/* The row of a probe, which is added if necessary (indices change); NULL without memory. */
 struct top_row *model_row(struct top_model *model, const char *provider, const char *name);
 
 /* The same, without adding one. */
 struct top_row *model_find(const struct top_model *model, const char *provider, const char *name);
 
-/* Figures, order or filter have changed: finds anew what is shown. */
+/* Call it if figures, order or filter have changed: finds the shown rows again. */
 void model_arrange(struct top_model *model);
 
 /*
- * Sets the filter. A text is looked for anywhere in "provider:name", in letters of
- * either case; what has a glob character, or stands between slashes, is a PROBE.
- * False where it is none: then it is a text.
+ * Sets the filter. A text is searched for in "provider:name", ignoring case. With a glob character,
+ * or between slashes, it is a PROBE. False if it is not a valid one: then it is a text.
  */
 bool model_set_filter(struct top_model *model, const char *text);
 
-/* Moves the cursor by so many rows, as far as there are any. */
+/* Moves the cursor by this many rows, as far as possible. */
 void model_move(struct top_model *model, long by);
 /* The place of the cursor in shown[]; SIZE_MAX: none. */
 size_t model_cursor(const struct top_model *model);
@@ -126,9 +124,9 @@ const struct top_times *model_times(const struct top_model *model, const struct 
 /* ---- Text (cells.c) ---------------------------------------------------------------- */
 
 /*
- * Any text in at most `width` columns, made safe for a terminal; what is too long
- * loses its middle, since names differ at their ends. Without utf8, it is ASCII.
- * Returns the columns it takes. The locale has to be what utf8 says.
+ * Any text in at most `width` columns, made safe for a terminal; longer text loses its middle,
+ * because names differ at their ends. Without utf8, it is ASCII. Returns the columns it takes. The
+ * locale has to be what utf8 says.
  */
 size_t cell_text(struct buffer *out, const char *text, size_t width, bool utf8);
 /* The columns that it would take. */
@@ -158,7 +156,7 @@ struct top_frame {
 void frame_clear(struct top_frame *frame);
 void frame_deinit(struct top_frame *frame);
 
-/* What stands around the rows. */
+/* The lines around the rows. */
 struct top_view {
 	size_t width, height;
 	bool utf8;
@@ -175,8 +173,8 @@ struct top_view {
 void draw_screen(struct top_frame *frame, const struct top_model *model, struct top_view *view);
 
 /*
- * A table without a screen: up to `top` rows that were hit (0: all), as wide as
- * view->width says, or if that is 0 as it takes.
+ * A table without a screen: up to `top` rows that were hit (0: all), as wide as view->width, or if
+ * that is 0 as wide as necessary.
  */
 void draw_table(struct top_frame *frame, const struct top_model *model, const struct top_view *view,
 	size_t top);
@@ -216,8 +214,8 @@ struct top_keys {
 size_t keys_add(struct top_keys *keys, const char *bytes, size_t count);
 
 /*
- * The next key; false where there is none yet. With `all`, nothing more will come
- * soon: an escape is the key, not the begin of another one. What is unknown is dropped.
+ * The next key; false if there is none yet. With `all`, nothing more will come soon: an escape is a
+ * key of its own, not the begin of another one. Unknown sequences are dropped.
  */
 bool keys_next(struct top_keys *keys, bool all, struct top_key *ret);
 
@@ -236,7 +234,7 @@ PROBE_MUST_CHECK struct probe_error *screen_open(struct top_screen **ret);
 /* Gives it back; NULL is allowed. */
 void screen_close(struct top_screen *screen);
 
-/* The same for a while, and taken again (also where it is still ours): all is drawn anew. */
+/* The same for a while, and taken again (even if it is still ours): everything is redrawn. */
 void screen_leave(struct top_screen *screen);
 PROBE_MUST_CHECK struct probe_error *screen_enter(struct top_screen *screen);
 
@@ -277,13 +275,13 @@ PROBE_MUST_CHECK struct probe_error *source_start(const struct top_options *opti
 	struct probe_target *started, struct top_model *model, struct top_source **ret);
 
 /*
- * Follows what has happened to the processes: programs that they have become, libraries,
- * their ends. To be called often, as nobody else tells of execve(2). Rows may be added.
+ * Follows the processes: programs that they execute, libraries, their ends. Call it often, as
+ * nothing else notices execve(2). Rows may be added.
  */
 PROBE_MUST_CHECK struct probe_error *source_follow(
 	struct top_source *source, struct top_model *model);
 
-/* What there is to be told since this was last asked; to be freed; NULL: nothing. */
+/* The messages since this was last called; to be freed; NULL: none. */
 char *source_news(struct top_source *source);
 
 /* A PROBE that has matched nothing so far; NULL: there is none. */
@@ -300,13 +298,13 @@ PROBE_MUST_CHECK struct probe_error *source_read(
 PROBE_MUST_CHECK struct probe_error *source_switch(
 	struct top_source *source, struct top_model *model);
 
-/* Has any site been written over by somebody else, so that hits are missing? */
+/* Has something else overwritten a site, so that hits are missing? */
 bool source_is_incomplete(const struct top_source *source);
 
 /* Is any process left? */
 bool source_is_alive(const struct top_source *source);
 
-/* How long a process stood still for the last change, at the most. */
+/* The longest time for which the last change stopped a process. */
 uint64_t source_stop_ns(const struct top_source *source);
 
 /* What the probes belong to: "postgres (8121)"; owned by the source, and kept up to date. */
@@ -321,19 +319,19 @@ void source_free(struct top_source *source);
 
 /* Initialise with {0}. */
 struct top_program {
-	FILE *kept; /* what it has written beside the screen; NULL: there is none */
+	FILE *kept; /* its output, kept beside the screen; NULL: there is none */
 	off_t read; /* up to here */
-	int status; /* our exit status, where it could not be started; else 0 */
+	int status; /* our exit status if it could not be started; else 0 */
 };
 
 /*
- * Starts a program and holds it, with other standard files where they are the terminal
- * and that is a screen.
+ * Starts a program and holds it. If there is a screen, those of its standard files that are the
+ * terminal are replaced.
  */
 PROBE_MUST_CHECK struct probe_error *program_start(
 	struct top_program *program, char *const argv[], bool is_screen, struct probe_target **ret);
 
-/* The next bytes that it has written beside the screen; 0: there are none yet. */
+/* The next bytes of its kept output; 0: there are none yet. */
 size_t program_read(struct top_program *program, char *bytes, size_t size);
 void program_deinit(struct top_program *program);
 
@@ -356,7 +354,7 @@ struct top {
 	uint64_t escape_ns, message_ns; /* CLOCK_MONOTONIC; UINT64_MAX: never */
 
 	bool stale;		   /* the screen does not show what it should */
-	bool gone;		   /* nobody sees any more what we write */
+	bool gone;		   /* our output has no reader any more */
 	struct probe_error *error; /* what ended it */
 };
 
@@ -366,7 +364,7 @@ void top_take_key(struct top *top, const struct top_key *key);
 /* Shows a message (owned from here on; NULL: none) in place of another one. */
 void top_say(struct top *top, char *message);
 
-enum top_order top_order_named(const char *name); /* TOP_ORDER_COUNT: none is called so */
+enum top_order top_order_named(const char *name); /* TOP_ORDER_COUNT: there is no such order */
 
 /* Returns the exit status; errors have been reported. */
 int top_run(const struct top_options *options);

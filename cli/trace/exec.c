@@ -4,7 +4,7 @@
  *
  * A process that execve(2)s is another program from then on, with sessions of its
  * own. The old ones stay: their records are still to be read, and children that
- * were forked before may go on with them.
+ * were forked before may continue with them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #include "cli/request.h"
 #include "cli/trace/trace.h"
 
-enum { EVENTS_MAX = 8 /* between two looks at what was hit */ };
+enum { EVENTS_MAX = 8 /* between two checks for hits */ };
 
-/* The targets of a process that is later than those that were named, from index `from` on. */
+/* The targets of a later process than the named ones, from index `from` on. */
 static void drop_process(struct trace *trace, size_t from)
 {
 	struct probe_target *process = trace->targets[from].target;
@@ -63,23 +63,23 @@ static void drop_done(struct trace *trace)
 		trace->first = 0;
 }
 
-/* A session of one tracer in what has just been added; nobody could say --keep-going. */
+/* A session of one tracer in what has just been added; there is no --keep-going here. */
 static struct probe_error *start_session(
-	struct trace *trace, struct trace_target *target, size_t *sites_ret)
+	struct trace *trace, struct trace_target *target, bool first, size_t *sites_ret)
 {
-	bool first = target->tracer == trace->tracers;
 	struct probe_session_options options = target->tracer->options;
-	struct probe_request request = *trace->request;
+	struct probe_request request = *tracer_request(target->tracer, trace->request);
 	struct probe_report report = {0};
+	struct refusals_told told = {0};
 	struct probe_error *error;
 
 	request.keep_going = true;
-	options.follow_libraries = true; /* it may not have opened all that it needs */
+	options.follow_libraries = true; /* it may not have opened all of its libraries */
 	options.watch = first && trace->follow ? trace->watch : NULL;
 	error = probe_session_start(target->target, &request, &options, &report, &target->session);
 	target->on = !error;
 	if (first)
-		trace_take_refusals(trace, &report, 0);
+		trace_take_refusals(trace, &report, probe_target_pid(target->target), &told);
 	/* Of a build's thousand programs, one will do. */
 	if (report.sites && !trace->noted)
 		report_notes(&report);
@@ -87,6 +87,20 @@ static struct probe_error *start_session(
 	*sites_ret += report.sites;
 	probe_report_deinit(&report);
 	return error;
+}
+
+/* Tracers that want no hits of a process have no target there. */
+static void leave_unwanted(struct trace *trace, size_t from, pid_t pid)
+{
+	size_t kept = from;
+
+	for (size_t i = from; i < trace->target_count; i++) {
+		if (host_wants(trace, trace->targets[i].tracer, pid, false))
+			trace->targets[kept++] = trace->targets[i];
+		else
+			trace_target_close(&trace->targets[i]);
+	}
+	trace->target_count = kept;
 }
 
 static struct probe_error *start_sessions(
@@ -98,8 +112,9 @@ static struct probe_error *start_sessions(
 
 	comm_cache_forget(trace->comms, pid);
 	comm_cache_add(trace->comms, pid);
+	leave_unwanted(trace, from, pid);
 	for (size_t i = from; i < trace->target_count && !error; i++)
-		error = start_session(trace, &trace->targets[i], &sites);
+		error = start_session(trace, &trace->targets[i], i == from, &sites);
 	if (!error && sites && event->unseen_ns)
 		report_warning("process %d has become another program; hits of its first %ju ms "
 			       "are not reported",
@@ -128,7 +143,7 @@ static void report_untraced(struct probe_error *error, const struct probe_target
 	probe_error_free(error);
 }
 
-/* Traces a process as what it has become; false where it is not traced. */
+/* Traces the program that a process has become; false if it is not traced. */
 static bool follow_event(struct trace *trace, const struct probe_watch_event *event)
 {
 	size_t from = trace->target_count;

@@ -24,14 +24,14 @@ enum {
 	LAST_SLEEP_NS = 20 * 1000 * 1000,
 	BUSY_HITS = 1000,
 	FLUSH_NS = NSEC_PER_SEC, /* how long output to a file may lie in memory */
-	LOSSES_NS = NSEC_PER_SEC /* how often losses are told, and sites looked at */
+	LOSSES_NS = NSEC_PER_SEC /* how often losses are reported, and sites checked */
 };
 
 struct timers {
 	struct timer end, table, export, flush, losses;
 };
 
-/* One round of polling: who is being polled, and what it brought. */
+/* One round of polling: the target, and what it brought. */
 struct round {
 	struct trace *trace;
 	size_t target;
@@ -112,7 +112,7 @@ static size_t poll_all(struct trace *trace)
 		size_t at = (trace->first + i) % trace->target_count;
 		struct trace_target *target = &trace->targets[at];
 
-		/* Hits stay in the rings while the output takes none. */
+		/* Hits stay in the rings while the output is blocked. */
 		if (!target->on || (output_full(target) && !target->wanted))
 			continue;
 		round.target = at;
@@ -122,7 +122,7 @@ static size_t poll_all(struct trace *trace)
 	trace_report_refusals(trace);
 	if (trace->merge)
 		merge_drain(trace->merge, output_hit, trace);
-	/* Readers of a record are told between which hits they were lost. */
+	/* A record tells its readers between which hits some were lost. */
 	if (trace->record)
 		trace_report_losses(trace);
 	if (trace->flight)
@@ -154,7 +154,7 @@ static void watch_host(struct loop *loop, const struct trace_tracer *tracer)
 		loop_watch(loop, probe_tracer_host_input(tracer->host), POLLOUT, NULL);
 }
 
-/* The error is told even where nothing is to be written: `| head` has left. */
+/* The error is reported even if there is nothing to write: `| head` has left. */
 static void watch_output(struct trace *trace, bool *left)
 {
 	int fd = trace->to_file || trace->gone ? -1 : trace->output_fd;
@@ -240,7 +240,7 @@ static void timers_watch(struct trace *trace, const struct timers *timers)
 	loop_until(&trace->loop, timers->export.next_ns);
 }
 
-/* Prints what is still in memory, waiting for the reader; a signal ends the wait. */
+/* Prints the output that is still in memory, waiting for the reader; a signal ends the wait. */
 static void output_finish(struct trace *trace)
 {
 	trace->loop.over = false;
@@ -286,8 +286,8 @@ static void drain_sinks(struct trace *trace)
 }
 
 /*
- * Prints the hits that were still in the rings when the probes were switched off.
- * Where they could not be, there is no end of them: one look has to do.
+ * Prints the hits that were still in the rings when the probes were switched off. If they could not
+ * be switched off, new hits never end, so this looks only once.
  */
 static void drain(struct trace *trace)
 {

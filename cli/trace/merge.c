@@ -8,19 +8,20 @@
 
 enum { FULL_BYTES = 4 << 20 };
 
-/* Behind it stands the hit, as a packed event. */
+/* The hit follows it, as a packed event. */
 struct entry {
 	size_t target, probe, event_bytes;
+	struct probe_value filter; /* a number */
 };
 _Static_assert(sizeof(struct entry) % _Alignof(struct probe_event) == 0, "events are aligned");
 
 struct place {
 	uint64_t time_ns;
-	size_t offset; /* of an entry: a later one is behind the others */
+	size_t offset; /* of an entry: a later one is after the others */
 };
 
 struct merge {
-	struct buffer entries; /* one behind the other */
+	struct buffer entries; /* one after the other */
 	struct place *places;
 	size_t count;
 };
@@ -57,7 +58,7 @@ bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit)
 	merge->places = places ? places : merge->places;
 	if (!places || !entry)
 		return false;
-	*entry = (struct entry){target, hit->probe, bytes};
+	*entry = (struct entry){target, hit->probe, bytes, hit->filter};
 	event_pack(&event, entry + 1);
 	places[merge->count++] = (struct place){hit->time_ns, merge->entries.length};
 	merge->entries.length += sizeof(*entry) + bytes;
@@ -97,6 +98,7 @@ void merge_drain(struct merge *merge,
 			.pc = event->pc,
 			.args = event->args,
 			.arg_count = event->arg_count,
+			.filter = entry->filter,
 		};
 
 		more = visit(entry->target, &hit, data);

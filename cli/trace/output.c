@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cli.h"
 #include "cli/trace/trace.h"
 
 /* ---- The output ------------------------------------------------------------- */
@@ -73,8 +74,7 @@ static void dispatch(struct trace *trace, const struct trace_target *target,
 			trace_fail(trace,
 				probe_stacks_add(tracer->stacks, probe, comm, hit->stack, 1));
 	} else if (tracer->host)
-		probe_tracer_host_hit(tracer->host, tags[probe->role], hit, probe, comm,
-			tracer->options.filter != NULL);
+		probe_tracer_host_hit(tracer->host, tags[probe->role], hit, probe, comm);
 	else
 		probe_sink_hit(tracer->sink, hit, probe, comm);
 }
@@ -96,7 +96,7 @@ bool output_hit(size_t target, const struct probe_hit *hit, void *data)
 		trace_fail(trace, probe_error_no_memory());
 	if (trace->gone)
 		return false;
-	/* Losses up to this hit are told; whether it is full decides what comes later. */
+	/* Losses up to this hit are reported; a full output affects only what comes later. */
 	if (trace->hits + 1 == trace->settings.hits_max)
 		trace_report_losses(trace);
 	trace->hits++;
@@ -178,6 +178,26 @@ static bool all_removed(const struct trace_target *target)
 	return true;
 }
 
+/* The sites of probes that are not wanted any more are restored, unless others use them. */
+static void restore_removed(struct trace *trace, struct trace_target *target)
+{
+	struct probe_report report = {0};
+	bool *on = calloc(target->removed_count + 1, sizeof(*on));
+	struct probe_error *error = on ? NULL : probe_error_no_memory();
+
+	for (size_t i = 0; on && i < target->removed_count; i++)
+		on[i] = !target->removed[i];
+	if (!error && probe_target_alive(target->target))
+		error = probe_session_select(target->session, on, &report);
+	trace_fail(trace, probe_error_prefix(error,
+				  "process %d: a probe that the tracer does not want stays "
+				  "on until the trace ends",
+				  (int)probe_target_pid(target->target)));
+	probe_report_deinit(&report);
+	free(on);
+}
+
+/* Without names: from all probes of the process. */
 static void remove_from(
 	struct trace *trace, struct trace_target *target, const char *provider, const char *name)
 {
@@ -194,22 +214,56 @@ static void remove_from(
 	target->removed = removed;
 	for (size_t i = 0; i < count; i++) {
 		removed[i] =
-			(i < target->removed_count && removed[i]) ||
+			(i < target->removed_count && removed[i]) || !provider ||
 			(!strcmp(probes[i].provider, provider) && !strcmp(probes[i].name, name));
 	}
 	target->removed_count = count;
-	/* A session is switched off as a whole: once nothing of it is wanted. */
-	target->unwanted = all_removed(target);
+	/* A session is switched off as a whole once nothing of it is wanted. */
+	target->unwanted = !provider || all_removed(target);
+	if (!target->unwanted && target->on)
+		restore_removed(trace, target);
 }
 
-static void removed(const char *provider, const char *name, void *data)
+/* Hits of a forked child are not handed over any more; its sites are its parent's session's. */
+static void removed(pid_t pid, const char *provider, const char *name, void *data)
 {
 	struct removal *removal = data;
 	struct trace *trace = removal->trace;
 
 	for (size_t i = 0; i < trace->target_count; i++) {
-		if (trace->targets[i].tracer == removal->tracer)
-			remove_from(trace, &trace->targets[i], provider, name);
+		struct trace_target *target = &trace->targets[i];
+
+		if (target->tracer == removal->tracer && !target->unwanted &&
+			probe_target_pid(target->target) == pid)
+			remove_from(trace, target, provider, name);
+	}
+}
+
+bool host_wants(struct trace *trace, struct trace_tracer *tracer, pid_t pid, bool aloud)
+{
+	bool wanted = true;
+	struct probe_error *error = tracer->host && !tracer->gone
+					    ? probe_tracer_host_ask(tracer->host, pid, &wanted)
+					    : NULL;
+
+	if (error)
+		trace_fail(trace, error);
+	else if (!wanted && aloud)
+		report_warning("tracer %s wants no hits of process %d: none of its probes are "
+			       "switched on for it",
+			probe_tracer_name(tracer->spec), (int)pid);
+	tracer->gone |= error != NULL;
+	return wanted && !error && !tracer->gone;
+}
+
+void host_look(struct trace *trace, const struct trace_tracer *tracer)
+{
+	probe_tracer_host_look(tracer->host, 0);
+	for (size_t i = 0; i < trace->target_count; i++) {
+		const struct trace_target *target = &trace->targets[i];
+
+		if (target->tracer == tracer && target->on && !target->unwanted)
+			probe_tracer_host_look(tracer->host, probe_target_pid(target->target));
 	}
 }
 
@@ -252,6 +306,24 @@ void hosts_finish(struct trace *trace)
 	}
 }
 
+/* A tracer that says no at the start: the others continue, if there are any. */
+static struct probe_error *take_refusal(struct trace *trace, struct trace_tracer *tracer)
+{
+	struct probe_error *error = probe_error_new(PROBE_ERROR_STATE,
+		"tracer %s wants no hits (it answered PROBE_TRACER_REMOVE): nothing is switched on "
+		"for it",
+		probe_tracer_name(tracer->spec));
+	bool any = false;
+
+	tracer->gone = true;
+	for (size_t i = 0; i < trace->tracer_count; i++)
+		any |= !trace->tracers[i].gone;
+	if (!any)
+		return error;
+	trace_fail(trace, error);
+	return NULL;
+}
+
 /*
  * Tracers of shared objects are started before there is anything that they must
  * not have. What they print goes to where hits would.
@@ -269,6 +341,8 @@ struct probe_error *hosts_start(struct trace *trace)
 		error = probe_tracer_host_start(tracer->spec, trace->output_fd, &tracer->host);
 		if (!error)
 			tracer->sink = probe_tracer_host_sink(tracer->host);
+		if (!error && probe_tracer_host_off(tracer->host))
+			error = take_refusal(trace, tracer);
 	}
 	return error;
 }

@@ -2,8 +2,8 @@
 /*
  * What the tracers of a trace have gathered, as metrics (-t pcp).
  *
- * Metrics are told apart by process. What a process starts belongs to it where it
- * is the only one that was named; else nobody says whose child that was, and it is
+ * Metrics are distinguished by process. What a process starts belongs to it if it
+ * is the only one that was named; otherwise its parent is unknown, and it is
  * a process of its own.
  */
 #include <stdio.h>
@@ -25,6 +25,7 @@ struct probe_error *exports_open(struct trace *trace)
 		if (tracer->output != PROBE_TRACER_PCP)
 			continue;
 		probe_tracer_view(tracer->spec, &tracer->options, &view);
+		view.tags = tracer_is_part(tracer);
 		error = probe_pcp_open(&view, tracer->options.gather.key_count, &tracer->pcp);
 	}
 	return error;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A record of what is in the rings, when somebody asks for it: a stream with a log
- * (probe/stream.h). Nothing is read before that, so that this costs no processor
- * time however much the process hits, and rings need not be larger than what is
- * wanted of them.
+ * A record of the contents of the rings, made on request: a stream with a log (probe/stream.h).
+ * Nothing is read before that, so that this costs no processor time however much the process hits,
+ * and rings need not be larger than what is wanted of them.
  *
  *	loop	a flight recorder: written at the end, and on SIGUSR1
  *	stop	ends when a ring is full
@@ -18,7 +17,7 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/loop.h"
-#include "cli/print.h"
+#include "cli/print/print.h"
 #include "cli/request.h"
 #include "cli/trace/comm.h"
 #include "cli/trace/record_stream.h"
@@ -33,13 +32,13 @@ struct recorder {
 	struct comm_cache *comms;
 	struct probe_stream_status status;
 	struct loop loop;
-	int pidfd;	     /* see loop_watch_exit() */
-	bool exited;	     /* the process has ended */
-	bool overrun;	     /* at any time */
-	bool asked;	     /* to write what there is */
-	size_t refusals;     /* of the session's report, that were told */
-	struct timer looked; /* at sites: are they as they were left? */
-	bool incomplete;     /* of some sites hits are missing, which nobody asked for */
+	int pidfd;		   /* see loop_watch_exit() */
+	bool exited;		   /* the process has ended */
+	bool overrun;		   /* at any time */
+	bool asked;		   /* to write what there is */
+	struct refusals_told told; /* of the session's report */
+	struct timer looked;	   /* at sites: are they as they were left? */
+	bool incomplete;	   /* hits of some sites are missing, although not on request */
 	bool failed;
 };
 
@@ -75,7 +74,7 @@ static struct probe_error *open_target(struct recorder *r, int *status_ret)
 	const struct common_options *common = &r->options->common;
 	struct probe_error *error =
 		common->program ? child_start(common->program, &r->target, status_ret)
-				: probe_target_open(common->pids.items[0], NULL, &r->target);
+				: probe_target_open(common->pids.items[0], common->exe, &r->target);
 
 	if (error)
 		return error;
@@ -122,7 +121,8 @@ static struct probe_error *start(struct recorder *r)
 	struct probe_error *error =
 		probe_stream_create(r->target, &o->request.request, &its, &report, &r->stream);
 
-	report_refusals(&report);
+	report_refusals(&report, probe_target_pid(r->target), error || o->request.verbose);
+	report_notes(&report);
 	if (!error)
 		error = probe_stream_start(r->stream);
 	if (!error && !o->settings.quiet && !r->loop.child)
@@ -148,15 +148,14 @@ static void wait_a_while(struct recorder *r, const struct timer *end)
 	fail(r, loop_sleep(&r->loop));
 }
 
-/* What is refused of libraries that were opened since: as at the begin, but it goes on. */
+/* Refusals in libraries that were opened since: as at the start, but it continues. */
 static void report_refused(struct recorder *r)
 {
 	const struct probe_report *report = probe_session_report(probe_stream_session(r->stream));
 
-	report_refusals_from(report, r->refusals);
-	if (report->refusal_count > r->refusals && !r->options->request.request.keep_going)
-		r->incomplete = true;
-	r->refusals = report->refusal_count;
+	r->incomplete |= report_refusals_since(report, probe_target_pid(r->target),
+				 r->options->request.verbose, &r->told) &&
+			 !r->options->request.request.keep_going;
 }
 
 static void take_news(const struct probe_site_news *news, void *data)
@@ -208,14 +207,18 @@ static void report_unmatched(const struct recorder *r)
 			probe_pattern_text(request->patterns[i]), (int)probe_target_pid(r->target));
 }
 
-static void report_missing(const struct recorder *r)
+static void report_missing(struct recorder *r)
 {
+	struct probe_coverage all = {0};
 	size_t count;
 	const struct probe_session_probe *probes =
 		probe_session_probes(probe_stream_session(r->stream), &count);
 
 	for (size_t i = 0; i < count && !r->options->settings.quiet; i++)
 		trace_report_missing(probes[i].provider, probes[i].name, &probes[i].coverage);
+	for (size_t i = 0; i < count; i++)
+		probe_coverage_add(&all, &probes[i].coverage);
+	r->incomplete |= probe_coverage_is_none(&all) && !r->options->request.request.keep_going;
 }
 
 /* Writes what there is, and lets the process be. */

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/print.h"
+#include "cli/print/print.h"
 #include "cli/request.h"
 #include "cli/trace/trace.h"
 
-/* Beyond so many rows, probes without hits are only counted. */
+/* Beyond this number of rows, probes without hits are only counted. */
 enum { SILENT_ROWS_MAX = 50 };
 
 /*
@@ -54,7 +54,7 @@ static bool is_incomplete(const struct row *row)
 	return row->coverage.refused || row->coverage.overwritten;
 }
 
-/* Most hits first, probes without any that are known as such last; else by name. */
+/* Most hits first, probes that certainly have none last; otherwise by name. */
 static int row_compare_hits(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
@@ -107,8 +107,8 @@ void trace_report_fate(struct trace *trace, struct trace_target *target)
 	target->judged = true;
 	probe_target_fate(target->target, target->pidfd, &fate);
 	/*
-	 * How a program ended that we started, our own exit status says. How those ended that
-	 * were followed is their parent's business: `yes | head` is one SIGPIPE after another.
+	 * Our exit status says how a program that we started has ended. How followed ones end
+	 * concerns their parents: `yes | head` is one SIGPIPE after another.
 	 */
 	if (!fate.signal || ((target->later || pid == trace->loop.child) && !fate.out_of_memory))
 		return;
@@ -139,7 +139,7 @@ static struct row row_of(const struct trace *trace, const struct trace_target *t
 	return row;
 }
 
-/* Rows of all probes whose hits are told one by one, by hits. False without memory. */
+/* Rows of all probes whose hits are printed one by one, by hits. False without memory. */
 static bool rows_init(struct rows *rows, const struct trace *trace)
 {
 	size_t total = 0, count;
@@ -177,11 +177,12 @@ static size_t rows_shown(const struct rows *rows, bool all)
 
 /* ---- Refusals --------------------------------------------------------------- */
 
-void trace_take_refusals(struct trace *trace, const struct probe_report *report, size_t first)
+void trace_take_refusals(struct trace *trace, const struct probe_report *report, pid_t pid,
+	struct refusals_told *told)
 {
-	report_refusals_from(report, first);
-	if (report->refusal_count > first && !trace->request->keep_going)
-		trace->failed = true;
+	bool named = report_refusals_since(report, pid, trace->verbose, told);
+
+	trace->failed |= named && !trace->request->keep_going;
 }
 
 /* All tracers have the same sites. */
@@ -189,14 +190,29 @@ void trace_report_refusals(struct trace *trace)
 {
 	for (size_t i = 0; i < trace->target_count; i++) {
 		struct trace_target *target = &trace->targets[i];
-		const struct probe_report *report;
 
-		if (!target->session || target->tracer != trace->tracers)
-			continue;
-		report = probe_session_report(target->session);
-		trace_take_refusals(trace, report, target->refusals);
-		target->refusals = report->refusal_count;
+		if (target->session && target->tracer == trace->tracers)
+			trace_take_refusals(trace, probe_session_report(target->session),
+				probe_target_pid(target->target), &target->told);
 	}
+}
+
+void trace_judge_refusals(struct trace *trace)
+{
+	struct probe_coverage all = {0};
+	size_t count;
+
+	for (size_t i = 0; i < trace->target_count; i++) {
+		const struct probe_session_probe *probes =
+			probe_session_probes(trace->targets[i].session, &count);
+
+		for (size_t k = 0; k < count; k++)
+			probe_coverage_add(&all, &probes[k].coverage);
+	}
+	if (!trace->request->keep_going && !trace->failed && probe_coverage_is_none(&all))
+		trace_fail(trace,
+			probe_error_new(PROBE_ERROR_REFUSED,
+				"all sites are refused (%zu): nothing was traced", all.sites));
 }
 
 /* ---- Losses ----------------------------------------------------------------- */
@@ -342,7 +358,7 @@ void trace_report_summary(const struct trace *trace)
 	free(rows.rows);
 }
 
-/* The record holds hits only: what of a probe is not in it is said here. */
+/* The record holds only hits; what is missing from it is reported here. */
 void trace_report_missing(
 	const char *provider, const char *name, const struct probe_coverage *coverage)
 {

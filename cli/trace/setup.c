@@ -12,16 +12,17 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/print.h"
+#include "cli/print/print.h"
 #include "cli/processes.h"
 #include "cli/trace/options.h"
+#include "libprobe/base/array.h"
 
 /* ---- Targets ---------------------------------------------------------------- */
 
 /*
- * One of several processes cannot be traced. The others can: what is wrong with
- * this one is said, unless it was found by its name or its parent and has ended
- * since. NULL if the trace goes on; a process that is alone is all there is.
+ * One of several processes cannot be traced. The error is reported, unless the process was found by
+ * its name or its parent and has ended since, and the others are traced: NULL. If it is the only
+ * process, the error is returned.
  */
 static struct probe_error *leave_out(struct trace *trace, const struct trace_options *options,
 	struct probe_error *error, bool given)
@@ -42,7 +43,7 @@ struct probe_error *trace_add_process(
 	struct trace *trace, struct probe_target *process, bool given, bool later)
 {
 	struct probe_target **processes =
-		reallocarray(trace->processes, trace->process_count + 1, sizeof(*processes));
+		array_grow(trace->processes, trace->process_count, sizeof(*processes));
 	struct trace_target *targets = reallocarray(
 		trace->targets, trace->target_count + trace->tracer_count, sizeof(*targets));
 
@@ -72,7 +73,7 @@ static struct probe_error *open_processes(struct trace *trace, const struct trac
 	for (size_t i = 0; i < pids->count; i++) {
 		bool given = i < options->common.pids_given;
 
-		error = probe_target_open(pids->items[i], NULL, &process);
+		error = probe_target_open(pids->items[i], options->common.exe, &process);
 		error = error ? leave_out(trace, options, error, given)
 			      : trace_add_process(trace, process, given, false);
 		if (error)
@@ -108,8 +109,8 @@ static struct probe_session_options session_options(const struct trace_options *
 }
 
 /*
- * Has a pattern matched in a named process, or in anything that was started? It is
- * not told whose child that was.
+ * Has a pattern matched in a named process, or in anything that was started? Which process started
+ * it is unknown.
  */
 static bool has_matched(const struct trace *trace, size_t target, size_t pattern)
 {
@@ -175,15 +176,17 @@ static struct probe_error *start_session(struct trace *trace, struct trace_targe
 	bool first = target->tracer == options->first;
 	struct probe_error *error;
 
+	if (!host_wants(trace, target->tracer, probe_target_pid(target->target), true))
+		return NULL;
 	/* One session of each process is enough for that. */
 	its.watch = first && trace->follow ? trace->watch : NULL;
 	its.together = (unsigned int)trace->target_count;
-	error = probe_session_start(
-		target->target, trace->request, &its, &report, &target->session);
-	/* All tracers have the same sites. */
+	error = probe_session_start(target->target, tracer_request(target->tracer, trace->request),
+		&its, &report, &target->session);
+	/* All tracers have the same sites, except parts. */
 	report_notes(&report);
-	if (first) {
-		report_refusals_from(&report, 0);
+	if (first || tracer_is_part(target->tracer)) {
+		report_refusals(&report, probe_target_pid(target->target), error || trace->verbose);
 		sum->probes += report.probes;
 		sum->sites += report.sites;
 	}
@@ -191,7 +194,7 @@ static struct probe_error *start_session(struct trace *trace, struct trace_targe
 	target->on = !error;
 	if (!error && first)
 		comm_cache_add(trace->comms, probe_target_pid(target->target));
-	/* Who has ended meanwhile has left its hits, and becomes nothing else. */
+	/* A process that has ended has left its hits, and executes nothing else. */
 	if (!error && first)
 		probe_error_free(probe_watch_add(trace->watch, target->target));
 	return error;
@@ -203,6 +206,7 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 	struct probe_report sum = {0};
 	struct mistake mistake = {0};
 	struct probe_error *error = probe_watch_create(trace->follow, &trace->watch);
+	bool unwanted = false;
 
 	if (error)
 		return error;
@@ -215,6 +219,7 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 		if (its && !mistake_take(&mistake, pid, its))
 			error = leave_out(trace, options,
 				processes_error(&options->common, pid, its), target->given);
+		unwanted |= !error && !its && !target->on;
 		/* Those that are on have to be switched off, whatever happens to the rest. */
 		if (target->on)
 			trace->targets[kept++] = *target;
@@ -226,7 +231,9 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 		error = mistake_end(&mistake, &options->common, count);
 	else
 		trace_fail(trace, mistake_end(&mistake, &options->common, count));
-	if (!error && !kept)
+	if (!error && !kept && unwanted)
+		error = probe_error_new(PROBE_ERROR_STATE, "nothing is traced");
+	else if (!error && !kept)
 		error = probe_error_new(
 			PROBE_ERROR_NOT_FOUND, "none of the %zu processes can be traced", asked);
 	/* Only now: where nothing can be recorded, there is no folder either. */
@@ -309,6 +316,9 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 		tracers_init(&options->tracer, &base, options->request.request.pattern_count,
 			options->settings.interval_ns != 0, &trace->tracers, &trace->tracer_count);
 
+	if (!error)
+		error = tracers_set_requests(
+			trace->tracers, trace->tracer_count, &options->request.request);
 	options->first = trace->tracers;
 	trace->settings.json |= trace_has_output(trace, PROBE_TRACER_HITS_JSON);
 	return error ? error : check_tracers(trace, options);
@@ -421,6 +431,7 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 {
 	struct trace trace = {.settings = options->settings,
 		.request = &options->request.request,
+		.verbose = options->request.verbose,
 		.follow = processes_follow(&options->common),
 		.directory = options->directory,
 		.output_fd = -1,
@@ -439,6 +450,7 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 		else if (!trace.settings.quiet)
 			trace_report_summary(&trace);
 		report_unmatched(&trace);
+		trace_judge_refusals(&trace);
 		close_output(&trace, options);
 		*status_ret = trace_status(&trace);
 	}

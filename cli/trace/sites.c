@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sites of a trace that are not as they were left: looked at now and then, and told, for
- * their hits are missing from everything that is printed.
+ * Sites of a trace that something else has changed: they are checked from time to time and
+ * reported, because their hits are missing from all output.
  */
-#include "cli/print.h"
+#include "cli/print/print.h"
 #include "cli/trace/trace.h"
 
 struct looking {

@@ -60,7 +60,7 @@ static struct probe_error *print_interval(
 		return error;
 	probe_table_rows(since, &count);
 	probe_table_sort(since, view.order);
-	/* What came behind the last interval is one, too, so that they add up. */
+	/* Hits after the last full interval make another one, so that they add up. */
 	if (count || !is_last)
 		probe_sink_table(trace->sink, since, &view);
 	probe_table_free(since);
@@ -96,7 +96,7 @@ static struct probe_error *print_tracer(
 
 /* ---- Stacks ----------------------------------------------------------------- */
 
-/* What is gathered by stack in the targets is read anew each time. */
+/* What is gathered by stack in the targets is read again each time. */
 static struct probe_error *gather_stacks(struct trace *trace, const struct trace_tracer *tracer)
 {
 	struct probe_error *error = NULL;
@@ -169,7 +169,7 @@ void trace_tables(struct trace *trace, bool is_interval)
 		else if (tracer->output == PROBE_TRACER_STACKS)
 			trace_fail(trace, print_stacks(trace, tracer, is_interval));
 		else if (tracer->host && is_interval && !tracer->gone)
-			probe_tracer_host_look(tracer->host);
+			host_look(trace, tracer);
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A trace in progress: the sessions of `probectl trace` or `record`, where their hits
- * go, and what ends them. cmd_trace.c and cmd_record.c read the command line,
+ * go, and what ends them. cli/commands/trace.c and cli/commands/record.c read the command line,
  * setup.c sets it up, loop.c runs it, output.c takes the hits,
  * tables.c prints what was gathered, export.c makes metrics of it,
  * report.c tells losses.
@@ -16,6 +16,7 @@
 
 #include "cli/clock.h"
 #include "cli/loop.h"
+#include "cli/request.h"
 #include "cli/trace/comm.h"
 #include "cli/trace/merge.h"
 #include "cli/trace/tracer.h"
@@ -35,7 +36,7 @@ struct trace_settings {
 	uint64_t top; /* rows of a table of text; 0: all */
 };
 
-/* What was told of a probe so far. */
+/* What was printed of a probe so far. */
 struct trace_tally {
 	uint64_t hits, lost;
 };
@@ -47,16 +48,16 @@ struct trace_target {
 	struct probe_session *session;
 	bool on;       /* the session has been started and not stopped */
 	bool exited;   /* the process is gone; what is in its rings is still to be read */
-	bool judged;   /* how the process ended was looked at, and told */
-	bool broken;   /* its rings could not be read; said once */
-	bool stuck;    /* its probes could not be switched off: hits may go on without end */
+	bool judged;   /* how the process ended was checked, and reported */
+	bool broken;   /* its rings could not be read; reported once */
+	bool stuck;    /* its probes could not be switched off: hits may continue without end */
 	bool wanted;   /* it waits for us: probe_session_fd() is readable */
 	bool later;    /* of no process that was named: of what one has become meanwhile */
 	int pidfd;     /* see loop_watch_exit() */
 	bool unwanted; /* its tracer wants no more of its hits */
 	bool *removed; /* the same of single probes */
 	size_t removed_count;
-	size_t refusals;	     /* of the session's report, that were told */
+	struct refusals_told told;   /* of the session's report */
 	struct trace_tally *tallies; /* for each probe */
 	size_t tally_count;
 };
@@ -69,31 +70,32 @@ struct trace {
 	size_t process_count;
 	/*
 	 * One for each process and tracer, tracer by tracer. Those that were named come
-	 * first; what they become is added behind.
+	 * first; what they become is added after them.
 	 */
 	struct trace_target *targets;
 	size_t target_count;
 	const struct probe_request *request;
-	bool follow; /* programs that are started are held, and traced from their begin */
+	bool verbose; /* each refused site is named */
+	bool follow;  /* programs that are started are held, and traced from their begin */
 	struct probe_watch *watch;
-	size_t first; /* whose rings are read first: they take turns, for a round has room
-		       * for so many hits only */
+	size_t first; /* whose rings are read first: they take turns, because a round has limited
+			 room for hits */
 
 	struct probe_sink *sink;  /* of a record: nothing is printed there */
 	struct probe_ctf *record; /* takes the hits of `probectl record`; else NULL */
 	const char *directory;	  /* of the record; else NULL */
 	int output_fd;
 	bool to_file; /* a regular file, which is always ready to be written */
-	bool gone;    /* nobody reads the output any more, or it cannot be written */
+	bool gone;    /* the output has no reader any more, or cannot be written */
 
 	struct comm_cache *comms;
-	struct merge *merge; /* NULL with one target, and where there is no common order */
+	struct merge *merge; /* NULL with one target, and if there is no common order */
 	struct loop loop;
 
 	uint64_t hits; /* handed over, to the output or a loaded tracer */
-	bool flight;   /* somebody asks for what the flight recorders hold */
+	bool flight;   /* the user asks for what the flight recorders hold */
 	bool failed;   /* an error was reported: exit status 1 */
-	bool noted;    /* what a report of a program that was started later notes was told */
+	bool noted;    /* the notes about programs that were started later were printed */
 };
 
 /* Runs until the trace is over, switches the probes off, and prints what is left. */
@@ -108,31 +110,34 @@ void trace_fail(struct trace *trace, struct probe_error *error);
 /* ---- report.c --------------------------------------------------------------- */
 
 /*
- * Names the sites that could not be patched in what was opened or started since this was
- * last called. Unless the user said --keep-going, the trace fails for it, as it does at
- * its begin, but goes on with the rest.
+ * Tells of the sites that could not be patched in what was opened or started since this was
+ * last called. Unless the user said --keep-going, the trace fails if one is of a probe that was
+ * named, as it does at its begin, but continues with the rest.
  */
 void trace_report_refusals(struct trace *trace);
-/* The same of one change. */
-void trace_take_refusals(struct trace *trace, const struct probe_report *report, size_t first);
+/* The same of one change; `told` is what was said of it before. */
+void trace_take_refusals(struct trace *trace, const struct probe_report *report, pid_t pid,
+	struct refusals_told *told);
+/* At the end: a trace of which every site was refused has failed. */
+void trace_judge_refusals(struct trace *trace);
 
-/* Tells the losses that were not told yet. */
+/* Reports losses that have not been reported yet. */
 void trace_report_losses(struct trace *trace);
 
-/* All hits that were asked for (-n) have been told. What comes later is not the trace's. */
+/* All requested hits (-n) have been printed. Later ones do not belong to the trace. */
 bool trace_is_full(const struct trace *trace);
 
-/* Counts a hit that is told. False without memory. */
+/* Counts a hit that is printed. False without memory. */
 bool trace_count_hit(struct trace_target *target, size_t probe);
 
 /* Tells of a process that has ended whether a signal killed it; SIGKILL of one of -p is a failure.
  */
-/* Says of a recorded probe what is not in the record, if anything is not. */
+/* Reports what is missing from the record of a probe, if anything is. */
 void trace_report_missing(
 	const char *provider, const char *name, const struct probe_coverage *coverage);
 void trace_report_fate(struct trace *trace, struct trace_target *target);
 
-/* Names the targets whose rings held what made no sense. */
+/* Names the targets whose rings held damaged records. */
 void trace_report_damage(const struct trace *trace);
 
 /* The hits of all probes that are only gathered. */
@@ -144,14 +149,14 @@ bool trace_has_output(const struct trace *trace, enum probe_tracer_output output
 /* After a trace of hits: hits and losses of each probe, on stderr. */
 void trace_report_summary(const struct trace *trace);
 
-/* After a record: how many hits there are in it, and were lost. */
+/* After a record: the number of hits in it, and of lost ones. */
 void trace_report_record(const struct trace *trace);
 
 /* ---- sites.c ---------------------------------------------------------------- */
 
 /*
- * Tells which sites are not as they were left, or are again; the trace fails for it. `last`:
- * see probe_session_look().
+ * Reports sites that something else has changed, or that are intact again; the trace then counts as
+ * failed. `last`: see probe_session_look().
  */
 void trace_look(struct trace *trace, bool last);
 
@@ -170,7 +175,7 @@ void trace_tables(struct trace *trace, bool is_interval);
 
 /* Prepares the metrics of tracers that export them (-t pcp). */
 PROBE_MUST_CHECK struct probe_error *exports_open(struct trace *trace);
-/* How often they are to be renewed; 0: there are none. */
+/* How often they are updated; 0: there are none. */
 uint64_t exports_interval_ns(const struct trace *trace);
 /* Tells where they are, once all sessions have been started. */
 void exports_report(const struct trace *trace);
@@ -187,7 +192,7 @@ void output_flush(struct trace *trace);
 bool output_full(const struct trace_target *target);
 /* Takes one hit; false when no more should be handed over. `data` is the trace. */
 bool output_hit(size_t target, const struct probe_hit *hit, void *data);
-/* So many hits of a probe were lost since this was last said. */
+/* Reports that this many more hits of a probe were lost. */
 void output_lost(struct trace *trace, const struct trace_target *target,
 	const struct probe_session_probe *probe, uint64_t lost);
 
@@ -198,6 +203,13 @@ void flight_print(struct trace *trace);
 PROBE_MUST_CHECK struct probe_error *hosts_start(struct trace *trace);
 void hosts_poll(struct trace *trace);
 void hosts_finish(struct trace *trace);
+/*
+ * Does a tracer want hits of a process whose probes are off yet? With `aloud`, reports if a loaded
+ * one does not.
+ */
+bool host_wants(struct trace *trace, struct trace_tracer *tracer, pid_t pid, bool aloud);
+/* Somebody looks at a loaded tracer: it is asked as a whole, and for each process. */
+void host_look(struct trace *trace, const struct trace_tracer *tracer);
 
 /* ---- exec.c ----------------------------------------------------------------- */
 
@@ -208,17 +220,17 @@ void trace_follow_exec(struct trace *trace);
 
 struct trace_options;
 
-/* Puts the hits of all targets into one order, where they have to be, and are not. */
+/* Sorts the hits of all targets, if necessary. */
 PROBE_MUST_CHECK struct probe_error *trace_merge_targets(struct trace *trace);
 
 /*
- * Takes a process over, to be closed with the trace: each tracer has a target, and
- * will have a session, of its own. For `given` and `later` see struct trace_target.
+ * Takes over a process, which is closed with the trace: each tracer has its own target, and will
+ * have its own session. For `given` and `later` see struct trace_target.
  */
 PROBE_MUST_CHECK struct probe_error *trace_add_process(
 	struct trace *trace, struct probe_target *process, bool given, bool later);
 
-/* Gives back what a target has, but for its process. */
+/* Gives back what a target has, except its process. */
 void trace_target_close(struct trace_target *target);
 
 /* Runs a trace from its begin to its end. */

@@ -111,7 +111,7 @@ static struct probe_error *common_options(
 
 /* ---- Tracers ---------------------------------------------------------------------- */
 
-/* Of several tracers, each takes what is meant for its kind. */
+/* Each of several tracers takes the options for its kind. */
 static void leave_others_options(struct trace_tracer *tracer)
 {
 	struct probe_gather *gather = &tracer->options.gather;
@@ -168,11 +168,61 @@ static const char *tracer_text(const struct tracer_options *options, size_t inde
 	return options->count ? "count" : "print";
 }
 
+static size_t parts_of(const char *text)
+{
+	struct probe_tracer_part part;
+	size_t count = 0;
+
+	while (probe_tracer_part(text, count, &part))
+		count++;
+	return count;
+}
+
+static struct probe_error *check_parts(const struct tracer_options *options, const char *text)
+{
+	if (!options->keys.count && !options->match && !options->pairs)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"-k, --match and --pairs do not apply to tracer '%s', which has a row for each tag",
+		text);
+}
+
+static struct probe_error *part_init(struct trace_tracer *tracer,
+	const struct probe_tracer_part *part, const struct probe_session_options *common,
+	bool has_intervals)
+{
+	struct probe_session_options its = *common;
+
+	its.gather.keys[0] = part->key;
+	its.gather.key_count = 1;
+	its.gather.match = part->match;
+	tracer->part = *part;
+	return tracer_init(tracer, part->tracer, &its, part->probe_count, false, has_intervals);
+}
+
+/* One -t, which may stand for several tracers: adds their number to *count. */
+static struct probe_error *tracers_add(struct trace_tracer *tracers, size_t *count,
+	const struct tracer_options *options, const char *text,
+	const struct probe_session_options *common, size_t pattern_count, bool alone,
+	bool has_intervals)
+{
+	struct probe_tracer_part part;
+	struct probe_error *error = NULL;
+
+	if (!parts_of(text))
+		return tracer_init(
+			&tracers[(*count)++], text, common, pattern_count, alone, has_intervals);
+	error = check_parts(options, text);
+	for (size_t i = 0; !error && probe_tracer_part(text, i, &part); i++)
+		error = part_init(&tracers[(*count)++], &part, common, has_intervals);
+	return error;
+}
+
 struct probe_error *tracers_init(struct tracer_options *options,
 	const struct probe_session_options *base, size_t pattern_count, bool has_intervals,
 	struct trace_tracer **ret, size_t *count_ret)
 {
-	size_t count = options->tracers.count + options->count;
+	size_t typed = options->tracers.count + options->count, room = 0;
 	struct probe_session_options common = *base;
 	struct probe_error *error = common_options(options, &common);
 
@@ -180,16 +230,52 @@ struct probe_error *tracers_init(struct tracer_options *options,
 	*count_ret = 0;
 	if (error)
 		return error;
-	if (!count)
-		count = 1;
-	*ret = calloc(count, sizeof(**ret));
+	if (!typed)
+		typed = 1;
+	for (size_t i = 0; i < typed; i++) {
+		size_t parts = parts_of(tracer_text(options, i));
+
+		room += parts ? parts : 1;
+	}
+	*ret = calloc(room, sizeof(**ret));
 	if (!*ret)
 		return probe_error_no_memory();
-	*count_ret = count;
-	for (size_t i = 0; i < count && !error; i++)
-		error = tracer_init(&(*ret)[i], tracer_text(options, i), &common, pattern_count,
-			count == 1, has_intervals);
+	for (size_t i = 0; i < typed && !error; i++)
+		error = tracers_add(*ret, count_ret, options, tracer_text(options, i), &common,
+			pattern_count, room == 1, has_intervals);
 	return error;
+}
+
+struct probe_error *tracers_set_requests(
+	struct trace_tracer *tracers, size_t count, const struct probe_request *all)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < count && !error; i++) {
+		struct trace_tracer *tracer = &tracers[i];
+		const struct probe_tracer_part *part = &tracer->part;
+
+		if (!tracer_is_part(tracer))
+			continue;
+		if (all->pattern_count != 1 ||
+			strcmp(probe_pattern_text(all->patterns[0]), "pmtrace:*") != 0)
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"tracer 'pmtrace' takes all probes of pmtrace: name 'pmtrace:*' "
+				"and "
+				"no other PROBE");
+		tracer->request = *all;
+		tracer->request.patterns = (const struct probe_pattern *const *)tracer->patterns;
+		tracer->request.pattern_count = part->probe_count;
+		for (size_t k = 0; k < part->probe_count && !error; k++)
+			error = probe_pattern_parse(part->probes[k], &tracer->patterns[k]);
+	}
+	return error;
+}
+
+const struct probe_request *tracer_request(
+	const struct trace_tracer *tracer, const struct probe_request *all)
+{
+	return tracer_is_part(tracer) ? &tracer->request : all;
 }
 
 void tracers_free(struct trace_tracer *tracers, size_t count)
@@ -201,6 +287,8 @@ void tracers_free(struct trace_tracer *tracers, size_t count)
 		probe_stacks_free(tracers[i].stacks);
 		probe_tracer_free(tracers[i].spec);
 		free(tracers[i].title);
+		for (size_t k = 0; k < tracers[i].part.probe_count; k++)
+			probe_pattern_free(tracers[i].patterns[k]);
 	}
 	free(tracers);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tracers of `probectl trace`: what -t and the options beside it ask for, and
- * what is printed of what they gather.
+ * The tracers of `probectl trace`: the tracers and options that the user has requested, and how
+ * their results are printed.
  */
 #ifndef CLI_TRACE_TRACER_H
 #define CLI_TRACE_TRACER_H
@@ -17,7 +17,7 @@
 #include "probe/target.h"
 #include "probe/tracer.h"
 
-/* Initialise with {0}; to be given back with tracer_options_deinit(). */
+/* Initialise with {0}; free with tracer_options_deinit(). */
 struct tracer_options {
 	bool count;		    /* -c */
 	struct string_list tracers; /* -t */
@@ -68,13 +68,34 @@ struct trace_tracer {
 	bool folded;		     /* its output is for other programs: only what they know */
 	bool had_interval;
 	uint64_t started_ns, last_ns; /* CLOCK_MONOTONIC */
-	char *title;		      /* what was typed, where there are several; else NULL */
+	char *title;		      /* as typed, if there are several; else NULL */
+
+	/* Of a part (probe_tracer_part()): its own probes. */
+	struct probe_tracer_part part;
+	struct probe_pattern *patterns[3];
+	struct probe_request request;
 };
 
+/* Whether it is a part of a tracer that stands for several. */
+static inline bool tracer_is_part(const struct trace_tracer *tracer)
+{
+	return tracer->part.tracer != NULL;
+}
+
 /*
- * Makes the tracers that a command line asks for; without any, hits are printed.
- * `base` is what all their sessions have in common. *ret is to be given back with
- * tracers_free(), also after an error. Errors: PROBE_ERROR_USAGE, _MEMORY.
+ * Sets what all parts ask for: as `all`, but with their own probes, which must be what the user has
+ * named. Errors: PROBE_ERROR_USAGE, _MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *tracers_set_requests(
+	struct trace_tracer *tracers, size_t count, const struct probe_request *all);
+/* What a tracer's sessions ask for. */
+const struct probe_request *tracer_request(
+	const struct trace_tracer *tracer, const struct probe_request *all);
+
+/*
+ * Makes the tracers that a command line asks for; without any, hits are printed. `base` is what all
+ * their sessions have in common. Free *ret with tracers_free(), also after an error. Errors:
+ * PROBE_ERROR_USAGE, _MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *tracers_init(struct tracer_options *options,
 	const struct probe_session_options *base, size_t pattern_count, bool has_intervals,
@@ -87,7 +108,7 @@ bool tracers_help(const struct tracer_options *options);
 
 /*
  * Splits EXPR[:EXPR] at the first colon that is not within a literal or brackets;
- * without one *end_ret is NULL. Both are to be freed.
+ * without one *end_ret is NULL. The caller frees both.
  */
 PROBE_MUST_CHECK struct probe_error *match_split(
 	const char *text, char **begin_ret, char **end_ret);

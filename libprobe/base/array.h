@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays that grow by one item at a time, and binary search in arrays sorted by a number. */
+/* Arrays that grow by one item at a time, and binary search in sorted arrays. */
 #ifndef LIBPROBE_BASE_ARRAY_H
 #define LIBPROBE_BASE_ARRAY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -24,25 +25,51 @@ size_t array_room(size_t count);
 void *array_resident(size_t size);
 
 /*
+ * The first of `count` indices for which `is_before` is false, or `count`. It is true for all
+ * indices below that one, and for none above.
+ */
+static inline size_t array_partition(
+	size_t count, bool (*is_before)(const void *data, size_t index), const void *data)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (is_before(data, middle))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* What array_search() looks for, and where. */
+struct array_key {
+	const char *items; /* NULL where there are none, and nothing may be added to it */
+	size_t item_bytes, offset;
+	uint64_t key;
+};
+
+static inline bool array_key_is_before(const void *data, size_t index)
+{
+	const struct array_key *wanted = data;
+	uint64_t at;
+
+	memcpy(&at, wanted->items + index * wanted->item_bytes + wanted->offset, sizeof(at));
+	return at < wanted->key;
+}
+
+/*
  * The index of the first item whose key is >= `key`, or `count`. The array is sorted by key: a
  * uint64_t at `offset` bytes in each item.
  */
 static inline size_t array_search(
 	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
 {
-	size_t low = 0, high = count;
+	const struct array_key wanted = {items, item_bytes, offset, key};
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		uint64_t at;
-
-		memcpy(&at, (const char *)items + middle * item_bytes + offset, sizeof(at));
-		if (at < key)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_partition(count, array_key_is_before, &wanted);
 }
 
 /* The index of the first item whose key is > `key`, or `count`. */
@@ -57,9 +84,9 @@ static inline void *array_find(
 	const void *items, size_t count, size_t item_bytes, size_t offset, uint64_t key)
 {
 	size_t index = array_search(items, count, item_bytes, offset, key);
-	char *item = (char *)items + index * item_bytes;
+	char *item = index < count ? (char *)items + index * item_bytes : NULL;
 
-	return index < count && memcmp(item + offset, &key, sizeof(key)) == 0 ? item : NULL;
+	return item && memcmp(item + offset, &key, sizeof(key)) == 0 ? item : NULL;
 }
 
 /* Sorts an array by its keys; `items` may be NULL if there are none. */

@@ -30,7 +30,7 @@ char *buffer_reserve(struct buffer *buffer, size_t need);
 void buffer_bytes(struct buffer *buffer, const void *bytes, size_t length);
 void buffer_string(struct buffer *buffer, const char *string);
 void buffer_char(struct buffer *buffer, char c);
-/* Fills a column of `width` bytes, of which `used` are taken, with blanks. */
+/* Fills the rest of a column of `width` bytes with blanks; `used` are taken. */
 void buffer_pad(struct buffer *buffer, size_t used, size_t width);
 
 void buffer_unsigned(struct buffer *buffer, uint64_t value);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "libprobe/base/buffer.h"
-#include "probe/target.h"
+#include "probe/hit.h"
 
 /* Whether it has `bytes`. */
 bool value_has_bytes(const struct probe_value *value);

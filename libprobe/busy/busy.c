@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that is in a stub goes on to where the stub's last jump leads, a
- * thread in the page of a pun to a stub:
+ * A thread in a stub continues where the stub's last jump leads, a thread in the page of a
+ * pun at a stub:
  *
- *   pun  -->  stub  -->  older stub  -->  tail  -->  the program
+ *   hop, pun  -->  stub  -->  older stub  -->  tail  -->  the program
  *
- * So what lies behind a place where a thread is must stay as long as that place.
- * Where jumps lead is read from the code itself: a stub whose site was patched
- * anew meanwhile belongs to nothing else any more.
+ * So what a place leads to must stay as long as a thread may be at that place. Where jumps lead
+ * is read from the code itself: a stub whose site was patched again meanwhile is in no other chain.
  *
- * A thread that a stub has sent into a function of the program can be anywhere, but
- * the stub has counted it, and does so again when it comes back.
+ * A thread that a stub has sent into a function of the program can be anywhere, but the stub
+ * counts it when it leaves and when it returns.
  */
 #include <stdlib.h>
 
 #include "arch/layout.h"
+#include "libprobe/base/array.h"
 #include "libprobe/busy/busy.h"
 #include "libprobe/process/memory.h"
 
@@ -43,6 +43,12 @@ void busy_deinit(struct busy *busy)
 	*busy = (struct busy){0};
 }
 
+/* Bytes of the jump that a short one leads to. */
+static uint64_t hop_size(const struct reg_site *site)
+{
+	return site->hop ? arch_host()->jump_length : 0;
+}
+
 bool busy_places(struct places *places, const struct registry *registry, const bool *sites,
 	const bool *stubs)
 {
@@ -59,7 +65,8 @@ bool busy_places(struct places *places, const struct registry *registry, const b
 
 		ok = !sites[i] ||
 		     (places_add(places, site->tail, site->tail + site->tail_size) &&
-			     places_add(places, site->pun, site->pun + site->pun_size));
+			     places_add(places, site->pun, site->pun + site->pun_size) &&
+			     places_add(places, site->hop, site->hop + hop_size(site)));
 	}
 	places_prepare(places);
 	return ok;
@@ -93,7 +100,7 @@ static bool is_there(
 static void follow(struct leads *leads, const struct change *change, uint64_t at)
 {
 	uint8_t bytes[ARCH_JUMP_MAX] = {0};
-	uint64_t *items = reallocarray(leads->items, leads->count + 1, sizeof(*items));
+	uint64_t *items = array_grow(leads->items, leads->count, sizeof(*items));
 
 	if (items)
 		leads->items = items;
@@ -152,11 +159,14 @@ static bool find_stub(const struct busy *busy, struct leads *leads, const struct
 static bool find_site(struct leads *leads, const struct change *change, const struct frames *frames,
 	const struct reg_site *site)
 {
-	bool pun = is_there(frames, leads, site->pun, site->pun_size);
+	bool hop = is_there(frames, leads, site->hop, hop_size(site)), pun;
 
+	if (hop)
+		follow(leads, change, site->hop);
+	pun = is_there(frames, leads, site->pun, site->pun_size);
 	if (pun)
 		follow(leads, change, site->entry);
-	return pun || is_there(frames, leads, site->tail, site->tail_size);
+	return hop || pun || is_there(frames, leads, site->tail, site->tail_size);
 }
 
 /* One look at all of them; true if one was found that was not known to be busy. */

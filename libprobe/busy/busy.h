@@ -5,7 +5,7 @@
 #include "libprobe/busy/frames.h"
 #include "libprobe/target/change.h"
 
-/* Beside the registry's arrays: where a thread is, or will come. */
+/* Parallel to the registry's arrays: where a thread is, or will come. */
 struct busy {
 	bool *sites; /* their tail or pun */
 	bool *stubs;
@@ -21,20 +21,20 @@ void busy_deinit(struct busy *busy);
 bool busy_places(struct places *places, const struct registry *registry, const bool *sites,
 	const bool *stubs);
 
-/* Takes all of them for busy: who is in them cannot be known. */
+/* Treats all of them as busy: it is unknown which threads are in them. */
 void busy_all(
 	struct busy *busy, const struct registry *registry, const bool *sites, const bool *stubs);
 
 /*
- * While all threads are stopped: finds out whose functions have been called and did not
- * return. Their threads are anywhere, and will come back to the stubs.
+ * While all threads are stopped: finds the stubs whose functions have been called and have not
+ * returned. Such a thread may be anywhere, and will return to the stub.
  */
 void busy_look_at_calls(struct busy *busy, const struct change *change);
 
 /*
  * Finds which of the ending sites and stubs a thread is in, or will come to from
  * one that it is in: a stub leads to an older one or to the tail. `frames` were
- * read, and are sorted. As nobody comes to what has been undone, this stays true
+ * read, and are sorted. As no thread comes to what has been undone, this stays true
  * of what is not busy.
  */
 void busy_find(struct busy *busy, const struct change *change, const struct frames *frames,

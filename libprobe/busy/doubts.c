@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A signal handler that returns leaves its frame behind, whole, below the stack pointer of
- * its thread, until the stack is used again. It looks like that of a user thread which a handler
- * has preempted, whose stack the program has made in an array further up:
+ * A signal handler that returns leaves its whole frame below the stack pointer of its thread,
+ * until the stack is used again. It looks like the frame of a user thread that a handler has
+ * preempted, whose stack is in an array of the program further up:
  *
  *	main's frame    | ...                     |
  *	                | stack 2                 |
  *	                | stack 1:   a thread --> | sp
- *	                | stack 0:   | frame |    |  below it, and somebody comes back
+ *	                | stack 0:   | frame |    |  below it, and will be resumed
  *	                | main, as it was left    |
  *
- * Such a frame is left over
+ * Such a frame is dead
  *
- *   - where it has been damaged (search_is_stale());
- *   - where a thread uses the middle of it as its stack (frames_overlap());
- *   - where nothing refers to it. Whoever comes back to a stack has a pointer to it somewhere:
- *     what is below the frame, where the handler stood, is to be loaded to the stack pointer.
+ *   - if it has been damaged (search_is_stale());
+ *   - if a thread uses the middle of it as its stack (frames_overlap());
+ *   - if nothing refers to it. Code that resumes a stack has a pointer to it somewhere: an
+ *     address below the frame, where the handler was, must be loaded into the stack pointer.
  *     So all memory is searched for words that point to REACH_BYTES below the frame, or into
  *     it, also as setjmp(3) of glibc stores them. Those that are in the frame, or in the
  *     stack of the handler right below it, do not count: frames hold pointers to each
  *     other.
  *
- * A pointer that a function has left anywhere counts. That costs a leftover, never the target.
+ * A stray pointer that a function has left somewhere counts. That costs a leftover, never the
+ * target.
  *
  * Source: sysdeps/unix/sysv/linux/x86_64/pointer_guard.h and sysdeps/x86_64/nptl/tls.h
  * (header.pointer_guard) of glibc.

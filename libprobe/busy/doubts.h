@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Contexts that were found below where a thread stands: will somebody come back with them? */
+/* Contexts that were found below a thread's stack pointer: will a thread resume them? */
 #ifndef LIBPROBE_BUSY_DOUBTS_H
 #define LIBPROBE_BUSY_DOUBTS_H
 
@@ -26,8 +26,8 @@ struct doubts {
 void doubts_begin(struct doubts *doubts, const struct control *control);
 
 /*
- * With all threads stopped, and `frames` read: will somebody come back with a context? Also
- * if that is not known. A doubt that can be settled is noted.
+ * With all threads stopped, and `frames` read: will a thread resume a context? True if that is
+ * unknown; if it can be settled later, it is noted.
  */
 bool doubts_are_live(struct doubts *doubts, const struct frames *frames,
 	const struct search *search, const struct search_find *find);

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread in a signal handler will go on, after it, at an instruction that
- * only the frame on its stack tells: perhaps in a stub that is to be freed, or
- * behind a site in bytes that are to be overwritten. All that is in use of its stack is
- * searched for such words (libprobe/busy/places.c). A word that only looks like one costs a
- * retry, never the target.
+ * After a signal handler, a thread continues at an instruction that only the frame on its
+ * stack knows: perhaps in a stub that will be freed, or after a site, in bytes that will be
+ * overwritten. So the used part of its stack is searched for such words (libprobe/busy/places.c). A
+ * word that only looks like one costs a retry, never the target.
  *
- * A handler may run on an alternate stack (sigaltstack(2)): the frame is there,
- * and tells where the interrupted stack is, which is searched then.
+ * A handler may run on an alternate stack (sigaltstack(2)): the frame is there, and says where
+ * the interrupted stack is, which is then searched.
  *
- * What the program has not written to yet of a stack is not read: the kernel would give the
- * target pages of zeros for that, and those would be taken for memory that is in use.
+ * Pages of a stack that the program has not written yet are not read: the kernel would then give
+ * the target pages of zeros, which would count as used memory.
  *
- * What nobody stands on is the subject of libprobe/busy/search.c.
+ * A handler may be gone while it runs: one that runs once (SA_RESETHAND), or has been taken
+ * away since. So stacks are also searched where no handler is installed; but less far, since such a
+ * frame is close, and nothing follows from what could not be read.
+ *
+ * libprobe/busy/search.c is about stacks that no thread uses.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,9 +31,10 @@
 
 enum {
 	CHUNK = 64 << 10,
-	NEAR_BYTES = 64 << 10, /* above a stack pointer that is in no mapping */
-	PCS_ROOM = 1024,       /* of threads and frames, before more is allocated */
-	STACKS_MAX = 32	       /* nested alternate stacks */
+	GONE_REACH = 256 << 10, /* of a stack, where no handler is installed */
+	NEAR_BYTES = 64 << 10,	/* above a stack pointer that is in no mapping */
+	PCS_ROOM = 1024,	/* of threads and frames, before more is allocated */
+	STACKS_MAX = 32		/* nested alternate stacks */
 };
 
 static const char too_deep[] = "a stack is larger than is searched";
@@ -102,6 +106,8 @@ static uint64_t stack_end(struct frames *f, const struct mapping *m, uint64_t sp
 	end = tp > sp && tp < m->end ? tp : end_of(f, m);
 	if (is_threads(m, sp, tp))
 		reach = FRAMES_REACH;
+	if (!f->has_handlers)
+		reach = GONE_REACH;
 	if (end - sp <= reach)
 		return end;
 	f->unknown = too_deep;
@@ -132,7 +138,7 @@ static bool on_word(void *data, uint64_t at, uint64_t word, bool is_context)
 	return !walk->no_memory;
 }
 
-/* What was interrupted on another stack goes on there. */
+/* What was interrupted on another stack continues there. */
 static bool on_image(void *data, const struct place_image *image)
 {
 	struct walk *walk = data;
@@ -224,7 +230,7 @@ static bool add_registers(struct frames *f, const struct arch_registers *r)
 	return true;
 }
 
-/* Without a handler there is no frame. The kernel's mask of them, in the status file. */
+/* Is a handler installed? The kernel's mask of them, in the status file. */
 static bool has_handlers(int status)
 {
 	char text[4096];
@@ -288,12 +294,14 @@ struct probe_error *frames_read(struct frames *frames, const struct control *con
 	maps_deinit(&frames->fresh);
 	for (size_t i = 0; ok && i < control->count; i++)
 		ok = frames_add(frames, arch_get(&control->threads[i].regs, ARCH_PC));
+	/* Processes that share the memory may have other handlers. */
 	if (!frames->has_handlers)
-		frames->has_handlers = has_handlers(frames->status);
-	for (size_t i = 0;
-		ok && frames->has_handlers && frames->places->count && i < control->count; i++)
+		frames->has_handlers = control->guests || has_handlers(frames->status);
+	for (size_t i = 0; ok && frames->places->count && i < control->count; i++)
 		ok = add_registers(frames, &control->threads[i].regs) &&
 		     search_thread(frames, &control->threads[i]);
+	if (!frames->has_handlers)
+		frames->unknown = NULL;
 	return ok ? NULL : probe_error_no_memory();
 }
 

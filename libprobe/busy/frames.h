@@ -11,7 +11,7 @@
 #include "libprobe/process/maps.h"
 #include "libprobe/stop/control.h"
 
-/* What is in use of a stack, and was searched: all from `low` on, up to where it ends. */
+/* The used part of a stack, which was searched: from `low` to its end. */
 struct frames_stack {
 	uint64_t low, end;
 	bool is_threads; /* one that libc or the kernel made for the thread that stands on it */
@@ -32,8 +32,8 @@ struct frames {
 	const struct places *places;
 	uint64_t reach;	     /* how much of a stack is searched that libc did not make */
 	int status;	     /* of /proc/PID/status */
-	bool has_handlers;   /* a signal handler was installed when it was opened */
-	const char *unknown; /* why not all frames were found; NULL: they were */
+	bool has_handlers;   /* a signal handler was installed when it was opened or read */
+	const char *unknown; /* why not all frames were found; NULL: all were */
 	uint8_t *buffer;
 	int pagemap; /* of the process; below 0: not known which of its pages are there */
 };
@@ -57,21 +57,21 @@ PROBE_MUST_CHECK struct probe_error *frames_read(
 	struct frames *frames, const struct control *control);
 void frames_close(struct frames *frames);
 
-/* Has a process installed a signal handler? What cannot be known is one. */
+/* Has a process installed a signal handler? True if that is unknown. */
 bool frames_has_handlers(pid_t pid);
 
-/* Adds a place that somebody will come to; false without memory. */
+/* Adds a place that a thread will come to; false without memory. */
 bool frames_add(struct frames *frames, uint64_t pc);
 
 /*
- * Is an address in memory that no thread uses as its stack just now: in the mapping of a
- * thread's own stack, and below all that is in use there?
+ * Is an address in memory that no thread uses as its stack now: in the mapping of a thread's own
+ * stack, below the part in use?
  */
 bool frames_is_below(const struct frames *frames, uint64_t address);
 
 /*
  * Does a thread use the middle of a frame in [start, end) as its stack, from there on up? Then
- * the handler has returned, or was left: what it had interrupted is overwritten, or goes on
+ * the handler has returned, or was left: the interrupted context is overwritten, or continues
  * there.
  */
 bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t end);

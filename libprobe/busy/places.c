@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whoever comes back to an address has it somewhere in memory. The kernel saves the program
+ * A thread that returns to an address has it somewhere in memory. The kernel saves the program
  * counter for a signal handler, on the stack that the handler runs on (struct arch_frame_layout).
  *
  * A program may copy that, whole or only the registers, to any address. The mark of the layout
@@ -126,7 +126,7 @@ static bool tell_image(const struct piece *p, size_t at, const struct place_visi
 	return visitor->image(visitor->data, &image);
 }
 
-/* Does something of a piece begin so far before i, and is it to be told? */
+/* Does something begin in a piece at this distance before i, and must it be reported? */
 static bool begins(const struct piece *piece, size_t i, size_t before)
 {
 	return i >= before && i - before < piece->step;
@@ -226,7 +226,7 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 	const struct piece piece = {address, bytes, size, step, layout};
 	bool has_words = !places->are_code && !visitor->only_images, ok = true;
 
-	/* Hardly a word is anything: a block is looked at closely only if one may be. */
+	/* Few words matter: a block is examined only if it may contain one. */
 	for (size_t i = 0; i < size && ok; i += BLOCK) {
 		bool is_last = size - i < BLOCK + 7;
 		size_t end = size - i < BLOCK ? size : i + BLOCK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Addresses that somebody may come back to, and words of memory that say so. */
+/* Addresses that a thread may return to, and words of memory that say so. */
 #ifndef LIBPROBE_BUSY_PLACES_H
 #define LIBPROBE_BUSY_PLACES_H
 
@@ -13,13 +13,13 @@ struct place {
 	uint64_t start, end;
 };
 
-/* Initialise with {0}; to be prepared before it is asked. */
+/* Initialise with {0}; call places_prepare() before places_have(). */
 struct places {
 	struct place *items; /* sorted, without overlaps */
 	size_t count;
 	/*
-	 * They are pieces of our code: only program counters of images are told. Other words
-	 * may be what data names: registries that a process has read, samples of a profiler.
+	 * They are pieces of our code: only program counters of images are reported. Other words
+	 * may be data: registries that a process has read, samples of a profiler.
 	 * Set by the caller.
 	 */
 	bool are_code;
@@ -46,7 +46,7 @@ void places_deinit(struct places *places);
  */
 struct place_image {
 	uint64_t at;
-	uint64_t sp, pc;	   /* of what was interrupted */
+	uint64_t sp, pc;	   /* of the interrupted context */
 	uint64_t stack, stack_end; /* the alternate stack of the thread; 0: it had none */
 	uint64_t state;		   /* the floating-point state's address */
 	bool is_remote;		   /* one that this library made: see control_run() */
@@ -54,20 +54,19 @@ struct place_image {
 
 enum { PLACE_IMAGE_MAX = 640 }; /* bytes, on any instruction set: arch_frame_layout.bytes */
 
-/* Who is told what is found; false ends the scan. */
+/* Functions that get what is found; false ends the scan. */
 struct place_visitor {
 	void *data;
 	/* A word that is a place. `is_context`: as the program counter of an image. */
 	bool (*word)(void *data, uint64_t at, uint64_t word, bool is_context);
 	bool (*image)(void *data, const struct place_image *image);
-	bool only_images; /* other words than their program counters are not told */
+	bool only_images; /* report no words except their program counters */
 };
 
 /*
- * Looks at `size` bytes, a multiple of 8, that were read at an address, which is one, too.
- * Words and images are told that begin among the first `step` bytes; those that
- * PLACE_IMAGE_MAX more are needed for are only recognised where these are there. A word
- * that belongs to an image that is told, too, is told before it.
+ * Scans `size` bytes that were read at an address; both are multiples of 8. Reports words and
+ * images that begin among the first `step` bytes. An image needs PLACE_IMAGE_MAX more bytes, and is
+ * recognised only if they are there. A word of an image is reported before the image.
  */
 bool places_scan(const struct places *places, uint64_t address, const uint8_t *bytes, size_t size,
 	size_t step, const struct place_visitor *visitor);

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Nothing leads to the stubs of a site any more once its bytes are back. Who was in one
- * then leaves it soon, or was interrupted by a signal handler, and comes back whenever that
- * returns: from the same thread's stack, or, if the handler has switched to another user
- * context, from memory that no thread stands on. So a stub is given back on this proof:
+ * Once the bytes of a site are restored, nothing leads to its stubs. A thread that was in one
+ * leaves it soon, or was interrupted by a signal handler, and comes back when that returns: from
+ * the same thread's stack, or, if the handler has switched to another user context, from memory
+ * that no thread uses as its stack. So a stub is freed on this proof:
  *
- *   look     all threads stopped: nobody's registers are in a stub, nor what was saved for a
- *            handler on the stacks that they stand on. Cheap, so it is repeated
- *   search   with the target running: nor what was saved for a handler anywhere in its
- *            memory. Without a signal handler there is nothing to be found
- *   judge    in the next look: what was found is still there, or the search is made again.
- *            Who was running in the stub while it was made, and was interrupted again since,
- *            was in no memory then: so this look goes up all of the stacks that threads stand on
+ *   look     all threads stopped: no thread's registers are in a stub, and no context that was
+ *            saved for a handler on the stacks in use. Cheap, so it is repeated
+ *   search   with the target running: nor any context that was saved for a handler in all its
+ *            memory. Not if no handler is installed: one that is gone while it runs has its
+ *            frame on the stack of its thread, which the look covers
+ *   judge    in the next look: what was found is still there, or the search is repeated.
+ *            A thread that ran in the stub during the search, and was interrupted since, was in
+ *            no memory then: so this look covers the whole stacks that threads use
  *
- * Since nobody enters a stub any more, who was not found once is not there later, but for
- * what libprobe/busy/search.c says about contexts that move.
+ * Since no thread enters a stub any more, a context that was not found once is not there later,
+ * except for what libprobe/busy/search.c says about contexts that move.
  *
- * Handlers that have returned leave whole frames behind, too: see libprobe/busy/doubts.c. What is
- * left over in one look is so in all.
+ * Handlers that have returned leave whole frames in memory, too: see libprobe/busy/doubts.c. A
+ * frame that is dead in one look is dead in all.
  *
  * Where a search is not complete, nothing is proved, and all stubs stay.
  */
@@ -125,7 +126,7 @@ struct probe_error *quiet_wait(struct quiet *q, struct change *change, struct bu
 			nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
 			continue;
 		}
-		/* Nobody is known to be there, or those who are there stay. */
+		/* No thread is known to be there, or those that are there stay. */
 		if (!q->frames.has_handlers || (q->searched && !q->moved))
 			return NULL;
 		error = searches++ < SEARCHES ? search(q) : NULL;

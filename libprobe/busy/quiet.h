@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting until nobody is in stubs that were taken out of use, or comes back to them. */
+/* Waiting until no thread is in stubs that are no longer used, or returns to them. */
 #ifndef LIBPROBE_BUSY_QUIET_H
 #define LIBPROBE_BUSY_QUIET_H
 
@@ -15,11 +15,11 @@ struct quiet {
 	struct frames frames;
 	struct search search;
 	struct doubts doubts;
-	bool searched; /* and what was found has been judged since */
-	bool moved;    /* some of what was found is not there any more */
+	bool searched; /* and what was found was judged since */
+	bool moved;    /* some of what was found is gone */
 };
 
-/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. Only quiet_close() is due after one. */
+/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. After an error call only quiet_close(). */
 PROBE_MUST_CHECK struct probe_error *quiet_open(
 	const struct change *change, const bool *sites, const bool *stubs, struct quiet *ret);
 void quiet_close(struct quiet *quiet);
@@ -29,7 +29,7 @@ PROBE_MUST_CHECK struct probe_error *quiet_look(
 	struct quiet *quiet, const struct change *change, struct busy *busy);
 
 /*
- * Looks until nobody is there, for a while if `wait`, and finds out what is busy then.
+ * Looks until no thread is there, for a while if `wait`, and finds out what is busy then.
  * `look` stops the target, calls quiet_look(), and lets it go; `first` is true once.
  */
 PROBE_MUST_CHECK struct probe_error *quiet_wait(struct quiet *quiet, struct change *change,

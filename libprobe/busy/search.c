@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A context that is set aside can be anywhere that the program can write: on the stack of a
- * thread, on one that no thread stands on, on an alternate stack, in a structure of a
- * scheduler. Which of its memory the program uses for what cannot be known, so all that is
- * in RAM is read, but for
+ * thread, on one that no thread uses now, on an alternate stack, in a structure of a
+ * scheduler. What the program uses its memory for is unknown, so everything in RAM is read,
+ * except
  *
  *   - files that are mapped privately and not writable;
- *   - mappings that are larger than stacks can be expected to be: heaps, with more than
- *     HEAP_BYTES in RAM or SPACE_BYTES of addresses;
+ *   - mappings that are larger than any stack should be: heaps, with more than HEAP_BYTES in
+ *     RAM or SPACE_BYTES of addresses;
  *   - devices, and files of a file system that may not answer;
  *   - our own.
  *
  * A private page that is not in RAM has never been written, or was given back: the pagemap of
- * the process tells, and so nothing is allocated by being looked at. A page that was swapped
- * out is read. Of shared memory the pagemap tells only what this process has touched, and
- * not given back. The rest is read from the file behind it (libprobe/process/backing.c), up to
- * HEAP_BYTES of a mapping in memory, and DISK_BYTES of all others. Where we may not open that, up
- * to BLIND_BYTES are read through the process, which can make so much memory of what was never
- * written. What is larger is taken for buffers, of which only the pages that the process
- * uses are read.
+ * the process says so, and reading allocates nothing. A page that was swapped out is read. Of
+ * shared memory the pagemap shows only what this process has touched and not given back. The
+ * rest is read from the file behind it (libprobe/modules/backing.c), up to
+ * HEAP_BYTES of a mapping in memory, and DISK_BYTES of all others. If we may not open it, up
+ * to BLIND_BYTES are read through the process, which may allocate that much memory for pages that
+ * were never written. Anything larger counts as buffers: only the pages that the process uses are
+ * read.
  *
- * What cannot be read although it is there makes the search incomplete, and so does too
- * much memory: more than ALL_BYTES. It is what `unknown` says then. Memory that was
- * unmapped meanwhile holds nobody.
+ * Memory that exists but cannot be read makes the search incomplete, and so does too much
+ * memory: more than ALL_BYTES. `unknown` then says why. Memory that was unmapped meanwhile
+ * holds no context.
  *
- * A process that runs may move a context from what is yet to be read to what has been read.
- * For that it has to resume it, and a signal has to meet it again before it has left the
- * place (some ten instructions), on another stack.
+ * A running process may move a context from memory that is not read yet to memory that has been
+ * read. To do so, it must resume the context, and a signal must interrupt it again on another
+ * stack, before it has left the place (some ten instructions).
  *
  * Sources: Documentation/admin-guide/mm/pagemap.rst of Linux; process_vm_readv(2).
  */
@@ -80,7 +80,7 @@ static bool add_find(void *data, uint64_t at, uint64_t word, bool is_context)
 	struct search *s = data;
 	struct search_find *finds;
 
-	(void)is_context; /* only these are told */
+	(void)is_context; /* only these are reported */
 	if (s->find_count == FINDS_MAX) {
 		s->unknown = too_many;
 		return false;
@@ -214,7 +214,7 @@ static bool is_there(const struct search *s, uint64_t address)
 	return length < 0 || (length == sizeof(entry) && entry & PAGE_THERE);
 }
 
-/* Searches [start, end), all of which was there when it was asked. */
+/* Searches [start, end), which was entirely present when that was checked. */
 static bool search_run(struct search *s, uint64_t start, uint64_t end)
 {
 	const struct place_visitor own = {s, add_find, add_part, .only_images = true};
@@ -267,7 +267,7 @@ static void search_pages(struct search *s, uint64_t start, uint64_t end)
 		search_run(s, run, end);
 }
 
-/* Bytes behind the end of a file, in its last page, are only in memory. */
+/* Bytes after the end of a file, in its last page, are only in memory. */
 static void search_tail(struct search *s, uint64_t start, uint64_t end, uint64_t bias, int fd)
 {
 	struct stat st;
@@ -385,7 +385,8 @@ static bool begins_with(const char *text, const char *start)
 /* Can a mapping hold a context? See the top of this file. */
 static bool is_candidate(const struct search *s, const struct mapping *m)
 {
-	if (strcmp(m->path, "/memfd:" SHARED_NAME) == 0 || m->end - m->start > SPACE_BYTES)
+	if (strcmp(m->path, "/memfd:" SHARED_NAME) == 0 || shared_is_lasting(m) ||
+		m->end - m->start > SPACE_BYTES)
 		return false;
 	if (!*m->path || strcmp(m->path, "[heap]") == 0 || begins_with(m->path, "[stack") ||
 		begins_with(m->path, "[anon:"))
@@ -468,7 +469,7 @@ static void forget_mappings(struct search *s)
 	s->backing.pid = s->pid;
 }
 
-/* Reads the mappings anew, and all that can hold a context. */
+/* Reads the mappings again, and everything that can hold a context. */
 static struct probe_error *search_mappings(struct search *s)
 {
 	struct probe_error *error;

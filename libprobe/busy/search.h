@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of a process is searched for words that are places: contexts that somebody
+ * The memory of a process is searched for words that are places: contexts that a thread
  * may come back with.
  */
 #ifndef LIBPROBE_BUSY_SEARCH_H
 #define LIBPROBE_BUSY_SEARCH_H
 
 #include "libprobe/busy/places.h"
-#include "libprobe/process/backing.h"
+#include "libprobe/modules/backing.h"
 #include "libprobe/process/maps.h"
 
 /* A saved context whose program counter is a place. */
@@ -17,10 +17,10 @@ struct search_find {
 	uint64_t state; /* of a frame that is where the kernel made it: the rest of it; or 0 */
 	/* Where such a frame lies: up to what it has interrupted, if that stands there; or 0. */
 	uint64_t frame, frame_end;
-	bool is_over; /* for the caller: nobody comes back with it */
+	bool is_over; /* for the caller: no thread resumes it */
 };
 
-/* Memory that contexts were found in: an alternate stack, or a mapping. */
+/* Memory in which contexts were found: an alternate stack, or a mapping. */
 struct search_part {
 	uint64_t start, end;
 	uint64_t last; /* the highest context */
@@ -69,7 +69,7 @@ void search_close(struct search *search);
 PROBE_MUST_CHECK struct probe_error *search_all(struct search *search);
 
 /*
- * Forgets what was found, but for parts; and searches [start, end) in addition to what
+ * Forgets what was found, except parts; and searches [start, end) in addition to what
  * was since. The process may stand still: it is not disturbed.
  */
 void search_forget(struct search *search);
@@ -83,13 +83,13 @@ PROBE_MUST_CHECK struct probe_error *search_range(
 PROBE_MUST_CHECK struct probe_error *search_words(
 	struct search *search, const struct places *places, const struct place_visitor *visitor);
 
-/* How much of [start, end) is to be read, in bytes; UINT64_MAX if that cannot be known. */
+/* How much of [start, end) must be read, in bytes; UINT64_MAX if that is unknown. */
 uint64_t search_measure(struct search *search, uint64_t start, uint64_t end);
 
 /*
- * Is what was found certainly left over? A frame that the kernel has made for a handler is
- * whole until the handler returns, up to the end of the floating-point state; what is left of
- * one on a stack that has been used since seldom is.
+ * Is a found context certainly a leftover? A frame that the kernel has made for a handler is whole
+ * until the handler returns, up to the end of the floating-point state; what is left of one on a
+ * stack that has been used since seldom is.
  */
 bool search_is_stale(const struct search *search, const struct search_find *find);
 

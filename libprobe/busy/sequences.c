@@ -12,11 +12,11 @@
  *
  *	u32 version, flags	0, and a few bits
  *	u64 start		in the module's code
- *	u64 length		from there to the instruction behind the last one
+ *	u64 length		from there to the instruction after the last one
  *	u64 abort		in its code, and the signature in the four bytes before
  *
- * What a program has not written to since it began is not read, but for what its file holds. No
- * description lies across two pages: the kernel's struct is aligned.
+ * Pages that a program has not written since it began are read from its file. No description
+ * crosses a page: the kernel's struct is aligned.
  *
  * Descriptions on a stack or on the heap are not found.
  *

@@ -3,7 +3,7 @@
 #ifndef LIBPROBE_BUSY_SEQUENCES_H
 #define LIBPROBE_BUSY_SEQUENCES_H
 
-#include "libprobe/process/modules.h"
+#include "libprobe/modules/modules.h"
 
 struct sequence {
 	uint64_t start, end; /* addresses of the target */

@@ -17,7 +17,7 @@ void unfit_close(struct unfit *unfit)
 	sequences_deinit(&unfit->sequences);
 }
 
-/* What there is from the start of its function on; without a function, nothing is known. */
+/* The code from the start of its function on; without a function, nothing is known. */
 static bool loses_stack(const struct unfit *u, uint64_t pc)
 {
 	struct object *object = u->module->object;

@@ -5,7 +5,7 @@
 
 #include "arch/arch.h"
 #include "libprobe/busy/sequences.h"
-#include "libprobe/process/modules.h"
+#include "libprobe/modules/modules.h"
 
 struct unfit {
 	const struct arch *arch;

@@ -14,7 +14,8 @@
  * Below the stack pointer of a thread lies what handlers that have returned have left; but the
  * program may have made other stacks in an array there, so that is searched, too.
  *
- * A process without a signal handler has none of that, and is not searched.
+ * If no signal handler is installed, only stacks in use are searched: a handler may have been taken
+ * away while it runs.
  */
 #include <stdio.h>
 #include <time.h>
@@ -67,7 +68,7 @@ struct probe_error *windows_prepare(struct windows *w, const struct change *chan
 
 /* ---- The stop -------------------------------------------------------------------------- */
 
-/* Searches [start, end), of `left_inout` bytes at the most. */
+/* Searches [start, end), at most `left_inout` bytes. */
 static struct probe_error *search_some(
 	struct windows *w, uint64_t start, uint64_t end, uint64_t *left_inout)
 {
@@ -82,8 +83,8 @@ static struct probe_error *search_some(
 }
 
 /*
- * Of a thread's own stack, what is in use was read with the frames. What the kernel has mapped
- * behind it, as one mapping with it, is other memory.
+ * The used part of a thread's own stack was read with the frames. What the kernel has mapped
+ * after it, merged into one mapping, is other memory.
  */
 static struct probe_error *search_part(
 	struct windows *w, const struct search_part *part, uint64_t *left_inout)
@@ -126,7 +127,7 @@ struct probe_error *windows_read(struct windows *w, const struct change *change)
 	if (error || !unknown)
 		return error;
 	return probe_error_new(PROBE_ERROR_REFUSED,
-		"process %d: a signal handler may return between instructions that are to be "
+		"process %d: a signal handler may return between instructions that would be "
 		"overwritten: %s",
 		change->pid, unknown);
 }

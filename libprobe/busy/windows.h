@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* May instructions be overwritten that somebody may come back between? */
+/* May a patch replace several instructions, although a thread may return between them? */
 #ifndef LIBPROBE_BUSY_WINDOWS_H
 #define LIBPROBE_BUSY_WINDOWS_H
 
@@ -19,13 +19,13 @@ struct windows {
 };
 
 /*
- * Why no instruction of this process may be overwritten whose place others take, that is:
- * between which somebody may come back; NULL: it may. The first time, the process is searched
- * for memory that holds contexts. The text lives as long as the target.
+ * Why no patch of this process may replace more than one instruction: a thread may return between
+ * them. NULL: it may. The first call searches the process for memory that holds contexts. The text
+ * lives as long as the target.
  */
 const char *windows_reason(struct windows *windows, const struct change *change);
 
-/* Instructions that begin in [start, end) are to be overwritten; false without memory. */
+/* Instructions that begin in [start, end) will be overwritten; false without memory. */
 bool windows_add(struct windows *windows, uint64_t start, uint64_t end);
 
 /* The last step before the stop. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. */
@@ -33,16 +33,16 @@ PROBE_MUST_CHECK struct probe_error *windows_prepare(
 	struct windows *windows, const struct change *change);
 
 /*
- * With all threads stopped: windows->frames has their program counters, and behind them the
- * places that somebody will come back to. Errors: PROBE_ERROR_REFUSED (that cannot be
- * known), PROBE_ERROR_MEMORY.
+ * With all threads stopped: windows->frames has their program counters, and after them the
+ * places that threads will return to. Errors: PROBE_ERROR_REFUSED (that is unknown),
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *windows_read(
 	struct windows *windows, const struct change *change);
 
 /*
- * Somebody was in the way: waits a moment, with all threads running, or finds out whether it
- * was so. Errors: those of search_all().
+ * A thread was in the way: waits a moment with all threads running, or checks whether it really
+ * was. Errors: those of search_all().
  */
 PROBE_MUST_CHECK struct probe_error *windows_wait(struct windows *windows);
 void windows_close(struct windows *windows);

@@ -4,14 +4,14 @@
  *
  *	ts,pid,tid,cpu,comm,provider,name,pc,lost,truncated,arg0,arg1 ...
  *
- * All lines have as many columns as the widest hit has arguments. Where nobody knows
+ * All lines have as many columns as the widest hit has arguments. If it is not known
  * how many those are, the lines wait in a file without a name ($TMPDIR, else /tmp),
  * each with its length and how many arguments it has, and are filled up at the end.
  *
  * Fields that are not known are empty. A loss has its number in `lost`, a hit nothing;
- * `truncated` names the arguments of which there was more. Text is UTF-8; what is
- * none becomes U+FFFD, and so do control characters but for tabs and ends of lines (RFC
- * 4180 has none): somebody may look at it in a terminal.
+ * `truncated` names the arguments that were cut. Text is UTF-8; other bytes become U+FFFD, and
+ * so do control characters except tabs and ends of lines (RFC 4180 has none): the file may be
+ * shown in a terminal.
  */
 #include <errno.h>
 #include <fcntl.h>

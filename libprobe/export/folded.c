@@ -25,7 +25,7 @@
 /* What a frame says; each once. */
 struct label {
 	const struct probe_span_pair *pair; /* NULL: a thread's name, or a point */
-	const char *text;		    /* behind this struct */
+	const char *text;		    /* after this struct */
 };
 
 struct node {
@@ -36,7 +36,7 @@ struct node {
 
 /* A line of the output. */
 struct stack {
-	const char *text; /* behind this struct */
+	const char *text; /* after this struct */
 	uint64_t weight;
 };
 

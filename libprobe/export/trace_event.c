@@ -12,11 +12,11 @@
  *	C	a counter
  *	M	names of processes and threads
  *
- * Times are in microseconds since the first event, with three digits behind the
+ * Times are in microseconds since the first event, with three digits after the
  * point: readers take them as doubles, which hold no nanoseconds since 1970. When the
- * first event was is said in otherData, which stands behind the events.
+ * first event was is in otherData, which follows the events.
  *
- * A pair is written when it ends: order does not matter to those who read it.
+ * A pair is written when it ends: the order does not matter to readers.
  */
 #include <search.h>
 #include <stdlib.h>
@@ -29,10 +29,10 @@
 enum { NSEC_PER_USEC = 1000, NSEC_PER_SEC = 1000000000 };
 #define EXACT_MAX (1LL << 53) /* whole numbers that a double holds, and JavaScript */
 
-/* A thread or, with tid 0, a process whose name has been told. */
+/* A thread or, with tid 0, a process whose name has been written. */
 struct named {
 	pid_t pid, tid;
-	char *name; /* as it was told last */
+	char *name; /* as it was written last */
 };
 
 struct trace_export {
@@ -136,7 +136,7 @@ static void named_free(void *data)
 	free(named);
 }
 
-/* Is a name new? It is taken for told. False without memory, too: it is then not told. */
+/* Is a name new? It counts as written. False without memory, too: it is then not written. */
 static bool is_news(struct trace_export *trace, pid_t pid, pid_t tid, const char *name)
 {
 	struct named wanted = {.pid = pid, .tid = tid}, *named;
@@ -256,7 +256,7 @@ static void add_span(
 	buffer_string(trace->out, "}}");
 }
 
-/* A begin without an end: it goes on, or what it was is not known. */
+/* A begin without an end: it continues, or what it was is not known. */
 static void unended(void *data, struct probe_span *span)
 {
 	struct trace_export *trace = data;

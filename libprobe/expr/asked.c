@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "libprobe/expr/asked.h"
+#include "libprobe/names/argument.h"
 #include "libprobe/target/data.h"
 
 /* ---- Parsing --------------------------------------------------------------------------- */
@@ -37,10 +38,12 @@ static struct probe_error *check_options(const struct probe_session_options *o)
 	if (o->switched && o->kind != PROBE_SESSION_RECORD)
 		return usage("only a session that records has switches");
 	if (o->until_full && (!o->switched || o->overwrite))
-		return usage("only a session with a switch and rings that get full ends with them");
+		return usage("only a session with a switch, whose rings are not overwritten, can "
+			     "end when a ring is full");
 	if ((o->stack == PROBE_STACK_COPY && o->kind != PROBE_SESSION_RECORD) ||
 		(o->stack == PROBE_STACK_FRAMES && o->kind != PROBE_SESSION_GATHER))
-		return usage("copies of stacks are recorded, return addresses are gathered");
+		return usage("copies of stacks need a session that records, return addresses one "
+			     "that gathers");
 	if (o->kind != PROBE_SESSION_GATHER)
 		return NULL;
 	if (g->key_count > PROBE_KEYS_MAX)
@@ -50,9 +53,9 @@ static struct probe_error *check_options(const struct probe_session_options *o)
 		return usage("hits are counted by stack: there can be no other key, and no "
 			     "pairs");
 	if (pairs && g->value)
-		return usage("the value of a pair is its time, no other value");
+		return usage("the value of a pair is its time: it can have no other");
 	if (pairs && (o->sample_every > 1 || o->sample_rate))
-		return usage("pairs cannot be sampled: ends would find other begins");
+		return usage("pairs cannot be sampled: ends would match the wrong begins");
 	if (!pairs && (g->match || g->match_end))
 		return usage("only pairs can be matched");
 	if (!pairs && !g->value && (g->sum || g->extremes || g->histogram))
@@ -156,12 +159,14 @@ static bool is_signed(const struct arch_expr *expr)
 
 static struct probe_error *bind_string(struct binder *b, unsigned int arg, uint8_t *ret)
 {
+	char list[ARGUMENT_TEXT];
 	int capture;
 
-	if (arg >= b->site->count)
+	if (arg >= b->site->count) {
+		argument_list(b->site->specs, b->site->count, list);
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"there is no arg%u for the key, the probe has %zu argument%s", arg,
-			b->site->count, b->site->count == 1 ? "" : "s");
+			"the key: there is no arg%u, the probe has %s", arg, list);
+	}
 	capture = record_layout_capture(b->layout, b->site, arg, true, b->asked->string_bytes);
 	if (capture < 0)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
@@ -212,6 +217,33 @@ static struct probe_error *bind_keys(struct binder *b, struct bound_types *types
 	return error;
 }
 
+/* Cells hold doubles or whole numbers, and all sites of a probe add to the same ones. */
+static struct probe_error *bind_value(struct binder *b, struct bound_types *types)
+{
+	const struct expr *expr = b->asked->value;
+	struct arch_expr *ret = &b->bound->value;
+	struct probe_error *error;
+
+	if (!expr)
+		return NULL;
+	if (!expr_is_double(expr, b->site)) {
+		error = bind_expr(b, expr, ret);
+		types->value_signed = types->value_signed || is_signed(ret);
+		types->value_whole = true;
+	} else {
+		ret->nodes = b->bound->nodes + b->used;
+		error = expr_bind_double(
+			expr, b->layout, b->site, b->bound->nodes + b->used, &ret->count);
+		b->used += ret->count;
+		types->value_double = true;
+	}
+	if (!error && types->value_double && types->value_whole)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"the value is a floating-point number at some of its sites, and an "
+			"integer at others");
+	return error;
+}
+
 static struct probe_error *bind_all(
 	struct binder *b, enum pair_role role, struct bound_types *types)
 {
@@ -222,10 +254,8 @@ static struct probe_error *bind_all(
 		error = bind_stack(b);
 	else if (role != PAIR_BEGIN)
 		error = bind_keys(b, types);
-	if (!error && role == PAIR_NONE) {
-		error = bind_expr(b, asked->value, &b->bound->value);
-		types->value_signed = types->value_signed || is_signed(&b->bound->value);
-	}
+	if (!error && role == PAIR_NONE)
+		error = bind_value(b, types);
 	if (!error && role != PAIR_NONE)
 		error = bind_expr(b,
 			role == PAIR_END && asked->match_end ? asked->match_end : asked->match,

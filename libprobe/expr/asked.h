@@ -35,6 +35,7 @@ void asked_deinit(struct asked *asked);
 /* What is known of a probe's values; the same for all of its sites. */
 struct bound_types {
 	bool value_signed;
+	bool value_double, value_whole; /* some site's value is a double; is none */
 	bool key_signed[PROBE_KEYS_MAX];
 };
 

@@ -9,6 +9,7 @@
  * Operands precede their operators, each immediately followed by its conversion.
  */
 #include "libprobe/expr/tree.h"
+#include "libprobe/names/argument.h"
 
 struct binding {
 	const struct expr *expr;
@@ -55,18 +56,22 @@ static struct probe_error *check_arg(const struct binding *b, const struct expr_
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
 	bool is_string = node->kind != ARCH_EXPR_CAPTURE;
-	size_t count = b->site->count;
+	char list[ARGUMENT_TEXT];
 
-	if (node->arg >= count)
+	if (node->arg >= b->site->count) {
+		argument_list(b->site->specs, b->site->count, list);
 		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
-			count == 0   ? "there is no arg%u, the probe has no arguments"
-			: count == 1 ? "there is no arg%u, the probe has 1 argument"
-				     : "there is no arg%u, the probe has %zu arguments",
-			node->arg, count);
+			"there is no arg%u, the probe has %s", node->arg, list);
+	}
 	if (spec->kind == ARCH_ARG_UNKNOWN)
 		return expr_error(b->expr, PROBE_ERROR_UNSUPPORTED, node->at,
 			"arg%u cannot be read: '%.*s' is not understood", node->arg,
 			(int)spec->spec_length, spec->spec);
+	if (spec->is_float && !is_string)
+		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
+			"arg%u is not an integer: it is declared as '%.*s'; only a value that is "
+			"gathered can be it, and nothing else",
+			node->arg, (int)spec->spec_length, spec->spec);
 	if (spec->is_float || !is_scalar(spec) || (is_string && spec->kind == ARCH_ARG_FP_REGISTER))
 		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
 			"arg%u is not %s: it is declared as '%.*s'", node->arg,
@@ -246,6 +251,41 @@ static struct probe_error *bind_node(struct binding *b, uint8_t index)
 	b->place[index] = b->count - 1;
 	return error;
 }
+
+/* ---- Doubles --------------------------------------------------------------------------- */
+
+bool expr_is_double(const struct expr *expr, const struct record_layout_site *site)
+{
+	const struct expr_node *node = expr->nodes;
+	const struct arch_arg *spec;
+
+	if (expr->count != 1 || node->kind != ARCH_EXPR_CAPTURE || node->arg >= site->count)
+		return false;
+	spec = &site->specs[node->arg];
+	return spec->is_float && (spec->size == 4 || spec->size == 8) &&
+	       spec->kind != ARCH_ARG_UNKNOWN;
+}
+
+struct probe_error *expr_bind_double(const struct expr *expr, struct record_layout *layout,
+	const struct record_layout_site *site, struct arch_expr_node *nodes, uint8_t *count_ret)
+{
+	const struct expr_node *node = expr->nodes;
+	const struct arch_arg *spec = &site->specs[node->arg];
+	int index = record_layout_capture(layout, site, node->arg, false, 0);
+
+	if (index < 0)
+		return expr_error(expr, PROBE_ERROR_UNSUPPORTED, node->at,
+			"arg%u cannot be captured: '%.*s'", node->arg, (int)spec->spec_length,
+			spec->spec);
+	nodes[0] = (struct arch_expr_node){
+		.kind = spec->size == 4 ? ARCH_EXPR_FLOAT : ARCH_EXPR_DOUBLE,
+		.wide = true,
+		.capture = (uint8_t)index};
+	*count_ret = 1;
+	return NULL;
+}
+
+/* ---- Numbers --------------------------------------------------------------------------- */
 
 struct probe_error *expr_bind(const struct expr *expr, struct record_layout *layout,
 	const struct record_layout_site *site, struct arch_expr_node *nodes, uint8_t *count_ret)

@@ -37,6 +37,16 @@ void expr_free(struct expr *expr);
 bool expr_is_string(const struct expr *expr, unsigned int *arg_ret);
 
 /*
+ * Whether the whole text is one argument, argN, and that is a double or a float at this site: then
+ * expr_bind_double() binds it, and nothing else can.
+ */
+bool expr_is_double(const struct expr *expr, const struct record_layout_site *site);
+/* As expr_bind(). The value is the bits of a double. */
+PROBE_MUST_CHECK struct probe_error *expr_bind_double(const struct expr *expr,
+	struct record_layout *layout, const struct record_layout_site *site,
+	struct arch_expr_node *nodes, uint8_t *count_ret);
+
+/*
  * Binds to a site: adds the captures that it needs to the site's layout (see
  * record_layout_capture()) and puts the typed tree into nodes[ARCH_EXPR_NODES_MAX], which refer
  * to the expr's texts. Errors, which do not name the probe: PROBE_ERROR_USAGE (no such

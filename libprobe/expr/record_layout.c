@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "arch/general.h"
 #include "libprobe/expr/record_layout.h"
 
 enum {
@@ -197,6 +198,13 @@ static void add_stack(struct record_layout *l, const struct arch *arch, size_t b
 		(uint8_t)(1 + record_layout_capture_stack(l, arch, ARCH_STACK_BYTES, bytes & ~7u));
 }
 
+void record_layout_record_all(struct record_layout *layout, const struct arch *arch)
+{
+	layout->recorded = layout->capture_count;
+	for (size_t i = 0; i < layout->recorded; i++)
+		layout->checked |= arch->capture_checked(&layout->captures[i]);
+}
+
 void record_layout_init(struct record_layout *layout, const struct record_layout_site *site,
 	const struct capture *wanted, size_t wanted_count,
 	const struct probe_session_options *options)
@@ -208,9 +216,7 @@ void record_layout_init(struct record_layout *layout, const struct record_layout
 		add_arg(layout, site, &(struct capture){.arg = (unsigned char)i}, options);
 	for (size_t i = 0; i < wanted_count && layout->arg_count < ARCH_ARGS_MAX; i++)
 		add_arg(layout, site, &wanted[i], options);
-	layout->recorded = layout->capture_count;
-	for (size_t i = 0; i < layout->recorded; i++)
-		layout->checked |= site->arch->capture_checked(&layout->captures[i]);
+	record_layout_record_all(layout, site->arch);
 }
 
 static bool same_operand(const struct arch_arg *a, const struct arch_arg *b)
@@ -308,7 +314,7 @@ static void string_value(const struct arch_capture *capture, const struct record
 }
 
 /* Integers of less than 64 bits in a vector register are not extended yet. */
-static uint64_t extend(const struct record_layout_arg *arg, uint64_t word)
+GENERAL_ONLY static inline uint64_t extend(const struct record_layout_arg *arg, uint64_t word)
 {
 	unsigned int bits = arg->size * 8;
 
@@ -394,6 +400,51 @@ void record_layout_read_frame(const struct record_layout *layout, const uint64_t
 	read_values(layout, (const uint8_t *)frame, frame[layout->recorded], spans, values);
 }
 
+static bool is_plain(const struct record_layout *layout, const struct record_layout_arg *arg)
+{
+	if (arg->string >= 0)
+		return !arg->is_guess && !layout->captures[arg->string].has_length;
+	return arg->value >= 0 && !arg->is_float && !has_bytes(&layout->captures[arg->value]);
+}
+
+bool record_layout_is_plain(const struct record_layout *layout)
+{
+	for (size_t i = 0; i < layout->arg_count; i++)
+		if (!is_plain(layout, &layout->args[i]))
+			return false;
+	return true;
+}
+
+GENERAL_ONLY static inline void read_plain(const struct record_layout *layout,
+	const struct record_layout_arg *arg, const uint64_t *frame, struct probe_value *ret)
+{
+	const uint64_t *pointers = frame + layout->recorded + 1;
+	uint64_t word = frame[arg->string >= 0 ? arg->string : arg->value];
+
+	ret->kind = PROBE_VALUE_NULL;
+	ret->truncated = false;
+	ret->u = 0;
+	ret->bytes = NULL;
+	ret->length = 0;
+	if (arg->string >= 0) {
+		if (!(word >> RING_STRING_NULL_BIT & 1))
+			ret->kind = PROBE_VALUE_STRING;
+		ret->truncated = word >> RING_STRING_TRUNCATED_BIT & 1;
+		ret->bytes = (const char *)(uintptr_t)pointers[arg->string];
+		ret->length = (uint32_t)word;
+	} else if (frame[layout->recorded] >> arg->value & 1) {
+		ret->kind = arg->is_signed ? PROBE_VALUE_SIGNED : PROBE_VALUE_UNSIGNED;
+		ret->u = extend(arg, word);
+	}
+}
+
+GENERAL_ONLY void record_layout_read_plain(const struct record_layout *layout,
+	const uint64_t *frame, struct probe_value values[ARCH_ARGS_MAX])
+{
+	for (size_t i = 0; i < layout->arg_count; i++)
+		read_plain(layout, &layout->args[i], frame, &values[i]);
+}
+
 size_t record_layout_read(const struct record_layout *layout, const uint8_t *record, size_t size,
 	struct probe_value values[ARCH_ARGS_MAX])
 {
@@ -421,4 +472,26 @@ size_t record_layout_read(const struct record_layout *layout, const uint8_t *rec
 	}
 	read_values(layout, words, valid, spans, values);
 	return at;
+}
+
+void record_layout_captures(const struct record_layout *layout, const uint8_t *record,
+	struct record_layout_captured ret[ARCH_ARGS_MAX])
+{
+	const uint8_t *words = record + sizeof(struct ring_record);
+	size_t at = sizeof(struct ring_record) + 8 * (layout->recorded + layout->checked);
+	uint64_t valid = layout->checked ? word_at(words + 8 * layout->recorded) : ~UINT64_C(0);
+
+	for (size_t i = 0; i < layout->recorded; i++) {
+		uint64_t word = word_at(words + 8 * i);
+		struct span span = span_of(record + at, word);
+
+		ret[i] =
+			(struct record_layout_captured){.word = word, .is_null = !(valid >> i & 1)};
+		if (!has_bytes(&layout->captures[i]))
+			continue;
+		ret[i].bytes = span.bytes;
+		ret[i].length = span.length;
+		ret[i].is_null |= span.is_null;
+		at += (span.length + 7) & ~(size_t)7;
+	}
 }

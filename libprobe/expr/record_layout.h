@@ -5,8 +5,8 @@
 
 #include "arch/arch.h"
 #include "arch/layout.h"
+#include "libprobe/modules/modules.h"
 #include "libprobe/names/pattern.h"
-#include "libprobe/process/modules.h"
 #include "probe/target.h"
 
 /* One argument as it is shown. Captures are indices, or -1. */
@@ -72,6 +72,12 @@ int record_layout_capture_stack(struct record_layout *layout, const struct arch 
 int record_layout_capture_word(
 	struct record_layout *layout, const struct arch *arch, int32_t offset);
 
+/*
+ * Records what was captured for expressions, too. Call it after everything was added; the
+ * arguments that are shown stay the same.
+ */
+void record_layout_record_all(struct record_layout *layout, const struct arch *arch);
+
 /* The length of the longest possible record. */
 size_t record_layout_bytes(const struct record_layout *layout);
 
@@ -82,11 +88,31 @@ size_t record_layout_bytes(const struct record_layout *layout);
 size_t record_layout_read(const struct record_layout *layout, const uint8_t *record, size_t size,
 	struct probe_value values[ARCH_ARGS_MAX]);
 
+/* What a record holds of one capture. */
+struct record_layout_captured {
+	uint64_t word;
+	const uint8_t *bytes; /* of strings and aggregates, in the record */
+	size_t length;
+	bool is_null; /* could not be read */
+};
+
+/* Finds the recorded captures of a record that record_layout_read() has accepted. */
+void record_layout_captures(const struct record_layout *layout, const uint8_t *record,
+	struct record_layout_captured ret[ARCH_ARGS_MAX]);
+
 /*
  * Reads the arguments from what a stub passes to a function (arch_stub.call). Bytes stay where
  * the program has them.
  */
 void record_layout_read_frame(const struct record_layout *layout, const uint64_t *frame,
+	struct probe_value values[ARCH_ARGS_MAX]);
+
+/*
+ * Whether all arguments are whole numbers, or strings that end with a NUL. Then
+ * record_layout_read_plain() does the same, and is GENERAL_ONLY (arch/general.h).
+ */
+bool record_layout_is_plain(const struct record_layout *layout);
+void record_layout_read_plain(const struct record_layout *layout, const uint64_t *frame,
 	struct probe_value values[ARCH_ARGS_MAX]);
 
 /* The stack in a record that record_layout_read() accepted; false if there is none. */

@@ -5,11 +5,15 @@
  * again (RT_CONSISTENT, 0). It is called behind mapping and before relocation
  * and constructors.
  *
- * A gate nobody serves disarms itself (struct probe_gate), so a controller that
- * dies delays its target once, by two seconds at most.
+ * A gate whose controller has died lets everyone go at once, and one that nobody serves disarms
+ * itself (struct probe_gate): a controller that is stopped delays its target once, by two seconds.
+ *
+ * The kernel tells of the death by the list of robust futexes that a thread has. glibc sets one up
+ * for each thread, for its own mutexes; the waiter locks none, and puts the gate's in its place.
  *
  * Sources: <link.h>, struct r_debug; gdb and glibc, "Rendezvous structure used
- * by the run-time dynamic linker"; futex(2).
+ * by the run-time dynamic linker"; futex(2); get_robust_list(2); the kernel's
+ * Documentation/locking/robust-futexes.rst.
  */
 #include <errno.h>
 #include <limits.h>
@@ -59,56 +63,98 @@ static const char *name_of(enum gate_place place)
 	return place == GATE_EXEC ? exec_function : state_function;
 }
 
-bool gate_has_place(struct change *change, enum gate_place place)
+/* A function's entry as a selection of one site. */
+struct entry {
+	struct sdt_note note;
+	struct select_probe probe;
+	struct select_site site;
+	struct selection selection;
+};
+
+static struct probe_error *find_entry(
+	struct change *change, enum gate_place place, struct entry *ret)
 {
-	uint64_t unused;
-
-	return find_function(change, name_of(place), &unused) != NULL;
-}
-
-struct probe_error *gate_attach(struct change *change, uint32_t session,
-	const struct probe_request *request, enum gate_place place, bool children)
-{
-	struct sdt_note note = {.provider = plan_entry_provider, .name = "gate", .args = ""};
-	struct select_probe probe = {.provider = note.provider, .name = note.name, .site_count = 1};
-	struct select_site site = {.note = &note};
-	struct selection selection = {
-		.probes = &probe, .probe_count = 1, .sites = &site, .site_count = 1};
-	/* The plans that the user chose are for the probes. */
-	struct probe_request its = *request;
-	struct transaction t = transaction_of(change, TRANSACTION_ADDS);
-	struct install install = install_of(&t, &selection, &its);
-	struct probe_report report = {0};
-	struct probe_error *error;
-	uint64_t size, variable;
-
-	its.plans = NULL;
-	its.plan_count = 0;
-	install.session = session;
-	install.is_gate = true;
-	install.follow_children = children;
-	install.gate_offset = place == GATE_EXEC ? DATA_EXEC_GATE_OFFSET : DATA_GATE_OFFSET;
-	probe.module = find_function(change, name_of(place), &note.pc);
-	if (!probe.module)
+	*ret = (struct entry){
+		.note = {.provider = plan_entry_provider, .name = "gate", .args = ""}};
+	ret->probe = (struct select_probe){
+		.provider = ret->note.provider, .name = ret->note.name, .site_count = 1};
+	ret->site.note = &ret->note;
+	ret->selection = (struct selection){
+		.probes = &ret->probe, .probe_count = 1, .sites = &ret->site, .site_count = 1};
+	ret->probe.module = find_function(change, name_of(place), &ret->note.pc);
+	if (!ret->probe.module)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"process %d has no dynamic loader whose libraries could be followed",
 			change->pid);
-	site.pc = probe.key = note.pc + probe.module->bias;
-	if (place == GATE_LIBRARIES && object_symbol(probe.module->object, state_variable,
-					       strlen(state_variable), &variable, &size))
-		install.gate_unless =
-			variable + probe.module->bias + offsetof(struct r_debug, r_state);
-	error = change_judge(change);
-	if (!error && !(change->seccomp.allowed & SECCOMP_WAIT))
-		error = seccomp_error(&change->seccomp, SECCOMP_WAIT);
-	if (!error)
-		error = install_all(&install, &report);
+	ret->site.pc = ret->probe.key = ret->note.pc + ret->probe.module->bias;
+	return NULL;
+}
+
+static struct probe_error *install_entry(struct install *install, enum gate_place place)
+{
+	struct probe_report report = {0};
+	struct probe_error *error = install_all(install, &report);
+
 	if (error && report.refusal_count) {
 		probe_error_free(error);
 		error = probe_error_new(PROBE_ERROR_REFUSED, "%s() cannot be patched: %s",
 			name_of(place), report.refusals[0].reason);
 	}
 	probe_report_deinit(&report);
+	return error;
+}
+
+struct probe_error *gate_attach(struct change *change, uint32_t session,
+	const struct probe_request *request, enum gate_place place, bool children)
+{
+	/* The plans that the user chose are for the probes. */
+	struct probe_request its = *request;
+	struct transaction t = transaction_of(change, TRANSACTION_ADDS);
+	struct entry entry;
+	struct install install = install_of(&t, &entry.selection, &its);
+	struct probe_error *error = find_entry(change, place, &entry);
+	uint64_t size, variable;
+
+	if (error)
+		return error;
+	its.plans = NULL;
+	its.plan_count = 0;
+	install.session = session;
+	install.is_gate = true;
+	install.follow_children = children;
+	install.gate_offset = place == GATE_EXEC ? DATA_EXEC_GATE_OFFSET : DATA_GATE_OFFSET;
+	if (place == GATE_LIBRARIES && object_symbol(entry.probe.module->object, state_variable,
+					       strlen(state_variable), &variable, &size))
+		install.gate_unless =
+			variable + entry.probe.module->bias + offsetof(struct r_debug, r_state);
+	error = change_judge(change);
+	if (!error && !(change->seccomp.allowed & SECCOMP_WAIT))
+		error = seccomp_error(&change->seccomp, SECCOMP_WAIT);
+	if (!error)
+		error = install_entry(&install, place);
+	install_deinit(&install);
+	transaction_end(&t);
+	return error;
+}
+
+struct probe_error *gate_attach_call(struct change *change, uint64_t caller,
+	void (*describe)(const void *data, const struct reg_session *session, uint32_t slot,
+		uint32_t number, struct arch_stub *stub),
+	const void *data, uint32_t *session_ret)
+{
+	const struct probe_request request = {0};
+	struct transaction t = transaction_of(change, TRANSACTION_ADDS);
+	struct entry entry;
+	struct install install = install_of(&t, &entry.selection, &request);
+	struct probe_error *error = find_entry(change, GATE_LIBRARIES, &entry);
+
+	if (error)
+		return error;
+	install.describe = describe;
+	install.describe_data = data;
+	install.caller = caller;
+	error = install_entry(&install, GATE_LIBRARIES);
+	*session_ret = install.session;
 	install_deinit(&install);
 	transaction_end(&t);
 	return error;
@@ -140,6 +186,34 @@ static long futex(uint32_t *word, int op, uint32_t value, const struct timespec 
 	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
 }
 
+/* What the owner of a turn is while the controller lives. */
+static uint32_t turn_word(const struct gate *gate, uint32_t turn)
+{
+	return gate->owner | GATE_WAITED | (gate->flips & 1u << turn ? GATE_FLIP : 0);
+}
+
+/* From here on, the kernel ends every turn when the calling thread dies. */
+static void own_turns(struct gate *gate)
+{
+	gate->owner = (uint32_t)syscall(SYS_gettid) & GATE_OWNER;
+	gate->robust.list.next = &gate->turns[0];
+	gate->robust.futex_offset = (long)gate->shared->turns - (long)gate->turns;
+	for (uint32_t i = 0; i < GATE_TURNS; i++) {
+		gate->turns[i].next = i + 1 < GATE_TURNS ? &gate->turns[i + 1] : &gate->robust.list;
+		atomic_store(shared_word(&gate->shared->turns[i].owner), turn_word(gate, i));
+	}
+	syscall(SYS_set_robust_list, &gate->robust, sizeof(gate->robust));
+}
+
+/* From here on, nobody waits in a turn. */
+static void leave_turns(struct probe_gate *shared)
+{
+	for (uint32_t i = 0; i < GATE_TURNS; i++) {
+		atomic_store(shared_word(&shared->turns[i].owner), 0);
+		futex(&shared->turns[i].owner, FUTEX_WAKE, INT_MAX, NULL);
+	}
+}
+
 /*
  * Tells the descriptor whenever a thread has taken a number. Looks up now and
  * then: a target that writes the word as it likes can make any wake-up miss.
@@ -150,6 +224,9 @@ static void *wait_for_threads(void *data)
 	struct gate *gate = data;
 	uint32_t seen = 0;
 
+	own_turns(gate);
+	atomic_store(shared_word(&gate->owned), 1);
+	futex(&gate->owned, FUTEX_WAKE, 1, NULL);
 	while (!atomic_load((_Atomic bool *)&gate->ending)) {
 		uint32_t arrived = atomic_load(shared_word(&gate->shared->arrived));
 
@@ -160,6 +237,7 @@ static void *wait_for_threads(void *data)
 		}
 		futex(&gate->shared->arrived, FUTEX_WAIT, seen, &a_while);
 	}
+	syscall(SYS_set_robust_list, NULL, sizeof(gate->robust));
 	return NULL;
 }
 
@@ -200,6 +278,8 @@ struct probe_error *gate_open(struct gate *gate, struct probe_gate *shared, int 
 	if (err)
 		return probe_error_system(err, "cannot start a thread");
 	gate->waiting = true;
+	while (!atomic_load(shared_word(&gate->owned)))
+		futex(&gate->owned, FUTEX_WAIT, 0, NULL);
 	atomic_store(shared_word(&shared->armed), 1);
 	return NULL;
 }
@@ -230,6 +310,17 @@ bool gate_take(struct gate *gate)
 	return gate->taken != atomic_load(shared_word(&gate->shared->released));
 }
 
+uint32_t gate_arrivals(const struct gate *gate)
+{
+	return gate->shared ? atomic_load(shared_word(&gate->shared->arrived)) : 0;
+}
+
+bool gate_is_busy(const struct gate *gate)
+{
+	return gate->shared &&
+	       gate_arrivals(gate) != atomic_load(shared_word(&gate->shared->released));
+}
+
 uint32_t gate_waiting(const struct gate *gate)
 {
 	return gate->taken - atomic_load(shared_word(&gate->shared->released));
@@ -246,8 +337,16 @@ void gate_arm(struct gate *gate, bool armed)
 
 void gate_release(struct gate *gate)
 {
+	uint32_t count = gate_waiting(gate);
+
 	atomic_store(shared_word(&gate->shared->released), gate->taken);
-	futex(&gate->shared->released, FUTEX_WAKE, INT_MAX, NULL);
+	for (uint32_t i = 0; i < count && i < GATE_TURNS; i++) {
+		uint32_t turn = (gate->taken - i) % GATE_TURNS;
+
+		gate->flips ^= 1u << turn;
+		atomic_store(shared_word(&gate->shared->turns[turn].owner), turn_word(gate, turn));
+		futex(&gate->shared->turns[turn].owner, FUTEX_WAKE, INT_MAX, NULL);
+	}
 }
 
 void gate_close(struct gate *gate)
@@ -265,5 +364,6 @@ void gate_close(struct gate *gate)
 	}
 	gate_take(gate);
 	gate_release(gate);
+	leave_turns(gate->shared);
 	gate->shared = NULL;
 }

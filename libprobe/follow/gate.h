@@ -11,6 +11,7 @@
 #ifndef LIBPROBE_FOLLOW_GATE_H
 #define LIBPROBE_FOLLOW_GATE_H
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -23,6 +24,11 @@ struct gate {
 	pthread_t waiter;	   /* turns the futex into that descriptor */
 	void *stack;		   /* the waiter's */
 	bool waiting, ending;
+	uint32_t owned;			/* the waiter is in charge: its death ends all turns */
+	uint32_t owner;			/* its thread id */
+	struct robust_list_head robust; /* of the waiter: all turns, one behind the other */
+	struct robust_list turns[GATE_TURNS];
+	uint32_t flips; /* a bit for each turn: its GATE_FLIP */
 	uint32_t taken; /* the last number that gate_take() has seen */
 };
 
@@ -40,8 +46,14 @@ enum gate_place {
 PROBE_MUST_CHECK struct probe_error *gate_attach(struct change *change, uint32_t session,
 	const struct probe_request *request, enum gate_place place, bool children);
 
-/* Is there such a function? */
-bool gate_has_place(struct change *change, enum gate_place place);
+/*
+ * Lets that function of the loader call one of the process itself: `describe`, as in struct
+ * install, says which, for a new session of the caller. Errors: the same.
+ */
+PROBE_MUST_CHECK struct probe_error *gate_attach_call(struct change *change, uint64_t caller,
+	void (*describe)(const void *data, const struct reg_session *session, uint32_t slot,
+		uint32_t number, struct arch_stub *stub),
+	const void *data, uint32_t *session_ret);
 
 /*
  * Does the program come to the gate of libraries next to tell of what is mapped already? So it
@@ -64,6 +76,9 @@ void gate_raise(int event);
 
 /* Is a thread waiting? */
 bool gate_take(struct gate *gate);
+/* How many have ever arrived; and is somebody waiting now? Of none: 0, nobody. */
+uint32_t gate_arrivals(const struct gate *gate);
+bool gate_is_busy(const struct gate *gate);
 /* How many threads wait that gate_take() has seen. */
 uint32_t gate_waiting(const struct gate *gate);
 /* Lets the threads go that gate_take() has seen. */

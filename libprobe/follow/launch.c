@@ -25,6 +25,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +40,11 @@
 #include "libprobe/follow/launch.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/sandbox/seccomp.h"
 
 enum {
 	RUN_NS = 3000000, /* others wait for our caller, too */
+	AWAKE_NS = 30000, /* behind a stop */
 	LET_GO_NS = 2000000000,
 	PROGRAM_PATH_MAX = 4096,
 	INTERPRETER_MAX = 256 /* of a script: BINPRM_BUF_SIZE */
@@ -49,7 +52,10 @@ enum {
 
 /* ---- What may be followed --------------------------------------------------------------- */
 
-/* Would the kernel take rights from a file because of a tracer? Unknown ones count. */
+/*
+ * Would the kernel ignore a file's set-user-ID bit or capabilities because of a tracer? If unknown:
+ * true.
+ */
 static bool changes_user(const char *path, char interpreter[INTERPRETER_MAX])
 {
 	struct stat st;
@@ -66,7 +72,7 @@ static bool changes_user(const char *path, char interpreter[INTERPRETER_MAX])
 	return changes;
 }
 
-/* Reads a path; false where there is none, or too long a one. */
+/* Reads a path; false if there is none, or it is too long. */
 static bool read_path(pid_t pid, uint64_t address, char text[PROGRAM_PATH_MAX])
 {
 	size_t page = sysconf(_SC_PAGESIZE), length = 0;
@@ -126,7 +132,7 @@ static void begin(struct launches *l, struct launch_gate *gate, const struct wai
 	l->count += launch->passage.state != PASSAGE_OVER;
 }
 
-/* Is it on its way already? It may have left the gate, or be about to. `tid` 0: any thread. */
+/* Is it being followed already? It may have left the gate, or be about to. `tid` 0: any thread. */
 static bool is_on_way(const void *data, pid_t pid, pid_t tid)
 {
 	const struct launches *l = data;
@@ -141,8 +147,8 @@ static bool is_on_way(const void *data, pid_t pid, pid_t tid)
 }
 
 /*
- * Is it to be followed? One of each process: another one that waits would only get in the way
- * of the first, whose execve(2) ends it.
+ * Should it be followed? Only one thread of each process is: the execve(2) of the first ends the
+ * others.
  */
 static bool is_wanted(
 	const struct launches *l, const struct launch_gate *gate, const struct waiter *waiter)
@@ -151,7 +157,7 @@ static bool is_wanted(
 	       !is_on_way(l, waiter->pid, 0);
 }
 
-/* Lets those go that wait at a gate, each of them traced; false while one is not found yet. */
+/* Opens a gate once each thread that waits there is traced; false while one is not found yet. */
 static bool serve(struct launches *l, struct launch_gate *gate)
 {
 	struct waiters waiters = {0};
@@ -187,7 +193,9 @@ static void drop(struct launches *l, size_t i)
 	memmove(&l->items[i], &l->items[i + 1], (l->count - i) * sizeof(*l->items));
 }
 
-/* Lets those go that came through a gate (NULL: all), and have not become another program. */
+/*
+ * Lets go the threads that came through a gate (NULL: all) and have not executed another program.
+ */
 static bool let_go(struct launches *l, const struct launch_gate *gate)
 {
 	bool any = false;
@@ -237,25 +245,30 @@ void launches_remove(struct launches *launches, const struct launch_gate *gate)
 
 /* ---- On the way --------------------------------------------------------------------- */
 
-/* Everybody as far as it has come; *held_ret: one has arrived. Returns whether others have not. */
-static bool step_all(struct launches *l, bool *held_ret)
+struct progress {
+	bool any;   /* not all have arrived */
+	bool held;  /* one has arrived */
+	bool moved; /* one has stopped and goes on */
+};
+
+/* Advances every passage as far as it can go. */
+static struct progress step_all(struct launches *l)
 {
 	uint64_t now = clock_monotonic_ns();
-	bool any = false;
+	struct progress progress = {0};
 
-	*held_ret = false;
 	for (size_t i = l->count; i-- > 0;) {
 		struct passage *p = &l->items[i].passage;
 
-		passage_step(p);
+		progress.moved |= passage_step(p);
 		if (now >= p->deadline_ns && p->state < PASSAGE_LEAVING)
-			passage_leave(p);
-		*held_ret |= p->state == PASSAGE_HELD;
-		any |= p->state < PASSAGE_HELD;
+			passage_expire(p);
+		progress.held |= p->state == PASSAGE_HELD;
+		progress.any |= p->state < PASSAGE_HELD;
 		if (p->state == PASSAGE_OVER)
 			drop(l, i);
 	}
-	return any;
+	return progress;
 }
 
 static bool serve_all(struct launches *l)
@@ -268,23 +281,39 @@ static bool serve_all(struct launches *l)
 	return all;
 }
 
+/*
+ * Most stops follow the last one within microseconds; sleeping and being woken takes longer.
+ * Threads that share the processor with us run first.
+ */
+static void wait_for_stop(struct control_signals *signals, uint64_t moved_ns)
+{
+	if (clock_monotonic_ns() - moved_ns < AWAKE_NS && seccomp_may_call(SECCOMP_OWN_MOVE))
+		sched_yield();
+	else
+		control_signals_wait(signals);
+}
+
 void launches_run(struct launches *launches)
 {
-	uint64_t end = clock_monotonic_ns() + RUN_NS;
+	uint64_t now = clock_monotonic_ns(), end = now + RUN_NS, moved = now;
 	struct control_signals signals;
-	bool all, any, held;
+	struct progress progress;
+	bool all;
 
 	control_signals_take(&signals);
 	for (;;) {
 		all = serve_all(launches);
-		any = step_all(launches, &held);
-		if (held || (all && !any) || clock_monotonic_ns() >= end)
+		progress = step_all(launches);
+		now = clock_monotonic_ns();
+		if (progress.moved)
+			moved = now;
+		if (progress.held || (all && !progress.any) || now >= end)
 			break;
 		if (all)
-			control_signals_wait(&signals);
+			wait_for_stop(&signals, moved);
 	}
 	control_signals_give(&signals);
-	if (held || any || !all)
+	if (progress.held || progress.any || !all)
 		gate_raise(launches->event);
 }
 

@@ -14,7 +14,10 @@
 /* A session's gate at execve(). */
 struct launch_gate {
 	struct gate gate;
-	/* With children, those of its children are followed as well; else they are let go. */
+	/*
+	 * With `children`, programs that its children start are followed as well; otherwise they
+	 * are let go.
+	 */
 	struct waiters_place place;
 };
 
@@ -37,7 +40,7 @@ struct launches {
 	uint64_t free_until_ns;
 };
 
-/* Errors: PROBE_ERROR_SYSTEM. To be given back with launches_deinit() even then. */
+/* Errors: PROBE_ERROR_SYSTEM. Call launches_deinit() even after an error. */
 PROBE_MUST_CHECK struct probe_error *launches_init(struct launches *launches);
 /* Lets everybody go. */
 void launches_deinit(struct launches *launches);
@@ -46,28 +49,26 @@ void launches_deinit(struct launches *launches);
 PROBE_MUST_CHECK struct probe_error *launches_add(
 	struct launches *launches, struct launch_gate *gate);
 /*
- * Serves it no longer. Those of its threads that have not become another program are let
- * go, so that the process can be changed.
+ * Stops serving it. Its threads that have not executed another program yet are let go, so that the
+ * process can be changed.
  */
 void launches_remove(struct launches *launches, const struct launch_gate *gate);
 
 /*
- * Serves the gates: threads that wait there are followed into the programs that they
- * start. Goes on with all that are on their way, for as long as one of them may soon be
- * held: some milliseconds at the most. What cannot be followed, or takes too long, goes
- * on as it would have, and is found by a struct probe_watch.
+ * Serves the gates: threads that wait there are followed into the programs that they start.
+ * Continues with all of them while one may soon be held: a few milliseconds at most. A thread that
+ * cannot be followed, or takes too long, is released and later found by a struct probe_watch.
  */
 void launches_run(struct launches *launches);
 
-/* The next held program, the caller's to release or to close; NULL: there is none. */
+/* The next held program, which the caller releases or closes; NULL: there is none. */
 struct probe_target *launches_take(struct launches *launches);
 
 /* Is a process on its way? */
 bool launches_have(const struct launches *launches, pid_t pid);
 /*
- * May a process that is on its way, or at this gate, run in the memory of the gate's
- * own? Then its parent cannot be stopped: it waits in vfork(2) for what launches_run()
- * does next.
+ * May a process that is on its way, or at this gate, share the memory of the gate's process? Then
+ * its parent cannot be stopped: it waits in vfork(2) until launches_run() has continued.
  */
 bool launches_depend(const struct launches *launches, struct launch_gate *gate);
 

@@ -2,15 +2,19 @@
 /*
  * A state machine, driven by the stops of one thread:
  *
- *   SEIZED --> CALL --> PROGRAM --> LOADER --> HELD --> (a target)
- *     |          |         |          |         |
- *     +----------+---------+----------+---------+--> LEAVING --> OVER
+ *                                          +----------------------+
+ *                                          |                      v
+ *   SEIZED --> CALL --> PROGRAM --> LOADER +-> IDLE --> STOPPING --> HELD --> (a target)
+ *     |          |         |          |         |          |           |
+ *     +----------+---------+----------+---------+----------+-----------+--> LEAVING --> OVER
  *
  *   SEIZED    it is traced, and was asked to stop
  *   CALL      it runs from one system call to the next, up to the event of execve(2)
  *   PROGRAM   the new program is there, nothing of it has run
  *   LOADER    its loader works
- *   HELD      everything is mapped, nothing of it has run
+ *   IDLE      nothing that it has mapped is wanted: it runs from call to call
+ *   STOPPING  it is about to do what has to be followed, or has run for a while
+ *   HELD      everything is mapped; unless it was idle, nothing of it has run
  *
  * No step waits: not for this thread, and so for no other one that this one depends on
  * (a child of vfork(2) and its parent). Where the thread stops and for how long it
@@ -26,6 +30,13 @@
  * with one that is not glibc's, is held right behind execve(2); its stubs then do
  * without the thread pointer.
  *
+ * Most programs that a build or a shell starts have no probe that is wanted, and end within some
+ * milliseconds. Gates would cost such a one more than it does itself, and it needs them only before
+ * it starts a process or a thread, becomes another program or maps other code. So it has none
+ * while it is traced as by strace(1), for a moment at most. A call that needs them is taken back
+ * before it has begun: the thread stands before its instruction again, and makes it when the
+ * gates are there.
+ *
  * When a thread that is not the first one calls execve(), it takes over the id of
  * the first one with the event, and its own is gone.
  *
@@ -39,9 +50,12 @@
 #include <sys/wait.h>
 
 #include "libprobe/base/clock.h"
+#include "libprobe/follow/idle.h"
 #include "libprobe/follow/passage.h"
 #include "libprobe/process/procfs.h"
-#include "libprobe/stop/registers.h"
+#include "libprobe/thread/nearby.h"
+#include "libprobe/thread/registers.h"
+#include "libprobe/thread/restart.h"
 #include "libprobe/target/threads.h"
 
 enum {
@@ -49,16 +63,26 @@ enum {
 	SYSCALL_STOP = SIGTRAP | 0x80 /* PTRACE_O_TRACESYSGOOD */
 };
 
-/* A thread that runs is not held: it may wait for a disk. One that has stopped is. */
+/* A running thread may wait for a disk, and is not held up by us; a stopped one is. */
 #define RUNNING_NS UINT64_C(10000000000)
 #define HELD_NS UINT64_C(2000000000)
+/* Others may want to trace it, and its calls are slow. */
+#define IDLE_NS UINT64_C(5000000)
 
 static void enter(struct passage *p, enum passage_state state)
 {
-	uint64_t allowed = state == PASSAGE_HELD || state == PASSAGE_SEIZED ? HELD_NS : RUNNING_NS;
+	static const uint64_t allowed[] = {
+		[PASSAGE_SEIZED] = HELD_NS,
+		[PASSAGE_CALL] = RUNNING_NS,
+		[PASSAGE_PROGRAM] = RUNNING_NS,
+		[PASSAGE_LOADER] = RUNNING_NS,
+		[PASSAGE_IDLE] = IDLE_NS,
+		[PASSAGE_STOPPING] = HELD_NS,
+		[PASSAGE_HELD] = HELD_NS,
+	};
 
 	p->state = state;
-	p->deadline_ns = clock_monotonic_ns() + allowed;
+	p->deadline_ns = clock_monotonic_ns() + allowed[state];
 }
 
 void passage_begin(struct passage *passage, pid_t pid, pid_t tid)
@@ -83,39 +107,36 @@ static void let_go(struct passage *p)
 
 static void run_on(struct passage *p, int signal)
 {
-	/* Fails where it was killed, which is told by its end. */
+	/* Any stop cancels an earlier PTRACE_INTERRUPT. */
+	if (p->state == PASSAGE_STOPPING)
+		ptrace(PTRACE_INTERRUPT, p->tid, NULL, NULL);
+	/* Fails if it was killed; its end is reported separately. */
 	ptrace(PTRACE_SYSCALL, p->tid, NULL, (long)signal);
 }
 
-/*
- * Is the program's loader glibc's? Another is not followed. *early_ret: nothing was wanted of
- * this program when it ran before.
- */
-static bool has_glibc_loader(pid_t pid, struct files *files, bool *early_ret)
+/* Is the program's loader glibc's? No other loader is followed. */
+static bool has_glibc_loader(pid_t pid, struct files *files)
 {
 	struct modules modules = {0};
 	struct probe_error *error = modules_read(pid, files, &modules);
 	bool found = false;
 
-	*early_ret = false;
-	for (size_t i = 0; !error && i < modules.count; i++) {
+	for (size_t i = 0; !error && i < modules.count && !found; i++) {
 		struct module *m = &modules.items[i];
 		uint64_t value, size;
 
-		if (!threads_is_loader(m)) {
-			*early_ret |= m->file && m->file->passed_over;
-			continue;
-		}
-		found = object_is_64bit(m->object) &&
+		found = threads_is_loader(m) && object_is_64bit(m->object) &&
 			object_symbol(m->object, "_dl_allocate_tls", 16, &value, &size);
 	}
-	*early_ret = *early_ret && found;
 	probe_error_free(error);
 	modules_deinit(&modules);
 	return found;
 }
 
-/* Before or behind a system call on the way to execve(2); false: it is astray, or has failed. */
+/*
+ * Before or after a system call on the way to execve(2); false: an unexpected call, or execve(2)
+ * failed.
+ */
 static bool step_call(struct passage *p)
 {
 	struct arch_registers regs;
@@ -135,7 +156,7 @@ static bool step_call(struct passage *p)
 	return p->may_follow(p->tid, &regs);
 }
 
-/* Behind a system call of the loader: is everything mapped? */
+/* After a system call of the loader: is everything mapped? */
 static bool is_mapped(struct passage *p)
 {
 	switch ((long)arch_get(&p->regs, ARCH_CALL)) {
@@ -156,11 +177,43 @@ static bool is_mapped(struct passage *p)
 	return p->thread_ready;
 }
 
+/* Before or after a system call of an idle program. */
+static void step_idle(struct passage *p)
+{
+	struct arch_registers regs;
+
+	if (idle_goes_on(p->pid, p->state == PASSAGE_STOPPING, p->files))
+		return;
+	/* The kernel skips the call. If we die, the thread makes it. */
+	if (registers_read(p->tid, &regs)) {
+		arch_process()->undo_call(&regs);
+		registers_write(p->tid, &regs);
+	}
+	if (p->state != PASSAGE_STOPPING)
+		enter(p, PASSAGE_STOPPING);
+}
+
+/* It has stopped outside of system calls, or in one that the kernel begins again. */
+static bool step_stopping(struct passage *p)
+{
+	if (!registers_read(p->tid, &p->regs))
+		return true;
+	if (restart_wait(&p->regs))
+		registers_write(p->tid, &p->regs);
+	p->was_idle = true;
+	enter(p, PASSAGE_HELD);
+	return false;
+}
+
 /* Returns whether it goes on. */
 static bool step_system_call(struct passage *p)
 {
 	bool behind = p->returning;
 
+	if (p->state == PASSAGE_IDLE || p->state == PASSAGE_STOPPING) {
+		step_idle(p);
+		return true;
+	}
 	if (p->state <= PASSAGE_CALL) {
 		if (step_call(p))
 			return true;
@@ -172,13 +225,20 @@ static bool step_system_call(struct passage *p)
 		return true;
 	if (!registers_read(p->tid, &p->regs))
 		return true;
-	if (p->state == PASSAGE_PROGRAM && has_glibc_loader(p->pid, p->files, &p->early) &&
-		!p->early) {
+	if (p->state == PASSAGE_PROGRAM && has_glibc_loader(p->pid, p->files)) {
 		enter(p, PASSAGE_LOADER);
 		return true;
 	}
+	/* Not earlier: the scheduler continues a new program where it ran before, if that processor
+	 * is idle. */
+	if (p->state == PASSAGE_LOADER && p->calls == 1)
+		nearby_move(p->pid, p->tid);
 	if (p->state == PASSAGE_LOADER && !is_mapped(p) && p->calls++ < LOADER_CALLS_MAX)
 		return true;
+	if (p->facts.known && idle_begins(p->pid, p->files)) {
+		enter(p, PASSAGE_IDLE);
+		return true;
+	}
 	enter(p, PASSAGE_HELD);
 	return false;
 }
@@ -193,6 +253,8 @@ static bool step_event(struct passage *p, int event, int signal)
 		/* Stopped like its process, which it stays until SIGCONT. */
 		ptrace(PTRACE_LISTEN, p->tid, NULL, NULL);
 		return false;
+	} else if (p->state == PASSAGE_STOPPING) {
+		return step_stopping(p);
 	} else if (p->state == PASSAGE_SEIZED) {
 		enter(p, PASSAGE_CALL);
 	}
@@ -231,19 +293,23 @@ static pid_t next_stop(const struct passage *p, int *status_ret)
 	return id < 0 && p->tid != p->pid ? control_wait(p->pid, status_ret, WNOHANG) : id;
 }
 
-void passage_step(struct passage *passage)
+bool passage_step(struct passage *passage)
 {
+	bool any = false;
+
 	while (passage->state != PASSAGE_OVER) {
 		int status;
 		pid_t id = next_stop(passage, &status);
 
 		if (id == 0)
-			return;
+			break;
+		any = true;
 		if (id < 0)
 			passage->state = PASSAGE_OVER;
 		else
 			step_stop(passage, status);
 	}
+	return any;
 }
 
 void passage_leave(struct passage *passage)
@@ -257,10 +323,19 @@ void passage_leave(struct passage *passage)
 	passage_step(passage);
 }
 
+void passage_expire(struct passage *passage)
+{
+	if (passage->state != PASSAGE_IDLE) {
+		passage_leave(passage);
+		return;
+	}
+	enter(passage, PASSAGE_STOPPING);
+	ptrace(PTRACE_INTERRUPT, passage->tid, NULL, NULL);
+}
+
 bool passage_is_through(const struct passage *passage)
 {
-	return passage->state == PASSAGE_PROGRAM || passage->state == PASSAGE_LOADER ||
-	       passage->state == PASSAGE_HELD;
+	return passage->state >= PASSAGE_PROGRAM && passage->state <= PASSAGE_HELD;
 }
 
 struct probe_error *passage_take(struct passage *passage, struct probe_target *target)
@@ -275,10 +350,9 @@ struct probe_error *passage_take(struct passage *passage, struct probe_target *t
 	control->threads[0] = (struct control_thread){
 		.tid = passage->pid, .pid = passage->pid, .regs = passage->regs};
 	target->pid = passage->pid;
-	target->held = target->hurry = true;
+	target->held = target->hurry = target->alone = true;
+	target->attached = passage->was_idle;
 	target->facts = passage->facts;
-	target->early = passage->early;
-	target->alone = true;
 	target->files = files_hold(passage->files);
 	target->start_time = procfs_start_time(passage->pid);
 	passage->state = PASSAGE_OVER;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The way of one thread into another program, as a tracer sees it. */
+/* One thread's way into another program, as a tracer sees it. */
 #ifndef LIBPROBE_FOLLOW_PASSAGE_H
 #define LIBPROBE_FOLLOW_PASSAGE_H
 
@@ -11,28 +11,29 @@
 #include "libprobe/target/target.h"
 
 enum passage_state {
-	PASSAGE_SEIZED,	 /* it has been asked to stop */
-	PASSAGE_CALL,	 /* it runs to execve(2), and through it */
-	PASSAGE_PROGRAM, /* the new program is there; execve(2) returns */
-	PASSAGE_LOADER,	 /* its loader works */
-	PASSAGE_HELD,	 /* it has stopped where its probes are to be switched on */
-	PASSAGE_LEAVING, /* it is let go when it next stops */
-	PASSAGE_OVER	 /* it is not traced, or has ended */
+	PASSAGE_SEIZED,	  /* it has been asked to stop */
+	PASSAGE_CALL,	  /* it runs to execve(2), and through it */
+	PASSAGE_PROGRAM,  /* the new program is there; execve(2) returns */
+	PASSAGE_LOADER,	  /* its loader works */
+	PASSAGE_IDLE,	  /* idle (idle.h): it runs until it makes a call that needs a gate */
+	PASSAGE_STOPPING, /* it did so, and has been asked to stop */
+	PASSAGE_HELD,	  /* it has stopped where its probes are to be switched on */
+	PASSAGE_LEAVING,  /* it is let go when it next stops */
+	PASSAGE_OVER	  /* it is not traced, or has ended */
 };
 
 struct passage {
 	pid_t pid, tid;
 	enum passage_state state;
 	/*
-	 * Whether execve() may be followed, with its arguments in the registers; asked at
-	 * the call. NULL: whatever it does up to execve(2) is followed.
+	 * Called at execve(), with its arguments in the registers: may it be followed? NULL: yes.
 	 */
 	bool (*may_follow)(pid_t tid, const struct arch_registers *regs);
 	struct files *files;	    /* borrowed; may be NULL */
 	bool called;		    /* execve(2) has been entered */
 	bool returning;		    /* the next stop of the loader is behind a system call */
 	bool thread_ready;	    /* the loader has told the kernel of its thread */
-	bool early;		    /* it is held before its loader works: file.passed_over */
+	bool was_idle;		    /* it has run since its loader was done */
 	int calls;		    /* of the loader */
 	uint64_t deadline_ns;	    /* of the state (CLOCK_MONOTONIC) */
 	struct arch_registers regs; /* of a held one */
@@ -40,24 +41,30 @@ struct passage {
 };
 
 /*
- * Begins to trace a thread of process `pid`, and asks it to stop. PASSAGE_OVER: it may
- * not be traced, or is gone.
+ * Begins to trace a thread of process `pid`, and asks it to stop. PASSAGE_OVER: it must not be
+ * traced, or is gone.
  */
 void passage_begin(struct passage *passage, pid_t pid, pid_t tid);
 
 /*
- * Takes the stops that there are, and lets it run on after each but the last one, that
- * of PASSAGE_HELD. Never waits. A passage that is held may end by this, too: killed.
+ * Handles the stops that have been reported, and lets the thread run on after each except the last
+ * one, that of PASSAGE_HELD. Never waits. A held passage may end here, too, if its process was
+ * killed. Returns whether there was a stop.
  */
-void passage_step(struct passage *passage);
+bool passage_step(struct passage *passage);
 
-/* Lets it go: now, where it has stopped, or else as soon as it does. */
+/* Lets it go: now if it has stopped, otherwise as soon as it stops. */
 void passage_leave(struct passage *passage);
 
-/* Has it another memory than the process that it came from? */
+/* Its deadline has passed: an idle program is held, any other is let go. */
+void passage_expire(struct passage *passage);
+
+/* Does it have another memory than the process that it came from? */
 bool passage_is_through(const struct passage *passage);
 
-/* Makes a held one a target, whose it is then. Errors: PROBE_ERROR_MEMORY. */
+/*
+ * Makes a target of a held passage; the target then owns the process. Errors: PROBE_ERROR_MEMORY.
+ */
 PROBE_MUST_CHECK struct probe_error *passage_take(
 	struct passage *passage, struct probe_target *target);
 

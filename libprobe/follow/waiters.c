@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that waits at a gate sleeps in futex(2), at an address that /proc/PID/task/TID/syscall
- * tells. Those of forked children wait for the same memory at the same address.
+ * A thread that waits at a gate sleeps in futex(2), in one of its turns. /proc/PID/task/TID/syscall
+ * tells the address. Those of forked children wait for the same memory at the same address.
  *
  * Between taking its number and sleeping, a thread may have to wait for a processor. So one that
  * is not found is waited for while anybody runs who could be it. One that was killed on that
@@ -31,8 +31,8 @@ enum {
 };
 
 /*
- * Does a thread wait for a futex at this address? *runs_ret: it is in no system call, or does
- * not sleep there. (-1 stands for a page fault.)
+ * Does a thread wait in a turn of the gate whose turns are at this address? *runs_ret: it is in no
+ * system call, or does not sleep there. (-1 stands for a page fault.)
  */
 static bool is_waiting(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret)
 {
@@ -45,7 +45,8 @@ static bool is_waiting(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret)
 		return false;
 	*runs_ret |= strncmp(text, "running", strlen("running")) == 0 || text[0] == '-';
 	return sscanf(text, "%ld %llx", &number, &word) == 2 &&
-	       (number == SYS_futex || number == SYS_restart_syscall) && word == address;
+	       (number == SYS_futex || number == SYS_restart_syscall) && word >= address &&
+	       word - address < sizeof(((struct probe_gate *)NULL)->turns);
 }
 
 static void look_at(

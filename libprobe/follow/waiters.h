@@ -20,7 +20,7 @@ struct waiters {
 struct waiters_place {
 	pid_t pid;
 	bool children;	    /* also children with memory of their own, and theirs */
-	uint64_t address;   /* in the target, of the word that they wait for */
+	uint64_t address;   /* in the target, of the gate's turns: they wait for one of them */
 	uint64_t since_ns;  /* somebody has arrived who is not found yet; 0: nobody */
 	unsigned int looks; /* in vain, since then */
 	/* Not NULL: who is left out, with `data`. */

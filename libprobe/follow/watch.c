@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How execve(2) shows from outside:
+ * How execve(2) can be noticed from outside:
  *
  * - A descriptor of /proc/PID/mem stands for the memory that the process had
  *   when it was opened. When that has been replaced (or the process has ended),
  *   reading gives no byte and no error: a check that costs one system call.
  * - The kernel gives every program 16 random bytes, named by AT_RANDOM in its
- *   auxiliary vector. fork(2) copies them, so a child that has other ones than
- *   its parent is another program. A child that vfork(2) made has its parent's
+ *   auxiliary vector. fork(2) copies them, so a child whose bytes differ from its
+ *   parent's is another program. A child that vfork(2) made has its parent's
  *   memory until it calls execve().
  *
- * A process whose parent has ended is given to another one; it is known already,
- * or nobody's.
+ * A process whose parent has ended gets another parent. We know the process already, or it is not
+ * ours to follow.
  *
  * Sources: proc_pid_mem(5), getauxval(3); fs/proc/base.c, mem_rw(), of Linux.
  */
@@ -25,9 +25,10 @@
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
+#include "libprobe/follow/idle.h"
 #include "libprobe/follow/watch.h"
+#include "libprobe/modules/modules.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/modules.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/stop/children.h"
 #include "libprobe/stop/control.h"
@@ -36,7 +37,7 @@
 
 enum {
 	AUXV_MAX = 64,
-	SCAN_NS = 2000000, /* between two looks at children, at the least */
+	SCAN_NS = 2000000, /* at least, between two looks at children */
 	SCAN_SHARE = 20	   /* and so many times as long as one look takes */
 };
 
@@ -53,7 +54,7 @@ struct watched {
 	int mem;	     /* of what was added, or -1: the children, which are looked at */
 	bool is_child;	     /* it was found, not added */
 	bool seen;	     /* in this round */
-	bool denied;	     /* that it may not be looked at has been told */
+	bool denied;	     /* it has been reported that it cannot be read */
 	uint64_t checked_ns; /* when it was this program still */
 };
 
@@ -72,7 +73,7 @@ struct probe_watch {
 enum image_state {
 	IMAGE_READ,
 	IMAGE_GONE,  /* the process has ended */
-	IMAGE_DENIED /* it may not be looked at: a program that runs as somebody else */
+	IMAGE_DENIED /* it cannot be read: a program of another user */
 };
 
 static enum image_state image_read(pid_t pid, struct image *ret)
@@ -105,8 +106,8 @@ static bool image_same(const struct image *a, const struct image *b)
 }
 
 /*
- * Is a program's loader at work yet? It tells so to debuggers (struct r_debug). A
- * process that cannot be read is none that waiting would help.
+ * Is a program's loader at work yet? It tells so to debuggers (struct r_debug). If a process cannot
+ * be read, waiting would not help.
  */
 static bool is_loading(pid_t pid, struct files *files)
 {
@@ -232,12 +233,12 @@ struct probe_error *probe_watch_add(struct probe_watch *watch, const struct prob
 void probe_watch_pass_over(struct probe_watch *watch, const struct probe_target *target)
 {
 	if (target->held)
-		files_pass_over(watch->launches.files, target->pid);
+		idle_note(target->pid, watch->launches.files);
 }
 
 /* ---- Looking ------------------------------------------------------------------------ */
 
-/* Is it another program now, and has been loaded? *error_ret: it may not be looked at. */
+/* Is it another program now, and has been loaded? *error_ret: it cannot be read. */
 static bool has_changed(
 	struct probe_watch *watch, struct watched *w, uint64_t now, struct probe_error **error_ret)
 {
@@ -268,7 +269,7 @@ static bool has_changed(
 	return true;
 }
 
-/* Opens what a process has become, and watches that. */
+/* Opens the program that a process has become, and watches it. */
 static struct probe_error *take(
 	struct watched *w, struct files *files, uint64_t now, struct probe_watch_event *ret)
 {
@@ -289,7 +290,7 @@ static struct probe_error *take(
 	return NULL;
 }
 
-/* One that is held, which is watched as what it is now. */
+/* A held program, which is watched from now on. */
 static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 {
 	const struct watched *w;
@@ -306,7 +307,7 @@ static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 	return true;
 }
 
-/* Adds the children of a process that are new. */
+/* Adds the new children of a process. */
 static bool add_children(struct probe_watch *watch, size_t parent)
 {
 	pid_t *children = children_of(watch->items[parent].pid);
@@ -332,7 +333,7 @@ static bool add_children(struct probe_watch *watch, size_t parent)
 	return ok;
 }
 
-/* Has a process ended? Of one that was added, its memory tells in most cases that it has not. */
+/* Has a process ended? If it was added, a look at its memory mostly shows that it has not. */
 static bool has_ended(const struct watched *w)
 {
 	return !(w->mem >= 0 && memory_is_there(w->mem)) &&
@@ -357,9 +358,8 @@ static bool scan(struct probe_watch *watch)
 }
 
 /*
- * A round looks at every process once, and lasts over several calls where it finds
- * something. Children take several system calls each, so that they are not
- * looked at in each round.
+ * A round looks at every process once; if it finds something, it takes several calls. Children take
+ * several system calls each, so they are not looked at in every round.
  */
 static bool begin_round(struct probe_watch *watch)
 {

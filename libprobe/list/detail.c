@@ -11,6 +11,7 @@
 #include "arch/arch.h"
 #include "arch/spec.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/list/list.h"
 #include "libprobe/plan/plan.h"
 
@@ -24,6 +25,9 @@ const char *probe_plan_name(enum probe_plan plan)
 		[PROBE_PLAN_PUN] = "pun",
 		[PROBE_PLAN_REFUSED] = "refused",
 		[PROBE_PLAN_BEHIND] = "behind",
+		[PROBE_PLAN_BEFORE] = "before",
+		[PROBE_PLAN_HOP] = "hop",
+		[PROBE_PLAN_CALL] = "call",
 	};
 
 	return (unsigned int)plan < PROBE_PLAN_COUNT ? names[plan] : "none";
@@ -120,24 +124,20 @@ static void open_lines(struct list_file *file)
 /* Plans all sites of a file at once, because the proofs search its whole code. */
 static struct probe_error *make_plans(struct list_file *file)
 {
-	const struct sdt_note **notes;
+	AUTO_FREE const struct sdt_note **notes = calloc(file->notes.count, sizeof(*notes));
 	struct probe_error *error;
 	size_t count = 0;
 
 	file->plans_tried = true;
-	notes = calloc(file->notes.count, sizeof(*notes));
 	file->plans = calloc(file->notes.count, sizeof(*file->plans));
-	if (!notes || !file->plans) {
-		free(notes);
+	if (!notes || !file->plans)
 		return probe_error_no_memory();
-	}
 	for (size_t i = 0; i < file->notes.count; i++) {
 		if (file->notes.notes[i].pc != 0)
 			notes[count++] = &file->notes.notes[i];
 	}
 	error = plan_sites(file->object, &file->notes, notes, count, plan_default_order,
 		PLAN_DEFAULTS, file->plans);
-	free(notes);
 	if (error) {
 		free(file->plans);
 		file->plans = NULL;

@@ -10,9 +10,9 @@
 #include "elf/lines.h"
 #include "elf/object.h"
 #include "elf/sdt.h"
-#include "libprobe/patch/forecast.h"
+#include "libprobe/modules/modules.h"
+#include "libprobe/status/forecast.h"
 #include "libprobe/plan/plan.h"
-#include "libprobe/process/modules.h"
 #include "probe/list.h"
 
 /* A file, or a module of a process, that has probes. */

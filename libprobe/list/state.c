@@ -126,20 +126,52 @@ static void read_semaphores(struct probe_list *list, int pid, size_t first, size
 
 /* ---- The registry ----------------------------------------------------------------- */
 
+/*
+ * What was read at one of OCaml's sites is its handler's users; `count` sessions trace it. A
+ * handler that is wanted but not called by its site is not on.
+ */
+static void add_handlers(struct probe_site *site, int pid, uint32_t count)
+{
+	const struct arch_toggle *toggle = arch_host()->toggle;
+	bool wanted = site->refcount > 0;
+	uint8_t byte;
+
+	if (count)
+		set_refcount(site, site->refcount + count);
+	if (!wanted || !site->pc || !toggle ||
+		!read_memory(pid, site->pc + site->bias + toggle->offset, &byte, sizeof(byte)))
+		return;
+	if (byte == toggle->on) {
+		site->plan = PROBE_PLAN_TOGGLE;
+	} else {
+		site->inconsistent = true;
+		site->enabled = false;
+	}
+}
+
 /* The sites [first, end) belong to one module. */
-static void add_references(struct probe_list *list, const struct registry *registry,
+static void add_references(struct probe_list *list, int pid, const struct registry *registry,
 	const enum site_state *states, size_t first, size_t end)
 {
 	const struct list_file *file = &list->files[list->more[first].file];
 
 	for (size_t i = first; i < end; i++) {
 		struct probe_site *site = &list->sites[i];
+		bool is_ocaml = plan_is_ocaml(site->provider);
 		const struct reg_site *patched =
 			site->pc ? registry_site(registry, site->pc + site->bias) : NULL;
-		uint64_t key = select_key(&file->notes, site->bias, site->provider, site->name);
-		uint32_t count = registry_refcount(registry, key, false);
+		uint64_t key;
+		uint32_t count;
 
-		if (count > site->refcount)
+		if (patched && site_is_bare(registry, patched))
+			patched = NULL;
+		if (!registry->home && !is_ocaml)
+			continue;
+		key = select_key(&file->notes, site->bias, site->provider, site->name);
+		count = registry_refcount(registry, key, false);
+		if (is_ocaml)
+			add_handlers(site, pid, count);
+		else if (count > site->refcount)
 			set_refcount(site, count);
 		if (patched && patched->plan < PROBE_PLAN_COUNT)
 			site->plan = patched->plan;
@@ -212,8 +244,8 @@ struct probe_error *list_read_state(struct probe_list *list, int pid, size_t fir
 	error = read_registry(list, pid, first, &registry);
 	if (!error && registry.site_count)
 		error = read_sites(&registry, pid, &states);
-	for (size_t i = first; i < list->site_count && registry.home; i = module_end(list, i))
-		add_references(list, &registry, states, i, module_end(list, i));
+	for (size_t i = first; i < list->site_count; i = module_end(list, i))
+		add_references(list, pid, &registry, states, i, module_end(list, i));
 	free(states);
 	registry_deinit(&registry);
 	return error;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include <ctype.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "arch/arch.h"
 #include "libprobe/names/argument.h"
 
 const char *argument_parse(const char *text, uint8_t *ret)
@@ -23,4 +23,28 @@ const char *argument_parse(const char *text, uint8_t *ret)
 		return NULL;
 	*ret = (uint8_t)number;
 	return digit;
+}
+
+void argument_list(const struct arch_arg *specs, size_t count, char text[ARGUMENT_TEXT])
+{
+	static const char more[] = " ...";
+	size_t at;
+
+	if (!count) {
+		snprintf(text, ARGUMENT_TEXT, "no arguments");
+		return;
+	}
+	at = (size_t)snprintf(text, ARGUMENT_TEXT, "%zu argument%s:", count, count == 1 ? "" : "s");
+	for (size_t i = 0; i < count; i++) {
+		size_t length = specs[i].spec_length;
+
+		if (at + 1 + length + sizeof(more) > ARGUMENT_TEXT) {
+			memcpy(text + at, more, sizeof(more));
+			return;
+		}
+		text[at++] = ' ';
+		memcpy(text + at, specs[i].spec, length);
+		at += length;
+		text[at] = '\0';
+	}
 }

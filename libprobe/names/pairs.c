@@ -103,40 +103,52 @@ static bool ends_in(const char *name, const char *word, size_t *before_ret)
 }
 
 /* Assigns the pair's number to all ends of a begin that are still free; returns how many. */
-static size_t take_ends(const struct rule *rule, char *const *names, size_t first, size_t end,
+static size_t take_ends(const struct rule *rule, char *const *names, size_t count,
 	const char *begin, size_t before, uint32_t pair, struct pair_part *parts)
 {
-	size_t count = 0;
+	size_t taken = 0;
 
-	for (size_t i = first; i < end; i++) {
+	for (size_t i = 0; i < count; i++) {
 		if (parts[i].role != PAIR_NONE || strncmp(names[i], begin, before) != 0)
 			continue;
 		for (size_t k = 0; k < WORDS_MAX && rule->ends[k]; k++) {
 			if (strcmp(names[i] + before, rule->ends[k]) != 0)
 				continue;
 			parts[i] = (struct pair_part){PAIR_END, pair};
-			count++;
+			taken++;
 		}
 	}
-	return count;
+	return taken;
 }
 
-/* The pairs among probes [first, end), which share one provider. */
-static void pair_provider(
-	char *const *names, size_t first, size_t end, struct pair_part *parts, uint32_t *pairs)
+void pairs_by_name(char *const *names, size_t count, struct pair_part *parts, uint32_t *pairs)
 {
+	for (size_t i = 0; i < count; i++)
+		parts[i] = (struct pair_part){PAIR_NONE, 0};
 	for (size_t r = 0; r < sizeof(rules) / sizeof(*rules); r++) {
-		for (size_t i = first; i < end; i++) {
+		for (size_t i = 0; i < count; i++) {
 			size_t before;
 
 			if (parts[i].role != PAIR_NONE ||
 				!ends_in(names[i], rules[r].begin, &before) ||
-				!take_ends(&rules[r], names, first, end, names[i], before, *pairs,
-					parts))
+				!take_ends(
+					&rules[r], names, count, names[i], before, *pairs, parts))
 				continue;
 			parts[i] = (struct pair_part){PAIR_BEGIN, (*pairs)++};
 		}
 	}
+}
+
+enum pair_role pair_may_be(const char *name, size_t *stem_ret)
+{
+	for (size_t r = 0; r < sizeof(rules) / sizeof(*rules); r++) {
+		if (ends_in(name, rules[r].begin, stem_ret))
+			return PAIR_BEGIN;
+		for (size_t k = 0; k < WORDS_MAX && rules[r].ends[k]; k++)
+			if (ends_in(name, rules[r].ends[k], stem_ret))
+				return PAIR_END;
+	}
+	return PAIR_NONE;
 }
 
 static struct probe_error *pair_names(
@@ -149,7 +161,7 @@ static struct probe_error *pair_names(
 		return probe_error_no_memory();
 	for (size_t i = 0, end; i < s->probe_count; i = end) {
 		end = provider_end(s, i);
-		pair_provider(names, i, end, parts, pairs);
+		pairs_by_name(names + i, end - i, parts + i, pairs);
 	}
 	free_names(names, s->probe_count);
 	if (*pairs == before && s->probe_count)
@@ -158,38 +170,6 @@ static struct probe_error *pair_names(
 			"X__entry and X__return ...): %s:%s has no partner",
 			s->probes[0].provider, s->probes[0].name);
 	return NULL;
-}
-
-/* ---- Single names ------------------------------------------------------------------------ */
-
-/* The split at a stem of this length; a new one if there is room, else NULL. */
-static struct pair_word *word_at(struct pair_word *words, size_t *count, size_t stem)
-{
-	for (size_t i = 0; i < *count; i++) {
-		if (words[i].stem == stem)
-			return &words[i];
-	}
-	if (*count == PAIR_WORDS_MAX)
-		return NULL;
-	words[*count] = (struct pair_word){.stem = stem};
-	return &words[(*count)++];
-}
-
-size_t pair_words(const char *name, struct pair_word ret[PAIR_WORDS_MAX])
-{
-	struct pair_word *word;
-	size_t count = 0, stem;
-
-	for (size_t r = 0; r < sizeof(rules) / sizeof(*rules); r++) {
-		if (ends_in(name, rules[r].begin, &stem) && (word = word_at(ret, &count, stem)))
-			word->begins |= 1U << r;
-		for (size_t k = 0; k < WORDS_MAX && rules[r].ends[k]; k++) {
-			if (ends_in(name, rules[r].ends[k], &stem) &&
-				(word = word_at(ret, &count, stem)))
-				word->ends |= 1U << r;
-		}
-	}
-	return count;
 }
 
 /* ---- By patterns ------------------------------------------------------------------------ */

@@ -25,23 +25,22 @@ PROBE_MUST_CHECK struct probe_error *pairs_assign(const struct selection *select
 	const struct probe_pattern *const *patterns, enum probe_pairing pairing,
 	struct pair_part *parts, uint32_t *pairs);
 
-/* ---- Single names, when not all of them are known -------------------------------- */
-
-/*
- * A name split before a last word that begins or ends something. A begin and an end of one
- * provider with the same stem (the first `stem` bytes) are a pair if they have a rule (a bit)
- * in common.
- */
-struct pair_word {
-	size_t stem;
-	uint32_t begins, ends;
-};
-enum { PAIR_WORDS_MAX = 4 };
+/* ---- Names -------------------------------------------------------------------------- */
 
 /* A name with every `-` as `__`, which the caller frees; NULL without memory. */
 char *pair_plain_name(const char *name);
 
-/* All splits of a plain name; returns how many, 0 if it has no such word. */
-size_t pair_words(const char *plain_name, struct pair_word ret[PAIR_WORDS_MAX]);
+/*
+ * Sets parts[] for `count` plain names of one provider and module. Pairs are numbered from
+ * *pairs on, which becomes greater than all numbers used. A pair has one begin.
+ */
+void pairs_by_name(
+	char *const *plain_names, size_t count, struct pair_part *parts, uint32_t *pairs);
+
+/*
+ * What a plain name alone can be, by its last word. *stem_ret: how many bytes stand before that
+ * word, unless it is PAIR_NONE.
+ */
+enum pair_role pair_may_be(const char *plain_name, size_t *stem_ret);
 
 #endif

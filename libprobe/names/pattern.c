@@ -3,7 +3,7 @@
  * Patterns: what users type to name probes.
  *
  * Users come from other tools, and each tool spells a static probe in its own way;
- * probe/pattern.h has the grammar. How the spellings are told apart:
+ * probe/pattern.h has the grammar. How the spellings are distinguished:
  *
  *   /…/            begins and ends with a slash. No name ends with a slash, so
  *                  this is never a path:provider:name with an absolute path.
@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/error.h"
 #include "libprobe/names/argument.h"
 #include "libprobe/names/pattern.h"
@@ -434,6 +435,11 @@ const char *probe_pattern_text(const struct probe_pattern *pattern)
 	return pattern->text;
 }
 
+bool pattern_is_exact(const struct probe_pattern *pattern)
+{
+	return !pattern->predicate && !pattern->is_regex && !is_glob(pattern->name);
+}
+
 const struct capture *pattern_captures(const struct probe_pattern *pattern, size_t *count_ret)
 {
 	*count_ret = pattern->capture_count;
@@ -488,15 +494,12 @@ static bool matches_path(const struct probe_pattern *pattern, const char *path)
 
 static bool matches_name(const struct probe_pattern *pattern, const char *name)
 {
-	char *doubled;
-	bool matches;
+	AUTO_FREE char *doubled = NULL;
 
 	if (!strchr(name, '-'))
 		return fnmatch(pattern->name, name, 0) == 0;
 	doubled = double_dashes(name, strlen(name), false);
-	matches = doubled && fnmatch(pattern->name, doubled, 0) == 0;
-	free(doubled);
-	return matches;
+	return doubled && fnmatch(pattern->name, doubled, 0) == 0;
 }
 
 /* Copies a name with every `__` as `-`. */
@@ -517,7 +520,8 @@ static void single_dashes(char *to, const char *from)
 static bool matches_regex(const regex_t *regex, const char *provider, const char *name)
 {
 	size_t provider_length = strlen(provider);
-	char *doubled = NULL, *subject, *tail;
+	AUTO_FREE char *doubled = NULL, *subject = NULL;
+	char *tail;
 	bool matches;
 
 	if (strchr(name, '-')) {
@@ -526,10 +530,8 @@ static bool matches_regex(const regex_t *regex, const char *provider, const char
 			return false;
 	}
 	subject = malloc(provider_length + 1 + 2 * strlen(name) + 1);
-	if (!subject) {
-		free(doubled);
+	if (!subject)
 		return false;
-	}
 	memcpy(subject, provider, provider_length);
 	subject[provider_length] = ':';
 	tail = subject + provider_length + 1;
@@ -543,8 +545,6 @@ static bool matches_regex(const regex_t *regex, const char *provider, const char
 		single_dashes(tail, name);
 		matches = regexec(regex, subject, 0, NULL, 0) == 0;
 	}
-	free(subject);
-	free(doubled);
 	return matches;
 }
 

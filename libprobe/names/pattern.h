@@ -3,6 +3,8 @@
 #ifndef LIBPROBE_NAMES_PATTERN_H
 #define LIBPROBE_NAMES_PATTERN_H
 
+#include <stdbool.h>
+
 #include "probe/pattern.h"
 
 /* An argument that a pattern requests. */
@@ -12,6 +14,9 @@ struct capture {
 	bool has_length;      /* str(argN,argM) or, if it is not a string, bytes(argN,argM) */
 	unsigned char length; /* M */
 };
+
+/* Does it name probes, and not match names by wildcards, a regex or a function? */
+bool pattern_is_exact(const struct probe_pattern *pattern);
 
 /* The list in parentheses; NULL if there is none, and all arguments are wanted. */
 const struct capture *pattern_captures(const struct probe_pattern *pattern, size_t *count_ret);

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
+#include "libprobe/names/argument.h"
+#include "libprobe/names/pattern.h"
 #include "libprobe/names/select.h"
 
 /* Orders notes by provider and name; equal ones stay in file order. */
@@ -96,15 +99,13 @@ static struct probe_error *add_probe(struct selection *selection, struct module 
 {
 	size_t probe_count = selection->probe_count;
 	struct select_probe *probes = array_grow(selection->probes, probe_count, sizeof(*probes));
-	struct place *places = sort_places(notes, count);
+	AUTO_FREE struct place *places = sort_places(notes, count);
 	struct probe_error *error = NULL;
 
 	if (probes)
 		selection->probes = probes;
-	if (!probes || !places) {
-		free(places);
+	if (!probes || !places)
 		return probe_error_no_memory();
-	}
 	probes[selection->probe_count++] = (struct select_probe){
 		.module = module,
 		.provider = notes[0]->provider,
@@ -122,12 +123,75 @@ static struct probe_error *add_probe(struct selection *selection, struct module 
 			error = add_site(selection, module, notes[i], probe_count, is_again);
 	}
 	probes[probe_count].site_count = selection->site_count - probes[probe_count].first_site;
-	free(places);
 	return error;
 }
 
+/* The highest argument that a pattern names; -1 if none. */
+static int highest_argument(const struct probe_pattern *pattern)
+{
+	size_t count;
+	const struct capture *captures = pattern_captures(pattern, &count);
+	int highest = -1;
+
+	for (size_t i = 0; captures && i < count; i++) {
+		if (captures[i].arg > highest)
+			highest = captures[i].arg;
+		if (captures[i].has_length && captures[i].length > highest)
+			highest = captures[i].length;
+	}
+	return highest;
+}
+
+struct probe_error *select_lacking(const struct probe_pattern *pattern, uint16_t machine,
+	const struct sdt_note *const *notes, size_t count)
+{
+	const struct arch *arch = arch_of_machine(machine);
+	struct arch_arg specs[ARCH_ARGS_MAX];
+	const struct sdt_note *without = NULL;
+	char list[ARGUMENT_TEXT];
+	int highest = highest_argument(pattern);
+	size_t lacking = 0;
+
+	for (size_t i = 0; i < count && arch && highest >= 0; i++) {
+		if (arch->parse_args(notes[i]->args, specs) > (size_t)highest)
+			continue;
+		without = without ? without : notes[i];
+		lacking++;
+	}
+	if (!lacking)
+		return NULL;
+	argument_list(specs, arch->parse_args(without->args, specs), list);
+	if (lacking == count)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%s:%s: there is no arg%d, the probe has %s", without->provider,
+			without->name, highest, list);
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"%s:%s: %zu of its %zu sites have no arg%d: the one at %#jx has %s",
+		without->provider, without->name, lacking, count, highest, (uintmax_t)without->pc,
+		list);
+}
+
+/* What is known of the arguments that a pattern names. */
+struct wanted {
+	struct probe_error *error; /* of the first matching probe that lacks one */
+	bool is_there;		   /* another one has them */
+};
+
+/* Notes whether a probe has what a pattern names; false where it is refused for that. */
+static bool note_arguments(
+	const struct probe_pattern *pattern, struct probe_error *lacks, struct wanted *wanted)
+{
+	if (wanted->error)
+		probe_error_free(lacks);
+	else
+		wanted->error = lacks;
+	wanted->is_there |= !lacks;
+	return !lacks || !pattern_is_exact(pattern);
+}
+
 static struct probe_error *select_module(struct module *module,
-	const struct probe_pattern *const *patterns, size_t pattern_count, struct selection *ret)
+	const struct probe_pattern *const *patterns, size_t pattern_count, struct wanted *wanted,
+	struct selection *ret)
 {
 	struct probe_error *error = module_read_notes(module);
 	const struct sdt_note **notes;
@@ -143,6 +207,7 @@ static struct probe_error *select_module(struct module *module,
 	qsort(notes, count, sizeof(*notes), compare_notes);
 	for (size_t i = 0, end; i < count && !error; i = end) {
 		size_t first = pattern_count;
+		bool lacking = false, exact = false;
 
 		for (end = i + 1; end < count && strcmp(notes[i]->name, notes[end]->name) == 0 &&
 				  strcmp(notes[i]->provider, notes[end]->provider) == 0;)
@@ -152,27 +217,53 @@ static struct probe_error *select_module(struct module *module,
 				    patterns[k], module->path, notes[i]->provider, notes[i]->name))
 				continue;
 			ret->matched[k] = true;
+			lacking |= !note_arguments(patterns[k],
+				select_lacking(patterns[k], object_machine(module->object),
+					notes + i, end - i),
+				&wanted[k]);
+			exact |= pattern_is_exact(patterns[k]);
 			if (first == pattern_count)
 				first = k;
 		}
 		if (first < pattern_count || pattern_count == 0)
 			error = add_probe(ret, module, notes + i, end - i, first);
+		if (error || (!lacking && !exact))
+			continue;
+		ret->probes[ret->probe_count - 1].lacking = lacking;
+		ret->probes[ret->probe_count - 1].exact = exact;
 	}
 	free(notes);
 	return error;
 }
 
+/* Keeps the first mistake. It is not a mistake if only some of the probes that wildcards match lack
+ * an argument. */
+static void judge_arguments(const struct probe_pattern *const *patterns, size_t count,
+	struct wanted *wanted, struct selection *ret)
+{
+	for (size_t k = 0; k < count; k++) {
+		if (ret->lacking || (wanted[k].is_there && !pattern_is_exact(patterns[k])))
+			probe_error_free(wanted[k].error);
+		else
+			ret->lacking = wanted[k].error;
+	}
+}
+
 struct probe_error *select_probes(struct modules *modules,
 	const struct probe_pattern *const *patterns, size_t count, struct selection *ret)
 {
+	struct wanted *wanted = calloc(count + 1, sizeof(*wanted));
 	struct probe_error *error = NULL;
 
 	*ret = (struct selection){.pattern_count = count};
 	ret->matched = calloc(count + 1, sizeof(*ret->matched));
-	if (!ret->matched)
-		return probe_error_no_memory();
+	if (!ret->matched || !wanted)
+		error = probe_error_no_memory();
 	for (size_t i = 0; i < modules->count && !error; i++)
-		error = select_module(&modules->items[i], patterns, count, ret);
+		error = select_module(&modules->items[i], patterns, count, wanted, ret);
+	if (wanted)
+		judge_arguments(patterns, count, wanted, ret);
+	free(wanted);
 	if (error)
 		selection_deinit(ret);
 	return error;
@@ -183,6 +274,7 @@ void selection_deinit(struct selection *selection)
 	free(selection->probes);
 	free(selection->sites);
 	free(selection->matched);
+	probe_error_free(selection->lacking);
 	*selection = (struct selection){0};
 }
 
@@ -237,6 +329,14 @@ void selection_drop_unwanted(struct selection *selection)
 	}
 	selection->site_count = sites;
 	selection->probe_count = probes;
+}
+
+struct probe_error *select_check_arguments(struct selection *selection)
+{
+	struct probe_error *error = selection->lacking;
+
+	selection->lacking = NULL;
+	return error;
 }
 
 /* The probe may be in a module that could not be read. */

@@ -4,8 +4,8 @@
 #define LIBPROBE_NAMES_SELECT_H
 
 #include "arch/arch.h"
+#include "libprobe/modules/modules.h"
 #include "libprobe/plan/plan.h"
-#include "libprobe/process/modules.h"
 #include "probe/target.h"
 
 enum { SELECT_REASONS = 3 };
@@ -31,7 +31,15 @@ struct select_probe {
 	uint64_t key;	/* see select_key() */
 	bool refused;	/* none of its sites can be patched */
 	bool unwanted;	/* see selection_drop_unwanted() */
+	bool lacking;	/* a site has not all arguments that the patterns name which match it */
+	bool exact;	/* a pattern names it; else only wildcards match it, or there are none */
+	uint16_t times; /* how much its count is to change by; 0 is the same as 1 */
 };
+
+static inline uint16_t select_times(const struct select_probe *probe)
+{
+	return probe->times ? probe->times : 1;
+}
 
 /* Sites are sorted by probe. Initialise with {0}. */
 struct selection {
@@ -41,6 +49,7 @@ struct selection {
 	size_t site_count;
 	bool *matched; /* per pattern */
 	size_t pattern_count;
+	struct probe_error *lacking; /* of the first such probe; see select_check_arguments() */
 };
 
 /*
@@ -66,6 +75,20 @@ void selection_drop_unwanted(struct selection *selection);
  */
 uint64_t select_key(
 	const struct sdt_notes *notes, uint64_t bias, const char *provider, const char *name);
+
+/*
+ * PROBE_ERROR_USAGE if a site of a probe lacks an argument that a pattern names. The notes are
+ * all of the probe, in a file for this machine (EM_).
+ */
+PROBE_MUST_CHECK struct probe_error *select_lacking(const struct probe_pattern *pattern,
+	uint16_t machine, const struct sdt_note *const *notes, size_t count);
+
+/*
+ * Takes the error for the first probe that lacks an argument which a pattern names; NULL: none
+ * does. Of the probes that wildcards match, one must have it. Errors: PROBE_ERROR_USAGE,
+ * PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *select_check_arguments(struct selection *selection);
 
 /* The error for the first pattern that matched nothing; NULL if all did. */
 PROBE_MUST_CHECK struct probe_error *select_unmatched(struct modules *modules,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an output format has to say: one table of operations per format, each
- * appending to the sink's buffer. All are there in every table but where it is
- * said that NULL is allowed.
+ * What an output format has to say: one table of operations per format, each appending to the
+ * sink's buffer. Every table has all of them, unless a comment allows NULL.
  */
 #ifndef LIBPROBE_OUTPUT_FORMAT_H
 #define LIBPROBE_OUTPUT_FORMAT_H
@@ -29,7 +28,7 @@ struct format {
 		const struct probe_session_probe *probe, const char *comm);
 	void (*lost)(struct format_context *context, const struct probe_session_probe *probe,
 		uint64_t lost);
-	/* NULL where nothing is said of that. */
+	/* NULL: the format does not report that. */
 	void (*site)(struct format_context *context, pid_t pid, const struct probe_site_news *news);
 	void (*table)(struct format_context *context, const struct probe_table *table,
 		const struct probe_view *view);

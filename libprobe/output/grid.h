@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Columns of text. Cells are put one behind the other into a buffer first, since
+ * Columns of text. Cells are put one after the other into a buffer first, since
  * the widest decides how wide a column is.
  */
 #ifndef LIBPROBE_OUTPUT_GRID_H

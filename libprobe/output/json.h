@@ -17,7 +17,7 @@ void json_hit(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm);
 /* A line for a loss; provider and name may be NULL. */
 void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint64_t lost);
-/* A whole number stays one as far as 64 bits reach; what is no number is null. */
+/* A whole number of up to 64 bits is written as one; NAN is null. */
 void json_number_field(struct buffer *out, const char *key, long double value);
 
 /* What is in the object of a row. */

@@ -7,7 +7,7 @@
  *	 "tracer":"stack","ts":N,"interval":N}
  *
  * "end" is "truncated" where the copy of the stack ended before the stack did, and
- * "unknown" where nobody knows what called the outermost frame. "offset" is that of
+ * "unknown" if the caller of the outermost frame is not known. "offset" is that of
  * "ip" in the symbol, or, where "symbol" is null, in the module.
  */
 #include "libprobe/output/json.h"

@@ -10,11 +10,11 @@
  *	 "tracer":"sum,arg0","ts":N,"interval":N}
  *
  * What a tracer does not gather is missing; what there was nothing of is null.
- * "sites", "refused" and "inconsistent" stand in rows of probes of which not all sites
+ * "sites", "refused" and "inconsistent" are in rows of probes whose sites are not all
  * were counted all the time (struct probe_coverage); where none was, hits is null.
- * Times are nanoseconds. HIGH belongs to the bucket. "interval" (nanoseconds,
- * with "ts" at its end) stands in rows that are not over all, "tracer" where there
- * are several.
+ * Times are nanoseconds. HIGH belongs to the bucket, except of floating-point values. "interval"
+ *(nanoseconds, with "ts" at its end) stands in rows that are not over all, "tracer" where there are
+ *several.
  */
 #include <math.h>
 #include <string.h>
@@ -39,10 +39,17 @@ static void value_field(struct buffer *out, const char *key, const struct probe_
 	json_value(out, value);
 }
 
-/* Values are whole, but the middle of a bucket may not be. */
+/* Values are whole, but the middle of a bucket may have a fraction. */
 static double rounded(double value)
 {
 	return isfinite(value) && fabs(value) < 0x1p53 ? (double)(int64_t)(value + 0.5) : value;
+}
+
+static double percentile(const struct probe_row *row, double percent)
+{
+	double value = probe_row_percentile(row, percent);
+
+	return row->is_float ? value : rounded(value);
 }
 
 static void percentile_fields(struct buffer *out, const struct probe_row *row)
@@ -60,8 +67,7 @@ static void percentile_fields(struct buffer *out, const struct probe_row *row)
 	};
 
 	for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++)
-		json_number_field(out, percentiles[i].key,
-			rounded(probe_row_percentile(row, percentiles[i].percent)));
+		json_number_field(out, percentiles[i].key, percentile(row, percentiles[i].percent));
 }
 
 /* A bound in the unit of the row; the high one belongs to the bucket. */
@@ -77,11 +83,28 @@ static uint64_t scaled(uint64_t bound, double unit, bool is_high)
 	return value >= 0x1p64 ? UINT64_MAX : (uint64_t)value;
 }
 
+/* The high bound of doubles does not belong to it; null is no bound. */
+static void bucket_of_doubles(struct buffer *out, const struct probe_row *row, size_t index)
+{
+	double low, high;
+
+	probe_row_bucket(row, index, &low, &high);
+	if (index == PROBE_BUCKETS - 1)
+		value_number(&row->min, &low);
+	json_number_field(out, "", low);
+	json_number_field(out, ",", high);
+	json_unsigned_field(out, ",", row->buckets[index]);
+}
+
 static void bucket(struct buffer *out, const struct probe_row *row, size_t index)
 {
 	uint64_t high;
 	int64_t low;
 
+	if (row->is_float) {
+		bucket_of_doubles(out, row, index);
+		return;
+	}
 	probe_bucket_range(index, &low, &high);
 	if (index == PROBE_BUCKETS - 1) {
 		buffer_signed(out, row->min.kind == PROBE_VALUE_SIGNED ? row->min.i : low);

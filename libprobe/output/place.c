@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening what is written to.
+ * Opens files and folders for output.
  *
- * In a folder like /tmp, where everybody may put files and nobody may take away others'
+ * In a folder like /tmp, where everybody may put files, but not remove those of others
  * (the sticky bit), another user can be there first: with a link by which root writes
  * over a file of root's, or with a file or a pipe of his own. Linux has settings against
  * that (fs.protected_symlinks, _regular, _fifos, _hardlinks; proc_sys_fs(5)), which may be
@@ -11,7 +11,7 @@
  *
  *	a link is followed      if it is ours, or the folder's owner's
  *	what is there is used   likewise; and a file only if it has no other name, since
- *	                        whoever made that is unknown
+ *	                        its creator is unknown
  *
  * Links of /proc are followed by the kernel: what they lead to has no path
  * (/dev/stdout, /dev/fd/N).
@@ -44,7 +44,7 @@ static struct probe_error *failed(const struct walk *w)
 	return probe_error_system(errno, "cannot create %s", w->path);
 }
 
-/* Somebody else may have put it there. */
+/* Another user may have put it there. */
 static struct probe_error *not_ours(const struct walk *w, const char *name, const char *what)
 {
 	return probe_error_new(PROBE_ERROR_PERMISSION,
@@ -59,7 +59,7 @@ static bool is_trusted(const struct stat *folder, const struct stat *st)
 	return !open || st->st_uid == geteuid() || st->st_uid == folder->st_uid;
 }
 
-/* May what is there be used? */
+/* May the present file or folder be used? */
 static struct probe_error *check_there(
 	const struct walk *w, const char *name, const struct stat *st)
 {
@@ -156,7 +156,7 @@ static struct probe_error *open_there(
 	return error;
 }
 
-/* The last component of a file's path; *again_ret: somebody was faster. */
+/* The last component of a file's path; *again_ret: another process was faster. */
 static struct probe_error *open_last(struct walk *w, const char *name, int *ret, bool *again_ret)
 {
 	struct stat st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where output goes: files and folders that somebody else may have prepared. */
+/* Where output goes: files and folders that another user may have prepared. */
 #ifndef LIBPROBE_OUTPUT_PLACE_H
 #define LIBPROBE_OUTPUT_PLACE_H
 

@@ -9,7 +9,7 @@
  * POLLOUT on a pipe means room for PIPE_BUF bytes (pipe(7)). Regular files
  * always have room, and take all at once. A terminal that says POLLOUT may have
  * room for one byte only, so it is opened a second time, for us alone and without
- * blocking; sockets can be told with each call.
+ * blocking; sockets take a flag with each call.
  *
  * The traced program often writes to the same pipe or terminal. What one call
  * of write(2) hands over is not mixed with it, so each ends at the end of a
@@ -30,7 +30,7 @@
 
 enum {
 	SINK_FULL_BYTES = 256 << 10,
-	SINK_IDLE_ROOM = 1 << 20 /* a larger buffer is given back when it is empty */
+	SINK_IDLE_ROOM = 1 << 20 /* a larger buffer is freed when it is empty */
 };
 
 struct probe_sink {
@@ -75,7 +75,7 @@ struct probe_error *sink_create(
 
 	if (flags < 0 || fstat(fd, &st) < 0)
 		return probe_error_system(errno, "%s", name);
-	/* Now, and not when a hit is to be written: as write(2) would say. */
+	/* Report it now, as write(2) would when a hit is written. */
 	if ((flags & O_ACCMODE) == O_RDONLY)
 		return probe_error_system(EBADF, "%s", name);
 	sink = calloc(1, sizeof(*sink));
@@ -206,7 +206,7 @@ static bool sink_ready(const struct probe_sink *sink)
 	return sink->regular || poll(&pfd, 1, 0) > 0;
 }
 
-/* How much of what is waiting the next write takes. */
+/* How much of the waiting output the next write takes. */
 static size_t next_length(const struct probe_sink *sink)
 {
 	const struct buffer *out = &sink->context.out;

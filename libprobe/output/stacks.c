@@ -13,7 +13,7 @@ size_t stacks_depth(const struct probe_stacks_row *row)
 	return row->stack.count + (row->stack.end != PROBE_STACK_WHOLE);
 }
 
-/* The frame at a depth, from the outermost on; NULL for the one that says what is missing. */
+/* The frame at a depth, from the outermost on; NULL: the mark of a truncated stack. */
 static const struct probe_frame *frame_at(const struct probe_stacks_row *row, size_t depth)
 {
 	if (row->stack.end != PROBE_STACK_WHOLE && depth-- == 0)

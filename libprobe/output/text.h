@@ -13,10 +13,16 @@ void text_time(struct format_context *context, uint64_t time_ns);
 
 /* A time with three significant digits and its unit: "812ns", "1.23ms". */
 void text_duration(struct buffer *out, double ns);
-/* A number of what is counted or measured: an integer, or with at most two decimals. */
+/* A count or a measured value: an integer, or with at most two decimals. */
+/*
+ * A number with a fraction, in this many digits: values and sums have all digits of a double,
+ * averages fewer, and estimates from buckets three.
+ */
+enum text_digits { TEXT_POWER = 3, TEXT_BUCKET = 4, TEXT_AVERAGE = 10, TEXT_VALUE = 15 };
+void text_real(struct buffer *out, double value, enum text_digits digits);
 void text_number(struct buffer *out, long double value);
 
-/* What stands above a table, where there are several. */
+/* The heading of a table, if there are several. */
 void text_heading(struct format_context *context, const struct probe_view *view);
 
 /* A line for each row, or a chart. */

@@ -24,13 +24,16 @@ enum {
 	BAR_NEGATIVE = 0,
 	BAR_ZERO = 1,
 	BAR_FIRST = 2,
-	BARS = BAR_FIRST + 64
+	BARS = BAR_FIRST + 64,
+	/* Of doubles, k begins with this one. */
+	DOUBLE_LEAST = -24
 };
 
 struct bars {
 	uint64_t counts[BARS];
 	uint64_t most;
 	unsigned int low, high; /* the bars with something in them: [low, high) */
+	bool are_doubles;
 };
 
 /* The bar that a bucket belongs to: that of its middle, where bounds are times. */
@@ -38,10 +41,16 @@ static unsigned int bar_of(const struct probe_row *row, size_t index)
 {
 	uint64_t high, value;
 	int64_t low;
-	double middle;
+	double middle, least, most;
+	int power;
 
 	if (index == PROBE_BUCKETS - 1)
 		return BAR_NEGATIVE;
+	if (row->is_float) {
+		probe_row_bucket(row, index, &least, &most);
+		frexp(least, &power); /* from 2^(power - 1) on */
+		return index ? BAR_FIRST + (unsigned int)(power - 1 - DOUBLE_LEAST) : BAR_ZERO;
+	}
 	probe_bucket_range(index, &low, &high);
 	value = (uint64_t)low;
 	if (row->unit != 1) {
@@ -53,7 +62,7 @@ static unsigned int bar_of(const struct probe_row *row, size_t index)
 
 static void bars_init(struct bars *bars, const struct probe_row *row)
 {
-	*bars = (struct bars){.low = BARS};
+	*bars = (struct bars){.low = BARS, .are_doubles = row->is_float};
 	for (size_t i = 0; i < PROBE_BUCKETS; i++) {
 		unsigned int bar;
 
@@ -83,9 +92,32 @@ static void power(struct buffer *out, unsigned int exponent, bool times)
 	buffer_string(out, units[exponent / 10]);
 }
 
-static void bar_label(struct buffer *out, unsigned int bar, bool times)
+/* 2^exponent, which may be less than 1. */
+static void power_of_double(struct buffer *out, int exponent)
 {
-	if (bar == BAR_NEGATIVE) {
+	if (exponent < 0)
+		text_real(out, ldexp(1, exponent), TEXT_POWER);
+	else
+		power(out, (unsigned int)exponent, false);
+}
+
+static void bar_label_of_doubles(struct buffer *out, unsigned int bar)
+{
+	int exponent = (int)bar - BAR_FIRST + DOUBLE_LEAST;
+
+	buffer_string(out, bar == BAR_ZERO ? "[0" : "[");
+	if (bar != BAR_ZERO)
+		power_of_double(out, exponent);
+	buffer_string(out, ", ");
+	power_of_double(out, exponent + 1);
+	buffer_char(out, ')');
+}
+
+static void bar_label(struct buffer *out, unsigned int bar, bool times, bool are_doubles)
+{
+	if (are_doubles && bar != BAR_NEGATIVE) {
+		bar_label_of_doubles(out, bar);
+	} else if (bar == BAR_NEGATIVE) {
 		buffer_string(out, "(..., 0)");
 	} else if (bar == BAR_ZERO) {
 		buffer_string(out, "[0]");
@@ -116,12 +148,12 @@ static size_t digits_of(uint64_t value)
 
 static void bar_line(struct buffer *out, const struct bars *bars, unsigned int bar, bool times)
 {
-	enum { LABEL_WIDTH = 16, COUNT_WIDTH = 10 };
+	enum { LABEL_WIDTH = 16, DOUBLES_WIDTH = 20, COUNT_WIDTH = 10 };
 	uint64_t count = bars->counts[bar];
 	size_t before = written(out), width;
 
-	bar_label(out, bar, times);
-	buffer_pad(out, written(out) - before, LABEL_WIDTH);
+	bar_label(out, bar, times, bars->are_doubles);
+	buffer_pad(out, written(out) - before, bars->are_doubles ? DOUBLES_WIDTH : LABEL_WIDTH);
 	buffer_char(out, ' ');
 	buffer_pad(out, digits_of(count), COUNT_WIDTH);
 	buffer_unsigned(out, count);
@@ -135,25 +167,33 @@ static void bar_line(struct buffer *out, const struct bars *bars, unsigned int b
 
 /* ---- Figures ---------------------------------------------------------------------- */
 
-static void figure(struct buffer *out, const char *name, long double value, bool times)
+/* How figures are shown: times, doubles with so many digits, or whole numbers. */
+struct figure_kind {
+	bool times, is_float;
+	enum text_digits digits;
+};
+
+static void figure(struct buffer *out, const char *name, long double value, struct figure_kind kind)
 {
 	buffer_string(out, name);
 	buffer_char(out, ' ');
-	if (times)
+	if (kind.is_float)
+		text_real(out, (double)value, kind.digits);
+	else if (kind.times)
 		text_duration(out, (double)value);
 	else
 		text_number(out, value);
 }
 
-static void extreme(
-	struct buffer *out, const char *name, const struct probe_value *value, bool times)
+static void extreme(struct buffer *out, const char *name, const struct probe_value *value,
+	struct figure_kind kind)
 {
 	double number = NAN;
 
 	/* A whole number keeps all its digits. */
-	if (times || !value_number(value, &number)) {
+	if (kind.times || kind.is_float || !value_number(value, &number)) {
 		value_number(value, &number);
-		figure(out, name, number, times);
+		figure(out, name, number, kind);
 		return;
 	}
 	buffer_string(out, name);
@@ -176,23 +216,28 @@ static void figures(struct buffer *out, const struct probe_row *row, const struc
 		{"  p99.99", 99.99},
 	};
 
+	const struct figure_kind exact = {view->times, row->is_float, TEXT_VALUE};
+	const struct figure_kind average = {view->times, row->is_float, TEXT_AVERAGE};
+	const struct figure_kind bucket = {view->times, row->is_float, TEXT_BUCKET};
+
 	buffer_string(out, "count ");
 	if (is_none)
 		buffer_char(out, '-');
 	else
 		buffer_unsigned(out, row->count);
 	if (row->count) {
-		figure(out, "  sum", row->sum, view->times);
-		extreme(out, "  min", &row->min, view->times);
-		figure(out, "  avg", row->sum / row->count, view->times);
-		extreme(out, "  max", &row->max, view->times);
+		figure(out, "  sum", row->sum, exact);
+		extreme(out, "  min", &row->min, exact);
+		figure(out, "  avg", row->sum / row->count, average);
+		extreme(out, "  max", &row->max, exact);
 		buffer_char(out, '\n');
 		for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {
 			double value = probe_row_percentile(row, percentiles[i].percent);
 
-			/* Values are integers, but a bucket's middle may be none. */
+			/* Integers stay so, but a bucket's middle may be none. */
 			figure(out, percentiles[i].name,
-				view->times ? value : (double)(int64_t)value, view->times);
+				view->times || row->is_float ? value : (double)(int64_t)value,
+				bucket);
 		}
 	}
 	buffer_char(out, '\n');

@@ -111,7 +111,7 @@ static void count_text(struct buffer *out, uint64_t count, const char *one, cons
 	buffer_string(out, count == 1 ? one : many);
 }
 
-/* The stacks of one probe, of which so many are shown. */
+/* The stacks of one probe, and how many are shown. */
 static void print_probe(
 	struct buffer *out, const struct probe_stacks_row **rows, size_t count, size_t shown)
 {

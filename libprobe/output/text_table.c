@@ -18,7 +18,7 @@
 #include "libprobe/table/table.h"
 
 enum {
-	SILENT_ROWS_MAX = 50, /* beyond so many, rows without hits are only counted */
+	SILENT_ROWS_MAX = 50, /* beyond this number, rows without hits are only counted */
 	HITS_WIDTH = 12
 };
 
@@ -44,12 +44,14 @@ static void title(struct line *line, const char *text, bool right)
 	next(line, right);
 }
 
-static void amount(struct line *line, const char *name, long double value)
+static void amount(struct line *line, const char *name, long double value, enum text_digits digits)
 {
 	struct buffer *text = &line->grid->text;
 
 	if (!line->row)
 		buffer_string(text, name);
+	else if (line->row->row.is_float)
+		text_real(text, (double)value, digits);
 	else if (line->view->times)
 		text_duration(text, (double)value);
 	else
@@ -75,7 +77,7 @@ static void exact(struct line *line, const char *name, const struct probe_value 
 	}
 	if (line->row)
 		value_number(value, &number);
-	amount(line, name, number);
+	amount(line, name, number, TEXT_VALUE);
 }
 
 static void per_second(struct line *line, const char *name, double value)
@@ -113,9 +115,9 @@ static void percentiles(struct line *line)
 
 		if (line->row)
 			value = probe_row_percentile(&line->row->row, shown[i].percent);
-		if (!line->view->times && isfinite(value))
+		if (!line->view->times && isfinite(value) && !line->row->row.is_float)
 			value = (double)(int64_t)value;
-		amount(line, shown[i].name, value);
+		amount(line, shown[i].name, value, TEXT_BUCKET);
 	}
 }
 
@@ -155,11 +157,11 @@ static void figure_cells(struct line *line, struct format_context *context)
 	if (columns & PROBE_COLUMN_RATE)
 		per_second(line, "RATE/s", (double)row->count);
 	if (columns & PROBE_COLUMN_SUM)
-		amount(line, line->view->times ? "TOTAL" : "SUM", row->sum);
+		amount(line, line->view->times ? "TOTAL" : "SUM", row->sum, TEXT_VALUE);
 	if (columns & PROBE_COLUMN_MIN)
 		exact(line, "MIN", &row->min);
 	if (columns & PROBE_COLUMN_AVERAGE)
-		amount(line, "AVG", row->count ? row->sum / row->count : NAN);
+		amount(line, "AVG", row->count ? row->sum / row->count : NAN, TEXT_AVERAGE);
 	if (columns & PROBE_COLUMN_PERCENTILES)
 		percentiles(line);
 	if (columns & PROBE_COLUMN_MAX)
@@ -192,7 +194,7 @@ static void key_cells(struct line *line, size_t key_count)
 	}
 }
 
-/* What is not counted of the row's probe stands behind all columns, without a title. */
+/* What is not counted of the row's probe follows all columns, without a title. */
 static void coverage_cell(struct line *line)
 {
 	char text[PROBE_COVERAGE_BYTES] = "";
@@ -241,7 +243,7 @@ static void add_line(struct grid *grid, struct format_context *context,
 
 /* ---- Tables ----------------------------------------------------------------------- */
 
-/* Nothing is known of what is not counted. */
+/* Certainly without hits: those of sites that are not counted are unknown. */
 static bool is_silent(const struct probe_table_row *row)
 {
 	return !row->row.count && !row->row.in_flight && !row->unmatched &&
@@ -249,8 +251,8 @@ static bool is_silent(const struct probe_table_row *row)
 }
 
 /*
- * Which rows are shown: the first so many, and those without hits where they are few
- * and none with hits is left out.
+ * Which rows are shown: the first ones up to the limit; and those without hits, if they are few and
+ * no row with hits is left out.
  */
 struct shown {
 	size_t rows;   /* with hits */

@@ -39,6 +39,18 @@ static void decimals(struct buffer *out, double value, int count)
 	uselocale(before);
 }
 
+void text_real(struct buffer *out, double value, enum text_digits digits)
+{
+	char *at = isfinite(value) ? buffer_reserve(out, 40) : NULL;
+	locale_t before = uselocale(out->c_locale);
+
+	if (at)
+		out->length += (size_t)snprintf(at, 40, "%.*g", (int)digits, value);
+	else if (!isfinite(value))
+		buffer_char(out, '-');
+	uselocale(before);
+}
+
 void text_duration(struct buffer *out, double ns)
 {
 	char *at = buffer_reserve(out, PROBE_DURATION_BYTES);

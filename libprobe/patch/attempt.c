@@ -10,13 +10,16 @@ struct attempt attempt_begin(const struct probe_target *target, struct probe_rep
 		.refusals = report->refusal_count};
 }
 
-bool attempt_again(struct attempt *attempt, struct probe_error **error)
+bool attempt_next(struct attempt *attempt)
 {
-	if (!*error || attempt->target->lessons == attempt->lessons)
+	bool learned = attempt->target->lessons != attempt->lessons;
+
+	if (attempt->is_made && (!attempt->error || !learned))
 		return false;
+	attempt->is_made = true;
 	attempt->lessons = attempt->target->lessons;
-	probe_error_free(*error);
-	*error = NULL;
+	probe_error_free(attempt->error);
+	attempt->error = NULL;
 	report_forget(attempt->report, attempt->refusals);
 	return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attempts to probe a target. Some things about its threads can only be known once all
- * stand still, when everything has been made for threads as they mostly are. Then the
- * attempt fails, what was made is taken back, and the next one knows better.
+ * Attempts to probe a target. Some facts about its threads are known only once all of them are
+ * stopped, when everything has been built for threads as they usually are. If that was wrong, the
+ * attempt fails and is undone, and the next one knows better.
  */
 #ifndef LIBPROBE_PATCH_ATTEMPT_H
 #define LIBPROBE_PATCH_ATTEMPT_H
@@ -12,16 +12,22 @@
 struct attempt {
 	const struct probe_target *target;
 	struct probe_report *report;
-	unsigned int lessons; /* of the target, when it began */
-	size_t refusals;      /* in the report then */
+	unsigned int lessons; /* of the target, when the attempt began */
+	size_t refusals;      /* in the report before the first attempt */
+	bool is_made;
+	struct probe_error *error; /* of the last attempt; set by the caller, who owns it */
 };
 
 /* The target and the report are the caller's, and outlive it. */
 struct attempt attempt_begin(const struct probe_target *target, struct probe_report *report);
 /*
- * Did it fail for what it has taught? Then its error, which is freed, and what it has
- * reported are forgotten, and it is to be made again.
+ * Must an attempt be made: the first one, or another because the last one failed for what it has
+ * taught? The error and the report of the last one are then forgotten.
+ *
+ *	while (attempt_next(&attempt))
+ *		attempt.error = enable_once(target, request, report);
+ *	return attempt.error;
  */
-bool attempt_again(struct attempt *attempt, struct probe_error **error);
+bool attempt_next(struct attempt *attempt);
 
 #endif

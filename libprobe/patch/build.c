@@ -1,47 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Generating the code of a session, before anything stands still.
+ * Generating the code of a session, before any thread is stopped.
  *
  *   site:   nop
  *           jmp stub ------> stub of the newest session
  *                              jmp -----> stub of an older one ...
  *                                           jmp -----> tail: the moved
- *   behind the jump  <------------------------ jmp     instructions
+ *   after the jump   <------------------------ jmp     instructions
  *
  * A punned site's jump leads to a page of its own, which holds the jump to the
- * stub. A long nop that the jump is written over needs no tail: the last stub
- * jumps behind the nop.
+ * stub; so does the copy of the instructions before one of OCaml's sites. A long nop that the jump
+ * is written over needs no tail: the last stub jumps to the end of the nop.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/patch/install.h"
+#include "libprobe/patch/neighbours.h"
 #include "libprobe/patch/puns.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/target/site.h"
 #include "libprobe/target/space.h"
 #include "libprobe/target/target.h"
 #include "libprobe/target/threads.h"
 
-/* The code of one module's sites, in one piece. */
-struct piece {
-	uint64_t start; /* in the target */
-	uint8_t *bytes;
-	size_t size, used;
-};
-
-/* Where the stub of a site goes on: the one that its jump leads to now, or its tail. */
-static uint64_t next_code(
-	const struct install *a, const struct install_site *first, uint32_t *order)
+/*
+ * Where the stub of a site leads: to the stub that its jump leads to now, or to its tail. After a
+ * stub that comes before it, it leads where that one did.
+ */
+static uint64_t next_code(const struct install *a, struct install_site *first, uint32_t *order)
 {
 	const struct reg_stub *stubs;
-	size_t count;
+	size_t count, at = 0;
 
 	*order = first->order;
 	if (first->head)
 		return first->head;
 	stubs = registry_stubs(&a->change->registry, first->reg.pc, &count);
-	*order = count ? stubs[count - 1].order : 0;
-	return count ? stubs[count - 1].start : first->reg.tail;
+	while (at < count &&
+		!(a->comes_before && a->comes_before(a->describe_data, stubs[at].session)))
+		at++;
+	first->link = at < count ? stubs[at].start + stubs[at].next_jump : 0;
+	first->below = *order = at ? stubs[at - 1].order : 0;
+	return at ? stubs[at - 1].start : first->reg.tail;
 }
 
 /*
@@ -130,7 +131,7 @@ static struct probe_error *stub_error(
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 		"%s:%s: no code can be generated for it: %s", probe->provider, probe->name,
 		status == ARCH_STUB_NO_ROOM	   ? "it would be too long"
-		: status == ARCH_STUB_OUT_OF_REACH ? "there is no place near enough"
+		: status == ARCH_STUB_OUT_OF_REACH ? "there is no free memory near enough"
 		: a->needs.ring_bytes ? "its arguments take too much room in the ring (see -b)"
 				      : "this processor cannot do what is asked of it");
 }
@@ -148,8 +149,9 @@ static struct probe_error *measure(const struct install *a, size_t i, size_t *re
 	if (a->change->seccomp.strict &&
 		(stub.kind == ARCH_STUB_RECORD || stub.flights.table || stub.rate))
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"a thread of process %d is under strict seccomp, and would be killed if it "
-			"read a clock, as records and times take (seccomp(2)): count hits instead",
+			"a thread of process %d is under strict seccomp, and would be killed for "
+			"reading a clock, which records and times need (seccomp(2)): count hits "
+			"instead",
 			a->change->pid);
 	/* A record would bear the main thread's id. */
 	if (stub.kind == ARCH_STUB_RECORD && !stub.thread.has_tid && !stub.may_call_kernel)
@@ -158,24 +160,23 @@ static struct probe_error *measure(const struct install *a, size_t i, size_t *re
 	status = a->change->arch->stub(&stub, at, scratch, sizeof(scratch), &code);
 	if (status != ARCH_STUB_OK)
 		return stub_error(a, i, status);
-	/* Constants may take more bytes at other addresses; a jump may be moved off a page's end.
-	 */
+	/* Constants may take more bytes at other addresses; a jump may have to move away from a
+	 * page's end. */
 	*ret = code.length + 3 * ARCH_STUB_ALIGN;
 	if (a->sites[i].is_new)
-		*ret += ARCH_MOVED_BYTES_MAX + ARCH_STUB_ALIGN;
+		*ret += ARCH_MOVED_BYTES_MAX + ARCH_JUMP_MAX + 2 * ARCH_STUB_ALIGN +
+			neighbours_bytes(&a->selection->sites[i]);
 	return NULL;
 }
 
-/* Leaves out at least `length` bytes, up to where a stub may begin. */
-static void skip(const struct arch *arch, struct piece *p, size_t length)
+void build_skip(const struct arch *arch, struct piece *p, size_t length)
 {
 	length += -(p->start + p->used + length) % ARCH_STUB_ALIGN;
 	arch_fill(arch, p->bytes + p->used, length);
 	p->used += length;
 }
 
-/* The moved instructions of a site, and the jump back. */
-static struct probe_error *build_tail(
+struct probe_error *build_tail(
 	struct install *a, size_t i, const struct plan_move *move, struct piece *p)
 {
 	const struct arch *arch = a->change->arch;
@@ -185,15 +186,16 @@ static struct probe_error *build_tail(
 	struct reg_site *reg = &as->reg;
 	enum arch_move_status status;
 
-	skip(arch, p, 0);
+	build_skip(arch, p, 0);
 	reg->patch = site->pc + move->offset;
 	reg->tail = p->start + p->used;
 	status = arch->move(plan->bytes + move->offset, plan->byte_count - move->offset, reg->patch,
-		reg->tail, arch->jump_length, &as->moved);
+		reg->tail, move->jump, &as->moved);
 	if (status != ARCH_MOVE_OK && !(status == ARCH_MOVE_FLOW_INSIDE && as->moved.padding))
 		return probe_error_new(PROBE_ERROR_REFUSED,
 			"the instructions at %#jx cannot be moved to %#jx", (uintmax_t)reg->patch,
 			(uintmax_t)reg->tail);
+	as->moved_to = reg->tail;
 	memcpy(p->bytes + p->used, as->moved.code, as->moved.code_length);
 	p->used += as->moved.code_length;
 	if (as->moved.falls_through)
@@ -202,6 +204,73 @@ static struct probe_error *build_tail(
 	reg->tail_size = p->start + p->used - reg->tail;
 	reg->covers = as->moved.length;
 	return NULL;
+}
+
+/*
+ * The instructions before a site, which run before its first stub. A jump to that follows them,
+ * which puns_write() writes; the last stub leads to the site.
+ */
+static struct probe_error *build_head(struct install *a, size_t i, struct piece *p)
+{
+	const struct arch *arch = a->change->arch;
+	const struct select_site *site = &a->selection->sites[i];
+	struct install_site *as = &a->sites[i];
+	const struct plan *plan = &site->plan;
+	struct reg_site *reg = &as->reg;
+
+	build_skip(arch, p, 0);
+	reg->patch = site->pc - plan->before.length;
+	reg->pun = as->moved_to = p->start + p->used;
+	if (arch->move(plan->before_bytes, plan->before.length, reg->patch, reg->pun,
+		    plan->before.length, &as->moved) != ARCH_MOVE_OK)
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"the instructions at %#jx cannot be moved to %#jx", (uintmax_t)reg->patch,
+			(uintmax_t)reg->pun);
+	memcpy(p->bytes + p->used, as->moved.code, as->moved.code_length);
+	p->used += as->moved.code_length;
+	reg->entry = p->start + p->used;
+	p->used += arch->far_jump(reg->entry, reg->entry, p->bytes + p->used);
+	reg->pun_size = (uint32_t)(p->start + p->used - reg->pun);
+	reg->tail = site->pc;
+	reg->covers = plan->before.length;
+	return NULL;
+}
+
+/*
+ * What the call at one of OCaml's sites leads to: the way to the first stub, and behind the last
+ * one, what the program would have done there, which is to call the handler or not.
+ */
+static struct probe_error *build_call(struct install *a, size_t i, struct piece *p)
+{
+	const struct arch *arch = a->change->arch;
+	const struct arch_toggle *toggle = arch->toggle;
+	const struct select_site *site = &a->selection->sites[i];
+	struct reg_site *reg = &a->sites[i].reg;
+	const uint8_t *file = site->plan.bytes + toggle->offset;
+	uint64_t back = site->pc + toggle->offset + toggle->covers;
+	int32_t distance;
+	size_t length;
+
+	memcpy(&distance, file + 1, sizeof(distance));
+	reg->patch = site->pc + toggle->offset;
+	reg->count = site->semaphore + semaphore_offset(a->selection->probes[site->probe].provider);
+	memcpy(reg->original, file, reg->length);
+	reg->original[0] = toggle->off;
+	build_skip(arch, p, 0);
+	reg->pun = p->start + p->used;
+	p->used += toggle->enter(p->bytes + p->used);
+	reg->entry = p->start + p->used;
+	p->used += arch->far_jump(reg->entry, reg->entry, p->bytes + p->used);
+	reg->pun_size = (uint32_t)(p->start + p->used - reg->pun);
+	build_skip(arch, p, 0);
+	reg->tail = p->start + p->used;
+	length = toggle->leave(reg->tail, reg->count, back + (uint64_t)(int64_t)distance, back,
+		p->bytes + p->used);
+	p->used += length;
+	reg->tail_size = (uint32_t)length;
+	return length ? NULL
+		      : probe_error_new(PROBE_ERROR_REFUSED,
+				"no code can be placed near enough to %#jx", (uintmax_t)site->pc);
 }
 
 /* Describes how a new site is patched; see reg_site. */
@@ -220,8 +289,12 @@ static struct probe_error *describe_patch(struct install *a, size_t i, struct pi
 		.covers = arch->jump_length};
 	switch (site->chosen) {
 	case PROBE_PLAN_BEHIND:
+		if (plan_is_shared(plan, site->chosen))
+			return neighbours_describe(a, i, p);
 		error = build_tail(a, i, &plan->behind, p);
 		break;
+	case PROBE_PLAN_HOP:
+		return neighbours_describe(a, i, p);
 	case PROBE_PLAN_RELOCATE:
 		error = build_tail(a, i, &plan->relocate, p);
 		break;
@@ -236,12 +309,12 @@ static struct probe_error *describe_patch(struct install *a, size_t i, struct pi
 		reg->tail = site->pc + arch->site_nop;
 		reg->length = arch->pun_length;
 		break;
-	default: /* a toggle */
-		reg->key = a->selection->probes[site->probe].key;
-		reg->patch = site->pc + arch->toggle->offset;
-		reg->patched[0] = arch->toggle->on;
-		reg->length = sizeof(arch->toggle->on);
-		break;
+	case PROBE_PLAN_CALL:
+		return build_call(a, i, p);
+	default: /* PROBE_PLAN_BEFORE */
+		error = build_head(a, i, p);
+		memcpy(reg->original, plan->before_bytes, reg->length);
+		return error;
 	}
 	if (reg->entry)
 		puns_place(&a->change->registry, reg->entry, &reg->pun, &reg->pun_size);
@@ -249,6 +322,19 @@ static struct probe_error *describe_patch(struct install *a, size_t i, struct pi
 		reg->entry = reg->patch;
 	memcpy(reg->original, plan->bytes + (reg->patch - site->pc), reg->length);
 	return error;
+}
+
+/*
+ * Does the description match the plan that was chosen? Nothing else may be written, even if we have
+ * a bug.
+ */
+static struct probe_error *check_patch(const struct install_site *as)
+{
+	return as->reg.patch >= as->write_start && as->reg.patch + as->reg.length <= as->write_end
+		       ? NULL
+		       : probe_error_new(PROBE_ERROR_REFUSED,
+				 "the patch at %#jx would not be the one that was chosen",
+				 (uintmax_t)as->reg.pc);
 }
 
 /* Emits the stub of a site, and the jump that will lead to it. */
@@ -263,8 +349,8 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 	as->reg = first->reg;
 	stub.next = next_code(a, first, &as->order);
 	first->order = ++as->order;
-	skip(arch, p, 0);
-	do { /* the jump out may be written anew later: not across two pages */
+	build_skip(arch, p, 0);
+	do { /* the jump out may be rewritten later: not across two pages */
 		as->stub = p->start + p->used;
 		status = arch->stub(
 			&stub, as->stub, p->bytes + p->used, p->size - p->used, &as->code);
@@ -273,14 +359,24 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 		jump = as->stub + as->code.next_jump;
 		if (jump / SPACE_PAGE == (jump + arch->jump_length - 1) / SPACE_PAGE)
 			break;
-		skip(arch, p, 1);
+		build_skip(arch, p, 1);
 	} while (p->used < p->size);
 	p->used += as->code.length;
 	first->head = as->stub;
 	a->asks |= as->code.asks;
-	jump = first->reg.pun ? first->reg.entry : first->head;
-	if (first->is_new && !arch->jump(first->reg.patch, jump, first->reg.patched))
+	if (!first->is_new)
+		return NULL;
+	if (site_is_chained(&first->reg))
+		return neighbours_lead(a, &first->reg, first->head, p);
+	jump = first->reg.plan == PROBE_PLAN_BEFORE || first->reg.plan == PROBE_PLAN_CALL
+		       ? first->reg.pun
+	       : first->reg.pun ? first->reg.entry
+				: first->head;
+	if (!arch->jump(first->reg.patch, jump, first->reg.patched))
 		return stub_error(a, i, ARCH_STUB_OUT_OF_REACH);
+	/* A call has the distance of a jump. */
+	if (first->reg.plan == PROBE_PLAN_CALL)
+		first->reg.patched[0] = arch->toggle->on;
 	return NULL;
 }
 
@@ -294,7 +390,7 @@ static struct probe_error *measure_module(
 	for (size_t i = first; i < end && !error; i++) {
 		size_t site = a->order[i], size = 0;
 
-		if (a->sites[site].wanted && a->selection->sites[site].chosen != PROBE_PLAN_TOGGLE)
+		if (a->sites[site].wanted)
 			error = measure(a, site, &size);
 		*ret += size;
 	}
@@ -303,7 +399,7 @@ static struct probe_error *measure_module(
 
 /*
  * Memory for a piece of code. An arena that is mapped for it is announced at once:
- * a controller that is killed leaves nothing that nobody knows of.
+ * a controller that is killed leaves nothing unknown.
  */
 static struct probe_error *allocate_piece(
 	struct change *change, const struct module *module, struct piece *p)
@@ -335,9 +431,11 @@ static struct probe_error *build_module(struct install *a, size_t first, size_t 
 
 		if (!as->wanted)
 			continue;
-		if (as->is_new && as->first == site)
+		if (as->is_new && as->first == site) {
 			error = describe_patch(a, site, &p);
-		if (!error && a->selection->sites[site].chosen != PROBE_PLAN_TOGGLE)
+			error = error ? error : check_patch(as);
+		}
+		if (!error)
 			error = build_stub(a, site, &p);
 	}
 	if (!error && p.used)
@@ -348,7 +446,7 @@ static struct probe_error *build_module(struct install *a, size_t first, size_t 
 
 /* ---- The registry -------------------------------------------------------------------- */
 
-/* Gives each probe of the selection a counter: a new one, or the one that it had. */
+/* Gives each probe of the selection a counter: a new one, or the one it had before. */
 static struct probe_error *add_probes(struct install *a)
 {
 	struct registry *r = &a->change->registry;
@@ -368,10 +466,32 @@ static struct probe_error *add_probes(struct install *a)
 				PROBE_ERROR_STATE, "the session has no counter left");
 		*probe = (struct reg_probe){.key = a->selection->probes[i].key,
 			.session = a->session,
-			.refcount = 1,
+			.refcount = select_times(&a->selection->probes[i]),
 			.slot = a->slots ? a->slots[i] : session->slot_count++};
 	}
 	registry_sort(r);
+	return NULL;
+}
+
+/* Makes room, in the order of a site's stubs, for those that are linked in between. */
+static void raise_orders(const struct install *a, size_t first)
+{
+	const struct install_site *as = &a->sites[first];
+	size_t count;
+	struct reg_stub *stubs = registry_stubs(&a->change->registry, as->reg.pc, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (stubs[i].order > as->below)
+			stubs[i].order += as->order - as->below;
+}
+
+static struct probe_error *announce_site(struct registry *r, const struct reg_site *reg)
+{
+	struct reg_site *site = registry_add_site(r);
+
+	if (!site)
+		return probe_error_no_memory();
+	*site = *reg;
 	return NULL;
 }
 
@@ -379,21 +499,22 @@ static struct probe_error *add_probes(struct install *a)
 static struct probe_error *announce(struct install *a)
 {
 	struct registry *r = &a->change->registry;
+	struct probe_error *error = NULL;
 
-	for (size_t i = 0; i < a->selection->site_count; i++) {
+	for (size_t i = 0; i < a->neighbour_count && !error; i++)
+		error = announce_site(r, &a->neighbours[i]);
+	for (size_t i = 0; i < a->selection->site_count; i++)
+		if (a->sites[i].link)
+			raise_orders(a, i);
+	for (size_t i = 0; i < a->selection->site_count && !error; i++) {
 		const struct install_site *as = &a->sites[i];
-		struct reg_site *site;
 		struct reg_stub *stub;
 
 		if (!as->wanted)
 			continue;
-		if (as->is_new && as->first == i) {
-			site = registry_add_site(r);
-			if (!site)
-				return probe_error_no_memory();
-			*site = as->reg;
-		}
-		if (!as->stub)
+		if (as->is_new && as->first == i && !site_is_chained(&as->reg))
+			error = announce_site(r, &as->reg);
+		if (error || !as->stub)
 			continue;
 		stub = registry_add_stub(r);
 		if (!stub)
@@ -409,7 +530,7 @@ static struct probe_error *announce(struct install *a)
 	}
 	registry_sort(r);
 	code_release_all(&a->change->taken); /* the arrays name it all now */
-	return NULL;
+	return error;
 }
 
 struct probe_error *install_build(struct install *install)
@@ -429,5 +550,7 @@ struct probe_error *install_build(struct install *install)
 		error = announce(install);
 	if (!error)
 		error = change_store(c);
+	if (!error)
+		error = hops_write(install);
 	return error;
 }

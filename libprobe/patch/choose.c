@@ -19,19 +19,21 @@
 #include "libprobe/patch/puns.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/process/edits.h"
+#include "libprobe/process/memory.h"
 #include "libprobe/target/site.h"
 #include "libprobe/target/space.h"
 
 enum { CLAIM_MAX = UINT8_MAX };
 
 static const char crosses[] = "the jump would cross a page, and could not be written in one step";
-static const char overlaps[] = "its bytes are also those of another site that is patched";
+static const char overlaps[] = "its bytes overlap those of another patched site";
 
+static const char no_spare_left[] = "the bytes near by that a short jump could lead to are taken";
+static const char no_count[] = "nothing counts who wants its handler";
 static const char is_shared[] =
 	"it is mapped shared: a patch would change the file, and every process that has it mapped";
-static const char has_shared_semaphore[] =
-	"its semaphore is mapped shared: to raise it would change the file, and every process that "
-	"has it mapped";
+static const char has_shared_semaphore[] = "its semaphore is mapped shared: raising it would "
+					   "change the file, and every process that has it mapped";
 static const char changed[] =
 	"the memory there does not hold what the file holds: another tool may have patched it";
 
@@ -50,12 +52,21 @@ struct claim {
 struct claims {
 	struct claim *items;
 	size_t count;
+	/* Of the last site that shares its jump with its neighbours. */
+	uint64_t shared, shared_hop;
+	enum probe_plan shared_plan;
 };
 
 /* `covers` bytes from the patch on are replaced or relied on; `length` of them are written. */
 static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
 {
 	return (struct claim){patch, patch + (covers < length ? length : covers), patch + length};
+}
+
+/* What a short jump leads to. Nothing goes on there. */
+static struct claim claim_hop(const struct arch *arch, uint64_t hop)
+{
+	return claim_of(hop, arch->jump_length, arch->jump_length);
 }
 
 /* What is left of a site that was restored: where its tail, or its last stub, leads. */
@@ -124,30 +135,31 @@ static const char *take_pun(
 	const struct arch *arch = a->change->arch;
 
 	if (site->plan.byte_count < offset + arch->jump_length)
-		return "the code ends behind the nop";
+		return "the code ends after the nop";
 	return puns_take(a, arch->pun(site->plan.bytes + offset, site->pc + offset, fixed),
 		&a->sites[site - a->selection->sites].entry);
 }
 
-/* What a plan would write at a site. A patch of one byte relies on those behind it. */
+/* What a plan would write at a site. A patch of one byte relies on those after it. */
 static struct claim plan_claim(
 	const struct arch *arch, const struct select_site *site, enum probe_plan plan)
 {
-	const struct arch_toggle *toggle = arch->toggle;
 	unsigned int jump = arch->jump_length;
+	const struct plan_move *move;
 
 	switch (plan) {
-	case PROBE_PLAN_TOGGLE:
-		return claim_of(site->pc + toggle->offset, sizeof(toggle->on), toggle->covers);
+	case PROBE_PLAN_CALL:
+		return claim_of(site->pc + arch->toggle->offset, jump, jump);
+	case PROBE_PLAN_BEFORE:
+		return claim_of(
+			site->pc - site->plan.before.length, jump, site->plan.before.length);
 	case PROBE_PLAN_PUN:
 		return claim_of(site->pc, arch->pun_length, jump);
 	case PROBE_PLAN_LONG_NOP:
 		return claim_of(site->pc + site->plan.nop_offset, jump, jump);
-	case PROBE_PLAN_RELOCATE:
-		return claim_of(site->pc, jump, site->plan.relocate.length);
 	default:
-		return claim_of(
-			site->pc + site->plan.behind.offset, jump, site->plan.behind.length);
+		move = plan_move_of(&site->plan, plan);
+		return claim_of(site->pc + move->offset, move->jump, move->length);
 	}
 }
 
@@ -155,38 +167,104 @@ static struct claim plan_claim(
 static bool has_boundary(
 	const struct install *a, const struct select_site *site, enum probe_plan plan)
 {
-	const struct plan_move *move =
-		plan == PROBE_PLAN_BEHIND ? &site->plan.behind : &site->plan.relocate;
+	const struct plan_move *move = plan_move_of(&site->plan, plan);
 	struct arch_insn insn;
 
-	if (plan != PROBE_PLAN_BEHIND && plan != PROBE_PLAN_RELOCATE)
+	if (plan == PROBE_PLAN_BEFORE)
+		return true;
+	if (!move)
 		return false;
 	return !a->change->arch->decode(site->plan.bytes + move->offset,
 		       site->plan.byte_count - move->offset, site->pc + move->offset, &insn) ||
-	       insn.length < a->change->arch->jump_length;
+	       insn.length < move->jump;
+}
+
+/* Is a plan's jump that of a neighbour before it? Sites are planned by ascending address. */
+static bool is_shared_jump(
+	const struct claims *claims, const struct select_site *site, enum probe_plan plan)
+{
+	return plan_is_shared(&site->plan, plan) && plan == claims->shared_plan &&
+	       site->pc + plan_move_of(&site->plan, plan)->offset == claims->shared;
 }
 
 /*
- * Why a plan that the file allows is not possible in this process; NULL: it is. `found` is
- * what the memory holds from the site on, as much as the file; NULL: nothing can be read.
+ * Takes one of the places that a site's short jump can lead to: none that another patch has, and
+ * that still holds what the file holds.
+ */
+static const char *take_hop(
+	struct install *a, const struct claims *claims, const struct select_site *site)
+{
+	struct install_site *as = &a->sites[site - a->selection->sites];
+	uint64_t bias = site->pc - site->plan.pc;
+	uint8_t original[ARCH_JUMP_MAX], found[ARCH_JUMP_MAX];
+	size_t length = a->change->arch->jump_length;
+
+	if (is_shared_jump(claims, site, PROBE_PLAN_HOP)) {
+		as->hop = claims->shared_hop;
+		return NULL;
+	}
+	for (size_t i = 0; i < site->plan.spare_count; i++) {
+		uint64_t hop = site->plan.spares[i] + bias;
+
+		if (claims_meet(claims, claim_hop(a->change->arch, hop)) ||
+			is_mapped_shared(a->change, hop) ||
+			hops_original(a, as, hop, original) != length ||
+			memory_read(a->change->pid, hop, found, length) != length ||
+			memcmp(found, original, length) != 0)
+			continue;
+		as->hop = hop;
+		return NULL;
+	}
+	return no_spare_left;
+}
+
+/* Takes the bytes of the plan that was chosen; false without memory. */
+static bool take_bytes(const struct arch *arch, struct claims *claims,
+	const struct select_site *site, uint64_t hop)
+{
+	struct claim claim = plan_claim(arch, site, site->chosen);
+
+	if (is_shared_jump(claims, site, site->chosen))
+		return true;
+	if (plan_is_shared(&site->plan, site->chosen)) {
+		claims->shared = claim.start;
+		claims->shared_hop = hop;
+		claims->shared_plan = site->chosen;
+	}
+	return claims_add(claims, claim) && (!hop || claims_add(claims, claim_hop(arch, hop)));
+}
+
+/*
+ * Why a plan that the file allows is not possible in this process; NULL: it is. `found` is what
+ * the memory holds from plan.before.length before the site on; NULL: nothing can be read.
  */
 static const char *check_plan(struct install *a, const struct claims *claims,
 	const struct select_site *site, enum probe_plan plan, const uint8_t *found)
 {
 	const struct arch *arch = a->change->arch;
 	struct claim claim = plan_claim(arch, site, plan);
+	const char *reason;
 
-	a->sites[site - a->selection->sites].entry = 0;
-	if (claims_meet(claims, claim))
+	a->sites[site - a->selection->sites].entry = a->sites[site - a->selection->sites].hop = 0;
+	if (!is_shared_jump(claims, site, plan) && claims_meet(claims, claim))
 		return overlaps;
 	if (is_mapped_shared(a->change, claim.start))
 		return is_shared;
-	if (!found || !plan_holds(arch, &site->plan, plan, found))
+	found += found ? site->plan.before.length - plan_starts_before(&site->plan, plan) : 0;
+	if (!found || !plan_holds(arch, &site->plan, plan, found)) {
+		*(found ? &a->change->differs : &a->change->gone) = true;
 		return changed;
+	}
 	if (crosses_page(claim.start, claim.written_end - claim.start))
 		return crosses;
-	if (has_boundary(a, site, plan))
-		return windows_reason(&a->transaction->windows, a->change);
+	reason = has_boundary(a, site, plan) ? windows_reason(&a->transaction->windows, a->change)
+					     : NULL;
+	if (reason)
+		return reason;
+	if (plan == PROBE_PLAN_HOP)
+		return take_hop(a, claims, site);
+	if (plan == PROBE_PLAN_CALL && !site->semaphore)
+		return no_count;
 	if (plan == PROBE_PLAN_PUN)
 		return take_pun(a, site, 0, arch->jump_length - arch->pun_length);
 	if (plan == PROBE_PLAN_LONG_NOP && site->plan.nop_fixed)
@@ -201,7 +279,17 @@ static const enum probe_plan *plan_order(const struct install *a, size_t *count_
 	return a->request->plans ? a->request->plans : plan_default_order;
 }
 
-/* Decides on a plan for a site that nobody has patched; for `found` see check_plan(). */
+/* Keeps what the plan that was chosen may write. */
+static void keep_claim(struct install *a, const struct select_site *site)
+{
+	struct claim claim = plan_claim(a->change->arch, site, site->chosen);
+	struct install_site *as = &a->sites[site - a->selection->sites];
+
+	as->write_start = claim.start;
+	as->write_end = claim.written_end;
+}
+
+/* Decides on a plan for a site that is not patched; for `found` see check_plan(). */
 static struct probe_error *choose(
 	struct install *a, struct claims *claims, struct select_site *site, const uint8_t *found)
 {
@@ -213,8 +301,8 @@ static struct probe_error *choose(
 		const char *reason;
 		enum probe_plan plan = plan_choose(&site->plan, &order[i], 1, &reason);
 
-		/* A toggle runs the program's own handler: it is no way to trace. */
-		if (plan == PROBE_PLAN_TOGGLE && !a->persistent)
+		/* A toggle runs the program's own handler: see toggles.c. */
+		if (plan == PROBE_PLAN_TOGGLE)
 			continue;
 		if (plan == PROBE_PLAN_REFUSED)
 			reason = plan_reason(&site->plan, &order[i], 1);
@@ -223,11 +311,14 @@ static struct probe_error *choose(
 		if (reason)
 			select_add_reason(site, reason);
 	}
+	if (site->chosen != PROBE_PLAN_REFUSED)
+		keep_claim(a, site);
 	if (a->alone) {
 		a->pun_page_count = 0;
 		code_release_all(&a->change->taken);
 	} else if (site->chosen != PROBE_PLAN_REFUSED) {
-		return claims_add(claims, plan_claim(a->change->arch, site, site->chosen))
+		return take_bytes(a->change->arch, claims, site,
+			       a->sites[site - a->selection->sites].hop)
 			       ? NULL
 			       : probe_error_no_memory();
 	}
@@ -236,17 +327,14 @@ static struct probe_error *choose(
 	return NULL;
 }
 
-/* A site at the same address as one that is planned. A toggle serves only one probe. */
+/* A site at the same address as one that is planned. */
 static void share(const struct selection *s, size_t first, struct select_site *site)
 {
 	site->chosen = s->sites[first].chosen;
 	memcpy(site->reasons, s->sites[first].reasons, sizeof(site->reasons));
-	if (site->chosen != PROBE_PLAN_TOGGLE || site->probe == s->sites[first].probe)
-		return;
-	select_refuse(site, "another note names this address");
 }
 
-/* Is a site the first one at its address, and not patched? Then it is to be planned. */
+/* Is a site the first one at its address, and not patched? Then it needs a plan. */
 static bool is_to_plan(const struct install *a, size_t site)
 {
 	return a->sites[site].is_new && a->sites[site].first == site;
@@ -258,16 +346,21 @@ static struct probe_error *read_found(const struct install *a, const struct plan
 {
 	struct probe_error *error;
 
-	for (size_t i = first, n = 0; i < end; i++)
-		if (is_to_plan(a, a->order[i]) &&
-			!edits_add(
-				found, a->selection->sites[a->order[i]].pc, plans[n++].byte_count))
+	for (size_t i = first, n = 0; i < end; i++) {
+		const struct plan *plan = &plans[n];
+
+		if (!is_to_plan(a, a->order[i]))
+			continue;
+		n++;
+		if (!edits_add(found, a->selection->sites[a->order[i]].pc - plan->before.length,
+			    plan->before.length + plan->byte_count))
 			return probe_error_no_memory();
+	}
 	error = edits_prepare(found);
 	return error ? error : edits_read(found, a->change->pid);
 }
 
-static struct probe_error *plan_notes(struct module *module, const struct sdt_note *const *notes,
+struct probe_error *install_plan_notes(struct module *module, const struct sdt_note *const *notes,
 	size_t count, const enum probe_plan *order, size_t order_count, struct plan *ret)
 {
 	return module->file ? file_plan_sites(module->file, notes, count, order, order_count, ret)
@@ -298,7 +391,7 @@ static struct probe_error *plan_module(
 		if (is_to_plan(a, a->order[i]))
 			notes[count++] = s->sites[a->order[i]].note;
 	if (!error && count)
-		error = plan_notes(module, notes, count, order, order_count, plans);
+		error = install_plan_notes(module, notes, count, order, order_count, plans);
 	if (!error && count)
 		error = read_found(a, plans, first, end, &found);
 	if (!error && count)
@@ -311,6 +404,9 @@ static struct probe_error *plan_module(
 		if (is_to_plan(a, a->order[i])) {
 			site->plan = plans[count];
 			select_refuse(site, unfit_reason(&unfit, site->pc));
+			if (site->plan.before.length && !site->reasons[0])
+				select_refuse(site,
+					unfit_reason(&unfit, site->pc - site->plan.before.length));
 			if (!site->reasons[0])
 				error = choose(a, claims, site, edits_found(&found, count));
 			count++;
@@ -336,7 +432,8 @@ static struct probe_error *plan_modules(struct install *a)
 
 		if (!claims_add(&claims, site->pc
 						 ? claim_of(site->patch, site->length, site->covers)
-						 : claim_left(site)))
+						 : claim_left(site)) ||
+			(site->hop && !claims_add(&claims, claim_hop(a->change->arch, site->hop))))
 			error = probe_error_no_memory();
 	}
 	for (size_t i = 0, end; i < a->order_count && !error; i = end) {
@@ -359,16 +456,9 @@ static void look_up(struct install *a, size_t i, const enum site_state *states)
 		return;
 	a->sites[i].reg = *known;
 	site->chosen = known->plan;
-	if (a->persistent && known->plan != PROBE_PLAN_TOGGLE &&
-		plan_is_ocaml(site->note->provider)) {
-		select_refuse(
-			site, "it is being traced: its own handler cannot be switched on now");
-	}
-	if (known->plan == PROBE_PLAN_TOGGLE)
-		select_refuse(site, "its own handler is switched on: disable it first");
 	if (states[known - a->change->registry.sites] != SITE_PATCHED)
 		select_refuse(
-			site, "its patch was overwritten by somebody else (see probectl status)");
+			site, "something else has overwritten its patch (see probectl status)");
 }
 
 static struct probe_error *look_up_all(struct install *a)
@@ -465,10 +555,9 @@ struct probe_error *install_plan(struct install *install)
 	if (!install->sites || !install->order)
 		return probe_error_no_memory();
 	error = look_up_all(install);
-	if (error)
-		return error;
-	order_sites(install);
-	error = plan_modules(install);
+	if (!error)
+		order_sites(install);
+	error = error ? error : plan_modules(install);
 	if (!error)
 		error = refuse_shared_semaphores(install);
 	for (size_t i = 0; i < s->site_count; i++)
@@ -478,7 +567,6 @@ struct probe_error *install_plan(struct install *install)
 	return error;
 }
 
-/* The report has each site and its reason; so this only says what that means. */
 static struct probe_error *refusal_error(
 	const struct install *install, const struct select_site *first, size_t refused)
 {
@@ -494,18 +582,19 @@ static struct probe_error *refusal_error(
 struct probe_error *install_refusals(const struct install *install, struct probe_report *report)
 {
 	const struct selection *s = install->selection;
-	const struct select_site *first = NULL;
+	const struct select_site *first = NULL, *named = NULL;
 	struct probe_error *error = NULL;
 	size_t refused = 0;
 
 	for (size_t i = 0; i < s->site_count && !error; i++) {
 		if (!s->sites[i].pc || s->sites[i].chosen != PROBE_PLAN_REFUSED)
 			continue;
-		first = first ? first : &s->sites[i];
-		refused++;
+		first = refused++ ? first : &s->sites[i];
+		named = !named && s->probes[s->sites[i].probe].exact ? &s->sites[i] : named;
 		error = report_refusal(report, &s->probes[s->sites[i].probe], &s->sites[i]);
 	}
-	return error || !first || install->request->keep_going
-		       ? error
-		       : refusal_error(install, first, refused);
+	if (error || !first || install->request->keep_going ||
+		(!named && (install->served || refused < install->order_count)))
+		return error;
+	return refusal_error(install, named ? named : first, refused);
 }

@@ -9,7 +9,8 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/patch/install.h"
-#include "libprobe/stop/registers.h"
+#include "libprobe/thread/registers.h"
+#include "libprobe/target/site.h"
 #include "libprobe/target/target.h"
 #include "libprobe/target/threads.h"
 
@@ -45,7 +46,8 @@ static struct edit *expect(const struct commit_site *at, struct edits *edits)
 
 	if (!as->is_new)
 		return edits_add(edits, as->reg.patch, as->reg.length);
-	return edits_add(edits, as->reg.pc,
+	return edits_add(edits,
+		as->reg.pc - plan_starts_before(&selected(at)->plan, (enum probe_plan)as->reg.plan),
 		plan_needs(at->install->change->arch, &selected(at)->plan,
 			(enum probe_plan)as->reg.plan));
 }
@@ -61,10 +63,15 @@ static bool is_expected(const struct commit_site *at, const uint8_t *found)
 		(enum probe_plan)as->reg.plan, found);
 }
 
+/* Where a site's patch is written, or the jump that leads to its new stubs. */
+static uint64_t edit_address(const struct install_site *as)
+{
+	return as->is_new ? as->reg.patch : as->link ? as->link : as->reg.entry;
+}
+
 /* The bytes to be written for a site. */
 static struct probe_error *describe_edit(const struct commit_site *at, struct edit *edit)
 {
-	const struct arch *arch = at->install->change->arch;
 	const struct install_site *as = site_of(at);
 
 	edit->is_write = true;
@@ -73,9 +80,9 @@ static struct probe_error *describe_edit(const struct commit_site *at, struct ed
 		edit->length = as->reg.length;
 		return NULL;
 	}
-	/* The jump that leads to the first stub is redirected to the new one. */
-	edit->length = as->reg.pun ? arch->far_jump(as->reg.entry, as->head, edit->bytes)
-				   : arch->jump(as->reg.entry, as->head, edit->bytes);
+	/* The jump that leads to the first stub, or to one that comes later, is redirected. */
+	edit->length = as->link ? at->install->change->arch->jump(as->link, as->head, edit->bytes)
+				: site_entry_jump(&as->reg, as->head, edit->bytes);
 	return edit->length ? NULL
 			    : probe_error_new(PROBE_ERROR_REFUSED,
 				      "no stub can be placed near %#jx", (uintmax_t)as->reg.pc);
@@ -89,8 +96,7 @@ static bool find_sites(struct commit *c)
 			const struct install_site *as = &a->sites[i];
 			struct commit_site *sites;
 
-			/* A toggle has no stub. */
-			if (as->first != i || !(as->head || (as->wanted && as->is_new)))
+			if (as->first != i || as->joins || !as->head)
 				continue;
 			sites = array_grow(c->sites, c->site_count, sizeof(*sites));
 			if (!sites)
@@ -111,8 +117,7 @@ static struct probe_error *prepare_text(struct commit *c)
 		const struct install_site *as = site_of(&c->sites[k]);
 		struct edit *edit;
 
-		if (!expect(&c->sites[k], text) ||
-			!(edit = edits_add(text, as->is_new ? as->reg.patch : as->reg.entry, 0)))
+		if (!expect(&c->sites[k], text) || !(edit = edits_add(text, edit_address(as), 0)))
 			return probe_error_no_memory();
 		error = describe_edit(&c->sites[k], edit);
 	}
@@ -132,13 +137,14 @@ static bool add_semaphores(const struct install *a, struct semaphores *semaphore
 
 		for (size_t k = 0; k < count && ok; k++) {
 			struct reg_semaphore *added = registry_add_semaphore(&a->change->registry);
+			uint16_t times = select_times(&s->probes[i]);
 
-			ok = added && semaphores_add(semaphores, addresses[k], 1);
+			ok = added && semaphores_add(semaphores, addresses[k], times);
 			if (added)
 				*added = (struct reg_semaphore){.key = s->probes[i].key,
 					.address = addresses[k],
 					.session = a->session,
-					.added = ok};
+					.added = ok ? times : 0};
 		}
 	}
 	free(addresses);
@@ -159,7 +165,7 @@ static void forget_semaphores(const struct install *a)
 	}
 }
 
-/* The registry as it is to be afterwards. */
+/* The registry as it will be afterwards. */
 static struct probe_error *prepare_registry(const struct commit *c)
 {
 	struct registry *r = &c->transaction->change->registry;
@@ -171,7 +177,7 @@ static struct probe_error *prepare_registry(const struct commit *c)
 		struct reg_site *site = registry_site(r, as->reg.pc);
 
 		/* What is there then is what a later removal has to find. */
-		if (!as->is_new && site && !site->pun)
+		if (!as->is_new && site && !site->pun && !as->link)
 			memcpy(site->patched, edit->bytes, site->length);
 	}
 	for (const struct install *a = c->transaction->installs; a && ok; a = a->next) {
@@ -191,6 +197,11 @@ static struct probe_error *prepare_registry(const struct commit *c)
 
 /* ---- Verifying ------------------------------------------------------------------------ */
 
+static bool has_hop(const struct commit_site *at)
+{
+	return site_has_hop(&site_of(at)->reg, at->install->change->pid);
+}
+
 /* Compares the bytes of all sites with what their plans were made for. */
 static struct probe_error *verify(const struct commit *c)
 {
@@ -203,16 +214,23 @@ static struct probe_error *verify(const struct commit *c)
 		const struct select_probe *probe =
 			&at->install->selection->probes[selected(at)->probe];
 
+		at->install->change->gone |= !found;
+		at->install->change->differs |= found && !is_expected(at, found);
 		if (!found)
 			error = probe_error_new(PROBE_ERROR_REFUSED,
-				"%s:%s: there is no memory at %#jx", probe->provider, probe->name,
-				(uintmax_t)text->items[2 * k].address);
+				"%s:%s: there is no memory at %#jx: %s was closed", probe->provider,
+				probe->name, (uintmax_t)text->items[2 * k].address,
+				probe->module->path);
 		else if (!is_expected(at, found))
 			error = probe_error_new(PROBE_ERROR_REFUSED,
 				"%s:%s: the memory at %#jx does not hold what %s holds: another "
 				"tool may have patched it",
 				probe->provider, probe->name, (uintmax_t)text->items[2 * k].address,
 				probe->module->path);
+		else if (site_of(at)->reg.hop && !has_hop(at))
+			error = probe_error_new(PROBE_ERROR_REFUSED,
+				"%s:%s: the jump at %#jx was overwritten by another tool",
+				probe->provider, probe->name, (uintmax_t)site_of(at)->reg.hop);
 	}
 	return error;
 }
@@ -231,13 +249,13 @@ static bool move_thread(const struct install_site *as, struct control_thread *th
 	for (size_t k = 0; k < as->moved.count; k++) {
 		if (as->moved.from_offset[k] != offset)
 			continue;
-		arch_set(&thread->regs, ARCH_PC, as->reg.tail + as->moved.to_offset[k]);
+		arch_set(&thread->regs, ARCH_PC, as->moved_to + as->moved.to_offset[k]);
 		return registers_write(thread->tid, &thread->regs);
 	}
 	return false;
 }
 
-/* The site whose patch, once written, has pc behind its first byte; NULL: none. */
+/* The site whose patch, once written, has pc after its first byte; NULL: none. */
 static const struct install_site *window_of(const struct commit *c, uint64_t pc)
 {
 	size_t above = ARRAY_SEARCH(c->sites, c->site_count, patch, pc);
@@ -246,7 +264,7 @@ static const struct install_site *window_of(const struct commit *c, uint64_t pc)
 	return as && as->is_new && pc < as->reg.patch + as->reg.length ? as : NULL;
 }
 
-/* Where instructions begin that will be covered, but for those at the jumps' own addresses. */
+/* Where instructions begin that will be covered, except those at the jumps' own addresses. */
 static struct probe_error *prepare_windows(const struct commit *c)
 {
 	struct windows *windows = &c->transaction->windows;
@@ -298,22 +316,35 @@ static struct probe_error *check_counter(const struct install *a)
 				 a->change, session->data + offsetof(struct data_header, answer));
 }
 
+static bool calls_kernel(const struct install *a)
+{
+	const struct reg_session *session = registry_session(&a->change->registry, a->session);
+
+	return a->asks || a->is_gate || session->flags & REG_SESSION_KERNEL_TIME;
+}
+
 /* See transaction_commit(). */
 static struct probe_error *look(void *data, bool *again_ret)
 {
 	const struct commit *c = data;
 	struct change *change = c->transaction->change;
 	struct probe_error *error = NULL;
+	bool has_stubs = false;
 
 	if (registry_is_stale(&change->registry, change->pid))
 		return probe_error_new(PROBE_ERROR_STATE,
-			"process %d: its probes were changed by somebody else meanwhile: try again",
+			"process %d: another controller has changed its probes meanwhile: try "
+			"again",
 			change->pid);
+	for (const struct install *a = c->transaction->installs; a; a = a->next)
+		has_stubs |= !a->is_gate;
+	if (has_stubs)
+		error = threads_check(change->target, &change->control, &change->thread);
 	for (const struct install *a = c->transaction->installs; a && !error; a = a->next) {
-		if (!a->is_gate)
-			error = threads_check(change->target, &change->control, &change->thread);
-		if (!error && a->takes_time)
+		if (a->takes_time)
 			error = check_counter(a);
+		if (!error && calls_kernel(a))
+			error = threads_check_dispatch(change);
 	}
 	if (!error)
 		error = transaction_read(c->transaction);
@@ -343,8 +374,8 @@ struct probe_error *install_patch(struct transaction *t)
 	if (!error)
 		error = prepare_windows(&c);
 	if (!error)
-		error = transaction_commit(
-			t, look, &c, "a signal handler stays where a site is to be patched");
+		error = transaction_commit(t, look, &c,
+			"a signal handler would return into the bytes that a patch replaces");
 	for (const struct install *a = error ? t->installs : NULL; a; a = a->next)
 		forget_semaphores(a);
 	if (error)

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "libprobe/patch/attempt.h"
+#include "libprobe/patch/enable.h"
 #include "libprobe/patch/install.h"
-#include "libprobe/patch/orphans.h"
+#include "libprobe/target/orphans.h"
+#include "libprobe/patch/toggles.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/target/target.h"
 
@@ -31,8 +33,8 @@ static size_t patched_sites(
 }
 
 /*
- * Takes the probes that are on already out of the selection: they are counted up, all of them
- * or none, unless the state is what counts.
+ * Removes probes that are already on from the selection, and raises their counts, all of them or
+ * none; with --force it sets them.
  */
 static struct probe_error *split_known(struct transaction *t, struct selection *s,
 	const struct probe_request *request, struct probe_report *report)
@@ -43,15 +45,17 @@ static struct probe_error *split_known(struct transaction *t, struct selection *
 	for (size_t i = 0; i < s->probe_count; i++) {
 		struct select_probe *probe = &s->probes[i];
 		const struct reg_probe *persistent = registry_persistent(r, probe->key);
+		int by;
 
 		probe->unwanted = persistent;
 		if (!persistent)
 			continue;
-		if (persistent->refcount >= UINT16_MAX)
+		by = request->force ? 1 - (int)persistent->refcount : select_times(probe);
+		if ((int)persistent->refcount + by > UINT16_MAX)
 			return probe_error_new(PROBE_ERROR_STATE,
-				"%s: its reference count is at its largest value already",
+				"%s: its reference count is already at its maximum",
 				probe_label(probe, label));
-		if (!request->force && !transaction_count(t, probe->key, 1))
+		if (by && !transaction_count(t, probe->key, by))
 			return probe_error_no_memory();
 		report->probes++;
 		report->sites += patched_sites(r, s, probe);
@@ -71,7 +75,7 @@ static int compare_pair_ends(const void *a, const void *b)
 	return x->first_site < y->first_site ? -1 : x->first_site > y->first_site;
 }
 
-static struct probe_error *order_pairs(struct selection *s)
+struct probe_error *enable_order_pairs(struct selection *s)
 {
 	struct select_site *sites = calloc(s->site_count + 1, sizeof(*sites));
 	size_t at = 0;
@@ -94,54 +98,91 @@ static struct probe_error *order_pairs(struct selection *s)
 	return NULL;
 }
 
-/* What a request names; each of its patterns has to match. */
-static struct probe_error *select_asked(
+struct probe_error *enable_select(
 	struct change *c, const struct probe_request *request, struct selection *ret)
 {
-	struct probe_error *error =
-		select_probes(&c->modules, request->patterns, request->pattern_count, ret);
+	struct probe_error *error;
 
+	if (request->pairs && request->pattern_count % 2)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%zu patterns are no pairs: each start needs an end",
+			request->pattern_count);
+	error = select_probes(&c->modules, request->patterns, request->pattern_count, ret);
+	if (!error)
+		error = select_check_arguments(ret);
 	if (!error)
 		error = select_unmatched(&c->modules, ret, request->patterns, c->pid);
 	if (!error && request->pairs)
-		error = order_pairs(ret);
+		error = enable_order_pairs(ret);
 	return error;
+}
+
+/* Handlers are refused one by one (toggles.c). That nothing else was asked for is known here. */
+static struct probe_error *check_any(const struct change *c, const struct probe_request *request,
+	const struct probe_report *before, const struct probe_report *report)
+{
+	size_t refused = report->refusal_count - before->refusal_count;
+
+	if (request->keep_going || !refused || report->probes > before->probes)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_REFUSED,
+		"process %d: %zu of %zu sites cannot be switched (%s:%s%s), so nothing is changed",
+		c->pid, refused, refused, report->refusals[before->refusal_count].provider,
+		report->refusals[before->refusal_count].name, refused > 1 ? ", ..." : "");
+}
+
+struct probe_error *enable_selected(struct change *c, struct selection *s,
+	const struct probe_request *request, struct probe_report *report)
+{
+	struct transaction t = transaction_of(c, TRANSACTION_ADDS);
+	struct install install = install_of(&t, s, request);
+	struct probe_report before = *report;
+	struct probe_error *error;
+
+	t.atomic = request->atomic;
+	install.persistent = true;
+	error = toggles_take(&t, s, request, true, report);
+	if (!error)
+		error = split_known(&t, s, request, report);
+	install.served = report->probes > before.probes;
+	if (!error && s->probe_count)
+		error = install_add(&install, report);
+	else if (!error)
+		error = check_any(c, request, &before, report);
+	if (!error)
+		error = install_commit(&t);
+	install_deinit(&install);
+	transaction_end(&t);
+	return error;
+}
+
+void enable_forget(struct probe_report *report, const struct probe_report *before)
+{
+	report->probes = before->probes;
+	report->sites = before->sites;
+	memcpy(report->plans, before->plans, sizeof(report->plans));
 }
 
 static struct probe_error *enable_once(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report)
 {
-	size_t probes = report->probes, sites = report->sites;
+	struct probe_report before = *report;
 	struct selection selection = {0};
-	struct transaction t;
-	struct install install;
 	struct probe_error *error;
 	struct change c;
 
 	error = change_begin(target, &c);
 	if (error)
 		return error;
-	t = transaction_of(&c, TRANSACTION_ADDS);
-	t.atomic = request->atomic;
-	install = install_of(&t, &selection, request);
-	install.persistent = true;
 	error = install_heal(&c);
 	if (!error)
-		error = select_asked(&c, request, &selection);
+		error = enable_select(&c, request, &selection);
 	if (!error)
-		error = split_known(&t, &selection, request, report);
-	if (!error && selection.probe_count)
-		error = install_add(&install, report);
-	if (!error)
-		error = install_commit(&t);
-	if (error) {
-		report->probes = probes;
-		report->sites = sites;
-	}
+		error = enable_selected(&c, &selection, request, report);
+	if (error)
+		enable_forget(report, &before);
 	if (c.stop_ns > report->stop_ns)
 		report->stop_ns = c.stop_ns;
-	install_deinit(&install);
-	transaction_end(&t);
 	selection_deinit(&selection);
 	change_end(&c);
 	return error;
@@ -151,17 +192,15 @@ struct probe_error *probe_target_enable(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report)
 {
 	struct attempt attempt = attempt_begin(target, report);
-	struct probe_error *error;
 
-	do {
-		error = enable_once(target, request, report);
-	} while (attempt_again(&attempt, &error));
-	return error;
+	while (attempt_next(&attempt))
+		attempt.error = enable_once(target, request, report);
+	return attempt.error;
 }
 
 /* ---- Disabling ----------------------------------------------------------------------- */
 
-/* A probe that only other tools hold: --force ends that. */
+/* With --force: a probe that only other tools have switched on. */
 static struct probe_error *force_off(struct transaction *t, const struct selection *s,
 	const struct select_probe *probe, bool *was_on_ret)
 {
@@ -182,12 +221,13 @@ static struct probe_error *force_off(struct transaction *t, const struct selecti
 	return ok ? NULL : probe_error_no_memory();
 }
 
-/* Takes one reference off a probe; at 0, it ends. Several persistent sessions may have it. */
-static struct probe_error *drop_reference(
-	struct transaction *t, struct reg_probe *known, const struct probe_request *request)
+/* Lowers a probe's count; at 0, it ends. Several persistent sessions may have it. */
+static struct probe_error *drop_references(struct transaction *t, struct reg_probe *known,
+	uint16_t times, const struct probe_request *request)
 {
-	if (!request->force && known->refcount > 1)
-		return transaction_count(t, known->key, -1) ? NULL : probe_error_no_memory();
+	if (!request->force && known->refcount > times)
+		return transaction_count(t, known->key, -(int)times) ? NULL
+								     : probe_error_no_memory();
 	do
 		known->refcount = 0;
 	while (request->force &&
@@ -195,18 +235,47 @@ static struct probe_error *drop_reference(
 	return NULL;
 }
 
-/* All or nothing: looks whether every probe can be lowered before any is. */
-static struct probe_error *check_enabled(const struct change *c, const struct selection *s)
+struct probe_error *enable_mark_refused(
+	struct transaction *t, struct selection *s, const struct probe_request *request)
 {
+	struct install install = install_of(t, s, request);
+	struct probe_error *error;
+
+	install.alone = true;
+	error = install_plan(&install);
+	install_deinit(&install);
+	return error;
+}
+
+/*
+ * All or nothing: looks whether every probe can be lowered before any is. What enabling with the
+ * same wildcards has left out is off.
+ */
+static struct probe_error *check_enabled(
+	struct transaction *t, struct selection *s, const struct probe_request *request)
+{
+	const struct change *c = t->change;
+	struct probe_error *error = NULL;
+	bool planned = false, any = false;
 	char label[256];
 
 	for (size_t i = 0; i < s->probe_count; i++)
-		if (!registry_persistent(&c->registry, s->probes[i].key))
-			return probe_error_new(PROBE_ERROR_STATE,
+		any = any || registry_persistent(&c->registry, s->probes[i].key);
+	for (size_t i = 0; i < s->probe_count && !error; i++) {
+		const struct select_probe *probe = &s->probes[i];
+
+		if (registry_persistent(&c->registry, probe->key))
+			continue;
+		if (any && !probe->exact && !planned)
+			error = enable_mark_refused(t, s, request);
+		planned = planned || (any && !probe->exact);
+		if (!error && !(planned && !probe->exact && probe->refused))
+			error = probe_error_new(PROBE_ERROR_STATE,
 				"%s is not enabled in process %d (`probectl status -p %d` shows "
 				"what is; --keep-going does the rest)",
-				probe_label(&s->probes[i], label), c->pid, c->pid);
-	return NULL;
+				probe_label(probe, label), c->pid, c->pid);
+	}
+	return error;
 }
 
 static struct probe_error *lower_all(struct transaction *t, const struct selection *s,
@@ -221,7 +290,7 @@ static struct probe_error *lower_all(struct transaction *t, const struct selecti
 		bool was_on = known != NULL;
 
 		if (known)
-			error = drop_reference(t, known, request);
+			error = drop_references(t, known, select_times(probe), request);
 		else if (request->force) /* else see check_enabled() */
 			error = force_off(t, s, probe, &was_on);
 		report->probes += was_on;
@@ -230,11 +299,38 @@ static struct probe_error *lower_all(struct transaction *t, const struct selecti
 	return error;
 }
 
+struct probe_error *disable_selected(struct change *c, struct selection *s,
+	const struct probe_request *request, struct probe_report *report)
+{
+	struct transaction t = transaction_of(c, TRANSACTION_ENDS);
+	struct probe_report before = *report;
+	struct probe_error *error;
+
+	t.atomic = request->atomic;
+	uninstall_find_stale(c); /* what is stale ends together with the rest */
+	error = toggles_take(&t, s, request, false, report);
+	if (!error && !request->force && !request->keep_going)
+		error = check_enabled(&t, s, request);
+	if (!error)
+		error = lower_all(&t, s, request, report);
+	if (!error)
+		error = check_any(c, request, &before, report);
+	if (!error)
+		error = transaction_keep_way_back(&t);
+	if (!error)
+		error = uninstall(&t);
+	if (error)
+		transaction_go_back(&t);
+	report->left = uninstall_count_left(&c->registry);
+	c->target->dropped = true;
+	transaction_end(&t);
+	return error;
+}
+
 struct probe_error *probe_target_disable(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report)
 {
 	struct selection selection = {0};
-	struct transaction t;
 	struct orphans orphans;
 	struct probe_error *error;
 	struct change c;
@@ -242,26 +338,12 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	error = change_begin(target, &c);
 	if (error)
 		return error;
-	t = transaction_of(&c, TRANSACTION_ENDS);
-	t.atomic = request->atomic;
 	error = orphans_remove(&c, &orphans);
-	uninstall_find_stale(&c); /* what is stale ends together with the rest */
 	if (!error)
-		error = select_asked(&c, request, &selection);
-	if (!error && !request->force && !request->keep_going)
-		error = check_enabled(&c, &selection);
+		error = enable_select(&c, request, &selection);
 	if (!error)
-		error = lower_all(&t, &selection, request, report);
-	if (!error)
-		error = transaction_keep_way_back(&t);
-	if (!error)
-		error = uninstall(&t);
-	if (error)
-		transaction_go_back(&t);
-	report->left = uninstall_count_left(&c.registry);
-	target->dropped = true;
+		error = disable_selected(&c, &selection, request, report);
 	report->stop_ns = c.stop_ns;
-	transaction_end(&t);
 	selection_deinit(&selection);
 	change_end(&c);
 	return error;

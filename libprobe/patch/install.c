@@ -5,8 +5,9 @@
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
+#include "libprobe/patch/closed.h"
 #include "libprobe/patch/install.h"
-#include "libprobe/patch/orphans.h"
+#include "libprobe/target/orphans.h"
 #include "libprobe/patch/puns.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/process/memory.h"
@@ -19,8 +20,8 @@ enum { ROUGH_STUB_BYTES = 512, PLAN_TRIES = 4 };
 /* ---- The session -------------------------------------------------------------------- */
 
 /*
- * Home has to be somewhere before there is data: near the first site. Without one, only gates
- * will follow, in the C library and the loader: those are behind the program.
+ * The home page is mapped before there is data, near the first site. Without a site there will be
+ * only gates, in the C library and the loader, which are mapped after the program.
  */
 static struct probe_error *make_home(struct install *a)
 {
@@ -36,14 +37,13 @@ static struct probe_error *make_home(struct install *a)
 		near->start, near->end, &unused);
 	if (!error)
 		code_release(&a->change->taken);
-	/* Whoever finds the data of a controller that dies soon finds a registry, too. */
+	/* If this controller dies soon, the next one finds a registry beside the data. */
 	return error ? error : change_store(a->change);
 }
 
 /*
- * In a process that was forked with our code, the guard is 0, and so nothing of what
- * it inherited counts. What is attached now gets a guard of its own: the next word of
- * the same page.
+ * In a process that was forked with our code, the guard is 0, so inherited stubs do nothing. New
+ * stubs get a guard of their own: the next word of the same page.
  */
 static struct probe_error *renew_guard(struct change *c)
 {
@@ -74,9 +74,8 @@ static bool has_process(const struct registry *registry, uint64_t word)
 }
 
 /*
- * The process is number one of those that will share the session's flights. Every session has a
- * word of its own for that, as it has its own count of processes: numbers of two sessions would
- * not tell processes apart.
+ * This process is number one of those that will share the session's flights. Every session numbers
+ * its processes itself, in a word of its own.
  */
 static struct probe_error *number_process(struct change *c, struct reg_session *session)
 {
@@ -112,6 +111,7 @@ static struct probe_error *create_session(struct install *install)
 	};
 	struct data_header header = {
 		.magic = DATA_MAGIC, .session = session.id, .guard = 1, .processes = 1};
+	struct lasting_file lasting;
 	struct probe_error *error;
 	struct reg_session *added;
 
@@ -119,9 +119,10 @@ static struct probe_error *create_session(struct install *install)
 		&session, install->selection->probe_count + install->spare_probes, &install->needs);
 	if (!error)
 		error = make_home(install);
+	lasting = (struct lasting_file){.path = install->file, .layout = &session};
 	if (!error)
-		error = change_map_data(
-			c, session.data_size, install->caller != 0, &session.data, &install->fd);
+		error = change_map_data(c, session.data_size, install->file ? &lasting : NULL,
+			install->caller != 0, &session.data, &install->fd);
 	if (error)
 		return error;
 	data_place(&session);
@@ -130,6 +131,7 @@ static struct probe_error *create_session(struct install *install)
 	if (error)
 		return error;
 	header.home = c->registry.home;
+	header.maker = install->file ? lasting_maker(c->pid) : 0;
 	if (pwrite(install->fd, &header, sizeof(header), 0) != sizeof(header))
 		return probe_error_new(PROBE_ERROR_SYSTEM, "cannot write shared memory");
 	added = registry_add_session(&c->registry);
@@ -159,9 +161,10 @@ void install_deinit(struct install *install)
 	free(install->sites);
 	free(install->order);
 	free(install->pun_pages);
+	free(install->neighbours);
 }
 
-/* Adds what was done to a report. */
+/* Adds the result to a report. */
 static void add_report(const struct install *install)
 {
 	struct probe_report *report = install->report;
@@ -180,7 +183,7 @@ static void add_report(const struct install *install)
 		report->stop_ns = install->change->stop_ns;
 }
 
-/* Stubs that may not ask the kernel what can be read, follow fewer pointers. */
+/* Stubs that must not ask the kernel what is readable follow fewer pointers. */
 static struct probe_error *report_denied(const struct install *a, struct probe_report *report)
 {
 	const struct seccomp *seccomp = &a->change->seccomp;
@@ -188,8 +191,8 @@ static struct probe_error *report_denied(const struct install *a, struct probe_r
 	if (!a->asks || seccomp->allowed & SECCOMP_ASK)
 		return NULL;
 	return report_note(report,
-		"%s, by which probes find out what can be read: of strings, and of what pointers "
-		"lead to, only constants of the program are shown",
+		"%s, which probes need to check that memory is readable: only constants of the "
+		"program are shown as strings, and as what pointers lead to",
 		seccomp_why(seccomp, SECCOMP_ASK));
 }
 
@@ -210,7 +213,7 @@ size_t install_module_end(const struct install *install, size_t from)
 
 /* ---- All of it ------------------------------------------------------------------------ */
 
-/* What is unmapped is free for what comes: a pun may need that very page. */
+/* Pages that are unmapped here are free for what comes: a pun may need that very page. */
 static struct probe_error *uninstall_and_look(struct change *change)
 {
 	struct probe_error *error = uninstall_unreferenced(change);
@@ -232,8 +235,8 @@ struct probe_error *install_heal(struct change *change)
 }
 
 /*
- * Undoes what was begun for sessions, which may have existed before. What
- * cannot be undone now is stale when this process ends, and found later.
+ * Undoes what was begun for sessions, which may have existed before. The rest becomes stale when
+ * this process ends, and is removed then.
  */
 static void abandon(struct change *change, const struct install *installs)
 {
@@ -258,7 +261,7 @@ static void abandon(struct change *change, const struct install *installs)
 	}
 	if (any)
 		probe_error_free(uninstall_unreferenced(change));
-	/* What the registry was not told of yet. */
+	/* What the registry does not list yet. */
 	error = change_reread(change);
 	probe_error_free(error ? error : orphans_remove(change, &orphans));
 }
@@ -287,6 +290,8 @@ static struct probe_error *plan_and_map(struct install *install, struct probe_re
 		if (!error)
 			error = puns_map(install, &again);
 	}
+	if (error || install->change->gone || install->change->differs)
+		error = closed_error(install->change, install->selection, error);
 	if (!error)
 		error = install_refusals(install, report);
 	if (error)
@@ -321,7 +326,7 @@ struct probe_error *install_add(struct install *install, struct probe_report *re
 	install->report = report;
 	if (install->session && !registry_session(&change->registry, install->session))
 		return probe_error_new(PROBE_ERROR_STATE,
-			"process %d: the session was ended by somebody else", change->pid);
+			"process %d: another controller has ended the session", change->pid);
 	if (uninstall_has_leftovers(&change->registry))
 		error = uninstall_and_look(change);
 	if (!error)
@@ -335,7 +340,9 @@ struct probe_error *install_add(struct install *install, struct probe_report *re
 		return NULL;
 	}
 	error = create_and_build(install, report);
-	if (!error) {
+	if (error) {
+		error = closed_error(change, install->selection, error);
+	} else {
 		install->next = install->transaction->installs;
 		install->transaction->installs = install;
 	}
@@ -351,8 +358,14 @@ struct probe_error *install_commit(struct transaction *t)
 	error = install_patch(t);
 	if (error)
 		abandon(t->change, t->installs);
-	for (const struct install *a = error ? NULL : t->installs; a; a = a->next)
-		add_report(a);
+	for (const struct install *a = t->installs; a; a = a->next) {
+		if (error)
+			error = closed_error(t->change, a->selection, error);
+		else
+			add_report(a);
+	}
+	if (!error)
+		t->change->target->closings = 0;
 	return error;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Adding sessions to a target, and removing what nobody wants any more.
+ * Adding sessions to a target, and removing what nothing uses any more.
  *
  *   install_add()        for each selection of probes:
- *     install_plan()     how each site is to be patched; who is refused
+ *     install_plan()     how each site will be patched, or why it is refused
  *     install_build()    memory, stubs and tails, written but not yet reachable
  *     install.take()     the controller maps and allocates what it needs
  *   install_commit()     all threads stopped, once for all that was added: bytes verified,
@@ -20,20 +20,26 @@
 
 /* What is being done to one site. */
 struct install_site {
-	bool wanted; /* it gets a stub, or is toggled */
-	bool is_new; /* nobody has patched it yet: `reg` describes how it will be */
+	bool wanted; /* it gets a stub */
+	bool is_new; /* it is not patched yet: `reg` describes how it will be */
 	/*
 	 * Notes may name the same address: index of the first of its sites, which
 	 * alone is planned and patched. The others' stubs are linked before its own.
 	 */
 	size_t first;
 	struct reg_site reg;
+	uint64_t hop;			 /* that a short jump leads to; 0: none */
+	uint64_t write_start, write_end; /* the bytes that its plan may write */
 	uint64_t entry; /* that the jump of a pun, or into a long nop, leads to; 0: to the stub */
-	uint64_t stub;	/* 0 for a toggle */
+	uint64_t stub;
 	uint64_t head;	/* of a `first`: the stub that its jump leads to */
+	uint64_t link;	/* of a `first`: where another stub's jump to head is; 0: head is entered */
+	uint32_t below; /* of a `first`: the order of the stub that was there before, under them */
 	uint32_t order; /* of the stub; see reg_stub. Of a `first`: of head */
+	bool joins;	/* it is new, and patched with a neighbour that is (neighbours.c) */
 	struct arch_stub_code code;
 	struct arch_moved moved;
+	uint64_t moved_to; /* address of its copies; several sites may stand before them */
 };
 
 struct install {
@@ -54,6 +60,11 @@ struct install {
 		uint32_t number, struct arch_stub *stub);
 	const void *describe_data;
 	/*
+	 * Tells, from describe_data, whether a site's stubs of another session are entered before
+	 * those of this one. NULL: no others are.
+	 */
+	bool (*comes_before)(const void *data, uint32_t session);
+	/*
 	 * Takes all that the controller needs of the session, once its stubs are there and
 	 * before any site leads to them: an error undoes everything. NULL: nothing.
 	 */
@@ -63,6 +74,7 @@ struct install {
 	/* Of probes that the session has had before: the numbers of their sites, their counters. */
 	const uint32_t *numbers, *slots;
 	uint32_t session;     /* 0 until it is created; else one that is there already */
+	const char *file;     /* where the session's memory outlives the target; or NULL */
 	bool created;	      /* it was */
 	bool asks;	      /* set: some stub makes system calls, or would if it were allowed */
 	bool takes_time;      /* the stubs read the time stamp counter */
@@ -80,6 +92,9 @@ struct install {
 	uint64_t *pun_pages;   /* of new sites, sorted */
 	size_t pun_page_count; /* the first puns_mapped of them are mapped */
 	size_t puns_mapped;
+	struct reg_site *neighbours; /* new, of sites that share a jump, selected or not */
+	size_t neighbour_count;
+	bool served;  /* the same request switches others, or more may come: all may be refused */
 	bool alone;   /* each site is planned as if there were no other; nothing is attached */
 	bool no_puns; /* the target maps memory faster than it can be taken */
 };
@@ -92,12 +107,17 @@ struct install install_of(struct transaction *transaction, struct selection *sel
 struct module *install_module(const struct install *install, size_t site);
 size_t install_module_end(const struct install *install, size_t from);
 
-/* Plans every site of the selection; anew, if it has been done. */
+/* plan_sites() for sites of one module, whose proofs may be known. */
+PROBE_MUST_CHECK struct probe_error *install_plan_notes(struct module *module,
+	const struct sdt_note *const *notes, size_t count, const enum probe_plan *order,
+	size_t order_count, struct plan *ret);
+
+/* Plans every site of the selection; again, if it has been done. */
 PROBE_MUST_CHECK struct probe_error *install_plan(struct install *install);
 
 /*
- * Puts refused sites into the report; unless request->keep_going they are an error
- * (PROBE_ERROR_REFUSED).
+ * Puts refused sites into the report. Unless request->keep_going they are an error
+ * (PROBE_ERROR_REFUSED) if one is of a probe that was named, or all are refused.
  */
 PROBE_MUST_CHECK struct probe_error *install_refusals(
 	const struct install *install, struct probe_report *report);
@@ -124,25 +144,25 @@ PROBE_MUST_CHECK struct probe_error *install_all(
 
 /*
  * Ends everything that has a reference count of 0: sites without a stub get
- * their bytes back, others are linked anew, semaphores are lowered, memory is
- * given back as soon as no thread can be in it.
+ * their bytes back, others are linked again, semaphores are lowered, memory is
+ * freed as soon as no thread can be in it.
  */
 PROBE_MUST_CHECK struct probe_error *uninstall_unreferenced(struct change *change);
-/* The same with what else the transaction, TRANSACTION_ENDS, has been told to change. */
+/* The same, with the other changes of the transaction (TRANSACTION_ENDS). */
 PROBE_MUST_CHECK struct probe_error *uninstall(struct transaction *transaction);
 
-/* Ends what controllers left behind that are dead, as uninstall_unreferenced() does. */
+/* Ends what dead controllers left, as uninstall_unreferenced() does. */
 PROBE_MUST_CHECK struct probe_error *install_heal(struct change *change);
 
-/* How many sites could not be restored, as somebody else's bytes are there. */
+/* How many sites could not be restored, because another tool's bytes are there. */
 size_t uninstall_count_left(const struct registry *registry);
 
 /* Is there code in the target that nothing leads to any more, and a thread was in? */
 bool uninstall_has_leftovers(const struct registry *registry);
 
 /*
- * PROBE_ERROR_STATE where so much is left that no more may be added: in a process of which
- * nobody can know whether a thread comes back, each session leaves its own.
+ * PROBE_ERROR_STATE if so much is left that no more may be added: if it is unknown whether a
+ * thread of a process returns to code, each session leaves its own.
  */
 PROBE_MUST_CHECK struct probe_error *uninstall_check_leftovers(const struct change *change);
 

@@ -16,6 +16,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/patch/puns.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/target/site.h"
 #include "libprobe/target/space.h"
 
 static const char pun_taken[] =
@@ -88,20 +89,14 @@ void puns_place(
 static struct probe_error *map_pages(
 	struct change *change, const uint64_t *pages, size_t count, size_t *done_ret)
 {
-	struct control_call calls[CHANGE_PAGES_AT_ONCE + 1], close;
+	struct control_call calls[CHANGE_FILE_CALLS];
 	struct probe_error *error;
-	int64_t fd;
 
 	*done_ret = 0;
-	/* One page for all: each writes its own copy. */
-	error = change_code_file(change, SPACE_PAGE, &fd);
-	if (error)
-		return error;
-	close = change_call_close(fd);
 	for (size_t i = 0; i < count; i++)
-		calls[i] = change_call_map_code(pages[i], SPACE_PAGE, fd);
-	calls[count] = close;
-	error = change_run(change, "map memory for code", calls, count + 1);
+		calls[i] = change_call_map_code(pages[i], SPACE_PAGE);
+	/* One page for all: each writes its own copy. */
+	error = change_map_file(change, SPACE_PAGE, NULL, calls, count, NULL);
 	while (*done_ret < count && calls[*done_ret].result == (int64_t)pages[*done_ret])
 		++*done_ret;
 	if (*done_ret == count)
@@ -110,7 +105,6 @@ static struct probe_error *map_pages(
 	if (!error && calls[*done_ret].result > 0)
 		probe_error_free(change_unmap_pages(
 			change, &(uint64_t){(uint64_t)calls[*done_ret].result}, 1));
-	probe_error_free(change_run(change, "close a file", &close, 1));
 	if (error && calls[*done_ret].result != -EEXIST)
 		return error;
 	probe_error_free(error);
@@ -124,7 +118,7 @@ struct probe_error *puns_map(struct install *install, bool *again_ret)
 	*again_ret = false;
 	while (install->puns_mapped < install->pun_page_count && !error && !*again_ret) {
 		size_t left = install->pun_page_count - install->puns_mapped, done;
-		size_t count = left < CHANGE_PAGES_AT_ONCE ? left : CHANGE_PAGES_AT_ONCE;
+		size_t count = left < CHANGE_FILE_CALLS ? left : CHANGE_FILE_CALLS;
 
 		error = map_pages(
 			install->change, install->pun_pages + install->puns_mapped, count, &done);
@@ -171,10 +165,59 @@ struct probe_error *puns_write(const struct install *install)
 		uint8_t jump[ARCH_JUMP_MAX];
 		size_t length;
 
-		if (!as->wanted || !as->is_new || !as->head || !as->reg.pun)
+		if (!as->wanted || !as->is_new || !as->head || !as->reg.pun ||
+			site_is_chained(&as->reg))
 			continue;
 		length = install->change->arch->far_jump(as->reg.entry, as->head, jump);
 		error = memory_write_code(install->change->mem, as->reg.entry, jump, length);
 	}
+	return error;
+}
+
+/* ---- Hops ------------------------------------------------------------------------------ */
+
+size_t hops_original(
+	const struct install *install, const struct install_site *as, uint64_t hop, uint8_t *bytes)
+{
+	const struct module *module = install_module(install, (size_t)(as - install->sites));
+
+	return module->object ? object_read(module->object, hop - module->bias, bytes,
+					install->change->arch->jump_length)
+			      : 0;
+}
+
+struct probe_error *hops_write(const struct install *install)
+{
+	const struct change *c = install->change;
+	size_t length = c->arch->jump_length;
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < install->selection->site_count && !error; i++) {
+		const struct install_site *as = &install->sites[i];
+		uint8_t found[ARCH_JUMP_MAX];
+
+		if (!as->wanted || !as->is_new || as->joins || as->first != i || !as->reg.hop)
+			continue;
+		if (memory_read(c->pid, as->reg.hop, found, length) != length ||
+			memcmp(found, as->reg.hop_original, length) != 0)
+			error = probe_error_new(PROBE_ERROR_REFUSED,
+				"process %d: the memory at %#jx is not as it was: another tool may "
+				"have patched it",
+				c->pid, (uintmax_t)as->reg.hop);
+		else
+			error = memory_write_code(c->mem, as->reg.hop, as->reg.hop_patched, length);
+	}
+	return error;
+}
+
+struct probe_error *hops_give_back(const struct change *change, const bool *sites)
+{
+	const struct registry *r = &change->registry;
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < r->site_count && !error; i++)
+		if (sites[i] && r->sites[i].hop && site_has_hop(&r->sites[i], change->pid))
+			error = memory_write_code(change->mem, r->sites[i].hop,
+				r->sites[i].hop_original, change->arch->jump_length);
 	return error;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory that punned sites jump to: a page each, or a place in an arena of ours. */
+/*
+ * The memory that punned sites jump to: a page each, or a place in an arena of ours. And where
+ * short jumps lead to: bytes of the program that are nobody's (libprobe/plan/spares.c).
+ */
 #ifndef LIBPROBE_PATCH_PUNS_H
 #define LIBPROBE_PATCH_PUNS_H
 
@@ -14,7 +17,7 @@ const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *en
 /*
  * Maps the pages that were taken, before anything else that this change maps could come to lie
  * there. *again_ret: one of them is in use meanwhile. Then none is mapped, and the maps are read
- * anew.
+ * again.
  */
 PROBE_MUST_CHECK struct probe_error *puns_map(struct install *install, bool *again_ret);
 
@@ -30,5 +33,21 @@ PROBE_MUST_CHECK struct probe_error *puns_announce(struct install *install);
 
 /* Writes the jumps to the stubs of new sites. */
 PROBE_MUST_CHECK struct probe_error *puns_write(const struct install *install);
+
+/* What the file has where a site's short jump may lead to; returns how many bytes it has. */
+size_t hops_original(
+	const struct install *install, const struct install_site *as, uint64_t hop, uint8_t *bytes);
+
+/*
+ * Writes the jumps that short jumps of new sites will lead to, once the registry names them. The
+ * target runs. PROBE_ERROR_REFUSED where the file's bytes are not there.
+ */
+PROBE_MUST_CHECK struct probe_error *hops_write(const struct install *install);
+
+/*
+ * Writes back what was there, at the flagged sites of the registry: they are restored, and no
+ * thread is at their hops. What is not our jump stays.
+ */
+PROBE_MUST_CHECK struct probe_error *hops_give_back(const struct change *change, const bool *sites);
 
 #endif

@@ -23,9 +23,62 @@ struct probe_error *report_refusal(struct probe_report *report, const struct sel
 		.name = strdup(probe->name),
 		.path = strdup(probe->module->path),
 		.pc = site->pc,
+		.named = probe->exact,
 		.reason = select_reason_text(site)};
 	report->refusal_count++;
 	return r->provider && r->name && r->path && r->reason ? NULL : probe_error_no_memory();
+}
+
+static bool is_refused(const struct probe_report *report, uint64_t pc)
+{
+	for (size_t i = 0; i < report->refusal_count; i++)
+		if (report->refusals[i].pc == pc)
+			return true;
+	return false;
+}
+
+static struct probe_error *drop(struct selection *selection, struct select_probe *probe,
+	const char *why, struct probe_report *report)
+{
+	struct select_site *site = &selection->sites[probe->first_site];
+
+	probe->unwanted = true;
+	select_refuse(site, why);
+	return is_refused(report, site->pc) ? NULL : report_refusal(report, probe, site);
+}
+
+struct probe_error *report_drop(struct selection *selection, struct select_probe *probe,
+	struct probe_error *why, struct probe_report *report)
+{
+	size_t provider = strlen(probe->provider), name = strlen(probe->name);
+	const char *text = why->message;
+	struct probe_error *error;
+
+	/* The report names the probe itself. */
+	if (strncmp(text, probe->provider, provider) == 0 && text[provider] == ':' &&
+		strncmp(text + provider + 1, probe->name, name) == 0 &&
+		strncmp(text + provider + 1 + name, ": ", 2) == 0)
+		text += provider + name + 3;
+	error = drop(selection, probe, text, report);
+
+	selection->sites[probe->first_site].reasons[0] = NULL;
+	probe_error_free(why);
+	return error;
+}
+
+struct probe_error *report_drop_lacking(struct selection *selection, struct probe_report *report)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < selection->probe_count && !error; i++) {
+		struct select_probe *probe = &selection->probes[i];
+
+		if (probe->lacking)
+			error = drop(
+				selection, probe, "it lacks an argument that is asked for", report);
+	}
+	selection_drop_unwanted(selection);
+	return error;
 }
 
 void report_forget(struct probe_report *report, size_t count)

@@ -9,10 +9,21 @@
 PROBE_MUST_CHECK struct probe_error *report_refusal(struct probe_report *report,
 	const struct select_probe *probe, const struct select_site *site);
 
+/*
+ * A probe of a selection is unwanted for an error, which is freed; it is reported once. The caller
+ * then drops what is unwanted.
+ */
+PROBE_MUST_CHECK struct probe_error *report_drop(struct selection *selection,
+	struct select_probe *probe, struct probe_error *why, struct probe_report *report);
+
+/* Drops the probes that lack arguments; each is reported once. */
+PROBE_MUST_CHECK struct probe_error *report_drop_lacking(
+	struct selection *selection, struct probe_report *report);
+
 /* Forgets all refusals but the first `count`. */
 void report_forget(struct probe_report *report, size_t count);
 
-/* Adds something else that is to be told of a session; `report` may be NULL. */
+/* Adds a note about a session; `report` may be NULL. */
 PROBE_MUST_CHECK struct probe_error *report_note(
 	struct probe_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A probe may have several semaphores, one for each of its sites, and probes
- * may share one. OCaml's have two counters: SystemTap's at the address that the
- * note names, and 2 bytes behind it the one that OCaml's own tools, and we,
- * count in; but for the provider `ocaml`, which has only the first.
+ * may share one. OCaml's have two counters: the one that SystemTap and other
+ * tracers raise is at the address that the note names, and 2 bytes after it
+ * is the one that says whether handlers are called. The provider `ocaml` has
+ * only the latter, at that address, so there is none for tracers: raised by one,
+ * OCaml's tools would take the handlers to be switched on already.
  *
  * They are written through /proc/PID/mem, as some lie in pages that the program
  * makes read-only (RELRO).
@@ -20,10 +22,10 @@ uint64_t semaphore_offset(const char *provider)
 	return plan_is_ocaml(provider) && strcmp(provider, "ocaml") != 0 ? sizeof(uint16_t) : 0;
 }
 
-size_t semaphores_of(
-	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses)
+/* The distinct ones at this offset from the address of the note. */
+static size_t collect(const struct selection *selection, const struct select_probe *probe,
+	uint64_t offset, uint64_t *addresses)
 {
-	uint64_t offset = semaphore_offset(probe->provider);
 	size_t count = 0, distinct = 0;
 
 	for (size_t i = 0; i < probe->site_count; i++) {
@@ -37,6 +39,22 @@ size_t semaphores_of(
 		if (i == 0 || addresses[i] != addresses[i - 1])
 			addresses[distinct++] = addresses[i];
 	return distinct;
+}
+
+size_t semaphores_of(
+	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses)
+{
+	bool is_handlers = plan_is_ocaml(probe->provider) && !semaphore_offset(probe->provider);
+
+	return is_handlers ? 0 : collect(selection, probe, 0, addresses);
+}
+
+size_t semaphores_of_handlers(
+	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses)
+{
+	return plan_is_ocaml(probe->provider)
+		       ? collect(selection, probe, semaphore_offset(probe->provider), addresses)
+		       : 0;
 }
 
 /* ---- Changes ------------------------------------------------------------------------- */
@@ -57,6 +75,12 @@ bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by)
 {
 	return add_change(semaphores,
 		(struct semaphore_change){.address = address, .by = by, .is_set = by == 0});
+}
+
+bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t value)
+{
+	return add_change(semaphores,
+		(struct semaphore_change){.address = address, .is_set = true, .value = value});
 }
 
 bool semaphores_add_all(struct semaphores *semaphores, const struct registry *registry)
@@ -86,6 +110,7 @@ static void merge(struct semaphores *s)
 		if (count && s->items[count - 1].address == s->items[i].address) {
 			s->items[count - 1].by += s->items[i].by;
 			s->items[count - 1].is_set |= s->items[i].is_set;
+			s->items[count - 1].value |= s->items[i].value;
 		} else {
 			s->items[count++] = s->items[i];
 		}
@@ -123,7 +148,7 @@ void semaphores_keep(struct semaphores *semaphores, const struct registry *regis
 /* What a change makes of a value. */
 static int32_t changed(const struct semaphore_change *change, uint16_t now)
 {
-	int32_t then = change->is_set ? 0 : now + change->by;
+	int32_t then = change->is_set ? change->value : now + change->by;
 
 	return !change->is_set && then < change->least ? change->least : then < 0 ? 0 : then;
 }
@@ -148,7 +173,7 @@ struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid)
 		then = changed(change, now);
 		if (then > UINT16_MAX)
 			return probe_error_new(PROBE_ERROR_STATE,
-				"the semaphore at %#jx is at its largest value already",
+				"the semaphore at %#jx is already at its maximum",
 				(uintmax_t)change->address);
 		value = then;
 		memcpy(semaphores->edits.items[i].bytes, &value, sizeof(value));
@@ -156,6 +181,18 @@ struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid)
 		semaphores->edits.items[i].is_write = value != now;
 	}
 	return error;
+}
+
+bool semaphores_coming(const struct semaphores *semaphores, uint64_t address, uint16_t *ret)
+{
+	const struct semaphore_change *change =
+		ARRAY_FIND(semaphores->items, semaphores->count, address, address);
+	size_t i = change ? (size_t)(change - semaphores->items) : 0;
+
+	if (!change || !edits_found(&semaphores->edits, i))
+		return false;
+	memcpy(ret, semaphores->edits.items[i].bytes, sizeof(*ret));
+	return true;
 }
 
 struct probe_error *semaphores_write(struct semaphores *semaphores, int mem)

@@ -10,19 +10,26 @@
 #include "libprobe/process/edits.h"
 #include "libprobe/target/registry.h"
 
-/* Where OCaml's protocol (plan_is_ocaml()) or SystemTap's counts: beside the note's address. */
+/*
+ * The offset, from the note's address, of the count of users of OCaml's handlers
+ * (plan_is_ocaml()). 0 for other providers, which have one count for all.
+ */
 uint64_t semaphore_offset(const char *provider);
 
-/* The distinct semaphores of a probe, sorted; room for site_count is enough. */
+/* The distinct semaphores of a probe that tracers raise, sorted; room for site_count is enough. */
 size_t semaphores_of(
 	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
+/* Those that count the users of its own handlers; only OCaml's probes have any. */
+size_t semaphores_of_handlers(
+	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
 
-/* Changes that are to be made at once. Initialise with {0}. */
+/* Changes to be made at once. Initialise with {0}. */
 struct semaphores {
 	struct semaphore_change {
 		uint64_t address;
 		int32_t by;
-		bool is_set;	/* to 0, whatever it is */
+		bool is_set; /* to value, whatever it is */
+		uint16_t value;
 		uint16_t least; /* what it is at the least afterwards, see semaphores_keep() */
 	} * items;
 	size_t count;
@@ -31,6 +38,8 @@ struct semaphores {
 
 /* Adds a change; 0 `by` sets the semaphore to 0. False without memory. */
 bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by);
+/* The same, to a value. */
+bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t value);
 
 /* The last step before threads are stopped: sorts, makes room. */
 PROBE_MUST_CHECK struct probe_error *semaphores_prepare(struct semaphores *semaphores);
@@ -57,6 +66,9 @@ void semaphores_deinit(struct semaphores *semaphores);
  * be raised cannot be read), those of edits_read().
  */
 PROBE_MUST_CHECK struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid);
+
+/* What one of them, which have been read, will be; false: it is not there. */
+bool semaphores_coming(const struct semaphores *semaphores, uint64_t address, uint16_t *ret);
 
 /* Writes them: all or none. */
 PROBE_MUST_CHECK struct probe_error *semaphores_write(struct semaphores *semaphores, int mem);

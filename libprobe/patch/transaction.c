@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is written is known before the stop, in what memory, and the buffers are there. So is
- * the registry that tells what has been done: under the stop, one word makes it the current
- * one. The registry always holds at least what is there:
+ * Before the stop it is known what is written and where, and the buffers exist. So does the
+ * registry that describes the result: during the stop, one word makes it the current one. The
+ * registry always lists at least what is there:
  *
  *   adding    announced -> sites patched -> registry -> semaphores raised
  *   ending    announced -> sites restored -> semaphores lowered -> registry
  *
- * Killed before the word, a controller leaves sites of which the registry said that they
- * would be changed; killed behind it, semaphores that it says are raised, and that are
- * lowered to 0 at the least.
+ * A controller that is killed before the word leaves sites that the registry announced to be
+ * changed; after it, semaphores that the registry lists as raised. Those are never lowered
+ * below 0.
  *
  * Counts of probes that are on already change with the rest. They are announced as they were,
  * since what has been announced may be all that comes to be.
@@ -30,6 +30,7 @@ void transaction_end(struct transaction *t)
 {
 	edits_deinit(&t->text);
 	semaphores_deinit(&t->semaphores);
+	toggles_deinit(&t->toggles);
 	windows_close(&t->windows);
 	free(t->counts);
 	code_release_all(&t->change->taken);
@@ -64,7 +65,7 @@ void transaction_go_back(struct transaction *t)
 	if (!t->before.start || t->written)
 		return;
 	error = change_publish(t->change, t->before);
-	probe_error_free(error ? error : change_reread(t->change)); /* the first one is told */
+	probe_error_free(error ? error : change_reread(t->change)); /* the first is reported */
 }
 
 /* ---- Preparing -------------------------------------------------------------------------- */
@@ -115,6 +116,8 @@ struct probe_error *transaction_prepare(struct transaction *t)
 	struct probe_error *error = edits_prepare(&t->text);
 
 	if (!error)
+		error = toggles_prepare(&t->toggles);
+	if (!error)
 		error = prepare_semaphores(t);
 	/* A process in which nothing was ever enabled has no registry. */
 	if (error || t->kind == TRANSACTION_MENDS || !t->change->registry.home)
@@ -128,12 +131,27 @@ struct probe_error *transaction_read(struct transaction *t)
 {
 	struct probe_error *error = edits_read(&t->text, t->change->pid);
 
-	return error ? error : semaphores_read(&t->semaphores, t->change->pid);
+	if (!error)
+		error = semaphores_read(&t->semaphores, t->change->pid);
+	return error ? error : toggles_read(&t->toggles, &t->semaphores, t->change->pid);
 }
 
 static struct probe_error *publish(const struct transaction *t)
 {
 	return t->next.start ? change_publish(t->change, t->next) : NULL;
+}
+
+/* Sites and toggles: all or none. */
+static struct probe_error *write_text(struct transaction *t)
+{
+	struct probe_error *error = edits_write(&t->text, t->change->mem);
+
+	if (error)
+		return error;
+	error = edits_write(&t->toggles.edits, t->change->mem);
+	if (error)
+		edits_revert(&t->text, t->change->mem);
+	return error;
 }
 
 struct probe_error *transaction_write(struct transaction *t)
@@ -142,7 +160,7 @@ struct probe_error *transaction_write(struct transaction *t)
 	struct code_extent now = {r->image, r->image_size};
 	bool raise = t->kind != TRANSACTION_ENDS;
 	int mem = t->change->mem;
-	struct probe_error *error = edits_write(&t->text, mem);
+	struct probe_error *error = write_text(t);
 
 	if (error)
 		return error;
@@ -155,6 +173,7 @@ struct probe_error *transaction_write(struct transaction *t)
 			edits_revert(&t->semaphores.edits, mem);
 	}
 	if (error) {
+		edits_revert(&t->toggles.edits, mem);
 		edits_revert(&t->text, mem);
 		return error;
 	}
@@ -167,10 +186,10 @@ struct probe_error *transaction_commit_counts(struct transaction *t)
 {
 	struct probe_error *error;
 
-	if (!t->count_count && !t->semaphores.count)
+	if (!t->count_count && !t->semaphores.count && !t->toggles.count)
 		return NULL;
 	error = transaction_prepare(t);
-	if (!error && t->atomic)
+	if (!error && (t->atomic || t->toggles.count))
 		error = change_stop(t->change);
 	if (!error)
 		error = transaction_read(t);
@@ -180,7 +199,7 @@ struct probe_error *transaction_commit_counts(struct transaction *t)
 	return error;
 }
 
-/* One stop. *again_ret: nothing was done, as somebody is in the way. */
+/* One stop. *again_ret: nothing was done, because a thread is in the way. */
 static struct probe_error *commit_once(struct transaction *t,
 	struct probe_error *(*look)(void *data, bool *again_ret), void *data, bool *again_ret)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One change of what a target's registry says, and of what it says it of: sites and
- * semaphores. It is made as a whole, or not at all.
+ * One change of a target's registry, and of what it describes: sites and semaphores. It is made
+ * as a whole, or not at all.
  *
- *   (the caller changes the registry in this process: what is about to be)
- *   change_store()          announces it: whoever comes next can finish it
- *   (the caller changes it to what is to be, and adds edits and semaphores)
+ *   (the caller changes the registry in this process: what is about to happen)
+ *   change_store()          announces it: the next controller can finish it
+ *   (the caller changes it to the result, and adds edits and semaphores)
  *   transaction_prepare()   memory and buffers; the registry to come is written
  *   change_stop()           unless only counts change
  *   transaction_read()      what is there; the caller looks at it
@@ -18,6 +18,7 @@
 
 #include "libprobe/busy/windows.h"
 #include "libprobe/patch/semaphores.h"
+#include "libprobe/patch/toggles.h"
 #include "libprobe/process/edits.h"
 #include "libprobe/target/change.h"
 
@@ -36,6 +37,7 @@ struct transaction {
 	struct install *installs; /* what it adds: see install_add(); borrowed */
 	struct edits text;
 	struct semaphores semaphores;
+	struct toggles toggles; /* written with the text */
 	struct windows windows; /* of edits that take the place of instructions */
 	struct transaction_count {
 		uint64_t key;
@@ -51,8 +53,8 @@ struct transaction transaction_of(struct change *change, enum transaction_kind k
 void transaction_end(struct transaction *transaction);
 
 /*
- * A probe that is on already, of a persistent session, is to be counted up or down by one,
- * with the rest; false without memory.
+ * Counts a probe that is on already, of a persistent session, up or down with the rest,
+ * `by` not 0; false without memory.
  */
 bool transaction_count(struct transaction *transaction, uint64_t key, int by);
 
@@ -75,12 +77,12 @@ PROBE_MUST_CHECK struct probe_error *transaction_read(struct transaction *transa
 /* Everything has been looked at. An error leaves all as it was. */
 PROBE_MUST_CHECK struct probe_error *transaction_write(struct transaction *transaction);
 
-/* All of it, where only counts and semaphores change; nothing is done where none does. */
+/* All of it, where only counts, semaphores and toggles change; nothing is done where none does. */
 PROBE_MUST_CHECK struct probe_error *transaction_commit_counts(struct transaction *transaction);
 
 /*
  * Stops the target and writes, when `look` has read what is there and has nothing against it.
- * Where that sets *again_ret, somebody is in the way: it is tried again, up to 20 times. `what`
+ * If that sets *again_ret, a thread is in the way: it is tried again, up to 20 times. `what`
  * is the error then (PROBE_ERROR_STATE).
  */
 PROBE_MUST_CHECK struct probe_error *transaction_commit(struct transaction *transaction,

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ending what nobody refers to. What is to end has a reference count of 0 in
- * the registry before anything is undone, so that whoever comes next can
- * finish it if this controller does not.
+ * Ending what nothing refers to. Its reference count in the registry is set to 0 before
+ * anything is undone, so that the next controller can finish it if this one does not.
  *
- * Bytes of a site are put back while all threads stand still. What is written
- * is known before, also the registry behind it, which one word makes the
- * current one next to lowering the semaphores: they are not lowered twice.
+ * The bytes of a site are restored while all threads are stopped. What is written is known
+ * before, and so is the next registry: one word makes it the current one, right beside
+ * lowering the semaphores, so they are not lowered twice.
  *
  * Stubs and tails may still have a thread in them, or be what a signal handler
- * returns to: then the target goes on for a moment and is looked at again (quiet.c).
- * Memory is only unmapped when no thread is, or will come, there. Where a thread
- * stays, or nobody can know, they become leftovers: in the registry without an address, so
- * that their memory stays in use and their site can be patched anew. Each session has memory of
+ * returns to: then the target runs for a moment and is checked again (quiet.c).
+ * Memory is unmapped only when no thread is, or will come, there. If a thread stays, or if
+ * that is unknown, they become leftovers: entries of the registry without an address, so that
+ * their memory stays in use and their site can be patched again. Each session has memory of
  * its own, which a late thread would write to, so it is not used again; and so that it does not
  * grow without end, nothing is added to a process that has too much of it.
  *
- * A site that holds somebody else's bytes is left as it is: it is not ours to write. Whoever
- * wrote them may have kept our jump, to write it back one day, so all that it leads to stays
- * as well: the site is kept in the registry with its stubs, whose session has ended, and
- * every later change tries again.
+ * A site that holds bytes of another tool is left as it is: it is not ours to write. That tool
+ * may have kept our jump, and restore it one day, so everything that it leads to stays as well:
+ * the site is kept in the registry with its stubs, whose session has ended, and every later
+ * change tries again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +28,9 @@
 #include "libprobe/busy/busy.h"
 #include "libprobe/target/target.h"
 #include "libprobe/process/edits.h"
-#include "libprobe/patch/orphans.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/target/orphans.h"
+#include "libprobe/patch/puns.h"
 #include "libprobe/busy/quiet.h"
 #include "libprobe/target/site.h"
 #include "libprobe/target/space.h"
@@ -77,7 +78,7 @@ size_t uninstall_find_stale(struct change *change)
 /* What ends, as flags beside the registry's arrays, and what that takes. */
 struct ending {
 	bool *sites, *stubs, *semaphores;
-	bool *held; /* sites that hold somebody else's bytes */
+	bool *held; /* sites that hold bytes of another tool */
 	struct busy busy;
 	bool any;
 	bool any_live; /* more than leftovers, where a thread may stay for long */
@@ -90,6 +91,18 @@ struct ending {
 static bool is_leftover(const struct reg_site *site)
 {
 	return site->pc == 0;
+}
+
+/* Sites that share a jump end together. */
+static void end_neighbours(struct ending *e, const struct registry *r)
+{
+	for (size_t i = 0; i < r->site_count; i++)
+		if (!e->sites[i])
+			e->sites[site_leader(r, i)] = false;
+	for (size_t i = 0; i < r->site_count; i++) {
+		e->sites[i] = e->sites[site_leader(r, i)];
+		e->any = e->any || e->sites[i];
+	}
 }
 
 static bool find_ending(struct ending *e, struct transaction *t)
@@ -114,14 +127,13 @@ static bool find_ending(struct ending *e, struct transaction *t)
 	for (size_t i = 0; i < r->site_count; i++) {
 		size_t count;
 		const struct reg_stub *stubs = registry_stubs(r, r->sites[i].pc, &count);
-		bool kept = r->sites[i].plan == PROBE_PLAN_TOGGLE &&
-			    registry_refcount(r, r->sites[i].key, false) > 0;
+		bool kept = false;
 
 		for (size_t k = 0; k < count && !kept; k++)
 			kept = !e->stubs[stubs + k - r->stubs];
 		e->sites[i] = !kept || is_leftover(&r->sites[i]);
-		e->any = e->any || e->sites[i];
 	}
+	end_neighbours(e, r);
 	for (size_t i = 0; i < r->semaphore_count; i++) {
 		e->semaphores[i] = !is_wanted(r, r->semaphores[i].key, r->semaphores[i].session);
 		e->any = e->any || e->semaphores[i];
@@ -168,8 +180,11 @@ static struct edit *add_edit(struct ending *e, uint64_t address, size_t length, 
 static struct probe_error *restore_site(struct ending *e, const struct registry *r, size_t i)
 {
 	const struct reg_site *site = &r->sites[i];
-	struct edit *edit = add_edit(e, site->patch, site->length, i);
+	struct edit *edit;
 
+	if (site_leader(r, i) != i)
+		return NULL;
+	edit = add_edit(e, site->patch, site->length, i);
 	if (!edit)
 		return probe_error_no_memory();
 	memcpy(edit->bytes, site->original, site->length);
@@ -186,8 +201,8 @@ static struct probe_error *redirect(struct ending *e, const struct change *chang
 
 	if (!edit)
 		return probe_error_no_memory();
-	edit->length = is_entry && site->pun ? change->arch->far_jump(at, to, edit->bytes)
-					     : change->arch->jump(at, to, edit->bytes);
+	edit->length = is_entry ? site_entry_jump(site, to, edit->bytes)
+				: change->arch->jump(at, to, edit->bytes);
 	if (!edit->length)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"the stubs of the site at %#jx are too far apart", (uintmax_t)site->pc);
@@ -209,9 +224,9 @@ static bool any_ends(const struct ending *e, const struct registry *r, const str
 
 /*
  * Takes the ending stubs of a site out of its chain, which runs from the
- * newest stub (last in the registry) to the tail. Where one ends, the entry is written
- * anew: it leads past the newest to an older stub, which may be the one that ends, if the
- * controller of the newest was killed before it had patched the site.
+ * newest stub (last in the registry) to the tail. If one ends, the entry is written again. It may
+ * lead past the newest to an older stub, even the ending one, if the controller of the newest
+ * was killed before it had patched the site.
  */
 static struct probe_error *relink_site(struct ending *e, const struct change *change, size_t i)
 {
@@ -278,7 +293,20 @@ static struct probe_error *prepare(struct ending *e, struct change *change)
 
 /* ---- The stop --------------------------------------------------------------------------- */
 
-/* Only what is ours is written: not a site that is gone, or restored, or somebody else's. */
+/* Where a call of ours was, the handler is called from then on if it is wanted. */
+static void restore_toggle(const struct ending *e, const struct reg_site *site, struct edit *edit)
+{
+	const struct transaction *t = e->transaction;
+	const struct arch_toggle *toggle = t->change->arch->toggle;
+	uint16_t count = 0;
+
+	if (!semaphores_coming(&t->semaphores, site->count, &count) &&
+		memory_read(t->change->pid, site->count, &count, sizeof(count)) != sizeof(count))
+		count = 0;
+	edit->bytes[0] = count ? toggle->on : toggle->off;
+}
+
+/* Only what is ours is written: not a site that is gone, restored, or overwritten. */
 static void check_sites(struct ending *e, const struct registry *r)
 {
 	struct edits *text = &e->transaction->text;
@@ -294,11 +322,13 @@ static void check_sites(struct ending *e, const struct registry *r)
 		if (state == SITE_FOREIGN && site_is_mixed(&r->sites[site], found))
 			state = SITE_PATCHED;
 		text->items[i].is_write = state == SITE_PATCHED;
+		if (r->sites[site].plan == PROBE_PLAN_CALL)
+			restore_toggle(e, &r->sites[site], &text->items[i]);
 		e->held[site] = state == SITE_COVERED || state == SITE_FOREIGN;
 	}
 }
 
-/* One stop, the first of which undoes; see quiet_wait(). */
+/* One stop; the first one undoes. See quiet_wait(). */
 static struct probe_error *look(void *data, struct change *change, bool first)
 {
 	struct ending *e = data;
@@ -327,7 +357,7 @@ static void keep_held(struct ending *e, const struct registry *r)
 		size_t count;
 		const struct reg_stub *stubs = registry_stubs(r, r->sites[i].pc, &count);
 
-		if (!e->held[i])
+		if (!e->held[site_leader(r, i)])
 			continue;
 		e->sites[i] = e->busy.sites[i] = false;
 		for (size_t k = 0; k < count; k++)
@@ -346,7 +376,7 @@ static void drop_ended(const struct ending *e, struct registry *r)
 	}
 	for (size_t i = 0; i < r->site_count; i++) {
 		if (e->busy.sites[i])
-			r->sites[i].pc = r->sites[i].key = 0;
+			r->sites[i].pc = 0;
 		e->sites[i] = e->sites[i] && !e->busy.sites[i];
 	}
 	registry_drop_stub(r, e->stubs);
@@ -401,7 +431,7 @@ static uint64_t *take_puns(const struct ending *e, struct registry *r, size_t *c
 	return pages;
 }
 
-/* Before the last session goes, and the home with it: what nobody else will know then. */
+/* Before the last session goes, and the home with it: nothing else will know of these then. */
 static struct probe_error *collect_orphans(struct change *change)
 {
 	const struct registry *r = &change->registry;
@@ -433,6 +463,20 @@ static struct probe_error *collect(struct change *change)
 	return error ? error : change_collect(change);
 }
 
+static struct probe_error *give_back_hops(const struct ending *e, const struct change *change)
+{
+	size_t count = change->registry.site_count;
+	bool *flags = calloc(count + 1, sizeof(*flags));
+	struct probe_error *error = flags ? NULL : probe_error_no_memory();
+
+	for (size_t i = 0; i < count && !error; i++)
+		flags[i] = e->sites[i] && !e->busy.sites[i];
+	if (!error)
+		error = hops_give_back(change, flags);
+	free(flags);
+	return error;
+}
+
 /* With the sites undone: gives back what no thread is in. */
 static struct probe_error *give_back(struct ending *e, struct change *change)
 {
@@ -441,6 +485,9 @@ static struct probe_error *give_back(struct ending *e, struct change *change)
 	size_t count;
 
 	keep_held(e, &change->registry);
+	error = give_back_hops(e, change);
+	if (error)
+		return error;
 	pages = take_puns(e, &change->registry, &count);
 	if (!pages)
 		return probe_error_no_memory();
@@ -448,7 +495,7 @@ static struct probe_error *give_back(struct ending *e, struct change *change)
 	drop_probes(&change->registry);
 	if (count)
 		error = change_store(change);
-	if (!error) /* nobody can come to them any more, and the registry has forgotten them */
+	if (!error) /* no thread can come to them, and the registry has forgotten them */
 		error = change_unmap_pages(change, pages, count);
 	free(pages);
 	return error ? error : collect(change);
@@ -459,7 +506,8 @@ size_t uninstall_count_left(const struct registry *r)
 	size_t count = 0;
 
 	for (size_t i = 0; i < r->site_count; i++)
-		count += r->sites[i].pc && !site_is_wanted(r, &r->sites[i]);
+		count += r->sites[i].pc && !site_is_bare(r, &r->sites[i]) &&
+			 !site_is_wanted(r, &r->sites[i]);
 	return count;
 }
 
@@ -490,18 +538,18 @@ struct probe_error *uninstall_check_leftovers(const struct change *change)
 	if (sessions < LEFT_SESSIONS_MAX && data < LEFT_DATA_MAX && code < LEFT_CODE_MAX)
 		return NULL;
 	return probe_error_new(PROBE_ERROR_STATE,
-		"process %d: %zu sessions have ended in it whose memory (%ju KiB of code, %ju KiB "
-		"of data) has to stay, since a thread may return to it: nothing is added until "
-		"`probectl repair -p %d` can take it away",
+		"process %d: the memory of %zu ended sessions (%ju KiB of code, %ju KiB of data) "
+		"cannot be freed yet, because a thread may return to it: nothing is added until "
+		"`probectl repair -p %d` can free it",
 		change->pid, sessions, (uintmax_t)code >> 10, (uintmax_t)data >> 10, change->pid);
 }
 
-/* Sites and semaphores, and what nobody is in. */
+/* Sites and semaphores, and code that no thread is in. */
 static struct probe_error *end_all(struct ending *e, struct change *change)
 {
 	struct probe_error *error = prepare(e, change);
 
-	/* While it is held nobody gets out of a stub: probe_target_release() goes on. */
+	/* While it is held, no thread leaves a stub: probe_target_release() continues. */
 	if (!error)
 		error = quiet_wait(
 			&e->quiet, change, &e->busy, e->any_live && !change->target->held, look, e);
@@ -516,7 +564,7 @@ struct probe_error *uninstall(struct transaction *t)
 
 	if (!find_ending(&e, t))
 		error = probe_error_no_memory();
-	/* The intention first: whoever finds it can finish it. */
+	/* The intention first: the next controller can finish it. */
 	if (!error && change->registry.home)
 		error = change_store(change);
 	if (!error)

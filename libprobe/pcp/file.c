@@ -41,12 +41,12 @@ static pmUnits units_of(const struct pcp_metric *metric)
 	pmUnits units = {0};
 
 	if (metric->is_count) {
-		units.dimCount = 1;
+		units.dimCount = metric->is_each ? -1 : 1;
 		units.scaleCount = PM_COUNT_ONE;
 	}
 	if (metric->is_time) {
-		units.dimTime = 1;
-		units.scaleTime = PM_TIME_NSEC;
+		units.dimTime = metric->is_rate ? -1 : 1;
+		units.scaleTime = metric->is_double ? PM_TIME_SEC : PM_TIME_NSEC;
 	}
 	return units;
 }

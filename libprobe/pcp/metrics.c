@@ -14,6 +14,12 @@ enum { QUANTITIES_MAX = 32 };
  */
 static const char *const tracers[] = {"count", "point", "sum", "min", "max", "avg", "hist",
 	"latency", "transaction", "observe", "counter"};
+enum { TRACERS = sizeof(tracers) / sizeof(tracers[0]) };
+
+/* The same of tags, whose metrics have the names of pmdatrace(1). Numbers continue. */
+static const char *const tag_tracers[] = {"transaction", "point", "observe", "counter"};
+static const char *const tag_names[] = {"transact", "point", "observe", "counter"};
+enum { TAG_TRACERS = sizeof(tag_tracers) / sizeof(tag_tracers[0]) };
 
 /* clang-format off */
 static const struct {
@@ -47,6 +53,25 @@ static const struct {
 		.is_counter = true, .is_per_process = true},
 	[PCP_LOST] = {"lost", "Hits without room for them", ~0u,
 		.is_counter = true, .is_per_process = true},
+	/* Of tags only. */
+	[PCP_RATE] = {"rate", "Hits in a second, in the last interval", 0, .is_counter = false},
+	[PCP_AVERAGE] = {"ave_time", "The average time in the last interval", 0, .is_value = true},
+};
+
+/* As pmdatrace(1) has them; NULL where it has none. */
+static const struct {
+	const char *name;
+	unsigned int columns;
+} tag_quantities[PCP_QUANTITY_COUNT] = {
+	[PCP_HITS] = {"count", PROBE_COLUMN_COUNT},
+	[PCP_RATE] = {"rate", PROBE_COLUMN_COUNT},
+	[PCP_AVERAGE] = {"ave_time", PROBE_COLUMN_AVERAGE},
+	[PCP_LEAST] = {"min_time", PROBE_COLUMN_MIN},
+	[PCP_MOST] = {"max_time", PROBE_COLUMN_MAX},
+	[PCP_TOTAL] = {"total_time", PROBE_COLUMN_SUM},
+	[PCP_LAST] = {"value", PROBE_COLUMN_LAST},
+	[PCP_UNMATCHED] = {"unmatched", PROBE_COLUMN_PAIRS},
+	[PCP_LOST] = {"lost", PROBE_COLUMN_COUNT},
 };
 /* clang-format on */
 
@@ -59,38 +84,60 @@ static void add_metric(struct pcp_metrics *metrics, const struct probe_view *vie
 	bool is_value = quantities[quantity].is_value;
 	bool is_counter = quantities[quantity].is_counter ||
 			  (quantity == PCP_LAST && view->columns & PROBE_COLUMN_CHANGE);
+	bool is_rate = quantity == PCP_RATE, is_each = quantity == PCP_AVERAGE;
 
 	*metric = (struct pcp_metric){
 		.item = (int)(tracer * QUANTITIES_MAX + quantity),
 		.domain = quantities[quantity].is_per_process ? metrics->process_domain
 							      : metrics->row_domain,
-		/* Observed values may be -1, which as an integer would mean "none". */
-		.is_double = is_value && !view->times && !is_counter,
+		/* They may have fractions; and -1 as an integer would mean "none". */
+		.is_double = is_rate || (is_value && (!view->times || view->tags)),
 		.is_counter = is_counter,
-		.is_time = is_value && view->times,
-		.is_count = !is_value,
+		.is_time = is_rate || (is_value && view->times),
+		.is_count = !is_value || is_each,
+		.is_rate = is_rate,
+		.is_each = is_each,
 	};
-	snprintf(metric->name, sizeof(metric->name), "probectl.%s.%s", tracers[tracer],
-		quantities[quantity].name);
+	snprintf(metric->name, sizeof(metric->name), "%s.%s.%s", metrics->group, metrics->tracer,
+		view->tags ? tag_quantities[quantity].name : quantities[quantity].name);
 	snprintf(metric->help, sizeof(metric->help), "%s", quantities[quantity].help);
 	metrics->quantity[metrics->count++] = quantity;
+}
+
+static bool has_quantity(const struct probe_view *view, size_t key_count, enum pcp_quantity i)
+{
+	if (view->tags)
+		return tag_quantities[i].columns & view->columns;
+	return quantities[i].columns & view->columns && !(quantities[i].keyless && key_count);
+}
+
+static size_t index_of(const char *const *names, size_t count, const char *name)
+{
+	size_t i = 0;
+
+	while (i < count && strcmp(names[i], name))
+		i++;
+	return i;
 }
 
 struct probe_error *pcp_metrics_init(
 	const struct probe_view *view, size_t key_count, struct pcp_metrics *ret)
 {
-	size_t tracer = 0, count = sizeof(tracers) / sizeof(tracers[0]);
+	size_t count = view->tags ? TAG_TRACERS : TRACERS;
+	size_t tracer = index_of(view->tags ? tag_tracers : tracers, count, view->tracer);
 
-	while (tracer < count && strcmp(tracers[tracer], view->tracer))
-		tracer++;
-	if (tracer == count)
+	if (tracer == count || (view->tags && !key_count))
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "tracer '%s' has no metrics", view->tracer);
+	ret->group = view->tags ? "trace" : "probectl";
+	ret->tracer = view->tags ? tag_names[tracer] : tracers[tracer];
+	if (view->tags)
+		tracer += TRACERS;
 	ret->count = 0;
 	ret->row_domain = (int)(2 * tracer + 1);
 	ret->process_domain = (int)(2 * tracer + 2);
 	for (enum pcp_quantity i = 0; i < PCP_QUANTITY_COUNT; i++)
-		if (quantities[i].columns & view->columns && !(quantities[i].keyless && key_count))
+		if (has_quantity(view, key_count, i))
 			add_metric(ret, view, i, tracer);
 	return NULL;
 }

@@ -82,6 +82,21 @@ char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count
 	return key;
 }
 
+char *pcp_row_tag(const struct probe_table_row *row)
+{
+	char *tag = NULL;
+	struct buffer out;
+
+	if (!buffer_init(&out))
+		return NULL;
+	key_text(&out, &row->row.keys[0], true);
+	buffer_char(&out, '\0');
+	if (!out.no_memory)
+		tag = strdup(out.data);
+	buffer_deinit(&out);
+	return tag;
+}
+
 void pcp_instance_name(struct pcp_instance *instance, const char *key)
 {
 	size_t length = strlen(key), cut = cut_length(key, length, NAME_CUT);

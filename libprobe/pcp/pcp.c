@@ -11,6 +11,9 @@
  * percentiles and extremes are those of the last interval. Counts that belong to no row (hits
  * without room for their key, ends without a begin) have the process as their instance.
  *
+ * The metrics of pmtrace(3)'s tags are mmv.trace.transact.count and so on, after those of
+ * pmdatrace(1), and their instances are the tags.
+ *
  * The numbers of metrics and domains must not change: archives contain them. The number of an
  * instance is computed from its name, so it stays the same, too. If another exporter already
  * uses it, because it exports the same process or by chance, the name gets the suffix "#2".
@@ -25,7 +28,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/cleanup.h"
+#include "libprobe/base/clock.h"
 #include "libprobe/base/value.h"
+#include "libprobe/table/table.h"
 #include "probe/pcp.h"
 
 struct instance {
@@ -40,13 +46,15 @@ struct process {
 	struct instance *instance; /* borrowed */
 	char *program;
 	struct probe_table *last;
+	uint64_t last_ns; /* CLOCK_MONOTONIC */
+	uint64_t interval_ns;
 };
 
 struct probe_pcp {
 	struct pcp_folder *folder;
 	struct pcp_file *file;
 	size_t shown_count; /* the first instances are in the file */
-	bool is_dirty;	    /* the file must be made anew */
+	bool is_dirty;	    /* the file must be made again */
 
 	struct probe_view view;
 	size_t key_count;
@@ -89,7 +97,7 @@ static struct instance *find_instance(const struct probe_pcp *pcp, const char *k
 	return found ? *found : NULL;
 }
 
-static struct instance *instance_create(const char *key, int domain)
+static struct instance *instance_create(const char *key, const char *name, int domain)
 {
 	struct instance *instance = calloc(1, sizeof(*instance));
 
@@ -97,7 +105,7 @@ static struct instance *instance_create(const char *key, int domain)
 		return NULL;
 	instance->key = strdup(key);
 	instance->mmv.domain = domain;
-	pcp_instance_name(&instance->mmv, key);
+	pcp_instance_name(&instance->mmv, name);
 	if (instance->key)
 		return instance;
 	instance_free(instance);
@@ -144,29 +152,27 @@ static struct probe_error *take_instance(
 static struct probe_error *row_instance(struct probe_pcp *pcp, const struct process *process,
 	const struct probe_table_row *row, struct instance **ret)
 {
-	char *key = pcp_row_key(process->pid, row, pcp->key_count);
-	struct probe_error *error = NULL;
+	AUTO_FREE char *key = pcp_row_key(process->pid, row, pcp->key_count);
+	AUTO_FREE char *tag = key && pcp->view.tags ? pcp_row_tag(row) : NULL;
+	struct probe_error *error;
 	struct instance *instance;
 	bool taken;
 
 	*ret = NULL;
-	if (!key)
+	if (!key || (pcp->view.tags && !tag))
 		return probe_error_no_memory();
 	*ret = find_instance(pcp, key);
-	if (!*ret) {
-		instance = instance_create(key, pcp->metrics.row_domain);
-		if (!instance ||
-			!pcp_process_labels(&instance->mmv, process->pid, process->program) ||
-			!pcp_row_labels(&instance->mmv, row, &pcp->view, pcp->key_count)) {
-			instance_free(instance);
-			error = probe_error_no_memory();
-		} else {
-			error = take_instance(pcp, instance, &taken);
-			if (!error && taken)
-				*ret = instance;
-		}
+	if (*ret)
+		return NULL;
+	instance = instance_create(key, tag ? tag : key, pcp->metrics.row_domain);
+	if (!instance || !pcp_process_labels(&instance->mmv, process->pid, process->program) ||
+		!pcp_row_labels(&instance->mmv, row, &pcp->view, pcp->key_count)) {
+		instance_free(instance);
+		return probe_error_no_memory();
 	}
-	free(key);
+	error = take_instance(pcp, instance, &taken);
+	if (!error && taken)
+		*ret = instance;
 	return error;
 }
 
@@ -219,7 +225,7 @@ static struct probe_error *process_instance(struct probe_pcp *pcp, struct proces
 	bool taken;
 
 	snprintf(name, sizeof(name), "%d", (int)process->pid);
-	instance = instance_create(name, pcp->metrics.process_domain);
+	instance = instance_create(name, name, pcp->metrics.process_domain);
 	if (!instance || !pcp_process_labels(&instance->mmv, process->pid, process->program)) {
 		instance_free(instance);
 		return probe_error_no_memory();
@@ -250,72 +256,37 @@ static struct probe_error *find_process(
 	return error;
 }
 
-/* ---- Values ------------------------------------------------------------------------- */
-
-static struct pcp_value count_value(uint64_t count)
-{
-	return (struct pcp_value){.u = count};
-}
-
-/* Keeps all digits; a negative sum looks like a counter that wrapped. */
-static struct pcp_value sum_value(long double sum)
-{
-	if (sum < 0)
-		return (struct pcp_value){.u = sum > -0x1p63L ? (uint64_t)(int64_t)sum : 0};
-	return (struct pcp_value){.u = sum < 0x1p64L ? (uint64_t)sum : UINT64_MAX - 1};
-}
-
-/* NAN: none. */
-static struct pcp_value time_value(double ns)
-{
-	if (isnan(ns))
-		return (struct pcp_value){.u = PCP_NONE};
-	return (struct pcp_value){.u = ns < 0 ? 0 : ns < 0x1p63 ? (uint64_t)(ns + 0.5) : INT64_MAX};
-}
-
-/* A value or a time; NAN: none. */
-static struct pcp_value number(const struct probe_pcp *pcp, double value)
-{
-	return pcp->view.times ? time_value(value) : (struct pcp_value){.f = value};
-}
-
-static struct pcp_value value_of(const struct probe_pcp *pcp, const struct probe_value *value)
-{
-	double result = NAN;
-
-	value_number(value, &result);
-	return number(pcp, result);
-}
-
-/* A counter keeps all its bits. */
-static struct pcp_value last_value(const struct probe_pcp *pcp, const struct probe_value *value)
-{
-	if (!(pcp->view.columns & PROBE_COLUMN_CHANGE))
-		return value_of(pcp, value);
-	return (struct pcp_value){.u = value->kind == PROBE_VALUE_NULL ? PCP_NONE : value->u};
-}
+/* ---- Rows ------------------------------------------------------------------------- */
 
 /* Sets a row's totals; the last interval has no values yet. */
 static void set_totals(
 	const struct probe_pcp *pcp, struct instance *instance, const struct probe_table_row *row)
 {
-	instance->values[PCP_HITS] = count_value(row->row.count);
-	instance->values[PCP_TOTAL] = sum_value(row->row.sum);
+	instance->values[PCP_HITS] = pcp_count(row->row.count);
+	instance->values[PCP_TOTAL] = pcp_sum(&pcp->view, row->row.sum);
 	for (enum pcp_quantity i = PCP_LEAST; i <= PCP_P999; i++)
-		instance->values[i] = number(pcp, NAN);
-	instance->values[PCP_LAST] = last_value(pcp, &row->row.last);
-	instance->values[PCP_IN_FLIGHT] = count_value(row->row.in_flight);
+		instance->values[i] = pcp_number(&pcp->view, NAN);
+	instance->values[PCP_LAST] = pcp_value_of(&pcp->view, &row->row.last);
+	instance->values[PCP_IN_FLIGHT] = pcp_count(row->row.in_flight);
+	instance->values[PCP_RATE] = (struct pcp_value){.f = 0};
+	instance->values[PCP_AVERAGE] = pcp_number(&pcp->view, NAN);
 }
 
-static void set_interval(
-	const struct probe_pcp *pcp, struct instance *instance, const struct probe_table_row *row)
+static void set_interval(const struct probe_pcp *pcp, const struct process *process,
+	struct instance *instance, const struct probe_table_row *row)
 {
+	double count = (double)row->row.count;
+
 	if (!row->row.count)
 		return;
-	instance->values[PCP_LEAST] = value_of(pcp, &row->row.min);
-	instance->values[PCP_MOST] = value_of(pcp, &row->row.max);
+	if (process->interval_ns)
+		instance->values[PCP_RATE].f = count * 1e9 / (double)process->interval_ns;
+	instance->values[PCP_AVERAGE] = pcp_number(&pcp->view, (double)row->row.sum / count);
+	instance->values[PCP_LEAST] = pcp_value_of(&pcp->view, &row->row.min);
+	instance->values[PCP_MOST] = pcp_value_of(&pcp->view, &row->row.max);
 	for (enum pcp_quantity i = PCP_P50; i <= PCP_P999; i++)
-		instance->values[i] = number(pcp, probe_row_percentile(&row->row, pcp_percent(i)));
+		instance->values[i] =
+			pcp_number(&pcp->view, probe_row_percentile(&row->row, pcp_percent(i)));
 }
 
 static struct probe_error *set_rows(struct probe_pcp *pcp, const struct process *process,
@@ -330,11 +301,14 @@ static struct probe_error *set_rows(struct probe_pcp *pcp, const struct process 
 		/* An end without a begin is counted only as unmatched. */
 		if (pcp->view.columns & PROBE_COLUMN_PAIRS && !rows[i].begin_name)
 			continue;
+		/* What is aborted does not count as a transaction of a tag. */
+		if (pcp->view.tags && table_name_aborts(rows[i].name))
+			continue;
 		error = row_instance(pcp, process, &rows[i], &instance);
 		if (error)
 			break;
 		if (is_interval && instance)
-			set_interval(pcp, instance, &rows[i]);
+			set_interval(pcp, process, instance, &rows[i]);
 		else if (instance)
 			set_totals(pcp, instance, &rows[i]);
 		else if (!is_interval)
@@ -350,16 +324,21 @@ struct probe_error *probe_pcp_add(
 	struct probe_error *error = find_process(pcp, pid, program, &process);
 	struct probe_table *since = NULL;
 
-	if (!error)
+	if (!error) {
+		uint64_t now = clock_monotonic_ns();
+
+		/* Hits before the first look are of a time that is not known here. */
+		process->interval_ns = process->last_ns ? now - process->last_ns : 0;
+		process->last_ns = now;
 		error = probe_table_since(table, process->last, &since);
+	}
 	if (!error)
 		error = set_rows(pcp, process, table, false);
 	if (!error)
 		error = set_rows(pcp, process, since, true);
 	if (!error && process->instance) {
-		process->instance->values[PCP_LOST] = count_value(probe_table_lost(table));
-		process->instance->values[PCP_UNMATCHED] =
-			count_value(probe_table_unmatched(table));
+		process->instance->values[PCP_LOST] = pcp_count(probe_table_lost(table));
+		process->instance->values[PCP_UNMATCHED] = pcp_count(probe_table_unmatched(table));
 	}
 	probe_table_free(since);
 	if (error) {
@@ -524,7 +503,8 @@ struct probe_error *probe_pcp_open(
 	pcp->view = *view;
 	pcp->key_count = key_count;
 	error = pcp_metrics_init(view, key_count, &pcp->metrics);
-	if (!error && asprintf(&pcp->name, "mmv.probectl.%s", view->tracer) < 0) {
+	if (!error &&
+		asprintf(&pcp->name, "mmv.%s.%s", pcp->metrics.group, pcp->metrics.tracer) < 0) {
 		pcp->name = NULL;
 		error = probe_error_no_memory();
 	}

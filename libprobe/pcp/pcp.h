@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of the export to Performance Co-Pilot: metrics (metrics.c), names and labels of
- * instances (names.c), the folder of the metric files (folder.c), these files (file.c), and
- * their contents (pcp.c).
+ * The parts of the export to Performance Co-Pilot: metrics (metrics.c) and their values
+ * (values.c), names and labels of instances (names.c), the folder of the metric files (folder.c),
+ * these files (file.c), and their contents (pcp.c).
  */
 #ifndef LIBPROBE_PCP_PCP_H
 #define LIBPROBE_PCP_PCP_H
@@ -39,8 +39,10 @@ struct pcp_metric {
 	int item;   /* its number, the same in every file */
 	int domain; /* the number of its instances' domain */
 	bool is_double, is_counter;
-	bool is_time;  /* in nanoseconds */
+	bool is_time;  /* in nanoseconds; a double: in seconds */
 	bool is_count; /* a number of hits */
+	bool is_rate;  /* of hits in a second */
+	bool is_each;  /* a time of each hit */
 };
 
 struct pcp_label {
@@ -81,10 +83,13 @@ enum pcp_quantity {
 	PCP_IN_FLIGHT,
 	PCP_UNMATCHED,
 	PCP_LOST,
+	PCP_RATE,
+	PCP_AVERAGE,
 	PCP_QUANTITY_COUNT
 };
 
 struct pcp_metrics {
+	const char *group, *tracer; /* their names are mmv.GROUP.TRACER.* */
 	struct pcp_metric items[PCP_QUANTITY_COUNT];
 	enum pcp_quantity quantity[PCP_QUANTITY_COUNT]; /* of each metric */
 	size_t count;
@@ -99,13 +104,23 @@ size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain);
 /* The percentage of a percentile. */
 double pcp_percent(enum pcp_quantity quantity);
 
+/* ---- Values ------------------------------------------------------------------- */
+
+/* A number of hits; a sum; a value or a time, NAN: none; the same of a value. */
+struct pcp_value pcp_count(uint64_t count);
+struct pcp_value pcp_sum(const struct probe_view *view, long double sum);
+struct pcp_value pcp_number(const struct probe_view *view, double value);
+struct pcp_value pcp_value_of(const struct probe_view *view, const struct probe_value *value);
+
 /* ---- Names and labels --------------------------------------------------------- */
 
 uint32_t pcp_hash(const char *text);
 
 /* The full description of a row, which the caller frees; NULL without memory. */
 char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count);
-/* Names an instance after its key, truncated if it is too long. */
+/* The same of a row of tags: the tag. */
+char *pcp_row_tag(const struct probe_table_row *row);
+/* Gives an instance this name, truncated if it is too long. */
 void pcp_instance_name(struct pcp_instance *instance, const char *key);
 
 /* Add labels to an instance, first those of its process; false without memory. */

@@ -1,47 +1,75 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which plans a site's bytes allow, and in what company.
+ * Which plans a site's bytes allow, if others use the site as well.
  *
  * We are not alone at a site. Kernel uprobes (perf, bpftrace, SystemTap) and debuggers
  * put a breakpoint on the nop. When it is hit, the instruction that the *file* has there
- * is carried out elsewhere, and the thread goes on where that instruction ends:
+ * is executed elsewhere, and the thread continues where that instruction ends:
  *
- *	site:	nop	or a breakpoint, while somebody else is there
- *	back:	jump	ours, where a thread goes on in both cases	(behind)
+ *	site:	nop	or a breakpoint, while another tool uses it
+ *	back:	jump	ours, where a thread continues in both cases	(behind)
  *
  * A jump that begins at the nop itself is entered at its second byte then, and the
- * target crashes. So the jump lies behind the nop, on instructions that are moved. It
- * does behind longer nops, too: the kernel turns a nop of five bytes, or one of ten,
+ * target crashes. So the jump lies after the nop, on instructions that are moved. It
+ * does so after longer nops, too: the kernel turns a nop of five bytes, or one of ten,
  * into a call of its own for as long as it has a uprobe there (arch_uprobe_optimize(),
  * arch/x86/kernel/uprobes.c; Linux 6.18 and later), and usdt.h writes a nop of one byte
- * and a longer one, of which the kernel takes either. What stands in those bytes is the
- * kernel's, and no reason to refuse.
+ * and a longer one, and the kernel may use either. Whatever those bytes hold is the
+ * kernel's business, and no reason to refuse.
  *
- * Where the instructions behind it must stay, a pun changes the first byte of the nop
- * alone: a breakpoint there replaces ours, its thread goes on at bytes that are the
- * file's, and nothing is counted until we write it again.
+ * If the instructions after it must stay, a pun changes only the first byte of the nop:
+ * a breakpoint there replaces ours, and its thread continues at bytes of the file;
+ * nothing is counted until we write the byte again.
  *
- * A long nop is punned, too, if it may be somebody's site: when the kernel leaves, it puts
- * one byte back (or all, where it had rewritten them), and what is behind that byte has to
- * make a nop with it (arch/x86/patch.c).
+ * Sites may be adjacent, one nop after the other. Each nop may have a breakpoint of
+ * another tool, so all of them stay, and one jump after the last is the patch of all
+ * (libprobe/patch/neighbours.c). That is correct if nothing enters right after one of them:
+ * then a thread that reaches the jump has passed all their nops.
  *
- * `relocate`, the jump over a one-byte nop, is safe only where nobody else comes, and so
- * only done if it is asked for.
+ * A long nop is punned, too, if another tool may use it as a site: when the kernel leaves,
+ * it restores one byte (or all, if it had rewritten them), and the following bytes must
+ * form a nop with it (arch/x86/patch.c).
+ *
+ * If there is no room for the jump after the nop, there may be room for a short one, which
+ * leads to bytes near by that are nobody's and hold the other jump (libprobe/plan/spares.c):
+ *
+ *	site:	nop
+ *		short jump ---.	   over two bytes or more that can be moved
+ *	other:	...	      |
+ *		ret	      |
+ *	spare:	jump <--------'	   in the padding between two functions
+ *
+ * `relocate`, the jump over a one-byte nop, is safe only if no other tool uses the site,
+ * so it is done only on request.
+ *
+ * OCaml's own tools write the toggle after the nop at any moment. So its sites are traced
+ * by a jump before the nop (libprobe/plan/before.c). Where that cannot be, the toggle
+ * becomes a call of ours: its tools leave what follows their byte alone.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
+#include "libprobe/plan/before.h"
 #include "libprobe/plan/plan.h"
 #include "libprobe/plan/prove.h"
+#include "libprobe/plan/spares.h"
 
-enum { NOPS_MAX = 12 }; /* bytes, and as many as fit into struct plan with what is moved */
+enum { PAGE = 4096 }; /* a module's are not moved within it */
+_Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < PLAN_BYTES, "what is moved has to fit as well");
 
-const enum probe_plan plan_default_order[PLAN_DEFAULTS] = {
-	PROBE_PLAN_TOGGLE, PROBE_PLAN_BEHIND, PROBE_PLAN_PUN, PROBE_PLAN_LONG_NOP};
+const enum probe_plan plan_default_order[PLAN_DEFAULTS] = {PROBE_PLAN_TOGGLE, PROBE_PLAN_BEHIND,
+	PROBE_PLAN_HOP, PROBE_PLAN_PUN, PROBE_PLAN_LONG_NOP, PROBE_PLAN_BEFORE, PROBE_PLAN_CALL};
 
 const char plan_entry_provider[] = "probectl";
 
-const char plan_impossible[] = "none of the plans asked for is possible there";
+const char plan_impossible[] = "none of the requested plans is possible there";
+
+const char plan_no_decoder[] =
+	"libcapstone.so.4 cannot be loaded: is it installed, and is there enough memory?";
+
+static const char no_spare[] =
+	"no five bytes that nobody uses are within reach of a short jump after the nop";
 
 static const char no_nop[] = "the bytes there are not the nop that the note promises";
 
@@ -77,29 +105,35 @@ static bool is_short_nop(const struct arch *arch, size_t length)
 }
 
 /*
- * How many bytes others may break into, that is, how far behind the site a jump may begin:
- * its nop, and the long one of usdt.h behind it; or short nops that follow, if they are
- * sites, too. One of those with a long nop is hit there, which has to come later.
+ * How many bytes may get breakpoints of others, so how far after the site a jump may begin:
+ * its nop, those that follow and are sites, too, and after the last of them the long nop of
+ * usdt.h.
  */
 static size_t nops_length(const struct arch *arch, const struct sdt_notes *all,
-	const struct plan *plan, size_t first, size_t second)
+	const struct plan *plan, bool *is_followed_ret)
 {
-	size_t at = first;
+	size_t last = nop_at(arch, plan, 0), at = last;
 
-	if (!is_short_nop(arch, first))
-		return first;
-	if (second >= arch->jump_length && first + second <= NOPS_MAX)
-		return first + second;
-	while (at < NOPS_MAX && nop_at(arch, plan, at) == first &&
-		nop_at(arch, plan, at + first) < arch->jump_length && is_named(all, plan->pc + at))
-		at += first;
+	while (at && at < PLAN_NOPS_MAX) {
+		size_t next = nop_at(arch, plan, at);
+		bool named = next && is_named(all, plan->pc + at);
+
+		if (at + next > PLAN_NOPS_MAX ||
+			!(named || (next >= arch->jump_length && is_short_nop(arch, last))))
+			break;
+		at += next;
+		last = next;
+		if (!named)
+			break;
+		*is_followed_ret = true;
+	}
 	return at;
 }
 
 /*
- * A function's entry has no nop, but may have a breakpoint as well. The thread goes on behind
- * the first instruction, so that stays, unless the jump is no longer than it is, or it leads
- * elsewhere anyway.
+ * A function's entry has no nop, but may have a breakpoint as well. The thread continues after
+ * the first instruction, so that instruction stays, unless the jump is no longer than it, or it
+ * leads elsewhere anyway.
  */
 static void plan_entry(const struct arch *arch, struct plan *plan)
 {
@@ -113,10 +147,10 @@ static void plan_entry(const struct arch *arch, struct plan *plan)
 		plan->behind.offset = insn.length;
 	else if (insn.length < arch->jump_length &&
 		 (insn.flow == ARCH_FLOW_BRANCH || insn.flow == ARCH_FLOW_INDIRECT_CALL))
-		plan->behind.cannot = "the first instruction may go elsewhere, and come back";
+		plan->behind.cannot = "the first instruction may jump elsewhere and come back";
 }
 
-/* Does OCaml's toggle, on or off, stand behind a nop of this length? */
+/* Does OCaml's toggle, on or off, follow a nop of this length? */
 static bool has_toggle(const struct arch_toggle *toggle, const struct plan *plan, size_t first)
 {
 	uint8_t byte = toggle ? plan->bytes[toggle->offset] : 0;
@@ -133,7 +167,7 @@ static void plan_bytes(
 	size_t first = nop_at(arch, plan, 0), second = first ? nop_at(arch, plan, first) : 0;
 
 	plan->short_nop = is_short_nop(arch, first);
-	plan->behind.offset = (uint8_t)nops_length(arch, all, plan, first, second);
+	plan->behind.offset = (uint8_t)nops_length(arch, all, plan, &plan->is_followed);
 	if (first >= arch->jump_length) {
 		plan->nop_length = first;
 	} else if (plan->short_nop && second >= arch->jump_length) {
@@ -144,6 +178,8 @@ static void plan_bytes(
 		plan->nop_fixed = arch->nop_fixed(
 			plan->bytes + plan->nop_offset, plan->nop_length, plan->nop_offset == 0);
 	plan->ocaml = ocaml && has_toggle(arch->toggle, plan, first);
+	if (plan->ocaml) /* what follows the toggle does not matter */
+		plan->byte_count = (size_t)arch->toggle->offset + arch->toggle->covers;
 	if (!first)
 		plan->behind.cannot = no_nop;
 	if (!plan->short_nop)
@@ -160,33 +196,185 @@ static bool asks_for(const enum probe_plan *order, size_t count, enum probe_plan
 	return false;
 }
 
-/* Proves what can be moved, where that is asked. */
-static struct probe_error *plan_moves(struct object *object, const struct arch *arch,
-	const struct sdt_notes *all, struct plan *plans, size_t count, bool behind, bool relocate)
+/* What the file has at a note's site. */
+static struct plan read_plan(struct object *object, const struct arch *arch,
+	const struct sdt_notes *all, const struct sdt_note *note)
 {
-	struct proof *proofs = calloc(2 * count + 1, sizeof(*proofs));
-	struct probe_error *error = NULL;
+	const struct object_segment *segment = object_segment_of(object, note->pc);
+	struct plan plan = {.pc = note->pc};
+
+	plan.behind.jump = plan.relocate.jump = arch->jump_length;
+	plan.hop.jump = arch->short_jump_length;
+	if (!segment || !segment->executable)
+		return plan;
+	plan.byte_count = object_read(object, plan.pc, plan.bytes, PLAN_BYTES);
+	if (note->provider == plan_entry_provider)
+		plan_entry(arch, &plan);
+	else
+		plan_bytes(arch, all, plan_is_ocaml(note->provider), &plan);
+	return plan;
+}
+
+/* A site that may share the jump of another one, after it; to be proved. */
+struct neighbour {
+	struct plan plan;
+	size_t of; /* index of the other's plan */
+};
+
+struct neighbours {
+	struct neighbour *items;
+	size_t count;
+};
+
+/* Adds those of a plan; false without memory. */
+static bool find_neighbours(struct neighbours *neighbours, struct object *object,
+	const struct arch *arch, const struct sdt_notes *all, const struct plan *plan, size_t of)
+{
+	uint64_t patch = plan->pc + plan->behind.offset;
+
+	for (size_t i = 0; i < all->count; i++) {
+		const struct sdt_note *note = &all->notes[i];
+		struct neighbour *items;
+		struct plan before;
+
+		if (note->pc >= plan->pc || plan->pc - note->pc >= PLAN_NOPS_MAX)
+			continue;
+		before = read_plan(object, arch, all, note);
+		if (before.behind.cannot || before.pc + before.behind.offset != patch)
+			continue;
+		items = array_grow(neighbours->items, neighbours->count, sizeof(*items));
+		if (!items)
+			return false;
+		neighbours->items = items;
+		items[neighbours->count++] = (struct neighbour){before, of};
+	}
+	return true;
+}
+
+/* What enters after a site enters after all those before it, too. */
+static void take_lead(const struct plan *before, const struct plan_move *move,
+	const struct plan *plan, struct plan_move *ret)
+{
+	if (move->length && plan->pc - before->pc > ret->lead)
+		ret->lead = (uint8_t)(plan->pc - before->pc);
+}
+
+static void take_neighbours(const struct neighbours *neighbours, struct plan *plans)
+{
+	for (size_t i = 0; i < neighbours->count; i++) {
+		const struct plan *before = &neighbours->items[i].plan;
+		struct plan *plan = &plans[neighbours->items[i].of];
+
+		take_lead(before, &before->behind, plan, &plan->behind);
+		take_lead(before, &before->hop, plan, &plan->hop);
+	}
+}
+
+/* What is planned at once. */
+struct planning {
+	struct object *object;
+	const struct arch *arch;
+	const struct sdt_notes *all;
+	struct plan *plans;
+	size_t count;
+	struct neighbours neighbours;
+	struct proof *proofs; /* room for all that are asked together */
+};
+
+static struct proof ask(const struct plan *plan, struct plan_move *move)
+{
+	return (struct proof){.plan = plan,
+		.move = move,
+		.window = (uint8_t)(move->offset + move->jump),
+		.need = move->jump};
+}
+
+/* Proves the first `count` of them. */
+static struct probe_error *prove_moves(const struct planning *p, size_t count)
+{
+	if (!count)
+		return NULL;
+	if (p->arch->can_decode && !p->arch->can_decode())
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED, "%s", plan_no_decoder);
+	return prove(p->object, p->arch, p->all, p->proofs, count);
+}
+
+/* Proves what can be moved, where that is asked. */
+static struct probe_error *plan_moves(const struct planning *p, bool behind, bool relocate)
+{
 	size_t asked = 0;
 
-	if (!proofs)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < count; i++) {
-		struct plan *p = &plans[i];
+	for (size_t i = 0; i < p->neighbours.count && behind; i++)
+		p->proofs[asked++] =
+			ask(&p->neighbours.items[i].plan, &p->neighbours.items[i].plan.behind);
+	for (size_t i = 0; i < p->count; i++) {
+		struct plan *plan = &p->plans[i];
 
-		if (!p->byte_count || p->ocaml)
+		if (!plan->byte_count || plan->ocaml)
 			continue;
-		if (behind && !p->behind.cannot)
-			proofs[asked++] = (struct proof){p, &p->behind};
-		if (relocate && !p->relocate.cannot)
-			proofs[asked++] = (struct proof){p, &p->relocate};
+		if (behind && !plan->behind.cannot)
+			p->proofs[asked++] = ask(plan, &plan->behind);
+		if (relocate && !plan->relocate.cannot)
+			p->proofs[asked++] = ask(plan, &plan->relocate);
 	}
-	if (asked && arch->can_decode && !arch->can_decode())
-		error = probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"libcapstone.so.4 cannot be loaded: is it installed, and is there enough "
-			"memory?");
-	else if (asked)
-		error = prove(object, arch, all, proofs, asked);
-	free(proofs);
+	return prove_moves(p, asked);
+}
+
+/* Is the jump behind possible wherever the object is mapped? */
+static bool fits_behind(const struct plan *plan)
+{
+	uint64_t patch = plan->pc + plan->behind.offset;
+
+	return plan->behind.length && patch / PAGE == (patch + plan->behind.jump - 1) / PAGE;
+}
+
+/* Hops, if the jump behind is not possible; at a function's entry other plans are used. */
+static struct probe_error *plan_hops(const struct planning *p)
+{
+	struct probe_error *error;
+	size_t asked = 0;
+
+	for (size_t i = 0; i < p->count; i++) {
+		struct plan *plan = &p->plans[i];
+
+		plan->hop.offset = plan->behind.offset;
+		if (plan->byte_count && !plan->ocaml && plan->hop.offset &&
+			nop_at(p->arch, plan, 0) && !fits_behind(plan))
+			p->proofs[asked++] = ask(plan, &plan->hop);
+	}
+	for (size_t i = 0; i < p->neighbours.count; i++) {
+		struct plan *before = &p->neighbours.items[i].plan;
+
+		before->hop.offset = before->behind.offset;
+		if (!fits_behind(&p->plans[p->neighbours.items[i].of]))
+			p->proofs[asked++] = ask(before, &before->hop);
+	}
+	error = prove_moves(p, asked);
+	if (!error)
+		error = prove_spares(p->object, p->arch, p->all, p->plans, p->count);
+	for (size_t i = 0; i < p->count; i++)
+		if (p->plans[i].hop.length && !p->plans[i].spare_count)
+			p->plans[i].hop.cannot = no_spare;
+	return error;
+}
+
+/* All that is asked for, of plans that have been read. */
+static struct probe_error *plan_all(
+	struct planning *p, const enum probe_plan *order, size_t order_count)
+{
+	bool hop = p->arch->short_jump_length && asks_for(order, order_count, PROBE_PLAN_HOP);
+	struct probe_error *error;
+
+	p->proofs = calloc(2 * p->count + p->neighbours.count + 1, sizeof(*p->proofs));
+	if (!p->proofs)
+		return probe_error_no_memory();
+	error = plan_moves(p, asks_for(order, order_count, PROBE_PLAN_BEHIND),
+		asks_for(order, order_count, PROBE_PLAN_RELOCATE));
+	if (!error && hop)
+		error = plan_hops(p);
+	if (!error)
+		take_neighbours(&p->neighbours, p->plans);
+	free(p->proofs);
 	return error;
 }
 
@@ -195,32 +383,48 @@ struct probe_error *plan_sites(struct object *object, const struct sdt_notes *al
 	size_t order_count, struct plan *ret)
 {
 	const struct arch *arch = arch_of_machine(object_machine(object));
+	struct planning p = {
+		.object = object, .arch = arch, .all = all, .plans = ret, .count = count};
+	struct probe_error *error = NULL;
 
 	if (!arch || !arch->stub || !object_is_64bit(object))
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"%s: probes of this machine type can be listed, not enabled",
 			object_path(object));
-	for (size_t i = 0; i < count; i++) {
-		const struct object_segment *segment = object_segment_of(object, notes[i]->pc);
-
-		ret[i] = (struct plan){.pc = notes[i]->pc};
-		if (!segment || !segment->executable)
-			continue;
-		ret[i].byte_count = object_read(object, ret[i].pc, ret[i].bytes, PLAN_BYTES);
-		if (notes[i]->provider == plan_entry_provider)
-			plan_entry(arch, &ret[i]);
-		else
-			plan_bytes(arch, all, plan_is_ocaml(notes[i]->provider), &ret[i]);
+	for (size_t i = 0; i < count && !error; i++) {
+		ret[i] = read_plan(object, arch, all, notes[i]);
+		if (ret[i].byte_count && !ret[i].ocaml && !ret[i].behind.cannot &&
+			notes[i]->provider != plan_entry_provider &&
+			!find_neighbours(&p.neighbours, object, arch, all, &ret[i], i))
+			error = probe_error_no_memory();
 	}
-	return plan_moves(object, arch, all, ret, count,
-		asks_for(order, order_count, PROBE_PLAN_BEHIND),
-		asks_for(order, order_count, PROBE_PLAN_RELOCATE));
+	if (!error)
+		error = plan_all(&p, order, order_count);
+	free(p.neighbours.items);
+	if (!error && asks_for(order, order_count, PROBE_PLAN_BEFORE))
+		error = before_plan(object, arch, all, ret, count);
+	return error;
+}
+
+const struct plan_move *plan_move_of(const struct plan *plan, enum probe_plan chosen)
+{
+	return chosen == PROBE_PLAN_BEHIND     ? &plan->behind
+	       : chosen == PROBE_PLAN_HOP      ? &plan->hop
+	       : chosen == PROBE_PLAN_RELOCATE ? &plan->relocate
+					       : NULL;
+}
+
+bool plan_is_shared(const struct plan *plan, enum probe_plan chosen)
+{
+	return (chosen == PROBE_PLAN_BEHIND || chosen == PROBE_PLAN_HOP) &&
+	       (plan->is_followed || plan_move_of(plan, chosen)->lead);
 }
 
 static bool is_possible(const struct plan *plan, enum probe_plan asked)
 {
 	switch (asked) {
 	case PROBE_PLAN_TOGGLE:
+	case PROBE_PLAN_CALL:
 		return plan->ocaml;
 	case PROBE_PLAN_BEHIND:
 		return plan->behind.length > 0;
@@ -228,6 +432,10 @@ static bool is_possible(const struct plan *plan, enum probe_plan asked)
 		return plan->nop_length > 0;
 	case PROBE_PLAN_RELOCATE:
 		return plan->relocate.length > 0;
+	case PROBE_PLAN_BEFORE:
+		return plan->before.length > 0;
+	case PROBE_PLAN_HOP:
+		return plan->hop.length > 0 && plan->spare_count > 0;
 	case PROBE_PLAN_PUN: /* the kernel may write the long nop that it would jump by */
 		return plan->short_nop && !plan->nop_length && !plan->ocaml;
 	case PROBE_PLAN_NONE:
@@ -244,6 +452,8 @@ const char *plan_reason(const struct plan *plan, const enum probe_plan *order, s
 	for (size_t i = 0; i < count && !reason; i++)
 		reason = order[i] == PROBE_PLAN_BEHIND	   ? plan->behind.cannot
 			 : order[i] == PROBE_PLAN_RELOCATE ? plan->relocate.cannot
+			 : order[i] == PROBE_PLAN_BEFORE   ? plan->before.cannot
+			 : order[i] == PROBE_PLAN_HOP	   ? plan->hop.cannot
 							   : NULL;
 	return reason;
 }
@@ -263,16 +473,22 @@ enum probe_plan plan_choose(const struct plan *plan, const enum probe_plan *orde
 
 /* ---- What is there now ------------------------------------------------------------------ */
 
+size_t plan_starts_before(const struct plan *plan, enum probe_plan chosen)
+{
+	return chosen == PROBE_PLAN_BEFORE ? plan->before.length : 0;
+}
+
 size_t plan_needs(const struct arch *arch, const struct plan *plan, enum probe_plan chosen)
 {
 	size_t needed;
 
 	switch (chosen) {
+	case PROBE_PLAN_BEFORE:
+		return plan->before.length;
 	case PROBE_PLAN_BEHIND:
-		needed = plan->behind.offset + plan->behind.length;
-		break;
+	case PROBE_PLAN_HOP:
 	case PROBE_PLAN_RELOCATE:
-		needed = plan->relocate.length;
+		needed = plan_move_of(plan, chosen)->offset + plan_move_of(plan, chosen)->length;
 		break;
 	case PROBE_PLAN_LONG_NOP:
 		needed = plan->nop_offset + plan->nop_length;
@@ -305,13 +521,25 @@ static bool staying_holds(
 	return true;
 }
 
+bool plan_holds_toggle(
+	const struct arch_toggle *toggle, const struct plan *plan, const uint8_t *found)
+{
+	return (found[0] == toggle->on || found[0] == toggle->off) &&
+	       memcmp(found + 1, plan->bytes + toggle->offset + 1, toggle->covers - 1U) == 0;
+}
+
 bool plan_holds(const struct arch *arch, const struct plan *plan, enum probe_plan chosen,
 	const uint8_t *found)
 {
 	size_t stays = 0, needed = plan_needs(arch, plan, chosen);
 
-	if (chosen == PROBE_PLAN_BEHIND)
-		stays = plan->behind.offset;
+	if (chosen == PROBE_PLAN_BEFORE)
+		return memcmp(found, plan->before_bytes, needed) == 0;
+	if (chosen == PROBE_PLAN_CALL)
+		return staying_holds(arch, plan, arch->toggle->offset, found) &&
+		       plan_holds_toggle(arch->toggle, plan, found + arch->toggle->offset);
+	if (chosen == PROBE_PLAN_BEHIND || chosen == PROBE_PLAN_HOP)
+		stays = plan_move_of(plan, chosen)->offset;
 	else if (chosen == PROBE_PLAN_LONG_NOP)
 		stays = plan->nop_offset;
 	return stays <= needed && staying_holds(arch, plan, stays, found) &&

@@ -12,13 +12,19 @@
 #include "elf/sdt.h"
 #include "probe/list.h"
 
-enum { PLAN_BYTES = 32 };
+enum { PLAN_BYTES = 64, PLAN_NOPS_MAX = 40, PLAN_BEFORE_BYTES = 24, PLAN_SPARES = 4 };
 
 /* A jump over instructions, which run in the tail. */
 struct plan_move {
 	uint8_t offset;	    /* of the jump from pc: the bytes before it stay */
+	uint8_t jump;	    /* bytes of the jump */
 	uint8_t length;	    /* bytes that it displaces; 0 unless they may move */
 	const char *cannot; /* why they must stay; NULL: they may move */
+	/*
+	 * Sites whose nops follow each other share the jump after the last of them: all sites in
+	 * [pc - lead, pc + offset). Nothing enters after the first of them.
+	 */
+	uint8_t lead;
 };
 
 /* What is possible at one site. Addresses are link-time. */
@@ -30,12 +36,26 @@ struct plan {
 	uint8_t nop_offset; /* of a nop that holds a jump; nop_length 0: there is none */
 	uint8_t nop_length;
 	/*
-	 * The first so many bytes of that jump's distance are the nop's own, which has to be a
-	 * nop if somebody puts back what he had written over (struct arch, nop_fixed).
+	 * How many bytes of that jump's distance are the nop's own, so that it is a nop again if
+	 * another tool restores what it had overwritten (struct arch, nop_fixed).
 	 */
 	uint8_t nop_fixed;
-	bool short_nop; /* at pc, with no room for a jump: a pun is to be considered */
+	bool short_nop;	  /* at pc, with no room for a jump: consider a pun */
+	bool is_followed; /* by the nop of another site: see plan_move.lead */
 	struct plan_move behind, relocate;
+	/*
+	 * A short jump, if the jump behind is not possible, and where the second jump, to which it
+	 * leads, can be written: unused bytes, nearest first.
+	 */
+	struct plan_move hop;
+	uint64_t spares[PLAN_SPARES];
+	uint8_t spare_count;
+	/*
+	 * The instructions before pc, which run before the first stub: before.length bytes that
+	 * end at pc. Only for OCaml's sites: the bytes after those belong to its own tools.
+	 */
+	struct plan_move before;
+	uint8_t before_bytes[PLAN_BEFORE_BYTES]; /* the file's, from pc - before.length on */
 };
 
 /*
@@ -60,17 +80,30 @@ enum probe_plan plan_choose(const struct plan *plan, const enum probe_plan *orde
 /* Why instructions that plans of `order` would move must stay; NULL: nothing speaks against it. */
 const char *plan_reason(const struct plan *plan, const enum probe_plan *order, size_t count);
 extern const char plan_impossible[]; /* where there is no better reason */
+extern const char plan_no_decoder[]; /* the error where code cannot be decoded */
+
+/* How far before pc the bytes begin that a plan changes or relies on. */
+size_t plan_starts_before(const struct plan *plan, enum probe_plan chosen);
+
+/* What a plan moves; NULL: nothing. */
+const struct plan_move *plan_move_of(const struct plan *plan, enum probe_plan chosen);
+/* Is its jump also that of another site? */
+bool plan_is_shared(const struct plan *plan, enum probe_plan chosen);
 
 /*
- * Bytes from pc on that have to be known for a plan, and whether those found in memory are
+ * Bytes from there on that have to be known for a plan, and whether those found in memory are
  * right for it: the file's, or what others may make of a nop that stays (plan.c).
  */
 size_t plan_needs(const struct arch *arch, const struct plan *plan, enum probe_plan chosen);
 bool plan_holds(const struct arch *arch, const struct plan *plan, enum probe_plan chosen,
 	const uint8_t *found);
 
+/* Are these bytes the toggle that the file has, on or off? */
+bool plan_holds_toggle(
+	const struct arch_toggle *toggle, const struct plan *plan, const uint8_t *found);
+
 /* The order in which plans are tried unless the user says otherwise. */
-enum { PLAN_DEFAULTS = 4 };
+enum { PLAN_DEFAULTS = 7 };
 extern const enum probe_plan plan_default_order[PLAN_DEFAULTS];
 
 /*
@@ -79,7 +112,7 @@ extern const enum probe_plan plan_default_order[PLAN_DEFAULTS];
  */
 extern const char plan_entry_provider[];
 
-/* OCaml's protocol: its providers' sites are toggled, and count at semaphore + 2. */
+/* OCaml's protocol: its providers' sites have a toggle, and count at semaphore + 2. */
 bool plan_is_ocaml(const char *provider);
 
 #endif

@@ -2,13 +2,13 @@
 /*
  * The proof that instructions may be moved.
  *
- * A jump behind the nop of a site overwrites the first bytes of the instructions
+ * A jump after the nop of a site overwrites the first bytes of the instructions
  * there. They run in the stub instead, so nothing else may enter them, nor begin
- * right behind the nop, where it would be counted as a hit. All from the second
- * byte of the site to the last one of the jump is its window:
+ * right after the nop, where it would be counted as a hit. The bytes from the
+ * second one of the site to the last one of the jump are its window:
  *
  *	pc	nop
- *	pc + 1	jump		window, of a nop of one byte: as long as a jump; behind a
+ *	pc + 1	jump		window, of a nop of one byte: as long as a jump; after a
  *	  ...			longer nop the rest of that belongs to it, too
  *
  * Something enters there only if somewhere in the module there is
@@ -16,7 +16,7 @@
  *   - a direct branch with a 32-bit displacement to it    arch->scan(), anywhere
  *   - a direct branch with an 8-bit displacement           within arch->short_reach
  *   - its address, as a 64-bit word (computed goto, jump   every aligned word of
- *     tables, relocations, exported symbols) or constant   every segment, but for
+ *     tables, relocations, exported symbols) or constant   every segment, except
  *                                                          program headers (sizes)
  *   - a 32-bit distance from a table to it (jump tables    every table whose
  *     of position-independent code)                        address the code takes
@@ -37,15 +37,16 @@
 #include <elf.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/plan/prove.h"
 
 enum { GAP_MAX = 4096, TABLE_ENTRIES_MAX = 16384 };
 
 static const char table_unreadable[] = "its exception table cannot be read";
-static const char entered[] = "something in the module may jump behind the nop";
-static const char entered_short[] = "a branch enters the instructions behind the nop";
-static const char landing_pad[] = "an exception lands behind the nop";
-static const char another_site[] = "another site is behind the nop";
+static const char entered[] = "something in the module may jump to the bytes after the nop";
+static const char entered_short[] = "a branch enters the instructions after the nop";
+static const char landing_pad[] = "an exception lands in the bytes after the nop";
+static const char another_site[] = "another site is in the bytes after the nop";
 
 /* The function that a site is in. */
 struct around {
@@ -216,8 +217,9 @@ static void search_object(struct search *s)
 
 /* Does the function, decoded from its start, have a branch into the window? */
 static bool function_enters(
-	const struct search *s, const struct plan *plan, const struct object_range *range)
+	const struct search *s, const struct proof *proof, const struct object_range *range)
 {
+	const struct plan *plan = proof->plan;
 	const struct object_segment *segment = object_segment_of(s->object, range->start);
 	const uint8_t *bytes;
 	size_t size, at = 0;
@@ -239,7 +241,8 @@ static bool function_enters(
 			insn.target > plan->pc && insn.target < plan->pc + s->windows.jump_length)
 			return true;
 		/* The site must be where an instruction begins. */
-		if (range->start + at < plan->pc && range->start + at + insn.length > plan->pc)
+		if (proof->need && range->start + at < plan->pc &&
+			range->start + at + insn.length > plan->pc)
 			return true;
 		at += insn.length;
 	}
@@ -249,7 +252,7 @@ static bool function_enters(
 /*
  * The code around an address that can be decoded from its start: the function
  * there or, where no table tells of one (start-up code of the C runtime), what
- * lies between the functions before and behind it.
+ * lies between the functions before and after it.
  */
 static bool decodable_range(const struct search *s, uint64_t address, struct object_range *ret)
 {
@@ -277,8 +280,9 @@ static bool decodable_range(const struct search *s, uint64_t address, struct obj
  * Looks for short branches into a window, first at every offset. A candidate is
  * believed only if the function it is in, decoded, really has one.
  */
-static const char *check_short_branches(const struct search *s, const struct plan *plan)
+static const char *check_short_branches(const struct search *s, const struct proof *proof)
 {
+	const struct plan *plan = proof->plan;
 	const struct object_segment *segment = object_segment_of(s->object, plan->pc);
 	struct object_range range = {0};
 	uint64_t start, end, reach = s->arch->short_reach;
@@ -300,7 +304,7 @@ static const char *check_short_branches(const struct search *s, const struct pla
 			continue;
 		if (at >= range.start && at < range.end)
 			continue; /* looked at already */
-		if (!decodable_range(s, at, &range) || function_enters(s, plan, &range))
+		if (!decodable_range(s, at, &range) || function_enters(s, proof, &range))
 			return entered_short;
 	}
 	return NULL;
@@ -342,20 +346,20 @@ static const char *move_reason(enum arch_move_status status, const struct arch_m
 	case ARCH_MOVE_OK:
 		return NULL;
 	case ARCH_MOVE_UNDECODABLE:
-		return "the bytes behind the nop cannot be decoded";
+		return "the bytes after the nop cannot be decoded";
 	case ARCH_MOVE_TRUNCATED:
-		return "the code ends behind the nop";
+		return "the code ends after the nop";
 	case ARCH_MOVE_CALL_INSIDE:
-		return "a call returns behind the nop";
+		return "a call returns to the bytes after the nop";
 	case ARCH_MOVE_FLOW_INSIDE:
-		/* Padding behind it may go: the search tells whether anything leads there. */
-		return moved->padding ? NULL : "a jump or return stands right behind the nop";
+		/* Padding after it may go: the search says whether anything leads there. */
+		return moved->padding ? NULL : "a jump or return follows the nop";
 	case ARCH_MOVE_UNSUPPORTED:
-		return "an instruction behind the nop cannot run elsewhere";
+		return "an instruction after the nop cannot run elsewhere";
 	case ARCH_MOVE_OUT_OF_REACH:
-		return "an instruction behind the nop refers to something too far away";
+		return "an instruction after the nop refers to something too far away";
 	}
-	return "the instructions behind the nop cannot be moved";
+	return "the instructions after the nop cannot be moved";
 }
 
 /* By the length of the window, then by address. */
@@ -363,12 +367,14 @@ static int compare_proofs(const void *a, const void *b)
 {
 	const struct proof *x = a, *y = b;
 
-	if (x->move->offset != y->move->offset)
-		return x->move->offset < y->move->offset ? -1 : 1;
-	return x->plan->pc < y->plan->pc ? -1 : x->plan->pc > y->plan->pc;
+	if (x->window != y->window)
+		return x->window < y->window ? -1 : 1;
+	if (x->plan->pc != y->plan->pc)
+		return x->plan->pc < y->plan->pc ? -1 : 1;
+	return (int)x->move->offset - (int)y->move->offset;
 }
 
-/* The function that a site is in; where nothing tells, what is around it. */
+/* The function that contains a site; if it is unknown, the code around the site. */
 static struct object_range function_of(const struct search *s, uint64_t pc)
 {
 	struct object_function function;
@@ -397,7 +403,7 @@ static bool has_another_site(const struct search *s, uint64_t start, uint64_t en
 	return first < s->site_count && s->sites[first] < end;
 }
 
-/* Can what is behind one site run elsewhere at all? */
+/* Can the instructions after a site run elsewhere at all? */
 static void try_move(const struct search *s, struct proof *proof)
 {
 	const struct plan *plan = proof->plan;
@@ -408,46 +414,43 @@ static void try_move(const struct search *s, struct proof *proof)
 	/* Where the copy will be does not matter yet: next to the original. */
 	move->cannot = move_reason(
 		s->arch->move(plan->bytes + move->offset, plan->byte_count - move->offset, at,
-			at + (1 << 20), s->arch->jump_length, &moved),
+			at + (1 << 20), proof->need, &moved),
 		&moved);
 	move->length = moved.length;
 	/* Its own is where relocation begins. */
-	if (!move->cannot && has_another_site(s, at > plan->pc ? at : at + 1, at + move->length))
+	if (!move->cannot && (has_another_site(s, at > plan->pc ? at : at + 1, at + move->length) ||
+				     has_another_site(s, at - proof->margin, at)))
 		move->cannot = another_site;
 }
 
 /* Decides about `count` proofs, sorted, with windows of one length. */
 static struct probe_error *prove_windows(struct search *s, struct proof *proofs, size_t count)
 {
-	uint64_t *sites = calloc(count, sizeof(*sites));
+	AUTO_FREE uint64_t *sites = calloc(count, sizeof(*sites));
+	AUTO_FREE struct around *functions = calloc(count, sizeof(*functions));
 
-	s->functions = calloc(count, sizeof(*s->functions));
-	s->proofs = proofs;
-	if (!sites || !s->functions) {
-		free(sites);
-		free(s->functions);
+	if (!sites || !functions)
 		return probe_error_no_memory();
-	}
+	s->functions = functions;
+	s->proofs = proofs;
 	for (size_t i = 0; i < count; i++) {
-		try_move(s, &proofs[i]);
+		if (proofs[i].need)
+			try_move(s, &proofs[i]);
 		sites[i] = proofs[i].plan->pc;
 		s->functions[i].range = function_of(s, sites[i]);
 	}
-	arch_windows_init(&s->windows, sites, count,
-		(uint8_t)(proofs[0].move->offset + s->arch->jump_length));
+	arch_windows_init(&s->windows, sites, count, proofs[0].window);
 	search_object(s);
 	for (size_t i = 0; i < count; i++) {
 		struct plan_move *move = proofs[i].move;
 
 		if (!move->cannot && s->arch->short_branch)
-			move->cannot = check_short_branches(s, proofs[i].plan);
+			move->cannot = check_short_branches(s, &proofs[i]);
 		if (!move->cannot)
 			move->cannot = check_landing_pads(s, proofs[i].plan);
 		if (move->cannot)
 			move->length = 0;
 	}
-	free(sites);
-	free(s->functions);
 	return NULL;
 }
 
@@ -488,7 +491,7 @@ struct probe_error *prove(struct object *object, const struct arch *arch,
 	distinct = take_distinct(proofs, count);
 	for (size_t i = 0, end; i < distinct && !error; i = end) {
 		for (end = i + 1; end < distinct; end++)
-			if (proofs[end].move->offset != proofs[i].move->offset)
+			if (proofs[end].window != proofs[i].window)
 				break;
 		error = prove_windows(s, proofs + i, end - i);
 	}

@@ -9,12 +9,15 @@
 struct proof {
 	const struct plan *plan;
 	struct plan_move *move; /* length and reason are the answer */
+	uint8_t window;		/* nothing may enter [pc + 1, pc + window) */
+	/* At least this many bytes are moved; 0: there is nothing to move (spares.c). */
+	uint8_t need;
+	uint8_t margin; /* this many bytes before pc must not belong to another site either */
 };
 
 /*
- * Answers `count` questions; their order changes. Nothing may enter [pc + 1, pc + offset +
- * length of a jump). `notes` are all of the object: another one's site may not be moved
- * either. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ * Answers `count` questions; their order changes. `notes` are all notes of the object: sites of
+ * other probes must not be moved either. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *prove(struct object *object, const struct arch *arch,
 	const struct sdt_notes *notes, struct proof *proofs, size_t count);

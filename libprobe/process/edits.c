@@ -183,7 +183,7 @@ static bool is_written(const struct edits *e, const struct edit *item)
 	return item->is_write && e->spans[item->span].readable;
 }
 
-/* From a buffer, writes those of the first `count` places by address that are to be written. */
+/* From a buffer, writes those of the first `count` places by address that have to be written. */
 static struct probe_error *write_places(
 	const struct edits *e, const uint8_t *buffer, int mem, size_t *count)
 {

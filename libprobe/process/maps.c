@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/process/maps.h"
 #include "libprobe/process/procfs.h"
 
@@ -39,8 +40,8 @@ static struct probe_error *permission_error(pid_t pid)
 
 	if (geteuid() == 0 || uid < 0)
 		return probe_error_new(PROBE_ERROR_PERMISSION,
-			"cannot read the mappings of process %d: it has capabilities that this "
-			"one lacks, or a security module forbids it",
+			"cannot read the mappings of process %d: it has capabilities that probectl "
+			"lacks, or a security module forbids it",
 			(int)pid);
 	if (uid != (long)geteuid())
 		return probe_error_new(PROBE_ERROR_PERMISSION,
@@ -294,7 +295,8 @@ static int read_text(pid_t pid, char **text_ret, size_t *length_ret)
 
 struct probe_error *maps_read(pid_t pid, struct maps *ret)
 {
-	char *text = NULL, *terminated;
+	AUTO_FREE char *text = NULL;
+	char *terminated;
 	size_t length = 0;
 	int err = read_text(pid, &text, &length);
 	pid_t living = !err && length == 0 ? procfs_living(pid) : pid;
@@ -315,16 +317,13 @@ struct probe_error *maps_read(pid_t pid, struct maps *ret)
 	}
 	if (err)
 		return system_error(pid, err);
-	if (length == 0) {
-		free(text);
+	if (length == 0)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d has no memory: it has exited, or is a kernel thread", (int)pid);
-	}
 	terminated = realloc(text, length + 1);
-	if (!terminated) {
-		free(text);
+	if (!terminated)
 		return probe_error_no_memory();
-	}
+	text = NULL;
 	return probe_error_prefix(
 		parse_text(terminated, length, ret), "cannot read process %d", (int)pid);
 }

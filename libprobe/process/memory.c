@@ -85,6 +85,18 @@ struct probe_error *memory_write_data(pid_t pid, uint64_t address, const void *b
 		process_vm_writev(pid, &local, 1, &remote, 1, 0), pid, "writable", address, size);
 }
 
+struct probe_error *memory_read_code(int fd, uint64_t address, void *buffer, size_t size)
+{
+	ssize_t length = pread(fd, buffer, size, (off_t)address);
+
+	if (length == (ssize_t)size)
+		return NULL;
+	if (length == 0)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "the process has ended");
+	return probe_error_new(PROBE_ERROR_FORMAT, "the process has no %zu readable bytes at %#jx",
+		size, (uintmax_t)address);
+}
+
 struct probe_error *memory_write_code(int fd, uint64_t address, const void *buffer, size_t size)
 {
 	ssize_t length = pwrite(fd, buffer, size, address);
@@ -93,8 +105,8 @@ struct probe_error *memory_write_code(int fd, uint64_t address, const void *buff
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "the process has ended");
 	if (length < 0 && (errno == EIO || errno == EPERM))
 		return probe_error_system(errno,
-			"cannot write code of the process at %#jx (the boot parameter "
-			"proc_mem.force_override forbids it, or there is none)",
+			"cannot write code of the process at %#jx (there is none, or the boot "
+			"parameter proc_mem.force_override forbids it)",
 			(uintmax_t)address);
 	if (length < 0 || (size_t)length != size)
 		return probe_error_system(length < 0 ? errno : EIO,

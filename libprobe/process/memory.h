@@ -30,6 +30,13 @@ PROBE_MUST_CHECK struct probe_error *memory_write_data(
 	pid_t pid, uint64_t address, const void *buffer, size_t size);
 
 /*
+ * Reads memory through /proc/PID/mem: that of the program for which `fd` was opened, also where
+ * the process has become another one meanwhile (PROBE_ERROR_NOT_FOUND: it is gone).
+ */
+PROBE_MUST_CHECK struct probe_error *memory_read_code(
+	int fd, uint64_t address, void *buffer, size_t size);
+
+/*
  * Writes any memory, including code, through /proc/PID/mem: a private page becomes the target's
  * own copy; the file never changes. `fd` comes from memory_open(). A write within one page
  * happens completely or not at all.

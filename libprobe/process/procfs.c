@@ -164,6 +164,16 @@ char procfs_thread_state(pid_t pid, pid_t tid)
 	return field ? *field : 0;
 }
 
+int procfs_thread_cpu(pid_t pid, pid_t tid)
+{
+	char path[64], buffer[1024];
+	const char *field;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+	field = stat_field(path, 39, buffer, sizeof(buffer));
+	return field ? atoi(field) : -1;
+}
+
 struct probe_error *procfs_check(void)
 {
 	char self[24];
@@ -171,14 +181,13 @@ struct probe_error *procfs_check(void)
 
 	if (length < 0)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"/proc/self: %s: probes are switched through /proc, which has to be "
-			"mounted",
+			"/proc/self: %s: probes are switched through /proc, which must be mounted",
 			strerror(errno));
 	self[length] = '\0';
 	if (strtol(self, NULL, 10) != getpid())
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"/proc is of another pid namespace, where process %d is %s: mount that of "
-			"this namespace",
+			"/proc belongs to another pid namespace, where process %d is %s: mount the "
+			"one of this namespace",
 			(int)getpid(), self);
 	return NULL;
 }

@@ -34,6 +34,8 @@ int procfs_open_threads(pid_t pid);
 pid_t procfs_next_thread(DIR *threads);
 /* The state letter of a thread, or 0 if it is gone. */
 char procfs_thread_state(pid_t pid, pid_t tid);
+/* The processor that a thread runs on or ran on last; -1: it is gone. */
+int procfs_thread_cpu(pid_t pid, pid_t tid);
 /*
  * Checks that /proc is mounted and uses the same process numbers as system calls. Errors:
  * PROBE_ERROR_UNSUPPORTED (not mounted, or of another pid namespace).

@@ -3,6 +3,7 @@
 #ifndef LIBPROBE_PROCESS_SHARED_H
 #define LIBPROBE_PROCESS_SHARED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -20,16 +21,42 @@ enum {
 };
 
 /*
- * Opens the empty memfd that is the target's descriptor `fd`, and sets its size, which cannot
- * change after that. Does not touch any other file.
+ * Opens the empty memfd that is descriptor `fd` of a thread of the target. Does not touch any
+ * other file. With the target's `pidfd` (-1: none) it is quicker.
  *
- * Errors: PROBE_ERROR_STATE (the target has replaced or changed the file), PROBE_ERROR_SYSTEM.
+ * Errors: PROBE_ERROR_STATE (the target has replaced the file), PROBE_ERROR_SYSTEM.
  */
-PROBE_MUST_CHECK struct probe_error *shared_open(pid_t pid, int64_t fd, size_t size, int *fd_ret);
+PROBE_MUST_CHECK struct probe_error *shared_open(
+	pid_t pid, pid_t tid, int pidfd, int64_t fd, int *fd_ret);
+
+/*
+ * Sets the size of a file that shared_open() has opened; it cannot change after that. Errors as
+ * above; PROBE_ERROR_STATE, too, where the target has changed the file.
+ */
+PROBE_MUST_CHECK struct probe_error *shared_set_size(pid_t pid, int fd, size_t size);
+
+/*
+ * Is descriptor `fd` of that thread still the file that is our descriptor `ours`? Where that is
+ * -1: a file with our name. `is_taken`: kcmp(2) may be called, and finds out more quickly if
+ * shared_open() had a pidfd.
+ */
+bool shared_is_same(pid_t pid, pid_t tid, int64_t fd, int ours, bool is_taken);
+
+/* The error for a target where it is not. */
+struct probe_error *shared_replaced(pid_t pid) __attribute__((returns_nonnull, warn_unused_result));
 
 #define SHARED_NAME "probectl" /* name of our memfds in /proc/PID/maps */
 
+#define SHARED_SUFFIX ".probectl" /* of the names of files that outlive their process */
+
 /* Whether a mapping is code memory of ours, for any use. Its name tells, as for data. */
 bool shared_is_code(const struct mapping *mapping);
+
+/* Whether a path is, or a mapping may be, of a session's memory that outlives its process. */
+bool shared_is_lasting_name(const char *path);
+bool shared_is_lasting(const struct mapping *mapping);
+
+/* Whether a mapping may be a session's data: what it begins with tells. */
+bool shared_is_data(const struct mapping *mapping);
 
 #endif

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "libprobe/base/library.h"
 #include "libprobe/reader/babeltrace.h"
@@ -75,9 +79,25 @@ static void load(void)
 		library.missing = NULL;
 }
 
+/* Is there room for what loading a plugin opens? Its failure does not say. */
+static bool has_descriptors(void)
+{
+	enum { PLUGIN_DESCRIPTORS = 3 };
+	int fds[PLUGIN_DESCRIPTORS], count = 0;
+
+	while (count < PLUGIN_DESCRIPTORS &&
+		(fds[count] = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)) >= 0)
+		count++;
+	for (int i = 0; i < count; i++)
+		close(fds[i]);
+	return count == PLUGIN_DESCRIPTORS;
+}
+
 struct probe_error *babeltrace_load(const struct babeltrace **ret)
 {
 	pthread_once(&library.once, load);
+	if (library.missing && !has_descriptors())
+		return probe_error_system(EMFILE, "libbabeltrace2 cannot be loaded (ulimit -n)");
 	if (library.missing)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"records are read with libbabeltrace2, and %s is missing: install it "

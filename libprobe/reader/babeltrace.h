@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libbabeltrace2, the library behind babeltrace2(1).
+ * libbabeltrace2, the library that babeltrace2(1) uses.
  *
  * It is loaded with its dependency GLib when a record is opened: nothing else needs them.
  *

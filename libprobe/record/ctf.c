@@ -2,9 +2,10 @@
 /*
  * A record: its parts, its events and their classes.
  *
- * Time stamps count from an hour before the record's beginning. The session's clock is
- * interpolated anew at each poll, and may go back by some nanoseconds from one poll to the
- * next, or by more if the system's clock is set; within a stream, time must not go back.
+ * Time stamps count from an hour before the record's beginning, or before its oldest hit. The
+ * session's clock is interpolated again at each poll, and may go back by some nanoseconds from one
+ * poll to the next, or by more if the system's clock is set; within a stream, time must not go
+ * back.
  *
  * Parts follow each other in time. The hits of several sessions are not quite in order, because
  * each session is read up to a different instant. So hits that are older than the current part
@@ -147,6 +148,15 @@ static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, stru
 
 /* ---- The record -------------------------------------------------------------------- */
 
+/* The clock's 0: whole, and older than all hits. */
+static uint64_t base_of(uint64_t now, uint64_t oldest_ns)
+{
+	const uint64_t margin_ns = CLOCK_MARGIN_S * (uint64_t)NSEC_PER_SEC;
+	uint64_t first_ns = oldest_ns && oldest_ns < now ? oldest_ns : now;
+
+	return first_ns > margin_ns ? first_ns - margin_ns : 0;
+}
+
 struct probe_error *probe_ctf_create(
 	const char *directory, const struct probe_ctf_options *options, struct probe_ctf **ret)
 {
@@ -159,7 +169,7 @@ struct probe_error *probe_ctf_create(
 	if (options)
 		ctf->options = *options;
 	ctf->last_ns = now_ns();
-	ctf->description.base_s = ctf->last_ns / NSEC_PER_SEC - CLOCK_MARGIN_S;
+	ctf->description.base_s = base_of(ctf->last_ns, ctf->options.oldest_ns) / NSEC_PER_SEC;
 	ctf->path = strdup(directory);
 	ctf->sites = calloc(CACHE_ENTRIES, sizeof(*ctf->sites));
 	if (!ctf->path || !ctf->sites || !buffer_init(&ctf->description.classes)) {

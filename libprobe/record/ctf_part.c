@@ -6,7 +6,7 @@
  * Metadata is replaced (rename(2)) before the first packet that needs the new version is
  * written. So a reader finds a description of every event, even if we are killed.
  *
- * The folder may belong to another user, who may plant links in it: we create every file
+ * The folder may belong to another user that plants links in it: we create every file
  * ourselves.
  */
 #include <errno.h>

@@ -84,6 +84,8 @@ const struct seccomp_call seccomp_calls[] = {
 		{0, sizeof(cpu_set_t), 8}, -EFAULT},
 	{"sched_yield", SECCOMP_OWN_MOVE, SYS_sched_yield, {0}, 0},
 	{"madvise", SECCOMP_OWN_REMOVE, SYS_madvise, {0, 0, MADV_REMOVE}, 0},
+	{"pidfd_open", SECCOMP_OWN_TAKE, SYS_pidfd_open, {0}, -EINVAL},
+	{"pidfd_getfd", SECCOMP_OWN_TAKE, SYS_pidfd_getfd, {UINT32_MAX}, -EBADF},
 	/* clang-format on */
 };
 const size_t seccomp_call_count = sizeof(seccomp_calls) / sizeof(*seccomp_calls);
@@ -191,12 +193,11 @@ bool seccomp_has_grown(struct seccomp *seccomp)
 
 /* ---- Judging ------------------------------------------------------------------------------ */
 
-/* Records why threads may not make calls of these kinds; the first reason stays. */
-__attribute__((format(printf, 3, 4))) static void deny(
-	struct seccomp *s, unsigned int kinds, const char *format, ...)
+void seccomp_deny(struct seccomp *s, unsigned int kinds, const char *format, ...)
 {
 	va_list ap;
 
+	s->allowed &= ~kinds;
 	for (size_t i = 0; i < SECCOMP_KINDS; i++) {
 		if (!(kinds >> i & 1) || s->why[i][0])
 			continue;
@@ -236,7 +237,7 @@ static unsigned int run_filter(struct seccomp *s, const struct sock_filter *prog
 		if (verdict == SECCOMP_RET_ALLOW || verdict == SECCOMP_RET_LOG)
 			continue;
 		allowed &= ~call->kinds;
-		deny(s, call->kinds, "the seccomp filter of process %d %s %s", s->pid,
+		seccomp_deny(s, call->kinds, "the seccomp filter of process %d %s %s", s->pid,
 			verdict == SECCOMP_RET_ERRNO || verdict == SECCOMP_RET_TRACE ||
 					verdict == SECCOMP_RET_USER_NOTIF
 				? "does not allow"
@@ -288,11 +289,13 @@ static struct probe_error *try_all(struct seccomp *s, unsigned int *ret)
 		if (!error && trial.allowed)
 			*ret |= kind;
 		else if (!error && trial.err)
-			deny(s, kind, "the seccomp filter of process %d does not allow %s (%s)",
-				s->pid, trial.name, strerror(trial.err));
+			seccomp_deny(s, kind,
+				"the seccomp filter of process %d does not allow %s (%s)", s->pid,
+				trial.name, strerror(trial.err));
 		else if (!error)
-			deny(s, kind, "the seccomp filter of process %d would kill it for %s",
-				s->pid, trial.name);
+			seccomp_deny(s, kind,
+				"the seccomp filter of process %d would kill it for %s", s->pid,
+				trial.name);
 	}
 	return error;
 }
@@ -304,9 +307,9 @@ static struct probe_error *judge_unread(
 	struct probe_error *error = NULL;
 
 	if (!seccomp_is_same(s->pid, thread->filters)) {
-		deny(s, SECCOMP_ALL,
+		seccomp_deny(s, SECCOMP_ALL,
 			"process %d runs under a seccomp filter that might kill it for calls that "
-			"probectl has it make (memfd_create, mmap, munmap, madvise), and only root "
+			"probectl makes in it (memfd_create, mmap, munmap, madvise), and only root "
 			"can read the filter",
 			s->pid);
 		return NULL;
@@ -329,9 +332,9 @@ struct probe_error *seccomp_judge(struct seccomp *seccomp)
 		enum reading reading = READ_DENIED;
 
 		if (thread->strict) {
-			deny(seccomp, SECCOMP_ALL,
-				"process %d runs under strict seccomp, which would kill it for "
-				"what probectl has it do",
+			seccomp_deny(seccomp, SECCOMP_ALL,
+				"process %d runs under strict seccomp, which would kill it for the "
+				"calls that probectl makes in it",
 				seccomp->pid);
 			continue;
 		}
@@ -382,5 +385,5 @@ struct probe_error *seccomp_error(const struct seccomp *seccomp, enum seccomp_ki
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED, "%s%s", why,
 		strstr(why, "only root")
 			? ": run probectl as root, or in the sandbox that the process is in"
-			: ", which probectl would have it call");
+			: ", which probectl would call in it");
 }

@@ -31,9 +31,10 @@ enum seccomp_own {
 	SECCOMP_OWN_TRACE = 32,
 	SECCOMP_OWN_KCMP = 64,	  /* finds out which processes share memory */
 	SECCOMP_OWN_URGENT = 128, /* raises our priority while threads are stopped */
-	SECCOMP_OWN_MOVE = 256,	  /* reads the clock of another processor */
+	SECCOMP_OWN_MOVE = 256,	  /* runs on a certain processor, or lets others run */
 	SECCOMP_OWN_REMOVE = 512, /* frees the memory of rings */
-	SECCOMP_OWN_END = 1024
+	SECCOMP_OWN_TAKE = 1024,  /* takes files that a target has made */
+	SECCOMP_OWN_END = 2048
 };
 
 /* Placeholders for arguments that are known only when the call is made. */
@@ -80,6 +81,10 @@ PROBE_MUST_CHECK struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret
 /* The same of a process that has but one thread. */
 PROBE_MUST_CHECK struct probe_error *seccomp_look_at_main(pid_t pid, struct seccomp *ret);
 void seccomp_deinit(struct seccomp *seccomp);
+
+/* Stubs are not to make calls of these kinds, and why; of several reasons the first one stays. */
+void seccomp_deny(struct seccomp *seccomp, unsigned int kinds, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Whether this process may read the filters of a thread it has stopped. */
 bool seccomp_can_read(void);

@@ -2,7 +2,8 @@
 /*
  * Between a stub and a function of the program: saves everything that a function may change but
  * a stub does not save. That is the state of the x87 unit, of vector registers in all sizes,
- * and of the mask registers.
+ * and of the mask registers. A function that provably changes none of them (general.c) is called
+ * without; so is the way to it, which is GENERAL_ONLY.
  *
  * The context switch's way (xsavec, xrstor) takes 50 and 130 ns on an AMD EPYC with AVX-512.
  * Asking what is in use (xgetbv) and saving and restoring just that, register by register,
@@ -18,17 +19,13 @@
  *
  * Sources: Intel SDM volume 1, 13.1 to 13.8; volume 2, XGETBV, CPUID leaf 0DH.
  */
+#include "arch/general.h"
 #include "libprobe/self/enter.h"
 
 #if defined(__x86_64__)
 
 #include <cpuid.h>
 #include <stddef.h>
-
-/* No vector instructions, and no calls into sanitizers. */
-#define GENERAL_ONLY                                                                               \
-	__attribute__((target("general-regs-only"), no_instrument_function,                        \
-		no_sanitize("address"), no_sanitize("undefined"), no_sanitize("thread")))
 
 enum {
 	LEGACY_BYTES = 512,
@@ -211,10 +208,10 @@ GENERAL_ONLY static inline void empty_x87(void)
 }
 
 /* Compiled to use only registers that it has saved. */
-GENERAL_ONLY __attribute__((noinline)) void enter(const uint64_t *frame, uint64_t site)
+GENERAL_ONLY __attribute__((noinline)) void enter_saving(void (*function)(void *data), void *data)
 {
 	uint8_t *area = __builtin_alloca_with_align(state.bytes, 8 * 64);
-	uint64_t flags, used = state.by_register ? in_use() : 0;
+	uint64_t used = state.by_register ? in_use() : 0;
 
 	/* Code without any vectors is too rare for a path of its own. */
 	if (used & STATE_SSE) {
@@ -224,12 +221,11 @@ GENERAL_ONLY __attribute__((noinline)) void enter(const uint64_t *frame, uint64_
 	} else {
 		save(area, state.mask);
 	}
-	__asm__ volatile("pushfq; popq %0; cld" : "=r"(flags));
 	if (state.mask & STATE_AVX)
 		__asm__ volatile("vzeroupper");
 	if (!(used & STATE_SSE) || used & STATE_X87)
 		__asm__ volatile("emms");
-	enter_called(frame, site);
+	function(data);
 	if (!(used & STATE_SSE)) {
 		restore(area, state.mask);
 	} else {
@@ -239,6 +235,14 @@ GENERAL_ONLY __attribute__((noinline)) void enter(const uint64_t *frame, uint64_
 		else
 			empty_x87();
 	}
+}
+
+GENERAL_ONLY __attribute__((noinline)) void enter_hit(const uint64_t *frame, uint64_t site)
+{
+	uint64_t flags;
+
+	__asm__ volatile("pushfq; popq %0; cld" : "=r"(flags));
+	enter_called(frame, site);
 	if (flags & FLAG_DIRECTION)
 		__asm__ volatile("std");
 }
@@ -252,9 +256,14 @@ struct probe_error *enter_init(bool by_register)
 		"no function can be connected to a probe on this processor");
 }
 
-void enter(const uint64_t *frame, uint64_t site)
+void enter_hit(const uint64_t *frame, uint64_t site)
 {
 	enter_called(frame, site);
+}
+
+void enter_saving(void (*function)(void *data), void *data)
+{
+	function(data);
 }
 
 #endif

@@ -15,13 +15,16 @@
  */
 PROBE_MUST_CHECK struct probe_error *enter_init(bool by_register);
 
-/*
- * arch_stub.call: saves vector and floating-point state, and calls `enter_called` with the same
- * arguments, in the state in which functions begin.
- */
-void enter(const uint64_t *frame, uint64_t site);
+/* arch_stub.call: calls `enter_called` with the same arguments. */
+void enter_hit(const uint64_t *frame, uint64_t site);
 
-/* Defined by the user of this module (hook.c). */
+/* Defined by the user of this module (hook.c); to be GENERAL_ONLY (arch/general.h). */
 void enter_called(const uint64_t *frame, uint64_t site);
+
+/*
+ * For enter_called(): saves vector and floating-point state, calls a function, which may be any,
+ * in the state in which functions begin, and restores.
+ */
+void enter_saving(void (*function)(void *data), void *data);
 
 #endif

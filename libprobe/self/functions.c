@@ -22,6 +22,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "arch/general.h"
+#include "libprobe/self/enter.h"
 #include "libprobe/self/functions.h"
 
 enum { SPINS = 100, WAIT_NS = 200000 };
@@ -51,26 +53,50 @@ static struct function_block *add_block(_Atomic(struct function_block *) *last)
 	if (!block)
 		return NULL;
 	memset(block, 0, sizeof(*block));
-	atomic_store(last, block); /* pairs with the load in functions_call() */
+	atomic_store(last, block); /* pairs with the loads in call_next() */
 	return block;
+}
+
+/* The first place after the last one in use; NULL: all blocks end before it. */
+static struct function *free_end(const struct functions *functions)
+{
+	struct function *end = NULL;
+
+	for (struct function_block *b = functions->first; b; b = b->next)
+		for (size_t i = 0; i < FUNCTIONS_AT_ONCE; i++) {
+			if (b->items[i].is_taken)
+				end = NULL;
+			else if (!end)
+				end = &b->items[i];
+		}
+	return end;
 }
 
 static struct function *find_free(struct functions *functions)
 {
 	_Atomic(struct function_block *) *at = &functions->first;
+	struct function *end = free_end(functions);
 	struct function_block *block;
 
-	while ((block = *at)) {
-		for (size_t i = 0; i < FUNCTIONS_AT_ONCE; i++)
-			if (!block->items[i].is_taken)
-				return &block->items[i];
+	if (end)
+		return end;
+	while ((block = *at))
 		at = &block->next;
-	}
 	block = add_block(at);
 	return block ? &block->items[0] : NULL;
 }
 
-struct function *functions_add(struct functions *functions, function_call *call, void *data)
+bool functions_accept(const struct functions *functions)
+{
+	size_t places = 0;
+
+	for (struct function_block *b = functions->first; b; b = b->next)
+		places += FUNCTIONS_AT_ONCE;
+	return places == functions->count || free_end(functions);
+}
+
+struct function *functions_add(
+	struct functions *functions, function_call *call, void *data, bool is_general)
 {
 	struct function *f = find_free(functions);
 
@@ -78,7 +104,8 @@ struct function *functions_add(struct functions *functions, function_call *call,
 		return NULL;
 	f->is_taken = true;
 	f->data = data;
-	atomic_store(&f->call, call); /* publishes `data`, too */
+	f->is_general = is_general;
+	atomic_store(&f->call, call); /* publishes the others, too */
 	functions->count++;
 	return f;
 }
@@ -152,7 +179,7 @@ void functions_after_fork(struct functions *functions)
 /* ---- Calling ----------------------------------------------------------------------------- */
 
 /* Threads are distinguished by their control blocks, which are at least some pages apart. */
-static struct function_count *count_of(struct function *f)
+GENERAL_ONLY static inline struct function_count *count_of(struct function *f)
 {
 	uint64_t thread = (uintptr_t)__builtin_thread_pointer() >> 12;
 
@@ -160,34 +187,64 @@ static struct function_count *count_of(struct function *f)
 }
 _Static_assert(FUNCTION_STRIPES == 1 << (64 - 59), "the highest bits say which");
 
-void functions_call(struct functions *functions, const void *hook, struct probe_self_hit *hit,
-	void (*decode)(struct probe_self_hit *hit, void *data), void *data)
+/* False: state must be saved first. */
+GENERAL_ONLY static inline bool call_one(
+	struct calling *c, struct function *f, struct running *running)
 {
-	struct running running = {.outer = functions_running, .hook = hook};
-	struct function_block *block = atomic_load(&functions->first);
+	struct function_count *count = count_of(f);
+	function_call *call;
+	bool can;
 
-	hit->depth = running.depth = running.outer ? running.outer->depth + 1 : 0;
-	functions_running = &running;
-	for (; block; block = atomic_load(&block->next))
-		for (size_t i = 0; i < FUNCTIONS_AT_ONCE; i++) {
-			struct function *f = &block->items[i];
-			struct function_count *count;
-			function_call *call;
+	atomic_fetch_add(&count->in, 1);
+	call = atomic_load(&f->call);
+	can = c->is_saved || !call || (f->is_general && (c->is_general || !c->decode));
+	if (call && can) {
+		running->function = f;
+		if (c->decode)
+			c->decode(c);
+		c->decode = NULL;
+		call(c->hit, f->data);
+		running->function = NULL;
+	}
+	atomic_fetch_add(&count->out, 1);
+	return can;
+}
 
-			if (!atomic_load_explicit(&f->call, memory_order_relaxed))
-				continue;
-			count = count_of(f);
-			running.function = f;
-			atomic_fetch_add(&count->in, 1);
-			call = atomic_load(&f->call);
-			if (call && decode)
-				decode(hit, data);
-			if (call) {
-				decode = NULL;
-				call(hit, f->data);
-			}
-			atomic_fetch_add(&count->out, 1);
-			running.function = NULL;
+/* Calls the functions from `block` and `index` on; false: not all, state must be saved first. */
+GENERAL_ONLY static bool call_next(struct calling *c, struct running *running)
+{
+	for (; c->block; c->block = atomic_load(&c->block->next), c->index = 0)
+		for (; c->index < FUNCTIONS_AT_ONCE; c->index++) {
+			struct function *f = &c->block->items[c->index];
+
+			if (atomic_load_explicit(&f->call, memory_order_relaxed) &&
+				!call_one(c, f, running))
+				return false;
 		}
+	return true;
+}
+
+static void call_saved(void *data)
+{
+	struct calling *c = data;
+
+	c->is_saved = true;
+	call_next(c, functions_running);
+}
+
+GENERAL_ONLY void functions_call(struct calling *c)
+{
+	struct running running;
+
+	running.outer = functions_running;
+	running.hook = c->hook;
+	running.function = NULL;
+	running.depth = running.outer ? running.outer->depth + 1 : 0;
+	c->hit->depth = running.depth;
+	c->block = atomic_load(&c->functions->first);
+	c->index = 0;
+	functions_running = &running;
+	if (!call_next(c, &running))
+		enter_saving(call_saved, c);
 	functions_running = running.outer;
 }

@@ -24,7 +24,8 @@ struct function_count {
 struct function {
 	_Atomic(function_call *) call; /* NULL: none, or it is being disconnected */
 	void *data;
-	bool is_taken; /* protected by the lock */
+	bool is_general; /* see general_function() */
+	bool is_taken;	 /* protected by the lock */
 	struct function_count counts[FUNCTION_STRIPES];
 };
 
@@ -33,7 +34,8 @@ struct function_block {
 	_Atomic(struct function_block *) next;
 };
 
-/* All functions. Initialise with {0}; no thread may be in one at the end. */
+/* All functions, in the order of their calls. Initialise with {0}; no thread may be in one at the
+ * end. */
 struct functions {
 	_Atomic(struct function_block *) first;
 	size_t count; /* those that are taken; protected by the lock */
@@ -41,10 +43,17 @@ struct functions {
 void functions_deinit(struct functions *functions);
 
 /*
- * Both with the lock. functions_add() returns NULL without memory, functions_find() if there is
- * none.
+ * Whether one more can be called after all others without more memory than they need; with the
+ * lock. Places before the last one that is taken are not reused.
  */
-struct function *functions_add(struct functions *functions, function_call *call, void *data);
+bool functions_accept(const struct functions *functions);
+
+/*
+ * Both with the lock. functions_add() adds one that is called after all others, and returns NULL
+ * without memory. functions_find() returns NULL if there is none.
+ */
+struct function *functions_add(
+	struct functions *functions, function_call *call, void *data, bool is_general);
 struct function *functions_find(const struct functions *functions, function_call *call, void *data);
 
 /* Prevents further calls; with the lock. */
@@ -66,9 +75,27 @@ struct running {
 };
 extern __thread struct running *functions_running __attribute__((tls_model("initial-exec")));
 
-/* Calls all functions. decode() fills in `hit->args` if there is a function to call. */
-void functions_call(struct functions *functions, const void *hook, struct probe_self_hit *hit,
-	void (*decode)(struct probe_self_hit *hit, void *data), void *data);
+/*
+ * A hit that is to call functions. decode() fills in `hit->args` if there is one to call.
+ * `is_general` is set if decode() is GENERAL_ONLY.
+ */
+struct calling {
+	struct functions *functions;
+	const void *hook;
+	struct probe_self_hit *hit;
+	void (*decode)(struct calling *calling);
+	bool is_general;
+	/* For functions_call(): the next function, and whether the others' state is saved. */
+	struct function_block *block;
+	size_t index;
+	bool is_saved;
+};
+
+/*
+ * Calls all functions, and saves the program's vector and floating-point state from the first one
+ * on that may change it. GENERAL_ONLY.
+ */
+void functions_call(struct calling *calling);
 
 /* In a child that was just forked: the other threads are gone. */
 void functions_after_fork(struct functions *functions);

@@ -46,10 +46,13 @@
 
 #include "arch/arch.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/modules/gadgets.h"
+#include "libprobe/modules/modules.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/self/helper.h"
 #include "libprobe/self/reply.h"
 #include "libprobe/target/target.h"
+#include "libprobe/target/threads.h"
 
 __thread bool helper_is_quiet __attribute__((tls_model("initial-exec")));
 
@@ -276,8 +279,39 @@ static void close_end(int *fd)
 	*fd = -1;
 }
 
+/*
+ * What a change needs to know of the process, and what stays as it is, is found out here, once:
+ * that takes longer than most of a change. If there are no gadgets, the copy says so.
+ */
+static struct probe_error *find_facts(struct probe_target *target)
+{
+	static struct arch_gadgets gadgets; /* these two: protected by the lock */
+	static struct arch_thread model;
+	static const struct memory_piece nothing_more;
+	struct modules modules = {0};
+	struct probe_error *error, *missing;
+
+	if (!gadgets.call || !gadgets_are_there(target->pid, &gadgets, &nothing_more)) {
+		error = modules_read(target->pid, NULL, &modules);
+		if (error)
+			return error;
+		missing = gadgets_find(&modules, &gadgets);
+		if (missing)
+			gadgets = (struct arch_gadgets){0};
+		probe_error_free(missing);
+		threads_model(target, &modules, &model);
+		modules_deinit(&modules);
+	}
+	target->gadgets = gadgets;
+	target->model = model;
+	target->model_known = true;
+	return NULL;
+}
+
 static struct probe_error *prepare(struct helper *h)
 {
+	struct probe_error *error;
+
 	if (pipe2(h->pipe, O_CLOEXEC) < 0)
 		return probe_error_system(errno, "cannot make a pipe");
 	h->channel = mmap(NULL, sizeof(*h->channel), PROT_READ | PROT_WRITE,
@@ -287,7 +321,8 @@ static struct probe_error *prepare(struct helper *h)
 	if (h->channel == MAP_FAILED || h->stack == MAP_FAILED ||
 		mprotect(h->stack, GUARD_BYTES, PROT_NONE) < 0)
 		return probe_error_system(errno, "cannot map memory for a copy of this process");
-	return probe_target_open(getpid(), NULL, &h->target);
+	error = probe_target_open(getpid(), NULL, &h->target);
+	return error ? error : find_facts(h->target);
 }
 
 static void clean_up(struct helper *h)
@@ -333,14 +368,18 @@ static struct probe_error *try(const struct helper_work *work, bool *done_ret)
 	return error;
 }
 
+void helper_prepare(void)
+{
+	/* Loads the disassembler here, not in the copy. */
+	if (arch_host()->can_decode)
+		arch_host()->can_decode();
+}
+
 struct probe_error *helper_run(struct helper_work *work)
 {
 	struct probe_error *error = NULL;
 	bool done = false;
 
-	/* Loads the disassembler here, not in the copy. */
-	if (arch_host()->can_decode)
-		arch_host()->can_decode();
 	for (int i = 0; i < TRIES && !done; i++) {
 		probe_error_free(error);
 		error = try(work, &done);
@@ -350,6 +389,10 @@ struct probe_error *helper_run(struct helper_work *work)
 }
 
 #else
+
+void helper_prepare(void)
+{
+}
 
 struct probe_error *helper_run(struct helper_work *work)
 {

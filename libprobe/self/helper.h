@@ -33,6 +33,12 @@ struct helper_work {
 PROBE_MUST_CHECK struct probe_error *helper_run(struct helper_work *work);
 
 /*
+ * Loads what helper_run() needs, without the lock: the loader's lock may be held by a thread that
+ * waits for ours.
+ */
+void helper_prepare(void);
+
+/*
  * Whether the calling thread is a helper, or the thread being copied. It skips functions
  * connected to probes, which belong to the program.
  */

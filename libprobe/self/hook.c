@@ -2,7 +2,7 @@
 /*
  * Sites are described in the process that is hit. Its copy (helper.h) generates the stubs,
  * which pass the addresses of these descriptions; the addresses are the same in both. A library
- * may be unloaded or loaded between the two steps: the copy selects sites anew, and uses those
+ * may be unloaded or loaded between the two steps: the copy selects sites again, and uses those
  * that both have found.
  */
 #include <errno.h>
@@ -10,8 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/general.h"
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/install.h"
+#include "libprobe/patch/report.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/self/enter.h"
 #include "libprobe/self/helper.h"
@@ -29,38 +31,65 @@ static struct hook *kept;
 
 /* What a hit is decoded from, and to. */
 struct decoding {
+	struct calling calling;
 	const struct hook_site *site;
 	const uint64_t *frame;
+	struct probe_self_hit hit;
 	struct probe_value values[ARCH_ARGS_MAX];
 };
 
-static void decode(struct probe_self_hit *hit, void *data)
-{
-	struct decoding *d = data;
+/* Where the thread has its errno; NULL: not known yet. */
+static __thread int *errno_at __attribute__((tls_model("initial-exec")));
 
-	record_layout_read_frame(&d->site->layout, d->frame, d->values);
-	hit->args = d->values;
+static void learn_errno(void *unused)
+{
+	(void)unused;
+	errno_at = &errno;
 }
 
-void enter_called(const uint64_t *frame, uint64_t address)
+static void decode(struct calling *calling)
+{
+	struct decoding *d = (struct decoding *)calling;
+
+	record_layout_read_frame(&d->site->layout, d->frame, d->values);
+	d->hit.args = d->values;
+}
+
+GENERAL_ONLY static void decode_plain(struct calling *calling)
+{
+	struct decoding *d = (struct decoding *)calling;
+
+	record_layout_read_plain(&d->site->layout, d->frame, d->values);
+	d->hit.args = d->values;
+}
+
+GENERAL_ONLY void enter_called(const uint64_t *frame, uint64_t address)
 {
 	const struct hook_site *site = (const struct hook_site *)(uintptr_t)address;
-	int saved_errno = errno;
-	struct decoding decoding;
-	struct probe_self_hit hit;
+	struct decoding d;
+	int saved_errno;
 
 	if (helper_is_quiet)
 		return;
-	decoding.site = site;
-	decoding.frame = frame;
-	hit = (struct probe_self_hit){.provider = site->provider,
-		.name = site->name,
-		.path = site->path,
-		.pc = site->pc,
-		.args = decoding.values,
-		.arg_count = site->layout.arg_count};
-	functions_call(&site->hook->functions, site->hook, &hit, decode, &decoding);
-	errno = saved_errno;
+	if (!errno_at)
+		enter_saving(learn_errno, NULL);
+	saved_errno = *errno_at;
+	d.site = site;
+	d.frame = frame;
+	d.hit.provider = site->provider;
+	d.hit.name = site->name;
+	d.hit.path = site->path;
+	d.hit.pc = site->pc;
+	d.hit.args = d.values;
+	d.hit.arg_count = site->layout.arg_count;
+	d.calling.functions = &site->hook->functions;
+	d.calling.hook = site->hook;
+	d.calling.hit = &d.hit;
+	d.calling.is_general = site->is_plain;
+	d.calling.decode = site->is_plain ? decode_plain : decode;
+	d.calling.is_saved = false;
+	functions_call(&d.calling);
+	*errno_at = saved_errno;
 }
 
 /* ---- Describing sites ------------------------------------------------------------------- */
@@ -105,6 +134,7 @@ static struct probe_error *describe_site(struct hook *hook, const struct selecti
 	wanted = pattern_captures(hook->pattern, &count);
 	record_layout_site_init(&args, arch, probe->module, selected->note->args);
 	record_layout_init(&ret->layout, &args, wanted, count, &options);
+	ret->is_plain = record_layout_is_plain(&ret->layout);
 	return ret->provider && ret->name && ret->path ? NULL : probe_error_no_memory();
 }
 
@@ -121,7 +151,8 @@ static struct probe_error *describe_sites(
 	return error;
 }
 
-static struct probe_error *find_sites(struct hook *hook, struct hook_sites **ret)
+static struct probe_error *find_sites(
+	struct hook *hook, bool keep_going, struct probe_report *report, struct hook_sites **ret)
 {
 	const struct probe_pattern *pattern = hook->pattern;
 	struct selection selection = {0};
@@ -136,7 +167,10 @@ static struct probe_error *find_sites(struct hook *hook, struct hook_sites **ret
 		error = modules_read(getpid(), NULL, &modules);
 	if (!error)
 		error = select_probes(&modules, &pattern, 1, &selection);
-	if (!error && !hook->counters.session)
+	if (!error)
+		error = keep_going ? report_drop_lacking(&selection, report)
+				   : select_check_arguments(&selection);
+	if (!error && !hook->counters.session && !hook->waits)
 		error = select_unmatched(&modules, &selection, &pattern, getpid());
 	if (!error)
 		error = describe_sites(hook, &selection, *ret);
@@ -147,16 +181,31 @@ static struct probe_error *find_sites(struct hook *hook, struct hook_sites **ret
 
 /* ---- Ending: in the copy ------------------------------------------------------------------- */
 
-/* A copy that died just after its work has left a session that no hook knows. */
+uint64_t hook_caller(void)
+{
+	return (uintptr_t)&kept;
+}
+
+/* Retires sessions that no hook knows, since a copy died just after its work. */
 static void retire_unknown(struct registry *registry)
 {
 	for (size_t i = 0; i < registry->session_count; i++) {
 		struct reg_session *session = &registry->sessions[i];
 
 		if (session->flags & REG_SESSION_CALLS && !session->owner &&
-			session->owner_start == (uintptr_t)&kept && !hook_has_session(session->id))
+			session->owner_start == hook_caller() && !hook_has_session(session->id))
 			registry_retire(registry, session);
 	}
+}
+
+struct probe_error *hook_change_begin(struct probe_target *target, struct change *change)
+{
+	struct probe_error *error = change_begin(target, change);
+
+	if (error)
+		return error;
+	retire_unknown(&change->registry);
+	return install_heal(change);
 }
 
 /* ---- Attaching: in the copy -------------------------------------------------------------- */
@@ -194,6 +243,9 @@ static void keep_new(
 	for (size_t i = 0; i < selection->probe_count; i++)
 		selection->probes[i].unwanted = registry_probe(
 			registry, selection->probes[i].key, a->hook->counters.session);
+	/* Whoever connects a function hears of an error, and of nothing else: see connect.c. */
+	for (size_t i = 0; i < selection->probe_count; i++)
+		selection->probes[i].exact = true;
 	for (size_t i = 0; i < selection->site_count; i++)
 		if (!find_site(a->sites, selection, i))
 			selection->probes[selection->sites[i].probe].unwanted = true;
@@ -213,7 +265,7 @@ static void describe_stub(const void *data, const struct reg_session *session, u
 	stub->kind = ARCH_STUB_CALL;
 	/* A forked child has the functions, too. */
 	stub->guard = (uintptr_t)&always;
-	stub->call = (uintptr_t)enter;
+	stub->call = (uintptr_t)enter_hit;
 	stub->call_data = (uintptr_t)described;
 	stub->pc = described->pc;
 	stub->captures = described->layout.captures;
@@ -221,17 +273,28 @@ static void describe_stub(const void *data, const struct reg_session *session, u
 	stub->recorded = described->layout.recorded;
 }
 
-/* What the process needs to know from the registry. */
-static void report_attached(const struct attaching *a, const struct registry *registry, uint32_t id,
-	struct attached *ret)
+/* See struct install. */
+static bool comes_before(const void *data, uint32_t session)
+{
+	return hook_comes_after(((const struct attaching *)data)->hook, session);
+}
+
+struct hook_counters hook_counters_of(const struct registry *registry, uint32_t id)
 {
 	const struct reg_session *session = registry_session(registry, id);
 
-	ret->counters = (struct hook_counters){.session = id,
+	return (struct hook_counters){.session = id,
 		.cpus = session->cpus,
 		.slot_count = session->slot_count,
 		.slots_shift = session->slots_shift,
 		.slots = session->slots};
+}
+
+/* What the process needs to know from the registry. */
+static void report_attached(const struct attaching *a, const struct registry *registry, uint32_t id,
+	struct attached *ret)
+{
+	ret->counters = hook_counters_of(registry, id);
 	for (size_t i = 0; i < a->sites->count; i++) {
 		size_t count;
 		const struct reg_stub *stubs =
@@ -255,9 +318,10 @@ static struct probe_error *install_selected(struct attaching *a, struct change *
 
 	install.describe = describe_stub;
 	install.describe_data = a;
+	install.comes_before = comes_before;
 	install.session = a->hook->counters.session;
 	install.spare_probes = SPARE_PROBES;
-	install.caller = (uintptr_t)&kept;
+	install.caller = hook_caller();
 	keep_new(a, &change->registry, selection);
 	a->selection = selection;
 	if (selection->probe_count || !install.session)
@@ -278,11 +342,7 @@ static struct probe_error *install_once(
 	struct probe_error *error;
 	struct change change;
 
-	error = change_begin(target, &change);
-	if (error)
-		return error;
-	retire_unknown(&change.registry);
-	error = install_heal(&change);
+	error = hook_change_begin(target, &change);
 	if (!error)
 		error = select_probes(&change.modules, &pattern, 1, &selection);
 	if (!error)
@@ -296,12 +356,10 @@ static struct probe_error *install_act(
 	struct probe_target *target, void *data, struct probe_report *report, void *result)
 {
 	struct attempt attempt = attempt_begin(target, report);
-	struct probe_error *error;
 
-	do {
-		error = install_once(target, data, report, result);
-	} while (attempt_again(&attempt, &error));
-	return error;
+	while (attempt_next(&attempt))
+		attempt.error = install_once(target, data, report, result);
+	return attempt.error;
 }
 
 /* ---- Attaching: in the process ------------------------------------------------------------ */
@@ -337,7 +395,11 @@ struct probe_error *hook_attach(struct hook *hook, bool keep_going, struct probe
 	struct probe_error *error = enter_init(true);
 
 	if (!error)
-		error = find_sites(hook, &sites);
+		error = find_sites(hook, keep_going, report, &sites);
+	if (!error && !sites->count) { /* it waits, or its libraries are gone */
+		sites_free(sites);
+		return NULL;
+	}
 	if (!error) {
 		attaching.sites = sites;
 		work.result_bytes =
@@ -415,13 +477,14 @@ struct probe_error *hook_detach(struct hook *hook, bool *gone_ret)
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-struct probe_error *hook_create(const char *text, struct hook **ret)
+struct probe_error *hook_create(const char *text, int priority, struct hook **ret)
 {
 	struct hook *hook = calloc(1, sizeof(*hook));
 	struct probe_error *error;
 
 	if (!hook)
 		return probe_error_no_memory();
+	hook->priority = priority;
 	hook->text = strdup(text);
 	error = hook->text ? probe_pattern_parse(text, &hook->pattern) : probe_error_no_memory();
 	if (error)

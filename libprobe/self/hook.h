@@ -9,6 +9,8 @@
 #include "libprobe/expr/record_layout.h"
 #include "libprobe/self/functions.h"
 #include "libprobe/self/unwind.h"
+#include "libprobe/target/change.h"
+#include "libprobe/target/registry.h"
 
 /* A site, which stubs pass by address: it stays until no thread is in the stub. */
 struct hook_site {
@@ -16,6 +18,7 @@ struct hook_site {
 	uint64_t pc, key; /* see select_key() */
 	char *provider, *name, *path;
 	struct record_layout layout;
+	bool is_plain; /* see record_layout_is_plain() */
 };
 
 /* Sites that were patched together. */
@@ -38,7 +41,9 @@ struct hook_counters {
 
 struct hook {
 	char *text;
-	struct probe_pattern *pattern;
+	int priority;		       /* of its functions */
+	struct probe_pattern *pattern; /* NULL: of the loader (loader.c) */
+	bool waits;		       /* it may match nothing yet */
 	struct functions functions;
 	struct hook_sites *sites;
 	struct hook_counters counters;
@@ -51,13 +56,25 @@ struct hook {
  * Creates a hook; patches nothing yet. Errors: PROBE_ERROR_USAGE (the pattern),
  * PROBE_ERROR_MEMORY.
  */
-PROBE_MUST_CHECK struct probe_error *hook_create(const char *text, struct hook **ret);
+PROBE_MUST_CHECK struct probe_error *hook_create(const char *text, int priority, struct hook **ret);
+/*
+ * In the copy: begins a change that installs, with what earlier copies left put right. To be ended
+ * with change_end(), also after an error. Errors: those of change_begin() and install_heal().
+ */
+PROBE_MUST_CHECK struct probe_error *hook_change_begin(
+	struct probe_target *target, struct change *change);
+/* In the copy: what the process needs to know of a session to count its calls. */
+struct hook_counters hook_counters_of(const struct registry *registry, uint32_t session);
+/* Distinguishes this library's sessions from those of another copy of it in the program. */
+uint64_t hook_caller(void);
+
 /* Nothing may be patched any more, except by a copy that died. */
 void hook_free(struct hook *hook);
 
 /*
  * Patches the sites that its pattern matches and that are not patched yet. Errors:
- * PROBE_ERROR_NOT_FOUND (it matches none, and none are patched), those of probe/self.h.
+ * PROBE_ERROR_NOT_FOUND (it matches none, none are patched, and it does not wait), those of
+ * probe/self.h.
  */
 PROBE_MUST_CHECK struct probe_error *hook_attach(
 	struct hook *hook, bool keep_going, struct probe_report *report);
@@ -70,6 +87,11 @@ PROBE_MUST_CHECK struct probe_error *hook_detach(struct hook *hook, bool *gone_r
 
 /* With the lock: whether a hook of this process has that session (connect.c). */
 bool hook_has_session(uint32_t id);
+/*
+ * With the lock held: whether a hook has it whose functions are called before this one's
+ * (connect.c).
+ */
+bool hook_comes_after(const struct hook *hook, uint32_t session);
 
 /* In a child that was just forked. */
 void hook_after_fork(struct hook *hook);

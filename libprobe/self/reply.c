@@ -33,6 +33,7 @@ struct header {
 
 struct refusal {
 	uint64_t pc;
+	uint64_t named;
 	uint64_t lengths[4]; /* of its strings, with their NULs */
 };
 
@@ -57,6 +58,7 @@ static void send_all(int fd, const void *bytes, size_t length)
 static struct refusal describe(const struct probe_refusal *r)
 {
 	return (struct refusal){.pc = r->pc,
+		.named = r->named,
 		.lengths = {strlen(r->provider) + 1, strlen(r->name) + 1, strlen(r->path) + 1,
 			strlen(r->reason) + 1}};
 }
@@ -152,7 +154,7 @@ static bool take_refusal(const char **at, struct probe_report *report)
 		return false;
 	report->refusals = refusals;
 	to = &refusals[report->refusal_count++];
-	*to = (struct probe_refusal){.pc = r.pc};
+	*to = (struct probe_refusal){.pc = r.pc, .named = r.named != 0};
 	to->provider = strdup(take(at, r.lengths[0]));
 	to->name = strdup(take(at, r.lengths[1]));
 	to->path = strdup(take(at, r.lengths[2]));

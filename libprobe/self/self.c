@@ -3,28 +3,37 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "libprobe/process/procfs.h"
 #include "libprobe/self/self.h"
+#include "libprobe/self/unwind.h"
 #include "probe/self.h"
 
 /* ---- The lock --------------------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static __thread bool is_owner __attribute__((tls_model("initial-exec")));
+
+enum { SOON_SECONDS = 2 };
 
 /* The thread with the lock creates the copy. */
 static void before_fork(void)
 {
-	if (!helper_is_quiet)
-		pthread_mutex_lock(&lock);
+	if (helper_is_quiet)
+		return;
+	pthread_mutex_lock(&lock);
+	is_owner = true;
 }
 
 static void after_fork(void)
 {
-	if (!helper_is_quiet)
-		pthread_mutex_unlock(&lock);
+	if (helper_is_quiet)
+		return;
+	is_owner = false;
+	pthread_mutex_unlock(&lock);
 }
 
 static void after_fork_in_child(void)
@@ -32,6 +41,7 @@ static void after_fork_in_child(void)
 	if (helper_is_quiet)
 		return;
 	self_after_fork();
+	is_owner = false;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -46,13 +56,42 @@ int self_lock(void)
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_once(&once, set_up);
+	helper_prepare();
+	unwind_prepare();
 	pthread_mutex_lock(&lock);
+	is_owner = true;
 	return cancel;
+}
+
+bool self_lock_soon(int *cancel_ret)
+{
+	struct timespec end;
+
+	if (is_owner)
+		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, cancel_ret);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += SOON_SECONDS;
+	is_owner = pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC, &end) == 0;
+	if (!is_owner)
+		pthread_setcancelstate(*cancel_ret, NULL);
+	return is_owner;
 }
 
 void self_unlock(int cancel)
 {
-	pthread_mutex_unlock(&lock);
+	/*
+	 * A thread that did not get the lock in time has set the flag before it is checked again.
+	 */
+	do {
+		struct followed followed = {0};
+
+		is_owner = true;
+		self_catch_up(&followed);
+		is_owner = false;
+		pthread_mutex_unlock(&lock);
+		self_tell(&followed);
+	} while (self_is_behind() && pthread_mutex_trylock(&lock) == 0);
 	pthread_setcancelstate(cancel, NULL);
 }
 
@@ -79,11 +118,26 @@ static struct probe_error *disable(
 	return probe_target_disable(target, request, report);
 }
 
+struct update {
+	const struct probe_action *actions;
+	size_t count;
+	const struct probe_request *request;
+};
+
+static struct probe_error *update(
+	struct probe_target *target, void *data, struct probe_report *report, void *result)
+{
+	const struct update *u = data;
+
+	(void)result;
+	return probe_target_switch(target, u->actions, u->count, u->request, report);
+}
+
 static struct probe_error *change(struct probe_error *(*act)(struct probe_target *target,
 					  void *data, struct probe_report *report, void *result),
-	const struct probe_request *request, struct probe_report *report)
+	void *data, struct probe_report *report)
 {
-	struct helper_work work = {.act = act, .data = (void *)request, .report = report};
+	struct helper_work work = {.act = act, .data = data, .report = report};
 	struct probe_error *error;
 	int cancel = self_lock();
 
@@ -95,13 +149,19 @@ static struct probe_error *change(struct probe_error *(*act)(struct probe_target
 struct probe_error *probe_self_enable(
 	const struct probe_request *request, struct probe_report *report)
 {
-	return change(enable, request, report);
+	return change(enable, (void *)request, report);
 }
 
 struct probe_error *probe_self_disable(
 	const struct probe_request *request, struct probe_report *report)
 {
-	return change(disable, request, report);
+	return change(disable, (void *)request, report);
+}
+
+struct probe_error *probe_self_switch(const struct probe_action *actions, size_t count,
+	const struct probe_request *request, struct probe_report *report)
+{
+	return change(update, &(struct update){actions, count, request}, report);
 }
 
 /* ---- Status ----------------------------------------------------------------------------- */

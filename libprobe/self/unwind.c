@@ -46,6 +46,11 @@ static void find_unwinders(void)
 		unwinders[1].add = NULL;
 }
 
+void unwind_prepare(void)
+{
+	pthread_once(&once, find_unwinders);
+}
+
 struct unwind *unwind_add(const struct arch *arch, const struct arch_extent *stubs, size_t count)
 {
 	size_t size = arch->call_unwind(stubs, count, NULL, 0);
@@ -53,7 +58,7 @@ struct unwind *unwind_add(const struct arch *arch, const struct arch_extent *stu
 
 	if (!unwind)
 		return NULL;
-	pthread_once(&once, find_unwinders);
+	unwind_prepare();
 	unwind->length = arch->call_unwind(stubs, count, unwind->section, size);
 	for (int i = 0; i < UNWINDERS; i++)
 		if (unwinders[i].add)

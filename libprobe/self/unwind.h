@@ -7,6 +7,9 @@
 
 struct unwind;
 
+/* Loads the unwinder; unwind_add() does so, too. */
+void unwind_prepare(void);
+
 /*
  * Registers stubs with this process's unwinder (backtrace(3), _Unwind_Backtrace()). Returns
  * NULL if there is no unwinder or no memory: backtraces then end at the stub.

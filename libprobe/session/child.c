@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Forked children have the code of the session as their parent had it, and count and record with
- * it. What they open later by themselves is not probed: numbers of sites and counters are given
- * out by one process, the target. So it is named.
+ * Forked children inherit the code of the session, and count and record with it. Libraries that
+ * they open later themselves are not probed, because only one process, the target, assigns numbers
+ * to sites and counters. So such libraries are reported.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 static const char reason[] =
 	"a forked child has opened it: what children open by themselves is not traced";
 
-/* Another child may have opened the same. */
+/* Another child may have opened the same library. */
 static bool is_told(const struct probe_report *report, const struct select_probe *probe)
 {
 	for (size_t i = 0; i < report->refusal_count; i++) {
@@ -32,15 +32,17 @@ static struct probe_error *tell(struct probe_session *s, const struct selection 
 	struct probe_error *error = NULL;
 
 	for (size_t i = 0; i < selection->probe_count && !error; i++) {
-		const struct select_probe *probe = &selection->probes[i];
+		struct select_probe probe = selection->probes[i];
 
-		if (is_told(&s->report, probe))
+		if (is_told(&s->report, &probe))
 			continue;
-		for (size_t k = 0; k < probe->site_count && !error; k++) {
-			struct select_site site = selection->sites[probe->first_site + k];
+		/* Each is told and a failure, as if it were named: rows do not show it. */
+		probe.exact = true;
+		for (size_t k = 0; k < probe.site_count && !error; k++) {
+			struct select_site site = selection->sites[probe.first_site + k];
 
 			select_refuse(&site, reason);
-			error = report_refusal(&s->report, probe, &site);
+			error = report_refusal(&s->report, &probe, &site);
 		}
 	}
 	return error;

@@ -35,15 +35,14 @@ static void reserve_release(struct probe_session *s)
  */
 static struct probe_error *end_in(struct probe_session *s, struct probe_target *target, bool again)
 {
+	AUTO_CHANGE struct change c;
+	struct probe_error *error = change_begin(target, &c);
 	struct reg_session *session;
-	struct probe_error *error;
-	struct change c;
 
-	error = change_begin(target, &c);
 	if (error)
 		return error;
 	session = registry_session(&c.registry, s->id);
-	/* The program may have become another one, or somebody has repaired it. */
+	/* The program may have become another one, or was repaired. */
 	if (session && session->stamp == s->rings.layout.stamp) {
 		registry_retire(&c.registry, session);
 		error = uninstall_unreferenced(&c);
@@ -52,10 +51,7 @@ static struct probe_error *end_in(struct probe_session *s, struct probe_target *
 	}
 	if (!error && again)
 		error = change_reread(&c);
-	if (!error && again)
-		error = install_heal(&c);
-	change_end(&c);
-	return error;
+	return error || !again ? error : install_heal(&c);
 }
 
 static struct probe_error *stop_in(struct probe_session *s, struct probe_target *target)
@@ -70,8 +66,8 @@ static struct probe_error *stop_in(struct probe_session *s, struct probe_target 
 }
 
 /*
- * Children forked meanwhile are patched as their parent was. One that cannot be
- * cleaned now is by the next command for it: its session's owner is then dead.
+ * Children that were forked meanwhile are patched as their parent was. If one cannot be cleaned
+ * now, the next command for it does so: its session's owner is then dead.
  */
 static void stop_in_children(struct probe_session *s, pid_t pid)
 {
@@ -110,7 +106,7 @@ struct probe_error *probe_session_stop(struct probe_session *session)
 		return NULL;
 	close_gates(session);
 	error = stop_in(session, session->target);
-	/* From here on, children that were forked with the code run none of it. */
+	/* From here on, forked children run no inherited stub. */
 	if (session->rings.base)
 		((struct data_header *)session->rings.base)->guard = 0;
 	stop_in_children(session, session->target->pid);
@@ -147,5 +143,8 @@ void probe_session_free(struct probe_session *session)
 	free(session->probes);
 	free(session->patterns);
 	free(session->matched);
+	free(session->notes);
+	if (session->dead && session->view.file >= 0)
+		close(session->view.file);
 	free(session);
 }

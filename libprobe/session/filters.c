@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program may put itself, or one of its threads, under a seccomp filter at any time,
- * also while stubs are in it that make system calls. So now and then the threads are
- * looked at (/proc/PID/task/TID/status); where a filter has come that does not allow
- * what the stubs call, or of which nobody knows, the session ends.
+ * A program may install a seccomp filter at any time, also while it has stubs that make system
+ * calls. So the threads are checked from time to time (/proc/PID/task/TID/status). If there is a
+ * new filter that does not allow the calls of the stubs, or that cannot be read, the session ends.
  *
  * A look reads a file for each thread: it is never more than a small part of the time.
  */
@@ -24,7 +23,7 @@ static struct probe_error *judge_again(struct probe_session *s)
 {
 	unsigned int needed = (s->calls_kernel ? SECCOMP_ASK : 0) |
 			      (s->gate.shared || s->exec_gate.gate.shared ? SECCOMP_WAIT : 0);
-	struct change c;
+	AUTO_CHANGE struct change c;
 	struct probe_error *error = change_begin(s->target, &c);
 
 	if (error)
@@ -33,7 +32,6 @@ static struct probe_error *judge_again(struct probe_session *s)
 	for (unsigned int kind = 1; kind <= needed && !error; kind <<= 1)
 		if (needed & kind & ~c.seccomp.allowed)
 			error = seccomp_error(&c.seccomp, kind);
-	change_end(&c);
 	return error;
 }
 
@@ -52,6 +50,6 @@ struct probe_error *session_look_at_filters(struct probe_session *session)
 	session->look_again_ns = end + LOOK_NS + LOOK_SHARE * (end - begin);
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED)
 		return probe_error_prefix(error, "its probes are switched off");
-	probe_error_free(error); /* it is met, and told, elsewhere */
+	probe_error_free(error); /* it is met, and reported, elsewhere */
 	return NULL;
 }

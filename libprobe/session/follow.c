@@ -20,8 +20,8 @@
 enum { GATE_WAIT_NS = 1000000000 };
 
 /*
- * A process that becomes another program, or ends, while its libraries are being
- * probed: what the session has counted and recorded up to then is there.
+ * If a process executes another program, or ends, while its libraries are being probed, the session
+ * keeps what it has counted and recorded so far.
  */
 static struct probe_error *unless_replaced(const struct probe_session *s, struct probe_error *error)
 {
@@ -31,7 +31,7 @@ static struct probe_error *unless_replaced(const struct probe_session *s, struct
 	return NULL;
 }
 
-/* Without a gate something will not be seen, unless the program is static: then it is said. */
+/* Without a gate something will be missed, unless the program is static. Then a note says so. */
 static struct probe_error *note_no_gate(const struct change *c, enum gate_place place,
 	const struct probe_error *why, struct probe_report *report)
 {
@@ -51,7 +51,7 @@ static struct probe_error *note_no_gate(const struct change *c, enum gate_place 
 		c->pid, why->message);
 }
 
-/* What has no such place does not go through it; else *ret is where it is. */
+/* Adds a gate; *ret is NULL if the target has no such place, which the report then says. */
 static struct probe_error *add_gate(struct probe_session *s, struct change *c,
 	enum gate_place place, struct probe_report *report, struct probe_gate **ret)
 {
@@ -76,7 +76,7 @@ static struct waiters_place waiters_place(const struct probe_session *s, size_t 
 {
 	return (struct waiters_place){.pid = s->target->pid,
 		.children = s->options.follow_children,
-		.address = s->rings.layout.data + offset + offsetof(struct probe_gate, released)};
+		.address = s->rings.layout.data + offset + offsetof(struct probe_gate, turns)};
 }
 
 static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_gate *shared)
@@ -89,21 +89,6 @@ static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_
 		return error;
 	gate->place = waiters_place(s, DATA_EXEC_GATE_OFFSET);
 	return launches_add(launches, gate);
-}
-
-/* It was held before it had libc. Where that has come: */
-static struct probe_error *add_due_gate(struct probe_session *s, struct change *c)
-{
-	struct probe_gate *exec;
-	struct probe_error *error;
-
-	if (!s->exec_gate_due || !gate_has_place(c, GATE_EXEC))
-		return NULL;
-	error = add_gate(s, c, GATE_EXEC, &s->report, &exec);
-	if (!error)
-		error = session_watch(s, &c->registry);
-	s->exec_gate_due = error != NULL;
-	return error || !exec ? error : open_exec_gate(s, exec);
 }
 
 /*
@@ -127,11 +112,14 @@ static struct probe_error *follow_once(struct probe_session *s)
 		return unless_replaced(s, error);
 	}
 	session_stack_refresh(s);
-	/* What is refused is told in the session's report: nobody could say --keep-going. */
+	/* Refusals are in the session's report: there is no --keep-going here. */
 	s->request.keep_going = true;
 	error = session_select_asked(s, &c.modules, &selection);
 	if (!error) {
 		session_keep_new(s, &c, &selection);
+		error = report_drop_lacking(&selection, &s->report);
+	}
+	if (!error) {
 		if (selection.probe_count)
 			fate_begin(s->target);
 		if (selection.probe_count)
@@ -140,8 +128,6 @@ static struct probe_error *follow_once(struct probe_session *s)
 			session_keep_filters(s, &c);
 	}
 	selection_deinit(&selection);
-	if (!error)
-		error = add_due_gate(s, &c);
 	change_end(&c);
 	gate_arm(&s->exec_gate.gate, true);
 	return error ? unless_replaced(s, error) : NULL;
@@ -150,38 +136,26 @@ static struct probe_error *follow_once(struct probe_session *s)
 struct probe_error *session_follow(struct probe_session *s)
 {
 	struct attempt attempt = attempt_begin(s->target, &s->report);
+
+	while (attempt_next(&attempt))
+		attempt.error = follow_once(s);
+	return attempt.error;
+}
+
+/* The same, while other processes may wait for us. */
+static struct probe_error *follow_now(struct probe_session *s)
+{
 	struct probe_error *error;
 
-	do {
-		error = follow_once(s);
-	} while (attempt_again(&attempt, &error));
+	s->target->hurry = true;
+	error = session_follow(s);
+	s->target->hurry = false;
 	return error;
 }
 
 /*
- * The same, while other processes may wait for us. A program whose loader has just finished has
- * but the thread that waits at the gate: it is held for the whole change, which costs less.
- */
-static struct probe_error *follow_now(struct probe_session *s)
-{
-	struct probe_target *target = s->target;
-	struct probe_error *error, *second = NULL;
-
-	if (s->exec_gate_due && !target->held)
-		target->held = target->attached = target->alone =
-			control_stop_alone(target->pid, &target->control);
-	target->hurry = true;
-	error = session_follow(s);
-	target->hurry = false;
-	if (target->alone)
-		second = probe_target_release(target);
-	probe_error_free(error ? second : NULL);
-	return error ? error : second;
-}
-
-/*
- * While a program is being started, its parent may be waiting for it in vfork(2), and cannot
- * be stopped: the library's turn comes when that program is there, or has taken too long.
+ * While a program is being started, its parent may be waiting in vfork(2), and cannot be stopped.
+ * The library is served when the program has started, or has taken too long.
  */
 static bool has_to_wait(struct probe_session *s)
 {
@@ -198,15 +172,15 @@ static bool may_wait(struct probe_session *s)
 	return now - s->gate_since_ns < GATE_WAIT_NS;
 }
 
-/* Is it for a moment that a target cannot be changed? */
+/* Is it only for a moment that the target cannot be changed? */
 static bool is_passing(const struct probe_error *error)
 {
 	return error && error->code == PROBE_ERROR_STATE;
 }
 
 /*
- * Lets the threads go that have opened a library, with its probes on; in a forked child, with
- * those named that are not.
+ * Lets go the threads that have opened a library, after switching its probes on; or, in a forked
+ * child, after reporting those that are not.
  */
 struct probe_error *session_serve_gate(struct probe_session *s)
 {
@@ -230,7 +204,7 @@ struct probe_error *session_serve_gate(struct probe_session *s)
 		else
 			error = session_note_child(s, waiters.items[i].pid);
 	}
-	/* Who has gone on or was not found may have been one of its own threads. */
+	/* A thread that has gone on, or was not found, may have been one of the target's own. */
 	if (!error && (ours || !waiters.count))
 		error = follow_now(s);
 	free(waiters.items);
@@ -253,8 +227,7 @@ struct probe_error *session_start_following(
 
 	if (s->options.follow_libraries)
 		error = add_gate(s, c, GATE_LIBRARIES, report, &loader);
-	s->exec_gate_due = s->options.watch && loader && s->target->early;
-	if (!error && s->options.watch && !s->exec_gate_due)
+	if (!error && s->options.watch)
 		error = add_gate(s, c, GATE_EXEC, report, &exec);
 	if (!error)
 		error = session_watch(s, &c->registry);

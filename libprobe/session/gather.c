@@ -3,9 +3,8 @@
  * Reading what a session has gathered: the cells of all CPUs become one row for
  * each probe, or for each key of it.
  *
- * A hit changes its cell in two steps, the values and then the count, so between
- * the two a row may hold a value more than it counts. Each is exact when the
- * target has come to rest.
+ * A hit changes its cell in two steps, the values and then the count, so in between, a row may hold
+ * one value more than it counts. Both are exact when the target is at rest.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 
 #include "libprobe/session/gather.h"
 #include "libprobe/session/session.h"
-#include "libprobe/session/snapshot.h"
+#include "libprobe/ring/snapshot.h"
 #include "libprobe/target/target.h"
 
 enum { NO_PROBE = -1 };
@@ -24,6 +23,7 @@ struct merged {
 	size_t probe;
 	uint64_t count;
 	__int128 sum;
+	double double_sum;		       /* of doubles */
 	uint64_t most, least, last, last_time; /* as in struct probe_cell */
 	uint64_t *buckets;		       /* owned; or NULL */
 	uint8_t *key;			       /* likewise */
@@ -93,7 +93,7 @@ static bool grow(struct merger *m)
 	return true;
 }
 
-/* The row of a probe and key, made if need be; NULL without memory. */
+/* The row of a probe and key, created if necessary; NULL without memory. */
 static struct merged *row_of(struct merger *m, size_t probe, const uint8_t *key, size_t bytes)
 {
 	struct merged row = {.probe = probe, .key_bytes = bytes};
@@ -122,9 +122,22 @@ static struct merged *row_of(struct merger *m, size_t probe, const uint8_t *key,
 
 /* ---- Adding up -------------------------------------------------------------------------- */
 
-static void add_cell(struct merged *row, const struct probe_cell *cell, bool is_signed)
+static double double_of(uint64_t bits)
 {
-	row->sum += is_signed ? (__int128)(int64_t)cell->sum : (__int128)cell->sum;
+	double value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+static void add_cell(
+	struct merged *row, const struct probe_cell *cell, const struct bound_types *types)
+{
+	if (types->value_double)
+		row->double_sum += double_of(cell->sum);
+	else
+		row->sum +=
+			types->value_signed ? (__int128)(int64_t)cell->sum : (__int128)cell->sum;
 	if (cell->most > row->most)
 		row->most = cell->most;
 	if (cell->least > row->least)
@@ -152,7 +165,7 @@ static bool merge_cell(void *data, const struct view_cell *cell)
 		return true;
 	row = row_of(m, (size_t)probe, cell->key, bytes);
 	if (row)
-		add_cell(row, cell->cell, m->session->known[probe].types.value_signed);
+		add_cell(row, cell->cell, &m->session->known[probe].types);
 	return row != NULL;
 }
 
@@ -194,9 +207,9 @@ static bool is_end(const struct probe_session *s, size_t probe)
 	return s->known[probe].part.role == PAIR_END;
 }
 
-/* What makes a value out of a cell's words. */
+/* Makes a value from a cell's words. */
 struct scale {
-	bool is_signed;
+	bool is_signed, is_double;
 	bool is_time;
 	double unit;
 };
@@ -206,6 +219,8 @@ static struct probe_value value_of(const struct scale *scale, uint64_t word)
 	if (scale->is_time)
 		return (struct probe_value){.kind = PROBE_VALUE_UNSIGNED,
 			.u = (uint64_t)((double)word * scale->unit + 0.5)};
+	if (scale->is_double)
+		return (struct probe_value){.kind = PROBE_VALUE_FLOAT, .f = double_of(word)};
 	return (struct probe_value){
 		.kind = scale->is_signed ? PROBE_VALUE_SIGNED : PROBE_VALUE_UNSIGNED, .u = word};
 }
@@ -218,9 +233,13 @@ static void set_extremes(
 
 	if (!from->most && !from->least)
 		return;
-	/* Both are of the same hits, but when one of them was just about to change. */
+	/* Both belong to the same hits, unless one was just about to change. */
 	if (least > most)
 		least = most;
+	if (scale->is_double) {
+		least = cell_bits_of(least);
+		most = cell_bits_of(most);
+	}
 	row->min = value_of(scale, least - bias);
 	row->max = value_of(scale, most - bias);
 }
@@ -251,6 +270,7 @@ static void fill_row(const struct probe_session *s, const struct merged *from, d
 	const struct probe_gather *g = gather_of(s);
 	const struct session_probe *part = &s->known[from->probe];
 	struct scale scale = {.is_signed = part->types.value_signed,
+		.is_double = part->types.value_double,
 		.is_time = is_end(s, from->probe),
 		.unit = is_end(s, from->probe) ? tick_ns : 1};
 
@@ -259,6 +279,7 @@ static void fill_row(const struct probe_session *s, const struct merged *from, d
 		.count = from->count,
 		.has_value = scale.is_time || g->value,
 		.is_signed = scale.is_signed,
+		.is_float = scale.is_double,
 		.unit = scale.unit};
 	if (g->last)
 		row->last_time_ns = time_of(s, from->last_time);
@@ -266,7 +287,7 @@ static void fill_row(const struct probe_session *s, const struct merged *from, d
 		row->in_flight = in_flight[part->part.pair];
 	if (!row->has_value)
 		return;
-	row->sum = (long double)from->sum * scale.unit;
+	row->sum = scale.is_double ? from->double_sum : (long double)from->sum * scale.unit;
 	set_extremes(row, from, &scale);
 	if (g->last && from->last_time)
 		row->last = value_of(&scale, from->last);
@@ -415,7 +436,7 @@ struct probe_error *probe_session_rows(
 		rows = malloc(1);
 	} else if (in_flight && merger_init(&m, session) && add_empty_rows(&m) &&
 		   snapshot_cells(&session->view, &m.keys, merge_cell, &m)) {
-		/* Behind all that was read. */
+		/* After everything that was read. */
 		clock_sync(&session->clock);
 		set_hits(&m);
 		session_count_lost(session);

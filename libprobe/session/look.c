@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether a session's sites are still patched: somebody may have restored them, or written
- * over them, and from then on their hits do not count.
+ * Checks whether a session's sites are still patched. If something has restored or overwritten one,
+ * its hits are no longer counted.
  *
- * The bytes of all sites are read at once, without stopping anything, and compared with what
- * was there at the last look; as a rule that is all. Only where they differ is the registry
- * read, for another controller may have put its stub before ours, and the files, for a
- * library may have been closed. In the middle of another controller's change nothing is
- * concluded.
+ * The bytes of all sites are read at once, without stopping anything, and compared with those of
+ * the last look; usually that is all. Only if they differ, the registry is read, for another
+ * controller may have put its stub before ours, and the files, for a library may have been closed.
+ * In the middle of another controller's change nothing is concluded.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +21,8 @@
 
 enum watch_state {
 	WATCH_GOOD,
-	WATCH_SUSPECT, /* restored; or a library that was opened anew is about to be probed */
-	WATCH_BAD,     /* told */
+	WATCH_SUSPECT, /* restored; or a library that was opened again is about to be probed */
+	WATCH_BAD,     /* reported */
 	WATCH_CLOSED   /* its library is not there */
 };
 
@@ -33,6 +32,7 @@ struct watched_site {
 	enum probe_site_fault fault;
 	bool readable;
 	uint8_t bytes[sizeof(((struct reg_site *)0)->patched)]; /* at the last look */
+	uint32_t suspect_at;	  /* how many had arrived at the gate of libraries */
 	uint64_t good_ns, bad_ns; /* CLOCK_REALTIME: seen last in order, first not; 0: never */
 	bool left;
 };
@@ -65,7 +65,7 @@ static bool has_stub(const struct registry *r, const struct reg_site *site, uint
 	return false;
 }
 
-/* What is known of a site already; one that was patched anew has another tail. */
+/* What is already known about a site. A site that was patched again has another tail. */
 static const struct watched_site *find(
 	const struct session_watch *watch, const struct reg_site *reg)
 {
@@ -137,7 +137,7 @@ static void tell(struct probe_session *s, const struct watched_site *site,
 	visit(&news, data);
 }
 
-/* From now on the counts of its probes are not all that there was. */
+/* From now on the counts of its probes are incomplete. */
 static void note_incomplete(struct probe_session *s, uint64_t pc)
 {
 	for (size_t i = 0; i < s->site_count; i++) {
@@ -151,7 +151,7 @@ static void note_incomplete(struct probe_session *s, uint64_t pc)
 
 /* ---- Looking ---------------------------------------------------------------------------- */
 
-/* What has to be known of a target where a site's bytes have changed. */
+/* What must be known of a target when a site's bytes have changed. */
 struct evidence {
 	struct maps maps;
 	struct modules modules;
@@ -182,7 +182,7 @@ static bool has_changed(const struct session_watch *watch, size_t i)
 	const struct watched_site *site = &watch->sites[i];
 	const uint8_t *found = edits_found(&watch->edits, i);
 
-	/* One that is suspected is looked at again. */
+	/* A suspected site is checked again. */
 	return site->state == WATCH_SUSPECT || (found != NULL) != site->readable ||
 	       (found && memcmp(found, site->bytes, site->reg.length) != 0);
 }
@@ -201,7 +201,7 @@ static enum site_state look_at(
 	const struct reg_site *reg = registry_site(&evidence->registry, site->reg.pc);
 	enum site_state state;
 
-	/* Another controller's stub stands before ours, or does so no more. */
+	/* Another controller's stub now comes before ours, or no longer does. */
 	if (reg && reg->tail == site->reg.tail)
 		site->reg = *reg;
 	state = site_state(&evidence->registry, &site->reg, found);
@@ -210,11 +210,15 @@ static enum site_state look_at(
 	return state;
 }
 
-/* Where libraries are followed, one that was opened anew is probed in a moment. */
+/* If libraries are followed, a library that was opened again is probed in a moment. */
 static bool may_be_new(const struct probe_session *s, const struct watched_site *site, bool last)
 {
-	return s->options.follow_libraries && site->fault == PROBE_SITE_RESTORED && !last &&
-	       site->state != WATCH_SUSPECT;
+	if (!s->options.follow_libraries || site->fault != PROBE_SITE_RESTORED)
+		return false;
+	if (gate_is_busy(&s->gate))
+		return true;
+	return !last &&
+	       (site->state != WATCH_SUSPECT || site->suspect_at != gate_arrivals(&s->gate));
 }
 
 static void take(struct probe_session *s, struct watched_site *site, enum site_state state,
@@ -233,6 +237,7 @@ static void take(struct probe_session *s, struct watched_site *site, enum site_s
 	if (before != WATCH_SUSPECT)
 		site->bad_ns = now_ns();
 	site->state = may_be_new(s, site, last) ? WATCH_SUSPECT : WATCH_BAD;
+	site->suspect_at = gate_arrivals(&s->gate);
 	if (site->state != WATCH_BAD)
 		return;
 	note_incomplete(s, site->reg.pc);
@@ -264,7 +269,7 @@ static void note_good(struct session_watch *watch)
 			watch->sites[i].good_ns = now;
 }
 
-/* Is what was read that of the program that the session is in? */
+/* Were the bytes read from the program that has the session? */
 static bool is_there(const struct probe_session *s)
 {
 	return s->target->mem < 0 ? probe_target_alive(s->target) : memory_is_there(s->target->mem);
@@ -307,7 +312,7 @@ void session_note_left(struct probe_session *s, const struct registry *r)
 		site->left = site_fault(site_state(r, reg, found), &site->fault) &&
 			     site->fault != PROBE_SITE_RESTORED;
 	}
-	/* Who has ended meanwhile keeps nothing. */
+	/* A process that has ended keeps nothing. */
 	probe_error_free(error);
 }
 
@@ -323,6 +328,18 @@ static void tell_left(struct probe_session *s,
 	}
 }
 
+/* A library that is just being opened gets to the gate, and is not taken for a restored one. */
+static void wait_for_suspects(const struct session_watch *watch)
+{
+	static const struct timespec moment = {.tv_nsec = 2000000};
+
+	for (size_t i = 0; i < watch->count; i++)
+		if (watch->sites[i].state == WATCH_SUSPECT) {
+			nanosleep(&moment, NULL);
+			return;
+		}
+}
+
 struct probe_error *probe_session_look(struct probe_session *session, bool last,
 	void (*visit)(const struct probe_site_news *news, void *data), void *data)
 {
@@ -334,8 +351,12 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
 	}
 	if (!session->watch.count || !is_there(session))
 		return NULL;
-	error = look(session, last, visit, data);
-	/* A target that has ended, or is in execve(2), is told otherwise. */
+	error = look(session, false, visit, data);
+	if (!error && last) {
+		wait_for_suspects(&session->watch);
+		error = look(session, true, visit, data);
+	}
+	/* A target that has ended, or is in execve(2), is reported elsewhere. */
 	if (error && !is_there(session)) {
 		probe_error_free(error);
 		return NULL;

@@ -3,16 +3,15 @@
  * Sessions that stay in a target when their controller ends, and that others
  * read later.
  *
- * Such a session begins as any other does, and is left: the registry then says
- * that it belongs to nobody, and keeps a text, by which whoever started it can
- * tell another process what was asked. That process selects and binds anew,
- * which gives the same; what could differ is in the registry: the numbers of
- * slots, sites and pairs. That the memory is laid out as what is asked for would
- * be is checked before anything is read.
+ * Such a session begins as any other, and is then left in the target: the registry says that it has
+ * no owner, and keeps a text that tells a later process how it was started. That process selects
+ * and binds again, with the same result; what could differ is in the registry: the numbers of
+ * slots, sites and pairs. That the memory is laid out as what is asked for would be is checked
+ * before anything is read.
  *
  * The memory is mapped where the kernel lets us open it (/proc/PID/map_files is
  * for those with CAP_CHECKPOINT_RESTORE), else read through the target, which
- * gives the pages of tables that nobody has touched so far memory.
+ * allocates the pages of tables that were never touched so far.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,14 +19,16 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "arch/process.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/session/notes.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/target.h"
 
-enum { TEXT_MAX = 1 << 16, MAX_OFF_PERCENT = 1 };
+enum { TEXT_MAX = 1 << 16, MAX_OFF_PERCENT = 1, CALIBRATION_NS = 20000000 };
 
 /* ---- Leaving ---------------------------------------------------------------------------- */
 
@@ -37,20 +38,24 @@ static struct probe_error *check_leaving(const struct probe_session *s, const ch
 		return probe_error_new(PROBE_ERROR_STATE, "the session has ended");
 	if (s->options.follow_libraries || s->options.watch)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"libraries and programs can only be followed as long as somebody is there");
+			"a session that stays in the target cannot follow "
+			"libraries or programs: a controller does that");
 	if (s->options.switched)
-		return probe_error_new(PROBE_ERROR_USAGE, "nobody would be there to switch it");
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"a session that stays in the target cannot have a "
+			"switch: a controller sets it");
 	if (s->options.kind == PROBE_SESSION_RECORD && !s->options.overwrite)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"nobody would read the records: only a ring that is overwritten can stay");
+			"a session that stays in the target can record only into rings that it "
+			"overwrites: nothing would read others");
 	if (strlen(text) > TEXT_MAX)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "the session's text has more than %d bytes", TEXT_MAX);
 	return NULL;
 }
 
-/* Times are converted by how long ticks were since the session began, whoever reads it. */
-static void keep_clock(const struct probe_session *s)
+/* Any reader converts times by the length of a tick since the session began. */
+static void keep_clock(struct probe_session *s)
 {
 	struct data_clock clock = {.stamp = s->clock.first_stamp,
 		.realtime_ns = s->clock.first_ns,
@@ -58,6 +63,10 @@ static void keep_clock(const struct probe_session *s)
 		.steady_ns = s->clock.first_steady_ns};
 
 	memcpy(s->rings.base + DATA_CLOCK_OFFSET, &clock, sizeof(clock));
+	/* After a reboot, the reader of a flight recorder cannot learn the tick otherwise. */
+	while (s->options.overwrite && clock_monotonic_ns() - clock.steady_ns < CALIBRATION_NS)
+		nanosleep(&(struct timespec){.tv_nsec = CALIBRATION_NS / 4}, NULL);
+	clock_sync(&s->clock);
 }
 
 static struct probe_error *leave(struct probe_session *s, struct registry *r, const char *text)
@@ -66,7 +75,8 @@ static struct probe_error *leave(struct probe_session *s, struct registry *r, co
 
 	if (!session || session->stamp != s->rings.layout.stamp)
 		return probe_error_new(PROBE_ERROR_STATE,
-			"process %d has become another program, or somebody has ended the session",
+			"process %d has become another program, or another controller has ended "
+			"the session",
 			s->target->pid);
 	session->flags |= REG_SESSION_PERSISTENT;
 	session->owner = 0;
@@ -86,7 +96,9 @@ struct probe_error *probe_session_leave(struct probe_session *session, const cha
 	if (error)
 		return error;
 	keep_clock(session);
-	error = change_begin(session->target, &c);
+	error = notes_write(session);
+	if (!error)
+		error = change_begin(session->target, &c);
 	if (error)
 		return error;
 	error = leave(session, &c.registry, text);
@@ -173,7 +185,7 @@ struct probe_error *probe_target_kept(
 
 /* ---- Opening ---------------------------------------------------------------------------- */
 
-/* The file behind the data, which nobody can make shorter; -1: it cannot be opened. */
+/* The file of the data, which cannot be truncated; -1: it cannot be opened. */
 static int open_data(pid_t pid, const struct maps *maps, const struct reg_session *session)
 {
 	const struct mapping *found = NULL;
@@ -219,7 +231,7 @@ static void open_view(
 	s->view.fd = s->data;
 }
 
-/* The session's own beginning, if it is believable: it stands where the target can write. */
+/* The session's own start time, if it is plausible: the target can write it. */
 static void take_clock(struct probe_session *s)
 {
 	struct clock clock = s->clock;
@@ -243,7 +255,7 @@ static void take_clock(struct probe_session *s)
 		s->clock = clock;
 }
 
-/* Only the session's own probes, and of them what is still mapped. */
+/* Only the session's own probes that are still mapped. */
 static void keep_own(
 	const struct probe_session *s, const struct registry *r, struct selection *selection)
 {
@@ -274,8 +286,8 @@ static struct probe_error *resume(struct probe_session *s, struct modules *modul
 			"process %d has no persistent session %u", s->target->pid, s->id);
 	if (!data_fits(session, &needs))
 		return probe_error_new(PROBE_ERROR_STATE,
-			"session %u of process %d gathers something else than is asked for", s->id,
-			s->target->pid);
+			"session %u of process %d gathers something other than what was requested",
+			s->id, s->target->pid);
 	open_view(s, maps, session);
 	if (session->flags & REG_SESSION_KERNEL_TIME)
 		clock_init(&s->clock, NULL);
@@ -330,21 +342,16 @@ struct probe_error *probe_session_open(struct probe_target *target, uint32_t id,
 
 struct probe_error *probe_target_end(struct probe_target *target, uint32_t id)
 {
+	AUTO_CHANGE struct change c;
+	struct probe_error *error = change_begin(target, &c);
 	struct reg_session *session;
-	struct probe_error *error;
-	struct change c;
 
-	error = change_begin(target, &c);
 	if (error)
 		return error;
 	session = registry_session(&c.registry, id);
-	if (!session || !is_shown(session)) {
-		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
+	if (!session || !is_shown(session))
+		return probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"process %d has no persistent session %u", target->pid, id);
-	} else {
-		registry_retire(&c.registry, session);
-		error = uninstall_unreferenced(&c);
-	}
-	change_end(&c);
-	return error;
+	registry_retire(&c.registry, session);
+	return uninstall_unreferenced(&c);
 }

@@ -3,9 +3,11 @@
 #include <stddef.h>
 
 #include "libprobe/base/clock.h"
+#include "libprobe/expr/interpret.h"
 #include "libprobe/session/gather.h"
-#include "libprobe/session/recorder.h"
-#include "libprobe/session/ring.h"
+#include "libprobe/session/notes.h"
+#include "libprobe/ring/recorder.h"
+#include "libprobe/ring/ring.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/target.h"
 
@@ -14,8 +16,8 @@ enum { COUNTING_SHARE = 50 };
 /* ---- Counts ----------------------------------------------------------------------------- */
 
 /*
- * Adding up what was gathered can take long: then it is done the less often. It
- * is never more than a small part of the time.
+ * Adding up rows can take long. The longer it takes, the less often it is done, so that it takes
+ * only a small part of the time.
  */
 static void count_gathered(struct probe_session *s)
 {
@@ -58,7 +60,7 @@ void session_update_counts(struct probe_session *s)
 
 /* ---- Records ---------------------------------------------------------------------------- */
 
-/* Sites have the numbers that their session gave them, which may not be ours. */
+/* Sites have the numbers of their own session, which may not be ours. */
 static const struct session_site *find_site(const struct probe_session *s, uint32_t number)
 {
 	if (number < s->site_count && s->sites[number].number == number)
@@ -70,7 +72,35 @@ static const struct session_site *find_site(const struct probe_session *s, uint3
 }
 
 /*
- * Reads a record, of which `size` bytes were copied from a ring; returns its
+ * The value of the stub's filter, computed again from the record. The stub knows thread and process
+ * by the ids of the target's own namespace. A filter that lets no such hit pass asked for the CPU,
+ * which is unknown if the stub could not find it.
+ */
+static struct probe_value filter_value(const struct probe_session *s,
+	const struct session_site *site, const struct ring_record *record,
+	const struct probe_hit *hit)
+{
+	int32_t pid = s->target_pid ? (int32_t)s->target_pid : hit->pid;
+	struct probe_value value = expr_record_value(&site->bound->filter, &site->layout,
+		(const uint8_t *)record, (int32_t)(record->tid & INT32_MAX), pid, hit->cpu);
+
+	return value.u ? value : (struct probe_value){.kind = PROBE_VALUE_NULL};
+}
+
+/* A file may hold any stamp, and the clock may never have been read since. */
+static uint64_t within_years(const struct clock *clock, uint64_t stamp)
+{
+	double most = NOTES_YEARS_NS / clock->stamp_ns;
+
+	if (stamp < clock->first_stamp)
+		return clock->first_stamp;
+	/* Later ones would overflow when they are converted. */
+	return (double)(stamp - clock->first_stamp) > most ? clock->first_stamp + (uint64_t)most
+							   : stamp;
+}
+
+/*
+ * Reads a record of `size` bytes that were copied from a ring; returns its
  * length, or 0 where it makes no sense. The hit's values are in values[].
  */
 static size_t read_hit(struct probe_session *s, const struct ring_record *record, size_t size,
@@ -83,7 +113,9 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 	if (!site)
 		return 0;
 	/* The clock has been read since: what is later was not written by a stub. */
-	if (stamp > s->clock.last_stamp)
+	if (s->dead)
+		stamp = within_years(&s->clock, stamp);
+	else if (stamp > s->clock.last_stamp)
 		stamp = s->clock.last_stamp;
 	length = record_layout_read(&site->layout, (const uint8_t *)record, size, values);
 	if (length == 0)
@@ -96,10 +128,12 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 		.arg_count = site->layout.arg_count,
 		.stack = session_stack_read(s, site, record)};
 	children_thread(&s->processes, record->tid, &ret->pid, &ret->tid);
+	if (s->options.filter_value && site->bound->filter.count)
+		ret->filter = filter_value(s, site, record, ret);
 	return length;
 }
 
-/* Hands one record over; false where `visit` wants no more. */
+/* Hands over one record; false if `visit` wants no more. */
 static bool hand_over(struct probe_session *s, const struct ring_record *record, struct ring *ring,
 	size_t size, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
 {
@@ -118,10 +152,10 @@ static bool hand_over(struct probe_session *s, const struct ring_record *record,
 
 struct probe_error *session_check_there(const struct probe_session *s)
 {
-	if (s->view.base || probe_target_alive(s->target))
+	if (s->dead || s->view.base || probe_target_alive(s->target))
 		return NULL;
 	return probe_error_new(PROBE_ERROR_NOT_FOUND,
-		"process %d has ended, and what it has gathered with it", s->target->pid);
+		"process %d has ended, and with it what it had gathered", s->target->pid);
 }
 
 struct probe_error *session_take_recording(
@@ -131,11 +165,11 @@ struct probe_error *session_take_recording(
 
 	if (!s->options.overwrite)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"only a session that overwrites its rings can be copied");
+			"only a session that overwrites its rings has a snapshot");
 	error = session_check_there(s);
 	if (!error)
 		error = recording_read(&s->view, s->record_max, since, ret);
-	if (!error)
+	if (!error && !s->dead)
 		clock_sync(&s->clock);
 	return error;
 }
@@ -152,7 +186,7 @@ size_t session_visit_recording(struct probe_session *s, const struct recording *
 		const struct ring_record *record =
 			(const struct ring_record *)(recording->bytes + r->offset);
 
-		/* Its length is known by two ways. */
+		/* Its length is known in two ways. */
 		if (read_hit(s, record, r->size, r->ring, values, &hit) == r->size)
 			go_on = visit(&hit, data);
 	}
@@ -181,7 +215,7 @@ bool session_read_rings(
 	bool any = false;
 	size_t size;
 
-	/* What may be written over at any time is read all at once. */
+	/* Rings that may be overwritten at any time are read all at once. */
 	if (!visit || s->options.overwrite)
 		children_learn(&s->processes);
 	if (s->options.overwrite)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How large a session's memory may become. Its pages cost nothing until they are
- * touched; then they are charged to the target's control group, and where that has a
- * limit, to reach it kills the target. So where there is a limit, buffers and tables
- * take no more, when all of it is touched, than a part of what the group has left.
+ * How large a session's memory may become. Its pages cost nothing until they are touched. Then they
+ * are charged to the target's control group; if the group reaches its memory limit, the kernel
+ * kills the target. So if there is a limit, buffers and tables are small enough to use only a part
+ * of what the group has left, even when all of them are touched.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +18,9 @@
 #include "libprobe/target/space.h"
 
 enum {
-	ROOM_SHARE = 2,	 /* of what is left, half is the program's own */
-	LIMIT_SHARE = 8, /* it may have just begun, and need more: unless the user says so */
+	ROOM_SHARE = 2, /* of what is left, half is the program's own */
+	LIMIT_SHARE =
+		8, /* unless the user sets a size: the program may have just begun, and need more */
 	KEYS_MIN = 16,
 	FIGURE_MAX = 32,
 	FREE_NS = 1000000000
@@ -36,7 +37,7 @@ static const char *figure(uint64_t bytes, char text[FIGURE_MAX])
 	return text;
 }
 
-/* What a session takes when all that hits can reach is touched; 0 where it cannot be at all. */
+/* The bytes of a session when everything that hits can reach is touched; 0: impossible. */
 static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 {
 	struct reg_session s = {.cpus = sysconf(_SC_NPROCESSORS_CONF)};
@@ -56,14 +57,14 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 	       2 * (uint64_t)s.cpus * s.ring_bytes;
 }
 
-/* Makes one of them half as large, if nobody asked for it; false where nothing is left. */
+/* Halves one of them, unless the user set its size; false if none can be smaller. */
 static bool take_less(const struct probe_session_options *asked, struct data_needs *needs)
 {
 	if (needs->ring_bytes > DATA_RING_MIN && asked->may_shrink) {
 		needs->ring_bytes /= 2;
 		return true;
 	}
-	/* Nobody asks for these; without room for it, a begin is counted as lost. */
+	/* The user has no option for these; a begin without room is counted as lost. */
 	if (needs->pairs && needs->flights_min > DATA_FLIGHTS_FEW) {
 		needs->flights_min /= 2;
 		return true;
@@ -81,16 +82,15 @@ static struct probe_error *too_large(
 	char wanted[FIGURE_MAX], room[FIGURE_MAX], limit[FIGURE_MAX], part[FIGURE_MAX];
 
 	return probe_error_new(PROBE_ERROR_REFUSED,
-		"process %d: what is asked for may take %s of memory; its control group has %s "
-		"left of %s, of which the session may take %s: take smaller buffers (-b), fewer "
-		"keys (--keys) or fewer probes",
+		"process %d: the session may need %s of memory; its control group has %s left of "
+		"%s, and the session may use %s of that: use smaller buffers (-b), fewer keys "
+		"(--keys) or fewer probes",
 		pid, figure(bytes, wanted), figure(memory->room, room),
 		figure(memory->limit, limit), figure(most, part));
 }
 
 /*
- * Of a build's thousand programs, which all are in one group, it is asked once a second whether
- * that has a limit.
+ * The thousand programs of a build are all in one group; its limit is read only once a second.
  */
 static void look_at_memory(const struct probe_session *session, struct cgroup_memory *ret)
 {
@@ -112,6 +112,46 @@ static void look_at_memory(const struct probe_session *session, struct cgroup_me
 	l->free_until_ns = now + FREE_NS;
 }
 
+/* The bytes that a session's file takes in its file system; 0: impossible. */
+static uint64_t file_bytes(const struct data_needs *needs, size_t probes)
+{
+	struct reg_session s = {.cpus = sysconf(_SC_NPROCESSORS_CONF)};
+	struct probe_error *error = data_lay_out(&s, probes, needs);
+	uint64_t bytes = error ? 0 : lasting_bytes(&s);
+
+	probe_error_free(error);
+	return bytes;
+}
+
+/* The file takes only a part of the free room. */
+static struct probe_error *fit_file(const struct probe_session *session, struct data_needs *needs,
+	size_t probes, struct probe_report *report)
+{
+	const struct probe_session_options *asked = &session->options;
+	size_t wanted = needs->ring_bytes;
+	uint64_t room, bytes = file_bytes(needs, probes);
+	char text[FIGURE_MAX], now[FIGURE_MAX], before[FIGURE_MAX];
+	struct probe_error *error = lasting_room(session->target->pid, asked->file, &room);
+
+	if (error)
+		return error;
+	while (bytes > room / ROOM_SHARE && take_less(asked, needs))
+		bytes = file_bytes(needs, probes);
+	if (bytes > room / ROOM_SHARE)
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"%s would take %s, and its file system has %s left, of which it may take "
+			"half: "
+			"take smaller buffers (-b), or another place",
+			asked->file, figure(bytes, before), figure(room, text));
+	if (needs->ring_bytes == wanted)
+		return NULL;
+	return report_note(report,
+		"%s: its file system has %s left: buffers of %s for each CPU are taken instead of "
+		"%s (-b)",
+		asked->file, figure(room, text), figure(needs->ring_bytes, now),
+		figure(wanted, before));
+}
+
 struct probe_error *session_fit(const struct probe_session *session, struct data_needs *needs,
 	size_t probes, struct probe_report *report)
 {
@@ -121,6 +161,14 @@ struct probe_error *session_fit(const struct probe_session *session, struct data
 	uint64_t most, bytes = most_bytes(needs, probes);
 	char room[FIGURE_MAX], limit[FIGURE_MAX], now[FIGURE_MAX], before[FIGURE_MAX];
 
+	if (asked->file) {
+		struct probe_error *error = fit_file(session, needs, probes, report);
+
+		if (error)
+			return error;
+		wanted = *needs;
+		bytes = most_bytes(needs, probes);
+	}
 	look_at_memory(session, &memory);
 	if (memory.limit == UINT64_MAX || !bytes)
 		return NULL;
@@ -139,12 +187,12 @@ struct probe_error *session_fit(const struct probe_session *session, struct data
 	figure(memory.limit, limit);
 	if (needs->ring_bytes != wanted.ring_bytes)
 		return report_note(report,
-			"process %d: its control group has %s left of %s: buffers of %s for each "
-			"CPU are taken instead of %s (-b)",
+			"process %d: its control group has %s left of %s: the buffers have %s for "
+			"each CPU instead of %s (-b)",
 			session->target->pid, room, limit, figure(needs->ring_bytes, now),
 			figure(wanted.ring_bytes, before));
 	return report_note(report,
-		"process %d: its control group has %s left of %s: room for %zu keys on each CPU "
-		"is taken instead of %zu (--keys)",
+		"process %d: its control group has %s left of %s: the tables have room for %zu "
+		"keys on each CPU instead of %zu (--keys)",
 		session->target->pid, room, limit, needs->keys_max, wanted.keys_max);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Switching single probes of a session off and on again. The session keeps what
- * it knows of a probe that is off: its counter, the numbers of its sites, what
- * they are bound to. So its counts go on where they were.
+ * Switches single probes of a session off and on again. The session keeps what it knows of a probe
+ * that is off: its counter, the numbers of its sites, and what they are bound to. So its counts
+ * continue later.
  *
- * A pair is switched as one. If its begins went on without an end, they would fill
- * their stacks, and what begins while it is off would not be known when it ends:
- * so what had begun is forgotten before it is switched on again.
+ * A pair that is gathered is switched as one. If its begins went on without an end, they
+ * would fill their stacks, and what begins while it is off would not be known when it
+ * ends: so what had begun is forgotten before it is switched on again.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -16,18 +16,23 @@
 #include "libprobe/session/session.h"
 #include "libprobe/target/target.h"
 
-/* Which probes are to be on; NULL without memory. */
+/* A record is of one end; only gathering needs both. */
+static bool is_of_pair(const struct probe_session *s, size_t probe)
+{
+	return s->options.kind == PROBE_SESSION_GATHER && s->known[probe].part.role != PAIR_NONE;
+}
+
+/* Which probes should be on; NULL without memory. */
 static bool *find_wanted(const struct probe_session *s, const bool *on)
 {
 	bool *wanted = calloc(s->probe_count + (size_t)1, 1);
 	bool *pair_off = calloc(s->pairs + (size_t)1, 1);
 
 	for (size_t i = 0; wanted && pair_off && i < s->probe_count; i++)
-		if (s->known[i].part.role != PAIR_NONE && !on[i])
+		if (is_of_pair(s, i) && !on[i])
 			pair_off[s->known[i].part.pair] = true;
 	for (size_t i = 0; wanted && pair_off && i < s->probe_count; i++)
-		wanted[i] = s->known[i].part.role == PAIR_NONE ? on[i]
-							       : !pair_off[s->known[i].part.pair];
+		wanted[i] = is_of_pair(s, i) ? !pair_off[s->known[i].part.pair] : on[i];
 	if (!pair_off) {
 		free(wanted);
 		wanted = NULL;
@@ -62,7 +67,7 @@ static struct probe_error *switch_off(struct probe_session *s, struct change *c,
 
 /* ---- On --------------------------------------------------------------------------------- */
 
-/* Of each probe of a selection, which of the session's it is; and so on. */
+/* For each probe of a selection, its index in the session; and so on. */
 struct again {
 	size_t *probes;
 	uint32_t *slots;
@@ -86,7 +91,7 @@ static void again_deinit(struct again *again)
 	free(again->numbers);
 }
 
-/* The session's probe with a key that is off and is to be on; SIZE_MAX: none. */
+/* The session's probe with a key that is off and should be on; SIZE_MAX: none. */
 static size_t find_off(const struct probe_session *s, const bool *wanted, uint64_t key)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
@@ -104,7 +109,7 @@ static void keep_wanted(
 	selection_drop_unwanted(selection);
 }
 
-/* Sites are bound to what their notes said: they have to be the same still. */
+/* Sites are bound according to their notes, which must not have changed. */
 static struct probe_error *match_sites(const struct probe_session *s,
 	const struct selection *selection, size_t index, struct again *again)
 {
@@ -124,8 +129,8 @@ static struct probe_error *match_sites(const struct probe_session *s,
 	}
 	if (matched == probe->site_count && strcmp(probe->module->path, known->path) == 0)
 		return NULL;
-	return probe_error_new(PROBE_ERROR_STATE, "%s:%s: %s is not the file that it was",
-		probe->provider, probe->name, probe->module->path);
+	return probe_error_new(PROBE_ERROR_STATE, "%s:%s: %s is another file now", probe->provider,
+		probe->name, probe->module->path);
 }
 
 static struct probe_error *match_all(const struct probe_session *s, const bool *wanted,
@@ -178,7 +183,7 @@ static struct probe_error *install_again(struct probe_session *s, struct change 
 	return error;
 }
 
-/* Some are off that are wanted: is it so? */
+/* Are some wanted probes off? */
 static bool any_to_switch_on(const struct probe_session *s, const bool *wanted)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
@@ -205,8 +210,8 @@ static struct probe_error *switch_on(
 	if (!error)
 		error = match_all(s, wanted, &selection, &again);
 	if (!error && !selection.probe_count)
-		error = probe_error_new(PROBE_ERROR_STATE,
-			"process %d does not have the library any more", s->target->pid);
+		error = probe_error_new(
+			PROBE_ERROR_STATE, "process %d no longer has the library", s->target->pid);
 	if (!error)
 		error = install_again(s, c, &selection, &again, report);
 	again_deinit(&again);
@@ -223,29 +228,27 @@ static struct probe_error *check_session(const struct probe_session *s, const st
 	if (session && session->stamp == s->rings.layout.stamp)
 		return NULL;
 	return probe_error_new(PROBE_ERROR_STATE,
-		"process %d has become another program, or somebody has ended the session",
+		"process %d has become another program, or another controller has ended the "
+		"session",
 		s->target->pid);
 }
 
 static struct probe_error *select_once(
 	struct probe_session *session, const bool *wanted, struct probe_report *report)
 {
-	struct probe_error *error;
-	struct change c;
+	AUTO_CHANGE struct change c;
+	struct probe_error *error = change_begin(session->target, &c);
 
-	error = change_begin(session->target, &c);
-	if (!error) {
+	if (!error)
 		error = check_session(session, &c);
-		if (!error)
-			error = switch_off(session, &c, wanted);
-		if (!error)
-			error = switch_on(session, &c, wanted, report);
-		if (!error)
-			error = session_watch(session, &c.registry);
-		if (c.stop_ns > report->stop_ns)
-			report->stop_ns = c.stop_ns;
-		change_end(&c);
-	}
+	if (!error)
+		error = switch_off(session, &c, wanted);
+	if (!error)
+		error = switch_on(session, &c, wanted, report);
+	if (!error)
+		error = session_watch(session, &c.registry);
+	if (c.stop_ns > report->stop_ns)
+		report->stop_ns = c.stop_ns;
 	return error;
 }
 
@@ -253,22 +256,21 @@ struct probe_error *probe_session_select(
 	struct probe_session *session, const bool *on, struct probe_report *report)
 {
 	struct attempt attempt = attempt_begin(session->target, report);
-	struct probe_error *error;
 	bool *wanted;
 
 	if (session->stopped || session->opened)
-		return probe_error_new(PROBE_ERROR_STATE, "the session is not ours, or has ended");
+		return probe_error_new(PROBE_ERROR_STATE,
+			"the session has ended, or belongs to another controller");
 	wanted = find_wanted(session, on);
 	if (!wanted)
 		return probe_error_no_memory();
 	/* See follow(): a child of vfork(2) at the gate would keep its parent running. */
 	gate_arm(&session->exec_gate.gate, false);
-	do {
-		error = select_once(session, wanted, report);
-	} while (attempt_again(&attempt, &error));
+	while (attempt_next(&attempt))
+		attempt.error = select_once(session, wanted, report);
 	gate_arm(&session->exec_gate.gate, true);
 	free(wanted);
-	return error;
+	return attempt.error;
 }
 
 bool probe_session_is_selected(const struct probe_session *session, size_t probe)

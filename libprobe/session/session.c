@@ -12,13 +12,14 @@
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/session/notes.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/fate.h"
 #include "libprobe/target/target.h"
 
 enum {
-	SPARE_PROBES = 4096,	 /* counters for those of libraries to come */
-	SESSION_DESCRIPTORS = 16 /* what it keeps, and what its end takes beside the modules */
+	SPARE_PROBES = 4096,	 /* for probes of libraries that are opened later */
+	SESSION_DESCRIPTORS = 16 /* what it keeps, and what its end needs besides the modules */
 };
 
 /* Sites that have no stub of the session were refused. */
@@ -76,8 +77,16 @@ static struct probe_error *take_options(struct probe_session *s,
 		(unsigned int)options->stack > PROBE_STACK_FRAMES ||
 		(unsigned int)options->gather.pairing > PROBE_PAIRING_NAMES)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"no session is of kind %d with stacks %d and pairs %d", (int)options->kind,
-			(int)options->stack, (int)options->gather.pairing);
+			"there is no session of kind %d with stacks %d and pairs %d",
+			(int)options->kind, (int)options->stack, (int)options->gather.pairing);
+	if (options->file && !options->overwrite)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "only a flight recorder (-t ring) can have a file");
+	if (options->file) {
+		error = lasting_check(options->file);
+		if (error)
+			return error;
+	}
 	s->options = *options;
 	s->options.may_shrink |= !options->ring_bytes;
 	children_cache_init(&s->processes, s->target->pid, options->follow_children);
@@ -147,8 +156,8 @@ void session_keep_new(
 }
 
 /*
- * Maps the session's memory and takes over its probes, while no site leads to its stubs
- * yet: where the controller has no room for them, nothing is on. See struct install.
+ * Maps the session's memory and takes over its probes while no site leads to its stubs yet: if this
+ * fails, nothing has been switched on. See struct install.
  */
 static struct probe_error *take_session(void *data, struct install *install)
 {
@@ -182,9 +191,12 @@ struct probe_error *session_install(struct probe_session *s, struct change *c,
 	install.first_site = sites;
 	install.spare_probes = s->options.follow_libraries ? SPARE_PROBES : 1;
 	install.needs = session_needs(s);
+	install.needs.notes_bytes = error ? 0 : notes_bytes(s);
 	if (!error && !s->id)
 		error = session_fit(
 			s, &install.needs, selection->probe_count + install.spare_probes, report);
+	/* What comes later may be patched; whoever follows looks at the whole at the end. */
+	install.served = s->options.follow_libraries;
 	install.take = take_session;
 	install.take_data = s;
 	if (!error)
@@ -211,7 +223,7 @@ struct probe_error *session_select_asked(
 		       : NULL;
 }
 
-/* Of a probe that is not there yet, it is said what would wait for it. */
+/* For a pattern without a match, says what could wait for it. */
 static struct probe_error *may_come(struct probe_error *error)
 {
 	struct probe_error *more;
@@ -239,6 +251,11 @@ static struct probe_error *start(
 		error = session_stack_start(s, c->arch);
 	if (!error)
 		error = session_select_asked(s, &c->modules, &selection);
+	if (!error)
+		error = select_check_arguments(&selection);
+	/* There is no need to know how a program without a wanted probe ends. */
+	if (selection.probe_count || !s->target->held)
+		fate_begin(s->target);
 	if (!error && !s->options.follow_libraries)
 		error = may_come(select_unmatched(&c->modules, &selection, s->patterns, c->pid));
 	if (!error)
@@ -265,8 +282,6 @@ static struct probe_error *start_once(struct probe_target *target,
 	if (!error)
 		error = change_begin(target, &c);
 	if (!error) {
-		if (!target->early)
-			fate_begin(target);
 		error = start(s, &c, report);
 		started = !error;
 		if (!error && (options->follow_libraries || options->watch))
@@ -293,12 +308,10 @@ struct probe_error *probe_session_start(struct probe_target *target,
 	struct probe_report *report, struct probe_session **ret)
 {
 	struct attempt attempt = attempt_begin(target, report);
-	struct probe_error *error;
 
-	do {
-		error = start_once(target, request, options, report, ret);
-	} while (attempt_again(&attempt, &error));
-	return error;
+	while (attempt_next(&attempt))
+		attempt.error = start_once(target, request, options, report, ret);
+	return attempt.error;
 }
 
 const struct probe_report *probe_session_report(const struct probe_session *session)
@@ -322,7 +335,7 @@ size_t probe_session_unmatched(const struct probe_session *session)
 
 /* ---- Reading ------------------------------------------------------------------------ */
 
-/* What its hits have left is handed over first: who is told of an error polls no more. */
+/* Its records are handed over first: after an error a caller does not poll again. */
 static struct probe_error *stop_for_filters(
 	struct probe_session *s, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
 {

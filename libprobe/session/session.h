@@ -10,10 +10,10 @@
 #include "libprobe/follow/gate.h"
 #include "libprobe/follow/launch.h"
 #include "libprobe/expr/record_layout.h"
-#include "libprobe/session/recorder.h"
-#include "libprobe/session/ring.h"
+#include "libprobe/ring/recorder.h"
+#include "libprobe/ring/ring.h"
 #include "libprobe/session/unwinder.h"
-#include "libprobe/session/snapshot.h"
+#include "libprobe/ring/snapshot.h"
 #include "probe/target.h"
 
 /* A site as records name it, by its index. */
@@ -54,12 +54,11 @@ struct probe_session {
 	int event;	  /* an eventfd(2) that its gate raises, or -1 */
 	struct gate gate; /* at the loader */
 	struct waiters_place gate_place;
-	uint64_t gate_since_ns;	      /* somebody waits there who could not be served yet; or 0 */
+	uint64_t gate_since_ns;	      /* a thread waits there that could not be served yet; or 0 */
 	struct launch_gate exec_gate; /* served by options.watch */
-	bool exec_gate_due;	      /* it is to come with libc, which is not mapped yet */
 	struct probe_report report;   /* of libraries that were opened later */
 	struct seccomp seccomp;	      /* its threads, as they were seen last */
-	uint64_t look_again_ns;	      /* nobody looks at them before (CLOCK_MONOTONIC) */
+	uint64_t look_again_ns;	      /* they are not looked at before (CLOCK_MONOTONIC) */
 	bool calls_kernel;	      /* some stub makes system calls */
 	struct clock clock;
 	struct rings rings;
@@ -69,6 +68,8 @@ struct probe_session {
 	uint64_t count_again_ns; /* hits are not added up before (CLOCK_MONOTONIC) */
 	struct asked asked;
 	bool opened;	     /* for reading: another process has started it */
+	bool dead;	     /* ... and is gone: all there is was read from a file (notes.h) */
+	void *notes;	     /* what the names of its probes point into; or NULL */
 	uint32_t pairs;	     /* numbers of pairs that are taken */
 	uint64_t rate_ticks; /* in a second, where options.sample_rate asks for them */
 	uint32_t target_pid; /* in the target's namespace; 0: not known, or of several processes */
@@ -87,20 +88,18 @@ struct probe_session {
 /* ---- What its stubs do (stubs.c) ------------------------------------------------ */
 
 /*
- * Decides what each site of a selection is to do; probes that have no part in it
- * are dropped from the selection, and reported. Errors: those of pairs_assign()
- * and bind_site(), PROBE_ERROR_USAGE (records that are too long).
+ * Decides what the stub of each site of a selection does. Probes that are not needed are dropped
+ * from the selection and reported. Errors: those of pairs_assign() and bind_site(),
+ * PROBE_ERROR_USAGE (records that are too long).
  */
 PROBE_MUST_CHECK struct probe_error *session_prepare(struct probe_session *session,
 	const struct change *change, struct selection *selection, struct probe_report *report);
 /*
- * The same for reading a session that is in the registry, of a selection that
- * holds its probes alone.
+ * The same to read a session that is in the registry; the selection holds only its probes.
  */
 PROBE_MUST_CHECK struct probe_error *session_resume(struct probe_session *session,
-	const struct arch *arch, const struct selection *selection,
-	const struct registry *registry);
-/* Undoes it, where the selection is not attached after all: so many there were before. */
+	const struct arch *arch, struct selection *selection, const struct registry *registry);
+/* Undoes it if the selection is not attached after all; the arguments are the former counts. */
 void session_unprepare(struct probe_session *session, size_t probes, size_t sites);
 
 /* What reg_probe.part says of a probe. */
@@ -110,9 +109,9 @@ uint32_t session_part_word(const struct pair_part *part);
 struct data_needs session_needs(const struct probe_session *session);
 
 /*
- * Makes what was not asked for smaller, so that a new session with counters for `probes`
- * fits into the target's control group, and notes that in the report (room.c).
- * Errors: PROBE_ERROR_REFUSED (it does not fit).
+ * Reduces sizes that the user did not set, so that a new session with counters for `probes` fits
+ * into the target's control group, and notes this in the report (room.c). Errors:
+ * PROBE_ERROR_REFUSED (it does not fit).
  */
 PROBE_MUST_CHECK struct probe_error *session_fit(const struct probe_session *session,
 	struct data_needs *needs, size_t probes, struct probe_report *report);
@@ -126,45 +125,44 @@ PROBE_MUST_CHECK struct probe_error *session_stack_start(
 void session_stack_refresh(struct probe_session *session);
 /* With PROBE_STACK_FRAMES: see unwinder_return_offset(). */
 int32_t session_stack_return_offset(const struct probe_session *session, uint64_t pc);
-/* The stack in a record of a site, which record_layout_read() found whole; NULL where there is
- * none. */
+/* The stack in a record that record_layout_read() has found whole; NULL: it has none. */
 const struct probe_stack *session_stack_read(struct probe_session *session,
 	const struct session_site *site, const struct ring_record *record);
 
-/* What attaches a selection that was prepared, of the session as it is. */
+/* An install for a prepared selection, from the session's state. */
 struct install session_attach(struct probe_session *session, struct transaction *transaction,
 	struct selection *selection);
 
 /* ---- Seccomp filters (filters.c) ------------------------------------------------ */
 
-/* What was known of the target's threads when stubs were made for them; taken over. */
+/* Takes over what was known of the target's threads when the stubs were made. */
 void session_keep_filters(struct probe_session *session, struct change *change);
 /*
- * Now and then: do filters that have come since allow what the stubs call? Errors:
- * PROBE_ERROR_UNSUPPORTED (they do not, or nobody knows: the session has to end).
+ * Checks now and then whether new filters allow the calls of the stubs. Errors:
+ * PROBE_ERROR_UNSUPPORTED (they do not, or it is unknown: the session has to end).
  */
 PROBE_MUST_CHECK struct probe_error *session_look_at_filters(struct probe_session *session);
 
 /* ---- Its sites (look.c) --------------------------------------------------------- */
 
-/* All sites that a registry has of the session are looked at from now on. */
+/* From now on, looks at all sites that the registry has of the session. */
 PROBE_MUST_CHECK struct probe_error *session_watch(
 	struct probe_session *session, const struct registry *registry);
-/* When it has ended: which of them could not be restored. */
+/* After its end: notes which of them could not be restored. */
 void session_note_left(struct probe_session *session, const struct registry *registry);
 void session_watch_deinit(struct session_watch *watch);
 
 /* ---- Its parts (session.c) -------------------------------------------------------------- */
 
 /*
- * A session without probes: takes the options over, and parses what is in them. It is to be
- * given back with probe_session_free().
+ * Creates a session without probes: copies and parses the options. Free it with
+ * probe_session_free().
  */
 PROBE_MUST_CHECK struct probe_error *session_create(struct probe_target *target,
 	uint64_t (*counter)(void), const struct probe_request *request,
 	const struct probe_session_options *options, struct probe_session **ret);
 
-/* What the registry says of the probes of a selection, which were added last. */
+/* Sets what the registry says about the probes of a selection, which were added last. */
 PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *session,
 	const struct registry *registry, const struct selection *selection);
 
@@ -175,58 +173,56 @@ PROBE_MUST_CHECK struct probe_error *session_install(struct probe_session *sessi
 /* Forgets the probes of a selection that the session has already; child.c, too. */
 void session_keep_new(const struct probe_session *session, const struct change *change,
 	struct selection *selection);
-/* Selects what was asked for: nothing without patterns, the session then only follows. */
+/* Selects the requested probes; none without patterns: the session then only follows. */
 PROBE_MUST_CHECK struct probe_error *session_select_asked(
 	const struct probe_session *session, struct modules *modules, struct selection *ret);
 
 /* ---- What it follows (follow.c) ---------------------------------------------------------- */
 
-/* Puts its gates into the target, which is locked, and begins to serve them. */
+/* Installs its gates in the target, which is locked, and begins to serve them. */
 PROBE_MUST_CHECK struct probe_error *session_start_following(
 	struct probe_session *session, struct change *change, struct probe_report *report);
 /* Probes what the target has opened since. */
 PROBE_MUST_CHECK struct probe_error *session_follow(struct probe_session *session);
 /*
- * Lets the threads go that wait at the gate of libraries, with those probed; in a forked child,
- * with those named that are not.
+ * Lets go the threads that wait at the gate of libraries, after probing these; in a forked child,
+ * after reporting those that are not probed.
  */
 PROBE_MUST_CHECK struct probe_error *session_serve_gate(struct probe_session *session);
 
 /* ---- Its end (end.c) --------------------------------------------------------------------- */
 
 /*
- * A session that cannot be ended for want of memory would leave its probes on. So some
- * is kept from the start, never touched, and given back when the end has failed: it is
- * then tried once more.
+ * A session that cannot be ended for lack of memory would leave its probes on. So some address
+ * space is reserved from the start, and released if the end has failed; then it is tried again.
  */
 PROBE_MUST_CHECK struct probe_error *session_reserve(struct probe_session *session);
 
 /* ---- Forked children (child.c) --------------------------------------------------- */
 
 /*
- * A forked child has opened a library: puts the probes that it has there, and that the
- * session has not, into its report, as refused. A child that is gone has none. Errors:
- * PROBE_ERROR_MEMORY.
+ * After a forked child has opened a library: adds the child's probes there that the session lacks
+ * to the session's report, as refused. A child that has ended has none. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *session_note_child(struct probe_session *session, pid_t pid);
 
 /* ---- Reading (read.c) ------------------------------------------------------------ */
 
-/* Sets what all probes have lost, and the ends without a begin. */
+/* Sets the lost hits of all probes, and their ends without a begin. */
 void session_count_lost(struct probe_session *session);
 
-/* Is there something to be read? PROBE_ERROR_NOT_FOUND: not any more. */
+/* Is there anything to read? PROBE_ERROR_NOT_FOUND: not any more. */
 PROBE_MUST_CHECK struct probe_error *session_check_there(const struct probe_session *session);
 
 /*
  * Copies what is in the rings of a session that overwrites them; see recording_read().
- * *ret is to be given back with recording_deinit(). Errors: as probe_session_snapshot().
+ * Free *ret with recording_deinit(). Errors: as probe_session_snapshot().
  */
 PROBE_MUST_CHECK struct probe_error *session_take_recording(
 	struct probe_session *session, uint64_t *since, struct recording *ret);
 /*
- * Hands over what was copied, from the record of index `from` on, until `visit` returns
- * false. Returns the index to go on with.
+ * Hands over the copied records, from index `from` on, until `visit` returns false. Returns the
+ * index to continue with.
  */
 size_t session_visit_recording(struct probe_session *session, const struct recording *recording,
 	size_t from, bool (*visit)(const struct probe_hit *hit, void *data), void *data);
@@ -235,8 +231,8 @@ size_t session_visit_recording(struct probe_session *session, const struct recor
 void session_update_counts(struct probe_session *session);
 
 /*
- * Hands over what is in the rings, as far as it is safe to say what came first;
- * nothing of rings that are overwritten. Was there anything?
+ * Hands over the records in the rings whose order is certain, except in rings that are overwritten.
+ * Returns whether there were any.
  */
 bool session_read_rings(struct probe_session *session,
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data);

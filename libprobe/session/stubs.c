@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the stubs of a session do: from its options, to each site. */
+/* From a session's options to what the stub of each site does. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ enum { PAIRS_MAX = 1 << 20 };
 /* ---- Pairs ------------------------------------------------------------------------------ */
 
 static const char no_partner[] =
-	"no other probe of its provider is its other end, as far as their names tell";
+	"by their names, no other probe of its provider makes a pair with it";
 
 /* Reports and drops the probes that have no partner. */
 static struct probe_error *drop_single(
@@ -40,9 +40,9 @@ static struct probe_error *drop_single(
 }
 
 /*
- * Finds the pairs of a selection; *ret says it of what is left of its probes. What
- * is gathered of pairs is nothing for a probe without a partner; others can do
- * with one. Partners may also be in a library that is opened later.
+ * Finds the pairs of a selection; *ret has those of its remaining probes. Gathering drops probes
+ * without a partner; other sessions keep them. A partner may also be in a library that is opened
+ * later.
  */
 static struct probe_error *find_pairs(struct probe_session *s, struct selection *selection,
 	struct probe_report *report, struct pair_part **ret)
@@ -75,6 +75,7 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	struct session_probe *part = &s->known[site->probe];
 	const struct capture *wanted;
 	struct record_layout_site args;
+	struct probe_error *error;
 	size_t wanted_count;
 
 	record_layout_site_init(&args, arch, probe->module, selected->note->args);
@@ -83,15 +84,20 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	if (s->options.kind == PROBE_SESSION_RECORD) {
 		wanted = pattern_captures(s->patterns[probe->pattern], &wanted_count);
 		record_layout_init(&site->layout, &args, wanted, wanted_count, &s->options);
-		if (record_layout_bytes(&site->layout) > s->record_max)
-			s->record_max = record_layout_bytes(&site->layout);
 	}
+	error = bind_site(&s->asked, part->part.role, probe, &args, &site->layout, &part->types,
+		&site->bound);
+	if (error || s->options.kind != PROBE_SESSION_RECORD)
+		return error;
+	if (s->options.filter_value)
+		record_layout_record_all(&site->layout, arch);
+	if (record_layout_bytes(&site->layout) > s->record_max)
+		s->record_max = record_layout_bytes(&site->layout);
 	if (s->record_max > RING_RECORD_MAX)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"a record could take %zu bytes: take fewer strings or a smaller -s",
+			"a record could take %zu bytes: capture fewer strings, or use a smaller -s",
 			s->record_max);
-	return bind_site(&s->asked, part->part.role, probe, &args, &site->layout, &part->types,
-		&site->bound);
+	return NULL;
 }
 
 static struct probe_error *add_site(struct probe_session *s, const struct arch *arch,
@@ -122,7 +128,8 @@ static struct probe_error *add_probe(
 	struct probe_session_probe shown = {.provider = target_string(s->target, probe->provider),
 		.name = target_string(s->target, probe->name),
 		.path = target_string(s->target, probe->module->path),
-		.role = role_of(part)};
+		.role = role_of(part),
+		.pair = part.pair};
 
 	s->probes = probes ? probes : s->probes;
 	s->known = known ? known : s->known;
@@ -133,21 +140,40 @@ static struct probe_error *add_probe(
 	return NULL;
 }
 
-/* The probes and sites of a selection, whose parts in pairs these are. */
+static struct probe_error *add_probe_and_sites(struct probe_session *s, const struct arch *arch,
+	const struct selection *selection, const struct select_probe *probe, struct pair_part part)
+{
+	struct probe_error *error = add_probe(s, probe, part);
+
+	for (size_t i = 0; i < probe->site_count && !error; i++)
+		error = add_site(s, arch, probe, &selection->sites[probe->first_site + i],
+			s->probe_count - 1);
+	return error;
+}
+
+/*
+ * The probes and sites of a selection, whose parts in pairs these are. In a library that is
+ * opened later, a probe for which an expression makes no sense is refused; the rest goes on.
+ * Without a report, nothing is.
+ */
 static struct probe_error *add_all(struct probe_session *s, const struct arch *arch,
-	const struct selection *selection, const struct pair_part *parts)
+	struct selection *selection, const struct pair_part *parts, struct probe_report *report)
 {
 	struct probe_error *error = NULL;
-	size_t first = s->probe_count;
 
-	for (size_t i = 0; i < selection->probe_count && !error; i++)
-		error = add_probe(s, &selection->probes[i], parts[i]);
-	for (size_t i = 0; i < selection->site_count && !error; i++) {
-		const struct select_site *site = &selection->sites[i];
+	for (size_t i = 0; i < selection->probe_count && !error; i++) {
+		size_t probes = s->probe_count, sites = s->site_count, most = s->record_max;
+		struct select_probe *probe = &selection->probes[i];
 
-		error = add_site(
-			s, arch, &selection->probes[site->probe], site, first + site->probe);
+		error = add_probe_and_sites(s, arch, selection, probe, parts[i]);
+		if (!error || !s->id || !report || error->code != PROBE_ERROR_USAGE)
+			continue;
+		session_unprepare(s, probes, sites);
+		s->record_max = most;
+		error = report_drop(selection, probe, error, report);
 	}
+	if (!error)
+		selection_drop_unwanted(selection);
 	return error;
 }
 
@@ -158,12 +184,12 @@ struct probe_error *session_prepare(struct probe_session *session, const struct 
 	struct probe_error *error = find_pairs(session, selection, report, &parts);
 
 	if (!error)
-		error = add_all(session, change->arch, selection, parts);
+		error = add_all(session, change->arch, selection, parts, report);
 	free(parts);
 	return error;
 }
 
-/* What records call a site; no number that is given out where it has no stub. */
+/* The number of a site in records; an unused number if it has no stub. */
 static uint32_t site_number(
 	const struct registry *registry, uint32_t session, uint64_t pc, uint64_t key)
 {
@@ -183,7 +209,7 @@ uint32_t session_part_word(const struct pair_part *part)
 	return part->pair << PART_ROLE_BITS | part->role;
 }
 
-/* The word may be the target's: pairs are no more than probes can be. */
+/* The word may come from the target: there cannot be more pairs than probes. */
 static struct pair_part part_of(uint32_t word)
 {
 	struct pair_part part = {word & ((1u << PART_ROLE_BITS) - 1), word >> PART_ROLE_BITS};
@@ -194,7 +220,7 @@ static struct pair_part part_of(uint32_t word)
 }
 
 struct probe_error *session_resume(struct probe_session *session, const struct arch *arch,
-	const struct selection *selection, const struct registry *registry)
+	struct selection *selection, const struct registry *registry)
 {
 	struct pair_part *parts = calloc(selection->probe_count + 1, sizeof(*parts));
 	struct probe_error *error;
@@ -207,7 +233,7 @@ struct probe_error *session_resume(struct probe_session *session, const struct a
 		if (parts[i].role != PAIR_NONE && parts[i].pair >= session->pairs)
 			session->pairs = parts[i].pair + 1;
 	}
-	error = add_all(session, arch, selection, parts);
+	error = add_all(session, arch, selection, parts, NULL);
 	for (size_t i = 0; i < session->site_count && !error; i++) {
 		struct session_site *site = &session->sites[i];
 
@@ -298,6 +324,7 @@ static void describe_gather(const struct probe_session *s, const struct reg_sess
 	g->parts = parts_of(&s->options.gather);
 	g->value = if_any(&bound->value);
 	g->is_signed = part->types.value_signed;
+	g->is_double = part->types.value_double;
 	g->cell = reg->cells;
 	if (!data_has_table(reg)) {
 		g->cell += slot * reg->cell_bytes;
@@ -361,5 +388,6 @@ struct install session_attach(
 	install.session = session->id;
 	install.takes_time = takes_time(session);
 	install.follow_children = session->options.follow_children;
+	install.file = session->options.file;
 	return install;
 }

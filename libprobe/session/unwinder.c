@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unwinding is done after the fact: the thread has long gone on, and so all that
- * may be looked at is the copy of its stack, and the files. A frame that is not in
- * the copy ends the stack, which then says so; the live stack would tell of
- * another call.
+ * Unwinding happens later: the thread has gone on, so only the copy of its stack and the files can
+ * be used. A frame outside of the copy ends the stack, which then says so; the live stack would be
+ * that of another call.
  *
  * Code without call frame information (a JIT's, or assembler) is left by its frame
  * pointer, where that points into the copy and the return address beside it into
  * code. What comes out may be wrong, as with any tool, but is bounded: the stack
- * pointer only goes up, but for the frame of a signal, and there are at most
+ * pointer only goes up, except for the frame of a signal, and there are at most
  * PROBE_FRAMES_MAX frames.
  *
  * Frames are made once for each address and then shared: a symbol is looked up
@@ -19,8 +18,8 @@
 
 #include "elf/unwind.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/modules/modules.h"
 #include "libprobe/process/maps.h"
-#include "libprobe/process/modules.h"
 #include "libprobe/session/unwinder.h"
 
 enum {
@@ -62,7 +61,7 @@ static bool same_module(const struct module *a, const struct module *b)
 	       a->inode == b->inode && a->bias == b->bias && !strcmp(a->path, b->path);
 }
 
-/* What is known of modules that are still there is kept: they change places with the new ones. */
+/* Keeps what is known of modules that are still mapped: they are exchanged with the new ones. */
 static size_t keep_known(struct unwinder *u, struct modules *fresh, struct unwind **rules)
 {
 	size_t kept = 0;
@@ -191,7 +190,7 @@ static bool is_code(const struct unwinder *u, uint64_t address)
 	return mapping && mapping->executable;
 }
 
-/* Is it? A library may have been opened, or code been made, since we looked. */
+/* Looks again: a library may have been opened, or code generated, since the last look. */
 static bool find_code(struct unwinder *u, uint64_t address)
 {
 	if (is_code(u, address))
@@ -246,7 +245,9 @@ static uint64_t function_at(struct module *module, uint64_t link)
 	return function.range.start;
 }
 
-/* A call may be the last instruction of its function: what it returns to is the next one. */
+/*
+ * A call may be the last instruction of its function; then its return address is in the next one.
+ */
 static struct named *make_frame(struct unwinder *u, uint64_t ip, bool is_return)
 {
 	struct module *module = modules_find(&u->modules, ip - is_return);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Call stacks of one process: from what its stubs took to frames with names. */
+/* Call stacks of one process: from the copies of its stubs to frames with names. */
 #ifndef LIBPROBE_SESSION_UNWINDER_H
 #define LIBPROBE_SESSION_UNWINDER_H
 
@@ -19,7 +19,7 @@ PROBE_MUST_CHECK struct probe_error *unwinder_create(
 /* NULL is allowed. */
 void unwinder_free(struct unwinder *unwinder);
 
-/* Reads the process's modules again. Where that fails, those that are known stay. */
+/* Reads the process's modules again. If that fails, the known ones stay. */
 void unwinder_refresh(struct unwinder *unwinder);
 
 /*
@@ -29,7 +29,7 @@ void unwinder_refresh(struct unwinder *unwinder);
  */
 int32_t unwinder_return_offset(struct unwinder *unwinder, uint64_t pc);
 
-/* A thread at a site. Everything but `pc` comes from the target, and may be anything. */
+/* A thread at a site. Everything except `pc` comes from the target and is not trusted. */
 struct unwinder_thread {
 	uint64_t pc;
 	const uint64_t *registers; /* those of arch->unwind_registers */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "arch/layout.h"
+#include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/process/procfs.h"
@@ -32,7 +33,7 @@ static pid_t *append_children(const char *path, pid_t *pids, size_t *count)
 	int pid;
 
 	while (file && fscanf(file, "%d", &pid) == 1) {
-		pid_t *more = reallocarray(pids, *count + 2, sizeof(*more));
+		pid_t *more = array_grow(pids, *count + 1, sizeof(*more));
 
 		if (!more)
 			break;
@@ -71,8 +72,8 @@ pid_t *children_of(pid_t pid)
 }
 
 /*
- * Where kcmp(2) is not to be had, as in most containers: what is one memory has one size at
- * any time. Of a forked child's, less is there: pages of files are not copied (fork(2)).
+ * Without kcmp(2), as in most containers: one memory has one size at any time. A forked child
+ * has less of it: fork(2) does not copy pages of files.
  */
 static bool look_alike(pid_t pid, pid_t other)
 {
@@ -88,7 +89,7 @@ static bool look_alike(pid_t pid, pid_t other)
 		if (strcmp(text[0], text[2]) == 0)
 			return strcmp(text[0], text[1]) == 0;
 	}
-	return true; /* it is never long the same: as bad as it can be */
+	return true; /* it never stays the same: assume the worst */
 }
 
 bool children_share(pid_t pid, pid_t other)
@@ -124,7 +125,7 @@ static bool add_pid(pid_t pid, pid_t **list)
 	for (; *list && (*list)[count]; count++)
 		if ((*list)[count] == pid)
 			return true;
-	more = reallocarray(*list, count + 2, sizeof(*more));
+	more = array_grow(*list, count + 1, sizeof(*more));
 	if (!more)
 		return false;
 	more[count] = pid;
@@ -160,8 +161,8 @@ pid_t *children_sharing(pid_t pid)
 }
 
 /*
- * Could a process that has just been started share the memory? To ask kcmp(2) of all that are
- * would be to wait for those that are in execve(2).
+ * Could a process that has just been started share the memory? kcmp(2) on all new processes
+ * would wait for those that are in execve(2).
  */
 static bool is_relative(pid_t pid, pid_t other, const pid_t *list)
 {
@@ -180,7 +181,7 @@ bool children_add_sharing(pid_t pid, long from, long to, pid_t **list)
 	bool ok = true;
 
 	if (from < 0 || to < from || to - from > NEW_PIDS_MAX) {
-		/* Ids began anew, or there are too many: whoever was found is. */
+		/* Ids wrapped around, or there are too many: search all. */
 		pid_t *all = children_sharing(pid);
 
 		for (size_t i = 0; all && all[i] && ok; i++)
@@ -206,7 +207,7 @@ static void remember(struct children_cache *cache, pid_t tid, pid_t pid, pid_t o
 	cache->outer[slot] = outer;
 }
 
-/* Remembers all threads of a process by what they are called in its namespace. */
+/* Remembers all threads of a process by their ids in its namespace. */
 static void scan_process(struct children_cache *cache, pid_t pid)
 {
 	DIR *threads = procfs_threads(pid);
@@ -255,7 +256,7 @@ void children_learn(struct children_cache *cache)
 	cache->next_scan_ns = end + SCAN_NS + SCAN_SHARE * (end - begin);
 }
 
-/* Looks for a thread that is not known. */
+/* Looks for an unknown thread. */
 static void find(struct children_cache *cache, pid_t tid)
 {
 	long pid;

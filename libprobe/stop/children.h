@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes that a target has forked, and that have its patched code and its registry. */
+/* Processes that a target has forked. They have copies of its patched code and its registry. */
 #ifndef LIBPROBE_STOP_CHILDREN_H
 #define LIBPROBE_STOP_CHILDREN_H
 
@@ -15,31 +15,30 @@ pid_t *children_of(pid_t pid);
 pid_t *children_of_thread(pid_t pid, pid_t tid);
 
 /*
- * Does a process run in the memory of another one, its parent say, as a child of vfork(2)
- * does until it is another program? To change its probes is to change those of the other.
- * False where the kernel does not tell (kcmp(2)).
+ * Does a process share the memory of another one, for example its parent, as a child of vfork(2)
+ * does until it executes another program? Then both have the same probes. False if the kernel does
+ * not tell (kcmp(2)).
  */
 bool children_share(pid_t pid, pid_t other);
 
 /*
  * The processes that share the memory of a process without being its threads (clone(2) with
- * CLONE_VM): its children, theirs, its parent and that one's children, ended by 0; to be
- * freed. NULL: none, or no memory.
+ * CLONE_VM), among its children, grandchildren, parent and siblings. Ended by 0; to be freed. NULL:
+ * none, or no memory.
  */
 pid_t *children_sharing(pid_t pid);
 /*
- * Appends to those, which may be NULL, the ones whose ids were given out behind `from`, up to
- * `to` (see procfs_last_pid()). False without memory.
+ * Appends to that list, which may be NULL, those whose ids were assigned after `from`, up to `to`
+ * (see procfs_last_pid()). False without memory.
  */
 bool children_add_sharing(pid_t pid, long from, long to, pid_t **list);
-/* children_of(), but for those that share its memory. */
+/* children_of(), except those that share its memory. */
 pid_t *children_apart(pid_t pid);
 
 /*
- * Whose thread a record names, by a small cache. Records hold the id that the
- * thread has in the target's own pid namespace; this finds the one that we know it
- * by. Of a child's thread that is gone, the id is all there is: it is taken for a
- * process of its own.
+ * Finds the process and thread of a record, with a small cache. Records hold the thread's id in the
+ * target's own pid namespace; this finds its id in ours. If a child's thread is gone, only the id
+ * is known, and it counts as a process of its own.
  */
 enum { CHILDREN_CACHE = 1024 };
 struct children_cache {
@@ -52,8 +51,8 @@ struct children_cache {
 };
 void children_cache_init(struct children_cache *cache, pid_t root, bool children);
 /*
- * Remembers the threads that there are, for records that are read once they are gone.
- * Does so no more often than costs little.
+ * Remembers the present threads, for records that are read after they have ended. Limits how often
+ * it really looks.
  */
 void children_learn(struct children_cache *cache);
 /* `word` is a record's: an id (0: unknown), and whether it is a child's. */

@@ -31,20 +31,24 @@
 #include "libprobe/base/file.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/stop/children.h"
+#include "libprobe/thread/choose.h"
 #include "libprobe/stop/control.h"
+#include "libprobe/thread/nearby.h"
 #include "libprobe/stop/reap.h"
-#include "libprobe/stop/registers.h"
+#include "libprobe/thread/registers.h"
 #include "libprobe/stop/remaining.h"
-#include "libprobe/stop/restart.h"
-#include "libprobe/stop/urgent.h"
+#include "libprobe/thread/restart.h"
+#include "libprobe/thread/urgent.h"
 #include "libprobe/stop/wait.h"
 
 #define PATIENCE_NS UINT64_C(8000000000) /* until no thread is in vfork(2) */
+#define PASS_NS UINT64_C(2000000000)	 /* until a thread that was let go stops again */
 
 enum {
 	LOOK_NS = 1000000,
+	MOMENT_NS = 100000, /* a thread needs some of it for two calls */
 	LET_GO_TRIES = 100,
-	BORROW_LOOKS = 64, /* threads looked at for one that does not sleep */
+	UNABLE_PASSES = 50, /* over threads that cannot make calls when they are stopped */
 	STACK_BYTES = 32 << 10
 };
 
@@ -153,7 +157,7 @@ static struct probe_error *seize_new(struct control *control, size_t *new_ret)
 	return error;
 }
 
-/* At once: if we die, the thread goes on as its registers say. */
+/* At once: if we die, the thread continues as its registers say. */
 static bool read_registers(struct control_thread *thread)
 {
 	if (!registers_read(thread->tid, &thread->regs))
@@ -241,6 +245,7 @@ static uint64_t release(struct control *control)
 {
 	uint64_t longest = release_stopped(control);
 
+	longest = longest > control->longest_ns ? longest : control->longest_ns;
 	for (size_t i = 0; i < control->count; i++)
 		ptrace(PTRACE_INTERRUPT, control->threads[i].tid, NULL, NULL);
 	for (int i = 0; i < LET_GO_TRIES && !let_late_go(control); i++)
@@ -465,61 +470,6 @@ uint64_t control_resume(struct control *control)
 
 /* ---- Borrowing one thread ---------------------------------------------------- */
 
-/*
- * What it costs a thread to make calls for us, from what it is doing (proc_pid_syscall(5)).
- * A call that the kernel begins again by a block of data of the thread's would end with
- * EINTR if we died; one that cannot stop is no choice at all.
- */
-enum cost { COST_NONE, COST_RESTART, COST_WAIT, COST_BLOCK, COST_UNFIT };
-
-static enum cost cost_of(pid_t pid, pid_t tid)
-{
-	char path[64], text[256];
-	char state, *rest;
-	long number;
-
-	errno = 0;
-	state = procfs_thread_state(pid, tid);
-	if (!state && procfs_no_room(errno))
-		return COST_RESTART;
-	if (!state || strchr("ZXxD", state))
-		return COST_UNFIT;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-	if (!file_read(path, text, sizeof(text)))
-		return COST_RESTART;
-	number = strtol(text, &rest, 10);
-	if (rest == text || number < 0) /* "running", or "-1": in none */
-		return COST_NONE;
-	return restart_has_block(number, rest) ? COST_BLOCK
-	       : restart_is_wait(number)       ? COST_WAIT
-					       : COST_RESTART;
-}
-
-/* The thread that it costs least; 0: there is none. */
-static struct probe_error *choose_borrowed(
-	pid_t pid, const struct seccomp *seccomp, pid_t *best_ret)
-{
-	DIR *threads = procfs_threads(pid);
-	enum cost least = COST_UNFIT;
-	pid_t tid;
-
-	*best_ret = 0;
-	if (!threads)
-		return errno == ENOENT ? procfs_no_process(pid)
-				       : probe_error_system(errno, "/proc/%d/task", pid);
-	for (int i = 0; i < BORROW_LOOKS && least && (tid = procfs_next_thread(threads));) {
-		enum cost cost = seccomp_may_run(seccomp, tid) ? cost_of(pid, tid) : COST_UNFIT;
-
-		if (cost < least) {
-			least = cost;
-			*best_ret = tid;
-		}
-		i += cost < COST_UNFIT;
-	}
-	closedir(threads);
-	return NULL;
-}
-
 /* Stops one thread; not if it is gone, or cannot stop: then control->count is 0, or it is late. */
 static struct probe_error *stop_one(struct control *control, pid_t tid)
 {
@@ -528,36 +478,12 @@ static struct probe_error *stop_one(struct control *control, pid_t tid)
 
 	if (error || !attached)
 		return error;
+	/* Each call that it is going to make for us is two stops. */
+	nearby_move(control->pid, tid);
 	get_ready(control);
 	if (!interrupt(control, 0))
 		control_calm(control);
 	return NULL;
-}
-
-/* The kernel counts the threads of a process in the links of that folder. */
-static bool has_one_thread(pid_t pid)
-{
-	char path[48];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	return stat(path, &st) == 0 && st.st_nlink == 3;
-}
-
-bool control_stop_alone(pid_t pid, struct control *ret)
-{
-	pid_t *children = children_of_thread(pid, pid);
-	struct probe_error *error = NULL;
-
-	*ret = (struct control){.pid = pid};
-	if (!children && has_one_thread(pid))
-		error = stop_one(ret, pid);
-	free(children);
-	if (!error && ret->count && !ret->threads[0].is_running && has_one_thread(pid))
-		return true;
-	probe_error_free(error);
-	release(ret);
-	return false;
 }
 
 struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, struct control *ret)
@@ -566,10 +492,16 @@ struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, str
 }
 
 /* Why no thread of a process can be had, or NULL where it is worth another look. */
-static struct probe_error *give_up(pid_t pid, uint64_t deadline)
+static struct probe_error *give_up(pid_t pid, int unable_passes, uint64_t deadline)
 {
 	if ((!procfs_start_time(pid) && !procfs_no_room(errno)) || procfs_is_zombie(pid))
 		return procfs_no_process(pid);
+	if (unable_passes >= UNABLE_PASSES)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"no thread of process %d can make system calls for probectl just now: each "
+			"runs 32-bit code, or hands its calls to a handler of the program "
+			"(PR_SET_SYSCALL_USER_DISPATCH): try again",
+			pid);
 	if (clock_monotonic_ns() < deadline)
 		return NULL;
 	return probe_error_new(PROBE_ERROR_STATE,
@@ -578,27 +510,70 @@ static struct probe_error *give_up(pid_t pid, uint64_t deadline)
 		pid);
 }
 
+/* Is the one thread that we asked to stop there, and able to make calls? If not, it is let go. */
+static bool is_borrowed(struct control *control, struct choose_unable *unable)
+{
+	if (!control->count || control->threads[0].is_running)
+		return false;
+	control->threads[0].may_run = control_can_run(control, &control->threads[0]);
+	if (control->threads[0].may_run)
+		return true;
+	unable->tids[unable->count++] = control->threads[0].tid;
+	release_stopped(control);
+	return false;
+}
+
 struct probe_error *control_borrow_within(
 	pid_t pid, const struct seccomp *seccomp, uint64_t patience_ns, struct control *ret)
 {
 	uint64_t deadline = clock_monotonic_ns() + patience_ns;
+	struct choose_unable unable = {.count = 0};
 	struct probe_error *error = NULL;
+	int passes = 0;
 
 	*ret = (struct control){.pid = pid, .seccomp = seccomp};
 	while (!error) {
 		pid_t tid = 0;
 
 		if (let_late_go(ret))
-			error = choose_borrowed(pid, seccomp, &tid);
+			error = choose_thread(pid, seccomp, &unable, &tid);
 		if (!error && tid)
 			error = stop_one(ret, tid);
-		if (!error && ret->count && !ret->threads[0].is_running)
+		if (!error && is_borrowed(ret, &unable))
 			return NULL;
+		if (!tid && unable.count) { /* all of them: what they do changes */
+			unable.count = 0;
+			passes++;
+		}
 		if (!error)
-			error = give_up(pid, deadline);
-		if (!error)
+			error = give_up(pid, passes, deadline);
+		if (!error && (ret->count || !unable.count))
 			nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 	}
 	release(ret);
 	return error;
+}
+
+struct probe_error *control_let_pass(
+	struct control *control, const struct arch_registers *registers)
+{
+	uint64_t deadline = clock_monotonic_ns() + PASS_NS;
+	pid_t tid = control->threads[0].tid;
+	struct probe_error *error;
+
+	control->threads[0].regs = *registers;
+	control->threads[0].regs_changed = true;
+	control->longest_ns = release_stopped(control);
+	do {
+		nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS}, NULL);
+		if (!let_late_go(control))
+			continue;
+		error = stop_one(control, tid);
+		if (error || !control->count || !control->threads[0].is_running)
+			return error;
+	} while (clock_monotonic_ns() < deadline);
+	return probe_error_new(PROBE_ERROR_STATE,
+		"thread %d of process %d cannot stop: it waits for what it started with vfork(2), "
+		"or for a device: try again later",
+		tid, control->pid);
 }

@@ -14,9 +14,9 @@
 
 #include "arch/process.h"
 #include "libprobe/base/error.h"
-#include "libprobe/process/gadgets.h"
+#include "libprobe/modules/gadgets.h"
+#include "libprobe/modules/modules.h"
 #include "libprobe/process/maps.h"
-#include "libprobe/process/modules.h"
 #include "libprobe/sandbox/seccomp.h"
 #include "libprobe/stop/pause.h"
 #include "libprobe/stop/room.h"
@@ -31,9 +31,10 @@ struct control_thread {
 	pid_t pid;	 /* of its process: that which was stopped, or one that shares its memory */
 	bool is_running; /* it was asked to stop, and has not yet */
 	bool was_asleep; /* in a system call, when it was looked at before */
+	bool may_run;	 /* it was borrowed, and control_can_run() has said so since */
 	struct pause pause;
 	struct arch_registers regs; /* as it was stopped */
-	bool regs_changed;	    /* regs are to be written back before it goes on */
+	bool regs_changed;	    /* regs must be written back before it continues */
 	/* What it waits for with a time limit, if that is known; of control->remaining */
 	struct remaining_wait *wait;
 };
@@ -49,6 +50,7 @@ struct control {
 	struct control_signals signals;
 	void *attributes;	       /* how this process was scheduled before the stop; owned */
 	uint64_t waited_ns;	       /* our own time without a processor before it; see pause.h */
+	uint64_t longest_ns;	       /* the longest pause that has ended */
 	const struct seccomp *seccomp; /* which of them may run calls; borrowed. NULL: all */
 };
 
@@ -65,6 +67,19 @@ struct control_call {
 	 * CONTROL_TEXT_MAX bytes). Calls that run together have one text. */
 	const char *text;
 	uint64_t wanted; /* not 0: any other result ends the run, too */
+	/*
+	 * May be NULL. Called with `data` when the call has succeeded and the thread `tid`, which
+	 * has made it, still stands there; may set the arguments of later calls. False ends the
+	 * run.
+	 */
+	bool (*then)(void *data, pid_t tid);
+	void *data;
+	/*
+	 * Of the last call but one, which needs no `then`: if the thread was computing, it is let
+	 * go, makes both calls on its way, and is stopped again some time later. Nobody sees the
+	 * results: is_unseen is set for both.
+	 */
+	bool lets_go, is_unseen;
 };
 
 /*
@@ -72,7 +87,7 @@ struct control_call {
  * that share its memory. One of these, the `lender`, is left alone (0: none): it
  * waits for us, and runs nothing of its own.
  *
- * As long as a thread waits in vfork(2), nobody is stopped. A thread that begins to do so
+ * While a thread waits in vfork(2), no thread is stopped. A thread that begins to do so
  * meanwhile keeps the others for some milliseconds at most; then all are let go, and it is
  * tried again, for some seconds.
  *
@@ -81,13 +96,6 @@ struct control_call {
  * After an error nothing is stopped.
  */
 PROBE_MUST_CHECK struct probe_error *control_stop(pid_t pid, pid_t lender, struct control *ret);
-
-/*
- * Stops a process of one thread that has started no other process: nobody shares its memory, but
- * for the parent before its execve(2). False where it is not such a one, or cannot be stopped:
- * nothing is stopped then.
- */
-bool control_stop_alone(pid_t pid, struct control *ret);
 
 /*
  * This process goes first as long as threads stand still. Ends that, for a stop that
@@ -114,7 +122,7 @@ PROBE_MUST_CHECK struct probe_error *control_borrow_within(
 /*
  * waitpid(2) for the stops of a traced thread: `tid` when it has stopped, 0 with
  * WNOHANG when it has not, -1 when it is gone. The exit status of a child of
- * this process is left to whoever started it.
+ * this process is left to the code that started it.
  */
 pid_t control_wait(pid_t tid, int *status_ret, int flags);
 
@@ -126,7 +134,8 @@ bool control_would_interrupt(const struct control_thread *thread);
 
 /*
  * Can it run our system calls just now? Not in 32-bit code, nor under filters that do not allow
- * them, nor in a process that shares the memory: that may be another program by now.
+ * them, nor where the program handles its calls (dispatch.h), nor in a process that shares the
+ * memory: that may be another program by now.
  */
 bool control_can_run(const struct control *control, const struct control_thread *thread);
 
@@ -145,7 +154,7 @@ PROBE_MUST_CHECK struct probe_error *control_find_rooms(pid_t pid, pid_t lender,
 	struct rooms *ret);
 
 /*
- * Runs system calls in one of the stopped threads, in order, and none behind the first
+ * Runs system calls in one of the stopped threads, in order, and none after the first
  * that has not succeeded. The result of each call that was reached is set.
  *
  * If this process is killed at any instant, the thread finishes the system call
@@ -161,10 +170,28 @@ PROBE_MUST_CHECK struct probe_error *control_run(struct control *control, const 
 	size_t count);
 
 /*
+ * The same in two steps, so that the second one can wait until the thread is let go: what was
+ * written into rooms is left there, and control_clear() takes it away. Until then no thread may
+ * be borrowed with the same `prepared`.
+ */
+PROBE_MUST_CHECK struct probe_error *control_run_and_leave(struct control *control,
+	const struct rooms *rooms, const struct arch_gadgets *gadgets, struct prepared *prepared,
+	struct control_call *calls, size_t count);
+void control_clear(const struct rooms *rooms, struct prepared *prepared);
+
+/*
  * Memory for what control_run() prepares, the caller's to free(); NULL without memory. It is
  * asked for, and touched, before a thread is stopped.
  */
 struct prepared *control_prepared(void);
+
+/*
+ * Lets a borrowed thread go with these registers, and stops it again after a moment, wherever it
+ * is then. No thread is stopped afterwards if it has ended. Error: PROBE_ERROR_STATE (it does not
+ * stop).
+ */
+PROBE_MUST_CHECK struct probe_error *control_let_pass(
+	struct control *control, const struct arch_registers *registers);
 
 /* Has a call been made, with the result that is wanted? */
 bool control_succeeded(const struct control_call *call);

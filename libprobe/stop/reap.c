@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel tells the parent of a process of its end only after its tracer has waited
- * for it. A tracer that forgets to makes it a zombie, and its parent's waitpid(2) wait
- * for ever. A thread that was killed cannot be detached: it has not stopped any more.
- * Nor is it a zombie yet, and how long it takes to die is not known (it may write a
- * core file). So a thread of our own waits for that; any thread of a process may wait
- * for what another one traces.
+ * The kernel reports the end of a process to its parent only after the tracer has waited for it. If
+ * the tracer does not, the process stays a zombie, and its parent's waitpid(2) waits for ever. A
+ * thread that was killed cannot be detached, because it is no longer stopped. Nor is it a zombie
+ * yet, and how long it takes to die is not known (it may write a core file). So a thread of our own
+ * waits for that; any thread of a process may wait for what another one traces.
  *
- * A child of this process is left to whoever started it, who waits for it anyway.
+ * A child of this process is left to the code that started it, which waits for it anyway.
  *
  * Source: ptrace(2), "Death under ptrace"; wait(2), "__WNOTHREAD".
  */

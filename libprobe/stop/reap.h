@@ -6,8 +6,8 @@
 #include <sys/types.h>
 
 /*
- * Detaches from a traced thread that has stopped. Where it was killed meanwhile, its end
- * is waited for, by a thread of this process: the caller does not wait.
+ * Detaches from a stopped thread. If it was killed meanwhile, a thread of this process waits for
+ * its end; the caller does not.
  */
 void reap_or_detach(pid_t tid);
 

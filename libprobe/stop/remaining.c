@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A wait that is begun again after a stop (restart.c) would have its whole time limit
- * again, and an event loop's timers would be late. epoll_wait(2) and epoll_pwait(2) take
- * theirs in milliseconds in a register, so what is left of it can be put there. Whatever is not
- * known for sure leaves the whole limit.
+ * A wait that is restarted after a stop (libprobe/thread/restart.c) would have its whole time limit
+ * again, and an event loop's timers would be late. epoll_wait(2) and epoll_pwait(2) take theirs in
+ * milliseconds in a register, so what is left of it can be put there. Whatever is not known for
+ * sure leaves the whole limit.
  *
  * When the wait began. The scheduler notes in se.exec_start (/proc/PID/task/TID/sched) when
  * it last accounted a thread's time; of one that sleeps, that is when it fell asleep, which
@@ -17,7 +17,7 @@
  * the two it would have to be woken, turn its loop once and make the same call again. If they
  * take longer than BETWEEN_NS, the wait keeps its whole limit.
  *
- * Whether that register is still needed. The kernel preserves it, and the code behind the call may
+ * Whether that register is still needed. The kernel preserves it, and the code after the call may
  * count on that. So that code has to be the C library's, whose functions keep to the ABI
  * when they return, and not name the register (struct arch, argument_dies).
  *
@@ -210,7 +210,7 @@ static bool measure(
 	return wait->left_ms < limit;
 }
 
-/* ---- The code behind the call ------------------------------------------------------- */
+/* ---- The code after the call -------------------------------------------------------- */
 
 bool remaining_is_libc(const char *path)
 {

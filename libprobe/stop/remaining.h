@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How much is left of the time limits of waits that a stop interrupts. */
+/* How much of its time limit a wait has left when a stop interrupts it. */
 #ifndef LIBPROBE_STOP_REMAINING_H
 #define LIBPROBE_STOP_REMAINING_H
 
@@ -14,8 +14,8 @@ struct remaining;
 struct remaining_wait;
 
 /*
- * Looks at the first threads of a list, which are traced and run, and notes in each what is
- * known of its wait. Changes nothing in them. NULL: of none is anything known.
+ * Looks at the first threads of a list, which are traced and running, and notes in each what is
+ * known about its wait. Does not change the threads. NULL: nothing is known about any of them.
  */
 struct remaining *remaining_look(struct control_thread *threads, size_t count);
 void remaining_free(struct remaining *remaining);
@@ -24,8 +24,8 @@ void remaining_free(struct remaining *remaining);
 void remaining_interrupt(struct remaining_wait *wait);
 
 /*
- * Of a stopped thread whose wait is to be begun again: gives it the time that is left, where that
- * was proven. Else the registers stay as they are.
+ * For a stopped thread whose wait will be restarted: sets the time that is left, if it is proven.
+ * Otherwise the registers stay as they are.
  */
 void remaining_apply(const struct remaining_wait *wait, struct arch_registers *regs);
 

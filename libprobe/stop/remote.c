@@ -5,8 +5,8 @@
  * A frame like that of a signal handler is written where nothing of the target's own can
  * be (libprobe/stop/room.c):
  *
- *   the frame             the thread as it was, and a mark (arch/x86/frame.c)
- *   in the same room      floating-point state (arch/x86/xstate.c)
+ *   the frame             the thread as it was, and a mark (arch/x86/process/frame.c)
+ *   in the same room      floating-point state (arch/x86/process/xstate.c)
  *   or another one
  *
  * and the thread is sent to a `syscall; ret` of its own libc. While we live, we stop
@@ -43,30 +43,16 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/stop/control.h"
-#include "libprobe/stop/registers.h"
+#include "libprobe/thread/dispatch.h"
+#include "libprobe/thread/registers.h"
+#include "libprobe/stop/prepared.h"
+
+#define ALL_SIGNALS (~UINT64_C(0))
 
 enum {
 	RECLAIM_TRIES = 20,
 	RECLAIM_WAIT_NS = 1000000,
-	FRAME_MAX = 1024,
 	HANDLER_STACK = 64 << 10 /* that is searched for the frame of a handler */
-};
-
-/* What is written into a room, and what was there. */
-struct written {
-	struct room room;
-	size_t size; /* 0: none */
-	uint8_t bytes[ROOM_STACK_BYTES], before[ROOM_STACK_BYTES];
-};
-
-/* What is written into the target, and what is to be put back. */
-struct prepared {
-	uint8_t frame[FRAME_MAX];
-	uint8_t state[ARCH_STATE_MAX + 4];
-	size_t state_size;
-	uint64_t frame_address, state_address;
-	uint64_t mask;
-	struct written written[2];
 };
 
 static struct probe_error *gone(const struct control *control)
@@ -85,124 +71,14 @@ static struct probe_error *read_state(const struct control *control,
 	p->state_size = arch_process()->make_state(p->state, state.iov_len, &rooms->usual_state);
 	if (!p->state_size)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"process %d: the kernel tells less of a thread's registers than the "
+			"process %d: the kernel reports fewer of a thread's registers than the "
 			"processor has",
 			control->pid);
 	memcpy(p->state + arch_process()->state_mark, ROOM_MARK, sizeof(ROOM_MARK));
 	return NULL;
 }
 
-/* ---- Where it lies --------------------------------------------------------------------------- */
-
-static size_t align_up(size_t size)
-{
-	return (size + ROOM_ALIGN - 1) & ~(size_t)(ROOM_ALIGN - 1);
-}
-
-/* Both parts in one room, from an offset of it on; or the frame alone. */
-static void put_frame(struct prepared *p, const struct room *room, size_t offset, bool both)
-{
-	size_t next = align_up(offset + arch_process()->frame_bytes);
-
-	p->written[0].room = *room;
-	p->written[0].size = both ? next + p->state_size : offset + arch_process()->frame_bytes;
-	p->frame_address = room->start + offset;
-	if (both)
-		p->state_address = room->start + next;
-}
-
-static bool place(struct prepared *p, const struct rooms *rooms)
-{
-	size_t state = p->state_size;
-
-	for (size_t i = 0; i < rooms->count; i++) {
-		if (rooms->items[i].size < align_up(arch_process()->frame_bytes) + state)
-			continue;
-		put_frame(p, &rooms->items[i], 0, true);
-		return true;
-	}
-	for (size_t i = 0; i < rooms->count; i++)
-		for (size_t k = 0; k < rooms->count; k++) {
-			if (k == i || rooms->items[i].size < arch_process()->frame_bytes ||
-				rooms->items[k].size < state)
-				continue;
-			put_frame(p, &rooms->items[i], 0, false);
-			p->written[1].room = rooms->items[k];
-			p->written[1].size = state;
-			p->state_address = rooms->items[k].start;
-			return true;
-		}
-	return false;
-}
-
-static struct probe_error *find_place(
-	const struct control *control, const struct rooms *rooms, struct prepared *p)
-{
-	struct room room;
-
-	p->written[0].size = p->written[1].size = 0;
-	if (place(p, rooms))
-		return NULL;
-	if (!room_on_stack(control->pid, rooms->maps, &room))
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"process %d has no memory that is certainly unused: nothing can be run in "
-			"it safely",
-			control->pid);
-	put_frame(p, &room, ROOM_ALIGN, true);
-	p->written[0].size = ROOM_STACK_BYTES;
-	return NULL;
-}
-
-/* The bytes that are to be at an address of the target. */
-static void compose(struct prepared *p, uint64_t address, const void *bytes, size_t size)
-{
-	for (size_t i = 0; i < 2; i++) {
-		struct written *w = &p->written[i];
-
-		if (address - w->room.start < w->size)
-			memcpy(w->bytes + (address - w->room.start), bytes, size);
-	}
-}
-
-static struct probe_error *write_rooms(
-	const struct control *control, const struct rooms *rooms, struct prepared *p)
-{
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < 2; i++)
-		memset(p->written[i].bytes, 0, p->written[i].size);
-	compose(p, p->frame_address, p->frame, arch_process()->frame_bytes);
-	compose(p, p->state_address, p->state, p->state_size);
-	for (size_t i = 0; i < 2 && !error; i++) {
-		struct written *w = &p->written[i];
-
-		if (!w->size)
-			continue;
-		if (w->room.kind == ROOM_STACK)
-			room_seal(w->bytes);
-		else
-			error = memory_read_all(control->pid, w->room.start, w->before, w->size);
-		if (!error)
-			error = memory_write_code(rooms->mem, w->room.start, w->bytes, w->size);
-	}
-	return error;
-}
-
-/* Behind the calls. A room on the stack holds nothing but its seal then. */
-static void clear_rooms(const struct rooms *rooms, struct prepared *p)
-{
-	for (size_t i = 0; i < 2; i++) {
-		struct written *w = &p->written[i];
-
-		if (!w->size)
-			continue;
-		if (w->room.kind == ROOM_STACK) {
-			memset(w->before, 0, w->size);
-			room_seal(w->before);
-		}
-		probe_error_free(memory_write_code(rooms->mem, w->room.start, w->before, w->size));
-	}
-}
+/* ---- What killed controllers have left ---- */
 
 /* Has a handler interrupted the thread at `leave`? Its frame holds what the frame pointer was. */
 static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t sp)
@@ -266,17 +142,24 @@ struct probe_error *control_find_rooms(pid_t pid, pid_t lender, int mem, const s
 	return error;
 }
 
-/* Writes the frame, with a text or NULL. */
+/* Writes the frame, with the text of the calls. */
 static struct probe_error *prepare(const struct control *control,
 	const struct control_thread *thread, const struct arch_gadgets *gadgets,
-	const struct rooms *rooms, const char *text, struct prepared *p)
+	const struct rooms *rooms, const struct control_call *calls, size_t count,
+	struct prepared *p)
 {
 	struct arch_frame frame = {
 		.registers = &thread->regs, .sigreturn = gadgets->sigreturns[0], .mark = ROOM_MARK};
 	struct probe_error *error = read_state(control, thread, rooms, p);
+	const char *text = NULL;
+	bool may_let_go = false;
 
+	for (size_t i = 0; i < count; i++) {
+		text = text ? text : calls[i].text;
+		may_let_go |= calls[i].lets_go || calls[i].then;
+	}
 	if (!error)
-		error = find_place(control, rooms, p);
+		error = prepared_place(control->pid, rooms, may_let_go, p);
 	if (error)
 		return error;
 	frame.mask = p->mask;
@@ -284,7 +167,7 @@ static struct probe_error *prepare(const struct control *control,
 	if (text)
 		strncpy(frame.text, text, sizeof(frame.text) - 1);
 	arch_process()->make_frame(&frame, p->frame);
-	return write_rooms(control, rooms, p);
+	return prepared_write(rooms, p);
 }
 
 /* ---- Running -----------------------------------------------------------------------------------
@@ -315,17 +198,25 @@ static bool to_syscall_stop(struct control_thread *thread)
 	return true;
 }
 
+/* A thread that makes a call, and then returns through the frame at an address. */
+static struct arch_registers calling(const struct control_thread *thread,
+	const struct arch_gadgets *gadgets, uint64_t frame, const struct control_call *call)
+{
+	struct arch_registers regs = thread->regs;
+
+	arch_process()->set_call(&regs, gadgets, frame, call->number);
+	for (int i = 0; i < 6; i++)
+		arch_set(&regs, ARCH_ARG0 + i, call->args[i]);
+	return regs;
+}
+
 static struct probe_error *run_call(struct control *control, struct control_thread *thread,
 	const struct arch_gadgets *gadgets, const struct prepared *p, struct control_call *call)
 {
-	const struct arch_process *arch = arch_process();
-	struct arch_registers regs = thread->regs;
+	struct arch_registers regs = calling(thread, gadgets, p->frame_address, call);
 
-	arch->set_call(&regs, gadgets, p->frame_address, call->number);
-	for (int i = 0; i < 6; i++)
-		arch_set(&regs, ARCH_ARG0 + i, call->args[i]);
 	if (call->text)
-		arch_set(&regs, ARCH_ARG0, p->frame_address + arch->frame_text);
+		arch_set(&regs, ARCH_ARG0, p->frame_address + arch_process()->frame_text);
 	if (!registers_write(thread->tid, &regs) || !to_syscall_stop(thread) ||
 		!to_syscall_stop(thread) || !registers_read(thread->tid, &regs))
 		return gone(control);
@@ -333,29 +224,33 @@ static struct probe_error *run_call(struct control *control, struct control_thre
 	return NULL;
 }
 
+/* Where a thread's restartable sequence is noted; 0: nowhere. */
+static uint64_t sequence_field(pid_t tid)
+{
+	struct __ptrace_rseq_configuration rseq;
+
+	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, sizeof(rseq), &rseq) != sizeof(rseq) ||
+		!rseq.rseq_abi_pointer)
+		return 0;
+	/* struct rseq: cpu_id_start, cpu_id, rseq_cs */
+	return rseq.rseq_abi_pointer + 8;
+}
+
 /*
- * A thread that was stopped in a restartable sequence must not go on in it: the
+ * A thread that was stopped in a restartable sequence must not continue in it: the
  * kernel would see to that, but forgets the sequence as soon as it sees the
  * thread elsewhere, in the call that we make. So it is sent to the sequence's
  * abort handler, as the kernel would have done (kernel/rseq.c, rseq_ip_fixup()).
  */
-static void leave_sequence(const struct control *control, struct control_thread *thread)
+static void leave_sequence(
+	const struct control *control, struct control_thread *thread, uint64_t current)
 {
-	struct __ptrace_rseq_configuration rseq;
 	struct {
 		uint32_t version, flags;
 		uint64_t start, length, abort;
 	} sequence;
-	uint64_t current = 0;
 
-	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, thread->tid, sizeof(rseq), &rseq) !=
-			sizeof(rseq) ||
-		!rseq.rseq_abi_pointer)
-		return;
-	/* struct rseq: cpu_id_start, cpu_id, rseq_cs */
-	if (memory_read(control->pid, rseq.rseq_abi_pointer + 8, &current, sizeof(current)) !=
-			sizeof(current) ||
-		!current ||
+	if (!current ||
 		memory_read(control->pid, current, &sequence, sizeof(sequence)) !=
 			sizeof(sequence) ||
 		arch_get(&thread->regs, ARCH_PC) - sequence.start >= sequence.length)
@@ -364,7 +259,7 @@ static void leave_sequence(const struct control *control, struct control_thread 
 	thread->regs_changed = true;
 }
 
-/* A thread that goes on from here, with any mask, is as it was then. */
+/* A thread that continues from here, with any mask, is as it was then. */
 static bool set_leaving(const struct control_thread *thread, const struct arch_gadgets *gadgets,
 	const struct prepared *p)
 {
@@ -377,21 +272,22 @@ static bool set_leaving(const struct control_thread *thread, const struct arch_g
 bool control_can_run(const struct control *control, const struct control_thread *thread)
 {
 	return thread->pid == control->pid && arch_process()->is_native(&thread->regs) &&
-	       seccomp_may_run(control->seccomp, thread->tid);
+	       seccomp_may_run(control->seccomp, thread->tid) &&
+	       !dispatch_takes_calls(control->pid, thread->tid);
 }
 
 /*
  * A thread of the process itself; if possible none that sleeps in a call that
  * could only end early, with EINTR, if we die.
  */
-static struct control_thread *choose_thread(struct control *control)
+static struct control_thread *choose_stopped(struct control *control)
 {
 	struct control_thread *found = NULL;
 
 	for (size_t i = 0; i < control->count; i++) {
 		struct control_thread *thread = &control->threads[i];
 
-		if (!control_can_run(control, thread))
+		if (!thread->may_run && !control_can_run(control, thread))
 			continue;
 		found = thread;
 		if (!control_would_interrupt(thread))
@@ -408,49 +304,128 @@ bool control_would_interrupt(const struct control_thread *thread)
 
 bool control_succeeded(const struct control_call *call)
 {
+	if (call->is_unseen)
+		return true;
 	if (call->wanted)
 		return (uint64_t)call->result == call->wanted;
 	return call->result >= 0 || call->result < -4095;
 }
 
-struct prepared *control_prepared(void)
+/* Has a thread left the rooms that lead it back? */
+static bool is_away(const struct control_thread *thread, const struct prepared *p)
 {
-	return array_resident(sizeof(struct prepared));
+	uint64_t sp = arch_get(&thread->regs, ARCH_SP);
+
+	for (size_t i = 0; i < PREPARED_ROOMS; i++)
+		if (sp - p->written[i].room.start < p->written[i].size)
+			return false;
+	return true;
 }
 
-struct probe_error *control_run(struct control *control, const struct rooms *rooms,
+/* One that has had no processor, or is stopped by a signal, is led on. */
+static struct probe_error *lead_away(struct control *control, const struct prepared *p)
+{
+	struct control_thread *thread = control->threads;
+
+	while (control->count && !is_away(thread, p))
+		if (!to_syscall_stop(thread) || !registers_read(thread->tid, &thread->regs))
+			return gone(control);
+	return NULL;
+}
+
+/*
+ * The last two calls, as one frame leads to the next:
+ *
+ *	first call -> rt_sigreturn(first frame) -> second call -> rt_sigreturn(frame) -> own code
+ *
+ * It is the way of a thread whose controller has died, and like that, would end a sleep. What a
+ * thread computes, goes on.
+ */
+static bool can_let_go(const struct control *control, const struct control_thread *thread,
+	const struct prepared *p, const struct control_call *calls, size_t count)
+{
+	/* may_run: it was borrowed by control_borrow(), and is not held by somebody else. */
+	return calls[0].lets_go && count == 2 && control->count == 1 && thread->may_run &&
+	       p->first_address && (int64_t)arch_get(&thread->regs, ARCH_CALL) < 0;
+}
+
+static struct probe_error *let_go(struct control *control, struct control_thread *thread,
+	const struct arch_gadgets *gadgets, const struct rooms *rooms, struct prepared *p,
+	struct control_call calls[2])
+{
+	struct arch_registers first = calling(thread, gadgets, p->first_address, &calls[0]);
+	struct arch_registers second = calling(thread, gadgets, p->frame_address, &calls[1]);
+	struct arch_frame frame = {.registers = &second,
+		.sigreturn = gadgets->sigreturns[0],
+		.mask = ALL_SIGNALS,
+		.state = p->state_address,
+		.mark = ROOM_MARK};
+	struct probe_error *error;
+
+	arch_process()->make_frame(&frame, p->frame);
+	error = memory_write_code(
+		rooms->mem, p->first_address, p->frame, arch_process()->frame_bytes);
+	if (error)
+		return error;
+	calls[0].is_unseen = calls[1].is_unseen = true;
+	calls[0].result = calls[1].result = 0;
+	error = control_let_pass(control, &first);
+	/* Whoever comes next finds what it returns through. */
+	if (error)
+		prepared_forget(p);
+	return error ? error : lead_away(control, p);
+}
+
+struct probe_error *control_run_and_leave(struct control *control, const struct rooms *rooms,
 	const struct arch_gadgets *gadgets, struct prepared *p, struct control_call *calls,
 	size_t count)
 {
-	static const uint64_t all_signals = ~UINT64_C(0);
-	struct control_thread *thread = choose_thread(control);
+	static const uint64_t all_signals = ALL_SIGNALS;
+	struct control_thread *thread = choose_stopped(control);
+	uint64_t field = thread ? sequence_field(thread->tid) : 0, current = 0;
+	struct memory_piece sequence = {field, &current, field ? sizeof(current) : 0};
 	struct probe_error *error;
-	const char *text = NULL;
 
-	if (!gadgets_are_there(control->pid, gadgets))
+	prepared_forget(p);
+	if (!gadgets_are_there(control->pid, gadgets, &sequence))
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d has become another program meanwhile: try again", control->pid);
 	if (!thread)
 		return probe_error_new(PROBE_ERROR_STATE,
-			"no thread of process %d runs 64-bit code just now: try again",
+			"no thread of process %d can make system calls for probectl just now: try "
+			"again",
 			control->pid);
-	leave_sequence(control, thread);
-	for (size_t i = 0; i < count && !text; i++)
-		text = calls[i].text;
-	error = prepare(control, thread, gadgets, rooms, text, p);
+	leave_sequence(control, thread, current);
+	error = prepare(control, thread, gadgets, rooms, calls, count, p);
 	if (error)
 		return error;
 	if (!set_leaving(thread, gadgets, p) ||
 		ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(all_signals), &all_signals) < 0)
 		error = gone(control);
 	for (size_t i = 0; i < count && !error; i++) {
+		if (can_let_go(control, thread, p, &calls[i], count - i)) {
+			error = let_go(control, thread, gadgets, rooms, p, &calls[i]);
+			if (calls[i].is_unseen)
+				return error;
+			break;
+		}
 		error = run_call(control, thread, gadgets, p, &calls[i]);
-		if (!control_succeeded(&calls[i]))
+		if (!control_succeeded(&calls[i]) ||
+			(calls[i].then && !calls[i].then(calls[i].data, thread->tid)))
 			break;
 	}
 	set_leaving(thread, gadgets, p);
 	ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(p->mask), &p->mask);
 	registers_write(thread->tid, &thread->regs);
-	clear_rooms(rooms, p);
+	return error;
+}
+
+struct probe_error *control_run(struct control *control, const struct rooms *rooms,
+	const struct arch_gadgets *gadgets, struct prepared *p, struct control_call *calls,
+	size_t count)
+{
+	struct probe_error *error = control_run_and_leave(control, rooms, gadgets, p, calls, count);
+
+	control_clear(rooms, p);
 	return error;
 }

@@ -2,28 +2,28 @@
 /*
  * A system call in a thread of the target needs a frame (libprobe/stop/remote.c) that the
  * thread only reads, and reads only if we die. Whether there is room below a thread's
- * stack pointer cannot be told: an alternate stack may be an array of a few KiB, a
- * coroutine's stack a part of another stack, or of a pool that the kernel has merged with
- * it, and live memory lies right below. So the frame lies elsewhere:
+ * stack pointer is unknown: an alternate stack may be an array of a few KiB, a
+ * coroutine's stack may be part of another stack, or of a pool that the kernel has merged
+ * with it, with live memory right below. So the frame lies elsewhere:
  *
  *   tail     A segment of a file rarely ends where a page does. The rest of its last page
- *            is mapped, but belongs to no segment. Behind a segment that is not
- *            writable nobody has a use for it (musl gives what lies behind writable ones to
+ *            is mapped, but belongs to no segment. After a segment that is not
+ *            writable, nothing uses it (musl gives the rest after writable ones to
  *            malloc(), and glibc's loader allocates there), and its bytes are the file's, so
- *            that what a killed controller left can be told, and be taken away:
+ *            what a killed controller left is recognised and removed:
  *
  *              | page               | page               |
  *              | .rodata ...................... |  tail  |
  *                                      p_memsz ^        ^ not in the next mapping
  *
  *   stack    Pages at the lower end of the main thread's stack that the kernel has not made
- *            yet: nobody has ever written there, and nobody can rely on what the bytes of a
- *            stack are before they are written. Behind us they are there, with a
- *            sum over all of them: as long as that is right nobody else has written.
+ *            yet: nothing has ever been written there, and no program relies on the bytes
+ *            of a stack before it writes them. After us the pages exist, with a checksum
+ *            over all of them: as long as it is right, nothing else has written there.
  *
- * A frame that a killed controller left may be about to be read by the thread that it
- * borrowed. So it is taken away, and its room used again, only behind a stop of all threads in
- * which none had its stack pointer there.
+ * The thread that a killed controller borrowed may be about to read the frame that is left. So
+ * the frame is removed, and its room used again, only after a stop of all threads in which none
+ * had its stack pointer there.
  *
  * Tails are looked for in the program and its libc alone, which are never unmapped. They
  * are written through /proc/PID/mem; the file is never changed, so no mapping that is shared
@@ -70,7 +70,7 @@ static bool is_in_segment(const struct module *module, uint64_t start, uint64_t 
 	return false;
 }
 
-/* The tail behind a segment as the kernel has mapped it, and where its bytes are in the file. */
+/* The tail after a segment as the kernel has mapped it, and where its bytes are in the file. */
 static bool find_tail(const struct maps *maps, const struct module *module,
 	const struct object_segment *segment, struct room *ret, uint64_t *offset_ret)
 {
@@ -113,14 +113,14 @@ static void add_left(struct rooms *rooms, const struct room *room)
 
 /*
  * Are the bytes of a tail as in the file? Where they are others, and none that a
- * controller left, somebody has a use for them.
+ * controller left, something uses them.
  */
 static struct probe_error *check_tail(pid_t pid, const struct module *module,
 	const struct room *room, uint64_t offset, bool reclaim, struct rooms *rooms)
 {
 	uint8_t file[PAGE] = {0}, memory[PAGE];
 
-	/* Behind the file's end there are zeros. */
+	/* After the file's end there are zeros. */
 	if (pread(module->fd, file, room->size, (off_t)offset) < 0 ||
 		memory_read(pid, room->start, memory, room->size) != room->size)
 		return NULL;
@@ -157,7 +157,7 @@ static struct probe_error *add_tails(
 	return error;
 }
 
-/* Whoever uses memory of ours leaves it as it was: zeros. */
+/* A user of our own memory leaves zeros there, as before. */
 static struct probe_error *check_home(
 	pid_t pid, const struct room *home, bool reclaim, struct rooms *rooms)
 {
@@ -224,7 +224,7 @@ static enum stack_state state_of_sealed(pid_t pid, uint64_t address)
 	uint8_t bytes[ROOM_STACK_BYTES];
 	struct seal seal;
 
-	/* To read a page that is not there would make it. */
+	/* Reading a page that is not in memory would allocate it. */
 	if (memory_read(pid, address, &seal, sizeof(seal)) != sizeof(seal) ||
 		memcmp(seal.mark, ROOM_MARK, sizeof(ROOM_MARK)) != 0 ||
 		memory_read(pid, address, bytes, sizeof(bytes)) != sizeof(bytes) ||

@@ -9,9 +9,9 @@
 #include <sys/types.h>
 
 #include "arch/process.h"
-#include "libprobe/process/maps.h"
-#include "libprobe/process/modules.h"
 #include "libprobe/base/error.h"
+#include "libprobe/modules/modules.h"
+#include "libprobe/process/maps.h"
 
 enum {
 	ROOMS_MAX = 16,
@@ -25,7 +25,7 @@ enum {
 #define ROOM_MARK "probectl\0 frame"
 
 enum room_kind {
-	ROOM_TAIL, /* its bytes are to be given back */
+	ROOM_TAIL, /* its bytes must be restored */
 	ROOM_HOME, /* in memory that we mapped */
 	ROOM_STACK /* see room_on_stack() */
 };
@@ -49,10 +49,10 @@ struct rooms {
 };
 
 /*
- * Finds the tails of pages behind the read-only segments of the program and its libc, and
- * what killed controllers left in these, in `home` (a room in our own memory; its size is 0 where
- * there is none) and on the stack. With `reclaim`, that is taken away: no thread's
- * stack pointer may be in one of those rooms. `mem` is from memory_open(). No other
+ * Finds the tails of pages after the read-only segments of the program and its libc, and what
+ * killed controllers left in these, in `home` (a room in our own memory; size 0: there is none)
+ * and on the stack. With `reclaim`, what they left is removed: no thread's stack pointer may be
+ * in one of those rooms. `mem` is from memory_open(). No other
  * controller may be changing the target.
  */
 PROBE_MUST_CHECK struct probe_error *rooms_find(pid_t pid, int mem, const struct maps *maps,
@@ -65,8 +65,8 @@ void rooms_prefer(struct rooms *rooms, struct room room);
 bool rooms_are_left_at(const struct rooms *rooms, uint64_t address);
 
 /*
- * ROOM_STACK_BYTES of the main thread's stack that nobody has ever written, or whose bytes are
- * as we left them. False where there are none.
+ * ROOM_STACK_BYTES of the main thread's stack that were never written, or whose bytes are as we
+ * left them. False: there are none.
  */
 bool room_on_stack(pid_t pid, const struct maps *maps, struct room *ret);
 

@@ -5,17 +5,17 @@
 #include <stdbool.h>
 
 /*
- * The kernel tells a tracer by SIGCHLD, and sleeping for that hands the
- * processor over to the thread at once; waitpid(2) alone has no time limit.
- * Between _take and _give the signal is blocked; what _wait has taken is raised
- * again at the end, so that the caller misses no child of its own. Initialise with {0}.
+ * The kernel notifies a tracer with SIGCHLD. Sleeping until it arrives hands the processor to the
+ * thread at once; waitpid(2) has no time limit. Between _take and _give the signal is blocked;
+ * signals that _wait has taken are raised again at the end, so that the caller misses no child of
+ * its own. Initialise with {0}.
  */
 struct control_signals {
 	bool is_blocked; /* by us */
 	bool taken;
 };
 void control_signals_take(struct control_signals *signals);
-/* Sleeps until it comes, for a millisecond at most; false where it did not. */
+/* Sleeps until it arrives, for at most a millisecond; false if it did not. */
 bool control_signals_wait(struct control_signals *signals);
 void control_signals_give(struct control_signals *signals);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting for stops sleeps: a processor that is handed over serves the target at once.
+ * Waits for stops by sleeping: then the target gets our processor at once.
  */
 #include <errno.h>
 #include <sys/ptrace.h>
@@ -14,7 +14,7 @@
 
 #define STOP_TIMEOUT_NS UINT64_C(2000000000) /* for a thread that gets no processor */
 
-/* A process that this one started: whoever did that waits for its exit status. */
+/* A process that this one started: the caller waits for its exit status. */
 static bool is_own_child(pid_t tid)
 {
 	return procfs_status_number(tid, "PPid:") == getpid() &&
@@ -50,7 +50,9 @@ pid_t control_wait(pid_t tid, int *status_ret, int flags)
 		if (info.si_code != CLD_STOPPED && info.si_code != CLD_TRAPPED)
 			break;
 	}
-	/* Another's child, or a thread, is a zombie until its tracer has seen it. */
+	/*
+	 * A thread, or a child of another process, is a zombie until its tracer has waited for it.
+	 */
 	if (!is_own_child(tid))
 		waitpid(tid, status_ret, __WALL | WNOHANG);
 	return -1;
@@ -62,8 +64,8 @@ bool wait_is_blocked(pid_t tid)
 }
 
 /*
- * Waits until a traced thread stops. The others stand still for it, so that one which
- * cannot stop is soon given up.
+ * Waits until a traced thread stops. The other threads are stopped meanwhile, so this gives up soon
+ * if it cannot stop.
  */
 static enum wait_result wait_stop(
 	pid_t tid, uint64_t begun_ns, struct control_signals *signals, int *status_ret)

@@ -12,14 +12,14 @@
 /* The PTRACE_EVENT_* of a status; 0: none. */
 #define WAIT_EVENT_OF(status) ((unsigned int)(status) >> 16)
 
-/* For how long the others stand still for a thread in vfork(2). */
+/* How long the other threads stay stopped while one is in vfork(2). */
 enum { WAIT_BLOCKED_NS = 10000000 };
 
 enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_TIMEOUT };
 
 /*
- * In vfork(2) a thread sleeps so that nothing but its own end disturbs it, until its child
- * has become another program or has ended. posix_spawn(3) is such a call, too.
+ * In vfork(2) a thread sleeps until its child has executed another program or has ended; nothing
+ * except its own death wakes it earlier. posix_spawn(3) works this way, too.
  */
 bool wait_is_blocked(pid_t tid);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An open hash table of stacks. Those that collide stand behind each other, without gaps. */
+/* An open hash table of stacks. Those that collide follow each other, without gaps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,7 +81,7 @@ struct begins_stack *begins_make(struct begins *begins, const struct begins_key 
 	return stack;
 }
 
-/* Stacks behind the hole that it kept from their place move up. */
+/* Stacks after the hole that it kept from their place move up. */
 void begins_drop(struct begins *begins, struct begins_stack *stack)
 {
 	size_t hole = (size_t)(stack - begins->stacks), mask = begins->room - 1;

@@ -38,7 +38,7 @@ void begins_deinit(struct begins *begins);
 
 /* The stack of a key, or NULL. It may move when another one is made or dropped. */
 struct begins_stack *begins_find(const struct begins *begins, const struct begins_key *key);
-/* The same, made if there is none. NULL without memory. */
+/* The same, created if there is none. NULL without memory. */
 struct begins_stack *begins_make(struct begins *begins, const struct begins_key *key);
 /* Removes a stack and its items. */
 void begins_drop(struct begins *begins, struct begins_stack *stack);

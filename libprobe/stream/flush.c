@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Flushing: events go from the rings into the packets of the log, without a copy
- * between, and from there into files. The first is done as often as somebody polls,
+ * between, and from there into files. The first is done at each poll,
  * so that rings do not get full; the second when packets are full, and once a second.
  *
  * The lock is given away between slices of a flush: others can see that it is under
@@ -18,7 +18,7 @@ enum { FLUSH_NS = 1000000000 };
 
 static struct probe_error *enter_with_log(struct probe_stream *stream)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "can be flushed");
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be flushed");
 
 	if (error || stream->log)
 		return error;
@@ -68,7 +68,7 @@ static struct probe_error *take_slice(struct probe_stream *stream, bool *drained
 	return note_error(stream, error);
 }
 
-/* Begins a flush that is to be seen in the stream, and ends it. */
+/* Begins a flush that the stream shows, and ends it. */
 static void begin_flush(struct probe_stream *stream)
 {
 	stream->flushing++;
@@ -98,7 +98,7 @@ struct probe_error *probe_stream_flush(struct probe_stream *stream)
 	begin_flush(stream);
 	until = clock_stamp(&stream->session->clock);
 	do {
-		/* Whoever waits for the lock gets it. */
+		/* A thread that waits for the lock gets it. */
 		pthread_mutex_unlock(&stream->lock);
 		sched_yield();
 		pthread_mutex_lock(&stream->lock);
@@ -117,7 +117,7 @@ struct probe_error *probe_stream_flush(struct probe_stream *stream)
 
 struct probe_error *probe_stream_poll(struct probe_stream *stream, bool *more_ret)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "can be polled");
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be polled");
 	bool drained, due;
 
 	if (error)

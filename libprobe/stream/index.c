@@ -266,7 +266,7 @@ struct probe_error *stream_index_read(const char *folder, struct stream_index *i
 
 	if (at < 0)
 		return probe_error_system(errno, "cannot open %s", folder);
-	/* It could be a pipe that nobody writes to. */
+	/* It could be a pipe without a writer. */
 	fd = openat(at, stream_index_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0 && errno != ENOENT)
 		error = probe_error_system(errno, "cannot open %s/%s", folder, stream_index_name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The log of a stream: a record (sink/ctf.c), whose size is kept below a limit.
+ * The log of a stream: a record (libprobe/record/ctf.c), whose size is kept below a limit.
  *
  * What the files take is only known once packets have been written: whole pages, of
  * each CPU. So what is added is estimated, from above; where that comes to a chunk,
@@ -101,7 +101,7 @@ static void measure(DIR *folder, struct usage *usage)
 			continue;
 		measure_part(part, usage);
 		closedir(part);
-		/* What is left of one in which somebody keeps other files is none. */
+		/* A folder that is left because it holds other files is no part. */
 		if (usage->files != before && (!usage->parts++ || number < usage->oldest))
 			usage->oldest = number;
 	}
@@ -153,7 +153,7 @@ static uint64_t chunk_of(const struct stream_log *log)
 	return log->options->log_bytes / CHUNKS;
 }
 
-/* Makes room for so many bytes, or finds the log full. */
+/* Makes room for this many bytes, or finds the log full. */
 static struct probe_error *keep_limit(struct stream_log *log, uint64_t need)
 {
 	for (;;) {

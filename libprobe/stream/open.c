@@ -58,7 +58,7 @@ struct probe_error *probe_stream_open(const char *path, struct probe_stream **re
 
 struct probe_error *probe_stream_rewind(struct probe_stream *stream)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_RECORDED, "can be rewound");
+	struct probe_error *error = stream_enter(stream, STREAM_RECORDED, "be rewound");
 
 	if (error)
 		return error;
@@ -72,7 +72,7 @@ struct probe_error *probe_stream_rewind(struct probe_stream *stream)
 
 struct probe_error *probe_stream_close(struct probe_stream *stream)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_RECORDED, "can be closed");
+	struct probe_error *error = stream_enter(stream, STREAM_RECORDED, "be closed");
 
 	if (error)
 		return error;
@@ -90,7 +90,7 @@ static bool any_truncated(const struct probe_event *event)
 	return false;
 }
 
-/* Puts the next event of a record into the queue; false behind the last. */
+/* Puts the next event of a record into the queue; false after the last. */
 static struct probe_error *take_from_record(struct probe_stream *stream, bool *there_ret)
 {
 	struct stream_item item = {.type = PROBE_STREAM_OVERFLOW};
@@ -162,12 +162,13 @@ static struct probe_error *time_left(const struct next *next, uint64_t *ret)
 	if (!next->until)
 		return NULL;
 	if (next->until->tv_nsec < 0 || next->until->tv_nsec >= NSEC_PER_SEC)
-		return error_numbered(PROBE_ERROR_USAGE, EINVAL, "this is no time to wait until");
+		return error_numbered(
+			PROBE_ERROR_USAGE, EINVAL, "the time to wait until is not valid");
 	clock_gettime(CLOCK_REALTIME, &now);
 	if (now.tv_sec > next->until->tv_sec ||
 		(now.tv_sec == next->until->tv_sec && now.tv_nsec >= next->until->tv_nsec))
 		return error_numbered(
-			PROBE_ERROR_STATE, ETIMEDOUT, "there was no event until this time");
+			PROBE_ERROR_STATE, ETIMEDOUT, "no event arrived before this time");
 	if (next->until->tv_sec - now.tv_sec > 1)
 		return NULL;
 	left = (int64_t)(next->until->tv_sec - now.tv_sec) * NSEC_PER_SEC + next->until->tv_nsec -
@@ -178,7 +179,7 @@ static struct probe_error *time_left(const struct next *next, uint64_t *ret)
 }
 
 /*
- * Sleeps, without the lock. As elsewhere nobody wakes us for hits: the rings are looked
+ * Sleeps, without the lock. As elsewhere hits do not wake us: the rings are looked
  * at the less often the longer nothing came. Errors: EINTR.
  */
 static struct probe_error *sleep_a_while(struct probe_stream *stream, uint64_t sleep_ns)
@@ -197,7 +198,7 @@ static struct probe_error *sleep_a_while(struct probe_stream *stream, uint64_t s
 	return ready < 0 ? probe_error_system(err, "waiting for an event") : NULL;
 }
 
-/* Then nobody waits. */
+/* Then there is no wait. */
 static bool is_zero(const struct timespec *until)
 {
 	return until && !until->tv_sec && !until->tv_nsec;
@@ -240,8 +241,8 @@ struct probe_error *probe_stream_next(struct probe_stream *stream, void *data, s
 		.size = size,
 		.until = until,
 		.sleep_ns = FIRST_SLEEP_NS};
-	struct probe_error *error = stream_enter(
-		stream, until ? STREAM_ACTIVE : STREAM_ANY, "a wait for events can be limited");
+	struct probe_error *error =
+		stream_enter(stream, until ? STREAM_ACTIVE : STREAM_ANY, "limit a wait for events");
 
 	if (error)
 		return error;

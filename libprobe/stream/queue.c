@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Events between the session, which hands them over for a moment, and readers, which
- * have their own memory. They stand one behind the other: a struct entry, and its event,
+ * have their own memory. They follow each other: a struct entry, and its event,
  * packed.
  */
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct entry {
 	struct stream_item item;
 };
 _Static_assert(
-	sizeof(struct entry) % _Alignof(struct probe_event) == 0, "events are aligned behind it");
+	sizeof(struct entry) % _Alignof(struct probe_event) == 0, "events are aligned after it");
 
 /* ---- Limits -------------------------------------------------------------------------------- */
 

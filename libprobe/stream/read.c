@@ -11,13 +11,13 @@
  *	events   1   2   3 stop          start 6
  *
  * A hit is stamped after it has tested the switches, so that one may be recorded that
- * comes behind the mark (4, 5): its stamp tells, and it is none. Likewise for filters.
+ * comes after the mark (4, 5): its stamp tells, and it is ignored. Likewise for filters.
  *
- * Hits that were lost are told where that is noticed: before the next hit, with
+ * Lost hits are reported where that is noticed: before the next hit, with
  * PROBE_STREAM_OVERFLOW, and with PROBE_STREAM_RESUME as soon as nothing is missing
  * any more. What was lost of a ring that is written over is missing up to the ring's
  * oldest record (recording.whole_from); a ring that is emptied has lost what came
- * behind the records that were in it.
+ * after the records that were in it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int va
 	}
 	if (sets)
 		memcpy(mark.sets, sets, 2 * sizeof(*sets));
-	/* Somebody starts and stops, and nobody reads. */
+	/* The stream is started and stopped, but not read. */
 	if (stream->mark_count == MARKS_MAX) {
 		apply_mark(&stream->reading, &stream->marks[0],
 			clock_realtime_ns(&stream->session->clock, stream->marks[0].stamp));
@@ -237,7 +237,7 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 		(stream_set_has(&r->filter, type) && hit->time_ns >= r->filter_ns))
 		return true;
 	if (r->overflow) {
-		/* It began behind the last event that is there. */
+		/* It began after the last event that is there. */
 		put_own(stream, PROBE_STREAM_OVERFLOW, r->last_ns ? r->last_ns : hit->time_ns, 0,
 			NULL, 0);
 		r->overflow = false;

@@ -1,41 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Begins wait in the stack of their owner: the thread, or the value that begins and
- * ends are matched by. An end takes the newest begin of its owner that it belongs to.
+ * Begins wait in the stack of their owner: the thread, or the value that begins and ends are
+ * matched by. An end takes the newest begin of its owner whose probe it belongs to.
  *
- *	spans -> probes, by name: how the name can be divided
+ *	spans -> probes, by name: the index in the pairing, which says what ends what
  *	      -> pairs, by provider and stem
  *	      -> begins, in stacks by thread or value
- *	      -> all begins, oldest first: who gives way
+ *	      -> all begins, oldest first: the first to be given up
  */
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
 
-#include "libprobe/names/pairs.h"
 #include "libprobe/base/event.h"
+#include "libprobe/names/pairing.h"
 #include "libprobe/stream/begins.h"
 #include "probe/spans.h"
 
 struct pair {
-	struct probe_span_pair public; /* provider and name: behind this struct */
+	struct probe_span_pair public; /* provider and name: after this struct */
 };
 
-/* How a probe's name can be divided; its pair for each way. */
 struct span_probe {
-	const char *provider, *name; /* behind this struct */
-	size_t count;
-	struct {
-		struct pair *pair;
-		uint32_t begins, ends;
-	} ways[PAIR_WORDS_MAX];
+	const char *provider, *name; /* after this struct */
+	size_t index;		     /* in the pairing */
+	struct pair *pair;	     /* of a name that may begin something */
 };
 
 struct open_span {
-	struct probe_span public; /* the event, packed: behind this struct */
+	struct probe_span public; /* the event, packed: after this struct */
 	struct pair *pair;
-	uint32_t begins;
+	size_t probe; /* in the pairing */
 	struct begins_key key;
 	TAILQ_ENTRY(open_span) all;
 };
@@ -44,7 +40,8 @@ TAILQ_HEAD(all_spans, open_span);
 
 struct probe_spans {
 	struct probe_spans_options options;
-	void *probes, *pairs;	 /* tsearch(3) */
+	void *probes, *pairs; /* tsearch(3) */
+	struct pairing pairing;
 	struct begins begins;	 /* struct open_span * */
 	struct all_spans all;	 /* oldest first */
 	struct open_span *ended; /* the last, that the caller may still look at */
@@ -97,6 +94,7 @@ void probe_spans_free(struct probe_spans *spans)
 		free(span);
 	}
 	free(spans->ended);
+	pairing_deinit(&spans->pairing);
 	tdestroy(spans->probes, free);
 	tdestroy(spans->pairs, free);
 	begins_deinit(&spans->begins);
@@ -128,48 +126,35 @@ static struct pair *find_pair(
 	return place ? *place : NULL;
 }
 
-/* False without memory. */
-static bool divide(struct probe_spans *spans, struct span_probe *probe)
-{
-	char *plain = pair_plain_name(probe->name);
-	struct pair_word words[PAIR_WORDS_MAX];
-	bool complete = true;
-
-	if (!plain)
-		return false;
-	probe->count = pair_words(plain, words);
-	for (size_t i = 0; i < probe->count && complete; i++) {
-		probe->ways[i].pair = find_pair(spans, probe->provider, plain, words[i].stem);
-		probe->ways[i].begins = words[i].begins;
-		probe->ways[i].ends = words[i].ends;
-		complete = probe->ways[i].pair != NULL;
-	}
-	free(plain);
-	return complete;
-}
-
-/* NULL without memory. */
-static const struct span_probe *find_probe(
-	struct probe_spans *spans, const char *provider, const char *name)
+static struct probe_error *find_probe(
+	struct probe_spans *spans, const char *provider, const char *name, struct span_probe **ret)
 {
 	struct span_probe wanted = {.provider = provider, .name = name}, *probe;
 	void **place = tfind(&wanted, &spans->probes, compare_probes);
 	size_t provider_size = strlen(provider) + 1, name_size = strlen(name) + 1;
+	struct probe_error *error;
 	char *text;
 
+	*ret = place ? *place : NULL;
 	if (place)
-		return *place;
+		return NULL;
 	probe = calloc(1, sizeof(*probe) + provider_size + name_size);
 	if (!probe)
-		return NULL;
+		return probe_error_no_memory();
 	text = (char *)(probe + 1);
 	probe->provider = memcpy(text, provider, provider_size);
 	probe->name = memcpy(text + provider_size, name, name_size);
-	if (!divide(spans, probe) || !tsearch(probe, &spans->probes, compare_probes)) {
+	probe->index = spans->pairing.count;
+	error = tsearch(probe, &spans->probes, compare_probes)
+			? pairing_add(&spans->pairing, probe->provider, name)
+			: probe_error_no_memory();
+	if (error) {
+		tdelete(probe, &spans->probes, compare_probes);
 		free(probe);
-		return NULL;
+		return error;
 	}
-	return probe;
+	*ret = probe;
+	return NULL;
 }
 
 /* ---- Begins ----------------------------------------------------------------------------- */
@@ -199,7 +184,7 @@ static void span_remove(struct probe_spans *spans, struct open_span *span)
 
 static void give_up(struct probe_spans *spans, struct open_span *span)
 {
-	/* What ran within it ran within what is around it, too. */
+	/* What ran within it ran within the span around it, too. */
 	if (span->public.parent)
 		span->public.parent->inner_ns += span->public.inner_ns;
 	span_remove(spans, span);
@@ -242,15 +227,15 @@ static struct probe_span *innermost(const struct begins_stack *stack)
 
 /* False without memory. */
 static bool span_open(struct probe_spans *spans, const struct probe_event *event,
-	const struct begins_key *key, struct pair *pair, uint32_t begins, struct probe_span **ret)
+	const struct begins_key *key, const struct span_probe *probe, struct probe_span **ret)
 {
 	struct begins_stack *stack = begins_make(&spans->begins, key);
 	struct open_span *span = stack ? span_create(event) : NULL;
 
 	if (span) {
-		span->pair = pair;
-		span->public.pair = &pair->public;
-		span->begins = begins;
+		span->pair = probe->pair;
+		span->public.pair = &probe->pair->public;
+		span->probe = spans->pairing.probes[probe->index].same;
 		span->key = *key;
 		span->public.parent = innermost(stack);
 	}
@@ -272,8 +257,8 @@ static bool span_open(struct probe_spans *spans, const struct probe_event *event
 /* ---- Ends -------------------------------------------------------------------------------- */
 
 /*
- * The begins above this one go on, though it has ended. Of one that is crossed itself
- * they are not within anyway.
+ * The begins above this one continue, though it has ended. They are not within one that is
+ * crossed itself anyway.
  */
 static void cross(const struct begins_stack *stack, struct open_span *span)
 {
@@ -281,24 +266,18 @@ static void cross(const struct begins_stack *stack, struct open_span *span)
 		struct open_span *newer = span_at(stack, i - 1);
 
 		newer->public.crossed |= !span->public.crossed;
-		/* Of one that is no begin at all, this was within the one that ends. */
+		/* What is within a point is within the span that ends. */
 		if (!newer->pair->public.ended)
 			span->public.inner_ns += newer->public.inner_ns;
 	}
 }
 
 static struct open_span *find_begin(
-	const struct begins_stack *stack, const struct span_probe *probe)
+	const struct begins_stack *stack, const struct pairing_probe *end)
 {
-	for (size_t at = stack ? stack->depth : 0; at; at--) {
-		struct open_span *span = span_at(stack, at - 1);
-
-		for (size_t i = 0; i < probe->count; i++) {
-			if (probe->ways[i].pair == span->pair &&
-				(probe->ways[i].ends & span->begins))
-				return span;
-		}
-	}
+	for (size_t at = stack && end->role == PAIR_END ? stack->depth : 0; at; at--)
+		if (span_at(stack, at - 1)->probe == end->begin)
+			return span_at(stack, at - 1);
 	return NULL;
 }
 
@@ -334,9 +313,10 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 	enum probe_span_kind *ret, struct probe_span **span_ret)
 {
 	const struct probe_spans_options *options = &spans->options;
-	const struct span_probe *probe;
+	const struct pairing_probe *paired;
+	struct span_probe *probe;
+	struct probe_error *error;
 	struct open_span *begin;
-	bool ends = false;
 	struct begins_key key;
 
 	free(spans->ended);
@@ -345,27 +325,27 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 	*span_ret = NULL;
 	if (event->kind != PROBE_EVENT_HIT)
 		return NULL;
-	probe = find_probe(spans, event->provider, event->name);
-	if (!probe)
-		return probe_error_no_memory();
+	error = find_probe(spans, event->provider, event->name, &probe);
+	if (error)
+		return error;
+	paired = &spans->pairing.probes[probe->index];
 	if (options->match < 0 && key_of(event, -1, &key))
 		*span_ret = innermost(begins_find(&spans->begins, &key));
-	for (size_t i = 0; i < probe->count; i++) {
-		ends |= probe->ways[i].ends != 0;
-		if (!probe->ways[i].begins || !key_of(event, options->match, &key))
-			continue;
+	if (paired->may_be == PAIR_BEGIN && key_of(event, options->match, &key)) {
 		*ret = PROBE_SPAN_BEGIN;
-		return span_open(spans, event, &key, probe->ways[i].pair, probe->ways[i].begins,
-			       span_ret)
+		if (!probe->pair)
+			probe->pair =
+				find_pair(spans, probe->provider, paired->plain, paired->stem);
+		return probe->pair && span_open(spans, event, &key, probe, span_ret)
 			       ? NULL
 			       : probe_error_no_memory();
 	}
-	if (!ends)
+	if (paired->may_be != PAIR_END)
 		return NULL;
 	*ret = PROBE_SPAN_UNMATCHED;
 	if (!key_of(event, options->match < 0 ? -1 : options->match_end, &key))
 		return NULL;
-	begin = find_begin(begins_find(&spans->begins, &key), probe);
+	begin = find_begin(begins_find(&spans->begins, &key), paired);
 	if (!begin)
 		return NULL;
 	*ret = PROBE_SPAN_END;

@@ -42,11 +42,11 @@ struct probe_error *stream_enter(
 	if (stream->closing)
 		error = error_numbered(PROBE_ERROR_STATE, EINVAL, "the stream is being closed");
 	else if (kind == STREAM_ACTIVE && !stream->session)
-		error = error_numbered(PROBE_ERROR_STATE, EINVAL,
-			"only of a stream that traces something %s", what);
+		error = error_numbered(
+			PROBE_ERROR_STATE, EINVAL, "a stream opened from a log cannot %s", what);
 	else if (kind == STREAM_RECORDED && stream->session)
 		error = error_numbered(
-			PROBE_ERROR_STATE, EINVAL, "only a stream that has been recorded %s", what);
+			PROBE_ERROR_STATE, EINVAL, "a stream that traces cannot %s", what);
 	if (error)
 		pthread_mutex_unlock(&stream->lock);
 	else
@@ -66,7 +66,7 @@ void stream_expel(struct probe_stream *stream)
 	const uint64_t one = 1;
 
 	stream->closing = true;
-	/* Nobody reads it: it stays readable for all that wait. */
+	/* It is never read, so it stays readable for all that wait. */
 	if (write(stream->wake, &one, sizeof(one)) < 0)
 		return;
 	while (stream->users > 1)
@@ -128,16 +128,17 @@ static struct probe_error *check_options(const struct probe_stream_options *o)
 		return error_numbered(PROBE_ERROR_USAGE, ENAMETOOLONG,
 			"the name of a stream has at most %d bytes", PROBE_STREAM_NAME_MAX);
 	if ((unsigned int)o->policy > PROBE_STREAM_FLUSH)
-		return invalid("nobody knows this policy of a stream");
+		return invalid("there is no such policy of a stream");
 	if ((unsigned int)o->log_policy > PROBE_STREAM_LOG_APPEND)
-		return invalid("nobody knows this policy of a log");
+		return invalid("there is no such policy of a log");
 	if (o->policy == PROBE_STREAM_FLUSH && !o->log)
 		return invalid("a stream is flushed to a log: there is none");
 	if (o->data_bytes && o->data_bytes < WORD)
 		return invalid("an event has at least eight bytes of data");
 	if ((o->log_parts.rotate_bytes || o->log_parts.rotate_ns) &&
 		o->log_policy != PROBE_STREAM_LOG_APPEND)
-		return invalid("only a log without a limit is divided as somebody likes");
+		return invalid("only a log without a limit can be divided into parts of a given "
+			       "size or time");
 	if (o->log && o->log_bytes && o->log_bytes < LOG_BYTES_MIN)
 		return invalid("a log has at least a mebibyte");
 	return NULL;
@@ -191,7 +192,7 @@ static void note_session(struct probe_stream *stream)
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	a->created_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	a->clock_resolution_ns = 1; /* the counter ticks faster, and times are told in these */
+	a->clock_resolution_ns = 1; /* the counter ticks faster, but times are in nanoseconds */
 	a->options.stream_bytes = s->rings.layout.ring_bytes;
 	/*
 	 * There has to be room for the longest record before any is begun. What is
@@ -347,7 +348,7 @@ void stream_go_on(struct probe_stream *stream)
 
 struct probe_error *probe_stream_start(struct probe_stream *stream)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "can be started");
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be started");
 
 	if (error)
 		return error;
@@ -374,7 +375,7 @@ static void stop(struct probe_stream *stream)
 
 struct probe_error *probe_stream_stop(struct probe_stream *stream)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "can be stopped");
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be stopped");
 
 	if (error)
 		return error;
@@ -385,7 +386,7 @@ struct probe_error *probe_stream_stop(struct probe_stream *stream)
 
 struct probe_error *probe_stream_clear(struct probe_stream *stream)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "can be cleared");
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be cleared");
 
 	if (error)
 		return error;
@@ -453,7 +454,7 @@ static void switch_probes(struct probe_stream *stream, const struct probe_stream
 struct probe_error *probe_stream_set_filter(
 	struct probe_stream *stream, const struct probe_stream_set *set, enum probe_stream_how how)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "filters can be set");
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "set a filter");
 	struct probe_stream_set sets[2];
 
 	if (error)
@@ -461,7 +462,7 @@ struct probe_error *probe_stream_set_filter(
 	sets[0] = sets[1] = stream->filter;
 	if (!combine(&sets[1], set, how)) {
 		stream_leave(stream);
-		return invalid("nobody knows how to change the filter so");
+		return invalid("there is no such way to change a filter");
 	}
 	stream_note_full(stream);
 	/* What is let in has a later stamp. */
@@ -476,7 +477,7 @@ struct probe_error *probe_stream_set_filter(
 struct probe_error *probe_stream_get_filter(
 	struct probe_stream *stream, struct probe_stream_set *ret)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "there is a filter");
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "have a filter");
 
 	if (error)
 		return error;
@@ -550,7 +551,7 @@ struct probe_error *probe_stream_get_status(
 
 struct probe_error *probe_stream_shutdown(struct probe_stream *stream)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "can be shut down"), *other;
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be shut down"), *other;
 
 	if (error)
 		return error;

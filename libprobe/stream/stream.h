@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #include "libprobe/base/error.h"
-#include "libprobe/session/recorder.h"
+#include "libprobe/ring/recorder.h"
 #include "probe/reader.h"
 #include "probe/stream.h"
 
@@ -68,7 +68,7 @@ struct stream_queue {
 	size_t room, begin, end;
 };
 
-/* An event as it is put in; its arguments are copied. */
+/* An event to add; its arguments are copied. */
 struct stream_item {
 	uint32_t type;
 	enum probe_stream_truncation truncation;
@@ -120,7 +120,7 @@ PROBE_MUST_CHECK struct probe_error *stream_log_last(
 	struct stream_log *log, uint32_t type, const struct probe_event *event);
 /* Writes what was added. */
 PROBE_MUST_CHECK struct probe_error *stream_log_flush(struct stream_log *log);
-/* Throws everything away, and begins the log anew. */
+/* Drops everything, and begins the log again. */
 PROBE_MUST_CHECK struct probe_error *stream_log_clear(struct stream_log *log);
 
 bool stream_log_is_full(const struct stream_log *log);
@@ -171,16 +171,16 @@ enum stream_state {
 
 /* How far the events have been taken out: into the queue, or the log. */
 struct stream_reading {
-	bool closed; /* behind a stop: hits from that time on are none */
+	bool closed; /* after a stop: hits from that time on are ignored */
 	uint64_t closed_ns;
 	struct probe_stream_set filter;
 	uint64_t filter_ns;
 	uint64_t last_ns; /* the latest time of an event */
 	uint64_t read_ns; /* time of the hit that was read last: a clock may be set back */
-	bool overflow;	  /* to be told before the next hit */
-	bool resume;	  /* to be told before the next hit from resume_ns on */
+	bool overflow;	  /* to report before the next hit */
+	bool resume;	  /* to report before the next hit from resume_ns on */
 	uint64_t resume_ns;
-	uint64_t damaged; /* of the session, as told */
+	uint64_t damaged; /* of the session, as reported */
 	uint64_t lost;	  /* likewise */
 	uint64_t *since;  /* see recording_read() */
 	struct recording recording;
@@ -224,33 +224,36 @@ struct probe_stream {
 };
 
 /*
- * Begins a call: takes the lock. Errors: EINVAL where the stream is closing, or is
- * of another kind than the caller wants; `what` is what only that kind can do.
+ * Begins a call: takes the lock. Errors: EINVAL if the stream is closing, or is
+ * not of this kind; `what` is what the others cannot do, as a verb.
  */
 enum stream_kind { STREAM_ANY, STREAM_ACTIVE, STREAM_RECORDED };
 PROBE_MUST_CHECK struct probe_error *stream_enter(
 	struct probe_stream *stream, enum stream_kind kind, const char *what);
 void stream_leave(struct probe_stream *stream);
-/* For whoever ends the stream: waits until nobody else is in it. With the lock, which stays. */
+/* To end the stream: waits until no other thread is in it. With the lock, which stays. */
 void stream_expel(struct probe_stream *stream);
-/* Frees everything; nobody is in it. */
+/* Frees everything; no thread is in it. */
 void stream_free(struct probe_stream *stream);
 /* A stream without anything. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM. */
 PROBE_MUST_CHECK struct probe_error *stream_alloc(struct probe_stream **ret);
 
 /* Notes that the target has switched the session off: it is full. */
 void stream_note_full(struct probe_stream *stream);
-/* Adds a mark of now; `sets` may be NULL, and are copied. Without memory it is none. */
+/*
+ * Adds a mark of the present time; `sets` may be NULL, and are copied. Without memory it is left
+ * out.
+ */
 void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int value,
 	const struct probe_stream_set sets[2]);
-/* Records that it goes on, and lets events in. */
+/* Records that it continues, and lets events in. */
 void stream_go_on(struct probe_stream *stream);
 /* Hits that were lost since the stream was made or cleared. */
 uint64_t stream_lost(struct probe_stream *stream);
 
 /*
- * Takes events out of the session, the oldest first: into the log, where there is one,
- * else the queue. *drained_ret: all that were there; else it is a part of them.
+ * Moves events from the session, the oldest first, into the log if there is one, otherwise into the
+ * queue. *drained_ret: whether these were all events.
  */
 PROBE_MUST_CHECK struct probe_error *stream_take(struct probe_stream *stream, bool *drained_ret);
 /* Flushes everything to the log, once the session has ended. Errors: those of the log. */

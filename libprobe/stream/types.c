@@ -154,12 +154,12 @@ struct probe_error *probe_stream_type_open(
 	struct probe_error *error;
 
 	if (!name || !*name)
-		return error_numbered(PROBE_ERROR_USAGE, EINVAL, "a type of events needs a name");
+		return error_numbered(PROBE_ERROR_USAGE, EINVAL, "an event type needs a name");
 	if (strlen(name) > PROBE_STREAM_TYPE_NAME_MAX)
 		return error_numbered(PROBE_ERROR_USAGE, ENAMETOOLONG,
-			"the name of a type of events has at most %d bytes, not %zu",
+			"the name of an event type has at most %d bytes, not %zu",
 			PROBE_STREAM_TYPE_NAME_MAX, strlen(name));
-	error = stream_enter(stream, STREAM_ACTIVE, "types can be opened");
+	error = stream_enter(stream, STREAM_ACTIVE, "open types");
 	if (error)
 		return error;
 	error = stream_types_of_name(stream->index.types, name, type_ret);
@@ -178,7 +178,7 @@ struct probe_error *probe_stream_type_name(
 		*ret = stream->index.types->types[type].text;
 	else
 		error = error_numbered(
-			PROBE_ERROR_USAGE, EINVAL, "the stream has no type of events %u", type);
+			PROBE_ERROR_USAGE, EINVAL, "the stream has no event type %u", type);
 	stream_leave(stream);
 	return error;
 }
@@ -216,14 +216,14 @@ struct probe_error *probe_stream_set_fill(struct probe_stream_set *set, enum pro
 		return NULL;
 	}
 	return error_numbered(
-		PROBE_ERROR_USAGE, EINVAL, "nobody knows how to fill a set with %d", (int)what);
+		PROBE_ERROR_USAGE, EINVAL, "there is no such content of a set: %d", (int)what);
 }
 
 static struct probe_error *check_type(uint32_t type)
 {
 	if (type < PROBE_STREAM_TYPES_END)
 		return NULL;
-	return error_numbered(PROBE_ERROR_USAGE, EINVAL, "no type of events can be %u", type);
+	return error_numbered(PROBE_ERROR_USAGE, EINVAL, "there can be no type of events %u", type);
 }
 
 struct probe_error *probe_stream_set_put(struct probe_stream_set *set, uint32_t type, bool in)
@@ -263,7 +263,7 @@ struct probe_error *probe_stream_set_read(
 {
 	if (value->kind != PROBE_VALUE_BYTES || value->truncated ||
 		value->length > sizeof(ret->words))
-		return error_numbered(PROBE_ERROR_USAGE, EINVAL, "the value is no set of types");
+		return error_numbered(PROBE_ERROR_USAGE, EINVAL, "the value is not a set of types");
 	*ret = (struct probe_stream_set){0};
 	if (value->length)
 		memcpy(ret->words, value->bytes, value->length);

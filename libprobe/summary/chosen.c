@@ -133,7 +133,7 @@ static bool any_shown(const struct top *top)
 {
 	const struct top_slot **sorted = top_sorted(top);
 	uint64_t rest, most;
-	/* Who writes it will find that there is no memory, too. */
+	/* Writing it will fail for lack of memory, too. */
 	bool any = !sorted || top_shown(top, sorted, 1, &rest, &most);
 
 	free(sorted);
@@ -224,7 +224,7 @@ bool summary_key_missing(const struct probe_summary *summary, size_t key)
 
 size_t summary_key_limit(const struct probe_summary *summary, const struct probe_summary_view *view)
 {
-	/* What nobody asked for is kept short. */
+	/* What was not asked for is kept short. */
 	if (!summary->key_count && (!view->top || view->top > GUESSED_ROWS))
 		return GUESSED_ROWS;
 	return view->top;

@@ -2,37 +2,41 @@
 /*
  * Pairs: from the hit that begins something to the one that ends it.
  *
- * Which probes are pairs is said by their names (libprobe/names/pairs.c), and names are
- * known only as they come. So every probe that could begin something is taken to
- * do so, until its end is seen or the record ends. A probe that once is part of
- * a pair stays so.
+ * Names decide which probes are pairs, and names become known one after another
+ * (libprobe/names/pairing.h). So every probe that might begin something is treated as if it did,
+ * until the record ends. A new name may dissolve a pair, if it makes a better one: then the times
+ * of the first are dropped.
  *
- * Each thread has a stack of times for each probe that begins something, so that
- * an end belongs to the innermost begin; with a key to match by, each value has
- * one. Where hits were lost, nobody knows which: an end that is missing would give
- * its begin to another end. What is in flight then is set aside.
+ * Each thread has a stack of times for each probe that begins something, so an end belongs to the
+ * innermost begin; with a key to match by, each value has one. Which hits were lost is unknown,
+ * and after a lost end its begin would be given to another end. So a loss sets aside everything
+ * that is in flight.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "arch/layout.h"
+#include "libprobe/base/array.h"
 #include "libprobe/base/value.h"
 #include "libprobe/summary/summary.h"
 
 /* ---- Which probes ------------------------------------------------------------------- */
 
-static struct probe_error *add_pair(
-	struct probe_summary *summary, size_t begin, size_t end, int rule)
+static void free_pair(struct summary_pair *pair)
 {
-	struct summary_probe *first = summary->probes[begin], *second = summary->probes[end];
+	free(pair->heat);
+	free(pair);
+}
+
+static struct probe_error *add_pair(struct probe_summary *summary, size_t begin, size_t end)
+{
 	struct summary_pair **pairs, *pair;
 
 	if (summary->pair_count == SUMMARY_PAIRS_MAX) {
 		summary->more_pairs = true;
 		return NULL;
 	}
-	pairs = reallocarray(
-		summary->pairs, summary->pair_count + 1, sizeof(struct summary_pair *));
+	pairs = array_grow(summary->pairs, summary->pair_count, sizeof(struct summary_pair *));
 	if (!pairs)
 		return probe_error_no_memory();
 	summary->pairs = pairs;
@@ -46,80 +50,65 @@ static struct probe_error *add_pair(
 	pair->begin = begin;
 	pair->end = end;
 	pair->least = UINT64_MAX;
-	pair->unmatched = second->hits; /* before there was any begin */
-	first->role = PROBE_ROLE_BEGIN;
-	first->rule = rule;
-	second->role = PROBE_ROLE_END;
-	second->pair = summary->pair_count;
+	pair->unmatched = summary->probes[end]->hits; /* before there was any begin */
 	pairs[summary->pair_count++] = pair;
 	return NULL;
 }
 
-/* The first rule by which one name ends what the other begins, or -1. */
-static int name_rule(const struct summary_probe *first, const struct summary_probe *second)
+/* The begin of a probe that ends something, else SIZE_MAX. */
+static size_t begin_of(const struct pairing_probe *probe)
 {
-	uint32_t rules = 0;
-
-	for (size_t i = 0; i < first->word_count; i++) {
-		const struct pair_word *begin = &first->words[i];
-
-		for (size_t k = 0; k < second->word_count; k++) {
-			const struct pair_word *end = &second->words[k];
-
-			if (begin->stem == end->stem &&
-				memcmp(first->plain, second->plain, end->stem) == 0)
-				rules |= begin->begins & end->ends;
-		}
-	}
-	return rules ? __builtin_ctz(rules) : -1;
+	return probe->role == PAIR_END ? probe->begin : SIZE_MAX;
 }
 
-/* The rule by which these two can become a pair, or -1. */
-static int rule_of(const struct probe_summary *summary, size_t begin, size_t end)
+/* Drops the pairs that are no longer pairs. */
+static void drop_pairs(struct probe_summary *summary)
 {
-	const struct summary_probe *first = summary->probes[begin], *second = summary->probes[end];
-	int rule;
+	size_t kept = 0;
 
-	if (first->role == PROBE_ROLE_END || second->role != PROBE_ROLE_NONE || begin == end ||
-		strcmp(first->provider, second->provider) != 0)
-		return -1;
-	rule = name_rule(first, second);
-	return first->role == PROBE_ROLE_BEGIN && rule != first->rule ? -1 : rule;
+	for (size_t i = 0; i < summary->pair_count; i++) {
+		struct summary_pair *pair = summary->pairs[i];
+
+		if (begin_of(&summary->pairing.probes[pair->end]) == pair->begin)
+			summary->pairs[kept++] = pair;
+		else
+			free_pair(pair);
+	}
+	summary->pair_count = kept;
 }
 
-struct probe_error *flights_probe(struct probe_summary *summary, size_t probe)
+static void assign_roles(struct probe_summary *summary)
 {
-	struct summary_probe *its = summary->probes[probe];
-	struct probe_error *error = NULL;
-	size_t begin = SIZE_MAX;
-	int least = -1;
+	for (size_t i = 0; i < summary->probe_count; i++)
+		summary->probes[i]->role = PROBE_ROLE_NONE;
+	for (size_t i = 0; i < summary->pair_count; i++) {
+		const struct summary_pair *pair = summary->pairs[i];
 
-	its->word_count = pair_words(its->plain, its->words);
-	for (size_t i = 0; i < its->word_count; i++)
-		its->may_begin |= its->words[i].begins != 0;
-	/* Its ends, by the first rule that has any. */
-	for (size_t i = 0; i < summary->probe_count && its->may_begin; i++) {
-		int rule = rule_of(summary, probe, i);
+		summary->probes[pair->begin]->role = PROBE_ROLE_BEGIN;
+		summary->probes[pair->end]->role = PROBE_ROLE_END;
+		summary->probes[pair->end]->pair = i;
+	}
+}
 
-		if (rule >= 0 && (least < 0 || rule < least))
-			least = rule;
-	}
-	for (size_t i = 0; i < summary->probe_count && least >= 0 && !error; i++) {
-		if (rule_of(summary, probe, i) == least)
-			error = add_pair(summary, probe, i, least);
-	}
-	if (error || its->role != PROBE_ROLE_NONE)
+struct probe_error *flights_probe(struct probe_summary *summary)
+{
+	const struct summary_probe *its = summary->probes[summary->probe_count - 1];
+	struct probe_error *error = pairing_add(&summary->pairing, its->provider, its->name);
+
+	if (error)
 		return error;
-	/* What it ends. */
-	for (size_t i = 0; i < summary->probe_count; i++) {
-		int rule = rule_of(summary, i, probe);
+	if (summary->pairing.probes[summary->pairing.count - 1].role == PAIR_NONE)
+		return NULL;
+	drop_pairs(summary);
+	assign_roles(summary);
+	for (size_t i = 0; i < summary->pairing.count && !error; i++) {
+		size_t begin = begin_of(&summary->pairing.probes[i]);
 
-		if (rule >= 0 && (least < 0 || rule < least)) {
-			least = rule;
-			begin = i;
-		}
+		if (begin != SIZE_MAX && summary->probes[i]->role != PROBE_ROLE_END)
+			error = add_pair(summary, begin, i);
 	}
-	return least >= 0 ? add_pair(summary, begin, probe, least) : NULL;
+	assign_roles(summary);
+	return error;
 }
 
 /* ---- Stacks --------------------------------------------------------------------------- */
@@ -151,11 +140,10 @@ void flights_forget(struct probe_summary *summary)
 void flights_deinit(struct probe_summary *summary)
 {
 	begins_deinit(&summary->flights);
-	for (size_t i = 0; i < summary->pair_count; i++) {
-		free(summary->pairs[i]->heat);
-		free(summary->pairs[i]);
-	}
+	for (size_t i = 0; i < summary->pair_count; i++)
+		free_pair(summary->pairs[i]);
 	free(summary->pairs);
+	pairing_deinit(&summary->pairing);
 }
 
 /* ---- Hits ------------------------------------------------------------------------------- */
@@ -280,8 +268,8 @@ struct probe_error *flights_hit(
 
 	if (its->role == PROBE_ROLE_END)
 		end_hit(summary, summary->pairs[its->pair], event, bin);
-	else if (its->may_begin)
-		return begin_hit(summary, probe, event);
+	else if (summary->pairing.probes[probe].may_be == PAIR_BEGIN)
+		return begin_hit(summary, summary->pairing.probes[probe].same, event);
 	return NULL;
 }
 

@@ -435,7 +435,7 @@ static void latencies(struct page *page)
 		page_html(page, " not timed: no value to match by, or too many at once.</p>\n");
 	}
 	if (page->summary->more_pairs)
-		page_html(page, "<p>There are more pairs than are told apart.</p>\n");
+		page_html(page, "<p>There are more pairs than a report shows.</p>\n");
 	table_pairs(page);
 	for (size_t i = 0; pairs && i < page->summary->pair_count && i < PAIR_CHARTS; i++) {
 		if (pairs[i]->count)
@@ -450,8 +450,8 @@ static void keys(struct page *page, const struct summary_top *tops, size_t count
 {
 	section_begin(page, "keys", "Top keys");
 	if (!page->summary->key_count) {
-		page_html(page, "<p class=\"soft\">Arguments that are strings, or integers of "
-				"which there are few.</p>\n");
+		page_html(page, "<p class=\"soft\">Arguments that are strings, or integers with "
+				"few different values.</p>\n");
 		count = count < TOP_KEYS ? count : TOP_KEYS;
 	}
 	page_html(page, "<div class=\"two\">\n");
@@ -472,13 +472,13 @@ static void losses(struct page *page)
 {
 	section_begin(page, "losses", "Losses");
 	if (page->summary->overrun)
-		page_html(page, "<p><span class=\"alert\">▲ Older hits were overwritten</span>, "
-				"and nobody has counted them: the rings held no more. Larger ones "
-				"(-b) hold more.</p>\n");
+		page_html(page,
+			"<p><span class=\"alert\">▲ Older hits were overwritten</span>, and were "
+			"not counted: the rings held no more. Larger ones (-b) hold more.</p>\n");
 	if (page->summary->full)
-		page_html(page, "<p><span class=\"alert\">▲ Later hits were not recorded</span>, "
-				"and nobody has counted them: the rings were full. Larger ones "
-				"(-b) hold more.</p>\n");
+		page_html(page,
+			"<p><span class=\"alert\">▲ Later hits were not recorded</span>, and were "
+			"not counted: the rings were full. Larger ones (-b) hold more.</p>\n");
 	if (!page->summary->lost) {
 		if (!page->summary->overrun && !page->summary->full)
 			page_html(page, "<p>No hit was lost.</p>\n");

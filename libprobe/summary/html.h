@@ -81,7 +81,7 @@ void axis_latency_labels(struct page *page, size_t low, size_t high, bool is_ver
 
 /* ---- Charts (html_charts.c) -------------------------------------------------------- */
 
-/* What is read to those who do not see it: a sentence each. */
+/* A sentence each, for screen readers. */
 void chart_rate(struct page *page, const char *what, const struct summary_probe *probe,
 	const uint64_t *bins, bool is_small);
 void chart_spark(struct page *page, const uint64_t *bins);

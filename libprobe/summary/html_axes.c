@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Axes of charts: where they end, where they are labelled, and how short that is said. */
+/* Axes of charts: where they end, where they have labels, and how these are abbreviated. */
 #include <inttypes.h>
 #include <stdio.h>
 

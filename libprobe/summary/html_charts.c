@@ -385,8 +385,8 @@ void chart_histogram(struct page *page, const struct summary_pair *pair)
 	top = axis_end(top, &parts);
 	parts = top < 5 ? (size_t)top : parts; /* of hits there are no halves */
 	pair_row(pair, page->summary, &row);
-	page_html(page, "<figure><figcaption>How many took so long</figcaption>"
-			"<div class=\"plot marked\"><div class=\"marks\" aria-hidden=\"true\">");
+	page_html(page, "<figure><figcaption>Distribution of times</figcaption><div class=\"plot "
+			"marked\"><div class=\"marks\" aria-hidden=\"true\">");
 	percentile_marks(page, &row, low, high, true);
 	page_html(page, "</div>");
 	axis_numbers(page, top, parts);

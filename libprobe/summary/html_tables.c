@@ -49,7 +49,7 @@ static void table_end(struct page *page)
 	page_html(page, "</tbody></table></div>\n");
 }
 
-/* A table behind a word that opens it: what is also in a chart. */
+/* A table that a word opens: the data of a chart. */
 static void details_begin(struct page *page, const char *summary, const char *caption)
 {
 	page_html(page, "<details><summary>");
@@ -141,7 +141,7 @@ void table_probes(struct page *page)
 		probe_cells(page, probes[i]->hits, probes[i]->bins);
 	}
 	if (page->summary->other_hits) {
-		page_html(page, "<tr><th scope=\"row\">others, not told apart</th>");
+		page_html(page, "<tr><th scope=\"row\">others, not listed by name</th>");
 		probe_cells(page, page->summary->other_hits, page->summary->other_bins);
 	}
 	table_end(page);
@@ -270,7 +270,7 @@ void table_histogram(struct page *page, const struct summary_pair *pair)
 
 	if (!heat_range(page->summary, pair, &low, &high))
 		return;
-	details_begin(page, "Histogram as a table", "How many took so long");
+	details_begin(page, "Histogram as a table", "Distribution of times");
 	COLUMNS(page, "Time", "Count", "Share", "Up to here");
 	for (size_t row = low; row < high; row++) {
 		uint64_t count = heat_count(page->summary, pair, row);

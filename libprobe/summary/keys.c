@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys: what is taken of an event, and the most frequent values of it. */
+/* Keys: values that are taken from events, and the most frequent of them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,7 +162,7 @@ static size_t find(const struct top *top, const struct probe_value *value, uint6
 	return at;
 }
 
-/* Takes an entry out: those behind it that it kept from their place move up. */
+/* Takes an entry out: those after it that it kept from their place move up. */
 static void forget(struct top *top, size_t hole)
 {
 	size_t mask = top->table_mask;
@@ -178,7 +178,7 @@ static void forget(struct top *top, size_t hole)
 	top->table[hole] = 0;
 }
 
-/* The slot with the smallest count; each search goes on where the last one ended. */
+/* The slot with the smallest count; each search continues where the last one ended. */
 static struct top_slot *least_slot(struct top *top)
 {
 	for (;;) {
@@ -274,7 +274,7 @@ size_t top_shown(const struct top *top, const struct top_slot *const *sorted, si
 	*rest_ret = top->total;
 	while (shown < top->used && (!limit || shown < limit) &&
 		2 * sorted[shown]->error <= sorted[shown]->count) {
-		/* At least so many are its own. */
+		/* At least this many are its own. */
 		*rest_ret -= sorted[shown]->count - sorted[shown]->error;
 		shown++;
 	}

@@ -66,7 +66,6 @@ static void free_probe(struct summary_probe *probe)
 		top_free(probe->tops[i]);
 	free(probe->provider);
 	free(probe->name);
-	free(probe->plain);
 	free(probe);
 }
 
@@ -94,14 +93,13 @@ static struct probe_error *add_probe(
 		return probe_error_no_memory();
 	probe->provider = strdup(event->provider);
 	probe->name = strdup(event->name);
-	probe->plain = pair_plain_name(event->name);
 	probe->hash = hash;
-	if (!probe->provider || !probe->name || !probe->plain) {
+	if (!probe->provider || !probe->name) {
 		free_probe(probe);
 		return probe_error_no_memory();
 	}
 	summary->probes[summary->probe_count++] = probe;
-	return flights_probe(summary, summary->probe_count - 1);
+	return flights_probe(summary);
 }
 
 /* The number of the event's probe; SIZE_MAX: there is no room for it. */

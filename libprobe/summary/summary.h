@@ -5,7 +5,7 @@
  * (text.c, json.c, html*.c).
  *
  * Everything has a limit, since a record may hold anything: the sums stay exact
- * beyond it, what cannot be told apart any more is counted together.
+ * beyond it, what no longer fits is counted together.
  */
 #ifndef LIBPROBE_SUMMARY_SUMMARY_H
 #define LIBPROBE_SUMMARY_SUMMARY_H
@@ -15,19 +15,19 @@
 #include <stdint.h>
 
 #include "libprobe/base/buffer.h"
-#include "libprobe/names/pairs.h"
+#include "libprobe/names/pairing.h"
 #include "libprobe/stream/begins.h"
 #include "probe/summary.h"
 
 enum {
 	SUMMARY_BINS = 128,	   /* of time */
 	SUMMARY_HEAT_ROWS = 128,   /* of latency: two for each power of two */
-	SUMMARY_PROBES_MAX = 2048, /* told apart */
+	SUMMARY_PROBES_MAX = 2048, /* with counts of their own */
 	SUMMARY_PAIRS_MAX = 256,
 	SUMMARY_THREADS_MAX = 16384,
 	SUMMARY_FLIGHTS_MAX = 65536,  /* threads, or values, that have begun something */
 	SUMMARY_BEGINS_MAX = 1 << 20, /* in all of them */
-	SUMMARY_AUTO_ARGS = 8,	      /* of which keys are looked for */
+	SUMMARY_AUTO_ARGS = 8,	      /* arguments that may be keys */
 	SUMMARY_AUTO_KEYS_MAX = 256,  /* tables of them */
 	SUMMARY_AUTO_SLOTS = 512,     /* values in each */
 	SUMMARY_AUTO_NUMBERS = 128,   /* ... more numbers are of no interest */
@@ -71,7 +71,7 @@ struct top {
 	size_t slot_count, used;
 	uint32_t *table; /* by hash: the slot's number + 1, or 0 */
 	size_t table_mask;
-	size_t cursor;	  /* where the search for the least one goes on */
+	size_t cursor;	  /* where the search for the least one continues */
 	uint64_t least;	  /* no slot has less */
 	uint64_t total;	  /* of all values */
 	bool approximate; /* something was replaced */
@@ -84,9 +84,9 @@ bool top_add(struct top *top, const struct probe_value *value);
 /* The slots, most frequent first: an array to be freed. NULL without memory. */
 const struct top_slot **top_sorted(const struct top *top);
 /*
- * Those whose count is mostly theirs: how many of the sorted slots are worth
- * showing, at most `limit` (0: all). *rest_ret is how many hits the others have;
- * none of those has more than *most_ret.
+ * How many of the sorted slots are worth showing, because most of their count is their own; at most
+ * `limit` (0: all). *rest_ret is the number of hits of the others; none of them has more than
+ * *most_ret.
  */
 size_t top_shown(const struct top *top, const struct top_slot *const *sorted, size_t limit,
 	uint64_t *rest_ret, uint64_t *most_ret);
@@ -95,15 +95,10 @@ size_t top_shown(const struct top *top, const struct top_slot *const *sorted, si
 
 struct summary_probe {
 	char *provider, *name;
-	char *plain; /* the name, for pair_words() */
-	struct pair_word words[PAIR_WORDS_MAX];
-	size_t word_count;
 	uint64_t hash;
 	uint64_t hits;
 	uint64_t bins[SUMMARY_BINS];
 	enum probe_role role;
-	bool may_begin;
-	int rule;			    /* by which it begins */
 	size_t pair;			    /* of an end */
 	uint64_t in_flight;		    /* of a begin */
 	uint64_t untimed;		    /* begins that there was no room for */
@@ -151,6 +146,7 @@ struct probe_summary {
 	uint64_t other_hits;   /* of probes beyond the limit */
 	uint64_t other_bins[SUMMARY_BINS];
 
+	struct pairing pairing; /* of probes[], with the same indices */
 	struct summary_pair **pairs;
 	size_t pair_count;
 	bool more_pairs; /* than there is room for */
@@ -177,15 +173,15 @@ struct summary_span {
 /* The spans of some bins; how many there are, at most SUMMARY_BINS. */
 size_t summary_spans(
 	const struct probe_summary *summary, const uint64_t *bins, struct summary_span *ret);
-/* Hits a second in each of so many equal parts of the time. */
+/* Hits per second in each of this many equal parts of the time. */
 void summary_fold(
 	const struct probe_summary *summary, const uint64_t *bins, double *ret, size_t parts);
 double summary_seconds(const struct probe_summary *summary);
 
 /* ---- Pairs (flights.c) -------------------------------------------------------------- */
 
-/* Says what a new probe is to those that are there. */
-PROBE_MUST_CHECK struct probe_error *flights_probe(struct probe_summary *summary, size_t probe);
+/* Pairs a new probe, the last one, with those that are known. */
+PROBE_MUST_CHECK struct probe_error *flights_probe(struct probe_summary *summary);
 PROBE_MUST_CHECK struct probe_error *flights_hit(
 	struct probe_summary *summary, size_t probe, const struct probe_event *event, size_t bin);
 /* Ends may be missing from now on: nothing that was begun is timed. */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/output/grid.h"
 #include "libprobe/output/text.h"
 #include "libprobe/summary/numbers.h"
@@ -126,7 +127,7 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 	counted(out, summary->thread_count, " thread\n", " threads\n");
 }
 
-/* What else is missing: nobody has counted it. */
+/* What else is missing, but was not counted. */
 static void missing(struct buffer *out, const struct probe_summary *summary)
 {
 	if (summary->overrun)
@@ -177,13 +178,12 @@ static void probe_line(struct lines *lines, const struct probe_summary *summary,
 static void probes(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
-	const struct summary_probe **sorted = summary_probes(summary);
+	AUTO_FREE const struct summary_probe **sorted = summary_probes(summary);
 	size_t shown = limit(summary->probe_count, view);
 	struct lines lines;
 
 	if (!sorted || !lines_begin(&lines, out)) {
 		out->no_memory = true;
-		free(sorted);
 		return;
 	}
 	title(&lines, "PROBE", false, false);
@@ -217,7 +217,6 @@ static void probes(struct buffer *out, const struct probe_summary *summary,
 	}
 	lines_end(&lines);
 	more(out, summary->probe_count, shown, " more probe (--top)\n", " more probes (--top)\n");
-	free(sorted);
 }
 
 /* ---- Pairs ------------------------------------------------------------------------------ */
@@ -270,7 +269,7 @@ static void not_timed(struct buffer *out, const struct probe_summary *summary)
 	if (untimed)
 		buffer_string(out, " not timed: no value to match by, or too many at once\n");
 	if (summary->more_pairs)
-		buffer_string(out, "there are more pairs than are told apart\n");
+		buffer_string(out, "there are more pairs than a report shows\n");
 }
 
 static void pairs(struct buffer *out, const struct probe_summary *summary,
@@ -278,13 +277,12 @@ static void pairs(struct buffer *out, const struct probe_summary *summary,
 {
 	static const char *const titles[] = {
 		"COUNT", "TOTAL", "P50", "P90", "P99", "P99.9", "MAX", "IN FLIGHT"};
-	const struct summary_pair **sorted = summary_pairs(summary);
+	AUTO_FREE const struct summary_pair **sorted = summary_pairs(summary);
 	size_t shown = limit(summary->pair_count, view);
 	struct lines lines;
 
 	if (!sorted || !lines_begin(&lines, out)) {
 		out->no_memory = true;
-		free(sorted);
 		return;
 	}
 	title(&lines, "PAIR", false, false);
@@ -301,7 +299,6 @@ static void pairs(struct buffer *out, const struct probe_summary *summary,
 	}
 	more(out, summary->pair_count, shown, " more pair (--top)\n", " more pairs (--top)\n");
 	not_timed(out, summary);
-	free(sorted);
 }
 
 /* ---- Keys --------------------------------------------------------------------------------- */
@@ -322,14 +319,13 @@ static void key_line(struct lines *lines, const struct top *top, const struct to
 static void keys_of(struct buffer *out, const struct probe_summary *summary,
 	const struct summary_top *its, const struct probe_summary_view *view)
 {
-	const struct top_slot **sorted = top_sorted(its->top);
+	AUTO_FREE const struct top_slot **sorted = top_sorted(its->top);
 	uint64_t rest, most;
 	struct lines lines;
 	size_t shown;
 
 	if (!sorted || !lines_begin(&lines, out)) {
 		out->no_memory = true;
-		free(sorted);
 		return;
 	}
 	shown = top_shown(its->top, sorted, summary_key_limit(summary, view), &rest, &most);
@@ -358,7 +354,6 @@ static void keys_of(struct buffer *out, const struct probe_summary *summary,
 	if (summary_top_without(its))
 		counted(out, summary_top_without(its), " hit has no such value\n",
 			" hits have no such value\n");
-	free(sorted);
 }
 
 static void keys(struct buffer *out, const struct probe_summary *summary,
@@ -391,15 +386,14 @@ static void keys(struct buffer *out, const struct probe_summary *summary,
 
 /* ---- Threads -------------------------------------------------------------------------------- */
 
-/* Where there is more than one: the threads tell the rest. */
+/* If there is more than one: otherwise the threads say it all. */
 static void processes(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
-	struct summary_process *sorted;
-	struct lines lines;
 	size_t count = 0;
+	AUTO_FREE struct summary_process *sorted = threads_processes(summary, &count);
+	struct lines lines;
 
-	sorted = threads_processes(summary, &count);
 	if (!sorted || (count > 1 && !lines_begin(&lines, out))) {
 		out->no_memory = true;
 		count = 0;
@@ -428,19 +422,17 @@ static void processes(struct buffer *out, const struct probe_summary *summary,
 		lines_end(&lines);
 		more(out, count, shown, " more process (--top)\n", " more processes (--top)\n");
 	}
-	free(sorted);
 }
 
 static void threads(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
-	const struct summary_thread **sorted = threads_sorted(summary);
+	AUTO_FREE const struct summary_thread **sorted = threads_sorted(summary);
 	size_t shown = limit(summary->thread_count, view);
 	struct lines lines;
 
 	if (!sorted || !lines_begin(&lines, out)) {
 		out->no_memory = true;
-		free(sorted);
 		return;
 	}
 	buffer_char(out, '\n');
@@ -468,7 +460,6 @@ static void threads(struct buffer *out, const struct probe_summary *summary,
 	if (summary->other_thread_hits)
 		counted(out, summary->other_thread_hits, " hit is of threads beyond these\n",
 			" hits are of threads beyond these\n");
-	free(sorted);
 }
 
 void summary_text(struct buffer *out, const struct probe_summary *summary,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which threads hit, and of which processes they are. */
+/* Which threads hit, and which processes they belong to. */
 #include <stdlib.h>
 #include <string.h>
 

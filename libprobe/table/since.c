@@ -3,15 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/value.h"
 #include "libprobe/table/table.h"
 
 /* The bound of a bucket, as a value of the row. */
 static struct probe_value bound_value(const struct probe_row *row, size_t index, bool high_end)
 {
+	double least, most;
 	uint64_t high;
 	int64_t low;
 
+	if (row->is_float && (high_end || index != PROBE_BUCKETS - 1)) {
+		probe_row_bucket(row, index, &least, &most);
+		return (struct probe_value){
+			.kind = PROBE_VALUE_FLOAT, .f = high_end ? most : least};
+	}
 	probe_bucket_range(index, &low, &high);
 	if (index == PROBE_BUCKETS - 1) /* negative ones: what is known of all */
 		return high_end ? (struct probe_value){.kind = PROBE_VALUE_SIGNED, .i = -1}
@@ -84,7 +91,7 @@ static void subtract(struct probe_table_row *row, const struct probe_table_row *
 	value_number(&before->row.last, &row->first);
 }
 
-/* That something is not counted is told each time, but not for every key. */
+/* That something is not counted is said each time, but not for every key. */
 static bool is_news(const struct probe_table *table, const struct probe_table_row *row)
 {
 	return row->row.count || row->unmatched || row->row.in_flight ||
@@ -117,24 +124,30 @@ static bool lookup_init(struct lookup *lookup, const struct probe_table *table)
 	return true;
 }
 
+struct wanted {
+	const struct lookup *lookup;
+	const struct probe_table_row *row;
+};
+
+static int compare(const struct wanted *wanted, size_t index)
+{
+	const struct lookup *lookup = wanted->lookup;
+
+	return table_compare(lookup->rows[index], wanted->row, (void *)(uintptr_t)lookup->table);
+}
+
+static bool is_before(const void *wanted, size_t index)
+{
+	return compare(wanted, index) < 0;
+}
+
 static const struct probe_table_row *lookup_find(
 	const struct lookup *lookup, const struct probe_table_row *row)
 {
-	size_t low = 0, high = lookup->table->count;
+	const struct wanted wanted = {lookup, row};
+	size_t at = array_partition(lookup->table->count, is_before, &wanted);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int order =
-			table_compare(row, lookup->rows[middle], (void *)(uintptr_t)lookup->table);
-
-		if (!order)
-			return lookup->rows[middle];
-		if (order < 0)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return NULL;
+	return at < lookup->table->count && compare(&wanted, at) == 0 ? lookup->rows[at] : NULL;
 }
 
 static struct probe_error *append_since(

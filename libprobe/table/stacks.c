@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counts by call stack. Frames of a session are shared, so a stack is told from
+ * Counts by call stack. Frames of a session are shared, so a stack is distinguished from
  * another by the pointers to its frames; what two processes have in common is
  * brought together by name, when it is printed (libprobe/output/).
  */
@@ -21,7 +21,7 @@ struct entry {
 	const char *provider, *name, *comm;
 	enum probe_stack_end end;
 	size_t frame_count;
-	const struct probe_frame *frames[]; /* behind them the names */
+	const struct probe_frame *frames[]; /* after them the names */
 };
 
 struct probe_stacks {

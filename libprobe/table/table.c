@@ -25,7 +25,7 @@ struct probe_error *probe_table_create(size_t key_count, struct probe_table **re
 	return NULL;
 }
 
-/* The block of a row begins with its keys, of which there may be none. */
+/* The block of a row begins with its keys, if it has any. */
 void table_row_free(struct probe_table_row *row)
 {
 	free((void *)(uintptr_t)row->row.keys);
@@ -143,7 +143,8 @@ int table_compare(const void *a, const void *b, void *data)
 		order = compare_names(left->begin_name, right->begin_name);
 	for (size_t i = 0; i < table->key_count && !order; i++)
 		order = value_compare(&left->row.keys[i], &right->row.keys[i]);
-	return order;
+	/* Doubles have other buckets than whole numbers, so their rows cannot be one. */
+	return order ? order : (int)left->row.is_float - (int)right->row.is_float;
 }
 
 static void keep_extreme(struct probe_value *kept, const struct probe_value *other, int sign)

@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A change has the lock of its target, knows its modules, its mappings and its registry, and
- * runs system calls in it. Between two of its stops the target goes on.
+ * runs system calls in it. Between two of its stops the target runs.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/process/emulator.h"
+#include "libprobe/modules/emulator.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/process/shared.h"
@@ -37,9 +34,8 @@ enum {
 	LOCK_TRIES_HURRY = 10,
 	HURRY_NS = 100000000,
 	LOCK_WAIT_NS = 10000000,
-	CHANGE_DESCRIPTORS = 10, /* open at once, beside those of the modules; some to spare */
-	DESCRIPTORS_MAX = 32,
-	HOME_USED = 128, /* bytes of the registry's home page, and some to spare */
+	CHANGE_DESCRIPTORS = 12, /* open at once, beside those of the modules; some to spare */
+	HOME_USED = 128,	 /* bytes of the registry's home page, and some to spare */
 	MAP_TRIES = 4
 };
 
@@ -67,41 +63,6 @@ static struct probe_error *lock_target(pid_t pid, int tries, int *fd_ret)
 	*fd_ret = -1;
 	return probe_error_new(PROBE_ERROR_STATE,
 		"another probectl is changing the probes of process %d: try again", pid);
-}
-
-/* How many of the last numbers below *end (which is moved down) no descriptor has: poll(2). */
-static size_t count_unused(rlim_t *end)
-{
-	struct pollfd fds[DESCRIPTORS_MAX];
-	nfds_t count = *end < DESCRIPTORS_MAX ? *end : DESCRIPTORS_MAX;
-	size_t unused = 0;
-
-	*end -= count;
-	for (nfds_t i = 0; i < count; i++)
-		fds[i] = (struct pollfd){.fd = (int)(*end + i)};
-	if (poll(fds, count, 0) < 0)
-		return 0;
-	for (nfds_t i = 0; i < count; i++)
-		unused += (fds[i].revents & POLLNVAL) != 0;
-	return unused;
-}
-
-struct probe_error *change_need_descriptors(const struct change *change, size_t count)
-{
-	struct rlimit limit = {0};
-	size_t unused = 0;
-	rlim_t end;
-
-	getrlimit(RLIMIT_NOFILE, &limit);
-	/* From the highest number down: they are given out from the lowest one up. */
-	for (end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX; end && unused < count;)
-		unused += count_unused(&end);
-	if (unused >= count)
-		return NULL;
-	return probe_error_system(EMFILE,
-		"%zu more descriptors are needed to change the probes of process %d, or to take "
-		"that back (ulimit -n)",
-		count, change->pid);
 }
 
 bool change_is_busy(pid_t pid)
@@ -261,6 +222,10 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 	*ret = no_change;
 	ret->target = target;
 	ret->pid = target->pid;
+	if (ret->pid == getpid())
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d is the caller itself: use the functions of probe/self.h",
+			ret->pid);
 	error = target->alone ? NULL : seccomp_check_own();
 	if (!error)
 		error = lock_target(
@@ -278,6 +243,11 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 	if (!error)
 		error = target->alone ? seccomp_look_at_main(ret->pid, &ret->seccomp)
 				      : seccomp_look(ret->pid, &ret->seccomp);
+	if (!error && target->dispatches)
+		seccomp_deny(&ret->seccomp, SECCOMP_ASK | SECCOMP_WAIT | SECCOMP_TIME,
+			"process %d itself handles the system calls of a thread "
+			"(PR_SET_SYSCALL_USER_DISPATCH), also those",
+			ret->pid);
 	if (!error)
 		error = registry_load(ret->pid, &ret->maps, &ret->registry);
 	if (!error && !target->alone)
@@ -450,7 +420,7 @@ static struct probe_error *run_stopped(struct change *c, const struct rooms *roo
 	const char *what, struct control_call *calls, size_t count)
 {
 	struct probe_error *error =
-		control_run(&c->control, rooms, &c->gadgets, c->prepared, calls, count);
+		control_run_and_leave(&c->control, rooms, &c->gadgets, c->prepared, calls, count);
 
 	for (size_t i = 0; i < count && !error; i++)
 		if (calls[i].result < 0 && calls[i].result >= -4095)
@@ -472,6 +442,8 @@ static struct probe_error *prepare_calls(struct change *c)
 		if (error)
 			return error;
 	}
+	if (!c->gadgets.call)
+		c->gadgets = c->target->gadgets;
 	return c->gadgets.call ? NULL : gadgets_find(&c->modules, &c->gadgets);
 }
 
@@ -488,6 +460,7 @@ struct probe_error *change_run_in(struct change *change, size_t thread, const ch
 	change->control.threads = &all.threads[thread];
 	change->control.count = 1;
 	error = run_stopped(change, &rooms, what, calls, count);
+	control_clear(&rooms, change->prepared);
 	change->control.threads = all.threads;
 	change->control.count = all.count;
 	return error;
@@ -503,37 +476,76 @@ static struct probe_error *borrow_thread(struct change *c)
 /* Is a thread to be stopped for calls? Else one stands still already. */
 static bool must_borrow(const struct change *c)
 {
-	return !c->stopped && !c->target->held;
+	return !c->stopped && !c->borrowed && !c->target->held;
 }
 
+/* Where something failed, and the process is not the program any more that it was: that is why. */
+static struct probe_error *explain(const struct change *c, struct probe_error *error)
+{
+	if (!error || memory_is_there(c->mem))
+		return error;
+	probe_error_free(error);
+	return check_program(c);
+}
+
+/*
+ * Stops one thread. That its program is still the one that was looked at is found out by its
+ * first call: it needs a frame, which is written into that program's memory or nowhere.
+ */
+static struct probe_error *take_thread(struct change *c)
+{
+	struct probe_error *error = borrow_thread(c);
+
+	c->control.seccomp = &c->seccomp;
+	return explain(c, error);
+}
+
+/* Makes calls in a thread. What that needs in the target's memory is removed when it runs again. */
 static struct probe_error *run_some(struct change *c, const struct rooms *rooms, const char *what,
 	struct control_call *calls, size_t count)
 {
 	bool borrow = must_borrow(c);
 	struct probe_error *error = NULL;
 
-	if (borrow)
-		error = borrow_thread(c);
-	else if (c->target->held)
+	if (!borrow && c->target->held)
 		c->control = c->target->control;
 	c->control.seccomp = &c->seccomp;
-	if (error && !memory_is_there(c->mem)) { /* that is why, whatever it met */
-		probe_error_free(error);
-		return check_program(c);
-	}
+	error = borrow ? take_thread(c) : NULL;
 	if (error)
 		return error;
-	error = check_program(c);
-	if (!error)
-		error = run_stopped(c, rooms, what, calls, count);
+	error = run_stopped(c, rooms, what, calls, count);
 	if (borrow)
 		resume(c);
+	control_clear(rooms, c->prepared);
+	return explain(c, error);
+}
+
+struct probe_error *change_borrow(struct change *c)
+{
+	struct probe_error *error = must_borrow(c) ? prepare_calls(c) : NULL;
+
+	if (error || !must_borrow(c))
+		return error;
+	if (c->seccomp.count)
+		error = check_filters(c, SECCOMP_MAP);
+	if (!error)
+		error = take_thread(c);
+	c->borrowed = !error;
 	return error;
 }
 
+void change_give_back(struct change *change)
+{
+	if (!change->borrowed)
+		return;
+	change->borrowed = false;
+	resume(change);
+}
+
 /*
- * A thread that is stopped for calls stands still no longer than for one, and goes on between
- * them. Their rooms are those of all: one call may unmap what held the frame of another.
+ * A thread that is stopped for calls is never stopped for longer than one, and runs between
+ * them, unless it is borrowed for several. Their rooms are those of all: one call may unmap what
+ * held the frame of another.
  */
 struct probe_error *change_run(
 	struct change *change, const char *what, struct control_call *calls, size_t count)

@@ -13,10 +13,11 @@
 #define LIBPROBE_TARGET_CHANGE_H
 
 #include "arch/arch.h"
+#include "libprobe/modules/modules.h"
 #include "libprobe/process/maps.h"
-#include "libprobe/process/modules.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/target/code.h"
+#include "libprobe/target/lasting.h"
 #include "libprobe/target/registry.h"
 #include "probe/target.h"
 
@@ -29,19 +30,23 @@ struct change {
 	struct registry registry;
 	struct code_taken taken; /* code memory handed out by this change */
 	const struct arch *arch;
-	struct arch_thread thread; /* how threads are told apart; not in the loader */
+	struct arch_thread thread; /* how stubs identify threads; not in the loader */
 	struct arch_gadgets gadgets;
 	struct rooms rooms;
 	bool rooms_known;
 	struct prepared *prepared; /* for remote calls; NULL before the first */
 	struct control control;	   /* while stopped or borrowed */
 	bool stopped;
+	bool gone;     /* a site's memory was not there */
+	bool differs;  /* a site's memory was not as its file has it */
+	bool borrowed; /* one thread is stopped for several runs of calls: change_borrow() */
 	struct seccomp seccomp; /* what its threads may call; see change_judge() */
 	uint64_t resumed_ns;	/* when it was let go last (CLOCK_MONOTONIC), or 0 */
 	uint64_t stop_ns;	/* the longest stop so far */
 };
 
-enum { CHANGE_PAGES_AT_ONCE = 64 }; /* one thread stands still while they are (un)mapped */
+enum { CHANGE_PAGES_AT_ONCE = 64 }; /* pages unmapped by one run of calls */
+enum { CHANGE_FILE_CALLS = 8 };	    /* of mmap(2) for one file: a thread stands still meanwhile */
 enum { ARENA_BYTES = 256 << 10 };   /* arenas are this large, or a multiple of it */
 
 /*
@@ -51,7 +56,7 @@ enum { ARENA_BYTES = 256 << 10 };   /* arenas are this large, or a multiple of i
  * PROBE_ERROR_SYSTEM (EMFILE: too few descriptors are left).
  */
 PROBE_MUST_CHECK struct probe_error *change_begin(struct probe_target *target, struct change *ret);
-/* The same, with what was in libraries that are closed, or opened anew: see site.h. */
+/* The same, with what was in libraries that are closed, or opened again: see site.h. */
 PROBE_MUST_CHECK struct probe_error *change_begin_as_it_is(
 	struct probe_target *target, struct change *ret);
 /*
@@ -61,9 +66,12 @@ PROBE_MUST_CHECK struct probe_error *change_begin_as_it_is(
 PROBE_MUST_CHECK struct probe_error *change_look(struct probe_target *target, struct change *ret);
 void change_end(struct change *change);
 
+/* For a variable that change_begin() is called with at once: ends the change with its scope. */
+#define AUTO_CHANGE __attribute__((cleanup(change_end)))
+
 /*
- * Can so many descriptors, 32 at the most, be opened yet? PROBE_ERROR_SYSTEM (EMFILE, ENFILE)
- * where not: a change that has none left can neither be done nor taken back.
+ * Checks that this many descriptors, at most 32, can still be opened. PROBE_ERROR_SYSTEM (EMFILE,
+ * ENFILE) if not: without descriptors a change can neither be made nor undone.
  */
 PROBE_MUST_CHECK struct probe_error *change_need_descriptors(
 	const struct change *change, size_t count);
@@ -72,10 +80,10 @@ PROBE_MUST_CHECK struct probe_error *change_need_descriptors(
 PROBE_MUST_CHECK struct probe_error *change_reread_maps(struct change *change);
 PROBE_MUST_CHECK struct probe_error *change_reread(struct change *change);
 
-/* Is a controller changing that process just now? */
+/* Is a controller changing that process now? */
 bool change_is_busy(pid_t pid);
 
-/* Stops all threads (a held target stands still already), and lets them go again. */
+/* Stops all threads (those of a held target are stopped already), and lets them go again. */
 PROBE_MUST_CHECK struct probe_error *change_stop(struct change *change);
 void change_resume(struct change *change);
 
@@ -92,7 +100,14 @@ PROBE_MUST_CHECK struct probe_error *change_judge(struct change *change);
 PROBE_MUST_CHECK struct probe_error *change_run(
 	struct change *change, const char *what, struct control_call *calls, size_t count);
 
-/* The same in one of the threads that are stopped, by its index in change->control. */
+/*
+ * Stops one thread for several runs of calls, unless it is stopped already, and lets it go
+ * again. Errors: those of change_run().
+ */
+PROBE_MUST_CHECK struct probe_error *change_borrow(struct change *change);
+void change_give_back(struct change *change);
+
+/* The same in one of the stopped threads, by its index in change->control. */
 PROBE_MUST_CHECK struct probe_error *change_run_in(struct change *change, size_t thread,
 	const char *what, struct control_call *calls, size_t count);
 
@@ -100,12 +115,18 @@ PROBE_MUST_CHECK struct probe_error *change_run_in(struct change *change, size_t
 PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, size_t size,
 	uint64_t reach_start, uint64_t reach_end, uint64_t *ret);
 
-/* A file of `size` bytes to map code from: the target's descriptor, to be closed again. */
-PROBE_MUST_CHECK struct probe_error *change_code_file(
-	struct change *change, size_t size, int64_t *fd_ret);
+/*
+ * Has the target create a file of `size` bytes in memory, or the lasting one (if not NULL), map it
+ * by these calls of mmap(2), whose descriptor is set here (CHANGE_FILE_CALLS at the most), and
+ * close it. One thread stands still all the while. The results of the calls are set, also after an
+ * error; 0: it was not made, or is undone. *fd_ret (may be NULL) is this process's descriptor, or
+ * -1 after an error.
+ */
+PROBE_MUST_CHECK struct probe_error *change_map_file(struct change *change, size_t size,
+	const struct lasting_file *lasting, struct control_call *calls, size_t count, int *fd_ret);
 
-/* Calls for change_run(): map code where nothing is, at any other place is no success; close. */
-struct control_call change_call_map_code(uint64_t address, uint64_t size, int64_t fd);
+/* Calls: map code where nothing is (any other place is no success); close; unmap. */
+struct control_call change_call_map_code(uint64_t address, uint64_t size);
 struct control_call change_call_close(int64_t fd);
 struct control_call change_call_unmap(uint64_t start, uint64_t size);
 
@@ -114,8 +135,8 @@ struct control_call change_call_unmap(uint64_t start, uint64_t size);
  * begins with a struct data_header. *fd_ret is this process's descriptor. Private
  * ones are what was written to the descriptor before the target first touches them.
  */
-PROBE_MUST_CHECK struct probe_error *change_map_data(
-	struct change *change, size_t size, bool is_private, uint64_t *address_ret, int *fd_ret);
+PROBE_MUST_CHECK struct probe_error *change_map_data(struct change *change, size_t size,
+	const struct lasting_file *lasting, bool is_private, uint64_t *address_ret, int *fd_ret);
 
 /*
  * Writes the registry, as it now is in this process, as an image that is not the current one
@@ -125,7 +146,7 @@ PROBE_MUST_CHECK struct probe_error *change_write_image(
 	struct change *change, struct code_extent *ret);
 PROBE_MUST_CHECK struct probe_error *change_publish(
 	struct change *change, struct code_extent image);
-/* Both. What is about to be done is announced so: whoever comes next can finish it. */
+/* Both. This announces what is about to be done, so that the next controller can finish it. */
 PROBE_MUST_CHECK struct probe_error *change_store(struct change *change);
 
 /* Unmaps single pages, some at a time. */

@@ -13,19 +13,23 @@
  *   data     one mapping per session, shared with its controller: header,
  *            counters, rings (arch/layout.h)
  *
- * All of it but the guard is mapped from files in memory that bear our name, the
- * code privately: so whatever a controller leaves that is killed before the
- * registry tells of it can be told from the target's own (libprobe/patch/orphans.h),
- * also a descriptor that is still open.
+ * All of it except the guard is mapped from files in memory with our name, the code
+ * privately. So what a controller leaves, if it is killed before the registry lists it,
+ * is distinguishable from the target's own (libprobe/target/orphans.h), even a descriptor
+ * that is still open.
  *
  * No page is writable and executable. Code is written through /proc/PID/mem.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "libprobe/base/file.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/target/change.h"
@@ -33,11 +37,11 @@
 
 enum { MAP_TRIES = 4 };
 
-static struct control_call call_mmap(
-	uint64_t address, uint64_t size, int prot, int flags, int64_t fd)
+/* Of no file yet. */
+static struct control_call call_mmap(uint64_t address, uint64_t size, int prot, int flags)
 {
 	return (struct control_call){
-		.number = SYS_mmap, .args = {address, size, prot, flags, (uint64_t)fd, 0}};
+		.number = SYS_mmap, .args = {address, size, prot, flags, UINT64_MAX, 0}};
 }
 
 struct probe_error *change_reread_maps(struct change *change)
@@ -65,87 +69,47 @@ struct control_call change_call_close(int64_t fd)
 	return (struct control_call){.number = SYS_close, .args = {(uint64_t)fd}};
 }
 
-/* Closes a descriptor of the target that a run of calls was to close, and did not. */
-static void close_file(struct change *change, int64_t fd)
-{
-	struct control_call call = change_call_close(fd);
-
-	probe_error_free(change_run(change, "close a file", &call, 1));
-}
-
-/* A file in memory: the target's descriptor, and our own. */
-static struct probe_error *create_file(
-	struct change *change, size_t size, int64_t *fd_ret, int *ours_ret)
-{
-	struct control_call call = {
-		.number = SYS_memfd_create, .args = {0, SHARED_MEMFD_FLAGS}, .text = SHARED_NAME};
-	struct probe_error *error = change_run(change, "create shared memory", &call, 1);
-
-	*ours_ret = -1;
-	if (error && call.result == -EACCES) {
-		probe_error_free(error);
-		call.args[1] |= SHARED_MEMFD_NOEXEC_SEAL;
-		error = change_run(change, "create shared memory", &call, 1);
-	}
-	if (error)
-		return error;
-	*fd_ret = call.result;
-	error = shared_open(change->pid, *fd_ret, size, ours_ret);
-	if (error)
-		close_file(change, *fd_ret);
-	return error;
-}
-
 /* ---- Code memory ---------------------------------------------------------------------- */
 
-struct control_call change_call_map_code(uint64_t address, uint64_t size, int64_t fd)
+struct control_call change_call_map_code(uint64_t address, uint64_t size)
 {
-	struct control_call call = call_mmap(
-		address, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd);
+	struct control_call call =
+		call_mmap(address, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE);
 
 	/* A kernel before 4.17 takes the address for a wish. */
 	call.wanted = address;
 	return call;
 }
 
-struct probe_error *change_code_file(struct change *change, size_t size, int64_t *fd_ret)
+/* Gives the first arena its guard, in its last page. */
+static struct probe_error *map_guard(struct change *change, uint64_t guard)
 {
-	int ours;
-	struct probe_error *error = create_file(change, size, fd_ret, &ours);
+	struct control_call calls[] = {
+		call_mmap(guard, SPACE_PAGE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED),
+		{.number = SYS_madvise, .args = {guard, SPACE_PAGE, MADV_WIPEONFORK}},
+	};
 
-	if (!error)
-		close(ours);
-	return error;
+	calls[0].wanted = guard;
+	return change_run(change, "map memory for code", calls, 2);
 }
 
-/*
- * Maps an arena at an address, with the guard in its last page if it is the
- * first one; *taken_ret: there is something already.
- */
+/* Maps an arena at an address; *taken_ret: there is something already. */
 static struct probe_error *map_arena_at(
-	struct change *change, uint64_t address, uint64_t size, int64_t fd, bool *taken_ret)
+	struct change *change, uint64_t address, uint64_t size, bool *taken_ret)
 {
-	uint64_t guard = address + size - SPACE_PAGE;
-	struct control_call calls[4], *call = calls;
-	struct probe_error *error;
+	struct control_call call = change_call_map_code(address, size);
+	struct probe_error *error = change_map_file(change, size, NULL, &call, 1, NULL);
 
-	*call++ = change_call_map_code(address, size, fd);
-	if (!change->registry.home) {
-		*call = call_mmap(guard, SPACE_PAGE, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
-		call++->wanted = guard;
-		*call++ = (struct control_call){
-			.number = SYS_madvise, .args = {guard, SPACE_PAGE, MADV_WIPEONFORK}};
-	}
-	*call++ = change_call_close(fd);
-	error = change_run(change, "map memory for code", calls, call - calls);
-	*taken_ret = calls[0].result == -EEXIST;
+	*taken_ret = call.result == -EEXIST;
 	if (error && *taken_ret) {
 		probe_error_free(error);
 		return NULL;
 	}
-	if (calls[0].result > 0 && (error || (uint64_t)calls[0].result != address)) {
-		struct control_call undo = change_call_unmap((uint64_t)calls[0].result, size);
+	if (!error && (uint64_t)call.result == address && !change->registry.home)
+		error = map_guard(change, address + size - SPACE_PAGE);
+	if (call.result > 0 && (error || (uint64_t)call.result != address)) {
+		struct control_call undo = change_call_unmap((uint64_t)call.result, size);
 		struct probe_error *second = change_run(change, "unmap memory", &undo, 1);
 
 		*taken_ret = !error;
@@ -156,9 +120,9 @@ static struct probe_error *map_arena_at(
 	return error;
 }
 
-/* Finds a place for an arena and maps it there; closes the descriptor. */
-static struct probe_error *place_arena(struct change *change, struct reg_arena *arena, int64_t fd,
-	uint64_t reach_start, uint64_t reach_end)
+/* Finds a place for an arena and maps it there. */
+static struct probe_error *place_arena(
+	struct change *change, struct reg_arena *arena, uint64_t reach_start, uint64_t reach_end)
 {
 	struct probe_error *error = NULL;
 	bool taken = true;
@@ -174,14 +138,12 @@ static struct probe_error *place_arena(struct change *change, struct reg_arena *
 				"process %d has no free address space within 2 GiB of the module",
 				change->pid);
 		else
-			error = map_arena_at(change, arena->start, arena->size, fd, &taken);
+			error = map_arena_at(change, arena->start, arena->size, &taken);
 	}
 	if (!error && taken)
 		error = probe_error_new(PROBE_ERROR_STATE,
 			"process %d maps memory faster than a place for ours is found: try again",
 			change->pid);
-	if (error)
-		close_file(change, fd);
 	return error;
 }
 
@@ -191,12 +153,8 @@ static struct probe_error *map_arena(
 	static const uint32_t one = 1;
 	struct registry *r = &change->registry;
 	struct reg_arena arena = {.size = size}, *added;
-	struct probe_error *error;
-	int64_t fd;
+	struct probe_error *error = place_arena(change, &arena, reach_start, reach_end);
 
-	error = change_code_file(change, size, &fd);
-	if (!error)
-		error = place_arena(change, &arena, fd, reach_start, reach_end);
 	if (error)
 		return error;
 	added = registry_add_arena(r);
@@ -230,27 +188,14 @@ struct probe_error *change_alloc_code(
 	return *ret ? NULL : probe_error_no_memory();
 }
 
-struct probe_error *change_map_data(
-	struct change *change, size_t size, bool is_private, uint64_t *address_ret, int *fd_ret)
+struct probe_error *change_map_data(struct change *change, size_t size,
+	const struct lasting_file *lasting, bool is_private, uint64_t *address_ret, int *fd_ret)
 {
-	int sharing = is_private ? MAP_PRIVATE : MAP_SHARED;
-	struct control_call calls[2];
-	struct probe_error *error;
-	int64_t fd;
+	struct control_call call = call_mmap(0, size, PROT_READ | PROT_WRITE,
+		(is_private ? MAP_PRIVATE : MAP_SHARED) | MAP_NORESERVE);
+	struct probe_error *error = change_map_file(change, size, lasting, &call, 1, fd_ret);
 
-	error = create_file(change, size, &fd, fd_ret);
-	if (error)
-		return error;
-	calls[0] = call_mmap(0, size, PROT_READ | PROT_WRITE, sharing | MAP_NORESERVE, fd);
-	/* The mappings keep it: the target is not to have one descriptor more. */
-	calls[1] = change_call_close(fd);
-	error = change_run(change, "map shared memory", calls, 2);
-	*address_ret = calls[0].result;
-	if (!error)
-		return NULL;
-	close_file(change, fd);
-	close(*fd_ret);
-	*fd_ret = -1;
+	*address_ret = call.result;
 	return error;
 }
 
@@ -322,15 +267,44 @@ static struct probe_error *unmap_all(struct change *change)
 	return error;
 }
 
+/* Is a session's memory the process's own, and not that of one that it was forked from? */
+static bool is_maker(const struct change *change, const struct reg_session *session)
+{
+	struct data_header header;
+
+	return memory_read(change->pid, session->data, &header, sizeof(header)) == sizeof(header) &&
+	       header.maker && header.maker == lasting_maker(change->pid);
+}
+
+/* Of sessions that are about to go: which of them have files. */
+static struct probe_error *note_files(const struct change *change, struct lasting_names *names)
+{
+	const struct registry *r = &change->registry;
+	struct maps maps = {0};
+	struct probe_error *error = maps_read(change->pid, &maps);
+
+	for (size_t i = 0; i < r->session_count && !error; i++)
+		if (r->sessions[i].flags & REG_SESSION_RETIRED &&
+			is_maker(change, &r->sessions[i]) &&
+			!lasting_note(names, &maps, r->sessions[i].data))
+			error = probe_error_no_memory();
+	maps_deinit(&maps);
+	return error;
+}
+
 struct probe_error *change_collect(struct change *change)
 {
 	struct registry *r = &change->registry;
 	struct control_call *calls = calloc(r->session_count + 1, sizeof(*calls));
-	struct probe_error *error = NULL;
+	struct lasting_names files = {0};
+	struct probe_error *error = calls ? note_files(change, &files) : probe_error_no_memory();
 	size_t count = 0;
 
-	if (!calls)
-		return probe_error_no_memory();
+	if (error) {
+		lasting_deinit(&files);
+		free(calls);
+		return error;
+	}
 	for (size_t i = r->session_count; i-- > 0;) {
 		if (!(r->sessions[i].flags & REG_SESSION_RETIRED))
 			continue;
@@ -338,11 +312,15 @@ struct probe_error *change_collect(struct change *change)
 		registry_forget_texts(r, r->sessions[i].id);
 		registry_remove_session(r, i);
 	}
-	/* If we die, they are orphans (libprobe/patch/orphans.h): nobody unmaps them twice. */
+	/* If we die, they are orphans (libprobe/target/orphans.h): they are unmapped only once. */
 	if (r->home && (count || r->session_count))
 		error = change_store(change);
 	if (!error && count)
 		error = change_run(change, "unmap memory", calls, count);
 	free(calls);
+	if (error)
+		lasting_deinit(&files);
+	else
+		lasting_remove(&files, change->pid);
 	return error || !r->home || r->session_count ? error : unmap_all(change);
 }

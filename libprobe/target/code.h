@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Which parts of our arenas are in use: what the registry names says it. */
+/* Which parts of our arenas are in use, according to the registry. */
 #ifndef LIBPROBE_TARGET_CODE_H
 #define LIBPROBE_TARGET_CODE_H
 
 #include "libprobe/target/registry.h"
 
 /*
- * Finds room for `size` bytes, aligned, in the arenas whose every byte is
- * within reach (2 GiB) of all of [reach_start, reach_end); 0 where there is
- * none. What is in use is what the arrays name, the current image and `taken`
- * (extents handed out but not yet in an array; the new one is appended).
+ * Finds aligned room for `size` bytes in an arena within reach (2 GiB) of all of [reach_start,
+ * reach_end); 0: there is none. What is in use is what the arrays name, the current image and
+ * `taken` (extents handed out but not yet in an array; the new one is appended).
  */
 struct code_extent {
 	uint64_t start, size;
@@ -28,9 +27,12 @@ bool code_arena(const struct registry *registry, uint64_t address);
 bool code_take(
 	const struct registry *registry, struct code_taken *taken, uint64_t start, size_t size);
 
-/* Keeps what was in use until now; false without memory. */
+/* Keeps in use what was so until now; false without memory. */
 bool code_keep(struct code_taken *taken, struct code_extent extent);
-/* What was handed out last is not needed, or named by the registry; or all that was. */
+/*
+ * Forgets what was handed out last, because it is not needed or is in the registry by now; or all
+ * of it.
+ */
 void code_release(struct code_taken *taken);
 void code_release_all(struct code_taken *taken);
 

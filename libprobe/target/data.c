@@ -9,10 +9,10 @@
  *                +--------------+------------------------------------------+
  *   flights      the table of what has begun; one for all CPUs
  *   rings        see arch/layout.h
+ *   notes        of a flight recorder: what its records are (libprobe/session/notes.h)
  *
- * It is a file in memory without contents at first: only pages that somebody
- * touches cost anything. So everything has room for the worst case, and what is
- * limited is only the address space.
+ * It is a file in memory, empty at first: only pages that are touched cost anything.
+ * So everything has room for the worst case, and only the address space is limited.
  */
 #include "arch/layout.h"
 #include "libprobe/target/data.h"
@@ -132,10 +132,11 @@ struct probe_error *data_lay_out(
 		lay_out_flights(session, needs);
 	if (needs->ring_bytes)
 		lay_out_rings(session, needs);
+	session->data_size += align_up(needs->notes_bytes, SPACE_PAGE);
 	if (session->slots_shift > SET_SHIFT_MAX || session->data_size > DATA_WANTED_MAX)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"the session would take %ju MiB of the target's address space on %u CPUs: "
-			"take fewer probes, fewer keys, shorter strings or smaller rings, or no "
+			"use fewer probes, fewer keys, shorter strings or smaller rings, or no "
 			"histogram for each key",
 			(uintmax_t)session->data_size >> 20, session->cpus);
 	return NULL;
@@ -216,6 +217,19 @@ static bool rings_make_sense(const struct reg_session *s)
 	       (uint64_t)s->ring_bytes + sizeof(struct ring_header) + RING_RECORD_MAX <=
 		       UINT64_C(1) << s->rings_shift &&
 	       within(s->rings, rings << s->rings_shift, s->data, s->data_size);
+}
+
+uint64_t data_notes_offset(const struct reg_session *s)
+{
+	uint64_t end = s->rings - s->data + ((uint64_t)2 * s->cpus << s->rings_shift);
+
+	return s->rings && end < s->data_size ? end : 0;
+}
+
+bool data_rings_make_sense(const struct reg_session *s)
+{
+	return s->cpus && s->cpus <= CPUS_MAX && s->data_size <= DATA_MAX &&
+	       s->data <= UINT64_MAX - s->data_size && rings_make_sense(s);
 }
 
 bool data_makes_sense(const struct reg_session *s)

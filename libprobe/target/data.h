@@ -7,7 +7,7 @@
 #include "libprobe/target/registry.h"
 #include "probe/target.h"
 
-/* What a session needs memory for, beside its counters. All zero: nothing. */
+/* What a session needs memory for in addition to its counters. All zero: nothing. */
 struct data_needs {
 	size_t ring_bytes; /* 0: no rings; rounded up to a power of two */
 	bool overwrite;	   /* the rings are flight recorders */
@@ -21,10 +21,11 @@ struct data_needs {
 	bool by_key;	      /* they are told apart by a key of the program, not by the thread */
 	size_t threads;	      /* that the target has now */
 	/*
-	 * Where forked children use the table as well, its entries at least, all of which they may
+	 * If forked children use the table as well, at least its entries, all of which they may
 	 * touch in time; 0: only the threads of the target do.
 	 */
 	size_t flights_min;
+	size_t notes_bytes; /* room that the session needs for its own notes */
 };
 
 enum {
@@ -33,31 +34,39 @@ enum {
 	DATA_RING_MAX = 1 << 30,
 	DATA_KEYS_DEFAULT = 4096,
 	DATA_KEY_STRING_DEFAULT = 64,
-	DATA_DEPTH_THREAD = 1000, /* a recursion that goes deeper loses its outermost ends */
+	DATA_DEPTH_THREAD = 1000, /* a deeper recursion loses its outermost ends */
 	DATA_DEPTH_KEY = 8,
-	DATA_FLIGHTS_FORKS = 4096, /* fewer where memory is scarce, but not less than: */
+	DATA_FLIGHTS_FORKS = 4096, /* fewer if memory is scarce, but at least: */
 	DATA_FLIGHTS_FEW = 64
 };
 
-/* Bytes of a cell, with its buckets; and of an entry of the table of what has begun. */
+/* Bytes of a cell, with its buckets; and of an entry of the table of begins. */
 size_t data_cell_bytes(bool buckets);
 size_t data_flight_bytes(uint32_t depth);
 
 /*
- * Lays out the data of a session with counters for `probes`: sets everything in
- * *session that says where something is, as offsets in the data. `cpus` is set
- * already. Errors: PROBE_ERROR_USAGE (it would take absurdly much).
+ * Lays out the data of a session with counters for `probes`: sets all places in *session, as
+ * offsets in the data. `cpus` is set already. Errors: PROBE_ERROR_USAGE (it would take absurdly
+ * much).
  */
 PROBE_MUST_CHECK struct probe_error *data_lay_out(
 	struct reg_session *session, size_t probes, const struct data_needs *needs);
 
-/* The offsets become addresses in the target, of data that is mapped at session->data. */
+/* Turns the offsets into addresses in the target, for data that is mapped at session->data. */
 void data_place(struct reg_session *session);
 
-/* Is a session's memory laid out for what is needed? Sizes may be others, but not of cells. */
+/*
+ * Does the layout of a session's memory serve these needs? Sizes may differ, except those of cells.
+ */
 bool data_fits(const struct reg_session *session, const struct data_needs *needs);
 
-/* Is all of it where it can be? Registries are read from memory of the target. */
+/* Where the notes of a session that records are; 0: it has no room for any. */
+uint64_t data_notes_offset(const struct reg_session *session);
+
+/* Are the places of the rings, and of their data, possible? */
+bool data_rings_make_sense(const struct reg_session *session);
+
+/* Are all places possible? (Registries are read from memory of the target.) */
 bool data_makes_sense(const struct reg_session *session);
 
 /* Does a session have an entry of the table of cells for each key? Else a cell per slot. */

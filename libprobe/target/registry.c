@@ -15,7 +15,7 @@
 #define IMAGE_MAGIC UINT64_C(0x31676d6962727021)
 /* Images of another layout are not read: the sizes of the elements are part of the version. */
 enum {
-	IMAGE_VERSION = 3
+	IMAGE_VERSION = 6
 #define X(type, name) +(int)sizeof(struct reg_##type) * 256
 	REGISTRY_ARRAYS(X)
 #undef X
@@ -176,7 +176,7 @@ static struct probe_error *follow_data(pid_t pid, const struct maps *maps, const
 	struct data_header header;
 	const struct mapping *home;
 
-	if (m->executable || strcmp(m->path, "/memfd:" SHARED_NAME) != 0)
+	if (!shared_is_data(m))
 		return NULL;
 	error = memory_read_all(pid, m->start, &header, sizeof(header));
 	if (error && error->code == PROBE_ERROR_PERMISSION)
@@ -232,14 +232,14 @@ static struct probe_error *parse_image(
 	return NULL;
 }
 
-/* Either pages of its own, or where it is entered, in an arena. */
+/* Either pages of its own, or in an arena, where it is entered or before that. */
 static bool pun_makes_sense(const struct reg_site *site)
 {
 	return (site->pun % REGISTRY_PAGE == 0 && site->pun_size % REGISTRY_PAGE == 0) ||
-	       (site->pun == site->entry && site->pun_size < REGISTRY_PAGE);
+	       (site->entry - site->pun < REGISTRY_PAGE && site->pun_size < REGISTRY_PAGE);
 }
 
-/* The word for the number of the process is behind the guards. */
+/* The word for the number of the process follows the guards. */
 static bool number_makes_sense(const struct registry *r, const struct reg_session *session)
 {
 	uint64_t first = registry_guard_page(r) + GUARD_PROCESSES_OFFSET;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What controllers keep in a target: who has patched what.
+ * What controllers keep in a target: which session has patched what.
  *
  * The registry is an image of plain arrays in memory of the target that is
  * readable and executable but not writable there (it shares an arena with the
@@ -30,7 +30,7 @@ struct reg_arena {
 };
 
 enum reg_session_flags {
-	REG_SESSION_PERSISTENT = 1, /* belongs to nobody: stays until disabled */
+	REG_SESSION_PERSISTENT = 1, /* has no owner: stays until disabled */
 	REG_SESSION_RETIRED = 2,    /* switched off; a thread may still be in its stubs */
 	REG_SESSION_RECORDS = 4,    /* its stubs write records */
 	REG_SESSION_OVERWRITES = 8, /* ... over the oldest ones */
@@ -50,9 +50,9 @@ struct reg_session {
 	uint32_t flags;
 	int32_t owner; /* pid of the controller, as it sees itself; 0 if persistent */
 	uint32_t cpus;
-	/* Its start time, in clock ticks since boot; without one, who in the process is called. */
+	/* Its start time, in clock ticks since boot; without an owner: which function is called. */
 	uint64_t owner_start;
-	uint64_t stamp; /* tells it from every other session, also those of other programs */
+	uint64_t stamp; /* unique among all sessions, also those of other programs */
 	uint64_t data, data_size;
 	uint64_t slots; /* addresses in the target, within data */
 	uint64_t rings;
@@ -81,12 +81,18 @@ struct reg_probe {
 
 /* A patched site. */
 struct reg_site {
-	uint64_t pc;	   /* of the note, run-time */
-	uint64_t key;	   /* of a toggled site's probe, else 0 */
-	uint64_t patch;	   /* address of the changed bytes */
-	uint64_t tail;	   /* code that goes on behind the site; 0 for a toggle */
-	uint64_t entry;	   /* address of the jump that leads to the first stub */
-	uint64_t pun;	   /* of a pun: its page, or its entry in an arena; else 0 */
+	uint64_t pc;	/* of the note, run-time */
+	uint64_t patch; /* address of the changed bytes; neighbours share them */
+	/* Code that continues after the site, or the entry of its neighbour, or the site itself. */
+	uint64_t tail;
+	uint64_t entry; /* address of the jump that leads to the first stub */
+	/*
+	 * Of a pun: its page, or its entry in an arena; of a site that shares its jump with
+	 * neighbours: its entry; of PROBE_PLAN_BEFORE and PROBE_PLAN_CALL: what runs
+	 * before the first stub; else 0.
+	 */
+	uint64_t pun;
+	uint64_t count;	   /* of PROBE_PLAN_CALL: of who wants the handler; else 0 */
 	uint32_t pun_size; /* bytes of that */
 	uint32_t tail_size;
 	uint8_t plan;	/* enum probe_plan */
@@ -94,6 +100,12 @@ struct reg_site {
 	uint8_t covers; /* bytes from `patch` on that the patch replaces or relies on */
 	uint8_t original[8], patched[8];
 	uint8_t pad[5];
+	/*
+	 * Of a short jump: the address of the jump that it leads to, the bytes there before, and
+	 * the jump.
+	 */
+	uint64_t hop;
+	uint8_t hop_original[8], hop_patched[8];
 };
 
 /* A stub of a session at a site. Those of one site are linked, newest first. */
@@ -109,7 +121,7 @@ struct reg_stub {
 	uint32_t pad;
 };
 
-/* A part of what a persistent session's controller wants to be remembered: a text. */
+/* A part of the text that the controller of a persistent session leaves. */
 struct reg_text {
 	uint32_t session;
 	uint32_t index; /* of the part */
@@ -134,9 +146,8 @@ struct reg_semaphore {
 	X(text, texts)
 
 /*
- * The registry as a controller holds it. Sites are sorted by pc; probes and
- * semaphores by key and session; stubs by pc and order, so that those of a site
- * stand together, the newest last.
+ * A controller's copy of the registry. Sites are sorted by pc; probes and semaphores by key and
+ * session; stubs by pc and order, so that those of a site stand together, the newest last.
  */
 struct registry {
 	uint64_t home;	/* address of the home page; 0: the target has none */
@@ -152,7 +163,7 @@ struct registry {
 #undef X
 };
 
-/* The first bytes of a session's data, so that its mapping leads to the registry. */
+/* The first bytes of a session's data, by which its mapping leads to the registry. */
 struct data_header {
 	uint64_t magic;
 	uint64_t home;
@@ -160,7 +171,7 @@ struct data_header {
 	uint32_t guard;	    /* 1: the guard of stubs that forked children run as well */
 	uint64_t answer;    /* where the kernel writes what a call is made to learn */
 	uint32_t processes; /* the number given out last: see arch_flights */
-	uint32_t unused;
+	uint32_t maker;	    /* of a lasting file: lasting_maker() of its process; otherwise 0 */
 };
 
 enum {
@@ -168,16 +179,21 @@ enum {
 	/* The guard's page has guards, of 8 bytes, and from here on a u32 for each session. */
 	GUARD_PROCESSES_OFFSET = 2048,
 	/* In the first page of the data: */
-	DATA_GATE_OFFSET = 64,	     /* struct probe_gate: where libraries are opened */
-	DATA_RATE_OFFSET = 128,	     /* u64: see arch_stub.rate_word */
-	DATA_EXEC_GATE_OFFSET = 192, /* struct probe_gate: at execve() */
-	DATA_CLOCK_OFFSET = 256,     /* struct data_clock */
-	DATA_SWITCH_OFFSET = 320     /* u32: see arch_stub.on */
+	DATA_RATE_OFFSET = 128,	    /* u64: see arch_stub.rate_word */
+	DATA_CLOCK_OFFSET = 256,    /* struct data_clock */
+	DATA_SWITCH_OFFSET = 320,   /* u32: see arch_stub.on */
+	DATA_NOTES_OFFSET = 384,    /* struct data_notes */
+	DATA_GATE_OFFSET = 512,	    /* struct probe_gate: where libraries are opened */
+	DATA_EXEC_GATE_OFFSET = 768 /* struct probe_gate: at execve() */
 };
 /* Of a persistent session: all clocks at one instant near its start. Zero: not known. */
 struct data_clock {
 	uint64_t stamp, realtime_ns;
 	uint64_t steady_stamp, steady_ns;
+};
+/* Where the description of a kept flight recorder's records is. Zero: there is none. */
+struct data_notes {
+	uint64_t offset, bytes; /* in the data */
 };
 #define DATA_MAGIC UINT64_C(0x31617461646f7270) /* "prodata1" */
 
@@ -208,8 +224,8 @@ PROBE_MUST_CHECK struct probe_error *registry_publish(
 bool registry_is_stale(const struct registry *registry, pid_t pid);
 
 /*
- * Appends an element, set to zero; NULL without memory. Pointers into the array
- * end, and registry_sort() is due before anything is looked up.
+ * Appends an element, set to zero; NULL without memory. Pointers into the array become invalid;
+ * call registry_sort() before the next lookup.
  */
 #define X(type, name)                                                                              \
 	struct reg_##type *registry_add_##type(struct registry *registry);                         \
@@ -229,12 +245,12 @@ void registry_forget_texts(struct registry *registry, uint32_t session);
 
 struct reg_session *registry_session(const struct registry *registry, uint32_t id);
 struct reg_site *registry_site(const struct registry *registry, uint64_t pc);
-/* The sites whose pc is in [start, end): the first, and how many there are. */
+/* The sites whose pc is in [start, end): the first, and their number. */
 struct reg_site *registry_sites(
 	const struct registry *registry, uint64_t start, uint64_t end, size_t *count_ret);
 struct reg_probe *registry_probe(const struct registry *registry, uint64_t key, uint32_t session);
 
-/* What belongs to a probe or a site stands together: the first, and how many there are. */
+/* The elements of a probe or a site are adjacent: the first, and their number. */
 struct reg_probe *registry_probes(const struct registry *registry, uint64_t key, size_t *count_ret);
 struct reg_stub *registry_stubs(const struct registry *registry, uint64_t pc, size_t *count_ret);
 struct reg_semaphore *registry_semaphores(
@@ -255,7 +271,7 @@ bool registry_is_dead(const struct reg_session *session);
 /* Reference count of a probe: of the persistent sessions, or of all. */
 uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only);
 
-/* The probe of a persistent session, one that has references if there is any; or NULL. */
+/* The probe of a persistent session, preferably one that has references; or NULL. */
 struct reg_probe *registry_persistent(const struct registry *registry, uint64_t key);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * We are not alone in a target's text: a debugger or the kernel puts a breakpoint over our
- * jump, another tool or the program itself writes back what was there. The bytes say what
- * has become of a site; what others wrote is theirs.
+ * Others change a target's text, too: a debugger or the kernel puts a breakpoint over our
+ * jump; another tool, or the program itself, restores what was there. The bytes tell what
+ * has happened to a site; what others wrote is theirs.
  *
- * Bytes of the file, too, mean two things: somebody has restored them, or the library was
+ * The bytes of the file can mean two things: something has restored them, or the library was
  * closed and opened again at the same place, in fresh pages. Only then is the site forgotten.
  */
 #include <fcntl.h>
@@ -13,7 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/plan/plan.h"
 #include "libprobe/process/edits.h"
+#include "libprobe/process/memory.h"
 #include "libprobe/target/site.h"
 #include "libprobe/target/space.h"
 
@@ -56,7 +58,8 @@ enum site_state site_state(
 		return SITE_PATCHED;
 	if (site->length < broken || !arch->is_breakpoint(bytes))
 		return SITE_FOREIGN;
-	return site->length == broken || leads_to_arena(arch, registry, site, bytes, broken)
+	return memcmp(bytes + broken, site->patched + broken, site->length - broken) == 0 ||
+			       leads_to_arena(arch, registry, site, bytes, broken)
 		       ? SITE_COVERED
 		       : SITE_FOREIGN;
 }
@@ -100,7 +103,7 @@ bool site_is_in_file(const struct modules *modules, const struct reg_site *site)
 					  memcmp(bytes, site->original, site->length) == 0);
 }
 
-/* What is there may be another library by now, or the same one opened anew. */
+/* It may be another library by now, or the same one opened again. */
 static enum site_state state_in_file(const struct change *change, const struct reg_site *site,
 	enum site_state state, int pagemap)
 {
@@ -122,8 +125,6 @@ bool site_is_wanted(const struct registry *r, const struct reg_site *site)
 	size_t count;
 	const struct reg_stub *stubs = registry_stubs(r, site->pc, &count);
 
-	if (site->plan == PROBE_PLAN_TOGGLE)
-		return registry_refcount(r, site->key, false) > 0;
 	for (size_t i = 0; i < count; i++) {
 		const struct reg_probe *probe = registry_probe(r, stubs[i].key, stubs[i].session);
 
@@ -131,6 +132,51 @@ bool site_is_wanted(const struct registry *r, const struct reg_site *site)
 			return true;
 	}
 	return false;
+}
+
+bool site_is_bare(const struct registry *r, const struct reg_site *site)
+{
+	size_t count;
+
+	registry_stubs(r, site->pc, &count);
+	return site->pc && site_is_chained(site) && !count;
+}
+
+size_t site_leader(const struct registry *r, size_t site)
+{
+	const struct reg_site *sites = r->sites;
+	size_t leader = site;
+
+	while (site-- > 0) {
+		/* Forgotten ones are the first, at 0. */
+		if (!sites[site].pc || sites[leader].patch - sites[site].pc > PLAN_NOPS_MAX)
+			break;
+		if (sites[site].patch == sites[leader].patch)
+			leader = site;
+	}
+	return leader;
+}
+
+bool site_is_chained(const struct reg_site *site)
+{
+	return site->pun && site->pun_size == arch_host()->jump_length;
+}
+
+bool site_has_hop(const struct reg_site *site, pid_t pid)
+{
+	size_t length = arch_host()->jump_length;
+	uint8_t found[ARCH_JUMP_MAX];
+
+	return memory_read(pid, site->hop, found, length) == length &&
+	       memcmp(found, site->hop_patched, length) == 0;
+}
+
+size_t site_entry_jump(const struct reg_site *site, uint64_t to, uint8_t *out)
+{
+	const struct arch *arch = arch_host();
+
+	return site->pun && !site_is_chained(site) ? arch->far_jump(site->entry, to, out)
+						   : arch->jump(site->entry, to, out);
 }
 
 bool site_fault(enum site_state state, enum probe_site_fault *ret)
@@ -154,7 +200,7 @@ bool site_fault(enum site_state state, enum probe_site_fault *ret)
 
 /* ---- What was closed -------------------------------------------------------------------- */
 
-/* What is to be dropped, as flags beside the registry's arrays. */
+/* What will be dropped, as flags beside the registry's arrays. */
 struct losses {
 	bool *sites, *stubs, *probes, *semaphores;
 	bool *kept;    /* probes that still have a site */
@@ -211,8 +257,6 @@ static void note_site(
 		l->stubs[stubs + k - r->stubs] = lost;
 		note_probe(l, r, registry_probe(r, stubs[k].key, stubs[k].session), lost, original);
 	}
-	if (r->sites[i].plan == PROBE_PLAN_TOGGLE)
-		note_probe(l, r, registry_persistent(r, r->sites[i].key), lost, original);
 }
 
 /* Probes go with their last site. */
@@ -231,7 +275,7 @@ static void drop_losses(struct losses *l, struct registry *r)
 	/* A thread may be in their code: see libprobe/patch/uninstall.c. */
 	for (size_t i = 0; i < r->site_count; i++)
 		if (l->sites[i])
-			r->sites[i].pc = r->sites[i].key = 0;
+			r->sites[i].pc = 0;
 	for (size_t i = 0; i < r->stub_count; i++)
 		if (l->stubs[i])
 			r->stubs[i].pc = r->stubs[i].key = 0;
@@ -282,7 +326,8 @@ size_t site_count_patched(const struct change *change)
 	size_t count = 0;
 
 	for (size_t i = 0; states && i < r->site_count; i++)
-		count += r->sites[i].pc && states[i] == SITE_PATCHED;
+		count += r->sites[i].pc && states[i] == SITE_PATCHED &&
+			 !site_is_bare(r, &r->sites[i]);
 	edits_deinit(&edits);
 	free(states);
 	return count;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where new memory may go without being in anybody's way.
+ * Where new memory is in nobody's way.
  *
- * The kernel lets the heap ([heap], brk(2)) grow upwards and the main stack
- * downwards, up to a limit that the program may change. Memory there would
- * make it run out early, so a wide berth is given to both.
+ * The kernel lets the heap ([heap], brk(2)) grow upwards and the main stack downwards, up to a
+ * limit that the program may change. Memory there would make it run out early, so we keep well away
+ * from both.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@
 #define STACK_BERTH (UINT64_C(64) << 20)
 #define STEP_ASIDE (UINT64_C(64) << 10) /* from neighbours, so that overruns still fault */
 
-/* What a mapping takes up, with what it may grow to. */
+/* What a mapping occupies, including room to grow. */
 static void occupied(const struct mapping *m, uint64_t *start_ret, uint64_t *end_ret)
 {
 	*start_ret = m->start;
@@ -47,7 +47,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-/* What is sought, and the nearest place so far. */
+/* What is searched for, and the nearest place so far. */
 struct quest {
 	uint64_t size, reach_start, reach_end;
 	uint64_t best; /* or 0 */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a target is to its user: a process that was found, and is let go. Some stand still
- * between one call and the next: those that were started (libprobe/follow/spawn.c,
- * libprobe/follow/launch.c), and those that were stopped to be changed in several steps.
+ * Targets as their users see them: opened, changed, and closed. Some stay stopped from one call to
+ * the next: those that were started (libprobe/follow/spawn.c, libprobe/follow/launch.c), and those
+ * that were stopped to be changed in several steps.
  */
 #include <errno.h>
 #include <signal.h>
@@ -60,12 +60,29 @@ struct probe_error *probe_target_open(pid_t pid, const char *exe, struct probe_t
 		return procfs_no_room(errno) ? probe_error_system(errno, "/proc/%d/stat", pid)
 					     : procfs_no_process(pid);
 	if (procfs_is_zombie(pid))
-		return probe_error_new(
-			PROBE_ERROR_STATE, "process %d has ended and waits for its parent", pid);
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d has ended, and its parent has not waited for it yet", pid);
 	error = exe ? check_exe(pid, exe) : NULL;
 	if (error)
 		return error;
 	*ret = target_create(pid, start);
+	return *ret ? NULL : probe_error_no_memory();
+}
+
+struct probe_error *probe_target_executable(const struct probe_target *target, char **ret)
+{
+	char path[48], link[4096];
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", procfs_living(target->pid));
+	length = readlink(path, link, sizeof(link) - 1);
+	/* The id may be another process's by now. */
+	if (!probe_target_alive(target) || (length < 0 && errno == ENOENT))
+		return procfs_no_process(target->pid);
+	if (length < 0)
+		return probe_error_system(errno, "%s", path);
+	link[length] = '\0';
+	*ret = strdup(link);
 	return *ret ? NULL : probe_error_no_memory();
 }
 
@@ -80,7 +97,7 @@ bool probe_target_alive(const struct probe_target *target)
 
 	if (procfs_start_time(pid) != target->start_time)
 		return false;
-	/* Who is exiting gives the memory back before becoming a zombie. */
+	/* An exiting process frees its memory before it becomes a zombie. */
 	if (procfs_status_number(pid, "VmSize:") >= 0)
 		return true;
 	/* The main thread may end before the others do. */
@@ -102,24 +119,21 @@ const char *target_string(struct probe_target *target, const char *text)
 
 /* ---- Held ---------------------------------------------------------------------------- */
 
-/* Stops it. Whoever else is changing it has to be done first. */
+/* Stops it. Another controller that is changing it must finish first. */
 static struct probe_error *stop(struct probe_target *target)
 {
-	struct change c;
+	AUTO_CHANGE struct change c;
 	struct probe_error *error = change_begin(target, &c);
 
 	if (!error)
 		error = change_stop(&c);
-	if (error) {
-		change_end(&c);
+	if (error)
 		return error;
-	}
 	target->control = c.control;
 	target->held = target->attached = true;
 	c.stopped = false;
-	/* Others work on while our caller thinks. */
+	/* Other processes need not wait while our caller thinks. */
 	control_calm(&target->control);
-	change_end(&c);
 	return NULL;
 }
 
@@ -138,8 +152,7 @@ struct probe_error *probe_target_release(struct probe_target *target)
 
 	if (!target->held)
 		return probe_error_new(PROBE_ERROR_STATE, "process %d is not held", target->pid);
-	target->held = target->early = target->alone = target->hurry = target->attached =
-		target->dropped = false;
+	target->held = target->alone = target->hurry = target->attached = target->dropped = false;
 	control_resume(&target->control);
 	/* A thread may have stood in code that was no longer needed. */
 	return collect && probe_target_alive(target) ? probe_target_repair(target, &repair) : NULL;

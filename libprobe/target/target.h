@@ -5,7 +5,7 @@
 #include "libprobe/stop/control.h"
 #include "probe/target.h"
 
-/* What a held program told about its threads by the system calls of its loader. */
+/* What the system calls of a held program's loader revealed about its threads. */
 struct spawn_facts {
 	bool known; /* the loader has set the thread pointer up */
 	bool has_rseq;
@@ -24,31 +24,36 @@ struct probe_target {
 	uint64_t start_time; /* tells this process from a later one with its pid */
 	int mem;	     /* of the program that it was when it was first changed, or -1 */
 	bool spawned, held;
-	bool early; /* held before its loader has mapped its libraries */
 	/*
-	 * It is held since its execve(2) by the one thread that it has, in memory that no other
-	 * process shares: nobody else comes and goes there.
+	 * Held since its execve(2): it has one thread, and shares its memory with no process, so
+	 * nothing changes there.
 	 */
 	bool alone;
-	bool hurry;		/* others wait for us: who cannot be changed at once is an error */
-	bool attached;		/* it is held, and was running before: probe_target_attach() */
-	bool dropped;		/* and probes were switched off since */
+	bool hurry;    /* others wait for us: fail if the target cannot be changed at once */
+	bool attached; /* it is held, and was running before: probe_target_attach() */
+	bool dropped;  /* and probes were switched off since */
 	struct control control; /* while held: all its threads, stopped */
 	/* Not 0: a process in its memory that waits for us and runs nothing else meanwhile. */
 	pid_t lender;
 	struct spawn_facts facts;
+	struct arch_gadgets gadgets; /* known, and there; `call` 0: they are to be found */
+	struct arch_thread model;    /* what threads_model() finds, if model_known */
+	bool model_known;
 	struct files *files; /* that it shares with other processes, or NULL */
 	bool odd_threads;    /* libc's model of threads is not right for all (threads.c) */
 	bool no_counter;     /* a thread may not read the processor's time stamp counter */
-	/* How often such a thing was noticed: what failed for it is tried anew. */
+	bool dispatches;     /* it handles a thread's system calls itself (dispatch.h) */
+	/* How often one of these was noticed: an attempt that failed because of it is repeated. */
 	unsigned int lessons;
+	/* In a row: libraries closed too early (libprobe/patch/closed.h). */
+	unsigned int closings;
 	/* The file that tells how often its control group ran out of memory, or NULL. */
 	char *events;
 	uint64_t kills;		   /* as it said when a session began */
 	struct target_text *texts; /* what target_string() handed out */
 };
 
-/* NULL without memory; pid 0: of a process that is to be started. */
+/* NULL without memory; pid 0: for a process that will be started. */
 struct probe_target *target_create(pid_t pid, uint64_t start_time);
 
 /* A copy that lives as long as the target; NULL without memory. */

@@ -11,10 +11,10 @@
  * That is right for the threads that glibc makes. A thread that a program makes by itself
  * (clone(2)) may share the thread pointer of its creator, and then both change one counter
  * at once; or have one that points to anything, and then a stub would write there. So
- * every thread is looked at, once all stand still and before anything is patched: what the
- * kernel says of its area (PTRACE_GET_RSEQ_CONFIGURATION, Linux 5.13) must be what the
- * model says. If it is not, the target is known to be such a one from then on, and stubs
- * do without the thread pointer: they use locks and ask the kernel.
+ * every thread is checked when all are stopped, before anything is patched: what the
+ * kernel says about its area (PTRACE_GET_RSEQ_CONFIGURATION, Linux 5.13) must be what the
+ * model says. If it is not, the target is marked from then on, and its stubs do
+ * without the thread pointer: they use locks and ask the kernel.
  *
  * Sources: ptrace(2); rseq(2); nptl/pthread_create.c of glibc, which registers the area
  * before a thread runs code of the program.
@@ -28,6 +28,7 @@
 
 #include "arch/process.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/thread/dispatch.h"
 #include "libprobe/target/target.h"
 #include "libprobe/target/threads.h"
 
@@ -89,6 +90,10 @@ void threads_model(struct probe_target *target, struct modules *modules, struct 
 	*ret = (struct arch_thread){0};
 	if (target->odd_threads || (starting && !target->facts.known))
 		return;
+	if (target->model_known) {
+		*ret = target->model;
+		return;
+	}
 	ret->has_tid = read_tid_offset(modules, &ret->tid_offset);
 	ret->has_tp = ret->has_tid;
 	if (starting) {
@@ -182,8 +187,7 @@ struct probe_error *threads_check(
 	target->odd_threads = true;
 	target->lessons++;
 	return probe_error_new(PROBE_ERROR_STATE,
-		"process %d has threads that its C library knows nothing of: try again",
-		control->pid);
+		"process %d has threads that its C library does not know: try again", control->pid);
 }
 
 /* ---- The time stamp counter ------------------------------------------------------------ */
@@ -227,4 +231,23 @@ struct probe_error *threads_check_counter(struct change *change, uint64_t answer
 		"a thread of process %d may not read the time stamp counter (PR_SET_TSC) since "
 		"the session began: begin a new one",
 		change->pid);
+}
+
+/* ---- System calls ------------------------------------------------------------------------ */
+
+struct probe_error *threads_check_dispatch(struct change *change)
+{
+	struct probe_target *target = change->target;
+
+	for (size_t i = 0; i < change->control.count && !target->dispatches; i++) {
+		if (!dispatch_is_on(change->control.threads[i].tid))
+			continue;
+		target->dispatches = true;
+		target->lessons++;
+		return probe_error_new(PROBE_ERROR_STATE,
+			"a thread of process %d has its system calls handled by the program "
+			"(PR_SET_SYSCALL_USER_DISPATCH) since the session began: begin a new one",
+			change->pid);
+	}
+	return NULL;
 }

@@ -133,6 +133,15 @@ const struct tracer_kind tracer_builtin[] = {
 		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_LAST | PROBE_COLUMN_CHANGE,
 			.order = PROBE_ORDER_LAST},
 	},
+	/* See libprobe/tracer/pmtrace.c. */
+	{
+		.name = "pmtrace",
+		.usage = "pmtrace",
+		.help = "all of the four before for the probes of pmtrace(3), with a row for each "
+			"tag",
+		.output = PROBE_TRACER_ROWS,
+		.is_several = true,
+	},
 	{
 		.name = "print",
 		.usage = "print",

@@ -19,14 +19,20 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "libprobe/tracer/open_pairs.h"
 #include "libprobe/tracer/guest.h"
 #include "libprobe/tracer/wire.h"
 
-/* A probe that the tracer was removed from. */
+/* A probe that the tracer was removed from in a process; or the process as a whole. */
 struct removed {
 	struct removed *next;
-	char names[]; /* provider, NUL, name, NUL */
+	pid_t pid;
+	size_t length; /* of the names; 0: all probes */
+	char names[];  /* provider, NUL, name, NUL */
 };
+
+/* What follows the header of a WIRE_REMOVE before the names. */
+enum { REMOVAL_BYTES = sizeof(struct wire_tracee) - sizeof(struct wire_header) };
 
 struct guest {
 	const char *path;
@@ -34,7 +40,8 @@ struct guest {
 	void *state;
 	int input, replies;
 	struct removed *removed;
-	bool off; /* removed from all probes */
+	bool off; /* removed from everything */
+	struct open_pairs pairs;
 };
 
 /* ---- Answers ---------------------------------------------------------------------- */
@@ -84,35 +91,74 @@ static enum probe_tracer_verdict act(const struct guest *guest, const struct wir
 		got->tag, guest->state, &got->tracee, &got->term, &got->options);
 }
 
-static bool is_removed(const struct guest *guest, const struct probe_tracer_term *term)
+/* Without a term: from the process as a whole? */
+static bool is_removed(const struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
 {
 	for (const struct removed *it = guest->removed; it; it = it->next) {
-		if (!strcmp(it->names, term->provider) &&
+		if (it->pid != pid)
+			continue;
+		if (!it->length)
+			return true;
+		if (term && !strcmp(it->names, term->provider) &&
 			!strcmp(it->names + strlen(it->names) + 1, term->name))
 			return true;
 	}
 	return false;
 }
 
-static void remove_probe(struct guest *guest, const struct probe_tracer_term *term)
+/* Names that do not fit a reply are only remembered here: no more of their hits is handed over. */
+static void send_removal(const struct guest *guest, pid_t pid, const char *names, size_t length)
 {
-	size_t provider = strlen(term->provider) + 1, name = strlen(term->name) + 1;
+	struct wire_tracee tracee = {.pid = pid};
+	char text[900];
+
+	memcpy(text, (char *)&tracee + sizeof(tracee.header), REMOVAL_BYTES);
+	if (length > sizeof(text) - REMOVAL_BYTES)
+		return;
+	memcpy(text + REMOVAL_BYTES, names, length);
+	reply(guest, WIRE_REMOVE, text, REMOVAL_BYTES + length);
+}
+
+/* Without a term: from all probes of the process. */
+static void remove_from(struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
+{
+	size_t provider = term ? strlen(term->provider) + 1 : 0;
+	size_t name = term ? strlen(term->name) + 1 : 0;
 	struct removed *removed = malloc(sizeof(*removed) + provider + name);
 
 	if (!removed)
 		_exit(EXIT_FAILURE);
-	memcpy(removed->names, term->provider, provider);
-	memcpy(removed->names + provider, term->name, name);
-	removed->next = guest->removed;
+	*removed = (struct removed){guest->removed, pid, provider + name};
+	if (term) {
+		memcpy(removed->names, term->provider, provider);
+		memcpy(removed->names + provider, term->name, name);
+	}
 	guest->removed = removed;
-	reply(guest, WIRE_REMOVE, removed->names, provider + name);
+	send_removal(guest, pid, removed->names, removed->length);
 }
 
 static void remove_all(struct guest *guest)
 {
 	if (!guest->off)
-		reply(guest, WIRE_REMOVE, "", 0);
+		send_removal(guest, 0, "", 0);
 	guest->off = true;
+}
+
+/* An end says how long it took. */
+static void note_pair(struct guest *guest, struct wire_got *got)
+{
+	pid_t pid = got->tracee.pid, tid = got->tracee.tid;
+	uint64_t begun_ns;
+
+	if (got->tag == PROBE_TAG_BEGIN)
+		open_pairs_push(&guest->pairs, pid, tid, got->pair, got->options.time_ns);
+	if (got->tag != PROBE_TAG_END ||
+		!open_pairs_pop(&guest->pairs, pid, tid, got->pair, &begun_ns) ||
+		begun_ns > got->options.time_ns)
+		return;
+	got->extra = (struct probe_value){
+		.kind = PROBE_VALUE_UNSIGNED, .u = got->options.time_ns - begun_ns};
+	got->options.extra = &got->extra;
 }
 
 static void take_hit(struct guest *guest, char *message, size_t length)
@@ -120,13 +166,25 @@ static void take_hit(struct guest *guest, char *message, size_t length)
 	struct wire_got got;
 	enum probe_tracer_verdict verdict;
 
-	if (guest->off || !wire_get_hit(message, length, &got) || is_removed(guest, &got.term))
+	if (guest->off || !wire_get_hit(message, length, &got) ||
+		is_removed(guest, got.tracee.pid, &got.term))
 		return;
+	note_pair(guest, &got);
 	verdict = ask(guest, got.tag, &got.tracee);
 	if (verdict == PROBE_TRACER_TRACE)
 		verdict = act(guest, &got);
 	if (verdict == PROBE_TRACER_REMOVE)
-		remove_probe(guest, &got.term);
+		remove_from(guest, got.tracee.pid, &got.term);
+}
+
+/* Does the tracer want hits of a process, or any more of them? */
+static void take_look_at(struct guest *guest, pid_t pid)
+{
+	const struct probe_tracee tracee = {.pid = pid};
+
+	if (!guest->off && !is_removed(guest, pid, NULL) &&
+		ask(guest, PROBE_TAG_STATUS, &tracee) == PROBE_TRACER_REMOVE)
+		remove_from(guest, pid, NULL);
 }
 
 /* The user looks at the tracer: asks whether it stays, and lets it print its state. */
@@ -199,12 +257,20 @@ static _Noreturn void end(struct guest *guest, bool is_orderly)
 
 static void take(struct guest *guest, char *message, const struct wire_header *header)
 {
+	struct wire_tracee tracee = {0};
+
 	switch ((enum wire_type)header->type) {
 	case WIRE_HIT:
 		take_hit(guest, message, header->length);
 		break;
 	case WIRE_LOOK:
-		take_look(guest);
+		if (header->length != sizeof(tracee))
+			_exit(EXIT_FAILURE);
+		memcpy(&tracee, message, sizeof(tracee));
+		if (tracee.pid)
+			take_look_at(guest, tracee.pid);
+		else
+			take_look(guest);
 		reply(guest, WIRE_PONG, "", 0);
 		break;
 	case WIRE_PING:
@@ -289,16 +355,19 @@ static void take_descriptors(struct guest *guest, int output)
 _Noreturn void guest_run(const char *path, const char *options, int input, int replies, int output)
 {
 	static const int ignored[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGUSR1};
-	struct guest guest = {.path = path, .input = input, .replies = replies};
+	struct guest *guest = calloc(1, sizeof(*guest));
 	sigset_t none;
 
+	if (!guest)
+		_exit(EXIT_FAILURE);
+	*guest = (struct guest){.path = path, .input = input, .replies = replies};
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		signal(ignored[i], SIG_IGN);
 	signal(SIGPIPE, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	take_descriptors(&guest, output);
-	start(&guest, options);
-	serve(&guest);
+	take_descriptors(guest, output);
+	start(guest, options);
+	serve(guest);
 }

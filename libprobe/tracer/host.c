@@ -23,6 +23,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/output/format.h"
 #include "libprobe/tracer/guest.h"
+#include "libprobe/tracer/tags.h"
 #include "libprobe/tracer/tracer.h"
 #include "libprobe/tracer/wire.h"
 
@@ -30,8 +31,8 @@ enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000, PIPE_BYTES = 1 << 20,
 
 struct probe_tracer_host {
 	char *path, *options;
-	enum probe_tracer_tag tag; /* of hits outside pairs */
-	uint64_t timeout_ns;	   /* 0: never */
+	struct tags tags;    /* of hits outside pairs */
+	uint64_t timeout_ns; /* 0: never */
 	pid_t pid;
 	int input, replies, output;
 	struct probe_sink *sink;
@@ -44,21 +45,6 @@ struct probe_tracer_host {
 };
 
 /* ---- Options ---------------------------------------------------------------------- */
-
-static struct probe_error *take_tag(struct probe_tracer_host *host, const char *tag)
-{
-	if (!strcmp(tag, "observe"))
-		host->tag = PROBE_TAG_OBSERVE;
-	else if (!strcmp(tag, "count"))
-		host->tag = PROBE_TAG_COUNT;
-	else if (!strcmp(tag, "point"))
-		host->tag = PROBE_TAG_POINT;
-	else
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"tracer %s: there is no tag '%s'; there are point, observe, count",
-			host->path, tag);
-	return NULL;
-}
 
 static struct probe_error *take_timeout(struct probe_tracer_host *host, const char *text)
 {
@@ -84,7 +70,8 @@ static struct probe_error *host_options(struct probe_tracer_host *host, const ch
 		error = probe_error_no_memory();
 	while (!error && *text && (word = strsep(&rest, ","))) {
 		if (!strncmp(word, "tag=", 4)) {
-			error = take_tag(host, word + 4);
+			error = probe_error_prefix(
+				tags_add(&host->tags, word + 4), "tracer %s", host->path);
 		} else if (!strncmp(word, "timeout=", 8)) {
 			error = take_timeout(host, word + 8);
 		} else {
@@ -133,11 +120,44 @@ static struct probe_error *give_up(struct probe_tracer_host *host)
 
 /* ---- Replies ---------------------------------------------------------------------- */
 
-static struct probe_error *take_reply(struct probe_tracer_host *host,
-	const struct wire_header *header, const char *text,
-	void (*removed)(const char *provider, const char *name, void *data), void *data)
+/* Called for each probe that the tracer has removed itself from. */
+struct listener {
+	/* or NULL */
+	void (*removed)(pid_t pid, const char *provider, const char *name, void *data);
+	void *data;
+};
+
+static struct probe_error *damaged(const struct probe_tracer_host *host)
 {
+	return probe_error_new(PROBE_ERROR_FORMAT, "tracer %s damaged its replies", host->path);
+}
+
+static struct probe_error *take_removal(struct probe_tracer_host *host,
+	const struct wire_header *header, const char *text, const struct listener *listener)
+{
+	enum { AT = sizeof(struct wire_tracee) - sizeof(struct wire_header) };
 	size_t length = header->length - sizeof(*header), provider;
+	int32_t pid;
+
+	if (length < AT)
+		return damaged(host);
+	memcpy(&pid, text, sizeof(pid));
+	text += AT;
+	length -= AT;
+	provider = strnlen(text, length);
+	if (!pid)
+		host->off = true;
+	else if (listener->removed && !length)
+		listener->removed(pid, NULL, NULL, listener->data);
+	else if (listener->removed && provider + 1 < length && !text[length - 1])
+		listener->removed(pid, text, text + provider + 1, listener->data);
+	return NULL;
+}
+
+static struct probe_error *take_reply(struct probe_tracer_host *host,
+	const struct wire_header *header, const char *text, const struct listener *listener)
+{
+	size_t length = header->length - sizeof(*header);
 
 	switch ((enum wire_type)header->type) {
 	case WIRE_READY:
@@ -151,24 +171,18 @@ static struct probe_error *take_reply(struct probe_tracer_host *host,
 			host->asked_ns = clock_monotonic_ns();
 		return NULL;
 	case WIRE_REMOVE:
-		provider = strnlen(text, length);
-		if (!length)
-			host->off = true;
-		else if (removed && provider < length && !text[length - 1])
-			removed(text, text + provider + 1, data);
-		return NULL;
+		return take_removal(host, header, text, listener);
 	case WIRE_DONE:
 		host->done = true;
 		return NULL;
 	default:
-		return probe_error_new(
-			PROBE_ERROR_FORMAT, "tracer %s damaged its replies", host->path);
+		return damaged(host);
 	}
 }
 
 /* Handles the complete replies received. */
-static struct probe_error *take_replies(struct probe_tracer_host *host,
-	void (*removed)(const char *provider, const char *name, void *data), void *data)
+static struct probe_error *take_replies(
+	struct probe_tracer_host *host, const struct listener *listener)
 {
 	struct wire_header header;
 	struct probe_error *error = NULL;
@@ -177,11 +191,10 @@ static struct probe_error *take_replies(struct probe_tracer_host *host,
 	while (!error && host->reply_length - at >= sizeof(header)) {
 		memcpy(&header, host->reply + at, sizeof(header));
 		if (header.length < sizeof(header) || header.length > sizeof(host->reply))
-			return probe_error_new(
-				PROBE_ERROR_FORMAT, "tracer %s damaged its replies", host->path);
+			return damaged(host);
 		if (host->reply_length - at < header.length)
 			break;
-		error = take_reply(host, &header, host->reply + at + sizeof(header), removed, data);
+		error = take_reply(host, &header, host->reply + at + sizeof(header), listener);
 		at += header.length;
 	}
 	memmove(host->reply, host->reply + at, host->reply_length - at);
@@ -190,9 +203,8 @@ static struct probe_error *take_replies(struct probe_tracer_host *host,
 }
 
 /* Reads and handles replies; *end_ret: there will be no more. */
-static struct probe_error *read_replies(struct probe_tracer_host *host,
-	void (*removed)(const char *provider, const char *name, void *data), void *data,
-	bool *end_ret)
+static struct probe_error *read_replies(
+	struct probe_tracer_host *host, const struct listener *listener, bool *end_ret)
 {
 	struct probe_error *error = NULL;
 
@@ -211,7 +223,7 @@ static struct probe_error *read_replies(struct probe_tracer_host *host,
 		}
 		host->heard_ns = clock_monotonic_ns();
 		host->reply_length += (size_t)got;
-		error = take_replies(host, removed, data);
+		error = take_replies(host, listener);
 	}
 	return error;
 }
@@ -238,11 +250,12 @@ static bool is_late(struct probe_tracer_host *host)
 
 /* ---- Start ------------------------------------------------------------------------ */
 
-static void host_ask(struct probe_tracer_host *host, enum wire_type type)
+/* What is put next will be answered. */
+static struct buffer *host_ask(struct probe_tracer_host *host)
 {
 	if (!host->unanswered++)
 		host->asked_ns = clock_monotonic_ns();
-	wire_put(&sink_context(host->sink)->out, type);
+	return &sink_context(host->sink)->out;
 }
 
 static struct probe_error *fork_guest(struct probe_tracer_host *host)
@@ -273,7 +286,8 @@ static struct probe_error *fork_guest(struct probe_tracer_host *host)
 }
 
 /* Waits for the next replies for a bounded time. */
-static struct probe_error *wait_for_replies(struct probe_tracer_host *host)
+static struct probe_error *wait_for_replies(
+	struct probe_tracer_host *host, const struct listener *listener)
 {
 	struct pollfd fds[] = {{.fd = host->replies, .events = POLLIN},
 		{.fd = probe_sink_pending(host->sink) ? host->input : -1, .events = POLLOUT}};
@@ -281,7 +295,7 @@ static struct probe_error *wait_for_replies(struct probe_tracer_host *host)
 	bool ended;
 
 	poll(fds, 2, 100);
-	error = read_replies(host, NULL, NULL, &ended);
+	error = read_replies(host, listener, &ended);
 	if (!error && ended)
 		return reap(host);
 	if (!error && !host->done && is_late(host))
@@ -296,7 +310,7 @@ static struct probe_error *wait_until_ready(struct probe_tracer_host *host)
 	host->unanswered = 1;
 	host->asked_ns = clock_monotonic_ns();
 	while (!error && !host->ready)
-		error = wait_for_replies(host);
+		error = wait_for_replies(host, &(struct listener){0});
 	host->unanswered = 0;
 	return error;
 }
@@ -363,27 +377,65 @@ bool probe_tracer_host_off(const struct probe_tracer_host *host)
 }
 
 void probe_tracer_host_hit(struct probe_tracer_host *host, enum probe_tracer_tag tag,
-	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm,
-	bool filtered)
+	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm)
 {
-	wire_put_hit(&sink_context(host->sink)->out, tag == PROBE_TAG_POINT ? host->tag : tag, hit,
-		probe, comm, filtered);
+	if (tag == PROBE_TAG_POINT)
+		tag = tags_find(&host->tags, probe);
+	wire_put_hit(&sink_context(host->sink)->out, tag, hit, probe, comm);
 }
 
-void probe_tracer_host_look(struct probe_tracer_host *host)
+void probe_tracer_host_look(struct probe_tracer_host *host, pid_t pid)
 {
-	host_ask(host, WIRE_LOOK);
+	if (host->pid && !host->off)
+		wire_put_look(host_ask(host), pid);
+}
+
+/* Writes the pending output to the tracer. Its replies, or its exit status, tell why it reads no
+ * more. */
+static struct probe_error *flush(struct probe_tracer_host *host)
+{
+	struct probe_error *error = probe_sink_flush(host->sink);
+
+	if (!error || error->err != EPIPE)
+		return error;
+	probe_error_free(error);
+	return NULL;
+}
+
+static void is_removed(pid_t pid, const char *provider, const char *name, void *data)
+{
+	(void)pid, (void)name;
+	*(bool *)data |= !provider;
+}
+
+struct probe_error *probe_tracer_host_ask(
+	struct probe_tracer_host *host, pid_t pid, bool *wanted_ret)
+{
+	bool removed = false;
+	const struct listener listener = {is_removed, &removed};
+	struct probe_error *error = NULL;
+
+	/* What is under way now may also be of other processes. */
+	probe_tracer_host_look(host, pid);
+	while (!error && host->pid && !host->off && host->unanswered && !removed) {
+		error = flush(host);
+		if (!error)
+			error = wait_for_replies(host, &listener);
+	}
+	*wanted_ret = !error && !removed && !host->off;
+	return error;
 }
 
 struct probe_error *probe_tracer_host_poll(struct probe_tracer_host *host,
-	void (*removed)(const char *provider, const char *name, void *data), void *data)
+	void (*removed)(pid_t pid, const char *provider, const char *name, void *data), void *data)
 {
+	const struct listener listener = {removed, data};
 	struct probe_error *error;
 	bool ended;
 
 	if (!host->pid)
 		return NULL;
-	error = read_replies(host, removed, data, &ended);
+	error = read_replies(host, &listener, &ended);
 	if (error)
 		return error;
 	if (ended)
@@ -391,7 +443,7 @@ struct probe_error *probe_tracer_host_poll(struct probe_tracer_host *host,
 	if (is_late(host))
 		return give_up(host);
 	if (!host->unanswered && clock_monotonic_ns() - host->heard_ns >= NSEC_PER_SEC)
-		host_ask(host, WIRE_PING);
+		wire_put(host_ask(host), WIRE_PING);
 	return NULL;
 }
 
@@ -401,17 +453,12 @@ struct probe_error *probe_tracer_host_finish(struct probe_tracer_host *host)
 
 	if (!host->pid)
 		return NULL;
-	host_ask(host, WIRE_END);
+	wire_put(host_ask(host), WIRE_END);
 	host->asked_ns = clock_monotonic_ns();
 	while (!error && host->pid && !host->done) {
-		error = probe_sink_flush(host->sink);
-		/* The replies, or the process's exit status, tell why it stopped reading. */
-		if (error && error->err == EPIPE) {
-			probe_error_free(error);
-			error = NULL;
-		}
+		error = flush(host);
 		if (!error)
-			error = wait_for_replies(host);
+			error = wait_for_replies(host, &(struct listener){0});
 	}
 	return error || !host->pid ? error : reap(host);
 }
@@ -429,6 +476,7 @@ void probe_tracer_host_free(struct probe_tracer_host *host)
 	if (host->replies >= 0)
 		close(host->replies);
 	probe_sink_free(host->sink);
+	tags_deinit(&host->tags);
 	free(host->path);
 	free(host->options);
 	free(host);

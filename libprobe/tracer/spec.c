@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/names/nearest.h"
+#include "libprobe/base/nearest.h"
 #include "libprobe/tracer/tracer.h"
 
 /* ---- Parsing ---------------------------------------------------------------------- */
@@ -27,36 +27,15 @@ static const struct tracer_kind *tracer_of_objects(void)
 	return kind;
 }
 
-/* The tracer that was probably meant; NULL if none is similar. */
-static const char *find_nearest(const char *name)
-{
-	size_t length = strnlen(name, NEAREST_COMPARED_MAX);
-	unsigned int least = UINT_MAX;
-	const char *nearest = NULL;
-
-	for (const struct tracer_kind *kind = tracer_builtin; kind->name; kind++) {
-		const char *known = kind->name;
-		size_t its_length = strlen(known);
-		size_t longer = its_length > length ? its_length : length;
-		unsigned int distance = nearest_distance(name, length, known, its_length);
-
-		if (length >= 2 && (strstr(known, name) || strstr(name, known)))
-			distance = 1;
-		if (distance < least && distance * 2 <= longer) {
-			least = distance;
-			nearest = known;
-		}
-	}
-	return nearest;
-}
-
 static struct probe_error *no_tracer(const char *name)
 {
-	const char *nearest = find_nearest(name);
+	struct nearest nearest = {0};
 
-	if (nearest)
+	for (const struct tracer_kind *kind = tracer_builtin; kind->name; kind++)
+		nearest_consider(&nearest, name, kind->name);
+	if (nearest.name)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"there is no tracer '%s'; the nearest is '%s'", name, nearest);
+			"there is no tracer '%s'; the nearest is '%s'", name, nearest.name);
 	return probe_error_new(PROBE_ERROR_USAGE,
 		"there is no tracer '%s'; probectl-trace(1) names them, and a tracer of your own "
 		"is the path of a shared object (./%s.so)",
@@ -76,6 +55,11 @@ static struct probe_error *check_operand(const struct probe_tracer_spec *spec)
 	const struct tracer_kind *kind = spec->kind;
 	struct tracer_stack_options stack;
 
+	if (kind->is_several)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer '%s' stands for several tracers%s; only `probectl trace -t %s` has "
+			"them all",
+			kind->name, spec->operand ? " and takes no value" : "", kind->name);
 	if (kind->output == PROBE_TRACER_LOADED)
 		return NULL;
 	if (kind->output == PROBE_TRACER_STACKS)
@@ -216,6 +200,8 @@ struct probe_error *probe_tracer_configure(const struct probe_tracer_spec *spec,
 	options->overwrite = kind->output == PROBE_TRACER_FLIGHT;
 	if (kind->output == PROBE_TRACER_STACKS)
 		return tracer_stack_configure(spec->operand, options);
+	/* A tracer of the user's own gets the filter's value. */
+	options->filter_value = kind->output == PROBE_TRACER_LOADED && options->filter;
 	if (kind->output != PROBE_TRACER_ROWS) {
 		options->kind = PROBE_SESSION_RECORD;
 		return NULL;

@@ -9,8 +9,15 @@ void wire_put(struct buffer *out, enum wire_type type)
 	buffer_bytes(out, &header, sizeof(header));
 }
 
+void wire_put_look(struct buffer *out, pid_t pid)
+{
+	struct wire_tracee look = {.header = {WIRE_LOOK, sizeof(look)}, .pid = pid};
+
+	buffer_bytes(out, &look, sizeof(look));
+}
+
 bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct probe_hit *hit,
-	const struct probe_session_probe *probe, const char *comm, bool filtered)
+	const struct probe_session_probe *probe, const char *comm)
 {
 	const struct probe_event event = {
 		.kind = PROBE_EVENT_HIT,
@@ -32,10 +39,26 @@ bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct pr
 	wire = length > WIRE_MESSAGE_MAX ? NULL : (void *)buffer_reserve(out, length);
 	if (!wire)
 		return false;
-	*wire = (struct wire_hit){{WIRE_HIT, (uint32_t)length}, tag, filtered};
+	*wire = (struct wire_hit){{WIRE_HIT, (uint32_t)length}, tag, probe->pair, hit->filter};
 	event_pack(&event, wire + 1);
 	out->length += length;
 	return true;
+}
+
+static bool is_number(const struct probe_value *value)
+{
+	return value->kind == PROBE_VALUE_SIGNED || value->kind == PROBE_VALUE_UNSIGNED ||
+	       value->kind == PROBE_VALUE_FLOAT;
+}
+
+/* Of an end, guest.c adds the time. */
+static void add_extra(struct wire_got *got)
+{
+	if (got->tag != PROBE_TAG_OBSERVE && got->tag != PROBE_TAG_COUNT)
+		return;
+	for (size_t i = 0; i < got->term.arg_count && !got->options.extra; i++)
+		if (is_number(&got->term.args[i]))
+			got->options.extra = &got->term.args[i];
 }
 
 bool wire_get_hit(char *message, size_t length, struct wire_got *ret)
@@ -56,10 +79,12 @@ bool wire_get_hit(char *message, size_t length, struct wire_got *ret)
 			.pc = event->pc,
 			.args = event->args,
 			.arg_count = event->arg_count},
-		.options = {.time_ns = event->time_ns,
-			.cpu = event->cpu,
-			.filtered = wire->filtered,
-			.extra = event->comm},
+		.options = {.time_ns = event->time_ns, .cpu = event->cpu, .comm = event->comm},
+		.pair = wire->pair,
+		.filter = wire->filter,
 	};
+	if (is_number(&ret->filter))
+		ret->options.filter_result = &ret->filter;
+	add_extra(ret);
 	return true;
 }

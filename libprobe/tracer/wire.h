@@ -13,14 +13,14 @@
 enum wire_type {
 	/* To the tracer: */
 	WIRE_HIT,  /* struct wire_hit, and the packed event */
-	WIRE_LOOK, /* the user looks at the tracer */
+	WIRE_LOOK, /* struct wire_tracee: does the tracer stay there? */
 	WIRE_PING, /* asks for a sign of life */
 	WIRE_END,  /* the last message */
 	/* From the tracer: */
 	WIRE_READY,
 	WIRE_ERROR,  /* a text: why the tracer cannot run */
 	WIRE_PONG,   /* answers each look and ping */
-	WIRE_REMOVE, /* provider, NUL, name: send no more of its hits; empty: send none at all */
+	WIRE_REMOVE, /* struct wire_tracee, then provider, NUL, name, NUL; or nothing: all probes */
 	WIRE_DONE
 };
 
@@ -34,19 +34,33 @@ struct wire_header {
 /* The hit follows as a packed event (probe/event.h). */
 struct wire_hit {
 	struct wire_header header;
-	uint32_t tag, filtered;
+	uint32_t tag;
+	uint32_t pair; /* of begins and ends */
+	struct probe_value filter;
+};
+
+/* A process, or 0: all. */
+struct wire_tracee {
+	struct wire_header header;
+	int32_t pid;
+	uint32_t unused;
 };
 
 /* Appends a message without parts. */
 void wire_put(struct buffer *out, enum wire_type type);
 
+/* Appends a WIRE_LOOK. */
+void wire_put_look(struct buffer *out, pid_t pid);
+
 /* Appends a hit; false if it is too long for a message, or without memory. */
 bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct probe_hit *hit,
-	const struct probe_session_probe *probe, const char *comm, bool filtered);
+	const struct probe_session_probe *probe, const char *comm);
 
 /* A hit as the tracer receives it; points into the message. */
 struct wire_got {
 	enum probe_tracer_tag tag;
+	uint32_t pair;
+	struct probe_value filter, extra; /* `options` points to them; do not copy it */
 	struct probe_tracee tracee;
 	struct probe_tracer_term term;
 	struct probe_tracer_options options;

@@ -22,7 +22,7 @@ __extension__ unsigned short bench_guarded_semaphore __attribute__((section(".pr
 static trace_event_id_t event;
 static char data[] = "a few bytes";
 
-/* Calls are measured in processor time, which other programs do not take from us. */
+/* Calls are measured in processor time, so other programs do not count. */
 static uint64_t now_ns(clockid_t clock)
 {
 	struct timespec time;
@@ -31,7 +31,7 @@ static uint64_t now_ns(clockid_t clock)
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* One loop for each kind, so that no call is decided on within it. */
+/* One loop for each kind, so that no loop has to choose between calls. */
 #define LOOP(name, call)                                                                           \
 	__attribute__((noinline)) static void name(long calls)                                     \
 	{                                                                                          \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The time from a command's start to the first hit that it prints. The target
-# passes the probe all the time.
+# The time from a command's start to the first hit that it prints. The target hits the probe all
+# the time.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
 . tests/bench/lib.sh
@@ -14,7 +14,7 @@ pid=$!
 on_exit "end_process $pid"
 sleep 0.2
 
-# first NAME TEXT COMMAND…: TEXT is what only a hit prints
+# first NAME TEXT COMMAND…: only hits print TEXT
 first()
 {
 	local name=$1 text=$2 figures

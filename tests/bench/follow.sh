@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What programs take that start others, of which each is followed: alone, under `strace -f -e
-# execve`, which stops at every system call, and under a trace of a probe that none of them has.
+# What it costs to follow the programs that a program starts: alone, under `strace -f -e execve`,
+# which stops at every system call, and under a trace of a probe that none of them has.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
 . tests/bench/lib.sh
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.." || exit 1
 rounds=9
 [ "$quick" = 0 ] || rounds=3
 
-# Forty small files, compiled by make as programs do.
+# Forty small files, compiled by make as in a normal build.
 mkdir "$SCRATCH/tree"
 for ((i = 0; i < 40; i++)); do
 	printf '#include <stdio.h>\nint f%d(void) { return printf("%d"); }\n' $i $i >"$SCRATCH/tree/f$i.c"
@@ -29,7 +29,7 @@ least()
 	cut -d' ' -f"$1" "$2" | sort -g | head -1
 }
 
-# follow NAME COMMAND…: in turns, so that what else the machine does concerns all three
+# follow NAME COMMAND…: in turns, so that other load affects all three alike
 follow()
 {
 	local name=$1 who

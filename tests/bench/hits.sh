@@ -8,8 +8,8 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/bench/loop.sh
 . tests/bench/lttng.sh
 
-# A record is written at full speed, but into buffers that are emptied between
-# the rounds: what is lost is cheaper than what is kept.
+# Records are written at full speed, but into buffers that are emptied between rounds, because a
+# lost hit is cheaper than a recorded one.
 record_hits=20000
 record_rounds=25
 
@@ -30,7 +30,7 @@ record_ns()
 {
 	under "$1" "$record_hits" "$record_rounds" "$3" "$PROBECTL" trace --json -b 4M -o "$SCRATCH/hits" \
 		-p PID "loop:$1$2"
-	# Kept and lost, so that nobody takes the price of a loss for that of a record.
+	# The share of kept hits, so that the cost of a loss is not mistaken for that of a record.
 	"$python" - "$SCRATCH/hits" >"$SCRATCH/note" <<'PYTHON'
 import json, sys
 kept = lost = 0
@@ -164,7 +164,7 @@ fi
 
 # ---- gdb ------------------------------------------------------------------------------
 
-# dprintf takes no probe, so: a breakpoint that prints and goes on.
+# dprintf does not take a probe, so this is a breakpoint that prints and continues.
 gdb_ns()
 {
 	cat >"$SCRATCH/gdb.script" <<'GDB'

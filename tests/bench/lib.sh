@@ -34,7 +34,7 @@ missing()
 	printf '  %-56s    not measured: %s\n' "$1" "$2"
 }
 
-# above FIGURE BASE: the difference, or - where there is none
+# above FIGURE BASE: the difference, or - if there is none
 above()
 {
 	awk -v a="$1" -v b="$2" 'BEGIN { if (a == "" || a == "-") print "-"; else printf "%.1f\n", a - b }'
@@ -57,7 +57,7 @@ is_root()
 	[ "$(id -u)" = 0 ]
 }
 
-# Where uprobe events are made, if this machine and user let us.
+# Where uprobe events are created, if this machine allows it to this user.
 tracing=
 for folder in /sys/kernel/tracing /sys/kernel/debug/tracing; do
 	[ -w "$folder/uprobe_events" ] && tracing=$folder && break

@@ -44,7 +44,7 @@ else
 		missing "tplist-bpfcc" "it is not installed, or we are not root"
 	fi
 	if command -v perf >/dev/null; then
-		# perf lists what its cache of build ids holds: in a folder of its own.
+		# perf lists the contents of its build-id cache, so it gets a separate one.
 		perf --buildid-dir "$SCRATCH/perf" buildid-cache --add "$libjvm" >/dev/null 2>&1
 		listing "perf list sdt (from its cache)" 7 perf --buildid-dir "$SCRATCH/perf" list sdt
 	else

@@ -33,9 +33,9 @@ pair()
 	rm -f "$SCRATCH/note" "$SCRATCH/why"
 }
 
-# under SITE HITS ROUNDS THREADS ATTACH…: the loop under a tracer that ATTACH (a
-# command line; PID is replaced) starts, ended with SIGINT. Prints nothing where
-# the tracer does not patch the site, or of a pair its end.
+# under SITE HITS ROUNDS THREADS ATTACH…: the loop under the tracer that ATTACH (a command line;
+# PID is replaced) starts; it is ended with SIGINT. Prints nothing if the tracer does not patch the
+# site, or the end of a pair.
 under()
 {
 	local site=$1 hits=$2 count=$3 threads=$4 line pid tracer

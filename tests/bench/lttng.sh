@@ -14,7 +14,7 @@ as_user()
 	env HOME="$lttng_home" LTTNG_HOME="$lttng_home" $RUN_AS_USER "$@"
 }
 
-# lttng_start: the daemon; 1 where there is none, and $SCRATCH/why says why
+# lttng_start: starts the daemon; returns 1 if that fails, and $SCRATCH/why says why
 lttng_start()
 {
 	if ! command -v lttng-sessiond >/dev/null || [ ! -x "$tools/lttng_loop" ]; then

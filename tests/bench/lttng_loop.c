@@ -4,7 +4,7 @@
  *
  *	lttng_loop nop|string|bare HITS ROUNDS THREADS [RATE]
  *
- * prints "HITS NS" like the other one. It waits between rounds, so that the consumer can empty
+ * prints "HITS NS" as that one does. It waits between rounds, so that the consumer can empty
  * the buffers. With RATE each thread makes RATE hits a second.
  */
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES

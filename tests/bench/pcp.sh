@@ -59,7 +59,7 @@ exported()
 	program=$!
 	"$PROBECTL" trace -q "$@" -p "$program" loop:nop 2>"$SCRATCH/why" &
 	tracer=$!
-	# Its percentiles and extremes have values once an interval has passed.
+	# Its percentiles and extremes have values only after an interval.
 	for ((try = 0; try < 150; try++)); do
 		[ "$(metric "$metrics" | wc -l)" -lt "$values" ] || break
 		sleep 0.1

@@ -23,11 +23,11 @@ pg_bench_init 5
 coproc PGBENCH { exec "$pg_bin/pgbench" -n -S -M prepared -c 1 -P 1 -T 3600 2>&1; }
 on_exit "end_process $PGBENCH_PID"
 
-# tps: the mean of a window that begins behind the second that runs now
+# tps: the mean of a window that begins after the current second
 tps()
 {
 	local i line sum=0
-	# What it reported while nobody read is of the past.
+	# Skip what it reported earlier.
 	while read -r -t 0.05 -u "${PGBENCH[0]}" line; do :; done
 	for ((i = 0; i <= seconds; i++)); do
 		while read -r -t 20 -u "${PGBENCH[0]}" line; do

@@ -20,9 +20,8 @@ cpu_ticks()
 	sed 's/^.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'
 }
 
-# Each run prints "HITS NS LOST TICKS BYTES": what the thread has counted, and the time
-# from one hit to the next; how many the tool has lost, the processor time that it took,
-# and the size of the record.
+# Each run prints "HITS NS LOST TICKS BYTES": the hits that the thread counted, the time from one
+# hit to the next, the hits that the tool lost, its processor time, and the size of the record.
 
 # probectl_run RATE
 probectl_run()
@@ -80,7 +79,7 @@ count()
 	[ "$counted" = "$3" ] || printf '  %s: babeltrace2 counts %s events of %s\n' "$1" "$counted" "$3"
 }
 
-# highest NAME FOLDER COMMAND…: climbs until every try at a rate loses something
+# highest NAME FOLDER COMMAND…: raises the rate until every try loses something
 highest()
 {
 	local name=$1 folder=$2 million try line best=
@@ -88,7 +87,7 @@ highest()
 	for million in "${millions[@]}"; do
 		for ((try = 0; try < tries; try++)); do
 			line=$("$@" $((million * 1000000)))
-			# A rate that was not kept is none.
+			# A rate that the thread did not reach does not count.
 			awk -v million="$million" -v seconds="$seconds" 'NF == 5 && $3 == "0" &&
 				$1 == 1e6 * million * seconds && $2 * million < 1030 { ok = 1 }
 				END { exit !ok }' <<<"$line" && break

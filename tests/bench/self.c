@@ -32,7 +32,7 @@ static void check(struct probe_error *error)
 	exit(1);
 }
 
-/* Each thread's own: what is measured is the way there and back. */
+/* Each thread has its own counter: only the call and the return are measured. */
 static _Thread_local volatile long called;
 
 __attribute__((noinline)) static void function(const struct probe_self_hit *hit, void *data)
@@ -40,6 +40,15 @@ __attribute__((noinline)) static void function(const struct probe_self_hit *hit,
 	(void)hit;
 	(void)data;
 	called++;
+}
+
+/* The same, and it uses a vector register: what is in use of them is saved and restored. */
+__attribute__((noinline)) static void function_vector(const struct probe_self_hit *hit, void *data)
+{
+	static const double one = 1;
+
+	__asm__ volatile("movsd %0, %%xmm0" : : "m"(one) : "xmm0");
+	function(hit, data);
 }
 
 /* ---- The loops ------------------------------------------------------------------------ */
@@ -57,7 +66,7 @@ static double now_ns(clockid_t clock)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* In time that the thread has run: nothing here sleeps, and others use the processors, too. */
+/* In the thread's processor time: nothing here sleeps, and other programs run as well. */
 static void *run(void *data)
 {
 	double begin = now_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -111,15 +120,16 @@ static void row(const char *name, enum loop which)
 	fflush(stdout);
 }
 
-static void row_with(const char *name, const char *what, int functions)
+static void row_with(const char *name, const char *what, int functions,
+	void (*call)(const struct probe_self_hit *hit, void *data))
 {
 	static int data[8];
 
 	for (int i = 0; i < functions; i++)
-		check(probe_self_register(what, function, &data[i]));
+		check(probe_self_register(what, call, &data[i]));
 	row(name, LOOP_PROBE);
 	for (int i = 0; i < functions; i++)
-		check(probe_self_unregister(what, function, &data[i]));
+		check(probe_self_unregister(what, call, &data[i]));
 }
 
 static void row_enabled(const char *name)
@@ -156,7 +166,7 @@ static void row_changes(const char *name)
 	printf("%s\t%.0f\t-\n", name, results[rounds / 2]);
 }
 
-/* Memory whose page tables fork(2) has to copy: a page of 4 KiB each. */
+/* Memory in pages of 4 KiB, whose page tables fork(2) must copy. */
 static void use_small_pages(size_t bytes)
 {
 	char *memory =
@@ -179,11 +189,12 @@ int main(int argc, char **argv)
 	row("the function called by the program itself", LOOP_DIRECT);
 	row("probe that is off", LOOP_PROBE);
 	row_enabled("probe_self_enable(): count");
-	row_with("a connected function, no arguments taken", "bench_self:hit(arg9)", 1);
-	row_with("a connected function, three arguments", pattern, 1);
+	row_with("a connected function, one argument taken", "bench_self:hit(arg0)", 1, function);
+	row_with("a connected function, three arguments", pattern, 1, function);
 	row_with("a connected function, one is a string of 29 bytes",
-		"bench_self:hit(arg0,arg1,str(arg2))", 1);
-	row_with("four connected functions", pattern, 4);
+		"bench_self:hit(arg0,arg1,str(arg2))", 1, function);
+	row_with("a connected function that uses vector registers", pattern, 1, function_vector);
+	row_with("four connected functions", pattern, 4, function);
 	row_changes("registering and unregistering it, us");
 	use_small_pages((size_t)1 << 30);
 	row_changes("the same with 1 GiB of small pages in use, us");

@@ -39,7 +39,7 @@ static double now_us(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* Reads until the end; notes when `text` (or anything, where it is NULL) came. */
+/* Reads until the end; notes when `text` (NULL: any output) arrived. */
 static void read_output(int fd, const char *text, double begin, pid_t interrupt, double *first_us)
 {
 	static char kept[KEPT_BYTES + 1];
@@ -78,7 +78,7 @@ static bool measure(char **argv, const char *text, bool finish, struct measure *
 	begin = now_us();
 	pid = fork();
 	if (pid == 0) {
-		/* Where `text` is waited for, it may come on either. */
+		/* `text` may arrive on either. */
 		dup2(ends[1], STDOUT_FILENO);
 		if (text)
 			dup2(ends[1], STDERR_FILENO);

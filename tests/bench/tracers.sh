@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The cost of a hit for the program, above the bare loop, if a tracer answers a question inside
-# it; and what bpftrace needs for the same question.
+# the program; and the cost of bpftrace for the same question.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
 . tests/bench/lib.sh

@@ -51,7 +51,7 @@ static void check_alone(parse_fn *parse, const struct arch_arg *arg)
 
 	require(copy && parse(copy, alone) == 1);
 	require(alone[0].spec_length == arg->spec_length);
-	/* In a note with Intel syntax, numbers alone turn UNKNOWN. */
+	/* In a note with Intel syntax, plain numbers become UNKNOWN. */
 	if (arg->kind != ARCH_ARG_UNKNOWN)
 		require(alone[0].kind == arg->kind && alone[0].base == arg->base &&
 			alone[0].index == arg->index && alone[0].disp == arg->disp);

@@ -17,18 +17,11 @@
 #include "elf/object.h"
 #include "elf/sdt.h"
 #include "libprobe/plan/plan.h"
+#include "tests/fuzz/require.h"
 
 enum { INPUT_BYTES_MAX = 1 << 16, LOOKED_AT_MAX = 64 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool condition, const char *what)
-{
-	if (condition)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
 
 static void count_pad(uint64_t address, void *data)
 {

@@ -69,7 +69,7 @@ static void finish(struct outputs *to, enum probe_summary_format format)
 	char *text;
 
 	if (to->exporter) {
-		/* Where there is nothing that the format is about, that is said. */
+		/* An error says if the hits have nothing that the format shows. */
 		error = probe_export_finish(to->exporter);
 		require(!error || error->code == PROBE_ERROR_NOT_FOUND ||
 			error->code == PROBE_ERROR_USAGE);
@@ -99,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size > 1)
 		require(write(fd, data + 1, size - 1) == (ssize_t)size - 1);
 	require(lseek(fd, 0, SEEK_SET) == 0);
-	/* Not in a process of its own: that is what is tested. */
+	/* Not in a separate process: this process is being tested. */
 	require(!reader_json_open(fd, "fuzz", &source));
 	require(!reader_create(&reader_json, source, &reader));
 	if (choice < EXPORTS)

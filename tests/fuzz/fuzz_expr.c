@@ -13,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Ten arguments; the last is one that is read through a pointer. */
+/* Ten arguments; the last is read through a pointer. */
 static const char *const notes[] = {
 	"-1@%al 1@%bl -2@%cx 2@%dx -4@%esi 4@%edi -8@%r8 8@%r9 -4@%xmm0 8@(%r10)",
 	"8@%r9 -8@%r8 4@%edi -4@%esi 2@%dx -2@%cx 1@%bl -1@%al 4@%xmm1 -4@16(%rsp)",
@@ -31,7 +31,7 @@ static void check_message(const struct probe_error *error, size_t length)
 	const char *column = strstr(error->message, "', column ");
 	size_t number = 0;
 
-	/* The text may have these words, too: the last ones are ours. */
+	/* The text may contain these words, too: the last ones are ours. */
 	for (const char *next = column; next; next = strstr(next + 1, "', column "))
 		column = next;
 	require(column && !strchr(error->message, '\n'));
@@ -40,7 +40,7 @@ static void check_message(const struct probe_error *error, size_t length)
 	require(error->code == PROBE_ERROR_USAGE || error->code == PROBE_ERROR_UNSUPPORTED);
 }
 
-/* Values that depend on nothing but the argument, so that they are the same in each tree. */
+/* Values that depend only on the argument, so that every tree gets the same. */
 static bool value_of(const struct expr_case *c, unsigned int round, uint64_t *ret)
 {
 	static const uint64_t values[] = {0, 1, UINT64_MAX, UINT64_C(1) << 63, 0x7fffffff,
@@ -59,7 +59,7 @@ static bool value_of(const struct expr_case *c, unsigned int round, uint64_t *re
 		unsigned int n = expr_case_arg(c, i) + round;
 		uint64_t value = values[n % 8] + round;
 
-		/* As it would be recorded. */
+		/* As a stub would record it. */
 		if (arg->kind == ARCH_ARG_FP_REGISTER)
 			words[i] = arg->size == 4 ? (uint32_t)value : value;
 		else if (arg->is_signed)
@@ -91,7 +91,7 @@ static void check_around(const char *args, const struct expr_case *plain, const 
 		require(value_of(&c, round, &other) == is_there);
 		require(!is_there || value == other);
 	}
-	if (error) /* it may be too much now */
+	if (error) /* it may be too long now */
 		require(strstr(error->message, "more than") != NULL);
 	else
 		expr_case_deinit(&c);

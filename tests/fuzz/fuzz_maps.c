@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			maps_find(&maps, mapping->start) != mapping ||
 			maps_find(&maps, mapping->end - 1) != mapping)
 			abort();
-		if (strlen(mapping->path) > size) /* reads to its end, too */
+		if (strlen(mapping->path) > size) /* this also reads the path to its end */
 			abort();
 	}
 	maps_deinit(&maps);

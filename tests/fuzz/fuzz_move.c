@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arch/x86/insn.h"
+#include "arch/x86/decode/insn.h"
 
 enum { NEED_MAX = 12 };
 
@@ -97,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	need = data[1] % (NEED_MAX + 1);
 	data += 2;
 	size -= 2;
-	/* Exactly as long as the input: reading beyond it is seen. */
+	/* Exactly as long as the input, so that the sanitizer notices reads beyond it. */
 	bytes = malloc(size ? size : 1);
 	if (!bytes)
 		return 0;

@@ -3,7 +3,7 @@
  * The registry of a hostile target: data header, home page and image. This process plays the
  * target: its own memory is read, and it provides what stands for /proc/PID/maps.
  *
- *	byte 0    which magic numbers are made right, where the image is
+ *	byte 0    which magic numbers are corrected, and where the image is
  *	then      the image; its first bytes serve as data header and home page
  */
 #include <stdio.h>
@@ -15,27 +15,20 @@
 #include "libprobe/process/shared.h"
 #include "libprobe/target/code.h"
 #include "libprobe/target/registry.h"
+#include "tests/fuzz/require.h"
 
 enum {
 	PLACE_BYTES = 1 << 16,
 	HOME_OFFSET = 4096,
 	IMAGE_OFFSET = 8192,
 	FIX_DATA = 1, /* the data's magic and its pointer to the home page */
-	FIX_HOME = 2, /* the home page's, and its pointer to the image */
+	FIX_HOME = 2, /* the home page's magic and its pointer to the image */
 	FIX_IMAGE = 4 /* the image's magic, version and size */
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void require(bool condition, const char *what)
-{
-	if (condition)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
-
-/* A right image, without elements: what its header looks like. */
+/* The header of a correct image without elements. */
 struct model {
 	uint8_t home[16], image[40];
 	size_t size;

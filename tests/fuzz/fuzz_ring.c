@@ -23,6 +23,7 @@
 #include "libprobe/session/session.h"
 #include "libprobe/target/target.h"
 #include "probe/sink.h"
+#include "tests/fuzz/require.h"
 
 enum {
 	PAGE = 4096,
@@ -49,14 +50,6 @@ struct run {
 	size_t hits;
 	uint64_t orders;
 };
-
-static void require(bool condition, const char *what)
-{
-	if (condition)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
 
 static uint64_t take(struct input *input, size_t bytes)
 {
@@ -86,7 +79,7 @@ static void make_capture(struct input *input, struct record_layout *layout)
 		.size = capture->arg.size <= 8 ? capture->arg.size : 0};
 	layout->capture_count++;
 	layout->checked |= kind >> 6 & 1;
-	/* The number and the text behind it, as -s does. */
+	/* The number and the text that it points to, as with -s. */
 	if (is_string && kind >> 7 && layout->capture_count < CAPTURES_MAX) {
 		layout->captures[layout->capture_count] = (struct arch_capture){.arg.size = 8};
 		arg->value = layout->capture_count++;
@@ -151,7 +144,7 @@ static void obey(struct run *run)
 		at = take(&run->input, 1) % (sizeof(struct ring_header) - 7);
 		memcpy((uint8_t *)header_of(run, ring) + at, &(uint64_t){take(&run->input, 8)}, 8);
 		break;
-	case 1: /* head goes on, with whatever is there */
+	case 1: /* head advances over whatever is there */
 		header_of(run, ring)->head += take(&run->input, 2);
 		break;
 	case 2: /* the same byte over a stretch of data and slop */
@@ -248,7 +241,7 @@ static void interpret(struct run *run)
 		else
 			obey(run);
 	}
-	/* The probes are off: what is left is read, whatever its time says. */
+	/* The probes are off: the remaining records are read, whatever their times are. */
 	run->session.stopped = true;
 	run->orders++;
 	poll_once(run);

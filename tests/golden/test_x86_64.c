@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "arch/x86/insn.h"
+#include "arch/x86/decode/insn.h"
 
 struct place {
 	uint64_t site, stub;

@@ -47,14 +47,14 @@ for how in "trace -o $SCRATCH/out" "record -o $SCRATCH/record" "trace -o $SCRATC
 	ask "hits 3000000"
 	trace_stop room
 	same "$how: the target" "$answer" "done"
-	grep -qE "has [0-9.]+ MiB left of 24 MiB: buffers of [0-9]+ KiB for each CPU are taken instead of" "$SCRATCH/room.err" ||
+	grep -qE "has [0-9.]+ MiB left of 24 MiB: the buffers have [0-9]+ KiB for each CPU instead of" "$SCRATCH/room.err" ||
 		fail "$how: not said: $(cat "$SCRATCH/room.err")"
 	rm -rf "$SCRATCH/record"
 done
 for size in 4M 64M 1G; do
 	"$PROBECTL" trace -b $size -d 0.1 -p "$target_pid" grows:hit >"$SCRATCH/out" 2>"$SCRATCH/err"
 	same "-b $size: status" "$?" 1
-	grep -qE 'may take [0-9]+ MiB of memory; its control group has [0-9.]+ MiB left of 24 MiB' "$SCRATCH/err" ||
+	grep -qE 'may need [0-9]+ MiB of memory; its control group has [0-9.]+ MiB left of 24 MiB' "$SCRATCH/err" ||
 		fail "-b $size: $(cat "$SCRATCH/err")"
 done
 "$PROBECTL" trace -q -b 128k -d 0.1 -p "$target_pid" grows:hit >"$SCRATCH/out" 2>"$SCRATCH/err" ||
@@ -62,7 +62,7 @@ done
 same "-b 128k: nothing is said" "$(cat "$SCRATCH/err")" ""
 "$PROBECTL" trace -q -t hist,arg0 -k arg1 -d 0.1 -p "$target_pid" grows:hit >"$SCRATCH/out" 2>"$SCRATCH/err" ||
 	fail "a table: $(cat "$SCRATCH/err")"
-grep -qE 'room for [0-9]+ keys on each CPU is taken instead of 4096' "$SCRATCH/err" ||
+grep -qE 'room for [0-9]+ keys on each CPU instead of 4096' "$SCRATCH/err" ||
 	fail "a table: not said: $(cat "$SCRATCH/err")"
 "$PROBECTL" trace -q -t hist,arg0 -k arg1 --keys 4096 -d 0.1 -p "$target_pid" grows:hit >"$SCRATCH/out" 2>"$SCRATCH/err"
 same "too large a table: status" "$?" 1
@@ -92,7 +92,7 @@ make_group $group/inner 1000
 start_in $group/inner "$TARGETS/grows" 18
 "$PROBECTL" trace -q -d 0.1 -p "$target_pid" grows:hit >"$SCRATCH/out" 2>"$SCRATCH/err" ||
 	fail "a group inside: $(cat "$SCRATCH/err")"
-grep -qE 'left of 24 MiB: buffers of [0-9]+ KiB' "$SCRATCH/err" || fail "a group inside: $(cat "$SCRATCH/err")"
+grep -qE 'left of 24 MiB: the buffers have [0-9]+ KiB' "$SCRATCH/err" || fail "a group inside: $(cat "$SCRATCH/err")"
 end_target
 
 # A program that has just started will need what is left.

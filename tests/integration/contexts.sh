@@ -8,18 +8,6 @@
 need_attach
 need jq
 
-# ours: mappings with our name
-ours()
-{
-	grep -c 'memfd:probectl' "/proc/$target_pid/maps"
-}
-
-# run ARGS...: probectl, which must succeed
-run()
-{
-	"$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "$case: $*: $(cat "$SCRATCH/err")"
-}
-
 # goes_on: the interrupted thread continues, with correct results
 goes_on()
 {
@@ -37,22 +25,22 @@ stubs()
 	pid=$target_pid
 	save_state "$pid"
 	for round in 1 2; do
-		run enable -p "$pid" "$name":mix
-		[ "$round" = 1 ] || run enable -p "$pid" "$name":mix
+		ctl enable -p "$pid" "$name":mix
+		[ "$round" = 1 ] || ctl enable -p "$pid" "$name":mix
 		ask go
 		same "$case: in a stub" "$answer" caught
-		run disable --force -p "$pid" "$name":mix
+		ctl disable --force -p "$pid" "$name":mix
 		same_state "$pid"
 		[ "$(ours)" -gt 0 ] || fail "$case: what it returns to is gone"
-		run repair -p "$pid"
+		ctl repair -p "$pid"
 		grep -q 'a thread may return to' "$SCRATCH/out" || fail "$case: repair says: $(cat "$SCRATCH/out")"
 		# Again, at the same place.
-		run enable -p "$pid" "$name":mix
-		run disable -p "$pid" "$name":mix
-		run trace -c -d 10ms -p "$pid" "$name":mix
+		ctl enable -p "$pid" "$name":mix
+		ctl disable -p "$pid" "$name":mix
+		ctl trace -c -d 10ms -p "$pid" "$name":mix
 		[ "$(ours)" -gt 0 ] || fail "$case: what it returns to is gone after a trace"
 		goes_on
-		run repair -p "$pid"
+		ctl repair -p "$pid"
 		same "$case: what is mapped at the end" "$(ours)" 0
 		same_state "$pid"
 	done
@@ -78,8 +66,8 @@ between()
 	same_state "$pid"
 	same "$case: what is mapped then" "$(ours)" 0
 	goes_on
-	run enable --plan relocate -p "$pid" "$name":mix
-	run disable -p "$pid" "$name":mix
+	ctl enable --plan relocate -p "$pid" "$name":mix
+	ctl disable -p "$pid" "$name":mix
 	same "$case: what is mapped at the end" "$(ours)" 0
 	same_state "$pid"
 	tell q
@@ -107,14 +95,14 @@ grep -q 'a signal handler may return.*cannot be read' "$SCRATCH/out" ||
 	fail "$case: enable says: $(cat "$SCRATCH/out")"
 same_state "$pid"
 same "$case: what is mapped then" "$(ours)" 0
-run enable --plan relocate -p "$pid" contexts:mix
+ctl enable --plan relocate -p "$pid" contexts:mix
 unread "$SCRATCH/out" disable -p "$pid" contexts:mix || fail "$case: $(cat "$SCRATCH/out")"
 same_state "$pid"
 [ "$(ours)" -gt 0 ] || fail "$case: stubs are given back without proof"
 unread "$SCRATCH/out" repair -p "$pid"
 grep -q 'a thread may return to' "$SCRATCH/out" || fail "$case: repair: $(cat "$SCRATCH/out")"
 [ "$(ours)" -gt 0 ] || fail "$case: stubs are given back without proof by repair"
-run repair -p "$pid"
+ctl repair -p "$pid"
 same "$case: what is mapped at the end" "$(ours)" 0
 same_state "$pid"
 tell go
@@ -131,7 +119,7 @@ for ((i = 0; i < 1000; i++)); do
 	unread "$SCRATCH/out" disable -p "$pid" solo:one || fail "$case: disable: $(cat "$SCRATCH/out")"
 done
 [ "$i" -ge 100 ] && [ "$i" -lt 1000 ] || fail "$case: refused after $i: $(cat "$SCRATCH/out")"
-grep -q 'sessions have ended in it whose memory .* has to stay, since a thread may return to it' \
+grep -q 'the memory of [0-9]* ended sessions .* cannot be freed yet, because a thread may return to it' \
 	"$SCRATCH/out" || fail "$case: it says: $(cat "$SCRATCH/out")"
 [ "$(ours)" -le $((i + 3)) ] || fail "$case: $(ours) mappings after $i sessions"
 "$PROBECTL" status -p "$pid" >"$SCRATCH/out" 2>"$SCRATCH/err"
@@ -139,13 +127,13 @@ grep -q "leftovers ($i sessions)" "$SCRATCH/err" || fail "$case: status: $(cat "
 unread "$SCRATCH/out" trace -c -d 10ms -p "$pid" solo:one && fail "$case: traced"
 ask x
 same "$case: the answer" "$answer" alive
-run repair -p "$pid"
+ctl repair -p "$pid"
 same "$case: what is mapped at the end" "$(ours)" 0
 for ((i = 0; i < 1000; i++)); do # large rings are fewer
 	unread "$SCRATCH/out" trace -q -b 256M -d 1ms -o /dev/null -p "$pid" solo:one || break
 done
 [ "$i" -ge 1 ] && [ "$i" -lt 100 ] || fail "$case: refused after $i large ones: $(cat "$SCRATCH/out")"
-run trace -c -d 10ms -p "$pid" solo:one
+ctl trace -c -d 10ms -p "$pid" solo:one
 same "$case: what is mapped after a trace that could prove it" "$(ours)" 0
 same_state "$pid"
 end_target

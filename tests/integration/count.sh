@@ -142,7 +142,7 @@ adjacent()
 	local name
 	start "$TARGETS/adjacent" 1000
 	save_state "$target_pid"
-	trace_start adjacent --count --json --keep-going -p "$target_pid" "$@"
+	trace_start adjacent --count --json -v -p "$target_pid" "$@"
 	wait_on "$target_pid" adjacent:five_second
 	ask go
 	same "adjacent, $*" "$answer" "passed 1000 wrong 0"

@@ -9,12 +9,6 @@ need jq
 crowded=$TARGETS/crowded
 near="crowded:near1 crowded:near2 crowded:near3 crowded:near4"
 
-# run ARGS...: probectl, which must succeed
-run()
-{
-	"$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "$*: $(cat "$SCRATCH/err")"
-}
-
 # The heap's start is random: in nearly all cases it is not right after the program.
 start_roomy()
 {
@@ -44,14 +38,14 @@ hits_of()
 start_roomy
 save_state "$target_pid"
 # shellcheck disable=SC2086 # several words
-run enable --plan pun -p "$target_pid" $near
+ctl enable --plan pun -p "$target_pid" $near
 ask 100
 same "puns at once" "$answer" "passed 100 wrong 0"
 for name in $near; do
 	same "$name" "$(hits_of "${name#*:}")" 100
 done
 # shellcheck disable=SC2086
-run disable -p "$target_pid" $near
+ctl disable -p "$target_pid" $near
 ask 100
 same "puns are gone" "$answer" "passed 100 wrong 0"
 grep -q memfd:probectl "/proc/$target_pid/maps" && fail "memory is left"
@@ -61,9 +55,9 @@ end_target
 # One after another: all but the first use the arena, where their jumps can reach.
 start_roomy
 save_state "$target_pid"
-run enable --plan behind -p "$target_pid" crowded:folded
+ctl enable --plan behind -p "$target_pid" crowded:folded
 for name in crowded:near4 crowded:near3 crowded:near2; do
-	run enable --plan pun -p "$target_pid" "$name"
+	ctl enable --plan pun -p "$target_pid" "$name"
 	ask 10
 	same "$name beside an arena" "$answer" "passed 10 wrong 0"
 done
@@ -72,25 +66,25 @@ same "near3" "$(hits_of near3)" 20
 same "near2" "$(hits_of near2)" 10
 # Add more sessions; the older ones end first.
 # shellcheck disable=SC2086
-run trace -q -c -d 10ms -p "$target_pid" --keep-going $near
+ctl trace -q -c -d 10ms -p "$target_pid" --keep-going $near
 trace_start more -c --json -p "$target_pid" crowded:near3 crowded:near4
 wait_tracing more
-run disable -p "$target_pid" crowded:near4
+ctl disable -p "$target_pid" crowded:near4
 ask 10
 trace_stop more
 same "near4 of the newer session" \
 	"$(jq -r 'select(.name == "near4") | .hits' "$SCRATCH/more.out")" 10
-run repair -p "$target_pid"
+ctl repair -p "$target_pid"
 ask 10
 same "near3" "$(hits_of near3)" 40
 # What an arena lent to a pun is returned, and used again.
 for ((round = 0; round < 5; round++)); do
-	run enable --plan pun -p "$target_pid" crowded:near4
+	ctl enable --plan pun -p "$target_pid" crowded:near4
 	ask 1
 	same "again" "$(hits_of near4)" 1
-	run disable -p "$target_pid" crowded:near4
+	ctl disable -p "$target_pid" crowded:near4
 done
-run disable -p "$target_pid" crowded:near2 crowded:near3 crowded:folded
+ctl disable -p "$target_pid" crowded:near2 crowded:near3 crowded:folded
 ask 10
 same "all are gone" "$answer" "passed 10 wrong 0"
 grep -q memfd:probectl "/proc/$target_pid/maps" && fail "memory is left"
@@ -104,7 +98,7 @@ save_state "$target_pid"
 for place in 1 2 3 4 5 6; do
 	name=crowded:edge$place
 	case $place in
-	1 | 6) run enable --plan behind -p "$target_pid" "$name" ;;
+	1 | 6) ctl enable --plan behind -p "$target_pid" "$name" ;;
 	*)
 		"$PROBECTL" enable --plan behind -p "$target_pid" "$name" >/dev/null 2>"$SCRATCH/err" &&
 			fail "$name: a jump across two pages"
@@ -115,7 +109,7 @@ for place in 1 2 3 4 5 6; do
 done
 ask 50
 same "beside the end of a page" "$answer $(hits_of edge1) $(hits_of edge6)" "passed 50 wrong 0 50 50"
-run disable -p "$target_pid" crowded:edge1 crowded:edge6
+ctl disable -p "$target_pid" crowded:edge1 crowded:edge6
 same_state "$target_pid"
 end_target
 
@@ -124,14 +118,14 @@ end_target
 same "list shows each note" "$("$PROBECTL" list --json "$crowded" | jq -r .name | grep -c folded)" 3
 start "$crowded"
 save_state "$target_pid"
-run enable -p "$target_pid" 'crowded:*' --keep-going
+ctl enable -p "$target_pid" 'crowded:*' --keep-going
 ask 200
 same "folded" "$(hits_of folded)" 200
 same "another" "$(hits_of another)" 200
 "$PROBECTL" list --json -p "$target_pid" "crowded:folded" >"$SCRATCH/out"
 same "each semaphore is raised" \
 	"$("$python" tests/integration/state.py semaphores "$target_pid" | grep -c 'folded 0x.* 1$')" 2
-run disable -p "$target_pid" 'crowded:*' --keep-going
+ctl disable -p "$target_pid" 'crowded:*' --keep-going
 same_state "$target_pid"
 
 trace_start count -c --json -p "$target_pid" crowded:folded crowded:another

@@ -202,6 +202,48 @@ same "the states of the example" \
 	"$(jq -r 'select(.args) | "\(.args[0])>\(.name)"' "$SCRATCH/machine.out" | tr '\n' ' ')" \
 	"start>idle idle>busy busy>not idle not idle>busy "
 
+# A program that is written for <trace.h> of the standard alone, strictly, in C and in C++.
+strict=(-std=c99 -pedantic -Wall -Wextra -Werror -D_POSIX_C_SOURCE=200809L
+	-Ilibprobe/include/probe/standard)
+cc "${strict[@]}" -o "$SCRATCH/standard" tests/targets/trace_h.c -L"$BUILD" -lprobe_events ||
+	fail "<trace.h>: a program of the standard does not compile"
+echo '#include <trace.h>' | g++ "${strict[@]/-std=c99/-std=c++17}" -fsyntax-only -x c++ - ||
+	fail "<trace.h> is no C++"
+"$PROBECTL" trace --json -o "$SCRATCH/standard.out" 'posix_trace:a.name.*(str(arg0,arg1))' -- \
+	"$SCRATCH/standard" >"$SCRATCH/standard.said" 2>"$SCRATCH/standard.err" ||
+	fail "<trace.h>: $(cat "$SCRATCH/standard.err")"
+same "what it prints" "$(cat "$SCRATCH/standard.said")" "record event 1 1"
+same "its events" "$(jq -r 'select(.args and .args[0] == .name) | .name' "$SCRATCH/standard.out" |
+	sort -u | wc -l)" 32
+
+# As many names as wanted, opened while they are counted: each is seen from its first use.
+{
+	for ((i = 0; i < 300; i++)); do
+		echo "new 2 number$i"
+	done
+} >"$SCRATCH/many"
+"$PROBECTL" trace --json -c -o "$SCRATCH/many.out" 'posix_trace:new.*' -- "$TARGETS/events" \
+	<"$SCRATCH/many" >/dev/null 2>"$SCRATCH/many.err" || fail "300 names: $(cat "$SCRATCH/many.err")"
+same "300 names" "$(jq -s '[.[] | select(.hits == 2)] | length' "$SCRATCH/many.out")" 300
+same "what is said of them" "$(grep -c refused "$SCRATCH/many.err")" 0
+
+# What parent and child open after a fork is not seen in the other.
+tell quit
+end_target 0
+start "$TARGETS/events"
+ask "open before"
+ask fork
+child=${answer#child }
+ask "open child"
+same "names of the child" "$(names "$child")" "before child $unnamed "
+ask back
+ask "open parent"
+same "names of the parent" "$(names "$target_pid")" "before parent $unnamed "
+tell quit
+end_target 0
+start "$SCRATCH/shared"
+ask "open shared.library"
+
 # gdb reads the file of an event. Without gdb this part is left out.
 if command -v gdb >/dev/null; then
 	for link in "/proc/$target_pid/fd"/*; do

@@ -54,12 +54,17 @@ grep -q '^hits:work 0x.* in work.*: behind arg0=.*32.* arg2=' "$SCRATCH/out" ||
 	fail "names: $(cat "$SCRATCH/out")"
 "$SCRATCH/bin/names" "$TARGETS/hits" hits:wrok >/dev/null 2>"$SCRATCH/err" && fail "hits:wrok is found"
 grep -q "the nearest: hits:work" "$SCRATCH/err" || fail "names: $(cat "$SCRATCH/err")"
+"$SCRATCH/bin/names" "$TARGETS/hits" 'hits:work(arg9)' >/dev/null 2>"$SCRATCH/err" &&
+	fail "hits:work has no arg9"
+grep -q "there is no arg9" "$SCRATCH/err" || fail "names: $(cat "$SCRATCH/err")"
 
 # ---- A process -------------------------------------------------------------------------
 
 start "$TARGETS/pairs" 2 1000
 save_state "$target_pid"
 example states "$target_pid" "$TARGETS/pairs" >"$SCRATCH/out"
+grep -qx "$target_pid runs $(realpath "$TARGETS/pairs")" "$SCRATCH/out" ||
+	fail "states: $(cat "$SCRATCH/out")"
 grep -qx 'pairs:step__start off, count 0, 0 of 1 sites patched' "$SCRATCH/out" ||
 	fail "states: $(cat "$SCRATCH/out")"
 grep -qx '0 of [1-9][0-9]* sites are on' "$SCRATCH/out" || fail "states: $(cat "$SCRATCH/out")"
@@ -70,6 +75,7 @@ same "switch" "$(example switch "$target_pid" pairs:step__start pairs:step__done
 	"the pair is on: 2 probes, 2 sites
 the end is on twice: 1 probes, 1 sites
 the start is off: 2 probes, 2 sites
+the start is on, the end off: 2 probes, 2 sites
 both are off, however often they were on: 1 probes, 1 sites
 short names: 1 probes, 1 sites
 short names: 1 probes, 1 sites"
@@ -126,6 +132,14 @@ ask 10
 end_target
 wait "$reader"
 [ -s "$SCRATCH/loaded" ] || fail "the loaded tracer printed nothing: $(cat "$SCRATCH/err")"
+
+start "$TARGETS/hits" 1
+remains=$(mktemp -u /dev/shm/test.XXXXXX.probectl)
+on_exit "rm -f '$remains'"
+"$PROBECTL" enable -q -t ring -b 128k --file "$remains" -p "$target_pid" hits:work || fail "enable -t ring --file"
+ask 100
+end_target 0
+same "what remains" "$(example remains "$remains")" "hits:work 100"
 
 start "$TARGETS/hits" 1
 behind "$SCRATCH/flight" flight "$target_pid" hits:work

@@ -69,7 +69,10 @@ what="cut short"
 start "$TARGETS/hostile" cut
 save_state "$target_pid"
 misled trace --json -d 0.5 -p "$target_pid" hostile:tick
-misled trace -c -d 0.5 -p "$target_pid" hostile:tick
+# The descriptor is there for microseconds.
+for ((i = 0; i < 20; i++)); do
+	misled trace -c -d 0.01 -p "$target_pid" hostile:tick
+done
 stopped
 same_state "$target_pid"
 tell bye

@@ -75,6 +75,7 @@ cc "$SCRATCH/user.c" -o "$SCRATCH/static" -Wl,-Bstatic -L"$root/lib" -lprobe -Wl
 cat >"$SCRATCH/event.c" <<'C'
 #include <probe/posix_trace.h>
 #include <stdio.h>
+#include <trace.h>
 
 int main(void)
 {

@@ -13,7 +13,7 @@ flags=(-XX:+ExtendedDTraceProbes -XX:-OmitStackTraceInFastThrow -Xshare:auto -cp
 java "${flags[@]}" Busy work 2 >"$SCRATCH/plain" 2>"$SCRATCH/plain.err" || die "java: $(cat "$SCRATCH/plain.err")"
 
 # Counting, from the start.
-"$PROBECTL" trace --count --json -o "$SCRATCH/count.out" --keep-going 'hotspot*:*' -- \
+"$PROBECTL" trace --count --json -o "$SCRATCH/count.out" -v 'hotspot*:*' -- \
 	java "${flags[@]}" Busy work 2 >"$SCRATCH/traced" 2>"$SCRATCH/err" ||
 	fail "trace --count -- java: status $?: $(head -3 "$SCRATCH/err")"
 diff "$SCRATCH/plain" "$SCRATCH/traced" || fail "the output differs"
@@ -31,7 +31,7 @@ done
 diff "$SCRATCH/plain" "$SCRATCH/traced" || fail "the recorded output differs"
 
 # run: enables the probes and leaves.
-"$PROBECTL" run -v --keep-going -e 'hotspot*:*' -- java "${flags[@]}" Busy work 2 >"$SCRATCH/traced" \
+"$PROBECTL" run -v -e 'hotspot*:*' -- java "${flags[@]}" Busy work 2 >"$SCRATCH/traced" \
 	2>"$SCRATCH/err" || fail "run -- java: status $?: $(head -3 "$SCRATCH/err")"
 diff "$SCRATCH/plain" "$SCRATCH/traced" || fail "the output under run differs"
 refusals "$SCRATCH/err"
@@ -42,17 +42,17 @@ start "$(command -v java)" "${flags[@]}" Busy stay
 sleep 1
 save_state "$target_pid"
 for ((i = 0; i < 5; i++)); do
-	"$PROBECTL" enable -v --keep-going -p "$target_pid" 'hotspot*:*' >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+	"$PROBECTL" enable -v -p "$target_pid" 'hotspot*:*' >"$SCRATCH/out" 2>"$SCRATCH/err" ||
 		fail "enable: status $?: $(head -3 "$SCRATCH/err")"
 	refusals "$SCRATCH/err" >/dev/null
 	grep -q 'sites enabled' "$SCRATCH/out" || fail "enable $i: $(cat "$SCRATCH/out" "$SCRATCH/err" | head -3)"
 	[ "$i" -gt 0 ] || cat "$SCRATCH/out"
 	ask ping
-	"$PROBECTL" disable --keep-going -p "$target_pid" 'hotspot*:*' >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+	"$PROBECTL" disable -p "$target_pid" 'hotspot*:*' >"$SCRATCH/out" 2>"$SCRATCH/err" ||
 		fail "disable: status $?: $(head -3 "$SCRATCH/err")"
 	ask ping
 done
-trace_start attached --count --keep-going -p "$target_pid" 'hotspot*:*'
+trace_start attached --count -v -p "$target_pid" 'hotspot*:*'
 wait_on "$target_pid" hotspot:gc__begin
 sleep 1
 trace_stop attached

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Sites that cannot be patched in a library or program that is loaded later are named, the exit
-# status is that of a refusal at the beginning, and no row shows 0 for what is not counted.
+# Sites that cannot be patched in a library or program that is loaded later: where only wildcards
+# match them, one line says how many, and -v names them; of probes that were named, each is, and the
+# exit status is that of a refusal at the beginning. No row shows 0 for what is not counted.
 . tests/integration/lib.sh
 need jq
 
 late=$TARGETS/late
 library=$TARGETS/liblate.so
 [ -x "$late" ] || skip "$late is not built"
+each=(late:none late:part late:whole)
 
 # check WHAT STATUS WANTED: the status, and that both refused sites are named once each
 check()
@@ -16,29 +18,62 @@ check()
 	same "$1: sites named" "$(grep -c 'refused late:' "$SCRATCH/err")" 2
 	same "$1: late:none" "$(grep -c 'refused late:none at 0x[0-9a-f]* in .*liblate.so: ' "$SCRATCH/err")" 1
 	same "$1: late:part" "$(grep -c 'refused late:part at 0x[0-9a-f]* in .*liblate.so: ' "$SCRATCH/err")" 1
+	same "$1: only named" "$(grep -c 'says which' "$SCRATCH/err")" 0
 }
+# check_line WHAT STATUS: it is 0, and the refused sites are told in one line
+check_line()
+{
+	same "$1: status" "$2" 0
+	same "$1: sites named" "$(grep -c 'refused late:' "$SCRATCH/err")" 0
+	same "$1: one line" "$(grep 'sites refused' "$SCRATCH/err" | sed 's/process [0-9]*/process PID/' |
+		grep -v 'late:')" "probectl: process PID: 2 of 4 sites refused, -v says which"
+}
+rows='late:none - (refused)
+late:part 100 (1 of 2 sites refused)
+late:whole 100'
 
 for how in '' exec child; do
 	# shellcheck disable=SC2086
 	"$PROBECTL" trace -c --plan nop 'late:*' -- "$late" "$library" $how >"$SCRATCH/out" 2>"$SCRATCH/err"
-	check "counts ${how:-open}" "$?" 1
-	same "rows ${how:-open}" "$(awk '/^late:/ {$1 = $1; print}' "$SCRATCH/out" | sort)" \
-		"late:none - (refused)
-late:part 100 (1 of 2 sites refused)
-late:whole 100"
+	check_line "counts ${how:-open}" "$?"
+	same "rows ${how:-open}" "$(awk '/^late:/ {$1 = $1; print}' "$SCRATCH/out" | sort)" "$rows"
 	# shellcheck disable=SC2086
-	"$PROBECTL" trace -c --json --plan nop --keep-going 'late:*' -- "$late" "$library" $how \
+	"$PROBECTL" trace -c --json --plan nop 'late:*' -v -- "$late" "$library" $how \
 		>"$SCRATCH/out" 2>"$SCRATCH/err"
-	check "counts in JSON, --keep-going ${how:-open}" "$?" 0
+	check "counts in JSON, -v ${how:-open}" "$?" 0
 	same "JSON ${how:-open}" "$(grep '^{' "$SCRATCH/out" | jq -c '[.name, .hits, .sites, .refused]' | sort)" \
 		'["none",null,1,1]
 ["part",100,2,1]
 ["whole",100,null,null]'
+	# shellcheck disable=SC2086
+	"$PROBECTL" trace -c --plan nop "${each[@]}" -- "$late" "$library" $how >"$SCRATCH/out" 2>"$SCRATCH/err"
+	check "named ${how:-open}" "$?" 1
+	same "rows of the named ${how:-open}" "$(awk '/^late:/ {$1 = $1; print}' "$SCRATCH/out" | sort)" "$rows"
+	# shellcheck disable=SC2086
+	"$PROBECTL" trace -c --plan nop --keep-going "${each[@]}" -- "$late" "$library" $how \
+		>"$SCRATCH/out" 2>"$SCRATCH/err"
+	check "named, --keep-going ${how:-open}" "$?" 0
+done
+
+# Nothing is left: a wildcard has nothing to go on with.
+"$PROBECTL" trace -c --plan nop 'late:n*' -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
+same "all refused: status" "$?" 1
+grep -q '^probectl: all sites are refused (1): nothing was traced$' "$SCRATCH/err" ||
+	fail "all refused: $(cat "$SCRATCH/err")"
+for command in "run -e" "record --full stop -o $SCRATCH/none"; do
+	# shellcheck disable=SC2086
+	"$PROBECTL" $command 'late:n*' --plan nop -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	same "all refused, $command: status" "$?" 1
+	rm -rf "$SCRATCH/none"
+	"$PROBECTL" $command 'late:n*' --plan nop --keep-going -- "$late" "$library" \
+		>"$SCRATCH/out" 2>"$SCRATCH/err"
+	same "all refused, --keep-going, $command: status" "$?" 0
+	rm -rf "$SCRATCH/none"
 done
 
 # Single hits: the summary reports what is missing.
 "$PROBECTL" trace --plan nop 'late:*' -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
-check "hits" "$?" 1
+check_line "hits" "$?"
 same "the summary" "$(sed -n 's/^probectl: \(late:.*\)/\1/p' "$SCRATCH/err" | sort)" \
 	"late:none: not traced (refused)
 late:part: 100 hits, 0 lost (1 of 2 sites refused)
@@ -48,13 +83,17 @@ late:whole: 100 hits, 0 lost"
 for probes in '' no:such; do
 	# shellcheck disable=SC2086
 	"$PROBECTL" run --plan nop -e 'late:*' ${probes:+-e $probes} -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
-	check "run $probes" "$?" 1
+	check_line "run $probes" "$?"
+	# shellcheck disable=SC2086
+	"$PROBECTL" run --plan nop "${each[@]}" ${probes:+-e $probes} -- "$late" "$library" \
+		>"$SCRATCH/out" 2>"$SCRATCH/err"
+	check "run of the named $probes" "$?" 1
 done
-"$PROBECTL" run --plan nop --keep-going -e 'late:*' -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
-check "run, --keep-going" "$?" 0
+"$PROBECTL" run --plan nop -v -e 'late:*' -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
+check "run -v" "$?" 0
 
 "$PROBECTL" record --plan nop -o "$SCRATCH/record" 'late:*' -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
-check "record" "$?" 1
+check_line "record" "$?"
 grep -q '200 hits recorded' "$SCRATCH/err" || fail "record: $(cat "$SCRATCH/err")"
 # missing WHAT: the end names what is missing from the record
 missing()
@@ -65,7 +104,11 @@ late:part: not all of its hits are there (1 of 2 sites refused)"
 }
 missing record
 "$PROBECTL" record --full stop --plan nop -o "$SCRATCH/stream" 'late:*' -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
-check "record of a stream" "$?" 1
+check_line "record of a stream" "$?"
+missing "record of a stream"
+rm -rf "$SCRATCH/stream"
+"$PROBECTL" record --full stop --plan nop -o "$SCRATCH/stream" "${each[@]}" -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
+check "record of a stream, named" "$?" 1
 missing "record of a stream"
 
 # top names the probe, not each site.

@@ -131,6 +131,56 @@ ask()
 	hear
 }
 
+# pass N: a target of tests/targets/passes.h passes everything N times
+pass()
+{
+	ask "$1"
+	same "the program" "$answer" "passed $1 wrong 0"
+}
+
+# ctl ARGS…: probectl must succeed
+ctl()
+{
+	"$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+		fail "probectl $*: status $?: $(cat "$SCRATCH/err")"
+}
+
+# says NAME MESSAGE: a line of $SCRATCH/NAME.err has it
+says()
+{
+	grep -q -e "$2" "$SCRATCH/$1.err" || fail "no '$2': $(head -3 "$SCRATCH/$1.err")"
+}
+
+# ours: how many mappings of the target have our name
+ours()
+{
+	grep -c 'memfd:probectl' "/proc/$target_pid/maps"
+}
+
+# enabled_of PROVIDER: NAME HITS PATCHED/SITES of each of its probes that are on in the target
+enabled_of()
+{
+	"$PROBECTL" status --json -p "$target_pid" "$1:*" |
+		jq -r 'select(.refcount > 0) | "\(.name) \(.hits) \(.patched)/\(.sites)"' | sort
+}
+
+# all_enabled HITS PROBE...: what that is when these are on
+all_enabled()
+{
+	printf '%s\n' "${@:2}" | sed "s|^[^:]*:||; s|\$| $1 1/1|"
+}
+
+# serve_words: lines to the target, which is traced as "serve" and returns them reversed
+serve_words()
+{
+	for word in abc def ghi; do
+		ask $word
+		same "the server's answer" "$answer" "$(rev <<<$word)"
+	done
+	sleep 0.2
+	trace_stop serve
+}
+
 # end_target [STATUS]: closes its input, and expects this exit status
 end_target()
 {

@@ -6,12 +6,6 @@
 need_attach
 need jq
 
-ctl()
-{
-	"$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
-		fail "probectl $*: status $?: $(cat "$SCRATCH/err")"
-}
-
 state()
 {
 	sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status"

@@ -115,7 +115,9 @@ says()
 run 2
 says "a command is missing ('probectl --help' lists the commands)"
 run 2 lsit
-says "there is no command 'lsit' ('probectl --help' lists the commands)"
+says "there is no command 'lsit'; the nearest is 'list' ('probectl --help' lists the commands)"
+run 2 frobnicate
+says "there is no command 'frobnicate' ('probectl --help' lists the commands)"
 run 2 help lsit
 run 2 list --nosuch
 says "unknown option '--nosuch' (see 'probectl list --help')"

@@ -266,6 +266,16 @@ what="count, closed"
 traced into_head 1 -c -i 0.05
 same "$what: status" "$(cat "$SCRATCH/statuses")" "0 0"
 
+# What was switched is said elsewhere, if it cannot be said.
+busy 1
+for command in enable disable; do
+	"$PROBECTL" "$command" -p "$target_pid" loop:nop >/dev/full 2>"$SCRATCH/err"
+	same "$command >/dev/full: status" "$?" 1
+	same "$command >/dev/full" "$(cat "$SCRATCH/err")" "probectl: cannot write which probes were ${command}d; \`probectl status\` shows what is on: No space left on device"
+done
+tell go
+unharmed
+
 # Output of the other commands.
 for command in list status; do
 	"$PROBECTL" "$command" -p $$ >/dev/full 2>"$SCRATCH/err"

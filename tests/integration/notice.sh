@@ -88,11 +88,11 @@ for site in nop nop5 nop10 pun; do
 	"$python" tests/integration/poke.py "$pid" poke "$address" cc
 	same "$probe: covered" "$(state)" $'inconsistent 0/1 1\nfalse true'
 	same "$probe: repair of what is covered" "$(repaired 1)" "0 1 0"
-	grep -q "$probe at .* breakpoint stands over our jump; it is left as it is" "$SCRATCH/err" ||
+	grep -q "$probe at .* a breakpoint covers our jump; it is left as it is" "$SCRATCH/err" ||
 		fail "$probe: repair does not say why: $(cat "$SCRATCH/err")"
 	"$PROBECTL" trace -c -d 0.1 -p "$pid" "$probe" >/dev/null 2>"$SCRATCH/err"
 	same "$probe: trace of what is covered" "$?" 1
-	grep -q "$probe.*overwritten by somebody else" "$SCRATCH/err" ||
+	grep -q "$probe.*something else has overwritten its patch" "$SCRATCH/err" ||
 		fail "$probe: refused otherwise: $(cat "$SCRATCH/err")"
 	"$PROBECTL" disable -p "$pid" "$probe" >/dev/null 2>"$SCRATCH/err"
 	same "$probe: disable of what is covered" "$?" 1

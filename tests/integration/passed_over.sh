@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# Programs without a probe that is wanted are passed over: when one starts again, it is held
-# before its loader runs. Whatever it opens or starts is traced all the same.
+# Programs without a probe that is wanted are passed over: when one starts again, it is only watched
+# from system call to system call, for a moment. Whatever it opens or starts is traced all the same.
 . tests/integration/lib.sh
 need jq
 
@@ -47,3 +47,39 @@ same "two tracers: hits" "$(hits_of "$SCRATCH/out")" 2
 # Exit statuses.
 traced 0 "/bin/sh -c 'kill -TERM \$\$'; /bin/sh -c 'kill -TERM \$\$'; [ \$? = 143 ] || exit 1" loop:nop
 traced 0 "/bin/sh -c 'exit 5'; /bin/sh -c 'exit 5'; [ \$? = 5 ] || exit 1" loop:nop
+
+# It is watched indeed, and not for long.
+idle=$TARGETS/idle
+"$PROBECTL" trace --count -o "$SCRATCH/out" loop:nop -- \
+	/bin/sh -c "$idle tracer; $idle tracer; $idle tracer; exit 0" >"$SCRATCH/tracers" 2>"$SCRATCH/err"
+same "who traces them" "$(awk '{ print ($1 > 0) " " $2 }' "$SCRATCH/tracers")" "0 0
+1 0
+1 0"
+
+# What it does otherwise is as it would be: time limits, handlers, stopping and going on.
+traced 0 "for i in 1 2 3; do $idle waits || exit 1; done" loop:nop
+traced 0 "for i in 1 2 3 4 5; do $idle signals || exit 1; done" loop:nop
+bash -c "set -m; for i in 1 2 3 4; do sleep 0.2 & sleep 0.005; kill -STOP \$!; sleep 0.05
+ps -o stat= -p \$! | cut -c1; kill -CONT \$!; wait \$!; echo \$?; done" >"$SCRATCH/alone" 2>/dev/null
+"$PROBECTL" trace --count -o "$SCRATCH/out" loop:nop -- bash -c \
+	"set -m; for i in 1 2 3 4; do sleep 0.2 & sleep 0.005; kill -STOP \$!; sleep 0.05
+ps -o stat= -p \$! | cut -c1; kill -CONT \$!; wait \$!; echo \$?; done" >"$SCRATCH/stopped" 2>/dev/null
+same "stopping and going on" "$(cat "$SCRATCH/stopped")" "$(cat "$SCRATCH/alone")"
+
+# It may be killed, and so may we, at any time: no program is lost, stopped or ends otherwise.
+traced 0 "for i in 1 2 3 4 5; do $idle tracer & sleep 0.00\$i; kill -KILL \$!; wait \$!
+[ \$? = 137 ] || exit 1; done" loop:nop
+for ((i = 1; i <= 5; i++)); do
+	rm -f "$SCRATCH/ended"
+	"$PROBECTL" trace --count -o /dev/null loop:nop -- /bin/sh -c "i=0
+while [ \$i -lt 40 ]; do /bin/true && echo true; i=\$((i + 1)); done >$SCRATCH/trues
+echo >$SCRATCH/ended" >/dev/null 2>&1 &
+	sleep "0.0$((2 * i - 1))"
+	kill -KILL $! 2>/dev/null
+	wait $! 2>/dev/null
+	for ((try = 0; try < 600; try++)); do
+		[ -e "$SCRATCH/ended" ] && break
+		sleep 0.1
+	done
+	same "killed: programs" "$(grep -c true "$SCRATCH/trues")" 40
+done

@@ -99,7 +99,7 @@ same "types" "$(pminfo -h local:// -d mmv.probectl.latency mmv.probectl.observe.
 	sed -n 's/^mmv.probectl.//p; s/.*Data Type: \(.*[^ ]\) *InDom.*/ \1/p; s/.*Semantics: \([^ ]*\) *Units: \(.*\)/ \1 \2/p' |
 	paste -d, - - - | sort)" \
 	"count.hits, 64-bit unsigned int, counter count
-counter.value, 64-bit unsigned int, counter none
+counter.value, double, counter none
 latency.hits, 64-bit unsigned int, counter count
 latency.in_flight, 64-bit unsigned int, instant count
 latency.lost, 64-bit unsigned int, counter count

@@ -17,7 +17,7 @@ export USE_ZEND_DTRACE=1
 plain=$(php8.2 -n "$SCRATCH/calls.php")
 traced=$("$PROBECTL" trace --json -o "$SCRATCH/php.out" \
 	'php:function__entry(str(arg0),str(arg1),arg2)' 'php:function__return(str(arg0))' \
-	'php:exception__thrown(str(arg0))' 'php:request__*' --keep-going -- php8.2 -n "$SCRATCH/calls.php" \
+	'php:exception__thrown(str(arg0))' 'php:request__*' -v --keep-going -- php8.2 -n "$SCRATCH/calls.php" \
 	2>"$SCRATCH/err") || fail "trace -- php8.2: status $?: $(head -3 "$SCRATCH/err")"
 refusals "$SCRATCH/err"
 same "the program's output" "$traced" "$plain"
@@ -29,7 +29,7 @@ called()
 same "functions entered" "$(called function__entry)" " 1 main, 1 open, 10 price, 1 total"
 # Its two sites are three bytes apart. The one hit here can only be punned, which refuses the
 # other; if the pun is impossible, it is refused itself.
-if ! grep 'refused php:exception__thrown' "$SCRATCH/err" | grep -qv 'bytes are also those of another'; then
+if ! grep 'refused php:exception__thrown' "$SCRATCH/err" | grep -qv 'bytes overlap those of another'; then
 	same "exceptions" "$(called exception__thrown)" " 1 RuntimeException"
 fi
 same "losses" "$(jq -s 'map(.lost // 0) | add // 0' "$SCRATCH/php.out")" 0
@@ -50,12 +50,7 @@ start "$(command -v php8.2)" -n "$SCRATCH/serve.php"
 save_state "$target_pid"
 trace_start serve --json --keep-going -p "$target_pid" 'php:function__entry(str(arg0))' 'php:execute__entry'
 wait_on "$target_pid" php:function__entry
-for word in abc def ghi; do
-	ask $word
-	same "the server's answer" "$answer" "$(rev <<<$word)"
-done
-sleep 0.2
-trace_stop serve
+serve_words
 same "calls of answer()" "$(jq -r 'select(.args and .name == "function__entry") | .args[0]' "$SCRATCH/serve.out" | grep -c answer)" 3
 same_state "$target_pid"
 

@@ -27,11 +27,23 @@ both()
 both calls tests/targets/pmtrace.c
 "$SCRATCH/calls.pcp" >"$SCRATCH/pcp.out" 2>/dev/null || fail "libpcp_trace: status $?"
 "$SCRATCH/calls.ours" >"$SCRATCH/ours.out" 2>"$SCRATCH/ours.err" || fail "ours: status $?"
-"$TARGETS/pmtrace" >"$SCRATCH/header.out" 2>&1 || fail "with our header: status $?"
+"$TARGETS/pmtrace" >"$SCRATCH/header.out" 2>/dev/null || fail "with our header: status $?"
 [ "$(wc -l <"$SCRATCH/pcp.out")" -gt 80 ] || fail "few calls: $(wc -l <"$SCRATCH/pcp.out")"
 diff "$SCRATCH/pcp.out" "$SCRATCH/ours.out" || fail "calls return something else"
 diff "$SCRATCH/pcp.out" "$SCRATCH/header.out" || fail "calls return something else, with our header"
-[ ! -s "$SCRATCH/ours.err" ] || fail "printed: $(head -3 "$SCRATCH/ours.err")"
+# Each flag that has no effect is told when it is set, and not again while it is.
+cat >"$SCRATCH/wanted" <<'TEXT'
+pmtracestate: PMTRACE_STATE_COMMS has no effect in libprobe_pmtrace: there is no agent to connect to
+pmtracestate: PMTRACE_STATE_PDU has no effect in libprobe_pmtrace: nothing is sent to an agent
+pmtracestate: PMTRACE_STATE_PDUBUF has no effect in libprobe_pmtrace: nothing is sent to an agent
+TEXT
+"$SCRATCH/calls.ours" $((16 | 2 | 4 | 8)) 2>&1 >/dev/null | head -3 | diff "$SCRATCH/wanted" - ||
+	fail "other flags without effect"
+"$SCRATCH/calls.ours" 32 2>&1 >/dev/null | head -1 >"$SCRATCH/said"
+same "ASYNC" "$(cat "$SCRATCH/said")" \
+	"pmtracestate: PMTRACE_STATE_ASYNC has no effect in libprobe_pmtrace: nothing is sent to an agent"
+same "what is said of flags" "$(sed 's/ in libprobe.*//' "$SCRATCH/ours.err" | tr '\n' ';')" \
+	"pmtracestate: PMTRACE_STATE_COMMS has no effect;pmtracestate: 0x80 has no effect: there are no such flags;"
 same "what libprobe_pmtrace.so needs" \
 	"$(readelf -d "$BUILD/libprobe_pmtrace.so" | grep -o 'Shared library: .*' | xargs)" \
 	"Shared library: [libc.so.6]"
@@ -87,6 +99,45 @@ same "orders that took no time" "$(jq -s '[.[] | select(.keys and .min < 100000)
 	fail "values: $(cat "$SCRATCH/err")"
 same "values" "$(jq -c 'select(.args) | .args' "$SCRATCH/values" | sort -u | tr '\n' ' ')" \
 	"$(printf '["order, desk %d",1.5,1] ["order, desk %d",2.5,2] ' 1 1 2 2 3 3 4 4)[\"orders ever\",1000008,1000008] "
+
+# Fractions survive in every tracer that gathers.
+cat >"$SCRATCH/values.c" <<'C'
+#include <pcp/trace.h>
+
+int main(void)
+{
+	static const double values[] = {-0.25, 1e-3, 1e12, 148.5};
+
+	for (int i = 0; i < 4; i++) {
+		pmtraceobs("bytes", values[i]);
+		pmtracecounter("ever", 148.5 + i);
+	}
+	return 0;
+}
+C
+both values "$SCRATCH/values.c"
+# gathered TRACER PROBE FILTER: of the row of a tracer
+gathered()
+{
+	"$PROBECTL" trace --json -o "$SCRATCH/gathered" -t "$1" -k 'str(arg0)' "$2" -- \
+		"$SCRATCH/values.ours" 2>"$SCRATCH/err" || fail "$1: $(cat "$SCRATCH/err")"
+	jq -c "select(.keys) | [.keys[0], $3]" "$SCRATCH/gathered"
+}
+same "observe" "$(gathered observe,arg1 pmtrace:obs .last)" '["bytes",148.5]'
+same "counter" "$(gathered counter,arg1 pmtrace:counter .last)" '["ever",151.5]'
+same "avg" "$(gathered avg,arg1 pmtrace:counter '.sum, .avg')" '["ever",600,150]'
+same "avg" "$(gathered avg,arg1 pmtrace:obs '.sum, .avg')" '["bytes",1000000000148.251,250000000037.06274]'
+same "hist" "$(gathered hist,arg1 pmtrace:obs '.min, .max, .p50, (.buckets | length)')" \
+	'["bytes",-0.25,1000000000000,0.0009918212890625,4]'
+same "min" "$(gathered min,arg1 pmtrace:counter .min)" '["ever",148.5]'
+same "max" "$(gathered max,arg1 pmtrace:counter .max)" '["ever",151.5]'
+"$PROBECTL" trace -o "$SCRATCH/text" -t observe,arg1 -t hist,arg1 -k 'str(arg0)' pmtrace:obs -- \
+	"$SCRATCH/values.ours" 2>"$SCRATCH/err" || fail "text: $(cat "$SCRATCH/err")"
+same "values as text" "$(grep -c ' 148.5 ' "$SCRATCH/text") $(grep -c ' 1000000000148.25 ' "$SCRATCH/text")" "1 1"
+"$PROBECTL" trace -t observe,arg1+1 pmtrace:obs -- "$SCRATCH/values.ours" >/dev/null 2>"$SCRATCH/err" &&
+	fail "a sum with a fraction"
+grep -q 'arg1 is not an integer: it is declared as .*; only a value that is gathered can be it' \
+	"$SCRATCH/err" || fail "says: $(cat "$SCRATCH/err")"
 
 # ---- The real agent --------------------------------------------------------------------------
 

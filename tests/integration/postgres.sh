@@ -82,7 +82,7 @@ backend=$answer
 save_state "$backend"
 save_state "$pg_pid"
 # Some sites can only be punned; whether that works depends on the memory map.
-trace_start all --count --json --keep-going -p "$backend,$pg_pid" 'postgresql:*'
+trace_start all --count --json -v -p "$backend,$pg_pid" 'postgresql:*'
 wait_on "$backend" postgresql:query__start
 for ((i = 0; i < 50; i++)); do
 	sql "select count(*) from pgbench_accounts where aid < 100 + $i;"

@@ -5,12 +5,7 @@
 . tests/integration/lib.sh
 need_attach
 
-# ctl ARGS…: must succeed; refuse TEXT ARGS…: must fail with TEXT
-ctl()
-{
-	"$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
-		fail "probectl $*: status $?: $(cat "$SCRATCH/err")"
-}
+# refuse TEXT ARGS…: must fail with TEXT
 refuse()
 {
 	local text=$1

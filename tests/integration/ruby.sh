@@ -75,12 +75,7 @@ start "$(command -v ruby)" --disable-all "$SCRATCH/serve.rb"
 save_state "$target_pid"
 trace_start serve --json -p "$target_pid" 'ruby:method__entry(str(arg1),arg3)' 'ruby:gc__*'
 wait_on "$target_pid" ruby:method__entry
-for word in abc def ghi; do
-	ask $word
-	same "the server's answer" "$answer" "$(rev <<<$word)"
-done
-sleep 0.2
-trace_stop serve
+serve_words
 same "calls of answer()" "$(jq -c 'select(.args and .args[0] == "answer") | .args[1]' "$SCRATCH/serve.out" | paste -sd,)" "1,1,1"
 same_state "$target_pid"
 ask again

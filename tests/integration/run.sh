@@ -35,7 +35,7 @@ same "the plugin's own probe" "$(args_of "$SCRATCH/ctor.out")" "plugin(6)"
 # run alone enables probes and leaves: OCaml's handlers then count.
 same "run of toggles" "$(printf 'hit\nprint\nquit\n' |
 	"$PROBECTL" run -e 'ocaml*:*' -- "$TARGETS/ocaml" 2>"$SCRATCH/err" | sed -n 's/ semaphores.*//; s/^hits //p')" \
-	"10 10 20 10"
+	"10 10 17 10 0 0"
 
 # Exit status: the program's own, of a signal, and of a program that cannot be started.
 status_of()

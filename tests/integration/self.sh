@@ -157,6 +157,54 @@ libraries()
 	same_state "$target_pid"
 }
 
+# Followed: they are connected before their constructors, and patterns wait for them.
+followed()
+{
+	local library=$TARGETS/libctor_plugin.so
+	ask "register ctor:construct"
+	[[ $answer == "no probe matches 'ctor:construct'"* ]] || fail "not followed: $answer"
+	answers unfollow "libraries are not followed"
+	answers follow ok
+	answers follow "libraries are followed already"
+	answers "register ctor:construct" ok
+	answers "open $library" ok
+	answers told "told 1 0 0"
+	answers close ok
+	answers "open $library" ok
+	answers "unregister ctor:construct" "calls 2"
+	answers close ok
+	# Beside a controller that follows as well.
+	answers "register ctor:*" ok
+	trace_start followed --json -c --follow -p "$target_pid" selftest:hit ctor:construct
+	wait_on "$target_pid" selftest:hit
+	answers "open $library" ok
+	trace_stop followed
+	same "hits counted outside" "$(jq -s 'map(.hits // empty) | add' "$SCRATCH/followed.out")" 1
+	answers close ok
+	answers "unregister ctor:*" "calls 1"
+	# What is refused is told; the rest is connected.
+	answers "register selftest:*" ok
+	answers told "told 3 0 0"
+	answers "register lacking:two(arg1)" ok
+	answers "open $TARGETS/liblacking.so" ok
+	answers told "told 0 1 0"
+	answers close ok
+	answers "unregister lacking:two(arg1)" "calls 0"
+	answers "unregister selftest:*" "calls 0"
+	# Changes meanwhile, in another thread.
+	answers "register ctor:construct" ok
+	answers "race $library 20" ok
+	answers "unregister ctor:construct" "calls 20"
+	# Patterns that wait stay.
+	answers "register ctor:construct" ok
+	answers unfollow ok
+	answers "open $library" ok
+	answers update "updated 1"
+	answers "unregister ctor:construct" "calls 0"
+	answers close ok
+	same_state "$target_pid"
+}
+
 for linked in so a; do
 	start "$SCRATCH/target_$linked"
 	save_state "$target_pid"
@@ -165,6 +213,7 @@ for linked in so a; do
 	killed_outside
 	storm
 	libraries
+	followed
 	same_state "$target_pid"
 	grep -q memfd:probectl "/proc/$target_pid/maps" && fail "memory is left in the target"
 	end_target 0
@@ -186,10 +235,18 @@ grep -q 'slow(main' "$SCRATCH/slow.out" || fail "no way back to main: $(cat "$SC
 	fail "switch: $(cat "$SCRATCH/switch.out")"
 cat >"$SCRATCH/switch.wanted" <<'END'
 site: selfswitch:turn
+site: selfswitch:odd
+at first: odd is off, 0 hits
 at first: turn is off, 0 hits
+enabled: odd is off, 0 hits
 enabled: turn is on, 1000 hits
+exchanged: odd is on, 500 hits
+exchanged: turn is off, 0 hits
+disabled: odd is off, 0 hits
 disabled: turn is off, 0 hits
 updated: 1 more
+called: selfswitch:poked
+opened: 1 sites
 called: selfswitch:poked
 END
 diff "$SCRATCH/switch.wanted" "$SCRATCH/switch.out" || fail "switch says something else"

@@ -13,6 +13,10 @@
  *	poke			calls its poke(): "ok"
  *	update			of functions: "updated SITES", or the error
  *	cycle PATTERN N		registers and unregisters N times: "ok"
+ *	follow, unfollow	libraries: "ok", or the error
+ *	told			what was told of libraries since: "told SITES REFUSED ERRORS"
+ *	race LIBRARY N		opens and closes it N times, while a thread cycles selftest:hit:
+ *"ok"
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -150,6 +154,52 @@ static void update(void)
 	probe_report_deinit(&report);
 }
 
+static size_t told_sites, told_refused, told_errors;
+
+static void told(const struct probe_report *report, const struct probe_error *error, void *data)
+{
+	(void)data;
+	told_sites += report->sites;
+	told_refused += report->refusal_count;
+	told_errors += error != NULL;
+}
+
+static void say_told(void)
+{
+	printf("told %zu %zu %zu\n", told_sites, told_refused, told_errors);
+	told_sites = told_refused = told_errors = 0;
+}
+
+static void *cycle_on(void *data)
+{
+	(void)data;
+	while (!done) {
+		struct probe_error *error = cycle("selftest:hit", 1);
+
+		if (error)
+			return error;
+	}
+	return NULL;
+}
+
+static void race(const char *path, long number)
+{
+	pthread_t changer;
+	void *result;
+
+	done = false;
+	pthread_create(&changer, NULL, cycle_on, NULL);
+	for (long i = 0; i < number; i++) {
+		void *opened = dlopen(path, RTLD_NOW);
+
+		if (!opened || dlclose(opened))
+			printf("%s\n", dlerror());
+	}
+	done = true;
+	pthread_join(changer, &result);
+	say(result);
+}
+
 static void act(const char *command, const char *pattern, long number)
 {
 	struct probe_error *error;
@@ -171,6 +221,14 @@ static void act(const char *command, const char *pattern, long number)
 		poke();
 	} else if (!strcmp(command, "update")) {
 		update();
+	} else if (!strcmp(command, "follow")) {
+		say(probe_self_follow(told, NULL));
+	} else if (!strcmp(command, "unfollow")) {
+		say(probe_self_unfollow());
+	} else if (!strcmp(command, "told")) {
+		say_told();
+	} else if (!strcmp(command, "race")) {
+		race(pattern, number);
 	} else if (!strcmp(command, "cycle")) {
 		say(cycle(pattern, number));
 	} else if (!strcmp(command, "register")) {

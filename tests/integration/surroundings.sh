@@ -24,6 +24,15 @@ without()
 	)
 }
 
+# ---- Too few descriptors for a reader --------------------------------------------------------
+
+"$PROBECTL" record -q -o "$SCRATCH/record" 'ctor:*' -- "$ctor" >"$SCRATCH/out" || fail "no record"
+for ((limit = 4; limit < 12; limit++)); do
+	(ulimit -n "$limit" && exec "$PROBECTL" report "$SCRATCH/record") >"$SCRATCH/out" 2>"$SCRATCH/err"
+	[ "$?" = 0 ] || grep -q 'Too many open files' "$SCRATCH/err" ||
+		fail "report with $limit descriptors: $(cat "$SCRATCH/err")"
+done
+
 # ---- Streams that are closed --------------------------------------------------------------
 
 # Warnings are dropped: they must not go into the first file that is opened.

@@ -194,7 +194,7 @@ usage 'no process given' 'pairs:*'
 usage 'use rate' -p $$ --sort size
 usage 'at least 10 ms' -p $$ -i 1ms
 usage 'not both' -p $$ -- true
-usage 'to start one' --
+usage 'no program given' --
 usage 'exclude each other' --follow --no-follow -- true
 "$PROBECTL" top -p $$ >"$SCRATCH/out" 2>"$SCRATCH/err"
 same "a process without probes" "$?" 1

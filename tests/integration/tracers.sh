@@ -194,7 +194,7 @@ loaded()
 
 loaded 0 "" -f 'arg0 <= 3' loop:nop
 same "what it was asked" "$(grep -v '^1000 ' "$SCRATCH/own.out" | paste -sd';')" \
-	"created '';status 1;tag 0 loop:nop 3 997 1000 filtered;tag 0 loop:nop 2 998 1000 filtered;tag 0 loop:nop 1 999 1000 filtered;status 2;destroyed after 3 hits"
+	"created '';status 1;tag 0 loop:nop 3 997 1000;tag 0 loop:nop 2 998 1000;tag 0 loop:nop 1 999 1000;status 2;destroyed after 3 hits"
 loaded 0 ,tag=observe,quiet -n 1000 loop:nop
 grep -q "created 'quiet'" "$SCRATCH/own.out" || fail "our own options were handed over"
 grep -q 'destroyed after 1000 hits' "$SCRATCH/own.out" || fail "hits are missing: $(tail -1 "$SCRATCH/own.out")"
@@ -202,30 +202,31 @@ loaded 0 ,remove=5 loop:nop
 grep -q 'destroyed after 5 hits' "$SCRATCH/own.out" || fail "removed, and went on: $(tail -1 "$SCRATCH/own.out")"
 loaded 0 ,discard loop:nop
 grep -q 'destroyed after 0 hits' "$SCRATCH/own.out" || fail "discarded hits came"
-loaded 0 ,off loop:nop
-grep -q 'destroyed after 0 hits' "$SCRATCH/own.out" || fail "it did not want to live"
 
-# says MESSAGE
-says()
-{
-	grep -q -e "$1" "$SCRATCH/own.err" || fail "no '$1': $(head -3 "$SCRATCH/own.err")"
-}
+# One that says no at the start: nothing is switched on, and it is said. Others go on.
+loaded 1 ,off loop:nop
+says own "libtracer.so wants no hits (it answered PROBE_TRACER_REMOVE): nothing is switched on for it"
+! grep -q '^1000 ' "$SCRATCH/own.out" || fail "the program was started nevertheless"
+loaded 1 ,off -t count loop:nop
+says own "nothing is switched on for it"
+grep -q 'loop:nop *1000' "$SCRATCH/own.out" || fail "the other tracer did not go on"
+
 loaded 1 ,refuse loop:nop
-says "libtracer.so: it does not want to"
+says own "libtracer.so: it does not want to"
 loaded 1 ,early loop:nop
-says "was ended by signal 6"
+says own "was ended by signal 6"
 loaded 1 ,crash=10 loop:nop
-says "was ended by signal 11"
+says own "was ended by signal 11"
 loaded 1 ,exit=10 loop:nop
-says "ended by itself, with status 3"
+says own "ended by itself, with status 3"
 own=$TARGETS/libtracer_half.so loaded 1 "" loop:nop
-says "lacks the operation 'trace'"
+says own "lacks the operation 'trace'"
 own=$TARGETS/libtracer_old.so loaded 1 "" loop:nop
-says "build it again"
+says own "build it again"
 own=$TARGETS/libsemaphores.so loaded 1 "" loop:nop
-says "defines no 'probe_tracer'"
+says own "defines no 'probe_tracer'"
 own=$SCRATCH/none.so loaded 1 "" loop:nop
-says "cannot load it"
+says own "cannot load it"
 
 # A process that keeps running: the tracer dies, the probes are disabled, and it is unharmed.
 for harm in crash exit block; do
@@ -264,7 +265,7 @@ usage()
 	"$PROBECTL" trace "$@" -p $$ >"$SCRATCH/own.out" 2>"$SCRATCH/own.err"
 	status=$?
 	same "status of $*" "$status" 2
-	says "$message"
+	says own "$message"
 }
 usage "the nearest is 'latency'" -t latencie loop:nop
 usage "needs a value" -t sum loop:nop

@@ -449,13 +449,13 @@ for place in one:1 wide:1 five:5 both5:6 both10:11; do
 		fail "$name: patched over a breakpoint"
 	grep -q "refused $name .*: the memory there does not hold what the file holds" "$SCRATCH/err" ||
 		fail "$name: $(cat "$SCRATCH/err")"
-	"$PROBECTL" trace -q -c --json --keep-going -d 50ms -o /dev/null -p "$target_pid" \
+	"$PROBECTL" trace -v -q -c --json --keep-going -d 50ms -o /dev/null -p "$target_pid" \
 		'company:*' 2>"$SCRATCH/err" || [ $? = 1 ] || fail "$name: $(cat "$SCRATCH/err")"
 	case $name in
 	*:one | *:wide) ;;
-	*) same "$name: refused" "$(grep refused "$SCRATCH/err")" "" ;;
+	*) same "$name: refused" "$(grep 'refused company:' "$SCRATCH/err")" "" ;;
 	esac
-	grep refused "$SCRATCH/err" | grep -v "refused $name " && fail "$name: others are refused"
+	grep 'refused company:' "$SCRATCH/err" | grep -v "refused $name " && fail "$name: others are refused"
 	ask "go $rounds"
 	same "$name: a uprobe where we would be" "$answer" "passed $((2 * rounds)) wrong 0"
 	kernel_off

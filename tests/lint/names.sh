@@ -48,8 +48,10 @@ while IFS= read -r line; do
 	done
 done < <(set -f && sources '*.md' '*.[1-8]' | xargs cat | grep -oE 'probectl [a-z]+ [^`|]*' | sort -u)
 
-# "Where to look" in architecture.md: files below libprobe/, or below the root.
+# The tables of architecture.md that name files: below libprobe/ or its headers, or below the root.
 while read -r file; do
-	[ -e "libprobe/$file" ] || [ -e "$file" ] || missing docs/architecture.md "$file"
-done < <(sed -n '/^| question | file |/,/^$/p' docs/architecture.md | grep -oE '[a-z0-9_/]+\.c\b')
+	[ -e "libprobe/$file" ] || [ -e "libprobe/include/$file" ] || [ -e "$file" ] ||
+		missing docs/architecture.md "$file"
+done < <(sed -nE '/^\| (question|addition) \| files? \|/,/^$/p' docs/architecture.md |
+	grep -oE '[a-z0-9_]+/[a-z0-9_/]+\.[ch]\b')
 exit $rc

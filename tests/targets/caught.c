@@ -5,6 +5,8 @@
  * A timer's handler that waits for a line if it has interrupted code outside the program: a
  * stub. So the thread stays there as long as the test wants.
  *
+ *	caught [gone]	gone: the handler is taken away while it waits
+ *
  * Prints "ready PID"; after one line "caught", after the next "free N wrong M", after N passes
  * of the probe.
  */
@@ -18,6 +20,7 @@
 extern char __executable_start, etext;
 
 static volatile sig_atomic_t caught;
+static bool goes;
 static unsigned long passes, wrong;
 
 static void on_timer(int number, siginfo_t *info, void *data)
@@ -33,6 +36,8 @@ static void on_timer(int number, siginfo_t *info, void *data)
 	printf("caught\n");
 	fflush(stdout);
 	caught = 1;
+	if (goes)
+		signal(SIGALRM, SIG_IGN);
 	(void)target_read_line(line, sizeof(line));
 }
 
@@ -48,8 +53,10 @@ __attribute__((noinline)) static unsigned long mix(unsigned long n)
 
 static void pass_until_caught(void)
 {
+	struct sigaction action = {.sa_sigaction = on_timer, .sa_flags = SA_SIGINFO | SA_RESTART};
 	struct itimerval interval = {{0, 150}, {0, 150}}, none = {{0, 0}, {0, 0}};
 
+	sigaction(SIGALRM, &action, NULL);
 	caught = 0;
 	setitimer(ITIMER_REAL, &interval, NULL);
 	while (!caught) {
@@ -59,13 +66,13 @@ static void pass_until_caught(void)
 	setitimer(ITIMER_REAL, &none, NULL);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	struct sigaction action = {.sa_sigaction = on_timer, .sa_flags = SA_SIGINFO | SA_RESTART};
 	char line[64];
 
+	(void)argv;
+	goes = argc > 1;
 	target_allow_tracing();
-	sigaction(SIGALRM, &action, NULL);
 	target_wait();
 	do {
 		pass_until_caught();

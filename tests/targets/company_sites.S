@@ -60,6 +60,28 @@ FUNCTION end
 END end
 	.zero	15, 0xcc
 
+/* Neighbours, which share a jump. */
+FUNCTION row
+	PROBE_NOP company, row_first, "8@%rdi"
+	PROBE_NOP company, row_second, "8@%rdi"
+	PROBE_NOP company, row_third, "8@%rdi"
+	lea	1(%rdi), %rax
+	lea	9(%rax), %rax
+	ret
+END row
+
+/* Room for a short jump alone: a branch, which is never taken, enters behind it. */
+FUNCTION hop
+	cmp	$-1, %rdi
+	je	1f
+	PROBE_NOP company, hop, "8@%rdi"
+	test	%edi, %edi
+1:
+	lea	10(%rdi), %rax
+	ret
+END hop
+	.nops	20
+
 /* A five-byte nop alone. */
 FUNCTION five
 990:

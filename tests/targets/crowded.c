@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* flags: -pthread */
 /* Passes the sites of crowded_sites.S as often as a line says, and answers "passed N wrong W". */
-#include "target.h"
+#include "passes.h"
 
 uint64_t crowded_near(uint64_t value), crowded_folded(uint64_t value),
 	crowded_edge1(uint64_t value), crowded_edge2(uint64_t value), crowded_edge3(uint64_t value),
@@ -11,19 +12,10 @@ static uint64_t (*const functions[])(uint64_t) = {crowded_near, crowded_folded, 
 
 int main(void)
 {
-	char line[32];
+	struct passes passes = {
+		.functions = functions,
+		.count = sizeof(functions) / sizeof(*functions),
+	};
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	target_allow_tracing();
-	printf("ready %d\n", getpid());
-	while (fgets(line, sizeof(line), stdin)) {
-		uint64_t rounds = strtoull(line, NULL, 10), wrong = 0;
-
-		for (uint64_t i = 0; i < rounds; i++)
-			for (size_t k = 0; k < sizeof(functions) / sizeof(*functions); k++)
-				wrong += functions[k](i) != i + 10;
-		printf("passed %llu wrong %llu\n", (unsigned long long)rounds,
-			(unsigned long long)wrong);
-	}
-	return 0;
+	return passes_run(&passes);
 }

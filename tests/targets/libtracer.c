@@ -3,6 +3,8 @@
 /*
  * A loaded tracer for the tests. It prints a line for each hit, or misbehaves as its option
  * says: crash, block, exit, refuse, off (at the start); with a number after it, at that hit.
+ * `only` wants the process with this number alone; `leave` wants it until it has had a hit;
+ * `terms` prints what a hit's options hold.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -16,6 +18,7 @@
 struct state {
 	char what[16];
 	uint64_t at, hits, asked;
+	pid_t left; /* a process of which it has had enough */
 };
 
 static struct state state;
@@ -42,6 +45,17 @@ static enum probe_tracer_verdict enabled(
 {
 	struct state *its = data;
 
+	if (tag == PROBE_TAG_STATUS && tracee->pid) {
+		if (tracee->tid)
+			abort();
+		if (!strcmp(its->what, "only"))
+			printf("process %s\n",
+				tracee->pid == (pid_t)its->at ? "wanted" : "unwanted");
+		return (!strcmp(its->what, "only") && tracee->pid != (pid_t)its->at) ||
+				       tracee->pid == its->left
+			       ? PROBE_TRACER_REMOVE
+			       : PROBE_TRACER_TRACE;
+	}
 	if (tag == PROBE_TAG_STATUS) {
 		printf("status %" PRIu64 "\n", ++its->asked);
 		return strcmp(its->what, "off") ? PROBE_TRACER_TRACE : PROBE_TRACER_REMOVE;
@@ -64,19 +78,41 @@ static void misbehave(const struct state *its)
 		_exit(3);
 }
 
+/* A number of the options, or nothing. */
+static void print_number(const char *what, const struct probe_value *value)
+{
+	if (value)
+		printf(" %s=%" PRId64 "%s", what, value->i,
+			value->kind == PROBE_VALUE_UNSIGNED ? "u" : "");
+}
+
+static void print_terms(enum probe_tracer_tag tag, const struct probe_tracer_options *options)
+{
+	/* A time is another one each time. */
+	if (tag == PROBE_TAG_END)
+		printf(" extra=%s", !options->extra			     ? "none"
+				    : options->extra->u < 1000000000 * 60ull ? "time"
+									     : "?");
+	else
+		print_number("extra", options->extra);
+	print_number("filter", options->filter_result);
+	printf(" comm=%s", options->comm ? options->comm : "");
+}
+
 static enum probe_tracer_verdict trace(enum probe_tracer_tag tag, void *data,
 	const struct probe_tracee *tracee, const struct probe_tracer_term *term,
 	const struct probe_tracer_options *options)
 {
 	struct state *its = data;
 
-	(void)tracee;
 	if (tag == PROBE_TAG_STATUS)
 		return PROBE_TRACER_TRACE;
 	if (++its->hits == its->at)
 		misbehave(its);
 	if (!strcmp(its->what, "remove") && its->hits == its->at)
 		return PROBE_TRACER_REMOVE;
+	if (!strcmp(its->what, "leave"))
+		its->left = tracee->pid;
 	if (strcmp(its->what, "quiet")) {
 		printf("tag %d %s:%s", (int)tag, term->provider, term->name);
 		for (size_t i = 0; i < term->arg_count; i++) {
@@ -87,7 +123,9 @@ static enum probe_tracer_verdict trace(enum probe_tracer_tag tag, void *data,
 			else
 				printf(" %" PRId64, value->i);
 		}
-		printf("%s\n", options->filtered ? " filtered" : "");
+		if (!strcmp(its->what, "terms"))
+			print_terms(tag, options);
+		putchar('\n');
 	}
 	return PROBE_TRACER_TRACE;
 }

@@ -19,8 +19,10 @@
 
 __attribute__((noinline)) static void pass(int hits)
 {
-	for (int i = 0; i < hits; i++)
+	for (int i = 0; i < hits; i++) {
 		STAP_PROBE2(world, hit, i, WHO);
+		target_room_behind();
+	}
 }
 
 int main(void)

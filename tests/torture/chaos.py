@@ -65,7 +65,7 @@ class Uprobe:
 
     @staticmethod
     def _write(path, text):
-        # Not open(): tracefs takes no write behind the lseek(2) of that.
+        # Not open(): it calls lseek(2), after which tracefs takes no write.
         file = os.open(path, os.O_WRONLY | os.O_APPEND)
         try:
             os.write(file, text.encode())
@@ -130,7 +130,7 @@ class Chaos:
         return ["status", *where]
 
     def meddle(self, random_, process):
-        """Kills a command, or lets it stand still for a while, or neither."""
+        """Kills a command, stops it for a while, or does neither."""
         chance = random_.random()
         if chance < 0.5:
             time.sleep(random_.random() ** 2 * 0.4)
@@ -185,7 +185,7 @@ class Chaos:
         self.meddle(random_, process)
         killed = process.wait() == -signal.SIGKILL
         until = time.monotonic() + FINISH_SECONDS
-        # What was killed before the program was there has started none.
+        # A controller killed early may not have started the program.
         while not os.path.exists(done) and time.monotonic() < until:
             if killed and not os.path.exists(begun):
                 return
@@ -216,7 +216,7 @@ class Chaos:
                     uprobe.switch()
 
     def settle(self):
-        """All probes off; nobody is stopped, traced, or has anything of ours."""
+        """All probes are off; no target is stopped or traced, or has anything of ours."""
         for target in self.targets:
             where = ["-p", str(target.pid)]
             until = time.monotonic() + SETTLE_SECONDS
@@ -239,7 +239,7 @@ class Chaos:
 
     @staticmethod
     def left_in(pid):
-        """What a process has of ours."""
+        """What a process still has of ours."""
         try:
             with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
                 mappings = sum("memfd:probectl" in line for line in file)

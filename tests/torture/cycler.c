@@ -35,7 +35,7 @@ struct cycler {
 typedef struct probe_error *switch_fn(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report);
 
-/* False when the target is gone. */
+/* False if the target has ended. */
 static bool switch_probes(struct cycler *c, struct probe_target *target, switch_fn *how)
 {
 	struct probe_report report = {0};

@@ -34,7 +34,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* glibc's own, which need not be looked up: dlsym() allocates. */
+/* glibc's own names: they need no dlsym(), which allocates. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *pointer, size_t size);
@@ -62,7 +62,7 @@ static void tell(const char *call, unsigned long number)
 	close(fd);
 }
 
-/* Is this request to fail? */
+/* Must this request fail? */
 static bool fails(const char *kind, const char *call, int err)
 {
 	static _Thread_local bool inside;
@@ -119,7 +119,7 @@ int posix_memalign(void **ret, size_t alignment, size_t size)
 	return 0;
 }
 
-/* The function that is called in our place, of the same type as ours. */
+/* The next function of this name, of the same type as ours. */
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 void *mmap(void *address, size_t length, int prot, int flags, int fd, off_t offset)

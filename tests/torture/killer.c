@@ -52,7 +52,7 @@ struct killer {
 	int command_count;
 	unsigned long long random;
 	unsigned long started, killed, finished, failed, healed;
-	int log; /* what the commands say */
+	int log; /* the output of the commands */
 };
 
 static uint64_t now_us(void)
@@ -125,13 +125,13 @@ static char target_state(pid_t pid, long *tracer_ret)
 	return at ? at[8] : 0;
 }
 
-/* Exits where the target is dead, stopped or traced. */
+/* Exits if the target is dead, stopped or traced. */
 static void check_target(const struct killer *k, const char *when)
 {
 	long tracer = 0;
 	char state = 0;
 
-	/* Stopped for an instant is no harm: it may be on its way out of its last stop. */
+	/* Being stopped for a moment is no harm: it may be leaving its last stop. */
 	for (int i = 0; i < SETTLE_TRIES; i++) {
 		state = target_state(k->pid, &tracer);
 		if (state && !strchr("ZXTt", state) && tracer == 0)
@@ -149,7 +149,7 @@ static void check_target(const struct killer *k, const char *when)
 
 /* ---- Killing ------------------------------------------------------------------ */
 
-/* It ended by itself, with an error; the first few are shown. */
+/* A command ended by itself, with an error: shows the first few. */
 static void note_failed(struct killer *k, const struct command *command, int status)
 {
 	if (k->failed++ >= FAILURES_SHOWN)
@@ -192,7 +192,7 @@ static void run_and_kill(struct killer *k, const struct command *command, uint64
 		note_failed(k, command, status);
 }
 
-/* Lets a command run to its end, which should be a good one. */
+/* Lets a command run to its end; it should succeed. */
 static void spare_run(struct killer *k, const struct command *command)
 {
 	int status = run(k, command);

@@ -5,7 +5,7 @@
 # shellcheck disable=SC2154 # which sets answer, pg_dir, pg_bin
 
 torture=tests/torture
-# So that targets, which never rest, leave the machine to others.
+# Targets never rest: they must leave the machine to others.
 read -r -a nicely <<<"${TORTURE_NICE-nice -n 5}"
 
 torture_build()
@@ -19,7 +19,7 @@ torture_build()
 		-o "$SCRATCH/bin/steps.so" "$torture/steps.c" -ldl || die "steps.c"
 }
 
-# leftovers PID: what there is of ours: mappings by name, executable memory
+# leftovers PID: what is left of ours: mappings by name, executable memory
 # without a file, the guard, and descriptors
 leftovers()
 {
@@ -88,7 +88,7 @@ program_start()
 	esac
 }
 
-# A backend that answers for ever; a wrong answer divides by zero.
+# A backend that answers queries without end; a wrong answer divides by zero.
 torture_postgres()
 {
 	[ -n "${pg_pid-}" ] || {
@@ -150,7 +150,7 @@ program_end()
 as_before()
 {
 	local try tries=1
-	# A command that meets an execve says so, and has to be given again.
+	# A command that is interrupted by an execve says so, and must be repeated.
 	[ "$program" != exec ] || tries=100
 	for ((try = 1; try <= tries; try++)); do
 		"$PROBECTL" disable --force --keep-going -p "$target_pid" "${probes[@]}" \
@@ -261,7 +261,7 @@ dying()
 alive_and_well()
 {
 	local try
-	# It may be on its way out of its last stop.
+	# It may be leaving its last stop.
 	for try in 1 2 3 4 5 6 7 8 9 10; do
 		grep -q -E '^State:[[:space:]]*[RSD]' "/proc/$target_pid/status" && break
 		sleep 0.0"$try"
@@ -271,7 +271,7 @@ alive_and_well()
 	[ "$failures" = 0 ] || die "$1"
 }
 
-# repair_all: until no thread is in what is to be removed; $repaired is what was said first
+# repair_all: until no thread is in code to be removed; $repaired is the first output
 repair_all()
 {
 	local try said
@@ -297,7 +297,7 @@ heals()
 	warned=$(grep -o 'has leftovers ([^)]*)' "$SCRATCH/err")
 	repair_all || die "$1: $repaired"
 	[ -z "$warned" ] || healed=$((healed + 1))
-	# A child that was forked in the middle of it all is repaired, too, and not in status.
+	# A child that was forked meanwhile is repaired, too, but `status` does not show it.
 	[ -z "$forks" ] || return
 	case $repaired in
 	*'nothing to repair') [ -z "$warned" ] || die "$1: status: $warned; repair: $repaired" ;;
@@ -310,7 +310,7 @@ heals()
 	same "$1: what status says then" "$(grep -v 'no probes' "$SCRATCH/err")" ""
 }
 
-# leave_stale: what a trace leaves that was killed in its middle
+# leave_stale: leaves what a trace leaves if it is killed while it runs
 leave_stale()
 {
 	local tracer
@@ -364,7 +364,7 @@ torture_steps()
 			when="$when ($(cat "$SCRATCH/died"))"
 			kills=$((kills + 1))
 			alive_and_well "$when"
-			# What is left is in nobody's way, whether it is repaired first or not.
+			# Leftovers must not disturb the next command, repaired or not.
 			if ((kills % 3)); then
 				heals "$when"
 				whole "$when"

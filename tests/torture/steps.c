@@ -35,7 +35,7 @@ static void step(const char *call, long detail)
 	kill(getpid(), SIGKILL);
 }
 
-/* The function that is called in our place, of the same type as ours. */
+/* The next function of this name, of the same type as ours. */
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 long ptrace(enum __ptrace_request request, ...)

@@ -57,7 +57,7 @@ static void note_wrong(const char *what)
 	fprintf(stderr, "victim: %s: wrong\n", what);
 }
 
-/* Is what was computed with probes what is computed without? */
+/* Are the results with and without probes the same? */
 static void compute(const char *what)
 {
 	uint64_t seed = __atomic_add_fetch(&rounds, 1, __ATOMIC_RELAXED);
@@ -88,7 +88,7 @@ static void on_signal(int number)
 
 static void signals_on(void)
 {
-	/* The jump leaves a computation in its middle, which then begins anew. */
+	/* The jump leaves a computation half done; it then starts again. */
 	if (sigsetjmp(out, 1) == 0) {
 		may_jump = 1;
 		compute("signals");
@@ -188,7 +188,7 @@ static void exec_on(void)
 	compute("exec");
 	if (rounds % ROUNDS_TO_EXEC || stopping)
 		return;
-	/* The counts live on in the environment. */
+	/* The environment carries the counts over. */
 	snprintf(text[0], sizeof(text[0]), "%lu", rounds);
 	snprintf(text[1], sizeof(text[1]), "%lu", wrong);
 	setenv("VICTIM_ROUNDS", text[0], 1);
@@ -256,7 +256,7 @@ static void sleep_on(void)
 			errno == ETIMEDOUT,
 		begin);
 	compute("sleep");
-	/* A read is restarted, whoever dies: its result is never EINTR. */
+	/* A read is restarted even if a controller dies: its result is never EINTR. */
 	if (pipe(ends) != 0)
 		return;
 	begin = target_now_ns();
@@ -292,7 +292,7 @@ static const struct mode {
 };
 /* clang-format on */
 
-/* Rests now and then: all of them together are not to take whole processors. */
+/* Rests now and then, so that all victims together leave processors to others. */
 static void *thread_on(void *data)
 {
 	const struct mode *mode = data;
@@ -351,7 +351,7 @@ int main(int argc, char **argv)
 	for (int i = 1; i < threads; i++)
 		if (pthread_create(&ids[i], NULL, thread_on, (void *)mode) != 0)
 			threads = i;
-	/* With one thread, that computes between two looks at the input. */
+	/* With one thread: it computes between two looks at the input. */
 	while (answer(threads > 1 && !mode->signals ? 50 : 0))
 		if (threads == 1 || mode->signals)
 			for (int i = 0; i < (strcmp(mode->name, "sleep") ? 10 : 1); i++)

@@ -13,7 +13,7 @@ SEMAPHORE(carry);
 SEMAPHORE(handler);
 SEMAPHORE(thread);
 
-/* The flags that the addition sets are read behind the probe. */
+/* The flags that the addition sets are read after the probe. */
 #define CARRY_CODE(between)                                                                        \
 	do {                                                                                       \
 		uint64_t sum = b;                                                                  \

@@ -1,29 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Evaluates expressions according to arch/expr.h, for tests to compare parsers and generated
- * code with. It shares no code with either.
- */
+/* Checks of bound expressions, and cases for them; interpret.h evaluates them. */
 #ifndef TESTS_EXPR_INTERPRETER_H
 #define TESTS_EXPR_INTERPRETER_H
 
 #include "arch/expr.h"
 #include "libprobe/expr/expr.h"
-
-struct expr_string {
-	const char *bytes;
-	size_t length;
-};
-
-/* A hit. Arrays have an element for each capture of the stub. */
-struct expr_input {
-	const uint64_t *words;		   /* of scalars, as they are recorded */
-	const struct expr_string *strings; /* of strings */
-	uint64_t unreadable;		   /* bit i: capture i could not be read */
-	int32_t tid, pid, cpu;
-};
-
-/* False: the hit is rejected, since something could not be read, or was divided by 0. */
-bool expr_interpret(const struct arch_expr *expr, const struct expr_input *input, uint64_t *ret);
+#include "libprobe/expr/interpret.h"
 
 /*
  * NULL, or which promise of arch/expr.h does not hold: order, types, limits. Of

@@ -47,7 +47,7 @@ int live_teardown(void **state);
 /*
  * What the target does, all of it before this returns:
  *	v	live:value, HITS times in each of THREADS threads
- *	o	live:value, HITS times in order, in one thread
+ *	o	live:value, HITS times in order, in one thread on one processor
  *	r	live:op__start and op__done, DEPTH deep, ROUNDS times in each thread; then
  *		an end without a begin, and a begin without an end
  *	1	live:op__start, once, with argument 1

@@ -75,9 +75,9 @@ __asm__(
 	"pushfq\n" "pop 128(%rax)\n"
 	"mov %fs:stub_harness_rax@tpoff, %rcx\n"
 	"mov %rcx, (%rax)\n"
-	XMMS(STORE_XMM)
 	"cld\n"
 	"pushfq\n" "andl $~0x40100, (%rsp)\n" "popfq\n" /* no alignment check, no trap */
+	XMMS(STORE_XMM)
 	"pop %r15\n" "pop %r14\n" "pop %r13\n" "pop %r12\n" "pop %rbx\n" "pop %rbp\n"
 	"ret\n"
 	".size stub_harness_run, . - stub_harness_run\n"

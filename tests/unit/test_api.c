@@ -106,7 +106,7 @@ static void test_sessions(void **state)
 	live_ok(probe_pattern_parse("live:value", &pattern));
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		fails(probe_session_start(l->target, &request, &bad[i], &report, &session),
-			"no session is of kind");
+			"there is no session of kind");
 	request.plans = &plan;
 	request.plan_count = 1;
 	error = probe_session_start(l->target, &request, &count, &report, &session);

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/process/beneath.h"
+#include "libprobe/modules/beneath.h"
 
 static char root[] = "/tmp/probectl-test-XXXXXX";
 

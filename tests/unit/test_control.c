@@ -282,6 +282,95 @@ static void test_two_rooms(void **state)
 	victim_end(&v);
 }
 
+/* Three pages of a victim, of which the first is a room for all that is needed. */
+static uint64_t make_room(struct victim *v, struct control *control)
+{
+	struct control_call call = {.number = SYS_mmap,
+		.args = {0, 12288, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}};
+
+	assert_done(control_borrow(v->pid, NULL, control));
+	assert_done(control_run(control, &v->rooms, &v->gadgets, v->prepared, &call, 1));
+	v->rooms.count = 1;
+	v->rooms.items[0] = (struct room){ROOM_HOME, call.result, 4096};
+	return call.result;
+}
+
+/* Unmaps the other two. Is it seen? */
+static bool unmap_two(struct victim *v, struct control *control, uint64_t at)
+{
+	struct control_call calls[3] = {{.number = SYS_getpid},
+		{.number = SYS_munmap, .args = {at + 4096, 4096}, .lets_go = true},
+		{.number = SYS_munmap, .args = {at + 8192, 4096}}};
+	static const uint8_t zeros[4096];
+	uint8_t bytes[4096];
+
+	assert_done(control_run(control, &v->rooms, &v->gadgets, v->prepared, calls, 3));
+	assert_int_equal(calls[0].result, v->pid);
+	assert_true(control_succeeded(&calls[1]) && control_succeeded(&calls[2]));
+	assert_int_equal(calls[1].is_unseen, calls[2].is_unseen);
+	assert_int_equal(memory_read(v->pid, at, bytes, 4096), 4096);
+	assert_memory_equal(bytes, zeros, sizeof(bytes));
+	assert_int_equal(memory_read(v->pid, at + 4096, bytes, 1), 0);
+	assert_int_equal(memory_read(v->pid, at + 8192, bytes, 1), 0);
+	assert_int_equal(control->count, 1);
+	return !calls[1].is_unseen;
+}
+
+/* A thread that computes makes the last two calls on its way; another one under our eyes. */
+static void test_on_its_way(void **state)
+{
+	struct control control;
+	struct victim v;
+	uint64_t at;
+
+	(void)state;
+	victim_start(&v, spin_body);
+	at = make_room(&v, &control);
+	assert_false(unmap_two(&v, &control, at));
+	control_resume(&control);
+	await(&v.shared->progress, atomic_load(&v.shared->progress) + 1);
+	victim_end(&v);
+
+	victim_start(&v, read_body);
+	sleep_ms(5);
+	at = make_room(&v, &control);
+	assert_true(unmap_two(&v, &control, at));
+	control_resume(&control);
+	victim_end(&v);
+
+	/* One that was not borrowed stays where it is: others count on it. */
+	victim_start(&v, spin_body);
+	at = make_room(&v, &control);
+	control_resume(&control);
+	assert_done(control_stop(v.pid, 0, &control));
+	assert_true(unmap_two(&v, &control, at));
+	control_resume(&control);
+	await(&v.shared->progress, atomic_load(&v.shared->progress) + 1);
+	victim_end(&v);
+}
+
+/* One that a signal has stopped does not get far by itself. It is stopped afterwards, too. */
+static void test_on_its_way_while_stopped(void **state)
+{
+	struct control control;
+	struct victim v;
+	uint64_t at, progress;
+
+	(void)state;
+	victim_start(&v, spin_body);
+	assert_int_equal(kill(v.pid, SIGSTOP), 0);
+	sleep_ms(5);
+	at = make_room(&v, &control);
+	assert_false(unmap_two(&v, &control, at));
+	control_resume(&control);
+	progress = atomic_load(&v.shared->progress);
+	sleep_ms(20);
+	assert_true(atomic_load(&v.shared->progress) == progress);
+	assert_int_equal(kill(v.pid, SIGCONT), 0);
+	await(&v.shared->progress, progress + 1);
+	victim_end(&v);
+}
+
 /* No room at all, for example if the whole stack was used. */
 static void test_no_room(void **state)
 {
@@ -431,6 +520,8 @@ int main(void)
 		cmocka_unit_test(test_getpid),
 		cmocka_unit_test(test_no_stack_is_used),
 		cmocka_unit_test(test_two_rooms),
+		cmocka_unit_test(test_on_its_way),
+		cmocka_unit_test(test_on_its_way_while_stopped),
 		cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_interrupted),
 	};

@@ -88,6 +88,8 @@ static int control_once(struct victim *v)
 	struct control_call calls[4] = {{.number = SYS_getpid}, {.number = SYS_getuid},
 		{.number = SYS_mmap, .args = {0, 4096, PROT_READ, 0x22, -1, 0}},
 		{.number = SYS_getppid}};
+	struct control_call last[3] = {{.number = SYS_getpid},
+		{.number = SYS_getuid, .lets_go = true}, {.number = SYS_getppid}};
 	struct control control;
 
 	if (control_borrow(v->pid, NULL, &control))
@@ -95,6 +97,9 @@ static int control_once(struct victim *v)
 	if (control_run(&control, &v->rooms, &v->gadgets, v->prepared, calls, 4) ||
 		calls[0].result != v->pid)
 		return 2;
+	if (control_run(&control, &v->rooms, &v->gadgets, v->prepared, last, 3) ||
+		last[0].result != v->pid)
+		return 4;
 	control_resume(&control);
 	return 0;
 }
@@ -126,8 +131,8 @@ static void kill_controllers(struct victim *v, int rounds)
 		if (controller == 0)
 			control_forever(v);
 		/* During the first calls, or later. */
-		nanosleep(&(struct timespec){.tv_nsec =
-						     100000 + (unsigned int)rand_r(&seed) % 900000},
+		nanosleep(&(struct timespec){.tv_nsec = 100000 +
+							(unsigned int)rand_r(&seed) % 2400000},
 			NULL);
 		kill(controller, SIGKILL);
 		assert_int_equal(waitpid(controller, &status, 0), controller);

@@ -17,6 +17,68 @@
  *	fork/dead_parent			an_orphan_itself
  *	terminating/ *_in_handler, comballoc,
  *	rec_probes, raise_in_probe		test_self_calls.c
+ *	all of terminating/, with that compiler	tests/integration/ocaml_programs.sh
+ *
+ * Its library, Probes_lib, function by function. ocaml: tests/integration/ocaml.sh, in which a
+ * script does to the process what that library does; actions: tests/unit/test_actions.c; steps:
+ * tests/unit/test_steps.c.
+ *
+ *	create ~prog, get_probe_names		no_probes; test_list.c (probe_list_names())
+ *	create ~check_prog			actions executable (probe_target_open(),
+ *						exe); of every command, --exe: ocaml
+ *	~allow_gigatext, set_allow_gigatext	not here: text on pages of 1 GiB is copied by
+ *						the kernel page by page when it is written
+ *						to, also there; whoever maps it so decides
+ *	set_verbose				not here: the library prints nothing;
+ *						`enable -v`
+ *	get_exe					actions executable
+ *	get_probe_states			toggled, two_targets; ocaml (status, list)
+ *	  ~atomically				steps: while the target is held
+ *	  ~probe_names (Self)			test_self.c: all, of which any can be looked up
+ *	trace_existing_process ~actions		actions selectors, in_their_order;
+ *						ocaml (both tools)
+ *	  Name, Pair, Regex, Predicate, All	actions selectors; steps predicates,
+ *						pairs_and_force
+ *	  Enable, Disable in one list		actions in_their_order, all_or_nothing
+ *	  ~force				actions counts; ocaml
+ *	  ~atomically				actions held; toggled
+ *	trace_new_process ~args ~actions	launched_with_all, on_from_the_start; Disable
+ *						means nothing there, and `run` has none
+ *	With_ptrace.attach, update,		two_targets; steps; actions held
+ *	  get_probe_states, detach		the same
+ *	With_ptrace.start, Raw_ptrace		on_from_the_start (probe_target_spawn())
+ *	Self.update				the_child_itself; test_self.c test_switch
+ *	Self.get_probe_states, get_probe_names	test_self.c test_counts, test_list
+ *
+ * Its errors:
+ *
+ *	disable of what is off			two_targets; actions in_their_order; ocaml
+ *	a count of 65,536			actions counts
+ *	a probe that is not there		actions all_or_nothing; no_probes; there
+ *						patterns may match nothing, here a mistake in
+ *						one is told, too
+ *	unexpected byte at a site		ocaml ("undone"): nothing is changed; there
+ *						the count is
+ *	another program				actions executable; ocaml (--exe)
+ *	start or attach while attached		two_targets; a target is one process, and
+ *						others may be held meanwhile
+ *	attach to oneself			of_itself
+ *	update or detach without attach		two_targets (release); switching needs no
+ *						attach here
+ *	no such process, not permitted		tests/integration/held.sh, contexts.sh
+ *	Self ~atomically			not here: the helper of probe/self.h can stop
+ *						the process
+ *	a site without a semaphore, versions of	not errors here: each site says what it has,
+ *	the protocol in one program		and is switched by that
+ *	one name, different semaphores		the same; all of them are counted
+ *	a list of pairs with one too many	actions usage; `--pair`: ocaml
+ *	a pair of one probe			ocaml
+ *	a name twice, or in -enable and -disable
+ *						counted in the order of the list: actions
+ *	(its command)				selectors, in_their_order
+ *
+ * Erlang's erl_tracer: tests/unit/test_tracer_cli.c; pmtrace, posix_trace and the kernel's
+ * tracepoints: tests/unit/test_counterparts_trace.c.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -531,6 +593,21 @@ static void two_targets(void **state)
 	end(second);
 }
 
+static void of_itself(void **state)
+{
+	struct probe_target *target;
+	char message[200];
+
+	(void)state;
+	ok(probe_target_open(getpid(), NULL, &target));
+	snprintf(message, sizeof(message),
+		"process %d is the caller itself: use the functions of probe/self.h", getpid());
+	is_error(probe_target_attach(target), PROBE_ERROR_STATE, message);
+	is_error(change_one(target, probe_target_enable, "same:asked"), PROBE_ERROR_STATE, message);
+	assert_int_equal(refcount(target, "asked"), 0);
+	probe_target_close(target);
+}
+
 /* ---- Forked --------------------------------------------------------------------------------- */
 
 /* Its exit status says whether the probe was enabled. */
@@ -625,6 +702,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(no_probes),
 		cmocka_unit_test(toggled),
 		cmocka_unit_test(two_targets),
+		cmocka_unit_test(of_itself),
 		cmocka_unit_test(only_the_child),
 		cmocka_unit_test(the_child_itself),
 		cmocka_unit_test(an_orphan_itself),

@@ -130,7 +130,7 @@ static void test_absurd(void **state)
 	refused(1,
 		(struct data_needs){
 			.cells = true, .key_count = 1, .buckets = true, .keys_max = 1 << 20},
-		"MiB of the target's address space on 64 CPUs: take fewer");
+		"MiB of the target's address space on 64 CPUs: use fewer");
 	refused(1, (struct data_needs){.cells = true, .key_count = 1, .keys_max = SIZE_MAX / 2},
 		"keys");
 	refused(SIZE_MAX / 2, (struct data_needs){.cells = true}, "probes");

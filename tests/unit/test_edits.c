@@ -280,7 +280,7 @@ static void test_semaphore_overflow(void **state)
 	error = semaphores_read(&h->semaphores, getpid());
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_STATE);
-	assert_non_null(strstr(error->message, "largest value"));
+	assert_non_null(strstr(error->message, "already at its maximum"));
 	probe_error_free(error);
 	assert_int_equal(get_u16(h, 0), 5);
 }
@@ -319,12 +319,17 @@ static void test_semaphores_of(void **state)
 	assert_int_equal(semaphores_of(&selection, &probe, addresses), 7);
 	for (size_t i = 0; i < 7; i++)
 		assert_int_equal(addresses[i], 0x1000 - 12 + 2 * i);
-	/* OCaml's count follows SystemTap's. */
+	assert_int_equal(semaphores_of_handlers(&selection, &probe, addresses), 0);
+	/* The count of OCaml's handlers follows the one that tracers raise. */
 	probe.provider = "ocaml_1";
 	assert_int_equal(semaphores_of(&selection, &probe, addresses), 7);
+	assert_int_equal(addresses[0], 0x1000 - 12);
+	assert_int_equal(semaphores_of_handlers(&selection, &probe, addresses), 7);
 	assert_int_equal(addresses[0], 0x1000 - 12 + 2);
+	/* The first version has only one, of handlers. */
 	probe.provider = "ocaml";
-	assert_int_equal(semaphores_of(&selection, &probe, addresses), 7);
+	assert_int_equal(semaphores_of(&selection, &probe, addresses), 0);
+	assert_int_equal(semaphores_of_handlers(&selection, &probe, addresses), 7);
 	assert_int_equal(addresses[0], 0x1000 - 12);
 	assert_int_equal(semaphore_offset("ocaml.1"), 2);
 	assert_int_equal(semaphore_offset("ocaml_2"), 2);

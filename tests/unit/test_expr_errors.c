@@ -177,13 +177,14 @@ static void test_arguments(void **state)
 {
 	(void)state;
 	check_error("8@%rax -4@%ebx", "arg0 && arg2 == 1", PROBE_ERROR_USAGE, 9,
-		"there is no arg2, the probe has 2 arguments");
+		"there is no arg2, the probe has 2 arguments: 8@%rax -4@%ebx");
 	check_error(
 		"", "arg0", PROBE_ERROR_USAGE, 1, "there is no arg0, the probe has no arguments");
 	check_error("8@%rax", "str(arg1) == \"a\"", PROBE_ERROR_USAGE, 1,
-		"there is no arg1, the probe has 1 argument");
+		"there is no arg1, the probe has 1 argument: 8@%rax");
 	check_error("8@%rax -8f@%xmm0", "arg0 < arg1", PROBE_ERROR_USAGE, 8,
-		"arg1 is not an integer: it is declared as '-8f@%xmm0'");
+		"arg1 is not an integer: it is declared as '-8f@%xmm0'; only a value that is "
+		"gathered can be it, and nothing else");
 	check_error("16@(%rdi)", "!arg0", PROBE_ERROR_USAGE, 2,
 		"arg0 is not an integer: it is declared as '16@(%rdi)'");
 	check_error("8f@%xmm0", "str(arg0) == \"a\"", PROBE_ERROR_USAGE, 1,

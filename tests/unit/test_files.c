@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "libprobe/process/files.h"
+#include "libprobe/modules/files.h"
 
 enum { MANY = 100 };
 

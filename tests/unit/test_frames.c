@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "libprobe/busy/frames.h"
-#include "libprobe/stop/registers.h"
+#include "libprobe/thread/registers.h"
 #include "tests/unit/victim.h"
 
 /* Two places to be interrupted at; each loops until *stop is not 0. */

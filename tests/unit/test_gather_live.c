@@ -245,7 +245,7 @@ static void test_mistakes(void **state)
 	options.gather.pairing = PROBE_PAIRING_NAMES;
 	refused(l, "live:value", &options, PROBE_ERROR_NOT_FOUND, "live:value has no partner");
 	options.gather.value = "arg0";
-	refused(l, "live:op*", &options, PROBE_ERROR_USAGE, "no other value");
+	refused(l, "live:op*", &options, PROBE_ERROR_USAGE, "it can have no other");
 	options.gather.pairing = PROBE_PAIRING_NONE;
 	options.gather.value = "arg5";
 	refused(l, "live:value", &options, PROBE_ERROR_USAGE, "live:value: ");
@@ -256,7 +256,7 @@ static void test_mistakes(void **state)
 	refused(l, "live:value", &options, PROBE_ERROR_USAGE, "give a value");
 	options.gather.histogram = false;
 	options.gather.keys[options.gather.key_count++] = "str(arg7)";
-	refused(l, "live:value", &options, PROBE_ERROR_USAGE, "no arg7 for the key");
+	refused(l, "live:value", &options, PROBE_ERROR_USAGE, "the key: there is no arg7");
 	options.gather.keys[0] = "arg0";
 	options.gather.keys_max = SIZE_MAX;
 	refused(l, "live:value", &options, PROBE_ERROR_USAGE, "keys");

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "arch/x86/insn.h"
+#include "arch/x86/decode/insn.h"
 
 enum { AT = 0x401000, TO = 0x501000 };
 

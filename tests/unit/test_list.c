@@ -22,7 +22,7 @@
 #define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
 
-#include "libprobe/process/modules.h"
+#include "libprobe/modules/modules.h"
 #include "probe/list.h"
 
 /* <sys/sdt.h> refers to PROVIDER_NAME_semaphore. */

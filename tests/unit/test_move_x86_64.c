@@ -23,7 +23,7 @@
 
 #include <cmocka.h>
 
-#include "arch/x86/insn.h"
+#include "arch/x86/decode/insn.h"
 
 #if defined(__x86_64__)
 

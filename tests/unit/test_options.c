@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "cli/options.h"
-#include "cli/out.h"
+#include "cli/print/out.h"
 #include "libprobe/base/utf8.h"
 
 struct values {
@@ -116,7 +116,11 @@ static void test_usage_errors(void **state)
 	(void)state;
 	fails(ARGV("-q"), "unknown option '-q' (see 'probectl x --help')");
 	fails(ARGV("-fq"), "unknown option '-q' (see 'probectl x --help')");
-	fails(ARGV("--fla"), "unknown option '--fla' (see 'probectl x --help')");
+	fails(ARGV("--quiet"), "unknown option '--quiet' (see 'probectl x --help')");
+	fails(ARGV("--fla"),
+		"unknown option '--fla'; the nearest is '--flag' (see 'probectl x --help')");
+	fails(ARGV("--szie=1"),
+		"unknown option '--szie=1'; the nearest is '--size' (see 'probectl x --help')");
 	fails(ARGV("--flag=1"), "this option takes no value: '--flag=1' (see 'probectl x --help')");
 	fails(ARGV("-p"), "option '-p' needs a value: -p PID (see 'probectl x --help')");
 	fails(ARGV("--time"),

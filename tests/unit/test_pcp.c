@@ -152,6 +152,43 @@ static void numbers_are_a_contract(void **state)
 	}
 }
 
+/* Those of tags, too, which have the names that pmdatrace has. */
+static void numbers_of_tags(void **state)
+{
+	static const struct {
+		const char *tracer, *first, *last;
+		size_t count;
+		int item, domain;
+	} expected[] = {
+		{"transaction", "trace.transact.count", "trace.transact.ave_time", 8, 352, 23},
+		{"point", "trace.point.count", "trace.point.rate", 3, 384, 25},
+		{"observe,arg1", "trace.observe.count", "trace.observe.rate", 4, 416, 27},
+		{"counter,arg1", "trace.counter.count", "trace.counter.rate", 4, 448, 29},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+		const struct probe_session_options options = {0};
+		struct probe_tracer_part part;
+		struct probe_tracer_spec *spec = NULL;
+		struct pcp_metrics metrics;
+		struct probe_view view;
+
+		assert_true(probe_tracer_part("pmtrace", i, &part));
+		assert_string_equal(part.tracer, expected[i].tracer);
+		assert_null(probe_tracer_parse(part.tracer, &spec));
+		probe_tracer_view(spec, &options, &view);
+		view.tags = true;
+		assert_null(pcp_metrics_init(&view, 1, &metrics));
+		assert_int_equal(metrics.count, expected[i].count);
+		assert_string_equal(metrics.items[0].name, expected[i].first);
+		assert_string_equal(metrics.items[metrics.count - 1].name, expected[i].last);
+		assert_int_equal(metrics.items[0].item, expected[i].item);
+		assert_int_equal(metrics.items[0].domain, expected[i].domain);
+		probe_tracer_free(spec);
+	}
+}
+
 /* Every tracer with rows has metrics. */
 static void every_table_can_be_exported(void **state)
 {
@@ -163,7 +200,7 @@ static void every_table_can_be_exported(void **state)
 		struct pcp_metrics metrics;
 		struct probe_view view;
 
-		if (tracer_builtin[i].output != PROBE_TRACER_ROWS)
+		if (tracer_builtin[i].output != PROBE_TRACER_ROWS || tracer_builtin[i].is_several)
 			continue;
 		spec.name = strdup(tracer_builtin[i].name);
 		probe_tracer_view(&spec, &options, &view);
@@ -243,6 +280,7 @@ int main(void)
 		cmocka_unit_test(long_names_are_cut_between_characters),
 		cmocka_unit_test(labels_are_json_that_fits),
 		cmocka_unit_test(numbers_are_a_contract),
+		cmocka_unit_test(numbers_of_tags),
 		cmocka_unit_test(every_table_can_be_exported),
 		cmocka_unit_test(files_of_others_are_read_once),
 	};

@@ -11,15 +11,15 @@
 
 /* ---- Functions ---------------------------------------------------------------------- */
 
-static const char entered[] = "something in the module may jump behind the nop";
-static const char entered_short[] = "a branch enters the instructions behind the nop";
-static const char landing_pad[] = "an exception lands behind the nop";
-static const char call_returns[] = "a call returns behind the nop";
-static const char jumps[] = "a jump or return stands right behind the nop";
-static const char undecodable[] = "the bytes behind the nop cannot be decoded";
-static const char unsupported[] = "an instruction behind the nop cannot run elsewhere";
+static const char entered[] = "something in the module may jump to the bytes after the nop";
+static const char entered_short[] = "a branch enters the instructions after the nop";
+static const char landing_pad[] = "an exception lands in the bytes after the nop";
+static const char call_returns[] = "a call returns to the bytes after the nop";
+static const char jumps[] = "a jump or return follows the nop";
+static const char undecodable[] = "the bytes after the nop cannot be decoded";
+static const char unsupported[] = "an instruction after the nop cannot run elsewhere";
 
-/* SITE, and labels in the bytes behind it: at each of those that a jump covers, and behind. */
+/* SITE, and labels in the bytes after it: at each byte that a jump covers, and after the jump. */
 #define BYTES "in1: cwtl\nin2: cwtl\nin3: cwtl\nin4: cwtl\nin5: lea 1(%rax), %rax\nin6: "
 
 static const struct function {
@@ -265,7 +265,7 @@ static void test_proofs(void **state)
 }
 
 static const enum probe_plan all_plans[] = {PROBE_PLAN_TOGGLE, PROBE_PLAN_BEHIND, PROBE_PLAN_PUN,
-	PROBE_PLAN_LONG_NOP, PROBE_PLAN_RELOCATE};
+	PROBE_PLAN_LONG_NOP, PROBE_PLAN_RELOCATE, PROBE_PLAN_HOP};
 
 /* Assembles a text and plans all its sites, also for what is only done if it is asked for. */
 static size_t plans_of(const char *body, struct plan *plans, size_t room)
@@ -330,7 +330,7 @@ static void test_windows_that_overlap(void **state)
 /* What somebody else may break into is never moved. */
 static void test_neighbours(void **state)
 {
-	static const char another_site[] = "another site is behind the nop";
+	static const char another_site[] = "another site is in the bytes after the nop";
 	struct plan plans[4];
 
 	(void)state;
@@ -342,6 +342,8 @@ static void test_neighbours(void **state)
 	for (int i = 0; i < 3; i++) {
 		assert_null(plans[i].behind.cannot);
 		assert_int_equal(plans[i].behind.offset, 3 - i);
+		assert_true(plan_is_shared(&plans[i], PROBE_PLAN_BEHIND));
+		assert_int_equal(plans[i].behind.lead, i);
 	}
 	assert_string_equal(plans[0].relocate.cannot, another_site);
 	/* The second is entered without the first. */
@@ -350,6 +352,26 @@ static void test_neighbours(void **state)
 		plans, 4);
 	assert_string_equal(plans[0].behind.cannot, entered_short);
 	assert_null(plans[1].behind.cannot);
+	assert_false(plan_is_shared(&plans[1], PROBE_PLAN_BEHIND));
+	assert_int_equal(plans[1].behind.lead, 0);
+	/* The nops of sys/sdt.h and usdt.h, of any length; one that is no site ends the row. */
+	plans_of("f: .cfi_startproc\nsite_a: .byte 0x0f, 0x1f, 0x44, 0, 0\nsite_b: nop\n"
+		 "site_c: nop\n .byte 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0\n nop\n"
+		 "site_d: nop\n lea 1(%rax), %rax\n cwtl\n ret\n .cfi_endproc\n"
+		 " NOTE a\n NOTE b\n NOTE c\n NOTE d\n",
+		plans, 4);
+	assert_int_equal(plans[0].behind.offset, 17);
+	assert_int_equal(plans[1].behind.lead, 0);
+	assert_string_equal(plans[0].behind.cannot, another_site);
+	assert_false(plan_is_shared(&plans[3], PROBE_PLAN_BEHIND));
+	/* More than fit: those that are nearest to the jump share it. */
+	plans_of("f: .cfi_startproc\n .rept 43\n nop\n .endr\n lea 1(%rax), %rax\n"
+		 " cwtl\n ret\n .cfi_endproc\n"
+		 " .set site_a, f\n .set site_b, f + 3\n .set site_c, f + 41\n"
+		 " .set site_d, f + 42\n NOTE a\n NOTE b\n NOTE c\n NOTE d\n",
+		plans, 4);
+	assert_int_equal(plans[2].behind.offset, 2);
+	assert_int_equal(plans[3].behind.lead, 1);
 	/* One behind another instruction; one right behind what is moved. */
 	plans_of("f: .cfi_startproc\nsite_a: nop\n cwtl\nsite_b: nop\n lea 1(%rax), %rax\n cwtl\n"
 		 "site_c: nop\n lea 1(%rax), %rax\n cwtl\n ret\n .cfi_endproc\n"
@@ -359,6 +381,63 @@ static void test_neighbours(void **state)
 	assert_null(plans[1].behind.cannot);
 	assert_int_equal(plans[1].behind.length, 5);
 	assert_null(plans[2].behind.cannot);
+}
+
+/* A site with room for a short jump, which something enters behind; what follows is padding. */
+#define HOP                                                                                        \
+	"f: .cfi_startproc\n jz 1f\nsite_a: nop\n test %%eax, %%eax\n1: cwtl\n cwtl\n cwtl\n "     \
+	"cwtl\n"                                                                                   \
+	" cwtl\n"
+
+/* How many places the short jump could lead to, and why it has none. */
+static size_t spares_of(const char *end)
+{
+	char *text = NULL;
+	struct plan plans[2];
+	size_t count;
+
+	assert_true(asprintf(&text, HOP "%s\n NOTE a\n", end) > 0);
+	assert_int_equal(plans_of(text, plans, 2), 1);
+	free(text);
+	assert_string_equal(plans[0].behind.cannot, entered_short);
+	assert_int_equal(plans[0].hop.offset, 1);
+	assert_int_equal(plans[0].hop.length, 2);
+	count = plans[0].spare_count;
+	assert_true((count == 0) == (plans[0].hop.cannot != NULL));
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(plans[0].spares[i], plans[0].pc + 9 + 5 * i);
+	return count;
+}
+
+/* Only what no thread comes to is spare. */
+static void test_spares(void **state)
+{
+	struct plan plan;
+
+	(void)state;
+	assert_int_equal(spares_of(" ret\n .nops 9\n .cfi_endproc\n"), 1);
+	assert_int_equal(spares_of(" ret\n .cfi_endproc\n .nops 4\n"), 0);
+	assert_int_equal(spares_of(" ret\n .cfi_endproc\n .nops 14\ng: .cfi_startproc\n ret\n"
+				   " .cfi_endproc\n"),
+		2);
+	assert_int_equal(spares_of(" ret\n .cfi_endproc\n .zero 10, 0xcc\n"), 2);
+	/* The short jump is written over the padding itself. */
+	assert_int_equal(plans_of("f: .cfi_startproc\nsite_a: nop\n ret\n .nops 9\n"
+				  " .cfi_endproc\n NOTE a\n .data\n .balign 8\n .quad f + 4\n",
+				 &plan, 1),
+		1);
+	assert_int_equal(plan.hop.length, 10);
+	assert_int_equal(plan.spare_count, 0);
+	/* Something runs, or jumps, or returns there; or may, one day. */
+	assert_int_equal(spares_of(" cwtl\n .nops 9\n ret\n .cfi_endproc\n"), 0);
+	assert_int_equal(spares_of(" call *%rax\n .nops 9\n .cfi_endproc\n"), 0);
+	assert_int_equal(spares_of(" ret\n2: .nops 14\n jmp 2b\n .cfi_endproc\n"), 0);
+	assert_int_equal(spares_of(" ret\n .nops 5\n2: .nops 9\n jmp 2b\n .cfi_endproc\n"), 1);
+	assert_int_equal(spares_of(" ret\n .cfi_endproc\n .nops 9\n2: .nops 5\n"
+				   " .data\n .balign 8\n .quad 2b - 5\n"),
+		0);
+	assert_int_equal(spares_of(" ret\n .cfi_endproc\n .zero 16, 0x90\n"), 0);
+	assert_int_equal(spares_of(" ret\n .byte 6\n .nops 9\n .cfi_endproc\n"), 0);
 }
 
 static void test_one_address_twice(void **state)
@@ -438,7 +517,7 @@ static void test_other_plans(void **state)
 	assert_int_equal(choose(&plans[0], PROBE_PLAN_BEHIND, &reason), PROBE_PLAN_REFUSED);
 	assert_string_equal(reason, jumps);
 	assert_int_equal(choose(&plans[0], PROBE_PLAN_PUN, &reason), PROBE_PLAN_REFUSED);
-	assert_string_equal(reason, "none of the plans asked for is possible there");
+	assert_string_equal(reason, "none of the requested plans is possible there");
 
 	assert_int_equal(plans[1].nop_offset, 1);
 	assert_true(plans[1].nop_length >= 8);
@@ -494,66 +573,6 @@ static void test_toggle(void **state)
 	assert_false(plan_is_ocaml("ocaml_3") || plan_is_ocaml("ocam") || plan_is_ocaml(""));
 }
 
-/* ---- What memory may hold ---------------------------------------------------------- */
-
-/* A plan for code, with `offset` bytes that stay and 5 that are moved. */
-static struct plan plan_for(const uint8_t *code, size_t length, uint8_t offset)
-{
-	struct plan plan = {.byte_count = length, .short_nop = true, .behind = {offset, 5, NULL}};
-
-	memcpy(plan.bytes, code, length);
-	return plan;
-}
-
-static bool holds(const struct plan *plan, enum probe_plan chosen, size_t at, uint8_t byte)
-{
-	uint8_t found[PLAN_BYTES];
-
-	memcpy(found, plan->bytes, sizeof(found));
-	found[at] = byte;
-	return plan_holds(&arch_x86_64, plan, chosen, found);
-}
-
-static void test_breakpoints(void **state)
-{
-	static const uint8_t nop[] = {0x90, 0x48, 0x8d, 0x40, 1, 0x98, 0xc3};
-	static const uint8_t both[] = {
-		0x90, 0x0f, 0x1f, 0x44, 0, 0, 0x48, 0x8d, 0x40, 1, 0x98, 0xc3};
-	static const uint8_t entry[] = {0xf3, 0x0f, 0x1e, 0xfa, 0xb8, 0x3b, 0, 0, 0, 0x0f, 5};
-	struct plan plan = plan_for(nop, sizeof(nop), 1);
-
-	(void)state;
-	/* Somebody's breakpoint is no difference; anything else at a short nop is. */
-	assert_int_equal(plan_needs(&arch_x86_64, &plan, PROBE_PLAN_BEHIND), 6);
-	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 0, 0x90));
-	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xcc));
-	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xe9));
-	for (size_t i = 1; i <= 5; i++)
-		assert_false(holds(&plan, PROBE_PLAN_BEHIND, i, 0xcc));
-	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 6, 0xcc));
-	assert_false(holds(&plan, PROBE_PLAN_PUN, 0, 0xcc));
-	plan.relocate.length = 5;
-	assert_false(holds(&plan, PROBE_PLAN_RELOCATE, 0, 0xcc));
-
-	/* The bytes of a long nop are the kernel's. */
-	plan = plan_for(both, sizeof(both), 6);
-	plan.nop_offset = 1;
-	plan.nop_length = 5;
-	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xcc));
-	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xeb));
-	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 1, 0xe8));
-	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 5, 0x12));
-	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 6, 0xcc));
-	assert_true(holds(&plan, PROBE_PLAN_LONG_NOP, 0, 0xcc));
-	assert_false(holds(&plan, PROBE_PLAN_LONG_NOP, 1, 0xe8));
-
-	/* A function's first instruction. */
-	plan = plan_for(entry, sizeof(entry), 4);
-	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xcc));
-	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 1, 0xcc));
-	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 4, 0xcc));
-}
-
 /* ---- Entries of functions ------------------------------------------------------------ */
 
 static struct plan plan_of_entry(const char *body)
@@ -601,9 +620,9 @@ static void test_entries(void **state)
 		{" push %rbp\n mov %rsp, %rbp\n cwtl\n cwtl\n pop %rbp\n ret\n", 1, 5, NULL},
 		{" jmp *%rax\n", 0, 0, NULL},
 		{" jz 1f\n lea 1(%rax), %rax\n1: ret\n", 0, 0,
-			"the first instruction may go elsewhere, and come back"},
+			"the first instruction may jump elsewhere and come back"},
 		{" call *%rax\n lea 1(%rax), %rax\n ret\n", 0, 0,
-			"the first instruction may go elsewhere, and come back"},
+			"the first instruction may jump elsewhere and come back"},
 		{" .byte 6, 6, 6\n", 0, 0, "the first instruction cannot be decoded"},
 	};
 
@@ -636,11 +655,11 @@ int main(void)
 		cmocka_unit_test_prestate(test_proofs, (void *)&ways[6]),
 		cmocka_unit_test(test_windows_that_overlap),
 		cmocka_unit_test(test_neighbours),
+		cmocka_unit_test(test_spares),
 		cmocka_unit_test(test_one_address_twice),
 		cmocka_unit_test(test_long_nops),
 		cmocka_unit_test(test_other_plans),
 		cmocka_unit_test(test_toggle),
-		cmocka_unit_test(test_breakpoints),
 		cmocka_unit_test(test_entries),
 	};
 

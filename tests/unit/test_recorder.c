@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "arch/layout.h"
-#include "libprobe/session/recorder.h"
+#include "libprobe/ring/recorder.h"
 #include "libprobe/target/data.h"
 
 enum { RING_BYTES = 1 << 17, CPUS = 2, RECORD_MAX = 1024, ROUNDS = 200 };

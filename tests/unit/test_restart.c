@@ -26,7 +26,7 @@
 #include "libprobe/process/maps.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/stop/remaining.h"
-#include "libprobe/stop/restart.h"
+#include "libprobe/thread/restart.h"
 #include "tests/unit/victim.h"
 
 enum { WAIT_MS = 200, STOPS = 8 };

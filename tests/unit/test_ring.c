@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "libprobe/session/ring.h"
-#include "libprobe/session/snapshot.h"
+#include "libprobe/ring/ring.h"
+#include "libprobe/ring/snapshot.h"
 
 enum { RING_BYTES = 1 << 17, CPUS = 2, PAGE = 4096, SLOTS_SHIFT = 8, RINGS_SHIFT = 18 };
 

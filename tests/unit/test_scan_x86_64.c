@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "arch/arch.h"
-#include "arch/x86/scan.h"
+#include "arch/x86/decode/scan.h"
 
 enum { BYTES_MAX = 700, SITES_MAX = 12, FOUND_MAX = 4096 };
 

@@ -190,6 +190,8 @@ static void test_what_is_ours_to_call(void **state)
 		{SYS_sched_setaffinity, SECCOMP_OWN_MOVE},
 		{SYS_sched_yield, SECCOMP_OWN_MOVE},
 		{SYS_madvise, SECCOMP_OWN_REMOVE},
+		{SYS_pidfd_open, SECCOMP_OWN_TAKE},
+		{SYS_pidfd_getfd, SECCOMP_OWN_TAKE},
 	};
 	static const uint32_t actions[] = {SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_THREAD,
 		SECCOMP_RET_TRAP, SECCOMP_RET_ERRNO | EPERM};

@@ -57,6 +57,34 @@ static void test_counts(void **state)
 	self_nothing_left();
 }
 
+/* Several changes in one call. */
+static void test_switch(void **state)
+{
+	struct probe_pattern *first, *all;
+	struct probe_request request = {.force = false};
+	struct probe_report report = {0};
+	struct probe_action actions[2] = {{.disable = true}, {.disable = false}};
+
+	(void)state;
+	self_ok(probe_pattern_parse("testself:hit", &first));
+	self_ok(probe_pattern_parse("/^testself:/", &all));
+	actions[0].pattern = first;
+	actions[1].pattern = all;
+	self_fails(probe_self_switch(actions, 2, &request, &report), PROBE_ERROR_STATE,
+		"testself:hit is not enabled in process");
+	self_enable("testself:hit");
+	self_ok(probe_self_switch(actions, 2, &request, &report));
+	assert_int_equal(self_status("testself", "hit").refcount, 1);
+	assert_int_equal(self_status("testself", "other").refcount, 1);
+	actions[1].disable = true;
+	self_ok(probe_self_switch(actions + 1, 1, &request, &report));
+	probe_report_deinit(&report);
+	probe_pattern_free(first);
+	probe_pattern_free(all);
+	self_text_same();
+	self_nothing_left();
+}
+
 static void test_list(void **state)
 {
 	const struct probe_site *sites;
@@ -517,14 +545,15 @@ static void in_another_namespace(const char *folder)
 	size_t count;
 
 	self_ok(probe_list_create(&list));
-	child_check(is_unsupported(probe_self_list(list), "/proc is of another pid namespace"));
+	child_check(
+		is_unsupported(probe_self_list(list), "/proc belongs to another pid namespace"));
 	child_check(is_unsupported(probe_self_enable(self_request("*:*"), &report),
-		"/proc is of another pid namespace, where process 1 is "));
-	child_check(is_unsupported(probe_self_register("*:*", on_hit, NULL), "/proc is of"));
+		"/proc belongs to another pid namespace, where process 1 is "));
+	child_check(is_unsupported(probe_self_register("*:*", on_hit, NULL), "/proc belongs to"));
 	child_check(chroot(folder) == 0);
 	child_check(is_unsupported(probe_self_status(&states, &count),
 		"/proc/self: No such file or directory: probes are switched through /proc, which "
-		"has to be mounted"));
+		"must be mounted"));
 	_exit(0);
 }
 
@@ -559,6 +588,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_switch),
 		cmocka_unit_test(test_list),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_report),

@@ -168,6 +168,11 @@ static void test_errors(void **state)
 	/* For example, if dlsym(3) has not found it. */
 	self_fails(probe_self_register("testcalls:hit", NULL, NULL), PROBE_ERROR_USAGE,
 		"testcalls:hit: there is no function to be connected");
+	self_fails(probe_self_register("testcalls:hit(arg0,arg1)", self_count, &calls),
+		PROBE_ERROR_USAGE,
+		"testcalls:hit: there is no arg1, the probe has 1 argument: -8@");
+	self_fails(probe_self_register("testcalls:kinds(str(arg3,arg9))", self_count, &calls),
+		PROBE_ERROR_USAGE, "there is no arg9, the probe has 5 arguments: -4@");
 	self_nothing_left();
 	self_ok(probe_self_register("testcalls:hit", self_count, &calls));
 	self_fails(probe_self_unregister("testcalls:hit", NULL, NULL), PROBE_ERROR_NOT_FOUND,
@@ -203,8 +208,16 @@ static void check_live(const struct probe_self_hit *hit, void *data)
 	assert_true(numbers[31] > 0);
 }
 
+/* Compiled to one instruction: its state need not be saved. */
+static void count_live(const struct probe_self_hit *hit, void *data)
+{
+	(void)hit;
+	++*(long *)data;
+}
+
 static void test_live_values(void **state)
 {
+	long before = 0, after = 0;
 	long from[18], sum = 0;
 	double numbers[5] = {1.25, 2.5, 3.75, 5, 6.125}, total = 0, got = 0;
 
@@ -215,12 +228,23 @@ static void test_live_values(void **state)
 	}
 	for (int i = 0; i < 5; i++)
 		total += numbers[i] * (i + 1);
-	self_ok(probe_self_register("testcalls:live*", check_live, from));
-	for (int i = 0; i < HITS; i++) {
+	/* Alone, and with one that changes vector registers between two that do not. */
+	self_ok(probe_self_register("testcalls:live*", count_live, &before));
+	for (int i = 0; i < 2 * HITS; i++) {
+		if (i == HITS) {
+			self_ok(probe_self_register("testcalls:live*", check_live, from));
+			self_ok(probe_self_register("testcalls:live*", count_live, &after));
+		}
 		assert_int_equal(live(from, numbers, &got), sum);
 		assert_true(got == total);
 	}
 	self_ok(probe_self_unregister("testcalls:live*", check_live, from));
+	assert_int_equal(live(from, numbers, &got), sum);
+	assert_true(got == total);
+	self_ok(probe_self_unregister("testcalls:live*", count_live, &before));
+	self_ok(probe_self_unregister("testcalls:live*", count_live, &after));
+	assert_int_equal(before, 2 * (2 * HITS + 1));
+	assert_int_equal(after, 2 * (HITS + 1));
 	self_text_same();
 }
 

@@ -101,6 +101,15 @@ static void test_words(void **state)
 	 */
 	add(5, "f__start", 1, 0, &span);
 	assert_int_equal(add(6, "f__return", 1, 0, &span), PROBE_SPAN_UNMATCHED);
+	/* As `trace --pairs auto` and `report` pair them: the first rule with existing ends. */
+	add(7, "x__entry", 1, 0, &span);
+	assert_int_equal(add(8, "x__acquired", 1, 0, &span), PROBE_SPAN_END);
+	add(9, "x__entry", 1, 0, &span);
+	assert_int_equal(add(10, "x__return", 1, 0, &span), PROBE_SPAN_END);
+	add(11, "x__entry", 1, 0, &span);
+	assert_int_equal(add(12, "x__acquired", 1, 0, &span), PROBE_SPAN_UNMATCHED);
+	assert_int_equal(add(13, "x__return", 1, 0, &span), PROBE_SPAN_END);
+	assert_int_equal(span->begin.time_ns, 11);
 	probe_spans_free(spans);
 }
 

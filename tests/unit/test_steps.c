@@ -427,9 +427,11 @@ static void pairs_and_force(void **state)
 	live_ok(change_patterns(l, probe_target_enable, pair, 2, false, true));
 	assert_string_equal(states(l, text), "op__done=2 op__start=2 value=0");
 	live_ok(change_patterns(l, probe_target_enable, pair, 2, true, true));
-	assert_string_equal(states(l, text), "op__done=2 op__start=2 value=0");
+	assert_string_equal(states(l, text), "op__done=1 op__start=1 value=0");
+	live_ok(change_patterns(l, probe_target_enable, pair, 2, true, true));
+	assert_string_equal(states(l, text), "op__done=1 op__start=1 value=0");
 	live_ok(change_patterns(l, probe_target_disable, pair, 1, true, false));
-	assert_string_equal(states(l, text), "op__done=2 op__start=0 value=0");
+	assert_string_equal(states(l, text), "op__done=1 op__start=0 value=0");
 	live_ok(change_patterns(l, probe_target_disable, pair, 2, true, true));
 	assert_string_equal(states(l, text), "op__done=0 op__start=0 value=0");
 	probe_pattern_free(pair[0]);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "arch/general.h"
 #include "libprobe/self/enter.h"
 #include "tests/unit/stub_variant.h"
 
@@ -74,9 +75,17 @@ static void change_everything(void)
 			 : "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11");
 }
 
-/* Replaces the library's function. */
-void enter_called(const uint64_t *frame, uint64_t site)
+/* What a stub passes. */
+struct passed {
+	const uint64_t *frame;
+	uint64_t site;
+};
+
+static void call_any(void *data)
 {
+	const struct passed *passed = data;
+	const uint64_t *frame = passed->frame;
+	uint64_t site = passed->site;
 	struct {
 		uint16_t control, unused1, status, unused2, tags, unused3[9];
 	} x87;
@@ -91,12 +100,20 @@ void enter_called(const uint64_t *frame, uint64_t site)
 	change_everything();
 }
 
+/* Replaces the library's function. */
+GENERAL_ONLY void enter_called(const uint64_t *frame, uint64_t site)
+{
+	struct passed passed = {frame, site};
+
+	enter_saving(call_any, &passed);
+}
+
 static struct arch_stub call_stub(
 	struct variant *v, const struct arch_capture *captures, uint8_t count)
 {
 	struct arch_stub stub = variant_stub(v, ARCH_STUB_CALL);
 
-	stub.call = (uintptr_t)enter;
+	stub.call = (uintptr_t)enter_hit;
 	stub.call_data = DATA;
 	stub.pc = PC;
 	stub.captures = captures;

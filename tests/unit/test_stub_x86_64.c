@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "arch/x86/stub.h"
+#include "arch/x86/stub/stub.h"
 #include "tests/unit/stub_variant.h"
 
 /* ---- Counting, and what a hit preserves --------------------------------------------- */

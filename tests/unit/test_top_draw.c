@@ -113,7 +113,7 @@ static void fill(struct top_model *model)
 	add(model, "postgresql", "sort__start", 0)->on = false;
 	row = add(model, "postgresql", "mark__dirty", 0);
 	row->refused = 1;
-	row->reason = strdup("a branch enters the instructions behind the nop");
+	row->reason = strdup("a branch enters the instructions after the nop");
 	model_arrange(model);
 }
 
@@ -167,7 +167,7 @@ static void test_screen(void **state)
 		"                                          ");
 	line_is(&frame, 6, "-postgresql:sort__start                        0");
 	line_is(&frame, 7, "");
-	line_is(&frame, 8, "1 site refused: a branch enters the instructions behind the nop");
+	line_is(&frame, 8, "1 site refused: a branch enters the instructions after the nop");
 	assert_int_equal(frame.lines[5].look, TOP_LOOK_REVERSE);
 	assert_int_equal(frame.lines[6].look, TOP_LOOK_FAINT);
 	model.selected = (size_t)(model_find(&model, "postgresql", "query__done") - model.rows);

@@ -1,5 +1,50 @@
 /* SPDX-License-Identifier: MIT */
-/* -t and related options, and messages to loaded tracers. */
+/*
+ * -t and related options, and messages to loaded tracers.
+ *
+ * What Erlang's erl_tracer (erts 15) promises of a tracer module, of a loaded tracer here
+ * (probe/tracer.h). loaded: tests/integration/tracers_loaded.sh, tracers: .../tracers.sh, cli:
+ * this file.
+ *
+ *	there				here
+ *	enabled/3			enabled: tracers "what it was asked"
+ *	  trace				tracers "what it was asked"
+ *	  discard			tracers ",discard"
+ *	  remove, at trace_status	loaded "At the start": of the tracer, of a process
+ *	  ... later			loaded "Asked again at the next look"
+ *	  ... at a hit (not defined)	loaded "Later": of a probe in its process
+ *	  is free of side effects	the tracer's own affair; it is asked once a hit
+ *	enabled_call, _send, _receive,
+ *	_procs, _ports, _running_procs,
+ *	_running_ports,
+ *	_garbage_collection/3		enabled_tag[]: cli's and tracers' "worked example", by our
+ *					tags; no probe is bound to one of Erlang's
+ *	... undefined: enabled/3	enabled_tag[] NULL: tracers "what it was asked"
+ *	trace/5				trace: tracers "what it was asked"
+ *	  its result is ok alone	a verdict: `remove` spares a question; loaded "Later"
+ *	trace_call ... /5		trace_tag[]: tracers "worked example"
+ *	trace(seq_trace, Label, ...)	none: a hit has a thread, messages do not carry labels
+ *	TraceTag			enum probe_tracer_tag: loaded "the tag of a probe", "An end"
+ *	TracerState			what create() made: tracers "destroyed after"
+ *	Tracee: pid, port		process and thread: cli hits_cross_the_wire
+ *	  undefined			pid 0, at trace_status: tracers "what it was asked"
+ *	TraceTerm			probe and arguments: cli hits_cross_the_wire
+ *	Opts: timestamp			time_ns: cli hits_cross_the_wire; one clock, CLOCK_REALTIME
+ *	  scheduler_id			cpu: cli hits_cross_the_wire
+ *	  extra, by tag			extra: cli a_value_is_the_first_number, loaded "An end says"
+ *	  match_spec_result		filter_result: loaded "values of a filter", "a truth value"
+ *	  ... absent			NULL: loaded "without a filter"
+ *	load/0, and a failure of it	create: tracers ",refuse", "cannot load it"
+ *	unload				destroy: tracers "destroyed after"
+ *	upgrade				none: a trace ends before another tracer begins
+ *	a module without enabled or
+ *	trace: undef			tracers "lacks the operation 'trace'"
+ *	a NIF of another version	tracers "build it again"
+ *	a NIF that crashes		ends the VM there; here tracers ",crash", ",exit"
+ *	a NIF that blocks		blocks a scheduler there; here tracers "block"
+ *	messages to the tracee are
+ *	forbidden			not possible: another process
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +55,8 @@
 #include <cmocka.h>
 
 #include "cli/trace/tracer.h"
+#include "libprobe/tracer/open_pairs.h"
+#include "libprobe/tracer/tags.h"
 #include "libprobe/tracer/wire.h"
 
 /* ---- --match ---------------------------------------------------------------------- */
@@ -174,9 +221,15 @@ static void hits_cross_the_wire(void **state)
 		{.kind = PROBE_VALUE_TEXT, .u = 7, .truncated = true, .bytes = "ab", .length = 2},
 		{.kind = PROBE_VALUE_STRING, .bytes = "", .length = 0},
 	};
-	const struct probe_hit hit = {
-		.time_ns = 12, .pid = 3, .tid = 4, .cpu = 5, .pc = 6, .args = args, .arg_count = 5};
-	const struct probe_session_probe probe = {.provider = "db", .name = "query"};
+	const struct probe_hit hit = {.time_ns = 12,
+		.pid = 3,
+		.tid = 4,
+		.cpu = 5,
+		.pc = 6,
+		.args = args,
+		.arg_count = 5,
+		.filter = {.kind = PROBE_VALUE_UNSIGNED, .u = 6}};
+	const struct probe_session_probe probe = {.provider = "db", .name = "query", .pair = 9};
 	struct buffer out;
 	struct wire_got got;
 	size_t length;
@@ -184,7 +237,7 @@ static void hits_cross_the_wire(void **state)
 
 	(void)state;
 	assert_true(buffer_init(&out));
-	assert_true(wire_put_hit(&out, PROBE_TAG_END, &hit, &probe, "thread", true));
+	assert_true(wire_put_hit(&out, PROBE_TAG_END, &hit, &probe, "thread"));
 	length = out.length - out.start;
 	assert_int_equal(length % 8, 0);
 	copy = malloc(length);
@@ -206,8 +259,11 @@ static void hits_cross_the_wire(void **state)
 	assert_true(got.term.args[3].truncated);
 	assert_int_equal(got.options.time_ns, 12);
 	assert_int_equal(got.options.cpu, 5);
-	assert_true(got.options.filtered);
-	assert_string_equal(got.options.extra, "thread");
+	assert_int_equal(got.options.filter_result->kind, PROBE_VALUE_UNSIGNED);
+	assert_int_equal(got.options.filter_result->u, 6);
+	assert_string_equal(got.options.comm, "thread");
+	assert_int_equal(got.pair, 9);
+	assert_null(got.options.extra);
 	/* Truncated anywhere, or with any byte changed, it is rejected or harmless. */
 	for (size_t cut = 0; cut < length; cut += 8) {
 		memcpy(copy, out.data + out.start, length);
@@ -223,6 +279,125 @@ static void hits_cross_the_wire(void **state)
 	buffer_deinit(&out);
 }
 
+/* What a message says of a hit with these arguments; the copy is to be freed. */
+static char *cross(enum probe_tracer_tag tag, const struct probe_value *args, size_t count,
+	struct wire_got *ret)
+{
+	const struct probe_hit hit = {.args = args, .arg_count = count};
+	const struct probe_session_probe probe = {.provider = "db", .name = "query"};
+	struct buffer out;
+	size_t length;
+	char *copy;
+
+	assert_true(buffer_init(&out));
+	assert_true(wire_put_hit(&out, tag, &hit, &probe, NULL));
+	length = out.length - out.start;
+	copy = malloc(length);
+	assert_non_null(copy);
+	memcpy(copy, out.data + out.start, length);
+	buffer_deinit(&out);
+	assert_true(wire_get_hit(copy, length, ret));
+	return copy;
+}
+
+static void a_value_is_the_first_number(void **state)
+{
+	const struct probe_value args[] = {
+		{.kind = PROBE_VALUE_STRING, .bytes = "one", .length = 3},
+		{.kind = PROBE_VALUE_FLOAT, .f = 1.5},
+		{.kind = PROBE_VALUE_SIGNED, .i = 2},
+	};
+	struct wire_got got;
+
+	(void)state;
+	free(cross(PROBE_TAG_POINT, args, 3, &got));
+	assert_null(got.options.extra);
+	assert_null(got.options.filter_result);
+	assert_null(got.options.comm);
+	for (int tag = PROBE_TAG_OBSERVE; tag <= PROBE_TAG_COUNT; tag++) {
+		char *copy = cross((enum probe_tracer_tag)tag, args, 3, &got);
+
+		assert_ptr_equal(got.options.extra, &got.term.args[1]);
+		assert_true(got.options.extra->f == 1.5);
+		free(copy);
+		free(cross((enum probe_tracer_tag)tag, args, 1, &got));
+		assert_null(got.options.extra);
+	}
+}
+
+/* ---- Begins ----------------------------------------------------------------------- */
+
+static void ends_find_their_begins(void **state)
+{
+	struct open_pairs *pairs = calloc(1, sizeof(*pairs));
+	uint64_t time;
+
+	(void)state;
+	assert_non_null(pairs);
+	assert_false(open_pairs_pop(pairs, 1, 2, 0, &time));
+	open_pairs_push(pairs, 1, 2, 0, 100);
+	open_pairs_push(pairs, 1, 2, 0, 200);
+	open_pairs_push(pairs, 1, 2, 1, 300);
+	open_pairs_push(pairs, 1, 3, 0, 400);
+	open_pairs_push(pairs, 2, 2, 0, 500);
+	assert_true(open_pairs_pop(pairs, 1, 2, 0, &time));
+	assert_int_equal(time, 200);
+	assert_true(open_pairs_pop(pairs, 1, 2, 1, &time));
+	assert_int_equal(time, 300);
+	assert_true(open_pairs_pop(pairs, 1, 2, 0, &time));
+	assert_int_equal(time, 100);
+	assert_false(open_pairs_pop(pairs, 1, 2, 0, &time));
+	assert_true(open_pairs_pop(pairs, 2, 2, 0, &time));
+	assert_int_equal(time, 500);
+	/* Too deep: the innermost are not known, the others are right. */
+	for (unsigned int i = 0; i < OPEN_PAIRS_DEPTH + 2; i++)
+		open_pairs_push(pairs, 5, 5, 5, i + 1);
+	assert_false(open_pairs_pop(pairs, 5, 5, 5, &time));
+	assert_false(open_pairs_pop(pairs, 5, 5, 5, &time));
+	assert_true(open_pairs_pop(pairs, 5, 5, 5, &time));
+	assert_int_equal(time, OPEN_PAIRS_DEPTH);
+	/* More threads than there is room for: the latest are known. */
+	for (int i = 1; i <= 4 * OPEN_PAIRS_PLACES; i++)
+		open_pairs_push(pairs, 7, i, 0, (uint64_t)i);
+	assert_true(open_pairs_pop(pairs, 7, 4 * OPEN_PAIRS_PLACES, 0, &time));
+	assert_int_equal(time, 4 * OPEN_PAIRS_PLACES);
+	assert_false(open_pairs_pop(pairs, 7, 1, 0, &time));
+	free(pairs);
+}
+
+/* ---- Tags ------------------------------------------------------------------------- */
+
+static void the_last_tag_that_matches_is_taken(void **state)
+{
+	const struct probe_session_probe query = {
+		.path = "/bin/db", .provider = "db", .name = "query"};
+	const struct probe_session_probe other = {.provider = "db", .name = "other"};
+	struct probe_error *error;
+	struct tags tags = {0};
+
+	(void)state;
+	assert_int_equal(tags_find(&tags, &query), PROBE_TAG_POINT);
+	assert_null(tags_add(&tags, "count"));
+	assert_null(tags_add(&tags, "observe@db:qu*"));
+	assert_null(tags_add(&tags, "point@none"));
+	assert_int_equal(tags_find(&tags, &query), PROBE_TAG_OBSERVE);
+	assert_int_equal(tags_find(&tags, &other), PROBE_TAG_COUNT);
+	assert_null(tags_add(&tags, "point@/bin/db:db:query"));
+	assert_int_equal(tags_find(&tags, &query), PROBE_TAG_POINT);
+	error = tags_add(&tags, "observed@db:query");
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	assert_string_equal(
+		error->message, "there is no tag 'observed'; there are point, observe, count");
+	probe_error_free(error);
+	error = tags_add(&tags, "count@");
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	probe_error_free(error);
+	assert_int_equal(tags.count, 4);
+	tags_deinit(&tags);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +407,9 @@ int main(void)
 		cmocka_unit_test(intervals_need_buckets_for_extremes),
 		cmocka_unit_test(mistakes_are_named),
 		cmocka_unit_test(hits_cross_the_wire),
+		cmocka_unit_test(a_value_is_the_first_number),
+		cmocka_unit_test(ends_find_their_begins),
+		cmocka_unit_test(the_last_tag_that_matches_is_taken),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

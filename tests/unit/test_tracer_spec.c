@@ -97,6 +97,7 @@ static void call_stacks(void **state)
 
 static void every_listed_tracer_parses(void **state)
 {
+	struct probe_tracer_part part;
 	struct probe_tracer_info info;
 	size_t count = 0;
 
@@ -107,11 +108,13 @@ static void every_listed_tracer_parses(void **state)
 
 		/* Without what is optional. */
 		snprintf(text, sizeof(text), "%.*s", (int)strcspn(info.usage, "["), info.usage);
-		spec = parse(text);
 		assert_true(strlen(info.help) > 10);
+		if (probe_tracer_part(text, 0, &part))
+			continue;
+		spec = parse(text);
 		probe_tracer_free(spec);
 	}
-	assert_int_equal(count, 17);
+	assert_int_equal(count, 18);
 }
 
 static void sessions_gather_what_is_shown(void **state)
@@ -200,6 +203,30 @@ static void pairs_need_their_operands(void **state)
 		"print", 1, options, "-k makes a row for each key; tracer 'print' has no rows");
 }
 
+static void pmtrace_is_several(void **state)
+{
+	struct probe_tracer_part part;
+	size_t count = 0, probes = 0;
+
+	(void)state;
+	for (; probe_tracer_part("pcp,pmtrace", count, &part); count++) {
+		struct probe_tracer_spec *spec = parse(part.tracer);
+
+		assert_int_equal(probe_tracer_output(spec), PROBE_TRACER_PCP);
+		assert_int_equal(part.match != NULL, probe_tracer_pairs(spec));
+		assert_string_equal(part.key, "str(arg0)");
+		probes += part.probe_count;
+		probe_tracer_free(spec);
+	}
+	assert_int_equal(count, 4);
+	assert_int_equal(probes, 6);
+	assert_false(probe_tracer_part("pmtrace,x", 0, &part));
+	assert_false(probe_tracer_part("count", 0, &part));
+	assert_false(probe_tracer_part("", 0, &part));
+	wrong("pmtrace", "tracer 'pmtrace' stands for several tracers; only `probectl trace -t "
+			 "pmtrace` has them all");
+}
+
 static void metrics_are_made_of_another_tracers_rows(void **state)
 {
 	struct probe_tracer_spec *spec = parse("pcp");
@@ -257,6 +284,7 @@ int main(void)
 		cmocka_unit_test(every_listed_tracer_parses),
 		cmocka_unit_test(sessions_gather_what_is_shown),
 		cmocka_unit_test(pairs_need_their_operands),
+		cmocka_unit_test(pmtrace_is_several),
 		cmocka_unit_test(metrics_are_made_of_another_tracers_rows),
 		cmocka_unit_test(a_path_is_a_tracer_of_ones_own),
 	};

@@ -19,9 +19,14 @@ enum { PROBES_MAX = 16, SECONDS = 2 };
 static void print_tracers(void)
 {
 	struct probe_tracer_info info;
+	struct probe_tracer_part part;
 
-	for (size_t i = 0; probe_tracer_info(i, &info); i++)
+	for (size_t i = 0; probe_tracer_info(i, &info); i++) {
 		printf("%s: %s\n", info.usage, info.help);
+		/* Some stand for several. */
+		for (size_t k = 0; probe_tracer_part(info.usage, k, &part); k++)
+			printf("\t%s of %s ..., by %s\n", part.tracer, part.probes[0], part.key);
+	}
 }
 
 /* The same without the table's own format: each row, its percentiles and largest bucket. */
@@ -33,6 +38,7 @@ static void print_rows(const struct probe_table *table)
 	for (size_t i = 0; i < count; i++) {
 		const struct probe_row *row = &rows[i].row;
 		size_t largest = 0;
+		double from, to;
 		uint64_t high;
 		int64_t low;
 
@@ -42,10 +48,12 @@ static void print_rows(const struct probe_table *table)
 			if (row->buckets[b] > row->buckets[largest])
 				largest = b;
 		if (row->buckets) {
-			probe_bucket_range(largest, &low, &high);
+			probe_row_bucket(row, largest, &from, &to);
 			printf(", half of them up to %.0f ns, most between %.0f and %.0f",
-				probe_row_percentile(row, 50), (double)low * row->unit,
-				(double)high * row->unit);
+				probe_row_percentile(row, 50), from, to);
+			/* In ticks; of whole numbers, the values themselves. */
+			probe_bucket_range(largest, &low, &high);
+			printf(" (%lld to %llu)", (long long)low, (unsigned long long)high);
 		}
 		printf("\n");
 	}

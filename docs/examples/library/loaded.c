@@ -26,14 +26,16 @@ static bool visit(const struct probe_hit *hit, void *data)
 
 	if (probe_sink_full(probe_tracer_host_sink(h->host)))
 		return false;
-	probe_tracer_host_hit(h->host, PROBE_TAG_POINT, hit, &probes[hit->probe], NULL, false);
+	probe_tracer_host_hit(h->host, PROBE_TAG_POINT, hit, &probes[hit->probe], NULL);
 	return true;
 }
 
-static void removed(const char *provider, const char *name, void *data)
+/* Here the hits are only not wanted any more: probe_session_select() would restore the sites. */
+static void removed(pid_t pid, const char *provider, const char *name, void *data)
 {
 	(void)data;
-	fprintf(stderr, "no more of %s:%s\n", provider, name);
+	fprintf(stderr, "process %d: no more of %s:%s\n", (int)pid, provider ? provider : "*",
+		provider ? name : "*");
 }
 
 static void hand_over(struct handing *h, const struct probe_target *target)
@@ -48,9 +50,18 @@ static void hand_over(struct handing *h, const struct probe_target *target)
 		check(probe_tracer_host_poll(h->host, removed, NULL));
 		usleep(10000);
 	}
-	probe_tracer_host_look(h->host);
+	probe_tracer_host_look(h->host, 0);
 	check(probe_session_stop(h->session));
 	check(probe_tracer_host_finish(h->host));
+}
+
+/* The tracer may want nothing of this process. */
+static bool wants(struct probe_tracer_host *host, pid_t pid)
+{
+	bool wanted;
+
+	check(probe_tracer_host_ask(host, pid, &wanted));
+	return wanted;
 }
 
 int main(int argc, char **argv)
@@ -71,6 +82,8 @@ int main(int argc, char **argv)
 	check(probe_tracer_configure(spec, 1, &options));
 	/* First: it is to inherit nothing of what follows. */
 	check(probe_tracer_host_start(spec, STDOUT_FILENO, &h.host));
+	if (!wants(h.host, atoi(argv[1])))
+		return 1;
 	check(probe_target_open(atoi(argv[1]), NULL, &target));
 	{
 		const struct probe_pattern *const patterns[] = {pattern};

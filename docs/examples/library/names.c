@@ -62,6 +62,8 @@ int main(int argc, char **argv)
 		printf("%s\n", names[i]);
 	if (argc > 2) {
 		check(probe_pattern_parse(argv[2], &pattern));
+		/* hits:work(arg9) is a mistake if hits:work has three arguments. */
+		check(probe_list_check(list, pattern));
 		if (!print_matching(list, pattern))
 			check(probe_pattern_no_match(
 				pattern, argv[1], "names FILE", (const char *const *)names, count));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * states PID [EXE]: which probes of a process are on, and what controllers that died left
- * in it. With EXE, only if the process runs that program.
+ * states PID [EXE]: which program a process runs, which of its probes are on, and what
+ * controllers that died left in it. With EXE, only if the process runs that program.
  */
 #include <probe/list.h>
 #include <probe/target.h>
@@ -42,11 +42,15 @@ int main(int argc, char **argv)
 	struct probe_status *states;
 	struct probe_stale stale;
 	struct probe_kept *kept;
+	char *program;
 	size_t count;
 
 	if (argc < 2)
 		return 2;
 	check(probe_target_open(atoi(argv[1]), argc > 2 ? argv[2] : NULL, &target));
+	check(probe_target_executable(target, &program));
+	printf("%d runs %s\n", probe_target_pid(target), program);
+	free(program);
 	check(probe_target_status(target, &states, &count));
 	for (size_t i = 0; i < count; i++)
 		printf("%s:%s %s, count %u, %zu of %zu sites patched\n", states[i].provider,

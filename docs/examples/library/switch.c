@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * switch PID START END: enables a pair of probes, ends first; one more reference for the
- * end; and takes all of it back. Then the same for all probes whose names are short.
+ * end; the start in place of the end, in one call; and takes all of it back. Then the same
+ * for all probes whose names are short.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -38,6 +39,21 @@ static void disable(
 	print_report(what, &report);
 }
 
+/* Both changes are made while the process stands still, or neither is. */
+static void exchange(struct probe_target *target, const struct probe_pattern *off,
+	const struct probe_pattern *on, const char *what)
+{
+	const struct probe_action actions[] = {
+		{.disable = true, .pattern = off},
+		{.disable = false, .pattern = on},
+	};
+	const struct probe_request request = {.atomic = true};
+	struct probe_report report = {0};
+
+	check(probe_target_switch(target, actions, 2, &request, &report));
+	print_report(what, &report);
+}
+
 static bool is_short(const char *path, const char *provider, const char *name, void *data)
 {
 	(void)path;
@@ -71,6 +87,7 @@ int main(int argc, char **argv)
 		enable(target, &of_pair, "the pair is on");
 		enable(target, &of_end, "the end is on twice");
 		disable(target, &of_pair, "the start is off");
+		exchange(target, pair[1], pair[0], "the start is on, the end off");
 		disable(target, &by_force, "both are off, however often they were on");
 	}
 	check(probe_pattern_predicate("short names", is_short, &length, &all));

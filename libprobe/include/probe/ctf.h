@@ -26,6 +26,11 @@ struct probe_ctf;
 struct probe_ctf_options {
 	uint64_t rotate_bytes; /* begin a new part when one has this size */
 	uint64_t rotate_ns;    /* begin a new part after this time */
+	/*
+	 * CLOCK_REALTIME: no hit is older. 0: none is older than an hour. (Older ones get the
+	 * time of the oldest possible.)
+	 */
+	uint64_t oldest_ns;
 };
 
 /*

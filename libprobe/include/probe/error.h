@@ -3,7 +3,7 @@
  * Errors of the library.
  *
  * A function that can fail returns a `struct probe_error *`. NULL means success. Any other
- * value belongs to the caller, who frees it with probe_error_free().
+ * value belongs to the caller, which frees it with probe_error_free().
  */
 #ifndef PROBE_ERROR_H
 #define PROBE_ERROR_H

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "target.h"
+#include "hit.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -64,7 +64,7 @@ void probe_export_free(struct probe_export *exporter);
 
 /*
  * Adds an event. Add events in the order of their times. Waits if the reader of the output is
- * slow. Errors: PROBE_ERROR_SYSTEM (with EPIPE: nobody reads any more; the caller must ignore
+ * slow. Errors: PROBE_ERROR_SYSTEM (with EPIPE: there is no reader any more; the caller must ignore
  * SIGPIPE), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_export_event(

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "error.h"
+#include "pattern.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,13 +24,16 @@ enum probe_plan {
 	PROBE_PLAN_RELOCATE, /* a jump over the nop and the instructions after it, which move */
 	PROBE_PLAN_PUN,	     /* one byte turns the nop and what follows into a jump */
 	PROBE_PLAN_REFUSED,  /* no plan is safe: probe_site_detail.reason */
-	PROBE_PLAN_BEHIND    /* a jump after the nop; the instructions there move */
+	PROBE_PLAN_BEHIND,   /* a jump after the nop; the instructions there move */
+	PROBE_PLAN_BEFORE,   /* OCaml, traced: a jump before the nop; the instructions there move */
+	PROBE_PLAN_HOP,	     /* a short jump after the nop, to a jump in unused bytes near by */
+	PROBE_PLAN_CALL	     /* OCaml, traced: its call, led to us; we call the handler */
 };
-#define PROBE_PLAN_COUNT 7
+#define PROBE_PLAN_COUNT 10
 
 /*
- * Returns the name of a plan: "toggle", "behind", "nop", "relocate", "pun", "refused"; otherwise
- * "none". A static string.
+ * Returns the name of a plan: "toggle", "behind", "before", "call", "nop", "relocate", "pun",
+ * "hop", "refused"; otherwise "none". A static string.
  */
 const char *probe_plan_name(enum probe_plan plan);
 
@@ -109,6 +113,14 @@ PROBE_MUST_CHECK struct probe_error *probe_list_names(
  */
 PROBE_MUST_CHECK struct probe_error *probe_list_args(struct probe_list *list,
 	const struct probe_site *site, const struct probe_arg **ret, size_t *count_ret);
+
+/*
+ * Checks that the probes of the list have the arguments that a pattern names: all sites of all that
+ * it matches, or of one of them if it has wildcards. Errors: PROBE_ERROR_USAGE, as when they are
+ * traced; PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_list_check(
+	const struct probe_list *list, const struct probe_pattern *pattern);
 
 /* What `probectl list -v` and -vv show about a site. Owned by the list. */
 struct probe_site_detail {

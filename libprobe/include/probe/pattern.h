@@ -20,6 +20,10 @@
  *   str(argN,argM)         the same, of argM bytes at most: it need not be terminated
  *   bytes(argN,argM)       the argM bytes that it points to
  * Without a list, all arguments are captured.
+ *
+ * Every site of every probe that a pattern matches must have the arguments that it names;
+ * otherwise, what uses the pattern fails with PROBE_ERROR_USAGE and the list of arguments that
+ * there are. In libraries that are opened later, such a probe is refused (struct probe_refusal).
  */
 #ifndef PROBE_PATTERN_H
 #define PROBE_PATTERN_H

@@ -5,15 +5,15 @@
  * A program written for <pcp/trace.h> is relinked with -lprobe_pmtrace in place of
  * -lpcp_trace, and need not be compiled again: prototypes, return values and error
  * codes are the same. Nothing is sent to an agent. Each call that succeeds is a hit of
- * a probe of the provider pmtrace, and does next to nothing until somebody traces:
+ * a probe of the provider pmtrace, and does next to nothing until it is traced:
  *
  *     begin(tag, number)           end(tag, number)         abort(tag, number)
  *     point(tag)                   state(flags, previous)
  *     obs(tag, value, whole)       counter(tag, value, whole)
  *
- * `tag` is a string, `number` that of the tag in this process (for --match, where a
- * transaction ends in another thread), `value` a double, `whole` the same as an int64_t,
- * without its fraction. So, with what else is begun and ended being kept apart:
+ * `tag` is a string, `number` that of the tag in this process (for --match, where a transaction
+ * ends in another thread), `value` a double, `whole` the same as an int64_t, without its fraction.
+ * For example, with transactions kept apart by their number:
  *
  *     probectl trace -t transaction -k 'str(arg0)' --match arg1 -p PID 'pmtrace:*'
  *
@@ -39,7 +39,7 @@ enum { PMTRACE_TAG_MAX = 254 };
 #define PMTRACE_ERR_NOSUCHTAG (-PMTRACE_ERR_BASE - 3)  /* never begun in this process */
 #define PMTRACE_ERR_TAGTYPE (-PMTRACE_ERR_BASE - 4)
 #define PMTRACE_ERR_TAGLENGTH (-PMTRACE_ERR_BASE - 5) /* over PMTRACE_TAG_MAX bytes */
-/* What an agent, or the way to it, has to say; here nobody does. */
+/* Errors of an agent, or of the connection to it; these never occur here. */
 #define PMTRACE_ERR_IPC (-PMTRACE_ERR_BASE - 6)
 #define PMTRACE_ERR_ENVFORMAT (-PMTRACE_ERR_BASE - 7)
 #define PMTRACE_ERR_TIMEOUT (-PMTRACE_ERR_BASE - 8)
@@ -50,12 +50,15 @@ enum { PMTRACE_TAG_MAX = 254 };
 /* What pmtracestate() sets. */
 #define PMTRACE_STATE_NONE 0
 #define PMTRACE_STATE_API 1 /* prints each call and its result to standard error */
-/* Of the way to an agent: nothing is printed, for nothing happens there. */
+/*
+ * About the connection to an agent, which does not exist: pmtracestate() says that they have no
+ * effect.
+ */
 #define PMTRACE_STATE_COMMS 2
 #define PMTRACE_STATE_PDU 4
 #define PMTRACE_STATE_PDUBUF 8
-#define PMTRACE_STATE_NOAGENT 16 /* is always so */
-#define PMTRACE_STATE_ASYNC 32	 /* as ever, may be set before other calls only */
+#define PMTRACE_STATE_NOAGENT 16 /* always in effect */
+#define PMTRACE_STATE_ASYNC 32	 /* no effect either; may be set before other calls only */
 #endif
 
 /*
@@ -66,31 +69,46 @@ enum { PMTRACE_TAG_MAX = 254 };
 int pmtracebegin(const char *tag);
 
 /*
- * Ends it, well or not at all: one that is aborted does not count as done.
- * Return 0. Errors: PMTRACE_ERR_TAGNAME, PMTRACE_ERR_TAGLENGTH, PMTRACE_ERR_NOSUCHTAG,
- * PMTRACE_ERR_NOPROGRESS.
+ * End the transaction; one that is aborted does not count as done. Return 0. Errors:
+ * PMTRACE_ERR_TAGNAME, PMTRACE_ERR_TAGLENGTH, PMTRACE_ERR_NOSUCHTAG, PMTRACE_ERR_NOPROGRESS.
  */
 int pmtraceend(const char *tag);
 int pmtraceabort(const char *tag);
 
 /*
- * A point of the program is passed; there is a value to be observed; a counter, which
- * only grows, has reached a value. Tags of one kind have nothing to do with those of
- * another.
- * Return 0. Errors: PMTRACE_ERR_TAGNAME, PMTRACE_ERR_TAGLENGTH.
+ * The program has passed a point; has a value to observe; has a counter, which only grows, at this
+ * value. Tags of different kinds are independent. Return 0. Errors: PMTRACE_ERR_TAGNAME,
+ * PMTRACE_ERR_TAGLENGTH.
  */
 int pmtracepoint(const char *tag);
 int pmtraceobs(const char *tag, double value);
 int pmtracecounter(const char *tag, double value);
 
-/* What an error code means: a static text, which strerror(3) may overwrite. */
+/* Returns what an error code means: a static text, which strerror(3) may overwrite. */
 char *pmtraceerrstr(int code);
 
 /*
- * Sets the flags above and returns the former ones.
+ * Sets the flags above and returns the former ones. Prints a line to standard error for each
+ * flag that was not set before and has no effect here, including unknown ones.
  * Errors: -EINVAL (PMTRACE_STATE_ASYNC comes too late).
  */
 int pmtracestate(int code);
+
+/*
+ * The same for Fortran: `code = pmtracebegin(tag)`, with `integer code` and `character*(*)
+ * tag`. Compilers add the underscore, pass addresses, and put the length of each text after
+ * the last argument. A tag includes its trailing blanks.
+ */
+int pmtracebegin_(const char *tag, int tag_length);
+int pmtraceend_(const char *tag, int tag_length);
+int pmtraceabort_(const char *tag, int tag_length);
+int pmtracepoint_(const char *tag, int tag_length);
+int pmtraceobs_(const char *tag, const double *value, int tag_length);
+int pmtracecounter_(const char *tag, const double *value, int tag_length);
+int pmtracestate_(const int *code);
+
+/* Fills `message` with what an error code means: cut to its length, or padded with blanks. */
+void pmtraceerrstr_(const int *code, char *message, int message_length);
 
 #ifdef __cplusplus
 }

@@ -21,24 +21,23 @@ extern "C" {
 /* An event type. Two are the same type exactly if they are equal. */
 typedef unsigned int trace_event_id_t;
 
-/* The standard asks for 30 and 32 at least. Each event costs two pages and a descriptor. */
+/*
+ * The standard asks for 30 at least. There is no TRACE_USER_EVENT_MAX: memory limits the number
+ * of names, about 300 bytes for each.
+ */
 #ifndef TRACE_EVENT_NAME_MAX
 #define TRACE_EVENT_NAME_MAX 64 /* bytes, without the NUL */
 #endif
-#ifndef TRACE_USER_EVENT_MAX
-#define TRACE_USER_EVENT_MAX 128 /* events of one process, without the unnamed one */
-#endif
 
 /*
- * What there is no identifier of its own for. It is the probe
+ * The type of events without an identifier of their own. It is the probe
  * posix_trace:posix_trace_unnamed_userevent.
  */
 #define POSIX_TRACE_UNNAMED_USEREVENT ((trace_event_id_t)1)
 
 /*
- * The event type of a name: the same one for the same name, in any thread, and in
- * forked children. Where TRACE_USER_EVENT_MAX names are taken, it is
- * POSIX_TRACE_UNNAMED_USEREVENT.
+ * Sets *event_id to the event type of a name: the same type for the same name, in any thread, and
+ * in forked children.
  *
  * May be called by any thread at any time, but not in a signal handler. Returns 0, or
  * an error number, and then leaves *event_id alone.
@@ -52,10 +51,9 @@ int posix_trace_eventid_open(
 	const char *__restrict event_name, trace_event_id_t *__restrict event_id);
 
 /*
- * Passes the probe of an event type, with data_len bytes of data, which may be NULL if
- * there are none. How much of the data is kept, whoever traces says; a record knows
- * whether that was all. No effect while nobody traces, and for identifiers that were
- * never returned.
+ * Hits the probe of an event type, with data_len bytes of data, which may be NULL if there are
+ * none. The tracing program decides how much of the data is kept; a record says whether that was
+ * all. No effect while nothing traces, and for identifiers that were never returned.
  *
  * May be called in a signal handler.
  */

@@ -45,6 +45,9 @@ PROBE_MUST_CHECK struct probe_error *probe_self_enable(
 	const struct probe_request *request, struct probe_report *report);
 PROBE_MUST_CHECK struct probe_error *probe_self_disable(
 	const struct probe_request *request, struct probe_report *report);
+/* The same with several changes in one call, as probe_target_switch() does. */
+PROBE_MUST_CHECK struct probe_error *probe_self_switch(const struct probe_action *actions,
+	size_t count, const struct probe_request *request, struct probe_report *report);
 
 /*
  * Reads the state of every probe of this process, as probe_target_status() does, without stopping
@@ -68,8 +71,12 @@ struct probe_self_hit {
 /*
  * Connects a function to all probes of the process that a pattern (probe/pattern.h) matches. As
  * soon as this call returns, every hit calls the function. A list in the pattern,
- * `provider:name(arg0,str(arg1))`, selects the arguments that it gets. If several functions are
- * connected to a probe, their order is not defined.
+ * `provider:name(arg0,str(arg1))`, selects the arguments that it gets.
+ *
+ * A hit calls the functions that are connected to its probe in a fixed order, whatever patterns
+ * connected them: those with a higher priority first (probe_self_register_prio()), and those of
+ * one priority in the order in which they were registered. This is the order of the Linux
+ * kernel's tracepoints (tracepoint_probe_register_prio()).
  *
  * The function runs in the thread of the hit, at the site, on its stack. It may change the
  * program's data; registers and errno are restored when it returns. It may do whatever the code
@@ -80,23 +87,33 @@ struct probe_self_hit {
  *
  * Strings and aggregates (struct probe_value) are not copied: their bytes are the program's.
  *
- * A probe with a function is enabled: its semaphores are raised, and each pattern counts as a
- * reference, which disabling does not remove. A forked child has the same functions at the same
- * probes.
+ * A probe with a function is enabled: its semaphores are raised, and its functions count as one
+ * reference or more, which disabling does not remove. A forked child has the same functions at the
+ * same probes.
  *
- * Errors, besides those above: PROBE_ERROR_NOT_FOUND (no probe matches), PROBE_ERROR_REFUSED
+ * Errors, besides those above: PROBE_ERROR_NOT_FOUND (no probe matches, and libraries are not
+ * followed), PROBE_ERROR_REFUSED
  * (names the first probe that cannot be patched, and why), PROBE_ERROR_STATE (the same function
- * with the same data is connected already), PROBE_ERROR_USAGE (a mistake in the pattern, or no
- * function). After an error nothing is connected.
+ * with the same data is connected already), PROBE_ERROR_USAGE (a mistake in the pattern, an
+ * argument that a probe does not have, or no function). After an error nothing is connected.
  */
 PROBE_MUST_CHECK struct probe_error *probe_self_register(const char *pattern,
+	void (*function)(const struct probe_self_hit *hit, void *data), void *data);
+
+/*
+ * The same with a priority, any number; functions with a higher one are called earlier.
+ * probe_self_register() uses PROBE_SELF_PRIORITY. The same function with the same data can be
+ * connected once with a pattern, whatever its priority. Errors: those of probe_self_register().
+ */
+enum { PROBE_SELF_PRIORITY = 10 };
+PROBE_MUST_CHECK struct probe_error *probe_self_register_prio(const char *pattern, int priority,
 	void (*function)(const struct probe_self_hit *hit, void *data), void *data);
 
 /*
  * Disconnects a function. Pattern (the same text), function and data must be those of
  * probe_self_register(). Returns when no other thread runs the function for this connection, so
  * that `data` can be freed. It may be called in the function itself, and then does not wait for
- * its own thread. When the last function of a pattern is disconnected, the sites are restored.
+ * its own thread. When the last function of a site is disconnected, the site is restored.
  *
  * Errors, besides those above: PROBE_ERROR_NOT_FOUND (the function is not connected, or another
  * thread is disconnecting it). After any other error the function is not called any more, but the
@@ -107,10 +124,43 @@ PROBE_MUST_CHECK struct probe_error *probe_self_unregister(const char *pattern,
 
 /*
  * Connects the functions to the probes of libraries that were opened since (dlopen(3)); call it
- * after opening one. The report has sites there that cannot be patched. Sites in libraries that
- * were closed are forgotten.
+ * after opening one, unless libraries are followed (probe_self_follow()). The report has sites
+ * there that cannot be patched. Sites in libraries that were closed are forgotten.
  */
 PROBE_MUST_CHECK struct probe_error *probe_self_update(struct probe_report *report);
+
+/*
+ * Follows libraries: until probe_self_unfollow(), functions are connected to the probes of every
+ * library that is opened (dlopen(3)) before its constructors run, as by probe_self_update(); and a
+ * pattern that matches nothing yet can be registered, and waits for its library.
+ *
+ * `told` may be NULL. It is called if there is something to tell: what was connected in a library
+ * that was opened, what was refused, and why the rest could not be connected (an error, or NULL).
+ * Both are valid during the call, which comes from the thread that opened the library, or that
+ * changed probes meanwhile.
+ *
+ * Opening a library then takes as long as a change for each pattern, during which the thread holds
+ * the loader's lock. If another thread changes probes and does not finish within two seconds
+ * (since it waits for the loader's lock itself), the library is connected at the end of that
+ * change, after its constructors. Libraries in namespaces of their own (dlmopen(3)) are not
+ * noticed: call probe_self_update().
+ *
+ * Errors, besides those above: PROBE_ERROR_STATE (they are followed already),
+ * PROBE_ERROR_UNSUPPORTED (a static program has no loader), PROBE_ERROR_REFUSED (the loader's
+ * function cannot be patched).
+ */
+PROBE_MUST_CHECK struct probe_error *probe_self_follow(
+	void (*told)(
+		const struct probe_report *report, const struct probe_error *error, void *data),
+	void *data);
+
+/*
+ * Ends that; a call of `told` that has begun may still go on. Patterns that wait stay registered,
+ * and are connected by probe_self_update(). Errors, besides those above: PROBE_ERROR_STATE
+ * (libraries are not followed). After any other error libraries are not followed any more, but the
+ * loader stays patched until the next call that registers or unregisters a function.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_self_unfollow(void);
 
 #ifdef __cplusplus
 }

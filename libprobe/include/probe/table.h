@@ -101,6 +101,7 @@ struct probe_view {
 	bool chart;		      /* text: rows without keys are charts, not lines */
 	bool folded;		      /* text: stacks are lines for flame graphs, not a tree */
 	bool times;		      /* values are nanoseconds */
+	bool tags;		      /* metrics: of pmtrace(3), named as its agent's */
 	const char *value;	      /* what the values are: an expression, or NULL */
 	const char *const *key_names; /* as many as the table has keys */
 	size_t top;		      /* text: rows, at most; 0: all */

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "error.h"
+#include "hit.h"
 #include "list.h"
 #include "pattern.h"
 
@@ -71,8 +72,19 @@ void probe_target_close(struct probe_target *target);
 
 /* Returns the process id. */
 pid_t probe_target_pid(const struct probe_target *target);
+
 /*
- * Tells whether the process runs: false once it has exited, even if nobody has waited for it yet.
+ * Sets *ret to the path of the program that a process runs, as the kernel knows it: within the
+ * process's own file system, with " (deleted)" behind it if the file is gone. Free it with free().
+ * Errors: PROBE_ERROR_NOT_FOUND (there is no such process any more), PROBE_ERROR_PERMISSION,
+ * PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_target_executable(
+	const struct probe_target *target, char **ret);
+
+/*
+ * Tells whether the process runs: false once it has exited, even if its parent has not waited for
+ * it yet.
  */
 bool probe_target_alive(const struct probe_target *target);
 
@@ -84,7 +96,7 @@ struct probe_fate {
 };
 
 /*
- * Tells how a process ended for which sessions were started. `pidfd` is a descriptor
+ * Tells how a process ended; sessions must have been started for it. `pidfd` is a descriptor
  * (pidfd_open(2)) that was opened before the process ended. It may be -1, but then the answer is
  * known only until the parent has waited for the process.
  */
@@ -97,6 +109,7 @@ struct probe_refusal {
 	const char *provider, *name, *path;
 	uint64_t pc;
 	const char *reason;
+	bool named; /* a pattern names the probe; else only wildcards match it */
 };
 
 /* What a call did. Initialise with {0}, and free with probe_report_deinit(). */
@@ -106,7 +119,8 @@ struct probe_report {
 	size_t plans[PROBE_PLAN_COUNT]; /* the number of sites with each plan */
 	struct probe_refusal *refusals;
 	size_t refusal_count;
-	/* Sites that should have been restored, but hold bytes of somebody else: not touched. */
+	/* Sites that should have been restored, but hold bytes that something else wrote: not
+	 * touched. */
 	size_t left;
 	/* The longest stop of a thread, without the time for which it waited for a CPU. */
 	uint64_t stop_ns;
@@ -121,12 +135,17 @@ void probe_report_deinit(struct probe_report *report);
 struct probe_request {
 	const struct probe_pattern *const *patterns; /* borrowed */
 	size_t pattern_count;
-	bool keep_going; /* refused sites are reported, and the others switched */
-	bool force;	 /* set the count instead of adding: enable to at least 1, disable to 0 */
-	bool atomic;	 /* stop all threads even if only semaphores change */
+	/*
+	 * Refused sites are reported, and the others switched, whatever the patterns are. Without
+	 * it, a refused site is an error (PROBE_ERROR_REFUSED) if a pattern names its probe, and
+	 * not only wildcards, a regular expression or a predicate match it; and if no site is left.
+	 */
+	bool keep_going;
+	bool force;  /* set the count, whatever it is: enable to 1, disable to 0 */
+	bool atomic; /* stop all threads even if only semaphores change */
 	/*
 	 * patterns[2k] names the start of a pair, patterns[2k + 1] its end. END is enabled before
-	 * START and disabled after it.
+	 * START and disabled after it. An odd number of patterns is an error (PROBE_ERROR_USAGE).
 	 */
 	bool pairs;
 	/* The plans to try, in this order; NULL: the default order. Borrowed. */
@@ -139,7 +158,7 @@ struct probe_request {
 /*
  * Adds one to the reference count of every probe that matches. Sites that have handlers of
  * their own (OCaml) are toggled; the others count their hits (probe_target_status()) until the
- * probe is disabled. After an error nothing is enabled, unless request->keep_going is set.
+ * probe is disabled. After an error nothing is enabled.
  *
  * Errors: PROBE_ERROR_NOT_FOUND (a pattern matches no probe), PROBE_ERROR_REFUSED (the message
  * has the number of sites and the first probe; the report has all sites and the reasons),
@@ -152,10 +171,38 @@ PROBE_MUST_CHECK struct probe_error *probe_target_enable(struct probe_target *ta
 /*
  * Subtracts one from the reference count of every probe that matches. When a count reaches 0,
  * sites and semaphores are restored. Errors: PROBE_ERROR_STATE (a probe is off, and nothing is
- * changed), otherwise as probe_target_enable().
+ * changed), otherwise as probe_target_enable(). A probe that only wildcards match may be off if
+ * it cannot be patched: enabling with the same patterns has left it out, too.
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_disable(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report);
+
+/* One of several changes that probe_target_switch() makes. */
+struct probe_action {
+	bool disable; /* else enable */
+	/* Which probes: by name, by a regular expression, by a predicate (probe/pattern.h); NULL:
+	 * all. Borrowed. */
+	const struct probe_pattern *pattern;
+	/*
+	 * Not NULL: `pattern` names the start of a pair, and this its end, which is on as long as
+	 * the start is. Borrowed.
+	 */
+	const struct probe_pattern *end;
+};
+
+/*
+ * Enables and disables probes in one call: all of them, or none. Actions apply in their order; each
+ * changes the count of every probe that it names by one, even if another action names it, too. With
+ * request->force the last action that names a probe sets its state. The request has no patterns;
+ * the rest of it applies to all actions. With request->atomic the process sees all changes at once.
+ *
+ * Errors: PROBE_ERROR_USAGE (the request has patterns; a pair has no start), PROBE_ERROR_STATE
+ * (an action disables a probe that is off, as in probe_target_disable()), otherwise as
+ * probe_target_enable(); after each of them everything is as before.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_target_switch(struct probe_target *target,
+	const struct probe_action *actions, size_t count, const struct probe_request *request,
+	struct probe_report *report);
 
 /* The state of a probe: all its sites in one module. Strings are owned by the target. */
 struct probe_status {
@@ -181,8 +228,8 @@ PROBE_MUST_CHECK struct probe_error *probe_target_status(
 /* What a site holds that should hold our patch. */
 enum probe_site_fault {
 	PROBE_SITE_RESTORED,   /* it holds the file's bytes */
-	PROBE_SITE_COVERED,    /* somebody's breakpoint stands over our jump */
-	PROBE_SITE_OVERWRITTEN /* somebody's bytes are there */
+	PROBE_SITE_COVERED,    /* a breakpoint covers our jump */
+	PROBE_SITE_OVERWRITTEN /* something else has written there */
 };
 
 /* Strings and bytes are valid only during the call of the visitor. */
@@ -204,7 +251,7 @@ struct probe_bad_site {
 PROBE_MUST_CHECK struct probe_error *probe_target_bad_sites(struct probe_target *target,
 	void (*visit)(const struct probe_bad_site *site, void *data), void *data);
 
-/* Says in words what a site holds: "it holds cc 12 34 56 78: somebody's breakpoint ...". */
+/* Says in words what a site holds: "it holds cc 12 34 56 78: a breakpoint covers ...". */
 enum { PROBE_FAULT_BYTES = 160 };
 void probe_fault_text(char text[PROBE_FAULT_BYTES], enum probe_site_fault fault,
 	const uint8_t *bytes, size_t length);
@@ -216,7 +263,7 @@ struct probe_repair {
 	size_t sessions;
 	size_t probes;	   /* of other sessions, that were being switched off */
 	size_t sites;	   /* patched sites that are restored now */
-	size_t mended;	   /* sites of living sessions that somebody had restored; patched again */
+	size_t mended;	   /* sites of living sessions that something had restored; patched again */
 	size_t semaphores; /* lowered for these sessions, or corrected for others */
 	size_t waiting;	   /* sessions that are off, but whose code a thread still runs */
 	/* Of sessions that were not complete yet, or were almost gone. */
@@ -326,9 +373,18 @@ struct probe_session_options {
 	uint16_t stack_bytes;	    /* of PROBE_STACK_COPY, up to 32768; 0: 8192 */
 	struct probe_gather gather; /* for PROBE_SESSION_GATHER */
 	const char *filter;	    /* an expression: hits for which it is 0 are ignored */
-	uint32_t sample_every;	    /* take every Nth hit on each CPU; 0: all */
-	uint32_t sample_rate;	    /* take at most so many hits a second; 0: all */
-	bool overwrite;		    /* a full ring drops its oldest records, not new ones */
+	/* With `filter` and PROBE_SESSION_RECORD: hits tell its value (struct probe_hit). */
+	bool filter_value;
+	uint32_t sample_every; /* take every Nth hit on each CPU; 0: all */
+	uint32_t sample_rate;  /* take at most so many hits a second; 0: all */
+	bool overwrite;	       /* a full ring drops its oldest records, not new ones */
+	/*
+	 * With `overwrite`: the rings are in this file, which outlives the process, so that
+	 * probe_remains_open() can read them then. The process makes it, where it sees this
+	 * absolute path, which ends in ".probectl"; it must not exist. When the session ends,
+	 * it is removed.
+	 */
+	const char *file;
 	/*
 	 * Hits leave records only while the session is switched on (probe_session_switch()); at
 	 * first it is off. With until_full, a hit that finds no room switches the session
@@ -358,45 +414,6 @@ struct probe_session_options {
 	bool follow_children;
 };
 
-enum probe_value_kind {
-	PROBE_VALUE_NULL, /* could not be read */
-	PROBE_VALUE_SIGNED,
-	PROBE_VALUE_UNSIGNED,
-	PROBE_VALUE_FLOAT,
-	PROBE_VALUE_STRING, /* str() in the pattern */
-	PROBE_VALUE_TEXT,   /* a number (u) that points to text (bytes, length) */
-	PROBE_VALUE_BYTES   /* an aggregate, or bytes() in the pattern */
-};
-
-struct probe_value {
-	enum probe_value_kind kind;
-	bool truncated; /* the string or the bytes were longer */
-	union {
-		int64_t i;
-		uint64_t u;
-		double f;
-	};
-	const char *bytes; /* not terminated by NUL; valid during the call of the visitor */
-	size_t length;
-};
-
-/* Which part of a probe is counted. The hits of its other sites are unknown, not 0. */
-struct probe_coverage {
-	size_t sites;	    /* of the probe, in its module */
-	size_t refused;	    /* could not be patched: none of their hits are counted */
-	size_t overwritten; /* were found altered: some of their hits are not counted */
-};
-
-/* Adds the coverage of another probe, or of the same probe in another process. */
-void probe_coverage_add(struct probe_coverage *sum, const struct probe_coverage *more);
-
-/* Tells whether no site is counted: then the number of hits is unknown. */
-bool probe_coverage_is_none(const struct probe_coverage *coverage);
-
-/* Says what is not counted: "refused", "1 of 3 sites overwritten"; "" if everything is. */
-enum { PROBE_COVERAGE_BYTES = 96 };
-void probe_coverage_text(char text[PROBE_COVERAGE_BYTES], const struct probe_coverage *coverage);
-
 /* The role of a probe in its pair, in a session of any kind (gather.pairing). */
 enum probe_role { PROBE_ROLE_NONE, PROBE_ROLE_BEGIN, PROBE_ROLE_END };
 
@@ -404,71 +421,11 @@ enum probe_role { PROBE_ROLE_NONE, PROBE_ROLE_BEGIN, PROBE_ROLE_END };
 struct probe_session_probe {
 	const char *provider, *name, *path;
 	enum probe_role role;
+	uint32_t pair;	    /* with a role: the number of its pair in this session */
 	uint64_t hits;	    /* as of the last probe_session_poll() or _stop() */
 	uint64_t lost;	    /* hits without a record: no room in the ring, or for the key */
 	uint64_t unmatched; /* ends without a begin */
 	struct probe_coverage coverage;
-};
-
-/*
- * What was gathered for one probe, or for one key of a probe, over all sites and CPUs. A pair
- * has its row at the end. Times are in nanoseconds.
- */
-struct probe_row {
-	size_t probe; /* index of probe_session_probes() */
-	size_t begin; /* of a pair: index of the (first) probe that begins it; otherwise SIZE_MAX */
-	const struct probe_value *keys; /* as many as the session's options have */
-	uint64_t count;
-	bool has_value; /* there is a value or a time; otherwise the following fields are unused */
-	bool is_signed;
-	/* Exact up to 2^64 (a double would not be), unless `unit` is not 1. */
-	long double sum;
-	struct probe_value min, max; /* PROBE_VALUE_NULL: none */
-	struct probe_value last;
-	uint64_t last_time_ns; /* CLOCK_REALTIME */
-	/* PROBE_BUCKETS counts, or NULL. probe_bucket_range() gives their bounds. */
-	const uint64_t *buckets;
-	double unit; /* nanoseconds per unit of the buckets' bounds; 1 of plain values */
-	/*
-	 * Of a pair without keys: how many have begun and not ended. The same in each row of the
-	 * pair.
-	 */
-	uint64_t in_flight;
-};
-#define PROBE_BUCKETS 1921
-
-/* A frame of a call stack. Owned by the session, which has each different frame once. */
-struct probe_frame {
-	uint64_t ip;	    /* run-time address: the site, or a return address */
-	const char *module; /* path of the file; NULL: no file, such as code of a JIT */
-	const char *symbol; /* or NULL */
-	uint64_t offset; /* of ip in the symbol; without a symbol, link-time address in the file */
-	uint64_t function; /* link-time address of the function; 0: not known */
-};
-
-enum probe_stack_end {
-	PROBE_STACK_WHOLE,
-	PROBE_STACK_TRUNCATED, /* there is more: the copy was too short, or too many frames */
-	PROBE_STACK_LOST /* no way to unwind further: no rules for this code, or a broken stack */
-};
-enum { PROBE_FRAMES_MAX = 127 };
-
-/* The first frame is the innermost: that of the site. */
-struct probe_stack {
-	const struct probe_frame *const *frames;
-	size_t count;
-	enum probe_stack_end end;
-};
-
-struct probe_hit {
-	uint64_t time_ns; /* CLOCK_REALTIME */
-	pid_t pid, tid;
-	int cpu;
-	size_t probe; /* index of probe_session_probes() */
-	uint64_t pc;  /* run-time address of the site */
-	const struct probe_value *args;
-	size_t arg_count;
-	const struct probe_stack *stack; /* with PROBE_STACK_COPY; else NULL */
 };
 
 /*
@@ -567,9 +524,9 @@ PROBE_MUST_CHECK struct probe_error *probe_session_look(struct probe_session *se
 
 /*
  * Leaves a session in the target: from now on it is persistent, and ends with probe_target_end()
- * or when its probes are disabled. `text` is stored with it, for whoever opens it. The session
- * can still be read here, and must be freed; probe_session_stop() then does nothing. After an
- * error the session is as before. Errors: PROBE_ERROR_USAGE (the session follows libraries or
+ * or when its probes are disabled. `text` is stored with it, for the process that opens it. The
+ * session can still be read here, and must be freed; probe_session_stop() then does nothing. After
+ * an error the session is as before. Errors: PROBE_ERROR_USAGE (the session follows libraries or
  * programs, has switches, or records without options->overwrite; the text is too long), otherwise
  * as probe_session_start().
  */
@@ -610,19 +567,6 @@ PROBE_MUST_CHECK struct probe_error *probe_session_stack(
 	struct probe_session *session, const struct probe_row *row, struct probe_stack *ret);
 
 /*
- * Returns the smallest and the largest value that bucket `index` counts, both inclusive. The last
- * bucket, PROBE_BUCKETS - 1, counts negative values, INT64_MIN to -1. The bounds of the others
- * are unsigned.
- */
-void probe_bucket_range(size_t index, int64_t *low_ret, uint64_t *high_ret);
-
-/*
- * Returns a percentile of a row's values: `percent` of the hits have this value or less. It is at
- * most 1.6 % off, and between min and max. Without hits or buckets, it is NAN.
- */
-double probe_row_percentile(const struct probe_row *row, double percent);
-
-/*
  * Returns the session's probes. Owned by the session, and valid until the next call that polls
  * it: the array grows when libraries are opened.
  */
@@ -632,12 +576,12 @@ const struct probe_session_probe *probe_session_probes(
 /*
  * Removes single probes of the session from the target, or puts them back. on[] has an element
  * for each of probe_session_probes(). A probe that is off costs nothing, because its sites are
- * restored; its counts stay, and continue later. A pair (gather.pairing) is on only if on[] is
- * true for all of its probes. When a pair is switched on again, earlier begins are forgotten.
- * However many probes there are, it is one change of the target. *report says what was switched
- * on; after an error, probe_session_is_selected() says which probes are on. Errors:
- * PROBE_ERROR_STATE (the session has ended; a library was closed or replaced), otherwise as
- * probe_session_start().
+ * restored; its counts stay, and continue later. In a PROBE_SESSION_GATHER, a pair
+ * (gather.pairing) is on only if on[] is true for all of its probes. When a pair is switched on
+ * again, earlier begins are forgotten. However many probes there are, it is one change of the
+ * target. *report says what was switched on; after an error, probe_session_is_selected() says which
+ * probes are on. Errors: PROBE_ERROR_STATE (the session has ended; a library was closed or
+ * replaced), otherwise as probe_session_start().
  */
 PROBE_MUST_CHECK struct probe_error *probe_session_select(
 	struct probe_session *session, const bool *on, struct probe_report *report);

@@ -26,15 +26,17 @@ extern "C" {
 /* ---- Writing a tracer ---------------------------------------------------------- */
 
 /* The version of this interface. Tracers built for another version are not loaded. */
-#define PROBE_TRACER_ABI 1
+#define PROBE_TRACER_ABI 2
 
 /* What an operation returns. */
 enum probe_tracer_verdict {
 	PROBE_TRACER_TRACE,   /* `enabled`: call `trace` for this hit; `trace`: continue */
 	PROBE_TRACER_DISCARD, /* ignore this hit */
 	/*
-	 * Remove this tracer from the probe: it gets no more of its hits. For PROBE_TAG_STATUS:
-	 * remove it from all probes, which ends it.
+	 * Remove this tracer from the probe, in the process that hit it: from now on it gets none
+	 * of these hits, and the sites are restored if no other session has switched them on. For
+	 * PROBE_TAG_STATUS: from all probes of that process; without a process, from everything,
+	 * which ends it.
 	 */
 	PROBE_TRACER_REMOVE
 };
@@ -47,14 +49,18 @@ enum probe_tracer_tag {
 	PROBE_TAG_OBSERVE, /* the user says that its first argument is a value (tag=observe) */
 	PROBE_TAG_COUNT,   /* ... or a counter that only grows (tag=count) */
 	/*
-	 * No hit: do you want to live? `enabled` is asked before the first hit,
-	 * `enabled` and, if it says so, `trace` whenever somebody looks at the
-	 * tracer: at each interval (-i), and at the end.
+	 * Not a hit: does the tracer want to go on? `enabled` is called when the tracer starts, and
+	 * for each process before its probes are switched on. At each interval (-i) and at the end,
+	 * `enabled` and, if it returns PROBE_TRACER_TRACE, `trace` are called without a process;
+	 * then `enabled` for each process.
 	 */
 	PROBE_TAG_STATUS
 };
 
-/* The thread that hit the probe. With PROBE_TAG_STATUS: 0. */
+/*
+ * The thread that hit the probe. With PROBE_TAG_STATUS: a process and the thread 0, or both 0,
+ * which stands for all.
+ */
 struct probe_tracee {
 	pid_t pid, tid;
 };
@@ -67,11 +73,22 @@ struct probe_tracer_term {
 	size_t arg_count;
 };
 
+/* What is known of a hit beside its term. Pointers may be NULL. */
 struct probe_tracer_options {
 	uint64_t time_ns; /* CLOCK_REALTIME */
 	int cpu;
-	bool filtered;	   /* there is a filter, which the hit has passed */
-	const char *extra; /* the name of the thread, or NULL */
+	const char *comm; /* the name of the thread */
+	/*
+	 * What the tag adds. PROBE_TAG_END: the time since the begin of the same pair in the
+	 * same thread, in nanoseconds; NULL if none was seen. PROBE_TAG_OBSERVE and _COUNT: the
+	 * value, which is the first argument that is a number. Of other tags: NULL.
+	 */
+	const struct probe_value *extra;
+	/*
+	 * The value of the filter (-f), which is not 0: `arg0 & 7` is 1 to 7. NULL without a
+	 * filter, or if it asked for a CPU that the kernel did not tell the stub.
+	 */
+	const struct probe_value *filter_result;
 };
 
 /*
@@ -129,6 +146,20 @@ enum probe_tracer_output {
 	PROBE_TRACER_STACKS,	/* counts by call stack (probe/stacks.h) */
 	PROBE_TRACER_LOADED	/* whatever a shared object does: probe_tracer_host_start() */
 };
+
+/* One of the tracers that a name stands for: with its own probes, rows by a key, and pairs. */
+struct probe_tracer_part {
+	const char *tracer;    /* for probe_tracer_parse() */
+	const char *probes[3]; /* for probe_pattern_parse() */
+	size_t probe_count;
+	const char *key, *match; /* as in struct probe_gather; `match` may be NULL */
+};
+
+/*
+ * Returns part `index` of a tracer that stands for several, `pmtrace` or `pcp,pmtrace`; false if
+ * there is none, or if `text` is one tracer. All strings are static.
+ */
+bool probe_tracer_part(const char *text, size_t index, struct probe_tracer_part *ret);
 
 /*
  * Parses a tracer as users type it: NAME[,EXPR], pcp[,NAME[,EXPR]], or PATH.so[,OPTIONS]. The
@@ -200,24 +231,33 @@ int probe_tracer_host_input(const struct probe_tracer_host *host);
 int probe_tracer_host_fd(const struct probe_tracer_host *host);
 
 /*
- * Sends a hit to the tracer. With PROBE_TAG_POINT, it gets the tag that the user has set (tag=),
- * if any. `comm` is the name of the thread, or NULL.
+ * Asks the tracer whether it wants hits of a process (PROBE_TAG_STATUS), and waits for the answer
+ * as long as its timeout allows. Call it before switching on the probes of the process, and send no
+ * hits of a process that it does not want. Errors: as probe_tracer_host_poll().
+ */
+PROBE_MUST_CHECK struct probe_error *probe_tracer_host_ask(
+	struct probe_tracer_host *host, pid_t pid, bool *wanted_ret);
+
+/*
+ * Sends a hit to the tracer. With PROBE_TAG_POINT, it gets the tag that the user has set (tag=)
+ * for this probe, if any. `comm` is the name of the thread, or NULL.
  */
 void probe_tracer_host_hit(struct probe_tracer_host *host, enum probe_tracer_tag tag,
-	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm,
-	bool filtered);
-/* Asks the tracer for its status (PROBE_TAG_STATUS). */
-void probe_tracer_host_look(struct probe_tracer_host *host);
+	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm);
+/* Asks the tracer for its status (PROBE_TAG_STATUS): as a whole, with the pid 0; or of a process.
+ */
+void probe_tracer_host_look(struct probe_tracer_host *host, pid_t pid);
 
 /*
  * Reads replies, and checks regularly that the tracer is alive. Never blocks. Calls `removed` for
- * each probe from which the tracer has removed itself. Errors: PROBE_ERROR_STATE, once (the
- * tracer crashed, ended or did not answer, and is gone), PROBE_ERROR_SYSTEM with EPIPE (nobody
- * reads what it prints).
+ * each probe of a process from which the tracer has removed itself; without names, for all of
+ * the process. Errors: PROBE_ERROR_STATE, once (the tracer
+ * crashed, ended or did not answer, and is gone), PROBE_ERROR_SYSTEM with EPIPE (nothing reads
+ * what it prints).
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_host_poll(struct probe_tracer_host *host,
-	void (*removed)(const char *provider, const char *name, void *data), void *data);
-/* Tells whether the tracer has removed itself from all probes. */
+	void (*removed)(pid_t pid, const char *provider, const char *name, void *data), void *data);
+/* Tells whether the tracer has removed itself from everything: at the start, it said no. */
 bool probe_tracer_host_off(const struct probe_tracer_host *host);
 
 /*

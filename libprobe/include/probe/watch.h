@@ -70,10 +70,9 @@ PROBE_MUST_CHECK struct probe_error *probe_watch_next(
 
 /*
  * Says that a held program has no probe that is wanted, though all of its sessions follow
- * libraries. When the same file is executed again, the process is held before its loader has
- * mapped any library, which costs least. Sessions for it must follow libraries again. They see
- * its libraries before any constructor runs, but not hits of code that runs while a library is
- * relocated (ifunc resolvers).
+ * libraries. When a program of the same files starts again, it is not returned unless it starts a
+ * process or a thread, executes another program, maps code of another file, or runs for more than
+ * some milliseconds; then it is held before it does. Sessions for it must follow libraries again.
  */
 void probe_watch_pass_over(struct probe_watch *watch, const struct probe_target *target);
 

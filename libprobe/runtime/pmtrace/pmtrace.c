@@ -170,6 +170,32 @@ int pmtracecounter(const char *tag, double value)
 
 /* ---- State and errors -------------------------------------------------------------------- */
 
+/* Flags that are new and have no effect, a line for each. The page has no others. */
+static void tell_ineffective(int code)
+{
+	static const struct {
+		unsigned int flag;
+		const char *name, *why;
+	} known[] = {
+		{PMTRACE_STATE_COMMS, "PMTRACE_STATE_COMMS", "there is no agent to connect to"},
+		{PMTRACE_STATE_PDU, "PMTRACE_STATE_PDU", "nothing is sent to an agent"},
+		{PMTRACE_STATE_PDUBUF, "PMTRACE_STATE_PDUBUF", "nothing is sent to an agent"},
+		{PMTRACE_STATE_ASYNC, "PMTRACE_STATE_ASYNC", "nothing is sent to an agent"},
+	};
+	unsigned int rest = (unsigned int)code & ~(unsigned int)PMTRACE_STATE_API &
+			    ~(unsigned int)PMTRACE_STATE_NOAGENT;
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (rest & known[i].flag)
+			fprintf(stderr, "pmtracestate: %s has no effect in libprobe_pmtrace: %s\n",
+				known[i].name, known[i].why);
+		rest &= ~known[i].flag;
+	}
+	if (rest)
+		fprintf(stderr, "pmtracestate: 0x%x has no effect: there are no such flags\n",
+			rest);
+}
+
 int pmtracestate(int code)
 {
 	int previous;
@@ -177,6 +203,7 @@ int pmtracestate(int code)
 	if (code & PMTRACE_STATE_ASYNC && atomic_load(&is_synchronous))
 		return told(-EINVAL, __func__, "%d", code);
 	previous = atomic_exchange(&flags, code);
+	tell_ineffective(code & ~previous);
 	if (TRACED(state)) {
 		STAP_PROBE2(pmtrace, state, code, previous);
 		ARCH_JUMP_ROOM();

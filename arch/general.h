@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef ARCH_GENERAL_H
+#define ARCH_GENERAL_H
+
+/*
+ * For a function that runs while vector and floating-point registers hold the program's values: it
+ * is compiled to leave them alone, without calls into sanitizers. It must call only such functions,
+ * and none of a library: memcpy(3) uses vectors.
+ */
+#if defined(__x86_64__)
+#define GENERAL_ONLY                                                                               \
+	__attribute__((target("general-regs-only"), no_instrument_function,                        \
+		no_sanitize("address"), no_sanitize("undefined"), no_sanitize("thread")))
+#else
+#define GENERAL_ONLY
+#endif
+
+#endif

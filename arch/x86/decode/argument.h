@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* Implements an operation of struct arch; documented there. */
+#ifndef ARCH_X86_DECODE_ARGUMENT_H
+#define ARCH_X86_DECODE_ARGUMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+bool x86_64_argument_dies(const uint8_t *bytes, size_t length);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What we need of a disassembler library, in terms of our own.
+ *
+ * The first call loads the library, in whichever thread makes it; it stays loaded. Every thread
+ * has its own handle, made at its first call and freed when the thread ends; all functions may
+ * be called from any thread.
+ */
+#ifndef ARCH_X86_DECODE_DISASM_H
+#define ARCH_X86_DECODE_DISASM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The parts of an x86-64 instruction. Offsets count from its first byte. */
+struct disasm_insn {
+	uint8_t length;	      /* 1 to 15 */
+	uint8_t modrm_offset; /* 0 if there is no ModRM byte */
+	uint8_t disp_offset;  /* 0 if there is no displacement */
+	uint8_t disp_size;    /* bytes */
+	bool reads_pc;	      /* a memory operand is relative to %rip */
+	bool reads_pc32;      /* ... to %eip (address-size prefix) */
+	int64_t disp;	      /* of that operand */
+};
+
+/*
+ * Whether instructions can be decoded. False if the library is not installed, was built without
+ * x86 or details, or is of another version than its headers. The functions below then return 0
+ * and false, as they do for bytes that are not an instruction.
+ */
+bool disasm_available(void);
+
+/* The length of the instruction at the start of `bytes`, or 0. */
+size_t disasm_length(const uint8_t *bytes, size_t length);
+
+/* Decodes one instruction with its operands, for about a quarter more time. */
+bool disasm_insn(const uint8_t *bytes, size_t length, struct disasm_insn *ret);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* Decoding and moving x86-64 instructions: operations of struct arch, documented there. */
+#ifndef ARCH_X86_DECODE_INSN_H
+#define ARCH_X86_DECODE_INSN_H
+
+#include "arch/arch.h"
+
+enum {
+	X86_64_JUMP_LENGTH = 5,	      /* of x86_64_jump() */
+	X86_64_FAR_JUMP_LENGTH = 14,  /* of x86_64_far_jump() */
+	X86_64_SHORT_JUMP_LENGTH = 2, /* of x86_64_short_jump() */
+	X86_64_SHORT_REACH = 130      /* of an 8-bit displacement, from the address before it */
+};
+
+/* The bytes before the opcode. Of several prefixes of one group the last one is stored. */
+struct x86_64_prefixes {
+	uint8_t length;	   /* bytes, REX included: the offset of the opcode */
+	uint8_t rex;	   /* 0 if there is none */
+	uint8_t repeat;	   /* f2, f3 or 0 */
+	uint8_t segment;   /* 26, 2e, 36, 3e, 64, 65 or 0 */
+	bool operand_size; /* 66 */
+	bool address_size; /* 67 */
+	bool lock;
+};
+
+/* REX.W, REX.B as bits of struct x86_64_prefixes.rex. */
+enum { X86_64_REX_W = 8, X86_64_REX_B = 1 };
+
+/* The prefixes at the start of `bytes`; the result's length is `length` if nothing follows them. */
+struct x86_64_prefixes x86_64_prefixes(const uint8_t *bytes, size_t length);
+
+/*
+ * Whether decode() and move() work. False if the disassembler library is missing: they then
+ * find every byte undecodable. Loads the library.
+ */
+bool x86_64_can_decode(void);
+
+bool x86_64_decode(const uint8_t *bytes, size_t length, uint64_t address, struct arch_insn *ret);
+size_t x86_64_nop_length(const uint8_t *bytes, size_t length);
+enum arch_move_status x86_64_move(const uint8_t *bytes, size_t length, uint64_t from, uint64_t to,
+	size_t need, struct arch_moved *ret);
+size_t x86_64_jump(uint64_t at, uint64_t to, uint8_t *out);
+size_t x86_64_short_jump(uint64_t at, uint64_t to, uint8_t *out);
+size_t x86_64_far_jump(uint64_t at, uint64_t to, uint8_t *out);
+uint64_t x86_64_jump_target(uint64_t at, const uint8_t *bytes);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Operations of struct arch_process that run on the machine itself, so only on x86-64. */
+#ifndef ARCH_X86_PROCESS_PROCESS_H
+#define ARCH_X86_PROCESS_PROCESS_H
+
+#include "arch/process.h"
+
+#if defined(__x86_64__)
+#define X86_64_ON_HOST(function) (function)
+#else
+#define X86_64_ON_HOST(function) NULL
+#endif
+
+uint64_t x86_64_counter(void);
+void x86_64_trap(void);
+void x86_64_measure_state(struct arch_state *ret);
+size_t x86_64_make_state(uint8_t *state, size_t size, const struct arch_state *usual);
+
+#endif

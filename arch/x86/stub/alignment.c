@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The alignment check.
+ *
+ * A program that sets EFLAGS.AC gets a SIGBUS for each misaligned word that it reads or writes.
+ * A stub reads strings, structures and numbers wherever they are, and so may a function of the
+ * program that the stub calls (memcpy(3) does): neither must stop the program. Such a stub
+ * tests the flag, and clears it until it leaves:
+ *
+ *   pushf                  below the other flags (struct frame)
+ *   testb $4,2(%rsp)       set?
+ *   jne clear              out of line: popf costs twenty times what this does
+ *   ...
+ *   testb $4,2(%rsp)
+ *   jne restore
+ *
+ * Stubs that read only registers, constants and aligned words omit this. The stack is aligned
+ * if the flag is set: the program itself pushes onto it.
+ *
+ * Sources: Intel SDM volume 1, 3.4.3; volume 3, 6.15 (interrupt 17).
+ */
+#include "arch/x86/stub/plan.h"
+
+enum { FLAG_AC = 1 << 18 };
+
+static bool operand_is_aligned(const struct arch_arg *arg, bool is_static)
+{
+	if (arg->kind != ARCH_ARG_MEMORY || arg->size == 1)
+		return true;
+	if (arg->index != ARCH_REG_NONE || arg->disp % (int64_t)arg->size != 0)
+		return false;
+	return arg->base == RSP || (is_static && arg->base < 0);
+}
+
+bool stub_is_aligned(const struct arch_stub *s)
+{
+	if (s->kind == ARCH_STUB_CALL)
+		return false;
+	for (int i = 0; i < s->capture_count; i++)
+		if (capture_is_variable(&s->captures[i]) ||
+			!operand_is_aligned(&s->captures[i].arg, s->captures[i].is_static))
+			return false;
+	return true;
+}
+
+/* Jumps to the label if the flag was set. */
+static void emit_if_set(struct emit *e, int label)
+{
+	emit_bytes(e, "\xf6\x44\x24\x02\x04", 5); /* testb $4,2(%rsp) */
+	emit_jump_label(e, CC_NE, label);
+}
+
+void emit_alignment_enter(struct emit *e, const struct stub_plan *p)
+{
+	if (p->is_aligned)
+		return;
+	emit_u8(e, 0x9c); /* pushf */
+	emit_if_set(e, p->clear_check);
+	emit_place(e, p->check_cleared);
+}
+
+void emit_alignment_leave(struct emit *e, const struct stub_plan *p)
+{
+	if (p->is_aligned)
+		return;
+	emit_if_set(e, p->restore_check);
+	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, 8));
+	emit_place(e, p->check_restored);
+}
+
+void emit_alignment_slow(struct emit *e, const struct stub_plan *p)
+{
+	if (p->is_aligned)
+		return;
+	emit_place(e, p->clear_check);
+	emit_u8(e, 0x9c);
+	emit_imm_mem(e, false, IMM_AND, mem_at(RSP, 0), ~FLAG_AC);
+	emit_u8(e, 0x9d); /* popf */
+	emit_jump_label(e, -1, p->check_cleared);
+	emit_place(e, p->restore_check);
+	emit_u8(e, 0x9d);
+	emit_jump_label(e, -1, p->check_restored);
+}

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How a stub reads a probe's arguments.
+ *
+ * Pointers. A memory operand that is not on the stack or in static storage, and every string,
+ * is reached through a pointer that the program itself may never follow. Before following it,
+ * the stub asks the kernel whether its page is readable: rt_sigprocmask(2) with an invalid
+ * `how` copies eight bytes from the given address and then fails with EINVAL, or with EFAULT if
+ * the address is not readable (kernel/signal.c of Linux). It changes nothing in either case. If
+ * another thread unmaps the page between the check and the read, the read still faults, as a
+ * read by the program itself would.
+ *
+ * The page of the site's stack pointer needs no check. Neither do addresses within two pages
+ * above it whose base is %rbp: with a frame pointer, that is the frame.
+ */
+#include "arch/arch.h"
+#include "arch/layout.h"
+#include "arch/x86/emit.h"
+#include "arch/x86/stub/stub.h"
+#include "arch/x86/stub/plan.h"
+
+enum { STACK_NEAR = 2 * PAGE_BYTES, SYS_RT_SIGPROCMASK = 14, MINUS_EINVAL = -22 };
+
+/* ---- What can be captured, and how -------------------------------------------- */
+
+static bool is_scalar_size(uint32_t size)
+{
+	return size == 1 || size == 2 || size == 4 || size == 8;
+}
+
+bool x86_64_capturable(const struct arch_arg *arg)
+{
+	switch (arg->kind) {
+	case ARCH_ARG_IMMEDIATE:
+		return !arg->symbol && is_scalar_size(arg->size);
+	case ARCH_ARG_REGISTER:
+		return arg->base >= 0 && arg->base < 16 && is_scalar_size(arg->size);
+	case ARCH_ARG_FP_REGISTER: /* more than 16 of them need AVX-512 */
+		return arg->base >= 0 && arg->base < 16 &&
+		       (arg->size == 4 || arg->size == 8 || arg->size == XMM_BYTES);
+	case ARCH_ARG_MEMORY:
+		return !arg->symbol && arg->size > 0 && arg->size <= PAGE_BYTES && arg->base < 16 &&
+		       arg->index < 16;
+	case ARCH_ARG_UNKNOWN:
+		break;
+	}
+	return false;
+}
+
+bool capture_is_variable(const struct arch_capture *c)
+{
+	if (c->is_string || c->has_length || c->stack)
+		return true;
+	return c->arg.kind == ARCH_ARG_MEMORY
+		       ? !is_scalar_size(c->arg.size)
+		       : c->arg.kind == ARCH_ARG_FP_REGISTER && c->arg.size == XMM_BYTES;
+}
+
+/* Pointers and lengths are in general registers, constants or memory. */
+static bool is_whole(const struct arch_arg *arg)
+{
+	return arg->kind != ARCH_ARG_FP_REGISTER && is_scalar_size(arg->size);
+}
+
+bool capture_is_possible(const struct arch_capture *c)
+{
+	if (c->stack == ARCH_STACK_BYTES)
+		return c->bytes_max > 0 && c->bytes_max <= ARCH_STACK_MAX && c->bytes_max % 8 == 0;
+	if (c->stack == ARCH_STACK_FRAMES)
+		return c->bytes_max > 0 && c->bytes_max <= 8 * ARCH_FRAMES_MAX &&
+		       c->bytes_max % 8 == 0;
+	if (!x86_64_capturable(&c->arg))
+		return false;
+	if (c->has_length && (!x86_64_capturable(&c->length) || !is_whole(&c->length)))
+		return false;
+	return !(c->is_string || c->has_length) || is_whole(&c->arg);
+}
+
+uint32_t capture_bytes(const struct arch_capture *c)
+{
+	if (c->stack)
+		return c->bytes_max;
+	if (c->arg.kind == ARCH_ARG_FP_REGISTER)
+		return XMM_BYTES;
+	if (c->is_string || c->has_length)
+		return c->bytes_max;
+	return c->arg.size < c->bytes_max ? c->arg.size : c->bytes_max;
+}
+
+/* Static storage and the stack frame are mapped as long as the code there runs. */
+static bool memory_is_safe(const struct arch_arg *arg, bool is_static)
+{
+	if (arg->index != ARCH_REG_NONE)
+		return false;
+	if (arg->base == RSP)
+		return arg->disp >= -128 && arg->disp <= PAGE_BYTES;
+	return is_static && arg->base < 0;
+}
+
+static bool is_checked(const struct arch_arg *arg, bool is_static)
+{
+	return arg->kind == ARCH_ARG_MEMORY && !memory_is_safe(arg, is_static);
+}
+
+bool x86_64_capture_checked(const struct arch_capture *c)
+{
+	if (c->stack)
+		return false;
+	return is_checked(&c->arg, c->is_static) ||
+	       (c->has_length && is_checked(&c->length, c->length_is_static));
+}
+
+/* ---- Values --------------------------------------------------------------------- */
+
+void emit_original(struct emit *e, const struct frame *f, int reg, int dst)
+{
+	if (reg == RSP)
+		emit_mem(e, true, OP_LEA, dst, mem_at(RSP, f->size));
+	else if (f->saved[reg] >= 0)
+		emit_mem(e, true, OP_MOV_LOAD, dst, mem_at(RSP, f->saved[reg]));
+	else
+		emit_reg(e, true, OP_MOV_LOAD, dst, reg);
+}
+
+/* REG_VALUE = the value at m, of 1 to 8 bytes, extended to 64 bits. */
+static void emit_load(struct emit *e, struct emit_mem m, unsigned int bytes, bool is_signed)
+{
+	if (bytes == 1)
+		emit_mem(e, is_signed, is_signed ? OP_MOVSX8 : OP_MOVZX8, REG_VALUE, m);
+	else if (bytes == 2)
+		emit_mem(e, is_signed, is_signed ? OP_MOVSX16 : OP_MOVZX16, REG_VALUE, m);
+	else if (bytes == 4)
+		emit_mem(e, is_signed, is_signed ? OP_MOVSX32 : OP_MOV_LOAD, REG_VALUE, m);
+	else
+		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, m);
+}
+
+/* REG_VALUE = the low `bytes` bytes of a register, extended to 64 bits. */
+static void emit_extend(struct emit *e, int reg, unsigned int bytes, bool is_signed)
+{
+	if (bytes == 1)
+		emit_reg(e, is_signed, is_signed ? OP_MOVSX8 : OP_MOVZX8, REG_VALUE, reg);
+	else if (bytes == 2)
+		emit_reg(e, is_signed, is_signed ? OP_MOVSX16 : OP_MOVZX16, REG_VALUE, reg);
+	else if (bytes == 4)
+		emit_reg(e, is_signed, is_signed ? OP_MOVSX32 : OP_MOV_LOAD, REG_VALUE, reg);
+	else
+		emit_reg(e, true, OP_MOV_LOAD, REG_VALUE, reg);
+}
+
+static bool is_sign_extended(const struct arch_arg *arg)
+{
+	return arg->is_signed && !arg->is_float;
+}
+
+/* REG_VALUE = a general register's value at the site. */
+static void emit_register_value(struct emit *e, const struct frame *f, const struct arch_arg *arg)
+{
+	unsigned int bytes = arg->size < arg->width ? arg->size : arg->width;
+	bool is_signed = is_sign_extended(arg);
+
+	if (arg->base == RSP) {
+		emit_original(e, f, RSP, REG_VALUE);
+		emit_extend(e, REG_VALUE, bytes, is_signed);
+	} else if (f->saved[arg->base] >= 0) {
+		emit_load(e, mem_at(RSP, f->saved[arg->base] + arg->shift / 8), bytes, is_signed);
+	} else if (arg->shift) {
+		emit_reg(e, true, OP_MOV_LOAD, REG_VALUE, arg->base);
+		emit_shift(e, true, false, REG_VALUE, arg->shift);
+		emit_extend(e, REG_VALUE, bytes, is_signed);
+	} else {
+		emit_extend(e, arg->base, bytes, is_signed);
+	}
+}
+
+/* The constant, converted to the declared size and sign. */
+static uint64_t immediate_value(const struct arch_arg *arg)
+{
+	unsigned int bits = arg->size * 8;
+	uint64_t value = arg->disp;
+
+	if (bits >= 64)
+		return value;
+	value &= (UINT64_C(1) << bits) - 1;
+	if (is_sign_extended(arg) && value >> (bits - 1))
+		value |= ~UINT64_C(0) << bits;
+	return value;
+}
+
+/* dst = the address of a memory operand; changes REG_SCRATCH. */
+static void emit_address(struct emit *e, const struct frame *f, const struct arch_arg *arg, int dst)
+{
+	bool far = arg->disp != (int32_t)arg->disp;
+	bool based = arg->base >= 0;
+	struct emit_mem m = {.base = dst,
+		.index = REG_NONE,
+		.scale = arg->scale ? arg->scale : 1,
+		.disp = far || !based ? 0 : arg->disp};
+
+	if (based)
+		emit_original(e, f, arg->base, dst);
+	else
+		emit_lea_to(e, dst, arg->disp);
+	if (arg->index >= 0) {
+		emit_original(e, f, arg->index, REG_SCRATCH);
+		m.index = REG_SCRATCH;
+	}
+	if (m.index != REG_NONE || m.disp)
+		emit_mem(e, true, OP_LEA, dst, m);
+	if (based && far) {
+		emit_const(e, REG_SCRATCH, arg->disp);
+		emit_reg(e, true, OP_ADD, dst, REG_SCRATCH);
+	}
+}
+
+/* mov between a vector register and REG_VALUE (4 or 8 bytes). */
+static void emit_vector_value(struct emit *e, const struct arch_arg *arg)
+{
+	uint8_t rex = (arg->size == 8 ? 8 : 0) | (arg->base & 8 ? 4 : 0);
+
+	emit_u8(e, 0x66);
+	if (rex)
+		emit_u8(e, 0x40 | rex);
+	emit_bytes(e, "\x0f\x7e", 2); /* movd or movq %xmmN, %rax */
+	emit_u8(e, 0xc0 | (arg->base & 7) << 3 | REG_VALUE);
+}
+
+/* REG_VALUE = the value of a scalar that needs no check. */
+static void emit_value(struct emit *e, const struct frame *f, const struct arch_arg *arg)
+{
+	switch (arg->kind) {
+	case ARCH_ARG_IMMEDIATE:
+		emit_const(e, REG_VALUE, immediate_value(arg));
+		break;
+	case ARCH_ARG_REGISTER:
+		emit_register_value(e, f, arg);
+		break;
+	case ARCH_ARG_FP_REGISTER:
+		emit_vector_value(e, arg);
+		break;
+	case ARCH_ARG_MEMORY:
+		emit_address(e, f, arg, REG_VALUE);
+		emit_load(e, mem_at(REG_VALUE, 0), arg->size, is_sign_extended(arg));
+		break;
+	case ARCH_ARG_UNKNOWN:
+		break;
+	}
+}
+
+/* ---- Checked pointers -------------------------------------------------------------- */
+
+/*
+ * The subroutine that checks whether the aligned word containing address %rsi is readable: ZF
+ * if so. Aligns %rsi; changes %rax, %rcx, %rdx, %rdi, %r10, %r11.
+ */
+static void emit_check_subroutine(struct emit *e, const struct stub_plan *p)
+{
+	int out = emit_label(e);
+
+	emit_place(e, p->check);
+	emit_imm(e, true, IMM_AND, RSI, -8);
+	/*
+	 * Is it the page of the site's stack pointer? The pushed return addresses make no
+	 * difference.
+	 */
+	emit_mem(e, true, OP_LEA, RAX, mem_at(RSP, p->frame.size));
+	emit_reg(e, true, OP_XOR, RAX, RSI);
+	emit_shift(e, true, false, RAX, 12);
+	if (p->stub->may_call_kernel) {
+		emit_jump_label(e, CC_E, out);
+		/* A null set is not an error; nothing is mapped in the first page. */
+		emit_imm(e, true, IMM_CMP, RSI, PAGE_BYTES);
+		emit_jump_label(e, CC_B, out); /* below: not equal */
+		emit_const(e, RDI, UINT32_MAX);
+		emit_const(e, RDX, 0);
+		emit_const(e, R10, 8);
+		emit_const(e, RAX, SYS_RT_SIGPROCMASK);
+		emit_bytes(e, "\x0f\x05", 2); /* syscall */
+		emit_imm(e, true, IMM_CMP, RAX, MINUS_EINVAL);
+	}
+	emit_place(e, out);
+	emit_u8(e, 0xc3); /* ret */
+}
+
+/* %r8 = a memory operand's address; jumps to `bad` if it is not readable. */
+static void emit_pointer(struct emit *e, const struct stub_plan *p, const struct arch_arg *arg,
+	bool is_static, int bad)
+{
+	int good;
+
+	emit_address(e, &p->frame, arg, R8);
+	if (!is_checked(arg, is_static))
+		return;
+	good = emit_label(e);
+	if (arg->base == RBP) {
+		emit_reg(e, true, OP_MOV_LOAD, RAX, R8);
+		emit_reg(e, true, OP_SUB, RAX, RSP);
+		emit_imm(e, true, IMM_CMP, RAX, STACK_NEAR - (int32_t)arg->size);
+		emit_jump_label(e, CC_B, good);
+	}
+	emit_reg(e, true, OP_MOV_LOAD, RSI, R8);
+	emit_call_label(e, p->check);
+	emit_jump_label(e, CC_NE, bad);
+	if (arg->size > 1) { /* does it end in another page? */
+		emit_mem(e, true, OP_LEA, RSI, mem_at(R8, arg->size - 1));
+		emit_reg(e, true, OP_MOV_LOAD, RAX, RSI);
+		emit_reg(e, true, OP_XOR, RAX, R8);
+		emit_shift(e, true, false, RAX, 12);
+		emit_jump_label(e, CC_E, good);
+		emit_call_label(e, p->check);
+		emit_jump_label(e, CC_NE, bad);
+	}
+	emit_place(e, good);
+}
+
+/* ---- Bytes of a stated length -------------------------------------------------------- */
+
+/* REG_VALUE = a scalar, even one in memory that must be checked; changes %r8. */
+static void emit_checked_value(struct emit *e, const struct stub_plan *p,
+	const struct arch_arg *arg, bool is_static, int bad)
+{
+	if (!is_checked(arg, is_static)) {
+		emit_value(e, &p->frame, arg);
+		return;
+	}
+	emit_pointer(e, p, arg, is_static, bad);
+	emit_load(e, mem_at(R8, 0), arg->size, is_sign_extended(arg));
+}
+
+/* Stores the pair of the bytes; jumps to `bad` if an operand cannot be read. */
+static void emit_prepare_bytes(
+	struct emit *e, const struct stub_plan *p, const struct arch_capture *c, int temp, int bad)
+{
+	int positive = emit_label(e), all = emit_label(e), kept = emit_label(e);
+
+	emit_checked_value(e, p, &c->length, c->length_is_static, bad);
+	if (is_sign_extended(&c->length)) {
+		emit_imm(e, true, IMM_CMP, RAX, 0);
+		emit_jump_label(e, CC_GE, positive);
+		emit_const(e, RAX, 0);
+	}
+	emit_place(e, positive);
+	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(temp));
+	emit_checked_value(e, p, &c->arg, c->is_static, bad);
+	emit_reg(e, true, OP_MOV_LOAD, R8, RAX);
+	/* at most bytes_max */
+	emit_const(e, R9, c->bytes_max);
+	emit_mem(e, true, OP_CMP, R9, temp_at(temp));
+	emit_jump_label(e, CC_BE, all);
+	emit_mem(e, true, OP_MOV_LOAD, R9, temp_at(temp));
+	emit_place(e, all);
+	emit_reg(e, true, OP_ADD, R9, R8);
+	emit_call_label(e, p->extent);
+	emit_const(e, R9, c->bytes_max);
+	emit_mem(e, true, OP_CMP, R9, temp_at(temp));
+	emit_jump_label(e, CC_AE, kept);
+	emit_const(e, R9, UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
+	emit_reg(e, true, OP_OR, RAX, R9);
+	emit_place(e, kept);
+	emit_store_pair(e, temp, R8);
+}
+
+void emit_capture_subroutines(struct emit *e, const struct stub_plan *p)
+{
+	if (p->strings)
+		emit_measure_subroutine(e, p);
+	if (p->extents)
+		emit_extent_subroutine(e, p);
+	if (p->strings || p->extents || p->checked || p->stacks)
+		emit_check_subroutine(e, p);
+}
+
+/* ---- Before the sequence -------------------------------------------------------------- */
+
+void emit_store_pair(struct emit *e, int temp, int pointer)
+{
+	emit_mem(e, true, OP_MOV_STORE, pointer, temp_at(temp));
+	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(temp + 1));
+}
+
+static void emit_prepare_vector(struct emit *e, const struct stub_plan *p, int i)
+{
+	const struct arch_arg *arg = &p->stub->captures[i].arg;
+
+	emit_mem(e, true, OP_LEA, R8, temp_at(p->spill[i]));
+	emit_u8(e, arg->base & 8 ? 0x45 : 0x41);
+	emit_bytes(e, "\x0f\x11", 2); /* movups %xmmN,(%r8) */
+	emit_u8(e, (arg->base & 7) << 3);
+	emit_const(e, RAX, XMM_BYTES);
+	emit_store_pair(e, p->temp[i], R8);
+}
+
+/* What was read is in %rax (a scalar or a string's pointer) or at %r8. */
+static void emit_keep(struct emit *e, const struct stub_plan *p, int i)
+{
+	const struct arch_capture *c = &p->stub->captures[i];
+	uint64_t cut = c->arg.size > c->bytes_max;
+
+	if (c->is_string) {
+		emit_reg(e, true, OP_MOV_LOAD, R8, RAX);
+		emit_const(e, R9, c->bytes_max + 1);
+		emit_call_label(e, p->measure);
+		emit_store_pair(e, p->temp[i], R8);
+	} else if (capture_is_variable(c)) {
+		emit_const(e, RAX, capture_bytes(c) | cut << RING_STRING_TRUNCATED_BIT);
+		emit_store_pair(e, p->temp[i], R8);
+	} else {
+		emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->temp[i]));
+	}
+}
+
+void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
+{
+	const struct arch_capture *c = &p->stub->captures[i];
+	bool checked = x86_64_capture_checked(c), variable = capture_is_variable(c);
+	int bad, done;
+
+	if (!checked && !variable)
+		return;
+	if (c->stack) {
+		emit_prepare_stack(e, p, i);
+		return;
+	}
+	if (c->arg.kind == ARCH_ARG_FP_REGISTER) {
+		emit_prepare_vector(e, p, i);
+		return;
+	}
+	if (c->arg.kind != ARCH_ARG_MEMORY && !c->has_length) {
+		emit_value(e, &p->frame, &c->arg);
+		emit_keep(e, p, i);
+		return;
+	}
+	bad = emit_label(e);
+	done = emit_label(e);
+	if (c->has_length) {
+		emit_prepare_bytes(e, p, c, p->temp[i], bad);
+	} else {
+		emit_pointer(e, p, &c->arg, c->is_static, bad);
+		if (c->is_string || !variable)
+			emit_load(e, mem_at(R8, 0), c->arg.size, is_sign_extended(&c->arg));
+		emit_keep(e, p, i);
+	}
+	if (checked)
+		emit_jump_label(e, -1, done);
+	emit_place(e, bad);
+	if (checked) {
+		emit_imm_mem(
+			e, false, IMM_AND, temp_at(p->mask_temp), (int32_t) ~(UINT32_C(1) << i));
+		emit_store_imm(e, true, temp_at(p->temp[i]), 0);
+		if (variable) {
+			emit_const(e, RAX, UINT64_C(1) << RING_STRING_NULL_BIT);
+			emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->temp[i] + 1));
+		}
+	}
+	emit_place(e, done);
+}
+
+/* ---- Within the sequence ----------------------------------------------------------------- */
+
+void emit_captured(struct emit *e, const struct stub_plan *p, const struct frame *frame, int i)
+{
+	if (x86_64_capture_checked(&p->stub->captures[i]))
+		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, temp_at(p->temp[i]));
+	else
+		emit_value(e, frame, &p->stub->captures[i].arg);
+}
+
+void emit_capture(struct emit *e, const struct stub_plan *p, int i)
+{
+	const struct arch_capture *c = &p->stub->captures[i];
+	struct emit_mem word = mem_at(REG_RECORD, sizeof(struct ring_record) + 8 * i);
+	int64_t value;
+
+	if (capture_is_variable(c)) {
+		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, temp_at(p->temp[i] + 1));
+	} else if (c->arg.kind == ARCH_ARG_IMMEDIATE) {
+		value = (int64_t)immediate_value(&c->arg);
+		if (value == (int32_t)value) {
+			emit_store_imm(e, true, word, value);
+			return;
+		}
+		emit_const(e, REG_VALUE, value);
+	} else {
+		emit_captured(e, p, &p->frame, i);
+	}
+	emit_mem(e, true, OP_MOV_STORE, REG_VALUE, word);
+}
+
+/*
+ * Never reads past the end: copies eight bytes at a time and then the last eight again,
+ * overlapping; of fewer than eight the first and last four; of fewer than four one by one.
+ */
+void emit_copy(struct emit *e)
+{
+	int words = emit_label(e), few = emit_label(e), bytes = emit_label(e);
+	int done = emit_label(e);
+
+	emit_mem(e, true, OP_LEA, R10, mem_at(RDX, -8));
+	emit_reg(e, false, OP_XOR, R9, R9);
+	emit_imm(e, false, IMM_CMP, RDX, 8);
+	emit_jump_label(e, CC_B, few);
+	emit_place(e, words);
+	emit_mem(e, true, OP_MOV_LOAD, RAX, mem_indexed(RSI, R9, 0));
+	emit_mem(e, true, OP_MOV_STORE, RAX, mem_indexed(REG_OUT, R9, 0));
+	emit_imm(e, true, IMM_ADD, R9, 8);
+	emit_reg(e, true, OP_CMP, R9, R10);
+	emit_jump_label(e, CC_B, words);
+	emit_mem(e, true, OP_MOV_LOAD, RAX, mem_indexed(RSI, R10, 0));
+	emit_mem(e, true, OP_MOV_STORE, RAX, mem_indexed(REG_OUT, R10, 0));
+	emit_jump_label(e, -1, done);
+
+	emit_place(e, few);
+	emit_imm(e, false, IMM_CMP, RDX, 4);
+	emit_jump_label(e, CC_B, bytes);
+	emit_mem(e, false, OP_MOV_LOAD, RAX, mem_at(RSI, 0));
+	emit_mem(e, false, OP_MOV_STORE, RAX, mem_at(REG_OUT, 0));
+	emit_mem(e, false, OP_MOV_LOAD, RAX, mem_indexed(RSI, RDX, -4));
+	emit_mem(e, false, OP_MOV_STORE, RAX, mem_indexed(REG_OUT, RDX, -4));
+	emit_jump_label(e, -1, done);
+
+	emit_place(e, bytes);
+	emit_reg(e, false, OP_CMP, R9, RDX);
+	emit_jump_label(e, CC_AE, done);
+	emit_mem(e, false, OP_MOVZX8, RAX, mem_indexed(RSI, R9, 0));
+	emit_mem(e, false, OP_MOV_STORE8, RAX, mem_indexed(REG_OUT, R9, 0));
+	emit_imm(e, false, IMM_ADD, R9, 1);
+	emit_jump_label(e, -1, bytes);
+	emit_place(e, done);
+}
+
+void emit_copy_pairs(struct emit *e, const struct stub_plan *p)
+{
+	int next = emit_label(e);
+
+	if (p->recorded_pairs > 1)
+		emit_mem(e, true, OP_LEA, R11, temp_at(0));
+	emit_place(e, next);
+	emit_mem(e, true, OP_MOV_LOAD, RSI, p->recorded_pairs > 1 ? mem_at(R11, 0) : temp_at(0));
+	/* without the flag bits */
+	emit_mem(e, false, OP_MOV_LOAD, RDX, p->recorded_pairs > 1 ? mem_at(R11, 8) : temp_at(1));
+	emit_copy(e);
+	emit_imm(e, true, IMM_ADD, RDX, 7);
+	emit_imm(e, true, IMM_AND, RDX, -8);
+	emit_reg(e, true, OP_ADD, REG_OUT, RDX);
+	if (p->recorded_pairs > 1) {
+		emit_imm(e, true, IMM_ADD, R11, 16);
+		emit_mem(e, true, OP_LEA, RAX, temp_at(2 * p->recorded_pairs));
+		emit_reg(e, true, OP_CMP, R11, RAX);
+		emit_jump_label(e, CC_B, next);
+	}
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shared by the parts of the stub generator: how a stub uses its stack frame and registers.
+ * stub.c has the overview.
+ */
+#ifndef ARCH_X86_STUB_PLAN_H
+#define ARCH_X86_STUB_PLAN_H
+
+#include "arch/arch.h"
+#include "arch/x86/emit.h"
+
+enum { PAGE_BYTES = 4096, XMM_BYTES = 16 };
+
+/*
+ * Registers of a recording stub. All are saved; RSI and R8 to R11 only if it follows pointers
+ * or calls the kernel.
+ */
+enum {
+	REG_VALUE = RAX,   /* an argument's value */
+	REG_SCRATCH = RDX, /* an index or a far displacement */
+	REG_RECORD = RCX,  /* within the sequence: the record being written */
+	REG_RING = RDI,	   /* within the sequence: its ring */
+	REG_OUT = R8	   /* within the sequence: where bytes go; before: a pointer */
+};
+
+/*
+ * The stack frame of a running stub:
+ *
+ *	rsp + size	the site's %rsp
+ *			red zone, 128 bytes
+ *			%rax, flags, all of %rflags (alignment.c), the saved registers
+ *	rsp		temporaries of 8 bytes
+ */
+struct frame {
+	int saved[16]; /* offset from %rsp of a register's value at the site, or -1 */
+	int order[8];  /* the registers pushed after the flags */
+	int order_count;
+	int temps;
+	int size;
+};
+
+/* A restartable sequence of the stub, as labels. */
+struct sequence {
+	int retry, start, end, abort, descriptor;
+	int aborted; /* where the hit continues after an abort, without a sequence */
+};
+
+enum { SEQUENCES_MAX = 8 };
+
+/*
+ * What a stub does. Anything that may fault or enter the kernel happens before a sequence
+ * starts; its results are kept in temporaries: the value of a checked scalar; for bytes, a pair
+ * of their pointer and the word for the record (length and flag bits). The pairs come first, in
+ * the order of the captures.
+ */
+struct stub_plan {
+	const struct arch_stub *stub;
+	struct frame small;   /* while an early filter runs */
+	struct frame frame;   /* after that */
+	bool is_early;	      /* the filter needs only the small frame */
+	bool is_aligned;      /* the alignment check may stay on (alignment.c) */
+	bool checked;	      /* a capture has a bit in the mask of readable ones */
+	bool records_mask;    /* and the record contains the mask */
+	bool strings, stacks; /* there are captures of this kind */
+	bool extents;	      /* or captures with a length */
+	bool kernel_tid;      /* the thread's or the process's id comes from the kernel */
+	bool kernel_pid;
+	int pairs, recorded_pairs;
+	int temp[ARCH_ARGS_MAX];  /* by capture */
+	int spill[ARCH_ARGS_MAX]; /* copy of a vector register; return addresses */
+	int tid_temp, pid_temp, mask_temp;
+	int expr_temp;		     /* the first one for expressions */
+	int call_temp;		     /* the first one of the called function's frame */
+	int value_temp, time_temp;   /* the gathered value, and when its pair ended */
+	int double_temp;	     /* five, of gather.c */
+	int process_temp;	     /* the number of the process, if flights need one */
+	int tag_temp;		     /* of the key */
+	int tries_temp;		     /* how often an aborted sequence is retried */
+	int key_temp[ARCH_KEYS_MAX]; /* numbers, and strings' words */
+	uint32_t fixed_bytes;	     /* of a record, before strings and aggregates */
+	uint32_t max_bytes;
+
+	/* Labels. */
+	int check, measure, extent, hash, time; /* subroutines */
+	int out, small_out;			/* the exits, from either frame */
+	int slow, full;				/* a thread without rseq; no room */
+	int lost, unmatched;			/* count the hit as such */
+	int slow_sample, sampled; /* without rseq, while sampling; continue with a sampled hit */
+	int slow_update;
+	int slow_flight, timed;	 /* without rseq, for a pair by thread; its begin or end is noted */
+	int number, numbered;	 /* take a number for the process; it has one, in %eax */
+	int entered, slow_leave; /* counted as called; without rseq, after the call */
+	int clear_check, check_cleared, restore_check, check_restored; /* alignment.c */
+	struct sequence sequences[SEQUENCES_MAX];
+	int sequence_count;
+};
+
+static inline struct emit_mem temp_at(int temp)
+{
+	return mem_at(RSP, 8 * temp);
+}
+
+/* ---- Restartable sequences (sequence.c) ------------------------------------ */
+
+/* Begins a sequence; changes `scratch`. Whatever is live then must also be live at `aborted`. */
+const struct sequence *emit_sequence_begin(
+	struct emit *e, struct stub_plan *plan, int scratch, int aborted);
+/* After the instruction that publishes. */
+void emit_sequence_end(
+	struct emit *e, const struct stub_plan *plan, const struct sequence *sequence);
+/* After a jump out of a sequence. */
+void emit_sequence_leave(struct emit *e, const struct stub_plan *plan);
+/* At the end of the stub. */
+void emit_sequence_aborts(struct emit *e, const struct stub_plan *plan);
+void emit_sequence_descriptors(struct emit *e, const struct stub_plan *plan);
+
+/*
+ * reg = sets_of_cpu_0 + (cpu << shift), if the CPU has sets of its own; otherwise jumps to
+ * `slow` (an unregistered thread has a negative number). Sets %rax to sets_of_cpu_0, which reg
+ * does not include.
+ */
+void emit_cpu_set(struct emit *e, const struct stub_plan *plan, int reg, uint8_t shift,
+	uint64_t sets, int slow);
+/* reg = the address of a byte of the set that all CPUs share. */
+void emit_shared_set(struct emit *e, const struct stub_plan *plan, int reg, uint32_t offset);
+/* A locked increment of a field of struct probe_slot there; changes %rax. */
+void emit_shared_inc(struct emit *e, const struct stub_plan *plan, size_t field);
+/*
+ * Increments a field of this CPU's struct probe_slot; changes %rax and %rcx. A thread without a
+ * CPU jumps to `slow`, which must leave the sequence.
+ */
+void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow);
+/* %rax = the number of the CPU as a hint; changes %rdx. */
+void emit_cpu_hint(struct emit *e);
+/* %rax = the time; changes %rdx. The subroutine gets it from the kernel. */
+void emit_time(struct emit *e, const struct stub_plan *plan);
+void emit_time_subroutine(struct emit *e, const struct stub_plan *plan);
+
+/* ---- The alignment check (alignment.c) --------------------------------------- */
+
+/* Whether every word that the stub reads or writes is aligned, wherever pointers lead. */
+bool stub_is_aligned(const struct arch_stub *stub);
+/* Placed after the flags are saved, before they are restored, and at the end of the stub. */
+void emit_alignment_enter(struct emit *e, const struct stub_plan *plan);
+void emit_alignment_leave(struct emit *e, const struct stub_plan *plan);
+void emit_alignment_slow(struct emit *e, const struct stub_plan *plan);
+
+/* ---- Captures (captures.c) --------------------------------------------------- */
+
+/* Whether the capture is recorded as bytes after the record's words. */
+bool capture_is_variable(const struct arch_capture *capture);
+/* The largest number of bytes, before padding. */
+uint32_t capture_bytes(const struct arch_capture *capture);
+/* Whether it can be captured as requested. */
+bool capture_is_possible(const struct arch_capture *capture);
+
+/* dst = the register's value at the site. */
+void emit_original(struct emit *e, const struct frame *frame, int reg, int dst);
+/* Stores a pair: a pointer, and the word in %rax. */
+void emit_store_pair(struct emit *e, int temp, int pointer);
+/* Before a sequence: prepares capture `i`, of the stack (stack.c). */
+void emit_prepare_stack(struct emit *e, const struct stub_plan *plan, int i);
+/* The temporaries that it needs besides its pair. */
+int stack_temps(const struct arch_capture *capture);
+/* Before a sequence: prepares capture `i`, unless it is simply read later. */
+void emit_prepare_capture(struct emit *e, const struct stub_plan *plan, int i);
+/* REG_VALUE = a prepared scalar capture; changes REG_SCRATCH. */
+void emit_captured(
+	struct emit *e, const struct stub_plan *plan, const struct frame *frame, int capture);
+/* Within the sequence: writes the word of capture `i` into the record. */
+void emit_capture(struct emit *e, const struct stub_plan *plan, int i);
+/* Copies [%rsi, %rsi + %rdx) to REG_OUT; changes %rax, %r9, %r10. */
+void emit_copy(struct emit *e);
+/* Within the sequence: copies the bytes of all recorded pairs to REG_OUT and advances it. */
+void emit_copy_pairs(struct emit *e, const struct stub_plan *plan);
+/* Measures what a pointer points to (strings.c): up to a NUL, or a given number of bytes. */
+void emit_measure_subroutine(struct emit *e, const struct stub_plan *plan);
+void emit_extent_subroutine(struct emit *e, const struct stub_plan *plan);
+/* The subroutines that those above call. */
+void emit_capture_subroutines(struct emit *e, const struct stub_plan *plan);
+
+/* ---- Expressions (expr.c) ------------------------------------------------------ */
+
+/* One bit for each capture that an expression uses; NULL uses none. */
+uint32_t expr_captures(const struct arch_expr *expr);
+/* The number of temporaries it needs. */
+int expr_temps(const struct arch_expr *expr);
+bool expr_has(const struct arch_expr *expr, enum arch_expr_kind kind);
+/* Whether it can be evaluated. */
+bool expr_is_possible(const struct stub_plan *plan, const struct arch_expr *expr);
+/* REG_VALUE = the expression; changes %rcx, %rdx. Jumps to `bad` if it cannot be computed. */
+void emit_expr(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
+	const struct arch_expr *expr, int bad);
+/* Jumps to `reject` unless it is true; changes the same registers. */
+void emit_filter(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
+	const struct arch_expr *expr, int reject);
+
+/* ---- Actions ---------------------------------------------------------------------- */
+
+/*
+ * Each action has a main part, which falls through to the exit, and a slow part further down,
+ * which the main part jumps to.
+ */
+void emit_sample(struct emit *e, struct stub_plan *plan); /* sample.c */
+void emit_sample_slow(struct emit *e, const struct stub_plan *plan);
+void emit_record(struct emit *e, struct stub_plan *plan); /* record.c */
+void emit_record_slow(struct emit *e, const struct stub_plan *plan);
+void emit_gather(struct emit *e, struct stub_plan *plan); /* gather.c */
+void emit_gather_slow(struct emit *e, const struct stub_plan *plan);
+void emit_begin(struct emit *e, struct stub_plan *plan); /* flights.c */
+void emit_flights_slow(struct emit *e, const struct stub_plan *plan);
+/* Sets the value to the time since the begin. */
+void emit_end(struct emit *e, struct stub_plan *plan);
+void emit_call(struct emit *e, struct stub_plan *plan); /* call.c */
+void emit_call_slow(struct emit *e, const struct stub_plan *plan);
+/* The temporaries it needs. */
+int call_temps(const struct arch_stub *stub);
+/* Waits at the gate; this is the whole action. */
+void emit_gate(struct emit *e, const struct stub_plan *plan); /* gate.c */
+enum { GATE_TEMPS = 3 };
+
+/* ---- Tables of keys (table.c) --------------------------------------------------- */
+
+/*
+ * Before a sequence: puts the words of the key and its tag into temporaries. Invalid keys jump
+ * to p->lost.
+ */
+void emit_key(struct emit *e, const struct stub_plan *plan);
+void emit_hash_subroutine(struct emit *e, const struct stub_plan *plan);
+/*
+ * %rdi = the cell of the key in the table at %rdi, created if missing. Changes all registers
+ * except %rbx, %rbp and %r12 to %r15. Jumps to `full` if there is no room. `again` is where the
+ * sequence restarts after creating an entry; negative: many threads share the table.
+ */
+void emit_lookup(struct emit *e, const struct stub_plan *plan, int again, int full);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Restartable sequences, and the memory of the CPU that they run on.
+ *
+ *   retry:
+ *   %fs:rseq_cs = descriptor   from here on a preemption, a migration or a
+ *   start:                     signal makes the kernel resume at `abort`
+ *     cpu = %fs:cpu_id; none: go to `slow`
+ *     ...
+ *     a store                  the last instruction of the sequence publishes it
+ *   end:
+ *   %fs:rseq_cs = 0            nothing may point into memory that we unmap
+ *
+ *   signature, abort: jmp `aborted`
+ *   descriptor (struct rseq_cs)
+ *
+ * A hit whose sequence was aborted takes the path of threads without rseq, with locked
+ * instructions, and does not go back to `retry`: under a debugger that steps through a stub,
+ * and in a program that sets its own trap flag, each instruction is an abort, and the hit would
+ * never finish. If that path may run out of room, in the table of keys that all threads share,
+ * it is taken only after up to TRIES_MASK more tries. So a sequence changes only data that is
+ * not published yet, or that may be changed twice.
+ *
+ * Sources: include/uapi/linux/rseq.h and kernel/rseq.c of Linux; Intel SDM volume 2, RDTSC,
+ * LSL.
+ */
+#include "arch/x86/stub/plan.h"
+
+enum {
+	RSEQ_CPU_ID = 4, /* offsets in struct rseq */
+	RSEQ_CS = 8,
+	TRIES_MASK = 7,
+	SYS_CLOCK_GETTIME = 228,
+	MONOTONIC = 1, /* CLOCK_MONOTONIC */
+	TIMESPEC_BYTES = 16,
+	/* GDT_ENTRY_CPUNODE * 8 + 3: a segment whose limit is node << 12 | cpu */
+	CPU_SEGMENT = 0x7b
+};
+
+const struct sequence *emit_sequence_begin(
+	struct emit *e, struct stub_plan *plan, int scratch, int aborted)
+{
+	struct sequence *q = &plan->sequences[plan->sequence_count++];
+
+	*q = (struct sequence){
+		emit_label(e), emit_label(e), emit_label(e), emit_label(e), emit_label(e), aborted};
+	emit_place(e, q->retry);
+	emit_lea_label(e, scratch, q->descriptor);
+	emit_mem(e, true, OP_MOV_STORE, scratch, mem_fs(plan->stub->thread.rseq_offset + RSEQ_CS));
+	emit_place(e, q->start);
+	return q;
+}
+
+void emit_sequence_end(struct emit *e, const struct stub_plan *plan, const struct sequence *q)
+{
+	emit_place(e, q->end);
+	emit_sequence_leave(e, plan);
+}
+
+void emit_sequence_leave(struct emit *e, const struct stub_plan *plan)
+{
+	if (plan->stub->thread.has_rseq)
+		emit_store_imm(e, true, mem_fs(plan->stub->thread.rseq_offset + RSEQ_CS), 0);
+}
+
+/* The number of tries left is not initialised: any number will do. */
+static void emit_try_again(struct emit *e, const struct stub_plan *plan, int retry)
+{
+	struct emit_mem tries = temp_at(plan->tries_temp);
+
+	emit_imm_mem(e, false, IMM_AND, tries, TRIES_MASK);
+	emit_imm_mem(e, false, IMM_SUB, tries, 1);
+	emit_jump_label(e, CC_AE, retry);
+}
+
+/* The kernel requires the signature in the four bytes before the abort handler. */
+void emit_sequence_aborts(struct emit *e, const struct stub_plan *plan)
+{
+	for (int i = 0; i < plan->sequence_count; i++) {
+		emit_u32(e, plan->stub->thread.rseq_signature);
+		emit_place(e, plan->sequences[i].abort);
+		if (plan->stub->gather.key_count)
+			emit_try_again(e, plan, plan->sequences[i].retry);
+		emit_jump_label(e, -1, plan->sequences[i].aborted);
+	}
+}
+
+/* struct rseq_cs, at the end of the stub: no short jump may cross the padding. */
+void emit_sequence_descriptors(struct emit *e, const struct stub_plan *plan)
+{
+	for (int i = 0; i < plan->sequence_count; i++) {
+		const struct sequence *q = &plan->sequences[i];
+
+		emit_align(e, 32);
+		emit_place(e, q->descriptor);
+		emit_u32(e, 0); /* version */
+		emit_u32(e, 0); /* flags */
+		emit_u64(e, e->at + e->labels[q->start]);
+		emit_u64(e, e->labels[q->end] - e->labels[q->start]);
+		emit_u64(e, e->at + e->labels[q->abort]);
+	}
+}
+
+void emit_cpu_set(struct emit *e, const struct stub_plan *plan, int reg, uint8_t shift,
+	uint64_t sets, int slow)
+{
+	emit_mem(e, false, OP_MOV_LOAD, reg, mem_fs(plan->stub->thread.rseq_offset + RSEQ_CPU_ID));
+	emit_lea_to(e, RAX, sets);
+	emit_imm(e, false, IMM_CMP, reg, plan->stub->cpus);
+	emit_jump_label(e, CC_AE, slow);
+	emit_shift(e, true, true, reg, shift);
+}
+
+void emit_shared_set(struct emit *e, const struct stub_plan *plan, int reg, uint32_t offset)
+{
+	const struct arch_stub *s = plan->stub;
+
+	emit_lea_to(e, reg, s->slots + ((uint64_t)s->cpus << s->slots_shift) + offset);
+}
+
+void emit_shared_inc(struct emit *e, const struct stub_plan *plan, size_t field)
+{
+	emit_shared_set(e, plan, RAX, plan->stub->slot_offset + field);
+	emit_lock(e);
+	emit_inc(e, true, mem_at(RAX, 0));
+}
+
+void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow)
+{
+	const struct arch_stub *s = plan->stub;
+	const struct sequence *q;
+
+	if (!s->thread.has_rseq) {
+		emit_shared_inc(e, plan, field);
+		return;
+	}
+	q = emit_sequence_begin(e, plan, RCX, slow);
+	emit_cpu_set(e, plan, RCX, s->slots_shift, s->slots + s->slot_offset, slow);
+	emit_inc(e, true, mem_indexed(RAX, RCX, (int32_t)field));
+	emit_sequence_end(e, plan, q);
+}
+
+/*
+ * lsl reads the number from a segment that Linux keeps for its vDSO
+ * (arch/x86/include/asm/segment.h); without such a segment, it leaves the register unchanged.
+ */
+void emit_cpu_hint(struct emit *e)
+{
+	emit_const(e, RDX, CPU_SEGMENT);
+	emit_reg(e, false, OP_LSL, RDX, RDX);
+	emit_imm(e, false, IMM_AND, RDX, 0xfff);
+	emit_reg(e, false, OP_MOV_LOAD, RAX, RDX);
+}
+
+void emit_time(struct emit *e, const struct stub_plan *plan)
+{
+	if (plan->stub->thread.no_counter) {
+		emit_call_label(e, plan->time);
+		return;
+	}
+	emit_bytes(e, "\x0f\x31", 2); /* rdtsc: edx:eax */
+	emit_shift(e, true, true, RDX, 32);
+	emit_reg(e, true, OP_OR, RAX, RDX);
+}
+
+/* %rax = CLOCK_MONOTONIC in nanoseconds; 0 if a filter forbids the call. */
+void emit_time_subroutine(struct emit *e, const struct stub_plan *plan)
+{
+	static const int changed[] = {RCX, RSI, RDI, R11};
+	enum { CHANGED = sizeof(changed) / sizeof(*changed), SECONDS = 0, NANOSECONDS = 8 };
+
+	if (!plan->stub->thread.no_counter)
+		return;
+	emit_place(e, plan->time);
+	for (int i = 0; i < CHANGED; i++)
+		emit_push(e, changed[i]);
+	emit_bytes(e, "\x6a\x00\x6a\x00", 4); /* push $0; push $0: struct timespec */
+	emit_const(e, RAX, SYS_CLOCK_GETTIME);
+	emit_const(e, RDI, MONOTONIC);
+	emit_reg(e, true, OP_MOV_LOAD, RSI, RSP);
+	emit_bytes(e, "\x0f\x05", 2); /* syscall */
+	emit_mem(e, true, OP_MOV_LOAD, RAX, mem_at(RSP, SECONDS));
+	emit_multiply(e, RAX, RAX, 1000000000);
+	emit_mem(e, true, OP_ADD, RAX, mem_at(RSP, NANOSECONDS));
+	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, TIMESPEC_BYTES));
+	for (int i = CHANGED; i-- > 0;)
+		emit_pop(e, changed[i]);
+	emit_u8(e, 0xc3); /* ret */
+}

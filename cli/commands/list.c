@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/* `probectl list`: the probes of files, of processes, or of the system. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/list/listing.h"
+#include "cli/options.h"
+#include "cli/list/scan.h"
+#include "probe/target.h"
+
+struct list_command {
+	struct common_options options;
+	unsigned int verbose;
+	bool json;
+	const char **files; /* operands that are files; owned by argv */
+	size_t file_count;
+	struct scan lists; /* where the probes are */
+	struct listing listing;
+	bool failed; /* a file or a process could not be read; it was reported */
+};
+
+/* ---- What to list ------------------------------------------------------------------ */
+
+/*
+ * A FILE exists, or has a slash; else it is a PROBE. A PROBE may have slashes
+ * too, but then also a colon (path:provider:name), or two slashes around it.
+ */
+static bool is_file(const char *operand)
+{
+	size_t length = strlen(operand);
+
+	if (access(operand, F_OK) == 0)
+		return true;
+	if (!strchr(operand, '/') || strchr(operand, ':'))
+		return false;
+	return !(length > 2 && operand[0] == '/' && operand[length - 1] == '/');
+}
+
+static struct probe_error *sort_operands(struct list_command *command)
+{
+	struct common_options *options = &command->options;
+	struct probe_error *error = NULL;
+
+	command->files = calloc(options->operand_count + 1, sizeof(*command->files));
+	if (!command->files)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < options->operand_count && !error; i++) {
+		/* With a process there is no file to be listed. */
+		if (options->pids.count == 0 && is_file(options->operands[i]))
+			command->files[command->file_count++] = options->operands[i];
+		else
+			error = options_add_pattern(&options->patterns, options->operands[i]);
+	}
+	return error;
+}
+
+/* Reports what could not be read, and continues with the rest; without memory it ends. */
+static struct probe_error *note_failure(struct list_command *command, struct probe_error *error)
+{
+	if (!error || error->code == PROBE_ERROR_MEMORY)
+		return error;
+	command->failed = true;
+	report_error(error);
+	return NULL;
+}
+
+static struct probe_error *list_process(const struct list_command *command, pid_t pid)
+{
+	struct probe_target *target = NULL;
+	struct probe_error *error = NULL;
+
+	if (command->options.exe)
+		error = probe_target_open(pid, command->options.exe, &target);
+	probe_target_close(target);
+	return error ? error : probe_list_add_process(command->lists.lists[0], pid);
+}
+
+static struct probe_error *read_lists(struct list_command *command)
+{
+	const struct pid_list *pids = &command->options.pids;
+	struct probe_error *error;
+
+	if (command->file_count == 0 && pids->count == 0)
+		return scan_system(&command->lists);
+	command->lists.lists = calloc(1, sizeof(struct probe_list *));
+	if (!command->lists.lists)
+		return probe_error_no_memory();
+	error = probe_list_create(&command->lists.lists[0]);
+	if (error)
+		return error;
+	command->lists.count = 1;
+	for (size_t i = 0; i < command->file_count && !error; i++)
+		error = note_failure(
+			command, probe_list_add_file(command->lists.lists[0], command->files[i]));
+	for (size_t i = 0; i < pids->count && !error; i++)
+		error = note_failure(command, list_process(command, pids->items[i]));
+	return error;
+}
+
+static void report_defects(const struct list_command *command)
+{
+	for (size_t i = 0; i < command->lists.count; i++) {
+		size_t count;
+		const struct probe_defect *defects =
+			probe_list_defects(command->lists.lists[i], &count);
+
+		for (size_t k = 0; k < count; k++) {
+			if (defects[k].offset > 0)
+				report_warning("%s: offset 0x%" PRIx64 ": %s", defects[k].path,
+					defects[k].offset, defects[k].what);
+			else
+				report_warning("%s: %s", defects[k].path, defects[k].what);
+		}
+	}
+}
+
+/* ---- Which of them ------------------------------------------------------------------ */
+
+/* Does any pattern match? Notes which did, as all of them are to match something. */
+static bool is_wanted(
+	const struct pattern_list *patterns, const struct probe_site *site, bool *matched)
+{
+	bool wanted = patterns->count == 0;
+
+	for (size_t i = 0; i < patterns->count; i++) {
+		if (probe_pattern_matches(
+			    patterns->items[i], site->path, site->provider, site->name)) {
+			matched[i] = true;
+			wanted = true;
+		}
+	}
+	return wanted;
+}
+
+static int compare_paths(const void *left, const void *right)
+{
+	const struct listed_site *a = left, *b = right;
+	int order = strcmp(a->site->path, b->site->path);
+
+	return order ? order : a->order < b->order ? -1 : a->order > b->order;
+}
+
+/* Sites of one module share its path, the very pointer. */
+static void number_modules(struct listing *listing)
+{
+	size_t module = 0;
+
+	for (size_t i = 0; i < listing->count; i++) {
+		if (i > 0 && listing->items[i].site->path != listing->items[i - 1].site->path)
+			module++;
+		listing->items[i].module = module;
+	}
+}
+
+static struct probe_error *select_sites(struct list_command *command, bool *matched)
+{
+	struct listing *listing = &command->listing;
+	size_t total = 0, count;
+
+	for (size_t i = 0; i < command->lists.count; i++) {
+		probe_list_sites(command->lists.lists[i], &count);
+		total += count;
+	}
+	listing->items = calloc(total + 1, sizeof(*listing->items));
+	if (!listing->items)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < command->lists.count; i++) {
+		struct probe_list *list = command->lists.lists[i];
+		const struct probe_site *sites = probe_list_sites(list, &count);
+
+		for (size_t k = 0; k < count; k++) {
+			if (!is_wanted(&command->options.patterns, &sites[k], matched))
+				continue;
+			listing->items[listing->count] = (struct listed_site){
+				.list = list, .site = &sites[k], .order = listing->count};
+			listing->count++;
+		}
+	}
+	/* Which thread read what is chance. */
+	if (command->lists.count > 1)
+		qsort(listing->items, listing->count, sizeof(*listing->items), compare_paths);
+	number_modules(listing);
+	return NULL;
+}
+
+/* Where the probes are that did not match, for the message. Returns text in `room`. */
+static const char *describe_where(const struct list_command *command, char *room, size_t size)
+{
+	const struct common_options *options = &command->options;
+
+	if (options->pids.count == 1)
+		snprintf(room, size, "process %d", (int)options->pids.items[0]);
+	else if (options->pids.count > 1)
+		snprintf(room, size, "these processes");
+	else if (command->file_count == 1)
+		snprintf(room, size, "%s", command->files[0]);
+	else
+		snprintf(room, size, "%s",
+			command->file_count > 1 ? "these files" : "the standard directories");
+	return room;
+}
+
+/* "provider:name" of every site; an array of strings, each to be freed. NULL: no memory. */
+static char **all_names(const struct scan *lists, size_t *count_ret)
+{
+	size_t total = 0, count;
+	char **names;
+
+	for (size_t i = 0; i < lists->count; i++) {
+		probe_list_sites(lists->lists[i], &count);
+		total += count;
+	}
+	names = calloc(total + 1, sizeof(char *));
+	total = 0;
+	for (size_t i = 0; i < lists->count && names; i++) {
+		const struct probe_site *sites = probe_list_sites(lists->lists[i], &count);
+
+		for (size_t k = 0; k < count; k++) {
+			if (asprintf(&names[total], "%s:%s", sites[k].provider, sites[k].name) >= 0)
+				total++;
+		}
+	}
+	*count_ret = total;
+	return names;
+}
+
+/* The error for the first pattern that matched nothing. */
+static struct probe_error *no_match(const struct list_command *command, const bool *matched)
+{
+	const struct pattern_list *patterns = &command->options.patterns;
+	struct probe_error *error;
+	size_t first = 0, count;
+	char where[512], list[48] = "probectl list", **names;
+
+	while (first < patterns->count && matched[first])
+		first++;
+	if (first == patterns->count)
+		return NULL;
+	names = all_names(&command->lists, &count);
+	if (!names)
+		return probe_error_no_memory();
+	if (command->options.pids.count == 1)
+		snprintf(list, sizeof(list), "probectl list -p %d",
+			(int)command->options.pids.items[0]);
+	error = probe_pattern_no_match(patterns->items[first],
+		describe_where(command, where, sizeof(where)), list, (const char *const *)names,
+		count);
+	for (size_t i = 0; i < count; i++)
+		free(names[i]);
+	free(names);
+	return error;
+}
+
+/* ---- The command ----------------------------------------------------------------------- */
+
+/* The error for the first pattern that names arguments which its probes do not have. */
+static struct probe_error *check_arguments(const struct list_command *command)
+{
+	const struct pattern_list *patterns = &command->options.patterns;
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < patterns->count; i++)
+		for (size_t k = 0; k < command->lists.count && !error; k++)
+			error = probe_list_check(command->lists.lists[k], patterns->items[i]);
+	return error;
+}
+
+static struct probe_error *show(struct list_command *command)
+{
+	bool *matched = calloc(command->options.patterns.count + 1, sizeof(bool));
+	struct listing *listing = &command->listing;
+	struct probe_error *error;
+
+	if (!matched)
+		return probe_error_no_memory();
+	listing->details = command->verbose;
+	listing->is_process = command->options.pids.count > 0;
+	listing->show_pid = command->options.pids.count > 1;
+	error = check_arguments(command);
+	if (!error)
+		error = select_sites(command, matched);
+	if (!error)
+		error = command->json ? listing_print_json(listing) : listing_print_text(listing);
+	/* If nothing could be read, that has been said. */
+	if (!error && !(command->failed && listing->count == 0))
+		error = no_match(command, matched);
+	free(matched);
+	return error;
+}
+
+static struct probe_error *list(void *data, int *status_ret)
+{
+	struct list_command *command = data;
+	struct probe_error *error = sort_operands(command);
+
+	if (!error)
+		error = read_lists(command);
+	if (error)
+		return error;
+	report_defects(command);
+	error = show(command);
+	if (command->failed)
+		*status_ret = STATUS_FAILED;
+	if (!error && command->listing.count == 0 && !command->failed && !command->json) {
+		char where[512];
+
+		fprintf(stderr, "probectl: there are no probes in %s\n",
+			describe_where(command, where, sizeof(where)));
+	}
+	return error;
+}
+
+static const char help_text[] =
+	"Shows the static probes (stapsdt notes) of ELF files, or of all files that a\n"
+	"process has mapped; by default, of all programs and libraries in the standard\n"
+	"directories. With PROBEs, shows only those.\n"
+	"\n"
+	"  probectl list /usr/lib/jvm/*/lib/server/libjvm.so 'hotspot:gc__*'\n"
+	"  probectl list -v -p 1234\n";
+
+struct probe_error *cmd_list(int argc, char **argv, int *status_ret)
+{
+	struct list_command command = {0};
+	const struct option_row rows[] = {
+		OPTIONS_PID(&command.options),
+		OPTIONS_EXE(&command.options),
+		OPTIONS_PROBE(&command.options),
+		OPTION('v', "verbose", COUNTER, NULL, &command.verbose,
+			"also show each site: address, function, line; -vv: bytes, plan"),
+		OPTION(0, "json", FLAG, NULL, &command.json, "print one JSON object for each site"),
+	};
+	const struct command_line line = {
+		.synopsis = "list [-v | -vv] [--json] [FILE... | -p PID] [PROBE...]",
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.common = &command.options,
+		.run = list,
+		.data = &command,
+	};
+	struct probe_error *error = options_run(&line, argc, argv, status_ret);
+
+	free(command.listing.items);
+	free(command.files);
+	scan_deinit(&command.lists);
+	return error;
+}

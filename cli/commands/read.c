@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * probectl read: prints what the sessions have gathered that `enable -t` left in
+ * processes. Reading changes nothing in them, unless --reset starts them again.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/clock.h"
+#include "cli/flight.h"
+#include "cli/kept.h"
+#include "cli/print/print.h"
+#include "cli/processes.h"
+#include "probe/sink.h"
+
+struct read_options {
+	struct common_options common;
+	struct string_list wanted; /* -t */
+	const char *from;	   /* a file to be read instead of processes */
+	bool reset, json, all;
+	uint64_t top;
+	struct flight_output flight; /* its options */
+};
+
+/* One process that is being read. */
+struct reader {
+	const struct read_options *options;
+	struct probe_target *target;
+	struct probe_sink *sink;
+	struct flight_output flight;
+	size_t sessions; /* that were read, of all processes */
+	bool incomplete; /* some site is not as it was left */
+};
+
+/* ---- Output ------------------------------------------------------------------------- */
+
+/* Waits for a slow reader: there is nothing else to do. */
+static struct probe_error *flush_all(struct probe_sink *sink)
+{
+	struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+	struct probe_error *error = probe_sink_flush(sink);
+
+	while (!error && probe_sink_pending(sink)) {
+		poll(&output, 1, -1);
+		error = probe_sink_flush(sink);
+	}
+	if (error && error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE) {
+		probe_error_free(error);
+		error = NULL;
+	}
+	return error;
+}
+
+static struct probe_error *print_rows(const struct reader *reader,
+	const struct trace_tracer *tracer, struct probe_session *session,
+	const struct kept_options *kept, const char *title)
+{
+	struct probe_table *table = NULL;
+	struct probe_error *error = probe_table_create(tracer->options.gather.key_count, &table);
+	struct probe_view view;
+
+	if (!error && tracer->options.kind == PROBE_SESSION_COUNT)
+		error = probe_session_poll(session, NULL, NULL, NULL);
+	if (!error)
+		error = probe_table_add(table, session, &tracer->options);
+	if (!error) {
+		probe_tracer_view(tracer->spec, &tracer->options, &view);
+		view.title = title;
+		view.top = reader->options->top;
+		view.all = reader->options->all;
+		view.time_ns = clock_ns(CLOCK_REALTIME);
+		view.elapsed_ns = view.time_ns - kept->since_ns;
+		probe_table_sort(table, view.order);
+		probe_sink_table(reader->sink, table, &view);
+	}
+	probe_table_free(table);
+	return error;
+}
+
+/* ---- Sessions ----------------------------------------------------------------------- */
+
+/* "PID, session ID: sum,arg0 -k tid PROBE"; to be freed. */
+static char *session_title(const struct reader *reader, const struct probe_kept *session)
+{
+	char *words = kept_title(session->text), *title = NULL;
+
+	if (words && asprintf(&title, "process %d, session %u: %s",
+			     (int)probe_target_pid(reader->target), session->id, words) < 0)
+		title = NULL;
+	free(words);
+	return title;
+}
+
+struct look {
+	struct reader *reader;
+	pid_t pid;
+};
+
+static void take_news(const struct probe_site_news *news, void *data)
+{
+	const struct look *look = data;
+
+	print_site_news(news, look->pid);
+	probe_sink_site(look->reader->sink, look->pid, news);
+	look->reader->incomplete = true;
+}
+
+static struct probe_error *print_session(struct reader *reader, struct probe_session *session,
+	const struct trace_tracer *tracer, const struct kept_options *kept, const char *title)
+{
+	struct look look = {reader, probe_target_pid(reader->target)};
+	struct probe_error *error = probe_session_look(session, true, take_news, &look);
+
+	if (error)
+		return error;
+	if (tracer->output == PROBE_TRACER_FLIGHT)
+		return flight_write(&reader->flight, &session, 1);
+	return print_rows(reader, tracer, session, kept, title);
+}
+
+/* The same session once more; what comes between its end and its begin is not counted. */
+static struct probe_error *begin_anew(const struct reader *reader, const struct probe_kept *session,
+	struct kept_options *kept, const struct trace_tracer *tracer)
+{
+	struct probe_error *error = probe_target_end(reader->target, session->id);
+
+	return error ? error : kept_start(reader->target, kept, tracer, &(struct probe_report){0});
+}
+
+static struct probe_error *read_tracer(struct reader *reader, const struct probe_kept *session,
+	struct kept_options *kept, const struct trace_tracer *tracer)
+{
+	char *title = session_title(reader, session);
+	struct probe_session *opened = NULL;
+	struct probe_error *error, *ended;
+
+	if (!title)
+		return probe_error_no_memory();
+	error = probe_session_open(
+		reader->target, session->id, &kept->request.request, &tracer->options, &opened);
+	if (!error)
+		error = print_session(reader, opened, tracer, kept, title);
+	/* A record knows its sessions. */
+	ended = flight_end(&reader->flight);
+	if (error)
+		probe_error_free(ended);
+	else
+		error = ended;
+	probe_session_free(opened);
+	free(title);
+	if (!error && reader->options->reset)
+		error = begin_anew(reader, session, kept, tracer);
+	return error;
+}
+
+/* Is it one that the user means, by its number or its tracer's name? */
+static bool is_wanted(const struct read_options *options, const struct probe_kept *session,
+	const struct trace_tracer *tracer)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%u", session->id);
+	for (size_t i = 0; i < options->wanted.count; i++) {
+		if (!strcmp(options->wanted.items[i], number) ||
+			!strcmp(options->wanted.items[i], probe_tracer_name(tracer->spec)))
+			return true;
+	}
+	return !options->wanted.count;
+}
+
+static struct probe_error *read_session(struct reader *reader, const struct probe_kept *session)
+{
+	struct kept_options kept = {0};
+	struct trace_tracer *tracer = NULL;
+	char **words = NULL;
+	struct probe_error *error = kept_parse(session->text, &kept, &words);
+
+	if (!error)
+		error = kept_tracer(&kept, &tracer);
+	if (!error && is_wanted(reader->options, session, tracer)) {
+		reader->sessions++;
+		error = read_tracer(reader, session, &kept, tracer);
+	}
+	tracers_free(tracer, tracer ? 1 : 0);
+	kept_deinit(&kept);
+	if (words)
+		free(words[0]);
+	free(words);
+	return probe_error_prefix(error, "process %d, session %u",
+		(int)probe_target_pid(reader->target), session->id);
+}
+
+static struct probe_error *read_sessions(struct reader *reader)
+{
+	struct probe_kept *sessions;
+	struct probe_error *error;
+	size_t count;
+
+	error = probe_target_kept(reader->target, &sessions, &count);
+	if (error)
+		return error;
+	for (size_t i = 0; i < count && !error; i++) {
+		/* What `enable` without a tracer counts is in `status`. */
+		if (sessions[i].text)
+			error = read_session(reader, &sessions[i]);
+	}
+	free(sessions);
+	return error;
+}
+
+static struct probe_error *read_process(struct reader *reader, pid_t pid)
+{
+	struct probe_error *error =
+		probe_target_open(pid, reader->options->common.exe, &reader->target);
+
+	if (error)
+		return error;
+	error = read_sessions(reader);
+	probe_target_close(reader->target);
+	return error;
+}
+
+static struct probe_error *read_all(const struct read_options *options, int *status_ret)
+{
+	struct reader reader = {.options = options, .flight = options->flight};
+	struct probe_error *error;
+
+	error = probe_sink_create(options->json ? PROBE_SINK_JSON : PROBE_SINK_TEXT, STDOUT_FILENO,
+		"the standard output", &reader.sink);
+	if (error)
+		return error;
+	reader.flight.sink = reader.sink;
+	/* Every process, even if one fails; they are independent of each other. */
+	for (size_t i = 0; i < options->common.pids.count; i++) {
+		error = read_process(&reader, options->common.pids.items[i]);
+		if (error)
+			*status_ret = report_error(error);
+	}
+	error = flush_all(reader.sink);
+	probe_sink_free(reader.sink);
+	if (reader.incomplete && *status_ret == STATUS_DONE)
+		*status_ret = STATUS_FAILED;
+	if (!error && !reader.sessions && *status_ret == STATUS_DONE)
+		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
+			options->wanted.count
+				? "there is no such session (without -t, all are read)"
+				: "there is no session of a tracer; `probectl enable -t TRACER "
+				  "-p PID PROBE` leaves one");
+	return error;
+}
+
+/* ---- Files -------------------------------------------------------------------------- */
+
+static struct probe_error *read_file(const struct read_options *options, int *status_ret)
+{
+	struct flight_output flight = options->flight;
+	struct probe_error *error, *second;
+	bool sound;
+
+	error = probe_sink_create(options->json ? PROBE_SINK_JSON : PROBE_SINK_TEXT, STDOUT_FILENO,
+		"the standard output", &flight.sink);
+	if (error)
+		return error;
+	error = flight_read_file(&flight, options->from, &sound);
+	second = flush_all(flight.sink);
+	probe_sink_free(flight.sink);
+	if (error)
+		probe_error_free(second);
+	else
+		error = second;
+	if (!error && !sound)
+		*status_ret = STATUS_FAILED;
+	return error;
+}
+
+/* ---- The command line ----------------------------------------------------------------- */
+
+static struct probe_error *check_from(const struct read_options *options)
+{
+	if (processes_given(&options->common) || options->wanted.count || options->reset)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--from reads a file; it goes with --last, -o and --json alone");
+	return NULL;
+}
+
+static struct probe_error *read_checked(void *data, int *status_ret)
+{
+	struct read_options *options = data;
+	struct probe_error *error;
+
+	if (options->common.operand_count)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"read takes no PROBE; -t TRACER or -t SESSION says which session");
+	signal(SIGPIPE, SIG_IGN);
+	if (options->from) {
+		error = check_from(options);
+		return error ? error : read_file(options, status_ret);
+	}
+	if (!processes_given(&options->common))
+		return request_no_pid(&options->common);
+	error = processes_find(&options->common);
+	if (error)
+		return error;
+	if (options->flight.directory && options->common.pids.count != 1)
+		return probe_error_new(PROBE_ERROR_USAGE, "-o takes what one process holds");
+	return read_all(options, status_ret);
+}
+
+static const char help_text[] =
+	"Prints what the sessions left by `probectl enable -t` have gathered; with --from,\n"
+	"what flight recorders (`enable -t ring`) held when their process died.\n";
+
+struct probe_error *cmd_read(int argc, char **argv, int *status_ret)
+{
+	struct read_options options = {.top = TRACER_TOP};
+	const struct option_row rows[] = {
+		OPTIONS_PID(&options.common),
+		OPTIONS_EXE(&options.common),
+		OPTIONS_PROCESSES(&options.common),
+		OPTION('t', "tracer", STRINGS, "TRACER|N", &options.wanted,
+			"read only sessions with this tracer or this number"),
+		OPTION(0, "from", STRING, "FILE", &options.from,
+			"read flight recorders from their file or a core file"),
+		OPTION(0, "last", DURATION, NULL, &options.flight.last_ns,
+			"of flight recorders: only hits so long before the last one"),
+		OPTION('o', "output", STRING, "DIRECTORY", &options.flight.directory,
+			"write the hits of flight recorders as a record"),
+		OPTION(0, "reset", FLAG, NULL, &options.reset, "start again after reading"),
+		OPTIONS_TOP(&options.top),
+		OPTIONS_ALL(&options.all),
+		OPTIONS_JSON(&options.json),
+	};
+	const struct command_line line = {
+		.synopsis = "read [OPTIONS] -p PID[,PID...] | --from FILE",
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.common = &options.common,
+		.run = read_checked,
+		.data = &options,
+	};
+	struct probe_error *error = options_run(&line, argc, argv, status_ret);
+
+	free(options.wanted.items);
+	return error;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* probectl record: the command line. A record is a trace whose hits go to disk. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/trace/options.h"
+
+/* A number is bytes, as with k, M and G; s, ms, m and h make it a time. */
+static struct probe_error *parse_rotate(const char *text, struct probe_ctf_options *ret)
+{
+	size_t length = strlen(text);
+	struct probe_error *error;
+	uint64_t value = 0;
+	bool is_time = length && strchr("smh", text[length - 1]);
+
+	error = is_time ? parse_duration(text, &value) : parse_size(text, &value);
+	if (error || !value) {
+		probe_error_free(error);
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--rotate: '%s' is neither a size (64k, 1M, 2G) nor a time (10s, 5m)",
+			text);
+	}
+	*(is_time ? &ret->rotate_ns : &ret->rotate_bytes) = value;
+	return NULL;
+}
+
+static struct probe_error *parse_full(const char *text, enum record_full *ret)
+{
+	static const char *const names[] = {
+		[RECORD_FLUSH] = "flush", [RECORD_LOOP] = "loop", [RECORD_STOP] = "stop"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		*ret = (enum record_full)i;
+		if (strcmp(text, names[i]) == 0)
+			return NULL;
+	}
+	return probe_error_new(PROBE_ERROR_USAGE, "--full '%s': use flush, loop or stop", text);
+}
+
+struct record_options {
+	struct trace_options trace;
+	const char *rotate, *full; /* as they were typed; or NULL */
+};
+
+static struct probe_error *record_checked(void *data, int *status_ret)
+{
+	struct record_options *record = data;
+	struct trace_options *options = &record->trace;
+	struct probe_error *error = NULL;
+
+	if (!options->directory || !options->directory[0])
+		return probe_error_new(PROBE_ERROR_USAGE, "record: no folder given; use -o DIR");
+	if (record->rotate)
+		error = parse_rotate(record->rotate, &options->parts);
+	if (!error && record->full)
+		error = parse_full(record->full, &options->full);
+	return error ? error : trace_options_run(options, status_ret);
+}
+
+static const char help_text[] =
+	"Records each hit in the Common Trace Format, for babeltrace2 and Trace Compass,\n"
+	"until Ctrl-C, the end of the processes, or the limit set by -n or -d. The code\n"
+	"of the processes is then as it was before. With a PROGRAM, PROBEs come before\n"
+	"the --, and the exit status is that of the program.\n";
+
+struct probe_error *cmd_record(int argc, char **argv, int *status_ret)
+{
+	struct record_options record = {.trace = {.settings = {.top = TRACER_TOP}}};
+	const struct option_row rows[] = {
+		OPTIONS_PID(&record.trace.common),
+		OPTIONS_EXE(&record.trace.common),
+		OPTIONS_PROCESSES(&record.trace.common),
+		OPTIONS_PROBE(&record.trace.common),
+		OPTION('o', "output", STRING, "DIR", &record.trace.directory,
+			"write the record to DIR, which is created or must be empty"),
+		OPTION(0, "rotate", STRING, "SIZE|TIME", &record.rotate,
+			"begin a new part, a record of its own in DIR, after 64M, 10s ..."),
+		OPTION(0, "full", STRING, "flush|loop|stop", &record.full,
+			"write continuously (default), keep the newest hits, or stop when a buffer "
+			"is full"),
+		OPTIONS_FILTER(&record.trace.tracer),
+		OPTIONS_TRACE(&record.trace),
+	};
+	const struct command_line line = {
+		.synopsis = "record [OPTIONS] -o DIR PROBE... " SYNOPSIS_PROCESSES,
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.starts_program = true,
+		.common = &record.trace.common,
+		.run = record_checked,
+		.data = &record,
+	};
+	struct probe_error *error = options_run(&line, argc, argv, status_ret);
+
+	tracer_options_deinit(&record.trace.tracer);
+	return error;
+}

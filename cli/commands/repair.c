@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* probectl repair: removes what controllers left that died, and undoes what others undid. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/processes.h"
+#include "cli/print/out.h"
+#include "cli/print/print.h"
+#include "cli/request.h"
+#include "probe/target.h"
+
+struct repair_options {
+	struct common_options common;
+	bool json;
+};
+
+/* ---- Printing --------------------------------------------------------------- */
+
+static void add_count(struct buffer *out, size_t count, const char *what)
+{
+	if (!count)
+		return;
+	buffer_string(out, out->data[out->length - 1] == ':' ? " " : ", ");
+	buffer_unsigned(out, count);
+	buffer_char(out, ' ');
+	buffer_string(out, what);
+	if (count != 1)
+		buffer_char(out, 's');
+}
+
+static bool is_nothing(const struct probe_repair *repair)
+{
+	static const struct probe_repair none;
+
+	return memcmp(repair, &none, sizeof(none)) == 0;
+}
+
+static void add_text(struct buffer *out, pid_t pid, const struct probe_repair *repair, size_t left)
+{
+	struct probe_repair done = *repair;
+
+	buffer_string(out, "process ");
+	buffer_unsigned(out, (uint64_t)pid);
+	done.waiting = done.mended = 0;
+	if (repair->mended) {
+		buffer_string(out, ": patched again:");
+		add_count(out, repair->mended, "site");
+	}
+	if (is_nothing(&done)) {
+		buffer_string(out, repair->mended ? ""
+				   : left	  ? ": nothing removed"
+						  : ": nothing to repair");
+	} else {
+		buffer_string(out, repair->mended ? "; removed:" : ": removed:");
+		add_count(out, done.sessions, "session");
+		add_count(out, done.probes, "probe");
+		add_count(out, done.sites, "site");
+		add_count(out, done.semaphores, "semaphore");
+		add_count(out, done.mappings, "mapping");
+		add_count(out, done.descriptors, "descriptor");
+	}
+	if (left) {
+		buffer_string(out, "; left as they are:");
+		add_count(out, left, "site");
+	}
+	if (repair->waiting)
+		buffer_string(out,
+			"; a thread may return to the code of a session that is off: repair "
+			"again later");
+	buffer_char(out, '\n');
+}
+
+static void add_json(struct buffer *out, pid_t pid, const struct probe_repair *repair, size_t left)
+{
+	buffer_string(out, "{\"pid\":");
+	buffer_unsigned(out, (uint64_t)pid);
+	buffer_string(out, ",\"sessions\":");
+	buffer_unsigned(out, repair->sessions);
+	out_number_field(out, ",\"probes\":", repair->probes);
+	buffer_string(out, ",\"sites\":");
+	buffer_unsigned(out, repair->sites);
+	out_number_field(out, ",\"patched\":", repair->mended);
+	out_number_field(out, ",\"inconsistent\":", left);
+	buffer_string(out, ",\"semaphores\":");
+	buffer_unsigned(out, repair->semaphores);
+	out_number_field(out, ",\"mappings\":", repair->mappings);
+	out_number_field(out, ",\"descriptors\":", repair->descriptors);
+	buffer_string(out, ",\"waiting\":");
+	buffer_unsigned(out, repair->waiting);
+	buffer_string(out, "}\n");
+}
+
+static struct probe_error *print(const struct repair_options *options, pid_t pid,
+	const struct probe_repair *repair, size_t left)
+{
+	struct probe_error *error;
+	struct buffer out = {0};
+
+	if (options->json)
+		add_json(&out, pid, repair, left);
+	else
+		add_text(&out, pid, repair, left);
+	error = out_flush(&out, stdout);
+	buffer_deinit(&out);
+	return error;
+}
+
+/* ---- The command ------------------------------------------------------------ */
+
+/* Sites that are not ours to repair: another tool's bytes are there. */
+struct left_sites {
+	pid_t pid;
+	size_t count;
+};
+
+static void note_left(const struct probe_bad_site *site, void *data)
+{
+	struct left_sites *left = data;
+
+	print_bad_site(site, left->pid, "; it is left as it is");
+	left->count++;
+}
+
+static struct probe_error *repair_process(
+	const struct repair_options *options, pid_t pid, int *status_ret)
+{
+	struct left_sites left = {.pid = pid};
+	struct probe_repair repair = {0};
+	struct probe_target *target;
+	struct probe_error *error = probe_target_open(pid, options->common.exe, &target);
+
+	if (error)
+		return error;
+	error = probe_target_repair(target, &repair);
+	if (!error)
+		error = probe_target_bad_sites(target, note_left, &left);
+	if (!error)
+		error = print(options, pid, &repair, left.count);
+	if (left.count)
+		*status_ret = STATUS_FAILED;
+	probe_target_close(target);
+	return processes_error(&options->common, pid, error);
+}
+
+static struct probe_error *repair_checked(void *data, int *status_ret)
+{
+	const struct repair_options *options = data;
+	const struct common_options *common = &options->common;
+
+	if (common->operand_count)
+		return probe_error_new(PROBE_ERROR_USAGE, "repair takes processes only: -p PID");
+	if (!common->pids.count)
+		return request_no_pid(common);
+	/* Every process, even if one fails; they are independent of each other. */
+	for (size_t i = 0; i < common->pids.count; i++) {
+		struct probe_error *error =
+			repair_process(options, common->pids.items[i], status_ret);
+
+		if (error)
+			*status_ret = report_error(error);
+	}
+	return NULL;
+}
+
+static const char help_text[] =
+	"Removes what killed controllers left in processes: sessions without a reader,\n"
+	"and probes that are only half switched on or off. Any other command that\n"
+	"changes a process does the same first. Sites that a session wants patched and\n"
+	"that something has restored are patched again. Sites that something else has\n"
+	"overwritten are named and left as they are; the exit status is then 1.\n";
+
+struct probe_error *cmd_repair(int argc, char **argv, int *status_ret)
+{
+	struct repair_options options = {0};
+	const struct option_row rows[] = {
+		OPTIONS_PID(&options.common),
+		OPTIONS_EXE(&options.common),
+		OPTIONS_JSON(&options.json),
+	};
+	const struct command_line line = {
+		.synopsis = "repair [--json] -p PID[,PID...]",
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.common = &options.common,
+		.run = repair_checked,
+		.data = &options,
+	};
+
+	return options_run(&line, argc, argv, status_ret);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* probectl report: what a record holds, summed up. */
+#include <errno.h>
+#include <fcntl.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/records.h"
+#include "probe/sink.h"
+#include "probe/summary.h"
+
+struct report_options {
+	struct common_options common;
+	struct string_list keys;
+	const char *match, *html;
+	uint64_t top;
+	bool json;
+};
+
+enum { TOP_UNLESS_TOLD = 20 };
+
+/* ---- Writing -------------------------------------------------------------------- */
+
+static struct probe_error *write_all(int fd, const char *text, size_t length, const char *path)
+{
+	while (length) {
+		ssize_t written = write(fd, text, length);
+
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written <= 0)
+			return probe_error_system(
+				written ? errno : ENOSPC, "cannot write %s", path);
+		text += written;
+		length -= (size_t)written;
+	}
+	return NULL;
+}
+
+/* An output that cannot be written whole is removed, unless it existed before. */
+static struct probe_error *write_page(const char *path, const char *text, size_t length)
+{
+	struct probe_error *error;
+	struct stat before;
+	bool is_new = stat(path, &before) != 0;
+	int fd;
+
+	error = probe_output_open(path, &fd);
+	if (error)
+		return error;
+	error = write_all(fd, text, length, path);
+	if (close(fd) != 0 && !error)
+		error = probe_error_system(errno, "cannot write %s", path);
+	if (error && is_new)
+		unlink(path);
+	return error;
+}
+
+/* Does the user's locale have more than ASCII? */
+static bool is_utf8(void)
+{
+	locale_t users = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+	bool utf8 = users && strcmp(nl_langinfo_l(CODESET, users), "UTF-8") == 0;
+
+	if (users)
+		freelocale(users);
+	return utf8;
+}
+
+static struct probe_error *print(
+	const struct report_options *options, const struct probe_summary *summary)
+{
+	const char *path = options->common.operands[0];
+	const struct probe_summary_view view = {
+		.title = strcmp(path, "-") == 0 ? "standard input" : path,
+		.top = (size_t)options->top,
+		.ascii = !is_utf8(),
+	};
+	enum probe_summary_format format = options->html   ? PROBE_SUMMARY_HTML
+					   : options->json ? PROBE_SUMMARY_JSON
+							   : PROBE_SUMMARY_TEXT;
+	struct probe_error *error;
+	size_t length;
+	char *text;
+
+	error = probe_summary_render(summary, format, &view, &text, &length);
+	if (error)
+		return error;
+	if (options->html && strcmp(options->html, "-") != 0)
+		error = write_page(options->html, text, length);
+	else
+		fwrite(text, 1, length, stdout); /* main() looks whether it went out */
+	free(text);
+	return error;
+}
+
+/* ---- Reading -------------------------------------------------------------------- */
+
+/* Up to the end, or to what cannot be read: *some_ret says whether there was anything before. */
+static struct probe_error *read_all(
+	struct probe_reader *reader, struct probe_summary *summary, bool *some_ret)
+{
+	struct probe_event event;
+	struct probe_error *error;
+	bool there = true;
+
+	for (;;) {
+		error = probe_reader_next(reader, &event, &there);
+		if (error || !there)
+			return error;
+		error = probe_summary_add(summary, &event);
+		if (error)
+			return error;
+		*some_ret = true;
+	}
+}
+
+static struct probe_error *check(const struct report_options *options)
+{
+	const struct common_options *common = &options->common;
+
+	if (common->operand_count != 1 || !common->operands[0][0])
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"report: %s (what `probectl record -o DIR` made; - for the output of "
+			"`probectl trace --json`)",
+			common->operand_count > 1 ? "one DIR at a time" : "no DIR given");
+	if (options->json && options->html)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "report: --json and --html are two formats; give one");
+	return NULL;
+}
+
+static struct probe_error *report(void *data, int *status_ret)
+{
+	const struct report_options *options = data;
+	const struct probe_summary_options wanted = {
+		.keys = options->keys.items,
+		.key_count = options->keys.count,
+		.match = options->match,
+	};
+	struct probe_summary *summary = NULL;
+	struct probe_reader *reader = NULL;
+	struct probe_error *error = check(options);
+	bool some = false;
+
+	if (!error)
+		error = probe_summary_create(&wanted, &summary);
+	if (!error)
+		error = records_open(options->common.operands[0], &reader);
+	if (!error)
+		error = read_all(reader, summary, &some);
+	if (error && error->code == PROBE_ERROR_FORMAT && some) {
+		/* What came before it is worth showing. */
+		*status_ret = report_error(error);
+		error = NULL;
+	}
+	probe_reader_close(reader);
+	if (!error)
+		error = print(options, summary);
+	probe_summary_free(summary);
+	return error;
+}
+
+static const char help_text[] =
+	"Summarizes a record of `probectl record`, or (-) the output of `probectl trace\n"
+	"--json`: rates, probes, times of pairs, most frequent values, losses.\n";
+
+struct probe_error *cmd_report(int argc, char **argv, int *status_ret)
+{
+	struct report_options options = {.top = TOP_UNLESS_TOLD};
+	const struct option_row rows[] = {
+		OPTION(0, "html", STRING, "FILE", &options.html,
+			"write one self-contained page with charts"),
+		OPTIONS_JSON(&options.json),
+		OPTION('k', "key", STRINGS, "KEY", &options.keys,
+			"count hits by argN, str(argN), tid, pid, cpu or comm; may be repeated"),
+		OPTION(0, "match", STRING, "KEY[:KEY]", &options.match,
+			"match an end to the begin with the same value, on any thread of the "
+			"process"),
+		OPTIONS_TOP(&options.top),
+	};
+	const struct command_line line = {
+		.synopsis = "report [OPTIONS] DIR|-",
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.common = &options.common,
+		.run = report,
+		.data = &options,
+	};
+	struct probe_error *error = options_run(&line, argc, argv, status_ret);
+
+	free(options.keys.items);
+	return error;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+/* probectl status: which probes of a process are on. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/print/out.h"
+#include "cli/print/print.h"
+#include "cli/request.h"
+#include "probe/target.h"
+
+struct status_options {
+	struct common_options common;
+	bool json, all;
+};
+
+/* The probes of one process. */
+struct process_status {
+	pid_t pid;
+	struct probe_status *probes; /* strings are the target's */
+	size_t count;
+};
+
+/* ---- Choosing --------------------------------------------------------------- */
+
+static bool matches_any(const struct pattern_list *patterns, const struct probe_status *probe)
+{
+	for (size_t i = 0; i < patterns->count; i++) {
+		if (probe_pattern_matches(
+			    patterns->items[i], probe->path, probe->provider, probe->name))
+			return true;
+	}
+	return false;
+}
+
+/* A probe that is asked for by name is shown even where it is off. */
+static bool is_shown(const struct status_options *options, const struct probe_status *probe)
+{
+	if (options->common.patterns.count)
+		return matches_any(&options->common.patterns, probe);
+	return options->all || probe->enabled || probe->inconsistent;
+}
+
+static struct probe_error *no_match(
+	const struct probe_pattern *pattern, const struct process_status *process)
+{
+	char where[32], list[48], **names = calloc(process->count + 1, sizeof(*names));
+	struct probe_error *error;
+	size_t count = 0;
+
+	if (!names)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < process->count; i++) {
+		const struct probe_status *probe = &process->probes[i];
+
+		if (asprintf(&names[count], "%s:%s", probe->provider, probe->name) >= 0)
+			count++;
+	}
+	snprintf(where, sizeof(where), "process %d", (int)process->pid);
+	snprintf(list, sizeof(list), "probectl list -p %d", (int)process->pid);
+	error = probe_pattern_no_match(pattern, where, list, (const char *const *)names, count);
+	while (count)
+		free(names[--count]);
+	free(names);
+	return error;
+}
+
+/* Every PROBE must match something. */
+static struct probe_error *check_patterns(
+	const struct pattern_list *patterns, const struct process_status *process)
+{
+	for (size_t i = 0; i < patterns->count; i++) {
+		bool found = false;
+
+		for (size_t k = 0; k < process->count && !found; k++) {
+			const struct probe_status *probe = &process->probes[k];
+
+			found = probe_pattern_matches(
+				patterns->items[i], probe->path, probe->provider, probe->name);
+		}
+		if (!found)
+			return no_match(patterns->items[i], process);
+	}
+	return NULL;
+}
+
+/* ---- Printing --------------------------------------------------------------- */
+
+/* What is not patched any more is neither on nor off. */
+static const char *state_of(const struct probe_status *probe)
+{
+	return probe->inconsistent ? "inconsistent" : probe->enabled ? "on" : "off";
+}
+
+static void add_probe_json(
+	struct buffer *out, const struct process_status *process, const struct probe_status *probe)
+{
+	bool any = false;
+
+	out_number_field(out, "{\"pid\":", (uint64_t)process->pid);
+	out_text_field(out, ",\"provider\":", probe->provider);
+	out_text_field(out, ",\"name\":", probe->name);
+	out_text_field(out, ",\"path\":", probe->path);
+	out_number_field(out, ",\"sites\":", probe->sites);
+	out_number_field(out, ",\"patched\":", probe->patched);
+	out_number_field(out, ",\"inconsistent\":", probe->inconsistent);
+	out_number_field(out, ",\"refcount\":", probe->refcount);
+	out_boolean_field(out, ",\"enabled\":", probe->enabled);
+	out_text_field(out, ",\"state\":", state_of(probe));
+	buffer_string(out, ",\"plan\":{");
+	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++) {
+		if (!probe->plans[plan])
+			continue;
+		buffer_string(out, any ? "," : "");
+		out_json(out, probe_plan_name(plan));
+		out_number_field(out, ":", probe->plans[plan]);
+		any = true;
+	}
+	out_number_field(out, "},\"hits\":", probe->hits);
+	buffer_string(out, "}\n");
+}
+
+/* "behind", or for several plans "3 behind, 2 pun"; "-": nothing is patched. */
+static void plans_text(const struct probe_status *probe, char *text, size_t size)
+{
+	size_t kinds = 0, used = 0;
+
+	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++)
+		kinds += probe->plans[plan] != 0;
+	snprintf(text, size, "-");
+	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++) {
+		int length = 0;
+
+		if (!probe->plans[plan] || used >= size)
+			continue;
+		if (kinds == 1)
+			length = snprintf(text, size, "%s", probe_plan_name(plan));
+		else
+			length = snprintf(text + used, size - used, "%s%zu %s", used ? ", " : "",
+				probe->plans[plan], probe_plan_name(plan));
+		used += (size_t)length;
+	}
+}
+
+static void table_add_probe(
+	struct table *table, const struct process_status *process, const struct probe_status *probe)
+{
+	char pid[16], count[16], sites[48], hits[24], plans[128], *name;
+
+	if (asprintf(&name, "%s:%s", probe->provider, probe->name) < 0)
+		name = NULL;
+	snprintf(pid, sizeof(pid), "%d", (int)process->pid);
+	snprintf(count, sizeof(count), "%" PRIu32, probe->refcount);
+	snprintf(sites, sizeof(sites), "%zu/%zu", probe->patched, probe->sites);
+	snprintf(hits, sizeof(hits), "%" PRIu64, probe->hits);
+	plans_text(probe, plans, sizeof(plans));
+	table_add(table, (const char *const[]){pid, name ? name : probe->name, state_of(probe),
+				 count, sites, plans, hits, probe->path});
+	free(name);
+}
+
+static struct probe_error *print_process(const struct status_options *options,
+	const struct process_status *process, struct table *table, size_t *shown)
+{
+	struct probe_error *error;
+	struct buffer out = {0};
+
+	for (size_t i = 0; i < process->count; i++) {
+		const struct probe_status *probe = &process->probes[i];
+
+		if (!is_shown(options, probe))
+			continue;
+		++*shown;
+		if (options->json)
+			add_probe_json(&out, process, probe);
+		else
+			table_add_probe(table, process, probe);
+	}
+	error = out_flush(&out, stdout);
+	buffer_deinit(&out);
+	return error;
+}
+
+/* ---- The command ------------------------------------------------------------ */
+
+static void add_count(struct buffer *out, size_t count, const char *what)
+{
+	if (!count)
+		return;
+	if (out->length)
+		buffer_string(out, ", ");
+	buffer_unsigned(out, count);
+	buffer_char(out, ' ');
+	buffer_string(out, what);
+	if (count != 1)
+		buffer_char(out, 's');
+}
+
+/* What was left, as a rule by a dead controller, does no harm, but hits may pay for it. */
+static struct probe_error *warn_of_stale(struct probe_target *target)
+{
+	struct probe_stale stale;
+	struct buffer out = {0};
+	struct probe_error *error = probe_target_stale(target, &stale);
+
+	if (error)
+		return error;
+	add_count(&out, stale.sessions, "session");
+	add_count(&out, stale.probes, "probe");
+	add_count(&out, stale.semaphores, "semaphore");
+	add_count(&out, stale.mappings, "mapping");
+	add_count(&out, stale.descriptors, "descriptor");
+	if (out.length)
+		report_warning("process %d has leftovers (%.*s): `probectl repair -p %d` removes "
+			       "them",
+			probe_target_pid(target), (int)out.length, out.data,
+			probe_target_pid(target));
+	buffer_deinit(&out);
+	return NULL;
+}
+
+static void warn_of_site(const struct probe_bad_site *site, void *data)
+{
+	const struct probe_target *target = data;
+
+	print_bad_site(site, probe_target_pid(target),
+		site->left ? "; it was left as it is, and so was the code that its jump leads to"
+			   : "; its hits are not counted (probectl repair)");
+}
+
+static struct probe_error *status_process(
+	const struct status_options *options, pid_t pid, struct table *table, size_t *shown)
+{
+	struct process_status process = {.pid = pid};
+	struct probe_target *target;
+	struct probe_error *error = probe_target_open(pid, options->common.exe, &target);
+
+	if (error)
+		return error;
+	error = probe_target_status(target, &process.probes, &process.count);
+	if (!error)
+		error = check_patterns(&options->common.patterns, &process);
+	if (!error)
+		error = print_process(options, &process, table, shown);
+	if (!error)
+		error = probe_target_bad_sites(target, warn_of_site, target);
+	if (!error)
+		error = warn_of_stale(target);
+	free(process.probes);
+	probe_target_close(target);
+	return error;
+}
+
+static struct probe_error *status_all(const struct status_options *options, int *status_ret)
+{
+	static const struct table_column columns[] = {
+		{.title = "PID", .is_number = true},
+		{.title = "PROBE"},
+		{.title = "STATE"},
+		{.title = "COUNT", .is_number = true},
+		{.title = "PATCHED", .is_number = true},
+		{.title = "PLAN"},
+		{.title = "HITS", .is_number = true},
+		{.title = "MODULE", .shrinks = true},
+	};
+	const struct pid_list *pids = &options->common.pids;
+	struct table *table = table_create(columns, sizeof(columns) / sizeof(columns[0]));
+	struct probe_error *error;
+	size_t shown = 0;
+
+	/* Every process, even if one fails; they are independent of each other. */
+	for (size_t i = 0; i < pids->count; i++) {
+		error = status_process(options, pids->items[i], table, &shown);
+		if (error)
+			*status_ret = report_error(error);
+	}
+	error = options->json ? NULL : table_print(table);
+	table_free(table);
+	if (!error && !shown && *status_ret == STATUS_DONE)
+		fprintf(stderr, "probectl: no probes are enabled%s\n",
+			options->all ? ", and there are none" : " (-a shows all there are)");
+	return error;
+}
+
+static struct probe_error *status_checked(void *data, int *status_ret)
+{
+	struct status_options *options = data;
+	struct common_options *common = &options->common;
+	struct probe_error *error;
+
+	if (!common->pids.count)
+		return request_no_pid(common);
+	error = options_add_operands(common, 0);
+	return error ? error : status_all(options, status_ret);
+}
+
+static const char help_text[] =
+	"Shows the probes of processes that are on, or those that match PROBE.\n"
+	"Does not stop the processes.\n";
+
+struct probe_error *cmd_status(int argc, char **argv, int *status_ret)
+{
+	struct status_options options = {0};
+	const struct option_row rows[] = {
+		OPTIONS_PID(&options.common),
+		OPTIONS_EXE(&options.common),
+		OPTIONS_PROBE(&options.common),
+		OPTION('a', "all", FLAG, NULL, &options.all, "also show the probes that are off"),
+		OPTIONS_JSON(&options.json),
+	};
+	const struct command_line line = {
+		.synopsis = "status [-a] [--json] -p PID[,PID...] [PROBE...]",
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.common = &options.common,
+		.run = status_checked,
+		.data = &options,
+	};
+
+	return options_run(&line, argc, argv, status_ret);
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * probectl enable, probectl disable: one adds one to the reference counters of
+ * probes, the other takes one away. Either can do some of the other in the same change.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/kept.h"
+#include "cli/options.h"
+#include "cli/print/print.h"
+#include "cli/processes.h"
+#include "cli/request.h"
+#include "probe/target.h"
+
+/* What differs between the two. */
+struct direction {
+	const char *past;	/* "enabled" */
+	bool patches;		/* so it has plans, and tracers */
+	const char *keep_going; /* what the option does */
+	struct probe_error *(*switch_probes)(struct probe_target *target,
+		const struct probe_request *request, struct probe_report *report);
+	const char *other, *other_pair; /* the options that do what the other command does */
+	const char *other_help, *other_pair_help;
+	const char *synopsis, *help;
+};
+
+struct switch_options {
+	const struct direction *direction;
+	struct kept_options kept;    /* processes and PROBEs; with -t, all of it */
+	struct trace_tracer *tracer; /* of enable -t; else NULL */
+	struct string_list pairs;
+	struct pattern_list others; /* PROBEs of the other direction */
+	struct string_list other_pairs;
+	struct pattern_list pair_patterns; /* of both, when all that is asked is one list */
+	struct probe_action *actions;
+	size_t action_count; /* 0: the request alone says it */
+	bool force, atomic, quiet;
+	unsigned int verbose;
+};
+
+/* ---- Reporting -------------------------------------------------------------- */
+
+static void report_plans(const struct probe_report *report)
+{
+	const char *before = "; plans:";
+
+	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++) {
+		if (!report->plans[plan])
+			continue;
+		printf("%s %zu %s", before, report->plans[plan], probe_plan_name(plan));
+		before = ",";
+	}
+	printf("; stopped for %.1f us", (double)report->stop_ns / 1000);
+}
+
+/* The one line that says what was done. */
+static void report_done(const struct direction *direction, const struct switch_options *options,
+	pid_t pid, const struct probe_report *report)
+{
+	if (options->quiet)
+		return;
+	printf("%zu probe%s, %zu site%s %s in %d", COUNTED(report->probes), COUNTED(report->sites),
+		options->others.count || options->other_pairs.count ? "switched" : direction->past,
+		(int)pid);
+	if (report->refusal_count)
+		printf("; %zu refused", report->refusal_count);
+	if (options->verbose)
+		report_plans(report);
+	putchar('\n');
+}
+
+/* Somebody else's bytes are where ours have been. */
+static void report_left(const struct probe_bad_site *site, void *data)
+{
+	const struct probe_target *target = data;
+
+	if (site->left)
+		print_bad_site(site, probe_target_pid(target),
+			"; it is left as it is, and so is the code that its jump leads to "
+			"(probectl repair)");
+}
+
+/* ---- Doing ------------------------------------------------------------------ */
+
+static struct probe_error *switch_target(const struct direction *direction,
+	const struct switch_options *options, struct probe_target *target,
+	struct probe_report *report)
+{
+	const struct probe_request *request = &options->kept.request.request;
+	struct probe_error *error;
+
+	if (options->tracer)
+		error = kept_start(target, &options->kept, options->tracer, report);
+	else if (options->action_count)
+		error = probe_target_switch(
+			target, options->actions, options->action_count, request, report);
+	else
+		error = direction->switch_probes(target, request, report);
+	report_refusals(report, probe_target_pid(target), error || options->verbose);
+	report_notes(report);
+	if (!error)
+		report_done(direction, options, probe_target_pid(target), report);
+	if (!error && report->left)
+		error = probe_target_bad_sites(target, report_left, target);
+	return error;
+}
+
+/* *left_ret: sites that something else has changed were left as they are. */
+static struct probe_error *switch_process(const struct direction *direction,
+	const struct switch_options *options, pid_t pid, bool *left_ret)
+{
+	struct probe_report report = {0};
+	struct probe_target *target = NULL;
+	struct probe_error *error = probe_target_open(pid, options->kept.common.exe, &target);
+
+	if (!error)
+		error = switch_target(direction, options, target, &report);
+	*left_ret |= report.left != 0;
+	probe_report_deinit(&report);
+	probe_target_close(target);
+	return error;
+}
+
+static void note_status(int its, int *status)
+{
+	if (its != STATUS_DONE && *status != STATUS_FAILED)
+		*status = its;
+}
+
+/* Every process, even if one fails; they are independent of each other. */
+static int switch_all(const struct direction *direction, const struct switch_options *options)
+{
+	const struct common_options *common = &options->kept.common;
+	struct mistake mistake = {0};
+	struct probe_error *error;
+	int status = STATUS_DONE;
+	bool left = false;
+
+	for (size_t i = 0; i < common->pids.count; i++) {
+		pid_t pid = common->pids.items[i];
+
+		error = switch_process(direction, options, pid, &left);
+		if (error && !mistake_take(&mistake, pid, error))
+			note_status(report_error(processes_error(common, pid, error)), &status);
+	}
+	error = mistake_end(&mistake, common, common->pids.count);
+	if (error)
+		note_status(report_error(error), &status);
+	return left ? STATUS_FAILED : status;
+}
+
+/* ---- The command line ------------------------------------------------------- */
+
+/* "START,END" becomes two PROBEs, one after the other. */
+static struct probe_error *pair_add(struct pattern_list *patterns, const char *text)
+{
+	const char *comma = strchr(text, ',');
+	struct probe_error *error;
+	char *start;
+
+	if (!comma || comma == text || !comma[1] || strchr(comma + 1, ','))
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "--pair %s: give two PROBEs, --pair START,END", text);
+	if (strlen(comma + 1) == (size_t)(comma - text) &&
+		memcmp(text, comma + 1, (size_t)(comma - text)) == 0)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--pair %s: START and END are the same; give two different PROBEs", text);
+	start = strndup(text, (size_t)(comma - text));
+	if (!start)
+		return probe_error_no_memory();
+	error = options_add_pattern(patterns, start);
+	free(start);
+	return error ? error : options_add_pattern(patterns, comma + 1);
+}
+
+static bool is_mixed(const struct switch_options *options)
+{
+	const struct common_options *common = &options->kept.common;
+
+	return options->others.count || options->other_pairs.count ||
+	       (options->pairs.count && (common->patterns.count || common->operand_count));
+}
+
+static void add_action(struct switch_options *options, bool disable,
+	const struct probe_pattern *pattern, const struct probe_pattern *end)
+{
+	options->actions[options->action_count++] =
+		(struct probe_action){.disable = disable, .pattern = pattern, .end = end};
+}
+
+/* Pairs become two PROBEs each, at the end of options->pair_patterns. */
+static struct probe_error *add_pairs(
+	struct switch_options *options, const struct string_list *pairs, bool disable)
+{
+	struct pattern_list *patterns = &options->pair_patterns;
+
+	for (size_t i = 0; i < pairs->count; i++) {
+		struct probe_error *error = pair_add(patterns, pairs->items[i]);
+
+		if (error)
+			return error;
+		add_action(options, disable, patterns->items[patterns->count - 2],
+			patterns->items[patterns->count - 1]);
+	}
+	return NULL;
+}
+
+/* All that is asked as one list: what the command does itself, then the other things. */
+static struct probe_error *switch_mixed(struct switch_options *options)
+{
+	struct common_options *common = &options->kept.common;
+	bool disables = !options->direction->patches;
+	struct probe_error *error = options_add_operands(common, 0);
+	size_t count = common->patterns.count + options->pairs.count + options->others.count +
+		       options->other_pairs.count;
+
+	if (error)
+		return error;
+	options->actions = calloc(count, sizeof(*options->actions));
+	if (!options->actions)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < common->patterns.count; i++)
+		add_action(options, disables, common->patterns.items[i], NULL);
+	error = add_pairs(options, &options->pairs, disables);
+	for (size_t i = 0; i < options->others.count && !error; i++)
+		add_action(options, !disables, options->others.items[i], NULL);
+	return error ? error : add_pairs(options, &options->other_pairs, !disables);
+}
+
+/* What is asked of all probes, however they are named. */
+static struct probe_error *switch_request(struct switch_options *options)
+{
+	struct common_options *common = &options->kept.common;
+	struct probe_request *request = &options->kept.request.request;
+	bool mixed = is_mixed(options);
+	struct probe_error *error = NULL;
+
+	if (mixed)
+		error = switch_mixed(options);
+	for (size_t i = 0; i < options->pairs.count && !mixed && !error; i++)
+		error = pair_add(&common->patterns, options->pairs.items[i]);
+	if (!error)
+		error = mixed ? request_init_plans(&options->kept.request)
+			      : request_init(&options->kept.request, common);
+	if (error)
+		return error;
+	request->force = options->force;
+	request->atomic = options->atomic;
+	request->pairs = options->pairs.count && !mixed;
+	return NULL;
+}
+
+/* enable -t: leaves a session with a tracer. */
+static struct probe_error *switch_tracer(struct switch_options *options)
+{
+	const struct tracer_options *tracer = &options->kept.tracer;
+
+	if (kept_is_wanted(&options->kept)) {
+		if (options->force || options->atomic || options->pairs.count ||
+			options->action_count)
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"--force, --atomic, --pair and --disable are about reference "
+				"counts; "
+				"a tracer's session has none");
+		return kept_tracer(&options->kept, &options->tracer);
+	}
+	if (tracer->keys.count || tracer->filter || tracer->pairs || tracer->match ||
+		tracer->every || tracer->rate || tracer->keys_max || options->kept.ring_bytes ||
+		options->kept.string_bytes || options->kept.file)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"-k, -f and the like need a tracer; give -t TRACER, too");
+	return NULL;
+}
+
+/* If nobody can be told what was done, it is done all the same. */
+static struct probe_error *tell(const struct switch_options *options)
+{
+	int err = fflush(stdout) == 0 ? 0 : errno;
+
+	if (!err || err == EPIPE)
+		return NULL;
+	__fpurge(stdout);
+	clearerr(stdout);
+	return probe_error_system(err,
+		"cannot write which probes were %s; `probectl status` shows what is on",
+		options->direction->past);
+}
+
+static struct probe_error *switch_checked(void *data, int *status_ret)
+{
+	struct switch_options *options = data;
+	struct probe_error *error;
+
+	if (tracers_help(&options->kept.tracer))
+		return NULL;
+	/* A limit (ulimit -f) is an error, and does not end us in the middle of a change. */
+	signal(SIGXFSZ, SIG_IGN);
+	if (!options->kept.common.pids.count)
+		return request_no_pid(&options->kept.common);
+	error = switch_request(options);
+	if (!error)
+		error = switch_tracer(options);
+	if (!error)
+		*status_ret = switch_all(options->direction, options);
+	return error ? error : tell(options);
+}
+
+static const char enable_help[] =
+	"Switches probes of running processes on, until `probectl disable`. Each probe\n"
+	"counts how often it was enabled. With -t, leaves a session with that tracer in\n"
+	"the process; `probectl read` prints what it has gathered.\n";
+
+static const char disable_help[] =
+	"Undoes one `probectl enable` of each probe. A probe whose reference count\n"
+	"is then 0 is off, and its code is as it was before.\n";
+
+static struct probe_error *switch_command(
+	const struct direction *direction, int argc, char **argv, int *status_ret)
+{
+	struct switch_options options = {.direction = direction};
+	const struct option_row rows[] = {
+		OPTIONS_PID(&options.kept.common),
+		OPTIONS_EXE(&options.kept.common),
+		OPTIONS_PROBE(&options.kept.common),
+		OPTION(0, "pair", STRINGS, "START,END", &options.pairs,
+			"END is enabled before START, and disabled after it"),
+		OPTION(0, "force", FLAG, NULL, &options.force,
+			"set the state, ignoring the reference count"),
+		OPTION(0, direction->other, PATTERN, NULL, &options.others, direction->other_help),
+		OPTION(0, direction->other_pair, STRINGS, "START,END", &options.other_pairs,
+			direction->other_pair_help),
+		OPTION(0, "atomic", FLAG, NULL, &options.atomic,
+			"stop all threads also for changing counters of probes without a site"),
+		OPTION(0, "keep-going", FLAG, NULL, &options.kept.request.keep_going,
+			direction->keep_going),
+		OPTION('v', "verbose", COUNTER, NULL, &options.verbose,
+			"print how sites were patched, which are refused, and how long the process "
+			"was stopped"),
+		OPTION('q', "quiet", FLAG, NULL, &options.quiet, "print nothing but errors"),
+		/* Of enable; disable has all the others. */
+		OPTIONS_PLAN(&options.kept.request),
+		OPTIONS_KEPT(&options.kept),
+	};
+	const struct command_line line = {
+		.synopsis = direction->synopsis,
+		.help = direction->help,
+		.rows = rows,
+		.row_count = sizeof(rows) / sizeof(rows[0]) -
+			     (direction->patches ? 0 : 1 + OPTIONS_KEPT_ROWS),
+		.common = &options.kept.common,
+		.run = switch_checked,
+		.data = &options,
+	};
+	struct probe_error *error = options_run(&line, argc, argv, status_ret);
+
+	free(options.pairs.items);
+	free(options.other_pairs.items);
+	options_free_patterns(&options.others);
+	options_free_patterns(&options.pair_patterns);
+	free(options.actions);
+	tracers_free(options.tracer, options.tracer ? 1 : 0);
+	kept_deinit(&options.kept);
+	return error;
+}
+
+struct probe_error *cmd_enable(int argc, char **argv, int *status_ret)
+{
+	static const struct direction enable = {
+		.past = "enabled",
+		.patches = true,
+		.keep_going = "leave out the sites that cannot be patched, also of probes named "
+			      "exactly",
+		.switch_probes = probe_target_enable,
+		.other = "disable",
+		.other_help = "disable this PROBE in the same change; may be repeated",
+		.other_pair = "disable-pair",
+		.other_pair_help = "disable this pair in the same change",
+		.synopsis = "enable -p PID[,PID...] [OPTIONS] PROBE...",
+		.help = enable_help,
+	};
+
+	return switch_command(&enable, argc, argv, status_ret);
+}
+
+struct probe_error *cmd_disable(int argc, char **argv, int *status_ret)
+{
+	static const struct direction disable = {
+		.past = "disabled",
+		.keep_going = "leave out the probes that are off",
+		.switch_probes = probe_target_disable,
+		.other = "enable",
+		.other_help = "enable this PROBE in the same change; may be repeated",
+		.other_pair = "enable-pair",
+		.other_pair_help = "enable this pair in the same change",
+		.synopsis = "disable -p PID[,PID...] [OPTIONS] PROBE...",
+		.help = disable_help,
+	};
+
+	return switch_command(&disable, argc, argv, status_ret);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* probectl top: the command line. */
+#include <langinfo.h>
+#include <locale.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/processes.h"
+#include "cli/request.h"
+#include "cli/top/top.h"
+
+enum { INTERVAL_MIN_MS = 10, TABLE_ROWS = 20 };
+
+enum top_order top_order_named(const char *name)
+{
+	static const char *const names[TOP_ORDER_COUNT] = {[TOP_ORDER_RATE] = "rate",
+		[TOP_ORDER_TOTAL] = "total",
+		[TOP_ORDER_P50] = "p50",
+		[TOP_ORDER_P99] = "p99",
+		[TOP_ORDER_NAME] = "name"};
+	int order = 0;
+
+	while (order < TOP_ORDER_COUNT && strcmp(names[order], name) != 0)
+		order++;
+	return (enum top_order)order;
+}
+
+static struct probe_error *check(const struct top_options *options)
+{
+	const struct common_options *common = &options->common;
+
+	if (top_order_named(options->sort) == TOP_ORDER_COUNT)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--sort '%s': use rate, total, p50, p99 or name", options->sort);
+	if (options->interval_ns < INTERVAL_MIN_MS * NSEC_PER_MSEC)
+		return probe_error_new(PROBE_ERROR_USAGE, "-i: at least %d ms", INTERVAL_MIN_MS);
+	return processes_check(common);
+}
+
+static struct probe_error *run(void *data, int *status_ret)
+{
+	struct top_options *options = data;
+	struct request_options request = {.keep_going = true};
+	struct common_options *common = &options->common;
+	struct probe_error *error = check(options);
+
+	if (!error && !common->patterns.count && !common->operand_count)
+		error = options_add_pattern(&common->patterns, "*:*");
+	if (!error)
+		error = request_init(&request, common);
+	if (!error)
+		error = processes_find(common);
+	if (error)
+		return error;
+	options->request = request.request;
+	/* Only what a character is, and how wide: numbers stay as they are. */
+	setlocale(LC_CTYPE, "");
+	options->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+	*status_ret = top_run(options);
+	return NULL;
+}
+
+static const char help_text[] =
+	"Shows live how often probes of processes are hit (default: all probes), and how\nlong "
+	"pairs of them take; `?` explains the keys. Afterwards, the code of\nthe processes is as "
+	"it was before. Without a terminal, prints a table at each\ninterval. With a PROGRAM, "
+	"PROBEs come before the --, the program's output is\nkept until the screen is closed, and "
+	"the exit status is that of the program.\n";
+
+struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
+{
+	struct top_options options = {
+		.interval_ns = 1000 * NSEC_PER_MSEC, .sort = "rate", .top = TABLE_ROWS};
+	const struct option_row rows[] = {
+		OPTIONS_PID(&options.common),
+		OPTIONS_EXE(&options.common),
+		OPTIONS_PROCESSES(&options.common),
+		OPTIONS_PROBE(&options.common),
+		OPTIONS_FOLLOW(&options.common),
+		OPTION('i', "interval", DURATION, "SECONDS", &options.interval_ns,
+			"update at this interval (default: 1)"),
+		OPTION('d', "duration", DURATION, "SECONDS", &options.duration_ns,
+			"stop after this time"),
+		OPTION(0, "sort", STRING, "ORDER", &options.sort,
+			"sort by rate, total, p50, p99 or name at first (default: rate)"),
+		OPTION(0, "top", NUMBER, NULL, &options.top,
+			"limit tables without a screen to N rows (default: 20; 0: no limit)"),
+	};
+	const struct command_line line = {
+		.synopsis = "top [OPTIONS] [PROBE...] " SYNOPSIS_PROCESSES,
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.starts_program = true,
+		.common = &options.common,
+		.run = run,
+		.data = &options,
+	};
+
+	return options_run(&line, argc, argv, status_ret);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* probectl trace: the command line. */
+#include "cli/cli.h"
+#include "cli/trace/options.h"
+
+static struct probe_error *trace_checked(void *data, int *status_ret)
+{
+	struct trace_options *options = data;
+
+	return tracers_help(&options->tracer) ? NULL : trace_options_run(options, status_ret);
+}
+
+static const char help_text[] =
+	"Prints a line for each hit, or the result of a tracer (-t), until Ctrl-C, the\n"
+	"end of the processes, or the limit set by -n or -d. The code of the processes\n"
+	"is then as it was before. With a PROGRAM, PROBEs come before the --, and the\n"
+	"exit status is that of the program.\n";
+
+struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
+{
+	struct trace_options options = {.settings = {.top = TRACER_TOP}};
+	const struct option_row rows[] = {
+		OPTIONS_PID(&options.common),
+		OPTIONS_EXE(&options.common),
+		OPTIONS_PROCESSES(&options.common),
+		OPTIONS_PROBE(&options.common),
+		OPTIONS_TRACER(&options.tracer),
+		OPTIONS_TOP(&options.settings.top),
+		OPTION('i', "interval", DURATION, "SECONDS", &options.settings.interval_ns,
+			"print what is new every SECONDS, and the totals at the end"),
+		OPTIONS_JSON(&options.settings.json),
+		OPTIONS_OUTPUT(&options.output),
+		OPTIONS_ALL(&options.settings.all),
+		OPTIONS_TRACE(&options),
+	};
+	const struct command_line line = {
+		.synopsis = "trace [OPTIONS] PROBE... " SYNOPSIS_PROCESSES,
+		.help = help_text,
+		OPTION_ROWS(rows),
+		.starts_program = true,
+		.common = &options.common,
+		.run = trace_checked,
+		.data = &options,
+	};
+	struct probe_error *error = options_run(&line, argc, argv, status_ret);
+
+	tracer_options_deinit(&options.tracer);
+	return error;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "cli/flight.h"
+#include "probe/remains.h"
+
+/* ---- Times -------------------------------------------------------------------------------- */
+
+struct span {
+	uint64_t oldest_ns, newest_ns;
+};
+
+static bool widen(const struct probe_hit *hit, void *data)
+{
+	struct span *span = data;
+
+	if (hit->time_ns < span->oldest_ns)
+		span->oldest_ns = hit->time_ns;
+	if (hit->time_ns > span->newest_ns)
+		span->newest_ns = hit->time_ns;
+	return true;
+}
+
+static struct probe_error *span_of(
+	struct probe_session *const *sessions, size_t count, struct span *ret)
+{
+	struct probe_error *error = NULL;
+
+	*ret = (struct span){.oldest_ns = UINT64_MAX};
+	for (size_t i = 0; i < count && !error; i++)
+		error = probe_session_snapshot(sessions[i], widen, ret);
+	return error;
+}
+
+/* ---- Hits --------------------------------------------------------------------------------- */
+
+struct writing {
+	struct flight_output *output;
+	const struct probe_session *session;
+	const struct probe_session_probe *probes;
+	size_t probe_count;
+	uint64_t from_ns;
+	struct probe_error *error;
+};
+
+static bool write_hit(const struct probe_hit *hit, void *data)
+{
+	struct writing *w = data;
+
+	if (hit->probe >= w->probe_count || hit->time_ns < w->from_ns)
+		return true;
+	w->output->hits++;
+	if (w->output->record)
+		w->error = probe_ctf_hit(w->output->record, w->session, hit, NULL);
+	else
+		probe_sink_hit(w->output->sink, hit, &w->probes[hit->probe], NULL);
+	return !w->error;
+}
+
+static struct probe_error *write_session(
+	struct flight_output *output, struct probe_session *session, uint64_t from_ns)
+{
+	struct writing writing = {.output = output, .session = session, .from_ns = from_ns};
+	struct probe_error *error;
+
+	writing.probes = probe_session_probes(session, &writing.probe_count);
+	error = probe_session_snapshot(session, write_hit, &writing);
+	if (!error)
+		return writing.error;
+	probe_error_free(writing.error);
+	return error;
+}
+
+struct probe_error *flight_write(
+	struct flight_output *output, struct probe_session *const *sessions, size_t count)
+{
+	struct probe_ctf_options options = {0};
+	struct probe_error *error = NULL;
+	uint64_t from_ns = 0;
+	struct span span;
+
+	if (output->last_ns || output->directory) {
+		error = span_of(sessions, count, &span);
+		if (error)
+			return error;
+		if (output->last_ns && span.newest_ns > output->last_ns)
+			from_ns = span.newest_ns - output->last_ns;
+		options.oldest_ns = span.oldest_ns;
+	}
+	if (output->directory && !output->record)
+		error = probe_ctf_create(output->directory, &options, &output->record);
+	for (size_t i = 0; i < count && !error; i++)
+		error = write_session(output, sessions[i], from_ns);
+	return error;
+}
+
+struct probe_error *flight_end(struct flight_output *output)
+{
+	struct probe_error *error = output->record ? probe_ctf_flush(output->record) : NULL;
+
+	probe_ctf_free(output->record);
+	output->record = NULL;
+	return error;
+}
+
+/* ---- Files -------------------------------------------------------------------------------- */
+
+struct probe_error *flight_read_file(
+	struct flight_output *output, const char *path, bool *sound_ret)
+{
+	struct probe_remains *remains;
+	struct probe_session **sessions;
+	struct probe_error *error = probe_remains_open(path, &remains), *second;
+	const char *damage;
+	size_t count = 0;
+
+	*sound_ret = true;
+	if (error)
+		return error;
+	for (size_t i = 0; (damage = probe_remains_damage(remains, i)); i++) {
+		report_warning("%s: a flight recorder is left out: %s", path, damage);
+		*sound_ret = false;
+	}
+	while (probe_remains_session(remains, count))
+		count++;
+	sessions = calloc(count + 1, sizeof(*sessions));
+	error = sessions ? NULL : probe_error_no_memory();
+	for (size_t i = 0; sessions && i < count; i++)
+		sessions[i] = probe_remains_session(remains, i);
+	if (!error && count)
+		error = flight_write(output, sessions, count);
+	second = flight_end(output);
+	if (error)
+		probe_error_free(second);
+	else
+		error = second;
+	free(sessions);
+	probe_remains_close(remains);
+	return error;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `probectl list --json`; the names are a contract: probectl-list(1).
+ *
+ * Written as it goes: with a tree of JSON objects for each site, listing libjvm
+ * took 3.9 ms instead of 1.5.
+ */
+#include "cli/list/listing.h"
+#include "cli/print/out.h"
+
+/* Lines are handed to the stream a few hundred at a time. */
+enum { FLUSH_BYTES = 64 * 1024 };
+
+static void add_args(struct buffer *out, const struct probe_arg *args, size_t count)
+{
+	buffer_string(out, ",\"args\":[");
+	for (size_t i = 0; i < count; i++) {
+		out_text_field(out, i > 0 ? ",{\"spec\":" : "{\"spec\":", args[i].spec);
+		out_number_field(out, ",\"size\":", args[i].size);
+		out_boolean_field(out, ",\"signed\":", args[i].is_signed);
+		out_boolean_field(out, ",\"float\":", args[i].is_float);
+		buffer_char(out, '}');
+	}
+	buffer_char(out, ']');
+}
+
+/* A state that could not be read is null. */
+static void add_state(struct buffer *out, const struct probe_site *site)
+{
+	out_number_field(out, ",\"pid\":", (uint64_t)site->pid);
+	out_hex_field(out, ",\"address\":", site->pc ? site->bias + site->pc : 0);
+	if (site->state_known) {
+		out_boolean_field(out, ",\"enabled\":", site->enabled);
+		if (site->inconsistent)
+			out_boolean_field(out, ",\"inconsistent\":", true);
+		out_number_field(out, ",\"refcount\":", site->refcount);
+	} else {
+		buffer_string(out, ",\"enabled\":null,\"refcount\":null");
+	}
+}
+
+static void add_detail(
+	struct buffer *out, const struct probe_site_detail *detail, unsigned int details)
+{
+	out_text_field(out, ",\"function\":", detail->function);
+	if (detail->function)
+		out_number_field(out, ",\"function_offset\":", detail->function_offset);
+	out_text_field(out, ",\"file\":", detail->file);
+	if (detail->file)
+		out_number_field(out, ",\"line\":", (uint64_t)detail->line);
+	if (details < 2)
+		return;
+	buffer_string(out, ",\"bytes\":\"");
+	buffer_hex_bytes(out, detail->bytes, detail->byte_count);
+	buffer_char(out, '"');
+}
+
+static void add_plan(struct buffer *out, enum probe_plan plan, const char *reason)
+{
+	if (plan == PROBE_PLAN_NONE)
+		return;
+	out_text_field(out, ",\"plan\":", probe_plan_name(plan));
+	if (reason)
+		out_text_field(out, ",\"reason\":", reason);
+}
+
+static struct probe_error *add_site(
+	const struct listing *listing, const struct listed_site *item, struct buffer *out)
+{
+	const struct probe_site *site = item->site;
+	struct probe_site_detail detail = {.plan = PROBE_PLAN_NONE};
+	const struct probe_arg *args;
+	struct probe_error *error;
+	size_t count;
+
+	error = probe_list_args(item->list, site, &args, &count);
+	if (!error && listing->details > 0)
+		error = probe_list_detail(item->list, site, listing->details > 1, &detail);
+	if (error)
+		return error;
+	out_text_field(out, "{\"provider\":", site->provider);
+	out_text_field(out, ",\"name\":", site->name);
+	out_text_field(out, ",\"path\":", site->path);
+	out_text_field(out, ",\"build_id\":", site->build_id);
+	out_hex_field(out, ",\"pc\":", site->pc);
+	out_hex_field(out, ",\"base\":", site->base);
+	out_hex_field(out, ",\"semaphore\":", site->semaphore);
+	out_text_field(out, ",\"args_spec\":", site->args_spec);
+	add_args(out, args, count);
+	if (listing->is_process)
+		add_state(out, site);
+	if (listing->details > 0)
+		add_detail(out, &detail, listing->details);
+	/* That of a site which is on, else the one that it would get. */
+	if (site->plan != PROBE_PLAN_NONE)
+		add_plan(out, site->plan, NULL);
+	else
+		add_plan(out, detail.plan, detail.reason);
+	buffer_string(out, "}\n");
+	return NULL;
+}
+
+struct probe_error *listing_print_json(const struct listing *listing)
+{
+	struct probe_error *error = NULL;
+	struct buffer out = {0};
+
+	for (size_t i = 0; i < listing->count && !error; i++) {
+		error = add_site(listing, &listing->items[i], &out);
+		if (!error && out.length >= FLUSH_BYTES)
+			error = out_flush(&out, stdout);
+	}
+	if (!error)
+		error = out_flush(&out, stdout);
+	buffer_deinit(&out);
+	return error;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading the probes of a whole system.
+ *
+ * First the names: the regular files of each directory, then what symbolic
+ * links lead to, each device and inode once. Then a few threads read the
+ * files, each into a list of its own, taking a handful at a time.
+ *
+ * Folders below the library directories are not searched: they hold some
+ * hundred thousand files that are no ELF files (a JDK, Perl's and Python's
+ * modules), and looking at all names takes longer than everything else here.
+ * The exceptions are programs with probes that live in such a folder.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/list/scan.h"
+
+/* clang-format off */
+static const char *const patterns[] = {
+	"/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/libexec",
+	"/usr/local/bin", "/usr/local/sbin", "/usr/local/lib",
+	"/lib", "/lib64", "/lib32", "/usr/lib", "/usr/lib64", "/usr/lib32",
+	/* multiarch triplets; the third part is gnu, gnueabihf, gnux32, musl ... */
+	"/lib/*-linux-*", "/usr/lib/*-linux-*", "/usr/local/lib/*-linux-*",
+	/* programs that are known for their probes */
+	"/usr/lib/jvm/*/lib/server", "/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin",
+};
+/* clang-format on */
+
+enum {
+	THREADS_MAX = 4, /* more only wait for the kernel's locks on directories */
+	FILES_AT_ONCE = 8,
+	PROGRESS_NS = 100 * 1000 * 1000
+};
+
+/* ---- Names --------------------------------------------------------------------- */
+
+struct name {
+	char *path;
+	dev_t device;
+	ino_t inode;
+};
+
+struct names {
+	struct name *items;
+	size_t count, room;
+	/* Directories that were read, and the set of files: device and inode, open addressing. */
+	size_t *slots;	   /* index + 1 into items, or 0 */
+	size_t slot_count; /* a power of two */
+	bool no_memory;
+};
+
+static size_t slot_of(const struct names *names, dev_t device, ino_t inode)
+{
+	uint64_t hash = ((uint64_t)inode ^ (uint64_t)device << 48) * UINT64_C(0x9e3779b97f4a7c15);
+	size_t slot = (size_t)(hash >> 32) & (names->slot_count - 1);
+
+	while (names->slots[slot]) {
+		const struct name *name = &names->items[names->slots[slot] - 1];
+
+		if (name->device == device && name->inode == inode)
+			break;
+		slot = (slot + 1) & (names->slot_count - 1);
+	}
+	return slot;
+}
+
+/* Keeps the set at most half full. */
+static bool names_grow(struct names *names)
+{
+	size_t room = names->room ? names->room * 2 : 1024;
+	struct name *items = reallocarray(names->items, room, sizeof(*items));
+	size_t *slots;
+
+	if (!items)
+		return false;
+	names->items = items;
+	slots = calloc(2 * room, sizeof(*slots));
+	if (!slots)
+		return false;
+	free(names->slots);
+	names->slots = slots;
+	names->slot_count = 2 * room;
+	names->room = room;
+	for (size_t i = 0; i < names->count; i++)
+		slots[slot_of(names, items[i].device, items[i].inode)] = i + 1;
+	return true;
+}
+
+/* Adds a file, or a directory that was read (without a path), unless it is there. */
+static bool names_add(
+	struct names *names, dev_t device, ino_t inode, const char *directory, const char *file)
+{
+	struct name *name;
+	size_t slot;
+
+	if (names->count == names->room && !names_grow(names)) {
+		names->no_memory = true;
+		return false;
+	}
+	slot = slot_of(names, device, inode);
+	if (names->slots[slot])
+		return false;
+	name = &names->items[names->count];
+	*name = (struct name){.device = device, .inode = inode};
+	if (file && asprintf(&name->path, "%s/%s", directory, file) < 0) {
+		names->no_memory = true;
+		return false;
+	}
+	names->slots[slot] = ++names->count;
+	return true;
+}
+
+static void names_deinit(struct names *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		free(names->items[i].path);
+	free(names->items);
+	free(names->slots);
+}
+
+static void add_entry(struct names *names, const char *directory, int fd, dev_t device,
+	const struct dirent *entry, bool links)
+{
+	struct stat st;
+
+	if (entry->d_type == DT_REG && !links) {
+		names_add(names, device, entry->d_ino, directory, entry->d_name);
+		return;
+	}
+	/* Some file systems do not tell types. */
+	if (links ? entry->d_type != DT_LNK : entry->d_type != DT_UNKNOWN)
+		return;
+	if (fstatat(fd, entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
+		names_add(names, st.st_dev, st.st_ino, directory, entry->d_name);
+}
+
+/* Adds either the files themselves, or what the symbolic links in it lead to. */
+static void add_directory(struct names *names, const char *path, bool links)
+{
+	DIR *directory = opendir(path);
+	const struct dirent *entry;
+	struct stat st;
+
+	if (!directory)
+		return;
+	/* /bin often is /usr/bin. In the second round the directories are known. */
+	if (fstat(dirfd(directory), &st) == 0 &&
+		(links || names_add(names, st.st_dev, st.st_ino, NULL, NULL))) {
+		while ((entry = readdir(directory)))
+			add_entry(names, path, dirfd(directory), st.st_dev, entry, links);
+	}
+	closedir(directory);
+}
+
+/* Files are named by where they really are: /lib and /usr/lib may be one. */
+static void find_names(struct names *names)
+{
+	glob_t found = {0};
+
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
+		(void)glob(patterns[i], GLOB_ONLYDIR | (i > 0 ? GLOB_APPEND : 0), NULL, &found);
+	for (int links = 0; links < 2; links++) {
+		for (size_t i = 0; i < found.gl_pathc; i++) {
+			char *path = realpath(found.gl_pathv[i], NULL);
+
+			if (path)
+				add_directory(names, path, links);
+			free(path);
+		}
+	}
+	globfree(&found);
+}
+
+/* ---- Reading ------------------------------------------------------------------- */
+
+struct work {
+	const struct names *names;
+	atomic_size_t next; /* index into names; threads take ranges from it */
+};
+
+struct worker {
+	pthread_t thread;
+	struct work *work;
+	struct probe_list *list; /* of this thread only */
+	struct probe_error *error;
+	bool shows_progress;
+};
+
+/* Most files are no ELF files, and some may not be read: that is no error here. */
+static struct probe_error *read_file(struct probe_list *list, const char *path)
+{
+	struct probe_error *error = probe_list_add_file(list, path);
+
+	if (error && error->code == PROBE_ERROR_MEMORY)
+		return error;
+	probe_error_free(error);
+	return NULL;
+}
+
+static void show_progress(const struct work *work, size_t at, struct timespec *last)
+{
+	struct timespec now;
+	int64_t passed;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	passed = (int64_t)(now.tv_sec - last->tv_sec) * 1000000000 + (now.tv_nsec - last->tv_nsec);
+	if (passed < PROGRESS_NS)
+		return;
+	*last = now;
+	fprintf(stderr, "\rreading %zu of %zu files", at, work->names->count);
+}
+
+static void *work_through(void *data)
+{
+	struct worker *worker = data;
+	struct work *work = worker->work;
+	const struct names *names = work->names;
+	struct timespec last;
+
+	clock_gettime(CLOCK_MONOTONIC, &last);
+	for (;;) {
+		/* Each index is handed out once; the names were complete before the threads. */
+		size_t at =
+			atomic_fetch_add_explicit(&work->next, FILES_AT_ONCE, memory_order_relaxed);
+		size_t end = at + FILES_AT_ONCE;
+
+		if (at >= names->count)
+			return NULL;
+		for (; at < end && at < names->count; at++) {
+			if (names->items[at].path)
+				worker->error = read_file(worker->list, names->items[at].path);
+			if (worker->error)
+				return NULL;
+		}
+		if (worker->shows_progress)
+			show_progress(work, at, &last);
+	}
+}
+
+/* Threads of libc's call madvise(2) when they end, for which a seccomp filter might kill us. */
+static bool is_filtered(void)
+{
+	FILE *status = fopen("/proc/self/status", "re");
+	char line[256];
+	int mode = 0;
+
+	while (status && fgets(line, sizeof(line), status))
+		if (sscanf(line, "Seccomp: %d", &mode) == 1)
+			break;
+	if (status)
+		fclose(status);
+	return mode != 0;
+}
+
+static size_t thread_count(void)
+{
+	cpu_set_t cpus;
+	size_t count = 1;
+
+	if (!is_filtered() && sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
+		count = (size_t)CPU_COUNT(&cpus);
+	return count < THREADS_MAX ? count : THREADS_MAX;
+}
+
+/* The calling thread is the first worker, and does all if no other can be had. */
+static struct probe_error *read_files(const struct names *names, struct scan *scan)
+{
+	struct work work = {.names = names};
+	struct worker workers[THREADS_MAX] = {0};
+	struct probe_error *error = NULL;
+	size_t started = 0;
+
+	workers[0].shows_progress = isatty(STDERR_FILENO);
+	for (size_t i = 0; i < scan->count; i++) {
+		workers[i].work = &work;
+		workers[i].list = scan->lists[i];
+	}
+	while (started + 1 < scan->count && pthread_create(&workers[started + 1].thread, NULL,
+						    work_through, &workers[started + 1]) == 0)
+		started++;
+	work_through(&workers[0]);
+	for (size_t i = 0; i <= started; i++) {
+		if (i > 0)
+			pthread_join(workers[i].thread, NULL);
+		if (error)
+			probe_error_free(workers[i].error);
+		else
+			error = workers[i].error;
+	}
+	if (workers[0].shows_progress)
+		fprintf(stderr, "\r\033[K");
+	return error;
+}
+
+struct probe_error *scan_system(struct scan *ret)
+{
+	struct names names = {0};
+	struct probe_error *error = NULL;
+	size_t threads = thread_count();
+
+	*ret = (struct scan){.lists = calloc(threads, sizeof(struct probe_list *))};
+	if (!ret->lists)
+		return probe_error_no_memory();
+	for (; ret->count < threads && !error; ret->count += !error)
+		error = probe_list_create(&ret->lists[ret->count]);
+	if (!error) {
+		find_names(&names);
+		error = names.no_memory ? probe_error_no_memory() : read_files(&names, ret);
+	}
+	names_deinit(&names);
+	if (error)
+		scan_deinit(ret);
+	return error;
+}
+
+void scan_deinit(struct scan *scan)
+{
+	for (size_t i = 0; i < scan->count; i++)
+		probe_list_free(scan->lists[i]);
+	free(scan->lists);
+	*scan = (struct scan){0};
+}

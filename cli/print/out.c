@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "cli/print/out.h"
+#include "libprobe/base/utf8.h"
+
+/* How many characters at the start of text need no thought: printable ASCII. */
+static size_t plain_length(const char *text)
+{
+	const char *at = text;
+
+	while (*at >= ' ' && *at < 0x7f)
+		at++;
+	return (size_t)(at - text);
+}
+
+size_t out_printable(struct buffer *out, const char *text)
+{
+	size_t width = 0;
+
+	for (;;) {
+		size_t step = plain_length(text), before;
+
+		buffer_bytes(out, text, step);
+		width += step;
+		text += step;
+		if (!*text)
+			return width;
+		/* At most four bytes: strnlen() keeps the look ahead within the text. */
+		step = utf8_character(text, strnlen(text, 4));
+		before = out->length;
+		buffer_c_escaped(out, text, step ? step : 1, 0);
+		width += step > 1 && !buffer_is_control(text, step) ? 1 : out->length - before;
+		text += step ? step : 1;
+	}
+}
+
+void out_json(struct buffer *out, const char *text)
+{
+	if (!text) {
+		buffer_string(out, "null");
+		return;
+	}
+	buffer_char(out, '"');
+	buffer_json_escaped(out, text, strlen(text));
+	buffer_char(out, '"');
+}
+
+void out_text_field(struct buffer *out, const char *key, const char *value)
+{
+	buffer_string(out, key);
+	out_json(out, value);
+}
+
+void out_hex_field(struct buffer *out, const char *key, uint64_t value)
+{
+	buffer_string(out, key);
+	buffer_char(out, '"');
+	buffer_hex(out, value);
+	buffer_char(out, '"');
+}
+
+void out_number_field(struct buffer *out, const char *key, uint64_t value)
+{
+	buffer_string(out, key);
+	buffer_unsigned(out, value);
+}
+
+void out_boolean_field(struct buffer *out, const char *key, bool value)
+{
+	buffer_string(out, key);
+	buffer_string(out, value ? "true" : "false");
+}
+
+struct probe_error *out_flush(struct buffer *out, FILE *stream)
+{
+	bool no_memory = out->no_memory;
+
+	if (out->length > 0)
+		fwrite(out->data, 1, out->length, stream);
+	out->length = 0;
+	out->no_memory = false;
+	return no_memory ? probe_error_no_memory() : NULL;
+}

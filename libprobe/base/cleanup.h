@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* Variables that give back what they hold when they go out of scope. */
+#ifndef LIBPROBE_BASE_CLEANUP_H
+#define LIBPROBE_BASE_CLEANUP_H
+
+#include <stdlib.h>
+
+static inline void cleanup_free(void *pointer)
+{
+	free(*(void **)pointer);
+}
+
+/* Frees the pointer, which must be initialised. */
+#define AUTO_FREE __attribute__((cleanup(cleanup_free)))
+
+#endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A file is identified by device and inode, which stay reserved while we have it open. It has
+ * changed if its size or one of its times has. Even a wrong match does no harm: the bytes of
+ * each site are compared with those in memory before they are written.
+ *
+ * Look-ups start with the most recently used file; if there are too many, the least recently
+ * used one is closed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/modules/files.h"
+
+enum { FILES_MAX = 32, ORDER_MAX = 8 };
+
+struct file_plan {
+	bool is_entry; /* of a note that is ours; see plan_entry_provider */
+	enum probe_plan order[ORDER_MAX];
+	size_t order_count;
+	struct plan plan;
+};
+
+struct files {
+	size_t references;
+	struct file *items[FILES_MAX]; /* most recently used first */
+	size_t count;
+};
+
+struct probe_error *files_create(struct files **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	if (!*ret)
+		return probe_error_no_memory();
+	(*ret)->references = 1;
+	return NULL;
+}
+
+struct files *files_hold(struct files *files)
+{
+	if (files)
+		files->references++;
+	return files;
+}
+
+void files_release(struct files *files)
+{
+	if (!files || --files->references)
+		return;
+	while (files->count)
+		file_release(files->items[--files->count]);
+	free(files);
+}
+
+void file_release(struct file *file)
+{
+	if (!file || --file->references)
+		return;
+	sdt_notes_deinit(&file->notes);
+	object_close(file->object);
+	if (file->fd >= 0)
+		close(file->fd);
+	free(file->plans);
+	free(file->path);
+	free(file);
+}
+
+/* ---- Finding ------------------------------------------------------------------------ */
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static bool is_same(const struct file *file, const struct stat *st)
+{
+	return file->inode == st->st_ino && file->dev == st->st_dev && file->size == st->st_size &&
+	       same_time(file->modified, st->st_mtim) && same_time(file->changed, st->st_ctim);
+}
+
+static struct probe_error *open_file(
+	int fd, const struct stat *st, const char *path, struct file **ret)
+{
+	struct file *file = calloc(1, sizeof(*file));
+	struct probe_error *error = NULL;
+
+	if (!file)
+		return probe_error_no_memory();
+	*file = (struct file){.references = 1,
+		.dev = st->st_dev,
+		.inode = st->st_ino,
+		.size = st->st_size,
+		.modified = st->st_mtim,
+		.changed = st->st_ctim,
+		.path = strdup(path),
+		.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+	if (!file->path)
+		error = probe_error_no_memory();
+	else if (file->fd < 0)
+		error = probe_error_system(errno, "%s", path);
+	else
+		error = object_open_fd(file->fd, path, &file->object);
+	if (error) {
+		file->object = NULL;
+		file_release(file);
+		return error;
+	}
+	*ret = file;
+	return NULL;
+}
+
+/* Inserts a file at the front; the last one is dropped if there is no room. */
+static void put_first(struct files *files, struct file *file)
+{
+	if (files->count == FILES_MAX)
+		file_release(files->items[--files->count]);
+	memmove(files->items + 1, files->items, files->count * sizeof(files->items[0]));
+	files->items[0] = file;
+	files->count++;
+}
+
+struct file *files_find(struct files *files, const struct stat *st, const char *path)
+{
+	for (size_t i = 0; i < files->count; i++) {
+		struct file *file = files->items[i];
+
+		if (!is_same(file, st) || strcmp(file->path, path) != 0)
+			continue;
+		files->count--;
+		memmove(files->items + i, files->items + i + 1,
+			(files->count - i) * sizeof(files->items[0]));
+		put_first(files, file);
+		file->references++;
+		return file;
+	}
+	return NULL;
+}
+
+struct probe_error *files_open(struct files *files, int fd, const char *path, struct file **ret)
+{
+	struct probe_error *error;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return probe_error_system(errno, "%s", path);
+	*ret = files_find(files, &st, path);
+	if (*ret)
+		return NULL;
+	error = open_file(fd, &st, path, ret);
+	if (error)
+		return error;
+	put_first(files, *ret);
+	(*ret)->references++;
+	return NULL;
+}
+
+bool files_passed_over(const struct files *files, const struct stat *st)
+{
+	for (size_t i = 0; i < files->count; i++)
+		if (is_same(files->items[i], st))
+			return files->items[i]->passed_over;
+	return false;
+}
+
+/* ---- What is known ------------------------------------------------------------------- */
+
+struct probe_error *file_read_notes(struct file *file)
+{
+	struct probe_error *error = file->notes_read ? NULL : sdt_read(file->object, &file->notes);
+
+	file->notes_read = !error;
+	return error;
+}
+
+static bool is_entry(const struct sdt_note *note)
+{
+	return note->provider == plan_entry_provider;
+}
+
+static const struct plan *find_plan(const struct file *file, const struct sdt_note *note,
+	const enum probe_plan *order, size_t order_count)
+{
+	for (size_t i = 0; i < file->plan_count; i++) {
+		const struct file_plan *p = &file->plans[i];
+
+		if (p->plan.pc == note->pc && p->is_entry == is_entry(note) &&
+			p->order_count == order_count &&
+			memcmp(p->order, order, order_count * sizeof(*order)) == 0)
+			return &p->plan;
+	}
+	return NULL;
+}
+
+/* Without memory it is computed again next time. */
+static void keep_plan(struct file *file, const struct sdt_note *note, const enum probe_plan *order,
+	size_t order_count, const struct plan *plan)
+{
+	struct file_plan *plans = array_grow(file->plans, file->plan_count, sizeof(*plans));
+	struct file_plan *p;
+
+	if (!plans || order_count > ORDER_MAX)
+		return;
+	file->plans = plans;
+	p = &plans[file->plan_count++];
+	*p = (struct file_plan){
+		.is_entry = is_entry(note), .order_count = order_count, .plan = *plan};
+	memcpy(p->order, order, order_count * sizeof(*order));
+}
+
+struct probe_error *file_plan_sites(struct file *file, const struct sdt_note *const *notes,
+	size_t count, const enum probe_plan *order, size_t order_count, struct plan *ret)
+{
+	struct probe_error *error;
+	size_t known = 0;
+
+	while (known < count) {
+		const struct plan *plan = find_plan(file, notes[known], order, order_count);
+
+		if (!plan)
+			break;
+		ret[known++] = *plan;
+	}
+	if (known == count)
+		return NULL;
+	error = plan_sites(file->object, &file->notes, notes, count, order, order_count, ret);
+	for (size_t i = 0; i < count && !error; i++)
+		if (!find_plan(file, notes[i], order, order_count))
+			keep_plan(file, notes[i], order, order_count, &ret[i]);
+	return error;
+}

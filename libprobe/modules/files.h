@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files that many processes have mapped: opened, read and planned once. A build starts
+ * thousands of programs, and all map the same C library.
+ */
+#ifndef LIBPROBE_MODULES_FILES_H
+#define LIBPROBE_MODULES_FILES_H
+
+#include <sys/stat.h>
+
+#include "elf/object.h"
+#include "elf/sdt.h"
+#include "libprobe/modules/gadgets.h"
+#include "libprobe/plan/plan.h"
+
+/* Shared by processes of one watch; used by one thread. */
+struct files;
+
+/* One file, as it was when it was opened. */
+struct file {
+	size_t references;
+	dev_t dev;
+	ino_t inode;
+	off_t size;
+	struct timespec modified, changed;
+	char *path;
+	int fd; /* keeps its inode from being reused */
+	struct object *object;
+	struct sdt_notes notes;
+	bool notes_read;
+	struct arch_gadgets gadgets; /* see gadgets_find() */
+	bool gadgets_known;
+	struct file_plan *plans; /* computed by file_plan_sites() */
+	size_t plan_count;
+	bool passed_over; /* nothing is wanted of it: probe_watch_pass_over() */
+};
+
+PROBE_MUST_CHECK struct probe_error *files_create(struct files **ret);
+/* Takes a reference (NULL is allowed); release each with files_release(). */
+struct files *files_hold(struct files *files);
+void files_release(struct files *files);
+
+/*
+ * The file of a descriptor, which the caller keeps. `path` is for messages. Release the
+ * result with file_release(). Errors: those of object_open_fd(), PROBE_ERROR_SYSTEM.
+ */
+PROBE_MUST_CHECK struct probe_error *files_open(
+	struct files *files, int fd, const char *path, struct file **ret);
+void file_release(struct file *file);
+
+/* The one with this status and path, the caller's to file_release(); NULL if it is not known. */
+struct file *files_find(struct files *files, const struct stat *st, const char *path);
+
+/* Is it one of them, of which nothing is wanted? */
+bool files_passed_over(const struct files *files, const struct stat *st);
+
+/* Reads the notes of a file, once. Errors: those of sdt_read(). */
+PROBE_MUST_CHECK struct probe_error *file_read_notes(struct file *file);
+
+/* plan_sites() for notes of a file whose notes have been read; results are cached. */
+PROBE_MUST_CHECK struct probe_error *file_plan_sites(struct file *file,
+	const struct sdt_note *const *notes, size_t count, const enum probe_plan *order,
+	size_t order_count, struct plan *ret);
+
+#endif

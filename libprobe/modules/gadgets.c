@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Code that the libc of every process has, and that lets a thread make system calls without any
+ * code of ours: `syscall; ret`, the call of rt_sigreturn(2) that signal handlers return to, and
+ * `leave; ret`, which may be part of other instructions.
+ */
+#include <string.h>
+
+#include "libprobe/modules/files.h"
+#include "libprobe/modules/gadgets.h"
+#include "libprobe/modules/modules.h"
+#include "libprobe/process/memory.h"
+
+enum { PIECE_MAX = UINT8_MAX };
+
+bool gadgets_are_there(
+	pid_t pid, const struct arch_gadgets *gadgets, const struct memory_piece *more)
+{
+	const struct arch_process *arch = arch_process();
+	struct arch_gadgets found = {0};
+	uint8_t call[PIECE_MAX], handler[PIECE_MAX], leave[PIECE_MAX];
+	struct memory_piece pieces[] = {{gadgets->call, call, arch->call_bytes},
+		{gadgets->sigreturns[0], handler, arch->sigreturn_bytes},
+		{gadgets->leave, leave, arch->leave_bytes}, *more};
+	struct probe_error *error = memory_read_pieces(pid, pieces, more->size ? 4 : 3);
+
+	if (error && more->size) {
+		probe_error_free(error);
+		memset(more->buffer, 0, more->size);
+		error = memory_read_pieces(pid, pieces, 3);
+	}
+	probe_error_free(error);
+	if (error)
+		return false;
+	arch->find_gadgets(handler, arch->sigreturn_bytes, gadgets->sigreturns[0], &found);
+	found.call = found.leave = 0; /* each at its own address */
+	arch->find_gadgets(call, arch->call_bytes, gadgets->call, &found);
+	arch->find_gadgets(leave, arch->leave_bytes, gadgets->leave, &found);
+	return found.call == gadgets->call && found.leave == gadgets->leave &&
+	       found.sigreturn_count;
+}
+
+/* Searches all code of a file; addresses are those in the file. */
+static struct probe_error *search_file(struct object *object, struct arch_gadgets *gadgets)
+{
+	const struct object_segment *segments;
+	size_t count, size;
+	const uint8_t *file;
+	struct probe_error *error = object_load(object, &file, &size);
+
+	segments = object_segments(object, &count);
+	for (size_t i = 0; !error && i < count; i++) {
+		const struct object_segment *s = &segments[i];
+
+		if (s->executable && s->offset <= size && s->file_size <= size - s->offset)
+			arch_process()->find_gadgets(
+				file + s->offset, s->file_size, s->address, gadgets);
+	}
+	return error;
+}
+
+/* Adds those of a module. A file that many processes have mapped is searched once. */
+static struct probe_error *search_module(struct module *module, struct arch_gadgets *gadgets)
+{
+	struct arch_gadgets own = {0}, *found = module->file ? &module->file->gadgets : &own;
+	struct probe_error *error = NULL;
+
+	if (!module->file || !module->file->gadgets_known)
+		error = search_file(module->object, found);
+	if (module->file)
+		module->file->gadgets_known = !error;
+	if (error)
+		return error;
+	if (found->call && !gadgets->call)
+		gadgets->call = found->call + module->bias;
+	if (found->leave && !gadgets->leave)
+		gadgets->leave = found->leave + module->bias;
+	for (size_t i = 0;
+		i < found->sigreturn_count && gadgets->sigreturn_count < ARCH_SIGRETURNS_MAX; i++)
+		gadgets->sigreturns[gadgets->sigreturn_count++] =
+			found->sigreturns[i] + module->bias;
+	return NULL;
+}
+
+static bool has_all(const struct arch_gadgets *gadgets)
+{
+	return gadgets->call && gadgets->sigreturn_count && gadgets->leave;
+}
+
+struct probe_error *gadgets_find(const struct modules *modules, struct arch_gadgets *ret)
+{
+	struct probe_error *error = NULL;
+
+	*ret = (struct arch_gadgets){0};
+	/* libc comes first: a program's own code may be large, and rarely has them. */
+	for (size_t i = 0; i < 2 * modules->count; i++) {
+		struct module *m = &modules->items[i % modules->count];
+		bool second = i >= modules->count;
+
+		if (!m->object || module_is_libc(m) == second)
+			continue;
+		if (second && has_all(ret))
+			break;
+		/* Another file may have what one that cannot be read lacks. */
+		probe_error_free(error);
+		error = search_module(m, ret);
+	}
+	if (has_all(ret)) {
+		probe_error_free(error);
+		return NULL;
+	}
+	if (error)
+		return error;
+	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+		"the process has no `syscall; ret`, no `leave; ret` or no rt_sigreturn in its "
+		"code: nothing can be run in it safely");
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which ELF files a process has mapped, and where. mapped_file.c opens them.
+ *
+ * One mapping determines the bias: the PT_LOAD segment that contains the mapping's file offset
+ * gives its link-time address.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/modules/mapped_file.h"
+#include "libprobe/modules/modules.h"
+#include "libprobe/process/maps.h"
+#include "libprobe/process/procfs.h"
+#include "libprobe/process/shared.h"
+
+/* State shared by all mappings of one look-up. */
+struct lookup {
+	struct mapped_files mapped;
+	uint64_t page_mask;
+	struct files *files;	/* may be NULL */
+	struct modules modules; /* also rejected ones, which have neither object nor reason */
+};
+
+/* ---- Where a file is mapped ------------------------------------------------ */
+
+/* The bias of a mapping if it belongs to this segment; false if it does not. */
+static bool bias_by_segment(const struct lookup *lookup, const struct mapping *mapping,
+	const struct object_segment *segment, uint64_t *ret)
+{
+	uint64_t first = segment->offset & lookup->page_mask;
+
+	/* Bytes past the segment's file part do not belong to it: no mapping starts there. */
+	if (segment->file_size == 0 || mapping->offset < first ||
+		mapping->offset - first >= segment->offset - first + segment->file_size)
+		return false;
+	/* Modulo 2^64: a bias may be negative. */
+	*ret = mapping->start - (segment->address + (mapping->offset - segment->offset));
+	return true;
+}
+
+/*
+ * The bias according to a mapping. A page of the file may belong to two segments; prefer one
+ * that begins there, and one with the same permissions.
+ */
+static bool bias_of(const struct lookup *lookup, const struct object *object,
+	const struct mapping *mapping, uint64_t *ret)
+{
+	size_t count;
+	const struct object_segment *segments = object_segments(object, &count);
+	int best = -1;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t bias;
+		int rank;
+
+		if (!bias_by_segment(lookup, mapping, &segments[i], &bias))
+			continue;
+		rank = (segments[i].executable == mapping->executable ? 2 : 0) +
+		       ((segments[i].offset & lookup->page_mask) == mapping->offset ? 1 : 0);
+		if (rank <= best)
+			continue;
+		best = rank;
+		*ret = bias;
+	}
+	return best >= 0;
+}
+
+static bool fits_bias(const struct lookup *lookup, const struct object *object,
+	const struct mapping *mapping, uint64_t bias)
+{
+	size_t count;
+	const struct object_segment *segments = object_segments(object, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t other;
+
+		if (bias_by_segment(lookup, mapping, &segments[i], &other) && other == bias)
+			return true;
+	}
+	return false;
+}
+
+static bool same_file(const struct module *module, const struct mapping *mapping)
+{
+	return module->inode == mapping->inode && module->dev_major == mapping->dev_major &&
+	       module->dev_minor == mapping->dev_minor;
+}
+
+/* Whether a mapping belongs to a module that is already known (or was rejected). */
+static bool is_known(const struct lookup *lookup, const struct mapping *mapping)
+{
+	for (size_t i = lookup->modules.count; i-- > 0;) {
+		const struct module *module = &lookup->modules.items[i];
+
+		if (same_file(module, mapping) &&
+			(!module->object ||
+				fits_bias(lookup, module->object, mapping, module->bias)))
+			return true;
+	}
+	return false;
+}
+
+/* The kernel maps the end of .bss anonymously after the file's last mapping. */
+static void add_bss(const struct lookup *lookup, struct module *module)
+{
+	const struct mapping *bss = maps_find(lookup->mapped.maps, module->end);
+	uint64_t file_end = module->end;
+	size_t count;
+	const struct object_segment *segments = object_segments(module->object, &count);
+
+	if (!bss || bss->inode != 0 || bss->path[0])
+		return;
+	for (size_t i = 0; i < count; i++) {
+		/* From the file, so untrusted: it counts only within what is mapped. */
+		uint64_t end = module->bias + segments[i].address + segments[i].size;
+
+		if (end > file_end && end <= bss->end && end > module->end)
+			module->end = end;
+	}
+}
+
+/* Sets the module's range: all mappings of the file at its bias. */
+static void set_range(const struct lookup *lookup, struct module *module)
+{
+	module->start = UINT64_MAX;
+	module->end = 0;
+	for (size_t i = 0; i < lookup->mapped.maps->count; i++) {
+		const struct mapping *mapping = &lookup->mapped.maps->items[i];
+
+		if (!same_file(module, mapping) ||
+			(module->object &&
+				!fits_bias(lookup, module->object, mapping, module->bias)))
+			continue;
+		if (mapping->start < module->start)
+			module->start = mapping->start;
+		if (mapping->end > module->end)
+			module->end = mapping->end;
+	}
+	if (module->object)
+		add_bss(lookup, module);
+}
+
+/* ---- Modules ---------------------------------------------------------------- */
+
+static void module_deinit(struct module *module)
+{
+	if (!module->file) {
+		if (module->notes_read)
+			sdt_notes_deinit(&module->notes);
+		object_close(module->object);
+	}
+	if (module->fd >= 0 && !module->file)
+		close(module->fd);
+	file_release(module->file);
+	free(module->reason);
+	free(module->path);
+}
+
+void modules_deinit(struct modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		module_deinit(&modules->items[i]);
+	free(modules->items);
+	*modules = (struct modules){0};
+}
+
+/* Excludes executable memory that is not a file: code made at run time, and devices. */
+static bool is_candidate(const struct mapping *mapping)
+{
+	const char *path = mapping->path;
+
+	if (!mapping->executable || mapping->inode == 0 || path[0] != '/')
+		return false;
+	if (shared_is_code(mapping))
+		return false;
+	if (strncmp(path, "/dev/", 5) == 0)
+		return strncmp(path, "/dev/shm/", 9) == 0;
+	return strncmp(path, "/SYSV", 5) != 0 && strncmp(path, "/anon_hugepage", 14) != 0;
+}
+
+static bool has_elf_magic(int fd)
+{
+	char magic[4];
+
+	return pread(fd, magic, 4, 0) == 4 && memcmp(magic, "\177ELF", 4) == 0;
+}
+
+/*
+ * Where the file may be kept for the next look-up; or NULL: a file in memory may get further
+ * probes, which its status does not tell (libprobe/runtime/events).
+ */
+static struct files *keeper_of(const struct lookup *lookup, const struct mapping *mapping)
+{
+	return mapped_is_memory(mapping) ? NULL : lookup->files;
+}
+
+/* A file that is known already takes one system call, and no descriptor. */
+static struct file *find_known(struct lookup *lookup, const struct mapping *mapping)
+{
+	struct stat st;
+
+	return keeper_of(lookup, mapping) && mapped_stat(&lookup->mapped, mapping, &st)
+		       ? files_find(lookup->files, &st, mapping->path)
+		       : NULL;
+}
+
+static struct probe_error *set_bias(
+	const struct lookup *lookup, const struct mapping *mapping, struct module *module)
+{
+	if (bias_of(lookup, module->object, mapping, &module->bias))
+		return NULL;
+	/* Mapped as data, for example by a debugger or an editor. */
+	if (!module->file)
+		object_close(module->object);
+	module->object = NULL;
+	return NULL;
+}
+
+/* Opens the file and finds the bias. A module without an object or reason is rejected. */
+static struct probe_error *module_open(
+	struct lookup *lookup, const struct mapping *mapping, struct module *module)
+{
+	struct probe_error *error;
+	int err;
+
+	module->file = find_known(lookup, mapping);
+	if (module->file) {
+		module->fd = module->file->fd;
+		module->object = module->file->object;
+		return set_bias(lookup, mapping, module);
+	}
+	module->fd = mapped_open(&lookup->mapped, mapping, &err);
+	if (module->fd < 0 && procfs_no_room(err))
+		return probe_error_system(err, "cannot open the files that process %d has mapped",
+			(int)lookup->mapped.pid);
+	/* A memfd usually holds code made at run time, so a closed one is no loss. */
+	if (module->fd < 0 && mapped_is_memory(mapping))
+		return NULL;
+	if (module->fd < 0) {
+		module->reason = mapped_failure(mapping, err);
+		return module->reason ? NULL : probe_error_no_memory();
+	}
+	if (!has_elf_magic(module->fd))
+		return NULL;
+	if (keeper_of(lookup, mapping))
+		error = files_open(lookup->files, module->fd, module->path, &module->file);
+	else
+		error = object_open_fd(module->fd, module->path, &module->object);
+	if (!error && module->file) {
+		close(module->fd);
+		module->fd = module->file->fd;
+		module->object = module->file->object;
+	}
+	if (error) {
+		module->object = NULL;
+		module->reason = strdup(error->message);
+		probe_error_free(error);
+		return module->reason ? NULL : probe_error_no_memory();
+	}
+	return set_bias(lookup, mapping, module);
+}
+
+static struct probe_error *lookup_add(struct lookup *lookup, const struct mapping *mapping)
+{
+	struct modules *modules = &lookup->modules;
+	struct module *module, *items = array_grow(modules->items, modules->count, sizeof(*items));
+	struct probe_error *error;
+
+	if (!items)
+		return probe_error_no_memory();
+	modules->items = items;
+	module = &items[modules->count];
+	*module = (struct module){
+		.path = strdup(mapping->path),
+		.dev_major = mapping->dev_major,
+		.dev_minor = mapping->dev_minor,
+		.inode = mapping->inode,
+		.deleted = mapping->deleted,
+		.fd = -1,
+	};
+	lookup->modules.count++;
+	if (!module->path)
+		return probe_error_no_memory();
+	error = module_open(lookup, mapping, module);
+	if (!error && (module->object || module->reason))
+		set_range(lookup, module);
+	return error;
+}
+
+static int compare_starts(const void *left, const void *right)
+{
+	const struct module *a = left, *b = right;
+
+	return a->start < b->start ? -1 : a->start > b->start;
+}
+
+/* Drops entries that were kept only to avoid trying them again, and sorts the rest. */
+static void lookup_tidy(struct modules *modules)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < modules->count; i++) {
+		struct module *module = &modules->items[i];
+
+		if (module->object || module->reason)
+			modules->items[kept++] = *module;
+		else
+			module_deinit(module);
+	}
+	modules->count = kept;
+	if (kept > 0)
+		qsort(modules->items, kept, sizeof(*modules->items), compare_starts);
+}
+
+struct probe_error *modules_read_mapped(
+	pid_t pid, const struct maps *maps, struct files *files, struct modules *ret)
+{
+	struct lookup lookup = {.mapped = mapped_files_of(pid, maps), .files = files};
+	struct probe_error *error = NULL;
+
+	*ret = (struct modules){0};
+	lookup.page_mask = ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
+	for (size_t i = 0; i < maps->count && !error; i++) {
+		const struct mapping *mapping = &maps->items[i];
+
+		if (is_candidate(mapping) && !is_known(&lookup, mapping))
+			error = lookup_add(&lookup, mapping);
+	}
+	mapped_files_deinit(&lookup.mapped);
+	if (error) {
+		modules_deinit(&lookup.modules);
+		return error;
+	}
+	lookup_tidy(&lookup.modules);
+	*ret = lookup.modules;
+	return NULL;
+}
+
+struct probe_error *modules_read(pid_t pid, struct files *files, struct modules *ret)
+{
+	struct maps maps;
+	struct probe_error *error = maps_read(pid, &maps);
+
+	*ret = (struct modules){0};
+	if (error)
+		return error;
+	error = modules_read_mapped(procfs_living(pid), &maps, files, ret);
+	maps_deinit(&maps);
+	return error;
+}
+
+struct probe_error *module_read_notes(struct module *module)
+{
+	struct probe_error *error;
+
+	if (module->notes_read || !module->object)
+		return NULL;
+	if (module->file) {
+		error = file_read_notes(module->file);
+		module->notes = module->file->notes;
+	} else {
+		error = sdt_read(module->object, &module->notes);
+	}
+	module->notes_read = !error;
+	return error;
+}
+
+struct module *modules_find(const struct modules *modules, uint64_t address)
+{
+	size_t above = ARRAY_SEARCH_ABOVE(modules->items, modules->count, start, address);
+
+	if (above == 0 || address >= modules->items[above - 1].end)
+		return NULL;
+	return &modules->items[above - 1];
+}
+
+bool module_is_libc(const struct module *module)
+{
+	static const char *const names[] = {"libc.", "libc-", "libpthread", "ld-"};
+	const char *slash = strrchr(module->path, '/');
+
+	for (size_t i = 0; slash && i < sizeof(names) / sizeof(*names); i++)
+		if (strncmp(slash + 1, names[i], strlen(names[i])) == 0)
+			return true;
+	return false;
+}

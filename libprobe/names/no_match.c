@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* "Did you mean": the probes whose names are nearest to a pattern that matched none. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "libprobe/base/error.h"
+#include "libprobe/base/nearest.h"
+#include "probe/pattern.h"
+
+enum {
+	NEAREST_MAX = 3,
+	COMPARED_MAX = NEAREST_COMPARED_MAX /* characters of a name; longer ones are cut */
+};
+
+struct candidate {
+	const char *name;
+	unsigned int distance;
+};
+
+/*
+ * The part of a pattern to compare: the last two parts, without the list of arguments, tools'
+ * prefixes and glob characters, and with `-` as `__`.
+ */
+static size_t reduce(const char *pattern, char ret[COMPARED_MAX + 1], bool *has_provider_ret)
+{
+	const char *end = pattern + strcspn(pattern, "("), *from = end;
+	size_t length = 0;
+	int colons = 0;
+
+	while (from > pattern && from[-1] != '/') {
+		if (from[-1] == ':' && ++colons == 2)
+			break;
+		from--;
+	}
+	if (strncmp(from, "sdt_", 4) == 0)
+		from += 4;
+	for (; from < end && length < COMPARED_MAX - 1; from++) {
+		if (strchr("*?[]\\^$ ", *from))
+			continue;
+		if (*from == '-')
+			ret[length++] = '_';
+		ret[length++] = *from == '-' ? '_' : *from;
+	}
+	*has_provider_ret = colons > 0 && memchr(ret, ':', length) != ret;
+	return length;
+}
+
+/* How far a "provider:name" is from what was typed; UINT32_MAX: not similar. */
+static unsigned int distance_of(
+	const char *typed, size_t typed_length, bool has_provider, const char *name)
+{
+	const char *colon = strchr(name, ':');
+	size_t length, longer;
+	unsigned int distance;
+
+	if (!has_provider && colon)
+		name = colon + 1;
+	length = strnlen(name, COMPARED_MAX);
+	if (typed_length >= 3 && memmem(name, length, typed, typed_length))
+		return 1;
+	longer = length > typed_length ? length : typed_length;
+	distance = nearest_distance(typed, typed_length, name, length);
+	return distance * 3 > longer * 2 ? UINT32_MAX : distance;
+}
+
+static bool is_listed(const struct candidate *best, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(best[i].name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Sorts by distance; of equals the first one stays first. */
+static void insert(struct candidate best[NEAREST_MAX], size_t *count, struct candidate new)
+{
+	size_t at = *count;
+
+	if (new.distance == UINT32_MAX || is_listed(best, *count, new.name))
+		return;
+	while (at > 0 && best[at - 1].distance > new.distance)
+		at--;
+	if (at == NEAREST_MAX)
+		return;
+	if (*count < NEAREST_MAX)
+		++*count;
+	memmove(&best[at + 1], &best[at], (*count - at - 1) * sizeof(*best));
+	best[at] = new;
+}
+
+struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern, const char *where,
+	const char *all, const char *const *names, size_t name_count)
+{
+	const char *text = probe_pattern_text(pattern);
+	struct candidate best[NEAREST_MAX];
+	size_t count = 0, typed_length;
+	char typed[COMPARED_MAX + 1];
+	bool has_provider;
+
+	if (name_count == 0)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"no probe matches '%s': there are no probes in %s", text, where);
+	typed_length = reduce(text, typed, &has_provider);
+	for (size_t i = 0; i < name_count; i++)
+		insert(best, &count,
+			(struct candidate){names[i],
+				distance_of(typed, typed_length, has_provider, names[i])});
+	if (count == 0)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"no probe matches '%s' in %s, and none has a name like it (`%s` shows what "
+			"there is)",
+			text, where, all);
+	if (strchr(text, '/') && typed_length == strlen(best[0].name) &&
+		memcmp(typed, best[0].name, typed_length) == 0)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"no probe matches '%s' in %s: %s is there, but not in that file (`%s -v` "
+			"shows where)",
+			text, where, best[0].name, all);
+	return probe_error_new(PROBE_ERROR_NOT_FOUND,
+		"no probe matches '%s' in %s; the nearest: %s%s%s%s%s", text, where, best[0].name,
+		count > 1 ? ", " : "", count > 1 ? best[1].name : "", count > 2 ? ", " : "",
+		count > 2 ? best[2].name : "");
+}

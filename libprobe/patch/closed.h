@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* Libraries that the target closes while their sites are being patched. */
+#ifndef LIBPROBE_PATCH_CLOSED_H
+#define LIBPROBE_PATCH_CLOSED_H
+
+#include "libprobe/names/select.h"
+#include "libprobe/target/change.h"
+
+/*
+ * What to return instead of an error, or of NULL where sites are refused: if a library of the
+ * selection is not mapped where it was, or may not have been for a moment, PROBE_ERROR_STATE, and
+ * it is a lesson (libprobe/patch/attempt.h). Takes the error.
+ */
+PROBE_MUST_CHECK struct probe_error *closed_error(
+	struct change *change, const struct selection *selection, struct probe_error *error);
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * OCaml's compiler leaves at each site a comparison that has no effect, and which a single byte
+ * turns into a call of the probe's handler. A word after SystemTap's semaphore counts the users
+ * of the handler (semaphores.c); the tool that changes it from 0, or to 0, writes the bytes of all
+ * sites. ocaml-probes does so, also from within the program, and knows no registry. So there is
+ * nothing of ours in the target: we read the count when we write it, and what is called is what
+ * the count says then.
+ *
+ * A controller that is killed between the bytes and the count leaves handlers switched on
+ * without a count, or off with one. The next change of the probe, by any tool, sets both.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/patch/install.h"
+#include "libprobe/patch/report.h"
+#include "libprobe/patch/toggles.h"
+#include "libprobe/patch/transaction.h"
+#include "libprobe/plan/plan.h"
+#include "libprobe/process/memory.h"
+
+static const char overwritten[] =
+	"the memory there is neither the comparison nor the call that the file has there: another "
+	"tool may have patched it";
+static const char is_shared[] =
+	"it is mapped shared: to switch it would change the file, and every process that has it "
+	"mapped";
+
+void toggles_deinit(struct toggles *toggles)
+{
+	edits_deinit(&toggles->edits);
+	free(toggles->items);
+	*toggles = (struct toggles){0};
+}
+
+bool toggles_asked(const struct select_probe *probe, const struct probe_request *request)
+{
+	bool any = !request->plans;
+
+	for (size_t i = 0; i < request->plan_count && !any; i++)
+		any = request->plans[i] == PROBE_PLAN_TOGGLE;
+	return any && arch_host()->toggle && plan_is_ocaml(probe->provider);
+}
+
+/* ---- What is there ---------------------------------------------------------------------- */
+
+/* What the file has at the sites of a probe; `plans` has room for all of them. */
+static struct probe_error *read_plans(
+	const struct selection *s, const struct select_probe *probe, struct plan *plans)
+{
+	static const enum probe_plan order[] = {PROBE_PLAN_TOGGLE};
+	const struct sdt_note **notes = calloc(probe->site_count + 1, sizeof(*notes));
+	struct probe_error *error = notes ? NULL : probe_error_no_memory();
+	size_t count = 0;
+
+	for (size_t i = 0; i < probe->site_count && !error; i++)
+		if (s->sites[probe->first_site + i].pc)
+			notes[count++] = s->sites[probe->first_site + i].note;
+	if (count && !error)
+		error = install_plan_notes(probe->module, notes, count, order, 1, plans);
+	free(notes);
+	return error;
+}
+
+/* Is every site of a probe a toggle in its file? A probe of a semaphore alone is. */
+static struct probe_error *find_plans(
+	struct selection *s, const struct select_probe *probe, bool *ret)
+{
+	struct plan *plans = calloc(probe->site_count + 1, sizeof(*plans));
+	struct probe_error *error = plans ? read_plans(s, probe, plans) : probe_error_no_memory();
+	size_t count = 0;
+
+	*ret = !error;
+	for (size_t i = 0; i < probe->site_count && *ret; i++) {
+		struct select_site *site = &s->sites[probe->first_site + i];
+
+		if (!site->pc)
+			continue;
+		*ret = plans[count].ocaml;
+		site->plan = plans[count++];
+	}
+	free(plans);
+	return error;
+}
+
+/* Is a site traced by a call of ours? Then the count alone says whether the handler is called. */
+static const struct reg_site *find_call(const struct change *change, const struct select_site *site)
+{
+	const struct reg_site *reg = registry_site(&change->registry, site->pc);
+
+	return reg && reg->plan == PROBE_PLAN_CALL ? reg : NULL;
+}
+
+/* Reads a site; why it cannot be switched, or NULL. */
+static const char *look_at(const struct change *change, const struct select_site *site, bool *on)
+{
+	const struct arch_toggle *toggle = change->arch->toggle;
+	const struct mapping *mapping = maps_find(&change->maps, site->pc);
+	const struct reg_site *call = find_call(change, site);
+	uint8_t found[PLAN_BYTES];
+
+	if (mapping && mapping->is_shared)
+		return is_shared;
+	if (memory_read(change->pid, site->pc + toggle->offset, found, toggle->covers) !=
+		toggle->covers)
+		return overwritten;
+	/* Its first byte may have been written by OCaml's tool, and is left. */
+	if (call && memcmp(found + 1, call->patched + 1, toggle->covers - 1U) == 0)
+		return NULL;
+	if (!plan_holds_toggle(toggle, &site->plan, found))
+		return overwritten;
+	*on = *on || found[0] == toggle->on;
+	return NULL;
+}
+
+/* What is known of a probe's handlers before anything is changed. */
+struct handlers {
+	bool on;	/* one is called, or the count says so */
+	uint16_t count; /* the highest of its counts */
+	size_t sites, refused;
+	struct select_site *first; /* that is refused */
+};
+
+static struct probe_error *look_at_probe(const struct change *change, struct selection *s,
+	const struct select_probe *probe, struct handlers *ret)
+{
+	uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
+	size_t count = addresses ? semaphores_of_handlers(s, probe, addresses) : 0;
+
+	*ret = (struct handlers){0};
+	for (size_t i = 0; i < probe->site_count; i++) {
+		struct select_site *site = &s->sites[probe->first_site + i];
+		const char *reason = site->pc ? look_at(change, site, &ret->on) : NULL;
+
+		ret->sites += site->pc != 0;
+		if (!reason)
+			continue;
+		select_refuse(site, reason);
+		ret->first = ret->first ? ret->first : site;
+		ret->refused++;
+	}
+	for (size_t i = 0; i < count; i++) {
+		uint16_t value = 0;
+
+		if (memory_read(change->pid, addresses[i], &value, sizeof(value)) != sizeof(value))
+			continue;
+		ret->on = ret->on || value;
+		if (value > ret->count)
+			ret->count = value;
+	}
+	free(addresses);
+	return addresses ? NULL : probe_error_no_memory();
+}
+
+/* ---- What should be there --------------------------------------------------------------- */
+
+static bool add_site(struct toggles *toggles, const struct arch_toggle *toggle,
+	const struct select_probe *probe, const struct select_site *site, bool on)
+{
+	struct toggle *items = array_grow(toggles->items, toggles->count, sizeof(*items));
+	uint64_t semaphore = site->semaphore;
+
+	if (!items)
+		return false;
+	toggles->items = items;
+	items[toggles->count++] = (struct toggle){
+		.semaphore = semaphore ? semaphore + semaphore_offset(probe->provider) : 0,
+		.on = on};
+	return edits_add(&toggles->edits, site->pc + toggle->offset, sizeof(toggle->on)) != NULL;
+}
+
+static struct probe_error *add_probe(struct transaction *t, const struct selection *s,
+	const struct select_probe *probe, const struct probe_request *request, bool on)
+{
+	uint64_t *addresses = calloc(probe->site_count + 1, sizeof(*addresses));
+	size_t count = addresses ? semaphores_of_handlers(s, probe, addresses) : 0;
+	int times = select_times(probe);
+	bool ok = addresses != NULL;
+
+	for (size_t i = 0; i < count && ok; i++)
+		ok = request->force
+			     ? semaphores_set(&t->semaphores, addresses[i], on)
+			     : semaphores_add(&t->semaphores, addresses[i], on ? times : -times);
+	for (size_t i = 0; i < probe->site_count && ok; i++) {
+		const struct select_site *site = &s->sites[probe->first_site + i];
+
+		if (site->pc && !site->reasons[0] && !find_call(t->change, site))
+			ok = add_site(&t->toggles, t->change->arch->toggle, probe, site, on);
+	}
+	free(addresses);
+	return ok ? NULL : probe_error_no_memory();
+}
+
+static struct probe_error *report_refused(const struct change *change, const struct selection *s,
+	const struct select_probe *probe, const struct handlers *handlers, bool keep_going,
+	struct probe_report *report)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < probe->site_count && !error; i++) {
+		const struct select_site *site = &s->sites[probe->first_site + i];
+
+		if (site->reasons[0])
+			error = report_refusal(report, probe, site);
+	}
+	report->plans[PROBE_PLAN_REFUSED] = report->refusal_count;
+	if (error || keep_going || !probe->exact)
+		return error;
+	return probe_error_new(PROBE_ERROR_REFUSED,
+		"process %d: %zu of %zu sites of %s:%s cannot be switched, so nothing is changed%s",
+		change->pid, handlers->refused, handlers->sites, probe->provider, probe->name,
+		handlers->refused < handlers->sites ? " (--keep-going does the rest)" : "");
+}
+
+static struct probe_error *take_probe(struct transaction *t, struct selection *s,
+	struct select_probe *probe, const struct probe_request *request, bool on,
+	struct probe_report *report)
+{
+	struct handlers handlers;
+	struct probe_error *error = look_at_probe(t->change, s, probe, &handlers);
+
+	if (error || (!on && !handlers.on && !request->force))
+		return error;
+	probe->unwanted = true;
+	if (handlers.refused)
+		error = report_refused(t->change, s, probe, &handlers, request->keep_going, report);
+	if (!error && on && !request->force && handlers.count + select_times(probe) > UINT16_MAX)
+		error = probe_error_new(PROBE_ERROR_STATE,
+			"%s:%s: its reference count is already at its maximum", probe->provider,
+			probe->name);
+	if (error || (handlers.sites && handlers.refused == handlers.sites))
+		return error;
+	report->probes += on || handlers.on;
+	report->sites += on || handlers.on ? handlers.sites - handlers.refused : 0;
+	report->plans[PROBE_PLAN_TOGGLE] += handlers.sites - handlers.refused;
+	return add_probe(t, s, probe, request, on);
+}
+
+struct probe_error *toggles_count(const struct change *change, struct selection *s,
+	const struct select_probe *probe, const struct probe_request *request, bool *ret,
+	uint16_t *count_ret)
+{
+	struct handlers handlers;
+	struct probe_error *error = NULL;
+
+	*ret = toggles_asked(probe, request);
+	if (*ret)
+		error = find_plans(s, probe, ret);
+	if (error || !*ret)
+		return error;
+	error = look_at_probe(change, s, probe, &handlers);
+	/* Switched on by somebody who was killed before it was counted: to be switched off. */
+	*count_ret = handlers.on && !handlers.count ? 1 : handlers.count;
+	return error;
+}
+
+struct probe_error *toggles_take(struct transaction *t, struct selection *s,
+	const struct probe_request *request, bool on, struct probe_report *report)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < s->probe_count && !error; i++) {
+		struct select_probe *probe = &s->probes[i];
+		bool is_toggle = false;
+
+		if (!toggles_asked(probe, request))
+			continue;
+		error = find_plans(s, probe, &is_toggle);
+		if (!error && is_toggle)
+			error = take_probe(t, s, probe, request, on, report);
+	}
+	if (!error)
+		selection_drop_unwanted(s);
+	return error;
+}
+
+/* ---- The stop --------------------------------------------------------------------------- */
+
+struct probe_error *toggles_prepare(struct toggles *toggles)
+{
+	for (size_t i = 0; i < toggles->count; i++)
+		toggles->edits.items[i].is_write = true;
+	return edits_prepare(&toggles->edits);
+}
+
+struct probe_error *toggles_read(
+	struct toggles *toggles, const struct semaphores *semaphores, pid_t pid)
+{
+	const struct arch_toggle *toggle = arch_host()->toggle;
+	struct probe_error *error = toggles->count ? edits_read(&toggles->edits, pid) : NULL;
+
+	for (size_t i = 0; i < toggles->count && !error; i++) {
+		const struct toggle *item = &toggles->items[i];
+		struct edit *edit = &toggles->edits.items[i];
+		const uint8_t *found = edits_found(&toggles->edits, i);
+		uint16_t count;
+
+		if (!found || (*found != toggle->on && *found != toggle->off))
+			return probe_error_new(PROBE_ERROR_REFUSED,
+				"process %d: the memory at %#jx was changed by another tool: try "
+				"again",
+				pid, (uintmax_t)edit->address);
+		edit->bytes[0] = item->on ? toggle->on : toggle->off;
+		if (item->semaphore && semaphores_coming(semaphores, item->semaphore, &count))
+			edit->bytes[0] = count ? toggle->on : toggle->off;
+		edit->is_write = edit->bytes[0] != *found;
+	}
+	return error;
+}

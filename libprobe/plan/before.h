@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LIBPROBE_PLAN_BEFORE_H
+#define LIBPROBE_PLAN_BEFORE_H
+
+#include "libprobe/plan/plan.h"
+
+/*
+ * Sets `before` of OCaml's sites among `count` plans, whose other parts are set already; see
+ * plan_sites(). Errors: those of prove().
+ */
+PROBE_MUST_CHECK struct probe_error *before_plan(struct object *object, const struct arch *arch,
+	const struct sdt_notes *all, struct plan *plans, size_t count);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* Unused bytes in a file's code, near sites that need room for a jump. */
+#ifndef LIBPROBE_PLAN_SPARES_H
+#define LIBPROBE_PLAN_SPARES_H
+
+#include "libprobe/plan/plan.h"
+
+/*
+ * Fills in the spares of those of `count` plans whose hop can be moved: link-time addresses where a
+ * jump can be written, and which no thread reaches otherwise. `notes` are all notes of the object.
+ * Errors: those of prove().
+ */
+PROBE_MUST_CHECK struct probe_error *prove_spares(struct object *object, const struct arch *arch,
+	const struct sdt_notes *notes, struct plan *plans, size_t count);
+
+#endif

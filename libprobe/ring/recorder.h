@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading rings that are overwritten: flight recorders (arch/layout.h). */
+#ifndef LIBPROBE_RING_RECORDER_H
+#define LIBPROBE_RING_RECORDER_H
+
+#include "libprobe/ring/snapshot.h"
+#include "libprobe/base/error.h"
+
+/* One record: where its copy is, and which ring it was in. */
+struct recorded {
+	uint64_t time;
+	size_t offset, size; /* in recording.bytes */
+	uint32_t ring;
+};
+
+struct recording {
+	struct recorded *records; /* the oldest first */
+	size_t count;
+	uint8_t *bytes;
+	/*
+	 * Records that had not been read were written over; before this time (of the
+	 * processor's counter) others may be missing.
+	 */
+	bool overwritten;
+	uint64_t whole_from;
+};
+
+/*
+ * Copies the records that are in the rings now, while the target may be writing.
+ * `record_max` is the length of the longest that it writes. What they hold is
+ * for the caller to check.
+ *
+ * `since` may be NULL; else it has a word for each ring, 0 at first, that says up to
+ * where the ring has been read: each record is then copied once.
+ *
+ * Errors: PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *recording_read(
+	struct snapshot *view, size_t record_max, uint64_t *since, struct recording *ret);
+void recording_deinit(struct recording *recording);
+
+#endif

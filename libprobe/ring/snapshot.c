@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "arch/layout.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/ring/snapshot.h"
+#include "libprobe/target/data.h"
+
+/* ---- Bytes ------------------------------------------------------------------------------ */
+
+bool snapshot_read(const struct snapshot *view, uint64_t offset, void *to, size_t size)
+{
+	uint64_t *words = to;
+
+	if (offset > view->layout.data_size || size > view->layout.data_size - offset)
+		return false;
+	if (!view->base && !view->pid)
+		return pread(view->file, to, size, (off_t)(view->file_start + offset)) ==
+		       (ssize_t)size;
+	if (!view->base)
+		return memory_read(view->pid, view->layout.data + offset, to, size) == size;
+	for (size_t i = 0; i < size / 8; i++)
+		words[i] = atomic_load_explicit(
+			(const _Atomic uint64_t *)(view->base + offset + 8 * i),
+			memory_order_relaxed);
+	return true;
+}
+
+/* Finds the next contents from an offset on; false: that is unknown. */
+static bool learn(struct snapshot *view, uint64_t offset)
+{
+	off_t start, end;
+
+	view->hole_start = offset;
+	start = view->fd < 0 ? -1 : lseek(view->fd, (off_t)offset, SEEK_DATA);
+	if (start < 0)
+		return false;
+	end = lseek(view->fd, start, SEEK_HOLE);
+	view->known_start = (uint64_t)start;
+	view->known_end = end < 0 ? view->layout.data_size : (uint64_t)end;
+	return true;
+}
+
+void snapshot_begin_round(struct snapshot *view)
+{
+	view->hole_start = UINT64_MAX;
+}
+
+/*
+ * The next contents may have been there for a while: if some at [start, end) are known, it asks
+ * again only after them, or where there was a hole.
+ */
+bool snapshot_is_empty(struct snapshot *view, uint64_t offset, size_t size)
+{
+	if (view->fd < 0)
+		return false;
+	if (offset >= view->known_start && offset < view->known_end)
+		return false;
+	if (offset >= view->hole_start && offset + size <= view->known_start)
+		return true;
+	if (!learn(view, offset)) { /* there is no more: ENXIO */
+		view->known_start = view->known_end = UINT64_MAX;
+		return true;
+	}
+	return view->known_start >= offset + size;
+}
+
+/* ---- Cells ------------------------------------------------------------------------------ */
+
+static uint64_t set_offset(const struct snapshot *view, uint32_t set)
+{
+	return view->layout.slots - view->layout.data + ((uint64_t)set << view->layout.slots_shift);
+}
+
+uint64_t snapshot_sum_slots(const struct snapshot *view, uint32_t slot, size_t field)
+{
+	uint64_t sum = 0, word;
+
+	for (uint32_t set = 0; set <= view->layout.cpus && slot < view->layout.slot_capacity; set++)
+		if (snapshot_read(view,
+			    set_offset(view, set) + slot * sizeof(struct probe_slot) + field, &word,
+			    sizeof(word)))
+			sum += word;
+	return sum;
+}
+
+static uint64_t word_at(const uint8_t *bytes, size_t index)
+{
+	uint64_t word;
+
+	memcpy(&word, bytes + 8 * index, sizeof(word));
+	return word;
+}
+
+static size_t padded(uint64_t length)
+{
+	return (length + 7) & ~(size_t)7;
+}
+
+size_t snapshot_key_bytes(const struct view_keys *keys, const uint8_t *key)
+{
+	size_t bytes = 8 * keys->count;
+
+	for (size_t i = 0; i < keys->count; i++)
+		if (keys->is_string[i])
+			bytes += padded((uint32_t)word_at(key, i));
+	return bytes;
+}
+
+/* Does a key keep within its entry? What pads its strings becomes 0: it has no meaning. */
+static bool clean_key(const struct view_keys *keys, uint8_t *key, size_t room)
+{
+	size_t at = 8 * keys->count;
+
+	for (size_t i = 0; i < keys->count; i++) {
+		uint64_t length = (uint32_t)word_at(key, i);
+
+		if (!keys->is_string[i])
+			continue;
+		if (length > keys->string_bytes || at + padded(length) > room)
+			return false;
+		memset(key + at + length, 0, padded(length) - length);
+		at += padded(length);
+	}
+	return at <= room;
+}
+
+struct walk {
+	struct snapshot *view;
+	const struct view_keys *keys;
+	size_t cell_bytes;
+	uint8_t *entry; /* a private copy */
+	bool (*visit)(void *data, const struct view_cell *cell);
+	void *data;
+};
+
+/*
+ * An entry of a table. Its tag is stored after its key, and does not change again; in
+ * the cell after it, everything does.
+ */
+static bool walk_entry(const struct walk *w, uint64_t offset)
+{
+	const struct reg_session *l = &w->view->layout;
+	struct view_cell cell = {.key = w->entry + 16,
+		.cell = (const struct probe_cell *)(w->entry + l->entry_cell)};
+	uint64_t tag, owner;
+
+	if (!snapshot_read(w->view, offset, &tag, sizeof(tag)) || !(tag & 1))
+		return true;
+	/* Pairs with the store of the tag (on x86, stores and loads are in order). */
+	atomic_thread_fence(memory_order_acquire);
+	if (!snapshot_read(w->view, offset, w->entry, l->entry_cell + w->cell_bytes))
+		return true;
+	owner = word_at(w->entry, 1);
+	if (owner >= l->slot_capacity || !clean_key(w->keys, w->entry + 16, l->entry_cell - 16))
+		return true;
+	cell.slot = (uint32_t)owner;
+	return w->visit(w->data, &cell);
+}
+
+static bool walk_cell(const struct walk *w, uint64_t offset, uint32_t slot)
+{
+	struct view_cell cell = {.slot = slot, .cell = (const struct probe_cell *)w->entry};
+
+	return !snapshot_read(w->view, offset, w->entry, w->cell_bytes) || w->visit(w->data, &cell);
+}
+
+bool snapshot_cells(struct snapshot *view, const struct view_keys *keys,
+	bool (*visit)(void *data, const struct view_cell *cell), void *data)
+{
+	const struct reg_session *l = &view->layout;
+	struct walk walk = {.view = view,
+		.keys = keys,
+		.cell_bytes = data_cell_bytes(l->flags & REG_SESSION_BUCKETS),
+		.entry = malloc(l->entry_cell + data_cell_bytes(true)),
+		.visit = visit,
+		.data = data};
+	uint32_t count = data_has_table(l) ? l->entries : l->slot_capacity;
+	bool go_on = walk.entry != NULL;
+
+	snapshot_begin_round(view);
+	for (uint32_t set = 0; set <= l->cpus && l->cell_bytes; set++) {
+		uint64_t first = set_offset(view, set) + l->cells;
+
+		for (uint32_t i = 0; i < count && go_on; i++) {
+			uint64_t offset = first + (uint64_t)i * l->cell_bytes;
+
+			if (snapshot_is_empty(view, offset, l->cell_bytes))
+				continue;
+			go_on = data_has_table(l) ? walk_entry(&walk, offset)
+						  : walk_cell(&walk, offset, i);
+		}
+	}
+	free(walk.entry);
+	return go_on;
+}
+
+/* ---- Flights ---------------------------------------------------------------------------- */
+
+void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,
+	bool (*lives)(void *data, uint32_t tid), void *data)
+{
+	const struct reg_session *l = &view->layout;
+	size_t bytes = data_flight_bytes(l->flight_depth);
+
+	snapshot_begin_round(view);
+	for (uint32_t i = 0; l->flights && i < l->flight_entries; i++) {
+		uint64_t offset = l->flights - l->data + (uint64_t)i * bytes;
+		struct probe_flight flight;
+		uint32_t pair;
+
+		if (snapshot_is_empty(view, offset, bytes) ||
+			!snapshot_read(view, offset, &flight, sizeof(flight)) ||
+			flight.state < FLIGHT_PAIR || !flight.depth ||
+			flight.depth > l->flight_depth)
+			continue;
+		pair = flight.state - FLIGHT_PAIR;
+		if (pair < pairs && (!lives || lives(data, flight.tid)))
+			ret[pair] += flight.depth;
+	}
+}

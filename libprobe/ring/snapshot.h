@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading a session's data while the target writes it: everything is copied
+ * once, and only the copy is examined. Pages that were never touched are not
+ * touched for reading either: that would give them memory.
+ */
+#ifndef LIBPROBE_RING_SNAPSHOT_H
+#define LIBPROBE_RING_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "libprobe/target/registry.h"
+
+struct snapshot {
+	const uint8_t *base; /* this process's mapping of the data; NULL: see pid */
+	int fd;		     /* of the data, or -1 */
+	pid_t pid;	     /* whose memory is read where there is no mapping; 0: see file */
+	int file; /* a descriptor with the data from file_start on; owned by its session */
+	uint64_t file_start;
+	struct reg_session layout;
+	uint64_t known_start, known_end; /* offsets between which there are contents */
+	uint64_t hole_start; /* from there to known_start there were none, in this round */
+};
+
+/*
+ * Copies `size` bytes of the data at an offset, in words of 64 bits, none of
+ * which is torn; both are multiples of 8. False where they are outside or gone.
+ */
+bool snapshot_read(const struct snapshot *view, uint64_t offset, void *to, size_t size);
+
+/* The sum of one field of a probe's slot over all sets. */
+uint64_t snapshot_sum_slots(const struct snapshot *view, uint32_t slot, size_t field);
+
+/*
+ * Is everything in [offset, offset + size) still as it was made, zero? Where that
+ * was found in this round, it is not searched again.
+ */
+void snapshot_begin_round(struct snapshot *view);
+bool snapshot_is_empty(struct snapshot *view, uint64_t offset, size_t size);
+
+/* ---- What is gathered ------------------------------------------------------------------ */
+
+/* One cell, as it was copied. */
+struct view_cell {
+	uint32_t slot;	    /* of its probe */
+	const uint8_t *key; /* words of the key and bytes of its strings; NULL: there is no table */
+	const struct probe_cell *cell;
+};
+
+/*
+ * Hands over every cell of every set in which something was gathered. `parts`
+ * say of each part of the keys whether it is a string, of at most string_bytes.
+ * Entries that make no sense are left out. False without memory, or when `visit`
+ * returned false.
+ */
+struct view_keys {
+	const bool *is_string;
+	size_t count;
+	size_t string_bytes;
+};
+bool snapshot_cells(struct snapshot *view, const struct view_keys *keys,
+	bool (*visit)(void *data, const struct view_cell *cell), void *data);
+
+/* Bytes of a key that snapshot_cells() handed over. */
+size_t snapshot_key_bytes(const struct view_keys *keys, const uint8_t *key);
+
+/*
+ * How many begins of each of `pairs` pairs have no end yet: adds to ret[pairs].
+ * `lives` (may be NULL) says whether a thread is still there: what others have
+ * begun will not end.
+ */
+void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,
+	bool (*lives)(void *data, uint32_t tid), void *data);
+
+#endif

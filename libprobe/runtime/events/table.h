@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* User events by number and by name. Entries are added, never changed or removed. */
+#ifndef LIBPROBE_RUNTIME_EVENTS_TABLE_H
+#define LIBPROBE_RUNTIME_EVENTS_TABLE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libprobe/runtime/events/batch.h"
+
+struct event {
+	struct batch_probe probe;
+	char *name;    /* owned */
+	uint32_t next; /* number + 1 of the next one with the same hash, or 0 */
+};
+
+/* Entries after the first ones are in chunks: chunk c has TABLE_FIRST << c, so that none is ever
+ * moved. */
+enum { TABLE_FIRST = 128, TABLE_FIRST_BITS = 7, TABLE_CHUNKS = 24 };
+
+struct table {
+	struct event first[TABLE_FIRST];
+	_Atomic(struct event *) chunks[TABLE_CHUNKS];
+	atomic_uint count; /* what is below it is filled in */
+	uint32_t *heads;   /* by hash: number + 1 of the first one, or 0 */
+	uint32_t head_count;
+};
+
+/* The chunk of a number that is not among the first. */
+static inline unsigned int table_chunk(uint32_t number)
+{
+	return 31 - (unsigned int)__builtin_clz(number) - TABLE_FIRST_BITS;
+}
+
+/* The event of a number below the count that was loaded with acquire. */
+static inline struct event *table_at(struct table *table, uint32_t number)
+{
+	unsigned int chunk;
+
+	if (__builtin_expect(number < TABLE_FIRST, 1))
+		return &table->first[number];
+	chunk = table_chunk(number);
+	return &atomic_load_explicit(&table->chunks[chunk],
+		memory_order_relaxed)[number - ((uint32_t)TABLE_FIRST << chunk)];
+}
+
+/* ---- One thread at a time ---------------------------------------------------------------- */
+
+/* The number of a name, or UINT32_MAX. */
+uint32_t table_find(struct table *table, const char *name);
+
+/*
+ * Prepares for one more event: then table_add() cannot fail. Returns 0, ENOMEM, or EOVERFLOW
+ * (there are as many as numbers).
+ */
+int table_reserve(struct table *table, const char *name, struct event **ret);
+/* Adds the event that was reserved, with its probe filled in; returns its number. */
+uint32_t table_add(struct table *table);
+
+#endif

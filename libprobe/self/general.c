@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * All instructions that a function can come to are decoded, those of the functions that it calls
+ * included. Returning from a call goes on after it, as in any function; one that does not return
+ * there (longjmp(3)) may not be called from a probe.
+ *
+ * A probe in the function may be patched later. That changes nothing: stubs leave all registers as
+ * they were, and the moved instructions are those that were looked at.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "arch/arch.h"
+#include "libprobe/process/maps.h"
+#include "libprobe/self/general.h"
+
+enum { INSNS_MAX = 1024, STARTS_MAX = 256 };
+
+struct walk {
+	const struct arch *arch;
+	struct maps maps;
+	uint64_t seen[INSNS_MAX]; /* instructions */
+	size_t seen_count;
+	uint64_t starts[STARTS_MAX]; /* where code is still to be looked at */
+	size_t start_count;
+};
+
+static bool is_seen(const struct walk *w, uint64_t address)
+{
+	for (size_t i = 0; i < w->seen_count; i++)
+		if (w->seen[i] == address)
+			return true;
+	return false;
+}
+
+/* Code that nothing can write. */
+static bool read_insn(const struct walk *w, uint64_t address, struct arch_insn *ret)
+{
+	const struct mapping *m = maps_find(&w->maps, address);
+	const uint8_t *bytes = (const uint8_t *)(uintptr_t)address;
+	size_t length;
+
+	if (!m || !m->readable || !m->executable || m->writable || m->is_shared)
+		return false;
+	length = m->end - address < ARCH_INSN_MAX ? m->end - address : ARCH_INSN_MAX;
+	return w->arch->decode(bytes, length, address, ret) &&
+	       w->arch->is_general(bytes, ret->length);
+}
+
+static bool add_start(struct walk *w, uint64_t address)
+{
+	if (w->start_count == STARTS_MAX)
+		return false;
+	w->starts[w->start_count++] = address;
+	return true;
+}
+
+/* Looks at code up to where it leaves, or has been looked at. */
+static bool walk_from(struct walk *w, uint64_t address)
+{
+	struct arch_insn insn;
+
+	while (!is_seen(w, address)) {
+		if (w->seen_count == INSNS_MAX || !read_insn(w, address, &insn))
+			return false;
+		w->seen[w->seen_count++] = address;
+		switch (insn.flow) {
+		case ARCH_FLOW_NONE:
+			break;
+		case ARCH_FLOW_BRANCH:
+		case ARCH_FLOW_CALL:
+			if (!add_start(w, insn.target))
+				return false;
+			break;
+		case ARCH_FLOW_JUMP:
+			return add_start(w, insn.target);
+		case ARCH_FLOW_RETURN:
+		case ARCH_FLOW_STOP:
+			return true;
+		case ARCH_FLOW_INDIRECT_CALL:
+		case ARCH_FLOW_INDIRECT_JUMP:
+			return false;
+		}
+		address += insn.length;
+	}
+	return true;
+}
+
+static bool walk_all(struct walk *w, uint64_t address)
+{
+	bool ok = add_start(w, address);
+
+	while (ok && w->start_count)
+		ok = walk_from(w, w->starts[--w->start_count]);
+	return ok;
+}
+
+bool general_function(uint64_t address)
+{
+	struct walk *w = calloc(1, sizeof(*w));
+	struct probe_error *error = NULL;
+	bool ok = false;
+
+	if (!w)
+		return false;
+	w->arch = arch_host();
+	if (w->arch->decode && w->arch->is_general) {
+		error = maps_read(getpid(), &w->maps);
+		ok = !error && walk_all(w, address);
+		maps_deinit(&w->maps);
+	}
+	probe_error_free(error);
+	free(w);
+	return ok;
+}

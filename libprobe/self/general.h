@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LIBPROBE_SELF_GENERAL_H
+#define LIBPROBE_SELF_GENERAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Whether a function of this process, and all that it calls, provably changes only general
+ * registers, flags and memory. False if this cannot be proven: a call by a pointer or through a
+ * library's table, writable code, or too much code.
+ */
+bool general_function(uint64_t address);
+
+#endif

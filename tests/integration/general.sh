@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The way from a stub to a connected function runs while vector registers hold the program's
+# values: what the compiler has made of it uses none, and calls no library.
+. tests/integration/lib.sh
+need objdump
+[ "$(uname -m)" = x86_64 ] || skip "x86-64 only"
+
+objdump -d --no-show-raw-insn "$BUILD/libprobe.so" >"$SCRATCH/code" || die "objdump failed"
+
+# code_of FUNCTION: its instructions
+code_of()
+{
+	awk -v "name=<$1>:" '$2 == name { p = 1; next } /^$/ { p = 0 } p' "$SCRATCH/code"
+}
+
+for function in enter_hit enter_called functions_call call_next call_one decode_plain \
+	record_layout_read_plain; do
+	code_of "$function" >"$SCRATCH/function"
+	if [ ! -s "$SCRATCH/function" ]; then
+		case $function in
+		call_next | call_one | decode_plain) continue ;; # part of their only caller
+		esac
+		fail "$function is not there"
+	fi
+	! grep -E '%([xyz]?mm[0-9]|st|k[0-7])' "$SCRATCH/function" || fail "$function uses vectors"
+	calls=$(awk '$2 ~ /^call/ { print $NF }' "$SCRATCH/function" |
+		grep -vE '^<(enter_called|enter_saving|functions_call|call_next|call_one|record_layout_read_plain|__stack_chk_fail@plt)>$|^\*' |
+		tr '\n' ' ')
+	same "$function: calls of others" "$calls" ""
+done
+finish

@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Loaded tracers, after Erlang's erl_tracer: what an answer of PROBE_TRACER_REMOVE changes, at
+# the start, for a process and for a probe; what a hit says beside its arguments; tags of probes.
+. tests/integration/lib.sh
+need_attach
+need jq
+
+own=$TARGETS/libtracer.so
+
+# loaded STATUS OPTIONS PROBE…: the program loop under that tracer
+loaded()
+{
+	local wanted=$1 options=$2
+	shift 2
+	timeout 60 "$PROBECTL" trace -t "$own$options" "$@" -- "$TARGETS/loop" -s nop -n 1000 \
+		>"$SCRATCH/own.out" 2>"$SCRATCH/own.err"
+	same "status with '$options'" "$?" "$wanted"
+}
+
+# ---- At the start --------------------------------------------------------------------
+
+loaded 1 ,off loop:nop
+says own "libtracer.so wants no hits (it answered PROBE_TRACER_REMOVE): nothing is switched on for it"
+! grep -q '^1000 ' "$SCRATCH/own.out" || fail "the program was started nevertheless"
+loaded 1 ,off -t count loop:nop
+says own "nothing is switched on for it"
+grep -q 'loop:nop' "$SCRATCH/own.out" || fail "the other tracer did not go on: $(cat "$SCRATCH/own.out")"
+
+# Two processes, one of which it does not want: that one is not patched.
+start "$TARGETS/pairs" 1 10
+first=$target_pid
+save_state "$first"
+start "$TARGETS/pairs" 1 10
+trace_start two -t "$own,only=$target_pid" -p "$first,$target_pid" pairs:request__start
+wait_tracing two
+same_state "$first"
+grep -q "wants no hits of process $first: none of its probes" "$SCRATCH/two.err" ||
+	fail "it is not said: $(cat "$SCRATCH/two.err")"
+ask go
+trace_stop two
+same "asked about each" "$(grep -o 'process .*' "$SCRATCH/two.out" | sort | paste -sd,)" \
+	"process unwanted,process wanted"
+same "hits of the other" "$(grep -c 'tag' "$SCRATCH/two.out")" 11
+trace_start none -t "$own,only=1" -p "$first" pairs:request__start
+wait "$tracer_pid"
+same "wanted nowhere" "$?" 1
+grep -q 'nothing is traced' "$SCRATCH/none.err" || fail "$(cat "$SCRATCH/none.err")"
+same_state "$first"
+
+# ---- Later ---------------------------------------------------------------------------
+
+# is_off PID PROBE: its site is restored, within ten seconds
+is_off()
+{
+	local try
+	for ((try = 0; try < 100; try++)); do
+		[ "$("$PROBECTL" list --json -p "$1" "$2" | jq -s 'map(.enabled) | any')" = false ] && return
+		sleep 0.1
+	done
+	fail "$2 is still on"
+}
+
+# A probe of a process: it is restored at once, and the other probe is on until the end.
+start "$TARGETS/pairs" 1 10
+save_state "$target_pid"
+trace_start one -t "$own,remove=1" -p "$target_pid" pairs:request__done pairs:step__start
+wait_tracing one
+ask go
+is_off "$target_pid" pairs:request__done
+wait_on "$target_pid" pairs:step__start
+trace_stop one
+same "hits of what was removed" "$(grep -c request__done "$SCRATCH/one.out")" 0
+[ "$(grep -c step__start "$SCRATCH/one.out")" -gt 10 ] || fail "the other probe's hits are missing"
+same_state "$target_pid"
+
+# Somebody else wants its hits, too: it stays on, and all are counted.
+start "$TARGETS/pairs" 1 10
+trace_start both --json -t "$own,remove=1,quiet" -t count -p "$target_pid" pairs:request__start
+wait_tracing both
+ask go
+wait_on "$target_pid" pairs:request__start
+trace_stop both
+same "counted by the other tracer" "$(grep '"hits"' "$SCRATCH/both.out" | jq .hits)" 11
+
+# Asked again at the next look, it leaves a process that it has had a hit of.
+start "$TARGETS/pairs" 1 10
+save_state "$target_pid"
+trace_start leave -t "$own,leave" -i 0.1 -p "$target_pid" pairs:request__start
+wait_tracing leave
+ask go
+wait "$tracer_pid"
+same "nothing is left to trace" "$?" 0
+same_state "$target_pid"
+
+# ---- What a hit says ------------------------------------------------------------------
+
+loaded 0 ,terms -f 'arg0 & 6' -n 3 'loop:nop(arg1)'
+same "values of a filter" "$(grep -o 'filter=.*' "$SCRATCH/own.out" | paste -sd';')" \
+	"$("$python" -c "print(';'.join([f'filter={n & 6}u comm=loop' for n in range(1000, 0, -1) if n & 6][:3]))")"
+same "arguments" "$(grep -c 'loop:nop [0-9]* filter' "$SCRATCH/own.out")" 3
+loaded 0 ,terms -f 'arg0 == 7 || arg1 < 0' loop:nop
+same "a truth value" "$(grep -o 'loop:nop.*' "$SCRATCH/own.out")" "loop:nop 7 993 1000 filter=1 comm=loop"
+loaded 0 ,terms -f 'pid + 0 * tid' -n 1 loop:nop
+grep -q 'filter=[1-9]' "$SCRATCH/own.out" || fail "a filter of the process: $(cat "$SCRATCH/own.out")"
+loaded 0 ,terms -n 1 loop:nop
+same "without a filter" "$(grep -c 'filter=' "$SCRATCH/own.out")" 0
+
+loaded 0 ,tag=observe,terms -n 1 loop:nop
+same "a value" "$(grep -o 'tag.*' "$SCRATCH/own.out")" "tag 3 loop:nop 1000 0 1000 extra=1000u comm=loop"
+loaded 0 ,tag=count,tag=observe@loop:n?p,tag=point@other:\*,terms -n 1 loop:nop
+same "the tag of a probe" "$(grep -o 'tag [0-9]' "$SCRATCH/own.out")" "tag 3"
+loaded 0 ,tag=count,tag=observe@other:\*,terms -n 1 loop:nop
+same "the tag of all others" "$(grep -o 'tag [0-9]' "$SCRATCH/own.out")" "tag 4"
+loaded 2 ,tag=sum loop:nop
+says own "there is no tag 'sum'; there are point, observe, count"
+loaded 2 ',tag=count@/(/' loop:nop
+says own "tag=count@/(/"
+
+# An end says how long it took; one without a begin does not.
+start "$TARGETS/pairs" 1 10
+trace_start ends -t "$own,terms" --pairs auto -p "$target_pid" 'pairs:request__*'
+wait_tracing ends
+ask go
+trace_stop ends
+same "the first end has no begin" "$(grep -m1 'tag 2' "$SCRATCH/ends.out" | grep -o 'extra=[a-z]*')" extra=none
+same "the others" "$(grep 'tag 2' "$SCRATCH/ends.out" | sed 1d | grep -o 'extra=[a-z]*' | sort | uniq -c | xargs)" \
+	"10 extra=time"
+finish

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* flags: -D_GNU_SOURCE */
+/*
+ * idle waits|signals|tracer: a program without probes. Ends with status 1 where something is not
+ * as it would be alone.
+ *
+ * waits    waits with time limits, none of which may end early
+ * signals  handlers that run all the time, beside system calls and a child
+ * tracer   prints who traces it: at its start, and a while later
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ipc.h>
+#include <sys/sem.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WAIT_MS = 40 };
+
+static long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* A wait that began at `since` has ended: by its limit, and not before? */
+static bool is_whole(const char *name, long since, bool ended_by_limit)
+{
+	int error = errno;
+	long ms = now_ms() - since;
+
+	if (ended_by_limit && ms >= WAIT_MS - 1)
+		return true;
+	fprintf(stderr, "%s: %ld ms, %s\n", name, ms, strerror(error));
+	return false;
+}
+
+static bool waits(void)
+{
+	struct timespec limit = {.tv_nsec = WAIT_MS * 1000000};
+	struct timeval socket_limit = {.tv_usec = WAIT_MS * 1000};
+	struct sembuf down = {.sem_op = -1};
+	struct epoll_event event;
+	int ends[2], epoll = epoll_create1(0), semaphores = semget(IPC_PRIVATE, 1, 0600);
+	sigset_t set;
+	char byte;
+	long since;
+	bool ok;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	since = now_ms();
+	ok = is_whole("epoll_wait", since, epoll_wait(epoll, &event, 1, WAIT_MS) == 0);
+	since = now_ms();
+	ok &= is_whole("nanosleep", since, nanosleep(&limit, NULL) == 0);
+	since = now_ms();
+	ok &= is_whole(
+		"sigtimedwait", since, sigtimedwait(&set, NULL, &limit) < 0 && errno == EAGAIN);
+	since = now_ms();
+	ok &= is_whole("semtimedop", since,
+		semtimedop(semaphores, &down, 1, &limit) < 0 && errno == EAGAIN);
+	semctl(semaphores, 0, IPC_RMID);
+	ok &= socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0 &&
+	      setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &socket_limit, sizeof(socket_limit)) ==
+		      0;
+	since = now_ms();
+	ok &= is_whole("recv", since, recv(ends[0], &byte, 1, 0) < 0 && errno == EAGAIN);
+	return ok;
+}
+
+static volatile sig_atomic_t handled;
+
+static void handle(int signal)
+{
+	(void)signal;
+	handled++;
+}
+
+static bool child_is_whole(void)
+{
+	int status, wanted = 7;
+	pid_t child = fork(), ended;
+
+	if (child == 0)
+		_exit(wanted);
+	do {
+		ended = waitpid(child, &status, 0);
+	} while (ended < 0 && errno == EINTR);
+	return ended == child && WIFEXITED(status) && WEXITSTATUS(status) == wanted;
+}
+
+static bool signals(void)
+{
+	struct itimerval often = {{.tv_usec = 200}, {.tv_usec = 200}};
+	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+	long end = now_ms() + WAIT_MS, calls = 0;
+	bool ok = true;
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (ok && (now_ms() < end || handled < 10)) {
+		ok = write(-1, "", 1) < 0 && errno == EBADF;
+		if (++calls % 500 == 0)
+			ok &= child_is_whole();
+	}
+	return ok;
+}
+
+static int tracer(void)
+{
+	char line[128];
+	FILE *status = fopen("/proc/self/status", "r");
+	int pid = -1;
+
+	while (status && fgets(line, sizeof(line), status))
+		sscanf(line, "TracerPid: %d", &pid);
+	if (status)
+		fclose(status);
+	return pid;
+}
+
+static bool tell_tracer(void)
+{
+	int first = tracer();
+
+	usleep(500000);
+	printf("%d %d\n", first, tracer());
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+	bool ok = strcmp(mode, "waits") == 0	 ? waits()
+		  : strcmp(mode, "signals") == 0 ? signals()
+		  : strcmp(mode, "tracer") == 0	 ? tell_tracer()
+						 : false;
+
+	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}
