@@ -30,14 +30,15 @@ model=$(cc -print-file-name=libpcp_trace.so)
 same "entry points of libpcp_trace" "$(entries "$model" | wc -l)" 16
 same "entry points" "$(entries "$BUILD/libprobe_pmtrace.so")" "$(entries "$model")"
 
-# libpcp_trace has pmtraceobs's length before its value, which no compiler has.
+# libpcp_trace has pmtraceobs's length before its value, which no compiler has: it takes the address
+# of the value for the length, and crashes with some addresses.
 both calls tests/targets/pmtrace.f
-"$SCRATCH/calls.pcp" >"$SCRATCH/pcp.out" 2>/dev/null || fail "libpcp_trace: status $?"
+"$SCRATCH/calls.pcp" without-obs >"$SCRATCH/pcp.out" 2>/dev/null || fail "libpcp_trace: status $?"
 "$PROBECTL" trace --json -o "$SCRATCH/hits" 'pmtrace:obs(str(arg0),arg1)' \
 	'pmtrace:counter(str(arg0),arg1)' 'pmtrace:begin(str(arg0))' -- "$SCRATCH/calls.ours" \
 	>"$SCRATCH/ours.out" 2>"$SCRATCH/err" || fail "ours: $(cat "$SCRATCH/err")"
 [ "$(wc -l <"$SCRATCH/pcp.out")" -gt 30 ] || fail "few calls: $(wc -l <"$SCRATCH/pcp.out")"
-diff <(grep -v '^ obs' "$SCRATCH/pcp.out") <(grep -v '^ obs' "$SCRATCH/ours.out") ||
+diff "$SCRATCH/pcp.out" <(grep -v '^ obs' "$SCRATCH/ours.out") ||
 	fail "calls return something else"
 same "pmtraceobs" "$(grep '^ obs' "$SCRATCH/ours.out" | tr -s ' ')" " obs 0"
 same "arguments" "$(jq -c 'select(.args) | [.name] + .args | map(tostring | .[:9])' "$SCRATCH/hits" |

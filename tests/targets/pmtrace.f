@@ -1,5 +1,6 @@
 C SPDX-License-Identifier: MIT
-C Calls the Fortran entry points of pmtrace(3), and prints each result.
+C Calls the Fortran entry points of pmtrace(3), and prints each result; with an argument, without
+C pmtraceobs.
 	program calls
 	integer pmtracebegin, pmtraceend, pmtraceabort, pmtracepoint
 	integer pmtraceobs, pmtracecounter, pmtracestate
@@ -36,7 +37,7 @@ C	A tag has its trailing blanks.
 	print *, 'over', pmtracecounter(over, value)
 	print *, 'point', pmtracepoint('p')
 	print *, 'counter', pmtracecounter('c', value)
-	print *, 'obs', pmtraceobs('o', value)
+	if (iargc() .eq. 0) print *, 'obs', pmtraceobs('o', value)
 	do code = -12012, -11999
 	    call pmtraceerrstr(code, message)
 	    call pmtraceerrstr(code, short)
