@@ -26,6 +26,7 @@ SANITIZE ?=
 # What `make check` runs, and for how long each test may run.
 KINDS ?= unit golden integration
 TEST_SECONDS ?= 300
+REPEATS ?= 0
 FUZZ_SECONDS ?= 20
 # What `make torture` does to each of PROGRAMS; see tests/torture/run.sh.
 KILLS ?= 1000
@@ -264,7 +265,7 @@ demo: all
 	$(Q)BUILD='$(abspath $(BUILD))' bash tests/demo.sh
 
 check: all unit-tests targets
-	$(Q)bash tests/run.sh -b '$(BUILD)' -t $(TEST_SECONDS) $(KINDS)
+	$(Q)bash tests/run.sh -b '$(BUILD)' -t $(TEST_SECONDS) -r $(REPEATS) $(KINDS)
 
 lint: all man
 	$(Q)CC='$(CC)' bash tests/run.sh -b '$(BUILD)' -t 900 lint
@@ -404,7 +405,8 @@ Targets:
   clean      remove $(BUILD)/
 Variables:
   V=1 shows the commands; BUILD=DIR builds elsewhere; CC, CFLAGS, CPPFLAGS, LDFLAGS,
-  LDLIBS are added to; SANITIZE=LIST is for -fsanitize=; TEST_SECONDS is a test's limit
+  LDLIBS are added to; SANITIZE=LIST is for -fsanitize=; TEST_SECONDS is a test's limit;
+  REPEATS runs a failed test so many times more, and it passes if it then passes each time
 endef
 
 help:

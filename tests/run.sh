@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Runs tests and counts them.
-# usage: tests/run.sh [-b BUILD] [-t SECONDS] KIND|TEST...
+# usage: tests/run.sh [-b BUILD] [-t SECONDS] [-r REPEATS] KIND|TEST...
 #
 # A KIND is one of
 #   unit         BUILD/tests/unit/test_*: cmocka programs, run directly
@@ -24,6 +24,9 @@
 # `# runs-as: both` runs a second time as root, and one with `# runs-as: root` only as root.
 # With PROBE_TEST_AS=self everything runs as the current user. Logs stay in BUILD/check/. The
 # last line is `N passed, N failed, N skipped`.
+#
+# With -r, what failed is run REPEATS times more, after all others. A test that passes each of
+# these counts as passed and is named as unsteady, with the end of the log of its failure.
 set -u
 # Variables meant for other programs must not influence tests: a proxy, a language, the address
 # of a server, Java options, variables of the calling make.
@@ -46,10 +49,12 @@ cd "$(dirname "$0")/.." || exit 1
 
 build=build
 seconds=300
-while getopts b:t: option; do
+repeats=0
+while getopts b:t:r: option; do
 	case $option in
 	b) build=$OPTARG ;;
 	t) seconds=$OPTARG ;;
+	r) repeats=$OPTARG ;;
 	*) exit 2 ;;
 	esac
 done
@@ -235,14 +240,45 @@ case ${tests[*]-} in
 *tests/integration/*) [ -z "$RUN_AS_USER" ] || share_with_user ;;
 esac
 
+# is_unsteady PATH: runs a test that failed again, and says whether it passed each time. The
+# counts and the log of the failure stay.
+is_unsteady()
+{
+	[ "$repeats" -gt 0 ] || return
+	for ((i = 0; i < repeats; i++)); do
+		(
+			failed=0
+			logs=$logs/again
+			mkdir -p "$logs"
+			run_path "$1"
+			[ "$failed" = 0 ]
+		) || return
+	done
+}
+
+declare -A failed_runs=()
 for path in "${tests[@]}"; do
+	before=$failed
 	run_path "$path"
+	[ "$failed" = "$before" ] || failed_runs[$path]=$((failed - before))
+done
+unsteady=()
+for path in "${!failed_runs[@]}"; do
+	if is_unsteady "$path"; then
+		unsteady+=("$path")
+		failed=$((failed - failed_runs[$path]))
+		passed=$((passed + failed_runs[$path]))
+	fi
 done
 
 for log in "${failures[@]}"; do
 	printf '\n---- the end of %s ----\n' "$log"
 	tail -n 40 "$log"
 done
+if [ ${#unsteady[@]} -gt 0 ]; then
+	printf '\nunsteady, each failed once and then passed %d times:\n' "$repeats"
+	printf '  %s\n' "${unsteady[@]}"
+fi
 if [ ${#skips[@]} -gt 0 ]; then
 	printf '\nskipped:\n'
 	printf '  %s\n' "${skips[@]}"
