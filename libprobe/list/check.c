@@ -1,40 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* Whether listed probes have the arguments that somebody asks for. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/list/list.h"
 #include "libprobe/names/pattern.h"
 #include "libprobe/names/select.h"
 
-static int compare_notes(const void *left, const void *right)
-{
-	const struct sdt_note *a = *(const struct sdt_note *const *)left;
-	const struct sdt_note *b = *(const struct sdt_note *const *)right;
-	int order = strcmp(a->provider, b->provider);
-
-	return order ? order : strcmp(a->name, b->name);
-}
-
 /* The first mistake; *any_ret: a probe has what the pattern names. */
 static struct probe_error *check_file(
 	const struct list_file *file, const struct probe_pattern *pattern, bool *any_ret)
 {
 	size_t total = file->notes.count;
-	AUTO_FREE const struct sdt_note **notes = calloc(total + 1, sizeof(*notes));
+	AUTO_FREE const struct sdt_note **notes = select_by_name(&file->notes);
 	struct probe_error *first = NULL;
 
 	if (!notes)
 		return probe_error_no_memory();
-	for (size_t i = 0; i < total; i++)
-		notes[i] = &file->notes.notes[i];
-	qsort(notes, total, sizeof(*notes), compare_notes);
 	for (size_t i = 0, end; i < total; i = end) {
 		struct probe_error *error;
 
-		for (end = i + 1; end < total && compare_notes(&notes[i], &notes[end]) == 0;)
-			end++;
+		end = select_probe_end(notes, total, i);
 		if (!probe_pattern_matches(pattern, file->path, notes[i]->provider, notes[i]->name))
 			continue;
 		error = select_lacking(pattern, file->machine, notes + i, end - i);

@@ -21,6 +21,27 @@ static int compare_notes(const void *a, const void *b)
 	return order ? order : x < y ? -1 : x > y;
 }
 
+const struct sdt_note **select_by_name(const struct sdt_notes *notes)
+{
+	const struct sdt_note **sorted = calloc(notes->count + 1, sizeof(*sorted));
+
+	for (size_t i = 0; sorted && i < notes->count; i++)
+		sorted[i] = &notes->notes[i];
+	if (sorted)
+		qsort(sorted, notes->count, sizeof(*sorted), compare_notes);
+	return sorted;
+}
+
+size_t select_probe_end(const struct sdt_note *const *sorted, size_t count, size_t from)
+{
+	size_t end = from + 1;
+
+	while (end < count && strcmp(sorted[from]->name, sorted[end]->name) == 0 &&
+		strcmp(sorted[from]->provider, sorted[end]->provider) == 0)
+		end++;
+	return end;
+}
+
 /* FNV-1a of a text including its terminating 0. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
@@ -194,24 +215,19 @@ static struct probe_error *select_module(struct module *module,
 	struct selection *ret)
 {
 	struct probe_error *error = module_read_notes(module);
-	const struct sdt_note **notes;
+	AUTO_FREE const struct sdt_note **notes = NULL;
 	size_t count = module->notes.count;
 
-	if (error || !count)
+	if (error)
 		return error;
-	notes = calloc(count, sizeof(*notes));
+	notes = select_by_name(&module->notes);
 	if (!notes)
 		return probe_error_no_memory();
-	for (size_t i = 0; i < count; i++)
-		notes[i] = &module->notes.notes[i];
-	qsort(notes, count, sizeof(*notes), compare_notes);
 	for (size_t i = 0, end; i < count && !error; i = end) {
 		size_t first = pattern_count;
 		bool lacking = false, exact = false;
 
-		for (end = i + 1; end < count && strcmp(notes[i]->name, notes[end]->name) == 0 &&
-				  strcmp(notes[i]->provider, notes[end]->provider) == 0;)
-			end++;
+		end = select_probe_end(notes, count, i);
 		for (size_t k = 0; k < pattern_count; k++) {
 			if (!probe_pattern_matches(
 				    patterns[k], module->path, notes[i]->provider, notes[i]->name))
@@ -232,7 +248,6 @@ static struct probe_error *select_module(struct module *module,
 		ret->probes[ret->probe_count - 1].lacking = lacking;
 		ret->probes[ret->probe_count - 1].exact = exact;
 	}
-	free(notes);
 	return error;
 }
 

@@ -77,6 +77,14 @@ uint64_t select_key(
 	const struct sdt_notes *notes, uint64_t bias, const char *provider, const char *name);
 
 /*
+ * A file's notes by provider and name; equal ones stay in file order. The caller frees the array;
+ * NULL without memory.
+ */
+const struct sdt_note **select_by_name(const struct sdt_notes *notes);
+/* Where, in such an array, the notes end that have the name of the one at `from`. */
+size_t select_probe_end(const struct sdt_note *const *sorted, size_t count, size_t from);
+
+/*
  * PROBE_ERROR_USAGE if a site of a probe lacks an argument that a pattern names. The notes are
  * all of the probe, in a file for this machine (EM_).
  */
