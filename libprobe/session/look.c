@@ -328,21 +328,18 @@ static void tell_left(struct probe_session *s,
 	}
 }
 
-/* A library that is just being opened gets to the gate, and is not taken for a restored one. */
-static void wait_for_suspects(const struct session_watch *watch)
+static bool any_suspect(const struct session_watch *watch)
 {
-	static const struct timespec moment = {.tv_nsec = 2000000};
-
 	for (size_t i = 0; i < watch->count; i++)
-		if (watch->sites[i].state == WATCH_SUSPECT) {
-			nanosleep(&moment, NULL);
-			return;
-		}
+		if (watch->sites[i].state == WATCH_SUSPECT)
+			return true;
+	return false;
 }
 
 struct probe_error *probe_session_look(struct probe_session *session, bool last,
 	void (*visit)(const struct probe_site_news *news, void *data), void *data)
 {
+	static const struct timespec moment = {.tv_nsec = 2000000};
 	struct probe_error *error;
 
 	if (session->stopped && !session->opened) {
@@ -352,8 +349,10 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
 	if (!session->watch.count || !is_there(session))
 		return NULL;
 	error = look(session, false, visit, data);
-	if (!error && last) {
-		wait_for_suspects(&session->watch);
+	/* A library that is just being opened gets to the gate, and is not one that was restored.
+	 */
+	if (!error && last && any_suspect(&session->watch)) {
+		nanosleep(&moment, NULL);
 		error = look(session, true, visit, data);
 	}
 	/* A target that has ended, or is in execve(2), is reported elsewhere. */
