@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Choosing a plan for each site: what the file proves (libprobe/plan/prove.c), what
- * the process has mapped, and what other sites have taken.
- *
- * Sites may stand closer together than a jump is long. The bytes that a patch
- * writes, those that a pun only reads (the displacement is made of them), and
- * those that are moved (nothing runs there any more) must not meet the bytes
- * that another patch writes.
+ * the process has mapped, and what other sites have taken (claims.h).
  *
  * Notes that name the very same address share its patch: see install_site.first.
  */
@@ -15,6 +10,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/busy/unfit.h"
+#include "libprobe/patch/claims.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/puns.h"
 #include "libprobe/patch/report.h"
@@ -22,8 +18,6 @@
 #include "libprobe/process/memory.h"
 #include "libprobe/target/site.h"
 #include "libprobe/target/space.h"
-
-enum { CLAIM_MAX = UINT8_MAX };
 
 static const char crosses[] = "the jump would cross a page, and could not be written in one step";
 static const char overlaps[] = "its bytes overlap those of another patched site";
@@ -36,79 +30,6 @@ static const char has_shared_semaphore[] = "its semaphore is mapped shared: rais
 					   "change the file, and every process that has it mapped";
 static const char changed[] =
 	"the memory there does not hold what the file holds: another tool may have patched it";
-
-/* ---- Bytes of patches --------------------------------------------------------------- */
-
-/*
- * [start, end) belongs to a patch; what is written in it begins at start. Where they are the
- * same, there is no patch any more, but a thread will come back there from the code it led to.
- */
-struct claim {
-	uint64_t start, end;
-	uint64_t written_end;
-};
-
-/* Sorted by start. */
-struct claims {
-	struct claim *items;
-	size_t count;
-	/* Of the last site that shares its jump with its neighbours. */
-	uint64_t shared, shared_hop;
-	enum probe_plan shared_plan;
-};
-
-/* `covers` bytes from the patch on are replaced or relied on; `length` of them are written. */
-static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
-{
-	return (struct claim){patch, patch + (covers < length ? length : covers), patch + length};
-}
-
-/* What a short jump leads to. Nothing goes on there. */
-static struct claim claim_hop(const struct arch *arch, uint64_t hop)
-{
-	return claim_of(hop, arch->jump_length, arch->jump_length);
-}
-
-/* What is left of a site that was restored: where its tail, or its last stub, leads. */
-static struct claim claim_left(const struct reg_site *site)
-{
-	uint64_t end = site->tail_size ? site->patch + site->covers : site->tail;
-
-	return (struct claim){end, end, end};
-}
-
-static bool claims_meet(const struct claims *claims, struct claim c)
-{
-	for (size_t i = ARRAY_SEARCH(claims->items, claims->count, start, c.start - CLAIM_MAX);
-		i < claims->count && claims->items[i].start < c.end; i++) {
-		const struct claim *other = &claims->items[i];
-
-		if (other->start == other->end) {
-			if (other->start > c.start && other->start < c.written_end)
-				return true;
-			continue;
-		}
-		if ((other->start < c.written_end && c.start < other->end) ||
-			(other->start < c.end && c.start < other->written_end))
-			return true;
-	}
-	return false;
-}
-
-static bool claims_add(struct claims *claims, struct claim c)
-{
-	struct claim *items = array_grow(claims->items, claims->count, sizeof(*items));
-	size_t at;
-
-	if (!items)
-		return false;
-	claims->items = items;
-	at = ARRAY_SEARCH(claims->items, claims->count, start, c.start);
-	memmove(claims->items + at + 1, claims->items + at,
-		(claims->count++ - at) * sizeof(*claims->items));
-	claims->items[at] = c;
-	return true;
-}
 
 /* ---- Planning --------------------------------------------------------------------- */
 
@@ -138,29 +59,6 @@ static const char *take_pun(
 		return "the code ends after the nop";
 	return puns_take(a, arch->pun(site->plan.bytes + offset, site->pc + offset, fixed),
 		&a->sites[site - a->selection->sites].entry);
-}
-
-/* What a plan would write at a site. A patch of one byte relies on those after it. */
-static struct claim plan_claim(
-	const struct arch *arch, const struct select_site *site, enum probe_plan plan)
-{
-	unsigned int jump = arch->jump_length;
-	const struct plan_move *move;
-
-	switch (plan) {
-	case PROBE_PLAN_CALL:
-		return claim_of(site->pc + arch->toggle->offset, jump, jump);
-	case PROBE_PLAN_BEFORE:
-		return claim_of(
-			site->pc - site->plan.before.length, jump, site->plan.before.length);
-	case PROBE_PLAN_PUN:
-		return claim_of(site->pc, arch->pun_length, jump);
-	case PROBE_PLAN_LONG_NOP:
-		return claim_of(site->pc + site->plan.nop_offset, jump, jump);
-	default:
-		move = plan_move_of(&site->plan, plan);
-		return claim_of(site->pc + move->offset, move->jump, move->length);
-	}
 }
 
 /* Would a plan's jump take the place of more than one instruction? */
@@ -206,7 +104,7 @@ static const char *take_hop(
 	for (size_t i = 0; i < site->plan.spare_count; i++) {
 		uint64_t hop = site->plan.spares[i] + bias;
 
-		if (claims_meet(claims, claim_hop(a->change->arch, hop)) ||
+		if (claims_meet(claims, claim_of_hop(a->change->arch, hop)) ||
 			is_mapped_shared(a->change, hop) ||
 			hops_original(a, as, hop, original) != length ||
 			memory_read(a->change->pid, hop, found, length) != length ||
@@ -222,7 +120,7 @@ static const char *take_hop(
 static bool take_bytes(const struct arch *arch, struct claims *claims,
 	const struct select_site *site, uint64_t hop)
 {
-	struct claim claim = plan_claim(arch, site, site->chosen);
+	struct claim claim = claim_of_plan(arch, site, site->chosen);
 
 	if (is_shared_jump(claims, site, site->chosen))
 		return true;
@@ -231,7 +129,7 @@ static bool take_bytes(const struct arch *arch, struct claims *claims,
 		claims->shared_hop = hop;
 		claims->shared_plan = site->chosen;
 	}
-	return claims_add(claims, claim) && (!hop || claims_add(claims, claim_hop(arch, hop)));
+	return claims_add(claims, claim) && (!hop || claims_add(claims, claim_of_hop(arch, hop)));
 }
 
 /*
@@ -242,7 +140,7 @@ static const char *check_plan(struct install *a, const struct claims *claims,
 	const struct select_site *site, enum probe_plan plan, const uint8_t *found)
 {
 	const struct arch *arch = a->change->arch;
-	struct claim claim = plan_claim(arch, site, plan);
+	struct claim claim = claim_of_plan(arch, site, plan);
 	const char *reason;
 
 	a->sites[site - a->selection->sites].entry = a->sites[site - a->selection->sites].hop = 0;
@@ -282,7 +180,7 @@ static const enum probe_plan *plan_order(const struct install *a, size_t *count_
 /* Keeps what the plan that was chosen may write. */
 static void keep_claim(struct install *a, const struct select_site *site)
 {
-	struct claim claim = plan_claim(a->change->arch, site, site->chosen);
+	struct claim claim = claim_of_plan(a->change->arch, site, site->chosen);
 	struct install_site *as = &a->sites[site - a->selection->sites];
 
 	as->write_start = claim.start;
@@ -427,20 +325,14 @@ static struct probe_error *plan_modules(struct install *a)
 	struct probe_error *error = NULL;
 	struct claims claims = {0};
 
-	for (size_t i = 0; i < r->site_count && !error; i++) {
-		const struct reg_site *site = &r->sites[i];
-
-		if (!claims_add(&claims, site->pc
-						 ? claim_of(site->patch, site->length, site->covers)
-						 : claim_left(site)) ||
-			(site->hop && !claims_add(&claims, claim_hop(a->change->arch, site->hop))))
+	for (size_t i = 0; i < r->site_count && !error; i++)
+		if (!claims_add_site(&claims, a->change->arch, &r->sites[i]))
 			error = probe_error_no_memory();
-	}
 	for (size_t i = 0, end; i < a->order_count && !error; i = end) {
 		end = install_module_end(a, i);
 		error = plan_module(a, &claims, i, end);
 	}
-	free(claims.items);
+	claims_deinit(&claims);
 	return error;
 }
 
@@ -557,7 +449,8 @@ struct probe_error *install_plan(struct install *install)
 	error = look_up_all(install);
 	if (!error)
 		order_sites(install);
-	error = error ? error : plan_modules(install);
+	if (!error)
+		error = plan_modules(install);
 	if (!error)
 		error = refuse_shared_semaphores(install);
 	for (size_t i = 0; i < s->site_count; i++)
@@ -567,6 +460,7 @@ struct probe_error *install_plan(struct install *install)
 	return error;
 }
 
+/* `first` of the refused sites is named. */
 static struct probe_error *refusal_error(
 	const struct install *install, const struct select_site *first, size_t refused)
 {

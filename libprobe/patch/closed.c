@@ -19,28 +19,30 @@ static bool is_there(const struct module *module, const struct modules *now)
 	return false;
 }
 
-/* Is a module of the selection not mapped any more? */
-static bool any_closed(const struct change *change, const struct selection *selection)
+/* Is a module of the selections not mapped any more? */
+static bool any_closed(const struct install *installs)
 {
+	const struct change *change = installs->change;
 	bool closed = false;
 	struct modules now = {0};
 	struct probe_error *error = modules_read(change->pid, change->target->files, &now);
 
-	for (size_t i = 0; i < selection->probe_count && !error && !closed; i++)
-		if (!is_there(selection->probes[i].module, &now))
-			closed = true;
+	for (const struct install *a = installs; a && !error && !closed; a = a->next)
+		for (size_t i = 0; i < a->selection->probe_count && !closed; i++)
+			closed = !is_there(a->selection->probes[i].module, &now);
 	probe_error_free(error);
 	modules_deinit(&now);
 	return closed;
 }
 
-struct probe_error *closed_error(
-	struct change *change, const struct selection *selection, struct probe_error *error)
+struct probe_error *closed_error(const struct install *installs, struct probe_error *error)
 {
+	const struct change *change = installs->change;
 	struct probe_target *target = change->target;
-	bool closed = any_closed(change, selection);
 
-	if ((!closed && !change->gone) || target->closings == CLOSINGS_MAX)
+	if (!error && !change->gone && !change->differs)
+		return NULL;
+	if (target->closings == CLOSINGS_MAX || (!change->gone && !any_closed(installs)))
 		return error;
 	target->closings++;
 	probe_error_free(error);

@@ -3,15 +3,14 @@
 #ifndef LIBPROBE_PATCH_CLOSED_H
 #define LIBPROBE_PATCH_CLOSED_H
 
-#include "libprobe/names/select.h"
-#include "libprobe/target/change.h"
+#include "libprobe/patch/install.h"
 
 /*
- * What to return instead of an error, or of NULL where sites are refused: if a library of the
- * selection is not mapped where it was, or may not have been for a moment, PROBE_ERROR_STATE, and
- * it is a lesson (libprobe/patch/attempt.h). Takes the error.
+ * What to return instead of an error, or of NULL where memory was not as the files have it: if a
+ * library of these installs (a list, by `next`) is not mapped where it was, or may not have been
+ * for a moment, PROBE_ERROR_STATE, and it is a lesson (libprobe/patch/attempt.h). Takes the error.
  */
 PROBE_MUST_CHECK struct probe_error *closed_error(
-	struct change *change, const struct selection *selection, struct probe_error *error);
+	const struct install *installs, struct probe_error *error);
 
 #endif

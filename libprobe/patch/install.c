@@ -290,8 +290,7 @@ static struct probe_error *plan_and_map(struct install *install, struct probe_re
 		if (!error)
 			error = puns_map(install, &again);
 	}
-	if (error || install->change->gone || install->change->differs)
-		error = closed_error(install->change, install->selection, error);
+	error = closed_error(install, error);
 	if (!error)
 		error = install_refusals(install, report);
 	if (error)
@@ -340,13 +339,11 @@ struct probe_error *install_add(struct install *install, struct probe_report *re
 		return NULL;
 	}
 	error = create_and_build(install, report);
-	if (error) {
-		error = closed_error(change, install->selection, error);
-	} else {
-		install->next = install->transaction->installs;
-		install->transaction->installs = install;
-	}
-	return error;
+	if (error)
+		return error;
+	install->next = install->transaction->installs;
+	install->transaction->installs = install;
+	return NULL;
 }
 
 struct probe_error *install_commit(struct transaction *t)
@@ -356,17 +353,14 @@ struct probe_error *install_commit(struct transaction *t)
 	if (!t->installs)
 		return transaction_commit_counts(t);
 	error = install_patch(t);
-	if (error)
+	if (error) {
 		abandon(t->change, t->installs);
-	for (const struct install *a = t->installs; a; a = a->next) {
-		if (error)
-			error = closed_error(t->change, a->selection, error);
-		else
-			add_report(a);
+		return closed_error(t->installs, error);
 	}
-	if (!error)
-		t->change->target->closings = 0;
-	return error;
+	for (const struct install *a = t->installs; a; a = a->next)
+		add_report(a);
+	t->change->target->closings = 0;
+	return NULL;
 }
 
 struct probe_error *install_all(struct install *install, struct probe_report *report)

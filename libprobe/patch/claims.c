@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/patch/claims.h"
+
+enum { CLAIM_MAX = UINT8_MAX };
+
+/* `covers` bytes from the patch on are replaced or relied on; `length` of them are written. */
+static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
+{
+	return (struct claim){patch, patch + (covers < length ? length : covers), patch + length};
+}
+
+struct claim claim_of_plan(
+	const struct arch *arch, const struct select_site *site, enum probe_plan plan)
+{
+	unsigned int jump = arch->jump_length;
+	const struct plan_move *move;
+
+	switch (plan) {
+	case PROBE_PLAN_CALL:
+		return claim_of(site->pc + arch->toggle->offset, jump, jump);
+	case PROBE_PLAN_BEFORE:
+		return claim_of(
+			site->pc - site->plan.before.length, jump, site->plan.before.length);
+	case PROBE_PLAN_PUN:
+		return claim_of(site->pc, arch->pun_length, jump);
+	case PROBE_PLAN_LONG_NOP:
+		return claim_of(site->pc + site->plan.nop_offset, jump, jump);
+	default:
+		move = plan_move_of(&site->plan, plan);
+		return claim_of(site->pc + move->offset, move->jump, move->length);
+	}
+}
+
+struct claim claim_of_hop(const struct arch *arch, uint64_t hop)
+{
+	return claim_of(hop, arch->jump_length, arch->jump_length);
+}
+
+/* What is left of a site that was restored: where its tail, or its last stub, leads. */
+static struct claim claim_of_left(const struct reg_site *site)
+{
+	uint64_t end = site->tail_size ? site->patch + site->covers : site->tail;
+
+	return (struct claim){end, end, end};
+}
+
+bool claims_meet(const struct claims *claims, struct claim claim)
+{
+	for (size_t i = ARRAY_SEARCH(claims->items, claims->count, start, claim.start - CLAIM_MAX);
+		i < claims->count && claims->items[i].start < claim.end; i++) {
+		const struct claim *other = &claims->items[i];
+
+		if (other->start == other->end) {
+			if (other->start > claim.start && other->start < claim.written_end)
+				return true;
+			continue;
+		}
+		if ((other->start < claim.written_end && claim.start < other->end) ||
+			(other->start < claim.end && claim.start < other->written_end))
+			return true;
+	}
+	return false;
+}
+
+bool claims_add(struct claims *claims, struct claim claim)
+{
+	struct claim *items = array_grow(claims->items, claims->count, sizeof(*items));
+	size_t at;
+
+	if (!items)
+		return false;
+	claims->items = items;
+	at = ARRAY_SEARCH(claims->items, claims->count, start, claim.start);
+	memmove(claims->items + at + 1, claims->items + at,
+		(claims->count++ - at) * sizeof(*claims->items));
+	claims->items[at] = claim;
+	return true;
+}
+
+bool claims_add_site(struct claims *claims, const struct arch *arch, const struct reg_site *site)
+{
+	struct claim claim =
+		site->pc ? claim_of(site->patch, site->length, site->covers) : claim_of_left(site);
+
+	return claims_add(claims, claim) &&
+	       (!site->hop || claims_add(claims, claim_of_hop(arch, site->hop)));
+}
+
+void claims_deinit(struct claims *claims)
+{
+	free(claims->items);
+	*claims = (struct claims){0};
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bytes that patches take. Sites may stand closer together than a jump is long. The bytes that
+ * a patch writes, those that a pun only reads (the displacement is made of them), and those that
+ * are moved (nothing runs there any more) must not meet the bytes that another patch writes.
+ */
+#ifndef LIBPROBE_PATCH_CLAIMS_H
+#define LIBPROBE_PATCH_CLAIMS_H
+
+#include "libprobe/names/select.h"
+#include "libprobe/target/registry.h"
+
+/*
+ * [start, end) belongs to a patch; what is written in it begins at start. Where they are the
+ * same, there is no patch any more, but a thread will come back there from the code it led to.
+ */
+struct claim {
+	uint64_t start, end;
+	uint64_t written_end;
+};
+
+/* Sorted by start. Zeros are an empty list. */
+struct claims {
+	struct claim *items;
+	size_t count;
+	/* Of the last site that shares its jump with its neighbours. */
+	uint64_t shared, shared_hop;
+	enum probe_plan shared_plan;
+};
+
+/* What a plan would write at a site. A patch of one byte relies on those after it. */
+struct claim claim_of_plan(
+	const struct arch *arch, const struct select_site *site, enum probe_plan plan);
+/* What a short jump leads to. Nothing goes on there. */
+struct claim claim_of_hop(const struct arch *arch, uint64_t hop);
+
+/* Would a claim and one of these harm each other? */
+bool claims_meet(const struct claims *claims, struct claim claim);
+/* Both return false without memory. A restored site is one, too, where code of ours leads back. */
+bool claims_add(struct claims *claims, struct claim claim);
+bool claims_add_site(struct claims *claims, const struct arch *arch, const struct reg_site *site);
+void claims_deinit(struct claims *claims);
+
+#endif
