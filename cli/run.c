@@ -179,12 +179,15 @@ static void look_for_programs(struct run *run)
 static struct probe_error *look_for_libraries(struct run *run, struct run_program *program)
 {
 	struct probe_error *error = probe_session_poll(program->session, no_hit, NULL, NULL);
+	bool waiting;
 
 	if (error || !program->waiting ||
 		probe_session_unmatched(program->session) < run->request->pattern_count)
 		return error;
-	error = enable(run, program->target, &program->waiting);
-	if (error || program->waiting)
+	error = enable(run, program->target, &waiting);
+	/* If it has just ended, its session has what is to be told. */
+	program->waiting = waiting || (error && !probe_target_alive(program->target));
+	if (error || waiting)
 		return error;
 	error = probe_session_stop(program->session);
 	probe_session_free(program->session);
