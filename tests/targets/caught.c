@@ -76,6 +76,7 @@ int main(int argc, char **argv)
 	target_wait();
 	do {
 		pass_until_caught();
+		target_use_stack();
 		printf("free %lu wrong %lu\n", passes, wrong);
 		fflush(stdout);
 	} while (target_read_line(line, sizeof(line)) && line[0] != 'q');

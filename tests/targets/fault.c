@@ -45,6 +45,7 @@ int main(void)
 	do {
 		mprotect(page, PAGE, PROT_READ);
 		touch(page);
+		target_use_stack();
 		printf("%d\n", *page % 0x10000);
 		fflush(stdout);
 	} while (target_read_line(line, sizeof(line)) && line[0] != 'q');
