@@ -119,8 +119,8 @@ struct arch_scan {
 	const struct arch_windows *windows;
 	bool position_dependent; /* addresses may also be plain 32-bit constants */
 	void *data;
-	/* Something may lead into the window of windows->sites[site]. */
-	void (*reference)(void *data, size_t site);
+	/* Something may lead to an address in the window of windows->sites[site]. */
+	void (*reference)(void *data, size_t site, uint64_t target);
 	/* The code takes an address: perhaps that of a jump table. */
 	void (*constant)(void *data, uint64_t address);
 };
@@ -443,6 +443,9 @@ struct arch {
 	 */
 	uint8_t short_reach;
 	bool (*short_branch)(const uint8_t *bytes, uint64_t address, uint64_t *target_ret);
+	/* How many bytes of an instruction are prefixes, which a branch may leave out; NULL: none.
+	 */
+	size_t (*prefix_length)(const uint8_t *bytes, size_t length);
 	/* The length of the nop at `bytes` (after a `90`: of the one that follows); 0: none. */
 	size_t (*nop_length)(const uint8_t *bytes, size_t length);
 	/*

@@ -23,6 +23,11 @@ static const struct arch_unwind_register unwind_registers[] = {
 	{R15, 15},
 };
 
+static size_t prefix_length(const uint8_t *bytes, size_t length)
+{
+	return x86_64_prefixes(bytes, length).length;
+}
+
 const struct arch arch_x86_64 = {
 	.name = "x86-64",
 	.unwind_registers = unwind_registers,
@@ -49,6 +54,7 @@ const struct arch arch_x86_64 = {
 	.scan = x86_64_scan,
 	.short_reach = X86_64_SHORT_REACH,
 	.short_branch = x86_64_short_branch,
+	.prefix_length = prefix_length,
 	.nop_length = x86_64_nop_length,
 	.loses_stack = x86_64_loses_stack,
 	.argument_dies = x86_64_argument_dies,

@@ -29,8 +29,11 @@
  * All of them are searched for in the bytes, at every offset, not in decoded
  * instructions: what is found is a superset of what exists, and so "nothing
  * found" is a proof that does not depend on symbols, function bounds or the
- * decoder. Only for the short branches, where chance would find one at every
- * third site, the function is decoded to see whether a candidate is real.
+ * decoder. What seems to lead into the middle of an instruction to be moved is
+ * left out: the nop runs on into these instructions, so they begin where the
+ * decoder says. (In a program without PIE, the string "ABC" may be such an address.) Only for the
+ *short branches, where chance would find one at every third site, the function is decoded to see
+ *whether a candidate is real.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +43,7 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/plan/prove.h"
 
-enum { GAP_MAX = 4096, TABLE_ENTRIES_MAX = 16384 };
+enum { GAP_MAX = 4096, TABLE_ENTRIES_MAX = 16384, INSIDE_BITS = 32 };
 
 static const char table_unreadable[] = "its exception table cannot be read";
 static const char entered[] = "something in the module may jump to the bytes after the nop";
@@ -79,12 +82,19 @@ static const uint8_t *segment_bytes(
 	return s->file + segment->offset;
 }
 
-static void on_reference(void *data, size_t site)
+static void enter(struct search *s, size_t site)
+{
+	if (!s->proofs[site].move->cannot)
+		s->proofs[site].move->cannot = entered;
+}
+
+/* A reference to the middle of an instruction is none: other bytes look like one by chance. */
+static void on_reference(void *data, size_t site, uint64_t target)
 {
 	struct search *s = data;
 
-	if (!s->proofs[site].move->cannot)
-		s->proofs[site].move->cannot = entered;
+	if (!(s->proofs[site].inside >> (target - s->windows.sites[site]) & 1))
+		enter(s, site);
 }
 
 /* Something leads to an address, which windows that overlap may share. */
@@ -94,7 +104,7 @@ static void refer(struct search *s, uint64_t target)
 
 	for (; found != SIZE_MAX && target - s->windows.sites[found] < s->windows.jump_length;
 		found--)
-		on_reference(s, found);
+		on_reference(s, found, target);
 }
 
 /* Has a function, decoded, a jump to where a register or a word says? */
@@ -138,7 +148,7 @@ static void refer_label(struct search *s, uint64_t label)
 			around->jumps =
 				has_indirect_jump(s, around->range) ? JUMPS_INDIRECTLY : JUMPS_NOT;
 		if (around->jumps == JUMPS_INDIRECTLY)
-			on_reference(s, i);
+			enter(s, i);
 	}
 }
 
@@ -403,6 +413,30 @@ static bool has_another_site(const struct search *s, uint64_t start, uint64_t en
 	return first < s->site_count && s->sites[first] < end;
 }
 
+/*
+ * The offsets from the site that are inside the instructions to be moved. A branch may lead
+ * behind a prefix, to run the rest of the instruction without it: glibc skips `lock` so.
+ */
+static uint32_t find_inside(
+	const struct search *s, const struct proof *proof, const struct arch_moved *moved)
+{
+	const struct plan_move *move = proof->move;
+	uint32_t inside = 0;
+
+	for (size_t i = 0; i < moved->count; i++) {
+		size_t from = move->offset + moved->from_offset[i];
+		size_t end = move->offset + (i + 1 < moved->count ? moved->from_offset[i + 1]
+								  : moved->length - moved->padding);
+		const uint8_t *bytes = proof->plan->bytes + from;
+
+		if (s->arch->prefix_length)
+			from += s->arch->prefix_length(bytes, end - from);
+		for (from++; from < end && from < INSIDE_BITS; from++)
+			inside |= UINT32_C(1) << from;
+	}
+	return inside;
+}
+
 /* Can the instructions after a site run elsewhere at all? */
 static void try_move(const struct search *s, struct proof *proof)
 {
@@ -417,6 +451,9 @@ static void try_move(const struct search *s, struct proof *proof)
 			at + (1 << 20), proof->need, &moved),
 		&moved);
 	move->length = moved.length;
+	/* Only the instructions after a site are known to begin where they seem to. */
+	if (!move->cannot && !proof->margin)
+		proof->inside = find_inside(s, proof, &moved);
 	/* Its own is where relocation begins. */
 	if (!move->cannot && (has_another_site(s, at > plan->pc ? at : at + 1, at + move->length) ||
 				     has_another_site(s, at - proof->margin, at)))

@@ -44,6 +44,15 @@ static const struct function {
 	{"entered_behind", " jz in6\n SITE\n" BYTES " call in6\n ret\n", NULL},
 	/* A displacement that has a short jump's bytes in it, which nothing runs. */
 	{"looks_like_a_branch", "SITE\n" BYTES " mov $0x0000f4eb, %eax\n ret\n", NULL},
+	/* What seems to lead into an instruction: by chance, except behind a prefix. */
+	{"called_inside", "SITE\n9: mov $1, %eax\n ret\n call 9b + 2\n", NULL},
+	{"address_inside_in_data",
+		"SITE\n9: mov $1, %eax\n ret\n .section .data, \"aw\"\n .balign 8\n"
+		" .quad 9b + 4\n .previous\n",
+		NULL},
+	{"called_behind_lock", "SITE\n9: lock addl $1, 8(%rdi)\n ret\n call 9b + 1\n", entered},
+	{"called_behind_opcode", "SITE\n9: lock addl $1, 8(%rdi)\n ret\n call 9b + 2\n", NULL},
+	{"called_in_padding", "SITE\n ret\n9: nopw 0(%rax,%rax)\n nop\n call 9b + 2\n", entered},
 	{"jump_table_beside",
 		" lea 8f(%rip), %rcx\n movslq (%rcx,%rdi,4), %rax\n add %rcx, %rax\n jmp *%rax\n"
 		"9: SITE\n lea 1(%rax), %rax\n lea 1(%rax), %rax\n7: ret\n"

@@ -24,8 +24,9 @@ static void add(struct found *found, uint64_t what)
 	found->what[found->count++] = what;
 }
 
-static void on_reference(void *data, size_t site)
+static void on_reference(void *data, size_t site, uint64_t target)
 {
+	(void)target;
 	add(data, site);
 }
 

@@ -40,7 +40,7 @@ static void report(const struct arch_scan *scan, size_t found, uint64_t target)
 	const struct arch_windows *w = scan->windows;
 
 	for (; target - w->sites[found] < w->jump_length; found--) {
-		scan->reference(scan->data, found);
+		scan->reference(scan->data, found, target);
 		if (found == 0)
 			break;
 	}
