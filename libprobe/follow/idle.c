@@ -52,13 +52,14 @@ bool idle_begins(pid_t pid, struct files *files)
 /* Does it map code of a file that was not noted? */
 static bool maps_other_code(pid_t pid, const struct files *files, const uint64_t args[6])
 {
+	const struct file *file;
 	char path[64];
 	struct stat st;
 
 	if (!(args[2] & PROT_EXEC) || (args[3] & MAP_ANONYMOUS))
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, (int)args[4]);
-	return stat(path, &st) < 0 || !files_passed_over(files, &st);
+	return stat(path, &st) < 0 || !(file = files_known(files, &st)) || !file->passed_over;
 }
 
 static bool needs_no_gate(uint64_t number)

@@ -43,9 +43,12 @@
  * Sources: ptrace(2), "execve(2) under ptrace"; glibc, elf/rtld.c and
  * sysdeps/nptl/dl_tls_init_tp.c.
  */
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -53,6 +56,7 @@
 #include "libprobe/follow/idle.h"
 #include "libprobe/follow/passage.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/sandbox/seccomp.h"
 #include "libprobe/thread/nearby.h"
 #include "libprobe/thread/registers.h"
 #include "libprobe/thread/restart.h"
@@ -60,6 +64,7 @@
 
 enum {
 	LOADER_CALLS_MAX = 100000,
+	YIELDS = 8,
 	SYSCALL_STOP = SIGTRAP | 0x80 /* PTRACE_O_TRACESYSGOOD */
 };
 
@@ -114,13 +119,27 @@ static void run_on(struct passage *p, int signal)
 	ptrace(PTRACE_SYSCALL, p->tid, NULL, (long)signal);
 }
 
+/* NULL: it is not among them. */
+static struct file *program_of(pid_t pid, const struct files *files)
+{
+	char path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return files && stat(path, &st) == 0 ? files_known(files, &st) : NULL;
+}
+
 /* Is the program's loader glibc's? No other loader is followed. */
 static bool has_glibc_loader(pid_t pid, struct files *files)
 {
+	struct file *program = program_of(pid, files);
 	struct modules modules = {0};
-	struct probe_error *error = modules_read(pid, files, &modules);
+	struct probe_error *error;
 	bool found = false;
 
+	if (program && program->glibc_loads)
+		return true;
+	error = modules_read(pid, files, &modules);
 	for (size_t i = 0; !error && i < modules.count && !found; i++) {
 		struct module *m = &modules.items[i];
 		uint64_t value, size;
@@ -128,6 +147,9 @@ static bool has_glibc_loader(pid_t pid, struct files *files)
 		found = threads_is_loader(m) && object_is_64bit(m->object) &&
 			object_symbol(m->object, "_dl_allocate_tls", 16, &value, &size);
 	}
+	program = program_of(pid, files);
+	if (program)
+		program->glibc_loads = found;
 	probe_error_free(error);
 	modules_deinit(&modules);
 	return found;
@@ -293,13 +315,25 @@ static pid_t next_stop(const struct passage *p, int *status_ret)
 	return id < 0 && p->tid != p->pid ? control_wait(p->pid, status_ret, WNOHANG) : id;
 }
 
+/* Mostly the next stop comes soon. Who shares the processor with us runs first. */
+static pid_t next_stop_soon(const struct passage *p, bool yields, int *status_ret)
+{
+	pid_t id = next_stop(p, status_ret);
+
+	for (int i = 0; i < YIELDS && id == 0 && yields; i++) {
+		sched_yield();
+		id = next_stop(p, status_ret);
+	}
+	return id;
+}
+
 bool passage_step(struct passage *passage)
 {
-	bool any = false;
+	bool yields = seccomp_may_call(SECCOMP_OWN_MOVE), any = false;
 
 	while (passage->state != PASSAGE_OVER) {
 		int status;
-		pid_t id = next_stop(passage, &status);
+		pid_t id = next_stop_soon(passage, any && yields, &status);
 
 		if (id == 0)
 			break;

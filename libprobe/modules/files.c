@@ -159,12 +159,12 @@ struct probe_error *files_open(struct files *files, int fd, const char *path, st
 	return NULL;
 }
 
-bool files_passed_over(const struct files *files, const struct stat *st)
+struct file *files_known(const struct files *files, const struct stat *st)
 {
 	for (size_t i = 0; i < files->count; i++)
 		if (is_same(files->items[i], st))
-			return files->items[i]->passed_over;
-	return false;
+			return files->items[i];
+	return NULL;
 }
 
 /* ---- What is known ------------------------------------------------------------------- */

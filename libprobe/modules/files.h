@@ -33,6 +33,7 @@ struct file {
 	struct file_plan *plans; /* computed by file_plan_sites() */
 	size_t plan_count;
 	bool passed_over; /* nothing is wanted of it: probe_watch_pass_over() */
+	bool glibc_loads; /* it is a program, which glibc's loader loads */
 };
 
 PROBE_MUST_CHECK struct probe_error *files_create(struct files **ret);
@@ -51,8 +52,8 @@ void file_release(struct file *file);
 /* The one with this status and path, the caller's to file_release(); NULL if it is not known. */
 struct file *files_find(struct files *files, const struct stat *st, const char *path);
 
-/* Is it one of them, of which nothing is wanted? */
-bool files_passed_over(const struct files *files, const struct stat *st);
+/* The one with this status, borrowed; NULL if it is not known. */
+struct file *files_known(const struct files *files, const struct stat *st);
 
 /* Reads the notes of a file, once. Errors: those of sdt_read(). */
 PROBE_MUST_CHECK struct probe_error *file_read_notes(struct file *file);
