@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/busy/unfit.h"
 #include "libprobe/patch/claims.h"
 #include "libprobe/patch/install.h"
@@ -170,11 +171,16 @@ static const char *check_plan(struct install *a, const struct claims *claims,
 	return NULL;
 }
 
+struct plan_order {
+	const enum probe_plan *plans;
+	size_t count;
+};
+
 /* The plans that are asked for. */
-static const enum probe_plan *plan_order(const struct install *a, size_t *count_ret)
+static struct plan_order plan_order(const struct install *a)
 {
-	*count_ret = a->request->plans ? a->request->plan_count : PLAN_DEFAULTS;
-	return a->request->plans ? a->request->plans : plan_default_order;
+	return a->request->plans ? (struct plan_order){a->request->plans, a->request->plan_count}
+				 : (struct plan_order){plan_default_order, PLAN_DEFAULTS};
 }
 
 /* Keeps what the plan that was chosen may write. */
@@ -188,22 +194,19 @@ static void keep_claim(struct install *a, const struct select_site *site)
 }
 
 /* Decides on a plan for a site that is not patched; for `found` see check_plan(). */
-static struct probe_error *choose(
-	struct install *a, struct claims *claims, struct select_site *site, const uint8_t *found)
+static struct probe_error *choose(struct install *a, struct claims *claims,
+	struct select_site *site, struct plan_order order, const uint8_t *found)
 {
-	size_t count;
-	const enum probe_plan *order = plan_order(a, &count);
-
 	site->chosen = PROBE_PLAN_REFUSED;
-	for (size_t i = 0; i < count && site->chosen == PROBE_PLAN_REFUSED; i++) {
+	for (size_t i = 0; i < order.count && site->chosen == PROBE_PLAN_REFUSED; i++) {
 		const char *reason;
-		enum probe_plan plan = plan_choose(&site->plan, &order[i], 1, &reason);
+		enum probe_plan plan = plan_choose(&site->plan, &order.plans[i], 1, &reason);
 
 		/* A toggle runs the program's own handler: see toggles.c. */
 		if (plan == PROBE_PLAN_TOGGLE)
 			continue;
 		if (plan == PROBE_PLAN_REFUSED)
-			reason = plan_reason(&site->plan, &order[i], 1);
+			reason = plan_reason(&site->plan, &order.plans[i], 1);
 		else if (!(reason = check_plan(a, claims, site, plan, found)))
 			site->chosen = plan;
 		if (reason)
@@ -240,20 +243,14 @@ static bool is_to_plan(const struct install *a, size_t site)
 
 /* What the memory holds at planned sites, in the order of their addresses. */
 static struct probe_error *read_found(const struct install *a, const struct plan *plans,
-	size_t first, size_t end, struct edits *found)
+	const size_t *sites, size_t count, struct edits *found)
 {
 	struct probe_error *error;
 
-	for (size_t i = first, n = 0; i < end; i++) {
-		const struct plan *plan = &plans[n];
-
-		if (!is_to_plan(a, a->order[i]))
-			continue;
-		n++;
-		if (!edits_add(found, a->selection->sites[a->order[i]].pc - plan->before.length,
-			    plan->before.length + plan->byte_count))
+	for (size_t i = 0; i < count; i++)
+		if (!edits_add(found, a->selection->sites[sites[i]].pc - plans[i].before.length,
+			    plans[i].before.length + plans[i].byte_count))
 			return probe_error_no_memory();
-	}
 	error = edits_prepare(found);
 	return error ? error : edits_read(found, a->change->pid);
 }
@@ -266,56 +263,89 @@ struct probe_error *install_plan_notes(struct module *module, const struct sdt_n
 				      order_count, ret);
 }
 
+/* Chooses plans for `count` unpatched sites of one module, by ascending address. */
+static struct probe_error *choose_all(struct install *a, struct claims *claims, const size_t *sites,
+	size_t count, struct plan_order order)
+{
+	struct selection *s = a->selection;
+	struct module *module = install_module(a, sites[0]);
+	AUTO_FREE const struct sdt_note **notes = calloc(count, sizeof(*notes));
+	AUTO_FREE struct plan *plans = calloc(count, sizeof(*plans));
+	struct edits found = {0};
+	struct unfit unfit = {0};
+	struct probe_error *error = notes && plans ? NULL : probe_error_no_memory();
+
+	for (size_t i = 0; i < count && !error; i++)
+		notes[i] = s->sites[sites[i]].note;
+	if (!error)
+		error = install_plan_notes(module, notes, count, order.plans, order.count, plans);
+	if (!error)
+		error = read_found(a, plans, sites, count, &found);
+	if (!error)
+		error = unfit_open(a->change->pid, a->change->arch, module, &unfit);
+	for (size_t i = 0; i < count && !error; i++) {
+		struct select_site *site = &s->sites[sites[i]];
+		size_t before = plans[i].before.length;
+		const char *reason = unfit_reason(&unfit, site->pc);
+
+		if (!reason && before)
+			reason = unfit_reason(&unfit, site->pc - before);
+		site->plan = plans[i];
+		if (reason)
+			select_add_reason(site, reason);
+		else
+			error = choose(a, claims, site, order, edits_found(&found, i));
+	}
+	unfit_close(&unfit);
+	edits_deinit(&found);
+	return error;
+}
+
+/* Is a jump before the site what may still be possible, though a better plan was in the file? */
+static bool may_go_before(const struct install *a, size_t site)
+{
+	const struct select_site *s = &a->selection->sites[site];
+
+	return s->chosen == PROBE_PLAN_REFUSED && s->plan.short_nop && !s->plan.ocaml &&
+	       !s->plan.before.length && !s->plan.before.cannot;
+}
+
 /*
- * Plans the unpatched sites among order[first..end), which are of one module,
- * by ascending address.
+ * Plans the unpatched sites among order[first..end), which are of one module. A jump before a site
+ * is looked for last: that takes another search of the whole file, which few sites need.
  */
 static struct probe_error *plan_module(
 	struct install *a, struct claims *claims, size_t first, size_t end)
 {
+	static const enum probe_plan before = PROBE_PLAN_BEFORE;
 	struct selection *s = a->selection;
-	struct module *module = install_module(a, a->order[first]);
-	const struct sdt_note **notes = calloc(end - first, sizeof(*notes));
-	struct plan *plans = calloc(end - first, sizeof(*plans));
-	struct edits found = {0};
-	struct unfit unfit = {0};
-	struct probe_error *error = module_read_notes(module);
-	size_t count = 0, order_count;
-	const enum probe_plan *order = plan_order(a, &order_count);
+	struct plan_order order = plan_order(a);
+	AUTO_FREE size_t *sites = calloc(end - first, sizeof(*sites));
+	struct probe_error *error = module_read_notes(install_module(a, a->order[first]));
+	bool goes_before = plan_is_asked(order.plans, order.count, before);
+	size_t count = 0, again = 0;
 
-	if (!error && (!notes || !plans))
+	if (!error && !sites)
 		error = probe_error_no_memory();
-	for (size_t i = first; !error && i < end; i++)
-		if (is_to_plan(a, a->order[i]))
-			notes[count++] = s->sites[a->order[i]].note;
-	if (!error && count)
-		error = install_plan_notes(module, notes, count, order, order_count, plans);
-	if (!error && count)
-		error = read_found(a, plans, first, end, &found);
-	if (!error && count)
-		error = unfit_open(a->change->pid, a->change->arch, module, &unfit);
-	count = 0;
 	for (size_t i = first; !error && i < end; i++) {
-		struct install_site *as = &a->sites[a->order[i]];
-		struct select_site *site = &s->sites[a->order[i]];
-
-		if (is_to_plan(a, a->order[i])) {
-			site->plan = plans[count];
-			select_refuse(site, unfit_reason(&unfit, site->pc));
-			if (site->plan.before.length && !site->reasons[0])
-				select_refuse(site,
-					unfit_reason(&unfit, site->pc - site->plan.before.length));
-			if (!site->reasons[0])
-				error = choose(a, claims, site, edits_found(&found, count));
-			count++;
-		} else if (as->is_new) {
-			share(s, as->first, site);
-		}
+		if (!is_to_plan(a, a->order[i]))
+			continue;
+		sites[count++] = a->order[i];
+		select_refuse(&s->sites[a->order[i]], NULL);
 	}
-	unfit_close(&unfit);
-	edits_deinit(&found);
-	free(notes);
-	free(plans);
+	if (!error && count)
+		error = choose_all(a, claims, sites, count, order);
+	for (size_t i = 0; !error && i < count && goes_before; i++)
+		if (may_go_before(a, sites[i]))
+			sites[again++] = sites[i];
+	if (!error && again)
+		error = choose_all(a, claims, sites, again, (struct plan_order){&before, 1});
+	for (size_t i = first; !error && i < end; i++) {
+		const struct install_site *as = &a->sites[a->order[i]];
+
+		if (as->is_new && as->first != a->order[i])
+			share(s, as->first, &s->sites[a->order[i]]);
+	}
 	return error;
 }
 

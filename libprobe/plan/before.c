@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A jump before the site, for sites that allow none after it.
+ * A jump before the site, for sites that allow none after it: where a branch enters right behind
+ * the nop, as in `if (enabled) PROBE()`, and those of OCaml.
  *
  * The nop of an OCaml site is followed by its toggle, whose first byte OCaml's own tools read and
  * write at any moment. What it calls saves only the registers that are live after the site, and
@@ -15,7 +16,8 @@
  * Whatever enters after the start would reach the site without the stubs. So nothing may enter
  * [start + 1, pc + 1), which is proved as for every moved instruction; all of them must fall
  * through, and none may be a call, which returns to the original. Where the instructions begin is
- * known because the function is decoded from its start.
+ * known because the function is decoded from its start. Its first instruction stays, and so
+ * does every nop: that is where other tools put what is theirs.
  */
 #include <stdlib.h>
 
@@ -65,7 +67,8 @@ static bool find_begins(const struct object *object, const struct arch *arch, ui
 		if (at - first >= size ||
 			!arch->decode(bytes + (at - first), size - (at - first), at, &insn))
 			return false;
-		if (insn.flow == ARCH_FLOW_NONE || insn.flow == ARCH_FLOW_BRANCH)
+		if ((insn.flow == ARCH_FLOW_NONE || insn.flow == ARCH_FLOW_BRANCH) &&
+			!arch->nop_length(bytes + (at - first), insn.length))
 			begins_add(ret, at);
 		else
 			ret->count = 0;
@@ -74,13 +77,17 @@ static bool find_begins(const struct object *object, const struct arch *arch, ui
 	return at == pc;
 }
 
-/* The latest start from which a jump fits before the site, within one page; 0: there is none. */
-static uint64_t choose_start(const struct begins *begins, uint64_t pc, size_t jump)
+/*
+ * The latest start from which a jump fits before the site, within one page and behind the first
+ * instruction of the function; 0: there is none.
+ */
+static uint64_t choose_start(
+	const struct begins *begins, uint64_t function, uint64_t pc, size_t jump)
 {
 	for (size_t i = begins->count; i-- > 0;) {
 		uint64_t start = begins->at[i];
 
-		if (pc - start > PLAN_BEFORE_BYTES)
+		if (pc - start > PLAN_BEFORE_BYTES || start == function)
 			break;
 		if (pc - start >= jump && start % PAGE_BYTES <= PAGE_BYTES - jump)
 			return start;
@@ -99,7 +106,7 @@ static const char *ask(
 	if (!object_function_at(object, plan->pc, &function) ||
 		!find_begins(object, arch, function.range.start, plan->pc, &begins))
 		return no_start;
-	start = choose_start(&begins, plan->pc, arch->jump_length);
+	start = choose_start(&begins, function.range.start, plan->pc, arch->jump_length);
 	if (!start)
 		return no_room;
 	*ret = (struct plan){.pc = start};
@@ -131,8 +138,18 @@ static struct proof proof_of(const struct arch *arch, const struct plan *plan, s
 		.margin = (uint8_t)(arch->toggle->offset + arch->toggle->covers - 1)};
 }
 
+/* Other sites than OCaml's mostly have something better. */
+static bool is_wanted(const struct plan *plan, const enum probe_plan *order, size_t order_count)
+{
+	const char *reason;
+
+	return plan->ocaml || (plan->short_nop && plan_choose(plan, order, order_count, &reason) ==
+							  PROBE_PLAN_REFUSED);
+}
+
 struct probe_error *before_plan(struct object *object, const struct arch *arch,
-	const struct sdt_notes *all, struct plan *plans, size_t count)
+	const struct sdt_notes *all, const enum probe_plan *order, size_t order_count,
+	struct plan *plans, size_t count)
 {
 	struct plan *asked = calloc(count + 1, sizeof(*asked));
 	struct proof *proofs = calloc(count + 1, sizeof(*proofs));
@@ -140,7 +157,7 @@ struct probe_error *before_plan(struct object *object, const struct arch *arch,
 	size_t proof_count = 0;
 
 	for (size_t i = 0; i < count && !error; i++) {
-		if (!plans[i].ocaml)
+		if (!is_wanted(&plans[i], order, order_count))
 			continue;
 		if (arch->can_decode && !arch->can_decode())
 			error = probe_error_new(PROBE_ERROR_UNSUPPORTED, "%s", plan_no_decoder);

@@ -188,7 +188,7 @@ static void plan_bytes(
 
 /* ---- Planning -------------------------------------------------------------------------- */
 
-static bool asks_for(const enum probe_plan *order, size_t count, enum probe_plan plan)
+bool plan_is_asked(const enum probe_plan *order, size_t count, enum probe_plan plan)
 {
 	for (size_t i = 0; i < count; i++)
 		if (order[i] == plan)
@@ -362,14 +362,14 @@ static struct probe_error *plan_hops(const struct planning *p)
 static struct probe_error *plan_all(
 	struct planning *p, const enum probe_plan *order, size_t order_count)
 {
-	bool hop = p->arch->short_jump_length && asks_for(order, order_count, PROBE_PLAN_HOP);
+	bool hop = p->arch->short_jump_length && plan_is_asked(order, order_count, PROBE_PLAN_HOP);
 	struct probe_error *error;
 
 	p->proofs = calloc(2 * p->count + p->neighbours.count + 1, sizeof(*p->proofs));
 	if (!p->proofs)
 		return probe_error_no_memory();
-	error = plan_moves(p, asks_for(order, order_count, PROBE_PLAN_BEHIND),
-		asks_for(order, order_count, PROBE_PLAN_RELOCATE));
+	error = plan_moves(p, plan_is_asked(order, order_count, PROBE_PLAN_BEHIND),
+		plan_is_asked(order, order_count, PROBE_PLAN_RELOCATE));
 	if (!error && hop)
 		error = plan_hops(p);
 	if (!error)
@@ -401,8 +401,8 @@ struct probe_error *plan_sites(struct object *object, const struct sdt_notes *al
 	if (!error)
 		error = plan_all(&p, order, order_count);
 	free(p.neighbours.items);
-	if (!error && asks_for(order, order_count, PROBE_PLAN_BEFORE))
-		error = before_plan(object, arch, all, ret, count);
+	if (!error && plan_is_asked(order, order_count, PROBE_PLAN_BEFORE))
+		error = before_plan(object, arch, all, order, order_count, ret, count);
 	return error;
 }
 

@@ -52,7 +52,8 @@ struct plan {
 	uint8_t spare_count;
 	/*
 	 * The instructions before pc, which run before the first stub: before.length bytes that
-	 * end at pc. Only for OCaml's sites: the bytes after those belong to its own tools.
+	 * end at pc. For OCaml's sites, where the bytes after pc belong to its own tools, and for
+	 * those that allow no other plan that was asked for.
 	 */
 	struct plan_move before;
 	uint8_t before_bytes[PLAN_BEFORE_BYTES]; /* the file's, from pc - before.length on */
@@ -69,6 +70,9 @@ struct plan {
 PROBE_MUST_CHECK struct probe_error *plan_sites(struct object *object, const struct sdt_notes *all,
 	const struct sdt_note *const *notes, size_t count, const enum probe_plan *order,
 	size_t order_count, struct plan *ret);
+
+/* Is a plan among those of `order`? */
+bool plan_is_asked(const enum probe_plan *order, size_t count, enum probe_plan plan);
 
 /*
  * The first plan of `order` that may work, without regard to what a process has

@@ -31,9 +31,9 @@
  * found" is a proof that does not depend on symbols, function bounds or the
  * decoder. What seems to lead into the middle of an instruction to be moved is
  * left out: the nop runs on into these instructions, so they begin where the
- * decoder says. (In a program without PIE, the string "ABC" may be such an address.) Only for the
- *short branches, where chance would find one at every third site, the function is decoded to see
- *whether a candidate is real.
+ * decoder says. (In a program without PIE, the string "ABC" may be such an address.)
+ * Only for the short branches, where chance would find one at every third site, the
+ * function is decoded to see whether a candidate is real.
  */
 #include <stdlib.h>
 #include <string.h>

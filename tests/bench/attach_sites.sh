@@ -12,7 +12,7 @@ need_attach
 runs=${1:-60}
 [ $# = 0 ] || shift
 asked=" $* "
-plans=(behind hop pun nop)
+plans=(behind hop pun nop before)
 export USE_ZEND_DTRACE=1
 
 # Programs that wait for a line wait for it here.

@@ -277,7 +277,8 @@ static const enum probe_plan all_plans[] = {PROBE_PLAN_TOGGLE, PROBE_PLAN_BEHIND
 	PROBE_PLAN_LONG_NOP, PROBE_PLAN_RELOCATE, PROBE_PLAN_HOP};
 
 /* Assembles a text and plans all its sites, also for what is only done if it is asked for. */
-static size_t plans_of(const char *body, struct plan *plans, size_t room)
+static size_t plans_by(const char *body, const enum probe_plan *order, size_t order_count,
+	struct plan *plans, size_t room)
 {
 	char dir[] = "/tmp/probectl-test-XXXXXX", source[256], path[256];
 	char *text = NULL;
@@ -297,14 +298,18 @@ static size_t plans_of(const char *body, struct plan *plans, size_t room)
 	count = notes.count;
 	assert_true(count <= room);
 	list = notes_of(&notes);
-	assert_no_error(plan_sites(object, &notes, list, count, all_plans,
-		sizeof(all_plans) / sizeof(*all_plans), plans));
+	assert_no_error(plan_sites(object, &notes, list, count, order, order_count, plans));
 	assert_true(run("rm -r %s", dir));
 	free(text);
 	free(list);
 	sdt_notes_deinit(&notes);
 	object_close(object);
 	return count;
+}
+
+static size_t plans_of(const char *body, struct plan *plans, size_t room)
+{
+	return plans_by(body, all_plans, sizeof(all_plans) / sizeof(*all_plans), plans, room);
 }
 
 /* An address in the windows of two sites keeps both from being moved. */
@@ -564,6 +569,47 @@ static void test_other_plans(void **state)
 	assert_string_equal(reason, "its address is not in the code of the file");
 }
 
+/* A jump before the nop, where nothing else that is asked for is possible. */
+static void test_before(void **state)
+{
+	static const enum probe_plan before[] = {PROBE_PLAN_BEFORE},
+				     either[] = {PROBE_PLAN_PUN, PROBE_PLAN_BEFORE};
+	static const char body[] =
+		"f: .cfi_startproc\n cwtl\n lea 1(%rax), %rax\n lea 2(%rax), %rax\nsite_a: nop\n"
+		"1: dec %rdi\n jnz 1b\n ret\n .cfi_endproc\n"
+		"g: .cfi_startproc\n cwtl\n test %rdi, %rdi\n je 1f\nsite_b: nop\n1: ret\n"
+		" .cfi_endproc\n"
+		"h: .cfi_startproc\n cwtl\n lea 1(%rax), %rax\n lea 2(%rax), %rax\nsite_c: nop\n"
+		" dec %rdi\n jnz site_c\n ret\n .cfi_endproc\n"
+		"i: .cfi_startproc\n lea 0x1000(%rax), %rax\nsite_d: nop\n ret\n .cfi_endproc\n"
+		"j: .cfi_startproc\n cwtl\n call f\n cwtl\nsite_e: nop\n ret\n .cfi_endproc\n"
+		"k: .cfi_startproc\n cwtl\n lea 1(%rax), %rax\n nop\n lea 2(%rax), %rax\n"
+		"site_f: nop\n ret\n .cfi_endproc\n"
+		" NOTE a\n NOTE b\n NOTE c\n NOTE d\n NOTE e\n NOTE f\n";
+	static const char *const too_few =
+		"too few instructions that fall through stand before the nop";
+	static const char *const reasons[] = {NULL, NULL,
+		"the instructions before the nop cannot move, or something may enter them", too_few,
+		too_few, too_few};
+	static const uint8_t lengths[] = {8, 5, 0, 0, 0, 0};
+	const char *reason;
+	struct plan plans[6];
+
+	(void)state;
+	assert_int_equal(plans_by(body, before, 1, plans, 6), 6);
+	for (size_t i = 0; i < 6; i++) {
+		assert_int_equal(plans[i].before.length, lengths[i]);
+		if (reasons[i])
+			assert_string_equal(plans[i].before.cannot, reasons[i]);
+		else
+			assert_int_equal(choose_first(&plans[i], &reason), PROBE_PLAN_PUN);
+	}
+	/* A better plan is possible: the proof is not made. */
+	assert_int_equal(plans_by(body, either, 2, plans, 6), 6);
+	assert_int_equal(plans[0].before.length, 0);
+	assert_null(plans[0].before.cannot);
+}
+
 /* OCaml's providers: a cmp behind the nop, which is made a call. */
 static void test_toggle(void **state)
 {
@@ -668,6 +714,7 @@ int main(void)
 		cmocka_unit_test(test_one_address_twice),
 		cmocka_unit_test(test_long_nops),
 		cmocka_unit_test(test_other_plans),
+		cmocka_unit_test(test_before),
 		cmocka_unit_test(test_toggle),
 		cmocka_unit_test(test_entries),
 	};

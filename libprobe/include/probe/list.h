@@ -25,7 +25,7 @@ enum probe_plan {
 	PROBE_PLAN_PUN,	     /* one byte turns the nop and what follows into a jump */
 	PROBE_PLAN_REFUSED,  /* no plan is safe: probe_site_detail.reason */
 	PROBE_PLAN_BEHIND,   /* a jump after the nop; the instructions there move */
-	PROBE_PLAN_BEFORE,   /* OCaml, traced: a jump before the nop; the instructions there move */
+	PROBE_PLAN_BEFORE,   /* a jump before the nop; the instructions there move */
 	PROBE_PLAN_HOP,	     /* a short jump after the nop, to a jump in unused bytes near by */
 	PROBE_PLAN_CALL	     /* OCaml, traced: its call, led to us; we call the handler */
 };
