@@ -26,7 +26,7 @@ static const char head[] =
 	" .long 892f - 891f, 894f - 893f, 3\n891: .asciz \"stapsdt\"\n892: .balign 4\n"
 	"893: .quad site_\\name, 0, 0\n .asciz \"ocaml_1\"\n .asciz \"\\name\"\n .byte 0\n"
 	"894: .balign 4\n .popsection\n.endm\n"
-	".macro CODE name\n .type \\name, @function\n\\name: .cfi_startproc\n.endm\n"
+	".macro CODE name\n .type \\name, @function\n\\name: .cfi_startproc\n cwtl\n.endm\n"
 	".macro DONE name\n .cfi_endproc\n .size \\name, . - \\name\n.endm\n"
 	".macro LOADS\n lea 0x1000000(%rip), %rdx\n mov (%rdx), %rdx\n.endm\n .text\n";
 
@@ -41,6 +41,13 @@ static const struct row rows[] = {
 	{"loads", "LOADS\n OCAML loads\n ret\n", 10, NULL},
 	{"only", "sub $8, %rsp\n OCAML only\n ret\n", 0, no_room},
 	{"first", "OCAML first\n ret\n", 0, no_room},
+	/* The first instruction of a function, and every nop, stay. */
+	{"entry",
+		"ret\n .cfi_endproc\n .type entered, @function\nentered: .cfi_startproc\n LOADS\n"
+		" OCAML entry\n ret\n .size entered, . - entered\n",
+		0, no_room},
+	{"padded", "lea 0x1000000(%rip), %rdx\n nop\n mov (%rdx), %rdx\n OCAML padded\n ret\n", 0,
+		no_room},
 	{"call", "call loads\n mov %rax, %rdi\n OCAML call\n ret\n", 0, no_room},
 	{"called", "call loads\n mov $1, %edi\n OCAML called\n ret\n", 5, NULL},
 	{"leaves", "test %rdi, %rdi\n jne 1f\n mov %rdi, %rsi\n OCAML leaves\n1: ret\n", 5, NULL},
