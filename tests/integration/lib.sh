@@ -184,17 +184,16 @@ serve_words()
 # end_target [STATUS]: closes its input, and expects this exit status
 end_target()
 {
-	local status reader
+	local status
 	exec {target_in}>&-
 	# The target keeps waiting while the shell holds its own ends of the pipes. It may still print.
+	# (The reader is not killed: before it becomes cat, it would run our trap.)
 	cat <&"$target_out" >/dev/null &
-	reader=$!
+	disown
 	exec {target_out}<&-
 	eval "exec ${TARGET[1]-9}>&- ${TARGET[0]-9}<&-" 2>/dev/null
 	wait "$target_pid"
 	status=$?
-	kill "$reader" 2>/dev/null
-	wait "$reader" 2>/dev/null
 	same "the target's exit status" "$status" "${1:-0}"
 	[ ! -s "$SCRATCH/target.err" ] || fail "the target complained: $(head -5 "$SCRATCH/target.err")"
 }
