@@ -51,8 +51,8 @@ static struct probe_error *run_to_hold(
 	siginfo_t info = {0};
 	int err;
 
+	/* Its end is left for whoever waits for the program. */
 	while (passage->state < PASSAGE_HELD) {
-		/* Its end is left for whoever waits for the program. */
 		if (waitid(P_PID, (id_t)passage->pid, &info,
 			    WEXITED | WSTOPPED | WNOWAIT | __WALL) < 0 &&
 			errno != EINTR)
@@ -63,6 +63,8 @@ static struct probe_error *run_to_hold(
 		return passage_take(passage, target);
 	if (read(failed, &err, sizeof(err)) == sizeof(err))
 		return probe_error_system(err, "%s", name);
+	/* It may have ended behind the stop that was seen last. */
+	waitid(P_PID, (id_t)passage->pid, &info, WEXITED | WNOWAIT | WNOHANG | __WALL);
 	return ended(name, &info);
 }
 
