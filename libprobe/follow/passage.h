@@ -48,8 +48,9 @@ void passage_begin(struct passage *passage, pid_t pid, pid_t tid);
 
 /*
  * Handles the stops that have been reported, and lets the thread run on after each except the last
- * one, that of PASSAGE_HELD. Never waits. A held passage may end here, too, if its process was
- * killed. Returns whether there was a stop.
+ * one, that of PASSAGE_HELD. Waits for nobody: for the next stop, it gives up the processor a few
+ * times at most. A held passage may end here, too, if its process was killed. Returns whether there
+ * was a stop.
  */
 bool passage_step(struct passage *passage);
 
