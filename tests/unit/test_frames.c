@@ -68,6 +68,25 @@ static bool in_second(const struct frames *f)
 	return within(f, spin_second_start, spin_second_end);
 }
 
+/*
+ * The frames return to so many places. AddressSanitizer leaves more on a stack that looks like a
+ * frame, and counts as one.
+ */
+static void assert_places(struct frames *f, size_t wanted)
+{
+	size_t count = 0;
+
+	frames_sort(f);
+	for (size_t i = 0; i < f->count; i++)
+		count += i == 0 || f->pcs[i] != f->pcs[i - 1];
+#ifdef __SANITIZE_ADDRESS__
+	assert_true(count >= wanted);
+#else
+	assert_int_equal(count, wanted);
+	assert_int_equal(f->count, wanted);
+#endif
+}
+
 /* Stops the victim and collects; the threads' own pcs come first. */
 static void collect_within(struct victim *v, uint64_t reach, struct frames *frames)
 {
@@ -318,9 +337,8 @@ static void test_handler_installed_later(void **state)
 		assert_done(control_stop(v.pid, 0, &control));
 		assert_done(frames_read(&frames, &control));
 		control_resume(&control);
-		assert_int_equal(frames.count, 2);
+		assert_places(&frames, 2);
 	}
-	frames_sort(&frames);
 	assert_true(in_first(&frames));
 	frames_close(&frames);
 	victim_end(&v);
@@ -363,8 +381,7 @@ static void test_before_sigreturn(void **state)
 	}
 	for (int i = 0; i < 2; i++) { /* before and after `mov $15, %eax` */
 		assert_done(frames_read(&frames, &control));
-		assert_int_equal(frames.count, 2);
-		frames_sort(&frames);
+		assert_places(&frames, 2);
 		assert_true(in_first(&frames));
 		assert_int_equal(ptrace(PTRACE_SINGLESTEP, thread->tid, NULL, NULL), 0);
 		assert_int_equal(waitpid(thread->tid, &status, __WALL), thread->tid);
