@@ -43,7 +43,8 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/plan/prove.h"
 
-enum { GAP_MAX = 4096, TABLE_ENTRIES_MAX = 16384, INSIDE_BITS = 32 };
+enum { GAP_MAX = 4096, TABLE_ENTRIES_MAX = 16384, INSIDE_BITS = 64 };
+_Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < INSIDE_BITS, "a window has a bit for each byte");
 
 static const char table_unreadable[] = "its exception table cannot be read";
 static const char entered[] = "something in the module may jump to the bytes after the nop";
@@ -417,11 +418,11 @@ static bool has_another_site(const struct search *s, uint64_t start, uint64_t en
  * The offsets from the site that are inside the instructions to be moved. A branch may lead
  * behind a prefix, to run the rest of the instruction without it: glibc skips `lock` so.
  */
-static uint32_t find_inside(
+static uint64_t find_inside(
 	const struct search *s, const struct proof *proof, const struct arch_moved *moved)
 {
 	const struct plan_move *move = proof->move;
-	uint32_t inside = 0;
+	uint64_t inside = 0;
 
 	for (size_t i = 0; i < moved->count; i++) {
 		size_t from = move->offset + moved->from_offset[i];
@@ -432,7 +433,7 @@ static uint32_t find_inside(
 		if (s->arch->prefix_length)
 			from += s->arch->prefix_length(bytes, end - from);
 		for (from++; from < end && from < INSIDE_BITS; from++)
-			inside |= UINT32_C(1) << from;
+			inside |= UINT64_C(1) << from;
 	}
 	return inside;
 }

@@ -12,7 +12,7 @@ struct proof {
 	uint8_t window;		/* nothing may enter [pc + 1, pc + window) */
 	/* At least this many bytes are moved; 0: there is nothing to move (spares.c). */
 	uint8_t need;
-	uint32_t inside; /* set by prove(): offsets from pc that are inside an instruction */
+	uint64_t inside; /* set by prove(): offsets from pc that are inside an instruction */
 	uint8_t margin;	 /* this many bytes before pc must not belong to another site either */
 };
 
