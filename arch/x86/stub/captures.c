@@ -122,30 +122,38 @@ void emit_original(struct emit *e, const struct frame *f, int reg, int dst)
 		emit_reg(e, true, OP_MOV_LOAD, dst, reg);
 }
 
+/* The instruction that extends so many bytes to 64 bits; *wide_ret: its operand has 64 bits. */
+static enum emit_op extension(unsigned int bytes, bool is_signed, bool *wide_ret)
+{
+	*wide_ret = is_signed || (bytes != 1 && bytes != 2 && bytes != 4);
+	switch (bytes) {
+	case 1:
+		return is_signed ? OP_MOVSX8 : OP_MOVZX8;
+	case 2:
+		return is_signed ? OP_MOVSX16 : OP_MOVZX16;
+	case 4:
+		return is_signed ? OP_MOVSX32 : OP_MOV_LOAD;
+	default:
+		return OP_MOV_LOAD;
+	}
+}
+
 /* REG_VALUE = the value at m, of 1 to 8 bytes, extended to 64 bits. */
 static void emit_load(struct emit *e, struct emit_mem m, unsigned int bytes, bool is_signed)
 {
-	if (bytes == 1)
-		emit_mem(e, is_signed, is_signed ? OP_MOVSX8 : OP_MOVZX8, REG_VALUE, m);
-	else if (bytes == 2)
-		emit_mem(e, is_signed, is_signed ? OP_MOVSX16 : OP_MOVZX16, REG_VALUE, m);
-	else if (bytes == 4)
-		emit_mem(e, is_signed, is_signed ? OP_MOVSX32 : OP_MOV_LOAD, REG_VALUE, m);
-	else
-		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, m);
+	bool wide;
+	enum emit_op op = extension(bytes, is_signed, &wide);
+
+	emit_mem(e, wide, op, REG_VALUE, m);
 }
 
 /* REG_VALUE = the low `bytes` bytes of a register, extended to 64 bits. */
 static void emit_extend(struct emit *e, int reg, unsigned int bytes, bool is_signed)
 {
-	if (bytes == 1)
-		emit_reg(e, is_signed, is_signed ? OP_MOVSX8 : OP_MOVZX8, REG_VALUE, reg);
-	else if (bytes == 2)
-		emit_reg(e, is_signed, is_signed ? OP_MOVSX16 : OP_MOVZX16, REG_VALUE, reg);
-	else if (bytes == 4)
-		emit_reg(e, is_signed, is_signed ? OP_MOVSX32 : OP_MOV_LOAD, REG_VALUE, reg);
-	else
-		emit_reg(e, true, OP_MOV_LOAD, REG_VALUE, reg);
+	bool wide;
+	enum emit_op op = extension(bytes, is_signed, &wide);
+
+	emit_reg(e, wide, op, REG_VALUE, reg);
 }
 
 static bool is_sign_extended(const struct arch_arg *arg)
