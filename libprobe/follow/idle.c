@@ -59,7 +59,8 @@ static bool maps_other_code(pid_t pid, const struct files *files, const uint64_t
 	if (!(args[2] & PROT_EXEC) || (args[3] & MAP_ANONYMOUS))
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, (int)args[4]);
-	return stat(path, &st) < 0 || !(file = files_known(files, &st)) || !file->passed_over;
+	file = stat(path, &st) == 0 ? files_known(files, &st) : NULL;
+	return !file || !file->passed_over;
 }
 
 static bool needs_no_gate(uint64_t number)

@@ -349,8 +349,7 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
 	if (!session->watch.count || !is_there(session))
 		return NULL;
 	error = look(session, false, visit, data);
-	/* A library that is just being opened gets to the gate, and is not one that was restored.
-	 */
+	/* A library that is just being opened gets to the gate: it was not restored. */
 	if (!error && last && any_suspect(&session->watch)) {
 		nanosleep(&moment, NULL);
 		error = look(session, true, visit, data);
