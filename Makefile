@@ -83,10 +83,10 @@ SMALL_SRC := $(sort $(wildcard $(SMALL:%=libprobe/runtime/%/*.c)))
 LIB_SRC := $(sort $(filter-out $(SMALL_SRC),$(wildcard libprobe/*/*.c libprobe/*/*/*.c \
 	elf/*.c arch/*.c arch/*/*.c arch/*/*/*.c)))
 CLI_SRC := $(sort $(wildcard cli/*.c cli/*/*.c))
-UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c tests/golden/test_*.c))
-HELPER_SRC := $(sort $(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
+UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c tests/unit/*/test_*.c tests/golden/test_*.c))
+HELPER_SRC := $(sort $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c tests/unit/*/*.c)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
-TARGET_SRC := $(sort $(wildcard tests/targets/*.c tests/targets/*.S tests/targets/*.cc))
+TARGET_SRC := $(sort $(wildcard $(foreach e,c S cc,tests/targets/*.$(e) tests/targets/*/*.$(e))))
 
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 LIB_OBJ := $(call objects,$(LIB_SRC))
@@ -98,12 +98,12 @@ ALL_OBJ := $(call objects,$(LIB_SRC) $(SMALL_SRC) $(CLI_SRC) $(UNIT_SRC) $(HELPE
 
 UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
 FUZZ_BIN := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
-# tests/targets/libNAME.c is a library that the other targets may use, and
-# NAME_sites.S is a part of NAME.c.
+# tests/targets/*/libNAME.c is a library that the other targets may use, and
+# NAME_sites.S is a part of NAME.c. All are built into one folder.
 TARGET_PARTS := $(foreach s,$(TARGET_SRC),$(wildcard $(basename $(s))_sites.S))
-TARGET_MAIN := $(basename $(filter-out $(TARGET_PARTS),$(TARGET_SRC)))
-TARGET_LIB := $(patsubst %,$(BUILD)/%.so,$(filter tests/targets/lib%,$(TARGET_MAIN)))
-TARGET_BIN := $(addprefix $(BUILD)/,$(filter-out tests/targets/lib%,$(TARGET_MAIN)))
+TARGET_MAIN := $(notdir $(basename $(filter-out $(TARGET_PARTS),$(TARGET_SRC))))
+TARGET_LIB := $(patsubst %,$(BUILD)/tests/targets/%.so,$(filter lib%,$(TARGET_MAIN)))
+TARGET_BIN := $(addprefix $(BUILD)/tests/targets/,$(filter-out lib%,$(TARGET_MAIN)))
 
 LIB_A := $(BUILD)/libprobe.a
 LIB_SO := $(BUILD)/libprobe.so
@@ -204,23 +204,22 @@ TARGET_FLAGS = OUT=$(@D); eval "set -- $$(sed -n '1,5s/.*flags: *\(.*\)$$/\1/p' 
 
 targets: $(TARGET_LIB) $(TARGET_BIN)
 define target_rules
-$(BUILD)/tests/targets/lib%.so: tests/targets/lib%.$(1) | $(FIRST)
+$(BUILD)/tests/targets/lib%.so: $(1)lib%.$(2) | $(FIRST)
 	$$(say) TARGET $$@
 	@mkdir -p $$(@D)
-	$(Q)$$(TARGET_FLAGS); $(2) -O2 -g -shared -fPIC -o $$@ $$< \
+	$(Q)$$(TARGET_FLAGS); $(3) -O2 -g -shared -fPIC -o $$@ $$< \
 		$$(wildcard $$(basename $$<)_sites.S) "$$$$@"
-$(BUILD)/tests/targets/%: tests/targets/%.$(1) | $(TARGET_LIB) $(FIRST)
+$(BUILD)/tests/targets/%: $(1)%.$(2) | $(TARGET_LIB) $(FIRST)
 	$$(say) TARGET $$@
 	@mkdir -p $$(@D)
-	$(Q)$$(TARGET_FLAGS); $(2) -O2 -g -o $$@ $$< \
+	$(Q)$$(TARGET_FLAGS); $(3) -O2 -g -o $$@ $$< \
 		$$(wildcard $$(basename $$<)_sites.S) "$$$$@"
 endef
-$(eval $(call target_rules,c,$(CC)))
-$(eval $(call target_rules,S,$(CC)))
-$(eval $(call target_rules,cc,$(CXX)))
+$(foreach d,$(sort $(dir $(TARGET_SRC))),$(eval $(call target_rules,$(d),c,$(CC))) \
+	$(eval $(call target_rules,$(d),S,$(CC))) $(eval $(call target_rules,$(d),cc,$(CXX))))
 # Targets include each other's sources, and are quick to build.
 $(TARGET_LIB) $(TARGET_BIN): $(SETTINGS) $(TARGET_SRC) $(SMALL_SRC) \
-	$(wildcard tests/targets/*.h tests/targets/*.flags)
+	$(wildcard $(foreach e,h flags,tests/targets/*.$(e) tests/targets/*/*.$(e)))
 
 # ---- Packages ------------------------------------------------------------
 
@@ -284,19 +283,18 @@ bench: all targets
 
 # The sanitizers build into folders of their own. `make asan KINDS=integration`
 # runs the integration tests with a sanitized probectl.
+all_but = $(filter-out $(foreach t,$(1),$(filter %/test_$(t).c,$(UNIT_SRC))),$(UNIT_SRC))
 SANITIZED_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS),unit golden)
 # ThreadSanitizer knows neither stacks and code that we make ourselves nor fences. The last three
 # search programs of which it makes terabytes, for minutes, and start no threads of the library.
 NOT_TSAN := control control_killed counterparts frames kept recorder restart search steps stub_flags \
 	stub_gather stub_pairs stub_sample stub_threads children self self_calls self_forks self_order \
 	doubts gather_live select_live
-TSAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS), \
-	$(filter-out $(NOT_TSAN:%=tests/unit/test_%.c),$(UNIT_SRC)))
+TSAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS),$(call all_but,$(NOT_TSAN)))
 # Each change of a program with signal handlers searches its memory, of which AddressSanitizer
 # makes terabytes; these make hundreds of changes of themselves.
 NOT_ASAN := self self_calls self_forks self_order steps
-ASAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS), \
-	$(filter-out $(NOT_ASAN:%=tests/unit/test_%.c),$(UNIT_SRC)))
+ASAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS),$(call all_but,$(NOT_ASAN)))
 asan: | $(FIRST)
 	$(Q)$(MAKE) check BUILD=$(BUILD)/asan SANITIZE=address KINDS='$(ASAN_KINDS)'
 ubsan: | $(FIRST)

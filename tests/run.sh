@@ -5,11 +5,12 @@
 # usage: tests/run.sh [-b BUILD] [-t SECONDS] [-r REPEATS] KIND|TEST...
 #
 # A KIND is one of
-#   unit         BUILD/tests/unit/test_*: cmocka programs, run directly
-#   golden       tests/golden/*.sh and BUILD/tests/golden/test_*
-#   integration  tests/integration/*.sh (except lib*.sh, which they source)
+#   unit         tests/unit/**/test_*.c: cmocka programs below BUILD, run directly
+#   golden       tests/golden/*.sh and tests/golden/test_*.c
+#   integration  tests/integration/**/*.sh (except lib*.sh, which they source)
 #   lint         tests/lint/*.sh
-# A TEST is a path below tests/, such as tests/integration/list.sh.
+# A TEST is a path below tests/, such as tests/integration/list/list.sh, or the name of its file:
+# list.sh, test_ring.c.
 #
 # A test passes with status 0 and is skipped with 77; its last line then says why. A cmocka
 # program that skips some of its cases counts as passed, plus one skip. Scripts run in the root
@@ -209,10 +210,10 @@ tests_of()
 	local path
 
 	# List sources, not build results: the build folder may contain programs of deleted tests.
-	for path in tests/"$1"/test_*.c tests/"$1"/*.sh; do
+	for path in tests/"$1"/{,*/}{test_*.c,*.sh}; do
 		[ -e "$path" ] || continue
-		case $path in
-		tests/*/lib*.sh) ;;
+		case ${path##*/} in
+		lib*.sh) ;;
 		*) echo "$path" ;;
 		esac
 	done
@@ -221,17 +222,31 @@ tests_of()
 # ---- All of them -----------------------------------------------------------
 
 tests=()
+
+# add KIND [NAME]: its tests, or those whose file has this name
+add()
+{
+	local path
+
+	while read -r path; do
+		[ -n "${2-}" ] && [ "${path##*/}" != "$2" ] || tests+=("$path")
+	done < <(tests_of "$1")
+}
+
 for argument in "$@"; do
 	case $argument in
-	unit | golden | integration | lint)
-		while read -r path; do
-			tests+=("$path")
-		done < <(tests_of "$argument")
-		;;
+	unit | golden | integration | lint) add "$argument" ;;
 	tests/*) tests+=("$argument") ;;
 	*)
-		echo "tests/run.sh: '$argument' is neither a kind of tests nor a path below tests/" >&2
-		exit 2
+		before=${#tests[@]}
+		for kind in unit golden integration lint; do
+			add "$kind" "$argument"
+		done
+		[ ${#tests[@]} != "$before" ] || {
+			echo "tests/run.sh: '$argument' is neither a kind of tests, nor a test, nor a path" \
+				"below tests/" >&2
+			exit 2
+		}
 		;;
 	esac
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The cost of a hit for the program, above the bare loop (tests/targets/loop.c), with probectl
+# The cost of a hit for the program, above the bare loop (tests/targets/loops/loop.c), with probectl
 # and with other tools, on one and on two threads.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh

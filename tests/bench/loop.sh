@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 #
-# The loop (tests/targets/loop.c) under a tracer, for the parts that measure the cost of a hit;
+# The loop (tests/targets/loops/loop.c) under a tracer, for parts that measure the cost of a hit;
 # sourced after tests/bench/lib.sh.
 
 # shellcheck disable=SC2154 # set by the two libraries

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loop of tests/targets/loop.c with an LTTng-UST tracepoint compiled in.
+ * The loop of tests/targets/loops/loop.c with an LTTng-UST tracepoint compiled in.
  *
  *	lttng_loop nop|string|bare HITS ROUNDS THREADS [RATE]
  *
@@ -9,7 +9,7 @@
  */
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
-#include "../targets/pace.h"
+#include "../targets/loops/pace.h"
 #include "lttng_provider.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # How long a program is stopped while probes are enabled and disabled, measured by the program
-# itself: the largest step of its clock (tests/targets/gap.c and Busy.java), minus the time in
+# itself: the largest step of its clock (tests/targets/loops/gap.c and Busy.java), minus the time in
 # which it was runnable but had no CPU. The first row shows an undisturbed program over the same
 # time.
 cd "$(dirname "$0")/../.." || exit 1
@@ -122,7 +122,7 @@ command -v javac >/dev/null || {
 	missing "a JVM" "javac is not installed"
 	exit 0
 }
-javac -d "$SCRATCH" tests/targets/Busy.java || exit 1
+javac -d "$SCRATCH" tests/targets/loops/Busy.java || exit 1
 coproc JVM { exec java -XX:+UseSerialGC -cp "$SCRATCH" Busy gap; }
 jvm_pid=$JVM_PID
 on_exit "end_process $jvm_pid"

@@ -6,7 +6,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
 . tests/bench/lib.sh
-. tests/integration/lib_pcp.sh
+. tests/integration/pcp/lib_pcp.sh
 
 title="metrics that are asked for every second"
 for program in pmlogger ip $pcp_lib/bin/pmcd; do

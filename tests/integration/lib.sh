@@ -131,7 +131,7 @@ ask()
 	hear
 }
 
-# pass N: a target of tests/targets/passes.h passes everything N times
+# pass N: a target of tests/targets/sites/passes.h passes everything N times
 pass()
 {
 	ask "$1"
@@ -412,5 +412,5 @@ pg_bench_init()
 java_class()
 {
 	need java javac
-	javac -d "$SCRATCH" tests/targets/Busy.java || die "javac failed"
+	javac -d "$SCRATCH" tests/targets/loops/Busy.java || die "javac failed"
 }

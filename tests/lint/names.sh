@@ -18,9 +18,11 @@ missing()
 	rc=1
 }
 
-# Paths from the root; programs of tests/targets are built. Capitals stand for any name.
+# Paths from the root; programs are built below build/, those of tests/targets in one folder.
+# Capitals stand for any name.
 while IFS=: read -r file line name; do
 	[[ $name =~ [A-Z]{3} ]] || compgen -G "$name" >/dev/null || compgen -G "$name.*" >/dev/null ||
+		compgen -G "${name/tests\/targets/tests/targets/*}.*" >/dev/null ||
 		missing "$file:$line" "$name"
 done < <(each '\b(arch|cli|docs|elf|libprobe|tests)/[a-zA-Z0-9_.*/-]*[a-zA-Z0-9_*/]')
 
@@ -30,7 +32,8 @@ while IFS=: read -r file line name; do
 	name=${name//[\`()]/}
 	# Names of the standard need not be ours.
 	[[ $name == posix_* ]] || grep -qxF "$name" "$SCRATCH/words" ||
-		compgen -G "tests/*/$name.c" >/dev/null || missing "$file:$line" "$name"
+		compgen -G "tests/*/$name.c" >/dev/null || compgen -G "tests/*/*/$name.c" >/dev/null ||
+		missing "$file:$line" "$name"
 done < <(each '`([a-z]\w*\(\)|(test|fuzz)_\w+)`')
 
 while IFS=: read -r file line name; do

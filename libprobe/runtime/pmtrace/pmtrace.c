@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What Performance Co-Pilot's library sends to its agent, this one reports at probes. Return
- * values are those of libpcp_trace 6.0 with an agent; tests/integration/pmtrace.sh runs the
+ * values are those of libpcp_trace 6.0 with an agent; tests/integration/runtime/pmtrace.sh runs the
  * same calls through both. That library's manual pages say that transactions belong to threads,
  * but its behaviour distinguishes only processes.
  */

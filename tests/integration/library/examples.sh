@@ -1,0 +1,202 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The examples of the library work, and together they use each of its functions.
+. tests/integration/lib.sh
+need_attach
+need cc nm
+
+examples=docs/examples/library
+export LD_LIBRARY_PATH=$BUILD
+
+mkdir "$SCRATCH/bin"
+for source in "$examples"/*.c; do
+	name=${source##*/}
+	cc -std=gnu11 -O2 -Wall -Wextra -Werror -Ilibprobe/include "$source" \
+		-o "$SCRATCH/bin/${name%.c}" -L"$BUILD" -lprobe || fail "$source"
+done
+
+# Only names that begin with `probe_`; those of POSIX and PCP have other examples.
+nm -D --defined-only "$BUILD/libprobe.so" |
+	awk '$2 == "T" && $3 ~ /^probe_/ { sub(/@.*/, "", $3); print $3 }' >"$SCRATCH/functions"
+[ -s "$SCRATCH/functions" ] || die "no functions in $BUILD/libprobe.so"
+while read -r function; do
+	grep -rqw "$function" docs/examples || fail "no example uses $function()"
+done <"$SCRATCH/functions"
+
+# example NAME ARGS…: its output
+example()
+{
+	local name=$1
+	shift
+	timeout 60 "$SCRATCH/bin/$name" "$@" 2>"$SCRATCH/err" || fail "$name $*: $(head -3 "$SCRATCH/err")"
+}
+
+# behind OUTPUT NAME ARGS…: the same next to the target, whose input it must not hold open
+behind()
+{
+	local output=$1
+	shift
+	{
+		exec {target_in}>&- {target_out}<&-
+		eval "exec ${TARGET[1]-9}>&- ${TARGET[0]-9}<&-" 2>/dev/null
+		example "$@" >"$output"
+	} &
+	reader=$!
+}
+
+# ---- Files ---------------------------------------------------------------------------
+
+same "version" "$(example version)" "libprobe $("$PROBECTL" --version | cut -d' ' -f2)
+bad probe 'a:b(', column 4: the arguments, as in (arg0), must come last (usage)"
+same "names" "$(example names "$TARGETS/hits" | head -1)" hits:work
+example names "$TARGETS/hits" hits:work >"$SCRATCH/out"
+grep -q '^hits:work 0x.* in work.*: behind arg0=.*32.* arg2=' "$SCRATCH/out" ||
+	fail "names: $(cat "$SCRATCH/out")"
+"$SCRATCH/bin/names" "$TARGETS/hits" hits:wrok >/dev/null 2>"$SCRATCH/err" && fail "hits:wrok is found"
+grep -q "the nearest: hits:work" "$SCRATCH/err" || fail "names: $(cat "$SCRATCH/err")"
+"$SCRATCH/bin/names" "$TARGETS/hits" 'hits:work(arg9)' >/dev/null 2>"$SCRATCH/err" &&
+	fail "hits:work has no arg9"
+grep -q "there is no arg9" "$SCRATCH/err" || fail "names: $(cat "$SCRATCH/err")"
+
+# ---- A process -------------------------------------------------------------------------
+
+start "$TARGETS/pairs" 2 1000
+save_state "$target_pid"
+example states "$target_pid" "$TARGETS/pairs" >"$SCRATCH/out"
+grep -qx "$target_pid runs $(realpath "$TARGETS/pairs")" "$SCRATCH/out" ||
+	fail "states: $(cat "$SCRATCH/out")"
+grep -qx 'pairs:step__start off, count 0, 0 of 1 sites patched' "$SCRATCH/out" ||
+	fail "states: $(cat "$SCRATCH/out")"
+grep -qx '0 of [1-9][0-9]* sites are on' "$SCRATCH/out" || fail "states: $(cat "$SCRATCH/out")"
+"$SCRATCH/bin/states" "$target_pid" "$TARGETS/hits" 2>"$SCRATCH/err" && fail "another program is this one"
+grep -q "does not run $TARGETS/hits but" "$SCRATCH/err" || fail "states: $(cat "$SCRATCH/err")"
+
+same "switch" "$(example switch "$target_pid" pairs:step__start pairs:step__done)" \
+	"the pair is on: 2 probes, 2 sites
+the end is on twice: 1 probes, 1 sites
+the start is off: 2 probes, 2 sites
+the start is on, the end off: 2 probes, 2 sites
+both are off, however often they were on: 1 probes, 1 sites
+short names: 1 probes, 1 sites
+short names: 1 probes, 1 sites"
+same "steps, on" "$(example steps "$target_pid" pairs:step__start pairs:step__done)" \
+	"pairs:step__start is on"
+same "steps, the other way" "$(example steps "$target_pid" pairs:step__done pairs:step__start)" \
+	"pairs:step__done is on"
+"$PROBECTL" disable -q -p "$target_pid" pairs:step__done || fail "it cannot be disabled"
+same_state "$target_pid"
+
+behind "$SCRATCH/kept" keep "$target_pid" pairs:request__start arg2 2
+wait_on "$target_pid" pairs:request__start
+ask go
+wait "$reader"
+said=$answer
+same "keep" "$(cat "$SCRATCH/kept")" "2002 hits, sum $(jq .sizes <<<"$said")"
+same_state "$target_pid"
+tell leave
+end_target
+
+start "$TARGETS/pairs" 2 1000
+save_state "$target_pid"
+behind "$SCRATCH/selected" select "$target_pid" 'pairs:*' 3000 4
+wait_on "$target_pid" pairs:step__done
+ask go
+wait "$reader"
+same "select" "$(sort "$SCRATCH/selected")" \
+	"pairs:step__done is out, after $(jq .steps <<<"$answer") hits
+pairs:step__start is out, after $(jq .steps <<<"$answer") hits"
+same_state "$target_pid"
+tell leave
+end_target
+
+# ---- Hits ----------------------------------------------------------------------------------
+
+start "$TARGETS/hits" 1
+save_state "$target_pid"
+behind "$SCRATCH/hits" hits "$target_pid" 'hits:work(arg1)' 1000 json
+wait_on "$target_pid" hits:work
+ask 1000
+wait "$reader"
+same "hits" "$(jq -s 'map(.args[0]) | add' "$SCRATCH/hits")" 499500
+same_state "$target_pid"
+behind "$SCRATCH/gathered" gather "$target_pid" hist,arg1 hits:work
+wait_on "$target_pid" hits:work
+ask 1000
+wait "$reader"
+grep -q '^hits:work 1000, half of them up to \(49\|50\)[0-9] ns' "$SCRATCH/gathered" ||
+	fail "gather: $(tail -3 "$SCRATCH/gathered")"
+example gather | grep -q '^latency' || fail "gather does not name the tracers"
+behind "$SCRATCH/loaded" loaded "$target_pid" hits:work "$TARGETS/libtracer.so"
+wait_on "$target_pid" hits:work
+ask 10
+end_target
+wait "$reader"
+[ -s "$SCRATCH/loaded" ] || fail "the loaded tracer printed nothing: $(cat "$SCRATCH/err")"
+
+start "$TARGETS/hits" 1
+remains=$(mktemp -u /dev/shm/test.XXXXXX.probectl)
+on_exit "rm -f '$remains'"
+"$PROBECTL" enable -q -t ring -b 128k --file "$remains" -p "$target_pid" hits:work || fail "enable -t ring --file"
+ask 100
+end_target 0
+same "what remains" "$(example remains "$remains")" "hits:work 100"
+
+start "$TARGETS/hits" 1
+behind "$SCRATCH/flight" flight "$target_pid" hits:work
+wait_on "$target_pid" hits:work
+ask 100
+end_target
+wait "$reader"
+same "flight" "$(sed 's/[0-9]*$//' "$SCRATCH/flight" | paste -sd,)" \
+	"recording,work by thread ,work by thread ,work by thread "
+
+# ---- Stacks ----------------------------------------------------------------------------------
+
+for how in "" frames; do
+	start "$TARGETS/stacks_frames"
+	# shellcheck disable=SC2086 # one argument, or none
+	example stacks "$target_pid" stacks:call $how >"$SCRATCH/stacks" &
+	reader=$!
+	wait_on "$target_pid" stacks:call
+	ask go
+	wait "$reader"
+	grep -q ';main;.*leaf [0-9]*$' "$SCRATCH/stacks" || fail "stacks $how: $(cat "$SCRATCH/stacks")"
+	tell end
+	end_target
+done
+
+# ---- Metrics ---------------------------------------------------------------------------------
+
+# In a private folder; tests/integration/pcp/pcp.sh checks what pmcd(1) shows of it.
+start "$TARGETS/hits" 1
+save_state "$target_pid"
+mkdir -p "$SCRATCH/pcp/mmv"
+PCP_TMP_DIR=$SCRATCH/pcp behind "$SCRATCH/metrics" metrics "$target_pid" hits:work 3
+wait_on "$target_pid" hits:work
+found=
+for _ in $(seq 50); do
+	found=$(ls "$SCRATCH/pcp/mmv")
+	[ -z "$found" ] || break
+	sleep 0.1
+done
+[ -n "$found" ] || fail "there is no file of metrics: $(cat "$SCRATCH/metrics" "$SCRATCH/err")"
+wait "$reader"
+same "metrics" "$(sort -u "$SCRATCH/metrics")" "mmv.probectl.count, 0 left out"
+same "what is left of them" "$(ls "$SCRATCH/pcp/mmv")" ""
+same_state "$target_pid"
+end_target
+
+# ---- Programs ----------------------------------------------------------------------------------
+
+echo 500 | example launch "$TARGETS/hits" 2 >"$SCRATCH/launched"
+grep -qx 'hits:work 1000' "$SCRATCH/launched" || fail "launch: $(cat "$SCRATCH/launched")"
+echo 500 | example record "$SCRATCH/record" hits:work "$TARGETS/hits" 2 >"$SCRATCH/recorded"
+same "recorded" "$(example read "$SCRATCH/record")" "1000 hits, 0 lost"
+echo 500 | "$PROBECTL" trace -q --json -o "$SCRATCH/json" hits:work -- "$TARGETS/hits" 2 >"$SCRATCH/out"
+same "read as JSON" "$(example read <"$SCRATCH/json")" "1000 hits, 0 lost"
+same "rows of CSV" "$(example convert "$SCRATCH/record" csv | wc -l)" 1001
+grep -q '^1000 hits' "$SCRATCH/err" || fail "convert: $(cat "$SCRATCH/err")"
+same "pairs" "$(tail -1 "$SCRATCH/err")" "0 pairs"
+echo 500 | example follow hits:work "$TARGETS/launch" fork "$TARGETS/hits" 2 >"$SCRATCH/followed"
+grep -qx 'program 2: 1000 hits' "$SCRATCH/followed" || fail "follow: $(cat "$SCRATCH/followed")"
+finish

@@ -1,0 +1,257 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# User events (probe/posix_trace.h): named probes created at any time; threads, children, closed
+# descriptors, other C libraries; other tools see them.
+. tests/integration/lib.sh
+need_attach
+need jq
+
+# names PID: the user events that list shows, on one line
+names()
+{
+	"$PROBECTL" list --json -p "$1" 'posix_trace:*' 2>"$SCRATCH/list.err" |
+		jq -r .name | sort | tr '\n' ' '
+	[ ! -s "$SCRATCH/list.err" ] || fail "list: $(cat "$SCRATCH/list.err")"
+}
+
+# hits NAME PROBE [PID]: how many hits a JSON trace contains
+hits()
+{
+	jq -r "select(.args and .name == \"$2\" and .pid == ${3:-.pid}) | .pid" \
+		"$SCRATCH/$1.out" | wc -l
+}
+
+# ---- Names -------------------------------------------------------------------------------
+
+unnamed=posix_trace_unnamed_userevent
+start "$TARGETS/events"
+same "before there are any" "$(names "$target_pid")" "$unnamed "
+ask "open request.start"
+first=$answer
+ask "open request end: 100%"
+[ "$answer" != "$first" ] || fail "two names, one identifier: $answer"
+ask "open request.start"
+same "the identifier of a name" "$answer" "$first"
+same "three probes" "$(names "$target_pid")" "$unnamed request end: 100% request.start "
+ask "open 0123456789012345678901234567890123456789012345678901234567890123x"
+same "a name of 65 bytes" "$answer" "error 36"
+save_state "$target_pid"
+
+# Untraced, nothing happens. Traced, every hit comes with its data.
+ask "pass 1000 before"
+trace_start some --json -p "$target_pid" 'posix_trace:request.start(str(arg0),arg1)'
+wait_on "$target_pid" posix_trace:request.start
+ask "pass 7 hello"
+ask "unnamed 5"
+trace_stop some
+same "hits of one name" "$(jq -c 'select(.args) | .args' "$SCRATCH/some.out" | sort | uniq -c | xargs)" \
+	'7 [hello,5]'
+# The data unchanged, up to -s bytes: truncation is marked.
+trace_start data --json -s 64 -p "$target_pid" 'posix_trace:request.start(bytes(arg0,arg1),str(arg0,arg1))'
+wait_on "$target_pid" posix_trace:request.start
+ask "pass 1 hello"
+for length in 0 1 64 65 300; do
+	ask "bytes 1 $length"
+done
+trace_stop data
+hex=$("$python" -c 'print(bytes(range(64)).hex())')
+same "the data of events" "$(jq -c 'select(.args) | [.args[0], .args[1], .truncated]' "$SCRATCH/data.out")" \
+	"[\"68656c6c6f\",\"hello\",null]
+[\"\",\"\",null]
+[\"00\",\"\",null]
+[\"$hex\",\"\",null]
+[\"$hex\",\"\",[0]]
+[\"$hex\",\"\",[0]]"
+same_state "$target_pid"
+trace_start all --json -p "$target_pid" 'posix_trace:*'
+wait_on "$target_pid" posix_trace:$unnamed
+ask "pass 7 hello"
+ask "unnamed 5"
+ask "storm 4 10000"
+trace_stop all
+same "hits of a name" "$(($(hits all request.start) + $(jq -s 'map(.lost // 0) | add' "$SCRATCH/all.out")))" 40007
+same "hits of the unnamed" "$(hits all $unnamed)" 5
+same_state "$target_pid"
+
+# Counted in the target, with threads, every hit counts.
+"$PROBECTL" enable -p "$target_pid" posix_trace:request.start >/dev/null || fail "enable"
+ask "storm 4 50000"
+same "hits of four threads" "$("$PROBECTL" status --json -p "$target_pid" | jq .hits)" 200000
+"$PROBECTL" disable -p "$target_pid" posix_trace:request.start >/dev/null || fail "disable"
+same_state "$target_pid"
+
+# Recorded, and read by other tools.
+if command -v babeltrace2 >/dev/null; then
+	env --default-signal=INT "$PROBECTL" record -s 64 -o "$SCRATCH/record" -p "$target_pid" \
+		'posix_trace:*(bytes(arg0,arg1),arg1)' >"$SCRATCH/record.err" 2>&1 </dev/null &
+	tracer_pid=$!
+	on_exit "end_process $tracer_pid"
+	wait_on "$target_pid" posix_trace:request.start
+	ask "pass 3 hello"
+	ask "bytes 1 300"
+	trace_stop record
+	babeltrace2 "$SCRATCH/record" >"$SCRATCH/read" 2>"$SCRATCH/read.err"
+	same "what babeltrace2 says" "$(cat "$SCRATCH/read.err")" ""
+	same "events in the record" "$(grep -c 'posix_trace:request.start' "$SCRATCH/read")" 4
+	same_state "$target_pid"
+fi
+
+# ---- Made while they are traced ------------------------------------------------------------
+
+# The first use is seen, because a thread that opens a name waits until it is probed.
+trace_start late --json --follow -p "$target_pid" 'posix_trace:new.*(str(arg0))'
+for ((i = 0; i < 100; i++)); do
+	grep -q tracing "$SCRATCH/late.err" && break
+	sleep 0.05
+done
+for ((i = 0; i < 10; i++)); do
+	ask "new 3 late$i"
+done
+same "nobody traces that" "$answer" "passed 3"
+trace_stop late
+same "hits of names that came later" \
+	"$(jq -r 'select(.args) | .name + " " + .args[0]' "$SCRATCH/late.out" | sort | uniq -c | xargs)" \
+	"$(for ((i = 0; i < 10; i++)); do echo "3 new.late$i late$i"; done | xargs)"
+same_state "$target_pid"
+
+# ---- Children ---------------------------------------------------------------------------------
+
+# A child has its parent's events, and may open further ones.
+trace_start family --json --follow -p "$target_pid" 'posix_trace:request.start'
+wait_on "$target_pid" posix_trace:request.start
+ask "open request.start"
+ask fork
+child=${answer#child }
+ask "pass 4 child"
+ask "open of.the.child"
+same "the child's events" "$(names "$child" | tr ' ' '\n' | grep -c of.the.child)" 1
+same "the parent's events" "$(names "$target_pid" | tr ' ' '\n' | grep -c of.the.child)" 0
+trace_stop family
+same "hits of the child" "$(hits family request.start "$child")" 4
+trace_start child --json -p "$child" posix_trace:of.the.child
+wait_on "$child" posix_trace:of.the.child
+ask "pass 6 child"
+trace_stop child
+same "hits of the child's own event" "$(hits child of.the.child "$child")" 6
+ask back
+same "the child's status" "$answer" "status 0"
+same_state "$target_pid"
+
+# ---- Without the descriptors ---------------------------------------------------------------------
+
+# A controller can no longer read their files, unless it may open what is mapped. Nothing else
+# changes for the program.
+ask shut
+ask "pass 3 hello"
+same "a program that closed all descriptors" "$answer" "passed 3"
+[ -n "$(names "$target_pid")" ] || fail "no list without the descriptors"
+check_alive "$target_pid"
+tell quit
+end_target 0
+
+# ---- From the start, and in other worlds -------------------------------------------------------------
+
+printf '%s\n' "new 5 start" "unnamed 2" |
+	"$PROBECTL" trace --json -o "$SCRATCH/run.out" 'posix_trace:*' -- "$TARGETS/events" >/dev/null \
+		2>"$SCRATCH/run.err" || fail "trace -- events: $(cat "$SCRATCH/run.err")"
+same "hits from the start" "$(hits run new.start) $(hits run $unnamed)" "5 2"
+
+# static: without a loader, controllers are not notified of new events, but can trace existing
+# ones.
+read -ra flags <tests/targets/runtime/events.flags
+cc -O2 -g -static -o "$SCRATCH/static" tests/targets/runtime/events.c "${flags[@]}" ||
+	fail "no static program"
+start "$SCRATCH/static"
+ask "open in.a.static.program"
+save_state "$target_pid"
+trace_start static --json -p "$target_pid" posix_trace:in.a.static.program
+wait_on "$target_pid" posix_trace:in.a.static.program
+ask "pass 9 static"
+trace_stop static
+same "hits in a static program" "$(hits static in.a.static.program)" 9
+same_state "$target_pid"
+tell quit
+end_target 0
+
+# The shared library, for a dynamically linked program.
+cc -O2 -g -Ilibprobe/include -D_GNU_SOURCE -I. -o "$SCRATCH/shared" tests/targets/runtime/events.c \
+	-L"$BUILD" -lprobe_events -lpthread || fail "not linked with libprobe_events.so"
+same "what libprobe_events.so needs" \
+	"$(readelf -d "$BUILD/libprobe_events.so" | grep -o 'Shared library: .*' | xargs)" \
+	"Shared library: [libc.so.6]"
+export LD_LIBRARY_PATH=$BUILD
+start "$SCRATCH/shared"
+ask "open shared.library"
+save_state "$target_pid"
+trace_start shared --json -t stack -p "$target_pid" 'posix_trace:*'
+wait_on "$target_pid" posix_trace:shared.library
+ask "pass 4 x"
+trace_stop shared
+same "the call stack of an event" \
+	"$(jq -r 'select(.frames) | "\(.count) \([.frames[].symbol][:2] | join(","))"' "$SCRATCH/shared.out")" \
+	"4 posix_trace_event,main"
+same_state "$target_pid"
+
+# The example: a probe for each state.
+cc -std=gnu11 -O2 -Wall -Wextra -Werror -Ilibprobe/include docs/examples/events/machine.c \
+	-o "$SCRATCH/machine" -L"$BUILD" -lprobe_events || fail "the example does not compile"
+printf '%s\n' idle busy "not idle" busy | "$PROBECTL" trace --json -o "$SCRATCH/machine.out" \
+	'posix_trace:*(str(arg0,arg1))' -- "$SCRATCH/machine" 2>"$SCRATCH/machine.err" ||
+	fail "the example: $(cat "$SCRATCH/machine.err")"
+same "the states of the example" \
+	"$(jq -r 'select(.args) | "\(.args[0])>\(.name)"' "$SCRATCH/machine.out" | tr '\n' ' ')" \
+	"start>idle idle>busy busy>not idle not idle>busy "
+
+# A program that is written for <trace.h> of the standard alone, strictly, in C and in C++.
+strict=(-std=c99 -pedantic -Wall -Wextra -Werror -D_POSIX_C_SOURCE=200809L
+	-Ilibprobe/include/probe/standard)
+cc "${strict[@]}" -o "$SCRATCH/standard" tests/targets/runtime/trace_h.c -L"$BUILD" -lprobe_events ||
+	fail "<trace.h>: a program of the standard does not compile"
+echo '#include <trace.h>' | g++ "${strict[@]/-std=c99/-std=c++17}" -fsyntax-only -x c++ - ||
+	fail "<trace.h> is no C++"
+"$PROBECTL" trace --json -o "$SCRATCH/standard.out" 'posix_trace:a.name.*(str(arg0,arg1))' -- \
+	"$SCRATCH/standard" >"$SCRATCH/standard.said" 2>"$SCRATCH/standard.err" ||
+	fail "<trace.h>: $(cat "$SCRATCH/standard.err")"
+same "what it prints" "$(cat "$SCRATCH/standard.said")" "record event 1 1"
+same "its events" "$(jq -r 'select(.args and .args[0] == .name) | .name' "$SCRATCH/standard.out" |
+	sort -u | wc -l)" 32
+
+# As many names as wanted, opened while they are counted: each is seen from its first use.
+{
+	for ((i = 0; i < 300; i++)); do
+		echo "new 2 number$i"
+	done
+} >"$SCRATCH/many"
+"$PROBECTL" trace --json -c -o "$SCRATCH/many.out" 'posix_trace:new.*' -- "$TARGETS/events" \
+	<"$SCRATCH/many" >/dev/null 2>"$SCRATCH/many.err" || fail "300 names: $(cat "$SCRATCH/many.err")"
+same "300 names" "$(jq -s '[.[] | select(.hits == 2)] | length' "$SCRATCH/many.out")" 300
+same "what is said of them" "$(grep -c refused "$SCRATCH/many.err")" 0
+
+# What parent and child open after a fork is not seen in the other.
+tell quit
+end_target 0
+start "$TARGETS/events"
+ask "open before"
+ask fork
+child=${answer#child }
+ask "open child"
+same "names of the child" "$(names "$child")" "before child $unnamed "
+ask back
+ask "open parent"
+same "names of the parent" "$(names "$target_pid")" "before parent $unnamed "
+tell quit
+end_target 0
+start "$SCRATCH/shared"
+ask "open shared.library"
+
+# gdb reads the file of an event. Without gdb this part is left out.
+if command -v gdb >/dev/null; then
+	for link in "/proc/$target_pid/fd"/*; do
+		[[ $(readlink "$link") != /memfd:posix_trace* ]] || cat "$link" >"$SCRATCH/event.so"
+	done
+	gdb -batch -nx -ex 'info probes stap posix_trace' "$SCRATCH/event.so" 2>/dev/null |
+		grep -q 'posix_trace *shared.library' || fail "gdb sees no probe in the file of an event"
+fi
+tell quit
+end_target 0
+finish

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The second file of semaphores.c: the same as SEMAPHORES_DEFINE(semaphores_b, 2), with a
+ * semaphore of its own, because its symbol is local, and with room for a jump after the nops
+ * (see target_room_behind()). Also the probe stuck:site, which must be refused: a branch enters
+ * the instruction after the nop, and as a jump its bytes point into the program.
+ */
+#include "../note.h"
+
+	.text
+	.globl	semaphores_b
+	.type	semaphores_b, @function
+semaphores_b:
+	.cfi_startproc
+	xor	%eax, %eax
+	cmpw	$0, demo_event_semaphore(%rip)
+	je	2f
+	test	$1, %dil
+	je	1f
+	PROBE_NOP demo, event, "-4@%edi -4@$2", demo_event_semaphore
+	inc	%rax
+	nopl	0(%rax)
+	ret
+1:
+	neg	%edi
+	PROBE_NOP demo, event, "-4@%edi -4@$2", demo_event_semaphore
+	inc	%rax
+	nopl	0(%rax)
+2:
+	ret
+	.cfi_endproc
+	.size	semaphores_b, . - semaphores_b
+
+	.globl	semaphores_b_semaphore
+	.type	semaphores_b_semaphore, @function
+semaphores_b_semaphore:
+	.cfi_startproc
+	movzwl	demo_event_semaphore(%rip), %eax
+	ret
+	.cfi_endproc
+	.size	semaphores_b_semaphore, . - semaphores_b_semaphore
+
+	.globl	semaphores_stuck
+	.type	semaphores_stuck, @function
+semaphores_stuck:
+	.cfi_startproc
+	test	%edi, %edi
+	jz	1f
+	PROBE_NOP stuck, site, "-4@%edi", stuck_site_semaphore
+1:
+	mov	$1, %eax
+	ret
+	.cfi_endproc
+	.size	semaphores_stuck, . - semaphores_stuck
+
+	.globl	semaphores_stuck_semaphore
+	.type	semaphores_stuck_semaphore, @function
+semaphores_stuck_semaphore:
+	.cfi_startproc
+	movzwl	stuck_site_semaphore(%rip), %eax
+	ret
+	.cfi_endproc
+	.size	semaphores_stuck_semaphore, . - semaphores_stuck_semaphore
+
+	.section .probes, "aw", @progbits
+	.type	stuck_site_semaphore, @object
+	.balign	2
+stuck_site_semaphore:
+	.zero	2
+	.size	stuck_site_semaphore, 2
+	.type	demo_event_semaphore, @object
+	.balign	2
+demo_event_semaphore:
+	.zero	2
+	.size	demo_event_semaphore, 2
+
+	.section .note.GNU-stack, "", @progbits

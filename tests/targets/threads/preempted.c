@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flags: -D_GNU_SOURCE
+ *
+ * User threads that a signal handler preempts by its own switch, without user contexts. Their
+ * stacks are in an array of main's frame, and the highest of them reads lines: while it waits,
+ * the others are below its stack pointer, with their frames in memory that looks unused.
+ *
+ *	preempted stub|between raw|setjmp BYTES COUNT
+ *
+ * COUNT threads are interrupted in code outside the program (a stub), or between the
+ * instructions after a probe. Their stack pointers are stored directly, or by setjmp(3). BYTES
+ * is the size of a stack.
+ *
+ * Prints "ready PID"; after one line "caught", after the next "free wrong M", where M counts
+ * wrong results.
+ */
+#include <alloca.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/time.h>
+
+#define PROVIDER preempted
+#include "between.h"
+#include "../target.h"
+
+enum { THREADS_MAX = 64 };
+
+extern char __executable_start, etext;
+void swap_stacks(void **from, void *to);
+/* clang-format off */
+__asm__("	.text\n"
+	"swap_stacks:\n"
+	"	push %rbp\n	push %rbx\n	push %r12\n	push %r13\n	push %r14\n	push %r15\n"
+	"	mov %rsp, (%rdi)\n"
+	"	mov %rsi, %rsp\n"
+	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n	pop %rbx\n	pop %rbp\n"
+	"	ret\n");
+/* clang-format on */
+
+static struct {
+	void *sp;
+	jmp_buf registers;
+	volatile sig_atomic_t caught;
+} threads[THREADS_MAX + 1]; /* the last one reads lines */
+
+static int count, current;
+static bool in_stub, uses_setjmp;
+static void *starter;
+static volatile sig_atomic_t passing;
+static unsigned long passes, wrong;
+static uintptr_t between;
+
+static void switch_to(int next)
+{
+	int from = current;
+
+	current = next;
+	if (!uses_setjmp)
+		swap_stacks(&threads[from].sp, threads[next].sp);
+	else if (!_setjmp(threads[from].registers))
+		_longjmp(threads[next].registers, 1);
+}
+
+static void set_timer(int microseconds)
+{
+	struct itimerval interval = {{0, microseconds}, {0, microseconds}};
+
+	setitimer(ITIMER_REAL, &interval, NULL);
+}
+
+static void on_timer(int number, siginfo_t *info, void *data)
+{
+	const ucontext_t *context = data;
+	uintptr_t pc = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+	bool is_own = pc >= (uintptr_t)&__executable_start && pc < (uintptr_t)&etext;
+
+	(void)number;
+	(void)info;
+	if (!passing || (in_stub ? is_own : pc != between))
+		return;
+	set_timer(0);
+	passing = 0;
+	threads[current].caught = 1;
+	switch_to(current + 1);
+}
+
+static void pass_until_caught(int self)
+{
+	sigset_t timer;
+
+	threads[self].caught = 0;
+	sigemptyset(&timer);
+	sigaddset(&timer, SIGALRM);
+	set_timer(150);
+	passing = 1;
+	sigprocmask(SIG_UNBLOCK, &timer, NULL);
+	while (!threads[self].caught) {
+		passes++;
+		wrong += mix(passes) != passes * 0x9e3779b97f4a7c15 + 0x10001;
+	}
+	scrub(4096);
+	switch_to(self + 1);
+}
+
+static void talk(void)
+{
+	char line[64];
+
+	do {
+		switch_to(0); /* all are caught */
+		printf("caught\n");
+		fflush(stdout);
+		(void)target_read_line(line, sizeof(line));
+		switch_to(0); /* all continue */
+		printf("free wrong %lu\n", wrong);
+		fflush(stdout);
+	} while (target_read_line(line, sizeof(line)) && line[0] != 'q');
+	exit(0);
+}
+
+static void run(void)
+{
+	int self = current;
+
+	if (!uses_setjmp || !_setjmp(threads[self].registers))
+		swap_stacks(&threads[self].sp, starter);
+	if (self == count)
+		talk();
+	for (;;)
+		pass_until_caught(self);
+}
+
+static void start(int thread, char *stack, size_t bytes)
+{
+	void **sp = (void **)(((uintptr_t)stack + bytes) & ~(uintptr_t)15);
+
+	*--sp = NULL;
+	*--sp = (void *)run;
+	sp -= 6;
+	memset(sp, 0, 6 * sizeof(*sp));
+	current = thread;
+	swap_stacks(&starter, sp);
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction action = {.sa_sigaction = on_timer, .sa_flags = SA_SIGINFO | SA_RESTART};
+	size_t bytes;
+	char *stacks;
+
+	if (argc != 5)
+		return 2;
+	target_allow_tracing();
+	between = find_between();
+	in_stub = strcmp(argv[1], "stub") == 0;
+	uses_setjmp = strcmp(argv[2], "setjmp") == 0;
+	bytes = strtoul(argv[3], NULL, 10);
+	count = atoi(argv[4]);
+	if (count < 1 || count > THREADS_MAX || sigaction(SIGALRM, &action, NULL) != 0)
+		return 3;
+	target_wait();
+	stacks = alloca(bytes * ((size_t)count + 1));
+	for (int i = 0; i <= count; i++)
+		start(i, stacks + bytes * (size_t)i, bytes);
+	if (uses_setjmp)
+		_longjmp(threads[count].registers, 1);
+	swap_stacks(&starter, threads[count].sp);
+	return 0;
+}

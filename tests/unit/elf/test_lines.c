@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* Source lines of compiled files, and what happens without debug information or libdw. */
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "elf/lines.h"
+#include "elf/sdt.h"
+#include "tests/unit/elf/elf_image.h"
+
+/* The probe is hand-made: <sys/sdt.h> may not be installed. It is on line 4. */
+static const char source[] =
+	"int f(int x)\n"
+	"{\n"
+	"	x *= 3;\n"
+	"	__asm__ volatile(\"990: nop\\n.pushsection .note.stapsdt, \\\"\\\", \\\"note\\\"\\n"
+	".balign 4\\n.4byte 8, 992f-991f, 3\\n.asciz \\\"stapsdt\\\"\\n991: .8byte 990b, 0, 0\\n"
+	".asciz \\\"p\\\"\\n.asciz \\\"n\\\"\\n.asciz \\\"\\\"\\n992: .balign 4\\n.popsection\");\n"
+	"	return x + 1;\n"
+	"}\n"
+	"int main(void) { return f(1); }\n";
+
+enum { SITE_LINE = 4 };
+
+static void check_site(const char *path, bool has_lines)
+{
+	const char *file = NULL;
+	struct sdt_notes notes;
+	struct object *object;
+	struct lines *lines;
+	uint8_t nop = 0;
+	int line = 0;
+
+	assert_no_error(object_open(path, &object));
+	assert_no_error(sdt_read(object, &notes));
+	assert_int_equal(notes.count, 1);
+	assert_int_equal(object_read(object, notes.notes[0].pc, &nop, 1), 1);
+	assert_int_equal(nop, 0x90);
+	assert_no_error(lines_open(object, &lines));
+	assert_int_equal(lines_find(lines, notes.notes[0].pc, &file, &line), has_lines);
+	if (has_lines) {
+		assert_non_null(strstr(file, "site.c"));
+		assert_int_equal(line, SITE_LINE);
+	}
+	assert_false(lines_find(lines, 0xdeadbeef000, &file, &line));
+	lines_close(lines);
+	sdt_notes_deinit(&notes);
+	object_close(object);
+}
+
+static void check_compiled(const char *options, bool has_lines)
+{
+	char dir[] = "/tmp/probectl-test-XXXXXX", path[256];
+
+	assert_non_null(mkdtemp(dir));
+	write_file(dir, "site.c", source, path);
+	assert_true(run("cc %s -o %s/site %s", options, dir, path));
+	snprintf(path, sizeof(path), "%s/site", dir);
+	check_site(path, has_lines);
+	assert_true(run("rm -r %s", dir));
+}
+
+static void compiled(void **state)
+{
+	(void)state;
+	check_compiled("-O0 -g -pie -fPIE", true);
+	check_compiled("-O2 -g -no-pie", true);
+	check_compiled("-O2 -gdwarf-4 -shared -fPIC", true);
+	check_compiled("-O2 -gdwarf-5 -shared -fPIC", true);
+	check_compiled("-O2 -g -gz -shared -fPIC", true);
+	check_compiled("-O2 -g0 -pie -fPIE", false);
+	check_compiled("-O2 -g -s", false);
+}
+
+/*
+ * Without a free descriptor dlopen() finds no libdw: a child tries this, before it is loaded
+ * here.
+ */
+static void without_libdw(void **state)
+{
+	struct object *object;
+	int status;
+	pid_t child;
+
+	(void)state;
+	assert_no_error(object_open("/proc/self/exe", &object));
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		struct rlimit limit = {0, 0};
+		struct probe_error *error;
+		struct lines *lines;
+
+		setrlimit(RLIMIT_NOFILE, &limit);
+		error = lines_open(object, &lines);
+		_exit(error && error->code == PROBE_ERROR_UNSUPPORTED &&
+					strstr(error->message, "source lines need libdw")
+				? 0
+				: 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	object_close(object);
+}
+
+/* A file that libdw cannot parse has no lines, but causes no error. */
+static void not_for_libdw(void **state)
+{
+	struct image image = {.wide = true, .type = 0x1234, .no_sections = true};
+	const char *file;
+	struct object *object;
+	struct lines *lines;
+	int fd, line;
+
+	(void)state;
+	image_build(&image);
+	assert_no_error(image_open_bytes(image.file.data, image.file.size, &fd, &object));
+	assert_no_error(lines_open(object, &lines));
+	assert_false(lines_find(lines, IMAGE_BASE, &file, &line));
+	lines_close(lines);
+	object_close(object);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_libdw),
+		cmocka_unit_test(compiled),
+		cmocka_unit_test(not_for_libdw),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

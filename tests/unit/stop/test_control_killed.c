@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Controllers that are killed while a thread makes system calls for them: it continues as if
+ * nothing had happened, with all its registers and its stack.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libprobe/process/memory.h"
+#include "libprobe/process/procfs.h"
+#include "tests/unit/dying.h"
+#include "tests/unit/stop/victim_bodies.h"
+
+/*
+ * Fills every register, the red zone and the flags, and checks that they keep their values;
+ * counts rounds. In assembly, so that nothing else uses registers.
+ */
+/* clang-format off */
+__asm__("	.text\n"
+	"keep_registers:\n"          /* rdi: where rounds are counted; ends with what is wrong */
+	"	push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n"
+	"	mov $0x1111111111, %rax\n movq %rax, %xmm0\n"
+	"	mov $0x2222222222, %rbx\n movq %rbx, %xmm15\n"
+	"	mov $0x3333333333, %rcx\n"
+	"	mov $0x4444444444, %rdx\n"
+	"	mov $0x5555555555, %rsi\n"
+	"	mov $0x6666666666, %rbp\n"
+	"	mov $0x7777777777, %r8\n"
+	"	mov $0x8888888888, %r9\n"
+	"	mov $0x9999999999, %r10\n"
+	"	mov $0xaaaaaaaaaa, %r11\n"
+	"	mov $0xbbbbbbbbbb, %r12\n"
+	"	mov $0xcccccccccc, %r13\n"
+	"	mov $0xdddddddddd, %r14\n"
+	"	mov $0xeeeeeeeeee, %r15\n"
+	"	mov %r15, -8(%rsp)\n"
+	"	mov %r14, -128(%rsp)\n"
+	"	stc\n"
+	"1:	jnc 9f\n"            /* the carry survives the round */
+	"	lea 1(%rdi), %rdi\n lea -1(%rdi), %rdi\n"
+	"	jnc 9f\n"
+	"	cmp %r15, -8(%rsp)\n jne 9f\n"
+	"	cmp %r14, -128(%rsp)\n jne 9f\n"
+	"	movq %xmm0, %r15\n cmp %rax, %r15\n jne 9f\n"
+	"	movq %xmm15, %r15\n cmp %rbx, %r15\n jne 9f\n"
+	"	mov -8(%rsp), %r15\n"
+	"	lock incq (%rdi)\n"
+	"	mov $0x1111111111, %r15\n cmp %rax, %r15\n jne 9f\n"
+	"	mov $0x2222222222, %r15\n cmp %rbx, %r15\n jne 9f\n"
+	"	mov $0x3333333333, %r15\n cmp %rcx, %r15\n jne 9f\n"
+	"	mov $0x4444444444, %r15\n cmp %rdx, %r15\n jne 9f\n"
+	"	mov $0x5555555555, %r15\n cmp %rsi, %r15\n jne 9f\n"
+	"	mov $0x6666666666, %r15\n cmp %rbp, %r15\n jne 9f\n"
+	"	mov $0x7777777777, %r15\n cmp %r8, %r15\n jne 9f\n"
+	"	mov $0x8888888888, %r15\n cmp %r9, %r15\n jne 9f\n"
+	"	mov $0x9999999999, %r15\n cmp %r10, %r15\n jne 9f\n"
+	"	mov $0xaaaaaaaaaa, %r15\n cmp %r11, %r15\n jne 9f\n"
+	"	mov $0xbbbbbbbbbb, %r15\n cmp %r12, %r15\n jne 9f\n"
+	"	mov $0xcccccccccc, %r15\n cmp %r13, %r15\n jne 9f\n"
+	"	mov $0xdddddddddd, %r15\n cmp %r14, %r15\n jne 9f\n"
+	"	mov $0xeeeeeeeeee, %r15\n"
+	"	stc\n"
+	"	jmp 1b\n"
+	"9:	pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n"
+	"	ret\n");
+/* clang-format on */
+void keep_registers(_Atomic uint64_t *rounds);
+
+static void registers_body(struct shared *s)
+{
+	handle_signals(s);
+	atomic_store(&s->ready, 1);
+	keep_registers(&s->progress);
+	atomic_store(&s->failure, 1);
+}
+
+/* Makes calls in the victim; returns 0, or what failed. */
+static int control_once(struct victim *v)
+{
+	struct control_call calls[4] = {{.number = SYS_getpid}, {.number = SYS_getuid},
+		{.number = SYS_mmap, .args = {0, 4096, PROT_READ, 0x22, -1, 0}},
+		{.number = SYS_getppid}};
+	struct control_call last[3] = {{.number = SYS_getpid},
+		{.number = SYS_getuid, .lets_go = true}, {.number = SYS_getppid}};
+	struct control control;
+
+	if (control_borrow(v->pid, NULL, &control))
+		return 1;
+	if (control_run(&control, &v->rooms, &v->gadgets, v->prepared, calls, 4) ||
+		calls[0].result != v->pid)
+		return 2;
+	if (control_run(&control, &v->rooms, &v->gadgets, v->prepared, last, 3) ||
+		last[0].result != v->pid)
+		return 4;
+	control_resume(&control);
+	return 0;
+}
+
+/* A controller that does nothing else, repeatedly. */
+static void control_forever(struct victim *v)
+{
+	int failed = 0;
+
+	/* The previous controller's leftovers may still be in use. */
+	if (control_find_rooms(
+		    v->pid, 0, v->mem, &v->maps, &v->modules, (struct room){0}, &v->rooms))
+		_exit(3);
+	while (!failed)
+		failed = control_once(v);
+	_exit(failed);
+}
+
+/* Kills controllers at many moments; the victim must continue after each. */
+static void kill_controllers(struct victim *v, int rounds)
+{
+	unsigned int seed = 1;
+
+	for (int i = 0; i < rounds; i++) {
+		pid_t controller = fork();
+		int status;
+
+		assert_true(controller >= 0);
+		if (controller == 0)
+			control_forever(v);
+		/* During the first calls, or later. */
+		nanosleep(&(struct timespec){.tv_nsec = 100000 +
+							(unsigned int)rand_r(&seed) % 2400000},
+			NULL);
+		kill(controller, SIGKILL);
+		assert_int_equal(waitpid(controller, &status, 0), controller);
+		assert_true(WIFSIGNALED(status)); /* it had not failed before */
+	}
+}
+
+static void test_killed_while_it_computes(void **state)
+{
+	struct victim v;
+
+	(void)state;
+	victim_start(&v, registers_body);
+	for (int i = 0; i < 10; i++) {
+		kill_controllers(&v, 20);
+		await(&v.shared->progress, atomic_load(&v.shared->progress) + 1000);
+		assert_int_equal(procfs_status_number(v.pid, "TracerPid:"), 0);
+		assert_true(atomic_load(&v.shared->failure) == 0);
+	}
+	victim_end(&v);
+}
+
+/*
+ * The upper halves of vector registers, which a thread gets back from its frame only if the
+ * kernel finds that as large as it should be.
+ */
+__attribute__((target("avx"))) static void vectors_body(struct shared *s)
+{
+	static const uint64_t pattern[4] __attribute__((aligned(32))) = {
+		0x1111111111, 0x2222222222, 0x3333333333, 0x4444444444};
+
+	atomic_store(&s->ready, 1);
+	__asm__ volatile("vmovaps (%1), %%ymm15\n"
+			 "1: lock incq (%0)\n"
+			 "vxorps (%1), %%ymm15, %%ymm14\n"
+			 "vptest %%ymm14, %%ymm14\n"
+			 "jz 1b\n"
+			 :
+			 : "r"(&s->progress), "r"(pattern)
+			 : "memory", "cc", "xmm14", "xmm15");
+	atomic_store(&s->failure, 2);
+}
+
+/* The same in a thread that has requested AMX and used its tiles. */
+__attribute__((target("avx"))) static void tiles_body(struct shared *s)
+{
+	enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+	static struct {
+		uint8_t palette, row, reserved[14];
+		uint16_t columns[16];
+		uint8_t rows[16];
+	} config = {.palette = 1, .columns = {64}, .rows = {16}};
+
+	if (syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0)
+		__asm__ volatile("ldtilecfg %0\n"
+				 ".byte 0xc4, 0xe2, 0x7b, 0x49, 0xc0\n" /* tilezero %tmm0 */
+				 ".byte 0xc4, 0xe2, 0x78, 0x49, 0xc0\n" /* tilerelease */
+				 :
+				 : "m"(config));
+	vectors_body(s);
+}
+
+static void kill_while_it_has_vectors(void (*body)(struct shared *))
+{
+	struct victim v;
+
+	if (!__builtin_cpu_supports("avx"))
+		return;
+	victim_start(&v, body);
+	for (int i = 0; i < 5; i++) {
+		kill_controllers(&v, 20);
+		await(&v.shared->progress, atomic_load(&v.shared->progress) + 1000);
+		assert_true(atomic_load(&v.shared->failure) == 0);
+	}
+	victim_end(&v);
+}
+
+static void test_killed_while_it_has_vectors(void **state)
+{
+	(void)state;
+	kill_while_it_has_vectors(vectors_body);
+}
+
+static void test_killed_while_it_has_tiles(void **state)
+{
+	(void)state;
+	kill_while_it_has_vectors(tiles_body);
+}
+
+/* The next controller removes what a killed one left in a tail. */
+static void test_killed_and_cleaned(void **state)
+{
+	struct victim v;
+
+	(void)state;
+	victim_start(&v, on_array_body);
+	await(&v.shared->progress, 1);
+	for (int i = 0; i < 10; i++) {
+		size_t count = v.rooms.count;
+
+		kill_controllers(&v, 5);
+		assert_done(control_find_rooms(
+			v.pid, 0, v.mem, &v.maps, &v.modules, (struct room){0}, &v.rooms));
+		assert_int_equal(v.rooms.left_count, 0);
+		/* All of them: whatever differs from the file is unused. */
+		assert_int_equal(v.rooms.count, count);
+		array_is_unchanged(&v);
+	}
+	victim_end(&v);
+}
+
+/* The victim itself restarts an interrupted read. */
+static void test_killed_while_it_reads(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		struct victim v;
+
+		victim_start(&v, read_body);
+		sleep_ms(5);
+		kill_controllers(&v, 10);
+		sleep_ms(5);
+		assert_true(atomic_load(&v.shared->elapsed_ns) == 0);
+		assert_int_equal(write(v.shared->pipe[1], "x", 1), 1);
+		while (kill(v.pid, 0) == 0 && !atomic_load(&v.shared->elapsed_ns))
+			sleep_ms(1);
+		assert_int_equal(atomic_load(&v.shared->result), 1);
+		victim_join(&v);
+	}
+}
+
+/* The signal mask is restored, too: all signals are blocked during a call. */
+static void test_killed_and_signalled(void **state)
+{
+	struct victim v;
+
+	(void)state;
+	victim_start(&v, signal_body);
+	for (uint64_t i = 1; i <= 20; i++) {
+		kill_controllers(&v, 5);
+		assert_int_equal(kill(v.pid, SIGUSR1), 0);
+		await(&v.shared->signals, i);
+	}
+	victim_end(&v);
+}
+
+/* ---- Before each of its requests ------------------------------------------------------- */
+
+/* False if there is no Nth request. */
+static bool kill_controller_before(struct victim *v, unsigned int request)
+{
+	pid_t controller = fork();
+	int status;
+
+	assert_true(controller >= 0);
+	if (controller == 0) {
+		dying_before = request;
+		dying_signals = v->pid;
+		_exit(control_once(v));
+	}
+	assert_int_equal(waitpid(controller, &status, 0), controller);
+	assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+	return WIFSIGNALED(status);
+}
+
+/* One signal arrives while the thread is where we left it, another one later. */
+static void check_killed_before_each(void (*body)(struct shared *shared))
+{
+	struct victim v;
+
+	victim_start(&v, body);
+	for (unsigned int n = 1; kill_controller_before(&v, n); n++) {
+		await(&v.shared->signals, 2 * n - 1);
+		assert_int_equal(kill(v.pid, SIGUSR1), 0);
+		await(&v.shared->signals, 2 * n);
+		assert_true(atomic_load(&v.shared->failure) == 0);
+		assert_done(control_find_rooms(
+			v.pid, 0, v.mem, &v.maps, &v.modules, (struct room){0}, &v.rooms));
+	}
+	victim_end(&v);
+}
+
+static void test_killed_before_each_request(void **state)
+{
+	(void)state;
+	check_killed_before_each(registers_body);
+	check_killed_before_each(signal_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_killed_while_it_computes),
+		cmocka_unit_test(test_killed_while_it_has_vectors),
+		cmocka_unit_test(test_killed_while_it_has_tiles),
+		cmocka_unit_test(test_killed_and_cleaned),
+		cmocka_unit_test(test_killed_while_it_reads),
+		cmocka_unit_test(test_killed_and_signalled),
+		cmocka_unit_test(test_killed_before_each_request),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/stub/stub_gathering.h"
+
+const struct arch_capture gathering_captures[3] = {
+	{.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .base = 7, .index = -1}},
+	{.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .base = 6, .index = -1}},
+	{.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .base = 7, .index = -1},
+		.is_string = true,
+		.bytes_max = GATHERING_STRING_MAX}};
+static const struct arch_expr_node first_node = {ARCH_EXPR_CAPTURE, true, false, 0, 0, 0, 0, 0, 0};
+static const struct arch_expr_node second_node = {ARCH_EXPR_CAPTURE, true, false, 0, 0, 1, 0, 0, 0};
+const struct arch_expr gathering_first = {&first_node, 1}, gathering_second = {&second_node, 1};
+
+int gathering_setup(void **state)
+{
+	struct gathering *c = calloc(1, sizeof(*c));
+
+	stub_host_init(&c->host, true);
+	c->extra = calloc(1, GATHERING_EXTRA_BYTES);
+	*state = c;
+	return 0;
+}
+
+int gathering_teardown(void **state)
+{
+	struct gathering *c = *state;
+
+	stub_host_deinit(&c->host);
+	free(c->extra);
+	free(c);
+	return 0;
+}
+
+struct arch_stub gathering_stub(const struct gathering *c, bool has_rseq, unsigned int parts)
+{
+	struct arch_stub stub = stub_host_stub(&c->host, has_rseq);
+
+	stub.kind = ARCH_STUB_GATHER;
+	stub.captures = gathering_captures;
+	stub.capture_count = 3;
+	stub.gather = (struct arch_gather){
+		.parts = parts, .value = &gathering_first, .cell = GATHERING_CELL};
+	return stub;
+}
+
+void gathering_run(struct gathering *c, crowd_work *work, bool storm)
+{
+	c->signals = crowd_run(work, c, GATHERING_THREADS, GATHERING_HITS, storm);
+}
+
+uint8_t *gathering_set(const struct gathering *c, uint32_t set)
+{
+	return c->host.slots + ((size_t)set << HOST_SLOTS_SHIFT) + GATHERING_CELL;
+}
+
+void gathering_add(struct totals *t, const struct probe_cell *cell)
+{
+	t->count += cell->count;
+	t->sum += cell->sum;
+	t->most = cell->most > t->most ? cell->most : t->most;
+	t->least = cell->least > t->least ? cell->least : t->least;
+	if (cell->last_time > t->last_time) {
+		t->last_time = cell->last_time;
+		t->last = cell->last;
+	}
+	for (int i = 0; i < CELL_BUCKETS; i++) {
+		t->buckets[i] += cell->buckets[i];
+		t->bucketed += cell->buckets[i];
+	}
+}
+
+struct totals gathering_totals(const struct gathering *c)
+{
+	struct totals t = {0};
+
+	for (uint32_t set = 0; set <= c->host.cpus; set++)
+		gathering_add(&t, (const struct probe_cell *)gathering_set(c, set));
+	return t;
+}
+
+uint64_t gathering_slots(const struct gathering *c, size_t field)
+{
+	uint64_t total = 0;
+
+	for (uint32_t set = 0; set <= c->host.cpus; set++)
+		total += *(const uint64_t *)(c->host.slots + ((size_t)set << HOST_SLOTS_SHIFT) +
+					     HOST_SLOT_OFFSET + field);
+	return total;
+}
+
+uint64_t gathering_ticks(void)
+{
+	return __builtin_ia32_rdtsc();
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Filters and values as machine code, compared with the interpreter of expressions on the same
+ * hit: each operator, and many random expressions.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/expr/expr_interpreter.h"
+#include "tests/unit/stub/stub_host.h"
+
+enum { CELL = 1 << 12, RANDOM_TEXTS = 3000, RANDOM_HITS = 12, TEXT_MAX = 400 };
+
+struct fixture {
+	struct stub_host host;
+	uint64_t random;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	stub_host_init(&f->host, true);
+	f->random = 88172645463325252U;
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	stub_host_deinit(&f->host);
+	free(f);
+	return 0;
+}
+
+static uint64_t next_random(struct fixture *f)
+{
+	f->random ^= f->random >> 12;
+	f->random ^= f->random << 25;
+	f->random ^= f->random >> 27;
+	return f->random * UINT64_C(2685821657736338717);
+}
+
+/* ---- One expression ------------------------------------------------------------- */
+
+struct subject {
+	struct fixture *fixture;
+	struct expr_case expr;
+	stub_host_site *filter, *value; /* sites: the expression as a filter and as a value */
+};
+
+static void subject_init(
+	struct subject *s, struct fixture *f, const char *args, const char *text, bool has_rseq)
+{
+	struct arch_stub stub = stub_host_stub(&f->host, has_rseq);
+	struct probe_error *error = expr_case_init(&s->expr, args, text);
+
+	s->fixture = f;
+	if (error)
+		fail_msg("%s: %s", text, error->message);
+	f->host.code_used = 0;
+	stub.pid = getpid();
+	stub.captures = s->expr.layout.captures;
+	stub.capture_count = s->expr.layout.capture_count;
+	stub.filter = &s->expr.bound;
+	s->filter = stub_host_emit_site(&f->host, &stub);
+	stub.kind = ARCH_STUB_GATHER;
+	stub.filter = NULL;
+	stub.gather = (struct arch_gather){
+		.parts = ARCH_GATHER_LAST, .value = &s->expr.bound, .cell = CELL};
+	s->value = stub_host_emit_site(&f->host, &stub);
+}
+
+static void clear(struct stub_host *host)
+{
+	for (uint32_t set = 0; set <= host->cpus; set++)
+		memset(host->slots + ((size_t)set << HOST_SLOTS_SHIFT), 0,
+			CELL + sizeof(struct probe_cell));
+}
+
+/* The last value; false if none was gathered. */
+static bool last_value(const struct stub_host *host, uint64_t *ret)
+{
+	bool any = false;
+
+	for (uint32_t set = 0; set <= host->cpus; set++) {
+		const struct probe_cell *cell =
+			(const struct probe_cell *)(host->slots +
+						    ((size_t)set << HOST_SLOTS_SHIFT) + CELL);
+
+		/* A hit whose sequence is aborted may separate its value from its count. */
+		any = any || cell->count;
+		if (cell->last_time)
+			*ret = cell->last;
+	}
+	return any;
+}
+
+/* A note's argument as a stub would record it: "SIZE@%REG". */
+static uint64_t word_of(const struct subject *s, uint8_t capture, const uint64_t args[3])
+{
+	const struct arch_capture *c = &s->expr.layout.captures[capture];
+	uint64_t word = args[c->arg.base == 7 ? 0 : c->arg.base == 6 ? 1 : 2];
+	unsigned int shift = 64 - 8 * c->arg.size;
+
+	if (shift == 64 || c->arg.size > 8)
+		return word;
+	return c->arg.is_signed ? (uint64_t)((int64_t)(word << shift) >> shift)
+				: word << shift >> shift;
+}
+
+/* Hits both sites, and compares. */
+static void try_hit(const struct subject *s, const char *text, const uint64_t args[3])
+{
+	struct stub_host *host = &s->fixture->host;
+	uint64_t words[ARCH_ARGS_MAX] = {0}, expected = 0, value = 0;
+	struct expr_string strings[ARCH_ARGS_MAX] = {0};
+	struct expr_input input = {
+		.words = words, .strings = strings, .tid = gettid(), .pid = getpid()};
+	bool possible;
+
+	for (uint8_t i = 0; i < s->expr.layout.capture_count; i++) {
+		words[i] = word_of(s, i, args);
+		if (!s->expr.layout.captures[i].is_string)
+			continue;
+		if (words[i])
+			strings[i] = (struct expr_string){
+				(const char *)words[i], strlen((const char *)words[i])};
+		else
+			input.unreadable |= UINT64_C(1) << i;
+	}
+	possible = expr_interpret(&s->expr.bound, &input, &expected);
+	clear(host);
+	s->filter(args[0], args[1], args[2]);
+	if (stub_host_hits(host) != (possible && expected))
+		fail_msg("%s of %#lx, %#lx, %#lx: taken %lu, expected %lu (possible: %d)", text,
+			args[0], args[1], args[2], stub_host_hits(host), expected, possible);
+	s->value(args[0], args[1], args[2]);
+	if (last_value(host, &value) != possible || (possible && value != expected))
+		fail_msg("%s of %#lx, %#lx, %#lx: %#lx, expected %#lx (possible: %d)", text,
+			args[0], args[1], args[2], value, expected, possible);
+	assert_int_equal(stub_host_lost(host), !possible);
+}
+
+/* ---- Integers ---------------------------------------------------------------------- */
+
+/* Numbers at the edges of types. */
+static uint64_t edge(struct fixture *f)
+{
+	static const uint64_t edges[] = {0, 1, 2, 7, 31, 32, 63, 64, 0x7f, 0x80, 0xff, 0x7fff,
+		0x8000, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000, INT64_MAX,
+		UINT64_C(1) << 63};
+	uint64_t value = edges[next_random(f) % (sizeof(edges) / sizeof(*edges))];
+
+	switch (next_random(f) % 4) {
+	case 0:
+		return value;
+	case 1:
+		return -value;
+	case 2:
+		return next_random(f) >> (next_random(f) % 64);
+	default:
+		return value + next_random(f) % 5 - 2;
+	}
+}
+
+static void try_many(struct fixture *f, const char *args, const char *text, bool has_rseq, int hits)
+{
+	struct subject s;
+
+	subject_init(&s, f, args, text, has_rseq);
+	for (int i = 0; i < hits; i++) {
+		uint64_t values[3] = {edge(f), edge(f), edge(f)};
+
+		try_hit(&s, text, values);
+	}
+	expr_case_deinit(&s.expr);
+}
+
+static const char *const notes[] = {"8@%rdi -4@%esi 4@%edx", "-8@%rdi 8@%rsi -4@%edx",
+	"-1@%dil 1@%sil -2@%dx", "4@%edi 4@%esi -8@%rdx", "2@%di -8@%rsi 8@%rdx"};
+
+static void operators(void **state)
+{
+	static const char *const texts[] = {"arg0 > 100", "arg0", "!arg1", "~arg2", "-arg0",
+		"arg0 + arg1", "arg0 - arg1", "arg0 * arg1", "arg0 / arg1", "arg0 % arg1",
+		"arg1 / arg2", "arg1 % arg2", "arg0 << arg2", "arg0 >> arg2", "arg1 >> arg2",
+		"arg1 << 3", "arg0 & arg1", "arg0 | 0x80", "arg0 ^ arg2", "arg0 < arg1",
+		"arg0 <= arg1", "arg1 > arg2", "arg1 >= arg2", "arg0 == arg1", "arg1 != arg2",
+		"arg0 && arg1", "arg0 || arg1", "!(arg0 && arg1) || arg2 < 3",
+		"arg0 > 100 && (arg2 == 3 || !(arg1 & 0x80))", "(arg0 < 3) + (arg1 > 2) * 4",
+		"(arg0 + arg1) * (arg1 - arg2)", "((arg0 ^ 5) + (arg1 | 3)) % ((arg2 & 7) - 3)",
+		"arg0 == 0x8000000000000000", "arg0 + 0x123456789abcdef",
+		"tid > 0 && pid > 0 && arg0", "(pid ^ tid) + arg0", "-(arg0 > 5) - -arg1"};
+
+	for (size_t n = 0; n < sizeof(notes) / sizeof(*notes); n++)
+		for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+			try_many(*state, notes[n], texts[i], true, 60);
+			try_many(*state, notes[n], texts[i], false, 20);
+		}
+}
+
+/* Appends a random expression. */
+static void generate(struct fixture *f, char *text, int depth)
+{
+	static const char *const binary[] = {"+", "-", "*", "/", "%", "<<", ">>", "<", "<=", ">",
+		">=", "==", "!=", "&", "^", "|", "&&", "||"};
+	static const char *const unary[] = {"-", "~", "!"};
+	size_t length = strlen(text);
+
+	if (length > TEXT_MAX - 80)
+		depth = 0;
+	switch (depth > 0 ? next_random(f) % 8 : next_random(f) % 3) {
+	case 0:
+		snprintf(text + length, 64, "arg%d", (int)(next_random(f) % 3));
+		break;
+	case 1:
+		snprintf(text + length, 64, "%ld", (long)(next_random(f) % 200));
+		break;
+	case 2: /* at the limits of types, but valid for the operator */
+		snprintf(text + length, 64, "0x%lx",
+			next_random(f) % 2 ? UINT64_C(0x80000000) : next_random(f) >> 31);
+		break;
+	case 3:
+		strcat(text, unary[next_random(f) % 3]);
+		strcat(text, "(");
+		generate(f, text, depth - 1);
+		strcat(text, ")");
+		break;
+	default:
+		strcat(text, "(");
+		generate(f, text, depth - 1);
+		strcat(text, ") ");
+		strcat(text, binary[next_random(f) % (sizeof(binary) / sizeof(*binary))]);
+		strcat(text, " (");
+		generate(f, text, depth - 1);
+		strcat(text, ")");
+		break;
+	}
+}
+
+static void random_expressions(void **state)
+{
+	struct fixture *f = *state;
+	int tried = 0;
+
+	for (int i = 0; i < RANDOM_TEXTS; i++) {
+		const char *note = notes[next_random(f) % (sizeof(notes) / sizeof(*notes))];
+		char text[TEXT_MAX + 100] = "";
+		struct expr_case probe;
+		struct probe_error *error;
+
+		generate(f, text, 4);
+		/* A division by a constant zero is rejected, as are too many operators. */
+		error = expr_case_init(&probe, note, text);
+		if (error) {
+			probe_error_free(error);
+			continue;
+		}
+		expr_case_deinit(&probe);
+		try_many(f, note, text, i % 4 != 0, RANDOM_HITS);
+		tried++;
+	}
+	assert_true(tried > RANDOM_TEXTS / 2);
+}
+
+/* ---- Strings ------------------------------------------------------------------------ */
+
+static void strings(void **state)
+{
+	static const char *const texts[] = {"str(arg0) == \"\"", "str(arg0) == \"SELECT\"",
+		"str(arg0) != \"SELECT\"", "starts_with(str(arg0), \"SELECT\")",
+		"str(arg0) == \"SELECT abalance FROM pgbench_accounts\"",
+		"starts_with(str(arg0), \"SELECT aba\") && arg1 > 3",
+		"!starts_with(str(arg0), \"\")",
+		"str(arg0) == \"INSERT\" || str(arg0) == \"UPDATE\" || str(arg2) == \"a\""};
+	static const char *const values[] = {"", "S", "SELECT", "SELECT ", "SELECT abalance",
+		"SELECT abalance FROM pgbench_accounts", "SELECT abalance FROM pgbench_accountx",
+		"UPDATE", "INSERT", "a", NULL};
+	struct subject s;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		for (int rseq = 0; rseq < 2; rseq++) {
+			subject_init(&s, *state, "8@%rdi -4@%esi 8@%rdx", texts[i], rseq);
+			for (size_t k = 0; k < sizeof(values) / sizeof(*values); k++) {
+				char *copy = values[k] ? strdup(values[k]) : NULL;
+
+				for (uint64_t n = 0; n < 6; n += 5) {
+					uint64_t args[3] = {(uintptr_t)copy, n, (uintptr_t) "a"};
+
+					try_hit(&s, texts[i], args);
+				}
+				free(copy);
+			}
+			expr_case_deinit(&s.expr);
+		}
+}
+
+/* If the rest is unreadable, a string does not match by its readable part. */
+static void cut_string(void **state)
+{
+	struct fixture *f = *state;
+	char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct subject s;
+
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	assert_int_equal(mprotect(pages + 4096, 4096, PROT_NONE), 0);
+	memcpy(pages + 4096 - 6, "SELECT", 6);
+	subject_init(&s, f, "8@%rdi", "str(arg0) == \"SELECT\"", true);
+	s.filter((uintptr_t)pages + 4096 - 6, 0, 0);
+	assert_int_equal(stub_host_hits(&f->host), 0);
+	s.filter((uintptr_t) "SELECT", 0, 0);
+	assert_int_equal(stub_host_hits(&f->host), 1);
+	expr_case_deinit(&s.expr);
+	subject_init(&s, f, "8@%rdi", "starts_with(str(arg0), \"SELECT\")", true);
+	s.filter((uintptr_t)pages + 4096 - 6, 0, 0);
+	assert_int_equal(stub_host_hits(&f->host), 2);
+	expr_case_deinit(&s.expr);
+	munmap(pages, 8192);
+}
+
+/* ---- Memory behind pointers ----------------------------------------------------------- */
+
+static void pointers(void **state)
+{
+	struct fixture *f = *state;
+	static const char text[] = "arg0 == 42 && arg1 != 7";
+	uint64_t there = 42;
+	struct subject s;
+
+	subject_init(&s, f, "8@(%rdi) 8@%rsi", text, true);
+	s.filter((uintptr_t)&there, 1, 0);
+	assert_int_equal(stub_host_hits(&f->host), 1);
+	s.filter((uintptr_t)&there, 7, 0);
+	s.filter(16, 1, 0);
+	s.filter(~UINT64_C(0), 1, 0);
+	assert_int_equal(stub_host_hits(&f->host), 1);
+	there = 41;
+	s.filter((uintptr_t)&there, 1, 0);
+	assert_int_equal(stub_host_hits(&f->host), 1);
+	s.value(16, 1, 0);
+	assert_int_equal(stub_host_lost(&f->host), 1);
+	expr_case_deinit(&s.expr);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(operators, setup, teardown),
+		cmocka_unit_test_setup_teardown(random_expressions, setup, teardown),
+		cmocka_unit_test_setup_teardown(strings, setup, teardown),
+		cmocka_unit_test_setup_teardown(cut_string, setup, teardown),
+		cmocka_unit_test_setup_teardown(pointers, setup, teardown),
+	};
+
+#ifndef __x86_64__
+	print_message("stubs are only generated for x86-64\n");
+	return 77;
+#endif
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

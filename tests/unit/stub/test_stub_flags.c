@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stubs in a program that has set unusual flags, which must be unchanged afterwards. With the
+ * alignment check (EFLAGS.AC), what a stub reads may still be misaligned. Single-stepping
+ * (EFLAGS.TF) aborts a restartable sequence at each step; a hit finishes all the same. If the
+ * program has disabled the time stamp counter for itself (PR_SET_TSC), stubs made for it do not
+ * read it.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/stub/stub_variant.h"
+
+enum { TEXT_BYTES = 29, HANG_S = 60, CELL = 1024, DEPTH = 4 };
+
+/* ---- The alignment check ------------------------------------------------------------------ */
+
+static void check_flag(struct variant *v)
+{
+	struct arch_stub stub = variant_stub(v, ARCH_STUB_COUNT);
+
+	v->state.flags = FLAGS_ALWAYS | FLAG_AC | FLAGS_ARITHMETIC;
+	variant_hit(v, stub_host_emit(&v->host, &stub));
+	assert_int_equal(stub_host_hits(&v->host), 1);
+	*v->host.guard = 0;
+	variant_hit(v, stub_host_emit(&v->host, &stub));
+	assert_int_equal(stub_host_hits(&v->host), 1);
+	*v->host.guard = 1;
+}
+
+static void counts(void **state)
+{
+	(void)state;
+	variant_each(check_flag);
+}
+
+/* Each operand at each distance from a word's start. */
+static void check_operands(struct variant *v)
+{
+	static const char *const specs[] = {
+		"8@(%rbx)", "-4@(%rbx)", "2@(%rbx)", "1@(%rbx)", "8@3(%rsp)", "-4@5(%rsp)"};
+	uint8_t *at = v->pages + 64;
+
+	v->state.flags = FLAGS_ALWAYS | FLAG_AC;
+	for (int i = 0; i < TEXT_BYTES; i++)
+		at[i] = 0x11 + i;
+	for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
+		for (int shift = 0; shift < 8; shift++) {
+			struct arch_capture c = variant_capture(specs[i]);
+			const uint8_t *from = at + shift;
+			uint64_t want = 0;
+			size_t bytes;
+
+			v->state.gpr[RBX] = (uintptr_t)from;
+			if (c.arg.base == RSP)
+				from = (uint8_t *)(uintptr_t)v->state.gpr[RSP] + c.arg.disp;
+			memcpy(&want, from, c.arg.size);
+			if (c.arg.is_signed)
+				want = (uint64_t)(int32_t)want;
+			assert_int_equal(variant_record(v, &c, 1, &bytes)[0], want);
+		}
+	}
+}
+
+static void operands(void **state)
+{
+	(void)state;
+	variant_each(check_operands);
+}
+
+static void check_bytes(struct variant *v)
+{
+	struct arch_capture captures[] = {variant_capture("8@%rbx"), variant_capture("8@%rbx"),
+		variant_capture("24@(%rbx)"), variant_capture("16@%xmm7")};
+	char *at = (char *)v->pages + 64;
+
+	v->state.flags = FLAGS_ALWAYS | FLAG_AC;
+	captures[0].is_string = true;
+	captures[1].has_length = true;
+	captures[1].length = variant_capture("4@$23").arg;
+	for (int shift = 0; shift < 8; shift++) {
+		for (int length = 0; length < TEXT_BYTES; length++) {
+			const uint64_t *words;
+			size_t bytes;
+
+			memset(at, 'a', TEXT_BYTES + 16);
+			at[shift + length] = 0;
+			v->state.gpr[RBX] = (uintptr_t)at + shift;
+			words = variant_record(v, captures, 4, &bytes);
+			assert_int_equal(words[0], length);
+			assert_int_equal(words[1], 23);
+			assert_int_equal(words[2], 24);
+			assert_int_equal(words[3], 16);
+			assert_memory_equal(&words[5], at + shift, length);
+		}
+	}
+}
+
+static void strings_and_structures(void **state)
+{
+	(void)state;
+	variant_each(check_bytes);
+}
+
+/* A filter that runs before anything else is saved. */
+static void check_filter(struct variant *v)
+{
+	static const struct arch_expr_node node = {
+		ARCH_EXPR_CAPTURE, true, false, 0, 0, 0, 0, 0, 0};
+	static const struct arch_expr filter = {&node, 1};
+	struct arch_capture c = variant_capture("4@3(%rsp)");
+	struct arch_stub stub = variant_stub(v, ARCH_STUB_COUNT);
+	uint32_t number;
+
+	stub.captures = &c;
+	stub.capture_count = 1;
+	stub.filter = &filter;
+	stub_host_reset(&v->host);
+	v->state.flags = FLAGS_ALWAYS | FLAG_AC | FLAGS_ARITHMETIC;
+	for (number = 0; number < 2; number++) {
+		memcpy((uint8_t *)(uintptr_t)v->state.gpr[RSP] + 3, &number, sizeof(number));
+		variant_hit(v, stub_host_emit(&v->host, &stub));
+	}
+	assert_int_equal(stub_host_hits(&v->host), 1);
+}
+
+static void filters(void **state)
+{
+	(void)state;
+	variant_each(check_filter);
+}
+
+/* ---- The trap flag ------------------------------------------------------------------------ */
+
+static volatile sig_atomic_t steps;
+
+static void on_step(int signal)
+{
+	(void)signal;
+	steps = steps + 1;
+}
+
+static void step(struct variant *v, const struct arch_stub *stub)
+{
+	const void *entry = stub_host_emit(&v->host, stub);
+
+	steps = 0;
+	v->state.flags = FLAGS_ALWAYS | FLAG_TRAP;
+	variant_hit(v, entry);
+	assert_true(steps > 10);
+}
+
+static void check_steps(struct variant *v)
+{
+	static const struct arch_expr_node node = {
+		.kind = ARCH_EXPR_CONST, .wide = true, .value = 7};
+	static const struct arch_expr seven = {&node, 1};
+	struct arch_stub stub = variant_stub(v, ARCH_STUB_COUNT);
+	uint64_t count = 0;
+	size_t bytes;
+
+	stub.every = 2;
+	step(v, &stub);
+	step(v, &stub);
+	assert_int_equal(stub_host_hits(&v->host), 1);
+	stub = variant_stub(v, ARCH_STUB_RECORD);
+	step(v, &stub);
+	assert_non_null(stub_host_only_record(&v->host, &bytes));
+	stub = variant_stub(v, ARCH_STUB_GATHER);
+	stub.gather = (struct arch_gather){
+		.parts = ARCH_GATHER_SUM | ARCH_GATHER_EXTREMES, .value = &seven, .cell = CELL};
+	step(v, &stub);
+	stub.gather.value = NULL;
+	stub.flights = (struct arch_flights){
+		.table = (uintptr_t)v->pages, .entries = 4, .depth = DEPTH, .pair = 1};
+	stub.kind = ARCH_STUB_BEGIN;
+	step(v, &stub);
+	stub.kind = ARCH_STUB_GATHER;
+	step(v, &stub);
+	for (uint32_t set = 0; set <= v->host.cpus; set++)
+		count += ((const struct probe_cell *)(v->host.slots +
+						      ((size_t)set << HOST_SLOTS_SHIFT) + CELL))
+				 ->count;
+	assert_int_equal(count, 2);
+	assert_int_equal(stub_host_lost(&v->host), 0);
+}
+
+static void steps_come_to_an_end(void **state)
+{
+	static uint8_t memory[1 << 16];
+	stack_t stack = {.ss_sp = memory, .ss_size = sizeof(memory)};
+	struct sigaction act = {.sa_handler = on_step, .sa_flags = SA_ONSTACK};
+
+	(void)state;
+	assert_int_equal(sigaltstack(&stack, NULL), 0);
+	assert_int_equal(sigaction(SIGTRAP, &act, NULL), 0);
+	alarm(HANG_S);
+	variant_each(check_steps);
+	alarm(0);
+}
+
+/* ---- The time stamp counter --------------------------------------------------------------- */
+
+static uint64_t kernel_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* A hit in a thread that may not read the counter. */
+static void hit_sealed(struct variant *v, const struct arch_stub *stub)
+{
+	const void *entry = stub_host_emit(&v->host, stub);
+
+	assert_int_equal(prctl(PR_SET_TSC, PR_TSC_SIGSEGV), 0);
+	variant_hit(v, entry);
+	assert_int_equal(prctl(PR_SET_TSC, PR_TSC_ENABLE), 0);
+}
+
+static void check_sealed(struct variant *v)
+{
+	struct arch_capture c = variant_capture("8@%rdi");
+	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	uint64_t before = kernel_ns(), time;
+	const struct probe_cell *cell;
+	size_t bytes;
+
+	stub.thread.no_counter = stub.may_ask_time = true;
+	if (stub.thread.has_rseq) { /* no call in a sequence */
+		assert_int_equal(
+			arch_x86_64.stub(&stub, 4096, v->pages, PAGE, &(struct arch_stub_code){0}),
+			ARCH_STUB_UNSUPPORTED);
+		return;
+	}
+	stub.captures = &c;
+	stub.capture_count = stub.recorded = 1;
+	hit_sealed(v, &stub);
+	time = stub_host_only_record(&v->host, &bytes)->time;
+	assert_true(time >= before && time <= kernel_ns());
+	stub.kind = ARCH_STUB_BEGIN;
+	stub.flights = (struct arch_flights){
+		.table = (uintptr_t)v->pages, .entries = 4, .depth = DEPTH, .pair = 1};
+	hit_sealed(v, &stub);
+	usleep(1000);
+	stub.kind = ARCH_STUB_GATHER;
+	stub.gather =
+		(struct arch_gather){.parts = ARCH_GATHER_SUM | ARCH_GATHER_LAST, .cell = CELL};
+	hit_sealed(v, &stub);
+	cell = (const void *)(v->host.slots + ((size_t)v->host.cpus << HOST_SLOTS_SHIFT) + CELL);
+	assert_int_equal(cell->count, 1);
+	assert_true(cell->sum >= 1000000 && cell->sum < kernel_ns() - before);
+	assert_true(cell->last_time > time && cell->last_time <= kernel_ns());
+}
+
+static void times_without_the_counter(void **state)
+{
+	(void)state;
+	variant_each(check_sealed);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counts),
+		cmocka_unit_test(operands),
+		cmocka_unit_test(strings_and_structures),
+		cmocka_unit_test(filters),
+		cmocka_unit_test(steps_come_to_an_end),
+		cmocka_unit_test(times_without_the_counter),
+	};
+
+#ifndef __x86_64__
+	return 77; /* these stubs only run on x86-64 */
+#endif
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Gathering stubs: cells and tables of keys, in one thread, and in many under a storm of
+ * signals.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/stub/stub_gathering.h"
+
+enum { ENTRIES = 64, OWNER = 5 };
+
+/* ---- Cells -------------------------------------------------------------------------- */
+
+static void cells(void **state)
+{
+	static const uint64_t values[] = {0, 1, 31, 32, 63, 64, 65, 1000, 123456789, UINT64_MAX,
+		UINT64_C(1) << 63, (UINT64_C(1) << 63) - 1, (uint64_t)-5};
+	struct gathering *c = *state;
+
+	for (int variant = 0; variant < 4; variant++) {
+		bool is_signed = variant & 1, rseq = variant & 2;
+		struct arch_stub stub = gathering_stub(c, rseq,
+			ARCH_GATHER_SUM | ARCH_GATHER_EXTREMES | ARCH_GATHER_LAST |
+				ARCH_GATHER_BUCKETS);
+		struct totals t;
+		uint64_t sum = 0, bias = is_signed ? CELL_BIAS : 0, most = 0, least = 0;
+
+		stub.gather.is_signed = is_signed;
+		stub_host_reset(&c->host);
+		c->site = stub_host_emit_site(&c->host, &stub);
+		for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+			uint64_t biased = values[i] + bias;
+
+			c->site(values[i], 0, 0);
+			sum += values[i];
+			most = biased > most ? biased : most;
+			least = ~biased > least ? ~biased : least;
+		}
+		t = gathering_totals(c);
+		assert_int_equal(t.sum, sum);
+		assert_int_equal(t.most, most);
+		assert_int_equal(t.least, least);
+		assert_int_equal(t.last, (uint64_t)-5);
+		assert_int_equal(t.bucketed, sizeof(values) / sizeof(*values));
+		assert_int_equal(t.count, 0);
+		assert_int_equal(t.buckets[0], 1);
+		assert_int_equal(t.buckets[31], 1);
+		assert_int_equal(t.buckets[32], 1);
+		assert_int_equal(t.buckets[63], 1);
+		assert_int_equal(t.buckets[64], 2);
+		assert_int_equal(t.buckets[4 * 32 + (1000 >> 4)], 1);
+		assert_int_equal(t.buckets[CELL_NEGATIVE], is_signed ? 3 : 0);
+		assert_int_equal(t.buckets[CELL_NEGATIVE - 1], is_signed ? 0 : 2);
+		stub_host_reset(&c->host);
+		stub.gather.parts = 0;
+		c->site = stub_host_emit_site(&c->host, &stub);
+		for (int i = 0; i < 7; i++)
+			c->site(1, 0, 0);
+		assert_int_equal(gathering_totals(c).count, 7);
+	}
+}
+
+static void hit_number(void *data, uint64_t number)
+{
+	struct gathering *c = data;
+
+	c->site(number % 1000, number % 10, 0);
+}
+
+/* The sum of number % 1000 below `hits`. */
+static uint64_t sum_below(uint64_t hits)
+{
+	uint64_t rest = hits % 1000;
+
+	return hits / 1000 * 499500 + rest * (rest - (rest > 0)) / 2;
+}
+
+static void cells_by_many(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int rseq = 0; rseq < 2; rseq++) {
+		struct arch_stub stub = gathering_stub(
+			c, rseq, ARCH_GATHER_SUM | ARCH_GATHER_EXTREMES | ARCH_GATHER_BUCKETS);
+		struct totals t;
+
+		stub_host_reset(&c->host);
+		c->site = stub_host_emit_site(&c->host, &stub);
+		gathering_run(c, hit_number, true);
+		t = gathering_totals(c);
+		assert_int_equal(
+			t.bucketed, (uint64_t)GATHERING_THREADS * GATHERING_HITS + c->signals);
+		assert_int_equal(t.sum,
+			GATHERING_THREADS * sum_below(GATHERING_HITS) + sum_below(c->signals));
+		assert_int_equal(t.most, 999);
+		assert_int_equal(~t.least, 0);
+	}
+}
+
+/* ---- Keys ----------------------------------------------------------------------------- */
+
+static void add_keys(struct arch_stub *stub, bool string)
+{
+	struct arch_gather *g = &stub->gather;
+
+	g->keys[0] = string ? (struct arch_key){.string = 2}
+			    : (struct arch_key){.number = &gathering_second};
+	g->key_count = 1;
+	g->owner = OWNER;
+	g->entries = ENTRIES;
+	g->entry_cell = 24 + (string ? GATHERING_STRING_MAX : 0);
+	g->entry_bytes = (g->entry_cell + GATHERING_CELL_BYTES + 63) / 64 * 64;
+}
+
+static struct totals key_totals(
+	const struct gathering *c, const struct arch_gather *g, uint64_t word, const char *bytes)
+{
+	struct totals t = {0};
+
+	for (uint32_t set = 0; set <= c->host.cpus; set++)
+		for (uint32_t i = 0; i < g->entries; i++) {
+			const uint8_t *entry = gathering_set(c, set) + (size_t)i * g->entry_bytes;
+			uint64_t head[3];
+
+			memcpy(head, entry, sizeof(head));
+			if (!head[0] || head[2] != word ||
+				(bytes && memcmp(entry + 24, bytes, (uint32_t)word)))
+				continue;
+			assert_int_equal(head[0] & 1, 1);
+			assert_int_equal(head[1], OWNER);
+			t.entries++;
+			gathering_add(&t, (const struct probe_cell *)(entry + g->entry_cell));
+		}
+	return t;
+}
+
+/* Not in the table that all threads share. */
+static uint32_t entries_used(const struct gathering *c, const struct arch_gather *g)
+{
+	uint32_t used = 0;
+
+	for (uint32_t set = 0; set < c->host.cpus; set++)
+		for (uint32_t i = 0; i < g->entries; i++)
+			used += *(const uint64_t *)(gathering_set(c, set) +
+						    (size_t)i * g->entry_bytes) != 0;
+	return used;
+}
+
+static void number_keys(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int rseq = 0; rseq < 2; rseq++) {
+		struct arch_stub stub =
+			gathering_stub(c, rseq, ARCH_GATHER_SUM | ARCH_GATHER_BUCKETS);
+		uint64_t count = 0, sum = 0;
+
+		add_keys(&stub, false);
+		stub_host_reset(&c->host);
+		c->site = stub_host_emit_site(&c->host, &stub);
+		gathering_run(c, hit_number, true);
+		for (uint64_t key = 0; key < 10; key++) {
+			struct totals t = key_totals(c, &stub.gather, key, NULL);
+
+			assert_true(t.entries > 0);
+			assert_true(
+				t.bucketed >= (uint64_t)GATHERING_THREADS * GATHERING_HITS / 10);
+			count += t.bucketed;
+			sum += t.sum;
+			for (uint64_t v = 0; v < 32; v++)
+				assert_true(v % 10 == key ? t.buckets[v] > 0 : !t.buckets[v]);
+		}
+		assert_int_equal(count, (uint64_t)GATHERING_THREADS * GATHERING_HITS + c->signals);
+		assert_int_equal(
+			sum, GATHERING_THREADS * sum_below(GATHERING_HITS) + sum_below(c->signals));
+		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
+		/* In a set of its own there is no interference. */
+		if (rseq)
+			assert_true(entries_used(c, &stub.gather) <= 10 * c->host.cpus);
+	}
+}
+
+static const char *const names[] = {"", "a", "ab", "abcdefg", "abcdefgh", "abcdefghi",
+	"sixteen letters!", "sixteen letters?", "a string that is longer than is kept, and is cut"};
+enum { NAMES = sizeof(names) / sizeof(*names) };
+
+static void hit_name(void *data, uint64_t number)
+{
+	struct gathering *c = data;
+
+	c->site((uintptr_t)names[number % NAMES], 0, 0);
+}
+
+static void string_keys(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int rseq = 0; rseq < 2; rseq++) {
+		struct arch_stub stub = gathering_stub(c, rseq, 0);
+		uint64_t total = 0;
+
+		stub.gather.value = NULL;
+		add_keys(&stub, true);
+		stub_host_reset(&c->host);
+		c->site = stub_host_emit_site(&c->host, &stub);
+		gathering_run(c, hit_name, true);
+		for (size_t i = 0; i < NAMES; i++) {
+			uint64_t word = strlen(names[i]);
+			struct totals t;
+
+			if (word > GATHERING_STRING_MAX)
+				word = GATHERING_STRING_MAX | UINT64_C(1)
+								      << RING_STRING_TRUNCATED_BIT;
+			t = key_totals(c, &stub.gather, word, names[i]);
+			assert_true(
+				t.count >= (uint64_t)GATHERING_THREADS * GATHERING_HITS / NAMES);
+			total += t.count;
+		}
+		assert_int_equal(total, (uint64_t)GATHERING_THREADS * GATHERING_HITS + c->signals);
+		c->site(8, 0, 0); /* no string: a key of its own */
+		assert_int_equal(
+			key_totals(c, &stub.gather, UINT64_C(1) << RING_STRING_NULL_BIT, NULL)
+				.count,
+			1);
+	}
+}
+
+static void full_tables(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int rseq = 0; rseq < 2; rseq++) {
+		struct arch_stub stub = gathering_stub(c, rseq, 0);
+		uint64_t kept = 0, lost;
+
+		stub.gather.value = NULL;
+		add_keys(&stub, false);
+		stub_host_reset(&c->host);
+		c->site = stub_host_emit_site(&c->host, &stub);
+		for (uint64_t key = 0; key < 10000; key++)
+			c->site(0, key, 0);
+		for (uint64_t key = 0; key < 10000; key++)
+			kept += key_totals(c, &stub.gather, key, NULL).count;
+		lost = gathering_slots(c, offsetof(struct probe_slot, lost));
+		assert_int_equal(kept + lost, 10000);
+		assert_true(kept >= TABLE_PROBES_MAX && kept <= (uint64_t)ENTRIES * c->host.cpus);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(cells, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(cells_by_many, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(number_keys, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(string_keys, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(full_tables, gathering_setup, gathering_teardown),
+	};
+
+#ifndef __x86_64__
+	return 77; /* these stubs only run on x86-64 */
+#endif
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stubs of begins and ends, by thread and by key, in one thread, and in many under a storm of
+ * signals; for one process, and where forked children share the table.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/stub/stub_gathering.h"
+
+enum {
+	PAIR = 3,
+	DEPTH = 100,
+	FLIGHTS = 64,
+	FLIGHT_BYTES = (sizeof(struct probe_flight) + 8 * DEPTH + 63) / 64 * 64
+};
+_Static_assert(FLIGHTS *FLIGHT_BYTES <= GATHERING_EXTRA_BYTES, "there is room");
+
+/* The number of the process, and the last that was given out. */
+static uint32_t process, processes;
+static uint32_t entries = FLIGHTS;
+
+static void emit_pair(
+	struct gathering *c, bool rseq, bool forks, const struct arch_expr *match, uint32_t depth)
+{
+	struct arch_stub stub = gathering_stub(
+		c, rseq, ARCH_GATHER_SUM | ARCH_GATHER_EXTREMES | ARCH_GATHER_BUCKETS);
+
+	stub_host_reset(&c->host);
+	memset(c->extra, 0, (size_t)FLIGHTS * FLIGHT_BYTES);
+	stub.gather.value = NULL;
+	stub.flights = (struct arch_flights){.table = (uintptr_t)c->extra,
+		.entries = entries,
+		.depth = depth,
+		.pair = PAIR,
+		.match = match};
+	if (forks) {
+		stub.flights.process = (uintptr_t)&process;
+		stub.flights.processes = (uintptr_t)&processes;
+	}
+	process = processes = 1;
+	c->end = stub_host_emit_site(&c->host, &stub);
+	stub.kind = ARCH_STUB_BEGIN;
+	c->site = stub_host_emit_site(&c->host, &stub);
+}
+
+static uint64_t in_flight(const struct gathering *c)
+{
+	uint64_t total = 0;
+
+	for (int i = 0; i < FLIGHTS; i++) {
+		const struct probe_flight *f =
+			(const struct probe_flight *)(c->extra + (size_t)i * FLIGHT_BYTES);
+
+		assert_int_not_equal(f->state, FLIGHT_TAKEN);
+		if (f->state == FLIGHT_PAIR + PAIR)
+			total += f->depth;
+	}
+	return total;
+}
+
+static uint64_t unmatched(const struct gathering *c)
+{
+	return gathering_slots(c, offsetof(struct probe_slot, unmatched));
+}
+
+static void wait_ticks(uint64_t n)
+{
+	for (uint64_t start = gathering_ticks(); gathering_ticks() - start < n;)
+		;
+}
+
+static void pairs_by_thread(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int kind = 0; kind < 4; kind++) {
+		struct totals t;
+		uint64_t start, middle;
+
+		emit_pair(c, kind & 1, kind & 2, NULL, DEPTH);
+		c->end(0, 0, 0); /* nothing has begun */
+		assert_int_equal(unmatched(c), 1);
+		start = gathering_ticks();
+		c->site(0, 0, 0);
+		wait_ticks(100000);
+		middle = gathering_ticks();
+		c->site(0, 0, 0); /* nested */
+		assert_int_equal(in_flight(c), 2);
+		wait_ticks(50000);
+		c->end(0, 0, 0);
+		t = gathering_totals(c);
+		assert_true(t.most >= 50000 && t.most <= gathering_ticks() - middle);
+		c->end(0, 0, 0);
+		t = gathering_totals(c);
+		assert_true(t.most >= 150000 && t.most <= gathering_ticks() - start);
+		assert_true(~t.least >= 50000 && ~t.least < t.most);
+		assert_int_equal(t.sum, t.most + ~t.least);
+		assert_int_equal(t.bucketed, 2);
+		assert_int_equal(in_flight(c), 0);
+		c->end(0, 0, 0);
+		assert_int_equal(unmatched(c), 2);
+		for (int i = 0; i < DEPTH + 5; i++)
+			c->site(0, 0, 0);
+		assert_int_equal(in_flight(c), DEPTH);
+		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 5);
+		for (int i = 0; i < DEPTH + 5; i++)
+			c->end(0, 0, 0);
+		assert_int_equal(unmatched(c), 7);
+		assert_int_equal(gathering_totals(c).bucketed, DEPTH + 2);
+	}
+}
+
+/* Three deep, in threads and in the handlers that interrupt them. */
+static void nest(void *data, uint64_t number)
+{
+	struct gathering *c = data;
+
+	c->site(number, 0, 0);
+	c->site(number, 0, 0);
+	c->end(number, 0, 0);
+	c->site(number, 0, 0);
+	c->end(number, 0, 0);
+	c->end(number, 0, 0);
+}
+
+static void pairs_by_many_threads(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int kind = 0; kind < 4; kind++) {
+		emit_pair(c, kind & 1, kind & 2, NULL, DEPTH);
+		gathering_run(c, nest, kind & 1);
+		assert_int_equal(gathering_totals(c).bucketed,
+			3 * ((uint64_t)GATHERING_THREADS * GATHERING_HITS +
+				    (kind & 1 ? c->signals : 0)));
+		assert_int_equal(unmatched(c), 0);
+		assert_int_equal(in_flight(c), 0);
+		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
+	}
+}
+
+/* A thread that inherits a dead one's thread pointer does not inherit its begins. */
+static void *begin_only(void *data)
+{
+	((struct gathering *)data)->site(0, 0, 0);
+	return NULL;
+}
+
+static void *end_only(void *data)
+{
+	((struct gathering *)data)->end(0, 0, 0);
+	return NULL;
+}
+
+static void pairs_of_dead_threads(void **state)
+{
+	struct gathering *c = *state;
+	void *(*const bodies[])(void *) = {begin_only, end_only, begin_only, end_only};
+
+	if (!c->host.thread.has_tid)
+		skip();
+	for (int forks = 0; forks < 2; forks++) {
+		emit_pair(c, true, forks, NULL, DEPTH);
+		for (int i = 0; i < 4; i++) {
+			pthread_t thread;
+
+			assert_int_equal(pthread_create(&thread, NULL, bodies[i], c), 0);
+			pthread_join(thread, NULL);
+		}
+		assert_int_equal(gathering_totals(c).bucketed, 0);
+		assert_int_equal(unmatched(c), 2);
+	}
+}
+
+/* Begun here, ended by another thread. */
+static void *end_keys(void *data)
+{
+	struct gathering *c = data;
+
+	for (uint64_t key = 0; key < 8; key++)
+		c->end(key, 0, 0);
+	return NULL;
+}
+
+static void pairs_by_key(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int kind = 0; kind < 4; kind++) {
+		pthread_t thread;
+
+		emit_pair(c, kind & 1, kind & 2, &gathering_first, 4);
+		for (uint64_t key = 0; key < 8; key++)
+			c->site(key, 0, 0);
+		assert_int_equal(pthread_create(&thread, NULL, end_keys, c), 0);
+		pthread_join(thread, NULL);
+		assert_int_equal(gathering_totals(c).bucketed, 8);
+		assert_int_equal(unmatched(c), 0);
+		c->end(3, 0, 0);
+		assert_int_equal(unmatched(c), 1);
+		for (int i = 0; i < 5; i++)
+			c->site(3, 0, 0);
+		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 1);
+		for (int i = 0; i < 5; i++)
+			c->end(3, 0, 0);
+		assert_int_equal(unmatched(c), 2);
+		assert_int_equal(in_flight(c), 0);
+		assert_int_equal(gathering_totals(c).bucketed, 12);
+	}
+}
+
+/* Many keys come and go in a small table, each within one call. */
+static void come_and_go(void *data, uint64_t number)
+{
+	struct gathering *c = data;
+	uint64_t key = (uint64_t)gettid() << 32 | (number & 0xffff);
+
+	c->site(key, 0, 0);
+	c->end(key, 0, 0);
+}
+
+static void pairs_by_many_keys(void **state)
+{
+	struct gathering *c = *state;
+	uint64_t done, lost;
+
+	for (int forks = 0; forks < 2; forks++) {
+		emit_pair(c, true, forks, &gathering_first, 4);
+		gathering_run(c, come_and_go, false);
+		done = gathering_totals(c).bucketed;
+		lost = gathering_slots(c, offsetof(struct probe_slot, lost));
+		assert_int_equal(done + unmatched(c), (uint64_t)GATHERING_THREADS * GATHERING_HITS);
+		assert_true(unmatched(c) <= lost);
+		assert_int_equal(in_flight(c), 0);
+	}
+}
+
+/* ---- Processes ---------------------------------------------------------------------------- */
+
+/* By thread and by key: what one process began, no other one ends. */
+static void pairs_by_process(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int kind = 0; kind < 4; kind++) {
+		emit_pair(c, kind & 1, true, kind & 2 ? &gathering_first : NULL, DEPTH);
+		for (process = 1; process <= 20; process++) {
+			c->site(7, 0, 0);
+			c->site(7, 0, 0);
+		}
+		assert_int_equal(in_flight(c), 40);
+		process = 21;
+		c->end(7, 0, 0);
+		assert_int_equal(unmatched(c), 1);
+		for (int round = 0; round < 3; round++)
+			for (process = 20; process > 0; process--)
+				c->end(7, 0, 0);
+		assert_int_equal(unmatched(c), 21);
+		assert_int_equal(gathering_totals(c).bucketed, 40);
+		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
+		assert_int_equal(in_flight(c), 0);
+		assert_int_equal(processes, 1);
+	}
+}
+
+/* Whoever has no number takes one, which is never 0, and keeps it. */
+static void numbers_of_processes(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int kind = 0; kind < 4; kind++) {
+		emit_pair(c, kind & 1, true, kind & 2 ? &gathering_first : NULL, DEPTH);
+		c->site(7, 0, 0);
+		process = 0;
+		c->end(7, 0, 0);
+		assert_int_equal(process, 2);
+		process = 0;
+		c->site(7, 0, 0);
+		c->end(7, 0, 0);
+		assert_int_equal(process, 3);
+		assert_int_equal(processes, 3);
+		assert_int_equal(unmatched(c), 1);
+		assert_int_equal(gathering_totals(c).bucketed, 1);
+		processes = UINT32_MAX;
+		process = 0;
+		c->site(7, 0, 0);
+		assert_int_equal(process, 1);
+	}
+}
+
+/* Processes that have ended leave room to those that come. */
+static void pairs_of_many_processes(void **state)
+{
+	enum { PROCESSES = 100 * FLIGHTS };
+	struct gathering *c = *state;
+
+	for (int kind = 0; kind < 4; kind++) {
+		emit_pair(c, kind & 1, true, kind & 2 ? &gathering_first : NULL, DEPTH);
+		c->site(7, 0, 0); /* begun before all of them, ended after them */
+		for (process = 2; process < 2 + PROCESSES; process++) {
+			c->site(7, 0, 0);
+			c->site(7, 0, 0);
+			c->end(7, 0, 0);
+			c->end(7, 0, 0);
+		}
+		assert_int_equal(in_flight(c), 1);
+		process = 1;
+		c->end(7, 0, 0);
+		c->site(7, 0, 0);
+		c->end(7, 0, 0);
+		assert_int_equal(gathering_totals(c).bucketed, 2 * PROCESSES + 2);
+		assert_int_equal(unmatched(c), 0);
+		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
+	}
+}
+
+/*
+ * More threads than entries: they take each other's, and whoever finds none has no begin, and then
+ * no end. Each has a thread pointer of its own, as processes have numbers.
+ */
+static void pairs_without_room(void **state)
+{
+	struct gathering *c = *state;
+
+	entries = 4;
+	for (int rseq = 0; rseq < 2; rseq++) {
+		uint64_t hits, lost;
+
+		emit_pair(c, rseq, true, NULL, DEPTH);
+		gathering_run(c, nest, rseq);
+		hits = 3 * ((uint64_t)GATHERING_THREADS * GATHERING_HITS + (rseq ? c->signals : 0));
+		lost = gathering_slots(c, offsetof(struct probe_slot, lost));
+		assert_int_equal(gathering_totals(c).bucketed + lost, hits);
+		assert_int_equal(unmatched(c), lost);
+		assert_int_equal(in_flight(c), 0);
+	}
+	entries = FLIGHTS;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			pairs_by_thread, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(
+			pairs_by_many_threads, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(
+			pairs_of_dead_threads, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(pairs_by_key, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(
+			pairs_by_many_keys, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(
+			pairs_by_process, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(
+			numbers_of_processes, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(
+			pairs_of_many_processes, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(
+			pairs_without_room, gathering_setup, gathering_teardown),
+	};
+
+#ifndef __x86_64__
+	return 77; /* these stubs only run on x86-64 */
+#endif
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* Stubs that capture the stack: its bytes up to its end, and return addresses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/stub/stub_host.h"
+
+enum { STACK_PAGES = 8, PAGE = 4096, MAGIC_WORDS = 16, LOCAL_BYTES = 2000 };
+#define MAGIC UINT64_C(0x5eed5eed12345678)
+
+static int setup(void **state)
+{
+	struct stub_host *host = calloc(1, sizeof(*host));
+
+	stub_host_init(host, true);
+	*state = host;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	stub_host_deinit(*state);
+	free(*state);
+	return 0;
+}
+
+static stub_host_site *emit_site(
+	struct stub_host *host, enum arch_capture_stack stack, uint16_t bytes)
+{
+	struct arch_capture capture = {.stack = stack, .bytes_max = bytes};
+	struct arch_stub stub = stub_host_stub(host, true);
+
+	stub_host_reset(host);
+	stub.kind = ARCH_STUB_RECORD;
+	stub.captures = &capture;
+	stub.capture_count = stub.recorded = 1;
+	return stub_host_emit_site(host, &stub);
+}
+
+/* The word and the bytes of the only record. */
+static const uint8_t *captured(const struct stub_host *host, uint64_t *word_ret)
+{
+	size_t bytes;
+	const struct ring_record *record = stub_host_only_record(host, &bytes);
+
+	assert_non_null(record);
+	memcpy(word_ret, record + 1, sizeof(*word_ret));
+	assert_true(bytes >= sizeof(*record) + 8 + (uint32_t)*word_ret);
+	return (const uint8_t *)(record + 1) + 8;
+}
+
+static void whole_bytes(void **state)
+{
+	struct stub_host *host = *state;
+	static const uint16_t sizes[] = {8, 512, 4096, 8192};
+
+	volatile uint8_t room[16384]; /* so that the stack does not end just above */
+
+	room[0] = room[sizeof(room) - 1] = 1;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		stub_host_site *site = emit_site(host, ARCH_STACK_BYTES, sizes[i]);
+		volatile uint64_t magic[MAGIC_WORDS];
+		const uint8_t *bytes;
+		uint64_t word;
+		int found = 0;
+
+		for (int k = 0; k < MAGIC_WORDS; k++)
+			magic[k] = MAGIC + k;
+		site(magic[0], 0, 0);
+		bytes = captured(host, &word);
+		assert_int_equal(word, sizes[i]);
+		for (size_t at = 0; at + sizeof(magic) <= sizes[i]; at += 8)
+			found += memcmp(bytes + at, (const void *)magic, sizeof(magic)) == 0;
+		assert_int_equal(found, sizes[i] > 8);
+	}
+}
+
+/* ---- A stack that ends nearby --------------------------------------------------------- */
+
+struct small {
+	ucontext_t caller, callee;
+	stub_host_site *site;
+	uint8_t *stack;
+};
+
+static void on_small_stack(unsigned int low, unsigned int high)
+{
+	struct small *s = (struct small *)((uintptr_t)high << 32 | low);
+	volatile uint8_t local[LOCAL_BYTES];
+
+	for (int i = 0; i < LOCAL_BYTES; i++)
+		local[i] = (uint8_t)(i * 7);
+	s->site(local[5], 0, 0);
+	local[0] = 1; /* keeps it alive until here */
+}
+
+static void bytes_end_with_the_stack(void **state)
+{
+	struct stub_host *host = *state;
+	struct small s = {.site = emit_site(host, ARCH_STACK_BYTES, ARCH_STACK_MAX - 8)};
+	uint8_t *memory = mmap(NULL, (STACK_PAGES + 1) * PAGE, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const uint8_t *bytes;
+	uint64_t word, length;
+
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	assert_int_equal(mprotect(memory + STACK_PAGES * PAGE, PAGE, PROT_NONE), 0);
+	getcontext(&s.callee);
+	s.callee.uc_stack.ss_sp = memory + (STACK_PAGES - 4) * PAGE;
+	s.callee.uc_stack.ss_size = 4 * PAGE;
+	s.callee.uc_link = &s.caller;
+	makecontext(&s.callee, (void (*)(void))on_small_stack, 2, (unsigned int)(uintptr_t)&s,
+		(unsigned int)((uintptr_t)&s >> 32));
+	assert_int_equal(swapcontext(&s.caller, &s.callee), 0);
+	bytes = captured(host, &word);
+	length = (uint32_t)word;
+	assert_int_equal(word >> 32, 1 << (RING_STRING_TRUNCATED_BIT - 32));
+	assert_true(length > LOCAL_BYTES && length < 4 * PAGE);
+	/* The contents of the caller's own variable. */
+	assert_memory_equal(bytes + length - LOCAL_BYTES / 2 - 256,
+		memory + STACK_PAGES * PAGE - LOCAL_BYTES / 2 - 256, LOCAL_BYTES / 2);
+	munmap(memory, (STACK_PAGES + 1) * PAGE);
+}
+
+/* ---- Return addresses ------------------------------------------------------------------ */
+
+/* __builtin_frame_address() makes the compiler keep a frame pointer. */
+static __attribute__((noinline)) uintptr_t recurse(stub_host_site *site, int depth)
+{
+	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+
+	if (depth == 0)
+		site(0, 0, 0);
+	else
+		frame += recurse(site, depth - 1);
+	__asm__ volatile("" : "+r"(frame)); /* no tail call */
+	return frame;
+}
+
+static void frames(void **state)
+{
+	struct stub_host *host = *state;
+	uint64_t pcs[ARCH_FRAMES_MAX], word;
+	const uint8_t *bytes;
+
+	recurse(emit_site(host, ARCH_STACK_FRAMES, 8 * 12), 9);
+	bytes = captured(host, &word);
+	assert_true(word >= 10 * 8 && word <= 12 * 8);
+	memcpy(pcs, bytes, word);
+	/* The first one is where the frame of depth 0 returns to. */
+	for (int i = 1; i < 9; i++)
+		assert_int_equal(pcs[i], pcs[0]);
+	assert_int_not_equal(pcs[9], pcs[0]);
+	recurse(emit_site(host, ARCH_STACK_FRAMES, 8 * 4), 9);
+	captured(host, &word);
+	assert_int_equal(word, 4 * 8);
+}
+
+/* Calls the site with something else in %rbp. */
+static void call_with_rbp(stub_host_site *site, uint64_t rbp)
+{
+	/* %rbx is callee-saved, and is not %rbp. */
+	__asm__ volatile("lea -128(%%rsp), %%rsp\n\t"
+			 "push %%rbp\n\t"
+			 "mov %%rdx, %%rbp\n\t"
+			 "call *%%rbx\n\t"
+			 "pop %%rbp\n\t"
+			 "lea 128(%%rsp), %%rsp"
+			 : "+d"(rbp)
+			 : "b"(site)
+			 : "rax", "rcx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory", "cc");
+}
+
+static void no_frames(void **state)
+{
+	struct stub_host *host = *state;
+	uint64_t here[4] = {0};
+	const uint64_t values[] = {0, 1, 8, UINT64_MAX, UINT64_MAX - 7, (uintptr_t)here + 1,
+		(uintptr_t)host & ~UINT64_C(7), ((uintptr_t)here & ~UINT64_C(7)) - (1 << 16)};
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		uint64_t word;
+
+		call_with_rbp(emit_site(host, ARCH_STACK_FRAMES, 8 * 12), values[i]);
+		captured(host, &word);
+		assert_int_equal(word, 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(whole_bytes, setup, teardown),
+		cmocka_unit_test_setup_teardown(bytes_end_with_the_stack, setup, teardown),
+		cmocka_unit_test_setup_teardown(frames, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_frames, setup, teardown),
+	};
+
+#ifndef __x86_64__
+	return 77; /* these stubs only run on x86-64 */
+#endif
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
