@@ -76,27 +76,41 @@ enum image_state {
 	IMAGE_DENIED /* it cannot be read: a program of another user */
 };
 
-static enum image_state image_read(pid_t pid, struct image *ret)
+/* How many bytes of its auxiliary vector could be read; -1 and errno: not opened. */
+static ssize_t read_auxv(pid_t pid, uint64_t auxv[AUXV_MAX][2])
 {
-	uint64_t auxv[AUXV_MAX][2];
 	char path[48];
 	ssize_t length;
 	int fd;
 
-	*ret = (struct image){0};
 	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) /* what belongs to a process that is exiting is root's, too */
+	if (fd < 0)
+		return -1;
+	length = read(fd, auxv, AUXV_MAX * sizeof(auxv[0]));
+	close(fd);
+	return length > 0 ? length : 0;
+}
+
+static enum image_state image_read(pid_t pid, struct image *ret)
+{
+	uint64_t auxv[AUXV_MAX][2];
+	ssize_t length = read_auxv(pid, auxv);
+
+	*ret = (struct image){0};
+	if (length < 0) /* what belongs to a process that is exiting is root's, too */
 		return errno != ENOENT && procfs_status_number(pid, "VmSize:") >= 0 ? IMAGE_DENIED
 										    : IMAGE_GONE;
-	length = read(fd, auxv, sizeof(auxv));
-	close(fd);
-	for (size_t i = 0; length > 0 && i < (size_t)length / sizeof(auxv[0]); i++)
+	for (size_t i = 0; i < (size_t)length / sizeof(auxv[0]); i++)
 		if (auxv[i][0] == AT_RANDOM)
 			ret->address = auxv[i][1];
-	/* A 32-bit program's vector means nothing here, but differs from a 64-bit one's. */
-	if (ret->address)
-		memory_read(pid, ret->address, ret->random, sizeof(ret->random));
+	/*
+	 * A 32-bit program's vector means nothing here, but differs from a 64-bit one's. Or it has
+	 * ended since the vector was read: then there is none any more.
+	 */
+	if (ret->address && memory_read(pid, ret->address, ret->random, sizeof(ret->random)) !=
+				    sizeof(ret->random))
+		length = read_auxv(pid, auxv);
 	return length > 0 ? IMAGE_READ : IMAGE_GONE;
 }
 
