@@ -19,7 +19,8 @@
  *
  * If the instructions after it must stay, a pun changes only the first byte of the nop:
  * a breakpoint there replaces ours, and its thread continues at bytes of the file;
- * nothing is counted until we write the byte again.
+ * nothing is counted until we write the byte again. It must not rely on the nop of another site:
+ * a breakpoint there would lead the jump elsewhere.
  *
  * Sites may be adjacent, one nop after the other. Each nop may have a breakpoint of
  * another tool, so all of them stay, and one jump after the last is the patch of all
@@ -73,6 +74,9 @@ static const char no_spare[] =
 
 static const char no_nop[] = "the bytes there are not the nop that the note promises";
 
+static const char is_in_distance[] = "the nop of another site, where other tools put breakpoints, "
+				     "would be part of the jump's distance";
+
 bool plan_is_ocaml(const char *provider)
 {
 	static const char *const providers[] = {"ocaml", "ocaml.1", "ocaml_1", "ocaml_2"};
@@ -85,10 +89,11 @@ bool plan_is_ocaml(const char *provider)
 
 /* ---- What the bytes say -------------------------------------------------------------- */
 
-static bool is_named(const struct sdt_notes *notes, uint64_t pc)
+/* Is one of `length` bytes from an address on that of a site? */
+static bool has_site(const struct sdt_notes *notes, uint64_t start, size_t length)
 {
 	for (size_t i = 0; i < notes->count; i++)
-		if (notes->notes[i].pc == pc)
+		if (notes->notes[i].pc - start < length)
 			return true;
 	return false;
 }
@@ -116,7 +121,7 @@ static size_t nops_length(const struct arch *arch, const struct sdt_notes *all,
 
 	while (at && at < PLAN_NOPS_MAX) {
 		size_t next = nop_at(arch, plan, at);
-		bool named = next && is_named(all, plan->pc + at);
+		bool named = next && has_site(all, plan->pc + at, 1);
 
 		if (at + next > PLAN_NOPS_MAX ||
 			!(named || (next >= arch->jump_length && is_short_nop(arch, last))))
@@ -167,6 +172,9 @@ static void plan_bytes(
 	size_t first = nop_at(arch, plan, 0), second = first ? nop_at(arch, plan, first) : 0;
 
 	plan->short_nop = is_short_nop(arch, first);
+	if (arch->pun_length && has_site(all, plan->pc + arch->pun_length,
+					arch->jump_length - (size_t)arch->pun_length))
+		plan->pun_cannot = is_in_distance;
 	plan->behind.offset = (uint8_t)nops_length(arch, all, plan, &plan->is_followed);
 	if (first >= arch->jump_length) {
 		plan->nop_length = first;
@@ -437,7 +445,7 @@ static bool is_possible(const struct plan *plan, enum probe_plan asked)
 	case PROBE_PLAN_HOP:
 		return plan->hop.length > 0 && plan->spare_count > 0;
 	case PROBE_PLAN_PUN: /* the kernel may write the long nop that it would jump by */
-		return plan->short_nop && !plan->nop_length && !plan->ocaml;
+		return plan->short_nop && !plan->nop_length && !plan->ocaml && !plan->pun_cannot;
 	case PROBE_PLAN_NONE:
 	case PROBE_PLAN_REFUSED:
 		break;
@@ -454,6 +462,7 @@ const char *plan_reason(const struct plan *plan, const enum probe_plan *order, s
 			 : order[i] == PROBE_PLAN_RELOCATE ? plan->relocate.cannot
 			 : order[i] == PROBE_PLAN_BEFORE   ? plan->before.cannot
 			 : order[i] == PROBE_PLAN_HOP	   ? plan->hop.cannot
+			 : order[i] == PROBE_PLAN_PUN	   ? plan->pun_cannot
 							   : NULL;
 	return reason;
 }

@@ -40,8 +40,9 @@ struct plan {
 	 * another tool restores what it had overwritten (struct arch, nop_fixed).
 	 */
 	uint8_t nop_fixed;
-	bool short_nop;	  /* at pc, with no room for a jump: consider a pun */
-	bool is_followed; /* by the nop of another site: see plan_move.lead */
+	bool short_nop;		/* at pc, with no room for a jump: consider a pun */
+	const char *pun_cannot; /* why its bytes are no pun; NULL: nothing speaks against it */
+	bool is_followed;	/* by the nop of another site: see plan_move.lead */
 	struct plan_move behind, relocate;
 	/*
 	 * A short jump, if the jump behind is not possible, and where the second jump, to which it

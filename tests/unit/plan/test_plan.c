@@ -342,6 +342,28 @@ static void test_before(void **state)
 	assert_null(plans[0].before.cannot);
 }
 
+/* Where another tool may put a breakpoint must be no part of the distance that a pun jumps. */
+static void test_pun_of_another_site(void **state)
+{
+	static const enum probe_plan pun = PROBE_PLAN_PUN;
+	const char *reason;
+	struct plan plans[4];
+
+	(void)state;
+	assert_int_equal(plans_by("f: .cfi_startproc\nsite_a: nop\n jmp 1f\nsite_b: nop\n"
+				  " mov %rax, (%rdx)\nsite_c: nop\nsite_d: nop\n1: cwtl\n ret\n"
+				  " .cfi_endproc\n NOTE a\n NOTE b\n NOTE c\n NOTE d\n",
+				 &pun, 1, plans, 4),
+		4);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(plan_choose(&plans[i], &pun, 1, &reason), PROBE_PLAN_REFUSED);
+		assert_string_equal(reason,
+			"the nop of another site, where other tools put breakpoints, would be "
+			"part of the jump's distance");
+	}
+	assert_int_equal(plan_choose(&plans[3], &pun, 1, &reason), PROBE_PLAN_PUN);
+}
+
 /* OCaml's providers: a cmp behind the nop, which is made a call. */
 static void test_toggle(void **state)
 {
@@ -439,6 +461,7 @@ int main(void)
 		cmocka_unit_test(test_long_nops),
 		cmocka_unit_test(test_other_plans),
 		cmocka_unit_test(test_before),
+		cmocka_unit_test(test_pun_of_another_site),
 		cmocka_unit_test(test_toggle),
 		cmocka_unit_test(test_entries),
 	};
