@@ -33,6 +33,11 @@ struct sdt_notes {
 	struct sdt_defect *defects;
 	size_t defect_count;
 	char *storage; /* the notes' bytes; the strings point here */
+	/*
+	 * Where not all notes are known (libprobe/names/recall.h): the address that the first
+	 * one of the file has; 0: see the first one.
+	 */
+	uint64_t first;
 };
 
 /*

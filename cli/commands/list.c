@@ -10,6 +10,7 @@
 #include "cli/list/listing.h"
 #include "cli/options.h"
 #include "cli/list/scan.h"
+#include "cli/print/print.h"
 #include "probe/target.h"
 
 struct list_command {
@@ -187,17 +188,27 @@ static struct probe_error *select_sites(struct list_command *command, bool *matc
 	return NULL;
 }
 
+static bool has_defects(const struct list_command *command)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < command->lists.count && !count; i++)
+		probe_list_defects(command->lists.lists[i], &count);
+	return count > 0;
+}
+
 /* Where the probes are that did not match, for the message. Returns text in `room`. */
 static const char *describe_where(const struct list_command *command, char *room, size_t size)
 {
 	const struct common_options *options = &command->options;
+	const char *part = has_defects(command) ? READ_OF : "";
 
 	if (options->pids.count == 1)
-		snprintf(room, size, "process %d", (int)options->pids.items[0]);
+		snprintf(room, size, "%sprocess %d", part, (int)options->pids.items[0]);
 	else if (options->pids.count > 1)
 		snprintf(room, size, "these processes");
 	else if (command->file_count == 1)
-		snprintf(room, size, "%s", command->files[0]);
+		snprintf(room, size, "%s%s", part, command->files[0]);
 	else
 		snprintf(room, size, "%s",
 			command->file_count > 1 ? "these files" : "the standard directories");

@@ -22,6 +22,7 @@ struct process_status {
 	pid_t pid;
 	struct probe_status *probes; /* strings are the target's */
 	size_t count;
+	size_t unread; /* files whose probes are not known */
 };
 
 /* ---- Choosing --------------------------------------------------------------- */
@@ -47,7 +48,7 @@ static bool is_shown(const struct status_options *options, const struct probe_st
 static struct probe_error *no_match(
 	const struct probe_pattern *pattern, const struct process_status *process)
 {
-	char where[32], list[48], **names = calloc(process->count + 1, sizeof(*names));
+	char where[64], list[48], **names = calloc(process->count + 1, sizeof(*names));
 	struct probe_error *error;
 	size_t count = 0;
 
@@ -59,7 +60,8 @@ static struct probe_error *no_match(
 		if (asprintf(&names[count], "%s:%s", probe->provider, probe->name) >= 0)
 			count++;
 	}
-	snprintf(where, sizeof(where), "process %d", (int)process->pid);
+	snprintf(where, sizeof(where), "%sprocess %d", process->unread ? READ_OF : "",
+		(int)process->pid);
 	snprintf(list, sizeof(list), "probectl list -p %d", (int)process->pid);
 	error = probe_pattern_no_match(pattern, where, list, (const char *const *)names, count);
 	while (count)
@@ -222,6 +224,20 @@ static struct probe_error *warn_of_stale(struct probe_target *target)
 	return NULL;
 }
 
+static void warn_of_unread(const struct probe_unread *file, void *data)
+{
+	struct process_status *process = data;
+	int pid = (int)process->pid;
+
+	process->unread++;
+	report_warning("process %d: %s: %s", pid, file->path, file->reason);
+	if (file->unnamed)
+		report_warning("process %d: %zu probe%s of it %s on under %s that cannot be read; "
+			       "`probectl disable -p %d PROVIDER:NAME` finds one that is named",
+			pid, COUNTED(file->unnamed), file->unnamed == 1 ? "is" : "are",
+			file->unnamed == 1 ? "a name" : "names", pid);
+}
+
 static void warn_of_site(const struct probe_bad_site *site, void *data)
 {
 	const struct probe_target *target = data;
@@ -241,6 +257,8 @@ static struct probe_error *status_process(
 	if (error)
 		return error;
 	error = probe_target_status(target, &process.probes, &process.count);
+	if (!error)
+		error = probe_target_unread(target, warn_of_unread, &process);
 	if (!error)
 		error = check_patterns(&options->common.patterns, &process);
 	if (!error)

@@ -12,6 +12,9 @@
 #include "probe/target.h"
 
 /* For "%zu site%s": a count, and the ending of its noun. */
+/* Before the name of a process or a file, not all of which could be read. */
+#define READ_OF "what can be read of "
+
 #define COUNTED(count) (count), (count) == 1 ? "" : "s"
 
 /* ---- Text --------------------------------------------------------------------- */

@@ -19,6 +19,9 @@
  * The last three count only if device and inode are the mapping's, and no symbolic link is
  * followed (libprobe/modules/beneath.h). btrfs and overlayfs print another device in maps than
  * stat(2) returns; there the inode and the first bytes in memory must agree.
+ *
+ * If none of them leads to the file, another one may be at its path: after an upgrade of a package.
+ * It is used if it is the same version once more, as its build id says.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +34,7 @@
 #include "libprobe/modules/beneath.h"
 #include "libprobe/modules/distant.h"
 #include "libprobe/modules/mapped_file.h"
+#include "libprobe/process/memory.h"
 
 /*
  * Enough for the ELF header, the program headers and, in the usual file layout, the build id;
@@ -142,20 +146,19 @@ static int open_map_file(struct mapped_files *files, const struct mapping *mappi
 	return -1;
 }
 
-char *mapped_failure(const struct mapping *mapping, int err)
+char *mapped_failure(const struct mapping *mapping, bool replaced, int err)
 {
-	const char *why = "it was replaced on disk by another file";
+	const char *why = replaced	     ? "it was replaced on disk by another file"
+			  : mapping->deleted ? "it was deleted"
+			  : err		     ? strerror(err)
+					     : "it is not where it was mapped from";
 	char *reason;
 
 	if (err == ETIMEDOUT)
 		return strdup("its file system does not answer: the mapped file cannot be read");
-	if (mapping->deleted)
-		why = "it was deleted";
-	else if (err)
-		why = strerror(err);
 	if (asprintf(&reason,
-		    "cannot open the mapped file: %s (opening what is mapped takes "
-		    "CAP_CHECKPOINT_RESTORE)",
+		    "cannot open the mapped file: %s; restart the program, or run probectl as root "
+		    "(it takes CAP_CHECKPOINT_RESTORE)",
 		    why) < 0)
 		return NULL;
 	return reason;
@@ -248,6 +251,49 @@ int mapped_open(struct mapped_files *files, const struct mapping *mapping, int *
 	fd = distant_copy(open_wanted, &wanted, err_ret);
 	files->silent = fd < 0 && *err_ret == ETIMEDOUT;
 	return fd;
+}
+
+/* ---- What is there instead --------------------------------------------------------- */
+
+static bool is_any(const struct stat *st, const void *data)
+{
+	(void)st;
+	(void)data;
+	return true;
+}
+
+static int open_any(void *data, int *err_ret)
+{
+	const struct wanted *wanted = data;
+	char root[48];
+
+	snprintf(root, sizeof(root), "/proc/%d/root", (int)wanted->files->pid);
+	return beneath_open(root, wanted->mapping->path, is_any, NULL, err_ret);
+}
+
+int mapped_successor(struct mapped_files *files, const struct mapping *mapping)
+{
+	struct wanted wanted = {files, mapping};
+	int err;
+
+	look_at_device(files, mapping);
+	if (!files->distant)
+		return open_any(&wanted, &err);
+	return files->silent ? -1 : distant_copy(open_any, &wanted, &err);
+}
+
+bool mapped_is_copy(const struct mapped_files *files, const struct mapping *mapping, int fd)
+{
+	/* A note's type and name (elf(5), Nhdr): NT_GNU_BUILD_ID, "GNU". */
+	static const uint32_t build_id[] = {3, 0x554e47};
+	unsigned char in_file[COMPARED_BYTES], in_memory[COMPARED_BYTES];
+	const struct mapping *header = mapping_of_header(files, mapping);
+
+	return header && pread(fd, in_file, sizeof(in_file), 0) == sizeof(in_file) &&
+	       memory_read(files->pid, header->start, in_memory, sizeof(in_memory)) ==
+		       sizeof(in_memory) &&
+	       memcmp(in_file, in_memory, sizeof(in_file)) == 0 &&
+	       memmem(in_file, sizeof(in_file), build_id, sizeof(build_id));
 }
 
 bool mapped_stat(struct mapped_files *files, const struct mapping *mapping, struct stat *ret)

@@ -38,8 +38,18 @@ int mapped_open(struct mapped_files *files, const struct mapping *mapping, int *
  * file system might not answer.
  */
 bool mapped_stat(struct mapped_files *files, const struct mapping *mapping, struct stat *ret);
-/* Why mapped_open() failed, as a text that the caller frees; NULL without memory. */
-char *mapped_failure(const struct mapping *mapping, int err);
+/*
+ * The file that is at the path of a mapping now, which is another one; the caller closes it. -1:
+ * there is none, or it cannot be opened.
+ */
+int mapped_successor(struct mapped_files *files, const struct mapping *mapping);
+/* Is it a copy of what is mapped (an upgrade to the same version)? Goes by headers and build id. */
+bool mapped_is_copy(const struct mapped_files *files, const struct mapping *mapping, int fd);
+/*
+ * Why mapped_open() failed, and what helps, as a text that the caller frees; NULL without memory.
+ * `replaced`: another file is at its path.
+ */
+char *mapped_failure(const struct mapping *mapping, bool replaced, int err);
 /* Whether it is a file in memory, of memfd_create(2). */
 bool mapped_is_memory(const struct mapping *mapping);
 

@@ -156,6 +156,8 @@ static void module_deinit(struct module *module)
 	}
 	if (module->fd >= 0 && !module->file)
 		close(module->fd);
+	if (module->successor >= 0)
+		close(module->successor);
 	file_release(module->file);
 	free(module->reason);
 	free(module->path);
@@ -221,6 +223,24 @@ static struct probe_error *set_bias(
 	return NULL;
 }
 
+/*
+ * A file that cannot be opened: reads its copy, or says why. Sets either module->fd or
+ * module->reason.
+ */
+static struct probe_error *open_successor(
+	struct lookup *lookup, const struct mapping *mapping, int err, struct module *module)
+{
+	int fd = mapped_successor(&lookup->mapped, mapping);
+
+	if (fd >= 0 && mapped_is_copy(&lookup->mapped, mapping, fd)) {
+		module->fd = fd;
+		return NULL;
+	}
+	module->successor = fd;
+	module->reason = mapped_failure(mapping, fd >= 0, err);
+	return module->reason ? NULL : probe_error_no_memory();
+}
+
 /* Opens the file and finds the bias. A module without an object or reason is rejected. */
 static struct probe_error *module_open(
 	struct lookup *lookup, const struct mapping *mapping, struct module *module)
@@ -242,8 +262,9 @@ static struct probe_error *module_open(
 	if (module->fd < 0 && mapped_is_memory(mapping))
 		return NULL;
 	if (module->fd < 0) {
-		module->reason = mapped_failure(mapping, err);
-		return module->reason ? NULL : probe_error_no_memory();
+		error = open_successor(lookup, mapping, err, module);
+		if (error || module->fd < 0)
+			return error;
 	}
 	if (!has_elf_magic(module->fd))
 		return NULL;
@@ -282,6 +303,7 @@ static struct probe_error *lookup_add(struct lookup *lookup, const struct mappin
 		.inode = mapping->inode,
 		.deleted = mapping->deleted,
 		.fd = -1,
+		.successor = -1,
 	};
 	lookup->modules.count++;
 	if (!module->path)

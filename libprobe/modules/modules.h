@@ -23,12 +23,14 @@ struct module {
 	uint32_t dev_major, dev_minor;
 	uint64_t inode;
 	bool deleted;
-	uint64_t start, end;	/* lowest and highest mapped address of the file (at this bias) */
-	uint64_t bias;		/* run-time minus link-time address; modulo 2^64 */
-	int fd;			/* the very file that is mapped; -1 if it cannot be opened */
-	struct object *object;	/* NULL if it cannot be opened or is not an ELF file: see reason */
-	char *reason;		/* why object is NULL, else NULL; owned */
-	struct file *file;	/* if not NULL, it owns object and notes */
+	uint64_t start, end;   /* lowest and highest mapped address of the file (at this bias) */
+	uint64_t bias;	       /* run-time minus link-time address; modulo 2^64 */
+	int fd;		       /* the very file that is mapped; -1 if it cannot be opened */
+	struct object *object; /* NULL if it cannot be opened or is not an ELF file: see reason */
+	char *reason;	       /* why object is NULL, else NULL; owned */
+	int successor;	       /* of a file that cannot be opened: what is at its path now, or -1 */
+	size_t unnamed;	       /* recall_probes(): how many of its probes are on without a name */
+	struct file *file;     /* if not NULL, it owns object and notes */
 	struct sdt_notes notes; /* valid if notes_read: see module_read_notes() */
 	bool notes_read;
 };
@@ -41,10 +43,11 @@ struct modules {
 
 /*
  * Finds the modules of a process and opens their files: through /proc/PID/map_files if allowed,
- * else through the process's own root directory, verified by device and inode. Reads no notes.
- * Files that are not ELF files are left out; ELF files that cannot be opened (deleted or
- * replaced) are kept with a reason. Does not stop the process. Files already in `files` are
- * reused, and others are added there; NULL: each is opened for these modules alone.
+ * else through the process's own root directory, verified by device and inode; a file that was
+ * replaced by a copy of itself is read there. Reads no notes. Files that are not ELF files are left
+ * out; ELF files that cannot be opened (deleted or replaced) are kept with a reason. Does not stop
+ * the process. Files already in `files` are reused, and others are added there; NULL: each is
+ * opened for these modules alone.
  *
  * Errors: those of maps_read().
  */

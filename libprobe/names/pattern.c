@@ -440,6 +440,16 @@ bool pattern_is_exact(const struct probe_pattern *pattern)
 	return !pattern->predicate && !pattern->is_regex && !is_glob(pattern->name);
 }
 
+bool pattern_names(
+	const struct probe_pattern *pattern, const char **provider_ret, const char **name_ret)
+{
+	if (!pattern_is_exact(pattern) || is_glob(pattern->provider))
+		return false;
+	*provider_ret = pattern->provider;
+	*name_ret = pattern->name;
+	return true;
+}
+
 const struct capture *pattern_captures(const struct probe_pattern *pattern, size_t *count_ret)
 {
 	*count_ret = pattern->capture_count;

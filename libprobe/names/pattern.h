@@ -18,6 +18,10 @@ struct capture {
 /* Does it name probes, and not match names by wildcards, a regex or a function? */
 bool pattern_is_exact(const struct probe_pattern *pattern);
 
+/* The one provider and name that it means, borrowed; false if it leaves either open. */
+bool pattern_names(
+	const struct probe_pattern *pattern, const char **provider_ret, const char **name_ret);
+
 /* The list in parentheses; NULL if there is none, and all arguments are wanted. */
 const struct capture *pattern_captures(const struct probe_pattern *pattern, size_t *count_ret);
 

@@ -42,12 +42,25 @@ size_t select_probe_end(const struct sdt_note *const *sorted, size_t count, size
 	return end;
 }
 
-/* FNV-1a of a text including its terminating 0. */
+/* FNV-1a: the start, the factor, and the factor's inverse modulo 2^64. */
+#define HASH_START UINT64_C(0xcbf29ce484222325)
+#define HASH_FACTOR UINT64_C(0x100000001b3)
+#define HASH_INVERSE UINT64_C(0xce965057aff6957b)
+_Static_assert(HASH_FACTOR *HASH_INVERSE == 1, "the inverse of the factor");
+
+/* Of a text including its terminating 0. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
 	do {
-		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+		hash = (hash ^ (uint8_t)*text) * HASH_FACTOR;
 	} while (*text++);
+	return hash;
+}
+
+static uint64_t hash_back(uint64_t hash, const char *text)
+{
+	for (size_t i = strlen(text) + 1; i-- > 0;)
+		hash = (hash * HASH_INVERSE) ^ (uint8_t)text[i];
 	return hash;
 }
 
@@ -56,11 +69,18 @@ uint64_t select_key(
 {
 	uint64_t where = bias;
 
-	if (notes->count && notes->notes[0].pc)
+	if (notes->first)
+		where += notes->first;
+	else if (notes->count && notes->notes[0].pc)
 		where += notes->notes[0].pc;
 	else if (notes->count)
 		where += notes->notes[0].semaphore;
-	return hash_text(hash_text(where ^ UINT64_C(0xcbf29ce484222325), provider), name);
+	return hash_text(hash_text(where ^ HASH_START, provider), name);
+}
+
+uint64_t select_key_place(uint64_t key, const char *provider, const char *name)
+{
+	return hash_back(hash_back(key, name), provider) ^ HASH_START;
 }
 
 /* A note, by its address. */
@@ -233,10 +253,11 @@ static struct probe_error *select_module(struct module *module,
 				    patterns[k], module->path, notes[i]->provider, notes[i]->name))
 				continue;
 			ret->matched[k] = true;
-			lacking |= !note_arguments(patterns[k],
-				select_lacking(patterns[k], object_machine(module->object),
-					notes + i, end - i),
-				&wanted[k]);
+			if (module->object)
+				lacking |= !note_arguments(patterns[k],
+					select_lacking(patterns[k], object_machine(module->object),
+						notes + i, end - i),
+					&wanted[k]);
 			exact |= pattern_is_exact(patterns[k]);
 			if (first == pattern_count)
 				first = k;
@@ -354,20 +375,24 @@ struct probe_error *select_check_arguments(struct selection *selection)
 	return error;
 }
 
-/* The probe may be in a module that could not be read. */
-static struct probe_error *add_unread(struct probe_error *error, const struct modules *modules)
+/* The probe may be in a module that could not be read. Takes the error for those that could. */
+static struct probe_error *or_unread(struct probe_error *error, const struct modules *modules,
+	const struct probe_pattern *pattern, pid_t pid, bool any)
 {
+	const struct module *module = NULL;
 	struct probe_error *more;
 
-	for (size_t i = 0; i < modules->count; i++) {
-		if (!modules->items[i].reason)
-			continue;
-		more = probe_error_new(error->code, "%s (%s: %s)", error->message,
-			modules->items[i].path, modules->items[i].reason);
-		probe_error_free(error);
-		return more;
-	}
-	return error;
+	for (size_t i = 0; i < modules->count && !module; i++)
+		module = modules->items[i].reason ? &modules->items[i] : NULL;
+	if (!module)
+		return error;
+	more = any ? probe_error_new(error->code, "%s (%s: %s)", error->message, module->path,
+			     module->reason)
+		   : probe_error_new(error->code,
+			     "no probe matches '%s' in what can be read of process %d (%s: %s)",
+			     probe_pattern_text(pattern), (int)pid, module->path, module->reason);
+	probe_error_free(error);
+	return more;
 }
 
 struct probe_error *select_unmatched(struct modules *modules, const struct selection *selection,
@@ -391,9 +416,9 @@ struct probe_error *select_unmatched(struct modules *modules, const struct selec
 			names[i] = NULL;
 	snprintf(where, sizeof(where), "process %d", pid);
 	snprintf(list, sizeof(list), "probectl list -p %d", pid);
-	error = names ? add_unread(probe_pattern_no_match(patterns[first], where, list,
-					   (const char *const *)names, all.probe_count),
-				modules)
+	error = names ? or_unread(probe_pattern_no_match(patterns[first], where, list,
+					  (const char *const *)names, all.probe_count),
+				modules, patterns[first], pid, all.probe_count > 0)
 		      : probe_error_no_memory();
 	for (size_t i = 0; names && i < all.probe_count; i++)
 		free(names[i]);

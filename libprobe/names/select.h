@@ -77,6 +77,12 @@ uint64_t select_key(
 	const struct sdt_notes *notes, uint64_t bias, const char *provider, const char *name);
 
 /*
+ * The address of the first note of the module from which a probe of that name has its key. If it
+ * has another name, the result is some number.
+ */
+uint64_t select_key_place(uint64_t key, const char *provider, const char *name);
+
+/*
  * A file's notes by provider and name; equal ones stay in file order. The caller frees the array;
  * NULL without memory.
  */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/names/recall.h"
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/enable.h"
 #include "libprobe/patch/install.h"
@@ -339,6 +340,9 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	if (error)
 		return error;
 	error = orphans_remove(&c, &orphans);
+	if (!error)
+		error = recall_probes(
+			&c.modules, &c.registry, request->patterns, request->pattern_count);
 	if (!error)
 		error = enable_select(&c, request, &selection);
 	if (!error)

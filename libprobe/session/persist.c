@@ -264,6 +264,26 @@ static void keep_own(
 	selection_drop_unwanted(selection);
 }
 
+/* Probes of a file that can be read no more have hits that nobody can tell: they are not 0. */
+static struct probe_error *check_all_known(const struct probe_session *s,
+	const struct modules *modules, const struct registry *r, const struct selection *selection)
+{
+	const struct module *unread = NULL;
+	size_t count = 0;
+
+	for (size_t i = 0; i < r->probe_count; i++)
+		count += r->probes[i].session == s->id && r->probes[i].refcount;
+	for (size_t i = 0; i < modules->count && !unread; i++)
+		unread = modules->items[i].reason ? &modules->items[i] : NULL;
+	if (!unread || selection->probe_count >= count)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_STATE,
+		"process %d: %zu of the %zu probes of session %u are in files that cannot be read "
+		"(%s: %s)",
+		s->target->pid, count - selection->probe_count, count, s->id, unread->path,
+		unread->reason);
+}
+
 static const struct arch *arch_of_modules(const struct modules *modules)
 {
 	for (size_t i = 0; i < modules->count; i++)
@@ -295,8 +315,10 @@ static struct probe_error *resume(struct probe_session *s, struct modules *modul
 	error = select_probes(modules, s->patterns, s->request.pattern_count, &selection);
 	if (!error) {
 		keep_own(s, r, &selection);
-		error = session_stack_start(s, arch);
+		error = check_all_known(s, modules, r, &selection);
 	}
+	if (!error)
+		error = session_stack_start(s, arch);
 	if (!error)
 		error = session_resume(s, arch, &selection, r);
 	if (!error)

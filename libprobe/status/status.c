@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "libprobe/names/recall.h"
 #include "libprobe/names/select.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/semaphores.h"
@@ -152,6 +153,8 @@ static struct probe_error *read_once(pid_t pid, struct look *look)
 		error = modules_read_mapped(procfs_living(pid), &look->maps, NULL, &look->modules);
 	if (!error)
 		error = registry_load(pid, &look->maps, &look->registry);
+	if (!error)
+		error = recall_probes(&look->modules, &look->registry, NULL, 0);
 	if (!error)
 		error = select_probes(&look->modules, NULL, 0, &look->selection);
 	if (!error)

@@ -225,6 +225,21 @@ struct probe_status {
 PROBE_MUST_CHECK struct probe_error *probe_target_status(
 	struct probe_target *target, struct probe_status **ret, size_t *count_ret);
 
+/* A file that the target has mapped, whose probes are not known. */
+struct probe_unread {
+	const char *path, *reason; /* why, and what to do about it */
+	size_t unnamed; /* probes of it that are on, and that probe_target_status() lacks */
+};
+
+/*
+ * Calls `visit` for each file of the target that cannot be opened: replaced by an upgrade of its
+ * package, for example. Probes of it that are on are found all the same if the file at its path
+ * has probes of these names; probe_target_disable() also finds those that it is given by name.
+ * Errors: as probe_target_status().
+ */
+PROBE_MUST_CHECK struct probe_error *probe_target_unread(struct probe_target *target,
+	void (*visit)(const struct probe_unread *file, void *data), void *data);
+
 /* What a site holds that should hold our patch. */
 enum probe_site_fault {
 	PROBE_SITE_RESTORED,   /* it holds the file's bytes */

@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# A library that is replaced or deleted while a process has it mapped, as package upgrades do.
+# What was on is shown and switched off, what runs ends, and each command names the file.
+. tests/integration/lib.sh
+need_attach
+need gcc
+[ "$(id -u)" != 0 ] || skip "root reads what is mapped through /proc/PID/map_files"
+
+cat >"$SCRATCH/old.c" <<'C'
+#include <sys/sdt.h>
+void pass(void);
+static int used;
+#define SITE(name) \
+	void name(int n); \
+	void name(int n) { DTRACE_PROBE1(upgraded, name, n); __asm__ volatile("xchg %ax, %ax; xchg %ax, %ax; xchg %ax, %ax"); used += n; }
+SITE(kept)
+SITE(other)
+#ifdef OLD
+SITE(dropped)
+#else
+SITE(added)
+#define dropped added
+#endif
+void pass(void) { kept(1); other(2); dropped(3); }
+C
+cat >"$SCRATCH/main.c" <<'C'
+#include <stdlib.h>
+#include "target.h"
+void pass(void);
+int main(void)
+{
+	char line[64];
+	target_allow_tracing();
+	puts("ready");
+	fflush(stdout);
+	while (target_read_line(line, sizeof(line))) {
+		for (int i = atoi(line); i > 0; i--)
+			pass();
+		puts("passed");
+		fflush(stdout);
+	}
+	return 0;
+}
+C
+library() # library FLAG OUTPUT
+{
+	gcc -O2 -fPIC -shared "$1" -o "$SCRATCH/$2" "$SCRATCH/old.c" 2>"$SCRATCH/gcc" ||
+		skip "the library cannot be built: $(head -1 "$SCRATCH/gcc")"
+}
+library -DOLD libupgraded.so
+library -DNEW new.so
+cp "$SCRATCH/libupgraded.so" "$SCRATCH/old.so"
+gcc -O2 -D_GNU_SOURCE -Itests/targets -o "$SCRATCH/main" "$SCRATCH/main.c" -L"$SCRATCH" -lupgraded \
+	-Wl,-rpath,"$SCRATCH" || die "the program cannot be built"
+
+# on: a line for each probe that is on
+on()
+{
+	"$PROBECTL" status --json -p "$target_pid" 2>"$SCRATCH/status.err" | jq -r '"\(.name) \(.refcount) \(.hits)"' | sort
+}
+
+# put FILE: it takes the library's place
+put()
+{
+	cp "$SCRATCH/$1" "$SCRATCH/next" && mv "$SCRATCH/next" "$SCRATCH/libupgraded.so"
+}
+
+# names FILE WHY ARGS…: the command says of the file why it cannot be read, and what helps
+names_file()
+{
+	local why=$1
+	shift
+	"$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/said.err" </dev/null
+	says said "libupgraded.so: .*$why.*restart the program"
+}
+
+# ---- An upgrade ------------------------------------------------------------------
+
+start "$SCRATCH/main"
+save_state "$target_pid"
+ctl enable -p "$target_pid" 'upgraded:kept' upgraded:dropped
+ctl enable -t count -k arg0 -p "$target_pid" upgraded:other
+trace_start trace -c --json -p "$target_pid" upgraded:kept
+wait_tracing trace
+ask 5
+put new.so
+ask 3
+trace_stop trace
+same "hits of the trace" "$(hits_of "$SCRATCH/trace.out")" 8
+same "what is on" "$(on | grep kept)" "kept 1 8"
+says status "libupgraded.so: .*replaced on disk by another file"
+says status "1 probe of it is on under a name that cannot be read"
+for command in list status; do
+	names_file "replaced on disk" $command -p "$target_pid"
+done
+for command in enable trace; do
+	names_file "replaced on disk" $command -p "$target_pid" upgraded:kept
+	! grep -q 'there are no probes in process' "$SCRATCH/said.err" ||
+		fail "$command says that there are no probes: $(cat "$SCRATCH/said.err")"
+done
+# Its hits are not none.
+names_file "replaced on disk" read -p "$target_pid"
+says said "1 of the 1 probes of session"
+ctl disable -p "$target_pid" 'upgraded:k*'
+ctl disable -p "$target_pid" upgraded:dropped upgraded:other
+same "what is on afterwards" "$(on)" ""
+same_state "$target_pid"
+ask 2
+end_target
+
+# ---- The same version again ---------------------------------------------------------
+
+put old.so
+start "$SCRATCH/main"
+save_state "$target_pid"
+put old.so
+ctl enable -p "$target_pid" 'upgraded:*'
+ask 4
+same "all of them" "$(on | paste -sd,)" "dropped 1 4,kept 1 4,other 1 4"
+ctl disable -p "$target_pid" 'upgraded:*'
+same_state "$target_pid"
+end_target
+
+# ---- No file at all --------------------------------------------------------------------
+
+start "$SCRATCH/main"
+save_state "$target_pid"
+ctl enable -p "$target_pid" upgraded:kept
+rm "$SCRATCH/libupgraded.so"
+names_file "it was deleted" status -p "$target_pid"
+names_file "it was deleted" disable -p "$target_pid" 'upgraded:*'
+ctl disable -p "$target_pid" upgraded:kept
+same_state "$target_pid"
+end_target
+finish
