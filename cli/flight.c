@@ -111,7 +111,7 @@ struct probe_error *flight_read_file(
 {
 	struct probe_remains *remains;
 	struct probe_session **sessions;
-	struct probe_error *error = probe_remains_open(path, &remains), *second;
+	struct probe_error *error = probe_remains_open(path, &remains);
 	const char *damage;
 	size_t count = 0;
 
@@ -130,11 +130,7 @@ struct probe_error *flight_read_file(
 		sessions[i] = probe_remains_session(remains, i);
 	if (!error && count)
 		error = flight_write(output, sessions, count);
-	second = flight_end(output);
-	if (error)
-		probe_error_free(second);
-	else
-		error = second;
+	error = probe_error_first(error, flight_end(output));
 	free(sessions);
 	probe_remains_close(remains);
 	return error;

@@ -135,28 +135,21 @@ struct probe_error *parse_size(const char *text, uint64_t *bytes_ret)
 
 static struct probe_error *add_string(struct string_list *strings, const char *text)
 {
-	const char **items = array_grow(strings->items, strings->count, sizeof(*items));
-
-	if (!items)
+	if (!ARRAY_ROOM(strings->items, strings->count))
 		return probe_error_no_memory();
-	strings->items = items;
-	items[strings->count++] = text;
+	strings->items[strings->count++] = text;
 	return NULL;
 }
 
 struct probe_error *options_add_pid(struct pid_list *pids, pid_t pid)
 {
-	pid_t *items;
-
 	for (size_t i = 0; i < pids->count; i++) {
 		if (pids->items[i] == pid)
 			return NULL;
 	}
-	items = array_grow(pids->items, pids->count, sizeof(*items));
-	if (!items)
+	if (!ARRAY_ROOM(pids->items, pids->count))
 		return probe_error_no_memory();
-	pids->items = items;
-	items[pids->count++] = pid;
+	pids->items[pids->count++] = pid;
 	return NULL;
 }
 
@@ -180,18 +173,16 @@ static struct probe_error *parse_pids(const char *text, struct pid_list *pids)
 
 struct probe_error *options_add_pattern(struct pattern_list *patterns, const char *text)
 {
-	struct probe_pattern **items, *pattern;
+	struct probe_pattern *pattern;
 	struct probe_error *error = probe_pattern_parse(text, &pattern);
 
 	if (error)
 		return error;
-	items = array_grow(patterns->items, patterns->count, sizeof(struct probe_pattern *));
-	if (!items) {
+	if (!ARRAY_ROOM(patterns->items, patterns->count)) {
 		probe_pattern_free(pattern);
 		return probe_error_no_memory();
 	}
-	patterns->items = items;
-	items[patterns->count++] = pattern;
+	patterns->items[patterns->count++] = pattern;
 	return NULL;
 }
 

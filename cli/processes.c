@@ -56,15 +56,13 @@ static struct probe_error *processes_read(struct processes *ret)
 
 	*ret = (struct processes){0};
 	while (dir && !error && (entry = readdir(dir))) {
-		struct process process, *items;
+		struct process process;
 
 		if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
 			!read_process(entry->d_name, &process))
 			continue;
-		items = array_grow(ret->items, ret->count, sizeof(*items));
-		ret->items = items ? items : ret->items;
-		if (items)
-			items[ret->count++] = process;
+		if (ARRAY_ROOM(ret->items, ret->count))
+			ret->items[ret->count++] = process;
 		else
 			error = probe_error_no_memory();
 	}

@@ -118,16 +118,14 @@ static void close_program(struct run *run, size_t i)
 /* Takes a program over, held or not, and lets it go. */
 static struct probe_error *add(struct run *run, struct probe_target *target, bool held)
 {
-	struct run_program *programs = array_grow(run->programs, run->count, sizeof(*programs));
 	struct run_program *program;
 	struct probe_error *error;
 
-	if (!programs) {
+	if (!ARRAY_ROOM(run->programs, run->count)) {
 		probe_target_close(target);
 		return probe_error_no_memory();
 	}
-	run->programs = programs;
-	program = &programs[run->count++];
+	program = &run->programs[run->count++];
 	*program = (struct run_program){.target = target};
 	error = enable(run, target, &program->waiting);
 	if (!error)

@@ -298,7 +298,6 @@ static bool add_fdes(struct object *object, struct cfi *cfi, struct bytes *frame
 	while (bytes_left(frames) >= 4) {
 		uint64_t address = bytes_here(frames), length = bytes_unsigned(frames, 4);
 		struct object_function function;
-		struct known_fde *more;
 		size_t start;
 
 		if (length == 0xffffffff)
@@ -309,10 +308,8 @@ static bool add_fdes(struct object *object, struct cfi *cfi, struct bytes *frame
 		if (bytes_unsigned(frames, 4) != 0) { /* no CIE */
 			if (!read_fde(object, address, &function))
 				return false;
-			more = array_grow(cfi->sorted, cfi->count, sizeof(*more));
-			if (!more)
+			if (!ARRAY_ROOM(cfi->sorted, cfi->count))
 				return false;
-			cfi->sorted = more;
 			/* Functions that the linker discarded start at 0. */
 			if (function.range.start)
 				cfi->sorted[cfi->count++] =

@@ -20,12 +20,9 @@ enum { NOTE_HEADER_BYTES = 12, NT_STAPSDT = 3 };
 
 static bool note_ranges_add(struct note_ranges *list, const struct note_range *range)
 {
-	struct note_range *grown = array_grow(list->ranges, list->count, sizeof(*grown));
-
-	if (!grown)
+	if (!ARRAY_ROOM(list->ranges, list->count))
 		return false;
-	list->ranges = grown;
-	grown[list->count++] = *range;
+	list->ranges[list->count++] = *range;
 	return true;
 }
 

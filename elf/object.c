@@ -33,13 +33,9 @@ static struct probe_error *object_bad(const struct object *object, const char *w
 
 static bool object_add_segment(struct object *object, const GElf_Phdr *header)
 {
-	struct object_segment *grown =
-		array_grow(object->segments, object->segment_count, sizeof(*grown));
-
-	if (!grown)
+	if (!ARRAY_ROOM(object->segments, object->segment_count))
 		return false;
-	object->segments = grown;
-	grown[object->segment_count++] = (struct object_segment){
+	object->segments[object->segment_count++] = (struct object_segment){
 		.address = header->p_vaddr,
 		.offset = header->p_offset,
 		.file_size = header->p_filesz,

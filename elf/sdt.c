@@ -38,27 +38,23 @@ struct reader {
 static void reader_defect(struct reader *reader, uint64_t offset, const char *what)
 {
 	struct sdt_notes *notes = reader->notes;
-	struct sdt_defect *grown = array_grow(notes->defects, notes->defect_count, sizeof(*grown));
 
-	if (!grown) {
+	if (!ARRAY_ROOM(notes->defects, notes->defect_count)) {
 		reader->no_memory = true;
 		return;
 	}
-	notes->defects = grown;
-	grown[notes->defect_count++] = (struct sdt_defect){offset, what};
+	notes->defects[notes->defect_count++] = (struct sdt_defect){offset, what};
 }
 
 static void reader_note(struct reader *reader, const struct sdt_note *note)
 {
 	struct sdt_notes *notes = reader->notes;
-	struct sdt_note *grown = array_grow(notes->notes, notes->count, sizeof(*grown));
 
-	if (!grown) {
+	if (!ARRAY_ROOM(notes->notes, notes->count)) {
 		reader->no_memory = true;
 		return;
 	}
-	notes->notes = grown;
-	grown[notes->count++] = *note;
+	notes->notes[notes->count++] = *note;
 }
 
 /*

@@ -138,7 +138,7 @@ static struct probe_error *read_tracer(struct reader *reader, const struct probe
 {
 	char *title = session_title(reader, session);
 	struct probe_session *opened = NULL;
-	struct probe_error *error, *ended;
+	struct probe_error *error;
 
 	if (!title)
 		return probe_error_no_memory();
@@ -147,11 +147,7 @@ static struct probe_error *read_tracer(struct reader *reader, const struct probe
 	if (!error)
 		error = print_session(reader, opened, tracer, kept, title);
 	/* A record knows its sessions. */
-	ended = flight_end(&reader->flight);
-	if (error)
-		probe_error_free(ended);
-	else
-		error = ended;
+	error = probe_error_first(error, flight_end(&reader->flight));
 	probe_session_free(opened);
 	free(title);
 	if (!error && reader->options->reset)
@@ -260,7 +256,7 @@ static struct probe_error *read_all(const struct read_options *options, int *sta
 static struct probe_error *read_file(const struct read_options *options, int *status_ret)
 {
 	struct flight_output flight = options->flight;
-	struct probe_error *error, *second;
+	struct probe_error *error;
 	bool sound;
 
 	error = probe_sink_create(options->json ? PROBE_SINK_JSON : PROBE_SINK_TEXT, STDOUT_FILENO,
@@ -268,12 +264,8 @@ static struct probe_error *read_file(const struct read_options *options, int *st
 	if (error)
 		return error;
 	error = flight_read_file(&flight, options->from, &sound);
-	second = flush_all(flight.sink);
+	error = probe_error_first(error, flush_all(flight.sink));
 	probe_sink_free(flight.sink);
-	if (error)
-		probe_error_free(second);
-	else
-		error = second;
 	if (!error && !sound)
 		*status_ret = STATUS_FAILED;
 	return error;

@@ -212,23 +212,20 @@ static struct probe_error *start_times(
 static struct top_process *add_process(
 	struct top_source *source, struct probe_target *target, bool later)
 {
-	struct top_process *processes =
-		array_grow(source->processes, source->count, sizeof(*processes));
 	pid_t pid = probe_target_pid(target);
 	struct top_process *process;
 
-	if (!processes)
+	if (!ARRAY_ROOM(source->processes, source->count))
 		return NULL;
-	source->processes = processes;
-	process = &processes[source->count];
+	process = &source->processes[source->count];
 	/* Kernels before 5.3 have no such descriptor. */
 	*process = (struct top_process){
 		.target = target, .named = !later && !source->started, .pidfd = pidfd_open(pid, 0)};
 	for (size_t i = 0; i < source->count; i++) {
-		if (probe_target_pid(processes[i].target) != pid)
+		if (probe_target_pid(source->processes[i].target) != pid)
 			continue;
-		process->named |= processes[i].named;
-		processes[i].replaced = true;
+		process->named |= source->processes[i].named;
+		source->processes[i].replaced = true;
 	}
 	source->count++;
 	return process;

@@ -68,17 +68,7 @@ struct top_row *model_find(const struct top_model *model, const char *provider, 
 
 static bool make_room(struct top_model *model)
 {
-	struct top_row *rows = array_grow(model->rows, model->count, sizeof(*rows));
-	size_t *shown;
-
-	if (!rows)
-		return false;
-	model->rows = rows;
-	shown = array_grow(model->shown, model->count, sizeof(*shown));
-	if (!shown)
-		return false;
-	model->shown = shown;
-	return true;
+	return ARRAY_ROOM(model->rows, model->count) && ARRAY_ROOM(model->shown, model->count);
 }
 
 struct top_row *model_row(struct top_model *model, const char *provider, const char *name)

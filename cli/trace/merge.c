@@ -52,15 +52,13 @@ bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit)
 		.arg_count = hit->arg_count,
 	};
 	size_t bytes = event_packed_size(&event);
-	struct place *places = array_grow(merge->places, merge->count, sizeof(*places));
 	struct entry *entry = (void *)buffer_reserve(&merge->entries, sizeof(*entry) + bytes);
 
-	merge->places = places ? places : merge->places;
-	if (!places || !entry)
+	if (!entry || !ARRAY_ROOM(merge->places, merge->count))
 		return false;
 	*entry = (struct entry){target, hit->probe, bytes, hit->filter};
 	event_pack(&event, entry + 1);
-	places[merge->count++] = (struct place){hit->time_ns, merge->entries.length};
+	merge->places[merge->count++] = (struct place){hit->time_ns, merge->entries.length};
 	merge->entries.length += sizeof(*entry) + bytes;
 	return true;
 }

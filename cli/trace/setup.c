@@ -42,19 +42,16 @@ static struct probe_error *leave_out(struct trace *trace, const struct trace_opt
 struct probe_error *trace_add_process(
 	struct trace *trace, struct probe_target *process, bool given, bool later)
 {
-	struct probe_target **processes =
-		array_grow(trace->processes, trace->process_count, sizeof(*processes));
 	struct trace_target *targets = reallocarray(
 		trace->targets, trace->target_count + trace->tracer_count, sizeof(*targets));
 
-	trace->processes = processes ? processes : trace->processes;
 	trace->targets = targets ? targets : trace->targets;
-	if (!processes || !targets) {
+	if (!targets || !ARRAY_ROOM(trace->processes, trace->process_count)) {
 		probe_target_close(process);
 		return probe_error_no_memory();
 	}
 	processes_allow_descriptors();
-	processes[trace->process_count++] = process;
+	trace->processes[trace->process_count++] = process;
 	for (size_t i = 0; i < trace->tracer_count; i++)
 		targets[trace->target_count++] = (struct trace_target){.target = process,
 			.tracer = &trace->tracers[i],

@@ -15,6 +15,16 @@
  */
 void *array_grow(void *items, size_t count, size_t item_bytes);
 
+/* Makes room for one item after the first `count` of `items`, a variable; false without memory. */
+#define ARRAY_ROOM(items, count)                                                                   \
+	({                                                                                         \
+		void *array_grown = array_grow(items, count, sizeof(*(items)));                    \
+                                                                                                   \
+		if (array_grown)                                                                   \
+			(items) = array_grown;                                                     \
+		array_grown != NULL;                                                               \
+	})
+
 /* How many items array_grow() assumes are allocated for an array of `count`. */
 size_t array_room(size_t count);
 

@@ -104,3 +104,11 @@ void probe_error_free(struct probe_error *error)
 	free(error->message);
 	free(error);
 }
+
+struct probe_error *probe_error_first(struct probe_error *first, struct probe_error *second)
+{
+	if (!first)
+		return second;
+	probe_error_free(second);
+	return first;
+}

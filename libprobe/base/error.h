@@ -26,6 +26,10 @@ struct probe_error *probe_error_no_memory(void) __attribute__((returns_nonnull))
 struct probe_error *probe_error_prefix(struct probe_error *error, const char *format, ...)
 	__attribute__((format(printf, 2, 3), warn_unused_result));
 
+/* The first of two errors that there is; the other is freed. NULL if both are. */
+struct probe_error *probe_error_first(struct probe_error *first, struct probe_error *second)
+	__attribute__((warn_unused_result));
+
 /* Like probe_error_new(), with an errno(3) number that is not part of the message. */
 struct probe_error *error_numbered(enum probe_error_code code, int err, const char *format, ...)
 	__attribute__((format(printf, 3, 4), returns_nonnull, warn_unused_result));

@@ -100,15 +100,13 @@ static bool is_there(
 static void follow(struct leads *leads, const struct change *change, uint64_t at)
 {
 	uint8_t bytes[ARCH_JUMP_MAX] = {0};
-	uint64_t *items = array_grow(leads->items, leads->count, sizeof(*items));
 
-	if (items)
-		leads->items = items;
-	if (items && memory_read(change->pid, at, bytes, sizeof(bytes)) > 0)
-		items[leads->count] = change->arch->jump_target(at, bytes);
+	if (ARRAY_ROOM(leads->items, leads->count) &&
+		memory_read(change->pid, at, bytes, sizeof(bytes)) > 0)
+		leads->items[leads->count] = change->arch->jump_target(at, bytes);
 	else
 		leads->anywhere = true;
-	if (!leads->anywhere && items[leads->count])
+	if (!leads->anywhere && leads->items[leads->count])
 		leads->count++;
 	else
 		leads->anywhere = true;

@@ -57,14 +57,9 @@ static struct doubt *find_doubt(struct doubts *doubts, const struct search_find 
 /* Without memory it stays a doubt that nothing settles. */
 static void add_doubt(struct doubts *doubts, const struct search_find *find)
 {
-	struct doubt *items = doubts->count < DOUBTS_MAX
-				      ? array_grow(doubts->items, doubts->count, sizeof(*items))
-				      : NULL;
-
-	if (!items)
+	if (doubts->count == DOUBTS_MAX || !ARRAY_ROOM(doubts->items, doubts->count))
 		return;
-	doubts->items = items;
-	items[doubts->count++] = (struct doubt){.at = find->at,
+	doubts->items[doubts->count++] = (struct doubt){.at = find->at,
 		.word = find->word,
 		.frame = find->frame,
 		.frame_end = find->frame_end};

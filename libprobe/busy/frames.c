@@ -117,12 +117,9 @@ static uint64_t stack_end(struct frames *f, const struct mapping *m, uint64_t sp
 /* Notes which part of a stack is in use; false without memory. */
 static bool add_stack(struct frames *f, uint64_t low, uint64_t end, bool threads)
 {
-	struct frames_stack *stacks = array_grow(f->stacks, f->stack_count, sizeof(*stacks));
-
-	if (!stacks)
+	if (!ARRAY_ROOM(f->stacks, f->stack_count))
 		return false;
-	f->stacks = stacks;
-	stacks[f->stack_count++] = (struct frames_stack){low, end, threads};
+	f->stacks[f->stack_count++] = (struct frames_stack){low, end, threads};
 	return true;
 }
 

@@ -25,15 +25,11 @@ enum {
 
 bool places_add(struct places *places, uint64_t start, uint64_t end)
 {
-	struct place *items;
-
 	if (start >= end)
 		return true;
-	items = array_grow(places->items, places->count, sizeof(*items));
-	if (!items)
+	if (!ARRAY_ROOM(places->items, places->count))
 		return false;
-	places->items = items;
-	items[places->count++] = (struct place){start, end};
+	places->items[places->count++] = (struct place){start, end};
 	return true;
 }
 

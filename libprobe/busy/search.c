@@ -78,20 +78,17 @@ struct search_source {
 static bool add_find(void *data, uint64_t at, uint64_t word, bool is_context)
 {
 	struct search *s = data;
-	struct search_find *finds;
 
 	(void)is_context; /* only these are reported */
 	if (s->find_count == FINDS_MAX) {
 		s->unknown = too_many;
 		return false;
 	}
-	finds = array_grow(s->finds, s->find_count, sizeof(*finds));
-	if (!finds) {
+	if (!ARRAY_ROOM(s->finds, s->find_count)) {
 		s->no_memory = true;
 		return false;
 	}
-	s->finds = finds;
-	finds[s->find_count++] = (struct search_find){.at = at, .word = word};
+	s->finds[s->find_count++] = (struct search_find){.at = at, .word = word};
 	return true;
 }
 
@@ -118,7 +115,7 @@ static bool add_part(void *data, const struct place_image *image)
 {
 	struct search *s = data;
 	const struct mapping *m = maps_find(&s->maps, image->at);
-	struct search_part part, *parts;
+	struct search_part part;
 
 	for (size_t i = s->find_count; i-- > 0 && s->finds[i].at > image->at;)
 		if (s->finds[i].at == image->at + arch_process()->layout->pc)
@@ -142,13 +139,11 @@ static bool add_part(void *data, const struct place_image *image)
 		s->unknown = too_many;
 		return false;
 	}
-	parts = array_grow(s->parts, s->part_count, sizeof(*parts));
-	if (!parts) {
+	if (!ARRAY_ROOM(s->parts, s->part_count)) {
 		s->no_memory = true;
 		return false;
 	}
-	s->parts = parts;
-	parts[s->part_count++] = part;
+	s->parts[s->part_count++] = part;
 	return true;
 }
 

@@ -72,15 +72,11 @@ static struct probe_error *search(pid_t pid, const struct module *module, const 
 	size_t count, struct sequences *ret)
 {
 	for (size_t i = 0; i + WORDS <= count; i++) {
-		struct sequence *items;
-
 		if (!is_sequence(pid, module, words + i))
 			continue;
-		items = array_grow(ret->items, ret->count, sizeof(*items));
-		if (!items)
+		if (!ARRAY_ROOM(ret->items, ret->count))
 			return probe_error_no_memory();
-		ret->items = items;
-		items[ret->count++] =
+		ret->items[ret->count++] =
 			(struct sequence){words[i + START], words[i + START] + words[i + LENGTH]};
 	}
 	return NULL;

@@ -171,21 +171,19 @@ static struct probe_error *detail_plan(
 static struct probe_error *forecast_of(
 	struct probe_list *list, pid_t pid, const struct forecast **ret)
 {
-	struct list_process *processes;
+	struct list_process *process;
 
 	for (size_t i = 0; i < list->process_count; i++) {
 		*ret = &list->processes[i].forecast;
 		if (list->processes[i].pid == pid)
 			return NULL;
 	}
-	processes = array_grow(list->processes, list->process_count, sizeof(*processes));
-	if (!processes)
+	if (!ARRAY_ROOM(list->processes, list->process_count))
 		return probe_error_no_memory();
-	list->processes = processes;
-	processes += list->process_count++;
-	*processes = (struct list_process){.pid = pid};
-	*ret = &processes->forecast;
-	return forecast_read(pid, &processes->forecast);
+	process = &list->processes[list->process_count++];
+	*process = (struct list_process){.pid = pid};
+	*ret = &process->forecast;
+	return forecast_read(pid, &process->forecast);
 }
 
 /* What enabling the site in its process would do; *known_ret is false if that is unknown. */

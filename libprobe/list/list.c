@@ -109,12 +109,10 @@ const struct probe_defect *probe_list_defects(const struct probe_list *list, siz
 static struct probe_error *add_defect(
 	struct probe_list *list, const char *path, uint64_t offset, const char *what)
 {
-	struct probe_defect defect = {.offset = offset}, *defects;
+	struct probe_defect defect = {.offset = offset};
 
-	defects = array_grow(list->defects, list->defect_count, sizeof(*defects));
-	if (!defects)
+	if (!ARRAY_ROOM(list->defects, list->defect_count))
 		return probe_error_no_memory();
-	list->defects = defects;
 	defect.path = strdup(path);
 	defect.what = strdup(what);
 	if (!defect.path || !defect.what) {
@@ -182,7 +180,6 @@ static struct probe_error *add_file(
 	struct probe_list *list, struct object *object, struct list_file *file, int pid)
 {
 	struct probe_error *error = NULL;
-	struct list_file *files;
 
 	for (size_t i = 0; i < file->notes.defect_count && !error; i++) {
 		const struct sdt_defect *defect = &file->notes.defects[i];
@@ -196,10 +193,8 @@ static struct probe_error *add_file(
 	file->machine = object_machine(object);
 	file->path = strdup(object_path(object));
 	file->build_id = strdup(object_build_id(object));
-	files = array_grow(list->files, list->file_count, sizeof(*files));
-	if (files)
-		list->files = files;
-	if (!file->path || !file->build_id || !files || !reserve_sites(list, file->notes.count)) {
+	if (!file->path || !file->build_id || !ARRAY_ROOM(list->files, list->file_count) ||
+		!reserve_sites(list, file->notes.count)) {
 		sdt_notes_deinit(&file->notes);
 		free(file->path);
 		free(file->build_id);

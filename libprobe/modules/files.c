@@ -200,13 +200,11 @@ static const struct plan *find_plan(const struct file *file, const struct sdt_no
 static void keep_plan(struct file *file, const struct sdt_note *note, const enum probe_plan *order,
 	size_t order_count, const struct plan *plan)
 {
-	struct file_plan *plans = array_grow(file->plans, file->plan_count, sizeof(*plans));
 	struct file_plan *p;
 
-	if (!plans || order_count > ORDER_MAX)
+	if (order_count > ORDER_MAX || !ARRAY_ROOM(file->plans, file->plan_count))
 		return;
-	file->plans = plans;
-	p = &plans[file->plan_count++];
+	p = &file->plans[file->plan_count++];
 	*p = (struct file_plan){
 		.is_entry = is_entry(note), .order_count = order_count, .plan = *plan};
 	memcpy(p->order, order, order_count * sizeof(*order));

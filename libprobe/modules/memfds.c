@@ -30,15 +30,11 @@ static bool is_memfd(int folder, const char *name, struct stat *st)
 
 static void add(struct memfds *memfds, const char *name, const struct stat *st)
 {
-	struct memfd *items, *memfd;
+	struct memfd *memfd;
 
-	if (strlen(name) >= sizeof(memfd->number))
+	if (strlen(name) >= sizeof(memfd->number) || !ARRAY_ROOM(memfds->items, memfds->count))
 		return;
-	items = array_grow(memfds->items, memfds->count, sizeof(*items));
-	if (!items)
-		return;
-	memfds->items = items;
-	memfd = &items[memfds->count++];
+	memfd = &memfds->items[memfds->count++];
 	memfd->st = *st;
 	strcpy(memfd->number, name);
 }

@@ -289,13 +289,12 @@ static struct probe_error *module_open(
 static struct probe_error *lookup_add(struct lookup *lookup, const struct mapping *mapping)
 {
 	struct modules *modules = &lookup->modules;
-	struct module *module, *items = array_grow(modules->items, modules->count, sizeof(*items));
+	struct module *module;
 	struct probe_error *error;
 
-	if (!items)
+	if (!ARRAY_ROOM(modules->items, modules->count))
 		return probe_error_no_memory();
-	modules->items = items;
-	module = &items[modules->count];
+	module = &modules->items[modules->count];
 	*module = (struct module){
 		.path = strdup(mapping->path),
 		.dev_major = mapping->dev_major,

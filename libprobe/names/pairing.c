@@ -50,20 +50,18 @@ static bool pair_again(struct pairing *pairing, const char *provider)
 
 struct probe_error *pairing_add(struct pairing *pairing, const char *provider, const char *name)
 {
-	struct pairing_probe *probes = array_grow(pairing->probes, pairing->count, sizeof(*probes));
 	struct pairing_probe *probe;
 
-	if (!probes)
+	if (!ARRAY_ROOM(pairing->probes, pairing->count))
 		return probe_error_no_memory();
-	pairing->probes = probes;
-	probe = &probes[pairing->count];
+	probe = &pairing->probes[pairing->count];
 	*probe = (struct pairing_probe){.provider = provider, .plain = pair_plain_name(name)};
 	if (!probe->plain)
 		return probe_error_no_memory();
 	probe->may_be = pair_may_be(probe->plain, &probe->stem);
 	while (probe->same < pairing->count &&
-		(strcmp(probes[probe->same].plain, probe->plain) != 0 ||
-			strcmp(probes[probe->same].provider, provider) != 0))
+		(strcmp(pairing->probes[probe->same].plain, probe->plain) != 0 ||
+			strcmp(pairing->probes[probe->same].provider, provider) != 0))
 		probe->same++;
 	pairing->count++;
 	if (probe->may_be == PAIR_NONE || pair_again(pairing, provider))

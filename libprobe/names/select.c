@@ -119,13 +119,9 @@ static struct place *sort_places(const struct sdt_note *const *notes, size_t cou
 static struct probe_error *add_site(struct selection *selection, const struct module *module,
 	const struct sdt_note *note, size_t probe, bool is_again)
 {
-	struct select_site *sites =
-		array_grow(selection->sites, selection->site_count, sizeof(*sites));
-
-	if (!sites)
+	if (!ARRAY_ROOM(selection->sites, selection->site_count))
 		return probe_error_no_memory();
-	selection->sites = sites;
-	sites[selection->site_count++] = (struct select_site){
+	selection->sites[selection->site_count++] = (struct select_site){
 		.note = note,
 		.pc = note->pc && !is_again ? note->pc + module->bias : 0,
 		.semaphore = note->semaphore ? note->semaphore + module->bias : 0,
@@ -139,15 +135,14 @@ static struct probe_error *add_probe(struct selection *selection, struct module 
 	const struct sdt_note *const *notes, size_t count, size_t pattern)
 {
 	size_t probe_count = selection->probe_count;
-	struct select_probe *probes = array_grow(selection->probes, probe_count, sizeof(*probes));
 	AUTO_FREE struct place *places = sort_places(notes, count);
 	struct probe_error *error = NULL;
+	struct select_probe *probe;
 
-	if (probes)
-		selection->probes = probes;
-	if (!probes || !places)
+	if (!places || !ARRAY_ROOM(selection->probes, probe_count))
 		return probe_error_no_memory();
-	probes[selection->probe_count++] = (struct select_probe){
+	probe = &selection->probes[selection->probe_count++];
+	*probe = (struct select_probe){
 		.module = module,
 		.provider = notes[0]->provider,
 		.name = notes[0]->name,
@@ -163,7 +158,7 @@ static struct probe_error *add_probe(struct selection *selection, struct module 
 		if (!is_again || first->semaphore != notes[i]->semaphore)
 			error = add_site(selection, module, notes[i], probe_count, is_again);
 	}
-	probes[probe_count].site_count = selection->site_count - probes[probe_count].first_site;
+	probe->site_count = selection->site_count - probe->first_site;
 	return error;
 }
 

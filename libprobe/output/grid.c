@@ -32,13 +32,11 @@ static size_t characters(const char *text, size_t length)
 void grid_cell(struct grid *grid, size_t column, bool right)
 {
 	struct grid_cell cell = {.offset = grid->start, .length = grid->text.length - grid->start};
-	struct grid_cell *cells = array_grow(grid->cells, grid->cell_count, sizeof(*cells));
 
-	if (!cells) {
+	if (!ARRAY_ROOM(grid->cells, grid->cell_count)) {
 		grid->no_memory = true;
 		return;
 	}
-	grid->cells = cells;
 	grid->start = grid->text.length;
 	if (cell.length)
 		cell.width = characters(grid->text.data + cell.offset, cell.length);

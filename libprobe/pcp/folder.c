@@ -238,12 +238,9 @@ static bool spend(struct taken_list *list, uint64_t entries)
 
 static bool taken_add(struct taken_list *list, int domain, int32_t id)
 {
-	struct pcp_taken *items = array_grow(list->items, list->count, sizeof(*items));
-
-	if (!items)
+	if (!ARRAY_ROOM(list->items, list->count))
 		return false;
-	list->items = items;
-	items[list->count++] = (struct pcp_taken){domain, id};
+	list->items[list->count++] = (struct pcp_taken){domain, id};
 	return true;
 }
 

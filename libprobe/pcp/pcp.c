@@ -126,17 +126,13 @@ static bool has_room(const struct probe_pcp *pcp, const struct instance *instanc
 static struct probe_error *take_instance(
 	struct probe_pcp *pcp, struct instance *instance, bool *taken_ret)
 {
-	struct instance **instances;
-
 	*taken_ret = false;
 	if (!has_room(pcp, instance)) {
 		instance_free(instance);
 		return NULL;
 	}
-	instances = array_grow(pcp->instances, pcp->instance_count, sizeof(struct instance *));
-	if (instances)
-		pcp->instances = instances;
-	if (!instances || !tsearch(instance, &pcp->by_key, compare_keys)) {
+	if (!ARRAY_ROOM(pcp->instances, pcp->instance_count) ||
+		!tsearch(instance, &pcp->by_key, compare_keys)) {
 		instance_free(instance);
 		return probe_error_no_memory();
 	}
@@ -180,13 +176,9 @@ static struct probe_error *row_instance(struct probe_pcp *pcp, const struct proc
 
 static struct probe_error *add_process(struct probe_pcp *pcp, pid_t pid, struct process **ret)
 {
-	struct process *processes =
-		array_grow(pcp->processes, pcp->process_count, sizeof(*pcp->processes));
-
-	if (!processes)
+	if (!ARRAY_ROOM(pcp->processes, pcp->process_count))
 		return probe_error_no_memory();
-	pcp->processes = processes;
-	*ret = &processes[pcp->process_count];
+	*ret = &pcp->processes[pcp->process_count];
 	**ret = (struct process){.pid = pid, .program = strdup("")};
 	if (!(*ret)->program)
 		return probe_error_no_memory();

@@ -22,13 +22,10 @@ enum { PAGE = 4096 };
 
 struct edit *edits_add(struct edits *edits, uint64_t address, size_t length)
 {
-	struct edit *items = array_grow(edits->items, edits->count, sizeof(*items));
-
-	if (!items)
+	if (!ARRAY_ROOM(edits->items, edits->count))
 		return NULL;
-	edits->items = items;
-	items[edits->count] = (struct edit){.address = address, .length = length};
-	return &items[edits->count++];
+	edits->items[edits->count] = (struct edit){.address = address, .length = length};
+	return &edits->items[edits->count++];
 }
 
 void edits_deinit(struct edits *edits)

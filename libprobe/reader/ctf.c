@@ -45,16 +45,12 @@ struct ctf_reader {
 
 static struct probe_error *add_record(struct ctf_reader *reader, const char *folder, size_t length)
 {
-	char **records;
-
 	if (reader->record_count >= RECORDS_MAX)
 		return probe_error_new(PROBE_ERROR_FORMAT, "there are too many records in it");
-	records = array_grow(reader->records, reader->record_count, sizeof(*reader->records));
-	if (!records)
+	if (!ARRAY_ROOM(reader->records, reader->record_count))
 		return probe_error_no_memory();
-	reader->records = records;
-	records[reader->record_count] = strndup(folder, length);
-	if (!records[reader->record_count])
+	reader->records[reader->record_count] = strndup(folder, length);
+	if (!reader->records[reader->record_count])
 		return probe_error_no_memory();
 	reader->record_count++;
 	return NULL;

@@ -269,7 +269,6 @@ static bool same_probe(const struct ctf_class *a, const struct ctf_class *b)
 static struct probe_error *find_class(
 	struct probe_ctf *ctf, const struct ctf_class *class, uint32_t *ret)
 {
-	struct ctf_class *classes;
 	size_t i = 0;
 
 	while (i < ctf->class_count &&
@@ -280,11 +279,9 @@ static struct probe_error *find_class(
 	*ret = (uint32_t)i;
 	if (i < ctf->class_count)
 		return NULL;
-	classes = array_grow(ctf->classes, i, sizeof(*classes));
-	if (!classes)
+	if (!ARRAY_ROOM(ctf->classes, i))
 		return probe_error_no_memory();
-	ctf->classes = classes;
-	classes[i] = *class;
+	ctf->classes[i] = *class;
 	ctf->class_count++;
 	ctf_describe_class(&ctf->description.classes, class, (uint32_t)i,
 		&class->session->probes[class->probe]);

@@ -178,20 +178,17 @@ struct probe_error *ctf_part_stream(struct ctf_part *part, const struct probe_se
 	int cpu, struct ctf_stream **ret)
 {
 	size_t *recent = &part->recent[(unsigned int)cpu % CTF_RECENT], i = *recent;
-	struct ctf_stream *streams;
 
 	if (!is_stream_of(part, i, session, cpu))
 		for (i = 0; i < part->stream_count && !is_stream_of(part, i, session, cpu);)
 			i++;
 	*recent = i;
 	if (i == part->stream_count) {
-		streams = array_grow(part->streams, i, sizeof(*streams));
-		if (!streams)
+		if (!ARRAY_ROOM(part->streams, i))
 			return probe_error_no_memory();
-		part->streams = streams;
-		streams[i] = (struct ctf_stream){
+		part->streams[i] = (struct ctf_stream){
 			.session = session, .cpu = cpu, .buffer = malloc(CTF_BATCH_BYTES)};
-		if (!streams[i].buffer)
+		if (!part->streams[i].buffer)
 			return probe_error_no_memory();
 		part->stream_count++;
 	}

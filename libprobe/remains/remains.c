@@ -99,33 +99,29 @@ static struct probe_error *make_session(
 /* It is left out, and why is remembered. */
 static struct probe_error *note_damage(struct probe_remains *r, struct probe_error *error)
 {
-	char **damages = array_grow(r->damages, r->damage_count, sizeof(*damages));
 	char *text = strdup(error->message);
 
 	probe_error_free(error);
-	r->damages = damages ? damages : r->damages;
-	if (!damages || !text) {
+	if (!text || !ARRAY_ROOM(r->damages, r->damage_count)) {
 		free(text);
 		return probe_error_no_memory();
 	}
-	damages[r->damage_count++] = text;
+	r->damages[r->damage_count++] = text;
 	return NULL;
 }
 
 /* Takes what is at [start, start + length) of the file, if it is a recorder's memory. */
 static struct probe_error *take(struct probe_remains *r, uint64_t start, uint64_t length)
 {
-	struct probe_session **sessions, *session = NULL;
+	struct probe_session *session = NULL;
 	struct data_header header;
 	struct probe_error *error;
 
 	if (length < REGISTRY_PAGE || r->session_count + r->damage_count >= RECORDERS_MAX ||
 		!read_at(r, start, &header, sizeof(header)) || header.magic != DATA_MAGIC)
 		return NULL;
-	sessions = array_grow(r->sessions, r->session_count, sizeof(*sessions));
-	if (!sessions)
+	if (!ARRAY_ROOM(r->sessions, r->session_count))
 		return probe_error_no_memory();
-	r->sessions = sessions;
 	error = make_session(r, start, length, &session);
 	if (error && error->code == PROBE_ERROR_NOT_FOUND) {
 		probe_error_free(error);
@@ -134,7 +130,7 @@ static struct probe_error *take(struct probe_remains *r, uint64_t start, uint64_
 	if (error && error->code != PROBE_ERROR_MEMORY)
 		return note_damage(r, error);
 	if (!error)
-		sessions[r->session_count++] = session;
+		r->sessions[r->session_count++] = session;
 	return error;
 }
 

@@ -109,18 +109,16 @@ static struct probe_error *look_at(pid_t tid, struct seccomp_thread *ret, bool *
 
 static struct probe_error *add_thread(struct seccomp *seccomp, pid_t tid)
 {
-	struct seccomp_thread thread, *more;
+	struct seccomp_thread thread;
 	bool there;
 	struct probe_error *error = look_at(tid, &thread, &there);
 
 	if (error || !there)
 		return error;
-	more = array_grow(seccomp->threads, seccomp->count, sizeof(*more));
-	if (!more)
+	if (!ARRAY_ROOM(seccomp->threads, seccomp->count))
 		return probe_error_no_memory();
-	seccomp->threads = more;
 	seccomp->strict |= thread.strict;
-	more[seccomp->count++] = thread;
+	seccomp->threads[seccomp->count++] = thread;
 	return NULL;
 }
 

@@ -551,7 +551,7 @@ struct probe_error *probe_stream_get_status(
 
 struct probe_error *probe_stream_shutdown(struct probe_stream *stream)
 {
-	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be shut down"), *other;
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be shut down");
 
 	if (error)
 		return error;
@@ -559,17 +559,10 @@ struct probe_error *probe_stream_shutdown(struct probe_stream *stream)
 	stop(stream);
 	error = probe_session_stop(stream->session);
 	if (stream->log) {
-		other = stream_finish_log(stream);
-		if (!error)
-			error = other;
-		else
-			probe_error_free(other);
+		error = probe_error_first(error, stream_finish_log(stream));
 		get_status(stream, &stream->index.status);
-		other = stream_index_write(stream->index.strings[2], &stream->index);
-		if (!error)
-			error = other;
-		else
-			probe_error_free(other);
+		error = probe_error_first(
+			error, stream_index_write(stream->index.strings[2], &stream->index));
 	}
 	pthread_mutex_unlock(&stream->lock);
 	stream_free(stream);

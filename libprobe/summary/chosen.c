@@ -86,16 +86,22 @@ static int probe_order(const void *a, const void *b)
 	return order ? order : strcmp(left->name, right->name);
 }
 
+/* A sorted copy of an array of pointers, which the caller frees; NULL without memory. */
+static void *sorted_copy(
+	const void *pointers, size_t count, int (*order)(const void *a, const void *b))
+{
+	void **sorted = calloc(count + 1, sizeof(*sorted));
+
+	if (sorted && count) {
+		memcpy(sorted, pointers, count * sizeof(*sorted));
+		qsort(sorted, count, sizeof(*sorted), order);
+	}
+	return sorted;
+}
+
 const struct summary_probe **summary_probes(const struct probe_summary *summary)
 {
-	const struct summary_probe **sorted =
-		calloc(summary->probe_count + 1, sizeof(struct summary_probe *));
-
-	for (size_t i = 0; sorted && i < summary->probe_count; i++)
-		sorted[i] = summary->probes[i];
-	if (sorted)
-		qsort(sorted, summary->probe_count, sizeof(struct summary_probe *), probe_order);
-	return sorted;
+	return sorted_copy(summary->probes, summary->probe_count, probe_order);
 }
 
 static int pair_order(const void *a, const void *b)
@@ -112,14 +118,7 @@ static int pair_order(const void *a, const void *b)
 
 const struct summary_pair **summary_pairs(const struct probe_summary *summary)
 {
-	const struct summary_pair **sorted =
-		calloc(summary->pair_count + 1, sizeof(struct summary_pair *));
-
-	for (size_t i = 0; sorted && i < summary->pair_count; i++)
-		sorted[i] = summary->pairs[i];
-	if (sorted)
-		qsort(sorted, summary->pair_count, sizeof(struct summary_pair *), pair_order);
-	return sorted;
+	return sorted_copy(summary->pairs, summary->pair_count, pair_order);
 }
 
 /* ---- Keys --------------------------------------------------------------------------- */

@@ -30,16 +30,14 @@ static void free_pair(struct summary_pair *pair)
 
 static struct probe_error *add_pair(struct probe_summary *summary, size_t begin, size_t end)
 {
-	struct summary_pair **pairs, *pair;
+	struct summary_pair *pair;
 
 	if (summary->pair_count == SUMMARY_PAIRS_MAX) {
 		summary->more_pairs = true;
 		return NULL;
 	}
-	pairs = array_grow(summary->pairs, summary->pair_count, sizeof(struct summary_pair *));
-	if (!pairs)
+	if (!ARRAY_ROOM(summary->pairs, summary->pair_count))
 		return probe_error_no_memory();
-	summary->pairs = pairs;
 	pair = calloc(1, sizeof(*pair));
 	if (pair)
 		pair->heat = calloc(SUMMARY_HEAT_ROWS, sizeof(*pair->heat));
@@ -51,7 +49,7 @@ static struct probe_error *add_pair(struct probe_summary *summary, size_t begin,
 	pair->end = end;
 	pair->least = UINT64_MAX;
 	pair->unmatched = summary->probes[end]->hits; /* before there was any begin */
-	pairs[summary->pair_count++] = pair;
+	summary->pairs[summary->pair_count++] = pair;
 	return NULL;
 }
 

@@ -108,11 +108,9 @@ static bool row_own(struct probe_table_row *row, size_t key_count)
 struct probe_error *table_append(struct probe_table *table, const struct probe_table_row *row)
 {
 	struct probe_table_row copy = *row;
-	struct probe_table_row *rows = array_grow(table->rows, table->count, sizeof(*rows));
 
-	if (!rows)
+	if (!ARRAY_ROOM(table->rows, table->count))
 		return probe_error_no_memory();
-	table->rows = rows;
 	if (!row_own(&copy, table->key_count))
 		return probe_error_no_memory();
 	table->rows[table->count++] = copy;

@@ -79,12 +79,9 @@ static uint64_t find_gap(const struct reg_arena *arena, const struct code_extent
 
 bool code_keep(struct code_taken *taken, struct code_extent extent)
 {
-	struct code_extent *items = array_grow(taken->items, taken->count, sizeof(*items));
-
-	if (!items)
+	if (!ARRAY_ROOM(taken->items, taken->count))
 		return false;
-	taken->items = items;
-	items[taken->count++] = extent;
+	taken->items[taken->count++] = extent;
 	return true;
 }
 

@@ -275,19 +275,14 @@ uint32_t lasting_maker(pid_t pid)
 bool lasting_note(struct lasting_names *names, const struct maps *maps, uint64_t address)
 {
 	const struct mapping *m = maps_find(maps, address);
-	struct mapping *items, copy;
+	struct mapping copy;
 
 	if (!m || m->deleted || !shared_is_lasting(m))
 		return true;
-	items = array_grow(names->items, names->count, sizeof(*items));
-	names->items = items ? items : names->items;
 	copy = *m;
-	copy.path = strdup(m->path);
-	if (!items || !copy.path) {
-		free((char *)copy.path);
+	if (!ARRAY_ROOM(names->items, names->count) || !(copy.path = strdup(m->path)))
 		return false;
-	}
-	items[names->count++] = copy;
+	names->items[names->count++] = copy;
 	return true;
 }
 

@@ -44,14 +44,10 @@ struct image_header {
 #define X(type, name)                                                                              \
 	struct reg_##type *registry_add_##type(struct registry *registry)                          \
 	{                                                                                          \
-		struct reg_##type *items =                                                         \
-			array_grow(registry->name, registry->type##_count, sizeof(*items));        \
-                                                                                                   \
-		if (!items)                                                                        \
+		if (!ARRAY_ROOM(registry->name, registry->type##_count))                           \
 			return NULL;                                                               \
-		registry->name = items;                                                            \
-		items[registry->type##_count] = (struct reg_##type){0};                            \
-		return &items[registry->type##_count++];                                           \
+		registry->name[registry->type##_count] = (struct reg_##type){0};                   \
+		return &registry->name[registry->type##_count++];                                  \
 	}                                                                                          \
                                                                                                    \
 	void registry_remove_##type(struct registry *registry, size_t index)                       \

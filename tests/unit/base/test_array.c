@@ -13,13 +13,11 @@ enum { ITEMS = 1000 };
 
 static int *add(int *items, size_t *count)
 {
-	int *grown = array_grow(items, *count, sizeof(*items));
-
-	assert_non_null(grown);
-	assert_true(malloc_usable_size(grown) >= (*count + 1) * sizeof(*grown));
-	grown[*count] = (int)*count;
+	assert_true(ARRAY_ROOM(items, *count));
+	assert_true(malloc_usable_size(items) >= (*count + 1) * sizeof(*items));
+	items[*count] = (int)*count;
 	(*count)++;
-	return grown;
+	return items;
 }
 
 /* There is room for new items, even after some were removed. */
@@ -73,10 +71,25 @@ static void test_find(void **state)
 	assert_null(array_find(NULL, 0, sizeof(*items), 0, 1));
 }
 
+/* Without memory an array stays as it is. */
+static void test_no_room(void **state)
+{
+	int *items = NULL, *before;
+	size_t count = 0;
+
+	(void)state;
+	before = items = add(items, &count);
+	assert_false(ARRAY_ROOM(items, SIZE_MAX / 4 + 1));
+	assert_ptr_equal(items, before);
+	assert_int_equal(items[0], 0);
+	free(items);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_room),
+		cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_find),
 	};
 
