@@ -320,7 +320,7 @@ struct probe_error *cmd_read(int argc, char **argv, int *status_ret)
 		OPTION(0, "from", STRING, "FILE", &options.from,
 			"read flight recorders from their file or a core file"),
 		OPTION(0, "last", DURATION, NULL, &options.flight.last_ns,
-			"of flight recorders: only hits so long before the last one"),
+			"of flight recorders: only hits up to TIME before the last one"),
 		OPTION('o', "output", STRING, "DIRECTORY", &options.flight.directory,
 			"write the hits of flight recorders as a record"),
 		OPTION(0, "reset", FLAG, NULL, &options.reset, "start again after reading"),

@@ -39,7 +39,7 @@ struct trace_options {
 	OPTION('d', "duration", DURATION, "SECONDS", &(options)->settings.duration_ns,             \
 		"stop after this time"),                                                           \
 	OPTION('s', "strings", NUMBER, "N", &(options)->string_bytes,                              \
-		"also take up to N bytes of text behind every pointer"),                           \
+		"also take up to N bytes of the text that each pointer points to"),                \
 	OPTION('b', "buffer", SIZE, NULL, &(options)->ring_bytes,                                  \
 		"size of the ring buffer of each CPU, where hits wait"),                           \
 	OPTIONS_FOLLOW(&(options)->common),                                                        \
