@@ -11,7 +11,7 @@
  *	}
  *
  * Each round sets up again what ends its sleep: what there is to wait for changes all the time,
- * as processes come and go. Nothing runs behind a command's back: a sleep sets the flags that it
+ * as processes come and go. Nothing runs without the command: a sleep sets the flags that it
  * was given, and only a command's own signals call a function.
  */
 #ifndef CLI_LOOP_H
@@ -35,7 +35,7 @@ struct loop {
 	void *data;
 
 	bool over;	  /* the command is to end: set by signals, and by the command */
-	bool interrupted; /* a signal said so */
+	bool interrupted; /* by a signal */
 
 	int signal_fd;
 	struct pollfd *fds; /* of the next sleep; the first is signal_fd */

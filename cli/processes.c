@@ -135,7 +135,7 @@ static struct probe_error *add_descendants(
 
 	for (size_t i = 0; i < all->count; i++)
 		all->items[i].descends = false;
-	/* A child may stand before its parent. */
+	/* A child may come before its parent. */
 	while (more && !error) {
 		more = false;
 		for (size_t i = 0; i < all->count && !error; i++) {

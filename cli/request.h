@@ -41,13 +41,13 @@ PROBE_MUST_CHECK struct probe_error *request_init(
 /* The same if something other than options->request names the probes. */
 PROBE_MUST_CHECK struct probe_error *request_init_plans(struct request_options *options);
 
-/* What has been told of a report, which grows while a session follows libraries. */
+/* How much of a report has been printed; it grows while a session follows libraries. */
 struct refusals_told {
 	size_t refusals, sites;
 };
 
 /*
- * Tells on stderr of the refused sites of a report that are new. Those of probes that were named
+ * Prints the refused sites of a report that are new on stderr. Those of probes that were named
  * get a line each, with the reason; those that wildcards match, one line for all of them, unless
  * `each` is set: with -v, and where nothing was changed. Returns whether one was named.
  */
@@ -55,7 +55,7 @@ bool report_refusals_since(
 	const struct probe_report *report, pid_t pid, bool each, struct refusals_told *told);
 /* All of them. */
 void report_refusals(const struct probe_report *report, pid_t pid, bool each);
-/* The notes, which nothing else tells. */
+/* The notes, which nothing else prints. */
 void report_notes(const struct probe_report *report);
 
 /*

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Probes are enabled for good in each program as soon as it has all of them. Until
- * then an attached session switches on what there is, and waits for libraries
- * that have the rest. A session also holds the programs that are started, and one
- * without PROBEs does only that.
+ * Probes are enabled in each program as soon as it has all of them, and stay on. Until then an
+ * attached session switches on those that are there, and waits for libraries that have the rest. A
+ * session also holds the programs that are started; a session without PROBEs does only that.
  */
 #include <poll.h>
 #include <stdint.h>
@@ -173,7 +172,7 @@ static void look_for_programs(struct run *run)
 	}
 }
 
-/* Has all that a program waited for come? Then it is enabled for good. */
+/* If all that a program waited for has come, its probes are enabled, and stay on. */
 static struct probe_error *look_for_libraries(struct run *run, struct run_program *program)
 {
 	struct probe_error *error = probe_session_poll(program->session, no_hit, NULL, NULL);
@@ -183,7 +182,7 @@ static struct probe_error *look_for_libraries(struct run *run, struct run_progra
 		probe_session_unmatched(program->session) < run->request->pattern_count)
 		return error;
 	error = enable(run, program->target, &waiting);
-	/* If it has just ended, its session has what is to be told. */
+	/* If it has just ended, its session knows what to report. */
 	program->waiting = waiting || (error && !probe_target_alive(program->target));
 	if (error || waiting)
 		return error;
@@ -233,7 +232,7 @@ struct probe_error *run_start(struct run *run, struct probe_target *target)
 {
 	pid_t pid = probe_target_pid(target);
 	struct probe_target *alive = NULL;
-	/* Before it is let go: it may end at once. It has been started before. */
+	/* Before it is released: it may end at once. It has been started before. */
 	struct probe_error *error = loop_open(&run->loop, NULL);
 
 	run->loop.child = pid;

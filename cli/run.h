@@ -27,10 +27,10 @@ struct run {
 };
 
 /*
- * Enables the probes of a held program, which becomes the run's, and lets it go; then
- * those of what it opens, starts and becomes, until it has ended. It is the caller's
- * to wait for (loop_wait_child()), and to close the loop. After an error it has not been let go,
- * and is killed.
+ * Enables the probes of a held program, which the run then owns, and releases it; then those of the
+ * libraries that it opens and the programs that it starts or executes, until it has ended. The
+ * caller waits for it (loop_wait_child()) and closes the loop. After an error it has not been
+ * released, and is killed.
  */
 PROBE_MUST_CHECK struct probe_error *run_start(struct run *run, struct probe_target *target);
 

@@ -355,7 +355,7 @@ bool object_section(const struct object *object, const char *name, GElf_Shdr *re
 /* A SHA-1 has 20 bytes; --build-id=0x... may be longer. Both are bounded here. */
 enum {
 	BUILD_ID_BYTES_MAX = 256,
-	BUILD_ID_NOTES_MAX = 64 << 10 /* bytes of notes looked at in one segment */
+	BUILD_ID_NOTES_MAX = 64 << 10 /* bytes of notes that are read of one segment */
 };
 
 static char *hexadecimal(const uint8_t *bytes, size_t count)

@@ -97,7 +97,7 @@ static struct probe_error *find_columns(
 			*ret = event.arg_count;
 	}
 	probe_reader_close(reader);
-	/* What cannot be read is said when it is exported: before it there may be much. */
+	/* The export will report what cannot be read; there may be many events before that. */
 	probe_error_free(error);
 	return NULL;
 }

@@ -296,7 +296,7 @@ static struct probe_error *show(struct list_command *command)
 		error = select_sites(command, matched);
 	if (!error)
 		error = command->json ? listing_print_json(listing) : listing_print_text(listing);
-	/* If nothing could be read, that has been said. */
+	/* If nothing could be read, that has been reported. */
 	if (!error && !(command->failed && listing->count == 0))
 		error = no_match(command, matched);
 	free(matched);

@@ -278,7 +278,7 @@ static struct probe_error *switch_tracer(struct switch_options *options)
 	return NULL;
 }
 
-/* If nobody can be told what was done, it is done all the same. */
+/* If the report cannot be printed, the change stays. */
 static struct probe_error *tell(const struct switch_options *options)
 {
 	int err = fflush(stdout) == 0 ? 0 : errno;

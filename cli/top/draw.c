@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rows of `probectl top`, and what stands around them, as lines of text.
+ * The rows of `probectl top`, with the lines around them, as text.
  *
  *	probectl top  postgres (8121)  every 1s                      14:03:22
  *	71 probes, 9 hit  123,456 hits/s  filter: lock

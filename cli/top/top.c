@@ -27,7 +27,7 @@
 enum {
 	ESCAPE_NS = 50 * NSEC_PER_MSEC, /* a sequence of a key comes in less */
 	MESSAGE_S = 5,			/* how long a message stays, at least */
-	FOLLOW_NS = 20 * NSEC_PER_MSEC, /* how often processes are looked at */
+	FOLLOW_NS = 20 * NSEC_PER_MSEC, /* how often processes are checked */
 	PIECE_BYTES = 4096		/* PIPE_BUF: room for it is what POLLOUT promises */
 };
 

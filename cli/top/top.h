@@ -8,7 +8,7 @@
  *   program.c  a program of our own, beside the screen
  *   source.c   their sessions: what was hit, switching
  *   model.c    the rows, in which order, which of them, where the cursor is
- *   draw.c     rows and what stands around them, as lines of some width
+ *   draw.c     the rows and the lines around them, in a given width
  *   cells.c    text and numbers of a given width
  *   keys.c     what a terminal sends, as keys
  *   screen.c   the terminal
@@ -267,9 +267,9 @@ struct top_options {
 };
 
 /*
- * Opens the processes and switches the probes on; refused sites are put into the model.
- * A program that was started (else NULL) is the process, and is then let go; it is owned
- * by the source, also after an error.
+ * Opens the processes and switches the probes on; refused sites are put into the model. `started`
+ * is the program that was started, or NULL. It is then the only process, and is released; the
+ * source owns it, also after an error.
  */
 PROBE_MUST_CHECK struct probe_error *source_start(const struct top_options *options,
 	struct probe_target *started, struct top_model *model, struct top_source **ret);

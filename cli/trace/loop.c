@@ -232,7 +232,7 @@ static void timers_run(struct trace *trace, struct timers *timers)
 		output_flush(trace);
 }
 
-/* What has to be in time; the others are looked at in each round. */
+/* Timers that must be exact; the others are checked in each round. */
 static void timers_watch(struct trace *trace, const struct timers *timers)
 {
 	loop_until(&trace->loop, timers->end.next_ns);

@@ -131,7 +131,7 @@ void exports_update(struct trace *trace)
 		bool told = tracer->told;
 		struct probe_error *error = tracer->pcp ? export_tracer(trace, tracer) : NULL;
 
-		/* It is tried again every time, and said once. */
+		/* It is tried again every time, and reported once. */
 		if (told)
 			probe_error_free(error);
 		else

@@ -110,15 +110,15 @@ void trace_fail(struct trace *trace, struct probe_error *error);
 /* ---- report.c --------------------------------------------------------------- */
 
 /*
- * Tells of the sites that could not be patched in what was opened or started since this was
- * last called. Unless the user said --keep-going, the trace fails if one is of a probe that was
- * named, as it does at its begin, but continues with the rest.
+ * Reports the sites that could not be patched in libraries and programs that were opened or started
+ * since the last call. Without --keep-going, the trace fails if one belongs to a probe that was
+ * named, as it does at its start, but continues with the rest.
  */
 void trace_report_refusals(struct trace *trace);
-/* The same of one change; `told` is what was said of it before. */
+/* The same for one change; `told` is what was reported of it before. */
 void trace_take_refusals(struct trace *trace, const struct probe_report *report, pid_t pid,
 	struct refusals_told *told);
-/* At the end: a trace of which every site was refused has failed. */
+/* At the end: a trace has failed if every site was refused. */
 void trace_judge_refusals(struct trace *trace);
 
 /* Reports losses that have not been reported yet. */
@@ -167,7 +167,7 @@ void trace_tables_start(struct trace *trace);
 
 /*
  * What each tracer has gathered: all, or what is new since the last interval.
- * Loaded tracers are looked at.
+ * Loaded tracers are checked, too.
  */
 void trace_tables(struct trace *trace, bool is_interval);
 

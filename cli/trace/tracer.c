@@ -200,7 +200,7 @@ static struct probe_error *part_init(struct trace_tracer *tracer,
 	return tracer_init(tracer, part->tracer, &its, part->probe_count, false, has_intervals);
 }
 
-/* One -t, which may stand for several tracers: adds their number to *count. */
+/* One -t, which may name several tracers: adds their number to *count. */
 static struct probe_error *tracers_add(struct trace_tracer *tracers, size_t *count,
 	const struct tracer_options *options, const char *text,
 	const struct probe_session_options *common, size_t pattern_count, bool alone,

@@ -76,7 +76,7 @@ struct trace_tracer {
 	struct probe_request request;
 };
 
-/* Whether it is a part of a tracer that stands for several. */
+/* Whether it is a part of a tracer that consists of several. */
 static inline bool tracer_is_part(const struct trace_tracer *tracer)
 {
 	return tracer->part.tracer != NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread in a stub continues where the stub's last jump leads, a thread in the page of a
- * pun at a stub:
+ * A thread in a stub continues where the stub's last jump leads, and a thread in the page of a pun
+ * continues at a stub:
  *
  *   hop, pun  -->  stub  -->  older stub  -->  tail  -->  the program
  *
@@ -24,7 +24,7 @@ enum { SLOTS_AT_ONCE = 64 };
 struct leads {
 	uint64_t *items;
 	size_t count;
-	bool anywhere; /* what is not known is taken for certain */
+	bool anywhere; /* something is not known, so they may go anywhere */
 };
 
 bool busy_init(struct busy *busy, const struct registry *registry)

@@ -77,7 +77,7 @@ static const struct mapping *mapping_of(struct frames *f, uint64_t address)
 	return maps_find(&f->fresh, address);
 }
 
-/* Mappings that differ only in what the kernel keeps of them stand next to each other. */
+/* A stack may be several adjacent mappings, which differ only in what the kernel keeps of them. */
 static uint64_t end_of(const struct frames *f, const struct mapping *m)
 {
 	const struct maps *maps =
@@ -167,8 +167,7 @@ static void check_end(struct frames *f, uint64_t at)
 }
 
 /*
- * Searches [start, end). What is shared may be in memory although the process has not
- * looked at it.
+ * Searches [start, end). Shared pages may be in memory although the process has not touched them.
  */
 static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool is_shared)
 {

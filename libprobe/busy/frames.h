@@ -14,7 +14,7 @@
 /* The used part of a stack, which was searched: from `low` to its end. */
 struct frames_stack {
 	uint64_t low, end;
-	bool is_threads; /* one that libc or the kernel made for the thread that stands on it */
+	bool is_threads; /* made by libc or the kernel for the thread that runs on it */
 };
 
 /*
@@ -76,7 +76,7 @@ bool frames_is_below(const struct frames *frames, uint64_t address);
  */
 bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t end);
 
-/* The own stack of a thread that stands on it in [start, end); NULL: there is none. */
+/* The stack of a thread that runs on its own stack, in [start, end); NULL: there is none. */
 const struct frames_stack *frames_own_stack(
 	const struct frames *frames, uint64_t start, uint64_t end);
 

@@ -4,9 +4,9 @@
  * counter for a signal handler, on the stack that the handler runs on (struct arch_frame_layout).
  *
  * A program may copy that, whole or only the registers, to any address. The mark of the layout
- * tells it from other memory, whatever the handler's restorer, and is looked for at every byte.
- * Where no data names the places, as inside of a program's function, every aligned word of a
- * stack in use counts that is one of them.
+ * tells it from other memory, whatever the handler's restorer is, so the search looks for this mark
+ * at every byte. Where no data refers to the places, as inside a program's function, each aligned
+ * word of a stack in use counts if it is one of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +92,7 @@ static uint64_t load(const uint8_t *bytes)
 	return word;
 }
 
-/* What is being looked at. */
+/* The memory that is being searched. */
 struct piece {
 	uint64_t address;
 	const uint8_t *bytes;

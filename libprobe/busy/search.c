@@ -11,14 +11,13 @@
  *   - devices, and files of a file system that may not answer;
  *   - our own.
  *
- * A private page that is not in RAM has never been written, or was given back: the pagemap of
- * the process says so, and reading allocates nothing. A page that was swapped out is read. Of
- * shared memory the pagemap shows only what this process has touched and not given back. The
- * rest is read from the file behind it (libprobe/modules/backing.c), up to
- * HEAP_BYTES of a mapping in memory, and DISK_BYTES of all others. If we may not open it, up
- * to BLIND_BYTES are read through the process, which may allocate that much memory for pages that
- * were never written. Anything larger counts as buffers: only the pages that the process uses are
- * read.
+ * A private page that is not in RAM has never been written, or was given back: the pagemap of the
+ * process says so, and reading allocates nothing. A page that was swapped out is read. Of shared
+ * memory the pagemap shows only what this process has touched and not given back. The rest is read
+ * from the mapped file (libprobe/modules/backing.c), up to HEAP_BYTES of a mapping in memory, and
+ * DISK_BYTES of all others. If we may not open it, up to BLIND_BYTES are read through the process,
+ * which may allocate that much memory for pages that were never written. Anything larger counts as
+ * buffers: only the pages that the process uses are read.
  *
  * Memory that exists but cannot be read makes the search incomplete, and so does too much
  * memory: more than ALL_BYTES. `unknown` then says why. Memory that was unmapped meanwhile
@@ -110,7 +109,7 @@ static void describe_find(
 	}
 }
 
-/* Where the context lies will be looked at again: an alternate stack holds no other's. */
+/* The memory around it will be searched again; an alternate stack holds no other's context. */
 static bool add_part(void *data, const struct place_image *image)
 {
 	struct search *s = data;

@@ -15,7 +15,7 @@ struct search_find {
 	uint64_t at, word;
 	bool is_remote; /* of what this library saved, to run a system call */
 	uint64_t state; /* of a frame that is where the kernel made it: the rest of it; or 0 */
-	/* Where such a frame lies: up to what it has interrupted, if that stands there; or 0. */
+	/* Where such a frame lies: up to the stack it has interrupted, if that is there; or 0. */
 	uint64_t frame, frame_end;
 	bool is_over; /* for the caller: no thread resumes it */
 };
@@ -32,7 +32,7 @@ struct search {
 	pid_t pid;
 	int mem;
 	const struct places *places;
-	uint64_t skipped; /* a page that is not looked at */
+	uint64_t skipped; /* a page that is not searched */
 	int pagemap;
 	uint8_t *buffer;
 	uint64_t *entries;
@@ -48,13 +48,13 @@ struct search {
 	size_t find_count;
 	struct search_part *parts;
 	size_t part_count;
-	const char *unknown; /* why not everything was looked at; NULL: it was */
-	uint64_t bytes;	     /* looked at */
+	const char *unknown; /* why not everything was searched; NULL: it was */
+	uint64_t bytes;	     /* searched */
 	bool no_memory;
 };
 
 /*
- * Prepares a search, also for when the process will stand still. `places` and `mem`
+ * Prepares a search, also for a time when the process is stopped. `places` and `mem`
  * (memory_open()) are borrowed; `skipped` is the address of our own guard, or 0. Errors:
  * PROBE_ERROR_NOT_FOUND, PROBE_ERROR_MEMORY. Only search_close() is due after one.
  */
@@ -63,22 +63,22 @@ PROBE_MUST_CHECK struct probe_error *search_open(
 void search_close(struct search *search);
 
 /*
- * Searches everything that can hold a context. The process may run: what is there all the
+ * Searches everything that can hold a context. The process may run: a context that is there all the
  * time is found. What was found before is forgotten. Errors: those of maps_read().
  */
 PROBE_MUST_CHECK struct probe_error *search_all(struct search *search);
 
 /*
- * Forgets what was found, except parts; and searches [start, end) in addition to what
- * was since. The process may stand still: it is not disturbed.
+ * search_forget() forgets what was found, except parts. search_range() searches [start, end), and
+ * adds to what was found since then. Neither disturbs a stopped process.
  */
 void search_forget(struct search *search);
 PROBE_MUST_CHECK struct probe_error *search_range(
 	struct search *search, uint64_t start, uint64_t end);
 
 /*
- * Looks at all that search_all() searches, for other places and another visitor. What was found
- * stays; `unknown` says why not everything was looked at. Errors: those of search_all().
+ * Searches the same memory as search_all(), for other places and another visitor. What was found
+ * stays; `unknown` says why not everything was searched. Errors: those of search_all().
  */
 PROBE_MUST_CHECK struct probe_error *search_words(
 	struct search *search, const struct places *places, const struct place_visitor *visitor);

@@ -23,7 +23,7 @@ static bool loses_stack(const struct unfit *u, uint64_t pc)
 	struct object *object = u->module->object;
 	uint64_t address = pc - u->module->bias, start = address;
 	struct object_function function;
-	bool loses = true; /* what cannot be looked at */
+	bool loses = true; /* what cannot be read is taken to do so */
 	uint8_t *bytes;
 	size_t size;
 

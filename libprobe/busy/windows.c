@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A jump takes the place of several instructions, and a signal may have interrupted a
- * thread between two of them: it would come back into the middle of the jump. Threads that
- * are in a handler tell by the stacks that they stand on. But a handler may have switched
- * to another user context (swapcontext(3)), as user threads that are preempted do, and then
- * what it has interrupted is on a stack that no thread stands on, or anywhere.
+ * A jump takes the place of several instructions, and a signal may have interrupted a thread
+ * between two of them: it would come back into the middle of the jump. The context is usually on
+ * the stack that a thread in a handler runs on. But a handler may have switched to another user
+ * context (swapcontext(3)), as schedulers that preempt user threads do. The interrupted context is
+ * then on a stack that no thread runs on, or anywhere else.
  *
  *   look     while the target runs, all its memory is searched for what the kernel saves
  *            for a handler. Where that is, more may come: an alternate stack, or a mapping
  *   read     all threads stopped: the stacks in use are searched for the places where such
  *            instructions begin, and so is what was found before
  *
- * Below the stack pointer of a thread lies what handlers that have returned have left; but the
- * program may have made other stacks in an array there, so that is searched, too.
+ * Below the stack pointer of a thread are frames of handlers that have returned; but the program
+ * may also keep other stacks in an array there, so this is searched, too.
  *
  * If no signal handler is installed, only stacks in use are searched: a handler may have been taken
  * away while it runs.
@@ -24,7 +24,7 @@
 #include "libprobe/target/target.h"
 
 enum { WAIT_NS = 2000000 };
-#define PARTS_BYTES (UINT64_C(16) << 20) /* searched while all threads stand still */
+#define PARTS_BYTES (UINT64_C(16) << 20) /* searched while all threads are stopped */
 
 static const char too_large[] = "they are in more memory than can be searched at once";
 

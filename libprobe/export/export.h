@@ -8,7 +8,7 @@
 #include "probe/export.h"
 #include "probe/spans.h"
 
-/* The options, looked at. */
+/* The options, parsed. */
 struct export_settings {
 	const struct probe_export_options *options;
 	int key, match, match_end; /* numbers of arguments, or -1 */

@@ -3,7 +3,7 @@
  * A process may have dropped pages of shared memory (MADV_DONTNEED), or not have touched them
  * since fork(2): its pagemap does not show them, but their content still exists. Reading it
  * through the process's memory would also allocate pages for everything that was never written.
- * The file behind the memory shows what was written (SEEK_DATA of lseek(2)), and reading the
+ * The file that is mapped there shows what was written (SEEK_DATA of lseek(2)), and reading the
  * file allocates nothing. Memory without a path has a file, too:
  *
  *   /proc/PID/map_files/START-END  any file; needs CAP_CHECKPOINT_RESTORE

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The file behind shared memory: it tells which of a process's pages have content. */
+/* The file of shared memory: it tells which of a process's pages have content. */
 #ifndef LIBPROBE_MODULES_BACKING_H
 #define LIBPROBE_MODULES_BACKING_H
 

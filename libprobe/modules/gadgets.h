@@ -19,8 +19,8 @@ PROBE_MUST_CHECK struct probe_error *gadgets_find(
 	const struct modules *modules, struct arch_gadgets *ret);
 
 /*
- * Are they still there? execve(2) may have removed them. What else is to be read (size 0: nothing)
- * is read in the same call, because threads stand still; its buffer is 0 if it cannot be read.
+ * Are they still there? execve(2) may have removed them. `more` (size 0: nothing) is read in the
+ * same call, because threads are stopped meanwhile; its buffer is 0 if it cannot be read.
  */
 bool gadgets_are_there(
 	pid_t pid, const struct arch_gadgets *gadgets, const struct memory_piece *more);

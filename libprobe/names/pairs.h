@@ -38,7 +38,7 @@ void pairs_by_name(
 	char *const *plain_names, size_t count, struct pair_part *parts, uint32_t *pairs);
 
 /*
- * What a plain name alone can be, by its last word. *stem_ret: how many bytes stand before that
+ * What a plain name alone can be, by its last word. *stem_ret: the number of bytes before that
  * word, unless it is PAIR_NONE.
  */
 enum pair_role pair_may_be(const char *plain_name, size_t *stem_ret);

@@ -135,7 +135,7 @@ static bool next_name(struct walk *w, char name[NAME_MAX + 1], bool *last_ret)
 	return true;
 }
 
-/* Opens the file that was looked at, and no other one. */
+/* Opens the file that was checked, and no other one. */
 static struct probe_error *open_there(
 	const struct walk *w, const char *name, const struct stat *there, int *ret)
 {

@@ -9,7 +9,7 @@
  *
  * Access to a mapping past the end of its file raises SIGBUS. So the file's size is sealed
  * (fcntl(2), "File Sealing") before it is mapped here. The target may have mapped it already, but
- * is not told where before the size is set.
+ * learns the address only after the size is set.
  *
  * With the sysctl vm.memfd_noexec, kernels from 6.3 on seal the mode of such a file
  * (F_SEAL_EXEC), so that execve(2) refuses it; some refuse to create one without that flag.

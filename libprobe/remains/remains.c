@@ -4,9 +4,9 @@
  *
  * A recorder's file holds its memory from the first byte on. A core file (core(5)) has a segment
  * for each mapping that was dumped; memory that a process shares without a file name is, unless
- * /proc/PID/coredump_filter says otherwise. So each segment that begins as a session's data does
- * is looked at. What stands there was written by a process that may have crashed because it wrote
- * anywhere: nothing is believed.
+ * /proc/PID/coredump_filter says otherwise. So each segment that begins as a session's data does is
+ * examined. The process that wrote it may have crashed because it wrote anywhere, so nothing there
+ * is trusted.
  *
  * The file is read with pread(2) and never mapped: it may become shorter meanwhile.
  */
@@ -158,7 +158,7 @@ static struct probe_error *take_segments(struct probe_remains *r, Elf *elf)
 	for (size_t i = 0; i < count && i < INT32_MAX && !error; i++) {
 		if (!gelf_getphdr(elf, (int)i, &segment))
 			return no_format(r);
-		/* A core may be cut (ulimit -c): what there is of a segment is looked at. */
+		/* A core may be cut (ulimit -c): what there is of a segment is examined. */
 		if (segment.p_type != PT_LOAD || segment.p_offset >= r->size)
 			continue;
 		if (segment.p_filesz > r->size - segment.p_offset)

@@ -2,9 +2,9 @@
 /*
  * Patches sites again that something has restored, even if only the first byte. Their stubs and
  * tails still exist. They were made from the file's bytes, so the site must hold exactly these, and
- * all threads are stopped when it is compared. A thread that stands where the patch will be
- * written, or will return there from a signal handler, is given a moment to leave: nobody knows any
- * more which instruction of the tail replaces which of the site.
+ * all threads are stopped when it is compared. A thread that is where the patch will be written, or
+ * will return there from a signal handler, gets a moment to leave: it cannot be moved, because it
+ * is no longer known which instruction of the tail replaces which of the site.
  */
 #include <stdlib.h>
 #include <string.h>

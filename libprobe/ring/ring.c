@@ -11,7 +11,7 @@
  * those published after it.
  *
  * The target can write anything anywhere here. Heads are checked against the
- * ring's size, and records are copied before they are looked at.
+ * ring's size, and records are copied before they are examined.
  */
 #include <errno.h>
 #include <stdatomic.h>

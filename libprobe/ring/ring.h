@@ -18,7 +18,7 @@ struct ring {
 	uint64_t tail;	  /* next to be read; written to the target now and then */
 	uint64_t told;	  /* what header->tail is */
 	uint64_t head;	  /* as of this round */
-	uint64_t damaged; /* how often what was there made no sense, and was thrown away */
+	uint64_t damaged; /* how often its contents made no sense and were discarded */
 };
 
 struct rings {

@@ -23,9 +23,9 @@ struct forecast {
 };
 
 /*
- * Plans all sites of a process, each as if it were enabled alone; those that are on have the
- * plan that they have. Stops nothing. A process that may not be looked at, or has ended, has no
- * sites. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ * Plans all sites of a process, each as if it were enabled alone; those that are on have the plan
+ * that they have. Stops nothing. A process that we may not read, or that has ended, has no sites.
+ * Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *forecast_read(pid_t pid, struct forecast *ret);
 void forecast_deinit(struct forecast *forecast);

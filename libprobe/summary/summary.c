@@ -237,7 +237,7 @@ struct probe_error *probe_summary_add(
 
 	if (take_stream_event(summary, event))
 		return NULL;
-	/* Nothing has said so far when anything was. */
+	/* No event so far had a time. */
 	if (!event->time_ns && !summary->events && event->kind == PROBE_EVENT_LOST) {
 		add_lost(summary, event->lost);
 		return NULL;

@@ -91,7 +91,7 @@ static void subtract(struct probe_table_row *row, const struct probe_table_row *
 	value_number(&before->row.last, &row->first);
 }
 
-/* That something is not counted is said each time, but not for every key. */
+/* A row that says that something is not counted is printed each time, but not for every key. */
 static bool is_news(const struct probe_table *table, const struct probe_table_row *row)
 {
 	return row->row.count || row->unmatched || row->row.in_flight ||

@@ -9,7 +9,7 @@
 #include "libprobe/base/error.h"
 #include "libprobe/sandbox/seccomp.h"
 
-enum { CHOOSE_LOOKS = 64 }; /* threads looked at for one that does not sleep */
+enum { CHOOSE_LOOKS = 64 }; /* threads that are tried, to find one that does not sleep */
 
 /* Threads that were found unable only after they had stopped. */
 struct choose_unable {

@@ -134,7 +134,7 @@ PROBE_MUST_CHECK struct probe_error *probe_self_update(struct probe_report *repo
  * library that is opened (dlopen(3)) before its constructors run, as by probe_self_update(); and a
  * pattern that matches nothing yet can be registered, and waits for its library.
  *
- * `told` may be NULL. It is called if there is something to tell: what was connected in a library
+ * `told` may be NULL. It is called if there is something to report: what was connected in a library
  * that was opened, what was refused, and why the rest could not be connected (an error, or NULL).
  * Both are valid during the call, which comes from the thread that opened the library, or that
  * changed probes meanwhile.

@@ -131,7 +131,7 @@ enum probe_stream_policy {
 /* What happens when the log is full. */
 enum probe_stream_log_policy {
 	PROBE_STREAM_LOG_LOOP,	     /* the oldest part of it is removed */
-	PROBE_STREAM_LOG_UNTIL_FULL, /* the stream stops for good */
+	PROBE_STREAM_LOG_UNTIL_FULL, /* the stream stops, and does not restart */
 	PROBE_STREAM_LOG_APPEND	     /* it has no limit */
 };
 

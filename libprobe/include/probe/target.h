@@ -75,7 +75,7 @@ pid_t probe_target_pid(const struct probe_target *target);
 
 /*
  * Sets *ret to the path of the program that a process runs, as the kernel knows it: within the
- * process's own file system, with " (deleted)" behind it if the file is gone. Free it with free().
+ * process's own file system, with " (deleted)" after it if the file is gone. Free it with free().
  * Errors: PROBE_ERROR_NOT_FOUND (there is no such process any more), PROBE_ERROR_PERMISSION,
  * PROBE_ERROR_MEMORY.
  */

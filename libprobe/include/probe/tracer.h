@@ -147,7 +147,7 @@ enum probe_tracer_output {
 	PROBE_TRACER_LOADED	/* whatever a shared object does: probe_tracer_host_start() */
 };
 
-/* One of the tracers that a name stands for: with its own probes, rows by a key, and pairs. */
+/* One of the tracers that a name consists of: with its own probes, rows by a key, and pairs. */
 struct probe_tracer_part {
 	const char *tracer;    /* for probe_tracer_parse() */
 	const char *probes[3]; /* for probe_pattern_parse() */
@@ -156,7 +156,7 @@ struct probe_tracer_part {
 };
 
 /*
- * Returns part `index` of a tracer that stands for several, `pmtrace` or `pcp,pmtrace`; false if
+ * Returns part `index` of a tracer that consists of several, `pmtrace` or `pcp,pmtrace`; false if
  * there is none, or if `text` is one tracer. All strings are static.
  */
 bool probe_tracer_part(const char *text, size_t index, struct probe_tracer_part *ret);
@@ -257,7 +257,7 @@ void probe_tracer_host_look(struct probe_tracer_host *host, pid_t pid);
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_host_poll(struct probe_tracer_host *host,
 	void (*removed)(pid_t pid, const char *provider, const char *name, void *data), void *data);
-/* Tells whether the tracer has removed itself from everything: at the start, it said no. */
+/* Whether the tracer removed itself from everything when it was asked at the start. */
 bool probe_tracer_host_off(const struct probe_tracer_host *host);
 
 /*
