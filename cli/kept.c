@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/clock.h"
+#include "cli/timer.h"
 #include "cli/kept.h"
 #include "cli/print/out.h"
 

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "cli/child.h"
-#include "cli/clock.h"
+#include "cli/timer.h"
 #include "cli/loop.h"
 
 enum { ROOM_FIRST = 16 };

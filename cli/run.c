@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/clock.h"
+#include "cli/timer.h"
 #include "cli/print/print.h"
 #include "cli/request.h"
 #include "cli/run.h"

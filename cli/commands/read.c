@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/clock.h"
+#include "cli/timer.h"
 #include "cli/flight.h"
 #include "cli/kept.h"
 #include "cli/print/print.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "cli/clock.h"
+#include "cli/timer.h"
 #include "cli/print/out.h"
 #include "cli/print/print.h"
 

@@ -13,7 +13,7 @@
 #include <sys/pidfd.h>
 
 #include "cli/cli.h"
-#include "cli/clock.h"
+#include "cli/timer.h"
 #include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/top/source.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/clock.h"
+#include "cli/timer.h"
 #include "cli/top/source.h"
 
 const struct probe_session_options top_count_options = {.kind = PROBE_SESSION_COUNT};

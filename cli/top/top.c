@@ -18,7 +18,7 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/clock.h"
+#include "cli/timer.h"
 #include "cli/print/print.h"
 #include "cli/request.h"
 #include "cli/top/top.h"

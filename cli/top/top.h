@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "cli/clock.h"
+#include "cli/timer.h"
 #include "cli/loop.h"
 #include "cli/options.h"
 #include "cli/print/out.h"

@@ -16,7 +16,7 @@
 #include <poll.h>
 
 #include "cli/cli.h"
-#include "cli/clock.h"
+#include "cli/timer.h"
 #include "cli/trace/trace.h"
 
 enum {

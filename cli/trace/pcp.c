@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "cli/clock.h"
+#include "cli/timer.h"
 #include "cli/trace/trace.h"
 
 enum { INTERVAL_NS = 1000000000 };

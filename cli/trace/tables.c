@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cli/cli.h"
-#include "cli/clock.h"
+#include "cli/timer.h"
 #include "cli/trace/trace.h"
 
 /* Everything that a tracer's sessions have gathered so far. */

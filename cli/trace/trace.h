@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "cli/clock.h"
+#include "cli/timer.h"
 #include "cli/loop.h"
 #include "cli/request.h"
 #include "cli/trace/comm.h"

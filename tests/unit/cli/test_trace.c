@@ -18,7 +18,7 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/clock.h"
+#include "cli/timer.h"
 #include "cli/loop.h"
 #include "cli/trace/comm.h"
 #include "cli/trace/merge.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLI_CLOCK_H
-#define CLI_CLOCK_H
+#ifndef CLI_TIMER_H
+#define CLI_TIMER_H
 
 #include <stdbool.h>
 #include <stdint.h>

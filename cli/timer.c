@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/clock.h"
+#include "cli/timer.h"
 
 uint64_t clock_ns(clockid_t clock)
 {
