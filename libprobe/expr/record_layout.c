@@ -314,7 +314,7 @@ static void string_value(const struct arch_capture *capture, const struct record
 }
 
 /* Integers of less than 64 bits in a vector register are not extended yet. */
-GENERAL_ONLY static inline uint64_t extend(const struct record_layout_arg *arg, uint64_t word)
+static uint64_t extend(const struct record_layout_arg *arg, uint64_t word)
 {
 	unsigned int bits = arg->size * 8;
 
@@ -404,7 +404,8 @@ static bool is_plain(const struct record_layout *layout, const struct record_lay
 {
 	if (arg->string >= 0)
 		return !arg->is_guess && !layout->captures[arg->string].has_length;
-	return arg->value >= 0 && !arg->is_float && !has_bytes(&layout->captures[arg->value]);
+	return arg->value >= 0 && !arg->is_float && !has_bytes(&layout->captures[arg->value]) &&
+	       layout->captures[arg->value].arg.kind != ARCH_ARG_FP_REGISTER;
 }
 
 bool record_layout_is_plain(const struct record_layout *layout)
@@ -415,34 +416,37 @@ bool record_layout_is_plain(const struct record_layout *layout)
 	return true;
 }
 
-GENERAL_ONLY static inline void read_plain(const struct record_layout *layout,
-	const struct record_layout_arg *arg, const uint64_t *frame, struct probe_value *ret)
-{
-	const uint64_t *pointers = frame + layout->recorded + 1;
-	uint64_t word = frame[arg->string >= 0 ? arg->string : arg->value];
-
-	ret->kind = PROBE_VALUE_NULL;
-	ret->truncated = false;
-	ret->u = 0;
-	ret->bytes = NULL;
-	ret->length = 0;
-	if (arg->string >= 0) {
-		if (!(word >> RING_STRING_NULL_BIT & 1))
-			ret->kind = PROBE_VALUE_STRING;
-		ret->truncated = word >> RING_STRING_TRUNCATED_BIT & 1;
-		ret->bytes = (const char *)(uintptr_t)pointers[arg->string];
-		ret->length = (uint32_t)word;
-	} else if (frame[layout->recorded] >> arg->value & 1) {
-		ret->kind = arg->is_signed ? PROBE_VALUE_SIGNED : PROBE_VALUE_UNSIGNED;
-		ret->u = extend(arg, word);
-	}
-}
-
+/* Stubs extend whole numbers to 64 bits, except those of vector registers; one not read is 0. */
 GENERAL_ONLY void record_layout_read_plain(const struct record_layout *layout,
 	const uint64_t *frame, struct probe_value values[ARCH_ARGS_MAX])
 {
-	for (size_t i = 0; i < layout->arg_count; i++)
-		read_plain(layout, &layout->args[i], frame, &values[i]);
+	const uint64_t *pointers = frame + layout->recorded + 1;
+	uint64_t readable = frame[layout->recorded];
+	size_t count = layout->arg_count;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct record_layout_arg *arg = &layout->args[i];
+		struct probe_value *ret = &values[i];
+
+		ret->truncated = false;
+		if (arg->string < 0) {
+			ret->kind = arg->is_signed ? PROBE_VALUE_SIGNED : PROBE_VALUE_UNSIGNED;
+			if (!(readable >> arg->value & 1))
+				ret->kind = PROBE_VALUE_NULL;
+			ret->u = frame[arg->value];
+			ret->bytes = NULL;
+			ret->length = 0;
+		} else {
+			uint64_t word = frame[arg->string];
+
+			ret->kind = word >> RING_STRING_NULL_BIT & 1 ? PROBE_VALUE_NULL
+								     : PROBE_VALUE_STRING;
+			ret->truncated = word >> RING_STRING_TRUNCATED_BIT & 1;
+			ret->u = 0;
+			ret->bytes = (const char *)(uintptr_t)pointers[arg->string];
+			ret->length = (uint32_t)word;
+		}
+	}
 }
 
 size_t record_layout_read(const struct record_layout *layout, const uint8_t *record, size_t size,

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/self/callers.h"
 #include "libprobe/self/general.h"
 #include "libprobe/self/hook.h"
 #include "libprobe/self/loader.h"
@@ -180,6 +181,7 @@ bool hook_comes_after(const struct hook *hook, uint32_t session)
 
 void self_after_fork(void)
 {
+	callers_after_fork();
 	for (size_t i = 0; i < all.count; i++)
 		hook_after_fork(all.hooks[i]);
 	for (size_t i = 0; i < all.left_count; i++)
@@ -247,17 +249,17 @@ struct probe_error *probe_self_register(const char *pattern, function_call *func
 struct probe_error *probe_self_unregister(const char *pattern, function_call *function, void *data)
 {
 	struct function *found;
-	struct probe_error *error = NULL;
+	struct probe_error *error;
 	struct hook *hook;
 	int cancel = self_lock();
 
 	found = find_function(pattern, function, data, &hook);
-	if (found)
-		function_stop(found);
+	error = found ? function_stop(found)
+		      : probe_error_new(PROBE_ERROR_NOT_FOUND,
+				"%s: the function is not connected with this data", pattern);
 	self_unlock(cancel);
-	if (!found)
-		return probe_error_new(PROBE_ERROR_NOT_FOUND,
-			"%s: the function is not connected with this data", pattern);
+	if (error)
+		return error;
 	/* Its place keeps the hook alive. A thread in the function may wait for the lock. */
 	function_wait(found);
 	cancel = self_lock();

@@ -13,8 +13,8 @@
  * Other state is left alone: protection keys (the function may change them on purpose), and
  * tiles (AMX: 8 KiB, which only functions written for them use).
  *
- * A function begins with the direction flag clear and with an empty x87 stack (System V ABI,
- * AMD64 supplement, 3.2), and zero upper halves keep code for older registers fast (Intel 64
+ * A function begins with an empty x87 stack (System V ABI, AMD64 supplement, 3.2; the stub has
+ * cleared the direction flag), and zero upper halves keep code for older registers fast (Intel 64
  * and IA-32 Architectures Optimization Reference Manual, 15.3).
  *
  * Sources: Intel SDM volume 1, 13.1 to 13.8; volume 2, XGETBV, CPUID leaf 0DH.
@@ -40,7 +40,6 @@ enum {
 	STATE_APX = 1 << 19, /* sixteen more general registers */
 	STATE_SAVED = STATE_X87 | STATE_SSE | STATE_AVX | STATE_AVX512 | STATE_APX,
 	COMPONENTS = 32,
-	FLAG_DIRECTION = 1 << 10,
 	X87_TOUCHED = 0x387f /* bits of the status word: exceptions, and the top of the stack */
 };
 
@@ -237,16 +236,6 @@ GENERAL_ONLY __attribute__((noinline)) void enter_saving(void (*function)(void *
 	}
 }
 
-GENERAL_ONLY __attribute__((noinline)) void enter_hit(const uint64_t *frame, uint64_t site)
-{
-	uint64_t flags;
-
-	__asm__ volatile("pushfq; popq %0; cld" : "=r"(flags));
-	enter_called(frame, site);
-	if (flags & FLAG_DIRECTION)
-		__asm__ volatile("std");
-}
-
 #else
 
 struct probe_error *enter_init(bool by_register)
@@ -254,11 +243,6 @@ struct probe_error *enter_init(bool by_register)
 	(void)by_register;
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 		"no function can be connected to a probe on this processor");
-}
-
-void enter_hit(const uint64_t *frame, uint64_t site)
-{
-	enter_called(frame, site);
 }
 
 void enter_saving(void (*function)(void *data), void *data)

@@ -15,10 +15,7 @@
  */
 PROBE_MUST_CHECK struct probe_error *enter_init(bool by_register);
 
-/* arch_stub.call: calls `enter_called` with the same arguments. */
-void enter_hit(const uint64_t *frame, uint64_t site);
-
-/* Defined by the user of this module (hook.c); to be GENERAL_ONLY (arch/general.h). */
+/* arch_stub.call; defined by the user of this module (hook.c), GENERAL_ONLY (arch/general.h). */
 void enter_called(const uint64_t *frame, uint64_t site);
 
 /*

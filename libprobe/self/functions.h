@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The functions of a hook (hook.h): all threads call them at once without a lock, while
- * functions are added and removed.
+ * functions are added and removed (hits.c).
  */
 #ifndef LIBPROBE_SELF_FUNCTIONS_H
 #define LIBPROBE_SELF_FUNCTIONS_H
@@ -13,12 +13,7 @@
 
 typedef void function_call(const struct probe_self_hit *hit, void *data);
 
-enum { FUNCTION_STRIPES = 32, FUNCTIONS_AT_ONCE = 4 };
-
-/* Counts of calls that began and ended, for some of the threads. */
-struct function_count {
-	_Alignas(64) _Atomic uint64_t in, out;
-};
+enum { FUNCTIONS_AT_ONCE = 4 };
 
 /* A place for a function; it is reused, and freed only with its hook. */
 struct function {
@@ -26,11 +21,13 @@ struct function {
 	void *data;
 	bool is_general; /* see general_function() */
 	bool is_taken;	 /* protected by the lock */
-	struct function_count counts[FUNCTION_STRIPES];
+	/* Calls that began and ended, of threads without a place for a note (callers.h). */
+	_Atomic uint64_t in, out;
 };
 
 struct function_block {
 	struct function items[FUNCTIONS_AT_ONCE];
+	_Atomic uint32_t used; /* no place from here on has had a function */
 	_Atomic(struct function_block *) next;
 };
 
@@ -56,46 +53,24 @@ struct function *functions_add(
 	struct functions *functions, function_call *call, void *data, bool is_general);
 struct function *functions_find(const struct functions *functions, function_call *call, void *data);
 
-/* Prevents further calls; with the lock. */
-void function_stop(struct function *function);
+/*
+ * Prevents further calls; with the lock. Errors: those of callers_order(); then it is called as
+ * before.
+ */
+PROBE_MUST_CHECK struct probe_error *function_stop(struct function *function);
 /* Waits until no other thread is in the function; without the lock. */
 void function_wait(struct function *function);
 /* Frees its place; with the lock. */
 void functions_remove(struct functions *functions, struct function *function);
 
-/*
- * The calls that this thread is in, innermost first. It also tells a forked child which
- * functions its only thread is in.
- */
+/* The hits that this thread is in, innermost first. */
 struct running {
 	struct running *outer;
 	const void *hook;
-	const struct function *function;
+	const struct function *counted; /* the function whose call was counted, if one was */
 	unsigned int depth;
 };
 extern __thread struct running *functions_running __attribute__((tls_model("initial-exec")));
-
-/*
- * A hit that is to call functions. decode() fills in `hit->args` if there is one to call.
- * `is_general` is set if decode() is GENERAL_ONLY.
- */
-struct calling {
-	struct functions *functions;
-	const void *hook;
-	struct probe_self_hit *hit;
-	void (*decode)(struct calling *calling);
-	bool is_general;
-	/* For functions_call(): the next function, and whether the others' state is saved. */
-	struct function_block *block;
-	size_t index;
-	bool is_saved;
-};
-
-/*
- * Calls all functions, and saves the program's vector and floating-point state from the first one
- * on that may change it. GENERAL_ONLY.
- */
-void functions_call(struct calling *calling);
 
 /* In a child that was just forked: the other threads are gone. */
 void functions_after_fork(struct functions *functions);

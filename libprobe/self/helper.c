@@ -49,6 +49,7 @@
 #include "libprobe/modules/gadgets.h"
 #include "libprobe/modules/modules.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/self/callers.h"
 #include "libprobe/self/helper.h"
 #include "libprobe/self/reply.h"
 #include "libprobe/target/target.h"
@@ -209,6 +210,7 @@ static int32_t wait_for_fork(struct helper *h)
 static struct probe_error *start_copy(struct helper *h)
 {
 	long bytes = &__rseq_size && __rseq_size > RSEQ_BYTES_MIN ? __rseq_size : RSEQ_BYTES_MIN;
+	struct caller *own = callers_own;
 	sigset_t all, old;
 	int32_t forked;
 	long area;
@@ -217,9 +219,11 @@ static struct probe_error *start_copy(struct helper *h)
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	area = rseq_take_back(bytes);
 	helper_is_quiet = true;
+	callers_own = NULL;
 	h->forker = clone(forker_main, h->stack + STACK_BYTES,
 		CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SYSVSEM, h);
 	forked = h->forker < 0 ? -errno : wait_for_fork(h);
+	callers_own = own;
 	helper_is_quiet = false;
 	if (area)
 		raw_call(SYS_rseq, area, bytes, 0, arch_process()->rseq_signature);

@@ -40,7 +40,8 @@ void helper_prepare(void);
 
 /*
  * Whether the calling thread is a helper, or the thread being copied. It skips functions
- * connected to probes, which belong to the program.
+ * connected to probes, which belong to the program; and it has no record of its calls (callers.h)
+ * meanwhile, so only hits without one look here.
  */
 extern __thread bool helper_is_quiet __attribute__((tls_model("initial-exec")));
 

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "arch/general.h"
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/report.h"
@@ -26,71 +25,6 @@ enum { SPARE_PROBES = 4096 };
  * sessions from those of another copy of the library in the program.
  */
 static struct hook *kept;
-
-/* ---- Hits ----------------------------------------------------------------------------- */
-
-/* What a hit is decoded from, and to. */
-struct decoding {
-	struct calling calling;
-	const struct hook_site *site;
-	const uint64_t *frame;
-	struct probe_self_hit hit;
-	struct probe_value values[ARCH_ARGS_MAX];
-};
-
-/* Where the thread has its errno; NULL: not known yet. */
-static __thread int *errno_at __attribute__((tls_model("initial-exec")));
-
-static void learn_errno(void *unused)
-{
-	(void)unused;
-	errno_at = &errno;
-}
-
-static void decode(struct calling *calling)
-{
-	struct decoding *d = (struct decoding *)calling;
-
-	record_layout_read_frame(&d->site->layout, d->frame, d->values);
-	d->hit.args = d->values;
-}
-
-GENERAL_ONLY static void decode_plain(struct calling *calling)
-{
-	struct decoding *d = (struct decoding *)calling;
-
-	record_layout_read_plain(&d->site->layout, d->frame, d->values);
-	d->hit.args = d->values;
-}
-
-GENERAL_ONLY void enter_called(const uint64_t *frame, uint64_t address)
-{
-	const struct hook_site *site = (const struct hook_site *)(uintptr_t)address;
-	struct decoding d;
-	int saved_errno;
-
-	if (helper_is_quiet)
-		return;
-	if (!errno_at)
-		enter_saving(learn_errno, NULL);
-	saved_errno = *errno_at;
-	d.site = site;
-	d.frame = frame;
-	d.hit.provider = site->provider;
-	d.hit.name = site->name;
-	d.hit.path = site->path;
-	d.hit.pc = site->pc;
-	d.hit.args = d.values;
-	d.hit.arg_count = site->layout.arg_count;
-	d.calling.functions = &site->hook->functions;
-	d.calling.hook = site->hook;
-	d.calling.hit = &d.hit;
-	d.calling.is_general = site->is_plain;
-	d.calling.decode = site->is_plain ? decode_plain : decode;
-	d.calling.is_saved = false;
-	functions_call(&d.calling);
-	*errno_at = saved_errno;
-}
 
 /* ---- Describing sites ------------------------------------------------------------------- */
 
@@ -265,7 +199,7 @@ static void describe_stub(const void *data, const struct reg_session *session, u
 	stub->kind = ARCH_STUB_CALL;
 	/* A forked child has the functions, too. */
 	stub->guard = (uintptr_t)&always;
-	stub->call = (uintptr_t)enter_hit;
+	stub->call = (uintptr_t)enter_called;
 	stub->call_data = (uintptr_t)described;
 	stub->pc = described->pc;
 	stub->captures = described->layout.captures;

@@ -49,7 +49,7 @@ static void describe_stub(const void *data, const struct reg_session *session, u
 	(void)number;
 	stub->kind = ARCH_STUB_CALL;
 	stub->guard = (uintptr_t)&always;
-	stub->call = (uintptr_t)enter_hit;
+	stub->call = (uintptr_t)enter_called;
 	stub->call_data = (uintptr_t)data;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The alignment check.
+ * Flags that a stub cannot run with: the alignment check, and the direction of string instructions.
  *
  * A program that sets EFLAGS.AC gets a SIGBUS for each misaligned word that it reads or writes.
  * A stub reads strings, structures and numbers wherever they are, and so may a function of the
@@ -8,20 +8,24 @@
  * tests the flag, and clears it until it leaves:
  *
  *   pushf                  below the other flags (struct frame)
- *   testb $4,2(%rsp)       set?
+ *   testl $FLAGS,(%rsp)    set?
  *   jne clear              out of line: popf costs twenty times what this does
  *   ...
- *   testb $4,2(%rsp)
+ *   testl $FLAGS,(%rsp)
  *   jne restore
  *
  * Stubs that read only registers, constants and aligned words omit this. The stack is aligned
  * if the flag is set: the program itself pushes onto it.
  *
- * Sources: Intel SDM volume 1, 3.4.3; volume 3, 6.15 (interrupt 17).
+ * Functions begin with the direction flag clear, so a stub that calls one does the same with it.
+ * Others have no string instructions.
+ *
+ * Sources: Intel SDM volume 1, 3.4.3; volume 3, 6.15 (interrupt 17); System V ABI, AMD64
+ * supplement, 3.2.1.
  */
 #include "arch/x86/stub/plan.h"
 
-enum { FLAG_AC = 1 << 18 };
+enum { FLAG_DF = 1 << 10, FLAG_AC = 1 << 18 };
 
 static bool operand_is_aligned(const struct arch_arg *arg, bool is_static)
 {
@@ -43,10 +47,17 @@ bool stub_is_aligned(const struct arch_stub *s)
 	return true;
 }
 
-/* Jumps to the label if the flag was set. */
-static void emit_if_set(struct emit *e, int label)
+/* The flags that are cleared until the stub leaves. */
+static int32_t cleared(const struct stub_plan *p)
 {
-	emit_bytes(e, "\xf6\x44\x24\x02\x04", 5); /* testb $4,2(%rsp) */
+	return FLAG_AC | (p->stub->kind == ARCH_STUB_CALL ? FLAG_DF : 0);
+}
+
+/* Jumps to the label if one of them was set. */
+static void emit_if_set(struct emit *e, const struct stub_plan *p, int label)
+{
+	emit_bytes(e, "\xf7\x04\x24", 3); /* testl $imm32,(%rsp) */
+	emit_u32(e, (uint32_t)cleared(p));
 	emit_jump_label(e, CC_NE, label);
 }
 
@@ -55,7 +66,7 @@ void emit_alignment_enter(struct emit *e, const struct stub_plan *p)
 	if (p->is_aligned)
 		return;
 	emit_u8(e, 0x9c); /* pushf */
-	emit_if_set(e, p->clear_check);
+	emit_if_set(e, p, p->clear_check);
 	emit_place(e, p->check_cleared);
 }
 
@@ -63,7 +74,7 @@ void emit_alignment_leave(struct emit *e, const struct stub_plan *p)
 {
 	if (p->is_aligned)
 		return;
-	emit_if_set(e, p->restore_check);
+	emit_if_set(e, p, p->restore_check);
 	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, 8));
 	emit_place(e, p->check_restored);
 }
@@ -74,7 +85,7 @@ void emit_alignment_slow(struct emit *e, const struct stub_plan *p)
 		return;
 	emit_place(e, p->clear_check);
 	emit_u8(e, 0x9c);
-	emit_imm_mem(e, false, IMM_AND, mem_at(RSP, 0), ~FLAG_AC);
+	emit_imm_mem(e, false, IMM_AND, mem_at(RSP, 0), ~cleared(p));
 	emit_u8(e, 0x9d); /* popf */
 	emit_jump_label(e, -1, p->check_cleared);
 	emit_place(e, p->restore_check);

@@ -136,7 +136,7 @@ void emit_cpu_hint(struct emit *e);
 void emit_time(struct emit *e, const struct stub_plan *plan);
 void emit_time_subroutine(struct emit *e, const struct stub_plan *plan);
 
-/* ---- The alignment check (alignment.c) --------------------------------------- */
+/* ---- Flags to be cleared (alignment.c) --------------------------------------- */
 
 /* Whether every word that the stub reads or writes is aligned, wherever pointers lead. */
 bool stub_is_aligned(const struct arch_stub *stub);

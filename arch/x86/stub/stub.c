@@ -7,7 +7,7 @@
  *
  *   lea -128(%rsp),%rsp       step over the red zone (System V ABI, 3.2.2)
  *   push %rax; lahf; seto %al; push %rax ...    flags: popf costs 6 ns more
- *   [clear the alignment check  alignment.c]
+ *   [clear other flags  alignment.c]
  *   [guard == 0: a forked child that does not count: leave]
  *   [disabled: leave]
  *   [a filter that needs no more than this: false: leave]

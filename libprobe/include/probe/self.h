@@ -116,8 +116,10 @@ PROBE_MUST_CHECK struct probe_error *probe_self_register_prio(const char *patter
  * its own thread. When the last function of a site is disconnected, the site is restored.
  *
  * Errors, besides those above: PROBE_ERROR_NOT_FOUND (the function is not connected, or another
- * thread is disconnecting it). After any other error the function is not called any more, but the
- * sites stay patched until the next call that registers or unregisters a function.
+ * thread is disconnecting it). If the process has a filter (seccomp(2)) that forbids membarrier(2)
+ * as well as stopping its threads, the function stays connected, and the message says so. After any
+ * other error the function is not called any more, but the sites stay patched until the next call
+ * that registers or unregisters a function.
  */
 PROBE_MUST_CHECK struct probe_error *probe_self_unregister(const char *pattern,
 	void (*function)(const struct probe_self_hit *hit, void *data), void *data);

@@ -113,7 +113,7 @@ static struct arch_stub call_stub(
 {
 	struct arch_stub stub = variant_stub(v, ARCH_STUB_CALL);
 
-	stub.call = (uintptr_t)enter_hit;
+	stub.call = (uintptr_t)enter_called;
 	stub.call_data = DATA;
 	stub.pc = PC;
 	stub.captures = captures;

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whoever disconnects a function learns who is in it: threads that hit all the time, come and go,
+ * are interrupted, fork and call vfork(2), without and with the kernel's help.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+
+#include "libprobe/self/callers.h"
+#include "libprobe/self/enter.h"
+#include "libprobe/self/hook.h"
+#include "libprobe/self/self.h"
+#include "tests/unit/self_hits.h"
+
+enum { THREADS = 3, CYCLES = 5000, SHORT_CYCLES = 100000, MANY = 100, RECORDS = 1000 };
+
+/* A site whose hits are called without a stub. */
+static struct hook hook;
+static struct hook_site site = {.hook = &hook, .is_plain = true};
+static atomic_bool done;
+static atomic_long hits;
+
+static void pass(void)
+{
+	static const uint64_t frame[1];
+
+	enter_called(frame, (uintptr_t)&site);
+	hits++;
+}
+
+/* What a function uses, as long as it is connected. */
+struct life {
+	atomic_int alive;
+	atomic_long calls;
+};
+
+static void check_life(const struct probe_self_hit *hit, void *data)
+{
+	struct life *life = data;
+
+	(void)hit;
+	if (life->alive != 1)
+		abort();
+	life->calls++;
+	if (life->alive != 1)
+		abort();
+}
+
+/* Hits its own probe until its calls need no notes any more, but counts. */
+static void check_deep(const struct probe_self_hit *hit, void *data)
+{
+	check_life(hit, data);
+	if (hit->depth < CALLER_CALLS + 2)
+		pass();
+	check_life(hit, data);
+}
+
+/* Before a function goes, there are up to `most` further hits. */
+static void come_and_go(function_call *call, bool is_general, int cycles, int most)
+{
+	static struct life lives[2];
+
+	for (int i = 0; i < cycles; i++) {
+		struct life *life = &lives[i & 1];
+		struct function *function;
+
+		life->alive = 1;
+		function = functions_add(&hook.functions, call, life, is_general);
+		assert_non_null(function);
+		for (long before = hits; hits < before + i % (most + 1);)
+			;
+		self_ok(function_stop(function));
+		function_wait(function);
+		life->alive = 0;
+		functions_remove(&hook.functions, function);
+	}
+}
+
+static void *pass_until_done(void *unused)
+{
+	(void)unused;
+	while (!done)
+		pass();
+	return NULL;
+}
+
+static void with_threads(void (*act)(void))
+{
+	pthread_t threads[THREADS];
+
+	self_ok(enter_init(true));
+	done = false;
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, pass_until_done, NULL), 0);
+	act();
+	done = true;
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	functions_deinit(&hook.functions);
+}
+
+/* ---- Threads that hit ------------------------------------------------------------------- */
+
+static void cycles(void)
+{
+	/* So short that a thread's note would often come too late without a barrier. */
+	come_and_go(check_life, true, SHORT_CYCLES, 0);
+	come_and_go(check_life, true, CYCLES, 7);
+	come_and_go(check_life, false, CYCLES / 10, 7);
+}
+
+static void deep_cycles(void)
+{
+	come_and_go(check_deep, true, CYCLES / 10, 7);
+}
+
+static void test_storm(void **state)
+{
+	(void)state;
+	with_threads(cycles);
+	assert_true(callers_are_ordered);
+	/* The same where the kernel does not help. */
+	callers_are_ordered = false;
+	with_threads(cycles);
+	callers_are_ordered = true;
+}
+
+static void test_deep(void **state)
+{
+	(void)state;
+	with_threads(deep_cycles);
+}
+
+static void *pass_once(void *unused)
+{
+	(void)unused;
+	pass();
+	return NULL;
+}
+
+static void *make_threads(void *unused)
+{
+	(void)unused;
+	while (!done) {
+		pthread_t threads[THREADS];
+
+		for (int i = 0; i < THREADS; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, pass_once, NULL), 0);
+		for (int i = 0; i < THREADS; i++)
+			pthread_join(threads[i], NULL);
+	}
+	return NULL;
+}
+
+static void short_lived(void)
+{
+	pthread_t maker;
+
+	assert_int_equal(pthread_create(&maker, NULL, make_threads, NULL), 0);
+	come_and_go(check_life, true, CYCLES / 4, 7);
+	done = true;
+	pthread_join(maker, NULL);
+}
+
+static void test_short_lived(void **state)
+{
+	(void)state;
+	with_threads(short_lived);
+}
+
+/* Records are given to later threads: there are not more and more of them. */
+static struct caller *record;
+
+static void *note_record(void *unused)
+{
+	pass();
+	record = callers_own;
+	return unused;
+}
+
+static bool is_among(struct caller *const *all, size_t count, const struct caller *caller)
+{
+	for (size_t i = 0; i < count; i++)
+		if (all[i] == caller)
+			return true;
+	return false;
+}
+
+static void test_records_are_reused(void **state)
+{
+	static struct caller *all[RECORDS];
+	size_t count = 0;
+
+	(void)state;
+	callers_init();
+	for (int i = 0; i < RECORDS; i++) {
+		pthread_t thread;
+
+		assert_int_equal(pthread_create(&thread, NULL, note_record, NULL), 0);
+		pthread_join(thread, NULL);
+		assert_non_null(record);
+		if (!is_among(all, count, record))
+			all[count++] = record;
+	}
+	assert_true(count < RECORDS / 2);
+}
+
+/* ---- Signals, forks ----------------------------------------------------------------------- */
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+	pass();
+}
+
+static void test_signals(void **state)
+{
+	struct itimerval often = {{0, 200}, {0, 200}}, never = {0};
+
+	(void)state;
+	assert_true(signal(SIGPROF, on_alarm) != SIG_ERR);
+	assert_int_equal(setitimer(ITIMER_PROF, &often, NULL), 0);
+	with_threads(deep_cycles);
+	with_threads(cycles);
+	assert_int_equal(setitimer(ITIMER_PROF, &never, NULL), 0);
+	signal(SIGPROF, SIG_DFL);
+}
+
+/* A child has none of the notes of the parent's other threads. */
+static void fork_often(void)
+{
+	struct life life = {.alive = 1};
+	struct function *function = functions_add(&hook.functions, check_life, &life, true);
+
+	for (int i = 0; i < MANY; i++) {
+		pid_t child = fork();
+		int status;
+
+		if (child == 0) {
+			alarm(10);
+			callers_after_fork();
+			functions_after_fork(&hook.functions);
+			pass();
+			probe_error_free(function_stop(function));
+			function_wait(function);
+			_exit(callers_own && !callers_are_in(function) ? 0 : 1);
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 0);
+	}
+	self_ok(function_stop(function));
+	function_wait(function);
+	functions_remove(&hook.functions, function);
+}
+
+static void test_forks(void **state)
+{
+	(void)state;
+	with_threads(fork_often);
+}
+
+/* One that shares the memory hits, and ends: the thread that waited keeps its own record. */
+static void *vfork_once(void *unused)
+{
+	pid_t child = vfork();
+
+	(void)unused;
+	if (child == 0) {
+		pass();
+		_exit(callers_own ? 1 : 0);
+	}
+	assert_true(child > 0);
+	waitpid(child, NULL, 0);
+	pass();
+	assert_non_null(callers_own);
+	assert_int_equal((pid_t)(uint32_t)callers_own->owner, syscall(SYS_gettid));
+	return NULL;
+}
+
+static void vfork_often(void)
+{
+	for (int i = 0; i < MANY; i++) {
+		pthread_t thread;
+
+		assert_int_equal(pthread_create(&thread, NULL, vfork_once, NULL), 0);
+		come_and_go(check_life, true, 20, 7);
+		pthread_join(thread, NULL);
+	}
+}
+
+static void test_vfork(void **state)
+{
+	(void)state;
+	with_threads(vfork_often);
+}
+
+/* ---- Without membarrier(2) ----------------------------------------------------------------- */
+
+/* From now on the kernel refuses these calls to all threads. */
+static void refuse(const int *calls, int count)
+{
+	struct sock_filter code[16] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+	struct sock_fprog program = {.filter = code};
+	int length = 1;
+
+	for (int i = 0; i < count; i++) {
+		code[length++] = (struct sock_filter)BPF_JUMP(
+			BPF_JMP | BPF_JEQ | BPF_K, (unsigned int)calls[i], 0, 1);
+		code[length++] =
+			(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+	}
+	code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	program.len = (unsigned short)length;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+		syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
+			&program) != 0)
+		_exit(77);
+}
+
+static void child_check(bool good, int status)
+{
+	if (!good)
+		_exit(status);
+}
+
+static void child_ok(struct probe_error *error, int status)
+{
+	if (error)
+		fprintf(stderr, "%s\n", error->message);
+	child_check(!error, status);
+}
+
+static void in_child(void (*act)(void))
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		alarm(60);
+		act();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
+static void disconnect_filtered(void)
+{
+	static const int membarrier[] = {SYS_membarrier};
+	atomic_long calls = 0, others = 0;
+	pthread_t hitter;
+	long before;
+
+	hitters_done = false;
+	child_ok(probe_self_register("testcalls:hit", self_count, &calls), 2);
+	child_ok(probe_self_register("testcalls:hit", self_count, &others), 3);
+	child_check(pthread_create(&hitter, NULL, keep_hitting, NULL) == 0, 4);
+	refuse(membarrier, 1);
+	while (!calls)
+		usleep(100);
+	child_ok(probe_self_unregister("testcalls:hit", self_count, &calls), 5);
+	before = calls;
+	for (long seen = others; others == seen;)
+		usleep(100);
+	child_check(calls == before, 6);
+	child_ok(probe_self_unregister("testcalls:hit", self_count, &others), 7);
+	hitters_done = true;
+	pthread_join(hitter, NULL);
+}
+
+/* The threads are stopped instead. */
+static void test_filtered(void **state)
+{
+	(void)state;
+	in_child(disconnect_filtered);
+}
+
+static void disconnect_forbidden(void)
+{
+	static const int all[] = {SYS_membarrier, SYS_ptrace};
+	atomic_long calls = 0;
+	struct probe_error *error;
+	long before;
+
+	child_ok(probe_self_register("testcalls:hit", self_count, &calls), 2);
+	refuse(all, 2);
+	error = probe_self_unregister("testcalls:hit", self_count, &calls);
+	child_check(error && strstr(error->message, "stays connected"), 3);
+	probe_error_free(error);
+	before = calls;
+	hit(1);
+	child_check(calls == before + 1, 4);
+}
+
+static void test_forbidden(void **state)
+{
+	(void)state;
+	in_child(disconnect_forbidden);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_storm),
+		cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_short_lived),
+		cmocka_unit_test(test_records_are_reused),
+		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_forks),
+		cmocka_unit_test(test_vfork),
+		cmocka_unit_test(test_filtered),
+		cmocka_unit_test(test_forbidden),
+	};
+
+	self_text_save();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
