@@ -6,7 +6,8 @@
  *	caller          clone(2) --> forker       fork() ---> copy
  *	  |  waits                     | waits                  | stops all threads of the
  *	  |                            |                        | process, patches, resumes
- *	  |  <-------------------------------- pipe: the reply  |
+ *	  |  <------------------------------- socket: requests  |  system calls for it: proxy.c
+ *	  |  <------------------------------- socket: the reply |
  *	  |                            | <---------------- ends |
  *	  |  <------------------- ends |
  *
@@ -40,6 +41,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,6 +53,7 @@
 #include "libprobe/process/procfs.h"
 #include "libprobe/self/callers.h"
 #include "libprobe/self/helper.h"
+#include "libprobe/self/proxy.h"
 #include "libprobe/self/reply.h"
 #include "libprobe/target/target.h"
 #include "libprobe/target/threads.h"
@@ -84,7 +87,8 @@ struct helper {
 	const struct helper_work *work;
 	struct probe_target *target;
 	struct channel *channel;
-	int pipe[2];
+	int ends[2]; /* of a socket: the caller's, and the copy's */
+	struct target_proxy proxy;
 	pid_t forker, copy;
 	char *stack;
 };
@@ -146,11 +150,12 @@ static void copy_main(struct helper *h)
 	struct probe_error *error;
 
 	set_signals();
-	close_others(h->pipe[1]);
+	close_others(h->ends[1]);
 	h->target->lender = getppid();
+	h->target->proxy = &h->proxy;
 	wait_until_set(&h->channel->allowed);
 	error = h->work->act(h->target, h->work->data, &report, h->work->result);
-	reply_send(h->pipe[1], error, &report, h->work->result, h->work->result_bytes);
+	reply_send(h->ends[1], error, &report, h->work->result, h->work->result_bytes);
 	/* Skip the program's exit handlers, and the sanitizers' checks. */
 	raw_call(SYS_exit_group, 0, 0, 0, 0);
 }
@@ -247,7 +252,7 @@ static void allow(const struct helper *h)
 	set(&h->channel->allowed, 1);
 }
 
-/* Reads the copy's reply until it ends; *late_ret: it did not end in time. */
+/* Reads the copy's requests, and its reply until it ends; *late_ret: it did not end in time. */
 static struct probe_error *listen_to(const struct helper *h, struct reply *reply, bool *late_ret)
 {
 	uint64_t end = clock_monotonic_ns() + COPY_SECONDS * UINT64_C(1000000000);
@@ -255,13 +260,15 @@ static struct probe_error *listen_to(const struct helper *h, struct reply *reply
 	bool more = true;
 
 	while (more && !*late_ret) {
-		struct pollfd fd = {.fd = h->pipe[0], .events = POLLIN};
+		struct pollfd fd = {.fd = h->ends[0], .events = POLLIN};
 		uint64_t now = clock_monotonic_ns();
 		int ready = now < end ? poll(&fd, 1, (int)((end - now) / 1000000) + 1) : 0;
 
 		*late_ret = now >= end;
 		if (ready > 0)
-			more = reply_read(reply, h->pipe[0], &error);
+			more = reply_read(reply, h->ends[0], &error);
+		if (proxy_serve(h->ends[0], reply->bytes, reply->length))
+			reply->length = 0;
 	}
 	return error;
 }
@@ -269,7 +276,7 @@ static struct probe_error *listen_to(const struct helper *h, struct reply *reply
 /* After this, the forker is gone, and its stack is free. */
 static void end_copy(const struct helper *h, bool late)
 {
-	/* Its end of the pipe is open, so it exists, and its pid cannot have been reused. */
+	/* Its end of the socket is open, so it exists, and its pid cannot have been reused. */
 	if (late && h->copy)
 		kill(h->copy, SIGKILL);
 	while (h->forker > 0 && waitpid(h->forker, NULL, __WCLONE) < 0 && errno == EINTR)
@@ -316,8 +323,10 @@ static struct probe_error *prepare(struct helper *h)
 {
 	struct probe_error *error;
 
-	if (pipe2(h->pipe, O_CLOEXEC) < 0)
-		return probe_error_system(errno, "cannot make a pipe");
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, h->ends) < 0)
+		return probe_error_system(errno, "cannot make a socket");
+	h->proxy = (struct target_proxy){
+		.tid = (pid_t)syscall(SYS_gettid), .call = proxy_ask, .data = &h->ends[1]};
 	h->channel = mmap(NULL, sizeof(*h->channel), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	h->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
@@ -331,8 +340,8 @@ static struct probe_error *prepare(struct helper *h)
 
 static void clean_up(struct helper *h)
 {
-	close_end(&h->pipe[0]);
-	close_end(&h->pipe[1]);
+	close_end(&h->ends[0]);
+	close_end(&h->ends[1]);
 	if (h->channel != MAP_FAILED)
 		munmap(h->channel, sizeof(*h->channel));
 	if (h->stack != MAP_FAILED)
@@ -344,7 +353,7 @@ static void clean_up(struct helper *h)
 static struct probe_error *try(const struct helper_work *work, bool *done_ret)
 {
 	struct helper h = {
-		.work = work, .channel = MAP_FAILED, .stack = MAP_FAILED, .pipe = {-1, -1}};
+		.work = work, .channel = MAP_FAILED, .stack = MAP_FAILED, .ends = {-1, -1}};
 	struct probe_error *error = prepare(&h), *answer = NULL;
 	struct reply reply = {0};
 	bool late = false;
@@ -353,7 +362,7 @@ static struct probe_error *try(const struct helper_work *work, bool *done_ret)
 	if (!error)
 		error = start_copy(&h);
 	if (!error) {
-		close_end(&h.pipe[1]);
+		close_end(&h.ends[1]);
 		allow(&h);
 		error = listen_to(&h, &reply, &late);
 	}

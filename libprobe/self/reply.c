@@ -125,6 +125,8 @@ bool reply_read(struct reply *reply, int fd, struct probe_error **error_ret)
 	got = read(fd, reply->bytes + reply->length, reply->room - reply->length);
 	if (got < 0 && (errno == EINTR || errno == EAGAIN))
 		return true;
+	if (got < 0 && errno == ECONNRESET) /* it died before it read the last answer */
+		return false;
 	if (got < 0)
 		*error_ret = probe_error_system(errno, "cannot read what a copy of this process "
 						       "has done");

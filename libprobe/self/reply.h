@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a copy of the process reports through a pipe. */
+/* What a copy of the process reports through a socket. */
 #ifndef LIBPROBE_SELF_REPLY_H
 #define LIBPROBE_SELF_REPLY_H
 
@@ -7,7 +7,7 @@
 
 #include "probe/target.h"
 
-/* Sends an error or success (NULL), a report and a result. A closed pipe is ignored. */
+/* Sends an error or success (NULL), a report and a result. A closed socket is ignored. */
 void reply_send(int fd, const struct probe_error *error, const struct probe_report *report,
 	const void *result, size_t result_bytes);
 

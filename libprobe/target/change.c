@@ -250,7 +250,7 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 			ret->pid);
 	if (!error)
 		error = registry_load(ret->pid, &ret->maps, &ret->registry);
-	if (!error && !target->alone)
+	if (!error && !target->alone && !target->proxy)
 		error = find_rooms(ret);
 	if (!error)
 		threads_model(target, &ret->modules, &ret->thread);
@@ -479,6 +479,35 @@ static bool must_borrow(const struct change *c)
 	return !c->stopped && !c->borrowed && !c->target->held;
 }
 
+/* Is there a thread that makes the calls without being stopped? Their filters have been judged. */
+static bool may_ask(const struct change *c)
+{
+	const struct probe_target *target = c->target;
+
+	return target->proxy && must_borrow(c) && !target->dispatches &&
+	       (!c->seccomp.count || seccomp_may_run(&c->seccomp, target->proxy->tid));
+}
+
+/* See control_run(). */
+static struct probe_error *ask(
+	struct change *c, const char *what, struct control_call *calls, size_t count)
+{
+	const struct target_proxy *proxy = c->target->proxy;
+
+	for (size_t i = 0; i < count; i++) {
+		if (!proxy->call(proxy->data, &calls[i]))
+			return probe_error_new(PROBE_ERROR_NOT_FOUND,
+				"process %d does not answer its copy any more", c->pid);
+		if (calls[i].result < 0 && calls[i].result >= -4095)
+			return probe_error_system(
+				-calls[i].result, "process %d: cannot %s", c->pid, what);
+		if (!control_succeeded(&calls[i]) ||
+			(calls[i].then && !calls[i].then(calls[i].data, proxy->tid)))
+			break;
+	}
+	return NULL;
+}
+
 /* Where something failed, and the process is not the program any more that it was: that is why. */
 static struct probe_error *explain(const struct change *c, struct probe_error *error)
 {
@@ -522,12 +551,13 @@ static struct probe_error *run_some(struct change *c, const struct rooms *rooms,
 
 struct probe_error *change_borrow(struct change *c)
 {
-	struct probe_error *error = must_borrow(c) ? prepare_calls(c) : NULL;
+	struct probe_error *error = NULL;
 
-	if (error || !must_borrow(c))
-		return error;
-	if (c->seccomp.count)
+	if (must_borrow(c) && c->seccomp.count)
 		error = check_filters(c, SECCOMP_MAP);
+	if (error || !must_borrow(c) || may_ask(c))
+		return error;
+	error = prepare_calls(c);
 	if (!error)
 		error = take_thread(c);
 	c->borrowed = !error;
@@ -551,14 +581,18 @@ struct probe_error *change_run(
 	struct change *change, const char *what, struct control_call *calls, size_t count)
 {
 	size_t done = 0, some = must_borrow(change) ? 1 : count;
-	struct probe_error *error = prepare_calls(change);
+	struct probe_error *error = NULL;
 	struct rooms rooms;
 
+	if (change->seccomp.count)
+		error = check_filters(change, kind_of(calls, count));
+	if (!error && may_ask(change))
+		return ask(change, what, calls, count);
+	if (!error)
+		error = prepare_calls(change);
 	if (error)
 		return error;
 	rooms = rooms_for(change, calls, count);
-	if (change->seccomp.count)
-		error = check_filters(change, kind_of(calls, count));
 	while (!error && done < count) {
 		error = run_some(change, &rooms, what, &calls[done], some);
 		done += some;

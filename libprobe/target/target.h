@@ -13,6 +13,14 @@ struct spawn_facts {
 	uint32_t rseq_signature;
 };
 
+/* A thread of the target that waits for us, and makes system calls when it is asked. */
+struct target_proxy {
+	pid_t tid;
+	/* Sets the result; false: it is gone. The thread then stays where it is until the next. */
+	bool (*call)(void *data, struct control_call *call);
+	void *data;
+};
+
 /* A copy of some text, in the list of its target. */
 struct target_text {
 	struct target_text *next;
@@ -35,6 +43,7 @@ struct probe_target {
 	struct control control; /* while held: all its threads, stopped */
 	/* Not 0: a process in its memory that waits for us and runs nothing else meanwhile. */
 	pid_t lender;
+	const struct target_proxy *proxy; /* owned by libprobe/self, or NULL */
 	struct spawn_facts facts;
 	struct arch_gadgets gadgets; /* known, and there; `call` 0: they are to be found */
 	struct arch_thread model;    /* what threads_model() finds, if model_known */

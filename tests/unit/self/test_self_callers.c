@@ -309,8 +309,8 @@ static void test_vfork(void **state)
 
 /* ---- Without membarrier(2) ----------------------------------------------------------------- */
 
-/* From now on the kernel refuses these calls to all threads. */
-static void refuse(const int *calls, int count)
+/* From now on the kernel refuses these calls: to all threads, or to this one. */
+static void refuse(const int *calls, int count, bool to_all)
 {
 	struct sock_filter code[16] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
@@ -326,8 +326,8 @@ static void refuse(const int *calls, int count)
 	code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	program.len = (unsigned short)length;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-		syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
-			&program) != 0)
+		syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+			to_all ? SECCOMP_FILTER_FLAG_TSYNC : 0, &program) != 0)
 		_exit(77);
 }
 
@@ -371,7 +371,7 @@ static void disconnect_filtered(void)
 	child_ok(probe_self_register("testcalls:hit", self_count, &calls), 2);
 	child_ok(probe_self_register("testcalls:hit", self_count, &others), 3);
 	child_check(pthread_create(&hitter, NULL, keep_hitting, NULL) == 0, 4);
-	refuse(membarrier, 1);
+	refuse(membarrier, 1, true);
 	while (!calls)
 		usleep(100);
 	child_ok(probe_self_unregister("testcalls:hit", self_count, &calls), 5);
@@ -399,7 +399,7 @@ static void disconnect_forbidden(void)
 	long before;
 
 	child_ok(probe_self_register("testcalls:hit", self_count, &calls), 2);
-	refuse(all, 2);
+	refuse(all, 2, true);
 	error = probe_self_unregister("testcalls:hit", self_count, &calls);
 	child_check(error && strstr(error->message, "stays connected"), 3);
 	probe_error_free(error);
@@ -414,6 +414,32 @@ static void test_forbidden(void **state)
 	in_child(disconnect_forbidden);
 }
 
+static void connect_filtered(void)
+{
+	static const int memory[] = {SYS_memfd_create};
+	atomic_long calls = 0;
+	pthread_t hitter;
+
+	hitters_done = false;
+	child_check(pthread_create(&hitter, NULL, keep_hitting, NULL) == 0, 2);
+	refuse(memory, 1, false);
+	child_ok(probe_self_register("testcalls:hit", self_count, &calls), 3);
+	while (!calls)
+		usleep(100);
+	child_ok(probe_self_unregister("testcalls:hit", self_count, &calls), 4);
+	hitters_done = true;
+	pthread_join(hitter, NULL);
+}
+
+/* The thread that waits for a change may not make its calls: another one is stopped for them. */
+static void test_filtered_caller(void **state)
+{
+	(void)state;
+	if (geteuid() != 0) /* others cannot read filters, and take them for the strictest */
+		skip();
+	in_child(connect_filtered);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -426,6 +452,7 @@ int main(void)
 		cmocka_unit_test(test_vfork),
 		cmocka_unit_test(test_filtered),
 		cmocka_unit_test(test_forbidden),
+		cmocka_unit_test(test_filtered_caller),
 	};
 
 	self_text_save();
