@@ -186,12 +186,21 @@ struct probe_error *options_add_pattern(struct pattern_list *patterns, const cha
 	return NULL;
 }
 
+struct probe_error *options_add_operand(struct common_options *common, const char *text)
+{
+	if (common->pids.count && *text && !text[strspn(text, "0123456789,")])
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"'%s' is no PROBE; several process ids are one value, as in -p %d,%s", text,
+			(int)common->pids.items[0], text);
+	return options_add_pattern(&common->patterns, text);
+}
+
 struct probe_error *options_add_operands(struct common_options *common, size_t first)
 {
 	struct probe_error *error = NULL;
 
 	for (size_t i = first; i < common->operand_count && !error; i++)
-		error = options_add_pattern(&common->patterns, common->operands[i]);
+		error = options_add_operand(common, common->operands[i]);
 	return error;
 }
 

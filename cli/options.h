@@ -146,6 +146,10 @@ PROBE_MUST_CHECK struct probe_error *options_add_pid(struct pid_list *pids, pid_
 PROBE_MUST_CHECK struct probe_error *options_add_pattern(
 	struct pattern_list *patterns, const char *text);
 
+/* The same for an operand; a further process id is refused, as it was meant for -p. */
+PROBE_MUST_CHECK struct probe_error *options_add_operand(
+	struct common_options *common, const char *text);
+
 /* Parses the operands from number `first` on as PROBEs, after those of -e. */
 PROBE_MUST_CHECK struct probe_error *options_add_operands(
 	struct common_options *common, size_t first);

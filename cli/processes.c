@@ -9,6 +9,7 @@
 
 #include "cli/processes.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/buffer.h"
 #include "libprobe/base/file.h"
 
 enum { COMM_LENGTH = 15 /* of TASK_COMM_LEN, without its NUL */ };
@@ -197,11 +198,39 @@ void processes_allow_descriptors(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* The process that an id means, also where it is that of one of its threads; or the id itself. */
+static pid_t process_of(pid_t id)
+{
+	static const char field[] = "\nTgid:";
+	char path[64], text[4096], *found;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)id);
+	found = file_read(path, text, sizeof(text)) ? strstr(text, field) : NULL;
+	return found ? (pid_t)strtol(found + strlen(field), NULL, 10) : id;
+}
+
+/* Threads become their processes, each once. */
+static struct probe_error *resolve_threads(struct pid_list *pids)
+{
+	struct pid_list processes = {0};
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < pids->count && !error; i++)
+		error = options_add_pid(&processes, process_of(pids->items[i]));
+	free(pids->items);
+	*pids = processes;
+	return error;
+}
+
 struct probe_error *processes_find(struct common_options *common)
 {
-	struct probe_error *error;
+	struct probe_error *error = resolve_threads(&common->pids);
 	struct processes all;
 
+	if (!error)
+		error = resolve_threads(&common->parents);
+	if (error)
+		return error;
 	common->pids_given = common->pids.count;
 	if (!common->names.count && !common->parents.count)
 		return NULL;
@@ -212,6 +241,15 @@ struct probe_error *processes_find(struct common_options *common)
 		error = add_descendants(common, &all, common->parents.items[i]);
 	free(all.items);
 	return error;
+}
+
+struct probe_error *processes_find_running(struct common_options *common)
+{
+	if (!processes_given(common))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%s: no process given; use -p PID, --name NAME or --children PID",
+			common->command);
+	return processes_find(common);
 }
 
 struct probe_error *processes_error(
@@ -227,25 +265,97 @@ struct probe_error *processes_error(
 	return probe_error_prefix(error, "%s", name);
 }
 
+/* ---- Mistakes --------------------------------------------------------------------- */
+
+enum { ALSO_MAX = 20 }; /* processes that are listed */
+
+/* A copy of a message without the id of its process; to be freed. */
+static char *without_pid(const char *message, pid_t pid)
+{
+	char id[16], *text = strdup(message);
+	size_t length = (size_t)snprintf(id, sizeof(id), "%d", (int)pid);
+
+	for (char *at = text; at && (at = strstr(at, id));) {
+		bool inside = at > text && at[-1] >= '0' && at[-1] <= '9';
+
+		if (inside || (at[length] >= '0' && at[length] <= '9')) {
+			at += length;
+			continue;
+		}
+		*at = '#';
+		memmove(at + 1, at + length, strlen(at + length) + 1);
+	}
+	return text;
+}
+
+static bool is_same(const struct mistake *mistake, pid_t pid, const struct probe_error *error)
+{
+	char *first = without_pid(mistake->error->message, mistake->pid);
+	char *text = without_pid(error->message, pid);
+	bool same = first && text && strcmp(first, text) == 0;
+
+	free(first);
+	free(text);
+	return same;
+}
+
 bool mistake_take(struct mistake *mistake, pid_t pid, struct probe_error *error)
 {
-	if (error->code != PROBE_ERROR_USAGE)
+	struct probe_error *no_memory;
+
+	if (error->code != PROBE_ERROR_USAGE && error->code != PROBE_ERROR_NOT_FOUND)
 		return false;
-	if (mistake->error && strcmp(mistake->error->message, error->message) != 0)
+	if (mistake->error && !is_same(mistake, pid, error))
 		return false;
-	if (mistake->error) {
-		probe_error_free(error);
-	} else {
+	mistake->count++;
+	if (!mistake->error) {
 		mistake->error = error;
 		mistake->pid = pid;
+		return true;
 	}
-	mistake->count++;
+	no_memory = pid == mistake->pid ? NULL : options_add_pid(&mistake->also, pid);
+	mistake->untold += no_memory != NULL;
+	probe_error_free(no_memory);
+	probe_error_free(error);
 	return true;
+}
+
+/* "...; the same for 12, 34 and 5 more" */
+static struct probe_error *name_all(const struct mistake *mistake)
+{
+	size_t shown = mistake->also.count < ALSO_MAX ? mistake->also.count : ALSO_MAX;
+	size_t more = mistake->also.count - shown + mistake->untold;
+	struct probe_error *error;
+	struct buffer out = {0};
+
+	for (size_t i = 0; i < shown; i++) {
+		buffer_string(&out, i ? ", " : "");
+		buffer_unsigned(&out, (uint64_t)mistake->also.items[i]);
+	}
+	if (more) {
+		buffer_string(&out, " and ");
+		buffer_unsigned(&out, more);
+		buffer_string(&out, " more");
+	}
+	error = probe_error_new(mistake->error->code, "%s; the same for %.*s",
+		mistake->error->message, (int)out.length, out.data);
+	probe_error_free(mistake->error);
+	buffer_deinit(&out);
+	return error;
 }
 
 struct probe_error *mistake_end(
 	struct mistake *mistake, const struct common_options *common, size_t count)
 {
-	return mistake->count == count ? mistake->error
-				       : processes_error(common, mistake->pid, mistake->error);
+	struct probe_error *error = mistake->error;
+	bool several = mistake->also.count + mistake->untold > 0, whole = mistake->count == count;
+
+	/* A mistake of the command line alone needs no process. */
+	if (error && !(whole && error->code == PROBE_ERROR_USAGE)) {
+		mistake->error = error = processes_error(common, mistake->pid, error);
+		error = several ? name_all(mistake) : error;
+	}
+	free(mistake->also.items);
+	*mistake = (struct mistake){0};
+	return error;
 }

@@ -12,7 +12,8 @@
 	OPTION(0, "children", PIDS, NULL, &(common)->parents,                                      \
 		"use all descendants of these processes")
 
-#define SYNOPSIS_PROCESSES "(-p PID[,PID...] | --name NAME | --children PID | -- PROGRAM [ARGS...])"
+#define SYNOPSIS_RUNNING "-p PID[,PID...] | --name NAME | --children PID"
+#define SYNOPSIS_PROCESSES "(" SYNOPSIS_RUNNING " | -- PROGRAM [ARGS...])"
 
 #define OPTIONS_FOLLOW(common)                                                                     \
 	OPTION(0, "follow", FLAG, NULL, &(common)->follow,                                         \
@@ -31,6 +32,9 @@ bool processes_given(const struct common_options *common);
  */
 PROBE_MUST_CHECK struct probe_error *processes_check(const struct common_options *common);
 
+/* The same for a command that starts no program; finds the processes, see processes_find(). */
+PROBE_MUST_CHECK struct probe_error *processes_find_running(struct common_options *common);
+
 /* Is what happens to them later to be followed? */
 bool processes_follow(const struct common_options *common);
 
@@ -42,25 +46,32 @@ void processes_allow_descriptors(void);
 
 /*
  * Adds the processes of --name and --children to common->pids, after those of -p, whose number is
- * then in common->pids_given. Leaves out this process and zombies.
+ * then in common->pids_given. Leaves out this process and zombies. The id of a thread means its
+ * process.
  *
  * Errors: PROBE_ERROR_NOT_FOUND (a name or a parent means none).
  */
 PROBE_MUST_CHECK struct probe_error *processes_find(struct common_options *common);
 
 /*
- * A mistake on the command line is reported once, even if it is found in many processes. Initialise
- * with {0}; always call mistake_end().
+ * A mistake on the command line is reported once, even if it is found in many processes: a PROBE
+ * that none of them has, or an argument that it lacks. Initialise with {0}; always call
+ * mistake_end().
  */
 struct mistake {
 	struct probe_error *error;
 	pid_t pid; /* where it was found first */
 	size_t count;
+	struct pid_list also; /* the other processes */
+	size_t untold;	      /* and those for which there was no memory */
 };
 
 /* Takes an error of a process if it is a mistake: the first one, or the same again. */
 bool mistake_take(struct mistake *mistake, pid_t pid, struct probe_error *error);
-/* The mistake, or NULL. It names the process, unless all were taken, `count` of them. */
+/*
+ * The mistake, or NULL. It names all its processes, unless it is one of the command line that was
+ * found in all of them, `count`.
+ */
 struct probe_error *mistake_end(
 	struct mistake *mistake, const struct common_options *common, size_t count);
 

@@ -71,20 +71,47 @@ struct probe_error *request_init_plans(struct request_options *options)
 	return options->plan_text ? plans_parse(options) : NULL;
 }
 
-/* Names are the target's, and may hold anything. */
-static void report_refusal(const struct probe_refusal *refusal)
+/* Names are the target's, and may hold anything. `more`: further sites, for the same reason. */
+static void report_refusal(const struct probe_refusal *refusal, size_t more)
 {
 	fputs("probectl: refused ", stderr);
 	print_printable(stderr, refusal->provider);
 	putc(':', stderr);
 	print_printable(stderr, refusal->name);
-	fprintf(stderr, " at 0x%" PRIx64 " in ", refusal->pc);
+	fprintf(stderr, " at 0x%" PRIx64, refusal->pc);
+	if (more)
+		fprintf(stderr, " and %zu more site%s", COUNTED(more));
+	fputs(" in ", stderr);
 	print_printable(stderr, refusal->path);
 	fprintf(stderr, ": %s\n", refusal->reason);
 }
 
-bool report_refusals_since(
-	const struct probe_report *report, pid_t pid, bool each, struct refusals_told *told)
+static bool is_alike(const struct probe_refusal *a, const struct probe_refusal *b)
+{
+	return a->named == b->named && strcmp(a->provider, b->provider) == 0 &&
+	       strcmp(a->name, b->name) == 0 && strcmp(a->path, b->path) == 0 &&
+	       strcmp(a->reason, b->reason) == 0;
+}
+
+/* Was a site with the same text reported before, from `first` on? */
+static bool is_told(const struct probe_report *report, size_t first, size_t i)
+{
+	while (first < i && !is_alike(&report->refusals[first], &report->refusals[i]))
+		first++;
+	return first < i;
+}
+
+static size_t count_alike(const struct probe_report *report, size_t i)
+{
+	size_t count = 0;
+
+	for (size_t k = i + 1; k < report->refusal_count; k++)
+		count += is_alike(&report->refusals[i], &report->refusals[k]);
+	return count;
+}
+
+bool report_refusals_since(const struct probe_report *report, pid_t pid, enum refusals_shown shown,
+	struct refusals_told *told)
 {
 	size_t refused = report->refusal_count - told->refusals, silent = 0;
 	bool named = false;
@@ -92,10 +119,12 @@ bool report_refusals_since(
 	for (size_t i = told->refusals; i < report->refusal_count; i++) {
 		const struct probe_refusal *refusal = &report->refusals[i];
 
-		if (each || refusal->named)
-			report_refusal(refusal);
-		else
+		if (shown == REFUSALS_EACH)
+			report_refusal(refusal, 0);
+		else if (shown == REFUSALS_NAMED && !refusal->named)
 			silent++;
+		else if (!is_told(report, told->refusals, i))
+			report_refusal(refusal, count_alike(report, i));
 		named |= refusal->named;
 	}
 	if (silent)
@@ -112,15 +141,9 @@ void report_notes(const struct probe_report *report)
 		report_warning("%s", report->notes[i]);
 }
 
-void report_refusals(const struct probe_report *report, pid_t pid, bool each)
+void report_refusals(const struct probe_report *report, pid_t pid, enum refusals_shown shown)
 {
 	struct refusals_told told = {0};
 
-	report_refusals_since(report, pid, each, &told);
-}
-
-struct probe_error *request_no_pid(const struct common_options *common)
-{
-	return probe_error_new(
-		PROBE_ERROR_USAGE, "%s: no process given; use -p PID", common->command);
+	report_refusals_since(report, pid, shown, &told);
 }

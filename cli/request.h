@@ -46,16 +46,24 @@ struct refusals_told {
 	size_t refusals, sites;
 };
 
-/*
- * Prints the refused sites of a report that are new on stderr. Those of probes that were named
- * get a line each, with the reason; those that wildcards match, one line for all of them, unless
- * `each` is set: with -v, and where nothing was changed. Returns whether one was named.
- */
-bool report_refusals_since(
-	const struct probe_report *report, pid_t pid, bool each, struct refusals_told *told);
+/* Which refused sites get a line. */
+enum refusals_shown {
+	REFUSALS_NAMED, /* those of probes that were named; the others share one */
+	REFUSALS_ALL,	/* those that wildcards match, too: where nothing was changed */
+	REFUSALS_EACH	/* -v: also several sites of a probe with the same reason */
+};
+
+static inline enum refusals_shown refusals_shown(bool error, bool verbose)
+{
+	return verbose ? REFUSALS_EACH : error ? REFUSALS_ALL : REFUSALS_NAMED;
+}
+
+/* Tells on stderr of the refused sites of a report that are new. Returns whether one was named. */
+bool report_refusals_since(const struct probe_report *report, pid_t pid, enum refusals_shown shown,
+	struct refusals_told *told);
 /* All of them. */
-void report_refusals(const struct probe_report *report, pid_t pid, bool each);
-/* The notes, which nothing else prints. */
+void report_refusals(const struct probe_report *report, pid_t pid, enum refusals_shown shown);
+/* The notes, which nothing else tells. */
 void report_notes(const struct probe_report *report);
 
 /*
@@ -63,8 +71,5 @@ void report_notes(const struct probe_report *report);
  * libraries, so list files instead.
  */
 #define REQUEST_NEXT_STEP " (`probectl list FILE` shows what a program or library has)"
-
-/* The error for a command line that names no process. */
-PROBE_MUST_CHECK struct probe_error *request_no_pid(const struct common_options *common);
 
 #endif

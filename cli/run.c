@@ -41,7 +41,7 @@ static struct probe_error *enable(struct run *run, struct probe_target *target, 
 	struct probe_report report = {0};
 	struct probe_error *error = probe_target_enable(target, run->request, &report);
 
-	report_refusals(&report, probe_target_pid(target), error || run->verbose);
+	report_refusals(&report, probe_target_pid(target), refusals_shown(error, run->verbose));
 	report_notes(&report);
 	if (!error && run->verbose)
 		fprintf(stderr, "probectl: %zu probe%s, %zu site%s enabled in %d\n",
@@ -73,7 +73,8 @@ static struct probe_error *start_session(struct run *run, struct run_program *pr
 	error = probe_session_start(
 		program->target, &request, &options, &report, &program->session);
 	if (error)
-		report_refusals(&report, probe_target_pid(program->target), true);
+		report_refusals(&report, probe_target_pid(program->target),
+			refusals_shown(true, run->verbose));
 	report_notes(&report);
 	probe_report_deinit(&report);
 	return error;
@@ -92,8 +93,8 @@ static void report_refused(struct run *run, const struct run_program *program)
 	if (!program->waiting || !program->session)
 		return;
 	report = probe_session_report(program->session);
-	named = report_refusals_since(
-		report, probe_target_pid(program->target), run->verbose, &told);
+	named = report_refusals_since(report, probe_target_pid(program->target),
+		refusals_shown(false, run->verbose), &told);
 	report_notes(report);
 	run->failed |=
 		!run->request->keep_going && (named || (report->refusal_count && !report->sites));

@@ -8,17 +8,20 @@
 
 #include "cli/cli.h"
 #include "cli/list/listing.h"
+#include "cli/list/program.h"
 #include "cli/options.h"
 #include "cli/list/scan.h"
 #include "cli/print/print.h"
+#include "cli/processes.h"
 #include "probe/target.h"
 
 struct list_command {
 	struct common_options options;
 	unsigned int verbose;
 	bool json;
-	const char **files; /* operands that are files; owned by argv */
+	const char **files; /* operands that are files; owned by argv, or `program` */
 	size_t file_count;
+	char *program;	   /* the first operand, found in $PATH; owned */
 	struct scan lists; /* where the probes are */
 	struct listing listing;
 	bool failed; /* a file or a process could not be read; it was reported */
@@ -41,20 +44,38 @@ static bool is_file(const char *operand)
 	return !(length > 2 && operand[0] == '/' && operand[length - 1] == '/');
 }
 
+/* The first operand may be a program; later ones rather are its PROBEs (`list ruby raise`). */
+static const char *find_file(struct list_command *command, size_t operand)
+{
+	const char *text = command->options.operands[operand];
+
+	/* With a process there is no file to be listed. */
+	if (command->options.pids.count)
+		return NULL;
+	if (is_file(text))
+		return text;
+	if (operand == 0)
+		command->program = program_find(text);
+	return operand == 0 ? command->program : NULL;
+}
+
 static struct probe_error *sort_operands(struct list_command *command)
 {
 	struct common_options *options = &command->options;
-	struct probe_error *error = NULL;
+	struct probe_error *error = processes_find(options);
 
+	if (error)
+		return error;
 	command->files = calloc(options->operand_count + 1, sizeof(*command->files));
 	if (!command->files)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < options->operand_count && !error; i++) {
-		/* With a process there is no file to be listed. */
-		if (options->pids.count == 0 && is_file(options->operands[i]))
-			command->files[command->file_count++] = options->operands[i];
+		const char *file = find_file(command, i);
+
+		if (file)
+			command->files[command->file_count++] = file;
 		else
-			error = options_add_pattern(&options->patterns, options->operands[i]);
+			error = options_add_operand(options, options->operands[i]);
 	}
 	return error;
 }
@@ -319,8 +340,12 @@ static struct probe_error *list(void *data, int *status_ret)
 	if (!error && command->listing.count == 0 && !command->failed && !command->json) {
 		char where[512];
 
-		fprintf(stderr, "probectl: there are no probes in %s\n",
-			describe_where(command, where, sizeof(where)));
+		fprintf(stderr, "probectl: there are no probes in %s%s\n",
+			describe_where(command, where, sizeof(where)),
+			command->program && command->file_count == 1
+				? " (`probectl list -p PID` also shows those of the libraries that "
+				  "it has opened)"
+				: "");
 	}
 	return error;
 }
@@ -328,7 +353,8 @@ static struct probe_error *list(void *data, int *status_ret)
 static const char help_text[] =
 	"Shows the static probes (stapsdt notes) of ELF files, or of all files that a\n"
 	"process has mapped; by default, of all programs and libraries in the standard\n"
-	"directories. With PROBEs, shows only those.\n"
+	"directories. With PROBEs, shows only those. The first FILE may be a program in\n"
+	"$PATH.\n"
 	"\n"
 	"  probectl list /usr/lib/jvm/*/lib/server/libjvm.so 'hotspot:gc__*'\n"
 	"  probectl list -v -p 1234\n";
@@ -339,13 +365,14 @@ struct probe_error *cmd_list(int argc, char **argv, int *status_ret)
 	const struct option_row rows[] = {
 		OPTIONS_PID(&command.options),
 		OPTIONS_EXE(&command.options),
+		OPTIONS_PROCESSES(&command.options),
 		OPTIONS_PROBE(&command.options),
 		OPTION('v', "verbose", COUNTER, NULL, &command.verbose,
 			"also show each site: address, function, line; -vv: bytes, plan"),
 		OPTION(0, "json", FLAG, NULL, &command.json, "print one JSON object for each site"),
 	};
 	const struct command_line line = {
-		.synopsis = "list [-v | -vv] [--json] [FILE... | -p PID] [PROBE...]",
+		.synopsis = "list [-v | -vv] [--json] [FILE... | " SYNOPSIS_RUNNING "] [PROBE...]",
 		.help = help_text,
 		OPTION_ROWS(rows),
 		.common = &command.options,
@@ -356,6 +383,7 @@ struct probe_error *cmd_list(int argc, char **argv, int *status_ret)
 
 	free(command.listing.items);
 	free(command.files);
+	free(command.program);
 	scan_deinit(&command.lists);
 	return error;
 }

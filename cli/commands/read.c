@@ -294,9 +294,7 @@ static struct probe_error *read_checked(void *data, int *status_ret)
 		error = check_from(options);
 		return error ? error : read_file(options, status_ret);
 	}
-	if (!processes_given(&options->common))
-		return request_no_pid(&options->common);
-	error = processes_find(&options->common);
+	error = processes_find_running(&options->common);
 	if (error)
 		return error;
 	if (options->flight.directory && options->common.pids.count != 1)

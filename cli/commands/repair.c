@@ -146,13 +146,15 @@ static struct probe_error *repair_process(
 
 static struct probe_error *repair_checked(void *data, int *status_ret)
 {
-	const struct repair_options *options = data;
-	const struct common_options *common = &options->common;
+	struct repair_options *options = data;
+	struct common_options *common = &options->common;
+	struct probe_error *unfound;
 
 	if (common->operand_count)
 		return probe_error_new(PROBE_ERROR_USAGE, "repair takes processes only: -p PID");
-	if (!common->pids.count)
-		return request_no_pid(common);
+	unfound = processes_find_running(common);
+	if (unfound)
+		return unfound;
 	/* Every process, even if one fails; they are independent of each other. */
 	for (size_t i = 0; i < common->pids.count; i++) {
 		struct probe_error *error =
@@ -177,10 +179,11 @@ struct probe_error *cmd_repair(int argc, char **argv, int *status_ret)
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.common),
 		OPTIONS_EXE(&options.common),
+		OPTIONS_PROCESSES(&options.common),
 		OPTIONS_JSON(&options.json),
 	};
 	const struct command_line line = {
-		.synopsis = "repair [--json] -p PID[,PID...]",
+		.synopsis = "repair [--json] (" SYNOPSIS_RUNNING ")",
 		.help = help_text,
 		OPTION_ROWS(rows),
 		.common = &options.common,

@@ -9,7 +9,7 @@
 #include "cli/options.h"
 #include "cli/print/out.h"
 #include "cli/print/print.h"
-#include "cli/request.h"
+#include "cli/processes.h"
 #include "probe/target.h"
 
 struct status_options {
@@ -286,15 +286,19 @@ static struct probe_error *status_all(const struct status_options *options, int 
 	};
 	const struct pid_list *pids = &options->common.pids;
 	struct table *table = table_create(columns, sizeof(columns) / sizeof(columns[0]));
+	struct mistake mistake = {0};
 	struct probe_error *error;
 	size_t shown = 0;
 
 	/* Every process, even if one fails; they are independent of each other. */
 	for (size_t i = 0; i < pids->count; i++) {
 		error = status_process(options, pids->items[i], table, &shown);
-		if (error)
+		if (error && !mistake_take(&mistake, pids->items[i], error))
 			*status_ret = report_error(error);
 	}
+	error = mistake_end(&mistake, &options->common, pids->count);
+	if (error)
+		*status_ret = report_error(error);
 	error = options->json ? NULL : table_print(table);
 	table_free(table);
 	if (!error && !shown && *status_ret == STATUS_DONE)
@@ -307,11 +311,10 @@ static struct probe_error *status_checked(void *data, int *status_ret)
 {
 	struct status_options *options = data;
 	struct common_options *common = &options->common;
-	struct probe_error *error;
+	struct probe_error *error = processes_find_running(common);
 
-	if (!common->pids.count)
-		return request_no_pid(common);
-	error = options_add_operands(common, 0);
+	if (!error)
+		error = options_add_operands(common, 0);
 	return error ? error : status_all(options, status_ret);
 }
 
@@ -325,12 +328,13 @@ struct probe_error *cmd_status(int argc, char **argv, int *status_ret)
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.common),
 		OPTIONS_EXE(&options.common),
+		OPTIONS_PROCESSES(&options.common),
 		OPTIONS_PROBE(&options.common),
 		OPTION('a', "all", FLAG, NULL, &options.all, "also show the probes that are off"),
 		OPTIONS_JSON(&options.json),
 	};
 	const struct command_line line = {
-		.synopsis = "status [-a] [--json] -p PID[,PID...] [PROBE...]",
+		.synopsis = "status [-a] [--json] (" SYNOPSIS_RUNNING ") [PROBE...]",
 		.help = help_text,
 		OPTION_ROWS(rows),
 		.common = &options.common,

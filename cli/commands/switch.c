@@ -102,8 +102,11 @@ static struct probe_error *switch_target(const struct direction *direction,
 			target, options->actions, options->action_count, request, report);
 	else
 		error = direction->switch_probes(target, request, report);
-	report_refusals(report, probe_target_pid(target), error || options->verbose);
-	report_notes(report);
+	if (error || !options->quiet) {
+		report_refusals(
+			report, probe_target_pid(target), refusals_shown(error, options->verbose));
+		report_notes(report);
+	}
 	if (!error)
 		report_done(direction, options, probe_target_pid(target), report);
 	if (!error && report->left)
@@ -301,9 +304,9 @@ static struct probe_error *switch_checked(void *data, int *status_ret)
 		return NULL;
 	/* A limit (ulimit -f) is an error, and does not end us in the middle of a change. */
 	signal(SIGXFSZ, SIG_IGN);
-	if (!options->kept.common.pids.count)
-		return request_no_pid(&options->kept.common);
-	error = switch_request(options);
+	error = processes_find_running(&options->kept.common);
+	if (!error)
+		error = switch_request(options);
 	if (!error)
 		error = switch_tracer(options);
 	if (!error)
@@ -327,6 +330,7 @@ static struct probe_error *switch_command(
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.kept.common),
 		OPTIONS_EXE(&options.kept.common),
+		OPTIONS_PROCESSES(&options.kept.common),
 		OPTIONS_PROBE(&options.kept.common),
 		OPTION(0, "pair", STRINGS, "START,END", &options.pairs,
 			"END is enabled before START, and disabled after it"),
@@ -381,7 +385,7 @@ struct probe_error *cmd_enable(int argc, char **argv, int *status_ret)
 		.other_help = "disable this PROBE in the same change; may be repeated",
 		.other_pair = "disable-pair",
 		.other_pair_help = "disable this pair in the same change",
-		.synopsis = "enable -p PID[,PID...] [OPTIONS] PROBE...",
+		.synopsis = "enable (" SYNOPSIS_RUNNING ") [OPTIONS] PROBE...",
 		.help = enable_help,
 	};
 
@@ -398,7 +402,7 @@ struct probe_error *cmd_disable(int argc, char **argv, int *status_ret)
 		.other_help = "enable this PROBE in the same change; may be repeated",
 		.other_pair = "enable-pair",
 		.other_pair_help = "enable this pair in the same change",
-		.synopsis = "disable -p PID[,PID...] [OPTIONS] PROBE...",
+		.synopsis = "disable (" SYNOPSIS_RUNNING ") [OPTIONS] PROBE...",
 		.help = disable_help,
 	};
 

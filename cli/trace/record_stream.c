@@ -121,7 +121,8 @@ static struct probe_error *start(struct recorder *r)
 	struct probe_error *error =
 		probe_stream_create(r->target, &o->request.request, &its, &report, &r->stream);
 
-	report_refusals(&report, probe_target_pid(r->target), error || o->request.verbose);
+	report_refusals(
+		&report, probe_target_pid(r->target), refusals_shown(error, o->request.verbose));
 	report_notes(&report);
 	if (!error)
 		error = probe_stream_start(r->stream);
@@ -154,7 +155,7 @@ static void report_refused(struct recorder *r)
 	const struct probe_report *report = probe_session_report(probe_stream_session(r->stream));
 
 	r->incomplete |= report_refusals_since(report, probe_target_pid(r->target),
-				 r->options->request.verbose, &r->told) &&
+				 refusals_shown(false, r->options->request.verbose), &r->told) &&
 			 !r->options->request.request.keep_going;
 }
 

@@ -180,7 +180,8 @@ static size_t rows_shown(const struct rows *rows, bool all)
 void trace_take_refusals(struct trace *trace, const struct probe_report *report, pid_t pid,
 	struct refusals_told *told)
 {
-	bool named = report_refusals_since(report, pid, trace->verbose, told);
+	bool named =
+		report_refusals_since(report, pid, refusals_shown(false, trace->verbose), told);
 
 	trace->failed |= named && !trace->request->keep_going;
 }

@@ -183,7 +183,8 @@ static struct probe_error *start_session(struct trace *trace, struct trace_targe
 	/* All tracers have the same sites, except parts. */
 	report_notes(&report);
 	if (first || tracer_is_part(target->tracer)) {
-		report_refusals(&report, probe_target_pid(target->target), error || trace->verbose);
+		report_refusals(&report, probe_target_pid(target->target),
+			refusals_shown(error, trace->verbose));
 		sum->probes += report.probes;
 		sum->sites += report.sites;
 	}
@@ -197,13 +198,18 @@ static struct probe_error *start_session(struct trace *trace, struct trace_targe
 	return error;
 }
 
+static bool is_mistake(const struct trace_target *target, const struct probe_error *error)
+{
+	return target->given || error->code == PROBE_ERROR_USAGE;
+}
+
 static struct probe_error *start_sessions(struct trace *trace, const struct trace_options *options)
 {
 	size_t asked = options->common.pids.count, kept = 0, count = trace->target_count;
 	struct probe_report sum = {0};
 	struct mistake mistake = {0};
-	struct probe_error *error = probe_watch_create(trace->follow, &trace->watch);
-	bool unwanted = false;
+	struct probe_error *error = probe_watch_create(trace->follow, &trace->watch), *wrong;
+	bool unwanted = false, unfit;
 
 	if (error)
 		return error;
@@ -213,7 +219,8 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 		struct probe_error *its =
 			error ? NULL : start_session(trace, target, options, &sum);
 
-		if (its && !mistake_take(&mistake, pid, its))
+		/* Of processes that were found by name, some may have none of the probes. */
+		if (its && !(is_mistake(target, its) && mistake_take(&mistake, pid, its)))
 			error = leave_out(trace, options,
 				processes_error(&options->common, pid, its), target->given);
 		unwanted |= !error && !its && !target->on;
@@ -224,10 +231,12 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 			trace_target_close(target);
 	}
 	trace->target_count = kept;
-	if (mistake.count == count && !error)
-		error = mistake_end(&mistake, &options->common, count);
+	unfit = mistake.count == count;
+	wrong = mistake_end(&mistake, &options->common, count);
+	if (unfit && !error)
+		error = wrong;
 	else
-		trace_fail(trace, mistake_end(&mistake, &options->common, count));
+		trace_fail(trace, wrong);
 	if (!error && !kept && unwanted)
 		error = probe_error_new(PROBE_ERROR_STATE, "nothing is traced");
 	else if (!error && !kept)

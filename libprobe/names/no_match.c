@@ -61,7 +61,8 @@ static unsigned int distance_of(
 		return 1;
 	longer = length > typed_length ? length : typed_length;
 	distance = nearest_distance(typed, typed_length, name, length);
-	return distance * 3 > longer * 2 ? UINT32_MAX : distance;
+	/* A slip changes a few characters; what shares less than that is another word. */
+	return distance * 5 > longer * 2 ? UINT32_MAX : distance;
 }
 
 static bool is_listed(const struct candidate *best, size_t count, const char *name)

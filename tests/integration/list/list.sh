@@ -193,7 +193,7 @@ if [ -r "$python_file" ]; then
 		"python:audit python:line"
 	run 1 list "$python_file" python:line python:functoin__entry
 	says "no probe matches 'python:functoin__entry' in $python_file; the nearest:\
- python:function__entry, python:function__return, python:gc__start"
+ python:function__entry, python:function__return"
 	printf '%s\n' "$out" | grep -q '^python:line ' || fail "what matches is missing: $out"
 	run 0 list "$python_file:line"
 	same "probes" "$(printf '%s\n' "$out" | awk 'NR > 1 { print $1 }')" python:line

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# What people type: programs by their names, processes by name, parent or thread, and mistakes,
+# which are told once, whatever the number of processes.
+. tests/integration/lib.sh
+need_attach
+
+# wrong STATUS MESSAGE ARGS…: fails so, and says it in one line
+wrong()
+{
+	local status=$1 message=$2 got
+	shift 2
+	"$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/wrong.err" </dev/null
+	got=$?
+	same "status of $*" "$got" "$status"
+	same "$*" "$(cat "$SCRATCH/wrong.err")" "probectl: $message"
+}
+
+# ---- Programs ---------------------------------------------------------------------
+
+mkdir "$SCRATCH/bin"
+cp "$TARGETS/hits" "$SCRATCH/bin/typed-hits"
+cp "$TARGETS/whoami" "$SCRATCH/bin/typed-bare" 2>/dev/null
+PATH=$SCRATCH/bin:$PATH
+ctl list typed-hits
+grep -q "^hits:work .*bin/typed-hits" "$SCRATCH/out" || fail "not found in PATH: $(cat "$SCRATCH/out")"
+ctl list typed-hits work
+grep -q "^hits:work " "$SCRATCH/out" || fail "no PROBE behind a program: $(cat "$SCRATCH/out")"
+# A file here comes first; and -e always takes a PROBE.
+wrong 1 "no probe matches 'typed-hits' in $TARGETS/hits, and none has a name like it (\`probectl list\` shows what there is)" \
+	list "$TARGETS/hits" -e typed-hits
+
+# ---- Processes --------------------------------------------------------------------
+
+start "$python" -c '
+import sys, threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print("ready", flush=True)
+sys.stdin.read()'
+pids=()
+for i in 1 2 3; do
+	sleep 60 &
+	pids+=($!)
+	on_exit "end_process $!"
+done
+cp "$(command -v sleep)" "$SCRATCH/bin/typed-sleep"
+"$SCRATCH/bin/typed-sleep" 60 &
+named=$!
+on_exit "end_process $named"
+for command in "list" "status -a" "repair"; do
+	# shellcheck disable=SC2086
+	ctl $command --name typed-sleep
+done
+grep -q "process $named: nothing to repair" "$SCRATCH/out" || fail "--name: $(cat "$SCRATCH/out")"
+ctl repair --children $$
+grep -q "process $named: nothing" "$SCRATCH/out" || fail "--children: $(cat "$SCRATCH/out")"
+for command in list status repair "enable x:y" "disable x:y"; do
+	# shellcheck disable=SC2086
+	wrong 1 "no process is called 'no-such-name'" $command --name no-such-name
+done
+wrong 2 "status: no process given; use -p PID, --name NAME or --children PID" status
+
+# A thread's id is taken for its process.
+for thread in /proc/"$target_pid"/task/*; do thread=${thread##*/}; done
+[ "$thread" != "$target_pid" ] || fail "the target has one thread"
+ctl repair -p "$thread,$target_pid"
+same "a thread's id" "$(cat "$SCRATCH/out")" "process $target_pid: nothing to repair"
+
+# ---- Mistakes ------------------------------------------------------------------------
+
+list=$(IFS=,; echo "${pids[*]}")
+nothing="no probe matches 'x:y': there are no probes in process ${pids[0]}"
+for command in enable disable status; do
+	wrong 1 "$nothing" $command -p "${pids[0]}" x:y
+	wrong 1 "$nothing; the same for ${pids[1]}, ${pids[2]}" $command -p "$list" x:y
+done
+later="; --follow waits for libraries that are opened later"
+wrong 1 "$nothing$later" trace -p "${pids[0]}" x:y
+wrong 1 "$nothing$later; the same for ${pids[1]}, ${pids[2]}" trace -p "$list" x:y
+wrong 1 "there is no process 99999998; the same for 99999999" enable -p 99999998,99999999 x:y
+wrong 2 "'${pids[1]}' is no PROBE; several process ids are one value, as in -p ${pids[0]},${pids[1]}" \
+	trace -p "${pids[0]}" "${pids[1]}"
+wrong 2 "there is no command 'query-start' ('probectl --help' lists the commands)" query-start /bin/true
+wrong 1 "no probe matches 'memory_sbrk_more' in $TARGETS/pairs, and none has a name like it (\`probectl list\` shows what there is)" \
+	list "$TARGETS/pairs" memory_sbrk_more
+check_alive "$target_pid"
+finish
