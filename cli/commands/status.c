@@ -121,7 +121,10 @@ static void add_probe_json(
 		out_number_field(out, ":", probe->plans[plan]);
 		any = true;
 	}
-	out_number_field(out, "},\"hits\":", probe->hits);
+	if (probe->uncounted)
+		buffer_string(out, "},\"hits\":null");
+	else
+		out_number_field(out, "},\"hits\":", probe->hits);
 	buffer_string(out, "}\n");
 }
 
@@ -157,7 +160,10 @@ static void table_add_probe(
 	snprintf(pid, sizeof(pid), "%d", (int)process->pid);
 	snprintf(count, sizeof(count), "%" PRIu32, probe->refcount);
 	snprintf(sites, sizeof(sites), "%zu/%zu", probe->patched, probe->sites);
-	snprintf(hits, sizeof(hits), "%" PRIu64, probe->hits);
+	if (probe->uncounted)
+		snprintf(hits, sizeof(hits), "-");
+	else
+		snprintf(hits, sizeof(hits), "%" PRIu64, probe->hits);
 	plans_text(probe, plans, sizeof(plans));
 	table_add(table, (const char *const[]){pid, name ? name : probe->name, state_of(probe),
 				 count, sites, plans, hits, probe->path});

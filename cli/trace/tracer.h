@@ -35,7 +35,7 @@ enum { TRACER_TOP = 20 }; /* rows of a table, unless --top says otherwise */
 	OPTION('f', "filter", STRING, "EXPR", &(options)->filter,                                  \
 		"use only hits for which EXPR is true: 'arg0 > 100 && cpu != 3'"),                 \
 	OPTION(0, "every", NUMBER, "N", &(options)->every, "use only one hit in N, on each CPU"),  \
-	OPTION(0, "rate", NUMBER, "N", &(options)->rate, "use at most N hits per second")
+	OPTION(0, "rate", NUMBER, "N", &(options)->rate, "use at most N hits per second, of all probes of a process together")
 
 #define OPTIONS_TRACER(options)                                                                    \
 	OPTION('t', "tracer", STRINGS, "TRACER[,ARG]", &(options)->tracers,                        \

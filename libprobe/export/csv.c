@@ -263,8 +263,8 @@ static struct probe_error *csv_event(void *state, const struct probe_event *even
 		return spool_add(csv, event);
 	if (event->arg_count > csv->columns)
 		return probe_error_new(PROBE_ERROR_FORMAT,
-			"%s:%s has %zu arguments, more than the %zu columns", event->provider,
-			event->name, event->arg_count, csv->columns);
+			"%s:%s has more arguments (%zu) than there are columns (%zu)",
+			event->provider, event->name, event->arg_count, csv->columns);
 	add_header(csv);
 	add_line(csv->out, event);
 	add_end(csv, event->arg_count);

@@ -188,7 +188,7 @@ static struct probe_error *check_part(const struct select_probe *probe,
 {
 	struct pair_part part = part_of(pairing, probe->pattern);
 
-	for (size_t i = probe->pattern + 1; i < count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		struct pair_part other = part_of(pairing, i);
 
 		if ((part.role == other.role && part.pair == other.pair) ||

@@ -18,6 +18,12 @@ struct capture {
 /* Does it name probes, and not match names by wildcards, a regex or a function? */
 bool pattern_is_exact(const struct probe_pattern *pattern);
 
+/*
+ * Of several patterns that match a probe, the one with the highest value decides which arguments
+ * are wanted: one that names it, and of those one that says which.
+ */
+int pattern_precision(const struct probe_pattern *pattern);
+
 /* The one provider and name that it means, borrowed; false if it leaves either open. */
 bool pattern_names(
 	const struct probe_pattern *pattern, const char **provider_ret, const char **name_ret);

@@ -254,7 +254,8 @@ static struct probe_error *select_module(struct module *module,
 						notes + i, end - i),
 					&wanted[k]);
 			exact |= pattern_is_exact(patterns[k]);
-			if (first == pattern_count)
+			if (first == pattern_count ||
+				pattern_precision(patterns[k]) > pattern_precision(patterns[first]))
 				first = k;
 		}
 		if (first < pattern_count || pattern_count == 0)

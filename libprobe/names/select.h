@@ -27,7 +27,7 @@ struct select_probe {
 	struct module *module;
 	const char *provider, *name;
 	size_t first_site, site_count;
-	size_t pattern; /* index of the first pattern that matches */
+	size_t pattern; /* index of the most precise pattern that matches, or the first of them */
 	uint64_t key;	/* see select_key() */
 	bool refused;	/* none of its sites can be patched */
 	bool unwanted;	/* see selection_drop_unwanted() */

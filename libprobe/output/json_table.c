@@ -12,9 +12,9 @@
  * What a tracer does not gather is missing; what there was nothing of is null.
  * "sites", "refused" and "inconsistent" are in rows of probes whose sites are not all
  * were counted all the time (struct probe_coverage); where none was, hits is null.
- * Times are nanoseconds. HIGH belongs to the bucket, except of floating-point values. "interval"
- *(nanoseconds, with "ts" at its end) stands in rows that are not over all, "tracer" where there are
- *several.
+ * Times are whole nanoseconds. HIGH belongs to the bucket, except of floating-point values.
+ *"interval" (nanoseconds, with "ts" at its end) stands in rows that are not over all, "tracer"
+ *where there are several.
  */
 #include <math.h>
 #include <string.h>
@@ -166,6 +166,12 @@ static double average(const struct probe_row *row)
 	return row->count ? (double)(row->sum / row->count) : NAN;
 }
 
+/* Stamps become nanoseconds with a fraction, which says nothing. */
+static long double whole(long double ns)
+{
+	return isfinite(ns) && ns >= 0 && ns < 0x1p63L ? (long double)(uint64_t)(ns + 0.5L) : ns;
+}
+
 static double per_second(double amount, uint64_t elapsed_ns)
 {
 	return elapsed_ns ? amount * 1e9 / (double)elapsed_ns : NAN;
@@ -184,15 +190,16 @@ static void figures(
 {
 	const struct probe_row *its = &row->row;
 	unsigned int columns = view->columns;
+	bool is_time = row->begin_name != NULL;
 
 	if (columns & PROBE_COLUMN_SUM)
-		json_number_field(out, ",\"sum\":", its->sum);
+		json_number_field(out, ",\"sum\":", is_time ? whole(its->sum) : its->sum);
 	if (columns & PROBE_COLUMN_MIN)
 		value_field(out, ",\"min\":", &its->min);
 	if (columns & PROBE_COLUMN_MAX)
 		value_field(out, ",\"max\":", &its->max);
 	if (columns & PROBE_COLUMN_AVERAGE)
-		json_number_field(out, ",\"avg\":", average(its));
+		json_number_field(out, ",\"avg\":", is_time ? whole(average(its)) : average(its));
 	if (columns & PROBE_COLUMN_RATE)
 		json_number_field(
 			out, ",\"rate\":", per_second((double)its->count, view->elapsed_ns));

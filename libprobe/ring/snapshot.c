@@ -198,6 +198,35 @@ bool snapshot_cells(struct snapshot *view, const struct view_keys *keys,
 	return go_on;
 }
 
+struct counter {
+	uint64_t *hits; /* of each slot */
+	bool has_buckets;
+};
+
+static bool count_cell(void *data, const struct view_cell *cell)
+{
+	const struct counter *counter = data;
+
+	if (!counter->has_buckets)
+		counter->hits[cell->slot] += cell->cell->count;
+	for (size_t i = 0; counter->has_buckets && i < CELL_BUCKETS; i++)
+		counter->hits[cell->slot] += cell->cell->buckets[i];
+	return true;
+}
+
+uint64_t *snapshot_hits(struct snapshot *view, const struct view_keys *keys)
+{
+	struct counter counter = {
+		.hits = calloc((size_t)view->layout.slot_capacity + 1, sizeof(*counter.hits)),
+		.has_buckets = view->layout.flags & REG_SESSION_BUCKETS};
+
+	if (counter.hits && !snapshot_cells(view, keys, count_cell, &counter)) {
+		free(counter.hits);
+		return NULL;
+	}
+	return counter.hits;
+}
+
 /* ---- Flights ---------------------------------------------------------------------------- */
 
 void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,

@@ -64,6 +64,12 @@ struct view_keys {
 bool snapshot_cells(struct snapshot *view, const struct view_keys *keys,
 	bool (*visit)(void *data, const struct view_cell *cell), void *data);
 
+/*
+ * What the cells of each slot have counted: an array of layout.slot_capacity, which the caller
+ * frees. With no keys ({0}), nothing of the keys is checked. NULL without memory.
+ */
+uint64_t *snapshot_hits(struct snapshot *view, const struct view_keys *keys);
+
 /* Bytes of a key that snapshot_cells() handed over. */
 size_t snapshot_key_bytes(const struct view_keys *keys, const uint8_t *key);
 

@@ -450,36 +450,17 @@ struct probe_error *probe_session_rows(
 
 /* ---- Counts alone ----------------------------------------------------------------------- */
 
-struct counter {
-	const struct probe_session *session;
-	uint64_t *hits; /* of each slot */
-	bool buckets;
-};
-
-static bool count_cell(void *data, const struct view_cell *cell)
-{
-	const struct counter *c = data;
-
-	c->hits[cell->slot] += c->buckets ? 0 : cell->cell->count;
-	for (size_t i = 0; c->buckets && i < CELL_BUCKETS; i++)
-		c->hits[cell->slot] += cell->cell->buckets[i];
-	return true;
-}
-
 void gather_count(struct probe_session *session)
 {
 	uint32_t slots = session->view.layout.slot_capacity;
-	struct view_keys keys = {.is_string = session->asked.key_string,
+	const struct view_keys keys = {.is_string = session->asked.key_string,
 		.count = gather_of(session)->key_count,
 		.string_bytes = session->asked.string_bytes};
-	struct counter counter = {.session = session,
-		.hits = calloc(slots + (size_t)1, sizeof(uint64_t)),
-		.buckets = gather_of(session)->histogram};
+	uint64_t *hits = snapshot_hits(&session->view, &keys);
 
 	/* Without memory, the counts are older. */
-	if (counter.hits && snapshot_cells(&session->view, &keys, count_cell, &counter))
-		for (size_t i = 0; i < session->probe_count; i++)
-			if (session->known[i].slot < slots)
-				session->probes[i].hits = counter.hits[session->known[i].slot];
-	free(counter.hits);
+	for (size_t i = 0; hits && i < session->probe_count; i++)
+		if (session->known[i].slot < slots)
+			session->probes[i].hits = hits[session->known[i].slot];
+	free(hits);
 }

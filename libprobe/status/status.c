@@ -15,6 +15,7 @@
 #include "libprobe/patch/semaphores.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/status/gathered.h"
 #include "libprobe/target/site.h"
 #include "libprobe/target/target.h"
 
@@ -26,6 +27,7 @@ struct snapshot {
 	struct edits semaphores;
 	struct edits toggles; /* a byte for each site of OCaml's probes, in their order */
 	uint8_t **counters;   /* of each persistent session: all its sets; NULL: unreadable */
+	uint64_t **gathered;  /* of those with cells: hits of each slot; NULL: unknown */
 	struct edits text;
 	enum site_state *states; /* of the registry's sites */
 };
@@ -34,7 +36,10 @@ static void snapshot_deinit(struct snapshot *snapshot, const struct registry *r)
 {
 	for (size_t i = 0; snapshot->counters && i < r->session_count; i++)
 		free(snapshot->counters[i]);
+	for (size_t i = 0; snapshot->gathered && i < r->session_count; i++)
+		free(snapshot->gathered[i]);
 	free(snapshot->counters);
+	free(snapshot->gathered);
 	edits_deinit(&snapshot->semaphores);
 	edits_deinit(&snapshot->toggles);
 	edits_deinit(&snapshot->text);
@@ -118,11 +123,19 @@ static struct probe_error *snapshot_read(
 	if (!error)
 		error = site_read_all(r, pid, &snapshot->text, &snapshot->states);
 	snapshot->counters = calloc(r->session_count + 1, sizeof(*snapshot->counters));
-	if (!error && !snapshot->counters)
+	snapshot->gathered = calloc(r->session_count + 1, sizeof(*snapshot->gathered));
+	if (!error && !(snapshot->counters && snapshot->gathered))
 		error = probe_error_no_memory();
-	for (size_t i = 0; i < r->session_count; i++)
-		if (!error && r->sessions[i].flags & REG_SESSION_PERSISTENT)
-			error = read_counters(&snapshot->counters[i], pid, &r->sessions[i]);
+	for (size_t i = 0; i < r->session_count && !error; i++) {
+		const struct reg_session *session = &r->sessions[i];
+
+		if (!(session->flags & REG_SESSION_PERSISTENT))
+			continue;
+		if (gathered_has_cells(session))
+			snapshot->gathered[i] = gathered_hits(pid, session);
+		else
+			error = read_counters(&snapshot->counters[i], pid, session);
+	}
 	return error;
 }
 
@@ -187,23 +200,39 @@ static struct probe_error *look_at(pid_t pid, struct look *look)
 
 /* ---- Probes --------------------------------------------------------------------------- */
 
-/* The hits of a probe of the persistent sessions: the sum over the sets of counters. */
-static uint64_t sum_hits(
-	const struct snapshot *snapshot, const struct registry *r, const struct reg_probe *probe)
+static uint64_t sum_counters(
+	const uint8_t *counters, const struct reg_session *session, uint32_t index)
 {
-	const struct reg_session *session = registry_session(r, probe->session);
-	const uint8_t *counters = snapshot->counters[session - r->sessions];
 	uint64_t hits = 0;
 
-	for (uint32_t set = 0; counters && set <= session->cpus; set++) {
+	for (uint32_t set = 0; set <= session->cpus; set++) {
 		struct probe_slot slot;
 
-		memcpy(&slot,
-			counters + ((size_t)set * session->slot_count + probe->slot) * sizeof(slot),
+		memcpy(&slot, counters + ((size_t)set * session->slot_count + index) * sizeof(slot),
 			sizeof(slot));
 		hits += slot.hits;
 	}
 	return hits;
+}
+
+/* The hits of a probe of a persistent session; false: nobody has counted them all. */
+static bool find_hits(const struct snapshot *snapshot, const struct registry *r,
+	const struct reg_probe *probe, uint64_t *ret)
+{
+	const struct reg_session *session = registry_session(r, probe->session);
+	const uint8_t *counters = snapshot->counters[session - r->sessions];
+	const uint64_t *gathered = snapshot->gathered[session - r->sessions];
+
+	*ret = 0;
+	if (!gathered_has_cells(session)) {
+		*ret = counters ? sum_counters(counters, session, probe->slot) : 0;
+		return true;
+	}
+	/* Of pairs, the cells count the ends that have a begin. */
+	if (!gathered || probe->part || probe->slot >= session->slot_capacity)
+		return false;
+	*ret = gathered[probe->slot];
+	return true;
 }
 
 /* What sessions have added to a probe's semaphore that want it no more, and did not take back. */
@@ -324,7 +353,7 @@ static struct probe_error *probe_states(
 		error = probe_state(target, r, snapshot, s, probe, handlers, &toggle, &states[i]);
 		states[i].refcount = (ours > raised ? ours : raised) + handlers;
 		states[i].enabled = states[i].refcount > 0;
-		states[i].hits = known ? sum_hits(snapshot, r, known) : 0;
+		states[i].uncounted = known && !find_hits(snapshot, r, known, &states[i].hits);
 	}
 	free(addresses);
 	return error;

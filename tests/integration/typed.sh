@@ -85,4 +85,41 @@ wrong 2 "there is no command 'query-start' ('probectl --help' lists the commands
 wrong 1 "no probe matches 'memory_sbrk_more' in $TARGETS/pairs, and none has a name like it (\`probectl list\` shows what there is)" \
 	list "$TARGETS/pairs" memory_sbrk_more
 check_alive "$target_pid"
+
+# ---- Several operands for a probe ---------------------------------------------------------
+
+# trace_args ARGS…: how the first request__start of a program is traced
+trace_args()
+{
+	"$PROBECTL" trace --json "$@" -- "$TARGETS/pairs" 1 5 2>"$SCRATCH/trace.err" |
+		grep request__start | jq -c .args | head -1
+}
+same "the more exact operand" "$(trace_args 'pairs:*' 'pairs:request__start(arg1,str(arg3))' | jq -c 'map(type)')" \
+	'["number","string"]'
+same "in the other order" "$(trace_args 'pairs:request__start(arg1,str(arg3))' 'pairs:*' | jq -c 'map(type)')" \
+	'["number","string"]'
+same "a list of arguments" "$(trace_args pairs:request__start 'pairs:request__start(arg1)' | jq length)" 1
+
+# ---- Hits of what is gathered ---------------------------------------------------------------
+
+# hits NAME: the hits that status says a probe has
+hits()
+{
+	"$PROBECTL" status --json -p "$target_pid" "pairs:$1" | jq .hits
+}
+end_process "$target_pid"
+start "$TARGETS/pairs" 1 20
+ctl enable -p "$target_pid" -t count -k arg0 pairs:step__start
+ctl enable -p "$target_pid" -t hist,arg0 pairs:step__done
+ctl enable -p "$target_pid" -t latency pairs:request__start pairs:request__done
+ask go
+same "with a key" "$(hits step__start)" "$(jq .steps <<<"$answer")"
+same "with buckets" "$(hits step__done)" "$(jq .steps <<<"$answer")"
+same "of a pair" "$(hits request__start) $(hits request__done)" "null null"
+"$PROBECTL" status -p "$target_pid" pairs:request__done | grep -q ' - *  /' || fail "a pair's hits are shown"
+"$PROBECTL" read --json -t latency -p "$target_pid" | jq -e '.sum == (.sum | floor) and .avg == (.avg | floor)' \
+	>"$SCRATCH/whole" || fail "nanoseconds with a fraction"
+ctl disable --force -p "$target_pid" 'pairs:*'
+tell quit
+end_target
 finish

@@ -214,7 +214,8 @@ struct probe_status {
 	uint32_t refcount;
 	bool enabled;
 	size_t plans[PROBE_PLAN_COUNT];
-	uint64_t hits; /* counted by the persistent session */
+	uint64_t hits;	/* counted by the persistent session */
+	bool uncounted; /* its hits are unknown: probe_session_open() reads what it gathers */
 };
 
 /*
