@@ -58,12 +58,12 @@ static inline enum refusals_shown refusals_shown(bool error, bool verbose)
 	return verbose ? REFUSALS_EACH : error ? REFUSALS_ALL : REFUSALS_NAMED;
 }
 
-/* Tells on stderr of the refused sites of a report that are new. Returns whether one was named. */
+/* Prints the refused sites of a report that are new on stderr. Returns whether one was named. */
 bool report_refusals_since(const struct probe_report *report, pid_t pid, enum refusals_shown shown,
 	struct refusals_told *told);
 /* All of them. */
 void report_refusals(const struct probe_report *report, pid_t pid, enum refusals_shown shown);
-/* The notes, which nothing else tells. */
+/* The notes, which nothing else prints. */
 void report_notes(const struct probe_report *report);
 
 /*

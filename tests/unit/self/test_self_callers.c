@@ -23,7 +23,7 @@
 #include "libprobe/self/enter.h"
 #include "libprobe/self/hook.h"
 #include "libprobe/self/self.h"
-#include "tests/unit/self_hits.h"
+#include "tests/unit/self/self_hits.h"
 
 enum { THREADS = 3, CYCLES = 5000, SHORT_CYCLES = 100000, MANY = 100, RECORDS = 1000 };
 
