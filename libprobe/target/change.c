@@ -206,11 +206,15 @@ static struct room home_room(const struct change *c)
 static struct probe_error *find_rooms(struct change *c)
 {
 	c->rooms_known = true;
-	/* What is held has just been started, or was looked at before. */
-	return c->target->held ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, home_room(c),
-					 false, &c->rooms)
-			       : control_find_rooms(c->pid, c->target->lender, c->mem, &c->maps,
-					 &c->modules, home_room(c), &c->rooms);
+	/*
+	 * What is held has just been started, or was looked at before. Where all threads stand
+	 * still, what a killed controller has left stays, and is not used.
+	 */
+	return c->target->held || c->stopped
+		       ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, home_room(c), false,
+				 &c->rooms)
+		       : control_find_rooms(c->pid, c->target->lender, c->mem, &c->maps,
+				 &c->modules, home_room(c), &c->rooms);
 }
 
 static const struct change no_change = {.lock = -1, .mem = -1};
@@ -250,8 +254,6 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 			ret->pid);
 	if (!error)
 		error = registry_load(ret->pid, &ret->maps, &ret->registry);
-	if (!error && !target->alone && !target->proxy)
-		error = find_rooms(ret);
 	if (!error)
 		threads_model(target, &ret->modules, &ret->thread);
 	if (error)
