@@ -25,7 +25,7 @@
 #include "libprobe/self/self.h"
 #include "tests/unit/self/self_hits.h"
 
-enum { THREADS = 3, CYCLES = 5000, SHORT_CYCLES = 100000, MANY = 100, RECORDS = 1000 };
+enum { THREADS = 3, CYCLES = 3000, SHORT_CYCLES = 60000, MANY = 60, RECORDS = 1000 };
 
 /* A site whose hits are called without a stub. */
 static struct hook hook;
