@@ -18,6 +18,9 @@ struct request_options {
 	struct probe_request request; /* once request_init() has returned */
 };
 
+#define OPTION_PLAN_HELP                                                                           \
+	"ways of patching, in order (default: toggle,behind,hop,pun,nop,before,call)"
+
 /* clang-format off */
 #define OPTIONS_KEEP_GOING(options)                                                                \
 	OPTION(0, "keep-going", FLAG, NULL, &(options)->keep_going,                                \
@@ -26,8 +29,7 @@ struct request_options {
 	OPTION('v', "verbose", FLAG, NULL, &(options)->verbose,                                    \
 		"name each site that cannot be patched")
 #define OPTIONS_PLAN(options)                                                                      \
-	OPTION(0, "plan", STRING, "LIST", &(options)->plan_text,                                   \
-		"ways of patching, in order (default: toggle,behind,hop,pun,nop,before,call)")
+	OPTION(0, "plan", STRING, "LIST", &(options)->plan_text, OPTION_PLAN_HELP)
 /* clang-format on */
 
 /*

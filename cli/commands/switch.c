@@ -22,7 +22,8 @@
 struct direction {
 	const char *past;	/* "enabled" */
 	bool patches;		/* so it has plans, and tracers */
-	const char *keep_going; /* what the option does */
+	const char *keep_going; /* what the options do */
+	const char *plan;
 	struct probe_error *(*switch_probes)(struct probe_target *target,
 		const struct probe_request *request, struct probe_report *report);
 	const char *other, *other_pair; /* the options that do what the other command does */
@@ -347,8 +348,8 @@ static struct probe_error *switch_command(
 			"print how sites were patched, which are refused, and how long the process "
 			"was stopped"),
 		OPTION('q', "quiet", FLAG, NULL, &options.quiet, "print nothing but errors"),
+		OPTION(0, "plan", STRING, "LIST", &options.kept.request.plan_text, direction->plan),
 		/* Of enable; disable has all the others. */
-		OPTIONS_PLAN(&options.kept.request),
 		OPTIONS_KEPT(&options.kept),
 	};
 	const struct command_line line = {
@@ -356,7 +357,7 @@ static struct probe_error *switch_command(
 		.help = direction->help,
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]) -
-			     (direction->patches ? 0 : 1 + OPTIONS_KEPT_ROWS),
+			     (direction->patches ? 0 : OPTIONS_KEPT_ROWS),
 		.common = &options.kept.common,
 		.run = switch_checked,
 		.data = &options,
@@ -380,6 +381,7 @@ struct probe_error *cmd_enable(int argc, char **argv, int *status_ret)
 		.patches = true,
 		.keep_going = "leave out the sites that cannot be patched, also of probes named "
 			      "exactly",
+		.plan = OPTION_PLAN_HELP,
 		.switch_probes = probe_target_enable,
 		.other = "disable",
 		.other_help = "disable this PROBE in the same change; may be repeated",
@@ -397,6 +399,7 @@ struct probe_error *cmd_disable(int argc, char **argv, int *status_ret)
 	static const struct direction disable = {
 		.past = "disabled",
 		.keep_going = "leave out the probes that are off",
+		.plan = "as that enable had it: leave out what it has left out",
 		.switch_probes = probe_target_disable,
 		.other = "enable",
 		.other_help = "enable this PROBE in the same change; may be repeated",

@@ -7,6 +7,7 @@
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/enable.h"
 #include "libprobe/patch/install.h"
+#include "libprobe/patch/report.h"
 #include "libprobe/target/orphans.h"
 #include "libprobe/patch/toggles.h"
 #include "libprobe/process/memory.h"
@@ -300,6 +301,45 @@ static struct probe_error *lower_all(struct transaction *t, const struct selecti
 	return error;
 }
 
+/* Who has a probe on; NULL: nobody. */
+static const struct reg_session *user_of(const struct registry *r, uint64_t key)
+{
+	size_t count;
+	const struct reg_probe *probes = registry_probes(r, key, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (probes[i].refcount)
+			return registry_session(r, probes[i].session);
+	return NULL;
+}
+
+/* --force ends what nobody owns; the sessions of controllers, and of the process itself, go on. */
+static struct probe_error *note_users(
+	const struct change *c, const struct selection *s, struct probe_report *report)
+{
+	const struct reg_session *user = NULL;
+	const struct select_probe *first = NULL;
+	char who[64] = "functions of the program are connected to it";
+	size_t count = 0;
+
+	for (size_t i = 0; i < s->probe_count; i++) {
+		const struct reg_session *its = user_of(&c->registry, s->probes[i].key);
+
+		count += its != NULL;
+		first = its && !first ? &s->probes[i] : first;
+		user = user ? user : its;
+	}
+	if (!user)
+		return NULL;
+	if (!(user->flags & REG_SESSION_CALLS))
+		snprintf(who, sizeof(who), "process %d traces it", (int)user->owner);
+	if (count == 1)
+		return report_note(report, "process %d: %s:%s stays on: %s", c->pid,
+			first->provider, first->name, who);
+	return report_note(report, "process %d: %zu of the probes stay on: of %s:%s, %s", c->pid,
+		count, first->provider, first->name, who);
+}
+
 struct probe_error *disable_selected(struct change *c, struct selection *s,
 	const struct probe_request *request, struct probe_report *report)
 {
@@ -322,6 +362,8 @@ struct probe_error *disable_selected(struct change *c, struct selection *s,
 		error = uninstall(&t);
 	if (error)
 		transaction_go_back(&t);
+	else if (request->force)
+		error = note_users(c, s, report);
 	report->left = uninstall_count_left(&c->registry);
 	c->target->dropped = true;
 	transaction_end(&t);
