@@ -40,16 +40,45 @@ _probectl_names()
 	done | sort -u
 }
 
-# Probes of what the line names: a pid, or the program behind `--`.
+# The first of the user's own processes with a command name.
+_probectl_named()
+{
+	local folder comm
+
+	for folder in /proc/[0-9]*; do
+		[ -O "$folder" ] && read -r comm 2>/dev/null <"$folder/comm" &&
+			[ "$comm" = "${1:0:15}" ] && echo "${folder#/proc/}" && return
+	done
+}
+
+# The process that an option and its value name; several have the probes of the first.
+_probectl_pid_of()
+{
+	local children
+
+	case $1 in
+	-p | --pid) echo "${2%%,*}" ;;
+	--name) _probectl_named "$2" ;;
+	--children)
+		# The file ends without a newline, for which read fails.
+		read -r children 2>/dev/null <"/proc/${2%%,*}/task/${2%%,*}/children"
+		echo "${children%% *}"
+		;;
+	esac
+}
+
+# Probes of what the line names: a pid, or the program behind `--`. With $4, also their names
+# without the provider.
 _probectl_probes()
 {
-	local probectl=$1 pid=$2 program=$3
+	local probectl=$1 pid=$2 program=$3 bare=$4
 
 	if [ -n "$pid" ]; then
 		"$probectl" list -p "$pid" 2>/dev/null
 	elif [ -n "$program" ] && program=$(type -P -- "$program"); then
 		"$probectl" list "$program" 2>/dev/null
-	fi | grep -oE '^[[:alnum:]_.]+:[[:alnum:]_.-]+' | sort -u
+	fi | grep -oE '^[[:alnum:]_.]+:[[:alnum:]_.-]+' |
+		if [ -n "$bare" ]; then sed 'p; s/^[^:]*://'; else cat; fi | sort -u
 }
 
 # Those lines of stdin that begin with $1 become the answer. (compgen -W would
@@ -66,7 +95,7 @@ _probectl_answer()
 _probectl()
 {
 	local line=${COMP_LINE:0:COMP_POINT} probectl=$1 cur prev command='' pid='' program=''
-	local after_dashes='' i
+	local after_dashes='' quote='' i
 	local -a words tail
 
 	# The words before the one that is being typed; quoting is not looked at.
@@ -80,6 +109,13 @@ _probectl()
 		;;
 	esac
 	prev=${words[-1]-}
+	# An open quote is no part of the word; a colon behind it does not break the word.
+	case $cur in
+	[\'\"]*)
+		quote=${cur:0:1}
+		cur=${cur:1}
+		;;
+	esac
 	read -ra tail <<<"${COMP_LINE:COMP_POINT}"
 
 	for ((i = 1; i < ${#words[@]}; i++)); do
@@ -89,7 +125,7 @@ _probectl()
 			program=${words[i + 1]-}
 			break
 			;;
-		-p | --pid) pid=${words[i + 1]-} ;;
+		-p | --pid | --name | --children) pid=$(_probectl_pid_of "${words[i]}" "${words[i + 1]-}") ;;
 		-*) ;;
 		*) [ -n "$command" ] || command=${words[i]} ;;
 		esac
@@ -98,7 +134,7 @@ _probectl()
 	for ((i = 0; i + 1 < ${#tail[@]}; i++)); do
 		[ "${tail[i]}" = -- ] && program=${tail[i + 1]}
 		case ${tail[i]} in
-		-p | --pid) pid=${tail[i + 1]} ;;
+		-p | --pid | --name | --children) pid=$(_probectl_pid_of "${tail[i]}" "${tail[i + 1]}") ;;
 		esac
 	done
 
@@ -191,10 +227,10 @@ _probectl()
 			[ ${#COMPREPLY[@]} = 0 ] || compopt -o filenames 2>/dev/null
 			[ -f "$prev" ] && program=$prev
 		fi
-		_probectl_answer "$cur" < <(_probectl_probes "$probectl" "$pid" "$program")
-		# What bash takes for the word begins behind the last colon.
-		case $COMP_WORDBREAKS,$cur in
-		*:*,*:*) COMPREPLY=("${COMPREPLY[@]#"${cur%:*}:"}") ;;
+		_probectl_answer "$cur" < <(_probectl_probes "$probectl" "$pid" "$program" "$cur")
+		# What bash takes for the word begins behind the last colon, but not in quotes.
+		case $quote,$COMP_WORDBREAKS,$cur in
+		,*:*,*:*) COMPREPLY=("${COMPREPLY[@]#"${cur%:*}:"}") ;;
 		esac
 		;;
 	esac

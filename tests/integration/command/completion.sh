@@ -50,7 +50,7 @@ holds 'probectl ' 'enable'
 holds 'probectl help ' 'list'
 holds 'probectl trace --j' '--json'
 # Every option that the help lists, and no other word that it mentions.
-expect 'probectl repair -' '--exe --help --json --pid -h -p'
+expect 'probectl repair -' '--children --exe --help --json --name --pid -h -p'
 for command in $(offers 'probectl help '); do
 	[ "$command" = help ] || holds "probectl $command -" --help
 done
@@ -80,3 +80,18 @@ _probectl probectl
 	echo "'$COMP_LINE': got '${COMPREPLY[*]}'"
 	exit 1
 }
+
+# Bare names, in quotes, and of processes that are named in other ways. In quotes a colon breaks
+# no word.
+holds 'probectl list /usr/bin/python3.11 gc' 'gc__start'
+holds "probectl list /usr/bin/python3.11 'python:gc" 'python:gc__start'
+holds 'probectl list /usr/bin/python3.11 "gc__s' 'gc__start'
+cp "$program" "$SCRATCH/typed-python"
+"$SCRATCH/typed-python" -c 'import time; time.sleep(60)' &
+pid=$!
+trap 'kill $pid' EXIT
+sleep 0.5
+holds 'probectl trace --name typed-python python:gc' 'gc__start'
+holds "probectl trace --name typed-python 'python:gc" 'python:gc__start'
+holds "probectl status --children $$ gc__s" 'gc__start'
+holds "probectl trace -p $pid,1 gc__s" 'gc__start'

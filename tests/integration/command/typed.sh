@@ -39,7 +39,7 @@ threading.Thread(target=threading.Event().wait, daemon=True).start()
 print("ready", flush=True)
 sys.stdin.read()'
 pids=()
-for i in 1 2 3; do
+for _ in 1 2 3; do
 	sleep 60 &
 	pids+=($!)
 	on_exit "end_process $!"
