@@ -47,14 +47,16 @@ struct writing {
 static bool write_hit(const struct probe_hit *hit, void *data)
 {
 	struct writing *w = data;
+	const char *comm;
 
 	if (hit->probe >= w->probe_count || hit->time_ns < w->from_ns)
 		return true;
 	w->output->hits++;
+	comm = w->output->comm ? w->output->comm(w->output->comm_data, hit) : NULL;
 	if (w->output->record)
-		w->error = probe_ctf_hit(w->output->record, w->session, hit, NULL);
+		w->error = probe_ctf_hit(w->output->record, w->session, hit, comm);
 	else
-		probe_sink_hit(w->output->sink, hit, &w->probes[hit->probe], NULL);
+		probe_sink_hit(w->output->sink, hit, &w->probes[hit->probe], comm);
 	return !w->error;
 }
 
@@ -106,6 +108,13 @@ struct probe_error *flight_end(struct flight_output *output)
 
 /* ---- Files -------------------------------------------------------------------------------- */
 
+/* All recorders of a file are of one process. */
+static const char *comm_of_remains(void *data, const struct probe_hit *hit)
+{
+	(void)hit;
+	return probe_remains_command(data, 0);
+}
+
 struct probe_error *flight_read_file(
 	struct flight_output *output, const char *path, bool *sound_ret)
 {
@@ -128,6 +137,8 @@ struct probe_error *flight_read_file(
 	error = sessions ? NULL : probe_error_no_memory();
 	for (size_t i = 0; sessions && i < count; i++)
 		sessions[i] = probe_remains_session(remains, i);
+	output->comm = comm_of_remains;
+	output->comm_data = remains;
 	if (!error && count)
 		error = flight_write(output, sessions, count);
 	error = probe_error_first(error, flight_end(output));

@@ -16,6 +16,9 @@ struct flight_output {
 	const char *directory; /* of the record that takes the hits instead; or NULL */
 	uint64_t last_ns;      /* only hits that are no older than that before the last; 0: all */
 	struct probe_ctf *record; /* begun with the first session */
+	/* Says what a thread is called; NULL: nothing is known. */
+	const char *(*comm)(void *data, const struct probe_hit *hit);
+	void *comm_data;
 	uint64_t hits;
 };
 

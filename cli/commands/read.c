@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/timer.h"
 #include "cli/flight.h"
+#include "cli/trace/comm.h"
 #include "cli/kept.h"
 #include "cli/print/print.h"
 #include "cli/processes.h"
@@ -222,15 +223,26 @@ static struct probe_error *read_process(struct reader *reader, pid_t pid)
 	return error;
 }
 
+static const char *comm_of(void *data, const struct probe_hit *hit)
+{
+	return comm_cache_get(data, hit->pid, hit->tid, hit->time_ns);
+}
+
 static struct probe_error *read_all(const struct read_options *options, int *status_ret)
 {
 	struct reader reader = {.options = options, .flight = options->flight};
-	struct probe_error *error;
+	struct comm_cache *comms = comm_cache_create();
+	struct probe_error *error = comms ? NULL : probe_error_no_memory();
 
-	error = probe_sink_create(options->json ? PROBE_SINK_JSON : PROBE_SINK_TEXT, STDOUT_FILENO,
-		"the standard output", &reader.sink);
-	if (error)
+	if (!error)
+		error = probe_sink_create(options->json ? PROBE_SINK_JSON : PROBE_SINK_TEXT,
+			STDOUT_FILENO, "the standard output", &reader.sink);
+	if (error) {
+		comm_cache_free(comms);
 		return error;
+	}
+	reader.flight.comm = comm_of;
+	reader.flight.comm_data = comms;
 	reader.flight.sink = reader.sink;
 	/* Every process, even if one fails; they are independent of each other. */
 	for (size_t i = 0; i < options->common.pids.count; i++) {
@@ -240,6 +252,7 @@ static struct probe_error *read_all(const struct read_options *options, int *sta
 	}
 	error = flush_all(reader.sink);
 	probe_sink_free(reader.sink);
+	comm_cache_free(comms);
 	if (reader.incomplete && *status_ret == STATUS_DONE)
 		*status_ret = STATUS_FAILED;
 	if (!error && !reader.sessions && *status_ret == STATUS_DONE)

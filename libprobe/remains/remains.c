@@ -267,3 +267,10 @@ const char *probe_remains_damage(const struct probe_remains *remains, size_t ind
 {
 	return index < remains->damage_count ? remains->damages[index] : NULL;
 }
+
+const char *probe_remains_command(const struct probe_remains *remains, size_t index)
+{
+	const struct probe_session *session = probe_remains_session(remains, index);
+
+	return session && session->command[0] ? session->command : NULL;
+}

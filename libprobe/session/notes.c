@@ -4,6 +4,7 @@
 
 #include "arch/process.h"
 #include "libprobe/base/file.h"
+#include "libprobe/process/procfs.h"
 #include "libprobe/session/notes.h"
 #include "libprobe/target/data.h"
 #include "libprobe/target/target.h"
@@ -109,6 +110,7 @@ static struct notes_header header_of(const struct probe_session *s)
 		.sites = (uint32_t)s->site_count};
 
 	read_boot(header.boot);
+	procfs_comm(s->target->pid, header.command, sizeof(header.command));
 	return header;
 }
 
@@ -365,6 +367,8 @@ struct probe_error *notes_read(
 		return malformed("its process or clock");
 	session->id = header->session;
 	session->record_max = header->record_max;
+	memcpy(session->command, header->command,
+		strnlen(header->command, NOTES_COMMAND_BYTES - 1));
 	session->options = (struct probe_session_options){
 		.kind = PROBE_SESSION_RECORD, .overwrite = true, .ring_bytes = header->ring_bytes};
 	session->target_pid = (uint32_t)header->pid;

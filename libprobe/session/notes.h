@@ -17,9 +17,10 @@
 #include "libprobe/session/session.h"
 
 enum {
-	NOTES_VERSION = 1,
+	NOTES_VERSION = 2,
 	NOTES_BYTES_MAX = 64 << 20,
-	NOTES_BOOT_BYTES = 40 /* /proc/sys/kernel/random/boot_id */
+	NOTES_BOOT_BYTES = 40, /* /proc/sys/kernel/random/boot_id */
+	NOTES_COMMAND_BYTES = SESSION_COMMAND_BYTES
 };
 /* Thirty years: no session lasts longer, and sums of two such times fit 63 bits. */
 #define NOTES_YEARS_NS 1e18
@@ -38,8 +39,9 @@ struct notes_header {
 	int32_t pid; /* as the process sees itself; as the threads of its records are */
 	uint64_t record_max;
 	struct data_clock clock;
-	double tick_ns;		     /* as it was measured when the session was left */
-	char boot[NOTES_BOOT_BYTES]; /* in which boot time stamps count */
+	double tick_ns;			   /* as it was measured when the session was left */
+	char boot[NOTES_BOOT_BYTES];	   /* in which boot time stamps count */
+	char command[NOTES_COMMAND_BYTES]; /* of the process (/proc/PID/comm); or "" */
 	uint32_t probes, sites;
 };
 

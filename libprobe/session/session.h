@@ -43,6 +43,8 @@ struct session_watch {
 	struct edits edits; /* a place for each, in the same order */
 };
 
+enum { SESSION_COMMAND_BYTES = 16 /* of the kernel's TASK_COMM_LEN */ };
+
 struct probe_session {
 	struct probe_target *target; /* borrowed */
 	struct probe_request request;
@@ -67,7 +69,8 @@ struct probe_session {
 	struct snapshot view;
 	uint64_t count_again_ns; /* hits are not added up before (CLOCK_MONOTONIC) */
 	struct asked asked;
-	bool opened;	     /* for reading: another process has started it */
+	bool opened;			     /* for reading: another process has started it */
+	char command[SESSION_COMMAND_BYTES]; /* of a dead one: what its process was called */
 	bool dead;	     /* ... and is gone: all there is was read from a file (notes.h) */
 	void *notes;	     /* what the names of its probes point into; or NULL */
 	uint32_t pairs;	     /* numbers of pairs that are taken */

@@ -37,6 +37,12 @@ void probe_remains_close(struct probe_remains *remains);
  */
 struct probe_session *probe_remains_session(const struct probe_remains *remains, size_t index);
 
+/*
+ * What the process of a recorder was called when the recorder was left in it; NULL: not known. The
+ * bytes are not trusted.
+ */
+const char *probe_remains_command(const struct probe_remains *remains, size_t index);
+
 /* Says what is wrong with a recorder that was left out, by an index; NULL beyond the last one. */
 const char *probe_remains_damage(const struct probe_remains *remains, size_t index);
 

@@ -47,6 +47,13 @@ same "hits" "$(wc -l <"$SCRATCH/alive")" 80
 same "the same from the file" "$("$PROBECTL" read --json --from "$file" | jq -c 'del(.ts)' | md5sum)" \
 	"$(jq -c 'del(.ts)' "$SCRATCH/alive" | md5sum)"
 
+# Both say which program it was.
+for command in "-p $target_pid" "--from $file"; do
+	# shellcheck disable=SC2086
+	"$PROBECTL" read $command >"$SCRATCH/named"
+	same "names of the program with $command" "$(grep -c ' pairs  *pairs:request' "$SCRATCH/named")" 80
+done
+
 # Started anew, it is a new file.
 before=$(stat -c %i "$file")
 "$PROBECTL" read --reset -p "$target_pid" >"$SCRATCH/out" || fail "read --reset"
