@@ -252,6 +252,21 @@ struct probe_error *processes_find_running(struct common_options *common)
 	return processes_find(common);
 }
 
+struct probe_error *processes_unless_ended(
+	const struct common_options *common, size_t index, struct probe_error *error)
+{
+	struct process process;
+	char name[16];
+
+	if (!error || index < common->pids_given)
+		return error;
+	snprintf(name, sizeof(name), "%d", (int)common->pids.items[index]);
+	if (read_process(name, &process))
+		return error;
+	probe_error_free(error);
+	return NULL;
+}
+
 struct probe_error *processes_error(
 	const struct common_options *common, pid_t pid, struct probe_error *error)
 {

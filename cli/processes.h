@@ -35,6 +35,13 @@ PROBE_MUST_CHECK struct probe_error *processes_check(const struct common_options
 /* The same for a command that starts no program; finds the processes, see processes_find(). */
 PROBE_MUST_CHECK struct probe_error *processes_find_running(struct common_options *common);
 
+/*
+ * Takes the error for common->pids[index] away if the process was found by its name or its parent,
+ * and has ended since.
+ */
+struct probe_error *processes_unless_ended(
+	const struct common_options *common, size_t index, struct probe_error *error);
+
 /* Is what happens to them later to be followed? */
 bool processes_follow(const struct common_options *common);
 

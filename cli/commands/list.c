@@ -119,7 +119,8 @@ static struct probe_error *read_lists(struct list_command *command)
 		error = note_failure(
 			command, probe_list_add_file(command->lists.lists[0], command->files[i]));
 	for (size_t i = 0; i < pids->count && !error; i++)
-		error = note_failure(command, list_process(command, pids->items[i]));
+		error = note_failure(command, processes_unless_ended(&command->options, i,
+						      list_process(command, pids->items[i])));
 	return error;
 }
 

@@ -157,8 +157,8 @@ static struct probe_error *repair_checked(void *data, int *status_ret)
 		return unfound;
 	/* Every process, even if one fails; they are independent of each other. */
 	for (size_t i = 0; i < common->pids.count; i++) {
-		struct probe_error *error =
-			repair_process(options, common->pids.items[i], status_ret);
+		struct probe_error *error = processes_unless_ended(
+			common, i, repair_process(options, common->pids.items[i], status_ret));
 
 		if (error)
 			*status_ret = report_error(error);

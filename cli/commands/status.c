@@ -298,7 +298,8 @@ static struct probe_error *status_all(const struct status_options *options, int 
 
 	/* Every process, even if one fails; they are independent of each other. */
 	for (size_t i = 0; i < pids->count; i++) {
-		error = status_process(options, pids->items[i], table, &shown);
+		error = processes_unless_ended(&options->common, i,
+			status_process(options, pids->items[i], table, &shown));
 		if (error && !mistake_take(&mistake, pids->items[i], error))
 			*status_ret = report_error(error);
 	}

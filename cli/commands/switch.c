@@ -149,7 +149,8 @@ static int switch_all(const struct direction *direction, const struct switch_opt
 	for (size_t i = 0; i < common->pids.count; i++) {
 		pid_t pid = common->pids.items[i];
 
-		error = switch_process(direction, options, pid, &left);
+		error = processes_unless_ended(
+			common, i, switch_process(direction, options, pid, &left));
 		if (error && !mistake_take(&mistake, pid, error))
 			note_status(report_error(processes_error(common, pid, error)), &status);
 	}

@@ -41,8 +41,12 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return 2;
 	check(probe_remains_open(argv[1], &remains));
-	for (size_t i = 0; (session = probe_remains_session(remains, i)); i++)
+	for (size_t i = 0; (session = probe_remains_session(remains, i)); i++) {
+		const char *command = probe_remains_command(remains, i);
+
+		fprintf(stderr, "of %s:\n", command ? command : "an unknown program");
 		print(session);
+	}
 	for (size_t i = 0; (damage = probe_remains_damage(remains, i)); i++)
 		fprintf(stderr, "%s\n", damage);
 	probe_remains_close(remains);

@@ -35,6 +35,13 @@ static void print_bad(const struct probe_bad_site *site, void *data)
 		site->name ? site->name : "-", (unsigned long long)site->pc, text);
 }
 
+/* A library that was replaced since it was mapped: what probes it has is unknown. */
+static void print_unread(const struct probe_unread *file, void *data)
+{
+	(void)data;
+	printf("%s: %s\n", file->path, file->reason);
+}
+
 int main(int argc, char **argv)
 {
 	struct probe_repair repaired = {0};
@@ -58,6 +65,7 @@ int main(int argc, char **argv)
 			states[i].patched, states[i].sites);
 	free(states);
 	check(probe_target_bad_sites(target, print_bad, NULL));
+	check(probe_target_unread(target, print_unread, NULL));
 	print_sites(probe_target_pid(target));
 	check(probe_target_kept(target, &kept, &count));
 	printf("%zu persistent sessions\n", count);

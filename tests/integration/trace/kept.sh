@@ -62,7 +62,7 @@ tell bye
 end_target
 
 # Options without a meaning here are rejected, and nothing changes.
-for line in 'enable --top' 'disable --plan'; do
+for line in 'enable --top' 'disable --tracer'; do
 	# shellcheck disable=SC2086 # a command and its option
 	"$PROBECTL" $line nop -p "$$" x:y 2>"$SCRATCH/err"
 	same "$line" "$?" 2

@@ -6,10 +6,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "cli/options.h"
+#include "cli/processes.h"
 #include "cli/print/out.h"
 #include "libprobe/base/utf8.h"
 
@@ -257,6 +259,23 @@ static void test_utf8(void **state)
 	assert_int_equal(utf8_character("\x80", 1), 0);
 }
 
+/* What was found by name may have ended since; what was given by its id may not. */
+static void test_ended(void **state)
+{
+	pid_t pids[] = {INT32_MAX, INT32_MAX, getppid()};
+	struct common_options common = {.pids = {pids, 3}, .pids_given = 1};
+	struct probe_error *error;
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		error = probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process");
+		error = processes_unless_ended(&common, i, error);
+		assert_int_equal(error == NULL, i == 1);
+		probe_error_free(error);
+	}
+	assert_null(processes_unless_ended(&common, 0, NULL));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -269,6 +288,7 @@ int main(void)
 		cmocka_unit_test(test_printable),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_utf8),
+		cmocka_unit_test(test_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
