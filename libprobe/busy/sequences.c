@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program with data for each CPU (tcmalloc, librseq) changes it in restartable sequences:
- * the kernel aborts one where its thread is preempted, moved or signalled within a range of
- * code. A hit in the middle leaves that range, for the stub and for the moved instructions,
- * and what comes then aborts nothing: two threads change the same data. So a site in such a
- * range is refused. (The kernel's own breakpoints have the same effect.)
+ * A program with data for each CPU (tcmalloc, librseq) changes it in restartable sequences: the
+ * kernel aborts one where its thread is preempted, moved or signalled within a range of code. A hit
+ * in the middle leaves that range while the thread runs the stub and the moved instructions, and is
+ * not aborted there: two threads may then change the same data. So a site in such a range is
+ * refused. (The kernel's own breakpoints have the same effect.)
  *
  * The ranges are described by struct rseq_cs of <linux/rseq.h>, wherever a program has them:
  * mostly in a section __rseq_cs, but just as well in a variable that it fills in itself. So
@@ -82,7 +82,7 @@ static struct probe_error *search(pid_t pid, const struct module *module, const 
 	return NULL;
 }
 
-/* Pieces overlap by what a description may lie across. */
+/* Pieces overlap, since a description may lie across the end of one. */
 static struct probe_error *search_segment(pid_t pid, int pagemap, const struct module *module,
 	const struct object_segment *segment, uint64_t *buffer, struct sequences *ret)
 {
@@ -112,7 +112,7 @@ static struct probe_error *search_segment(pid_t pid, int pagemap, const struct m
 
 struct probe_error *sequences_read(pid_t pid, const struct module *module, struct sequences *ret)
 {
-	/* What is not written at all has no addresses, but in a program that is not moved. */
+	/* Unwritten data has no addresses, except in a program that is not relocated. */
 	bool is_fixed = object_type(module->object) == ET_EXEC;
 	uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
 	const struct object_segment *segments;

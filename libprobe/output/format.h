@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an output format has to say: one table of operations per format, each appending to the
+ * What an output format writes: one table of operations per format, each appending to the
  * sink's buffer. Every table has all of them, unless a comment allows NULL.
  */
 #ifndef LIBPROBE_OUTPUT_FORMAT_H
@@ -22,7 +22,7 @@ struct format_context {
 };
 
 struct format {
-	/* NULL where there is nothing to say at the start. */
+	/* NULL: it writes nothing at the start. */
 	void (*begin)(struct format_context *context, bool header);
 	void (*hit)(struct format_context *context, const struct probe_hit *hit,
 		const struct probe_session_probe *probe, const char *comm);
@@ -34,7 +34,7 @@ struct format {
 		const struct probe_view *view);
 	void (*stacks)(struct format_context *context, const struct probe_stacks_row *rows,
 		size_t count, const struct probe_view *view);
-	/* NULL where there is nothing to say at the end. */
+	/* NULL: it writes nothing at the end. */
 	void (*end)(struct format_context *context);
 };
 
@@ -43,7 +43,7 @@ PROBE_MUST_CHECK struct probe_error *sink_create(
 	const struct format *format, int fd, const char *name, struct probe_sink **ret);
 struct format_context *sink_context(struct probe_sink *sink);
 
-/* Says nothing by itself: what goes to a loaded tracer (libprobe/tracer/host.c). */
+/* Prints nothing: what goes to a loaded tracer (libprobe/tracer/host.c). */
 extern const struct format format_silent;
 extern const struct format format_text;
 extern const struct format format_json;

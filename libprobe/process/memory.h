@@ -55,10 +55,10 @@ bool memory_is_there(int fd);
 #define PAGE_THERE (UINT64_C(3) << 62)
 
 /*
- * The length of the run, of at most `size` bytes from an address on and at least one, whose
- * pages are all in memory, or all not (*there_ret). Reading pages that are not in memory would
- * allocate pages of zeros. `pagemap` is a descriptor of that file; what it does not tell counts
- * as present.
+ * The length of the run, of at most `size` bytes from an address on and at least one, whose pages
+ * are all in memory, or all not (*there_ret). Reading pages that are not in memory would allocate
+ * pages of zeros. `pagemap` is a descriptor of that file; pages that it says nothing about count as
+ * present.
  */
 size_t memory_run(int pagemap, uint64_t address, size_t size, bool *there_ret);
 

@@ -49,14 +49,14 @@ struct probe_error *shared_replaced(pid_t pid) __attribute__((returns_nonnull, w
 
 #define SHARED_SUFFIX ".probectl" /* of the names of files that outlive their process */
 
-/* Whether a mapping is code memory of ours, for any use. Its name tells, as for data. */
+/* Whether a mapping is code memory of ours, for any use. Recognised by its name, as data is. */
 bool shared_is_code(const struct mapping *mapping);
 
 /* Whether a path is, or a mapping may be, of a session's memory that outlives its process. */
 bool shared_is_lasting_name(const char *path);
 bool shared_is_lasting(const struct mapping *mapping);
 
-/* Whether a mapping may be a session's data: what it begins with tells. */
+/* Whether a mapping may be a session's data; only its first bytes tell whether it is. */
 bool shared_is_data(const struct mapping *mapping);
 
 #endif

@@ -58,16 +58,16 @@ void rings_begin(struct rings *rings);
 const struct ring_record *rings_next(
 	struct rings *rings, size_t most, uint64_t until, struct ring **ring_ret, size_t *size_ret);
 
-/* Takes `length` bytes off a ring; 0: they make no sense, all that is there goes. */
+/* Removes `length` bytes from a ring; 0: they make no sense, and all that is there is discarded. */
 void rings_consume(struct ring *ring, size_t length);
 
 /*
- * Throws away what is left, once no stub runs any more and nothing is found to
- * read: it is no whole record, or was never stamped.
+ * Discards what is left, once no stub runs any more and there is nothing to read: it is no whole
+ * record, or was never stamped.
  */
 void rings_discard(struct rings *rings);
 
-/* Throws away what is there; by itself, not in a round. */
+/* Discards what is there; by itself, not in a round. */
 void rings_clear(struct rings *rings);
 
 /* Ends a round: tells the target what is free. */

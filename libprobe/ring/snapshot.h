@@ -51,10 +51,9 @@ struct view_cell {
 };
 
 /*
- * Hands over every cell of every set in which something was gathered. `parts`
- * say of each part of the keys whether it is a string, of at most string_bytes.
- * Entries that make no sense are left out. False without memory, or when `visit`
- * returned false.
+ * Hands over every cell of every set in which something was gathered. `parts` has whether each part
+ * of the keys is a string, of at most string_bytes. Entries that make no sense are left out. False
+ * without memory, or when `visit` returned false.
  */
 struct view_keys {
 	const bool *is_string;

@@ -20,7 +20,7 @@
 struct session_site {
 	uint64_t pc;
 	size_t probe;	 /* index of the session's probe */
-	uint32_t number; /* in records: its index, but in a session that was opened */
+	uint32_t number; /* in records: its index, except in a session that was opened */
 	struct record_layout layout;
 	struct bound *bound; /* owned */
 };
@@ -35,7 +35,7 @@ struct session_probe {
 	bool off; /* by probe_session_select() */
 };
 
-/* The sites whose bytes are looked at (look.c). Initialise with {0}. */
+/* The sites whose bytes are checked (look.c). Initialise with {0}. */
 struct watched_site;
 struct session_watch {
 	struct watched_site *sites;
@@ -60,7 +60,7 @@ struct probe_session {
 	struct launch_gate exec_gate; /* served by options.watch */
 	struct probe_report report;   /* of libraries that were opened later */
 	struct seccomp seccomp;	      /* its threads, as they were seen last */
-	uint64_t look_again_ns;	      /* they are not looked at before (CLOCK_MONOTONIC) */
+	uint64_t look_again_ns;	      /* not checked again before (CLOCK_MONOTONIC) */
 	bool calls_kernel;	      /* some stub makes system calls */
 	struct clock clock;
 	struct rings rings;
@@ -73,7 +73,7 @@ struct probe_session {
 	char command[SESSION_COMMAND_BYTES]; /* of a dead one: what its process was called */
 	bool dead;	     /* ... and is gone: all there is was read from a file (notes.h) */
 	void *notes;	     /* what the names of its probes point into; or NULL */
-	uint32_t pairs;	     /* numbers of pairs that are taken */
+	uint32_t pairs;	     /* numbers of pairs that are in use */
 	uint64_t rate_ticks; /* in a second, where options.sample_rate asks for them */
 	uint32_t target_pid; /* in the target's namespace; 0: not known, or of several processes */
 	struct session_site *sites;
@@ -138,7 +138,7 @@ struct install session_attach(struct probe_session *session, struct transaction 
 
 /* ---- Seccomp filters (filters.c) ------------------------------------------------ */
 
-/* Takes over what was known of the target's threads when the stubs were made. */
+/* Copies what was known of the target's threads when the stubs were made. */
 void session_keep_filters(struct probe_session *session, struct change *change);
 /*
  * Checks now and then whether new filters allow the calls of the stubs. Errors:
@@ -148,7 +148,7 @@ PROBE_MUST_CHECK struct probe_error *session_look_at_filters(struct probe_sessio
 
 /* ---- Its sites (look.c) --------------------------------------------------------- */
 
-/* From now on, looks at all sites that the registry has of the session. */
+/* From now on, checks all sites that the registry has of the session. */
 PROBE_MUST_CHECK struct probe_error *session_watch(
 	struct probe_session *session, const struct registry *registry);
 /* After its end: notes which of them could not be restored. */
@@ -188,8 +188,8 @@ PROBE_MUST_CHECK struct probe_error *session_start_following(
 /* Probes what the target has opened since. */
 PROBE_MUST_CHECK struct probe_error *session_follow(struct probe_session *session);
 /*
- * Lets go the threads that wait at the gate of libraries, after probing these; in a forked child,
- * after reporting those that are not probed.
+ * Releases the threads that wait at the gate of libraries, after probing the libraries; in a forked
+ * child, after reporting those that are not probed.
  */
 PROBE_MUST_CHECK struct probe_error *session_serve_gate(struct probe_session *session);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Begins that wait for their ends: a stack for each thread, or for each value that begins and ends
- * are matched by. What is kept of a begin is its user's: spans keep the event, a summary the time.
+ * are matched by. The user decides what is kept of a begin: spans keep the event, a summary the
+ * time.
  */
 #ifndef LIBPROBE_STREAM_BEGINS_H
 #define LIBPROBE_STREAM_BEGINS_H

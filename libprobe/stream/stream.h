@@ -130,7 +130,7 @@ bool stream_log_take_overrun(struct stream_log *log);
 uint64_t stream_log_hits(const struct stream_log *log);
 
 /*
- * What a log says of the stream that it is of: its attributes, types and status, in
+ * What a log records of its stream: its attributes, types and status, in
  * the file .stream, which readers of CTF leave alone (it is hidden).
  */
 struct stream_index {
@@ -157,7 +157,7 @@ extern const char stream_index_name[];
 struct stream_mark {
 	uint64_t stamp; /* of the processor's counter, as records have it */
 	uint32_t type;
-	bool silent; /* it is no event: only what it changes counts */
+	bool silent; /* it is no event, and only has an effect */
 	int value;
 	struct probe_stream_set
 		*sets; /* old and new of PROBE_STREAM_FILTER; of _START the second */

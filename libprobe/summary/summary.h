@@ -131,9 +131,9 @@ struct probe_summary {
 	struct key match, match_end;
 
 	uint64_t begin_ns, end_ns; /* of the events; both 0 where there are none */
-	uint64_t events;	   /* hits and losses, from the first on that says when it was */
+	uint64_t events;	   /* hits and losses, from the first on that has a time */
 	uint64_t hits, lost;
-	bool overrun, full; /* a stream says so: its oldest, its newest hits are missing */
+	bool overrun, full; /* of a stream: its oldest, its newest hits are missing */
 
 	int64_t base_ns; /* where the first bin begins */
 	uint64_t width_ns;
@@ -243,7 +243,7 @@ void summary_html(struct buffer *out, const struct probe_summary *summary,
 
 /* Local: "2026-11-22 02:30:11.123 +0100". */
 void summary_time(struct buffer *out, uint64_t time_ns);
-/* As text_duration() says it, but "12.5min", "28.1h". */
+/* As text_duration(), but "12.5min", "28.1h". */
 void summary_duration(struct buffer *out, double ns);
 /* So many hits as a rate over the whole time: "12.5", "1234", "<0.01". */
 void summary_rate(struct buffer *out, const struct probe_summary *summary, uint64_t hits);

@@ -32,7 +32,7 @@ void table_merge(struct probe_table *table);
 void table_add_totals(
 	struct probe_table *table, const struct probe_session_probe *probes, size_t probe_count);
 
-/* Tells an end whose name says that what began came to nothing: abort, rollback, error, fail. */
+/* Whether the name of an end says that what began has failed: abort, rollback, error, fail. */
 bool table_name_aborts(const char *name);
 
 /* The order by names and keys of two struct probe_table_row; `table` is one with such rows. */

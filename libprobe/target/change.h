@@ -5,7 +5,7 @@
  *
  *   change_begin()    lock; maps, modules, registry
  *   change_map_*()    memory in the target, one thread borrowed
- *   change_stop()     everything stands still
+ *   change_stop()     all threads are stopped
  *   change_resume()
  *   change_end()
  */
@@ -41,12 +41,12 @@ struct change {
 	bool differs;  /* a site's memory was not as its file has it */
 	bool borrowed; /* one thread is stopped for several runs of calls: change_borrow() */
 	struct seccomp seccomp; /* what its threads may call; see change_judge() */
-	uint64_t resumed_ns;	/* when it was let go last (CLOCK_MONOTONIC), or 0 */
+	uint64_t resumed_ns;	/* when it was resumed last (CLOCK_MONOTONIC), or 0 */
 	uint64_t stop_ns;	/* the longest stop so far */
 };
 
 enum { CHANGE_PAGES_AT_ONCE = 64 }; /* pages unmapped by one run of calls */
-enum { CHANGE_FILE_CALLS = 8 };	    /* of mmap(2) for one file: a thread stands still meanwhile */
+enum { CHANGE_FILE_CALLS = 8 };	    /* of mmap(2) for one file: a thread is stopped meanwhile */
 enum { ARENA_BYTES = 256 << 10 };   /* arenas are this large, or a multiple of it */
 
 /*
@@ -60,7 +60,7 @@ PROBE_MUST_CHECK struct probe_error *change_begin(struct probe_target *target, s
 PROBE_MUST_CHECK struct probe_error *change_begin_as_it_is(
 	struct probe_target *target, struct change *ret);
 /*
- * Reads the state of a target only to look at it: without the lock, and without what a stop
+ * Reads the state of a target without changing it: without the lock, and without what a stop
  * or a system call in it would need. Errors as above.
  */
 PROBE_MUST_CHECK struct probe_error *change_look(struct probe_target *target, struct change *ret);
@@ -83,7 +83,7 @@ PROBE_MUST_CHECK struct probe_error *change_reread(struct change *change);
 /* Is a controller changing that process now? */
 bool change_is_busy(pid_t pid);
 
-/* Stops all threads (those of a held target are stopped already), and lets them go again. */
+/* Stops all threads (those of a held target are stopped already), and resumes them. */
 PROBE_MUST_CHECK struct probe_error *change_stop(struct change *change);
 void change_resume(struct change *change);
 
@@ -101,8 +101,8 @@ PROBE_MUST_CHECK struct probe_error *change_run(
 	struct change *change, const char *what, struct control_call *calls, size_t count);
 
 /*
- * Stops one thread for several runs of calls, unless it is stopped already, and lets it go
- * again. Errors: those of change_run().
+ * Stops one thread for several runs of calls, unless it is stopped already, and resumes it. Errors:
+ * those of change_run().
  */
 PROBE_MUST_CHECK struct probe_error *change_borrow(struct change *change);
 void change_give_back(struct change *change);
@@ -118,7 +118,7 @@ PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, si
 /*
  * Has the target create a file of `size` bytes in memory, or the lasting one (if not NULL), map it
  * by these calls of mmap(2), whose descriptor is set here (CHANGE_FILE_CALLS at the most), and
- * close it. One thread stands still all the while. The results of the calls are set, also after an
+ * close it. One thread is stopped all the while. The results of the calls are set, also after an
  * error; 0: it was not made, or is undone. *fd_ret (may be NULL) is this process's descriptor, or
  * -1 after an error.
  */

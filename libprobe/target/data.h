@@ -18,8 +18,8 @@ struct data_needs {
 	size_t string_bytes;  /* of each of them, without its end */
 	size_t keys_max;      /* on one CPU */
 	size_t pairs;	      /* whose begins are noted */
-	bool by_key;	      /* they are told apart by a key of the program, not by the thread */
-	size_t threads;	      /* that the target has now */
+	bool by_key;	/* they are distinguished by a key of the program, not by the thread */
+	size_t threads; /* that the target has now */
 	/*
 	 * If forked children use the table as well, at least its entries, all of which they may
 	 * touch in time; 0: only the threads of the target do.

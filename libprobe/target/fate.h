@@ -4,7 +4,7 @@
 
 #include "probe/target.h"
 
-/* Notes, once, what probe_target_fate() compares with. */
+/* Notes, once, the values that probe_target_fate() compares with. */
 void fate_begin(struct probe_target *target);
 
 #endif

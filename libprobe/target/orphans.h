@@ -24,8 +24,8 @@ void orphans_count(
 PROBE_MUST_CHECK struct probe_error *orphans_remove(struct change *change, struct orphans *ret);
 
 /*
- * Unmaps them only, and counts them. To be called before the home goes as well: data is
- * known by leading there.
+ * Unmaps them only, and counts them. To be called before the home goes as well: data is recognised
+ * by leading there.
  */
 PROBE_MUST_CHECK struct probe_error *orphans_unmap(struct change *change, size_t *count_ret);
 

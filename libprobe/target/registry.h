@@ -147,7 +147,7 @@ struct reg_semaphore {
 
 /*
  * A controller's copy of the registry. Sites are sorted by pc; probes and semaphores by key and
- * session; stubs by pc and order, so that those of a site stand together, the newest last.
+ * session; stubs by pc and order, so that those of a site are adjacent, the newest last.
  */
 struct registry {
 	uint64_t home;	/* address of the home page; 0: the target has none */

@@ -32,8 +32,8 @@ bool site_is_mixed(const struct reg_site *site, const uint8_t *bytes);
 bool site_is_in_file(const struct modules *modules, const struct reg_site *site);
 
 /*
- * Reads all sites of a registry: *ret is an array to be freed, beside registry->sites; what
- * is there stands in `edits`, in the same order. Errors: PROBE_ERROR_MEMORY, edits_read()'s.
+ * Reads all sites of a registry: *ret is an array to be freed, beside registry->sites; `edits` has
+ * what is there, in the same order. Errors: PROBE_ERROR_MEMORY, edits_read()'s.
  */
 PROBE_MUST_CHECK struct probe_error *site_read_all(
 	const struct registry *registry, pid_t pid, struct edits *edits, enum site_state **ret);
