@@ -247,7 +247,7 @@ struct probe_error *kept_parse(const char *text, struct kept_options *ret, char 
 		return malformed();
 	}
 	error = parse_words(count, words, ret);
-	/* The first word's memory is that of all; it is a number, and not needed any more. */
+	/* All words are in the memory of the first, a number that is not needed any more. */
 	words[0] = copy;
 	if (error && error->code == PROBE_ERROR_USAGE) {
 		probe_error_free(error);
@@ -273,7 +273,7 @@ char *kept_title(const char *text)
 	if (copy)
 		words = cut(copy, &count);
 	for (int i = 0; i < count; i++) {
-		/* PROBEs need no -e, and the tracer is what comes first. */
+		/* PROBEs need no -e, and the tracer comes first. */
 		if (!strcmp(words[i], "-e") || (i == 0 && !strcmp(words[i], "-t")))
 			continue;
 		if (out.length)

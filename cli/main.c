@@ -142,10 +142,10 @@ void report_warning(const char *format, ...)
 }
 
 /*
- * A file that is opened gets the lowest free descriptor. If a standard stream is closed, that is
- * the stream's, and messages would go into a record, or into the memory of a target. So a
- * descriptor that can be neither read nor written takes its place; programs that we start do not
- * inherit it.
+ * A file that is opened gets the lowest free descriptor. If a standard stream is closed, the file
+ * would get the stream's number, and messages would go into a record, or into the memory of a
+ * target. So a descriptor that can be neither read nor written takes its place; programs that we
+ * start do not inherit it.
  */
 static bool keep_places(void)
 {
@@ -155,7 +155,7 @@ static bool keep_places(void)
 	return true;
 }
 
-/* Has the reader of a pipe gone? Not an error: it has seen what it wanted to see. */
+/* Whether the reader of a pipe is gone. That is no error: it has seen all that it wanted. */
 static bool reader_left(void)
 {
 	struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};

@@ -18,7 +18,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Takes digits; false if there are none, or too many. */
+/* Parses digits; false if there are none, or too many. */
 static bool take_digits(const char **at, uint64_t *ret)
 {
 	uint64_t value = 0;

@@ -25,7 +25,7 @@ struct processes {
 	size_t count;
 };
 
-/* Takes one stat line apart; false for what is no process that runs. */
+/* Parses one stat line; false if the process does not run any more. */
 static bool parse_stat(char *text, struct process *ret)
 {
 	char *comm = strchr(text, '('), *end = strrchr(text, ')');

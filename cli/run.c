@@ -81,8 +81,8 @@ static struct probe_error *start_session(struct run *run, struct run_program *pr
 }
 
 /*
- * Not everything that it waited for has come, so enable() did not say what cannot be patched of
- * what has.
+ * Not everything that it waited for has come, so enable() has not reported the sites that cannot be
+ * patched in the rest.
  */
 static void report_refused(struct run *run, const struct run_program *program)
 {
@@ -115,7 +115,7 @@ static void close_program(struct run *run, size_t i)
 	memmove(program, program + 1, (--run->count - i) * sizeof(*program));
 }
 
-/* Takes a program over, held or not, and lets it go. */
+/* Adds a program, held or not, and releases it. */
 static struct probe_error *add(struct run *run, struct probe_target *target, bool held)
 {
 	struct run_program *program;
@@ -139,7 +139,7 @@ static struct probe_error *add(struct run *run, struct probe_target *target, boo
 	return error;
 }
 
-/* What is started later is no failure of the run. */
+/* A program that is started later does not make the run fail. */
 static void add_later(struct run *run, struct probe_target *target, bool held)
 {
 	struct probe_error *error = add(run, target, held);

@@ -26,7 +26,7 @@ struct export_options {
 
 /* ---- Exporting ------------------------------------------------------------------------ */
 
-/* Is this event asked for? All are where no PROBE is given; losses always are. */
+/* Is this event wanted? All are if no PROBE is given; losses always are. */
 static bool is_wanted(struct export_options *options, const struct probe_event *event)
 {
 	const struct pattern_list *patterns = &options->common.patterns;
@@ -125,7 +125,7 @@ static struct probe_error *export_all(struct export_options *options, struct pro
 		error = probe_export_finish(export);
 	if (!damage)
 		return error;
-	/* It came first, and what is exported may be too little because of it. */
+	/* It came first, and may be why the export lacks something. */
 	probe_error_free(error);
 	return damage;
 }

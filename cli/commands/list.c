@@ -143,7 +143,7 @@ static void report_defects(const struct list_command *command)
 
 /* ---- Which of them ------------------------------------------------------------------ */
 
-/* Does any pattern match? Notes which did, as all of them are to match something. */
+/* Does any pattern match? Notes which did, since each of them must match something. */
 static bool is_wanted(
 	const struct pattern_list *patterns, const struct probe_site *site, bool *matched)
 {

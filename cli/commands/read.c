@@ -125,7 +125,7 @@ static struct probe_error *print_session(struct reader *reader, struct probe_ses
 	return print_rows(reader, tracer, session, kept, title);
 }
 
-/* The same session once more; what comes between its end and its begin is not counted. */
+/* Starts the same session again; hits in between are not counted. */
 static struct probe_error *begin_anew(const struct reader *reader, const struct probe_kept *session,
 	struct kept_options *kept, const struct trace_tracer *tracer)
 {

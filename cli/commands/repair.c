@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* probectl repair: removes what controllers left that died, and undoes what others undid. */
+/* probectl repair: removes what dead controllers left, and patches again what others restored. */
 #include <stdio.h>
 #include <string.h>
 

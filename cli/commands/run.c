@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* probectl run: starts a program with probes on, and lets it go. */
+/* probectl run: starts a program with its probes on. */
 #include <stddef.h>
 
 #include "cli/child.h"

@@ -91,7 +91,7 @@ static struct probe_error *check_patterns(
 
 /* ---- Printing --------------------------------------------------------------- */
 
-/* What is not patched any more is neither on nor off. */
+/* A probe that is not patched any more is neither on nor off. */
 static const char *state_of(const struct probe_status *probe)
 {
 	return probe->inconsistent ? "inconsistent" : probe->enabled ? "on" : "off";
@@ -207,7 +207,7 @@ static void add_count(struct buffer *out, size_t count, const char *what)
 		buffer_char(out, 's');
 }
 
-/* What was left, as a rule by a dead controller, does no harm, but hits may pay for it. */
+/* Leftovers, usually of a dead controller, do no harm, but may make hits slower. */
 static struct probe_error *warn_of_stale(struct probe_target *target)
 {
 	struct probe_stale stale;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probectl enable, probectl disable: one adds one to the reference counters of
- * probes, the other takes one away. Either can do some of the other in the same change.
+ * probectl enable, probectl disable: one adds one to the reference counters of probes, the other
+ * subtracts one. Each can also do the other for some probes in the same change.
  */
 #include <errno.h>
 #include <signal.h>
@@ -76,7 +76,7 @@ static void report_done(const struct direction *direction, const struct switch_o
 	putchar('\n');
 }
 
-/* Somebody else's bytes are where ours have been. */
+/* Another tool's bytes are where ours were. */
 static void report_left(const struct probe_bad_site *site, void *data)
 {
 	const struct probe_target *target = data;

@@ -334,7 +334,7 @@ static void summary_line(
 	buffer_deinit(&text);
 }
 
-/* All about the probe under the cursor that has no room in its row. */
+/* Everything about the probe under the cursor for which its row has no room. */
 static void detail_line(
 	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
 {
@@ -453,7 +453,7 @@ size_t draw_rows(const struct top_view *view)
 	return plan_lines(view->height).rows;
 }
 
-/* The cursor stays in sight, and no line stays empty that a row could have. */
+/* The cursor stays visible, and no line stays empty if a row could use it. */
 static void scroll(const struct top_model *model, struct top_view *view, size_t rows)
 {
 	size_t cursor = model_cursor(model);

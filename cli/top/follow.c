@@ -102,7 +102,7 @@ static void make_title(struct top_source *source)
 		others += first != NULL;
 		first = &source->processes[i];
 	}
-	/* Who is gone was called what the title still says. */
+	/* The title still names the process that has ended. */
 	if (!first)
 		return;
 	pid = (int)probe_target_pid(first->target);
@@ -120,8 +120,8 @@ static void make_title(struct top_source *source)
 /* ---- Rows -------------------------------------------------------------------------- */
 
 /*
- * Rows for what a process has opened since this was last asked. What the user has
- * switched off is off there, too.
+ * Adds rows for libraries that a process has opened since the last call. Probes that the user has
+ * switched off are off there, too.
  */
 static struct probe_error *take_probes(
 	struct top_source *source, struct top_process *process, struct top_model *model)
@@ -161,7 +161,7 @@ static struct probe_error *take_probes(
 
 /* ---- Beginning --------------------------------------------------------------------- */
 
-/* A new program may not have opened all of its libraries yet. */
+/* A new program may have yet to open some of its libraries. */
 static struct probe_error *start_session(struct top_source *source,
 	const struct top_process *process, const struct probe_session_options *kind, bool later,
 	struct probe_report *report, struct probe_session **ret)
@@ -257,7 +257,7 @@ static struct probe_error *start_process(struct top_source *source, struct top_m
 	return error;
 }
 
-/* There were so many processes before one of them could not be started. */
+/* The number of processes before the one that could not be started. */
 static void drop_failed(struct top_source *source, struct top_model *model, size_t before)
 {
 	if (source->count > before)
@@ -360,7 +360,7 @@ struct probe_error *source_serve(
 	return error ? error : take_probes(source, process, model);
 }
 
-/* A process that cannot be traced is no failure; one that has ended is no news. */
+/* A process that cannot be traced is no failure; one that has ended is not reported. */
 static void note_untraced(struct top_source *source, bool is_there, struct probe_error *error)
 {
 	if (is_there)
@@ -368,7 +368,7 @@ static void note_untraced(struct top_source *source, bool is_there, struct probe
 	probe_error_free(error);
 }
 
-/* Switches on the probes of what a process has become. */
+/* Switches on the probes of the program that a process now executes. */
 static bool follow_program(struct top_source *source, struct top_model *model,
 	struct probe_target *target, size_t *sites_ret)
 {

@@ -49,7 +49,7 @@ static const struct {
 	{"[8~", TOP_KEY_END},
 };
 
-/* The length of the sequence at the begin, with its escape; 0: it is not all there. */
+/* The length of the sequence at the start, with its escape; 0: it is incomplete. */
 static size_t sequence_length(const struct top_keys *keys)
 {
 	if (keys->count < 2)

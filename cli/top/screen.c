@@ -22,7 +22,7 @@
 
 #include "cli/top/top.h"
 
-enum { LEAVE_MS = 200 /* how long a terminal is waited for that takes nothing */ };
+enum { LEAVE_MS = 200 /* how long to wait for a terminal that takes nothing */ };
 
 static const char enter_sequence[] = "\033[?1049h\033[?25l\033[?7l\033[2J";
 static const char leave_sequence[] = "\033[0m\033[?7h\033[?25h\033[?1049l";

@@ -43,7 +43,7 @@ struct probe_error *source_add_refusals(
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
-/* Adds what a process has counted to the rows, or to what they have of those that are gone. */
+/* Adds the counts of a process to the rows, or to their sums of ended processes. */
 static void add_figures(struct top_model *model, const struct top_process *process, bool gone)
 {
 	const struct probe_session_probe *probes;
@@ -239,7 +239,7 @@ struct probe_error *source_switch_process(
 		error = switch_session(process->times, model, &of_times);
 	source_note_change(source, &report);
 	source_note_change(source, &of_times);
-	/* It has ended in between: source_follow() will tell. */
+	/* It has ended in between: source_follow() will report that. */
 	if (error && !probe_target_alive(process->target)) {
 		probe_error_free(error);
 		error = NULL;
@@ -247,7 +247,7 @@ struct probe_error *source_switch_process(
 	return error;
 }
 
-/* Tells of each probe of each process whether it is on there. */
+/* Sets whether each probe of each process is on there. */
 static void visit_rows(const struct top_source *source, struct top_model *model,
 	void (*visit)(struct top_row *row, bool is_on))
 {

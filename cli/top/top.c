@@ -266,7 +266,7 @@ static void look_if_due(struct top *top)
 
 	if (timer_due(&top->end, now))
 		top->events.over = true;
-	/* After a pause (Ctrl-Z), the missed ones are not made up for. */
+	/* After a pause (Ctrl-Z), missed intervals are not caught up on. */
 	if (!timer_due(&top->looks, now))
 		return;
 	if (now >= top->message_ns)
@@ -309,7 +309,7 @@ static void read_keys(struct top *top)
 	draw(top);
 }
 
-/* Writes what the terminal takes; what could not be drawn before is then. */
+/* Writes what the terminal takes; then draws what could not be drawn before. */
 static void flush(struct top *top)
 {
 	struct probe_error *error = screen_flush(top->screen);
@@ -374,7 +374,7 @@ static void begin_view(struct top *top)
 	top->view.clock = top->clock;
 	top->view.interval_ns = top->options->interval_ns;
 	top->model.order = order;
-	/* A program that has just been started opens its libraries yet. */
+	/* A program that has just been started has yet to open its libraries. */
 	if (unmatched && !top->events.child)
 		report_warning("%s matches no probe; waiting for a library that has it", unmatched);
 	else if (!top->model.has_times && (order == TOP_ORDER_P50 || order == TOP_ORDER_P99))
@@ -465,7 +465,7 @@ static void end(struct top *top)
 	top->screen = NULL;
 	print_refusals(top); /* a screen has only marked them */
 	error = source_stop(top->source);
-	/* Who waits for a reader that takes nothing may interrupt us once more. */
+	/* A user who waits for a reader that takes nothing may interrupt us again. */
 	top->events.interrupted = false;
 	print_kept(top);
 	if (!top->error && !top->gone && !(was_screen && is_alive && !top->events.child))

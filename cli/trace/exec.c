@@ -2,9 +2,8 @@
 /*
  * Programs that the processes of a trace become.
  *
- * A process that execve(2)s is another program from then on, with sessions of its
- * own. The old ones stay: their records are still to be read, and children that
- * were forked before may continue with them.
+ * After execve(2) a process is another program, with sessions of its own. The old sessions stay:
+ * their records must still be read, and children that were forked before may continue with them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +34,7 @@ static void drop_process(struct trace *trace, size_t from)
 	probe_target_close(process);
 }
 
-/* Is this the first target of a process that came and went without a probe? */
+/* Is this the first target of a process that started and ended without a probe? */
 static bool is_done(const struct trace *trace, size_t i)
 {
 	const struct probe_target *process = trace->targets[i].target;
@@ -122,7 +121,7 @@ static struct probe_error *start_sessions(
 	return error;
 }
 
-/* Of most programs of a build nothing is wanted. */
+/* Most programs of a build have no probe that is wanted. */
 static void pass_over(struct trace *trace, size_t from, const struct probe_watch_event *event)
 {
 	size_t count;
@@ -135,7 +134,7 @@ static void pass_over(struct trace *trace, size_t from, const struct probe_watch
 	probe_watch_pass_over(trace->watch, event->target);
 }
 
-/* A process that cannot be traced any more is no failure of the trace. */
+/* A process that cannot be traced any more does not make the trace fail. */
 static void report_untraced(struct probe_error *error, const struct probe_target *target)
 {
 	if (!target || probe_target_alive(target))
@@ -168,7 +167,7 @@ static bool follow_event(struct trace *trace, const struct probe_watch_event *ev
 	return false;
 }
 
-/* Lets a held one go that is traced now; one that was killed meanwhile is no failure. */
+/* Releases a held one that is traced now; it is no failure if it was killed meanwhile. */
 static void release(struct trace *trace, struct probe_target *target)
 {
 	struct probe_error *error = probe_target_release(target);
@@ -185,7 +184,7 @@ void trace_follow_exec(struct trace *trace)
 	struct probe_watch_event event;
 
 	drop_done(trace);
-	/* Other processes wait for us, too: in a gate, or for room in a ring. */
+	/* Other processes may be waiting for us, too: at a gate, or for room in a ring. */
 	for (int i = 0; i < EVENTS_MAX; i++) {
 		struct probe_error *error = probe_watch_next(trace->watch, &event);
 

@@ -63,7 +63,7 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 	return !trace->gone && !output_full(&trace->targets[round->target]);
 }
 
-/* Switches one target's probes off, and lets it be. */
+/* Switches one target's probes off, and stops tracing it. */
 static void target_stop(struct trace *trace, struct trace_target *target)
 {
 	struct probe_error *error;
@@ -93,7 +93,7 @@ static void target_poll(struct round *round)
 		target_stop(trace, target);
 		return;
 	}
-	/* Set before this poll, and so the poll has seen all there will ever be. */
+	/* It was set before this poll, so the poll has seen everything. */
 	if (!target->exited || more || round->hits != before)
 		return;
 	target_stop(trace, target);
@@ -144,7 +144,7 @@ static size_t poll_all(struct trace *trace)
 
 /* ---- Waiting ---------------------------------------------------------------- */
 
-/* What a loaded tracer answers, and its pipe while there is something for it. */
+/* A loaded tracer's answers, and its pipe if something is to be written to it. */
 static void watch_host(struct loop *loop, const struct trace_tracer *tracer)
 {
 	if (!tracer->host || tracer->gone)
@@ -254,8 +254,8 @@ static void output_finish(struct trace *trace)
 }
 
 /*
- * Metrics are read by others, now and then: what came last stays for two more
- * intervals, unless the user wants us to end.
+ * Others read metrics now and then, so the last values stay for two more intervals, unless the user
+ * wants us to end.
  */
 static void linger(struct trace *trace)
 {

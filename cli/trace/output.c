@@ -133,7 +133,7 @@ struct flight {
 	size_t target;
 };
 
-/* A recorder is read all at once, for its records may be written over at any time. */
+/* A recorder is read all at once, because its records may be overwritten at any time. */
 static bool visit_flight(const struct probe_hit *hit, void *data)
 {
 	const struct flight *flight = data;
@@ -306,7 +306,7 @@ void hosts_finish(struct trace *trace)
 	}
 }
 
-/* A tracer that says no at the start: the others continue, if there are any. */
+/* A tracer that removes itself at the start: the others continue, if there are any. */
 static struct probe_error *take_refusal(struct trace *trace, struct trace_tracer *tracer)
 {
 	struct probe_error *error = probe_error_new(PROBE_ERROR_STATE,
@@ -325,8 +325,8 @@ static struct probe_error *take_refusal(struct trace *trace, struct trace_tracer
 }
 
 /*
- * Tracers of shared objects are started before there is anything that they must
- * not have. What they print goes to where hits would.
+ * Tracers of shared objects are started before anything is open that they must not inherit. Their
+ * output goes where hits would go.
  */
 struct probe_error *hosts_start(struct trace *trace)
 {

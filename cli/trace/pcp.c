@@ -2,9 +2,8 @@
 /*
  * What the tracers of a trace have gathered, as metrics (-t pcp).
  *
- * Metrics are distinguished by process. What a process starts belongs to it if it
- * is the only one that was named; otherwise its parent is unknown, and it is
- * a process of its own.
+ * Metrics are distinguished by process. A started process belongs to the named one if there is only
+ * one; otherwise its parent is unknown, and it is a process of its own.
  */
 #include <stdio.h>
 

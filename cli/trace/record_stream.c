@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A record of the contents of the rings, made on request: a stream with a log (probe/stream.h).
- * Nothing is read before that, so that this costs no processor time however much the process hits,
- * and rings need not be larger than what is wanted of them.
+ * Nothing is read before that, so this costs no processor time however often the process hits, and
+ * rings need not be larger than the part that is wanted.
  *
  *	loop	a flight recorder: written at the end, and on SIGUSR1
  *	stop	ends when a ring is full
@@ -222,7 +222,7 @@ static void report_missing(struct recorder *r)
 	r->incomplete |= probe_coverage_is_none(&all) && !r->options->request.request.keep_going;
 }
 
-/* Writes what there is, and lets the process be. */
+/* Writes what there is, and stops tracing the process. */
 static void finish(struct recorder *r)
 {
 	struct probe_error *error;

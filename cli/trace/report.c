@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a trace tells of its probes as a whole: losses, and the summary. */
+/* What a trace reports of its probes as a whole: losses, and the summary. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -114,7 +114,7 @@ void trace_report_fate(struct trace *trace, struct trace_target *target)
 		return;
 	report_warning("process %d was killed by SIG%s%s", (int)pid, sigabbrev_np(fate.signal),
 		fate.out_of_memory ? ": its control group ran out of memory" : "");
-	/* A crash is what many a trace waits for; to be taken away is not. */
+	/* Many a trace waits for a crash; but not for the program to be killed by someone else. */
 	trace->failed |= fate.signal == SIGKILL && target->given && pid != trace->loop.child;
 }
 
@@ -402,7 +402,7 @@ void trace_report_record(const struct trace *trace)
 			lost);
 	if (!trace->settings.quiet)
 		report_all_missing(trace);
-	/* What was in memory when writing failed is not there. */
+	/* Hits that were in memory when writing failed are missing. */
 	if (!trace->settings.quiet && !trace->gone)
 		fprintf(stderr, "probectl: %" PRIu64 " hits recorded in %s\n", trace->hits,
 			trace->directory);

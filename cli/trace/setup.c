@@ -118,7 +118,7 @@ static bool has_matched(const struct trace *trace, size_t target, size_t pattern
 	return false;
 }
 
-/* Names a PROBE of each process that was named that has matched nothing so far. */
+/* For each named process, reports a PROBE that has matched nothing so far. */
 static void report_unmatched(const struct trace *trace)
 {
 	const struct probe_request *request = trace->request;
@@ -247,7 +247,7 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 		error = output_record(trace, &options->parts);
 	if (error)
 		return error;
-	/* A program that has just been started opens its libraries yet. */
+	/* A program that has just been started has yet to open its libraries. */
 	if (!trace->loop.child)
 		report_unmatched(trace);
 	report_started(trace, &sum);
@@ -374,7 +374,7 @@ static struct probe_error *open_loop(struct trace *trace)
 
 	trace->loop.take_signal = take_signal;
 	trace->loop.data = trace;
-	/* With --full=loop it asks that all is written, as a record is now without being asked. */
+	/* With --full=loop it asks for all hits to be written; other records are written anyway. */
 	if (trace->directory)
 		signal(SIGUSR1, SIG_IGN);
 	return loop_open(
@@ -413,7 +413,7 @@ static struct probe_error *trace_start(struct trace *trace, const struct trace_o
 	return error;
 }
 
-/* Some file systems say only now that there was no room. */
+/* Some file systems report only now that there was no room. */
 static void close_output(struct trace *trace, const struct trace_options *options)
 {
 	if (!options->output)

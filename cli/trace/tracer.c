@@ -8,7 +8,7 @@
 
 /* ---- Options ---------------------------------------------------------------------- */
 
-/* Behind a literal that begins at `at`, or at the end of the text. */
+/* After a literal that begins at `at`, or at the end of the text. */
 static const char *skip_literal(const char *at)
 {
 	char quote = *at++;
@@ -153,7 +153,7 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 	error = probe_tracer_configure(tracer->spec, pattern_count, &tracer->options);
 	if (!error && tracer->output == PROBE_TRACER_STACKS)
 		error = stacks_init(tracer);
-	/* Extremes of an interval are read off its buckets. */
+	/* Extremes of an interval are estimated from its buckets. */
 	if (!error && (has_intervals || tracer->output == PROBE_TRACER_PCP) &&
 		tracer->options.gather.extremes && tracer->options.kind == PROBE_SESSION_GATHER)
 		tracer->options.gather.histogram = true;

@@ -175,7 +175,7 @@ static struct probe_error *folded_event(void *state, const struct probe_event *e
 	struct probe_error *error;
 	struct node *node;
 
-	/* No thread did what the log of a stream tells of the stream. */
+	/* Events of a stream itself, in its log, belong to no thread. */
 	if (stream_types_is_own(event))
 		return NULL;
 	error = probe_spans_add(folded->spans, event, &kind, &span);

@@ -79,7 +79,7 @@ struct probe_error *stream_index_write(const char *folder, const struct stream_i
 		file = fdopen(fd, "w");
 	if (file) {
 		write_all(file, index);
-		/* A full disk shows at the latest when the buffer is written. */
+		/* A full disk is noticed at the latest when the buffer is written. */
 		if (fflush(file) != 0)
 			err = errno;
 		if (fclose(file) != 0 && !err)

@@ -46,7 +46,7 @@ struct stream_log {
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* What the files of a folder take, and of its parts. */
+/* The size of the files in a folder and in its parts. */
 struct usage {
 	uint64_t bytes, files;
 	unsigned int parts, oldest; /* parts, and the number of the first */
@@ -185,7 +185,7 @@ static struct probe_error *keep_limit(struct stream_log *log, uint64_t need)
 	}
 }
 
-/* May an event be added? Writes and measures before, where it is time to. */
+/* May an event be added? First writes and measures, if it is time to. */
 static struct probe_error *admit(struct stream_log *log, uint64_t bytes, bool *ret)
 {
 	uint64_t chunk = chunk_of(log);

@@ -179,8 +179,8 @@ static struct probe_error *time_left(const struct next *next, uint64_t *ret)
 }
 
 /*
- * Sleeps, without the lock. As elsewhere hits do not wake us: the rings are looked
- * at the less often the longer nothing came. Errors: EINTR.
+ * Sleeps, without the lock. As elsewhere, hits do not wake us: the longer nothing arrives, the less
+ * often the rings are read. Errors: EINTR.
  */
 static struct probe_error *sleep_a_while(struct probe_stream *stream, uint64_t sleep_ns)
 {

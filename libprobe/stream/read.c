@@ -117,7 +117,7 @@ static void put_own(struct probe_stream *stream, uint32_t type, uint64_t time_ns
 		put_event(stream, type, PROBE_STREAM_WHOLE, 0, &event);
 		return;
 	}
-	/* A log has its own way to tell how many hits are missing. */
+	/* A log records missing hits in its own way. */
 	r->error = lost ? stream_log_lost(stream->log, stream->session, lost)
 			: stream_log_own(stream->log, type, &event);
 	r->last_ns = time_ns > r->last_ns ? time_ns : r->last_ns;
@@ -266,7 +266,7 @@ uint64_t stream_lost(struct probe_stream *stream)
 	return lost - stream->lost_before;
 }
 
-/* Of rings that are emptied, and not until they are full alone: that stop tells it all. */
+/* Only of rings that are emptied; a stream that stops when they are full says so by its stop. */
 static void tell_lost(struct probe_stream *stream)
 {
 	struct stream_reading *r = &stream->reading;

@@ -250,7 +250,7 @@ static struct probe_error *start_session(struct probe_stream *stream,
 	return stream->reading.since ? NULL : probe_error_no_memory();
 }
 
-/* The numbers that the standard has for what sessions tell. */
+/* The standard's numbers for the errors of sessions. */
 static struct probe_error *with_number(struct probe_error *error)
 {
 	static const int numbers[] = {[PROBE_ERROR_USAGE] = EINVAL,
@@ -488,7 +488,7 @@ struct probe_error *probe_stream_get_filter(
 
 /* ---- Status --------------------------------------------------------------------- */
 
-/* Has a ring that is written over no room for what has not been read? *over_ret: it lost some. */
+/* Whether an overwritten ring has only unread records. *over_ret: it has lost some of them. */
 static bool is_lapped(struct probe_stream *stream, bool *over_ret)
 {
 	const struct probe_session *s = stream->session;

@@ -3,7 +3,7 @@
  * Time, in a fixed number of bins that all counts over time share.
  *
  * How long a record is, is known only at its end. So bins are narrow at first,
- * and whenever there are too many, each two become one. The first one begins with
+ * and whenever there are too many, adjacent ones are merged in twos. The first one begins with
  * the first event; if an earlier one comes later, whole bins are put before it.
  */
 #include <string.h>
@@ -118,7 +118,7 @@ void summary_fold(
 	for (size_t i = 0; i < count && part > 0; i++) {
 		double length = spans[i].end_ns - spans[i].begin_ns;
 
-		/* What is in a span is spread over the parts that it touches. */
+		/* The contents of a span are spread over the parts that it touches. */
 		for (size_t k = (size_t)(spans[i].begin_ns / part); k < parts; k++) {
 			double from = (double)k * part, to = from + part;
 

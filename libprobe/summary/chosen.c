@@ -36,7 +36,7 @@ void summary_share(struct buffer *out, uint64_t part, uint64_t whole)
 	double share = whole ? 100 * (double)part / (double)whole : 0;
 	char text[32];
 
-	/* What is there is not shown as nothing, and what is missing not as all. */
+	/* More than nothing is not shown as 0 %, and less than everything not as 100 %. */
 	if (part && share < 0.05)
 		buffer_string(out, "<0.1%");
 	else if (part < whole && share >= 99.95)
@@ -139,7 +139,7 @@ static bool any_shown(const struct top *top)
 	return any;
 }
 
-/* Of what was not asked for: does it tell something? */
+/* Is a table that was not asked for worth showing? */
 static bool tells(const struct top *top)
 {
 	uint64_t surely = 0;

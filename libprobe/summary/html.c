@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A summary as a page: one file, which loads nothing (its policy forbids it) and
- * runs no script. What matters comes first; every chart has its numbers in a table
- * below, and no chart tells anything by colour alone.
+ * A summary as a page: one file, which loads nothing (its policy forbids it) and runs no script.
+ * What matters comes first; every chart has its numbers in a table below, and no chart uses colour
+ * alone to say something.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -51,7 +51,7 @@ void table_keys(struct page *page, const struct summary_top *top);
 /* Where there are several. */
 void table_processes(struct page *page);
 void table_threads(struct page *page);
-/* The numbers behind charts. */
+/* The numbers of charts. */
 void table_rates(struct page *page, const struct summary_probe *const *probes, size_t count);
 void table_lost(struct page *page);
 void table_heat(struct page *page, const struct summary_pair *pair);

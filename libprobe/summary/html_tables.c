@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables of the page, those with the numbers behind its charts included. */
+/* Tables of the page, including those with the numbers of its charts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -386,7 +386,7 @@ static void keys(struct buffer *out, const struct probe_summary *summary,
 
 /* ---- Threads -------------------------------------------------------------------------------- */
 
-/* If there is more than one: otherwise the threads say it all. */
+/* If there is more than one; otherwise the table of threads is enough. */
 static void processes(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {

@@ -194,7 +194,7 @@ static struct probe_error *put_path(struct change *change, const char *path, uin
 
 	if (change->seccomp.count)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"process %d is under a seccomp filter, and shall not open files for "
+			"process %d is under a seccomp filter, and must not open files for "
 			"probectl: without --file, the flight recorder is in its memory, and in "
 			"its "
 			"core file",
