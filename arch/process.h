@@ -134,6 +134,9 @@ struct arch_process {
 
 	/* -- the stack and the thread's control block -- */
 
+	/* Above the stack pointer of a thread that waits at a gate: the function's first argument.
+	 */
+	uint16_t gate_argument;
 	uint8_t red_zone;    /* bytes below the stack pointer that are in use */
 	bool tp_is_self;     /* the word at the thread pointer holds the thread pointer */
 	uint8_t guard;	     /* offset of glibc's pointer guard from the thread pointer; 0: none */

@@ -93,6 +93,13 @@ const char *object_build_id(struct object *object);
 bool object_symbol(struct object *object, const char *name, size_t name_length, uint64_t *value_ret,
 	uint64_t *size_ret);
 
+/*
+ * Does the file need no symbol of others (undefined in .dynsym) for whose name `match` is true?
+ * False if that cannot be read completely.
+ */
+bool object_imports_none(
+	struct object *object, bool (*match)(const char *name, void *data), void *data);
+
 /* The name of the function symbol that covers an address, or NULL; owned by the object. */
 const char *object_symbol_at(struct object *object, uint64_t address, uint64_t *start_ret);
 

@@ -182,6 +182,26 @@ bool object_symbol(struct object *object, const char *name, size_t name_length, 
 	return true;
 }
 
+bool object_imports_none(
+	struct object *object, bool (*match)(const char *name, void *data), void *data)
+{
+	struct symbols *symbols = symbols_of(object);
+	struct table *table = symbols ? &symbols->dynamic : NULL;
+	GElf_Sym symbol;
+
+	if (table && !table->loaded)
+		table_load(object, table, SHT_DYNSYM);
+	if (!table || !table->data)
+		return false;
+	for (size_t i = 1; i < table->count; i++)
+		if (!gelf_getsym(table->data, (int)i, &symbol) ||
+			symbol.st_name >= table->names_size ||
+			(symbol.st_shndx == SHN_UNDEF &&
+				match(table->names + symbol.st_name, data)))
+			return false;
+	return true;
+}
+
 /* ---- By address ------------------------------------------------------------- */
 
 /* Sorts by start. Of several at one address the last one is shown: a global, one with a size. */

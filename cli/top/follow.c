@@ -382,15 +382,27 @@ static bool follow_program(struct top_source *source, struct top_model *model,
 	return false;
 }
 
-/* One that is held: its sessions see everything. */
-static void follow_held(
-	struct top_source *source, struct top_model *model, struct probe_target *target)
+static void note_unseen(struct top_source *source, const struct probe_watch_event *event)
 {
+	add_news(source,
+		"process %d has become another program; hits of its first %ju ms are not "
+		"counted",
+		(int)probe_target_pid(event->target),
+		(uintmax_t)(event->unseen_ns / NSEC_PER_MSEC + 1));
+}
+
+/* One that is held: its sessions mostly see everything. */
+static void follow_held(
+	struct top_source *source, struct top_model *model, const struct probe_watch_event *event)
+{
+	struct probe_target *target = event->target;
 	struct probe_error *error;
 	size_t sites;
 
 	if (!follow_program(source, model, target, &sites))
 		return;
+	if (sites && event->unseen_ns)
+		note_unseen(source, event);
 	if (!source->processes[source->count - 1].probes)
 		probe_watch_pass_over(source->watch, target);
 	error = probe_target_release(target);
@@ -404,11 +416,7 @@ static void follow_noticed(
 	size_t sites;
 
 	if (follow_program(source, model, event->target, &sites) && sites)
-		add_news(source,
-			"process %d has become another program; hits of its first %ju ms are not "
-			"counted",
-			(int)probe_target_pid(event->target),
-			(uintmax_t)(event->unseen_ns / NSEC_PER_MSEC + 1));
+		note_unseen(source, event);
 }
 
 static void follow_programs(struct top_source *source, struct top_model *model)
@@ -424,7 +432,7 @@ static void follow_programs(struct top_source *source, struct top_model *model)
 			note_untraced(
 				source, !event.target || probe_target_alive(event.target), error);
 		else if (event.held)
-			follow_held(source, model, event.target);
+			follow_held(source, model, &event);
 		else
 			follow_noticed(source, model, &event);
 	}

@@ -321,6 +321,13 @@ bool gate_is_busy(const struct gate *gate)
 	       gate_arrivals(gate) != atomic_load(shared_word(&gate->shared->released));
 }
 
+bool gate_holds_turn(const struct gate *gate, uint32_t turn)
+{
+	uint32_t first = atomic_load(shared_word(&gate->shared->released)) + 1;
+
+	return (turn - first) % GATE_TURNS < gate_waiting(gate);
+}
+
 uint32_t gate_waiting(const struct gate *gate)
 {
 	return gate->taken - atomic_load(shared_word(&gate->shared->released));

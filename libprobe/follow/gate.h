@@ -81,6 +81,8 @@ uint32_t gate_arrivals(const struct gate *gate);
 bool gate_is_busy(const struct gate *gate);
 /* How many threads wait that gate_take() has seen. */
 uint32_t gate_waiting(const struct gate *gate);
+/* May one of those wait in this turn? Others in it have been let go, and are about to leave. */
+bool gate_holds_turn(const struct gate *gate, uint32_t turn);
 /* Lets the threads go that gate_take() has seen. */
 void gate_release(struct gate *gate);
 /* While a gate is shut off, nobody is held, and who was is let go. */

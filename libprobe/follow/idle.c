@@ -13,6 +13,7 @@
 
 #include "arch/process.h"
 #include "libprobe/follow/idle.h"
+#include "libprobe/follow/leaf.h"
 #include "libprobe/modules/modules.h"
 #include "libprobe/process/procfs.h"
 
@@ -42,6 +43,8 @@ bool idle_begins(pid_t pid, struct files *files)
 	idle = !error && modules.count;
 	for (size_t i = 0; idle && i < modules.count; i++)
 		idle = modules.items[i].file && modules.items[i].file->passed_over;
+	if (idle)
+		leaf_learn(pid, files, &modules);
 	probe_error_free(error);
 	modules_deinit(&modules);
 	return idle;

@@ -17,105 +17,46 @@
  * execvp(3) tries one folder of PATH after the other. Who is let go on the way is found by
  * the struct probe_watch, like any program that did not come through a gate.
  *
- * Under a tracer without privileges, the kernel ignores the bits and capabilities
- * by which a file would run as somebody else. So such a file is not followed, but
- * let go before it runs.
- *
  * Sources: ptrace(2), "execve(2) under ptrace"; proc_pid_syscall(5).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/follow/launch.h"
+#include "libprobe/follow/rights.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
 #include "libprobe/sandbox/seccomp.h"
 
 enum {
 	RUN_NS = 3000000, /* others wait for our caller, too */
 	AWAKE_NS = 30000, /* behind a stop */
-	LET_GO_NS = 2000000000,
-	PROGRAM_PATH_MAX = 4096,
-	INTERPRETER_MAX = 256 /* of a script: BINPRM_BUF_SIZE */
+	LET_GO_NS = 2000000000
 };
 
-/* ---- What may be followed --------------------------------------------------------------- */
-
-/*
- * Would the kernel ignore a file's set-user-ID bit or capabilities because of a tracer? If unknown:
- * true.
- */
-static bool changes_user(const char *path, char interpreter[INTERPRETER_MAX])
-{
-	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	ssize_t length = fd < 0 ? -1 : pread(fd, interpreter, INTERPRETER_MAX - 1, 0);
-	bool changes = stat(path, &st) < 0
-			       ? errno != ENOENT
-			       : (st.st_mode & (S_ISUID | S_ISGID)) ||
-					 getxattr(path, "security.capability", NULL, 0) >= 0;
-
-	if (fd >= 0)
-		close(fd);
-	interpreter[length > 0 ? length : 0] = '\0';
-	return changes;
-}
-
-/* Reads a path; false if there is none, or it is too long. */
-static bool read_path(pid_t pid, uint64_t address, char text[PROGRAM_PATH_MAX])
-{
-	size_t page = sysconf(_SC_PAGESIZE), length = 0;
-
-	/* Page by page: the next one may not be mapped. */
-	while (length < PROGRAM_PATH_MAX) {
-		size_t left = page - (address + length) % page;
-		size_t room = PROGRAM_PATH_MAX - length;
-		size_t got = memory_read(
-			pid, address + length, text + length, left < room ? left : room);
-
-		if (memchr(text + length, '\0', got))
-			return true;
-		if (!got)
-			return false;
-		length += got;
-	}
-	return false;
-}
-
-/* Of the file, and of the interpreter that it names if it is a script. */
-static bool may_follow(pid_t pid, const struct arch_registers *regs)
-{
-	char text[PROGRAM_PATH_MAX], path[PROGRAM_PATH_MAX + 64], first[INTERPRETER_MAX];
-	char second[INTERPRETER_MAX];
-	const char *interpreter = first + 2;
-
-	if (geteuid() == 0)
-		return true;
-	if (!read_path(pid, arch_get(regs, ARCH_ARG0), text))
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/%s/%s", pid, text[0] == '/' ? "root" : "cwd", text);
-	if (changes_user(path, first))
-		return false;
-	if (strncmp(first, "#!", 2) != 0)
-		return true;
-	interpreter += strspn(interpreter, " \t");
-	first[interpreter - first + strcspn(interpreter, " \t\n")] = '\0';
-	snprintf(path, sizeof(path), "/proc/%d/root/%s", pid, interpreter);
-	return !changes_user(path, second);
-}
-
 /* ---- At the gates ------------------------------------------------------------------- */
+
+/* False: that will be known when it makes the call. */
+static bool may_be_followed(const struct waiter *waiter)
+{
+	uint16_t offset = arch_process()->gate_argument;
+	uint64_t path;
+
+	return geteuid() == 0 || (offset && waiter->sp &&
+					 memory_read(waiter->tid, waiter->sp + offset, &path,
+						 sizeof(path)) == sizeof(path) &&
+					 rights_stay(waiter->tid, path));
+}
+
+struct at_gate {
+	const struct launches *launches;
+	const struct launch_gate *gate;
+};
 
 static void begin(struct launches *l, struct launch_gate *gate, const struct waiter *waiter)
 {
@@ -127,48 +68,65 @@ static void begin(struct launches *l, struct launch_gate *gate, const struct wai
 	l->items = items;
 	launch = &items[l->count];
 	*launch = (struct launch){
-		.gate = gate, .passage = {.may_follow = may_follow, .files = l->files}};
-	passage_begin(&launch->passage, waiter->pid, waiter->tid);
+		.gate = gate, .passage = {.may_follow = rights_stay, .files = l->files}};
+	passage_begin(&launch->passage, waiter->pid, waiter->tid, may_be_followed(waiter));
 	l->count += launch->passage.state != PASSAGE_OVER;
 }
 
-/* Is it being followed already? It may have left the gate, or be about to. `tid` 0: any thread. */
-static bool is_on_way(const void *data, pid_t pid, pid_t tid)
+/* Its passage, if it has not executed another program yet; NULL: it is not followed. */
+static struct passage *find_on_way(const struct launches *l, pid_t pid)
 {
-	const struct launches *l = data;
-
 	for (size_t i = 0; i < l->count; i++) {
-		const struct passage *p = &l->items[i].passage;
+		struct passage *p = &l->items[i].passage;
 
-		if (p->pid == pid && (!tid || p->tid == tid) && !passage_is_through(p))
-			return true;
+		if (p->pid == pid && p->state <= PASSAGE_LEAVING && !passage_is_through(p))
+			return p;
 	}
-	return false;
+	return NULL;
 }
 
 /*
- * Should it be followed? Only one thread of each process is: the execve(2) of the first ends the
- * others.
+ * Has it left the gate, or is about to? Its execve(2) may also have failed, and it waits for the
+ * next one; so that we know who waits in a turn of many, only while they all have turns.
  */
-static bool is_wanted(
-	const struct launches *l, const struct launch_gate *gate, const struct waiter *waiter)
+static bool is_on_way(const void *data, int turn, pid_t pid, pid_t tid)
 {
-	return (gate->place.children || waiter->pid == gate->place.pid) &&
-	       !is_on_way(l, waiter->pid, 0);
+	const struct at_gate *at = data;
+	const struct passage *p = find_on_way(at->launches, pid);
+	const struct gate *gate = &at->gate->gate;
+
+	return p && p->tid == tid &&
+	       !(p->state == PASSAGE_THROUGH && gate_waiting(gate) < GATE_TURNS &&
+		       gate_holds_turn(gate, (uint32_t)turn));
+}
+
+/*
+ * Follows it, if that is wanted. Only one thread of each process is followed: the execve(2) of the
+ * first ends the others.
+ */
+static void serve_waiter(struct launches *l, struct launch_gate *gate, const struct waiter *waiter)
+{
+	struct passage *p = find_on_way(l, waiter->pid);
+
+	if (p && p->tid == waiter->tid)
+		passage_again(p, may_be_followed(waiter));
+	else if (!p && (gate->place.children || waiter->pid == gate->place.pid))
+		begin(l, gate, waiter);
 }
 
 /* Opens a gate once each thread that waits there is traced; false while one is not found yet. */
 static bool serve(struct launches *l, struct launch_gate *gate)
 {
+	const struct at_gate at = {l, gate};
 	struct waiters waiters = {0};
 	bool all;
 
 	gate->place.leave_out = is_on_way;
-	gate->place.data = l;
+	gate->place.data = &at;
 	all = waiters_find(&waiters, &gate->gate, &gate->place);
+	gate->place.data = NULL;
 	for (size_t i = 0; all && i < waiters.count; i++)
-		if (is_wanted(l, gate, &waiters.items[i]))
-			begin(l, gate, &waiters.items[i]);
+		serve_waiter(l, gate, &waiters.items[i]);
 	if (all && gate->gate.shared && gate_waiting(&gate->gate))
 		gate_release(&gate->gate);
 	free(waiters.items);
@@ -189,6 +147,7 @@ struct probe_error *launches_add(struct launches *launches, struct launch_gate *
 
 static void drop(struct launches *l, size_t i)
 {
+	probe_error_free(l->items[i].passage.told);
 	l->count--;
 	memmove(&l->items[i], &l->items[i + 1], (l->count - i) * sizeof(*l->items));
 }
@@ -265,7 +224,7 @@ static struct progress step_all(struct launches *l)
 			passage_expire(p);
 		progress.held |= p->state == PASSAGE_HELD;
 		progress.any |= p->state < PASSAGE_HELD;
-		if (p->state == PASSAGE_OVER)
+		if (p->state == PASSAGE_OVER && !p->told)
 			drop(l, i);
 	}
 	return progress;
@@ -317,7 +276,23 @@ void launches_run(struct launches *launches)
 		gate_raise(launches->event);
 }
 
-struct probe_target *launches_take(struct launches *launches)
+struct probe_error *launches_told(struct launches *launches)
+{
+	for (size_t i = 0; i < launches->count; i++) {
+		struct passage *passage = &launches->items[i].passage;
+		struct probe_error *told = passage->told;
+
+		if (!told)
+			continue;
+		passage->told = NULL;
+		if (passage->state == PASSAGE_OVER)
+			drop(launches, i);
+		return told;
+	}
+	return NULL;
+}
+
+struct probe_target *launches_take(struct launches *launches, uint64_t *unseen_ns_ret)
 {
 	for (size_t i = 0; i < launches->count; i++) {
 		struct passage *passage = &launches->items[i].passage;
@@ -329,6 +304,7 @@ struct probe_target *launches_take(struct launches *launches)
 		target = target_create(0, 0);
 		error = target ? passage_take(passage, target) : probe_error_no_memory();
 		if (!error) {
+			*unseen_ns_ret = passage->unseen_ns;
 			drop(launches, i);
 			return target;
 		}

@@ -61,8 +61,14 @@ void launches_remove(struct launches *launches, const struct launch_gate *gate);
  */
 void launches_run(struct launches *launches);
 
-/* The next held program, which the caller releases or closes; NULL: there is none. */
-struct probe_target *launches_take(struct launches *launches);
+/*
+ * The next held program, which the caller releases or closes; NULL: there is none. How long it has
+ * run code that was not looked at: mostly 0.
+ */
+struct probe_target *launches_take(struct launches *launches, uint64_t *unseen_ns_ret);
+
+/* What was lost of one that has ended, each once, the caller's to free; NULL: nothing. */
+PROBE_MUST_CHECK struct probe_error *launches_told(struct launches *launches);
 
 /* Is a process on its way? */
 bool launches_have(const struct launches *launches, pid_t pid);

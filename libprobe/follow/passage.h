@@ -11,12 +11,14 @@
 #include "libprobe/target/target.h"
 
 enum passage_state {
+	PASSAGE_THROUGH,  /* it runs through execve(2) by itself */
 	PASSAGE_SEIZED,	  /* it has been asked to stop */
 	PASSAGE_CALL,	  /* it runs to execve(2), and through it */
 	PASSAGE_PROGRAM,  /* the new program is there; execve(2) returns */
 	PASSAGE_LOADER,	  /* its loader works */
 	PASSAGE_IDLE,	  /* idle (idle.h): it runs until it makes a call that needs a gate */
-	PASSAGE_STOPPING, /* it did so, and has been asked to stop */
+	PASSAGE_LEAF,	  /* a leaf (leaf.h): it runs to its end */
+	PASSAGE_STOPPING, /* it did so, or has run for a while, and has been asked to stop */
 	PASSAGE_HELD,	  /* it has stopped where its probes are to be switched on */
 	PASSAGE_LEAVING,  /* it is let go when it next stops */
 	PASSAGE_OVER	  /* it is not traced, or has ended */
@@ -25,26 +27,32 @@ enum passage_state {
 struct passage {
 	pid_t pid, tid;
 	enum passage_state state;
-	/*
-	 * Called at execve(), with its arguments in the registers: may it be followed? NULL: yes.
-	 */
-	bool (*may_follow)(pid_t tid, const struct arch_registers *regs);
+	/* Called at execve(), with the address of the path: may it be followed? NULL: yes. */
+	bool (*may_follow)(pid_t tid, uint64_t path);
 	struct files *files;	    /* borrowed; may be NULL */
 	bool called;		    /* execve(2) has been entered */
 	bool returning;		    /* the next stop of the loader is behind a system call */
 	bool thread_ready;	    /* the loader has told the kernel of its thread */
 	bool was_idle;		    /* it has run since its loader was done */
+	pid_t stray;		    /* whom a leaf has started, let go after it; 0: nobody */
+	bool is_leaf;		    /* it runs as a leaf, or did until it was asked to stop */
 	int calls;		    /* of the loader */
+	uint64_t since_ns;	    /* when a leaf began (CLOCK_MONOTONIC) */
+	uint64_t unseen_ns;	    /* how long a held one has run code that was not looked at */
+	struct probe_error *told;   /* what was lost at its end; NULL: nothing. Owned */
 	uint64_t deadline_ns;	    /* of the state (CLOCK_MONOTONIC) */
 	struct arch_registers regs; /* of a held one */
 	struct spawn_facts facts;
 };
 
 /*
- * Begins to trace a thread of process `pid`, and asks it to stop. PASSAGE_OVER: it must not be
- * traced, or is gone.
+ * Begins to trace a thread of process `pid` that goes to execve(2): through it, with `may_go`, or
+ * asked to stop, and may_follow() decides. PASSAGE_OVER: it must not be traced, or is gone.
  */
-void passage_begin(struct passage *passage, pid_t pid, pid_t tid);
+void passage_begin(struct passage *passage, pid_t pid, pid_t tid, bool may_go);
+
+/* Its execve(2) has failed, and it goes to the next one: the same again. */
+void passage_again(struct passage *passage, bool may_go);
 
 /*
  * Handles the stops that have been reported, and lets the thread run on after each except the last
@@ -57,7 +65,10 @@ bool passage_step(struct passage *passage);
 /* Lets it go: now if it has stopped, otherwise as soon as it stops. */
 void passage_leave(struct passage *passage);
 
-/* Its deadline has passed: an idle program is held, any other is let go. */
+/*
+ * Its deadline has passed: a thread on its way through execve(2) is asked to stop, an idle program
+ * is held, any other is let go.
+ */
 void passage_expire(struct passage *passage);
 
 /* Does it have another memory than the process that it came from? */

@@ -83,7 +83,7 @@ static struct probe_error *start_child(
 	target->spawned = true;
 	close(failed[1]);
 	failed[1] = -1;
-	passage_begin(&passage, target->pid, target->pid);
+	passage_begin(&passage, target->pid, target->pid, true);
 	if (passage.state == PASSAGE_OVER)
 		return probe_error_system(errno, "cannot trace the program");
 	if (write(go[1], "", 1) != 1)

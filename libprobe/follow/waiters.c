@@ -31,37 +31,43 @@ enum {
 };
 
 /*
- * Does a thread wait in a turn of the gate whose turns are at this address? *runs_ret: it is in no
- * system call, or does not sleep there. (-1 stands for a page fault.)
+ * The turn of the gate in which a thread waits, and its stack pointer; or -1. `address` is of the
+ * first turn. *runs_ret: it is in no system call, or does not sleep there. (-1 stands for a page
+ * fault.)
  */
-static bool is_waiting(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret)
+static int turn_of(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret, unsigned long long *sp)
 {
+	enum { TURN_BYTES = sizeof(((struct probe_gate *)NULL)->turns[0]) };
 	char path[64], text[128];
 	unsigned long long word;
 	long number;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
 	if (!file_read(path, text, sizeof(text)))
-		return false;
+		return -1;
 	*runs_ret |= strncmp(text, "running", strlen("running")) == 0 || text[0] == '-';
-	return sscanf(text, "%ld %llx", &number, &word) == 2 &&
-	       (number == SYS_futex || number == SYS_restart_syscall) && word >= address &&
-	       word - address < sizeof(((struct probe_gate *)NULL)->turns);
+	*sp = 0;
+	if (sscanf(text, "%ld %llx %*x %*x %*x %*x %*x %llx", &number, &word, sp) < 2 ||
+		(number != SYS_futex && number != SYS_restart_syscall) || word < address ||
+		word - address >= GATE_TURNS * TURN_BYTES)
+		return -1;
+	return (int)((word - address) / TURN_BYTES);
 }
 
 static void look_at(
 	struct waiters *waiters, const struct waiters_place *place, pid_t pid, pid_t tid)
 {
 	struct waiter *items;
+	unsigned long long sp;
+	int turn = turn_of(pid, tid, place->address, &waiters->others_run, &sp);
 
-	if ((place->leave_out && place->leave_out(place->data, pid, tid)) ||
-		!is_waiting(pid, tid, place->address, &waiters->others_run))
+	if (turn < 0 || (place->leave_out && place->leave_out(place->data, turn, pid, tid)))
 		return;
 	items = array_grow(waiters->items, waiters->count, sizeof(*items));
 	if (!items)
 		return;
 	waiters->items = items;
-	items[waiters->count++] = (struct waiter){.pid = pid, .tid = tid};
+	items[waiters->count++] = (struct waiter){.pid = pid, .tid = tid, .sp = sp};
 }
 
 static void find_in(struct waiters *waiters, const struct waiters_place *place, pid_t pid)
@@ -92,15 +98,14 @@ static void find_below(struct waiters *waiters, const struct waiters_place *plac
 static bool find_main_threads(
 	struct waiters *waiters, const struct waiters_place *place, uint32_t wanted)
 {
-	pid_t *pids;
+	pid_t *pids = children_of_thread(place->pid, place->pid);
 
-	look_at(waiters, place, place->pid, place->pid);
-	if (waiters->count >= wanted)
-		return true;
-	pids = children_of_thread(place->pid, place->pid);
+	/* Most wait for a child. */
 	for (size_t i = 0; pids && pids[i] && waiters->count < wanted; i++)
 		look_at(waiters, place, pids[i], pids[i]);
 	free(pids);
+	if (waiters->count < wanted)
+		look_at(waiters, place, place->pid, place->pid);
 	return waiters->count >= wanted;
 }
 

@@ -7,6 +7,7 @@
 
 struct waiter {
 	pid_t pid, tid;
+	uint64_t sp; /* its stack pointer; 0: unknown */
 };
 
 /* Initialise with {0}; give items back with free(). */
@@ -23,8 +24,8 @@ struct waiters_place {
 	uint64_t address;   /* in the target, of the gate's turns: they wait for one of them */
 	uint64_t since_ns;  /* somebody has arrived who is not found yet; 0: nobody */
 	unsigned int looks; /* in vain, since then */
-	/* Not NULL: who is left out, with `data`. */
-	bool (*leave_out)(const void *data, pid_t pid, pid_t tid);
+	/* Not NULL: who is left out, waiting in a turn, with `data`. */
+	bool (*leave_out)(const void *data, int turn, pid_t pid, pid_t tid);
 	const void *data;
 };
 

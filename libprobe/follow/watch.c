@@ -26,14 +26,13 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/follow/idle.h"
+#include "libprobe/follow/program.h"
 #include "libprobe/follow/watch.h"
-#include "libprobe/modules/modules.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/stop/children.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/target/target.h"
-#include "libprobe/target/threads.h"
 
 enum {
 	AUXV_MAX = 64,
@@ -117,33 +116,6 @@ static enum image_state image_read(pid_t pid, struct image *ret)
 static bool image_same(const struct image *a, const struct image *b)
 {
 	return a->address == b->address && memcmp(a->random, b->random, sizeof(a->random)) == 0;
-}
-
-/*
- * Is a program's loader at work yet? It tells so to debuggers (struct r_debug). If a process cannot
- * be read, waiting would not help.
- */
-static bool is_loading(pid_t pid, struct files *files)
-{
-	struct modules modules = {0};
-	struct probe_error *error = modules_read(pid, files, &modules);
-	bool loading = false;
-
-	for (size_t i = 0; !error && i < modules.count; i++) {
-		struct module *m = &modules.items[i];
-		struct r_debug debug;
-		uint64_t value, size;
-
-		if (!threads_is_loader(m) || !object_is_64bit(m->object) ||
-			!object_symbol(m->object, "_r_debug", 8, &value, &size) ||
-			memory_read(pid, value + m->bias, &debug, sizeof(debug)) != sizeof(debug))
-			continue;
-		loading = debug.r_version == 0 || debug.r_state != RT_CONSISTENT;
-		break;
-	}
-	probe_error_free(error);
-	modules_deinit(&modules);
-	return loading;
 }
 
 /* ---- The processes ------------------------------------------------------------------ */
@@ -277,7 +249,7 @@ static bool has_changed(
 		w->checked_ns = now;
 		return false;
 	}
-	if (is_loading(w->pid, watch->launches.files))
+	if (program_is_loading(w->pid, watch->launches.files))
 		return false;
 	w->image = image;
 	return true;
@@ -309,8 +281,7 @@ static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 {
 	const struct watched *w;
 
-	launches_run(&watch->launches);
-	ret->target = launches_take(&watch->launches);
+	ret->target = launches_take(&watch->launches, &ret->unseen_ns);
 	if (!ret->target)
 		return false;
 	ret->held = true;
@@ -398,8 +369,10 @@ struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_wat
 	struct probe_error *error = NULL;
 
 	*ret = (struct probe_watch_event){0};
-	if (take_held(watch, ret))
-		return NULL;
+	launches_run(&watch->launches);
+	error = launches_told(&watch->launches);
+	if (error || take_held(watch, ret))
+		return error;
 	if (watch->at == 0 && !begin_round(watch))
 		return probe_error_no_memory();
 	while (watch->at < watch->count && !error && !ret->target) {

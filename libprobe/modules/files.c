@@ -167,6 +167,19 @@ struct file *files_known(const struct files *files, const struct stat *st)
 	return NULL;
 }
 
+struct file *files_mapped(const struct files *files, dev_t dev, ino_t inode)
+{
+	for (size_t i = 0; i < files->count; i++) {
+		struct file *file = files->items[i];
+		struct stat st;
+
+		if (file->inode == inode && file->dev == dev && fstat(file->fd, &st) == 0 &&
+			is_same(file, &st))
+			return file;
+	}
+	return NULL;
+}
+
 /* ---- What is known ------------------------------------------------------------------- */
 
 struct probe_error *file_read_notes(struct file *file)

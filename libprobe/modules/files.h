@@ -16,6 +16,10 @@
 /* Shared by processes of one watch; used by one thread. */
 struct files;
 
+/* What a file is to programs that neither start nor load anything (libprobe/follow/leaf.h). */
+enum file_role { FILE_UNKNOWN, FILE_OF_LEAF, FILE_OTHER };
+enum file_leaf { LEAF_UNKNOWN, LEAF_YES, LEAF_NO };
+
 /* One file, as it was when it was opened. */
 struct file {
 	size_t references;
@@ -32,8 +36,10 @@ struct file {
 	bool gadgets_known;
 	struct file_plan *plans; /* computed by file_plan_sites() */
 	size_t plan_count;
-	bool passed_over; /* nothing is wanted of it: probe_watch_pass_over() */
-	bool glibc_loads; /* it is a program, which glibc's loader loads */
+	bool passed_over;    /* nothing is wanted of it: probe_watch_pass_over() */
+	bool glibc_loads;    /* it is a program, which glibc's loader loads */
+	enum file_role role; /* as code that a program maps */
+	enum file_leaf leaf; /* as a program */
 };
 
 PROBE_MUST_CHECK struct probe_error *files_create(struct files **ret);
@@ -54,6 +60,12 @@ struct file *files_find(struct files *files, const struct stat *st, const char *
 
 /* The one with this status, borrowed; NULL if it is not known. */
 struct file *files_known(const struct files *files, const struct stat *st);
+
+/*
+ * The one that a process has mapped, according to /proc/PID/maps, if it has not been changed;
+ * borrowed. NULL: it is not known, or its file system has other numbers there.
+ */
+struct file *files_mapped(const struct files *files, dev_t dev, ino_t inode);
 
 /* Reads the notes of a file, once. Errors: those of sdt_read(). */
 PROBE_MUST_CHECK struct probe_error *file_read_notes(struct file *file);

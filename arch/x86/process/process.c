@@ -6,6 +6,7 @@
 
 #include "arch/x86/process/frame.h"
 #include "arch/x86/process/process.h"
+#include "arch/x86/stub/plan.h"
 
 enum {
 	USER_CS = 0x33, /* of 64-bit code */
@@ -231,6 +232,7 @@ const struct arch_process x86_64_process = {
 	.general_first = WORD_R15,
 	.general_count = WORD_RDI + 1,
 	.is_native = is_native,
+	.gate_argument = GATE_ARGUMENT,
 	.red_zone = 128,
 	.tp_is_self = true,
 	.guard = 0x30,

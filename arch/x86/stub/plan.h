@@ -217,7 +217,12 @@ void emit_call_slow(struct emit *e, const struct stub_plan *plan);
 int call_temps(const struct arch_stub *stub);
 /* Waits at the gate; this is the whole action. */
 void emit_gate(struct emit *e, const struct stub_plan *plan); /* gate.c */
-enum { GATE_TEMPS = 3 };
+enum {
+	GATE_TEMPS = 3,
+	GATE_REGISTERS = 8,
+	/* Where %rdi, the third of them, is saved, from %rsp on. */
+	GATE_ARGUMENT = 8 * (GATE_TEMPS + GATE_REGISTERS - 3)
+};
 
 /* ---- Tables of keys (table.c) --------------------------------------------------- */
 

@@ -28,6 +28,8 @@
  *
  * Sources: Intel SDM volume 2, LAHF, SETcc.
  */
+#include <assert.h>
+
 #include "arch/x86/stub/stub.h"
 #include "arch/arch.h"
 #include "arch/layout.h"
@@ -294,6 +296,7 @@ static bool plan_stub(struct stub_plan *p, const struct arch_stub *s)
 	p->is_aligned = stub_is_aligned(s);
 	frame_layout(&p->frame, p->is_aligned, registers, p->frame.temps);
 	frame_layout(&p->small, p->is_aligned, registers < 2 ? registers : 2, 0);
+	assert(s->kind != ARCH_STUB_GATE || p->frame.saved[RDI] == GATE_ARGUMENT);
 	return true;
 }
 

@@ -49,11 +49,16 @@ struct probe_watch_event {
 	struct probe_target *target; /* the caller closes it; NULL: no such process */
 	bool is_child;		     /* a descendant of a process that was added */
 	/*
-	 * None of its code has run yet. Start sessions, then call probe_target_release();
-	 * closing the target releases it, too. False: the process runs.
+	 * It stands still. Start sessions, then call probe_target_release(); closing the target
+	 * releases it, too. False: the process runs.
 	 */
 	bool held;
-	uint64_t unseen_ns; /* how long it has been running, at most */
+	/*
+	 * How long code has been running in which no probe was looked for, at most. Of a held one
+	 * mostly 0: none of its code has run, or only what has no probe that is wanted
+	 * (probe_watch_pass_over()).
+	 */
+	uint64_t unseen_ns;
 };
 
 /*
@@ -63,7 +68,8 @@ struct probe_watch_event {
  * how often it really looks. A process that takes too long to load, or is held for 2 seconds
  * before it is returned, continues, and is returned when it runs. An error concerns one process,
  * and is returned once. Errors: PROBE_ERROR_PERMISSION (the program runs as another user),
- * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ * PROBE_ERROR_ENDED (it was expected to have no probe that is wanted, has mapped code where that is
+ * not known, and has ended), PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *probe_watch_next(
 	struct probe_watch *watch, struct probe_watch_event *ret);
@@ -73,6 +79,8 @@ PROBE_MUST_CHECK struct probe_error *probe_watch_next(
  * libraries. When a program of the same files starts again, it is not returned unless it starts a
  * process or a thread, executes another program, maps code of another file, or runs for more than
  * some milliseconds; then it is held before it does. Sessions for it must follow libraries again.
+ * A program that imports no function which does one of these is held only after those milliseconds:
+ * if it did one all the same, unseen_ns or an error says so.
  */
 void probe_watch_pass_over(struct probe_watch *watch, const struct probe_target *target);
 

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Leaves: programs that are idle (idle.h) from their first instruction to their last, as far as
+ * their files tell. None of these imports a function by which libc starts a process or a thread,
+ * executes a program, or loads code.
+ */
+#ifndef LIBPROBE_FOLLOW_LEAF_H
+#define LIBPROBE_FOLLOW_LEAF_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "libprobe/modules/modules.h"
+
+/*
+ * Notes for a program, whose modules were found to be idle when all had been loaded, whether it is
+ * a leaf, unless that is noted already.
+ */
+void leaf_learn(pid_t pid, const struct files *files, const struct modules *modules);
+
+/*
+ * A program has just been executed, and nothing of it has run: will it be a leaf? It must be known
+ * to be one, and have nothing in its environment that makes the loader load something else.
+ */
+bool leaf_begins(pid_t pid, const struct files *files);
+
+/*
+ * Is all code that a leaf has mapped by now of files that leaves may have? If not, its program is
+ * no leaf from now on.
+ */
+bool leaf_is_one(pid_t pid, struct files *files);
+
+/*
+ * The same for one that ends here: what is to be told if some of its code may have had probes.
+ * NULL: nothing. `status` is its end's (waitpid(2)).
+ */
+PROBE_MUST_CHECK struct probe_error *leaf_end(pid_t pid, struct files *files, int status);
+
+/* A program did what no leaf does: it is none from now on. */
+void leaf_forget(pid_t pid, const struct files *files);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+#include <link.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "libprobe/follow/program.h"
+#include "libprobe/modules/modules.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/target/threads.h"
+
+struct file *program_file(pid_t pid, const struct files *files)
+{
+	char path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return files && stat(path, &st) == 0 ? files_known(files, &st) : NULL;
+}
+
+bool program_has_glibc_loader(pid_t pid, struct files *files)
+{
+	struct file *program = program_file(pid, files);
+	struct modules modules = {0};
+	struct probe_error *error;
+	bool found = false;
+
+	if (program && program->glibc_loads)
+		return true;
+	error = modules_read(pid, files, &modules);
+	for (size_t i = 0; !error && i < modules.count && !found; i++) {
+		struct module *m = &modules.items[i];
+		uint64_t value, size;
+
+		found = threads_is_loader(m) && object_is_64bit(m->object) &&
+			object_symbol(m->object, "_dl_allocate_tls", 16, &value, &size);
+	}
+	program = program_file(pid, files);
+	if (program)
+		program->glibc_loads = found;
+	probe_error_free(error);
+	modules_deinit(&modules);
+	return found;
+}
+
+bool program_is_loading(pid_t pid, struct files *files)
+{
+	struct modules modules = {0};
+	struct probe_error *error = modules_read(pid, files, &modules);
+	bool loading = false;
+
+	for (size_t i = 0; !error && i < modules.count; i++) {
+		struct module *m = &modules.items[i];
+		struct r_debug debug;
+		uint64_t value, size;
+
+		if (!threads_is_loader(m) || !object_is_64bit(m->object) ||
+			!object_symbol(m->object, "_r_debug", 8, &value, &size) ||
+			memory_read(pid, value + m->bias, &debug, sizeof(debug)) != sizeof(debug))
+			continue;
+		loading = debug.r_version == 0 || debug.r_state != RT_CONSISTENT;
+		break;
+	}
+	probe_error_free(error);
+	modules_deinit(&modules);
+	return loading;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* Whether a program has the same rights under our ptrace(2) as without. */
+#ifndef LIBPROBE_FOLLOW_RIGHTS_H
+#define LIBPROBE_FOLLOW_RIGHTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * A process is about to execute a file, whose path is at this address: will that have all its
+ * rights? So it has if we are root, or if neither the file nor the interpreter that it names, if it
+ * is a script, changes the user. If unknown: false.
+ */
+bool rights_stay(pid_t pid, uint64_t path);
+
+#endif

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/* What each stop of a passage means; libprobe/follow/passage.c has the states. */
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/follow/idle.h"
+#include "libprobe/follow/leaf.h"
+#include "libprobe/follow/program.h"
+#include "libprobe/follow/stages.h"
+#include "libprobe/thread/nearby.h"
+#include "libprobe/thread/registers.h"
+#include "libprobe/thread/restart.h"
+
+enum {
+	LOADER_CALLS_MAX = 100000,
+	SYSCALL_STOP = SIGTRAP | 0x80, /* PTRACE_O_TRACESYSGOOD */
+	OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC,
+	/* A leaf does none of the first three. Whoever it starts is traced from its start. */
+	LEAF_OPTIONS = OPTIONS | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
+		       PTRACE_O_TRACEEXIT
+};
+
+/* A running thread may wait for a disk, and is not held up by us; a stopped one is. */
+#define RUNNING_NS UINT64_C(10000000000)
+#define HELD_NS UINT64_C(2000000000)
+/* Others may want to trace it, and its calls are slow. */
+#define IDLE_NS UINT64_C(5000000)
+/* Mostly execve(2) takes less; where it fails, the thread goes on as if it were not traced. */
+#define THROUGH_NS UINT64_C(5000000)
+
+void stage_enter(struct passage *p, enum passage_state state)
+{
+	static const uint64_t allowed[] = {
+		[PASSAGE_THROUGH] = THROUGH_NS,
+		[PASSAGE_SEIZED] = HELD_NS,
+		[PASSAGE_CALL] = RUNNING_NS,
+		[PASSAGE_PROGRAM] = RUNNING_NS,
+		[PASSAGE_LOADER] = RUNNING_NS,
+		[PASSAGE_IDLE] = IDLE_NS,
+		[PASSAGE_LEAF] = IDLE_NS,
+		[PASSAGE_STOPPING] = HELD_NS,
+		[PASSAGE_HELD] = HELD_NS,
+	};
+
+	p->state = state;
+	p->deadline_ns = clock_monotonic_ns() + allowed[state];
+}
+
+void stage_ask_to_stop(struct passage *p, enum passage_state state)
+{
+	stage_enter(p, state);
+	ptrace(PTRACE_INTERRUPT, p->tid, NULL, NULL);
+}
+
+bool stage_begin(struct passage *passage)
+{
+	if (ptrace(PTRACE_SEIZE, passage->tid, NULL, OPTIONS) < 0)
+		return false;
+	stage_enter(passage, PASSAGE_THROUGH);
+	return true;
+}
+
+void stage_let_go(struct passage *p)
+{
+	/* Killed just now: its end is still to be taken. */
+	p->state = ptrace(PTRACE_DETACH, p->tid, NULL, NULL) < 0 ? PASSAGE_LEAVING : PASSAGE_OVER;
+}
+
+static void run_on(struct passage *p, int signal)
+{
+	bool is_free = p->state == PASSAGE_THROUGH || p->is_leaf;
+
+	/* Any stop cancels an earlier PTRACE_INTERRUPT. */
+	if (p->state == PASSAGE_STOPPING)
+		ptrace(PTRACE_INTERRUPT, p->tid, NULL, NULL);
+	/* Fails if it was killed; its end is reported separately. */
+	ptrace(is_free ? PTRACE_CONT : PTRACE_SYSCALL, p->tid, NULL, (long)signal);
+}
+
+static bool is_on_way(const struct arch_registers *regs)
+{
+	long number = (long)arch_get(regs, ARCH_CALL);
+
+	/* The first two are the gate's. */
+	return number == SYS_futex || number == SYS_restart_syscall || number == SYS_execve;
+}
+
+/*
+ * Before or after a system call on the way to execve(2); false: an unexpected call, or execve(2)
+ * failed.
+ */
+static bool step_call(struct passage *p)
+{
+	struct arch_registers regs;
+
+	if (!registers_read(p->tid, &regs) || !is_on_way(&regs))
+		return false;
+	if ((long)arch_get(&regs, ARCH_CALL) != SYS_execve)
+		return true;
+	if (p->called)
+		return false;
+	p->called = true;
+	return !p->may_follow || p->may_follow(p->tid, arch_get(&regs, ARCH_ARG0));
+}
+
+/* It has stopped, not in execve(2). Was that behind one that failed? Then it is let go. */
+static bool step_seized(struct passage *p)
+{
+	struct arch_registers regs;
+	bool on_way = registers_read(p->tid, &regs) &&
+		      ((long)arch_get(&regs, ARCH_CALL) < 0 || is_on_way(&regs));
+
+	if (on_way) {
+		stage_enter(p, PASSAGE_CALL);
+		return true;
+	}
+	if (restart_wait(&regs))
+		registers_write(p->tid, &regs);
+	stage_let_go(p);
+	return false;
+}
+
+/* After a system call of the loader: is everything mapped? */
+static bool is_mapped(struct passage *p)
+{
+	switch ((long)arch_get(&p->regs, ARCH_CALL)) {
+	case SYS_set_tid_address:
+	case SYS_set_robust_list:
+		p->thread_ready = true;
+		return false;
+	case SYS_rseq:
+		p->facts.known = true;
+		p->facts.has_rseq = arch_get(&p->regs, ARCH_RESULT) == 0;
+		p->facts.rseq_offset =
+			(int32_t)(arch_get(&p->regs, ARCH_ARG0) - arch_get(&p->regs, ARCH_TP));
+		p->facts.rseq_signature = (uint32_t)arch_get(&p->regs, ARCH_ARG3);
+		return true;
+	}
+	/* No rseq: an older glibc, or switched off. */
+	p->facts.known = p->thread_ready;
+	return p->thread_ready;
+}
+
+/* Before or after a system call of an idle program. */
+static void step_idle(struct passage *p)
+{
+	struct arch_registers regs;
+
+	if (idle_goes_on(p->pid, p->state == PASSAGE_STOPPING, p->files))
+		return;
+	/* The kernel skips the call. If we die, the thread makes it. */
+	if (registers_read(p->tid, &regs)) {
+		arch_process()->undo_call(&regs);
+		registers_write(p->tid, &regs);
+	}
+	if (p->state != PASSAGE_STOPPING)
+		stage_enter(p, PASSAGE_STOPPING);
+}
+
+/* ---- Leaves ---------------------------------------------------------------------------- */
+
+/* Nothing of the program has run. */
+static bool leaf_enter(struct passage *p)
+{
+	if (!leaf_begins(p->pid, p->files) ||
+		ptrace(PTRACE_SETOPTIONS, p->tid, NULL, LEAF_OPTIONS) < 0)
+		return false;
+	p->is_leaf = true;
+	stage_enter(p, PASSAGE_LEAF);
+	p->since_ns = p->deadline_ns - IDLE_NS;
+	return true;
+}
+
+/*
+ * It has run for a while, and has stopped. False: it goes on, as its loader is still at work, which
+ * runs nothing of the program. Once it is held, its end must not wait for us.
+ */
+static bool leaf_to_hold(struct passage *p)
+{
+	uint64_t age = clock_monotonic_ns() - p->since_ns;
+
+	if ((age < RUNNING_NS && program_is_loading(p->pid, p->files)) ||
+		ptrace(PTRACE_SETOPTIONS, p->tid, NULL, OPTIONS) < 0) {
+		stage_enter(p, PASSAGE_LEAF);
+		return false;
+	}
+	p->is_leaf = false;
+	p->unseen_ns = leaf_is_one(p->pid, p->files) ? 0 : age;
+	return true;
+}
+
+/* It has executed another program, which is followed like any other. */
+static void leaf_replaced(struct passage *p)
+{
+	ptrace(PTRACE_SETOPTIONS, p->tid, NULL, OPTIONS);
+	*p = (struct passage){
+		.pid = p->pid, .tid = p->tid, .may_follow = p->may_follow, .files = p->files};
+}
+
+/* It is about to end, or has started somebody: both are then found by looking. */
+static void leaf_event(struct passage *p, int event)
+{
+	unsigned long message = 0;
+
+	if (event == PTRACE_EVENT_EXIT && ptrace(PTRACE_GETEVENTMSG, p->tid, NULL, &message) == 0)
+		p->told = leaf_end(p->pid, p->files, (int)message);
+	else
+		leaf_forget(p->pid, p->files);
+	stage_let_go(p);
+}
+
+/* ---- One stop, continued ----------------------------------------------------------------- */
+
+/* It has stopped outside of system calls, or in one that the kernel begins again. */
+static bool step_stopping(struct passage *p)
+{
+	if (!registers_read(p->tid, &p->regs))
+		return true;
+	if (restart_wait(&p->regs))
+		registers_write(p->tid, &p->regs);
+	if (p->is_leaf && !leaf_to_hold(p))
+		return true;
+	p->was_idle = true;
+	stage_enter(p, PASSAGE_HELD);
+	return false;
+}
+
+/* Returns whether it goes on. */
+static bool step_system_call(struct passage *p)
+{
+	bool behind = p->returning;
+
+	if (p->state == PASSAGE_IDLE || p->state == PASSAGE_STOPPING) {
+		step_idle(p);
+		return true;
+	}
+	if (p->state <= PASSAGE_CALL) {
+		if (step_call(p))
+			return true;
+		stage_let_go(p);
+		return false;
+	}
+	p->returning = !p->returning;
+	if (!behind)
+		return true;
+	if (!registers_read(p->tid, &p->regs))
+		return true;
+	if (p->state == PASSAGE_PROGRAM && program_has_glibc_loader(p->pid, p->files)) {
+		stage_enter(p, PASSAGE_LOADER);
+		return true;
+	}
+	/* Not earlier: the scheduler continues a new program where it ran before, if that processor
+	 * is idle. */
+	if (p->state == PASSAGE_LOADER && p->calls == 1)
+		nearby_move(p->pid, p->tid);
+	if (p->state == PASSAGE_LOADER && !is_mapped(p) && p->calls++ < LOADER_CALLS_MAX)
+		return true;
+	if (p->facts.known && idle_begins(p->pid, p->files)) {
+		stage_enter(p, PASSAGE_IDLE);
+		return true;
+	}
+	stage_enter(p, PASSAGE_HELD);
+	return false;
+}
+
+/* Returns whether it goes on. */
+static bool step_event(struct passage *p, int event, int signal)
+{
+	if (event == PTRACE_EVENT_EXEC) {
+		if (p->is_leaf)
+			leaf_replaced(p);
+		p->returning = true;
+		if (!leaf_enter(p))
+			stage_enter(p, PASSAGE_PROGRAM);
+	} else if (event != PTRACE_EVENT_STOP) {
+		leaf_event(p, event);
+		return false;
+	} else if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) {
+		/* Stopped like its process, which it stays until SIGCONT. */
+		ptrace(PTRACE_LISTEN, p->tid, NULL, NULL);
+		return false;
+	} else if (p->state == PASSAGE_STOPPING) {
+		return step_stopping(p);
+	} else if (p->state == PASSAGE_SEIZED) {
+		return step_seized(p);
+	}
+	return true;
+}
+
+/* Whom a leaf starts is traced from its start, where it stops. */
+static void note_stray(struct passage *p, int event)
+{
+	unsigned long tid;
+
+	if ((event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK ||
+		    event == PTRACE_EVENT_CLONE) &&
+		ptrace(PTRACE_GETEVENTMSG, p->tid, NULL, &tid) == 0)
+		p->stray = (pid_t)tid;
+}
+
+void stage_stop(struct passage *p, int status)
+{
+	int event = (int)((unsigned int)status >> 16), signal = WSTOPSIG(status);
+
+	if (event == PTRACE_EVENT_EXEC)
+		p->tid = p->pid;
+	note_stray(p, event);
+	if (p->state == PASSAGE_LEAVING) {
+		/* A signal that was on its way arrives. */
+		if (ptrace(PTRACE_DETACH, p->tid, NULL,
+			    (long)(event || signal == SYSCALL_STOP ? 0 : signal)) == 0)
+			p->state = PASSAGE_OVER;
+	} else if (event) {
+		if (step_event(p, event, signal))
+			run_on(p, 0);
+	} else if (signal == SYSCALL_STOP) {
+		if (step_system_call(p))
+			run_on(p, 0);
+	} else {
+		run_on(p, signal);
+	}
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: both
+#
+# Programs that neither start nor load anything run without a stop, once that is known of them.
+# Their ends are as they would be alone; and what they do against all expectation is told.
+. tests/integration/lib.sh
+need jq timeout
+
+leaf=$TARGETS/leaf
+loop=$TARGETS/loop
+[ -x "$leaf" ] || skip "the test targets are not built"
+[ "$(uname -m)" = x86_64 ] || skip "there are no leaves on this machine"
+
+# traced PATTERN SCRIPT: what a shell runs is traced; its status is 7
+traced()
+{
+	timeout -s KILL 200 "$PROBECTL" trace --count --json -o "$SCRATCH/out" "$1" -- \
+		/bin/sh -c "$2
+exit 7" >"$SCRATCH/stdout" 2>"$SCRATCH/err"
+	same "$2: status" "$?" 7
+	sed -i '/matched no probe/d' "$SCRATCH/err"
+}
+
+# silent PATTERN WANTED SCRIPT: the same with so many hits, and no messages
+silent()
+{
+	traced "$1" "$3"
+	same "$3: messages" "$(cat "$SCRATCH/err")" ""
+	same "$3: hits" "$(hits_of "$SCRATCH/out")" "$2"
+}
+
+# ---- They run without a stop --------------------------------------------------------------
+
+# It is traced indeed, and not for long.
+traced loop:nop "$leaf tracer; $leaf tracer; $leaf tracer"
+same "who traces them" "$(awk '{ print ($1 > 0) " " $2 }' "$SCRATCH/stdout")" "0 0
+1 0
+1 0"
+
+# ---- Ends, signals ----------------------------------------------------------------------------
+
+traced loop:nop "i=0; while [ \$i -lt 1000 ]; do
+	$leaf exit \$((i % 256)); [ \$? = \$((i % 256)) ] || echo \"\$i: wrong\"
+	i=\$((i + 1)); done"
+same "a thousand programs" "$(cat "$SCRATCH/stdout" "$SCRATCH/err")" ""
+traced loop:nop "for signal in 1 2 9 15 1 2 9 15; do
+	$leaf kill \$signal; [ \$? = \$((128 + signal)) ] || echo \"\$signal: wrong\"; done" 2>/dev/null
+same "killed by themselves" "$(cat "$SCRATCH/stdout")" ""
+silent loop:nop 0 "for i in 1 2 3 4 5 6; do $leaf handlers \$((i * 2)) || exit 1; done"
+traced loop:nop "$leaf exit 0; $leaf exit 0; for i in 1 2 3 4 5 6 7 8 9; do
+	$leaf tracer >/dev/null & sleep 0.00\$i; kill -KILL \$!; wait \$!
+	[ \$? = 137 ] || echo \"\$i: wrong\"; done" 2>/dev/null
+same "killed by others" "$(cat "$SCRATCH/stdout")" ""
+# (The state letter of a stopped process is t while it is traced.)
+traced loop:nop "$leaf exit 0; $leaf exit 0; for i in 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9; do
+	$leaf tracer >/dev/null & sleep 0.00\$i; kill -STOP \$!; sleep 0.03
+	ps -o stat= -p \$! | cut -c1 | tr t T; kill -CONT \$!; wait \$!; echo \$?; done"
+same "stopping and going on" "$(sort "$SCRATCH/stdout" | uniq -c | paste -s -d' ' | tr -s ' ')" " 20 0 20 T"
+
+# ---- What they open ---------------------------------------------------------------------------
+
+# With LD_PRELOAD it is no leaf: every hit is seen, the constructor's included.
+silent ctor:construct 2 "$leaf exit 0; $leaf exit 0; $leaf exit 0
+LD_PRELOAD=$TARGETS/libctor.so $leaf exit 0; $leaf exit 0; LD_PRELOAD=$TARGETS/libctor.so $leaf exit 0"
+silent ctor:construct 1 "$leaf exit 0; $leaf exit 0; x=$(head -c 60000 /dev/zero | tr '\0' x)
+export x; LD_PRELOAD=$TARGETS/libctor.so $leaf exit 0"
+
+# Code with probes, mapped by system calls: told if it ends, and no leaf from then on.
+missed="ended soon after it had mapped $TARGETS/liblate.so: hits of probes in it are not reported"
+traced 'late:*' "$leaf exit 0; $leaf exit 0
+$leaf map $TARGETS/liblate.so 0; $leaf map $TARGETS/liblate.so 0; $leaf map $TARGETS/liblate.so 0"
+same "told" "$(grep -c "$missed" "$SCRATCH/err")" 1
+# The same where it runs for longer.
+traced 'late:*' "$leaf exit 0; $leaf exit 0; $leaf map $TARGETS/liblate.so 200"
+same "told later" "$(grep -c 'hits of its first .* ms are not reported' "$SCRATCH/err")" 1
+# A file without probes loses nothing.
+silent loop:nop 0 "$leaf exit 0; $leaf exit 0; $leaf map $(command -v jq) 0; $leaf exit 0"
+
+# ---- What they start --------------------------------------------------------------------------
+
+# Followed from its first instruction, though nobody knew of it.
+silent loop:nop 200 "$leaf exit 0; $leaf exit 0
+$leaf exec $loop -s nop -n 100; $leaf exec $loop -s nop -n 100"
+# Found by looking, as is any program that starts in such a way.
+traced loop:nop "$leaf exit 0; $leaf exit 0; $leaf fork /bin/sh -c 'exit 3'; echo \$?
+$leaf fork /bin/sh -c 'exit 3'; echo \$?; $leaf thread; $leaf thread; $leaf thread"
+same "started" "$(paste -s -d' ' "$SCRATCH/stdout")" "3 3 thread thread thread"
+
+# A program that is not found in the first folders of PATH: execve(2) fails there.
+silent loop:nop 200 "PATH=/nowhere:$SCRATCH:$TARGETS:\$PATH; export PATH
+env loop -s nop -n 100; env leaf exit 0; env leaf exit 0; env loop -s nop -n 100"
+traced loop:nop "PATH=/nowhere:$TARGETS:/usr/bin:/bin
+env no-such-program; echo \$?; env no-such-program; echo \$?"
+same "no such program" "$(paste -s -d' ' "$SCRATCH/stdout")" "127 127"
+
+# ---- A controller that is killed -----------------------------------------------------------------
+
+for ((i = 1; i <= 5; i++)); do
+	rm -f "$SCRATCH/ended"
+	"$PROBECTL" trace --count -o /dev/null loop:nop -- /bin/sh -c "i=0
+while [ \$i -lt 60 ]; do $leaf exit 3; echo \$?; i=\$((i + 1)); done >$SCRATCH/statuses
+echo >$SCRATCH/ended" >/dev/null 2>&1 &
+	sleep "0.0$((2 * i - 1))"
+	kill -KILL $! 2>/dev/null
+	wait $! 2>/dev/null
+	for ((try = 0; try < 600; try++)); do
+		[ -e "$SCRATCH/ended" ] && break
+		sleep 0.1
+	done
+	same "killed: programs" "$(grep -c '^3$' "$SCRATCH/statuses")" 60
+done
+finish
