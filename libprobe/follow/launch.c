@@ -79,7 +79,7 @@ static struct passage *find_on_way(const struct launches *l, pid_t pid)
 	for (size_t i = 0; i < l->count; i++) {
 		struct passage *p = &l->items[i].passage;
 
-		if (p->pid == pid && p->state <= PASSAGE_LEAVING && !passage_is_through(p))
+		if (p->pid == pid && !passage_is_through(p))
 			return p;
 	}
 	return NULL;
@@ -224,7 +224,7 @@ static struct progress step_all(struct launches *l)
 			passage_expire(p);
 		progress.held |= p->state == PASSAGE_HELD;
 		progress.any |= p->state < PASSAGE_HELD;
-		if (p->state == PASSAGE_OVER && !p->told)
+		if (p->state == PASSAGE_OVER && !p->told && !passage_lingers(p, now))
 			drop(l, i);
 	}
 	return progress;
@@ -285,8 +285,6 @@ struct probe_error *launches_told(struct launches *launches)
 		if (!told)
 			continue;
 		passage->told = NULL;
-		if (passage->state == PASSAGE_OVER)
-			drop(launches, i);
 		return told;
 	}
 	return NULL;

@@ -70,7 +70,7 @@ struct probe_target *launches_take(struct launches *launches, uint64_t *unseen_n
 /* What was lost of one that has ended, each once, the caller's to free; NULL: nothing. */
 PROBE_MUST_CHECK struct probe_error *launches_told(struct launches *launches);
 
-/* Is a process on its way? */
+/* Is a process on its way, or did it end there just now? */
 bool launches_have(const struct launches *launches, pid_t pid);
 /*
  * May a process that is on its way, or at this gate, share the memory of the gate's process? Then

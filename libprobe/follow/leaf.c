@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
+#include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/follow/leaf.h"
 #include "libprobe/follow/program.h"
@@ -110,9 +111,9 @@ void leaf_learn(pid_t pid, const struct files *files, const struct modules *modu
 		program->leaf = may_all_be_mapped(modules) ? LEAF_YES : LEAF_NO;
 }
 
-void leaf_forget(pid_t pid, const struct files *files)
+void leaf_forget(const struct leaf *leaf, struct files *files)
 {
-	struct file *program = program_file(pid, files);
+	struct file *program = files_mapped(files, leaf->dev, leaf->inode);
 
 	if (program)
 		program->leaf = LEAF_NO;
@@ -136,11 +137,15 @@ static bool has_plain_environment(pid_t pid)
 	return length && length < sizeof(text) - 1;
 }
 
-bool leaf_begins(pid_t pid, const struct files *files)
+bool leaf_begins(pid_t pid, const struct files *files, struct leaf *ret)
 {
 	const struct file *program = program_file(pid, files);
 
-	return program && program->leaf == LEAF_YES && has_plain_environment(pid);
+	if (!program || program->leaf != LEAF_YES || !has_plain_environment(pid))
+		return false;
+	*ret = (struct leaf){
+		.dev = program->dev, .inode = program->inode, .since_ns = clock_monotonic_ns()};
+	return true;
 }
 
 /* The common case, which takes a few system calls. False: it is not known. */
@@ -164,7 +169,7 @@ static bool has_known_code(pid_t pid, const struct files *files)
 	return known;
 }
 
-bool leaf_is_one(pid_t pid, struct files *files)
+bool leaf_is_one(const struct leaf *leaf, pid_t pid, struct files *files)
 {
 	struct modules modules = {0};
 	struct probe_error *error;
@@ -175,7 +180,7 @@ bool leaf_is_one(pid_t pid, struct files *files)
 	error = modules_read(pid, files, &modules);
 	is_one = !error && may_all_be_mapped(&modules);
 	if (!is_one)
-		leaf_forget(pid, files);
+		leaf_forget(leaf, files);
 	probe_error_free(error);
 	modules_deinit(&modules);
 	return is_one;
@@ -196,7 +201,7 @@ static bool may_have_probes(struct module *module)
 	return may;
 }
 
-struct probe_error *leaf_end(pid_t pid, struct files *files, int status)
+struct probe_error *leaf_end(const struct leaf *leaf, pid_t pid, struct files *files, int status)
 {
 	struct modules modules = {0};
 	struct probe_error *error, *told = NULL;
@@ -205,7 +210,7 @@ struct probe_error *leaf_end(pid_t pid, struct files *files, int status)
 		return NULL;
 	error = modules_read(pid, files, &modules);
 	if (error || !may_all_be_mapped(&modules))
-		leaf_forget(pid, files);
+		leaf_forget(leaf, files);
 	for (size_t i = 0; !error && !told && i < modules.count; i++)
 		if (may_have_probes(&modules.items[i]))
 			told = error_numbered(PROBE_ERROR_ENDED, status,
@@ -220,4 +225,12 @@ struct probe_error *leaf_end(pid_t pid, struct files *files, int status)
 	probe_error_free(error);
 	modules_deinit(&modules);
 	return told;
+}
+
+struct probe_error *leaf_replaced(pid_t pid)
+{
+	return probe_error_new(PROBE_ERROR_ENDED,
+		"process %d has executed another program by a system call of its own: hits of "
+		"probes in what it had mapped before are not reported",
+		pid);
 }

@@ -8,6 +8,7 @@
 #define LIBPROBE_FOLLOW_LEAF_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "libprobe/modules/modules.h"
@@ -18,25 +19,40 @@
  */
 void leaf_learn(pid_t pid, const struct files *files, const struct modules *modules);
 
+/* A program that runs as a leaf. */
+struct leaf {
+	dev_t dev; /* of its file */
+	ino_t inode;
+	uint64_t since_ns; /* when it began (CLOCK_MONOTONIC) */
+};
+
 /*
  * A program has just been executed, and nothing of it has run: will it be a leaf? It must be known
  * to be one, and have nothing in its environment that makes the loader load something else.
  */
-bool leaf_begins(pid_t pid, const struct files *files);
+bool leaf_begins(pid_t pid, const struct files *files, struct leaf *ret);
 
 /*
- * Is all code that a leaf has mapped by now of files that leaves may have? If not, its program is
- * no leaf from now on.
+ * Is all code that it has mapped by now of files that leaves may have? If not, its program is no
+ * leaf from now on.
  */
-bool leaf_is_one(pid_t pid, struct files *files);
+bool leaf_is_one(const struct leaf *leaf, pid_t pid, struct files *files);
 
 /*
  * The same for one that ends here: what is to be told if some of its code may have had probes.
  * NULL: nothing. `status` is its end's (waitpid(2)).
  */
-PROBE_MUST_CHECK struct probe_error *leaf_end(pid_t pid, struct files *files, int status);
+PROBE_MUST_CHECK struct probe_error *leaf_end(
+	const struct leaf *leaf, pid_t pid, struct files *files, int status);
 
-/* A program did what no leaf does: it is none from now on. */
-void leaf_forget(pid_t pid, const struct files *files);
+/*
+ * Its process has executed another program: as what it had mapped is not known, that is to be told.
+ * It stays a leaf. Such programs are followed better than others, whose system calls do not come to
+ * a gate.
+ */
+PROBE_MUST_CHECK struct probe_error *leaf_replaced(pid_t pid);
+
+/* It did something that no leaf does: its program is none from now on. */
+void leaf_forget(const struct leaf *leaf, struct files *files);
 
 #endif

@@ -44,6 +44,7 @@
  * sysdeps/nptl/dl_tls_init_tp.c.
  */
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -52,7 +53,10 @@
 #include "libprobe/process/procfs.h"
 #include "libprobe/sandbox/seccomp.h"
 
-enum { YIELDS = 8 };
+enum {
+	YIELDS = 8,
+	ENDING_NS = 1000000000 /* at most, until a process that ends has ended */
+};
 
 void passage_begin(struct passage *passage, pid_t pid, pid_t tid, bool may_go)
 {
@@ -141,7 +145,16 @@ void passage_expire(struct passage *passage)
 
 bool passage_is_through(const struct passage *passage)
 {
-	return passage->state >= PASSAGE_PROGRAM && passage->state <= PASSAGE_HELD;
+	return (passage->state >= PASSAGE_PROGRAM && passage->state <= PASSAGE_HELD) ||
+	       passage->state == PASSAGE_OVER;
+}
+
+bool passage_lingers(const struct passage *passage, uint64_t now_ns)
+{
+	return passage->is_ending &&
+	       (now_ns < passage->deadline_ns ||
+		       (now_ns - passage->deadline_ns < ENDING_NS && kill(passage->pid, 0) == 0 &&
+			       !procfs_is_zombie(passage->pid)));
 }
 
 struct probe_error *passage_take(struct passage *passage, struct probe_target *target)

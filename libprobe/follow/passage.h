@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "arch/process.h"
+#include "libprobe/follow/leaf.h"
 #include "libprobe/target/target.h"
 
 enum passage_state {
@@ -35,9 +36,10 @@ struct passage {
 	bool thread_ready;	    /* the loader has told the kernel of its thread */
 	bool was_idle;		    /* it has run since its loader was done */
 	pid_t stray;		    /* whom a leaf has started, let go after it; 0: nobody */
+	bool is_ending;		    /* it has been let go where its process ends */
 	bool is_leaf;		    /* it runs as a leaf, or did until it was asked to stop */
 	int calls;		    /* of the loader */
-	uint64_t since_ns;	    /* when a leaf began (CLOCK_MONOTONIC) */
+	struct leaf leaf;	    /* if is_leaf */
 	uint64_t unseen_ns;	    /* how long a held one has run code that was not looked at */
 	struct probe_error *told;   /* what was lost at its end; NULL: nothing. Owned */
 	uint64_t deadline_ns;	    /* of the state (CLOCK_MONOTONIC) */
@@ -71,8 +73,11 @@ void passage_leave(struct passage *passage);
  */
 void passage_expire(struct passage *passage);
 
-/* Does it have another memory than the process that it came from? */
+/* Does it have another memory than the process that it came from, or none? */
 bool passage_is_through(const struct passage *passage);
+
+/* Of one that is over: did it end as a leaf, and may still look as if it ran? */
+bool passage_lingers(const struct passage *passage, uint64_t now_ns);
 
 /*
  * Makes a target of a held passage; the target then owns the process. Errors: PROBE_ERROR_MEMORY.

@@ -163,14 +163,13 @@ static void step_idle(struct passage *p)
 /* ---- Leaves ---------------------------------------------------------------------------- */
 
 /* Nothing of the program has run. */
-static bool leaf_enter(struct passage *p)
+static bool enter_leaf(struct passage *p)
 {
-	if (!leaf_begins(p->pid, p->files) ||
+	if (!leaf_begins(p->pid, p->files, &p->leaf) ||
 		ptrace(PTRACE_SETOPTIONS, p->tid, NULL, LEAF_OPTIONS) < 0)
 		return false;
 	p->is_leaf = true;
 	stage_enter(p, PASSAGE_LEAF);
-	p->since_ns = p->deadline_ns - IDLE_NS;
 	return true;
 }
 
@@ -178,9 +177,9 @@ static bool leaf_enter(struct passage *p)
  * It has run for a while, and has stopped. False: it goes on, as its loader is still at work, which
  * runs nothing of the program. Once it is held, its end must not wait for us.
  */
-static bool leaf_to_hold(struct passage *p)
+static bool hold_leaf(struct passage *p)
 {
-	uint64_t age = clock_monotonic_ns() - p->since_ns;
+	uint64_t age = clock_monotonic_ns() - p->leaf.since_ns;
 
 	if ((age < RUNNING_NS && program_is_loading(p->pid, p->files)) ||
 		ptrace(PTRACE_SETOPTIONS, p->tid, NULL, OPTIONS) < 0) {
@@ -188,27 +187,31 @@ static bool leaf_to_hold(struct passage *p)
 		return false;
 	}
 	p->is_leaf = false;
-	p->unseen_ns = leaf_is_one(p->pid, p->files) ? 0 : age;
+	p->unseen_ns = leaf_is_one(&p->leaf, p->pid, p->files) ? 0 : age;
 	return true;
 }
 
 /* It has executed another program, which is followed like any other. */
-static void leaf_replaced(struct passage *p)
+static void leave_leaf(struct passage *p)
 {
 	ptrace(PTRACE_SETOPTIONS, p->tid, NULL, OPTIONS);
-	*p = (struct passage){
-		.pid = p->pid, .tid = p->tid, .may_follow = p->may_follow, .files = p->files};
+	*p = (struct passage){.pid = p->pid,
+		.tid = p->tid,
+		.may_follow = p->may_follow,
+		.files = p->files,
+		.told = leaf_replaced(p->pid)};
 }
 
 /* It is about to end, or has started somebody: both are then found by looking. */
-static void leaf_event(struct passage *p, int event)
+static void step_leaf(struct passage *p, int event)
 {
 	unsigned long message = 0;
 
-	if (event == PTRACE_EVENT_EXIT && ptrace(PTRACE_GETEVENTMSG, p->tid, NULL, &message) == 0)
-		p->told = leaf_end(p->pid, p->files, (int)message);
+	p->is_ending = event == PTRACE_EVENT_EXIT;
+	if (p->is_ending && ptrace(PTRACE_GETEVENTMSG, p->tid, NULL, &message) == 0)
+		p->told = leaf_end(&p->leaf, p->pid, p->files, (int)message);
 	else
-		leaf_forget(p->pid, p->files);
+		leaf_forget(&p->leaf, p->files);
 	stage_let_go(p);
 }
 
@@ -221,7 +224,7 @@ static bool step_stopping(struct passage *p)
 		return true;
 	if (restart_wait(&p->regs))
 		registers_write(p->tid, &p->regs);
-	if (p->is_leaf && !leaf_to_hold(p))
+	if (p->is_leaf && !hold_leaf(p))
 		return true;
 	p->was_idle = true;
 	stage_enter(p, PASSAGE_HELD);
@@ -271,12 +274,12 @@ static bool step_event(struct passage *p, int event, int signal)
 {
 	if (event == PTRACE_EVENT_EXEC) {
 		if (p->is_leaf)
-			leaf_replaced(p);
+			leave_leaf(p);
 		p->returning = true;
-		if (!leaf_enter(p))
+		if (!enter_leaf(p))
 			stage_enter(p, PASSAGE_PROGRAM);
 	} else if (event != PTRACE_EVENT_STOP) {
-		leaf_event(p, event);
+		step_leaf(p, event);
 		return false;
 	} else if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) {
 		/* Stopped like its process, which it stays until SIGCONT. */

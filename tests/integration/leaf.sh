@@ -79,9 +79,11 @@ silent loop:nop 0 "$leaf exit 0; $leaf exit 0; $leaf map $(command -v jq) 0; $le
 
 # ---- What they start --------------------------------------------------------------------------
 
-# Followed from its first instruction, though nobody knew of it.
-silent loop:nop 200 "$leaf exit 0; $leaf exit 0
+# Followed from its first instruction, though nobody knew of it. What ran before is told.
+traced loop:nop "$leaf exit 0; $leaf exit 0
 $leaf exec $loop -s nop -n 100; $leaf exec $loop -s nop -n 100"
+same "executed" "$(hits_of "$SCRATCH/out")" 200
+same "told of it" "$(grep -c 'has executed another program by a system call of its own' "$SCRATCH/err")" 2
 # Found by looking, as is any program that starts in such a way.
 traced loop:nop "$leaf exit 0; $leaf exit 0; $leaf fork /bin/sh -c 'exit 3'; echo \$?
 $leaf fork /bin/sh -c 'exit 3'; echo \$?; $leaf thread; $leaf thread; $leaf thread"

@@ -88,8 +88,8 @@ static int start_thread(void)
 {
 #if defined(__x86_64__)
 	static char stack[PAGE] __attribute__((aligned(16)));
-	long flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
-		     CLONE_SYSVSEM;
+	long flags =
+		CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
 	register long d __asm__("r10") = 0, e __asm__("r8") = 0;
 	long result;
 
