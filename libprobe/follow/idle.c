@@ -27,6 +27,8 @@ void idle_note(pid_t pid, struct files *files)
 	for (size_t i = 0; !error && i < modules.count; i++)
 		if (modules.items[i].file)
 			modules.items[i].file->passed_over = true;
+	if (!error && files)
+		leaf_learn(pid, files, &modules);
 	probe_error_free(error);
 	modules_deinit(&modules);
 }

@@ -13,8 +13,8 @@
  * this library has children of its own.
  *
  * A controller that dies on the way lets them go (the kernel detaches), and they
- * knew nothing. An execve() that fails is followed to its return, and let go:
- * execvp(3) tries one folder of PATH after the other. Who is let go on the way is found by
+ * knew nothing. One whose execve() has failed comes to the gate again (execvp(3) tries one
+ * folder of PATH after the other), or is let go. Who is let go on the way is found by
  * the struct probe_watch, like any program that did not come through a gate.
  *
  * Sources: ptrace(2), "execve(2) under ptrace"; proc_pid_syscall(5).

@@ -107,8 +107,9 @@ void leaf_learn(pid_t pid, const struct files *files, const struct modules *modu
 {
 	struct file *program = program_file(pid, files);
 
-	if (program && program->leaf == LEAF_UNKNOWN)
-		program->leaf = may_all_be_mapped(modules) ? LEAF_YES : LEAF_NO;
+	if (program && program->glibc_loads && program->leaf == LEAF_UNKNOWN &&
+		may_all_be_mapped(modules))
+		program->leaf = LEAF_YES;
 }
 
 void leaf_forget(const struct leaf *leaf, struct files *files)

@@ -14,8 +14,8 @@
 #include "libprobe/modules/modules.h"
 
 /*
- * Notes for a program, whose modules were found to be idle when all had been loaded, whether it is
- * a leaf, unless that is noted already.
+ * Notes that a program is a leaf, if that may be so according to what has been noted of its
+ * modules; all that it loads is there.
  */
 void leaf_learn(pid_t pid, const struct files *files, const struct modules *modules);
 

@@ -2,17 +2,21 @@
 /*
  * A state machine, driven by the stops of one thread:
  *
- *                                          +----------------------+
- *                                          |                      v
+ *   THROUGH ------------+   +------> LEAF ---------------+---> (its process ends)
+ *      |                |   |                            |
+ *      v                v   |                            v
  *   SEIZED --> CALL --> PROGRAM --> LOADER +-> IDLE --> STOPPING --> HELD --> (a target)
- *     |          |         |          |         |          |           |
- *     +----------+---------+----------+---------+----------+-----------+--> LEAVING --> OVER
+ *     |          |         |          |    |     |          |        ^ |
+ *     |          |         |          |    +-----|----------|--------+ |
+ *     +----------+---------+----------+----------+----------+----------+--> LEAVING --> OVER
  *
- *   SEIZED    it is traced, and was asked to stop
+ *   THROUGH   it is traced, and runs through execve(2)
+ *   SEIZED    it was asked to stop: it must be looked at what it executes, or that took long
  *   CALL      it runs from one system call to the next, up to the event of execve(2)
  *   PROGRAM   the new program is there, nothing of it has run
  *   LOADER    its loader works
  *   IDLE      nothing that it has mapped is wanted: it runs from call to call
+ *   LEAF      so it will be to its end, as far as its files tell: it runs without a stop
  *   STOPPING  it is about to do what has to be followed, or has run for a while
  *   HELD      everything is mapped; unless it was idle, nothing of it has run
  *
@@ -36,6 +40,16 @@
  * while it is traced as by strace(1), for a moment at most. A call that needs them is taken back
  * before it has begun: the thread stands before its instruction again, and makes it when the
  * gates are there.
+ *
+ * Half of these neither start nor load anything as long as they run, and import no function to do
+ * so (leaf.c). As stops cost more than all else, such a leaf has only one, where its process is
+ * about to end: there its mappings are compared with what was expected. Should it start somebody
+ * (PTRACE_O_TRACEFORK and its like), both are let go before they run on; should it execute another
+ * program, that is followed. What may have been missed is told.
+ *
+ * A thread goes through execve(2) by itself, because it stops behind it anyway. If the call fails,
+ * we do not hear of it: the thread mostly comes to the gate again, for the next folder of PATH. If
+ * not, it is stopped after some milliseconds, and let go.
  *
  * When a thread that is not the first one calls execve(), it takes over the id of
  * the first one with the event, and its own is gone.

@@ -32,6 +32,11 @@ silent()
 
 # ---- They run without a stop --------------------------------------------------------------
 
+# Idle as it is, it would stop at each of a hundred system calls.
+traced loop:nop "for i in 1 2 3 4 5 6; do $leaf calls; done"
+[ "$(tail -5 "$SCRATCH/stdout" | sort -g | tail -1)" -lt 50 ] ||
+	fail "it stood still: $(paste -s -d' ' "$SCRATCH/stdout") times"
+
 # It is traced indeed, and not for long.
 traced loop:nop "$leaf tracer; $leaf tracer; $leaf tracer"
 same "who traces them" "$(awk '{ print ($1 > 0) " " $2 }' "$SCRATCH/stdout")" "0 0

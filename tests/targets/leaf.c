@@ -6,6 +6,7 @@
  *
  *	leaf exit STATUS	ends
  *	leaf kill SIGNAL	sends itself a signal
+ *	leaf calls		prints how often it stood still during a hundred system calls
  *	leaf tracer		prints who traces it: at its start, and a while later
  *	leaf map FILE MS	maps the code of a file, and ends so many ms later
  *	leaf exec PROGRAM ARGS…	becomes it
@@ -20,12 +21,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, A_WHILE_US = 300000 };
+enum { PAGE = 4096, A_WHILE_US = 300000, CALLS = 100 };
 
 #if defined(__x86_64__)
 static long call(long number, long a, long b, long c)
@@ -58,6 +60,17 @@ static int print_tracer(void)
 	if (status)
 		fclose(status);
 	return printf("%d ", pid) > 0;
+}
+
+static int print_stops(void)
+{
+	struct rusage before, after;
+
+	getrusage(RUSAGE_SELF, &before);
+	for (int i = 0; i < CALLS; i++)
+		getppid();
+	getrusage(RUSAGE_SELF, &after);
+	return printf("%ld\n", after.ru_nvcsw - before.ru_nvcsw) < 0;
 }
 
 static int map(const char *path, int ms)
@@ -136,6 +149,8 @@ int main(int argc, char **argv)
 
 	if (strcmp(mode, "kill") == 0)
 		return kill(getpid(), number);
+	if (strcmp(mode, "calls") == 0)
+		return print_stops();
 	if (strcmp(mode, "map") == 0)
 		return map(argv[2], number);
 	if (strcmp(mode, "exec") == 0)

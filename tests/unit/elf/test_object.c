@@ -232,6 +232,11 @@ static const char source[] =
 	"int caller(void) { return absent() + exported(1); }\n"
 	"void set(int x) { hidden = x; }\n";
 
+static bool is_name(const char *name, void *data)
+{
+	return strcmp(name, data) == 0;
+}
+
 static void check_symbols(const char *path, bool stripped)
 {
 	uint64_t value, size, start, address;
@@ -245,6 +250,9 @@ static void check_symbols(const char *path, bool stripped)
 	assert_int_equal(contents[2], 3);
 	assert_int_equal(object_symbol(object, "hidden", 6, &value, &size), !stripped);
 	assert_false(object_symbol(object, "absent", 6, &value, &size)); /* undefined */
+	assert_false(object_imports_none(object, is_name, (char[]){"absent"}));
+	assert_true(object_imports_none(object, is_name, (char[]){"exported"}));
+	assert_true(object_imports_none(object, is_name, (char[]){"abs"}));
 	assert_false(object_symbol(object, "dat", 3, &value, &size));
 	assert_false(object_symbol(object, "data2", 5, &value, &size));
 	assert_false(object_symbol(object, "", 0, &value, &size));

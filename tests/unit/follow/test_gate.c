@@ -53,6 +53,10 @@ static void test_one_thread(void **state)
 	syscall(SYS_futex, &shared->arrived, FUTEX_WAKE, 1, NULL, NULL, 0);
 	assert_true(is_wanted(&gate));
 	assert_true(gate_take(&gate));
+	/* Turn 0 was let go 16 arrivals ago, turn 2 is still to come. */
+	assert_true(gate_holds_turn(&gate, 1));
+	assert_false(gate_holds_turn(&gate, 0));
+	assert_false(gate_holds_turn(&gate, 2));
 	gate_release(&gate);
 	assert_int_equal(shared->released, 1);
 	assert_false(gate_take(&gate));

@@ -53,10 +53,13 @@ static void test_shared(void **state)
 	succeed(files_open(files, fd, path, &first));
 	succeed(files_open(files, fd, path, &second));
 	assert_ptr_equal(first, second);
+	assert_ptr_equal(files_mapped(files, first->dev, first->inode), first);
+	assert_null(files_mapped(files, first->dev, first->inode + 1));
 	succeed(file_read_notes(first));
 	assert_true(second->notes_read);
 	/* Written to since, with the same size. */
 	assert_int_equal(futimens(fd, (struct timespec[]){{1, 0}, {1, 0}}), 0);
+	assert_null(files_mapped(files, first->dev, first->inode));
 	succeed(files_open(files, fd, path, &changed));
 	assert_ptr_not_equal(first, changed);
 	assert_false(changed->notes_read);
