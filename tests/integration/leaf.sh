@@ -37,6 +37,17 @@ traced loop:nop "for i in 1 2 3 4 5 6; do $leaf calls; done"
 [ "$(tail -5 "$SCRATCH/stdout" | sort -g | tail -1)" -lt 50 ] ||
 	fail "it stood still: $(paste -s -d' ' "$SCRATCH/stdout") times"
 
+# Nobody is asked to stop on the way through execve(2), if the machine is not too busy.
+if command -v strace >/dev/null; then
+	strace -e trace=ptrace -o "$SCRATCH/calls" "$PROBECTL" trace -q -c -o /dev/null loop:nop -- \
+		/bin/sh -c "i=0; while [ \$i -lt 100 ]; do $leaf exit 0; i=\$((i + 1)); done" >/dev/null 2>&1
+	same "the traced controller: status" "$?" 0
+	asked=$(grep -c PTRACE_INTERRUPT "$SCRATCH/calls")
+	[ "$asked" -lt 70 ] || fail "of a hundred threads, $asked were asked to stop"
+else
+	echo "note: strace is not installed: how often threads are asked to stop is not tested"
+fi
+
 # It is traced indeed, and not for long.
 traced loop:nop "$leaf tracer; $leaf tracer; $leaf tracer"
 same "who traces them" "$(awk '{ print ($1 > 0) " " $2 }' "$SCRATCH/stdout")" "0 0
