@@ -362,6 +362,16 @@ struct arch_pun {
 	uint64_t first, step;
 };
 
+/*
+ * Two jumps, the second of which begins at the second byte of the first: its bytes are the
+ * distance of the first. The bytes of both, and where each leads.
+ */
+enum { ARCH_TWIN_BYTES = 8 };
+struct arch_twin {
+	uint8_t bytes[ARCH_TWIN_BYTES];
+	uint64_t first, second;
+};
+
 struct arch {
 	const char *name;     /* "x86-64" */
 	uint16_t elf_machine; /* EM_* of <elf.h> */
@@ -407,6 +417,19 @@ struct arch {
 	 */
 	uint8_t pun_length;
 	struct arch_pun (*pun)(const uint8_t *bytes, uint64_t at, unsigned int fixed);
+	/*
+	 * Where a jump can lead of which only the first `length` bytes can be chosen; the others
+	 * are what the code has there.
+	 */
+	struct arch_extent (*part)(const uint8_t *bytes, uint64_t at, unsigned int length);
+	/*
+	 * The bytes of twins (struct arch_twin; 0: there are none), and one of `twin_choices` ways
+	 * to choose them at an address, the nearest first. Both jumps then lead to about the same
+	 * place.
+	 */
+	uint8_t twin_length;
+	uint16_t twin_choices;
+	struct arch_twin (*twin)(uint64_t at, unsigned int choice);
 	/*
 	 * A jump is written over a long nop: how many bytes of its distance must keep the value
 	 * that the nop has there, because other tools may write over the nop, too? `is_site`: a

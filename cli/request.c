@@ -33,7 +33,7 @@ static struct probe_error *plans_parse(struct request_options *options)
 		if (plan == PROBE_PLAN_NONE)
 			return probe_error_new(PROBE_ERROR_USAGE,
 				"--plan: unknown plan '%.*s'; use toggle, behind, "
-				"hop, pun, nop, before, call or relocate",
+				"hop, pun, nop, before, twin, part, call or relocate",
 				(int)(length < INT16_MAX ? length : INT16_MAX), at);
 		for (size_t i = 0; i < request->plan_count; i++) {
 			if (options->plans[i] == plan)

@@ -19,7 +19,7 @@ struct request_options {
 };
 
 #define OPTION_PLAN_HELP                                                                           \
-	"ways of patching, in order (default: toggle,behind,hop,pun,nop,before,call)"
+	"ways of patching, in order (default: toggle,behind,hop,pun,nop,before,twin,part,call)"
 
 /* clang-format off */
 #define OPTIONS_KEEP_GOING(options)                                                                \

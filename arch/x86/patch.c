@@ -15,6 +15,15 @@
  *	e9 1f 44 xx yy		jmp, to one of 65,536 places, 64 KiB apart
  *	0f 1f 44 xx yy		nopl yy(...)
  *
+ * Where only the first bytes of a jump have room, the others are those of the code behind them:
+ *
+ *	site:	90 48 89 c7 83 c0 01
+ *	+ 1:	   e9 xx yy 83 c0 01	jmp, to one of 65,536 places in a row
+ *
+ * Where something enters right after the nop, a second jump stands there, one byte after the
+ * first. It leads to what the first one leads to in the end, without the stubs. A breakpoint at
+ * the nop, which ends there, goes the same way.
+ *
  * In other nops only the first byte is changed. A nop that no other tool uses, because it
  * follows the site's own nop and the kernel does not use this length, can hold any jump.
  */
@@ -89,6 +98,40 @@ struct arch_pun x86_64_pun(const uint8_t *bytes, uint64_t at, unsigned int fixed
 	if (step)
 		distance &= (int32_t)(step - 1);
 	return (struct arch_pun){at + X86_64_JUMP_LENGTH + (uint64_t)(int64_t)distance, step};
+}
+
+struct arch_extent x86_64_part(const uint8_t *bytes, uint64_t at, unsigned int length)
+{
+	uint32_t size = UINT32_C(1) << 8 * (length - X86_64_PUN_LENGTH);
+	int32_t distance;
+
+	memcpy(&distance, bytes + X86_64_PUN_LENGTH, sizeof(distance));
+	distance &= (int32_t)-size;
+	return (struct arch_extent){at + X86_64_JUMP_LENGTH + (uint64_t)(int64_t)distance, size};
+}
+
+/*
+ *	site:	e9 e9 dd hh hh hh	jmp site + 5 + 0xhhhhdde9
+ *	+ 1:	   e9 dd hh hh hh	jmp site + 6 + 0xhhhhhhdd
+ *
+ * If dd and hh are the same but for their low four bits, both distances are the same but for
+ * their low 12.
+ */
+struct arch_twin x86_64_twin(uint64_t at, unsigned int choice)
+{
+	unsigned int turn = choice / 16; /* 0, 1, -1, 2, -2 ... -128 */
+	uint8_t high = (uint8_t)(turn & 1 ? turn / 2 + 1 : 256 - turn / 2);
+	uint8_t low = (uint8_t)((high & 0xf0) | choice % 16);
+	struct arch_twin twin = {.bytes = {0xe9, 0xe9, low, high, high, high}};
+
+	for (unsigned int i = 0; i < 2; i++) {
+		int32_t distance;
+
+		memcpy(&distance, twin.bytes + i + 1, sizeof(distance));
+		*(i ? &twin.second : &twin.first) =
+			at + i + X86_64_JUMP_LENGTH + (uint64_t)(int64_t)distance;
+	}
+	return twin;
 }
 
 uint8_t x86_64_nop_fixed(const uint8_t *nop, size_t length, bool is_site)

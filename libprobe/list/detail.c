@@ -28,6 +28,8 @@ const char *probe_plan_name(enum probe_plan plan)
 		[PROBE_PLAN_BEFORE] = "before",
 		[PROBE_PLAN_HOP] = "hop",
 		[PROBE_PLAN_CALL] = "call",
+		[PROBE_PLAN_TWIN] = "twin",
+		[PROBE_PLAN_PART] = "part",
 	};
 
 	return (unsigned int)plan < PROBE_PLAN_COUNT ? names[plan] : "none";

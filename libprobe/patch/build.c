@@ -8,9 +8,10 @@
  *                                           jmp -----> tail: the moved
  *   after the jump   <------------------------ jmp     instructions
  *
- * A punned site's jump leads to a page of its own, which holds the jump to the
- * stub; so does the copy of the instructions before one of OCaml's sites. A long nop that the jump
- * is written over needs no tail: the last stub jumps to the end of the nop.
+ * The jump of a punned site leads to a page of its own, which holds the jump to the stub; so do
+ * twins, a jump of which only a part is chosen, and the copy of the instructions before one of
+ * OCaml's sites. A long nop that the jump is written over needs no tail: the last stub jumps to the
+ * end of the nop.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -298,6 +299,15 @@ static struct probe_error *describe_patch(struct install *a, size_t i, struct pi
 	case PROBE_PLAN_RELOCATE:
 		error = build_tail(a, i, &plan->relocate, p);
 		break;
+	case PROBE_PLAN_TWIN:
+		reg->length = arch->twin_length;
+		error = build_tail(a, i, &plan->twin, p);
+		break;
+	case PROBE_PLAN_PART:
+		reg->length = plan->part.jump;
+		reg->relies = arch->jump_length;
+		error = build_tail(a, i, &plan->part, p);
+		break;
 	case PROBE_PLAN_LONG_NOP:
 		reg->patch = site->pc + plan->nop_offset;
 		reg->tail = reg->patch + plan->nop_length;
@@ -372,7 +382,9 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 		       ? first->reg.pun
 	       : first->reg.pun ? first->reg.entry
 				: first->head;
-	if (!arch->jump(first->reg.patch, jump, first->reg.patched))
+	if (first->reg.plan == PROBE_PLAN_TWIN)
+		memcpy(first->reg.patched, first->twin.bytes, first->reg.length);
+	else if (!arch->jump(first->reg.patch, jump, first->reg.patched))
 		return stub_error(a, i, ARCH_STUB_OUT_OF_REACH);
 	/* A call has the distance of a jump. */
 	if (first->reg.plan == PROBE_PLAN_CALL)

@@ -62,6 +62,25 @@ static const char *take_pun(
 		&a->sites[site - a->selection->sites].entry);
 }
 
+static const char *take_part(struct install *a, const struct select_site *site)
+{
+	const struct plan_move *part = &site->plan.part;
+
+	return puns_take_part(a,
+		a->change->arch->part(
+			site->plan.bytes + part->offset, site->pc + part->offset, part->jump),
+		&a->sites[site - a->selection->sites].entry);
+}
+
+static const char *take_twin(struct install *a, const struct select_site *site)
+{
+	struct install_site *as = &a->sites[site - a->selection->sites];
+	const char *reason = puns_take_twin(a, site->pc, &as->twin);
+
+	as->entry = as->twin.first;
+	return reason;
+}
+
 /* Would a plan's jump take the place of more than one instruction? */
 static bool has_boundary(
 	const struct install *a, const struct select_site *site, enum probe_plan plan)
@@ -168,6 +187,10 @@ static const char *check_plan(struct install *a, const struct claims *claims,
 		return take_pun(a, site, 0, arch->jump_length - arch->pun_length);
 	if (plan == PROBE_PLAN_LONG_NOP && site->plan.nop_fixed)
 		return take_pun(a, site, site->plan.nop_offset, site->plan.nop_fixed);
+	if (plan == PROBE_PLAN_PART)
+		return take_part(a, site);
+	if (plan == PROBE_PLAN_TWIN)
+		return take_twin(a, site);
 	return NULL;
 }
 
@@ -301,29 +324,51 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 	return error;
 }
 
-/* Is a jump before the site what may still be possible, though a better plan was in the file? */
-static bool may_go_before(const struct install *a, size_t site)
+/* Is this plan what may still be possible, though a better one was in the file? */
+static bool may_go_last(const struct install *a, size_t site, enum probe_plan plan)
 {
 	const struct select_site *s = &a->selection->sites[site];
+	const struct plan_move *move =
+		plan == PROBE_PLAN_BEFORE ? &s->plan.before : plan_move_of(&s->plan, plan);
 
 	return s->chosen == PROBE_PLAN_REFUSED && s->plan.short_nop && !s->plan.ocaml &&
-	       !s->plan.before.length && !s->plan.before.cannot;
+	       !move->length && !move->cannot;
 }
 
 /*
- * Plans the unpatched sites among order[first..end), which are of one module. A jump before a site
- * is looked for last: that takes another search of the whole file, which few sites need.
+ * Plans that take another search of the whole file, which few sites need: they are proved for
+ * those alone for which nothing else was possible in this process. `sites` is overwritten.
  */
+static struct probe_error *choose_last(struct install *a, struct claims *claims, size_t *sites,
+	size_t count, struct plan_order order)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < order.count && !error; i++) {
+		size_t again = 0;
+		enum probe_plan plan = order.plans[i];
+
+		if (plan != PROBE_PLAN_BEFORE && plan != PROBE_PLAN_TWIN && plan != PROBE_PLAN_PART)
+			continue;
+		for (size_t k = 0; k < count; k++)
+			if (may_go_last(a, sites[k], plan))
+				sites[again++] = sites[k];
+		if (again)
+			error = choose_all(a, claims, sites, again, (struct plan_order){&plan, 1});
+		count = again;
+	}
+	return error;
+}
+
+/* Plans the unpatched sites among order[first..end), which are of one module. */
 static struct probe_error *plan_module(
 	struct install *a, struct claims *claims, size_t first, size_t end)
 {
-	static const enum probe_plan before = PROBE_PLAN_BEFORE;
 	struct selection *s = a->selection;
 	struct plan_order order = plan_order(a);
 	AUTO_FREE size_t *sites = calloc(end - first, sizeof(*sites));
 	struct probe_error *error = module_read_notes(install_module(a, a->order[first]));
-	bool goes_before = plan_is_asked(order.plans, order.count, before);
-	size_t count = 0, again = 0;
+	size_t count = 0;
 
 	if (!error && !sites)
 		error = probe_error_no_memory();
@@ -335,11 +380,8 @@ static struct probe_error *plan_module(
 	}
 	if (!error && count)
 		error = choose_all(a, claims, sites, count, order);
-	for (size_t i = 0; !error && i < count && goes_before; i++)
-		if (may_go_before(a, sites[i]))
-			sites[again++] = sites[i];
-	if (!error && again)
-		error = choose_all(a, claims, sites, again, (struct plan_order){&before, 1});
+	if (!error)
+		error = choose_last(a, claims, sites, count, order);
 	for (size_t i = first; !error && i < end; i++) {
 		const struct install_site *as = &a->sites[a->order[i]];
 

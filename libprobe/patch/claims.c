@@ -29,6 +29,10 @@ struct claim claim_of_plan(
 		return claim_of(site->pc, arch->pun_length, jump);
 	case PROBE_PLAN_LONG_NOP:
 		return claim_of(site->pc + site->plan.nop_offset, jump, jump);
+	case PROBE_PLAN_PART:
+		move = &site->plan.part;
+		return claim_of(site->pc + move->offset, move->jump,
+			move->length > jump ? move->length : jump);
 	default:
 		move = plan_move_of(&site->plan, plan);
 		return claim_of(site->pc + move->offset, move->jump, move->length);
@@ -83,8 +87,11 @@ bool claims_add(struct claims *claims, struct claim claim)
 
 bool claims_add_site(struct claims *claims, const struct arch *arch, const struct reg_site *site)
 {
-	struct claim claim =
-		site->pc ? claim_of(site->patch, site->length, site->covers) : claim_of_left(site);
+	struct claim claim = claim_of_left(site);
+
+	if (site->pc)
+		claim = claim_of(site->patch, site->length,
+			site->covers > site->relies ? site->covers : site->relies);
 
 	return claims_add(claims, claim) &&
 	       (!site->hop || claims_add(claims, claim_of_hop(arch, site->hop)));

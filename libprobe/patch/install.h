@@ -31,6 +31,7 @@ struct install_site {
 	uint64_t hop;			 /* that a short jump leads to; 0: none */
 	uint64_t write_start, write_end; /* the bytes that its plan may write */
 	uint64_t entry; /* that the jump of a pun, or into a long nop, leads to; 0: to the stub */
+	struct arch_twin twin; /* of PROBE_PLAN_TWIN; `first` is entry */
 	uint64_t stub;
 	uint64_t head;	/* of a `first`: the stub that its jump leads to */
 	uint64_t link;	/* of a `first`: where another stub's jump to head is; 0: head is entered */

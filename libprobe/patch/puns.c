@@ -71,6 +71,34 @@ const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *en
 	return pun_taken;
 }
 
+const char *puns_take_part(struct install *install, struct arch_extent to, uint64_t *entry_ret)
+{
+	for (uint64_t at = to.start; at - to.start < to.size; at = page_of(at) + SPACE_PAGE)
+		if (!take(install, *entry_ret = at))
+			return NULL;
+	return pun_taken;
+}
+
+const char *puns_take_twin(struct install *install, uint64_t at, struct arch_twin *ret)
+{
+	const struct arch *arch = install->change->arch;
+
+	for (unsigned int i = 0; i < arch->twin_choices; i++) {
+		uint64_t page, low, high;
+
+		*ret = arch->twin(at, i);
+		page = page_of(ret->first);
+		low = ret->first < ret->second ? ret->first : ret->second;
+		high = ret->first < ret->second ? ret->second : ret->first;
+		/* Two jumps to anywhere have room in the page, and it is no arena's. */
+		if (page_of(low) == page && page_of(high + arch->far_jump_length - 1) == page &&
+			high - low >= arch->far_jump_length &&
+			!code_arena(&install->change->registry, page) && !take(install, ret->first))
+			return NULL;
+	}
+	return pun_taken;
+}
+
 void puns_place(
 	const struct registry *registry, uint64_t entry, uint64_t *start_ret, uint32_t *size_ret)
 {
@@ -170,6 +198,10 @@ struct probe_error *puns_write(const struct install *install)
 			continue;
 		length = install->change->arch->far_jump(as->reg.entry, as->head, jump);
 		error = memory_write_code(install->change->mem, as->reg.entry, jump, length);
+		if (error || as->reg.plan != PROBE_PLAN_TWIN)
+			continue;
+		length = install->change->arch->far_jump(as->twin.second, as->reg.tail, jump);
+		error = memory_write_code(install->change->mem, as->twin.second, jump, length);
 	}
 	return error;
 }

@@ -14,6 +14,12 @@
  */
 const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *entry_ret);
 
+/* The same for a jump that can lead to each address of an extent. */
+const char *puns_take_part(struct install *install, struct arch_extent to, uint64_t *entry_ret);
+
+/* Takes a page that two jumps at an address can lead to. */
+const char *puns_take_twin(struct install *install, uint64_t at, struct arch_twin *ret);
+
 /*
  * Maps the pages that were taken, before anything else that this change maps could come to lie
  * there. *again_ret: one of them is in use meanwhile. Then none is mapped, and the maps are read
@@ -31,7 +37,7 @@ void puns_place(
 /* Tells of the pages in the registry; there is one now. */
 PROBE_MUST_CHECK struct probe_error *puns_announce(struct install *install);
 
-/* Writes the jumps to the stubs of new sites. */
+/* Writes the jumps to the stubs of new sites, and those of twins to their tails. */
 PROBE_MUST_CHECK struct probe_error *puns_write(const struct install *install);
 
 /* What the file has where a site's short jump may lead to; returns how many bytes it has. */

@@ -40,6 +40,9 @@
  *		ret	      |
  *	spare:	jump <--------'	   in the padding between two functions
  *
+ * Where there is not even that, two jumps may share bytes, or a jump may end in the code's own
+ *bytes (libprobe/plan/tight.c).
+ *
  * `relocate`, the jump over a one-byte nop, is safe only if no other tool uses the site,
  * so it is done only on request.
  *
@@ -55,12 +58,14 @@
 #include "libprobe/plan/plan.h"
 #include "libprobe/plan/prove.h"
 #include "libprobe/plan/spares.h"
+#include "libprobe/plan/tight.h"
 
 enum { PAGE = 4096 }; /* a module's are not moved within it */
 _Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < PLAN_BYTES, "what is moved has to fit as well");
 
 const enum probe_plan plan_default_order[PLAN_DEFAULTS] = {PROBE_PLAN_TOGGLE, PROBE_PLAN_BEHIND,
-	PROBE_PLAN_HOP, PROBE_PLAN_PUN, PROBE_PLAN_LONG_NOP, PROBE_PLAN_BEFORE, PROBE_PLAN_CALL};
+	PROBE_PLAN_HOP, PROBE_PLAN_PUN, PROBE_PLAN_LONG_NOP, PROBE_PLAN_BEFORE, PROBE_PLAN_TWIN,
+	PROBE_PLAN_PART, PROBE_PLAN_CALL};
 
 const char plan_entry_provider[] = "probectl";
 
@@ -89,8 +94,7 @@ bool plan_is_ocaml(const char *provider)
 
 /* ---- What the bytes say -------------------------------------------------------------- */
 
-/* Is one of `length` bytes from an address on that of a site? */
-static bool has_site(const struct sdt_notes *notes, uint64_t start, size_t length)
+bool plan_has_site(const struct sdt_notes *notes, uint64_t start, size_t length)
 {
 	for (size_t i = 0; i < notes->count; i++)
 		if (notes->notes[i].pc - start < length)
@@ -121,7 +125,7 @@ static size_t nops_length(const struct arch *arch, const struct sdt_notes *all,
 
 	while (at && at < PLAN_NOPS_MAX) {
 		size_t next = nop_at(arch, plan, at);
-		bool named = next && has_site(all, plan->pc + at, 1);
+		bool named = next && plan_has_site(all, plan->pc + at, 1);
 
 		if (at + next > PLAN_NOPS_MAX ||
 			!(named || (next >= arch->jump_length && is_short_nop(arch, last))))
@@ -172,7 +176,7 @@ static void plan_bytes(
 	size_t first = nop_at(arch, plan, 0), second = first ? nop_at(arch, plan, first) : 0;
 
 	plan->short_nop = is_short_nop(arch, first);
-	if (arch->pun_length && has_site(all, plan->pc + arch->pun_length,
+	if (arch->pun_length && plan_has_site(all, plan->pc + arch->pun_length,
 					arch->jump_length - (size_t)arch->pun_length))
 		plan->pun_cannot = is_in_distance;
 	plan->behind.offset = (uint8_t)nops_length(arch, all, plan, &plan->is_followed);
@@ -411,7 +415,7 @@ struct probe_error *plan_sites(struct object *object, const struct sdt_notes *al
 	free(p.neighbours.items);
 	if (!error && plan_is_asked(order, order_count, PROBE_PLAN_BEFORE))
 		error = before_plan(object, arch, all, order, order_count, ret, count);
-	return error;
+	return error ? error : tight_plan(object, arch, all, order, order_count, ret, count);
 }
 
 const struct plan_move *plan_move_of(const struct plan *plan, enum probe_plan chosen)
@@ -419,6 +423,8 @@ const struct plan_move *plan_move_of(const struct plan *plan, enum probe_plan ch
 	return chosen == PROBE_PLAN_BEHIND     ? &plan->behind
 	       : chosen == PROBE_PLAN_HOP      ? &plan->hop
 	       : chosen == PROBE_PLAN_RELOCATE ? &plan->relocate
+	       : chosen == PROBE_PLAN_TWIN     ? &plan->twin
+	       : chosen == PROBE_PLAN_PART     ? &plan->part
 					       : NULL;
 }
 
@@ -442,6 +448,10 @@ static bool is_possible(const struct plan *plan, enum probe_plan asked)
 		return plan->relocate.length > 0;
 	case PROBE_PLAN_BEFORE:
 		return plan->before.length > 0;
+	case PROBE_PLAN_TWIN:
+		return plan->twin.length > 0;
+	case PROBE_PLAN_PART:
+		return plan->part.length > 0;
 	case PROBE_PLAN_HOP:
 		return plan->hop.length > 0 && plan->spare_count > 0;
 	case PROBE_PLAN_PUN: /* the kernel may write the long nop that it would jump by */
@@ -463,6 +473,8 @@ const char *plan_reason(const struct plan *plan, const enum probe_plan *order, s
 			 : order[i] == PROBE_PLAN_BEFORE   ? plan->before.cannot
 			 : order[i] == PROBE_PLAN_HOP	   ? plan->hop.cannot
 			 : order[i] == PROBE_PLAN_PUN	   ? plan->pun_cannot
+			 : order[i] == PROBE_PLAN_TWIN	   ? plan->twin.cannot
+			 : order[i] == PROBE_PLAN_PART	   ? plan->part.cannot
 							   : NULL;
 	return reason;
 }
@@ -487,6 +499,11 @@ size_t plan_starts_before(const struct plan *plan, enum probe_plan chosen)
 	return chosen == PROBE_PLAN_BEFORE ? plan->before.length : 0;
 }
 
+static size_t plan_covers_part(const struct arch *arch, const struct plan *plan)
+{
+	return plan->part.length > arch->jump_length ? plan->part.length : arch->jump_length;
+}
+
 size_t plan_needs(const struct arch *arch, const struct plan *plan, enum probe_plan chosen)
 {
 	size_t needed;
@@ -497,7 +514,11 @@ size_t plan_needs(const struct arch *arch, const struct plan *plan, enum probe_p
 	case PROBE_PLAN_BEHIND:
 	case PROBE_PLAN_HOP:
 	case PROBE_PLAN_RELOCATE:
+	case PROBE_PLAN_TWIN:
 		needed = plan_move_of(plan, chosen)->offset + plan_move_of(plan, chosen)->length;
+		break;
+	case PROBE_PLAN_PART:
+		needed = plan->part.offset + plan_covers_part(arch, plan);
 		break;
 	case PROBE_PLAN_LONG_NOP:
 		needed = plan->nop_offset + plan->nop_length;
@@ -547,7 +568,7 @@ bool plan_holds(const struct arch *arch, const struct plan *plan, enum probe_pla
 	if (chosen == PROBE_PLAN_CALL)
 		return staying_holds(arch, plan, arch->toggle->offset, found) &&
 		       plan_holds_toggle(arch->toggle, plan, found + arch->toggle->offset);
-	if (chosen == PROBE_PLAN_BEHIND || chosen == PROBE_PLAN_HOP)
+	if (chosen == PROBE_PLAN_BEHIND || chosen == PROBE_PLAN_HOP || chosen == PROBE_PLAN_PART)
 		stays = plan_move_of(plan, chosen)->offset;
 	else if (chosen == PROBE_PLAN_LONG_NOP)
 		stays = plan->nop_offset;

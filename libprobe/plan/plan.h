@@ -57,6 +57,8 @@ struct plan {
 	 * those that allow no other plan that was asked for.
 	 */
 	struct plan_move before;
+	/* Sites with less room than that: tight.h. */
+	struct plan_move twin, part;
 	uint8_t before_bytes[PLAN_BEFORE_BYTES]; /* the file's, from pc - before.length on */
 };
 
@@ -90,6 +92,9 @@ extern const char plan_no_decoder[]; /* the error where code cannot be decoded *
 /* How far before pc the bytes begin that a plan changes or relies on. */
 size_t plan_starts_before(const struct plan *plan, enum probe_plan chosen);
 
+/* Is one of `length` bytes from an address on that of a site? */
+bool plan_has_site(const struct sdt_notes *notes, uint64_t start, size_t length);
+
 /* What a plan moves; NULL: nothing. */
 const struct plan_move *plan_move_of(const struct plan *plan, enum probe_plan chosen);
 /* Is its jump also that of another site? */
@@ -108,7 +113,7 @@ bool plan_holds_toggle(
 	const struct arch_toggle *toggle, const struct plan *plan, const uint8_t *found);
 
 /* The order in which plans are tried unless the user says otherwise. */
-enum { PLAN_DEFAULTS = 7 };
+enum { PLAN_DEFAULTS = 9 };
 extern const enum probe_plan plan_default_order[PLAN_DEFAULTS];
 
 /*

@@ -24,7 +24,9 @@ struct mending {
 /* From the patch on, what is written or relied on. */
 static size_t window_of(const struct reg_site *site)
 {
-	return site->covers > site->length ? site->covers : site->length;
+	size_t covers = site->covers > site->relies ? site->covers : site->relies;
+
+	return covers > site->length ? covers : site->length;
 }
 
 /* What the file holds where the patch replaces something, or relies on it. */

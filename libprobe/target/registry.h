@@ -99,7 +99,9 @@ struct reg_site {
 	uint8_t length; /* of the changed bytes */
 	uint8_t covers; /* bytes from `patch` on that the patch replaces or relies on */
 	uint8_t original[8], patched[8];
-	uint8_t pad[5];
+	uint8_t relies; /* of PROBE_PLAN_PART: how far it relies on bytes, if that is more; else 0
+			 */
+	uint8_t pad[4];
 	/*
 	 * Of a short jump: the address of the jump that it leads to, the bytes there before, and
 	 * the jump.

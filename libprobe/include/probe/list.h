@@ -27,9 +27,11 @@ enum probe_plan {
 	PROBE_PLAN_BEHIND,   /* a jump after the nop; the instructions there move */
 	PROBE_PLAN_BEFORE,   /* a jump before the nop; the instructions there move */
 	PROBE_PLAN_HOP,	     /* a short jump after the nop, to a jump in unused bytes near by */
-	PROBE_PLAN_CALL	     /* OCaml, traced: its call, led to us; we call the handler */
+	PROBE_PLAN_CALL,     /* OCaml, traced: its call, led to us; we call the handler */
+	PROBE_PLAN_TWIN,     /* a jump at the nop, and another one byte after it, for what enters */
+	PROBE_PLAN_PART	     /* a jump after the nop whose last bytes are the code's own */
 };
-#define PROBE_PLAN_COUNT 10
+#define PROBE_PLAN_COUNT 12
 
 /*
  * Returns the name of a plan: "toggle", "behind", "before", "call", "nop", "relocate", "pun",

@@ -212,11 +212,13 @@ go()
 	same "$what: $1" "$answer" "passed $passed wrong 0"
 }
 
-# pun_of NAMES...: sets `name` to the first that can be punned in this process
-pun_of()
+# one_of PLAN NAMES...: sets `name` to the first that allows a plan in this process
+one_of()
 {
+	local plan=$1
+	shift
 	for name; do
-		"$PROBECTL" enable -q --plan pun -p "$target_pid" "$name" 2>/dev/null || continue
+		"$PROBECTL" enable -q --plan "$plan" -p "$target_pid" "$name" 2>/dev/null || continue
 		"$PROBECTL" disable -q -p "$target_pid" "$name" || fail "$name: disable"
 		return 0
 	done
@@ -308,14 +310,16 @@ over()
 	same_state "$target_pid"
 }
 
-for plan in pun nop; do
+for plan in pun twin nop; do
 	start "$company" "$threads"
 	save_state "$target_pid"
 	names_of_plan=(company:five company:both5 company:both10)
-	[ "$plan" = nop ] || {
-		pun_of company:one company:end company:wide company:call && names_of_plan=("$name") ||
-			names_of_plan=()
-	}
+	if [ "$plan" != nop ]; then
+		name=
+		one_of "$plan" company:one company:end company:wide company:call || name=
+		[ -n "$name" ] || [ "$plan" = pun ] || die "no site can be a $plan"
+		names_of_plan=(${name:+"$name"})
+	fi
 	for name in "${names_of_plan[@]}"; do
 		offset=${offset_of[$name]}
 		[[ $name != company:both* ]] || offset=$((offset + 1)) # ours is in the second nop
@@ -323,6 +327,32 @@ for plan in pun nop; do
 	done
 	end_target
 done
+
+# Beside the first bytes of a jump after the nop: both count, whoever comes or leaves first.
+start "$company" "$threads"
+save_state "$target_pid"
+one_of part company:one company:end company:wide company:call ||
+	die "no part of a jump is possible"
+offset=${offset_of[$name]}
+for first in ours kernel; do
+	for leaves in ours kernel; do
+		what="$name, part, $first first, $leaves leaves first"
+		[ "$first" = ours ] || kernel_on -1 "$company" "$offset"
+		ended 0 enable -q -t count --plan part -p "$target_pid" "$name"
+		[ "$first" = kernel ] || kernel_on -1 "$company" "$offset"
+		go "both"
+		ours_count_of "$what" "$name" "$passed"
+		same "$what: the kernel's hits" "$(kernel_counts)" "$passed"
+		[ "$leaves" = ours ] || kernel_off
+		go "all, or we alone"
+		ended 0 disable -q -p "$target_pid" "$name"
+		go "ours are off"
+		[ "$leaves" = kernel ] || kernel_off
+		go "at the end"
+		same_state "$target_pid"
+	done
+done
+end_target
 
 # Both come and go at random, while threads run and one is just about to patch.
 start "$company" 2
@@ -337,8 +367,8 @@ ask run
 ) 2>/dev/null &
 comes_and_goes=$!
 while kill -0 "$comes_and_goes" 2>/dev/null; do
-	plan=$((RANDOM % 2))
-	plan=$([ "$plan" = 0 ] && echo pun,behind || echo nop,pun)
+	plans=("pun,behind" "nop,pun" "twin,part" "part,nop")
+	plan=${plans[RANDOM % 4]}
 	"$PROBECTL" enable -q --keep-going --plan "$plan" -p "$target_pid" 'company:*' >/dev/null 2>&1
 	"$PROBECTL" status -p "$target_pid" >/dev/null 2>&1
 	[ $((RANDOM % 2)) = 0 ] || "$PROBECTL" repair -p "$target_pid" >/dev/null 2>&1

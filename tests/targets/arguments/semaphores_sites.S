@@ -2,8 +2,8 @@
 /*
  * The second file of semaphores.c: the same as SEMAPHORES_DEFINE(semaphores_b, 2), with a
  * semaphore of its own, because its symbol is local, and with room for a jump after the nops
- * (see target_room_behind()). Also the probe stuck:site, which must be refused: a branch enters
- * the instruction after the nop, and as a jump its bytes point into the program.
+ * (see target_room_behind()). Also the probe stuck:site, which must be refused: nothing but a
+ * return follows the nop, too little is before it, and as a jump its bytes point into the program.
  */
 #include "../note.h"
 
@@ -44,12 +44,13 @@ semaphores_b_semaphore:
 	.type	semaphores_stuck, @function
 semaphores_stuck:
 	.cfi_startproc
+	mov	$1, %eax
 	test	%edi, %edi
 	jz	1f
 	PROBE_NOP stuck, site, "-4@%edi", stuck_site_semaphore
 1:
-	mov	$1, %eax
 	ret
+	.byte	0, 0, 0
 	.cfi_endproc
 	.size	semaphores_stuck, . - semaphores_stuck
 

@@ -110,6 +110,46 @@ static void a_pun_leads_where_the_bytes_say(void **state)
 	assert_int_equal(pun.step, 0x100);
 }
 
+/* Each choice: both jumps lead where they say, and few pages are chosen twice. */
+static void twins_share_their_bytes(void **state)
+{
+	size_t near = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < arch_x86_64.twin_choices; i++) {
+		struct arch_twin twin = arch_x86_64.twin(AT, i);
+
+		assert_int_equal(arch_x86_64.jump_target(AT, twin.bytes), twin.first);
+		assert_int_equal(arch_x86_64.jump_target(AT + 1, twin.bytes + 1), twin.second);
+		/* What is one page, and not a jump to anywhere in a jump to anywhere. */
+		near += twin.first / 4096 == twin.second / 4096;
+	}
+	assert_true(near > arch_x86_64.twin_choices / 4U);
+	assert_int_equal(arch_x86_64.twin(AT, 16).second, AT + 6 + 0x01010100);
+	assert_int_equal(arch_x86_64.twin(AT, 32).second, AT + 6 - 0x00000010);
+}
+
+/* The first bytes are chosen, the last ones are the code's. */
+static void a_part_of_a_jump_leads_near(void **state)
+{
+	static const uint8_t bytes[] = {0x48, 0x89, 0xc7, 0x83, 0xc0};
+	static const uint64_t sizes[] = {1, 0x100, 0x10000, 0x1000000};
+	const uint64_t high = AT + 5 - UINT64_C(0x100000000);
+
+	(void)state;
+	for (unsigned int k = 1; k < 5; k++) {
+		struct arch_extent to = arch_x86_64.part(bytes, AT, k);
+		uint8_t jump[ARCH_JUMP_MAX];
+
+		assert_int_equal(to.size, sizes[k - 1]);
+		assert_int_equal(to.start, high + (0xc083c789 & ~(to.size - 1)));
+		for (uint64_t at = to.start; at < to.start + to.size; at += to.size / 2 + 1) {
+			assert_int_equal(arch_x86_64.jump(AT, at, jump), 5);
+			assert_memory_equal(jump + k, bytes + k, 5 - k);
+		}
+	}
+}
+
 static void a_nop_keeps_what_others_need(void **state)
 {
 	static const uint8_t five[] = {0x0f, 0x1f, 0x44, 0, 0}, odd[] = {0x66, 0x0f, 0x1f, 0x40, 0};
@@ -159,6 +199,8 @@ int main(void)
 		cmocka_unit_test(what_is_filled_stops_whoever_comes),
 		cmocka_unit_test(a_jump_leads_where_it_says),
 		cmocka_unit_test(a_pun_leads_where_the_bytes_say),
+		cmocka_unit_test(twins_share_their_bytes),
+		cmocka_unit_test(a_part_of_a_jump_leads_near),
 		cmocka_unit_test(a_nop_keeps_what_others_need),
 		cmocka_unit_test(aarch64_knows_its_nop_and_its_breakpoints),
 	};

@@ -342,6 +342,65 @@ static void test_before(void **state)
 	assert_null(plans[0].before.cannot);
 }
 
+/* Jumps in less room than theirs, where nothing else that is asked for is possible. */
+static void test_tight(void **state)
+{
+	static const enum probe_plan tight[] = {PROBE_PLAN_TWIN, PROBE_PLAN_PART},
+				     either[] = {PROBE_PLAN_PUN, PROBE_PLAN_TWIN};
+	static const char body[] =
+		"f: .cfi_startproc\nsite_a: nop\n1: lea 0x1000(%rax), %rax\n dec %rdi\n jnz 1b\n "
+		"ret\n"
+		" .cfi_endproc\n"
+		"g: .cfi_startproc\nsite_b: nop\n cwtl\n cwtl\n cwtl\n1: cwtl\n cwtl\n dec %rdi\n"
+		" jnz 1b\n ret\n .cfi_endproc\n"
+		"h: .cfi_startproc\nsite_c: nop\n1: cwtl\n2: cwtl\n cwtl\n cwtl\n cwtl\n dec %rdi\n"
+		" jnz 1b\n js 2b\n ret\n .cfi_endproc\n"
+		"i: .cfi_startproc\nsite_d: nop\n cwtl\n cwtl\nsite_e: nop\n"
+		" lea 0x1000(%rax), %rax\n ret\n .cfi_endproc\n"
+		" .balign 4096\n .skip 4094\n"
+		"j: .cfi_startproc\nsite_f: nop\n lea 0x1000(%rax), %rax\n ret\n .cfi_endproc\n"
+		" .balign 4096\n .skip 4091\n"
+		"k: .cfi_startproc\nsite_g: nop\n lea 0x1000(%rax), %rax\n ret\n .cfi_endproc\n"
+		" NOTE a\n NOTE b\n NOTE c\n NOTE d\n NOTE e\n NOTE f\n NOTE g\n";
+	static const char near_site[] = "another site is in the bytes after the nop";
+	static const char entered[] = "a branch enters the instructions after the nop";
+	static const char page_end[] = "a page ends in the bytes after the nop";
+	static const struct {
+		uint8_t twin, part, jump;
+		const char *no_twin, *no_part;
+	} rows[] = {
+		{8, 0, 0, NULL, entered},
+		{0, 3, 3, entered, NULL},
+		{0, 0, 0, entered, entered},
+		{0, 0, 0, near_site, near_site},
+		{8, 7, 4, NULL, NULL},
+		{0, 7, 1, page_end, NULL},
+		{0, 7, 4, page_end, NULL},
+	};
+	struct plan plans[7];
+
+	(void)state;
+	assert_int_equal(plans_by(body, tight, 2, plans, 7), 7);
+	for (size_t i = 0; i < 7; i++) {
+		assert_int_equal(plans[i].twin.length, rows[i].twin);
+		assert_int_equal(plans[i].part.length, rows[i].part);
+		if (rows[i].part)
+			assert_int_equal(plans[i].part.jump, rows[i].jump);
+		assert_true(!rows[i].no_twin == !plans[i].twin.cannot);
+		assert_true(!rows[i].no_part == !plans[i].part.cannot);
+		if (rows[i].no_twin)
+			assert_string_equal(plans[i].twin.cannot, rows[i].no_twin);
+		if (rows[i].no_part)
+			assert_string_equal(plans[i].part.cannot, rows[i].no_part);
+	}
+	/* A better plan is possible: the proof is not made. */
+	assert_int_equal(plans_by(body, either, 2, plans, 7), 7);
+	assert_int_equal(plans[0].twin.length, 0);
+	assert_null(plans[0].twin.cannot);
+	/* The other site's nop keeps the first one from being a pun. */
+	assert_string_equal(plans[3].twin.cannot, near_site);
+}
+
 /* Where another tool may put a breakpoint must be no part of the distance that a pun jumps. */
 static void test_pun_of_another_site(void **state)
 {
@@ -461,6 +520,7 @@ int main(void)
 		cmocka_unit_test(test_long_nops),
 		cmocka_unit_test(test_other_plans),
 		cmocka_unit_test(test_before),
+		cmocka_unit_test(test_tight),
 		cmocka_unit_test(test_pun_of_another_site),
 		cmocka_unit_test(test_toggle),
 		cmocka_unit_test(test_entries),
