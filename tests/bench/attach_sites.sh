@@ -12,7 +12,8 @@ need_attach
 runs=${1:-60}
 [ $# = 0 ] || shift
 asked=" $* "
-plans=(behind hop pun nop before)
+plans=(behind hop pun nop before twin part)
+as_user= # what a program is launched by
 export USE_ZEND_DTRACE=1
 
 # Programs that wait for a line wait for it here.
@@ -59,13 +60,30 @@ attach()
 	kill -KILL "$pid"
 	wait "$pid" 2>/dev/null
 }
+# attach_backend: the same of a backend of PostgreSQL, a process for each, while pgbench uses it
+attach_backend()
+{
+	local client pid
+	"$pg_bin/pgbench" -n -S -c 1 -T 60 >/dev/null 2>&1 &
+	client=$!
+	until_it has_backend || echo failed
+	pid=$(pg_backends | head -n 1)
+	"$PROBECTL" enable -q -p "$pid" 'postgresql:*' >/dev/null 2>>"$SCRATCH/messages" ||
+		echo failed
+	plans_of "$pid" postgresql
+	kill -KILL "$client"
+	wait "$client" 2>/dev/null
+	until_it has_no_backend || echo failed
+}
+has_backend() { [ -n "$(pg_backends)" ]; }
+has_no_backend() { ! has_backend; }
 # launch PROVIDERS PROGRAM…: the same of one that `probectl run` starts
 launch()
 {
 	local providers=$1 runner pid
 	shift
 	: >"$SCRATCH/run.err"
-	"$PROBECTL" run -v "/^($providers):/" -- "$@" <"$SCRATCH/line" >/dev/null \
+	$as_user "$PROBECTL" run -v "/^($providers):/" -- "$@" <"$SCRATCH/line" >/dev/null \
 		2>"$SCRATCH/run.err" &
 	runner=$!
 	until_it is_enabled || echo failed
@@ -89,17 +107,47 @@ row()
 		}'
 }
 
+is_asked() { [ "$asked" = "  " ] || [[ $asked == *" $1 "* ]]; }
+
 # measure NAME PROVIDERS PROGRAM…
 measure()
 {
 	local name=$1 i
 	shift
-	[ "$asked" = "  " ] || [[ $asked == *" $name "* ]] || return
+	is_asked "$name" || return
+	have "$2" || {
+		echo "note: $name is not measured: there is no $2" >&2
+		return
+	}
 	for ((i = 0; i < runs; i++)); do attach "$@"; done >"$SCRATCH/attached"
 	row "$name" attaches <"$SCRATCH/attached"
 	for ((i = 0; i < runs; i++)); do launch "$@"; done >"$SCRATCH/launched"
 	row "$name" launches <"$SCRATCH/launched"
 }
+
+# A server's backends, and a server for one user, which waits for a line.
+measure_postgres()
+{
+	local i
+	is_asked postgres || return
+	[ -x "$pg_bin/postgres" ] || {
+		echo "note: postgres is not measured: there is no $pg_bin/postgres" >&2
+		return
+	}
+	pg_start
+	pg_bench_init
+	for ((i = 0; i < runs; i++)); do attach_backend; done >"$SCRATCH/attached"
+	row postgres attaches <"$SCRATCH/attached"
+	pg_stop
+	as_user=pg_as_user
+	for ((i = 0; i < runs; i++)); do
+		launch postgresql "$pg_bin/postgres" --single -D "$pg_dir/data" postgres
+	done >"$SCRATCH/launched"
+	as_user=
+	row postgres launches <"$SCRATCH/launched"
+}
+
+have() { command -v "$1" >/dev/null; }
 
 header="| program | runs | sites |" line="|---|---|---|"
 for plan in "${plans[@]}" refused; do
@@ -107,19 +155,21 @@ for plan in "${plans[@]}" refused; do
 done
 printf '%s\n%s\n' "$header" "$line"
 
-have() { command -v "$1" >/dev/null; }
-! have /usr/bin/python3.11 || measure python3.11 python /usr/bin/python3.11 -c 'input()'
-! have php8.2 || measure php8.2 php php8.2 -n -r 'fgets(STDIN);'
-! have ruby || measure ruby3.1 ruby ruby --disable-all -e 'STDIN.gets'
-! have gdb || measure libstdc++ libstdcxx gdb -q -nx
-! have node || measure node 'node|libstdcxx' node -e 'process.stdin.resume()'
-if have javac; then
+measure_postgres
+measure python3.11 python /usr/bin/python3.11 -c 'input()'
+measure php8.2 php php8.2 -n -r 'fgets(STDIN);'
+measure ruby3.1 ruby ruby --disable-all -e 'STDIN.gets'
+measure libstdc++ libstdcxx gdb -q -nx
+measure node 'node|libstdcxx' node -e 'process.stdin.resume()'
+if ! have javac; then
+	echo "note: no JVM is measured: there is no javac" >&2
+else
 	cat >"$SCRATCH/Stay.java" <<-'JAVA'
 		class Stay { public static void main(String[] a) throws Exception { System.in.read(); } }
 	JAVA
 	javac -d "$SCRATCH" "$SCRATCH/Stay.java" || die "javac failed"
 	for jvm in /usr/lib/jvm/java-17-openjdk-amd64 /usr/lib/jvm/temurin-25-jdk-amd64; do
-		[ ! -x "$jvm/bin/java" ] || measure "${jvm##*/}" 'hotspot|hotspot_jni|libstdcxx' \
+		measure "${jvm##*/}" 'hotspot|hotspot_jni|libstdcxx' \
 			"$jvm/bin/java" -Xshare:auto -cp "$SCRATCH" Stay
 	done
 fi
