@@ -20,7 +20,6 @@
 #include "libprobe/target/site.h"
 #include "libprobe/target/space.h"
 
-static const char crosses[] = "the jump would cross a page, and could not be written in one step";
 static const char overlaps[] = "its bytes overlap those of another patched site";
 
 static const char no_spare_left[] = "the bytes near by that a short jump could lead to are taken";
@@ -174,7 +173,7 @@ static const char *check_plan(struct install *a, const struct claims *claims,
 		return changed;
 	}
 	if (crosses_page(claim.start, claim.written_end - claim.start))
-		return crosses;
+		return plan_crosses;
 	reason = has_boundary(a, site, plan) ? windows_reason(&a->transaction->windows, a->change)
 					     : NULL;
 	if (reason)

@@ -71,6 +71,8 @@ const char plan_entry_provider[] = "probectl";
 
 const char plan_impossible[] = "none of the requested plans is possible there";
 
+const char plan_crosses[] = "the jump would cross a page, and could not be written in one step";
+
 const char plan_no_decoder[] =
 	"libcapstone.so.4 cannot be loaded: is it installed, and is there enough memory?";
 
@@ -332,12 +334,12 @@ static struct probe_error *plan_moves(const struct planning *p, bool behind, boo
 	return prove_moves(p, asked);
 }
 
-/* Is the jump behind possible wherever the object is mapped? */
-static bool fits_behind(const struct plan *plan)
+/* Can instructions be moved, and a jump be written there, wherever the object is mapped? */
+static bool fits(const struct plan *plan, const struct plan_move *move)
 {
-	uint64_t patch = plan->pc + plan->behind.offset;
+	uint64_t patch = plan->pc + move->offset;
 
-	return plan->behind.length && patch / PAGE == (patch + plan->behind.jump - 1) / PAGE;
+	return move->length && patch / PAGE == (patch + move->jump - 1) / PAGE;
 }
 
 /* Hops, if the jump behind is not possible; at a function's entry other plans are used. */
@@ -351,14 +353,15 @@ static struct probe_error *plan_hops(const struct planning *p)
 
 		plan->hop.offset = plan->behind.offset;
 		if (plan->byte_count && !plan->ocaml && plan->hop.offset &&
-			nop_at(p->arch, plan, 0) && !fits_behind(plan))
+			nop_at(p->arch, plan, 0) && !fits(plan, &plan->behind))
 			p->proofs[asked++] = ask(plan, &plan->hop);
 	}
 	for (size_t i = 0; i < p->neighbours.count; i++) {
 		struct plan *before = &p->neighbours.items[i].plan;
+		const struct plan *after = &p->plans[p->neighbours.items[i].of];
 
 		before->hop.offset = before->behind.offset;
-		if (!fits_behind(&p->plans[p->neighbours.items[i].of]))
+		if (!fits(after, &after->behind))
 			p->proofs[asked++] = ask(before, &before->hop);
 	}
 	error = prove_moves(p, asked);
@@ -441,11 +444,11 @@ static bool is_possible(const struct plan *plan, enum probe_plan asked)
 	case PROBE_PLAN_CALL:
 		return plan->ocaml;
 	case PROBE_PLAN_BEHIND:
-		return plan->behind.length > 0;
+		return fits(plan, &plan->behind);
 	case PROBE_PLAN_LONG_NOP:
 		return plan->nop_length > 0;
 	case PROBE_PLAN_RELOCATE:
-		return plan->relocate.length > 0;
+		return fits(plan, &plan->relocate);
 	case PROBE_PLAN_BEFORE:
 		return plan->before.length > 0;
 	case PROBE_PLAN_TWIN:
@@ -453,7 +456,7 @@ static bool is_possible(const struct plan *plan, enum probe_plan asked)
 	case PROBE_PLAN_PART:
 		return plan->part.length > 0;
 	case PROBE_PLAN_HOP:
-		return plan->hop.length > 0 && plan->spare_count > 0;
+		return fits(plan, &plan->hop) && plan->spare_count > 0;
 	case PROBE_PLAN_PUN: /* the kernel may write the long nop that it would jump by */
 		return plan->short_nop && !plan->nop_length && !plan->ocaml && !plan->pun_cannot;
 	case PROBE_PLAN_NONE:
@@ -467,7 +470,9 @@ const char *plan_reason(const struct plan *plan, const enum probe_plan *order, s
 {
 	const char *reason = plan->byte_count ? NULL : "its address is not in the code of the file";
 
-	for (size_t i = 0; i < count && !reason; i++)
+	for (size_t i = 0; i < count && !reason; i++) {
+		const struct plan_move *move = plan_move_of(plan, order[i]);
+
 		reason = order[i] == PROBE_PLAN_BEHIND	   ? plan->behind.cannot
 			 : order[i] == PROBE_PLAN_RELOCATE ? plan->relocate.cannot
 			 : order[i] == PROBE_PLAN_BEFORE   ? plan->before.cannot
@@ -476,6 +481,9 @@ const char *plan_reason(const struct plan *plan, const enum probe_plan *order, s
 			 : order[i] == PROBE_PLAN_TWIN	   ? plan->twin.cannot
 			 : order[i] == PROBE_PLAN_PART	   ? plan->part.cannot
 							   : NULL;
+		if (!reason && move && move->length && !fits(plan, move))
+			reason = plan_crosses;
+	}
 	return reason;
 }
 

@@ -87,6 +87,7 @@ enum probe_plan plan_choose(const struct plan *plan, const enum probe_plan *orde
 /* Why instructions that plans of `order` would move must stay; NULL: nothing speaks against it. */
 const char *plan_reason(const struct plan *plan, const enum probe_plan *order, size_t count);
 extern const char plan_impossible[]; /* where there is no better reason */
+extern const char plan_crosses[];    /* a page's end */
 extern const char plan_no_decoder[]; /* the error where code cannot be decoded */
 
 /* How far before pc the bytes begin that a plan changes or relies on. */

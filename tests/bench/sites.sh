@@ -7,7 +7,7 @@ set -u
 export LC_ALL=C.UTF-8
 cd "$(dirname "$0")/../.." || exit 1
 PROBECTL=${PROBECTL:-${BUILD:-build}/probectl}
-plans=(behind hop pun nop toggle before refused)
+plans=(behind hop pun nop toggle before twin part refused)
 
 command -v jq >/dev/null || {
 	echo "jq is not installed" >&2

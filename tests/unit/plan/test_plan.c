@@ -342,6 +342,28 @@ static void test_before(void **state)
 	assert_null(plans[0].before.cannot);
 }
 
+/* No jump is written across the end of a page: the file tells where that is. */
+static void test_page_end(void **state)
+{
+	static const enum probe_plan behind = PROBE_PLAN_BEHIND;
+	static const char body[] =
+		" .balign 4096\n .skip 4090\n"
+		"f: .cfi_startproc\nsite_a: nop\n lea 0x1000(%rax), %rax\n ret\n .cfi_endproc\n"
+		" .balign 4096\n .skip 4091\n"
+		"g: .cfi_startproc\nsite_b: nop\n lea 0x1000(%rax), %rax\n ret\n .cfi_endproc\n"
+		" NOTE a\n NOTE b\n";
+	const char *reason;
+	struct plan plans[2];
+
+	(void)state;
+	assert_int_equal(plans_of(body, plans, 2), 2);
+	assert_int_equal(plan_choose(&plans[0], &behind, 1, &reason), PROBE_PLAN_BEHIND);
+	assert_int_equal(plan_choose(&plans[1], &behind, 1, &reason), PROBE_PLAN_REFUSED);
+	assert_string_equal(
+		reason, "the jump would cross a page, and could not be written in one step");
+	assert_int_not_equal(choose_first(&plans[1], &reason), PROBE_PLAN_BEHIND);
+}
+
 /* Jumps in less room than theirs, where nothing else that is asked for is possible. */
 static void test_tight(void **state)
 {
@@ -520,6 +542,7 @@ int main(void)
 		cmocka_unit_test(test_long_nops),
 		cmocka_unit_test(test_other_plans),
 		cmocka_unit_test(test_before),
+		cmocka_unit_test(test_page_end),
 		cmocka_unit_test(test_tight),
 		cmocka_unit_test(test_pun_of_another_site),
 		cmocka_unit_test(test_toggle),
