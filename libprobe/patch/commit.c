@@ -25,6 +25,8 @@ struct commit {
 	struct transaction *transaction;
 	struct commit_site *sites;
 	size_t site_count;
+	size_t *hops; /* indices of those whose jump leads over another one */
+	size_t hop_count;
 };
 
 static const struct install_site *site_of(const struct commit_site *at)
@@ -88,6 +90,22 @@ static struct probe_error *describe_edit(const struct commit_site *at, struct ed
 				      "no stub can be placed near %#jx", (uintmax_t)as->reg.pc);
 }
 
+static bool find_hops(struct commit *c)
+{
+	for (size_t k = 0; k < c->site_count; k++) {
+		size_t *hops;
+
+		if (!site_of(&c->sites[k])->reg.hop)
+			continue;
+		hops = array_grow(c->hops, c->hop_count, sizeof(*hops));
+		if (!hops)
+			return false;
+		c->hops = hops;
+		hops[c->hop_count++] = k;
+	}
+	return true;
+}
+
 static bool find_sites(struct commit *c)
 {
 	for (const struct install *a = c->transaction->installs; a; a = a->next)
@@ -105,7 +123,7 @@ static bool find_sites(struct commit *c)
 			sites[c->site_count++] = (struct commit_site){as->reg.patch, a, i};
 		}
 	ARRAY_SORT(c->sites, c->site_count, patch);
-	return true;
+	return find_hops(c);
 }
 
 static struct probe_error *prepare_text(struct commit *c)
@@ -202,36 +220,51 @@ static bool has_hop(const struct commit_site *at)
 	return site_has_hop(&site_of(at)->reg, at->install->change->pid);
 }
 
-/* Compares the bytes of all sites with what their plans were made for. */
-static struct probe_error *verify(const struct commit *c)
+/* Compares the bytes of a site with what its plan was made for. */
+static struct probe_error *verify_bytes(const struct commit *c, size_t k)
 {
 	const struct edits *text = &c->transaction->text;
+	const struct commit_site *at = &c->sites[k];
+	const uint8_t *found = edits_found(text, 2 * k);
+	const struct select_probe *probe = &at->install->selection->probes[selected(at)->probe];
+
+	at->install->change->gone |= !found;
+	at->install->change->differs |= found && !is_expected(at, found);
+	if (!found)
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"%s:%s: there is no memory at %#jx: %s was closed", probe->provider,
+			probe->name, (uintmax_t)text->items[2 * k].address, probe->module->path);
+	if (!is_expected(at, found))
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"%s:%s: the memory at %#jx does not hold what %s holds: another tool may "
+			"have patched it",
+			probe->provider, probe->name, (uintmax_t)text->items[2 * k].address,
+			probe->module->path);
+	return NULL;
+}
+
+static struct probe_error *verify_hop(const struct commit *c, size_t k)
+{
+	const struct commit_site *at = &c->sites[k];
+	const struct select_probe *probe = &at->install->selection->probes[selected(at)->probe];
+
+	if (has_hop(at))
+		return NULL;
+	return probe_error_new(PROBE_ERROR_REFUSED,
+		"%s:%s: the jump at %#jx was overwritten by another tool", probe->provider,
+		probe->name, (uintmax_t)site_of(at)->reg.hop);
+}
+
+/* All sites; but not the bytes that have been compared before the stop, if they are the same. */
+static struct probe_error *verify(const struct commit *c)
+{
+	bool is_known = edits_are_as_noted(&c->transaction->text);
 	struct probe_error *error = NULL;
 
-	for (size_t k = 0; k < c->site_count && !error; k++) {
-		const struct commit_site *at = &c->sites[k];
-		const uint8_t *found = edits_found(text, 2 * k);
-		const struct select_probe *probe =
-			&at->install->selection->probes[selected(at)->probe];
-
-		at->install->change->gone |= !found;
-		at->install->change->differs |= found && !is_expected(at, found);
-		if (!found)
-			error = probe_error_new(PROBE_ERROR_REFUSED,
-				"%s:%s: there is no memory at %#jx: %s was closed", probe->provider,
-				probe->name, (uintmax_t)text->items[2 * k].address,
-				probe->module->path);
-		else if (!is_expected(at, found))
-			error = probe_error_new(PROBE_ERROR_REFUSED,
-				"%s:%s: the memory at %#jx does not hold what %s holds: another "
-				"tool may have patched it",
-				probe->provider, probe->name, (uintmax_t)text->items[2 * k].address,
-				probe->module->path);
-		else if (site_of(at)->reg.hop && !has_hop(at))
-			error = probe_error_new(PROBE_ERROR_REFUSED,
-				"%s:%s: the jump at %#jx was overwritten by another tool",
-				probe->provider, probe->name, (uintmax_t)site_of(at)->reg.hop);
-	}
+	for (size_t k = 0; k < c->site_count && !error && !is_known; k++)
+		error = verify_bytes(c, k);
+	for (size_t i = 0; i < c->hop_count && !error; i++)
+		error = verify_hop(c, c->hops[i]);
 	return error;
 }
 
@@ -370,6 +403,8 @@ struct probe_error *install_patch(struct transaction *t)
 	if (!error)
 		error = verify(&c);
 	if (!error)
+		error = edits_note(&t->text);
+	if (!error)
 		error = edits_pretouch(&t->text, t->change->mem);
 	if (!error)
 		error = prepare_windows(&c);
@@ -381,5 +416,6 @@ struct probe_error *install_patch(struct transaction *t)
 	if (error)
 		transaction_uncount(t);
 	free(c.sites);
+	free(c.hops);
 	return error;
 }

@@ -36,6 +36,7 @@ void edits_deinit(struct edits *edits)
 	free(edits->before);
 	free(edits->after);
 	free(edits->pieces);
+	free(edits->noted);
 	*edits = (struct edits){0};
 }
 
@@ -137,6 +138,33 @@ const uint8_t *edits_found(const struct edits *edits, size_t i)
 
 	return span->readable ? edits->before + span->offset + (item->address - span->address)
 			      : NULL;
+}
+
+static bool all_readable(const struct edits *edits)
+{
+	for (size_t i = 0; i < edits->span_count; i++)
+		if (!edits->spans[i].readable)
+			return false;
+	return true;
+}
+
+struct probe_error *edits_note(struct edits *edits)
+{
+	free(edits->noted);
+	edits->noted = NULL;
+	if (!all_readable(edits))
+		return NULL;
+	edits->noted = array_resident(edits->size + 1);
+	if (!edits->noted)
+		return probe_error_no_memory();
+	memcpy(edits->noted, edits->before, edits->size);
+	return NULL;
+}
+
+bool edits_are_as_noted(const struct edits *edits)
+{
+	return edits->noted && all_readable(edits) &&
+	       memcmp(edits->noted, edits->before, edits->size) == 0;
 }
 
 /* ---- Writing -------------------------------------------------------------------------- */

@@ -48,6 +48,7 @@ struct edits {
 	size_t size;		     /* of each buffer */
 	uint8_t *before, *after;     /* what was read, and what is written */
 	struct memory_piece *pieces; /* the spans, for reading */
+	uint8_t *noted;		     /* see edits_note(); NULL: nothing */
 };
 
 /* NULL without memory. The pointer is valid until the next call. */
@@ -65,6 +66,13 @@ PROBE_MUST_CHECK struct probe_error *edits_read(struct edits *edits, pid_t pid);
 
 /* What edits_read() found at the i-th place; NULL if it is not mapped. */
 const uint8_t *edits_found(const struct edits *edits, size_t i);
+
+/*
+ * Notes what edits_read() has found, for edits_are_as_noted(): does the last edits_read() find the
+ * same, everywhere? Then the caller need not examine it again. Errors: PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *edits_note(struct edits *edits);
+bool edits_are_as_noted(const struct edits *edits);
 
 /*
  * Makes the pages to be written private copies by writing back their own bytes, because copying

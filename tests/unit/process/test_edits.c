@@ -117,6 +117,32 @@ static void test_many(void **state)
 	assert_memory_equal(h->memory, wanted, sizeof(wanted));
 }
 
+/* What was examined need not be again as long as it is there, and the same. */
+static void test_noted(void **state)
+{
+	struct host *h = *state;
+
+	assert_non_null(edits_add(&h->edits, at(h, 100), 5));
+	add_write(h, PAGE + 7, 1, 3);
+	no_error(edits_prepare(&h->edits));
+	assert_false(edits_are_as_noted(&h->edits));
+	no_error(edits_read(&h->edits, getpid()));
+	assert_false(edits_are_as_noted(&h->edits));
+	no_error(edits_note(&h->edits));
+	no_error(edits_read(&h->edits, getpid()));
+	assert_true(edits_are_as_noted(&h->edits));
+	no_error(edits_write(&h->edits, h->mem));
+	no_error(edits_read(&h->edits, getpid()));
+	assert_false(edits_are_as_noted(&h->edits));
+	no_error(edits_note(&h->edits));
+	assert_true(edits_are_as_noted(&h->edits));
+	munmap(h->memory + PAGE, PAGE);
+	no_error(edits_read(&h->edits, getpid()));
+	assert_false(edits_are_as_noted(&h->edits));
+	no_error(edits_note(&h->edits)); /* something is missing: nothing is noted */
+	assert_false(edits_are_as_noted(&h->edits));
+}
+
 /* Only adjacent places are written together: bytes in between are not ours. */
 static void test_gaps(void **state)
 {
@@ -342,6 +368,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_nothing),
 		TEST(test_many),
+		TEST(test_noted),
 		TEST(test_gaps),
 		TEST(test_taken_back),
 		TEST(test_unreadable),
