@@ -262,11 +262,31 @@ static __attribute__((noinline)) void touch_stack(void)
 	explicit_bzero(bytes, sizeof(bytes));
 }
 
+/* The thread to be near to: the only one, or the only one that runs. NULL: several do, or none. */
+static const struct control_thread *busiest(const struct control *control)
+{
+	const struct control_thread *found = control->count == 1 ? control->threads : NULL;
+
+	for (size_t i = 0; i < control->count && control->count > 1; i++) {
+		if (control->threads[i].was_asleep)
+			continue;
+		if (found)
+			return NULL;
+		found = &control->threads[i];
+	}
+	return found;
+}
+
 /* The last step before threads are interrupted. */
 static void get_ready(struct control *control)
 {
+	const struct control_thread *near;
+
 	remaining_free(control->remaining);
 	control->remaining = remaining_look(control->threads, control->count);
+	near = busiest(control);
+	if (near)
+		nearby_move(near->pid, near->tid);
 	pause_look(control);
 	touch_stack();
 	control_signals_take(&control->signals);
@@ -415,6 +435,9 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	control->guests = children_sharing(control->pid);
 	error = seize_new(control, &added);
 	get_ready(control);
+	/* Each process that is looked at now is not while the threads stand still. */
+	if (!error)
+		error = add_new_guests(control, loadavg, &last_pid);
 	while (!error && added && !*again_ret) {
 		*again_ret = !interrupt(control, stopped);
 		stopped = control->count;
@@ -478,8 +501,6 @@ static struct probe_error *stop_one(struct control *control, pid_t tid)
 
 	if (error || !attached)
 		return error;
-	/* Each call that it is going to make for us is two stops. */
-	nearby_move(control->pid, tid);
 	get_ready(control);
 	if (!interrupt(control, 0))
 		control_calm(control);

@@ -319,7 +319,11 @@ static void let_run(const struct change *change)
 		nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS - since}, NULL);
 }
 
-/* Lets the stopped threads go, and notes how long they stood. */
+/*
+ * Lets the stopped threads go, and notes how long they stood. One that stood on our processor
+ * (libprobe/thread/nearby.h) would wait there for us: we sleep, so that it goes on at once, and
+ * wake up on a processor that is idle.
+ */
 static void resume(struct change *change)
 {
 	uint64_t ns = control_resume(&change->control);
@@ -327,6 +331,7 @@ static void resume(struct change *change)
 	if (ns > change->stop_ns)
 		change->stop_ns = ns;
 	change->resumed_ns = clock_monotonic_ns();
+	nanosleep(&(struct timespec){.tv_nsec = 1}, NULL);
 }
 
 struct probe_error *change_stop(struct change *change)
