@@ -34,6 +34,7 @@
 #include "libprobe/thread/choose.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/thread/nearby.h"
+#include "libprobe/stop/prepared.h"
 #include "libprobe/stop/reap.h"
 #include "libprobe/thread/registers.h"
 #include "libprobe/stop/remaining.h"
@@ -41,8 +42,7 @@
 #include "libprobe/thread/urgent.h"
 #include "libprobe/stop/wait.h"
 
-#define PATIENCE_NS UINT64_C(8000000000) /* until no thread is in vfork(2) */
-#define PASS_NS UINT64_C(2000000000)	 /* until a thread that was let go stops again */
+#define PASS_NS UINT64_C(2000000000) /* until a thread that was let go stops again */
 
 enum {
 	LOOK_NS = 1000000,
@@ -291,6 +291,10 @@ static void get_ready(struct control *control)
 	touch_stack();
 	control_signals_take(&control->signals);
 	control->attributes = urgent_begin();
+	/* Here, as near to the stop as can be, and on the same processor: it is about caches. */
+	if (control->coming)
+		prepared_touch(control->pid, control->coming);
+	control->coming = NULL;
 }
 
 static void ask_to_stop(struct control_thread *thread)
@@ -464,7 +468,7 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 
 struct probe_error *control_stop(pid_t pid, pid_t lender, struct control *ret)
 {
-	return control_stop_within(pid, lender, PATIENCE_NS, ret);
+	return control_stop_within(pid, lender, CONTROL_PATIENCE_NS, ret);
 }
 
 struct probe_error *control_stop_within(
@@ -509,7 +513,7 @@ static struct probe_error *stop_one(struct control *control, pid_t tid)
 
 struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, struct control *ret)
 {
-	return control_borrow_within(pid, seccomp, PATIENCE_NS, ret);
+	return control_borrow_within(pid, seccomp, CONTROL_PATIENCE_NS, NULL, ret);
 }
 
 /* Why no thread of a process can be had, or NULL where it is worth another look. */
@@ -544,15 +548,15 @@ static bool is_borrowed(struct control *control, struct choose_unable *unable)
 	return false;
 }
 
-struct probe_error *control_borrow_within(
-	pid_t pid, const struct seccomp *seccomp, uint64_t patience_ns, struct control *ret)
+struct probe_error *control_borrow_within(pid_t pid, const struct seccomp *seccomp,
+	uint64_t patience_ns, const struct control_coming *coming, struct control *ret)
 {
 	uint64_t deadline = clock_monotonic_ns() + patience_ns;
 	struct choose_unable unable = {.count = 0};
 	struct probe_error *error = NULL;
 	int passes = 0;
 
-	*ret = (struct control){.pid = pid, .seccomp = seccomp};
+	*ret = (struct control){.pid = pid, .seccomp = seccomp, .coming = coming};
 	while (!error) {
 		pid_t tid = 0;
 

@@ -52,11 +52,19 @@ struct control {
 	uint64_t waited_ns;	       /* our own time without a processor before it; see pause.h */
 	uint64_t longest_ns;	       /* the longest pause that has ended */
 	const struct seccomp *seccomp; /* which of them may run calls; borrowed. NULL: all */
+	const struct control_coming *coming; /* until they are stopped; borrowed. NULL: nothing */
 };
 
 enum { CONTROL_TEXT_MAX = ARCH_FRAME_TEXT };
 
 struct prepared;
+
+/* What the first call in a thread will need, and can be made ready before the stop. */
+struct control_coming {
+	const struct rooms *rooms;
+	const struct arch_gadgets *gadgets;
+	struct prepared *prepared;
+};
 
 /* A system call to run in the target. */
 struct control_call {
@@ -81,6 +89,9 @@ struct control_call {
 	 */
 	bool lets_go, is_unseen;
 };
+
+/* How long to wait for threads that cannot stop, if nobody waits for us. */
+#define CONTROL_PATIENCE_NS UINT64_C(8000000000)
 
 /*
  * Stops every thread of a process, also those being created meanwhile, and of the processes
@@ -111,13 +122,14 @@ PROBE_MUST_CHECK struct probe_error *control_borrow(
 	pid_t pid, const struct seccomp *seccomp, struct control *ret);
 
 /*
- * The same, and other processes wait for us meanwhile: after `patience_ns` a thread that
- * cannot stop is an error (PROBE_ERROR_STATE). Nobody stands still then.
+ * The same, for a certain time: after `patience_ns` a thread that cannot stop is an error
+ * (PROBE_ERROR_STATE). Nobody stands still then. `coming` may be NULL; it is borrowed until the
+ * thread has stopped.
  */
 PROBE_MUST_CHECK struct probe_error *control_stop_within(
 	pid_t pid, pid_t lender, uint64_t patience_ns, struct control *ret);
-PROBE_MUST_CHECK struct probe_error *control_borrow_within(
-	pid_t pid, const struct seccomp *seccomp, uint64_t patience_ns, struct control *ret);
+PROBE_MUST_CHECK struct probe_error *control_borrow_within(pid_t pid, const struct seccomp *seccomp,
+	uint64_t patience_ns, const struct control_coming *coming, struct control *ret);
 
 /*
  * waitpid(2) for the stops of a traced thread: `tid` when it has stopped, 0 with

@@ -116,6 +116,31 @@ struct probe_error *prepared_place(
 	return NULL;
 }
 
+void prepared_touch(pid_t pid, const struct control_coming *coming)
+{
+	const struct memory_piece nothing = {0};
+	const struct rooms *rooms = coming->rooms;
+	struct prepared *p = coming->prepared;
+	bool placed;
+
+	gadgets_are_there(pid, coming->gadgets, &nothing);
+	prepared_forget(p);
+	p->state_size = rooms->usual_state.bytes;
+	placed = place(p, rooms);
+	for (size_t i = 0; i < PREPARED_ROOMS && placed; i++) {
+		struct written *w = &p->written[i];
+		struct probe_error *error = NULL;
+
+		if (!w->size)
+			continue;
+		error = memory_read_code(rooms->mem, w->room.start, w->before, w->size);
+		if (!error)
+			error = memory_write_code(rooms->mem, w->room.start, w->before, 1);
+		probe_error_free(error);
+	}
+	prepared_forget(p);
+}
+
 /* The bytes for an address of the target. */
 static void compose(struct prepared *p, uint64_t address, const void *bytes, size_t size)
 {

@@ -4,6 +4,7 @@
 #define LIBPROBE_STOP_PREPARED_H
 
 #include "libprobe/base/error.h"
+#include "libprobe/stop/control.h"
 #include "libprobe/stop/room.h"
 
 enum {
@@ -44,5 +45,12 @@ PROBE_MUST_CHECK struct probe_error *prepared_place(
  * (execve(2)). control_clear() takes them away.
  */
 PROBE_MUST_CHECK struct probe_error *prepared_write(const struct rooms *rooms, struct prepared *p);
+
+/*
+ * Reads what a call reads of the target, and makes the pages that it writes to the target's own.
+ * That takes two to three times as long for the first time, and no thread need stand still for it.
+ * Whatever fails is for the call to find out.
+ */
+void prepared_touch(pid_t pid, const struct control_coming *coming);
 
 #endif

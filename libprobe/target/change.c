@@ -475,9 +475,13 @@ struct probe_error *change_run_in(struct change *change, size_t thread, const ch
 
 static struct probe_error *borrow_thread(struct change *c)
 {
+	struct control_coming coming = {&c->rooms, &c->gadgets, c->prepared};
+	bool is_first = !c->resumed_ns;
+
 	let_run(c);
-	return c->target->hurry ? control_borrow_within(c->pid, &c->seccomp, HURRY_NS, &c->control)
-				: control_borrow(c->pid, &c->seccomp, &c->control);
+	return control_borrow_within(c->pid, &c->seccomp,
+		c->target->hurry ? HURRY_NS : CONTROL_PATIENCE_NS, is_first ? &coming : NULL,
+		&c->control);
 }
 
 /* Is a thread to be stopped for calls? Else one stands still already. */

@@ -21,7 +21,8 @@ stops()
 # The calls of the whole command, one word for each: those that matter here
 order()
 {
-	sed -nE 's/^ptrace\((PTRACE_(SEIZE|INTERRUPT|DETACH)).*/\1/p; s/^clock_nanosleep.*/sleep/p; s/^sched_setaffinity.*/move/p
+	sed -nE 's/^ptrace\((PTRACE_(SEIZE|INTERRUPT|DETACH)).*/\1/p; s/^pwrite64\(.*, 1, [0-9]+\) *= 1$/touch/p
+		s/^clock_nanosleep.*/sleep/p; s/^sched_setaffinity.*/move/p
 		s/^openat\(AT_FDCWD, "\/proc\/[0-9]+\/stat".*/look/p' "$SCRATCH/strace"
 }
 
@@ -32,6 +33,8 @@ for command in enable disable enable disable; do
 	awk '/PTRACE_DETACH/ { due = 1 } /sleep/ { due = 0 } /PTRACE_INTERRUPT/ && due { bad = 1 } END { exit bad || due }' \
 		"$SCRATCH/order" || fail "$command: the target is let go, and probectl goes on: $(cat "$SCRATCH/order")"
 	[ "$command" = enable ] || continue
+	awk '/touch/ { touched = 1 } /PTRACE_INTERRUPT/ { exit !touched }' "$SCRATCH/order" ||
+		fail "the page of the frame is copied in the stop: $(cat "$SCRATCH/order")"
 	stops >"$SCRATCH/stops"
 	files=$(grep -c pidfd_getfd "$SCRATCH/stops")
 	[ "$files" = 2 ] || fail "files are made in $files stops, not 2: $(cat "$SCRATCH/stops")"
