@@ -10,7 +10,7 @@
  *	uint64_t tight_part(uint64_t value)	something enters three bytes after the nop
  *	uint64_t tight_page(uint64_t value)	a page ends one byte after the nop
  */
-#include "note.h"
+#include "../note.h"
 
 	.text
 
