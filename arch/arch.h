@@ -150,7 +150,7 @@ enum arch_stub_kind {
 	ARCH_STUB_GATE,	  /* waits for the controller: needs only guard, gate and next */
 	ARCH_STUB_RECORD, /* writes a record into the per-CPU ring, or counts it as lost */
 	ARCH_STUB_GATHER, /* adds to a cell: the probe's, or that of a key */
-	ARCH_STUB_BEGIN,  /* stores the time, for the GATHER stub of the end */
+	ARCH_STUB_BEGIN,  /* stores the time, for the GATHER or RECORD stub of the end */
 	ARCH_STUB_CALL	  /* calls a function of the target itself: see arch_stub.call */
 };
 
@@ -245,6 +245,14 @@ struct arch_flights {
 	 * the table.
 	 */
 	uint64_t process, processes;
+	/*
+	 * Spans: a begin keeps its captures, in `keep` bytes at most with what is before them
+	 * (struct probe_begun; a multiple of 8), and a record of the end has them, too, if the span
+	 * takes at least min_ns. `scale` is the length of a tick in nanoseconds, times 2^32. 0: no
+	 * begin is kept.
+	 */
+	uint32_t keep;
+	uint64_t scale, min_ns;
 };
 
 /*

@@ -122,6 +122,23 @@ struct probe_flight {
 };
 _Static_assert(sizeof(struct probe_flight) == 32, "stubs rely on the layout");
 enum { FLIGHT_FREE, FLIGHT_TAKEN, FLIGHT_PAIR };
+
+/*
+ * Where a pair leaves a record (a span), `times` is followed by as many of these, each in
+ * arch_flights.keep bytes: what the begin's record would be, until the end takes it over. While it
+ * is written, its time is 0, so whoever copies it can tell that it has become another one.
+ *
+ * The record of a span is that of its end, a u64, the duration in nanoseconds, and this record.
+ *
+ * Begins for which there is no room are counted by `depth` all the same, so that the ends find
+ * their own begins.
+ */
+struct probe_begun {
+	uint32_t bytes; /* of the record; a multiple of 8 */
+	uint32_t unused;
+	uint64_t record[]; /* struct ring_record, and what follows it */
+};
+_Static_assert(sizeof(struct probe_begun) == 8, "stubs rely on the layout");
 enum { FLIGHT_PROBES_MAX = 16 };
 
 /*

@@ -114,7 +114,7 @@ enum { MXCSR_LOAD = 2, MXCSR_STORE = 3 };
 /* /digits of opcode group 1 (with an immediate), 2 (shifts), 3 and 5 (of one operand). */
 enum { IMM_ADD = 0, IMM_OR = 1, IMM_AND = 4, IMM_SUB = 5, IMM_XOR = 6, IMM_CMP = 7 };
 enum { SHIFT_LEFT = 4, SHIFT_RIGHT = 5, SHIFT_RIGHT_SIGNED = 7 };
-enum { ONE_NOT = 2, ONE_NEG = 3, ONE_DIV = 6, ONE_IDIV = 7 };
+enum { ONE_NOT = 2, ONE_NEG = 3, ONE_MUL = 4, ONE_DIV = 6, ONE_IDIV = 7 };
 
 void emit_u8(struct emit *e, uint8_t byte);
 void emit_u32(struct emit *e, uint32_t value);
@@ -129,7 +129,7 @@ void emit_mem(struct emit *e, bool wide, enum emit_op op, int reg, struct emit_m
 void emit_reg(struct emit *e, bool wide, enum emit_op op, int reg, int rm);
 /* Group 1 (add, or, adc, sbb, and, sub, xor, cmp by `digit`) with an immediate. */
 void emit_imm(struct emit *e, bool wide, int digit, int reg, int32_t imm);
-/* not, neg, div or idiv of a register. */
+/* not, neg, mul, div or idiv of a register. */
 void emit_one(struct emit *e, bool wide, int digit, int reg);
 /* A shift by %cl. */
 void emit_shift_cl(struct emit *e, bool wide, int digit, int reg);

@@ -33,7 +33,7 @@
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 #define FIELD(name) mem_at(RCX, offsetof(struct probe_flight, name))
 
-enum { SPINS = 64 };
+enum { SPINS = 64, DEPTH_COUNTED_MAX = 1 << 30 };
 
 static uint32_t pair_state(const struct stub_plan *p)
 {
@@ -42,9 +42,16 @@ static uint32_t pair_state(const struct stub_plan *p)
 
 static int32_t entry_bytes(const struct stub_plan *p)
 {
-	uint32_t bytes = sizeof(struct probe_flight) + 8 * p->stub->flights.depth;
+	const struct arch_flights *f = &p->stub->flights;
+	uint32_t bytes = sizeof(struct probe_flight) + f->depth * (8 + f->keep);
 
 	return (int32_t)((bytes + 63) & ~63u);
+}
+
+/* Where the first begin is kept in an entry. */
+static int32_t kept_offset(const struct stub_plan *p)
+{
+	return (int32_t)(sizeof(struct probe_flight) + 8 * p->stub->flights.depth);
 }
 
 /* ---- Looking for an entry ----------------------------------------------------------- */
@@ -311,32 +318,114 @@ static struct emit_mem time_of(int index, int32_t disp)
 		.disp = (int32_t)offsetof(struct probe_flight, times) + disp};
 }
 
-/* Stores the time on top of the entry at %rcx; the depth publishes it. */
-static void emit_push_time(struct emit *e, const struct stub_plan *p, int full)
+/* Keeps the entry, which is at %rcx, for emit_push_begin(). */
+static void emit_keep_entry(struct emit *e, const struct stub_plan *p)
+{
+	if (stub_has_spans(p->stub))
+		emit_mem(e, true, OP_MOV_STORE, RCX, temp_at(p->entry_temp));
+}
+
+/*
+ * Writes number %edi of what the entry at %rcx keeps, its length first and its time last: %rax.
+ * Changes all registers but these.
+ */
+static void emit_kept_begin(struct emit *e, const struct stub_plan *p)
+{
+	struct emit_mem time = mem_at(REG_RECORD, offsetof(struct ring_record, time));
+
+	emit_multiply(e, RAX, RDI, (int32_t)p->stub->flights.keep);
+	emit_mem(e, true, OP_LEA, REG_RECORD,
+		mem_indexed(
+			RCX, RAX, kept_offset(p) + (int32_t)offsetof(struct probe_begun, record)));
+	emit_store_imm(e, true, time, 0);
+	emit_record_body(e, p);
+	emit_reg(e, true, OP_SUB, REG_OUT, REG_RECORD);
+	emit_mem(e, false, OP_MOV_STORE, REG_OUT,
+		mem_at(REG_RECORD, -(int32_t)offsetof(struct probe_begun, record)));
+	emit_time(e, p);
+	emit_mem(e, true, OP_MOV_STORE, RAX, time);
+	emit_mem(e, true, OP_MOV_LOAD, RCX, temp_at(p->entry_temp));
+}
+
+/*
+ * Stores the time on top of the entry at %rcx, and what is kept of the begin; the depth publishes
+ * it.
+ */
+static void emit_push_begin(struct emit *e, const struct stub_plan *p, int full)
 {
 	emit_mem(e, false, OP_MOV_LOAD, RDI, FIELD(depth));
 	emit_imm(e, false, IMM_CMP, RDI, (int32_t)p->stub->flights.depth);
 	emit_jump_label(e, CC_AE, full);
-	emit_time(e, p);
+	if (stub_has_spans(p->stub))
+		emit_kept_begin(e, p);
+	else
+		emit_time(e, p);
 	emit_mem(e, true, OP_MOV_STORE, RAX, time_of(RDI, 0));
 	emit_inc(e, false, FIELD(depth));
 }
 
-/* The same without a sequence. */
-static void emit_push_time_again(struct emit *e, const struct stub_plan *p, int full)
+/* The same without a sequence; of the second time, the entry has it already. */
+static void emit_push_begin_again(struct emit *e, const struct stub_plan *p, int full)
 {
-	emit_push_time(e, p, full);
+	int once_more = emit_label(e), done = emit_label(e);
+
+	if (!stub_has_spans(p->stub)) {
+		emit_push_begin(e, p, full);
+		emit_mem(e, true, OP_MOV_STORE, RAX, time_of(RDI, 0));
+		return;
+	}
+	emit_mem(e, false, OP_MOV_LOAD, RDI, FIELD(depth));
+	emit_imm(e, false, IMM_CMP, RDI, (int32_t)p->stub->flights.depth);
+	emit_jump_label(e, CC_AE, full);
+	emit_store_imm(e, false, temp_at(p->pass_temp), 0);
+	emit_place(e, once_more);
+	emit_kept_begin(e, p);
 	emit_mem(e, true, OP_MOV_STORE, RAX, time_of(RDI, 0));
+	emit_imm_mem(e, false, IMM_CMP, temp_at(p->pass_temp), 0);
+	emit_jump_label(e, CC_NE, done);
+	emit_inc(e, false, FIELD(depth));
+	emit_store_imm(e, false, temp_at(p->pass_temp), 1);
+	emit_jump_label(e, -1, once_more);
+	emit_place(e, done);
 }
 
-/* %rax = the time on top, which is removed. */
-static void emit_pop_time(struct emit *e, int empty)
+/*
+ * %rax = the time on top, which is removed; %edi = its number + 1. Jumps to `deep` if there was no
+ * room for that begin.
+ */
+static void emit_pop_time(struct emit *e, const struct stub_plan *p, int empty, int deep)
 {
 	emit_mem(e, false, OP_MOV_LOAD, RDI, FIELD(depth));
 	emit_reg(e, false, OP_TEST, RDI, RDI);
 	emit_jump_label(e, CC_E, empty);
+	if (stub_has_spans(p->stub)) {
+		emit_imm(e, false, IMM_CMP, RDI, (int32_t)p->stub->flights.depth);
+		emit_jump_label(e, CC_A, deep);
+	}
 	emit_mem(e, true, OP_MOV_LOAD, RAX, time_of(RDI, -8));
 	emit_dec(e, false, FIELD(depth));
+}
+
+/* Counts a begin for which the entry at %rcx has no room. */
+static void emit_count_deep(struct emit *e, const struct stub_plan *p)
+{
+	int enough = emit_label(e);
+
+	if (!stub_has_spans(p->stub))
+		return;
+	emit_imm_mem(e, false, IMM_CMP, FIELD(depth), DEPTH_COUNTED_MAX);
+	emit_jump_label(e, CC_AE, enough);
+	emit_inc(e, false, FIELD(depth));
+	emit_place(e, enough);
+}
+
+/* A begin in a thread that has begun too often. */
+void emit_begin_slow(struct emit *e, const struct stub_plan *p)
+{
+	emit_place(e, p->full);
+	emit_sequence_leave(e, p);
+	emit_count_deep(e, p);
+	emit_jump_label(e, -1, p->lost);
 }
 
 /* Takes the thread's own entry at depth 0; jumps to `other` if another thread was faster. */
@@ -377,12 +466,13 @@ static void emit_begin_own(struct emit *e, struct stub_plan *p)
 		emit_jump_label(e, CC_E, idle);
 	}
 	emit_disown(e, p, idle);
+	emit_keep_entry(e, p);
 	if (p->stub->thread.has_rseq) {
 		q = emit_sequence_begin(e, p, RDI, p->slow_flight);
-		emit_push_time(e, p, p->full);
+		emit_push_begin(e, p, p->full);
 		emit_sequence_end(e, p, q);
 	} else {
-		emit_push_time_again(e, p, p->full);
+		emit_push_begin_again(e, p, p->full);
 	}
 	emit_place(e, p->timed);
 	emit_jump_label(e, -1, p->out);
@@ -394,7 +484,8 @@ static void emit_begin_own(struct emit *e, struct stub_plan *p)
 	emit_place(e, missing);
 	emit_claim(e, p);
 	emit_place(e, push);
-	emit_push_time(e, p, p->full);
+	emit_keep_entry(e, p);
+	emit_push_begin(e, p, p->full);
 	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
 }
 
@@ -411,26 +502,41 @@ static void emit_end_own(struct emit *e, struct stub_plan *p)
 	emit_disown(e, p, p->unmatched);
 	if (p->stub->thread.has_rseq)
 		q = emit_sequence_begin(e, p, RDI, p->slow_flight);
-	emit_pop_time(e, p->unmatched);
+	emit_pop_time(e, p, p->unmatched, p->deep);
 	if (q)
 		emit_sequence_end(e, p, q);
 	emit_place(e, p->timed);
 }
 
-/* After an aborted sequence, %rcx is still the entry. */
+/* The end of a begin that was lost. */
+static void emit_end_deep(struct emit *e, const struct stub_plan *p)
+{
+	if (!stub_has_spans(p->stub))
+		return;
+	emit_place(e, p->deep);
+	emit_sequence_leave(e, p);
+	emit_dec(e, false, FIELD(depth));
+	emit_jump_label(e, -1, p->unmatched);
+}
+
+/* After an aborted sequence, %rcx is still the entry, unless a begin was being kept. */
 void emit_flights_slow(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
 	if (s->flights.process)
 		emit_take_number(e, p);
+	if (s->kind != ARCH_STUB_BEGIN && !s->flights.match)
+		emit_end_deep(e, p);
 	if (!s->flights.table || s->flights.match || !s->thread.has_rseq)
 		return;
 	emit_place(e, p->slow_flight);
+	if (s->kind == ARCH_STUB_BEGIN && stub_has_spans(s))
+		emit_mem(e, true, OP_MOV_LOAD, RCX, temp_at(p->entry_temp));
 	if (s->kind == ARCH_STUB_BEGIN)
-		emit_push_time_again(e, p, p->full);
+		emit_push_begin_again(e, p, p->full);
 	else
-		emit_pop_time(e, p->unmatched);
+		emit_pop_time(e, p, p->unmatched, p->deep);
 	emit_jump_label(e, -1, p->timed);
 }
 
@@ -445,10 +551,12 @@ static void emit_begin_key(struct emit *e, struct stub_plan *p)
 	emit_place(e, missing);
 	emit_claim(e, p);
 	emit_place(e, push);
-	emit_push_time(e, p, full);
+	emit_keep_entry(e, p);
+	emit_push_begin(e, p, full);
 	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
 	emit_jump_label(e, -1, p->out);
 	emit_place(e, full);
+	emit_count_deep(e, p);
 	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
 	emit_jump_label(e, -1, p->lost);
 }
@@ -456,9 +564,10 @@ static void emit_begin_key(struct emit *e, struct stub_plan *p)
 static void emit_end_key(struct emit *e, const struct stub_plan *p)
 {
 	int empty = emit_label(e), more = emit_label(e), done = emit_label(e);
+	int deep = emit_label(e);
 
 	emit_take(e, p, p->unmatched);
-	emit_pop_time(e, empty);
+	emit_pop_time(e, p, empty, deep);
 	emit_imm(e, false, IMM_CMP, RDI, 1);
 	emit_jump_label(e, CC_NE, more);
 	emit_store_imm(e, false, FIELD(state), FLIGHT_FREE);
@@ -466,6 +575,12 @@ static void emit_end_key(struct emit *e, const struct stub_plan *p)
 	emit_place(e, empty); /* the program overwrote it */
 	emit_store_imm(e, false, FIELD(state), FLIGHT_FREE);
 	emit_jump_label(e, -1, p->unmatched);
+	if (stub_has_spans(p->stub)) {
+		emit_place(e, deep);
+		emit_dec(e, false, FIELD(depth));
+		emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
+		emit_jump_label(e, -1, p->unmatched);
+	}
 	emit_place(e, more);
 	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
 	emit_place(e, done);
@@ -482,6 +597,17 @@ void emit_begin(struct emit *e, struct stub_plan *p)
 		emit_begin_own(e, p);
 }
 
+/* Notes where the begin that was found is kept, and its time, which is in %rax. */
+static void emit_note_kept(struct emit *e, const struct stub_plan *p)
+{
+	int32_t keep = (int32_t)p->stub->flights.keep;
+
+	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->begin_temp));
+	emit_multiply(e, RDX, RDI, keep);
+	emit_mem(e, true, OP_LEA, RDX, mem_indexed(RCX, RDX, kept_offset(p) - keep));
+	emit_mem(e, true, OP_MOV_STORE, RDX, temp_at(p->kept_temp));
+}
+
 void emit_end(struct emit *e, struct stub_plan *p)
 {
 	int forward = emit_label(e);
@@ -493,6 +619,8 @@ void emit_end(struct emit *e, struct stub_plan *p)
 		emit_end_key(e, p);
 	else
 		emit_end_own(e, p);
+	if (stub_has_spans(p->stub))
+		emit_note_kept(e, p);
 	/* Time stamp counters of two CPUs may differ by a few ticks. */
 	emit_mem(e, true, OP_MOV_LOAD, RCX, temp_at(p->time_temp));
 	emit_reg(e, true, OP_SUB, RCX, RAX);

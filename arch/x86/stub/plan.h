@@ -74,6 +74,8 @@ struct stub_plan {
 	int value_temp, time_temp;   /* the gathered value, and when its pair ended */
 	int double_temp;	     /* five, of gather.c */
 	int process_temp;	     /* the number of the process, if flights need one */
+	int entry_temp, pass_temp;   /* of a begin that is kept: its entry; once more? */
+	int kept_temp, begin_temp;   /* of a span: where its begin is kept, and its time */
 	int tag_temp;		     /* of the key */
 	int tries_temp;		     /* how often an aborted sequence is retried */
 	int key_temp[ARCH_KEYS_MAX]; /* numbers, and strings' words */
@@ -87,6 +89,7 @@ struct stub_plan {
 	int lost, unmatched;			/* count the hit as such */
 	int slow_sample, sampled; /* without rseq, while sampling; continue with a sampled hit */
 	int slow_update;
+	int deep;		 /* an end whose begin found no room */
 	int slow_flight, timed;	 /* without rseq, for a pair by thread; its begin or end is noted */
 	int number, numbered;	 /* take a number for the process; it has one, in %eax */
 	int entered, slow_leave; /* counted as called; without rseq, after the call */
@@ -203,11 +206,19 @@ void emit_filter(struct emit *e, const struct stub_plan *plan, const struct fram
  */
 void emit_sample(struct emit *e, struct stub_plan *plan); /* sample.c */
 void emit_sample_slow(struct emit *e, const struct stub_plan *plan);
-void emit_record(struct emit *e, struct stub_plan *plan); /* record.c */
+/* Whether it is a begin or an end of spans. */
+bool stub_has_spans(const struct arch_stub *stub);
+/*
+ * All of a record at REG_RECORD, except its time and a span's; REG_OUT = its end, if its length
+ * varies. Changes all registers of a recording stub but REG_RECORD and REG_RING.
+ */
+void emit_record_body(struct emit *e, const struct stub_plan *plan); /* record.c */
+void emit_record(struct emit *e, struct stub_plan *plan);
 void emit_record_slow(struct emit *e, const struct stub_plan *plan);
 void emit_gather(struct emit *e, struct stub_plan *plan); /* gather.c */
 void emit_gather_slow(struct emit *e, const struct stub_plan *plan);
 void emit_begin(struct emit *e, struct stub_plan *plan); /* flights.c */
+void emit_begin_slow(struct emit *e, const struct stub_plan *plan);
 void emit_flights_slow(struct emit *e, const struct stub_plan *plan);
 /* Sets the value to the time since the begin. */
 void emit_end(struct emit *e, struct stub_plan *plan);

@@ -10,6 +10,11 @@
 
 enum { BACK_BYTES = 8 };
 
+bool stub_has_spans(const struct arch_stub *s)
+{
+	return s->flights.table && s->flights.keep;
+}
+
 /*
  * In a flight recorder, the word at the new head leads back to this record, which begins at the
  * old head. REG_OUT holds its length if it varies.
@@ -53,6 +58,74 @@ static void emit_tid(struct emit *e, const struct stub_plan *p)
 		e, false, OP_MOV_STORE, RAX, mem_at(REG_RECORD, offsetof(struct ring_record, tid)));
 }
 
+void emit_record_body(struct emit *e, const struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	emit_tid(e, p);
+	emit_store_imm(e, false, mem_at(REG_RECORD, offsetof(struct ring_record, site)), s->site);
+	for (int i = 0; i < s->recorded; i++)
+		emit_capture(e, p, i);
+	if (p->records_mask) {
+		emit_mem(e, false, OP_MOV_LOAD, RAX, temp_at(p->mask_temp));
+		emit_mem(e, true, OP_MOV_STORE, RAX,
+			mem_at(REG_RECORD, sizeof(struct ring_record) + 8 * s->recorded));
+	}
+	if (p->recorded_pairs || stub_has_spans(s))
+		emit_mem(e, true, OP_LEA, REG_OUT, mem_at(REG_RECORD, p->fixed_bytes));
+	if (p->recorded_pairs)
+		emit_copy_pairs(e, p);
+}
+
+/* ---- Spans -------------------------------------------------------------------------- */
+
+/*
+ * Appends the duration and the begin's record at REG_OUT. The begin is nobody's since its end was
+ * found, so another one may be written there at any time: by a signal handler, or where other
+ * threads may take its entry. Then its time is another one, and the span is lost: jumps to `lost`.
+ * The writer changes the time first, and x86 keeps the order of stores, and that of loads.
+ */
+static void emit_begin_of_span(struct emit *e, const struct stub_plan *p, int lost)
+{
+	uint32_t most = p->stub->flights.keep - sizeof(struct probe_begun);
+
+	emit_mem(e, true, OP_MOV_LOAD, RAX, temp_at(p->value_temp));
+	emit_mem(e, true, OP_MOV_STORE, RAX, mem_at(REG_OUT, 0));
+	emit_imm(e, true, IMM_ADD, REG_OUT, 8);
+	emit_mem(e, true, OP_MOV_LOAD, RSI, temp_at(p->kept_temp));
+	emit_mem(e, false, OP_MOV_LOAD, RDX, mem_at(RSI, offsetof(struct probe_begun, bytes)));
+	/* The program may have written over it. */
+	emit_imm(e, false, IMM_AND, RDX, -8);
+	emit_mem(e, false, OP_LEA, RAX, mem_at(RDX, -(int32_t)sizeof(struct ring_record)));
+	emit_imm(e, false, IMM_CMP, RAX, (int32_t)(most - sizeof(struct ring_record)));
+	emit_jump_label(e, CC_A, lost);
+	emit_imm(e, true, IMM_ADD, RSI, offsetof(struct probe_begun, record));
+	emit_copy(e);
+	emit_mem(e, true, OP_MOV_LOAD, RAX, mem_at(RSI, offsetof(struct ring_record, time)));
+	emit_mem(e, true, OP_CMP, RAX, temp_at(p->begin_temp));
+	emit_jump_label(e, CC_NE, lost);
+	emit_reg(e, true, OP_ADD, REG_OUT, RDX);
+}
+
+/* The value = the duration in nanoseconds, of ticks; shorter spans leave nothing. */
+static void emit_duration(struct emit *e, const struct stub_plan *p)
+{
+	const struct arch_flights *f = &p->stub->flights;
+
+	emit_mem(e, true, OP_MOV_LOAD, RAX, temp_at(p->value_temp));
+	emit_const(e, RCX, f->scale);
+	emit_one(e, true, ONE_MUL, RCX);	  /* rdx:rax */
+	emit_bytes(e, "\x48\x0f\xac\xd0\x20", 5); /* shrd $32,%rdx,%rax */
+	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->value_temp));
+	if (!f->min_ns)
+		return;
+	emit_const(e, RCX, f->min_ns);
+	emit_reg(e, true, OP_CMP, RAX, RCX);
+	emit_jump_label(e, CC_B, p->out);
+}
+
+/* ---- In a ring ---------------------------------------------------------------------- */
+
 /*
  * Writes a record into the ring at REG_RING and publishes it; jumps to `full` if there is no
  * room. The last instruction publishes. Everything before it can be repeated, or interrupted by
@@ -65,6 +138,7 @@ static void emit_ring_record(struct emit *e, const struct stub_plan *p, int full
 {
 	const struct arch_stub *s = p->stub;
 	struct emit_mem head = mem_at(REG_RING, offsetof(struct ring_header, head));
+	bool varies = p->recorded_pairs || stub_has_spans(s);
 
 	emit_mem(e, true, OP_MOV_LOAD, REG_RECORD, head);
 	if (!s->overwrite) {
@@ -81,23 +155,14 @@ static void emit_ring_record(struct emit *e, const struct stub_plan *p, int full
 	emit_time(e, p);
 	emit_mem(
 		e, true, OP_MOV_STORE, RAX, mem_at(REG_RECORD, offsetof(struct ring_record, time)));
-	emit_tid(e, p);
-	emit_store_imm(e, false, mem_at(REG_RECORD, offsetof(struct ring_record, site)), s->site);
-	for (int i = 0; i < s->recorded; i++)
-		emit_capture(e, p, i);
-	if (p->records_mask) {
-		emit_mem(e, false, OP_MOV_LOAD, RAX, temp_at(p->mask_temp));
-		emit_mem(e, true, OP_MOV_STORE, RAX,
-			mem_at(REG_RECORD, sizeof(struct ring_record) + 8 * s->recorded));
-	}
-	if (p->recorded_pairs) {
-		emit_mem(e, true, OP_LEA, REG_OUT, mem_at(REG_RECORD, p->fixed_bytes));
-		emit_copy_pairs(e, p);
+	emit_record_body(e, p);
+	if (stub_has_spans(s))
+		emit_begin_of_span(e, p, full);
+	if (varies)
 		emit_reg(e, true, OP_SUB, REG_OUT, REG_RECORD);
-	}
 	if (s->overwrite)
 		emit_publish_over(e, p);
-	else if (p->recorded_pairs)
+	else if (varies)
 		emit_mem(e, true, OP_ADD_TO, REG_OUT, head);
 	else
 		emit_imm_mem(e, true, IMM_ADD, head, p->fixed_bytes);
@@ -151,6 +216,10 @@ void emit_record(struct emit *e, struct stub_plan *p)
 	const struct arch_stub *s = p->stub;
 	const struct sequence *q;
 
+	if (stub_has_spans(s)) {
+		emit_end(e, p);
+		emit_duration(e, p);
+	}
 	if (!s->thread.has_rseq) {
 		emit_jump_label(e, -1, p->slow);
 		return;

@@ -41,7 +41,9 @@ enum {
 	SYS_GETPID = 39,
 	SYS_GETTID = 186,
 	RING_BYTES_MAX = 1 << 30, /* as an immediate operand */
-	TABLE_BYTES_MAX = 1 << 30
+	TABLE_BYTES_MAX = 1 << 30,
+	KEPT_MIN = sizeof(struct probe_begun) + sizeof(struct ring_record),
+	KEPT_BYTES_MAX = 1 << 30 /* of an entry, likewise */
 };
 
 /* ---- Frame -------------------------------------------------------------- */
@@ -183,14 +185,24 @@ static bool plan_captures(struct stub_plan *p)
 	return true;
 }
 
+/* What a record takes, or what is kept of a begin. */
+static void plan_record_body(struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	p->fixed_bytes = sizeof(struct ring_record) + 8 * (s->recorded + p->records_mask);
+	p->max_bytes += p->fixed_bytes;
+	p->kernel_tid |= !s->thread.has_tid && s->may_call_kernel;
+}
+
 static bool plan_record(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 	uint32_t room = RING_RECORD_MAX - (s->overwrite ? 8 : 0);
 
-	p->fixed_bytes = sizeof(struct ring_record) + 8 * (s->recorded + p->records_mask);
-	p->max_bytes += p->fixed_bytes;
-	p->kernel_tid |= !s->thread.has_tid && s->may_call_kernel;
+	plan_record_body(p);
+	if (stub_has_spans(s)) /* and the duration */
+		p->max_bytes += 8 + s->flights.keep - (uint32_t)sizeof(struct probe_begun);
 	return p->max_bytes <= room && p->max_bytes <= s->ring_bytes &&
 	       s->ring_bytes <= RING_BYTES_MAX && !(s->ring_bytes & (s->ring_bytes - 1));
 }
@@ -226,6 +238,29 @@ static bool plan_gather(struct stub_plan *p)
 	return true;
 }
 
+static bool plan_spans(struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+	const struct arch_flights *f = &s->flights;
+
+	if (!f->keep)
+		return s->kind != ARCH_STUB_RECORD;
+	if (f->keep % 8 || f->keep > RING_RECORD_MAX || f->keep < KEPT_MIN || s->overwrite ||
+		(uint64_t)f->depth * (f->keep + 8) > KEPT_BYTES_MAX)
+		return false;
+	if (s->kind == ARCH_STUB_BEGIN) {
+		plan_record_body(p);
+		p->entry_temp = take_temps(p, 1);
+		p->pass_temp = take_temps(p, 1);
+		return p->max_bytes <= f->keep - sizeof(struct probe_begun);
+	}
+	p->value_temp = take_temps(p, 1);
+	p->time_temp = take_temps(p, 1);
+	p->kept_temp = take_temps(p, 1);
+	p->begin_temp = take_temps(p, 1);
+	return s->kind == ARCH_STUB_RECORD;
+}
+
 static bool plan_flights(struct stub_plan *p)
 {
 	const struct arch_flights *f = &p->stub->flights;
@@ -233,7 +268,7 @@ static bool plan_flights(struct stub_plan *p)
 	p->kernel_tid |= !f->match && !p->stub->thread.has_tp;
 	if (f->process)
 		p->process_temp = take_temps(p, 1);
-	return is_power_of_two(f->entries) && f->depth > 0 && f->depth < 1 << 20;
+	return is_power_of_two(f->entries) && f->depth > 0 && f->depth < 1 << 20 && plan_spans(p);
 }
 
 /* Whether the filter can run before anything else is saved or prepared. */
@@ -352,14 +387,6 @@ static void emit_count_slow(struct emit *e, const struct stub_plan *p)
 	emit_jump_label(e, -1, p->out);
 }
 
-/* A begin in a thread that has begun too often. */
-static void emit_begin_slow(struct emit *e, const struct stub_plan *p)
-{
-	emit_place(e, p->full);
-	emit_sequence_leave(e, p);
-	emit_jump_label(e, -1, p->lost);
-}
-
 /* ---- Whole stubs ------------------------------------------------------------------- */
 
 static void emit_action(struct emit *e, struct stub_plan *p)
@@ -444,7 +471,7 @@ static void make_labels(struct emit *e, struct stub_plan *p)
 {
 	int *const labels[] = {&p->check, &p->measure, &p->extent, &p->hash, &p->time, &p->out,
 		&p->small_out, &p->slow, &p->full, &p->lost, &p->unmatched, &p->slow_sample,
-		&p->sampled, &p->slow_update, &p->slow_flight, &p->timed, &p->entered,
+		&p->sampled, &p->slow_update, &p->deep, &p->slow_flight, &p->timed, &p->entered,
 		&p->slow_leave, &p->clear_check, &p->check_cleared, &p->restore_check,
 		&p->check_restored, &p->number, &p->numbered};
 

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stubs of spans: an end records what its begin has kept, by thread and by key, with and without
+ * rseq, for one process and where forked children share the table; in one thread, and in many under
+ * a storm of signals.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/stub_crowd.h"
+#include "tests/unit/stub_host.h"
+
+enum {
+	PAIR = 3,
+	DEPTH = 4,
+	FLIGHTS = 64,
+	TEXT_MAX = 40,
+	KEEP = 128,
+	FLIGHT_BYTES = (sizeof(struct probe_flight) + DEPTH * (8 + KEEP) + 63) / 64 * 64,
+	BEGIN_SITE = 7,
+	END_SITE = 9,
+	VARIANTS = 8,
+	THREADS = 4,
+	HITS = 30000,
+	RINGS_MAX = 256
+};
+#define TICK_NS32 (UINT64_C(3) << 31) /* a tick takes 1.5 ns */
+
+struct spans {
+	struct stub_host host;
+	stub_host_site *begin, *end;
+	uint8_t *table;
+	void *unreadable;
+	/* A reader beside the threads: */
+	atomic_bool done;
+	uint64_t records, broken;
+	uint64_t last_time[RINGS_MAX];
+	uint64_t signal_hits;
+};
+
+/* A record of an end(number), with its begin(number, texts[number % 5]). */
+struct begun {
+	struct ring_record header;
+	uint64_t number, word;
+	char text[];
+};
+struct ended {
+	struct ring_record header;
+	uint64_t number, duration_ns;
+	struct begun begin;
+};
+
+static const char *const texts[] = {"", "a", "of some length", "four", "sixteen letters!"};
+static uint32_t process, processes;
+
+static const struct arch_capture captures[2] = {
+	{.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .base = 7, .index = -1}},
+	{.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .base = 2, .index = -1},
+		.is_string = true,
+		.bytes_max = TEXT_MAX},
+};
+static const struct arch_expr_node key_node = {.kind = ARCH_EXPR_CAPTURE, .wide = true};
+static const struct arch_expr key = {&key_node, 1};
+
+static int setup(void **state)
+{
+	struct spans *s = calloc(1, sizeof(*s));
+
+	stub_host_init(&s->host, true);
+	s->table = calloc(FLIGHTS, FLIGHT_BYTES);
+	s->unreadable = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(s->unreadable, MAP_FAILED);
+	*state = s;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct spans *s = *state;
+
+	stub_host_deinit(&s->host);
+	munmap(s->unreadable, 4096);
+	free(s->table);
+	free(s);
+	return 0;
+}
+
+/* Bits of `variant`: with rseq; with forked children; by key. */
+static void emit(struct spans *s, int variant, uint64_t min_ns)
+{
+	struct arch_stub stub = stub_host_stub(&s->host, variant & 1);
+
+	stub_host_reset(&s->host);
+	memset(s->table, 0, (size_t)FLIGHTS * FLIGHT_BYTES);
+	process = processes = 1;
+	stub.captures = captures;
+	stub.flights = (struct arch_flights){.table = (uintptr_t)s->table,
+		.entries = FLIGHTS,
+		.depth = DEPTH,
+		.pair = PAIR,
+		.match = variant & 4 ? &key : NULL,
+		.process = variant & 2 ? (uintptr_t)&process : 0,
+		.processes = variant & 2 ? (uintptr_t)&processes : 0,
+		.keep = KEEP,
+		.scale = TICK_NS32,
+		.min_ns = min_ns};
+	stub.kind = ARCH_STUB_BEGIN;
+	stub.site = BEGIN_SITE;
+	stub.capture_count = stub.recorded = 2;
+	s->begin = stub_host_emit_site(&s->host, &stub);
+	stub.kind = ARCH_STUB_RECORD;
+	stub.site = END_SITE;
+	stub.capture_count = stub.recorded = 1;
+	s->end = stub_host_emit_site(&s->host, &stub);
+}
+
+static void begin(struct spans *s, uint64_t number)
+{
+	s->begin(number, 0, (uintptr_t)texts[number % 5]);
+}
+
+static void end(struct spans *s, uint64_t number)
+{
+	s->end(number, 0, 0);
+}
+
+static uint64_t slots(const struct spans *s, size_t field)
+{
+	uint64_t total = 0;
+
+	for (uint32_t set = 0; set <= s->host.cpus; set++)
+		total += *(const uint64_t *)(s->host.slots + ((size_t)set << HOST_SLOTS_SHIFT) +
+					     HOST_SLOT_OFFSET + field);
+	return total;
+}
+
+#define LOST(s) slots(s, offsetof(struct probe_slot, lost))
+#define UNMATCHED(s) slots(s, offsetof(struct probe_slot, unmatched))
+
+static struct probe_flight *flight(const struct spans *s, int i)
+{
+	return (struct probe_flight *)(s->table + (size_t)i * FLIGHT_BYTES);
+}
+
+static uint64_t in_flight(const struct spans *s)
+{
+	uint64_t total = 0;
+
+	for (int i = 0; i < FLIGHTS; i++) {
+		assert_int_not_equal(flight(s, i)->state, FLIGHT_TAKEN);
+		total += flight(s, i)->state == FLIGHT_PAIR + PAIR ? flight(s, i)->depth : 0;
+	}
+	return total;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+/* Is it the record of a span whose ends say the same number? */
+static bool is_whole(const struct ended *r)
+{
+	const struct begun *b = &r->begin;
+	const char *text = texts[b->number % 5];
+
+	return r->header.site == (uint32_t)END_SITE && b->header.site == BEGIN_SITE &&
+	       r->number == b->number && r->header.tid > 1 && b->word == strlen(text) &&
+	       memcmp(b->text, text, strlen(text)) == 0 && b->header.time <= r->header.time &&
+	       r->duration_ns <= (r->header.time - b->header.time) * 3 / 2 + 1;
+}
+
+static void drain(struct spans *s)
+{
+	for (uint32_t i = 0; i < stub_host_ring_count(&s->host); i++) {
+		struct ring_header *ring = stub_host_ring(&s->host, i);
+		const uint8_t *data = (const uint8_t *)(ring + 1);
+		uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), at = ring->tail;
+
+		while (at < head) {
+			const struct ended *r =
+				(const struct ended *)(data + (at & (HOST_RING_BYTES - 1)));
+
+			s->records++;
+			s->broken += !is_whole(r) || r->header.time < s->last_time[i];
+			s->last_time[i] = r->header.time;
+			at += sizeof(*r) + (((uint32_t)r->begin.word + 7) & ~UINT32_C(7));
+		}
+		s->broken += at != head;
+		__atomic_store_n(&ring->tail, head, __ATOMIC_RELEASE);
+	}
+}
+
+static const struct ended *only(const struct spans *s, size_t *bytes_ret)
+{
+	return (const struct ended *)(const void *)stub_host_only_record(&s->host, bytes_ret);
+}
+
+static void forget(struct spans *s)
+{
+	s->records = s->broken = 0;
+	memset(s->last_time, 0, sizeof(s->last_time));
+}
+
+/* ---- One thread --------------------------------------------------------------------------- */
+
+static void the_end_has_its_begin(void **state)
+{
+	struct spans *s = *state;
+
+	for (int variant = 0; variant < VARIANTS; variant++) {
+		const struct ended *r;
+		size_t bytes;
+
+		emit(s, variant, 0);
+		end(s, 4);
+		assert_int_equal(UNMATCHED(s), 1);
+		begin(s, 4);
+		assert_int_equal(in_flight(s), 1);
+		assert_null(only(s, &bytes));
+		end(s, 4);
+		r = only(s, &bytes);
+		assert_non_null(r);
+		assert_int_equal(bytes, sizeof(*r) + 16);
+		assert_true(is_whole(r));
+		assert_int_equal(r->number, 4);
+		assert_int_equal(r->begin.header.tid, gettid());
+		assert_int_equal(LOST(s), 0);
+		assert_int_equal(in_flight(s), 0);
+	}
+}
+
+static void short_ones_leave_nothing(void **state)
+{
+	const uint64_t min_ns = 3000000;
+	struct spans *s = *state;
+
+	for (int variant = 0; variant < VARIANTS; variant++) {
+		const struct ended *r;
+		size_t bytes;
+
+		emit(s, variant, min_ns);
+		begin(s, 1);
+		end(s, 1);
+		assert_null(only(s, &bytes));
+		begin(s, 2);
+		for (uint64_t start = __builtin_ia32_rdtsc();
+			__builtin_ia32_rdtsc() - start < min_ns;)
+			;
+		end(s, 2);
+		r = only(s, &bytes);
+		assert_non_null(r);
+		assert_true(is_whole(r) && r->number == 2 && r->duration_ns >= min_ns);
+		assert_int_equal(LOST(s) + UNMATCHED(s) + in_flight(s), 0);
+	}
+}
+
+/* Begins without room are lost, and their ends have none; those around them keep theirs. */
+static void nested(void **state)
+{
+	struct spans *s = *state;
+
+	for (int variant = 0; variant < VARIANTS; variant++) {
+		uint64_t step = variant & 4 ? 0 : 1; /* by key, all have the same */
+
+		forget(s);
+		emit(s, variant, 0);
+		for (int i = 0; i < DEPTH + 2; i++)
+			begin(s, 10 + i * step);
+		assert_int_equal(LOST(s), 2);
+		for (int i = DEPTH + 1; i >= 0; i--)
+			end(s, 10 + i * step);
+		drain(s);
+		assert_int_equal(s->records, DEPTH);
+		assert_int_equal(s->broken, 0);
+		assert_int_equal(UNMATCHED(s), 2);
+		assert_int_equal(LOST(s), 2);
+		assert_int_equal(in_flight(s), 0);
+	}
+}
+
+static void texts_that_are_cut_or_missing(void **state)
+{
+	static const char text[] = "this text is longer than what is taken of any text";
+	struct spans *s = *state;
+
+	for (int variant = 0; variant < VARIANTS; variant++) {
+		const struct ended *r;
+		size_t bytes;
+
+		emit(s, variant, 0);
+		s->begin(1, 0, (uintptr_t)text);
+		end(s, 1);
+		r = only(s, &bytes);
+		assert_non_null(r);
+		assert_int_equal(
+			r->begin.word, TEXT_MAX | UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
+		assert_memory_equal(r->begin.text, text, TEXT_MAX);
+		emit(s, variant, 0);
+		s->begin(1, 0, (uintptr_t)s->unreadable);
+		end(s, 1);
+		r = only(s, &bytes);
+		assert_non_null(r);
+		assert_int_equal(bytes, sizeof(*r));
+		assert_int_equal(r->begin.word, UINT64_C(1) << RING_STRING_NULL_BIT);
+	}
+}
+
+/* What the program, or another begin, has written over is not recorded. */
+static void overwritten(void **state)
+{
+	static const uint32_t lengths[] = {0, 8, KEEP, UINT32_MAX, 1 << 31};
+	struct spans *s = *state;
+
+	for (int variant = 0; variant < VARIANTS; variant++) {
+		for (size_t i = 0; i <= sizeof(lengths) / sizeof(*lengths); i++) {
+			size_t bytes;
+
+			emit(s, variant, 0);
+			begin(s, 1);
+			for (int k = 0; k < FLIGHTS; k++) {
+				struct probe_begun *begun =
+					(struct probe_begun *)&flight(s, k)->times[DEPTH];
+
+				if (i < sizeof(lengths) / sizeof(*lengths))
+					begun->bytes = lengths[i];
+				else
+					begun->record[0]++;
+			}
+			end(s, 1);
+			assert_null(only(s, &bytes));
+			assert_int_equal(LOST(s), 1);
+			assert_int_equal(in_flight(s), 0);
+		}
+	}
+}
+
+static void impossible_stubs(void **state)
+{
+	struct spans *s = *state;
+	struct arch_stub stub = stub_host_stub(&s->host, true);
+	struct arch_stub_code code;
+	uint8_t out[ARCH_STUB_MAX];
+	static const uint32_t keeps[] = {8, KEEP + 4, 16 + 24, RING_RECORD_MAX + 8};
+
+	stub.kind = ARCH_STUB_BEGIN;
+	stub.captures = captures;
+	stub.capture_count = stub.recorded = 2;
+	stub.flights = (struct arch_flights){
+		.table = (uintptr_t)s->table, .entries = FLIGHTS, .depth = DEPTH};
+	for (size_t i = 0; i < sizeof(keeps) / sizeof(*keeps); i++) {
+		stub.flights.keep = keeps[i];
+		assert_int_equal(
+			arch_x86_64.stub(&stub, (uintptr_t)s->host.code, out, sizeof(out), &code),
+			ARCH_STUB_UNSUPPORTED);
+	}
+}
+
+/* ---- Many threads ------------------------------------------------------------------------- */
+
+static void *reading(void *data)
+{
+	struct timespec pause = {0, 100000};
+	struct spans *s = data;
+
+	while (!atomic_load(&s->done)) {
+		drain(s);
+		nanosleep(&pause, NULL);
+	}
+	drain(s);
+	return NULL;
+}
+
+/* Two deep, so that there is room for a handler. */
+static void work(void *data, uint64_t number)
+{
+	begin(data, 3 * number);
+	begin(data, 3 * number + 1);
+	end(data, 3 * number + 1);
+	begin(data, 3 * number + 2);
+	end(data, 3 * number + 2);
+	end(data, 3 * number);
+}
+
+static void many_threads(void **state)
+{
+	struct spans *s = *state;
+
+	if (stub_host_ring_count(&s->host) > RINGS_MAX)
+		skip();
+	for (int variant = 0; variant < VARIANTS; variant++) {
+		pthread_t thread;
+		uint64_t spans;
+
+		forget(s);
+		emit(s, variant, 0);
+		atomic_store(&s->done, false);
+		assert_int_equal(pthread_create(&thread, NULL, reading, s), 0);
+		spans = 3 * ((uint64_t)THREADS * HITS + crowd_run(work, s, THREADS, HITS, true));
+		atomic_store(&s->done, true);
+		pthread_join(thread, NULL);
+		assert_int_equal(s->broken, 0);
+		assert_true(s->records > 0);
+		if (variant & 4) {
+			/* An entry that another thread has taken counts as none, on either side. */
+			assert_true(s->records <= spans);
+			assert_true(s->records + LOST(s) + UNMATCHED(s) >= spans);
+			continue;
+		}
+		assert_int_equal(s->records + LOST(s), spans);
+		assert_int_equal(UNMATCHED(s), 0);
+		assert_int_equal(in_flight(s), 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(the_end_has_its_begin, setup, teardown),
+		cmocka_unit_test_setup_teardown(short_ones_leave_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(nested, setup, teardown),
+		cmocka_unit_test_setup_teardown(texts_that_are_cut_or_missing, setup, teardown),
+		cmocka_unit_test_setup_teardown(overwritten, setup, teardown),
+		cmocka_unit_test_setup_teardown(impossible_stubs, setup, teardown),
+		cmocka_unit_test_setup_teardown(many_threads, setup, teardown),
+	};
+
+#ifndef __x86_64__
+	return 77; /* these stubs only run on x86-64 */
+#endif
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
