@@ -25,6 +25,8 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 		OPTIONS_PROCESSES(&options.common),
 		OPTIONS_PROBE(&options.common),
 		OPTIONS_TRACER(&options.tracer),
+		OPTION(0, "min", DURATION, "TIME", &options.tracer.min_ns,
+			"of tracer span: only what takes at least 5ms, 10us, 0.5s ..."),
 		OPTIONS_TOP(&options.settings.top),
 		OPTION('i', "interval", DURATION, "SECONDS", &options.settings.interval_ns,
 			"print what is new every SECONDS, and the totals at the end"),

@@ -8,9 +8,11 @@
 
 enum { FULL_BYTES = 4 << 20 };
 
-/* The hit follows it, as a packed event. */
+/* The hit follows it, as a packed event, and of a span that of its begin. */
 struct entry {
 	size_t target, probe, event_bytes;
+	size_t begin_probe, begin_bytes; /* 0: it is no span */
+	uint64_t duration_ns;
 	struct probe_value filter; /* a number */
 };
 _Static_assert(sizeof(struct entry) % _Alignof(struct probe_event) == 0, "events are aligned");
@@ -40,9 +42,9 @@ void merge_free(struct merge *merge)
 	free(merge);
 }
 
-bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit)
+static struct probe_event event_of(const struct probe_hit *hit)
 {
-	const struct probe_event event = {
+	return (struct probe_event){
 		.time_ns = hit->time_ns,
 		.pid = hit->pid,
 		.tid = hit->tid,
@@ -51,15 +53,46 @@ bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit)
 		.args = hit->args,
 		.arg_count = hit->arg_count,
 	};
+}
+
+static struct probe_hit hit_of(const struct probe_event *event, size_t probe)
+{
+	return (struct probe_hit){
+		.time_ns = event->time_ns,
+		.pid = event->pid,
+		.tid = event->tid,
+		.cpu = event->cpu,
+		.probe = probe,
+		.pc = event->pc,
+		.args = event->args,
+		.arg_count = event->arg_count,
+	};
+}
+
+bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit)
+{
+	const struct probe_event event = event_of(hit);
+	const struct probe_event begin =
+		hit->begin ? event_of(hit->begin) : (struct probe_event){0};
+	size_t begin_bytes = hit->begin ? event_packed_size(&begin) : 0;
 	size_t bytes = event_packed_size(&event);
-	struct entry *entry = (void *)buffer_reserve(&merge->entries, sizeof(*entry) + bytes);
+	struct entry *entry =
+		(void *)buffer_reserve(&merge->entries, sizeof(*entry) + bytes + begin_bytes);
 
 	if (!entry || !ARRAY_ROOM(merge->places, merge->count))
 		return false;
-	*entry = (struct entry){target, hit->probe, bytes, hit->filter};
+	*entry = (struct entry){.target = target,
+		.probe = hit->probe,
+		.event_bytes = bytes,
+		.begin_probe = hit->begin ? hit->begin->probe : 0,
+		.begin_bytes = begin_bytes,
+		.duration_ns = hit->duration_ns,
+		.filter = hit->filter};
 	event_pack(&event, entry + 1);
+	if (hit->begin)
+		event_pack(&begin, (char *)(entry + 1) + bytes);
 	merge->places[merge->count++] = (struct place){hit->time_ns, merge->entries.length};
-	merge->entries.length += sizeof(*entry) + bytes;
+	merge->entries.length += sizeof(*entry) + bytes + begin_bytes;
 	return true;
 }
 
@@ -86,19 +119,18 @@ void merge_drain(struct merge *merge,
 		qsort(merge->places, merge->count, sizeof(*merge->places), place_compare);
 	for (size_t i = 0; i < merge->count && more; i++) {
 		struct entry *entry = (void *)(merge->entries.data + merge->places[i].offset);
-		const struct probe_event *event = event_unpack(entry + 1, entry->event_bytes);
-		const struct probe_hit hit = {
-			.time_ns = event->time_ns,
-			.pid = event->pid,
-			.tid = event->tid,
-			.cpu = event->cpu,
-			.probe = entry->probe,
-			.pc = event->pc,
-			.args = event->args,
-			.arg_count = event->arg_count,
-			.filter = entry->filter,
-		};
+		char *begin_at = (char *)(entry + 1) + entry->event_bytes;
+		struct probe_hit hit =
+			hit_of(event_unpack(entry + 1, entry->event_bytes), entry->probe);
+		struct probe_hit begin;
 
+		hit.filter = entry->filter;
+		hit.duration_ns = entry->duration_ns;
+		if (entry->begin_bytes) {
+			begin = hit_of(
+				event_unpack(begin_at, entry->begin_bytes), entry->begin_probe);
+			hit.begin = &begin;
+		}
 		more = visit(entry->target, &hit, data);
 	}
 	merge->entries.length = merge->count = 0;

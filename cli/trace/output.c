@@ -52,15 +52,16 @@ static bool is_removed(const struct trace_target *target, size_t probe)
 	return probe < target->removed_count && target->removed[probe];
 }
 
-/* Hands a hit to its tracer. */
+/* Hands a hit to its tracer. `probes` are those of its session. */
 static void dispatch(struct trace *trace, const struct trace_target *target,
-	const struct probe_hit *hit, const struct probe_session_probe *probe)
+	const struct probe_hit *hit, const struct probe_session_probe *probes)
 {
 	static const enum probe_tracer_tag tags[] = {
 		[PROBE_ROLE_NONE] = PROBE_TAG_POINT,
 		[PROBE_ROLE_BEGIN] = PROBE_TAG_BEGIN,
 		[PROBE_ROLE_END] = PROBE_TAG_END,
 	};
+	const struct probe_session_probe *probe = &probes[hit->probe];
 	const struct trace_tracer *tracer = target->tracer;
 	const char *comm = comm_cache_get(trace->comms, hit->pid, hit->tid, hit->time_ns);
 	struct probe_error *error;
@@ -75,6 +76,8 @@ static void dispatch(struct trace *trace, const struct trace_target *target,
 				probe_stacks_add(tracer->stacks, probe, comm, hit->stack, 1));
 	} else if (tracer->host)
 		probe_tracer_host_hit(tracer->host, tags[probe->role], hit, probe, comm);
+	else if (hit->begin)
+		probe_sink_span(tracer->sink, hit, &probes[hit->begin->probe], probe, comm);
 	else
 		probe_sink_hit(tracer->sink, hit, probe, comm);
 }
@@ -91,7 +94,7 @@ bool output_hit(size_t target, const struct probe_hit *hit, void *data)
 	probes = probe_session_probes(its->session, &count);
 	if (hit->probe >= count || its->tracer->gone || is_removed(its, hit->probe))
 		return true;
-	dispatch(trace, its, hit, &probes[hit->probe]);
+	dispatch(trace, its, hit, probes);
 	if (!trace_count_hit(its, hit->probe))
 		trace_fail(trace, probe_error_no_memory());
 	if (trace->gone)

@@ -23,6 +23,8 @@ struct row {
 	const struct trace_tracer *tracer;
 	uint64_t hits, lost;
 	struct probe_coverage coverage;
+	enum probe_role role; /* of a probe of spans */
+	uint64_t in_flight, unmatched;
 };
 
 struct rows {
@@ -70,6 +72,8 @@ static void row_add(struct row *row, const struct row *more)
 {
 	row->hits += more->hits;
 	row->lost += more->lost;
+	row->in_flight += more->in_flight;
+	row->unmatched += more->unmatched;
 	probe_coverage_add(&row->coverage, &more->coverage);
 }
 
@@ -129,14 +133,30 @@ static bool is_told(const struct trace_target *target)
 static struct row row_of(const struct trace *trace, const struct trace_target *target,
 	const struct probe_session_probe *probes, size_t i)
 {
-	struct row row = {probes[i].provider, probes[i].name, target->tracer, probes[i].hits,
-		probes[i].lost, probes[i].coverage};
+	struct row row = {.provider = probes[i].provider,
+		.name = probes[i].name,
+		.tracer = target->tracer,
+		.hits = probes[i].hits,
+		.lost = probes[i].lost,
+		.coverage = probes[i].coverage};
 
+	if (target->tracer->options.spans) {
+		row.role = probes[i].role;
+		row.in_flight = probes[i].in_flight;
+		row.unmatched = probes[i].unmatched;
+	}
 	if (trace_is_full(trace)) {
+		row.in_flight = row.unmatched = 0;
 		row.lost = i < target->tally_count ? target->tallies[i].lost : 0;
 		row.hits = row.lost + (i < target->tally_count ? target->tallies[i].hits : 0);
 	}
 	return row;
+}
+
+/* Of a begin of spans there is nothing to say unless some are missing. */
+static bool is_row(const struct row *row)
+{
+	return row->role != PROBE_ROLE_BEGIN || row->lost || is_incomplete(row);
 }
 
 /* Rows of all probes whose hits are printed one by one, by hits. False without memory. */
@@ -155,8 +175,10 @@ static bool rows_init(struct rows *rows, const struct trace *trace)
 		const struct probe_session_probe *probes =
 			probe_session_probes(trace->targets[i].session, &count);
 
-		for (size_t k = 0; is_told(&trace->targets[i]) && k < count; k++)
-			rows->rows[rows->count++] = row_of(trace, &trace->targets[i], probes, k);
+		for (size_t k = 0; is_told(&trace->targets[i]) && k < count; k++) {
+			rows->rows[rows->count] = row_of(trace, &trace->targets[i], probes, k);
+			rows->count += is_row(&rows->rows[rows->count]);
+		}
 	}
 	qsort(rows->rows, rows->count, sizeof(*rows->rows), row_compare_tracers);
 	rows_merge(rows, row_compare_tracers, row_add);
@@ -324,8 +346,15 @@ static void print_figures(const struct row *row)
 		fprintf(stderr, ": not traced (%s)\n", missing);
 		return;
 	}
-	fprintf(stderr, ": %" PRIu64 " hit%s, %" PRIu64 " lost", row->hits,
-		row->hits == 1 ? "" : "s", row->lost);
+	if (row->role == PROBE_ROLE_BEGIN)
+		fprintf(stderr, ": %" PRIu64 " begin%s lost", row->lost, row->lost == 1 ? "" : "s");
+	else
+		fprintf(stderr, ": %" PRIu64 " %s%s, %" PRIu64 " lost", row->hits,
+			row->role == PROBE_ROLE_END ? "span" : "hit", row->hits == 1 ? "" : "s",
+			row->lost);
+	if (row->role == PROBE_ROLE_END)
+		fprintf(stderr, ", %" PRIu64 " in flight, %" PRIu64 " end%s without a begin",
+			row->in_flight, row->unmatched, row->unmatched == 1 ? "" : "s");
 	if (missing[0])
 		fprintf(stderr, " (%s)", missing);
 	putc('\n', stderr);

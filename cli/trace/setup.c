@@ -280,6 +280,17 @@ static bool has_lines(const struct trace *trace)
 					 trace_has_output(trace, PROBE_TRACER_FLIGHT));
 }
 
+/* The columns are those of spans if there is nothing else. */
+static void begin_output(struct trace *trace)
+{
+	bool header = isatty(trace->output_fd) && has_lines(trace);
+
+	if (trace->tracer_count == 1 && probe_tracer_spans(trace->tracers->spec))
+		probe_sink_begin_spans(trace->sink, header);
+	else
+		probe_sink_begin(trace->sink, header);
+}
+
 /* ---- Tracers ---------------------------------------------------------------- */
 
 static bool has_records(const struct trace *trace)
@@ -449,7 +460,7 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 	if (!error)
 		error = trace_start(&trace, options);
 	if (!error) {
-		probe_sink_begin(trace.sink, isatty(trace.output_fd) && has_lines(&trace));
+		begin_output(&trace);
 		trace_run(&trace);
 		if (trace.record)
 			trace_report_record(&trace);

@@ -98,6 +98,7 @@ static struct probe_error *common_options(
 	if (error)
 		return error;
 	ret->filter = options->filter;
+	ret->span_min_ns = options->min_ns;
 	ret->sample_every = (uint32_t)options->every;
 	ret->sample_rate = (uint32_t)options->rate;
 	for (size_t i = 0; i < options->keys.count; i++)
@@ -118,6 +119,8 @@ static void leave_others_options(struct trace_tracer *tracer)
 
 	if (tracer->output != PROBE_TRACER_ROWS && tracer->output != PROBE_TRACER_PCP)
 		gather->key_count = 0;
+	if (!probe_tracer_spans(tracer->spec))
+		tracer->options.span_min_ns = 0;
 	if (!probe_tracer_pairs(tracer->spec)) {
 		gather->match = gather->match_end = NULL;
 		if (tracer->output != PROBE_TRACER_LOADED)

@@ -24,6 +24,7 @@ struct tracer_options {
 	struct string_list keys;    /* -k */
 	const char *filter, *pairs, *match;
 	uint64_t every, rate, keys_max;
+	uint64_t min_ns;	       /* --min */
 	char *match_begin, *match_end; /* the parts of `match`, once tracers_init() has returned */
 };
 

@@ -199,7 +199,7 @@ _probectl()
 		_probectl_answer "$cur" < <(printf '%s\n' rate total p50 p99 name)
 		return
 		;;
-	-k | --key | -f | --filter | --match | --every | --rate | --top | --keys | \
+	-k | --key | -f | --filter | --match | --min | --every | --rate | --top | --keys | \
 		-n | --hits | -d | --duration | -i | --interval | -s | --strings | -b | --buffer | --plan | \
 		--rotate | --counter)
 		return

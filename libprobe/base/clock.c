@@ -16,7 +16,7 @@
 
 #include "libprobe/base/clock.h"
 
-enum { CALIBRATION_NS = 500000 };
+enum { CALIBRATION_NS = 500000, FINE_CALIBRATION_NS = 4000000 };
 
 static uint64_t clock_ns(clockid_t id)
 {
@@ -87,15 +87,27 @@ double clock_tick_ns(const struct clock *clock)
 						  : 1e9 / (double)clock_ticks_per_s(clock);
 }
 
-uint64_t clock_ticks_per_s(const struct clock *clock)
+/* Stamps in a nanosecond, from two readings that are so far apart. */
+static double measure(const struct clock *clock, long apart_ns)
 {
 	uint64_t first_stamp = 0, first_ns = 0, last_stamp = 0, last_ns = 0;
 
 	clock_pair(clock, CLOCK_MONOTONIC, &first_stamp, &first_ns);
-	nanosleep(&(struct timespec){.tv_nsec = CALIBRATION_NS}, NULL);
+	nanosleep(&(struct timespec){.tv_nsec = apart_ns}, NULL);
 	clock_pair(clock, CLOCK_MONOTONIC, &last_stamp, &last_ns);
-	return (uint64_t)((double)(last_stamp - first_stamp) /
-			  ((double)(last_ns - first_ns) / 1e9));
+	return (double)(last_stamp - first_stamp) / (double)(last_ns - first_ns);
+}
+
+uint64_t clock_ticks_per_s(const struct clock *clock)
+{
+	return (uint64_t)(measure(clock, CALIBRATION_NS) * 1e9);
+}
+
+uint64_t clock_tick_ns32(const struct clock *clock)
+{
+	if (!clock->counter)
+		return UINT64_C(1) << 32;
+	return (uint64_t)((double)(UINT64_C(1) << 32) / measure(clock, FINE_CALIBRATION_NS));
 }
 
 uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp)

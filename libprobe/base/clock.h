@@ -35,4 +35,10 @@ double clock_tick_ns(const struct clock *clock);
 /* Stamps per second, within a thousandth. Takes half a millisecond. */
 uint64_t clock_ticks_per_s(const struct clock *clock);
 
+/*
+ * The same, as nanoseconds of a stamp, times 2^32; within some hundred-thousandths. Takes four
+ * milliseconds.
+ */
+uint64_t clock_tick_ns32(const struct clock *clock);
+
 #endif

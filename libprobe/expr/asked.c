@@ -44,6 +44,15 @@ static struct probe_error *check_options(const struct probe_session_options *o)
 		(o->stack == PROBE_STACK_FRAMES && o->kind != PROBE_SESSION_GATHER))
 		return usage("copies of stacks need a session that records, return addresses one "
 			     "that gathers");
+	if (o->spans && (o->kind != PROBE_SESSION_RECORD || o->overwrite || o->switched ||
+				o->stack != PROBE_STACK_NONE || o->filter_value))
+		return usage("spans are records without a stack, a switch, or the value of a "
+			     "filter, in rings that are not overwritten");
+	if (o->spans && !pairs)
+		return usage("spans are pairs: say which probes begin and which end");
+	if (pairs && (o->spans || o->kind == PROBE_SESSION_GATHER) &&
+		(o->sample_every > 1 || o->sample_rate))
+		return usage("pairs cannot be sampled: ends would match the wrong begins");
 	if (o->kind != PROBE_SESSION_GATHER)
 		return NULL;
 	if (g->key_count > PROBE_KEYS_MAX)
@@ -54,8 +63,6 @@ static struct probe_error *check_options(const struct probe_session_options *o)
 			     "pairs");
 	if (pairs && g->value)
 		return usage("the value of a pair is its time: it can have no other");
-	if (pairs && (o->sample_every > 1 || o->sample_rate))
-		return usage("pairs cannot be sampled: ends would match the wrong begins");
 	if (!pairs && (g->match || g->match_end))
 		return usage("only pairs can be matched");
 	if (!pairs && !g->value && (g->sum || g->extremes || g->histogram))
@@ -68,15 +75,20 @@ static struct probe_error *parse(const char *what, const char *text, struct expr
 	return text ? expr_parse(what, text, ret) : NULL;
 }
 
+static struct probe_error *parse_match(struct asked *asked, const struct probe_gather *g)
+{
+	struct probe_error *error = parse("the match", g->match, &asked->match);
+
+	return error ? error : parse("the match of the end", g->match_end, &asked->match_end);
+}
+
 static struct probe_error *parse_gather(struct asked *asked, const struct probe_gather *g)
 {
 	struct probe_error *error = parse("the value", g->value, &asked->value);
 	unsigned int arg;
 
 	if (!error)
-		error = parse("the match", g->match, &asked->match);
-	if (!error)
-		error = parse("the match of the end", g->match_end, &asked->match_end);
+		error = parse_match(asked, g);
 	for (size_t i = 0; i < g->key_count && !error; i++) {
 		error = parse("the key", g->keys[i], &asked->keys[i]);
 		asked->key_string[i] = !error && expr_is_string(asked->keys[i], &arg);
@@ -106,6 +118,8 @@ struct probe_error *asked_init(struct asked *asked, const struct probe_session_o
 		error = parse("the filter", options->filter, &asked->filter);
 	if (!error && options->kind == PROBE_SESSION_GATHER)
 		error = parse_gather(asked, &options->gather);
+	if (!error && options->spans)
+		error = parse_match(asked, &options->gather);
 	if (!error && options->stack == PROBE_STACK_FRAMES)
 		ask_for_stacks(asked);
 	if (error)

@@ -26,6 +26,10 @@ struct format {
 	void (*begin)(struct format_context *context, bool header);
 	void (*hit)(struct format_context *context, const struct probe_hit *hit,
 		const struct probe_session_probe *probe, const char *comm);
+	void (*begin_spans)(struct format_context *context, bool header);
+	void (*span)(struct format_context *context, const struct probe_hit *hit,
+		const struct probe_session_probe *begin, const struct probe_session_probe *end,
+		const char *comm);
 	void (*lost)(struct format_context *context, const struct probe_session_probe *probe,
 		uint64_t lost);
 	/* NULL: the format does not report that. */

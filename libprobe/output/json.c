@@ -4,6 +4,8 @@
  *
  *	{"ts":N,"pid":N,"tid":N,"cpu":N,"comm":"...","provider":"...","name":"...",
  *	 "pc":"0x...","args":[...]}
+ *	a span: the same of its end, with "duration":NS,"begin":{"ts":N,"pid":N,"tid":N,
+ *	 "provider":"...","name":"...","pc":"0x...","args":[...]}
  *	{"lost":N,"provider":"...","name":"..."}
  *	{"inconsistent":true,"pid":N,"provider":"...","name":"...","path":"...","pc":"0x...",
  *	 "good_ts":N,"bad_ts":N,"ts":N,"bytes":"...","left":false}
@@ -84,13 +86,15 @@ static void json_truncated(struct buffer *out, const struct probe_hit *hit)
 		buffer_char(out, ']');
 }
 
-void json_hit(struct buffer *out, const struct probe_hit *hit,
+/* An object, but for its last brace. A CPU that is not known is left out. */
+static void json_open_hit(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm)
 {
 	json_unsigned_field(out, "{\"ts\":", hit->time_ns);
 	json_signed_field(out, ",\"pid\":", hit->pid);
 	json_signed_field(out, ",\"tid\":", hit->tid);
-	json_signed_field(out, ",\"cpu\":", hit->cpu);
+	if (hit->cpu >= 0)
+		json_signed_field(out, ",\"cpu\":", hit->cpu);
 	if (comm)
 		json_string_field(out, ",\"comm\":", comm);
 	json_string_field(out, ",\"provider\":", probe->provider);
@@ -108,7 +112,26 @@ void json_hit(struct buffer *out, const struct probe_hit *hit,
 	}
 	buffer_char(out, ']');
 	json_truncated(out, hit);
+}
+
+void json_hit(struct buffer *out, const struct probe_hit *hit,
+	const struct probe_session_probe *probe, const char *comm)
+{
+	json_open_hit(out, hit, probe, comm);
 	buffer_string(out, "}\n");
+}
+
+static void json_span(struct format_context *context, const struct probe_hit *hit,
+	const struct probe_session_probe *begin, const struct probe_session_probe *end,
+	const char *comm)
+{
+	struct buffer *out = &context->out;
+
+	json_open_hit(out, hit, end, comm);
+	json_unsigned_field(out, ",\"duration\":", hit->duration_ns);
+	buffer_string(out, ",\"begin\":");
+	json_open_hit(out, hit->begin, begin, NULL);
+	buffer_string(out, "}}\n");
 }
 
 void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint64_t lost)
@@ -162,6 +185,7 @@ static void json_site(struct format_context *context, pid_t pid, const struct pr
 
 const struct format format_json = {
 	.hit = format_hit,
+	.span = json_span,
 	.lost = format_lost,
 	.site = json_site,
 	.table = json_table,

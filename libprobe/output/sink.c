@@ -128,11 +128,25 @@ void probe_sink_begin(struct probe_sink *sink, bool header)
 		sink->format->begin(&sink->context, header);
 }
 
+void probe_sink_begin_spans(struct probe_sink *sink, bool header)
+{
+	if (sink->format->begin_spans)
+		sink->format->begin_spans(&sink->context, header);
+}
+
 void probe_sink_hit(struct probe_sink *sink, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm)
 {
 	if (!sink->failed)
 		sink->format->hit(&sink->context, hit, probe, comm);
+}
+
+void probe_sink_span(struct probe_sink *sink, const struct probe_hit *hit,
+	const struct probe_session_probe *begin, const struct probe_session_probe *end,
+	const char *comm)
+{
+	if (!sink->failed && sink->format->span)
+		sink->format->span(&sink->context, hit, begin, end, comm);
 }
 
 void probe_sink_lost(

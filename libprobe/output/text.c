@@ -5,6 +5,11 @@
  *	TIME             PID     TID     COMMAND          PROBE  ARGUMENTS
  *	14:03:07.123456  8121    8121    postgres         postgresql:query__start "select 1"
  *
+ * A span has its duration after the command, both names, and the arguments of its begin and its
+ * end:
+ *
+ *	... postgres  12.3ms    postgresql:query__start..query__done "select 1" -> "select 1"
+ *
  * Integers are decimal by their sign, but an unsigned one from 2^32 upwards,
  * which an address nearly always is and a number of things hardly ever, is in
  * hexadecimal. Strings are in double quotes with C escapes, followed by "..."
@@ -22,6 +27,7 @@ enum {
 	PID_WIDTH = 7,	    /* the kernel's largest pid_max is 4194304 */
 	COMMAND_WIDTH = 15, /* TASK_COMM_LEN without its NUL */
 	PROBE_WIDTH = 24,
+	DURATION_WIDTH = 8,
 	NSEC_PER_SEC = 1000000000
 };
 
@@ -60,17 +66,34 @@ void text_probe(struct buffer *out, const char *provider, const char *name)
 	buffer_c_escaped(out, name, strlen(name), 0);
 }
 
+static void head_columns(struct buffer *out)
+{
+	text_column(out, "TIME", sizeof("HH:MM:SS.uuuuuu") - 1);
+	text_column(out, "PID", PID_WIDTH);
+	text_column(out, "TID", PID_WIDTH);
+	text_column(out, "COMMAND", COMMAND_WIDTH);
+}
+
 static void text_begin(struct format_context *context, bool header)
 {
 	struct buffer *out = &context->out;
 
 	if (!header)
 		return;
-	text_column(out, "TIME", sizeof("HH:MM:SS.uuuuuu") - 1);
-	text_column(out, "PID", PID_WIDTH);
-	text_column(out, "TID", PID_WIDTH);
-	text_column(out, "COMMAND", COMMAND_WIDTH);
+	head_columns(out);
 	text_column(out, "PROBE", PROBE_WIDTH);
+	buffer_string(out, "ARGUMENTS\n");
+}
+
+static void text_begin_spans(struct format_context *context, bool header)
+{
+	struct buffer *out = &context->out;
+
+	if (!header)
+		return;
+	head_columns(out);
+	text_column(out, "DURATION", DURATION_WIDTH);
+	text_column(out, "PAIR", PROBE_WIDTH);
 	buffer_string(out, "ARGUMENTS\n");
 }
 
@@ -119,26 +142,72 @@ void text_value(struct buffer *out, const struct probe_value *value)
 	}
 }
 
-static void text_hit(struct format_context *context, const struct probe_hit *hit,
-	const struct probe_session_probe *probe, const char *comm)
+static void hit_columns(
+	struct format_context *context, const struct probe_hit *hit, const char *comm)
 {
 	struct buffer *out = &context->out;
-	size_t before;
 
 	text_time(context, hit->time_ns);
 	buffer_string(out, "  ");
 	number_column(out, hit->pid, PID_WIDTH);
 	number_column(out, hit->tid, PID_WIDTH);
 	text_column(out, comm ? comm : "?", COMMAND_WIDTH);
-	before = column_start(out);
-	text_probe(out, probe->provider, probe->name);
-	if (hit->arg_count)
-		column_end(out, before, PROBE_WIDTH);
+}
+
+static void text_args(struct buffer *out, const struct probe_hit *hit)
+{
 	for (size_t i = 0; i < hit->arg_count; i++) {
 		if (i)
 			buffer_char(out, ' ');
 		text_value(out, &hit->args[i]);
 	}
+}
+
+static void text_hit(struct format_context *context, const struct probe_hit *hit,
+	const struct probe_session_probe *probe, const char *comm)
+{
+	struct buffer *out = &context->out;
+	size_t before;
+
+	hit_columns(context, hit, comm);
+	before = column_start(out);
+	text_probe(out, probe->provider, probe->name);
+	if (hit->arg_count)
+		column_end(out, before, PROBE_WIDTH);
+	text_args(out, hit);
+	buffer_char(out, '\n');
+}
+
+static void text_pair(struct buffer *out, const struct probe_session_probe *begin,
+	const struct probe_session_probe *end)
+{
+	text_probe(out, begin->provider, begin->name);
+	buffer_string(out, "..");
+	if (strcmp(begin->provider, end->provider) == 0)
+		buffer_c_escaped(out, end->name, strlen(end->name), 0);
+	else
+		text_probe(out, end->provider, end->name);
+}
+
+static void text_span(struct format_context *context, const struct probe_hit *hit,
+	const struct probe_session_probe *begin, const struct probe_session_probe *end,
+	const char *comm)
+{
+	struct buffer *out = &context->out;
+	char duration[PROBE_DURATION_BYTES];
+	size_t before;
+
+	hit_columns(context, hit, comm);
+	probe_duration_text(duration, (double)hit->duration_ns);
+	text_column(out, duration, DURATION_WIDTH);
+	before = column_start(out);
+	text_pair(out, begin, end);
+	if (hit->begin->arg_count || hit->arg_count)
+		column_end(out, before, PROBE_WIDTH);
+	text_args(out, hit->begin);
+	if (hit->arg_count)
+		buffer_string(out, hit->begin->arg_count ? " -> " : "-> ");
+	text_args(out, hit);
 	buffer_char(out, '\n');
 }
 
@@ -157,6 +226,8 @@ static void text_lost(
 const struct format format_text = {
 	.begin = text_begin,
 	.hit = text_hit,
+	.begin_spans = text_begin_spans,
+	.span = text_span,
 	.lost = text_lost,
 	.table = text_table,
 	.stacks = text_stacks,

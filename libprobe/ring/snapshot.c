@@ -233,7 +233,7 @@ void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,
 	bool (*lives)(void *data, uint32_t tid), void *data)
 {
 	const struct reg_session *l = &view->layout;
-	size_t bytes = data_flight_bytes(l->flight_depth);
+	size_t bytes = data_flight_bytes(l->flight_depth, l->flight_keep);
 
 	snapshot_begin_round(view);
 	for (uint32_t i = 0; l->flights && i < l->flight_entries; i++) {
@@ -244,8 +244,11 @@ void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,
 		if (snapshot_is_empty(view, offset, bytes) ||
 			!snapshot_read(view, offset, &flight, sizeof(flight)) ||
 			flight.state < FLIGHT_PAIR || !flight.depth ||
-			flight.depth > l->flight_depth)
+			(flight.depth > l->flight_depth && !l->flight_keep))
 			continue;
+		/* Spans count begins that found no room. */
+		if (flight.depth > l->flight_depth)
+			flight.depth = l->flight_depth;
 		pair = flight.state - FLIGHT_PAIR;
 		if (pair < pairs && (!lives || lives(data, flight.tid)))
 			ret[pair] += flight.depth;

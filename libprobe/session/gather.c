@@ -387,8 +387,7 @@ static bool thread_lives(void *data, uint32_t tid)
 	return access(path, F_OK) == 0;
 }
 
-/* What has begun and not ended; NULL without memory. */
-static uint64_t *count_flights(struct probe_session *s)
+uint64_t *gather_flights(struct probe_session *s)
 {
 	uint64_t *ret = calloc(s->pairs + (size_t)1, sizeof(*ret));
 	bool ask = !gather_of(s)->match && probe_target_alive(s->target);
@@ -430,7 +429,7 @@ struct probe_error *probe_session_rows(
 
 	if (error)
 		return error;
-	in_flight = count_flights(session);
+	in_flight = gather_flights(session);
 	if (!gathers) {
 		*count_ret = 0;
 		rows = malloc(1);

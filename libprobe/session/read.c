@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading what a session's hits have left: counts and records. What is gathered: gather.c. */
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "libprobe/base/clock.h"
 #include "libprobe/expr/interpret.h"
@@ -43,6 +45,18 @@ void session_count_lost(struct probe_session *s)
 	}
 }
 
+/* Once nothing begins or ends any more. */
+static void count_in_flight(struct probe_session *s)
+{
+	uint64_t *flights = s->stopped && !s->flights_counted ? gather_flights(s) : NULL;
+
+	for (size_t i = 0; flights && i < s->probe_count; i++)
+		if (s->known[i].part.role == PAIR_END)
+			s->probes[i].in_flight = flights[s->known[i].part.pair];
+	s->flights_counted |= flights != NULL;
+	free(flights);
+}
+
 void session_update_counts(struct probe_session *s)
 {
 	session_count_lost(s);
@@ -56,6 +70,8 @@ void session_update_counts(struct probe_session *s)
 	}
 	if (s->options.kind == PROBE_SESSION_GATHER)
 		count_gathered(s);
+	if (s->options.spans)
+		count_in_flight(s);
 }
 
 /* ---- Records ---------------------------------------------------------------------------- */
@@ -99,16 +115,60 @@ static uint64_t within_years(const struct clock *clock, uint64_t stamp)
 							   : stamp;
 }
 
+/* What a hit that was read points to. */
+struct hit_room {
+	struct probe_value values[ARCH_ARGS_MAX], begin_values[ARCH_ARGS_MAX];
+	struct probe_hit begin;
+};
+
+/*
+ * Reads what follows the record of an end, in `size` bytes: the duration, and the record of a begin
+ * of the same pair. Returns their length, or 0 where they make no sense.
+ */
+static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t size,
+	uint64_t end_stamp, struct hit_room *room, struct probe_hit *ret)
+{
+	const struct pair_part *part = &s->known[ret->probe].part;
+	struct probe_hit *begin = &room->begin;
+	const struct session_site *site;
+	struct ring_record record;
+	size_t length;
+
+	if (size < sizeof(ret->duration_ns) + sizeof(record))
+		return 0;
+	memcpy(&ret->duration_ns, bytes, sizeof(ret->duration_ns));
+	bytes += sizeof(ret->duration_ns);
+	memcpy(&record, bytes, sizeof(record));
+	site = find_site(s, record.site);
+	if (!site || s->known[site->probe].part.role != PAIR_BEGIN ||
+		s->known[site->probe].part.pair != part->pair || part->role != PAIR_END)
+		return 0;
+	length = record_layout_read(
+		&site->layout, bytes, size - sizeof(ret->duration_ns), room->begin_values);
+	if (length == 0)
+		return 0;
+	*begin = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock,
+					    record.time < end_stamp ? record.time : end_stamp),
+		.cpu = -1,
+		.probe = site->probe,
+		.pc = site->pc,
+		.args = room->begin_values,
+		.arg_count = site->layout.arg_count};
+	children_thread(&s->processes, record.tid, &begin->pid, &begin->tid);
+	ret->begin = begin;
+	return sizeof(ret->duration_ns) + length;
+}
+
 /*
  * Reads a record of `size` bytes that were copied from a ring; returns its
- * length, or 0 where it makes no sense. The hit's values are in values[].
+ * length, or 0 where it makes no sense. The hit's values are in *room.
  */
 static size_t read_hit(struct probe_session *s, const struct ring_record *record, size_t size,
-	size_t ring, struct probe_value values[ARCH_ARGS_MAX], struct probe_hit *ret)
+	size_t ring, struct hit_room *room, struct probe_hit *ret)
 {
 	const struct session_site *site = find_site(s, record->site);
 	uint64_t stamp = record->time;
-	size_t length;
+	size_t length, more;
 
 	if (!site)
 		return 0;
@@ -117,29 +177,32 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 		stamp = within_years(&s->clock, stamp);
 	else if (stamp > s->clock.last_stamp)
 		stamp = s->clock.last_stamp;
-	length = record_layout_read(&site->layout, (const uint8_t *)record, size, values);
+	length = record_layout_read(&site->layout, (const uint8_t *)record, size, room->values);
 	if (length == 0)
 		return 0;
 	*ret = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock, stamp),
 		.cpu = (int)(ring % s->rings.layout.cpus),
 		.probe = site->probe,
 		.pc = site->pc,
-		.args = values,
+		.args = room->values,
 		.arg_count = site->layout.arg_count,
 		.stack = session_stack_read(s, site, record)};
 	children_thread(&s->processes, record->tid, &ret->pid, &ret->tid);
 	if (s->options.filter_value && site->bound->filter.count)
 		ret->filter = filter_value(s, site, record, ret);
-	return length;
+	if (!s->options.spans)
+		return length;
+	more = read_begin(s, (const uint8_t *)record + length, size - length, stamp, room, ret);
+	return more ? length + more : 0;
 }
 
 /* Hands over one record; false if `visit` wants no more. */
 static bool hand_over(struct probe_session *s, const struct ring_record *record, struct ring *ring,
 	size_t size, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
 {
-	struct probe_value values[ARCH_ARGS_MAX];
+	struct hit_room room;
 	struct probe_hit hit;
-	size_t length = read_hit(s, record, size, ring - s->rings.rings, values, &hit);
+	size_t length = read_hit(s, record, size, ring - s->rings.rings, &room, &hit);
 	bool go_on = true;
 
 	if (length) {
@@ -168,7 +231,7 @@ struct probe_error *session_take_recording(
 			"only a session that overwrites its rings has a snapshot");
 	error = session_check_there(s);
 	if (!error)
-		error = recording_read(&s->view, s->record_max, since, ret);
+		error = recording_read(&s->view, session_record_max(s), since, ret);
 	if (!error && !s->dead)
 		clock_sync(&s->clock);
 	return error;
@@ -177,7 +240,7 @@ struct probe_error *session_take_recording(
 size_t session_visit_recording(struct probe_session *s, const struct recording *recording,
 	size_t from, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
 {
-	struct probe_value values[ARCH_ARGS_MAX];
+	struct hit_room room;
 	struct probe_hit hit;
 	bool go_on = true;
 
@@ -187,7 +250,7 @@ size_t session_visit_recording(struct probe_session *s, const struct recording *
 			(const struct ring_record *)(recording->bytes + r->offset);
 
 		/* Its length is known in two ways. */
-		if (read_hit(s, record, r->size, r->ring, values, &hit) == r->size)
+		if (read_hit(s, record, r->size, r->ring, &room, &hit) == r->size)
 			go_on = visit(&hit, data);
 	}
 	return from;
@@ -222,7 +285,8 @@ bool session_read_rings(
 		return false;
 	rings_begin(&s->rings);
 	clock_sync(&s->clock);
-	while (visit && (record = rings_next(&s->rings, s->record_max, until, &ring, &size))) {
+	while (visit &&
+		(record = rings_next(&s->rings, session_record_max(s), until, &ring, &size))) {
 		any = true;
 		if (!hand_over(s, record, ring, size, visit, data))
 			break;

@@ -42,19 +42,19 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 {
 	struct reg_session s = {.cpus = sysconf(_SC_NPROCESSORS_CONF)};
 	struct probe_error *error = data_lay_out(&s, probes, needs);
-	uint64_t flights = (uint64_t)needs->threads * needs->pairs, entry;
+	uint64_t flights = (uint64_t)needs->threads * needs->pairs, entry, start;
 
 	if (error) {
 		probe_error_free(error);
 		return 0;
 	}
-	/* Of an entry for a thread only the first page is touched, unless it recurses deeply. */
-	entry = s.flights ? data_flight_bytes(s.flight_depth) : 0;
+	/* Of an entry for a thread only the start is touched, unless it recurses deeply. */
+	entry = s.flights ? data_flight_bytes(s.flight_depth, s.flight_keep) : 0;
+	start = SPACE_PAGE + needs->keep_bytes;
 	if (needs->by_key || needs->flights_min || flights > s.flight_entries)
 		flights = s.flight_entries;
 	return SPACE_PAGE + ((s.cpus + UINT64_C(1)) << s.slots_shift) +
-	       flights * (entry < SPACE_PAGE ? entry : SPACE_PAGE) +
-	       2 * (uint64_t)s.cpus * s.ring_bytes;
+	       flights * (entry < start ? entry : start) + 2 * (uint64_t)s.cpus * s.ring_bytes;
 }
 
 /* Halves one of them, unless the user set its size; false if none can be smaller. */

@@ -16,10 +16,10 @@
 #include "libprobe/session/session.h"
 #include "libprobe/target/target.h"
 
-/* A record is of one end; only gathering needs both. */
+/* A record is of one end; only gathering, and spans, need both. */
 static bool is_of_pair(const struct probe_session *s, size_t probe)
 {
-	return s->options.kind == PROBE_SESSION_GATHER && s->known[probe].part.role != PAIR_NONE;
+	return session_has_pairs(s) && s->known[probe].part.role != PAIR_NONE;
 }
 
 /* Which probes should be on; NULL without memory. */
@@ -150,7 +150,7 @@ static struct probe_error *match_all(const struct probe_session *s, const bool *
 static void forget_flights(const struct probe_session *s, const struct again *again, size_t count)
 {
 	const struct reg_session *l = &s->rings.layout;
-	size_t bytes = data_flight_bytes(l->flight_depth);
+	size_t bytes = data_flight_bytes(l->flight_depth, l->flight_keep);
 
 	for (uint32_t i = 0; l->flights && i < l->flight_entries; i++) {
 		struct probe_flight *flight =

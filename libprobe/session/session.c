@@ -96,6 +96,8 @@ static struct probe_error *take_options(struct probe_session *s,
 	s->options.gather.key_count = s->asked.key_count;
 	if (!options->follow_children)
 		s->target_pid = own_pid(s->target->pid);
+	if (options->spans)
+		s->tick_ns32 = clock_tick_ns32(&s->clock);
 	if (options->sample_rate)
 		s->rate_ticks = clock_ticks_per_s(&s->clock);
 	if (ring > DATA_RING_MAX)

@@ -71,22 +71,31 @@ struct probe_session {
 	struct asked asked;
 	bool opened;			     /* for reading: another process has started it */
 	char command[SESSION_COMMAND_BYTES]; /* of a dead one: what its process was called */
-	bool dead;	     /* ... and is gone: all there is was read from a file (notes.h) */
-	void *notes;	     /* what the names of its probes point into; or NULL */
-	uint32_t pairs;	     /* numbers of pairs that are in use */
-	uint64_t rate_ticks; /* in a second, where options.sample_rate asks for them */
-	uint32_t target_pid; /* in the target's namespace; 0: not known, or of several processes */
+	bool dead;	      /* ... and is gone: all there is was read from a file (notes.h) */
+	void *notes;	      /* what the names of its probes point into; or NULL */
+	uint32_t pairs;	      /* numbers of pairs that are in use */
+	uint64_t tick_ns32;   /* with options.spans: nanoseconds of a tick, times 2^32 */
+	bool flights_counted; /* likewise: in_flight of its probes is set */
+	size_t keep_bytes;    /* likewise: what is kept of each begin (struct probe_begun) */
+	uint64_t rate_ticks;  /* in a second, where options.sample_rate asks for them */
+	uint32_t target_pid;  /* in the target's namespace; 0: not known, or of several processes */
 	struct session_site *sites;
 	size_t site_count;
 	struct probe_session_probe *probes;
 	struct session_probe *known; /* of each of them */
 	size_t probe_count;
-	size_t record_max; /* bytes of the largest record of any site */
+	size_t record_max; /* bytes of the largest record of any site, without a span's begin */
 	struct session_watch watch;
 	struct unwinder *unwinder; /* with options.stack */
 	struct probe_stack stack;  /* of the hit that is being handed over */
 	void *reserve;		   /* memory for its end, or NULL; see end.c */
 };
+
+/* Do its stubs match begins with ends? Records may only name the role of a probe. */
+static inline bool session_has_pairs(const struct probe_session *session)
+{
+	return session->options.kind == PROBE_SESSION_GATHER || session->options.spans;
+}
 
 /* ---- What its stubs do (stubs.c) ------------------------------------------------ */
 
@@ -107,6 +116,12 @@ void session_unprepare(struct probe_session *session, size_t probes, size_t site
 
 /* What reg_probe.part says of a probe. */
 uint32_t session_part_word(const struct pair_part *part);
+
+/* Bytes of the largest record. */
+static inline size_t session_record_max(const struct probe_session *session)
+{
+	return session->record_max + (session->options.spans ? 8 + session->keep_bytes : 0);
+}
 
 /* The memory that the session needs. */
 struct data_needs session_needs(const struct probe_session *session);

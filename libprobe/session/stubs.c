@@ -40,15 +40,15 @@ static struct probe_error *drop_single(
 }
 
 /*
- * Finds the pairs of a selection; *ret has those of its remaining probes. Gathering drops probes
- * without a partner; other sessions keep them. A partner may also be in a library that is opened
- * later.
+ * Finds the pairs of a selection; *ret has those of its remaining probes. Gathering and
+ * spans drop probes without a partner; other sessions keep them. A partner may also be in a library
+ * that is opened later.
  */
 static struct probe_error *find_pairs(struct probe_session *s, struct selection *selection,
 	struct probe_report *report, struct pair_part **ret)
 {
 	enum probe_pairing pairing = s->options.gather.pairing;
-	bool gathers = s->options.kind == PROBE_SESSION_GATHER;
+	bool matches = session_has_pairs(s);
 	struct pair_part *parts = calloc(selection->probe_count + 1, sizeof(*parts));
 	struct probe_error *error;
 
@@ -57,16 +57,44 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 	*ret = parts;
 	error = pairs_assign(selection, s->patterns, pairing, parts, &s->pairs);
 	if (error && error->code == PROBE_ERROR_NOT_FOUND &&
-		(!gathers || s->options.follow_libraries)) {
+		(!matches || s->options.follow_libraries)) {
 		probe_error_free(error);
 		error = NULL;
 	}
-	if (error || !gathers || pairing != PROBE_PAIRING_NAMES)
+	if (error || !matches || pairing != PROBE_PAIRING_NAMES)
 		return error;
 	return drop_single(selection, parts, report);
 }
 
 /* ---- Sites ------------------------------------------------------------------------------ */
+
+/* What is kept of a begin is a record, too; it is a part of that of its end. */
+static struct probe_error *size_begin(struct probe_session *s, size_t record)
+{
+	size_t bytes = record + sizeof(struct probe_begun);
+
+	if (!s->id && bytes > s->keep_bytes)
+		s->keep_bytes = bytes;
+	if (s->keep_bytes >= bytes && bytes <= RING_RECORD_MAX)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"what is kept of a begin could take %zu bytes, and there is room for %zu: capture "
+		"fewer strings, or use a smaller -s",
+		bytes, s->id ? s->keep_bytes : RING_RECORD_MAX);
+}
+
+static struct probe_error *size_record(struct probe_session *s, enum pair_role role, size_t bytes)
+{
+	if (s->options.spans && role == PAIR_BEGIN)
+		return size_begin(s, bytes);
+	if (bytes > s->record_max)
+		s->record_max = bytes;
+	if (session_record_max(s) > RING_RECORD_MAX)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"a record could take %zu bytes: capture fewer strings, or use a smaller -s",
+			session_record_max(s));
+	return NULL;
+}
 
 static struct probe_error *prepare_site(struct probe_session *s, const struct arch *arch,
 	const struct select_probe *probe, const struct select_site *selected,
@@ -91,13 +119,7 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 		return error;
 	if (s->options.filter_value)
 		record_layout_record_all(&site->layout, arch);
-	if (record_layout_bytes(&site->layout) > s->record_max)
-		s->record_max = record_layout_bytes(&site->layout);
-	if (s->record_max > RING_RECORD_MAX)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"a record could take %zu bytes: capture fewer strings, or use a smaller -s",
-			s->record_max);
-	return NULL;
+	return size_record(s, part->part.role, record_layout_bytes(&site->layout));
 }
 
 static struct probe_error *add_site(struct probe_session *s, const struct arch *arch,
@@ -183,6 +205,9 @@ struct probe_error *session_prepare(struct probe_session *session, const struct 
 	struct pair_part *parts = NULL;
 	struct probe_error *error = find_pairs(session, selection, report, &parts);
 
+	/* The room for a begin stays as it is from the start. */
+	if (!session->id && session->options.spans && session->options.follow_libraries)
+		session->keep_bytes = DATA_KEEP_DEFAULT;
 	if (!error)
 		error = add_all(session, change->arch, selection, parts, report);
 	free(parts);
@@ -253,27 +278,38 @@ void session_unprepare(struct probe_session *session, size_t probes, size_t site
 
 /* ---- Memory ----------------------------------------------------------------------------- */
 
+static void add_flights(const struct probe_session *s, struct data_needs *needs)
+{
+	const struct probe_session_options *o = &s->options;
+	long threads = procfs_status_number(s->target->pid, "Threads:");
+	bool by_any = o->follow_children || (o->spans && o->gather.match);
+
+	/* With names, there may be more in libraries to come. */
+	needs->pairs = s->pairs || o->gather.pairing == PROBE_PAIRING_NONE ? s->pairs : 1;
+	needs->by_key = o->gather.match != NULL;
+	needs->flights_min = by_any ? DATA_FLIGHTS_FORKS : 0;
+	needs->threads = threads > 0 ? (size_t)threads : 1;
+	needs->keep_bytes = (s->keep_bytes + 7) & ~(size_t)7;
+}
+
 struct data_needs session_needs(const struct probe_session *session)
 {
 	const struct probe_session_options *o = &session->options;
 	const struct probe_gather *g = &o->gather;
-	long threads = procfs_status_number(session->target->pid, "Threads:");
+	struct data_needs needs = {0};
 
 	if (o->kind == PROBE_SESSION_RECORD)
-		return (struct data_needs){.ring_bytes = o->ring_bytes, .overwrite = o->overwrite};
-	if (o->kind != PROBE_SESSION_GATHER)
-		return (struct data_needs){0};
-	return (struct data_needs){.cells = true,
-		.buckets = g->histogram,
-		.key_count = (uint8_t)session->asked.key_count,
-		.string_count = session->asked.string_count,
-		.string_bytes = session->asked.string_bytes,
-		.keys_max = g->keys_max ? g->keys_max : DATA_KEYS_DEFAULT,
-		/* With names, there may be more in libraries to come. */
-		.pairs = session->pairs || g->pairing == PROBE_PAIRING_NONE ? session->pairs : 1,
-		.by_key = g->match != NULL,
-		.flights_min = o->follow_children ? DATA_FLIGHTS_FORKS : 0,
-		.threads = threads > 0 ? (size_t)threads : 1};
+		needs = (struct data_needs){.ring_bytes = o->ring_bytes, .overwrite = o->overwrite};
+	else if (o->kind == PROBE_SESSION_GATHER)
+		needs = (struct data_needs){.cells = true,
+			.buckets = g->histogram,
+			.key_count = (uint8_t)session->asked.key_count,
+			.string_count = session->asked.string_count,
+			.string_bytes = session->asked.string_bytes,
+			.keys_max = g->keys_max ? g->keys_max : DATA_KEYS_DEFAULT};
+	if (session_has_pairs(session))
+		add_flights(session, &needs);
+	return needs;
 }
 
 /* ---- Stubs ------------------------------------------------------------------------------ */
@@ -300,8 +336,8 @@ static unsigned int parts_of(const struct probe_gather *g)
 	       (g->last ? ARCH_GATHER_LAST : 0) | (g->histogram ? ARCH_GATHER_BUCKETS : 0);
 }
 
-static void describe_flights(const struct reg_session *reg, const struct session_probe *part,
-	const struct bound *bound, struct arch_stub *stub)
+static void describe_flights(const struct probe_session *s, const struct reg_session *reg,
+	const struct session_probe *part, const struct bound *bound, struct arch_stub *stub)
 {
 	if (part->part.role == PAIR_NONE)
 		return;
@@ -311,8 +347,10 @@ static void describe_flights(const struct reg_session *reg, const struct session
 		.pair = part->part.pair,
 		.match = if_any(&bound->match),
 		.process = reg->process,
-		.processes =
-			reg->process ? reg->data + offsetof(struct data_header, processes) : 0};
+		.processes = reg->process ? reg->data + offsetof(struct data_header, processes) : 0,
+		.keep = reg->flight_keep,
+		.scale = s->tick_ns32,
+		.min_ns = s->options.span_min_ns};
 }
 
 static void describe_gather(const struct probe_session *s, const struct reg_session *reg,
@@ -358,12 +396,15 @@ static void describe(const void *data, const struct reg_session *reg, uint32_t s
 	stub->rate_word = reg->data + DATA_RATE_OFFSET;
 	stub->pid = s->target_pid;
 	if (s->options.kind == PROBE_SESSION_RECORD) {
-		stub->kind = ARCH_STUB_RECORD;
+		stub->kind = s->options.spans && part->part.role == PAIR_BEGIN ? ARCH_STUB_BEGIN
+									       : ARCH_STUB_RECORD;
+		if (s->options.spans)
+			describe_flights(s, reg, part, described->bound, stub);
 		stub->overwrite = s->options.overwrite;
 		describe_switches(s, reg, stub);
 	} else if (s->options.kind == PROBE_SESSION_GATHER) {
 		stub->kind = part->part.role == PAIR_BEGIN ? ARCH_STUB_BEGIN : ARCH_STUB_GATHER;
-		describe_flights(reg, part, described->bound, stub);
+		describe_flights(s, reg, part, described->bound, stub);
 		if (part->part.role != PAIR_BEGIN)
 			describe_gather(s, reg, slot, part, described->bound, stub);
 	}

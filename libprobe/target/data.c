@@ -50,9 +50,9 @@ size_t data_cell_bytes(bool buckets)
 	return sizeof(struct probe_cell) + (buckets ? 8 * (size_t)CELL_BUCKETS : 0);
 }
 
-size_t data_flight_bytes(uint32_t depth)
+size_t data_flight_bytes(uint32_t depth, uint32_t keep_bytes)
 {
-	return align_up(sizeof(struct probe_flight) + 8 * (size_t)depth, LINE);
+	return align_up(sizeof(struct probe_flight) + (8 + (size_t)keep_bytes) * depth, LINE);
 }
 
 /* An entry of a table is its tag, owner and words, then strings, then the cell. */
@@ -87,18 +87,25 @@ static uint64_t lay_out_set(struct reg_session *s, size_t probes, const struct d
 static void lay_out_flights(struct reg_session *s, const struct data_needs *needs)
 {
 	uint64_t entries = 4 * (uint64_t)needs->threads * needs->pairs;
-	uint64_t least = needs->by_key	      ? FLIGHTS_MIN_KEY
-			 : needs->flights_min ? needs->flights_min
-					      : FLIGHTS_MIN;
+	uint64_t least = FLIGHTS_MIN;
+
+	if (needs->by_key && !needs->keep_bytes)
+		least = FLIGHTS_MIN_KEY;
+	else if (needs->flights_min)
+		least = needs->flights_min;
 
 	if (entries < least)
 		entries = least;
 	if (entries > FLIGHTS_MAX)
 		entries = FLIGHTS_MAX;
 	s->flight_entries = UINT32_C(1) << log2_up(entries);
-	s->flight_depth = needs->by_key ? DATA_DEPTH_KEY : DATA_DEPTH_THREAD;
+	s->flight_depth = needs->by_key	      ? DATA_DEPTH_KEY
+			  : needs->keep_bytes ? DATA_DEPTH_SPANS
+					      : DATA_DEPTH_THREAD;
+	s->flight_keep = (uint32_t)needs->keep_bytes;
 	s->flights = s->data_size;
-	s->data_size += s->flight_entries * (uint64_t)data_flight_bytes(s->flight_depth);
+	s->data_size +=
+		s->flight_entries * (uint64_t)data_flight_bytes(s->flight_depth, s->flight_keep);
 	s->data_size = align_up(s->data_size, SPACE_PAGE);
 }
 
@@ -152,7 +159,8 @@ bool data_fits(const struct reg_session *session, const struct data_needs *needs
 		    other.entry_cell == session->entry_cell &&
 		    data_has_table(&other) == data_has_table(session) &&
 		    !other.flights == !session->flights &&
-		    (!other.flights || other.flight_depth == session->flight_depth);
+		    (!other.flights || (other.flight_depth == session->flight_depth &&
+					       other.flight_keep == session->flight_keep));
 
 	probe_error_free(error);
 	return fits;
@@ -203,7 +211,10 @@ static bool flights_make_sense(const struct reg_session *s)
 		return true;
 	return is_power(s->flight_entries) && s->flight_depth &&
 	       s->flight_depth <= DATA_DEPTH_THREAD && s->flights % 8 == 0 &&
-	       within(s->flights, s->flight_entries * (uint64_t)data_flight_bytes(s->flight_depth),
+	       s->flight_keep <= RING_RECORD_MAX && s->flight_keep % 8 == 0 &&
+	       within(s->flights,
+		       s->flight_entries *
+			       (uint64_t)data_flight_bytes(s->flight_depth, s->flight_keep),
 		       s->data, s->data_size);
 }
 

@@ -18,8 +18,9 @@ struct data_needs {
 	size_t string_bytes;  /* of each of them, without its end */
 	size_t keys_max;      /* on one CPU */
 	size_t pairs;	      /* whose begins are noted */
-	bool by_key;	/* they are distinguished by a key of the program, not by the thread */
-	size_t threads; /* that the target has now */
+	bool by_key;	   /* they are distinguished by a key of the program, not by the thread */
+	size_t keep_bytes; /* kept of each begin (struct probe_begun); a multiple of 8; or 0 */
+	size_t threads;	   /* that the target has now */
 	/*
 	 * If forked children use the table as well, at least its entries, all of which they may
 	 * touch in time; 0: only the threads of the target do.
@@ -36,13 +37,15 @@ enum {
 	DATA_KEY_STRING_DEFAULT = 64,
 	DATA_DEPTH_THREAD = 1000, /* a deeper recursion loses its outermost ends */
 	DATA_DEPTH_KEY = 8,
+	DATA_DEPTH_SPANS = 128,	   /* of a thread, where begins are kept */
+	DATA_KEEP_DEFAULT = 1024,  /* for begins in libraries that are opened later */
 	DATA_FLIGHTS_FORKS = 4096, /* fewer if memory is scarce, but at least: */
 	DATA_FLIGHTS_FEW = 64
 };
 
 /* Bytes of a cell, with its buckets; and of an entry of the table of begins. */
 size_t data_cell_bytes(bool buckets);
-size_t data_flight_bytes(uint32_t depth);
+size_t data_flight_bytes(uint32_t depth, uint32_t keep_bytes);
 
 /*
  * Lays out the data of a session with counters for `probes`: sets all places in *session, as

@@ -155,6 +155,17 @@ const struct tracer_kind tracer_builtin[] = {
 		.help = "the same as JSON, one object per line",
 		.output = PROBE_TRACER_HITS_JSON,
 	},
+	/* As latency, with a record of each pair. */
+	{
+		.name = "span",
+		.usage = "span",
+		.help = "each time between two probes, with the arguments of both; --min leaves "
+			"out short ones",
+		.output = PROBE_TRACER_HITS,
+		.has_pairs = true,
+		.has_spans = true,
+		.pairing = PROBE_PAIRING_LISTED,
+	},
 	/* Records overwrite the oldest ones, and are read on demand. */
 	{
 		.name = "ring",

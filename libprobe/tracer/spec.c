@@ -134,6 +134,11 @@ bool probe_tracer_pairs(const struct probe_tracer_spec *spec)
 	return spec->kind->has_pairs;
 }
 
+bool probe_tracer_spans(const struct probe_tracer_spec *spec)
+{
+	return spec->kind->has_spans;
+}
+
 bool probe_tracer_info(size_t index, struct probe_tracer_info *ret)
 {
 	if (index > (size_t)(tracer_of_objects() - tracer_builtin))
@@ -166,6 +171,15 @@ static struct probe_error *configure_pairs(
 	return NULL;
 }
 
+static struct probe_error *check_spans(
+	const struct probe_tracer_spec *spec, const struct probe_session_options *options)
+{
+	if (!options->span_min_ns || spec->kind->has_spans)
+		return NULL;
+	return probe_error_new(
+		PROBE_ERROR_USAGE, "--min is for tracer span; '%s' prints no pairs", spec->name);
+}
+
 static struct probe_error *check_gather(
 	const struct probe_tracer_spec *spec, const struct probe_gather *gather)
 {
@@ -176,7 +190,8 @@ static struct probe_error *check_gather(
 			"-k makes a row for each key; tracer '%s' has no rows", spec->name);
 	if (gather->pairing != PROBE_PAIRING_NONE && !spec->kind->has_pairs && !loaded)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"--pairs is for the tracers latency and transaction, and for your own; "
+			"--pairs is for the tracers latency, transaction and span, and for your "
+			"own; "
 			"'%s' looks at each hit by itself%s",
 			spec->name, spec->exported ? " (-t pcp,latency)" : "");
 	if (gather->match && !spec->kind->has_pairs)
@@ -193,11 +208,14 @@ struct probe_error *probe_tracer_configure(const struct probe_tracer_spec *spec,
 	struct probe_gather *gather = &options->gather;
 	struct probe_error *error = check_gather(spec, gather);
 
+	if (!error)
+		error = check_spans(spec, options);
 	if (!error && kind->has_pairs)
 		error = configure_pairs(spec, pattern_count, gather);
 	if (error)
 		return error;
 	options->overwrite = kind->output == PROBE_TRACER_FLIGHT;
+	options->spans = kind->has_spans;
 	if (kind->output == PROBE_TRACER_STACKS)
 		return tracer_stack_configure(spec->operand, options);
 	/* A tracer of the user's own gets the filter's value. */

@@ -16,6 +16,7 @@ struct tracer_kind {
 	enum probe_tracer_output output;
 	bool needs_value; /* an expression follows the name */
 	bool has_pairs;
+	bool has_spans;	 /* its hits are pairs (probe_session_options.spans) */
 	bool is_several; /* see probe_tracer_part() */
 	/* With has_pairs: how operands pair by default. */
 	enum probe_pairing pairing;

@@ -75,6 +75,12 @@ struct probe_hit {
 	const struct probe_stack *stack; /* with PROBE_STACK_COPY; else NULL */
 	/* With options->filter_value: the value of the filter; else PROBE_VALUE_NULL. */
 	struct probe_value filter;
+	/*
+	 * With options->spans: the hit is the end of a span that took duration_ns, and this is its
+	 * begin, on an unknown CPU (-1); else NULL.
+	 */
+	const struct probe_hit *begin;
+	uint64_t duration_ns;
 };
 
 /* ---- Rows ---------------------------------------------------------------- */

@@ -56,6 +56,8 @@ void probe_sink_free(struct probe_sink *sink);
 
 /* Begins the output, before the first hit. With `header`, text begins with the names of columns. */
 void probe_sink_begin(struct probe_sink *sink, bool header);
+/* The same for spans. */
+void probe_sink_begin_spans(struct probe_sink *sink, bool header);
 
 /*
  * Adds a hit. `comm` is the name of the thread, or NULL. Names and strings may hold any byte:
@@ -63,6 +65,14 @@ void probe_sink_begin(struct probe_sink *sink, bool header);
  */
 void probe_sink_hit(struct probe_sink *sink, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm);
+
+/*
+ * Adds a span: a hit with a begin (probe_session_options.spans), and the probes of both. `comm` is
+ * the name of the thread that ended it.
+ */
+void probe_sink_span(struct probe_sink *sink, const struct probe_hit *hit,
+	const struct probe_session_probe *begin, const struct probe_session_probe *end,
+	const char *comm);
 
 /* Adds that `lost` further hits of a probe left no record, since the last such call. */
 void probe_sink_lost(

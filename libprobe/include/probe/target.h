@@ -391,6 +391,13 @@ struct probe_session_options {
 	const char *filter;	    /* an expression: hits for which it is 0 are ignored */
 	/* With `filter` and PROBE_SESSION_RECORD: hits tell its value (struct probe_hit). */
 	bool filter_value;
+	/*
+	 * With PROBE_SESSION_RECORD and pairs (gather.pairing): hits are spans. What a begin has
+	 * captured waits in the process for its end, whose hit has it (struct probe_hit). A span
+	 * that takes less than span_min_ns leaves no record.
+	 */
+	bool spans;
+	uint64_t span_min_ns;
 	uint32_t sample_every; /* take every Nth hit on each CPU; 0: all */
 	uint32_t sample_rate;  /* take at most so many hits a second; 0: all */
 	bool overwrite;	       /* a full ring drops its oldest records, not new ones */
@@ -441,6 +448,8 @@ struct probe_session_probe {
 	uint64_t hits;	    /* as of the last probe_session_poll() or _stop() */
 	uint64_t lost;	    /* hits without a record: no room in the ring, or for the key */
 	uint64_t unmatched; /* ends without a begin */
+	/* With options->spans, of an end, once the session has ended: begins without an end. */
+	uint64_t in_flight;
 	struct probe_coverage coverage;
 };
 

@@ -139,7 +139,7 @@ struct probe_tracer_spec;
 /* What a tracer produces. */
 enum probe_tracer_output {
 	PROBE_TRACER_ROWS,	/* rows (probe/table.h) */
-	PROBE_TRACER_HITS,	/* each hit, as text */
+	PROBE_TRACER_HITS,	/* each hit, or span, as text */
 	PROBE_TRACER_HITS_JSON, /* each hit, as JSON */
 	PROBE_TRACER_FLIGHT,	/* the last hits, on request: probe_session_snapshot() */
 	PROBE_TRACER_PCP,	/* rows, as metrics (probe/pcp.h) */
@@ -178,6 +178,9 @@ void probe_tracer_free(struct probe_tracer_spec *spec);
 const char *probe_tracer_name(const struct probe_tracer_spec *spec);
 /* Returns what the tracer produces. */
 enum probe_tracer_output probe_tracer_output(const struct probe_tracer_spec *spec);
+/* Tells whether its hits are pairs with the arguments of both ends (probe_session_options.spans).
+ */
+bool probe_tracer_spans(const struct probe_tracer_spec *spec);
 /* Tells whether the tracer works on pairs of probes. */
 bool probe_tracer_pairs(const struct probe_tracer_spec *spec);
 

@@ -199,4 +199,16 @@ grep -q '^1000 hits' "$SCRATCH/err" || fail "convert: $(cat "$SCRATCH/err")"
 same "pairs" "$(tail -1 "$SCRATCH/err")" "0 pairs"
 echo 500 | example follow hits:work "$TARGETS/launch" fork "$TARGETS/hits" 2 >"$SCRATCH/followed"
 grep -qx 'program 2: 1000 hits' "$SCRATCH/followed" || fail "follow: $(cat "$SCRATCH/followed")"
+# ---- Spans -----------------------------------------------------------------------------
+
+start "$TARGETS/naps" 8
+behind "$SCRATCH/spans" spans "$target_pid" 8000000 2 'naps:nap__start(arg0)' naps:nap__done
+wait_on "$target_pid" naps:nap__start
+ask go
+wait "$reader"
+same "spans" "$(grep -cE '^[0-9:.]+ .* 1[0-9.]+ms +naps:nap__start..nap__done  [23] -> [23] [46]$' \
+	"$SCRATCH/spans")" 2
+grep -q '^TIME .* DURATION  PAIR ' "$SCRATCH/spans" || fail "spans: $(cat "$SCRATCH/spans")"
+tell bye
+end_target
 finish

@@ -29,6 +29,19 @@ measured()
 		"$(jq .outer_max <<<"$said")"
 }
 
+# spanned NAME UNMATCHED IN_FLIGHT: the spans in $SCRATCH/spans; each has the begin of its own
+# process, with the same arguments
+spanned()
+{
+	local jobs
+	jobs=$(grep '^{"jobs"' "$SCRATCH/stdout.spans" | jq .jobs)
+	same "$1: spans" "$(sed -n 's/^probectl: forked:job__done: //p' "$SCRATCH/err" | sed 's/spans\{0,1\}/spans/; s/ends\{0,1\} w/ends w/')" \
+		"$jobs spans, 0 lost, $3 in flight, $2 ends without a begin"
+	same "$1: lines of spans" "$(jq -c .begin.ts "$SCRATCH/spans" | wc -l)" "$jobs"
+	same "$1: begins of others" \
+		"$(jq -c 'select(.begin.pid != .pid or .begin.args != .args)' "$SCRATCH/spans")" ""
+}
+
 # forked UNMATCHED IN_FLIGHT WAY ARGS…: by thread, by a number, by a pointer
 forked()
 {
@@ -40,6 +53,11 @@ forked()
 			</dev/null >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
 			fail "$* ${match:-by thread}: status $?: $(head -3 "$SCRATCH/err")"
 		measured "$* ${match:-by thread}" "$unmatched" "$in_flight"
+		"$PROBECTL" trace --json -o "$SCRATCH/spans" -t span ${match:+--match $match} \
+			forked:job__start forked:job__done -- "$TARGETS/forked" "$@" \
+			</dev/null >"$SCRATCH/stdout.spans" 2>"$SCRATCH/err" ||
+			fail "$* ${match:-by thread}: status $?: $(head -3 "$SCRATCH/err")"
+		spanned "$* ${match:-by thread}" "$unmatched" "$in_flight"
 	done
 }
 forked 0 0 turns 3 10

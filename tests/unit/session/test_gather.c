@@ -436,7 +436,7 @@ static struct probe_flight *flight_of(const struct host *h, uint32_t entry)
 	const struct reg_session *l = &h->session.view.layout;
 
 	return (struct probe_flight *)(h->base + (l->flights - l->data) +
-				       entry * data_flight_bytes(l->flight_depth));
+				       entry * data_flight_bytes(l->flight_depth, l->flight_keep));
 }
 
 static void test_pairs(void **state)

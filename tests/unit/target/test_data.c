@@ -101,7 +101,7 @@ static void test_flights(void **state)
 	(void)state;
 	assert_int_equal(s.flight_entries, 1024);
 	assert_int_equal(s.flight_depth, 1000);
-	assert_int_equal(data_flight_bytes(1000), 8064);
+	assert_int_equal(data_flight_bytes(1000, 0), 8064);
 	assert_true(s.flights >= sets_end(&s) && s.flights % 64 == 0);
 	assert_true(s.rings >= s.flights + 1024 * 8064);
 	needs.threads = 1000;
@@ -110,6 +110,33 @@ static void test_flights(void **state)
 	s = lay_out(4, needs);
 	assert_int_equal(s.flight_depth, 8);
 	assert_int_equal(s.flight_entries, 16384);
+}
+
+/* Begins that are kept until their ends have room in the entries, which are then fewer. */
+static void test_kept(void **state)
+{
+	struct data_needs needs = {
+		.pairs = 2, .threads = 10, .ring_bytes = 4096, .keep_bytes = 304};
+	struct reg_session s = lay_out(4, needs), other;
+
+	(void)state;
+	assert_int_equal(s.flight_depth, 128);
+	assert_int_equal(s.flight_keep, 304);
+	assert_int_equal(data_flight_bytes(128, 304), 40000 /* 32 + 128 * 312, in lines of 64 */);
+	assert_true(s.rings >= s.flights + 1024 * 40000);
+	assert_true(data_fits(&s, &needs));
+	needs.keep_bytes = 312;
+	assert_false(data_fits(&s, &needs));
+	needs.by_key = true;
+	needs.flights_min = 4096;
+	other = lay_out(4, needs);
+	assert_int_equal(other.flight_depth, 8);
+	assert_int_equal(other.flight_entries, 4096);
+	assert_true(data_makes_sense(&s));
+	s.flight_keep = 305;
+	assert_false(data_makes_sense(&s));
+	s.flight_keep = RING_RECORD_MAX + 8;
+	assert_false(data_makes_sense(&s));
 }
 
 static void refused(size_t probes, struct data_needs needs, const char *part)
@@ -185,6 +212,7 @@ int main(void)
 		cmocka_unit_test(test_cells),
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_flights),
+		cmocka_unit_test(test_kept),
 		cmocka_unit_test(test_absurd),
 		cmocka_unit_test(test_nonsense),
 	};

@@ -114,7 +114,7 @@ static void every_listed_tracer_parses(void **state)
 		spec = parse(text);
 		probe_tracer_free(spec);
 	}
-	assert_int_equal(count, 18);
+	assert_int_equal(count, 19);
 }
 
 static void sessions_gather_what_is_shown(void **state)
@@ -183,6 +183,16 @@ static void pairs_need_their_operands(void **state)
 	assert_int_equal(options.gather.pairing, PROBE_PAIRING_ONE);
 	probe_tracer_free(spec);
 
+	spec = parse("span");
+	assert_true(probe_tracer_spans(spec) && probe_tracer_pairs(spec));
+	options = (struct probe_session_options){.span_min_ns = 5};
+	assert_null(probe_tracer_configure(spec, 2, &options));
+	assert_true(options.spans && options.kind == PROBE_SESSION_RECORD);
+	assert_int_equal(options.gather.pairing, PROBE_PAIRING_LISTED);
+	probe_tracer_free(spec);
+	does_not_go_together(
+		"latency", 2, options, "--min is for tracer span; 'latency' prints no pairs");
+
 	options = (struct probe_session_options){0};
 	does_not_go_together("latency", 1, options,
 		"tracer 'latency' takes the time from one PROBE to another: name both, the begin "
@@ -193,8 +203,8 @@ static void pairs_need_their_operands(void **state)
 		"auto finds them by their names");
 	options.gather.pairing = PROBE_PAIRING_NAMES;
 	does_not_go_together("sum,arg0", 2, options,
-		"--pairs is for the tracers latency and transaction, and for your own; 'sum' looks "
-		"at each hit by itself");
+		"--pairs is for the tracers latency, transaction and span, and for your own; 'sum' "
+		"looks at each hit by itself");
 	options = (struct probe_session_options){.gather = {.match = "arg0"}};
 	does_not_go_together("count", 2, options,
 		"--match says which end belongs to which begin; tracer 'count' has no pairs");

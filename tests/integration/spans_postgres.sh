@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Slow queries with their text: spans of a PostgreSQL server under pgbench, over all of its forked
+# backends, beside what -t latency counts of the same queries.
+. tests/integration/lib.sh
+need_attach
+need jq
+pg_start
+pg_bench_init 1
+save_state "$pg_pid"
+clients=4 transactions=150 sleeps=5
+
+queries=(-p "$pg_pid" --follow 'postgresql:query__start(str(arg0))' postgresql:query__done)
+bench()
+{
+	"$pg_bin/pgbench" -n -c "$clients" -j 2 -t "$transactions" >"$SCRATCH/pgbench.out" 2>&1 ||
+		fail "pgbench: $(tail -2 "$SCRATCH/pgbench.out")"
+	for ((i = 0; i < sleeps; i++)); do
+		"$pg_bin/psql" -XAtqc "select $i, pg_sleep(0.03)" >/dev/null
+	done
+}
+
+trace_start all --json -b 4M -t span -t latency "${queries[@]}"
+wait_tracing all
+bench
+trace_stop all
+spans()
+{
+	jq -c "select(.begin.name?) | $1" "$SCRATCH/all.out"
+}
+count=$(spans .ts | wc -l)
+same "spans and latency" "$count" "$(jq 'select(.tracer == "latency").count' "$SCRATCH/all.out")"
+same "lost" "$(jq -s 'map(.lost? // 0) | add' "$SCRATCH/all.out")" 0
+# Seven statements of each transaction, and those of pgbench itself.
+[ "$count" -ge $((7 * clients * transactions + sleeps)) ] || fail "only $count queries"
+same "queries without text" "$(spans 'select(.begin.args[0] | type != "string" or length == 0)' | wc -l)" 0
+same "updates of accounts" "$(spans .begin.args[0] | grep -c '^"UPDATE pgbench_accounts SET abalance')" \
+	$((clients * transactions))
+same "another thread's begin" "$(spans 'select(.begin.tid != .tid)' | wc -l)" 0
+[ "$(spans .pid | sort -u | wc -l)" -ge $((clients + sleeps)) ] || fail "not all backends are there"
+
+trace_start slow --json -t span --min 25ms "${queries[@]}"
+wait_tracing slow
+bench
+trace_stop slow
+same "short ones" "$(jq -c 'select(.duration < 25000000)' "$SCRATCH/slow.out" | wc -l)" 0
+for ((i = 0; i < sleeps; i++)); do
+	same "sleep $i" "$(jq -r '.begin.args[0]' "$SCRATCH/slow.out" | grep -cxF "select $i, pg_sleep(0.03)")" 1
+done
+same_state "$pg_pid"
+finish
