@@ -248,11 +248,13 @@ struct arch_flights {
 	/*
 	 * Spans: a begin keeps its captures, in `keep` bytes at most with what is before them
 	 * (struct probe_begun; a multiple of 8), and a record of the end has them, too, if the span
-	 * takes at least min_ns. `scale` is the length of a tick in nanoseconds, times 2^32. 0: no
-	 * begin is kept.
+	 * takes at least min_ns. 0: no begin is kept. `scale` is the length of a tick in
+	 * nanoseconds, times 2^32; an expression of an end may ask for the duration, too.
 	 */
 	uint32_t keep;
 	uint64_t scale, min_ns;
+	/* Asked at the end, of the pair: where it is 0, the end leaves nothing; NULL: it is not. */
+	const struct arch_expr *filter;
 };
 
 /*

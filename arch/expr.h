@@ -22,6 +22,7 @@ enum arch_expr_kind {
 	ARCH_EXPR_TID, /* as seen in the target's own pid namespace */
 	ARCH_EXPR_PID,
 	ARCH_EXPR_CPU,
+	ARCH_EXPR_DURATION, /* of a pair that has ended, in nanoseconds */
 	/* of the string capture `capture` and `text`: 0 or 1 */
 	ARCH_EXPR_STRING_IS,
 	ARCH_EXPR_STRING_BEGINS,

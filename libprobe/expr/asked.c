@@ -4,7 +4,8 @@
  * elsewhere and of other types.
  *
  *   filter   applies to every hit; of a pair, to both ends, since otherwise one
- *            would find the other's
+ *            would find the other's; or, if it names what only a pair has, to the
+ *            pair, at its end
  *   value    of probes outside pairs; a pair's value is its time
  *   keys     of probes outside pairs, and of ends
  *   match    of begins and ends
@@ -75,24 +76,36 @@ static struct probe_error *parse(const char *what, const char *text, struct expr
 	return text ? expr_parse(what, text, ret) : NULL;
 }
 
+/* Where nothing is known of a pair yet, or at all, nothing may be asked about it. */
+static struct probe_error *parse_of_hit(const char *what, const char *text, struct expr **ret)
+{
+	struct probe_error *error = parse(what, text, ret);
+
+	return !error && *ret && expr_is_of_pair(*ret) ? expr_no_pair(*ret) : error;
+}
+
 static struct probe_error *parse_match(struct asked *asked, const struct probe_gather *g)
 {
-	struct probe_error *error = parse("the match", g->match, &asked->match);
+	struct probe_error *error = parse_of_hit("the match", g->match, &asked->match);
 
-	return error ? error : parse("the match of the end", g->match_end, &asked->match_end);
+	return error ? error
+		     : parse_of_hit("the match of the end", g->match_end, &asked->match_end);
 }
 
 static struct probe_error *parse_gather(struct asked *asked, const struct probe_gather *g)
 {
-	struct probe_error *error = parse("the value", g->value, &asked->value);
+	struct probe_error *error = parse_of_hit("the value", g->value, &asked->value);
 	unsigned int arg;
 
 	if (!error)
 		error = parse_match(asked, g);
 	for (size_t i = 0; i < g->key_count && !error; i++) {
-		error = parse("the key", g->keys[i], &asked->keys[i]);
+		error = g->pairing == PROBE_PAIRING_NONE
+				? parse_of_hit("the key", g->keys[i], &asked->keys[i])
+				: parse("the key", g->keys[i], &asked->keys[i]);
 		asked->key_string[i] = !error && expr_is_string(asked->keys[i], &arg);
 		asked->string_count += asked->key_string[i];
+		asked->of_pair |= !error && expr_is_of_pair(asked->keys[i]);
 		asked->key_count++;
 	}
 	return error;
@@ -111,11 +124,15 @@ static void ask_for_stacks(struct asked *asked)
 struct probe_error *asked_init(struct asked *asked, const struct probe_session_options *options)
 {
 	struct probe_error *error = check_options(options);
+	bool pairs = options->gather.pairing != PROBE_PAIRING_NONE &&
+		     (options->spans || options->kind == PROBE_SESSION_GATHER);
 
 	*asked = (struct asked){.string_bytes = options->string_bytes ? options->string_bytes
 								      : DATA_KEY_STRING_DEFAULT};
 	if (!error)
-		error = parse("the filter", options->filter, &asked->filter);
+		error = pairs ? parse("the filter", options->filter, &asked->filter)
+			      : parse_of_hit("the filter", options->filter, &asked->filter);
+	asked->of_pair = !error && asked->filter && expr_is_of_pair(asked->filter);
 	if (!error && options->kind == PROBE_SESSION_GATHER)
 		error = parse_gather(asked, &options->gather);
 	if (!error && options->spans)
@@ -258,6 +275,16 @@ static struct probe_error *bind_value(struct binder *b, struct bound_types *type
 	return error;
 }
 
+/* A filter of pairs is asked at the end only. */
+static struct probe_error *bind_filter(struct binder *b, enum pair_role role)
+{
+	const struct expr *filter = b->asked->filter;
+
+	if (!filter || !expr_is_of_pair(filter))
+		return bind_expr(b, filter, &b->bound->filter);
+	return role == PAIR_END ? bind_expr(b, filter, &b->bound->pair_filter) : NULL;
+}
+
 static struct probe_error *bind_all(
 	struct binder *b, enum pair_role role, struct bound_types *types)
 {
@@ -274,7 +301,7 @@ static struct probe_error *bind_all(
 		error = bind_expr(b,
 			role == PAIR_END && asked->match_end ? asked->match_end : asked->match,
 			&b->bound->match);
-	return error ? error : bind_expr(b, asked->filter, &b->bound->filter);
+	return error ? error : bind_filter(b, role);
 }
 
 /* Adjusts an expression whose nodes were copied. */
@@ -297,6 +324,7 @@ static struct bound *shrink(const struct bound *from, size_t count)
 	move_nodes(&to->filter, from->nodes, to->nodes);
 	move_nodes(&to->value, from->nodes, to->nodes);
 	move_nodes(&to->match, from->nodes, to->nodes);
+	move_nodes(&to->pair_filter, from->nodes, to->nodes);
 	for (size_t i = 0; i < PROBE_KEYS_MAX; i++)
 		move_nodes(&to->key_numbers[i], from->nodes, to->nodes);
 	return to;

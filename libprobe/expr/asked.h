@@ -22,6 +22,7 @@ struct asked {
 	bool key_string[PROBE_KEYS_MAX]; /* whether it is str(argN) */
 	uint8_t string_count;
 	uint16_t string_bytes;
+	bool of_pair; /* the filter or a key asks for what only a pair has */
 };
 
 /*
@@ -42,6 +43,7 @@ struct bound_types {
 /* The expressions as a site's stub uses them; `count` is 0 if there is none. */
 struct bound {
 	struct arch_expr filter, value, match;
+	struct arch_expr pair_filter; /* of an end */
 	struct arch_expr key_numbers[PROBE_KEYS_MAX];
 	uint8_t key_strings[PROBE_KEYS_MAX];
 	struct arch_expr_node nodes[];

@@ -137,6 +137,8 @@ static struct probe_error *decide_types(struct binding *b)
 
 		if (node->kind == ARCH_EXPR_CONST) {
 			type = node->type;
+		} else if (node->kind == ARCH_EXPR_DURATION) {
+			type.wide = true;
 		} else if (node->kind == ARCH_EXPR_CAPTURE) {
 			error = check_arg(b, node);
 			if (error)

@@ -37,6 +37,14 @@ void expr_free(struct expr *expr);
 bool expr_is_string(const struct expr *expr, unsigned int *arg_ret);
 
 /*
+ * Whether it is about a pair that has ended: it names `duration` or `end.`, and is then bound to
+ * the end's sites.
+ */
+bool expr_is_of_pair(const struct expr *expr);
+/* The error for such an expression where there is no pair. */
+PROBE_MUST_CHECK struct probe_error *expr_no_pair(const struct expr *expr);
+
+/*
  * Whether the whole text is one argument, argN, and that is a double or a float at this site: then
  * expr_bind_double() binds it, and nothing else can.
  */

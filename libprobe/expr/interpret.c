@@ -175,6 +175,9 @@ static void evaluate_leaf(
 	case ARCH_EXPR_PID:
 		*ret = (uint64_t)(int64_t)input->pid;
 		break;
+	case ARCH_EXPR_DURATION:
+		*ret = input->duration;
+		break;
 	case ARCH_EXPR_CPU:
 		*ret = (uint64_t)(int64_t)input->cpu;
 		break;

@@ -21,6 +21,7 @@ struct expr_input {
 	const struct expr_string *strings; /* of strings */
 	uint64_t unreadable;		   /* bit i: capture i could not be read */
 	int32_t tid, pid, cpu;
+	uint64_t duration;
 };
 
 /* False: the hit is rejected, since something could not be read, or was divided by 0. */

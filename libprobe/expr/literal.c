@@ -58,19 +58,40 @@ static bool type_of(uint64_t value, struct suffix suffix, bool is_decimal, struc
 	return ret->is_signed || suffix.is_unsigned || !is_decimal;
 }
 
+/* A unit of time behind a decimal number: its nanoseconds; 0: there is none. */
+static uint64_t take_unit(const char **at, unsigned int base)
+{
+	static const struct {
+		const char *name;
+		uint64_t ns;
+	} units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+
+	for (size_t i = 0; base == 10 && i < sizeof(units) / sizeof(units[0]); i++) {
+		size_t length = strlen(units[i].name);
+		char next = strncmp(*at, units[i].name, length) == 0 ? (*at)[length] : '_';
+
+		if (isalnum((unsigned char)next) || next == '_')
+			continue;
+		*at += length;
+		return units[i].ns;
+	}
+	return 0;
+}
+
 struct probe_error *expr_integer(const struct expr *expr, const char **at, struct expr_node *node)
 {
 	const char *start = *at, *digit = start;
 	unsigned int base = 10;
+	struct suffix suffix = {.is_long = true};
+	uint64_t value = 0, unit;
 	bool fits = true;
-	uint64_t value = 0;
 
 	if (digit[0] == '0' && (digit[1] == 'x' || digit[1] == 'X')) {
 		base = 16;
 		digit += 2;
 		if (digit_value(*digit) >= base)
 			return mistake(expr, digit, "expected a hexadecimal digit");
-	} else if (digit[0] == '0') {
+	} else if (digit[0] == '0' && isdigit((unsigned char)digit[1])) {
 		base = 8;
 	}
 	for (; digit_value(*digit) < base; digit++)
@@ -82,7 +103,12 @@ struct probe_error *expr_integer(const struct expr *expr, const char **at, struc
 	if (*digit == '.')
 		return mistake(expr, digit, "expected an operator; numbers are integers");
 	*at = digit;
-	if (!type_of(value, take_suffix(at), base == 10, &node->type) && fits)
+	unit = take_unit(at, base);
+	if (unit)
+		fits = fits && !__builtin_mul_overflow(value, unit, &value);
+	else
+		suffix = take_suffix(at);
+	if (!type_of(value, suffix, base == 10, &node->type) && fits)
 		return mistake(expr, start, "the number does not fit 63 bits; add the suffix u");
 	if (!fits)
 		return mistake(expr, start, "the number does not fit 64 bits");

@@ -4,6 +4,7 @@
  * operators as long as they bind tighter than the one before the operand.
  *
  *	operand   NUMBER | 'CHARACTER' | argN | tid | pid | cpu | ( expr )
+ *	          | duration | end . argN
  *	          | ! operand | ~ operand | - operand | + operand
  *	          | starts_with ( str ( argN ) , "TEXT" )
  *	expr      operand { OPERATOR operand }
@@ -237,11 +238,18 @@ static bool take_arg(struct parser *p, uint8_t *ret)
 
 /* ---- Operands -------------------------------------------------------------------------- */
 
-/* After the word str. */
-static struct probe_error *parse_str(struct parser *p, const char *where)
+static void note_place(const char **place, const char *at)
+{
+	if (!*place)
+		*place = at;
+}
+
+/* After the word str, of this hit or of the end of a pair. */
+static struct probe_error *parse_str(struct parser *p, const char *where, bool of_end)
 {
 	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE, .is_string = true, .at = where};
 
+	note_place(of_end ? &p->expr->of_pair : &p->expr->of_hit, where);
 	if (!take(p, '('))
 		return mistake(p, p->at, "expected '(' after str");
 	if (!take_arg(p, &node.arg))
@@ -269,14 +277,16 @@ static struct probe_error *parse_starts_with(struct parser *p)
 {
 	struct probe_error *error;
 	const char *str;
+	bool of_end;
 
 	if (!take(p, '('))
 		return mistake(p, p->at, "expected '(' after starts_with");
 	skip_blanks(p);
 	str = p->at;
-	if (!take_word(p, "str"))
+	of_end = take_word(p, "end");
+	if ((of_end && !take(p, '.')) || !take_word(p, "str"))
 		return mistake(p, p->at, "expected str(argN)");
-	error = parse_str(p, str);
+	error = parse_str(p, str, of_end);
 	if (error)
 		return error;
 	if (!take(p, ','))
@@ -289,27 +299,49 @@ static struct probe_error *parse_starts_with(struct parser *p)
 	return NULL;
 }
 
+/* After the word end. */
+static struct probe_error *parse_end(struct parser *p, const char *where)
+{
+	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE, .at = where};
+
+	if (!take(p, '.'))
+		return mistake(p, p->at, "expected '.' after end");
+	if (take_word(p, "str"))
+		return parse_str(p, where, true);
+	if (!take_arg(p, &node.arg))
+		return mistake(p, p->at, "expected arg0 to arg31, or str(argN)");
+	note_place(&p->expr->of_pair, where);
+	return add(p, &node);
+}
+
 static struct probe_error *parse_name(struct parser *p)
 {
 	struct expr_node node = {.at = p->at};
 
-	if (take_arg(p, &node.arg))
+	if (take_arg(p, &node.arg)) {
 		node.kind = ARCH_EXPR_CAPTURE;
-	else if (take_word(p, "tid"))
+		note_place(&p->expr->of_hit, node.at);
+	} else if (take_word(p, "duration")) {
+		node.kind = ARCH_EXPR_DURATION;
+		note_place(&p->expr->of_pair, node.at);
+	} else if (take_word(p, "end")) {
+		return parse_end(p, node.at);
+	} else if (take_word(p, "tid")) {
 		node.kind = ARCH_EXPR_TID;
-	else if (take_word(p, "pid"))
+	} else if (take_word(p, "pid")) {
 		node.kind = ARCH_EXPR_PID;
-	else if (take_word(p, "cpu"))
+	} else if (take_word(p, "cpu")) {
 		node.kind = ARCH_EXPR_CPU;
-	else if (take_word(p, "str"))
-		return parse_str(p, node.at);
-	else if (take_word(p, "starts_with"))
+	} else if (take_word(p, "str")) {
+		return parse_str(p, node.at, false);
+	} else if (take_word(p, "starts_with")) {
 		return parse_starts_with(p);
-	else
+	} else {
 		return expr_error(p->expr, PROBE_ERROR_USAGE, p->at,
 			"there is no '%.*s': expected arg0 to arg31, tid, pid, cpu, str() or "
 			"starts_with()",
 			(int)(word_length(p->at) < 40 ? word_length(p->at) : 40), p->at);
+	}
 	return add(p, &node);
 }
 
@@ -467,7 +499,12 @@ static struct probe_error *parse(struct expr *expr)
 	if (error)
 		return error;
 	skip_blanks(&p);
-	return *p.at ? no_operator(&p, "expected an operator or the end") : NULL;
+	if (*p.at)
+		return no_operator(&p, "expected an operator or the end");
+	if (!expr->of_pair || !expr->of_hit)
+		return NULL;
+	return mistake(&p, expr->of_hit,
+		"beside duration and end., say of which end the argument is: end.argN");
 }
 
 struct probe_error *expr_parse(const char *what, const char *text, struct expr **ret)
@@ -498,6 +535,18 @@ void expr_free(struct expr *expr)
 	free(expr->text);
 	free(expr->what);
 	free(expr);
+}
+
+bool expr_is_of_pair(const struct expr *expr)
+{
+	return expr->of_pair != NULL;
+}
+
+struct probe_error *expr_no_pair(const struct expr *expr)
+{
+	return expr_error(expr, PROBE_ERROR_USAGE, expr->of_pair,
+		"only the filters and keys of pairs know their duration and end: -t span, -t "
+		"latency, -t transaction");
 }
 
 bool expr_is_string(const struct expr *expr, unsigned int *arg_ret)

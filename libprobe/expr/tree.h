@@ -32,6 +32,8 @@ struct expr {
 	size_t literals_length;
 	struct expr_node nodes[ARCH_EXPR_NODES_MAX]; /* the last one is the root */
 	uint8_t count;
+	const char *of_pair; /* where it first names what only a pair has; or NULL */
+	const char *of_hit;  /* where it first names an argument without saying of which end */
 };
 
 /* "WHAT 'TEXT', column N: ...", for `at` in expr->text. */

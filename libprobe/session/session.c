@@ -96,7 +96,7 @@ static struct probe_error *take_options(struct probe_session *s,
 	s->options.gather.key_count = s->asked.key_count;
 	if (!options->follow_children)
 		s->target_pid = own_pid(s->target->pid);
-	if (options->spans)
+	if (options->spans || s->asked.of_pair)
 		s->tick_ns32 = clock_tick_ns32(&s->clock);
 	if (options->sample_rate)
 		s->rate_ticks = clock_ticks_per_s(&s->clock);

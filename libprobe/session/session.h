@@ -74,7 +74,7 @@ struct probe_session {
 	bool dead;	      /* ... and is gone: all there is was read from a file (notes.h) */
 	void *notes;	      /* what the names of its probes point into; or NULL */
 	uint32_t pairs;	      /* numbers of pairs that are in use */
-	uint64_t tick_ns32;   /* with options.spans: nanoseconds of a tick, times 2^32 */
+	uint64_t tick_ns32;   /* nanoseconds of a tick, times 2^32, if stubs need it */
 	bool flights_counted; /* likewise: in_flight of its probes is set */
 	size_t keep_bytes;    /* likewise: what is kept of each begin (struct probe_begun) */
 	uint64_t rate_ticks;  /* in a second, where options.sample_rate asks for them */

@@ -350,7 +350,8 @@ static void describe_flights(const struct probe_session *s, const struct reg_ses
 		.processes = reg->process ? reg->data + offsetof(struct data_header, processes) : 0,
 		.keep = reg->flight_keep,
 		.scale = s->tick_ns32,
-		.min_ns = s->options.span_min_ns};
+		.min_ns = s->options.span_min_ns,
+		.filter = if_any(&bound->pair_filter)};
 }
 
 static void describe_gather(const struct probe_session *s, const struct reg_session *reg,

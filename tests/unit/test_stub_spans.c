@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "libprobe/expr/interpret.h"
 #include "tests/unit/stub_crowd.h"
 #include "tests/unit/stub_host.h"
 
@@ -95,7 +96,8 @@ static int teardown(void **state)
 }
 
 /* Bits of `variant`: with rseq; with forked children; by key. */
-static void emit(struct spans *s, int variant, uint64_t min_ns)
+static void emit_filtered(
+	struct spans *s, int variant, uint64_t min_ns, const struct arch_expr *filter)
 {
 	struct arch_stub stub = stub_host_stub(&s->host, variant & 1);
 
@@ -120,7 +122,13 @@ static void emit(struct spans *s, int variant, uint64_t min_ns)
 	stub.kind = ARCH_STUB_RECORD;
 	stub.site = END_SITE;
 	stub.capture_count = stub.recorded = 1;
+	stub.flights.filter = filter;
 	s->end = stub_host_emit_site(&s->host, &stub);
+}
+
+static void emit(struct spans *s, int variant, uint64_t min_ns)
+{
+	emit_filtered(s, variant, min_ns, NULL);
 }
 
 static void begin(struct spans *s, uint64_t number)
@@ -261,6 +269,52 @@ static void short_ones_leave_nothing(void **state)
 	}
 }
 
+/* A filter of the pair: duration % 16 < 8 && arg0 != 3. */
+static void filtered(void **state)
+{
+	static const struct arch_expr_node nodes[] = {
+		{.kind = ARCH_EXPR_DURATION, .wide = true, .is_signed = true},
+		{.kind = ARCH_EXPR_CONST, .wide = true, .is_signed = true, .value = 16},
+		{.kind = ARCH_EXPR_MOD, .wide = true, .is_signed = true, .left = 0, .right = 1},
+		{.kind = ARCH_EXPR_CONST, .wide = true, .is_signed = true, .value = 8},
+		{.kind = ARCH_EXPR_LT, .wide = true, .is_signed = true, .left = 2, .right = 3},
+		{.kind = ARCH_EXPR_CAPTURE, .wide = true},
+		{.kind = ARCH_EXPR_CONST, .wide = true, .value = 3},
+		{.kind = ARCH_EXPR_NE, .wide = true, .left = 5, .right = 6},
+		{.kind = ARCH_EXPR_BOTH, .is_signed = true, .left = 4, .right = 7},
+	};
+	const struct arch_expr filter = {nodes, sizeof(nodes) / sizeof(nodes[0])};
+	struct spans *s = *state;
+
+	for (int variant = 0; variant < VARIANTS; variant++) {
+		unsigned int passed = 0, hits = 0;
+
+		emit_filtered(s, variant, 0, &filter);
+		for (; hits < 1000; hits++) {
+			const struct ended *r;
+			uint64_t value, word = hits % 5;
+			size_t bytes;
+
+			begin(s, hits % 5);
+			end(s, hits % 5);
+			r = only(s, &bytes);
+			passed += r != NULL;
+			if (!r)
+				continue;
+			assert_true(is_whole(r));
+			assert_true(expr_interpret(&filter,
+				&(struct expr_input){.words = &word, .duration = r->duration_ns},
+				&value));
+			assert_int_equal(value, 1);
+			for (uint32_t i = 0; i < stub_host_ring_count(&s->host); i++)
+				stub_host_ring(&s->host, i)->tail =
+					stub_host_ring(&s->host, i)->head;
+		}
+		assert_true(passed > hits / 10 && passed < hits * 8 / 10);
+		assert_int_equal(LOST(s) + UNMATCHED(s) + in_flight(s), 0);
+	}
+}
+
 /* Begins without room are lost, and their ends have none; those around them keep theirs. */
 static void nested(void **state)
 {
@@ -338,6 +392,33 @@ static void overwritten(void **state)
 			assert_int_equal(LOST(s), 1);
 			assert_int_equal(in_flight(s), 0);
 		}
+	}
+}
+
+/* The duration is known of pairs that have ended. */
+static void durations_of_nothing(void **state)
+{
+	static const struct arch_expr_node node = {.kind = ARCH_EXPR_DURATION, .wide = true};
+	static const struct arch_expr duration = {&node, 1};
+	struct spans *s = *state;
+	uint8_t out[ARCH_STUB_MAX];
+	struct arch_stub_code code;
+
+	for (int i = 0; i < 4; i++) {
+		struct arch_stub stub = stub_host_stub(&s->host, true);
+
+		stub.kind = i == 2 ? ARCH_STUB_BEGIN : ARCH_STUB_RECORD;
+		stub.captures = captures;
+		stub.flights = (struct arch_flights){.table = i ? (uintptr_t)s->table : 0,
+			.entries = FLIGHTS,
+			.depth = DEPTH,
+			.keep = KEEP,
+			.match = i == 3 ? &duration : NULL,
+			.filter = i == 2 ? &duration : NULL};
+		stub.filter = i < 2 ? &duration : NULL;
+		assert_int_equal(
+			arch_x86_64.stub(&stub, (uintptr_t)s->host.code, out, sizeof(out), &code),
+			ARCH_STUB_UNSUPPORTED);
 	}
 }
 
@@ -424,9 +505,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_end_has_its_begin, setup, teardown),
 		cmocka_unit_test_setup_teardown(short_ones_leave_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(filtered, setup, teardown),
 		cmocka_unit_test_setup_teardown(nested, setup, teardown),
 		cmocka_unit_test_setup_teardown(texts_that_are_cut_or_missing, setup, teardown),
 		cmocka_unit_test_setup_teardown(overwritten, setup, teardown),
+		cmocka_unit_test_setup_teardown(durations_of_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(impossible_stubs, setup, teardown),
 		cmocka_unit_test_setup_teardown(many_threads, setup, teardown),
 	};

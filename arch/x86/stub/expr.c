@@ -37,7 +37,7 @@ static bool is_capture(enum arch_expr_kind kind)
 
 static bool is_leaf(const struct arch_expr_node *n)
 {
-	return n->kind <= ARCH_EXPR_CPU;
+	return n->kind <= ARCH_EXPR_DURATION;
 }
 
 static bool is_binary(const struct arch_expr_node *n)
@@ -218,6 +218,9 @@ static void leaf(struct context *c, const struct arch_expr_node *n)
 			emit_const(c->e, RAX, s->pid);
 		else
 			emit_mem(c->e, true, OP_MOVSX32, RAX, temp_at(c->plan->pid_temp));
+		break;
+	case ARCH_EXPR_DURATION:
+		emit_mem(c->e, true, OP_MOV_LOAD, RAX, temp_at(c->plan->duration_temp));
 		break;
 	default:
 		emit_cpu_hint(c->e);

@@ -608,6 +608,26 @@ static void emit_note_kept(struct emit *e, const struct stub_plan *p)
 	emit_mem(e, true, OP_MOV_STORE, RDX, temp_at(p->kept_temp));
 }
 
+/* The duration in nanoseconds, of %rcx ticks; a pair that does not pass leaves nothing. */
+static void emit_duration(struct emit *e, const struct stub_plan *p)
+{
+	const struct arch_flights *f = &p->stub->flights;
+
+	if (p->has_duration) {
+		emit_const(e, RAX, f->scale);
+		emit_one(e, true, ONE_MUL, RCX);	  /* rdx:rax */
+		emit_bytes(e, "\x48\x0f\xac\xd0\x20", 5); /* shrd $32,%rdx,%rax */
+		emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->duration_temp));
+	}
+	if (p->has_duration && f->min_ns) {
+		emit_const(e, RCX, f->min_ns);
+		emit_reg(e, true, OP_CMP, RAX, RCX);
+		emit_jump_label(e, CC_B, p->out);
+	}
+	if (f->filter)
+		emit_filter(e, p, &p->frame, f->filter, p->out);
+}
+
 void emit_end(struct emit *e, struct stub_plan *p)
 {
 	int forward = emit_label(e);
@@ -628,4 +648,5 @@ void emit_end(struct emit *e, struct stub_plan *p)
 	emit_const(e, RCX, 0);
 	emit_place(e, forward);
 	emit_mem(e, true, OP_MOV_STORE, RCX, temp_at(p->value_temp));
+	emit_duration(e, p);
 }

@@ -69,13 +69,15 @@ struct stub_plan {
 	int temp[ARCH_ARGS_MAX];  /* by capture */
 	int spill[ARCH_ARGS_MAX]; /* copy of a vector register; return addresses */
 	int tid_temp, pid_temp, mask_temp;
-	int expr_temp;		     /* the first one for expressions */
-	int call_temp;		     /* the first one of the called function's frame */
-	int value_temp, time_temp;   /* the gathered value, and when its pair ended */
-	int double_temp;	     /* five, of gather.c */
-	int process_temp;	     /* the number of the process, if flights need one */
-	int entry_temp, pass_temp;   /* of a begin that is kept: its entry; once more? */
-	int kept_temp, begin_temp;   /* of a span: where its begin is kept, and its time */
+	int expr_temp;		   /* the first one for expressions */
+	int call_temp;		   /* the first one of the called function's frame */
+	int value_temp, time_temp; /* the gathered value, and when its pair ended */
+	int double_temp;	   /* five, of gather.c */
+	int process_temp;	   /* the number of the process, if flights need one */
+	int entry_temp, pass_temp; /* of a begin that is kept: its entry; once more? */
+	int kept_temp, begin_temp; /* of a span: where its begin is kept, and its time */
+	bool has_duration;	   /* of a pair, in nanoseconds, if something asks for it: */
+	int duration_temp;
 	int tag_temp;		     /* of the key */
 	int tries_temp;		     /* how often an aborted sequence is retried */
 	int key_temp[ARCH_KEYS_MAX]; /* numbers, and strings' words */
@@ -220,7 +222,7 @@ void emit_gather_slow(struct emit *e, const struct stub_plan *plan);
 void emit_begin(struct emit *e, struct stub_plan *plan); /* flights.c */
 void emit_begin_slow(struct emit *e, const struct stub_plan *plan);
 void emit_flights_slow(struct emit *e, const struct stub_plan *plan);
-/* Sets the value to the time since the begin. */
+/* Sets the value to the time since the begin, and jumps to the exit if the pair does not pass. */
 void emit_end(struct emit *e, struct stub_plan *plan);
 void emit_call(struct emit *e, struct stub_plan *plan); /* call.c */
 void emit_call_slow(struct emit *e, const struct stub_plan *plan);

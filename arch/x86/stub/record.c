@@ -89,7 +89,7 @@ static void emit_begin_of_span(struct emit *e, const struct stub_plan *p, int lo
 {
 	uint32_t most = p->stub->flights.keep - sizeof(struct probe_begun);
 
-	emit_mem(e, true, OP_MOV_LOAD, RAX, temp_at(p->value_temp));
+	emit_mem(e, true, OP_MOV_LOAD, RAX, temp_at(p->duration_temp));
 	emit_mem(e, true, OP_MOV_STORE, RAX, mem_at(REG_OUT, 0));
 	emit_imm(e, true, IMM_ADD, REG_OUT, 8);
 	emit_mem(e, true, OP_MOV_LOAD, RSI, temp_at(p->kept_temp));
@@ -105,23 +105,6 @@ static void emit_begin_of_span(struct emit *e, const struct stub_plan *p, int lo
 	emit_mem(e, true, OP_CMP, RAX, temp_at(p->begin_temp));
 	emit_jump_label(e, CC_NE, lost);
 	emit_reg(e, true, OP_ADD, REG_OUT, RDX);
-}
-
-/* The value = the duration in nanoseconds, of ticks; shorter spans leave nothing. */
-static void emit_duration(struct emit *e, const struct stub_plan *p)
-{
-	const struct arch_flights *f = &p->stub->flights;
-
-	emit_mem(e, true, OP_MOV_LOAD, RAX, temp_at(p->value_temp));
-	emit_const(e, RCX, f->scale);
-	emit_one(e, true, ONE_MUL, RCX);	  /* rdx:rax */
-	emit_bytes(e, "\x48\x0f\xac\xd0\x20", 5); /* shrd $32,%rdx,%rax */
-	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->value_temp));
-	if (!f->min_ns)
-		return;
-	emit_const(e, RCX, f->min_ns);
-	emit_reg(e, true, OP_CMP, RAX, RCX);
-	emit_jump_label(e, CC_B, p->out);
 }
 
 /* ---- In a ring ---------------------------------------------------------------------- */
@@ -216,10 +199,8 @@ void emit_record(struct emit *e, struct stub_plan *p)
 	const struct arch_stub *s = p->stub;
 	const struct sequence *q;
 
-	if (stub_has_spans(s)) {
+	if (stub_has_spans(s))
 		emit_end(e, p);
-		emit_duration(e, p);
-	}
 	if (!s->thread.has_rseq) {
 		emit_jump_label(e, -1, p->slow);
 		return;

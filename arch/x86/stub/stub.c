@@ -124,9 +124,17 @@ static int expressions(const struct arch_stub *s, const struct arch_expr *ret[8]
 	ret[count++] = s->filter;
 	ret[count++] = s->gather.value;
 	ret[count++] = s->flights.match;
+	ret[count++] = s->flights.filter;
 	for (int k = 0; k < s->gather.key_count; k++)
 		ret[count++] = s->gather.keys[k].number;
 	return count;
+}
+
+/* It is known once an end has found its begin. */
+static bool may_ask_duration(const struct arch_stub *s, const struct arch_expr *expr)
+{
+	return s->flights.table && s->kind != ARCH_STUB_BEGIN && expr != s->filter &&
+	       expr != s->gather.value && expr != s->flights.match;
 }
 
 static bool plan_expressions(struct stub_plan *p)
@@ -139,6 +147,9 @@ static bool plan_expressions(struct stub_plan *p)
 			continue;
 		if (!expr_is_possible(p, all[i]))
 			return false;
+		if (expr_has(all[i], ARCH_EXPR_DURATION) && !may_ask_duration(p->stub, all[i]))
+			return false;
+		p->has_duration |= expr_has(all[i], ARCH_EXPR_DURATION);
 		if (expr_temps(all[i]) > temps)
 			temps = expr_temps(all[i]);
 		p->kernel_tid |= expr_has(all[i], ARCH_EXPR_TID) && !p->stub->thread.has_tid;
@@ -254,6 +265,7 @@ static bool plan_spans(struct stub_plan *p)
 		p->pass_temp = take_temps(p, 1);
 		return p->max_bytes <= f->keep - sizeof(struct probe_begun);
 	}
+	p->has_duration = true;
 	p->value_temp = take_temps(p, 1);
 	p->time_temp = take_temps(p, 1);
 	p->kept_temp = take_temps(p, 1);

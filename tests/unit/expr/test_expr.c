@@ -36,6 +36,9 @@ static void print_leaf(FILE *out, const struct expr_case *c, const struct arch_e
 	case ARCH_EXPR_PID:
 		fputs("pid", out);
 		break;
+	case ARCH_EXPR_DURATION:
+		fputs("duration", out);
+		break;
 	default:
 		fputs("cpu", out);
 		break;
@@ -115,6 +118,12 @@ static const char *const trees[][2] = {
 	/* Operands. */
 	{"arg4", "arg4:i"}, {"tid", "tid:i"}, {"pid", "pid:i"}, {"cpu", "cpu:i"},
 	{" \t\n( ( arg7 ) ) ", "arg7:ul"}, {"0x10UL", "16:ul"}, {"'a'", "97:i"},
+	/* Of pairs, and times. */
+	{"duration", "duration:l"}, {"end.arg4", "arg4:i"}, {"duration > 5ms", "(>:l duration:l 5000000:l)"},
+	{"10us + 1s - 3ns", "1000009997:l"}, {"0ns", "0:l"}, {"end.arg7 == duration / 1us",
+	"(==:ul arg7:ul (/:l duration:l 1000:l))"}, {"end . arg0", "arg0:i"},
+	{"end.str(arg7) != \"a\"", "(!:i (is arg7 \"a\"))"},
+	{"starts_with(end.str(arg7), \"a\")", "(begins arg7 \"a\")"},
 	/* Promotions. */
 	{"arg0", "arg0:i"}, {"arg1", "arg1:i"}, {"arg2", "arg2:i"}, {"arg3", "arg3:i"},
 	{"arg5", "arg5:u"}, {"arg6", "arg6:l"},

@@ -41,6 +41,7 @@ static void check_error(const char *args, const char *text, enum probe_error_cod
 #define STRING                                                                                     \
 	"a string is not a number: expected str(argN) == \"text\", str(argN) != \"text\" or "      \
 	"starts_with(str(argN), \"text\")"
+#define PAIR_ARG "beside duration and end., say of which end the argument is: end.argN"
 #define ESCAPE "expected an escape of C: \\n, \\t, \\\", \\x41, \\101 ..."
 #define INT_SHIFT "a number of 32 bits can be shifted by 0 to 31 (1l has 64 bits)"
 #define INT_RANGE "the result does not fit 32 bits (1l has 64 bits)"
@@ -84,6 +85,17 @@ static const struct {
 	{"0.5", 2, "expected an operator; numbers are integers"},
 	{"1e5", 2, "expected an operator after the number"},
 	{"12abc", 3, "expected an operator after the number"},
+	{"5msec", 2, "expected an operator after the number"},
+	{"0x5ms", 4, "expected an operator after the number"},
+	{"05ms", 3, "expected an operator after the number"},
+	{"5 ms", 3, OPERATOR}, {"5msu", 2, "expected an operator after the number"},
+	{"9223372037s", 1, "the number does not fit 63 bits; add the suffix u"},
+	{"99999999999s", 1, "the number does not fit 64 bits"},
+	{"end", 4, "expected '.' after end"}, {"end.tid", 5, "expected arg0 to arg31, or str(argN)"},
+	{"end.duration", 5, "expected arg0 to arg31, or str(argN)"},
+	{"starts_with(end str(arg0), \"\")", 17, "expected str(argN)"},
+	{"duration > 5 && arg0", 17, PAIR_ARG}, {"arg0 == end.arg0", 1, PAIR_ARG},
+	{"end.str(arg0) == \"\" && str(arg1) == \"\"", 24, PAIR_ARG},
 	{"1uu", 3, "expected an operator after the number"},
 	{"1lL", 3, "expected an operator after the number"},
 	{"1lul", 4, "expected an operator after the number"},
