@@ -68,32 +68,35 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 
 /* ---- Sites ------------------------------------------------------------------------------ */
 
-/* What is kept of a begin is a record, too; it is a part of that of its end. */
+/* What is kept of a begin is a record, too; its room stays as it is from the start. */
 static struct probe_error *size_begin(struct probe_session *s, size_t record)
 {
 	size_t bytes = record + sizeof(struct probe_begun);
 
 	if (!s->id && bytes > s->keep_bytes)
 		s->keep_bytes = bytes;
-	if (s->keep_bytes >= bytes && bytes <= RING_RECORD_MAX)
+	if (bytes <= s->keep_bytes)
 		return NULL;
 	return probe_error_new(PROBE_ERROR_USAGE,
 		"what is kept of a begin could take %zu bytes, and there is room for %zu: capture "
 		"fewer strings, or use a smaller -s",
-		bytes, s->id ? s->keep_bytes : RING_RECORD_MAX);
+		bytes, s->keep_bytes);
 }
 
+/* The record of an end has that of its begin in it. */
 static struct probe_error *size_record(struct probe_session *s, enum pair_role role, size_t bytes)
 {
+	struct probe_error *error = NULL;
+
 	if (s->options.spans && role == PAIR_BEGIN)
-		return size_begin(s, bytes);
-	if (bytes > s->record_max)
+		error = size_begin(s, bytes);
+	else if (bytes > s->record_max)
 		s->record_max = bytes;
-	if (session_record_max(s) > RING_RECORD_MAX)
-		return probe_error_new(PROBE_ERROR_USAGE,
+	if (!error && session_record_max(s) > RING_RECORD_MAX)
+		error = probe_error_new(PROBE_ERROR_USAGE,
 			"a record could take %zu bytes: capture fewer strings, or use a smaller -s",
 			session_record_max(s));
-	return NULL;
+	return error;
 }
 
 static struct probe_error *prepare_site(struct probe_session *s, const struct arch *arch,
@@ -205,7 +208,6 @@ struct probe_error *session_prepare(struct probe_session *session, const struct 
 	struct pair_part *parts = NULL;
 	struct probe_error *error = find_pairs(session, selection, report, &parts);
 
-	/* The room for a begin stays as it is from the start. */
 	if (!session->id && session->options.spans && session->options.follow_libraries)
 		session->keep_bytes = DATA_KEEP_DEFAULT;
 	if (!error)

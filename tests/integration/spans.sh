@@ -255,7 +255,8 @@ done
 wrong "there is no arg2, the probe has" trace -t span -f 'end.arg2 == 1' "${pair[@]}"
 wrong "tracer 'span' takes no value" trace -t span,arg0 "${pair[@]}"
 wrong "tracer 'span' prints hits as they come; use \`probectl trace\`" enable -t span "${pair[@]}"
-wrong "what is kept of a begin could take" trace -t span -s 8192 -p "$target_pid" \
-	"naps:nap__start($(printf 'str(arg1),%.0s' 1 2 3 4 5 6 7)str(arg1))" naps:nap__done
+# The end's own, and the begin's.
+wrong "a record could take 65" trace -t span -s 8192 -p "$target_pid" \
+	"naps:nap__start($(printf 'str(arg1),%.0s' 1 2 3 4 5)str(arg1))" naps:nap__done
 end_process "$target_pid"
 finish

@@ -39,6 +39,8 @@ for ((seed = 1; seed <= rounds; seed++)); do
 		save_state "$target_pid"
 		misled trace --json -d 0.5 -p "$target_pid" hostile:tick
 		misled trace -s 64 -d 0.3 -p "$target_pid" 'hostile:tick(str(arg1))'
+		misled trace --json -t span -d 0.3 -p "$target_pid" 'hostile:tick(str(arg1))' hostile:tock
+		misled trace -t span --match arg0:arg0-1 -d 0.3 -p "$target_pid" hostile:tick hostile:tock
 		misled trace -c -i 0.1 -d 0.3 -p "$target_pid" hostile:tick
 		misled trace --follow --json -d 0.3 -p "$target_pid" hostile:tick
 		misled enable -p "$target_pid" hostile:tick

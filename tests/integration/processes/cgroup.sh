@@ -68,7 +68,23 @@ grep -qE 'room for [0-9]+ keys on each CPU instead of 4096' "$SCRATCH/err" ||
 same "too large a table: status" "$?" 1
 same_state "$target_pid"
 
+end_target
+
+# Begins that wait for their ends are accounted for: by a value, any entry may be touched.
+start_in $group "$TARGETS/naps" 8
+for match in "" "--match arg0"; do
+	# shellcheck disable=SC2086 # a list of words
+	trace_start spans -d 0.1 -t span $match -p "$target_pid" 'naps:nap__start(arg0,str(arg1))' naps:nap__done
+	wait "$tracer_pid"
+	same "spans $match: status" "$?" 0
+	grep -qE 'left of 24 MiB: the buffers have [0-9]+ KiB for each CPU' "$SCRATCH/spans.err" ||
+		fail "spans $match: not said: $(cat "$SCRATCH/spans.err")"
+done
+same_state "$target_pid"
+end_process "$target_pid"
+
 # The program's own allocation kills it.
+start_in $group "$TARGETS/grows" 18
 for how in trace record; do
 	anew $how
 	rm -rf "$SCRATCH/record"

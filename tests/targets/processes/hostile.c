@@ -8,7 +8,8 @@
  *	hostile swap FILE       replaces the descriptor by another file
  *	hostile registry SEED   overwrites what controllers store for each other
  *
- * One thread does so as soon and as often as it can; the main thread passes hostile:tick.
+ * One thread does so as soon and as often as it can; the main thread passes hostile:tick
+ * and hostile:tock.
  * Prints "ready PID"; a line stops both, and is answered by "did N", the number of times it
  * found something to do. Another line ends it.
  */
@@ -186,8 +187,12 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	if (pthread_create(&thread, NULL, misbehave, &h))
 		return 1;
-	while (ticks % 1024 || !line_is_there())
+	while (ticks % 1024 || !line_is_there()) {
 		STAP_PROBE2(hostile, tick, ticks++, argv[0]);
+		target_room_behind();
+		STAP_PROBE1(hostile, tock, ticks);
+		target_room_behind();
+	}
 	(void)target_read_line(line, sizeof(line));
 	h.over = true;
 	pthread_join(thread, NULL);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* The begins in an entry of the table of what is in flight; the entry is at %rcx. */
+#ifndef ARCH_X86_STUB_FLIGHTS_H
+#define ARCH_X86_STUB_FLIGHTS_H
+
+#include "arch/x86/stub/plan.h"
+
+#define FIELD(name) mem_at(RCX, offsetof(struct probe_flight, name))
+
+/* Keeps the entry, which is at %rcx, for emit_push_begin(). */
+void emit_keep_entry(struct emit *e, const struct stub_plan *plan);
+
+/*
+ * Stores the time on top of the entry at %rcx, and what is kept of the begin; the depth publishes
+ * it.
+ */
+void emit_push_begin(struct emit *e, const struct stub_plan *plan, int full);
+
+/* The same without a sequence: before the depth counts it, and once more. */
+void emit_push_begin_again(struct emit *e, const struct stub_plan *plan, int full);
+
+/*
+ * %rax = the time on top, which is removed; %edi = its number + 1. Jumps to `deep` if there was no
+ * room for that begin.
+ */
+void emit_pop_time(struct emit *e, const struct stub_plan *plan, int empty, int deep);
+
+/* Counts a begin for which the entry at %rcx has no room. */
+void emit_count_deep(struct emit *e, const struct stub_plan *plan);
+
+/* Notes where the begin that was found is kept, and its time, which is in %rax. */
+void emit_note_kept(struct emit *e, const struct stub_plan *plan);
+
+#endif
