@@ -86,14 +86,14 @@ static void json_truncated(struct buffer *out, const struct probe_hit *hit)
 		buffer_char(out, ']');
 }
 
-/* An object, but for its last brace. A CPU that is not known is left out. */
+/* An object, but for its last brace. The CPU of a span's begin is not known. */
 static void json_open_hit(struct buffer *out, const struct probe_hit *hit,
-	const struct probe_session_probe *probe, const char *comm)
+	const struct probe_session_probe *probe, const char *comm, bool is_begin)
 {
 	json_unsigned_field(out, "{\"ts\":", hit->time_ns);
 	json_signed_field(out, ",\"pid\":", hit->pid);
 	json_signed_field(out, ",\"tid\":", hit->tid);
-	if (hit->cpu >= 0)
+	if (!is_begin)
 		json_signed_field(out, ",\"cpu\":", hit->cpu);
 	if (comm)
 		json_string_field(out, ",\"comm\":", comm);
@@ -117,7 +117,7 @@ static void json_open_hit(struct buffer *out, const struct probe_hit *hit,
 void json_hit(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm)
 {
-	json_open_hit(out, hit, probe, comm);
+	json_open_hit(out, hit, probe, comm, false);
 	buffer_string(out, "}\n");
 }
 
@@ -127,10 +127,10 @@ static void json_span(struct format_context *context, const struct probe_hit *hi
 {
 	struct buffer *out = &context->out;
 
-	json_open_hit(out, hit, end, comm);
+	json_open_hit(out, hit, end, comm, false);
 	json_unsigned_field(out, ",\"duration\":", hit->duration_ns);
 	buffer_string(out, ",\"begin\":");
-	json_open_hit(out, hit->begin, begin, NULL);
+	json_open_hit(out, hit->begin, begin, NULL, true);
 	buffer_string(out, "}}\n");
 }
 

@@ -28,6 +28,8 @@ enum {
 	FLIGHTS_MIN_KEY = 1 << 14, /* any number of requests may be under way */
 	FLIGHTS_MAX = 1 << 18
 };
+/* Hundreds of pairs in hundreds of threads: of those that begin, only a few are kept at once. */
+#define FLIGHTS_KEPT_MAX (UINT64_C(1) << 32)
 #define DATA_MAX (UINT64_C(1) << 46)
 #define DATA_WANTED_MAX (UINT64_C(1) << 37) /* 128 GiB: x86-64 has a thousand times as much */
 
@@ -87,7 +89,7 @@ static uint64_t lay_out_set(struct reg_session *s, size_t probes, const struct d
 static void lay_out_flights(struct reg_session *s, const struct data_needs *needs)
 {
 	uint64_t entries = 4 * (uint64_t)needs->threads * needs->pairs;
-	uint64_t least = FLIGHTS_MIN;
+	uint64_t least = FLIGHTS_MIN, bytes;
 
 	if (needs->by_key && !needs->keep_bytes)
 		least = FLIGHTS_MIN_KEY;
@@ -103,9 +105,12 @@ static void lay_out_flights(struct reg_session *s, const struct data_needs *need
 			  : needs->keep_bytes ? DATA_DEPTH_SPANS
 					      : DATA_DEPTH_THREAD;
 	s->flight_keep = (uint32_t)needs->keep_bytes;
+	bytes = data_flight_bytes(s->flight_depth, s->flight_keep);
+	while (s->flight_keep && s->flight_entries > FLIGHTS_MIN &&
+		s->flight_entries * bytes > FLIGHTS_KEPT_MAX)
+		s->flight_entries /= 2;
 	s->flights = s->data_size;
-	s->data_size +=
-		s->flight_entries * (uint64_t)data_flight_bytes(s->flight_depth, s->flight_keep);
+	s->data_size += s->flight_entries * bytes;
 	s->data_size = align_up(s->data_size, SPACE_PAGE);
 }
 

@@ -51,10 +51,28 @@ static void test_set(void **state)
 	}
 }
 
+/* A stub's nanoseconds of a tick are those that a longer time shows. */
+static void test_tick(void **state)
+{
+	const double shift = (double)(UINT64_C(1) << 32);
+	struct clock clock;
+	double tick;
+
+	(void)state;
+	clock_init(&clock, NULL);
+	assert_true(clock_tick_ns32(&clock) == UINT64_C(1) << 32);
+	clock_init(&clock, arch_process()->counter);
+	tick = (double)clock_tick_ns32(&clock) / shift;
+	nap();
+	clock_sync(&clock);
+	assert_true(tick > clock_tick_ns(&clock) * 0.999 && tick < clock_tick_ns(&clock) * 1.001);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_set),
+		cmocka_unit_test(test_tick),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,6 +147,54 @@ static void header_and_hit_stand_in_the_same_columns(void **state)
 		"22:13:20.001234  8121     8122     ?                postgresql:query__start\n");
 }
 
+/* Its columns have the width of those of hits; arguments are those of either end. */
+static void spans_show_both_ends(void **state)
+{
+	static const struct probe_session_probe done = {
+		.provider = "postgresql", .name = "query__done"};
+	static const struct probe_session_probe other = {.provider = "a b", .name = "c"};
+	static const struct probe_value begun[] = {
+		{.kind = PROBE_VALUE_STRING, .truncated = true, .bytes = "sel", .length = 3}};
+	static const struct probe_value ended[] = {{.kind = PROBE_VALUE_SIGNED, .i = -1}};
+	const struct probe_hit begin = hit_with(begun, 1), bare_begin = hit_with(NULL, 0);
+	struct probe_hit span = hit_with(ended, 1), bare = hit_with(NULL, 0);
+	struct output text, json;
+
+	(void)state;
+	span.begin = &begin;
+	span.duration_ns = 12345678;
+	bare.begin = &begin;
+	output_open(&text, PROBE_SINK_TEXT);
+	probe_sink_begin_spans(text.sink, true);
+	probe_sink_span(text.sink, &span, &query, &done, "postgres");
+	probe_sink_span(text.sink, &bare, &query, &other, NULL);
+	span.begin = bare.begin = &bare_begin;
+	probe_sink_span(text.sink, &span, &query, &done, NULL);
+	probe_sink_span(text.sink, &bare, &query, &done, NULL);
+	assert_string_equal(output_close(&text),
+		"TIME             PID      TID      COMMAND          DURATION  "
+		"PAIR                      ARGUMENTS\n"
+		"22:13:20.001234  8121     8122     postgres         12.3ms    "
+		"postgresql:query__start..query__done  \"sel\"... -> -1\n"
+		"22:13:20.001234  8121     8122     ?                0ns       "
+		"postgresql:query__start..a b:c  \"sel\"...\n"
+		"22:13:20.001234  8121     8122     ?                12.3ms    "
+		"postgresql:query__start..query__done  -> -1\n"
+		"22:13:20.001234  8121     8122     ?                0ns       "
+		"postgresql:query__start..query__done\n");
+	output_open(&json, PROBE_SINK_JSON);
+	probe_sink_begin_spans(json.sink, true);
+	span.begin = &begin;
+	probe_sink_span(json.sink, &span, &query, &done, "postgres");
+	assert_string_equal(output_close(&json),
+		"{\"ts\":1700000000001234567,\"pid\":8121,\"tid\":8122,\"cpu\":1,"
+		"\"comm\":\"postgres\",\"provider\":\"postgresql\",\"name\":\"query__done\","
+		"\"pc\":\"0x55d0c0ffee10\",\"args\":[-1],\"duration\":12345678,"
+		"\"begin\":{\"ts\":1700000000001234567,\"pid\":8121,\"tid\":8122,"
+		"\"provider\":\"postgresql\",\"name\":\"query__start\","
+		"\"pc\":\"0x55d0c0ffee10\",\"args\":[\"sel\"],\"truncated\":[0]}}\n");
+}
+
 static void time_follows_the_clock(void **state)
 {
 	struct probe_hit hit = hit_with(NULL, 0);
@@ -411,6 +459,7 @@ int main(void)
 		cmocka_unit_test(text_shows_every_kind_of_value),
 		cmocka_unit_test(json_shows_every_kind_of_value),
 		cmocka_unit_test(header_and_hit_stand_in_the_same_columns),
+		cmocka_unit_test(spans_show_both_ends),
 		cmocka_unit_test(time_follows_the_clock),
 		cmocka_unit_test(bytes_that_are_no_text_are_made_safe),
 		cmocka_unit_test(json_has_no_word_for_nan_and_infinity),

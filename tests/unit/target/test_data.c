@@ -132,6 +132,12 @@ static void test_kept(void **state)
 	other = lay_out(4, needs);
 	assert_int_equal(other.flight_depth, 8);
 	assert_int_equal(other.flight_entries, 4096);
+	/* 4 GiB of address space is enough. */
+	needs = (struct data_needs){
+		.pairs = 500, .threads = 100, .ring_bytes = 4096, .keep_bytes = 1024};
+	other = lay_out(4, needs);
+	assert_int_equal(other.flight_entries, 16384);
+	assert_true(16384 * (uint64_t)data_flight_bytes(128, 1024) <= UINT64_C(1) << 32);
 	assert_true(data_makes_sense(&s));
 	s.flight_keep = 305;
 	assert_false(data_makes_sense(&s));
