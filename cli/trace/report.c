@@ -363,7 +363,7 @@ static void print_figures(const struct row *row)
 void trace_report_summary(const struct trace *trace)
 {
 	struct rows rows;
-	uint64_t lost = 0;
+	uint64_t lost = 0, begins_lost = 0;
 	size_t shown;
 
 	if (!rows_init(&rows, trace))
@@ -372,7 +372,7 @@ void trace_report_summary(const struct trace *trace)
 	for (size_t i = 0; i < shown; i++) {
 		const struct row *row = &rows.rows[i];
 
-		lost += row->lost;
+		*(row->role == PROBE_ROLE_BEGIN ? &begins_lost : &lost) += row->lost;
 		fputs("probectl: ", stderr);
 		print_printable(stderr, row->provider);
 		putc(':', stderr);
@@ -385,6 +385,9 @@ void trace_report_summary(const struct trace *trace)
 	if (lost)
 		fprintf(stderr, "probectl: hits were lost because the rings were full; larger "
 				"ones (-b) or fewer probes help, and -c counts without loss\n");
+	if (begins_lost)
+		fprintf(stderr, "probectl: begins were lost because too many of a thread, or of a "
+				"value of --match, had not ended\n");
 	free(rows.rows);
 }
 
