@@ -17,8 +17,8 @@
 #include <cmocka.h>
 
 #include "libprobe/expr/interpret.h"
-#include "tests/unit/stub_crowd.h"
-#include "tests/unit/stub_host.h"
+#include "tests/unit/stub/stub_crowd.h"
+#include "tests/unit/stub/stub_host.h"
 
 enum {
 	PAIR = 3,

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/sdt.h>
 
-#include "target.h"
+#include "../target.h"
 
 enum { NAPS_MAX = 1000, TEXT_BYTES = 300 };
 
