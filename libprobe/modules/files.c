@@ -17,11 +17,11 @@
 #include "libprobe/base/array.h"
 #include "libprobe/modules/files.h"
 
-enum { FILES_MAX = 32, ORDER_MAX = 8 };
+enum { FILES_MAX = 32 };
 
 struct file_plan {
 	bool is_entry; /* of a note that is ours; see plan_entry_provider */
-	enum probe_plan order[ORDER_MAX];
+	enum probe_plan order[PROBE_PLAN_COUNT]; /* each at most once */
 	size_t order_count;
 	struct plan plan;
 };
@@ -215,7 +215,7 @@ static void keep_plan(struct file *file, const struct sdt_note *note, const enum
 {
 	struct file_plan *p;
 
-	if (order_count > ORDER_MAX || !ARRAY_ROOM(file->plans, file->plan_count))
+	if (order_count > PROBE_PLAN_COUNT || !ARRAY_ROOM(file->plans, file->plan_count))
 		return;
 	p = &file->plans[file->plan_count++];
 	*p = (struct file_plan){
