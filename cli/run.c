@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Probes are enabled in each program as soon as it has all of them, and stay on. Until then an
- * attached session switches on those that are there, and waits for libraries that have the rest. A
- * session also holds the programs that are started; a session without PROBEs does only that.
+ * attached session switches on those that are there, and waits for libraries that have the rest.
+ * It goes on to do so for each library that has more of them, until those are enabled as well. It
+ * also holds the programs that are started.
  */
 #include <poll.h>
 #include <stdint.h>
@@ -26,6 +27,8 @@ struct run_program {
 	struct probe_target *target;
 	struct probe_session *session; /* NULL: nothing is followed */
 	bool waiting;		       /* for libraries: not all PROBEs have matched */
+	bool enabled;		       /* all that it had mapped */
+	struct refusals_told told;     /* of the session: enable() has reported it */
 };
 
 static bool no_hit(const struct probe_hit *hit, void *data)
@@ -35,22 +38,49 @@ static bool no_hit(const struct probe_hit *hit, void *data)
 	return true;
 }
 
-/* Enables the probes permanently; *waiting_ret: some PROBE matches nothing yet. */
-static struct probe_error *enable(struct run *run, struct probe_target *target, bool *waiting_ret)
+static struct probe_request request_of(const struct run *run, const struct run_program *program)
 {
-	struct probe_report report = {0};
-	struct probe_error *error = probe_target_enable(target, run->request, &report);
+	struct probe_request request = *run->request;
 
-	report_refusals(&report, probe_target_pid(target), refusals_shown(error, run->verbose));
-	report_notes(&report);
-	if (!error && run->verbose)
+	request.later = program->enabled;
+	return request;
+}
+
+/* What enable() reports, the session has found, too. */
+static void note_told(struct run_program *program)
+{
+	const struct probe_report *report;
+
+	if (!program->session)
+		return;
+	report = probe_session_report(program->session);
+	program->told = (struct refusals_told){report->refusal_count, report->sites};
+}
+
+/* Enables the probes permanently, or notes that some PROBE matches nothing yet. */
+static struct probe_error *enable(struct run *run, struct run_program *program)
+{
+	struct probe_target *target = program->target;
+	struct probe_request request = request_of(run, program);
+	struct probe_report report = {0};
+	struct probe_error *error = probe_target_enable(target, &request, &report);
+
+	/* If it has just ended, its session knows what to report: report_refused(). */
+	if (!error || probe_target_alive(target)) {
+		report_refusals(
+			&report, probe_target_pid(target), refusals_shown(error, run->verbose));
+		report_notes(&report);
+		note_told(program);
+	}
+	if (!error && run->verbose && (report.probes || !request.later))
 		fprintf(stderr, "probectl: %zu probe%s, %zu site%s enabled in %d\n",
 			COUNTED(report.probes), COUNTED(report.sites),
 			(int)probe_target_pid(target));
 	probe_report_deinit(&report);
-	*waiting_ret = error && error->code == PROBE_ERROR_NOT_FOUND && run->follow;
+	program->waiting = error && error->code == PROBE_ERROR_NOT_FOUND && run->follow;
+	program->enabled |= !error;
 	run->matched |= !error;
-	if (!*waiting_ret)
+	if (!program->waiting)
 		return error;
 	probe_error_free(error);
 	return NULL;
@@ -59,17 +89,15 @@ static struct probe_error *enable(struct run *run, struct probe_target *target, 
 static struct probe_error *start_session(struct run *run, struct run_program *program)
 {
 	const struct probe_session_options options = {.kind = PROBE_SESSION_COUNT,
-		.follow_libraries = program->waiting,
+		.follow_libraries = true,
 		.watch = run->watch,
 		.follow_children = true};
-	struct probe_request request = *run->request;
+	struct probe_request request = request_of(run, program);
 	struct probe_report report = {0};
 	struct probe_error *error;
 
 	if (!run->follow)
 		return NULL;
-	if (!program->waiting)
-		request.pattern_count = 0;
 	error = probe_session_start(
 		program->target, &request, &options, &report, &program->session);
 	if (error)
@@ -80,24 +108,23 @@ static struct probe_error *start_session(struct run *run, struct run_program *pr
 	return error;
 }
 
-/*
- * Not everything that it waited for has come, so enable() has not reported the sites that cannot be
- * patched in the rest.
- */
-static void report_refused(struct run *run, const struct run_program *program)
+/* What the session has that enable() has not reported, as the program ended before. */
+static void report_refused(struct run *run, struct run_program *program)
 {
-	struct refusals_told told = {0};
 	const struct probe_report *report;
+	size_t refusals, sites;
 	bool named;
 
-	if (!program->waiting || !program->session)
+	if (!program->session)
 		return;
 	report = probe_session_report(program->session);
+	refusals = report->refusal_count - program->told.refusals;
+	sites = report->sites - program->told.sites;
 	named = report_refusals_since(report, probe_target_pid(program->target),
-		refusals_shown(false, run->verbose), &told);
-	report_notes(report);
-	run->failed |=
-		!run->request->keep_going && (named || (report->refusal_count && !report->sites));
+		refusals_shown(false, run->verbose), &program->told);
+	if (program->waiting)
+		report_notes(report);
+	run->failed |= !run->request->keep_going && (named || (refusals && !sites));
 }
 
 static void close_program(struct run *run, size_t i)
@@ -127,7 +154,7 @@ static struct probe_error *add(struct run *run, struct probe_target *target, boo
 	}
 	program = &run->programs[run->count++];
 	*program = (struct run_program){.target = target};
-	error = enable(run, target, &program->waiting);
+	error = enable(run, program);
 	if (!error)
 		error = start_session(run, program);
 	if (!error && run->watch)
@@ -173,24 +200,52 @@ static void look_for_programs(struct run *run)
 	}
 }
 
+/* Has the session all that it waits for, or what was not there when the rest was enabled? */
+static bool has_come(const struct run *run, const struct run_program *program)
+{
+	const struct probe_session *session = program->session;
+	size_t count;
+
+	if (program->waiting)
+		return probe_session_unmatched(session) >= run->request->pattern_count;
+	probe_session_probes(session, &count);
+	for (size_t i = 0; i < count; i++)
+		if (probe_session_is_selected(session, i))
+			return true;
+	return probe_session_report(session)->refusal_count > program->told.refusals;
+}
+
+/* What is enabled needs the session no more, which goes on to follow libraries. */
+static struct probe_error *take_over(struct run_program *program)
+{
+	struct probe_report report = {0};
+	struct probe_error *error;
+	bool *none;
+	size_t count;
+
+	probe_session_probes(program->session, &count);
+	none = calloc(count + 1, sizeof(*none));
+	if (!none)
+		return probe_error_no_memory();
+	error = probe_session_select(program->session, none, &report);
+	probe_report_deinit(&report);
+	free(none);
+	return error;
+}
+
 /* If all that a program waited for has come, its probes are enabled, and stay on. */
 static struct probe_error *look_for_libraries(struct run *run, struct run_program *program)
 {
 	struct probe_error *error = probe_session_poll(program->session, no_hit, NULL, NULL);
-	bool waiting;
+	bool waited = program->waiting;
 
-	if (error || !program->waiting ||
-		probe_session_unmatched(program->session) < run->request->pattern_count)
+	if (error || !has_come(run, program))
 		return error;
-	error = enable(run, program->target, &waiting);
-	/* If it has just ended, its session knows what to report. */
-	program->waiting = waiting || (error && !probe_target_alive(program->target));
-	if (error || waiting)
+	error = enable(run, program);
+	program->waiting |= waited && error && !probe_target_alive(program->target);
+	if (program->waiting || !program->enabled)
 		return error;
-	error = probe_session_stop(program->session);
-	probe_session_free(program->session);
-	program->session = NULL;
-	return error ? error : start_session(run, program);
+	return probe_error_first(error, take_over(program));
 }
 
 static void look(struct run *run)
@@ -203,7 +258,10 @@ static void look(struct run *run)
 		bool refused = error && error->code == PROBE_ERROR_REFUSED;
 
 		run->failed |= refused;
-		if (error && (refused || probe_target_alive(program->target))) {
+		if (refused && program->enabled) {
+			report_error(error);
+			error = NULL;
+		} else if (error && (refused || probe_target_alive(program->target))) {
 			report_error(error);
 			error = NULL;
 			close_program(run, i);

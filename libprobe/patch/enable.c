@@ -7,6 +7,7 @@
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/enable.h"
 #include "libprobe/patch/install.h"
+#include "libprobe/patch/later.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/target/orphans.h"
 #include "libprobe/patch/toggles.h"
@@ -180,9 +181,15 @@ static struct probe_error *enable_once(struct probe_target *target,
 	if (!error)
 		error = enable_select(&c, request, &selection);
 	if (!error)
+		error = later_reserve(target, &c.modules);
+	if (!error) {
+		later_drop(target, request, &selection);
 		error = enable_selected(&c, &selection, request, report);
+	}
 	if (error)
 		enable_forget(report, &before);
+	else
+		later_note(target, &c.modules);
 	if (c.stop_ns > report->stop_ns)
 		report->stop_ns = c.stop_ns;
 	selection_deinit(&selection);

@@ -11,6 +11,7 @@
 #include "libprobe/follow/watch.h"
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/install.h"
+#include "libprobe/patch/later.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/session/notes.h"
 #include "libprobe/session/session.h"
@@ -220,9 +221,14 @@ struct probe_error *session_install(struct probe_session *s, struct change *c,
 struct probe_error *session_select_asked(
 	const struct probe_session *s, struct modules *modules, struct selection *ret)
 {
-	return s->request.pattern_count
-		       ? select_probes(modules, s->patterns, s->request.pattern_count, ret)
-		       : NULL;
+	struct probe_error *error;
+
+	if (!s->request.pattern_count)
+		return NULL;
+	error = select_probes(modules, s->patterns, s->request.pattern_count, ret);
+	if (!error)
+		later_drop(s->target, &s->request, ret);
+	return error;
 }
 
 /* For a pattern without a match, says what could wait for it. */

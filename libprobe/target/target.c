@@ -175,6 +175,7 @@ void probe_target_close(struct probe_target *target)
 		free(text);
 	}
 	files_release(target->files);
+	free(target->served);
 	free(target->events);
 	free(target);
 }

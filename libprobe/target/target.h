@@ -27,6 +27,12 @@ struct target_text {
 	char text[];
 };
 
+/* A module in which probes have been enabled (libprobe/patch/later.h). */
+struct target_module {
+	uint64_t start, inode;
+	uint32_t dev_major, dev_minor;
+};
+
 struct probe_target {
 	pid_t pid;
 	uint64_t start_time; /* tells this process from a later one with its pid */
@@ -60,6 +66,8 @@ struct probe_target {
 	char *events;
 	uint64_t kills;		   /* as it said when a session began */
 	struct target_text *texts; /* what target_string() handed out */
+	struct target_module *served;
+	size_t served_count;
 };
 
 /* NULL without memory; pid 0: for a process that will be started. */

@@ -141,6 +141,11 @@ struct probe_request {
 	 * not only wildcards, a regular expression or a predicate match it; and if no site is left.
 	 */
 	bool keep_going;
+	/*
+	 * Only files that the target has mapped since probe_target_enable() last succeeded for this
+	 * handle; the others are left as they are. For enabling, and for probe_session_start().
+	 */
+	bool later;
 	bool force;  /* set the count, whatever it is: enable to 1, disable to 0 */
 	bool atomic; /* stop all threads even if only semaphores change */
 	/*

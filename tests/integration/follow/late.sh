@@ -114,4 +114,31 @@ missing "record of a stream"
 # top names the probe, not each site.
 "$PROBECTL" top -d 60 'late:*' -- "$late" "$library" >"$SCRATCH/out" 2>"$SCRATCH/err"
 same "top: status" "$?" 0
+# run enables what a wildcard matches in a library that is opened when every PROBE has matched; what
+# is on already keeps its count.
+cat >"$SCRATCH/later.py" <<'END'
+import ctypes, os, subprocess, sys, time
+status, library = sys.argv[1:]
+def show():
+    command = [status, "status", "-p", str(os.getpid()), "/^(late:|python:line)/"]
+    return subprocess.run(command, capture_output=True, text=True).stdout
+ctypes.CDLL(library)
+for _ in range(200):
+    if show().count(" on ") >= 3:
+        break
+    time.sleep(0.05)
+print(show())
+END
+/usr/bin/python3.11 -c '' && for how in '' -v; do
+	# shellcheck disable=SC2086
+	"$PROBECTL" run $how --plan behind,nop '/^(python|late):/' -- \
+		/usr/bin/python3.11 "$SCRATCH/later.py" "$PROBECTL" "$library" \
+		>"$SCRATCH/stdout" 2>"$SCRATCH/err"
+	same "a library after the rest: status" "$?" 0
+	same "a library after the rest: what is on" \
+		"$(awk '/:/ {print $2, $3, $4}' "$SCRATCH/stdout" | sort | paste -sd' ')" \
+		"late:none off 0 late:part on 1 late:whole on 1 python:line on 1"
+done
+same "a library after the rest: -v" "$(sed -n 's/^probectl: \(.*\) in [0-9]*$/\1/p' "$SCRATCH/err" | paste -sd' ')" \
+	"8 probes, 8 sites enabled 2 probes, 2 sites enabled"
 finish
