@@ -50,7 +50,7 @@ static bool may_be_followed(const struct waiter *waiter)
 	return geteuid() == 0 || (offset && waiter->sp &&
 					 memory_read(waiter->tid, waiter->sp + offset, &path,
 						 sizeof(path)) == sizeof(path) &&
-					 rights_stay(waiter->tid, path));
+					 rights_stay_at_once(waiter->tid, path));
 }
 
 struct at_gate {

@@ -5,6 +5,7 @@
  *
  * Source: ptrace(2), "execve(2) under ptrace"; execve(2).
  */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,7 +19,9 @@
 
 enum {
 	PROGRAM_PATH_MAX = 4096,
-	INTERPRETER_MAX = 256 /* of a script: BINPRM_BUF_SIZE */
+	SEEN_PATH_MAX = PROGRAM_PATH_MAX + 64,
+	INTERPRETER_MAX = 256, /* of a script: BINPRM_BUF_SIZE */
+	SCRIPTS_MAX = 6	       /* one interprets the other; the kernel allows five */
 };
 
 /*
@@ -62,23 +65,47 @@ static bool read_path(pid_t pid, uint64_t address, char text[PROGRAM_PATH_MAX])
 	return false;
 }
 
-bool rights_stay(pid_t pid, uint64_t address)
+static void path_seen_by(pid_t pid, const char *name, char path[SEEN_PATH_MAX])
 {
-	char text[PROGRAM_PATH_MAX], path[PROGRAM_PATH_MAX + 64], first[INTERPRETER_MAX];
-	char second[INTERPRETER_MAX];
-	const char *interpreter = first + 2;
+	snprintf(path, SEEN_PATH_MAX, "/proc/%d/%s/%s", pid, name[0] == '/' ? "root" : "cwd", name);
+}
 
-	if (geteuid() == 0)
-		return true;
+/* *executes_ret: as far as the files tell, execve(2) will not fail. */
+static bool looks_safe(pid_t pid, uint64_t address, bool *executes_ret)
+{
+	char text[PROGRAM_PATH_MAX], path[SEEN_PATH_MAX], first[INTERPRETER_MAX];
+
+	*executes_ret = true;
 	if (!read_path(pid, address, text))
 		return false;
-	snprintf(path, sizeof(path), "/proc/%d/%s/%s", pid, text[0] == '/' ? "root" : "cwd", text);
-	if (changes_user(path, first))
-		return false;
-	if (strncmp(first, "#!", 2) != 0)
-		return true;
-	interpreter += strspn(interpreter, " \t");
-	first[interpreter - first + strcspn(interpreter, " \t\n")] = '\0';
-	snprintf(path, sizeof(path), "/proc/%d/root/%s", pid, interpreter);
-	return !changes_user(path, second);
+	path_seen_by(pid, text, path);
+	for (unsigned int i = 0; i < SCRIPTS_MAX; i++) {
+		const char *interpreter = first + 2;
+
+		if (changes_user(path, first))
+			return false;
+		*executes_ret &= access(path, X_OK) == 0;
+		if (strncmp(first, "#!", 2) != 0) {
+			*executes_ret &= memcmp(first, ELFMAG, SELFMAG) == 0;
+			return true;
+		}
+		interpreter += strspn(interpreter, " \t");
+		first[interpreter - first + strcspn(interpreter, " \t\n")] = '\0';
+		path_seen_by(pid, interpreter, path);
+	}
+	return false;
+}
+
+bool rights_stay(pid_t pid, uint64_t address)
+{
+	bool executes;
+
+	return geteuid() == 0 || looks_safe(pid, address, &executes);
+}
+
+bool rights_stay_at_once(pid_t pid, uint64_t address)
+{
+	bool executes;
+
+	return geteuid() == 0 || (looks_safe(pid, address, &executes) && executes);
 }

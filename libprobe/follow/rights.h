@@ -14,4 +14,10 @@
  */
 bool rights_stay(pid_t pid, uint64_t path);
 
+/*
+ * The same, and execve(2) will most likely not fail. If it did, a thread that is not stopped there
+ * could execute yet another file while it is traced, and nobody would have looked at that.
+ */
+bool rights_stay_at_once(pid_t pid, uint64_t path);
+
 #endif

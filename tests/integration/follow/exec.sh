@@ -143,7 +143,7 @@ if [ "$(id -u)" = 0 ]; then
 	if [ "$($drop "$launch" exec "$SCRATCH/other")" != "$wanted" ]; then
 		echo "note: $SCRATCH is mounted nosuid: files that change the user are not tested"
 	else
-		for way in exec spawn; do
+		for way in exec spawn other; do
 			# shellcheck disable=SC2086
 			same "$way: who a setuid program is" "$($drop "$PROBECTL" trace -q loop:nop -- \
 				"$launch" $way "$SCRATCH/other" 2>"$SCRATCH/err")" "$wanted"

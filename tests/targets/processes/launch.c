@@ -12,6 +12,7 @@
  *	raw	the same, without libc's execve()
  *	thread	like exec, but from a second thread, while others are working
  *	late	first fails to execute /nonexistent 100 times
+ *	other	first fails to execute /nonexistent, then like raw
  *	fork, vfork, spawn	a child executes the program
  *	path	a child searches PATH for it
  */
@@ -107,9 +108,11 @@ int main(int argc, char **argv)
 	STAP_PROBE1(launch, go, argc);
 	for (int i = 0; i < 100 && strcmp(argv[1], "late") == 0; i++)
 		execv("/nonexistent", nothing);
+	if (strcmp(argv[1], "other") == 0)
+		execv("/nonexistent", nothing);
 	if (strcmp(argv[1], "thread") == 0)
 		threads(argv + 2);
-	if (strcmp(argv[1], "raw") == 0)
+	if (strcmp(argv[1], "raw") == 0 || strcmp(argv[1], "other") == 0)
 		syscall(SYS_execve, argv[2], argv + 2, environ);
 	if (strcmp(argv[1], "exec") == 0 || strcmp(argv[1], "wait") == 0 ||
 		strcmp(argv[1], "late") == 0)
