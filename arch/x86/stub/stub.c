@@ -326,6 +326,8 @@ static bool plan_stub(struct stub_plan *p, const struct arch_stub *s)
 		return false;
 	if (s->flights.table && !plan_flights(p))
 		return false;
+	if (p->has_duration)
+		p->duration_temp = take_temps(p, 1);
 	if (s->kind == ARCH_STUB_GATE)
 		take_temps(p, GATE_TEMPS);
 	if (s->kind == ARCH_STUB_CALL)

@@ -96,15 +96,14 @@ static int teardown(void **state)
 }
 
 /* Bits of `variant`: with rseq; with forked children; by key. */
-static void emit_filtered(
-	struct spans *s, int variant, uint64_t min_ns, const struct arch_expr *filter)
+static struct arch_stub end_stub(const struct spans *s, int variant)
 {
 	struct arch_stub stub = stub_host_stub(&s->host, variant & 1);
 
-	stub_host_reset(&s->host);
-	memset(s->table, 0, (size_t)FLIGHTS * FLIGHT_BYTES);
-	process = processes = 1;
+	stub.kind = ARCH_STUB_RECORD;
+	stub.site = END_SITE;
 	stub.captures = captures;
+	stub.capture_count = stub.recorded = 1;
 	stub.flights = (struct arch_flights){.table = (uintptr_t)s->table,
 		.entries = FLIGHTS,
 		.depth = DEPTH,
@@ -113,17 +112,26 @@ static void emit_filtered(
 		.process = variant & 2 ? (uintptr_t)&process : 0,
 		.processes = variant & 2 ? (uintptr_t)&processes : 0,
 		.keep = KEEP,
-		.scale = TICK_NS32,
-		.min_ns = min_ns};
+		.scale = TICK_NS32};
+	return stub;
+}
+
+static void emit_filtered(
+	struct spans *s, int variant, uint64_t min_ns, const struct arch_expr *filter)
+{
+	struct arch_stub stub = end_stub(s, variant);
+
+	stub_host_reset(&s->host);
+	memset(s->table, 0, (size_t)FLIGHTS * FLIGHT_BYTES);
+	process = processes = 1;
+	stub.flights.min_ns = min_ns;
+	stub.flights.filter = filter;
+	s->end = stub_host_emit_site(&s->host, &stub);
 	stub.kind = ARCH_STUB_BEGIN;
 	stub.site = BEGIN_SITE;
 	stub.capture_count = stub.recorded = 2;
+	stub.flights.filter = NULL;
 	s->begin = stub_host_emit_site(&s->host, &stub);
-	stub.kind = ARCH_STUB_RECORD;
-	stub.site = END_SITE;
-	stub.capture_count = stub.recorded = 1;
-	stub.flights.filter = filter;
-	s->end = stub_host_emit_site(&s->host, &stub);
 }
 
 static void emit(struct spans *s, int variant, uint64_t min_ns)
@@ -366,6 +374,49 @@ static void texts_that_are_cut_or_missing(void **state)
 	}
 }
 
+/* An end keeps what it has prepared, a text and a word in memory, while it takes its duration. */
+static void ends_with_texts(void **state)
+{
+	static const struct arch_capture text_and_word[2] = {
+		{.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .base = 2, .index = -1},
+			.is_string = true,
+			.bytes_max = TEXT_MAX},
+		{.arg = {.kind = ARCH_ARG_MEMORY, .size = 8, .width = 8, .base = 6, .index = -1}},
+	};
+	static const char text[] = "eight, ";
+	static const uint64_t word = 4711;
+	struct spans *s = *state;
+
+	for (int variant = 0; variant < VARIANTS; variant++) {
+		struct arch_stub stub;
+		/* The two words, and which could be read; the text; the duration; the begin. */
+		const uint64_t *words;
+		const struct begun *b;
+		size_t bytes;
+
+		emit(s, variant & 3, 0);
+		stub = end_stub(s, variant & 3);
+		stub.captures = text_and_word;
+		stub.capture_count = stub.recorded = 2;
+		if (variant & 4)
+			stub.flights.min_ns = 1;
+		s->end = stub_host_emit_site(&s->host, &stub);
+		begin(s, 4);
+		s->end(0, (uintptr_t)&word, (uintptr_t)text);
+		words = (const void *)stub_host_only_record(&s->host, &bytes);
+		assert_non_null(words);
+		words += sizeof(struct ring_record) / sizeof(*words);
+		assert_int_equal(words[0], strlen(text));
+		assert_int_equal(words[1], word);
+		assert_int_equal(words[2], 3);
+		assert_memory_equal(&words[3], text, strlen(text));
+		b = (const void *)&words[5];
+		assert_int_equal(b->number, 4);
+		assert_memory_equal(b->text, texts[4], strlen(texts[4]));
+		assert_true(words[4] < 1000000000);
+	}
+}
+
 /* What the program, or another begin, has written over is not recorded. */
 static void overwritten(void **state)
 {
@@ -508,6 +559,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(filtered, setup, teardown),
 		cmocka_unit_test_setup_teardown(nested, setup, teardown),
 		cmocka_unit_test_setup_teardown(texts_that_are_cut_or_missing, setup, teardown),
+		cmocka_unit_test_setup_teardown(ends_with_texts, setup, teardown),
 		cmocka_unit_test_setup_teardown(overwritten, setup, teardown),
 		cmocka_unit_test_setup_teardown(durations_of_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(impossible_stubs, setup, teardown),
