@@ -353,7 +353,9 @@ static struct probe_error *probe_states(
 		error = probe_state(target, r, snapshot, s, probe, handlers, &toggle, &states[i]);
 		states[i].refcount = (ours > raised ? ours : raised) + handlers;
 		states[i].enabled = states[i].refcount > 0;
-		states[i].uncounted = known && !find_hits(snapshot, r, known, &states[i].hits);
+		/* What a trace counts, or another tool, is not looked at. */
+		states[i].uncounted = known ? !find_hits(snapshot, r, known, &states[i].hits)
+					    : states[i].enabled || states[i].patched;
 	}
 	free(addresses);
 	return error;

@@ -219,8 +219,12 @@ struct probe_status {
 	uint32_t refcount;
 	bool enabled;
 	size_t plans[PROBE_PLAN_COUNT];
-	uint64_t hits;	/* counted by the persistent session */
-	bool uncounted; /* its hits are unknown: probe_session_open() reads what it gathers */
+	uint64_t hits; /* counted by the persistent session */
+	/*
+	 * Its hits are unknown: probe_session_open() reads what is gathered; those of a probe that
+	 * only a running trace or another tool has switched on are theirs.
+	 */
+	bool uncounted;
 };
 
 /*

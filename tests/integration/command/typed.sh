@@ -120,6 +120,11 @@ same "of a pair" "$(hits request__start) $(hits request__done)" "null null"
 "$PROBECTL" read --json -t latency -p "$target_pid" | jq -e '.sum == (.sum | floor) and .avg == (.avg | floor)' \
 	>"$SCRATCH/whole" || fail "nanoseconds with a fraction"
 ctl disable --force -p "$target_pid" 'pairs:*'
+same "of what is off" "$(hits step__start)" 0
+trace_start others -p "$target_pid" pairs:step__start
+wait_tracing others
+same "of a trace" "$(hits step__start)" null
+trace_stop others
 tell quit
 end_target
 
