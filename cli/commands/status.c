@@ -310,7 +310,7 @@ static struct probe_error *status_all(const struct status_options *options, int 
 	table_free(table);
 	if (!error && !shown && *status_ret == STATUS_DONE)
 		fprintf(stderr, "probectl: no probes are enabled%s\n",
-			options->all ? ", and there are none" : " (-a shows all there are)");
+			options->all ? ", and none were found" : " (-a shows all there are)");
 	return error;
 }
 

@@ -252,8 +252,13 @@ static struct probe_error *parse_str(struct parser *p, const char *where, bool o
 	note_place(of_end ? &p->expr->of_pair : &p->expr->of_hit, where);
 	if (!take(p, '('))
 		return mistake(p, p->at, "expected '(' after str");
-	if (!take_arg(p, &node.arg))
-		return mistake(p, p->at, "expected arg0 to arg31");
+	if (!take_arg(p, &node.arg)) {
+		const char *at = p->at;
+
+		return mistake(p, at,
+			take_word(p, "end") ? "a string of the end is end.str(argN)"
+					    : "expected arg0 to arg31");
+	}
 	if (!take(p, ')'))
 		return mistake(p, p->at, "expected ')' after the argument");
 	return add(p, &node);
