@@ -60,13 +60,11 @@ struct at_gate {
 
 static void begin(struct launches *l, struct launch_gate *gate, const struct waiter *waiter)
 {
-	struct launch *items = array_grow(l->items, l->count, sizeof(*items));
 	struct launch *launch;
 
-	if (!items)
+	if (!ARRAY_ROOM(l->items, l->count))
 		return;
-	l->items = items;
-	launch = &items[l->count];
+	launch = &l->items[l->count];
 	*launch = (struct launch){
 		.gate = gate, .passage = {.may_follow = rights_stay, .files = l->files}};
 	passage_begin(&launch->passage, waiter->pid, waiter->tid, may_be_followed(waiter));
@@ -135,13 +133,9 @@ static bool serve(struct launches *l, struct launch_gate *gate)
 
 struct probe_error *launches_add(struct launches *launches, struct launch_gate *gate)
 {
-	struct launch_gate **gates =
-		array_grow(launches->gates, launches->gate_count, sizeof(*gates));
-
-	if (!gates)
+	if (!ARRAY_ROOM(launches->gates, launches->gate_count))
 		return probe_error_no_memory();
-	launches->gates = gates;
-	gates[launches->gate_count++] = gate;
+	launches->gates[launches->gate_count++] = gate;
 	return NULL;
 }
 

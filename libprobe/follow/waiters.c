@@ -57,17 +57,14 @@ static int turn_of(pid_t pid, pid_t tid, uint64_t address, bool *runs_ret, unsig
 static void look_at(
 	struct waiters *waiters, const struct waiters_place *place, pid_t pid, pid_t tid)
 {
-	struct waiter *items;
 	unsigned long long sp;
 	int turn = turn_of(pid, tid, place->address, &waiters->others_run, &sp);
 
 	if (turn < 0 || (place->leave_out && place->leave_out(place->data, turn, pid, tid)))
 		return;
-	items = array_grow(waiters->items, waiters->count, sizeof(*items));
-	if (!items)
+	if (!ARRAY_ROOM(waiters->items, waiters->count))
 		return;
-	waiters->items = items;
-	items[waiters->count++] = (struct waiter){.pid = pid, .tid = tid, .sp = sp};
+	waiters->items[waiters->count++] = (struct waiter){.pid = pid, .tid = tid, .sp = sp};
 }
 
 static void find_in(struct waiters *waiters, const struct waiters_place *place, pid_t pid)

@@ -112,12 +112,10 @@ static bool add_note(
 	struct recall *recall, const struct candidate *candidate, uint64_t pc, uint64_t semaphore)
 {
 	struct sdt_notes *notes = &recall->notes;
-	struct sdt_note *items = array_grow(notes->notes, notes->count, sizeof(*items));
 
-	if (!items)
+	if (!ARRAY_ROOM(notes->notes, notes->count))
 		return false;
-	notes->notes = items;
-	items[notes->count++] = (struct sdt_note){.provider = candidate->provider,
+	notes->notes[notes->count++] = (struct sdt_note){.provider = candidate->provider,
 		.name = candidate->name,
 		.args = "",
 		.pc = pc,

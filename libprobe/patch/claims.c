@@ -72,12 +72,10 @@ bool claims_meet(const struct claims *claims, struct claim claim)
 
 bool claims_add(struct claims *claims, struct claim claim)
 {
-	struct claim *items = array_grow(claims->items, claims->count, sizeof(*items));
 	size_t at;
 
-	if (!items)
+	if (!ARRAY_ROOM(claims->items, claims->count))
 		return false;
-	claims->items = items;
 	at = ARRAY_SEARCH(claims->items, claims->count, start, claim.start);
 	memmove(claims->items + at + 1, claims->items + at,
 		(claims->count++ - at) * sizeof(*claims->items));

@@ -93,15 +93,11 @@ static struct probe_error *describe_edit(const struct commit_site *at, struct ed
 static bool find_hops(struct commit *c)
 {
 	for (size_t k = 0; k < c->site_count; k++) {
-		size_t *hops;
-
 		if (!site_of(&c->sites[k])->reg.hop)
 			continue;
-		hops = array_grow(c->hops, c->hop_count, sizeof(*hops));
-		if (!hops)
+		if (!ARRAY_ROOM(c->hops, c->hop_count))
 			return false;
-		c->hops = hops;
-		hops[c->hop_count++] = k;
+		c->hops[c->hop_count++] = k;
 	}
 	return true;
 }
@@ -112,15 +108,12 @@ static bool find_sites(struct commit *c)
 		for (size_t k = 0; k < a->order_count; k++) {
 			size_t i = a->order[k];
 			const struct install_site *as = &a->sites[i];
-			struct commit_site *sites;
 
 			if (as->first != i || as->joins || !as->head)
 				continue;
-			sites = array_grow(c->sites, c->site_count, sizeof(*sites));
-			if (!sites)
+			if (!ARRAY_ROOM(c->sites, c->site_count))
 				return false;
-			c->sites = sites;
-			sites[c->site_count++] = (struct commit_site){as->reg.patch, a, i};
+			c->sites[c->site_count++] = (struct commit_site){as->reg.patch, a, i};
 		}
 	ARRAY_SORT(c->sites, c->site_count, patch);
 	return find_hops(c);

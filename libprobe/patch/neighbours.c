@@ -62,17 +62,14 @@ static struct probe_error *add_neighbours(struct install *a, size_t i)
 
 	for (size_t k = 0; k < module->notes.count; k++) {
 		uint64_t pc = module->notes.notes[k].pc + module->bias;
-		struct reg_site *items;
 
 		if (pc < site->pc - move->lead || pc >= reg->patch || find_neighbour(a, pc) ||
 			(pc != site->pc && has_own_patch(a, pc, site->chosen)))
 			continue;
-		items = array_grow(a->neighbours, a->neighbour_count, sizeof(*items));
-		if (!items)
+		if (!ARRAY_ROOM(a->neighbours, a->neighbour_count))
 			return probe_error_no_memory();
-		a->neighbours = items;
-		items[a->neighbour_count] = *reg;
-		items[a->neighbour_count++].pc = pc;
+		a->neighbours[a->neighbour_count] = *reg;
+		a->neighbours[a->neighbour_count++].pc = pc;
 	}
 	array_sort(a->neighbours + first, a->neighbour_count - first, sizeof(*a->neighbours),
 		offsetof(struct reg_site, pc));

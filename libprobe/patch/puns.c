@@ -47,10 +47,9 @@ static const char *take(struct install *install, uint64_t entry)
 	if ((at < install->pun_page_count && pages[at] == page) ||
 		!space_is_free(&install->change->maps, page, page + SPACE_PAGE))
 		return pun_taken;
-	pages = array_grow(pages, install->pun_page_count, sizeof(*pages));
-	if (!pages)
+	if (!ARRAY_ROOM(install->pun_pages, install->pun_page_count))
 		return "out of memory";
-	install->pun_pages = pages;
+	pages = install->pun_pages;
 	memmove(pages + at + 1, pages + at, (install->pun_page_count++ - at) * sizeof(*pages));
 	pages[at] = page;
 	return NULL;

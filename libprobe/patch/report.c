@@ -10,15 +10,13 @@
 struct probe_error *report_refusal(struct probe_report *report, const struct select_probe *probe,
 	const struct select_site *site)
 {
-	struct probe_refusal *refusals, *r;
+	struct probe_refusal *r;
 
 	if (!report)
 		return NULL;
-	refusals = array_grow(report->refusals, report->refusal_count, sizeof(*refusals));
-	if (!refusals)
+	if (!ARRAY_ROOM(report->refusals, report->refusal_count))
 		return probe_error_no_memory();
-	report->refusals = refusals;
-	r = &refusals[report->refusal_count];
+	r = &report->refusals[report->refusal_count];
 	*r = (struct probe_refusal){.provider = strdup(probe->provider),
 		.name = strdup(probe->name),
 		.path = strdup(probe->module->path),
@@ -95,22 +93,20 @@ void report_forget(struct probe_report *report, size_t count)
 
 struct probe_error *report_note(struct probe_report *report, const char *format, ...)
 {
-	char **notes, *note;
+	char *note;
 	va_list ap;
 	int length;
 
 	if (!report)
 		return NULL;
-	notes = array_grow(report->notes, report->note_count, sizeof(*notes));
-	if (!notes)
+	if (!ARRAY_ROOM(report->notes, report->note_count))
 		return probe_error_no_memory();
-	report->notes = notes;
 	va_start(ap, format);
 	length = vasprintf(&note, format, ap);
 	va_end(ap);
 	if (length < 0)
 		return probe_error_no_memory();
-	notes[report->note_count++] = note;
+	report->notes[report->note_count++] = note;
 	return NULL;
 }
 

@@ -61,13 +61,9 @@ size_t semaphores_of_handlers(
 
 static bool add_change(struct semaphores *semaphores, struct semaphore_change change)
 {
-	struct semaphore_change *items =
-		array_grow(semaphores->items, semaphores->count, sizeof(*items));
-
-	if (!items)
+	if (!ARRAY_ROOM(semaphores->items, semaphores->count))
 		return false;
-	semaphores->items = items;
-	items[semaphores->count++] = change;
+	semaphores->items[semaphores->count++] = change;
 	return true;
 }
 

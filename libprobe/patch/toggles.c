@@ -159,13 +159,11 @@ static struct probe_error *look_at_probe(const struct change *change, struct sel
 static bool add_site(struct toggles *toggles, const struct arch_toggle *toggle,
 	const struct select_probe *probe, const struct select_site *site, bool on)
 {
-	struct toggle *items = array_grow(toggles->items, toggles->count, sizeof(*items));
 	uint64_t semaphore = site->semaphore;
 
-	if (!items)
+	if (!ARRAY_ROOM(toggles->items, toggles->count))
 		return false;
-	toggles->items = items;
-	items[toggles->count++] = (struct toggle){
+	toggles->items[toggles->count++] = (struct toggle){
 		.semaphore = semaphore ? semaphore + semaphore_offset(probe->provider) : 0,
 		.on = on};
 	return edits_add(&toggles->edits, site->pc + toggle->offset, sizeof(toggle->on)) != NULL;

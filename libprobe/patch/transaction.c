@@ -39,12 +39,9 @@ void transaction_end(struct transaction *t)
 
 bool transaction_count(struct transaction *t, uint64_t key, int by)
 {
-	struct transaction_count *counts = array_grow(t->counts, t->count_count, sizeof(*counts));
-
-	if (!counts)
+	if (!ARRAY_ROOM(t->counts, t->count_count))
 		return false;
-	t->counts = counts;
-	counts[t->count_count++] = (struct transaction_count){key, by};
+	t->counts[t->count_count++] = (struct transaction_count){key, by};
 	return true;
 }
 

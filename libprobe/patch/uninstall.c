@@ -163,12 +163,10 @@ static void ending_deinit(struct ending *e)
 static struct edit *add_edit(struct ending *e, uint64_t address, size_t length, size_t site)
 {
 	struct edits *text = &e->transaction->text;
-	size_t *checks = array_grow(e->checks, text->count, sizeof(*checks));
 	struct edit *edit;
 
-	if (!checks)
+	if (!ARRAY_ROOM(e->checks, text->count))
 		return NULL;
-	e->checks = checks;
 	edit = edits_add(text, address, length);
 	if (!edit)
 		return NULL;

@@ -248,7 +248,6 @@ static bool find_neighbours(struct neighbours *neighbours, struct object *object
 
 	for (size_t i = 0; i < all->count; i++) {
 		const struct sdt_note *note = &all->notes[i];
-		struct neighbour *items;
 		struct plan before;
 
 		if (note->pc >= plan->pc || plan->pc - note->pc >= PLAN_NOPS_MAX)
@@ -256,11 +255,9 @@ static bool find_neighbours(struct neighbours *neighbours, struct object *object
 		before = read_plan(object, arch, all, note);
 		if (before.behind.cannot || before.pc + before.behind.offset != patch)
 			continue;
-		items = array_grow(neighbours->items, neighbours->count, sizeof(*items));
-		if (!items)
+		if (!ARRAY_ROOM(neighbours->items, neighbours->count))
 			return false;
-		neighbours->items = items;
-		items[neighbours->count++] = (struct neighbour){before, of};
+		neighbours->items[neighbours->count++] = (struct neighbour){before, of};
 	}
 	return true;
 }

@@ -63,13 +63,10 @@ static void add_padding(struct spares *s, uint64_t start, uint64_t end)
 
 	for (uint64_t at = start; end - at >= jump && at - start < PADDING_MAX && !s->failed;
 		at += jump) {
-		struct spare *items = array_grow(s->items, s->count, sizeof(*items));
-
-		s->failed = !items;
+		s->failed = !ARRAY_ROOM(s->items, s->count);
 		if (s->failed)
 			return;
-		s->items = items;
-		items[s->count++] = (struct spare){
+		s->items[s->count++] = (struct spare){
 			.at = at, .padding = start, .plan = {.pc = at - 1}, .move = {.offset = 1}};
 	}
 }

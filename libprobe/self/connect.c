@@ -106,15 +106,10 @@ static void collect(void)
 /* Room for one more hook, also for its end, where adding must not fail. */
 static struct probe_error *reserve(void)
 {
-	struct hook **hooks = array_grow(all.hooks, all.count, sizeof(*hooks)), **left;
-
-	if (!hooks)
+	if (!ARRAY_ROOM(all.hooks, all.count))
 		return probe_error_no_memory();
-	all.hooks = hooks;
-	left = array_grow(all.left, all.count + all.left_count, sizeof(*left));
-	if (!left)
+	if (!ARRAY_ROOM(all.left, all.count + all.left_count))
 		return probe_error_no_memory();
-	all.left = left;
 	return NULL;
 }
 

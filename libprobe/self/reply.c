@@ -146,16 +146,13 @@ static const void *take(const char **at, size_t length)
 
 static bool take_refusal(const char **at, struct probe_report *report)
 {
-	struct probe_refusal *refusals =
-		array_grow(report->refusals, report->refusal_count, sizeof(*refusals));
 	struct probe_refusal *to;
 	struct refusal r;
 
 	memcpy(&r, take(at, sizeof(r)), sizeof(r));
-	if (!refusals)
+	if (!ARRAY_ROOM(report->refusals, report->refusal_count))
 		return false;
-	report->refusals = refusals;
-	to = &refusals[report->refusal_count++];
+	to = &report->refusals[report->refusal_count++];
 	*to = (struct probe_refusal){.pc = r.pc, .named = r.named != 0};
 	to->provider = strdup(take(at, r.lengths[0]));
 	to->name = strdup(take(at, r.lengths[1]));

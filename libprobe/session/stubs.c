@@ -128,14 +128,11 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 static struct probe_error *add_site(struct probe_session *s, const struct arch *arch,
 	const struct select_probe *probe, const struct select_site *selected, size_t index)
 {
-	struct session_site *sites = array_grow(s->sites, s->site_count, sizeof(*sites));
-
-	if (!sites)
+	if (!ARRAY_ROOM(s->sites, s->site_count))
 		return probe_error_no_memory();
-	s->sites = sites;
-	sites[s->site_count] = (struct session_site){
+	s->sites[s->site_count] = (struct session_site){
 		.pc = selected->pc, .probe = index, .number = (uint32_t)s->site_count};
-	return prepare_site(s, arch, probe, selected, &sites[s->site_count++]);
+	return prepare_site(s, arch, probe, selected, &s->sites[s->site_count++]);
 }
 
 static enum probe_role role_of(struct pair_part part)
@@ -148,20 +145,17 @@ static enum probe_role role_of(struct pair_part part)
 static struct probe_error *add_probe(
 	struct probe_session *s, const struct select_probe *probe, struct pair_part part)
 {
-	struct probe_session_probe *probes = array_grow(s->probes, s->probe_count, sizeof(*probes));
-	struct session_probe *known = array_grow(s->known, s->probe_count, sizeof(*known));
 	struct probe_session_probe shown = {.provider = target_string(s->target, probe->provider),
 		.name = target_string(s->target, probe->name),
 		.path = target_string(s->target, probe->module->path),
 		.role = role_of(part),
 		.pair = part.pair};
 
-	s->probes = probes ? probes : s->probes;
-	s->known = known ? known : s->known;
-	if (!probes || !known || !shown.provider || !shown.name || !shown.path)
+	if (!shown.provider || !shown.name || !shown.path ||
+		!ARRAY_ROOM(s->probes, s->probe_count) || !ARRAY_ROOM(s->known, s->probe_count))
 		return probe_error_no_memory();
-	probes[s->probe_count] = shown;
-	known[s->probe_count++] = (struct session_probe){.part = part, .key = probe->key};
+	s->probes[s->probe_count] = shown;
+	s->known[s->probe_count++] = (struct session_probe){.part = part, .key = probe->key};
 	return NULL;
 }
 

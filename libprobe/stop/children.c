@@ -33,11 +33,8 @@ static pid_t *append_children(const char *path, pid_t *pids, size_t *count)
 	int pid;
 
 	while (file && fscanf(file, "%d", &pid) == 1) {
-		pid_t *more = array_grow(pids, *count + 1, sizeof(*more));
-
-		if (!more)
+		if (!ARRAY_ROOM(pids, *count + 1))
 			break;
-		pids = more;
 		pids[(*count)++] = pid;
 		pids[*count] = 0;
 	}
@@ -120,17 +117,14 @@ pid_t *children_apart(pid_t pid)
 static bool add_pid(pid_t pid, pid_t **list)
 {
 	size_t count = 0;
-	pid_t *more;
 
 	for (; *list && (*list)[count]; count++)
 		if ((*list)[count] == pid)
 			return true;
-	more = array_grow(*list, count + 1, sizeof(*more));
-	if (!more)
+	if (!ARRAY_ROOM(*list, count + 1))
 		return false;
-	more[count] = pid;
-	more[count + 1] = 0;
-	*list = more;
+	(*list)[count] = pid;
+	(*list)[count + 1] = 0;
 	return true;
 }
 

@@ -81,13 +81,7 @@ static bool has_thread(const struct control *control, size_t known, pid_t tid, s
 /* For one more: before it is attached to, as one that is not listed is never let go. */
 static struct probe_error *make_room(struct control *control)
 {
-	struct control_thread *threads =
-		array_grow(control->threads, control->count, sizeof(*threads));
-
-	if (!threads)
-		return probe_error_no_memory();
-	control->threads = threads;
-	return NULL;
+	return ARRAY_ROOM(control->threads, control->count) ? NULL : probe_error_no_memory();
 }
 
 static void drop_thread(struct control *control, size_t i)

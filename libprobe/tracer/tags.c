@@ -25,14 +25,13 @@ static struct probe_error *parse_tag(const char *text, size_t length, enum probe
 
 struct probe_error *tags_add(struct tags *tags, const char *text)
 {
-	struct tag_rule *rules = array_grow(tags->rules, tags->count, sizeof(*rules)), *rule;
 	size_t length = strcspn(text, "@");
+	struct tag_rule *rule;
 	struct probe_error *error;
 
-	if (!rules)
+	if (!ARRAY_ROOM(tags->rules, tags->count))
 		return probe_error_no_memory();
-	tags->rules = rules;
-	rule = &rules[tags->count];
+	rule = &tags->rules[tags->count];
 	*rule = (struct tag_rule){0};
 	error = parse_tag(text, length, &rule->tag);
 	if (!error && text[length])
