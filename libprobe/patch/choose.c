@@ -23,7 +23,7 @@
 static const char overlaps[] = "its bytes overlap those of another patched site";
 
 static const char no_spare_left[] = "the bytes near by that a short jump could lead to are taken";
-static const char no_count[] = "nothing counts who wants its handler";
+static const char no_count[] = "there is no counter for the users of its handler";
 static const char is_shared[] =
 	"it is mapped shared: a patch would change the file, and every process that has it mapped";
 static const char has_shared_semaphore[] = "its semaphore is mapped shared: raising it would "

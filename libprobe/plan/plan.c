@@ -77,7 +77,7 @@ const char plan_no_decoder[] =
 	"libcapstone.so.4 cannot be loaded: is it installed, and is there enough memory?";
 
 static const char no_spare[] =
-	"no five bytes that nobody uses are within reach of a short jump after the nop";
+	"no five unused bytes are within reach of a short jump after the nop";
 
 static const char no_nop[] = "the bytes there are not the nop that the note promises";
 

@@ -57,8 +57,8 @@ static struct probe_error *check_operand(const struct probe_tracer_spec *spec)
 
 	if (kind->is_several)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"tracer '%s' stands for several tracers%s; only `probectl trace -t %s` has "
-			"them all",
+			"tracer '%s' is a group of tracers%s; only `probectl trace -t %s` runs "
+			"all of them",
 			kind->name, spec->operand ? " and takes no value" : "", kind->name);
 	if (kind->output == PROBE_TRACER_LOADED)
 		return NULL;

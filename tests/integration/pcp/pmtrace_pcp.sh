@@ -147,7 +147,7 @@ refused "-k, --match and --pairs do not apply to tracer 'pmtrace', which has a r
 	trace -t pmtrace -k arg0 -p "$target_pid" 'pmtrace:*'
 refused "tracer 'pmtrace' stands for several, and each has a session of its own; use \`probectl trace\`" \
 	enable -t pmtrace -p "$target_pid" 'pmtrace:*'
-refused "tracer 'pmtrace' stands for several tracers and takes no value; only \`probectl trace -t pmtrace\` has them all" \
+refused "tracer 'pmtrace' is a group of tracers and takes no value; only \`probectl trace -t pmtrace\` runs all of them" \
 	trace -t pmtrace,arg0 -p "$target_pid" 'pmtrace:*'
 tell quit
 end_target 0

@@ -23,7 +23,7 @@ same "plans" "$("$PROBECTL" list -vv --json -p "$pid" 'hops:*' | jq -r '"\(.name
 	grep -Ev '^(none|dead) ' | sort | paste -sd,)" \
 	"between_first hop,between_second behind,branch hop,last hop,row_first hop,row_second hop,spin hop,twice_first hop,twice_second hop"
 same "no padding" "$("$PROBECTL" enable --plan hop -p "$pid" hops:none 2>&1 |
-	grep -c 'no five bytes that nobody uses are within reach')" 1
+	grep -c 'no five unused bytes are within reach')" 1
 same_state "$pid"
 
 # ---- All, and singly --------------------------------------------------------------------------

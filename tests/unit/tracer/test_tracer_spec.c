@@ -233,8 +233,8 @@ static void pmtrace_is_several(void **state)
 	assert_false(probe_tracer_part("pmtrace,x", 0, &part));
 	assert_false(probe_tracer_part("count", 0, &part));
 	assert_false(probe_tracer_part("", 0, &part));
-	wrong("pmtrace", "tracer 'pmtrace' stands for several tracers; only `probectl trace -t "
-			 "pmtrace` has them all");
+	wrong("pmtrace", "tracer 'pmtrace' is a group of tracers; only `probectl trace -t "
+			 "pmtrace` runs all of them");
 }
 
 static void metrics_are_made_of_another_tracers_rows(void **state)
