@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loader's function is `_dl_debug_state`, empty and exported, and it says
- * by r_state of `struct r_debug` whether the list is being changed or whole
- * again (RT_CONSISTENT, 0). It is called behind mapping and before relocation
- * and constructors.
+ * The loader's function is `_dl_debug_state`, empty and exported, and it says by r_state of `struct
+ * r_debug` whether the list is being changed or whole again (RT_CONSISTENT, 0). It is called after
+ * mapping and before relocation and constructors.
  *
- * A gate whose controller has died lets everyone go at once, and one that nobody serves disarms
- * itself (struct probe_gate): a controller that is stopped delays its target once, by two seconds.
+ * A gate whose controller has died releases all threads at once, and one that nobody serves disarms
+ * itself (struct probe_gate): a stopped controller delays its target once, by two seconds.
  *
- * The kernel tells of the death by the list of robust futexes that a thread has. glibc sets one up
- * for each thread, for its own mutexes; the waiter locks none, and puts the gate's in its place.
+ * The kernel reports the death through the thread's list of robust futexes. glibc sets one up for
+ * each thread, for its own mutexes; the waiter locks none, and puts the gate's in its place.
  *
  * Sources: <link.h>, struct r_debug; gdb and glibc, "Rendezvous structure used
  * by the run-time dynamic linker"; futex(2); get_robust_list(2); the kernel's
@@ -40,8 +39,8 @@ static const char exec_function[] = "execve";
 /* ---- In the target ----------------------------------------------------------------- */
 
 /*
- * The module of a function, and its address there. execve() is libc's, which also
- * has the environment: others may wrap it.
+ * The module of a function, and its address there. execve() is the one of libc, which also has the
+ * environment: other libraries may wrap it.
  */
 static struct module *find_function(struct change *change, const char *name, uint64_t *ret)
 {
@@ -107,7 +106,7 @@ static struct probe_error *install_entry(struct install *install, enum gate_plac
 struct probe_error *gate_attach(struct change *change, uint32_t session,
 	const struct probe_request *request, enum gate_place place, bool children)
 {
-	/* The plans that the user chose are for the probes. */
+	/* The plans that the user chose apply to the probes only. */
 	struct probe_request its = *request;
 	struct transaction t = transaction_of(change, TRANSACTION_ADDS);
 	struct entry entry;
@@ -215,8 +214,8 @@ static void leave_turns(struct probe_gate *shared)
 }
 
 /*
- * Tells the descriptor whenever a thread has taken a number. Looks up now and
- * then: a target that writes the word as it likes can make any wake-up miss.
+ * Signals the descriptor whenever a thread has taken a number. Looks now and then without being
+ * woken: a target that writes the word as it likes can suppress any wake-up.
  */
 static void *wait_for_threads(void *data)
 {
@@ -242,8 +241,8 @@ static void *wait_for_threads(void *data)
 }
 
 /*
- * On a stack of ours: where it is libc's own, libc calls madvise(2) when the thread ends, for
- * which a seccomp filter might kill us.
+ * It runs on a stack of ours: at the end of a thread on libc's own stack, libc calls madvise(2),
+ * for which a seccomp filter might kill us.
  */
 static int start_waiter(struct gate *gate)
 {
@@ -288,7 +287,7 @@ void gate_clear(int event)
 {
 	uint64_t count;
 
-	/* Fails where nobody has raised it. */
+	/* Fails if it was not raised. */
 	if (read(event, &count, sizeof(count)) < 0)
 		return;
 }
@@ -297,7 +296,7 @@ void gate_raise(int event)
 {
 	uint64_t one = 1;
 
-	/* Fails where it is raised to the brim. */
+	/* Fails if its counter is at the maximum. */
 	if (write(event, &one, sizeof(one)) < 0)
 		return;
 }

@@ -26,7 +26,7 @@ struct gate {
 	bool waiting, ending;
 	uint32_t owned;			/* the waiter is in charge: its death ends all turns */
 	uint32_t owner;			/* its thread id */
-	struct robust_list_head robust; /* of the waiter: all turns, one behind the other */
+	struct robust_list_head robust; /* of the waiter: all turns, one after the other */
 	struct robust_list turns[GATE_TURNS];
 	uint32_t flips; /* a bit for each turn: its GATE_FLIP */
 	uint32_t taken; /* the last number that gate_take() has seen */
@@ -56,10 +56,10 @@ PROBE_MUST_CHECK struct probe_error *gate_attach_call(struct change *change, uin
 	const void *data, uint32_t *session_ret);
 
 /*
- * Does the program come to the gate of libraries next to tell of what is mapped already? So it
- * is where it is held in its loader: that has begun to map libraries (RT_ADD), has mapped them
- * all before it sets the thread up, and tells so when they are relocated. Under LD_AUDIT the
- * thread is set up before.
+ * Will the program next come to the gate of libraries to report what is mapped already? It will if
+ * it is held in its loader: the loader has begun to map libraries (RT_ADD), maps them all before it
+ * sets the thread up, and reports them once they are relocated. Under LD_AUDIT the thread is set up
+ * earlier.
  */
 bool gate_is_expected(struct change *change);
 
@@ -70,24 +70,24 @@ bool gate_is_expected(struct change *change);
 PROBE_MUST_CHECK struct probe_error *gate_open(
 	struct gate *gate, struct probe_gate *shared, int event);
 
-/* Takes the readiness of such a descriptor away, before its gates are looked at; and gives it. */
+/* Clear and set the readiness of such a descriptor; clear it before looking at its gates. */
 void gate_clear(int event);
 void gate_raise(int event);
 
 /* Is a thread waiting? */
 bool gate_take(struct gate *gate);
-/* How many have ever arrived; and is somebody waiting now? Of none: 0, nobody. */
+/* How many threads have ever arrived, and whether one waits now. Without a gate: 0, none. */
 uint32_t gate_arrivals(const struct gate *gate);
 bool gate_is_busy(const struct gate *gate);
 /* How many threads wait that gate_take() has seen. */
 uint32_t gate_waiting(const struct gate *gate);
-/* May one of those wait in this turn? Others in it have been let go, and are about to leave. */
+/* May one of those wait in this turn? Others in it have been released, and are about to leave. */
 bool gate_holds_turn(const struct gate *gate, uint32_t turn);
-/* Lets the threads go that gate_take() has seen. */
+/* Releases the threads that gate_take() has seen. */
 void gate_release(struct gate *gate);
-/* While a gate is shut off, nobody is held, and who was is let go. */
+/* While a gate is shut off, no thread is held, and those that were are released. */
 void gate_arm(struct gate *gate, bool armed);
-/* Lets everyone go from now on, and ends the waiter. */
+/* Releases all threads from now on, and ends the waiter. */
 void gate_close(struct gate *gate);
 
 #endif

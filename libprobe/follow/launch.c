@@ -7,15 +7,15 @@
  *   passage   through execve(2) and its loader (libprobe/follow/passage.c)
  *   held      a session is started in it, and nobody is traced any more
  *
- * Many are on the way at once. Each goes on when it has stopped, whatever the others do: a
- * child of vfork(2) has its parent stand still, which may hold whom we wait for. We look at
- * those that we know by their ids, and take nobody else's events: the program that uses
- * this library has children of its own.
+ * Many are on the way at once. Each continues when it has stopped, whatever the others do: a child
+ * of vfork(2) keeps its parent waiting, which may hold up another one that we wait for. We wait for
+ * the threads that we know, by their ids, and take no other events: the program that uses this
+ * library has children of its own.
  *
- * A controller that dies on the way lets them go (the kernel detaches), and they
- * knew nothing. One whose execve() has failed comes to the gate again (execvp(3) tries one
- * folder of PATH after the other), or is let go. Who is let go on the way is found by
- * the struct probe_watch, like any program that did not come through a gate.
+ * If the controller dies on the way, the kernel detaches and they continue as if nothing had
+ * happened. A thread whose execve() has failed comes to the gate again (execvp(3) tries one folder
+ * of PATH after the other), or is released. The struct probe_watch finds programs that were
+ * released on the way, like any program that did not come through a gate.
  *
  * Sources: ptrace(2), "execve(2) under ptrace"; proc_pid_syscall(5).
  */
@@ -84,8 +84,8 @@ static struct passage *find_on_way(const struct launches *l, pid_t pid)
 }
 
 /*
- * Has it left the gate, or is about to? Its execve(2) may also have failed, and it waits for the
- * next one; so that we know who waits in a turn of many, only while they all have turns.
+ * Has it left the gate, or is it about to? Its execve(2) may also have failed, so that it waits for
+ * the next one: its turn shows that, as long as each thread that waits has a turn of its own.
  */
 static bool is_on_way(const void *data, int turn, pid_t pid, pid_t tid)
 {
@@ -147,7 +147,7 @@ static void drop(struct launches *l, size_t i)
 }
 
 /*
- * Lets go the threads that came through a gate (NULL: all) and have not executed another program.
+ * Releases the threads that came through a gate (NULL: all) and have not executed another program.
  */
 static bool let_go(struct launches *l, const struct launch_gate *gate)
 {

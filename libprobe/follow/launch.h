@@ -16,7 +16,7 @@ struct launch_gate {
 	struct gate gate;
 	/*
 	 * With `children`, programs that its children start are followed as well; otherwise they
-	 * are let go.
+	 * are released.
 	 */
 	struct waiters_place place;
 };
@@ -49,8 +49,8 @@ void launches_deinit(struct launches *launches);
 PROBE_MUST_CHECK struct probe_error *launches_add(
 	struct launches *launches, struct launch_gate *gate);
 /*
- * Stops serving it. Its threads that have not executed another program yet are let go, so that the
- * process can be changed.
+ * Stops serving it. Its threads that have not executed another program yet are released, so that
+ * the process can be changed.
  */
 void launches_remove(struct launches *launches, const struct launch_gate *gate);
 
@@ -67,7 +67,10 @@ void launches_run(struct launches *launches);
  */
 struct probe_target *launches_take(struct launches *launches, uint64_t *unseen_ns_ret);
 
-/* What was lost of one that has ended, each once, the caller's to free; NULL: nothing. */
+/*
+ * What was lost of one that has ended; each is returned once, and the caller frees it. NULL:
+ * nothing.
+ */
 PROBE_MUST_CHECK struct probe_error *launches_told(struct launches *launches);
 
 /* Is a process on its way, or did it end there just now? */

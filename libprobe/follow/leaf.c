@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a program may do is told by what it imports: a function of libc's that it does not name, it
- * can reach only by machine code of its own (system calls) or by another function of libc's. Such
+ * The imports of a program show what it may do: it can reach a function of libc that it does not
+ * name only by machine code of its own (system calls) or through another function of libc. Such
  * functions are on the list, too, except those that load converters of character sets for an
  * unusual locale (gettext, wide characters): nearly every program imports one. So it is a forecast,
  * not a proof, and what a leaf has mapped is compared at its end.
@@ -75,7 +75,10 @@ static bool is_call(const char *name, void *unused)
 	return false;
 }
 
-/* Does a module import nothing that a leaf does not? libc and its loader have it all themselves. */
+/*
+ * Does a module import only what leaves may import? libc and its loader define all of these
+ * themselves.
+ */
 static bool imports_no_call(const struct module *module)
 {
 	struct file *file = module->file;
@@ -187,7 +190,7 @@ bool leaf_is_one(const struct leaf *leaf, pid_t pid, struct files *files)
 	return is_one;
 }
 
-/* May it have probes that nobody has looked at? */
+/* May it have probes that were not looked for? */
 static bool may_have_probes(struct module *module)
 {
 	struct probe_error *error;

@@ -33,26 +33,26 @@ struct leaf {
 bool leaf_begins(pid_t pid, const struct files *files, struct leaf *ret);
 
 /*
- * Is all code that it has mapped by now of files that leaves may have? If not, its program is no
- * leaf from now on.
+ * Is all code that it has mapped by now from files that leaves may have? If not, its program is not
+ * a leaf from now on.
  */
 bool leaf_is_one(const struct leaf *leaf, pid_t pid, struct files *files);
 
 /*
- * The same for one that ends here: what is to be told if some of its code may have had probes.
- * NULL: nothing. `status` is its end's (waitpid(2)).
+ * The same for one that ends here: what to report if some of its code may have had probes. NULL:
+ * nothing. `status` is its end's (waitpid(2)).
  */
 PROBE_MUST_CHECK struct probe_error *leaf_end(
 	const struct leaf *leaf, pid_t pid, struct files *files, int status);
 
 /*
- * Its process has executed another program: as what it had mapped is not known, that is to be told.
- * It stays a leaf. Such programs are followed better than others, whose system calls do not come to
- * a gate.
+ * Its process has executed another program. What it had mapped is unknown, so this must be
+ * reported. It stays a leaf. Such programs are followed better than others, whose system calls do
+ * not come to a gate.
  */
 PROBE_MUST_CHECK struct probe_error *leaf_replaced(pid_t pid);
 
-/* It did something that no leaf does: its program is none from now on. */
+/* It did something that no leaf does: its program is not a leaf from now on. */
 void leaf_forget(const struct leaf *leaf, struct files *files);
 
 #endif

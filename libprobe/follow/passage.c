@@ -20,36 +20,34 @@
  *   STOPPING  it is about to do what has to be followed, or has run for a while
  *   HELD      everything is mapped; unless it was idle, nothing of it has run
  *
- * No step waits: not for this thread, and so for no other one that this one depends on
- * (a child of vfork(2) and its parent). Where the thread stops and for how long it
- * is then held is all that we decide; it runs otherwise. Each state has a deadline;
- * behind it, the thread is let go.
+ * No step waits for this thread, nor for one that this one depends on (a child of vfork(2) and its
+ * parent). We decide only where the thread stops, and for how long it is then held; otherwise it
+ * runs. Each state has a deadline; after it, the thread is released.
  *
- * glibc's loader maps all libraries first, then sets the thread up, telling the
- * kernel of the thread's rseq area with the last of those calls, and only then
- * relocates the libraries (which may run their ifunc resolvers) and runs
- * constructors. So when the rseq call returns, everything is mapped, nothing of it
- * has run, and the thread pointer is set. No breakpoint is needed: if we die, the
- * kernel lets the process go and it never knew. A program without a loader (static), or
- * with one that is not glibc's, is held right behind execve(2); its stubs then do
- * without the thread pointer.
+ * glibc's loader maps all libraries first, then sets the thread up, telling the kernel of the
+ * thread's rseq area with the last of those calls, and only then relocates the libraries (which may
+ * run their ifunc resolvers) and runs constructors. So when the rseq call returns, everything is
+ * mapped, nothing of it has run, and the thread pointer is set. No breakpoint is needed: if we die,
+ * the kernel detaches from the process, which does not notice. A program without a loader (static),
+ * or with one that is not glibc's, is held right after execve(2); its stubs then do without the
+ * thread pointer.
  *
  * Most programs that a build or a shell starts have no probe that is wanted, and end within some
- * milliseconds. Gates would cost such a one more than it does itself, and it needs them only before
- * it starts a process or a thread, becomes another program or maps other code. So it has none
- * while it is traced as by strace(1), for a moment at most. A call that needs them is taken back
- * before it has begun: the thread stands before its instruction again, and makes it when the
+ * milliseconds. Gates would cost such a program more than its own work, and it needs them only
+ * before it starts a process or a thread, becomes another program or maps other code. So it has
+ * none while it is traced as by strace(1), for a moment at most. A call that needs them is taken
+ * back before it has begun: the thread stands before its instruction again, and makes it when the
  * gates are there.
  *
  * Half of these neither start nor load anything as long as they run, and import no function to do
- * so (leaf.c). As stops cost more than all else, such a leaf has only one, where its process is
- * about to end: there its mappings are compared with what was expected. Should it start somebody
- * (PTRACE_O_TRACEFORK and its like), both are let go before they run on; should it execute another
- * program, that is followed. What may have been missed is told.
+ * so (leaf.c). As stops cost more than everything else, such a leaf has only one, where its process
+ * is about to end: there its mappings are compared with what was expected. If it starts a process
+ * or thread (PTRACE_O_TRACEFORK and its like), both are released before they run on; if it executes
+ * another program, that is followed. What may have been missed is reported.
  *
- * A thread goes through execve(2) by itself, because it stops behind it anyway. If the call fails,
- * we do not hear of it: the thread mostly comes to the gate again, for the next folder of PATH. If
- * not, it is stopped after some milliseconds, and let go.
+ * A thread goes through execve(2) by itself, because it stops after it anyway. If the call fails,
+ * we are not notified: the thread mostly comes to the gate again, for the next folder of PATH. If
+ * not, it is stopped after some milliseconds, and released.
  *
  * When a thread that is not the first one calls execve(), it takes over the id of
  * the first one with the event, and its own is gone.
@@ -97,7 +95,7 @@ static pid_t next_stop(const struct passage *p, int *status_ret)
 	return id < 0 && p->tid != p->pid ? control_wait(p->pid, status_ret, WNOHANG) : id;
 }
 
-/* Mostly the next stop comes soon. Who shares the processor with us runs first. */
+/* Mostly the next stop comes soon. Threads that share the processor with us run first. */
 static pid_t next_stop_soon(const struct passage *p, bool yields, int *status_ret)
 {
 	pid_t id = next_stop(p, status_ret);

@@ -21,7 +21,7 @@ enum passage_state {
 	PASSAGE_LEAF,	  /* a leaf (leaf.h): it runs to its end */
 	PASSAGE_STOPPING, /* it did so, or has run for a while, and has been asked to stop */
 	PASSAGE_HELD,	  /* it has stopped where its probes are to be switched on */
-	PASSAGE_LEAVING,  /* it is let go when it next stops */
+	PASSAGE_LEAVING,  /* it is released when it next stops */
 	PASSAGE_OVER	  /* it is not traced, or has ended */
 };
 
@@ -32,11 +32,11 @@ struct passage {
 	bool (*may_follow)(pid_t tid, uint64_t path);
 	struct files *files;	    /* borrowed; may be NULL */
 	bool called;		    /* execve(2) has been entered */
-	bool returning;		    /* the next stop of the loader is behind a system call */
+	bool returning;		    /* the next stop of the loader is after a system call */
 	bool thread_ready;	    /* the loader has told the kernel of its thread */
 	bool was_idle;		    /* it has run since its loader was done */
-	pid_t stray;		    /* whom a leaf has started, let go after it; 0: nobody */
-	bool is_ending;		    /* it has been let go where its process ends */
+	pid_t stray;		    /* what a leaf has started, released after it; 0: nothing */
+	bool is_ending;		    /* it has been released where its process ends */
 	bool is_leaf;		    /* it runs as a leaf, or did until it was asked to stop */
 	int calls;		    /* of the loader */
 	struct leaf leaf;	    /* if is_leaf */
@@ -58,25 +58,25 @@ void passage_again(struct passage *passage, bool may_go);
 
 /*
  * Handles the stops that have been reported, and lets the thread run on after each except the last
- * one, that of PASSAGE_HELD. Waits for nobody: for the next stop, it gives up the processor a few
+ * one, that of PASSAGE_HELD. Does not wait: for the next stop, it gives up the processor a few
  * times at most. A held passage may end here, too, if its process was killed. Returns whether there
  * was a stop.
  */
 bool passage_step(struct passage *passage);
 
-/* Lets it go: now if it has stopped, otherwise as soon as it stops. */
+/* Releases it: now if it has stopped, otherwise as soon as it stops. */
 void passage_leave(struct passage *passage);
 
 /*
  * Its deadline has passed: a thread on its way through execve(2) is asked to stop, an idle program
- * is held, any other is let go.
+ * is held, any other is released.
  */
 void passage_expire(struct passage *passage);
 
-/* Does it have another memory than the process that it came from, or none? */
+/* Is its memory another one than that of the process that it came from, or gone? */
 bool passage_is_through(const struct passage *passage);
 
-/* Of one that is over: did it end as a leaf, and may still look as if it ran? */
+/* Of one that is over: did it end as a leaf, so that it may still look as if it ran? */
 bool passage_lingers(const struct passage *passage, uint64_t now_ns);
 
 /*

@@ -15,8 +15,8 @@ struct file *program_file(pid_t pid, const struct files *files);
 bool program_has_glibc_loader(pid_t pid, struct files *files);
 
 /*
- * Is a program's loader at work yet? It tells so to debuggers (struct r_debug). If a process cannot
- * be read, or has no such loader: false, as waiting would not help.
+ * Is a program's loader at work yet? It reports this to debuggers (struct r_debug). If a process
+ * cannot be read, or has no such loader: false, as waiting would not help.
  */
 bool program_is_loading(pid_t pid, struct files *files);
 

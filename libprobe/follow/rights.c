@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Under a tracer without privileges, the kernel ignores the bits and capabilities by which a file
- * would run as somebody else.
+ * Under a tracer without privileges, the kernel ignores the bits and capabilities that would make a
+ * file run as another user.
  *
  * Source: ptrace(2), "execve(2) under ptrace"; execve(2).
  */

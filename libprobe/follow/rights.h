@@ -8,9 +8,9 @@
 #include <sys/types.h>
 
 /*
- * A process is about to execute a file, whose path is at this address: will that have all its
- * rights? So it has if we are root, or if neither the file nor the interpreter that it names, if it
- * is a script, changes the user. If unknown: false.
+ * A process is about to execute a file, whose path is at this address: will the program have all
+ * its rights? It will if we are root, or if neither the file nor, if it is a script, its
+ * interpreter changes the user. If unknown: false.
  */
 bool rights_stay(pid_t pid, uint64_t path);
 

@@ -44,14 +44,14 @@ static struct probe_error *ended(const char *name, const siginfo_t *info)
 		sigabbrev_np(info->si_status));
 }
 
-/* From the seized child to a held program: nobody else has to do anything for it. */
+/* From the seized child to a held program: this depends on no other process. */
 static struct probe_error *run_to_hold(
 	struct probe_target *target, struct passage *passage, const char *name, int failed)
 {
 	siginfo_t info = {0};
 	int err;
 
-	/* Its end is left for whoever waits for the program. */
+	/* Its exit status is left for the code that waits for the program. */
 	while (passage->state < PASSAGE_HELD) {
 		if (waitid(P_PID, (id_t)passage->pid, &info,
 			    WEXITED | WSTOPPED | WNOWAIT | __WALL) < 0 &&
@@ -63,7 +63,7 @@ static struct probe_error *run_to_hold(
 		return passage_take(passage, target);
 	if (read(failed, &err, sizeof(err)) == sizeof(err))
 		return probe_error_system(err, "%s", name);
-	/* It may have ended behind the stop that was seen last. */
+	/* It may have ended after the stop that was seen last. */
 	waitid(P_PID, (id_t)passage->pid, &info, WEXITED | WNOWAIT | WNOHANG | __WALL);
 	return ended(name, &info);
 }

@@ -18,7 +18,7 @@ enum {
 	LOADER_CALLS_MAX = 100000,
 	SYSCALL_STOP = SIGTRAP | 0x80, /* PTRACE_O_TRACESYSGOOD */
 	OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC,
-	/* A leaf does none of the first three. Whoever it starts is traced from its start. */
+	/* A leaf does none of the first three. Whatever it starts is traced from its start. */
 	LEAF_OPTIONS = OPTIONS | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
 		       PTRACE_O_TRACEEXIT
 };
@@ -65,7 +65,7 @@ bool stage_begin(struct passage *passage)
 
 void stage_let_go(struct passage *p)
 {
-	/* Killed just now: its end is still to be taken. */
+	/* It was killed just now: its end is still to be collected. */
 	p->state = ptrace(PTRACE_DETACH, p->tid, NULL, NULL) < 0 ? PASSAGE_LEAVING : PASSAGE_OVER;
 }
 
@@ -106,7 +106,7 @@ static bool step_call(struct passage *p)
 	return !p->may_follow || p->may_follow(p->tid, arch_get(&regs, ARCH_ARG0));
 }
 
-/* It has stopped, not in execve(2). Was that behind one that failed? Then it is let go. */
+/* It has stopped, not in execve(2). Was that after one that failed? Then it is released. */
 static bool step_seized(struct passage *p)
 {
 	struct arch_registers regs;
@@ -202,7 +202,10 @@ static void leave_leaf(struct passage *p)
 		.told = leaf_replaced(p->pid)};
 }
 
-/* It is about to end, or has started somebody: both are then found by looking. */
+/*
+ * It is about to end, or has started a process or thread: the leaf and what it started are then
+ * found by looking.
+ */
 static void step_leaf(struct passage *p, int event)
 {
 	unsigned long message = 0;
@@ -293,7 +296,7 @@ static bool step_event(struct passage *p, int event, int signal)
 	return true;
 }
 
-/* Whom a leaf starts is traced from its start, where it stops. */
+/* What a leaf starts is traced from its start, where it stops. */
 static void note_stray(struct passage *p, int event)
 {
 	unsigned long tid;

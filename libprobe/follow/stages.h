@@ -15,7 +15,7 @@ void stage_ask_to_stop(struct passage *passage, enum passage_state state);
 /* A thread has stopped, with this status (waitpid(2)): handles that, and mostly lets it run on. */
 void stage_stop(struct passage *passage, int status);
 
-/* Lets a thread go that has stopped. */
+/* Releases a thread that has stopped. */
 void stage_let_go(struct passage *passage);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A thread that waits at a gate sleeps in futex(2), in one of its turns. /proc/PID/task/TID/syscall
- * tells the address. Those of forked children wait for the same memory at the same address.
+ * shows the address. Those of forked children wait for the same memory at the same address.
  *
- * Between taking its number and sleeping, a thread may have to wait for a processor. So one that
- * is not found is waited for while anybody runs who could be it. One that was killed on that
- * way has its number yet, and is never found.
+ * Between taking its number and sleeping, a thread may have to wait for a processor. So a thread
+ * that is not found is waited for as long as any thread runs that could be it. A thread that was
+ * killed on that way still has its number, and is never found.
  *
  * Sources: proc_pid_syscall(5); futex(2).
  */
@@ -25,7 +25,7 @@
 
 enum {
 	FIND_NS = 500000000,	 /* between arriving at the gate and waiting there, at the most */
-	FIND_IDLE_NS = 10000000, /* the same, while nobody runs who could be on that way */
+	FIND_IDLE_NS = 10000000, /* the same, while no thread runs that could be on that way */
 	FIND_LOOKS = 50,	 /* at the least: we may get the processor as rarely as they do */
 	FIND_PAUSE_NS = 100000	 /* between two looks */
 };
@@ -84,14 +84,14 @@ static void find_below(struct waiters *waiters, const struct waiters_place *plac
 
 	for (size_t i = 0; pids && pids[i]; i++) {
 		find_in(waiters, place, pids[i]);
-		/* Who has memory of its own waits only if children are held. */
+		/* A process with memory of its own waits only if children are held. */
 		if (place->children)
 			find_below(waiters, place, pids[i]);
 	}
 	free(pids);
 }
 
-/* Most have one thread, and so have their children: false where that is not all. */
+/* Most have one thread, and so have their children. False: there are more. */
 static bool find_main_threads(
 	struct waiters *waiters, const struct waiters_place *place, uint32_t wanted)
 {
@@ -124,7 +124,7 @@ bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_pla
 		find_in(waiters, place, place->pid);
 		find_below(waiters, place, place->pid);
 	}
-	/* More may have come, and been found: they are let go with the rest. */
+	/* More may have come, and been found: they are released with the rest. */
 	gate_take(gate);
 	patience = waiters->others_run ? FIND_NS : FIND_IDLE_NS;
 	if (waiters->count < gate_waiting(gate) &&

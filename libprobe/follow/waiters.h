@@ -14,7 +14,7 @@ struct waiter {
 struct waiters {
 	struct waiter *items;
 	size_t count;
-	bool others_run; /* who may have arrived, and will wait in a moment */
+	bool others_run; /* threads that may have arrived, and will wait in a moment */
 };
 
 /* Where they may be. */
@@ -22,17 +22,17 @@ struct waiters_place {
 	pid_t pid;
 	bool children;	    /* also children with memory of their own, and theirs */
 	uint64_t address;   /* in the target, of the gate's turns: they wait for one of them */
-	uint64_t since_ns;  /* somebody has arrived who is not found yet; 0: nobody */
+	uint64_t since_ns;  /* a thread has arrived that is not found yet; 0: none */
 	unsigned int looks; /* in vain, since then */
-	/* Not NULL: who is left out, waiting in a turn, with `data`. */
+	/* If not NULL: whether to leave out a thread that waits in a turn; called with `data`. */
 	bool (*leave_out)(const void *data, int turn, pid_t pid, pid_t tid);
 	const void *data;
 };
 
 /*
- * Finds all that have arrived at a gate; gate_release() lets just those go. False while one
- * is not found yet: to be called again, for which it takes a moment's time. Who was killed there is
- * given up in time.
+ * Finds all threads that have arrived at a gate; gate_release() releases just those. False while
+ * one is not found yet: call it again; it waits a moment each time. A thread that was killed there
+ * is given up after a while.
  */
 bool waiters_find(struct waiters *waiters, struct gate *gate, struct waiters_place *place);
 

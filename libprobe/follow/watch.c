@@ -206,7 +206,7 @@ struct probe_error *probe_watch_add(struct probe_watch *watch, const struct prob
 	if (w->mem >= 0)
 		close(w->mem);
 	w->start_time = target->start_time;
-	/* It may have become another one since its probes were switched on. */
+	/* It may have become another program since its probes were switched on. */
 	w->mem = target->mem < 0 ? open_mem(target->pid) : fcntl(target->mem, F_DUPFD_CLOEXEC, 0);
 	if (w->mem < 0)
 		return errno == ENOENT ? procfs_no_process(target->pid)

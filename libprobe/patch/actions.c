@@ -3,7 +3,7 @@
  * Several changes in one call. Their result is computed before anything is changed: the actions are
  * first applied, in order, to copies of the counts, which finds impossible ones (a probe that is
  * off cannot be disabled, even if a later action enables it). Then one transaction raises counts,
- * which may find sites that cannot be patched. Only then a second one lowers the others; if it
+ * which may find sites that cannot be patched. Only then does a second one lower the others; if it
  * fails, the first is undone. The target stays locked against other controllers throughout.
  */
 #include <stdlib.h>
@@ -158,7 +158,7 @@ static bool note_names(const struct update *u)
 	return any_off;
 }
 
-/* What wildcards have left out when they enabled it is left out again. */
+/* What wildcards left out when they enabled probes is left out again. */
 static struct probe_error *find_refused(struct update *u)
 {
 	struct transaction t = transaction_of(u->change, TRANSACTION_ENDS);
@@ -222,8 +222,8 @@ static struct probe_error *pick(const struct update *u, bool rise, struct select
 }
 
 /*
- * May all that rises be refused? So if wildcards alone match it, and others that they match are on
- * and stay as they are.
+ * May all of the rising probes be refused? Yes, if only wildcards match them, and other probes that
+ * these wildcards match are on and stay as they are.
  */
 static bool is_served(const struct update *u, const struct selection *selection)
 {

@@ -21,8 +21,8 @@ struct attempt {
 /* The target and the report are the caller's, and outlive it. */
 struct attempt attempt_begin(const struct probe_target *target, struct probe_report *report);
 /*
- * Must an attempt be made: the first one, or another because the last one failed for what it has
- * taught? The error and the report of the last one are then forgotten.
+ * Must an attempt be made: the first one, or another because the last one failed on a fact that it
+ * has revealed? The error and the report of the last one are then forgotten.
  *
  *	while (attempt_next(&attempt))
  *		attempt.error = enable_once(target, request, report);

@@ -8,10 +8,10 @@
  *                                           jmp -----> tail: the moved
  *   after the jump   <------------------------ jmp     instructions
  *
- * The jump of a punned site leads to a page of its own, which holds the jump to the stub; so do
- * twins, a jump of which only a part is chosen, and the copy of the instructions before one of
- * OCaml's sites. A long nop that the jump is written over needs no tail: the last stub jumps to the
- * end of the nop.
+ * The jump of a punned site leads to a page of its own, which holds the jump to the stub; twins
+ * have such a page, too, and so do a jump of which only a part can be chosen, and the copy of the
+ * instructions before one of OCaml's sites. A long nop that the jump is written over needs no tail:
+ * the last stub jumps to the end of the nop.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -154,7 +154,7 @@ static struct probe_error *measure(const struct install *a, size_t i, size_t *re
 			"reading a clock, which records and times need (seccomp(2)): count hits "
 			"instead",
 			a->change->pid);
-	/* A record would bear the main thread's id. */
+	/* A record would carry the main thread's id. */
 	if (stub.kind == ARCH_STUB_RECORD && !stub.thread.has_tid && !stub.may_call_kernel)
 		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
 	stub.next = at;
@@ -238,8 +238,8 @@ static struct probe_error *build_head(struct install *a, size_t i, struct piece 
 }
 
 /*
- * What the call at one of OCaml's sites leads to: the way to the first stub, and behind the last
- * one, what the program would have done there, which is to call the handler or not.
+ * What the call at one of OCaml's sites leads to: the way to the first stub, and after the last
+ * one, what the program would have done there: call the handler, or not.
  */
 static struct probe_error *build_call(struct install *a, size_t i, struct piece *p)
 {
@@ -386,7 +386,7 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 		memcpy(first->reg.patched, first->twin.bytes, first->reg.length);
 	else if (!arch->jump(first->reg.patch, jump, first->reg.patched))
 		return stub_error(a, i, ARCH_STUB_OUT_OF_REACH);
-	/* A call has the distance of a jump. */
+	/* A call encodes its distance as a jump does. */
 	if (first->reg.plan == PROBE_PLAN_CALL)
 		first->reg.patched[0] = arch->toggle->on;
 	return NULL;
@@ -410,8 +410,8 @@ static struct probe_error *measure_module(
 }
 
 /*
- * Memory for a piece of code. An arena that is mapped for it is announced at once:
- * a controller that is killed leaves nothing unknown.
+ * Memory for a piece of code. An arena that is mapped for it is announced at once, so a controller
+ * that is killed leaves nothing unknown.
  */
 static struct probe_error *allocate_piece(
 	struct change *change, const struct module *module, struct piece *p)

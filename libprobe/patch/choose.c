@@ -38,7 +38,7 @@ static bool crosses_page(uint64_t address, uint64_t length)
 	return address / SPACE_PAGE != (address + length - 1) / SPACE_PAGE;
 }
 
-/* What is written through /proc/PID/mem becomes the process's own only where it is private. */
+/* A write through /proc/PID/mem stays in this process only if the mapping is private. */
 static bool is_mapped_shared(const struct change *change, uint64_t address)
 {
 	const struct mapping *m = maps_find(&change->maps, address);
@@ -47,8 +47,8 @@ static bool is_mapped_shared(const struct change *change, uint64_t address)
 }
 
 /*
- * Can what a jump at an offset from a site will lead to be had, with so many bytes of its
- * distance as they are? Takes it.
+ * Takes the place that a jump at an offset from a site will lead to, if it is free; `fixed`
+ * bytes of the jump's distance stay as they are.
  */
 static const char *take_pun(
 	struct install *a, const struct select_site *site, size_t offset, unsigned int fixed)
@@ -323,7 +323,7 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 	return error;
 }
 
-/* Is this plan what may still be possible, though a better one was in the file? */
+/* May this plan still be possible where a better one, which the file allows, is not? */
 static bool may_go_last(const struct install *a, size_t site, enum probe_plan plan)
 {
 	const struct select_site *s = &a->selection->sites[site];
@@ -335,8 +335,8 @@ static bool may_go_last(const struct install *a, size_t site, enum probe_plan pl
 }
 
 /*
- * Plans that take another search of the whole file, which few sites need: they are proved for
- * those alone for which nothing else was possible in this process. `sites` is overwritten.
+ * Plans that take another search of the whole file, which few sites need: they are proved only for
+ * sites for which nothing else was possible in this process. `sites` is overwritten.
  */
 static struct probe_error *choose_last(struct install *a, struct claims *claims, size_t *sites,
 	size_t count, struct plan_order order)

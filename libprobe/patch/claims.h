@@ -11,8 +11,8 @@
 #include "libprobe/target/registry.h"
 
 /*
- * [start, end) belongs to a patch; what is written in it begins at start. Where they are the
- * same, there is no patch any more, but a thread will come back there from the code it led to.
+ * [start, end) belongs to a patch; what is written in it begins at start. If both are the same,
+ * there is no patch any more, but a thread will return there from the code that the patch led to.
  */
 struct claim {
 	uint64_t start, end;
@@ -34,7 +34,7 @@ struct claim claim_of_plan(
 /* What a short jump leads to. Nothing goes on there. */
 struct claim claim_of_hop(const struct arch *arch, uint64_t hop);
 
-/* Would a claim and one of these harm each other? */
+/* Does a claim conflict with one of these? */
 bool claims_meet(const struct claims *claims, struct claim claim);
 /* Both return false without memory. A restored site is one, too, where code of ours leads back. */
 bool claims_add(struct claims *claims, struct claim claim);

@@ -16,7 +16,7 @@
 
 /* A site that is patched. There are two edits for it: what must be there, and the patch. */
 struct commit_site {
-	uint64_t patch; /* where that begins: sites are sorted by it, and do not meet */
+	uint64_t patch; /* where that begins: sites are sorted by it, and do not overlap */
 	const struct install *install;
 	size_t index;
 };
@@ -162,7 +162,7 @@ static bool add_semaphores(const struct install *a, struct semaphores *semaphore
 	return ok;
 }
 
-/* They were not raised: what is undone now must not lower them. */
+/* They were not raised, so undoing must not lower them. */
 static void forget_semaphores(const struct install *a)
 {
 	for (size_t i = 0; i < a->selection->probe_count; i++) {
@@ -187,7 +187,7 @@ static struct probe_error *prepare_registry(const struct commit *c)
 		const struct edit *edit = &c->transaction->text.items[2 * k + 1];
 		struct reg_site *site = registry_site(r, as->reg.pc);
 
-		/* What is there then is what a later removal has to find. */
+		/* A later removal has to find what is there then. */
 		if (!as->is_new && site && !site->pun && !as->link)
 			memcpy(site->patched, edit->bytes, site->length);
 	}
@@ -264,9 +264,9 @@ static struct probe_error *verify(const struct commit *c)
 /* ---- Threads ------------------------------------------------------------------------ */
 
 /*
- * Sends a thread that is inside bytes about to change to their copy. At once,
- * not when it is let go: should we die in between, the kernel lets it go where
- * its registers say, and the copy is as good as the original.
+ * Sends a thread that is inside bytes about to change to their copy. This is done at once, not when
+ * the thread is resumed: if we die in between, the kernel resumes it where its registers point, and
+ * the copy is as good as the original.
  */
 static bool move_thread(const struct install_site *as, struct control_thread *thread)
 {

@@ -120,7 +120,10 @@ struct probe_error *enable_select(
 	return error;
 }
 
-/* Handlers are refused one by one (toggles.c). That nothing else was asked for is known here. */
+/*
+ * Handlers are refused one by one (toggles.c). Only here is it known that nothing else was asked
+ * for.
+ */
 static struct probe_error *check_any(const struct change *c, const struct probe_request *request,
 	const struct probe_report *before, const struct probe_report *report)
 {
@@ -308,7 +311,7 @@ static struct probe_error *lower_all(struct transaction *t, const struct selecti
 	return error;
 }
 
-/* Who has a probe on; NULL: nobody. */
+/* Who uses a probe; NULL: nobody. */
 static const struct reg_session *user_of(const struct registry *r, uint64_t key)
 {
 	size_t count;

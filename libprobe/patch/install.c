@@ -21,7 +21,7 @@ enum { ROUGH_STUB_BYTES = 512, PLAN_TRIES = 4 };
 
 /*
  * The home page is mapped before there is data, near the first site. Without a site there will be
- * only gates, in the C library and the loader, which are mapped after the program.
+ * only gates. They are in the C library and the loader, which are mapped after the program.
  */
 static struct probe_error *make_home(struct install *a)
 {
@@ -213,7 +213,7 @@ size_t install_module_end(const struct install *install, size_t from)
 
 /* ---- All of it ------------------------------------------------------------------------ */
 
-/* Pages that are unmapped here are free for what comes: a pun may need that very page. */
+/* Pages that are unmapped here are free for later use: a pun may need that very page. */
 static struct probe_error *uninstall_and_look(struct change *change)
 {
 	struct probe_error *error = uninstall_unreferenced(change);
@@ -276,8 +276,8 @@ static bool is_empty(const struct selection *s)
 }
 
 /*
- * Plans, and takes the pages that puns need before anything else is mapped. What the target
- * has mapped meanwhile is planned differently; at last, without puns.
+ * Plans, and takes the pages that puns need before anything else is mapped. If the target has
+ * mapped such a page meanwhile, the sites are planned again; in the last try, without puns.
  */
 static struct probe_error *plan_and_map(struct install *install, struct probe_report *report)
 {

@@ -66,8 +66,8 @@ struct install {
 	 */
 	bool (*comes_before)(const void *data, uint32_t session);
 	/*
-	 * Takes all that the controller needs of the session, once its stubs are there and
-	 * before any site leads to them: an error undoes everything. NULL: nothing.
+	 * Takes all that the controller needs of the session, once its stubs exist and before any
+	 * site leads to them: an error undoes everything. NULL: nothing.
 	 */
 	struct probe_error *(*take)(void *data, struct install *install);
 	void *take_data;
@@ -100,7 +100,7 @@ struct install {
 	bool no_puns; /* the target maps memory faster than it can be taken */
 };
 
-/* One that is to add this selection, and does no more than count; install_deinit() is due. */
+/* An install that will add this selection, and only counts; install_deinit() is due. */
 struct install install_of(struct transaction *transaction, struct selection *selection,
 	const struct probe_request *request);
 
@@ -133,8 +133,8 @@ void install_deinit(struct install *install);
 PROBE_MUST_CHECK struct probe_error *install_add(
 	struct install *install, struct probe_report *report);
 /*
- * Patches what was added, and changes what is counted, in one stop; and reports. Where
- * that fails, all of it is undone.
+ * Patches what was added, and changes what is counted, in one stop; and reports. If that fails, all
+ * of it is undone.
  */
 PROBE_MUST_CHECK struct probe_error *install_commit(struct transaction *transaction);
 /* The part of it in which the target is stopped (commit.c): an error leaves sites as they were. */
@@ -158,7 +158,7 @@ PROBE_MUST_CHECK struct probe_error *install_heal(struct change *change);
 /* How many sites could not be restored, because another tool's bytes are there. */
 size_t uninstall_count_left(const struct registry *registry);
 
-/* Is there code in the target that nothing leads to any more, and a thread was in? */
+/* Is there code in the target that nothing leads to any more, and that a thread was in? */
 bool uninstall_has_leftovers(const struct registry *registry);
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sites whose nops follow each other share one jump, after the last nop. It leads to an entry
- * for each of them, in their order, whether they are wanted or not, so that each is switched by
- * its own entry, by whomever, and the jump stays as it is:
+ * Sites whose nops follow each other share one jump, after the last nop. It leads to an entry for
+ * each of them, in their order, whether they are wanted or not. So any controller switches each of
+ * them by its own entry, and the jump stays as it is:
  *
  *   site:   nop
  *   site:   nop
@@ -11,9 +11,9 @@
  *                      entry:  jmp next <--------' the second one is off
  *                      tail:   the moved instructions
  *
- * A short jump leads to a jump in bytes that are nobody's, and that to the entry, also of a site
- * that stands alone. That jump is written before the short one, and given back when no thread is
- * at it any more (puns.h), as the pages of puns are.
+ * A short jump leads to a jump in unused bytes, which leads to the entry; this holds for a single
+ * site, too. That jump is written before the short one, and given back when no thread is at it any
+ * more (puns.h), as the pages of puns are.
  */
 #include <string.h>
 
@@ -37,7 +37,7 @@ static struct reg_site *find_neighbour(const struct install *a, uint64_t pc)
 	return NULL;
 }
 
-/* Has a site that another one's jump would serve, too, a patch of its own? */
+/* Does a site that another site's jump would also serve have a patch of its own? */
 static bool has_own_patch(const struct install *a, uint64_t pc, enum probe_plan plan)
 {
 	const struct selection *s = a->selection;
@@ -101,7 +101,7 @@ static struct probe_error *describe_jump(const struct install *a, const struct i
 	return NULL;
 }
 
-/* Makes entries for a site and all that share its jump, and the tail behind them. */
+/* Makes entries for a site and all that share its jump, and the tail after them. */
 static struct probe_error *build_entries(struct install *a, size_t i, struct piece *p)
 {
 	const struct arch *arch = a->change->arch;

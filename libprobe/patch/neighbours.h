@@ -12,7 +12,7 @@ struct piece {
 	size_t size, used;
 };
 
-/* Leaves out at least `length` bytes, up to where a stub may begin. */
+/* Skips at least `length` bytes, up to where a stub may begin. */
 void build_skip(const struct arch *arch, struct piece *p, size_t length);
 
 /*

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a punned site jumps to is chance, and stands in its bytes (struct arch, pun). So its page
- * is mapped first of all that a change maps: neither an arena nor the data of a session can have
- * come to lie there before. An arena of an earlier change may be there, by chance as well, or
- * because it is near the same module. Then the jump to the stub is written into the arena, if its
- * allocator has the bytes to give.
+ * The bytes of a punned site determine where it jumps to, so that address is arbitrary (struct
+ * arch, pun). A change therefore maps the pun's page before everything else, so that neither an
+ * arena nor the data of a session takes its place. An arena of an earlier change may be there, by
+ * chance, or because it is near the same module. Then the jump to the stub is written into the
+ * arena, if its allocator has the bytes to give.
  *
  * The target maps memory, too. A page that it has taken since its maps were read is no reason
  * to fail: the sites are planned once more.
@@ -36,7 +36,7 @@ static const char *take(struct install *install, uint64_t entry)
 	/* Where the page is among the taken ones, which are sorted, or would be. */
 	size_t at = array_search(pages, install->pun_page_count, sizeof(*pages), 0, page);
 
-	/* The jump is written as a whole, also when it is led elsewhere later. */
+	/* The jump is written as a whole, also when it is redirected later. */
 	if (install->no_puns || page_of(entry + jump - 1) != page)
 		return pun_taken;
 	if (code_arena(&install->change->registry, entry))
@@ -61,7 +61,7 @@ const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *en
 
 	if (!pun.step)
 		return take(install, *entry_ret = pun.first);
-	/* Alternately above and below; the distance that it has is less than a step. */
+	/* Alternately above and below; the remaining distance is less than a step. */
 	for (uint64_t far = 0; far < reach - pun.step; far += pun.step) {
 		if (!take(install, *entry_ret = pun.first + far) ||
 			!take(install, *entry_ret = pun.first - pun.step - far))

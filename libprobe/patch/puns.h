@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The memory that punned sites jump to: a page each, or a place in an arena of ours. And where
- * short jumps lead to: bytes of the program that are nobody's (libprobe/plan/spares.c).
+ * short jumps lead to: unused bytes of the program (libprobe/plan/spares.c).
  */
 #ifndef LIBPROBE_PATCH_PUNS_H
 #define LIBPROBE_PATCH_PUNS_H
@@ -9,8 +9,8 @@
 #include "libprobe/patch/install.h"
 
 /*
- * Takes a place that a punned site's bytes can jump to, if one can be had, preferably a near one:
- * NULL, or why not (static text).
+ * Takes a place that a punned site's bytes can jump to, if one is available, preferably a near one.
+ * Returns NULL, or why not (static text).
  */
 const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *entry_ret);
 
@@ -34,7 +34,7 @@ void puns_drop(struct install *install);
 void puns_place(
 	const struct registry *registry, uint64_t entry, uint64_t *start_ret, uint32_t *size_ret);
 
-/* Tells of the pages in the registry; there is one now. */
+/* Enters the pages into the registry, which exists now. */
 PROBE_MUST_CHECK struct probe_error *puns_announce(struct install *install);
 
 /* Writes the jumps to the stubs of new sites, and those of twins to their tails. */

@@ -10,7 +10,7 @@ PROBE_MUST_CHECK struct probe_error *report_refusal(struct probe_report *report,
 	const struct select_probe *probe, const struct select_site *site);
 
 /*
- * A probe of a selection is unwanted for an error, which is freed; it is reported once. The caller
+ * An error makes a probe of a selection unwanted. The error is freed, and reported once. The caller
  * then drops what is unwanted.
  */
 PROBE_MUST_CHECK struct probe_error *report_drop(struct selection *selection,

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A probe may have several semaphores, one for each of its sites, and probes
- * may share one. OCaml's have two counters: the one that SystemTap and other
- * tracers raise is at the address that the note names, and 2 bytes after it
- * is the one that says whether handlers are called. The provider `ocaml` has
- * only the latter, at that address, so there is none for tracers: raised by one,
- * OCaml's tools would take the handlers to be switched on already.
+ * A probe may have several semaphores, one for each of its sites, and probes may share one. OCaml's
+ * have two counters: the one that SystemTap and other tracers raise is at the address that the note
+ * names, and 2 bytes after it is the one that says whether handlers are called. The provider
+ * `ocaml` has only the latter, at that address, so there is none for tracers: if one raised it,
+ * OCaml's tools would believe that the handlers are switched on already.
  *
  * They are written through /proc/PID/mem, as some lie in pages that the program
  * makes read-only (RELRO).
@@ -141,7 +140,7 @@ void semaphores_keep(struct semaphores *semaphores, const struct registry *regis
 	}
 }
 
-/* What a change makes of a value. */
+/* The value after a change. */
 static int32_t changed(const struct semaphore_change *change, uint16_t now)
 {
 	int32_t then = change->is_set ? change->value : now + change->by;

@@ -45,9 +45,9 @@ bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t va
 PROBE_MUST_CHECK struct probe_error *semaphores_prepare(struct semaphores *semaphores);
 
 /*
- * Of semaphores that are prepared: none is to be less than what a registry says
- * its sessions have added. That makes good what a controller has not done that
- * was killed between the registry and the semaphores, in either order.
+ * Of semaphores that are prepared: none will be less than what a registry says its sessions have
+ * added. This repairs what is missing if a controller was killed between the registry and the
+ * semaphores, in either order.
  */
 void semaphores_keep(struct semaphores *semaphores, const struct registry *registry);
 
@@ -60,10 +60,10 @@ size_t semaphores_short(const struct registry *registry, pid_t pid);
 void semaphores_deinit(struct semaphores *semaphores);
 
 /*
- * Reads them and computes their new values. None becomes less than 0, as
- * others may have lowered it, or than semaphores_keep() says; one to be lowered that is not there
- * any more is left out. Errors: PROBE_ERROR_STATE (one would overflow), PROBE_ERROR_FORMAT (one to
- * be raised cannot be read), those of edits_read().
+ * Reads them and computes their new values. None becomes less than 0, as others may have lowered
+ * it, or than semaphores_keep() says; one that is to be lowered, but no longer exists, is left out.
+ * Errors: PROBE_ERROR_STATE (one would overflow), PROBE_ERROR_FORMAT (one to be raised cannot be
+ * read), those of edits_read().
  */
 PROBE_MUST_CHECK struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid);
 

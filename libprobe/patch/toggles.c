@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * OCaml's compiler leaves at each site a comparison that has no effect, and which a single byte
- * turns into a call of the probe's handler. A word after SystemTap's semaphore counts the users
- * of the handler (semaphores.c); the tool that changes it from 0, or to 0, writes the bytes of all
- * sites. ocaml-probes does so, also from within the program, and knows no registry. So there is
- * nothing of ours in the target: we read the count when we write it, and what is called is what
- * the count says then.
+ * turns into a call of the probe's handler. A word after SystemTap's semaphore counts the users of
+ * the handler (semaphores.c); the tool that changes it from 0, or to 0, writes the bytes of all
+ * sites. ocaml-probes does so, also from within the program, and knows no registry. So we keep
+ * nothing of ours in the target: we read the count when we write it, and the handlers are called if
+ * the count then says so.
  *
  * A controller that is killed between the bytes and the count leaves handlers switched on
  * without a count, or off with one. The next change of the probe, by any tool, sets both.
@@ -85,7 +85,9 @@ static struct probe_error *find_plans(
 	return error;
 }
 
-/* Is a site traced by a call of ours? Then the count alone says whether the handler is called. */
+/*
+ * Is a site traced by a call of ours? Then the count alone decides whether the handler is called.
+ */
 static const struct reg_site *find_call(const struct change *change, const struct select_site *site)
 {
 	const struct reg_site *reg = registry_site(&change->registry, site->pc);
@@ -93,7 +95,7 @@ static const struct reg_site *find_call(const struct change *change, const struc
 	return reg && reg->plan == PROBE_PLAN_CALL ? reg : NULL;
 }
 
-/* Reads a site; why it cannot be switched, or NULL. */
+/* Reads a site; returns why it cannot be switched, or NULL. */
 static const char *look_at(const struct change *change, const struct select_site *site, bool *on)
 {
 	const struct arch_toggle *toggle = change->arch->toggle;
@@ -249,7 +251,7 @@ struct probe_error *toggles_count(const struct change *change, struct selection 
 	if (error || !*ret)
 		return error;
 	error = look_at_probe(change, s, probe, &handlers);
-	/* Switched on by somebody who was killed before it was counted: to be switched off. */
+	/* A tool switched it on and was killed before it counted: to be switched off. */
 	*count_ret = handlers.on && !handlers.count ? 1 : handlers.count;
 	return error;
 }

@@ -30,18 +30,18 @@ bool toggles_asked(const struct select_probe *probe, const struct probe_request 
 
 /*
  * Takes the probes that are switched by toggles out of a selection, and adds what is to be changed
- * for them to a transaction: the handlers are called from then on (`on`), or not. With
- * `on` false, probes whose handlers are off stay in the selection, unless request->force. Errors:
- * PROBE_ERROR_REFUSED (a site holds what is none of both; with request->keep_going it is reported),
- * PROBE_ERROR_STATE (a count would overflow), those of plan_sites() and edits_read().
+ * for them to a transaction: the handlers are called from then on (`on`), or not. With `on` false,
+ * probes whose handlers are off stay in the selection, unless request->force. Errors:
+ * PROBE_ERROR_REFUSED (a site holds neither of both states; with request->keep_going it is
+ * reported), PROBE_ERROR_STATE (a count would overflow), those of plan_sites() and edits_read().
  */
 PROBE_MUST_CHECK struct probe_error *toggles_take(struct transaction *transaction,
 	struct selection *selection, const struct probe_request *request, bool on,
 	struct probe_report *report);
 
 /*
- * Tells whether a probe is switched by toggles, and how many want its handlers. Errors: those of
- * plan_sites().
+ * Returns whether a probe is switched by toggles, and how many users its handlers have. Errors:
+ * those of plan_sites().
  */
 PROBE_MUST_CHECK struct probe_error *toggles_count(const struct change *change,
 	struct selection *selection, const struct select_probe *probe,

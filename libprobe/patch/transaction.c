@@ -11,8 +11,8 @@
  * changed; after it, semaphores that the registry lists as raised. Those are never lowered
  * below 0.
  *
- * Counts of probes that are on already change with the rest. They are announced as they were,
- * since what has been announced may be all that comes to be.
+ * Counts of probes that are on already change with the rest. They are announced as they were, since
+ * the change may get no further than the announcement.
  */
 #include <stdlib.h>
 

@@ -58,7 +58,7 @@ void transaction_end(struct transaction *transaction);
  */
 bool transaction_count(struct transaction *transaction, uint64_t key, int by);
 
-/* They are not changed after all: what is undone now announces them as they were. */
+/* They are not changed after all: undoing announces them as they were. */
 void transaction_uncount(struct transaction *transaction);
 
 /*
@@ -77,7 +77,9 @@ PROBE_MUST_CHECK struct probe_error *transaction_read(struct transaction *transa
 /* Everything has been looked at. An error leaves all as it was. */
 PROBE_MUST_CHECK struct probe_error *transaction_write(struct transaction *transaction);
 
-/* All of it, where only counts, semaphores and toggles change; nothing is done where none does. */
+/*
+ * Makes the whole change if only counts, semaphores and toggles change; does nothing if none does.
+ */
 PROBE_MUST_CHECK struct probe_error *transaction_commit_counts(struct transaction *transaction);
 
 /*

@@ -65,7 +65,7 @@ size_t uninstall_find_stale(struct change *change)
 		registry_retire(r, session);
 		count++;
 	}
-	/* What another controller has begun to end, and did not finish, or could not. */
+	/* What another controller began to end, but did not or could not finish. */
 	for (size_t i = 0; i < r->stub_count && !count; i++)
 		count += r->stubs[i].pc && !is_wanted(r, r->stubs[i].key, r->stubs[i].session);
 	for (size_t i = 0; i < r->probe_count && !count; i++)
@@ -75,7 +75,7 @@ size_t uninstall_find_stale(struct change *change)
 	return count ? count : semaphores_short(r, change->pid);
 }
 
-/* What ends, as flags beside the registry's arrays, and what that takes. */
+/* What ends, as flags beside the registry's arrays, and what ending it needs. */
 struct ending {
 	bool *sites, *stubs, *semaphores;
 	bool *held; /* sites that hold bytes of another tool */
@@ -348,7 +348,7 @@ static struct probe_error *look(void *data, struct change *change, bool first)
 
 /* ---- The registry afterwards --------------------------------------------------------------- */
 
-/* What a jump of ours that comes back would lead to does not end now. */
+/* Code that a restored jump of ours would lead to does not end now. */
 static void keep_held(struct ending *e, const struct registry *r)
 {
 	for (size_t i = 0; i < r->site_count; i++) {
@@ -364,7 +364,7 @@ static void keep_held(struct ending *e, const struct registry *r)
 	}
 }
 
-/* Takes away what has ended; what a thread is still in becomes a leftover. */
+/* Removes what has ended; what a thread is still in becomes a leftover. */
 static void drop_ended(const struct ending *e, struct registry *r)
 {
 	for (size_t i = 0; i < r->stub_count; i++) {
@@ -429,7 +429,10 @@ static uint64_t *take_puns(const struct ending *e, struct registry *r, size_t *c
 	return pages;
 }
 
-/* Before the last session goes, and the home with it: nothing else will know of these then. */
+/*
+ * This is done before the last session is removed, and the home with it: after that, nothing lists
+ * these.
+ */
 static struct probe_error *collect_orphans(struct change *change)
 {
 	const struct registry *r = &change->registry;
@@ -475,7 +478,7 @@ static struct probe_error *give_back_hops(const struct ending *e, const struct c
 	return error;
 }
 
-/* With the sites undone: gives back what no thread is in. */
+/* When the sites are restored: gives back what no thread is in. */
 static struct probe_error *give_back(struct ending *e, struct change *change)
 {
 	struct probe_error *error = NULL;
@@ -562,7 +565,7 @@ struct probe_error *uninstall(struct transaction *t)
 
 	if (!find_ending(&e, t))
 		error = probe_error_no_memory();
-	/* The intention first: the next controller can finish it. */
+	/* The intention is stored first, so that the next controller can finish it. */
 	if (!error && change->registry.home)
 		error = change_store(change);
 	if (!error)

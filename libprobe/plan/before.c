@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A jump before the site, for sites that allow none after it: where a branch enters right behind
- * the nop, as in `if (enabled) PROBE()`, and those of OCaml.
+ * A jump before the site, for sites that allow none after it: where a branch enters right after the
+ * nop, as in `if (enabled) PROBE()`, and OCaml's sites.
  *
  * The nop of an OCaml site is followed by its toggle, whose first byte OCaml's own tools read and
- * write at any moment. What it calls saves only the registers that are live after the site, and
- * may leave by an exception. So the arguments exist only before the site, and the jump is on the
- * instructions that lead to it:
+ * write at any moment. The code that the toggle calls saves only the registers that are live after
+ * the site, and may leave by an exception. So the arguments exist only before the site, and the
+ * jump replaces the instructions that lead to it:
  *
  *	start	lea counter(%rip),%rbx		jmp moved ----> lea counter(%rip),%rbx
  *		mov (%rbx),%rbx			...		mov (%rbx),%rbx
@@ -78,7 +78,7 @@ static bool find_begins(const struct object *object, const struct arch *arch, ui
 }
 
 /*
- * The latest start from which a jump fits before the site, within one page and behind the first
+ * The latest start from which a jump fits before the site, within one page and after the first
  * instruction of the function; 0: there is none.
  */
 static uint64_t choose_start(
@@ -138,7 +138,7 @@ static struct proof proof_of(const struct arch *arch, const struct plan *plan, s
 		.margin = (uint8_t)(arch->toggle->offset + arch->toggle->covers - 1)};
 }
 
-/* Other sites than OCaml's mostly have something better. */
+/* Sites other than OCaml's mostly have something better. */
 static bool is_wanted(const struct plan *plan, const enum probe_plan *order, size_t order_count)
 {
 	const char *reason;

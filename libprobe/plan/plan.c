@@ -41,14 +41,14 @@
  *	spare:	jump <--------'	   in the padding between two functions
  *
  * Where there is not even that, two jumps may share bytes, or a jump may end in the code's own
- *bytes (libprobe/plan/tight.c).
+ * bytes (libprobe/plan/tight.c).
  *
  * `relocate`, the jump over a one-byte nop, is safe only if no other tool uses the site,
  * so it is done only on request.
  *
- * OCaml's own tools write the toggle after the nop at any moment. So its sites are traced
- * by a jump before the nop (libprobe/plan/before.c). Where that cannot be, the toggle
- * becomes a call of ours: its tools leave what follows their byte alone.
+ * OCaml's own tools write the toggle after the nop at any moment. So its sites are traced by a jump
+ * before the nop (libprobe/plan/before.c). If that is impossible, the toggle becomes a call of
+ * ours: OCaml's tools do not touch what follows their byte.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -339,7 +339,7 @@ static bool fits(const struct plan *plan, const struct plan_move *move)
 	return move->length && patch / PAGE == (patch + move->jump - 1) / PAGE;
 }
 
-/* Hops, if the jump behind is not possible; at a function's entry other plans are used. */
+/* Hops, if the jump after the nop is not possible; at a function's entry other plans are used. */
 static struct probe_error *plan_hops(const struct planning *p)
 {
 	struct probe_error *error;
@@ -537,8 +537,8 @@ size_t plan_needs(const struct arch *arch, const struct plan *plan, enum probe_p
 }
 
 /*
- * Are the bytes that stay before a jump as they should be? In each instruction there may be a
- * breakpoint, which hides its first byte; a long nop may be anything, as the kernel writes it.
+ * Are the bytes that stay before a jump as they should be? Each instruction may have a breakpoint,
+ * which hides its first byte; a long nop may be anything, as the kernel writes it.
  */
 static bool staying_holds(
 	const struct arch *arch, const struct plan *plan, size_t offset, const uint8_t *found)

@@ -45,8 +45,8 @@ struct plan {
 	bool is_followed;	/* by the nop of another site: see plan_move.lead */
 	struct plan_move behind, relocate;
 	/*
-	 * A short jump, if the jump behind is not possible, and where the second jump, to which it
-	 * leads, can be written: unused bytes, nearest first.
+	 * A short jump, if the jump after the nop is not possible, and where the second jump, to
+	 * which it leads, can be written: unused bytes, nearest first.
 	 */
 	struct plan_move hop;
 	uint64_t spares[PLAN_SPARES];

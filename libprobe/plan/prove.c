@@ -261,9 +261,8 @@ static bool function_enters(
 }
 
 /*
- * The code around an address that can be decoded from its start: the function
- * there or, where no table tells of one (start-up code of the C runtime), what
- * lies between the functions before and after it.
+ * The code around an address that can be decoded from its start: the function there or, if no table
+ * lists one (start-up code of the C runtime), what lies between the functions before and after it.
  */
 static bool decodable_range(const struct search *s, uint64_t address, struct object_range *ret)
 {
@@ -415,8 +414,8 @@ static bool has_another_site(const struct search *s, uint64_t start, uint64_t en
 }
 
 /*
- * The offsets from the site that are inside the instructions to be moved. A branch may lead
- * behind a prefix, to run the rest of the instruction without it: glibc skips `lock` so.
+ * The offsets from the site that are inside the instructions to be moved. A branch may lead past a
+ * prefix, to run the rest of the instruction without it: glibc skips `lock` in this way.
  */
 static uint64_t find_inside(
 	const struct search *s, const struct proof *proof, const struct arch_moved *moved)

@@ -2,9 +2,9 @@
 /*
  * Sites with less room after the nop than a jump needs, and none before it.
  *
- * Where something enters right after the nop, but nowhere behind that, two jumps are written, one
- * byte apart (struct arch_twin). What comes from the nop is a hit; what enters, and a thread that
- * goes on after a breakpoint of another tool at the nop, runs the moved instructions alone:
+ * If something enters right after the nop, but nowhere after that, two jumps are written, one byte
+ * apart (struct arch_twin). What comes from the nop is a hit; what enters, and a thread that
+ * continues after a breakpoint of another tool at the nop, runs only the moved instructions:
  *
  *	pc	nop		jmp first ----> stub ... stub ----> nop		copies
  *	pc + 1	entered		   jmp second ---------------------> mov
@@ -13,8 +13,8 @@
  * Both lead to one page, which is chosen so that it is free. What is proved is that the
  * instructions can be moved that begin at pc + 1: something may enter there, but not later.
  *
- * Where fewer bytes than a jump takes are free, because something enters behind them or a page
- * ends, they are the first bytes of a jump, and the others are those of the code, which stay:
+ * If fewer bytes than a jump takes are free, because something enters after them or a page ends,
+ * they become the first bytes of a jump; its other bytes are those of the code, which stay:
  *
  *	pc	nop		nop
  *	pc + 1	48 89 c7	e9 xx yy	jmp, somewhere in the 64 KiB that can be chosen
@@ -40,7 +40,7 @@ static const char page_end[] = "a page ends in the bytes after the nop";
 /* What is asked about one site: a twin, and parts of jumps of 1, 2, 3 ... bytes. */
 struct tight {
 	struct plan *plan;
-	struct plan after; /* as if the byte behind the nop were a site: it may be entered */
+	struct plan after; /* as if the byte after the nop were a site: it may be entered */
 	struct plan_move parts[TIGHT_PARTS];
 };
 

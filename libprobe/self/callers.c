@@ -10,20 +10,20 @@
  *	call it
  *	note = NULL
  *
- * A processor may delay the first store until after the load below it, so the caller could miss
- * the NULL while its note cannot be seen yet. A locked instruction for each call would prevent
- * that, and cost more than everything else. So the rare side pays instead: membarrier(2) makes the
- * kernel interrupt every processor that runs a thread of this memory, and each has done its stores
- * then. A filter of system calls (seccomp(2)) may forbid that later. A stop of all threads, as
- * every change of probes makes one, does the same: a thread that is stopped has left its
- * processor. If that is forbidden, too, nothing can be disconnected.
+ * A processor may delay the first store until after the load below it, so the caller could miss the
+ * NULL while its note cannot be seen yet. A locked instruction for each call would prevent that,
+ * and cost more than everything else. So the rare side pays instead: membarrier(2) makes the kernel
+ * interrupt every processor that runs a thread of this memory, and each has done its stores then. A
+ * filter of system calls (seccomp(2)) may forbid that later. A stop of all threads, which every
+ * change of probes makes, has the same effect: a stopped thread has left its processor. If that is
+ * forbidden, too, nothing can be disconnected.
  *
- * Records are found by all and belong to threads, but the end of a thread tells nobody. So a thread
- * that needs a record takes that of a thread that is gone. A record is for threads of this process:
- * a child of vfork(2), or of another clone(2) that shares the memory, may run on the thread pointer
- * of one of them (which then sleeps, so its record serves both); it gets none of its own, because
- * its end would make the sleeping thread's record look free. Threads without records count their
- * calls with locked instructions (functions.c).
+ * All threads can find the records, and each belongs to one thread, but the end of a thread is not
+ * reported. So a thread that needs a record takes one whose thread has ended. A record is for
+ * threads of this process: a child of vfork(2), or of another clone(2) that shares the memory, may
+ * run on the thread pointer of one of them (which then sleeps, so its record serves both); it gets
+ * none of its own, because its end would make the sleeping thread's record look free. Threads
+ * without records count their calls with locked instructions (functions.c).
  *
  * Sources: membarrier(2); Documentation/scheduler/membarrier.rst of Linux.
  */
@@ -62,7 +62,7 @@ static pid_t thread_of(uint64_t owner)
 	return (pid_t)(uint32_t)owner;
 }
 
-/* No thread has it: an earlier one with our number has ended. */
+/* No thread has it: an earlier thread with our number has ended. */
 static bool is_free(pid_t thread, pid_t own)
 {
 	return !thread || thread == own;

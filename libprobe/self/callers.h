@@ -27,8 +27,8 @@ struct caller {
 extern __thread struct caller *callers_own __attribute__((tls_model("initial-exec")));
 
 /*
- * The kernel orders a note and what follows it when callers_order() asks for that. Otherwise each
- * note does, which takes longer. Set by callers_init().
+ * If set, the kernel orders a note and what follows it when callers_order() asks for that.
+ * Otherwise each note orders itself, which takes longer. Set by callers_init().
  */
 extern bool callers_are_ordered;
 

@@ -320,7 +320,7 @@ void self_tell(struct followed *followed)
 	probe_report_deinit(&followed->report);
 }
 
-/* If the lock is not to be had, the thread that has it does this before it lets go. */
+/* If the lock is not available, the thread that has it does this before it unlocks. */
 static void on_opened(void)
 {
 	int cancel;

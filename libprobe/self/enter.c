@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Between a stub and a function of the program: saves everything that a function may change but
- * a stub does not save. That is the state of the x87 unit, of vector registers in all sizes,
- * and of the mask registers. A function that provably changes none of them (general.c) is called
- * without; so is the way to it, which is GENERAL_ONLY.
+ * Between a stub and a function of the program: saves everything that a function may change but a
+ * stub does not save. That is the state of the x87 unit, of vector registers in all sizes, and of
+ * the mask registers. A function that provably changes none of them (general.c) is called without;
+ * so is the way to it, which is GENERAL_ONLY.
  *
  * The context switch's way (xsavec, xrstor) takes 50 and 130 ns on an AMD EPYC with AVX-512.
  * Asking what is in use (xgetbv) and saving and restoring just that, register by register,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * callers.c says how a thread that disconnects a function learns who is in it. Threads without room
- * for a note there (nested too deep, or without a record) count their calls instead: they increment
- * `in` before they check that the function is still connected, and `out` after the call. Both are
- * sequentially consistent, as is making `call` NULL: either the caller sees NULL, or the other
- * thread sees `in`. The sum reads `out` first: if they are equal, no call was in progress.
+ * callers.c says how a thread that disconnects a function learns which threads are in it. Threads
+ * without room for a note there (nested too deep, or without a record) count their calls instead:
+ * they increment `in` before they check that the function is still connected, and `out` after the
+ * call. Both are sequentially consistent, as is making `call` NULL: either the caller sees NULL, or
+ * the other thread sees `in`. The sum reads `out` first: if they are equal, no call was in
+ * progress.
  *
  * Places are never freed while their hook can be hit, so a caller can walk over them without
  * further protection.

@@ -291,8 +291,8 @@ static void close_end(int *fd)
 }
 
 /*
- * What a change needs to know of the process, and what stays as it is, is found out here, once:
- * that takes longer than most of a change. If there are no gadgets, the copy says so.
+ * Finds out, once, what a change needs to know of the process and what stays the same: this takes
+ * longer than most of a change. If there are no gadgets, the copy reports it.
  */
 static struct probe_error *find_facts(struct probe_target *target)
 {

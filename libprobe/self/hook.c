@@ -177,7 +177,7 @@ static void keep_new(
 	for (size_t i = 0; i < selection->probe_count; i++)
 		selection->probes[i].unwanted = registry_probe(
 			registry, selection->probes[i].key, a->hook->counters.session);
-	/* Whoever connects a function hears of an error, and of nothing else: see connect.c. */
+	/* The caller that connects a function gets an error, and nothing else: see connect.c. */
 	for (size_t i = 0; i < selection->probe_count; i++)
 		selection->probes[i].exact = true;
 	for (size_t i = 0; i < selection->site_count; i++)

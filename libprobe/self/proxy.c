@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A controller outside a process stops one of its threads to have a system call made in it. Here a
- * thread of the process waits for the change anyway, so the copy asks that one: nobody is stopped,
- * and nothing is written into the process for it.
+ * thread of the process waits for the change anyway, so the copy asks that thread: no thread is
+ * stopped for it, and nothing is written into the process.
  *
  *	copy                            caller
  *	request  ---- socket ---->      makes the call
  *	         <--- the result -      waits for the next request, or the reply
  *
- * The caller stands where it answered until the copy goes on, like a thread that is stopped after
+ * The caller waits where it answered until the copy continues, like a thread that is stopped after
  * the call.
  */
 #include <errno.h>

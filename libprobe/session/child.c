@@ -36,7 +36,7 @@ static struct probe_error *tell(struct probe_session *s, const struct selection 
 
 		if (is_told(&s->report, &probe))
 			continue;
-		/* Each is told and a failure, as if it were named: rows do not show it. */
+		/* Each is reported as a failure, as if it were named: rows do not show it. */
 		probe.exact = true;
 		for (size_t k = 0; k < probe.site_count && !error; k++) {
 			struct select_site site = selection->sites[probe.first_site + k];

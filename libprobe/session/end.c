@@ -30,8 +30,8 @@ static void reserve_release(struct probe_session *s)
 }
 
 /*
- * Ends a session in one process: the target, or a child that has a copy of its registry.
- * `again`: what an attempt that failed has left goes as well.
+ * Ends a session in one process: the target, or a child that has a copy of its registry. `again`:
+ * what a failed attempt left behind is removed as well.
  */
 static struct probe_error *end_in(struct probe_session *s, struct probe_target *target, bool again)
 {
@@ -42,7 +42,7 @@ static struct probe_error *end_in(struct probe_session *s, struct probe_target *
 	if (error)
 		return error;
 	session = registry_session(&c.registry, s->id);
-	/* The program may have become another one, or was repaired. */
+	/* The process may run another program by now, or have been repaired. */
 	if (session && session->stamp == s->rings.layout.stamp) {
 		registry_retire(&c.registry, session);
 		error = uninstall_unreferenced(&c);

@@ -18,7 +18,7 @@ void session_keep_filters(struct probe_session *session, struct change *change)
 	change->seccomp = (struct seccomp){.pid = change->pid};
 }
 
-/* Are the calls of its stubs still allowed in all threads? */
+/* Do all threads' filters still allow the calls of its stubs? */
 static struct probe_error *judge_again(struct probe_session *s)
 {
 	unsigned int needed = (s->calls_kernel ? SECCOMP_ASK : 0) |
@@ -50,6 +50,6 @@ struct probe_error *session_look_at_filters(struct probe_session *session)
 	session->look_again_ns = end + LOOK_NS + LOOK_SHARE * (end - begin);
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED)
 		return probe_error_prefix(error, "its probes are switched off");
-	probe_error_free(error); /* it is met, and reported, elsewhere */
+	probe_error_free(error); /* it is handled, and reported, elsewhere */
 	return NULL;
 }

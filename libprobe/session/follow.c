@@ -92,8 +92,8 @@ static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_
 }
 
 /*
- * Probes what the target has opened since. One pass per call: more may have
- * come meanwhile, but its thread then waits at the gate.
+ * Probes what the target has opened since. One pass per call: more may have been opened meanwhile,
+ * but its thread then waits at the gate.
  */
 static struct probe_error *follow_once(struct probe_session *s)
 {
@@ -172,15 +172,15 @@ static bool may_wait(struct probe_session *s)
 	return now - s->gate_since_ns < GATE_WAIT_NS;
 }
 
-/* Is it only for a moment that the target cannot be changed? */
+/* Is it only temporary that the target cannot be changed? */
 static bool is_passing(const struct probe_error *error)
 {
 	return error && error->code == PROBE_ERROR_STATE;
 }
 
 /*
- * Lets go the threads that have opened a library, after switching its probes on; or, in a forked
- * child, after reporting those that are not.
+ * Releases the threads that have opened a library, after switching its probes on; or, in a forked
+ * child, after reporting the probes that are not switched on.
  */
 struct probe_error *session_serve_gate(struct probe_session *s)
 {
@@ -204,7 +204,7 @@ struct probe_error *session_serve_gate(struct probe_session *s)
 		else
 			error = session_note_child(s, waiters.items[i].pid);
 	}
-	/* A thread that has gone on, or was not found, may have been one of the target's own. */
+	/* A thread that has continued, or was not found, may have been one of the target's own. */
 	if (!error && (ours || !waiters.count))
 		error = follow_now(s);
 	free(waiters.items);

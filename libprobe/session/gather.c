@@ -57,7 +57,7 @@ static size_t hash(size_t probe, const uint8_t *key, size_t bytes)
 	return (size_t)(h ^ h >> 32);
 }
 
-/* The place of a key in the index: its row's, or the free one where it belongs. */
+/* The place of a key in the index: that of its row, or the free place where the row belongs. */
 static size_t *find(struct merger *m, size_t probe, const uint8_t *key, size_t bytes)
 {
 	size_t at = hash(probe, key, bytes);
@@ -375,7 +375,7 @@ static struct probe_row *pack(
 	return rows;
 }
 
-/* A thread that is gone, of a process that is not. */
+/* A thread that has ended, of a process that has not. */
 static bool thread_lives(void *data, uint32_t tid)
 {
 	const struct probe_session *s = data;
@@ -397,7 +397,7 @@ uint64_t *gather_flights(struct probe_session *s)
 	return ret;
 }
 
-/* Every probe that can have hits has a row, also without any. */
+/* Every probe that can have hits has a row, even if it has none. */
 static bool add_empty_rows(struct merger *m)
 {
 	const struct probe_session *s = m->session;
@@ -435,7 +435,7 @@ struct probe_error *probe_session_rows(
 		rows = malloc(1);
 	} else if (in_flight && merger_init(&m, session) && add_empty_rows(&m) &&
 		   snapshot_cells(&session->view, &m.keys, merge_cell, &m)) {
-		/* After everything that was read. */
+		/* The clock is read after everything else. */
 		clock_sync(&session->clock);
 		set_hits(&m);
 		session_count_lost(session);
@@ -457,7 +457,7 @@ void gather_count(struct probe_session *session)
 		.string_bytes = session->asked.string_bytes};
 	uint64_t *hits = snapshot_hits(&session->view, &keys);
 
-	/* Without memory, the counts are older. */
+	/* Without memory, the older counts stay. */
 	for (size_t i = 0; hits && i < session->probe_count; i++)
 		if (session->known[i].slot < slots)
 			session->probes[i].hits = hits[session->known[i].slot];

@@ -8,7 +8,7 @@
 /* Sets the hits of all probes of a PROBE_SESSION_GATHER. */
 void gather_count(struct probe_session *session);
 
-/* What has begun and not ended, of each pair. The caller frees it; NULL without memory. */
+/* What has begun and not ended, for each pair. The caller frees it; NULL without memory. */
 uint64_t *gather_flights(struct probe_session *session);
 
 #endif

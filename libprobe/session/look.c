@@ -4,9 +4,9 @@
  * its hits are no longer counted.
  *
  * The bytes of all sites are read at once, without stopping anything, and compared with those of
- * the last look; usually that is all. Only if they differ, the registry is read, for another
- * controller may have put its stub before ours, and the files, for a library may have been closed.
- * In the middle of another controller's change nothing is concluded.
+ * the last look; usually that is all. Only if they differ, two more things are read: the registry,
+ * because another controller may have put its stub before ours, and the files, because a library
+ * may have been closed. While another controller makes a change, nothing is concluded.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -312,7 +312,7 @@ void session_note_left(struct probe_session *s, const struct registry *r)
 		site->left = site_fault(site_state(r, reg, found), &site->fault) &&
 			     site->fault != PROBE_SITE_RESTORED;
 	}
-	/* A process that has ended keeps nothing. */
+	/* If the process has ended, no site is left in it. */
 	probe_error_free(error);
 }
 
@@ -349,7 +349,9 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
 	if (!session->watch.count || !is_there(session))
 		return NULL;
 	error = look(session, false, visit, data);
-	/* A library that is just being opened gets to the gate: it was not restored. */
+	/*
+	 * A library that is just being opened will come to the gate: its sites were not restored.
+	 */
 	if (!error && last && any_suspect(&session->watch)) {
 		nanosleep(&moment, NULL);
 		error = look(session, true, visit, data);

@@ -14,7 +14,7 @@ _Static_assert(sizeof(struct notes_header) % 8 == 0 && sizeof(struct notes_probe
 		       sizeof(struct notes_capture) % 8 == 0,
 	"everything is aligned");
 
-/* The boot that time stamps count in; "" if the kernel does not tell. */
+/* The boot that time stamps count in; "" if the kernel does not report it. */
 static void read_boot(char ret[NOTES_BOOT_BYTES])
 {
 	size_t length;
@@ -179,7 +179,7 @@ static struct probe_error *malformed(const char *what)
 		"what the flight recorder says about itself makes no sense (%s)", what);
 }
 
-/* The next `size` bytes, a multiple of 8; NULL: there are not so many. */
+/* The next `size` bytes, a multiple of 8; NULL: there are fewer. */
 static const void *take(struct cursor *cursor, size_t size)
 {
 	const void *ret = cursor->at;

@@ -6,8 +6,8 @@
  * Such a session begins as any other, and is then left in the target: the registry says that it has
  * no owner, and keeps a text that tells a later process how it was started. That process selects
  * and binds again, with the same result; what could differ is in the registry: the numbers of
- * slots, sites and pairs. That the memory is laid out as what is asked for would be is checked
- * before anything is read.
+ * slots, sites and pairs. Before anything is read, the process checks that the memory has the
+ * layout that the selected session would have.
  *
  * The memory is mapped where the kernel lets us open it (/proc/PID/map_files is
  * for those with CAP_CHECKPOINT_RESTORE), else read through the target, which
@@ -54,7 +54,7 @@ static struct probe_error *check_leaving(const struct probe_session *s, const ch
 	return NULL;
 }
 
-/* Any reader converts times by the length of a tick since the session began. */
+/* Every reader converts times with the length of a tick since the session began. */
 static void keep_clock(struct probe_session *s)
 {
 	struct data_clock clock = {.stamp = s->clock.first_stamp,
@@ -264,7 +264,7 @@ static void keep_own(
 	selection_drop_unwanted(selection);
 }
 
-/* Probes of a file that can be read no more have hits that nobody can tell: they are not 0. */
+/* If a probe's file cannot be read any more, the number of its hits is unknown: it is not 0. */
 static struct probe_error *check_all_known(const struct probe_session *s,
 	const struct modules *modules, const struct registry *r, const struct selection *selection)
 {

@@ -123,7 +123,7 @@ struct hit_room {
 
 /*
  * Reads what follows the record of an end, in `size` bytes: the duration, and the record of a begin
- * of the same pair. Returns their length, or 0 where they make no sense.
+ * of the same pair. Returns their length, or 0 if they make no sense.
  */
 static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t size,
 	uint64_t end_stamp, struct hit_room *room, struct probe_hit *ret)
@@ -160,8 +160,8 @@ static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t s
 }
 
 /*
- * Reads a record of `size` bytes that were copied from a ring; returns its
- * length, or 0 where it makes no sense. The hit's values are in *room.
+ * Reads a record of `size` bytes that were copied from a ring; returns its length, or 0 if it makes
+ * no sense. The hit's values are in *room.
  */
 static size_t read_hit(struct probe_session *s, const struct ring_record *record, size_t size,
 	size_t ring, struct hit_room *room, struct probe_hit *ret)
@@ -172,7 +172,7 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 
 	if (!site)
 		return 0;
-	/* The clock has been read since: what is later was not written by a stub. */
+	/* The clock has been read since: a stub cannot have written a later time. */
 	if (s->dead)
 		stamp = within_years(&s->clock, stamp);
 	else if (stamp > s->clock.last_stamp)

@@ -37,7 +37,7 @@ static const char *figure(uint64_t bytes, char text[FIGURE_MAX])
 	return text;
 }
 
-/* The bytes of a session when everything that hits can reach is touched; 0: impossible. */
+/* The bytes of a session once hits have touched everything that they can reach; 0: impossible. */
 static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 {
 	struct reg_session s = {.cpus = sysconf(_SC_NPROCESSORS_CONF)};
@@ -48,7 +48,7 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 		probe_error_free(error);
 		return 0;
 	}
-	/* Of an entry for a thread only the start is touched, unless it recurses deeply. */
+	/* Only the start of a thread's entry is touched, unless the thread recurses deeply. */
 	entry = s.flights ? data_flight_bytes(s.flight_depth, s.flight_keep) : 0;
 	start = SPACE_PAGE + needs->keep_bytes;
 	if (needs->by_key || needs->flights_min || flights > s.flight_entries)

@@ -201,7 +201,7 @@ static struct probe_error *switch_on(
 
 	if (!any_to_switch_on(s, wanted))
 		return NULL;
-	/* By their keys: the patterns may be gone. */
+	/* Probes are selected by their keys: the patterns may have been freed. */
 	error = select_probes(&c->modules, NULL, 0, &selection);
 	if (!error)
 		keep_wanted(s, wanted, &selection);

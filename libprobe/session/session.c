@@ -198,7 +198,10 @@ struct probe_error *session_install(struct probe_session *s, struct change *c,
 	if (!error && !s->id)
 		error = session_fit(
 			s, &install.needs, selection->probe_count + install.spare_probes, report);
-	/* What comes later may be patched; whoever follows looks at the whole at the end. */
+	/*
+	 * Sites of later libraries may be patched, so all of these may be refused; a session that
+	 * follows libraries checks the total at the end.
+	 */
 	install.served = s->options.follow_libraries;
 	install.take = take_session;
 	install.take_data = s;
@@ -217,7 +220,7 @@ struct probe_error *session_install(struct probe_session *s, struct change *c,
 	return error;
 }
 
-/* Without patterns, nothing: the session only follows. */
+/* Without patterns, nothing is selected: the session only follows. */
 struct probe_error *session_select_asked(
 	const struct probe_session *s, struct modules *modules, struct selection *ret)
 {
@@ -261,7 +264,7 @@ static struct probe_error *start(
 		error = session_select_asked(s, &c->modules, &selection);
 	if (!error)
 		error = select_check_arguments(&selection);
-	/* There is no need to know how a program without a wanted probe ends. */
+	/* How a program without a wanted probe ends need not be known. */
 	if (selection.probe_count || !s->target->held)
 		fate_begin(s->target);
 	if (!error && !s->options.follow_libraries)
@@ -298,7 +301,7 @@ static struct probe_error *start_once(struct probe_target *target,
 			session_keep_filters(s, &c);
 		change_end(&c);
 	}
-	/* A library may have come before the gate was there. */
+	/* A library may have been opened before the gate existed. */
 	if (!error && options->follow_libraries && !target->held)
 		error = session_follow(s);
 	if (error && started)

@@ -4,11 +4,10 @@
  * be used. A frame outside of the copy ends the stack, which then says so; the live stack would be
  * that of another call.
  *
- * Code without call frame information (a JIT's, or assembler) is left by its frame
- * pointer, where that points into the copy and the return address beside it into
- * code. What comes out may be wrong, as with any tool, but is bounded: the stack
- * pointer only goes up, except for the frame of a signal, and there are at most
- * PROBE_FRAMES_MAX frames.
+ * Code without call frame information (a JIT's, or assembler) is unwound by its frame pointer, if
+ * that points into the copy and the return address next to it points into code. The result may be
+ * wrong, as with any tool, but is bounded: the stack pointer only goes up, except for the frame of
+ * a signal, and there are at most PROBE_FRAMES_MAX frames.
  *
  * Frames are made once for each address and then shared: a symbol is looked up
  * once, and frames can be compared as pointers.
@@ -45,8 +44,10 @@ struct unwinder {
 	struct modules modules;
 	struct unwind **rules; /* of each module, NULL before the first use */
 	uint64_t refreshed_ns;
-	/* Open addressing; at most half of the buckets are taken. Frames that are no longer in
-	 * it, for there is another module now, are in `old`. */
+	/*
+	 * Open addressing; at most half of the buckets are taken. Frames that were taken out of it,
+	 * because another module is there now, are in `old`.
+	 */
 	struct named **buckets, **old;
 	size_t bucket_count, known, old_count;
 	const struct probe_frame *frames[PROBE_FRAMES_MAX];
@@ -101,7 +102,7 @@ static void forget_frames(struct unwinder *u)
 	struct named **old = reallocarray(u->old, u->old_count + u->known + 1, sizeof(*old));
 
 	if (!old)
-		return; /* rather an old name than none */
+		return; /* an old name is better than none */
 	u->old = old;
 	for (size_t i = 0; i < u->bucket_count; i++)
 		if (u->buckets[i])

@@ -155,8 +155,8 @@ pid_t *children_sharing(pid_t pid)
 }
 
 /*
- * Could a process that has just been started share the memory? kcmp(2) on all new processes
- * would wait for those that are in execve(2).
+ * Could a process that has just been started share the memory? kcmp(2) is not called for all new
+ * processes, as it would wait for those that are in execve(2).
  */
 static bool is_relative(pid_t pid, pid_t other, const pid_t *list)
 {

@@ -17,7 +17,7 @@ pid_t *children_of_thread(pid_t pid, pid_t tid);
 /*
  * Does a process share the memory of another one, for example its parent, as a child of vfork(2)
  * does until it executes another program? Then both have the same probes. False if the kernel does
- * not tell (kcmp(2)).
+ * not allow the comparison (kcmp(2)).
  */
 bool children_share(pid_t pid, pid_t other);
 

@@ -42,7 +42,7 @@
 #include "libprobe/thread/urgent.h"
 #include "libprobe/stop/wait.h"
 
-#define PASS_NS UINT64_C(2000000000) /* until a thread that was let go stops again */
+#define PASS_NS UINT64_C(2000000000) /* until a thread that was resumed stops again */
 
 enum {
 	LOOK_NS = 1000000,
@@ -62,8 +62,8 @@ void control_calm(struct control *control)
 /* ---- Stopping --------------------------------------------------------------- */
 
 /*
- * Is it one of the first `known` threads? The kernel lists them in the same order
- * every time, so that the next one is most often where *hint says; it is moved on.
+ * Is it one of the first `known` threads? The kernel lists them in the same order every time, so
+ * the next one is usually at *hint, which is advanced.
  */
 static bool has_thread(const struct control *control, size_t known, pid_t tid, size_t *hint)
 {
@@ -78,7 +78,10 @@ static bool has_thread(const struct control *control, size_t known, pid_t tid, s
 	return false;
 }
 
-/* For one more: before it is attached to, as one that is not listed is never let go. */
+/*
+ * Makes room for one more thread. Called before it is attached to: a thread that is not listed
+ * would never be resumed.
+ */
 static struct probe_error *make_room(struct control *control)
 {
 	return ARRAY_ROOM(control->threads, control->count) ? NULL : probe_error_no_memory();
@@ -89,7 +92,7 @@ static void drop_thread(struct control *control, size_t i)
 	control->threads[i] = control->threads[--control->count];
 }
 
-/* Attaches to a thread. A thread that is gone or dead is none: *attached_ret is false. */
+/* Attaches to a thread. If it is gone or dead, *attached_ret is false. */
 static struct probe_error *seize(struct control *control, pid_t pid, pid_t tid, bool *attached_ret)
 {
 	struct probe_error *error = make_room(control);
@@ -163,7 +166,7 @@ static bool read_registers(struct control_thread *thread)
 	return registers_write(thread->tid, &thread->regs);
 }
 
-/* Detaches from those that were asked to stop late and have by now; true when none is left. */
+/* Detaches from the late threads that have stopped by now; true when none is left. */
 static bool let_late_go(struct control *control)
 {
 	for (size_t i = 0; i < control->count;) {
@@ -232,8 +235,8 @@ static void forget(struct control *control)
 }
 
 /*
- * Detaches from all. Only a thread that is stopped can be let go, so the others have to. Returns
- * the longest pause.
+ * Detaches from all. Only a stopped thread can be detached from, so the others must stop first.
+ * Returns the longest pause.
  */
 static uint64_t release(struct control *control)
 {
@@ -285,7 +288,10 @@ static void get_ready(struct control *control)
 	touch_stack();
 	control_signals_take(&control->signals);
 	control->attributes = urgent_begin();
-	/* Here, as near to the stop as can be, and on the same processor: it is about caches. */
+	/*
+	 * Done here, as near to the stop as possible and on the same processor, because it warms
+	 * the caches.
+	 */
 	if (control->coming)
 		prepared_touch(control->pid, control->coming);
 	control->coming = NULL;
@@ -310,8 +316,8 @@ static bool interrupt(struct control *control, size_t from)
 	bool all = true;
 
 	/*
-	 * First those that wait: no thread is stopped yet while they are checked once more. Then
-	 * the others that sleep. Last those that run: only they lose time.
+	 * Threads that wait come first: no thread is stopped yet while they are checked once more.
+	 * Then come the others that sleep, and last those that run: only they lose time.
 	 */
 	for (size_t i = from; i < control->count; i++)
 		if (control->threads[i].wait)
@@ -340,7 +346,10 @@ static bool interrupt(struct control *control, size_t from)
 
 /* ---- Threads that cannot stop ---------------------------------------------------------------- */
 
-/* Has a thread been in vfork(2), say, for longer than the others could stand still for it? */
+/*
+ * Has a thread been unable to stop, in vfork(2) for example, for longer than the others may stand
+ * still?
+ */
 static bool stays_blocked(pid_t tid)
 {
 	uint64_t end = clock_monotonic_ns() + WAIT_BLOCKED_NS;
@@ -366,7 +375,7 @@ static pid_t blocked_thread(pid_t pid)
 	return tid;
 }
 
-/* Waits until every thread can stop. Nobody stands still meanwhile. */
+/* Waits until every thread can stop. No thread is stopped meanwhile. */
 static struct probe_error *await_unblocked(struct control *control, uint64_t deadline_ns)
 {
 	pid_t tid = 0;
@@ -392,8 +401,8 @@ static struct probe_error *await_unblocked(struct control *control, uint64_t dea
 /* ---- Stopping all --------------------------------------------------------------------------- */
 
 /*
- * Processes that share the memory and were started while the threads were being
- * stopped. Ids are given out in order, so those are known that may be new.
+ * Processes that share the memory and were started while the threads were being stopped. Ids are
+ * given out in order, so it is known which of them may be new.
  */
 static struct probe_error *add_new_guests(struct control *control, int loadavg, long *last_pid)
 {
@@ -419,7 +428,7 @@ static bool is_complete(const struct control *control, int folder)
 	       status.st_nlink == control->count + 2;
 }
 
-/* One try; *again_ret: a thread did not stop, and all others were let go. */
+/* One try; *again_ret: a thread did not stop, and all others were resumed. */
 static struct probe_error *stop_all(struct control *control, bool *again_ret)
 {
 	struct probe_error *error = NULL;
@@ -433,7 +442,7 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	control->guests = children_sharing(control->pid);
 	error = seize_new(control, &added);
 	get_ready(control);
-	/* Each process that is looked at now is not while the threads stand still. */
+	/* A process that is looked at now need not be looked at while the threads are stopped. */
 	if (!error)
 		error = add_new_guests(control, loadavg, &last_pid);
 	while (!error && added && !*again_ret) {
@@ -479,7 +488,7 @@ struct probe_error *control_stop_within(
 			error = stop_all(ret, &again);
 		if (error || !again)
 			return error;
-		/* The others are let run for the longer the more often it failed. */
+		/* The more often it failed, the longer the others run in between. */
 		nanosleep(&(struct timespec){pause / 1000000000, pause % 1000000000}, NULL);
 	}
 }
@@ -491,7 +500,7 @@ uint64_t control_resume(struct control *control)
 
 /* ---- Borrowing one thread ---------------------------------------------------- */
 
-/* Stops one thread; not if it is gone, or cannot stop: then control->count is 0, or it is late. */
+/* Stops one thread. If it is gone, control->count is 0; if it cannot stop, it is marked as late. */
 static struct probe_error *stop_one(struct control *control, pid_t tid)
 {
 	bool attached;
@@ -510,7 +519,7 @@ struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, str
 	return control_borrow_within(pid, seccomp, CONTROL_PATIENCE_NS, NULL, ret);
 }
 
-/* Why no thread of a process can be had, or NULL where it is worth another look. */
+/* Why no thread of a process can be borrowed, or NULL if another look is worthwhile. */
 static struct probe_error *give_up(pid_t pid, int unable_passes, uint64_t deadline)
 {
 	if ((!procfs_start_time(pid) && !procfs_no_room(errno)) || procfs_is_zombie(pid))
@@ -529,7 +538,9 @@ static struct probe_error *give_up(pid_t pid, int unable_passes, uint64_t deadli
 		pid);
 }
 
-/* Is the one thread that we asked to stop there, and able to make calls? If not, it is let go. */
+/*
+ * Has the one thread that we asked to stop done so, and can it make calls? If not, it is released.
+ */
 static bool is_borrowed(struct control *control, struct choose_unable *unable)
 {
 	if (!control->count || control->threads[0].is_running)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stopping the threads of a process, running system calls in one of them, and
- * letting them go as if nothing had happened.
+ * Stopping the threads of a process, running system calls in one of them, and resuming them as if
+ * nothing had happened.
  */
 #ifndef LIBPROBE_STOP_CONTROL_H
 #define LIBPROBE_STOP_CONTROL_H
@@ -28,7 +28,7 @@ struct remaining_wait;
 /* A stopped thread. */
 struct control_thread {
 	pid_t tid;
-	pid_t pid;	 /* of its process: that which was stopped, or one that shares its memory */
+	pid_t pid;	 /* of its process: the stopped one, or one that shares its memory */
 	bool is_running; /* it was asked to stop, and has not yet */
 	bool was_asleep; /* in a system call, when it was looked at before */
 	bool may_run;	 /* it was borrowed, and control_can_run() has said so since */
@@ -59,7 +59,7 @@ enum { CONTROL_TEXT_MAX = ARCH_FRAME_TEXT };
 
 struct prepared;
 
-/* What the first call in a thread will need, and can be made ready before the stop. */
+/* What the first call in a thread will need and can be prepared before the stop. */
 struct control_coming {
 	const struct rooms *rooms;
 	const struct arch_gadgets *gadgets;
@@ -83,20 +83,20 @@ struct control_call {
 	bool (*then)(void *data, pid_t tid);
 	void *data;
 	/*
-	 * Of the last call but one, which needs no `then`: if the thread was computing, it is let
-	 * go, makes both calls on its way, and is stopped again some time later. Nobody sees the
-	 * results: is_unseen is set for both.
+	 * Of the last call but one, which needs no `then`: if the thread was computing, it is
+	 * resumed, makes both calls on its way, and is stopped again some time later. The results
+	 * are not seen: is_unseen is set for both.
 	 */
 	bool lets_go, is_unseen;
 };
 
-/* How long to wait for threads that cannot stop, if nobody waits for us. */
+/* How long to wait for threads that cannot stop, if no one waits for us. */
 #define CONTROL_PATIENCE_NS UINT64_C(8000000000)
 
 /*
- * Stops every thread of a process, also those being created meanwhile, and of the processes
- * that share its memory. One of these, the `lender`, is left alone (0: none): it
- * waits for us, and runs nothing of its own.
+ * Stops every thread of a process, also those being created meanwhile, and of the processes that
+ * share its memory. One of these, the `lender`, is left alone (0: none): it waits for us, and runs
+ * nothing of its own.
  *
  * While a thread waits in vfork(2), no thread is stopped. A thread that begins to do so
  * meanwhile keeps the others for some milliseconds at most; then all are let go, and it is
@@ -109,13 +109,13 @@ struct control_call {
 PROBE_MUST_CHECK struct probe_error *control_stop(pid_t pid, pid_t lender, struct control *ret);
 
 /*
- * This process goes first as long as threads stand still. Ends that, for a stop that
- * lasts; resuming does, too.
+ * While threads are stopped, this process has priority. This ends the priority, for a stop that
+ * lasts; resuming ends it, too.
  */
 void control_calm(struct control *control);
 
 /*
- * Stops only one thread, that which it costs least. `seccomp` (may be NULL) is borrowed as
+ * Stops only one thread: the one for which it costs least. `seccomp` (may be NULL) is borrowed as
  * long as *ret is used. Errors: those of control_stop().
  */
 PROBE_MUST_CHECK struct probe_error *control_borrow(
@@ -123,7 +123,7 @@ PROBE_MUST_CHECK struct probe_error *control_borrow(
 
 /*
  * The same, for a certain time: after `patience_ns` a thread that cannot stop is an error
- * (PROBE_ERROR_STATE). Nobody stands still then. `coming` may be NULL; it is borrowed until the
+ * (PROBE_ERROR_STATE). No thread is stopped then. `coming` may be NULL; it is borrowed until the
  * thread has stopped.
  */
 PROBE_MUST_CHECK struct probe_error *control_stop_within(
@@ -152,8 +152,8 @@ bool control_would_interrupt(const struct control_thread *thread);
 bool control_can_run(const struct control *control, const struct control_thread *thread);
 
 /*
- * Lets all threads go, each where and as it was stopped (or as regs say where
- * regs_changed is set). Returns the longest pause of a thread, in ns (pause.c).
+ * Resumes all threads, each where and as it was stopped (or as regs say if regs_changed is set).
+ * Returns the longest pause of a thread, in ns (pause.c).
  */
 uint64_t control_resume(struct control *control);
 
@@ -182,9 +182,9 @@ PROBE_MUST_CHECK struct probe_error *control_run(struct control *control, const 
 	size_t count);
 
 /*
- * The same in two steps, so that the second one can wait until the thread is let go: what was
- * written into rooms is left there, and control_clear() takes it away. Until then no thread may
- * be borrowed with the same `prepared`.
+ * The same in two steps, so that the second one can wait until the thread is resumed: what was
+ * written into rooms is left there, and control_clear() removes it. Until then no thread may be
+ * borrowed with the same `prepared`.
  */
 PROBE_MUST_CHECK struct probe_error *control_run_and_leave(struct control *control,
 	const struct rooms *rooms, const struct arch_gadgets *gadgets, struct prepared *prepared,
@@ -193,13 +193,13 @@ void control_clear(const struct rooms *rooms, struct prepared *prepared);
 
 /*
  * Memory for what control_run() prepares, the caller's to free(); NULL without memory. It is
- * asked for, and touched, before a thread is stopped.
+ * allocated, and touched, before a thread is stopped.
  */
 struct prepared *control_prepared(void);
 
 /*
- * Lets a borrowed thread go with these registers, and stops it again after a moment, wherever it
- * is then. No thread is stopped afterwards if it has ended. Error: PROBE_ERROR_STATE (it does not
+ * Resumes a borrowed thread with these registers, and stops it again after a moment, wherever it is
+ * then. No thread is stopped afterwards if it has ended. Error: PROBE_ERROR_STATE (it does not
  * stop).
  */
 PROBE_MUST_CHECK struct probe_error *control_let_pass(

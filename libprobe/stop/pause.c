@@ -8,12 +8,12 @@
  *	  |--- no processor -----------|------|-----------|--|--|---------|
  *	                               |======= the pause ===|  |=========|
  *
- * The kernel does not tell when a thread stopped. But the scheduler counts how long each thread
- * has been ready to run without a processor. We subtract the growth of that number. But part of
- * it may lie before the stop or after it, so we subtract at most the time for which we let the
- * thread run, less what that takes if there is a processor (HANDOVER_NS), and less the time for
- * which we had no processor ourselves and may have seen the thread's stop late. What is unknown
- * counts as pause.
+ * The kernel does not report when a thread stopped. But the scheduler counts how long each thread
+ * has been ready to run without a processor. We subtract the growth of that number. But part of it
+ * may lie before the stop or after it, so we subtract at most the time for which we let the thread
+ * run, less what that takes if there is a processor (HANDOVER_NS), and less the time for which we
+ * had no processor ourselves and may have seen the thread's stop late. What is unknown counts as
+ * pause.
  *
  * Source: Documentation/scheduler/sched-stats.rst of Linux, /proc/<pid>/schedstat.
  */

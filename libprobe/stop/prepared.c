@@ -71,7 +71,7 @@ static bool is_used(const struct prepared *p, const struct room *room)
 	return false;
 }
 
-/* Behind one of them, or in a room of its own. */
+/* After one of them, or in a room of its own. */
 static void place_first(struct prepared *p, const struct rooms *rooms)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS - 1 && !p->first_address; i++) {

@@ -41,15 +41,15 @@ PROBE_MUST_CHECK struct probe_error *prepared_place(
 	pid_t pid, const struct rooms *rooms, bool with_first, struct prepared *p);
 
 /*
- * Writes frame and state into the memory of the program that was looked at, or nowhere
- * (execve(2)). control_clear() takes them away.
+ * Writes frame and state into the memory of the program that was looked at, or nowhere (execve(2)).
+ * control_clear() removes them.
  */
 PROBE_MUST_CHECK struct probe_error *prepared_write(const struct rooms *rooms, struct prepared *p);
 
 /*
- * Reads what a call reads of the target, and makes the pages that it writes to the target's own.
- * That takes two to three times as long for the first time, and no thread need stand still for it.
- * Whatever fails is for the call to find out.
+ * Reads what a call reads of the target, and makes the pages that it writes the target's own. The
+ * first time takes two to three times as long, and no thread need be stopped for it. Failures are
+ * ignored: the call itself will meet them.
  */
 void prepared_touch(pid_t pid, const struct control_coming *coming);
 

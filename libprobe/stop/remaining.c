@@ -2,8 +2,8 @@
 /*
  * A wait that is restarted after a stop (libprobe/thread/restart.c) would have its whole time limit
  * again, and an event loop's timers would be late. epoll_wait(2) and epoll_pwait(2) take theirs in
- * milliseconds in a register, so what is left of it can be put there. Whatever is not known for
- * sure leaves the whole limit.
+ * milliseconds in a register, so what is left of it can be put there. If anything is not known for
+ * sure, the whole limit stays.
  *
  * When the wait began. The scheduler notes in se.exec_start (/proc/PID/task/TID/sched) when
  * it last accounted a thread's time; of one that sleeps, that is when it fell asleep, which
@@ -178,7 +178,7 @@ int remaining_ms(int limit_ms, uint64_t begun_ns, uint64_t now_ns)
 	return left < (uint64_t)limit_ms ? (int)left : limit_ms;
 }
 
-/* The scheduler's clock of a processor; 0 where this thread may not go there. */
+/* The scheduler's clock of a processor; 0 if this thread may not run there. */
 static uint64_t clock_of_ns(struct remaining *r, int cpu)
 {
 	char text[1024];
@@ -250,7 +250,7 @@ static void forget_wait(struct remaining_wait *wait)
 	wait->counters = -1;
 }
 
-/* The counters first: if they are the same later, all that was read here is still so. */
+/* The counters are read first: if they are the same later, all that was read here still holds. */
 static bool look(struct remaining *r, struct control_thread *thread, struct remaining_wait *wait)
 {
 	char path[64];

@@ -97,7 +97,7 @@ static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t
 	return false;
 }
 
-/* One look: what was left is taken away unless a thread is there. */
+/* One look: removes what was left unless a thread is there. */
 static struct probe_error *reclaim_rooms(pid_t pid, pid_t lender, const struct modules *modules,
 	struct room home, struct rooms *rooms, bool *used_ret)
 {
@@ -132,7 +132,7 @@ struct probe_error *control_find_rooms(pid_t pid, pid_t lender, int mem, const s
 			nanosleep(&(struct timespec){.tv_nsec = RECLAIM_WAIT_NS}, NULL);
 		error = reclaim_rooms(pid, lender, modules, home, ret, &is_used);
 	}
-	/* Where that thread is really, its frame alone says. */
+	/* Only its frame says where that thread really is. */
 	if (!error && is_used)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d: a thread has not returned yet from a system call that it made "
@@ -174,9 +174,8 @@ static struct probe_error *prepare(const struct control *control,
  */
 
 /*
- * Lets the thread run to the next entry or exit of a system call. Of signals
- * only SIGSTOP cannot be blocked: it is passed on, and the process stays
- * stopped when we let go.
+ * Lets the thread run to the next entry or exit of a system call. Of all signals, only SIGSTOP
+ * cannot be blocked: it is passed on, and the process stays stopped when we detach.
  */
 static bool to_syscall_stop(struct control_thread *thread)
 {
@@ -277,8 +276,8 @@ bool control_can_run(const struct control *control, const struct control_thread 
 }
 
 /*
- * A thread of the process itself; if possible none that sleeps in a call that
- * could only end early, with EINTR, if we die.
+ * Chooses a thread of the process itself; if possible not one that sleeps in a call that would end
+ * early, with EINTR, if we died.
  */
 static struct control_thread *choose_stopped(struct control *control)
 {
@@ -322,7 +321,7 @@ static bool is_away(const struct control_thread *thread, const struct prepared *
 	return true;
 }
 
-/* One that has had no processor, or is stopped by a signal, is led on. */
+/* A thread that has had no processor, or is stopped by a signal, is moved on. */
 static struct probe_error *lead_away(struct control *control, const struct prepared *p)
 {
 	struct control_thread *thread = control->threads;
@@ -338,13 +337,13 @@ static struct probe_error *lead_away(struct control *control, const struct prepa
  *
  *	first call -> rt_sigreturn(first frame) -> second call -> rt_sigreturn(frame) -> own code
  *
- * It is the way of a thread whose controller has died, and like that, would end a sleep. What a
- * thread computes, goes on.
+ * It is the way of a thread whose controller has died, and would likewise end a sleep. A thread
+ * that computes continues.
  */
 static bool can_let_go(const struct control *control, const struct control_thread *thread,
 	const struct prepared *p, const struct control_call *calls, size_t count)
 {
-	/* may_run: it was borrowed by control_borrow(), and is not held by somebody else. */
+	/* may_run: it was borrowed by control_borrow(), and is not held by anything else. */
 	return calls[0].lets_go && count == 2 && control->count == 1 && thread->may_run &&
 	       p->first_address && (int64_t)arch_get(&thread->regs, ARCH_CALL) < 0;
 }
@@ -370,7 +369,7 @@ static struct probe_error *let_go(struct control *control, struct control_thread
 	calls[0].is_unseen = calls[1].is_unseen = true;
 	calls[0].result = calls[1].result = 0;
 	error = control_let_pass(control, &first);
-	/* Whoever comes next finds what it returns through. */
+	/* The next controller finds what it returns through. */
 	if (error)
 		prepared_forget(p);
 	return error ? error : lead_away(control, p);

@@ -112,8 +112,8 @@ static void add_left(struct rooms *rooms, const struct room *room)
 }
 
 /*
- * Are the bytes of a tail as in the file? Where they are others, and none that a
- * controller left, something uses them.
+ * Are the bytes of a tail as in the file? If they differ, and are not what a controller left,
+ * something uses them.
  */
 static struct probe_error *check_tail(pid_t pid, const struct module *module,
 	const struct room *room, uint64_t offset, bool reclaim, struct rooms *rooms)

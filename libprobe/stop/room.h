@@ -45,7 +45,7 @@ struct rooms {
 	size_t left_count;
 	int mem;		       /* from memory_open(); borrowed */
 	const struct maps *maps;       /* borrowed */
-	struct arch_state usual_state; /* asked before the stop: it is dear in a virtual machine */
+	struct arch_state usual_state; /* asked before the stop: slow in a virtual machine */
 };
 
 /*

@@ -105,7 +105,7 @@ static struct probe_error *read_modules(struct change *c)
 	return error;
 }
 
-/* Is this a process whose code we can patch? */
+/* Can we patch the code of this process? */
 static struct probe_error *check_target(struct change *c)
 {
 	long parent = c->target->alone ? 0 : procfs_status_number(c->pid, "PPid:");
@@ -113,7 +113,7 @@ static struct probe_error *check_target(struct change *c)
 	char buffer[64];
 	const char *emulator = emulator_of(c->pid, &c->modules, buffer), *shadow_stack;
 
-	/* Its parent's threads would not be stopped, nor is the lock its parent's. */
+	/* The threads of its parent would not be stopped, and the lock is not the parent's. */
 	if (parent > 0 && children_share(c->pid, (pid_t)parent))
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d runs in the memory of process %ld until it starts a program "
@@ -207,8 +207,8 @@ static struct probe_error *find_rooms(struct change *c)
 {
 	c->rooms_known = true;
 	/*
-	 * What is held has just been started, or was looked at before. Where all threads stand
-	 * still, what a killed controller has left stays, and is not used.
+	 * A held target has just been started, or was checked before. If all threads are
+	 * stopped, what a killed controller left stays, and is not used.
 	 */
 	return c->target->held || c->stopped
 		       ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, home_room(c), false,
@@ -308,8 +308,8 @@ void change_end(struct change *change)
 /* ---- Stopping and running --------------------------------------------------------- */
 
 /*
- * A target that is stopped again before it has come to run stands still for as
- * long as both stops together: it is given a moment between them.
+ * If a target is stopped again before it has run, it stands still for as long as both stops
+ * together: so it is given a moment between them.
  */
 static void let_run(const struct change *change)
 {
@@ -320,9 +320,9 @@ static void let_run(const struct change *change)
 }
 
 /*
- * Lets the stopped threads go, and notes how long they stood. One that stood on our processor
- * (libprobe/thread/nearby.h) would wait there for us: we sleep, so that it goes on at once, and
- * wake up on a processor that is idle.
+ * Resumes the stopped threads, and notes how long they were stopped. One that was stopped on our
+ * processor (libprobe/thread/nearby.h) would have to wait there for us: so we sleep, which lets it
+ * continue at once, and wake up on an idle processor.
  */
 static void resume(struct change *change)
 {
@@ -391,7 +391,7 @@ static enum seccomp_kind kind_of(const struct control_call *calls, size_t count)
 	return SECCOMP_UNMAP;
 }
 
-/* Is there a thread at all in which calls of this kind may be made? */
+/* Is there any thread that may make calls of this kind? */
 static struct probe_error *check_filters(struct change *change, enum seccomp_kind kind)
 {
 	struct probe_error *error = change_judge(change);
@@ -436,7 +436,7 @@ static struct probe_error *run_stopped(struct change *c, const struct rooms *roo
 	return error;
 }
 
-/* What is done before anybody is stopped. */
+/* What is done before any thread is stopped. */
 static struct probe_error *prepare_calls(struct change *c)
 {
 	if (!c->prepared)
@@ -484,7 +484,7 @@ static struct probe_error *borrow_thread(struct change *c)
 		&c->control);
 }
 
-/* Is a thread to be stopped for calls? Else one stands still already. */
+/* Must a thread be stopped for calls? Otherwise one is stopped already. */
 static bool must_borrow(const struct change *c)
 {
 	return !c->stopped && !c->borrowed && !c->target->held;
@@ -519,7 +519,7 @@ static struct probe_error *ask(
 	return NULL;
 }
 
-/* Where something failed, and the process is not the program any more that it was: that is why. */
+/* If something failed and the process runs another program now, that is the reason to report. */
 static struct probe_error *explain(const struct change *c, struct probe_error *error)
 {
 	if (!error || memory_is_there(c->mem))
@@ -529,8 +529,8 @@ static struct probe_error *explain(const struct change *c, struct probe_error *e
 }
 
 /*
- * Stops one thread. That its program is still the one that was looked at is found out by its
- * first call: it needs a frame, which is written into that program's memory or nowhere.
+ * Stops one thread. The first call shows whether its program is still the one that was looked at:
+ * the call needs a frame, which is written into that program's memory or nowhere.
  */
 static struct probe_error *take_thread(struct change *c)
 {
@@ -584,9 +584,9 @@ void change_give_back(struct change *change)
 }
 
 /*
- * A thread that is stopped for calls is never stopped for longer than one, and runs between
- * them, unless it is borrowed for several. Their rooms are those of all: one call may unmap what
- * held the frame of another.
+ * A thread that is stopped for calls is stopped for one call at a time and runs between them,
+ * unless it is borrowed for several. All calls use the same rooms: one call may unmap what held the
+ * frame of another.
  */
 struct probe_error *change_run(
 	struct change *change, const char *what, struct control_call *calls, size_t count)

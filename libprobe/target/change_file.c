@@ -32,8 +32,8 @@
 enum { MAP_TRIES = 4, FILE_ARGUMENT = 4 /* of mmap(2) */, NOT_MADE = 1, MAPPINGS_LEFT = 256 };
 
 /*
- * A process may have only so many mappings, and a program that uses nearly all of them must not
- * be the one that gets no more.
+ * The number of mappings of a process is limited, and a program that uses nearly all of them must
+ * still be able to get more.
  */
 static struct probe_error *need_mappings(const struct change *change, size_t count)
 {
@@ -154,7 +154,7 @@ static void close_file(struct change *change, struct memory_file *file)
 		probe_error_free(change_run(change, "close a file", call, 1));
 }
 
-/* One try. Behind an error nothing is open; what was mapped before a call that failed is. */
+/* One try. After an error nothing is open; what was mapped before the failed call stays mapped. */
 static struct probe_error *map_file(struct change *change, struct memory_file *file)
 {
 	struct probe_error *error = change_run(change, "map memory", file->calls, file->count);
@@ -205,7 +205,7 @@ static struct probe_error *put_path(struct change *change, const char *path, uin
 	return error;
 }
 
-/* What can be found out before a thread stands still. */
+/* What can be found out before a thread is stopped. */
 static void look_before(struct memory_file *file)
 {
 	pid_t *guests = children_sharing(file->pid);
@@ -252,7 +252,7 @@ static bool is_mapping_of(const struct mapping *m, const struct stat *file, uint
 	       (shared_is_code(m) || shared_is_data(m));
 }
 
-/* Finds out what the last call that maps has come to, if nobody saw it. */
+/* Finds out the result of the last call that maps, if it was not seen. */
 static struct probe_error *settle(struct memory_file *file)
 {
 	struct control_call *map = &file->calls[file->count - 2];

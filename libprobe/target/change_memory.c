@@ -76,7 +76,7 @@ struct control_call change_call_map_code(uint64_t address, uint64_t size)
 	struct control_call call =
 		call_mmap(address, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE);
 
-	/* A kernel before 4.17 takes the address for a wish. */
+	/* A kernel before 4.17 takes the address as a hint. */
 	call.wanted = address;
 	return call;
 }
@@ -245,9 +245,9 @@ struct probe_error *change_unmap_pages(struct change *change, const uint64_t *pa
 }
 
 /*
- * Everything, when no session is left. The home, with the guard, goes first: a
- * registry that is found names nothing that is gone, and might be the target's
- * own by then. If we die, the rest are orphans.
+ * Everything, when no session is left. The home, with the guard, goes first: so a registry that is
+ * found never lists memory that was unmapped and could be the target's own by then. If we die, the
+ * rest are orphans.
  */
 static struct probe_error *unmap_all(struct change *change)
 {

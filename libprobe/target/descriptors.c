@@ -36,7 +36,7 @@ struct probe_error *change_need_descriptors(const struct change *change, size_t 
 	rlim_t end;
 
 	getrlimit(RLIMIT_NOFILE, &limit);
-	/* From the highest number down: they are given out from the lowest one up. */
+	/* Counts from the highest number down: they are given out from the lowest one up. */
 	for (end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX; end && unused < count;)
 		unused += count_unused(&end);
 	if (unused >= count)

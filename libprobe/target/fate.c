@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a process ended that is not our child. As long as its parent has not waited for
- * it, /proc/PID/stat has its status; from then on a descriptor of it that was opened before
+ * How a process that is not our child ended. As long as its parent has not waited for it,
+ * /proc/PID/stat has its status; from then on a descriptor of it that was opened before
  * (PIDFD_GET_INFO, since Linux 6.15). On older kernels it is then unknown.
  *
  * Sources: proc_pid_stat(5), exit_code; include/uapi/linux/pidfd.h of Linux.

@@ -109,7 +109,7 @@ static int compare_semaphores(const void *a, const void *b)
 	return order ? order : compare(x->address, y->address);
 }
 
-/* Most often an array is sorted already. */
+/* An array is usually sorted already. */
 static void sort(void *items, size_t count, size_t size, int (*order)(const void *, const void *))
 {
 	const char *at = items;
@@ -393,7 +393,7 @@ bool registry_set_text(struct registry *registry, uint32_t session, const char *
 	size_t size = strlen(text), part = sizeof(registry->texts->bytes);
 
 	registry_forget_texts(registry, session);
-	/* Also of an empty text there is a part. */
+	/* An empty text has a part, too. */
 	for (size_t at = 0; at < size || !at; at += part) {
 		struct reg_text *added = registry_add_text(registry);
 
@@ -522,7 +522,7 @@ bool registry_is_dead(const struct reg_session *session)
 {
 	uint64_t start = session->owner ? procfs_start_time(session->owner) : 0;
 
-	/* Whom we cannot ask for may live. */
+	/* If there are too few descriptors to look, the controller may be alive. */
 	if (!session->owner || (!start && procfs_no_room(errno)))
 		return false;
 	return start != session->owner_start || procfs_is_zombie(session->owner);

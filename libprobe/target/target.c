@@ -132,7 +132,7 @@ static struct probe_error *stop(struct probe_target *target)
 	target->control = c.control;
 	target->held = target->attached = true;
 	c.stopped = false;
-	/* Other processes need not wait while our caller thinks. */
+	/* Other processes need not wait while our caller decides. */
 	control_calm(&target->control);
 	return NULL;
 }
@@ -154,7 +154,7 @@ struct probe_error *probe_target_release(struct probe_target *target)
 		return probe_error_new(PROBE_ERROR_STATE, "process %d is not held", target->pid);
 	target->held = target->alone = target->hurry = target->attached = target->dropped = false;
 	control_resume(&target->control);
-	/* A thread may have stood in code that was no longer needed. */
+	/* A thread may have been stopped in code that is no longer needed. */
 	return collect && probe_target_alive(target) ? probe_target_repair(target, &repair) : NULL;
 }
 

@@ -16,7 +16,10 @@ struct spawn_facts {
 /* A thread of the target that waits for us, and makes system calls when it is asked. */
 struct target_proxy {
 	pid_t tid;
-	/* Sets the result; false: it is gone. The thread then stays where it is until the next. */
+	/*
+	 * Sets the result; false: the thread is gone. After a call it stays where it is until the
+	 * next one.
+	 */
 	bool (*call)(void *data, struct control_call *call);
 	void *data;
 };

@@ -123,7 +123,7 @@ static bool has_block(pid_t pid, uint64_t pointer)
 	       (memory_read(pid, pointer, &self, sizeof(self)) == sizeof(self) && self == pointer);
 }
 
-/* A thread that has just been made, and comes to registering its area. */
+/* A new thread that has yet to register its area. */
 static bool is_unregistered(pid_t pid, uint64_t area)
 {
 	int32_t cpu;
@@ -152,7 +152,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Have two of the threads the same pointer? */
+/* Do two of the threads have the same pointer? */
 static struct probe_error *find_shared(const struct control *control, bool *ret)
 {
 	uint64_t *pointers = calloc(control->count + 1, sizeof(*pointers));

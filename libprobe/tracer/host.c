@@ -250,7 +250,7 @@ static bool is_late(struct probe_tracer_host *host)
 
 /* ---- Start ------------------------------------------------------------------------ */
 
-/* What is put next will be answered. */
+/* The message that is put next will be answered. */
 static struct buffer *host_ask(struct probe_tracer_host *host)
 {
 	if (!host->unanswered++)
@@ -415,7 +415,7 @@ struct probe_error *probe_tracer_host_ask(
 	const struct listener listener = {is_removed, &removed};
 	struct probe_error *error = NULL;
 
-	/* What is under way now may also be of other processes. */
+	/* Messages that are under way now may also belong to other processes. */
 	probe_tracer_host_look(host, pid);
 	while (!error && host->pid && !host->off && host->unanswered && !removed) {
 		error = flush(host);

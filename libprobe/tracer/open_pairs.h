@@ -20,7 +20,7 @@ struct open_pair {
 	uint64_t times_ns[OPEN_PAIRS_DEPTH];
 };
 
-/* A table of a fixed size: where it is full, the begin that is oldest gives way. */
+/* A table of a fixed size: if it is full, the oldest begin gives way. */
 struct open_pairs {
 	struct open_pair places[OPEN_PAIRS_PLACES];
 };
