@@ -253,7 +253,10 @@ struct arch_flights {
 	 */
 	uint32_t keep;
 	uint64_t scale, min_ns;
-	/* Asked at the end, of the pair: where it is 0, the end leaves nothing; NULL: it is not. */
+	/*
+	 * Evaluated for the pair, at its end: if it is 0, the end leaves nothing. NULL: there is
+	 * none.
+	 */
 	const struct arch_expr *filter;
 };
 
@@ -373,8 +376,8 @@ struct arch_pun {
 };
 
 /*
- * Two jumps, the second of which begins at the second byte of the first: its bytes are the
- * distance of the first. The bytes of both, and where each leads.
+ * Two jumps, the second of which begins at the second byte of the first: its bytes are the distance
+ * of the first. The bytes of both, and where each leads.
  */
 enum { ARCH_TWIN_BYTES = 8 };
 struct arch_twin {
@@ -428,8 +431,8 @@ struct arch {
 	uint8_t pun_length;
 	struct arch_pun (*pun)(const uint8_t *bytes, uint64_t at, unsigned int fixed);
 	/*
-	 * Where a jump can lead of which only the first `length` bytes can be chosen; the others
-	 * are what the code has there.
+	 * Where a jump can lead if only its first `length` bytes can be chosen; the others are what
+	 * the code has there.
 	 */
 	struct arch_extent (*part)(const uint8_t *bytes, uint64_t at, unsigned int length);
 	/*

@@ -124,14 +124,13 @@ _Static_assert(sizeof(struct probe_flight) == 32, "stubs rely on the layout");
 enum { FLIGHT_FREE, FLIGHT_TAKEN, FLIGHT_PAIR };
 
 /*
- * Where a pair leaves a record (a span), `times` is followed by as many of these, each in
+ * If a pair leaves a record (a span), `times` is followed by as many of these, each in
  * arch_flights.keep bytes: what the begin's record would be, until the end takes it over. While it
- * is written, its time is 0, so whoever copies it can tell that it has become another one.
+ * is written, its time is 0, so code that copies it can detect that it has been replaced.
  *
  * The record of a span is that of its end, a u64, the duration in nanoseconds, and this record.
  *
- * Begins for which there is no room are counted by `depth` all the same, so that the ends find
- * their own begins.
+ * `depth` also counts begins for which there is no room, so that the ends find their own begins.
  */
 struct probe_begun {
 	uint32_t bytes; /* of the record; a multiple of 8 */

@@ -198,7 +198,10 @@ void processes_allow_descriptors(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* The process that an id means, also where it is that of one of its threads; or the id itself. */
+/*
+ * The process that an id stands for: the id may be that of one of its threads. Otherwise the id
+ * itself.
+ */
 static pid_t process_of(pid_t id)
 {
 	static const char field[] = "\nTgid:";

@@ -15,14 +15,14 @@
  *	e9 1f 44 xx yy		jmp, to one of 65,536 places, 64 KiB apart
  *	0f 1f 44 xx yy		nopl yy(...)
  *
- * Where only the first bytes of a jump have room, the others are those of the code behind them:
+ * If only the first bytes of a jump have room, the others are those of the code after them:
  *
  *	site:	90 48 89 c7 83 c0 01
  *	+ 1:	   e9 xx yy 83 c0 01	jmp, to one of 65,536 places in a row
  *
- * Where something enters right after the nop, a second jump stands there, one byte after the
- * first. It leads to what the first one leads to in the end, without the stubs. A breakpoint at
- * the nop, which ends there, goes the same way.
+ * If something enters right after the nop, a second jump is written there, one byte after the
+ * first. It leads to what the first one finally leads to, without the stubs. A thread that
+ * continues after a breakpoint at the nop takes it, too.
  *
  * In other nops only the first byte is changed. A nop that no other tool uses, because it
  * follows the site's own nop and the kernel does not use this length, can hold any jump.

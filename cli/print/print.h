@@ -12,7 +12,7 @@
 #include "probe/target.h"
 
 /* For "%zu site%s": a count, and the ending of its noun. */
-/* Before the name of a process or a file, not all of which could be read. */
+/* Printed before the name of a process or a file that could not be read completely. */
 #define READ_OF "what can be read of "
 
 #define COUNTED(count) (count), (count) == 1 ? "" : "s"

@@ -465,7 +465,7 @@ static void end(struct top *top)
 	top->screen = NULL;
 	print_refusals(top); /* a screen has only marked them */
 	error = source_stop(top->source);
-	/* A user who waits for a reader that takes nothing may interrupt us again. */
+	/* A user who waits because the reader takes nothing may interrupt us again. */
 	top->events.interrupted = false;
 	print_kept(top);
 	if (!top->error && !top->gone && !(was_screen && is_alive && !top->events.child))

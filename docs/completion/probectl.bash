@@ -67,7 +67,7 @@ _probectl_pid_of()
 	esac
 }
 
-# Probes of what the line names: a pid, or the program behind `--`. With $4, also their names
+# Probes of what the line names: a pid, or the program after `--`. With $4, also their names
 # without the provider.
 _probectl_probes()
 {
@@ -109,7 +109,7 @@ _probectl()
 		;;
 	esac
 	prev=${words[-1]-}
-	# An open quote is no part of the word; a colon behind it does not break the word.
+	# An open quote is no part of the word; a colon after it does not break the word.
 	case $cur in
 	[\'\"]*)
 		quote=${cur:0:1}
@@ -228,7 +228,7 @@ _probectl()
 			[ -f "$prev" ] && program=$prev
 		fi
 		_probectl_answer "$cur" < <(_probectl_probes "$probectl" "$pid" "$program" "$cur")
-		# What bash takes for the word begins behind the last colon, but not in quotes.
+		# What bash takes for the word begins after the last colon, but not in quotes.
 		case $quote,$COMP_WORDBREAKS,$cur in
 		,*:*,*:*) COMPREPLY=("${COMPREPLY[@]#"${cur%:*}:"}") ;;
 		esac

@@ -76,7 +76,7 @@ static struct probe_error *parse(const char *what, const char *text, struct expr
 	return text ? expr_parse(what, text, ret) : NULL;
 }
 
-/* Where nothing is known of a pair yet, or at all, nothing may be asked about it. */
+/* If nothing is known of a pair yet, or at all, expressions may not ask about it. */
 static struct probe_error *parse_of_hit(const char *what, const char *text, struct expr **ret)
 {
 	struct probe_error *error = parse(what, text, ret);
@@ -275,7 +275,7 @@ static struct probe_error *bind_value(struct binder *b, struct bound_types *type
 	return error;
 }
 
-/* A filter of pairs is asked at the end only. */
+/* A filter of pairs is evaluated at the end only. */
 static struct probe_error *bind_filter(struct binder *b, enum pair_role role)
 {
 	const struct expr *filter = b->asked->filter;

@@ -41,7 +41,7 @@ bool expr_is_string(const struct expr *expr, unsigned int *arg_ret);
  * the end's sites.
  */
 bool expr_is_of_pair(const struct expr *expr);
-/* The error for such an expression where there is no pair. */
+/* The error for such an expression without a pair. */
 PROBE_MUST_CHECK struct probe_error *expr_no_pair(const struct expr *expr);
 
 /*

@@ -58,7 +58,7 @@ static bool type_of(uint64_t value, struct suffix suffix, bool is_decimal, struc
 	return ret->is_signed || suffix.is_unsigned || !is_decimal;
 }
 
-/* A unit of time behind a decimal number: its nanoseconds; 0: there is none. */
+/* The nanoseconds of a unit of time after a decimal number; 0: there is none. */
 static uint64_t take_unit(const char **at, unsigned int base)
 {
 	static const struct {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The begins that an entry of the table holds (struct probe_flight): a stack of times, and, where
- * the end leaves a record (a span), beside each what the begin has captured (struct probe_begun).
+ * The begins that an entry of the table holds (struct probe_flight): a stack of times, and, if the
+ * end leaves a record (a span), what the begin has captured next to each of them (struct
+ * probe_begun).
  *
  * What is kept is a record as a ring would have it (record.c). It is written where the next begin
  * belongs, and the depth publishes it. Without a sequence a signal handler may use the same place
@@ -117,7 +118,7 @@ void emit_count_deep(struct emit *e, const struct stub_plan *p)
 	emit_place(e, enough);
 }
 
-/* A begin in a thread that has begun too often. */
+/* A begin in a thread that has too many open begins. */
 void emit_begin_slow(struct emit *e, const struct stub_plan *p)
 {
 	emit_place(e, p->full);

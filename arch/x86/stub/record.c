@@ -80,9 +80,9 @@ void emit_record_body(struct emit *e, const struct stub_plan *p)
 /* ---- Spans -------------------------------------------------------------------------- */
 
 /*
- * Appends the duration and the begin's record at REG_OUT. The begin is nobody's since its end was
- * found, so another one may be written there at any time: by a signal handler, or where other
- * threads may take its entry. Then its time is another one, and the span is lost: jumps to `lost`.
+ * Appends the duration and the begin's record at REG_OUT. The begin has been released since its end
+ * was found, so another one may be written there at any time: by a signal handler, or by other
+ * threads if they may take its entry. Its time then differs, and the span is lost: jumps to `lost`.
  * The writer changes the time first, and x86 keeps the order of stores, and that of loads.
  */
 static void emit_begin_of_span(struct emit *e, const struct stub_plan *p, int lost)
@@ -94,7 +94,7 @@ static void emit_begin_of_span(struct emit *e, const struct stub_plan *p, int lo
 	emit_imm(e, true, IMM_ADD, REG_OUT, 8);
 	emit_mem(e, true, OP_MOV_LOAD, RSI, temp_at(p->kept_temp));
 	emit_mem(e, false, OP_MOV_LOAD, RDX, mem_at(RSI, offsetof(struct probe_begun, bytes)));
-	/* The program may have written over it. */
+	/* The program may have overwritten it. */
 	emit_imm(e, false, IMM_AND, RDX, -8);
 	emit_mem(e, false, OP_LEA, RAX, mem_at(RDX, -(int32_t)sizeof(struct ring_record)));
 	emit_imm(e, false, IMM_CMP, RAX, (int32_t)(most - sizeof(struct ring_record)));
