@@ -170,6 +170,21 @@ all_enabled()
 	printf '%s\n' "${@:2}" | sed "s|^[^:]*:||; s|\$| $1 1/1|"
 }
 
+# switch_singly PROBE...: these are on: each is disabled and enabled again
+switch_singly()
+{
+	local name
+	for name in "$@"; do
+		ctl disable -p "$target_pid" "$name"
+		pass 1
+		same "$name is off" "$(enabled_of "${name%%:*}" | grep -c "^${name#*:} ")" 0
+		ctl enable -p "$target_pid" "$name"
+		pass 1
+		same "$name is on again" \
+			"$(enabled_of "${name%%:*}" | grep "^${name#*:} " | cut -d' ' -f2)" 1
+	done
+}
+
 # serve_words: lines to the target, which is traced as "serve" and returns them reversed
 serve_words()
 {

@@ -30,14 +30,7 @@ same_state "$pid"
 ctl enable -p "$pid" "${names[@]}"
 pass 7
 same "all" "$(enabled_of hops)" "$(all_enabled 7 "${names[@]}")"
-for name in hops:twice_first hops:row_first hops:between_second; do
-	ctl disable -p "$pid" "$name"
-	pass 1
-	same "$name is off" "$(enabled_of hops | grep -c "^${name#*:} ")" 0
-	ctl enable -p "$pid" "$name"
-	pass 1
-	same "$name is on again" "$(enabled_of hops | grep "^${name#*:} " | cut -d' ' -f2)" 1
-done
+switch_singly hops:twice_first hops:row_first hops:between_second
 
 # ---- Another session, and one whose controller is killed -------------------------------------
 trace_start order --json -p "$pid" 'hops:row*' hops:branch

@@ -25,14 +25,7 @@ same_state "$pid"
 ctl enable -p "$pid" "${names[@]}"
 pass 7
 same "all" "$(enabled_of tight)" "$(all_enabled 7 "${names[@]}")"
-for name in "${names[@]}"; do
-	ctl disable -p "$pid" "$name"
-	pass 1
-	same "$name is off" "$(enabled_of tight | grep -c "^${name#*:} ")" 0
-	ctl enable -p "$pid" "$name"
-	pass 1
-	same "$name is on again" "$(enabled_of tight | grep "^${name#*:} " | cut -d' ' -f2)" 1
-done
+switch_singly "${names[@]}"
 
 # ---- Another session, and controllers that are killed ------------------------------------------
 trace_start args --json -p "$pid" "${names[@]}"
