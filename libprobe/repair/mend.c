@@ -102,11 +102,22 @@ static void check(struct mending *m)
 	}
 }
 
-/* Would a thread continue after the first byte of a patch? */
+/*
+ * Where the bytes begin that no thread may continue at while they are written. At a patch's first
+ * byte any may, and so it may at the second jump of a twin, as one does after a breakpoint.
+ */
+static uint64_t window_start(const struct mending *m, const struct reg_site *site)
+{
+	bool twin = site->plan == PROBE_PLAN_TWIN;
+
+	return site->patch + 1 + (twin ? m->transaction.change->arch->site_nop : 0);
+}
+
+/* Would a thread continue between the bytes of a patch? */
 static bool in_the_way(const struct mending *m)
 {
 	for (size_t i = 0; i < m->count; i++)
-		if (frames_within(&m->transaction.windows.frames, m->sites[i]->patch + 1,
+		if (frames_within(&m->transaction.windows.frames, window_start(m, m->sites[i]),
 			    m->sites[i]->patch + m->sites[i]->length))
 			return true;
 	return false;
@@ -122,7 +133,7 @@ static struct probe_error *prepare_windows(struct mending *m)
 		return probe_error_new(PROBE_ERROR_REFUSED,
 			"process %d: no site can be patched again: %s", change->pid, reason);
 	for (size_t i = 0; i < m->count; i++)
-		if (!windows_add(windows, m->sites[i]->patch + 1,
+		if (!windows_add(windows, window_start(m, m->sites[i]),
 			    m->sites[i]->patch + m->sites[i]->length))
 			return probe_error_no_memory();
 	return windows_prepare(windows, change);
