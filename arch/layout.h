@@ -117,7 +117,8 @@ struct probe_flight {
 	uint64_t key;	  /* the thread pointer, the thread's id, or the program's own key */
 	uint32_t tid;	  /* the thread that made the entry; 0: unknown */
 	uint32_t process; /* number of the key's process, where several use the table */
-	uint64_t unused2;
+	uint32_t floor;	  /* for spans: number of the oldest begin that is left */
+	uint32_t unused2;
 	uint64_t times[]; /* time stamp counter; the innermost is last */
 };
 _Static_assert(sizeof(struct probe_flight) == 32, "stubs rely on the layout");
@@ -130,7 +131,8 @@ enum { FLIGHT_FREE, FLIGHT_TAKEN, FLIGHT_PAIR };
  *
  * The record of a span is that of its end, a u64, the duration in nanoseconds, and this record.
  *
- * `depth` also counts begins for which there is no room, so that the ends find their own begins.
+ * Both are rings then: begin number N is in place N modulo arch_flights.depth, a power of two,
+ * unless N is below `floor`, because a newer one has taken its place. `depth` counts all of them.
  */
 struct probe_begun {
 	uint32_t bytes; /* of the record; a multiple of 8 */

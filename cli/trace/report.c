@@ -386,8 +386,8 @@ void trace_report_summary(const struct trace *trace)
 		fprintf(stderr, "probectl: hits were lost because the rings were full; larger "
 				"ones (-b) or fewer probes help, and -c counts without loss\n");
 	if (begins_lost)
-		fprintf(stderr, "probectl: begins were lost because too many of a thread, or of a "
-				"value of --match, had not ended\n");
+		fprintf(stderr, "probectl: begins were lost because those of too many threads, or "
+				"values of --match, had not ended\n");
 	free(rows.rows);
 }
 

@@ -377,18 +377,18 @@ static void emit_end_own(struct emit *e, struct stub_plan *p)
 	emit_disown(e, p, p->unmatched);
 	if (p->stub->thread.has_rseq)
 		q = emit_sequence_begin(e, p, RDI, p->slow_flight);
-	emit_pop_time(e, p, p->unmatched, p->deep);
+	emit_pop_time(e, p, p->unmatched, p->gone);
 	if (q)
 		emit_sequence_end(e, p, q);
 	emit_place(e, p->timed);
 }
 
-/* The end of a begin that was lost. */
-static void emit_end_deep(struct emit *e, const struct stub_plan *p)
+/* The end of a begin whose place another one has taken. */
+static void emit_end_gone(struct emit *e, const struct stub_plan *p)
 {
 	if (!stub_has_spans(p->stub))
 		return;
-	emit_place(e, p->deep);
+	emit_place(e, p->gone);
 	emit_sequence_leave(e, p);
 	emit_dec(e, false, FIELD(depth));
 	emit_jump_label(e, -1, p->unmatched);
@@ -402,7 +402,7 @@ void emit_flights_slow(struct emit *e, const struct stub_plan *p)
 	if (s->flights.process)
 		emit_take_number(e, p);
 	if (s->kind != ARCH_STUB_BEGIN && !s->flights.match)
-		emit_end_deep(e, p);
+		emit_end_gone(e, p);
 	if (!s->flights.table || s->flights.match || !s->thread.has_rseq)
 		return;
 	emit_place(e, p->slow_flight);
@@ -411,7 +411,7 @@ void emit_flights_slow(struct emit *e, const struct stub_plan *p)
 	if (s->kind == ARCH_STUB_BEGIN)
 		emit_push_begin_again(e, p, p->full);
 	else
-		emit_pop_time(e, p, p->unmatched, p->deep);
+		emit_pop_time(e, p, p->unmatched, p->gone);
 	emit_jump_label(e, -1, p->timed);
 }
 
@@ -431,31 +431,30 @@ static void emit_begin_key(struct emit *e, struct stub_plan *p)
 	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
 	emit_jump_label(e, -1, p->out);
 	emit_place(e, full);
-	emit_count_deep(e, p);
 	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
 	emit_jump_label(e, -1, p->lost);
 }
 
 static void emit_end_key(struct emit *e, const struct stub_plan *p)
 {
-	int empty = emit_label(e), more = emit_label(e), done = emit_label(e);
-	int deep = emit_label(e);
+	int free = emit_label(e), gone = emit_label(e), more = emit_label(e), done = emit_label(e);
 
 	emit_take(e, p, p->unmatched);
-	emit_pop_time(e, p, empty, deep);
-	emit_imm(e, false, IMM_CMP, RDI, 1);
+	emit_pop_time(e, p, free, gone);
+	emit_imm_mem(e, false, IMM_CMP, FIELD(depth), 0);
 	emit_jump_label(e, CC_NE, more);
 	emit_store_imm(e, false, FIELD(state), FLIGHT_FREE);
 	emit_jump_label(e, -1, done);
-	emit_place(e, empty); /* the program overwrote it */
-	emit_store_imm(e, false, FIELD(state), FLIGHT_FREE);
-	emit_jump_label(e, -1, p->unmatched);
 	if (stub_has_spans(p->stub)) {
-		emit_place(e, deep);
+		emit_place(e, gone);
 		emit_dec(e, false, FIELD(depth));
+		emit_jump_label(e, CC_E, free);
 		emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
 		emit_jump_label(e, -1, p->unmatched);
 	}
+	emit_place(e, free); /* the last one, or the program overwrote it */
+	emit_store_imm(e, false, FIELD(state), FLIGHT_FREE);
+	emit_jump_label(e, -1, p->unmatched);
 	emit_place(e, more);
 	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
 	emit_place(e, done);

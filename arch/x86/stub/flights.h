@@ -20,13 +20,10 @@ void emit_push_begin(struct emit *e, const struct stub_plan *plan, int full);
 void emit_push_begin_again(struct emit *e, const struct stub_plan *plan, int full);
 
 /*
- * %rax = the time on top, which is removed; %edi = its number + 1. Jumps to `deep` if there was no
- * room for that begin.
+ * %rax = the time on top, which is removed; %edi = its place + 1. Jumps to `gone` if another begin
+ * has taken its place.
  */
-void emit_pop_time(struct emit *e, const struct stub_plan *plan, int empty, int deep);
-
-/* Counts a begin for which the entry at %rcx has no room. */
-void emit_count_deep(struct emit *e, const struct stub_plan *plan);
+void emit_pop_time(struct emit *e, const struct stub_plan *plan, int empty, int gone);
 
 /* Notes where the begin that was found is kept, and its time, which is in %rax. */
 void emit_note_kept(struct emit *e, const struct stub_plan *plan);

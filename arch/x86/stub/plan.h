@@ -75,6 +75,7 @@ struct stub_plan {
 	int double_temp;	   /* five, of gather.c */
 	int process_temp;	   /* the number of the process, if flights need one */
 	int entry_temp, pass_temp; /* of a begin that is kept: its entry; once more? */
+	int last_temp;		   /* likewise: the time that was in its place before */
 	int kept_temp, begin_temp; /* of a span: where its begin is kept, and its time */
 	bool has_duration;	   /* of a pair, in nanoseconds, if something asks for it: */
 	int duration_temp;
@@ -91,7 +92,7 @@ struct stub_plan {
 	int lost, unmatched;			/* count the hit as such */
 	int slow_sample, sampled; /* without rseq, while sampling; continue with a sampled hit */
 	int slow_update;
-	int deep;		 /* an end whose begin found no room */
+	int gone;		 /* an end whose begin was given up for a newer one */
 	int slow_flight, timed;	 /* without rseq, for a pair by thread; its begin or end is noted */
 	int number, numbered;	 /* take a number for the process; it has one, in %eax */
 	int entered, slow_leave; /* counted as called; without rseq, after the call */

@@ -256,13 +256,15 @@ static bool plan_spans(struct stub_plan *p)
 
 	if (!f->keep)
 		return s->kind != ARCH_STUB_RECORD;
-	if (f->keep % 8 || f->keep > RING_RECORD_MAX || f->keep < KEPT_MIN || s->overwrite ||
+	if (!is_power_of_two(f->depth) || f->keep % 8 || f->keep > RING_RECORD_MAX ||
+		f->keep < KEPT_MIN || s->overwrite ||
 		(uint64_t)f->depth * (f->keep + 8) > KEPT_BYTES_MAX)
 		return false;
 	if (s->kind == ARCH_STUB_BEGIN) {
 		plan_record_body(p);
 		p->entry_temp = take_temps(p, 1);
 		p->pass_temp = take_temps(p, 1);
+		p->last_temp = take_temps(p, 1);
 		return p->max_bytes <= f->keep - sizeof(struct probe_begun);
 	}
 	p->has_duration = true;
@@ -485,7 +487,7 @@ static void make_labels(struct emit *e, struct stub_plan *p)
 {
 	int *const labels[] = {&p->check, &p->measure, &p->extent, &p->hash, &p->time, &p->out,
 		&p->small_out, &p->slow, &p->full, &p->lost, &p->unmatched, &p->slow_sample,
-		&p->sampled, &p->slow_update, &p->deep, &p->slow_flight, &p->timed, &p->entered,
+		&p->sampled, &p->slow_update, &p->gone, &p->slow_flight, &p->timed, &p->entered,
 		&p->slow_leave, &p->clear_check, &p->check_cleared, &p->restore_check,
 		&p->check_restored, &p->number, &p->numbered};
 

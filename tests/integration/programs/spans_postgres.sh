@@ -47,5 +47,20 @@ same "short ones" "$(jq -c 'select(.duration < 25000000)' "$SCRATCH/slow.out" | 
 for ((i = 0; i < sleeps; i++)); do
 	same "sleep $i" "$(jq -r '.begin.args[0]' "$SCRATCH/slow.out" | grep -cxF "select $i, pg_sleep(0.03)")" 1
 done
+
+# Queries that fail have no end; a connection may have many of them.
+trace_start failing --json -t span "${queries[@]}"
+wait_tracing failing
+{
+	yes 'select 1/0;' | head -n 300
+	for ((i = 0; i < 20; i++)); do
+		echo "select 'good', $i;"
+	done
+} | "$pg_bin/psql" -XAtq >/dev/null 2>&1
+trace_stop failing
+same "good queries after failing ones" \
+	"$(jq -r '.begin.args[0] // empty' "$SCRATCH/failing.out" | grep -c "^select 'good', [0-9]*;$")" 20
+same "failing queries" "$(jq -r '.begin.args[0] // empty' "$SCRATCH/failing.out" | grep -c 1/0)" 0
+same "lost among failing ones" "$(jq -s 'map(.lost? // 0) | add' "$SCRATCH/failing.out")" 0
 same_state "$pg_pid"
 finish
