@@ -88,6 +88,8 @@ launch()
 	runner=$!
 	until_it is_enabled || echo failed
 	pid=$(sed -n 's/.*enabled in //p' "$SCRATCH/run.err" | tail -n 1)
+	# Libraries that it opens after that are probed as well.
+	[ -z "$pid" ] || until_it is_ready "$pid" "$providers" || echo failed
 	[ -z "$pid" ] || plans_of "$pid" "$providers"
 	kill -KILL "${pid:-$runner}"
 	wait "$runner" 2>/dev/null
