@@ -134,7 +134,8 @@ wrong()
 wanted_status=1
 wrong "no process is called 'no-such-name'" --name no-such-name herd:hit
 wrong "process $other has no children" --children "$other" herd:hit
-wrong "none of the 2 processes can be traced" -p "$other,4194304" herd:hit
+wrong "there are no probes in process $other" -p "$other,4194304" herd:hit
+wrong "there is no process 4194304" -p "$other,4194304" herd:hit
 for command in "top herd:hit" "enable herd:hit" repair; do
 	# shellcheck disable=SC2086 # a command and its probe
 	"$PROBECTL" $command -p "$other,4194304" >/dev/null 2>"$SCRATCH/err"

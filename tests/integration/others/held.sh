@@ -108,6 +108,6 @@ expect 0 '' disable demo:event
 are
 expect 1 'is not enabled' disable demo:event
 same_state "$pid"
-! grep probectl "/proc/$pid/maps" || fail "something is left"
+! grep memfd:probectl "/proc/$pid/maps" || fail "something is left"
 end_target
 finish

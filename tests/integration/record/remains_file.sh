@@ -25,7 +25,7 @@ refused()
 		fail "enable $* did not fail"
 	grep -q -e "$message" "$SCRATCH/err" || fail "enable $*: no '$message': $(head -3 "$SCRATCH/err")"
 	same_state "$target_pid"
-	same "mappings after enable $*" "$(grep -c probectl "/proc/$target_pid/maps")" 0
+	same "mappings after enable $*" "$(grep -c 'memfd:probectl\|\.probectl' "/proc/$target_pid/maps")" 0
 }
 # left OPTIONS…: leaves a recorder
 left()
@@ -64,7 +64,7 @@ same "hits of a new one" "$("$PROBECTL" read --json --from "$file" | wc -l)" 0
 "$PROBECTL" disable -q -p "$target_pid" pairs:request__start pairs:request__done || fail "disable"
 same "files that are left" "$(find "$place" -type f | wc -l)" 0
 same_state "$target_pid"
-same "mappings that are left" "$(grep -c probectl "/proc/$target_pid/maps")" 0
+same "mappings that are left" "$(grep -c 'memfd:probectl\|\.probectl' "/proc/$target_pid/maps")" 0
 
 # A file of the same name that is somebody else's meanwhile stays.
 left --file "$file"
@@ -139,7 +139,7 @@ killed()
 		"$PROBECTL" disable -q -p "$target_pid" pairs:request__start pairs:request__done
 	fi
 	same_state "$target_pid"
-	same "mappings after $1 $2" "$(grep -c probectl "/proc/$target_pid/maps")" 0
+	same "mappings after $1 $2" "$(grep -c 'memfd:probectl\|\.probectl' "/proc/$target_pid/maps")" 0
 	same "descriptors after $1 $2" "$(find "/proc/$target_pid/fd" -lname '*.probectl*' -o -lname '/memfd:probectl*' | wc -l)" 0
 	same "files after $1 $2" "$(find "$place" -name '*.probectl' | wc -l)" 0
 	rm -f "$file"
