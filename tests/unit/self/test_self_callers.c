@@ -365,7 +365,7 @@ static void disconnect_filtered(void)
 	static const int membarrier[] = {SYS_membarrier};
 	atomic_long calls = 0, others = 0;
 	pthread_t hitter;
-	long before;
+	long before, seen;
 
 	hitters_done = false;
 	child_ok(probe_self_register("testcalls:hit", self_count, &calls), 2);
@@ -376,7 +376,8 @@ static void disconnect_filtered(void)
 		usleep(100);
 	child_ok(probe_self_unregister("testcalls:hit", self_count, &calls), 5);
 	before = calls;
-	for (long seen = others; others == seen;)
+	seen = others;
+	while (atomic_load(&others) == seen)
 		usleep(100);
 	child_check(calls == before, 6);
 	child_ok(probe_self_unregister("testcalls:hit", self_count, &others), 7);
