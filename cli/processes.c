@@ -293,7 +293,9 @@ static char *without_pid(const char *message, pid_t pid)
 	char id[16], *text = strdup(message);
 	size_t length = (size_t)snprintf(id, sizeof(id), "%d", (int)pid);
 
-	for (char *at = text; at && (at = strstr(at, id));) {
+	if (!text)
+		return NULL;
+	for (char *at = strstr(text, id); at; at = strstr(at, id)) {
 		bool inside = at > text && at[-1] >= '0' && at[-1] <= '9';
 
 		if (inside || (at[length] >= '0' && at[length] <= '9')) {

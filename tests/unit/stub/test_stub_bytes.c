@@ -169,7 +169,7 @@ static void strings_in_the_safe_range(void **state)
 static void check_strings_in_memory(struct variant *v)
 {
 	struct arch_capture captures[] = {variant_capture("8@(%rax)"), variant_capture("8@8(%rsp)"),
-		variant_capture("8@(%rcx)"), variant_capture("4@(%rax)")};
+		variant_capture("8@(%rcx)"), variant_capture("4@4(%rax)")};
 	const uint64_t *words;
 	size_t bytes;
 
@@ -185,7 +185,7 @@ static void check_strings_in_memory(struct variant *v)
 	assert_int_equal(words[0], 10);
 	assert_int_equal(words[1], 10);
 	assert_int_equal(words[2], UNREADABLE);
-	assert_int_equal(words[3], UNREADABLE); /* half a pointer */
+	assert_int_equal(words[3], UNREADABLE); /* the upper half of a pointer */
 	assert_int_equal(words[4], 0xb);
 	assert_memory_equal(&words[5], "pointed to", 10);
 	assert_memory_equal(&words[7], "pointed to", 10);
