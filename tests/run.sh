@@ -44,8 +44,8 @@ export LC_ALL=C.UTF-8
 # libraries that are loaded later (libdw), and the leak check crashes. Their signal handlers are
 # off: if a target has handlers, all its memory is searched, and a sanitized program has a lot. An
 # allocation that is too large fails, as without them.
-none=handle_segv=0:handle_sigbus=0:handle_sigfpe=0
-export ASAN_OPTIONS=intercept_tls_get_addr=0:allocator_may_return_null=1:$none${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+none=handle_segv=0:handle_sigbus=0:handle_sigfpe=0:allocator_may_return_null=1
+export ASAN_OPTIONS=intercept_tls_get_addr=0:$none${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 export TSAN_OPTIONS=$none${TSAN_OPTIONS:+:$TSAN_OPTIONS}
 cd "$(dirname "$0")/.." || exit 1
 

@@ -457,14 +457,15 @@ static void test_pairs(void **state)
 	h->session.target_pid = (uint32_t)getpid();
 	hit(cell_of(h, 0, 0), 1000000, false, 0, true);
 	hit(cell_of(h, 1, 0), 3000000, false, 0, true);
-	*flight_of(h, 5) = (struct probe_flight){FLIGHT_PAIR + 1, 3, 1, (uint32_t)gettid(), 0, 0};
-	*flight_of(h, 900) = (struct probe_flight){FLIGHT_PAIR + 1, 1, 2, 0, 0, 0};
-	*flight_of(h, 7) = (struct probe_flight){FLIGHT_PAIR, 8, 1, 0, 0, 0}; /* another pair */
-	*flight_of(h, 8) = (struct probe_flight){FLIGHT_TAKEN, 1, 1, 0, 0, 0};
-	*flight_of(h, 9) = (struct probe_flight){FLIGHT_PAIR + 2, 1, 1, 0, 0, 0}; /* none such */
-	*flight_of(h, 10) = (struct probe_flight){FLIGHT_PAIR + 1, 1001, 1, 0, 0, 0};
+	*flight_of(h, 5) =
+		(struct probe_flight){FLIGHT_PAIR + 1, 3, 1, (uint32_t)gettid(), 0, 0, 0};
+	*flight_of(h, 900) = (struct probe_flight){FLIGHT_PAIR + 1, 1, 2, 0, 0, 0, 0};
+	*flight_of(h, 7) = (struct probe_flight){FLIGHT_PAIR, 8, 1, 0, 0, 0, 0}; /* another pair */
+	*flight_of(h, 8) = (struct probe_flight){FLIGHT_TAKEN, 1, 1, 0, 0, 0, 0};
+	*flight_of(h, 9) = (struct probe_flight){FLIGHT_PAIR + 2, 1, 1, 0, 0, 0, 0}; /* none such */
+	*flight_of(h, 10) = (struct probe_flight){FLIGHT_PAIR + 1, 1001, 1, 0, 0, 0, 0};
 	/* The thread is gone, and with it what it began. */
-	*flight_of(h, 11) = (struct probe_flight){FLIGHT_PAIR + 1, 1, 1, INT32_MAX, 0, 0};
+	*flight_of(h, 11) = (struct probe_flight){FLIGHT_PAIR + 1, 1, 1, INT32_MAX, 0, 0, 0};
 	read_rows(h);
 	assert_int_equal(h->count, 2); /* ends have rows */
 	row = row_of(h, 0);
