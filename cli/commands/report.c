@@ -24,7 +24,7 @@ struct report_options {
 	bool json;
 };
 
-enum { TOP_UNLESS_TOLD = 20 };
+enum { TOP_UNLESS_TOLD = 20, RECORDS_MAX = 2 };
 
 /* ---- Writing -------------------------------------------------------------------- */
 
@@ -74,33 +74,6 @@ static bool is_utf8(void)
 	return utf8;
 }
 
-static struct probe_error *print(
-	const struct report_options *options, const struct probe_summary *summary)
-{
-	const char *path = options->common.operands[0];
-	const struct probe_summary_view view = {
-		.title = strcmp(path, "-") == 0 ? "standard input" : path,
-		.top = (size_t)options->top,
-		.ascii = !is_utf8(),
-	};
-	enum probe_summary_format format = options->html   ? PROBE_SUMMARY_HTML
-					   : options->json ? PROBE_SUMMARY_JSON
-							   : PROBE_SUMMARY_TEXT;
-	struct probe_error *error;
-	size_t length;
-	char *text;
-
-	error = probe_summary_render(summary, format, &view, &text, &length);
-	if (error)
-		return error;
-	if (options->html && strcmp(options->html, "-") != 0)
-		error = write_page(options->html, text, length);
-	else
-		fwrite(text, 1, length, stdout); /* main() looks whether it went out */
-	free(text);
-	return error;
-}
-
 /* ---- Reading -------------------------------------------------------------------- */
 
 /* Up to the end, or to what cannot be read: *some_ret says whether there was anything before. */
@@ -122,55 +95,119 @@ static struct probe_error *read_all(
 	}
 }
 
-static struct probe_error *check(const struct report_options *options)
+static struct probe_error *summarize(const struct report_options *options, const char *path,
+	struct probe_summary **ret, int *status_ret)
 {
-	const struct common_options *common = &options->common;
-
-	if (common->operand_count != 1 || !common->operands[0][0])
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"report: %s (what `probectl record -o DIR` made; - for the output of "
-			"`probectl trace --json`)",
-			common->operand_count > 1 ? "one DIR at a time" : "no DIR given");
-	if (options->json && options->html)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "report: --json and --html are two formats; give one");
-	return NULL;
-}
-
-static struct probe_error *report(void *data, int *status_ret)
-{
-	const struct report_options *options = data;
 	const struct probe_summary_options wanted = {
 		.keys = options->keys.items,
 		.key_count = options->keys.count,
 		.match = options->match,
 	};
-	struct probe_summary *summary = NULL;
 	struct probe_reader *reader = NULL;
-	struct probe_error *error = check(options);
+	struct probe_error *error;
 	bool some = false;
 
+	error = probe_summary_create(&wanted, ret);
 	if (!error)
-		error = probe_summary_create(&wanted, &summary);
+		error = records_open(path, &reader);
 	if (!error)
-		error = records_open(options->common.operands[0], &reader);
-	if (!error)
-		error = read_all(reader, summary, &some);
+		error = read_all(reader, *ret, &some);
 	if (error && error->code == PROBE_ERROR_FORMAT && some) {
 		/* What came before it is worth showing. */
 		*status_ret = report_error(error);
 		error = NULL;
 	}
 	probe_reader_close(reader);
+	return error;
+}
+
+/* ---- The command ---------------------------------------------------------------- */
+
+static struct probe_error *check(const struct report_options *options)
+{
+	const struct common_options *common = &options->common;
+	size_t standard_inputs = 0;
+
+	for (size_t i = 0; i < common->operand_count; i++)
+		standard_inputs += strcmp(common->operands[i], "-") == 0;
+	if (!common->operand_count || common->operand_count > RECORDS_MAX ||
+		!common->operands[0][0])
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"report: %s (what `probectl record -o DIR` made; - for the output of "
+			"`probectl trace --json`)",
+			common->operand_count > RECORDS_MAX ? "two DIRs are compared, not more"
+							    : "no DIR given");
+	if (standard_inputs > 1)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "report: only one of two records can be standard input");
+	if (options->json && options->html)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "report: --json and --html are two formats; give one");
+	if (options->html && common->operand_count > 1)
+		return probe_error_new(PROBE_ERROR_USAGE, "report: two records are compared as "
+							  "text or with --json; --html is for one");
+	return NULL;
+}
+
+static struct probe_summary_view view_of(const struct report_options *options, const char *path)
+{
+	return (struct probe_summary_view){
+		.title = strcmp(path, "-") == 0 ? "standard input" : path,
+		.top = (size_t)options->top,
+		.ascii = !is_utf8(),
+	};
+}
+
+/* One summary, or what differs between two. */
+static struct probe_error *print(
+	const struct report_options *options, struct probe_summary *const summaries[RECORDS_MAX])
+{
+	char *const *paths = options->common.operands;
+	const struct probe_summary_view view = view_of(options, paths[0]);
+	enum probe_summary_format format = options->html   ? PROBE_SUMMARY_HTML
+					   : options->json ? PROBE_SUMMARY_JSON
+							   : PROBE_SUMMARY_TEXT;
+	struct probe_error *error;
+	size_t length;
+	char *text;
+
+	if (summaries[1]) {
+		const struct probe_summary_view after = view_of(options, paths[1]);
+
+		error = probe_summary_compare(
+			summaries[0], &view, summaries[1], &after, format, &text, &length);
+	} else {
+		error = probe_summary_render(summaries[0], format, &view, &text, &length);
+	}
+	if (error)
+		return error;
+	if (options->html && strcmp(options->html, "-") != 0)
+		error = write_page(options->html, text, length);
+	else
+		fwrite(text, 1, length, stdout); /* main() looks whether it went out */
+	free(text);
+	return error;
+}
+
+static struct probe_error *report(void *data, int *status_ret)
+{
+	const struct report_options *options = data;
+	struct probe_summary *summaries[RECORDS_MAX] = {NULL};
+	struct probe_error *error = check(options);
+
+	for (size_t i = 0; !error && i < options->common.operand_count; i++)
+		error = summarize(options, options->common.operands[i], &summaries[i], status_ret);
 	if (!error)
-		error = print(options, summary);
-	probe_summary_free(summary);
+		error = print(options, summaries);
+	for (size_t i = 0; i < RECORDS_MAX; i++)
+		probe_summary_free(summaries[i]);
 	return error;
 }
 
 static const char help_text[] =
 	"Summarizes a record of `probectl record`, or (-) the output of `probectl trace\n"
-	"--json`: rates, probes, times of pairs, most frequent values, losses.\n";
+	"--json`: rates, probes, times of pairs, most frequent values, losses. Of two\n"
+	"records, prints what changed from the first to the second.\n";
 
 struct probe_error *cmd_report(int argc, char **argv, int *status_ret)
 {
@@ -187,7 +224,7 @@ struct probe_error *cmd_report(int argc, char **argv, int *status_ret)
 		OPTIONS_TOP(&options.top),
 	};
 	const struct command_line line = {
-		.synopsis = "report [OPTIONS] DIR|-",
+		.synopsis = "report [OPTIONS] DIR|- [DIR|-]",
 		.help = help_text,
 		OPTION_ROWS(rows),
 		.common = &options.common,

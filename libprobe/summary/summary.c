@@ -271,6 +271,20 @@ struct probe_error *probe_summary_add(
 	return error ? error : add_keys(summary, probe, event);
 }
 
+struct probe_error *summary_take(struct buffer *out, char **ret, size_t *length_ret)
+{
+	buffer_char(out, '\0');
+	if (out->no_memory) {
+		buffer_deinit(out);
+		return probe_error_no_memory();
+	}
+	*ret = out->data;
+	*length_ret = out->length - 1;
+	out->data = NULL;
+	buffer_deinit(out);
+	return NULL;
+}
+
 struct probe_error *probe_summary_render(const struct probe_summary *summary,
 	enum probe_summary_format format, const struct probe_summary_view *view, char **ret,
 	size_t *length_ret)
@@ -293,14 +307,5 @@ struct probe_error *probe_summary_render(const struct probe_summary *summary,
 		summary_html(&out, summary, view);
 		break;
 	}
-	buffer_char(&out, '\0');
-	if (out.no_memory) {
-		buffer_deinit(&out);
-		return probe_error_no_memory();
-	}
-	*ret = out.data;
-	*length_ret = out.length - 1;
-	out.data = NULL;
-	buffer_deinit(&out);
-	return NULL;
+	return summary_take(&out, ret, length_ret);
 }

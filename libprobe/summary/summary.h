@@ -31,6 +31,7 @@ enum {
 	SUMMARY_AUTO_KEYS_MAX = 256,  /* tables of them */
 	SUMMARY_AUTO_SLOTS = 512,     /* values in each */
 	SUMMARY_AUTO_NUMBERS = 128,   /* ... more numbers are of no interest */
+	SUMMARY_GUESSED_TABLES = 6,   /* shown as text, where no key was asked for */
 	SUMMARY_SLOTS = 1024,	      /* values of a key that was asked for */
 	SUMMARY_KEY_BYTES_MAX = 256,  /* of a string */
 	SUMMARY_KEYS_MAX = 8,	      /* that can be asked for */
@@ -234,7 +235,14 @@ size_t summary_key_limit(
 
 /* ---- Writing it ----------------------------------------------------------------------- */
 
+/* What a buffer holds, as the caller's text; then, or if something did not fit, ends the buffer. */
+PROBE_MUST_CHECK struct probe_error *summary_take(
+	struct buffer *out, char **ret, size_t *length_ret);
+
 void summary_text(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view);
+/* What was read, and what of it is missing. */
+void summary_text_header(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view);
 void summary_json(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view);

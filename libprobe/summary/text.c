@@ -13,53 +13,12 @@
 #include <string.h>
 
 #include "libprobe/base/cleanup.h"
-#include "libprobe/output/grid.h"
 #include "libprobe/output/text.h"
+#include "libprobe/summary/lines.h"
 #include "libprobe/summary/numbers.h"
 #include "libprobe/summary/summary.h"
 
-enum { SPARK_WIDTH = 40, TOP_KEYS = 6 };
-
-/* A table whose lines are written one after the other. */
-struct lines {
-	struct grid grid;
-	struct buffer *out; /* where it goes */
-	size_t column;
-};
-
-static bool lines_begin(struct lines *lines, struct buffer *out)
-{
-	*lines = (struct lines){.out = out};
-	if (grid_init(&lines->grid))
-		return true;
-	out->no_memory = true;
-	return false;
-}
-
-static void lines_end(struct lines *lines)
-{
-	grid_print(&lines->grid, lines->out);
-	grid_deinit(&lines->grid);
-}
-
-static void next(struct lines *lines, bool right, bool is_last)
-{
-	grid_cell(&lines->grid, lines->column++, right);
-	if (is_last)
-		lines->column = 0;
-}
-
-static void title(struct lines *lines, const char *text, bool right, bool is_last)
-{
-	buffer_string(&lines->grid.text, text);
-	next(lines, right, is_last);
-}
-
-static void number(struct lines *lines, uint64_t value)
-{
-	buffer_unsigned(&lines->grid.text, value);
-	next(lines, true, false);
-}
+enum { SPARK_WIDTH = 40 };
 
 static void counted(struct buffer *out, uint64_t count, const char *one, const char *many)
 {
@@ -138,6 +97,13 @@ static void missing(struct buffer *out, const struct probe_summary *summary)
 			out, "later hits were not recorded: the rings were full (record -b)\n");
 }
 
+void summary_text_header(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	header(out, summary, view);
+	missing(out, summary);
+}
+
 /* ---- Probes --------------------------------------------------------------------------- */
 
 /* Each part's rate, beside that of the part with most. */
@@ -165,14 +131,14 @@ static void spark(struct buffer *out, const struct probe_summary *summary, const
 static void probe_line(struct lines *lines, const struct probe_summary *summary, uint64_t hits,
 	const uint64_t *bins, const struct probe_summary_view *view)
 {
-	next(lines, false, false);
-	number(lines, hits);
+	lines_next(lines, false, false);
+	lines_number(lines, hits);
 	summary_share(&lines->grid.text, hits, summary->hits);
-	next(lines, true, false);
+	lines_next(lines, true, false);
 	summary_rate(&lines->grid.text, summary, hits);
-	next(lines, true, false);
+	lines_next(lines, true, false);
 	spark(&lines->grid.text, summary, bins, view);
-	next(lines, false, true);
+	lines_next(lines, false, true);
 }
 
 static void probes(struct buffer *out, const struct probe_summary *summary,
@@ -186,17 +152,17 @@ static void probes(struct buffer *out, const struct probe_summary *summary,
 		out->no_memory = true;
 		return;
 	}
-	title(&lines, "PROBE", false, false);
-	title(&lines, "HITS", true, false);
-	title(&lines, "SHARE", true, false);
-	title(&lines, "RATE/s", true, false);
+	lines_title(&lines, "PROBE", false, false);
+	lines_title(&lines, "HITS", true, false);
+	lines_title(&lines, "SHARE", true, false);
+	lines_title(&lines, "RATE/s", true, false);
 	buffer_string(&lines.grid.text, "OVER TIME");
 	if (summary_seconds(summary) > 0) {
 		buffer_string(&lines.grid.text, ", ");
 		summary_duration(&lines.grid.text, summary_seconds(summary) * 1e9 / SPARK_WIDTH);
 		buffer_string(&lines.grid.text, " EACH");
 	}
-	next(&lines, false, true);
+	lines_next(&lines, false, true);
 	for (size_t i = 0; i < shown; i++) {
 		text_probe(&lines.grid.text, sorted[i]->provider, sorted[i]->name);
 		probe_line(&lines, summary, sorted[i]->hits, sorted[i]->bins, view);
@@ -207,13 +173,13 @@ static void probes(struct buffer *out, const struct probe_summary *summary,
 	}
 	if (summary->lost) {
 		buffer_string(&lines.grid.text, "(lost)");
-		next(&lines, false, false);
-		number(&lines, summary->lost);
-		next(&lines, true, false);
+		lines_next(&lines, false, false);
+		lines_number(&lines, summary->lost);
+		lines_next(&lines, true, false);
 		summary_rate(&lines.grid.text, summary, summary->lost);
-		next(&lines, true, false);
+		lines_next(&lines, true, false);
 		spark(&lines.grid.text, summary, summary->lost_bins, view);
-		next(&lines, false, true);
+		lines_next(&lines, false, true);
 	}
 	lines_end(&lines);
 	more(out, summary->probe_count, shown, " more probe (--top)\n", " more probes (--top)\n");
@@ -234,19 +200,19 @@ static void pair_line(
 	text_probe(text, begin->provider, begin->name);
 	buffer_string(text, " -> ");
 	text_probe(text, end->provider, end->name);
-	next(lines, false, false);
-	number(lines, pair->count);
+	lines_next(lines, false, false);
+	lines_number(lines, pair->count);
 	summary_duration(text, pair->count ? pair->sum : NAN);
-	next(lines, true, false);
+	lines_next(lines, true, false);
 	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++) {
 		summary_duration(text, probe_row_percentile(&row, percents[i]));
-		next(lines, true, false);
+		lines_next(lines, true, false);
 	}
 	summary_duration(text, pair->count ? (double)pair->most : NAN);
-	next(lines, true, false);
-	number(lines, row.in_flight);
+	lines_next(lines, true, false);
+	lines_number(lines, row.in_flight);
 	buffer_unsigned(text, pair->unmatched);
-	next(lines, true, true);
+	lines_next(lines, true, true);
 }
 
 /* What was not timed, if there is any. */
@@ -285,10 +251,10 @@ static void pairs(struct buffer *out, const struct probe_summary *summary,
 		out->no_memory = true;
 		return;
 	}
-	title(&lines, "PAIR", false, false);
+	lines_title(&lines, "PAIR", false, false);
 	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
-		title(&lines, titles[i], true, false);
-	title(&lines, "NO BEGIN", true, true);
+		lines_title(&lines, titles[i], true, false);
+	lines_title(&lines, "NO BEGIN", true, true);
 	for (size_t i = 0; i < shown; i++)
 		pair_line(&lines, summary, sorted[i]);
 	if (shown) {
@@ -309,11 +275,11 @@ static void key_line(struct lines *lines, const struct top *top, const struct to
 
 	if (slot->error)
 		buffer_char(text, '~');
-	number(lines, slot->count);
+	lines_number(lines, slot->count);
 	summary_share(text, slot->count, top->total);
-	next(lines, true, false);
+	lines_next(lines, true, false);
 	text_value(text, &slot->value);
-	next(lines, false, true);
+	lines_next(lines, false, true);
 }
 
 static void keys_of(struct buffer *out, const struct probe_summary *summary,
@@ -334,9 +300,9 @@ static void keys_of(struct buffer *out, const struct probe_summary *summary,
 	buffer_string(out, " by ");
 	key_print(out, &its->key);
 	buffer_char(out, '\n');
-	title(&lines, "HITS", true, false);
-	title(&lines, "SHARE", true, false);
-	title(&lines, "VALUE", false, true);
+	lines_title(&lines, "HITS", true, false);
+	lines_title(&lines, "SHARE", true, false);
+	lines_title(&lines, "VALUE", false, true);
 	for (size_t i = 0; i < shown; i++)
 		key_line(&lines, its->top, sorted[i]);
 	if (shown)
@@ -367,7 +333,7 @@ static void keys(struct buffer *out, const struct probe_summary *summary,
 		out->no_memory = true;
 		return;
 	}
-	for (size_t i = 0; i < count && (summary->key_count || i < TOP_KEYS); i++)
+	for (size_t i = 0; i < count && (summary->key_count || i < SUMMARY_GUESSED_TABLES); i++)
 		keys_of(out, summary, &tops[i], view);
 	for (size_t i = 0; i < SUMMARY_KEYS_MAX; i++) {
 		if (!summary_key_missing(summary, i))
@@ -376,9 +342,9 @@ static void keys(struct buffer *out, const struct probe_summary *summary,
 		key_print(out, &summary->keys[i]);
 		buffer_char(out, '\n');
 	}
-	if (!summary->key_count && count > TOP_KEYS) {
+	if (!summary->key_count && count > SUMMARY_GUESSED_TABLES) {
 		buffer_char(out, '\n');
-		more(out, count, TOP_KEYS, " more argument has few values (-k)\n",
+		more(out, count, SUMMARY_GUESSED_TABLES, " more argument has few values (-k)\n",
 			" more arguments have few values (-k)\n");
 	}
 	free(tops);
@@ -402,22 +368,22 @@ static void processes(struct buffer *out, const struct probe_summary *summary,
 		size_t shown = limit(count, view);
 
 		buffer_char(out, '\n');
-		title(&lines, "PID", true, false);
-		title(&lines, "THREADS", true, false);
-		title(&lines, "HITS", true, false);
-		title(&lines, "SHARE", true, false);
-		title(&lines, "COMMAND", false, true);
+		lines_title(&lines, "PID", true, false);
+		lines_title(&lines, "THREADS", true, false);
+		lines_title(&lines, "HITS", true, false);
+		lines_title(&lines, "SHARE", true, false);
+		lines_title(&lines, "COMMAND", false, true);
 		for (size_t i = 0; i < shown; i++) {
 			struct buffer *text = &lines.grid.text;
 
 			buffer_signed(text, sorted[i].pid);
-			next(&lines, true, false);
-			number(&lines, sorted[i].threads);
-			number(&lines, sorted[i].hits);
+			lines_next(&lines, true, false);
+			lines_number(&lines, sorted[i].threads);
+			lines_number(&lines, sorted[i].hits);
 			summary_share(text, sorted[i].hits, summary->hits);
-			next(&lines, true, false);
+			lines_next(&lines, true, false);
 			buffer_c_escaped(text, sorted[i].comm, strlen(sorted[i].comm), 0);
-			next(&lines, false, true);
+			lines_next(&lines, false, true);
 		}
 		lines_end(&lines);
 		more(out, count, shown, " more process (--top)\n", " more processes (--top)\n");
@@ -436,23 +402,23 @@ static void threads(struct buffer *out, const struct probe_summary *summary,
 		return;
 	}
 	buffer_char(out, '\n');
-	title(&lines, "PID", true, false);
-	title(&lines, "TID", true, false);
-	title(&lines, "HITS", true, false);
-	title(&lines, "SHARE", true, false);
-	title(&lines, "COMMAND", false, true);
+	lines_title(&lines, "PID", true, false);
+	lines_title(&lines, "TID", true, false);
+	lines_title(&lines, "HITS", true, false);
+	lines_title(&lines, "SHARE", true, false);
+	lines_title(&lines, "COMMAND", false, true);
 	for (size_t i = 0; i < shown; i++) {
 		struct buffer *text = &lines.grid.text;
 
 		buffer_signed(text, sorted[i]->pid);
-		next(&lines, true, false);
+		lines_next(&lines, true, false);
 		buffer_signed(text, sorted[i]->tid);
-		next(&lines, true, false);
-		number(&lines, sorted[i]->hits);
+		lines_next(&lines, true, false);
+		lines_number(&lines, sorted[i]->hits);
 		summary_share(text, sorted[i]->hits, summary->hits);
-		next(&lines, true, false);
+		lines_next(&lines, true, false);
 		buffer_c_escaped(text, sorted[i]->comm, strlen(sorted[i]->comm), 0);
-		next(&lines, false, true);
+		lines_next(&lines, false, true);
 	}
 	lines_end(&lines);
 	more(out, summary->thread_count, shown, " more thread (--top)\n",
@@ -465,8 +431,7 @@ static void threads(struct buffer *out, const struct probe_summary *summary,
 void summary_text(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
-	header(out, summary, view);
-	missing(out, summary);
+	summary_text_header(out, summary, view);
 	if (!summary->events)
 		return;
 	buffer_char(out, '\n');

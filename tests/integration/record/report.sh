@@ -168,7 +168,10 @@ fails()
 }
 fails 2 'no DIR given'
 fails 2 'no DIR given' ''
-fails 2 'one DIR' a b
+fails 2 'two DIRs' a b c
+fails 2 'only one' - -
+fails 2 'two records' --html x a b
+fails 1 "$SCRATCH/nothing" "$SCRATCH/pairs" "$SCRATCH/nothing"
 fails 2 'give one' --json --html x "$SCRATCH/pairs"
 fails 2 'not a key' -k arg99 "$SCRATCH/pairs"
 fails 2 'not a key' --match arg0:name "$SCRATCH/pairs"
@@ -184,6 +187,22 @@ grep -q 'cannot write' "$SCRATCH/err" || fail "a full disk: $(cat "$SCRATCH/err"
 # A terminal that supports only ASCII.
 LC_ALL=C "$PROBECTL" report "$SCRATCH/pairs" | LC_ALL=C grep -q '[^ -~]' &&
 	fail "there is more than ASCII"
+
+# ---- Two records ---------------------------------------------------------------------------
+
+# The same twice: nothing changed; each figure is that of the report of one.
+"$PROBECTL" report --json "$SCRATCH/pairs" - <"$SCRATCH/args.json" >"$SCRATCH/two.json" ||
+	fail "report of two records"
+jq -r 'select(.type == "probe" and .before) | "\(.provider):\(.name) \(.before.hits)"' \
+	"$SCRATCH/two.json" | sort | cmp -s - "$SCRATCH/pairs.counts" ||
+	fail "the first record's counts: $(cat "$SCRATCH/two.json")"
+jq -r 'select(.type == "probe" and .after) | .after.hits' "$SCRATCH/two.json" | sort >"$SCRATCH/a"
+jq -r 'select(.type == "probe") | .hits' "$SCRATCH/args.report" | sort | cmp -s - "$SCRATCH/a" ||
+	fail "the second record's counts: $(cat "$SCRATCH/two.json")"
+"$PROBECTL" report --top 0 "$SCRATCH/pairs" "$SCRATCH/pairs" >"$SCRATCH/two.txt" ||
+	fail "report of the same record twice"
+changes=$(awk '/^pairs:/ && NF == 6 { print $6 }' "$SCRATCH/two.txt" | sort -u)
+same "changes from a record to itself" "$changes" '+0.0%'
 
 # ---- PostgreSQL ----------------------------------------------------------------------------
 

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Two summaries side by side, as JSON, one object a line; what is only in one of them is null in
+ * the other:
+ *
+ *	{"type":"records","before":{"title":"...","begin":NS,"end":NS,"hits":N,"lost":N},"after":...}
+ *	{"type":"probe","provider":"...","name":"...","before":{"hits":N,"rate":N},"after":...}
+ *	{"type":"pair","begin_provider":"...","begin_name":"...","provider":"...","name":"...",
+ *	 "before":{"count":N,"rate":N,"sum":NS,"p50":NS,"p99":NS,"max":NS},"after":...}
+ *	{"type":"key","provider":"...","name":"...","key":"...","value":...,
+ *	 "before":{"count":N,"error":N,"rate":N},"after":...}
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "libprobe/base/cleanup.h"
+#include "libprobe/output/json.h"
+#include "libprobe/summary/compare.h"
+
+static const char *const side_fields[SIDE_COUNT] = {",\"before\":", ",\"after\":"};
+
+static void records(struct buffer *out, const struct comparison *comparison)
+{
+	buffer_string(out, "{\"type\":\"records\"");
+	for (int side = 0; side < SIDE_COUNT; side++) {
+		const struct probe_summary *summary = comparison->summaries[side];
+
+		buffer_string(out, side_fields[side]);
+		json_string_field(out, "{\"title\":", comparison->views[side]->title);
+		json_unsigned_field(out, ",\"begin\":", summary->begin_ns);
+		json_unsigned_field(out, ",\"end\":", summary->end_ns);
+		json_unsigned_field(out, ",\"hits\":", summary->hits);
+		json_unsigned_field(out, ",\"lost\":", summary->lost);
+		json_number_field(out, ",\"rate\":", compare_rate(summary, summary->hits));
+		buffer_char(out, '}');
+	}
+	buffer_string(out, "}\n");
+}
+
+static void probes(struct buffer *out, const struct comparison *comparison)
+{
+	size_t count = 0;
+	AUTO_FREE struct compared *rows = compare_probes(comparison, &count);
+
+	out->no_memory |= !rows;
+	for (size_t i = 0; rows && i < count; i++) {
+		const struct summary_probe *any = rows[i].items[SIDE_BEFORE]
+							  ? rows[i].items[SIDE_BEFORE]
+							  : rows[i].items[SIDE_AFTER];
+
+		json_string_field(out, "{\"type\":\"probe\",\"provider\":", any->provider);
+		json_string_field(out, ",\"name\":", any->name);
+		for (int side = 0; side < SIDE_COUNT; side++) {
+			const struct summary_probe *probe = rows[i].items[side];
+
+			buffer_string(out, side_fields[side]);
+			if (!probe) {
+				buffer_string(out, "null");
+				continue;
+			}
+			json_unsigned_field(out, "{\"hits\":", probe->hits);
+			json_number_field(out, ",\"rate\":",
+				compare_rate(comparison->summaries[side], probe->hits));
+			buffer_char(out, '}');
+		}
+		buffer_string(out, "}\n");
+	}
+}
+
+static void pair_figures(
+	struct buffer *out, const struct probe_summary *summary, const struct summary_pair *pair)
+{
+	struct probe_row row;
+
+	pair_row(pair, summary, &row);
+	json_unsigned_field(out, "{\"count\":", pair->count);
+	json_number_field(out, ",\"rate\":", compare_rate(summary, pair->count));
+	json_number_field(out, ",\"sum\":", pair->sum);
+	json_number_field(out, ",\"p50\":", probe_row_percentile(&row, 50));
+	json_number_field(out, ",\"p99\":", probe_row_percentile(&row, 99));
+	json_number_field(
+		out, ",\"max\":", pair->count ? (long double)pair->most : (long double)NAN);
+	buffer_char(out, '}');
+}
+
+static void pairs(struct buffer *out, const struct comparison *comparison)
+{
+	size_t count = 0;
+	AUTO_FREE struct compared *rows = compare_pairs(comparison, &count);
+
+	out->no_memory |= !rows;
+	for (size_t i = 0; rows && i < count; i++) {
+		enum side any = rows[i].items[SIDE_BEFORE] ? SIDE_BEFORE : SIDE_AFTER;
+		struct summary_probe *const *names = comparison->summaries[any]->probes;
+		const struct summary_pair *pair = rows[i].items[any];
+
+		json_string_field(out,
+			"{\"type\":\"pair\",\"begin_provider\":", names[pair->begin]->provider);
+		json_string_field(out, ",\"begin_name\":", names[pair->begin]->name);
+		json_string_field(out, ",\"provider\":", names[pair->end]->provider);
+		json_string_field(out, ",\"name\":", names[pair->end]->name);
+		for (int side = 0; side < SIDE_COUNT; side++) {
+			buffer_string(out, side_fields[side]);
+			if (rows[i].items[side])
+				pair_figures(out, comparison->summaries[side], rows[i].items[side]);
+			else
+				buffer_string(out, "null");
+		}
+		buffer_string(out, "}\n");
+	}
+}
+
+static void value(struct buffer *out, const struct comparison *comparison,
+	const struct summary_top *its, const struct compared *row)
+{
+	const struct top_slot *any =
+		row->items[SIDE_BEFORE] ? row->items[SIDE_BEFORE] : row->items[SIDE_AFTER];
+
+	json_string_field(out, "{\"type\":\"key\",\"provider\":", its->probe->provider);
+	json_string_field(out, ",\"name\":", its->probe->name);
+	buffer_string(out, ",\"key\":\"");
+	key_print(out, &its->key);
+	buffer_string(out, "\",\"value\":");
+	json_value(out, &any->value);
+	for (int side = 0; side < SIDE_COUNT; side++) {
+		const struct top_slot *slot = row->items[side];
+
+		buffer_string(out, side_fields[side]);
+		if (!slot) {
+			buffer_string(out, "null");
+			continue;
+		}
+		json_unsigned_field(out, "{\"count\":", slot->count);
+		json_unsigned_field(out, ",\"error\":", slot->error);
+		json_number_field(
+			out, ",\"rate\":", compare_rate(comparison->summaries[side], slot->count));
+		buffer_char(out, '}');
+	}
+	buffer_string(out, "}\n");
+}
+
+static void keys(struct buffer *out, const struct comparison *comparison)
+{
+	size_t count = 0;
+	AUTO_FREE struct compared_top *matched = compare_tops(comparison, &count);
+
+	out->no_memory |= !matched;
+	for (size_t i = 0; matched && i < count; i++) {
+		const struct summary_top *const tops[SIDE_COUNT] = {
+			&matched[i].tops[SIDE_BEFORE], &matched[i].tops[SIDE_AFTER]};
+		size_t value_count = 0;
+		AUTO_FREE struct compared *rows = compare_values(comparison, tops, &value_count);
+
+		out->no_memory |= !rows;
+		for (size_t k = 0; rows && k < value_count; k++)
+			value(out, comparison, tops[SIDE_AFTER], &rows[k]);
+	}
+}
+
+void compare_json(struct buffer *out, const struct comparison *comparison)
+{
+	records(out, comparison);
+	probes(out, comparison);
+	pairs(out, comparison);
+	keys(out, comparison);
+}

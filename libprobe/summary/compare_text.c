@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Two summaries side by side, as text:
+ *
+ *	PROBE                     HITS  AFTER  RATE/s  AFTER  CHANGE
+ *	postgresql:query__start  10000   5000    1000    500  -50.0%
+ *
+ * A column AFTER belongs to the one before it, CHANGE to both.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "libprobe/base/cleanup.h"
+#include "libprobe/output/text.h"
+#include "libprobe/summary/compare.h"
+#include "libprobe/summary/lines.h"
+#include "libprobe/summary/numbers.h"
+
+/* From here on, a factor says more than percent. */
+enum { PERCENT_MAX = 1000 };
+
+/* How one number became another one: "+12.3%", "x25", "new", "gone". */
+static void change(struct buffer *out, double before, double after)
+{
+	double percent = 100 * (after / before - 1);
+	char text[64];
+
+	if (!(before > 0) && !(after > 0))
+		buffer_char(out, '-');
+	else if (!(before > 0))
+		buffer_string(out, "new");
+	else if (!(after > 0))
+		buffer_string(out, "gone");
+	else if (percent < PERCENT_MAX)
+		snprintf(text, sizeof(text), "%+.1f%%", percent);
+	else
+		snprintf(text, sizeof(text), "x%.0f", after / before);
+	if (before > 0 && after > 0)
+		buffer_string(out, text);
+}
+
+static void change_cell(struct lines *lines, double before, double after, bool is_last)
+{
+	change(&lines->grid.text, before, after);
+	lines_next(lines, true, is_last);
+}
+
+/* A column, then AFTER, and how the one became the other. */
+static void titles(struct lines *lines, const char *name, bool changes, bool is_last)
+{
+	lines_title(lines, name, true, false);
+	lines_title(lines, "AFTER", true, !changes && is_last);
+	if (changes)
+		lines_title(lines, "CHANGE", true, is_last);
+}
+
+/* Counts, then rates. What is not exact has a mark; what may have been dropped is not known. */
+static void count_cells(struct lines *lines, const struct comparison *comparison,
+	const uint64_t counts[SIDE_COUNT], const bool known[SIDE_COUNT], bool is_last)
+{
+	struct buffer *text = &lines->grid.text;
+	double rates[SIDE_COUNT];
+
+	for (int side = 0; side < SIDE_COUNT; side++) {
+		rates[side] = compare_rate(comparison->summaries[side], counts[side]);
+		if (!known[side])
+			buffer_char(text, counts[side] ? '~' : '?');
+		if (known[side] || counts[side])
+			buffer_unsigned(text, counts[side]);
+		lines_next(lines, true, false);
+	}
+	for (int side = 0; side < SIDE_COUNT; side++) {
+		if (known[side] || counts[side])
+			summary_rate(text, comparison->summaries[side], counts[side]);
+		else
+			buffer_char(text, '?');
+		lines_next(lines, true, false);
+	}
+	if (known[SIDE_BEFORE] && known[SIDE_AFTER])
+		change(text, rates[SIDE_BEFORE], rates[SIDE_AFTER]);
+	else
+		buffer_char(text, '?');
+	lines_next(lines, true, is_last);
+}
+
+static const bool both_known[SIDE_COUNT] = {true, true};
+
+static size_t shown_of(size_t count, size_t limit)
+{
+	return limit && limit < count ? limit : count;
+}
+
+static void more(struct buffer *out, size_t count, size_t shown, const char *what)
+{
+	if (count <= shown)
+		return;
+	buffer_string(out, "... ");
+	buffer_unsigned(out, count - shown);
+	buffer_string(out, " more ");
+	buffer_string(out, what);
+	buffer_string(out, count - shown == 1 ? " (--top)\n" : "s (--top)\n");
+}
+
+/* ---- Probes ---------------------------------------------------------------------------- */
+
+static void probe_line(
+	struct lines *lines, const struct comparison *comparison, const struct compared *compared)
+{
+	const struct summary_probe *const probes[SIDE_COUNT] = {
+		compared->items[SIDE_BEFORE], compared->items[SIDE_AFTER]};
+	const struct summary_probe *any =
+		probes[SIDE_BEFORE] ? probes[SIDE_BEFORE] : probes[SIDE_AFTER];
+	uint64_t hits[SIDE_COUNT];
+
+	text_probe(&lines->grid.text, any->provider, any->name);
+	lines_next(lines, false, false);
+	for (int side = 0; side < SIDE_COUNT; side++)
+		hits[side] = probes[side] ? probes[side]->hits : 0;
+	count_cells(lines, comparison, hits, both_known, true);
+}
+
+static void probes(struct buffer *out, const struct comparison *comparison)
+{
+	size_t count = 0, shown;
+	AUTO_FREE struct compared *rows = compare_probes(comparison, &count);
+	struct lines lines;
+
+	if (!rows || !lines_begin(&lines, out)) {
+		out->no_memory = true;
+		return;
+	}
+	shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
+	buffer_char(out, '\n');
+	lines_title(&lines, "PROBE", false, false);
+	titles(&lines, "HITS", false, false);
+	titles(&lines, "RATE/s", true, true);
+	for (size_t i = 0; i < shown; i++)
+		probe_line(&lines, comparison, &rows[i]);
+	lines_end(&lines);
+	more(out, count, shown, "probe");
+}
+
+/* ---- Pairs ----------------------------------------------------------------------------- */
+
+static void duration_cells(struct lines *lines, const double durations[SIDE_COUNT], bool is_last)
+{
+	for (int side = 0; side < SIDE_COUNT; side++) {
+		summary_duration(&lines->grid.text, durations[side]);
+		lines_next(lines, true, false);
+	}
+	change_cell(lines, durations[SIDE_BEFORE], durations[SIDE_AFTER], is_last);
+}
+
+static void pair_line(
+	struct lines *lines, const struct comparison *comparison, const struct compared *compared)
+{
+	enum { TOTAL, P50, P99, MOST, DURATIONS };
+	double durations[DURATIONS][SIDE_COUNT];
+	const struct summary_probe *begin = NULL, *end = NULL;
+	uint64_t counts[SIDE_COUNT] = {0};
+
+	for (int side = SIDE_COUNT - 1; side >= 0; side--) {
+		const struct probe_summary *summary = comparison->summaries[side];
+		const struct summary_pair *pair = compared->items[side];
+		struct probe_row row = {0};
+
+		if (pair) {
+			begin = summary->probes[pair->begin];
+			end = summary->probes[pair->end];
+			counts[side] = pair->count;
+			pair_row(pair, summary, &row);
+		}
+		durations[TOTAL][side] = pair && pair->count ? (double)pair->sum : NAN;
+		durations[P50][side] = probe_row_percentile(&row, 50);
+		durations[P99][side] = probe_row_percentile(&row, 99);
+		durations[MOST][side] = pair && pair->count ? (double)pair->most : NAN;
+	}
+	text_probe(&lines->grid.text, begin->provider, begin->name);
+	buffer_string(&lines->grid.text, " -> ");
+	text_probe(&lines->grid.text, end->provider, end->name);
+	lines_next(lines, false, false);
+	for (int side = 0; side < SIDE_COUNT; side++)
+		lines_number(lines, counts[side]);
+	for (size_t i = 0; i < DURATIONS; i++)
+		duration_cells(lines, durations[i], i + 1 == DURATIONS);
+}
+
+static void pairs(struct buffer *out, const struct comparison *comparison)
+{
+	size_t count = 0, shown;
+	AUTO_FREE struct compared *rows = compare_pairs(comparison, &count);
+	struct lines lines;
+
+	if (!rows || (count && !lines_begin(&lines, out))) {
+		out->no_memory = true;
+		return;
+	}
+	if (!count)
+		return;
+	shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
+	buffer_char(out, '\n');
+	lines_title(&lines, "PAIR", false, false);
+	titles(&lines, "COUNT", false, false);
+	titles(&lines, "TOTAL", true, false);
+	titles(&lines, "P50", true, false);
+	titles(&lines, "P99", true, false);
+	titles(&lines, "MAX", true, true);
+	for (size_t i = 0; i < shown; i++)
+		pair_line(&lines, comparison, &rows[i]);
+	lines_end(&lines);
+	more(out, count, shown, "pair");
+}
+
+/* ---- Values of keys -------------------------------------------------------------------- */
+
+static void value_line(struct lines *lines, const struct comparison *comparison,
+	const struct compared_top *tops, const struct compared *compared)
+{
+	const struct probe_value *value = NULL;
+	uint64_t counts[SIDE_COUNT] = {0};
+	bool known[SIDE_COUNT];
+
+	for (int side = 0; side < SIDE_COUNT; side++) {
+		const struct top_slot *slot = compared->items[side];
+
+		/* Where values were dropped, one that is not there may have been. */
+		known[side] = slot ? !slot->error : !tops->tops[side].top->approximate;
+		if (slot) {
+			counts[side] = slot->count;
+			value = &slot->value;
+		}
+	}
+	count_cells(lines, comparison, counts, known, false);
+	text_value(&lines->grid.text, value);
+	lines_next(lines, false, true);
+}
+
+static void values(struct buffer *out, const struct comparison *comparison,
+	const struct compared_top *compared)
+{
+	const struct summary_top *const tops[SIDE_COUNT] = {
+		&compared->tops[SIDE_BEFORE], &compared->tops[SIDE_AFTER]};
+	size_t count = 0, shown;
+	AUTO_FREE struct compared *rows = compare_values(comparison, tops, &count);
+	struct lines lines;
+
+	if (!rows || !lines_begin(&lines, out)) {
+		out->no_memory = true;
+		return;
+	}
+	shown = shown_of(count, summary_key_limit(comparison->summaries[SIDE_AFTER],
+					comparison->views[SIDE_AFTER]));
+	buffer_char(out, '\n');
+	text_probe(out, tops[SIDE_AFTER]->probe->provider, tops[SIDE_AFTER]->probe->name);
+	buffer_string(out, " by ");
+	key_print(out, &tops[SIDE_AFTER]->key);
+	buffer_char(out, '\n');
+	titles(&lines, "HITS", false, false);
+	titles(&lines, "RATE/s", true, false);
+	lines_title(&lines, "VALUE", false, true);
+	for (size_t i = 0; i < shown; i++)
+		value_line(&lines, comparison, compared, &rows[i]);
+	lines_end(&lines);
+	more(out, count, shown, "value");
+}
+
+static void keys(struct buffer *out, const struct comparison *comparison)
+{
+	size_t count = 0;
+	AUTO_FREE struct compared_top *rows = compare_tops(comparison, &count);
+
+	out->no_memory |= !rows;
+	for (size_t i = 0; rows && i < count; i++) {
+		if (comparison->summaries[SIDE_AFTER]->key_count || i < SUMMARY_GUESSED_TABLES)
+			values(out, comparison, &rows[i]);
+	}
+}
+
+void compare_text(struct buffer *out, const struct comparison *comparison)
+{
+	static const char *const names[SIDE_COUNT] = {"before: ", "after: "};
+
+	for (int side = 0; side < SIDE_COUNT; side++) {
+		buffer_string(out, names[side]);
+		summary_text_header(out, comparison->summaries[side], comparison->views[side]);
+	}
+	if (!comparison->summaries[SIDE_BEFORE]->hits && !comparison->summaries[SIDE_AFTER]->hits)
+		return;
+	probes(out, comparison);
+	pairs(out, comparison);
+	keys(out, comparison);
+}
