@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The cost of instrumentation for a program: `events KIND CALLS ROUNDS` prints the nanoseconds
- * per call, the median of the rounds; for `open`, per new name, out of 100.
+ * per call, the median of the rounds; per new name, out of 100, for `open` (they are opened),
+ * `group` (they are opened, and then each is used) and `use` (each is opened and used at once).
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,18 +69,22 @@ static int compare(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-static int open_names(void)
+static int open_names(bool used, bool at_once)
 {
 	uint64_t start = now_ns(CLOCK_MONOTONIC);
+	trace_event_id_t ids[NAMES];
 
 	for (int i = 0; i < NAMES; i++) {
-		trace_event_id_t id;
 		char name[32];
 
 		snprintf(name, sizeof(name), "bench.%d", i);
-		if (posix_trace_eventid_open(name, &id))
+		if (posix_trace_eventid_open(name, &ids[i]))
 			return 1;
+		if (at_once)
+			posix_trace_event(ids[i], data, sizeof(data));
 	}
+	for (int i = 0; used && i < NAMES; i++)
+		posix_trace_event(ids[i], data, sizeof(data));
 	printf("%.0f\n", (double)(now_ns(CLOCK_MONOTONIC) - start) / NAMES);
 	return 0;
 }
@@ -91,7 +97,11 @@ int main(int argc, char **argv)
 	double figures[ROUNDS_MAX];
 
 	if (!strcmp(kind, "open"))
-		return open_names();
+		return open_names(false, false);
+	if (!strcmp(kind, "group"))
+		return open_names(true, false);
+	if (!strcmp(kind, "use"))
+		return open_names(false, true);
 	if (rounds < 1 || rounds > ROUNDS_MAX || posix_trace_eventid_open("bench", &event))
 		return 1;
 	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {

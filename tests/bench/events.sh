@@ -37,4 +37,11 @@ call "posix_trace_event" event posix_trace:bench
 call "pmtracepoint" point pmtrace:point
 call "pmtraceobs" obs pmtrace:obs
 call "pmtracebegin and pmtraceend" pair 'pmtrace:*'
-row "posix_trace_eventid_open, of a new name" "$(off open 0)" "$(on open 0 'posix_trace:*')"
+# names NAME KIND
+names()
+{
+	row "$1" "$(off "$2" 0)" "$(on "$2" 0 'posix_trace:*')"
+}
+names "posix_trace_eventid_open, of a new name" open
+names "a new name, of 100 that are opened, then used" group
+names "a new name that is opened and used at once" use

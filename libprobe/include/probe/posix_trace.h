@@ -55,6 +55,10 @@ int posix_trace_eventid_open(
  * none. The tracing program decides how much of the data is kept; a record says whether that was
  * all. No effect while nothing traces, and for identifiers that were never returned.
  *
+ * The first use of a name waits for controllers that trace names as they come, until they have
+ * switched on all names that are open: some milliseconds, and at most two seconds if such
+ * a controller is stopped.
+ *
  * May be called in a signal handler.
  */
 void posix_trace_event(trace_event_id_t event_id, const void *__restrict data_ptr, size_t data_len);

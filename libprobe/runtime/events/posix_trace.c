@@ -2,9 +2,11 @@
 /*
  * An event type is a probe in an ELF file in memory (image.c), mapped into this process.
  * Controllers find it like any library in /proc/PID/maps, and read it through /proc/PID/fd. The
- * loader does not know it, so this works in static programs, too. Debuggers and controllers that
- * wait for new libraries are notified as the loader would do it: by a call of the empty function
- * that `struct r_debug` names.
+ * loader does not know it, so this works in static programs, too. Controllers that wait for new
+ * libraries are notified as the loader would do it: by a call of the empty function that `struct
+ * r_debug` names. They hold the caller there until the probes of all names that are open are on,
+ * which takes as long for a hundred names as for one. So a name is announced when it is first used,
+ * not when it is opened: programs open many names before they use one.
  *
  * A file has room for many events, so neither descriptors nor mappings limit how many there are.
  * After fork(2), parent and child have the same file, which either could change for both: each
@@ -19,6 +21,7 @@
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -42,6 +45,7 @@ static struct table table;
 static struct batch batch; /* the one that has room */
 static pid_t batch_owner;
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+static atomic_uint announced; /* events below it: controllers that wait have looked at them */
 
 __extension__ unsigned short posix_trace_posix_trace_unnamed_userevent_semaphore
 	__attribute__((section(".probes"), visibility("hidden")));
@@ -79,21 +83,46 @@ static int make_probe(const char *name, struct batch_probe *ret)
 	return 0;
 }
 
-/* A controller that follows libraries holds this thread here until it has looked. */
-static void announce(void)
+/*
+ * A controller that follows libraries holds this thread here until it has looked. It does not while
+ * another thread is changing the loader's list: false, the caller has to come again.
+ */
+static bool call_controllers(void)
 {
 	void (*tell)(void);
 
 	if (!&_r_debug || !_r_debug.r_brk)
-		return;
+		return true;
 	memcpy(&tell, &_r_debug.r_brk, sizeof(tell));
 	tell();
+	return *(volatile __typeof__(_r_debug.r_state) *)&_r_debug.r_state == RT_CONSISTENT;
+}
+
+/* Announces all names that are open. Takes no lock: a signal handler may be the first user. */
+static void announce(void)
+{
+	uint32_t count = atomic_load_explicit(&table.count, memory_order_acquire);
+	uint32_t before = atomic_load_explicit(&announced, memory_order_relaxed);
+
+	if (before >= count || !call_controllers())
+		return;
+	/* Pairs with the load in posix_trace_event(). */
+	while (before < count && !atomic_compare_exchange_weak_explicit(&announced, &before, count,
+					 memory_order_release, memory_order_relaxed))
+		;
 }
 
 /* A forked child can open events, whatever other threads were doing. */
 static void lock(void)
 {
 	pthread_mutex_lock(&opening);
+}
+
+/* Controllers probe names in the parent, and the child inherits them. */
+static void before_fork(void)
+{
+	lock();
+	announce();
 }
 
 static void unlock(void)
@@ -110,7 +139,7 @@ static void after_fork(void)
 
 __attribute__((constructor)) static void watch_forks(void)
 {
-	pthread_atfork(lock, after_fork, after_fork);
+	pthread_atfork(before_fork, after_fork, after_fork);
 }
 
 /* ---- The interface ------------------------------------------------------------------ */
@@ -132,7 +161,6 @@ static int find_or_make(const char *name, trace_event_id_t *ret)
 		if (err)
 			return err;
 		number = table_add(&table);
-		announce();
 	}
 	*ret = FIRST_EVENT + number;
 	return 0;
@@ -158,16 +186,24 @@ int posix_trace_eventid_open(const char *restrict event_name, trace_event_id_t *
 	return err;
 }
 
+static void pass(uint32_t number, const void *data, size_t length)
+{
+	const struct batch_probe *probe = &table_at(&table, number)->probe;
+
+	if (__builtin_expect(*probe->semaphore != 0, 0))
+		probe->site(data, length);
+}
+
 void posix_trace_event(trace_event_id_t event_id, const void *restrict data_ptr, size_t data_len)
 {
 	uint32_t number = event_id - FIRST_EVENT;
 
-	/* Pairs with the store in table_add(). */
-	if (number < atomic_load_explicit(&table.count, memory_order_acquire)) {
-		const struct batch_probe *probe = &table_at(&table, number)->probe;
-
-		if (__builtin_expect(*probe->semaphore != 0, 0))
-			probe->site(data_ptr, data_len);
+	/* These pair with the stores in announce() and table_add(). */
+	if (__builtin_expect(number < atomic_load_explicit(&announced, memory_order_acquire), 1)) {
+		pass(number, data_ptr, data_len);
+	} else if (number < atomic_load_explicit(&table.count, memory_order_acquire)) {
+		announce();
+		pass(number, data_ptr, data_len);
 	} else if (event_id == POSIX_TRACE_UNNAMED_USEREVENT &&
 		   __builtin_expect(posix_trace_posix_trace_unnamed_userevent_semaphore, 0)) {
 		STAP_PROBE2(posix_trace, posix_trace_unnamed_userevent, data_ptr, data_len);

@@ -98,7 +98,7 @@ fi
 
 # ---- Made while they are traced ------------------------------------------------------------
 
-# The first use is seen, because a thread that opens a name waits until it is probed.
+# The first use is seen, because the first thread that uses a name waits until it is probed.
 trace_start late --json --follow -p "$target_pid" 'posix_trace:new.*(str(arg0))'
 for ((i = 0; i < 100; i++)); do
 	grep -q tracing "$SCRATCH/late.err" && break
@@ -112,6 +112,24 @@ trace_stop late
 same "hits of names that came later" \
 	"$(jq -r 'select(.args) | .name + " " + .args[0]' "$SCRATCH/late.out" | sort | uniq -c | xargs)" \
 	"$(for ((i = 0; i < 10; i++)); do echo "3 new.late$i late$i"; done | xargs)"
+same_state "$target_pid"
+
+# It waits for all names that are open, so a hundred take as long as one. A signal handler may be
+# the first user.
+trace_start group --json -c --follow -p "$target_pid" 'posix_trace:many.*' 'posix_trace:handler.*'
+for ((i = 0; i < 100; i++)); do
+	grep -q tracing "$SCRATCH/group.err" && break
+	sleep 0.05
+done
+ask "many 100 group"
+[ "${answer#waited }" -lt 20 ] || fail "100 names, opened and then used: $answer"
+ask "handler 3 late"
+same "a name that a signal handler uses first" "$answer" "passed 3"
+trace_stop group
+same "hits of a hundred names" \
+	"$(jq -s '[.[] | select((.name // "" | startswith("many")) and .hits == 1)] | length' "$SCRATCH/group.out")" 100
+same "hits in the handler" \
+	"$(jq 'select(.name == "handler.late") | .hits' "$SCRATCH/group.out")" 3
 same_state "$target_pid"
 
 # ---- Children ---------------------------------------------------------------------------------
@@ -135,6 +153,23 @@ trace_stop child
 same "hits of the child's own event" "$(hits child of.the.child "$child")" 6
 ask back
 same "the child's status" "$answer" "status 0"
+same_state "$target_pid"
+
+# The child may be the first user of a name that its parent has opened.
+trace_start heirs --json --follow -p "$target_pid" 'posix_trace:heir*'
+for ((i = 0; i < 100; i++)); do
+	grep -q tracing "$SCRATCH/heirs.err" && break
+	sleep 0.05
+done
+ask "open heirloom"
+ask fork
+child=${answer#child }
+ask "pass 4 child"
+ask back
+ask "pass 2 parent"
+trace_stop heirs
+same "hits of a name that the child uses first" "$(hits heirs heirloom "$child")" 4
+same "and then the parent" "$(hits heirs heirloom "$target_pid")" 2
 same_state "$target_pid"
 
 # ---- Without the descriptors ---------------------------------------------------------------------

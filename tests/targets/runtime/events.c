@@ -8,12 +8,17 @@
  *	bytes N LENGTH	the last event, N times, with LENGTH bytes 0, 1, 2 ...	"passed N"
  *	storm T N	T threads pass it N times each	"passed T*N"
  *	new N TEXT	opens the event new.TEXT and passes it N times	"passed N"
+ *	many N TEXT	opens the events many.TEXT0 to N-1, then passes each once	"waited W",
+ *			how often the thread has slept meanwhile
+ *	handler N TEXT	opens handler.TEXT, and passes it N times in a signal handler	"passed N"
  *	fork		a child takes the following commands	"child PID"
  *	back		the child ends; the parent continues	"status STATUS"
  *	shut		closes all descriptors above 2	"shut"
  */
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "probe/posix_trace.h"
@@ -66,6 +71,51 @@ static void storm(int threads, int count)
 	printf("passed %d\n", threads * count);
 }
 
+static long sleeps(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return usage.ru_nvcsw;
+}
+
+static void many(int count, const char *text)
+{
+	trace_event_id_t first = 0;
+	long before = sleeps();
+	char name[128];
+
+	for (int i = 0; i < count; i++) {
+		snprintf(name, sizeof(name), "many.%s%d", text, i);
+		if (open_event(name))
+			return;
+		if (i == 0)
+			first = event;
+	}
+	/* Identifiers of names that one thread opens follow each other. */
+	for (trace_event_id_t id = first; id <= event; id++)
+		posix_trace_event(id, text, strlen(text));
+	printf("waited %ld\n", sleeps() - before);
+}
+
+static volatile sig_atomic_t handler_count;
+
+static void on_signal(int signal)
+{
+	(void)signal;
+	for (int i = 0; i < handler_count; i++)
+		posix_trace_event(event, "handler", 7);
+}
+
+static void in_handler(int count)
+{
+	handler_count = count;
+	signal(SIGUSR1, on_signal);
+	raise(SIGUSR1);
+	signal(SIGUSR1, SIG_DFL);
+	printf("passed %d\n", count);
+}
+
 static void obey(char *line)
 {
 	char *word = strsep(&line, " "), *rest = line ? line : "";
@@ -88,6 +138,12 @@ static void obey(char *line)
 		snprintf(name, sizeof(name), "new.%s", text);
 		if (!open_event(name))
 			pass(event, count, text, strlen(text));
+	} else if (!strcmp(word, "many")) {
+		many(count, text);
+	} else if (!strcmp(word, "handler")) {
+		snprintf(name, sizeof(name), "handler.%s", text);
+		if (!open_event(name))
+			in_handler(count);
 	} else if (!strcmp(word, "shut")) {
 		closefrom(3);
 		puts("shut");
