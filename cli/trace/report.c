@@ -336,6 +336,16 @@ bool trace_has_output(const struct trace *trace, enum probe_tracer_output output
 
 /* ---- The summary ------------------------------------------------------------ */
 
+/* Of a probe's hits, the lost are a part; not of its spans, which are those that were printed. */
+static void print_count(const struct row *row)
+{
+	bool spans = row->role == PROBE_ROLE_END;
+	uint64_t count = spans ? row->hits - row->lost : row->hits;
+
+	fprintf(stderr, ": %" PRIu64 " %s%s, %" PRIu64 " lost", count, spans ? "span" : "hit",
+		count == 1 ? "" : "s", row->lost);
+}
+
 /* ": 3 hits, 0 lost (1 of 2 sites refused)"; of what is not counted at all, only that. */
 static void print_figures(const struct row *row)
 {
@@ -349,9 +359,7 @@ static void print_figures(const struct row *row)
 	if (row->role == PROBE_ROLE_BEGIN)
 		fprintf(stderr, ": %" PRIu64 " begin%s lost", row->lost, row->lost == 1 ? "" : "s");
 	else
-		fprintf(stderr, ": %" PRIu64 " %s%s, %" PRIu64 " lost", row->hits,
-			row->role == PROBE_ROLE_END ? "span" : "hit", row->hits == 1 ? "" : "s",
-			row->lost);
+		print_count(row);
 	if (row->role == PROBE_ROLE_END)
 		fprintf(stderr, ", %" PRIu64 " in flight, %" PRIu64 " end%s without a begin",
 			row->in_flight, row->unmatched, row->unmatched == 1 ? "" : "s");

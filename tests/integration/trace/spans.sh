@@ -209,6 +209,8 @@ kept=$(jq -c 'select(.begin)' "$SCRATCH/full.out" | wc -l)
 lost=$(jq -s 'map(.lost // 0) | add' "$SCRATCH/full.out")
 [ "$lost" -gt 0 ] || fail "nothing was lost in a ring of 128 KiB"
 same "kept and lost" "$((kept + lost))" "$(jq .steps <<<"$said")"
+same "the lost are no spans" "$(summary full pairs:step__done)" \
+	"$kept spans, $lost lost, 0 in flight, 0 ends without a begin"
 tell bye
 end_target
 
