@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "cli/child.h"
 #include "cli/cli.h"
+#include "libprobe/base/error.h"
+
+enum { ENDING_LOOKS = 1000, LOOK_NS = 1000000 };
 
 struct probe_error *child_start(char *const argv[], struct probe_target **ret, int *status_ret)
 {
@@ -40,6 +45,34 @@ int child_spawn_status(const struct probe_error *error)
 	default:
 		return STATUS_FAILED;
 	}
+}
+
+/* The signal that has killed it, or 0. What is gone already may take a moment to be a zombie. */
+static int killed_by(const struct probe_target *target, bool gone)
+{
+	struct probe_fate fate;
+
+	probe_target_fate(target, -1, &fate);
+	for (int i = 0; i < ENDING_LOOKS && gone && !fate.signal; i++) {
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+		probe_target_fate(target, -1, &fate);
+	}
+	return fate.signal;
+}
+
+struct probe_error *child_error(
+	struct probe_error *error, const struct probe_target *target, int *status_ret)
+{
+	int signal = error ? killed_by(target, error->code == PROBE_ERROR_NOT_FOUND) : 0;
+
+	if (!signal)
+		return error;
+	probe_error_free(error);
+	error = error_numbered(PROBE_ERROR_ENDED, signal,
+		"process %d was killed by SIG%s before its probes were on",
+		(int)probe_target_pid(target), sigabbrev_np(signal));
+	*status_ret = child_spawn_status(error);
+	return error;
 }
 
 bool child_ended(pid_t pid, int *ret)

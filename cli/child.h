@@ -21,6 +21,13 @@ PROBE_MUST_CHECK struct probe_error *child_start(
 /* Our exit status if the program could not be started. */
 int child_spawn_status(const struct probe_error *error);
 
+/*
+ * What failed with a program that is held: if it has been killed meanwhile, this is the error, and
+ * *status_ret is set as for a program that was killed later.
+ */
+PROBE_MUST_CHECK struct probe_error *child_error(
+	struct probe_error *error, const struct probe_target *target, int *status_ret);
+
 /* Has the program ended? Its exit status, as a shell would show it, goes to *ret then. */
 bool child_ended(pid_t pid, int *ret);
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/timer.h"
 #include "cli/print/print.h"
@@ -142,8 +143,12 @@ static void close_program(struct run *run, size_t i)
 	memmove(program, program + 1, (--run->count - i) * sizeof(*program));
 }
 
-/* Adds a program, held or not, and releases it. */
-static struct probe_error *add(struct run *run, struct probe_target *target, bool held)
+/*
+ * Adds a program, held or not, and releases it. For the one that we have started, *status_ret is
+ * set if it is killed meanwhile; NULL for others.
+ */
+static struct probe_error *add(
+	struct run *run, struct probe_target *target, bool held, int *status_ret)
 {
 	struct run_program *program;
 	struct probe_error *error;
@@ -161,6 +166,8 @@ static struct probe_error *add(struct run *run, struct probe_target *target, boo
 		probe_error_free(probe_watch_add(run->watch, target));
 	if (!error && held)
 		error = probe_target_release(target);
+	if (error && status_ret)
+		error = child_error(error, target, status_ret);
 	if (error)
 		close_program(run, run->count - 1);
 	return error;
@@ -169,7 +176,7 @@ static struct probe_error *add(struct run *run, struct probe_target *target, boo
 /* A program that is started later does not make the run fail. */
 static void add_later(struct run *run, struct probe_target *target, bool held)
 {
-	struct probe_error *error = add(run, target, held);
+	struct probe_error *error = add(run, target, held, NULL);
 
 	if (error && error->code != PROBE_ERROR_NOT_FOUND)
 		report_warning(
@@ -287,7 +294,7 @@ static void wait_for_events(struct run *run)
 	probe_error_free(loop_sleep(loop));
 }
 
-struct probe_error *run_start(struct run *run, struct probe_target *target)
+struct probe_error *run_start(struct run *run, struct probe_target *target, int *status_ret)
 {
 	pid_t pid = probe_target_pid(target);
 	struct probe_target *alive = NULL;
@@ -300,7 +307,7 @@ struct probe_error *run_start(struct run *run, struct probe_target *target)
 	if (error)
 		probe_target_close(target);
 	else
-		error = add(run, target, true);
+		error = add(run, target, true, status_ret);
 	if (error) {
 		probe_watch_free(run->watch);
 		free(run->programs);

@@ -30,8 +30,9 @@ struct run {
  * Enables the probes of a held program, which the run then owns, and releases it; then those of the
  * libraries that it opens and the programs that it starts or executes, until it has ended. The
  * caller waits for it (loop_wait_child()) and closes the loop. After an error it has not been
- * released, and is killed.
+ * released, and is killed; *status_ret is set if something else had killed it (child_error()).
  */
-PROBE_MUST_CHECK struct probe_error *run_start(struct run *run, struct probe_target *target);
+PROBE_MUST_CHECK struct probe_error *run_start(
+	struct run *run, struct probe_target *target, int *status_ret);
 
 #endif

@@ -25,7 +25,7 @@ static struct probe_error *run_program(const struct run_options *options, int *s
 
 	if (error)
 		return error;
-	error = run_start(&run, target);
+	error = run_start(&run, target, status_ret);
 	if (!error)
 		*status_ret = loop_wait_child(&run.loop);
 	if (!error && run.failed)

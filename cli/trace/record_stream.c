@@ -286,6 +286,8 @@ struct probe_error *record_stream(struct trace_options *options, int *status_ret
 		error = loop_open(&r.loop, asking);
 	if (!error)
 		error = start(&r);
+	if (error && r.loop.child)
+		error = child_error(error, r.target, status_ret);
 	if (!error) {
 		run(&r);
 		finish(&r);

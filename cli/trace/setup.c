@@ -411,7 +411,8 @@ static void trace_deinit(struct trace *trace, const struct trace_options *option
 		close(trace->output_fd);
 }
 
-static struct probe_error *trace_start(struct trace *trace, const struct trace_options *options)
+static struct probe_error *trace_start(
+	struct trace *trace, const struct trace_options *options, int *status_ret)
 {
 	struct probe_error *error = open_loop(trace);
 
@@ -419,6 +420,8 @@ static struct probe_error *trace_start(struct trace *trace, const struct trace_o
 		error = start_sessions(trace, options);
 	if (!error && trace->loop.child)
 		error = probe_target_release(trace->targets[0].target);
+	if (error && trace->loop.child)
+		error = child_error(error, trace->targets[0].target, status_ret);
 	if (error)
 		trace_stop(trace);
 	return error;
@@ -458,7 +461,7 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 	if (!error && options->common.program)
 		error = start_program(&trace, options, status_ret);
 	if (!error)
-		error = trace_start(&trace, options);
+		error = trace_start(&trace, options, status_ret);
 	if (!error) {
 		begin_output(&trace);
 		trace_run(&trace);

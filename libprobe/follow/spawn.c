@@ -72,6 +72,8 @@ static struct probe_error *start_child(
 	char *const argv[], int go[2], int failed[2], struct probe_target *target)
 {
 	struct passage passage = {0};
+	siginfo_t info = {0};
+	int err;
 
 	target->pid = fork();
 	if (target->pid < 0)
@@ -84,8 +86,14 @@ static struct probe_error *start_child(
 	close(failed[1]);
 	failed[1] = -1;
 	passage_begin(&passage, target->pid, target->pid, true);
-	if (passage.state == PASSAGE_OVER)
-		return probe_error_system(errno, "cannot trace the program");
+	if (passage.state == PASSAGE_OVER) {
+		err = errno;
+		/* It has done nothing yet: whoever has ended it was someone else. */
+		if (waitid(P_PID, (id_t)target->pid, &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+			info.si_pid)
+			return ended(argv[0], &info);
+		return probe_error_system(err, "cannot trace the program");
+	}
 	if (write(go[1], "", 1) != 1)
 		return probe_error_system(errno, "cannot start the program");
 	return run_to_hold(target, &passage, argv[0], failed[0]);

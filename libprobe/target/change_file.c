@@ -252,7 +252,8 @@ static bool is_mapping_of(const struct mapping *m, const struct stat *file, uint
 	       (shared_is_code(m) || shared_is_data(m));
 }
 
-/* Finds out the result of the last call that maps, if it was not seen. */
+/* Finds out the result of the last call that maps, if it was not seen. What has ended has no maps.
+ */
 static struct probe_error *settle(struct memory_file *file)
 {
 	struct control_call *map = &file->calls[file->count - 2];
@@ -263,6 +264,8 @@ static struct probe_error *settle(struct memory_file *file)
 	if (!map->is_unseen)
 		return NULL;
 	error = maps_read(file->pid, &maps);
+	if (!error && !maps.count)
+		error = probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", file->pid);
 	fstat(file->ours, &st);
 	map->result = map->wanted && maps_find(&maps, map->wanted) ? -EEXIST : -ENOMEM;
 	for (size_t i = 0; i < maps.count; i++)
