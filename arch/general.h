@@ -15,4 +15,7 @@
 #define GENERAL_ONLY
 #endif
 
+/* The same for a function that becomes a part of its callers, whatever the compiler's options. */
+#define GENERAL_INLINE GENERAL_ONLY static inline __attribute__((always_inline))
+
 #endif

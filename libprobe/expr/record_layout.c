@@ -416,39 +416,6 @@ bool record_layout_is_plain(const struct record_layout *layout)
 	return true;
 }
 
-/* Stubs extend whole numbers to 64 bits, except those of vector registers; one not read is 0. */
-GENERAL_ONLY void record_layout_read_plain(const struct record_layout *layout,
-	const uint64_t *frame, struct probe_value values[ARCH_ARGS_MAX])
-{
-	const uint64_t *pointers = frame + layout->recorded + 1;
-	uint64_t readable = frame[layout->recorded];
-	size_t count = layout->arg_count;
-
-	for (size_t i = 0; i < count; i++) {
-		const struct record_layout_arg *arg = &layout->args[i];
-		struct probe_value *ret = &values[i];
-
-		ret->truncated = false;
-		if (arg->string < 0) {
-			ret->kind = arg->is_signed ? PROBE_VALUE_SIGNED : PROBE_VALUE_UNSIGNED;
-			if (!(readable >> arg->value & 1))
-				ret->kind = PROBE_VALUE_NULL;
-			ret->u = frame[arg->value];
-			ret->bytes = NULL;
-			ret->length = 0;
-		} else {
-			uint64_t word = frame[arg->string];
-
-			ret->kind = word >> RING_STRING_NULL_BIT & 1 ? PROBE_VALUE_NULL
-								     : PROBE_VALUE_STRING;
-			ret->truncated = word >> RING_STRING_TRUNCATED_BIT & 1;
-			ret->u = 0;
-			ret->bytes = (const char *)(uintptr_t)pointers[arg->string];
-			ret->length = (uint32_t)word;
-		}
-	}
-}
-
 size_t record_layout_read(const struct record_layout *layout, const uint8_t *record, size_t size,
 	struct probe_value values[ARCH_ARGS_MAX])
 {

@@ -4,6 +4,7 @@
 #define LIBPROBE_EXPR_RECORD_LAYOUT_H
 
 #include "arch/arch.h"
+#include "arch/general.h"
 #include "arch/layout.h"
 #include "libprobe/modules/modules.h"
 #include "libprobe/names/pattern.h"
@@ -109,11 +110,49 @@ void record_layout_read_frame(const struct record_layout *layout, const uint64_t
 
 /*
  * Whether all arguments are whole numbers, or strings that end with a NUL. Then
- * record_layout_read_plain() does the same, and is GENERAL_ONLY (arch/general.h).
+ * record_layout_read_plain() does the same, with general registers only (arch/general.h).
  */
 bool record_layout_is_plain(const struct record_layout *layout);
-void record_layout_read_plain(const struct record_layout *layout, const uint64_t *frame,
-	struct probe_value values[ARCH_ARGS_MAX]);
+
+/* Stubs extend whole numbers to 64 bits; one that could not be read is 0. */
+GENERAL_INLINE void record_layout_read_number(const struct record_layout_arg *arg, uint64_t word,
+	bool is_readable, struct probe_value *ret)
+{
+	ret->kind = arg->is_signed ? PROBE_VALUE_SIGNED : PROBE_VALUE_UNSIGNED;
+	if (!is_readable)
+		ret->kind = PROBE_VALUE_NULL;
+	ret->truncated = false;
+	ret->u = word;
+	ret->bytes = NULL;
+	ret->length = 0;
+}
+
+GENERAL_INLINE void record_layout_read_text(
+	uint64_t word, uint64_t pointer, struct probe_value *ret)
+{
+	bool is_null = word >> RING_STRING_NULL_BIT & 1;
+
+	ret->kind = is_null ? PROBE_VALUE_NULL : PROBE_VALUE_STRING;
+	ret->truncated = word >> RING_STRING_TRUNCATED_BIT & 1;
+	ret->u = 0;
+	ret->bytes = (const char *)(uintptr_t)pointer;
+	ret->length = (uint32_t)word;
+}
+
+GENERAL_INLINE void record_layout_read_plain(const struct record_layout *layout,
+	const uint64_t *frame, struct probe_value values[ARCH_ARGS_MAX])
+{
+	size_t words = layout->recorded + 1u; /* the last one says which could be read */
+	const struct record_layout_arg *arg = layout->args, *end = arg + layout->arg_count;
+
+	for (; arg < end; arg++, values++)
+		if (arg->string < 0)
+			record_layout_read_number(
+				arg, frame[arg->value], frame[words - 1] >> arg->value & 1, values);
+		else
+			record_layout_read_text(
+				frame[arg->string], frame[words + arg->string], values);
+}
 
 /* The stack in a record that record_layout_read() accepted; false if there is none. */
 bool record_layout_read_stack(

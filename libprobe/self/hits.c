@@ -12,15 +12,15 @@
 #include "libprobe/self/helper.h"
 #include "libprobe/self/hook.h"
 
-#define INLINED GENERAL_ONLY __attribute__((always_inline))
-
 struct hit {
 	const struct hook_site *site;
 	const uint64_t *frame;
 	struct running running;
-	/* The next function, unless `block` is NULL. */
+	/* For the notes of its calls; NULL: they are counted. It stays the same in functions. */
+	_Atomic(const void *) *place;
+	/* The first function for which more state must be saved. */
 	struct function_block *block;
-	size_t index;
+	struct function *next;
 	struct probe_self_hit passed;
 	struct probe_value values[ARCH_ARGS_MAX];
 };
@@ -36,50 +36,70 @@ static void learn_thread(void *unused)
 	callers_claim();
 }
 
-/* `call` was not NULL a moment ago. */
-INLINED static inline void call_one(struct hit *hit, struct function *f)
+/*
+ * Calls it, if it is still connected. False if more state must be saved for it first. That is asked
+ * once the call is noted: until then, its place may be given to another function.
+ */
+GENERAL_INLINE bool call_noted(struct hit *hit, struct function *f, bool is_saved)
 {
-	_Atomic(const void *) *place = callers_place(hit->running.depth);
-	function_call *call;
+	function_call *call = atomic_load(&f->call);
 
-	if (place)
-		callers_enter(place, f);
-	else
-		atomic_fetch_add(&f->in, 1);
-	call = atomic_load(&f->call);
-	if (call) {
-		hit->running.counted = place ? NULL : f;
-		call(&hit->passed, f->data);
-		hit->running.counted = NULL;
-	}
-	if (place)
-		callers_leave(place);
-	else
-		atomic_fetch_add(&f->out, 1);
+	if (!call)
+		return true;
+	if (!is_saved && !f->is_general)
+		return false;
+	call(&hit->passed, f->data);
+	return true;
+}
+
+/* The same for a thread without a place for a note. */
+GENERAL_INLINE bool call_counted(struct hit *hit, struct function *f, bool is_saved)
+{
+	bool is_done;
+
+	atomic_fetch_add(&f->in, 1);
+	hit->running.counted = f;
+	is_done = call_noted(hit, f, is_saved);
+	hit->running.counted = NULL;
+	atomic_fetch_add(&f->out, 1);
+	return is_done;
+}
+
+GENERAL_INLINE bool call_one(struct hit *hit, struct function *f, bool is_saved)
+{
+	bool is_done;
+
+	if (!hit->place)
+		return call_counted(hit, f, is_saved);
+	callers_enter(hit->place, f);
+	is_done = call_noted(hit, f, is_saved);
+	callers_leave(hit->place);
+	return is_done;
 }
 
 /*
- * Calls the functions from hit->block and hit->index on, until one needs more state to be saved
- * than is saved.
+ * Calls the functions from f on, which is in the block. False if one needs more state to be saved
+ * than is saved: hit->block and hit->next lead to it.
  */
-INLINED static inline void call_from(struct hit *hit, bool is_saved)
+GENERAL_INLINE bool call_from(
+	struct hit *hit, struct function_block *block, struct function *f, bool is_saved)
 {
-	struct function_block *block = hit->block;
+	while (true) {
+		uint32_t used = atomic_load_explicit(&block->used, memory_order_relaxed);
 
-	for (size_t i = hit->index; block; block = atomic_load(&block->next), i = 0)
-		for (; i < atomic_load_explicit(&block->used, memory_order_relaxed); i++) {
-			struct function *f = &block->items[i];
-
-			if (!atomic_load_explicit(&f->call, memory_order_relaxed))
+		for (const struct function *end = block->items + used; f < end; f++) {
+			if (!atomic_load_explicit(&f->call, memory_order_relaxed) ||
+				call_one(hit, f, is_saved))
 				continue;
-			if (!is_saved && !(f->is_general && hit->site->is_plain)) {
-				hit->block = block;
-				hit->index = i;
-				return;
-			}
-			call_one(hit, f);
+			hit->block = block;
+			hit->next = f;
+			return false;
 		}
-	hit->block = NULL;
+		block = atomic_load(&block->next);
+		if (!block)
+			return true;
+		f = block->items;
+	}
 }
 
 GENERAL_ONLY static void call_saved(void *data)
@@ -88,10 +108,10 @@ GENERAL_ONLY static void call_saved(void *data)
 
 	if (!hit->site->is_plain)
 		record_layout_read_frame(&hit->site->layout, hit->frame, hit->values);
-	call_from(hit, true);
+	(void)call_from(hit, hit->block, hit->next, true);
 }
 
-INLINED static inline void prepare(struct hit *hit)
+GENERAL_INLINE void prepare(struct hit *hit)
 {
 	const struct hook_site *site = hit->site;
 
@@ -99,6 +119,7 @@ INLINED static inline void prepare(struct hit *hit)
 	hit->running.hook = site->hook;
 	hit->running.counted = NULL;
 	hit->running.depth = hit->running.outer ? hit->running.outer->depth + 1 : 0;
+	hit->place = callers_place(hit->running.depth);
 	hit->passed.provider = site->provider;
 	hit->passed.name = site->name;
 	hit->passed.path = site->path;
@@ -106,12 +127,23 @@ INLINED static inline void prepare(struct hit *hit)
 	hit->passed.args = hit->values;
 	hit->passed.arg_count = site->layout.arg_count;
 	hit->passed.depth = hit->running.depth;
-	if (site->is_plain)
-		record_layout_read_plain(&site->layout, hit->frame, hit->values);
+}
+
+/* True if all functions were called. */
+GENERAL_INLINE bool call_plain(struct hit *hit, struct function_block *first)
+{
+	if (!hit->site->is_plain) {
+		hit->block = first;
+		hit->next = first->items;
+		return false;
+	}
+	record_layout_read_plain(&hit->site->layout, hit->frame, hit->values);
+	return call_from(hit, first, first->items, false);
 }
 
 GENERAL_ONLY void enter_called(const uint64_t *frame, uint64_t site)
 {
+	struct function_block *block;
 	struct hit hit;
 	int saved_errno;
 
@@ -124,12 +156,11 @@ GENERAL_ONLY void enter_called(const uint64_t *frame, uint64_t site)
 	hit.site = (const struct hook_site *)(uintptr_t)site;
 	hit.frame = frame;
 	prepare(&hit);
-	hit.block = atomic_load(&hit.site->hook->functions.first);
-	hit.index = 0;
 	functions_running = &hit.running;
-	call_from(&hit, false);
-	if (hit.block)
+	block = atomic_load(&hit.site->hook->functions.first);
+	if (block && !call_plain(&hit, block))
 		enter_saving(call_saved, &hit);
 	functions_running = hit.running.outer;
-	*errno_at = saved_errno;
+	if (*errno_at != saved_errno)
+		*errno_at = saved_errno;
 }

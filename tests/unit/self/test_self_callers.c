@@ -19,6 +19,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 
+#include "arch/general.h"
 #include "libprobe/self/callers.h"
 #include "libprobe/self/enter.h"
 #include "libprobe/self/hook.h"
@@ -143,6 +144,80 @@ static void test_deep(void **state)
 	(void)state;
 	with_threads(deep_cycles);
 }
+
+#if defined(__x86_64__)
+
+/*
+ * A hit that stops at each of its instructions in turn, while it has no note: then another function
+ * takes the place of the one that it is about to call, as a second thread could do it.
+ */
+static struct life turns[2] = {{.alive = 1}, {.alive = 1}};
+static struct function *turn;
+static volatile long steps, stop_at;
+static volatile bool took_turn;
+
+/* It changes a vector register, which must be saved before it is called. */
+static void change_vector(const struct probe_self_hit *hit, void *data)
+{
+	__asm__ volatile("pxor %%xmm9,%%xmm9" : : : "xmm9");
+	check_life(hit, data);
+}
+
+static void on_step(int signal)
+{
+	(void)signal;
+	if (steps++ != stop_at || callers_own->in[0])
+		return;
+	self_ok(function_stop(turn));
+	functions_remove(&hook.functions, turn);
+	assert_ptr_equal(functions_add(&hook.functions, change_vector, &turns[1], false), turn);
+	took_turn = true;
+}
+
+/* Without what sanitizers add, nothing but functions uses a vector register here. */
+GENERAL_ONLY static uint64_t pass_in_steps(uint64_t word)
+{
+	static const uint64_t frame[1];
+
+	__asm__ volatile("movq %0,%%xmm9\n\tlea -128(%%rsp),%%rsp\n\tpushf\n\t"
+			 "orl $0x100,(%%rsp)\n\tpopf\n\tlea 128(%%rsp),%%rsp"
+			 :
+			 : "r"(word)
+			 : "cc");
+	enter_called(frame, (uintptr_t)&site);
+	__asm__ volatile("lea -128(%%rsp),%%rsp\n\tpushf\n\tandl $~0x100,(%%rsp)\n\tpopf\n\t"
+			 "lea 128(%%rsp),%%rsp\n\tmovq %%xmm9,%0"
+			 : "=r"(word)
+			 :
+			 : "cc");
+	return word;
+}
+
+static void test_turns(void **state)
+{
+	const uint64_t word = UINT64_C(0x0123456789abcdef);
+	long taken = 0;
+
+	(void)state;
+	self_ok(enter_init(true));
+	pass(); /* claims a record */
+	assert_true(signal(SIGTRAP, on_step) != SIG_ERR);
+	for (stop_at = 0; steps >= stop_at || !stop_at; stop_at++) {
+		turn = functions_add(&hook.functions, check_life, &turns[0], true);
+		assert_non_null(turn);
+		steps = 0;
+		took_turn = false;
+		assert_int_equal(pass_in_steps(word), word);
+		taken += took_turn;
+		self_ok(function_stop(turn));
+		functions_remove(&hook.functions, turn);
+	}
+	signal(SIGTRAP, SIG_DFL);
+	assert_true(taken > 10 && turns[0].calls > 0 && turns[1].calls > 0);
+	functions_deinit(&hook.functions);
+}
+
+#endif
 
 static void *pass_once(void *unused)
 {
@@ -446,6 +521,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_storm),
 		cmocka_unit_test(test_deep),
+#if defined(__x86_64__)
+		cmocka_unit_test(test_turns),
+#endif
 		cmocka_unit_test(test_short_lived),
 		cmocka_unit_test(test_records_are_reused),
 		cmocka_unit_test(test_signals),
