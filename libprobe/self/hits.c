@@ -141,7 +141,8 @@ GENERAL_INLINE bool call_plain(struct hit *hit, struct function_block *first)
 	return call_from(hit, first, first->items, false);
 }
 
-GENERAL_ONLY void enter_called(const uint64_t *frame, uint64_t site)
+/* Of arrays it writes only hit.values, with one of them for each argument in the layout. */
+GENERAL_ONLY UNGUARDED void enter_called(const uint64_t *frame, uint64_t site)
 {
 	struct function_block *block;
 	struct hit hit;
