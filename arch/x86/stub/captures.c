@@ -12,6 +12,11 @@
  *
  * The page of the site's stack pointer needs no check. Neither do addresses within two pages
  * above it whose base is %rbp: with a frame pointer, that is the frame.
+ *
+ * Halves. A value of 16 bytes (__int128) may be in two registers, but the note names only the one
+ * with its lower half. gcc and clang pair registers differently, so nobody can say which holds the
+ * other half; and gcc writes only the lower half of a constant. What is captured is that half, as
+ * bytes that are cut.
  */
 #include "arch/arch.h"
 #include "arch/layout.h"
@@ -19,7 +24,7 @@
 #include "arch/x86/stub/stub.h"
 #include "arch/x86/stub/plan.h"
 
-enum { STACK_NEAR = 2 * PAGE_BYTES, SYS_RT_SIGPROCMASK = 14, MINUS_EINVAL = -22 };
+enum { STACK_NEAR = 2 * PAGE_BYTES, HALF_BYTES = 8, SYS_RT_SIGPROCMASK = 14, MINUS_EINVAL = -22 };
 
 /* ---- What can be captured, and how -------------------------------------------- */
 
@@ -28,13 +33,22 @@ static bool is_scalar_size(uint32_t size)
 	return size == 1 || size == 2 || size == 4 || size == 8;
 }
 
+/* Does the operand have only the lower half of the value? */
+static bool is_half(const struct arch_arg *arg)
+{
+	return arg->size == 2 * HALF_BYTES &&
+	       (arg->kind == ARCH_ARG_IMMEDIATE ||
+		       (arg->kind == ARCH_ARG_REGISTER && arg->width == HALF_BYTES));
+}
+
 bool x86_64_capturable(const struct arch_arg *arg)
 {
 	switch (arg->kind) {
 	case ARCH_ARG_IMMEDIATE:
-		return !arg->symbol && is_scalar_size(arg->size);
+		return !arg->symbol && (is_scalar_size(arg->size) || is_half(arg));
 	case ARCH_ARG_REGISTER:
-		return arg->base >= 0 && arg->base < 16 && is_scalar_size(arg->size);
+		return arg->base >= 0 && arg->base < 16 &&
+		       (is_scalar_size(arg->size) || is_half(arg));
 	case ARCH_ARG_FP_REGISTER: /* more than 16 of them need AVX-512 */
 		return arg->base >= 0 && arg->base < 16 &&
 		       (arg->size == 4 || arg->size == 8 || arg->size == XMM_BYTES);
@@ -51,9 +65,7 @@ bool capture_is_variable(const struct arch_capture *c)
 {
 	if (c->is_string || c->has_length || c->stack)
 		return true;
-	return c->arg.kind == ARCH_ARG_MEMORY
-		       ? !is_scalar_size(c->arg.size)
-		       : c->arg.kind == ARCH_ARG_FP_REGISTER && c->arg.size == XMM_BYTES;
+	return !is_scalar_size(c->arg.size);
 }
 
 /* Pointers and lengths are in general registers, constants or memory. */
@@ -84,7 +96,18 @@ uint32_t capture_bytes(const struct arch_capture *c)
 		return XMM_BYTES;
 	if (c->is_string || c->has_length)
 		return c->bytes_max;
+	if (is_half(&c->arg))
+		return HALF_BYTES;
 	return c->arg.size < c->bytes_max ? c->arg.size : c->bytes_max;
+}
+
+int capture_spill_temps(const struct arch_capture *c)
+{
+	if (c->stack)
+		return stack_temps(c);
+	if (!capture_is_variable(c))
+		return 0;
+	return c->arg.kind == ARCH_ARG_FP_REGISTER ? XMM_BYTES / 8 : is_half(&c->arg);
 }
 
 /* Static storage and the stack frame are mapped as long as the code there runs. */
@@ -402,7 +425,7 @@ static void emit_prepare_vector(struct emit *e, const struct stub_plan *p, int i
 static void emit_keep(struct emit *e, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
-	uint64_t cut = c->arg.size > c->bytes_max;
+	uint64_t cut = c->arg.size > capture_bytes(c);
 
 	if (c->is_string) {
 		emit_reg(e, true, OP_MOV_LOAD, R8, RAX);
@@ -435,6 +458,10 @@ void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
 	}
 	if (c->arg.kind != ARCH_ARG_MEMORY && !c->has_length) {
 		emit_value(e, &p->frame, &c->arg);
+		if (is_half(&c->arg)) {
+			emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->spill[i]));
+			emit_mem(e, true, OP_LEA, R8, temp_at(p->spill[i]));
+		}
 		emit_keep(e, p, i);
 		return;
 	}

@@ -67,7 +67,7 @@ struct stub_plan {
 	bool kernel_pid;
 	int pairs, recorded_pairs;
 	int temp[ARCH_ARGS_MAX];  /* by capture */
-	int spill[ARCH_ARGS_MAX]; /* copy of a vector register; return addresses */
+	int spill[ARCH_ARGS_MAX]; /* copy of a register; return addresses */
 	int tid_temp, pid_temp, mask_temp;
 	int expr_temp;		   /* the first one for expressions */
 	int call_temp;		   /* the first one of the called function's frame */
@@ -157,6 +157,8 @@ void emit_alignment_slow(struct emit *e, const struct stub_plan *plan);
 bool capture_is_variable(const struct arch_capture *capture);
 /* The largest number of bytes, before padding. */
 uint32_t capture_bytes(const struct arch_capture *capture);
+/* The temporaries that it needs besides its pair. */
+int capture_spill_temps(const struct arch_capture *capture);
 /* Whether it can be captured as requested. */
 bool capture_is_possible(const struct arch_capture *capture);
 
@@ -166,7 +168,7 @@ void emit_original(struct emit *e, const struct frame *frame, int reg, int dst);
 void emit_store_pair(struct emit *e, int temp, int pointer);
 /* Before a sequence: prepares capture `i`, of the stack (stack.c). */
 void emit_prepare_stack(struct emit *e, const struct stub_plan *plan, int i);
-/* The temporaries that it needs besides its pair. */
+/* The temporaries of such a capture, besides its pair. */
 int stack_temps(const struct arch_capture *capture);
 /* Before a sequence: prepares capture `i`, unless it is simply read later. */
 void emit_prepare_capture(struct emit *e, const struct stub_plan *plan, int i);

@@ -159,7 +159,7 @@ static bool plan_expressions(struct stub_plan *p)
 	return true;
 }
 
-/* Pairs come first, then values read through pointers, then copies of vector registers. */
+/* Pairs come first, then values read through pointers, and copies of registers. */
 static bool plan_captures(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -186,12 +186,10 @@ static bool plan_captures(struct stub_plan *p)
 	for (int i = 0; i < s->capture_count; i++) {
 		const struct arch_capture *c = &s->captures[i];
 
-		if (c->stack)
-			p->spill[i] = take_temps(p, stack_temps(c));
-		else if (!capture_is_variable(c) && x86_64_capture_checked(c))
+		if (!capture_is_variable(c) && x86_64_capture_checked(c))
 			p->temp[i] = take_temps(p, 1);
-		else if (capture_is_variable(c) && c->arg.kind == ARCH_ARG_FP_REGISTER)
-			p->spill[i] = take_temps(p, XMM_BYTES / 8);
+		else
+			p->spill[i] = take_temps(p, capture_spill_temps(c));
 	}
 	return true;
 }

@@ -66,6 +66,12 @@ done
 same "chosen arguments" \
 	"$(jq -c 'select(.args) | .args' "$SCRATCH/part.out" 2>/dev/null)" "[-5,5]"
 
+# Half of a value is marked as such.
+"$PROBECTL" trace --json -o "$SCRATCH/half.out" 'args:half' -- "$TARGETS/args" >/dev/null \
+	2>"$SCRATCH/run.err"
+same "values of which the operands have half" \
+	"$(jq -c 'select(.args) | .truncated' "$SCRATCH/half.out" 2>/dev/null)" "[0,1,3]"
+
 # Registers, flags, vector registers and the red zone, counted and recorded.
 for how in --count --json; do
 	for plan in behind relocate pun; do

@@ -118,6 +118,10 @@ ARGS_CASE(aggregate, "lea args_data(%rip), %rax",
 	"[\"0102030405060708090a0b0c0d0e0f10\", 1,"
 	" \"0102030405060708090a0b0c0d0e0f101112131415161718\"]")
 
+/* Of 16 bytes in registers, or a constant, the note names the lower half. */
+ARGS_CASE(half, "mov args_data(%rip), %rsi; mov $7, %edi", "16@%rsi -16@%rdi 4@$1 -16@$-2",
+	"[\"8877665544332211\", \"0700000000000000\", 1, \"feffffffffffffff\"]")
+
 /* An unreadable argument affects neither the probe nor the other arguments. */
 ARGS_CASE(unreadable, "", "8@%zzz 4@$1 8@(%rax,%rbx,3) 4@$2 8@[rax] 8@ @ 4@$3 8@(%rax 4@$4"
 	" 99999999999999999999@%rax 8@no_such_symbol(%rip) nonsense 4@$5",

@@ -202,6 +202,8 @@ static void test_arguments(void **state)
 		"gathered can be it, and nothing else");
 	check_error("16@(%rdi)", "!arg0", PROBE_ERROR_USAGE, 2,
 		"arg0 is not an integer: it is declared as '16@(%rdi)'");
+	check_error("16@%rdi", "arg0 == 5", PROBE_ERROR_USAGE, 1,
+		"arg0 is not an integer: it is declared as '16@%rdi'");
 	check_error("8f@%xmm0", "str(arg0) == \"a\"", PROBE_ERROR_USAGE, 1,
 		"arg0 is not a string: it is declared as '8f@%xmm0'");
 	check_error("8@%xmm0", "1 && str(arg0) == \"a\"", PROBE_ERROR_USAGE, 6,

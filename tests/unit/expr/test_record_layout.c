@@ -264,6 +264,29 @@ static void test_aggregates(void **state)
 	assert_true(v[2].truncated);
 }
 
+/* Operands that have only the lower half of 16 bytes. */
+static void test_halves(void **state)
+{
+	struct record_layout l = record_layout_of("16@%rdi -16@$5 4@%esi", NULL, 0, &plain);
+	struct probe_value v[ARCH_ARGS_MAX];
+
+	(void)state;
+	assert_int_equal(l.capture_count, 3);
+	assert_false(l.checked);
+	assert_int_equal(read_words(&l, WORDS(8 | TRUNCATED, 8 | TRUNCATED, 7),
+				 "01234567\5\0\0\0\0\0\0\0", 16, v),
+		RECORD + 24 + 16);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(v[i].kind, PROBE_VALUE_BYTES);
+		assert_int_equal(v[i].length, 8);
+		assert_true(v[i].truncated);
+	}
+	assert_memory_equal(v[0].bytes, "01234567", 8);
+	assert_int_equal(v[2].u, 7);
+	/* No pointer is that wide. */
+	assert_int_equal(record_layout_of("16@%rdi", NULL, 0, &guessing).capture_count, 1);
+}
+
 static void test_guesses(void **state)
 {
 	struct record_layout l = record_layout_of("8@%rdi 4@%esi", NULL, 0, &guessing);
@@ -420,6 +443,7 @@ int main(void)
 		cmocka_unit_test(test_strings),
 		cmocka_unit_test(test_hostile_lengths),
 		cmocka_unit_test(test_aggregates),
+		cmocka_unit_test(test_halves),
 		cmocka_unit_test(test_stated_lengths),
 		cmocka_unit_test(test_guesses),
 		cmocka_unit_test(test_wanted),

@@ -31,6 +31,15 @@ __attribute__((noinline)) static void all_kinds(
 	ROOM();
 }
 
+/* As gcc names a value of 16 bytes in two registers. */
+__attribute__((noinline)) static void wide(long i)
+{
+	/* clang-format off */
+	__asm__ volatile(STAP_PROBE_ASM(testcalls, wide, 16@%%rdi) : : "D"(i));
+	/* clang-format on */
+	ROOM();
+}
+
 __attribute__((noinline)) static void pong(long i)
 {
 	__asm__ volatile("" : : "r"(i));
@@ -116,6 +125,27 @@ static void test_arguments(void **state)
 	assert_int_equal(kept.depth, 0);
 	assert_true(kept.pc - (uintptr_t)all_kinds < 256);
 	self_text_same();
+	self_nothing_left();
+}
+
+static void keep_half(const struct probe_self_hit *hit, void *data)
+{
+	assert_int_equal(hit->arg_count, 1);
+	assert_int_equal(hit->args[0].kind, PROBE_VALUE_BYTES);
+	assert_int_equal(hit->args[0].length, sizeof(long));
+	assert_true(hit->args[0].truncated);
+	memcpy(data, hit->args[0].bytes, sizeof(long));
+}
+
+static void test_half(void **state)
+{
+	long half = 0;
+
+	(void)state;
+	self_ok(probe_self_register("testcalls:wide(arg0)", keep_half, &half));
+	wide(-77);
+	self_ok(probe_self_unregister("testcalls:wide(arg0)", keep_half, &half));
+	assert_int_equal(half, -77);
 	self_nothing_left();
 }
 
@@ -512,6 +542,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_half),
 		cmocka_unit_test(test_many_functions),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_live_values),

@@ -164,6 +164,32 @@ static void check_vectors(struct variant *v)
 	assert_memory_equal(&words[9], v->state.xmm[9], 16);
 }
 
+/* Of 16 bytes, the operand has the lower half: the rest is cut. */
+static void check_halves(struct variant *v)
+{
+	struct arch_capture captures[] = {variant_capture("16@%rax"), variant_capture("-16@%r15"),
+		variant_capture("16@%rsp"), variant_capture("-16@$-5"), variant_capture("8@%r9")};
+	const uint64_t half = 8 | TRUNCATED;
+	const uint64_t *words;
+	size_t bytes;
+
+	words = variant_record(v, captures, 5, &bytes);
+	assert_int_equal(bytes, sizeof(struct ring_record) + 5 * 8 + 4 * 8);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(words[i], half);
+	assert_int_equal(words[4], v->state.gpr[R9]);
+	assert_int_equal(words[5], v->state.gpr[RAX]);
+	assert_int_equal(words[6], v->state.gpr[R15]);
+	assert_int_equal(words[7], v->state.gpr[RSP]);
+	assert_int_equal(words[8], (uint64_t)-5);
+}
+
+static void halves_of_registers_and_immediates(void **state)
+{
+	(void)state;
+	variant_each(check_halves);
+}
+
 static void values_of_vector_registers(void **state)
 {
 	(void)state;
@@ -422,9 +448,9 @@ static void no_records_behind_the_guard(void **state)
 
 static void what_cannot_be_captured(void **state)
 {
-	static const char *const specs[] = {"3@%eax", "16@%r8", "8@$sym", "8@$sym+4", "8@sym(%rip)",
-		"8@sym+8(%rax)", "16@%xmm31", "32@%ymm7", "2@%xmm0", "10f@%xmm0", "8@%fs:0", "3@$5",
-		"5000@(%rax)"};
+	static const char *const specs[] = {"3@%eax", "12@%r8", "16@%eax", "32@%r8", "16@$sym",
+		"8@$sym", "8@$sym+4", "8@sym(%rip)", "8@sym+8(%rax)", "16@%xmm31", "32@%ymm7",
+		"2@%xmm0", "10f@%xmm0", "8@%fs:0", "3@$5", "5000@(%rax)"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
@@ -472,6 +498,7 @@ int main(void)
 		cmocka_unit_test(count),
 		cmocka_unit_test(values_of_registers_and_immediates),
 		cmocka_unit_test(values_of_vector_registers),
+		cmocka_unit_test(halves_of_registers_and_immediates),
 		cmocka_unit_test(memory_by_pointer),
 		cmocka_unit_test(memory_without_check),
 		cmocka_unit_test(bad_pointers),
