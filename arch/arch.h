@@ -234,7 +234,7 @@ struct arch_gather {
 struct arch_flights {
 	uint64_t table;	  /* of struct probe_flight; 0: the stub has no part in a pair */
 	uint32_t entries; /* a power of two */
-	uint32_t depth;	  /* times in an entry */
+	uint32_t depth;	  /* begins in an entry, a power of two: more replace the oldest */
 	uint32_t pair;
 	const struct arch_expr
 		*match; /* an end belongs to the begin with the same value; NULL: the same thread */

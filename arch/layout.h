@@ -113,13 +113,16 @@ enum { TABLE_TAG_FILLING = 2, TABLE_PROBES_MAX = 32 /* entries examined */ };
  */
 struct probe_flight {
 	uint32_t state;	  /* FLIGHT_*, or FLIGHT_PAIR + number of the pair */
-	uint32_t depth;	  /* number of entries in `times` */
+	uint32_t depth;	  /* number of begins that have no end yet */
 	uint64_t key;	  /* the thread pointer, the thread's id, or the program's own key */
 	uint32_t tid;	  /* the thread that made the entry; 0: unknown */
 	uint32_t process; /* number of the key's process, where several use the table */
-	uint32_t floor;	  /* for spans: number of the oldest begin that is left */
-	uint32_t unused2;
-	uint64_t times[]; /* time stamp counter; the innermost is last */
+	uint64_t unused;
+	/*
+	 * Time stamp counter. Begin number N, from 0, is in place N modulo arch_flights.depth, a
+	 * power of two. 0: it has ended, or a newer one that has ended took its place.
+	 */
+	uint64_t times[];
 };
 _Static_assert(sizeof(struct probe_flight) == 32, "stubs rely on the layout");
 enum { FLIGHT_FREE, FLIGHT_TAKEN, FLIGHT_PAIR };
@@ -130,9 +133,6 @@ enum { FLIGHT_FREE, FLIGHT_TAKEN, FLIGHT_PAIR };
  * is written, its time is 0, so code that copies it can detect that it has been replaced.
  *
  * The record of a span is that of its end, a u64, the duration in nanoseconds, and this record.
- *
- * Both are rings then: begin number N is in place N modulo arch_flights.depth, a power of two,
- * unless N is below `floor`, because a newer one has taken its place. `depth` counts all of them.
  */
 struct probe_begun {
 	uint32_t bytes; /* of the record; a multiple of 8 */

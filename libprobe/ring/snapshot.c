@@ -229,6 +229,25 @@ uint64_t *snapshot_hits(struct snapshot *view, const struct view_keys *keys)
 
 /* ---- Flights ---------------------------------------------------------------------------- */
 
+enum { TIMES_READ = 128 };
+
+/* How many begins of an entry wait for their ends; its times are at this offset. */
+static uint64_t open_begins(const struct snapshot *view, uint64_t times, uint32_t depth)
+{
+	uint32_t places = view->layout.flight_depth, count = depth < places ? depth : places;
+	uint64_t open = 0, part[TIMES_READ];
+
+	for (uint32_t i = 0; i < count; i += TIMES_READ) {
+		uint32_t n = count - i < TIMES_READ ? count - i : TIMES_READ;
+
+		if (!snapshot_read(view, times + 8 * (uint64_t)i, part, 8 * (size_t)n))
+			return 0;
+		for (uint32_t k = 0; k < n; k++)
+			open += part[k] != 0;
+	}
+	return open;
+}
+
 void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,
 	bool (*lives)(void *data, uint32_t tid), void *data)
 {
@@ -243,14 +262,10 @@ void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,
 
 		if (snapshot_is_empty(view, offset, bytes) ||
 			!snapshot_read(view, offset, &flight, sizeof(flight)) ||
-			flight.state < FLIGHT_PAIR || !flight.depth ||
-			(flight.depth > l->flight_depth && !l->flight_keep))
+			flight.state < FLIGHT_PAIR)
 			continue;
-		/* Spans count begins that found no room. */
-		if (flight.depth > l->flight_depth)
-			flight.depth = l->flight_depth;
 		pair = flight.state - FLIGHT_PAIR;
 		if (pair < pairs && (!lives || lives(data, flight.tid)))
-			ret[pair] += flight.depth;
+			ret[pair] += open_begins(view, offset + sizeof(flight), flight.depth);
 	}
 }

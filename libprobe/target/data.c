@@ -214,7 +214,7 @@ static bool flights_make_sense(const struct reg_session *s)
 {
 	if (!s->flights)
 		return true;
-	return is_power(s->flight_entries) && s->flight_depth &&
+	return is_power(s->flight_entries) && is_power(s->flight_depth) &&
 	       s->flight_depth <= DATA_DEPTH_THREAD && s->flights % 8 == 0 &&
 	       s->flight_keep <= RING_RECORD_MAX && s->flight_keep % 8 == 0 &&
 	       within(s->flights,

@@ -35,7 +35,7 @@ enum {
 	DATA_RING_MAX = 1 << 30,
 	DATA_KEYS_DEFAULT = 4096,
 	DATA_KEY_STRING_DEFAULT = 64,
-	DATA_DEPTH_THREAD = 1000, /* a deeper recursion loses its outermost ends */
+	DATA_DEPTH_THREAD = 1024, /* a deeper recursion loses its outermost begins */
 	DATA_DEPTH_KEY = 8,
 	DATA_DEPTH_SPANS = 128,	   /* of a thread, where begins are kept */
 	DATA_KEEP_DEFAULT = 1024,  /* for begins in libraries that are opened later */

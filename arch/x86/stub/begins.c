@@ -10,10 +10,13 @@
  * and after, because the handler may have written there.
  *
  * A begin whose end never comes stays on the stack of times: the program has left it by longjmp(3),
- * as PostgreSQL leaves a query that fails. For spans the stack is a ring, so that it never fills up
- * with these: a begin takes the place of the oldest one, and `floor` is the number of the oldest
- * that is left. An end whose begin has gone that way has none. (Times alone need so little memory
- * that there is room for a thousand.)
+ * as PostgreSQL leaves a query that fails. So the stack is a ring, which never fills up with these:
+ * a begin takes the place of the oldest one. An end clears the time of its begin. So an end whose
+ * begin has lost its place finds no time there: whatever took the place has ended before.
+ *
+ * An end that needs what its begin has kept holds the begin until the hit is done: it is still
+ * counted, and nobody else writes there (except signal handlers that begin as much as there is room
+ * for, all at once). If entries are found by key, the whole entry stays taken meanwhile.
  */
 #include "arch/layout.h"
 #include "arch/x86/stub/flights.h"
@@ -24,12 +27,12 @@ static int32_t kept_offset(const struct stub_plan *p)
 	return (int32_t)(sizeof(struct probe_flight) + 8 * p->stub->flights.depth);
 }
 
-static struct emit_mem time_of(int index, int32_t disp)
+static struct emit_mem time_of(int place)
 {
 	return (struct emit_mem){.base = RCX,
-		.index = index,
+		.index = place,
 		.scale = 8,
-		.disp = (int32_t)offsetof(struct probe_flight, times) + disp};
+		.disp = offsetof(struct probe_flight, times)};
 }
 
 void emit_keep_entry(struct emit *e, const struct stub_plan *p)
@@ -72,64 +75,38 @@ static void emit_kept_begin(struct emit *e, const struct stub_plan *p)
 	emit_mem(e, true, OP_MOV_LOAD, RCX, temp_at(p->entry_temp));
 }
 
-/*
- * %edi = the place of the next begin. For spans, the floor is set before the depth counts it:
- *
- *	the depth is below it	nothing that is left is below the new begin
- *	by so many above	the new begin takes the place of the one at the floor
- *
- * Changes %rax and %rdx.
- */
-static void emit_next_place(struct emit *e, const struct stub_plan *p, int full)
+/* %edi = the place of the next begin. */
+static void emit_next_place(struct emit *e, const struct stub_plan *p)
 {
-	int32_t places = (int32_t)p->stub->flights.depth;
-	int set = emit_label(e), done = emit_label(e);
-
 	emit_mem(e, false, OP_MOV_LOAD, RDI, FIELD(depth));
-	if (!stub_has_spans(p->stub)) {
-		emit_imm(e, false, IMM_CMP, RDI, places);
-		emit_jump_label(e, CC_AE, full);
-		return;
-	}
-	emit_reg(e, false, OP_MOV_LOAD, RAX, RDI);
-	emit_mem(e, false, OP_MOV_LOAD, RDX, FIELD(floor));
-	emit_reg(e, false, OP_CMP, RAX, RDX);
-	emit_jump_label(e, CC_B, set);
-	emit_reg(e, false, OP_SUB, RAX, RDX);
-	emit_imm(e, false, IMM_CMP, RAX, places);
-	emit_jump_label(e, CC_B, done);
-	emit_mem(e, false, OP_LEA, RAX, mem_at(RDI, 1 - places));
-	emit_place(e, set);
-	emit_mem(e, false, OP_MOV_STORE, RAX, FIELD(floor));
-	emit_place(e, done);
-	emit_imm(e, false, IMM_AND, RDI, places - 1);
+	emit_imm(e, false, IMM_AND, RDI, (int32_t)p->stub->flights.depth - 1);
 }
 
-void emit_push_begin(struct emit *e, const struct stub_plan *p, int full)
+void emit_push_begin(struct emit *e, const struct stub_plan *p)
 {
-	emit_next_place(e, p, full);
+	emit_next_place(e, p);
 	if (stub_has_spans(p->stub))
 		emit_kept_begin(e, p);
 	else
 		emit_time(e, p);
-	emit_mem(e, true, OP_MOV_STORE, RAX, time_of(RDI, 0));
+	emit_mem(e, true, OP_MOV_STORE, RAX, time_of(RDI));
 	emit_inc(e, false, FIELD(depth));
 }
 
-void emit_push_begin_again(struct emit *e, const struct stub_plan *p, int full)
+void emit_push_begin_again(struct emit *e, const struct stub_plan *p)
 {
 	int once_more = emit_label(e), done = emit_label(e);
 
 	if (!stub_has_spans(p->stub)) {
-		emit_push_begin(e, p, full);
-		emit_mem(e, true, OP_MOV_STORE, RAX, time_of(RDI, 0));
+		emit_push_begin(e, p);
+		emit_mem(e, true, OP_MOV_STORE, RAX, time_of(RDI));
 		return;
 	}
-	emit_next_place(e, p, full);
+	emit_next_place(e, p);
 	emit_store_imm(e, false, temp_at(p->pass_temp), 0);
 	emit_place(e, once_more);
 	emit_kept_begin(e, p);
-	emit_mem(e, true, OP_MOV_STORE, RAX, time_of(RDI, 0));
+	emit_mem(e, true, OP_MOV_STORE, RAX, time_of(RDI));
 	emit_imm_mem(e, false, IMM_CMP, temp_at(p->pass_temp), 0);
 	emit_jump_label(e, CC_NE, done);
 	emit_inc(e, false, FIELD(depth));
@@ -138,36 +115,35 @@ void emit_push_begin_again(struct emit *e, const struct stub_plan *p, int full)
 	emit_place(e, done);
 }
 
-void emit_pop_time(struct emit *e, const struct stub_plan *p, int empty, int gone)
+static void emit_newest_place(struct emit *e, const struct stub_plan *p)
+{
+	emit_imm(e, false, IMM_SUB, RDI, 1);
+	emit_imm(e, false, IMM_AND, RDI, (int32_t)p->stub->flights.depth - 1);
+}
+
+void emit_newest_begin(struct emit *e, const struct stub_plan *p, int empty, int gone)
 {
 	emit_mem(e, false, OP_MOV_LOAD, RDI, FIELD(depth));
 	emit_reg(e, false, OP_TEST, RDI, RDI);
 	emit_jump_label(e, CC_E, empty);
-	if (stub_has_spans(p->stub)) {
-		emit_mem(e, false, OP_CMP, RDI, FIELD(floor));
-		emit_jump_label(e, CC_BE, gone);
-		emit_imm(e, false, IMM_SUB, RDI, 1);
-		emit_imm(e, false, IMM_AND, RDI, (int32_t)p->stub->flights.depth - 1);
-		emit_imm(e, false, IMM_ADD, RDI, 1);
-	}
-	emit_mem(e, true, OP_MOV_LOAD, RAX, time_of(RDI, -8));
-	emit_dec(e, false, FIELD(depth));
+	emit_newest_place(e, p);
+	emit_mem(e, true, OP_MOV_LOAD, RAX, time_of(RDI));
+	emit_reg(e, true, OP_TEST, RAX, RAX);
+	emit_jump_label(e, CC_E, gone);
 }
 
-/* A begin in a thread that has too many open begins. */
-void emit_begin_slow(struct emit *e, const struct stub_plan *p)
+void emit_drop_begin(struct emit *e, const struct stub_plan *p)
 {
-	emit_place(e, p->full);
-	emit_sequence_leave(e, p);
-	emit_jump_label(e, -1, p->lost);
+	emit_mem(e, false, OP_MOV_LOAD, RDI, FIELD(depth));
+	emit_newest_place(e, p);
+	emit_store_imm(e, true, time_of(RDI), 0);
+	emit_dec(e, false, FIELD(depth));
 }
 
 void emit_note_kept(struct emit *e, const struct stub_plan *p)
 {
-	int32_t keep = (int32_t)p->stub->flights.keep;
-
 	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->begin_temp));
-	emit_multiply(e, RDX, RDI, keep);
-	emit_mem(e, true, OP_LEA, RDX, mem_indexed(RCX, RDX, kept_offset(p) - keep));
+	emit_multiply(e, RDX, RDI, (int32_t)p->stub->flights.keep);
+	emit_mem(e, true, OP_LEA, RDX, mem_indexed(RCX, RDX, kept_offset(p)));
 	emit_mem(e, true, OP_MOV_STORE, RDX, temp_at(p->kept_temp));
 }

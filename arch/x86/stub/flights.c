@@ -3,11 +3,12 @@
  * Pairs: the time between a begin and its end (struct probe_flight). What an entry holds: begins.c.
  *
  * By thread: an entry belongs to the thread whose thread pointer is its key, and only that
- * thread changes it. A signal handler may come in between. With rseq the sequence is aborted
- * then. Without rseq, a handler that balances its begins and ends does no harm, and otherwise
- * the depth is off only by its own begins: the time is stored before the depth counts it, in
- * case the handler never returns, and once more afterwards, because the handler may have stored
- * its own there. Only a thread's first begin uses a locked instruction.
+ * thread changes it. A signal handler may come in between. With rseq the sequence of a begin is
+ * aborted then. Without rseq, a handler that balances its begins and ends does no harm, and
+ * otherwise the depth is off only by its own begins: the time is stored before the depth counts
+ * it, in case the handler never returns, and once more afterwards, because the handler may have
+ * stored its own there. An end reads the time, and then takes its begin off: it needs no
+ * sequence. Only a thread's first begin uses a locked instruction.
  *
  * If forked children use the table as well, they have the same thread pointers and keys as their
  * parent. So a key is one of a process, which has a number: the word that holds it is wiped by
@@ -344,10 +345,10 @@ static void emit_begin_own(struct emit *e, struct stub_plan *p)
 	emit_keep_entry(e, p);
 	if (p->stub->thread.has_rseq) {
 		q = emit_sequence_begin(e, p, RDI, p->slow_flight);
-		emit_push_begin(e, p, p->full);
+		emit_push_begin(e, p);
 		emit_sequence_end(e, p, q);
 	} else {
-		emit_push_begin_again(e, p, p->full);
+		emit_push_begin_again(e, p);
 	}
 	emit_place(e, p->timed);
 	emit_jump_label(e, -1, p->out);
@@ -360,13 +361,12 @@ static void emit_begin_own(struct emit *e, struct stub_plan *p)
 	emit_claim(e, p);
 	emit_place(e, push);
 	emit_keep_entry(e, p);
-	emit_push_begin(e, p, p->full);
+	emit_push_begin(e, p);
 	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
 }
 
-static void emit_end_own(struct emit *e, struct stub_plan *p)
+static void emit_end_own(struct emit *e, const struct stub_plan *p)
 {
-	const struct sequence *q = NULL;
 	int other = emit_label(e);
 
 	emit_find_own(e, p, other, p->unmatched);
@@ -375,51 +375,24 @@ static void emit_end_own(struct emit *e, struct stub_plan *p)
 		emit_jump_label(e, CC_E, other);
 	}
 	emit_disown(e, p, p->unmatched);
-	if (p->stub->thread.has_rseq)
-		q = emit_sequence_begin(e, p, RDI, p->slow_flight);
-	emit_pop_time(e, p, p->unmatched, p->gone);
-	if (q)
-		emit_sequence_end(e, p, q);
-	emit_place(e, p->timed);
-}
-
-/* The end of a begin whose place another one has taken. */
-static void emit_end_gone(struct emit *e, const struct stub_plan *p)
-{
-	if (!stub_has_spans(p->stub))
-		return;
-	emit_place(e, p->gone);
-	emit_sequence_leave(e, p);
-	emit_dec(e, false, FIELD(depth));
-	emit_jump_label(e, -1, p->unmatched);
+	emit_newest_begin(e, p, p->unmatched, p->gone);
 }
 
 /* After an aborted sequence, %rcx is still the entry, unless a begin was being kept. */
-void emit_flights_slow(struct emit *e, const struct stub_plan *p)
+static void emit_begin_again(struct emit *e, const struct stub_plan *p)
 {
-	const struct arch_stub *s = p->stub;
-
-	if (s->flights.process)
-		emit_take_number(e, p);
-	if (s->kind != ARCH_STUB_BEGIN && !s->flights.match)
-		emit_end_gone(e, p);
-	if (!s->flights.table || s->flights.match || !s->thread.has_rseq)
-		return;
 	emit_place(e, p->slow_flight);
-	if (s->kind == ARCH_STUB_BEGIN && stub_has_spans(s))
+	if (stub_has_spans(p->stub))
 		emit_mem(e, true, OP_MOV_LOAD, RCX, temp_at(p->entry_temp));
-	if (s->kind == ARCH_STUB_BEGIN)
-		emit_push_begin_again(e, p, p->full);
-	else
-		emit_pop_time(e, p, p->unmatched, p->gone);
+	emit_push_begin_again(e, p);
 	emit_jump_label(e, -1, p->timed);
 }
 
 /* ---- By key ---------------------------------------------------------------------------- */
 
-static void emit_begin_key(struct emit *e, struct stub_plan *p)
+static void emit_begin_key(struct emit *e, const struct stub_plan *p)
 {
-	int missing = emit_label(e), push = emit_label(e), full = emit_label(e);
+	int missing = emit_label(e), push = emit_label(e);
 
 	emit_take(e, p, missing);
 	emit_jump_label(e, -1, push);
@@ -427,40 +400,86 @@ static void emit_begin_key(struct emit *e, struct stub_plan *p)
 	emit_claim(e, p);
 	emit_place(e, push);
 	emit_keep_entry(e, p);
-	emit_push_begin(e, p, full);
+	emit_push_begin(e, p);
 	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
-	emit_jump_label(e, -1, p->out);
-	emit_place(e, full);
-	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
-	emit_jump_label(e, -1, p->lost);
 }
 
 static void emit_end_key(struct emit *e, const struct stub_plan *p)
 {
-	int free = emit_label(e), gone = emit_label(e), more = emit_label(e), done = emit_label(e);
+	int empty = emit_label(e), found = emit_label(e);
 
 	emit_take(e, p, p->unmatched);
-	emit_pop_time(e, p, free, gone);
-	emit_imm_mem(e, false, IMM_CMP, FIELD(depth), 0);
+	emit_newest_begin(e, p, empty, p->gone);
+	emit_jump_label(e, -1, found);
+	emit_place(e, empty); /* the program overwrote it */
+	emit_store_imm(e, false, FIELD(state), FLIGHT_FREE);
+	emit_jump_label(e, -1, p->unmatched);
+	emit_place(e, found);
+}
+
+/* ---- Both ------------------------------------------------------------------------------ */
+
+/* The newest begin of the entry at %rcx has ended; an entry that was taken by key is given back. */
+static void emit_give_back(struct emit *e, const struct stub_plan *p)
+{
+	int more = emit_label(e), done = emit_label(e);
+
+	emit_drop_begin(e, p);
+	if (!p->stub->flights.match)
+		return;
 	emit_jump_label(e, CC_NE, more);
 	emit_store_imm(e, false, FIELD(state), FLIGHT_FREE);
 	emit_jump_label(e, -1, done);
-	if (stub_has_spans(p->stub)) {
-		emit_place(e, gone);
-		emit_dec(e, false, FIELD(depth));
-		emit_jump_label(e, CC_E, free);
-		emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
-		emit_jump_label(e, -1, p->unmatched);
-	}
-	emit_place(e, free); /* the last one, or the program overwrote it */
-	emit_store_imm(e, false, FIELD(state), FLIGHT_FREE);
-	emit_jump_label(e, -1, p->unmatched);
 	emit_place(e, more);
 	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
 	emit_place(e, done);
 }
 
-/* ---- Both ------------------------------------------------------------------------------ */
+static bool holds_begins(const struct stub_plan *p)
+{
+	return stub_has_spans(p->stub) && p->stub->kind != ARCH_STUB_BEGIN;
+}
+
+void emit_hold_none(struct emit *e, const struct stub_plan *p)
+{
+	if (holds_begins(p))
+		emit_store_imm(e, true, temp_at(p->entry_temp), 0);
+}
+
+void emit_release(struct emit *e, const struct stub_plan *p)
+{
+	int none = emit_label(e);
+
+	if (!holds_begins(p))
+		return;
+	emit_mem(e, true, OP_MOV_LOAD, RCX, temp_at(p->entry_temp));
+	emit_reg(e, true, OP_TEST, RCX, RCX);
+	emit_jump_label(e, CC_E, none);
+	emit_give_back(e, p);
+	emit_place(e, none);
+}
+
+/* The end of a begin whose place another one has taken. */
+static void emit_end_gone(struct emit *e, const struct stub_plan *p)
+{
+	emit_place(e, p->gone);
+	emit_give_back(e, p);
+	emit_jump_label(e, -1, p->unmatched);
+}
+
+void emit_flights_slow(struct emit *e, const struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	if (!s->flights.table)
+		return;
+	if (s->flights.process)
+		emit_take_number(e, p);
+	if (s->kind != ARCH_STUB_BEGIN)
+		emit_end_gone(e, p);
+	else if (!s->flights.match && s->thread.has_rseq)
+		emit_begin_again(e, p);
+}
 
 void emit_begin(struct emit *e, struct stub_plan *p)
 {
@@ -502,8 +521,12 @@ void emit_end(struct emit *e, struct stub_plan *p)
 		emit_end_key(e, p);
 	else
 		emit_end_own(e, p);
-	if (stub_has_spans(p->stub))
+	if (holds_begins(p)) {
+		emit_keep_entry(e, p);
 		emit_note_kept(e, p);
+	} else {
+		emit_give_back(e, p);
+	}
 	/* Time stamp counters of two CPUs may differ by a few ticks. */
 	emit_mem(e, true, OP_MOV_LOAD, RCX, temp_at(p->time_temp));
 	emit_reg(e, true, OP_SUB, RCX, RAX);

@@ -12,18 +12,21 @@ void emit_keep_entry(struct emit *e, const struct stub_plan *plan);
 
 /*
  * Stores the time on top of the entry at %rcx, and what is kept of the begin; the depth publishes
- * it.
+ * it. Changes all registers but %rcx.
  */
-void emit_push_begin(struct emit *e, const struct stub_plan *plan, int full);
+void emit_push_begin(struct emit *e, const struct stub_plan *plan);
 
 /* The same without a sequence: before the depth counts it, and once more. */
-void emit_push_begin_again(struct emit *e, const struct stub_plan *plan, int full);
+void emit_push_begin_again(struct emit *e, const struct stub_plan *plan);
 
 /*
- * %rax = the time on top, which is removed; %edi = its place + 1. Jumps to `gone` if another begin
- * has taken its place.
+ * %rax = the time of the newest begin, which stays counted; %edi = its place. Jumps to `gone` if
+ * another begin has taken its place.
  */
-void emit_pop_time(struct emit *e, const struct stub_plan *plan, int empty, int gone);
+void emit_newest_begin(struct emit *e, const struct stub_plan *plan, int empty, int gone);
+
+/* The newest begin has ended: changes %rdi; ZF: none is left. */
+void emit_drop_begin(struct emit *e, const struct stub_plan *plan);
 
 /* Notes where the begin that was found is kept, and its time, which is in %rax. */
 void emit_note_kept(struct emit *e, const struct stub_plan *plan);

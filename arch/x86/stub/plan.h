@@ -74,8 +74,8 @@ struct stub_plan {
 	int value_temp, time_temp; /* the gathered value, and when its pair ended */
 	int double_temp;	   /* five, of gather.c */
 	int process_temp;	   /* the number of the process, if flights need one */
-	int entry_temp, pass_temp; /* of a begin that is kept: its entry; once more? */
-	int last_temp;		   /* likewise: the time that was in its place before */
+	int entry_temp;		  /* where begins are kept: the entry; of an end, 0: none is held */
+	int pass_temp, last_temp; /* of such a begin: once more? the time in its place before */
 	int kept_temp, begin_temp; /* of a span: where its begin is kept, and its time */
 	bool has_duration;	   /* of a pair, in nanoseconds, if something asks for it: */
 	int duration_temp;
@@ -93,7 +93,7 @@ struct stub_plan {
 	int slow_sample, sampled; /* without rseq, while sampling; continue with a sampled hit */
 	int slow_update;
 	int gone;		 /* an end whose begin was given up for a newer one */
-	int slow_flight, timed;	 /* without rseq, for a pair by thread; its begin or end is noted */
+	int slow_flight, timed;	 /* without rseq, for a begin by thread; it is noted */
 	int number, numbered;	 /* take a number for the process; it has one, in %eax */
 	int entered, slow_leave; /* counted as called; without rseq, after the call */
 	int clear_check, check_cleared, restore_check, check_restored; /* alignment.c */
@@ -223,8 +223,10 @@ void emit_record_slow(struct emit *e, const struct stub_plan *plan);
 void emit_gather(struct emit *e, struct stub_plan *plan); /* gather.c */
 void emit_gather_slow(struct emit *e, const struct stub_plan *plan);
 void emit_begin(struct emit *e, struct stub_plan *plan); /* flights.c */
-void emit_begin_slow(struct emit *e, const struct stub_plan *plan);
 void emit_flights_slow(struct emit *e, const struct stub_plan *plan);
+/* An end holds the begin that it needs until the exit: no begin is held yet; and there. */
+void emit_hold_none(struct emit *e, const struct stub_plan *plan);
+void emit_release(struct emit *e, const struct stub_plan *plan);
 /* Sets the value to the time since the begin, and jumps to the exit if the pair does not pass. */
 void emit_end(struct emit *e, struct stub_plan *plan);
 void emit_call(struct emit *e, struct stub_plan *plan); /* call.c */

@@ -80,10 +80,10 @@ void emit_record_body(struct emit *e, const struct stub_plan *p)
 /* ---- Spans -------------------------------------------------------------------------- */
 
 /*
- * Appends the duration and the begin's record at REG_OUT. The begin has been released since its end
- * was found, so another one may be written there at any time: by a signal handler, or by other
- * threads if they may take its entry. Its time then differs, and the span is lost: jumps to `lost`.
- * The writer changes the time first, and x86 keeps the order of stores, and that of loads.
+ * Appends the duration and the begin's record at REG_OUT. The end holds the begin, but a signal
+ * handler that begins as much as there is room for writes there. Its time then differs, and the
+ * span is lost: jumps to `lost`. The writer changes the time first, and x86 keeps the order of
+ * stores, and that of loads.
  */
 static void emit_begin_of_span(struct emit *e, const struct stub_plan *p, int lost)
 {

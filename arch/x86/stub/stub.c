@@ -254,13 +254,12 @@ static bool plan_spans(struct stub_plan *p)
 
 	if (!f->keep)
 		return s->kind != ARCH_STUB_RECORD;
-	if (!is_power_of_two(f->depth) || f->keep % 8 || f->keep > RING_RECORD_MAX ||
-		f->keep < KEPT_MIN || s->overwrite ||
+	if (f->keep % 8 || f->keep > RING_RECORD_MAX || f->keep < KEPT_MIN || s->overwrite ||
 		(uint64_t)f->depth * (f->keep + 8) > KEPT_BYTES_MAX)
 		return false;
+	p->entry_temp = take_temps(p, 1);
 	if (s->kind == ARCH_STUB_BEGIN) {
 		plan_record_body(p);
-		p->entry_temp = take_temps(p, 1);
 		p->pass_temp = take_temps(p, 1);
 		p->last_temp = take_temps(p, 1);
 		return p->max_bytes <= f->keep - sizeof(struct probe_begun);
@@ -280,7 +279,8 @@ static bool plan_flights(struct stub_plan *p)
 	p->kernel_tid |= !f->match && !p->stub->thread.has_tp;
 	if (f->process)
 		p->process_temp = take_temps(p, 1);
-	return is_power_of_two(f->entries) && f->depth > 0 && f->depth < 1 << 20 && plan_spans(p);
+	return is_power_of_two(f->entries) && is_power_of_two(f->depth) && f->depth < 1 << 20 &&
+	       plan_spans(p);
 }
 
 /* Whether the filter can run before anything else is saved or prepared. */
@@ -462,8 +462,7 @@ static void emit_slow_parts(struct emit *e, struct stub_plan *p)
 	case ARCH_STUB_GATHER:
 		emit_gather_slow(e, p);
 		break;
-	case ARCH_STUB_BEGIN:
-		emit_begin_slow(e, p);
+	case ARCH_STUB_BEGIN: /* emit_flights_slow() */
 		break;
 	case ARCH_STUB_CALL:
 		emit_call_slow(e, p);
@@ -520,10 +519,12 @@ static bool emit_stub(struct emit *e, struct stub_plan *p, size_t *next_jump)
 	if (p->is_early)
 		emit_filter(e, p, &p->small, s->filter, p->small_out);
 	emit_grow(e, &p->small, &p->frame);
+	emit_hold_none(e, p);
 	emit_preparations(e, p);
 	emit_sample(e, p);
 	emit_action(e, p);
 	emit_place(e, p->out);
+	emit_release(e, p);
 	emit_shrink(e, &p->small, &p->frame);
 	emit_place(e, p->small_out);
 	emit_leave(e, p);

@@ -439,6 +439,18 @@ static struct probe_flight *flight_of(const struct host *h, uint32_t entry)
 				       entry * data_flight_bytes(l->flight_depth, l->flight_keep));
 }
 
+/* An entry with `depth` begins, of which the last `open` wait for their ends. */
+static void put_flight(
+	const struct host *h, uint32_t entry, uint32_t state, uint32_t depth, uint32_t open)
+{
+	struct probe_flight *f = flight_of(h, entry);
+
+	f->state = state;
+	f->depth = depth;
+	for (uint32_t i = 0; i < open; i++)
+		f->times[(depth - 1 - i) % h->session.view.layout.flight_depth] = 1;
+}
+
 static void test_pairs(void **state)
 {
 	static const struct probe_session_options options = {.kind = PROBE_SESSION_GATHER,
@@ -457,22 +469,24 @@ static void test_pairs(void **state)
 	h->session.target_pid = (uint32_t)getpid();
 	hit(cell_of(h, 0, 0), 1000000, false, 0, true);
 	hit(cell_of(h, 1, 0), 3000000, false, 0, true);
-	*flight_of(h, 5) =
-		(struct probe_flight){FLIGHT_PAIR + 1, 3, 1, (uint32_t)gettid(), 0, 0, 0};
-	*flight_of(h, 900) = (struct probe_flight){FLIGHT_PAIR + 1, 1, 2, 0, 0, 0, 0};
-	*flight_of(h, 7) = (struct probe_flight){FLIGHT_PAIR, 8, 1, 0, 0, 0, 0}; /* another pair */
-	*flight_of(h, 8) = (struct probe_flight){FLIGHT_TAKEN, 1, 1, 0, 0, 0, 0};
-	*flight_of(h, 9) = (struct probe_flight){FLIGHT_PAIR + 2, 1, 1, 0, 0, 0, 0}; /* none such */
-	*flight_of(h, 10) = (struct probe_flight){FLIGHT_PAIR + 1, 1001, 1, 0, 0, 0, 0};
+	put_flight(h, 5, FLIGHT_PAIR + 1, 3, 3);
+	flight_of(h, 5)->tid = (uint32_t)gettid();
+	put_flight(h, 900, FLIGHT_PAIR + 1, 1, 1);
+	put_flight(h, 7, FLIGHT_PAIR, 8, 8); /* another pair */
+	put_flight(h, 8, FLIGHT_TAKEN, 1, 1);
+	put_flight(h, 9, FLIGHT_PAIR + 2, 1, 1); /* none such */
+	/* Some have lost their places; of the others, all but two have ended. */
+	put_flight(h, 10, FLIGHT_PAIR + 1, 5000, 2);
 	/* The thread is gone, and with it what it began. */
-	*flight_of(h, 11) = (struct probe_flight){FLIGHT_PAIR + 1, 1, 1, INT32_MAX, 0, 0, 0};
+	put_flight(h, 11, FLIGHT_PAIR + 1, 1, 1);
+	flight_of(h, 11)->tid = INT32_MAX;
 	read_rows(h);
 	assert_int_equal(h->count, 2); /* ends have rows */
 	row = row_of(h, 0);
 	assert_int_equal(row->count, 2);
 	assert_int_equal(row->begin, 1);
-	assert_int_equal(row->in_flight, 4);
-	assert_int_equal(row_of(h, 2)->in_flight, 4);
+	assert_int_equal(row->in_flight, 6);
+	assert_int_equal(row_of(h, 2)->in_flight, 6);
 	tick = row->unit;
 	assert_true(tick > 0.01 && tick < 1000);
 	assert_true(row->has_value && !row->is_signed);

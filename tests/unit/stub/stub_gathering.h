@@ -16,7 +16,7 @@ enum {
 	GATHERING_STRING_MAX = 40,
 	GATHERING_THREADS = 8,
 	GATHERING_HITS = 50000, /* of each thread */
-	GATHERING_EXTRA_BYTES = 1 << 16
+	GATHERING_EXTRA_BYTES = 1 << 17
 };
 
 struct gathering {

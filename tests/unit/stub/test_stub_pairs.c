@@ -16,7 +16,7 @@
 
 enum {
 	PAIR = 3,
-	DEPTH = 100,
+	DEPTH = 128,
 	FLIGHTS = 64,
 	FLIGHT_BYTES = (sizeof(struct probe_flight) + 8 * DEPTH + 63) / 64 * 64
 };
@@ -108,12 +108,38 @@ static void pairs_by_thread(void **state)
 		assert_int_equal(unmatched(c), 2);
 		for (int i = 0; i < DEPTH + 5; i++)
 			c->site(0, 0, 0);
-		assert_int_equal(in_flight(c), DEPTH);
-		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 5);
+		assert_int_equal(in_flight(c), DEPTH + 5);
+		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
 		for (int i = 0; i < DEPTH + 5; i++)
 			c->end(0, 0, 0);
 		assert_int_equal(unmatched(c), 7);
 		assert_int_equal(gathering_totals(c).bucketed, DEPTH + 2);
+	}
+}
+
+/* Begins whose ends never come, as a program leaves them by longjmp(3), cost the others nothing. */
+static void abandoned(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int kind = 0; kind < 8; kind++) {
+		const int rounds = 3 * DEPTH;
+
+		emit_pair(c, kind & 1, kind & 2, kind & 4 ? &gathering_first : NULL, DEPTH);
+		for (int i = 0; i < rounds; i++) {
+			c->site(7, 0, 0);
+			c->site(7, 0, 0);
+			c->end(7, 0, 0);
+		}
+		assert_int_equal(gathering_totals(c).bucketed, rounds);
+		assert_int_equal(in_flight(c), rounds);
+		/* The newest of them are left; the last one that has ended took a place more. */
+		for (int i = 0; i < rounds; i++)
+			c->end(7, 0, 0);
+		assert_int_equal(gathering_totals(c).bucketed, rounds + DEPTH - 1);
+		assert_int_equal(unmatched(c), rounds - (DEPTH - 1));
+		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
+		assert_int_equal(in_flight(c), 0);
 	}
 }
 
@@ -207,7 +233,7 @@ static void pairs_by_key(void **state)
 		assert_int_equal(unmatched(c), 1);
 		for (int i = 0; i < 5; i++)
 			c->site(3, 0, 0);
-		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 1);
+		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
 		for (int i = 0; i < 5; i++)
 			c->end(3, 0, 0);
 		assert_int_equal(unmatched(c), 2);
@@ -349,6 +375,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			pairs_by_thread, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(abandoned, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(
 			pairs_by_many_threads, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(

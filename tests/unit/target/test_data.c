@@ -100,7 +100,7 @@ static void test_flights(void **state)
 
 	(void)state;
 	assert_int_equal(s.flight_entries, 1024);
-	assert_int_equal(s.flight_depth, 1000);
+	assert_int_equal(s.flight_depth, 1024);
 	assert_int_equal(data_flight_bytes(1000, 0), 8064);
 	assert_true(s.flights >= sets_end(&s) && s.flights % 64 == 0);
 	assert_true(s.rings >= s.flights + 1024 * 8064);
@@ -204,6 +204,7 @@ static void test_nonsense(void **state)
 	BAD(flight_entries, 3);
 	BAD(flight_entries, UINT32_C(1) << 31);
 	BAD(flight_depth, 0);
+	BAD(flight_depth, 3);
 	BAD(flight_depth, UINT32_MAX);
 	BAD(ring_bytes, 3000);
 	BAD(rings, UINT64_MAX);
