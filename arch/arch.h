@@ -192,7 +192,8 @@ struct arch_capture {
 	bool is_string; /* follow the pointer to a NUL-terminated string */
 	/*
 	 * Follow the pointer to as many bytes as another argument says (none if that is
-	 * negative). `length` is like `arg`: without a symbol, and static or not.
+	 * negative); a string ends at a NUL among them. `length` is like `arg`: without a symbol,
+	 * and static or not.
 	 */
 	bool has_length, length_is_static;
 	struct arch_arg length;

@@ -95,7 +95,7 @@ static struct probe_error *parse_match(struct asked *asked, const struct probe_g
 static struct probe_error *parse_gather(struct asked *asked, const struct probe_gather *g)
 {
 	struct probe_error *error = parse_of_hit("the value", g->value, &asked->value);
-	unsigned int arg;
+	struct capture string;
 
 	if (!error)
 		error = parse_match(asked, g);
@@ -103,7 +103,7 @@ static struct probe_error *parse_gather(struct asked *asked, const struct probe_
 		error = g->pairing == PROBE_PAIRING_NONE
 				? parse_of_hit("the key", g->keys[i], &asked->keys[i])
 				: parse("the key", g->keys[i], &asked->keys[i]);
-		asked->key_string[i] = !error && expr_is_string(asked->keys[i], &arg);
+		asked->key_string[i] = !error && expr_is_string(asked->keys[i], &string);
 		asked->string_count += asked->key_string[i];
 		asked->of_pair |= !error && expr_is_of_pair(asked->keys[i]);
 		asked->key_count++;
@@ -188,21 +188,27 @@ static bool is_signed(const struct arch_expr *expr)
 	return expr->count && expr_is_signed(&expr->nodes[expr->count - 1]);
 }
 
-static struct probe_error *bind_string(struct binder *b, unsigned int arg, uint8_t *ret)
+static struct probe_error *bind_string(struct binder *b, const struct capture *string, uint8_t *ret)
 {
+	const struct arch_arg *specs = b->site->specs;
+	unsigned int missing = string->arg < b->site->count ? string->length : string->arg;
 	char list[ARGUMENT_TEXT];
 	int capture;
 
-	if (arg >= b->site->count) {
-		argument_list(b->site->specs, b->site->count, list);
+	if (string->arg >= b->site->count ||
+		(string->has_length && string->length >= b->site->count)) {
+		argument_list(specs, b->site->count, list);
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"the key: there is no arg%u, the probe has %s", arg, list);
+			"the key: there is no arg%u, the probe has %s", missing, list);
 	}
-	capture = record_layout_capture(b->layout, b->site, arg, true, b->asked->string_bytes);
+	capture = record_layout_capture(b->layout, b->site, string, b->asked->string_bytes);
 	if (capture < 0)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"the key: arg%u cannot be captured as a string: '%.*s'", arg,
-			(int)b->site->specs[arg].spec_length, b->site->specs[arg].spec);
+			"the key: arg%u cannot be captured as a string: '%.*s'%s%.*s", string->arg,
+			(int)specs[string->arg].spec_length, specs[string->arg].spec,
+			string->has_length ? ", of as many bytes as " : "",
+			string->has_length ? (int)specs[string->length].spec_length : 0,
+			string->has_length ? specs[string->length].spec : "");
 	*ret = (uint8_t)capture;
 	return NULL;
 }
@@ -235,11 +241,11 @@ static struct probe_error *bind_stack(struct binder *b)
 static struct probe_error *bind_keys(struct binder *b, struct bound_types *types)
 {
 	struct probe_error *error = NULL;
-	unsigned int arg;
+	struct capture string;
 
 	for (size_t i = 0; i < b->asked->key_count && !error; i++) {
-		if (expr_is_string(b->asked->keys[i], &arg)) {
-			error = bind_string(b, arg, &b->bound->key_strings[i]);
+		if (expr_is_string(b->asked->keys[i], &string)) {
+			error = bind_string(b, &string, &b->bound->key_strings[i]);
 			continue;
 		}
 		error = bind_expr(b, b->asked->keys[i], &b->bound->key_numbers[i]);

@@ -51,18 +51,30 @@ static struct expr_type promoted(const struct arch_arg *spec)
 		.wide = spec->size == 8, .is_signed = spec->is_signed || spec->size < 4};
 }
 
+/* Whether the site has an argument. */
+static struct probe_error *check_there(
+	const struct binding *b, const struct expr_node *node, uint8_t arg)
+{
+	char list[ARGUMENT_TEXT];
+
+	if (arg < b->site->count)
+		return NULL;
+	argument_list(b->site->specs, b->site->count, list);
+	return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
+		"there is no arg%u, the probe has %s", arg, list);
+}
+
 /* Whether the node can use this argument. */
 static struct probe_error *check_arg(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
 	bool is_string = node->kind != ARCH_EXPR_CAPTURE;
-	char list[ARGUMENT_TEXT];
+	struct probe_error *error = check_there(b, node, node->arg);
 
-	if (node->arg >= b->site->count) {
-		argument_list(b->site->specs, b->site->count, list);
-		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
-			"there is no arg%u, the probe has %s", node->arg, list);
-	}
+	if (!error && node->has_length)
+		error = check_there(b, node, node->length);
+	if (error)
+		return error;
 	if (spec->kind == ARCH_ARG_UNKNOWN)
 		return expr_error(b->expr, PROBE_ERROR_UNSUPPORTED, node->at,
 			"arg%u cannot be read: '%.*s' is not understood", node->arg,
@@ -83,14 +95,16 @@ static struct probe_error *check_arg(const struct binding *b, const struct expr_
  * One byte more than the longest text that any node compares the string with: this is enough to
  * tell a longer string apart, so one capture serves all nodes.
  */
-static uint16_t string_bytes(const struct expr *expr, uint8_t arg)
+static uint16_t string_bytes(const struct expr *expr, const struct expr_node *string)
 {
+	struct capture wanted = expr_operand(string);
 	unsigned int longest = 0;
 
 	for (size_t i = 0; i < expr->count; i++) {
 		const struct expr_node *node = &expr->nodes[i];
+		struct capture its = expr_operand(node);
 
-		if (node->text && node->arg == arg && node->text_length > longest)
+		if (node->text && capture_is(&its, &wanted) && node->text_length > longest)
 			longest = node->text_length;
 	}
 	return (uint16_t)(longest + 1);
@@ -98,15 +112,20 @@ static uint16_t string_bytes(const struct expr *expr, uint8_t arg)
 
 static struct probe_error *capture(struct binding *b, const struct expr_node *node, uint8_t *ret)
 {
-	const struct arch_arg *spec = &b->site->specs[node->arg];
-	bool is_string = node->kind != ARCH_EXPR_CAPTURE;
+	const struct arch_arg *specs = b->site->specs, *spec = &specs[node->arg];
+	struct capture wanted = expr_operand(node);
 	struct probe_error *error = check_arg(b, node);
 	int index;
 
 	if (error)
 		return error;
-	index = record_layout_capture(b->layout, b->site, node->arg, is_string,
-		is_string ? string_bytes(b->expr, node->arg) : 0);
+	index = record_layout_capture(
+		b->layout, b->site, &wanted, wanted.is_string ? string_bytes(b->expr, node) : 0);
+	if (index < 0 && node->has_length)
+		return expr_error(b->expr, PROBE_ERROR_UNSUPPORTED, node->at,
+			"arg%u cannot be captured: '%.*s', of as many bytes as '%.*s'", node->arg,
+			(int)spec->spec_length, spec->spec, (int)specs[node->length].spec_length,
+			specs[node->length].spec);
 	if (index < 0)
 		return expr_error(b->expr, PROBE_ERROR_UNSUPPORTED, node->at,
 			"arg%u cannot be captured: '%.*s'", node->arg, (int)spec->spec_length,
@@ -273,7 +292,8 @@ struct probe_error *expr_bind_double(const struct expr *expr, struct record_layo
 {
 	const struct expr_node *node = expr->nodes;
 	const struct arch_arg *spec = &site->specs[node->arg];
-	int index = record_layout_capture(layout, site, node->arg, false, 0);
+	struct capture wanted = expr_operand(node);
+	int index = record_layout_capture(layout, site, &wanted, 0);
 
 	if (index < 0)
 		return expr_error(expr, PROBE_ERROR_UNSUPPORTED, node->at,
@@ -294,11 +314,11 @@ struct probe_error *expr_bind(const struct expr *expr, struct record_layout *lay
 {
 	struct binding b = {.expr = expr, .layout = layout, .site = site, .nodes = nodes};
 	struct probe_error *error;
-	unsigned int arg;
+	struct capture string;
 
-	if (expr_is_string(expr, &arg))
+	if (expr_is_string(expr, &string))
 		return expr_error(expr, PROBE_ERROR_USAGE, expr->text,
-			"str(arg%u) is a string, not a number", arg);
+			"str(arg%u) is a string, not a number", string.arg);
 	error = decide_types(&b);
 	for (uint8_t i = 0; i < expr->count && !error; i++) {
 		error = check_shift(&b, i);

@@ -8,7 +8,8 @@
  *   operands  decimal, hexadecimal (0x), octal (0) and character ('a') constants,
  *             with suffixes u, l, ul; arg0 ... arg31; tid, pid, cpu
  *   strings   str(argN) == "text", str(argN) != "text", starts_with(str(argN), "text")
- *             with C's escapes, and in no other operation
+ *             with C's escapes, and in no other operation; str(argN, argM) has argM bytes
+ *             at most
  *
  * Types are C's on x86-64 Linux: an argument has the type that its note declares, int8_t to
  * uint64_t; tid, pid and cpu are int. Floating-point arguments and aggregates are errors.
@@ -33,8 +34,8 @@ PROBE_MUST_CHECK struct probe_error *expr_parse(
 	const char *what, const char *text, struct expr **ret);
 void expr_free(struct expr *expr);
 
-/* Whether the whole text is one string, str(argN). Then *arg_ret is N, and it cannot be bound. */
-bool expr_is_string(const struct expr *expr, unsigned int *arg_ret);
+/* Whether the whole text is one string. Then *ret says which, and it cannot be bound. */
+bool expr_is_string(const struct expr *expr, struct capture *ret);
 
 /*
  * Whether it is about a pair that has ended: it names `duration` or `end.`, and is then bound to

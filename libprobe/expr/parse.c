@@ -6,9 +6,9 @@
  *	operand   NUMBER | 'CHARACTER' | argN | tid | pid | cpu | ( expr )
  *	          | duration | end . argN
  *	          | ! operand | ~ operand | - operand | + operand
- *	          | starts_with ( str ( argN ) , "TEXT" )
- *	expr      operand { OPERATOR operand }
- *	          | str ( argN ) == "TEXT" | str ( argN ) != "TEXT"
+ *	          | starts_with ( STRING , "TEXT" )
+ *	expr      operand { OPERATOR operand } | STRING == "TEXT" | STRING != "TEXT"
+ *	STRING    str ( argN ) | str ( argN , argM )
  *
  * Nodes are appended when complete, so operands precede operators, and the last node is what
  * was parsed last. Operators on constants are computed at once, which removes the operands'
@@ -259,6 +259,9 @@ static struct probe_error *parse_str(struct parser *p, const char *where, bool o
 			take_word(p, "end") ? "a string of the end is end.str(argN)"
 					    : "expected arg0 to arg31");
 	}
+	node.has_length = take(p, ',');
+	if (node.has_length && !take_arg(p, &node.length))
+		return mistake(p, p->at, "expected arg0 to arg31, the length");
 	if (!take(p, ')'))
 		return mistake(p, p->at, "expected ')' after the argument");
 	return add(p, &node);
@@ -554,12 +557,20 @@ struct probe_error *expr_no_pair(const struct expr *expr)
 		"latency, -t transaction");
 }
 
-bool expr_is_string(const struct expr *expr, unsigned int *arg_ret)
+struct capture expr_operand(const struct expr_node *node)
+{
+	return (struct capture){.arg = node->arg,
+		.is_string = node->is_string || node->text,
+		.has_length = node->has_length,
+		.length = node->length};
+}
+
+bool expr_is_string(const struct expr *expr, struct capture *ret)
 {
 	const struct expr_node *whole = &expr->nodes[expr->count - 1];
 
 	if (!whole->is_string)
 		return false;
-	*arg_ret = whole->arg;
+	*ret = expr_operand(whole);
 	return true;
 }

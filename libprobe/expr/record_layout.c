@@ -224,25 +224,39 @@ static bool same_operand(const struct arch_arg *a, const struct arch_arg *b)
 	return a->spec == b->spec && a->spec_length == b->spec_length;
 }
 
-int record_layout_capture(struct record_layout *layout, const struct record_layout_site *site,
-	unsigned int arg, bool is_string, uint16_t bytes)
+/* Does it capture what is wanted, and as many bytes of it? */
+static bool serves(const struct arch_capture *c, const struct record_layout_site *site,
+	const struct capture *wanted, uint16_t bytes)
 {
-	struct arch_arg resolved;
+	if (!same_operand(&c->arg, spec_of(site, wanted->arg)) ||
+		c->is_string != wanted->is_string || c->has_length != wanted->has_length)
+		return false;
+	if (c->has_length && !same_operand(&c->length, spec_of(site, wanted->length)))
+		return false;
+	return !c->is_string || c->bytes_max >= bytes;
+}
+
+int record_layout_capture(struct record_layout *layout, const struct record_layout_site *site,
+	const struct capture *wanted, uint16_t bytes)
+{
+	struct arch_arg resolved = *spec_of(site, wanted->arg);
 	bool is_static;
+	int index;
 
-	if (arg >= site->count || site->specs[arg].kind == ARCH_ARG_UNKNOWN)
+	if (resolved.kind == ARCH_ARG_UNKNOWN)
 		return -1;
-	for (int i = 0; i < layout->capture_count; i++) {
-		const struct arch_capture *c = &layout->captures[i];
-
-		if (same_operand(&c->arg, &site->specs[arg]) && c->is_string == is_string &&
-			!c->has_length && (!is_string || c->bytes_max >= bytes))
+	for (int i = 0; i < layout->capture_count; i++)
+		if (serves(&layout->captures[i], site, wanted, bytes))
 			return i;
-	}
-	resolved = site->specs[arg];
 	if (!resolve(&resolved, &is_static, site->module))
 		return -1;
-	return add_capture(layout, site->arch, &resolved, is_static, is_string, bytes);
+	if (!wanted->has_length)
+		return add_capture(
+			layout, site->arch, &resolved, is_static, wanted->is_string, bytes);
+	index = add_sized(layout, site, &resolved, is_static, spec_of(site, wanted->length), bytes);
+	if (index >= 0)
+		layout->captures[index].is_string = wanted->is_string;
+	return index;
 }
 
 /* ---- Reading back ----------------------------------------------------------------- */

@@ -59,11 +59,12 @@ void record_layout_init(struct record_layout *layout, const struct record_layout
 
 /*
  * Captures an argument for an expression: reuses an existing capture, or adds one that is not
- * recorded. Strings are read up to `bytes`. Returns its index, or -1 if it cannot be captured.
+ * recorded. Strings are read up to `bytes`; those with a length end at a NUL all the same.
+ * Returns its index, or -1 if it cannot be captured.
  * Call it after everything that is recorded has been added.
  */
 int record_layout_capture(struct record_layout *layout, const struct record_layout_site *site,
-	unsigned int arg, bool is_string, uint16_t bytes);
+	const struct capture *wanted, uint16_t bytes);
 
 /* Captures `bytes` bytes of the stack, for a key. Returns its index, or -1 if impossible. */
 int record_layout_capture_stack(struct record_layout *layout, const struct arch *arch,

@@ -18,6 +18,8 @@ struct expr_node {
 	bool is_string;		  /* of an argument: str(argN), not compared with anything yet */
 	uint8_t left, right;
 	uint8_t arg;
+	bool has_length; /* of a string: it ends at the latest behind as many bytes as... */
+	uint8_t length;	 /* ...this argument says */
 	uint8_t depth;
 	uint8_t text_length;
 	struct expr_type type; /* of a constant */
@@ -39,6 +41,9 @@ struct expr {
 /* "WHAT 'TEXT', column N: ...", for `at` in expr->text. */
 struct probe_error *expr_error(const struct expr *expr, enum probe_error_code code, const char *at,
 	const char *format, ...) __attribute__((format(printf, 4, 5), warn_unused_result));
+
+/* What a node has of the site's arguments: str(argN), str(argN, argM) or argN. */
+struct capture expr_operand(const struct expr_node *node);
 
 /* ---- Constants (literal.c): parse at *at and advance it --------------------------------- */
 

@@ -125,6 +125,12 @@ static bool take_arg(const char **at, uint8_t *ret)
 	return end != NULL;
 }
 
+bool capture_is(const struct capture *a, const struct capture *b)
+{
+	return a->arg == b->arg && a->is_string == b->is_string && a->has_length == b->has_length &&
+	       (!a->has_length || a->length == b->length);
+}
+
 static struct probe_error *parse_capture(const struct parser *parser, const char **at)
 {
 	struct probe_pattern *pattern = parser->pattern;

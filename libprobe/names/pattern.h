@@ -15,6 +15,8 @@ struct capture {
 	unsigned char length; /* M */
 };
 
+bool capture_is(const struct capture *a, const struct capture *b);
+
 /* Does it name probes, and not match names by wildcards, a regex or a function? */
 bool pattern_is_exact(const struct probe_pattern *pattern);
 

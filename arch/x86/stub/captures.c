@@ -358,6 +358,31 @@ static void emit_checked_value(struct emit *e, const struct stub_plan *p,
 	emit_load(e, mem_at(R8, 0), arg->size, is_sign_extended(arg));
 }
 
+/*
+ * %rax = the word of the string at %r8 of %r9 bytes at most, as in the record. The first temporary
+ * has its stated length, which may be more than %r9.
+ */
+static void emit_sized_string(struct emit *e, const struct stub_plan *p, int temp)
+{
+	int done = emit_label(e);
+
+	emit_const(e, RAX, 0);
+	emit_reg(e, true, OP_TEST, R9, R9);
+	emit_jump_label(e, CC_E, done);
+	emit_mem(e, true, OP_MOV_STORE, R9, temp_at(temp + 1));
+	emit_imm(e, true, IMM_ADD, R9, 1);
+	emit_call_label(e, p->measure);
+	emit_const(e, RCX, UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
+	emit_mem(e, true, OP_ADD, RCX, temp_at(temp + 1));
+	emit_reg(e, true, OP_CMP, RAX, RCX);
+	emit_jump_label(e, CC_NE, done);
+	emit_mem(e, true, OP_MOV_LOAD, RCX, temp_at(temp + 1));
+	emit_mem(e, true, OP_CMP, RCX, temp_at(temp));
+	emit_jump_label(e, CC_NE, done);
+	emit_reg(e, true, OP_MOV_LOAD, RAX, RCX); /* no NUL among all of its bytes */
+	emit_place(e, done);
+}
+
 /* Stores the pair of the bytes; jumps to `bad` if an operand cannot be read. */
 static void emit_prepare_bytes(
 	struct emit *e, const struct stub_plan *p, const struct arch_capture *c, int temp, int bad)
@@ -380,6 +405,11 @@ static void emit_prepare_bytes(
 	emit_jump_label(e, CC_BE, all);
 	emit_mem(e, true, OP_MOV_LOAD, R9, temp_at(temp));
 	emit_place(e, all);
+	if (c->is_string) {
+		emit_sized_string(e, p, temp);
+		emit_store_pair(e, temp, R8);
+		return;
+	}
 	emit_reg(e, true, OP_ADD, R9, R8);
 	emit_call_label(e, p->extent);
 	emit_const(e, R9, c->bytes_max);

@@ -172,7 +172,7 @@ static bool plan_captures(struct stub_plan *p)
 		p->checked |= x86_64_capture_checked(c);
 		p->records_mask |= i < s->recorded && x86_64_capture_checked(c);
 		p->strings |= c->is_string;
-		p->extents |= c->has_length;
+		p->extents |= c->has_length && !c->is_string;
 		p->stacks |= c->stack != ARCH_STACK_NOT;
 		if (!capture_is_variable(c))
 			continue;

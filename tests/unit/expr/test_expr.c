@@ -254,22 +254,26 @@ static void test_is_string(void **state)
 	static const struct {
 		const char *text;
 		bool is_string;
-		unsigned int arg;
-	} cases[] = {{"str(arg0)", true, 0}, {" ( str ( arg31 ) ) ", true, 31}, {"arg0", false, 0},
-		{"str(arg0) == \"a\"", false, 0}, {"1", false, 0},
-		{"starts_with(str(arg0), \"a\")", false, 0}};
+		struct capture string;
+	} cases[] = {{"str(arg0)", true, {.arg = 0}}, {" ( str ( arg31 ) ) ", true, {.arg = 31}},
+		{"str(arg3,arg4)", true, {.arg = 3, .has_length = true, .length = 4}},
+		{"str( arg4 , arg31 )", true, {.arg = 4, .has_length = true, .length = 31}},
+		{"arg0", false, {0}}, {"str(arg0, arg1) == \"a\"", false, {0}},
+		{"str(arg0) == \"a\"", false, {0}}, {"1", false, {0}},
+		{"starts_with(str(arg0), \"a\")", false, {0}}};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct probe_error *error;
-		unsigned int arg = 77;
+		struct capture expected = cases[i].string, string = {0};
 		struct expr *expr;
 
 		error = expr_parse("the key", cases[i].text, &expr);
 		if (error)
 			fail_msg("%s", error->message);
-		assert_int_equal(expr_is_string(expr, &arg), cases[i].is_string);
-		assert_int_equal(arg, cases[i].is_string ? cases[i].arg : 77);
+		assert_int_equal(expr_is_string(expr, &string), cases[i].is_string);
+		expected.is_string = cases[i].is_string;
+		assert_true(capture_is(&string, &expected));
 		expr_free(expr);
 	}
 	expr_free(NULL);

@@ -134,6 +134,9 @@ static const struct {
 	{"str()", 5, "expected arg0 to arg31"}, {"str(1)", 5, "expected arg0 to arg31"},
 	{"str(arg32)", 5, "expected arg0 to arg31"}, {"str(tid)", 5, "expected arg0 to arg31"},
 	{"str(arg0", 9, "expected ')' after the argument"},
+	{"str(arg0,)", 10, "expected arg0 to arg31, the length"},
+	{"str(arg0,3) == \"a\"", 10, "expected arg0 to arg31, the length"},
+	{"str(arg0,arg1,arg2)", 14, "expected ')' after the argument"},
 	{"str(arg0 + 1)", 10, "expected ')' after the argument"},
 	{"str(arg0) ==", 13, "expected a text in double quotes"},
 	{"str(arg0) == 'a'", 14, "expected a text in double quotes"},
@@ -204,6 +207,10 @@ static void test_arguments(void **state)
 		"arg0 is not an integer: it is declared as '16@(%rdi)'");
 	check_error("16@%rdi", "arg0 == 5", PROBE_ERROR_USAGE, 1,
 		"arg0 is not an integer: it is declared as '16@%rdi'");
+	check_error("8@%rax", "str(arg0,arg1) == \"a\"", PROBE_ERROR_USAGE, 1,
+		"there is no arg1, the probe has 1 argument: 8@%rax");
+	check_error("8@%rax 8f@%xmm0", "str(arg0,arg1) == \"a\"", PROBE_ERROR_UNSUPPORTED, 1,
+		"arg0 cannot be captured: '8@%rax', of as many bytes as '8f@%xmm0'");
 	check_error("8f@%xmm0", "str(arg0) == \"a\"", PROBE_ERROR_USAGE, 1,
 		"arg0 is not a string: it is declared as '8f@%xmm0'");
 	check_error("8@%xmm0", "1 && str(arg0) == \"a\"", PROBE_ERROR_USAGE, 6,

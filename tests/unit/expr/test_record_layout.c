@@ -341,7 +341,20 @@ static void test_stated_lengths(void **state)
 	/* An expression that uses the pointer itself does not get the bytes. */
 	record_layout_site_init(&site, arch_of_machine(EM_X86_64), &module, "8@%rdi -4@%esi");
 	record_layout_init(&l, &site, wanted, 1, &plain);
-	assert_int_equal(record_layout_capture(&l, &site, 0, false, 0), 1);
+	assert_int_equal(record_layout_capture(&l, &site, &(struct capture){0}, 0), 1);
+	/* Nor does a string without the length, or one with it; each is captured once. */
+	for (int i = 0; i < 2; i++) {
+		struct capture string = {.is_string = true};
+
+		assert_int_equal(record_layout_capture(&l, &site, &string, 9), 2);
+		string.has_length = true;
+		string.length = 1;
+		assert_int_equal(record_layout_capture(&l, &site, &string, 9), 3);
+	}
+	assert_int_equal(record_layout_capture(&l, &site,
+				 &(struct capture){.is_string = true, .has_length = true}, 9),
+		4);
+	assert_true(l.captures[3].is_string && l.captures[3].has_length);
 	/* Invalid lengths. */
 	assert_int_equal(record_layout_of("8@%rdi", wanted, 1, &plain).capture_count, 0);
 	assert_int_equal(record_layout_of("8@%rdi 8f@%xmm0", wanted, 1, &plain).capture_count, 0);

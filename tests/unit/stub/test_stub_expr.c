@@ -106,16 +106,23 @@ static bool last_value(const struct stub_host *host, uint64_t *ret)
 }
 
 /* A note's argument as a stub would record it: "SIZE@%REG". */
-static uint64_t word_of(const struct subject *s, uint8_t capture, const uint64_t args[3])
+static uint64_t word_of(const struct arch_arg *arg, const uint64_t args[3])
 {
-	const struct arch_capture *c = &s->expr.layout.captures[capture];
-	uint64_t word = args[c->arg.base == 7 ? 0 : c->arg.base == 6 ? 1 : 2];
-	unsigned int shift = 64 - 8 * c->arg.size;
+	uint64_t word = args[arg->base == 7 ? 0 : arg->base == 6 ? 1 : 2];
+	unsigned int shift = 64 - 8 * arg->size;
 
-	if (shift == 64 || c->arg.size > 8)
+	if (shift == 64 || arg->size > 8)
 		return word;
-	return c->arg.is_signed ? (uint64_t)((int64_t)(word << shift) >> shift)
-				: word << shift >> shift;
+	return arg->is_signed ? (uint64_t)((int64_t)(word << shift) >> shift)
+			      : word << shift >> shift;
+}
+
+/* How many bytes an argument says that there are. */
+static int64_t length_of(const struct arch_arg *arg, const uint64_t args[3])
+{
+	int64_t length = (int64_t)word_of(arg, args);
+
+	return length < 0 ? 0 : length;
 }
 
 /* Hits both sites, and compares. */
@@ -129,13 +136,16 @@ static void try_hit(const struct subject *s, const char *text, const uint64_t ar
 	bool possible;
 
 	for (uint8_t i = 0; i < s->expr.layout.capture_count; i++) {
-		words[i] = word_of(s, i, args);
-		if (!s->expr.layout.captures[i].is_string)
+		const struct arch_capture *c = &s->expr.layout.captures[i];
+		size_t room = c->has_length ? (size_t)length_of(&c->length, args) : SIZE_MAX;
+
+		words[i] = word_of(&c->arg, args);
+		if (!c->is_string)
 			continue;
-		if (words[i])
+		if (words[i] && room)
 			strings[i] = (struct expr_string){
-				(const char *)words[i], strlen((const char *)words[i])};
-		else
+				(const char *)words[i], strnlen((const char *)words[i], room)};
+		else if (room)
 			input.unreadable |= UINT64_C(1) << i;
 	}
 	possible = expr_interpret(&s->expr.bound, &input, &expected);
@@ -305,6 +315,26 @@ static void strings(void **state)
 		}
 }
 
+/* Names of a JVM have no NUL: another argument is their length. */
+static void bounded_strings(void **state)
+{
+	static const char *const texts[] = {"str(arg0, arg1) == \"SELECT\"",
+		"str(arg0,arg1) != \"\"", "starts_with(str(arg0,arg1), \"SELE\")",
+		"str(arg0,arg1) == \"SEL\" || str(arg0) == \"SELECT * FROM\" || arg1 == 9"};
+	static const char from[] = "SELECT * FROM";
+	struct subject s;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		for (int rseq = 0; rseq < 2; rseq++) {
+			subject_init(&s, *state, "8@%rdi -4@%esi 8@%rdx", texts[i], rseq);
+			for (int n = -1; n < (int)sizeof(from) + 9; n++) {
+				try_hit(&s, texts[i], (uint64_t[]){(uintptr_t)from, n, 0});
+				try_hit(&s, texts[i], (uint64_t[]){0, n, 0});
+			}
+			expr_case_deinit(&s.expr);
+		}
+}
+
 /* If the rest is unreadable, a string does not match by its readable part. */
 static void cut_string(void **state)
 {
@@ -358,6 +388,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(operators, setup, teardown),
 		cmocka_unit_test_setup_teardown(random_expressions, setup, teardown),
 		cmocka_unit_test_setup_teardown(strings, setup, teardown),
+		cmocka_unit_test_setup_teardown(bounded_strings, setup, teardown),
 		cmocka_unit_test_setup_teardown(cut_string, setup, teardown),
 		cmocka_unit_test_setup_teardown(pointers, setup, teardown),
 	};

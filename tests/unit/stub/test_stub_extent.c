@@ -105,6 +105,61 @@ static void check_bad_pointers(struct variant *v)
 	variant_set_up_state(v);
 }
 
+/* Strings that another argument bounds: up to a NUL, or all of it. */
+static void check_string(struct variant *v, const struct extent *x)
+{
+	struct arch_capture captures[] = {
+		sized("8@%rbx", "8@%r9", x->max), sized("8@%r8", "4@%r10d", 64)};
+	const uint64_t *words;
+	size_t bytes;
+
+	captures[0].is_string = captures[1].is_string = true;
+	v->state.gpr[RBX] = x->address;
+	v->state.gpr[R9] = x->length;
+	v->state.gpr[R8] = (uintptr_t) "text";
+	v->state.gpr[R10] = 3;
+	words = variant_record(v, captures, 2, &bytes);
+	if (words[0] != x->word)
+		fail_msg("%#lx, not %#lx (%lu at %#lx, at most %u)", words[0], x->word, x->length,
+			x->address, x->max);
+	assert_int_equal(words[1], 3);
+	if ((uint32_t)x->word)
+		assert_memory_equal(words + 2, (void *)(uintptr_t)x->address, (uint32_t)x->word);
+}
+
+static void check_strings(struct variant *v)
+{
+	uint8_t *end = v->pages + 3 * PAGE; /* nothing after it is readable */
+
+	for (uint32_t length = 0; length < 24; length++) {
+		uint8_t *at = end - length;
+		uint64_t address = (uintptr_t)at;
+
+		memset(at, 's', length);
+		check_string(v, &(struct extent){address, length, 64, length});
+		check_string(v, &(struct extent){address, length, length, length});
+		if (length > 1)
+			check_string(v, &(struct extent){address, length, length - 1,
+						(length - 1) | TRUNCATED});
+		/* fewer than there are said to be */
+		check_string(v, &(struct extent){address, length + 1, 64,
+					length ? length | TRUNCATED : UNREADABLE});
+		for (uint32_t nul = 0; nul < length; nul++) {
+			at[nul] = 0;
+			check_string(v, &(struct extent){address, length, 64, nul});
+			check_string(v, &(struct extent){address, UINT64_MAX, 64, nul});
+			check_string(v, &(struct extent){address, length, (uint16_t)nul, nul});
+			at[nul] = 's';
+		}
+	}
+	for (uint64_t bad = 0; bad < 2 * PAGE; bad += PAGE) {
+		check_string(v, &(struct extent){bad & (PAGE - 1), 5, 64, UNREADABLE});
+		check_string(v, &(struct extent){bad - 1, 5, 64, UNREADABLE});
+		check_string(v, &(struct extent){bad, 0, 64, 0});
+	}
+	variant_set_up_state(v);
+}
+
 /* Lengths of every size and sign, also in memory, which may be unreadable. */
 static void check_operands(struct variant *v)
 {
@@ -214,6 +269,12 @@ static void every_operand(void **state)
 	variant_each(check_operands);
 }
 
+static void bounded_strings(void **state)
+{
+	(void)state;
+	variant_each(check_strings);
+}
+
 static void safe_range(void **state)
 {
 	(void)state;
@@ -252,6 +313,7 @@ int main(void)
 		cmocka_unit_test(across_pages),
 		cmocka_unit_test(bad_pointers),
 		cmocka_unit_test(every_operand),
+		cmocka_unit_test(bounded_strings),
 		cmocka_unit_test(safe_range),
 		cmocka_unit_test(impossible),
 	};
