@@ -16,7 +16,7 @@
 struct export_options {
 	struct common_options common;
 	const char *format_name, *output;
-	struct string_list counters; /* as they were typed */
+	struct string_list keys, counters; /* as they were typed */
 	enum probe_export_format format;
 	struct probe_export_options options;
 	struct probe_pattern **patterns; /* of the counters */
@@ -244,7 +244,7 @@ static struct probe_error *check_format(const struct export_options *options)
 		return probe_error_new(PROBE_ERROR_USAGE, "--counter is for --format=trace-event");
 	if (options->options.hits && !folded)
 		return probe_error_new(PROBE_ERROR_USAGE, "--count is for --format=folded");
-	if ((options->options.key || options->options.match) && !trace_event && !folded)
+	if ((options->keys.count || options->options.match) && !trace_event && !folded)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--key and --match are for --format=trace-event and --format=folded");
 	return NULL;
@@ -266,6 +266,8 @@ static struct probe_error *check_options(struct export_options *options)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"export: give one record, a folder of `probectl record -o`, or - for what "
 			"`probectl trace --json` prints");
+	options->options.keys = (const char *const *)options->keys.items;
+	options->options.key_count = options->keys.count;
 	error = check_format(options);
 	if (!error)
 		error = options_add_operands(&options->common, 1);
@@ -293,6 +295,7 @@ static void export_options_deinit(struct export_options *options)
 	free(options->counter_args);
 	free(options->matched);
 	free(options->counters.items);
+	free(options->keys.items);
 	options_deinit(&options->common);
 }
 
@@ -309,8 +312,8 @@ struct probe_error *cmd_export(int argc, char **argv, int *status_ret)
 			"json (ndjson), csv, folded (flamegraph) or trace-event (perfetto, "
 			"chrome)"),
 		OPTIONS_OUTPUT(&options.output),
-		OPTION('k', "key", STRING, "ARG", &options.options.key,
-			"name slices and frames by arg0 or str(arg1), such as a function name"),
+		OPTION('k', "key", STRINGS, "KEY", &options.keys,
+			"name slices and frames by argN, tid, pid, cpu or comm; up to eight"),
 		OPTION(0, "match", STRING, "ARG[:ARG]", &options.options.match,
 			"match an end to the begin with the same value of ARG, on any thread"),
 		OPTION(0, "counter", STRINGS, "PROBE(ARG)", &options.counters,

@@ -97,7 +97,7 @@ static void add_args(struct buffer *out, const struct probe_event *event)
 		if (value->kind == PROBE_VALUE_STRING || value->kind == PROBE_VALUE_TEXT)
 			add_text(out, value->bytes, value->length);
 		else
-			export_arg_text(out, event, (int)i);
+			export_value_text(out, value);
 	}
 }
 

@@ -43,19 +43,6 @@ bool probe_export_format(const char *name, enum probe_export_format *ret)
 
 /* ---- Options ------------------------------------------------------------------------ */
 
-static struct probe_error *parse_key(const char *text, int *ret)
-{
-	bool is_string = strncmp(text, "str(", 4) == 0;
-	uint8_t number = 0;
-	const char *end = argument_parse(text + (is_string ? 4 : 0), &number);
-
-	*ret = number;
-	if (end && strcmp(end, is_string ? ")" : "") == 0)
-		return NULL;
-	return probe_error_new(
-		PROBE_ERROR_USAGE, "the key: '%s' is neither argN nor str(argN)", text);
-}
-
 static struct probe_error *parse_match(const char *text, int *begin_ret, int *end_ret)
 {
 	uint8_t begin = 0, end = 0;
@@ -77,9 +64,13 @@ static struct probe_error *settings_init(
 {
 	struct probe_error *error = NULL;
 
-	*settings = (struct export_settings){options, -1, -1, -1};
-	if (options->key)
-		error = parse_key(options->key, &settings->key);
+	*settings = (struct export_settings){.options = options, .match = -1, .match_end = -1};
+	if (options->key_count > PROBE_EXPORT_KEYS_MAX)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "at most %d keys can be given", PROBE_EXPORT_KEYS_MAX);
+	for (size_t i = 0; i < options->key_count && !error; i++)
+		error = key_parse(options->keys[i], strlen(options->keys[i]), &settings->keys[i]);
+	settings->key_count = options->key_count;
 	if (!error && options->match)
 		error = parse_match(options->match, &settings->match, &settings->match_end);
 	return error;
@@ -162,17 +153,38 @@ struct probe_error *probe_export_finish(struct probe_export *exporter)
 
 /* ---- What several formats say ------------------------------------------------------------ */
 
-void export_arg_text(struct buffer *out, const struct probe_event *event, int arg)
+void export_value_text(struct buffer *out, const struct probe_value *value)
 {
-	const struct probe_value *value;
-
-	if (arg < 0 || (size_t)arg >= event->arg_count)
-		return;
-	value = &event->args[arg];
 	if (value_add_number(out, value) || value->kind == PROBE_VALUE_NULL)
 		return;
 	if (value->kind == PROBE_VALUE_BYTES)
 		buffer_hex_bytes(out, value->bytes, value->length);
 	else
 		buffer_bytes(out, value->bytes, value->length);
+}
+
+/* An argument is text if it was recorded as such: argN and str(argN) are the same here. */
+static void add_key(struct buffer *out, const struct probe_event *event, const struct key *key)
+{
+	struct probe_value value;
+
+	if (key->kind != KEY_ARG && key->kind != KEY_STRING) {
+		if (key_value(key, event, &value))
+			export_value_text(out, &value);
+	} else if (key->arg < event->arg_count) {
+		export_value_text(out, &event->args[key->arg]);
+	}
+}
+
+void export_key_text(
+	struct buffer *out, const struct probe_event *event, const struct export_settings *settings)
+{
+	for (size_t i = 0; i < settings->key_count; i++) {
+		size_t start = out->length;
+
+		buffer_char(out, ' ');
+		add_key(out, event, &settings->keys[i]);
+		if (out->length == start + 1) /* it has no such value */
+			out->length = start;
+	}
 }

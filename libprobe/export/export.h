@@ -5,13 +5,16 @@
 
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/error.h"
+#include "libprobe/stream/key.h"
 #include "probe/export.h"
 #include "probe/spans.h"
 
 /* The options, parsed. */
 struct export_settings {
 	const struct probe_export_options *options;
-	int key, match, match_end; /* numbers of arguments, or -1 */
+	struct key keys[PROBE_EXPORT_KEYS_MAX];
+	size_t key_count;
+	int match, match_end; /* numbers of arguments, or -1 */
 };
 
 struct export_format {
@@ -33,7 +36,12 @@ extern const struct export_format export_csv;
 extern const struct export_format export_folded;
 extern const struct export_format export_trace_event;
 
-/* The text of an argument as a person reads it; nothing where there is none. */
-void export_arg_text(struct buffer *out, const struct probe_event *event, int arg);
+/* A value as a person reads it; nothing if it is null. */
+void export_value_text(struct buffer *out, const struct probe_value *value);
+/*
+ * The values of the keys that the event has, as a person reads them, each after a blank.
+ */
+void export_key_text(struct buffer *out, const struct probe_event *event,
+	const struct export_settings *settings);
 
 #endif

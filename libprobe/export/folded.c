@@ -147,10 +147,7 @@ static struct node *frame_of(struct folded_export *folded, const struct probe_ev
 	buffer_string(&folded->text, event->provider);
 	buffer_char(&folded->text, ':');
 	buffer_string(&folded->text, pair && pair->name[0] ? pair->name : event->name);
-	if (folded->settings.key >= 0 && (size_t)folded->settings.key < event->arg_count) {
-		buffer_char(&folded->text, ' ');
-		export_arg_text(&folded->text, event, folded->settings.key);
-	}
+	export_key_text(&folded->text, event, &folded->settings);
 	return find_node(folded, parent, find_label(folded, pair));
 }
 

@@ -107,10 +107,10 @@ static void add_args(
 static void add_name(struct trace_export *trace, const struct probe_event *event, const char *name)
 {
 	trace->text.length = 0;
-	export_arg_text(&trace->text, event, trace->settings.key);
+	export_key_text(&trace->text, event, &trace->settings);
 	buffer_string(trace->out, ",\"name\":");
 	if (trace->text.length)
-		json_string(trace->out, trace->text.data, trace->text.length);
+		json_string(trace->out, trace->text.data + 1, trace->text.length - 1);
 	else
 		json_string(trace->out, name[0] ? name : event->name,
 			strlen(name[0] ? name : event->name));

@@ -17,6 +17,7 @@
 #include "libprobe/base/buffer.h"
 #include "libprobe/names/pairing.h"
 #include "libprobe/stream/begins.h"
+#include "libprobe/stream/key.h"
 #include "probe/summary.h"
 
 enum {
@@ -42,18 +43,6 @@ enum {
 uint64_t summary_hash(const void *bytes, size_t length, uint64_t seed);
 
 /* ---- Keys (keys.c) --------------------------------------------------------------- */
-
-enum key_kind { KEY_ARG, KEY_STRING, KEY_TID, KEY_PID, KEY_CPU, KEY_COMM };
-
-struct key {
-	enum key_kind kind;
-	uint8_t arg;
-};
-
-PROBE_MUST_CHECK struct probe_error *key_parse(const char *text, size_t length, struct key *ret);
-/* False where the event has no such value; bytes are the event's. */
-bool key_value(const struct key *key, const struct probe_event *event, struct probe_value *ret);
-void key_print(struct buffer *out, const struct key *key);
 
 /*
  * The most frequent values, by space-saving (Metwally, Agrawal, El Abbadi 2005):

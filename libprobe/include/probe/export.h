@@ -25,13 +25,19 @@ enum probe_export_format {
 	PROBE_EXPORT_TRACE_EVENT /* for Perfetto and Chrome */
 };
 
+enum { PROBE_EXPORT_KEYS_MAX = 8 };
+
 /* Finds a format by its name or an alias. False if there is none. */
 bool probe_export_format(const char *name, enum probe_export_format *ret);
 
 /* Zero is the default of each. Strings and patterns are borrowed until the exporter is freed. */
 struct probe_export_options {
-	/* Distinguish pairs and points also by the value of an argument: "arg0", "str(arg1)". */
-	const char *key;
+	/*
+	 * Distinguish pairs and points also by these values: "argN" or "str(argN)", "tid", "pid",
+	 * "cpu", "comm". At most PROBE_EXPORT_KEYS_MAX.
+	 */
+	const char *const *keys;
+	size_t key_count;
 	/*
 	 * An end ends the begin with the same value of this argument: "arg0", or "arg0:arg1" for
 	 * begin and end. NULL: the last begin of its thread.

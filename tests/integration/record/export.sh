@@ -145,7 +145,7 @@ failing 2 "--format 'xml': use json" --format xml "$SCRATCH/pairs"
 failing 2 "give one record" --format csv
 failing 2 "is not PROBE(argN)" --format perfetto --counter loop:nop "$SCRATCH/pairs"
 failing 2 "--key and --match" --format csv --key arg0 "$SCRATCH/pairs"
-failing 2 "neither argN nor str(argN)" --format folded --key 1 "$SCRATCH/pairs"
+failing 2 "'1' is not a key" --format folded --key 1 "$SCRATCH/pairs"
 failing 2 "give one record" --format csv ""
 failing 1 "there is no such folder" --format csv "$SCRATCH/nothing"
 failing 1 "there is no record in it" --format csv "$TARGETS"

@@ -237,15 +237,20 @@ static void test_csv(void **state)
 
 static void test_folded(void **state)
 {
+	static const char *const keys[] = {"str(arg1)", "tid", "arg7", "arg0"};
+
 	(void)state;
 	check("hits.folded", PROBE_EXPORT_FOLDED, &(struct probe_export_options){0});
 	check("count.folded", PROBE_EXPORT_FOLDED, &(struct probe_export_options){.hits = true});
 	check("key.folded", PROBE_EXPORT_FOLDED,
-		&(struct probe_export_options){.key = "str(arg1)"});
+		&(struct probe_export_options){.keys = &keys[0], .key_count = 1});
+	check("keys.folded", PROBE_EXPORT_FOLDED,
+		&(struct probe_export_options){.keys = keys, .key_count = 4});
 }
 
 static void test_trace_event(void **state)
 {
+	static const char *const key = "arg1";
 	const unsigned int args[] = {0};
 	struct probe_pattern *pattern;
 
@@ -254,7 +259,8 @@ static void test_trace_event(void **state)
 	check("hits.trace-event", PROBE_EXPORT_TRACE_EVENT, &(struct probe_export_options){0});
 	check("match.trace-event", PROBE_EXPORT_TRACE_EVENT,
 		&(struct probe_export_options){.match = "arg0",
-			.key = "arg1",
+			.keys = &key,
+			.key_count = 1,
 			.counters = (const struct probe_pattern *const *)&pattern,
 			.counter_args = args,
 			.counter_count = 1});
@@ -297,6 +303,7 @@ static void check_usage(const struct probe_export_options *options, const char *
 
 static void test_options(void **state)
 {
+	static const char *const keys[9] = {"arg", "arg0", "str(arg1"};
 	enum probe_export_format format;
 
 	(void)state;
@@ -305,10 +312,12 @@ static void test_options(void **state)
 	assert_true(probe_export_format("ndjson", &format));
 	assert_int_equal(format, PROBE_EXPORT_JSON);
 	assert_false(probe_export_format("xml", &format));
-	check_usage(&(struct probe_export_options){.key = "arg"},
-		"the key: 'arg' is neither argN nor str(argN)");
-	check_usage(&(struct probe_export_options){.key = "str(arg1"},
-		"the key: 'str(arg1' is neither argN nor str(argN)");
+	check_usage(&(struct probe_export_options){.keys = &keys[0], .key_count = 1},
+		"'arg' is not a key (expected argN, str(argN), tid, pid, cpu or comm)");
+	check_usage(&(struct probe_export_options){.keys = keys, .key_count = 9},
+		"at most 8 keys can be given");
+	check_usage(&(struct probe_export_options){.keys = &keys[1], .key_count = 3},
+		"'str(arg1' is not a key (expected argN, str(argN), tid, pid, cpu or comm)");
 	check_usage(&(struct probe_export_options){.match = "arg0:1"},
 		"what is matched: 'arg0:1' is neither argN nor argN:argN (of begin and end)");
 }
@@ -329,7 +338,8 @@ static void test_terminal(void **state)
 		.name = hostile,
 		.args = args,
 		.arg_count = 2};
-	const struct probe_export_options options = {.hits = true, .key = "str(arg0)"};
+	static const char *const key = "str(arg0)";
+	const struct probe_export_options options = {.hits = true, .keys = &key, .key_count = 1};
 	unsigned char output[4096];
 
 	(void)state;

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Keys: values that are taken from events. */
+#ifndef LIBPROBE_STREAM_KEY_H
+#define LIBPROBE_STREAM_KEY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libprobe/base/buffer.h"
+#include "libprobe/base/error.h"
+#include "probe/event.h"
+
+enum key_kind { KEY_ARG, KEY_STRING, KEY_TID, KEY_PID, KEY_CPU, KEY_COMM };
+
+struct key {
+	enum key_kind kind;
+	uint8_t arg;
+};
+
+/* Parses argN, str(argN), tid, pid, cpu or comm. Errors: PROBE_ERROR_USAGE. */
+PROBE_MUST_CHECK struct probe_error *key_parse(const char *text, size_t length, struct key *ret);
+/* False where the event has no such value; bytes are the event's. */
+bool key_value(const struct key *key, const struct probe_event *event, struct probe_value *ret);
+void key_print(struct buffer *out, const struct key *key);
+
+#endif
