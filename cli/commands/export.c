@@ -238,15 +238,18 @@ static struct probe_error *parse_counters(struct export_options *options)
 static struct probe_error *check_format(const struct export_options *options)
 {
 	bool trace_event = options->format == PROBE_EXPORT_TRACE_EVENT;
-	bool folded = options->format == PROBE_EXPORT_FOLDED;
+	bool folded = options->format == PROBE_EXPORT_FOLDED ||
+		      options->format == PROBE_EXPORT_FLAMEGRAPH;
 
 	if (options->counters.count && !trace_event)
 		return probe_error_new(PROBE_ERROR_USAGE, "--counter is for --format=trace-event");
 	if (options->options.hits && !folded)
-		return probe_error_new(PROBE_ERROR_USAGE, "--count is for --format=folded");
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--count is for --format=folded and --format=flamegraph");
 	if ((options->keys.count || options->options.match) && !trace_event && !folded)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"--key and --match are for --format=trace-event and --format=folded");
+			"--key and --match are for --format=trace-event, --format=folded and "
+			"--format=flamegraph");
 	return NULL;
 }
 
@@ -257,10 +260,11 @@ static struct probe_error *check_options(struct export_options *options)
 
 	if (!options->format_name)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"export: no format given; use --format=json, csv, folded or trace-event");
+			"export: no format given; use --format=json, csv, folded, flamegraph "
+			"or trace-event");
 	if (!probe_export_format(options->format_name, &options->format))
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"--format '%s': use json, csv, folded or trace-event",
+			"--format '%s': use json, csv, folded, flamegraph or trace-event",
 			options->format_name);
 	if (common->operand_count < 1 || !common->operands[0][0])
 		return probe_error_new(PROBE_ERROR_USAGE,
@@ -309,7 +313,7 @@ struct probe_error *cmd_export(int argc, char **argv, int *status_ret)
 	const struct option_row rows[] = {
 		OPTIONS_PROBE(&options.common),
 		OPTION('F', "format", STRING, "FORMAT", &options.format_name,
-			"json (ndjson), csv, folded (flamegraph) or trace-event (perfetto, "
+			"json (ndjson), csv, folded, flamegraph (svg) or trace-event (perfetto, "
 			"chrome)"),
 		OPTIONS_OUTPUT(&options.output),
 		OPTION('k', "key", STRINGS, "KEY", &options.keys,
@@ -319,7 +323,8 @@ struct probe_error *cmd_export(int argc, char **argv, int *status_ret)
 		OPTION(0, "counter", STRINGS, "PROBE(ARG)", &options.counters,
 			"trace-event: show an argument's values over time; may be repeated"),
 		OPTION(0, "count", FLAG, NULL, &options.options.hits,
-			"folded: count hits (default: nanoseconds that pairs took themselves)"),
+			"folded, flamegraph: count hits (default: nanoseconds that pairs took "
+			"themselves)"),
 	};
 	const struct command_line line = {
 		.synopsis = "export --format=FORMAT [OPTIONS] DIR|- [PROBE...]",

@@ -184,7 +184,7 @@ _probectl()
 		return
 		;;
 	-F | --format)
-		_probectl_answer "$cur" < <(printf '%s\n' json csv folded trace-event)
+		_probectl_answer "$cur" < <(printf '%s\n' json csv folded flamegraph trace-event)
 		return
 		;;
 	--pairs)

@@ -288,3 +288,36 @@ void buffer_json_escaped(struct buffer *buffer, const char *text, size_t length)
 		length -= step;
 	}
 }
+
+void buffer_xml_escaped(struct buffer *buffer, const char *text, size_t length)
+{
+	for (size_t i = 0; i < length; i++) {
+		switch (text[i]) {
+		case '&':
+			buffer_string(buffer, "&amp;");
+			break;
+		case '<':
+			buffer_string(buffer, "&lt;");
+			break;
+		case '>':
+			buffer_string(buffer, "&gt;");
+			break;
+		case '"':
+			buffer_string(buffer, "&quot;");
+			break;
+		case '\'':
+			buffer_string(buffer, "&#39;");
+			break;
+		case '\xef':
+			if (length - i >= 3 && text[i + 1] == '\xbf' &&
+				(unsigned char)text[i + 2] >= 0xbe) {
+				buffer_string(buffer, "\xef\xbf\xbd");
+				i += 2;
+				break;
+			}
+			/* fall through */
+		default:
+			buffer_char(buffer, text[i]);
+		}
+	}
+}

@@ -63,4 +63,10 @@ void buffer_c_escaped(struct buffer *buffer, const char *text, size_t length, ch
 /* The inside of a JSON string (RFC 8259): bytes that are not UTF-8 become U+FFFD. */
 void buffer_json_escaped(struct buffer *buffer, const char *text, size_t length);
 
+/*
+ * The inside of an element or attribute of XML or HTML, of text that buffer_c_escaped() has made
+ * printable. The two characters that XML lacks (U+FFFE, U+FFFF) become U+FFFD.
+ */
+void buffer_xml_escaped(struct buffer *buffer, const char *text, size_t length);
+
 #endif

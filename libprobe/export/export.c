@@ -24,6 +24,7 @@ static const struct export_format *const formats[] = {
 	[PROBE_EXPORT_CSV] = &export_csv,
 	[PROBE_EXPORT_FOLDED] = &export_folded,
 	[PROBE_EXPORT_TRACE_EVENT] = &export_trace_event,
+	[PROBE_EXPORT_FLAMEGRAPH] = &export_flamegraph,
 };
 
 enum { FORMAT_COUNT = sizeof(formats) / sizeof(formats[0]) };

@@ -35,6 +35,7 @@ extern const struct export_format export_json;
 extern const struct export_format export_csv;
 extern const struct export_format export_folded;
 extern const struct export_format export_trace_event;
+extern const struct export_format export_flamegraph;
 
 /* A value as a person reads it; nothing if it is null. */
 void export_value_text(struct buffer *out, const struct probe_value *value);

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "libprobe/export/export.h"
+#include "libprobe/export/folded.h"
 #include "libprobe/base/utf8.h"
 #include "libprobe/stream/stream.h"
 
@@ -34,17 +35,13 @@ struct node {
 	uint64_t self_ns, hits;
 };
 
-/* A line of the output. */
-struct stack {
-	const char *text; /* after this struct */
-	uint64_t weight;
-};
-
 struct folded_export {
 	struct export_settings settings;
 	struct buffer *out, text;
 	struct probe_spans *spans;
-	void *labels, *nodes, *stacks; /* tsearch(3) */
+	void *labels, *nodes, *stacks; /* tsearch(3); stacks are struct flame_stack */
+	size_t stack_count;
+	struct flame_stack *sums; /* of folded_sums() */
 	uint64_t ended, lost;
 	bool failed; /* while stacks were made: no memory */
 };
@@ -70,7 +67,7 @@ static int compare_nodes(const void *a, const void *b)
 
 static int compare_stacks(const void *a, const void *b)
 {
-	const struct stack *x = a, *y = b;
+	const struct flame_stack *x = a, *y = b;
 
 	return strcmp(x->text, y->text);
 }
@@ -164,7 +161,7 @@ static void ended(struct folded_export *folded, const struct probe_span *span,
 		node->self_ns += took_ns - span->inner_ns;
 }
 
-static struct probe_error *folded_event(void *state, const struct probe_event *event)
+struct probe_error *folded_event(void *state, const struct probe_event *event)
 {
 	struct folded_export *folded = state;
 	enum probe_span_kind kind;
@@ -217,7 +214,7 @@ static void add_frames(struct buffer *out, const struct node *node, bool is_leaf
 static bool add_stack(struct folded_export *folded, uint64_t weight)
 {
 	struct buffer *text = &folded->text;
-	struct stack wanted = {.text = text->data}, *stack;
+	struct flame_stack wanted = {.text = text->data}, *stack;
 	void **place;
 
 	buffer_char(text, '\0');
@@ -236,8 +233,9 @@ static bool add_stack(struct folded_export *folded, uint64_t weight)
 			free(stack);
 			return false;
 		}
+		folded->stack_count++;
 	}
-	(*(struct stack **)place)->weight += weight;
+	(*(struct flame_stack **)place)->weight += weight;
 	text->length = 0;
 	return true;
 }
@@ -256,22 +254,17 @@ static void visit_node(const void *place, VISIT visit, void *data)
 
 static void visit_stack(const void *place, VISIT visit, void *data)
 {
-	const struct stack *stack = *(const struct stack *const *)place;
-	struct buffer *out = data;
+	struct flame_stack **next = data;
 
-	if (visit != postorder && visit != leaf)
-		return;
-	buffer_string(out, stack->text);
-	buffer_char(out, ' ');
-	buffer_unsigned(out, stack->weight);
-	buffer_char(out, '\n');
+	if (visit == postorder || visit == leaf)
+		*(*next)++ = **(const struct flame_stack *const *)place;
 }
 
-static struct probe_error *folded_finish(void *state, bool *done_ret)
+struct probe_error *folded_sums(void *state, struct flame_stack **ret, size_t *count_ret)
 {
 	struct folded_export *folded = state;
+	struct flame_stack *next;
 
-	*done_ret = true;
 	if (!folded->settings.options->hits && !folded->ended)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"folded stacks are of pairs (X__start and X__done, X__entry and "
@@ -281,19 +274,41 @@ static struct probe_error *folded_finish(void *state, bool *done_ret)
 		buffer_string(&folded->text, "[lost]");
 		folded->failed = !add_stack(folded, folded->lost);
 	}
-	if (folded->failed)
+	folded->sums = calloc(folded->stack_count + 1, sizeof(*folded->sums));
+	if (folded->failed || !folded->sums)
 		return probe_error_no_memory();
-	twalk_r(folded->stacks, visit_stack, folded->out);
+	next = folded->sums;
+	twalk_r(folded->stacks, visit_stack, &next);
+	*ret = folded->sums;
+	*count_ret = folded->stack_count;
 	return NULL;
 }
 
-static void folded_free(void *state)
+static struct probe_error *folded_finish(void *state, bool *done_ret)
+{
+	struct buffer *out = ((struct folded_export *)state)->out;
+	struct flame_stack *sums = NULL;
+	size_t count = 0;
+	struct probe_error *error = folded_sums(state, &sums, &count);
+
+	*done_ret = true;
+	for (size_t i = 0; i < count; i++) {
+		buffer_string(out, sums[i].text);
+		buffer_char(out, ' ');
+		buffer_unsigned(out, sums[i].weight);
+		buffer_char(out, '\n');
+	}
+	return error;
+}
+
+void folded_free(void *state)
 {
 	struct folded_export *folded = state;
 
 	if (!folded)
 		return;
 	probe_spans_free(folded->spans);
+	free(folded->sums);
 	tdestroy(folded->stacks, free);
 	tdestroy(folded->nodes, free);
 	tdestroy(folded->labels, free);
@@ -302,7 +317,7 @@ static void folded_free(void *state)
 	free(folded);
 }
 
-static struct probe_error *folded_create(
+struct probe_error *folded_create(
 	const struct export_settings *settings, struct buffer *out, void **ret)
 {
 	const struct probe_spans_options options = {
@@ -325,7 +340,7 @@ static struct probe_error *folded_create(
 }
 
 const struct export_format export_folded = {
-	.names = {"folded", "flamegraph"},
+	.names = {"folded"},
 	.create = folded_create,
 	.free = folded_free,
 	.event = folded_event,

@@ -25,27 +25,7 @@ void page_text(struct page *page)
 {
 	struct buffer *text = &page->text;
 
-	for (size_t i = 0; i < text->length; i++) {
-		switch (text->data[i]) {
-		case '&':
-			page_html(page, "&amp;");
-			break;
-		case '<':
-			page_html(page, "&lt;");
-			break;
-		case '>':
-			page_html(page, "&gt;");
-			break;
-		case '"':
-			page_html(page, "&quot;");
-			break;
-		case '\'':
-			page_html(page, "&#39;");
-			break;
-		default:
-			buffer_char(page->out, text->data[i]);
-		}
-	}
+	buffer_xml_escaped(page->out, text->data, text->length);
 	page->out->no_memory |= text->no_memory;
 	text->length = 0;
 }

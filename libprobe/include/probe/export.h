@@ -19,10 +19,11 @@ extern "C" {
 #endif
 
 enum probe_export_format {
-	PROBE_EXPORT_JSON,	 /* one object a line, as `probectl trace --json` writes */
-	PROBE_EXPORT_CSV,	 /* RFC 4180 */
-	PROBE_EXPORT_FOLDED,	 /* stacks of pairs, for flame graphs */
-	PROBE_EXPORT_TRACE_EVENT /* for Perfetto and Chrome */
+	PROBE_EXPORT_JSON,	  /* one object a line, as `probectl trace --json` writes */
+	PROBE_EXPORT_CSV,	  /* RFC 4180 */
+	PROBE_EXPORT_FOLDED,	  /* stacks of pairs, for programs that draw them */
+	PROBE_EXPORT_TRACE_EVENT, /* for Perfetto and Chrome */
+	PROBE_EXPORT_FLAMEGRAPH	  /* the folded stacks, drawn: SVG */
 };
 
 enum { PROBE_EXPORT_KEYS_MAX = 8 };
@@ -47,7 +48,7 @@ struct probe_export_options {
 	const struct probe_pattern *const *counters;
 	const unsigned int *counter_args;
 	size_t counter_count;
-	bool hits; /* folded stacks count hits, also of probes without a pair */
+	bool hits; /* stacks count hits, also of probes without a pair */
 	/*
 	 * CSV: the number of columns for arguments; 0: as many as the hit with the most
 	 * arguments has. Then all hits are kept in a temporary file until the end.

@@ -5,6 +5,8 @@ Checks an exported file field by field.
 
     export.py json FILE         counts of "provider:name", one per line
     export.py csv FILE          the same for CSV; every line has equally many columns
+    export.py flamegraph FILE   "FRAME N" for the boxes: their hits, with --count; each lies within
+                                the picture and above a box of its stack
     export.py trace-event FILE  "KIND N" for slices, asyncs, instants, open, counters,
                                 lost, threads, named ones, and processes; what the Trace Event
                                 Format asks of each event is checked
@@ -13,7 +15,9 @@ Checks an exported file field by field.
 import collections
 import csv
 import json
+import re
 import sys
+import xml.etree.ElementTree
 
 # What each phase needs, beside ph, pid, tid and (but for M) ts.
 NEEDED = {
@@ -132,5 +136,25 @@ def read_trace_event(path):
     return counts
 
 
-READERS = {"json": read_json, "csv": read_csv, "trace-event": read_trace_event}
+def read_flamegraph(path):
+    svg = "{http://www.w3.org/2000/svg}"
+    root = xml.etree.ElementTree.parse(path).getroot()
+    counts, boxes = collections.Counter(), []
+    for group in root.iter(svg + "g"):
+        match = re.fullmatch(r"(.*) \((\d+) hits?, [\d.]+ %\)", group.find(svg + "title").text)
+        box = group.find(svg + "rect")
+        counts[match[1]] += int(match[2])
+        boxes.append([float(box.get(name)) for name in ("x", "width", "y")])
+        assert match[1].startswith((group.findtext(svg + "text") or "").rstrip(".")), match[1]
+    lowest = max(y for _, _, y in boxes)
+    for x, width, y in boxes:
+        assert x >= 10 and x + width <= 1190.01, (x, width)
+        below = [b for b in boxes if b[2] > y and b[0] <= x + 0.01 and
+                 b[0] + b[1] >= x + width - 0.01]
+        assert len({b[2] for b in below}) == round((lowest - y) / 17), (x, width, y)
+    return counts
+
+
+READERS = {"json": read_json, "csv": read_csv, "flamegraph": read_flamegraph,
+           "trace-event": read_trace_event}
 print_counts(READERS[sys.argv[1]](sys.argv[2]))

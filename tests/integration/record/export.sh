@@ -89,13 +89,20 @@ export_as pairs folded --count
 weight() { awk -v end="$1" '$0 ~ end " [0-9]+$" { n += $NF } END { print n + 0 }' "$SCRATCH/pairs.folded"; }
 same "requests in stacks" "$(weight ';pairs:request')" "$((requests + 4))"
 same "steps in requests" "$(weight ';pairs:request;.*pairs:step')" "$steps"
+export_as pairs flamegraph --count
+within() { awk -v frame="$1" '$0 ~ frame { n += $NF } END { print n }' "$SCRATCH/pairs.folded"; }
+for frame in request job; do
+	same "hits in $frame" "$(counts pairs flamegraph | sed -n "s/^pairs:$frame //p")" \
+		"$(within ";pairs:${frame}[; ]")"
+done
+same "hits in all" "$(counts pairs flamegraph | sed -n 's/^all //p')" "$(within '')"
 export_as pairs folded
 awk '{ n += $NF } END { exit !(n > 0) }' "$SCRATCH/pairs.folded" || fail "stacks take no time"
 grep -v '^[^;]*\(;pairs:[a-z]*\)* [0-9]*$' "$SCRATCH/pairs.folded" && fail "no folded stacks"
 
 # Through a pipe, and with another name of the format, the output is the same.
 export_as pairs json
-for format in csv folded trace-event; do
+for format in csv folded flamegraph trace-event; do
 	export_as pairs "$format"
 	"$PROBECTL" export --format="$format" - <"$SCRATCH/pairs.json" >"$SCRATCH/piped" ||
 		fail "$format through a pipe"
@@ -155,7 +162,7 @@ for counter in 'nobody:nothing(arg0)' 'pairs:request__start(arg31)'; do
 	failing 1 "--counter '$counter' matches no hit" --format perfetto --counter "$counter" "$SCRATCH/pairs"
 done
 failing 1 "cannot create" --format csv -o "$SCRATCH/nothing/file" "$SCRATCH/pairs"
-for format in json csv folded trace-event; do
+for format in json csv folded flamegraph trace-event; do
 	failing 1 "No space left on device" --format "$format" -o /dev/full "$SCRATCH/pairs"
 	"$PROBECTL" export --format "$format" "$SCRATCH/pairs" 2>"$SCRATCH/err" | head -c 1 >/dev/null
 	same "$format to a pipe that is closed" "${PIPESTATUS[0]}$(cat "$SCRATCH/err")" 0

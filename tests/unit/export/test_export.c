@@ -248,6 +248,14 @@ static void test_folded(void **state)
 		&(struct probe_export_options){.keys = keys, .key_count = 4});
 }
 
+static void test_flamegraph(void **state)
+{
+	(void)state;
+	check("hits.svg", PROBE_EXPORT_FLAMEGRAPH, &(struct probe_export_options){0});
+	check("count.svg", PROBE_EXPORT_FLAMEGRAPH,
+		&(struct probe_export_options){.hits = true, .key = "str(arg1)"});
+}
+
 static void test_trace_event(void **state)
 {
 	static const char *const key = "arg1";
@@ -343,7 +351,7 @@ static void test_terminal(void **state)
 	unsigned char output[4096];
 
 	(void)state;
-	for (enum probe_export_format i = PROBE_EXPORT_JSON; i <= PROBE_EXPORT_TRACE_EVENT; i++) {
+	for (enum probe_export_format i = PROBE_EXPORT_JSON; i <= PROBE_EXPORT_FLAMEGRAPH; i++) {
 		FILE *file = tmpfile();
 		struct probe_export *export;
 		ssize_t length;
@@ -386,6 +394,7 @@ int main(void)
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_csv),
 		cmocka_unit_test(test_folded),
+		cmocka_unit_test(test_flamegraph),
 		cmocka_unit_test(test_trace_event),
 		cmocka_unit_test(test_from_json),
 		cmocka_unit_test(test_options),
