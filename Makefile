@@ -70,7 +70,8 @@ OUR_CFLAGS := -std=gnu11 -Wall -Wextra -Werror=implicit -fPIC $(HARDEN)
 # The user's flags come last, so that they win.
 COMPILE = $(CC) $(OUR_CPPFLAGS) $(PKG_CFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS) -MMD -MP -c
 LINK = $(CC) $(OUR_CFLAGS) $(CFLAGS) $(SANITIZE_LD) -Wl,--as-needed $(LDFLAGS)
-LIBS = $(PKG_LIBS) -ldl -lpthread $(LDLIBS)
+# libiberty is an archive only: what demangles becomes a part of ours.
+LIBS = $(PKG_LIBS) -liberty -ldl -lpthread $(LDLIBS)
 
 # ---- Sources -------------------------------------------------------------
 
@@ -225,6 +226,7 @@ $(TARGET_LIB) $(TARGET_BIN): $(SETTINGS) $(TARGET_SRC) $(SMALL_SRC) \
 
 # python3 makes the manual pages of the library.
 DEPS_BUILD := gcc libc6-dev make pkg-config binutils python3-minimal libelf-dev libdw-dev \
+	libiberty-dev \
 	libcapstone-dev libbabeltrace2-dev libjson-c-dev libpcp-mmv1-dev libpcp3-dev systemtap-sdt-dev
 DEPS_DEMO := python3.11-minimal
 # Programs of 32 bits, and those that probectl refuses: gcc-multilib, valgrind, qemu-user.
@@ -327,7 +329,7 @@ $(BUILD)/probe.pc: Makefile | $(FIRST)
 	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$(INCLUDEDIR)' '' \
 		'Name: probe' 'Description: Switches static probes of running programs' \
 		'Version: $(VERSION)' 'Requires.private: libelf' \
-		'Libs: -L$${libdir} -lprobe' 'Libs.private: -ldl -lpthread' \
+		'Libs: -L$${libdir} -lprobe' 'Libs.private: -liberty -ldl -lpthread' \
 		'Cflags: -I$${includedir}' >$@
 
 $(SMALL:%=$(BUILD)/probe_%.pc): Makefile | $(FIRST)

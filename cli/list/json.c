@@ -7,6 +7,7 @@
  */
 #include "cli/list/listing.h"
 #include "cli/print/out.h"
+#include "libprobe/base/cleanup.h"
 
 /* Lines are handed to the stream a few hundred at a time. */
 enum { FLUSH_BYTES = 64 * 1024 };
@@ -39,11 +40,11 @@ static void add_state(struct buffer *out, const struct probe_site *site)
 	}
 }
 
-static void add_detail(
-	struct buffer *out, const struct probe_site_detail *detail, unsigned int details)
+static void add_detail(struct buffer *out, const struct probe_site_detail *detail,
+	const char *function, unsigned int details)
 {
-	out_text_field(out, ",\"function\":", detail->function);
-	if (detail->function)
+	out_text_field(out, ",\"function\":", function);
+	if (function)
 		out_number_field(out, ",\"function_offset\":", detail->function_offset);
 	out_text_field(out, ",\"file\":", detail->file);
 	if (detail->file)
@@ -69,6 +70,7 @@ static struct probe_error *add_site(
 {
 	const struct probe_site *site = item->site;
 	struct probe_site_detail detail = {.plan = PROBE_PLAN_NONE};
+	AUTO_FREE char *function = NULL;
 	const struct probe_arg *args;
 	struct probe_error *error;
 	size_t count;
@@ -76,6 +78,8 @@ static struct probe_error *add_site(
 	error = probe_list_args(item->list, site, &args, &count);
 	if (!error && listing->details > 0)
 		error = probe_list_detail(item->list, site, listing->details > 1, &detail);
+	if (!error)
+		error = listing_function(listing, &detail, &function);
 	if (error)
 		return error;
 	out_text_field(out, "{\"provider\":", site->provider);
@@ -90,7 +94,7 @@ static struct probe_error *add_site(
 	if (listing->is_process)
 		add_state(out, site);
 	if (listing->details > 0)
-		add_detail(out, &detail, listing->details);
+		add_detail(out, &detail, function, listing->details);
 	/* That of a site which is on, else the one that it would get. */
 	if (site->plan != PROBE_PLAN_NONE)
 		add_plan(out, site->plan, NULL);

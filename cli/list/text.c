@@ -12,6 +12,7 @@
 #include "cli/list/listing.h"
 #include "cli/print/out.h"
 #include "cli/print/print.h"
+#include "libprobe/base/cleanup.h"
 
 enum { ALTERNATIVES_MAX = 4, ARGS_MAX = 32 };
 
@@ -139,11 +140,12 @@ static void describe_address(const struct probe_site *site, struct buffer *out)
 	buffer_hex(out, site->pc ? site->bias + site->pc : 0);
 }
 
-static void describe_function(const struct probe_site_detail *detail, struct buffer *out)
+static void describe_function(
+	const struct probe_site_detail *detail, const char *function, struct buffer *out)
 {
-	if (!detail->function)
+	if (!function)
 		return;
-	buffer_string(out, detail->function);
+	buffer_string(out, function);
 	buffer_char(out, '+');
 	buffer_hex(out, detail->function_offset);
 }
@@ -187,9 +189,12 @@ static struct probe_error *add_site(struct table *table, const struct listing *l
 	size_t starts[SITE_CELLS];
 	const char *cells[SITE_CELLS];
 	struct probe_site_detail detail;
+	AUTO_FREE char *function = NULL;
 	struct probe_error *error;
 
 	error = probe_list_detail(item->list, item->site, listing->details > 1, &detail);
+	if (!error)
+		error = listing_function(listing, &detail, &function);
 	if (error)
 		return error;
 	out->length = 0;
@@ -198,7 +203,7 @@ static struct probe_error *add_site(struct table *table, const struct listing *l
 		if (cell == SITE_ADDRESS)
 			describe_address(item->site, out);
 		else if (cell == SITE_FUNCTION)
-			describe_function(&detail, out);
+			describe_function(&detail, function, out);
 		else if (cell == SITE_LINE)
 			describe_line(&detail, out);
 		else if (cell == SITE_BYTES && listing->details > 1)

@@ -27,6 +27,7 @@ struct trace_options {
 	struct probe_ctf_options parts; /* of a record */
 	enum record_full full;		/* likewise */
 	uint64_t ring_bytes, string_bytes;
+	bool mangled; /* of -t stack */
 
 	const struct trace_tracer *first; /* once there are tracers: for what all would say */
 };

@@ -100,6 +100,7 @@ static struct probe_session_options session_options(const struct trace_options *
 		.ring_bytes = options->ring_bytes,
 		.string_bytes = (uint16_t)options->string_bytes,
 		.guess_strings = options->string_bytes != 0,
+		.mangled = options->mangled,
 		.follow_libraries = processes_follow(&options->common),
 		.follow_children = processes_follow(&options->common),
 	};
@@ -313,6 +314,9 @@ static struct probe_error *check_tracers(
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"-i is the time between tables; it needs a tracer that makes them, such as "
 			"-c or -t latency");
+	if (options->mangled && !trace_has_output(trace, PROBE_TRACER_STACKS))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--no-demangle is for tracer stack: others print no symbols");
 	if (options->ring_bytes && !has_records(trace))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"tracer '%s' records nothing, so -b does not apply",

@@ -16,10 +16,12 @@
 #include <string.h>
 
 #include "elf/unwind.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/modules/modules.h"
 #include "libprobe/process/maps.h"
 #include "libprobe/session/unwinder.h"
+#include "probe/symbol.h"
 
 enum {
 	REFRESH_NS = 50 * 1000 * 1000, /* how often a new address is reason to look at the maps */
@@ -40,6 +42,7 @@ struct named {
 struct unwinder {
 	const struct arch *arch;
 	pid_t pid;
+	bool mangled;
 	struct maps maps;
 	struct modules modules;
 	struct unwind **rules; /* of each module, NULL before the first use */
@@ -146,7 +149,8 @@ void unwinder_refresh(struct unwinder *unwinder)
 	probe_error_free(refresh(unwinder));
 }
 
-struct probe_error *unwinder_create(const struct arch *arch, pid_t pid, struct unwinder **ret)
+struct probe_error *unwinder_create(
+	const struct arch *arch, pid_t pid, bool mangled, struct unwinder **ret)
 {
 	struct unwinder *u;
 	struct probe_error *error = unwind_check();
@@ -161,6 +165,7 @@ struct probe_error *unwinder_create(const struct arch *arch, pid_t pid, struct u
 		return probe_error_no_memory();
 	u->arch = arch;
 	u->pid = pid;
+	u->mangled = mangled;
 	error = refresh(u);
 	if (error)
 		unwinder_free(u);
@@ -255,10 +260,15 @@ static struct named *make_frame(struct unwinder *u, uint64_t ip, bool is_return)
 	const char *symbol = NULL, *path = module ? module->path : "";
 	size_t symbol_size = 0, path_size = strlen(path) + 1;
 	uint64_t link = module ? ip - module->bias : ip, start = 0;
+	AUTO_FREE char *demangled = NULL;
 	struct named *named;
 
 	if (module && module->object)
 		symbol = object_symbol_at(module->object, link - is_return, &start);
+	if (symbol && !u->mangled)
+		probe_error_free(probe_demangle(symbol, &demangled));
+	if (demangled)
+		symbol = demangled;
 	if (symbol)
 		symbol_size = strlen(symbol) + 1;
 	named = malloc(sizeof(*named) + symbol_size + path_size);

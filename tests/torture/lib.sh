@@ -198,7 +198,7 @@ torture_library()
 	local program=$1 result
 	[ -e "$SCRATCH/bin/cycler" ] || ${CC:-cc} -O2 -g -Wall -Wextra -D_GNU_SOURCE -std=gnu11 \
 		-Ilibprobe/include -o "$SCRATCH/bin/cycler" "$torture/cycler.c" "$BUILD/libprobe.a" \
-		-lelf -ldl -lpthread || die "cycler.c"
+		-lelf -liberty -ldl -lpthread || die "cycler.c"
 	program_start "$program"
 	before=$(leftovers "$target_pid")
 	[ "$program" = exec ] || save_state "$target_pid"

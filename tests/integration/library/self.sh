@@ -10,7 +10,7 @@ need cc jq
 for linked in so a; do
 	cc -O2 -g -std=gnu11 -D_GNU_SOURCE -rdynamic -I. -Ilibprobe/include \
 		-o "$SCRATCH/target_$linked" tests/integration/library/self_target.c \
-		"$BUILD/libprobe.$linked" -Wl,-rpath,"$BUILD" -lelf -ldl -lpthread ||
+		"$BUILD/libprobe.$linked" -Wl,-rpath,"$BUILD" -lelf -liberty -ldl -lpthread ||
 		die "the target cannot be linked with libprobe.$linked"
 done
 
@@ -223,7 +223,7 @@ done
 
 for example in slow switch; do
 	cc -O2 -g -Wall -Wextra -Werror -rdynamic -Ilibprobe/include -o "$SCRATCH/$example" \
-		"docs/examples/self/$example.c" "$BUILD/libprobe.a" -lelf -ldl -lpthread ||
+		"docs/examples/self/$example.c" "$BUILD/libprobe.a" -lelf -liberty -ldl -lpthread ||
 		die "docs/examples/self/$example.c cannot be built"
 done
 "$SCRATCH/slow" >"$SCRATCH/slow.out" 2>&1 || fail "slow: $(cat "$SCRATCH/slow.out")"

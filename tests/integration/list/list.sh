@@ -161,6 +161,14 @@ says "there are no probes in $PROBECTL"
 run 0 list --json "$PROBECTL"
 same "output" "$out$err" ""
 
+# Functions of C++, as they were written and as the file has them.
+run 0 list -v "$TARGETS/throw" cxx:enter
+[[ $out == *' thrower(int)+0x'* ]] || fail "C++: $out"
+run 0 list --json -v "$TARGETS/throw" cxx:enter
+[[ $out == *'"function":"thrower(int)"'* ]] || fail "C++ as JSON: $out"
+run 0 list -v --no-demangle "$TARGETS/throw" cxx:enter
+[[ $out == *' _ZL7throweri+0x'* ]] || fail "C++, mangled: $out"
+
 if [ -r "$python_file" ]; then
 	# One bad file does not hide a good one.
 	run 1 list "$SCRATCH/nosuch" "$python_file" line

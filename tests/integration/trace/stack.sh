@@ -110,6 +110,16 @@ printf '\n\n' | "$PROBECTL" trace -t stack --top 1 -o "$SCRATCH/top" stacks:call
 	fail "top: $(head -3 "$SCRATCH/err")"
 same "what --top leaves out" "$(tail -1 "$SCRATCH/top")" "... 2 more stacks (--top), 100 hits"
 
+# Names of C++, as they were written and as the file has them.
+for how in '' --no-demangle; do
+	# shellcheck disable=SC2086 # perhaps no option
+	printf '\n\n' | "$PROBECTL" trace -t stack,folded $how -o "$SCRATCH/cxx$how" cxx:enter -- \
+		"$TARGETS/throw" 9 >"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "throw: $(cat "$SCRATCH/err")"
+done
+grep -q ';catcher(int);.*;thrower(int) 9$' "$SCRATCH/cxx" || fail "C++: $(cat "$SCRATCH/cxx")"
+grep -q ';_ZL7throweri 9$' "$SCRATCH/cxx--no-demangle" ||
+	fail "mangled: $(cat "$SCRATCH/cxx--no-demangle")"
+
 # usage WANTED ARGS…
 usage()
 {
@@ -129,6 +139,7 @@ usage 'between 512 and 32768 bytes' -t stack,bytes=
 usage 'either frames' -t stack,frames,bytes=4096
 usage "tracer 'stack' has no rows" -t stack -k tid
 usage "tracer 'stack' has no rows" -t stack,frames -k tid
+usage 'is for tracer stack' --no-demangle
 usage 'records nothing, so -b does not apply' -t stack,frames -b 1M
 
 # Without libdw the command fails at once: callers would be missing without notice.
@@ -187,15 +198,15 @@ for line in open(sys.argv[1], encoding="utf-8"):
     item = json.loads(line)
     if "frames" not in item:
         continue
-    # The compiler splits and clones functions: f.cold, f.isra.0.
-    names = [str(frame["symbol"]).split(".")[0] for frame in item["frames"]]
-    chain = [name for name in names[:names.index("main") + 1] if not name.startswith("_ZN")]
+    # The compiler splits and clones functions: f() [clone .isra.0].
+    names = [str(frame["symbol"]).split(" [clone")[0] for frame in item["frames"]]
+    chain = [name for name in names[:names.index("main") + 1] if "::" not in name]
     chains.add(" ".join(chain))
     count += item["count"]
     assert item["end"] == "whole", item
 print(count, *sorted(chains), sep="|")
 PYTHON
-	)" "200|__cxa_throw _ZL7throweri _ZL6aroundi _ZL7catcheri main"
+	)" "200|__cxa_throw thrower(int) around(int) catcher(int) main"
 else
 	fail "throws: $(head -3 "$SCRATCH/err")"
 fi

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Demangled symbols, by libiberty: what c++filt, gdb and perf print.
+ *
+ * A symbol comes from a file that is not trusted. libiberty refuses symbols that are too long or
+ * too deep for its stack, but a short one may stand for terabytes of text, since it can refer to
+ * its own parts again and again. So the text is taken in pieces, through libiberty's callbacks, and
+ * one piece too many leaves with longjmp(3): the C++ demangler holds no memory of the heap while it
+ * prints (it must work where memory has run out), and Rust's only that of one identifier.
+ */
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libiberty/demangle.h>
+
+#include "libprobe/base/buffer.h"
+#include "libprobe/base/error.h"
+#include "probe/symbol.h"
+
+enum { NAME_BYTES_MAX = 16 << 10 };
+
+struct demangling {
+	struct buffer text;
+	jmp_buf too_long;
+};
+
+static void add_piece(const char *piece, size_t length, void *data)
+{
+	struct demangling *its = data;
+
+	if (length > NAME_BYTES_MAX - its->text.length)
+		longjmp(its->too_long, 1);
+	buffer_bytes(&its->text, piece, length);
+}
+
+static bool demangle(struct demangling *its, const char *symbol)
+{
+	const int options = DMGL_PARAMS | DMGL_ANSI;
+
+	if (setjmp(its->too_long))
+		return false;
+	/* Rust's older symbols are C++'s, too, with a hash at the end. */
+	if (rust_demangle_callback(symbol, options, add_piece, its))
+		return true;
+	its->text.length = 0;
+	return cplus_demangle_v3_callback(symbol, options, add_piece, its) != 0;
+}
+
+struct probe_error *probe_demangle(const char *symbol, char **ret)
+{
+	struct demangling its = {0};
+
+	*ret = NULL;
+	/* All others would be searched for Rust's characters. */
+	if (symbol[0] != '_')
+		return NULL;
+	if (demangle(&its, symbol) && its.text.length) {
+		buffer_char(&its.text, '\0');
+		if (its.text.no_memory) {
+			buffer_deinit(&its.text);
+			return probe_error_no_memory();
+		}
+		*ret = its.text.data;
+		return NULL;
+	}
+	buffer_deinit(&its.text);
+	return NULL;
+}
