@@ -16,6 +16,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
 COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
+PROBESDIR ?= $(PREFIX)/share/probectl/probes.d
 
 INSTALL ?= install
 PKG_CONFIG ?= pkg-config
@@ -87,6 +88,8 @@ CLI_SRC := $(sort $(wildcard cli/*.c cli/*/*.c))
 UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c tests/unit/*/test_*.c tests/golden/test_*.c))
 HELPER_SRC := $(sort $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c tests/unit/*/*.c)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+# What probes mean: text that is part of the library, too.
+PROBES := $(sort $(wildcard libprobe/catalogue/probes/*.probes))
 TARGET_SRC := $(sort $(wildcard $(foreach e,c S cc,tests/targets/*.$(e) tests/targets/*/*.$(e))))
 
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
@@ -128,7 +131,7 @@ all: $(LIB_A) $(LIB_SO) $(SMALL_A) $(SMALL_SO) $(PROBECTL)
 SETTINGS := $(BUILD)/settings
 SOURCES := $(BUILD)/sources
 $(SETTINGS): content = $(CC) $(CXX) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS) $(LDFLAGS)
-$(SOURCES): content = $(LIB_SRC) $(SMALL_SRC) $(CLI_SRC) $(HELPER_SRC)
+$(SOURCES): content = $(LIB_SRC) $(SMALL_SRC) $(CLI_SRC) $(HELPER_SRC) $(PROBES)
 $(SETTINGS) $(SOURCES): FORCE | $(FIRST)
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(content))' >$@.new
@@ -138,6 +141,14 @@ $(ALL_OBJ): $(BUILD)/obj/%.o: %.c $(SETTINGS) | $(FIRST)
 	$(say) CC $<
 	@mkdir -p $(@D)
 	$(Q)$(COMPILE) $(if $(filter tests/%,$<),$(CMOCKA_CFLAGS)) $< -o $@
+
+# The lines of the catalogue as string literals.
+BUILTIN := $(BUILD)/obj/libprobe/catalogue/builtin.o
+$(BUILD)/catalogue/catalogue.inc: $(PROBES) $(SOURCES)
+	@mkdir -p $(@D)
+	@sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $(PROBES) >$@
+$(BUILTIN): $(BUILD)/catalogue/catalogue.inc
+$(BUILTIN): private CPPFLAGS += -I$(BUILD)/catalogue
 
 define archive
 $(say) AR $@
@@ -348,7 +359,7 @@ $(BUILD)/man3: docs/man/headers.py $(HEADERS) | $(FIRST)
 install: all man
 	$(Q)$(MAKE) -B -s $(BUILD)/probe.pc $(SMALL:%=$(BUILD)/probe_%.pc)
 	$(INSTALL) -d '$(D)$(BINDIR)' '$(D)$(LIBDIR)' '$(D)$(INCLUDEDIR)/probe/standard' \
-		'$(D)$(PKGCONFIGDIR)'
+		'$(D)$(PKGCONFIGDIR)' '$(D)$(PROBESDIR)'
 	$(INSTALL) -m 755 $(PROBECTL) '$(D)$(BINDIR)/probectl'
 	$(INSTALL) -m 644 $(LIB_A) '$(D)$(LIBDIR)/libprobe.a'
 	$(INSTALL) -m 755 $(LIB_SO) '$(D)$(LIBDIR)/libprobe.so.$(VERSION)'
@@ -361,6 +372,7 @@ install: all man
 		$(INSTALL) -m 644 $(BUILD)/$(s).pc '$(D)$(PKGCONFIGDIR)/$(s).pc' &&) :
 	$(INSTALL) -m 644 $(HEADERS) '$(D)$(INCLUDEDIR)/probe'
 	$(INSTALL) -m 644 $(STANDARD) '$(D)$(INCLUDEDIR)/probe/standard'
+	$(INSTALL) -m 644 $(PROBES) '$(D)$(PROBESDIR)'
 	$(INSTALL) -m 644 $(BUILD)/probe.pc '$(D)$(PKGCONFIGDIR)/probe.pc'
 	$(foreach m,$(MAN),$(INSTALL) -D -m 644 $(m) '$(D)$(call man_dir,$(m))/$(notdir $(m))' &&) :
 	$(INSTALL) -d '$(D)$(MANDIR)/man3' && cp -P $(BUILD)/man3/*.3 '$(D)$(MANDIR)/man3'
@@ -373,6 +385,8 @@ uninstall: man
 	rm -f $(foreach s,$(SMALL:%=probe_%),$(foreach e,a so so.$(SOVERSION) so.$(VERSION), \
 		'$(D)$(LIBDIR)/lib$(s).$(e)') '$(D)$(PKGCONFIGDIR)/$(s).pc')
 	rm -f $(foreach h,$(HEADERS),'$(D)$(INCLUDEDIR)/probe/$(notdir $(h))')
+	rm -f $(foreach p,$(PROBES),'$(D)$(PROBESDIR)/$(notdir $(p))')
+	rmdir '$(D)$(PROBESDIR)' '$(D)$(dir $(PROBESDIR))' 2>/dev/null || :
 	rm -f $(foreach h,$(STANDARD),'$(D)$(INCLUDEDIR)/probe/standard/$(notdir $(h))')
 	rmdir '$(D)$(INCLUDEDIR)/probe/standard' 2>/dev/null || :
 	$(if $(MAN),rm -f $(foreach m,$(MAN),'$(D)$(call man_dir,$(m))/$(notdir $(m))'))

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* The contents of a catalogue; private to libprobe. */
+#ifndef LIBPROBE_CATALOGUE_CATALOGUE_H
+#define LIBPROBE_CATALOGUE_CATALOGUE_H
+
+#include "libprobe/base/error.h"
+#include "probe/catalogue.h"
+
+enum {
+	CATALOGUE_ARGS_MAX = 32,
+	CATALOGUE_FILE_MAX = 1024 * 1024 /* bytes */
+};
+
+/* Numbers and their words, as one line of a file has them. */
+struct catalogue_words {
+	const char *name;
+	struct probe_word *words; /* owned */
+	size_t count;
+};
+
+/*
+ * One file. Its strings are parts of its text; each probe owns its arrays of arguments and ends.
+ */
+struct catalogue_file {
+	char *text;
+	struct probe_meaning *probes;
+	size_t probe_count;
+	struct catalogue_words *words;
+	size_t words_count;
+};
+
+struct probe_catalogue {
+	struct catalogue_file *files; /* the last goes first */
+	size_t file_count;
+};
+
+/*
+ * Parses `length` bytes, of which the file owns a copy. `path` is for messages. Errors:
+ * PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY; then there is nothing to be freed.
+ */
+PROBE_MUST_CHECK struct probe_error *catalogue_parse(
+	const char *path, const char *text, size_t length, struct catalogue_file *ret);
+void catalogue_file_deinit(struct catalogue_file *file);
+
+/* Whether a name, in which `-` is the same as `__`, matches one that may have `*`. */
+bool catalogue_name_matches(const char *pattern, const char *name);
+
+/* Whether a word means something else in an expression, so that no argument can have the name. */
+bool catalogue_is_reserved(const char *word, size_t length);
+
+#endif
