@@ -9,7 +9,10 @@
 #include "cli/print/out.h"
 #include "cli/print/print.h"
 #include "cli/request.h"
+#include "libprobe/base/error.h"
 #include "probe/target.h"
+
+enum { REPAIR_TRIES = 10 };
 
 struct repair_options {
 	struct common_options common;
@@ -112,15 +115,68 @@ static struct probe_error *print(const struct repair_options *options, pid_t pid
 /* Sites that are not ours to repair: another tool's bytes are there. */
 struct left_sites {
 	pid_t pid;
-	size_t count;
+	bool told; /* they are named */
+	size_t count, restored;
 };
 
 static void note_left(const struct probe_bad_site *site, void *data)
 {
 	struct left_sites *left = data;
 
-	print_bad_site(site, left->pid, "; it is left as it is");
+	if (left->told)
+		print_bad_site(site, left->pid, "; it is left as it is");
 	left->count++;
+	left->restored += site->fault == PROBE_SITE_RESTORED;
+}
+
+static struct probe_error *look(struct probe_target *target, bool told, struct left_sites *left)
+{
+	left->told = told;
+	left->count = left->restored = 0;
+	return probe_target_bad_sites(target, note_left, left);
+}
+
+/*
+ * Repairs once, and looks. *again_ret: what was left because of another tool's breakpoint can be
+ * repaired now, as the breakpoint has gone since.
+ */
+static struct probe_error *repair_and_look(struct probe_target *target, struct probe_repair *repair,
+	struct left_sites *left, bool *again_ret)
+{
+	struct probe_stale stale = {0};
+	struct probe_error *error;
+
+	repair->waiting = 0;
+	error = probe_target_repair(target, repair);
+	if (!error)
+		error = probe_target_stale(target, &stale);
+	if (!error)
+		error = look(target, false, left);
+	*again_ret = left->restored || (!left->count && !repair->waiting && stale.sessions);
+	if (error || !left->count || *again_ret)
+		return error;
+	error = look(target, true, left);
+	*again_ret = !left->count;
+	return error;
+}
+
+/*
+ * The kernel removes the breakpoint of a uprobe some time after it was closed, perhaps just while
+ * we look. Who writes to a site again and again is not waited for.
+ */
+static struct probe_error *repair_and_settle(
+	struct probe_target *target, struct probe_repair *repair, struct left_sites *left)
+{
+	struct probe_error *error = NULL;
+	bool again = true;
+
+	for (int i = 0; i < REPAIR_TRIES && again && !error; i++)
+		error = repair_and_look(target, repair, left, &again);
+	return error || !again
+		       ? error
+		       : probe_error_new(PROBE_ERROR_STATE,
+				 "process %d: its sites change again and again; repair it later",
+				 (int)left->pid);
 }
 
 static struct probe_error *repair_process(
@@ -133,9 +189,7 @@ static struct probe_error *repair_process(
 
 	if (error)
 		return error;
-	error = probe_target_repair(target, &repair);
-	if (!error)
-		error = probe_target_bad_sites(target, note_left, &left);
+	error = repair_and_settle(target, &repair, &left);
 	if (!error)
 		error = print(options, pid, &repair, left.count);
 	if (left.count)

@@ -81,7 +81,7 @@ static struct probe_error *mend(struct change *c, struct probe_repair *ret)
 static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 {
 	struct probe_error *error = mend(c, ret);
-	size_t patched = site_count_patched(c), semaphores, low, left;
+	size_t patched = site_count_patched(c), now, semaphores, low, left;
 	struct probe_stale stale = {0};
 	struct orphans orphans;
 
@@ -99,7 +99,9 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	error = uninstall_unreferenced(c);
 	/* Those of the sessions, and of the others that were too low. */
 	ret->semaphores += semaphores - c->registry.semaphore_count + low;
-	ret->sites += patched - site_count_patched(c);
+	now = site_count_patched(c);
+	/* A breakpoint that has gone meanwhile shows one more. */
+	ret->sites += patched > now ? patched - now : 0;
 	left = count_retired(&c->registry);
 	ret->sessions += stale.sessions - left;
 	ret->probes += stale.probes;
