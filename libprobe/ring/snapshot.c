@@ -231,16 +231,18 @@ uint64_t *snapshot_hits(struct snapshot *view, const struct view_keys *keys)
 
 enum { TIMES_READ = 128 };
 
-/* How many begins of an entry wait for their ends; its times are at this offset. */
-static uint64_t open_begins(const struct snapshot *view, uint64_t times, uint32_t depth)
+uint64_t snapshot_open_begins(
+	const struct snapshot *view, uint64_t offset, const struct probe_flight *flight)
 {
-	uint32_t places = view->layout.flight_depth, count = depth < places ? depth : places;
+	uint32_t places = view->layout.flight_depth;
+	uint32_t count = flight->depth < places ? flight->depth : places;
 	uint64_t open = 0, part[TIMES_READ];
 
+	offset += sizeof(*flight);
 	for (uint32_t i = 0; i < count; i += TIMES_READ) {
 		uint32_t n = count - i < TIMES_READ ? count - i : TIMES_READ;
 
-		if (!snapshot_read(view, times + 8 * (uint64_t)i, part, 8 * (size_t)n))
+		if (!snapshot_read(view, offset + 8 * (uint64_t)i, part, 8 * (size_t)n))
 			return 0;
 		for (uint32_t k = 0; k < n; k++)
 			open += part[k] != 0;
@@ -248,8 +250,8 @@ static uint64_t open_begins(const struct snapshot *view, uint64_t times, uint32_
 	return open;
 }
 
-void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,
-	bool (*lives)(void *data, uint32_t tid), void *data)
+void snapshot_walk_flights(struct snapshot *view,
+	void (*visit)(void *data, uint64_t offset, const struct probe_flight *flight), void *data)
 {
 	const struct reg_session *l = &view->layout;
 	size_t bytes = data_flight_bytes(l->flight_depth, l->flight_keep);
@@ -258,14 +260,37 @@ void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,
 	for (uint32_t i = 0; l->flights && i < l->flight_entries; i++) {
 		uint64_t offset = l->flights - l->data + (uint64_t)i * bytes;
 		struct probe_flight flight;
-		uint32_t pair;
 
 		if (snapshot_is_empty(view, offset, bytes) ||
 			!snapshot_read(view, offset, &flight, sizeof(flight)) ||
-			flight.state < FLIGHT_PAIR)
+			flight.state < FLIGHT_PAIR || !flight.depth)
 			continue;
-		pair = flight.state - FLIGHT_PAIR;
-		if (pair < pairs && (!lives || lives(data, flight.tid)))
-			ret[pair] += open_begins(view, offset + sizeof(flight), flight.depth);
+		visit(data, offset, &flight);
 	}
+}
+
+struct flight_counter {
+	const struct snapshot *view;
+	uint64_t *ret;
+	uint32_t pairs;
+	bool (*lives)(void *data, uint32_t tid);
+	void *data;
+};
+
+static void count_flight(void *data, uint64_t offset, const struct probe_flight *flight)
+{
+	const struct flight_counter *counter = data;
+	uint32_t pair = flight->state - FLIGHT_PAIR;
+
+	if (pair < counter->pairs &&
+		(!counter->lives || counter->lives(counter->data, flight->tid)))
+		counter->ret[pair] += snapshot_open_begins(counter->view, offset, flight);
+}
+
+void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,
+	bool (*lives)(void *data, uint32_t tid), void *data)
+{
+	struct flight_counter counter = {view, ret, pairs, lives, data};
+
+	snapshot_walk_flights(view, count_flight, &counter);
 }

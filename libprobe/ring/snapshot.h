@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "arch/layout.h"
 #include "libprobe/target/registry.h"
 
 struct snapshot {
@@ -71,6 +72,13 @@ uint64_t *snapshot_hits(struct snapshot *view, const struct view_keys *keys);
 
 /* Bytes of a key that snapshot_cells() handed over. */
 size_t snapshot_key_bytes(const struct view_keys *keys, const uint8_t *key);
+
+/* Hands over each entry with begins, and its offset in the data. */
+void snapshot_walk_flights(struct snapshot *view,
+	void (*visit)(void *data, uint64_t offset, const struct probe_flight *flight), void *data);
+/* How many begins of it wait for their ends. */
+uint64_t snapshot_open_begins(
+	const struct snapshot *view, uint64_t offset, const struct probe_flight *flight);
 
 /*
  * How many begins of each of `pairs` pairs have no end yet: adds to ret[pairs].

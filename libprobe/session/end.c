@@ -138,6 +138,7 @@ void probe_session_free(struct probe_session *session)
 	seccomp_deinit(&session->seccomp);
 	unwinder_free(session->unwinder);
 	reserve_release(session);
+	free(session->left);
 	free(session->sites);
 	free(session->known);
 	free(session->probes);

@@ -394,6 +394,8 @@ uint64_t *gather_flights(struct probe_session *s)
 
 	if (ret)
 		snapshot_flights(&s->view, ret, s->pairs, ask ? thread_lives : NULL, s);
+	for (uint32_t i = 0; ret && i < s->left_count; i++)
+		ret[i] += s->left[i];
 	return ret;
 }
 

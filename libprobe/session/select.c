@@ -152,6 +152,12 @@ static void forget_flights(const struct probe_session *s, const struct again *ag
 	const struct reg_session *l = &s->rings.layout;
 	size_t bytes = data_flight_bytes(l->flight_depth, l->flight_keep);
 
+	for (size_t k = 0; k < count; k++) {
+		const struct pair_part *part = &s->known[again->probes[k]].part;
+
+		if (part->role != PAIR_NONE && part->pair < s->left_count)
+			s->left[part->pair] = 0;
+	}
 	for (uint32_t i = 0; l->flights && i < l->flight_entries; i++) {
 		struct probe_flight *flight =
 			(struct probe_flight *)(s->rings.base + (l->flights - l->data) + i * bytes);

@@ -371,8 +371,10 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 		rings_discharge(&session->rings);
 	if (more_ret)
 		*more_ret = any;
-	if (!session->stopped)
+	if (!session->stopped) {
+		session_give_back_flights(session);
 		error = session_serve_gate(session);
+	}
 	if (!error && !session->stopped)
 		error = stop_for_filters(session, visit, data);
 	return error;

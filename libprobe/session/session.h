@@ -71,14 +71,17 @@ struct probe_session {
 	struct asked asked;
 	bool opened;			     /* for reading: another process has started it */
 	char command[SESSION_COMMAND_BYTES]; /* of a dead one: what its process was called */
-	bool dead;	      /* ... and is gone: all there is was read from a file (notes.h) */
-	void *notes;	      /* what the names of its probes point into; or NULL */
-	uint32_t pairs;	      /* numbers of pairs that are in use */
-	uint64_t tick_ns32;   /* nanoseconds of a tick, times 2^32, if stubs need it */
-	bool flights_counted; /* likewise: in_flight of its probes is set */
-	size_t keep_bytes;    /* likewise: what is kept of each begin (struct probe_begun) */
-	uint64_t rate_ticks;  /* in a second, where options.sample_rate asks for them */
-	uint32_t target_pid;  /* in the target's namespace; 0: not known, or of several processes */
+	bool dead;	    /* ... and is gone: all there is was read from a file (notes.h) */
+	void *notes;	    /* what the names of its probes point into; or NULL */
+	uint32_t pairs;	    /* numbers of pairs that are in use */
+	uint64_t tick_ns32; /* nanoseconds of a tick, times 2^32, if stubs need it */
+	uint64_t *left;	    /* of each pair: begins whose threads are gone (flights.c); owned */
+	uint32_t left_count;
+	uint64_t flights_again_ns; /* not looked for again before (CLOCK_MONOTONIC) */
+	bool flights_counted;	   /* likewise: in_flight of its probes is set */
+	size_t keep_bytes;	   /* likewise: what is kept of each begin (struct probe_begun) */
+	uint64_t rate_ticks;	   /* in a second, where options.sample_rate asks for them */
+	uint32_t target_pid; /* in the target's namespace; 0: not known, or of several processes */
 	struct session_site *sites;
 	size_t site_count;
 	struct probe_session_probe *probes;
@@ -150,6 +153,14 @@ const struct probe_stack *session_stack_read(struct probe_session *session,
 /* An install for a prepared selection, from the session's state. */
 struct install session_attach(struct probe_session *session, struct transaction *transaction,
 	struct selection *selection);
+
+/* ---- Begins without an end (flights.c) ------------------------------------------ */
+
+/*
+ * Now and then, if the table of begins fills up: gives back the entries of threads of forked
+ * children that are gone.
+ */
+void session_give_back_flights(struct probe_session *session);
 
 /* ---- Seccomp filters (filters.c) ------------------------------------------------ */
 

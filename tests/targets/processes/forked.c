@@ -13,6 +13,7 @@
  *	nested	the same, and the parent has a job around all that, as have the children
  *	handed	the parent begins each of JOBS jobs, forks CHILDREN that end it, and ends it
  *	left	CHILDREN, one after the other, begin and end JOBS jobs, and begin one more
+ *	slowly	the same, and after each of them nothing happens for a millisecond
  *
  * It ends with a line of JSON: how many jobs were begun and ended by the same process, and their
  * times within the probes (`inner`, of the longest one: `inner_max`) and around them (`outer` …).
@@ -179,7 +180,7 @@ static void hand_over(int children, int jobs)
 	}
 }
 
-static void leave_one(int children, int jobs)
+static void leave_one(int children, int jobs, useconds_t apart_us)
 {
 	for (int k = 0; k < children; k++) {
 		pid_t pid = fork();
@@ -191,6 +192,8 @@ static void leave_one(int children, int jobs)
 			_exit(0);
 		}
 		wait_child(pid);
+		if (apart_us)
+			usleep(apart_us);
 	}
 }
 
@@ -209,7 +212,9 @@ int main(int argc, char **argv)
 	if (strcmp(way, "handed") == 0)
 		hand_over(children, jobs);
 	else if (strcmp(way, "left") == 0)
-		leave_one(children, jobs);
+		leave_one(children, jobs, 0);
+	else if (strcmp(way, "slowly") == 0)
+		leave_one(children, jobs, 1000);
 	else if (children <= CHILDREN_MAX)
 		take_turns(way, children, jobs);
 	while (wait(NULL) > 0)
