@@ -2,16 +2,10 @@
 /*
  * How a stub reads a probe's arguments.
  *
- * Pointers. A memory operand that is not on the stack or in static storage, and every string,
- * is reached through a pointer that the program itself may never follow. Before following it,
- * the stub asks the kernel whether its page is readable: rt_sigprocmask(2) with an invalid
- * `how` copies eight bytes from the given address and then fails with EINVAL, or with EFAULT if
- * the address is not readable (kernel/signal.c of Linux). It changes nothing in either case. If
- * another thread unmaps the page between the check and the read, the read still faults, as a
- * read by the program itself would.
- *
- * The page of the site's stack pointer needs no check. Neither do addresses within two pages
- * above it whose base is %rbp: with a frame pointer, that is the frame.
+ * A memory operand that is not on the stack or in static storage, and every string, is reached
+ * through a pointer that the program itself may never follow. So it is checked first (readable.c),
+ * except addresses within two pages above the stack pointer whose base is %rbp: with a frame
+ * pointer, that is the frame.
  *
  * Halves. A value of 16 bytes (__int128) may be in two registers, but the note names only the one
  * with its lower half. gcc and clang pair registers differently, so nobody can say which holds the
@@ -24,7 +18,7 @@
 #include "arch/x86/stub/stub.h"
 #include "arch/x86/stub/plan.h"
 
-enum { STACK_NEAR = 2 * PAGE_BYTES, HALF_BYTES = 8, SYS_RT_SIGPROCMASK = 14, MINUS_EINVAL = -22 };
+enum { STACK_NEAR = 2 * PAGE_BYTES, HALF_BYTES = 8 };
 
 /* ---- What can be captured, and how -------------------------------------------- */
 
@@ -130,6 +124,14 @@ bool x86_64_capture_checked(const struct arch_capture *c)
 	if (c->stack)
 		return false;
 	return is_checked(&c->arg, c->is_static) ||
+	       (c->has_length && is_checked(&c->length, c->length_is_static));
+}
+
+int capture_checks(const struct arch_capture *c)
+{
+	if (c->stack)
+		return 0;
+	return (c->is_string || c->has_length) + is_checked(&c->arg, c->is_static) +
 	       (c->has_length && is_checked(&c->length, c->length_is_static));
 }
 
@@ -280,39 +282,6 @@ static void emit_value(struct emit *e, const struct frame *f, const struct arch_
 
 /* ---- Checked pointers -------------------------------------------------------------- */
 
-/*
- * The subroutine that checks whether the aligned word containing address %rsi is readable: ZF
- * if so. Aligns %rsi; changes %rax, %rcx, %rdx, %rdi, %r10, %r11.
- */
-static void emit_check_subroutine(struct emit *e, const struct stub_plan *p)
-{
-	int out = emit_label(e);
-
-	emit_place(e, p->check);
-	emit_imm(e, true, IMM_AND, RSI, -8);
-	/*
-	 * Is it the page of the site's stack pointer? The pushed return addresses make no
-	 * difference.
-	 */
-	emit_mem(e, true, OP_LEA, RAX, mem_at(RSP, p->frame.size));
-	emit_reg(e, true, OP_XOR, RAX, RSI);
-	emit_shift(e, true, false, RAX, 12);
-	if (p->stub->may_call_kernel) {
-		emit_jump_label(e, CC_E, out);
-		/* A null set is not an error; nothing is mapped in the first page. */
-		emit_imm(e, true, IMM_CMP, RSI, PAGE_BYTES);
-		emit_jump_label(e, CC_B, out); /* below: not equal */
-		emit_const(e, RDI, UINT32_MAX);
-		emit_const(e, RDX, 0);
-		emit_const(e, R10, 8);
-		emit_const(e, RAX, SYS_RT_SIGPROCMASK);
-		emit_bytes(e, "\x0f\x05", 2); /* syscall */
-		emit_imm(e, true, IMM_CMP, RAX, MINUS_EINVAL);
-	}
-	emit_place(e, out);
-	emit_u8(e, 0xc3); /* ret */
-}
-
 /* %r8 = a memory operand's address; jumps to `bad` if it is not readable. */
 static void emit_pointer(struct emit *e, const struct stub_plan *p, const struct arch_arg *arg,
 	bool is_static, int bad)
@@ -330,7 +299,7 @@ static void emit_pointer(struct emit *e, const struct stub_plan *p, const struct
 		emit_jump_label(e, CC_B, good);
 	}
 	emit_reg(e, true, OP_MOV_LOAD, RSI, R8);
-	emit_call_label(e, p->check);
+	emit_check(e, p, 0);
 	emit_jump_label(e, CC_NE, bad);
 	if (arg->size > 1) { /* does it end in another page? */
 		emit_mem(e, true, OP_LEA, RSI, mem_at(R8, arg->size - 1));
@@ -338,7 +307,7 @@ static void emit_pointer(struct emit *e, const struct stub_plan *p, const struct
 		emit_reg(e, true, OP_XOR, RAX, R8);
 		emit_shift(e, true, false, RAX, 12);
 		emit_jump_label(e, CC_E, good);
-		emit_call_label(e, p->check);
+		emit_check(e, p, 0);
 		emit_jump_label(e, CC_NE, bad);
 	}
 	emit_place(e, good);

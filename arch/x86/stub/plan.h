@@ -9,7 +9,7 @@
 #include "arch/arch.h"
 #include "arch/x86/emit.h"
 
-enum { PAGE_BYTES = 4096, XMM_BYTES = 16 };
+enum { PAGE_BYTES = 4096, XMM_BYTES = 16, KEPT_PAGES = 2 };
 
 /*
  * Registers of a recording stub. All are saved; RSI and R8 to R11 only if it follows pointers
@@ -63,12 +63,14 @@ struct stub_plan {
 	bool records_mask;    /* and the record contains the mask */
 	bool strings, stacks; /* there are captures of this kind */
 	bool extents;	      /* or captures with a length */
+	bool keeps_pages;     /* that a hit has found readable (readable.c) */
 	bool kernel_tid;      /* the thread's or the process's id comes from the kernel */
 	bool kernel_pid;
 	int pairs, recorded_pairs;
 	int temp[ARCH_ARGS_MAX];  /* by capture */
 	int spill[ARCH_ARGS_MAX]; /* copy of a register; return addresses */
 	int tid_temp, pid_temp, mask_temp;
+	int pages_temp;		   /* the first of KEPT_PAGES */
 	int expr_temp;		   /* the first one for expressions */
 	int call_temp;		   /* the first one of the called function's frame */
 	int value_temp, time_temp; /* the gathered value, and when its pair ended */
@@ -159,6 +161,8 @@ bool capture_is_variable(const struct arch_capture *capture);
 uint32_t capture_bytes(const struct arch_capture *capture);
 /* The temporaries that it needs besides its pair. */
 int capture_spill_temps(const struct arch_capture *capture);
+/* How many pointers must be checked for it, at most. */
+int capture_checks(const struct arch_capture *capture);
 /* Whether it can be captured as requested. */
 bool capture_is_possible(const struct arch_capture *capture);
 
@@ -186,6 +190,19 @@ void emit_measure_subroutine(struct emit *e, const struct stub_plan *plan);
 void emit_extent_subroutine(struct emit *e, const struct stub_plan *plan);
 /* The subroutines that those above call. */
 void emit_capture_subroutines(struct emit *e, const struct stub_plan *plan);
+
+/* ---- Readable pages (readable.c) ----------------------------------------------- */
+
+/* Decides whether pages are kept: plan->keeps_pages. */
+void plan_checks(struct stub_plan *plan);
+/* Before the first check of a hit. */
+void emit_checks_begin(struct emit *e, const struct stub_plan *plan);
+/*
+ * Checks whether the aligned word containing address %rsi is readable: ZF if so. Aligns %rsi;
+ * changes %rax, %rcx, %rdx, %rdi, %r10, %r11. In a subroutine, `depth` is 1.
+ */
+void emit_check(struct emit *e, const struct stub_plan *plan, int depth);
+void emit_check_subroutine(struct emit *e, const struct stub_plan *plan);
 
 /* ---- Expressions (expr.c) ------------------------------------------------------ */
 

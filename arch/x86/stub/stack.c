@@ -37,7 +37,7 @@ static void emit_bytes_of_stack(struct emit *e, const struct stub_plan *p, int i
 	emit_place(e, next);
 	emit_reg(e, true, OP_CMP, RSI, R9);
 	emit_jump_label(e, CC_AE, all);
-	emit_call_label(e, p->check);
+	emit_check(e, p, 0);
 	emit_jump_label(e, CC_NE, cut);
 	emit_imm(e, true, IMM_ADD, RSI, PAGE_BYTES);
 	emit_jump_label(e, -1, next);
@@ -63,7 +63,7 @@ static void emit_readable(
 	emit_imm(e, true, IMM_AND, RAX, -PAGE_BYTES);
 	emit_mem(e, true, OP_CMP, RAX, temp_at(page));
 	emit_jump_label(e, CC_E, known);
-	emit_call_label(e, p->check);
+	emit_check(e, p, 0);
 	emit_jump_label(e, CC_NE, end);
 	emit_imm(e, true, IMM_AND, RSI, -PAGE_BYTES);
 	emit_mem(e, true, OP_MOV_STORE, RSI, temp_at(page));

@@ -43,7 +43,7 @@ void emit_measure_subroutine(struct emit *e, const struct stub_plan *p)
 		emit_jump_label(e, CC_B, known);
 	}
 	emit_place(e, page);
-	emit_call_label(e, p->check);
+	emit_check(e, p, 1);
 	emit_jump_label(e, CC_NE, fault);
 	emit_mem(e, true, OP_LEA, RDX, mem_at(RSI, PAGE_BYTES));
 	emit_imm(e, true, IMM_AND, RDX, -PAGE_BYTES);
@@ -121,7 +121,7 @@ void emit_extent_subroutine(struct emit *e, const struct stub_plan *p)
 	emit_place(e, ask);
 	emit_reg(e, true, OP_MOV_LOAD, RSI, R8);
 	emit_place(e, page);
-	emit_call_label(e, p->check);
+	emit_check(e, p, 1);
 	emit_jump_label(e, CC_NE, fault);
 	emit_imm(e, true, IMM_ADD, RSI, PAGE_BYTES);
 	emit_imm(e, true, IMM_AND, RSI, -PAGE_BYTES);

@@ -24,7 +24,7 @@
  *
  *   the slow parts of the action
  *   data of restartable sequences      sequence.c
- *   subroutines               captures.c, table.c
+ *   subroutines               readable.c, strings.c, table.c
  *
  * Sources: Intel SDM volume 2, LAHF, SETcc.
  */
@@ -336,6 +336,9 @@ static bool plan_stub(struct stub_plan *p, const struct arch_stub *s)
 		return false;
 	if (p->checked)
 		p->mask_temp = take_temps(p, 1);
+	plan_checks(p);
+	if (p->keeps_pages)
+		p->pages_temp = take_temps(p, KEPT_PAGES);
 	if (p->kernel_tid)
 		p->tid_temp = take_temps(p, 1);
 	if (p->kernel_pid)
@@ -378,6 +381,7 @@ static void emit_preparations(struct emit *e, const struct stub_plan *p)
 		emit_id(e, SYS_GETPID, p->pid_temp);
 	if (p->checked)
 		emit_store_imm(e, false, temp_at(p->mask_temp), (int32_t)(uint32_t)all);
+	emit_checks_begin(e, p);
 	emit_prepare(e, p, first);
 	if (s->filter && !p->is_early)
 		emit_filter(e, p, &p->frame, s->filter, p->out);
