@@ -198,6 +198,12 @@ struct arch_capture {
 	bool has_length, length_is_static;
 	struct arch_arg length;
 	uint16_t bytes_max; /* of a string or an aggregate in memory; the rest is cut off */
+	/*
+	 * If set, it is what the begin of the pair that has ended has kept, at this offset in its
+	 * struct probe_begun: a number, or a string of at most bytes_max bytes. Nothing else is set
+	 * but is_string. It is not recorded.
+	 */
+	uint16_t begun;
 };
 
 /* The parts of a cell (struct probe_cell) that a hit changes, besides its count. */
@@ -231,6 +237,14 @@ struct arch_gather {
 	uint32_t entry_cell;  /* offset of the cell in an entry */
 };
 
+/* What a begin keeps of a capture for expressions of its end (struct probe_begun). */
+struct arch_kept {
+	uint8_t capture;
+	uint16_t offset;
+	uint16_t bytes; /* of a string, at most; 0: a number, of 64 bits */
+};
+enum { ARCH_KEPT_MAX = 16 };
+
 /* Pairs of begin and end. */
 struct arch_flights {
 	uint64_t table;	  /* of struct probe_flight; 0: the stub has no part in a pair */
@@ -247,13 +261,19 @@ struct arch_flights {
 	 */
 	uint64_t process, processes;
 	/*
-	 * Spans: a begin keeps its captures, in `keep` bytes at most with what is before them
-	 * (struct probe_begun; a multiple of 8), and a record of the end has them, too, if the span
-	 * takes at least min_ns. 0: no begin is kept. `scale` is the length of a tick in
-	 * nanoseconds, times 2^32; an expression of an end may ask for the duration, too.
+	 * The bytes of what is kept of a begin (struct probe_begun); a multiple of 8; 0: nothing
+	 * is. A begin keeps `kept` of its captures. Spans: at the offset `record`, also a record,
+	 * which that of the end has in it if the span takes at least min_ns; 0: not.
 	 */
-	uint32_t keep;
-	uint64_t scale, min_ns;
+	uint32_t keep, record;
+	struct arch_kept kept[ARCH_KEPT_MAX];
+	uint8_t kept_count;
+	uint64_t min_ns;
+	/*
+	 * The length of a tick in nanoseconds, times 2^32, for spans and for expressions of an end
+	 * that ask for the duration.
+	 */
+	uint64_t scale;
 	/*
 	 * Evaluated for the pair, at its end: if it is 0, the end leaves nothing. NULL: there is
 	 * none.

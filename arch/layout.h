@@ -128,16 +128,20 @@ _Static_assert(sizeof(struct probe_flight) == 32, "stubs rely on the layout");
 enum { FLIGHT_FREE, FLIGHT_TAKEN, FLIGHT_PAIR };
 
 /*
- * If a pair leaves a record (a span), `times` is followed by as many of these, each in
- * arch_flights.keep bytes: what the begin's record would be, until the end takes it over. While it
- * is written, its time is 0, so code that copies it can detect that it has been replaced.
+ * If an end needs something of its begin, `times` is followed by as many of these, each in
+ * arch_flights.keep bytes. First come the arguments that an expression of the end asks for, in a
+ * fixed order and with a fixed size, whatever site the begin was at: a u64, as a record has it for
+ * a string (of a number, only the bit that it is null), and the number or the bytes, padded to 8.
  *
- * The record of a span is that of its end, a u64, the duration in nanoseconds, and this record.
+ * If the pair leaves a record (a span), there follows what the begin's record would be, until the
+ * end takes it over. While it is written, its time is 0, so code that copies it can detect that it
+ * has been replaced. The record of a span is that of its end, a u64, the duration in nanoseconds,
+ * and this record.
  */
 struct probe_begun {
 	uint32_t bytes; /* of the record; a multiple of 8 */
 	uint32_t unused;
-	uint64_t record[]; /* struct ring_record, and what follows it */
+	uint64_t kept[];
 };
 _Static_assert(sizeof(struct probe_begun) == 8, "stubs rely on the layout");
 enum { FLIGHT_PROBES_MAX = 16 };

@@ -8,6 +8,7 @@
  *            pair, at its end
  *   value    of probes outside pairs; a pair's value is its time
  *   keys     of probes outside pairs, and of ends
+ *   kept     of begins: the arguments that filters of pairs, and keys of ends, ask for
  *   match    of begins and ends
  *
  * Keys are bound first. A string is captured once for all its users, at the greatest length
@@ -22,6 +23,8 @@
 #include "libprobe/target/data.h"
 
 /* ---- Parsing --------------------------------------------------------------------------- */
+
+enum { KEPT_BYTES_MAX = 32768 };
 
 static struct probe_error *usage(const char *message)
 {
@@ -121,6 +124,34 @@ static void ask_for_stacks(struct asked *asked)
 	asked->string_bytes = 8 * ARCH_FRAMES_MAX;
 }
 
+/* Decides where each argument of the begin is kept. */
+static struct probe_error *ask_begins(struct asked *asked)
+{
+	uint32_t offset = sizeof(struct probe_begun);
+	bool fits = !asked->filter || expr_ask_begin(asked->filter, asked->string_bytes,
+					      asked->kept, &asked->kept_count);
+
+	for (size_t i = 0; i < asked->key_count && fits; i++)
+		fits = !asked->keys[i] || expr_ask_begin(asked->keys[i], asked->string_bytes,
+						  asked->kept, &asked->kept_count);
+	if (!fits)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"the filter and the keys ask for more than %d arguments of the begin",
+			ARCH_KEPT_MAX);
+	for (uint8_t i = 0; i < asked->kept_count; i++) {
+		uint32_t bytes = asked->kept[i].bytes ? asked->kept[i].bytes : 8;
+
+		asked->kept[i].offset = (uint16_t)offset;
+		offset += 8 + ((bytes + 7) & ~7u);
+	}
+	asked->kept_bytes = (uint16_t)(offset - sizeof(struct probe_begun));
+	if (offset > KEPT_BYTES_MAX)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"what is kept of a begin would take %u bytes: take shorter strings (-s)",
+			offset);
+	return NULL;
+}
+
 struct probe_error *asked_init(struct asked *asked, const struct probe_session_options *options)
 {
 	struct probe_error *error = check_options(options);
@@ -139,6 +170,8 @@ struct probe_error *asked_init(struct asked *asked, const struct probe_session_o
 		error = parse_match(asked, &options->gather);
 	if (!error && options->stack == PROBE_STACK_FRAMES)
 		ask_for_stacks(asked);
+	if (!error)
+		error = ask_begins(asked);
 	if (error)
 		asked_deinit(asked);
 	return error;
@@ -158,6 +191,17 @@ void asked_deinit(struct asked *asked)
 /* ---- Binding --------------------------------------------------------------------------- */
 
 enum { EXPRS_MAX = 3 + PROBE_KEYS_MAX };
+
+void asked_note_begin(struct asked *asked, const struct record_layout_site *site)
+{
+	for (uint8_t i = 0; i < asked->kept_count; i++) {
+		unsigned int arg = asked->kept[i].what.arg;
+		const struct arch_arg *spec = &site->specs[arg];
+
+		asked->kept[i].is_unsigned |=
+			arg < site->count && spec->size == 8 && !spec->is_signed;
+	}
+}
 
 struct binder {
 	const struct asked *asked;
@@ -186,6 +230,19 @@ static struct probe_error *bind_expr(
 static bool is_signed(const struct arch_expr *expr)
 {
 	return expr->count && expr_is_signed(&expr->nodes[expr->count - 1]);
+}
+
+static struct probe_error *bind_begun_string(
+	struct binder *b, const struct capture *string, uint8_t *ret)
+{
+	int capture =
+		record_layout_capture_begun(b->layout, b->site, string, b->asked->string_bytes);
+
+	if (capture < 0)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"the filter and the keys ask for more than %d arguments", ARCH_ARGS_MAX);
+	*ret = (uint8_t)capture;
+	return NULL;
 }
 
 static struct probe_error *bind_string(struct binder *b, const struct capture *string, uint8_t *ret)
@@ -245,7 +302,9 @@ static struct probe_error *bind_keys(struct binder *b, struct bound_types *types
 
 	for (size_t i = 0; i < b->asked->key_count && !error; i++) {
 		if (expr_is_string(b->asked->keys[i], &string)) {
-			error = bind_string(b, &string, &b->bound->key_strings[i]);
+			error = string.of_begin
+					? bind_begun_string(b, &string, &b->bound->key_strings[i])
+					: bind_string(b, &string, &b->bound->key_strings[i]);
 			continue;
 		}
 		error = bind_expr(b, b->asked->keys[i], &b->bound->key_numbers[i]);
@@ -291,6 +350,30 @@ static struct probe_error *bind_filter(struct binder *b, enum pair_role role)
 	return role == PAIR_END ? bind_expr(b, filter, &b->bound->pair_filter) : NULL;
 }
 
+/* The captures of a begin that it keeps for its end. */
+static struct probe_error *bind_kept(struct binder *b)
+{
+	const struct asked *asked = b->asked;
+	struct probe_error *error = asked->filter ? expr_check_begin(asked->filter, b->site) : NULL;
+
+	for (size_t i = 0; i < asked->key_count && !error; i++)
+		if (asked->keys[i])
+			error = expr_check_begin(asked->keys[i], b->site);
+	for (uint8_t i = 0; i < asked->kept_count && !error; i++) {
+		const struct record_layout_kept *kept = &asked->kept[i];
+		int capture = record_layout_capture(b->layout, b->site, &kept->what, kept->bytes);
+
+		if (capture < 0)
+			return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+				"begin.arg%u cannot be captured: '%.*s'", kept->what.arg,
+				(int)b->site->specs[kept->what.arg].spec_length,
+				b->site->specs[kept->what.arg].spec);
+		b->bound->kept[i] = (struct arch_kept){
+			.capture = (uint8_t)capture, .offset = kept->offset, .bytes = kept->bytes};
+	}
+	return error;
+}
+
 static struct probe_error *bind_all(
 	struct binder *b, enum pair_role role, struct bound_types *types)
 {
@@ -299,7 +382,9 @@ static struct probe_error *bind_all(
 
 	if (asked->stack)
 		error = bind_stack(b);
-	else if (role != PAIR_BEGIN)
+	else if (role == PAIR_BEGIN)
+		error = bind_kept(b);
+	else
 		error = bind_keys(b, types);
 	if (!error && role == PAIR_NONE)
 		error = bind_value(b, types);

@@ -23,6 +23,10 @@ struct asked {
 	uint8_t string_count;
 	uint16_t string_bytes;
 	bool of_pair; /* the filter or a key asks for what only a pair has */
+	/* What they ask of the begins of pairs, and the bytes that this takes in all. */
+	struct record_layout_kept kept[ARCH_KEPT_MAX];
+	uint8_t kept_count;
+	uint16_t kept_bytes;
 };
 
 /*
@@ -43,11 +47,18 @@ struct bound_types {
 /* The expressions as a site's stub uses them; `count` is 0 if there is none. */
 struct bound {
 	struct arch_expr filter, value, match;
-	struct arch_expr pair_filter; /* of an end */
+	struct arch_expr pair_filter;	      /* of an end */
+	struct arch_kept kept[ARCH_KEPT_MAX]; /* of a begin: asked.kept_count of them */
 	struct arch_expr key_numbers[PROBE_KEYS_MAX];
 	uint8_t key_strings[PROBE_KEYS_MAX];
 	struct arch_expr_node nodes[];
 };
+
+/*
+ * Notes the types of what a site of a begin keeps. To be called with all that are known before the
+ * ends are bound: if one of them declares a number of 64 bits without a sign, it has none for ends.
+ */
+void asked_note_begin(struct asked *asked, const struct record_layout_site *site);
 
 /*
  * Binds everything that a probe in this role needs to one of its sites, and adds the captures

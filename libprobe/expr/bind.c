@@ -68,7 +68,7 @@ static struct probe_error *check_there(
 static struct probe_error *check_arg(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
-	bool is_string = node->kind != ARCH_EXPR_CAPTURE;
+	bool is_string = node->is_string || node->kind != ARCH_EXPR_CAPTURE;
 	struct probe_error *error = check_there(b, node, node->arg);
 
 	if (!error && node->has_length)
@@ -110,13 +110,32 @@ static uint16_t string_bytes(const struct expr *expr, const struct expr_node *st
 	return (uint16_t)(longest + 1);
 }
 
+/* What the begin keeps was agreed on before (expr_ask_begin()). */
+static struct probe_error *capture_begun(
+	struct binding *b, const struct expr_node *node, uint8_t *ret)
+{
+	struct capture what = expr_operand(node);
+	int index = record_layout_capture_begun(
+		b->layout, b->site, &what, node->text ? string_bytes(b->expr, node) : 0);
+
+	if (index < 0)
+		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
+			"the probe's arguments and the expressions together are more than %d",
+			ARCH_ARGS_MAX);
+	*ret = (uint8_t)index;
+	return NULL;
+}
+
 static struct probe_error *capture(struct binding *b, const struct expr_node *node, uint8_t *ret)
 {
 	const struct arch_arg *specs = b->site->specs, *spec = &specs[node->arg];
 	struct capture wanted = expr_operand(node);
-	struct probe_error *error = check_arg(b, node);
+	struct probe_error *error;
 	int index;
 
+	if (node->of_begin)
+		return capture_begun(b, node, ret);
+	error = check_arg(b, node);
 	if (error)
 		return error;
 	index = record_layout_capture(
@@ -146,6 +165,16 @@ static bool is_unary(enum arch_expr_kind kind)
 	return kind >= ARCH_EXPR_NEGATE && kind < ARCH_EXPR_ADD;
 }
 
+/* Sites of the begin may declare several types: one of 64 bits holds their values. */
+static struct expr_type kept_type(const struct binding *b, const struct expr_node *node)
+{
+	struct capture what = expr_operand(node);
+	const struct record_layout_kept *kept =
+		record_layout_find_kept(b->site->kept, b->site->kept_count, &what, 0);
+
+	return (struct expr_type){.wide = true, .is_signed = !kept || !kept->is_unsigned};
+}
+
 /* From the leaves up; a node that is no operand keeps its own type. */
 static struct probe_error *decide_types(struct binding *b)
 {
@@ -158,6 +187,8 @@ static struct probe_error *decide_types(struct binding *b)
 			type = node->type;
 		} else if (node->kind == ARCH_EXPR_DURATION) {
 			type.wide = true;
+		} else if (node->kind == ARCH_EXPR_CAPTURE && node->of_begin) {
+			type = kept_type(b, node);
 		} else if (node->kind == ARCH_EXPR_CAPTURE) {
 			error = check_arg(b, node);
 			if (error)
@@ -230,8 +261,8 @@ static bool is_raw(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
 
-	return node->kind == ARCH_EXPR_CAPTURE && spec->kind == ARCH_ARG_FP_REGISTER &&
-	       spec->size == 4;
+	return node->kind == ARCH_EXPR_CAPTURE && !node->of_begin &&
+	       spec->kind == ARCH_ARG_FP_REGISTER && spec->size == 4;
 }
 
 /* A node, and the conversion of its value to what its operator takes. */
@@ -280,7 +311,8 @@ bool expr_is_double(const struct expr *expr, const struct record_layout_site *si
 	const struct expr_node *node = expr->nodes;
 	const struct arch_arg *spec;
 
-	if (expr->count != 1 || node->kind != ARCH_EXPR_CAPTURE || node->arg >= site->count)
+	if (expr->count != 1 || node->kind != ARCH_EXPR_CAPTURE || node->of_begin ||
+		node->arg >= site->count)
 		return false;
 	spec = &site->specs[node->arg];
 	return spec->is_float && (spec->size == 4 || spec->size == 8) &&
@@ -326,5 +358,38 @@ struct probe_error *expr_bind(const struct expr *expr, struct record_layout *lay
 			error = bind_node(&b, i);
 	}
 	*count_ret = b.count;
+	return error;
+}
+
+/* ---- Arguments of the begin -------------------------------------------------------------- */
+
+bool expr_ask_begin(const struct expr *expr, uint16_t string_bytes_max,
+	struct record_layout_kept *kept, uint8_t *count)
+{
+	for (uint8_t i = 0; i < expr->count; i++) {
+		const struct expr_node *node = &expr->nodes[i];
+		uint16_t bytes = node->is_string ? string_bytes_max
+				 : node->text	 ? string_bytes(expr, node)
+						 : 0;
+
+		struct capture what = expr_operand(node);
+
+		if (!node->of_begin || record_layout_find_kept(kept, *count, &what, bytes))
+			continue;
+		if (*count == ARCH_KEPT_MAX)
+			return false;
+		kept[(*count)++] = (struct record_layout_kept){.what = what, .bytes = bytes};
+	}
+	return true;
+}
+
+struct probe_error *expr_check_begin(const struct expr *expr, const struct record_layout_site *site)
+{
+	struct binding b = {.expr = expr, .site = site};
+	struct probe_error *error = NULL;
+
+	for (uint8_t i = 0; i < expr->count && !error; i++)
+		if (expr->nodes[i].of_begin)
+			error = check_arg(&b, &expr->nodes[i]);
 	return error;
 }

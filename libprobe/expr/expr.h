@@ -34,16 +34,30 @@ PROBE_MUST_CHECK struct probe_error *expr_parse(
 	const char *what, const char *text, struct expr **ret);
 void expr_free(struct expr *expr);
 
-/* Whether the whole text is one string. Then *ret says which, and it cannot be bound. */
+/*
+ * Whether the whole text is one string, perhaps of the begin of a pair. Then *ret says which, and
+ * it cannot be bound.
+ */
 bool expr_is_string(const struct expr *expr, struct capture *ret);
 
 /*
- * Whether it is about a pair that has ended: it names `duration` or `end.`, and is then bound to
- * the end's sites.
+ * Whether it is about a pair that has ended: it names `duration`, `begin.` or `end.`, and is then
+ * bound to the end's sites.
  */
 bool expr_is_of_pair(const struct expr *expr);
 /* The error for such an expression without a pair. */
 PROBE_MUST_CHECK struct probe_error *expr_no_pair(const struct expr *expr);
+
+/*
+ * Puts what the expression asks of the begin into kept[], behind the *count that are there, each
+ * once. A string that is a key by itself has at most `string_bytes`. Returns false if that would
+ * be more than ARCH_KEPT_MAX.
+ */
+bool expr_ask_begin(const struct expr *expr, uint16_t string_bytes, struct record_layout_kept *kept,
+	uint8_t *count);
+/* Can a site of a begin give what the expression asks of the begin? Errors: as expr_bind(). */
+PROBE_MUST_CHECK struct probe_error *expr_check_begin(
+	const struct expr *expr, const struct record_layout_site *site);
 
 /*
  * Whether the whole text is one argument, argN, and that is a double or a float at this site: then

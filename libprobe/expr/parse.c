@@ -4,11 +4,12 @@
  * operators as long as they bind tighter than the one before the operand.
  *
  *	operand   NUMBER | 'CHARACTER' | argN | tid | pid | cpu | ( expr )
- *	          | duration | end . argN
+ *	          | duration | WHICH . argN
  *	          | ! operand | ~ operand | - operand | + operand
  *	          | starts_with ( STRING , "TEXT" )
  *	expr      operand { OPERATOR operand } | STRING == "TEXT" | STRING != "TEXT"
- *	STRING    str ( argN ) | str ( argN , argM )
+ *	STRING    [ WHICH . ] str ( argN [ , argM ] )
+ *	WHICH     begin | end
  *
  * Nodes are appended when complete, so operands precede operators, and the last node is what
  * was parsed last. Operators on constants are computed at once, which removes the operands'
@@ -244,20 +245,38 @@ static void note_place(const char **place, const char *at)
 		*place = at;
 }
 
-/* After the word str, of this hit or of the end of a pair. */
-static struct probe_error *parse_str(struct parser *p, const char *where, bool of_end)
-{
-	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE, .is_string = true, .at = where};
+/* Of which hit an argument is; of a pair, it has to be said. */
+enum which { THIS_HIT, BEGIN, END };
 
-	note_place(of_end ? &p->expr->of_pair : &p->expr->of_hit, where);
+static const char *const which_words[] = {"", "begin", "end"};
+
+/* The word begin or end, if there is one. */
+static enum which take_which(struct parser *p)
+{
+	return take_word(p, which_words[BEGIN]) ? BEGIN
+	       : take_word(p, which_words[END]) ? END
+						: THIS_HIT;
+}
+
+/* After the word str. */
+static struct probe_error *parse_str(struct parser *p, const char *where, enum which which)
+{
+	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE,
+		.is_string = true,
+		.of_begin = which == BEGIN,
+		.at = where};
+
+	note_place(which != THIS_HIT ? &p->expr->of_pair : &p->expr->of_hit, where);
 	if (!take(p, '('))
 		return mistake(p, p->at, "expected '(' after str");
 	if (!take_arg(p, &node.arg)) {
 		const char *at = p->at;
+		enum which inside = take_which(p);
 
-		return mistake(p, at,
-			take_word(p, "end") ? "a string of the end is end.str(argN)"
-					    : "expected arg0 to arg31");
+		return inside == THIS_HIT ? mistake(p, at, "expected arg0 to arg31")
+					  : expr_error(p->expr, PROBE_ERROR_USAGE, at,
+						    "a string of the %s is %s.str(argN)",
+						    which_words[inside], which_words[inside]);
 	}
 	node.has_length = take(p, ',');
 	if (node.has_length && !take_arg(p, &node.length))
@@ -285,16 +304,16 @@ static struct probe_error *parse_starts_with(struct parser *p)
 {
 	struct probe_error *error;
 	const char *str;
-	bool of_end;
+	enum which which;
 
 	if (!take(p, '('))
 		return mistake(p, p->at, "expected '(' after starts_with");
 	skip_blanks(p);
 	str = p->at;
-	of_end = take_word(p, "end");
-	if ((of_end && !take(p, '.')) || !take_word(p, "str"))
+	which = take_which(p);
+	if ((which != THIS_HIT && !take(p, '.')) || !take_word(p, "str"))
 		return mistake(p, p->at, "expected str(argN)");
-	error = parse_str(p, str, of_end);
+	error = parse_str(p, str, which);
 	if (error)
 		return error;
 	if (!take(p, ','))
@@ -307,15 +326,17 @@ static struct probe_error *parse_starts_with(struct parser *p)
 	return NULL;
 }
 
-/* After the word end. */
-static struct probe_error *parse_end(struct parser *p, const char *where)
+/* After the word begin or end. */
+static struct probe_error *parse_of_pair(struct parser *p, const char *where, enum which which)
 {
-	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE, .at = where};
+	struct expr_node node = {
+		.kind = ARCH_EXPR_CAPTURE, .of_begin = which == BEGIN, .at = where};
 
 	if (!take(p, '.'))
-		return mistake(p, p->at, "expected '.' after end");
+		return expr_error(p->expr, PROBE_ERROR_USAGE, p->at, "expected '.' after %s",
+			which_words[which]);
 	if (take_word(p, "str"))
-		return parse_str(p, where, true);
+		return parse_str(p, where, which);
 	if (!take_arg(p, &node.arg))
 		return mistake(p, p->at, "expected arg0 to arg31, or str(argN)");
 	note_place(&p->expr->of_pair, where);
@@ -325,15 +346,16 @@ static struct probe_error *parse_end(struct parser *p, const char *where)
 static struct probe_error *parse_name(struct parser *p)
 {
 	struct expr_node node = {.at = p->at};
+	enum which which = take_which(p);
 
+	if (which != THIS_HIT)
+		return parse_of_pair(p, node.at, which);
 	if (take_arg(p, &node.arg)) {
 		node.kind = ARCH_EXPR_CAPTURE;
 		note_place(&p->expr->of_hit, node.at);
 	} else if (take_word(p, "duration")) {
 		node.kind = ARCH_EXPR_DURATION;
 		note_place(&p->expr->of_pair, node.at);
-	} else if (take_word(p, "end")) {
-		return parse_end(p, node.at);
 	} else if (take_word(p, "tid")) {
 		node.kind = ARCH_EXPR_TID;
 	} else if (take_word(p, "pid")) {
@@ -341,7 +363,7 @@ static struct probe_error *parse_name(struct parser *p)
 	} else if (take_word(p, "cpu")) {
 		node.kind = ARCH_EXPR_CPU;
 	} else if (take_word(p, "str")) {
-		return parse_str(p, node.at, false);
+		return parse_str(p, node.at, THIS_HIT);
 	} else if (take_word(p, "starts_with")) {
 		return parse_starts_with(p);
 	} else {
@@ -512,7 +534,8 @@ static struct probe_error *parse(struct expr *expr)
 	if (!expr->of_pair || !expr->of_hit)
 		return NULL;
 	return mistake(&p, expr->of_hit,
-		"beside duration and end., say of which end the argument is: end.argN");
+		"beside duration, begin. and end., say of which of them the argument is: "
+		"begin.argN or end.argN");
 }
 
 struct probe_error *expr_parse(const char *what, const char *text, struct expr **ret)
@@ -553,8 +576,8 @@ bool expr_is_of_pair(const struct expr *expr)
 struct probe_error *expr_no_pair(const struct expr *expr)
 {
 	return expr_error(expr, PROBE_ERROR_USAGE, expr->of_pair,
-		"only the filters and keys of pairs know their duration and end: -t span, -t "
-		"latency, -t transaction");
+		"only the filters and keys of pairs know their duration, begin and end: -t span, "
+		"-t latency, -t transaction");
 }
 
 struct capture expr_operand(const struct expr_node *node)
@@ -562,7 +585,8 @@ struct capture expr_operand(const struct expr_node *node)
 	return (struct capture){.arg = node->arg,
 		.is_string = node->is_string || node->text,
 		.has_length = node->has_length,
-		.length = node->length};
+		.length = node->length,
+		.of_begin = node->of_begin};
 }
 
 bool expr_is_string(const struct expr *expr, struct capture *ret)

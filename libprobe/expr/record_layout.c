@@ -151,8 +151,37 @@ void record_layout_site_init(struct record_layout_site *site, const struct arch 
 	site->arch = arch;
 	site->module = module;
 	site->count = arch->parse_args(args, site->specs);
+	site->kept = NULL;
+	site->kept_count = 0;
 	site->pc = 0;
 	site->return_offset = -1;
+}
+
+const struct record_layout_kept *record_layout_find_kept(const struct record_layout_kept *kept,
+	uint8_t count, const struct capture *what, uint16_t bytes)
+{
+	for (uint8_t i = 0; i < count; i++)
+		if (capture_is(&kept[i].what, what) && kept[i].bytes == bytes)
+			return &kept[i];
+	return NULL;
+}
+
+int record_layout_capture_begun(struct record_layout *layout, const struct record_layout_site *site,
+	const struct capture *what, uint16_t bytes)
+{
+	const struct record_layout_kept *kept =
+		record_layout_find_kept(site->kept, site->kept_count, what, bytes);
+
+	if (!kept)
+		return -1;
+	for (int i = 0; i < layout->capture_count; i++)
+		if (layout->captures[i].begun == kept->offset)
+			return i;
+	if (layout->capture_count == ARCH_ARGS_MAX)
+		return -1;
+	layout->captures[layout->capture_count] = (struct arch_capture){
+		.begun = kept->offset, .is_string = bytes > 0, .bytes_max = bytes};
+	return layout->capture_count++;
 }
 
 int record_layout_capture_stack(struct record_layout *layout, const struct arch *arch,
@@ -228,7 +257,7 @@ static bool same_operand(const struct arch_arg *a, const struct arch_arg *b)
 static bool serves(const struct arch_capture *c, const struct record_layout_site *site,
 	const struct capture *wanted, uint16_t bytes)
 {
-	if (!same_operand(&c->arg, spec_of(site, wanted->arg)) ||
+	if (c->begun || !same_operand(&c->arg, spec_of(site, wanted->arg)) ||
 		c->is_string != wanted->is_string || c->has_length != wanted->has_length)
 		return false;
 	if (c->has_length && !same_operand(&c->length, spec_of(site, wanted->length)))

@@ -36,12 +36,23 @@ struct record_layout_stack {
 	size_t length;
 };
 
+/* What the begins of a session keep for expressions of their ends; the same at all sites. */
+struct record_layout_kept {
+	struct capture what;
+	uint16_t bytes;	 /* of a string, at most; 0: a number, held in 64 bits */
+	uint16_t offset; /* in struct probe_begun */
+	bool is_unsigned;
+};
+
 /* A site's arguments, parsed from its note. */
 struct record_layout_site {
 	const struct arch *arch;
 	struct module *module;
 	struct arch_arg specs[ARCH_ARGS_MAX];
 	size_t count;
+	/* Of the end of a pair: what its begin has kept. Borrowed from the session. */
+	const struct record_layout_kept *kept;
+	uint8_t kept_count;
 	/* For keys that are stacks: */
 	uint64_t pc;	       /* in the target */
 	int32_t return_offset; /* distance of the return address from the stack pointer, or -1 */
@@ -65,6 +76,17 @@ void record_layout_init(struct record_layout *layout, const struct record_layout
  */
 int record_layout_capture(struct record_layout *layout, const struct record_layout_site *site,
 	const struct capture *wanted, uint16_t bytes);
+
+/*
+ * Captures what the begin has kept: the argument, as a string of at most `bytes`, or if that is 0
+ * as a number. Returns its index, or -1 if there is no room.
+ */
+int record_layout_capture_begun(struct record_layout *layout, const struct record_layout_site *site,
+	const struct capture *what, uint16_t bytes);
+
+/* The element of an array that has this argument; NULL: none. */
+const struct record_layout_kept *record_layout_find_kept(const struct record_layout_kept *kept,
+	uint8_t count, const struct capture *what, uint16_t bytes);
 
 /* Captures `bytes` bytes of the stack, for a key. Returns its index, or -1 if impossible. */
 int record_layout_capture_stack(struct record_layout *layout, const struct arch *arch,

@@ -16,6 +16,7 @@ struct expr_type {
 struct expr_node {
 	enum arch_expr_kind kind; /* an argument is ARCH_EXPR_CAPTURE */
 	bool is_string;		  /* of an argument: str(argN), not compared with anything yet */
+	bool of_begin;		  /* of an argument: begin.argN, begin.str(argN) */
 	uint8_t left, right;
 	uint8_t arg;
 	bool has_length; /* of a string: it ends at the latest behind as many bytes as... */

@@ -128,7 +128,7 @@ static bool take_arg(const char **at, uint8_t *ret)
 bool capture_is(const struct capture *a, const struct capture *b)
 {
 	return a->arg == b->arg && a->is_string == b->is_string && a->has_length == b->has_length &&
-	       (!a->has_length || a->length == b->length);
+	       (!a->has_length || a->length == b->length) && a->of_begin == b->of_begin;
 }
 
 static struct probe_error *parse_capture(const struct parser *parser, const char **at)

@@ -13,6 +13,7 @@ struct capture {
 	bool is_string;
 	bool has_length;      /* str(argN,argM) or, if it is not a string, bytes(argN,argM) */
 	unsigned char length; /* M */
+	bool of_begin;	      /* in expressions of pairs: begin.argN */
 };
 
 bool capture_is(const struct capture *a, const struct capture *b);

@@ -95,6 +95,8 @@ static struct probe_error *take_options(struct probe_session *s,
 	if (error)
 		return error;
 	s->options.gather.key_count = s->asked.key_count;
+	if (s->asked.kept_count && !options->spans)
+		s->keep_bytes = sizeof(struct probe_begun) + s->asked.kept_bytes;
 	if (!options->follow_children)
 		s->target_pid = own_pid(s->target->pid);
 	if (options->spans || s->asked.of_pair)

@@ -71,7 +71,7 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 /* What is kept of a begin is a record, too; its room stays as it is from the start. */
 static struct probe_error *size_begin(struct probe_session *s, size_t record)
 {
-	size_t bytes = record + sizeof(struct probe_begun);
+	size_t bytes = record + sizeof(struct probe_begun) + s->asked.kept_bytes;
 
 	if (!s->id && bytes > s->keep_bytes)
 		s->keep_bytes = bytes;
@@ -110,6 +110,8 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	size_t wanted_count;
 
 	record_layout_site_init(&args, arch, probe->module, selected->note->args);
+	args.kept = s->asked.kept;
+	args.kept_count = s->asked.kept_count;
 	args.pc = selected->pc;
 	args.return_offset = session_stack_return_offset(s, selected->pc);
 	if (s->options.kind == PROBE_SESSION_RECORD) {
@@ -170,6 +172,23 @@ static struct probe_error *add_probe_and_sites(struct probe_session *s, const st
 	return error;
 }
 
+/* Ends have to know the types of what begins keep, whichever come first. */
+static void note_begins(struct probe_session *s, const struct arch *arch,
+	const struct selection *selection, const struct pair_part *parts)
+{
+	for (size_t i = 0; i < selection->probe_count; i++) {
+		const struct select_probe *probe = &selection->probes[i];
+
+		for (size_t k = 0; parts[i].role == PAIR_BEGIN && k < probe->site_count; k++) {
+			struct record_layout_site site;
+
+			record_layout_site_init(&site, arch, probe->module,
+				selection->sites[probe->first_site + k].note->args);
+			asked_note_begin(&s->asked, &site);
+		}
+	}
+}
+
 /*
  * The probes and sites of a selection, whose parts in pairs these are. In a library that is
  * opened later, a probe for which an expression makes no sense is refused; the rest goes on.
@@ -180,6 +199,8 @@ static struct probe_error *add_all(struct probe_session *s, const struct arch *a
 {
 	struct probe_error *error = NULL;
 
+	if (s->asked.kept_count && !s->site_count)
+		note_begins(s, arch, selection, parts);
 	for (size_t i = 0; i < selection->probe_count && !error; i++) {
 		size_t probes = s->probe_count, sites = s->site_count, most = s->record_max;
 		struct select_probe *probe = &selection->probes[i];
@@ -203,7 +224,7 @@ struct probe_error *session_prepare(struct probe_session *session, const struct 
 	struct probe_error *error = find_pairs(session, selection, report, &parts);
 
 	if (!session->id && session->options.spans && session->options.follow_libraries)
-		session->keep_bytes = DATA_KEEP_DEFAULT;
+		session->keep_bytes = DATA_KEEP_DEFAULT + session->asked.kept_bytes;
 	if (!error)
 		error = add_all(session, change->arch, selection, parts, report);
 	free(parts);
@@ -278,7 +299,7 @@ static void add_flights(const struct probe_session *s, struct data_needs *needs)
 {
 	const struct probe_session_options *o = &s->options;
 	long threads = procfs_status_number(s->target->pid, "Threads:");
-	bool by_any = o->follow_children || (o->spans && o->gather.match);
+	bool by_any = o->follow_children || (s->keep_bytes && o->gather.match);
 
 	/* With names, there may be more in libraries to come. */
 	needs->pairs = s->pairs || o->gather.pairing == PROBE_PAIRING_NONE ? s->pairs : 1;
@@ -345,9 +366,14 @@ static void describe_flights(const struct probe_session *s, const struct reg_ses
 		.process = reg->process,
 		.processes = reg->process ? reg->data + offsetof(struct data_header, processes) : 0,
 		.keep = reg->flight_keep,
+		.record = s->options.spans ? sizeof(struct probe_begun) + s->asked.kept_bytes : 0,
 		.scale = s->tick_ns32,
 		.min_ns = s->options.span_min_ns,
 		.filter = if_any(&bound->pair_filter)};
+	if (part->part.role != PAIR_BEGIN)
+		return;
+	stub->flights.kept_count = s->asked.kept_count;
+	memcpy(stub->flights.kept, bound->kept, sizeof(bound->kept));
 }
 
 static void describe_gather(const struct probe_session *s, const struct reg_session *reg,

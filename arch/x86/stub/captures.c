@@ -59,6 +59,8 @@ bool capture_is_variable(const struct arch_capture *c)
 {
 	if (c->is_string || c->has_length || c->stack)
 		return true;
+	if (c->begun)
+		return false;
 	return !is_scalar_size(c->arg.size);
 }
 
@@ -75,6 +77,8 @@ bool capture_is_possible(const struct arch_capture *c)
 	if (c->stack == ARCH_STACK_FRAMES)
 		return c->bytes_max > 0 && c->bytes_max <= 8 * ARCH_FRAMES_MAX &&
 		       c->bytes_max % 8 == 0;
+	if (c->begun)
+		return !c->is_string || c->bytes_max > 0;
 	if (!x86_64_capturable(&c->arg))
 		return false;
 	if (c->has_length && (!x86_64_capturable(&c->length) || !is_whole(&c->length)))
@@ -121,7 +125,7 @@ static bool is_checked(const struct arch_arg *arg, bool is_static)
 
 bool x86_64_capture_checked(const struct arch_capture *c)
 {
-	if (c->stack)
+	if (c->stack || c->begun)
 		return false;
 	return is_checked(&c->arg, c->is_static) ||
 	       (c->has_length && is_checked(&c->length, c->length_is_static));
@@ -445,7 +449,7 @@ void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
 	bool checked = x86_64_capture_checked(c), variable = capture_is_variable(c);
 	int bad, done;
 
-	if (!checked && !variable)
+	if (c->begun || (!checked && !variable))
 		return;
 	if (c->stack) {
 		emit_prepare_stack(e, p, i);
@@ -493,10 +497,16 @@ void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
 
 void emit_captured(struct emit *e, const struct stub_plan *p, const struct frame *frame, int i)
 {
-	if (x86_64_capture_checked(&p->stub->captures[i]))
+	const struct arch_capture *c = &p->stub->captures[i];
+
+	if (c->begun) {
+		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, temp_at(p->kept_temp));
+		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, mem_at(REG_VALUE, c->begun + 8));
+	} else if (x86_64_capture_checked(c)) {
 		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, temp_at(p->temp[i]));
-	else
-		emit_value(e, frame, &p->stub->captures[i].arg);
+	} else {
+		emit_value(e, frame, &c->arg);
+	}
 }
 
 void emit_capture(struct emit *e, const struct stub_plan *p, int i)

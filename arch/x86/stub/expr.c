@@ -465,9 +465,16 @@ static void need_captures(struct context *c, const struct arch_expr *expr)
 
 		if (!(used >> i & 1))
 			continue;
-		if (capture->is_string) {
+		if (capture->is_string || capture->begun) {
 			/* the upper half of the word: bit 33 */
-			emit_mem(c->e, false, OP_MOV_LOAD, RAX, mem_at(RSP, 8 * p->temp[i] + 12));
+			if (capture->is_string) {
+				emit_mem(c->e, false, OP_MOV_LOAD, RAX,
+					mem_at(RSP, 8 * p->temp[i] + 12));
+			} else {
+				emit_mem(c->e, true, OP_MOV_LOAD, RAX, temp_at(p->kept_temp));
+				emit_mem(c->e, false, OP_MOV_LOAD, RAX,
+					mem_at(RAX, capture->begun + 4));
+			}
 			emit_imm(c->e, false, IMM_AND, RAX, 1 << (RING_STRING_NULL_BIT - 32));
 			emit_jump_label(c->e, CC_NE, c->bad);
 		}

@@ -382,7 +382,7 @@ static void emit_end_own(struct emit *e, const struct stub_plan *p)
 static void emit_begin_again(struct emit *e, const struct stub_plan *p)
 {
 	emit_place(e, p->slow_flight);
-	if (stub_has_spans(p->stub))
+	if (stub_keeps_begins(p->stub))
 		emit_mem(e, true, OP_MOV_LOAD, RCX, temp_at(p->entry_temp));
 	emit_push_begin_again(e, p);
 	emit_jump_label(e, -1, p->timed);
@@ -437,7 +437,7 @@ static void emit_give_back(struct emit *e, const struct stub_plan *p)
 
 static bool holds_begins(const struct stub_plan *p)
 {
-	return stub_has_spans(p->stub) && p->stub->kind != ARCH_STUB_BEGIN;
+	return stub_keeps_begins(p->stub) && p->stub->kind != ARCH_STUB_BEGIN;
 }
 
 void emit_hold_none(struct emit *e, const struct stub_plan *p)
@@ -506,6 +506,7 @@ static void emit_duration(struct emit *e, const struct stub_plan *p)
 		emit_reg(e, true, OP_CMP, RAX, RCX);
 		emit_jump_label(e, CC_B, p->out);
 	}
+	emit_prepare_begun(e, p);
 	if (f->filter)
 		emit_filter(e, p, &p->frame, f->filter, p->out);
 }

@@ -28,7 +28,10 @@ void emit_newest_begin(struct emit *e, const struct stub_plan *plan, int empty, 
 /* The newest begin has ended: changes %rdi; ZF: none is left. */
 void emit_drop_begin(struct emit *e, const struct stub_plan *plan);
 
-/* Notes where the begin that was found is kept, and its time, which is in %rax. */
+/* Notes where the begin that was found is kept, and its time, which is in %rax; changes %rdx. */
 void emit_note_kept(struct emit *e, const struct stub_plan *plan);
+
+/* Once that is noted: prepares the captures that are the begin's. */
+void emit_prepare_begun(struct emit *e, const struct stub_plan *plan);
 
 #endif

@@ -78,7 +78,7 @@ struct stub_plan {
 	int process_temp;	   /* the number of the process, if flights need one */
 	int entry_temp;		  /* where begins are kept: the entry; of an end, 0: none is held */
 	int pass_temp, last_temp; /* of such a begin: once more? the time in its place before */
-	int kept_temp, begin_temp; /* of a span: where its begin is kept, and its time */
+	int kept_temp, begin_temp; /* of an end: where its begin is kept; of a span: its time */
 	bool has_duration;	   /* of a pair, in nanoseconds, if something asks for it: */
 	int duration_temp;
 	int tag_temp;		     /* of the key */
@@ -228,8 +228,9 @@ void emit_filter(struct emit *e, const struct stub_plan *plan, const struct fram
  */
 void emit_sample(struct emit *e, struct stub_plan *plan); /* sample.c */
 void emit_sample_slow(struct emit *e, const struct stub_plan *plan);
-/* Whether it is a begin or an end of spans. */
+/* Whether it is a begin or an end of spans; and whether an end needs anything of its begin. */
 bool stub_has_spans(const struct arch_stub *stub);
+bool stub_keeps_begins(const struct arch_stub *stub);
 /*
  * All of a record at REG_RECORD, except its time and a span's; REG_OUT = its end, if its length
  * varies. Changes all registers of a recording stub but REG_RECORD and REG_RING.

@@ -12,6 +12,11 @@ enum { BACK_BYTES = 8 };
 
 bool stub_has_spans(const struct arch_stub *s)
 {
+	return s->flights.table && s->flights.record;
+}
+
+bool stub_keeps_begins(const struct arch_stub *s)
+{
 	return s->flights.table && s->flights.keep;
 }
 
@@ -87,7 +92,8 @@ void emit_record_body(struct emit *e, const struct stub_plan *p)
  */
 static void emit_begin_of_span(struct emit *e, const struct stub_plan *p, int lost)
 {
-	uint32_t most = p->stub->flights.keep - sizeof(struct probe_begun);
+	const struct arch_flights *f = &p->stub->flights;
+	uint32_t most = f->keep - f->record;
 
 	emit_mem(e, true, OP_MOV_LOAD, RAX, temp_at(p->duration_temp));
 	emit_mem(e, true, OP_MOV_STORE, RAX, mem_at(REG_OUT, 0));
@@ -99,7 +105,7 @@ static void emit_begin_of_span(struct emit *e, const struct stub_plan *p, int lo
 	emit_mem(e, false, OP_LEA, RAX, mem_at(RDX, -(int32_t)sizeof(struct ring_record)));
 	emit_imm(e, false, IMM_CMP, RAX, (int32_t)(most - sizeof(struct ring_record)));
 	emit_jump_label(e, CC_A, lost);
-	emit_imm(e, true, IMM_ADD, RSI, offsetof(struct probe_begun, record));
+	emit_imm(e, true, IMM_ADD, RSI, (int32_t)f->record);
 	emit_copy(e);
 	emit_mem(e, true, OP_MOV_LOAD, RAX, mem_at(RSI, offsetof(struct ring_record, time)));
 	emit_mem(e, true, OP_CMP, RAX, temp_at(p->begin_temp));

@@ -42,7 +42,6 @@ enum {
 	SYS_GETTID = 186,
 	RING_BYTES_MAX = 1 << 30, /* as an immediate operand */
 	TABLE_BYTES_MAX = 1 << 30,
-	KEPT_MIN = sizeof(struct probe_begun) + sizeof(struct ring_record),
 	KEPT_BYTES_MAX = 1 << 30 /* of an entry, likewise */
 };
 
@@ -130,8 +129,18 @@ static int expressions(const struct arch_stub *s, const struct arch_expr *ret[8]
 	return count;
 }
 
-/* It is known once an end has found its begin. */
-static bool may_ask_duration(const struct arch_stub *s, const struct arch_expr *expr)
+/* Does it ask for what is known once an end has found its begin? */
+static bool asks_of_pair(const struct arch_stub *s, const struct arch_expr *expr)
+{
+	uint32_t used = expr_captures(expr);
+
+	for (int i = 0; i < s->capture_count; i++)
+		if (used >> i & 1 && s->captures[i].begun)
+			return true;
+	return expr_has(expr, ARCH_EXPR_DURATION);
+}
+
+static bool may_ask_of_pair(const struct arch_stub *s, const struct arch_expr *expr)
 {
 	return s->flights.table && s->kind != ARCH_STUB_BEGIN && expr != s->filter &&
 	       expr != s->gather.value && expr != s->flights.match;
@@ -147,7 +156,7 @@ static bool plan_expressions(struct stub_plan *p)
 			continue;
 		if (!expr_is_possible(p, all[i]))
 			return false;
-		if (expr_has(all[i], ARCH_EXPR_DURATION) && !may_ask_duration(p->stub, all[i]))
+		if (asks_of_pair(p->stub, all[i]) && !may_ask_of_pair(p->stub, all[i]))
 			return false;
 		p->has_duration |= expr_has(all[i], ARCH_EXPR_DURATION);
 		if (expr_temps(all[i]) > temps)
@@ -159,6 +168,12 @@ static bool plan_expressions(struct stub_plan *p)
 	return true;
 }
 
+/* Only an end that has found its begin knows what that has kept. */
+static bool may_be_begun(const struct arch_stub *s, int capture)
+{
+	return stub_keeps_begins(s) && s->kind != ARCH_STUB_BEGIN && capture >= s->recorded;
+}
+
 /* Pairs come first, then values read through pointers, and copies of registers. */
 static bool plan_captures(struct stub_plan *p)
 {
@@ -167,11 +182,11 @@ static bool plan_captures(struct stub_plan *p)
 	for (int i = 0; i < s->capture_count; i++) {
 		const struct arch_capture *c = &s->captures[i];
 
-		if (!capture_is_possible(c))
+		if (!capture_is_possible(c) || (c->begun && !may_be_begun(s, i)))
 			return false;
 		p->checked |= x86_64_capture_checked(c);
 		p->records_mask |= i < s->recorded && x86_64_capture_checked(c);
-		p->strings |= c->is_string;
+		p->strings |= c->is_string && !c->begun;
 		p->extents |= c->has_length && !c->is_string;
 		p->stacks |= c->stack != ARCH_STACK_NOT;
 		if (!capture_is_variable(c))
@@ -211,7 +226,7 @@ static bool plan_record(struct stub_plan *p)
 
 	plan_record_body(p);
 	if (stub_has_spans(s)) /* and the duration */
-		p->max_bytes += 8 + s->flights.keep - (uint32_t)sizeof(struct probe_begun);
+		p->max_bytes += 8 + s->flights.keep - s->flights.record;
 	return p->max_bytes <= room && p->max_bytes <= s->ring_bytes &&
 	       s->ring_bytes <= RING_BYTES_MAX && !(s->ring_bytes & (s->ring_bytes - 1));
 }
@@ -247,29 +262,75 @@ static bool plan_gather(struct stub_plan *p)
 	return true;
 }
 
-static bool plan_spans(struct stub_plan *p)
+/* Where the arguments that are kept of a begin end. */
+static uint32_t arguments_end(const struct arch_flights *f)
+{
+	return f->record ? f->record : f->keep;
+}
+
+static bool plan_kept(const struct stub_plan *p, const struct arch_kept *k)
 {
 	const struct arch_stub *s = p->stub;
-	const struct arch_flights *f = &s->flights;
+	uint32_t bytes = k->bytes ? (k->bytes + 7u) & ~7u : 8;
 
-	if (!f->keep)
-		return s->kind != ARCH_STUB_RECORD;
-	if (f->keep % 8 || f->keep > RING_RECORD_MAX || f->keep < KEPT_MIN || s->overwrite ||
-		(uint64_t)f->depth * (f->keep + 8) > KEPT_BYTES_MAX)
+	return k->capture < s->capture_count &&
+	       s->captures[k->capture].is_string == (k->bytes > 0) &&
+	       capture_is_variable(&s->captures[k->capture]) == (k->bytes > 0) &&
+	       k->offset >= sizeof(struct probe_begun) && k->offset % 8 == 0 &&
+	       k->offset + 8 + bytes <= arguments_end(&s->flights);
+}
+
+static bool plan_begin(struct stub_plan *p)
+{
+	const struct arch_flights *f = &p->stub->flights;
+
+	p->pass_temp = take_temps(p, 1);
+	p->last_temp = take_temps(p, 1);
+	if (f->kept_count > ARCH_KEPT_MAX)
 		return false;
-	p->entry_temp = take_temps(p, 1);
-	if (s->kind == ARCH_STUB_BEGIN) {
-		plan_record_body(p);
-		p->pass_temp = take_temps(p, 1);
-		p->last_temp = take_temps(p, 1);
-		return p->max_bytes <= f->keep - sizeof(struct probe_begun);
+	for (int i = 0; i < f->kept_count; i++)
+		if (!plan_kept(p, &f->kept[i]))
+			return false;
+	if (!f->record)
+		return true;
+	plan_record_body(p);
+	return p->max_bytes <= f->keep - f->record;
+}
+
+/* What an end needs of its begin. */
+static bool plan_begun(struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	for (int i = 0; i < s->capture_count; i++) {
+		const struct arch_capture *c = &s->captures[i];
+		uint32_t bytes = c->is_string ? (c->bytes_max + 7u) & ~7u : 8;
+
+		if (c->begun && (c->begun < sizeof(struct probe_begun) || c->begun % 8 ||
+					c->begun + 8 + bytes > arguments_end(&s->flights)))
+			return false;
 	}
+	p->kept_temp = take_temps(p, 1);
+	if (!s->flights.record)
+		return s->kind == ARCH_STUB_GATHER;
 	p->has_duration = true;
 	p->value_temp = take_temps(p, 1);
 	p->time_temp = take_temps(p, 1);
-	p->kept_temp = take_temps(p, 1);
 	p->begin_temp = take_temps(p, 1);
-	return s->kind == ARCH_STUB_RECORD;
+	return s->kind == ARCH_STUB_RECORD && !s->overwrite;
+}
+
+static bool plan_keeping(struct stub_plan *p)
+{
+	const struct arch_flights *f = &p->stub->flights;
+
+	if (f->keep % 8 || f->keep > RING_RECORD_MAX || f->record % 8 ||
+		(f->record && (f->record < sizeof(struct probe_begun) ||
+				      f->record + sizeof(struct ring_record) > f->keep)) ||
+		(uint64_t)f->depth * (f->keep + 8) > KEPT_BYTES_MAX)
+		return false;
+	p->entry_temp = take_temps(p, 1);
+	return p->stub->kind == ARCH_STUB_BEGIN ? plan_begin(p) : plan_begun(p);
 }
 
 static bool plan_flights(struct stub_plan *p)
@@ -280,7 +341,7 @@ static bool plan_flights(struct stub_plan *p)
 	if (f->process)
 		p->process_temp = take_temps(p, 1);
 	return is_power_of_two(f->entries) && is_power_of_two(f->depth) && f->depth < 1 << 20 &&
-	       plan_spans(p);
+	       (f->keep ? plan_keeping(p) : p->stub->kind != ARCH_STUB_RECORD);
 }
 
 /* Whether the filter can run before anything else is saved or prepared. */

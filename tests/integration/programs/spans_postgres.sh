@@ -39,6 +39,30 @@ same "updates of accounts" "$(spans .begin.args[0] | grep -c '^"UPDATE pgbench_a
 same "another thread's begin" "$(spans 'select(.begin.tid != .tid)' | wc -l)" 0
 [ "$(spans .pid | sort -u | wc -l)" -ge $((clients + sleeps)) ] || fail "not all backends are there"
 
+# The queries that take longest in all, by their texts; and the same of one kind only.
+trace_start keyed --json -t latency -k 'begin.str(arg0)' -s 40 "${queries[@]}"
+keyed_pid=$tracer_pid
+trace_start updates --json -t latency -k 'begin.str(arg0)' \
+	-f 'starts_with(begin.str(arg0), "UPDATE pgbench_accounts") && duration > 0' "${queries[@]}"
+wait_tracing keyed
+wait_tracing updates
+bench
+trace_stop updates
+tracer_pid=$keyed_pid
+trace_stop keyed
+by_text()
+{
+	jq -s "map(select(.keys?) | select(.keys[0] | startswith(\"$2\")) | .count) | add" \
+		"$SCRATCH/$1.out"
+}
+same "updates of accounts, by text" "$(by_text keyed "UPDATE pgbench_accounts SET abalance")" \
+	$((clients * transactions))
+for ((i = 0; i < sleeps; i++)); do
+	same "sleep $i, by text" "$(by_text keyed "select $i, pg_sleep")" 1
+done
+same "only updates" "$(by_text updates UPDATE)" $((clients * transactions))
+same "nothing else" "$(by_text updates "")" $((clients * transactions))
+
 trace_start slow --json -t span --min 25ms "${queries[@]}"
 wait_tracing slow
 bench

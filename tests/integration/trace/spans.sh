@@ -182,6 +182,47 @@ if differ > 2 * near:
     sys.exit(f"rows: {gathered}, wanted {rows}")
 PYTHON
 
+# Keys and filters that ask for the begin's arguments: the pairs' numbers say what they must be.
+spanned begun "$TARGETS/pairs" "$threads" "$requests" -- --json -b 16M \
+	-f 'begin.arg1 != 3 && begin.str(arg3) != "insert" && begin.arg0 == end.arg0' \
+	-t latency -k 'begin.str(arg3)' -k 'begin.arg1 * 2' -k 'end.arg0 % 4' \
+	'pairs:request__start(arg0)' pairs:request__done
+jq -c 'select(.begin.name?)' "$SCRATCH/begun.out" >"$SCRATCH/lines"
+grep '"tracer":"latency"' "$SCRATCH/begun.out" >"$SCRATCH/rows"
+mv "$SCRATCH/lines" "$SCRATCH/begun.out"
+check begun <<'PYTHON'
+names = ["select", "insert", "update", "delete", 'vacuum "all"']
+total = sum(truth["kinds"])
+passed = [i for i in range(total) if i % 10 != 9 and i % 7 != 3 and names[i % 5] != "insert"]
+same("ids", sorted(s["args"][0] for s in spans), passed)
+same("begins", [s for s in spans if s["begin"]["args"] != s["args"]], [])
+wanted = {}
+for i in passed:
+    key = (names[i % 5], i % 7 * 2, i % 4)
+    wanted[key] = wanted.get(key, 0) + 1
+rows = [json.loads(line) for line in open(sys.argv[1].replace("begun.out", "rows"))]
+same("rows", {tuple(row["keys"]): row["count"] for row in rows}, wanted)
+PYTHON
+
+# The same by key, and in a session that nobody watches. A text that cannot be read is a key.
+start "$TARGETS/pairs" 4 500
+"$PROBECTL" enable -t latency --match arg0 -k 'begin.arg0 % 3' -p "$target_pid" \
+	pairs:job__start pairs:job__done >/dev/null || fail "enable: $?"
+"$PROBECTL" enable -t latency -k 'begin.str(arg0)' -p "$target_pid" \
+	pairs:step__start pairs:step__done >/dev/null || fail "enable: $?"
+ask go
+said=$answer
+hear
+"$PROBECTL" read --json -p "$target_pid" >"$SCRATCH/read.out" || fail "read: $?"
+same "jobs by key" "$(jq -sc '[.[] | select(.name == "job__done") | .count] | [length, add]' "$SCRATCH/read.out")" \
+	"[3,$(jq .jobs <<<"$said")]"
+same "steps, null and depth 0 apart" \
+	"$(jq -sc '[.[] | select(.name == "step__done") | [.keys[0], .count]]' "$SCRATCH/read.out")" \
+	"[[null,$(jq .steps <<<"$said")]]"
+"$PROBECTL" disable -p "$target_pid" pairs:{job,step}__{start,done} >/dev/null || fail "disable: $?"
+tell bye
+end_target
+
 spanned text "$TARGETS/naps" 3 -- -s 16 'naps:nap__start(arg0,str(arg1),str(arg2))' naps:nap__done
 same "text" "$(sed -E 's/^[0-9:.]+ +([0-9]+) +\1 +/PID /; s/ [0-9.]+[num]?s +/ TIME /' "$SCRATCH/text.out")" \
 	"$(for i in 0 1 2; do
@@ -247,15 +288,21 @@ wrong "--min is for tracer span" trace -t latency --min 5ms "${pair[@]}"
 wrong "'5 apples' is not a duration" trace -t span --min '5 apples' "${pair[@]}"
 wrong "tracer 'span' has no rows" trace -t span -k arg0 "${pair[@]}"
 wrong "pairs cannot be sampled" trace -t span --every 2 "${pair[@]}"
-wrong "column 17: beside duration and end., say of which end" trace -t span \
+wrong "column 17: beside duration, begin. and end., say of which of them" trace -t span \
 	-f 'duration > 5 && arg0' "${pair[@]}"
 for options in "-t print -f duration" "-c -f end.arg0" "-t latency --match duration" \
-	"-t sum,duration" "-c -k end.arg0"; do
+	"-t sum,duration" "-c -k end.arg0" "-t print -f begin.arg0" "-c -k begin.str(arg1)"; do
 	# shellcheck disable=SC2086 # several words
-	wrong "only the filters and keys of pairs know their duration and end" \
+	wrong "only the filters and keys of pairs know their duration, begin and end" \
 		trace $options "${pair[@]}"
 done
 wrong "there is no arg2, the probe has" trace -t span -f 'end.arg2 == 1' "${pair[@]}"
+wrong "naps:nap__start: the filter 'begin.arg3 == 1', column 1: there is no arg3, the probe has" \
+	trace -t span -f 'begin.arg3 == 1' "${pair[@]}"
+wrong "naps:nap__start: the key 'begin.str(arg4)', column 1: there is no arg4" \
+	trace -t latency -k 'begin.str(arg4)' "${pair[@]}"
+wrong "ask for more than 16 arguments of the begin" trace -t span \
+	-f "($(printf 'begin.arg%d + ' {0..8})1) + ($(printf 'begin.arg%d + ' {9..16})1) > 5" "${pair[@]}"
 wrong "tracer 'span' takes no value" trace -t span,arg0 "${pair[@]}"
 wrong "tracer 'span' prints hits as they come; use \`probectl trace\`" enable -t span "${pair[@]}"
 # The end's own, and the begin's.

@@ -250,10 +250,12 @@ static void test_folded(void **state)
 
 static void test_flamegraph(void **state)
 {
+	static const char *const key = "str(arg1)";
+
 	(void)state;
 	check("hits.svg", PROBE_EXPORT_FLAMEGRAPH, &(struct probe_export_options){0});
 	check("count.svg", PROBE_EXPORT_FLAMEGRAPH,
-		&(struct probe_export_options){.hits = true, .key = "str(arg1)"});
+		&(struct probe_export_options){.hits = true, .keys = &key, .key_count = 1});
 }
 
 static void test_trace_event(void **state)

@@ -96,6 +96,18 @@ const char *expr_ill_formed(const struct arch_expr *expr, uint8_t capture_count,
 
 /* ---- Cases -------------------------------------------------------------------------------- */
 
+static void keep_begin(struct expr_case *c)
+{
+	(void)expr_ask_begin(c->expr, 0, c->kept, &c->site.kept_count);
+	c->site.kept = c->kept;
+	for (uint8_t i = 0; i < c->site.kept_count; i++) {
+		const struct arch_arg *spec = &c->site.specs[c->kept[i].what.arg];
+
+		c->kept[i].offset = (uint16_t)(8 * (i + 1));
+		c->kept[i].is_unsigned = spec->size == 8 && !spec->is_signed;
+	}
+}
+
 struct probe_error *expr_case_init(struct expr_case *c, const char *args, const char *text)
 {
 	static const struct probe_session_options options = {.string_bytes = 0};
@@ -109,6 +121,7 @@ struct probe_error *expr_case_init(struct expr_case *c, const char *args, const 
 	error = expr_parse("the filter", text, &c->expr);
 	if (error)
 		return error;
+	keep_begin(c);
 	error = expr_bind(c->expr, &c->layout, &c->site, c->nodes, &count);
 	if (error) {
 		expr_case_deinit(c);
@@ -128,6 +141,9 @@ unsigned int expr_case_arg(const struct expr_case *c, uint8_t capture)
 {
 	unsigned int arg = 0;
 
+	for (uint8_t i = 0; i < c->site.kept_count; i++)
+		if (c->kept[i].offset == c->layout.captures[capture].begun)
+			return c->kept[i].what.arg;
 	while (c->site.specs[arg].spec != c->layout.captures[capture].arg.spec)
 		arg++;
 	return arg;

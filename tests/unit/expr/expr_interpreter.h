@@ -19,6 +19,7 @@ struct expr_case {
 	struct module module;
 	struct record_layout_site site;
 	struct record_layout layout;
+	struct record_layout_kept kept[ARCH_KEPT_MAX]; /* of a begin with the same arguments */
 	struct arch_expr_node nodes[ARCH_EXPR_NODES_MAX];
 	struct arch_expr bound;
 };

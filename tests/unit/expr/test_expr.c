@@ -18,6 +18,12 @@
 
 /* ---- Trees -------------------------------------------------------------------------------- */
 
+static void print_arg(FILE *out, const struct expr_case *c, uint8_t capture)
+{
+	fprintf(out, "%sarg%u", c->layout.captures[capture].begun ? "begin." : "",
+		expr_case_arg(c, capture));
+}
+
 static void print_leaf(FILE *out, const struct expr_case *c, const struct arch_expr_node *node)
 {
 	switch (node->kind) {
@@ -28,7 +34,7 @@ static void print_leaf(FILE *out, const struct expr_case *c, const struct arch_e
 			fprintf(out, "%llu", (unsigned long long)node->value);
 		break;
 	case ARCH_EXPR_CAPTURE:
-		fprintf(out, "arg%u", expr_case_arg(c, node->capture));
+		print_arg(out, c, node->capture);
 		break;
 	case ARCH_EXPR_TID:
 		fputs("tid", out);
@@ -79,8 +85,9 @@ static void print_node(FILE *out, const struct expr_case *c, uint8_t index)
 		print_leaf(out, c, node);
 		fprintf(out, ":%s", type);
 	} else if (node->kind < ARCH_EXPR_NEGATE) {
-		fprintf(out, "(%s arg%u \"%.*s\")", names[node->kind],
-			expr_case_arg(c, node->capture), node->text_length, node->text);
+		fprintf(out, "(%s ", names[node->kind]);
+		print_arg(out, c, node->capture);
+		fprintf(out, " \"%.*s\")", node->text_length, node->text);
 	} else {
 		fprintf(out, "(%s:%s ", names[node->kind], type);
 		print_node(out, c, node->left);
@@ -124,6 +131,12 @@ static const char *const trees[][2] = {
 	"(==:ul arg7:ul (/:l duration:l 1000:l))"}, {"end . arg0", "arg0:i"},
 	{"end.str(arg7) != \"a\"", "(!:i (is arg7 \"a\"))"},
 	{"starts_with(end.str(arg7), \"a\")", "(begins arg7 \"a\")"},
+	/* What the begin has kept has 64 bits. */
+	{"begin.arg4", "begin.arg4:l"}, {"begin . arg7", "begin.arg7:ul"}, {"begin.arg5", "begin.arg5:l"},
+	{"begin.arg0 == end.arg0", "(==:l begin.arg0:l arg0:i)"},
+	{"begin.str(arg7) != \"a\"", "(!:i (is begin.arg7 \"a\"))"},
+	{"starts_with(begin.str(arg7), \"ab\") && begin.str(arg7) == \"ab\"",
+	"(&&:i (begins begin.arg7 \"ab\") (is begin.arg7 \"ab\"))"},
 	/* Promotions. */
 	{"arg0", "arg0:i"}, {"arg1", "arg1:i"}, {"arg2", "arg2:i"}, {"arg3", "arg3:i"},
 	{"arg5", "arg5:u"}, {"arg6", "arg6:l"},
@@ -258,9 +271,13 @@ static void test_is_string(void **state)
 	} cases[] = {{"str(arg0)", true, {.arg = 0}}, {" ( str ( arg31 ) ) ", true, {.arg = 31}},
 		{"str(arg3,arg4)", true, {.arg = 3, .has_length = true, .length = 4}},
 		{"str( arg4 , arg31 )", true, {.arg = 4, .has_length = true, .length = 31}},
-		{"arg0", false, {0}}, {"str(arg0, arg1) == \"a\"", false, {0}},
-		{"str(arg0) == \"a\"", false, {0}}, {"1", false, {0}},
-		{"starts_with(str(arg0), \"a\")", false, {0}}};
+		{"end.str(arg2)", true, {.arg = 2}},
+		{"begin.str(arg3)", true, {.arg = 3, .of_begin = true}},
+		{"begin.str(arg3, arg1)", true,
+			{.arg = 3, .of_begin = true, .has_length = true, .length = 1}},
+		{"begin.arg3", false, {0}}, {"arg0", false, {0}},
+		{"str(arg0, arg1) == \"a\"", false, {0}}, {"str(arg0) == \"a\"", false, {0}},
+		{"1", false, {0}}, {"starts_with(str(arg0), \"a\")", false, {0}}};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {

@@ -41,7 +41,9 @@ static void check_error(const char *args, const char *text, enum probe_error_cod
 #define STRING                                                                                     \
 	"a string is not a number: expected str(argN) == \"text\", str(argN) != \"text\" or "      \
 	"starts_with(str(argN), \"text\")"
-#define PAIR_ARG "beside duration and end., say of which end the argument is: end.argN"
+#define PAIR_ARG                                                                                   \
+	"beside duration, begin. and end., say of which of them the argument is: begin.argN or "   \
+	"end.argN"
 #define ESCAPE "expected an escape of C: \\n, \\t, \\\", \\x41, \\101 ..."
 #define INT_SHIFT "a number of 32 bits can be shifted by 0 to 31 (1l has 64 bits)"
 #define INT_RANGE "the result does not fit 32 bits (1l has 64 bits)"
@@ -96,6 +98,11 @@ static const struct {
 	{"starts_with(end str(arg0), \"\")", 17, "expected str(argN)"},
 	{"str(end.arg0)", 5, "a string of the end is end.str(argN)"},
 	{"starts_with(str( end.arg0), \"\")", 18, "a string of the end is end.str(argN)"},
+	{"begin", 6, "expected '.' after begin"},
+	{"begin.cpu", 7, "expected arg0 to arg31, or str(argN)"},
+	{"starts_with(begin arg0, \"\")", 19, "expected str(argN)"},
+	{"str(begin.arg0)", 5, "a string of the begin is begin.str(argN)"},
+	{"begin.str(arg0) == \"\" && str(arg1) == \"\"", 26, PAIR_ARG},
 	{"str(ending)", 5, "expected arg0 to arg31"},
 	{"duration > 5 && arg0", 17, PAIR_ARG}, {"arg0 == end.arg0", 1, PAIR_ARG},
 	{"end.str(arg0) == \"\" && str(arg1) == \"\"", 24, PAIR_ARG},

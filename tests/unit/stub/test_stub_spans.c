@@ -113,6 +113,7 @@ static struct arch_stub end_stub(const struct spans *s, int variant)
 		.process = variant & 2 ? (uintptr_t)&process : 0,
 		.processes = variant & 2 ? (uintptr_t)&processes : 0,
 		.keep = KEEP,
+		.record = sizeof(struct probe_begun),
 		.scale = TICK_NS32};
 	return stub;
 }
@@ -472,7 +473,7 @@ static void overwritten(void **state)
 				if (i < sizeof(lengths) / sizeof(*lengths))
 					begun->bytes = lengths[i];
 				else
-					begun->record[0]++;
+					begun->kept[0]++;
 			}
 			end(s, 1);
 			assert_null(only(s, &bytes));
@@ -500,6 +501,7 @@ static void durations_of_nothing(void **state)
 			.entries = FLIGHTS,
 			.depth = DEPTH,
 			.keep = KEEP,
+			.record = sizeof(struct probe_begun),
 			.match = i == 3 ? &duration : NULL,
 			.filter = i == 2 ? &duration : NULL};
 		stub.filter = i < 2 ? &duration : NULL;
@@ -520,8 +522,10 @@ static void impossible_stubs(void **state)
 	stub.kind = ARCH_STUB_BEGIN;
 	stub.captures = captures;
 	stub.capture_count = stub.recorded = 2;
-	stub.flights = (struct arch_flights){
-		.table = (uintptr_t)s->table, .entries = FLIGHTS, .depth = DEPTH};
+	stub.flights = (struct arch_flights){.table = (uintptr_t)s->table,
+		.entries = FLIGHTS,
+		.depth = DEPTH,
+		.record = sizeof(struct probe_begun)};
 	for (size_t i = 0; i < sizeof(keeps) / sizeof(*keeps); i++) {
 		stub.flights.keep = keeps[i];
 		assert_int_equal(
