@@ -92,7 +92,7 @@ static void add_json(struct buffer *out, pid_t pid, const struct probe_repair *r
 	out_number_field(out, ",\"descriptors\":", repair->descriptors);
 	buffer_string(out, ",\"waiting\":");
 	buffer_unsigned(out, repair->waiting);
-	buffer_string(out, "}\n");
+	buffer_json_end(out);
 }
 
 static struct probe_error *print(const struct repair_options *options, pid_t pid,

@@ -125,7 +125,7 @@ static void add_probe_json(
 		buffer_string(out, "},\"hits\":null");
 	else
 		out_number_field(out, "},\"hits\":", probe->hits);
-	buffer_string(out, "}\n");
+	buffer_json_end(out);
 }
 
 /* "behind", or for several plans "3 behind, 2 pun"; "-": nothing is patched. */

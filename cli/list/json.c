@@ -100,7 +100,7 @@ static struct probe_error *add_site(
 		add_plan(out, site->plan, NULL);
 	else
 		add_plan(out, detail.plan, detail.reason);
-	buffer_string(out, "}\n");
+	buffer_json_end(out);
 	return NULL;
 }
 

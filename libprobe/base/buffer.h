@@ -39,6 +39,12 @@ void buffer_signed(struct buffer *buffer, int64_t value);
 void buffer_hex(struct buffer *buffer, uint64_t value);
 /* Two digits a byte. */
 void buffer_hex_bytes(struct buffer *buffer, const void *bytes, size_t length);
+/*
+ * Ends a line of JSON, an object, with the version of what its fields mean. New fields do not
+ * change the version.
+ */
+enum { PROBE_JSON_SCHEMA = 1 };
+void buffer_json_end(struct buffer *buffer);
 /* The shortest of %.15g, %.16g and %.17g that reads back as the same number. */
 void buffer_float(struct buffer *buffer, double value);
 /* The same if it is whole and fits 64 bits; otherwise writes nothing and returns false. */

@@ -118,7 +118,7 @@ void json_hit(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm)
 {
 	json_open_hit(out, hit, probe, comm, false);
-	buffer_string(out, "}\n");
+	buffer_json_end(out);
 }
 
 static void json_span(struct format_context *context, const struct probe_hit *hit,
@@ -131,7 +131,8 @@ static void json_span(struct format_context *context, const struct probe_hit *hi
 	json_unsigned_field(out, ",\"duration\":", hit->duration_ns);
 	buffer_string(out, ",\"begin\":");
 	json_open_hit(out, hit->begin, begin, NULL, true);
-	buffer_string(out, "}}\n");
+	buffer_char(out, '}');
+	buffer_json_end(out);
 }
 
 void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint64_t lost)
@@ -141,7 +142,7 @@ void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint
 		json_string_field(out, ",\"provider\":", probe->provider);
 	if (probe->name)
 		json_string_field(out, ",\"name\":", probe->name);
-	buffer_string(out, "}\n");
+	buffer_json_end(out);
 }
 
 static void format_hit(struct format_context *context, const struct probe_hit *hit,
@@ -180,7 +181,8 @@ static void json_site(struct format_context *context, pid_t pid, const struct pr
 	json_unsigned_field(out, ",\"ts\":", news->now_ns);
 	buffer_string(out, ",\"bytes\":\"");
 	buffer_hex_bytes(out, (const char *)news->site.bytes, news->site.length);
-	buffer_string(out, news->site.left ? "\",\"left\":true}\n" : "\",\"left\":false}\n");
+	buffer_string(out, news->site.left ? "\",\"left\":true" : "\",\"left\":false");
+	buffer_json_end(out);
 }
 
 const struct format format_json = {

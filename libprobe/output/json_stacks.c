@@ -70,7 +70,7 @@ static void json_row(
 		json_unsigned_field(out, ",\"ts\":", view->time_ns);
 		json_unsigned_field(out, ",\"interval\":", view->elapsed_ns);
 	}
-	buffer_string(out, "}\n");
+	buffer_json_end(out);
 }
 
 void json_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,

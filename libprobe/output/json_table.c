@@ -265,6 +265,6 @@ void json_table(struct format_context *context, const struct probe_table *table,
 	for (size_t i = 0; i < count; i++) {
 		buffer_char(&context->out, '{');
 		json_row_fields(&context->out, &rows[i], table->key_count, view);
-		buffer_string(&context->out, "}\n");
+		buffer_json_end(&context->out);
 	}
 }

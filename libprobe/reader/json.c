@@ -16,6 +16,7 @@
 
 #include <json-c/json.h>
 
+#include "libprobe/base/buffer.h"
 #include "libprobe/base/library.h"
 #include "libprobe/reader/reader.h"
 
@@ -263,6 +264,19 @@ static bool is_array(struct json_object *value)
 	return value && library.json.object_get_type(value) == json_type_array;
 }
 
+/* Before there were versions, it was the first one. */
+static struct probe_error *check_schema(const struct json_reader *reader)
+{
+	uint64_t schema;
+
+	if (!unsigned_field(reader->object, "schema", &schema) || schema <= PROBE_JSON_SCHEMA)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_FORMAT,
+		"%s, line %" PRIu64 ": a newer probectl has written this (schema %" PRIu64
+		"; this one knows %d)",
+		reader->name, reader->line, schema, PROBE_JSON_SCHEMA);
+}
+
 static struct probe_error *take_event(struct json_reader *reader, struct probe_event *ret)
 {
 	struct json_object *object = reader->object, *args = field(object, "args"), *list;
@@ -381,6 +395,8 @@ static struct probe_error *json_next(void *source, struct probe_event *ret, bool
 		error = next_line(reader, &line, &length);
 		if (!error && line && length)
 			error = parse(reader, line, length);
+		if (!error && reader->object)
+			error = check_schema(reader);
 		if (error)
 			return error;
 	} while (line && (!length || is_of_site(reader->object)));

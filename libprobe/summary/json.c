@@ -63,7 +63,7 @@ static void record(struct buffer *out, const struct probe_summary *summary,
 	json_signed_field(out, ",\"bin_base\":", summary->base_ns);
 	json_unsigned_field(out, ",\"bin_width\":", summary->width_ns);
 	bins_field(out, ",\"lost_bins\":", summary, summary->lost_bins);
-	buffer_string(out, "}\n");
+	buffer_json_end(out);
 }
 
 static void figures(struct buffer *out, const struct probe_summary *summary, uint64_t hits,
@@ -73,7 +73,7 @@ static void figures(struct buffer *out, const struct probe_summary *summary, uin
 	json_number_field(out, ",\"share\":", (double)hits / (double)summary->hits);
 	rate_field(out, summary, hits);
 	bins_field(out, ",\"bins\":", summary, bins);
-	buffer_string(out, "}\n");
+	buffer_json_end(out);
 }
 
 static void names(struct buffer *out, const char *type, const struct summary_probe *probe)
@@ -147,7 +147,7 @@ static void pairs(struct buffer *out, const struct probe_summary *summary)
 		json_unsigned_field(out, ",\"set_aside\":", begin->set_aside);
 		json_unsigned_field(out, ",\"untimed\":", begin->untimed);
 		heat_field(out, summary, sorted[i]);
-		buffer_string(out, "}\n");
+		buffer_json_end(out);
 	}
 	out->no_memory |= !sorted;
 	free(sorted);
@@ -169,7 +169,7 @@ static void key(struct buffer *out, const struct summary_top *its)
 		json_unsigned_field(out, ",\"error\":", sorted[i]->error);
 		json_number_field(
 			out, ",\"share\":", (double)sorted[i]->count / (double)its->top->total);
-		buffer_string(out, "}\n");
+		buffer_json_end(out);
 	}
 	out->no_memory |= !sorted;
 	free(sorted);
@@ -199,20 +199,20 @@ static void people(struct buffer *out, const struct probe_summary *summary)
 		json_string_field(out, ",\"comm\":", processes[i].comm);
 		json_unsigned_field(out, ",\"hits\":", processes[i].hits);
 		json_unsigned_field(out, ",\"threads\":", processes[i].threads);
-		buffer_string(out, "}\n");
+		buffer_json_end(out);
 	}
 	for (size_t i = 0; sorted && i < summary->thread_count; i++) {
 		json_signed_field(out, "{\"type\":\"thread\",\"pid\":", sorted[i]->pid);
 		json_signed_field(out, ",\"tid\":", sorted[i]->tid);
 		json_string_field(out, ",\"comm\":", sorted[i]->comm);
 		json_unsigned_field(out, ",\"hits\":", sorted[i]->hits);
-		buffer_string(out, "}\n");
+		buffer_json_end(out);
 	}
 	if (summary->other_thread_hits) {
 		json_unsigned_field(out,
 			"{\"type\":\"thread\",\"pid\":null,\"tid\":null,\"comm\":null,\"hits\":",
 			summary->other_thread_hits);
-		buffer_string(out, "}\n");
+		buffer_json_end(out);
 	}
 	out->no_memory |= !sorted || !processes;
 	free(sorted);

@@ -24,6 +24,7 @@ kinds = {
             "name": str, "pc": str, "args": list},
     "count": {"provider": str, "name": str, "hits": int},
     "lost": {"lost": int, "provider": str, "name": str},
+    "any": {},
 }
 
 def unique(pairs):
@@ -44,6 +45,7 @@ with open(sys.argv[2], "rb") as file:
         for name, types in kinds[kind].items():
             assert name in item, f"no {name} in {raw}"
             assert isinstance(item[name], types), f"{name} in {raw}"
+        assert item.get("schema") == 1, f"no schema 1 in {raw}"
         lines += 1
 assert lines > 0, "no line at all"
 print(lines)
@@ -97,6 +99,33 @@ valid count "$out" >/dev/null
 "$PROBECTL" trace --json -b 4k -o "$out" loop:nop -- "$TARGETS/loop" -s nop -n 300000 \
 	>/dev/null 2>&1 || fail "a small ring: status $?"
 valid hit "$out" >/dev/null
+
+# All other objects have the version as well: rows of all kinds, spans, repair, records.
+pairs=(pairs:step__start pairs:step__done -- "$TARGETS/pairs" 1 10)
+for tracer in latency span hist,arg0 sum,arg0 observe,arg0; do
+	"$PROBECTL" trace --json -t "$tracer" -o "$out" "${pairs[@]}" >/dev/null 2>"$SCRATCH/err" </dev/null ||
+		fail "-t $tracer: $(cat "$SCRATCH/err")"
+	valid any "$out" >/dev/null
+done
+"$PROBECTL" trace --json -t stack -o "$out" loop:nop -- "$TARGETS/loop" -s nop -n 10 >/dev/null 2>&1 ||
+	fail "-t stack: status $?"
+valid any "$out" >/dev/null
+"$PROBECTL" record -o "$SCRATCH/record" "${pairs[@]}" >/dev/null 2>"$SCRATCH/err" </dev/null ||
+	fail "record: $(cat "$SCRATCH/err")"
+if ldconfig -p | grep -q libbabeltrace2; then
+	"$PROBECTL" report --json "$SCRATCH/record" >"$out" || fail "report: status $?"
+	valid any "$out" >/dev/null
+	"$PROBECTL" export --format=json "$SCRATCH/record" >"$out" || fail "export: status $?"
+	valid any "$out" >/dev/null
+fi
+start "$TARGETS/pairs" 1 10
+"$PROBECTL" enable -q -t count -p "$target_pid" pairs:step__done || fail "enable: status $?"
+"$PROBECTL" read --json -p "$target_pid" >"$out" || fail "read: status $?"
+valid any "$out" >/dev/null
+"$PROBECTL" repair --json -p "$target_pid" >"$out" || fail "repair: status $?"
+valid any "$out" >/dev/null
+"$PROBECTL" disable -q -p "$target_pid" pairs:step__done || fail "disable: status $?"
+end_process "$target_pid"
 
 # The program's lines and ours in one pipe.
 if [ -x /usr/bin/python3.11 ]; then

@@ -125,7 +125,7 @@ static void json_shows_every_kind_of_value(void **state)
 		"\"pc\":\"0x55d0c0ffee10\",\"args\":[null,-5,-9223372036854775808,0,4294967295,"
 		"4294967296,18446744073709551615,0.1,-1.5e+300,"
 		"\"select \\\"a\\\" \\\\ \\t\\n\\u00011\xc3\xa9\",\"abc\",\"dead00ef\"],"
-		"\"truncated\":[10]}\n");
+		"\"truncated\":[10],\"schema\":1}\n");
 }
 
 static void header_and_hit_stand_in_the_same_columns(void **state)
@@ -192,7 +192,7 @@ static void spans_show_both_ends(void **state)
 		"\"pc\":\"0x55d0c0ffee10\",\"args\":[-1],\"duration\":12345678,"
 		"\"begin\":{\"ts\":1700000000001234567,\"pid\":8121,\"tid\":8122,"
 		"\"provider\":\"postgresql\",\"name\":\"query__start\","
-		"\"pc\":\"0x55d0c0ffee10\",\"args\":[\"sel\"],\"truncated\":[0]}}\n");
+		"\"pc\":\"0x55d0c0ffee10\",\"args\":[\"sel\"],\"truncated\":[0]},\"schema\":1}\n");
 }
 
 static void time_follows_the_clock(void **state)
@@ -250,7 +250,7 @@ static void bytes_that_are_no_text_are_made_safe(void **state)
 		"\"\xef\xbf\xbd\xef\xbf\xbd\",\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\","
 		"\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\","
 		"\"\xef\xbf\xbd\xef\xbf\xbd\",\"\xef\xbf\xbd"
-		"7\",\"\\u009b\\u001b[m\\u007f\",\"\xf0\x9f\x90\x98\",\"\"]}\n");
+		"7\",\"\\u009b\\u001b[m\\u007f\",\"\xf0\x9f\x90\x98\",\"\"],\"schema\":1}\n");
 }
 
 static void json_has_no_word_for_nan_and_infinity(void **state)
@@ -266,7 +266,7 @@ static void json_has_no_word_for_nan_and_infinity(void **state)
 	(void)state;
 	output_open(&output, PROBE_SINK_JSON);
 	probe_sink_hit(output.sink, &hit, &query, NULL);
-	assert_non_null(strstr(output_close(&output), "\"args\":[null,null,1]}"));
+	assert_non_null(strstr(output_close(&output), "\"args\":[null,null,1],"));
 	output_open(&output, PROBE_SINK_TEXT);
 	probe_sink_hit(output.sink, &hit, &query, NULL);
 	assert_non_null(strstr(output_close(&output), "  nan -inf 1\n"));
@@ -303,8 +303,8 @@ static void losses_are_said(void **state)
 						   "# lost 12 hits of postgresql:query__start\n");
 	output_open(&output, PROBE_SINK_JSON);
 	probe_sink_lost(output.sink, &query, 12);
-	assert_string_equal(output_close(&output),
-		"{\"lost\":12,\"provider\":\"postgresql\",\"name\":\"query__start\"}\n");
+	assert_string_equal(output_close(&output), "{\"lost\":12,\"provider\":\"postgresql\","
+						   "\"name\":\"query__start\",\"schema\":1}\n");
 }
 
 static void a_full_disk_is_reported_once(void **state)

@@ -175,7 +175,8 @@ static void json(void **state)
 		"app\",\"symbol\":\"left\",\"offset\":\"0x0\"},"
 		"{\"ip\":\"0x7010\",\"module\":\"/lib/"
 		"x;y.so\",\"symbol\":null,\"offset\":\"0x10\"},"
-		"{\"ip\":\"0xabc123\",\"module\":null,\"symbol\":null,\"offset\":null}]}\n");
+		"{\"ip\":\"0xabc123\",\"module\":null,\"symbol\":null,\"offset\":null}],\"schema\":"
+		"1}\n");
 	probe_stacks_free(stacks);
 }
 

@@ -490,6 +490,8 @@ static void test_json_refused(void **state)
 		{"{\"lost\":1}{\"lost\":2}\n",
 			"text, line 1: there is more after the object: the program writes there"},
 		{"{\"hits\":1}\n", "text, line 1: this is not a hit, as `probectl trace --json` "},
+		{"{\"lost\":1,\"schema\":2}\n",
+			"text, line 1: a newer probectl has written this (schema 2; this one "},
 		{"[[[[[[[[[[[[[[[[",
 			"text, line 1: this is not JSON, as `probectl trace --json` prints it "
 			"(nesting too deep)"},

@@ -316,8 +316,8 @@ static void text_of_counts(void **state)
 								 "db:query__start         28081\n"
 								 "db:query__done              3\n");
 	assert_string_equal(show(table, PROBE_SINK_JSON, &view),
-		"{\"provider\":\"db\",\"name\":\"query__start\",\"hits\":28081}\n"
-		"{\"provider\":\"db\",\"name\":\"query__done\",\"hits\":3}\n");
+		"{\"provider\":\"db\",\"name\":\"query__start\",\"hits\":28081,\"schema\":1}\n"
+		"{\"provider\":\"db\",\"name\":\"query__done\",\"hits\":3,\"schema\":1}\n");
 	probe_table_free(table);
 }
 
@@ -348,9 +348,9 @@ static void sums_keep_all_their_digits(void **state)
 		"db:query__done       1     -9007199254740993\n");
 	assert_string_equal(show(table, PROBE_SINK_JSON, &view),
 		"{\"provider\":\"db\",\"name\":\"query__start\",\"count\":1,\"sum\":"
-		"18446744073709551614}\n"
+		"18446744073709551614,\"schema\":1}\n"
 		"{\"provider\":\"db\",\"name\":\"query__done\",\"count\":1,\"sum\":-"
-		"9007199254740993}\n");
+		"9007199254740993,\"schema\":1}\n");
 	probe_table_free(table);
 }
 
@@ -399,11 +399,11 @@ static void text_of_keys_holds_the_first_rows(void **state)
 	assert_string_equal(show(table, PROBE_SINK_JSON, &view),
 		"{\"provider\":\"db\",\"name\":\"query__done\",\"keys\":[\"select "
 		"\\\"1\\\"\\n\",-4],"
-		"\"count\":5,\"sum\":12,\"avg\":2.4}\n"
+		"\"count\":5,\"sum\":12,\"avg\":2.4,\"schema\":1}\n"
 		"{\"provider\":\"db\",\"name\":\"query__done\",\"keys\":[\"\xc3\xa9\",5],"
-		"\"count\":7,\"sum\":10,\"avg\":1.4285714285714286}\n"
+		"\"count\":7,\"sum\":10,\"avg\":1.4285714285714286,\"schema\":1}\n"
 		"{\"provider\":\"db\",\"name\":\"query__done\",\"keys\":[null,6],"
-		"\"count\":1,\"sum\":1,\"avg\":1}\n");
+		"\"count\":1,\"sum\":1,\"avg\":1,\"schema\":1}\n");
 	probe_table_free(table);
 }
 
@@ -547,7 +547,7 @@ static void json_of_latency_has_every_figure(void **state)
 		"\"outcome\":\"aborted\",\"count\":2,\"sum\":30,\"min\":10,\"max\":20,\"avg\":15,"
 		"\"rate\":1,\"p50\":10,\"p90\":20,\"p95\":20,\"p99\":20,\"p999\":20,\"p9999\":20,"
 		"\"last\":20,\"last_ts\":5,\"change\":5,\"buckets\":[[10,19,1],[20,29,1]],"
-		"\"in_flight\":1,\"unmatched\":0,\"ts\":7,\"interval\":2000000000}\n");
+		"\"in_flight\":1,\"unmatched\":0,\"ts\":7,\"interval\":2000000000,\"schema\":1}\n");
 	probe_table_free(table);
 	free(buckets);
 }
@@ -640,11 +640,11 @@ static void what_is_not_counted_is_not_zero(void **state)
 		"db:part             5  (1 of 3 sites refused, 1 of 3 sites overwritten)\n"
 		"db:none             -  (refused)\n");
 	assert_string_equal(show(table, PROBE_SINK_JSON, &view),
-		"{\"provider\":\"db\",\"name\":\"all\",\"hits\":7}\n"
+		"{\"provider\":\"db\",\"name\":\"all\",\"hits\":7,\"schema\":1}\n"
 		"{\"provider\":\"db\",\"name\":\"part\",\"hits\":5,\"sites\":3,\"refused\":1,"
-		"\"inconsistent\":1}\n"
+		"\"inconsistent\":1,\"schema\":1}\n"
 		"{\"provider\":\"db\",\"name\":\"none\",\"hits\":null,\"sites\":1,\"refused\":1,"
-		"\"inconsistent\":0}\n");
+		"\"inconsistent\":0,\"schema\":1}\n");
 	/* Of two processes, one of which could be patched: some hits are known. */
 	assert_null(table_add_rows(table, &rows[1], 1,
 		(const struct probe_session_probe[]){
