@@ -54,7 +54,8 @@ if [ -x "$PROBECTL" ]; then
 	pair "probectl, record of 3 integers: nop, moved code" record_ns nop ""
 	pair "probectl, record of 3 integers: nop, punned" record_ns pun ""
 	pair "probectl, record of 3 integers: nop and nop10" record_ns nop10 ""
-	pair "probectl, record with a string" record_ns string "(arg0,arg1,str(arg2))"
+	pair "probectl, record with a string: a constant" record_ns string "(arg0,arg1,str(arg2))"
+	loop_options=-c pair "probectl, record with a string: on the heap" record_ns string "(arg0,arg1,str(arg2))"
 else
 	missing "probectl" "$PROBECTL is not built"
 fi

@@ -34,8 +34,8 @@ pair()
 }
 
 # under SITE HITS ROUNDS THREADS ATTACH…: the loop under the tracer that ATTACH (a command line;
-# PID is replaced) starts; it is ended with SIGINT. Prints nothing if the tracer does not patch the
-# site, or the end of a pair.
+# PID is replaced) starts; it is ended with SIGINT. loop_options are further options of the loop.
+# Prints nothing if the tracer does not patch the site, or the end of a pair.
 under()
 {
 	local site=$1 hits=$2 count=$3 threads=$4 line pid tracer
@@ -43,7 +43,7 @@ under()
 	local probe=loop:$site
 	[ "$site" != pair ] || probe=loop:pair__end
 	shift 4
-	coproc LOOP { exec "$loop" -s "$site" -n "$hits" -r "$count" -t "$threads" -z 10 -b -a; }
+	coproc LOOP { exec "$loop" ${loop_options:-} -s "$site" -n "$hits" -r "$count" -t "$threads" -z 10 -b -a; }
 	pid=$LOOP_PID
 	read -r -u "${LOOP[0]}" line
 	command=("${@//PID/$pid}")

@@ -3,13 +3,13 @@
  * Hits one probe in a loop, a known number of times, and prints the cost of an iteration. All
  * counts and all figures of `make bench` are measured with it.
  *
- *	loop [-s SITE] [-n HITS] [-t THREADS] [-r ROUNDS] [-z MS] [-p RATE] [-b] [-a]
+ *	loop [-s SITE] [-n HITS] [-t THREADS] [-r ROUNDS] [-z MS] [-p RATE] [-c] [-b] [-a]
  *
  * Prints "HITS NS": all hits of all threads and rounds, and the nanoseconds of one iteration,
  * the median of the rounds (of the slowest thread in each). -z sleeps between rounds, so that a
  * tracer can empty its buffers. -p makes each thread hit RATE times a second (pace.h); NS is
- * then 10^9 / RATE if it succeeded. -b and -a print "ready PID" and wait for a line, before and
- * after.
+ * then 10^9 / RATE if it succeeded. -c copies the text from a constant to the heap. -b and -a print
+ *"ready PID" and wait for a line, before and after.
  *
  * SITE is the body of the loop:
  *	bare	nothing, for comparison
@@ -147,6 +147,7 @@ static const struct variant {
 struct work {
 	const struct variant *variant;
 	uint64_t hits, rate;
+	const char *text;
 	pthread_barrier_t *start;
 	uint64_t done;
 	double ns;
@@ -154,14 +155,13 @@ struct work {
 
 static void *work_run(void *data)
 {
-	static const char text[] = "the quick brown fox jumps";
 	struct work *work = data;
 	uint64_t begin;
 
 	pthread_barrier_wait(work->start);
 	begin = target_now_ns();
-	work->done = work->rate ? pace(work->variant->run, text, work->hits, work->rate)
-				: work->variant->run(work->hits, text);
+	work->done = work->rate ? pace(work->variant->run, work->text, work->hits, work->rate)
+				: work->variant->run(work->hits, work->text);
 	work->ns = (double)(target_now_ns() - begin) / (double)(work->hits ? work->hits : 1);
 	return NULL;
 }
@@ -206,13 +206,14 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: loop [-s SITE] [-n HITS] [-t THREADS] [-r ROUNDS] [-z MS] [-p RATE] "
-		"[-b] [-a]\n");
+		"[-c] [-b] [-a]\n");
 	return 2;
 }
 
 int main(int argc, char **argv)
 {
-	struct work what = {.hits = 1000000};
+	static const char text[] = "the quick brown fox jumps";
+	struct work what = {.hits = 1000000, .text = text};
 	const char *site = "nop";
 	uint64_t done = 0;
 	unsigned long threads = 1, rounds = 1, pause_ms = 0;
@@ -220,7 +221,7 @@ int main(int argc, char **argv)
 	double ns[ROUNDS_MAX];
 	int option;
 
-	while ((option = getopt(argc, argv, "s:n:t:r:z:p:ba")) != -1) {
+	while ((option = getopt(argc, argv, "s:n:t:r:z:p:cba")) != -1) {
 		switch (option) {
 		case 's':
 			site = optarg;
@@ -240,6 +241,9 @@ int main(int argc, char **argv)
 		case 'p':
 			what.rate = strtoull(optarg, NULL, 0);
 			break;
+		case 'c':
+			what.text = strdup(text);
+			break;
 		case 'b':
 			wait_before = true;
 			break;
@@ -253,7 +257,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++)
 		if (strcmp(variants[i].name, site) == 0)
 			what.variant = &variants[i];
-	if (!what.variant || !threads || threads > THREADS_MAX || !rounds || rounds > ROUNDS_MAX)
+	if (!what.variant || !what.text || !threads || threads > THREADS_MAX || !rounds ||
+		rounds > ROUNDS_MAX)
 		return usage();
 
 	target_allow_tracing();
