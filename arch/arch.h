@@ -169,6 +169,19 @@ enum arch_capture_stack {
 	ARCH_STACK_FRAMES
 };
 
+/* Follows a pointer: a number of this size, `offset` bytes behind where it leads. */
+struct arch_step {
+	int32_t offset;
+	uint8_t size; /* 1, 2, 4 or 8 */
+	bool is_signed;
+};
+enum { ARCH_STEPS_MAX = 3 };
+
+static inline bool arch_step_is(const struct arch_step *a, const struct arch_step *b)
+{
+	return a->offset == b->offset && a->size == b->size && a->is_signed == b->is_signed;
+}
+
 /*
  * An argument to record. A scalar (1, 2, 4 or 8 bytes) is recorded as a u64, sign- or
  * zero-extended by its size's sign; a MEMORY operand of any other size, and 16 bytes of a vector
@@ -189,6 +202,12 @@ struct arch_capture {
 	 * number has false, and is checked like any pointer.
 	 */
 	bool is_static;
+	/*
+	 * The value is not the argument, but what is found by these steps from it, of which each
+	 * but the last finds the next pointer. It takes the place of the argument in all else.
+	 */
+	struct arch_step steps[ARCH_STEPS_MAX];
+	uint8_t step_count;
 	bool is_string; /* follow the pointer to a NUL-terminated string */
 	/*
 	 * Follow the pointer to as many bytes as another argument says (none if that is
@@ -205,6 +224,13 @@ struct arch_capture {
 	 */
 	uint16_t begun;
 };
+
+/* The size of the value. */
+static inline uint32_t arch_capture_size(const struct arch_capture *capture)
+{
+	return capture->step_count ? capture->steps[capture->step_count - 1].size
+				   : capture->arg.size;
+}
 
 /* The parts of a cell (struct probe_cell) that a hit changes, besides its count. */
 enum arch_gather_parts {

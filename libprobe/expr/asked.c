@@ -195,11 +195,16 @@ enum { EXPRS_MAX = 3 + PROBE_KEYS_MAX };
 void asked_note_begin(struct asked *asked, const struct record_layout_site *site)
 {
 	for (uint8_t i = 0; i < asked->kept_count; i++) {
-		unsigned int arg = asked->kept[i].what.arg;
-		const struct arch_arg *spec = &site->specs[arg];
+		const struct capture *what = &asked->kept[i].what;
+		const struct arch_step *last =
+			what->step_count ? &what->steps[what->step_count - 1] : NULL;
+		const struct arch_arg *spec = &site->specs[what->arg];
 
-		asked->kept[i].is_unsigned |=
-			arg < site->count && spec->size == 8 && !spec->is_signed;
+		if (last)
+			asked->kept[i].is_unsigned = last->size == 8 && !last->is_signed;
+		else
+			asked->kept[i].is_unsigned |=
+				what->arg < site->count && spec->size == 8 && !spec->is_signed;
 	}
 }
 

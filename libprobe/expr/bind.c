@@ -45,10 +45,19 @@ static bool is_scalar(const struct arch_arg *spec)
 }
 
 /* C promotes types smaller than int to int. */
-static struct expr_type promoted(const struct arch_arg *spec)
+static struct expr_type promoted(uint32_t size, bool is_signed)
 {
-	return (struct expr_type){
-		.wide = spec->size == 8, .is_signed = spec->is_signed || spec->size < 4};
+	return (struct expr_type){.wide = size == 8, .is_signed = is_signed || size < 4};
+}
+
+/* The type of an argument, or of what it points to. */
+static struct expr_type type_of(const struct binding *b, const struct expr_node *node)
+{
+	const struct arch_arg *spec = &b->site->specs[node->arg];
+	const struct arch_step *last = &node->steps[node->step_count - 1];
+
+	return node->step_count ? promoted(last->size, last->is_signed)
+				: promoted(spec->size, spec->is_signed);
 }
 
 /* Whether the site has an argument. */
@@ -68,7 +77,7 @@ static struct probe_error *check_there(
 static struct probe_error *check_arg(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
-	bool is_string = node->is_string || node->kind != ARCH_EXPR_CAPTURE;
+	bool is_pointer = node->is_string || node->kind != ARCH_EXPR_CAPTURE || node->step_count;
 	struct probe_error *error = check_there(b, node, node->arg);
 
 	if (!error && node->has_length)
@@ -79,15 +88,19 @@ static struct probe_error *check_arg(const struct binding *b, const struct expr_
 		return expr_error(b->expr, PROBE_ERROR_UNSUPPORTED, node->at,
 			"arg%u cannot be read: '%.*s' is not understood", node->arg,
 			(int)spec->spec_length, spec->spec);
-	if (spec->is_float && !is_string)
+	if (spec->is_float && !is_pointer)
 		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
 			"arg%u is not an integer: it is declared as '%.*s'; only a value that is "
 			"gathered can be it, and nothing else",
 			node->arg, (int)spec->spec_length, spec->spec);
-	if (spec->is_float || !is_scalar(spec) || (is_string && spec->kind == ARCH_ARG_FP_REGISTER))
+	if (spec->is_float || !is_scalar(spec) ||
+		(is_pointer && spec->kind == ARCH_ARG_FP_REGISTER))
 		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
 			"arg%u is not %s: it is declared as '%.*s'", node->arg,
-			is_string ? "a string" : "an integer", (int)spec->spec_length, spec->spec);
+			node->step_count ? "a pointer"
+			: is_pointer	 ? "a string"
+					 : "an integer",
+			(int)spec->spec_length, spec->spec);
 	return NULL;
 }
 
@@ -193,7 +206,7 @@ static struct probe_error *decide_types(struct binding *b)
 			error = check_arg(b, node);
 			if (error)
 				return error;
-			type = promoted(&b->site->specs[node->arg]);
+			type = type_of(b, node);
 		} else if (is_unary(node->kind)) {
 			type = result_of(b, node->left);
 		} else if (is_binary(node->kind)) {
@@ -261,7 +274,7 @@ static bool is_raw(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
 
-	return node->kind == ARCH_EXPR_CAPTURE && !node->of_begin &&
+	return node->kind == ARCH_EXPR_CAPTURE && !node->of_begin && !node->step_count &&
 	       spec->kind == ARCH_ARG_FP_REGISTER && spec->size == 4;
 }
 
@@ -312,7 +325,7 @@ bool expr_is_double(const struct expr *expr, const struct record_layout_site *si
 	const struct arch_arg *spec;
 
 	if (expr->count != 1 || node->kind != ARCH_EXPR_CAPTURE || node->of_begin ||
-		node->arg >= site->count)
+		node->step_count || node->arg >= site->count)
 		return false;
 	spec = &site->specs[node->arg];
 	return spec->is_float && (spec->size == 4 || spec->size == 8) &&

@@ -3,13 +3,14 @@
  * The grammar of expressions, parsed by precedence climbing: the parser reads an operand, then
  * operators as long as they bind tighter than the one before the operand.
  *
- *	operand   NUMBER | 'CHARACTER' | argN | tid | pid | cpu | ( expr )
- *	          | duration | WHICH . argN
+ *	operand   NUMBER | 'CHARACTER' | ARG | tid | pid | cpu | ( expr )
+ *	          | duration | WHICH . ARG
  *	          | ! operand | ~ operand | - operand | + operand
  *	          | starts_with ( STRING , "TEXT" )
  *	expr      operand { OPERATOR operand } | STRING == "TEXT" | STRING != "TEXT"
- *	STRING    [ WHICH . ] str ( argN [ , argM ] )
+ *	STRING    [ WHICH . ] str ( ARG [ , argM ] )
  *	WHICH     begin | end
+ *	ARG       argN | * ( TYPE * ) ADDRESS		(names/operand.c)
  *
  * Nodes are appended when complete, so operands precede operators, and the last node is what
  * was parsed last. Operators on constants are computed at once, which removes the operands'
@@ -26,6 +27,7 @@
 
 #include "libprobe/expr/tree.h"
 #include "libprobe/names/argument.h"
+#include "libprobe/names/operand.h"
 
 enum { NESTING_MAX = 64 };
 
@@ -239,6 +241,22 @@ static bool take_arg(struct parser *p, uint8_t *ret)
 
 /* ---- Operands -------------------------------------------------------------------------- */
 
+/* argN, or what it points to. */
+static struct probe_error *parse_arg(struct parser *p, struct expr_node *node)
+{
+	struct capture operand = {0};
+	const char *expected;
+
+	skip_blanks(p);
+	expected = operand_parse(&p->at, &operand);
+	if (expected)
+		return mistake(p, p->at, expected);
+	node->arg = operand.arg;
+	node->step_count = operand.step_count;
+	memcpy(node->steps, operand.steps, sizeof(node->steps));
+	return NULL;
+}
+
 static void note_place(const char **place, const char *at)
 {
 	if (!*place)
@@ -265,19 +283,23 @@ static struct probe_error *parse_str(struct parser *p, const char *where, enum w
 		.is_string = true,
 		.of_begin = which == BEGIN,
 		.at = where};
+	struct probe_error *error;
+	const char *argument;
+	enum which inside;
 
 	note_place(which != THIS_HIT ? &p->expr->of_pair : &p->expr->of_hit, where);
 	if (!take(p, '('))
 		return mistake(p, p->at, "expected '(' after str");
-	if (!take_arg(p, &node.arg)) {
-		const char *at = p->at;
-		enum which inside = take_which(p);
-
-		return inside == THIS_HIT ? mistake(p, at, "expected arg0 to arg31")
-					  : expr_error(p->expr, PROBE_ERROR_USAGE, at,
-						    "a string of the %s is %s.str(argN)",
-						    which_words[inside], which_words[inside]);
-	}
+	skip_blanks(p);
+	argument = p->at;
+	inside = take_which(p);
+	if (inside != THIS_HIT)
+		return expr_error(p->expr, PROBE_ERROR_USAGE, argument,
+			"a string of the %s is %s.str(argN)", which_words[inside],
+			which_words[inside]);
+	error = parse_arg(p, &node);
+	if (error)
+		return error;
 	node.has_length = take(p, ',');
 	if (node.has_length && !take_arg(p, &node.length))
 		return mistake(p, p->at, "expected arg0 to arg31, the length");
@@ -331,16 +353,28 @@ static struct probe_error *parse_of_pair(struct parser *p, const char *where, en
 {
 	struct expr_node node = {
 		.kind = ARCH_EXPR_CAPTURE, .of_begin = which == BEGIN, .at = where};
+	struct probe_error *error;
 
 	if (!take(p, '.'))
 		return expr_error(p->expr, PROBE_ERROR_USAGE, p->at, "expected '.' after %s",
 			which_words[which]);
 	if (take_word(p, "str"))
 		return parse_str(p, where, which);
-	if (!take_arg(p, &node.arg))
-		return mistake(p, p->at, "expected arg0 to arg31, or str(argN)");
 	note_place(&p->expr->of_pair, where);
-	return add(p, &node);
+	if (*p->at != '*' && !take_arg(p, &node.arg))
+		return mistake(p, p->at, "expected arg0 to arg31, or str(argN)");
+	error = *p->at == '*' ? parse_arg(p, &node) : NULL;
+	return error ? error : add(p, &node);
+}
+
+/* A number that an argument points to. */
+static struct probe_error *parse_dereference(struct parser *p)
+{
+	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE, .at = p->at};
+	struct probe_error *error = parse_arg(p, &node);
+
+	note_place(&p->expr->of_hit, node.at);
+	return error ? error : add(p, &node);
 }
 
 static struct probe_error *parse_name(struct parser *p)
@@ -448,6 +482,8 @@ static struct probe_error *parse_operand(struct parser *p)
 		error = parse_parentheses(p);
 	else if (*p->at && strchr("!~-+", *p->at))
 		error = parse_unary(p);
+	else if (*p->at == '*')
+		error = parse_dereference(p);
 	else if (isdigit((unsigned char)*p->at) || *p->at == '\'')
 		error = parse_constant(p);
 	else if (isalpha((unsigned char)*p->at) || *p->at == '_')
@@ -582,11 +618,15 @@ struct probe_error *expr_no_pair(const struct expr *expr)
 
 struct capture expr_operand(const struct expr_node *node)
 {
-	return (struct capture){.arg = node->arg,
+	struct capture operand = {.arg = node->arg,
+		.step_count = node->step_count,
 		.is_string = node->is_string || node->text,
 		.has_length = node->has_length,
 		.length = node->length,
 		.of_begin = node->of_begin};
+
+	memcpy(operand.steps, node->steps, sizeof(operand.steps));
+	return operand;
 }
 
 bool expr_is_string(const struct expr *expr, struct capture *ret)

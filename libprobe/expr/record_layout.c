@@ -112,36 +112,58 @@ static const struct arch_arg *spec_of(const struct record_layout_site *site, uns
 	return arg < site->count ? &site->specs[arg] : &absent;
 }
 
+/* What is wanted of an argument; with a length, the bytes. Its index, or -1. */
+static int add_wanted(struct record_layout *l, const struct record_layout_site *site,
+	const struct capture *wanted, size_t bytes)
+{
+	struct arch_arg resolved = *spec_of(site, wanted->arg);
+	struct arch_capture *capture;
+	bool is_static;
+	int index;
+
+	if (resolved.kind == ARCH_ARG_UNKNOWN || !resolve(&resolved, &is_static, site->module) ||
+		(wanted->step_count && !may_be_string(&resolved)))
+		return -1;
+	if (wanted->has_length)
+		index = add_sized(
+			l, site, &resolved, is_static, spec_of(site, wanted->length), bytes);
+	else
+		index = add_capture(l, site->arch, &resolved, is_static, wanted->is_string, bytes);
+	if (index < 0)
+		return -1;
+	capture = &l->captures[index];
+	capture->step_count = wanted->step_count;
+	memcpy(capture->steps, wanted->steps, sizeof(capture->steps));
+	return index;
+}
+
 static void add_arg(struct record_layout *l, const struct record_layout_site *site,
 	const struct capture *wanted, const struct probe_session_options *options)
 {
 	struct record_layout_arg *arg = &l->args[l->arg_count++];
 	const struct arch_arg *spec = spec_of(site, wanted->arg);
-	struct arch_arg resolved = *spec;
 	size_t bytes = options->string_bytes ? options->string_bytes : STRING_BYTES_DEFAULT;
-	bool is_static;
 
 	*arg = (struct record_layout_arg){.value = -1,
 		.string = -1,
 		.is_signed = spec->is_signed,
 		.is_float = spec->is_float,
 		.size = spec->size <= 8 ? spec->size : 0};
-	if (spec->kind == ARCH_ARG_UNKNOWN || !resolve(&resolved, &is_static, site->module))
-		return;
-	if (wanted->has_length) {
-		arg->is_bytes = !wanted->is_string;
-		arg->string = add_sized(
-			l, site, &resolved, is_static, spec_of(site, wanted->length), bytes);
+	if (wanted->step_count) {
+		arg->is_signed = wanted->steps[wanted->step_count - 1].is_signed;
+		arg->is_float = false;
+		arg->size = wanted->steps[wanted->step_count - 1].size;
+	}
+	arg->is_bytes = wanted->has_length && !wanted->is_string;
+	if (wanted->is_string || wanted->has_length) {
+		arg->string = add_wanted(l, site, wanted, bytes);
 		return;
 	}
-	if (wanted->is_string) {
-		arg->string = add_capture(l, site->arch, &resolved, is_static, true, bytes);
-		return;
-	}
-	arg->value = add_capture(l, site->arch, &resolved, is_static, false, bytes);
-	if (options->guess_strings && may_point(spec)) {
+	arg->value = add_wanted(l, site, wanted, bytes);
+	if (options->guess_strings && !wanted->step_count && may_point(spec)) {
 		arg->is_guess = true;
-		arg->string = add_capture(l, site->arch, &resolved, is_static, true, bytes);
+		arg->string = add_wanted(
+			l, site, &(struct capture){.arg = wanted->arg, .is_string = true}, bytes);
 	}
 }
 
@@ -262,27 +284,25 @@ static bool serves(const struct arch_capture *c, const struct record_layout_site
 		return false;
 	if (c->has_length && !same_operand(&c->length, spec_of(site, wanted->length)))
 		return false;
+	if (c->step_count != wanted->step_count)
+		return false;
+	for (size_t i = 0; i < c->step_count; i++)
+		if (!arch_step_is(&c->steps[i], &wanted->steps[i]))
+			return false;
 	return !c->is_string || c->bytes_max >= bytes;
 }
 
 int record_layout_capture(struct record_layout *layout, const struct record_layout_site *site,
 	const struct capture *wanted, uint16_t bytes)
 {
-	struct arch_arg resolved = *spec_of(site, wanted->arg);
-	bool is_static;
 	int index;
 
-	if (resolved.kind == ARCH_ARG_UNKNOWN)
+	if (spec_of(site, wanted->arg)->kind == ARCH_ARG_UNKNOWN)
 		return -1;
 	for (int i = 0; i < layout->capture_count; i++)
 		if (serves(&layout->captures[i], site, wanted, bytes))
 			return i;
-	if (!resolve(&resolved, &is_static, site->module))
-		return -1;
-	if (!wanted->has_length)
-		return add_capture(
-			layout, site->arch, &resolved, is_static, wanted->is_string, bytes);
-	index = add_sized(layout, site, &resolved, is_static, spec_of(site, wanted->length), bytes);
+	index = add_wanted(layout, site, wanted, bytes);
 	if (index >= 0)
 		layout->captures[index].is_string = wanted->is_string;
 	return index;
@@ -299,7 +319,7 @@ struct span {
 
 static bool has_bytes(const struct arch_capture *c)
 {
-	uint32_t size = c->arg.size;
+	uint32_t size = arch_capture_size(c);
 
 	return c->is_string || c->has_length || !(size == 1 || size == 2 || size == 4 || size == 8);
 }

@@ -19,6 +19,8 @@ struct expr_node {
 	bool of_begin;		  /* of an argument: begin.argN, begin.str(argN) */
 	uint8_t left, right;
 	uint8_t arg;
+	struct arch_step steps[ARCH_STEPS_MAX]; /* from the argument to what is wanted */
+	uint8_t step_count;
 	bool has_length; /* of a string: it ends at the latest behind as many bytes as... */
 	uint8_t length;	 /* ...this argument says */
 	uint8_t depth;

@@ -28,6 +28,7 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/error.h"
 #include "libprobe/names/argument.h"
+#include "libprobe/names/operand.h"
 #include "libprobe/names/pattern.h"
 
 enum { CAPTURES_MAX = 32 };
@@ -127,6 +128,11 @@ static bool take_arg(const char **at, uint8_t *ret)
 
 bool capture_is(const struct capture *a, const struct capture *b)
 {
+	if (a->step_count != b->step_count)
+		return false;
+	for (size_t i = 0; i < a->step_count; i++)
+		if (!arch_step_is(&a->steps[i], &b->steps[i]))
+			return false;
 	return a->arg == b->arg && a->is_string == b->is_string && a->has_length == b->has_length &&
 	       (!a->has_length || a->length == b->length) && a->of_begin == b->of_begin;
 }
@@ -135,6 +141,7 @@ static struct probe_error *parse_capture(const struct parser *parser, const char
 {
 	struct probe_pattern *pattern = parser->pattern;
 	struct capture capture = {0};
+	const char *expected, *start = *at;
 	bool has_parenthesis;
 
 	if (pattern->capture_count == CAPTURES_MAX)
@@ -145,10 +152,13 @@ static struct probe_error *parse_capture(const struct parser *parser, const char
 	if (has_parenthesis && !take_word(at, "("))
 		return mistake(parser, *at,
 			capture.is_string ? "expected '(' after str" : "expected '(' after bytes");
-	if (!take_arg(at, &capture.arg))
+	expected = operand_parse(at, &capture);
+	if (expected)
 		return mistake(parser, *at,
-			has_parenthesis ? "expected arg0 to arg31"
-					: "expected arg0 to arg31, str(argN) or bytes(argN,argM)");
+			start == *at && !has_parenthesis
+				? "expected arg0 to arg31, str(argN) or bytes(argN,argM)"
+				: expected);
+	*at = skip_blanks(*at);
 	if (has_parenthesis && take_word(at, ",")) {
 		capture.has_length = true;
 		if (!take_arg(at, &capture.length))

@@ -5,11 +5,14 @@
 
 #include <stdbool.h>
 
+#include "arch/arch.h"
 #include "probe/pattern.h"
 
 /* An argument that a pattern requests. */
 struct capture {
-	unsigned char arg; /* counted from 0, below 32 */
+	unsigned char arg;			/* counted from 0, below 32 */
+	struct arch_step steps[ARCH_STEPS_MAX]; /* from it to what is wanted */
+	uint8_t step_count;
 	bool is_string;
 	bool has_length;      /* str(argN,argM) or, if it is not a string, bytes(argN,argM) */
 	unsigned char length; /* M */

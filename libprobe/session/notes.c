@@ -78,7 +78,7 @@ static void put_site(struct buffer *out, const struct session_site *site)
 	}
 	for (size_t i = 0; i < layout->recorded; i++) {
 		const struct arch_capture *capture = &layout->captures[i];
-		const struct notes_capture its = {.size = capture->arg.size,
+		const struct notes_capture its = {.size = arch_capture_size(capture),
 			.bytes_max = capture->bytes_max,
 			.is_string = capture->is_string,
 			.has_length = capture->has_length};

@@ -41,7 +41,7 @@ bool stub_is_aligned(const struct arch_stub *s)
 	if (s->kind == ARCH_STUB_CALL)
 		return false;
 	for (int i = 0; i < s->capture_count; i++)
-		if (capture_is_variable(&s->captures[i]) ||
+		if (capture_is_variable(&s->captures[i]) || s->captures[i].step_count ||
 			!operand_is_aligned(&s->captures[i].arg, s->captures[i].is_static))
 			return false;
 	return true;

@@ -59,7 +59,7 @@ bool capture_is_variable(const struct arch_capture *c)
 {
 	if (c->is_string || c->has_length || c->stack)
 		return true;
-	if (c->begun)
+	if (c->begun || c->step_count)
 		return false;
 	return !is_scalar_size(c->arg.size);
 }
@@ -83,7 +83,12 @@ bool capture_is_possible(const struct arch_capture *c)
 		return false;
 	if (c->has_length && (!x86_64_capturable(&c->length) || !is_whole(&c->length)))
 		return false;
-	return !(c->is_string || c->has_length) || is_whole(&c->arg);
+	if (c->step_count > ARCH_STEPS_MAX)
+		return false;
+	for (int i = 0; i < c->step_count; i++)
+		if (!is_scalar_size(c->steps[i].size))
+			return false;
+	return !(c->is_string || c->has_length || c->step_count) || is_whole(&c->arg);
 }
 
 uint32_t capture_bytes(const struct arch_capture *c)
@@ -127,7 +132,7 @@ bool x86_64_capture_checked(const struct arch_capture *c)
 {
 	if (c->stack || c->begun)
 		return false;
-	return is_checked(&c->arg, c->is_static) ||
+	return c->step_count || is_checked(&c->arg, c->is_static) ||
 	       (c->has_length && is_checked(&c->length, c->length_is_static));
 }
 
@@ -286,6 +291,25 @@ static void emit_value(struct emit *e, const struct frame *f, const struct arch_
 
 /* ---- Checked pointers -------------------------------------------------------------- */
 
+/* Jumps to `bad` unless the `size` bytes at %r8 are readable, or to `good` if they are. */
+static void emit_check_bytes(
+	struct emit *e, const struct stub_plan *p, uint32_t size, int good, int bad)
+{
+	emit_reg(e, true, OP_MOV_LOAD, RSI, R8);
+	emit_check(e, p, 0);
+	emit_jump_label(e, CC_NE, bad);
+	if (size == 1)
+		return;
+	/* does it end in another page? */
+	emit_mem(e, true, OP_LEA, RSI, mem_at(R8, (int32_t)size - 1));
+	emit_reg(e, true, OP_MOV_LOAD, RAX, RSI);
+	emit_reg(e, true, OP_XOR, RAX, R8);
+	emit_shift(e, true, false, RAX, 12);
+	emit_jump_label(e, CC_E, good);
+	emit_check(e, p, 0);
+	emit_jump_label(e, CC_NE, bad);
+}
+
 /* %r8 = a memory operand's address; jumps to `bad` if it is not readable. */
 static void emit_pointer(struct emit *e, const struct stub_plan *p, const struct arch_arg *arg,
 	bool is_static, int bad)
@@ -302,22 +326,11 @@ static void emit_pointer(struct emit *e, const struct stub_plan *p, const struct
 		emit_imm(e, true, IMM_CMP, RAX, STACK_NEAR - (int32_t)arg->size);
 		emit_jump_label(e, CC_B, good);
 	}
-	emit_reg(e, true, OP_MOV_LOAD, RSI, R8);
-	emit_check(e, p, 0);
-	emit_jump_label(e, CC_NE, bad);
-	if (arg->size > 1) { /* does it end in another page? */
-		emit_mem(e, true, OP_LEA, RSI, mem_at(R8, arg->size - 1));
-		emit_reg(e, true, OP_MOV_LOAD, RAX, RSI);
-		emit_reg(e, true, OP_XOR, RAX, R8);
-		emit_shift(e, true, false, RAX, 12);
-		emit_jump_label(e, CC_E, good);
-		emit_check(e, p, 0);
-		emit_jump_label(e, CC_NE, bad);
-	}
+	emit_check_bytes(e, p, arg->size, good, bad);
 	emit_place(e, good);
 }
 
-/* ---- Bytes of a stated length -------------------------------------------------------- */
+/* ---- Steps, and bytes of a stated length --------------------------------------------- */
 
 /* REG_VALUE = a scalar, even one in memory that must be checked; changes %r8. */
 static void emit_checked_value(struct emit *e, const struct stub_plan *p,
@@ -329,6 +342,22 @@ static void emit_checked_value(struct emit *e, const struct stub_plan *p,
 	}
 	emit_pointer(e, p, arg, is_static, bad);
 	emit_load(e, mem_at(R8, 0), arg->size, is_sign_extended(arg));
+}
+
+/* REG_VALUE = the argument, or what the steps lead to from it. */
+static void emit_found_value(
+	struct emit *e, const struct stub_plan *p, const struct arch_capture *c, int bad)
+{
+	emit_checked_value(e, p, &c->arg, c->is_static, bad);
+	for (int i = 0; i < c->step_count; i++) {
+		const struct arch_step *step = &c->steps[i];
+		int good = emit_label(e);
+
+		emit_mem(e, true, OP_LEA, R8, mem_at(RAX, step->offset));
+		emit_check_bytes(e, p, step->size, good, bad);
+		emit_place(e, good);
+		emit_load(e, mem_at(R8, 0), step->size, step->is_signed);
+	}
 }
 
 /*
@@ -370,7 +399,7 @@ static void emit_prepare_bytes(
 	}
 	emit_place(e, positive);
 	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(temp));
-	emit_checked_value(e, p, &c->arg, c->is_static, bad);
+	emit_found_value(e, p, c, bad);
 	emit_reg(e, true, OP_MOV_LOAD, R8, RAX);
 	/* at most bytes_max */
 	emit_const(e, R9, c->bytes_max);
@@ -459,7 +488,7 @@ void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
 		emit_prepare_vector(e, p, i);
 		return;
 	}
-	if (c->arg.kind != ARCH_ARG_MEMORY && !c->has_length) {
+	if (c->arg.kind != ARCH_ARG_MEMORY && !c->has_length && !c->step_count) {
 		emit_value(e, &p->frame, &c->arg);
 		if (is_half(&c->arg)) {
 			emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->spill[i]));
@@ -472,6 +501,9 @@ void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
 	done = emit_label(e);
 	if (c->has_length) {
 		emit_prepare_bytes(e, p, c, p->temp[i], bad);
+	} else if (c->step_count) {
+		emit_found_value(e, p, c, bad);
+		emit_keep(e, p, i);
 	} else {
 		emit_pointer(e, p, &c->arg, c->is_static, bad);
 		if (c->is_string || !variable)
@@ -517,7 +549,7 @@ void emit_capture(struct emit *e, const struct stub_plan *p, int i)
 
 	if (capture_is_variable(c)) {
 		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, temp_at(p->temp[i] + 1));
-	} else if (c->arg.kind == ARCH_ARG_IMMEDIATE) {
+	} else if (c->arg.kind == ARCH_ARG_IMMEDIATE && !c->step_count) {
 		value = (int64_t)immediate_value(&c->arg);
 		if (value == (int32_t)value) {
 			emit_store_imm(e, true, word, value);

@@ -38,4 +38,27 @@ for method in Busy.main Busy.work Busy.thrown Busy.garbage Busy.contend; do
 done
 ! grep -q fibonacci "$SCRATCH/methods" || fail "the filter took fibonacci"
 
+# ---- Ruby: a byte behind a pointer ---------------------------------------------------------------
+
+ruby_names()
+{
+	command -v ruby >/dev/null || {
+		echo "note: ruby is not installed"
+		return
+	}
+	cat >"$SCRATCH/calls.rb" <<'RUBY'
+def deep(n) = n > 0 ? deep(n - 1) + 1 : 0
+def other(n) = n
+trace = TracePoint.new(:call) {}
+trace.enable
+(0..20).sum { |n| deep(n) + other(n) }
+trace.disable
+RUBY
+	"$PROBECTL" trace -c --json -k 'str(arg1)' -f "*(u8 *)arg1 == 'd' && str(arg2) == \"$SCRATCH/calls.rb\"" \
+		-o "$SCRATCH/out" ruby:method__entry -- ruby --disable-all "$SCRATCH/calls.rb" 2>"$SCRATCH/err" ||
+		fail "ruby: status $?: $(head -3 "$SCRATCH/err")"
+	same "calls" "$(jq -r '"\(.keys[0]) \(.hits)"' "$SCRATCH/out")" "deep 231"
+}
+ruby_names
+
 finish

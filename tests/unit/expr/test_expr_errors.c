@@ -57,7 +57,7 @@ static const struct {
 	/* clang-format off */
 	{"", 1, OPERAND}, {"   ", 4, OPERAND}, {"arg0 >", 7, OPERAND}, {"arg0 > ", 8, OPERAND},
 	{"(", 2, OPERAND}, {"()", 2, OPERAND}, {"!", 2, OPERAND}, {"arg0 && && 1", 9, OPERAND},
-	{"arg0 &&& 1", 8, OPERAND}, {"* 1", 1, OPERAND}, {"arg0 += 1", 7, OPERAND},
+	{"arg0 &&& 1", 8, OPERAND}, {"* 1", 3, "expected '(' and a type, such as (u64 *)"}, {"arg0 += 1", 7, OPERAND},
 	{"arg0 <<= 1", 8, OPERAND}, {"arg0 ->x", 7, OPERAND}, {"@", 1, OPERAND}, {"#", 1, OPERAND},
 	{"\x82\x82", 1, OPERAND},
 	{"arg0 =! 1", 6, "expected an operator; '==' compares"},
@@ -144,6 +144,11 @@ static const struct {
 	{"str(arg0,)", 10, "expected arg0 to arg31, the length"},
 	{"str(arg0,3) == \"a\"", 10, "expected arg0 to arg31, the length"},
 	{"str(arg0,arg1,arg2)", 14, "expected ')' after the argument"},
+	{"*arg0", 2, "expected '(' and a type, such as (u64 *)"},
+	{"*(long *)arg0", 3, "expected a type: u8, u16, u32, u64, s8, s16, s32 or s64"},
+	{"3 * *(u8 *)(arg0 + tid)", 20, "expected a number of bytes"},
+	{"str(*(u64 *)(arg0 + 1) == \"\"", 24, "expected ')' after the argument"},
+	{"*(u8 *)end.arg0", 8, "expected arg0 to arg31"},
 	{"str(arg0 + 1)", 10, "expected ')' after the argument"},
 	{"str(arg0) ==", 13, "expected a text in double quotes"},
 	{"str(arg0) == 'a'", 14, "expected a text in double quotes"},
@@ -218,6 +223,12 @@ static void test_arguments(void **state)
 		"there is no arg1, the probe has 1 argument: 8@%rax");
 	check_error("8@%rax 8f@%xmm0", "str(arg0,arg1) == \"a\"", PROBE_ERROR_UNSUPPORTED, 1,
 		"arg0 cannot be captured: '8@%rax', of as many bytes as '8f@%xmm0'");
+	check_error("8f@%xmm0", "1 + *(u8 *)arg0", PROBE_ERROR_USAGE, 5,
+		"arg0 is not a pointer: it is declared as '8f@%xmm0'");
+	check_error("24@(%rdi)", "*(u8 *)arg0", PROBE_ERROR_USAGE, 1,
+		"arg0 is not a pointer: it is declared as '24@(%rdi)'");
+	check_error("8@%rdi", "*(u8 *)(arg1 + 4)", PROBE_ERROR_USAGE, 1,
+		"there is no arg1, the probe has 1 argument: 8@%rdi");
 	check_error("8f@%xmm0", "str(arg0) == \"a\"", PROBE_ERROR_USAGE, 1,
 		"arg0 is not a string: it is declared as '8f@%xmm0'");
 	check_error("8@%xmm0", "1 && str(arg0) == \"a\"", PROBE_ERROR_USAGE, 6,

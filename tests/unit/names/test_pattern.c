@@ -166,10 +166,7 @@ static void check_captures(const char *text, size_t count, const struct capture 
 	assert_non_null(captures);
 	assert_int_equal(found, count);
 	for (size_t i = 0; i < count; i++) {
-		assert_int_equal(captures[i].arg, expected[i].arg);
-		assert_int_equal(captures[i].is_string, expected[i].is_string);
-		assert_int_equal(captures[i].has_length, expected[i].has_length);
-		assert_int_equal(captures[i].length, expected[i].length);
+		assert_true(capture_is(&captures[i], &expected[i]));
 	}
 	probe_pattern_free(pattern);
 }
@@ -197,6 +194,61 @@ static void test_captures(void **state)
 	assert_true(matches("a:b(arg0)", "/x", "a", "b"));
 	assert_true(matches("/^(a:b)$/(arg0)", "/x", "a", "b"));
 	assert_false(matches("/^(a:b)$/(arg0)", "/x", "a", "bc"));
+}
+
+/* Numbers behind pointers: what is written first is read last. */
+static void test_steps(void **state)
+{
+	const struct capture one[] = {{.arg = 1, .steps = {{8, 8, false}}, .step_count = 1}};
+	const struct capture bare[] = {{.arg = 0, .steps = {{0, 4, true}}, .step_count = 1}};
+	const struct capture three[] = {
+		{.arg = 0,
+			.steps = {{-16, 8, false}, {4, 8, false}, {0x20, 1, false}},
+			.step_count = 3},
+		{.arg = 2, .steps = {{24, 8, false}}, .step_count = 1, .is_string = true},
+		{.arg = 2,
+			.steps = {{1, 2, true}},
+			.step_count = 1,
+			.has_length = true,
+			.length = 3}};
+
+	(void)state;
+	check_captures("a:b(*(u64 *)(arg1 + 8))", 1, one);
+	check_captures("a:b(*(u64*)(arg1+8))", 1, one);
+	check_captures("a:b( * ( u64 * ) ( ( arg1 + 010 ) ) )", 1, one);
+	check_captures("a:b(*(u64 *)((arg1 + 0x10) - 5 - 3))", 1, one);
+	check_captures("a:b(*(s32 *)arg0)", 1, bare);
+	check_captures("a:b(*(s32 *)(arg0))", 1, bare);
+	check_captures("a:b(*(u8 *)(*(u64 *)(*(u64 *)(arg0 - 16) + 4) + 32), "
+		       "str(*(u64 *)(arg2 + 24)), bytes(*(s16 *)(arg2 + 1), arg3))",
+		3, three);
+}
+
+static void test_wrong_steps(void **state)
+{
+	(void)state;
+	fails("a:b(*arg0)", "bad probe 'a:b(*arg0)', column 6: expected '(' and a type, such as "
+			    "(u64 *)");
+	fails("a:b(*(int *)arg0)", "bad probe 'a:b(*(int *)arg0)', column 7: expected a type: u8, "
+				   "u16, u32, u64, s8, s16, s32 or s64");
+	fails("a:b(*(u640 *)arg0)", "bad probe 'a:b(*(u640 *)arg0)', column 7: expected a type: "
+				    "u8, u16, u32, u64, s8, s16, s32 or s64");
+	fails("a:b(*(u64)arg0)",
+		"bad probe 'a:b(*(u64)arg0)', column 10: expected '*)' after the type");
+	fails("a:b(*(u8 *)tid)", "bad probe 'a:b(*(u8 *)tid)', column 12: expected arg0 to arg31");
+	fails("a:b(*(u8 *)(arg0 * 2))", "bad probe 'a:b(*(u8 *)(arg0 * 2))', column 18: expected "
+					"'+', '-' or ')' after the address");
+	fails("a:b(*(u8 *)(arg0 + arg1))", "bad probe 'a:b(*(u8 *)(arg0 + arg1))', column 20: "
+					   "expected a number of bytes");
+	fails("a:b(*(u8 *)(arg0 + 2147483648))",
+		"bad probe 'a:b(*(u8 *)(arg0 + 2147483648))', column 20: the distance does not "
+		"fit 31 bits");
+	fails("a:b(*(u8 *)*(u64 *)*(u64 *)*(u64 *)arg0)",
+		"bad probe 'a:b(*(u8 *)*(u64 *)*(u64 *)*(u64 *)arg0)', column 40: more than 3 "
+		"pointers are followed");
+	fails("a:b(*(u8 *)(((((((((((((((((arg0))))))))))))))))))",
+		"bad probe 'a:b(*(u8 *)(((((((((((((((((arg0))))))))))))))))))', column 29: more "
+		"than 16 parentheses are nested");
 }
 
 static void test_mistakes(void **state)
@@ -323,6 +375,8 @@ int main(void)
 		cmocka_unit_test(test_other_tools),
 		cmocka_unit_test(test_regular_expressions),
 		cmocka_unit_test(test_captures),
+		cmocka_unit_test(test_steps),
+		cmocka_unit_test(test_wrong_steps),
 		cmocka_unit_test(test_mistakes),
 		cmocka_unit_test(test_too_many_captures),
 		cmocka_unit_test(test_nearest),

@@ -21,6 +21,7 @@ enum { CELL = 1 << 12, RANDOM_TEXTS = 3000, RANDOM_HITS = 12, TEXT_MAX = 400 };
 struct fixture {
 	struct stub_host host;
 	uint64_t random;
+	uint64_t memory, end; /* the only addresses that expressions follow and can read */
 };
 
 static int setup(void **state)
@@ -105,16 +106,43 @@ static bool last_value(const struct stub_host *host, uint64_t *ret)
 	return any;
 }
 
-/* A note's argument as a stub would record it: "SIZE@%REG". */
+/* The low bytes of a word, as a stub would record them. */
+static uint64_t extended(uint64_t word, uint32_t size, bool is_signed)
+{
+	unsigned int shift = 64 - 8 * size;
+
+	if (size >= 8)
+		return word;
+	return is_signed ? (uint64_t)((int64_t)(word << shift) >> shift) : word << shift >> shift;
+}
+
+/* A note's argument: "SIZE@%REG". */
 static uint64_t word_of(const struct arch_arg *arg, const uint64_t args[3])
 {
-	uint64_t word = args[arg->base == 7 ? 0 : arg->base == 6 ? 1 : 2];
-	unsigned int shift = 64 - 8 * arg->size;
+	return extended(args[arg->base == 7	 ? 0
+				: arg->base == 6 ? 1
+						 : 2],
+		arg->size, arg->is_signed);
+}
 
-	if (shift == 64 || arg->size > 8)
-		return word;
-	return arg->is_signed ? (uint64_t)((int64_t)(word << shift) >> shift)
-			      : word << shift >> shift;
+/* What is found from an argument; false if it cannot be read. */
+static bool found_word(const struct fixture *f, const struct arch_capture *c,
+	const uint64_t args[3], uint64_t *ret)
+{
+	uint64_t word = word_of(&c->arg, args);
+
+	for (size_t i = 0; i < c->step_count; i++) {
+		const struct arch_step *step = &c->steps[i];
+		uint64_t address = word + (uint64_t)(int64_t)step->offset;
+
+		if (address < f->memory || address > f->end - step->size)
+			return false;
+		word = 0;
+		memcpy(&word, (const void *)address, step->size);
+		word = extended(word, step->size, step->is_signed);
+	}
+	*ret = word;
+	return true;
 }
 
 /* How many bytes an argument says that there are. */
@@ -139,10 +167,11 @@ static void try_hit(const struct subject *s, const char *text, const uint64_t ar
 		const struct arch_capture *c = &s->expr.layout.captures[i];
 		size_t room = c->has_length ? (size_t)length_of(&c->length, args) : SIZE_MAX;
 
-		words[i] = word_of(&c->arg, args);
-		if (!c->is_string)
+		if (!found_word(s->fixture, c, args, &words[i]))
+			input.unreadable |= UINT64_C(1) << i;
+		else if (!c->is_string)
 			continue;
-		if (words[i] && room)
+		else if (words[i] && room)
 			strings[i] = (struct expr_string){
 				(const char *)words[i], strnlen((const char *)words[i], room)};
 		else if (room)
@@ -360,6 +389,102 @@ static void cut_string(void **state)
 
 /* ---- Memory behind pointers ----------------------------------------------------------- */
 
+enum { MEMORY_BYTES = 8192 };
+
+/* Two pages that point into themselves, with nothing readable before and behind them. */
+static void fill_memory(struct fixture *f)
+{
+	uint8_t *pages =
+		mmap(NULL, MEMORY_BYTES + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	assert_int_equal(mprotect(pages + 4096, MEMORY_BYTES, PROT_READ | PROT_WRITE), 0);
+	f->memory = (uintptr_t)pages + 4096;
+	f->end = f->memory + MEMORY_BYTES;
+	for (uint64_t at = f->memory; at < f->end; at += 8)
+		*(uint64_t *)at =
+			next_random(f) % 8 ? f->memory + next_random(f) % MEMORY_BYTES : edge(f);
+}
+
+/* Appends a pointer, or a number behind one. */
+static void generate_found(struct fixture *f, char *text, const char *type, int depth)
+{
+	char inner[TEXT_MAX] = "arg0";
+
+	if (depth > 0)
+		generate_found(f, inner, "u64", depth - 1);
+	snprintf(text, TEXT_MAX, "*(%s *)(%s %c %lu)", type, inner, next_random(f) % 3 ? '+' : '-',
+		next_random(f) % 4 * 8 + (next_random(f) % 4 == 0 ? next_random(f) % 9 : 0));
+}
+
+static void try_found(struct fixture *f, const char *text, bool has_rseq)
+{
+	static const int64_t near[] = {-9, -8, -1, 0, 1, 8};
+	struct subject s;
+
+	subject_init(&s, f, "8@%rdi -4@%esi 8@%rdx", text, has_rseq);
+	for (int i = 0; i < 24; i++) {
+		uint64_t args[3] = {f->memory + next_random(f) % MEMORY_BYTES / 8 * 8, edge(f), 3};
+
+		if (i % 6 == 1)
+			args[0] = edge(f);
+		else if (i % 6 == 2)
+			args[0] = f->memory + (uint64_t)near[next_random(f) % 6];
+		else if (i % 6 == 3)
+			args[0] = f->end + (uint64_t)near[next_random(f) % 6];
+		else if (i % 6 == 4) /* across the pages */
+			args[0] = f->memory + 4096 + (uint64_t)near[next_random(f) % 6];
+		try_hit(&s, text, args);
+	}
+	expr_case_deinit(&s.expr);
+}
+
+/* Steps of every size, up to three, in expressions; and a bad pointer at each of them. */
+static void random_steps(void **state)
+{
+	static const char *const types[] = {"u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"};
+	static const char *const rest[] = {
+		"", " + arg1", " == arg1", " & 0xff", " / arg1", " > 100 || arg1", " < 0 && arg0"};
+	struct fixture *f = *state;
+
+	fill_memory(f);
+	for (int i = 0; i < 1200; i++) {
+		char found[TEXT_MAX], text[2 * TEXT_MAX];
+
+		generate_found(f, found, types[next_random(f) % 8], (int)(next_random(f) % 3));
+		snprintf(text, sizeof(text), "%s%s", found,
+			rest[next_random(f) % (sizeof(rest) / sizeof(*rest))]);
+		try_found(f, text, i % 3 != 0);
+	}
+	try_found(f, "*(u64 *)arg0 == *(u64 *)(arg0 + 8) || *(s32 *)(arg0) < *(u8 *)*(u64 *)arg0",
+		true);
+}
+
+/* A string behind a pointer. */
+static void found_strings(void **state)
+{
+	struct fixture *f = *state;
+	struct {
+		const char *text;
+		uint64_t length;
+	} name = {"SELECT", 3}, none = {NULL, 3};
+	struct subject s;
+
+	subject_init(&s, f, "8@%rdi 8@%rsi", "str(*(u64 *)arg0) == \"SELECT\"", true);
+	s.filter((uintptr_t)&name, 0, 0);
+	assert_int_equal(stub_host_hits(&f->host), 1);
+	s.filter((uintptr_t)&none, 0, 0);
+	s.filter(0, 0, 0);
+	s.filter(~UINT64_C(0), 0, 0);
+	assert_int_equal(stub_host_hits(&f->host), 1);
+	expr_case_deinit(&s.expr);
+	subject_init(&s, f, "8@%rdi 8@%rsi", "str(*(u64 *)arg0, arg1) == \"SEL\"", true);
+	s.filter((uintptr_t)&name, 3, 0);
+	s.filter((uintptr_t)&name, 4, 0);
+	assert_int_equal(stub_host_hits(&f->host), 2);
+	expr_case_deinit(&s.expr);
+}
+
 static void pointers(void **state)
 {
 	struct fixture *f = *state;
@@ -391,6 +516,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(bounded_strings, setup, teardown),
 		cmocka_unit_test_setup_teardown(cut_string, setup, teardown),
 		cmocka_unit_test_setup_teardown(pointers, setup, teardown),
+		cmocka_unit_test_setup_teardown(random_steps, setup, teardown),
+		cmocka_unit_test_setup_teardown(found_strings, setup, teardown),
 	};
 
 #ifndef __x86_64__

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* An argument, or what it points to, as users write it. */
+#ifndef LIBPROBE_NAMES_OPERAND_H
+#define LIBPROBE_NAMES_OPERAND_H
+
+#include "libprobe/names/pattern.h"
+
+/*
+ * Parses argN or *(TYPE *)ADDRESS at *at, and sets the argument of *ret and the steps from it.
+ * Returns NULL, with *at after it; or what was expected at *at.
+ */
+const char *operand_parse(const char **at, struct capture *ret);
+
+#endif

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Filters, keys and records of numbers behind pointers, some of which are bad
+# (tests/targets/arguments/values.c); the program does not notice.
+. tests/integration/lib.sh
+need_attach
+need jq
+
+hits=1000
+
+# traced OPTIONS…: of the program, while it hits each probe; rows and hits go to $SCRATCH/out
+traced()
+{
+	start "$TARGETS/values" "$hits"
+	save_state "$target_pid"
+	trace_start traced --json "$@" -p "$target_pid"
+	wait_tracing traced
+	ask go
+	same "the program's answer" "$answer" done
+	sleep 0.2
+	trace_stop traced
+	mv "$SCRATCH/traced.out" "$SCRATCH/out"
+	same_state "$target_pid"
+	tell bye
+	end_target
+}
+
+# rows FILTER: of the output, one to a line
+rows()
+{
+	jq -r "$1" "$SCRATCH/out" | sort
+}
+
+# sums COUNT…: `seq 0 999`, without those that have a bad pointer
+good()
+{
+	seq 0 $((hits - 1)) | grep -v '9$'
+}
+
+# ---- Numbers behind pointers ----------------------------------------------------------------------
+
+traced 'values:node(arg0,*(s32 *)(arg1 + 4),*(u8 *)(*(u64 *)(arg1 + 8)),str(*(u64 *)(arg1 + 16)),*(u8 *)arg1)'
+same "hits" "$(rows 'select(.args) | .args[0]' | wc -l)" "$hits"
+same "found" "$(rows 'select(.args[1] != null and .args[1] == -.args[0] and .args[2] == .args[0] % 7 and
+	.args[3] == (if .args[0] % 2 == 1 then "odd" else "even" end) and .args[4] == .args[0] % 256) | .args[0]' | sort -n | md5sum)" \
+	"$(good | md5sum)"
+same "bad" "$(rows 'select(.args and .args[1:] == [null, null, null, null]) | .args[0]' | wc -l)" $((hits / 10))
+
+traced -c -f '*(s32 *)(arg1 + 4) <= -500' values:node
+same "filtered" "$(rows '.hits')" "$(good | awk '$1 >= 500' | wc -l)"
+# What cannot be read fails the filter, wherever it stands.
+traced -c -f 'arg0 >= 0 || *(u8 *)*(u64 *)(arg1 + 8) == 3' values:node
+same "rejected" "$(rows '.hits')" "$(good | wc -l)"
+
+traced -c -k '*(u8 *)*(u64 *)(arg1 + 8)' -k 'str(*(u64 *)(arg1 + 16))' values:node
+same "rows by tag and name" "$(rows 'select(.keys) | select(.keys[1] != null) | "\(.keys[0]) \(.keys[1]) \(.hits)"')" \
+	"$(good | awk '{ n[$1 % 7 " " ($1 % 2 ? "odd" : "even")]++ } END { for (k in n) print k, n[k] }' | sort)"
+same "lost" "$(rows 'select(.lost).lost')" $((hits / 10))
+
+traced -t 'sum,*(s16 *)(arg1 + 2)' values:node
+same "sum" "$(rows 'select(.sum).sum')" "-$(good | awk '{ s += $1 } END { print s }')"
+
+finish
