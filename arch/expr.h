@@ -31,6 +31,7 @@ enum arch_expr_kind {
 	ARCH_EXPR_COMPLEMENT,
 	ARCH_EXPR_NOT,	   /* 0 or 1 */
 	ARCH_EXPR_CONVERT, /* to the node's type */
+	ARCH_EXPR_IN,	   /* 0 or 1: is it one of `list`? It has the node's type */
 	/* of `left` and `right` */
 	ARCH_EXPR_ADD,
 	ARCH_EXPR_SUB,
@@ -57,7 +58,8 @@ enum arch_expr_kind {
 enum {
 	ARCH_EXPR_NODES_MAX = 64,
 	ARCH_EXPR_DEPTH_MAX = 16, /* nested operators */
-	ARCH_EXPR_TEXT_MAX = 255  /* bytes of a literal */
+	ARCH_EXPR_TEXT_MAX = 255, /* bytes of a literal */
+	ARCH_EXPR_LIST_MAX = 64	  /* numbers in a list */
 };
 
 /*
@@ -72,7 +74,9 @@ struct arch_expr_node {
 	uint8_t capture;     /* index into the stub's captures */
 	uint8_t text_length;
 	uint64_t value;
-	const char *text; /* not terminated; borrowed */
+	const char *text;     /* not terminated; borrowed */
+	const uint64_t *list; /* list_count numbers, each held as its own type says; borrowed */
+	uint8_t list_count;
 };
 
 /*

@@ -207,6 +207,9 @@ static struct probe_error *decide_types(struct binding *b)
 			if (error)
 				return error;
 			type = type_of(b, node);
+		} else if (node->kind == ARCH_EXPR_IN) {
+			type = expr_operator_type(node->kind, result_of(b, node->left), node->type);
+			b->wanted[node->left] = type;
 		} else if (is_unary(node->kind)) {
 			type = result_of(b, node->left);
 		} else if (is_binary(node->kind)) {
@@ -287,7 +290,9 @@ static struct probe_error *bind_node(struct binding *b, uint8_t index)
 		.wide = b->operation[index].wide,
 		.is_signed = b->operation[index].is_signed,
 		.text = node->text,
-		.text_length = node->text_length};
+		.text_length = node->text_length,
+		.list = node->list,
+		.list_count = node->list_count};
 	struct probe_error *error;
 
 	if (node->kind == ARCH_EXPR_CONST) {

@@ -46,6 +46,7 @@ struct expr_type expr_result_type(enum arch_expr_kind kind, struct expr_type typ
 	case ARCH_EXPR_STRING_IS:
 	case ARCH_EXPR_STRING_BEGINS:
 	case ARCH_EXPR_NOT:
+	case ARCH_EXPR_IN:
 	case ARCH_EXPR_LT:
 	case ARCH_EXPR_LE:
 	case ARCH_EXPR_GT:

@@ -5,6 +5,7 @@
  *   expr      C's operators on integers, with C's precedence, but no assignment,
  *             no comma, no ?:, no casts:  ( ) ! ~ - + * / % << >> < <= > >= == !=
  *             & ^ | && ||
+ *   lists     in (1, 3, 5), not in (1, 3, 5), and of strings, in ("a", "b")
  *   operands  decimal, hexadecimal (0x), octal (0) and character ('a') constants,
  *             with suffixes u, l, ul; arg0 ... arg31; tid, pid, cpu
  *   strings   str(argN) == "text", str(argN) != "text", starts_with(str(argN), "text")

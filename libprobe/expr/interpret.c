@@ -210,6 +210,17 @@ static bool evaluate_binary(const struct arch_expr_node *nodes, uint8_t index,
 	return true;
 }
 
+static bool is_listed(const struct arch_expr_node *node, uint64_t value)
+{
+	for (size_t i = 0; i < node->list_count; i++) {
+		union number a = from_word(node, value), b = from_word(node, node->list[i]);
+
+		if (node->wide ? a.ul == b.ul : a.u == b.u)
+			return true;
+	}
+	return false;
+}
+
 static bool evaluate(const struct arch_expr_node *nodes, uint8_t index,
 	const struct expr_input *input, uint64_t *ret)
 {
@@ -230,6 +241,8 @@ static bool evaluate(const struct arch_expr_node *nodes, uint8_t index,
 		*ret = *ret != 0;
 	} else if (node->kind == ARCH_EXPR_NOT) {
 		*ret = *ret == 0;
+	} else if (node->kind == ARCH_EXPR_IN) {
+		*ret = is_listed(node, *ret);
 	} else {
 		*ret = modular(node, *ret, 0);
 	}

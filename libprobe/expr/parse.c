@@ -8,6 +8,8 @@
  *	          | ! operand | ~ operand | - operand | + operand
  *	          | starts_with ( STRING , "TEXT" )
  *	expr      operand { OPERATOR operand } | STRING == "TEXT" | STRING != "TEXT"
+ *	          | operand [not] in ( NUMBER {, NUMBER} )
+ *	          | STRING [not] in ( "TEXT" {, "TEXT"} )
  *	STRING    [ WHICH . ] str ( ARG [ , argM ] )
  *	WHICH     begin | end
  *	ARG       argN | * ( TYPE * ) ADDRESS		(names/operand.c)
@@ -523,6 +525,120 @@ static struct probe_error *parse_comparison(
 	return add_unary(p, ARCH_EXPR_NOT, where);
 }
 
+/* ---- Lists ----------------------------------------------------------------------------- */
+
+enum { LEVEL_LIST = 7 /* as < and > */, TEXTS_MAX = 32 };
+
+/* The word `in`, or the words `not in`. */
+static bool take_in(struct parser *p, bool *is_not_ret)
+{
+	const char *start = p->at;
+
+	*is_not_ret = take_word(p, "not");
+	if (take_word(p, "in"))
+		return true;
+	p->at = start;
+	return false;
+}
+
+/* A number of a list; it leaves no node. */
+static struct probe_error *parse_number(struct parser *p, struct expr_node *list)
+{
+	struct expr *expr = p->expr;
+	uint8_t count = expr->count;
+	struct probe_error *error;
+	const char *where;
+
+	skip_blanks(p);
+	where = p->at;
+	error = parse_level(p, 1);
+	if (error)
+		return error;
+	if (last(p)->kind != ARCH_EXPR_CONST || expr->count != count + 1)
+		return mistake(p, where, "a list has constant numbers, or texts after a string");
+	if (list->list_count == ARCH_EXPR_LIST_MAX)
+		return mistake(p, where, "there are more than 64 numbers in the list");
+	list->type = list->list_count ? expr_operator_type(ARCH_EXPR_EQ, list->type, last(p)->type)
+				      : last(p)->type;
+	expr->numbers[expr->numbers_length++] = last(p)->value;
+	list->list_count++;
+	expr->count = count;
+	return NULL;
+}
+
+/* Of numbers, after the operand and the parenthesis. */
+static struct probe_error *parse_numbers(struct parser *p, const char *where)
+{
+	struct expr_node list = {.kind = ARCH_EXPR_IN,
+		.left = p->expr->count - 1,
+		.depth = last(p)->depth + 1,
+		.list = p->expr->numbers + p->expr->numbers_length,
+		.at = where};
+	struct probe_error *error;
+
+	do
+		error = parse_number(p, &list);
+	while (!error && take(p, ','));
+	return error ? error : add(p, &list);
+}
+
+/* Joins the tests that are the last `count` nodes, evenly: few are nested. */
+static struct probe_error *join(struct parser *p, size_t count, const char *where)
+{
+	uint8_t tests[TEXTS_MAX];
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < count; i++)
+		tests[i] = (uint8_t)(p->expr->count - count + i);
+	for (; count > 1; count = (count + 1) / 2) {
+		for (size_t i = 0; i + 1 < count && !error; i += 2) {
+			const struct expr_node *nodes = p->expr->nodes;
+
+			error = add(
+				p, &(struct expr_node){.kind = ARCH_EXPR_EITHER,
+					   .left = tests[i],
+					   .right = tests[i + 1],
+					   .depth = deeper(&nodes[tests[i]], &nodes[tests[i + 1]]),
+					   .at = where});
+			tests[i / 2] = p->expr->count - 1;
+		}
+		if (count % 2)
+			tests[count / 2] = tests[count - 1];
+	}
+	return error;
+}
+
+/* Of texts, after the string and the parenthesis. */
+static struct probe_error *parse_texts(struct parser *p, const char *where)
+{
+	struct expr_node string = *last(p);
+	struct probe_error *error;
+	size_t count = 1;
+
+	error = parse_text(p, ARCH_EXPR_STRING_IS);
+	while (!error && take(p, ',')) {
+		if (count++ == TEXTS_MAX)
+			return mistake(p, p->at, "there are more than 32 texts in the list");
+		error = add(p, &string);
+		if (!error)
+			error = parse_text(p, ARCH_EXPR_STRING_IS);
+	}
+	return error ? error : join(p, count, where);
+}
+
+/* After an operand and `in`. */
+static struct probe_error *parse_list(struct parser *p, const char *where, bool is_not)
+{
+	struct probe_error *error;
+
+	if (!take(p, '('))
+		return mistake(p, p->at, "expected '(' and a list after in");
+	error = last(p)->is_string ? parse_texts(p, where) : parse_numbers(p, where);
+	if (!error && !take(p, ')'))
+		error = no_operator(p, "expected ',' or ')'");
+	return error || !is_not ? error : add_unary(p, ARCH_EXPR_NOT, where);
+}
+
 /* An operand, and the following operators of this level or tighter. */
 static struct probe_error *parse_level(struct parser *p, unsigned int level)
 {
@@ -532,9 +648,14 @@ static struct probe_error *parse_level(struct parser *p, unsigned int level)
 	while (!error) {
 		uint8_t left = p->expr->count - 1;
 		const char *where, *from;
+		bool is_not;
 
 		skip_blanks(p);
 		where = p->at;
+		if (level <= LEVEL_LIST && take_in(p, &is_not)) {
+			error = parse_list(p, where, is_not);
+			continue;
+		}
 		op = infix_at(where);
 		if (!op || op->level < level)
 			return NULL;
@@ -585,7 +706,10 @@ struct probe_error *expr_parse(const char *what, const char *text, struct expr *
 	expr->what = strdup(what);
 	expr->text = strdup(text);
 	expr->literals = malloc(strlen(text) + 1); /* no escape is longer than its result */
-	error = expr->what && expr->text && expr->literals ? parse(expr) : probe_error_no_memory();
+	expr->numbers = calloc(strlen(text) + 1, sizeof(*expr->numbers));
+	error = expr->what && expr->text && expr->literals && expr->numbers
+			? parse(expr)
+			: probe_error_no_memory();
 	if (error) {
 		expr_free(expr);
 		return error;
@@ -598,6 +722,7 @@ void expr_free(struct expr *expr)
 {
 	if (!expr)
 		return;
+	free(expr->numbers);
 	free(expr->literals);
 	free(expr->text);
 	free(expr->what);

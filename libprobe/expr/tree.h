@@ -25,16 +25,20 @@ struct expr_node {
 	uint8_t length;	 /* ...this argument says */
 	uint8_t depth;
 	uint8_t text_length;
-	struct expr_type type; /* of a constant */
+	struct expr_type type; /* of a constant; what the numbers of a list have in common */
 	uint64_t value;	       /* of a constant, held as described in arch/expr.h */
 	const char *text;      /* in expr->literals */
-	const char *at;	       /* in expr->text, for messages */
+	const uint64_t *list;  /* in expr->numbers */
+	uint8_t list_count;
+	const char *at; /* in expr->text, for messages */
 };
 
 struct expr {
 	char *what, *text;
 	char *literals; /* the concatenated bytes of all texts */
 	size_t literals_length;
+	uint64_t *numbers; /* those of all lists */
+	size_t numbers_length;
 	struct expr_node nodes[ARCH_EXPR_NODES_MAX]; /* the last one is the root */
 	uint8_t count;
 	const char *of_pair; /* where it first names what only a pair has; or NULL */

@@ -55,18 +55,22 @@ static bool value_of(const struct expr_case *c, unsigned int round, uint64_t *re
 		.cpu = (int32_t)round};
 
 	for (uint8_t i = 0; i < c->layout.capture_count; i++) {
-		const struct arch_arg *arg = &c->layout.captures[i].arg;
+		const struct arch_capture *capture = &c->layout.captures[i];
+		const struct arch_arg *arg = &capture->arg;
+		bool is_signed = capture->step_count
+					 ? capture->steps[capture->step_count - 1].is_signed
+					 : arg->is_signed;
+		unsigned int shift = 64 - 8 * arch_capture_size(capture);
 		unsigned int n = expr_case_arg(c, i) + round;
 		uint64_t value = values[n % 8] + round;
 
 		/* As a stub would record it. */
 		if (arg->kind == ARCH_ARG_FP_REGISTER)
 			words[i] = arg->size == 4 ? (uint32_t)value : value;
-		else if (arg->is_signed)
-			words[i] = (uint64_t)((int64_t)(value << (64 - 8 * arg->size)) >>
-					      (64 - 8 * arg->size));
+		else if (is_signed)
+			words[i] = (uint64_t)((int64_t)(value << shift) >> shift);
 		else
-			words[i] = value << (64 - 8 * arg->size) >> (64 - 8 * arg->size);
+			words[i] = value << shift >> shift;
 		strings[i] = texts[n % 4];
 		if (strings[i].length > c->layout.captures[i].bytes_max)
 			strings[i].length = c->layout.captures[i].bytes_max;

@@ -48,7 +48,8 @@ static bool is_binary(const struct arch_expr_node *n)
 /* Yields 0 or 1 by a jump. */
 static bool is_condition(const struct arch_expr_node *n)
 {
-	return is_string_test(n->kind) || n->kind == ARCH_EXPR_NOT || n->kind >= ARCH_EXPR_LT;
+	return is_string_test(n->kind) || n->kind == ARCH_EXPR_NOT || n->kind == ARCH_EXPR_IN ||
+	       n->kind >= ARCH_EXPR_LT;
 }
 
 static bool is_small_constant(const struct arch_expr_node *n)
@@ -394,6 +395,28 @@ static void string_test(struct context *c, const struct arch_expr_node *n, bool 
 	emit_place(c->e, end);
 }
 
+/* Jumps if the operand is, or is not, one of the numbers. */
+static void list_test(struct context *c, const struct arch_expr_node *n, bool when, int label)
+{
+	int end = emit_label(c->e), found = when ? label : end;
+
+	value_of(c, n->left);
+	for (int i = 0; i < n->list_count; i++) {
+		int64_t number = (int64_t)n->list[i];
+
+		if (!n->wide || number == (int32_t)number) {
+			emit_imm(c->e, n->wide, IMM_CMP, RAX, (int32_t)number);
+		} else {
+			emit_const(c->e, RCX, n->list[i]);
+			emit_reg(c->e, true, OP_CMP, RAX, RCX);
+		}
+		emit_jump_label(c->e, CC_E, found);
+	}
+	if (!when)
+		emit_jump_label(c->e, -1, label);
+	emit_place(c->e, end);
+}
+
 /* The condition code of a comparison. */
 static int condition(const struct arch_expr_node *n)
 {
@@ -435,6 +458,8 @@ static void jump_if(struct context *c, int node, bool when, int label)
 
 	if (is_string_test(n->kind)) {
 		string_test(c, n, when, label);
+	} else if (n->kind == ARCH_EXPR_IN) {
+		list_test(c, n, when, label);
 	} else if (n->kind == ARCH_EXPR_NOT) {
 		jump_if(c, n->left, !when, label);
 	} else if (n->kind == ARCH_EXPR_BOTH || n->kind == ARCH_EXPR_EITHER) {

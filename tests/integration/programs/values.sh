@@ -54,7 +54,7 @@ trace.enable
 (0..20).sum { |n| deep(n) + other(n) }
 trace.disable
 RUBY
-	"$PROBECTL" trace -c --json -k 'str(arg1)' -f "*(u8 *)arg1 == 'd' && str(arg2) == \"$SCRATCH/calls.rb\"" \
+	"$PROBECTL" trace -c --json -k 'str(arg1)' -f "*(u8 *)arg1 in ('d', 'x') && str(arg2) == \"$SCRATCH/calls.rb\"" \
 		-o "$SCRATCH/out" ruby:method__entry -- ruby --disable-all "$SCRATCH/calls.rb" 2>"$SCRATCH/err" ||
 		fail "ruby: status $?: $(head -3 "$SCRATCH/err")"
 	same "calls" "$(jq -r '"\(.keys[0]) \(.hits)"' "$SCRATCH/out")" "deep 231"

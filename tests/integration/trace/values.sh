@@ -60,4 +60,11 @@ same "lost" "$(rows 'select(.lost).lost')" $((hits / 10))
 traced -t 'sum,*(s16 *)(arg1 + 2)' values:node
 same "sum" "$(rows 'select(.sum).sum')" "-$(good | awk '{ s += $1 } END { print s }')"
 
+# ---- Lists -----------------------------------------------------------------------------------------
+
+traced -c -f 'arg0 in (3, 14, 15, 999, 1000, -1) || *(s32 *)(arg1 + 4) in (-92, -65)' values:node
+same "listed" "$(rows '.hits')" 5
+traced -c -k arg0 -f 'str(*(u64 *)(arg1 + 16)) not in ("even", "none") && arg0 not in (1, 3) && arg0 < 10' values:node
+same "not listed" "$(rows 'select(.keys) | .keys[0]' | paste -sd' ')" "5 7"
+
 finish

@@ -29,8 +29,8 @@ static bool is_signed_int(const struct arch_expr_node *node)
 /* Whether the value of `operand` can be used unchanged as one of the node's type. */
 static bool is_converted(const struct arch_expr_node *operand, const struct arch_expr_node *node)
 {
-	bool is_int = operand->kind == ARCH_EXPR_NOT || operand->kind >= ARCH_EXPR_LT ||
-		      operand->kind == ARCH_EXPR_STRING_IS ||
+	bool is_int = operand->kind == ARCH_EXPR_NOT || operand->kind == ARCH_EXPR_IN ||
+		      operand->kind >= ARCH_EXPR_LT || operand->kind == ARCH_EXPR_STRING_IS ||
 		      operand->kind == ARCH_EXPR_STRING_BEGINS || is_signed_int(operand);
 
 	if (node->wide)

@@ -60,6 +60,7 @@ static void print_node(FILE *out, const struct expr_case *c, uint8_t index)
 		[ARCH_EXPR_COMPLEMENT] = "~",
 		[ARCH_EXPR_NOT] = "!",
 		[ARCH_EXPR_CONVERT] = "to",
+		[ARCH_EXPR_IN] = "in",
 		[ARCH_EXPR_ADD] = "+",
 		[ARCH_EXPR_SUB] = "-",
 		[ARCH_EXPR_MUL] = "*",
@@ -95,6 +96,8 @@ static void print_node(FILE *out, const struct expr_case *c, uint8_t index)
 			fputc(' ', out);
 			print_node(out, c, node->right);
 		}
+		for (size_t i = 0; i < node->list_count; i++)
+			fprintf(out, " %lld", (long long)node->list[i]);
 		fputc(')', out);
 	}
 }
@@ -204,6 +207,23 @@ static const char *const trees[][2] = {
 	{"1 + 2 + arg4", "(+:i 3:i arg4:i)"},
 	{"0 && arg4", "(&&:i 0:i arg4:i)"},
 	{"arg4 * 0", "(*:i arg4:i 0:i)"},
+	/* Lists have one type. */
+	{"arg4 in (1, 3,5)", "(in:i arg4:i 1 3 5)"},
+	{"arg4 not in(1)", "(!:i (in:i arg4:i 1))"},
+	{"!arg4 in (-1, 2 * 3)", "(in:i (!:i arg4:i) -1 6)"},
+	{"arg4 in (1, 2u)", "(in:u (to:u arg4:i) 1 2)"},
+	{"arg5 in (-1)", "(in:u arg5:u -1)"},
+	{"arg5 in (-1, 5l)", "(in:l arg5:u -1 5)"},
+	{"arg4 in (1, 0x100000000)", "(in:l arg4:i 1 4294967296)"},
+	{"arg7 in (3)", "(in:ul arg7:ul 3)"},
+	{"arg4 + 1 in ('a') && tid", "(&&:i (in:i (+:i arg4:i 1:i) 97) tid:i)"},
+	{"arg4 & arg4 in (1)", "(&:i arg4:i (in:i arg4:i 1))"},
+	{"arg4 in (1) == 1u", "(==:u (to:u (in:i arg4:i 1)) 1:u)"},
+	{"3 in (3)", "(in:i 3:i 3)"},
+	{"str(arg7) in (\"a\")", "(is arg7 \"a\")"},
+	{"str(arg7) not in (\"a\" , \"bc\")", "(!:i (||:i (is arg7 \"a\") (is arg7 \"bc\")))"},
+	{"str(arg7) in (\"a\",\"b\",\"c\") && tid", "(&&:i (||:i (||:i (is arg7 \"a\") "
+		"(is arg7 \"b\")) (is arg7 \"c\")) tid:i)"},
 	/* Strings. */
 	{"str(arg7) == \"SELECT\"", "(is arg7 \"SELECT\")"},
 	{"str( arg7 )!=\"a\"", "(!:i (is arg7 \"a\"))"},

@@ -144,6 +144,17 @@ static const struct {
 	{"str(arg0,)", 10, "expected arg0 to arg31, the length"},
 	{"str(arg0,3) == \"a\"", 10, "expected arg0 to arg31, the length"},
 	{"str(arg0,arg1,arg2)", 14, "expected ')' after the argument"},
+	{"arg0 in 1", 9, "expected '(' and a list after in"},
+	{"arg0 in ()", 10, "expected a number, an argument (arg0 to arg31), tid, pid, cpu, '(' or a sign"},
+	{"arg0 in (1,)", 12, "expected a number, an argument (arg0 to arg31), tid, pid, cpu, '(' or a sign"},
+	{"arg0 in (1 2)", 12, "expected ',' or ')'"}, {"arg0 in (1, 2", 14, "expected ',' or ')'"},
+	{"arg0 in (1, arg1)", 13, "a list has constant numbers, or texts after a string"},
+	{"arg0 in (1 in (1))", 10, "a list has constant numbers, or texts after a string"},
+	{"arg0 in (\"a\")", 10, "a text can only follow str(argN) == or !=, or be in starts_with()"},
+	{"str(arg0) in (1)", 15, "expected a text in double quotes"},
+	{"str(arg0) in (\"a\" \"b\")", 19, "expected ',' or ')'"},
+	{"str(arg0) in (\"a\", 1)", 20, "expected a text in double quotes"},
+	{"arg0 not 3", 6, OPERATOR}, {"arg0 inside", 6, OPERATOR}, {"in (1)", 1, "there is no 'in'" NAMES},
 	{"*arg0", 2, "expected '(' and a type, such as (u64 *)"},
 	{"*(long *)arg0", 3, "expected a type: u8, u16, u32, u64, s8, s16, s32 or s64"},
 	{"3 * *(u8 *)(arg0 + tid)", 20, "expected a number of bytes"},
@@ -323,6 +334,11 @@ static void test_limits(void **state)
 static void test_text_limits(void **state)
 {
 	(void)state;
+	check_limit("arg7 in (0", ",1", 63, ")", 0, NULL);
+	check_limit("arg7 in (0", ",1", 64, ")", 138, "there are more than 64 numbers in the list");
+	check_limit("str(arg7) in (\"\"", ",\"\"", 31, ")", 0, NULL);
+	check_limit("str(arg7) in (\"\"", ",\"\"", 32, ")", 111,
+		"there are more than 32 texts in the list");
 	check_limit("str(arg7) == \"", "x", 255, "\"", 0, NULL);
 	check_limit("str(arg7) == \"", "x", 256, "\"", 270, "texts have at most 255 bytes");
 	check_limit("str(arg7) == \"", "\\x41", 255, "\"", 0, NULL);

@@ -14,8 +14,9 @@ const struct arch_capture gathering_captures[3] = {
 	{.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .base = 7, .index = -1},
 		.is_string = true,
 		.bytes_max = GATHERING_STRING_MAX}};
-static const struct arch_expr_node first_node = {ARCH_EXPR_CAPTURE, true, false, 0, 0, 0, 0, 0, 0};
-static const struct arch_expr_node second_node = {ARCH_EXPR_CAPTURE, true, false, 0, 0, 1, 0, 0, 0};
+static const struct arch_expr_node first_node = {.kind = ARCH_EXPR_CAPTURE, .wide = true};
+static const struct arch_expr_node second_node = {
+	.kind = ARCH_EXPR_CAPTURE, .wide = true, .capture = 1};
 const struct arch_expr gathering_first = {&first_node, 1}, gathering_second = {&second_node, 1};
 
 int gathering_setup(void **state)

@@ -239,7 +239,9 @@ static void operators(void **state)
 		"arg0 > 100 && (arg2 == 3 || !(arg1 & 0x80))", "(arg0 < 3) + (arg1 > 2) * 4",
 		"(arg0 + arg1) * (arg1 - arg2)", "((arg0 ^ 5) + (arg1 | 3)) % ((arg2 & 7) - 3)",
 		"arg0 == 0x8000000000000000", "arg0 + 0x123456789abcdef",
-		"tid > 0 && pid > 0 && arg0", "(pid ^ tid) + arg0", "-(arg0 > 5) - -arg1"};
+		"arg0 in (0, 1, 0x7f, 0x80)", "arg1 not in (-1, 2, 2147483648, 0x7fffffffffffffff)",
+		"arg2 in (-1, 0xffffffff)", "tid > 0 && pid > 0 && arg0", "(pid ^ tid) + arg0",
+		"-(arg0 > 5) - -arg1"};
 
 	for (size_t n = 0; n < sizeof(notes) / sizeof(*notes); n++)
 		for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
@@ -258,7 +260,7 @@ static void generate(struct fixture *f, char *text, int depth)
 
 	if (length > TEXT_MAX - 80)
 		depth = 0;
-	switch (depth > 0 ? next_random(f) % 8 : next_random(f) % 3) {
+	switch (depth > 0 ? next_random(f) % 9 : next_random(f) % 3) {
 	case 0:
 		snprintf(text + length, 64, "arg%d", (int)(next_random(f) % 3));
 		break;
@@ -274,6 +276,14 @@ static void generate(struct fixture *f, char *text, int depth)
 		strcat(text, "(");
 		generate(f, text, depth - 1);
 		strcat(text, ")");
+		break;
+	case 4:
+		strcat(text, "(");
+		generate(f, text, depth - 1);
+		strcat(text, next_random(f) % 2 ? ") in (" : ") not in (");
+		for (uint64_t n = next_random(f) % 4; n > 0; n--)
+			snprintf(text + strlen(text), 32, "%ld, ", (long)edge(f) / 2);
+		strcat(text, next_random(f) % 2 ? "0, 1u)" : "-1)");
 		break;
 	default:
 		strcat(text, "(");
@@ -321,6 +331,8 @@ static void strings(void **state)
 		"str(arg0) == \"SELECT abalance FROM pgbench_accounts\"",
 		"starts_with(str(arg0), \"SELECT aba\") && arg1 > 3",
 		"!starts_with(str(arg0), \"\")",
+		"str(arg0) in (\"INSERT\", \"SELECT\", \"\", \"SELECT abalance\", \"U\")",
+		"str(arg0) not in (\"INSERT\", \"SELECT \") && arg1 < 3",
 		"str(arg0) == \"INSERT\" || str(arg0) == \"UPDATE\" || str(arg2) == \"a\""};
 	static const char *const values[] = {"", "S", "SELECT", "SELECT ", "SELECT abalance",
 		"SELECT abalance FROM pgbench_accounts", "SELECT abalance FROM pgbench_accountx",
@@ -388,6 +400,34 @@ static void cut_string(void **state)
 }
 
 /* ---- Memory behind pointers ----------------------------------------------------------- */
+
+/* The longest lists. */
+static void long_lists(void **state)
+{
+	char text[4096] = "arg0 in (7";
+	struct subject s;
+
+	for (int i = 1; i < 64; i++)
+		snprintf(text + strlen(text), 32, ", %lu", UINT64_C(0x100000001) * (uint64_t)i);
+	strcat(text, ")");
+	subject_init(&s, *state, "8@%rdi", text, true);
+	for (uint64_t i = 0; i < 66; i++)
+		try_hit(&s, text, (uint64_t[]){UINT64_C(0x100000001) * i, 0, 0});
+	try_hit(&s, text, (uint64_t[]){7, 0, 0});
+	expr_case_deinit(&s.expr);
+	strcpy(text, "str(arg0) in (\"w0\"");
+	for (int i = 1; i < 32; i++)
+		snprintf(text + strlen(text), 32, ", \"w%d\"", i);
+	strcat(text, ")");
+	subject_init(&s, *state, "8@%rdi", text, true);
+	for (int i = 0; i < 34; i++) {
+		char word[16];
+
+		snprintf(word, sizeof(word), "w%d", i);
+		try_hit(&s, text, (uint64_t[]){(uintptr_t)word, 0, 0});
+	}
+	expr_case_deinit(&s.expr);
+}
 
 enum { MEMORY_BYTES = 8192 };
 
@@ -516,6 +556,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(bounded_strings, setup, teardown),
 		cmocka_unit_test_setup_teardown(cut_string, setup, teardown),
 		cmocka_unit_test_setup_teardown(pointers, setup, teardown),
+		cmocka_unit_test_setup_teardown(long_lists, setup, teardown),
 		cmocka_unit_test_setup_teardown(random_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(found_strings, setup, teardown),
 	};

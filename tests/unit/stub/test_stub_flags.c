@@ -113,8 +113,7 @@ static void strings_and_structures(void **state)
 /* A filter that runs before anything else is saved. */
 static void check_filter(struct variant *v)
 {
-	static const struct arch_expr_node node = {
-		ARCH_EXPR_CAPTURE, true, false, 0, 0, 0, 0, 0, 0};
+	static const struct arch_expr_node node = {.kind = ARCH_EXPR_CAPTURE, .wide = true};
 	static const struct arch_expr filter = {&node, 1};
 	struct arch_capture c = variant_capture("4@3(%rsp)");
 	struct arch_stub stub = variant_stub(v, ARCH_STUB_COUNT);
