@@ -16,7 +16,7 @@ enum arch_expr_kind {
 	/* leaves */
 	ARCH_EXPR_CONST,   /* `value` */
 	ARCH_EXPR_CAPTURE, /* the scalar capture `capture`, as it is recorded */
-	/* the same of a double or a float, as the bits of a double; only alone, as a value */
+	/* the same of a double or a float, as the bits of a double, never of -0 */
 	ARCH_EXPR_DOUBLE,
 	ARCH_EXPR_FLOAT,
 	ARCH_EXPR_TID, /* as seen in the target's own pid namespace */
@@ -70,6 +70,7 @@ struct arch_expr_node {
 	enum arch_expr_kind kind;
 	bool wide; /* 64 bits, not 32 */
 	bool is_signed;
+	bool is_double; /* a comparison, whose operands are the bits of doubles: see C11, F.9.3 */
 	uint8_t left, right; /* indices of nodes; lower than the node's own */
 	uint8_t capture;     /* index into the stub's captures */
 	uint8_t text_length;

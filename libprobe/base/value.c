@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <math.h>
 #include <string.h>
 
 #include "libprobe/base/value.h"
@@ -63,6 +64,8 @@ static int compare_numbers(const struct probe_value *a, const struct probe_value
 	}
 	value_number(a, &left);
 	value_number(b, &right);
+	if (isnan(left) || isnan(right))
+		return (isnan(left) != 0) - (isnan(right) != 0);
 	return left < right ? -1 : left > right;
 }
 

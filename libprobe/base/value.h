@@ -18,8 +18,8 @@ bool value_add_number(struct buffer *out, const struct probe_value *value);
 bool value_number(const struct probe_value *value, double *ret);
 
 /*
- * Returns <, = or > 0 like strcmp(3): null, then numbers, then strings. A truncated string
- * differs from a complete one with the same text.
+ * Returns <, = or > 0 like strcmp(3): null, then numbers, then NaN, then strings. A truncated
+ * string differs from a complete one with the same text.
  */
 int value_compare(const struct probe_value *a, const struct probe_value *b);
 

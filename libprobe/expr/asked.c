@@ -300,20 +300,52 @@ static struct probe_error *bind_stack(struct binder *b)
 	return NULL;
 }
 
+static struct probe_error *mixed(const char *what)
+{
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"the %s is a floating-point number at some of its sites, and an integer at others",
+		what);
+}
+
+/* A number that may be a double: *double_ret or *whole_ret is set. */
+static struct probe_error *bind_number(struct binder *b, const struct expr *expr,
+	struct arch_expr *ret, bool *double_ret, bool *whole_ret)
+{
+	struct arch_expr_node *nodes = b->bound->nodes + b->used;
+	struct probe_error *error;
+
+	if (!expr_is_double(expr, b->site)) {
+		*whole_ret = true;
+		return bind_expr(b, expr, ret);
+	}
+	*double_ret = true;
+	error = expr_bind_double(expr, b->layout, b->site, nodes, &ret->count);
+	if (error)
+		return error;
+	ret->nodes = nodes;
+	b->used += ret->count;
+	return NULL;
+}
+
 static struct probe_error *bind_keys(struct binder *b, struct bound_types *types)
 {
 	struct probe_error *error = NULL;
 	struct capture string;
 
 	for (size_t i = 0; i < b->asked->key_count && !error; i++) {
+		struct arch_expr *number = &b->bound->key_numbers[i];
+
 		if (expr_is_string(b->asked->keys[i], &string)) {
 			error = string.of_begin
 					? bind_begun_string(b, &string, &b->bound->key_strings[i])
 					: bind_string(b, &string, &b->bound->key_strings[i]);
 			continue;
 		}
-		error = bind_expr(b, b->asked->keys[i], &b->bound->key_numbers[i]);
-		types->key_signed[i] = types->key_signed[i] || is_signed(&b->bound->key_numbers[i]);
+		error = bind_number(
+			b, b->asked->keys[i], number, &types->key_double[i], &types->key_whole[i]);
+		types->key_signed[i] = types->key_signed[i] || is_signed(number);
+		if (!error && types->key_double[i] && types->key_whole[i])
+			error = mixed("key");
 	}
 	return error;
 }
@@ -327,22 +359,9 @@ static struct probe_error *bind_value(struct binder *b, struct bound_types *type
 
 	if (!expr)
 		return NULL;
-	if (!expr_is_double(expr, b->site)) {
-		error = bind_expr(b, expr, ret);
-		types->value_signed = types->value_signed || is_signed(ret);
-		types->value_whole = true;
-	} else {
-		ret->nodes = b->bound->nodes + b->used;
-		error = expr_bind_double(
-			expr, b->layout, b->site, b->bound->nodes + b->used, &ret->count);
-		b->used += ret->count;
-		types->value_double = true;
-	}
-	if (!error && types->value_double && types->value_whole)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"the value is a floating-point number at some of its sites, and an "
-			"integer at others");
-	return error;
+	error = bind_number(b, expr, ret, &types->value_double, &types->value_whole);
+	types->value_signed = types->value_signed || is_signed(ret);
+	return !error && types->value_double && types->value_whole ? mixed("value") : error;
 }
 
 /* A filter of pairs is evaluated at the end only. */

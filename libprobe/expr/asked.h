@@ -42,6 +42,7 @@ struct bound_types {
 	bool value_signed;
 	bool value_double, value_whole; /* some site's value is a double; is none */
 	bool key_signed[PROBE_KEYS_MAX];
+	bool key_double[PROBE_KEYS_MAX], key_whole[PROBE_KEYS_MAX]; /* likewise */
 };
 
 /* The expressions as a site's stub uses them; `count` is 0 if there is none. */

@@ -44,6 +44,16 @@ static bool is_scalar(const struct arch_arg *spec)
 	return spec->size == 1 || spec->size == 2 || spec->size == 4 || spec->size == 8;
 }
 
+/* Whether it is a double or a float, which becomes a double. */
+static bool is_double(const struct binding *b, const struct expr_node *node)
+{
+	const struct arch_arg *spec = &b->site->specs[node->arg];
+
+	/* What a begin keeps are integers and strings. */
+	return node->kind == ARCH_EXPR_CAPTURE && !node->of_begin && !node->step_count &&
+	       spec->is_float && (spec->size == 4 || spec->size == 8);
+}
+
 /* C promotes types smaller than int to int. */
 static struct expr_type promoted(uint32_t size, bool is_signed)
 {
@@ -56,6 +66,8 @@ static struct expr_type type_of(const struct binding *b, const struct expr_node 
 	const struct arch_arg *spec = &b->site->specs[node->arg];
 	const struct arch_step *last = &node->steps[node->step_count - 1];
 
+	if (is_double(b, node))
+		return expr_double;
 	return node->step_count ? promoted(last->size, last->is_signed)
 				: promoted(spec->size, spec->is_signed);
 }
@@ -88,11 +100,8 @@ static struct probe_error *check_arg(const struct binding *b, const struct expr_
 		return expr_error(b->expr, PROBE_ERROR_UNSUPPORTED, node->at,
 			"arg%u cannot be read: '%.*s' is not understood", node->arg,
 			(int)spec->spec_length, spec->spec);
-	if (spec->is_float && !is_pointer)
-		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
-			"arg%u is not an integer: it is declared as '%.*s'; only a value that is "
-			"gathered can be it, and nothing else",
-			node->arg, (int)spec->spec_length, spec->spec);
+	if (is_double(b, node))
+		return NULL;
 	if (spec->is_float || !is_scalar(spec) ||
 		(is_pointer && spec->kind == ARCH_ARG_FP_REGISTER))
 		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
@@ -188,6 +197,25 @@ static struct expr_type kept_type(const struct binding *b, const struct expr_nod
 	return (struct expr_type){.wide = true, .is_signed = !kept || !kept->is_unsigned};
 }
 
+/* Doubles are compared with doubles and constants, and take part in nothing else. */
+static struct probe_error *check_doubles(const struct binding *b, const struct expr_node *node)
+{
+	const struct expr_node *nodes = b->expr->nodes;
+	bool any = result_of(b, node->left).is_double, all = any;
+
+	if (is_binary(node->kind)) {
+		bool right = result_of(b, node->right).is_double;
+
+		all = (any || nodes[node->left].kind == ARCH_EXPR_CONST) &&
+		      (right || nodes[node->right].kind == ARCH_EXPR_CONST);
+		any |= right;
+	}
+	if (!any || (all && expr_compares(node->kind)))
+		return NULL;
+	return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
+		"a floating-point number can only be compared, with another one or a constant");
+}
+
 /* From the leaves up; a node that is no operand keeps its own type. */
 static struct probe_error *decide_types(struct binding *b)
 {
@@ -220,6 +248,10 @@ static struct probe_error *decide_types(struct binding *b)
 				b->wanted[node->right] = type;
 			}
 		}
+		error = is_unary(node->kind) || is_binary(node->kind) ? check_doubles(b, node)
+								      : NULL;
+		if (error)
+			return error;
 		b->operation[i] = type;
 		b->wanted[i] = result_of(b, i);
 	}
@@ -278,7 +310,12 @@ static bool is_raw(const struct binding *b, const struct expr_node *node)
 	const struct arch_arg *spec = &b->site->specs[node->arg];
 
 	return node->kind == ARCH_EXPR_CAPTURE && !node->of_begin && !node->step_count &&
-	       spec->kind == ARCH_ARG_FP_REGISTER && spec->size == 4;
+	       !spec->is_float && spec->kind == ARCH_ARG_FP_REGISTER && spec->size == 4;
+}
+
+static enum arch_expr_kind double_kind(const struct arch_arg *spec)
+{
+	return spec->size == 4 ? ARCH_EXPR_FLOAT : ARCH_EXPR_DOUBLE;
 }
 
 /* A node, and the conversion of its value to what its operator takes. */
@@ -286,8 +323,10 @@ static struct probe_error *bind_node(struct binding *b, uint8_t index)
 {
 	const struct expr_node *node = &b->expr->nodes[index];
 	struct expr_type from = result_of(b, index), to = b->wanted[index];
-	struct arch_expr_node bound = {.kind = node->kind,
+	struct arch_expr_node bound = {
+		.kind = is_double(b, node) ? double_kind(&b->site->specs[node->arg]) : node->kind,
 		.wide = b->operation[index].wide,
+		.is_double = expr_compares(node->kind) && b->operation[index].is_double,
 		.is_signed = b->operation[index].is_signed,
 		.text = node->text,
 		.text_length = node->text_length,
@@ -296,7 +335,8 @@ static struct probe_error *bind_node(struct binding *b, uint8_t index)
 	struct probe_error *error;
 
 	if (node->kind == ARCH_EXPR_CONST) {
-		bound.value = expr_convert(to, node->value);
+		bound.value = to.is_double ? expr_double_of(from, node->value)
+					   : expr_convert(to, node->value);
 		bound.wide = to.wide;
 		bound.is_signed = to.is_signed;
 	}
@@ -350,9 +390,7 @@ struct probe_error *expr_bind_double(const struct expr *expr, struct record_layo
 			"arg%u cannot be captured: '%.*s'", node->arg, (int)spec->spec_length,
 			spec->spec);
 	nodes[0] = (struct arch_expr_node){
-		.kind = spec->size == 4 ? ARCH_EXPR_FLOAT : ARCH_EXPR_DOUBLE,
-		.wide = true,
-		.capture = (uint8_t)index};
+		.kind = double_kind(spec), .wide = true, .capture = (uint8_t)index};
 	*count_ret = 1;
 	return NULL;
 }
@@ -370,6 +408,9 @@ struct probe_error *expr_bind(const struct expr *expr, struct record_layout *lay
 		return expr_error(expr, PROBE_ERROR_USAGE, expr->text,
 			"str(arg%u) is a string, not a number", string.arg);
 	error = decide_types(&b);
+	if (!error && result_of(&b, expr->count - 1).is_double)
+		error = expr_error(expr, PROBE_ERROR_USAGE, expr->nodes[expr->count - 1].at,
+			"a floating-point number can only be compared, or be a whole key or value");
 	for (uint8_t i = 0; i < expr->count && !error; i++) {
 		error = check_shift(&b, i);
 		if (!error)

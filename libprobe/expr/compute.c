@@ -6,6 +6,8 @@
  * Where C leaves a result undefined, a stub yields what arch/expr.h says. Between constants
  * that would only hide a mistake ("1 << 40" is 256), so it is an error.
  */
+#include <string.h>
+
 #include "libprobe/expr/tree.h"
 
 static const struct expr_type type_int = {.wide = false, .is_signed = true};
@@ -22,6 +24,25 @@ static bool is_shift(enum arch_expr_kind kind)
 	return kind == ARCH_EXPR_SHL || kind == ARCH_EXPR_SHR;
 }
 
+bool expr_compares(enum arch_expr_kind kind)
+{
+	return kind >= ARCH_EXPR_LT && kind <= ARCH_EXPR_NE;
+}
+
+uint64_t expr_double_of(struct expr_type type, uint64_t value)
+{
+	double number;
+	uint64_t bits;
+
+	if (type.is_double)
+		memcpy(&number, &value, sizeof(number));
+	else
+		number = type.is_signed ? (double)(int64_t)value : (double)value;
+	number = number == 0 ? 0 : number;
+	memcpy(&bits, &number, sizeof(bits));
+	return bits;
+}
+
 bool expr_converts(enum arch_expr_kind kind)
 {
 	return !is_shift(kind) && kind != ARCH_EXPR_BOTH && kind != ARCH_EXPR_EITHER;
@@ -32,6 +53,8 @@ struct expr_type expr_operator_type(
 {
 	if (kind == ARCH_EXPR_BOTH || kind == ARCH_EXPR_EITHER)
 		return type_int;
+	if (left.is_double || right.is_double)
+		return expr_double;
 	if (is_shift(kind))
 		return left;
 	if (left.wide != right.wide) /* long holds every unsigned int */

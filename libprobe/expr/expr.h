@@ -13,7 +13,8 @@
  *             at most
  *
  * Types are C's on x86-64 Linux: an argument has the type that its note declares, int8_t to
- * uint64_t; tid, pid and cpu are int. Floating-point arguments and aggregates are errors.
+ * uint64_t; tid, pid and cpu are int. Floating-point arguments can only be compared. Aggregates are
+ * errors.
  *
  * A text is parsed once, and bound to each site, because sites may have their arguments
  * elsewhere and declare other types.

@@ -39,9 +39,34 @@ static uint64_t to_word(const struct arch_expr_node *type, union number n)
 /* Negative, zero or positive, as a compares to b. */
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
+static bool compare_doubles(enum arch_expr_kind kind, uint64_t left, uint64_t right)
+{
+	double a, b;
+
+	memcpy(&a, &left, sizeof(a));
+	memcpy(&b, &right, sizeof(b));
+	switch (kind) {
+	case ARCH_EXPR_LT:
+		return a < b;
+	case ARCH_EXPR_LE:
+		return a <= b;
+	case ARCH_EXPR_GT:
+		return a > b;
+	case ARCH_EXPR_GE:
+		return a >= b;
+	case ARCH_EXPR_EQ:
+		return a == b;
+	default:
+		return a != b;
+	}
+}
+
 static bool compare(const struct arch_expr_node *node, union number a, union number b)
 {
 	int order;
+
+	if (node->is_double)
+		return compare_doubles(node->kind, a.ul, b.ul);
 
 	if (node->wide)
 		order = node->is_signed ? ORDER(a.l, b.l) : ORDER(a.ul, b.ul);
@@ -159,6 +184,24 @@ static bool string_matches(const struct arch_expr_node *node, const struct expr_
 	       memcmp(string->bytes, node->text, node->text_length) == 0;
 }
 
+/* The bits of a double, whose bits, or those of a float, were captured. */
+static uint64_t double_bits(enum arch_expr_kind kind, uint64_t word)
+{
+	double value;
+	float single;
+
+	if (kind == ARCH_EXPR_FLOAT) {
+		memcpy(&single, &word, sizeof(single));
+		value = single;
+	} else {
+		memcpy(&value, &word, sizeof(value));
+	}
+	if (value == 0)
+		value = 0;
+	memcpy(&word, &value, sizeof(word));
+	return word;
+}
+
 static void evaluate_leaf(
 	const struct arch_expr_node *node, const struct expr_input *input, uint64_t *ret)
 {
@@ -168,6 +211,10 @@ static void evaluate_leaf(
 		break;
 	case ARCH_EXPR_CAPTURE:
 		*ret = input->words[node->capture];
+		break;
+	case ARCH_EXPR_DOUBLE:
+	case ARCH_EXPR_FLOAT:
+		*ret = double_bits(node->kind, input->words[node->capture]);
 		break;
 	case ARCH_EXPR_TID:
 		*ret = (uint64_t)(int64_t)input->tid;
@@ -251,7 +298,8 @@ static bool evaluate(const struct arch_expr_node *nodes, uint8_t index,
 
 static bool has_capture(const struct arch_expr_node *node)
 {
-	return node->kind == ARCH_EXPR_CAPTURE || node->kind == ARCH_EXPR_STRING_IS ||
+	return node->kind == ARCH_EXPR_CAPTURE || node->kind == ARCH_EXPR_DOUBLE ||
+	       node->kind == ARCH_EXPR_FLOAT || node->kind == ARCH_EXPR_STRING_IS ||
 	       node->kind == ARCH_EXPR_STRING_BEGINS;
 }
 

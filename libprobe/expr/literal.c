@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Constants and texts as C writes them (C11, 6.4.4.1, 6.4.4.4 and 6.4.5). */
 #include <ctype.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/expr/tree.h"
@@ -78,6 +81,48 @@ static uint64_t take_unit(const char **at, unsigned int base)
 	return 0;
 }
 
+/* Is there a point or an exponent behind the decimal digits? */
+static bool is_floating(const char *at)
+{
+	while (isdigit((unsigned char)*at))
+		at++;
+	return *at == '.' || *at == 'e' || *at == 'E';
+}
+
+/* The user's locale may have another point. */
+static double parse_double(const char *text, char **end)
+{
+	locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0), users;
+	double value;
+
+	if (!c)
+		return NAN;
+	users = uselocale(c);
+	value = strtod(text, end);
+	uselocale(users);
+	freelocale(c);
+	return value;
+}
+
+static struct probe_error *parse_floating(
+	const struct expr *expr, const char **at, struct expr_node *node)
+{
+	char *end = NULL;
+	double value = parse_double(*at, &end);
+
+	if (isnan(value))
+		return probe_error_no_memory();
+	if (isinf(value))
+		return mistake(expr, *at, "the number does not fit a double");
+	if (isalnum((unsigned char)*end) || *end == '_' || *end == '.')
+		return mistake(expr, end, "expected an operator after the number");
+	*at = end;
+	node->kind = ARCH_EXPR_CONST;
+	node->type = expr_double;
+	memcpy(&node->value, &value, sizeof(value));
+	return NULL;
+}
+
 struct probe_error *expr_integer(const struct expr *expr, const char **at, struct expr_node *node)
 {
 	const char *start = *at, *digit = start;
@@ -86,6 +131,8 @@ struct probe_error *expr_integer(const struct expr *expr, const char **at, struc
 	uint64_t value = 0, unit;
 	bool fits = true;
 
+	if (is_floating(start))
+		return parse_floating(expr, at, node);
 	if (digit[0] == '0' && (digit[1] == 'x' || digit[1] == 'X')) {
 		base = 16;
 		digit += 2;
@@ -100,8 +147,6 @@ struct probe_error *expr_integer(const struct expr *expr, const char **at, struc
 	if (base == 8 && isdigit((unsigned char)*digit))
 		return mistake(
 			expr, digit, "expected octal digits, since the number begins with 0");
-	if (*digit == '.')
-		return mistake(expr, digit, "expected an operator; numbers are integers");
 	*at = digit;
 	unit = take_unit(at, base);
 	if (unit)

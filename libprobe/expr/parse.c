@@ -146,6 +146,13 @@ static struct probe_error *fold(struct parser *p, enum arch_expr_kind kind, cons
 	uint64_t a = left->value, b = right->value;
 	const char *why;
 
+	if (left->type.is_double && kind == ARCH_EXPR_NEGATE) {
+		left->value ^= UINT64_C(1) << 63;
+		return NULL;
+	}
+	if (left->type.is_double || right->type.is_double)
+		return mistake(
+			p, where, "a number with a point can only be compared with an argument");
 	if (expr_converts(kind)) {
 		a = expr_convert(type, a);
 		b = expr_convert(type, b);
@@ -554,8 +561,8 @@ static struct probe_error *parse_number(struct parser *p, struct expr_node *list
 	error = parse_level(p, 1);
 	if (error)
 		return error;
-	if (last(p)->kind != ARCH_EXPR_CONST || expr->count != count + 1)
-		return mistake(p, where, "a list has constant numbers, or texts after a string");
+	if (last(p)->kind != ARCH_EXPR_CONST || expr->count != count + 1 || last(p)->type.is_double)
+		return mistake(p, where, "a list has constant integers, or texts after a string");
 	if (list->list_count == ARCH_EXPR_LIST_MAX)
 		return mistake(p, where, "there are more than 64 numbers in the list");
 	list->type = list->list_count ? expr_operator_type(ARCH_EXPR_EQ, list->type, last(p)->type)

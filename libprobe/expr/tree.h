@@ -7,10 +7,15 @@
 
 #include "libprobe/expr/expr.h"
 
-/* int, unsigned int, long or unsigned long: what C's promotions leave. */
+/*
+ * int, unsigned int, long or unsigned long: what C's promotions leave; or double, which has 64 bits
+ * and can only be compared.
+ */
 struct expr_type {
-	bool wide, is_signed;
+	bool wide, is_signed, is_double;
 };
+
+static const struct expr_type expr_double = {.wide = true, .is_double = true};
 
 /* A node before the types of arguments are known. Operands precede their operator. */
 struct expr_node {
@@ -54,7 +59,7 @@ struct capture expr_operand(const struct expr_node *node);
 
 /* ---- Constants (literal.c): parse at *at and advance it --------------------------------- */
 
-/* *at points to a digit. Sets the node's type and value. */
+/* *at points to a digit. Sets the node's type and value, which may be the bits of a double. */
 PROBE_MUST_CHECK struct probe_error *expr_integer(
 	const struct expr *expr, const char **at, struct expr_node *node);
 /* *at points to the opening quote. */
@@ -73,6 +78,10 @@ struct expr_type expr_operator_type(
 	enum arch_expr_kind kind, struct expr_type left, struct expr_type right);
 /* The type of the result of a node that is computed in `type`. */
 struct expr_type expr_result_type(enum arch_expr_kind kind, struct expr_type type);
+/* Whether it is one of < <= > >= == !=. */
+bool expr_compares(enum arch_expr_kind kind);
+/* The bits of a constant as a double; never of -0. */
+uint64_t expr_double_of(struct expr_type type, uint64_t value);
 /* Whether both operands are converted to the type in which the operator is computed. */
 bool expr_converts(enum arch_expr_kind kind);
 /* Computes an operator on converted constants. Returns NULL, or why there is no result. */

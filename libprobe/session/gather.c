@@ -306,6 +306,9 @@ static void set_keys(const struct merger *m, const struct merged *from, const ui
 		keys[i] = (struct probe_value){
 			.kind = types->key_signed[i] ? PROBE_VALUE_SIGNED : PROBE_VALUE_UNSIGNED,
 			.u = word};
+		if (types->key_double[i])
+			keys[i] = (struct probe_value){
+				.kind = PROBE_VALUE_FLOAT, .f = double_of(word)};
 		if (!m->is_string[i])
 			continue;
 		keys[i] = (struct probe_value){.kind = word >> RING_STRING_NULL_BIT & 1

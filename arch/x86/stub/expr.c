@@ -88,8 +88,9 @@ int expr_temps(const struct arch_expr *expr)
 			continue;
 		need[i] = need[n->left];
 		if (is_binary(n)) {
-			bool waits =
-				!is_leaf(&expr->nodes[n->left]) && !is_leaf(&expr->nodes[n->right]);
+			bool waits = n->is_double ? expr->nodes[n->right].kind != ARCH_EXPR_CONST
+						  : !is_leaf(&expr->nodes[n->left]) &&
+							    !is_leaf(&expr->nodes[n->right]);
 
 			if (need[n->right] + waits > need[i])
 				need[i] = need[n->right] + waits;
@@ -188,6 +189,20 @@ static void emit_positive_zero(struct emit *e)
 	emit_reg(e, true, OP_TEST, RDX, RDX);
 	emit_jump_label(e, CC_NE, done);
 	emit_const(e, RAX, 0);
+	emit_place(e, done);
+}
+
+void emit_order_of_double(struct emit *e)
+{
+	int negative = emit_label(e), done = emit_label(e);
+
+	emit_reg(e, true, OP_MOV_LOAD, RDX, RCX);
+	emit_reg(e, true, OP_TEST, RDX, RDX);
+	emit_jump_label(e, CC_NS ^ 1, negative);
+	emit_flip(e, RDX, 63);
+	emit_jump_label(e, -1, done);
+	emit_place(e, negative);
+	emit_one(e, true, ONE_NOT, RDX);
 	emit_place(e, done);
 }
 
@@ -436,10 +451,48 @@ static int condition(const struct arch_expr_node *n)
 	}
 }
 
+/* %rdx = a number with the order of a node's value, a double; jumps to `unordered` if it is NaN. */
+static void order_of(struct context *c, int node, int unordered)
+{
+	value_of(c, node);
+	emit_reg(c->e, true, OP_MOV_LOAD, RCX, RAX);
+	emit_shift(c->e, true, true, RCX, 1); /* without its sign */
+	emit_const(c->e, RDX, UINT64_C(0x7ff) << 53 /* infinity */);
+	emit_reg(c->e, true, OP_CMP, RCX, RDX);
+	emit_jump_label(c->e, CC_A, unordered);
+	emit_reg(c->e, true, OP_MOV_LOAD, RCX, RAX);
+	emit_order_of_double(c->e);
+}
+
+static void double_comparison(
+	struct context *c, const struct arch_expr_node *n, bool when, int label)
+{
+	const struct arch_expr_node *right = &c->nodes[n->right];
+	int end = emit_label(c->e), temp = c->plan->expr_temp + c->temps;
+	int unordered = (n->kind == ARCH_EXPR_NE) == when ? label : end;
+
+	order_of(c, n->left, unordered);
+	if (right->kind == ARCH_EXPR_CONST) {
+		emit_const(c->e, RCX, cell_order_of(right->value));
+		emit_reg(c->e, true, OP_CMP, RDX, RCX);
+	} else {
+		emit_mem(c->e, true, OP_MOV_STORE, RDX, temp_at(temp));
+		order_of(c, n->right, unordered);
+		emit_mem(c->e, true, OP_MOV_LOAD, RAX, temp_at(temp));
+		emit_reg(c->e, true, OP_CMP, RAX, RDX);
+	}
+	emit_jump_label(c->e, when ? condition(n) : condition(n) ^ 1, label);
+	emit_place(c->e, end);
+}
+
 static void comparison(struct context *c, const struct arch_expr_node *n, bool when, int label)
 {
 	const struct arch_expr_node *right = &c->nodes[n->right];
 
+	if (n->is_double) {
+		double_comparison(c, n, when, label);
+		return;
+	}
 	if (is_small_constant(right)) {
 		value_of(c, n->left);
 		emit_imm(c->e, n->wide, IMM_CMP, RAX, (int32_t)right->value);

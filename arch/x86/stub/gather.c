@@ -96,21 +96,6 @@ static void emit_sum_of_doubles(struct emit *e, const struct stub_plan *p, bool 
 	emit_jump_label(e, CC_NE, again);
 }
 
-/* %rdx = a number with the order of the double in %rcx: cell_order_of(). */
-static void emit_order_of_double(struct emit *e)
-{
-	int negative = emit_label(e), done = emit_label(e);
-
-	emit_reg(e, true, OP_MOV_LOAD, RDX, RCX);
-	emit_reg(e, true, OP_TEST, RDX, RDX);
-	emit_jump_label(e, CC_NS ^ 1, negative);
-	emit_flip(e, RDX, 63);
-	emit_jump_label(e, -1, done);
-	emit_place(e, negative);
-	emit_one(e, true, ONE_NOT, RDX);
-	emit_place(e, done);
-}
-
 /* %rcx = the bucket of the double in %rax, which is not negative; changes %rax. */
 static void emit_bucket_of_double(struct emit *e)
 {

@@ -220,6 +220,9 @@ void emit_expr(struct emit *e, const struct stub_plan *plan, const struct frame 
 void emit_filter(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
 	const struct arch_expr *expr, int reject);
 
+/* %rdx = a number with the order of the double in %rcx: cell_order_of(). */
+void emit_order_of_double(struct emit *e);
+
 /* ---- Actions ---------------------------------------------------------------------- */
 
 /*

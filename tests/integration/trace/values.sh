@@ -67,4 +67,24 @@ same "listed" "$(rows '.hits')" 5
 traced -c -k arg0 -f 'str(*(u64 *)(arg1 + 16)) not in ("even", "none") && arg0 not in (1, 3) && arg0 < 10' values:node
 same "not listed" "$(rows 'select(.keys) | .keys[0]' | paste -sd' ')" "5 7"
 
+# ---- Floating-point numbers ----------------------------------------------------------------------
+
+# ratios CONDITION: how many of them, (i - 500) / 4, fulfil it
+ratios()
+{
+	good | awk "{ d = (\$1 - 500) / 4 } $1 { n++ } END { print n + 0 }"
+}
+
+traced -c -f 'arg0 > 1.5 && arg1 <= 100.25' values:ratio
+same "between" "$(rows '.hits')" "$(ratios 'd > 1.5 && d <= 100.25')"
+traced -c -f 'arg0 == arg1 && arg0 != 0' values:ratio
+same "equal" "$(rows '.hits')" "$(ratios 'd != 0')"
+# NaN is not equal to itself, and nothing else about it is true.
+traced -c -f 'arg0 != arg0 && !(arg1 < 0 || arg1 >= 0)' values:ratio
+same "NaN" "$(rows '.hits')" $((hits / 10))
+traced -c -k arg1 -k 'arg0 < 0' -f 'arg0 >= -0.5 && arg0 < 0.75' values:ratio
+same "rows" "$(rows 'select(.keys) | "\(.keys[0]) \(.keys[1])"' | sort -g | paste -sd,)" "-0.5 1,0 0,0.25 0,0.5 0"
+traced -c -k arg0 values:ratio
+same "the row of NaN" "$(rows 'select(.keys == [null]).hits')" $((hits / 10))
+
 finish

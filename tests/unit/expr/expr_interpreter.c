@@ -6,10 +6,19 @@
 
 /* ---- Properties of trees ------------------------------------------------------------------ */
 
+static bool is_double(const struct arch_expr_node *node)
+{
+	return node->kind == ARCH_EXPR_DOUBLE || node->kind == ARCH_EXPR_FLOAT;
+}
+
+static bool is_string_test(const struct arch_expr_node *node)
+{
+	return node->kind == ARCH_EXPR_STRING_IS || node->kind == ARCH_EXPR_STRING_BEGINS;
+}
+
 static bool has_capture(const struct arch_expr_node *node)
 {
-	return node->kind == ARCH_EXPR_CAPTURE || node->kind == ARCH_EXPR_STRING_IS ||
-	       node->kind == ARCH_EXPR_STRING_BEGINS;
+	return node->kind == ARCH_EXPR_CAPTURE || is_double(node) || is_string_test(node);
 }
 
 /* Is a constant of 32 bits extended as its type says? */
@@ -30,9 +39,11 @@ static bool is_signed_int(const struct arch_expr_node *node)
 static bool is_converted(const struct arch_expr_node *operand, const struct arch_expr_node *node)
 {
 	bool is_int = operand->kind == ARCH_EXPR_NOT || operand->kind == ARCH_EXPR_IN ||
-		      operand->kind >= ARCH_EXPR_LT || operand->kind == ARCH_EXPR_STRING_IS ||
-		      operand->kind == ARCH_EXPR_STRING_BEGINS || is_signed_int(operand);
+		      operand->kind >= ARCH_EXPR_LT || is_string_test(operand) ||
+		      is_signed_int(operand);
 
+	if (node->is_double || is_double(operand))
+		return node->is_double && (is_double(operand) || operand->kind == ARCH_EXPR_CONST);
 	if (node->wide)
 		return is_int || !operand->wide || operand->is_signed || !node->is_signed;
 	return is_int ? node->is_signed : !operand->wide && !node->is_signed;
@@ -74,8 +85,7 @@ const char *expr_ill_formed(const struct arch_expr *expr, uint8_t capture_count,
 
 		if (has_capture(node) && node->capture >= capture_count)
 			return "there is no such capture";
-		if (has_capture(node) &&
-			(strings >> node->capture & 1) != (node->kind != ARCH_EXPR_CAPTURE))
+		if (has_capture(node) && (strings >> node->capture & 1) != is_string_test(node))
 			return "the capture is of the other kind";
 		if (node->kind == ARCH_EXPR_CONST && !is_held(node))
 			return "a constant is not held as its type is";

@@ -34,6 +34,12 @@ static void print_leaf(FILE *out, const struct expr_case *c, const struct arch_e
 			fprintf(out, "%llu", (unsigned long long)node->value);
 		break;
 	case ARCH_EXPR_CAPTURE:
+	case ARCH_EXPR_DOUBLE:
+	case ARCH_EXPR_FLOAT:
+		fputs(node->kind == ARCH_EXPR_DOUBLE	? "double "
+			: node->kind == ARCH_EXPR_FLOAT ? "float "
+							: "",
+			out);
 		print_arg(out, c, node->capture);
 		break;
 	case ARCH_EXPR_TID:
@@ -258,6 +264,31 @@ static void test_vector_registers(void **state)
 
 /* ---- Strings ------------------------------------------------------------------------------ */
 
+/* Constants are the bits of doubles. */
+static void test_doubles(void **state)
+{
+	static const char args[] = "8f@%xmm0 4f@%xmm1 -4f@(%rax) -8@%rax";
+	static const struct {
+		const char *text, *tree;
+	} cases[] = {
+		{"arg0 > 1.5", "(>:ul double arg0:ul 4609434218613702656:ul)"},
+		{"arg1 <= arg2", "(<=:ul float arg1:ul float arg2:ul)"},
+		{"-1.5e0 != arg0 && arg3",
+			"(&&:i (!=:ul 13832806255468478464:ul double arg0:ul) arg3:l)"},
+		{"arg0 == 2", "(==:ul double arg0:ul 4611686018427387904:ul)"},
+		{"arg0 == -2", "(==:ul double arg0:ul 13835058055282163712:ul)"},
+		{"arg0 == 18446744073709551615u", "(==:ul double arg0:ul 4895412794951729152:ul)"},
+		{"arg0 == -0.0", "(==:ul double arg0:ul 0:ul)"},
+		{"!(arg0 < 1e3)", "(!:i (<:ul double arg0:ul 4652007308841189376:ul))"},
+		{"(arg0 < 0.5) + arg3",
+			"(+:l (<:ul double arg0:ul 4602678819172646912:ul) arg3:l)"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		check_tree(args, cases[i].text, cases[i].tree);
+}
+
 static void test_string_captures(void **state)
 {
 	struct probe_error *error;
@@ -431,6 +462,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_trees),
 		cmocka_unit_test(test_vector_registers),
+		cmocka_unit_test(test_doubles),
 		cmocka_unit_test(test_string_captures),
 		cmocka_unit_test(test_is_string),
 		cmocka_unit_test(test_many_sites),

@@ -36,6 +36,8 @@ static void check_error(const char *args, const char *text, enum probe_error_cod
 }
 
 #define OPERAND "expected a number, an argument (arg0 to arg31), tid, pid, cpu, '(' or a sign"
+#define ONLY_COMPARED "a number with a point can only be compared with an argument"
+#define DOUBLE "a floating-point number can only be compared, with another one or a constant"
 #define NAMES ": expected arg0 to arg31, tid, pid, cpu, str() or starts_with()"
 #define OPERATOR "expected an operator or the end"
 #define STRING                                                                                     \
@@ -83,9 +85,13 @@ static const struct {
 	{"0x", 3, "expected a hexadecimal digit"}, {"0xg", 3, "expected a hexadecimal digit"},
 	{"09", 2, "expected octal digits, since the number begins with 0"},
 	{"1 == 0778", 9, "expected octal digits, since the number begins with 0"},
-	{"1.5", 2, "expected an operator; numbers are integers"},
-	{"0.5", 2, "expected an operator; numbers are integers"},
-	{"1e5", 2, "expected an operator after the number"},
+	{"1.5f", 4, "expected an operator after the number"},
+	{"1.5.5", 4, "expected an operator after the number"},
+	{"1e", 2, "expected an operator after the number"},
+	{"1e400", 1, "the number does not fit a double"},
+	{"1.5 + arg0 + 1.5 * 2", 18, ONLY_COMPARED}, {"!1.5", 1, ONLY_COMPARED},
+	{"arg0 in (1.5)", 10, "a list has constant integers, or texts after a string"},
+	{"1 < 1.5", 3, ONLY_COMPARED}, {"~1e5", 1, ONLY_COMPARED},
 	{"12abc", 3, "expected an operator after the number"},
 	{"5msec", 2, "expected an operator after the number"},
 	{"0x5ms", 4, "expected an operator after the number"},
@@ -148,8 +154,8 @@ static const struct {
 	{"arg0 in ()", 10, "expected a number, an argument (arg0 to arg31), tid, pid, cpu, '(' or a sign"},
 	{"arg0 in (1,)", 12, "expected a number, an argument (arg0 to arg31), tid, pid, cpu, '(' or a sign"},
 	{"arg0 in (1 2)", 12, "expected ',' or ')'"}, {"arg0 in (1, 2", 14, "expected ',' or ')'"},
-	{"arg0 in (1, arg1)", 13, "a list has constant numbers, or texts after a string"},
-	{"arg0 in (1 in (1))", 10, "a list has constant numbers, or texts after a string"},
+	{"arg0 in (1, arg1)", 13, "a list has constant integers, or texts after a string"},
+	{"arg0 in (1 in (1))", 10, "a list has constant integers, or texts after a string"},
 	{"arg0 in (\"a\")", 10, "a text can only follow str(argN) == or !=, or be in starts_with()"},
 	{"str(arg0) in (1)", 15, "expected a text in double quotes"},
 	{"str(arg0) in (\"a\" \"b\")", 19, "expected ',' or ')'"},
@@ -223,9 +229,16 @@ static void test_arguments(void **state)
 		"", "arg0", PROBE_ERROR_USAGE, 1, "there is no arg0, the probe has no arguments");
 	check_error("8@%rax", "str(arg1) == \"a\"", PROBE_ERROR_USAGE, 1,
 		"there is no arg1, the probe has 1 argument: 8@%rax");
-	check_error("8@%rax -8f@%xmm0", "arg0 < arg1", PROBE_ERROR_USAGE, 8,
-		"arg1 is not an integer: it is declared as '-8f@%xmm0'; only a value that is "
-		"gathered can be it, and nothing else");
+	check_error("8@%rax -8f@%xmm0", "arg0 < arg1", PROBE_ERROR_USAGE, 6, DOUBLE);
+	check_error("8f@%xmm0", "arg0 + 1 > 2", PROBE_ERROR_USAGE, 6, DOUBLE);
+	check_error("8f@%xmm0", "1 && arg0", PROBE_ERROR_USAGE, 3, DOUBLE);
+	check_error("8f@%xmm0", "!arg0", PROBE_ERROR_USAGE, 1, DOUBLE);
+	check_error("8f@%xmm0", "arg0 in (1, 2)", PROBE_ERROR_USAGE, 6, DOUBLE);
+	check_error("8@%rax", "arg0 > 1.5", PROBE_ERROR_USAGE, 6, DOUBLE);
+	check_error("8f@%xmm0", "arg0", PROBE_ERROR_USAGE, 1,
+		"a floating-point number can only be compared, or be a whole key or value");
+	check_error("16f@(%rdi)", "arg0 > 1.5", PROBE_ERROR_USAGE, 1,
+		"arg0 is not an integer: it is declared as '16f@(%rdi)'");
 	check_error("16@(%rdi)", "!arg0", PROBE_ERROR_USAGE, 2,
 		"arg0 is not an integer: it is declared as '16@(%rdi)'");
 	check_error("16@%rdi", "arg0 == 5", PROBE_ERROR_USAGE, 1,

@@ -3,6 +3,7 @@
  * Filters and values as machine code, compared with the interpreter of expressions on the same
  * hit: each operator, and many random expressions.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -322,6 +323,65 @@ static void random_expressions(void **state)
 	assert_true(tried > RANDOM_TEXTS / 2);
 }
 
+/* ---- Doubles ------------------------------------------------------------------------ */
+
+/* The bits of a double, and for arg1 of a float. */
+static uint64_t double_edge(struct fixture *f, bool is_float)
+{
+	static const double edges[] = {0.0, -0.0, 1.5, -1.5, 0.1, 2, -3, 1e300, -1e300, 1e-310,
+		-1e-310, 4503599627370497.5, INFINITY, -INFINITY, NAN};
+	double value = edges[next_random(f) % (sizeof(edges) / sizeof(*edges))];
+	float single = (float)value;
+	uint64_t bits = next_random(f);
+
+	if (next_random(f) % 4 == 0) /* any */
+		return bits;
+	if (is_float)
+		memcpy(&bits, &single, sizeof(single));
+	else
+		memcpy(&bits, &value, sizeof(value));
+	return bits ^ (next_random(f) % 4 == 0); /* also a neighbour */
+}
+
+static void random_comparison(struct fixture *f, char *text)
+{
+	static const char *const operators[] = {"<", "<=", ">", ">=", "==", "!="};
+	static const char *const operands[] = {"arg0", "arg1", "arg2", "1.5", "-1.5", "0.1", "2",
+		"-3", "0", "-0.0", "1e300", "1e-310", "4503599627370497.5", "0x10u",
+		"9007199254740993"};
+	const char *left = operands[next_random(f) % 3];
+	const char *right = operands[next_random(f) % (sizeof(operands) / sizeof(*operands))];
+	bool swapped = next_random(f) % 2;
+
+	sprintf(text + strlen(text), "%s %s %s", swapped ? right : left,
+		operators[next_random(f) % 6], swapped ? left : right);
+}
+
+/* NaN is less than, equal to and greater than nothing; and 0 is -0. */
+static void doubles(void **state)
+{
+	static const char *const between[] = {" && ", " || ", ") == !("};
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 1500; i++) {
+		char text[TEXT_MAX] = "!(";
+		struct subject s;
+
+		random_comparison(f, text);
+		if (i % 2) {
+			strcat(text, between[next_random(f) % 3]);
+			random_comparison(f, text);
+		}
+		strcat(text, ")");
+		subject_init(&s, f, "8f@%rdi 4f@%esi -8f@%rdx", text + (i % 3 == 0), i % 5 != 0);
+		for (int k = 0; k < 20; k++)
+			try_hit(&s, text,
+				(uint64_t[]){double_edge(f, false), double_edge(f, true),
+					double_edge(f, false)});
+		expr_case_deinit(&s.expr);
+	}
+}
+
 /* ---- Strings ------------------------------------------------------------------------ */
 
 static void strings(void **state)
@@ -552,6 +612,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(operators, setup, teardown),
 		cmocka_unit_test_setup_teardown(random_expressions, setup, teardown),
+		cmocka_unit_test_setup_teardown(doubles, setup, teardown),
 		cmocka_unit_test_setup_teardown(strings, setup, teardown),
 		cmocka_unit_test_setup_teardown(bounded_strings, setup, teardown),
 		cmocka_unit_test_setup_teardown(cut_string, setup, teardown),
