@@ -107,6 +107,7 @@ static struct probe_error *parse_gather(struct asked *asked, const struct probe_
 				? parse_of_hit("the key", g->keys[i], &asked->keys[i])
 				: parse("the key", g->keys[i], &asked->keys[i]);
 		asked->key_string[i] = !error && expr_is_string(asked->keys[i], &string);
+		asked->key_norm[i] = !error && expr_is_norm(asked->keys[i]);
 		asked->string_count += asked->key_string[i];
 		asked->of_pair |= !error && expr_is_of_pair(asked->keys[i]);
 		asked->key_count++;

@@ -10,7 +10,7 @@
  *             with suffixes u, l, ul; arg0 ... arg31; tid, pid, cpu
  *   strings   str(argN) == "text", str(argN) != "text", starts_with(str(argN), "text")
  *             with C's escapes, and in no other operation; str(argN, argM) has argM bytes
- *             at most
+ *             at most; norm(str(argN)) is a whole key, and nothing else
  *
  * Types are C's on x86-64 Linux: an argument has the type that its note declares, int8_t to
  * uint64_t; tid, pid and cpu are int. Floating-point arguments can only be compared. Aggregates are
@@ -41,6 +41,9 @@ void expr_free(struct expr *expr);
  * it cannot be bound.
  */
 bool expr_is_string(const struct expr *expr, struct capture *ret);
+
+/* Whether that string is to be brought into its normal form (norm.h) when it is read. */
+bool expr_is_norm(const struct expr *expr);
 
 /*
  * Whether it is about a pair that has ended: it names `duration`, `begin.` or `end.`, and is then

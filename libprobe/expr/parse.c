@@ -317,11 +317,42 @@ static struct probe_error *parse_str(struct parser *p, const char *where, enum w
 	return add(p, &node);
 }
 
+/* A string, of this hit or of the end of a pair. */
+static struct probe_error *parse_string(struct parser *p)
+{
+	const char *where;
+	enum which which;
+
+	skip_blanks(p);
+	where = p->at;
+	which = take_which(p);
+	if ((which != THIS_HIT && !take(p, '.')) || !take_word(p, "str"))
+		return mistake(p, p->at, "expected str(argN)");
+	return parse_str(p, where, which);
+}
+
+/* After the word norm. */
+static struct probe_error *parse_norm(struct parser *p, const char *where)
+{
+	struct probe_error *error;
+
+	if (!take(p, '('))
+		return mistake(p, p->at, "expected '(' after norm");
+	error = parse_string(p);
+	if (error)
+		return error;
+	last(p)->is_norm = true;
+	last(p)->at = where;
+	return take(p, ')') ? NULL : mistake(p, p->at, "expected ')' after the string");
+}
+
 /* A text to compare the last node, a string, with. */
 static struct probe_error *parse_text(struct parser *p, enum arch_expr_kind kind)
 {
 	struct expr_node *string = last(p);
 
+	if (string->is_norm)
+		return mistake(p, string->at, "norm() is a key, and compared with nothing");
 	skip_blanks(p);
 	if (*p->at != '"')
 		return mistake(p, p->at, "expected a text in double quotes");
@@ -334,17 +365,10 @@ static struct probe_error *parse_text(struct parser *p, enum arch_expr_kind kind
 static struct probe_error *parse_starts_with(struct parser *p)
 {
 	struct probe_error *error;
-	const char *str;
-	enum which which;
 
 	if (!take(p, '('))
 		return mistake(p, p->at, "expected '(' after starts_with");
-	skip_blanks(p);
-	str = p->at;
-	which = take_which(p);
-	if ((which != THIS_HIT && !take(p, '.')) || !take_word(p, "str"))
-		return mistake(p, p->at, "expected str(argN)");
-	error = parse_str(p, str, which);
+	error = parse_string(p);
 	if (error)
 		return error;
 	if (!take(p, ','))
@@ -409,6 +433,8 @@ static struct probe_error *parse_name(struct parser *p)
 		return parse_str(p, node.at, THIS_HIT);
 	} else if (take_word(p, "starts_with")) {
 		return parse_starts_with(p);
+	} else if (take_word(p, "norm")) {
+		return parse_norm(p, node.at);
 	} else {
 		return expr_error(p->expr, PROBE_ERROR_USAGE, p->at,
 			"there is no '%.*s': expected arg0 to arg31, tid, pid, cpu, str() or "
@@ -759,6 +785,11 @@ struct capture expr_operand(const struct expr_node *node)
 
 	memcpy(operand.steps, node->steps, sizeof(operand.steps));
 	return operand;
+}
+
+bool expr_is_norm(const struct expr *expr)
+{
+	return expr->nodes[expr->count - 1].is_norm;
 }
 
 bool expr_is_string(const struct expr *expr, struct capture *ret)

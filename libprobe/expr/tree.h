@@ -21,6 +21,7 @@ static const struct expr_type expr_double = {.wide = true, .is_double = true};
 struct expr_node {
 	enum arch_expr_kind kind; /* an argument is ARCH_EXPR_CAPTURE */
 	bool is_string;		  /* of an argument: str(argN), not compared with anything yet */
+	bool is_norm;		  /* and norm(str(argN)), which is compared with nothing */
 	bool of_begin;		  /* of an argument: begin.argN, begin.str(argN) */
 	uint8_t left, right;
 	uint8_t arg;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/expr/norm.h"
 #include "libprobe/session/gather.h"
 #include "libprobe/session/session.h"
 #include "libprobe/ring/snapshot.h"
@@ -34,6 +35,8 @@ struct merger {
 	struct probe_session *session;
 	struct view_keys keys;
 	bool is_string[PROBE_KEYS_MAX];
+	uint8_t *normal; /* room for a key in its normal form; or NULL */
+	size_t normal_bytes;
 	int32_t *probe_of; /* of each slot, or NO_PROBE */
 	struct merged *rows;
 	size_t count, room;
@@ -154,16 +157,65 @@ static void add_cell(
 	}
 }
 
+/* Makes *key the normal form of a key, of *bytes bytes. False without memory. */
+static bool normalize(struct merger *m, const uint8_t **key, size_t *bytes)
+{
+	const uint8_t *from = *key, *text = from + 8 * m->keys.count;
+	uint8_t *to;
+
+	if (*bytes > m->normal_bytes) {
+		uint8_t *wider = realloc(m->normal, *bytes);
+
+		if (!wider)
+			return false;
+		m->normal = wider;
+		m->normal_bytes = *bytes;
+	}
+	memcpy(m->normal, from, 8 * m->keys.count);
+	to = m->normal + 8 * m->keys.count;
+	for (size_t i = 0; i < m->keys.count; i++) {
+		uint32_t length, normal;
+
+		if (!m->is_string[i])
+			continue;
+		/* The lower half of the word; the upper one has flags. */
+		memcpy(&length, from + 8 * i, sizeof(length));
+		normal = length;
+		if (m->session->asked.key_norm[i])
+			normal = (uint32_t)norm_text(text, length, to);
+		else
+			memcpy(to, text, length);
+		memset(to + normal, 0, -normal & 7);
+		memcpy(m->normal + 8 * i, &normal, sizeof(normal));
+		text += (length + 7) & ~UINT32_C(7);
+		to += (normal + 7) & ~UINT32_C(7);
+	}
+	*key = m->normal;
+	*bytes = (size_t)(to - m->normal);
+	return true;
+}
+
+static bool has_norm(const struct merger *m)
+{
+	for (size_t i = 0; i < m->keys.count; i++)
+		if (m->session->asked.key_norm[i])
+			return true;
+	return false;
+}
+
 static bool merge_cell(void *data, const struct view_cell *cell)
 {
 	struct merger *m = data;
 	int32_t probe = m->probe_of[cell->slot];
-	size_t bytes = cell->key ? snapshot_key_bytes(&m->keys, cell->key) : 0;
+	const uint8_t *key = cell->key;
+	size_t bytes = key ? snapshot_key_bytes(&m->keys, key) : 0;
 	struct merged *row;
 
 	if (probe == NO_PROBE || m->session->known[probe].part.role == PAIR_BEGIN)
 		return true;
-	row = row_of(m, (size_t)probe, cell->key, bytes);
+	if (key && has_norm(m) && !normalize(m, &key, &bytes))
+		return false;
+	row = row_of(m, (size_t)probe, key, bytes);
 	if (row)
 		add_cell(row, cell->cell, &m->session->known[probe].types);
 	return row != NULL;
@@ -177,6 +229,7 @@ static void merger_deinit(struct merger *m)
 	}
 	free(m->rows);
 	free(m->index);
+	free(m->normal);
 	free(m->probe_of);
 }
 

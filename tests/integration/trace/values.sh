@@ -16,7 +16,7 @@ traced()
 	trace_start traced --json "$@" -p "$target_pid"
 	wait_tracing traced
 	ask go
-	same "the program's answer" "$answer" done
+	same "the program's answer" "$answer" "done"
 	sleep 0.2
 	trace_stop traced
 	mv "$SCRATCH/traced.out" "$SCRATCH/out"
@@ -31,7 +31,7 @@ rows()
 	jq -r "$1" "$SCRATCH/out" | sort
 }
 
-# sums COUNT…: `seq 0 999`, without those that have a bad pointer
+# good: the numbers of the hits, without those that have a bad pointer or NaN
 good()
 {
 	seq 0 $((hits - 1)) | grep -v '9$'
@@ -86,5 +86,20 @@ traced -c -k arg1 -k 'arg0 < 0' -f 'arg0 >= -0.5 && arg0 < 0.75' values:ratio
 same "rows" "$(rows 'select(.keys) | "\(.keys[0]) \(.keys[1])"' | sort -g | paste -sd,)" "-0.5 1,0 0,0.25 0,0.5 0"
 traced -c -k arg0 values:ratio
 same "the row of NaN" "$(rows 'select(.keys == [null]).hits')" $((hits / 10))
+
+# ---- Normal forms -----------------------------------------------------------------------------------
+
+traced -c -k 'norm(str(arg0))' values:query
+same "rows by form" "$(rows 'select(.keys) | "\(.hits) \(.keys[0])"')" "333 /var/spool/N/job-N
+333 UPDATE t2 SET x = x + ?
+334 SELECT name FROM users WHERE id = ? AND note = ?"
+same "lost" "$(rows 'select(.lost).lost')" ""
+
+# In the target there is an entry for each text: what finds no room is lost, and said to be.
+traced -c --keys 100 -k 'norm(str(arg0))' values:query
+counted=$(jq -s 'map(.hits // 0) | add' "$SCRATCH/out")
+lost=$(jq -s 'map(.lost // 0) | add' "$SCRATCH/out")
+same "counted or lost" $((counted + lost)) "$hits"
+[ "$lost" -gt 0 ] || fail "no hit of $hits was lost with room for 100 texts on a CPU"
 
 finish
