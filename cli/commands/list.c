@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/catalogue.h"
 #include "cli/cli.h"
 #include "cli/list/listing.h"
 #include "cli/list/program.h"
@@ -24,6 +25,7 @@ struct list_command {
 	char *program;	   /* the first operand, found in $PATH; owned */
 	struct scan lists; /* where the probes are */
 	struct listing listing;
+	struct probe_catalogue *catalogue; /* with verbose */
 	bool failed; /* a file or a process could not be read; it was reported */
 };
 
@@ -314,6 +316,9 @@ static struct probe_error *show(struct list_command *command)
 	listing->is_process = command->options.pids.count > 0;
 	listing->show_pid = command->options.pids.count > 1;
 	error = check_arguments(command);
+	if (!error && command->verbose)
+		error = catalogue_open(&command->catalogue);
+	listing->catalogue = command->catalogue;
 	if (!error)
 		error = select_sites(command, matched);
 	if (!error)
@@ -369,7 +374,8 @@ struct probe_error *cmd_list(int argc, char **argv, int *status_ret)
 		OPTIONS_PROCESSES(&command.options),
 		OPTIONS_PROBE(&command.options),
 		OPTION('v', "verbose", COUNTER, NULL, &command.verbose,
-			"also show each site: address, function, line; -vv: bytes, plan"),
+			"also show what probes mean, and each site: address, function, line; -vv: "
+			"bytes, plan"),
 		OPTIONS_MANGLED(&command.listing.mangled),
 		OPTION(0, "json", FLAG, NULL, &command.json, "print one JSON object for each site"),
 	};
@@ -383,6 +389,7 @@ struct probe_error *cmd_list(int argc, char **argv, int *status_ret)
 	};
 	struct probe_error *error = options_run(&line, argc, argv, status_ret);
 
+	probe_catalogue_free(command.catalogue);
 	free(command.listing.items);
 	free(command.files);
 	free(command.program);

@@ -65,6 +65,24 @@ static void add_plan(struct buffer *out, enum probe_plan plan, const char *reaso
 		out_text_field(out, ",\"reason\":", reason);
 }
 
+/* What the catalogue knows of the probe, if it does. */
+static void add_meaning(struct buffer *out, const struct probe_meaning *meaning)
+{
+	if (!meaning)
+		return;
+	buffer_string(out, ",\"arg_names\":[");
+	for (size_t i = 0; i < meaning->arg_count; i++)
+		out_text_field(out, i > 0 ? "," : "", meaning->args[i].name);
+	buffer_string(out, "],\"arg_types\":[");
+	for (size_t i = 0; i < meaning->arg_count; i++)
+		out_text_field(out, i > 0 ? "," : "", meaning->args[i].type);
+	buffer_char(out, ']');
+	if (meaning->means)
+		out_text_field(out, ",\"means\":", meaning->means);
+	if (meaning->needs)
+		out_text_field(out, ",\"needs\":", meaning->needs);
+}
+
 static struct probe_error *add_site(
 	const struct listing *listing, const struct listed_site *item, struct buffer *out)
 {
@@ -93,6 +111,9 @@ static struct probe_error *add_site(
 	add_args(out, args, count);
 	if (listing->is_process)
 		add_state(out, site);
+	if (listing->catalogue)
+		add_meaning(out, probe_catalogue_find(
+					 listing->catalogue, site->provider, site->name, count));
 	if (listing->details > 0)
 		add_detail(out, &detail, function, listing->details);
 	/* That of a site which is on, else the one that it would get. */

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "libprobe/base/error.h"
+#include "probe/catalogue.h"
 #include "probe/list.h"
 
 /* A site to show, and the list that owns it. */
@@ -20,10 +21,11 @@ struct listed_site {
 struct listing {
 	struct listed_site *items;
 	size_t count;
-	unsigned int details; /* 1: -v, 2: -vv */
-	bool is_process;      /* sites have a state */
-	bool show_pid;	      /* of several processes */
-	bool mangled;	      /* symbols of C++ and Rust are shown as the files have them */
+	unsigned int details;			 /* 1: -v, 2: -vv */
+	const struct probe_catalogue *catalogue; /* with details; else NULL */
+	bool is_process;			 /* sites have a state */
+	bool show_pid;				 /* of several processes */
+	bool mangled; /* symbols of C++ and Rust are shown as the files have them */
 };
 
 /* The detail's function as it is shown, or NULL; the caller frees it. Errors: PROBE_ERROR_MEMORY.

@@ -222,6 +222,89 @@ static struct probe_error *add_site(struct table *table, const struct listing *l
 	return NULL;
 }
 
+/* ---- What a probe means: -v ---------------------------------------------------------- */
+
+/* "query: string, lxid" */
+static void describe_meaning_args(const struct probe_meaning *meaning, struct buffer *out)
+{
+	buffer_string(out, "arguments: ");
+	for (size_t i = 0; i < meaning->arg_count; i++) {
+		buffer_string(out, i > 0 ? ", " : "");
+		buffer_string(out, meaning->args[i].name);
+		if (meaning->args[i].type) {
+			buffer_string(out, ": ");
+			buffer_string(out, meaning->args[i].type);
+		}
+	}
+	buffer_string(out, meaning->open ? " ..." : "");
+}
+
+/* "LockMode: 1 AccessShareLock, 2 RowShareLock" */
+static void describe_words(const struct probe_arg_meaning *arg, struct buffer *out)
+{
+	buffer_string(out, arg->type);
+	for (size_t i = 0; i < arg->word_count; i++) {
+		buffer_string(out, i > 0 ? ", " : ": ");
+		buffer_signed(out, arg->words[i].number);
+		buffer_char(out, ' ');
+		buffer_string(out, arg->words[i].word);
+	}
+}
+
+static void add_text(struct table *table, struct buffer *out)
+{
+	const char *text;
+
+	buffer_char(out, '\0');
+	text = out->no_memory ? "" : out->data;
+	table_add_line(table, &text, 1);
+	out->length = 0;
+}
+
+static void add_labelled(
+	struct table *table, const char *label, const char *text, struct buffer *out)
+{
+	if (!text)
+		return;
+	buffer_string(out, label);
+	buffer_string(out, text);
+	add_text(table, out);
+}
+
+/* The lines for a probe that the catalogue knows. */
+static struct probe_error *add_meaning(struct table *table, const struct listing *listing,
+	const struct group *group, struct buffer *out)
+{
+	const struct probe_site *site = group->items[0].site;
+	const struct probe_meaning *meaning;
+	const struct probe_arg *args;
+	struct probe_error *error;
+	size_t count;
+
+	error = probe_list_args(group->items[0].list, site, &args, &count);
+	if (error)
+		return error;
+	meaning = probe_catalogue_find(listing->catalogue, site->provider, site->name, count);
+	if (!meaning)
+		return NULL;
+	out->length = 0;
+	add_labelled(table, "", meaning->means, out);
+	if (meaning->arg_count) {
+		describe_meaning_args(meaning, out);
+		add_text(table, out);
+	}
+	for (size_t i = 0; i < meaning->arg_count && listing->details > 1; i++) {
+		if (!meaning->args[i].words)
+			continue;
+		describe_words(&meaning->args[i], out);
+		add_text(table, out);
+	}
+	add_labelled(table, "needs: ", meaning->needs, out);
+	for (size_t i = 0; i < meaning->end_count; i++)
+		add_labelled(table, "ends with: ", meaning->ends[i], out);
+	return out->no_memory ? probe_error_no_memory() : NULL;
+}
+
 /* ---- Rows --------------------------------------------------------------------------- */
 
 static int compare(const void *left, const void *right)
@@ -308,6 +391,8 @@ static struct probe_error *add_group(struct table *table, const struct listing *
 	texts[cells.count++] = describe_semaphores(group);
 	texts[cells.count] = group->items[0].site->path;
 	table_add(table, texts);
+	if (listing->catalogue)
+		error = add_meaning(table, listing, group, out);
 	for (size_t i = 0; i < group->count && listing->details > 0 && !error; i++)
 		error = add_site(table, listing, &group->items[i], out);
 	return error;

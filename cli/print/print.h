@@ -51,7 +51,10 @@ struct table;
 struct table *table_create(const struct table_column *columns, size_t count);
 /* One cell for each column; copied, made printable. NULL is "". */
 void table_add(struct table *table, const char *const *cells);
-/* A line below the last row, indented, in columns of its own; the table's are unaffected. */
+/*
+ * A line below the last row, indented, in columns of its own; the table's are unaffected. If it has
+ * one cell, that is a text outside the columns.
+ */
 void table_add_line(struct table *table, const char *const *cells, size_t count);
 /* Prints on standard output: titles in the first line, if there is a row. */
 PROBE_MUST_CHECK struct probe_error *table_print(struct table *table);

@@ -73,7 +73,8 @@ static bool reserve_row(struct table *table, size_t cells)
 
 static void add(struct table *table, const char *const *cells, size_t count, bool is_line)
 {
-	size_t *widths = is_line ? table->line_widths : table->widths;
+	/* A text of its own makes no column wider. */
+	size_t *widths = !is_line ? table->widths : count > 1 ? table->line_widths : NULL;
 
 	if (!reserve_row(table, count)) {
 		table->no_memory = true;
@@ -87,7 +88,7 @@ static void add(struct table *table, const char *const *cells, size_t count, boo
 		cell->offset = table->text.length;
 		cell->width = out_printable(&table->text, cells[i] ? cells[i] : "");
 		cell->length = table->text.length - cell->offset;
-		if (cell->width > widths[i])
+		if (widths && cell->width > widths[i])
 			widths[i] = cell->width;
 	}
 }
