@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/catalogue.h"
 #include "cli/options.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/nearest.h"
@@ -171,11 +172,20 @@ static struct probe_error *parse_pids(const char *text, struct pid_list *pids)
 	}
 }
 
+struct probe_error *options_catalogue(struct pattern_list *patterns)
+{
+	return patterns->catalogue ? NULL : catalogue_open(&patterns->catalogue);
+}
+
 struct probe_error *options_add_pattern(struct pattern_list *patterns, const char *text)
 {
 	struct probe_pattern *pattern;
-	struct probe_error *error = probe_pattern_parse(text, &pattern);
+	struct probe_error *error = NULL;
 
+	if (patterns->named && strchr(text, '('))
+		error = options_catalogue(patterns);
+	if (!error)
+		error = probe_pattern_parse_named(text, patterns->catalogue, &pattern);
 	if (error)
 		return error;
 	if (!ARRAY_ROOM(patterns->items, patterns->count)) {
@@ -443,6 +453,7 @@ void options_free_patterns(struct pattern_list *patterns)
 	for (size_t i = 0; i < patterns->count; i++)
 		probe_pattern_free(patterns->items[i]);
 	free(patterns->items);
+	probe_catalogue_free(patterns->catalogue);
 	*patterns = (struct pattern_list){0};
 }
 

@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include "libprobe/base/error.h"
+#include "probe/catalogue.h"
 #include "probe/pattern.h"
 
 /* The form of an option's value, and the type of its target. */
@@ -49,6 +50,8 @@ struct pid_list {
 struct pattern_list {
 	struct probe_pattern **items;
 	size_t count;
+	bool named;			   /* lists of arguments may have names of the catalogue */
+	struct probe_catalogue *catalogue; /* with `named`, once there was a list; owned */
 };
 
 struct option_row {
@@ -144,6 +147,9 @@ PROBE_MUST_CHECK struct probe_error *options_run(
 
 /* Appends a process, once. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *options_add_pid(struct pid_list *pids, pid_t pid);
+
+/* Opens the catalogue of the patterns, once. Errors: PROBE_ERROR_MEMORY. */
+PROBE_MUST_CHECK struct probe_error *options_catalogue(struct pattern_list *patterns);
 
 /* Parses one operand as a PROBE. */
 PROBE_MUST_CHECK struct probe_error *options_add_pattern(

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/catalogue.h"
 #include "cli/cli.h"
 #include "cli/list/listing.h"
 #include "cli/list/program.h"
@@ -25,7 +24,6 @@ struct list_command {
 	char *program;	   /* the first operand, found in $PATH; owned */
 	struct scan lists; /* where the probes are */
 	struct listing listing;
-	struct probe_catalogue *catalogue; /* with verbose */
 	bool failed; /* a file or a process could not be read; it was reported */
 };
 
@@ -317,8 +315,9 @@ static struct probe_error *show(struct list_command *command)
 	listing->show_pid = command->options.pids.count > 1;
 	error = check_arguments(command);
 	if (!error && command->verbose)
-		error = catalogue_open(&command->catalogue);
-	listing->catalogue = command->catalogue;
+		error = options_catalogue(&command->options.patterns);
+	if (command->verbose)
+		listing->catalogue = command->options.patterns.catalogue;
 	if (!error)
 		error = select_sites(command, matched);
 	if (!error)
@@ -367,7 +366,7 @@ static const char help_text[] =
 
 struct probe_error *cmd_list(int argc, char **argv, int *status_ret)
 {
-	struct list_command command = {0};
+	struct list_command command = {.options = {.patterns = {.named = true}}};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&command.options),
 		OPTIONS_EXE(&command.options),
@@ -389,7 +388,6 @@ struct probe_error *cmd_list(int argc, char **argv, int *status_ret)
 	};
 	struct probe_error *error = options_run(&line, argc, argv, status_ret);
 
-	probe_catalogue_free(command.catalogue);
 	free(command.listing.items);
 	free(command.files);
 	free(command.program);

@@ -65,7 +65,8 @@ static const char help_text[] =
 
 struct probe_error *cmd_record(int argc, char **argv, int *status_ret)
 {
-	struct record_options record = {.trace = {.settings = {.top = TRACER_TOP}}};
+	struct record_options record = {.trace = {.common = {.patterns = {.named = true}},
+						.settings = {.top = TRACER_TOP}}};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&record.trace.common),
 		OPTIONS_EXE(&record.trace.common),

@@ -18,7 +18,8 @@ static const char help_text[] =
 
 struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 {
-	struct trace_options options = {.settings = {.top = TRACER_TOP}};
+	struct trace_options options = {
+		.common = {.patterns = {.named = true}}, .settings = {.top = TRACER_TOP}};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.common),
 		OPTIONS_EXE(&options.common),

@@ -103,6 +103,7 @@ static struct probe_session_options session_options(const struct trace_options *
 		.mangled = options->mangled,
 		.follow_libraries = processes_follow(&options->common),
 		.follow_children = processes_follow(&options->common),
+		.catalogue = options->common.patterns.catalogue,
 	};
 }
 
@@ -332,16 +333,23 @@ static struct probe_error *check_tracers(
 
 static struct probe_error *make_tracers(struct trace *trace, struct trace_options *options)
 {
+	struct probe_error *error = options_catalogue(&options->common.patterns);
 	const struct probe_session_options base = session_options(options);
-	struct probe_error *error =
-		tracers_init(&options->tracer, &base, options->request.request.pattern_count,
-			options->settings.interval_ns != 0, &trace->tracers, &trace->tracer_count);
 
+	if (!error)
+		error = tracers_init(&options->tracer, &base,
+			options->request.request.pattern_count, options->settings.interval_ns != 0,
+			&trace->tracers, &trace->tracer_count);
 	if (!error)
 		error = tracers_set_requests(
 			trace->tracers, trace->tracer_count, &options->request.request);
 	options->first = trace->tracers;
 	trace->settings.json |= trace_has_output(trace, PROBE_TRACER_HITS_JSON);
+	/* Programs read all others: for them, arguments stay as the notes have them. */
+	for (size_t i = 0; i < trace->tracer_count; i++)
+		trace->tracers[i].options.described =
+			trace->tracers[i].output == PROBE_TRACER_HITS && !trace->settings.json &&
+			!trace->directory;
 	return error ? error : check_tracers(trace, options);
 }
 

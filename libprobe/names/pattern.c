@@ -28,10 +28,9 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/error.h"
 #include "libprobe/names/argument.h"
+#include "libprobe/names/meaning.h"
 #include "libprobe/names/operand.h"
 #include "libprobe/names/pattern.h"
-
-enum { CAPTURES_MAX = 32 };
 
 struct probe_pattern {
 	char *text;
@@ -49,6 +48,10 @@ struct probe_pattern {
 	bool has_captures;
 	struct capture captures[CAPTURES_MAX];
 	size_t capture_count;
+	/* Names in the list are this catalogue's, borrowed; then the list is parsed for each probe.
+	 */
+	const struct probe_catalogue *catalogue;
+	const char *named_list; /* in `text`; NULL: there are no names */
 };
 
 /* The text being parsed; columns count from 1. */
@@ -382,9 +385,13 @@ static struct probe_error *parse(const struct parser *parser)
 		error = parse_regex(parser, end);
 	else
 		error = parse_globs(parser, end);
-	if (!error && *captures)
-		error = parse_captures(parser, captures);
-	return error;
+	if (error || !*captures)
+		return error;
+	if (!parser->pattern->catalogue || !meaning_names_used(captures))
+		return parse_captures(parser, captures);
+	parser->pattern->has_captures = true;
+	parser->pattern->named_list = captures;
+	return NULL;
 }
 
 /* A pattern with a copy of the text and nothing else; NULL without memory. */
@@ -403,12 +410,19 @@ static struct probe_pattern *create(const char *text)
 
 struct probe_error *probe_pattern_parse(const char *text, struct probe_pattern **ret)
 {
+	return probe_pattern_parse_named(text, NULL, ret);
+}
+
+struct probe_error *probe_pattern_parse_named(
+	const char *text, const struct probe_catalogue *catalogue, struct probe_pattern **ret)
+{
 	struct probe_pattern *pattern = create(text);
 	struct probe_error *error;
 
 	*ret = NULL;
 	if (!pattern)
 		return probe_error_no_memory();
+	pattern->catalogue = catalogue;
 	error = parse(&(struct parser){pattern->text, pattern});
 	if (error) {
 		probe_pattern_free(pattern);
@@ -471,10 +485,40 @@ bool pattern_names(
 	return true;
 }
 
-const struct capture *pattern_captures(const struct probe_pattern *pattern, size_t *count_ret)
+bool pattern_has_captures(const struct probe_pattern *pattern)
 {
+	return pattern->has_captures;
+}
+
+/* Parses a list without names, as one of a pattern that has nothing else. */
+static struct probe_error *parse_list(
+	const char *text, struct capture captures[CAPTURES_MAX], size_t *count_ret)
+{
+	struct probe_pattern list = {0};
+	struct probe_error *error = parse_captures(&(struct parser){text, &list}, text);
+
+	*count_ret = list.capture_count;
+	memcpy(captures, list.captures, list.capture_count * sizeof(*captures));
+	return error;
+}
+
+struct probe_error *pattern_captures(const struct probe_pattern *pattern, const char *provider,
+	const char *name, size_t arg_count, struct capture captures[CAPTURES_MAX],
+	size_t *count_ret)
+{
+	struct probe_error *error;
+	char *list;
+
 	*count_ret = pattern->capture_count;
-	return pattern->has_captures ? pattern->captures : NULL;
+	memcpy(captures, pattern->captures, pattern->capture_count * sizeof(*captures));
+	if (!pattern->named_list)
+		return NULL;
+	error = meaning_replace("the list", pattern->named_list,
+		probe_catalogue_find(pattern->catalogue, provider, name, arg_count), &list);
+	if (!error)
+		error = parse_list(list, captures, count_ret);
+	free(list);
+	return probe_error_prefix(error, "%s:%s", provider, name);
 }
 
 /* ---- Matching ----------------------------------------------------------------- */
@@ -579,15 +623,21 @@ static bool matches_regex(const regex_t *regex, const char *provider, const char
 	return matches;
 }
 
-bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path,
-	const char *provider, const char *name)
+bool pattern_may_name(const struct probe_pattern *pattern, const char *provider, const char *name)
 {
-	if (pattern->predicate)
-		return pattern->predicate(path, provider, name, pattern->data);
 	if (pattern->is_regex)
 		return matches_regex(&pattern->regex, provider, name);
 	if (fnmatch(pattern->provider, provider, 0) != 0 &&
 		(!pattern->without_prefix || fnmatch(pattern->without_prefix, provider, 0) != 0))
 		return false;
-	return matches_name(pattern, name) && matches_path(pattern, path);
+	return matches_name(pattern, name);
+}
+
+bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path,
+	const char *provider, const char *name)
+{
+	if (pattern->predicate)
+		return pattern->predicate(path, provider, name, pattern->data);
+	return pattern_may_name(pattern, provider, name) &&
+	       (pattern->is_regex || matches_path(pattern, path));
 }

@@ -6,7 +6,10 @@
 #include <stdbool.h>
 
 #include "arch/arch.h"
+#include "probe/catalogue.h"
 #include "probe/pattern.h"
+
+enum { CAPTURES_MAX = 32 };
 
 /* An argument that a pattern requests. */
 struct capture {
@@ -34,7 +37,18 @@ int pattern_precision(const struct probe_pattern *pattern);
 bool pattern_names(
 	const struct probe_pattern *pattern, const char **provider_ret, const char **name_ret);
 
-/* The list in parentheses; NULL if there is none, and all arguments are wanted. */
-const struct capture *pattern_captures(const struct probe_pattern *pattern, size_t *count_ret);
+/* Whether it has a list in parentheses; else all arguments are wanted. */
+bool pattern_has_captures(const struct probe_pattern *pattern);
+/*
+ * What its list asks for of a probe with so many arguments, by whose meaning names in the list are
+ * replaced. Errors: PROBE_ERROR_USAGE (there is no such name; what it stands for makes no list),
+ * PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *pattern_captures(const struct probe_pattern *pattern,
+	const char *provider, const char *name, size_t arg_count,
+	struct capture captures[CAPTURES_MAX], size_t *count_ret);
+
+/* As probe_pattern_matches(), for any module; not for a pattern with a predicate. */
+bool pattern_may_name(const struct probe_pattern *pattern, const char *provider, const char *name);
 
 #endif

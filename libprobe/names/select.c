@@ -162,20 +162,23 @@ static struct probe_error *add_probe(struct selection *selection, struct module 
 	return error;
 }
 
-/* The highest argument that a pattern names; -1 if none. */
-static int highest_argument(const struct probe_pattern *pattern)
+/* Finds the highest argument that a pattern names of a probe with so many; -1 if none. */
+static struct probe_error *highest_argument(const struct probe_pattern *pattern,
+	const struct sdt_note *note, size_t arg_count, int *ret)
 {
+	struct capture captures[CAPTURES_MAX];
 	size_t count;
-	const struct capture *captures = pattern_captures(pattern, &count);
-	int highest = -1;
+	struct probe_error *error =
+		pattern_captures(pattern, note->provider, note->name, arg_count, captures, &count);
 
-	for (size_t i = 0; captures && i < count; i++) {
-		if (captures[i].arg > highest)
-			highest = captures[i].arg;
-		if (captures[i].has_length && captures[i].length > highest)
-			highest = captures[i].length;
+	*ret = -1;
+	for (size_t i = 0; !error && i < count; i++) {
+		if (captures[i].arg > *ret)
+			*ret = captures[i].arg;
+		if (captures[i].has_length && captures[i].length > *ret)
+			*ret = captures[i].length;
 	}
-	return highest;
+	return error;
 }
 
 struct probe_error *select_lacking(const struct probe_pattern *pattern, uint16_t machine,
@@ -185,12 +188,19 @@ struct probe_error *select_lacking(const struct probe_pattern *pattern, uint16_t
 	struct arch_arg specs[ARCH_ARGS_MAX];
 	const struct sdt_note *without = NULL;
 	char list[ARGUMENT_TEXT];
-	int highest = highest_argument(pattern);
 	size_t lacking = 0;
+	int absent = 0;
 
-	for (size_t i = 0; i < count && arch && highest >= 0; i++) {
-		if (arch->parse_args(notes[i]->args, specs) > (size_t)highest)
+	for (size_t i = 0; i < count && arch && pattern_has_captures(pattern); i++) {
+		size_t args = arch->parse_args(notes[i]->args, specs);
+		int highest;
+		struct probe_error *error = highest_argument(pattern, notes[i], args, &highest);
+
+		if (error)
+			return error;
+		if (highest < 0 || args > (size_t)highest)
 			continue;
+		absent = without ? absent : highest;
 		without = without ? without : notes[i];
 		lacking++;
 	}
@@ -200,10 +210,10 @@ struct probe_error *select_lacking(const struct probe_pattern *pattern, uint16_t
 	if (lacking == count)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"%s:%s: there is no arg%d, the probe has %s", without->provider,
-			without->name, highest, list);
+			without->name, absent, list);
 	return probe_error_new(PROBE_ERROR_USAGE,
 		"%s:%s: %zu of its %zu sites have no arg%d: the one at %#jx has %s",
-		without->provider, without->name, lacking, count, highest, (uintmax_t)without->pc,
+		without->provider, without->name, lacking, count, absent, (uintmax_t)without->pc,
 		list);
 }
 

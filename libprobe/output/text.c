@@ -14,7 +14,8 @@
  * which an address nearly always is and a number of things hardly ever, is in
  * hexadecimal. Strings are in double quotes with C escapes, followed by "..."
  * where they were cut; what could not be read is `null`; aggregates are
- * the hexadecimal digits of their bytes in braces.
+ * the hexadecimal digits of their bytes in braces. Of a probe that the catalogue knows, each
+ * argument has its name before it, and numbers that have words are these.
  */
 #include <string.h>
 #include <time.h>
@@ -154,12 +155,42 @@ static void hit_columns(
 	text_column(out, comm ? comm : "?", COMMAND_WIDTH);
 }
 
-static void text_args(struct buffer *out, const struct probe_hit *hit)
+/* A value as its argument's type has it; one that could not be read has none. */
+static void text_meant(
+	struct buffer *out, const struct probe_arg_meaning *arg, const struct probe_value *value)
 {
+	bool is_number = value->kind == PROBE_VALUE_SIGNED || value->kind == PROBE_VALUE_UNSIGNED;
+	const char *word = is_number ? probe_meaning_word(arg, value->i) : NULL;
+
+	if (is_number && arg->kind == PROBE_ARG_BOOLEAN)
+		word = value->u ? "true" : "false";
+	if (word)
+		buffer_c_escaped(out, word, strlen(word), 0);
+	else if (is_number && arg->kind == PROBE_ARG_POINTER)
+		buffer_hex(out, value->u);
+	else
+		text_value(out, value);
+}
+
+static void text_args(
+	struct buffer *out, const struct probe_hit *hit, const struct probe_session_probe *probe)
+{
+	const struct probe_meaning *meaning = probe->meaning;
+
 	for (size_t i = 0; i < hit->arg_count; i++) {
+		const struct probe_arg_meaning *arg = NULL;
+
+		if (meaning && i < PROBE_ARGS_MAX && probe->args[i] < meaning->arg_count)
+			arg = &meaning->args[probe->args[i]];
 		if (i)
 			buffer_char(out, ' ');
-		text_value(out, &hit->args[i]);
+		if (!arg) {
+			text_value(out, &hit->args[i]);
+			continue;
+		}
+		buffer_string(out, arg->name);
+		buffer_char(out, '=');
+		text_meant(out, arg, &hit->args[i]);
 	}
 }
 
@@ -174,7 +205,7 @@ static void text_hit(struct format_context *context, const struct probe_hit *hit
 	text_probe(out, probe->provider, probe->name);
 	if (hit->arg_count)
 		column_end(out, before, PROBE_WIDTH);
-	text_args(out, hit);
+	text_args(out, hit, probe);
 	buffer_char(out, '\n');
 }
 
@@ -204,10 +235,10 @@ static void text_span(struct format_context *context, const struct probe_hit *hi
 	text_pair(out, begin, end);
 	if (hit->begin->arg_count || hit->arg_count)
 		column_end(out, before, PROBE_WIDTH);
-	text_args(out, hit->begin);
+	text_args(out, hit->begin, begin);
 	if (hit->arg_count)
 		buffer_string(out, hit->begin->arg_count ? " -> " : "-> ");
-	text_args(out, hit);
+	text_args(out, hit, end);
 	buffer_char(out, '\n');
 }
 

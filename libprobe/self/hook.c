@@ -51,8 +51,9 @@ static struct probe_error *describe_site(struct hook *hook, const struct selecti
 	const struct probe_session_options options = {.string_bytes = PROBE_STRING_BYTES_MAX};
 	const struct arch *arch = arch_of_machine(object_machine(probe->module->object));
 	struct hook_site *ret = &sites->items[sites->count++];
-	const struct capture *wanted;
+	struct capture wanted[CAPTURES_MAX];
 	struct record_layout_site args;
+	struct probe_error *error;
 	size_t count;
 
 	if (!arch || !arch->call_unwind)
@@ -65,9 +66,13 @@ static struct probe_error *describe_site(struct hook *hook, const struct selecti
 		.provider = strdup(probe->provider),
 		.name = strdup(probe->name),
 		.path = strdup(probe->module->path)};
-	wanted = pattern_captures(hook->pattern, &count);
 	record_layout_site_init(&args, arch, probe->module, selected->note->args);
-	record_layout_init(&ret->layout, &args, wanted, count, &options);
+	error = pattern_captures(
+		hook->pattern, probe->provider, probe->name, args.count, wanted, &count);
+	if (error)
+		return error;
+	record_layout_init(&ret->layout, &args, pattern_has_captures(hook->pattern) ? wanted : NULL,
+		count, &options);
 	ret->is_plain = record_layout_is_plain(&ret->layout);
 	return ret->provider && ret->name && ret->path ? NULL : probe_error_no_memory();
 }

@@ -9,6 +9,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *names[] = {"provider:name", "a:b__c", NULL};
+	struct capture captures[CAPTURES_MAX];
 	struct probe_pattern *pattern;
 	struct probe_error *error;
 	size_t count;
@@ -28,8 +29,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!error) {
 		(void)probe_pattern_matches(pattern, text, text, text);
 		(void)probe_pattern_matches(pattern, "/usr/lib/libx.so.1", "provider", "a-b__c");
-		if (pattern_captures(pattern, &count) && (count == 0 || count > 32))
+		error = pattern_captures(pattern, "provider", "name", 3, captures, &count);
+		if (!error && pattern_has_captures(pattern) && (count == 0 || count > 32))
 			abort();
+		probe_error_free(error);
 		error = probe_pattern_no_match(pattern, "here", "probectl list", names, 3);
 		probe_pattern_free(pattern);
 	}

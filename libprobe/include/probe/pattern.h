@@ -46,6 +46,15 @@ struct probe_pattern;
 PROBE_MUST_CHECK struct probe_error *probe_pattern_parse(
 	const char *text, struct probe_pattern **ret);
 
+struct probe_catalogue;
+/*
+ * The same, and the list of arguments may have names of the catalogue, which must outlive the
+ * pattern: `postgresql:query__start(query)`. Which argument that is, and whether it is a string,
+ * is found for each probe. NULL: no catalogue.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_pattern_parse_named(
+	const char *text, const struct probe_catalogue *catalogue, struct probe_pattern **ret);
+
 /*
  * Makes a pattern that matches the probes for which a function returns true. The function gets
  * the path of the probe's file, and `data`. It is called whenever probes are selected, also when

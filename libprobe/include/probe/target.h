@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "catalogue.h"
 #include "error.h"
 #include "hit.h"
 #include "list.h"
@@ -351,7 +352,7 @@ enum probe_session_kind {
 	PROBE_SESSION_GATHER  /* hits are added up in the target: probe_session_rows() */
 };
 
-enum { PROBE_STRING_BYTES_MAX = 8192, PROBE_KEYS_MAX = 4 };
+enum { PROBE_STRING_BYTES_MAX = 8192, PROBE_KEYS_MAX = 4, PROBE_ARGS_MAX = 32 };
 
 /* Which probes of a session are begins, and which are ends. */
 enum probe_pairing {
@@ -432,6 +433,16 @@ struct probe_session_options {
 	uint16_t string_bytes; /* of a captured string, up to PROBE_STRING_BYTES_MAX; 0: 256 */
 	/* Try each pointer-sized argument as a pointer to text (PROBE_VALUE_TEXT). */
 	bool guess_strings;
+	/*
+	 * What is known of probes, or NULL; it must outlive the session. Expressions may have the
+	 * names of arguments and the words of numbers; PROBE_PAIRING_NAMES knows its pairs.
+	 */
+	const struct probe_catalogue *catalogue;
+	/*
+	 * Of a probe that the catalogue knows, a pattern without a list of arguments takes strings
+	 * as strings, and leaves out arguments that are only their lengths.
+	 */
+	bool described;
 	/* Libraries that the program opens later are probed before their constructors run. */
 	bool follow_libraries;
 	/*
@@ -461,6 +472,12 @@ struct probe_session_probe {
 	/* With options->spans, of an end, once the session has ended: begins without an end. */
 	uint64_t in_flight;
 	struct probe_coverage coverage;
+	/*
+	 * With options->catalogue, if the probe is known: argument i of a hit is
+	 * meaning->args[args[i]], if args[i] is below meaning->arg_count. Else NULL.
+	 */
+	const struct probe_meaning *meaning;
+	unsigned char args[PROBE_ARGS_MAX];
 };
 
 /*

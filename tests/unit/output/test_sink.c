@@ -253,6 +253,43 @@ static void bytes_that_are_no_text_are_made_safe(void **state)
 		"7\",\"\\u009b\\u001b[m\\u007f\",\"\xf0\x9f\x90\x98\",\"\"],\"schema\":1}\n");
 }
 
+/* A list of a known probe's arguments, in another order; the last is not known. */
+static void text_names_known_arguments(void **state)
+{
+	static const struct probe_word words[] = {{3, "three"}, {-1, "none"}};
+	static const struct probe_arg_meaning args[] = {
+		{.name = "mode", .words = words, .word_count = 2},
+		{.name = "hit", .kind = PROBE_ARG_BOOLEAN},
+		{.name = "lock", .kind = PROBE_ARG_POINTER},
+		{.name = "text", .kind = PROBE_ARG_STRING},
+	};
+	static const struct probe_meaning meaning = {.args = args, .arg_count = 4};
+	const struct probe_value values[] = {
+		STRING(PROBE_VALUE_STRING, "a\n"),
+		{.kind = PROBE_VALUE_UNSIGNED, .u = 16},
+		{.kind = PROBE_VALUE_SIGNED, .i = 7},
+		{.kind = PROBE_VALUE_SIGNED, .i = -1},
+		{.kind = PROBE_VALUE_SIGNED, .i = 4},
+		{.kind = PROBE_VALUE_NULL},
+		{.kind = PROBE_VALUE_SIGNED, .i = 5},
+	};
+	struct probe_session_probe known = query;
+	struct probe_hit hit = hit_with(values, 7);
+	struct output output;
+
+	(void)state;
+	known.meaning = &meaning;
+	memcpy(known.args, "\3\2\1\0\0\1\4", 7);
+	output_open(&output, PROBE_SINK_TEXT);
+	probe_sink_hit(output.sink, &hit, &known, NULL);
+	assert_non_null(strstr(output_close(&output),
+		"  text=\"a\\n\" lock=0x10 hit=true mode=none mode=4 hit=null 5\n"));
+	/* JSON is for programs, which know the order. */
+	output_open(&output, PROBE_SINK_JSON);
+	probe_sink_hit(output.sink, &hit, &known, NULL);
+	assert_non_null(strstr(output_close(&output), "\"args\":[\"a\\n\",16,7,-1,4,null,5]}"));
+}
+
 static void json_has_no_word_for_nan_and_infinity(void **state)
 {
 	struct probe_value values[] = {
@@ -462,6 +499,7 @@ int main(void)
 		cmocka_unit_test(spans_show_both_ends),
 		cmocka_unit_test(time_follows_the_clock),
 		cmocka_unit_test(bytes_that_are_no_text_are_made_safe),
+		cmocka_unit_test(text_names_known_arguments),
 		cmocka_unit_test(json_has_no_word_for_nan_and_infinity),
 		cmocka_unit_test(floats_read_back_as_they_were),
 		cmocka_unit_test(losses_are_said),

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Arguments by the names that the catalogue has for them. */
+#ifndef LIBPROBE_NAMES_MEANING_H
+#define LIBPROBE_NAMES_MEANING_H
+
+#include "libprobe/base/error.h"
+#include "libprobe/names/pattern.h"
+#include "probe/catalogue.h"
+
+/*
+ * The list of arguments that a pattern without one stands for, if the meaning of the probe is
+ * known: strings as strings, without the arguments that are only their lengths. Returns their
+ * number.
+ */
+size_t meaning_captures(const struct probe_meaning *meaning, size_t arg_count,
+	struct capture captures[CAPTURES_MAX]);
+
+/* Whether a text, an expression or a list of arguments, has words that can only be names. */
+bool meaning_names_used(const char *text);
+
+/*
+ * Replaces such words by what they stand for: an argument's by argN, str(argN), str(argN,argM) or
+ * bytes(argN,argM); in str() and bytes() by argN; a word for a number by the number. `what` names
+ * the text in messages, `meaning` is NULL if nothing is known of the probe. The caller frees *ret.
+ * Errors: PROBE_ERROR_USAGE (there is no such name), PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *meaning_replace(
+	const char *what, const char *text, const struct probe_meaning *meaning, char **ret);
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* Names of arguments: what they stand for in expressions and lists, and what a list without one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "libprobe/catalogue/catalogue.h"
+#include "libprobe/names/meaning.h"
+
+static const char text[] =
+	"provider p\n"
+	"words Kind 3=blue -1=none\n"
+	"probe x query:string kind:Kind class:string(size) size data:bytes(size)\n"
+	"probe y ...\n";
+static struct catalogue_file file;
+static struct probe_catalogue catalogue = {.files = &file, .file_count = 1};
+
+static int setup(void **state)
+{
+	(void)state;
+	return catalogue_parse("file", text, sizeof(text) - 1, &file) != NULL;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	catalogue_file_deinit(&file);
+	return 0;
+}
+
+static const struct probe_meaning *meaning(const char *name)
+{
+	return probe_catalogue_find(&catalogue, "p", name, SIZE_MAX);
+}
+
+static void test_replace(void **state)
+{
+	static const struct {
+		const char *text, *replaced;
+	} cases[] = {
+		{"query == \"query\" && kind > 2", "str(arg0) == \"query\" && arg1 > 2"},
+		{"starts_with(query, \"kind \\\" kind\")",
+			"starts_with(str(arg0), \"kind \\\" kind\")"},
+		{"str(query) != 'k' && str( class ) == \"\"",
+			"str(arg0) != 'k' && str( arg2,arg3 ) == \"\""},
+		{"class == \"a\"", "str(arg2,arg3) == \"a\""},
+		{"kind == blue || kind == none", "arg1 == 3 || arg1 == -1"},
+		{"end.query == \"a\" && duration > 10ms && end.str(query) == \"b\"",
+			"end.str(arg0) == \"a\" && duration > 10ms && end.str(arg0) == \"b\""},
+		{"(query, size, str(class,size), bytes(data))",
+			"(str(arg0), arg3, str(arg2,arg3), bytes(arg4,arg3))"},
+		{"(data)", "(bytes(arg4,arg3))"},
+		{"(str(query),kind)", "(str(arg0),arg1)"},
+		{"tid + 0x10u + arg31", "tid + 0x10u + arg31"},
+		{"query == \"not closed", "str(arg0) == \"not closed"},
+		{"'\\", "'\\"},
+		{"", ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct probe_error *error;
+		char *replaced;
+
+		error = meaning_replace("the text", cases[i].text, meaning("x"), &replaced);
+		if (error)
+			fail_msg("%s", error->message);
+		assert_string_equal(replaced, cases[i].replaced);
+		free(replaced);
+	}
+}
+
+static void test_used(void **state)
+{
+	(void)state;
+	assert_true(meaning_names_used("query"));
+	assert_true(meaning_names_used("arg0 + x1"));
+	assert_true(meaning_names_used("str(arg0)==\"a\"&&b"));
+	assert_true(meaning_names_used("argument"));
+	assert_false(meaning_names_used(""));
+	assert_false(meaning_names_used("arg0 > 0x1f && tid == 12 || str(arg1) == \"query\""));
+	assert_false(meaning_names_used("starts_with(str(arg0), \"a\") && cpu == 1 && pid != 'a'"));
+	assert_false(meaning_names_used("end.arg0 == 1 && duration > 1ms"));
+}
+
+static void fails(const char *expression, const char *name, const char *message)
+{
+	struct probe_error *error;
+	char *replaced;
+
+	error = meaning_replace("the filter", expression, name ? meaning(name) : NULL, &replaced);
+	assert_non_null(error);
+	assert_null(replaced);
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	assert_string_equal(error->message, message);
+	probe_error_free(error);
+}
+
+static void test_unknown(void **state)
+{
+	(void)state;
+	fails("kind == 1 && colour", "x",
+		"the filter 'kind == 1 && colour': there is no argument 'colour', the probe has "
+		"query, kind, class, size, data");
+	fails("a", "y",
+		"the filter 'a': there is no argument 'a', the probe has none whose name is known");
+	fails("a", NULL,
+		"the filter 'a': there is no argument 'a', the probe has none whose name is known");
+	/* What a pair has begun with has other arguments. */
+	fails("begin.query == \"a\"", "x",
+		"the filter 'begin.query == \"a\"': there is no argument 'query', the probe has "
+		"query, kind, class, size, data");
+}
+
+static void check(const struct capture *capture, unsigned char arg, bool is_string, int length)
+{
+	assert_int_equal(capture->arg, arg);
+	assert_int_equal(capture->is_string, is_string);
+	assert_int_equal(capture->has_length ? capture->length : -1, length);
+}
+
+static void test_captures(void **state)
+{
+	struct capture captures[CAPTURES_MAX];
+
+	(void)state;
+	assert_int_equal(meaning_captures(meaning("x"), 5, captures), 4);
+	check(&captures[0], 0, true, -1);
+	check(&captures[1], 1, false, -1);
+	check(&captures[2], 2, true, 3);
+	check(&captures[3], 4, false, 3);
+	/* Further arguments are numbers. */
+	assert_int_equal(meaning_captures(meaning("y"), 2, captures), 2);
+	check(&captures[1], 1, false, -1);
+	assert_int_equal(meaning_captures(meaning("y"), 40, captures), 32);
+}
+
+static void test_pattern(void **state)
+{
+	struct capture captures[CAPTURES_MAX];
+	struct probe_pattern *pattern;
+	struct probe_error *error;
+	size_t count;
+
+	(void)state;
+	assert_null(probe_pattern_parse_named("p:*(size, query)", &catalogue, &pattern));
+	assert_true(pattern_has_captures(pattern));
+	assert_null(pattern_captures(pattern, "p", "x", 5, captures, &count));
+	assert_int_equal(count, 2);
+	check(&captures[0], 3, false, -1);
+	check(&captures[1], 0, true, -1);
+	/* Another version of the program. */
+	error = pattern_captures(pattern, "p", "x", 4, captures, &count);
+	assert_string_equal(error->message, "p:x: the list '(size, query)': there is no argument "
+					    "'size', the probe has none whose name is known");
+	probe_error_free(error);
+	probe_pattern_free(pattern);
+	/* It makes no list: this is known for each probe. */
+	assert_null(probe_pattern_parse_named("p:x(size + 1)", &catalogue, &pattern));
+	error = pattern_captures(pattern, "p", "x", 5, captures, &count);
+	assert_string_equal(
+		error->message, "p:x: bad probe '(arg3 + 1)', column 7: expected ',' or ')'");
+	probe_error_free(error);
+	probe_pattern_free(pattern);
+	error = probe_pattern_parse("p:x(size)", &pattern);
+	assert_string_equal(error->message, "bad probe 'p:x(size)', column 5: expected arg0 to "
+					    "arg31, str(argN) or bytes(argN,argM)");
+	probe_error_free(error);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_replace),
+		cmocka_unit_test(test_used),
+		cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_captures),
+		cmocka_unit_test(test_pattern),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
