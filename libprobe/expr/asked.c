@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "libprobe/expr/asked.h"
+#include "libprobe/expr/named.h"
 #include "libprobe/names/argument.h"
 #include "libprobe/target/data.h"
 
@@ -186,6 +187,7 @@ void asked_deinit(struct asked *asked)
 	expr_free(asked->match_end);
 	for (size_t i = 0; i < PROBE_KEYS_MAX; i++)
 		expr_free(asked->keys[i]);
+	asked_names_free(asked->names);
 	*asked = (struct asked){0};
 }
 

@@ -28,6 +28,7 @@ struct asked {
 	struct record_layout_kept kept[ARCH_KEPT_MAX];
 	uint8_t kept_count;
 	uint16_t kept_bytes;
+	struct asked_names *names; /* see named.h; NULL: there are none */
 };
 
 /*

@@ -625,6 +625,8 @@ static bool matches_regex(const regex_t *regex, const char *provider, const char
 
 bool pattern_may_name(const struct probe_pattern *pattern, const char *provider, const char *name)
 {
+	if (pattern->predicate)
+		return true;
 	if (pattern->is_regex)
 		return matches_regex(&pattern->regex, provider, name);
 	if (fnmatch(pattern->provider, provider, 0) != 0 &&

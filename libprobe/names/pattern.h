@@ -48,7 +48,7 @@ PROBE_MUST_CHECK struct probe_error *pattern_captures(const struct probe_pattern
 	const char *provider, const char *name, size_t arg_count,
 	struct capture captures[CAPTURES_MAX], size_t *count_ret);
 
-/* As probe_pattern_matches(), for any module; not for a pattern with a predicate. */
+/* As probe_pattern_matches(), for any module; true for a pattern with a predicate. */
 bool pattern_may_name(const struct probe_pattern *pattern, const char *provider, const char *name);
 
 #endif

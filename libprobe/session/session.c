@@ -91,7 +91,7 @@ static struct probe_error *take_options(struct probe_session *s,
 	s->options = *options;
 	s->options.may_shrink |= !options->ring_bytes;
 	children_cache_init(&s->processes, s->target->pid, options->follow_children);
-	error = asked_init(&s->asked, options);
+	error = asked_init_named(&s->asked, options, request->patterns, request->pattern_count);
 	if (error)
 		return error;
 	s->options.gather.key_count = s->asked.key_count;

@@ -146,6 +146,7 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	struct session_site *site)
 {
 	struct session_probe *part = &s->known[site->probe];
+	const struct asked *asked;
 	struct record_layout_site args;
 	struct probe_error *error = NULL;
 
@@ -157,8 +158,10 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	if (s->options.kind == PROBE_SESSION_RECORD)
 		error = choose_captures(s, probe, site, &args, &site->layout);
 	if (!error)
-		error = bind_site(&s->asked, part->part.role, probe, &args, &site->layout,
-			&part->types, &site->bound);
+		error = asked_for(&s->asked, part->part.role, probe, args.count, &asked);
+	if (!error)
+		error = bind_site(asked, part->part.role, probe, &args, &site->layout, &part->types,
+			&site->bound);
 	if (error || s->options.kind != PROBE_SESSION_RECORD)
 		return error;
 	if (s->options.filter_value)

@@ -38,6 +38,25 @@ same "JSON of a list" "$(jq -c 'select(.args).args' "$SCRATCH/json" | grep -c '^
 same "status of a mistake" $? 2
 same "a mistake" "$(cat "$SCRATCH/err")" "probectl: python:function__return: the list '(fuction)': there is no argument 'fuction', the probe has filename, function, lineno"
 
+# ---- Expressions ------------------------------------------------------------------
+
+# counted ARGS…: "HITS KEY" of the rows of a count
+counted()
+{
+	"$PROBECTL" trace -c --json -o "$SCRATCH/counts" "$@" -- "${run_python[@]}" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+		fail "trace -c $*: $(cat "$SCRATCH/err")"
+	jq -r 'select(.hits) | [.hits, (.keys // empty)] | flatten | join(" ")' "$SCRATCH/counts"
+}
+same "a filter" "$(counted -f 'function == "work" && lineno == 2' python:function__return)" 5
+same "a key" "$(counted -k function -f "filename == \"$SCRATCH/calls.py\"" python:function__return | sort)" \
+	"1 <module>
+5 work"
+same "values" "$("$PROBECTL" trace -t sum,lineno --json -f 'starts_with(function, "work")' python:function__return \
+	-- "${run_python[@]}" 2>"$SCRATCH/err" | jq .sum)" 10
+"$PROBECTL" trace -c -k colour python:function__return -- "${run_python[@]}" 2>"$SCRATCH/err" >"$SCRATCH/out"
+same "status of a mistake" $? 2
+same "a mistake" "$(cat "$SCRATCH/err")" "probectl: python:function__return: the key 'colour': there is no argument 'colour', the probe has filename, function, lineno"
+
 # ---- Strings with a length ---------------------------------------------------------
 
 if command -v javac >/dev/null; then

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The texts of a session's expressions are kept, and parsed again for each probe that has other
+ * names: what a text with names is, is known only then. Probes with the same meaning share the
+ * result.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/catalogue/catalogue.h"
+#include "libprobe/expr/named.h"
+#include "libprobe/names/meaning.h"
+
+enum { FILTER, VALUE, MATCH, MATCH_END, KEYS, TEXTS = KEYS + PROBE_KEYS_MAX };
+
+/* The expressions of the probes with one meaning, in one role. */
+struct named {
+	const struct probe_meaning *meaning;
+	enum pair_role role;
+	struct asked asked;
+};
+
+struct asked_names {
+	/* Expressions are `texts`, or NULL; other strings are not used. */
+	struct probe_session_options options;
+	char *texts[TEXTS];    /* as the user has typed them, owned; NULL: no such, or no names */
+	char *examples[TEXTS]; /* likewise, with an example for the names */
+	struct named **items;
+	size_t count;
+};
+
+/* Where the options have a text. */
+static const char **text_of(struct probe_session_options *options, size_t index)
+{
+	struct probe_gather *gather = &options->gather;
+
+	switch (index) {
+	case FILTER:
+		return &options->filter;
+	case VALUE:
+		return &gather->value;
+	case MATCH:
+		return &gather->match;
+	case MATCH_END:
+		return &gather->match_end;
+	default:
+		return &gather->keys[index - KEYS];
+	}
+}
+
+static const char *what(size_t index)
+{
+	static const char *const names[] = {
+		"the filter", "the value", "the match", "the match of the end"};
+
+	return index < KEYS ? names[index] : "the key";
+}
+
+/* ---- Examples --------------------------------------------------------------------------- */
+
+static bool is_asked(const struct probe_pattern *const *patterns, size_t count,
+	const struct probe_meaning *meaning)
+{
+	for (size_t i = 0; i < count; i++)
+		if (pattern_may_name(patterns[i], meaning->provider, meaning->name))
+			return true;
+	return false;
+}
+
+/*
+ * Replaces a text's names as for the first probe that has them all, among those that may be asked
+ * for. If none has, *ret is the text, and whoever parses it says what is expected.
+ */
+static struct probe_error *replace_any(size_t index, const char *text,
+	const struct probe_catalogue *catalogue, const struct probe_pattern *const *patterns,
+	size_t count, char **ret)
+{
+	struct probe_error *first = NULL;
+
+	for (size_t i = catalogue->file_count; i-- > 0;) {
+		const struct catalogue_file *file = &catalogue->files[i];
+
+		for (size_t k = 0; k < file->probe_count; k++) {
+			struct probe_error *error;
+
+			if (!is_asked(patterns, count, &file->probes[k]))
+				continue;
+			error = meaning_replace(what(index), text, &file->probes[k], ret);
+			if (!error || error->code != PROBE_ERROR_USAGE) {
+				probe_error_free(first);
+				return error;
+			}
+			error = probe_error_prefix(
+				error, "%s:%s", file->probes[k].provider, file->probes[k].name);
+			first = probe_error_first(first, error);
+		}
+	}
+	*ret = first ? NULL : strdup(text);
+	return *ret || first ? first : probe_error_no_memory();
+}
+
+/* The texts with names, and their examples, which become those of the options. */
+static struct probe_error *take_texts(
+	struct asked_names *names, const struct probe_pattern *const *patterns, size_t count)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < TEXTS && !error; i++) {
+		const char **text = text_of(&names->options, i);
+
+		if (i >= KEYS + names->options.gather.key_count || !*text ||
+			!meaning_names_used(*text))
+			continue;
+		names->texts[i] = strdup(*text);
+		if (!names->texts[i])
+			return probe_error_no_memory();
+		error = replace_any(i, names->texts[i], names->options.catalogue, patterns, count,
+			&names->examples[i]);
+		*text = names->examples[i];
+	}
+	return error;
+}
+
+static bool has_names(const struct asked_names *names)
+{
+	for (size_t i = 0; i < TEXTS; i++)
+		if (names->texts[i])
+			return true;
+	return false;
+}
+
+struct probe_error *asked_init_named(struct asked *asked,
+	const struct probe_session_options *options, const struct probe_pattern *const *patterns,
+	size_t pattern_count)
+{
+	struct asked_names *names;
+	struct probe_error *error;
+
+	*asked = (struct asked){0};
+	if (!options->catalogue || options->gather.key_count > PROBE_KEYS_MAX)
+		return asked_init(asked, options);
+	names = calloc(1, sizeof(*names));
+	if (!names)
+		return probe_error_no_memory();
+	names->options = *options;
+	error = take_texts(names, patterns, pattern_count);
+	if (!error)
+		error = asked_init(asked, &names->options);
+	if (error || !has_names(names)) {
+		asked_names_free(names);
+		return error;
+	}
+	/* What has no names is parsed again, too, and belongs to the caller. */
+	for (size_t i = 0; i < TEXTS && !error; i++) {
+		const char **text = text_of(&names->options, i);
+
+		if (names->examples[i] || !*text || i >= KEYS + options->gather.key_count)
+			continue;
+		*text = names->examples[i] = strdup(*text);
+		error = *text ? NULL : probe_error_no_memory();
+	}
+	asked->names = names;
+	if (error)
+		asked_deinit(asked);
+	return error;
+}
+
+void asked_names_free(struct asked_names *names)
+{
+	if (!names)
+		return;
+	for (size_t i = 0; i < names->count; i++) {
+		asked_deinit(&names->items[i]->asked);
+		free(names->items[i]);
+	}
+	for (size_t i = 0; i < TEXTS; i++) {
+		free(names->texts[i]);
+		free(names->examples[i]);
+	}
+	free(names->items);
+	free(names);
+}
+
+/* ---- One probe -------------------------------------------------------------------------- */
+
+/* Is the text bound to probes in this role? See bind_site(). */
+static bool is_used(const struct asked *asked, size_t index, enum pair_role role)
+{
+	switch (index) {
+	case FILTER:
+		return role != PAIR_BEGIN || !expr_is_of_pair(asked->filter);
+	case VALUE:
+		return role == PAIR_NONE;
+	case MATCH:
+		return role == PAIR_BEGIN || (role == PAIR_END && !asked->match_end);
+	case MATCH_END:
+		return role == PAIR_END;
+	default:
+		return role != PAIR_BEGIN;
+	}
+}
+
+static struct probe_error *parse_again(const struct asked *asked, enum pair_role role,
+	const struct probe_meaning *meaning, struct asked *ret)
+{
+	struct probe_session_options options = asked->names->options;
+	char *replaced[TEXTS] = {0};
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < TEXTS && !error; i++) {
+		if (!asked->names->texts[i] || !is_used(asked, i, role))
+			continue;
+		error = meaning_replace(what(i), asked->names->texts[i], meaning, &replaced[i]);
+		*text_of(&options, i) = replaced[i];
+	}
+	if (!error)
+		error = asked_init(ret, &options);
+	for (size_t i = 0; i < TEXTS; i++)
+		free(replaced[i]);
+	return error;
+}
+
+/* Rows of all probes have keys of the same kinds. */
+static struct probe_error *check_kinds(const struct asked *asked, const struct asked *its)
+{
+	for (size_t i = 0; i < asked->key_count; i++)
+		if (its->key_string[i] != asked->key_string[i])
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"the key '%s' is a string for some of the probes, and a number for "
+				"others",
+				asked->names->texts[KEYS + i]);
+	return NULL;
+}
+
+static struct probe_error *add_named(const struct asked *asked, enum pair_role role,
+	const struct probe_meaning *meaning, const struct asked **ret)
+{
+	struct asked_names *names = asked->names;
+	struct probe_error *error;
+	struct named *named;
+
+	if (!ARRAY_ROOM(names->items, names->count))
+		return probe_error_no_memory();
+	named = malloc(sizeof(*named));
+	if (!named)
+		return probe_error_no_memory();
+	*named = (struct named){.meaning = meaning, .role = role};
+	error = parse_again(asked, role, meaning, &named->asked);
+	if (!error) {
+		error = check_kinds(asked, &named->asked);
+		if (error)
+			asked_deinit(&named->asked);
+	}
+	if (error) {
+		free(named);
+		return error;
+	}
+	names->items[names->count++] = named;
+	*ret = &named->asked;
+	return NULL;
+}
+
+struct probe_error *asked_for(const struct asked *asked, enum pair_role role,
+	const struct select_probe *probe, size_t arg_count, const struct asked **ret)
+{
+	const struct asked_names *names = asked->names;
+	const struct probe_meaning *meaning;
+
+	*ret = asked;
+	if (!names)
+		return NULL;
+	meaning = probe_catalogue_find(
+		names->options.catalogue, probe->provider, probe->name, arg_count);
+	for (size_t i = 0; i < names->count; i++) {
+		if (names->items[i]->meaning != meaning || names->items[i]->role != role)
+			continue;
+		*ret = &names->items[i]->asked;
+		return NULL;
+	}
+	return probe_error_prefix(
+		add_named(asked, role, meaning, ret), "%s:%s", probe->provider, probe->name);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* A session's expressions with the names of arguments, which mean something else for each probe. */
+#ifndef LIBPROBE_EXPR_NAMED_H
+#define LIBPROBE_EXPR_NAMED_H
+
+#include "libprobe/expr/asked.h"
+
+/*
+ * As asked_init(); names of options->catalogue are replaced as for some probe that the patterns
+ * match, which is enough to know what kinds of expressions there are.
+ */
+PROBE_MUST_CHECK struct probe_error *asked_init_named(struct asked *asked,
+	const struct probe_session_options *options, const struct probe_pattern *const *patterns,
+	size_t pattern_count);
+
+/*
+ * Finds the expressions that a probe in this role needs, by the names that it has with so many
+ * arguments: `asked` itself, if there are no names. *ret is owned by `asked`. Errors:
+ * PROBE_ERROR_USAGE (the probe has no such name; it is a string for one probe and a number for
+ * another), which name the probe; PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *asked_for(const struct asked *asked, enum pair_role role,
+	const struct select_probe *probe, size_t arg_count, const struct asked **ret);
+
+void asked_names_free(struct asked_names *names);
+
+#endif

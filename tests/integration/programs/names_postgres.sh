@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# PostgreSQL by the names of its arguments: texts of queries, the words for locks.
+. tests/integration/lib.sh
+need_attach
+need jq
+pg_start
+psql=("$pg_bin/psql" -XAtq)
+export XDG_CONFIG_HOME=$SCRATCH/config
+"${psql[@]}" -c 'create table t(a int)' || die "no table"
+
+trace_start lines -p "$pg_pid" --follow postgresql:query__start postgresql:query__done
+wait_tracing lines
+"${psql[@]}" -c 'select 1' >/dev/null
+trace_stop lines
+grep -q 'postgresql:query__start *query="select 1"$' "$SCRATCH/lines.out" || fail "$(cat "$SCRATCH/lines.out")"
+
+trace_start filter --json -p "$pg_pid" --follow -f 'query == "select 2"' 'postgresql:query__start(query)'
+wait_tracing filter
+"${psql[@]}" -c 'select 1' >/dev/null
+"${psql[@]}" -c 'select 2' >/dev/null
+trace_stop filter
+same "a filter" "$(jq -c 'select(.args).args' "$SCRATCH/filter.out")" '["select 2"]'
+
+# A session holds a lock, and two others wait for it: of these, one asks for all access.
+trace_start locks -p "$pg_pid" --follow -f 'lockmode == AccessExclusiveLock && locktype == relation' \
+	'postgresql:lock__wait__start(locktype,lockmode)'
+wait_tracing locks
+"${psql[@]}" -c 'begin; lock table t in share mode; select pg_sleep(1.5)' >/dev/null &
+holder=$!
+for ((i = 0; i < 100; i++)); do
+	[ "$("${psql[@]}" -c "select count(*) from pg_locks where mode = 'ShareLock' and granted")" = 0 ] || break
+	sleep 0.05
+done
+"${psql[@]}" -c 'begin; lock table t in row exclusive mode; commit' &
+waiter=$!
+"${psql[@]}" -c 'begin; lock table t; commit'
+wait "$holder" "$waiter"
+trace_stop locks
+same "locks" "$(sed -n 's/.*lock__wait__start *//p' "$SCRATCH/locks.out")" \
+	"locktype=relation lockmode=AccessExclusiveLock"
+finish
