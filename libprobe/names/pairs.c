@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/catalogue/catalogue.h"
 #include "libprobe/names/pairs.h"
 
 enum { WORDS_MAX = 16 };
@@ -121,10 +122,9 @@ static size_t take_ends(const struct rule *rule, char *const *names, size_t coun
 	return taken;
 }
 
-void pairs_by_name(char *const *names, size_t count, struct pair_part *parts, uint32_t *pairs)
+/* Of the probes that have no part yet. */
+static void apply_rules(char *const *names, size_t count, struct pair_part *parts, uint32_t *pairs)
 {
-	for (size_t i = 0; i < count; i++)
-		parts[i] = (struct pair_part){PAIR_NONE, 0};
 	for (size_t r = 0; r < sizeof(rules) / sizeof(*rules); r++) {
 		for (size_t i = 0; i < count; i++) {
 			size_t before;
@@ -139,6 +139,13 @@ void pairs_by_name(char *const *names, size_t count, struct pair_part *parts, ui
 	}
 }
 
+void pairs_by_name(char *const *names, size_t count, struct pair_part *parts, uint32_t *pairs)
+{
+	for (size_t i = 0; i < count; i++)
+		parts[i] = (struct pair_part){PAIR_NONE, 0};
+	apply_rules(names, count, parts, pairs);
+}
+
 enum pair_role pair_may_be(const char *name, size_t *stem_ret)
 {
 	for (size_t r = 0; r < sizeof(rules) / sizeof(*rules); r++) {
@@ -151,8 +158,41 @@ enum pair_role pair_may_be(const char *name, size_t *stem_ret)
 	return PAIR_NONE;
 }
 
-static struct probe_error *pair_names(
-	const struct selection *s, struct pair_part *parts, uint32_t *pairs)
+/* ---- By the catalogue ----------------------------------------------------------------- */
+
+/* Whether the meaning of a begin lists the probe among its ends. */
+static bool is_end_of(const struct probe_meaning *begin, const char *name)
+{
+	for (size_t i = 0; i < begin->end_count; i++)
+		if (catalogue_name_matches(begin->ends[i], name))
+			return true;
+	return false;
+}
+
+/* The pairs that the catalogue lists; it goes before the rules. */
+static void apply_catalogue(const struct probe_catalogue *catalogue, const char *provider,
+	char *const *names, size_t count, struct pair_part *parts, uint32_t *pairs)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct probe_meaning *begin =
+			parts[i].role == PAIR_NONE
+				? probe_catalogue_find(catalogue, provider, names[i], SIZE_MAX)
+				: NULL;
+		bool found = false;
+
+		for (size_t k = 0; begin && k < count; k++) {
+			if (k == i || parts[k].role != PAIR_NONE || !is_end_of(begin, names[k]))
+				continue;
+			parts[k] = (struct pair_part){PAIR_END, *pairs};
+			found = true;
+		}
+		if (found)
+			parts[i] = (struct pair_part){PAIR_BEGIN, (*pairs)++};
+	}
+}
+
+static struct probe_error *pair_names(const struct selection *s,
+	const struct probe_catalogue *catalogue, struct pair_part *parts, uint32_t *pairs)
 {
 	char **names = plain_names(s);
 	uint32_t before = *pairs;
@@ -161,7 +201,9 @@ static struct probe_error *pair_names(
 		return probe_error_no_memory();
 	for (size_t i = 0, end; i < s->probe_count; i = end) {
 		end = provider_end(s, i);
-		pairs_by_name(names + i, end - i, parts + i, pairs);
+		apply_catalogue(
+			catalogue, s->probes[i].provider, names + i, end - i, parts + i, pairs);
+		apply_rules(names + i, end - i, parts + i, pairs);
 	}
 	free_names(names, s->probe_count);
 	if (*pairs == before && s->probe_count)
@@ -223,7 +265,7 @@ static struct probe_error *pair_patterns(const struct selection *s,
 
 struct probe_error *pairs_assign(const struct selection *selection,
 	const struct probe_pattern *const *patterns, enum probe_pairing pairing,
-	struct pair_part *parts, uint32_t *pairs)
+	const struct probe_catalogue *catalogue, struct pair_part *parts, uint32_t *pairs)
 {
 	for (size_t i = 0; i < selection->probe_count; i++)
 		parts[i] = (struct pair_part){PAIR_NONE, 0};
@@ -231,7 +273,7 @@ struct probe_error *pairs_assign(const struct selection *selection,
 	case PROBE_PAIRING_NONE:
 		return NULL;
 	case PROBE_PAIRING_NAMES:
-		return pair_names(selection, parts, pairs);
+		return pair_names(selection, catalogue, parts, pairs);
 	default:
 		return pair_patterns(selection, patterns, pairing, parts, pairs);
 	}

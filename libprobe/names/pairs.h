@@ -17,13 +17,13 @@ struct pair_part {
  * Sets parts[] for each probe of a selection. Pairs found by name are numbered from *pairs on,
  * the others by their patterns; *pairs becomes greater than all numbers used.
  *
- * Found by name, a probe without a partner is PAIR_NONE. Errors: PROBE_ERROR_USAGE (an odd
- * number of patterns, or a probe that both begins and ends), PROBE_ERROR_NOT_FOUND (no names
- * pair), PROBE_ERROR_MEMORY.
+ * Pairs by name are, first, those that the catalogue (or NULL) lists. Found by name, a probe
+ * without a partner is PAIR_NONE. Errors: PROBE_ERROR_USAGE (an odd number of patterns, or a probe
+ * that both begins and ends), PROBE_ERROR_NOT_FOUND (no names pair), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *pairs_assign(const struct selection *selection,
 	const struct probe_pattern *const *patterns, enum probe_pairing pairing,
-	struct pair_part *parts, uint32_t *pairs);
+	const struct probe_catalogue *catalogue, struct pair_part *parts, uint32_t *pairs);
 
 /* ---- Names -------------------------------------------------------------------------- */
 

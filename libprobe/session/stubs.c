@@ -56,7 +56,8 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 	if (!parts)
 		return probe_error_no_memory();
 	*ret = parts;
-	error = pairs_assign(selection, s->patterns, pairing, parts, &s->pairs);
+	error = pairs_assign(
+		selection, s->patterns, pairing, s->options.catalogue, parts, &s->pairs);
 	if (error && error->code == PROBE_ERROR_NOT_FOUND &&
 		(!matches || s->options.follow_libraries)) {
 		probe_error_free(error);

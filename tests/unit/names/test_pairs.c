@@ -5,7 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -16,6 +18,8 @@ enum { PROBES_MAX = 32 };
 static struct select_probe probes[PROBES_MAX];
 static struct pair_part parts[PROBES_MAX];
 static struct selection selection = {.probes = probes};
+/* NULL, but for the test of its pairs. */
+static struct probe_catalogue *catalogue;
 static struct module modules[2] = {{.path = "/a"}, {.path = "/b"}};
 
 /* Probes "provider:name", of one module; NULL begins the next module. */
@@ -50,7 +54,7 @@ static const char *by_names(void)
 	uint32_t pairs = 0;
 	size_t at = 0;
 
-	error = pairs_assign(&selection, NULL, PROBE_PAIRING_NAMES, parts, &pairs);
+	error = pairs_assign(&selection, NULL, PROBE_PAIRING_NAMES, catalogue, parts, &pairs);
 	if (error) {
 		snprintf(
 			text, sizeof(text), "%s", error->code == PROBE_ERROR_NOT_FOUND ? "!" : "?");
@@ -113,6 +117,35 @@ static void test_borders(void **state)
 	assert_string_equal(by_names(), "");
 }
 
+/* Pairs that the catalogue lists, which go before the rules; those of others stay. */
+static void test_catalogue(void **state)
+{
+	char path[] = "/tmp/test_pairsXXXXXX";
+	static const char mine[] = "provider a\nprobe x__start\npair x__start z-shut *__over\n";
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_null(probe_catalogue_create(&catalogue));
+	SELECT("libstdcxx:catch", "libstdcxx:rethrow", "libstdcxx:throw");
+	assert_string_equal(by_names(), "e0 - b0");
+	SELECT("libc:pthread_join", "libc:pthread_join_ret", "libc:wrlock_acquire_write",
+		"libc:wrlock_entry", "libc:x__done", "libc:x__start");
+	assert_string_equal(by_names(), "b0 e0 e1 b1 e2 b2");
+	assert_int_equal(write(fd, mine, sizeof(mine) - 1), sizeof(mine) - 1);
+	assert_null(probe_catalogue_add(catalogue, path));
+	SELECT("a:x__done", "a:x__start", "a:y__over", "a:z__shut", "b:x__done", "b:x__start");
+	assert_string_equal(by_names(), "- b0 e0 e0 e1 b1");
+	/* Without its listed ends, the rules apply. */
+	SELECT("a:x__done", "a:x__start", "b:y__over");
+	assert_string_equal(by_names(), "e0 b0 -");
+	close(fd);
+	unlink(path);
+	probe_catalogue_free(catalogue);
+	catalogue = NULL;
+	SELECT("libstdcxx:catch", "libstdcxx:throw");
+	assert_string_equal(by_names(), "!");
+}
+
 /* ---- Patterns --------------------------------------------------------------------------- */
 
 /* The error of pairing by patterns, or NULL. */
@@ -132,8 +165,8 @@ static const char *by_patterns(enum probe_pairing pairing, const char *const *te
 			     "/a", probes[i].provider, probes[i].name);)
 			probes[i].pattern++;
 	selection.pattern_count = count;
-	error = pairs_assign(
-		&selection, (const struct probe_pattern *const *)patterns, pairing, parts, &pairs);
+	error = pairs_assign(&selection, (const struct probe_pattern *const *)patterns, pairing,
+		NULL, parts, &pairs);
 	for (size_t i = 0; i < count; i++)
 		probe_pattern_free(patterns[i]);
 	if (!error)
@@ -185,6 +218,7 @@ int main(void)
 		cmocka_unit_test(test_hotspot),
 		cmocka_unit_test(test_spellings),
 		cmocka_unit_test(test_borders),
+		cmocka_unit_test(test_catalogue),
 		cmocka_unit_test(test_listed),
 		cmocka_unit_test(test_one),
 	};
