@@ -3,10 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -110,35 +108,6 @@ static struct probe_error *run(int argc, char **argv, int *status_ret)
 		return help(argc, argv, status_ret);
 	command = find_command(argv[0]);
 	return command ? command->run(argc, argv, status_ret) : unknown_command(argv[0]);
-}
-
-int report_error(struct probe_error *error)
-{
-	int status = error->code == PROBE_ERROR_USAGE ? STATUS_USAGE : STATUS_FAILED;
-
-	fflush(stdout);
-	/* Names in it may come from a file or a target, and hold any byte. */
-	fputs("probectl: ", stderr);
-	print_printable(stderr, error->message);
-	fputc('\n', stderr);
-	probe_error_free(error);
-	return status;
-}
-
-void report_warning(const char *format, ...)
-{
-	va_list ap;
-	char *text;
-	int length;
-
-	va_start(ap, format);
-	length = vasprintf(&text, format, ap);
-	va_end(ap);
-	fputs("probectl: warning: ", stderr);
-	print_printable(stderr, length < 0 ? format : text);
-	fputc('\n', stderr);
-	if (length >= 0)
-		free(text);
 }
 
 /*

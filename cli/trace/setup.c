@@ -481,6 +481,8 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 			trace_report_record(&trace);
 		else if (!trace.settings.quiet)
 			trace_report_summary(&trace);
+		if (!trace.settings.quiet)
+			trace_report_hints(&trace);
 		report_unmatched(&trace);
 		trace_judge_refusals(&trace);
 		close_output(&trace, options);

@@ -148,6 +148,8 @@ bool trace_has_output(const struct trace *trace, enum probe_tracer_output output
 
 /* After a trace of hits: hits and losses of each probe, on stderr. */
 void trace_report_summary(const struct trace *trace);
+/* Says of known probes without hits what the program needs to pass them (hints.c). */
+void trace_report_hints(const struct trace *trace);
 
 /* After a record: the number of hits in it, and of lost ones. */
 void trace_report_record(const struct trace *trace);

@@ -57,6 +57,44 @@ same "values" "$("$PROBECTL" trace -t sum,lineno --json -f 'starts_with(function
 same "status of a mistake" $? 2
 same "a mistake" "$(cat "$SCRATCH/err")" "probectl: python:function__return: the key 'colour': there is no argument 'colour', the probe has filename, function, lineno"
 
+# ---- What a program needs ---------------------------------------------------------
+
+# hints ARGS…: what is said of probes without hits, or of begins
+hints()
+{
+	"$PROBECTL" trace -o /dev/null "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "trace $*: $(cat "$SCRATCH/err")"
+	grep -E 'no hits of|most begins of' "$SCRATCH/err"
+}
+same "begins that are missing" "$(hints -t latency --pairs auto 'python:function*' -- "${run_python[@]}")" \
+	"probectl: most begins of python:function__entry are missing: Python 3.11 passes it only while python:line is on, too: name that as well, or enable it."
+same "with the other probe" "$(hints -c 'python:function*' python:line -- "${run_python[@]}")" ""
+if command -v php8.2 >/dev/null; then
+	echo '<?php function f() { return 1; } f();' >"$SCRATCH/calls.php"
+	need='PHP passes it only with USE_ZEND_DTRACE=1 in its environment.'
+	same "PHP" "$(hints -c 'php:request*' 'php:function*' -- php8.2 -n "$SCRATCH/calls.php")" \
+		"probectl: no hits of php:function__entry and 1 other: $need"
+	same "PHP, lines" "$(hints php:function__entry -- php8.2 -n "$SCRATCH/calls.php")" \
+		"probectl: no hits of php:function__entry: $need"
+	same "PHP, quiet" "$(hints -q php:function__entry -- php8.2 -n "$SCRATCH/calls.php")" ""
+	same "PHP, with a filter" "$(hints -c -f 'lineno > 5' php:function__entry -- php8.2 -n "$SCRATCH/calls.php")" ""
+	export USE_ZEND_DTRACE=1
+	same "PHP as it should be" "$(hints --keep-going -c 'php:*' -- php8.2 -n "$SCRATCH/calls.php")" ""
+fi
+if command -v ruby3.1 >/dev/null; then
+	echo 'def f; 1; end; f' >"$SCRATCH/calls.rb"
+	same "Ruby" "$(hints -c ruby:method__entry -- ruby3.1 "$SCRATCH/calls.rb")" \
+		"probectl: no hits of ruby:method__entry: Since 2.5 Ruby passes it only while a TracePoint of calls is enabled: TracePoint.new(:call) {}.enable"
+	echo 'TracePoint.new(:call) {}.enable; def f; 1; end; f' >"$SCRATCH/calls.rb"
+	same "Ruby with a TracePoint" "$(hints -c ruby:method__entry -- ruby3.1 "$SCRATCH/calls.rb")" ""
+fi
+
+# ---- Pairs ------------------------------------------------------------------------
+
+"$PROBECTL" trace -t latency --json --pairs auto --keep-going libstdcxx:throw libstdcxx:catch -- \
+	"$BUILD/tests/targets/throw" </dev/null >"$SCRATCH/pairs" 2>"$SCRATCH/err"
+[ "$(jq -R 'fromjson? | .count // 0' "$SCRATCH/pairs" | sort -n | tail -1)" -gt 0 ] ||
+	fail "throw and catch: $(head -3 "$SCRATCH/pairs" "$SCRATCH/err")"
+
 # ---- Strings with a length ---------------------------------------------------------
 
 if command -v javac >/dev/null; then
@@ -67,5 +105,7 @@ if command -v javac >/dev/null; then
 		fail "threads: $(grep thread__start "$SCRATCH/java" | head -3)"
 	grep -q 'hotspot:method__entry .*class="Busy" method="main"$' "$SCRATCH/java" ||
 		fail "methods: $(grep Busy "$SCRATCH/java" | head -3)"
+	same "a JVM without the option" "$(hints -c 'hotspot:method__*' -- java -Xshare:auto -cp "$SCRATCH" Busy work 1)" \
+		"probectl: no hits of hotspot:method__entry and 1 other: The JVM passes it only with -XX:+DTraceMethodProbes or, in older versions, -XX:+ExtendedDTraceProbes."
 fi
 finish

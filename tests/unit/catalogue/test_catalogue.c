@@ -71,10 +71,10 @@ static void test_builtin(void **state)
 	assert_int_equal(m->args[1].length, 2);
 	m = probe_catalogue_find(catalogue, "python", "function__entry", 3);
 	assert_string_equal(m->with, "line");
-	m = probe_catalogue_find(catalogue, "php", "error", SIZE_MAX);
+	m = probe_catalogue_find(catalogue, "php", "function__entry", SIZE_MAX);
 	assert_non_null(strstr(m->needs, "USE_ZEND_DTRACE=1"));
 	probe_catalogue_free(catalogue);
-	assert_null(probe_catalogue_find(NULL, "php", "error", SIZE_MAX));
+	assert_null(probe_catalogue_find(NULL, "php", "function__entry", SIZE_MAX));
 }
 
 static void test_wildcards(void **state)

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Why probes may have no hits: some programs pass some of their probes only if they are asked to
+ * (-XX:+DTraceMethodProbes of OpenJDK). The catalogue says so; here it is said at the end of a
+ * trace, if nothing tells that the condition was met.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/print/print.h"
+#include "cli/trace/trace.h"
+#include "libprobe/base/array.h"
+#include "probe/catalogue.h"
+
+/* A condition, and the first of the probes that seem to lack it. */
+struct hint {
+	const struct probe_meaning *meaning; /* has the condition */
+	const struct probe_session_probe *probe;
+	size_t others;
+	bool no_begins; /* of a pair; else there are no hits */
+	bool is_met;	/* a probe with the same condition was hit */
+};
+
+struct hints {
+	struct hint *items;
+	size_t count;
+};
+
+/* What is known of a probe that has a condition; else NULL. */
+static const struct probe_meaning *conditional(
+	const struct trace_target *target, const struct probe_session_probe *probe)
+{
+	const struct probe_meaning *meaning = probe_catalogue_find(
+		target->tracer->options.catalogue, probe->provider, probe->name, SIZE_MAX);
+
+	return meaning && meaning->needs ? meaning : NULL;
+}
+
+/* Is a probe that the condition asks for traced, too? */
+static bool is_traced(const struct trace_target *target, const char *provider, const char *name)
+{
+	size_t count;
+	const struct probe_session_probe *probes = probe_session_probes(target->session, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(probes[i].provider, provider) == 0 && strcmp(probes[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static void add_hint(struct hints *hints, const struct hint *hint)
+{
+	for (size_t i = 0; i < hints->count; i++) {
+		struct hint *other = &hints->items[i];
+
+		if (strcmp(other->meaning->needs, hint->meaning->needs) != 0)
+			continue;
+		other->is_met |= hint->is_met;
+		/* Processes and tracers have the same probes. */
+		other->others += strcmp(other->probe->name, hint->probe->name) != 0;
+		return;
+	}
+	/* Without memory, it is not said. */
+	if (ARRAY_ROOM(hints->items, hints->count))
+		hints->items[hints->count++] = *hint;
+}
+
+/* The begins of an end's pair. If most ends lack theirs, the begins are not passed. */
+static void look_at_begins(struct hints *hints, const struct trace_target *target,
+	const struct probe_session_probe *end)
+{
+	size_t count;
+	const struct probe_session_probe *probes = probe_session_probes(target->session, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		struct hint hint = {.probe = &probes[i], .no_begins = true};
+
+		if (probes[i].role != PROBE_ROLE_BEGIN || probes[i].pair != end->pair)
+			continue;
+		hint.meaning = conditional(target, &probes[i]);
+		if (!hint.meaning || (hint.meaning->with && is_traced(target, probes[i].provider,
+								    hint.meaning->with)))
+			continue;
+		hint.is_met = end->hits >= end->unmatched;
+		add_hint(hints, &hint);
+	}
+}
+
+/* Hits that a filter or a sample leaves out are not counted. */
+static bool counts_all(const struct trace_target *target)
+{
+	const struct probe_session_options *options = &target->tracer->options;
+
+	return !options->filter && !options->span_min_ns && options->sample_every < 2 &&
+	       !options->sample_rate;
+}
+
+static void look_at_probe(struct hints *hints, const struct trace_target *target,
+	const struct probe_session_probe *probe)
+{
+	struct hint hint = {.probe = probe, .meaning = conditional(target, probe)};
+	bool is_passed = probe->hits || probe->lost || probe->unmatched;
+
+	if (probe->role == PROBE_ROLE_END && probe->unmatched)
+		look_at_begins(hints, target, probe);
+	/* Of a begin, hits are not counted. */
+	if (!hint.meaning || probe->role == PROBE_ROLE_BEGIN ||
+		probe_coverage_is_none(&probe->coverage))
+		return;
+	if (!is_passed &&
+		(!counts_all(target) || (hint.meaning->with && is_traced(target, probe->provider,
+								       hint.meaning->with))))
+		return;
+	hint.is_met = is_passed;
+	add_hint(hints, &hint);
+}
+
+static void print_hint(const struct hint *hint)
+{
+	fprintf(stderr, "probectl: %s of ", hint->no_begins ? "most begins" : "no hits");
+	print_printable(stderr, hint->probe->provider);
+	putc(':', stderr);
+	print_printable(stderr, hint->probe->name);
+	if (hint->others)
+		fprintf(stderr, " and %zu other%s", COUNTED(hint->others));
+	fprintf(stderr, "%s: ", hint->no_begins ? " are missing" : "");
+	print_printable(stderr, hint->meaning->needs);
+	putc('\n', stderr);
+}
+
+void trace_report_hints(const struct trace *trace)
+{
+	struct hints hints = {0};
+	size_t count;
+
+	for (size_t i = 0; i < trace->target_count; i++) {
+		const struct trace_target *target = &trace->targets[i];
+		const struct probe_session_probe *probes;
+
+		if (!target->session)
+			continue;
+		probes = probe_session_probes(target->session, &count);
+		for (size_t k = 0; k < count; k++)
+			look_at_probe(&hints, target, &probes[k]);
+	}
+	for (size_t i = 0; i < hints.count; i++)
+		if (!hints.items[i].is_met)
+			print_hint(&hints.items[i]);
+	free(hints.items);
+}
