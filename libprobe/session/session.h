@@ -117,6 +117,14 @@ PROBE_MUST_CHECK struct probe_error *session_resume(struct probe_session *sessio
 /* Undoes it if the selection is not attached after all; the arguments are the former counts. */
 void session_unprepare(struct probe_session *session, size_t probes, size_t sites);
 
+/*
+ * Decides what records hold of a site, site->layout: the list of its pattern, what is known of the
+ * probe, or all arguments (captures.c). Errors: those of pattern_captures().
+ */
+PROBE_MUST_CHECK struct probe_error *session_choose_captures(struct probe_session *session,
+	const struct select_probe *probe, const struct record_layout_site *args,
+	struct session_site *site);
+
 /* What reg_probe.part says of a probe. */
 uint32_t session_part_word(const struct pair_part *part);
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/names/meaning.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/session/session.h"
@@ -101,47 +100,6 @@ static struct probe_error *size_record(struct probe_session *s, enum pair_role r
 	return error;
 }
 
-/*
- * Notes which arguments the hits of a probe show. Without names, if what its sites have as
- * arguments has not the same meaning.
- */
-static void note_meaning(struct probe_session *s, const struct session_site *site,
-	const struct probe_meaning *meaning, const struct capture *shown, size_t count)
-{
-	struct probe_session_probe *probe = &s->probes[site->probe];
-	bool is_first = site == s->sites || site[-1].probe != site->probe;
-
-	probe->meaning = is_first || probe->meaning == meaning ? meaning : NULL;
-	for (size_t i = 0; i < PROBE_ARGS_MAX; i++)
-		probe->args[i] = shown && i < count ? shown[i].arg : (unsigned char)i;
-}
-
-/* Decides what records hold of a site: its pattern's list, what is known of it, or all. */
-static struct probe_error *choose_captures(struct probe_session *s,
-	const struct select_probe *probe, const struct session_site *site,
-	const struct record_layout_site *args, struct record_layout *layout)
-{
-	const struct probe_pattern *pattern = s->patterns[probe->pattern];
-	const struct probe_meaning *meaning = probe_catalogue_find(
-		s->options.catalogue, probe->provider, probe->name, args->count);
-	struct capture captures[CAPTURES_MAX], *wanted = captures;
-	struct probe_error *error = NULL;
-	size_t count = 0;
-
-	if (pattern_has_captures(pattern))
-		error = pattern_captures(
-			pattern, probe->provider, probe->name, args->count, captures, &count);
-	else if (meaning && s->options.described)
-		count = meaning_captures(meaning, args->count, captures);
-	else
-		wanted = NULL;
-	if (error)
-		return error;
-	note_meaning(s, site, meaning, wanted, count);
-	record_layout_init(layout, args, wanted, count, &s->options);
-	return NULL;
-}
-
 static struct probe_error *prepare_site(struct probe_session *s, const struct arch *arch,
 	const struct select_probe *probe, const struct select_site *selected,
 	struct session_site *site)
@@ -157,7 +115,7 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	args.pc = selected->pc;
 	args.return_offset = session_stack_return_offset(s, selected->pc);
 	if (s->options.kind == PROBE_SESSION_RECORD)
-		error = choose_captures(s, probe, site, &args, &site->layout);
+		error = session_choose_captures(s, probe, &args, site);
 	if (!error)
 		error = asked_for(&s->asked, part->part.role, probe, args.count, &asked);
 	if (!error)

@@ -105,6 +105,10 @@ if command -v javac >/dev/null; then
 		fail "threads: $(grep thread__start "$SCRATCH/java" | head -3)"
 	grep -q 'hotspot:method__entry .*class="Busy" method="main"$' "$SCRATCH/java" ||
 		fail "methods: $(grep Busy "$SCRATCH/java" | head -3)"
+	# A library that is opened later: its begins have no room for four strings.
+	ctl trace -t span --pairs auto --keep-going -o "$SCRATCH/spans" 'hotspot:method__compile__*' -- "${java[@]}"
+	grep -q 'compiler=0x[0-9a-f]* compiler_length=[0-9]* .* -> compiler="C[12]" class="' "$SCRATCH/spans" ||
+		fail "spans: $(head -3 "$SCRATCH/spans" "$SCRATCH/err")"
 	same "a JVM without the option" "$(hints -c 'hotspot:method__*' -- java -Xshare:auto -cp "$SCRATCH" Busy work 1)" \
 		"probectl: no hits of hotspot:method__entry and 1 other: The JVM passes it only with -XX:+DTraceMethodProbes or, in older versions, -XX:+ExtendedDTraceProbes."
 fi

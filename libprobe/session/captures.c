@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* Which arguments the records of a site hold, and what they are called. */
+#include "libprobe/names/meaning.h"
+#include "libprobe/session/session.h"
+
+/*
+ * Notes which arguments the hits of a probe show. Without names, if what its sites have as
+ * arguments has not the same meaning.
+ */
+static void note_meaning(struct probe_session *s, const struct session_site *site,
+	const struct probe_meaning *meaning, const struct capture *shown, size_t count)
+{
+	struct probe_session_probe *probe = &s->probes[site->probe];
+	bool is_first = site == s->sites || site[-1].probe != site->probe;
+
+	probe->meaning = is_first || probe->meaning == meaning ? meaning : NULL;
+	for (size_t i = 0; i < PROBE_ARGS_MAX; i++)
+		probe->args[i] = shown && i < count ? shown[i].arg : (unsigned char)i;
+}
+
+/*
+ * Whether there is room for what nobody has asked for: strings of known probes. What is kept of
+ * begins has its size from the start.
+ */
+static bool has_room(const struct probe_session *s, enum pair_role role, size_t bytes)
+{
+	size_t room = s->options.spans ? RING_RECORD_MAX / 2 : RING_RECORD_MAX;
+
+	if (s->id && s->options.spans && role == PAIR_BEGIN && s->keep_bytes < room)
+		room = s->keep_bytes;
+	return bytes + sizeof(struct probe_begun) <= room;
+}
+
+struct probe_error *session_choose_captures(struct probe_session *s,
+	const struct select_probe *probe, const struct record_layout_site *args,
+	struct session_site *site)
+{
+	const struct probe_pattern *pattern = s->patterns[probe->pattern];
+	const struct probe_meaning *meaning = probe_catalogue_find(
+		s->options.catalogue, probe->provider, probe->name, args->count);
+	struct capture captures[CAPTURES_MAX], *wanted = captures;
+	struct probe_error *error = NULL;
+	size_t count = 0;
+
+	if (pattern_has_captures(pattern))
+		error = pattern_captures(
+			pattern, probe->provider, probe->name, args->count, captures, &count);
+	else if (meaning && s->options.described)
+		count = meaning_captures(meaning, args->count, captures);
+	else
+		wanted = NULL;
+	if (error)
+		return error;
+	record_layout_init(&site->layout, args, wanted, count, &s->options);
+	if (wanted && !pattern_has_captures(pattern) &&
+		!has_room(s, s->known[site->probe].part.role, record_layout_bytes(&site->layout))) {
+		wanted = NULL;
+		record_layout_init(&site->layout, args, NULL, 0, &s->options);
+	}
+	note_meaning(s, site, meaning, wanted, count);
+	return NULL;
+}
