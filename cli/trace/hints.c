@@ -4,7 +4,6 @@
  * (-XX:+DTraceMethodProbes of OpenJDK). The catalogue says so; here it is said at the end of a
  * trace, if nothing tells that the condition was met.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 struct hint {
 	const struct probe_meaning *meaning; /* has the condition */
 	const struct probe_session_probe *probe;
+	const struct trace_target *target; /* of the probe */
 	size_t others;
 	bool no_begins; /* of a pair; else there are no hits */
 	bool is_met;	/* a probe with the same condition was hit */
@@ -59,8 +59,8 @@ static void add_hint(struct hints *hints, const struct hint *hint)
 		if (strcmp(other->meaning->needs, hint->meaning->needs) != 0)
 			continue;
 		other->is_met |= hint->is_met;
-		/* Processes and tracers have the same probes. */
-		other->others += strcmp(other->probe->name, hint->probe->name) != 0;
+		/* Other processes and tracers have the same probes. */
+		other->others += other->target == hint->target;
 		return;
 	}
 	/* Without memory, it is not said. */
@@ -76,7 +76,7 @@ static void look_at_begins(struct hints *hints, const struct trace_target *targe
 	const struct probe_session_probe *probes = probe_session_probes(target->session, &count);
 
 	for (size_t i = 0; i < count; i++) {
-		struct hint hint = {.probe = &probes[i], .no_begins = true};
+		struct hint hint = {.probe = &probes[i], .target = target, .no_begins = true};
 
 		if (probes[i].role != PROBE_ROLE_BEGIN || probes[i].pair != end->pair)
 			continue;
@@ -89,19 +89,20 @@ static void look_at_begins(struct hints *hints, const struct trace_target *targe
 	}
 }
 
-/* Hits that a filter or a sample leaves out are not counted. */
-static bool counts_all(const struct trace_target *target)
+/* Hits that a filter or a sample leaves out are not counted; nor those after the last (-n). */
+static bool counts_all(const struct trace *trace, const struct trace_target *target)
 {
 	const struct probe_session_options *options = &target->tracer->options;
 
-	return !options->filter && !options->span_min_ns && options->sample_every < 2 &&
-	       !options->sample_rate;
+	return !trace_is_full(trace) && !options->filter && !options->span_min_ns &&
+	       options->sample_every < 2 && !options->sample_rate;
 }
 
-static void look_at_probe(struct hints *hints, const struct trace_target *target,
-	const struct probe_session_probe *probe)
+static void look_at_probe(struct hints *hints, const struct trace *trace,
+	const struct trace_target *target, const struct probe_session_probe *probe)
 {
-	struct hint hint = {.probe = probe, .meaning = conditional(target, probe)};
+	struct hint hint = {
+		.probe = probe, .target = target, .meaning = conditional(target, probe)};
 	bool is_passed = probe->hits || probe->lost || probe->unmatched;
 
 	if (probe->role == PROBE_ROLE_END && probe->unmatched)
@@ -110,9 +111,9 @@ static void look_at_probe(struct hints *hints, const struct trace_target *target
 	if (!hint.meaning || probe->role == PROBE_ROLE_BEGIN ||
 		probe_coverage_is_none(&probe->coverage))
 		return;
-	if (!is_passed &&
-		(!counts_all(target) || (hint.meaning->with && is_traced(target, probe->provider,
-								       hint.meaning->with))))
+	if (!is_passed && (!counts_all(trace, target) ||
+				  (hint.meaning->with &&
+					  is_traced(target, probe->provider, hint.meaning->with))))
 		return;
 	hint.is_met = is_passed;
 	add_hint(hints, &hint);
@@ -144,7 +145,7 @@ void trace_report_hints(const struct trace *trace)
 			continue;
 		probes = probe_session_probes(target->session, &count);
 		for (size_t k = 0; k < count; k++)
-			look_at_probe(&hints, target, &probes[k]);
+			look_at_probe(&hints, trace, target, &probes[k]);
 	}
 	for (size_t i = 0; i < hints.count; i++)
 		if (!hints.items[i].is_met)

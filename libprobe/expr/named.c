@@ -86,7 +86,7 @@ static struct probe_error *replace_any(size_t index, const char *text,
 
 			if (!is_asked(patterns, count, &file->probes[k]))
 				continue;
-			error = meaning_replace(what(index), text, &file->probes[k], ret);
+			error = meaning_replace(what(index), text, &file->probes[k], NULL, ret);
 			if (!error || error->code != PROBE_ERROR_USAGE) {
 				probe_error_free(first);
 				return error;
@@ -211,7 +211,8 @@ static struct probe_error *parse_again(const struct asked *asked, enum pair_role
 	for (size_t i = 0; i < TEXTS && !error; i++) {
 		if (!asked->names->texts[i] || !is_used(asked, i, role))
 			continue;
-		error = meaning_replace(what(i), asked->names->texts[i], meaning, &replaced[i]);
+		error = meaning_replace(
+			what(i), asked->names->texts[i], meaning, NULL, &replaced[i]);
 		*text_of(&options, i) = replaced[i];
 	}
 	if (!error)

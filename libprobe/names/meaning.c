@@ -218,8 +218,8 @@ static struct probe_error *no_name(const char *what, const char *text,
 	return error;
 }
 
-struct probe_error *meaning_replace(
-	const char *what, const char *text, const struct probe_meaning *meaning, char **ret)
+struct probe_error *meaning_replace(const char *what, const char *text,
+	const struct probe_meaning *meaning, const char *absent, char **ret)
 {
 	struct scanner scanner = {.at = text};
 	struct buffer out = {0};
@@ -229,6 +229,10 @@ struct probe_error *meaning_replace(
 	while (next_piece(&scanner, &piece)) {
 		if (put_piece(&out, &scanner, meaning, &piece))
 			continue;
+		if (absent) {
+			buffer_string(&out, absent);
+			continue;
+		}
 		buffer_deinit(&out);
 		return no_name(what, text, meaning, &piece);
 	}

@@ -21,10 +21,11 @@ bool meaning_names_used(const char *text);
 /*
  * Replaces such words by what they stand for: an argument's by argN, str(argN), str(argN,argM) or
  * bytes(argN,argM); in str() and bytes() by argN; a word for a number by the number. `what` names
- * the text in messages, `meaning` is NULL if nothing is known of the probe. The caller frees *ret.
+ * the text in messages, `meaning` is NULL if nothing is known of the probe. A name that it does not
+ * have becomes `absent`, or is an error if that is NULL. The caller frees *ret.
  * Errors: PROBE_ERROR_USAGE (there is no such name), PROBE_ERROR_MEMORY.
  */
-PROBE_MUST_CHECK struct probe_error *meaning_replace(
-	const char *what, const char *text, const struct probe_meaning *meaning, char **ret);
+PROBE_MUST_CHECK struct probe_error *meaning_replace(const char *what, const char *text,
+	const struct probe_meaning *meaning, const char *absent, char **ret);
 
 #endif

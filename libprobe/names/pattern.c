@@ -503,7 +503,7 @@ static struct probe_error *parse_list(
 }
 
 struct probe_error *pattern_captures(const struct probe_pattern *pattern, const char *provider,
-	const char *name, size_t arg_count, struct capture captures[CAPTURES_MAX],
+	const char *name, size_t arg_count, bool absent_ok, struct capture captures[CAPTURES_MAX],
 	size_t *count_ret)
 {
 	struct probe_error *error;
@@ -513,8 +513,10 @@ struct probe_error *pattern_captures(const struct probe_pattern *pattern, const 
 	memcpy(captures, pattern->captures, pattern->capture_count * sizeof(*captures));
 	if (!pattern->named_list)
 		return NULL;
+	/* No probe has 32 arguments. */
 	error = meaning_replace("the list", pattern->named_list,
-		probe_catalogue_find(pattern->catalogue, provider, name, arg_count), &list);
+		probe_catalogue_find(pattern->catalogue, provider, name, arg_count),
+		absent_ok ? "arg31" : NULL, &list);
 	if (!error)
 		error = parse_list(list, captures, count_ret);
 	free(list);

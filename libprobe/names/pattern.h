@@ -41,11 +41,12 @@ bool pattern_names(
 bool pattern_has_captures(const struct probe_pattern *pattern);
 /*
  * What its list asks for of a probe with so many arguments, by whose meaning names in the list are
- * replaced. Errors: PROBE_ERROR_USAGE (there is no such name; what it stands for makes no list),
+ * replaced. With absent_ok, a name that the probe does not have is an argument that it does not
+ * have. Errors: PROBE_ERROR_USAGE (there is no such name; what it stands for makes no list),
  * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *pattern_captures(const struct probe_pattern *pattern,
-	const char *provider, const char *name, size_t arg_count,
+	const char *provider, const char *name, size_t arg_count, bool absent_ok,
 	struct capture captures[CAPTURES_MAX], size_t *count_ret);
 
 /* As probe_pattern_matches(), for any module; true for a pattern with a predicate. */

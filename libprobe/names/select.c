@@ -168,8 +168,8 @@ static struct probe_error *highest_argument(const struct probe_pattern *pattern,
 {
 	struct capture captures[CAPTURES_MAX];
 	size_t count;
-	struct probe_error *error =
-		pattern_captures(pattern, note->provider, note->name, arg_count, captures, &count);
+	struct probe_error *error = pattern_captures(
+		pattern, note->provider, note->name, arg_count, false, captures, &count);
 
 	*ret = -1;
 	for (size_t i = 0; !error && i < count; i++) {

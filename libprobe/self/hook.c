@@ -68,7 +68,7 @@ static struct probe_error *describe_site(struct hook *hook, const struct selecti
 		.path = strdup(probe->module->path)};
 	record_layout_site_init(&args, arch, probe->module, selected->note->args);
 	error = pattern_captures(
-		hook->pattern, probe->provider, probe->name, args.count, wanted, &count);
+		hook->pattern, probe->provider, probe->name, args.count, true, wanted, &count);
 	if (error)
 		return error;
 	record_layout_init(&ret->layout, &args, pattern_has_captures(hook->pattern) ? wanted : NULL,

@@ -44,7 +44,7 @@ struct probe_error *session_choose_captures(struct probe_session *s,
 
 	if (pattern_has_captures(pattern))
 		error = pattern_captures(
-			pattern, probe->provider, probe->name, args->count, captures, &count);
+			pattern, probe->provider, probe->name, args->count, true, captures, &count);
 	else if (meaning && s->options.described)
 		count = meaning_captures(meaning, args->count, captures);
 	else

@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!error) {
 		(void)probe_pattern_matches(pattern, text, text, text);
 		(void)probe_pattern_matches(pattern, "/usr/lib/libx.so.1", "provider", "a-b__c");
-		error = pattern_captures(pattern, "provider", "name", 3, captures, &count);
+		error = pattern_captures(pattern, "provider", "name", 3, false, captures, &count);
 		if (!error && pattern_has_captures(pattern) && (count == 0 || count > 32))
 			abort();
 		probe_error_free(error);

@@ -67,7 +67,7 @@ static void test_replace(void **state)
 		struct probe_error *error;
 		char *replaced;
 
-		error = meaning_replace("the text", cases[i].text, meaning("x"), &replaced);
+		error = meaning_replace("the text", cases[i].text, meaning("x"), NULL, &replaced);
 		if (error)
 			fail_msg("%s", error->message);
 		assert_string_equal(replaced, cases[i].replaced);
@@ -93,7 +93,8 @@ static void fails(const char *expression, const char *name, const char *message)
 	struct probe_error *error;
 	char *replaced;
 
-	error = meaning_replace("the filter", expression, name ? meaning(name) : NULL, &replaced);
+	error = meaning_replace(
+		"the filter", expression, name ? meaning(name) : NULL, NULL, &replaced);
 	assert_non_null(error);
 	assert_null(replaced);
 	assert_int_equal(error->code, PROBE_ERROR_USAGE);
@@ -150,19 +151,25 @@ static void test_pattern(void **state)
 	(void)state;
 	assert_null(probe_pattern_parse_named("p:*(size, query)", &catalogue, &pattern));
 	assert_true(pattern_has_captures(pattern));
-	assert_null(pattern_captures(pattern, "p", "x", 5, captures, &count));
+	assert_null(pattern_captures(pattern, "p", "x", 5, false, captures, &count));
 	assert_int_equal(count, 2);
 	check(&captures[0], 3, false, -1);
 	check(&captures[1], 0, true, -1);
 	/* Another version of the program. */
-	error = pattern_captures(pattern, "p", "x", 4, captures, &count);
+	error = pattern_captures(pattern, "p", "x", 4, false, captures, &count);
 	assert_string_equal(error->message, "p:x: the list '(size, query)': there is no argument "
 					    "'size', the probe has none whose name is known");
 	probe_error_free(error);
+	/* Where another probe has it, this one has nothing in its place. */
+	assert_null(pattern_captures(pattern, "p", "x", 4, true, captures, &count));
+	assert_int_equal(count, 2);
+	check(&captures[0], CAPTURES_MAX - 1, false, -1);
+	assert_null(pattern_captures(pattern, "p", "b", 1, true, captures, &count));
+	assert_int_equal(count, 2);
 	probe_pattern_free(pattern);
 	/* It makes no list: this is known for each probe. */
 	assert_null(probe_pattern_parse_named("p:x(size + 1)", &catalogue, &pattern));
-	error = pattern_captures(pattern, "p", "x", 5, captures, &count);
+	error = pattern_captures(pattern, "p", "x", 5, false, captures, &count);
 	assert_string_equal(
 		error->message, "p:x: bad probe '(arg3 + 1)', column 7: expected ',' or ')'");
 	probe_error_free(error);

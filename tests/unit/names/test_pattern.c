@@ -164,7 +164,7 @@ static void check_captures(const char *text, size_t count, const struct capture 
 	size_t found;
 
 	assert_true(pattern_has_captures(pattern));
-	assert_null(pattern_captures(pattern, "a", "b", 32, captures, &found));
+	assert_null(pattern_captures(pattern, "a", "b", 32, false, captures, &found));
 	assert_int_equal(found, count);
 	for (size_t i = 0; i < count; i++) {
 		assert_true(capture_is(&captures[i], &expected[i]));
