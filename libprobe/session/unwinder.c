@@ -18,6 +18,7 @@
 #include "elf/unwind.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/modules/jit_map.h"
 #include "libprobe/modules/modules.h"
 #include "libprobe/process/maps.h"
 #include "libprobe/session/unwinder.h"
@@ -25,7 +26,8 @@
 
 enum {
 	REFRESH_NS = 50 * 1000 * 1000, /* how often a new address is reason to look at the maps */
-	FRAME_BYTES_MAX = 1 << 20,     /* from one frame pointer to the next */
+	EARLY_LOOKS = 8, /* ... at first at once: a program that has just been started maps a lot */
+	FRAME_BYTES_MAX = 1 << 20, /* from one frame pointer to the next */
 	KNOWN_FRAMES_MAX = 1 << 20,
 	FRAMES_FIRST = 256,
 	SP = 0, /* places in arch->unwind_registers */
@@ -36,7 +38,9 @@ enum {
 struct named {
 	struct probe_frame frame;
 	bool is_return;
-	char text[]; /* the symbol's name, and the module's path, each with its NUL */
+	bool of_file;	   /* its symbol, if it has one */
+	unsigned int seen; /* the generation of the names of generated code, of others */
+	char text[];	   /* the symbol's name, and the module's path, each with its NUL */
 };
 
 struct unwinder {
@@ -46,7 +50,9 @@ struct unwinder {
 	struct maps maps;
 	struct modules modules;
 	struct unwind **rules; /* of each module, NULL before the first use */
+	struct jit_map *jit;
 	uint64_t refreshed_ns;
+	unsigned int early_looks;
 	/*
 	 * Open addressing; at most half of the buckets are taken. Frames that were taken out of it,
 	 * because another module is there now, are in `old`.
@@ -124,6 +130,8 @@ static struct probe_error *refresh(struct unwinder *u)
 	bool gone;
 
 	u->refreshed_ns = clock_monotonic_ns();
+	/* While the process is there. */
+	jit_map_refresh(u->jit, true);
 	if (error)
 		return error;
 	error = modules_read(u->pid, NULL, &fresh);
@@ -166,7 +174,8 @@ struct probe_error *unwinder_create(
 	u->arch = arch;
 	u->pid = pid;
 	u->mangled = mangled;
-	error = refresh(u);
+	u->jit = jit_map_create(pid);
+	error = u->jit ? refresh(u) : probe_error_no_memory();
 	if (error)
 		unwinder_free(u);
 	else
@@ -179,6 +188,7 @@ void unwinder_free(struct unwinder *unwinder)
 	if (!unwinder)
 		return;
 	drop_modules(unwinder);
+	jit_map_free(unwinder->jit);
 	maps_deinit(&unwinder->maps);
 	for (size_t i = 0; i < unwinder->bucket_count; i++)
 		free(unwinder->buckets[i]);
@@ -201,7 +211,7 @@ static bool find_code(struct unwinder *u, uint64_t address)
 {
 	if (is_code(u, address))
 		return true;
-	if (clock_monotonic_ns() - u->refreshed_ns < REFRESH_NS)
+	if (clock_monotonic_ns() - u->refreshed_ns < REFRESH_NS && u->early_looks++ >= EARLY_LOOKS)
 		return false;
 	unwinder_refresh(u);
 	return is_code(u, address);
@@ -251,24 +261,39 @@ static uint64_t function_at(struct module *module, uint64_t link)
 	return function.range.start;
 }
 
+/* The symbol of a file, demangled into *demangled_ret; NULL if it has none. */
+static const char *symbol_of(const struct unwinder *u, struct module *module, uint64_t link,
+	uint64_t *start_ret, char **demangled_ret)
+{
+	const char *symbol = NULL;
+
+	if (module && module->object)
+		symbol = object_symbol_at(module->object, link, start_ret);
+	if (symbol && !u->mangled)
+		probe_error_free(probe_demangle(symbol, demangled_ret));
+	return *demangled_ret ? *demangled_ret : symbol;
+}
+
 /*
  * A call may be the last instruction of its function; then its return address is in the next one.
  */
 static struct named *make_frame(struct unwinder *u, uint64_t ip, bool is_return)
 {
 	struct module *module = modules_find(&u->modules, ip - is_return);
-	const char *symbol = NULL, *path = module ? module->path : "";
+	const char *symbol, *path = module ? module->path : "";
 	size_t symbol_size = 0, path_size = strlen(path) + 1;
 	uint64_t link = module ? ip - module->bias : ip, start = 0;
 	AUTO_FREE char *demangled = NULL;
 	struct named *named;
+	bool of_file;
 
-	if (module && module->object)
-		symbol = object_symbol_at(module->object, link - is_return, &start);
-	if (symbol && !u->mangled)
-		probe_error_free(probe_demangle(symbol, &demangled));
-	if (demangled)
-		symbol = demangled;
+	symbol = symbol_of(u, module, link - is_return, &start, &demangled);
+	of_file = symbol != NULL;
+	if (!of_file) {
+		jit_map_refresh(u->jit, false);
+		symbol = jit_map_find(u->jit, ip - is_return, &start);
+		link = symbol ? ip : link;
+	}
 	if (symbol)
 		symbol_size = strlen(symbol) + 1;
 	named = malloc(sizeof(*named) + symbol_size + path_size);
@@ -278,12 +303,41 @@ static struct named *make_frame(struct unwinder *u, uint64_t ip, bool is_return)
 	if (symbol)
 		memcpy(named->text + path_size, symbol, symbol_size);
 	named->is_return = is_return;
+	named->of_file = of_file;
+	named->seen = jit_map_generation(u->jit);
 	named->frame = (struct probe_frame){.ip = ip,
 		.module = module ? named->text : NULL,
 		.symbol = symbol ? named->text + path_size : NULL,
 		.offset = symbol ? link - start : link,
 		.function = symbol ? start : function_at(module, link - is_return)};
 	return named;
+}
+
+/* Generated code may have got its name after it was seen, or be other code now. */
+static void renew(struct unwinder *u, struct named **bucket)
+{
+	const struct probe_frame *frame = &(*bucket)->frame;
+	struct named **old, *fresh;
+	const char *symbol;
+	uint64_t start;
+
+	jit_map_refresh(u->jit, false);
+	if ((*bucket)->seen == jit_map_generation(u->jit))
+		return;
+	(*bucket)->seen = jit_map_generation(u->jit);
+	symbol = jit_map_find(u->jit, frame->ip - (*bucket)->is_return, &start);
+	if (!symbol || (frame->symbol && !strcmp(symbol, frame->symbol)))
+		return;
+	/* The frame has been handed out. */
+	old = reallocarray(u->old, u->old_count + 1, sizeof(*old));
+	if (!old)
+		return;
+	u->old = old;
+	fresh = make_frame(u, frame->ip, (*bucket)->is_return);
+	if (!fresh)
+		return;
+	u->old[u->old_count++] = *bucket;
+	*bucket = fresh;
 }
 
 /* Adds one to the stack. Without memory, *error_ret is set. False: that is all. */
@@ -298,6 +352,8 @@ static bool add_frame(
 	if (bucket && !*bucket) {
 		*bucket = make_frame(u, ip, is_return);
 		u->known += *bucket != NULL;
+	} else if (bucket && !(*bucket)->of_file) {
+		renew(u, bucket);
 	}
 	if (!bucket || !*bucket) {
 		*error_ret = probe_error_no_memory();
@@ -469,10 +525,14 @@ struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc, uint
 	unwinder->count = 0;
 	find_code(unwinder, pc);
 	add_frame(unwinder, pc, false, &error);
-	if (caller && !error && find_code(unwinder, caller))
-		add_frame(unwinder, caller, true, &error);
 	if (count >= ARCH_FRAMES_MAX)
 		end = PROBE_STACK_TRUNCATED;
+	if (caller && !error && !find_code(unwinder, caller)) {
+		end = PROBE_STACK_LOST; /* without it, there would be a gap */
+		count = 0;
+	} else if (caller && !error) {
+		add_frame(unwinder, caller, true, &error);
+	}
 	for (size_t i = 0; i < count && unwinder->count < PROBE_FRAMES_MAX && !error; i++) {
 		memcpy(&ip, (const uint8_t *)returns + 8 * i, sizeof(ip));
 		if (!find_code(unwinder, ip) || !add_frame(unwinder, ip, true, &error)) {
