@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/processes.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/buffer.h"
@@ -323,7 +324,8 @@ bool mistake_take(struct mistake *mistake, pid_t pid, struct probe_error *error)
 {
 	struct probe_error *no_memory;
 
-	if (error->code != PROBE_ERROR_USAGE && error->code != PROBE_ERROR_NOT_FOUND)
+	if (error->code != PROBE_ERROR_USAGE && error->code != PROBE_ERROR_NOT_FOUND &&
+		error->code != PROBE_ERROR_PERMISSION)
 		return false;
 	if (mistake->error && !is_same(mistake, pid, error))
 		return false;
@@ -378,4 +380,37 @@ struct probe_error *mistake_end(
 	free(mistake->also.items);
 	*mistake = (struct mistake){0};
 	return error;
+}
+
+/* ---- Processes that are left out --------------------------------------------------------- */
+
+void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error)
+{
+	bool lacks = error->code == PROBE_ERROR_NOT_FOUND;
+
+	if (mistake_take(lacks ? &left->lacking : &left->forbidden, pid, error))
+		return;
+	if (!lacks)
+		report_warning("%s", error->message);
+	probe_error_free(error);
+}
+
+void left_out_report(struct left_out *left, const struct common_options *common)
+{
+	struct probe_error *error = mistake_end(&left->forbidden, common, 0);
+
+	if (error)
+		report_warning("%s", error->message);
+	probe_error_free(error);
+}
+
+struct probe_error *left_out_lacking(struct left_out *left, const struct common_options *common)
+{
+	return mistake_end(&left->lacking, common, 0);
+}
+
+void left_out_deinit(struct left_out *left, const struct common_options *common)
+{
+	probe_error_free(mistake_end(&left->forbidden, common, 0));
+	probe_error_free(mistake_end(&left->lacking, common, 0));
 }

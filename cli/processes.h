@@ -62,8 +62,8 @@ PROBE_MUST_CHECK struct probe_error *processes_find(struct common_options *commo
 
 /*
  * A mistake on the command line is reported once, even if it is found in many processes: a PROBE
- * that none of them has, or an argument that it lacks. Initialise with {0}; always call
- * mistake_end().
+ * that none of them has, or an argument that it lacks; so is what forbids access to them.
+ * Initialise with {0}; always call mistake_end().
  */
 struct mistake {
 	struct probe_error *error;
@@ -81,6 +81,19 @@ bool mistake_take(struct mistake *mistake, pid_t pid, struct probe_error *error)
  */
 struct probe_error *mistake_end(
 	struct mistake *mistake, const struct common_options *common, size_t count);
+
+/* Processes that were found by name, and are left out: initialise with {0}. */
+struct left_out {
+	struct mistake forbidden, lacking;
+};
+
+/* Takes the error of such a process; warns of what is neither a prohibition nor a missing probe. */
+void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error);
+/* Warns of those that may not be used, in one line. */
+void left_out_report(struct left_out *left, const struct common_options *common);
+/* The probe that they lack, if nothing else is wrong: where no process is left. Or NULL. */
+struct probe_error *left_out_lacking(struct left_out *left, const struct common_options *common);
+void left_out_deinit(struct left_out *left, const struct common_options *common);
 
 /* Adds to an error for which process it is, if there are several. NULL is allowed. */
 struct probe_error *processes_error(

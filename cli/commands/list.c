@@ -104,7 +104,8 @@ static struct probe_error *list_process(const struct list_command *command, pid_
 static struct probe_error *read_lists(struct list_command *command)
 {
 	const struct pid_list *pids = &command->options.pids;
-	struct probe_error *error;
+	struct mistake mistake = {0};
+	struct probe_error *error, *alike;
 
 	if (command->file_count == 0 && pids->count == 0)
 		return scan_system(&command->lists);
@@ -118,10 +119,17 @@ static struct probe_error *read_lists(struct list_command *command)
 	for (size_t i = 0; i < command->file_count && !error; i++)
 		error = note_failure(
 			command, probe_list_add_file(command->lists.lists[0], command->files[i]));
-	for (size_t i = 0; i < pids->count && !error; i++)
-		error = note_failure(command, processes_unless_ended(&command->options, i,
-						      list_process(command, pids->items[i])));
-	return error;
+	for (size_t i = 0; i < pids->count && !error; i++) {
+		error = processes_unless_ended(
+			&command->options, i, list_process(command, pids->items[i]));
+		if (error && mistake_take(&mistake, pids->items[i], error))
+			error = NULL;
+		error = note_failure(command, error);
+	}
+	alike = mistake_end(&mistake, &command->options, 0);
+	if (error)
+		probe_error_free(alike);
+	return error ? error : note_failure(command, alike);
 }
 
 static void report_defects(const struct list_command *command)

@@ -281,27 +281,31 @@ static struct probe_error *start_named(
 static struct probe_error *start_all(
 	struct top_source *source, const struct common_options *common, struct top_model *model)
 {
-	for (size_t i = 0; i < common->pids.count; i++) {
-		struct probe_target *target;
-		struct probe_error *error =
-			probe_target_open(common->pids.items[i], common->exe, &target);
+	struct left_out left = {0};
+	struct probe_error *error = NULL;
 
+	for (size_t i = 0; i < common->pids.count && !error; i++) {
+		pid_t pid = common->pids.items[i];
+		struct probe_target *target;
+
+		error = probe_target_open(pid, common->exe, &target);
 		if (!error)
 			error = start_named(source, model, target);
-		if (!error)
-			continue;
-		error = processes_error(common, common->pids.items[i], error);
-		if (i < common->pids_given || common->pids.count == 1 ||
+		error = processes_error(common, pid, error);
+		if (!error || i < common->pids_given || common->pids.count == 1 ||
 			error->code == PROBE_ERROR_MEMORY)
-			return error;
-		if (error->code != PROBE_ERROR_NOT_FOUND)
-			report_warning("%s", error->message);
-		probe_error_free(error);
+			continue;
+		left_out_add(&left, pid, error);
+		error = NULL;
 	}
-	if (!source->count)
-		return probe_error_new(PROBE_ERROR_NOT_FOUND,
-			"none of the %zu processes has such a probe", common->pids.count);
-	return NULL;
+	left_out_report(&left, common);
+	if (!error && !source->count)
+		error = left_out_lacking(&left, common);
+	if (!error && !source->count)
+		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"none of the %zu processes can be traced", common->pids.count);
+	left_out_deinit(&left, common);
+	return error;
 }
 
 static struct probe_error *create(const struct top_options *options, struct top_source **ret)

@@ -25,7 +25,7 @@
  * process, the error is returned.
  */
 static struct probe_error *leave_out(struct trace *trace, const struct trace_options *options,
-	struct probe_error *error, bool given)
+	pid_t pid, struct probe_error *error, bool given)
 {
 	if (options->common.pids.count < 2 || error->code == PROBE_ERROR_MEMORY)
 		return error;
@@ -33,9 +33,7 @@ static struct probe_error *leave_out(struct trace *trace, const struct trace_opt
 		trace_fail(trace, error);
 		return NULL;
 	}
-	if (error->code != PROBE_ERROR_NOT_FOUND)
-		report_warning("%s", error->message);
-	probe_error_free(error);
+	left_out_add(&trace->left, pid, error);
 	return NULL;
 }
 
@@ -71,7 +69,7 @@ static struct probe_error *open_processes(struct trace *trace, const struct trac
 		bool given = i < options->common.pids_given;
 
 		error = probe_target_open(pids->items[i], options->common.exe, &process);
-		error = error ? leave_out(trace, options, error, given)
+		error = error ? leave_out(trace, options, pids->items[i], error, given)
 			      : trace_add_process(trace, process, given, false);
 		if (error)
 			return error;
@@ -223,7 +221,7 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 
 		/* Of processes that were found by name, some may have none of the probes. */
 		if (its && !(is_mistake(target, its) && mistake_take(&mistake, pid, its)))
-			error = leave_out(trace, options,
+			error = leave_out(trace, options, pid,
 				processes_error(&options->common, pid, its), target->given);
 		unwanted |= !error && !its && !target->on;
 		/* Those that are on have to be switched off, whatever happens to the rest. */
@@ -239,9 +237,12 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 		error = wrong;
 	else
 		trace_fail(trace, wrong);
+	left_out_report(&trace->left, &options->common);
 	if (!error && !kept && unwanted)
 		error = probe_error_new(PROBE_ERROR_STATE, "nothing is traced");
 	else if (!error && !kept)
+		error = left_out_lacking(&trace->left, &options->common);
+	if (!error && !kept)
 		error = probe_error_new(
 			PROBE_ERROR_NOT_FOUND, "none of the %zu processes can be traced", asked);
 	/* Only now: where nothing can be recorded, there is no folder either. */
@@ -410,6 +411,7 @@ static void trace_deinit(struct trace *trace, const struct trace_options *option
 		trace_target_close(&trace->targets[i]);
 	for (size_t i = 0; i < trace->process_count; i++)
 		probe_target_close(trace->processes[i]);
+	left_out_deinit(&trace->left, &options->common);
 	free(trace->targets);
 	probe_watch_free(trace->watch);
 	free(trace->processes);

@@ -16,6 +16,7 @@
 
 #include "cli/timer.h"
 #include "cli/loop.h"
+#include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/trace/comm.h"
 #include "cli/trace/merge.h"
@@ -68,6 +69,7 @@ struct trace {
 	size_t tracer_count;
 	struct probe_target **processes;
 	size_t process_count;
+	struct left_out left;
 	/*
 	 * One for each process and tracer, tracer by tracer. Those that were named come
 	 * first; what they become is added after them.

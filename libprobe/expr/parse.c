@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/nearest.h"
 #include "libprobe/expr/tree.h"
 #include "libprobe/names/argument.h"
 #include "libprobe/names/operand.h"
@@ -410,6 +411,22 @@ static struct probe_error *parse_dereference(struct parser *p)
 	return error ? error : add(p, &node);
 }
 
+static struct probe_error *no_name(struct parser *p)
+{
+	static const char *const names[] = {
+		"tid", "pid", "cpu", "str", "starts_with", "duration", "end"};
+	struct nearest nearest = {0};
+	char typed[40 + 1];
+
+	snprintf(typed, sizeof(typed), "%.*s", (int)word_length(p->at), p->at);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		nearest_consider(&nearest, typed, names[i]);
+	return expr_error(p->expr, PROBE_ERROR_USAGE, p->at,
+		"there is no '%s'%s%s: expected arg0 to arg31, tid, pid, cpu, str() or "
+		"starts_with()",
+		typed, nearest.name ? ", the nearest is " : "", nearest.name ? nearest.name : "");
+}
+
 static struct probe_error *parse_name(struct parser *p)
 {
 	struct expr_node node = {.at = p->at};
@@ -436,10 +453,7 @@ static struct probe_error *parse_name(struct parser *p)
 	} else if (take_word(p, "norm")) {
 		return parse_norm(p, node.at);
 	} else {
-		return expr_error(p->expr, PROBE_ERROR_USAGE, p->at,
-			"there is no '%.*s': expected arg0 to arg31, tid, pid, cpu, str() or "
-			"starts_with()",
-			(int)(word_length(p->at) < 40 ? word_length(p->at) : 40), p->at);
+		return no_name(p);
 	}
 	return add(p, &node);
 }

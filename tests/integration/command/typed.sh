@@ -61,6 +61,25 @@ for command in list status repair "enable x:y" "disable x:y"; do
 done
 wrong 2 "status: no process given; use -p PID, --name NAME or --children PID" status
 
+# A mistyped probe of several processes is told with what is near, whichever way they are named.
+cp "$TARGETS/hits" "$SCRATCH/bin/typed-near"
+near=()
+for _ in 1 2; do
+	"$SCRATCH/bin/typed-near" 2 < <(sleep 60) >"$SCRATCH/near.out" &
+	near+=($!)
+	on_exit "end_process $!"
+	for ((try = 0; try < 600; try++)); do
+		grep -q ready "$SCRATCH/near.out" && break
+		sleep 0.1
+	done
+done
+message="no probe matches 'hits:wrok' in process ${near[0]}; the nearest: hits:work; --follow waits \
+for libraries that are opened later; the same for ${near[1]}"
+for command in trace top; do
+	wrong 1 "$message" $command --name typed-near hits:wrok
+done
+wrong 1 "$message" trace --name typed-near hits:work hits:wrok
+
 # A thread's id is taken for its process.
 for thread in /proc/"$target_pid"/task/*; do thread=${thread##*/}; done
 [ "$thread" != "$target_pid" ] || fail "the target has one thread"

@@ -76,8 +76,10 @@ static const struct {
 	/* Names. */
 	{"arg", 1, "there is no 'arg'" NAMES}, {"arg32", 1, "there is no 'arg32'" NAMES},
 	{"1 + arg00", 5, "there is no 'arg00'" NAMES}, {"arg1x", 1, "there is no 'arg1x'" NAMES},
-	{"arg4294967296", 1, "there is no 'arg4294967296'" NAMES}, {"Tid", 1, "there is no 'Tid'" NAMES},
-	{"_", 1, "there is no '_'" NAMES}, {"tids > 1", 1, "there is no 'tids'" NAMES},
+	{"arg4294967296", 1, "there is no 'arg4294967296'" NAMES}, {"Tid", 1, "there is no 'Tid', the nearest is tid" NAMES},
+	{"duraton > 5ms", 1, "there is no 'duraton', the nearest is duration" NAMES},
+	{"startswith(str(arg0), 'x')", 1, "there is no 'startswith', the nearest is starts_with" NAMES},
+	{"_", 1, "there is no '_'" NAMES}, {"tids > 1", 1, "there is no 'tids', the nearest is tid" NAMES},
 	{"sizeof(arg0)", 1, "there is no 'sizeof'" NAMES},
 	{"abcdefghijabcdefghijabcdefghijabcdefghijk", 1,
 		"there is no 'abcdefghijabcdefghijabcdefghijabcdefghij'" NAMES},
