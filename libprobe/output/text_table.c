@@ -19,6 +19,7 @@
 
 enum {
 	SILENT_ROWS_MAX = 50, /* beyond this number, rows without hits are only counted */
+	CHARTS_MAX = 4,	      /* beyond this number, a chart each would hide what matters */
 	HITS_WIDTH = 12
 };
 
@@ -403,14 +404,15 @@ static void pair_line(struct buffer *out, const struct probe_table *table)
 void text_table(struct format_context *context, const struct probe_table *table,
 	const struct probe_view *view)
 {
-	bool charts = view->chart && !table->key_count;
 	const struct probe_table_row *rows;
 	struct buffer *out = &context->out;
 	struct shown shown;
 	size_t count;
+	bool charts;
 
 	rows = probe_table_rows(table, &count);
 	shown = shown_rows(rows, count, view);
+	charts = view->chart && !table->key_count && shown.rows <= CHARTS_MAX;
 	text_heading(context, view);
 	if (charts)
 		text_charts(context, table, view, &shown);

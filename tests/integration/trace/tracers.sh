@@ -255,6 +255,18 @@ traced example -t "$SCRATCH/slowest.so,floor=0" --pairs auto 'pairs:request__*'
 grep -q "^$total pairs" "$SCRATCH/example.out" || fail "the worked example: $(head -2 "$SCRATCH/example.out")"
 same "its threads" "$(grep -c '^thread ' "$SCRATCH/example.out")" "$threads"
 
+# Charts of a few probes, one table of many.
+for probes in 'pairs:step*' 'pairs:*'; do
+	printf '\n\n' | "$PROBECTL" trace -q -t hist,arg0 -o "$SCRATCH/charts" "$probes" -- \
+		"$TARGETS/pairs" 4 20 >"$SCRATCH/stdout" || fail "hist of $probes"
+	grep -c '|@*' "$SCRATCH/charts" >"$SCRATCH/bars"
+	case $probes in
+	*:\*) same "the table" "$(head -1 "$SCRATCH/charts" | xargs) $(cat "$SCRATCH/bars")" \
+		"PROBE COUNT SUM MIN AVG P50 P90 P99 MAX 0" ;;
+	*) [ "$(cat "$SCRATCH/bars")" -gt 2 ] || fail "no charts: $(cat "$SCRATCH/charts")" ;;
+	esac
+done
+
 # ---- Wrong usage -------------------------------------------------------------------
 
 # usage MESSAGE ARGS…
