@@ -150,7 +150,8 @@ static struct probe_error *export_to(
 	error = export_all(options, reader, export, &lost);
 	probe_export_free(export);
 	if (lost)
-		report_warning("%ju hits were lost when this was recorded", (uintmax_t)lost);
+		report_warning("%ju hit%s lost when this was recorded", (uintmax_t)lost,
+			lost == 1 ? " was" : "s were");
 	/* Whoever read it has seen enough. */
 	if (error && error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE) {
 		probe_error_free(error);

@@ -255,7 +255,7 @@ static void report(const struct recorder *r)
 			o->full == RECORD_LOOP
 				? "older hits were overwritten"
 				: "later hits were not recorded: the rings were full");
-	fprintf(stderr, "probectl: %" PRIu64 " hits recorded in %s\n", r->status.flushed,
+	fprintf(stderr, "probectl: %" PRIu64 " hit%s recorded in %s\n", COUNTED(r->status.flushed),
 		o->directory);
 }
 

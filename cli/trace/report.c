@@ -388,8 +388,9 @@ void trace_report_summary(const struct trace *trace)
 		print_figures(row);
 	}
 	if (shown < rows.count)
-		fprintf(stderr, "probectl: %zu probes were not hit (-a names them)\n",
-			rows.count - shown);
+		fprintf(stderr, "probectl: %zu probe%s not hit (-a names %s)\n", rows.count - shown,
+			rows.count - shown == 1 ? " was" : "s were",
+			rows.count - shown == 1 ? "it" : "them");
 	if (lost)
 		fprintf(stderr, "probectl: hits were lost because the rings were full; larger "
 				"ones (-b) or fewer probes help, and -c counts without loss\n");
@@ -437,13 +438,13 @@ void trace_report_record(const struct trace *trace)
 		for (size_t k = 0; k < trace->targets[i].tally_count; k++)
 			lost += trace->targets[i].tallies[k].lost;
 	if (lost)
-		report_warning("%" PRIu64 " hits were lost: the rings were full; larger ones (-b) "
-			       "or fewer probes help",
-			lost);
+		report_warning("%" PRIu64 " hit%s lost: the rings were full; larger ones (-b) or "
+			       "fewer probes help",
+			lost, lost == 1 ? " was" : "s were");
 	if (!trace->settings.quiet)
 		report_all_missing(trace);
 	/* Hits that were in memory when writing failed are missing. */
 	if (!trace->settings.quiet && !trace->gone)
-		fprintf(stderr, "probectl: %" PRIu64 " hits recorded in %s\n", trace->hits,
-			trace->directory);
+		fprintf(stderr, "probectl: %" PRIu64 " hit%s recorded in %s\n",
+			COUNTED(trace->hits), trace->directory);
 }

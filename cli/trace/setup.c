@@ -312,6 +312,12 @@ static struct probe_error *check_tracers(
 		    trace_has_output(trace, PROBE_TRACER_STACKS) ||
 		    trace_has_output(trace, PROBE_TRACER_PCP);
 
+	for (size_t i = 0; i < trace->tracer_count; i++)
+		if (trace->tracers[i].flamegraph &&
+			(trace->tracer_count > 1 || options->settings.interval_ns))
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"-t stack,flamegraph is a file of its own: without -i, and without "
+				"another tracer");
 	if (options->settings.interval_ns && !rows && !trace_has_output(trace, PROBE_TRACER_LOADED))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"-i is the time between tables; it needs a tracer that makes them, such as "

@@ -134,6 +134,7 @@ static struct probe_error *stacks_init(struct trace_tracer *tracer)
 
 	probe_tracer_view(tracer->spec, &tracer->options, &view);
 	tracer->folded = view.folded;
+	tracer->flamegraph = view.flamegraph;
 	return probe_stacks_create(&tracer->stacks);
 }
 

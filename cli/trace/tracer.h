@@ -67,6 +67,7 @@ struct trace_tracer {
 	bool told;		     /* ... that they are not all there, or why they are not */
 	struct probe_stacks *stacks; /* of one that counts by call stack */
 	bool folded;		     /* its output is for other programs: only what they know */
+	bool flamegraph;	     /* ... and a whole file */
 	bool had_interval;
 	uint64_t started_ns, last_ns; /* CLOCK_MONOTONIC */
 	char *title;		      /* as typed, if there are several; else NULL */

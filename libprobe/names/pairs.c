@@ -254,7 +254,8 @@ static struct probe_error *pair_patterns(const struct selection *s,
 
 	if (count < 2 || (pairing == PROBE_PAIRING_LISTED && count % 2))
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"%zu probes do not make pairs: each begin needs its end", count);
+			"%zu probe%s pairs: each begin needs its end", count,
+			count == 1 ? " does not make" : "s do not make");
 	for (size_t i = 0; i < s->probe_count && !error; i++) {
 		error = check_part(&s->probes[i], patterns, count, pairing);
 		parts[i] = part_of(pairing, s->probes[i].pattern);

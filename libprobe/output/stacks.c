@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/output/flame.h"
 #include "libprobe/output/stacks.h"
 
 size_t stacks_depth(const struct probe_stacks_row *row)
@@ -174,4 +175,29 @@ void folded_stacks(struct buffer *out, const struct probe_stacks_row *rows, size
 		sum = 0;
 	}
 	free(order);
+}
+
+/* No label holds the end of a line, and the weight is behind the last blank of each. */
+void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count)
+{
+	struct flame_stack *stacks = calloc(count + 1, sizeof(*stacks));
+	struct buffer lines = {0};
+	size_t used = 0;
+
+	folded_stacks(&lines, rows, count);
+	for (char *line = lines.data, *end;
+		stacks && !lines.no_memory && line < lines.data + lines.length; line = end + 1) {
+		char *space;
+
+		end = memchr(line, '\n', (size_t)(lines.data + lines.length - line));
+		space = memrchr(line, ' ', (size_t)(end - line));
+		*space = '\0';
+		stacks[used++] = (struct flame_stack){line, strtoull(space + 1, NULL, 10)};
+	}
+	if (stacks && !lines.no_memory)
+		flame_graph(out, stacks, used, false);
+	else
+		out->no_memory = true;
+	free(stacks);
+	buffer_deinit(&lines);
 }

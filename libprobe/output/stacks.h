@@ -24,6 +24,8 @@ void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t
 void text_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,
 	const struct probe_view *view);
 void folded_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count);
+/* The same lines, drawn. */
+void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count);
 void json_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,
 	const struct probe_view *view);
 

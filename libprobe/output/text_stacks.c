@@ -188,6 +188,10 @@ static void print_tree(struct buffer *out, const struct probe_stacks_row *rows, 
 void text_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,
 	const struct probe_view *view)
 {
+	if (view->flamegraph) {
+		flamegraph_stacks(&context->out, rows, count);
+		return;
+	}
 	text_heading(context, view);
 	if (view->folded)
 		folded_stacks(&context->out, rows, count);

@@ -178,7 +178,7 @@ const struct tracer_kind tracer_builtin[] = {
 	/* See libprobe/tracer/stack.c. */
 	{
 		.name = "stack",
-		.usage = "stack[,frames|,bytes=N][,folded]",
+		.usage = "stack[,frames|,bytes=N][,folded|,flamegraph]",
 		.help = "how often each call stack led to a probe: a tree, or lines for flame "
 			"graphs",
 		.output = PROBE_TRACER_STACKS,

@@ -244,7 +244,8 @@ void probe_tracer_view(const struct probe_tracer_spec *spec,
 		probe_error_free(tracer_stack_parse(spec->operand, &stack));
 	*ret = spec->kind->view;
 	ret->tracer = spec->name;
-	ret->folded = stack.folded;
+	ret->folded = stack.folded || stack.flamegraph;
+	ret->flamegraph = stack.flamegraph;
 	ret->value = options->gather.value;
 	ret->key_names = options->gather.keys;
 }

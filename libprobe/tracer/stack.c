@@ -46,11 +46,14 @@ static struct probe_error *parse_word(
 		ret->frames = true;
 	else if (is_word(text, length, "folded"))
 		ret->folded = true;
+	else if (is_word(text, length, "flamegraph"))
+		ret->flamegraph = true;
 	else if (length >= prefix && !memcmp(text, bytes, prefix))
 		return parse_bytes(text + prefix, length - prefix, &ret->bytes);
 	else
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"tracer 'stack' has no option '%.*s'; it has frames, bytes=N and folded",
+			"tracer 'stack' has no option '%.*s'; it has frames, bytes=N, folded and "
+			"flamegraph",
 			(int)length, text);
 	return NULL;
 }
@@ -69,6 +72,9 @@ struct probe_error *tracer_stack_parse(const char *operand, struct tracer_stack_
 	if (!error && ret->frames && ret->bytes)
 		error = probe_error_new(PROBE_ERROR_USAGE,
 			"-t stack: either frames, which copies no bytes, or bytes=N");
+	if (!error && ret->folded && ret->flamegraph)
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"-t stack: either folded, for another program, or flamegraph");
 	return error;
 }
 

@@ -41,7 +41,7 @@ PROBE_MUST_CHECK struct probe_error *tracer_pcp_parse(struct probe_tracer_spec *
 
 /* What follows the name `stack` (stack.c). Errors: PROBE_ERROR_USAGE. */
 struct tracer_stack_options {
-	bool frames, folded;
+	bool frames, folded, flamegraph;
 	uint16_t bytes; /* of the copies; 0: default */
 };
 PROBE_MUST_CHECK struct probe_error *tracer_stack_parse(

@@ -14,7 +14,8 @@
 
 static void print_report(const char *what, struct probe_report *report)
 {
-	printf("%s: %zu probes, %zu sites\n", what, report->probes, report->sites);
+	printf("%s: %zu probe%s, %zu site%s\n", what, report->probes,
+		report->probes == 1 ? "" : "s", report->sites, report->sites == 1 ? "" : "s");
 	for (size_t i = 0; i < report->refusal_count; i++)
 		printf("not %s:%s: %s\n", report->refusals[i].provider, report->refusals[i].name,
 			report->refusals[i].reason);

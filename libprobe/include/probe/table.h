@@ -100,6 +100,7 @@ struct probe_view {
 	enum probe_order order;
 	bool chart;		      /* text: rows without keys are charts, not lines */
 	bool folded;		      /* text: stacks are lines for flame graphs, not a tree */
+	bool flamegraph;	      /* ... and these are drawn, as an SVG file of their own */
 	bool times;		      /* values are nanoseconds */
 	bool tags;		      /* metrics: of pmtrace(3), named as its agent's */
 	const char *value;	      /* what the values are: an expression, or NULL */

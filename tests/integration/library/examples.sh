@@ -48,6 +48,8 @@ behind()
 
 same "version" "$(example version)" "libprobe $("$PROBECTL" --version | cut -d' ' -f2)
 bad probe 'a:b(', column 4: the arguments, as in (arg0), must come last (usage)"
+same "demangle" "$(example demangle _ZN4shop6ordersEi _RNvCs1234_7mycrate3foo main | paste -sd,)" \
+	"shop::orders(int),mycrate::foo,main"
 same "names" "$(example names "$TARGETS/hits" | head -1)" hits:work
 example names "$TARGETS/hits" hits:work >"$SCRATCH/out"
 grep -q '^hits:work 0x.* in work.*: behind arg0=.*32.* arg2=' "$SCRATCH/out" ||
@@ -73,12 +75,12 @@ grep -q "does not run $TARGETS/hits but" "$SCRATCH/err" || fail "states: $(cat "
 
 same "switch" "$(example switch "$target_pid" pairs:step__start pairs:step__done)" \
 	"the pair is on: 2 probes, 2 sites
-the end is on twice: 1 probes, 1 sites
+the end is on twice: 1 probe, 1 site
 the start is off: 2 probes, 2 sites
 the start is on, the end off: 2 probes, 2 sites
-both are off, however often they were on: 1 probes, 1 sites
-short names: 1 probes, 1 sites
-short names: 1 probes, 1 sites"
+both are off, however often they were on: 1 probe, 1 site
+short names: 1 probe, 1 site
+short names: 1 probe, 1 site"
 same "steps, on" "$(example steps "$target_pid" pairs:step__start pairs:step__done)" \
 	"pairs:step__start is on"
 same "steps, the other way" "$(example steps "$target_pid" pairs:step__done pairs:step__start)" \

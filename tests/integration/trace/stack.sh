@@ -91,6 +91,21 @@ same "folded lines" "$(sed 's/^stacks;.*;main;/main;/' "$SCRATCH/folded")" \
 	"main;calls;left;leaf $rounds
 main;calls;right;middle;leaf $((2 * rounds))"
 
+# The same, drawn.
+printf '\n\n' | "$PROBECTL" trace -t stack,flamegraph -o "$SCRATCH/svg" stacks:call -- \
+	"$TARGETS/stacks" "$rounds" >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
+	fail "flamegraph: $(head -3 "$SCRATCH/err")"
+"$python" - "$SCRATCH/svg" >"$SCRATCH/boxes" <<'PYTHON' || fail "no XML: $(head -3 "$SCRATCH/svg")"
+import sys, xml.etree.ElementTree as tree
+svg = "{http://www.w3.org/2000/svg}"
+for box in tree.parse(sys.argv[1]).getroot().iter(svg + "g"):
+    print(box.find(svg + "title").text)
+PYTHON
+for box in "leaf (50 hits, 33.3 %)" "leaf (100 hits, 66.7 %)" "left (50 hits, 33.3 %)" \
+	"right (100 hits, 66.7 %)" "calls (150 hits, 100 %)" "all (150 hits, 100 %)"; do
+	grep -qxF "$box" "$SCRATCH/boxes" || fail "no box $box: $(cat "$SCRATCH/boxes")"
+done
+
 # A tree, callers on top.
 printf '\n\n' | "$PROBECTL" trace -t stack -o "$SCRATCH/tree" stacks:call -- \
 	"$TARGETS/stacks" "$rounds" >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
@@ -136,6 +151,9 @@ usage()
 usage "has no option 'bytess'" -t stack,bytess
 usage 'between 512 and 32768 bytes' -t stack,bytes=40000
 usage 'between 512 and 32768 bytes' -t stack,bytes=
+usage 'either folded' -t stack,folded,flamegraph
+usage 'a file of its own' -t stack,flamegraph -i 1
+usage 'a file of its own' -t stack,flamegraph -t count
 usage 'either frames' -t stack,frames,bytes=4096
 usage "tracer 'stack' has no rows" -t stack -k tid
 usage "tracer 'stack' has no rows" -t stack,frames -k tid
