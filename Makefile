@@ -15,6 +15,8 @@ LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
 COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
+FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
 PROBESDIR ?= $(PREFIX)/share/probectl/probes.d
 
@@ -242,10 +244,10 @@ DEPS_BUILD := gcc libc6-dev make pkg-config binutils python3-minimal libelf-dev 
 DEPS_DEMO := python3.11-minimal
 # Programs of 32 bits, and those that probectl refuses: gcc-multilib, valgrind, qemu-user.
 # Reads records: babeltrace2; metrics: pcp; what pmtrace is compared with: libpcp-trace2-dev, gfortran;
-# looks at the page of a report: chromium; is a terminal: tmux.
+# looks at the page of a report: chromium; is a terminal: tmux; have a completion: zsh, fish.
 DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
 	gcc-multilib valgrind qemu-user strace \
-	procps iproute2 jq tmux gdb elfutils babeltrace2 pcp libpcp-trace2-dev gfortran chromium chromium-driver \
+	procps iproute2 jq tmux zsh fish gdb elfutils babeltrace2 pcp libpcp-trace2-dev gfortran chromium chromium-driver \
 	python3 python3.11 \
 	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git
@@ -331,7 +333,9 @@ HEADERS := $(wildcard libprobe/include/probe/*.h)
 STANDARD := $(wildcard libprobe/include/probe/standard/*.h)
 SMALL_CFLAGS_events := -I$${includedir}/probe/standard
 MAN := $(wildcard docs/man/*.[1-8])
-COMPLETION := $(wildcard docs/completion/probectl.bash)
+COMPLETION := docs/completion/probectl
+# The other shells ask bash's.
+named_completion = sed 's|/usr/local/share/bash-completion/completions|$(COMPLETIONDIR)|' $(COMPLETION).$(1)
 man_dir = $(MANDIR)/man$(subst .,,$(suffix $(1)))
 D = $(DESTDIR)
 
@@ -376,12 +380,15 @@ install: all man
 	$(INSTALL) -m 644 $(BUILD)/probe.pc '$(D)$(PKGCONFIGDIR)/probe.pc'
 	$(foreach m,$(MAN),$(INSTALL) -D -m 644 $(m) '$(D)$(call man_dir,$(m))/$(notdir $(m))' &&) :
 	$(INSTALL) -d '$(D)$(MANDIR)/man3' && cp -P $(BUILD)/man3/*.3 '$(D)$(MANDIR)/man3'
-	$(if $(COMPLETION),$(INSTALL) -D -m 644 $(COMPLETION) '$(D)$(COMPLETIONDIR)/probectl')
+	$(INSTALL) -D -m 644 $(COMPLETION).bash '$(D)$(COMPLETIONDIR)/probectl'
+	$(call named_completion,zsh) | $(INSTALL) -D -m 644 /dev/stdin '$(D)$(ZSHDIR)/_probectl'
+	$(call named_completion,fish) | $(INSTALL) -D -m 644 /dev/stdin '$(D)$(FISHDIR)/probectl.fish'
 
 uninstall: man
 	rm -f '$(D)$(BINDIR)/probectl' '$(D)$(LIBDIR)/libprobe.a' '$(D)$(LIBDIR)/libprobe.so' \
 		'$(D)$(LIBDIR)/libprobe.so.$(SOVERSION)' '$(D)$(LIBDIR)/libprobe.so.$(VERSION)' \
-		'$(D)$(PKGCONFIGDIR)/probe.pc' '$(D)$(COMPLETIONDIR)/probectl'
+		'$(D)$(PKGCONFIGDIR)/probe.pc' '$(D)$(COMPLETIONDIR)/probectl' \
+		'$(D)$(ZSHDIR)/_probectl' '$(D)$(FISHDIR)/probectl.fish'
 	rm -f $(foreach s,$(SMALL:%=probe_%),$(foreach e,a so so.$(SOVERSION) so.$(VERSION), \
 		'$(D)$(LIBDIR)/lib$(s).$(e)') '$(D)$(PKGCONFIGDIR)/$(s).pc')
 	rm -f $(foreach h,$(HEADERS),'$(D)$(INCLUDEDIR)/probe/$(notdir $(h))')

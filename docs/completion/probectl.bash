@@ -236,4 +236,20 @@ _probectl()
 	esac
 }
 
+# For other shells (probectl.zsh, probectl.fish), which ask this one: the words that may stand at
+# the cursor, one a line. $2 is the line up to the cursor, $3 the rest.
+_probectl_words()
+{
+	local COMP_LINE=$2$3 COMP_POINT=${#2} COMP_WORDBREAKS='=' COMPREPLY word=${2##*[[:space:]]} before=
+
+	case $word in
+	--*=*) before=${word%%=*}= ;;
+	esac
+	_probectl "$1"
+	for word in "${COMPREPLY[@]}"; do
+		[ ! -d "$word" ] || word+=/
+		printf '%s\n' "$before$word"
+	done
+}
+
 complete -F _probectl probectl

@@ -38,6 +38,10 @@ for page in probe_target_enable probe_tracer_free probe_target.h libprobe; do
 done
 "$root/bin/probectl" --version
 cmp docs/completion/probectl.bash "$root/share/bash-completion/completions/probectl"
+for file in zsh/site-functions/_probectl fish/vendor_completions.d/probectl.fish; do
+	grep -q " *probectl_bash[= ].*/share/bash-completion/completions/probectl" "$root/share/$file"
+	! grep -q '/usr/local' "$root/share/$file"
+done
 
 cat >"$SCRATCH/user.c" <<'C'
 #include <probe/pattern.h>
