@@ -37,7 +37,7 @@ struct node {
 
 struct folded_export {
 	struct export_settings settings;
-	struct buffer *out, text;
+	struct buffer *out, text, key;
 	struct probe_spans *spans;
 	void *labels, *nodes, *stacks; /* tsearch(3); stacks are struct flame_stack */
 	size_t stack_count;
@@ -129,11 +129,24 @@ static struct node *find_node(
 	return NULL;
 }
 
+/* Interpreters have one pair for all their functions, whose names are arguments. */
+static bool is_call(const struct probe_span_pair *pair)
+{
+	static const char *const names[] = {"function", "method", "cmethod", "sub"};
+
+	for (size_t i = 0; pair && i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcmp(pair->name, names[i]))
+			return true;
+	}
+	return false;
+}
+
 /* A frame for an event, within `around`, or at the bottom of its thread. */
 static struct node *frame_of(struct folded_export *folded, const struct probe_event *event,
 	const struct probe_span *around, const struct probe_span_pair *pair)
 {
 	struct node *parent = around ? around->data : NULL;
+	bool blank;
 
 	if (!around) {
 		buffer_string(&folded->text, event->comm ? event->comm : "?");
@@ -141,10 +154,17 @@ static struct node *frame_of(struct folded_export *folded, const struct probe_ev
 		if (!parent)
 			return NULL;
 	}
-	buffer_string(&folded->text, event->provider);
-	buffer_char(&folded->text, ':');
-	buffer_string(&folded->text, pair && pair->name[0] ? pair->name : event->name);
-	export_key_text(&folded->text, event, &folded->settings);
+	export_key_text(&folded->key, event, &folded->settings);
+	blank = folded->key.length && is_call(pair); /* it begins with one */
+	if (!blank) {
+		buffer_string(&folded->text, event->provider);
+		buffer_char(&folded->text, ':');
+		buffer_string(&folded->text, pair && pair->name[0] ? pair->name : event->name);
+	}
+	if (folded->key.length)
+		buffer_bytes(&folded->text, folded->key.data + blank, folded->key.length - blank);
+	folded->text.no_memory |= folded->key.no_memory;
+	folded->key.length = 0;
 	return find_node(folded, parent, find_label(folded, pair));
 }
 
@@ -312,8 +332,8 @@ void folded_free(void *state)
 	tdestroy(folded->stacks, free);
 	tdestroy(folded->nodes, free);
 	tdestroy(folded->labels, free);
-	if (folded->text.c_locale)
-		buffer_deinit(&folded->text);
+	buffer_deinit(&folded->text);
+	buffer_deinit(&folded->key);
 	free(folded);
 }
 
@@ -329,8 +349,9 @@ struct probe_error *folded_create(
 		return probe_error_no_memory();
 	folded->settings = *settings;
 	folded->out = out;
-	error = buffer_init(&folded->text) ? probe_spans_create(&options, &folded->spans)
-					   : probe_error_no_memory();
+	error = buffer_init(&folded->text) && buffer_init(&folded->key)
+			? probe_spans_create(&options, &folded->spans)
+			: probe_error_no_memory();
 	if (error) {
 		folded_free(folded);
 		return error;

@@ -100,6 +100,16 @@ export_as pairs folded
 awk '{ n += $NF } END { exit !(n > 0) }' "$SCRATCH/pairs.folded" || fail "stacks take no time"
 grep -v '^[^;]*\(;pairs:[a-z]*\)* [0-9]*$' "$SCRATCH/pairs.folded" && fail "no folded stacks"
 
+# Functions of an interpreter are frames by their own names.
+if [ -x /usr/bin/python3.11 ]; then
+	printf 'def inner(): return 1\ndef outer(): return inner()\nouter()\n' >"$SCRATCH/calls.py"
+	"$PROBECTL" record -q -s 64 -o "$SCRATCH/calls" 'python:function*' python:line -- \
+		/usr/bin/python3.11 "$SCRATCH/calls.py" || fail "record: Python"
+	export_as calls folded --key 'str(arg1)'
+	grep -q '^python3.11;<module>;outer;inner [0-9]*$' "$SCRATCH/calls.folded" ||
+		fail "no frames of functions: $(tail -3 "$SCRATCH/calls.folded")"
+fi
+
 # Through a pipe, and with another name of the format, the output is the same.
 export_as pairs json
 for format in csv folded flamegraph trace-event; do
