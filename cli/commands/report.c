@@ -2,6 +2,7 @@
 /* probectl report: what a record holds, summed up. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/records.h"
+#include "cli/timer.h"
 #include "probe/sink.h"
 #include "probe/summary.h"
 
@@ -24,7 +26,12 @@ struct report_options {
 	bool json;
 };
 
-enum { TOP_UNLESS_TOLD = 20, RECORDS_MAX = 2 };
+enum {
+	TOP_UNLESS_TOLD = 20,
+	RECORDS_MAX = 2,
+	PROGRESS_EVENTS = 4096, /* between looks at the clock */
+	PROGRESS_NS = 250 * NSEC_PER_MSEC
+};
 
 /* ---- Writing -------------------------------------------------------------------- */
 
@@ -76,23 +83,34 @@ static bool is_utf8(void)
 
 /* ---- Reading -------------------------------------------------------------------- */
 
+/* How far reading is, on a terminal: the report takes the line's place. */
+static void show_progress(uint64_t events, struct timer *timer)
+{
+	if (events % PROGRESS_EVENTS == 0 && timer_due(timer, clock_ns(CLOCK_MONOTONIC)))
+		fprintf(stderr, "probectl: %" PRIu64 " events read\033[K\r", events);
+}
+
 /* Up to the end, or to what cannot be read: *some_ret says whether there was anything before. */
 static struct probe_error *read_all(
 	struct probe_reader *reader, struct probe_summary *summary, bool *some_ret)
 {
+	struct timer timer = timer_every(isatty(STDERR_FILENO) ? PROGRESS_NS : 0);
 	struct probe_event event;
 	struct probe_error *error;
 	bool there = true;
+	uint64_t count = 0;
 
-	for (;;) {
+	do {
 		error = probe_reader_next(reader, &event, &there);
-		if (error || !there)
-			return error;
-		error = probe_summary_add(summary, &event);
-		if (error)
-			return error;
-		*some_ret = true;
-	}
+		if (!error && there) {
+			error = probe_summary_add(summary, &event);
+			*some_ret |= !error;
+			show_progress(++count, &timer);
+		}
+	} while (!error && there);
+	if (count >= PROGRESS_EVENTS && timer.every_ns)
+		fputs("\033[K", stderr);
+	return error;
 }
 
 static struct probe_error *summarize(const struct report_options *options, const char *path,

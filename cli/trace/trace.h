@@ -100,6 +100,17 @@ struct trace {
 	bool noted;    /* the notes about programs that were started later were printed */
 };
 
+/* What was shown of a record that is being made (progress.c). Initialise with {0}. */
+struct trace_progress {
+	uint64_t last_ns, hits;
+	bool shown;
+};
+/* Shows hits, their rate, bytes and losses, if standard error is a terminal and nothing forbids it.
+ */
+void progress_show(const struct trace *trace, struct trace_progress *progress);
+/* Clears the line. */
+void progress_end(const struct trace_progress *progress);
+
 /* Runs until the trace is over, switches the probes off, and prints what is left. */
 void trace_run(struct trace *trace);
 

@@ -49,6 +49,7 @@ struct probe_ctf {
 	int root;
 	struct ctf_part part, before; /* `before` is the previous part, while open for late hits */
 	unsigned int part_count;
+	uint64_t closed_bytes;	    /* of the parts that are closed */
 	unsigned int flushes;	    /* since the part's beginning */
 	uint64_t begin_ns, next_ns; /* beginnings of this part (its first hit) and the next */
 	int last_cpu;		    /* of the last hit */
@@ -121,12 +122,10 @@ static struct probe_error *checked(struct probe_ctf *ctf, struct probe_error *er
 	return probe_error_prefix(error, "%s", ctf->path);
 }
 
-static struct probe_error *end_part(struct ctf_part *part)
+static void close_before(struct probe_ctf *ctf)
 {
-	struct probe_error *error = ctf_part_flush(part);
-
-	ctf_part_close(part);
-	return error;
+	ctf->closed_bytes += ctf->before.written;
+	ctf_part_close(&ctf->before);
 }
 
 /* The part that a hit belongs to; may start a new one. */
@@ -139,7 +138,8 @@ static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, stru
 		(!(ctf->options.rotate_bytes && ctf->part.written >= ctf->options.rotate_bytes) &&
 			!(ctf->options.rotate_ns && time_ns >= ctf->next_ns)))
 		return NULL;
-	error = end_part(&ctf->before);
+	error = ctf_part_flush(&ctf->before);
+	close_before(ctf);
 	ctf->before = ctf->part;
 	ctf->part = (struct ctf_part){.folder = -1};
 	ctf->begin_ns = time_ns;
@@ -488,6 +488,11 @@ struct probe_error *probe_ctf_flush(struct probe_ctf *ctf)
 	if (!error)
 		error = ctf_part_flush(&ctf->part);
 	if (++ctf->flushes == LATE_FLUSHES)
-		ctf_part_close(&ctf->before);
+		close_before(ctf);
 	return error ? checked(ctf, error) : NULL;
+}
+
+uint64_t probe_ctf_bytes(const struct probe_ctf *ctf)
+{
+	return ctf->closed_bytes + ctf->before.written + ctf->part.written;
 }

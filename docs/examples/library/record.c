@@ -69,6 +69,7 @@ int main(int argc, char **argv)
 	check(probe_session_poll(w.session, visit, &w, NULL));
 	write_losses(&w);
 	check(probe_ctf_flush(w.ctf));
+	printf("%llu bytes\n", (unsigned long long)probe_ctf_bytes(w.ctf));
 	probe_ctf_free(w.ctf);
 	probe_session_free(w.session);
 	probe_target_close(target);

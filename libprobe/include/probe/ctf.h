@@ -67,6 +67,9 @@ PROBE_MUST_CHECK struct probe_error *probe_ctf_discarded(
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_flush(struct probe_ctf *ctf);
 
+/* Returns the bytes of hits that were written so far, in all parts. */
+uint64_t probe_ctf_bytes(const struct probe_ctf *ctf);
+
 #ifdef __cplusplus
 }
 #endif

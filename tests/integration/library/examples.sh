@@ -193,6 +193,8 @@ end_target
 echo 500 | example launch "$TARGETS/hits" 2 >"$SCRATCH/launched"
 grep -qx 'hits:work 1000' "$SCRATCH/launched" || fail "launch: $(cat "$SCRATCH/launched")"
 echo 500 | example record "$SCRATCH/record" hits:work "$TARGETS/hits" 2 >"$SCRATCH/recorded"
+same "bytes of the record" "$(sed -n 's/^\([0-9]*\) bytes$/\1/p' "$SCRATCH/recorded")" \
+	"$(cat "$SCRATCH"/record/*/stream_* "$SCRATCH"/record/stream_* 2>/dev/null | wc -c)"
 same "recorded" "$(example read "$SCRATCH/record")" "1000 hits, 0 lost"
 echo 500 | "$PROBECTL" trace -q --json -o "$SCRATCH/json" hits:work -- "$TARGETS/hits" 2 >"$SCRATCH/out"
 same "read as JSON" "$(example read <"$SCRATCH/json")" "1000 hits, 0 lost"

@@ -225,4 +225,24 @@ same "their processes" "$(sed -n 's/.* pid = \([0-9]*\),.*/\1/p' "$SCRATCH/herd.
 grep -q '20000 hits recorded' "$SCRATCH/herd.err" || fail "not said: $(cat "$SCRATCH/herd.err")"
 tell bye
 end_target 0
+# ---- On a terminal -------------------------------------------------------------------------
+
+# A line with what was done so far, written over once a second; nothing with -q, or into a file.
+if command -v script >/dev/null; then
+	start "$TARGETS/hits" 2
+	for quiet in '' -q; do
+		script -qec "'$PROBECTL' record $quiet -d 2.5 -o '$SCRATCH/tty$quiet' -p $target_pid hits:work" \
+			/dev/null >"$SCRATCH/tty.out" </dev/null || fail "record on a terminal"
+		lines=$(tr '\r' '\n' <"$SCRATCH/tty.out" | grep -c '0 hits, 0/s, 0.0 MB, 0 lost')
+		if [ -n "$quiet" ]; then
+			same "progress, with -q" "$lines" 0
+		elif [ "$lines" -lt 1 ]; then
+			fail "no progress: $(cat -v "$SCRATCH/tty.out")"
+		fi
+	done
+	"$PROBECTL" record -d 1.5 -o "$SCRATCH/no_tty" -p "$target_pid" hits:work 2>"$SCRATCH/err" ||
+		fail "record: $(cat "$SCRATCH/err")"
+	! grep -q $'\r' "$SCRATCH/err" || fail "progress in a file: $(cat -v "$SCRATCH/err")"
+	tell ''
+fi
 finish

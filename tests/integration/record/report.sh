@@ -235,4 +235,14 @@ for end in query__done query__parse__done query__execute__done; do
 		fail "$begins of $end began, and $timed were timed"
 done
 grep -q 'by str(arg0)' "$SCRATCH/pg.txt" || fail "no queries by their text"
+# On a terminal, one line shows how far reading is; the report takes its place.
+if command -v script >/dev/null; then
+	"$PROBECTL" record -q -b 64M -o "$SCRATCH/long" loop:nop -- "$TARGETS/loop" -s nop -n 1000000 \
+		>"$SCRATCH/out" || fail "record"
+	script -qec "'$PROBECTL' report '$SCRATCH/long'" /dev/null >"$SCRATCH/tty.out" </dev/null ||
+		fail "report on a terminal"
+	grep -qa 'probectl: [0-9]* events read' "$SCRATCH/tty.out" || fail "no progress"
+	"$PROBECTL" report "$SCRATCH/long" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "report"
+	same "errors" "$(cat "$SCRATCH/err")" ""
+fi
 finish
