@@ -77,6 +77,8 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 		OPTIONS_PROCESSES(&options.common),
 		OPTIONS_PROBE(&options.common),
 		OPTIONS_FOLLOW(&options.common),
+		OPTION('f', "filter", STRING, "EXPR", &options.filter,
+			"use only hits for which EXPR is true: 'arg0 > 100 && cpu != 3'"),
 		OPTION('i', "interval", DURATION, "SECONDS", &options.interval_ns,
 			"update at this interval (default: 1)"),
 		OPTION('d', "duration", DURATION, "SECONDS", &options.duration_ns,

@@ -183,6 +183,10 @@ static void command(struct top *top, char c)
 	case 'p':
 		top->view.paused = !top->view.paused;
 		break;
+	case 'j':
+	case 'k':
+		model_move(&top->model, c == 'j' ? 1 : -1);
+		break;
 	case '+':
 	case '-':
 		change_interval(top, c == '+');

@@ -400,7 +400,7 @@ static void last_line(
 
 static const char *const help[] = {
 	"q Ctrl-C        quit; all probes are switched off",
-	"up down         move the cursor; so do page up, page down, home, end",
+	"up down         move the cursor; so do k, j, page up, page down, home, end",
 	"space           switch the probe under the cursor on or off",
 	"A O             switch all probes that are shown on (A) or off (O)",
 	"/               filter: a text, globs (*lock*), or /a regular expression/",

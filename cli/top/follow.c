@@ -168,6 +168,7 @@ static struct probe_error *start_session(struct top_source *source,
 {
 	struct probe_session_options options = *kind;
 
+	options.filter = source->filter;
 	options.follow_libraries = source->follow || later;
 	options.follow_children = source->follow;
 	/* One session of each process is enough for that. */
@@ -317,6 +318,7 @@ static struct probe_error *create(const struct top_options *options, struct top_
 	if (!source)
 		return probe_error_no_memory();
 	source->request = &options->request;
+	source->filter = options->filter;
 	source->follow = processes_follow(&options->common);
 	source->matched = calloc(options->request.pattern_count + 1, sizeof(*source->matched));
 	if (!source->matched)

@@ -25,6 +25,7 @@ struct top_source {
 	struct top_process *processes; /* those that run, and what they were before execve(2) */
 	size_t count;
 	const struct probe_request *request; /* its patterns are borrowed */
+	const char *filter;		     /* likewise; NULL: none */
 	bool *matched;			     /* each of them */
 	bool follow;
 	bool started; /* by us: the end of the process is no news */

@@ -262,7 +262,8 @@ struct top_options {
 	struct common_options common;
 	struct probe_request request;
 	const char *sort;
-	bool utf8; /* the locale's characters */
+	const char *filter; /* of hits; or NULL */
+	bool utf8;	    /* the locale's characters */
 	uint64_t interval_ns, duration_ns, top;
 };
 

@@ -71,6 +71,24 @@ same "the status when the process has ended" "$?" 0
 grep -q "process $target_pid has ended" "$SCRATCH/err" || fail "the end is not told: $(cat "$SCRATCH/err")"
 same "what it did until then" "$(total "$SCRATCH/lines" request__start)" 11
 
+# -f: only some hits.
+for filter in '== 0' '!= 0'; do
+	start "$SCRATCH/pairs-$$" 1 10
+	"$PROBECTL" top -p "$target_pid" -f "pid $filter" -i 30 >"$SCRATCH/lines" 2>"$SCRATCH/err" &
+	top_pid=$!
+	on_exit "kill $top_pid 2>/dev/null"
+	wait_on "$target_pid" pairs:step__done
+	ask go
+	hear
+	tell bye
+	end_target 0
+	wait "$top_pid"
+	[ "$filter" = '== 0' ] && none=$(total "$SCRATCH/lines" request__start)
+done
+same "hits with pid == 0, and pid != 0" "${none:-0} $(total "$SCRATCH/lines" request__start)" "0 11"
+"$PROBECTL" top -p $$ -f 'pdi(' >"$SCRATCH/out" 2>"$SCRATCH/err"
+same "a wrong filter" "$? $(grep -c "the filter 'pdi('" "$SCRATCH/err")" "2 1"
+
 # A probe that was removed is reported as such, and the status says that something is missing.
 for signal in KILL SEGV; do
 	start "$SCRATCH/pairs-$$" 1 10
@@ -371,6 +389,10 @@ sees 'filter: STEP$'
 same "the rows that pass" "$(screen | grep -c '^ pairs:')" 2
 keys Down
 sees 'in /.*/pairs$'
+keys Escape
+keys j
+sees 'in /.*/pairs$'
+keys k
 keys Escape
 keys Escape
 sees '^ pairs:request__done'
