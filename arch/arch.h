@@ -359,6 +359,7 @@ struct arch_stub {
 	 */
 	uint64_t call, call_data, pc;
 	uint64_t safe_start, safe_end; /* read-only data of the probe's module: no check needed */
+	bool frees_flags;     /* the arithmetic flags need not be kept: see overwrites_flags() */
 	bool may_ask_time;    /* if the counter cannot be read, a system call may give the time */
 	bool may_call_kernel; /* a system call may check pointers; otherwise they are not followed
 			       */
@@ -513,6 +514,11 @@ struct arch {
 	 * told of any.
 	 */
 	bool (*is_general)(const uint8_t *bytes, size_t length);
+	/*
+	 * Whether the instructions in these bytes provably overwrite all arithmetic flags before
+	 * one of them reads a flag or leads elsewhere. NULL: it cannot be told of any.
+	 */
+	bool (*overwrites_flags)(const uint8_t *bytes, size_t length);
 	/*
 	 * Reports everything in `bytes`, decoded at any offset, that could be a branch into a
 	 * window: a superset of what exists. It leaves out short branches, which

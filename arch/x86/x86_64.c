@@ -5,6 +5,7 @@
 #include "arch/x86/args.h"
 #include "arch/x86/decode/argument.h"
 #include "arch/x86/emit.h"
+#include "arch/x86/decode/flags.h"
 #include "arch/x86/decode/general.h"
 #include "arch/x86/decode/insn.h"
 #include "arch/x86/patch.h"
@@ -55,6 +56,7 @@ const struct arch arch_x86_64 = {
 	.can_decode = x86_64_can_decode,
 	.decode = x86_64_decode,
 	.is_general = x86_64_is_general,
+	.overwrites_flags = x86_64_overwrites_flags,
 	.scan = x86_64_scan,
 	.short_reach = X86_64_SHORT_REACH,
 	.short_branch = x86_64_short_branch,

@@ -80,6 +80,29 @@ static uint32_t site_number(const struct install *a, size_t i)
 	return a->numbers ? a->numbers[i] : a->first_site + (uint32_t)i;
 }
 
+/*
+ * Whether the instructions that follow the stubs overwrite the arithmetic flags. Only those that
+ * are moved are looked at: they are known to be the file's, run in the tail, and nobody changes
+ * them there. Up to them there are nops, and further stubs, which do not read flags. Of a site that
+ * is patched already, the registry has those that the jump has replaced.
+ */
+static bool frees_flags(const struct install *a, size_t i)
+{
+	const struct arch *arch = a->change->arch;
+	const struct install_site *as = &a->sites[a->sites[i].first];
+	const struct select_site *site = &a->selection->sites[a->sites[i].first];
+	const struct plan *plan = &site->plan;
+	const struct plan_move *move = plan_move_of(plan, site->chosen);
+
+	if (!arch->overwrites_flags || a->is_gate ||
+		(site->chosen != PROBE_PLAN_BEHIND && site->chosen != PROBE_PLAN_HOP))
+		return false;
+	if (!as->is_new)
+		return arch->overwrites_flags(as->reg.original, as->reg.length);
+	return move->offset + (size_t)move->length <= plan->byte_count &&
+	       arch->overwrites_flags(plan->bytes + move->offset, move->length);
+}
+
 /* What the stub of a site is to do. */
 static struct arch_stub describe(const struct install *a, size_t i)
 {
@@ -104,6 +127,7 @@ static struct arch_stub describe(const struct install *a, size_t i)
 		.site = site_number(a, i),
 		.gate = session->data + a->gate_offset,
 		.gate_unless = a->gate_unless,
+		.frees_flags = frees_flags(a, i),
 		.may_call_kernel = c->seccomp.allowed & SECCOMP_ASK,
 		.may_ask_time = c->seccomp.allowed & SECCOMP_TIME,
 	};

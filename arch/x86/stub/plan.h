@@ -28,7 +28,8 @@ enum {
  *
  *	rsp + size	the site's %rsp
  *			red zone, 128 bytes
- *			%rax, flags, all of %rflags (alignment.c), the saved registers
+ *			%rax, flags if they are kept, all of %rflags if they may have to be
+ *			cleared (alignment.c), the saved registers
  *	rsp		temporaries of 8 bytes
  */
 struct frame {
@@ -59,6 +60,7 @@ struct stub_plan {
 	struct frame frame;   /* after that */
 	bool is_early;	      /* the filter needs only the small frame */
 	bool is_aligned;      /* the alignment check may stay on (alignment.c) */
+	bool keeps_flags;     /* the arithmetic ones */
 	bool checked;	      /* a capture has a bit in the mask of readable ones */
 	bool records_mask;    /* and the record contains the mask */
 	bool strings, stacks; /* there are captures of this kind */

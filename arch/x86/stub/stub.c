@@ -6,7 +6,9 @@
  * must leave no trace there:
  *
  *   lea -128(%rsp),%rsp       step over the red zone (System V ABI, 3.2.2)
- *   push %rax; lahf; seto %al; push %rax ...    flags: popf costs 6 ns more
+ *   push %rax
+ *   [lahf; seto %al; push %rax    flags: popf costs 6 ns more; not if the code after the
+ *                                 site overwrites them: decode/flags.c]
  *   [clear other flags  alignment.c]
  *   [guard == 0: a forked child that does not count: leave]
  *   [disabled: leave]
@@ -19,7 +21,7 @@
  *   out:
  *   pop ...
  *   small_out:
- *   pop ...; add $0x7f,%al; sahf; pop %rax; lea 128(%rsp),%rsp
+ *   pop ...; [pop %rax; add $0x7f,%al; sahf]; pop %rax; lea 128(%rsp),%rsp
  *   jmp next
  *
  *   the slow parts of the action
@@ -48,10 +50,9 @@ enum {
 /* ---- Frame -------------------------------------------------------------- */
 
 /* A smaller frame (fewer registers, no temporaries) is a prefix of a larger one. */
-static void frame_layout(struct frame *f, bool is_aligned, int registers, int temps)
+static void frame_layout(struct frame *f, int flags, int registers, int temps)
 {
 	static const int regs[] = {RCX, RDX, RDI, RSI, R8, R9, R10, R11};
-	int flags = is_aligned ? 1 : 2;
 
 	f->order_count = registers;
 	f->temps = temps;
@@ -71,8 +72,10 @@ static void emit_enter(struct emit *e, const struct stub_plan *p)
 
 	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, -RED_ZONE));
 	emit_push(e, RAX);
-	emit_bytes(e, "\x9f\x0f\x90\xc0", 4); /* lahf; seto %al */
-	emit_push(e, RAX);
+	if (p->keeps_flags) {
+		emit_bytes(e, "\x9f\x0f\x90\xc0", 4); /* lahf; seto %al */
+		emit_push(e, RAX);
+	}
 	emit_alignment_enter(e, p);
 	for (int i = 0; i < small->order_count; i++)
 		emit_push(e, small->order[i]);
@@ -99,8 +102,10 @@ static void emit_leave(struct emit *e, const struct stub_plan *p)
 	for (int i = p->small.order_count - 1; i >= 0; i--)
 		emit_pop(e, p->small.order[i]);
 	emit_alignment_leave(e, p);
-	emit_pop(e, RAX);
-	emit_bytes(e, "\x04\x7f\x9e", 3); /* add $0x7f,%al (sets OF as it was); sahf */
+	if (p->keeps_flags) {
+		emit_pop(e, RAX);
+		emit_bytes(e, "\x04\x7f\x9e", 3); /* add $0x7f,%al (sets OF as it was); sahf */
+	}
 	emit_pop(e, RAX);
 	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, RED_ZONE));
 }
@@ -371,7 +376,7 @@ static int registers_of(const struct stub_plan *p)
 
 static bool plan_stub(struct stub_plan *p, const struct arch_stub *s)
 {
-	int registers;
+	int registers, flags;
 
 	*p = (struct stub_plan){.stub = s};
 	if (s->capture_count > ARCH_ARGS_MAX || s->recorded > s->capture_count ||
@@ -407,8 +412,11 @@ static bool plan_stub(struct stub_plan *p, const struct arch_stub *s)
 	p->is_early = is_early(p);
 	registers = registers_of(p);
 	p->is_aligned = stub_is_aligned(s);
-	frame_layout(&p->frame, p->is_aligned, registers, p->frame.temps);
-	frame_layout(&p->small, p->is_aligned, registers < 2 ? registers : 2, 0);
+	/* Unwinders know where a function's frame has the registers (call.c). */
+	p->keeps_flags = !s->frees_flags || s->kind == ARCH_STUB_CALL;
+	flags = p->keeps_flags + !p->is_aligned;
+	frame_layout(&p->frame, flags, registers, p->frame.temps);
+	frame_layout(&p->small, flags, registers < 2 ? registers : 2, 0);
 	assert(s->kind != ARCH_STUB_GATE || p->frame.saved[RDI] == GATE_ARGUMENT);
 	return true;
 }

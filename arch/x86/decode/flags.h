@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* What code does to the arithmetic flags: an operation of struct arch, documented there. */
+#ifndef ARCH_X86_DECODE_FLAGS_H
+#define ARCH_X86_DECODE_FLAGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+bool x86_64_overwrites_flags(const uint8_t *bytes, size_t length);
+
+#endif
