@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "libprobe/base/error.h"
 
-enum { ENDING_LOOKS = 1000, LOOK_NS = 1000000 };
+enum { KILLED_LOOKS = 5, ENDING_LOOKS = 1000, LOOK_NS = 1000000 };
 
 struct probe_error *child_start(char *const argv[], struct probe_target **ret, int *status_ret)
 {
@@ -47,13 +47,19 @@ int child_spawn_status(const struct probe_error *error)
 	}
 }
 
-/* The signal that has killed it, or 0. What is gone already may take a moment to be a zombie. */
-static int killed_by(const struct probe_target *target, bool gone)
+/*
+ * The signal that has killed it, or 0. What is ending takes a moment to be a zombie, and what has
+ * been killed just now, to be ending.
+ */
+static int killed_by(const struct probe_target *target, const struct probe_error *error)
 {
+	int looks = error->code == PROBE_ERROR_NOT_FOUND ? KILLED_LOOKS : 0;
 	struct probe_fate fate;
 
 	probe_target_fate(target, -1, &fate);
-	for (int i = 0; i < ENDING_LOOKS && gone && !fate.signal; i++) {
+	for (int i = 0; !fate.signal && i < looks; i++) {
+		if (!probe_target_alive(target))
+			looks = ENDING_LOOKS;
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 		probe_target_fate(target, -1, &fate);
 	}
@@ -63,7 +69,7 @@ static int killed_by(const struct probe_target *target, bool gone)
 struct probe_error *child_error(
 	struct probe_error *error, const struct probe_target *target, int *status_ret)
 {
-	int signal = error ? killed_by(target, error->code == PROBE_ERROR_NOT_FOUND) : 0;
+	int signal = error ? killed_by(target, error) : 0;
 
 	if (!signal)
 		return error;
