@@ -83,9 +83,15 @@ static int make_probe(const char *name, struct batch_probe *ret)
 	return 0;
 }
 
+/* Is no thread changing the loader's list? */
+static bool is_whole(void)
+{
+	return __atomic_load_n(&_r_debug.r_state, __ATOMIC_ACQUIRE) == RT_CONSISTENT;
+}
+
 /*
  * A controller that follows libraries holds this thread here until it has looked. It does not while
- * another thread is changing the loader's list: false, the caller has to come again.
+ * another thread opens or closes a library: false, the caller has to come again.
  */
 static bool call_controllers(void)
 {
@@ -93,9 +99,11 @@ static bool call_controllers(void)
 
 	if (!&_r_debug || !_r_debug.r_brk)
 		return true;
+	if (!is_whole())
+		return false;
 	memcpy(&tell, &_r_debug.r_brk, sizeof(tell));
 	tell();
-	return *(volatile __typeof__(_r_debug.r_state) *)&_r_debug.r_state == RT_CONSISTENT;
+	return is_whole();
 }
 
 /* Announces all names that are open. Takes no lock: a signal handler may be the first user. */
