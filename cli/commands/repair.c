@@ -12,7 +12,7 @@
 #include "libprobe/base/error.h"
 #include "probe/target.h"
 
-enum { REPAIR_TRIES = 10 };
+enum { REPAIR_TRIES = 5 };
 
 struct repair_options {
 	struct common_options common;
@@ -162,7 +162,8 @@ static struct probe_error *repair_and_look(struct probe_target *target, struct p
 
 /*
  * The kernel removes the breakpoint of a uprobe some time after it was closed, perhaps just while
- * we look. Who writes to a site again and again is not waited for.
+ * we look. Who writes to a site again and again is not waited for; nor is a site that was restored
+ * and cannot be patched again.
  */
 static struct probe_error *repair_and_settle(
 	struct probe_target *target, struct probe_repair *repair, struct left_sites *left)
@@ -172,7 +173,10 @@ static struct probe_error *repair_and_settle(
 
 	for (int i = 0; i < REPAIR_TRIES && again && !error; i++)
 		error = repair_and_look(target, repair, left, &again);
-	return error || !again
+	if (error || !again)
+		return error;
+	error = look(target, true, left);
+	return error || left->count
 		       ? error
 		       : probe_error_new(PROBE_ERROR_STATE,
 				 "process %d: its sites change again and again; repair it later",

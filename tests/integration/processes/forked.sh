@@ -72,8 +72,8 @@ forked 0 8 left 8 2
 
 # Processes that are gone give their places back: the table has 4,096.
 "$PROBECTL" trace --json -o "$SCRATCH/out" -t latency forked:job__start forked:job__done -- \
-	"$TARGETS/forked" slowly 6000 1 </dev/null >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
+	"$TARGETS/forked" slowly 5000 1 </dev/null >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
 	fail "slowly: status $?: $(head -3 "$SCRATCH/err")"
-measured "6000 that are gone" 0 6000
-same "6000 that are gone: lost" "$(jq -s 'map(.lost // 0) | add' "$SCRATCH/out")" 0
+measured "5000 that are gone" 0 5000
+same "5000 that are gone: lost" "$(jq -s 'map(.lost // 0) | add' "$SCRATCH/out")" 0
 finish
