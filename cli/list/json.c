@@ -56,13 +56,27 @@ static void add_detail(struct buffer *out, const struct probe_site_detail *detai
 	buffer_char(out, '"');
 }
 
-static void add_plan(struct buffer *out, enum probe_plan plan, const char *reason)
+static void add_plan(
+	struct buffer *out, const struct probe_site *site, const struct probe_site_detail *detail)
 {
+	/* That of a site which is on, else the one that it would get. */
+	enum probe_plan plan = site->plan != PROBE_PLAN_NONE ? site->plan : detail->plan;
+
 	if (plan == PROBE_PLAN_NONE)
 		return;
 	out_text_field(out, ",\"plan\":", probe_plan_name(plan));
-	if (reason)
-		out_text_field(out, ",\"reason\":", reason);
+	if (plan != detail->plan)
+		return;
+	if (detail->reason)
+		out_text_field(out, ",\"reason\":", detail->reason);
+	if (detail->instead)
+		out_text_field(out, ",\"instead\":", detail->instead);
+	if (detail->is_shared)
+		buffer_string(out, ",\"shared\":true");
+	if (!detail->together_reason)
+		return;
+	out_text_field(out, ",\"together\":", probe_plan_name(detail->together));
+	out_text_field(out, ",\"together_reason\":", detail->together_reason);
 }
 
 /* What the catalogue knows of the probe, if it does. */
@@ -116,11 +130,7 @@ static struct probe_error *add_site(
 					 listing->catalogue, site->provider, site->name, count));
 	if (listing->details > 0)
 		add_detail(out, &detail, function, listing->details);
-	/* That of a site which is on, else the one that it would get. */
-	if (site->plan != PROBE_PLAN_NONE)
-		add_plan(out, site->plan, NULL);
-	else
-		add_plan(out, detail.plan, detail.reason);
+	add_plan(out, site, &detail);
 	buffer_json_end(out);
 	return NULL;
 }

@@ -168,6 +168,14 @@ static void describe_bytes(const struct probe_site_detail *detail, struct buffer
 	}
 }
 
+static void describe_why(const char *reason, struct buffer *out)
+{
+	if (!reason)
+		return;
+	buffer_string(out, ": ");
+	buffer_string(out, reason);
+}
+
 /* That of a site which is on, else the one that it would get. */
 static void describe_plan(
 	const struct probe_site *site, const struct probe_site_detail *detail, struct buffer *out)
@@ -177,10 +185,16 @@ static void describe_plan(
 	if (plan == PROBE_PLAN_NONE)
 		return;
 	buffer_string(out, probe_plan_name(plan));
-	if (plan == PROBE_PLAN_REFUSED && detail->reason) {
-		buffer_string(out, ": ");
-		buffer_string(out, detail->reason);
-	}
+	if (plan != detail->plan)
+		return;
+	if (detail->is_shared)
+		buffer_string(out, ", shared");
+	describe_why(detail->reason ? detail->reason : detail->instead, out);
+	if (!detail->together_reason)
+		return;
+	buffer_string(out, "; with the others ");
+	buffer_string(out, probe_plan_name(detail->together));
+	describe_why(detail->together_reason, out);
 }
 
 static struct probe_error *add_site(struct table *table, const struct listing *listing,

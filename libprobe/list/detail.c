@@ -126,24 +126,9 @@ static void open_lines(struct list_file *file)
 /* Plans all sites of a file at once, because the proofs search its whole code. */
 static struct probe_error *make_plans(struct list_file *file)
 {
-	AUTO_FREE const struct sdt_note **notes = calloc(file->notes.count, sizeof(*notes));
-	struct probe_error *error;
-	size_t count = 0;
+	struct probe_error *error = forecast_file(file->object, &file->notes, &file->forecast);
 
 	file->plans_tried = true;
-	file->plans = calloc(file->notes.count, sizeof(*file->plans));
-	if (!notes || !file->plans)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < file->notes.count; i++) {
-		if (file->notes.notes[i].pc != 0)
-			notes[count++] = &file->notes.notes[i];
-	}
-	error = plan_sites(file->object, &file->notes, notes, count, plan_default_order,
-		PLAN_DEFAULTS, file->plans);
-	if (error) {
-		free(file->plans);
-		file->plans = NULL;
-	}
 	/* A file for an ISA that cannot be patched can still be listed. */
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
 		probe_error_free(error);
@@ -152,22 +137,26 @@ static struct probe_error *make_plans(struct list_file *file)
 	return error;
 }
 
-/* Fills in plan and reason of note `index`, which has an address. */
+static void take_forecast(const struct forecast_site *found, struct probe_site_detail *ret)
+{
+	ret->plan = found->plan;
+	ret->reason = found->reason;
+	ret->is_shared = found->is_shared;
+	ret->instead = found->instead;
+	ret->together = found->together;
+	ret->together_reason = found->together_reason;
+}
+
+/* Fills in what the file says about the plan of a site. */
 static struct probe_error *detail_plan(
-	struct list_file *file, size_t index, struct probe_site_detail *ret)
+	struct list_file *file, uint64_t pc, struct probe_site_detail *ret)
 {
 	struct probe_error *error = file->plans_tried ? NULL : make_plans(file);
-	size_t planned = 0;
+	const struct forecast_site *found = error ? NULL : forecast_find(&file->forecast, pc);
 
-	if (error || !file->plans)
-		return error;
-	for (size_t i = 0; i < index; i++)
-		planned += file->notes.notes[i].pc != 0;
-	ret->plan =
-		plan_choose(&file->plans[planned], plan_default_order, PLAN_DEFAULTS, &ret->reason);
-	if (ret->plan != PROBE_PLAN_REFUSED)
-		ret->reason = NULL;
-	return NULL;
+	if (found)
+		take_forecast(found, ret);
+	return error;
 }
 
 static struct probe_error *forecast_of(
@@ -204,8 +193,7 @@ static struct probe_error *detail_forecast(struct probe_list *list, const struct
 		ret->plan = PROBE_PLAN_REFUSED;
 		ret->reason = forecast->reason;
 	} else if (found) {
-		ret->plan = found->plan;
-		ret->reason = found->reason;
+		take_forecast(found, ret);
 	}
 	*known_ret = forecast->reason || found;
 	return NULL;
@@ -218,7 +206,7 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 	uint64_t start;
 	bool is_known;
 
-	*ret = (struct probe_site_detail){.plan = PROBE_PLAN_NONE};
+	*ret = (struct probe_site_detail){.plan = PROBE_PLAN_NONE, .together = PROBE_PLAN_NONE};
 	/* OCaml: a note without an address is only a semaphore. */
 	if (site->pc == 0)
 		return NULL;
@@ -242,5 +230,5 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 		if (error || is_known)
 			return error;
 	}
-	return detail_plan(file, (size_t)(site - list->sites) - file->first_site, ret);
+	return detail_plan(file, site->pc, ret);
 }

@@ -36,7 +36,7 @@ static void file_deinit(struct list_file *file)
 	if (file->fd >= 0)
 		close(file->fd);
 	sdt_notes_deinit(&file->notes);
-	free(file->plans);
+	forecast_deinit(&file->forecast);
 	free(file->build_id);
 	free(file->path);
 }

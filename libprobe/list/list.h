@@ -29,8 +29,8 @@ struct list_file {
 	bool object_tried;
 	struct lines *lines;
 	bool lines_tried;
-	size_t first_site;  /* index of the site of its first note */
-	struct plan *plans; /* of the notes with an address, in their order; made on demand */
+	size_t first_site;	  /* index of the site of its first note */
+	struct forecast forecast; /* of its sites; made on demand */
 	bool plans_tried;
 };
 

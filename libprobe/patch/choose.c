@@ -20,9 +20,6 @@
 #include "libprobe/target/site.h"
 #include "libprobe/target/space.h"
 
-static const char overlaps[] = "its bytes overlap those of another patched site";
-
-static const char no_spare_left[] = "the bytes near by that a short jump could lead to are taken";
 static const char no_count[] = "there is no counter for the users of its handler";
 static const char is_shared[] =
 	"it is mapped shared: a patch would change the file, and every process that has it mapped";
@@ -96,14 +93,6 @@ static bool has_boundary(
 	       insn.length < move->jump;
 }
 
-/* Is a plan's jump that of a neighbour before it? Sites are planned by ascending address. */
-static bool is_shared_jump(
-	const struct claims *claims, const struct select_site *site, enum probe_plan plan)
-{
-	return plan_is_shared(&site->plan, plan) && plan == claims->shared_plan &&
-	       site->pc + plan_move_of(&site->plan, plan)->offset == claims->shared;
-}
-
 /*
  * Takes one of the places that a site's short jump can lead to: none that another patch has, and
  * that still holds what the file holds.
@@ -116,7 +105,7 @@ static const char *take_hop(
 	uint8_t original[ARCH_JUMP_MAX], found[ARCH_JUMP_MAX];
 	size_t length = a->change->arch->jump_length;
 
-	if (is_shared_jump(claims, site, PROBE_PLAN_HOP)) {
+	if (claims_have_jump(claims, site, PROBE_PLAN_HOP)) {
 		as->hop = claims->shared_hop;
 		return NULL;
 	}
@@ -132,23 +121,7 @@ static const char *take_hop(
 		as->hop = hop;
 		return NULL;
 	}
-	return no_spare_left;
-}
-
-/* Takes the bytes of the plan that was chosen; false without memory. */
-static bool take_bytes(const struct arch *arch, struct claims *claims,
-	const struct select_site *site, uint64_t hop)
-{
-	struct claim claim = claim_of_plan(arch, site, site->chosen);
-
-	if (is_shared_jump(claims, site, site->chosen))
-		return true;
-	if (plan_is_shared(&site->plan, site->chosen)) {
-		claims->shared = claim.start;
-		claims->shared_hop = hop;
-		claims->shared_plan = site->chosen;
-	}
-	return claims_add(claims, claim) && (!hop || claims_add(claims, claim_of_hop(arch, hop)));
+	return claims_no_spare;
 }
 
 /*
@@ -163,8 +136,8 @@ static const char *check_plan(struct install *a, const struct claims *claims,
 	const char *reason;
 
 	a->sites[site - a->selection->sites].entry = a->sites[site - a->selection->sites].hop = 0;
-	if (!is_shared_jump(claims, site, plan) && claims_meet(claims, claim))
-		return overlaps;
+	if (!claims_have_jump(claims, site, plan) && claims_meet(claims, claim))
+		return claims_overlap;
 	if (is_mapped_shared(a->change, claim.start))
 		return is_shared;
 	found += found ? site->plan.before.length - plan_starts_before(&site->plan, plan) : 0;
@@ -240,7 +213,7 @@ static struct probe_error *choose(struct install *a, struct claims *claims,
 		a->pun_page_count = 0;
 		code_release_all(&a->change->taken);
 	} else if (site->chosen != PROBE_PLAN_REFUSED) {
-		return take_bytes(a->change->arch, claims, site,
+		return claims_take(a->change->arch, claims, site,
 			       a->sites[site - a->selection->sites].hop)
 			       ? NULL
 			       : probe_error_no_memory();

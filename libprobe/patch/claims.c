@@ -7,6 +7,10 @@
 
 enum { CLAIM_MAX = UINT8_MAX };
 
+const char claims_overlap[] = "its bytes overlap those of another patched site";
+
+const char claims_no_spare[] = "the bytes near by that a short jump could lead to are taken";
+
 /* `covers` bytes from the patch on are replaced or relied on; `length` of them are written. */
 static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
 {
@@ -93,6 +97,28 @@ bool claims_add_site(struct claims *claims, const struct arch *arch, const struc
 
 	return claims_add(claims, claim) &&
 	       (!site->hop || claims_add(claims, claim_of_hop(arch, site->hop)));
+}
+
+bool claims_have_jump(
+	const struct claims *claims, const struct select_site *site, enum probe_plan plan)
+{
+	return plan_is_shared(&site->plan, plan) && plan == claims->shared_plan &&
+	       site->pc + plan_move_of(&site->plan, plan)->offset == claims->shared;
+}
+
+bool claims_take(const struct arch *arch, struct claims *claims, const struct select_site *site,
+	uint64_t hop)
+{
+	struct claim claim = claim_of_plan(arch, site, site->chosen);
+
+	if (claims_have_jump(claims, site, site->chosen))
+		return true;
+	if (plan_is_shared(&site->plan, site->chosen)) {
+		claims->shared = claim.start;
+		claims->shared_hop = hop;
+		claims->shared_plan = site->chosen;
+	}
+	return claims_add(claims, claim) && (!hop || claims_add(claims, claim_of_hop(arch, hop)));
 }
 
 void claims_deinit(struct claims *claims)

@@ -39,6 +39,19 @@ bool claims_meet(const struct claims *claims, struct claim claim);
 /* Both return false without memory. A restored site is one, too, where code of ours leads back. */
 bool claims_add(struct claims *claims, struct claim claim);
 bool claims_add_site(struct claims *claims, const struct arch *arch, const struct reg_site *site);
+/* Is a plan's jump that of a neighbour before it? Sites are planned by ascending address. */
+bool claims_have_jump(
+	const struct claims *claims, const struct select_site *site, enum probe_plan plan);
+/*
+ * Takes the bytes of the plan that was chosen for a site, and those that its short jump leads to
+ * (0: it has none); false without memory.
+ */
+bool claims_take(const struct arch *arch, struct claims *claims, const struct select_site *site,
+	uint64_t hop);
+
+/* Why a plan is not possible beside the others. */
+extern const char claims_overlap[], claims_no_spare[];
+
 void claims_deinit(struct claims *claims);
 
 #endif

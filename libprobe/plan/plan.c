@@ -50,6 +50,7 @@
  * before the nop (libprobe/plan/before.c). If that is impossible, the toggle becomes a call of
  * ours: OCaml's tools do not touch what follows their byte.
  */
+#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +61,8 @@
 #include "libprobe/plan/spares.h"
 #include "libprobe/plan/tight.h"
 
-enum { PAGE = 4096 }; /* a module's are not moved within it */
+enum { PAGE = 4096 };	   /* a module's are not moved within it */
+enum { LOWEST = 0x10000 }; /* vm.mmap_min_addr is at most this */
 _Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < PLAN_BYTES, "what is moved has to fit as well");
 
 const enum probe_plan plan_default_order[PLAN_DEFAULTS] = {PROBE_PLAN_TOGGLE, PROBE_PLAN_BEHIND,
@@ -84,6 +86,9 @@ static const char no_nop[] = "the bytes there are not the nop that the note prom
 static const char is_in_distance[] = "the nop of another site, where other tools put breakpoints, "
 				     "would be part of the jump's distance";
 
+const char plan_leads_nowhere[] =
+	"the address that its bytes would jump to is in the file itself, or below all memory";
+
 bool plan_is_ocaml(const char *provider)
 {
 	static const char *const providers[] = {"ocaml", "ocaml.1", "ocaml_1", "ocaml_2"};
@@ -101,6 +106,34 @@ bool plan_has_site(const struct sdt_notes *notes, uint64_t start, size_t length)
 	for (size_t i = 0; i < notes->count; i++)
 		if (notes->notes[i].pc - start < length)
 			return true;
+	return false;
+}
+
+static bool is_page_of(const struct object *object, uint64_t page)
+{
+	const struct object_segment *segments;
+	size_t count;
+
+	segments = object_segments(object, &count);
+	for (size_t i = 0; i < count; i++)
+		if (page + PAGE > segments[i].address &&
+			page < segments[i].address + segments[i].size)
+			return true;
+	return false;
+}
+
+bool plan_can_lead(const struct object *object, struct arch_extent to)
+{
+	bool is_fixed = object_type(object) == ET_EXEC;
+
+	for (uint64_t at = to.start; at - to.start < to.size; at = (at & ~(PAGE - 1ULL)) + PAGE) {
+		uint64_t page = at & ~(PAGE - 1ULL);
+
+		/* Link-time addresses before a file that is mapped anywhere are as good as others.
+		 */
+		if (!is_page_of(object, page) && (!is_fixed || (int64_t)page >= LOWEST))
+			return true;
+	}
 	return false;
 }
 
@@ -171,9 +204,21 @@ static bool has_toggle(const struct arch_toggle *toggle, const struct plan *plan
 	       (byte == toggle->off || byte == toggle->on);
 }
 
+/* A pun leaves no choice. */
+static bool may_pun(const struct object *object, const struct arch *arch, const struct plan *plan)
+{
+	unsigned int fixed = arch->jump_length - arch->pun_length;
+	struct arch_extent to = {.size = 1};
+
+	if (plan->byte_count < arch->jump_length)
+		return true; /* said where it is taken */
+	to.start = arch->pun(plan->bytes, plan->pc, fixed).first;
+	return plan_can_lead(object, to);
+}
+
 /* What the bytes of a site say by themselves. */
-static void plan_bytes(
-	const struct arch *arch, const struct sdt_notes *all, bool ocaml, struct plan *plan)
+static void plan_bytes(const struct object *object, const struct arch *arch,
+	const struct sdt_notes *all, bool ocaml, struct plan *plan)
 {
 	size_t first = nop_at(arch, plan, 0), second = first ? nop_at(arch, plan, first) : 0;
 
@@ -181,6 +226,8 @@ static void plan_bytes(
 	if (arch->pun_length && plan_has_site(all, plan->pc + arch->pun_length,
 					arch->jump_length - (size_t)arch->pun_length))
 		plan->pun_cannot = is_in_distance;
+	else if (arch->pun_length && !may_pun(object, arch, plan))
+		plan->pun_cannot = plan_leads_nowhere;
 	plan->behind.offset = (uint8_t)nops_length(arch, all, plan, &plan->is_followed);
 	if (first >= arch->jump_length) {
 		plan->nop_length = first;
@@ -225,7 +272,7 @@ static struct plan read_plan(struct object *object, const struct arch *arch,
 	if (note->provider == plan_entry_provider)
 		plan_entry(arch, &plan);
 	else
-		plan_bytes(arch, all, plan_is_ocaml(note->provider), &plan);
+		plan_bytes(object, arch, all, plan_is_ocaml(note->provider), &plan);
 	return plan;
 }
 

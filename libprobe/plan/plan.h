@@ -90,6 +90,13 @@ extern const char plan_impossible[]; /* where there is no better reason */
 extern const char plan_crosses[];    /* a page's end */
 extern const char plan_no_decoder[]; /* the error where code cannot be decoded */
 
+/*
+ * Can one of these places, to which a jump leads, be on a page of ours? None is where the file
+ * itself is mapped, and none below all memory, if the file has fixed addresses.
+ */
+bool plan_can_lead(const struct object *object, struct arch_extent to);
+extern const char plan_leads_nowhere[];
+
 /* How far before pc the bytes begin that a plan changes or relies on. */
 size_t plan_starts_before(const struct plan *plan, enum probe_plan chosen);
 

@@ -119,8 +119,9 @@ static void answer_twin(const struct asking *a, struct tight *tight)
 }
 
 /* The longest part leaves the most places to choose from. */
-static void answer_parts(const struct asking *a, struct tight *tight)
+static void answer_parts(const struct object *object, const struct asking *a, struct tight *tight)
 {
+	const struct plan *plan = tight->plan;
 	struct plan_move *part = &tight->plan->part;
 
 	for (unsigned int k = a->arch->jump_length; k-- > 1 && !part->length;)
@@ -128,6 +129,11 @@ static void answer_parts(const struct asking *a, struct tight *tight)
 			*part = tight->parts[k];
 			part->length = part->cannot ? 0 : part->length;
 		}
+	if (!part->length || plan_can_lead(object, a->arch->part(plan->bytes + part->offset,
+							   plan->pc + part->offset, part->jump)))
+		return;
+	part->cannot = plan_leads_nowhere;
+	part->length = 0;
 }
 
 static bool asking_init(struct asking *a, const enum probe_plan *order, size_t order_count,
@@ -168,7 +174,7 @@ struct probe_error *tight_plan(struct object *object, const struct arch *arch,
 		if (twin)
 			answer_twin(&a, &a.items[i]);
 		if (part)
-			answer_parts(&a, &a.items[i]);
+			answer_parts(object, &a, &a.items[i]);
 	}
 	free(a.items);
 	free(a.proofs);

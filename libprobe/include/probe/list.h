@@ -138,6 +138,15 @@ struct probe_site_detail {
 	 */
 	enum probe_plan plan;
 	const char *reason; /* of PROBE_PLAN_REFUSED; otherwise NULL */
+	/* Why no plan that is preferred to it is possible; NULL: none is, or it is not known. */
+	const char *instead;
+	bool is_shared; /* sites whose nops follow each other share one jump */
+	/*
+	 * If all sites of the file, or of the process, are enabled, those that are close to each
+	 * other may conflict. If the site gets another plan then, or none: that one, and why.
+	 */
+	enum probe_plan together;
+	const char *together_reason; /* NULL: it is the same plan */
 };
 
 /*

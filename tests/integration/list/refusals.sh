@@ -65,6 +65,22 @@ start "$TARGETS/adjacent"
 pid=$target_pid
 save_state "$pid"
 sites=$("$PROBECTL" list --json "$TARGETS/adjacent" | wc -l)
+# What list -vv says in advance of each plan, and why: alone, and together with all others.
+"$PROBECTL" list -vv --json -p "$pid" 'adjacent:*' >"$SCRATCH/before"
+"$PROBECTL" list -vv --json "$TARGETS/adjacent" >"$SCRATCH/file"
+for listed in before file; do
+	same "$listed: neighbours" "$(jq -r 'select(.shared) | "\(.name) \(.plan)"' "$SCRATCH/$listed" | sort | tr '\n' ' ')" \
+		"one_first behind one_second behind row_first behind row_fourth behind row_second behind row_third behind "
+	same "$listed: instead" "$(jq -r 'select(.name == "four_second").instead' "$SCRATCH/$listed")" \
+		"another site is in the bytes after the nop"
+	jq -r 'select(.together).together_reason' "$SCRATCH/$listed" |
+		grep -q "its bytes overlap those of another patched site\|could lead to are taken" ||
+		fail "$listed: conflicts: $(cat "$SCRATCH/$listed")"
+done
+"$PROBECTL" list -vv "$TARGETS/adjacent" | grep -q 'behind, shared' || fail "list -vv: shared"
+"$PROBECTL" list -vv "$TARGETS/adjacent" |
+	grep -q ' hop: another site .*; with the others .*: .* could lead to are taken' ||
+	fail "list -vv: with the others"
 "$PROBECTL" enable -v -p "$pid" 'adjacent:*' >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "enable -v: $?"
 grep '^probectl: refused ' "$SCRATCH/err" | awk '{print $3}' | sort >"$SCRATCH/refused"
 named=$(sort -u "$SCRATCH/refused" | wc -l)
@@ -74,6 +90,9 @@ same "enable -v: the rest" "$(grep -vc '^probectl: refused ' "$SCRATCH/err")" 0
 grep -q "sites enabled in $pid; $named refused" "$SCRATCH/out" || fail "enable -v: $(cat "$SCRATCH/out")"
 same "status" "$("$PROBECTL" status -a --json -p "$pid" | jq -r 'select(.patched < .sites) |
 	"\(.provider):\(.name)"' | sort)" "$(cat "$SCRATCH/refused")"
+same "list -vv, together" "$(jq -r '"\(.name) \(.together // .plan)"' "$SCRATCH/before" | sort)" \
+	"$("$PROBECTL" status -a --json -p "$pid" | jq -r 'select(.provider == "adjacent") |
+		"\(.name) \(.plan // {} | keys[0] // "refused")"' | sort)"
 "$PROBECTL" enable -p "$pid" 'adjacent:*' >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "enable again: $?"
 same "one line" "$(cat "$SCRATCH/err")" "probectl: process $pid: $named of $sites sites refused, -v says which"
 one=$(head -n 1 "$SCRATCH/refused")

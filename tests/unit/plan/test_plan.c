@@ -9,8 +9,9 @@ static const enum probe_plan all_plans[] = {PROBE_PLAN_TOGGLE, PROBE_PLAN_BEHIND
 	PROBE_PLAN_LONG_NOP, PROBE_PLAN_RELOCATE, PROBE_PLAN_HOP};
 
 /* Assembles a text and plans all its sites, also for what is only done if it is asked for. */
-static size_t plans_by(const char *body, const enum probe_plan *order, size_t order_count,
-	struct plan *plans, size_t room)
+/* Of an object that the compiler links with `how`. */
+static size_t plans_linked(const char *how, const char *body, const enum probe_plan *order,
+	size_t order_count, struct plan *plans, size_t room)
 {
 	char dir[] = "/tmp/probectl-test-XXXXXX", source[256], path[256];
 	char *text = NULL;
@@ -24,7 +25,7 @@ static size_t plans_by(const char *body, const enum probe_plan *order, size_t or
 			    plan_text_head, body) > 0);
 	write_file(dir, "plan.s", text, source);
 	snprintf(path, sizeof(path), "%s/plan", dir);
-	assert_true(run("cc -nostdlib -shared -o %s %s", path, source));
+	assert_true(run("cc -nostdlib %s -o %s %s", how, path, source));
 	assert_no_error(object_open(path, &object));
 	assert_no_error(sdt_read(object, &notes));
 	count = notes.count;
@@ -37,6 +38,12 @@ static size_t plans_by(const char *body, const enum probe_plan *order, size_t or
 	sdt_notes_deinit(&notes);
 	object_close(object);
 	return count;
+}
+
+static size_t plans_by(const char *body, const enum probe_plan *order, size_t order_count,
+	struct plan *plans, size_t room)
+{
+	return plans_linked("-shared", body, order, order_count, plans, room);
 }
 
 static size_t plans_of(const char *body, struct plan *plans, size_t room)
@@ -445,6 +452,38 @@ static void test_pun_of_another_site(void **state)
 	assert_int_equal(plan_choose(&plans[3], &pun, 1, &reason), PROBE_PLAN_PUN);
 }
 
+/* What a pun, or a part of a jump, would jump to is where the file is itself, or below it. */
+static void test_fixed_addresses(void **state)
+{
+	static const enum probe_plan both[] = {PROBE_PLAN_PUN, PROBE_PLAN_PART};
+	/* +2, -4 MiB below the site, below 0, and 16 MiB above; entered after one byte. */
+	static const char body[] =
+		"_start: .globl _start\nf: .cfi_startproc\n"
+		"site_a: nop\n .byte 2, 0, 0, 0\n"
+		"site_b: nop\n .byte 0, 0, 0xc0, 0xff\n"
+		"site_c: nop\n .byte 0, 0, 0, 0x80\n"
+		"site_d: nop\n .byte 0, 0, 0, 1\n"
+		"site_e: nop\n cwtl\n2: .byte 0, 0, 0x80\n nop\n ret\n .cfi_endproc\n"
+		" NOTE a\n NOTE b\n NOTE c\n NOTE d\n NOTE e\n .data\n .balign 8\n .quad 2b\n";
+	static const enum probe_plan fixed[] = {PROBE_PLAN_REFUSED, PROBE_PLAN_REFUSED,
+		PROBE_PLAN_REFUSED, PROBE_PLAN_PUN, PROBE_PLAN_REFUSED};
+	static const enum probe_plan anywhere[] = {
+		PROBE_PLAN_REFUSED, PROBE_PLAN_PUN, PROBE_PLAN_PUN, PROBE_PLAN_PUN, PROBE_PLAN_PUN};
+	const char *reason;
+	struct plan plans[5];
+
+	(void)state;
+	assert_int_equal(plans_linked("-static -Wl,-Ttext=0x401000", body, both, 2, plans, 5), 5);
+	for (size_t i = 0; i < 5; i++)
+		assert_int_equal(plan_choose(&plans[i], both, 2, &reason), fixed[i]);
+	assert_string_equal(plans[2].pun_cannot, plan_leads_nowhere);
+	assert_string_equal(plans[4].pun_cannot, plan_leads_nowhere);
+	assert_string_equal(plans[4].part.cannot, plan_leads_nowhere);
+	assert_int_equal(plans_by(body, both, 2, plans, 5), 5);
+	for (size_t i = 0; i < 5; i++)
+		assert_int_equal(plan_choose(&plans[i], both, 2, &reason), anywhere[i]);
+}
+
 /* OCaml's providers: a cmp behind the nop, which is made a call. */
 static void test_toggle(void **state)
 {
@@ -545,6 +584,7 @@ int main(void)
 		cmocka_unit_test(test_page_end),
 		cmocka_unit_test(test_tight),
 		cmocka_unit_test(test_pun_of_another_site),
+		cmocka_unit_test(test_fixed_addresses),
 		cmocka_unit_test(test_toggle),
 		cmocka_unit_test(test_entries),
 	};
