@@ -274,6 +274,8 @@ static bool decodable_range(const struct search *s, uint64_t address, struct obj
 		*ret = function.range;
 		return true;
 	}
+	if (!segment)
+		return false;
 	for (at = address; at > segment->address && address - at < GAP_MAX; at--)
 		if (object_function_at(s->object, at - 1, &function))
 			break;
@@ -384,14 +386,17 @@ static int compare_proofs(const void *a, const void *b)
 	return (int)x->move->offset - (int)y->move->offset;
 }
 
-/* The function that contains a site; if it is unknown, the code around the site. */
-static struct object_range function_of(const struct search *s, uint64_t pc)
+/*
+ * The function that contains a site; if no table lists it (assembly written by hand), what lies
+ * between those before and after it. If even that is not known, it may jump anywhere.
+ */
+static struct around function_of(const struct search *s, uint64_t pc)
 {
-	struct object_function function;
+	struct around around = {.jumps = JUMPS_UNKNOWN};
 
-	if (object_function_at(s->object, pc, &function))
-		return function.range;
-	return (struct object_range){pc > GAP_MAX ? pc - GAP_MAX : 0, pc + GAP_MAX};
+	if (!decodable_range(s, pc, &around.range))
+		around.jumps = JUMPS_INDIRECTLY;
+	return around;
 }
 
 static bool sort_sites(struct search *s, const struct sdt_notes *notes)
@@ -474,7 +479,7 @@ static struct probe_error *prove_windows(struct search *s, struct proof *proofs,
 		if (proofs[i].need)
 			try_move(s, &proofs[i]);
 		sites[i] = proofs[i].plan->pc;
-		s->functions[i].range = function_of(s, sites[i]);
+		s->functions[i] = function_of(s, sites[i]);
 	}
 	arch_windows_init(&s->windows, sites, count, proofs[0].window);
 	search_object(s);

@@ -110,10 +110,14 @@ static const struct function {
 		" .section .rodata\n .balign 4\n8: .long 0, in2 - 9b\n .previous\n",
 		plan_entered},
 
+	/* bare…: no size, no unwind information, between functions that are known. */
+	{"bare", "SITE\n" BYTES " ret\n", NULL},
 	/* What __builtin_setjmp does: nothing is computed from the label. */
 	{"label_alone",
 		" lea 9f(%rip), %rcx\n mov %rcx, 8(%rdi)\n call plain\n9: SITE\n" BYTES " ret\n",
 		NULL},
+
+	{"bare_label", " lea 9f(%rip), %rcx\n mov %rcx, 8(%rdi)\n9: SITE\n" BYTES " ret\n", NULL},
 
 	/* ---- Exceptions ---- */
 	{"landing_pad",
@@ -130,6 +134,9 @@ static const struct function {
 		"7b\n"
 		" .uleb128 3b - 1b\n .uleb128 0\n5:\n .previous\n",
 		NULL},
+
+	{"bare_goto", " lea 9f(%rip), %rcx\n add %rdi, %rcx\n jmp *%rcx\n9: SITE\n" BYTES " ret\n",
+		plan_entered},
 
 	/* ---- What stands there ---- */
 	{"call_inside", "SITE\n call *%rax\n lea 1(%rax), %rax\n ret\n", plan_call_returns},
@@ -171,15 +178,17 @@ static void write_source(const char *path)
 	assert_non_null(file);
 	fputs(plan_text_head, file);
 	for (size_t i = 0; i < FUNCTIONS; i++) {
-		fprintf(file,
-			" .balign 16, 0xcc\n .type %s, @function\n%s:\n"
-			" .cfi_startproc\n1:\n",
-			functions[i].name, functions[i].name);
+		const char *name = functions[i].name;
+		bool bare = strncmp(name, "bare", 4) == 0;
+
+		fprintf(file, " .balign 16, 0xcc\n%s:\n", name);
+		if (!bare)
+			fprintf(file, " .type %s, @function\n .cfi_startproc\n", name);
+		fputs("1:\n", file);
 		put_body(file, &functions[i]);
-		fprintf(file,
-			" .cfi_endproc\n .size %s, . - %s\n NOTE %s\n"
-			" .zero 300, 0xcc\n",
-			functions[i].name, functions[i].name, functions[i].name);
+		if (!bare)
+			fprintf(file, " .cfi_endproc\n .size %s, . - %s\n", name, name);
+		fprintf(file, " NOTE %s\n .zero 300, 0xcc\n", name);
 	}
 	fputs(" .globl _start\n_start: ret\n .section .note.GNU-stack, \"\", @progbits\n", file);
 	assert_int_equal(fclose(file), 0);
