@@ -17,7 +17,9 @@ files=("$@")
 [ $# -gt 0 ] || files=(/usr/lib/postgresql/*/bin/* /usr/lib/jvm/*/lib/server/libjvm.so
 	/usr/lib/x86_64-linux-gnu/{libruby-*.so.*.*.*,libstdc++.so.6,libc.so.6,libm.so.6}
 	/usr/lib/x86_64-linux-gnu/{libglib-2.0.so.0,libgobject-2.0.so.0,libvirt.so.0,libmirserver.so.*}
-	/usr/lib64/ld-linux-x86-64.so.2 /usr/bin/{php*.*,python3.*,stap,gdb,node} /usr/sbin/libvirtd)
+	/usr/lib/x86_64-linux-gnu/{libguestfs.so.0,libvirt/connection-driver/*,sssd/libsss_*.so}
+	/usr/lib64/ld-linux-x86-64.so.2 /usr/bin/{php*.*,python3.*,stap,gdb,node} /usr/sbin/libvirtd
+	/usr/libexec/sssd/sssd_be)
 
 # row NAME: the plans on standard input, one a line, as a row of the table
 row()
