@@ -84,8 +84,10 @@ SMALL := events pmtrace
 SMALL_events := User events of programs, by the names of IEEE 1003.1 (posix_trace_event)
 SMALL_pmtrace := The functions of libpcp_trace (pmtrace), as probes
 SMALL_SRC := $(sort $(wildcard $(SMALL:%=libprobe/runtime/%/*.c)))
-LIB_SRC := $(sort $(filter-out $(SMALL_SRC),$(wildcard libprobe/*/*.c libprobe/*/*/*.c \
-	elf/*.c arch/*.c arch/*/*.c arch/*/*/*.c)))
+# What makes libprobe.so a program, which changes the program that uses it.
+PROGRAM_SRC := libprobe/self/helper/program.c
+LIB_SRC := $(sort $(filter-out $(SMALL_SRC) $(PROGRAM_SRC),$(wildcard libprobe/*/*.c \
+	libprobe/*/*/*.c elf/*.c arch/*.c arch/*/*.c arch/*/*/*.c)))
 CLI_SRC := $(sort $(wildcard cli/*.c cli/*/*.c))
 UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c tests/unit/*/test_*.c tests/golden/test_*.c))
 HELPER_SRC := $(sort $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c tests/unit/*/*.c)))
@@ -96,11 +98,12 @@ TARGET_SRC := $(sort $(wildcard $(foreach e,c S cc,tests/targets/*.$(e) tests/ta
 
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 LIB_OBJ := $(call objects,$(LIB_SRC))
+PROGRAM_OBJ := $(call objects,$(PROGRAM_SRC))
 CLI_OBJ := $(call objects,$(CLI_SRC))
 # Unit tests may call what is in cli/, but for its main().
 CLI_TESTED_OBJ := $(filter-out $(BUILD)/obj/cli/main.o,$(CLI_OBJ))
 HELPER_OBJ := $(call objects,$(HELPER_SRC))
-ALL_OBJ := $(call objects,$(LIB_SRC) $(SMALL_SRC) $(CLI_SRC) $(UNIT_SRC) $(HELPER_SRC) $(FUZZ_SRC))
+ALL_OBJ := $(call objects,$(LIB_SRC) $(PROGRAM_SRC) $(SMALL_SRC) $(CLI_SRC) $(UNIT_SRC) $(HELPER_SRC) $(FUZZ_SRC))
 
 UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
 FUZZ_BIN := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
@@ -133,11 +136,26 @@ all: $(LIB_A) $(LIB_SO) $(SMALL_A) $(SMALL_SO) $(PROBECTL)
 SETTINGS := $(BUILD)/settings
 SOURCES := $(BUILD)/sources
 $(SETTINGS): content = $(CC) $(CXX) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS) $(LDFLAGS)
-$(SOURCES): content = $(LIB_SRC) $(SMALL_SRC) $(CLI_SRC) $(HELPER_SRC) $(PROBES)
+$(SOURCES): content = $(LIB_SRC) $(PROGRAM_SRC) $(SMALL_SRC) $(CLI_SRC) $(HELPER_SRC) $(PROBES)
 $(SETTINGS) $(SOURCES): FORCE | $(FIRST)
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(content))' >$@.new
 	@cmp -s $@.new $@ && rm -f $@.new || mv -f $@.new $@
+
+# A controller and the program that has started it are of the same build: what both were made of.
+IDENTITY := $(BUILD)/identity.h
+$(IDENTITY): $(LIB_SRC) $(PROGRAM_SRC) $(wildcard *.h $(foreach d,libprobe elf arch,$(foreach s,\
+	*.h */*.h */*/*.h,$(d)/$(s)))) $(SETTINGS) | $(FIRST)
+	@printf '#define PROBE_IDENTITY "%s"\n' "$$(cat $(sort $^) | cksum)" >$@
+$(call objects,libprobe/self/helper/controller.c): $(IDENTITY)
+$(call objects,libprobe/self/helper/controller.c): private OUR_CPPFLAGS += -include $(IDENTITY)
+# Where programs that are linked with libprobe.a find it.
+$(call objects,libprobe/self/helper/image.c): private OUR_CPPFLAGS += \
+	-DPROBE_IMAGE='"$(LIBDIR)/libprobe.so.$(VERSION)"'
+# The loader of programs that this compiler links.
+INTERPRETER = $(call once,INTERPRETER,$(CC) $(CFLAGS) $(LDFLAGS) -v -o /dev/null -x c /dev/null 2>&1 | \
+	sed -n 's/.*-dynamic-linker[= "]*\([^" ]*\).*/\1/p' | tail -1)
+$(PROGRAM_OBJ): private OUR_CPPFLAGS += -DPROBE_INTERPRETER='"$(INTERPRETER)"'
 
 $(ALL_OBJ): $(BUILD)/obj/%.o: %.c $(SETTINGS) | $(FIRST)
 	$(say) CC $<
@@ -167,11 +185,11 @@ $(BUILD)/libhelpers.a: $(HELPER_OBJ) $(SOURCES)
 
 # The map is what hides internal names; nothing outside replaces our own calls. It is never
 # unloaded: stubs may call it (probe/self.h).
-$(LIB_SO): $(LIB_OBJ) libprobe/libprobe.map $(SOURCES)
+$(LIB_SO): $(LIB_OBJ) $(PROGRAM_OBJ) libprobe/libprobe.map $(SOURCES)
 	$(say) LD $@
 	$(Q)$(LINK) -shared -Wl,-soname,libprobe.so.$(SOVERSION) -Wl,-Bsymbolic-functions \
-		-Wl,-z,nodelete \
-		-Wl,--version-script=libprobe/libprobe.map -o $@ $(LIB_OBJ) $(LIBS)
+		-Wl,-z,nodelete -Wl,-e,image_entry \
+		-Wl,--version-script=libprobe/libprobe.map -o $@ $(LIB_OBJ) $(PROGRAM_OBJ) $(LIBS)
 	@ln -sf libprobe.so $@.$(SOVERSION)
 
 # They stay loaded, too: identifiers, probes and what is in progress outlive a dlclose(3).

@@ -465,6 +465,13 @@ const char *probe_pattern_text(const struct probe_pattern *pattern)
 	return pattern->text;
 }
 
+void pattern_predicate(
+	const struct probe_pattern *pattern, uint64_t *function_ret, uint64_t *data_ret)
+{
+	*function_ret = (uintptr_t)pattern->predicate;
+	*data_ret = (uintptr_t)pattern->data;
+}
+
 bool pattern_is_exact(const struct probe_pattern *pattern)
 {
 	return !pattern->predicate && !pattern->is_regex && !is_glob(pattern->name);

@@ -4,6 +4,7 @@
 #define LIBPROBE_NAMES_PATTERN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "arch/arch.h"
 #include "probe/catalogue.h"
@@ -36,6 +37,10 @@ int pattern_precision(const struct probe_pattern *pattern);
 /* The one provider and name that it means, borrowed; false if it leaves either open. */
 bool pattern_names(
 	const struct probe_pattern *pattern, const char **provider_ret, const char **name_ret);
+
+/* The function of probe_pattern_predicate() and its data, as addresses; 0 and 0: there is none. */
+void pattern_predicate(
+	const struct probe_pattern *pattern, uint64_t *function_ret, uint64_t *data_ret);
 
 /* Whether it has a list in parentheses; else all arguments are wanted. */
 bool pattern_has_captures(const struct probe_pattern *pattern);

@@ -129,7 +129,7 @@ static bool is_touched(pid_t pid)
 
 /*
  * Children were forked with the code and the registry that their parent had then. One in
- * its memory has the parent's own; it may be what changes the parent now (self/helper.h).
+ * its memory has the parent's own; it may be what changes the parent now (self/helper/start.h).
  */
 static struct probe_error *repair_children(pid_t pid, struct probe_repair *ret)
 {

@@ -35,7 +35,7 @@
 #include <unistd.h>
 
 #include "libprobe/self/callers.h"
-#include "libprobe/self/helper.h"
+#include "libprobe/self/helper/helper.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/target/target.h"
 
@@ -175,16 +175,16 @@ void callers_init(void)
 	process = getpid();
 }
 
-/* In the copy. */
-static struct probe_error *stop_all(
-	struct probe_target *target, void *data, struct probe_report *report, void *result)
+struct probe_error *stop_act(struct probe_target *target, struct message *request,
+	struct probe_report *report, void *result, size_t result_bytes)
 {
 	struct control control;
 	struct probe_error *error = control_stop(target->pid, target->lender, &control);
 
-	(void)data;
+	(void)request;
 	(void)report;
 	(void)result;
+	(void)result_bytes;
 	if (!error)
 		control_resume(&control);
 	return error;
@@ -193,7 +193,7 @@ static struct probe_error *stop_all(
 struct probe_error *callers_order(void)
 {
 	struct probe_report report = {0};
-	struct helper_work work = {.act = stop_all, .report = &report};
+	struct helper_work work = {.act = CONTROLLER_STOP, .report = &report};
 	struct probe_error *error;
 
 	if (!callers_are_ordered || barrier())

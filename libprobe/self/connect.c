@@ -90,7 +90,7 @@ static void forget_hook(const struct hook *hook)
  */
 static void collect(void)
 {
-	/* The list is valid at all times: copies read it (hook_has_session()). */
+	/* The list is valid at all times: detaching reads it (attach_know()). */
 	for (size_t i = all.left_count; i-- > 0;) {
 		struct hook *hook = all.left[i];
 		bool gone;
@@ -153,25 +153,22 @@ static struct probe_error *end_hook(struct hook *hook)
 	return error;
 }
 
-bool hook_has_session(uint32_t id)
+bool attach_know(const struct hook *hook, struct attach_known *ret)
 {
-	bool found = false;
-
-	for (size_t i = 0; i < all.count; i++)
-		found = found || all.hooks[i]->counters.session == id;
+	*ret = (struct attach_known){.caller = hook_caller()};
+	ret->sessions = calloc(all.count + all.left_count + 1, sizeof(*ret->sessions));
+	if (!ret->sessions)
+		return false;
+	for (size_t i = 0; i < all.count; i++) {
+		if (all.hooks[i] == hook)
+			ret->before = ret->count;
+		if (all.hooks[i]->counters.session)
+			ret->sessions[ret->count++] = all.hooks[i]->counters.session;
+	}
 	for (size_t i = 0; i < all.left_count; i++)
-		found = found || all.left[i]->counters.session == id;
-	return found;
-}
-
-bool hook_comes_after(const struct hook *hook, uint32_t session)
-{
-	size_t at = index_of(hook);
-	bool found = false;
-
-	for (size_t i = 0; i < at; i++)
-		found = found || all.hooks[i]->counters.session == session;
-	return found;
+		if (all.left[i]->counters.session)
+			ret->sessions[ret->count++] = all.left[i]->counters.session;
+	return true;
 }
 
 void self_after_fork(void)

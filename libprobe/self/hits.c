@@ -9,7 +9,7 @@
 #include "arch/general.h"
 #include "libprobe/self/callers.h"
 #include "libprobe/self/enter.h"
-#include "libprobe/self/helper.h"
+#include "libprobe/self/helper/helper.h"
 #include "libprobe/self/hook.h"
 
 struct hit {

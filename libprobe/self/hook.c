@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sites are described in the process that is hit. Its copy (helper.h) generates the stubs,
- * which pass the addresses of these descriptions; the addresses are the same in both. A library
- * may be unloaded or loaded between the two steps: the copy selects sites again, and uses those
- * that both have found.
+ * Sites are described in the process that is hit. Its controller (attach.c) generates the stubs,
+ * which pass the addresses of these descriptions.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "libprobe/patch/attempt.h"
-#include "libprobe/patch/install.h"
+#include "libprobe/names/select.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/self/enter.h"
-#include "libprobe/self/helper.h"
+#include "libprobe/self/helper/helper.h"
 #include "libprobe/self/hook.h"
-
-enum { SPARE_PROBES = 4096 };
 
 /*
  * Hooks that are never freed; protected by the lock. Its address distinguishes this library's
@@ -118,192 +113,22 @@ static struct probe_error *find_sites(
 	return error;
 }
 
-/* ---- Ending: in the copy ------------------------------------------------------------------- */
+struct attach_call attach_call_of_process(void)
+{
+	/* A forked child has the functions, too. */
+	static const uint32_t always = 1;
+
+	return (struct attach_call){(uintptr_t)enter_called, (uintptr_t)&always};
+}
 
 uint64_t hook_caller(void)
 {
 	return (uintptr_t)&kept;
 }
 
-/* Retires sessions that no hook knows, since a copy died just after its work. */
-static void retire_unknown(struct registry *registry)
-{
-	for (size_t i = 0; i < registry->session_count; i++) {
-		struct reg_session *session = &registry->sessions[i];
+/* ---- Attaching ----------------------------------------------------------------------------- */
 
-		if (session->flags & REG_SESSION_CALLS && !session->owner &&
-			session->owner_start == hook_caller() && !hook_has_session(session->id))
-			registry_retire(registry, session);
-	}
-}
-
-struct probe_error *hook_change_begin(struct probe_target *target, struct change *change)
-{
-	struct probe_error *error = change_begin(target, change);
-
-	if (error)
-		return error;
-	retire_unknown(&change->registry);
-	return install_heal(change);
-}
-
-/* ---- Attaching: in the copy -------------------------------------------------------------- */
-
-/* What the copy reports. */
-struct attached {
-	struct hook_counters counters;
-	struct arch_extent stubs[]; /* of each new site; empty if it has none */
-};
-
-struct attaching {
-	struct hook *hook;
-	const struct hook_sites *sites;
-	bool keep_going;
-	const struct selection *selection;
-};
-
-/* The description of a site, or NULL. */
-static const struct hook_site *find_site(
-	const struct hook_sites *sites, const struct selection *selection, size_t index)
-{
-	const struct select_site *selected = &selection->sites[index];
-	uint64_t key = selection->probes[selected->probe].key;
-
-	for (size_t i = 0; i < sites->count; i++)
-		if (sites->items[i].pc == selected->pc && sites->items[i].key == key)
-			return &sites->items[i];
-	return NULL;
-}
-
-/* Keeps the probes that have a description and no stubs of the session yet. */
-static void keep_new(
-	const struct attaching *a, const struct registry *registry, struct selection *selection)
-{
-	for (size_t i = 0; i < selection->probe_count; i++)
-		selection->probes[i].unwanted = registry_probe(
-			registry, selection->probes[i].key, a->hook->counters.session);
-	/* The caller that connects a function gets an error, and nothing else: see connect.c. */
-	for (size_t i = 0; i < selection->probe_count; i++)
-		selection->probes[i].exact = true;
-	for (size_t i = 0; i < selection->site_count; i++)
-		if (!find_site(a->sites, selection, i))
-			selection->probes[selection->sites[i].probe].unwanted = true;
-	selection_drop_unwanted(selection);
-}
-
-/* See struct install. Sites are numbered as in the selection. */
-static void describe_stub(const void *data, const struct reg_session *session, uint32_t slot,
-	uint32_t number, struct arch_stub *stub)
-{
-	const struct attaching *a = data;
-	const struct hook_site *described = find_site(a->sites, a->selection, number);
-	static const uint32_t always = 1;
-
-	(void)session;
-	(void)slot;
-	stub->kind = ARCH_STUB_CALL;
-	/* A forked child has the functions, too. */
-	stub->guard = (uintptr_t)&always;
-	stub->call = (uintptr_t)enter_called;
-	stub->call_data = (uintptr_t)described;
-	stub->pc = described->pc;
-	stub->captures = described->layout.captures;
-	stub->capture_count = described->layout.capture_count;
-	stub->recorded = described->layout.recorded;
-}
-
-/* See struct install. */
-static bool comes_before(const void *data, uint32_t session)
-{
-	return hook_comes_after(((const struct attaching *)data)->hook, session);
-}
-
-struct hook_counters hook_counters_of(const struct registry *registry, uint32_t id)
-{
-	const struct reg_session *session = registry_session(registry, id);
-
-	return (struct hook_counters){.session = id,
-		.cpus = session->cpus,
-		.slot_count = session->slot_count,
-		.slots_shift = session->slots_shift,
-		.slots = session->slots};
-}
-
-/* What the process needs to know from the registry. */
-static void report_attached(const struct attaching *a, const struct registry *registry, uint32_t id,
-	struct attached *ret)
-{
-	ret->counters = hook_counters_of(registry, id);
-	for (size_t i = 0; i < a->sites->count; i++) {
-		size_t count;
-		const struct reg_stub *stubs =
-			registry_stubs(registry, a->sites->items[i].pc, &count);
-
-		for (size_t k = 0; k < count; k++)
-			if (stubs[k].session == id && stubs[k].key == a->sites->items[i].key)
-				ret->stubs[i] = (struct arch_extent){stubs[k].start, stubs[k].size};
-	}
-}
-
-static struct probe_error *install_selected(struct attaching *a, struct change *change,
-	struct selection *selection, struct probe_report *report, struct attached *ret)
-{
-	const struct probe_pattern *pattern = a->hook->pattern;
-	const struct probe_request request = {
-		.patterns = &pattern, .pattern_count = 1, .keep_going = a->keep_going};
-	struct transaction t = transaction_of(change, TRANSACTION_ADDS);
-	struct install install = install_of(&t, selection, &request);
-	struct probe_error *error = NULL;
-
-	install.describe = describe_stub;
-	install.describe_data = a;
-	install.comes_before = comes_before;
-	install.session = a->hook->counters.session;
-	install.spare_probes = SPARE_PROBES;
-	install.caller = hook_caller();
-	keep_new(a, &change->registry, selection);
-	a->selection = selection;
-	if (selection->probe_count || !install.session)
-		error = install_all(&install, report);
-	if (!error)
-		report_attached(a, &change->registry, install.session, ret);
-	install_deinit(&install);
-	transaction_end(&t);
-	return error;
-}
-
-static struct probe_error *install_once(
-	struct probe_target *target, void *data, struct probe_report *report, void *result)
-{
-	struct attaching *a = data;
-	const struct probe_pattern *pattern = a->hook->pattern;
-	struct selection selection = {0};
-	struct probe_error *error;
-	struct change change;
-
-	error = hook_change_begin(target, &change);
-	if (!error)
-		error = select_probes(&change.modules, &pattern, 1, &selection);
-	if (!error)
-		error = install_selected(a, &change, &selection, report, result);
-	selection_deinit(&selection);
-	change_end(&change);
-	return error;
-}
-
-static struct probe_error *install_act(
-	struct probe_target *target, void *data, struct probe_report *report, void *result)
-{
-	struct attempt attempt = attempt_begin(target, report);
-
-	while (attempt_next(&attempt))
-		attempt.error = install_once(target, data, report, result);
-	return attempt.error;
-}
-
-/* ---- Attaching: in the process ------------------------------------------------------------ */
-
-/* Takes over what the copy reported about the sites. */
+/* Takes over what the controller reported about the sites. */
 static void take_sites(struct hook *hook, struct hook_sites *sites, const struct attached *attached)
 {
 	struct arch_extent *stubs = calloc(sites->count + 1, sizeof(*stubs));
@@ -326,11 +151,69 @@ static void add_sites(struct hook *hook, struct hook_sites *sites)
 	hook->sites = sites;
 }
 
+/* Symbols and texts of an argument are of no use in another process, and resolved by now. */
+static void add_capture(struct buffer *request, const struct arch_capture *capture)
+{
+	struct arch_capture copy = *capture;
+
+	copy.arg.symbol = copy.arg.spec = NULL;
+	copy.length.symbol = copy.length.spec = NULL;
+	buffer_bytes(request, &copy, sizeof(copy));
+}
+
+static void add_site(struct buffer *request, const struct hook_site *site)
+{
+	const struct attach_site described = {.pc = site->pc,
+		.key = site->key,
+		.data = (uintptr_t)site,
+		.capture_count = site->layout.capture_count,
+		.recorded = site->layout.recorded};
+
+	buffer_bytes(request, &described, sizeof(described));
+	for (size_t i = 0; i < described.capture_count; i++)
+		add_capture(request, &site->layout.captures[i]);
+}
+
+/* Begins a request with what the controller needs to know of all hooks. */
+static struct probe_error *begin_request(const struct hook *hook, struct buffer *request)
+{
+	struct attach_known known;
+
+	if (!attach_know(hook, &known))
+		return probe_error_no_memory();
+	attach_known_add(request, &known);
+	attach_known_deinit(&known);
+	return NULL;
+}
+
+static struct probe_error *attach(struct hook *hook, const struct hook_sites *sites,
+	bool keep_going, struct helper_work *work)
+{
+	const struct attach_head head = {.call = attach_call_of_process(),
+		.session = hook->counters.session,
+		.keep_going = keep_going,
+		.site_count = sites->count};
+	struct probe_error *error = begin_request(hook, &work->request);
+
+	if (error)
+		return error;
+	buffer_bytes(&work->request, &head, sizeof(head));
+	message_add_text(&work->request, hook->text);
+	for (size_t i = 0; i < sites->count; i++)
+		add_site(&work->request, &sites->items[i]);
+	work->result_bytes = sizeof(struct attached) + sites->count * sizeof(struct arch_extent);
+	work->result = calloc(1, work->result_bytes);
+	if (!work->result) {
+		buffer_deinit(&work->request);
+		return probe_error_no_memory();
+	}
+	return helper_run(work);
+}
+
 struct probe_error *hook_attach(struct hook *hook, bool keep_going, struct probe_report *report)
 {
 	struct hook_sites *sites = NULL;
-	struct attaching attaching = {.hook = hook, .keep_going = keep_going};
-	struct helper_work work = {.act = install_act, .data = &attaching, .report = report};
+	struct helper_work work = {.act = CONTROLLER_ATTACH, .report = report};
 	struct probe_error *error = enter_init(true);
 
 	if (!error)
@@ -339,13 +222,8 @@ struct probe_error *hook_attach(struct hook *hook, bool keep_going, struct probe
 		sites_free(sites);
 		return NULL;
 	}
-	if (!error) {
-		attaching.sites = sites;
-		work.result_bytes =
-			sizeof(struct attached) + sites->count * sizeof(struct arch_extent);
-		work.result = calloc(1, work.result_bytes);
-		error = work.result ? helper_run(&work) : probe_error_no_memory();
-	}
+	if (!error)
+		error = attach(hook, sites, keep_going, &work);
 	/*
 	 * The sites may stay patched until the next change undoes that, and threads may stay in
 	 * the stubs indefinitely.
@@ -363,30 +241,6 @@ struct probe_error *hook_attach(struct hook *hook, bool keep_going, struct probe
 
 /* ---- Detaching ----------------------------------------------------------------------------- */
 
-static struct probe_error *detach_act(
-	struct probe_target *target, void *data, struct probe_report *report, void *result)
-{
-	uint32_t id = ((const struct hook *)data)->counters.session;
-	struct reg_session *session;
-	struct probe_error *error;
-	struct change change;
-	bool *gone = result;
-
-	(void)report;
-	error = change_begin(target, &change);
-	if (error)
-		return error;
-	retire_unknown(&change.registry);
-	session = registry_session(&change.registry, id);
-	if (session)
-		registry_retire(&change.registry, session);
-	if (change.registry.home)
-		error = uninstall_unreferenced(&change);
-	*gone = !error && !registry_session(&change.registry, id);
-	change_end(&change);
-	return error;
-}
-
 static void forget_unwinding(struct hook *hook)
 {
 	for (struct hook_sites *sites = hook->sites; sites; sites = sites->next) {
@@ -398,15 +252,19 @@ static void forget_unwinding(struct hook *hook)
 struct probe_error *hook_detach(struct hook *hook, bool *gone_ret)
 {
 	struct probe_report report = {0};
-	struct helper_work work = {.act = detach_act,
-		.data = hook,
+	struct helper_work work = {.act = CONTROLLER_DETACH,
 		.report = &report,
 		.result = gone_ret,
 		.result_bytes = sizeof(*gone_ret)};
+	uint32_t session = hook->counters.session;
 	struct probe_error *error;
 
-	*gone_ret = !hook->counters.session;
-	error = *gone_ret ? NULL : helper_run(&work);
+	*gone_ret = !session;
+	error = session ? begin_request(hook, &work.request) : NULL;
+	if (!error && session) {
+		buffer_bytes(&work.request, &session, sizeof(session));
+		error = helper_run(&work);
+	}
 	/* Other code may soon be where the stubs were, and no function is called any more. */
 	if (error)
 		forget_unwinding(hook);

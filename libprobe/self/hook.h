@@ -7,10 +7,9 @@
 #define LIBPROBE_SELF_HOOK_H
 
 #include "libprobe/expr/record_layout.h"
+#include "libprobe/self/attach.h"
 #include "libprobe/self/functions.h"
 #include "libprobe/self/unwind.h"
-#include "libprobe/target/change.h"
-#include "libprobe/target/registry.h"
 
 /* A site, which stubs pass by address: it stays until no thread is in the stub. */
 struct hook_site {
@@ -28,15 +27,6 @@ struct hook_sites {
 	size_t count;
 	const struct arch *arch;
 	struct unwind *unwind;
-};
-
-/* Where the counters of its calls are: see struct reg_session. */
-struct hook_counters {
-	uint32_t session; /* 0: there is none */
-	uint32_t cpus;
-	uint32_t slot_count;
-	uint8_t slots_shift;
-	uint64_t slots;
 };
 
 struct hook {
@@ -57,18 +47,10 @@ struct hook {
  * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *hook_create(const char *text, int priority, struct hook **ret);
-/*
- * In the copy: begins a change that installs, with what earlier copies left put right. To be ended
- * with change_end(), also after an error. Errors: those of change_begin() and install_heal().
- */
-PROBE_MUST_CHECK struct probe_error *hook_change_begin(
-	struct probe_target *target, struct change *change);
-/* In the copy: what the process needs to know of a session to count its calls. */
-struct hook_counters hook_counters_of(const struct registry *registry, uint32_t session);
 /* Distinguishes this library's sessions from those of another copy of it in the program. */
 uint64_t hook_caller(void);
 
-/* Nothing may be patched any more, except by a copy that died. */
+/* Nothing may be patched any more, except by a controller that died. */
 void hook_free(struct hook *hook);
 
 /*
@@ -84,14 +66,6 @@ PROBE_MUST_CHECK struct probe_error *hook_attach(
  * call must check again.
  */
 PROBE_MUST_CHECK struct probe_error *hook_detach(struct hook *hook, bool *gone_ret);
-
-/* With the lock: whether a hook of this process has that session (connect.c). */
-bool hook_has_session(uint32_t id);
-/*
- * With the lock held: whether a hook has it whose functions are called before this one's
- * (connect.c).
- */
-bool hook_comes_after(const struct hook *hook, uint32_t session);
 
 /* In a child that was just forked. */
 void hook_after_fork(struct hook *hook);

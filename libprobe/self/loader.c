@@ -15,7 +15,7 @@
 #include "libprobe/follow/gate.h"
 #include "libprobe/patch/attempt.h"
 #include "libprobe/self/enter.h"
-#include "libprobe/self/helper.h"
+#include "libprobe/self/helper/helper.h"
 #include "libprobe/self/loader.h"
 
 #pragma weak _r_debug
@@ -37,44 +37,54 @@ static void on_state(const struct probe_self_hit *hit, void *data)
 	}
 }
 
-/* ---- Attaching: in the copy --------------------------------------------------------------- */
+/* ---- Attaching: in the controller ----------------------------------------------------------- */
 
 static void describe_stub(const void *data, const struct reg_session *session, uint32_t slot,
 	uint32_t number, struct arch_stub *stub)
 {
-	static const uint32_t always = 1;
+	const struct follow_head *head = data;
 
 	(void)session;
 	(void)slot;
 	(void)number;
 	stub->kind = ARCH_STUB_CALL;
-	stub->guard = (uintptr_t)&always;
-	stub->call = (uintptr_t)enter_called;
-	stub->call_data = (uintptr_t)data;
+	stub->guard = head->call.guard;
+	stub->call = head->call.function;
+	stub->call_data = head->data;
 }
 
-static struct probe_error *attach_once(
-	struct probe_target *target, const struct hook_site *site, struct hook_counters *ret)
+static struct probe_error *attach_once(struct probe_target *target,
+	const struct attach_known *known, const struct follow_head *head, struct hook_counters *ret)
 {
 	AUTO_CHANGE struct change change;
-	struct probe_error *error = hook_change_begin(target, &change);
+	struct probe_error *error = attach_begin(target, known, &change);
 	uint32_t session;
 
 	if (!error)
-		error = gate_attach_call(&change, hook_caller(), describe_stub, site, &session);
+		error = gate_attach_call(&change, known->caller, describe_stub, head, &session);
 	if (!error)
-		*ret = hook_counters_of(&change.registry, session);
+		*ret = attach_counters(&change.registry, session);
 	return error;
 }
 
-static struct probe_error *attach_act(
-	struct probe_target *target, void *data, struct probe_report *report, void *result)
+struct probe_error *follow_act(struct probe_target *target, struct message *request,
+	struct probe_report *report, void *result, size_t result_bytes)
 {
 	struct attempt attempt = attempt_begin(target, report);
+	struct attach_known known = {0};
+	bool good = attach_known_read(request, &known);
+	struct probe_error *error = NULL;
+	struct follow_head head;
 
-	while (attempt_next(&attempt))
-		attempt.error = attach_once(target, data, result);
-	return attempt.error;
+	message_read(request, &head, sizeof(head));
+	if (request->is_bad || result_bytes != sizeof(struct hook_counters))
+		error = controller_bad_request();
+	else if (!good)
+		error = probe_error_no_memory();
+	while (!error && attempt_next(&attempt))
+		attempt.error = attach_once(target, &known, &head, result);
+	attach_known_deinit(&known);
+	return error ? error : attempt.error;
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
@@ -104,17 +114,25 @@ struct probe_error *loader_create(void (*opened)(void), struct hook **ret)
 {
 	struct hook *hook = new_hook(opened);
 	struct probe_report report = {0};
-	struct helper_work work = {.act = attach_act, .report = &report};
+	struct helper_work work = {.act = CONTROLLER_FOLLOW, .report = &report};
+	struct follow_head head = {.call = attach_call_of_process()};
+	struct attach_known known;
 	struct probe_error *error;
 
 	if (!hook)
 		return probe_error_no_memory();
-	work.data = hook->sites->items;
+	head.data = (uintptr_t)hook->sites->items;
 	work.result = &hook->counters;
 	work.result_bytes = sizeof(hook->counters);
 	error = enter_init(true);
-	if (!error)
+	if (!error && !attach_know(NULL, &known))
+		error = probe_error_no_memory();
+	if (!error) {
+		attach_known_add(&work.request, &known);
+		attach_known_deinit(&known);
+		buffer_bytes(&work.request, &head, sizeof(head));
 		error = helper_run(&work);
+	}
 	hook->is_kept = work.died;
 	probe_report_deinit(&report);
 	if (error)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Listing, enabling and disabling the probes of this process. */
+/* The lock of this process's changes; and looking at its probes, which changes nothing. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +95,7 @@ void self_unlock(int cancel)
 	pthread_setcancelstate(cancel, NULL);
 }
 
-/* ---- Switching -------------------------------------------------------------------------- */
+/* ---- Looking ---------------------------------------------------------------------------- */
 
 struct probe_error *probe_self_list(struct probe_list *list)
 {
@@ -103,68 +103,6 @@ struct probe_error *probe_self_list(struct probe_list *list)
 
 	return error ? error : probe_list_add_process(list, getpid());
 }
-
-static struct probe_error *enable(
-	struct probe_target *target, void *request, struct probe_report *report, void *result)
-{
-	(void)result;
-	return probe_target_enable(target, request, report);
-}
-
-static struct probe_error *disable(
-	struct probe_target *target, void *request, struct probe_report *report, void *result)
-{
-	(void)result;
-	return probe_target_disable(target, request, report);
-}
-
-struct update {
-	const struct probe_action *actions;
-	size_t count;
-	const struct probe_request *request;
-};
-
-static struct probe_error *update(
-	struct probe_target *target, void *data, struct probe_report *report, void *result)
-{
-	const struct update *u = data;
-
-	(void)result;
-	return probe_target_switch(target, u->actions, u->count, u->request, report);
-}
-
-static struct probe_error *change(struct probe_error *(*act)(struct probe_target *target,
-					  void *data, struct probe_report *report, void *result),
-	void *data, struct probe_report *report)
-{
-	struct helper_work work = {.act = act, .data = data, .report = report};
-	struct probe_error *error;
-	int cancel = self_lock();
-
-	error = helper_run(&work);
-	self_unlock(cancel);
-	return error;
-}
-
-struct probe_error *probe_self_enable(
-	const struct probe_request *request, struct probe_report *report)
-{
-	return change(enable, (void *)request, report);
-}
-
-struct probe_error *probe_self_disable(
-	const struct probe_request *request, struct probe_report *report)
-{
-	return change(disable, (void *)request, report);
-}
-
-struct probe_error *probe_self_switch(const struct probe_action *actions, size_t count,
-	const struct probe_request *request, struct probe_report *report)
-{
-	return change(update, &(struct update){actions, count, request}, report);
-}
-
-/* ---- Status ----------------------------------------------------------------------------- */
 
 /* Copies a string to *at, and advances it. */
 static const char *copy_string(char **at, const char *text)

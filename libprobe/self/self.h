@@ -2,7 +2,7 @@
 #ifndef LIBPROBE_SELF_SELF_H
 #define LIBPROBE_SELF_SELF_H
 
-#include "libprobe/self/helper.h"
+#include "libprobe/self/helper/helper.h"
 #include "probe/self.h"
 
 /*

@@ -149,8 +149,7 @@ static struct probe_error *seize_new(struct control *control, size_t *new_ret)
 	*new_ret = 0;
 	error = seize_process(control, control->pid, new_ret);
 	for (size_t i = 0; !error && control->guests && control->guests[i]; i++)
-		if (control->guests[i] != control->lender)
-			error = seize_process(control, control->guests[i], new_ret);
+		error = seize_process(control, control->guests[i], new_ret);
 	return error;
 }
 
@@ -400,6 +399,22 @@ static struct probe_error *await_unblocked(struct control *control, uint64_t dea
 
 /* ---- Stopping all --------------------------------------------------------------------------- */
 
+/* It is left alone. */
+static void drop_lender(struct control *control)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; control->guests && control->guests[i]; i++)
+		if (control->guests[i] != control->lender)
+			control->guests[count++] = control->guests[i];
+	if (count) {
+		control->guests[count] = 0;
+		return;
+	}
+	free(control->guests);
+	control->guests = NULL;
+}
+
 /*
  * Processes that share the memory and were started while the threads were being stopped. Ids are
  * given out in order, so it is known which of them may be new.
@@ -411,6 +426,7 @@ static struct probe_error *add_new_guests(struct control *control, int loadavg, 
 	if (now != *last_pid &&
 		!children_add_sharing(control->pid, *last_pid, now, &control->guests))
 		return probe_error_no_memory();
+	drop_lender(control);
 	*last_pid = now;
 	return NULL;
 }
@@ -440,6 +456,7 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	*again_ret = false;
 	free(control->guests);
 	control->guests = children_sharing(control->pid);
+	drop_lender(control);
 	error = seize_new(control, &added);
 	get_ready(control);
 	/* A process that is looked at now need not be looked at while the threads are stopped. */

@@ -45,7 +45,7 @@ struct control {
 	struct control_thread *threads;
 	size_t count;
 	pid_t lender;  /* see control_stop() */
-	pid_t *guests; /* other processes in the same memory, ended by 0; NULL: none. Owned */
+	pid_t *guests; /* others in the same memory but it, ended by 0; NULL: none. Owned */
 	struct remaining *remaining; /* of the threads' waits; owned. NULL: unknown */
 	struct control_signals signals;
 	void *attributes;	       /* how this process was scheduled before the stop; owned */

@@ -12,7 +12,8 @@ words+='|__asm__|asm|cpuid\.h|x86intrin\.h|0x53053053|0xcc|0xe[89b]|SYS_(epoll_w
 members='(->|\.)(r[abcd]x|r[sd]i|r[bs]p|rip|r8|r9|r1[0-5])'
 
 found=$(sources '*.c' '*.h' | grep -E '^(cli|libprobe|elf)/' |
-	grep -vxF -e libprobe/self/enter.c -e libprobe/self/helper.c |
+	grep -vxF -e libprobe/self/enter.c -e libprobe/self/helper/start.c \
+		-e libprobe/self/helper/program.c |
 	while read -r file; do
 		# Comments may say anything; the lines keep their numbers.
 		sed -E 's,/\*[^*]*\*/,,g; s,^[[:space:]]*/?\*.*,,; s,/\*.*,,' "$file" |

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Makes libprobe.so a program, too: it has an entry point (the linker's -e), and names the loader
+ * that the C library was built with. The loader has set the library up when it comes here. In
+ * libprobe.a these would be a program's own.
+ *
+ * Sources: System V ABI, AMD64 supplement, "Process Initialization"; libc.so.6 does the same.
+ */
+#include <stdlib.h>
+
+#include "libprobe/self/helper/controller.h"
+#include "libprobe/self/helper/image.h"
+
+const char image_interpreter[] __attribute__((section(".interp"), used)) = PROBE_INTERPRETER;
+
+extern int __libc_start_main(int (*main)(int argc, char **argv, char **environment), int argc,
+	char **argv, void (*init)(void), void (*fini)(void), void (*loader_fini)(void),
+	void *stack);
+
+static int image_main(int argc, char **argv, char **environment)
+{
+	(void)environment;
+	if (argc == 2)
+		controller_main(atoi(argv[1]));
+	return EXIT_FAILURE;
+}
+
+/* With what the kernel has put on the stack: the number of arguments, and these. */
+__attribute__((used, noreturn)) static void image_begin(long *stack, void (*loader_fini)(void))
+{
+	__libc_start_main(
+		image_main, (int)stack[0], (char **)(stack + 1), NULL, NULL, loader_fini, stack);
+	__builtin_unreachable();
+}
+
+#if defined(__x86_64__)
+__asm__(".globl image_entry\n"
+	".hidden image_entry\n"
+	".type image_entry, @function\n"
+	"image_entry:\n"
+	"	xorl %ebp, %ebp\n"
+	"	movq %rsp, %rdi\n"
+	"	movq %rdx, %rsi\n"
+	"	andq $-16, %rsp\n"
+	"	call image_begin\n"
+	"	hlt\n");
+#else
+void image_entry(void) /* nothing is changed on this processor */
+{
+	__builtin_trap();
+}
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A process cannot ptrace(2) itself, so a controller that runs the same code as probectl changes
+ * it. Its code allocates memory (so do libelf and capstone) while threads of this process are
+ * stopped, and one of these may hold a lock of malloc(3): so it needs memory of its own, which only
+ * execve(2) and fork(2) give. execve(2) takes as long for a large process as for a small one.
+ *
+ *	caller          clone(2) --> forker    vfork(), execve() ---> controller
+ *	  |  waits                     | waits                  | stops all threads of the
+ *	  |                            |                        | process, patches, resumes
+ *	  |  <------------------------------- socket: requests  |  calls for it: proxy.c
+ *	  |  <------------------------------- socket: the reply |
+ *	  |                            | <---------------- ends |
+ *	  |  <------------------- ends |
+ *
+ * The end of a program that was executed, or of a copy, sends SIGCHLD and shows up in wait(2), both
+ * of which belong to the program: execve(2) sets the signal whatever clone(2) said. So it is the
+ * child of another child, the forker, which wait(2) without __WCLONE does not report and which
+ * ends without a signal. The forker shares this process's memory, like a child of vfork(2), and
+ * uses the caller's thread pointer and a stack of its own. Until it reports the controller's pid,
+ * the caller waits with all signals blocked, and touches nothing that belongs to its thread (not
+ * even errno). After that the forker calls nothing in libc. It has to be waited for, or it would
+ * remain as a zombie; and it keeps the memory of this process, even if that executes another
+ * program. So no controller lives longer than its change.
+ *
+ * Where nothing can be executed, the controller is a copy of this process instead (fork(2)), which
+ * takes the longer the more memory is in use. Only libc's own fork() yields a copy whose libc locks
+ * are free, as well as those of pthread_atfork(3) users; the forker's call is as good as the
+ * caller's. The copy loads no libraries: the loader's locks are not among those that fork()
+ * releases. Whatever it may need is loaded before.
+ *
+ * Restartable sequences (rseq(2)) are the one thing that does not come with the thread pointer:
+ * the kernel knows only the caller's registration. It is removed meanwhile, so that a stub that
+ * the forker passes in libc sees a thread without a CPU of its own.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "arch/arch.h"
+#include "libprobe/self/callers.h"
+#include "libprobe/self/helper/controller.h"
+#include "libprobe/self/helper/helper.h"
+#include "libprobe/self/helper/image.h"
+#include "libprobe/self/helper/start.h"
+
+__thread bool helper_is_quiet __attribute__((tls_model("initial-exec")));
+
+#if defined(__x86_64__)
+
+enum {
+	STACK_BYTES = 8 << 20, /* of the forker, and so of a copy; only used pages count */
+	GUARD_BYTES = 4096,
+	RSEQ_BYTES_MIN = 32,
+	LOOK_NS = 50000000, /* interval for checking that the forker is alive */
+	RSEQ_UNREGISTER = 1,
+	NOT_EXECUTED = 127
+};
+
+/* Where glibc (2.35 and later) has the area that it registers for each thread. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+
+/* A system call that does not change errno. */
+static long raw_call(long number, long a, long b, long c, long d, long e)
+{
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
+/* ---- The forker --------------------------------------------------------------------------- */
+
+/*
+ * In a child of vfork(2), which has the program's descriptors. The loader must not write to those
+ * of standard files; the controller closes the others, and keeps its end of the socket.
+ */
+static void execute(const struct start *s)
+{
+	char name[] = "libprobe", *arguments[] = {name, (char *)s->socket, NULL};
+	char *environment[] = {NULL};
+	long nothing = raw_call(SYS_openat, AT_FDCWD, (long)"/", O_PATH | O_CLOEXEC, 0, 0);
+
+	for (int fd = STDIN_FILENO; nothing >= 0 && fd <= STDERR_FILENO; fd++)
+		if (fd != s->ends[1] && fd != s->image && fd != nothing)
+			raw_call(SYS_dup3, nothing, fd, 0, 0, 0);
+	raw_call(SYS_fcntl, s->ends[1], F_SETFD, 0, 0, 0);
+	raw_call(SYS_execveat, s->image, (long)"", (long)arguments, (long)environment,
+		AT_EMPTY_PATH);
+	raw_call(SYS_exit_group, NOT_EXECUTED, 0, 0, 0, 0);
+}
+
+static pid_t fork_controller(const struct start *s)
+{
+	pid_t pid = s->image >= 0 ? vfork() : fork();
+
+	if (pid == 0 && s->image >= 0)
+		execute(s);
+	if (pid == 0)
+		controller_main(s->ends[1]);
+	return pid;
+}
+
+static int forker_main(void *data)
+{
+	const struct start *s = data;
+	_Atomic uint32_t *word = s->word;
+	pid_t pid = fork_controller(s);
+
+	atomic_store(word, pid > 0 ? (uint32_t)pid : (uint32_t)-errno);
+	raw_call(SYS_futex, (long)word, FUTEX_WAKE, INT_MAX, 0, 0);
+	/*
+	 * From here on, `s` and the thread belong to the caller. If the process ends or executes
+	 * another program, its end of the socket is to be closed: so this one gives up its share.
+	 */
+	raw_call(SYS_close_range, 0, ~0U, CLOSE_RANGE_UNSHARE, 0, 0);
+	if (pid > 0)
+		raw_call(SYS_wait4, pid, 0, __WALL, 0, 0);
+	raw_call(SYS_exit, 0, 0, 0, 0, 0);
+	return 0;
+}
+
+/* ---- The caller --------------------------------------------------------------------------- */
+
+/* Unregisters the caller's rseq area; returns its address if that succeeded, else 0. */
+static long rseq_take_back(long bytes)
+{
+	long area;
+
+	if (!&__rseq_offset || !&__rseq_size || !__rseq_size)
+		return 0;
+	area = (long)((char *)__builtin_thread_pointer() + __rseq_offset);
+	return raw_call(SYS_rseq, area, bytes, RSEQ_UNREGISTER, arch_process()->rseq_signature,
+		       0) == 0
+		       ? area
+		       : 0;
+}
+
+/*
+ * What the forker reports: the controller's pid or -errno. The forker may die before it reports
+ * anything.
+ */
+static int32_t wait_for_fork(struct start *s)
+{
+	static const struct timespec moment = {.tv_nsec = LOOK_NS};
+	int32_t said;
+
+	while (!atomic_load(s->word)) {
+		raw_call(SYS_futex, (long)s->word, FUTEX_WAIT, 0, (long)&moment, 0);
+		if (raw_call(SYS_wait4, s->forker, 0, WNOHANG | __WCLONE, 0, 0) != s->forker)
+			continue;
+		s->forker = 0;
+		break;
+	}
+	said = (int32_t)atomic_load(s->word);
+	return said ? said : -ECHILD;
+}
+
+static struct probe_error *run_forker(struct start *s)
+{
+	long bytes = &__rseq_size && __rseq_size > RSEQ_BYTES_MIN ? __rseq_size : RSEQ_BYTES_MIN;
+	struct caller *own = callers_own;
+	sigset_t all, old;
+	int32_t forked;
+	long area;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	area = rseq_take_back(bytes);
+	helper_is_quiet = true;
+	callers_own = NULL;
+	s->forker = clone(forker_main, s->stack + STACK_BYTES,
+		CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SYSVSEM, s);
+	forked = s->forker < 0 ? -errno : wait_for_fork(s);
+	callers_own = own;
+	helper_is_quiet = false;
+	if (area)
+		raw_call(SYS_rseq, area, bytes, 0, arch_process()->rseq_signature, 0);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	s->pid = forked > 0 ? forked : 0;
+	return forked > 0 ? NULL
+			  : probe_error_system(-forked, "cannot copy this process, which is how "
+							"its probes are changed");
+}
+
+static struct probe_error *prepare(struct start *s)
+{
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, s->ends) < 0)
+		return probe_error_system(errno, "cannot make a socket");
+	snprintf(s->socket, sizeof(s->socket), "%d", s->ends[1]);
+	s->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	if (s->stack == MAP_FAILED || mprotect(s->stack, GUARD_BYTES, PROT_NONE) < 0)
+		return probe_error_system(errno, "cannot map memory for a copy of this process");
+	s->word = (_Atomic uint32_t *)(void *)(s->stack + GUARD_BYTES);
+	return NULL;
+}
+
+static void close_end(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+struct probe_error *start_controller(struct start *s, int image)
+{
+	struct probe_error *error = prepare(s);
+
+	s->image = image;
+	if (!error)
+		error = run_forker(s);
+	close_end(&s->ends[1]);
+	return error;
+}
+
+void start_end(struct start *s, bool is_late)
+{
+	/* Its end of the socket is open, so it exists, and its pid cannot have been reused. */
+	if (is_late && s->pid)
+		kill(s->pid, SIGKILL);
+	close_end(&s->ends[0]);
+	while (s->forker > 0 && waitpid(s->forker, NULL, __WCLONE) < 0 && errno == EINTR)
+		;
+	close_end(&s->ends[1]);
+	if (s->stack != MAP_FAILED)
+		munmap(s->stack, STACK_BYTES);
+	*s = START_NONE;
+}
+
+struct probe_error *start_check(void)
+{
+	return NULL;
+}
+
+#else
+
+struct probe_error *start_check(void)
+{
+	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+		"probes of programs for this processor can be listed, not enabled");
+}
+
+struct probe_error *start_controller(struct start *start, int image)
+{
+	(void)start;
+	(void)image;
+	return start_check();
+}
+
+void start_end(struct start *start, bool is_late)
+{
+	(void)start;
+	(void)is_late;
+}
+
+#endif

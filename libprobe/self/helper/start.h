@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* Starts the process that changes this one, and ends it. */
+#ifndef LIBPROBE_SELF_START_H
+#define LIBPROBE_SELF_START_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+
+#include "libprobe/base/error.h"
+
+/* A controller that was started. Initialise with START_NONE. */
+struct start {
+	int ends[2];		/* of a socket: ours, and (until it was started) the controller's */
+	pid_t forker, pid;	/* its parent, and itself; 0: there is none */
+	char *stack;		/* of the forker */
+	_Atomic uint32_t *word; /* futex, there: the controller's pid, or -errno; 0: not yet */
+	int image;		/* what it executes, borrowed; or -1 */
+	char socket[12];	/* the number of its end, for the program */
+};
+#define START_NONE ((struct start){.ends = {-1, -1}, .stack = MAP_FAILED, .image = -1})
+
+/* Error: PROBE_ERROR_UNSUPPORTED (of this instruction set). */
+PROBE_MUST_CHECK struct probe_error *start_check(void);
+/*
+ * Starts a controller: an image (image.h), or -1: a copy of this process. Error:
+ * PROBE_ERROR_SYSTEM. After that, too, start_end() is due.
+ */
+PROBE_MUST_CHECK struct probe_error *start_controller(struct start *start, int image);
+/*
+ * Ends the conversation, waits until the controller and its parent are gone, and frees everything.
+ * `is_late`: it has not replied in time, and is killed.
+ */
+void start_end(struct start *start, bool is_late);
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program that changes its own probes, and looks at the process that does it.
+ *
+ *	controllers LIFE
+ *
+ * prints what it finds; controllers.sh says what is to be found.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/sdt.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <probe/self.h>
+
+static atomic_long calls;
+static atomic_int forked;
+
+static void on_hit(const struct probe_self_hit *hit, void *data)
+{
+	(void)hit;
+	(void)data;
+	calls++;
+}
+
+static void before_fork(void)
+{
+	forked++;
+}
+
+__attribute__((noinline)) static void hit(void)
+{
+	STAP_PROBE(controllers, hit);
+	__asm__ volatile("nop; nop; nop; nop; nop; nop; nop; nop");
+}
+
+static void check(struct probe_error *error)
+{
+	if (!error)
+		return;
+	printf("error: %s\n", error->message);
+	exit(1);
+}
+
+static void change(void)
+{
+	long before = calls;
+
+	check(probe_self_register("controllers:hit", on_hit, NULL));
+	hit();
+	check(probe_self_unregister("controllers:hit", on_hit, NULL));
+	hit();
+	if (calls != before + 1)
+		printf("%ld calls\n", calls - before);
+}
+
+/* Says how a change was made. */
+static void say_how(void)
+{
+	forked = 0;
+	change();
+	printf("%s\n", forked ? "copied" : "executed");
+}
+
+static int descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int count = 0;
+
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+/* ---- The controller, while it is at work --------------------------------------------------- */
+
+static pid_t child_of(pid_t pid, pid_t tid)
+{
+	char path[64];
+	int child = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tid);
+	file = fopen(path, "r");
+	if (file && fscanf(file, "%d", &child) != 1)
+		child = 0;
+	if (file)
+		fclose(file);
+	return child;
+}
+
+static bool is_executed(pid_t pid)
+{
+	char path[64], link[4096];
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	length = readlink(path, link, sizeof(link) - 1);
+	link[length > 0 ? length : 0] = '\0';
+	return strstr(link, "/libprobe.so") != NULL;
+}
+
+/* Waits for a controller of a thread, which has run so long, and stops it. */
+static pid_t catch (pid_t changer, unsigned int later_us)
+{
+	for (;;) {
+		pid_t forker = child_of(getpid(), changer);
+		pid_t pid = forker ? child_of(forker, forker) : 0;
+
+		if (!pid || !is_executed(pid))
+			continue;
+		usleep(later_us);
+		if (kill(pid, SIGSTOP) == 0)
+			return pid;
+	}
+}
+
+/* What it has open, besides standard files that lead nowhere. */
+static void print_descriptors(pid_t pid)
+{
+	char path[300], link[300];
+	struct dirent *entry;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		ssize_t length;
+
+		snprintf(path, sizeof(path), "/proc/%d/fd/%s", pid, entry->d_name);
+		length = readlink(path, link, sizeof(link) - 1);
+		link[length > 0 ? length : 0] = '\0';
+		if (strncmp(link, "socket:", 7) == 0 || strncmp(link, "pipe:", 5) == 0 ||
+			strncmp(link, "/dev/", 5) == 0)
+			printf("%.6s ", link);
+	}
+	printf("\n");
+	closedir(dir);
+}
+
+static void *look_at_one(void *data)
+{
+	pid_t pid = catch (*(pid_t *)data, 1000);
+
+	print_descriptors(pid);
+	kill(pid, SIGCONT);
+	return NULL;
+}
+
+/* It has no descriptor of the program's, even one that execve(2) leaves open; nor keep we one. */
+static void inherit(void)
+{
+	pid_t changer = gettid();
+	pthread_t looker;
+	int ends[2], before;
+
+	if (pipe(ends) < 0)
+		exit(1);
+	change();
+	before = descriptors();
+	pthread_create(&looker, NULL, look_at_one, &changer);
+	change();
+	pthread_join(looker, NULL);
+	printf("%d more\n", descriptors() - before);
+}
+
+static atomic_int children;
+
+static void on_child(int signal)
+{
+	(void)signal;
+	children++;
+}
+
+static void print_wait(int flags)
+{
+	int result = waitpid(-1, NULL, WNOHANG | flags), err = errno;
+
+	printf("%d %s\n", result, strerror(err));
+}
+
+/* Nothing is seen of it, nor is anything left of it. */
+static void wait_for(void)
+{
+	signal(SIGCHLD, on_child);
+	say_how();
+	print_wait(0);
+	print_wait(__WALL);
+	printf("%d signals\n", children);
+}
+
+/* ---- The program ends, or becomes another one, in the middle ------------------------------- */
+
+static pid_t caught;
+
+static void *change_always(void *data)
+{
+	*(atomic_int *)data = gettid();
+	for (;;)
+		change();
+}
+
+/* Prints the controller's id, stops it, and goes on in the caller. */
+static void catch_one(unsigned int later_us)
+{
+	static atomic_int changer;
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, change_always, &changer);
+	while (!changer)
+		usleep(100);
+	caught = catch (changer, later_us);
+	printf("%d\n", caught);
+	fflush(stdout);
+	kill(caught, SIGCONT);
+}
+
+/* ---- Where nothing can be executed ---------------------------------------------------------- */
+
+/* A filter that ends what executes a program. */
+static void forbid_execution(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execve, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execveat, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+		exit(77);
+}
+
+/* An ordinary user with a capability, which a program that is executed does not get. */
+static void keep_rights(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct sets[2];
+
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setresuid(1234, 1234, 1234) < 0 ||
+		syscall(SYS_capget, &head, sets) < 0)
+		exit(77);
+	for (int i = 0; i < 2; i++)
+		sets[i].effective = sets[i].permitted;
+	if (syscall(SYS_capset, &head, sets) < 0 || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+		exit(77);
+}
+
+/* ---- Time ------------------------------------------------------------------------------------ */
+
+static double now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static double least_ms(void)
+{
+	double least = 1e9;
+
+	for (int i = 0; i < 10; i++) {
+		double begin = now_ms(), took;
+
+		change();
+		took = now_ms() - begin;
+		least = took < least ? took : least;
+	}
+	return least;
+}
+
+/* The page tables of 1 GiB are not copied: that alone takes several times a whole change. */
+static void grow(void)
+{
+	size_t bytes = (size_t)1 << 30;
+	double small = least_ms(), large;
+	char *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED || madvise(memory, bytes, MADV_NOHUGEPAGE) < 0)
+		exit(77);
+	for (size_t at = 0; at < bytes; at += 4096)
+		memory[at] = 1;
+	large = least_ms();
+	printf("%s\n", large < 3 * small + 10 ? "the same" : "longer");
+	fprintf(stderr, "%.1f ms, and with 1 GiB %.1f\n", small, large);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "how";
+
+	pthread_atfork(before_fork, NULL, NULL);
+	if (!strcmp(what, "inherit"))
+		inherit();
+	else if (!strcmp(what, "wait"))
+		wait_for();
+	else if (!strcmp(what, "grow"))
+		grow();
+	else if (!strcmp(what, "exit"))
+		catch_one((unsigned int)atoi(argv[2]));
+	else if (!strcmp(what, "exec")) {
+		catch_one((unsigned int)atoi(argv[2]));
+		execl("/bin/sh", "sh", "-c", "sleep 1; echo executed", NULL);
+	} else if (!strcmp(what, "filter")) {
+		say_how();
+		forbid_execution();
+		say_how();
+	} else if (!strcmp(what, "rights")) {
+		say_how();
+		keep_rights();
+		say_how();
+	} else {
+		say_how();
+	}
+	fflush(stdout);
+	_exit(0);
+}

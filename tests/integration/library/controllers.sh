@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: both
+#
+# The process that changes the probes of a program: libprobe.so, executed, or a copy of the program
+# where that is impossible. The unit tests, which are linked with libprobe.a, are changed by copies;
+# here they run with libprobe.so.
+. tests/integration/lib.sh
+need_attach
+need cc
+
+so=$SCRATCH/libprobe.so
+cp "$BUILD/libprobe.so" "$so" && ln -s libprobe.so "$so.0" || die "libprobe.so is not there"
+target=$SCRATCH/controllers
+cc -O2 -g -std=gnu11 -D_GNU_SOURCE -Ilibprobe/include -o "$target" \
+	tests/integration/library/controllers.c "$so" -Wl,-rpath,"$SCRATCH" -lpthread ||
+	die "the target cannot be linked"
+
+# run ARGUMENT…: its output, as one line
+run()
+{
+	timeout 60 "$target" "$@" 2>"$SCRATCH/err" | tr '\n' ';'
+}
+
+# gone PID WHAT: within some seconds
+gone()
+{
+	local try
+	for ((try = 0; try < 200; try++)); do
+		[ -e "/proc/$1" ] || return
+		sleep 0.02
+	done
+	fail "$2: process $1 is still there"
+}
+
+# ---- It is executed, and not seen --------------------------------------------------------------
+
+same "how" "$(run how)" "executed;"
+same "wait(2)" "$(run wait)" \
+	"executed;-1 No child processes;-1 No child processes;0 signals;"
+same "descriptors" "$(run inherit)" "socket ;0 more;"
+same "with much memory" "$(run grow)" "the same;"
+
+# ---- The program ends, or executes another one, at any instant of a change ---------------------
+
+for later_us in 0 300 1000 2000 4000; do
+	output=$(run exit $later_us)
+	gone "${output%%;*}" "the program has ended"
+	output=$(run exec $later_us)
+	same "another program" "${output#*;}" "executed;"
+	gone "${output%%;*}" "the program is another one"
+done
+
+# ---- Nothing can be executed ------------------------------------------------------------------
+
+same "under a filter" "$(run filter)" "executed;copied;"
+if [ "$(id -u)" = 0 ]; then
+	chmod 755 "$SCRATCH"
+	same "rights that are lost" "$(run rights)" "executed;copied;"
+fi
+chmod -x "$so"
+same "not executable" "$(run how)" "copied;"
+chmod +x "$so"
+same "executable again" "$(run how)" "executed;"
+
+# ---- The unit tests -----------------------------------------------------------------------------
+
+if cc -E -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h -include cmocka.h \
+	-x c /dev/null >/dev/null 2>&1; then
+	for test in test_self test_self_calls test_self_forks test_self_order; do
+		cc -O2 -g -std=gnu11 -D_GNU_SOURCE -I. -Ilibprobe/include -o "$SCRATCH/$test" \
+			"tests/unit/self/$test.c" tests/unit/self/self_text.c \
+			tests/unit/self/self_hits.c "$so" -Wl,-rpath,"$SCRATCH" -lcmocka -lpthread ||
+			die "$test cannot be linked with libprobe.so"
+		timeout 100 "$SCRATCH/$test" >"$SCRATCH/$test.out" 2>&1 ||
+			fail "$test: $(grep -v -e OK -e RUN "$SCRATCH/$test.out" | tail -20)"
+	done
+else
+	echo "note: without cmocka's headers the unit tests do not run with libprobe.so"
+fi
+finish
