@@ -38,8 +38,10 @@ cc=${CC:-gcc}
 "$cc" "${flags[@]}" -pg -o "$tools/called_pg" tests/bench/called.c || exit 1
 "$cc" "${flags[@]}" -Ilibprobe/include -o "$tools/events" tests/bench/events.c \
 	-L"$BUILD" -lprobe_events -lprobe_pmtrace || exit 1
-"$cc" "${flags[@]}" -Ilibprobe/include -o "$tools/self" tests/bench/self.c "$BUILD/libprobe.a" \
-	-lelf -liberty -ldl -lpthread || exit 1
+"$cc" "${flags[@]}" -Ilibprobe/include -o "$tools/self" tests/bench/self.c "$BUILD/libprobe.so" \
+	-Wl,-rpath,"$BUILD" -lpthread || exit 1
+"$cc" "${flags[@]}" -Ilibprobe/include -o "$tools/self_copied" tests/bench/self.c \
+	"$BUILD/libprobe.a" -lelf -liberty -ldl -lpthread || exit 1
 "$cc" "${flags[@]}" -pthread -o "$tools/lttng_loop" tests/bench/lttng_loop.c -llttng-ust -ldl \
 	2>/dev/null || rm -f "$tools/lttng_loop"
 

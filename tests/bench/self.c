@@ -3,14 +3,19 @@
  * The cost of a function connected to a probe for the program itself, per hit: a probe with
  * three integers in a loop, in one thread and in two.
  *
- *	self [HITS [ROUNDS]]
+ *	self HITS ROUNDS
  *
  * prints lines "NAME<tab>NS<tab>NS": the time above the bare loop, the median of the rounds.
+ *
+ *	self changes ROUNDS
+ *
+ * prints lines "NAME<tab>US<tab>-" for registering and unregistering the function.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/sdt.h>
 #include <time.h>
@@ -180,12 +185,8 @@ static void use_small_pages(size_t bytes)
 		memory[at] = 1;
 }
 
-int main(int argc, char **argv)
+static void all_rows(void)
 {
-	if (argc > 1)
-		hits = atol(argv[1]);
-	if (argc > 2)
-		rounds = atoi(argv[2]) < ROUNDS_MAX ? atoi(argv[2]) : ROUNDS_MAX;
 	row("the function called by the program itself", LOOP_DIRECT);
 	row("probe that is off", LOOP_PROBE);
 	row_enabled("probe_self_enable(): count");
@@ -195,8 +196,20 @@ int main(int argc, char **argv)
 		"bench_self:hit(arg0,arg1,str(arg2))", 1, function);
 	row_with("a connected function that uses vector registers", pattern, 1, function_vector);
 	row_with("four connected functions", pattern, 4, function);
-	row_changes("registering and unregistering it, us");
-	use_small_pages((size_t)1 << 30);
-	row_changes("the same with 1 GiB of small pages in use, us");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 2)
+		rounds = atoi(argv[2]) < ROUNDS_MAX ? atoi(argv[2]) : ROUNDS_MAX;
+	if (argc > 1 && !strcmp(argv[1], "changes")) {
+		row_changes("registering and unregistering it, us");
+		use_small_pages((size_t)1 << 30);
+		row_changes("the same with 1 GiB of small pages in use, us");
+		return 0;
+	}
+	if (argc > 1)
+		hits = atol(argv[1]);
+	all_rows();
 	return 0;
 }

@@ -11,6 +11,7 @@
  */
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -114,6 +115,8 @@ void controller_main(int socket)
 
 	set_signals();
 	close_others(socket);
+	/* Its sleeps, which let threads run that were stopped, need not be rounded up. */
+	prctl(PR_SET_TIMERSLACK, 1);
 	if (say_hello(socket) && message_receive(socket, 0, &request) == MESSAGE_GOT) {
 		message_read(&request, &work, sizeof(work));
 		if (request.kind != MESSAGE_WORK || work.act >= CONTROLLER_ACTS)

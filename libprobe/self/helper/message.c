@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "libprobe/base/clock.h"
 #include "libprobe/self/helper/message.h"
@@ -29,29 +30,31 @@ void message_deinit(struct message *message)
 
 /* ---- Sockets ------------------------------------------------------------------------------ */
 
-static bool send_all(int socket, const void *bytes, size_t length)
-{
-	const char *at = bytes;
-
-	while (length) {
-		ssize_t sent = send(socket, at, length, MSG_NOSIGNAL);
-
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent <= 0)
-			return false;
-		at += sent;
-		length -= (size_t)sent;
-	}
-	return true;
-}
-
+/* In one call, if possible: the other side then wakes up once. */
 bool message_send(int socket, enum message_kind kind, const struct buffer *bytes)
 {
 	struct head head = {MESSAGE_MAGIC, kind, bytes->length};
+	struct iovec parts[2] = {{&head, sizeof(head)}, {bytes->data, bytes->length}};
+	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
 
-	return !bytes->no_memory && send_all(socket, &head, sizeof(head)) &&
-	       send_all(socket, bytes->data, bytes->length);
+	while (!bytes->no_memory && message.msg_iovlen) {
+		ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent < 0)
+			return false;
+		while (message.msg_iovlen && (size_t)sent >= message.msg_iov->iov_len) {
+			sent -= (ssize_t)message.msg_iov->iov_len;
+			message.msg_iov++;
+			message.msg_iovlen--;
+		}
+		if (message.msg_iovlen) {
+			message.msg_iov->iov_base = (char *)message.msg_iov->iov_base + sent;
+			message.msg_iov->iov_len -= (size_t)sent;
+		}
+	}
+	return !bytes->no_memory;
 }
 
 /* Waits until there is something to be read, or nothing will come any more. */
@@ -73,13 +76,15 @@ static enum message_result receive_all(int socket, uint64_t end_ns, void *bytes,
 	char *to = bytes;
 
 	while (length) {
-		ssize_t got;
+		ssize_t got = recv(socket, to, length, MSG_DONTWAIT);
 
-		if (!await(socket, end_ns))
-			return MESSAGE_LATE;
-		got = recv(socket, to, length, MSG_DONTWAIT);
-		if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		if (got < 0 && errno == EINTR)
 			continue;
+		if (got < 0 && errno == EAGAIN) {
+			if (!await(socket, end_ns))
+				return MESSAGE_LATE;
+			continue;
+		}
 		if (got <= 0)
 			return MESSAGE_ENDED;
 		to += got;
