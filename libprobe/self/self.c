@@ -88,6 +88,7 @@ void self_unlock(int cancel)
 
 		is_owner = true;
 		self_catch_up(&followed);
+		helper_end();
 		is_owner = false;
 		pthread_mutex_unlock(&lock);
 		self_tell(&followed);

@@ -6,6 +6,7 @@
  *	       <----- work  what to do
  *	calls  <---->       made by the caller for it (proxy.c)
  *	reply  ----->       what was done (reply.c)
+ *	       <----- work  and so on, until the caller has no more: files are read once
  *
  * Its parent shares the memory of the process, and only waits for it.
  */
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/error.h"
+#include "libprobe/modules/files.h"
 #include "libprobe/self/helper/controller.h"
 #include "libprobe/self/helper/helper.h"
 #include "libprobe/self/helper/proxy.h"
@@ -73,61 +75,72 @@ static bool say_hello(int socket)
 	return said;
 }
 
-/* The target, if it is still the process that asks. */
-static struct probe_error *open_target(
-	const struct controller_work *work, struct probe_target **ret)
-{
-	struct probe_error *error = probe_target_open(work->pid, NULL, ret);
+struct controller {
+	int socket;
+	struct target_proxy proxy;
+	struct probe_target *target; /* NULL before the first work */
+};
 
+/* The target, if it is still the process that asks. */
+static struct probe_error *open_target(struct controller *c, const struct controller_work *work)
+{
+	struct probe_error *error = NULL;
+
+	if (!c->target)
+		error = probe_target_open(work->pid, NULL, &c->target);
+	if (!error && !c->target->files)
+		error = files_create(&c->target->files);
 	if (error)
 		return error;
-	if ((*ret)->start_time != work->start_time)
+	if (c->target->pid != work->pid || c->target->start_time != work->start_time)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", work->pid);
-	(*ret)->gadgets = work->gadgets;
-	(*ret)->model = work->model;
-	(*ret)->model_known = true;
-	(*ret)->lender = getppid();
+	c->proxy = (struct target_proxy){.tid = work->tid, .call = proxy_ask, .data = &c->socket};
+	c->target->gadgets = work->gadgets;
+	c->target->model = work->model;
+	c->target->model_known = true;
+	c->target->lender = getppid();
+	c->target->proxy = &c->proxy;
 	return NULL;
 }
 
-static struct probe_error *serve(int socket, const struct controller_work *work,
-	struct message *request, struct probe_report *report, void *result)
+/* Does one work, and replies. */
+static void serve(struct controller *c, struct message *request)
 {
-	struct target_proxy proxy = {.tid = work->tid, .call = proxy_ask, .data = &socket};
-	struct probe_target *target = NULL;
-	struct probe_error *error = open_target(work, &target);
+	struct probe_report report = {0};
+	struct controller_work work;
+	struct probe_error *error = NULL;
+	void *result = NULL;
 
-	if (!error) {
-		target->proxy = &proxy;
-		error = acts[work->act](target, request, report, result, work->result_bytes);
-	}
-	probe_target_close(target);
-	return error;
+	message_read(request, &work, sizeof(work));
+	if (request->is_bad || request->kind != MESSAGE_WORK || work.act >= CONTROLLER_ACTS)
+		error = controller_bad_request();
+	else
+		result = calloc(1, work.result_bytes + 1);
+	if (!error)
+		error = result ? open_target(c, &work) : probe_error_no_memory();
+	if (!error)
+		error = acts[work.act](c->target, request, &report, result, work.result_bytes);
+	reply_send(c->socket, error, &report, result, result ? work.result_bytes : 0);
+	free(result);
+	probe_error_free(error);
+	probe_report_deinit(&report);
 }
 
 void controller_main(int socket)
 {
-	struct probe_report report = {0};
+	struct controller c = {.socket = socket};
 	struct message request = {0};
-	struct controller_work work;
-	struct probe_error *error;
-	void *result = NULL;
 
 	set_signals();
 	close_others(socket);
 	/* Its sleeps, which let threads run that were stopped, need not be rounded up. */
 	prctl(PR_SET_TIMERSLACK, 1);
-	if (say_hello(socket) && message_receive(socket, 0, &request) == MESSAGE_GOT) {
-		message_read(&request, &work, sizeof(work));
-		if (request.kind != MESSAGE_WORK || work.act >= CONTROLLER_ACTS)
-			request.is_bad = true;
-		if (!request.is_bad)
-			result = calloc(1, work.result_bytes + 1);
-		error = request.is_bad ? controller_bad_request()
-			: result       ? serve(socket, &work, &request, &report, result)
-				       : probe_error_no_memory();
-		reply_send(socket, error, &report, result, result ? work.result_bytes : 0);
-	}
+	if (say_hello(socket))
+		while (message_receive(socket, 0, &request) == MESSAGE_GOT) {
+			alarm(HELPER_SECONDS);
+			serve(&c, &request);
+			alarm(0);
+		}
 	/* Skip the program's exit handlers, and the sanitizers' checks. */
 	syscall(SYS_exit_group, 0);
 	__builtin_unreachable();

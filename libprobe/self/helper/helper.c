@@ -34,9 +34,14 @@ enum outcome {
 struct helper {
 	struct helper_work *work;
 	struct controller_work head; /* what the controller is told first */
-	struct start start;
-	uint64_t end_ns; /* it must have replied by then */
+	uint64_t end_ns;	     /* it must have replied by then */
 };
+
+/* The controller of this process; protected by the lock. */
+static struct {
+	bool is_there, is_executed;
+	struct start start;
+} running;
 
 /* ---- What the controller is told -------------------------------------------------------- */
 
@@ -99,15 +104,42 @@ static void allow(pid_t pid)
 static enum outcome hear_hello(const struct helper *h)
 {
 	struct message hello = {0};
-	enum message_result result = message_receive(h->start.ends[0], h->end_ns, &hello);
+	enum message_result result = message_receive(running.start.ends[0], h->end_ns, &hello);
 	bool is_same = result == MESSAGE_GOT && hello.kind == MESSAGE_HELLO &&
 		       !strcmp(message_text(&hello), controller_identity);
 
 	message_deinit(&hello);
 	return is_same			? OUTCOME_DONE
 	       : result == MESSAGE_LATE ? OUTCOME_LATE
-	       : h->start.image >= 0	? OUTCOME_UNFIT
+	       : running.is_executed	? OUTCOME_UNFIT
 					: OUTCOME_DIED;
+}
+
+/* Starts a controller, as a copy or (if possible) by executing the library. */
+static struct probe_error *begin(const struct helper *h, bool copy, enum outcome *ret)
+{
+	int image = copy ? -1 : image_open();
+	struct probe_error *error;
+
+	running.start = START_NONE;
+	running.is_there = true;
+	running.is_executed = image >= 0;
+	error = start_controller(&running.start, image);
+	if (image >= 0)
+		close(image);
+	if (!error)
+		*ret = hear_hello(h);
+	if (!error && *ret == OUTCOME_DONE)
+		allow(running.start.pid);
+	return error;
+}
+
+/* Ends the controller, which has done what it was told, unless it is late. */
+static void end(bool is_late)
+{
+	if (running.is_there)
+		start_end(&running.start, is_late);
+	running.is_there = false;
 }
 
 static enum outcome send_work(const struct helper *h)
@@ -117,7 +149,7 @@ static enum outcome send_work(const struct helper *h)
 
 	buffer_bytes(&bytes, &h->head, sizeof(h->head));
 	buffer_bytes(&bytes, h->work->request.data, h->work->request.length);
-	sent = message_send(h->start.ends[0], MESSAGE_WORK, &bytes);
+	sent = message_send(running.start.ends[0], MESSAGE_WORK, &bytes);
 	buffer_deinit(&bytes);
 	return sent ? OUTCOME_DONE : OUTCOME_DIED;
 }
@@ -127,14 +159,15 @@ static enum outcome serve(const struct helper *h, struct probe_error **answer_re
 {
 	const struct helper_work *work = h->work;
 	enum outcome outcome = OUTCOME_DONE;
+	int socket = running.start.ends[0];
 	struct message m = {0};
 
 	do {
-		enum message_result result = message_receive(h->start.ends[0], h->end_ns, &m);
+		enum message_result result = message_receive(socket, h->end_ns, &m);
 
 		if (result != MESSAGE_GOT)
 			outcome = result == MESSAGE_LATE ? OUTCOME_LATE : OUTCOME_DIED;
-	} while (outcome == OUTCOME_DONE && proxy_serve(h->start.ends[0], &m));
+	} while (outcome == OUTCOME_DONE && proxy_serve(socket, &m));
 	if (outcome == OUTCOME_DONE &&
 		!reply_take(&m, answer_ret, work->report, work->result, work->result_bytes))
 		outcome = OUTCOME_DIED;
@@ -142,35 +175,31 @@ static enum outcome serve(const struct helper *h, struct probe_error **answer_re
 	return outcome;
 }
 
-/* One try, by an image or (-1) a copy. The error is the work's, or why nothing was started. */
-static struct probe_error *try(struct helper *h, int image, enum outcome *ret)
+/*
+ * One try. The error is the work's, or why nothing was started; no controller stays after it, nor
+ * after another outcome than OUTCOME_DONE.
+ */
+static struct probe_error *try(struct helper *h, bool copy, enum outcome *ret)
 {
-	struct probe_error *error;
+	struct probe_error *error = NULL;
 
-	h->start = START_NONE;
 	h->end_ns = clock_monotonic_ns() + HELPER_SECONDS * UINT64_C(1000000000);
 	*ret = OUTCOME_DONE;
-	error = start_controller(&h->start, image);
-	if (!error)
-		*ret = hear_hello(h);
-	if (!error && *ret == OUTCOME_DONE) {
-		allow(h->start.pid);
+	if (!running.is_there)
+		error = begin(h, copy, ret);
+	if (!error && *ret == OUTCOME_DONE)
 		*ret = send_work(h);
-	}
 	if (!error && *ret == OUTCOME_DONE)
 		*ret = serve(h, &error);
-	start_end(&h->start, *ret == OUTCOME_LATE);
+	/*
+	 * What was executed cannot always trace a process as a copy can: it has lost rights that
+	 * the program was given. The error says that it has done nothing.
+	 */
+	if (running.is_executed && error && error->code == PROBE_ERROR_PERMISSION)
+		*ret = OUTCOME_UNFIT;
+	if (error || *ret != OUTCOME_DONE)
+		end(*ret == OUTCOME_LATE);
 	return error;
-}
-
-/*
- * An image cannot always trace a process as a copy can: it has lost rights that the program was
- * given. The error says that it has done nothing.
- */
-static bool is_unfit(const struct probe_error *error, int image, enum outcome outcome)
-{
-	return outcome == OUTCOME_UNFIT ||
-	       (image >= 0 && error && error->code == PROBE_ERROR_PERMISSION);
 }
 
 /* ---- All tries -------------------------------------------------------------------------- */
@@ -178,18 +207,15 @@ static bool is_unfit(const struct probe_error *error, int image, enum outcome ou
 static struct probe_error *change(struct helper *h)
 {
 	struct probe_error *error = describe_process(&h->head);
-	int image = error ? -1 : image_open();
 	bool done = error != NULL;
 
 	for (int i = 0; i < TRIES && !done; i++) {
 		enum outcome outcome;
 
-		error = try(h, image, &outcome);
-		if (is_unfit(error, image, outcome)) {
+		error = try(h, false, &outcome);
+		if (outcome == OUTCOME_UNFIT) {
 			probe_error_free(error);
-			close(image);
-			image = -1;
-			error = try(h, image, &outcome);
+			error = try(h, true, &outcome);
 		}
 		done = outcome == OUTCOME_DONE;
 		h->work->died = h->work->died || !done;
@@ -199,9 +225,12 @@ static struct probe_error *change(struct helper *h)
 				"again",
 				outcome == OUTCOME_LATE ? "was not done in time" : "has died");
 	}
-	if (image >= 0)
-		close(image);
 	return error;
+}
+
+void helper_end(void)
+{
+	end(false);
 }
 
 void helper_prepare(void)

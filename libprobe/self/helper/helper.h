@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Changes this process from outside it, by a process that ends when it is done. */
+/* Changes this process from outside it, by a process that ends with the lock. */
 #ifndef LIBPROBE_SELF_HELPER_H
 #define LIBPROBE_SELF_HELPER_H
 
@@ -30,6 +30,11 @@ struct helper_work {
  * PROBE_ERROR_MEMORY, PROBE_ERROR_UNSUPPORTED (of this instruction set).
  */
 PROBE_MUST_CHECK struct probe_error *helper_run(struct helper_work *work);
+/*
+ * Ends the controller, which stays for the next work of the thread with the lock. With the lock,
+ * before it is given up.
+ */
+void helper_end(void);
 
 /*
  * Loads what helper_run() needs, without the lock: the loader's lock may be held by a thread that

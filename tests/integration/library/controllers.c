@@ -266,6 +266,24 @@ static void keep_rights(void)
 		exit(77);
 }
 
+/* Three changes of one call. */
+static void change_several(void)
+{
+	static const char *const patterns[] = {"controllers:hit", "controllers:h*", "*rollers:hit"};
+	struct probe_report report = {0};
+
+	for (int i = 0; i < 3; i++)
+		check(probe_self_register(patterns[i], on_hit, NULL));
+	forked = 0;
+	check(probe_self_update(&report));
+	printf("%d copies\n", forked);
+	probe_report_deinit(&report);
+	hit();
+	for (int i = 0; i < 3; i++)
+		check(probe_self_unregister(patterns[i], on_hit, NULL));
+	printf("%ld calls\n", calls);
+}
+
 /* ---- Time ------------------------------------------------------------------------------------ */
 
 static double now_ms(void)
@@ -318,6 +336,8 @@ int main(int argc, char **argv)
 		wait_for();
 	else if (!strcmp(what, "grow"))
 		grow();
+	else if (!strcmp(what, "several"))
+		change_several();
 	else if (!strcmp(what, "exit"))
 		catch_one((unsigned int)atoi(argv[2]));
 	else if (!strcmp(what, "exec")) {

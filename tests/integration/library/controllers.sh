@@ -39,6 +39,7 @@ same "how" "$(run how)" "executed;"
 same "wait(2)" "$(run wait)" \
 	"executed;-1 No child processes;-1 No child processes;0 signals;"
 same "descriptors" "$(run inherit)" "socket ;0 more;"
+same "several changes in one call" "$(run several)" "0 copies;3 calls;"
 same "with much memory" "$(run grow)" "the same;"
 
 # ---- The program ends, or executes another one, at any instant of a change ---------------------
@@ -60,6 +61,7 @@ if [ "$(id -u)" = 0 ]; then
 fi
 chmod -x "$so"
 same "not executable" "$(run how)" "copied;"
+same "several changes in one call" "$(run several)" "1 copies;3 calls;"
 chmod +x "$so"
 same "executable again" "$(run how)" "executed;"
 
