@@ -135,9 +135,11 @@ all: $(LIB_A) $(LIB_SO) $(SMALL_A) $(SMALL_SO) $(PROBECTL)
 # Files that change when what everything is built with, or is built from, does.
 SETTINGS := $(BUILD)/settings
 SOURCES := $(BUILD)/sources
+PLACE := $(BUILD)/place
 $(SETTINGS): content = $(CC) $(CXX) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS) $(LDFLAGS)
 $(SOURCES): content = $(LIB_SRC) $(PROGRAM_SRC) $(SMALL_SRC) $(CLI_SRC) $(HELPER_SRC) $(PROBES)
-$(SETTINGS) $(SOURCES): FORCE | $(FIRST)
+$(PLACE): content = $(LIBDIR)
+$(SETTINGS) $(SOURCES) $(PLACE): FORCE | $(FIRST)
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(content))' >$@.new
 	@cmp -s $@.new $@ && rm -f $@.new || mv -f $@.new $@
@@ -150,6 +152,7 @@ $(IDENTITY): $(LIB_SRC) $(PROGRAM_SRC) $(wildcard *.h $(foreach d,libprobe elf a
 $(call objects,libprobe/self/helper/controller.c): $(IDENTITY)
 $(call objects,libprobe/self/helper/controller.c): private OUR_CPPFLAGS += -include $(IDENTITY)
 # Where programs that are linked with libprobe.a find it.
+$(call objects,libprobe/self/helper/image.c): $(PLACE)
 $(call objects,libprobe/self/helper/image.c): private OUR_CPPFLAGS += \
 	-DPROBE_IMAGE='"$(LIBDIR)/libprobe.so.$(VERSION)"'
 # The loader of programs that this compiler links.

@@ -58,7 +58,8 @@ PROBE_MUST_CHECK struct probe_error *probe_pattern_parse_named(
 /*
  * Makes a pattern that matches the probes for which a function returns true. The function gets
  * the path of the probe's file, and `data`. It is called whenever probes are selected, also when
- * libraries are opened later. `text` is what messages call the pattern, and is copied. Errors:
+ * libraries are opened later; by the calls of probe/self.h in the thread that makes them, and it
+ * must make none itself. `text` is what messages call the pattern, and is copied. Errors:
  * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_pattern_predicate(const char *text,

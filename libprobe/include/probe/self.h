@@ -6,17 +6,20 @@
  * can disable them. Functions can be connected to probes; each hit then calls them.
  *
  * A call that changes probes stops the other threads of the process for a fraction of a
- * millisecond. A short-lived copy of the process (fork(2)) makes the change. The program's
- * wait(2) and SIGCHLD do not see the copy, but its pthread_atfork(3) handlers run. If
- * kernel.yama.ptrace_scope is 1, the copy is named with PR_SET_PTRACER (prctl(2)), which replaces
- * a process that the program has named.
+ * millisecond. A short-lived process makes the change: it executes libprobe.so, which takes as long
+ * however much memory is in use. The program's wait(2) and SIGCHLD do not see it. If
+ * kernel.yama.ptrace_scope is 1, it is named with PR_SET_PTRACER (prctl(2)), which replaces a
+ * process that the program has named. Where libprobe.so cannot be executed (under a filter of
+ * system calls; in a program that is linked with libprobe.a, unless the same build of libprobe.so
+ * is installed), a copy of the process (fork(2)) makes the change: pthread_atfork(3) handlers run,
+ * and it takes the longer the more memory is in use.
  *
  * Any thread may call these functions, but no signal handler. A thread that is cancelled
  * (pthread_cancel(3)) finishes a call that changes something first. All of these calls have,
  * besides their own errors: PROBE_ERROR_PERMISSION (the process is not dumpable, a debugger is
  * attached ...), PROBE_ERROR_UNSUPPORTED (it cannot be patched; see probe_target_open()),
- * PROBE_ERROR_STATE (another controller is at work, or the copy did not finish in time: try
- * again), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * PROBE_ERROR_STATE (another controller is at work, or the change was not done in time: try again),
+ * PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 #ifndef PROBE_SELF_H
 #define PROBE_SELF_H

@@ -65,6 +65,27 @@ same "several changes in one call" "$(run several)" "1 copies;3 calls;"
 chmod +x "$so"
 same "executable again" "$(run how)" "executed;"
 
+# ---- A program that is linked with libprobe.a ---------------------------------------------------
+
+# linked_static IMAGE: what the program is changed by, if IMAGE is where libprobe.so was installed
+linked_static()
+{
+	cc -O2 -g -std=gnu11 -D_GNU_SOURCE -Ilibprobe/include -I. -DPROBE_IMAGE="\"$1\"" \
+		-o "$SCRATCH/static" tests/integration/library/controllers.c \
+		libprobe/self/helper/image.c "$BUILD/libprobe.a" -lelf -ldl -lpthread ||
+		die "the target cannot be linked with libprobe.a"
+	timeout 60 "$SCRATCH/static" how 2>"$SCRATCH/err"
+}
+
+same "where it is installed" "$(linked_static "$so")" executed
+same "where there is nothing" "$(linked_static "$SCRATCH/nothing")" copied
+same "where another program is" "$(linked_static "$(command -v true)")" copied
+# Another build: it says so, and is not used.
+sed "s/$(sed -n 's/.*"\(.*\)"/\1/p' "$BUILD/identity.h")/$(sed -n 's/.*"\(.*\)"/\1/p' \
+	"$BUILD/identity.h" | tr 0-9 1-90)/" "$so" >"$SCRATCH/other.so" && chmod +x "$SCRATCH/other.so"
+cmp -s "$so" "$SCRATCH/other.so" && die "both builds are the same"
+same "where another build is" "$(linked_static "$SCRATCH/other.so")" copied
+
 # ---- The unit tests -----------------------------------------------------------------------------
 
 if cc -E -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h -include cmocka.h \
