@@ -115,6 +115,8 @@ bool reply_take(struct message *m, struct probe_error **error_ret, struct probe_
 	add_report(&h, report);
 	for (size_t i = 0; i < count && room; i++)
 		room = take_refusal(m, report);
+	if (m->is_bad)
+		return false;
 	*error_ret = h.code ? error_numbered(h.code, h.err, "%s", text) : NULL;
 	if (!room && !*error_ret)
 		*error_ret = probe_error_no_memory();
