@@ -7,7 +7,7 @@
 . tests/lint/lib.sh
 need clang gcc pkg-config
 read -ra flags <<<"$(pkg-config --cflags libelf libdw capstone babeltrace2 cmocka)"
-flags+=(-std=gnu11 -D_GNU_SOURCE -DPROBE_VERSION='""' -Ilibprobe/include -I.
+flags+=(-std=gnu11 "${macros[@]}" -Ilibprobe/include -I.
 	-O2 -Wall -Wextra -Werror)
 rc=0
 

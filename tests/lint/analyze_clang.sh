@@ -6,7 +6,7 @@
 . tests/lint/lib.sh
 need clang pkg-config
 read -ra flags <<<"$(pkg-config --cflags libelf libdw capstone babeltrace2)"
-flags+=(-std=gnu11 -D_GNU_SOURCE '-DPROBE_VERSION=""' -Ilibprobe/include -I. -O2
+flags+=(-std=gnu11 "${macros[@]}" -Ilibprobe/include -I. -O2
 	--analyze --analyzer-output text -Xclang -analyzer-werror)
 for checker in core.NullDereference core.NonNullParamChecker core.CallAndMessage \
 	core.DivideZero unix.Malloc unix.cstring.NullArg; do

@@ -10,5 +10,5 @@ cppcheck --quiet --std=c11 --enable=warning,portability,performance --inline-sup
 	--error-exitcode=1 --suppress=missingIncludeSystem --suppress=unknownMacro \
 	--suppress=memleak --suppress=resourceLeak --suppress=uninitvar \
 	--template='{file}:{line}: {severity}: {message} [{id}]' \
-	-D_GNU_SOURCE -D__x86_64__ -D__linux__ -D__GNUC__=12 -DPROBE_VERSION='""' \
+	"${macros[@]}" -D__x86_64__ -D__linux__ -D__GNUC__=12 \
 	-Ilibprobe/include -I. --file-list="$SCRATCH/files" -j 2

@@ -32,3 +32,8 @@ sources()
 	find . \( -name .git -o -path ./build \) -prune -o -type f \( "${names[@]:1}" \) -print |
 		sed 's,^\./,,' | sort
 }
+
+# What the Makefile defines for some files.
+# shellcheck disable=SC2034 # for the scripts that compile
+macros=(-D_GNU_SOURCE '-DPROBE_VERSION=""' '-DPROBE_IDENTITY=""' '-DPROBE_IMAGE=""'
+	'-DPROBE_INTERPRETER=""')

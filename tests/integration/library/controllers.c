@@ -213,8 +213,9 @@ static pid_t caught;
 static void *change_always(void *data)
 {
 	*(atomic_int *)data = gettid();
-	for (;;)
+	while (calls >= 0)
 		change();
+	return NULL;
 }
 
 /* Prints the controller's id, stops it, and goes on in the caller. */
