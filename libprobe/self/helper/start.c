@@ -5,7 +5,7 @@
  * stopped, and one of these may hold a lock of malloc(3): so it needs memory of its own, which only
  * execve(2) and fork(2) give. execve(2) takes as long for a large process as for a small one.
  *
- *	caller          clone(2) --> forker    vfork(), execve() ---> controller
+ *	caller          clone(2) --> forker   clone(2), execve() ---> controller
  *	  |  waits                     | waits                  | stops all threads of the
  *	  |                            |                        | process, patches, resumes
  *	  |  <------------------------------- socket: requests  |  calls for it: proxy.c
@@ -21,7 +21,7 @@
  * the caller waits with all signals blocked, and touches nothing that belongs to its thread (not
  * even errno). After that the forker calls nothing in libc. It has to be waited for, or it would
  * remain as a zombie; and it keeps the memory of this process, even if that executes another
- * program. So no controller lives longer than its change.
+ * program. So no controller lives longer than the call that has started it.
  *
  * Where nothing can be executed, the controller is a copy of this process instead (fork(2)), which
  * takes the longer the more memory is in use. Only libc's own fork() yields a copy whose libc locks
@@ -89,11 +89,13 @@ static long raw_call(long number, long a, long b, long c, long d, long e)
 /* ---- The forker --------------------------------------------------------------------------- */
 
 /*
- * In a child of vfork(2), which has the program's descriptors. The loader must not write to those
- * of standard files; the controller closes the others, and keeps its end of the socket.
+ * In a child that shares the memory until then, and has the program's descriptors. The loader must
+ * not write to those of standard files; the controller closes the others, and keeps its end of the
+ * socket.
  */
-static void execute(const struct start *s)
+static int execute(void *data)
 {
+	const struct start *s = data;
 	char name[] = "libprobe", *arguments[] = {name, (char *)s->socket, NULL};
 	char *environment[] = {NULL};
 	long nothing = raw_call(SYS_openat, AT_FDCWD, (long)"/", O_PATH | O_CLOEXEC, 0, 0);
@@ -105,14 +107,19 @@ static void execute(const struct start *s)
 	raw_call(SYS_execveat, s->image, (long)"", (long)arguments, (long)environment,
 		AT_EMPTY_PATH);
 	raw_call(SYS_exit_group, NOT_EXECUTED, 0, 0, 0, 0);
+	return 0;
 }
 
-static pid_t fork_controller(const struct start *s)
+/* The first half of the stack is enough for the forker, which waits meanwhile, as after vfork(2).
+ */
+static pid_t fork_controller(struct start *s)
 {
-	pid_t pid = s->image >= 0 ? vfork() : fork();
+	pid_t pid;
 
-	if (pid == 0 && s->image >= 0)
-		execute(s);
+	if (s->image >= 0)
+		return clone(
+			execute, s->stack + STACK_BYTES / 2, CLONE_VM | CLONE_VFORK | SIGCHLD, s);
+	pid = fork();
 	if (pid == 0)
 		controller_main(s->ends[1]);
 	return pid;
@@ -120,7 +127,7 @@ static pid_t fork_controller(const struct start *s)
 
 static int forker_main(void *data)
 {
-	const struct start *s = data;
+	struct start *s = data;
 	_Atomic uint32_t *word = s->word;
 	pid_t pid = fork_controller(s);
 
