@@ -64,12 +64,14 @@ static struct expr_type promoted(uint32_t size, bool is_signed)
 static struct expr_type type_of(const struct binding *b, const struct expr_node *node)
 {
 	const struct arch_arg *spec = &b->site->specs[node->arg];
-	const struct arch_step *last = &node->steps[node->step_count - 1];
+	const struct arch_step *last;
 
 	if (is_double(b, node))
 		return expr_double;
-	return node->step_count ? promoted(last->size, last->is_signed)
-				: promoted(spec->size, spec->is_signed);
+	if (!node->step_count)
+		return promoted(spec->size, spec->is_signed);
+	last = &node->steps[node->step_count - 1];
+	return promoted(last->size, last->is_signed);
 }
 
 /* Whether the site has an argument. */

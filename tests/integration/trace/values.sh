@@ -60,6 +60,11 @@ same "lost" "$(rows 'select(.lost).lost')" $((hits / 10))
 traced -t 'sum,*(s16 *)(arg1 + 2)' values:node
 same "sum" "$(rows 'select(.sum).sum')" "-$(good | awk '{ s += $1 } END { print s }')"
 
+# The end of a pair.
+traced -t span --pairs listed -f 'end.*(s32 *)(arg1 + 4) < -990 && end.str(*(u64 *)(arg1 + 16)) == "odd"' \
+	values:ratio values:node
+same "spans" "$(rows 'select(.begin) | .args[0]' | paste -sd' ')" "991 993 995 997"
+
 # ---- Lists -----------------------------------------------------------------------------------------
 
 traced -c -f 'arg0 in (3, 14, 15, 999, 1000, -1) || *(s32 *)(arg1 + 4) in (-92, -65)' values:node
