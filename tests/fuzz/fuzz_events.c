@@ -85,7 +85,8 @@ static void finish(struct outputs *to, enum probe_summary_format format)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct probe_export_options options = {.key = "arg0"};
+	static const char *const keys[] = {"arg0", "comm"};
+	const struct probe_export_options options = {.keys = keys, .key_count = 2};
 	static int sink = -1;
 	struct outputs to = {0};
 	struct probe_reader *reader;
