@@ -137,6 +137,83 @@ static void filters(void **state)
 	variant_each(check_filter);
 }
 
+/* Numbers behind pointers, wherever they are, and strings of a stated length. */
+static void check_found(struct variant *v)
+{
+	struct arch_capture captures[] = {
+		variant_capture("8@%rbx"), variant_capture("8@%r9"), variant_capture("8@%r9")};
+	uint8_t *at = v->pages + PAGE - 20;
+
+	captures[0].step_count = 2;
+	captures[0].steps[0] = (struct arch_step){.offset = 3, .size = 8};
+	captures[0].steps[1] = (struct arch_step){.offset = -5, .size = 4, .is_signed = true};
+	captures[1].step_count = 1;
+	captures[1].steps[0] = (struct arch_step){.size = 2};
+	captures[2].is_string = captures[2].has_length = true;
+	captures[2].length = variant_capture("4@$9").arg;
+	v->pages[3 * PAGE - 1] = 'x';
+	v->state.flags = FLAGS_ALWAYS | FLAG_AC | FLAGS_ARITHMETIC;
+	for (int shift = 0; shift < 32; shift++) {
+		uint64_t pointer = (uintptr_t)at + 64 + (unsigned int)shift;
+		int32_t number = -7 - shift;
+		const uint64_t *words;
+		size_t bytes;
+
+		memcpy(at + shift + 3, &pointer, sizeof(pointer));
+		memcpy(at + 64 + shift - 5, &number, sizeof(number));
+		v->state.gpr[RBX] = (uintptr_t)at + (unsigned int)shift;
+		v->state.gpr[R9] = (uintptr_t)v->pages + 3 * PAGE - 1; /* ends beyond it */
+		words = variant_record(v, captures, 3, &bytes);
+		assert_int_equal(words[0], (uint64_t)(int64_t)number);
+		assert_int_equal(words[1], 0);
+		assert_int_equal(words[2], 1 | TRUNCATED);
+		assert_int_equal(words[3], 0x5); /* the second one could not be read */
+	}
+	variant_set_up_state(v);
+}
+
+static void found_numbers(void **state)
+{
+	(void)state;
+	variant_each(check_found);
+}
+
+/* Comparisons of doubles, before anything else is saved and after it. */
+static void check_doubles(struct variant *v)
+{
+	static const struct arch_expr_node nodes[] = {
+		{.kind = ARCH_EXPR_FLOAT, .wide = true, .capture = 0},
+		{.kind = ARCH_EXPR_CONST, .wide = true, .value = UINT64_C(0x3ff8) << 48 /* 1.5 */},
+		{.kind = ARCH_EXPR_GT, .wide = true, .is_double = true, .left = 0, .right = 1},
+		{.kind = ARCH_EXPR_DOUBLE, .wide = true, .capture = 1},
+		{.kind = ARCH_EXPR_NE, .wide = true, .is_double = true, .left = 0, .right = 3},
+		{.kind = ARCH_EXPR_BOTH, .wide = true, .left = 2, .right = 4}};
+	struct arch_expr filter = {nodes, 3};
+	struct arch_capture captures[] = {variant_capture("4f@%r9d"), variant_capture("8f@%rdx")};
+	struct arch_stub stub = variant_stub(v, ARCH_STUB_COUNT);
+
+	stub.captures = captures;
+	stub.capture_count = 2;
+	stub.filter = &filter;
+	v->state.flags = FLAGS_ALWAYS | FLAGS_ARITHMETIC;
+	v->state.gpr[RDX] = UINT64_C(0x4004) << 48; /* 2.5 */
+	for (filter.count = 3; filter.count <= 6; filter.count += 3) {
+		stub_host_reset(&v->host);
+		for (uint64_t single = 0x3fc00000; single <= 0x40200000; single += 0x100000) {
+			v->state.gpr[R9] = single; /* 1.5 to 2.5 */
+			variant_hit(v, stub_host_emit(&v->host, &stub));
+		}
+		assert_int_equal(stub_host_hits(&v->host), filter.count == 3 ? 6 : 5);
+	}
+	variant_set_up_state(v);
+}
+
+static void doubles(void **state)
+{
+	(void)state;
+	variant_each(check_doubles);
+}
+
 /* ---- The trap flag ------------------------------------------------------------------------ */
 
 static volatile sig_atomic_t steps;
@@ -274,6 +351,8 @@ int main(void)
 		cmocka_unit_test(operands),
 		cmocka_unit_test(strings_and_structures),
 		cmocka_unit_test(filters),
+		cmocka_unit_test(found_numbers),
+		cmocka_unit_test(doubles),
 		cmocka_unit_test(steps_come_to_an_end),
 		cmocka_unit_test(times_without_the_counter),
 	};
