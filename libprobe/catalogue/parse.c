@@ -225,10 +225,21 @@ static struct probe_error *check_lengths(const struct parser *p, const struct pr
 	return NULL;
 }
 
+static size_t count_words(const char *at)
+{
+	size_t count = 0, length;
+
+	while (at += strspn(at, " \t"), length = strcspn(at, " \t")) {
+		at += length;
+		count++;
+	}
+	return count;
+}
+
 /* Types come last, since a length may follow what it is the length of. */
 static struct probe_error *take_args(struct parser *p, struct probe_meaning *probe)
 {
-	struct probe_arg_meaning *args = calloc(CATALOGUE_ARGS_MAX, sizeof(*args));
+	struct probe_arg_meaning *args = calloc(count_words(p->at) + 1, sizeof(*args));
 	struct probe_error *error = NULL;
 	char *word;
 
