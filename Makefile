@@ -97,7 +97,8 @@ PROBES := $(sort $(wildcard libprobe/catalogue/probes/*.probes))
 TARGET_SRC := $(sort $(wildcard $(foreach e,c S cc,tests/targets/*.$(e) tests/targets/*/*.$(e))))
 
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
-LIB_OBJ := $(call objects,$(LIB_SRC))
+BUILTIN := $(BUILD)/obj/libprobe/catalogue/builtin.o
+LIB_OBJ := $(call objects,$(LIB_SRC)) $(BUILTIN)
 PROGRAM_OBJ := $(call objects,$(PROGRAM_SRC))
 CLI_OBJ := $(call objects,$(CLI_SRC))
 # Unit tests may call what is in cli/, but for its main().
@@ -165,13 +166,15 @@ $(ALL_OBJ): $(BUILD)/obj/%.o: %.c $(SETTINGS) | $(FIRST)
 	@mkdir -p $(@D)
 	$(Q)$(COMPILE) $(if $(filter tests/%,$<),$(CMOCKA_CFLAGS)) $< -o $@
 
-# The lines of the catalogue as string literals.
-BUILTIN := $(BUILD)/obj/libprobe/catalogue/builtin.o
-$(BUILD)/catalogue/catalogue.inc: $(PROBES) $(SOURCES)
+# The lines of the catalogue, as string literals.
+$(BUILTIN:.o=.c): $(PROBES) $(SOURCES)
 	@mkdir -p $(@D)
-	@sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $(PROBES) >$@
-$(BUILTIN): $(BUILD)/catalogue/catalogue.inc
-$(BUILTIN): private CPPFLAGS += -I$(BUILD)/catalogue
+	@printf '%s\n' '#include "libprobe/catalogue/builtin.h"' 'const char catalogue_builtin[] =' >$@
+	@sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $(PROBES) >>$@
+	@printf '%s\n' ';' 'const size_t catalogue_builtin_length = sizeof(catalogue_builtin) - 1;' >>$@
+$(BUILTIN): $(BUILTIN:.o=.c) libprobe/catalogue/builtin.h $(SETTINGS)
+	$(say) CC $<
+	$(Q)$(COMPILE) $< -o $@
 
 define archive
 $(say) AR $@

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The text of the files that are part of the library. */
+/*
+ * The text of the files that are part of the library, libprobe/catalogue/probes/NAME.probes, one
+ * after the other. The makefile makes the source of it.
+ */
 #ifndef LIBPROBE_CATALOGUE_BUILTIN_H
 #define LIBPROBE_CATALOGUE_BUILTIN_H
 

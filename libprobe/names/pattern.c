@@ -48,8 +48,7 @@ struct probe_pattern {
 	bool has_captures;
 	struct capture captures[CAPTURES_MAX];
 	size_t capture_count;
-	/* Names in the list are this catalogue's, borrowed; then the list is parsed for each probe.
-	 */
+	/* Whose names the list may have, borrowed; one with names is parsed for each probe. */
 	const struct probe_catalogue *catalogue;
 	const char *named_list; /* in `text`; NULL: there are no names */
 };
