@@ -60,6 +60,18 @@ grep -q "the nearest: hits:work" "$SCRATCH/err" || fail "names: $(cat "$SCRATCH/
 	fail "hits:work has no arg9"
 grep -q "there is no arg9" "$SCRATCH/err" || fail "names: $(cat "$SCRATCH/err")"
 
+cat >"$SCRATCH/hits.probes" <<'P'
+provider hits
+words Kind 1=small
+probe work kind:Kind length address:pointer
+P
+same "meaning" "$(example meaning "$TARGETS/hits" 'hits:work(length)' "$SCRATCH/hits.probes")" \
+	"hits:work kind(1 is small) length address"
+"$SCRATCH/bin/meaning" "$TARGETS/hits" 'hits:work(width)' "$SCRATCH/hits.probes" >/dev/null 2>"$SCRATCH/err" &&
+	fail "hits:work has a width"
+grep -q "there is no argument 'width', the probe has kind, length, address" "$SCRATCH/err" ||
+	fail "meaning: $(cat "$SCRATCH/err")"
+
 # ---- A process -------------------------------------------------------------------------
 
 start "$TARGETS/pairs" 2 1000
