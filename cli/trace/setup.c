@@ -99,6 +99,7 @@ static struct probe_session_options session_options(const struct trace_options *
 		.string_bytes = (uint16_t)options->string_bytes,
 		.guess_strings = options->string_bytes != 0,
 		.mangled = options->mangled,
+		.lines = options->request.verbose,
 		.follow_libraries = processes_follow(&options->common),
 		.follow_children = processes_follow(&options->common),
 		.catalogue = options->common.patterns.catalogue,

@@ -36,10 +36,14 @@ static void json_frame(struct buffer *out, const struct probe_frame *frame)
 	hex_field(out, "{\"ip\":", frame->ip);
 	text_or_null(out, ",\"module\":", frame->module);
 	text_or_null(out, ",\"symbol\":", frame->symbol);
-	if (frame->module)
+	if (frame->module || frame->symbol)
 		hex_field(out, ",\"offset\":", frame->offset);
 	else
 		buffer_string(out, ",\"offset\":null");
+	if (frame->file) {
+		json_string_field(out, ",\"file\":", frame->file);
+		json_unsigned_field(out, ",\"line\":", (uint64_t)frame->line);
+	}
 	buffer_char(out, '}');
 }
 

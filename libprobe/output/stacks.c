@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Stacks as people and flame graphs see them: functions, not addresses. Two calls
- * from different lines of one function are one frame, as with other tools.
+ * from different lines of one function are one frame, as with other tools, unless lines are shown.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +45,10 @@ static int compare_frames(const struct probe_frame *a, const struct probe_frame 
 	order = compare_texts(a->symbol, b->symbol);
 	if (!order)
 		order = compare_texts(a->module, b->module);
+	if (!order)
+		order = compare_texts(a->file, b->file);
+	if (!order && a->line != b->line)
+		order = a->line < b->line ? -1 : 1;
 	if (!order && !a->symbol && place_of(a) != place_of(b))
 		order = place_of(a) < place_of(b) ? -1 : 1;
 	return order;
@@ -105,6 +109,14 @@ void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t
 		buffer_hex(out, place_of(frame));
 	} else {
 		buffer_hex(out, frame->ip);
+	}
+	if (frame && frame->file) {
+		slash = strrchr(frame->file, '/');
+		buffer_string(out, " (");
+		put_text(out, slash ? slash + 1 : frame->file);
+		buffer_char(out, ':');
+		buffer_unsigned(out, (uint64_t)frame->line);
+		buffer_char(out, ')');
 	}
 }
 

@@ -9,8 +9,10 @@ struct probe_error *session_stack_start(struct probe_session *session, const str
 
 	if (kind == PROBE_STACK_NONE || session->unwinder)
 		return NULL;
-	return unwinder_create(
-		arch, session->target->pid, session->options.mangled, &session->unwinder);
+	return unwinder_create(arch, session->target->pid,
+		(struct unwinder_options){
+			.mangled = session->options.mangled, .lines = session->options.lines},
+		&session->unwinder);
 }
 
 void session_stack_refresh(struct probe_session *session)

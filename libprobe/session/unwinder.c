@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf/lines.h"
 #include "elf/unwind.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
@@ -40,16 +41,23 @@ struct named {
 	bool is_return;
 	bool of_file;	   /* its symbol, if it has one */
 	unsigned int seen; /* the generation of the names of generated code, of others */
-	char text[];	   /* the symbol's name, and the module's path, each with its NUL */
+	char text[]; /* the module's path, the symbol's name, the source file, each with its NUL */
+};
+
+/* What reads a module's debug information; NULL before the first use. */
+struct reader {
+	struct unwind *rules;
+	struct lines *lines;
+	bool lines_tried;
 };
 
 struct unwinder {
 	const struct arch *arch;
 	pid_t pid;
-	bool mangled;
+	struct unwinder_options options;
 	struct maps maps;
 	struct modules modules;
-	struct unwind **rules; /* of each module, NULL before the first use */
+	struct reader *readers; /* of each module */
 	struct jit_map *jit;
 	uint64_t refreshed_ns;
 	unsigned int early_looks;
@@ -72,7 +80,7 @@ static bool same_module(const struct module *a, const struct module *b)
 }
 
 /* Keeps what is known of modules that are still mapped: they are exchanged with the new ones. */
-static size_t keep_known(struct unwinder *u, struct modules *fresh, struct unwind **rules)
+static size_t keep_known(struct unwinder *u, struct modules *fresh, struct reader *readers)
 {
 	size_t kept = 0;
 
@@ -88,8 +96,8 @@ static size_t keep_known(struct unwinder *u, struct modules *fresh, struct unwin
 			*known = swapped;
 			module->start = swapped.start;
 			module->end = swapped.end;
-			rules[i] = u->rules[k];
-			u->rules[k] = NULL;
+			readers[i] = u->readers[k];
+			u->readers[k] = (struct reader){0};
 			kept++;
 			break;
 		}
@@ -99,9 +107,11 @@ static size_t keep_known(struct unwinder *u, struct modules *fresh, struct unwin
 
 static void drop_modules(struct unwinder *u)
 {
-	for (size_t i = 0; i < u->modules.count; i++)
-		unwind_close(u->rules[i]);
-	free(u->rules);
+	for (size_t i = 0; i < u->modules.count; i++) {
+		unwind_close(u->readers[i].rules);
+		lines_close(u->readers[i].lines);
+	}
+	free(u->readers);
 	modules_deinit(&u->modules);
 }
 
@@ -125,7 +135,7 @@ static struct probe_error *refresh(struct unwinder *u)
 {
 	struct modules fresh = {0};
 	struct maps maps = {0};
-	struct unwind **rules;
+	struct reader *readers;
 	struct probe_error *error = maps_read(u->pid, &maps);
 	bool gone;
 
@@ -135,17 +145,17 @@ static struct probe_error *refresh(struct unwinder *u)
 	if (error)
 		return error;
 	error = modules_read(u->pid, NULL, &fresh);
-	rules = error ? NULL : calloc(fresh.count + 1, sizeof(struct unwind *));
-	if (!rules) {
+	readers = error ? NULL : calloc(fresh.count + 1, sizeof(*readers));
+	if (!readers) {
 		modules_deinit(&fresh);
 		maps_deinit(&maps);
 		return error ? error : probe_error_no_memory();
 	}
-	gone = keep_known(u, &fresh, rules) < u->modules.count;
+	gone = keep_known(u, &fresh, readers) < u->modules.count;
 	drop_modules(u);
 	maps_deinit(&u->maps);
 	u->modules = fresh;
-	u->rules = rules;
+	u->readers = readers;
 	u->maps = maps;
 	if (gone)
 		forget_frames(u);
@@ -158,7 +168,7 @@ void unwinder_refresh(struct unwinder *unwinder)
 }
 
 struct probe_error *unwinder_create(
-	const struct arch *arch, pid_t pid, bool mangled, struct unwinder **ret)
+	const struct arch *arch, pid_t pid, struct unwinder_options options, struct unwinder **ret)
 {
 	struct unwinder *u;
 	struct probe_error *error = unwind_check();
@@ -173,7 +183,7 @@ struct probe_error *unwinder_create(
 		return probe_error_no_memory();
 	u->arch = arch;
 	u->pid = pid;
-	u->mangled = mangled;
+	u->options = options;
 	u->jit = jit_map_create(pid);
 	error = u->jit ? refresh(u) : probe_error_no_memory();
 	if (error)
@@ -269,9 +279,24 @@ static const char *symbol_of(const struct unwinder *u, struct module *module, ui
 
 	if (module && module->object)
 		symbol = object_symbol_at(module->object, link, start_ret);
-	if (symbol && !u->mangled)
+	if (symbol && !u->options.mangled)
 		probe_error_free(probe_demangle(symbol, demangled_ret));
 	return *demangled_ret ? *demangled_ret : symbol;
+}
+
+/* The source line of an address; false if it is not wanted or not known. */
+static bool line_of(struct unwinder *u, const struct module *module, uint64_t link,
+	const char **file_ret, int *line_ret)
+{
+	struct reader *reader;
+
+	if (!u->options.lines || !module || !module->object)
+		return false;
+	reader = &u->readers[module - u->modules.items];
+	if (!reader->lines_tried)
+		probe_error_free(lines_open(module->object, &reader->lines));
+	reader->lines_tried = true;
+	return reader->lines && lines_find(reader->lines, link, file_ret, line_ret);
 }
 
 /*
@@ -280,12 +305,13 @@ static const char *symbol_of(const struct unwinder *u, struct module *module, ui
 static struct named *make_frame(struct unwinder *u, uint64_t ip, bool is_return)
 {
 	struct module *module = modules_find(&u->modules, ip - is_return);
-	const char *symbol, *path = module ? module->path : "";
-	size_t symbol_size = 0, path_size = strlen(path) + 1;
+	const char *symbol, *path = module ? module->path : "", *file = NULL;
+	size_t symbol_size = 0, path_size = strlen(path) + 1, file_size = 0;
 	uint64_t link = module ? ip - module->bias : ip, start = 0;
 	AUTO_FREE char *demangled = NULL;
 	struct named *named;
 	bool of_file;
+	int line = 0;
 
 	symbol = symbol_of(u, module, link - is_return, &start, &demangled);
 	of_file = symbol != NULL;
@@ -296,12 +322,16 @@ static struct named *make_frame(struct unwinder *u, uint64_t ip, bool is_return)
 	}
 	if (symbol)
 		symbol_size = strlen(symbol) + 1;
-	named = malloc(sizeof(*named) + symbol_size + path_size);
+	if ((of_file || !symbol) && line_of(u, module, link - is_return, &file, &line))
+		file_size = strlen(file) + 1;
+	named = malloc(sizeof(*named) + symbol_size + path_size + file_size);
 	if (!named)
 		return NULL;
 	memcpy(named->text, path, path_size);
 	if (symbol)
 		memcpy(named->text + path_size, symbol, symbol_size);
+	if (file_size)
+		memcpy(named->text + path_size + symbol_size, file, file_size);
 	named->is_return = is_return;
 	named->of_file = of_file;
 	named->seen = jit_map_generation(u->jit);
@@ -309,7 +339,9 @@ static struct named *make_frame(struct unwinder *u, uint64_t ip, bool is_return)
 		.module = module ? named->text : NULL,
 		.symbol = symbol ? named->text + path_size : NULL,
 		.offset = symbol ? link - start : link,
-		.function = symbol ? start : function_at(module, link - is_return)};
+		.function = symbol ? start : function_at(module, link - is_return),
+		.file = file_size ? named->text + path_size + symbol_size : NULL,
+		.line = line};
 	return named;
 }
 
@@ -429,11 +461,11 @@ static enum unwind_status step_by_frame_pointer(struct walk *walk)
 
 static struct unwind *rules_of(struct unwinder *u, const struct module *module)
 {
-	struct unwind **rules = &u->rules[module - u->modules.items];
+	struct reader *reader = &u->readers[module - u->modules.items];
 
-	if (!*rules && module->object)
-		probe_error_free(unwind_open(module->object, rules));
-	return *rules;
+	if (!reader->rules && module->object)
+		probe_error_free(unwind_open(module->object, &reader->rules));
+	return reader->rules;
 }
 
 int32_t unwinder_return_offset(struct unwinder *u, uint64_t pc)

@@ -10,13 +10,18 @@
 
 struct unwinder;
 
+struct unwinder_options {
+	bool mangled; /* symbols stay as they are in files */
+	bool lines;   /* frames have source lines, where there is debug information */
+};
+
 /*
- * Prepares for a process whose modules are read now. Symbols stay as they are if `mangled`. Errors:
+ * Prepares for a process whose modules are read now. Errors:
  * PROBE_ERROR_UNSUPPORTED (stacks of this machine cannot be unwound; libdw is missing), those of
  * modules_read().
  */
 PROBE_MUST_CHECK struct probe_error *unwinder_create(
-	const struct arch *arch, pid_t pid, bool mangled, struct unwinder **ret);
+	const struct arch *arch, pid_t pid, struct unwinder_options options, struct unwinder **ret);
 /* NULL is allowed. */
 void unwinder_free(struct unwinder *unwinder);
 

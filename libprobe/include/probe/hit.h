@@ -48,6 +48,8 @@ struct probe_frame {
 	const char *symbol; /* or NULL */
 	uint64_t offset; /* of ip in the symbol; without a symbol, link-time address in the file */
 	uint64_t function; /* link-time address of the function; 0: not known */
+	const char *file;  /* the source, with probe_session_options.lines; NULL: not known */
+	int line;
 };
 
 enum probe_stack_end {

@@ -397,6 +397,7 @@ struct probe_session_options {
 	enum probe_session_kind kind;
 	enum probe_stack_kind stack;
 	uint16_t stack_bytes;	    /* of PROBE_STACK_COPY, up to 32768; 0: 8192 */
+	bool lines;		    /* frames have source lines, which takes time to find out */
 	bool mangled;		    /* frames have the symbols of C++ and Rust as files do */
 	struct probe_gather gather; /* for PROBE_SESSION_GATHER */
 	const char *filter;	    /* an expression: hits for which it is 0 are ignored */

@@ -91,6 +91,18 @@ same "folded lines" "$(sed 's/^stacks;.*;main;/main;/' "$SCRATCH/folded")" \
 	"main;calls;left;leaf $rounds
 main;calls;right;middle;leaf $((2 * rounds))"
 
+# With -v, frames have their lines.
+sources=$(cat tests/targets/*/stacks.c | grep -n 'STAP_PROBE1(stacks, call' | cut -d: -f1)
+for how in '' --json; do
+	# shellcheck disable=SC2086 # perhaps no option
+	printf '\n\n' | "$PROBECTL" trace -v $how -t stack -o "$SCRATCH/lines" stacks:call -- \
+		"$TARGETS/stacks" "$rounds" >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
+		fail "lines: $(head -3 "$SCRATCH/err")"
+	line="leaf (stacks.c:$sources)\$"
+	[ -z "$how" ] || line="\"symbol\":\"leaf\",\"offset\":\"0x[0-9a-f]*\",\"file\":\"[^\"]*/stacks.c\",\"line\":$sources}"
+	grep -q "$line" "$SCRATCH/lines" || fail "no $line: $(cat "$SCRATCH/lines")"
+done
+
 # The same, drawn.
 printf '\n\n' | "$PROBECTL" trace -t stack,flamegraph -o "$SCRATCH/svg" stacks:call -- \
 	"$TARGETS/stacks" "$rounds" >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||

@@ -28,7 +28,8 @@ static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
-	if (!f || unwinder_create(&arch_x86_64, getpid(), false, &f->unwinder))
+	if (!f ||
+		unwinder_create(&arch_x86_64, getpid(), (struct unwinder_options){0}, &f->unwinder))
 		return -1;
 	f->thread = (struct unwinder_thread){
 		.registers = f->registers, .bytes = f->bytes, .length = sizeof(f->bytes)};
