@@ -287,7 +287,8 @@ static void text_names_known_arguments(void **state)
 	/* JSON is for programs, which know the order. */
 	output_open(&output, PROBE_SINK_JSON);
 	probe_sink_hit(output.sink, &hit, &known, NULL);
-	assert_non_null(strstr(output_close(&output), "\"args\":[\"a\\n\",16,7,-1,4,null,5]}"));
+	assert_non_null(strstr(
+		output_close(&output), "\"args\":[\"a\\n\",16,7,-1,4,null,5],\"schema\":1}"));
 }
 
 static void json_has_no_word_for_nan_and_infinity(void **state)
