@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -134,11 +135,26 @@ static struct probe_error *begin(const struct helper *h, bool copy, enum outcome
 	return error;
 }
 
-/* Ends the controller, which has done what it was told, unless it is late. */
+/* Tells the controller that there is no more, and waits until it has gone; false: it is late. */
+static bool is_gone(void)
+{
+	uint64_t end_ns = clock_monotonic_ns() + HELPER_SECONDS * UINT64_C(1000000000);
+	struct message unheard = {0};
+	enum message_result result;
+
+	shutdown(running.start.ends[0], SHUT_WR);
+	do
+		result = message_receive(running.start.ends[0], end_ns, &unheard);
+	while (result == MESSAGE_GOT);
+	message_deinit(&unheard);
+	return result != MESSAGE_LATE;
+}
+
+/* Ends the controller; one that is late, or stopped by somebody, is killed. */
 static void end(bool is_late)
 {
 	if (running.is_there)
-		start_end(&running.start, is_late);
+		start_end(&running.start, is_late || !is_gone());
 	running.is_there = false;
 }
 
