@@ -13,6 +13,11 @@ for _ in 1 2 3; do
 	"$SCRATCH/others-sleep" 60 &
 	pids+=($!)
 	on_exit "end_process $!"
+	# Until then it has our name.
+	for ((i = 0; i < 200; i++)); do
+		[ "$(<"/proc/$!/comm")" != others-sleep ] || break
+		sleep 0.05
+	done
 done
 also="; the same for ${pids[1]}, ${pids[2]}"
 refusal="process ${pids[0]} belongs to user 0: run probectl as that user or as root$also"
