@@ -53,9 +53,10 @@ static void match_counters(struct export_options *options, const struct probe_ev
 	bool *matched = options->matched + options->common.patterns.count;
 
 	for (size_t i = 0; i < options->counters.count && event->kind == PROBE_EVENT_HIT; i++) {
-		unsigned int arg = options->counter_args[i];
+		const struct probe_value *value =
+			probe_event_arg(event, options->counter_args[i], false);
 
-		matched[i] |= arg < event->arg_count && is_number(event->args[arg].kind) &&
+		matched[i] |= value && is_number(value->kind) &&
 			      probe_pattern_matches(
 				      options->patterns[i], "", event->provider, event->name);
 	}

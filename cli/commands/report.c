@@ -23,7 +23,7 @@ struct report_options {
 	struct string_list keys;
 	const char *match, *html;
 	uint64_t top;
-	bool json;
+	bool json, pairs;
 };
 
 enum {
@@ -120,6 +120,7 @@ static struct probe_error *summarize(const struct report_options *options, const
 		.keys = options->keys.items,
 		.key_count = options->keys.count,
 		.match = options->match,
+		.pairs = options->pairs,
 	};
 	struct probe_reader *reader = NULL;
 	struct probe_error *error;
@@ -164,6 +165,9 @@ static struct probe_error *check(const struct report_options *options)
 	if (options->html && common->operand_count > 1)
 		return probe_error_new(PROBE_ERROR_USAGE, "report: two records are compared as "
 							  "text or with --json; --html is for one");
+	if (options->pairs && options->html)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"report: --pairs is for text and --json; a page shows all pairs together");
 	return NULL;
 }
 
@@ -217,6 +221,8 @@ static struct probe_error *report(void *data, int *status_ret)
 		error = summarize(options, options->common.operands[i], &summaries[i], status_ret);
 	if (!error)
 		error = print(options, summaries);
+	if (!error)
+		error = probe_summary_check_keys(summaries[0], summaries[1]);
 	for (size_t i = 0; i < RECORDS_MAX; i++)
 		probe_summary_free(summaries[i]);
 	return error;
@@ -236,6 +242,8 @@ struct probe_error *cmd_report(int argc, char **argv, int *status_ret)
 		OPTIONS_JSON(&options.json),
 		OPTION('k', "key", STRINGS, "KEY", &options.keys,
 			"count hits by argN, str(argN), tid, pid, cpu or comm; may be repeated"),
+		OPTION(0, "pairs", FLAG, NULL, &options.pairs,
+			"show pairs by key, and those that took longest"),
 		OPTION(0, "match", STRING, "KEY[:KEY]", &options.match,
 			"match an end to the begin with the same value, on any thread of the "
 			"process"),

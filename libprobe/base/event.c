@@ -91,3 +91,17 @@ struct probe_event *event_unpack(void *block, size_t size)
 	event->args = values;
 	return event;
 }
+
+const struct probe_value *probe_event_arg(
+	const struct probe_event *event, unsigned int number, bool string)
+{
+	for (size_t i = 0; i < event->arg_count; i++) {
+		const struct probe_value *value = &event->args[i];
+		bool is_string =
+			value->kind == PROBE_VALUE_STRING || value->kind == PROBE_VALUE_TEXT;
+
+		if ((value->number ? value->number - 1U : i) == number && (is_string || !string))
+			return value;
+	}
+	return NULL;
+}

@@ -16,6 +16,8 @@ struct probe_export {
 	struct probe_sink *sink;
 	int fd;
 	void *state;
+	/* Hits; those with what the options name. */
+	bool any, key_seen[PROBE_EXPORT_KEYS_MAX], match_seen;
 };
 
 /* In the order of enum probe_export_format. */
@@ -131,12 +133,40 @@ void probe_export_free(struct probe_export *exporter)
 	free(exporter);
 }
 
+/* Does this hit have what the options name? */
+static void look_for_named(struct probe_export *exporter, const struct probe_event *event)
+{
+	const struct export_settings *settings = &exporter->settings;
+	struct probe_value value;
+
+	exporter->any = true;
+	for (size_t i = 0; i < settings->key_count; i++)
+		exporter->key_seen[i] |= key_value(&settings->keys[i], event, &value);
+	exporter->match_seen |= settings->match >= 0 &&
+				probe_event_arg(event, (unsigned int)settings->match, false);
+}
+
 struct probe_error *probe_export_event(
 	struct probe_export *exporter, const struct probe_event *event)
 {
 	struct probe_error *error = exporter->format->event(exporter->state, event);
 
+	if (event->kind == PROBE_EVENT_HIT)
+		look_for_named(exporter, event);
 	return error || !probe_sink_full(exporter->sink) ? error : export_flush(exporter);
+}
+
+/* An argument that no hit has is a mistake of whoever named it. */
+static struct probe_error *check_seen(const struct probe_export *exporter)
+{
+	for (size_t i = 0; i < exporter->settings.key_count && exporter->any; i++) {
+		if (!exporter->key_seen[i])
+			return key_not_found(&exporter->settings.keys[i]);
+	}
+	if (exporter->any && exporter->settings.match >= 0 && !exporter->match_seen)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "no hit has a value to match by '%s'",
+			exporter->options.match);
+	return NULL;
 }
 
 struct probe_error *probe_export_finish(struct probe_export *exporter)
@@ -149,7 +179,7 @@ struct probe_error *probe_export_finish(struct probe_export *exporter)
 		if (!error)
 			error = export_flush(exporter);
 	}
-	return error;
+	return error ? error : check_seen(exporter);
 }
 
 /* ---- What several formats say ------------------------------------------------------------ */
@@ -164,28 +194,30 @@ void export_value_text(struct buffer *out, const struct probe_value *value)
 		buffer_bytes(out, value->bytes, value->length);
 }
 
-/* An argument is text if it was recorded as such: argN and str(argN) are the same here. */
-static void add_key(struct buffer *out, const struct probe_event *event, const struct key *key)
+/* A number that was recorded as text, too, is shown as that. */
+static bool export_key_value(
+	const struct key *key, const struct probe_event *event, struct probe_value *ret)
 {
-	struct probe_value value;
-
-	if (key->kind != KEY_ARG && key->kind != KEY_STRING) {
-		if (key_value(key, event, &value))
-			export_value_text(out, &value);
-	} else if (key->arg < event->arg_count) {
-		export_value_text(out, &event->args[key->arg]);
-	}
+	if (!key_value(key, event, ret))
+		return false;
+	if (key->kind == KEY_ARG)
+		*ret = *probe_event_arg(event, key->arg, false);
+	return true;
 }
 
 void export_key_text(
 	struct buffer *out, const struct probe_event *event, const struct export_settings *settings)
 {
+	struct probe_value value;
+
 	for (size_t i = 0; i < settings->key_count; i++) {
 		size_t start = out->length;
 
+		if (!export_key_value(&settings->keys[i], event, &value))
+			continue;
 		buffer_char(out, ' ');
-		add_key(out, event, &settings->keys[i]);
-		if (out->length == start + 1) /* it has no such value */
+		export_value_text(out, &value);
+		if (out->length == start + 1) /* an empty string */
 			out->length = start;
 	}
 }

@@ -93,10 +93,18 @@ static void add_args(
 	struct buffer *out, const char *prefix, const struct probe_event *event, bool *any)
 {
 	for (size_t i = 0; i < event->arg_count; i++) {
+		const struct probe_value *value = &event->args[i];
+		unsigned int number = value->number ? value->number - 1U : (unsigned int)i;
+
 		buffer_string(out, *any ? ",\"" : "\"");
 		buffer_string(out, prefix);
 		buffer_string(out, "arg");
-		buffer_unsigned(out, i);
+		buffer_unsigned(out, number);
+		/* It may have been recorded twice, as a number and as a string. */
+		if (probe_event_arg(event, number, false) != value) {
+			buffer_char(out, '_');
+			buffer_unsigned(out, i);
+		}
 		buffer_string(out, "\":");
 		add_value(out, &event->args[i]);
 		*any = true;
@@ -285,10 +293,10 @@ static bool add_counters(struct trace_export *trace, const struct probe_event *e
 		unsigned int arg = options->counter_args[i];
 		const struct probe_value *value;
 
-		if (arg >= event->arg_count || !probe_pattern_matches(options->counters[i], "",
-						       event->provider, event->name))
+		value = probe_event_arg(event, arg, false);
+		if (!value || !probe_pattern_matches(
+				      options->counters[i], "", event->provider, event->name))
 			continue;
-		value = &event->args[arg];
 		if (value->kind != PROBE_VALUE_SIGNED && value->kind != PROBE_VALUE_UNSIGNED &&
 			value->kind != PROBE_VALUE_FLOAT)
 			continue;

@@ -148,7 +148,8 @@ static void add_arg(struct record_layout *l, const struct record_layout_site *si
 		.string = -1,
 		.is_signed = spec->is_signed,
 		.is_float = spec->is_float,
-		.size = spec->size <= 8 ? spec->size : 0};
+		.size = spec->size <= 8 ? spec->size : 0,
+		.number = wanted->arg};
 	if (wanted->step_count) {
 		arg->is_signed = wanted->steps[wanted->step_count - 1].is_signed;
 		arg->is_float = false;

@@ -17,6 +17,7 @@ struct record_layout_arg {
 	bool is_guess; /* the string is shown only if it is text */
 	bool is_bytes; /* the string is bytes of a stated length, with or without NUL */
 	uint8_t size;
+	uint8_t number; /* of the probe's argument */
 };
 
 struct record_layout {

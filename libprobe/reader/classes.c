@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/names/argument.h"
 #include "libprobe/reader/reader.h"
 
 enum member_kind {
@@ -43,7 +44,8 @@ struct event_class {
 	struct context common, specific;
 	int cpu; /* in the packet's context */
 	size_t arg_count, member_count;
-	uint8_t kinds[]; /* enum member_kind of each payload member */
+	uint8_t *numbers; /* 1 + number of the argument that each payload member is; 0: not known */
+	uint8_t kinds[];  /* enum member_kind of each payload member */
 };
 
 void reader_classes_init(struct reader_classes *classes, const struct babeltrace *bt)
@@ -184,6 +186,22 @@ static bool is_length(const struct babeltrace *bt, const bt_field_class *payload
 	       (name[0] == '_' && is_about(name + 1, array, "_length"));
 }
 
+/* Our own names: argN, or argN_I (libprobe/record/ctf_metadata.c). 0 if it is none. */
+static uint8_t number_of(const char *name)
+{
+	const char *end;
+	uint8_t number;
+	size_t length = strcspn(name, "_");
+	char arg[NAME_BYTES];
+
+	if (length >= sizeof(arg) || name[length + strspn(name + length, "_0123456789")])
+		return 0;
+	memcpy(arg, name, length);
+	arg[length] = '\0';
+	end = argument_parse(arg, &number);
+	return end && !*end ? (uint8_t)(number + 1) : 0;
+}
+
 static void find_args(
 	const struct babeltrace *bt, const bt_field_class *payload, struct event_class *class)
 {
@@ -204,6 +222,7 @@ static void find_args(
 			arg = name;
 		}
 		class->kinds[i] = (uint8_t)kind;
+		class->numbers[i] = number_of(name);
 	}
 }
 
@@ -238,7 +257,7 @@ static struct event_class *class_create(const struct babeltrace *bt, const bt_ev
 	const bt_field_class *payload = bt->event_class_borrow_payload_field_class_const(key);
 	const bt_stream_class *stream = bt->event_class_borrow_stream_class_const(key);
 	size_t count = payload ? bt->field_class_structure_get_member_count(payload) : 0;
-	struct event_class *class = calloc(1, sizeof(*class) + count);
+	struct event_class *class = calloc(1, sizeof(*class) + 2 * count);
 
 	if (!class)
 		return NULL;
@@ -247,6 +266,7 @@ static struct event_class *class_create(const struct babeltrace *bt, const bt_ev
 		return NULL;
 	}
 	class->key = key;
+	class->numbers = class->kinds + count;
 	class->member_count = count;
 	class->has_clock = bt->stream_class_borrow_default_clock_class_const(stream) != NULL;
 	class->has_packets = bt->stream_class_supports_packets(stream);
@@ -421,7 +441,8 @@ static bool take_args(
 
 		if (kind != MEMBER_SKIP && kind != MEMBER_TEXT && kind != MEMBER_TRUNCATED) {
 			value = &values[next++];
-			*value = (struct probe_value){.kind = PROBE_VALUE_NULL};
+			*value = (struct probe_value){
+				.kind = PROBE_VALUE_NULL, .number = class->numbers[i]};
 		}
 		if (!take_member(classes, kind,
 			    classes->bt->field_structure_borrow_member_field_by_index_const(

@@ -246,6 +246,12 @@ static uint8_t size_of(const struct session_site *site, size_t arg)
 	return size == 1 || size == 2 || size == 4 ? size : 8;
 }
 
+/* Arguments of a hit have other numbers than those of its probe if only some were asked for. */
+static uint8_t number_of(const struct session_site *site, size_t arg)
+{
+	return site && arg < site->layout.arg_count ? site->layout.args[arg].number : (uint8_t)arg;
+}
+
 static const struct session_site *find_site(
 	const struct probe_session *session, const struct probe_hit *hit)
 {
@@ -274,6 +280,7 @@ static struct probe_error *find_class(
 	while (i < ctf->class_count &&
 		!(ctf->classes[i].arg_count == class->arg_count &&
 			memcmp(ctf->classes[i].codes, class->codes, class->arg_count) == 0 &&
+			memcmp(ctf->classes[i].numbers, class->numbers, class->arg_count) == 0 &&
 			same_probe(&ctf->classes[i], class)))
 		i++;
 	*ret = (uint32_t)i;
@@ -313,8 +320,10 @@ static struct probe_error *class_of(struct probe_ctf *ctf, const struct probe_se
 		.class = {.session = session,
 			.probe = hit->probe,
 			.arg_count = (uint8_t)hit->arg_count}};
-	for (size_t i = 0; i < hit->arg_count; i++)
+	for (size_t i = 0; i < hit->arg_count; i++) {
 		seen->class.codes[i] = code_of(&hit->args[i], size_of(site, i));
+		seen->class.numbers[i] = number_of(site, i);
+	}
 	return find_class(ctf, &seen->class, &seen->id);
 }
 

@@ -96,7 +96,8 @@ struct ctf_class {
 	const struct probe_session *session;
 	size_t probe;
 	uint8_t arg_count;
-	uint8_t codes[ARCH_ARGS_MAX]; /* enum ctf_code */
+	uint8_t codes[ARCH_ARGS_MAX];	/* enum ctf_code */
+	uint8_t numbers[ARCH_ARGS_MAX]; /* of the probe's arguments */
 };
 
 /* The part before all classes. `offset_s` is the clock's 0, in seconds since 1970. */

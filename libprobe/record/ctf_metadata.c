@@ -118,18 +118,20 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES], 
 			   "\t};\n};\n\n");
 }
 
+enum { NAME_BYTES = 16 };
+
 /* One member of the fields: its type, and its name with a suffix. */
-static void member(struct buffer *out, const char *type, size_t arg, const char *suffix)
+static void member(struct buffer *out, const char *type, const char *arg, const char *suffix)
 {
 	buffer_string(out, "\t\t");
 	buffer_string(out, type);
-	buffer_string(out, " arg");
-	buffer_unsigned(out, arg);
+	buffer_char(out, ' ');
+	buffer_string(out, arg);
 	buffer_string(out, suffix);
 	buffer_string(out, ";\n");
 }
 
-static void number_member(struct buffer *out, const char *kind, size_t arg, uint8_t code)
+static void number_member(struct buffer *out, const char *kind, const char *arg, uint8_t code)
 {
 	char type[32];
 
@@ -137,7 +139,7 @@ static void number_member(struct buffer *out, const char *kind, size_t arg, uint
 	member(out, type, arg, "");
 }
 
-static void describe_arg(struct buffer *out, size_t arg, uint8_t code)
+static void describe_arg(struct buffer *out, const char *arg, uint8_t code)
 {
 	char length[40];
 
@@ -163,12 +165,28 @@ static void describe_arg(struct buffer *out, size_t arg, uint8_t code)
 		break;
 	case CTF_BYTES:
 		member(out, "uint32_t", arg, "_length");
-		snprintf(length, sizeof(length), "[arg%zu_length]", arg);
+		snprintf(length, sizeof(length), "[%s_length]", arg);
 		member(out, "byte_t", arg, length);
 		break;
 	}
 	if (code & CTF_TRUNCATED)
 		member(out, "uint8_t", arg, "_truncated");
+}
+
+/*
+ * The name of an argument: argN, as the probe has it. One that was asked for twice, as a number
+ * and as a string, has the second time a place behind it: argN_1.
+ */
+static void name_arg(const struct ctf_class *class, size_t index, char ret[NAME_BYTES])
+{
+	bool again = false;
+
+	for (size_t i = 0; i < index; i++)
+		again |= class->numbers[i] == class->numbers[index];
+	if (again)
+		snprintf(ret, NAME_BYTES, "arg%u_%zu", class->numbers[index], index);
+	else
+		snprintf(ret, NAME_BYTES, "arg%u", class->numbers[index]);
 }
 
 void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint32_t id,
@@ -183,7 +201,11 @@ void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint3
 	buffer_string(out, ";\n\tstream_id = 0;\n\tmodel.emf.uri = ");
 	quoted(out, probe->path);
 	buffer_string(out, ";\n\tfields := struct {\n");
-	for (size_t i = 0; i < class->arg_count; i++)
-		describe_arg(out, i, class->codes[i]);
+	for (size_t i = 0; i < class->arg_count; i++) {
+		char name[NAME_BYTES];
+
+		name_arg(class, i, name);
+		describe_arg(out, name, class->codes[i]);
+	}
 	buffer_string(out, "\t};\n};\n\n");
 }

@@ -254,7 +254,8 @@ static bool read_args(const struct notes_arg *args, struct record_layout *layout
 			.is_float = args[i].is_float,
 			.is_guess = args[i].is_guess,
 			.is_bytes = args[i].is_bytes,
-			.size = args[i].size};
+			.size = args[i].size,
+			.number = (uint8_t)i};
 	}
 	return true;
 }

@@ -55,9 +55,11 @@ static struct probe_value signed_value(int64_t value)
 static bool arg_value(
 	const struct key *key, const struct probe_event *event, struct probe_value *ret)
 {
-	if (key->arg >= event->arg_count)
+	const struct probe_value *value = probe_event_arg(event, key->arg, key->kind == KEY_STRING);
+
+	if (!value)
 		return false;
-	*ret = event->args[key->arg];
+	*ret = *value;
 	if (ret->kind == PROBE_VALUE_TEXT)
 		ret->kind = key->kind == KEY_STRING ? PROBE_VALUE_STRING : PROBE_VALUE_UNSIGNED;
 	return key->kind == KEY_STRING ? ret->kind == PROBE_VALUE_STRING
@@ -86,4 +88,20 @@ bool key_value(const struct key *key, const struct probe_event *event, struct pr
 	default:
 		return arg_value(key, event, ret);
 	}
+}
+
+struct probe_error *key_not_found(const struct key *key)
+{
+	struct probe_error *error;
+	struct buffer text;
+
+	if (!buffer_init(&text))
+		return probe_error_no_memory();
+	key_print(&text, key);
+	buffer_char(&text, '\0');
+	error = text.no_memory ? probe_error_no_memory()
+			       : probe_error_new(PROBE_ERROR_NOT_FOUND,
+					 "no hit has a value for the key '%s'", text.data);
+	buffer_deinit(&text);
+	return error;
 }

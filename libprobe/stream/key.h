@@ -23,5 +23,7 @@ PROBE_MUST_CHECK struct probe_error *key_parse(const char *text, size_t length, 
 /* False where the event has no such value; bytes are the event's. */
 bool key_value(const struct key *key, const struct probe_event *event, struct probe_value *ret);
 void key_print(struct buffer *out, const struct key *key);
+/* That no hit has a value for it: a mistake of whoever named it. */
+PROBE_MUST_CHECK struct probe_error *key_not_found(const struct key *key);
 
 #endif

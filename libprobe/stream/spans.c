@@ -298,15 +298,17 @@ static void span_end(
 /* By what an event is matched; false where it has no such argument. */
 static bool key_of(const struct probe_event *event, int arg, struct begins_key *ret)
 {
+	const struct probe_value *value;
+
 	*ret = (struct begins_key){.process = (uint64_t)event->pid, .word = (uint64_t)event->tid};
 	if (arg < 0)
 		return true;
-	if ((size_t)arg >= event->arg_count)
+	value = probe_event_arg(event, (unsigned int)arg, false);
+	if (!value)
 		return false;
-	ret->word = event->args[arg].u;
-	return event->args[arg].kind == PROBE_VALUE_SIGNED ||
-	       event->args[arg].kind == PROBE_VALUE_UNSIGNED ||
-	       event->args[arg].kind == PROBE_VALUE_TEXT;
+	ret->word = value->u;
+	return value->kind == PROBE_VALUE_SIGNED || value->kind == PROBE_VALUE_UNSIGNED ||
+	       value->kind == PROBE_VALUE_TEXT;
 }
 
 struct probe_error *probe_spans_add(struct probe_spans *spans, const struct probe_event *event,

@@ -109,10 +109,10 @@ static int pair_order(const void *a, const void *b)
 	const struct summary_pair *left = *(const struct summary_pair *const *)a;
 	const struct summary_pair *right = *(const struct summary_pair *const *)b;
 
-	if (left->sum != right->sum)
-		return left->sum > right->sum ? -1 : 1;
-	if (left->count != right->count)
-		return left->count > right->count ? -1 : 1;
+	if (left->times.sum != right->times.sum)
+		return left->times.sum > right->times.sum ? -1 : 1;
+	if (left->times.count != right->times.count)
+		return left->times.count > right->times.count ? -1 : 1;
 	return left->end < right->end ? -1 : left->end > right->end;
 }
 
@@ -197,7 +197,7 @@ struct summary_top *summary_tops(const struct probe_summary *summary, size_t *co
 			tops[count].key = summary->keys[k];
 			if (!summary->key_count)
 				tops[count].key = (struct key){
-					is_string(top) ? KEY_STRING : KEY_ARG, (unsigned int)k};
+					is_string(top) ? KEY_STRING : KEY_ARG, probe->numbers[k]};
 			count++;
 		}
 	}

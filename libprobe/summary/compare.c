@@ -160,7 +160,7 @@ static double pair_amount(const struct probe_summary *summary, const void *item)
 {
 	double seconds = summary_seconds(summary);
 
-	return seconds > 0 ? (double)((const struct summary_pair *)item)->sum / seconds : NAN;
+	return seconds > 0 ? (double)((const struct summary_pair *)item)->times.sum / seconds : NAN;
 }
 
 struct compared *compare_pairs(const struct comparison *comparison, size_t *count_ret)

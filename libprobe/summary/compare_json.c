@@ -73,13 +73,13 @@ static void pair_figures(
 	struct probe_row row;
 
 	pair_row(pair, summary, &row);
-	json_unsigned_field(out, "{\"count\":", pair->count);
-	json_number_field(out, ",\"rate\":", compare_rate(summary, pair->count));
-	json_number_field(out, ",\"sum\":", pair->sum);
+	json_unsigned_field(out, "{\"count\":", pair->times.count);
+	json_number_field(out, ",\"rate\":", compare_rate(summary, pair->times.count));
+	json_number_field(out, ",\"sum\":", pair->times.sum);
 	json_number_field(out, ",\"p50\":", probe_row_percentile(&row, 50));
 	json_number_field(out, ",\"p99\":", probe_row_percentile(&row, 99));
-	json_number_field(
-		out, ",\"max\":", pair->count ? (long double)pair->most : (long double)NAN);
+	json_number_field(out,
+		",\"max\":", pair->times.count ? (long double)pair->times.most : (long double)NAN);
 	buffer_char(out, '}');
 }
 

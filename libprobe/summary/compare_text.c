@@ -168,13 +168,13 @@ static void pair_line(
 		if (pair) {
 			begin = summary->probes[pair->begin];
 			end = summary->probes[pair->end];
-			counts[side] = pair->count;
+			counts[side] = pair->times.count;
 			pair_row(pair, summary, &row);
 		}
-		durations[TOTAL][side] = pair && pair->count ? (double)pair->sum : NAN;
+		durations[TOTAL][side] = pair && pair->times.count ? (double)pair->times.sum : NAN;
 		durations[P50][side] = probe_row_percentile(&row, 50);
 		durations[P99][side] = probe_row_percentile(&row, 99);
-		durations[MOST][side] = pair && pair->count ? (double)pair->most : NAN;
+		durations[MOST][side] = pair && pair->times.count ? (double)pair->times.most : NAN;
 	}
 	text_probe(&lines->grid.text, begin->provider, begin->name);
 	buffer_string(&lines->grid.text, " -> ");

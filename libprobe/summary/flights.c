@@ -24,6 +24,7 @@
 
 static void free_pair(struct summary_pair *pair)
 {
+	instances_free_pair(pair);
 	free(pair->heat);
 	free(pair);
 }
@@ -47,7 +48,6 @@ static struct probe_error *add_pair(struct probe_summary *summary, size_t begin,
 	}
 	pair->begin = begin;
 	pair->end = end;
-	pair->least = UINT64_MAX;
 	pair->unmatched = summary->probes[end]->hits; /* before there was any begin */
 	summary->pairs[summary->pair_count++] = pair;
 	return NULL;
@@ -112,10 +112,19 @@ struct probe_error *flights_probe(struct probe_summary *summary)
 /* ---- Stacks --------------------------------------------------------------------------- */
 
 /* False without memory. Beyond the limits, begins are only counted. */
-static bool push(struct probe_summary *summary, struct begins_stack *stack, uint64_t time_ns)
+static bool push(
+	struct probe_summary *summary, struct begins_stack *stack, const struct probe_event *event)
 {
-	if (!stack->excess && summary->flights.depth < SUMMARY_BEGINS_MAX)
-		return begins_push(&summary->flights, stack, &time_ns);
+	struct summary_begun begun = {.time_ns = event->time_ns};
+
+	if (!stack->excess && summary->flights.depth < SUMMARY_BEGINS_MAX) {
+		if (!instances_begin(summary, event, &begun.words))
+			return false;
+		if (begins_push(&summary->flights, stack, &begun))
+			return true;
+		free(begun.words);
+		return false;
+	}
 	stack->excess++;
 	summary->probes[stack->key.probe]->untimed++;
 	return true;
@@ -132,11 +141,13 @@ void flights_forget(struct probe_summary *summary)
 		summary->probes[stack->key.probe]->set_aside += count;
 		summary->probes[stack->key.probe]->in_flight -= count;
 	}
+	instances_forget(summary);
 	begins_deinit(&summary->flights);
 }
 
 void flights_deinit(struct probe_summary *summary)
 {
+	instances_forget(summary);
 	begins_deinit(&summary->flights);
 	for (size_t i = 0; i < summary->pair_count; i++)
 		free_pair(summary->pairs[i]);
@@ -184,7 +195,7 @@ static struct probe_error *begin_hit(
 	if (!stack)
 		return probe_error_no_memory();
 	its->in_flight++;
-	return push(summary, stack, event->time_ns) ? NULL : probe_error_no_memory();
+	return push(summary, stack, event) ? NULL : probe_error_no_memory();
 }
 
 static size_t bucket_of(uint64_t value)
@@ -223,40 +234,54 @@ double heat_low(size_t row)
 	return row % 2 && low < 0x1p52 ? (double)((uint64_t)low + 1) : low;
 }
 
-static void add_time(struct summary_pair *pair, uint64_t time_ns, size_t bin)
+void summary_times_add(struct summary_times *times, uint64_t duration_ns)
 {
-	pair->count++;
-	pair->sum += (double)time_ns;
-	pair->least = time_ns < pair->least ? time_ns : pair->least;
-	pair->most = time_ns > pair->most ? time_ns : pair->most;
-	pair->buckets[bucket_of(time_ns)]++;
-	pair->heat[heat_row(time_ns)][bin]++;
+	times->least = !times->count || duration_ns < times->least ? duration_ns : times->least;
+	times->most = duration_ns > times->most ? duration_ns : times->most;
+	times->count++;
+	times->sum += (double)duration_ns;
+	times->buckets[bucket_of(duration_ns)]++;
 }
 
-static void end_hit(struct probe_summary *summary, struct summary_pair *pair,
+/* False without memory. */
+static bool end_begun(struct probe_summary *summary, struct summary_pair *pair,
+	const struct summary_begun *begun, const struct probe_event *event, size_t bin)
+{
+	/* Clocks of two CPUs may differ by some nanoseconds. */
+	uint64_t ns = event->time_ns > begun->time_ns ? event->time_ns - begun->time_ns : 0;
+
+	summary_times_add(&pair->times, ns);
+	pair->heat[heat_row(ns)][bin]++;
+	return instances_end(summary, pair, begun, event, ns);
+}
+
+static struct probe_error *end_hit(struct probe_summary *summary, struct summary_pair *pair,
 	const struct probe_event *event, size_t bin)
 {
 	struct begins_stack *stack = NULL;
 	struct begins_key key;
+	bool has_memory = true;
 
 	if (key_of(summary, pair->begin, &summary->match_end, event, &key))
 		stack = begins_find(&summary->flights, &key);
 	if (!stack || !(stack->depth + stack->excess)) {
 		pair->unmatched++;
-		return;
+		return NULL;
 	}
 	summary->probes[pair->begin]->in_flight--;
 	if (stack->excess) {
 		stack->excess--;
 	} else {
-		uint64_t begun = ((const uint64_t *)stack->items)[stack->depth - 1];
+		struct summary_begun begun =
+			((const struct summary_begun *)stack->items)[stack->depth - 1];
 
 		begins_remove(&summary->flights, stack, stack->depth - 1);
-		/* Clocks of two CPUs may differ by some nanoseconds. */
-		add_time(pair, event->time_ns > begun ? event->time_ns - begun : 0, bin);
+		has_memory = end_begun(summary, pair, &begun, event, bin);
+		free(begun.words);
 	}
 	if (summary->matches && !(stack->depth + stack->excess))
 		begins_drop(&summary->flights, stack);
+	return has_memory ? NULL : probe_error_no_memory();
 }
 
 struct probe_error *flights_hit(
@@ -265,27 +290,32 @@ struct probe_error *flights_hit(
 	const struct summary_probe *its = summary->probes[probe];
 
 	if (its->role == PROBE_ROLE_END)
-		end_hit(summary, summary->pairs[its->pair], event, bin);
-	else if (summary->pairing.probes[probe].may_be == PAIR_BEGIN)
+		return end_hit(summary, summary->pairs[its->pair], event, bin);
+	if (summary->pairing.probes[probe].may_be == PAIR_BEGIN)
 		return begin_hit(summary, summary->pairing.probes[probe].same, event);
 	return NULL;
+}
+
+void summary_times_row(const struct summary_times *times, struct probe_row *ret)
+{
+	*ret = (struct probe_row){
+		.count = times->count,
+		.has_value = true,
+		.sum = times->sum,
+		.buckets = times->buckets,
+		.unit = 1,
+	};
+	if (!times->count)
+		return;
+	ret->min = (struct probe_value){.kind = PROBE_VALUE_UNSIGNED, .u = times->least};
+	ret->max = (struct probe_value){.kind = PROBE_VALUE_UNSIGNED, .u = times->most};
 }
 
 void pair_row(
 	const struct summary_pair *pair, const struct probe_summary *summary, struct probe_row *ret)
 {
-	*ret = (struct probe_row){
-		.probe = pair->end,
-		.begin = pair->begin,
-		.count = pair->count,
-		.has_value = true,
-		.sum = pair->sum,
-		.buckets = pair->buckets,
-		.unit = 1,
-		.in_flight = summary->probes[pair->begin]->in_flight,
-	};
-	if (!pair->count)
-		return;
-	ret->min = (struct probe_value){.kind = PROBE_VALUE_UNSIGNED, .u = pair->least};
-	ret->max = (struct probe_value){.kind = PROBE_VALUE_UNSIGNED, .u = pair->most};
+	summary_times_row(&pair->times, ret);
+	ret->probe = pair->end;
+	ret->begin = pair->begin;
+	ret->in_flight = summary->probes[pair->begin]->in_flight;
 }

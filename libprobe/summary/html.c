@@ -222,7 +222,7 @@ static const struct summary_pair *slowest_pair(const struct probe_summary *summa
 		struct probe_row row;
 		double ns;
 
-		if (!summary->pairs[i]->count)
+		if (!summary->pairs[i]->times.count)
 			continue;
 		pair_row(summary->pairs[i], summary, &row);
 		ns = probe_row_percentile(&row, 99);
@@ -371,15 +371,15 @@ static void pair_charts(struct page *page, const struct summary_pair *pair)
 	page_html(page, "<article class=\"pair\"><h3><code>");
 	page_pair(page, pair);
 	page_html(page, "</code></h3>\n<dl class=\"figures\"><div><dt>Count</dt><dd>");
-	page_count(page, pair->count);
+	page_count(page, pair->times.count);
 	page_html(page, "</dd></div>");
-	figure(page, "Least", (double)pair->least);
+	figure(page, "Least", (double)pair->times.least);
 	figure(page, "p50", probe_row_percentile(&row, 50));
 	figure(page, "p90", probe_row_percentile(&row, 90));
 	figure(page, "p99", probe_row_percentile(&row, 99));
 	figure(page, "p99.9", probe_row_percentile(&row, 99.9));
-	figure(page, "Most", (double)pair->most);
-	figure(page, "Total", pair->sum);
+	figure(page, "Most", (double)pair->times.most);
+	figure(page, "Total", pair->times.sum);
 	page_html(page, "</dl>\n<div class=\"two\">\n");
 	if (summary_seconds(page->summary) > 0)
 		chart_heat(page, pair);
@@ -418,7 +418,7 @@ static void latencies(struct page *page)
 		page_html(page, "<p>There are more pairs than a report shows.</p>\n");
 	table_pairs(page);
 	for (size_t i = 0; pairs && i < page->summary->pair_count && i < PAIR_CHARTS; i++) {
-		if (pairs[i]->count)
+		if (pairs[i]->times.count)
 			pair_charts(page, pairs[i]);
 	}
 	page->out->no_memory |= !pairs;

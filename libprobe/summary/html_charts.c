@@ -299,9 +299,9 @@ void chart_heat(struct page *page, const struct summary_pair *pair)
 	page_pair(page, pair);
 	svg_describe(page, id);
 	page_html(page, "From ");
-	page_time(page, (double)pair->least);
+	page_time(page, (double)pair->times.least);
 	page_html(page, " to ");
-	page_time(page, (double)pair->most);
+	page_time(page, (double)pair->times.most);
 	page_html(page, ". Each cell counts those that ended in a part of the time and took so "
 			"long.");
 	svg_described(page);

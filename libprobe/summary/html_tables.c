@@ -226,11 +226,11 @@ static void pair_line(struct page *page, const struct summary_pair *pair)
 	page_html(page, "<tr><th scope=\"row\"><code>");
 	page_pair(page, pair);
 	page_html(page, "</code></th>");
-	count_cell(page, pair->count);
+	count_cell(page, pair->times.count);
 	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++)
 		duration_cell(page, probe_row_percentile(&row, percents[i]));
-	duration_cell(page, pair->count ? (double)pair->most : NAN);
-	duration_cell(page, pair->count ? pair->sum : NAN);
+	duration_cell(page, pair->times.count ? (double)pair->times.most : NAN);
+	duration_cell(page, pair->times.count ? pair->times.sum : NAN);
 	count_cell(page, row.in_flight);
 	count_cell(page, pair->unmatched);
 	page_html(page, "</tr>\n");
@@ -280,9 +280,9 @@ void table_histogram(struct page *page, const struct summary_pair *pair)
 		below += count;
 		range_cell(page, row);
 		count_cell(page, count);
-		share_cell(page, count, pair->count);
+		share_cell(page, count, pair->times.count);
 		cell(page);
-		page_share(page, below, pair->count);
+		page_share(page, below, pair->times.count);
 		page_html(page, "</td></tr>\n");
 	}
 	details_end(page);

@@ -122,24 +122,83 @@ static void heat_field(
 	buffer_char(out, ']');
 }
 
+static void key_fields(struct buffer *out, const struct key *key, const struct probe_value *value)
+{
+	buffer_string(out, ",\"key\":\"");
+	key_print(out, key);
+	buffer_string(out, "\",\"value\":");
+	json_value(out, value);
+	if (value->truncated)
+		buffer_string(out, ",\"truncated\":true");
+}
+
+static struct probe_table_row named_row(
+	const struct probe_summary *summary, const struct summary_pair *pair)
+{
+	const struct summary_probe *begin = summary->probes[pair->begin];
+	const struct summary_probe *end = summary->probes[pair->end];
+
+	return (struct probe_table_row){.provider = end->provider,
+		.name = end->name,
+		.begin_provider = begin->provider,
+		.begin_name = begin->name,
+		.unmatched = pair->unmatched};
+}
+
+enum {
+	TIMES = PROBE_COLUMN_SUM | PROBE_COLUMN_MIN | PROBE_COLUMN_MAX | PROBE_COLUMN_AVERAGE |
+		PROBE_COLUMN_PERCENTILES
+};
+
+static void pair_values(
+	struct buffer *out, const struct probe_summary *summary, const struct summary_pair *pair)
+{
+	static const struct probe_view view = {.columns = TIMES, .times = true};
+	size_t count;
+	const struct summary_value **rows = instances_values(summary, pair, &count);
+
+	for (size_t i = 0; rows && i < count; i++) {
+		struct probe_table_row row = named_row(summary, pair);
+
+		summary_times_row(&rows[i]->times, &row.row);
+		buffer_string(out, "{\"type\":\"pair_key\",");
+		json_row_fields(out, &row, 0, &view);
+		key_fields(out, &rows[i]->key, &rows[i]->value);
+		buffer_json_end(out);
+	}
+	out->no_memory |= !rows;
+	free(rows);
+}
+
+static void slowest(
+	struct buffer *out, const struct probe_summary *summary, const struct summary_pair *pair)
+{
+	const struct summary_probe *end = summary->probes[pair->end];
+
+	for (size_t i = 0; i < pair->slow_count; i++) {
+		const struct summary_slow *slow = &pair->slow[i];
+
+		names(out, "longest", end);
+		json_unsigned_field(out, ",\"ts\":", slow->time_ns);
+		json_unsigned_field(out, ",\"duration\":", slow->duration_ns);
+		json_signed_field(out, ",\"pid\":", slow->pid);
+		json_signed_field(out, ",\"tid\":", slow->tid);
+		json_string_field(out, ",\"text\":", slow->text);
+		buffer_json_end(out);
+	}
+}
+
 static void pairs(struct buffer *out, const struct probe_summary *summary)
 {
 	static const struct probe_view view = {
-		.columns = PROBE_COLUMN_SUM | PROBE_COLUMN_MIN | PROBE_COLUMN_MAX |
-			   PROBE_COLUMN_AVERAGE | PROBE_COLUMN_PERCENTILES | PROBE_COLUMN_BUCKETS |
-			   PROBE_COLUMN_PAIRS,
+		.columns = TIMES | PROBE_COLUMN_BUCKETS | PROBE_COLUMN_PAIRS,
 		.times = true,
 	};
 	const struct summary_pair **sorted = summary_pairs(summary);
 
 	for (size_t i = 0; sorted && i < summary->pair_count; i++) {
 		const struct summary_probe *begin = summary->probes[sorted[i]->begin];
-		const struct summary_probe *end = summary->probes[sorted[i]->end];
-		struct probe_table_row row = {.provider = end->provider,
-			.name = end->name,
-			.begin_provider = begin->provider,
-			.begin_name = begin->name,
-			.unmatched = sorted[i]->unmatched};
+		struct probe_table_row row = named_row(summary, sorted[i]);
 
 		pair_row(sorted[i], summary, &row.row);
 		buffer_string(out, "{\"type\":\"pair\",");
@@ -148,6 +207,8 @@ static void pairs(struct buffer *out, const struct probe_summary *summary)
 		json_unsigned_field(out, ",\"untimed\":", begin->untimed);
 		heat_field(out, summary, sorted[i]);
 		buffer_json_end(out);
+		pair_values(out, summary, sorted[i]);
+		slowest(out, summary, sorted[i]);
 	}
 	out->no_memory |= !sorted;
 	free(sorted);
@@ -159,12 +220,7 @@ static void key(struct buffer *out, const struct summary_top *its)
 
 	for (size_t i = 0; sorted && i < its->top->used; i++) {
 		names(out, "key", its->probe);
-		buffer_string(out, ",\"key\":\"");
-		key_print(out, &its->key);
-		buffer_string(out, "\",\"value\":");
-		json_value(out, &sorted[i]->value);
-		if (sorted[i]->value.truncated)
-			buffer_string(out, ",\"truncated\":true");
+		key_fields(out, &its->key, &sorted[i]->value);
 		json_unsigned_field(out, ",\"count\":", sorted[i]->count);
 		json_unsigned_field(out, ",\"error\":", sorted[i]->error);
 		json_number_field(

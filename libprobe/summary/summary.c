@@ -31,6 +31,9 @@ static struct probe_error *parse_options(
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "at most %d keys can be given", SUMMARY_KEYS_MAX);
 	summary->key_count = options->key_count;
+	summary->instances = options->pairs;
+	if (options->pairs && !buffer_init(&summary->text))
+		return probe_error_no_memory();
 	for (size_t i = 0; i < options->key_count && !error; i++)
 		error = key_parse(options->keys[i], strlen(options->keys[i]), &summary->keys[i]);
 	if (!error && options->match)
@@ -46,7 +49,7 @@ struct probe_error *probe_summary_create(
 
 	if (!summary)
 		return probe_error_no_memory();
-	summary->flights.item_bytes = sizeof(uint64_t);
+	summary->flights.item_bytes = sizeof(struct summary_begun);
 	summary->probes = calloc(SUMMARY_PROBES_MAX, sizeof(struct summary_probe *));
 	summary->probe_table = calloc(PROBE_TABLE, sizeof(*summary->probe_table));
 	error = summary->probes && summary->probe_table ? NULL : probe_error_no_memory();
@@ -74,6 +77,7 @@ void probe_summary_free(struct probe_summary *summary)
 	if (!summary)
 		return;
 	flights_deinit(summary);
+	instances_deinit(summary);
 	for (size_t i = 0; i < summary->probe_count; i++)
 		free_probe(summary->probes[i]);
 	free(summary->probes);
@@ -155,6 +159,7 @@ static struct probe_error *guess_keys(
 		if (probe->no_top[i] || value.kind == PROBE_VALUE_NULL ||
 			value.kind == PROBE_VALUE_FLOAT || value.kind == PROBE_VALUE_BYTES)
 			continue;
+		probe->numbers[i] = (uint8_t)(value.number ? value.number - 1U : i);
 		if (!probe->tops[i] && summary->auto_keys++ >= SUMMARY_AUTO_KEYS_MAX) {
 			probe->no_top[i] = true;
 			continue;
@@ -269,6 +274,18 @@ struct probe_error *probe_summary_add(
 	probe->bins[bin]++;
 	error = flights_hit(summary, index, event, bin);
 	return error ? error : add_keys(summary, probe, event);
+}
+
+struct probe_error *probe_summary_check_keys(
+	const struct probe_summary *summary, const struct probe_summary *other)
+{
+	if (!summary->hits && !(other && other->hits))
+		return NULL;
+	for (size_t i = 0; i < summary->key_count; i++) {
+		if (summary_key_missing(summary, i) && !(other && !summary_key_missing(other, i)))
+			return key_not_found(&summary->keys[i]);
+	}
+	return NULL;
 }
 
 struct probe_error *summary_take(struct buffer *out, char **ret, size_t *length_ret)

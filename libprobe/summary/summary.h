@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the parts of a summary share: time (bins.c), keys (keys.c), pairs
- * (flights.c), threads (threads.c), the whole (summary.c), and what writes it
- * (text.c, json.c, html*.c).
+ * (flights.c; one by one: instances.c), threads (threads.c), the whole (summary.c), and what writes
+ * it (text.c, json.c, html*.c).
  *
  * Everything has a limit, since a record may hold anything: the sums stay exact
  * beyond it, what no longer fits is counted together.
@@ -36,6 +36,8 @@ enum {
 	SUMMARY_SLOTS = 1024,	      /* values of a key that was asked for */
 	SUMMARY_KEY_BYTES_MAX = 256,  /* of a string */
 	SUMMARY_KEYS_MAX = 8,	      /* that can be asked for */
+	SUMMARY_VALUES_MAX = 4096,    /* of pairs, by all keys */
+	SUMMARY_SLOWEST = 20,	      /* of each pair */
 	SUMMARY_COMM_BYTES = 32
 };
 
@@ -95,17 +97,50 @@ struct summary_probe {
 	uint64_t set_aside;		    /* begins before a loss */
 	struct top *tops[SUMMARY_KEYS_MAX]; /* by key; by argument, where none was asked for */
 	bool no_top[SUMMARY_KEYS_MAX];	    /* there is none on purpose */
+	uint8_t numbers[SUMMARY_KEYS_MAX];  /* of the arguments, where none was asked for */
 };
 _Static_assert((int)SUMMARY_AUTO_ARGS <= (int)SUMMARY_KEYS_MAX, "one table for each");
+
+/* Durations, in nanoseconds. */
+struct summary_times {
+	uint64_t count, least, most;
+	long double sum;
+	uint64_t buckets[PROBE_BUCKETS];
+};
+
+/* One of the pairs that took longest. */
+struct summary_slow {
+	uint64_t time_ns, duration_ns; /* its begin */
+	pid_t pid, tid;		       /* of the begin */
+	const char *text;	       /* the begin's arguments; owned by the pair */
+};
 
 /* An end, with the begin that it ends. */
 struct summary_pair {
 	size_t begin, end; /* probes */
-	uint64_t count, unmatched;
-	uint64_t least, most; /* nanoseconds */
-	long double sum;
+	uint64_t unmatched;
+	struct summary_times times;
 	uint64_t (*heat)[SUMMARY_BINS]; /* SUMMARY_HEAT_ROWS of them */
-	uint64_t buckets[PROBE_BUCKETS];
+	/* If single pairs are looked at: the longest first, and values that have no row. */
+	struct summary_slow slow[SUMMARY_SLOWEST];
+	size_t slow_count;
+	uint64_t other_values;
+};
+
+/* The pairs whose key has this value. */
+struct summary_value {
+	size_t begin, end; /* the pair */
+	struct key key;
+	struct probe_value value; /* its bytes are its own */
+	uint64_t hash;
+	struct summary_times times;
+};
+
+/* A begin that has no end yet. */
+struct begun_words;
+struct summary_begun {
+	uint64_t time_ns;
+	struct begun_words *words; /* owned; or NULL */
 };
 
 struct summary_thread {
@@ -141,7 +176,12 @@ struct probe_summary {
 	size_t pair_count;
 	bool more_pairs; /* than there is room for */
 
-	struct begins flights; /* times in nanoseconds, by thread or value, and by probe */
+	struct begins flights; /* struct summary_begun, by thread or value, and by probe */
+	bool instances;	       /* single pairs are looked at (instances.c) */
+	struct summary_value **values;
+	size_t value_count;
+	uint16_t *value_table; /* by hash: the row's number + 1, or 0; or NULL */
+	struct buffer text;    /* of a begin, while it is made */
 
 	struct summary_thread *threads; /* by hash; tid 0 is free */
 	size_t thread_room, thread_count, last_thread;
@@ -184,6 +224,27 @@ double heat_low(size_t row);
 /* A pair as a row of a table; borrows from the pair. */
 void pair_row(const struct summary_pair *pair, const struct probe_summary *summary,
 	struct probe_row *ret);
+
+/* Adds a duration. */
+void summary_times_add(struct summary_times *times, uint64_t duration_ns);
+/* Durations as a row of a table; borrows from them. */
+void summary_times_row(const struct summary_times *times, struct probe_row *ret);
+
+/* ---- Single pairs (instances.c): do nothing unless summary->instances --------------------- */
+
+/* What is kept of a begin; *ret may be NULL. False without memory. */
+bool instances_begin(
+	struct probe_summary *summary, const struct probe_event *event, struct begun_words **ret);
+/* A pair has ended. False without memory. */
+bool instances_end(struct probe_summary *summary, struct summary_pair *pair,
+	const struct summary_begun *begun, const struct probe_event *event, uint64_t duration_ns);
+/* Frees what is kept of all begins. */
+void instances_forget(const struct probe_summary *summary);
+void instances_free_pair(struct summary_pair *pair);
+void instances_deinit(struct probe_summary *summary);
+/* The rows of a pair, by key, and then most time first: an array to be freed, or NULL. */
+const struct summary_value **instances_values(
+	const struct probe_summary *summary, const struct summary_pair *pair, size_t *count_ret);
 
 /* ---- Threads (threads.c) -------------------------------------------------------------- */
 

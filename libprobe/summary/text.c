@@ -187,28 +187,35 @@ static void probes(struct buffer *out, const struct probe_summary *summary,
 
 /* ---- Pairs ------------------------------------------------------------------------------ */
 
+static void pair_name(
+	struct buffer *out, const struct probe_summary *summary, const struct summary_pair *pair)
+{
+	const struct summary_probe *begin = summary->probes[pair->begin];
+	const struct summary_probe *end = summary->probes[pair->end];
+
+	text_probe(out, begin->provider, begin->name);
+	buffer_string(out, " -> ");
+	text_probe(out, end->provider, end->name);
+}
+
 static void pair_line(
 	struct lines *lines, const struct probe_summary *summary, const struct summary_pair *pair)
 {
 	static const double percents[] = {50, 90, 99, 99.9};
-	const struct summary_probe *begin = summary->probes[pair->begin];
-	const struct summary_probe *end = summary->probes[pair->end];
 	struct buffer *text = &lines->grid.text;
 	struct probe_row row;
 
 	pair_row(pair, summary, &row);
-	text_probe(text, begin->provider, begin->name);
-	buffer_string(text, " -> ");
-	text_probe(text, end->provider, end->name);
+	pair_name(text, summary, pair);
 	lines_next(lines, false, false);
-	lines_number(lines, pair->count);
-	summary_duration(text, pair->count ? pair->sum : NAN);
+	lines_number(lines, pair->times.count);
+	summary_duration(text, pair->times.count ? pair->times.sum : NAN);
 	lines_next(lines, true, false);
 	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++) {
 		summary_duration(text, probe_row_percentile(&row, percents[i]));
 		lines_next(lines, true, false);
 	}
-	summary_duration(text, pair->count ? (double)pair->most : NAN);
+	summary_duration(text, pair->times.count ? (double)pair->times.most : NAN);
 	lines_next(lines, true, false);
 	lines_number(lines, row.in_flight);
 	buffer_unsigned(text, pair->unmatched);
@@ -265,6 +272,118 @@ static void pairs(struct buffer *out, const struct probe_summary *summary,
 	}
 	more(out, summary->pair_count, shown, " more pair (--top)\n", " more pairs (--top)\n");
 	not_timed(out, summary);
+}
+
+/* ---- Single pairs ------------------------------------------------------------------------- */
+
+static void value_line(struct lines *lines, const struct summary_value *value)
+{
+	static const double percents[] = {50, 99};
+	struct buffer *text = &lines->grid.text;
+	struct probe_row row;
+
+	summary_times_row(&value->times, &row);
+	lines_number(lines, value->times.count);
+	summary_duration(text, value->times.sum);
+	lines_next(lines, true, false);
+	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++) {
+		summary_duration(text, probe_row_percentile(&row, percents[i]));
+		lines_next(lines, true, false);
+	}
+	summary_duration(text, (double)value->times.most);
+	lines_next(lines, true, false);
+	text_value(text, &value->value);
+	lines_next(lines, false, true);
+}
+
+/* The rows of one key: `count` of them. */
+static void values_of(struct buffer *out, const struct summary_value *const *rows, size_t count,
+	const struct probe_summary_view *view)
+{
+	static const char *const titles[] = {"COUNT", "TOTAL", "P50", "P99", "MAX"};
+	size_t shown = limit(count, view);
+	struct lines lines;
+
+	if (!lines_begin(&lines, out))
+		return;
+	buffer_string(out, " by ");
+	key_print(out, &rows[0]->key);
+	buffer_char(out, '\n');
+	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
+		lines_title(&lines, titles[i], true, false);
+	lines_title(&lines, "VALUE", false, true);
+	for (size_t i = 0; i < shown; i++)
+		value_line(&lines, rows[i]);
+	lines_end(&lines);
+	more(out, count, shown, " more value (--top)\n", " more values (--top)\n");
+}
+
+static void pair_values(struct buffer *out, const struct probe_summary *summary,
+	const struct summary_pair *pair, const struct probe_summary_view *view)
+{
+	size_t count, end;
+	AUTO_FREE const struct summary_value **rows = instances_values(summary, pair, &count);
+
+	out->no_memory |= !rows;
+	for (size_t i = 0; rows && i < count; i = end) {
+		end = i + 1;
+		while (end < count && rows[end]->key.kind == rows[i]->key.kind &&
+			rows[end]->key.arg == rows[i]->key.arg)
+			end++;
+		buffer_char(out, '\n');
+		pair_name(out, summary, pair);
+		values_of(out, rows + i, end - i, view);
+	}
+	if (pair->other_values)
+		counted(out, pair->other_values, " pair has another value\n",
+			" pairs have other values\n");
+}
+
+static void slowest(struct buffer *out, const struct probe_summary *summary,
+	const struct summary_pair *pair, const struct probe_summary_view *view)
+{
+	size_t shown = limit(pair->slow_count, view);
+	struct lines lines;
+
+	if (!shown || !lines_begin(&lines, out))
+		return;
+	buffer_string(out, "\nthe longest of ");
+	pair_name(out, summary, pair);
+	buffer_char(out, '\n');
+	lines_title(&lines, "BEGIN", false, false);
+	lines_title(&lines, "TIME", true, false);
+	lines_title(&lines, "PID", true, false);
+	lines_title(&lines, "TID", true, false);
+	lines_title(&lines, "ARGUMENTS", false, true);
+	for (size_t i = 0; i < shown; i++) {
+		const struct summary_slow *slow = &pair->slow[i];
+		struct buffer *text = &lines.grid.text;
+
+		summary_time(text, slow->time_ns);
+		lines_next(&lines, false, false);
+		summary_duration(text, (double)slow->duration_ns);
+		lines_next(&lines, true, false);
+		buffer_signed(text, slow->pid);
+		lines_next(&lines, true, false);
+		buffer_signed(text, slow->tid);
+		lines_next(&lines, true, false);
+		buffer_string(text, slow->text);
+		lines_next(&lines, false, true);
+	}
+	lines_end(&lines);
+}
+
+static void single_pairs(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	AUTO_FREE const struct summary_pair **sorted = summary_pairs(summary);
+	size_t shown = limit(summary->pair_count, view);
+
+	out->no_memory |= !sorted;
+	for (size_t i = 0; sorted && i < shown; i++) {
+		pair_values(out, summary, sorted[i], view);
+		slowest(out, summary, sorted[i], view);
+	}
 }
 
 /* ---- Keys --------------------------------------------------------------------------------- */
@@ -439,6 +558,8 @@ void summary_text(struct buffer *out, const struct probe_summary *summary,
 	if (!summary->hits)
 		return;
 	pairs(out, summary, view);
+	if (summary->instances)
+		single_pairs(out, summary, view);
 	keys(out, summary, view);
 	processes(out, summary, view);
 	threads(out, summary, view);

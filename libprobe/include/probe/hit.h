@@ -30,6 +30,8 @@ enum probe_value_kind {
 struct probe_value {
 	enum probe_value_kind kind;
 	bool truncated; /* the string or the bytes were longer */
+	/* Of an event's arguments: 1 + the number that the probe's argument has; 0: its index. */
+	uint8_t number;
 	union {
 		int64_t i;
 		uint64_t u;

@@ -54,11 +54,11 @@ enum probe_span_kind {
 /* How begins and ends are matched. */
 struct probe_spans_options {
 	/*
-	 * -1: in each thread. Otherwise, the index of an argument: an end ends a begin with the
+	 * -1: in each thread. Otherwise, the number of an argument: an end ends a begin with the
 	 * same value, in any thread of its process.
 	 */
 	int match;
-	int match_end; /* the index of that argument of the end */
+	int match_end; /* the number of that argument of the end */
 	/*
 	 * Called for a begin without an end: when newer begins need its place, and by
 	 * probe_spans_finish(). If its pair has not `ended`, it was a point. May be NULL.

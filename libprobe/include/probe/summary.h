@@ -34,6 +34,11 @@ struct probe_summary_options {
 	 * last begin of its thread.
 	 */
 	const char *match;
+	/*
+	 * Also look at single pairs: by the values that `keys` have at their begins or else at
+	 * their ends (without keys, by the first string), and which took longest.
+	 */
+	bool pairs;
 };
 
 /*
@@ -51,6 +56,14 @@ void probe_summary_free(struct probe_summary *summary);
  */
 PROBE_MUST_CHECK struct probe_error *probe_summary_add(
 	struct probe_summary *summary, const struct probe_event *event);
+
+/*
+ * Checks that there were hits with a value for each key that was asked for, if there were hits at
+ * all; with `other`, a summary with the same options, hits of either. `other` may be NULL. Errors:
+ * PROBE_ERROR_NOT_FOUND (none had one), PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_summary_check_keys(
+	const struct probe_summary *summary, const struct probe_summary *other);
 
 enum probe_summary_format {
 	PROBE_SUMMARY_TEXT,

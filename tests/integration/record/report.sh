@@ -116,6 +116,59 @@ done
 "$PROBECTL" report --html - "$SCRATCH/pairs" | cmp -s - "$SCRATCH/page.html" ||
 	fail "the page is another one on standard output"
 
+# ---- Pairs by key, and the longest ----------------------------------------------------
+
+# Only some arguments are recorded, in another order; they keep their numbers.
+start "$TARGETS/pairs" 3 2000
+record_start some 'pairs:request__start(str(arg3),arg1,arg3)' pairs:request__done -p "$target_pid"
+wait_on "$target_pid" pairs:request__start
+ask ''
+truth=$answer
+record_stop some
+report some --pairs -k 'str(arg3)' -k arg1
+same "pairs by key" "$(of some 'select(.type == "pair_key") | .key' | sort | uniq -c | tr -s ' ')" \
+	" 7 arg1
+ 5 str(arg3)"
+for key in 'str(arg3)' arg1; do
+	same "pairs by $key" "$(of some "select(.type == \"pair_key\" and .key == \"$key\") | .count" |
+		awk '{ n += $1 } END { print n }')" "$(true_of 'done')"
+	same "time by $key" "$(of some "select(.type == \"pair_key\" and .key == \"$key\") | .sum" |
+		awk '{ n += $1 } END { print n }')" "$(of some 'select(.type == "pair") | .sum')"
+done
+# The numbers of requests are those below 6000; each tenth, with the last name, fails.
+same "pairs by name" "$(of some 'select(.type == "pair_key" and .key == "str(arg3)") | "\(.count) \(.value)"' | sort)" \
+	"$(printf '%s\n' "1200 delete" "1200 insert" "1200 select" "1200 update" '600 vacuum "all"' | sort)"
+same "the longest" "$(of some 'select(.type == "longest") | .duration' | wc -l)" 20
+same "the longest come first" "$(of some 'select(.type == "longest") | .duration' | sort -rnc 2>&1)" ""
+same "the very longest" "$(of some 'select(.type == "longest") | .duration' | head -1)" \
+	"$(of some 'select(.type == "pair") | .max')"
+same "texts of the longest" \
+	"$(of some 'select(.type == "longest") | .text' | grep -cE '^"[a-z]+( \\"all\\")?" [0-6] 0x[0-9a-f]+$')" 20
+grep -q "^pairs:request__start -> pairs:request__done by str(arg3)$" "$SCRATCH/some.txt" || fail "no pairs by text"
+grep -q "^the longest of pairs:request__start -> pairs:request__done$" "$SCRATCH/some.txt" || fail "no longest ones"
+
+# Keys that no hit has.
+"$PROBECTL" report -k 'str(arg0)' "$SCRATCH/some" >"$SCRATCH/out" 2>"$SCRATCH/err"
+same "status without such a key" "$?" 1
+grep -qF "no hit has a value for the key 'str(arg0)'" "$SCRATCH/err" || fail "no such key: $(cat "$SCRATCH/err")"
+for key in 'str(arg0)' arg2; do
+	"$PROBECTL" export --format folded -k "$key" "$SCRATCH/some" >/dev/null 2>"$SCRATCH/err"
+	same "status of an export by $key" "$?" 1
+	grep -qF "no hit has a value for the key '$key'" "$SCRATCH/err" || fail "export: $(cat "$SCRATCH/err")"
+done
+"$PROBECTL" export --format folded --match arg2 "$SCRATCH/some" >/dev/null 2>"$SCRATCH/err"
+same "status of an export that matches nothing" "$?" 1
+"$PROBECTL" export --format trace-event -k 'str(arg3)' -o "$SCRATCH/some.events" "$SCRATCH/some" || fail "export"
+same "slices by name" "$(jq -r '.traceEvents[] | select(.ph == "X") | "\(.name) \(.args | keys | join(","))"' \
+	"$SCRATCH/some.events" | sort | uniq -c | tr -s ' ')" \
+	" 1200 delete arg1,arg3,arg3_2,end_arg0
+ 1200 insert arg1,arg3,arg3_2,end_arg0
+ 1200 select arg1,arg3,arg3_2,end_arg0
+ 1200 update arg1,arg3,arg3_2,end_arg0
+ 600 vacuum \"all\" arg1,arg3,arg3_2,end_arg0"
+"$PROBECTL" report --pairs --html - "$SCRATCH/some" >/dev/null 2>"$SCRATCH/err"
+same "status of --pairs with --html" "$?" 2
+
 # ---- Hits as JSON ----------------------------------------------------------------------
 
 "$PROBECTL" trace -q --json -o "$SCRATCH/args.json" 'args:*' -- "$TARGETS/args" >/dev/null ||

@@ -127,6 +127,8 @@ static int record_make(void **state)
 			.args = hit->args,
 			.arg_count = sites[hit->probe].layout.arg_count};
 
+		for (uint8_t k = 0; k < its.arg_count; k++)
+			sites[hit->probe].layout.args[k].number = k;
 		sites[hit->probe].pc = its.pc;
 		sites[hit->probe].probe = hit->probe;
 		error = probe_ctf_hit(ctf, &session, &its, hit->tid == PID ? "db" : "db;worker");
@@ -237,7 +239,7 @@ static void test_csv(void **state)
 
 static void test_folded(void **state)
 {
-	static const char *const keys[] = {"str(arg1)", "tid", "arg7", "arg0"};
+	static const char *const keys[] = {"str(arg1)", "tid", "arg4", "arg0"};
 
 	(void)state;
 	check("hits.folded", PROBE_EXPORT_FOLDED, &(struct probe_export_options){0});
@@ -390,6 +392,40 @@ static void test_no_pairs(void **state)
 	probe_export_free(export);
 }
 
+static void check_not_found(const struct probe_export_options *options, const char *message)
+{
+	static const struct probe_value args[] = {NUMBER(1)};
+	const struct probe_event event = {
+		.provider = "db", .name = "x", .comm = "db", .args = args, .arg_count = 1};
+	FILE *file = tmpfile();
+	struct probe_export *export;
+	struct probe_error *error;
+
+	assert_non_null(file);
+	assert_null(probe_export_create(
+		PROBE_EXPORT_FOLDED, options, fileno(file), "the file", &export));
+	assert_null(probe_export_event(export, &event));
+	error = probe_export_finish(export);
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);
+	assert_string_equal(error->message, message);
+	probe_error_free(error);
+	probe_export_free(export);
+	fclose(file);
+}
+
+/* Each key has to exist: the others do not stand for it. */
+static void test_no_such_key(void **state)
+{
+	static const char *const keys[] = {"arg0", "tid", "str(arg0)"};
+
+	(void)state;
+	check_not_found(&(struct probe_export_options){.hits = true, .keys = keys, .key_count = 3},
+		"no hit has a value for the key 'str(arg0)'");
+	check_not_found(&(struct probe_export_options){.hits = true, .match = "arg1:arg0"},
+		"no hit has a value to match by 'arg1:arg0'");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -402,6 +438,7 @@ int main(void)
 		cmocka_unit_test(test_options),
 		cmocka_unit_test(test_terminal),
 		cmocka_unit_test(test_no_pairs),
+		cmocka_unit_test(test_no_such_key),
 	};
 
 	return cmocka_run_group_tests(tests, record_make, record_remove);

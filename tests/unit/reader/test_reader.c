@@ -26,8 +26,9 @@ static struct probe_session_probe probe = {.provider = "p", .name = "n:m", .path
 static struct session_site site = {.pc = PC,
 	.layout = {.arg_count = ARGS,
 		.args = {{.size = 1, .is_signed = true}, {.size = 8}, {.size = 4, .is_float = true},
-			{.size = 8, .is_float = true}, {.size = 8}, {.size = 8}, {.size = 8},
-			{.size = 8}, {.size = 2}}}};
+			{.size = 8, .is_float = true}, {.size = 8, .number = 5},
+			{.size = 8, .number = 5}, {.size = 8, .number = 6},
+			{.size = 8, .number = 30}, {.size = 2, .number = 31}}}};
 static const struct probe_session session = {
 	.probes = &probe, .probe_count = 1, .sites = &site, .site_count = 1};
 
@@ -122,8 +123,15 @@ static void check_hit(const struct probe_event *event, uint64_t n)
 	assert_string_equal(event->provider, "p");
 	assert_string_equal(event->name, "n:m");
 	assert_int_equal(event->arg_count, ARGS);
-	for (size_t i = 0; i < ARGS; i++)
+	for (size_t i = 0; i < ARGS; i++) {
 		check_value(&event->args[i], &values[i]);
+		assert_int_equal(event->args[i].number, site.layout.args[i].number + 1);
+	}
+	assert_ptr_equal(probe_event_arg(event, 5, false), &event->args[4]);
+	assert_ptr_equal(probe_event_arg(event, 5, true), &event->args[5]);
+	assert_ptr_equal(probe_event_arg(event, 31, false), &event->args[8]);
+	assert_null(probe_event_arg(event, 31, true));
+	assert_null(probe_event_arg(event, 8, false));
 }
 
 static bool next(struct probe_reader *reader, struct probe_event *ret)

@@ -25,7 +25,8 @@ enum { PACKET = CTF_PACKET_BYTES, FILE_BYTES = 1 << 18, CPU = 3, PC = 0x1000 };
 static struct probe_session_probe probe = {.provider = "p", .name = "n", .path = "/bin/p"};
 static struct session_site site = {.pc = PC,
 	.layout = {.arg_count = 3,
-		.args = {{.size = 2, .is_signed = true}, {.size = 8}, {.size = 8}}}};
+		.args = {{.size = 2, .is_signed = true}, {.size = 8, .number = 4},
+			{.size = 8, .number = 4}}}};
 static const struct probe_session session = {
 	.probes = &probe, .probe_count = 1, .sites = &site, .site_count = 1};
 
@@ -139,9 +140,9 @@ static void test_packet(void **state)
 		"event {\n\tname = \"p:n\";\n\tid = 0;\n\tstream_id = 0;\n"
 		"\tmodel.emf.uri = \"/bin/p\";\n\tfields := struct {\n"
 		"\t\tint16_t arg0;\n"
-		"\t\tstring { encoding = UTF8; } arg1;\n"
-		"\t\tuint8_t arg1_truncated;\n"
-		"\t\tenum : uint8_t { unreadable = 0 } arg2;\n"
+		"\t\tstring { encoding = UTF8; } arg4;\n"
+		"\t\tuint8_t arg4_truncated;\n"
+		"\t\tenum : uint8_t { unreadable = 0 } arg4_2;\n"
 		"\t};\n};\n"));
 	record_remove(&record);
 }

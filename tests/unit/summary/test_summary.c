@@ -103,6 +103,53 @@ static const struct summary_pair *pair_of(
 	return NULL;
 }
 
+/* Pairs by the values of their begins, or else of their ends; and the longest. */
+static void test_single_pairs(void **state)
+{
+	static const char *const keys[] = {"arg0", "tid"};
+	const struct probe_summary_options options = {.keys = keys, .key_count = 2, .pairs = true};
+	struct probe_summary *summary = summary_made(&options);
+	const struct summary_value **rows;
+	const struct summary_pair *pair;
+	size_t count;
+
+	(void)state;
+	for (uint64_t i = 0; i < 2 * SUMMARY_VALUES_MAX; i++) {
+		struct probe_value value = summary_number(i < 100 ? i % 2 : i);
+
+		summary_hit(summary, 1000 * i, 7, "tx__start", &value);
+		value = summary_number(99);
+		summary_hit(summary, 1000 * i + 1 + i % 500, 7, "tx__done", &value);
+	}
+	summary_hit(summary, 1, 8, "ty__start", NULL);
+	pair = pair_of(summary, "tx__start", "tx__done");
+	rows = instances_values(summary, pair, &count);
+	assert_non_null(rows);
+	/* By arg0, most time first: each has 50 of the first 100. Then the thread. */
+	assert_int_equal(count, SUMMARY_VALUES_MAX);
+	assert_int_equal(pair->other_values, 2 * SUMMARY_VALUES_MAX - 100 + 2 - (count - 1));
+	assert_int_equal(rows[0]->value.u, 1);
+	assert_int_equal(rows[0]->times.count, 50);
+	assert_true(rows[0]->times.sum == 50 * 51);
+	assert_int_equal(rows[0]->times.most, 100);
+	assert_int_equal(rows[1]->value.u, 0);
+	assert_int_equal(rows[count - 1]->key.kind, KEY_TID);
+	assert_int_equal(rows[count - 1]->times.count, pair->times.count);
+	free(rows);
+	assert_int_equal(pair->slow_count, SUMMARY_SLOWEST);
+	for (size_t i = 0; i < SUMMARY_SLOWEST; i++) {
+		assert_int_equal(pair->slow[i].duration_ns, i < 16 ? 500 : 499);
+		assert_int_equal(pair->slow[i].tid, 7);
+	}
+	assert_string_equal(pair->slow[0].text, "499");
+	/* What a loss sets aside is freed, and what has no end. */
+	summary_hit(summary, UINT64_C(1) << 40, 7, "tx__start", NULL);
+	assert_null(probe_summary_add(
+		summary, &(struct probe_event){.kind = PROBE_EVENT_LOST, .lost = 1, .time_ns = 1}));
+	summary_hit(summary, UINT64_C(1) << 40, 7, "tx__start", NULL);
+	probe_summary_free(summary);
+}
+
 static void test_pairs(void **state)
 {
 	struct probe_summary *summary = summary_made(NULL);
@@ -121,14 +168,14 @@ static void test_pairs(void **state)
 	summary_hit(summary, 500, 2, "tx__abort", NULL);
 	summary_hit(summary, 600, 3, "tx__start", NULL);
 	pair = pair_of(summary, "tx__start", "tx__commit");
-	assert_int_equal(pair->count, 2);
-	assert_int_equal(pair->least, 1);
-	assert_int_equal(pair->most, 50);
-	assert_true(pair->sum == 51);
+	assert_int_equal(pair->times.count, 2);
+	assert_int_equal(pair->times.least, 1);
+	assert_int_equal(pair->times.most, 50);
+	assert_true(pair->times.sum == 51);
 	assert_int_equal(pair->unmatched, 1);
 	pair = pair_of(summary, "tx__start", "tx__abort");
-	assert_int_equal(pair->count, 1);
-	assert_int_equal(pair->least, 300);
+	assert_int_equal(pair->times.count, 1);
+	assert_int_equal(pair->times.least, 300);
 	assert_int_equal(pair->unmatched, 1);
 	pair_row(pair, summary, &row);
 	assert_int_equal(row.in_flight, 1);
@@ -153,8 +200,8 @@ static void test_pair_rules(void **state)
 	assert_null(probe_summary_add(summary, &other));
 	summary_hit(summary, 10, 1, "restart", NULL);
 	summary_hit(summary, 11, 1, "redone", NULL);
-	assert_int_equal(pair_of(summary, "gc-begin", "gc__end")->count, 1);
-	assert_int_equal(pair_of(summary, "x__entry", "x__return")->count, 1);
+	assert_int_equal(pair_of(summary, "gc-begin", "gc__end")->times.count, 1);
+	assert_int_equal(pair_of(summary, "x__entry", "x__return")->times.count, 1);
 	assert_int_equal(summary->pair_count, 2);
 	probe_summary_free(summary);
 }
@@ -174,8 +221,8 @@ static void test_pair_order(void **state)
 	assert_int_equal(pair_of(summary, "m__enter", "m__exit")->unmatched, 1);
 	summary_hit(summary, 30, 1, "m__entered", NULL);
 	pair = pair_of(summary, "m__enter", "m__entered");
-	assert_int_equal(pair->count, 1);
-	assert_int_equal(pair->least, 20);
+	assert_int_equal(pair->times.count, 1);
+	assert_int_equal(pair->times.least, 20);
 	assert_int_equal(pair->unmatched, 0);
 	/* The end of x__begin is the end of x__start as soon as there is one. */
 	summary_hit(summary, 40, 1, "x__begin", NULL);
@@ -183,8 +230,8 @@ static void test_pair_order(void **state)
 	summary_hit(summary, 60, 1, "x__start", NULL);
 	summary_hit(summary, 70, 1, "x__end", NULL);
 	pair = pair_of(summary, "x__start", "x__end");
-	assert_int_equal(pair->count, 1);
-	assert_int_equal(pair->least, 10);
+	assert_int_equal(pair->times.count, 1);
+	assert_int_equal(pair->times.least, 10);
 	assert_int_equal(summary->probes[pair->begin]->in_flight, 0);
 	assert_int_equal(summary->pair_count, 2);
 	probe_summary_free(summary);
@@ -204,11 +251,11 @@ static void test_deep_recursion(void **state)
 	pair = pair_of(summary, "f__entry", "f__return");
 	/* Those beyond the limit are reported, and do not disturb the others. */
 	assert_int_equal(summary->probes[pair->begin]->untimed, 1000);
-	assert_int_equal(pair->count, SUMMARY_BEGINS_MAX);
+	assert_int_equal(pair->times.count, SUMMARY_BEGINS_MAX);
 	assert_int_equal(pair->unmatched, 0);
 	assert_int_equal(summary->probes[pair->begin]->in_flight, 0);
-	assert_int_equal(pair->most, 2 * DEPTH - 1);
-	assert_int_equal(pair->least, 2 * 1000 + 1);
+	assert_int_equal(pair->times.most, 2 * DEPTH - 1);
+	assert_int_equal(pair->times.least, 2 * 1000 + 1);
 	probe_summary_free(summary);
 }
 
@@ -235,9 +282,9 @@ static void test_match(void **state)
 	summary_hit(summary, 20000, 2, "job__done", NULL);
 	summary_hit(summary, 20000, 2, "job__start", NULL);
 	pair = pair_of(summary, "job__start", "job__done");
-	assert_int_equal(pair->count, 1000);
-	assert_int_equal(pair->least, 9000);
-	assert_int_equal(pair->most, 9000);
+	assert_int_equal(pair->times.count, 1000);
+	assert_int_equal(pair->times.least, 9000);
+	assert_int_equal(pair->times.most, 9000);
 	assert_int_equal(pair->unmatched, 1);
 	assert_int_equal(summary->probes[pair->begin]->untimed, 1);
 	assert_int_equal(summary->flights.count, 0);
@@ -260,8 +307,8 @@ static void test_match(void **state)
 		assert_null(probe_summary_add(summary, &event));
 	}
 	pair = pair_of(summary, "job__start", "job__done");
-	assert_int_equal(pair->least, 199);
-	assert_int_equal(pair->most, 201);
+	assert_int_equal(pair->times.least, 199);
+	assert_int_equal(pair->times.most, 201);
 	probe_summary_free(summary);
 }
 
@@ -285,9 +332,9 @@ static void test_match_processes(void **state)
 		assert_null(probe_summary_add(summary, &event));
 	}
 	pair = pair_of(summary, "job__start", "job__done");
-	assert_int_equal(pair->count, 3);
-	assert_int_equal(pair->least, 300);
-	assert_int_equal(pair->most, 300);
+	assert_int_equal(pair->times.count, 3);
+	assert_int_equal(pair->times.least, 300);
+	assert_int_equal(pair->times.most, 300);
 	assert_int_equal(pair->unmatched, 1);
 	probe_summary_free(summary);
 }
@@ -308,8 +355,8 @@ static void test_losses(void **state)
 	summary_hit(summary, 5000, 1, "q__done", NULL);
 	summary_lose(summary, 0, 3); /* time unknown */
 	pair = pair_of(summary, "q__start", "q__done");
-	assert_int_equal(pair->count, 1);
-	assert_int_equal(pair->most, 10);
+	assert_int_equal(pair->times.count, 1);
+	assert_int_equal(pair->times.most, 10);
 	assert_int_equal(pair->unmatched, 1);
 	assert_int_equal(summary->probes[pair->begin]->set_aside, 1);
 	assert_int_equal(summary->probes[pair->begin]->in_flight, 0);
@@ -376,7 +423,7 @@ static void test_buckets(void **state)
 		summary_hit(summary, time_ns + length, 1, "q__done", NULL);
 	}
 	pair = pair_of(summary, "q__start", "q__done");
-	assert_int_equal(pair->count, count);
+	assert_int_equal(pair->times.count, count);
 	for (uint64_t length = 0; length < UINT64_C(1) << 60; length = length * 3 / 2 + 1) {
 		bool in_row = false, in_bucket = false;
 
@@ -390,7 +437,7 @@ static void test_buckets(void **state)
 
 			probe_bucket_range(i, &low, &high);
 			if (length >= (uint64_t)low && length <= high)
-				in_bucket = pair->buckets[i] > 0;
+				in_bucket = pair->times.buckets[i] > 0;
 		}
 		assert_true(in_row && in_bucket);
 	}
@@ -643,6 +690,7 @@ int main(void)
 		cmocka_unit_test(test_bins),
 		cmocka_unit_test(test_bins_out_of_order),
 		cmocka_unit_test(test_pairs),
+		cmocka_unit_test(test_single_pairs),
 		cmocka_unit_test(test_pair_rules),
 		cmocka_unit_test(test_pair_order),
 		cmocka_unit_test(test_deep_recursion),

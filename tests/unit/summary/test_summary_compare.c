@@ -157,6 +157,28 @@ static void test_unknown(void **state)
 	probe_summary_free(after);
 }
 
+/* A key has to be in one of the two. */
+static void test_missing(void **state)
+{
+	struct probe_summary *before = summary_made(&options), *after = summary_made(&options);
+	const struct probe_value value = summary_number(1);
+	struct probe_error *error;
+
+	(void)state;
+	assert_null(probe_summary_check_keys(before, after));
+	summary_hit(after, begin, 1, "x", NULL);
+	error = probe_summary_check_keys(before, after);
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);
+	assert_string_equal(error->message, "no hit has a value for the key 'arg0'");
+	probe_error_free(error);
+	summary_hit(before, begin, 1, "x", &value);
+	assert_null(probe_summary_check_keys(before, after));
+	assert_null(probe_summary_check_keys(after, before));
+	probe_summary_free(before);
+	probe_summary_free(after);
+}
+
 static void test_empty(void **state)
 {
 	struct probe_summary *before = summary_made(NULL), *after = summary_made(NULL);
@@ -188,6 +210,7 @@ int main(void)
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_empty),
 	};
 

@@ -193,10 +193,12 @@ static void test_missing(void **state)
 	const struct probe_summary_view view = {.title = "missing"};
 	const struct probe_value number = summary_number(5);
 	struct probe_summary *summary = summary_made(&options);
+	struct probe_error *error;
 	size_t length;
 	char *text;
 
 	(void)state;
+	assert_null(probe_summary_check_keys(summary, NULL)); /* nothing was hit */
 	summary_hit(summary, 1, 1, "x", &number);
 	summary_hit(summary, 1, 1, "x", NULL);
 	summary_hit(summary, 1, 1, "x", NULL);
@@ -209,6 +211,11 @@ static void test_missing(void **state)
 	assert_non_null(strstr(text, "\nno hit has arg7\n\nno hit has str(arg0)\n"));
 	assert_null(strstr(text, "no hit has arg0"));
 	free(text);
+	error = probe_summary_check_keys(summary, NULL);
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_NOT_FOUND);
+	assert_string_equal(error->message, "no hit has a value for the key 'arg7'");
+	probe_error_free(error);
 	assert_null(probe_summary_render(summary, PROBE_SUMMARY_HTML, &view, &text, &length));
 	check_page(text);
 	assert_non_null(strstr(text, "2</data> hits have no such value."));
