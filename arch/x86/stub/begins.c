@@ -206,27 +206,25 @@ void emit_push_begin_again(struct emit *e, const struct stub_plan *p)
 	emit_place(e, done);
 }
 
-static void emit_newest_place(struct emit *e, const struct stub_plan *p)
+void emit_newest_place(struct emit *e, const struct stub_plan *p, int empty)
 {
+	emit_mem(e, false, OP_MOV_LOAD, RDI, FIELD(depth));
+	emit_reg(e, false, OP_TEST, RDI, RDI);
+	emit_jump_label(e, CC_E, empty);
 	emit_imm(e, false, IMM_SUB, RDI, 1);
 	emit_imm(e, false, IMM_AND, RDI, (int32_t)p->stub->flights.depth - 1);
 }
 
 void emit_newest_begin(struct emit *e, const struct stub_plan *p, int empty, int gone)
 {
-	emit_mem(e, false, OP_MOV_LOAD, RDI, FIELD(depth));
-	emit_reg(e, false, OP_TEST, RDI, RDI);
-	emit_jump_label(e, CC_E, empty);
-	emit_newest_place(e, p);
+	emit_newest_place(e, p, empty);
 	emit_mem(e, true, OP_MOV_LOAD, RAX, time_of(RDI));
 	emit_reg(e, true, OP_TEST, RAX, RAX);
 	emit_jump_label(e, CC_E, gone);
 }
 
-void emit_drop_begin(struct emit *e, const struct stub_plan *p)
+void emit_drop_begin(struct emit *e)
 {
-	emit_mem(e, false, OP_MOV_LOAD, RDI, FIELD(depth));
-	emit_newest_place(e, p);
 	emit_store_imm(e, true, time_of(RDI), 0);
 	emit_dec(e, false, FIELD(depth));
 }

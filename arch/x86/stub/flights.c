@@ -419,20 +419,26 @@ static void emit_end_key(struct emit *e, const struct stub_plan *p)
 
 /* ---- Both ------------------------------------------------------------------------------ */
 
-/* The newest begin of the entry at %rcx has ended; an entry that was taken by key is given back. */
-static void emit_give_back(struct emit *e, const struct stub_plan *p)
+/*
+ * The newest begin of the entry at %rcx, in place %edi, has ended; an entry that was taken by key
+ * is given back. `empty`: there is none, because the program has overwritten it.
+ */
+static void emit_give_back(struct emit *e, const struct stub_plan *p, int empty)
 {
 	int more = emit_label(e), done = emit_label(e);
 
-	emit_drop_begin(e, p);
-	if (!p->stub->flights.match)
-		return;
-	emit_jump_label(e, CC_NE, more);
-	emit_store_imm(e, false, FIELD(state), FLIGHT_FREE);
-	emit_jump_label(e, -1, done);
-	emit_place(e, more);
-	emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
-	emit_place(e, done);
+	emit_drop_begin(e);
+	if (p->stub->flights.match) {
+		emit_jump_label(e, CC_NE, more);
+		emit_place(e, empty);
+		emit_store_imm(e, false, FIELD(state), FLIGHT_FREE);
+		emit_jump_label(e, -1, done);
+		emit_place(e, more);
+		emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
+		emit_place(e, done);
+	} else {
+		emit_place(e, empty);
+	}
 }
 
 static bool holds_begins(const struct stub_plan *p)
@@ -448,14 +454,15 @@ void emit_hold_none(struct emit *e, const struct stub_plan *p)
 
 void emit_release(struct emit *e, const struct stub_plan *p)
 {
-	int none = emit_label(e);
+	int none = emit_label(e), empty = emit_label(e);
 
 	if (!holds_begins(p))
 		return;
 	emit_mem(e, true, OP_MOV_LOAD, RCX, temp_at(p->entry_temp));
 	emit_reg(e, true, OP_TEST, RCX, RCX);
 	emit_jump_label(e, CC_E, none);
-	emit_give_back(e, p);
+	emit_newest_place(e, p, empty);
+	emit_give_back(e, p, empty);
 	emit_place(e, none);
 }
 
@@ -463,7 +470,7 @@ void emit_release(struct emit *e, const struct stub_plan *p)
 static void emit_end_gone(struct emit *e, const struct stub_plan *p)
 {
 	emit_place(e, p->gone);
-	emit_give_back(e, p);
+	emit_give_back(e, p, emit_label(e));
 	emit_jump_label(e, -1, p->unmatched);
 }
 
@@ -526,7 +533,7 @@ void emit_end(struct emit *e, struct stub_plan *p)
 		emit_keep_entry(e, p);
 		emit_note_kept(e, p);
 	} else {
-		emit_give_back(e, p);
+		emit_give_back(e, p, emit_label(e));
 	}
 	/* Time stamp counters of two CPUs may differ by a few ticks. */
 	emit_mem(e, true, OP_MOV_LOAD, RCX, temp_at(p->time_temp));

@@ -25,8 +25,10 @@ void emit_push_begin_again(struct emit *e, const struct stub_plan *plan);
  */
 void emit_newest_begin(struct emit *e, const struct stub_plan *plan, int empty, int gone);
 
-/* The newest begin has ended: changes %rdi; ZF: none is left. */
-void emit_drop_begin(struct emit *e, const struct stub_plan *plan);
+/* %edi = the place of the newest begin; jumps to `empty` if there is none. */
+void emit_newest_place(struct emit *e, const struct stub_plan *plan, int empty);
+/* The newest begin, in place %edi, has ended. ZF: none is left. */
+void emit_drop_begin(struct emit *e);
 
 /* Notes where the begin that was found is kept, and its time, which is in %rax; changes %rdx. */
 void emit_note_kept(struct emit *e, const struct stub_plan *plan);
