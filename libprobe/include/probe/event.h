@@ -36,9 +36,9 @@ struct probe_event {
 };
 
 /*
- * The value of the probe's argument of this number: `arg1` in `record 'PROBE(str(arg1))'` is
- * number 1, although it is the only one of the event. With `string`, it is the one that is a
- * string, if the argument was recorded as a number, too. NULL: the event has none.
+ * Finds the value of the probe's argument with this number: `arg1` in `record 'PROBE(str(arg1))'`
+ * is number 1, although it is the only one of the event. With `string`, it is the one that is a
+ * string, since the argument may have been recorded as a number, too. NULL: the event has none.
  */
 const struct probe_value *probe_event_arg(
 	const struct probe_event *event, unsigned int number, bool string);
