@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * convert DIR FORMAT [FILE]: a record in another format (csv, json, folded, trace-event), in
- * FILE or on standard output; on standard error a summary, and how many pairs it holds.
+ * FILE or on standard output; on standard error a summary by thread, and how many pairs it holds.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -28,6 +28,8 @@ static void print_summary(const struct probe_summary *summary, const char *title
 
 int main(int argc, char **argv)
 {
+	static const char *const keys[] = {"tid"};
+	const struct probe_summary_options by_thread = {.keys = keys, .key_count = 1};
 	const struct probe_export_options options = {0};
 	enum probe_export_format format;
 	struct probe_summary *summary;
@@ -47,7 +49,7 @@ int main(int argc, char **argv)
 		check(probe_output_open(argv[3], &output));
 	check(probe_export_create(
 		format, &options, output, argc > 3 ? argv[3] : "standard output", &exporter));
-	check(probe_summary_create(NULL, &summary));
+	check(probe_summary_create(&by_thread, &summary));
 	check(probe_spans_create(NULL, &spans));
 	for (;;) {
 		enum probe_span_kind kind;
@@ -64,6 +66,7 @@ int main(int argc, char **argv)
 	probe_spans_finish(spans);
 	check(probe_export_finish(exporter));
 	print_summary(summary, argv[1]);
+	check(probe_summary_check_keys(summary, NULL));
 	fprintf(stderr, "%llu pairs\n", pairs);
 	probe_spans_free(spans);
 	probe_summary_free(summary);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * read [DIR]: counts the events of a record; without DIR, of what `probectl trace --json`
- * prints, from standard input.
+ * read [DIR [N]]: counts the events of a record, and those that have the probe's argument number N
+ * (default: 0); without DIR, of what `probectl trace --json` prints, from standard input.
  */
 #include <stdbool.h>
 #include <unistd.h>
@@ -12,7 +12,8 @@
 
 int main(int argc, char **argv)
 {
-	unsigned long long hits = 0, lost = 0;
+	unsigned int number = argc > 2 ? (unsigned int)atoi(argv[2]) : 0;
+	unsigned long long hits = 0, lost = 0, with = 0;
 	struct probe_reader *reader;
 	struct probe_event event;
 	bool there;
@@ -27,8 +28,9 @@ int main(int argc, char **argv)
 			break;
 		hits += event.kind == PROBE_EVENT_HIT;
 		lost += event.lost;
+		with += event.kind == PROBE_EVENT_HIT && probe_event_arg(&event, number, false);
 	}
 	probe_reader_close(reader);
-	printf("%llu hits, %llu lost\n", hits, lost);
+	printf("%llu hits, %llu lost; %llu with arg%u\n", hits, lost, with, number);
 	return 0;
 }

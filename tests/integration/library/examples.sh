@@ -207,9 +207,10 @@ grep -qx 'hits:work 1000' "$SCRATCH/launched" || fail "launch: $(cat "$SCRATCH/l
 echo 500 | example record "$SCRATCH/record" hits:work "$TARGETS/hits" 2 >"$SCRATCH/recorded"
 same "bytes of the record" "$(sed -n 's/^\([0-9]*\) bytes$/\1/p' "$SCRATCH/recorded")" \
 	"$(cat "$SCRATCH"/record/*/stream_* "$SCRATCH"/record/stream_* 2>/dev/null | wc -c)"
-same "recorded" "$(example read "$SCRATCH/record")" "1000 hits, 0 lost"
+same "recorded" "$(example read "$SCRATCH/record")" "1000 hits, 0 lost; 1000 with arg0"
+same "recorded, without such an argument" "$(example read "$SCRATCH/record" 9)" "1000 hits, 0 lost; 0 with arg9"
 echo 500 | "$PROBECTL" trace -q --json -o "$SCRATCH/json" hits:work -- "$TARGETS/hits" 2 >"$SCRATCH/out"
-same "read as JSON" "$(example read <"$SCRATCH/json")" "1000 hits, 0 lost"
+same "read as JSON" "$(example read <"$SCRATCH/json")" "1000 hits, 0 lost; 1000 with arg0"
 same "rows of CSV" "$(example convert "$SCRATCH/record" csv | wc -l)" 1001
 grep -q '^1000 hits' "$SCRATCH/err" || fail "convert: $(cat "$SCRATCH/err")"
 same "pairs" "$(tail -1 "$SCRATCH/err")" "0 pairs"
