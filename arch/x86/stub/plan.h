@@ -236,6 +236,8 @@ void emit_sample_slow(struct emit *e, const struct stub_plan *plan);
 /* Whether it is a begin or an end of spans; and whether an end needs anything of its begin. */
 bool stub_has_spans(const struct arch_stub *stub);
 bool stub_keeps_begins(const struct arch_stub *stub);
+/* Whether there is room for what it keeps of a begin, or needs of it (begins.c). */
+bool stub_may_keep_begins(const struct arch_stub *stub);
 /*
  * All of a record at REG_RECORD, except its time and a span's; REG_OUT = its end, if its length
  * varies. Changes all registers of a recording stub but REG_RECORD and REG_RING.

@@ -43,8 +43,7 @@ enum {
 	SYS_GETPID = 39,
 	SYS_GETTID = 186,
 	RING_BYTES_MAX = 1 << 30, /* as an immediate operand */
-	TABLE_BYTES_MAX = 1 << 30,
-	KEPT_BYTES_MAX = 1 << 30 /* of an entry, likewise */
+	TABLE_BYTES_MAX = 1 << 30
 };
 
 /* ---- Frame -------------------------------------------------------------- */
@@ -267,35 +266,12 @@ static bool plan_gather(struct stub_plan *p)
 	return true;
 }
 
-/* Where the arguments that are kept of a begin end. */
-static uint32_t arguments_end(const struct arch_flights *f)
-{
-	return f->record ? f->record : f->keep;
-}
-
-static bool plan_kept(const struct stub_plan *p, const struct arch_kept *k)
-{
-	const struct arch_stub *s = p->stub;
-	uint32_t bytes = k->bytes ? (k->bytes + 7u) & ~7u : 8;
-
-	return k->capture < s->capture_count &&
-	       s->captures[k->capture].is_string == (k->bytes > 0) &&
-	       capture_is_variable(&s->captures[k->capture]) == (k->bytes > 0) &&
-	       k->offset >= sizeof(struct probe_begun) && k->offset % 8 == 0 &&
-	       k->offset + 8 + bytes <= arguments_end(&s->flights);
-}
-
 static bool plan_begin(struct stub_plan *p)
 {
 	const struct arch_flights *f = &p->stub->flights;
 
 	p->pass_temp = take_temps(p, 1);
 	p->last_temp = take_temps(p, 1);
-	if (f->kept_count > ARCH_KEPT_MAX)
-		return false;
-	for (int i = 0; i < f->kept_count; i++)
-		if (!plan_kept(p, &f->kept[i]))
-			return false;
 	if (!f->record)
 		return true;
 	plan_record_body(p);
@@ -307,14 +283,6 @@ static bool plan_begun(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
-	for (int i = 0; i < s->capture_count; i++) {
-		const struct arch_capture *c = &s->captures[i];
-		uint32_t bytes = c->is_string ? (c->bytes_max + 7u) & ~7u : 8;
-
-		if (c->begun && (c->begun < sizeof(struct probe_begun) || c->begun % 8 ||
-					c->begun + 8 + bytes > arguments_end(&s->flights)))
-			return false;
-	}
 	p->kept_temp = take_temps(p, 1);
 	if (!s->flights.record)
 		return s->kind == ARCH_STUB_GATHER;
@@ -327,15 +295,12 @@ static bool plan_begun(struct stub_plan *p)
 
 static bool plan_keeping(struct stub_plan *p)
 {
-	const struct arch_flights *f = &p->stub->flights;
+	const struct arch_stub *s = p->stub;
 
-	if (f->keep % 8 || f->keep > RING_RECORD_MAX || f->record % 8 ||
-		(f->record && (f->record < sizeof(struct probe_begun) ||
-				      f->record + sizeof(struct ring_record) > f->keep)) ||
-		(uint64_t)f->depth * (f->keep + 8) > KEPT_BYTES_MAX)
+	if (!stub_may_keep_begins(s))
 		return false;
 	p->entry_temp = take_temps(p, 1);
-	return p->stub->kind == ARCH_STUB_BEGIN ? plan_begin(p) : plan_begun(p);
+	return s->kind == ARCH_STUB_BEGIN ? plan_begin(p) : plan_begun(p);
 }
 
 static bool plan_flights(struct stub_plan *p)
