@@ -34,7 +34,7 @@ static void records(struct buffer *out, const struct comparison *comparison)
 		json_number_field(out, ",\"rate\":", compare_rate(summary, summary->hits));
 		buffer_char(out, '}');
 	}
-	buffer_string(out, "}\n");
+	buffer_json_end(out);
 }
 
 static void probes(struct buffer *out, const struct comparison *comparison)
@@ -63,7 +63,7 @@ static void probes(struct buffer *out, const struct comparison *comparison)
 				compare_rate(comparison->summaries[side], probe->hits));
 			buffer_char(out, '}');
 		}
-		buffer_string(out, "}\n");
+		buffer_json_end(out);
 	}
 }
 
@@ -106,7 +106,7 @@ static void pairs(struct buffer *out, const struct comparison *comparison)
 			else
 				buffer_string(out, "null");
 		}
-		buffer_string(out, "}\n");
+		buffer_json_end(out);
 	}
 }
 
@@ -136,7 +136,7 @@ static void value(struct buffer *out, const struct comparison *comparison,
 			out, ",\"rate\":", compare_rate(comparison->summaries[side], slot->count));
 		buffer_char(out, '}');
 	}
-	buffer_string(out, "}\n");
+	buffer_json_end(out);
 }
 
 static void keys(struct buffer *out, const struct comparison *comparison)

@@ -115,20 +115,21 @@ static void test_json(void **state)
 	text = compared(before, after, PROBE_SUMMARY_JSON, 1);
 	assert_string_equal(line_of(text, "{\"type\":\"probe\""),
 		"{\"type\":\"probe\",\"provider\":\"db\",\"name\":\"query__done\","
-		"\"before\":{\"hits\":10,\"rate\":10},\"after\":{\"hits\":20,\"rate\":40}}");
+		"\"before\":{\"hits\":10,\"rate\":10},\"after\":{\"hits\":20,\"rate\":40},"
+		"\"schema\":1}");
 	assert_string_equal(line_of(text, "{\"type\":\"pair\""),
 		"{\"type\":\"pair\",\"begin_provider\":\"db\",\"begin_name\":\"query__start\","
 		"\"provider\":\"db\",\"name\":\"query__done\","
 		"\"before\":{\"count\":10,\"rate\":10,\"sum\":1000000000,\"p50\":100000000,"
 		"\"p99\":100000000,\"max\":100000000},"
 		"\"after\":{\"count\":20,\"rate\":40,\"sum\":500000000,\"p50\":25000000,"
-		"\"p99\":25000000,\"max\":25000000}}");
+		"\"p99\":25000000,\"max\":25000000},\"schema\":1}");
 	assert_non_null(strstr(text,
 		"\"key\":\"arg0\",\"value\":7,\"before\":{\"count\":10,\"error\":0,\"rate\":10},"
-		"\"after\":null}\n"));
+		"\"after\":null,\"schema\":1}\n"));
 	assert_non_null(strstr(text,
 		"\"key\":\"arg0\",\"value\":8,\"before\":null,\"after\":{\"count\":20,\"error\":0,"
-		"\"rate\":40}}\n"));
+		"\"rate\":40},\"schema\":1}\n"));
 	free(text);
 	probe_summary_free(before);
 	probe_summary_free(after);
