@@ -10,9 +10,12 @@
  *	expr      operand { OPERATOR operand } | STRING == "TEXT" | STRING != "TEXT"
  *	          | operand [not] in ( NUMBER {, NUMBER} )
  *	          | STRING [not] in ( "TEXT" {, "TEXT"} )
+ *	          | STRING | norm ( STRING )
  *	STRING    [ WHICH . ] str ( ARG [ , argM ] )
  *	WHICH     begin | end
  *	ARG       argN | * ( TYPE * ) ADDRESS		(names/operand.c)
+ *
+ * Words are parsed in parse_names.c, lists in parse_lists.c; parser.c has what all three need.
  *
  * Nodes are appended when complete, so operands precede operators, and the last node is what
  * was parsed last. Operators on constants are computed at once, which removes the operands'
@@ -22,23 +25,12 @@
  * `nesting` limits it.
  */
 #include <ctype.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/base/nearest.h"
-#include "libprobe/expr/tree.h"
-#include "libprobe/names/argument.h"
-#include "libprobe/names/operand.h"
+#include "libprobe/expr/parser.h"
 
-enum { NESTING_MAX = 64 };
-
-struct parser {
-	struct expr *expr;
-	const char *at;
-	unsigned int nesting; /* depth of nested operands */
-};
+enum { NESTING_MAX = 64, LEVEL_LIST = 7 /* as < and > */ };
 
 static const struct infix {
 	char text[3];
@@ -61,403 +53,6 @@ static const struct infix {
 	/* clang-format on */
 };
 
-static struct probe_error *parse_level(struct parser *p, unsigned int level);
-
-/* ---- Messages -------------------------------------------------------------------------- */
-
-/* Columns count characters, not bytes: texts may contain UTF-8. */
-static size_t column(const char *text, const char *at)
-{
-	size_t count = 1;
-
-	while (text++ < at)
-		count += ((unsigned char)*text & 0xc0) != 0x80;
-	return count;
-}
-
-struct probe_error *expr_error(const struct expr *expr, enum probe_error_code code, const char *at,
-	const char *format, ...)
-{
-	char *why, *shown = strdup(expr->text);
-	struct probe_error *error;
-	va_list ap;
-	int length;
-
-	va_start(ap, format);
-	length = vasprintf(&why, format, ap);
-	va_end(ap);
-	if (length < 0 || !shown) {
-		if (length >= 0)
-			free(why);
-		free(shown);
-		return probe_error_no_memory();
-	}
-	for (char *c = shown; *c; c++) /* a message is one line */
-		if (iscntrl((unsigned char)*c))
-			*c = ' ';
-	error = probe_error_new(
-		code, "%s '%s', column %zu: %s", expr->what, shown, column(expr->text, at), why);
-	free(shown);
-	free(why);
-	return error;
-}
-
-static struct probe_error *mistake(const struct parser *p, const char *at, const char *why)
-{
-	return expr_error(p->expr, PROBE_ERROR_USAGE, at, "%s", why);
-}
-
-static struct probe_error *not_compared(const struct parser *p, const struct expr_node *string)
-{
-	return mistake(p, string->at,
-		"a string is not a number: expected str(argN) == \"text\", str(argN) != \"text\" "
-		"or "
-		"starts_with(str(argN), \"text\")");
-}
-
-/* ---- Nodes ----------------------------------------------------------------------------- */
-
-static struct probe_error *add(struct parser *p, const struct expr_node *node)
-{
-	struct expr *expr = p->expr;
-
-	if (expr->count == ARCH_EXPR_NODES_MAX)
-		return mistake(p, node->at, "there are more than 64 operators and operands");
-	if (node->depth > ARCH_EXPR_DEPTH_MAX)
-		return mistake(p, node->at, "more than 16 operators are nested");
-	expr->nodes[expr->count++] = *node;
-	return NULL;
-}
-
-static struct expr_node *last(const struct parser *p)
-{
-	return &p->expr->nodes[p->expr->count - 1];
-}
-
-static uint8_t deeper(const struct expr_node *a, const struct expr_node *b)
-{
-	return (a->depth > b->depth ? a->depth : b->depth) + 1;
-}
-
-/* Replaces constant operands by the result of an operator. */
-static struct probe_error *fold(struct parser *p, enum arch_expr_kind kind, const char *where,
-	struct expr_node *left, const struct expr_node *right)
-{
-	struct expr_type type = expr_operator_type(kind, left->type, right->type);
-	uint64_t a = left->value, b = right->value;
-	const char *why;
-
-	if (left->type.is_double && kind == ARCH_EXPR_NEGATE) {
-		left->value ^= UINT64_C(1) << 63;
-		return NULL;
-	}
-	if (left->type.is_double || right->type.is_double)
-		return mistake(
-			p, where, "a number with a point can only be compared with an argument");
-	if (expr_converts(kind)) {
-		a = expr_convert(type, a);
-		b = expr_convert(type, b);
-	}
-	why = expr_compute(kind, type, a, b, &left->value);
-	if (why)
-		return mistake(p, where, why);
-	left->type = expr_result_type(kind, type);
-	p->expr->count = (uint8_t)(left - p->expr->nodes + 1);
-	return NULL;
-}
-
-/* An operator on the last node. */
-static struct probe_error *add_unary(struct parser *p, enum arch_expr_kind kind, const char *where)
-{
-	struct expr_node *operand = last(p);
-
-	if (operand->is_string)
-		return not_compared(p, operand);
-	if (operand->kind == ARCH_EXPR_CONST) {
-		operand->at = where;
-		return fold(p, kind, where, operand, operand);
-	}
-	return add(p, &(struct expr_node){.kind = kind,
-			      .left = p->expr->count - 1,
-			      .depth = operand->depth + 1,
-			      .at = where});
-}
-
-/* An operator on the node `left` and the last one, which begins at `from`. */
-static struct probe_error *add_binary(struct parser *p, const struct infix *op, const char *where,
-	uint8_t left_index, const char *from)
-{
-	struct expr_node *left = &p->expr->nodes[left_index], *right = last(p);
-
-	if (right->is_string) /* parse_comparison() handles a string on the left */
-		return not_compared(p, right);
-	if ((op->kind == ARCH_EXPR_DIV || op->kind == ARCH_EXPR_MOD) &&
-		right->kind == ARCH_EXPR_CONST && !right->value)
-		return mistake(p, from, "division by 0");
-	if (left->kind == ARCH_EXPR_CONST && right->kind == ARCH_EXPR_CONST)
-		return fold(p, op->kind, where, left, right);
-	return add(p, &(struct expr_node){.kind = op->kind,
-			      .left = left_index,
-			      .right = p->expr->count - 1,
-			      .depth = deeper(left, right),
-			      .at = where});
-}
-
-/* ---- Words ----------------------------------------------------------------------------- */
-
-static void skip_blanks(struct parser *p)
-{
-	while (isspace((unsigned char)*p->at))
-		p->at++;
-}
-
-static bool take(struct parser *p, char c)
-{
-	skip_blanks(p);
-	if (*p->at != c)
-		return false;
-	p->at++;
-	return true;
-}
-
-static size_t word_length(const char *at)
-{
-	size_t length = 0;
-
-	while (isalnum((unsigned char)at[length]) || at[length] == '_')
-		length++;
-	return length;
-}
-
-static bool take_word(struct parser *p, const char *word)
-{
-	skip_blanks(p);
-	if (word_length(p->at) != strlen(word) || strncmp(p->at, word, strlen(word)) != 0)
-		return false;
-	p->at += strlen(word);
-	return true;
-}
-
-static bool take_arg(struct parser *p, uint8_t *ret)
-{
-	const char *end;
-
-	skip_blanks(p);
-	end = argument_parse(p->at, ret);
-	if (end)
-		p->at = end;
-	return end != NULL;
-}
-
-/* ---- Operands -------------------------------------------------------------------------- */
-
-/* argN, or what it points to. */
-static struct probe_error *parse_arg(struct parser *p, struct expr_node *node)
-{
-	struct capture operand = {0};
-	const char *expected;
-
-	skip_blanks(p);
-	expected = operand_parse(&p->at, &operand);
-	if (expected)
-		return mistake(p, p->at, expected);
-	node->arg = operand.arg;
-	node->step_count = operand.step_count;
-	memcpy(node->steps, operand.steps, sizeof(node->steps));
-	return NULL;
-}
-
-static void note_place(const char **place, const char *at)
-{
-	if (!*place)
-		*place = at;
-}
-
-/* Of which hit an argument is; of a pair, it has to be said. */
-enum which { THIS_HIT, BEGIN, END };
-
-static const char *const which_words[] = {"", "begin", "end"};
-
-/* The word begin or end, if there is one. */
-static enum which take_which(struct parser *p)
-{
-	return take_word(p, which_words[BEGIN]) ? BEGIN
-	       : take_word(p, which_words[END]) ? END
-						: THIS_HIT;
-}
-
-/* After the word str. */
-static struct probe_error *parse_str(struct parser *p, const char *where, enum which which)
-{
-	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE,
-		.is_string = true,
-		.of_begin = which == BEGIN,
-		.at = where};
-	struct probe_error *error;
-	const char *argument;
-	enum which inside;
-
-	note_place(which != THIS_HIT ? &p->expr->of_pair : &p->expr->of_hit, where);
-	if (!take(p, '('))
-		return mistake(p, p->at, "expected '(' after str");
-	skip_blanks(p);
-	argument = p->at;
-	inside = take_which(p);
-	if (inside != THIS_HIT)
-		return expr_error(p->expr, PROBE_ERROR_USAGE, argument,
-			"a string of the %s is %s.str(argN)", which_words[inside],
-			which_words[inside]);
-	error = parse_arg(p, &node);
-	if (error)
-		return error;
-	node.has_length = take(p, ',');
-	if (node.has_length && !take_arg(p, &node.length))
-		return mistake(p, p->at, "expected arg0 to arg31, the length");
-	if (!take(p, ')'))
-		return mistake(p, p->at, "expected ')' after the argument");
-	return add(p, &node);
-}
-
-/* A string, of this hit or of the end of a pair. */
-static struct probe_error *parse_string(struct parser *p)
-{
-	const char *where;
-	enum which which;
-
-	skip_blanks(p);
-	where = p->at;
-	which = take_which(p);
-	if ((which != THIS_HIT && !take(p, '.')) || !take_word(p, "str"))
-		return mistake(p, p->at, "expected str(argN)");
-	return parse_str(p, where, which);
-}
-
-/* After the word norm. */
-static struct probe_error *parse_norm(struct parser *p, const char *where)
-{
-	struct probe_error *error;
-
-	if (!take(p, '('))
-		return mistake(p, p->at, "expected '(' after norm");
-	error = parse_string(p);
-	if (error)
-		return error;
-	last(p)->is_norm = true;
-	last(p)->at = where;
-	return take(p, ')') ? NULL : mistake(p, p->at, "expected ')' after the string");
-}
-
-/* A text to compare the last node, a string, with. */
-static struct probe_error *parse_text(struct parser *p, enum arch_expr_kind kind)
-{
-	struct expr_node *string = last(p);
-
-	if (string->is_norm)
-		return mistake(p, string->at, "norm() is a key, and compared with nothing");
-	skip_blanks(p);
-	if (*p->at != '"')
-		return mistake(p, p->at, "expected a text in double quotes");
-	string->kind = kind;
-	string->is_string = false;
-	return expr_text(p->expr, &p->at, string);
-}
-
-/* After the word starts_with. */
-static struct probe_error *parse_starts_with(struct parser *p)
-{
-	struct probe_error *error;
-
-	if (!take(p, '('))
-		return mistake(p, p->at, "expected '(' after starts_with");
-	error = parse_string(p);
-	if (error)
-		return error;
-	if (!take(p, ','))
-		return mistake(p, p->at, "expected ',' and a text in double quotes");
-	error = parse_text(p, ARCH_EXPR_STRING_BEGINS);
-	if (error)
-		return error;
-	if (!take(p, ')'))
-		return mistake(p, p->at, "expected ')' after the text");
-	return NULL;
-}
-
-/* After the word begin or end. */
-static struct probe_error *parse_of_pair(struct parser *p, const char *where, enum which which)
-{
-	struct expr_node node = {
-		.kind = ARCH_EXPR_CAPTURE, .of_begin = which == BEGIN, .at = where};
-	struct probe_error *error;
-
-	if (!take(p, '.'))
-		return expr_error(p->expr, PROBE_ERROR_USAGE, p->at, "expected '.' after %s",
-			which_words[which]);
-	if (take_word(p, "str"))
-		return parse_str(p, where, which);
-	note_place(&p->expr->of_pair, where);
-	if (*p->at != '*' && !take_arg(p, &node.arg))
-		return mistake(p, p->at, "expected arg0 to arg31, or str(argN)");
-	error = *p->at == '*' ? parse_arg(p, &node) : NULL;
-	return error ? error : add(p, &node);
-}
-
-/* A number that an argument points to. */
-static struct probe_error *parse_dereference(struct parser *p)
-{
-	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE, .at = p->at};
-	struct probe_error *error = parse_arg(p, &node);
-
-	note_place(&p->expr->of_hit, node.at);
-	return error ? error : add(p, &node);
-}
-
-static struct probe_error *no_name(struct parser *p)
-{
-	static const char *const names[] = {
-		"tid", "pid", "cpu", "str", "starts_with", "duration", "end"};
-	struct nearest nearest = {0};
-	char typed[40 + 1];
-
-	snprintf(typed, sizeof(typed), "%.*s", (int)word_length(p->at), p->at);
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		nearest_consider(&nearest, typed, names[i]);
-	return expr_error(p->expr, PROBE_ERROR_USAGE, p->at,
-		"there is no '%s'%s%s: expected arg0 to arg31, tid, pid, cpu, str() or "
-		"starts_with()",
-		typed, nearest.name ? ", the nearest is " : "", nearest.name ? nearest.name : "");
-}
-
-static struct probe_error *parse_name(struct parser *p)
-{
-	struct expr_node node = {.at = p->at};
-	enum which which = take_which(p);
-
-	if (which != THIS_HIT)
-		return parse_of_pair(p, node.at, which);
-	if (take_arg(p, &node.arg)) {
-		node.kind = ARCH_EXPR_CAPTURE;
-		note_place(&p->expr->of_hit, node.at);
-	} else if (take_word(p, "duration")) {
-		node.kind = ARCH_EXPR_DURATION;
-		note_place(&p->expr->of_pair, node.at);
-	} else if (take_word(p, "tid")) {
-		node.kind = ARCH_EXPR_TID;
-	} else if (take_word(p, "pid")) {
-		node.kind = ARCH_EXPR_PID;
-	} else if (take_word(p, "cpu")) {
-		node.kind = ARCH_EXPR_CPU;
-	} else if (take_word(p, "str")) {
-		return parse_str(p, node.at, THIS_HIT);
-	} else if (take_word(p, "starts_with")) {
-		return parse_starts_with(p);
-	} else if (take_word(p, "norm")) {
-		return parse_norm(p, node.at);
-	} else {
-		return no_name(p);
-	}
-	return add(p, &node);
-}
-
 static struct probe_error *parse_constant(struct parser *p)
 {
 	struct expr_node node = {.at = p->at};
@@ -465,12 +60,7 @@ static struct probe_error *parse_constant(struct parser *p)
 
 	error = *p->at == '\'' ? expr_character(p->expr, &p->at, &node)
 			       : expr_integer(p->expr, &p->at, &node);
-	return error ? error : add(p, &node);
-}
-
-static struct probe_error *no_operator(const struct parser *p, const char *expected)
-{
-	return mistake(p, p->at, *p->at == '=' ? "expected an operator; '==' compares" : expected);
+	return error ? error : parser_add(p, &node);
 }
 
 static struct probe_error *parse_parentheses(struct parser *p)
@@ -478,10 +68,10 @@ static struct probe_error *parse_parentheses(struct parser *p)
 	struct probe_error *error;
 
 	p->at++;
-	error = parse_level(p, 1);
-	if (error || take(p, ')'))
+	error = expr_parse_level(p, 1);
+	if (error || parser_take(p, ')'))
 		return error;
-	return no_operator(p, "expected an operator or ')'");
+	return parser_no_operator(p, "expected an operator or ')'");
 }
 
 /* C reads two of them as one operator, which does not exist here. */
@@ -509,13 +99,13 @@ static struct probe_error *parse_unary(struct parser *p)
 		return error;
 	switch (*where) {
 	case '!':
-		return add_unary(p, ARCH_EXPR_NOT, where);
+		return parser_add_unary(p, ARCH_EXPR_NOT, where);
 	case '~':
-		return add_unary(p, ARCH_EXPR_COMPLEMENT, where);
+		return parser_add_unary(p, ARCH_EXPR_COMPLEMENT, where);
 	case '-':
-		return add_unary(p, ARCH_EXPR_NEGATE, where);
+		return parser_add_unary(p, ARCH_EXPR_NEGATE, where);
 	default: /* + does not change a number */
-		return last(p)->is_string ? not_compared(p, last(p)) : NULL;
+		return parser_last(p)->is_string ? parser_not_compared(p, parser_last(p)) : NULL;
 	}
 }
 
@@ -523,25 +113,25 @@ static struct probe_error *parse_operand(struct parser *p)
 {
 	struct probe_error *error;
 
-	skip_blanks(p);
+	parser_skip_blanks(p);
 	if (p->nesting > NESTING_MAX)
-		return mistake(p, p->at, "more than 64 parentheses and signs are nested");
+		return parser_mistake(p, p->at, "more than 64 parentheses and signs are nested");
 	p->nesting++;
 	if (*p->at == '(')
 		error = parse_parentheses(p);
 	else if (*p->at && strchr("!~-+", *p->at))
 		error = parse_unary(p);
 	else if (*p->at == '*')
-		error = parse_dereference(p);
+		error = expr_parse_dereference(p);
 	else if (isdigit((unsigned char)*p->at) || *p->at == '\'')
 		error = parse_constant(p);
 	else if (isalpha((unsigned char)*p->at) || *p->at == '_')
-		error = parse_name(p);
+		error = expr_parse_name(p);
 	else if (*p->at == '"')
-		error = mistake(p, p->at,
+		error = parser_mistake(p, p->at,
 			"a text can only follow str(argN) == or !=, or be in starts_with()");
 	else
-		error = mistake(p, p->at,
+		error = parser_mistake(p, p->at,
 			"expected a number, an argument (arg0 to arg31), tid, pid, cpu, '(' or a "
 			"sign");
 	p->nesting--;
@@ -565,129 +155,14 @@ static struct probe_error *parse_comparison(
 	struct probe_error *error;
 
 	if (op->kind != ARCH_EXPR_EQ && op->kind != ARCH_EXPR_NE)
-		return mistake(p, where, "expected '==' or '!=' after a string");
-	error = parse_text(p, ARCH_EXPR_STRING_IS);
+		return parser_mistake(p, where, "expected '==' or '!=' after a string");
+	error = expr_parse_text(p, ARCH_EXPR_STRING_IS);
 	if (error || op->kind == ARCH_EXPR_EQ)
 		return error;
-	return add_unary(p, ARCH_EXPR_NOT, where);
+	return parser_add_unary(p, ARCH_EXPR_NOT, where);
 }
 
-/* ---- Lists ----------------------------------------------------------------------------- */
-
-enum { LEVEL_LIST = 7 /* as < and > */, TEXTS_MAX = 32 };
-
-/* The word `in`, or the words `not in`. */
-static bool take_in(struct parser *p, bool *is_not_ret)
-{
-	const char *start = p->at;
-
-	*is_not_ret = take_word(p, "not");
-	if (take_word(p, "in"))
-		return true;
-	p->at = start;
-	return false;
-}
-
-/* A number of a list; it leaves no node. */
-static struct probe_error *parse_number(struct parser *p, struct expr_node *list)
-{
-	struct expr *expr = p->expr;
-	uint8_t count = expr->count;
-	struct probe_error *error;
-	const char *where;
-
-	skip_blanks(p);
-	where = p->at;
-	error = parse_level(p, 1);
-	if (error)
-		return error;
-	if (last(p)->kind != ARCH_EXPR_CONST || expr->count != count + 1 || last(p)->type.is_double)
-		return mistake(p, where, "a list has constant integers, or texts after a string");
-	if (list->list_count == ARCH_EXPR_LIST_MAX)
-		return mistake(p, where, "there are more than 64 numbers in the list");
-	list->type = list->list_count ? expr_operator_type(ARCH_EXPR_EQ, list->type, last(p)->type)
-				      : last(p)->type;
-	expr->numbers[expr->numbers_length++] = last(p)->value;
-	list->list_count++;
-	expr->count = count;
-	return NULL;
-}
-
-/* Of numbers, after the operand and the parenthesis. */
-static struct probe_error *parse_numbers(struct parser *p, const char *where)
-{
-	struct expr_node list = {.kind = ARCH_EXPR_IN,
-		.left = p->expr->count - 1,
-		.depth = last(p)->depth + 1,
-		.list = p->expr->numbers + p->expr->numbers_length,
-		.at = where};
-	struct probe_error *error;
-
-	do
-		error = parse_number(p, &list);
-	while (!error && take(p, ','));
-	return error ? error : add(p, &list);
-}
-
-/* Joins the tests that are the last `count` nodes, evenly: few are nested. */
-static struct probe_error *join(struct parser *p, size_t count, const char *where)
-{
-	uint8_t tests[TEXTS_MAX];
-	struct probe_error *error = NULL;
-
-	for (size_t i = 0; i < count; i++)
-		tests[i] = (uint8_t)(p->expr->count - count + i);
-	for (; count > 1; count = (count + 1) / 2) {
-		for (size_t i = 0; i + 1 < count && !error; i += 2) {
-			const struct expr_node *nodes = p->expr->nodes;
-
-			error = add(
-				p, &(struct expr_node){.kind = ARCH_EXPR_EITHER,
-					   .left = tests[i],
-					   .right = tests[i + 1],
-					   .depth = deeper(&nodes[tests[i]], &nodes[tests[i + 1]]),
-					   .at = where});
-			tests[i / 2] = p->expr->count - 1;
-		}
-		if (count % 2)
-			tests[count / 2] = tests[count - 1];
-	}
-	return error;
-}
-
-/* Of texts, after the string and the parenthesis. */
-static struct probe_error *parse_texts(struct parser *p, const char *where)
-{
-	struct expr_node string = *last(p);
-	struct probe_error *error;
-	size_t count = 1;
-
-	error = parse_text(p, ARCH_EXPR_STRING_IS);
-	while (!error && take(p, ',')) {
-		if (count++ == TEXTS_MAX)
-			return mistake(p, p->at, "there are more than 32 texts in the list");
-		error = add(p, &string);
-		if (!error)
-			error = parse_text(p, ARCH_EXPR_STRING_IS);
-	}
-	return error ? error : join(p, count, where);
-}
-
-/* After an operand and `in`. */
-static struct probe_error *parse_list(struct parser *p, const char *where, bool is_not)
-{
-	struct probe_error *error;
-
-	if (!take(p, '('))
-		return mistake(p, p->at, "expected '(' and a list after in");
-	error = last(p)->is_string ? parse_texts(p, where) : parse_numbers(p, where);
-	if (!error && !take(p, ')'))
-		error = no_operator(p, "expected ',' or ')'");
-	return error || !is_not ? error : add_unary(p, ARCH_EXPR_NOT, where);
-}
-
-/* An operand, and the following operators of this level or tighter. */
-static struct probe_error *parse_level(struct parser *p, unsigned int level)
+struct probe_error *expr_parse_level(struct parser *p, unsigned int level)
 {
 	struct probe_error *error = parse_operand(p);
 	const struct infix *op;
@@ -697,10 +172,10 @@ static struct probe_error *parse_level(struct parser *p, unsigned int level)
 		const char *where, *from;
 		bool is_not;
 
-		skip_blanks(p);
+		parser_skip_blanks(p);
 		where = p->at;
-		if (level <= LEVEL_LIST && take_in(p, &is_not)) {
-			error = parse_list(p, where, is_not);
+		if (level <= LEVEL_LIST && expr_take_in(p, &is_not)) {
+			error = expr_parse_list(p, where, is_not);
 			continue;
 		}
 		op = infix_at(where);
@@ -710,15 +185,15 @@ static struct probe_error *parse_level(struct parser *p, unsigned int level)
 		if (error)
 			return error;
 		p->at += strlen(op->text);
-		if (last(p)->is_string) {
+		if (parser_last(p)->is_string) {
 			error = parse_comparison(p, op, where);
 			continue;
 		}
-		skip_blanks(p);
+		parser_skip_blanks(p);
 		from = p->at;
-		error = parse_level(p, op->level + 1);
+		error = expr_parse_level(p, op->level + 1);
 		if (!error)
-			error = add_binary(p, op, where, left, from);
+			error = parser_add_binary(p, op->kind, where, left, from);
 	}
 	return error;
 }
@@ -728,16 +203,16 @@ static struct probe_error *parse_level(struct parser *p, unsigned int level)
 static struct probe_error *parse(struct expr *expr)
 {
 	struct parser p = {.expr = expr, .at = expr->text};
-	struct probe_error *error = parse_level(&p, 1);
+	struct probe_error *error = expr_parse_level(&p, 1);
 
 	if (error)
 		return error;
-	skip_blanks(&p);
+	parser_skip_blanks(&p);
 	if (*p.at)
-		return no_operator(&p, "expected an operator or the end");
+		return parser_no_operator(&p, "expected an operator or the end");
 	if (!expr->of_pair || !expr->of_hit)
 		return NULL;
-	return mistake(&p, expr->of_hit,
+	return parser_mistake(&p, expr->of_hit,
 		"beside duration, begin. and end., say of which of them the argument is: "
 		"begin.argN or end.argN");
 }
