@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Everything that a session asks (asked.c), bound to one of its sites.
+ *
+ * Keys are bound first. A string is captured once for all its users, at the greatest length
+ * that exists: an entry of the table has room for what keys capture, and a filter that needs
+ * more bytes gets its own capture.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/expr/asked.h"
+#include "libprobe/names/argument.h"
+
+enum { EXPRS_MAX = 3 + PROBE_KEYS_MAX };
+
+void asked_note_begin(struct asked *asked, const struct record_layout_site *site)
+{
+	for (uint8_t i = 0; i < asked->kept_count; i++) {
+		const struct capture *what = &asked->kept[i].what;
+		const struct arch_step *last =
+			what->step_count ? &what->steps[what->step_count - 1] : NULL;
+		const struct arch_arg *spec = &site->specs[what->arg];
+
+		if (last)
+			asked->kept[i].is_unsigned = last->size == 8 && !last->is_signed;
+		else
+			asked->kept[i].is_unsigned |=
+				what->arg < site->count && spec->size == 8 && !spec->is_signed;
+	}
+}
+
+struct binder {
+	const struct asked *asked;
+	const struct record_layout_site *site;
+	struct record_layout *layout;
+	struct bound *bound; /* with room for the largest number of nodes */
+	size_t used;
+};
+
+static struct probe_error *bind_expr(
+	struct binder *b, const struct expr *expr, struct arch_expr *ret)
+{
+	struct arch_expr_node *nodes = b->bound->nodes + b->used;
+	struct probe_error *error;
+
+	if (!expr)
+		return NULL;
+	error = expr_bind(expr, b->layout, b->site, nodes, &ret->count);
+	if (error)
+		return error;
+	ret->nodes = nodes;
+	b->used += ret->count;
+	return NULL;
+}
+
+static bool is_signed(const struct arch_expr *expr)
+{
+	return expr->count && expr_is_signed(&expr->nodes[expr->count - 1]);
+}
+
+static struct probe_error *bind_begun_string(
+	struct binder *b, const struct capture *string, uint8_t *ret)
+{
+	int capture =
+		record_layout_capture_begun(b->layout, b->site, string, b->asked->string_bytes);
+
+	if (capture < 0)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"the filter and the keys ask for more than %d arguments", ARCH_ARGS_MAX);
+	*ret = (uint8_t)capture;
+	return NULL;
+}
+
+static struct probe_error *bind_string(struct binder *b, const struct capture *string, uint8_t *ret)
+{
+	const struct arch_arg *specs = b->site->specs;
+	unsigned int missing = string->arg < b->site->count ? string->length : string->arg;
+	char list[ARGUMENT_TEXT];
+	int capture;
+
+	if (string->arg >= b->site->count ||
+		(string->has_length && string->length >= b->site->count)) {
+		argument_list(specs, b->site->count, list);
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"the key: there is no arg%u, the probe has %s", missing, list);
+	}
+	capture = record_layout_capture(b->layout, b->site, string, b->asked->string_bytes);
+	if (capture < 0)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"the key: arg%u cannot be captured as a string: '%.*s'%s%.*s", string->arg,
+			(int)specs[string->arg].spec_length, specs[string->arg].spec,
+			string->has_length ? ", of as many bytes as " : "",
+			string->has_length ? (int)specs[string->length].spec_length : 0,
+			string->has_length ? specs[string->length].spec : "");
+	*ret = (uint8_t)capture;
+	return NULL;
+}
+
+static struct probe_error *bind_stack(struct binder *b)
+{
+	int capture = record_layout_capture_stack(
+		b->layout, b->site->arch, ARCH_STACK_FRAMES, b->asked->string_bytes);
+	struct arch_expr_node *nodes = b->bound->nodes + b->used;
+	int caller = b->site->return_offset < 0 ? -1
+						: record_layout_capture_word(b->layout,
+							  b->site->arch, b->site->return_offset);
+
+	if (capture < 0)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"call stacks cannot be taken on this machine (%s)", b->site->arch->name);
+	b->bound->key_strings[BIND_STACK_FRAMES] = (uint8_t)capture;
+	nodes[0] = (struct arch_expr_node){
+		.kind = ARCH_EXPR_CONST, .wide = true, .value = b->site->pc};
+	nodes[1] = (struct arch_expr_node){.kind = ARCH_EXPR_CONST, .wide = true};
+	if (caller >= 0)
+		nodes[1] = (struct arch_expr_node){
+			.kind = ARCH_EXPR_CAPTURE, .wide = true, .capture = (uint8_t)caller};
+	b->used += 2;
+	b->bound->key_numbers[BIND_STACK_SITE] = (struct arch_expr){&nodes[0], 1};
+	b->bound->key_numbers[BIND_STACK_CALLER] = (struct arch_expr){&nodes[1], 1};
+	return NULL;
+}
+
+static struct probe_error *mixed(const char *what)
+{
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"the %s is a floating-point number at some of its sites, and an integer at others",
+		what);
+}
+
+/* A number that may be a double: *double_ret or *whole_ret is set. */
+static struct probe_error *bind_number(struct binder *b, const struct expr *expr,
+	struct arch_expr *ret, bool *double_ret, bool *whole_ret)
+{
+	struct arch_expr_node *nodes = b->bound->nodes + b->used;
+	struct probe_error *error;
+
+	if (!expr_is_double(expr, b->site)) {
+		*whole_ret = true;
+		return bind_expr(b, expr, ret);
+	}
+	*double_ret = true;
+	error = expr_bind_double(expr, b->layout, b->site, nodes, &ret->count);
+	if (error)
+		return error;
+	ret->nodes = nodes;
+	b->used += ret->count;
+	return NULL;
+}
+
+static struct probe_error *bind_keys(struct binder *b, struct bound_types *types)
+{
+	struct probe_error *error = NULL;
+	struct capture string;
+
+	for (size_t i = 0; i < b->asked->key_count && !error; i++) {
+		struct arch_expr *number = &b->bound->key_numbers[i];
+
+		if (expr_is_string(b->asked->keys[i], &string)) {
+			error = string.of_begin
+					? bind_begun_string(b, &string, &b->bound->key_strings[i])
+					: bind_string(b, &string, &b->bound->key_strings[i]);
+			continue;
+		}
+		error = bind_number(
+			b, b->asked->keys[i], number, &types->key_double[i], &types->key_whole[i]);
+		types->key_signed[i] = types->key_signed[i] || is_signed(number);
+		if (!error && types->key_double[i] && types->key_whole[i])
+			error = mixed("key");
+	}
+	return error;
+}
+
+/* Cells hold doubles or whole numbers, and all sites of a probe add to the same ones. */
+static struct probe_error *bind_value(struct binder *b, struct bound_types *types)
+{
+	const struct expr *expr = b->asked->value;
+	struct arch_expr *ret = &b->bound->value;
+	struct probe_error *error;
+
+	if (!expr)
+		return NULL;
+	error = bind_number(b, expr, ret, &types->value_double, &types->value_whole);
+	types->value_signed = types->value_signed || is_signed(ret);
+	return !error && types->value_double && types->value_whole ? mixed("value") : error;
+}
+
+/* A filter of pairs is evaluated at the end only. */
+static struct probe_error *bind_filter(struct binder *b, enum pair_role role)
+{
+	const struct expr *filter = b->asked->filter;
+
+	if (!filter || !expr_is_of_pair(filter))
+		return bind_expr(b, filter, &b->bound->filter);
+	return role == PAIR_END ? bind_expr(b, filter, &b->bound->pair_filter) : NULL;
+}
+
+/* The captures of a begin that it keeps for its end. */
+static struct probe_error *bind_kept(struct binder *b)
+{
+	const struct asked *asked = b->asked;
+	struct probe_error *error = asked->filter ? expr_check_begin(asked->filter, b->site) : NULL;
+
+	for (size_t i = 0; i < asked->key_count && !error; i++)
+		if (asked->keys[i])
+			error = expr_check_begin(asked->keys[i], b->site);
+	for (uint8_t i = 0; i < asked->kept_count && !error; i++) {
+		const struct record_layout_kept *kept = &asked->kept[i];
+		int capture = record_layout_capture(b->layout, b->site, &kept->what, kept->bytes);
+
+		if (capture < 0)
+			return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+				"begin.arg%u cannot be captured: '%.*s'", kept->what.arg,
+				(int)b->site->specs[kept->what.arg].spec_length,
+				b->site->specs[kept->what.arg].spec);
+		b->bound->kept[i] = (struct arch_kept){
+			.capture = (uint8_t)capture, .offset = kept->offset, .bytes = kept->bytes};
+	}
+	return error;
+}
+
+static struct probe_error *bind_all(
+	struct binder *b, enum pair_role role, struct bound_types *types)
+{
+	const struct asked *asked = b->asked;
+	struct probe_error *error = NULL;
+
+	if (asked->stack)
+		error = bind_stack(b);
+	else if (role == PAIR_BEGIN)
+		error = bind_kept(b);
+	else
+		error = bind_keys(b, types);
+	if (!error && role == PAIR_NONE)
+		error = bind_value(b, types);
+	if (!error && role != PAIR_NONE)
+		error = bind_expr(b,
+			role == PAIR_END && asked->match_end ? asked->match_end : asked->match,
+			&b->bound->match);
+	return error ? error : bind_filter(b, role);
+}
+
+/* Adjusts an expression whose nodes were copied. */
+static void move_nodes(
+	struct arch_expr *expr, const struct arch_expr_node *from, const struct arch_expr_node *to)
+{
+	if (expr->count)
+		expr->nodes = to + (expr->nodes - from);
+}
+
+/* A copy with only the nodes in use. */
+static struct bound *shrink(const struct bound *from, size_t count)
+{
+	struct bound *to = malloc(sizeof(*to) + count * sizeof(to->nodes[0]));
+
+	if (!to)
+		return NULL;
+	*to = *from;
+	memcpy(to->nodes, from->nodes, count * sizeof(to->nodes[0]));
+	move_nodes(&to->filter, from->nodes, to->nodes);
+	move_nodes(&to->value, from->nodes, to->nodes);
+	move_nodes(&to->match, from->nodes, to->nodes);
+	move_nodes(&to->pair_filter, from->nodes, to->nodes);
+	for (size_t i = 0; i < PROBE_KEYS_MAX; i++)
+		move_nodes(&to->key_numbers[i], from->nodes, to->nodes);
+	return to;
+}
+
+struct probe_error *bind_site(const struct asked *asked, enum pair_role role,
+	const struct select_probe *probe, const struct record_layout_site *site,
+	struct record_layout *layout, struct bound_types *types, struct bound **ret)
+{
+	struct bound *room =
+		calloc(1, sizeof(*room) + EXPRS_MAX * ARCH_EXPR_NODES_MAX * sizeof(room->nodes[0]));
+	struct binder binder = {.asked = asked, .site = site, .layout = layout, .bound = room};
+	struct probe_error *error;
+
+	if (!room)
+		return probe_error_no_memory();
+	error = bind_all(&binder, role, types);
+	if (!error) {
+		*ret = shrink(room, binder.used);
+		if (!*ret)
+			error = probe_error_no_memory();
+	}
+	free(room);
+	return probe_error_prefix(error, "%s:%s", probe->provider, probe->name);
+}
