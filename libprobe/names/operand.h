@@ -3,7 +3,7 @@
 #ifndef LIBPROBE_NAMES_OPERAND_H
 #define LIBPROBE_NAMES_OPERAND_H
 
-#include "libprobe/names/pattern.h"
+#include "libprobe/names/captures.h"
 
 /*
  * Parses argN or *(TYPE *)ADDRESS at *at, and sets the argument of *ret and the steps from it.

@@ -27,9 +27,7 @@
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/error.h"
-#include "libprobe/names/argument.h"
 #include "libprobe/names/meaning.h"
-#include "libprobe/names/operand.h"
 #include "libprobe/names/pattern.h"
 
 struct probe_pattern {
@@ -98,117 +96,6 @@ static char *double_dashes(const char *from, size_t length, bool is_glob)
 	}
 	*to = '\0';
 	return copy;
-}
-
-/* ---- Captures: `(arg0, str(arg1))` ----------------------------------------- */
-
-static const char *skip_blanks(const char *at)
-{
-	while (*at == ' ' || *at == '\t')
-		at++;
-	return at;
-}
-
-static bool take_word(const char **at, const char *word)
-{
-	size_t length = strlen(word);
-
-	if (strncmp(*at, word, length) != 0)
-		return false;
-	*at = skip_blanks(*at + length);
-	return true;
-}
-
-static bool take_arg(const char **at, uint8_t *ret)
-{
-	const char *end = argument_parse(*at, ret);
-
-	if (end)
-		*at = skip_blanks(end);
-	return end != NULL;
-}
-
-bool capture_is(const struct capture *a, const struct capture *b)
-{
-	if (a->step_count != b->step_count)
-		return false;
-	for (size_t i = 0; i < a->step_count; i++)
-		if (!arch_step_is(&a->steps[i], &b->steps[i]))
-			return false;
-	return a->arg == b->arg && a->is_string == b->is_string && a->has_length == b->has_length &&
-	       (!a->has_length || a->length == b->length) && a->of_begin == b->of_begin;
-}
-
-static struct probe_error *parse_capture(const struct parser *parser, const char **at)
-{
-	struct probe_pattern *pattern = parser->pattern;
-	struct capture capture = {0};
-	const char *expected, *start = *at;
-	bool has_parenthesis;
-
-	if (pattern->capture_count == CAPTURES_MAX)
-		return mistake(parser, *at, "there are more than 32 arguments");
-	capture.is_string = take_word(at, "str");
-	capture.has_length = !capture.is_string && take_word(at, "bytes");
-	has_parenthesis = capture.is_string || capture.has_length;
-	if (has_parenthesis && !take_word(at, "("))
-		return mistake(parser, *at,
-			capture.is_string ? "expected '(' after str" : "expected '(' after bytes");
-	expected = operand_parse(at, &capture);
-	if (expected)
-		return mistake(parser, *at,
-			start == *at && !has_parenthesis
-				? "expected arg0 to arg31, str(argN) or bytes(argN,argM)"
-				: expected);
-	*at = skip_blanks(*at);
-	if (has_parenthesis && take_word(at, ",")) {
-		capture.has_length = true;
-		if (!take_arg(at, &capture.length))
-			return mistake(parser, *at, "expected arg0 to arg31, the length");
-	} else if (capture.has_length) {
-		return mistake(parser, *at, "expected ',' and the argument that is the length");
-	}
-	if (has_parenthesis && !take_word(at, ")"))
-		return mistake(parser, *at, "expected ')'");
-	pattern->captures[pattern->capture_count++] = capture;
-	return NULL;
-}
-
-/* `open` is the list's opening parenthesis; the text ends with the closing one. */
-static struct probe_error *parse_captures(const struct parser *parser, const char *open)
-{
-	const char *at = skip_blanks(open + 1);
-	struct probe_error *error;
-
-	parser->pattern->has_captures = true;
-	do {
-		error = parse_capture(parser, &at);
-		if (error)
-			return error;
-	} while (take_word(&at, ","));
-	if (*at != ')' || at[1] != '\0')
-		return mistake(parser, at, "expected ',' or ')'");
-	return NULL;
-}
-
-/*
- * Where the list of captures begins: the parenthesis that the text's last character closes; or
- * the text's end. A regular expression ends with a slash before it.
- */
-static const char *find_captures(const char *text)
-{
-	const char *end = text + strlen(text);
-	int depth = 0;
-
-	if (end == text || end[-1] != ')')
-		return end;
-	for (const char *at = end; at-- > text;) {
-		if (*at == ')')
-			depth++;
-		else if (*at == '(' && --depth == 0)
-			return at;
-	}
-	return end;
 }
 
 /* ---- The pattern itself ------------------------------------------------------ */
@@ -370,10 +257,30 @@ static struct probe_error *parse_globs(const struct parser *parser, const char *
 	return error ? error : set_provider(pattern, colon + 1, (size_t)(name_colon - colon - 1));
 }
 
+/*
+ * Where the list of captures begins: the parenthesis that the text's last character closes; or
+ * the text's end. A regular expression ends with a slash before it.
+ */
+static const char *find_captures(const char *text)
+{
+	const char *end = text + strlen(text);
+	int depth = 0;
+
+	if (end == text || end[-1] != ')')
+		return end;
+	for (const char *at = end; at-- > text;) {
+		if (*at == ')')
+			depth++;
+		else if (*at == '(' && --depth == 0)
+			return at;
+	}
+	return end;
+}
+
 static struct probe_error *parse(const struct parser *parser)
 {
 	const char *text = parser->text, *captures = find_captures(text);
-	const char *end = captures;
+	const char *expected, *end = captures;
 	struct probe_error *error;
 
 	while (end > text && (end[-1] == ' ' || end[-1] == '\t'))
@@ -386,9 +293,12 @@ static struct probe_error *parse(const struct parser *parser)
 		error = parse_globs(parser, end);
 	if (error || !*captures)
 		return error;
-	if (!parser->pattern->catalogue || !meaning_names_used(captures))
-		return parse_captures(parser, captures);
 	parser->pattern->has_captures = true;
+	if (!parser->pattern->catalogue || !meaning_names_used(captures)) {
+		expected = captures_parse(
+			&captures, parser->pattern->captures, &parser->pattern->capture_count);
+		return expected ? mistake(parser, captures, expected) : NULL;
+	}
 	parser->pattern->named_list = captures;
 	return NULL;
 }
@@ -496,22 +406,11 @@ bool pattern_has_captures(const struct probe_pattern *pattern)
 	return pattern->has_captures;
 }
 
-/* Parses a list without names, as one of a pattern that has nothing else. */
-static struct probe_error *parse_list(
-	const char *text, struct capture captures[CAPTURES_MAX], size_t *count_ret)
-{
-	struct probe_pattern list = {0};
-	struct probe_error *error = parse_captures(&(struct parser){text, &list}, text);
-
-	*count_ret = list.capture_count;
-	memcpy(captures, list.captures, list.capture_count * sizeof(*captures));
-	return error;
-}
-
 struct probe_error *pattern_captures(const struct probe_pattern *pattern, const char *provider,
 	const char *name, size_t arg_count, bool absent_ok, struct capture captures[CAPTURES_MAX],
 	size_t *count_ret)
 {
+	const char *at, *expected;
 	struct probe_error *error;
 	char *list;
 
@@ -523,8 +422,12 @@ struct probe_error *pattern_captures(const struct probe_pattern *pattern, const 
 	error = meaning_replace("the list", pattern->named_list,
 		probe_catalogue_find(pattern->catalogue, provider, name, arg_count),
 		absent_ok ? "arg31" : NULL, &list);
-	if (!error)
-		error = parse_list(list, captures, count_ret);
+	if (!error) {
+		at = list;
+		expected = captures_parse(&at, captures, count_ret);
+		if (expected)
+			error = mistake(&(struct parser){.text = list}, at, expected);
+	}
 	free(list);
 	return probe_error_prefix(error, "%s:%s", provider, name);
 }

@@ -6,24 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "arch/arch.h"
+#include "libprobe/names/captures.h"
 #include "probe/catalogue.h"
 #include "probe/pattern.h"
-
-enum { CAPTURES_MAX = 32 };
-
-/* An argument that a pattern requests. */
-struct capture {
-	unsigned char arg;			/* counted from 0, below 32 */
-	struct arch_step steps[ARCH_STEPS_MAX]; /* from it to what is wanted */
-	uint8_t step_count;
-	bool is_string;
-	bool has_length;      /* str(argN,argM) or, if it is not a string, bytes(argN,argM) */
-	unsigned char length; /* M */
-	bool of_begin;	      /* in expressions of pairs: begin.argN */
-};
-
-bool capture_is(const struct capture *a, const struct capture *b);
 
 /* Does it name probes, and not match names by wildcards, a regex or a function? */
 bool pattern_is_exact(const struct probe_pattern *pattern);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "libprobe/names/argument.h"
+#include "libprobe/names/captures.h"
+#include "libprobe/names/operand.h"
+
+static const char *skip_blanks(const char *at)
+{
+	while (*at == ' ' || *at == '\t')
+		at++;
+	return at;
+}
+
+static bool take_word(const char **at, const char *word)
+{
+	size_t length = strlen(word);
+
+	if (strncmp(*at, word, length) != 0)
+		return false;
+	*at = skip_blanks(*at + length);
+	return true;
+}
+
+static bool take_arg(const char **at, uint8_t *ret)
+{
+	const char *end = argument_parse(*at, ret);
+
+	if (end)
+		*at = skip_blanks(end);
+	return end != NULL;
+}
+
+bool capture_is(const struct capture *a, const struct capture *b)
+{
+	if (a->step_count != b->step_count)
+		return false;
+	for (size_t i = 0; i < a->step_count; i++)
+		if (!arch_step_is(&a->steps[i], &b->steps[i]))
+			return false;
+	return a->arg == b->arg && a->is_string == b->is_string && a->has_length == b->has_length &&
+	       (!a->has_length || a->length == b->length) && a->of_begin == b->of_begin;
+}
+
+/* One of the list. Returns what was expected at *at, or NULL. */
+static const char *parse_capture(const char **at, struct capture *capture)
+{
+	const char *expected, *start = *at;
+	bool has_parenthesis;
+
+	capture->is_string = take_word(at, "str");
+	capture->has_length = !capture->is_string && take_word(at, "bytes");
+	has_parenthesis = capture->is_string || capture->has_length;
+	if (has_parenthesis && !take_word(at, "("))
+		return capture->is_string ? "expected '(' after str" : "expected '(' after bytes";
+	expected = operand_parse(at, capture);
+	if (expected)
+		return start == *at && !has_parenthesis
+			       ? "expected arg0 to arg31, str(argN) or bytes(argN,argM)"
+			       : expected;
+	*at = skip_blanks(*at);
+	if (has_parenthesis && take_word(at, ",")) {
+		capture->has_length = true;
+		if (!take_arg(at, &capture->length))
+			return "expected arg0 to arg31, the length";
+	} else if (capture->has_length) {
+		return "expected ',' and the argument that is the length";
+	}
+	if (has_parenthesis && !take_word(at, ")"))
+		return "expected ')'";
+	return NULL;
+}
+
+const char *captures_parse(
+	const char **at, struct capture captures[CAPTURES_MAX], size_t *count_ret)
+{
+	const char *expected;
+
+	*count_ret = 0;
+	*at = skip_blanks(*at + 1);
+	do {
+		if (*count_ret == CAPTURES_MAX)
+			return "there are more than 32 arguments";
+		captures[*count_ret] = (struct capture){0};
+		expected = parse_capture(at, &captures[*count_ret]);
+		if (expected)
+			return expected;
+		++*count_ret;
+	} while (take_word(at, ","));
+	return **at != ')' || (*at)[1] != '\0' ? "expected ',' or ')'" : NULL;
+}
