@@ -83,7 +83,8 @@ static void call_stacks(void **state)
 	assert_int_equal(options.ring_bytes, 0);
 	probe_tracer_free(spec);
 
-	wrong("stack,", "tracer 'stack' has no option ''; it has frames, bytes=N, folded and flamegraph");
+	wrong("stack,",
+		"tracer 'stack' has no option ''; it has frames, bytes=N, folded and flamegraph");
 	wrong("stack,bytes=511",
 		"-t stack,bytes=511: between 512 and 32768 bytes of each stack can be copied");
 	wrong("stack,bytes=4k,folded",
