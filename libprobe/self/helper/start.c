@@ -42,8 +42,10 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -207,8 +209,34 @@ static struct probe_error *run_forker(struct start *s)
 							"its probes are changed");
 }
 
+/*
+ * After unshare(2) or setns(2), a thread's children are in another pid namespace. The forker would be
+ * its first process, whose end is the end of the namespace: the program could fork no more. Or ids
+ * would be those of other processes there. A namespace without a process cannot be read.
+ */
+static struct probe_error *check_namespace(void)
+{
+	static const char children[] = "/proc/thread-self/ns/pid_for_children"; /* Linux 4.12 */
+	char own[64] = "", theirs[64] = "";
+	struct stat unused;
+
+	if (lstat(children, &unused) < 0 ||
+		readlink("/proc/thread-self/ns/pid", own, sizeof(own) - 1) < 0)
+		return NULL;
+	if (readlink(children, theirs, sizeof(theirs) - 1) > 0 && !strcmp(own, theirs))
+		return NULL;
+	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+		"the children of this thread are in another pid namespace, from where its probes "
+		"cannot be changed: change them in another thread, or before unshare(2) or "
+		"setns(2)");
+}
+
 static struct probe_error *prepare(struct start *s)
 {
+	struct probe_error *error = check_namespace();
+
+	if (error)
+		return error;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, s->ends) < 0)
 		return probe_error_system(errno, "cannot make a socket");
 	snprintf(s->socket, sizeof(s->socket), "%d", s->ends[1]);
@@ -243,6 +271,9 @@ void start_end(struct start *s, bool is_late)
 	/* Its end of the socket is open, so it exists, and its pid cannot have been reused. */
 	if (is_late && s->pid)
 		kill(s->pid, SIGKILL);
+	/* A child that another thread has made meanwhile (_Fork(3)) may have our end open, too. */
+	if (s->ends[0] >= 0)
+		shutdown(s->ends[0], SHUT_RDWR);
 	close_end(&s->ends[0]);
 	while (s->forker > 0 && waitpid(s->forker, NULL, __WCLONE) < 0 && errno == EINTR)
 		;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Functions connected to one's own probes when the process forks, and when its copies die. */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/unit/self/self_hits.h"
@@ -90,6 +93,89 @@ static void test_fork_within(void **state)
 	self_ok(probe_self_unregister("testcalls:ping", fork_within, &slow));
 	self_text_same();
 	self_nothing_left();
+}
+
+struct maker {
+	atomic_bool done;
+	pid_t children[512];
+	size_t count;
+};
+
+/* Children that libc does not know of, which keep what they have open. */
+static void *make_children(void *data)
+{
+	struct maker *maker = data;
+
+	while (!maker->done && maker->count < sizeof(maker->children) / sizeof(pid_t)) {
+		pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+		while (child == 0)
+			pause();
+		if (child > 0)
+			maker->children[maker->count++] = child;
+		usleep(300);
+	}
+	return NULL;
+}
+
+/* A change does not wait for those who have inherited its descriptors. */
+static void test_children_keep_descriptors(void **state)
+{
+	static struct maker maker;
+	atomic_long calls = 0;
+	pthread_t id;
+
+	(void)state;
+	assert_int_equal(pthread_create(&id, NULL, make_children, &maker), 0);
+	alarm(60);
+	for (int i = 0; i < ROUNDS; i++) {
+		self_ok(probe_self_register("testcalls:hit", self_count, &calls));
+		self_ok(probe_self_unregister("testcalls:hit", self_count, &calls));
+	}
+	alarm(0);
+	maker.done = true;
+	pthread_join(id, NULL);
+	for (size_t i = 0; i < maker.count; i++) {
+		kill(maker.children[i], SIGKILL);
+		waitpid(maker.children[i], NULL, 0);
+	}
+	print_message("%zu children\n", maker.count);
+	self_text_same();
+	self_nothing_left();
+}
+
+static void change_and_fork(void)
+{
+	atomic_long calls = 0;
+	int status = 0;
+	pid_t child;
+
+	if (unshare(CLONE_NEWUSER | CLONE_NEWPID) < 0)
+		_exit(77);
+	self_fails(probe_self_register("testcalls:hit", self_count, &calls),
+		PROBE_ERROR_UNSUPPORTED, "are in another pid namespace");
+	child = fork();
+	if (child == 0)
+		_exit(getpid() == 1 ? 0 : 1);
+	child_check(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+	_exit(0);
+}
+
+/* The first process of a new pid namespace is the program's own child. */
+static void test_children_elsewhere(void **state)
+{
+	int status;
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0)
+		change_and_fork();
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		print_message("note: this user may not make namespaces\n");
+	else
+		assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 /* ---- A copy that dies --------------------------------------------------------------------- */
@@ -185,6 +271,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fork),
 		cmocka_unit_test(test_fork_within),
+		cmocka_unit_test(test_children_keep_descriptors),
+		cmocka_unit_test(test_children_elsewhere),
 		cmocka_unit_test(test_copy_dies),
 	};
 
