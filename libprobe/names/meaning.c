@@ -92,6 +92,13 @@ static bool is_word(const struct piece *piece, const char *word)
 	return strlen(word) == piece->length && strncmp(word, piece->text, piece->length) == 0;
 }
 
+/* Is what follows a word the rest of `(u64 *)`? */
+static bool ends_type(const char *at)
+{
+	at = skip_blanks(at);
+	return *at == '*' && *skip_blanks(at + 1) == ')';
+}
+
 /* The next piece; false at the end. */
 static bool next_piece(struct scanner *s, struct piece *ret)
 {
@@ -104,7 +111,8 @@ static bool next_piece(struct scanner *s, struct piece *ret)
 	if (length && !isdigit((unsigned char)*at)) {
 		bool is_call = *skip_blanks(at + length) == '(';
 
-		ret->is_name = !is_call && !catalogue_is_reserved(at, length);
+		ret->is_name =
+			!is_call && !ends_type(at + length) && !catalogue_is_reserved(at, length);
 		ret->of_begin = s->of_begin;
 		s->in_str |= is_call && (is_word(ret, "str") || is_word(ret, "bytes"));
 		s->of_begin = is_word(ret, "begin") || (is_call && s->of_begin);

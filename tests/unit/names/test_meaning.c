@@ -55,6 +55,8 @@ static void test_replace(void **state)
 		{"(query, size, str(class,size), bytes(data))",
 			"(str(arg0), arg3, str(arg2,arg3), bytes(arg4,arg3))"},
 		{"(data)", "(bytes(arg4,arg3))"},
+		{"str(*(u64 *)(kind + 8)) == \"a\"", "str(*(u64 *)(arg1 + 8)) == \"a\""},
+		{"*( s32* )kind * (size)", "*( s32* )arg1 * (arg3)"},
 		{"(str(query),kind)", "(str(arg0),arg1)"},
 		{"tid + 0x10u + arg31", "tid + 0x10u + arg31"},
 		{"query == \"not closed", "str(arg0) == \"not closed"},
@@ -85,6 +87,7 @@ static void test_used(void **state)
 	assert_false(meaning_names_used(""));
 	assert_false(meaning_names_used("arg0 > 0x1f && tid == 12 || str(arg1) == \"query\""));
 	assert_false(meaning_names_used("starts_with(str(arg0), \"a\") && cpu == 1 && pid != 'a'"));
+	assert_false(meaning_names_used("str(*(u64 *)(arg1 + 8))"));
 	assert_false(meaning_names_used("end.arg0 == 1 && duration > 1ms"));
 }
 
