@@ -3,7 +3,8 @@
  * The normal form of a text. In a path, which has a slash and no blank, each run of digits becomes
  * N. Any other text is taken for SQL: literals become ?, which are
  *
- *	numbers        12, 1.5, 0x1f, 1e-3, unless they are part of a name (t2, $1)
+ *	numbers        12, 1.5, 0x1f, 1e-3, unless they are part of a name (t2, $1);
+ *	               -12 behind an operator, a comma or a parenthesis
  *	strings        'it''s', and E'it\'s'
  *	dollar quotes  $$it's$$, $tag$it's$tag$
  *
@@ -150,14 +151,30 @@ static bool take_literal(struct scan *s)
 	return false;
 }
 
+/* Is a number's sign next? Behind an operand, `-` is an operator. `out` is the end of the output.
+ */
+static bool is_sign(const struct scan *s, const uint8_t *start, const uint8_t *out)
+{
+	const uint8_t *next = s->at + 1;
+
+	if (*s->at != '-' || next == s->end ||
+		!(is_digit(*next) || (*next == '.' && next + 1 < s->end && is_digit(next[1]))))
+		return false;
+	while (out > start && out[-1] == ' ')
+		out--;
+	return out > start && memchr("(,=<>+-*/%|", out[-1], 11);
+}
+
 static size_t norm_sql(const uint8_t *text, size_t length, uint8_t *out)
 {
 	struct scan s = {text, text + length};
 	uint8_t *start = out;
 
 	while (s.at < s.end) {
-		const uint8_t *from = s.at;
+		const uint8_t *from;
 
+		s.at += is_sign(&s, start, out);
+		from = s.at;
 		if (take_literal(&s)) {
 			*out++ = '?';
 			continue;

@@ -17,7 +17,7 @@ static const struct {
 } cases[] = {
 	{"", ""},
 	{"select 1", "select ?"},
-	{"SELECT a FROM t WHERE id = 17 AND x<-3", "SELECT a FROM t WHERE id = ? AND x<-?"},
+	{"SELECT a FROM t WHERE id = 17 AND x<-3", "SELECT a FROM t WHERE id = ? AND x<?"},
 	{"select 1.5, .5, 1e-3, 0x1F, 12", "select ?, ?, ?, ?, ?"},
 	{"select 'a', 'it''s', '' , 'x'", "select ?, ?, ? , ?"},
 	{"select E'it\\'s', e'\\\\', 'a\\'", "select ?, ?, ?"},
@@ -25,6 +25,8 @@ static const struct {
 	{"select t2.c3 from t2, _4, \"a 5\", `b'6`", "select t2.c3 from t2, _4, \"a 5\", `b'6`"},
 	{"select N'x', X'1f', type'2'", "select N?, X?, type?"},
 	{"select /* it's 5 */ 5 -- don't\n, 6", "select /* it's 5 */ ? -- don't\n, ?"},
+	{"set a = a + -17, b = -5, c=c-4, d -5", "set a = a + ?, b = ?, c=c-?, d -?"},
+	{"select (-.5), f(x) -5, 1 - -2, -x, -", "select (?), f(x) -?, ? - ?, -x, -"},
 	{"select 'never closed", "select ?"},
 	{"select 1 -- 2", "select ? -- 2"},
 	{"select \xc3\xa9"
