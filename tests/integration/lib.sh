@@ -374,7 +374,7 @@ pg_bin=/usr/lib/postgresql/15/bin
 # and PGHOST, PGUSER, PGDATABASE. As root it runs under RUN_AS_USER.
 pg_start()
 {
-	local log
+	local log options
 
 	[ -x "$pg_bin/postgres" ] || skip "$pg_bin/postgres is not installed"
 	[ "$(id -u)" != 0 ] || [ -n "$RUN_AS_USER" ] || RUN_AS_USER="setpriv --reuid=nobody
@@ -387,9 +387,10 @@ pg_start()
 	log=$pg_dir/log
 	pg_as_user "$pg_bin/initdb" -D "$pg_dir/data" -U probe --auth=trust -N >"$log.initdb" 2>&1 ||
 		die "initdb: $(tail -3 "$log.initdb")"
-	pg_as_user "$pg_bin/pg_ctl" -D "$pg_dir/data" -w -t 60 -l "$log" -o "-k $pg_dir -h ''
-		-c fsync=off -c shared_buffers=64MB -c max_connections=30 -c autovacuum=off
-		${PG_OPTIONS-}" start >/dev/null 2>&1 ||
+	# pg_ctl gives them to a shell: a line feed would end them, and the name of the log.
+	options="-k $pg_dir -h '' -c fsync=off -c shared_buffers=64MB -c max_connections=30"
+	options+=" -c autovacuum=off ${PG_OPTIONS-}"
+	pg_as_user "$pg_bin/pg_ctl" -D "$pg_dir/data" -w -t 60 -l "$log" -o "$options" start >/dev/null 2>&1 ||
 		die "PostgreSQL does not start: $(tail -3 "$log")"
 	pg_pid=$(head -1 "$pg_dir/data/postmaster.pid")
 	export PGHOST=$pg_dir PGUSER=probe PGDATABASE=postgres
