@@ -7,14 +7,16 @@
  *             & ^ | && ||
  *   lists     in (1, 3, 5), not in (1, 3, 5), and of strings, in ("a", "b")
  *   operands  decimal, hexadecimal (0x), octal (0) and character ('a') constants,
- *             with suffixes u, l, ul; arg0 ... arg31; tid, pid, cpu
+ *             with suffixes u, l, ul, or units ns, us, ms, s; doubles (1.5, 2e3);
+ *             arg0 ... arg31, or numbers that they point to; tid, pid, cpu;
+ *             of pairs, duration, begin.argN, end.argN
  *   strings   str(argN) == "text", str(argN) != "text", starts_with(str(argN), "text")
  *             with C's escapes, and in no other operation; str(argN, argM) has argM bytes
  *             at most; norm(str(argN)) is a whole key, and nothing else
  *
  * Types are C's on x86-64 Linux: an argument has the type that its note declares, int8_t to
- * uint64_t; tid, pid and cpu are int. Floating-point arguments can only be compared. Aggregates are
- * errors.
+ * uint64_t; tid, pid and cpu are int. Floating-point arguments can only be compared, or be a whole
+ * key or value. Aggregates are errors.
  *
  * A text is parsed once, and bound to each site, because sites may have their arguments
  * elsewhere and declare other types.

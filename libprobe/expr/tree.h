@@ -9,7 +9,7 @@
 
 /*
  * int, unsigned int, long or unsigned long: what C's promotions leave; or double, which has 64 bits
- * and can only be compared.
+ * and can only be compared, or be a whole key or value.
  */
 struct expr_type {
 	bool wide, is_signed, is_double;
