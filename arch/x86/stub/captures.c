@@ -144,151 +144,6 @@ int capture_checks(const struct arch_capture *c)
 	       (c->has_length && is_checked(&c->length, c->length_is_static));
 }
 
-/* ---- Values --------------------------------------------------------------------- */
-
-void emit_original(struct emit *e, const struct frame *f, int reg, int dst)
-{
-	if (reg == RSP)
-		emit_mem(e, true, OP_LEA, dst, mem_at(RSP, f->size));
-	else if (f->saved[reg] >= 0)
-		emit_mem(e, true, OP_MOV_LOAD, dst, mem_at(RSP, f->saved[reg]));
-	else
-		emit_reg(e, true, OP_MOV_LOAD, dst, reg);
-}
-
-/* The instruction that extends so many bytes to 64 bits; *wide_ret: its operand has 64 bits. */
-static enum emit_op extension(unsigned int bytes, bool is_signed, bool *wide_ret)
-{
-	*wide_ret = is_signed || (bytes != 1 && bytes != 2 && bytes != 4);
-	switch (bytes) {
-	case 1:
-		return is_signed ? OP_MOVSX8 : OP_MOVZX8;
-	case 2:
-		return is_signed ? OP_MOVSX16 : OP_MOVZX16;
-	case 4:
-		return is_signed ? OP_MOVSX32 : OP_MOV_LOAD;
-	default:
-		return OP_MOV_LOAD;
-	}
-}
-
-/* REG_VALUE = the value at m, of 1 to 8 bytes, extended to 64 bits. */
-static void emit_load(struct emit *e, struct emit_mem m, unsigned int bytes, bool is_signed)
-{
-	bool wide;
-	enum emit_op op = extension(bytes, is_signed, &wide);
-
-	emit_mem(e, wide, op, REG_VALUE, m);
-}
-
-/* REG_VALUE = the low `bytes` bytes of a register, extended to 64 bits. */
-static void emit_extend(struct emit *e, int reg, unsigned int bytes, bool is_signed)
-{
-	bool wide;
-	enum emit_op op = extension(bytes, is_signed, &wide);
-
-	emit_reg(e, wide, op, REG_VALUE, reg);
-}
-
-static bool is_sign_extended(const struct arch_arg *arg)
-{
-	return arg->is_signed && !arg->is_float;
-}
-
-/* REG_VALUE = a general register's value at the site. */
-static void emit_register_value(struct emit *e, const struct frame *f, const struct arch_arg *arg)
-{
-	unsigned int bytes = arg->size < arg->width ? arg->size : arg->width;
-	bool is_signed = is_sign_extended(arg);
-
-	if (arg->base == RSP) {
-		emit_original(e, f, RSP, REG_VALUE);
-		emit_extend(e, REG_VALUE, bytes, is_signed);
-	} else if (f->saved[arg->base] >= 0) {
-		emit_load(e, mem_at(RSP, f->saved[arg->base] + arg->shift / 8), bytes, is_signed);
-	} else if (arg->shift) {
-		emit_reg(e, true, OP_MOV_LOAD, REG_VALUE, arg->base);
-		emit_shift(e, true, false, REG_VALUE, arg->shift);
-		emit_extend(e, REG_VALUE, bytes, is_signed);
-	} else {
-		emit_extend(e, arg->base, bytes, is_signed);
-	}
-}
-
-/* The constant, converted to the declared size and sign. */
-static uint64_t immediate_value(const struct arch_arg *arg)
-{
-	unsigned int bits = arg->size * 8;
-	uint64_t value = arg->disp;
-
-	if (bits >= 64)
-		return value;
-	value &= (UINT64_C(1) << bits) - 1;
-	if (is_sign_extended(arg) && value >> (bits - 1))
-		value |= ~UINT64_C(0) << bits;
-	return value;
-}
-
-/* dst = the address of a memory operand; changes REG_SCRATCH. */
-static void emit_address(struct emit *e, const struct frame *f, const struct arch_arg *arg, int dst)
-{
-	bool far = arg->disp != (int32_t)arg->disp;
-	bool based = arg->base >= 0;
-	struct emit_mem m = {.base = dst,
-		.index = REG_NONE,
-		.scale = arg->scale ? arg->scale : 1,
-		.disp = far || !based ? 0 : arg->disp};
-
-	if (based)
-		emit_original(e, f, arg->base, dst);
-	else
-		emit_lea_to(e, dst, arg->disp);
-	if (arg->index >= 0) {
-		emit_original(e, f, arg->index, REG_SCRATCH);
-		m.index = REG_SCRATCH;
-	}
-	if (m.index != REG_NONE || m.disp)
-		emit_mem(e, true, OP_LEA, dst, m);
-	if (based && far) {
-		emit_const(e, REG_SCRATCH, arg->disp);
-		emit_reg(e, true, OP_ADD, dst, REG_SCRATCH);
-	}
-}
-
-/* mov between a vector register and REG_VALUE (4 or 8 bytes). */
-static void emit_vector_value(struct emit *e, const struct arch_arg *arg)
-{
-	uint8_t rex = (arg->size == 8 ? 8 : 0) | (arg->base & 8 ? 4 : 0);
-
-	emit_u8(e, 0x66);
-	if (rex)
-		emit_u8(e, 0x40 | rex);
-	emit_bytes(e, "\x0f\x7e", 2); /* movd or movq %xmmN, %rax */
-	emit_u8(e, 0xc0 | (arg->base & 7) << 3 | REG_VALUE);
-}
-
-/* REG_VALUE = the value of a scalar that needs no check. */
-static void emit_value(struct emit *e, const struct frame *f, const struct arch_arg *arg)
-{
-	switch (arg->kind) {
-	case ARCH_ARG_IMMEDIATE:
-		emit_const(e, REG_VALUE, immediate_value(arg));
-		break;
-	case ARCH_ARG_REGISTER:
-		emit_register_value(e, f, arg);
-		break;
-	case ARCH_ARG_FP_REGISTER:
-		emit_vector_value(e, arg);
-		break;
-	case ARCH_ARG_MEMORY:
-		emit_address(e, f, arg, REG_VALUE);
-		emit_load(e, mem_at(REG_VALUE, 0), arg->size, is_sign_extended(arg));
-		break;
-	case ARCH_ARG_UNKNOWN:
-		break;
-	}
-}
-
 /* ---- Checked pointers -------------------------------------------------------------- */
 
 /* Jumps to `bad` unless the `size` bytes at %r8 are readable, or to `good` if they are. */
@@ -341,7 +196,7 @@ static void emit_checked_value(struct emit *e, const struct stub_plan *p,
 		return;
 	}
 	emit_pointer(e, p, arg, is_static, bad);
-	emit_load(e, mem_at(R8, 0), arg->size, is_sign_extended(arg));
+	emit_load(e, mem_at(R8, 0), arg->size, value_is_signed(arg));
 }
 
 /* REG_VALUE = the argument, or what the steps lead to from it. */
@@ -392,7 +247,7 @@ static void emit_prepare_bytes(
 	int positive = emit_label(e), all = emit_label(e), kept = emit_label(e);
 
 	emit_checked_value(e, p, &c->length, c->length_is_static, bad);
-	if (is_sign_extended(&c->length)) {
+	if (value_is_signed(&c->length)) {
 		emit_imm(e, true, IMM_CMP, RAX, 0);
 		emit_jump_label(e, CC_GE, positive);
 		emit_const(e, RAX, 0);
@@ -507,7 +362,7 @@ void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
 	} else {
 		emit_pointer(e, p, &c->arg, c->is_static, bad);
 		if (c->is_string || !variable)
-			emit_load(e, mem_at(R8, 0), c->arg.size, is_sign_extended(&c->arg));
+			emit_load(e, mem_at(R8, 0), c->arg.size, value_is_signed(&c->arg));
 		emit_keep(e, p, i);
 	}
 	if (checked)
@@ -550,7 +405,7 @@ void emit_capture(struct emit *e, const struct stub_plan *p, int i)
 	if (capture_is_variable(c)) {
 		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, temp_at(p->temp[i] + 1));
 	} else if (c->arg.kind == ARCH_ARG_IMMEDIATE && !c->step_count) {
-		value = (int64_t)immediate_value(&c->arg);
+		value = (int64_t)value_of_immediate(&c->arg);
 		if (value == (int32_t)value) {
 			emit_store_imm(e, true, word, value);
 			return;

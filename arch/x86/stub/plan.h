@@ -155,6 +155,21 @@ void emit_alignment_enter(struct emit *e, const struct stub_plan *plan);
 void emit_alignment_leave(struct emit *e, const struct stub_plan *plan);
 void emit_alignment_slow(struct emit *e, const struct stub_plan *plan);
 
+/* ---- Values of operands (values.c) ------------------------------------------- */
+
+/* dst = the register's value at the site. */
+void emit_original(struct emit *e, const struct frame *frame, int reg, int dst);
+/* dst = the address of a memory operand; changes REG_SCRATCH. */
+void emit_address(struct emit *e, const struct frame *frame, const struct arch_arg *arg, int dst);
+/* REG_VALUE = the value of a scalar that needs no check. */
+void emit_value(struct emit *e, const struct frame *frame, const struct arch_arg *arg);
+/* REG_VALUE = the value at m, of 1 to 8 bytes, extended to 64 bits. */
+void emit_load(struct emit *e, struct emit_mem m, unsigned int bytes, bool is_signed);
+/* Whether the value of a scalar is extended with its sign. */
+bool value_is_signed(const struct arch_arg *arg);
+/* The constant, converted to the declared size and sign. */
+uint64_t value_of_immediate(const struct arch_arg *arg);
+
 /* ---- Captures (captures.c) --------------------------------------------------- */
 
 /* Whether the capture is recorded as bytes after the record's words. */
@@ -168,8 +183,6 @@ int capture_checks(const struct arch_capture *capture);
 /* Whether it can be captured as requested. */
 bool capture_is_possible(const struct arch_capture *capture);
 
-/* dst = the register's value at the site. */
-void emit_original(struct emit *e, const struct frame *frame, int reg, int dst);
 /* Stores a pair: a pointer, and the word in %rax. */
 void emit_store_pair(struct emit *e, int temp, int pointer);
 /* Before a sequence: prepares capture `i`, of the stack (stack.c). */
