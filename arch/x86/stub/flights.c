@@ -8,7 +8,8 @@
  * otherwise the depth is off only by its own begins: the time is stored before the depth counts
  * it, in case the handler never returns, and once more afterwards, because the handler may have
  * stored its own there. An end reads the time, and takes its begin off then or, if it needs more
- * of it, when the hit is done: it needs no sequence. Only a thread's first begin uses a locked instruction.
+ * of it, when the hit is done: it needs no sequence. Only a thread's first begin uses a locked
+ * instruction.
  *
  * If forked children use the table as well, they have the same thread pointers and keys as their
  * parent. So a key is one of a process, which has a number: the word that holds it is wiped by
