@@ -116,7 +116,10 @@ void emit_extent_subroutine(struct emit *e, const struct stub_plan *p)
 		emit_jump_label(e, CC_B, ask);
 		emit_lea_to(e, RAX, s->safe_end);
 		emit_reg(e, true, OP_CMP, R9, RAX);
-		emit_jump_label(e, CC_BE, all);
+		emit_jump_label(e, CC_A, ask);
+		/* A pointer like -1 may lie behind its own end. */
+		emit_reg(e, true, OP_CMP, R8, R9);
+		emit_jump_label(e, CC_B, all);
 	}
 	emit_place(e, ask);
 	emit_reg(e, true, OP_MOV_LOAD, RSI, R8);

@@ -222,7 +222,8 @@ static void check_safe_range(struct variant *v)
 {
 	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
 	struct arch_capture captures[] = {sized("8@%rdi", "8@%rcx", 256),
-		sized("8@%rsi", "8@%rcx", 256), sized("8@%rdx", "8@%rcx", 256)};
+		sized("8@%rsi", "8@%rcx", 256), sized("8@%rdx", "8@%rcx", 256),
+		sized("8@%r12", "8@%rcx", 256)};
 	const uint64_t *words;
 	size_t bytes;
 
@@ -231,17 +232,19 @@ static void check_safe_range(struct variant *v)
 	stub.safe_end = (uintptr_t)v->pages + PAGE + 100;
 	stub.may_call_kernel = false;
 	stub.captures = captures;
-	stub.capture_count = stub.recorded = 3;
+	stub.capture_count = stub.recorded = 4;
 	memset(v->pages, 'z', 2 * PAGE);
 	v->state.gpr[RCX] = 100;
 	v->state.gpr[RDI] = (uintptr_t)v->pages;
 	v->state.gpr[RSI] = (uintptr_t)v->pages + PAGE;
 	v->state.gpr[RDX] = (uintptr_t)v->pages + PAGE + 1;
+	v->state.gpr[R12] = UINT64_MAX; /* its bytes would end in the first page, by wrapping */
 	variant_hit(v, stub_host_emit(&v->host, &stub));
 	words = (const uint64_t *)(stub_host_only_record(&v->host, &bytes) + 1);
 	assert_int_equal(words[0], 100);
 	assert_int_equal(words[1], 100);
 	assert_int_equal(words[2], UNREADABLE);
+	assert_int_equal(words[3], UNREADABLE);
 	variant_set_up_state(v);
 }
 
