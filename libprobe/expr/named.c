@@ -68,6 +68,16 @@ static bool is_asked(const struct probe_pattern *const *patterns, size_t count,
 	return false;
 }
 
+/* Of several programs' probes, one that was not meant may be the first. */
+static struct probe_error *none_has(size_t index, const char *text)
+{
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"%s '%s': no known probe of this name has all arguments that it names (`probectl "
+		"list "
+		"-v` shows them)",
+		what(index), text);
+}
+
 /*
  * Replaces a text's names as for the first probe that has them all, among those that may be asked
  * for. If none has, *ret is the text, and whoever parses it says what is expected.
@@ -77,6 +87,8 @@ static struct probe_error *replace_any(size_t index, const char *text,
 	size_t count, char **ret)
 {
 	struct probe_error *first = NULL;
+	const char *provider = NULL;
+	bool are_several = false;
 
 	for (size_t i = catalogue->file_count; i-- > 0;) {
 		const struct catalogue_file *file = &catalogue->files[i];
@@ -93,8 +105,14 @@ static struct probe_error *replace_any(size_t index, const char *text,
 			}
 			error = probe_error_prefix(
 				error, "%s:%s", file->probes[k].provider, file->probes[k].name);
+			are_several |= first && strcmp(provider, file->probes[k].provider) != 0;
+			provider = file->probes[k].provider;
 			first = probe_error_first(first, error);
 		}
+	}
+	if (are_several) {
+		probe_error_free(first);
+		return none_has(index, text);
 	}
 	*ret = first ? NULL : strdup(text);
 	return *ret || first ? first : probe_error_no_memory();

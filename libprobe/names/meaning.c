@@ -211,6 +211,12 @@ static struct probe_error *no_name(const char *what, const char *text,
 	struct probe_error *error;
 	struct buffer list = {0};
 
+	if (piece->of_begin)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%s '%s': the begin's arguments have only numbers here, as in begin.arg0 "
+			"and "
+			"begin.str(arg0), not names like '%.*s'",
+			what, text, (int)(piece->length < 40 ? piece->length : 40), piece->text);
 	for (size_t i = 0; meaning && i < meaning->arg_count; i++) {
 		buffer_string(&list, i ? ", " : "");
 		buffer_string(&list, meaning->args[i].name);

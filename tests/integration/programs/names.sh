@@ -56,6 +56,10 @@ same "values" "$("$PROBECTL" trace -t sum,lineno --json -f 'starts_with(function
 "$PROBECTL" trace -c -k colour python:function__return -- "${run_python[@]}" 2>"$SCRATCH/err" >"$SCRATCH/out"
 same "status of a mistake" $? 2
 same "a mistake" "$(cat "$SCRATCH/err")" "probectl: python:function__return: the key 'colour': there is no argument 'colour', the probe has filename, function, lineno"
+# PHP has a probe of this name, too: its arguments are not what was meant.
+"$PROBECTL" trace -c -k colour function__return -- "${run_python[@]}" 2>"$SCRATCH/err" >"$SCRATCH/out"
+same "status of a mistake without a provider" $? 2
+same "a mistake without a provider" "$(cat "$SCRATCH/err")" "probectl: the key 'colour': no known probe of this name has all arguments that it names (\`probectl list -v\` shows them)"
 
 # ---- What a program needs ---------------------------------------------------------
 

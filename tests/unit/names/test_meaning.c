@@ -117,8 +117,9 @@ static void test_unknown(void **state)
 		"the filter 'a': there is no argument 'a', the probe has none whose name is known");
 	/* What a pair has begun with has other arguments. */
 	fails("begin.query == \"a\"", "x",
-		"the filter 'begin.query == \"a\"': there is no argument 'query', the probe has "
-		"query, kind, class, size, data");
+		"the filter 'begin.query == \"a\"': the begin's arguments have only numbers here, "
+		"as "
+		"in begin.arg0 and begin.str(arg0), not names like 'query'");
 }
 
 static void check(const struct capture *capture, unsigned char arg, bool is_string, int length)
