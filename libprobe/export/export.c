@@ -208,6 +208,7 @@ static bool export_key_value(
 void export_key_text(
 	struct buffer *out, const struct probe_event *event, const struct export_settings *settings)
 {
+	struct buffer normal = {0};
 	struct probe_value value;
 
 	for (size_t i = 0; i < settings->key_count; i++) {
@@ -215,9 +216,14 @@ void export_key_text(
 
 		if (!export_key_value(&settings->keys[i], event, &value))
 			continue;
+		if (!key_normalize(&settings->keys[i], &value, &normal)) {
+			out->no_memory = true;
+			break;
+		}
 		buffer_char(out, ' ');
 		export_value_text(out, &value);
 		if (out->length == start + 1) /* an empty string */
 			out->length = start;
 	}
+	buffer_deinit(&normal);
 }

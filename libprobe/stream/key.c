@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
+#include "libprobe/expr/norm.h"
 #include "libprobe/names/argument.h"
 #include "libprobe/stream/key.h"
 
@@ -10,6 +11,15 @@ static const struct {
 	enum key_kind kind;
 } words[] = {{"tid", KEY_TID}, {"pid", KEY_PID}, {"cpu", KEY_CPU}, {"comm", KEY_COMM}};
 enum { WORDS = sizeof(words) / sizeof(words[0]) };
+
+/* str(argN) */
+static bool parse_string(const char *text, size_t length, struct key *ret)
+{
+	const char *end = text + length;
+
+	return length > 5 && !memcmp(text, "str(", 4) && end[-1] == ')' &&
+	       argument_parse(text + 4, &ret->arg) == end - 1;
+}
 
 struct probe_error *key_parse(const char *text, size_t length, struct key *ret)
 {
@@ -25,11 +35,15 @@ struct probe_error *key_parse(const char *text, size_t length, struct key *ret)
 	if (argument_parse(text, &ret->arg) == end)
 		return NULL;
 	ret->kind = KEY_STRING;
-	if (length > 5 && !memcmp(text, "str(", 4) && end[-1] == ')' &&
-		argument_parse(text + 4, &ret->arg) == end - 1)
+	if (parse_string(text, length, ret))
+		return NULL;
+	ret->kind = KEY_NORM;
+	if (length > 6 && !memcmp(text, "norm(", 5) && end[-1] == ')' &&
+		parse_string(text + 5, length - 6, ret))
 		return NULL;
 	return probe_error_new(PROBE_ERROR_USAGE,
-		"'%.*s' is not a key (expected argN, str(argN), tid, pid, cpu or comm)",
+		"'%.*s' is not a key (expected argN, str(argN), norm(str(argN)), tid, pid, cpu or "
+		"comm)",
 		(int)(length < 100 ? length : 100), text);
 }
 
@@ -41,10 +55,11 @@ void key_print(struct buffer *out, const struct key *key)
 			return;
 		}
 	}
-	buffer_string(out, key->kind == KEY_STRING ? "str(arg" : "arg");
+	buffer_string(out, key->kind == KEY_NORM ? "norm(" : "");
+	buffer_string(out, key->kind == KEY_ARG ? "arg" : "str(arg");
 	buffer_unsigned(out, key->arg);
-	if (key->kind == KEY_STRING)
-		buffer_char(out, ')');
+	buffer_string(out, key->kind == KEY_ARG ? "" : ")");
+	buffer_string(out, key->kind == KEY_NORM ? ")" : "");
 }
 
 static struct probe_value signed_value(int64_t value)
@@ -55,15 +70,15 @@ static struct probe_value signed_value(int64_t value)
 static bool arg_value(
 	const struct key *key, const struct probe_event *event, struct probe_value *ret)
 {
-	const struct probe_value *value = probe_event_arg(event, key->arg, key->kind == KEY_STRING);
+	const struct probe_value *value = probe_event_arg(event, key->arg, key->kind != KEY_ARG);
 
 	if (!value)
 		return false;
 	*ret = *value;
 	if (ret->kind == PROBE_VALUE_TEXT)
-		ret->kind = key->kind == KEY_STRING ? PROBE_VALUE_STRING : PROBE_VALUE_UNSIGNED;
-	return key->kind == KEY_STRING ? ret->kind == PROBE_VALUE_STRING
-				       : ret->kind != PROBE_VALUE_NULL;
+		ret->kind = key->kind == KEY_ARG ? PROBE_VALUE_UNSIGNED : PROBE_VALUE_STRING;
+	return key->kind == KEY_ARG ? ret->kind != PROBE_VALUE_NULL
+				    : ret->kind == PROBE_VALUE_STRING;
 }
 
 bool key_value(const struct key *key, const struct probe_event *event, struct probe_value *ret)
@@ -104,4 +119,19 @@ struct probe_error *key_not_found(const struct key *key)
 					 "no hit has a value for the key '%s'", text.data);
 	buffer_deinit(&text);
 	return error;
+}
+
+bool key_normalize(const struct key *key, struct probe_value *value, struct buffer *room)
+{
+	char *text;
+
+	if (key->kind != KEY_NORM)
+		return true;
+	room->length = 0;
+	text = buffer_reserve(room, value->length + 1);
+	if (!text)
+		return false;
+	value->length = norm_text((const uint8_t *)value->bytes, value->length, (uint8_t *)text);
+	value->bytes = text;
+	return true;
 }

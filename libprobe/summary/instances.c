@@ -48,7 +48,7 @@ static bool has(const struct item *items, size_t count, const struct key *key)
 }
 
 /* Adds the event's values of keys that are not there; without keys, its first string. */
-static size_t take(const struct probe_summary *summary, const struct probe_event *event,
+static size_t take(struct probe_summary *summary, const struct probe_event *event,
 	struct item items[SUMMARY_KEYS_MAX], size_t count)
 {
 	struct probe_value value;
@@ -57,6 +57,10 @@ static size_t take(const struct probe_summary *summary, const struct probe_event
 		if (has(items, count, &summary->keys[i]) ||
 			!key_value(&summary->keys[i], event, &value))
 			continue;
+		if (!key_normalize(&summary->keys[i], &value, &summary->normals[i])) {
+			summary->text.no_memory = true;
+			continue;
+		}
 		items[count++] = (struct item){summary->keys[i], value};
 	}
 	for (unsigned int i = 0; !summary->key_count && i < ARCH_ARGS_MAX && !count; i++) {

@@ -19,6 +19,10 @@ static struct probe_error *parse_match(struct probe_summary *summary, const char
 	summary->match_end = summary->match;
 	if (!error && colon)
 		error = key_parse(colon + 1, strlen(colon + 1), &summary->match_end);
+	if (!error && (summary->match.kind == KEY_NORM || summary->match_end.kind == KEY_NORM))
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"what is matched: '%s': norm() is for keys only, ends are matched exactly",
+			text);
 	return error;
 }
 
@@ -83,6 +87,8 @@ void probe_summary_free(struct probe_summary *summary)
 	free(summary->probes);
 	free(summary->probe_table);
 	free(summary->threads);
+	for (size_t i = 0; i < SUMMARY_KEYS_MAX; i++)
+		buffer_deinit(&summary->normals[i]);
 	free(summary);
 }
 
@@ -186,8 +192,11 @@ static struct probe_error *add_keys(
 	if (!summary->key_count)
 		return guess_keys(summary, probe, event);
 	for (size_t i = 0; i < summary->key_count && !error; i++) {
-		if (key_value(&summary->keys[i], event, &value))
-			error = add_key(summary, probe, i, &value);
+		if (!key_value(&summary->keys[i], event, &value))
+			continue;
+		error = key_normalize(&summary->keys[i], &value, &summary->normals[i])
+				? add_key(summary, probe, i, &value)
+				: probe_error_no_memory();
 	}
 	return error;
 }

@@ -152,6 +152,7 @@ struct summary_thread {
 struct probe_summary {
 	struct key keys[SUMMARY_KEYS_MAX];
 	size_t key_count;
+	struct buffer normals[SUMMARY_KEYS_MAX]; /* by key: its last one, of norm() */
 	bool matches;
 	struct key match, match_end;
 

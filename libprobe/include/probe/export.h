@@ -34,8 +34,8 @@ bool probe_export_format(const char *name, enum probe_export_format *ret);
 /* Zero is the default of each. Strings and patterns are borrowed until the exporter is freed. */
 struct probe_export_options {
 	/*
-	 * Distinguish pairs and points also by these values: "argN" or "str(argN)", "tid", "pid",
-	 * "cpu", "comm". At most PROBE_EXPORT_KEYS_MAX.
+	 * Distinguish pairs and points also by these values: "argN" or "str(argN)",
+	 * "norm(str(argN))", "tid", "pid", "cpu", "comm". At most PROBE_EXPORT_KEYS_MAX.
 	 */
 	const char *const *keys;
 	size_t key_count;

@@ -22,8 +22,9 @@ extern "C" {
 struct probe_summary;
 
 /*
- * A KEY is `argN`, `str(argN)`, `tid`, `pid`, `cpu` or `comm`. Zero is the default of each
- * option. Strings are borrowed during the call only.
+ * A KEY is `argN`, `str(argN)`, `norm(str(argN))`, which makes one of texts that differ only in
+ * literals, `tid`, `pid`, `cpu` or `comm`. Zero is the default of each option. Strings are borrowed
+ * during the call only.
  */
 struct probe_summary_options {
 	/* KEYs whose values are counted; none: strings, and integers with few different values. */

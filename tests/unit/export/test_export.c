@@ -325,11 +325,13 @@ static void test_options(void **state)
 	assert_int_equal(format, PROBE_EXPORT_JSON);
 	assert_false(probe_export_format("xml", &format));
 	check_usage(&(struct probe_export_options){.keys = &keys[0], .key_count = 1},
-		"'arg' is not a key (expected argN, str(argN), tid, pid, cpu or comm)");
+		"'arg' is not a key (expected argN, str(argN), norm(str(argN)), tid, pid, cpu or "
+		"comm)");
 	check_usage(&(struct probe_export_options){.keys = keys, .key_count = 9},
 		"at most 8 keys can be given");
 	check_usage(&(struct probe_export_options){.keys = &keys[1], .key_count = 3},
-		"'str(arg1' is not a key (expected argN, str(argN), tid, pid, cpu or comm)");
+		"'str(arg1' is not a key (expected argN, str(argN), norm(str(argN)), tid, pid, cpu "
+		"or comm)");
 	check_usage(&(struct probe_export_options){.match = "arg0:1"},
 		"what is matched: 'arg0:1' is neither argN nor argN:argN (of begin and end)");
 }

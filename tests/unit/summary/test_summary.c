@@ -609,6 +609,45 @@ static void test_keys(void **state)
 	probe_summary_free(summary);
 }
 
+/* Queries that differ in their literals are one value; ends are not matched by such. */
+static void test_normal_forms(void **state)
+{
+	const char *const key = "norm(str(arg0))";
+	struct probe_summary *summary =
+		summary_made(&(struct probe_summary_options){.keys = &key, .key_count = 1});
+	struct probe_value values[] = {summary_string("set a = a + 5"), summary_number(5),
+		summary_string("set a = a + -17"), summary_string("select 'x'")};
+	struct summary_top *tops;
+	struct buffer name = {0};
+	size_t count;
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++)
+		summary_hit(summary, i, 1, "q", &values[i]);
+	tops = summary_tops(summary, &count);
+	assert_int_equal(count, 1);
+	assert_int_equal(tops[0].top->total, 3);
+	assert_int_equal(tops[0].top->used, 2);
+	assert_int_equal(tops[0].top->slots[0].count, 2);
+	assert_int_equal(tops[0].top->slots[0].value.length, 13);
+	assert_memory_equal(tops[0].top->slots[0].value.bytes, "set a = a + ?", 13);
+	key_print(&name, &tops[0].key);
+	assert_int_equal(name.length, strlen(key));
+	assert_memory_equal(name.data, key, name.length);
+	buffer_deinit(&name);
+	free(tops);
+	probe_summary_free(summary);
+	for (size_t i = 0; i < 2; i++) {
+		struct probe_error *error = probe_summary_create(
+			&(struct probe_summary_options){.match = i ? "arg0:norm(str(arg0))" : key},
+			&summary);
+
+		assert_non_null(error);
+		assert_int_equal(error->code, PROBE_ERROR_USAGE);
+		probe_error_free(error);
+	}
+}
+
 /* Without room for the times of begins, ends still make room for others. */
 static void test_begins_without_room(void **state)
 {
@@ -702,6 +741,7 @@ int main(void)
 		cmocka_unit_test(test_top_exact),
 		cmocka_unit_test(test_top_approximate),
 		cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_normal_forms),
 		cmocka_unit_test(test_begins_without_room),
 		cmocka_unit_test(test_limits),
 	};
