@@ -63,6 +63,11 @@ static struct probe_error *unknown_command(const char *name)
 {
 	struct nearest nearest = {0};
 
+	if (name[0] == '-')
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"there is no option '%s' before the command: probectl COMMAND [OPTIONS] "
+			"('probectl --help' lists the commands)",
+			name);
 	for (size_t i = 0; i < COMMAND_COUNT; i++)
 		nearest_consider(&nearest, name, commands[i].name);
 	if (nearest.name)

@@ -118,6 +118,8 @@ run 2 lsit
 says "there is no command 'lsit'; the nearest is 'list' ('probectl --help' lists the commands)"
 run 2 frobnicate
 says "there is no command 'frobnicate' ('probectl --help' lists the commands)"
+run 2 -p 1 list
+says "there is no option '-p' before the command: probectl COMMAND [OPTIONS] ('probectl --help' lists the commands)"
 run 2 help lsit
 run 2 list --nosuch
 says "unknown option '--nosuch' (see 'probectl list --help')"
