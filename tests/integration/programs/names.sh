@@ -70,7 +70,7 @@ hints()
 	grep -E 'no hits of|most begins of' "$SCRATCH/err"
 }
 same "begins that are missing" "$(hints -t latency --pairs auto 'python:function*' -- "${run_python[@]}")" \
-	"probectl: most begins of python:function__entry are missing: Python 3.11 passes it only while python:line is on, too: name that as well, or enable it."
+	"probectl: most begins of python:function__entry are missing: Python 3.11 passes it only while python:line is on, too: name that as well (for pairs, with -c), or enable it."
 same "with the other probe" "$(hints -c 'python:function*' python:line -- "${run_python[@]}")" ""
 if command -v php8.2 >/dev/null; then
 	echo '<?php function f() { return 1; } f();' >"$SCRATCH/calls.php"
