@@ -93,14 +93,15 @@ static bool frees_flags(const struct install *a, size_t i)
 	const struct select_site *site = &a->selection->sites[a->sites[i].first];
 	const struct plan *plan = &site->plan;
 	const struct plan_move *move = plan_move_of(plan, site->chosen);
+	const uint8_t *bytes;
 
 	if (!arch->overwrites_flags || a->is_gate ||
 		(site->chosen != PROBE_PLAN_BEHIND && site->chosen != PROBE_PLAN_HOP))
 		return false;
 	if (!as->is_new)
 		return arch->overwrites_flags(as->reg.original, as->reg.length);
-	return move->offset + (size_t)move->length <= plan->byte_count &&
-	       arch->overwrites_flags(plan->bytes + move->offset, move->length);
+	return move->length <= plan_code(plan, move->offset, &bytes) &&
+	       arch->overwrites_flags(bytes, move->length);
 }
 
 /* What the stub of a site is to do. */
@@ -161,8 +162,12 @@ static struct probe_error *stub_error(
 				      : "this processor cannot do what is asked of it");
 }
 
-/* How many bytes the code of a site may take, at most, with alignment. */
-static struct probe_error *measure(const struct install *a, size_t i, size_t *ret)
+/*
+ * How many bytes the code of a site may take, at most, with alignment. For *patch_inout see
+ * neighbours_bytes().
+ */
+static struct probe_error *measure(
+	const struct install *a, size_t i, uint64_t *patch_inout, size_t *ret)
 {
 	const struct module *module = a->selection->probes[a->selection->sites[i].probe].module;
 	uint64_t at = module->start & ~(uint64_t)(ARCH_STUB_ALIGN - 1);
@@ -190,7 +195,7 @@ static struct probe_error *measure(const struct install *a, size_t i, size_t *re
 	*ret = code.length + 3 * ARCH_STUB_ALIGN;
 	if (a->sites[i].is_new)
 		*ret += ARCH_MOVED_BYTES_MAX + ARCH_JUMP_MAX + 2 * ARCH_STUB_ALIGN +
-			neighbours_bytes(&a->selection->sites[i]);
+			neighbours_bytes(&a->selection->sites[i], patch_inout);
 	return NULL;
 }
 
@@ -207,15 +212,15 @@ struct probe_error *build_tail(
 	const struct arch *arch = a->change->arch;
 	const struct select_site *site = &a->selection->sites[i];
 	struct install_site *as = &a->sites[i];
-	const struct plan *plan = &site->plan;
 	struct reg_site *reg = &as->reg;
 	enum arch_move_status status;
+	const uint8_t *bytes;
+	size_t size = plan_code(&site->plan, move->offset, &bytes);
 
 	build_skip(arch, p, 0);
 	reg->patch = site->pc + move->offset;
 	reg->tail = p->start + p->used;
-	status = arch->move(plan->bytes + move->offset, plan->byte_count - move->offset, reg->patch,
-		reg->tail, move->jump, &as->moved);
+	status = arch->move(bytes, size, reg->patch, reg->tail, move->jump, &as->moved);
 	if (status != ARCH_MOVE_OK && !(status == ARCH_MOVE_FLOW_INSIDE && as->moved.padding))
 		return probe_error_new(PROBE_ERROR_REFUSED,
 			"the instructions at %#jx cannot be moved to %#jx", (uintmax_t)reg->patch,
@@ -421,13 +426,14 @@ static struct probe_error *measure_module(
 	const struct install *a, size_t first, size_t end, size_t *ret)
 {
 	struct probe_error *error = NULL;
+	uint64_t patch = 0;
 
 	*ret = 0;
 	for (size_t i = first; i < end && !error; i++) {
 		size_t site = a->order[i], size = 0;
 
 		if (a->sites[site].wanted)
-			error = measure(a, site, &size);
+			error = measure(a, site, &patch, &size);
 		*ret += size;
 	}
 	return error;

@@ -82,14 +82,16 @@ static bool has_boundary(
 	const struct install *a, const struct select_site *site, enum probe_plan plan)
 {
 	const struct plan_move *move = plan_move_of(&site->plan, plan);
+	const uint8_t *bytes;
 	struct arch_insn insn;
+	size_t size;
 
 	if (plan == PROBE_PLAN_BEFORE)
 		return true;
 	if (!move)
 		return false;
-	return !a->change->arch->decode(site->plan.bytes + move->offset,
-		       site->plan.byte_count - move->offset, site->pc + move->offset, &insn) ||
+	size = plan_code(&site->plan, move->offset, &bytes);
+	return !a->change->arch->decode(bytes, size, site->pc + move->offset, &insn) ||
 	       insn.length < move->jump;
 }
 
@@ -244,7 +246,7 @@ static struct probe_error *read_found(const struct install *a, const struct plan
 
 	for (size_t i = 0; i < count; i++)
 		if (!edits_add(found, a->selection->sites[sites[i]].pc - plans[i].before.length,
-			    plans[i].before.length + plans[i].byte_count))
+			    plans[i].before.length + plans[i].row + plans[i].byte_count))
 			return probe_error_no_memory();
 	error = edits_prepare(found);
 	return error ? error : edits_read(found, a->change->pid);

@@ -109,6 +109,7 @@ static struct probe_error *build_entries(struct install *a, size_t i, struct pie
 	const struct plan_move *move = plan_move_of(&site->plan, site->chosen);
 	struct reg_site *reg = &a->sites[i].reg;
 	size_t first = a->neighbour_count, count;
+	const uint8_t *bytes;
 	uint64_t entry;
 	struct probe_error *error;
 
@@ -117,6 +118,7 @@ static struct probe_error *build_entries(struct install *a, size_t i, struct pie
 	if (error)
 		return error;
 	count = a->neighbour_count - first;
+	plan_code(&site->plan, move->offset, &bytes);
 	build_skip(arch, p, 0);
 	entry = p->start + p->used;
 	arch_fill(arch, p->bytes + p->used, count * ENTRY_BYTES);
@@ -136,7 +138,7 @@ static struct probe_error *build_entries(struct install *a, size_t i, struct pie
 			to->tail = entry + ENTRY_BYTES;
 			to->tail_size = 0;
 		}
-		memcpy(to->original, site->plan.bytes + move->offset, to->length);
+		memcpy(to->original, bytes, to->length);
 		error = neighbours_lead(a, to, to->tail, p);
 	}
 	return error;
@@ -155,10 +157,14 @@ struct probe_error *neighbours_describe(struct install *a, size_t i, struct piec
 	return error;
 }
 
-size_t neighbours_bytes(const struct select_site *site)
+size_t neighbours_bytes(const struct select_site *site, uint64_t *patch_inout)
 {
+	const struct plan_move *move = plan_move_of(&site->plan, site->chosen);
 	bool has_entries =
 		site->chosen == PROBE_PLAN_HOP || plan_is_shared(&site->plan, site->chosen);
 
-	return has_entries ? (PLAN_NOPS_MAX + 1) * ENTRY_BYTES + ARCH_STUB_ALIGN : 0;
+	if (!has_entries || *patch_inout == site->pc + move->offset)
+		return 0;
+	*patch_inout = site->pc + move->offset;
+	return ((size_t)move->lead + move->offset) * ENTRY_BYTES + ARCH_STUB_ALIGN;
 }

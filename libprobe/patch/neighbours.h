@@ -22,8 +22,11 @@ void build_skip(const struct arch *arch, struct piece *p, size_t length);
 PROBE_MUST_CHECK struct probe_error *build_tail(
 	struct install *a, size_t i, const struct plan_move *move, struct piece *p);
 
-/* Bytes that the entries of a site and of its neighbours may take, at most. */
-size_t neighbours_bytes(const struct select_site *site);
+/*
+ * Bytes that the entries of a site and of its neighbours may take, at most. Ask in the order of the
+ * sites: *patch_inout, first 0, is the jump whose entries were asked for last.
+ */
+size_t neighbours_bytes(const struct select_site *site, uint64_t *patch_inout);
 
 /*
  * Describes how new site `i` is patched: alone of its neighbours, with entries for all of them,

@@ -25,7 +25,8 @@
  * Sites may be adjacent, one nop after the other. Each nop may have a breakpoint of
  * another tool, so all of them stay, and one jump after the last is the patch of all
  * (libprobe/patch/neighbours.c). That is correct if nothing enters right after one of them:
- * then a thread that reaches the jump has passed all their nops.
+ * then a thread that reaches the jump has passed all their nops. Rows of short nops may be long
+ * (libprobe/plan/rows.c), those with longer nops between have up to PLAN_NOPS_MAX bytes.
  *
  * A long nop is punned, too, if another tool may use it as a site: when the kernel leaves,
  * it restores one byte (or all, if it had rewritten them), and the following bytes must
@@ -55,9 +56,11 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/plan/before.h"
 #include "libprobe/plan/plan.h"
 #include "libprobe/plan/prove.h"
+#include "libprobe/plan/rows.h"
 #include "libprobe/plan/spares.h"
 #include "libprobe/plan/tight.h"
 
@@ -83,7 +86,7 @@ static const char no_spare[] =
 
 static const char no_nop[] = "the bytes there are not the nop that the note promises";
 
-static const char is_in_distance[] = "the nop of another site, where other tools put breakpoints, "
+const char plan_in_distance[] = "the nop of another site, where other tools put breakpoints, "
 				     "would be part of the jump's distance";
 
 const char plan_leads_nowhere[] =
@@ -225,7 +228,7 @@ static void plan_bytes(const struct object *object, const struct arch *arch,
 	plan->short_nop = is_short_nop(arch, first);
 	if (arch->pun_length && plan_has_site(all, plan->pc + arch->pun_length,
 					arch->jump_length - (size_t)arch->pun_length))
-		plan->pun_cannot = is_in_distance;
+		plan->pun_cannot = plan_in_distance;
 	else if (arch->pun_length && !may_pun(object, arch, plan))
 		plan->pun_cannot = plan_leads_nowhere;
 	plan->behind.offset = (uint8_t)nops_length(arch, all, plan, &plan->is_followed);
@@ -287,19 +290,33 @@ struct neighbours {
 	size_t count;
 };
 
-/* Adds those of a plan; false without memory. */
-static bool find_neighbours(struct neighbours *neighbours, struct object *object,
-	const struct arch *arch, const struct sdt_notes *all, const struct plan *plan, size_t of)
-{
-	uint64_t patch = plan->pc + plan->behind.offset;
+/* What is planned at once. */
+struct planning {
+	struct object *object;
+	const struct arch *arch;
+	const struct sdt_notes *all;
+	struct plan *plans;
+	size_t count;
+	const struct rows *rows;
+	struct neighbours neighbours;
+	struct proof *proofs; /* room for all that are asked together */
+};
 
-	for (size_t i = 0; i < all->count; i++) {
-		const struct sdt_note *note = &all->notes[i];
+/* Adds those of a plan, but for the others of its row; false without memory. */
+static bool find_neighbours(struct planning *p, size_t of)
+{
+	const struct plan *plan = &p->plans[of];
+	uint64_t patch = plan->pc + plan->behind.offset;
+	struct neighbours *neighbours = &p->neighbours;
+
+	for (size_t i = 0; i < p->all->count; i++) {
+		const struct sdt_note *note = &p->all->notes[i];
 		struct plan before;
 
-		if (note->pc >= plan->pc || plan->pc - note->pc >= PLAN_NOPS_MAX)
+		if (note->pc >= plan->pc || plan->pc - note->pc >= PLAN_NOPS_MAX ||
+			rows_have_next(p->rows, note->pc))
 			continue;
-		before = read_plan(object, arch, all, note);
+		before = read_plan(p->object, p->arch, p->all, note);
 		if (before.behind.cannot || before.pc + before.behind.offset != patch)
 			continue;
 		if (!ARRAY_ROOM(neighbours->items, neighbours->count))
@@ -314,7 +331,7 @@ static void take_lead(const struct plan *before, const struct plan_move *move,
 	const struct plan *plan, struct plan_move *ret)
 {
 	if (move->length && plan->pc - before->pc > ret->lead)
-		ret->lead = (uint8_t)(plan->pc - before->pc);
+		ret->lead = (uint16_t)(plan->pc - before->pc);
 }
 
 static void take_neighbours(const struct neighbours *neighbours, struct plan *plans)
@@ -327,17 +344,6 @@ static void take_neighbours(const struct neighbours *neighbours, struct plan *pl
 		take_lead(before, &before->hop, plan, &plan->hop);
 	}
 }
-
-/* What is planned at once. */
-struct planning {
-	struct object *object;
-	const struct arch *arch;
-	const struct sdt_notes *all;
-	struct plan *plans;
-	size_t count;
-	struct neighbours neighbours;
-	struct proof *proofs; /* room for all that are asked together */
-};
 
 static struct proof ask(const struct plan *plan, struct plan_move *move)
 {
@@ -417,12 +423,22 @@ static struct probe_error *plan_hops(const struct planning *p)
 	return error;
 }
 
-/* All that is asked for, of plans that have been read. */
+/* All that is asked for, of sites that do not share a row. */
 static struct probe_error *plan_all(
 	struct planning *p, const enum probe_plan *order, size_t order_count)
 {
 	bool hop = p->arch->short_jump_length && plan_is_asked(order, order_count, PROBE_PLAN_HOP);
 	struct probe_error *error;
+
+	for (size_t i = 0; i < p->count; i++) {
+		const struct sdt_note *note = p->rows->notes[i];
+		struct plan *plan = &p->plans[i];
+
+		*plan = read_plan(p->object, p->arch, p->all, note);
+		if (plan->byte_count && !plan->ocaml && !plan->behind.cannot &&
+			note->provider != plan_entry_provider && !find_neighbours(p, i))
+			return probe_error_no_memory();
+	}
 
 	p->proofs = calloc(2 * p->count + p->neighbours.count + 1, sizeof(*p->proofs));
 	if (!p->proofs)
@@ -433,7 +449,29 @@ static struct probe_error *plan_all(
 		error = plan_hops(p);
 	if (!error)
 		take_neighbours(&p->neighbours, p->plans);
+	return error;
+}
+
+/* Plans the sites that the rows leave, and from these all that were asked for. */
+static struct probe_error *plan_rows(struct planning *p, struct rows *rows,
+	const struct sdt_note *const *notes, size_t count, const enum probe_plan *order,
+	size_t order_count, struct plan *ret)
+{
+	AUTO_FREE struct plan *plans = calloc(rows->note_count + 1, sizeof(*plans));
+	struct probe_error *error = plans ? NULL : probe_error_no_memory();
+
+	p->rows = rows;
+	p->plans = plans;
+	p->count = rows->note_count;
+	if (!error)
+		error = plan_all(p, order, order_count);
+	if (!error && (plan_is_asked(order, order_count, PROBE_PLAN_BEHIND) ||
+			      plan_is_asked(order, order_count, PROBE_PLAN_HOP)))
+		error = rows_prove(rows, p->object, p->arch, p->all);
+	for (size_t i = 0; i < count && !error; i++)
+		ret[i] = rows_plan(rows, plans, notes[i], i);
 	free(p->proofs);
+	free(p->neighbours.items);
 	return error;
 }
 
@@ -442,27 +480,31 @@ struct probe_error *plan_sites(struct object *object, const struct sdt_notes *al
 	size_t order_count, struct plan *ret)
 {
 	const struct arch *arch = arch_of_machine(object_machine(object));
-	struct planning p = {
-		.object = object, .arch = arch, .all = all, .plans = ret, .count = count};
-	struct probe_error *error = NULL;
+	struct planning p = {.object = object, .arch = arch, .all = all};
+	struct rows rows = {0};
+	struct probe_error *error;
 
 	if (!arch || !arch->stub || !object_is_64bit(object))
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"%s: probes of this machine type can be listed, not enabled",
 			object_path(object));
-	for (size_t i = 0; i < count && !error; i++) {
-		ret[i] = read_plan(object, arch, all, notes[i]);
-		if (ret[i].byte_count && !ret[i].ocaml && !ret[i].behind.cannot &&
-			notes[i]->provider != plan_entry_provider &&
-			!find_neighbours(&p.neighbours, object, arch, all, &ret[i], i))
-			error = probe_error_no_memory();
-	}
+	error = rows_init(object, arch, all, notes, count, &rows);
 	if (!error)
-		error = plan_all(&p, order, order_count);
-	free(p.neighbours.items);
+		error = plan_rows(&p, &rows, notes, count, order, order_count, ret);
+	rows_deinit(&rows);
 	if (!error && plan_is_asked(order, order_count, PROBE_PLAN_BEFORE))
 		error = before_plan(object, arch, all, order, order_count, ret, count);
 	return error ? error : tight_plan(object, arch, all, order, order_count, ret, count);
+}
+
+size_t plan_code(const struct plan *plan, size_t offset, const uint8_t **ret)
+{
+	size_t at = offset - plan->row;
+
+	if (at > plan->byte_count)
+		at = plan->byte_count;
+	*ret = plan->bytes + at;
+	return plan->byte_count - at;
 }
 
 const struct plan_move *plan_move_of(const struct plan *plan, enum probe_plan chosen)
@@ -580,7 +622,7 @@ size_t plan_needs(const struct arch *arch, const struct plan *plan, enum probe_p
 				     : arch->jump_length;
 		break;
 	}
-	return needed < plan->byte_count ? needed : plan->byte_count;
+	return needed < plan->row + plan->byte_count ? needed : plan->row + plan->byte_count;
 }
 
 /*
@@ -600,6 +642,16 @@ static bool staying_holds(
 			!arch_has_breakpoint(arch, found + at, plan->bytes + at, length))
 			return false;
 	}
+	return true;
+}
+
+/* The same for the nops of a row, which are all alike. */
+static bool row_holds(const struct arch *arch, const struct plan *plan, const uint8_t *found)
+{
+	for (size_t at = 0; at < plan->row; at += arch->site_nop)
+		if (memcmp(found + at, plan->bytes, arch->site_nop) != 0 &&
+			!arch_has_breakpoint(arch, found + at, plan->bytes, arch->site_nop))
+			return false;
 	return true;
 }
 
@@ -624,6 +676,11 @@ bool plan_holds(const struct arch *arch, const struct plan *plan, enum probe_pla
 		stays = plan_move_of(plan, chosen)->offset;
 	else if (chosen == PROBE_PLAN_LONG_NOP)
 		stays = plan->nop_offset;
+	if (needed < plan->row || !row_holds(arch, plan, found))
+		return false;
+	found += plan->row;
+	needed -= plan->row;
+	stays -= stays ? plan->row : 0;
 	return stays <= needed && staying_holds(arch, plan, stays, found) &&
 	       memcmp(found + stays, plan->bytes + stays, needed - stays) == 0;
 }

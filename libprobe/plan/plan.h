@@ -13,10 +13,12 @@
 #include "probe/list.h"
 
 enum { PLAN_BYTES = 64, PLAN_NOPS_MAX = 40, PLAN_BEFORE_BYTES = 24, PLAN_SPARES = 4 };
+/* How long a row is at most (struct plan), and how far before a jump the first of its sites is. */
+enum { PLAN_ROW_MAX = 4096, PLAN_SHARED_MAX = PLAN_ROW_MAX + PLAN_NOPS_MAX };
 
 /* A jump over instructions, which run in the tail. */
 struct plan_move {
-	uint8_t offset;	    /* of the jump from pc: the bytes before it stay */
+	uint16_t offset;    /* of the jump from pc: the bytes before it stay */
 	uint8_t jump;	    /* bytes of the jump */
 	uint8_t length;	    /* bytes that it displaces; 0 unless they may move */
 	const char *cannot; /* why they must stay; NULL: they may move */
@@ -24,13 +26,18 @@ struct plan_move {
 	 * Sites whose nops follow each other share the jump after the last of them: all sites in
 	 * [pc - lead, pc + offset). Nothing enters after the first of them.
 	 */
-	uint8_t lead;
+	uint16_t lead;
 };
 
 /* What is possible at one site. Addresses are link-time. */
 struct plan {
 	uint64_t pc;
-	uint8_t bytes[PLAN_BYTES]; /* the file's, from pc on */
+	/*
+	 * Short nops from pc on that are sites, before that of the last site of their row: what is
+	 * known of the code is known of that one (rows.h). Such a site has no jump of its own.
+	 */
+	uint16_t row;
+	uint8_t bytes[PLAN_BYTES]; /* the file's, from pc + row on */
 	size_t byte_count;
 	bool ocaml;	    /* a toggle at pc + 1 */
 	uint8_t nop_offset; /* of a nop that holds a jump; nop_length 0: there is none */
@@ -88,6 +95,7 @@ enum probe_plan plan_choose(const struct plan *plan, const enum probe_plan *orde
 const char *plan_reason(const struct plan *plan, const enum probe_plan *order, size_t count);
 extern const char plan_impossible[]; /* where there is no better reason */
 extern const char plan_crosses[];    /* a page's end */
+extern const char plan_in_distance[]; /* of a pun: the nop of another site */
 extern const char plan_no_decoder[]; /* the error where code cannot be decoded */
 
 /*
@@ -102,6 +110,9 @@ size_t plan_starts_before(const struct plan *plan, enum probe_plan chosen);
 
 /* Is one of `length` bytes from an address on that of a site? */
 bool plan_has_site(const struct sdt_notes *notes, uint64_t start, size_t length);
+
+/* How many of the file's bytes a plan knows from an offset on, which is not in the row. */
+size_t plan_code(const struct plan *plan, size_t offset, const uint8_t **ret);
 
 /* What a plan moves; NULL: nothing. */
 const struct plan_move *plan_move_of(const struct plan *plan, enum probe_plan chosen);

@@ -10,7 +10,7 @@ struct proof {
 	const struct plan *plan;
 	struct plan_move *move; /* length and reason are the answer */
 	uint8_t window;		/* nothing may enter [pc + 1, pc + window) */
-	/* At least this many bytes are moved; 0: there is nothing to move (spares.c). */
+	/* At least this many bytes are moved; 0: nothing is (spares.c, rows.c). */
 	uint8_t need;
 	uint64_t inside; /* set by prove(): offsets from pc that are inside an instruction */
 	uint8_t margin;	 /* this many bytes before pc must not belong to another site either */
@@ -22,5 +22,8 @@ struct proof {
  */
 PROBE_MUST_CHECK struct probe_error *prove(struct object *object, const struct arch *arch,
 	const struct sdt_notes *notes, struct proof *proofs, size_t count);
+
+/* Why not, where others may have a breakpoint in what would move. */
+extern const char prove_another_site[];
 
 #endif

@@ -94,10 +94,10 @@ static void ask_parts(struct asking *a, struct tight *tight)
 	plan->part = (struct plan_move){.offset = plan->behind.offset};
 	if (!a->arch->part)
 		plan->part.cannot = no_parts;
-	else if (plan->byte_count < plan->behind.offset + (size_t)jump)
-		plan->part.cannot = code_ends;
 	else if (plan->is_followed || plan_has_site(a->all, patch, jump))
 		plan->part.cannot = near_site;
+	else if (plan->byte_count < plan->behind.offset + (size_t)jump)
+		plan->part.cannot = code_ends;
 	for (unsigned int k = 1; k < jump && k <= room && !plan->part.cannot; k++) {
 		tight->parts[k] =
 			(struct plan_move){.offset = plan->part.offset, .jump = (uint8_t)k};

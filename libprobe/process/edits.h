@@ -25,7 +25,7 @@ enum { EDIT_BYTES = 32 };
 /* One place. If is_write, `bytes` are written there; otherwise it is only read. */
 struct edit {
 	uint64_t address;
-	uint8_t length; /* up to EDIT_BYTES */
+	uint16_t length; /* up to EDIT_BYTES, if it is written */
 	bool is_write;
 	uint8_t bytes[EDIT_BYTES];
 	uint32_t span; /* set by edits_prepare() */

@@ -149,7 +149,7 @@ size_t site_leader(const struct registry *r, size_t site)
 
 	while (site-- > 0) {
 		/* Forgotten ones are the first, at 0. */
-		if (!sites[site].pc || sites[leader].patch - sites[site].pc > PLAN_NOPS_MAX)
+		if (!sites[site].pc || sites[leader].patch - sites[site].pc > PLAN_SHARED_MAX)
 			break;
 		if (sites[site].patch == sites[leader].patch)
 			leader = site;
