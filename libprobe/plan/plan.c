@@ -87,7 +87,7 @@ static const char no_spare[] =
 static const char no_nop[] = "the bytes there are not the nop that the note promises";
 
 const char plan_in_distance[] = "the nop of another site, where other tools put breakpoints, "
-				     "would be part of the jump's distance";
+				"would be part of the jump's distance";
 
 const char plan_leads_nowhere[] =
 	"the address that its bytes would jump to is in the file itself, or below all memory";

@@ -93,10 +93,10 @@ enum probe_plan plan_choose(const struct plan *plan, const enum probe_plan *orde
 
 /* Why instructions that plans of `order` would move must stay; NULL: nothing speaks against it. */
 const char *plan_reason(const struct plan *plan, const enum probe_plan *order, size_t count);
-extern const char plan_impossible[]; /* where there is no better reason */
-extern const char plan_crosses[];    /* a page's end */
+extern const char plan_impossible[];  /* where there is no better reason */
+extern const char plan_crosses[];     /* a page's end */
 extern const char plan_in_distance[]; /* of a pun: the nop of another site */
-extern const char plan_no_decoder[]; /* the error where code cannot be decoded */
+extern const char plan_no_decoder[];  /* the error where code cannot be decoded */
 
 /*
  * Can one of these places, to which a jump leads, be on a page of ours? None is where the file

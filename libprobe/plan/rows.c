@@ -52,8 +52,8 @@ static bool is_short_nop(struct object *object, const struct arch *arch, uint64_
 {
 	const struct object_segment *segment = object_segment_of(object, pc);
 	uint8_t bytes[ARCH_INSN_MAX];
-	size_t size = segment && segment->executable ? object_read(object, pc, bytes, sizeof(bytes))
-						     : 0;
+	size_t size =
+		segment && segment->executable ? object_read(object, pc, bytes, sizeof(bytes)) : 0;
 
 	return arch->site_nop < arch->jump_length &&
 	       arch->nop_length(bytes, size) == arch->site_nop;
@@ -214,8 +214,8 @@ static void see_move(const struct row_site *site, size_t row, struct plan_move *
 		move->lead = 0;
 }
 
-struct plan rows_plan(const struct rows *rows, const struct plan *planned,
-	const struct sdt_note *note, size_t i)
+struct plan rows_plan(
+	const struct rows *rows, const struct plan *planned, const struct sdt_note *note, size_t i)
 {
 	struct plan plan = planned[rows->planned[i]];
 	size_t at = is_plain(note) ? find_site(rows, note->pc) : SIZE_MAX;

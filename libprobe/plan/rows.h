@@ -44,7 +44,7 @@ PROBE_MUST_CHECK struct probe_error *rows_prove(struct rows *rows, struct object
 	const struct arch *arch, const struct sdt_notes *all);
 
 /* Makes the plan of a note that was asked for, number `i`, from the plans of rows->notes. */
-struct plan rows_plan(const struct rows *rows, const struct plan *planned,
-	const struct sdt_note *note, size_t i);
+struct plan rows_plan(
+	const struct rows *rows, const struct plan *planned, const struct sdt_note *note, size_t i);
 
 #endif

@@ -11,8 +11,8 @@ uint64_t rows_1(uint64_t value), rows_2(uint64_t value), rows_41(uint64_t value)
 	rows_400(uint64_t value), rows_branch(uint64_t value), rows_hop(uint64_t value);
 uint64_t rows_spin(const uint32_t *stop);
 
-static uint64_t (*const functions[])(
-	uint64_t) = {rows_1, rows_2, rows_41, rows_400, rows_branch, rows_hop};
+static uint64_t (*const functions[])(uint64_t) = {
+	rows_1, rows_2, rows_41, rows_400, rows_branch, rows_hop};
 
 int main(void)
 {
