@@ -70,7 +70,8 @@ static void check_move(const struct plan *plan, const struct plan_move *move, si
 {
 	require(move->cannot ? !move->length : !move->length || move->length >= jump,
 		"too little is moved");
-	require(move->offset + move->length <= (int)plan->byte_count,
+	require(move->offset >= plan->row &&
+			move->offset + move->length <= (int)(plan->row + plan->byte_count),
 		"more is moved than was read");
 }
 
@@ -80,7 +81,10 @@ static void check_plan(const struct plan *plan, size_t jump)
 	require(!plan->nop_length || plan->nop_offset + plan->nop_length <= plan->byte_count,
 		"a nop ends behind what was read");
 	check_move(plan, &plan->behind, jump);
-	check_move(plan, &plan->relocate, jump);
+	if (!plan->row)
+		check_move(plan, &plan->relocate, jump);
+	else
+		require(!plan->relocate.length, "the nop of another site is moved");
 }
 
 static void check_plans(struct object *object, const struct sdt_notes *notes)
